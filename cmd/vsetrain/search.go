@@ -163,7 +163,7 @@ func (o *searchOptions) open(ctx context.Context, s *searcher) (*search.Index, e
 	asked := search.TextQueries
 	if o.Image != "" {
 		asked = search.ImageQueries
-		err = s.openPicture(x)
+		err = s.openPicture(ctx, x)
 	}
 	if err == nil {
 		err = x.Prepare(ctx, asked)

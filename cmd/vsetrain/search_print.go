@@ -128,13 +128,13 @@ func (s *searcher) image(ctx context.Context, id string) error {
 }
 
 // openPicture opens the picture file that --image names, if it names one and no image of the split, with its model.
-func (s *searcher) openPicture(x *search.Index) (err error) {
+func (s *searcher) openPicture(ctx context.Context, x *search.Index) (err error) {
 	path := s.opt.Image
 	_, unknown := x.FindImage(path)
 	if st, e := os.Stat(path); s.opt.Extractor == "" && (unknown == nil || e != nil || !st.Mode().IsRegular()) {
 		return nil
 	}
-	if s.photo, err = pictures.Open(path); err != nil {
+	if s.photo, err = pictures.Open(ctx, path); err != nil {
 		return fmt.Errorf("picture: %w", err)
 	}
 	s.extractor, err = x.OpenExtractor(s.opt.Extractor, s.getenv)

@@ -209,7 +209,7 @@ func (r *Request) decode(ctx context.Context, x *Extractor, g *pictures.Gallery,
 			if ctx.Err() != nil {
 				return
 			}
-			b.sizes[i], b.errs[i] = x.read(g, id, b.inputs[i*x.size():(i+1)*x.size()])
+			b.sizes[i], b.errs[i] = x.read(ctx, g, id, b.inputs[i*x.size():(i+1)*x.size()])
 		})
 	}
 	all.Wait()
@@ -217,12 +217,13 @@ func (r *Request) decode(ctx context.Context, x *Extractor, g *pictures.Gallery,
 }
 
 // read decodes the picture of an id into an input.
-func (x *Extractor) read(g *pictures.Gallery, id string, dst []float32) (size [2]uint32, err error) {
+func (x *Extractor) read(ctx context.Context, g *pictures.Gallery, id string, dst []float32) (size [2]uint32,
+	err error) {
 	path, err := g.Path(id)
 	if err != nil {
 		return size, err
 	}
-	p, err := pictures.Open(path)
+	p, err := pictures.Open(ctx, path)
 	if err != nil {
 		return size, err
 	}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -162,12 +163,15 @@ func (x *Extractor) Boxes(width, height int) []float32 {
 }
 
 // Picture computes the features [Regions, Dim] of one picture.
-func (x *Extractor) Picture(p *pictures.RGB) ([]float32, error) {
+func (x *Extractor) Picture(ctx context.Context, p *pictures.RGB) ([]float32, error) {
 	if err := x.prep.check(p); err != nil {
 		return nil, err
 	}
 	in := make([]float32, x.size())
 	x.prep.tensor(in, p)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	return x.features(in, 1)
 }
 

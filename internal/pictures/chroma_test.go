@@ -11,11 +11,11 @@ import (
 // by one at most in another way, which is three in blue.
 func TestColoursAsPillow(t *testing.T) {
 	for name, most := range map[string]int{"420.jpg": 3, "422.jpg": 3, "440.jpg": 3, "even.webp": 0, "odd.webp": 0} {
-		got, err := Open(filepath.Join("testdata", name))
+		got, err := Open(t.Context(), filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := Open(filepath.Join("testdata", strings.TrimSuffix(name, filepath.Ext(name))+".png"))
+		want, err := Open(t.Context(), filepath.Join("testdata", strings.TrimSuffix(name, filepath.Ext(name))+".png"))
 		if err != nil {
 			t.Fatal(err)
 		}

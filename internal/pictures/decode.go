@@ -2,6 +2,7 @@ package pictures
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
@@ -39,21 +40,37 @@ func newRGB(width, height int) *RGB {
 }
 
 // Open reads a picture file.
-func Open(path string) (*RGB, error) {
+func Open(ctx context.Context, path string) (*RGB, error) {
 	b, err := regular.ReadFile(path, MaxBytes, "a picture")
 	if err != nil {
 		return nil, err
 	}
-	p, err := Decode(b, MaxDecoded)
+	p, err := Decode(ctx, b, MaxDecoded)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
 }
 
+// reader hands an encoded picture to its decoder a little at a time, and fails once ctx is done: a decoder has no other
+// end. It has no method but Read, which decoders would call instead.
+type reader struct {
+	ctx  context.Context
+	from *bytes.Reader
+}
+
+// Read implements io.Reader. 512 bytes of a progressive JPEG hold three scans, which take at most a second.
+func (r reader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(b[:min(len(b), 512)])
+}
+
 // Decode reads a picture whose decoder takes at most so many bytes, and turns it as its EXIF orientation says.
-// Transparency is left out: the colours are those behind it.
-func Decode(b []byte, most int64) (*RGB, error) {
+// Transparency is left out: the colours are those behind it. When ctx ends it returns soon; a lossy WebP and the last
+// pass of a progressive JPEG are computed to their end.
+func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
 	c, format, err := image.DecodeConfig(bytes.NewReader(b))
 	switch {
 	case err != nil || !formats[format]:
@@ -80,10 +97,14 @@ func Decode(b []byte, most int64) (*RGB, error) {
 			"smaller", c.Width, c.Height, all>>20, most>>20)
 	}
 	var img image.Image
+	from := reader{ctx, bytes.NewReader(b)}
 	if format == "gif" {
-		img, err = gif.Decode(bytes.NewReader(b)) // the first frame
+		img, err = gif.Decode(from) // the first frame
 	} else {
-		img, _, err = image.Decode(bytes.NewReader(b))
+		img, _, err = image.Decode(from)
+	}
+	if gone := ctx.Err(); gone != nil {
+		return nil, gone
 	}
 	if err == io.ErrUnexpectedEOF {
 		err = errors.New("the file ends too early")
@@ -95,7 +116,11 @@ func Decode(b []byte, most int64) (*RGB, error) {
 	if format == "webp" {
 		rules.convert, rules.rows = videoToRGB, webpRows
 	}
-	return toRGB(img, c.Width, c.Height, rules).turned(orientation(b)), nil
+	p, err := toRGB(ctx, img, c.Width, c.Height, rules)
+	if err != nil {
+		return nil, err
+	}
+	return p.turned(orientation(b)), nil
 }
 
 // depth is how many bytes a pixel takes at most as a decoder leaves it.
@@ -160,7 +185,7 @@ func cmpErr(err, other error) error {
 
 // toRGB converts an image to a picture of a size. The first frame of a GIF may be smaller; around it the picture is
 // black.
-func toRGB(img image.Image, width, height int, use rules) *RGB {
+func toRGB(ctx context.Context, img image.Image, width, height int, use rules) (*RGB, error) {
 	p, r := newRGB(width, height), img.Bounds()
 	r = r.Intersect(image.Rect(0, 0, width, height))
 	var pixel func(x, y int) (red, green, blue byte)
@@ -182,13 +207,16 @@ func toRGB(img image.Image, width, height int, use rules) *RGB {
 		}
 	}
 	for y := r.Min.Y; y < r.Max.Y; y++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		row := p.Pix[3*(y*width+r.Min.X):]
 		for x := r.Min.X; x < r.Max.X; x++ {
 			row[0], row[1], row[2] = pixel(x, y)
 			row = row[3:]
 		}
 	}
-	return p
+	return p, nil
 }
 
 // pixels returns the colours of the pixels of m.

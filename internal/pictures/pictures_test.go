@@ -2,6 +2,7 @@ package pictures
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -10,9 +11,11 @@ import (
 	"hash/crc32"
 	"image"
 	"image/color"
+	"image/color/palette"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,7 +112,7 @@ func TestOrientation(t *testing.T) {
 	for i, want := range []string{"123/456", "321/654", "654/321", "456/123", "14/25/36", "41/52/63", "63/52/41",
 		"36/25/14"} {
 		turned := bytes.Join([][]byte{b.Bytes()[:head], chunk("eXIf", tiff(byte(i+1))), b.Bytes()[head:]}, nil)
-		p, err := Decode(turned, MaxDecoded)
+		p, err := Decode(t.Context(), turned, MaxDecoded)
 		fatal(t, err)
 		if got := greys(p); got != want {
 			t.Errorf("orientation %d: %s, want %s", i+1, got, want)
@@ -119,7 +122,7 @@ func TestOrientation(t *testing.T) {
 	webp, err := base64.StdEncoding.DecodeString("UklGRloAAABXRUJQVlA4WAoAAAAIAAAAAgAAAQAAVlA4TBkAAAAvAkAAAC+QmfMfAd" +
 		"S0bcCGOv9yakT/Y3oBAEVYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAgAAAAAAAA=")
 	fatal(t, err)
-	p, err := Decode(webp, MaxDecoded)
+	p, err := Decode(t.Context(), webp, MaxDecoded)
 	fatal(t, err)
 	if greys(p) != "36/25/14" {
 		t.Errorf("WebP: %s", greys(p))
@@ -128,7 +131,7 @@ func TestOrientation(t *testing.T) {
 	fatal(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 8)), nil))
 	exif := append([]byte("Exif\x00\x00"), tiff(6)...)
 	app1 := append([]byte{0xff, 0xe1, 0, byte(2 + len(exif))}, exif...)
-	p, err = Decode(bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil), MaxDecoded)
+	p, err = Decode(t.Context(), bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil), MaxDecoded)
 	fatal(t, err)
 	if p.Width != 8 || p.Height != 16 {
 		t.Errorf("JPEG: %d x %d", p.Width, p.Height)
@@ -152,7 +155,7 @@ func TestDecodeColours(t *testing.T) {
 			fatal(t, gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{paletted}, Delay: []int{0},
 				Config: image.Config{Width: 2, Height: 1, ColorModel: paletted.Palette}}))
 		}
-		p, err := Decode(b.Bytes(), MaxDecoded)
+		p, err := Decode(t.Context(), b.Bytes(), MaxDecoded)
 		fatal(t, err)
 		if !bytes.Equal(p.Pix, []byte{0, 0, 0, 200, 100, 50}) {
 			t.Errorf("%T: %v", m, p.Pix)
@@ -165,7 +168,7 @@ func TestWebPColours(t *testing.T) {
 	b, err := base64.StdEncoding.DecodeString("UklGRjoAAABXRUJQVlA4IC4AAADQAQCdASoQABAAAUAmJaACdL" +
 		"oB+AADsAD+7nZ//lKvBY3cz/9tD+tD+tD/pQAA")
 	fatal(t, err)
-	p, err := Decode(b, MaxDecoded)
+	p, err := Decode(t.Context(), b, MaxDecoded)
 	fatal(t, err)
 	if at := p.Pix[3*(8*16+8):][:3]; !bytes.Equal(at, []byte{201, 60, 30}) {
 		t.Errorf("%v, want 201 60 30", at)
@@ -189,13 +192,13 @@ func TestDecodeErrors(t *testing.T) {
 		{"text", "expected a JPEG, PNG, WebP or GIF: image: unknown format", []byte("a text")},
 		{"empty", "expected a JPEG, PNG, WebP or GIF: image: unknown format", nil},
 	} {
-		if _, err := Decode(c.data, MaxDecoded); err == nil || err.Error() != c.want {
+		if _, err := Decode(t.Context(), c.data, MaxDecoded); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "a.png")
 	fatal(t, os.WriteFile(path, []byte("x"), 0o644))
-	if _, err := Open(path); err == nil || !strings.HasPrefix(err.Error(), path+": expected a JPEG") {
+	if _, err := Open(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), path+": expected a JPEG") {
 		t.Errorf("%v", err)
 	}
 }
@@ -219,7 +222,7 @@ func FuzzDecode(f *testing.F) {
 		if c, _, err := image.DecodeConfig(bytes.NewReader(b)); err != nil || c.Width > 1<<20/max(1, c.Height) {
 			return
 		}
-		if p, err := Decode(b, MaxDecoded); err == nil && len(p.Pix) != 3*p.Width*p.Height {
+		if p, err := Decode(t.Context(), b, MaxDecoded); err == nil && len(p.Pix) != 3*p.Width*p.Height {
 			t.Errorf("%d x %d pixels of %d bytes", p.Width, p.Height, len(p.Pix))
 		}
 	})
@@ -235,11 +238,11 @@ func TestBombs(t *testing.T) {
 		return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[12:]))
 	}
 	const rgba = 6
-	if _, err := Decode(header(10_900, 11_000, 16, rgba), MaxDecoded); err == nil ||
+	if _, err := Decode(t.Context(), header(10_900, 11_000, 16, rgba), MaxDecoded); err == nil ||
 		!strings.Contains(err.Error(), "whose decoder takes 1257 MB; expected at most 800") {
 		t.Errorf("RGBA of 16 bits: %v", err)
 	}
-	if _, err := Decode(header(4000, 3000, 8, rgba), 40<<20); err == nil ||
+	if _, err := Decode(t.Context(), header(4000, 3000, 8, rgba), 40<<20); err == nil ||
 		!strings.Contains(err.Error(), "whose decoder takes 80 MB; expected at most 40") {
 		t.Errorf("RGBA of 8 bits: %v", err)
 	}
@@ -251,11 +254,52 @@ func TestBombs(t *testing.T) {
 		t.Errorf("%d scans, progressive %v", n, progressive)
 	}
 	scans := append(b.Bytes()[:b.Len()-2:b.Len()-2], bytes.Repeat([]byte{0xff, 0xda, 1, 2}, MaxScans)...)
-	if _, err := Decode(scans, MaxDecoded); err == nil || !strings.Contains(err.Error(), "more than 100 scans") {
+	if _, err := Decode(t.Context(), scans, MaxDecoded); err == nil || !strings.Contains(err.Error(), "more than 100 scans") {
 		t.Errorf("scans: %v", err)
 	}
 	progressive := bytes.Replace(b.Bytes(), []byte{0xff, 0xc0}, []byte{0xff, 0xc2}, 1)
-	if _, err := Decode(progressive, 8*8*18-1); err == nil || !strings.Contains(err.Error(), "whose decoder takes") {
+	if _, err := Decode(t.Context(), progressive, 8*8*18-1); err == nil || !strings.Contains(err.Error(), "whose decoder takes") {
 		t.Errorf("progressive: %v", err)
+	}
+}
+
+// leaving is a context that ends after its error was asked for so many times.
+type leaving struct {
+	context.Context
+	left int
+}
+
+func (c *leaving) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A decode that has begun ends with its context: while the file is read, and while the picture is turned into RGB.
+func TestDecodeCancelled(t *testing.T) {
+	noise := gradient(300, 200)
+	m := image.NewPaletted(image.Rect(0, 0, noise.Width, noise.Height), palette.Plan9)
+	copy(m.Pix, noise.Pix)
+	for name, encode := range map[string]func(io.Writer) error{
+		"png":  func(w io.Writer) error { return png.Encode(w, m) },
+		"jpeg": func(w io.Writer) error { return jpeg.Encode(w, m, nil) },
+		"gif":  func(w io.Writer) error { return gif.Encode(w, m, nil) },
+	} {
+		var b bytes.Buffer
+		fatal(t, encode(&b))
+		asked := &leaving{t.Context(), 1 << 30}
+		_, err := Decode(asked, b.Bytes(), MaxDecoded)
+		fatal(t, err)
+		whole := 1<<30 - asked.left
+		if reads := whole - noise.Height; reads < b.Len()/512 {
+			t.Errorf("%s: the context is looked at %d times while %d bytes are read", name, reads, b.Len())
+		}
+		for _, after := range []int{0, 3, whole - noise.Height/2} {
+			ctx := &leaving{t.Context(), after}
+			if _, err := Decode(ctx, b.Bytes(), MaxDecoded); err != context.Canceled || ctx.left < -8 {
+				t.Errorf("%s that ends at %d of %d: %v, looked at %d times more", name, after, whole, err, -ctx.left)
+			}
+		}
 	}
 }

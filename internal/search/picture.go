@@ -84,7 +84,7 @@ func (e *Extractor) OfPicture(ctx context.Context, p *pictures.RGB, k int) (Answ
 	start := time.Now()
 	var in picture
 	var err error
-	if in.features, err = e.Picture(p); err != nil {
+	if in.features, err = e.Picture(ctx, p); err != nil {
 		return Answer{}, err
 	}
 	if e.HasBoxes() {

@@ -57,8 +57,8 @@ func (f *fake) Text(_ context.Context, q string, _ int) (search.Answer, error) {
 }
 func (f *fake) OfImage(context.Context, int, int) (search.Answer, error) { return f.answer() }
 func (f *fake) HasExtractor() bool                                       { return true }
-func (f *fake) OfPicture(_ context.Context, b []byte, _ int) (search.Answer, error) {
-	if _, err := pictures.Decode(b, maxDecoded); err != nil {
+func (f *fake) OfPicture(ctx context.Context, b []byte, _ int) (search.Answer, error) {
+	if _, err := pictures.Decode(ctx, b, maxDecoded); err != nil {
 		return search.Answer{}, &badRequest{err.Error()}
 	}
 	return f.answer()

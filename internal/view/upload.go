@@ -44,7 +44,10 @@ func (x *index) OfPicture(ctx context.Context, b []byte, k int) (search.Answer, 
 			return search.Answer{}, err
 		}
 	}
-	p, err := pictures.Decode(b, maxDecoded)
+	p, err := pictures.Decode(ctx, b, maxDecoded)
+	if ctx.Err() != nil {
+		return search.Answer{}, ctx.Err()
+	}
 	if err != nil {
 		return search.Answer{}, &badRequest{err.Error()}
 	}
@@ -120,6 +123,9 @@ func uploaded(r *request) ([]byte, error) {
 		}
 	}
 	b, err := io.ReadAll(part)
+	if err == nil { // a server notices that a client has gone when it has read its request to the end
+		_, err = io.Copy(io.Discard, r.Body)
+	}
 	if err != nil {
 		return nil, tooLarge(err, "the picture did not arrive whole")
 	}

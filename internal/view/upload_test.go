@@ -2,6 +2,8 @@ package view
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"image"
 	"image/png"
 	"io"
@@ -10,6 +12,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"vsetrain/internal/search"
 )
 
 // send posts a form with one file.
@@ -95,5 +100,84 @@ func TestUpload(t *testing.T) {
 	}
 	if r, _ := s.ask("GET", to, nil); r.StatusCode != http.StatusSeeOther && r.Request.URL.Path != "/search" {
 		t.Errorf("GET leads to %s", r.Request.URL)
+	}
+}
+
+// slow is a searcher that works on a picture until its request has gone.
+type slow struct {
+	*fake
+	begun, gone chan bool
+}
+
+func (w slow) OfPicture(ctx context.Context, _ []byte, _ int) (search.Answer, error) {
+	close(w.begun)
+	<-ctx.Done()
+	close(w.gone)
+	return search.Answer{}, ctx.Err()
+}
+
+// Who leaves is noticed while the picture is worked on, also where the body goes on after it.
+func TestUploadLeaves(t *testing.T) {
+	w := slow{&fake{}, make(chan bool), make(chan bool)}
+	s := open(t, Options{Dir: runs, open: func(context.Context, search.Options) (searcher, error) { return w, nil }})
+	p := &picked{Key: networkKey{"one", "best", "test"}}
+	s.load(p.Key)
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b)
+	file, err := form.CreateFormFile("picture", "a.png")
+	if err == nil {
+		_, err = file.Write([]byte("a picture"))
+	}
+	if err == nil {
+		err = form.WriteField("note", strings.Repeat("a", 20_000))
+	}
+	if err = errors.Join(err, form.Close()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+p.URL("/upload"), io.MultiReader(&b)) // in chunks
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	go func() {
+		<-w.begun
+		leave()
+	}()
+	if answer, err := http.DefaultClient.Do(r); err == nil {
+		answer.Body.Close()
+		t.Errorf("an answer: %s", answer.Status)
+	}
+	select {
+	case <-w.gone:
+	case <-time.After(10 * time.Second):
+		t.Error("the picture is still worked on")
+	}
+}
+
+// counted is a context that ends after its error was asked for so many times.
+type counted struct {
+	context.Context
+	left int
+}
+
+func (c *counted) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A picture that nobody waits for any more is not decoded to its end, and the next one finds its place free.
+func TestPictureCancelled(t *testing.T) {
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 300, 300))); err != nil {
+		t.Fatal(err)
+	}
+	x := &index{busy: make(chan struct{}, 1), extractor: &search.Extractor{}}
+	for range 2 {
+		if _, err := x.OfPicture(&counted{t.Context(), 5}, b.Bytes(), 1); err != context.Canceled {
+			t.Errorf("%v", err)
+		}
 	}
 }
