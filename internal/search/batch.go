@@ -14,6 +14,29 @@ type Query struct {
 	Text   string
 	Vector []float32 // [Info.Dim], compared with the images as the embedding of a caption is; nil asks Text
 	K      int       // images to find; below 1 is 10
+
+	unknown []string             // words that a vocabulary lacks
+	words   map[*encoder][]int32 // of Text for each network; nil until Tokenise
+}
+
+// Tokenise checks a query and returns it with the ids of its words, so that Batch has only to encode them. Its errors
+// are those of Text.
+func (x *Index) Tokenise(q Query) (Query, error) {
+	if q.Vector != nil {
+		return q, x.checkVector(q.Vector)
+	}
+	var err error
+	if q.unknown, err = x.unknown(q.Text); err != nil {
+		return q, err
+	}
+	q.words = map[*encoder][]int32{}
+	for _, m := range x.all() {
+		e := m.common()
+		if q.words[e], err = e.words(q.Text); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
 }
 
 // Result is the answer to one query of several, or why it has none.
@@ -25,7 +48,7 @@ type Result struct {
 // MaxBatch is how many queries Batch answers at a time; more are answered in several rounds.
 const MaxBatch = 64
 
-// Batch ranks images for several queries. Each has the answer that Text gives, bit for bit, but the captions are
+// Batch ranks images for several queries, which it tokenises where nobody did. Each has the answer that Text gives, bit for bit, but the captions are
 // encoded together and compared with the images in one product. Networks whose score is no dot product, and networks
 // that score pairs, answer one query after the other. A query that cannot be answered leaves the others alone.
 func (x *Index) Batch(ctx context.Context, queries []Query) []Result {
@@ -40,23 +63,20 @@ func (x *Index) batch(ctx context.Context, queries []Query) []Result {
 	start := time.Now()
 	results := make([]Result, len(queries))
 	members, together := x.dotProducts()
+	queries = slices.Clone(queries)
 	var asked []int // queries that can be answered
-	for i, q := range queries {
-		r := &results[i]
+	for i := range queries {
+		q, r := &queries[i], &results[i]
+		if q.words == nil {
+			*q, r.Err = x.Tokenise(*q)
+		}
 		switch {
-		case q.Vector != nil:
-			r.Err = x.checkVector(q.Vector)
+		case r.Err != nil:
 		case together:
-			r.Unknown, r.Err = x.unknown(q.Text)
+			r.Unknown, asked = q.unknown, append(asked, i)
+		default:
+			r.Answer, r.Err = x.one(ctx, *q)
 		}
-		if r.Err != nil {
-			continue
-		}
-		if !together {
-			r.Answer, r.Err = x.one(ctx, q)
-			continue
-		}
-		asked = append(asked, i)
 	}
 	if !together || len(asked) == 0 {
 		return results
@@ -70,10 +90,15 @@ func (x *Index) batch(ctx context.Context, queries []Query) []Result {
 	return results
 }
 
-// one answers a query by itself.
+// one answers a query that was tokenised by itself.
 func (x *Index) one(ctx context.Context, q Query) (Answer, error) {
 	if q.Vector == nil {
-		return x.Text(ctx, q.Text, q.K)
+		start := time.Now()
+		a, err := x.answer(ctx, x.split.NumImages(), q.K, nil, func(m member, dst []float64, of []int32) error {
+			return m.text(ctx, dst, q.words[m.common()], of)
+		})
+		a.Unknown, a.Took = q.unknown, time.Since(start)
+		return a, err
 	}
 	return x.answer(ctx, x.split.NumImages(), q.K, nil, func(m member, dst []float64, of []int32) error {
 		e := m.(*embedder) // of checkVector
@@ -151,8 +176,8 @@ func (x *Index) together(ctx context.Context, members []*embedder, queries []Que
 	return nil
 }
 
-// batchRows returns the embeddings [asked, E] of queries. The row of a query that cannot be encoded is zero, and its
-// result has the error.
+// batchRows returns the embeddings [asked, E] of queries. The row of one that is not finite is zero, and its result has
+// the error.
 func (m *embedder) batchRows(ctx context.Context, queries []Query, asked []int, results []Result) ([]float32, error) {
 	rows := make([]float32, len(asked)*m.dim)
 	var ids [][]int32
@@ -162,12 +187,7 @@ func (m *embedder) batchRows(ctx context.Context, queries []Query, asked []int, 
 			copy(rows[j*m.dim:], q.Vector)
 			continue
 		}
-		words, err := m.words(queries[i].Text)
-		if err != nil {
-			results[i].Err = err
-			continue
-		}
-		ids, to = append(ids, words), append(to, j)
+		ids, to = append(ids, queries[i].words[m.encoder]), append(to, j)
 	}
 	if len(ids) == 0 {
 		return rows, nil

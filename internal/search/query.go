@@ -53,18 +53,12 @@ const defaultK = 10
 // *QueryError.
 func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
 	start := time.Now()
-	unknown, err := x.unknown(query)
+	q, err := x.Tokenise(Query{Text: query, K: k})
 	if err != nil {
 		return Answer{}, err
 	}
-	a, err := x.answer(ctx, x.split.NumImages(), k, nil, func(m member, dst []float64, of []int32) error {
-		words, err := m.common().words(query)
-		if err != nil {
-			return err
-		}
-		return m.text(ctx, dst, words, of)
-	})
-	a.Unknown, a.Took = unknown, time.Since(start)
+	a, err := x.one(ctx, q)
+	a.Took = time.Since(start)
 	return a, err
 }
 

@@ -39,8 +39,13 @@ func (b *batcher) close() {
 	b.done.Wait()
 }
 
-// ask returns the answer to a query, or the error of the context.
+// ask returns the answer to a query, or the error of the context. The query is tokenised here, by its own goroutine:
+// what the loop does, all others wait for.
 func (b *batcher) ask(ctx context.Context, q search.Query) (search.Answer, error) {
+	q, err := b.searcher.Tokenise(q)
+	if err != nil {
+		return search.Answer{}, err
+	}
 	a := &asked{Query: q, ctx: ctx, answer: make(chan search.Result, 1)}
 	select {
 	case b.queue <- a:

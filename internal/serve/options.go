@@ -16,6 +16,7 @@ import (
 
 // Searcher answers queries against one split; *search.Index is one.
 type Searcher interface {
+	Tokenise(q search.Query) (search.Query, error)
 	Batch(ctx context.Context, queries []search.Query) []search.Result
 	CaptionRows(ctx context.Context, captions []string) (rows []float32, unknown [][]string, err error)
 	ImageRows(ctx context.Context, features []float32) ([]float32, error)

@@ -318,11 +318,19 @@ func TestToken(t *testing.T) {
 
 // stub answers after its gate opens, and counts.
 type stub struct {
+	words chan struct{} // what the query "long" waits for while it is tokenised
 	gate  chan struct{} // nil is open
 	fault any           // what it panics with
 	err   error         // of every query
 	mu    sync.Mutex
 	sizes []int // of the batches
+}
+
+func (s *stub) Tokenise(q search.Query) (search.Query, error) {
+	if q.Text == "long" {
+		<-s.words
+	}
+	return q, nil
 }
 
 func (s *stub) Batch(_ context.Context, queries []search.Query) []search.Result {
@@ -464,6 +472,38 @@ func TestQueue(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A query whose words take long keeps no other from its answer.
+func TestTokenise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &stub{words: make(chan struct{})}
+		s := readyServer(t, Options{}, map[string]Searcher{"test": x})
+		long := make(chan int, 1)
+		go func() { long <- do(s, "POST", "/v1/search", `{"query":"long"}`).StatusCode }()
+		synctest.Wait()
+		if r := do(s, "POST", "/v1/search", `{"query":"dog"}`); r.StatusCode != 200 || len(long) != 0 {
+			t.Errorf("beside it: %d", r.StatusCode)
+		}
+		close(x.words)
+		if got := <-long; got != 200 || !slices.Equal(x.sizes, []int{1, 1}) {
+			t.Errorf("the long one: %d, batches of %v", got, x.sizes)
+		}
+	})
+	// The loop does not look at the words again.
+	x := fixture(t, "vseinf")
+	q, err := x.Tokenise(search.Query{Text: "a rusty lantern"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := x.Text(t.Context(), q.Text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Text = ""
+	if got := x.Batch(t.Context(), []search.Query{q})[0]; got.Err != nil || !slices.Equal(got.Hits, want.Hits) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }
 
 // Requests for embeddings, whose bodies are large, have an eighth of the queue.
