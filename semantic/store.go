@@ -23,8 +23,10 @@ type Store struct {
 // OpenOptions tells Open what the vectors must fit.
 type OpenOptions struct {
 	Captions    int    // rows expected; 0 checks nothing
-	CaptionFile string // compared with the hash in the Sidecar, if there is one; "" checks nothing
+	CaptionFile string // compared with the hash in the Sidecar; "" checks nothing
 	Threads     int    // to parse text with; 0 takes all processors
+	// Warn hears that nothing says whether the vectors belong to CaptionFile; may be nil
+	Warn func(error)
 }
 
 // Open opens an .npy array (float16, float32 or float64 [captions, dim]; mapped, not read) or a text file of
@@ -85,7 +87,13 @@ func (s *Store) check(o OpenOptions) error {
 		return fmt.Errorf("semantic vectors %s: expected one row for each of %d captions, found %d rows; %s", s.Path,
 			o.Captions, s.rows, remedy)
 	}
-	if o.CaptionFile == "" || s.Sidecar == nil {
+	if o.CaptionFile == "" {
+		return nil
+	}
+	if s.Sidecar == nil {
+		if o.Warn != nil {
+			o.Warn(s.unknown(o.CaptionFile))
+		}
 		return nil
 	}
 	hash, err := hashFile(o.CaptionFile)
@@ -98,6 +106,18 @@ func (s *Store) check(o OpenOptions) error {
 			s.Path, filepath.Base(o.CaptionFile), s.Sidecar.CaptionSHA256, hash, remedy)
 	}
 	return nil
+}
+
+// unknown says that the vectors have no description, and how to make both.
+func (s *Store) unknown(captions string) error {
+	dir, name := filepath.Split(captions)
+	command := "precompute-svd"
+	if strings.Contains(filepath.Base(s.Path), "_bert") {
+		command = "precompute-bert --bert DIR"
+	}
+	return fmt.Errorf("semantic vectors %s: there is no %s, so it cannot be known whether they belong to the captions "+
+		"of %s; 'vsetrain %s --data %s --split %s --out %s --force' makes both", s.Path, sidecarPath(s.Path), captions,
+		command, filepath.Clean(dir), strings.TrimSuffix(strings.TrimSuffix(name, filepath.Ext(name)), "_caps"), s.Path)
 }
 
 // Rows returns the number of captions.

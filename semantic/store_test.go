@@ -196,3 +196,22 @@ func FuzzTerms(f *testing.F) {
 		}
 	})
 }
+
+// Vectors without a description are taken, and a warning names what is missing and the command that makes it.
+func TestUnknownCaptions(t *testing.T) {
+	for name, command := range map[string]string{"train_svd.txt": "precompute-svd --data ",
+		"train_bert.txt": "precompute-bert --bert DIR --data "} {
+		path := writeFile(t, name, "1,2\n")
+		dir := filepath.Dir(path)
+		var warnings []error
+		o := OpenOptions{CaptionFile: filepath.Join(dir, "dev_caps.txt"),
+			Warn: func(err error) { warnings = append(warnings, err) }}
+		s, err := Open(path, o)
+		if err != nil || len(warnings) != 1 {
+			t.Fatal(err, warnings)
+		}
+		s.Close()
+		expect(t, warnings[0], path, "there is no "+path+".json", "the captions of "+o.CaptionFile, command+dir+
+			" --split dev --out "+path+" --force' makes both")
+	}
+}

@@ -58,6 +58,7 @@ func MeasureFalseNegatives(ctx context.Context, r AnalysisRequest, dir string) (
 		if !ok {
 			return nil, nil
 		}
+		r.Warn = nil // the others would say the same
 		if slices.ContainsFunc(out, func(o FalseNegatives) bool { return o.Step == f.Step }) {
 			continue // the last weights are often the best ones
 		}
@@ -108,6 +109,7 @@ func falseNegatives(ctx context.Context, r AnalysisRequest, dir, file string) (f
 			return f, false, nil
 		}
 		all += f.add(scores, margins, similar, images)
+		r.Warn = nil
 	}
 	f.finish(all)
 	return f, true, nil
@@ -173,9 +175,9 @@ func (t *training) openSimilarities() {
 		return // there are none
 	}
 	store, err := semantic.Open(path, semantic.OpenOptions{Captions: t.train.NumCaptions(),
-		CaptionFile: t.train.CaptionPath()})
+		CaptionFile: t.train.CaptionPath(), Warn: t.warn})
 	if err != nil {
-		t.warnings = append(t.warnings, fmt.Errorf("false hard negatives are not counted: %w", err))
+		t.warn(fmt.Errorf("false hard negatives are not counted: %w", err))
 		return
 	}
 	t.similar, t.semantics = store, store

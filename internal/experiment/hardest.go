@@ -234,7 +234,7 @@ func (h *hardest) readVectors(l *Trained, o *loss.Options) error {
 	var store *semantic.Store
 	if err == nil {
 		store, err = semantic.Open(path, semantic.OpenOptions{Captions: l.Split.NumCaptions(),
-			CaptionFile: filepath.Join(l.Split.Dir(), h.Split+"_caps.txt")})
+			CaptionFile: filepath.Join(l.Split.Dir(), h.Split+"_caps.txt"), Warn: h.Warn})
 	}
 	if err != nil {
 		if !o.NeedsSemantics() && h.Semantics == "" {

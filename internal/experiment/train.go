@@ -303,9 +303,12 @@ func (t *training) openTrain() (err error) {
 	if t.train, err = openSplit(t.cfg.Data, t.cfg.Model, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
 		return err
 	}
-	t.semantics, err = attachSemantics(t.train, t.cfg.Data, &t.cfg.Loss)
+	t.semantics, err = attachSemantics(t.train, t.cfg.Data, &t.cfg.Loss, t.warn)
 	return err
 }
+
+// warn keeps what a person hears before the first step.
+func (t *training) warn(err error) { t.warnings = append(t.warnings, err) }
 
 // initialise sets the parameters: from the last checkpoint of the run, from train.init_from, or drawn from the seed.
 func (t *training) initialise() (train.Position, error) {

@@ -259,7 +259,7 @@ type AnalysisRequest struct {
 	Split  string
 	Device device.Options
 	BLAS   string
-	Warn   func(error) // what a person should know of the device; may be nil
+	Warn   func(error) // what a person should know of the device and of the data; may be nil
 }
 
 // load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked

@@ -13,13 +13,13 @@ import (
 )
 
 // attachSemantics gives the training split its semantic vectors; the closer is theirs.
-func attachSemantics(s *data.Split, o data.Options, l *loss.Options) (io.Closer, error) {
+func attachSemantics(s *data.Split, o data.Options, l *loss.Options, warn func(error)) (io.Closer, error) {
 	path, err := semanticsPath(o, l)
 	if err != nil {
 		return nil, err
 	}
 	store, err := semantic.Open(path, semantic.OpenOptions{Captions: s.NumCaptions(),
-		CaptionFile: filepath.Join(s.Dir(), s.Name()+"_caps.txt")})
+		CaptionFile: filepath.Join(s.Dir(), s.Name()+"_caps.txt"), Warn: warn})
 	if err != nil {
 		return nil, err
 	}
