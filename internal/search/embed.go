@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -36,8 +37,8 @@ type EmbedRequest struct {
 	// Out is the file to write, replaced as a whole:
 	//
 	//	.npy          float32 [N, E], and the ids, one a line, in the file idsPath names
-	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), kind, network,
-	//	              checkpoint, data and split
+	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), ids_sha256 (of them
+	//	              as in the file of a .npy), kind, network, checkpoint, data and split
 	//
 	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is that of
 	// the ids file, that of caption k of an image is ID#k with k from 0, that of a text its line, from 1.
@@ -192,6 +193,9 @@ func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, batc
 // longCaption is a length in words beyond which captions are not embedded together.
 const longCaption = 64
 
+// idLines are ids as a file holds them.
+func idLines(ids []string) string { return strings.Join(ids, "\n") + "\n" }
+
 // writeNPY writes ids and array as one set: neither appears without the other, and the array comes last.
 func writeNPY(rep EmbedReport, rows []float32, ids []string) error {
 	set := &atomicfile.Set{}
@@ -208,7 +212,7 @@ func stageNPY(set *atomicfile.Set, rep EmbedReport, rows []float32, ids []string
 		return err
 	}
 	set.Add(names)
-	if _, err := io.WriteString(names, strings.Join(ids, "\n")+"\n"); err != nil {
+	if _, err := io.WriteString(names, idLines(ids)); err != nil {
 		return err
 	}
 	w, err := npy.Create(rep.Files[0], npy.F32, []int{rep.Rows, rep.Dim})
@@ -233,7 +237,8 @@ func writeTensors(r EmbedRequest, rep EmbedReport, t *experiment.Trained, rows [
 		return err
 	}
 	metadata := map[string]string{"format": "pt", "ids": string(list), "kind": r.What,
-		"network": t.Model.Options.Network, "checkpoint": rep.Checkpoint}
+		"ids_sha256": fmt.Sprintf("%x", sha256.Sum256([]byte(idLines(ids)))),
+		"network":    t.Model.Options.Network, "checkpoint": rep.Checkpoint}
 	if t.Split != nil {
 		metadata["data"], metadata["split"] = t.Split.Dir(), t.Split.Name()
 	}

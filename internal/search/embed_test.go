@@ -1,6 +1,8 @@
 package search
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"os"
@@ -97,6 +99,10 @@ func checkIDs(t *testing.T, images string, captions map[string]string, want stri
 	if len(got) != k*len(ids) || got[0] != ids[0]+"#0" || got[k] != ids[1]+"#0" ||
 		got[k-1] != ids[0]+"#"+string(rune('0'+k-1)) {
 		t.Errorf("ids of captions %q", got)
+	}
+	if hash := sha256.Sum256([]byte(strings.Join(got, "\n") + "\n")); captions["ids_sha256"] !=
+		hex.EncodeToString(hash[:]) {
+		t.Errorf("SHA-256 of the ids %q", captions["ids_sha256"])
 	}
 	if captions["kind"] != EmbedCaptions || captions["split"] != "test" || captions["network"] == "" {
 		t.Errorf("metadata %q", captions)

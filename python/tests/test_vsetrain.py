@@ -149,6 +149,9 @@ class Files(unittest.TestCase):
             (Path(folder) / "ranks.csv").write_text("direction,query,rank,top1\ni2t,0,1,2\ni2t,2,1,2\n")
             with self.assertRaisesRegex(ValueError, "ranks.csv:3: .*expected 1"):
                 vsetrain.read_ranks(Path(folder) / "ranks.csv")
+            path.write_bytes(whole.replace(b'#2\\"', b'#3\\"', 1))
+            with self.assertRaisesRegex(ValueError, "the ids are not those .* run vsetrain embed again"):
+                vsetrain.read_embeddings(path)
             np.save(Path(folder) / "few.npy", np.zeros((3, 2), np.float32))
             (Path(folder) / "few_ids.txt").write_text("a\nb\n")
             with self.assertRaisesRegex(ValueError, "an id for each row"):

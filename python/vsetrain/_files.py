@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -69,6 +70,10 @@ def read_embeddings(path: PathLike) -> Embeddings:
         if "embeddings" not in tensors or "ids" not in metadata:
             raise ValueError(f"{path}: no embeddings of vsetrain; it holds {', '.join(tensors) or 'nothing'}")
         vectors, ids = tensors["embeddings"], json.loads(metadata["ids"])
+        found = hashlib.sha256("".join(f"{i}\n" for i in ids).encode()).hexdigest()
+        if metadata.get("ids_sha256", found) != found:
+            raise ValueError(f"{path}: the ids are not those it was written with (SHA-256 {found[:12]}..., expected "
+                             f"{metadata['ids_sha256'][:12]}...); run vsetrain embed again")
     else:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
         names = path.with_name(path.stem + "_ids.txt")
