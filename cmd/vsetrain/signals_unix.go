@@ -14,7 +14,9 @@ var (
 	hangup, brokenPipe os.Signal = syscall.SIGHUP, syscall.SIGPIPE
 )
 
-// leastFiles is how many open files the Go runtime and a command need; with fewer the runtime itself fails.
+// leastFiles is how many open files the Go runtime and a command need; with fewer the runtime itself fails. With two or
+// one beyond those that are open it does so before main: the library of protocol buffers, which gorgonia imports, opens
+// the executable when a program starts.
 const leastFiles = 16
 
 // checkLimits returns an error where the process may open too few files to run at all.

@@ -82,12 +82,16 @@ func Here(addr net.Addr) string {
 func AllowedHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
+	} else if inside, ok := strings.CutPrefix(host, "["); ok { // an address of IPv6 without port
+		if host, ok = strings.CutSuffix(inside, "]"); !ok {
+			return false
+		}
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "localhost" || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) }) {
 		return true
 	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	_, err := netip.ParseAddr(host)
 	return err == nil
 }
 

@@ -42,7 +42,8 @@ func TestListen(t *testing.T) {
 
 func TestAllowedHost(t *testing.T) {
 	for host, want := range map[string]bool{"localhost": true, "LOCALHOST.:80": true, "127.0.0.1:8420": true,
-		"[::1]:8420": true, "lab": true, "lab:80": true, "example.org": false, "127.0.0.1.example.org": false,
+		"[::1]:8420": true, "[::1]": true, "[::1": false, "[::1:8420": false, "::1]": false, "[[::1]]": false,
+		"[]": false, "lab": true, "lab:80": true, "example.org": false, "127.0.0.1.example.org": false,
 		"": false} {
 		if got := AllowedHost(host, []string{"Lab"}); got != want {
 			t.Errorf("host %q: %v", host, got)
