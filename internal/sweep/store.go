@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/config"
 	"vsetrain/internal/experiment"
 	"vsetrain/internal/regular"
+	"vsetrain/internal/runfs"
 )
 
 // Names inside the folder of a sweep and of a trial.
@@ -166,7 +167,7 @@ func writeJSON(path string, v any) error {
 	})
 }
 
-// begin makes the folder of a trial, and writes what it is and how far it is to be trained.
+// begin makes the folder of a trial that is claimed, and writes what it is and how far it is to be trained.
 func (s *Store) begin(t Trial, epochs int) error {
 	dir := s.trialDir(t.ID)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -185,6 +186,12 @@ func (s *Store) begin(t Trial, epochs int) error {
 			}{t.ID, t.Point, t.Seed})
 		}
 		if err != nil {
+			return err
+		}
+	}
+	// The score of a trial is in its log: where that is gone the checkpoint is of no use, and the trial begins anew.
+	if done, err := position(dir); err == nil && done == 0 {
+		if err := os.RemoveAll(filepath.Join(dir, runfs.CheckpointsName)); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"vsetrain/internal/runfs"
 )
 
 // The test program is also the process of a trial: SWEEP_TEST_TRIAL holds what it does.
@@ -23,7 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend is a trial: an epoch is a line of metrics. how says what goes wrong with the trials of batch 32.
+// pretend is a trial: an epoch is a line of metrics, and a checkpoint holds the epochs that were done. how says what goes
+// wrong with the trials of batch 32.
 func pretend(how, dir, epochs string) int {
 	n, _ := strconv.Atoi(epochs)
 	b, _ := os.ReadFile(filepath.Join(dir, trialConfig))
@@ -45,6 +48,9 @@ func pretend(how, dir, epochs string) int {
 		close(ended)
 	}()
 	done, _ := position(dir)
+	if b, err := os.ReadFile(filepath.Join(dir, runfs.CheckpointsName, "last")); err == nil {
+		done, _ = strconv.ParseFloat(string(b), 64)
+	}
 	f, err := os.OpenFile(filepath.Join(dir, "metrics.jsonl"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
 		return 1
@@ -172,6 +178,33 @@ func TestIndex(t *testing.T) {
 	left, err := p.Indices(s)
 	if err != nil || ranges(left) != "0-3,5" {
 		t.Errorf("left is %s, %v", ranges(left), err)
+	}
+}
+
+// A trial that was trained to its end, and whose log and result are gone, is trained anew: nothing else has its score.
+func TestLogLost(t *testing.T) {
+	p, s := planOf(t, batches)
+	if err := worker(p, s, 1, "good", nil).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dir := s.trialDir(p.Trials[1].ID)
+	for _, name := range []string{runfs.MetricsName, "result-3.json"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkpoints := filepath.Join(dir, runfs.CheckpointsName)
+	if err := errors.Join(os.Mkdir(checkpoints, 0o777), os.WriteFile(filepath.Join(checkpoints, "last"), []byte("3"),
+		0o666)); err != nil {
+		t.Fatal(err)
+	}
+	var events []string
+	if err := worker(p, s, 1, "good", &events).Run(t.Context()); err != nil || len(events) != 2 {
+		t.Errorf("%q, %v", events, err)
+	}
+	st, err := ReadStatus(p, s, time.Now())
+	if err != nil || !st.Done || st.Trials[1].Best == nil || *st.Trials[1].Best != 30 {
+		t.Errorf("%+v, %v", st, err)
 	}
 }
 
