@@ -132,7 +132,7 @@ func parse(file string, b []byte, p *problems) *yaml.Node {
 		return &yaml.Node{Kind: yaml.MappingNode}
 	}
 	if top.Kind != yaml.MappingNode {
-		p.add(sourceOf(file, top), "", "expected keys such as model: and loss:, found %s", describe(top))
+		p.add(sourceOf(file, top), "", "expected keys such as model: and loss:, found %.40s", describe(top))
 		return nil
 	}
 	return top

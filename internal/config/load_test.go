@@ -205,20 +205,26 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A file of somebody else that a configuration extends is not quoted line by line.
+// A file of somebody else that a configuration extends is not quoted: neither line by line, nor where all of it is one
+// text or a list.
 func TestForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	secret := strings.Repeat("x", 50) + "secret"
-	foreign, own := filepath.Join(dir, "shadow"), filepath.Join(dir, "own.yaml")
-	for name, text := range map[string]string{foreign: secret + ": 1\npassword: hunter2\nother: 3\n",
-		own: "extends: shadow\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	for text, want := range map[string]string{
+		secret + ": 1\npassword: hunter2\nother: 3\n": "this file is no configuration",
+		"root:x:0:0:root:/root:/bin/sh\n" + secret:    `found "root:x:0:0:`,
+		"- - first\n  - " + secret + "\n- password\n": `found [["first", "xxx`,
+	} {
+		own := filepath.Join(dir, "own.yaml")
+		for name, text := range map[string]string{filepath.Join(dir, "shadow"): text, own: "extends: shadow\n"} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	_, err := Load(Request{File: own})
-	if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "password") ||
-		!strings.Contains(err.Error(), "this file is no configuration") {
-		t.Error(err)
+		_, err := Load(Request{File: own})
+		if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "password") ||
+			!strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
 	}
 }
