@@ -158,15 +158,22 @@ class Files(unittest.TestCase):
                 vsetrain.read_embeddings(Path(folder) / "few.npy")
 
     def test_program(self):
-        old = os.environ["PATH"]
+        old, here = os.environ["PATH"], os.getcwd()
         with tempfile.TemporaryDirectory() as folder:
             fake = Path(folder) / "vsetrain"
             fake.touch(mode=0o755)
             os.environ["PATH"] = folder
             try:
                 self.assertTrue(vsetrain.program().endswith("vsetrain"))
+                if vsetrain.program().startswith(folder):  # none is installed
+                    os.chdir(folder)
+                    for path in "", ".", os.pathsep:
+                        os.environ["PATH"] = path
+                        with self.assertRaisesRegex(FileNotFoundError, "no program vsetrain in "):
+                            vsetrain.program()
             finally:
                 os.environ["PATH"] = old
+                os.chdir(here)
 
 
 if __name__ == "__main__":

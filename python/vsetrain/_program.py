@@ -20,6 +20,6 @@ def program() -> str:
         if os.path.isfile(path):
             return path
     found = shutil.which(name)
-    if found is None:
-        raise FileNotFoundError(f"no program {name} in {', '.join(schemes)} or on the path")
+    if found is None or not os.path.isabs(found):  # a relative one lies in the working folder
+        raise FileNotFoundError(f"no program {name} in {', '.join(schemes)} or in an absolute folder of the path")
     return found
