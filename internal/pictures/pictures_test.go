@@ -254,11 +254,13 @@ func TestBombs(t *testing.T) {
 		t.Errorf("%d scans, progressive %v", n, progressive)
 	}
 	scans := append(b.Bytes()[:b.Len()-2:b.Len()-2], bytes.Repeat([]byte{0xff, 0xda, 1, 2}, MaxScans)...)
-	if _, err := Decode(t.Context(), scans, MaxDecoded); err == nil || !strings.Contains(err.Error(), "more than 100 scans") {
+	if _, err := Decode(t.Context(), scans, MaxDecoded); err == nil ||
+		!strings.Contains(err.Error(), "more than 100 scans") {
 		t.Errorf("scans: %v", err)
 	}
 	progressive := bytes.Replace(b.Bytes(), []byte{0xff, 0xc0}, []byte{0xff, 0xc2}, 1)
-	if _, err := Decode(t.Context(), progressive, 8*8*18-1); err == nil || !strings.Contains(err.Error(), "whose decoder takes") {
+	if _, err := Decode(t.Context(), progressive, 8*8*18-1); err == nil ||
+		!strings.Contains(err.Error(), "whose decoder takes") {
 		t.Errorf("progressive: %v", err)
 	}
 }

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend is a trial: an epoch is a line of metrics, and a checkpoint holds the epochs that were done. how says what goes
-// wrong with the trials of batch 32.
+// pretend is a trial: an epoch is a line of metrics, and a checkpoint holds the epochs that were done. how says what
+// goes wrong with the trials of batch 32.
 func pretend(how, dir, epochs string) int {
 	n, _ := strconv.Atoi(epochs)
 	b, _ := os.ReadFile(filepath.Join(dir, trialConfig))
