@@ -75,7 +75,7 @@ func (c *clock) age(modified time.Time) (time.Duration, error) {
 }
 
 // living reads a claim and returns nil if its process is gone: it no longer exists on this machine, or its last
-// heartbeat is older than Stale.
+// heartbeat is older than Stale. One that lies as far ahead is from before the clock was set back.
 func (s *Store) living(path string, clock *clock) (*Claim, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Store) living(path string, clock *clock) (*Claim, error) {
 		return nil, nil
 	}
 	age, err := clock.age(info.ModTime())
-	if err != nil || age > s.Stale {
+	if err != nil || age.Abs() > s.Stale {
 		return nil, err
 	}
 	return c, nil
@@ -155,7 +155,7 @@ func (s *Store) removeDead(path string) (free bool, err error) {
 		if err != nil {
 			return false, ignoreMissing(err)
 		}
-		if age, err := clock.age(info.ModTime()); err != nil || age < s.Stale {
+		if age, err := clock.age(info.ModTime()); err != nil || age.Abs() < s.Stale {
 			return false, err
 		}
 		return false, ignoreMissing(os.Remove(mark)) // for the next attempt

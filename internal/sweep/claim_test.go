@@ -92,6 +92,8 @@ func TestClaim(t *testing.T) {
 		{"dead on this machine", Claim{Machine: process.Machine(), PID: dead(t)}, 0, process.Machine() != ""},
 		{"elsewhere, beats", Claim{Machine: "other", PID: dead(t)}, 30 * time.Second, false},
 		{"elsewhere, silent", Claim{Machine: "other", PID: os.Getpid()}, 2 * time.Minute, true},
+		{"elsewhere, before the clock was set back", Claim{Machine: "other", PID: os.Getpid()}, -time.Hour, true},
+		{"elsewhere, a clock that is a little ahead", Claim{Machine: "other", PID: dead(t)}, -30 * time.Second, false},
 		{"alive here, silent", Claim{Machine: process.Machine(), PID: os.Getpid()}, 2 * time.Minute, true},
 	} {
 		c.claim.Token = "planted"
