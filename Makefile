@@ -50,10 +50,10 @@ test: ## check formatting, vet, lint, and run the tests: under five minutes once
 	$(GO) vet ./...
 	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
 	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
-	$(GO) test -timeout 10m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
+	$(GO) test -timeout 20m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
-	$(GO) test -timeout 10m -run '$(COMBINED)' ./internal/device/cuda ./internal/experiment ./train
+	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/device/cuda ./internal/experiment ./train
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test

@@ -59,9 +59,9 @@ func planPairs(r *models.PairRunner, images, captions *models.EncodedSet, tile t
 	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, tile: tile,
 		BlockImages: images.N,
 		TileImages:  tile.images, TileCaptions: tile.captions}
-	dev, ok := r.Model.Instance.Dev.(interface {
+	dev, ok := device.As[interface {
 		FreeMemory() (free, total int64, err error)
-	})
+	}](r.Model.Instance.Dev)
 	if !ok {
 		p.BlockImages = tile.images
 		return p, nil

@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 
+	"vsetrain/internal/device"
 	"vsetrain/models"
 )
 
@@ -53,7 +54,7 @@ func (s *pairScoring) run(ctx context.Context) error {
 	s.tiles = &pairTiles{r: s.r, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions,
 		usual:    s.o.tile,
 		capacity: p.Capacity, warn: s.o.Warn, spare: s.giveBack}
-	_, s.tiles.pipelined = s.r.Model.Instance.Dev.(models.Fetcher)
+	_, s.tiles.pipelined = device.As[models.Fetcher](s.r.Model.Instance.Dev)
 	defer s.r.Evict(s.images)
 	defer s.r.Evict(s.captions)
 	s.report()

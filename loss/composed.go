@@ -13,12 +13,12 @@ import (
 func fromCosts(g *graph.Graph, name string, margin float64, scores, rows, columns *graph.Node) *graph.Node {
 	n := graph.Dim(scores, 0)
 	const argRows, argColumns = 1, 2 // beside argScores
-	op := lossOp(g, name, n, func(d device.Device, c *graph.Call, out device.LossOut) {
-		d.Hinge(device.HingeArgs{N: n, Scores: c.In[argScores], Margin: margin, Max: true, LossOut: out})
+	op := lossOp(g, name, n, func(c *graph.Call, out device.LossOut) {
+		graph.Do(c, device.Hinge{N: n, Scores: c.In[argScores], Margin: margin, Max: true, LossOut: out})
 		sum, row, column := out.Loss.Slice(0, 1), out.Loss.Slice(1, 2), out.Loss.Slice(2, 3)
-		d.Reduce(device.ReduceArgs{N: 1, D: n, X: c.In[argRows], Y: row})
-		d.Reduce(device.ReduceArgs{N: 1, D: n, X: c.In[argColumns], Y: column})
-		d.Combine(sum, row, column, 1, 1)
+		graph.Do(c, device.Reduce{N: 1, D: n, X: c.In[argRows], Y: row})
+		graph.Do(c, device.Reduce{N: 1, D: n, X: c.In[argColumns], Y: column})
+		graph.Do(c, device.Combine{Dst: sum, A: row, B: column, Alpha: 1, Beta: 1})
 	})
 	op.Wants = []bool{false, true, true}
 	op.Grad = func(_ []*graph.Node, _, dloss *graph.Node) []*graph.Node {

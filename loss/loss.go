@@ -56,7 +56,7 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 }
 
 // lossOp returns an op with the buffers of every loss over N pairs. run fills them.
-func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *graph.Call,
+func lossOp(g *graph.Graph, name string, n int, run func(c *graph.Call,
 	out device.LossOut)) *graph.Op {
 	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []tensor.Shape{nil}, OutSize: 3, Saved: []graph.Slot{
 		savedGrad:   {DType: device.Float, N: n * n},
@@ -65,16 +65,16 @@ func lossOp(g *graph.Graph, name string, n int, run func(d device.Device, c *gra
 		CostCaption: {DType: device.Float, N: n, Read: true},
 		CostImage:   {DType: device.Float, N: n, Read: true},
 	}}
-	op.Run = func(d device.Device, c *graph.Call) {
-		run(d, c, device.LossOut{Loss: c.Out[outLoss], Grad: c.Saved[savedGrad], HardCaption: c.Saved[HardCaption],
+	op.Make = func(c *graph.Call) {
+		run(c, device.LossOut{Loss: c.Out[outLoss], Grad: c.Saved[savedGrad], HardCaption: c.Saved[HardCaption],
 			HardImage:   c.Saved[HardImage],
 			CostCaption: c.Saved[CostCaption], CostImage: c.Saved[CostImage]})
 	}
 	op.Grad = func(in []*graph.Node, _, dloss *graph.Node) []*graph.Node {
 		bw := &graph.Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{n, n}}, Forward: op}
 		const outScores, argLoss = 0, 0 // gradients
-		bw.Run = func(d device.Device, c *graph.Call) {
-			d.Scale(c.Out[outScores], c.Saved[savedGrad], c.In[argLoss].Slice(0, 1))
+		bw.Make = func(c *graph.Call) {
+			graph.Do(c, device.Scale{Dst: c.Out[outScores], X: c.Saved[savedGrad], Factor: c.In[argLoss].Slice(0, 1)})
 		}
 		grads := make([]*graph.Node, len(in))
 		grads[argScores] = g.Apply(bw, dloss)
@@ -113,12 +113,12 @@ func hinge(g *graph.Graph, scores, margins *graph.Node, margin float64, hardest 
 	if hardest {
 		name = "max of hinges"
 	}
-	op := lossOp(g, name, n, func(d device.Device, c *graph.Call, out device.LossOut) {
-		a := device.HingeArgs{N: n, Scores: c.In[argScores], Margin: margin, Max: hardest, LossOut: out}
+	op := lossOp(g, name, n, func(c *graph.Call, out device.LossOut) {
+		a := device.Hinge{N: n, Scores: c.In[argScores], Margin: margin, Max: hardest, LossOut: out}
 		if len(c.In) > 1 {
 			a.Margins = c.In[argMargins]
 		}
-		d.Hinge(a)
+		graph.Do(c, a)
 	})
 	if margins == nil {
 		op.Wants = []bool{true}

@@ -64,13 +64,13 @@ func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
 	k := graph.Dim(c.Semantics, 1)
 	op := &graph.Op{Name: fmt.Sprintf("lseh margins %d×%d", n, k), Outs: []tensor.Shape{{n, n}}, Temp: []int{n * n},
 		Wants: []bool{false, false, false}}
-	op.Run = func(d device.Device, c *graph.Call) {
+	op.Make = func(c *graph.Call) {
 		const semantics, images, captions, products, margins = 0, 1, 2, 0, 0 // arguments, scratch memory, result
 		gram := c.Temp[products]
-		d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: k, Alpha: 1, A: c.In[semantics], B: c.In[semantics],
+		graph.Do(c, device.Gemm{TransB: true, M: n, N: n, K: k, Alpha: 1, A: c.In[semantics], B: c.In[semantics],
 			C:     gram,
 			Exact: true})
-		d.SemanticMargins(device.MarginArgs{N: n, Gram: gram, Images: c.In[images], Captions: c.In[captions],
+		graph.Do(c, device.SemanticMargins{N: n, Gram: gram, Images: c.In[images], Captions: c.In[captions],
 			Alpha: o.Margin, Lambda: o.LSEH.Lambda,
 			Cosine: o.LSEH.Similarity == "cosine", ZeroSameImage: o.LSEH.SameImage == "zero_margin",
 			Margins: c.Out[margins]})

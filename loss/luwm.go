@@ -30,8 +30,8 @@ type LUWMOptions struct {
 
 func universal(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
 	n := graph.Dim(scores, 0)
-	op := lossOp(g, "universal weighting", n, func(d device.Device, c *graph.Call, out device.LossOut) {
-		d.UniversalWeighting(device.UniversalArgs{N: n, Scores: c.In[argScores], Margin: o.Margin,
+	op := lossOp(g, "universal weighting", n, func(c *graph.Call, out device.LossOut) {
+		graph.Do(c, device.UniversalWeighting{N: n, Scores: c.In[argScores], Margin: o.Margin,
 			Positive: o.LUWM.Positive, Negative: o.LUWM.Negative, LossOut: out})
 	})
 	op.Wants = []bool{true}

@@ -90,13 +90,13 @@ func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 		f.positions = o.Bert.Positions
 	}
 	if r.HasFeatures() {
-		f.features = tableRows{r.Device, r.Features}
+		f.features = tableRows{r.Features}
 	}
 	if r.HasBoxes() {
-		f.boxes = tableRows{r.Device, r.Boxes}
+		f.boxes = tableRows{r.Boxes}
 	}
 	if r.HasSemantics() {
-		f.semantics = tableRows{r.Device, r.Semantics}
+		f.semantics = tableRows{r.Semantics}
 	}
 	if r.HasWords() {
 		f.lists = r
@@ -120,15 +120,14 @@ func (hostRows) feed(s *graph.Instance, input string, values []float32, _ []int3
 }
 
 type tableRows struct {
-	device device.Resident
-	table  device.Table
+	table device.Table
 }
 
 func (t tableRows) feed(s *graph.Instance, input string, _ []float32, numbers []int32, count, width, n int) error {
 	if len(numbers) != count {
 		return fmt.Errorf("input %s: numbers of %d rows, expected %d", input, len(numbers), count)
 	}
-	return s.FeedRows(input, t.device, t.table, numbers, width, n)
+	return s.FeedRows(input, t.table, numbers, width, n)
 }
 
 // Images feeds regions, and where the network reads them boxes and counts of regions.
@@ -150,7 +149,7 @@ func (f *Feeder) Images(b ImageBatch) error {
 		}
 	}
 	var err error
-	if streamer, ok := f.instance.Dev.(device.Streamer); ok && b.Stage != nil {
+	if streamer, ok := device.As[device.Streamer](f.instance.Dev); ok && b.Stage != nil {
 		err = f.instance.FeedStage(InputRegions, streamer, b.Stage, count*width, b.N*r*d)
 	} else {
 		err = f.features.feed(f.instance, InputRegions, b.Features, numbers, count, width, b.N*r*d)
@@ -215,7 +214,7 @@ func (f *Feeder) Captions(b CaptionBatch) error {
 	} else if len(b.Numbers) != n {
 		err = fmt.Errorf("feed captions: %d numbers for %d captions", len(b.Numbers), n)
 	} else {
-		err = f.instance.FeedLists(InputWords, f.lists.Device, f.lists.Words, f.lists.Starts, b.Numbers, wide, f.words)
+		err = f.instance.FeedLists(InputWords, f.lists.Words, f.lists.Starts, b.Numbers, wide, f.words)
 	}
 	if err != nil {
 		return err

@@ -67,6 +67,6 @@ func (m *Model) LabelInputs(g *graph.Graph, n, steps int) Labels {
 // PadsLabels reports whether the captioning branch is fed with the same number of steps for every caption, as devices
 // that record steps need.
 func (m *Model) PadsLabels() bool {
-	_, ok := m.Instance.Dev.(device.Recorder)
+	_, ok := device.As[device.Recorder](m.Instance.Dev)
 	return ok
 }

@@ -154,6 +154,12 @@ type Fetcher interface {
 	Fetched(slot int) ([]float32, error)
 }
 
+// fetcher is the device, where it is a Fetcher.
+func (r *PairRunner) fetcher() Fetcher {
+	f, _ := device.As[Fetcher](r.Model.Instance.Dev)
+	return f
+}
+
 // Start is Score on a device that is a Fetcher, without waiting: Finish of the same slot returns the scores. There are
 // device.FetchSlots slots. On an error nothing was started.
 func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *EncodedSet, c0, c1, capacity int) error {
@@ -162,19 +168,19 @@ func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *E
 		return err
 	}
 	err = e.prog.RunAll()
-	if d, ok := r.Model.Instance.Dev.(device.Scratch); ok && err == nil {
+	if d, ok := device.As[device.Scratch](r.Model.Instance.Dev); ok && err == nil {
 		err = d.Lacked()
 	}
 	if err != nil {
 		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
 	}
-	r.Model.Instance.Dev.(Fetcher).Fetch(slot, e.prog.View(e.out))
+	r.fetcher().Fetch(slot, e.prog.View(e.out))
 	return nil
 }
 
 // Finish waits for the scores of a slot.
 func (r *PairRunner) Finish(dst []float32, slot int) error {
-	x, err := r.Model.Instance.Dev.(Fetcher).Fetched(slot)
+	x, err := r.fetcher().Fetched(slot)
 	if err != nil {
 		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)
 	}

@@ -41,7 +41,7 @@ func newAverage(dev device.Device, p *graph.Params, decay float64) (*average, er
 		}
 		*b.view = device.Of(buf)
 	}
-	dev.Fill(a.values, 0)
+	device.Do(dev, device.Fill{Dst: a.values})
 	return a, nil
 }
 
@@ -54,18 +54,18 @@ func (a *average) count(n int64) {
 // update takes the weights after an update into the average.
 func (a *average) update() {
 	a.pieces(func(average, weights, scratch device.View) {
-		a.dev.Scale(average, average, a.factor.Slice(0, 1))
-		a.dev.Scale(scratch, weights, a.factor.Slice(1, 2))
-		a.dev.Add(average, average, scratch)
+		device.Do(a.dev, device.Scale{Dst: average, X: average, Factor: a.factor.Slice(0, 1)})
+		device.Do(a.dev, device.Scale{Dst: scratch, X: weights, Factor: a.factor.Slice(1, 2)})
+		device.Do(a.dev, device.Add{Dst: average, A: average, B: scratch})
 	})
 }
 
 // exchange puts the average in the place of the weights, and these in its place.
 func (a *average) exchange() {
 	a.pieces(func(average, weights, scratch device.View) {
-		a.dev.Copy(scratch, weights)
-		a.dev.Copy(weights, average)
-		a.dev.Copy(average, scratch)
+		device.Do(a.dev, device.Copy{Dst: scratch, Src: weights})
+		device.Do(a.dev, device.Copy{Dst: weights, Src: average})
+		device.Do(a.dev, device.Copy{Dst: average, Src: scratch})
 	})
 }
 

@@ -82,19 +82,19 @@ func updatesOf(times int, spans ...span) (list []update) {
 
 // norms computes the norm of the gradients and the clip coefficient.
 func (o *optimiser) norms(list []update) {
-	o.dev.Fill(o.sumSq, 0)
+	device.Do(o.dev, device.Fill{Dst: o.sumSq})
 	for i := range list {
 		if u := &list[i]; u.factor != nil {
-			o.dev.SumSquaresFactored(o.sumSq, *u.factor)
+			device.Do(o.dev, device.SumSquaresFactored{Sum: o.sumSq, Factored: *u.factor})
 		} else {
-			o.dev.SumSquares(o.sumSq, o.params.Grads().Slice(u.lo, u.hi))
+			device.Do(o.dev, device.SumSquares{Sum: o.sumSq, X: o.params.Grads().Slice(u.lo, u.hi)})
 		}
 	}
 	clip := o.opt.Clip
 	if clip == 0 {
 		clip = math.MaxFloat32
 	}
-	o.dev.ClipCoefficient(o.coef, o.norm, o.sumSq, clip)
+	device.Do(o.dev, device.ClipCoefficient{Coefficient: o.coef, Norm: o.norm, SumSquares: o.sumSq, Most: clip})
 }
 
 // hypersOf allocates the scalars of updates: 3 of each, see device.AdamArgs.
@@ -127,21 +127,21 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 	squared := false
 	for i := range list {
 		u := &list[i]
-		a := device.AdamArgs{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(u.lo, u.hi), V: o.v.Slice(u.lo, u.hi),
+		a := device.Adam{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(u.lo, u.hi), V: o.v.Slice(u.lo, u.hi),
 			Hyper: hypers.Slice(3*i, 3*i+3), Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps,
 			Legacy: o.opt.LegacyEps}
 		if u.of == 2 {
 			if !squared {
-				o.dev.Scale(o.coef2, o.coef, o.coef)
+				device.Do(o.dev, device.Scale{Dst: o.coef2, X: o.coef, Factor: o.coef})
 				squared = true
 			}
 			a.Clip = o.coef2
 		}
 		if u.factor != nil {
-			o.dev.AdamFactored(a, *u.factor)
+			device.Do(o.dev, device.AdamFactored{Adam: a, Factored: *u.factor})
 			continue
 		}
 		a.G = o.params.Grads().Slice(u.lo, u.hi)
-		o.dev.Adam(a)
+		device.Do(o.dev, a)
 	}
 }

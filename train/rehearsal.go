@@ -21,9 +21,9 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 		if err != nil {
 			return fmt.Errorf("allocate a copy of the running statistics: %w", err)
 		}
-		dev.Copy(device.Of(saved), state)
+		device.Do(dev, device.Copy{Dst: device.Of(saved), Src: state})
 		defer func() {
-			dev.Copy(state, device.Of(saved))
+			device.Do(dev, device.Copy{Dst: state, Src: device.Of(saved)})
 			dev.Free(saved)
 		}()
 	}
@@ -48,7 +48,7 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 	s.at(p.name)
 	p.vm.Run()
 	s.opt.norms(p.updates)
-	dev.Fill(s.opt.coef, math.NaN())
+	device.Do(dev, device.Fill{Dst: s.opt.coef, Value: math.NaN()})
 	s.opt.apply(p.updates, p.hypers)
 	if err := dev.Sync(); err != nil {
 		return fmt.Errorf("rehearsal of the training step: %w", err)

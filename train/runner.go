@@ -29,8 +29,8 @@ type callKey struct {
 
 // newRunner returns the runner of a device, and the same as a recorder where the device records.
 func newRunner(dev device.Device) (runner, *recorder) {
-	if r, ok := dev.(device.Recorder); ok {
-		rec := &recorder{dev: r, table: map[callKey]*recorded{}}
+	if r, ok := device.As[device.Recorder](dev); ok {
+		rec := &recorder{Recorder: r, dev: dev, table: map[callKey]*recorded{}}
 		return rec, rec
 	}
 	return &direct{dev: dev}, nil
@@ -86,7 +86,8 @@ func (d *direct) fetched(int) ([]float64, []float32, error) { return d.scalars, 
 // second with the same key are recorded, and the recording is replayed by it and all later ones. What changes from step
 // to step lies in device memory: inputs, lengths, scalars of the optimiser, counter of dropout.
 type recorder struct {
-	dev    device.Recorder
+	device.Recorder
+	dev    device.Device
 	never  bool   // make all calls one by one
 	failed string // why the device could not record, most recently
 	inRow  int    // keys behind each other that it could not record
@@ -119,17 +120,17 @@ func (r *recorder) run(key callKey, instance int, calls func()) {
 		calls()
 		return
 	}
-	e, generation := r.table[key], [2]int{instance, r.dev.Generation()}
+	e, generation := r.table[key], [2]int{instance, r.Generation()}
 	if e == nil && len(r.table) == maxRecordings {
 		calls()
 		return
 	}
 	if e == nil || e.generation != generation {
 		if e != nil && e.rec != nil {
-			r.dev.Forget(e.rec)
+			r.Forget(e.rec)
 		}
 		calls() // which may move memory: what is recorded next finds everything where it stays
-		r.table[key] = &recorded{generation: [2]int{instance, r.dev.Generation()}}
+		r.table[key] = &recorded{generation: [2]int{instance, r.Generation()}}
 		return
 	}
 	if e.refused {
@@ -137,7 +138,7 @@ func (r *recorder) run(key callKey, instance int, calls func()) {
 		return
 	}
 	if e.rec == nil {
-		rec, err := r.dev.Record(calls)
+		rec, err := r.Record(calls)
 		if err != nil {
 			r.failed, e.refused = err.Error(), true
 			r.inRow++
@@ -149,11 +150,11 @@ func (r *recorder) run(key callKey, instance int, calls func()) {
 		e.rec = rec
 	}
 	r.Replayed++
-	r.dev.Replay(e.rec)
+	r.Replay(e.rec)
 }
 
 func (r *recorder) guard(coef, norm device.View, losses []device.View) bool {
-	r.dev.Guard(coef, norm, losses...)
+	device.Do(r.dev, device.Guard{Coefficient: coef, Norm: norm, Losses: losses})
 	return true
 }
 
@@ -163,11 +164,11 @@ func (r *recorder) fetch(slot int, values []device.View) {
 	for _, v := range values[:len(values)-1] {
 		s.scalars += v.N
 	}
-	r.dev.Fetch(slot, values...)
+	r.Fetch(slot, values...)
 }
 
 func (r *recorder) fetched(slot int) ([]float64, []float32, error) {
-	x, err := r.dev.Fetched(slot)
+	x, err := r.Fetched(slot)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -150,7 +150,7 @@ func poison(t *testing.T, s *Step, b *data.Batch) {
 	var before [][]float64
 	for _, spec := range p.Specs {
 		before = append(before, doubles(dev, p.Value(spec.Name)))
-		dev.Fill(p.Value(spec.Name), math.NaN())
+		device.Do(dev, device.Fill{Dst: p.Value(spec.Name), Value: math.NaN()})
 	}
 	_, err := s.Run(b, 1, false)
 	var nf *NotFinite
@@ -286,7 +286,7 @@ func (d *refuses) Record(func()) (device.Recording, error) {
 // A shape of steps that cannot be recorded does not end the recordings of others; three behind each other do.
 func TestRecordingsThatFail(t *testing.T) {
 	dev := &refuses{every: 2}
-	r := &recorder{dev: dev, table: map[callKey]*recorded{}}
+	r := &recorder{Recorder: dev, table: map[callKey]*recorded{}}
 	done := 0
 	all := func(from, n int) {
 		for range 3 {

@@ -69,7 +69,7 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	}
 	s := &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}
 	s.runner, s.recorder = newRunner(m.Instance.Dev)
-	s.namer, _ = m.Instance.Dev.(device.Namer)
+	s.namer, _ = device.As[device.Namer](m.Instance.Dev)
 	s.makes = s.calls
 	s.ReadFrom(nil)
 	return s, nil

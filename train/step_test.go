@@ -218,7 +218,7 @@ func TestGapIsTheLossOfLMHWithoutItsMargins(t *testing.T) {
 func TestStepSeesCollapse(t *testing.T) {
 	for _, name := range []string{loss.LMH, loss.LSEH, loss.LSH, loss.LUWM} {
 		s := tinyStep(t, newDevice(t, cpu.FP32), name, 0)
-		s.model.Instance.Dev.Fill(s.model.Instance.Params.Values(), 0)
+		device.Do(s.model.Instance.Dev, device.Fill{Dst: s.model.Instance.Params.Values()})
 		if r := run(t, s, tinyBatch(1, 6, 7)); r.Gap != 0 {
 			t.Errorf("%s: gap %v", name, r.Gap)
 		}

@@ -30,7 +30,7 @@ func wideStep(t *testing.T, dev device.Device, network string) *Step {
 	for _, p := range s.model.Instance.Params.Specs {
 		if strings.HasPrefix(p.Name, "img.Rs_GCN") && strings.HasSuffix(p.Name, ".W.1.weight") {
 			// 0 at first, which leaves the layers before it without a gradient
-			dev.Fill(s.model.Instance.Params.Value(p.Name), 0.5)
+			device.Do(dev, device.Fill{Dst: s.model.Instance.Params.Value(p.Name), Value: 0.5})
 		}
 	}
 	return s

@@ -1,19 +1,14 @@
 package device
 
-// Attention is additive attention of one query per sequence over its regions (Bahdanau, Cho, Bengio: "Neural machine
-// translation by jointly learning to align and translate", ICLR 2015).
-type Attention interface {
-	AdditiveAttention(AttentionArgs)
-	AdditiveAttentionGrad(AttentionArgs)
-}
-
-// AttentionArgs describes the attention of the first B queries over R regions each:
+// AdditiveAttention is that of one query per sequence over its regions (Bahdanau, Cho, Bengio: "Neural machine
+// translation by jointly learning to align and translate", ICLR 2015), here of the first B queries over R regions each:
 //
 //	e_br = Vector · tanh(Keys_br + Query_b)    Weights_b = softmax_r e_br    Context_b = Σ_r Weights_br Values_br
 //
 // The gradient kernel reads the inputs, Weights and DContext, writes DQuery, and ADDS to DKeys, DValues and DVector, so
 // that the steps of a decoder add up. DVector has one row for each sequence; their sum is the gradient of Vector.
-type AttentionArgs struct {
+type AdditiveAttention struct {
+	Gradient
 	B, R, H, E       int
 	Keys             View // [B, R, H]
 	Query            View // [B, H]
@@ -26,15 +21,15 @@ type AttentionArgs struct {
 	DVector          View // [B, H]; added to
 }
 
-// Views declares the views of AdditiveAttention and AdditiveAttentionGrad.
-func (a *AttentionArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *AdditiveAttention) Views(c *Checker) {
 	c.positive("B R H E", a.B, a.R, a.H, a.E)
 	c.floats("Keys", &a.Keys, a.B*a.R*a.H)
 	c.floats("Query", &a.Query, a.B*a.H)
 	c.floats("Vector", &a.Vector, a.H)
 	c.floats("Values", &a.Values, a.B*a.R*a.E)
 	c.floats("Weights", &a.Weights, a.B*a.R)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DContext", &a.DContext, a.B*a.E)
 		c.floats("DQuery", &a.DQuery, a.B*a.H)
 		c.floats("DKeys", &a.DKeys, a.B*a.R*a.H)

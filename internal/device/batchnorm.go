@@ -1,18 +1,13 @@
 package device
 
-// Normalisation is batch normalisation over one axis.
-type Normalisation interface {
-	// BatchNorm computes y = w·(x - μ)/√(σ² + ε) + b for each channel.
-	BatchNorm(BatchNormArgs)
-	// BatchNormGrad computes the gradients from x, the saved statistics and dy.
-	BatchNormGrad(BatchNormArgs)
-}
-
-// BatchNormArgs: X, Y [Outer, C, Inner]; the statistics of a channel are over Outer and Inner; Weight, Bias,
+// BatchNorm computes y = w·(x - μ)/√(σ² + ε) + b for each channel.
+// The gradient is the gradients from x, the saved statistics and dy.
+//
+// BatchNorm: X, Y [Outer, C, Inner]; the statistics of a channel are over Outer and Inner; Weight, Bias,
 // RunningMean, RunningVar [C] (torch.nn.BatchNorm1d). With Train, μ and σ² are the mean and the biased variance of X,
 // and the running statistics r ← (1 - Momentum)·r + Momentum·batch are updated in place, the variance with the unbiased
 // one (n/(n-1); of a single value the biased), unless the variance is not finite. Otherwise μ and σ² are the running
-// statistics, which stay as they are. Mean and InvStd [C] keep μ and 1/√(σ² + ε) for BatchNormGrad.
+// statistics, which stay as they are. Mean and InvStd [C] keep μ and 1/√(σ² + ε) for the gradient.
 //
 // Pads rows more, all alike and of the value Pad [C], can take part in the statistics without being stored: the zero
 // padding rows behind a linear layer have the value of its bias (quirk Q4 of VSE-infinity). They have no output, but
@@ -21,8 +16,9 @@ type Normalisation interface {
 //
 // Plus, where present, is added to the result: a residual connection, whose gradient is DY.
 //
-// BatchNormGrad reads X, Weight, Mean, InvStd, DY and writes DX, DWeight, DBias and DPad, each optional.
-type BatchNormArgs struct {
+// The gradient reads X, Weight, Mean, InvStd, DY and writes DX, DWeight, DBias and DPad, each optional.
+type BatchNorm struct {
+	Gradient
 	Outer, C, Inner         int
 	Eps, Momentum           float64
 	Train                   bool
@@ -40,8 +36,8 @@ type BatchNormArgs struct {
 	Counts Ints
 }
 
-// Views declares the views of BatchNorm and BatchNormGrad.
-func (a *BatchNormArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *BatchNorm) Views(c *Checker) {
 	c.positive("C Inner Outer+Pads", a.C, a.Inner, a.Outer+a.Pads)
 	if a.Outer < 0 || a.Pads < 0 || a.Pads > 0 && a.Inner != 1 {
 		c.refuse("outer %d, inner %d and %d padding rows", a.Outer, a.Inner, a.Pads)
@@ -57,7 +53,7 @@ func (a *BatchNormArgs) Views(c *Checker) {
 		c.optional("Pad", &a.Pad, a.C)
 	}
 	c.optionalInts("Counts", &a.Counts.View, len(a.Counts.Host))
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DY", &a.DY, n)
 		c.optional("DX", &a.DX, n)
 		c.optional("DWeight", &a.DWeight, a.C)

@@ -1,20 +1,15 @@
 package device
 
-// Cells are single steps of recurrences, for networks whose input depends on the state before.
-type Cells interface {
-	GRUCell(GRUCellArgs)
-	GRUCellGrad(GRUCellArgs)
-}
-
-// GRUCellArgs is one step of a GRU (see GRUArgs) for N rows. GRUCell reads Gates [N, 4H], whose first three parts hold
+// GRUCell is one step of a GRU (see GRU) for N rows. GRUCell reads Gates [N, 4H], whose first three parts hold
 // W_i x + b_i, Hidden [N, 3H], W_h h + b_h, and Before [N, H], the state h; it writes the state after the step to Y, a
 // copy of Before to Prev, and r, z, n, W_hn h + b_hn to Gates.
 //
-// GRUCellGrad reads those Gates, Prev, DY (optional) and Carry [N, H], the gradient of the state after the step that
+// The gradient reads those Gates, Prev, DY (optional) and Carry [N, H], the gradient of the state after the step that
 // comes from later steps; it overwrites Gates with the gradients of the inputs of n, r, z and of W_hn h + b_hn in this
 // order, so that the last three parts are the gradient of Hidden and the first three, n in front, that of W_i x + b_i,
 // and Carry with the part of the gradient that reaches h directly.
-type GRUCellArgs struct {
+type GRUCell struct {
+	Gradient
 	N, H          int
 	Gates, Hidden View
 	Before, Y     View
@@ -22,13 +17,13 @@ type GRUCellArgs struct {
 	DY, Carry     View
 }
 
-// Views declares the views of GRUCell and GRUCellGrad.
-func (a *GRUCellArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *GRUCell) Views(c *Checker) {
 	c.positive("N H", a.N, a.H)
 	n := a.N * a.H
 	c.floats("Gates", &a.Gates, 4*n)
 	c.floats("Prev", &a.Prev, n)
-	if c.Grad() {
+	if a.Grad {
 		c.optional("DY", &a.DY, n)
 		c.floats("Carry", &a.Carry, n)
 	} else {

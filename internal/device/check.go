@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// Checker gets the views of one kernel call, with their sizes, by the method Views of the argument struct, or by the
-// function beside the interface where a kernel has no struct. It refuses, with a panic that names kernel and argument,
-// a view that is absent, of another type or memory, or too short, and cuts a longer one to the size that the kernel
-// works on. Behind it a device need not look at sizes again.
+// Checker gets the views of a kernel, with their sizes, by its method Views. It refuses, with a panic that names kernel
+// and argument, a view that is absent, of another type or memory, or too short, and cuts a longer one to the size that
+// the kernel works on. Behind it a device need not look at sizes again.
 //
-// A device keeps one Checker and sets Kernel for each call; nothing is allocated.
+// A device keeps one Checker; nothing is allocated.
 type Checker struct {
 	Device string // of messages
-	Kernel string
 	Memory Inspector
 	// Visit, where it is set, is called for every view in place of the check: to list or to make them.
 	Visit func(Operand) View
+
+	kernel Kernel
+	what   string // where kernel is nil
 }
 
 // Inspector is a device that knows its own memory.
@@ -47,12 +48,29 @@ const (
 	Whole                // any number of elements, which gives the size of others
 )
 
-// Grad reports whether the kernel is the gradient of the one that its arguments are named after.
-func (c *Checker) Grad() bool { return strings.HasSuffix(c.Kernel, "Grad") }
+// Check checks the views of a kernel.
+func (c *Checker) Check(k Kernel) {
+	c.kernel, c.what = k, ""
+	k.Views(c)
+}
+
+// Begin begins the check of a call that is no kernel, such as a copy between host and device.
+func (c *Checker) Begin(what string) *Checker {
+	c.kernel, c.what = nil, what
+	return c
+}
+
+// Kernel names what was checked last.
+func (c *Checker) Kernel() string {
+	if c.kernel == nil {
+		return c.what
+	}
+	return NameOf(c.kernel)
+}
 
 // refuse panics with what was expected and found.
 func (c *Checker) refuse(format string, args ...any) {
-	panic(fmt.Sprintf("%s: %s: %s", c.Device, c.Kernel, fmt.Sprintf(format, args...)))
+	panic(fmt.Sprintf("%s: %s: %s", c.Device, c.Kernel(), fmt.Sprintf(format, args...)))
 }
 
 // floats declares a Float view of n elements.
@@ -171,5 +189,5 @@ func (c *Checker) view(name string, v *View, t DType, n int, r Rule) {
 }
 
 func (c *Checker) refuseView(name, format string, args ...any) {
-	panic(fmt.Sprintf("%s: %s %s: %s", c.Device, c.Kernel, name, fmt.Sprintf(format, args...)))
+	panic(fmt.Sprintf("%s: %s %s: %s", c.Device, c.Kernel(), name, fmt.Sprintf(format, args...)))
 }

@@ -2,28 +2,21 @@ package device
 
 import "cmp"
 
-// Decoding is implemented by devices that can compute all steps of a decoder with attention at once. Elsewhere, and
-// where they report false, the caller computes one step behind the other.
-type Decoding interface {
-	// DecoderSteps and DecoderStepsGrad report whether they have computed the steps; nothing has happened where not.
-	DecoderSteps(DecoderArgs) bool
-	DecoderStepsGrad(DecoderArgs) bool
-}
-
-// DecoderArgs describes the steps of a decoder, of states H and attention A, over R regions of E features each. From
+// Decoder describes the steps of a decoder, of states H and attention A, over R regions of E features each. From
 // the states h = Initial_b, for the steps t of every sequence b,
 //
 //	Query_t = Attend h    Weights_t = softmax_r Score·tanh(Keys_br + Query_t)
 //	Context_t = drop(Σ_r Weights_tr Regions_br)    States_t = h = GRU(Gates_t + WIH Context_t, h)
 //
-// with GRU that of GRUCellArgs. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart; 0 is
+// with GRU that of GRUCell. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart; 0 is
 // side by side. Rows of packed values are those of Lengths, which are not Bounded. The place of a value in the dropout
 // is that in the contexts, or with WordLengths given that of Recorder.DropoutPadded.
 //
 // Gates hold W_i x + b_i of the words; the kernel writes r, z, n and W_hn h + b_hn. The gradient kernel makes of them
 // the gradients [n, r, z, W_hn h + b_hn] of the inputs. It reads the other saved values and DStates, and writes
-// DInitial, DQuery, DKeys, DRegions and DVector, which has one row for each sequence as in AttentionArgs.
-type DecoderArgs struct {
+// DInitial, DQuery, DKeys, DRegions and DVector, which has one row for each sequence as in AdditiveAttention.
+type Decoder struct {
+	Gradient
 	R, H, A, E                    int
 	Lengths                       Ints
 	Keys, Regions, Initial, Score View // [B, R, A], [B, R, E], [B, H], [A]
@@ -40,8 +33,8 @@ type DecoderArgs struct {
 	DKeys, DRegions, DVector View // [B, R, A], [B, R, E], [B, A]
 }
 
-// Views declares the views of DecoderSteps and DecoderStepsGrad.
-func (a *DecoderArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *Decoder) Views(c *Checker) {
 	c.positive("R H A E", a.R, a.H, a.A, a.E)
 	a.LDAttend, a.LDWIH = cmp.Or(a.LDAttend, a.H), cmp.Or(a.LDWIH, a.E)
 	if a.LDAttend < a.H || a.LDWIH < a.E {
@@ -66,7 +59,7 @@ func (a *DecoderArgs) Views(c *Checker) {
 	c.floats("Prev", &a.Prev, rows*a.H)
 	c.floats("Weights", &a.Weights, rows*a.R)
 	c.floats("Query", &a.Query, rows*a.A)
-	if !c.Grad() {
+	if !a.Grad {
 		c.floats("Initial", &a.Initial, b*a.H)
 		c.floats("BHH", &a.BHH, 3*a.H)
 		c.floats("Context", &a.Context, rows*a.E)

@@ -1,13 +1,13 @@
 // Package device is the seam between the networks and the hardware.
 //
-// Everything a network, a loss or an optimiser computes is expressed in the kernels of the Device interface. They stand
-// in two layers: a Core that a device must have, and families of fused kernels that device/composed writes in terms of
-// the core where a device lacks them. device/cpu and device/cuda implement all of them, device/toy the core alone. A
-// new device has to pass the conformance suite of devicetest and nothing else; a new network needs no device code at
-// all.
+// Everything a network, a loss or an optimiser computes is a kernel: a value with its operands and sizes (Gemm, GRU,
+// Hinge, …), whose comment defines it. A device is memory and one method, Do, which computes a kernel or says that it
+// has none. The package composed writes the kernels that a device lacks in terms of others. device/cpu and device/cuda
+// compute nearly all of them, device/toy few. A new device has to pass the conformance suite of devicetest and nothing
+// else; a new network needs no device code at all.
 //
 // Conventions. Matrices are row-major. B is the batch, L the longest caption of the batch, T = Σ lengths the number
-// of words of a batch, D a feature size, H a hidden size. Views carry no shape: the argument structs do. Unless a
+// of words of a batch, D a feature size, H a hidden size. Views carry no shape: kernels do. Unless a
 // kernel says otherwise an output must not overlap an input. Kernels run in the order they are called; a device may
 // run them asynchronously until Sync or Download. Kernels check the sizes of their views (Checker) and panic with what
 // they expected and found: such a mistake is one of graph building, never of input data.
@@ -71,59 +71,15 @@ type Ints struct {
 	Bounded bool
 }
 
-// Core is what every device must have: the kernels that everything else can be written in (device/composed). It has at
-// most thirty methods; internal/house counts them.
-type Core interface {
+// Device is one compute device. It is used by one goroutine at a time.
+//
+// What a device can do beside computing is an interface of its own (Recorder, Streamer, Resident, …): As finds it.
+type Device interface {
 	// Name describes the device for people: "cpu, 2 threads, avx512, fp32".
 	Name() string
 	// Wide reports whether Float is float64.
 	Wide() bool
 
-	Memory
-	Products
-	Elements
-	Primitives
-	Tables
-	Random
-	Optimiser
-
-	// Sync waits until every kernel called before has finished.
-	Sync() error
-	// Close releases all memory of the device.
-	Close() error
-}
-
-// Device is one compute device with all kernels. It is used by one goroutine at a time. Beyond the core it has families
-// of fused kernels, each for a layer, a loss or a kind of network. A device implements the families that it computes
-// faster than their parts; composed.Over adds the others.
-type Device interface {
-	Core
-
-	Rows
-	Orders
-	Normalisation
-	Pooling
-	Recurrent
-	Cells
-	Attention
-	Matching
-	Pairs
-	Segments
-	Transformer
-	Layouts
-	Losses
-	Likelihood
-	Factoring
-}
-
-// Warner is implemented by devices that know what makes them slow or other than asked for on this machine.
-type Warner interface {
-	// Warnings are sentences for people: those known when the device was opened, and later ones behind them.
-	Warnings() []string
-}
-
-// Memory allocates and moves data.
-type Memory interface {
 	// Alloc returns zeroed memory of n elements.
 	Alloc(t DType, n int) (Buffer, error)
 	Free(Buffer)
@@ -136,27 +92,50 @@ type Memory interface {
 	DownloadFloats(dst []float32, src View)
 	DownloadDoubles(dst []float64, src View)
 	DownloadInts(dst []int32, src View)
-	// Fill sets every element of a Float view.
-	Fill(dst View, value float64)
-	// Copy copies a view of either type to another of the same length.
-	Copy(dst, src View)
+
+	// Do computes a kernel, and reports whether the device has it: where not, nothing has happened.
+	Do(k Kernel) bool
+
+	// Sync waits until every kernel before has finished.
+	Sync() error
+	// Close releases all memory of the device.
+	Close() error
+}
+
+// Warner is implemented by devices that know what makes them slow or other than asked for on this machine.
+type Warner interface {
+	// Warnings are sentences for people: those known when the device was opened, and later ones behind them.
+	Warnings() []string
 }
 
 // Host declares the view of a copy of n elements between host and device, named dst or src.
 func (c *Checker) Host(name string, v *View, t DType, n int) { c.view(name, v, t, n, Exact) }
 
-// Fill declares the view of that kernel.
-func (c *Checker) Fill(dst *View) { c.whole("dst", dst) }
+// Fill sets every element of a Float view.
+type Fill struct {
+	Dst   View
+	Value float64
+}
 
-// Copy declares the views of that kernel, which are of one type, and returns it.
-func (c *Checker) Copy(dst, src *View) DType {
-	t := Float
-	if dst.Present() {
-		t = dst.Buf.DType()
+// Views implements Kernel.
+func (a *Fill) Views(c *Checker) { c.whole("Dst", &a.Dst) }
+
+// Copy copies a view of either type to another of the same length.
+type Copy struct{ Dst, Src View }
+
+// Type is the type of both views.
+func (a *Copy) Type() DType {
+	if !a.Dst.Present() {
+		return Float
 	}
-	c.view("dst", dst, t, 0, Whole)
-	c.view("src", src, t, dst.N, Exact)
-	return t
+	return a.Dst.Buf.DType()
+}
+
+// Views implements Kernel.
+func (a *Copy) Views(c *Checker) {
+	t := a.Type()
+	c.view("Dst", &a.Dst, t, 0, Whole)
+	c.view("Src", &a.Src, t, a.Dst.N, Exact)
 }
 
 // Holder is implemented by devices that can keep weights in another order beside them.

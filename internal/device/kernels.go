@@ -1,11 +1,6 @@
 package device
 
-// Products are the matrix products, the bulk of all work.
-type Products interface {
-	Gemm(GemmArgs)
-}
-
-// GemmArgs describes C[M,N] = Alpha·op(A)[M,K]·op(B)[K,N] + Beta·C (+ Bias[N] added to every row).
+// Gemm describes C[M,N] = Alpha·op(A)[M,K]·op(B)[K,N] + Beta·C (+ Bias[N] added to every row).
 //
 // TransA: A is stored [K,M]. TransB: B is stored [N,K]. A leading dimension of 0 means densely packed. Batch > 1
 // repeats the product with the given strides in elements between consecutive items (a stride of 0 shares the
@@ -16,7 +11,7 @@ type Products interface {
 //
 // Active (optional, one product with C densely packed) receives F of the elements of C, bias included, which C keeps.
 // With Operand nothing but products that are not Exact read it, so a device may keep it as those read it alone.
-type GemmArgs struct {
+type Gemm struct {
 	TransA, TransB            bool
 	M, N, K                   int
 	Alpha, Beta               float64
@@ -33,7 +28,7 @@ type GemmArgs struct {
 
 // Views declares the matrices, each from its first element to its last, and what is optional. A leading dimension of 0
 // becomes what it means.
-func (a *GemmArgs) Views(c *Checker) {
+func (a *Gemm) Views(c *Checker) {
 	if a.M < 0 || a.N < 0 || a.K < 0 || a.Batch < 0 || a.StrideA < 0 || a.StrideB < 0 || a.StrideC < 0 {
 		c.refuse("negative size in M=%d N=%d K=%d Batch=%d strides %d %d %d",
 			a.M, a.N, a.K, a.Batch, a.StrideA, a.StrideB, a.StrideC)
@@ -76,7 +71,7 @@ func (c *Checker) matrix(name string, v *View, ld *int, trans bool, rows, cols, 
 
 // Overlap reports whether the products of a batch would write the same elements of C. They lie one after the other, or
 // side by side as groups of columns.
-func (a *GemmArgs) Overlap() bool {
+func (a *Gemm) Overlap() bool {
 	ld := max(a.LDC, a.N)
 	after, beside := a.StrideC >= (a.M-1)*ld+a.N, a.StrideC >= a.N && ld >= (a.Batch-1)*a.StrideC+a.N
 	return a.Batch > 1 && !after && !beside
@@ -94,101 +89,87 @@ const (
 	GELU                      // x·Φ(x) = x/2·(1 + erf(x/√2))
 )
 
-// Elements are elementwise kernels.
-type Elements interface {
-	// Combine computes dst = Alpha·a + Beta·b; b may be absent, and dst may be a or b.
-	Combine(dst, a, b View, alpha, beta float64)
-	// Activate computes y = f(x); y may be x.
-	Activate(f Activation, y, x View)
-	// ActivateGrad computes dx = dy·f'(x) from the output y of Tanh and Sigmoid, of the others from the input x; the
-	// other of the two may be absent. dx may be dy.
-	ActivateGrad(f Activation, dx, x, y, dy View)
+// Combine computes Dst = Alpha·A + Beta·B; B may be absent, and Dst may be A or B.
+type Combine struct {
+	Dst, A, B   View
+	Alpha, Beta float64
 }
 
-// Combine declares the views of that kernel.
-func (c *Checker) Combine(dst, a, b *View) {
-	n := c.whole("dst", dst)
-	c.exactly("a", a, n)
-	if b.Present() {
-		c.exactly("b", b, n)
+// Views implements Kernel.
+func (a *Combine) Views(c *Checker) {
+	n := c.whole("Dst", &a.Dst)
+	c.exactly("A", &a.A, n)
+	if a.B.Present() {
+		c.exactly("B", &a.B, n)
 	}
 }
 
-// Tables read and write rows by their numbers.
-type Tables interface {
-	// GatherWords reads the word vectors of a batch in packed order (see Packing): out[p] = table[words[b,t]].
-	GatherWords(GatherArgs)
-	// ScatterWords adds the packed rows of dout to dtable, which it first sets to zero. Deterministic.
-	ScatterWords(GatherArgs)
+// Add computes Dst = A + B; Dst may be A or B.
+type Add struct{ Dst, A, B View }
+
+// Views implements Kernel.
+func (a *Add) Views(c *Checker) { c.binary(&a.Dst, &a.A, &a.B) }
+
+// binary declares the views of an elementwise kernel of two arguments.
+func (c *Checker) binary(dst, a, b *View) {
+	n := c.whole("Dst", dst)
+	c.exactly("A", a, n)
+	c.exactly("B", b, n)
 }
 
-// Rows are kernels over whole values and rows.
-type Rows interface {
-	// Add computes dst = a + b; dst may be a or b.
-	Add(dst, a, b View)
-	// Scale computes dst = x·factor[0], factor a device scalar; dst may be x.
-	Scale(dst, x, factor View)
-	// BiasActivateGrad goes back through y = f(x), x = … + bias in every row.
-	BiasActivateGrad(BiasActivateArgs)
-	// ColumnSum computes dst[N] = Σ_m x[m,n]: the gradient of a bias.
-	ColumnSum(dst, x View, rows, cols int)
-	// L2Norm computes y = x/(‖x‖+eps) over the middle axis of x [Outer, N, Inner]; norm [Outer, Inner] keeps ‖x‖.
-	// With eps = 0 a vector of norm exactly 0 yields 0 (quirk Q12).
-	L2Norm(L2NormArgs)
-	// L2NormGrad computes dx from x, norm and dy. At norm 0 that is dy/eps, and 0 for eps = 0.
-	L2NormGrad(L2NormArgs)
+// Scale computes Dst = X·Factor[0], Factor a device scalar; Dst may be X.
+type Scale struct{ Dst, X, Factor View }
+
+// Views implements Kernel.
+func (a *Scale) Views(c *Checker) {
+	c.exactly("X", &a.X, c.whole("Dst", &a.Dst))
+	c.floats("Factor", &a.Factor, 1)
 }
 
-// Orders are the scores of order embeddings.
-type Orders interface {
-	// OrderScores computes S_ij = -‖max(0, c_j - i_i)‖₂ for images [B, D] and captions [C, D].
-	OrderScores(OrderArgs)
-	// OrderScoresGrad computes the gradients of both embeddings.
-	OrderScoresGrad(OrderArgs)
+// Activate computes Y = F(X); Y may be X. The gradient is DX = DY·F'(X), from the output Y of Tanh and Sigmoid, of the
+// others from the input X; the other of the two may be absent. DX may be DY.
+type Activate struct {
+	Gradient
+	F      Activation
+	Y, X   View
+	DX, DY View
 }
 
-// Binary declares the views of Add and Multiply.
-func (c *Checker) Binary(dst, a, b *View) {
-	n := c.whole("dst", dst)
-	c.exactly("a", a, n)
-	c.exactly("b", b, n)
-}
-
-// Scale declares the views of that kernel.
-func (c *Checker) Scale(dst, x, factor *View) {
-	c.exactly("x", x, c.whole("dst", dst))
-	c.floats("factor", factor, 1)
-}
-
-// Activate declares the views of that kernel.
-func (c *Checker) Activate(f Activation, y, x *View) {
-	c.function(f)
-	c.exactly("x", x, c.whole("y", y))
-}
-
-// ActivateGrad declares the views of that kernel.
-func (c *Checker) ActivateGrad(f Activation, dx, x, y, dy *View) {
-	c.function(f)
-	n := c.whole("dx", dx)
-	c.exactly("dy", dy, n)
-	if f == Tanh || f == Sigmoid {
-		c.exactly("y", y, n)
+// Views implements Kernel.
+func (a *Activate) Views(c *Checker) {
+	c.function(a.F)
+	if !a.Grad {
+		c.exactly("X", &a.X, c.whole("Y", &a.Y))
+		return
+	}
+	n := c.whole("DX", &a.DX)
+	c.exactly("DY", &a.DY, n)
+	if a.F == Tanh || a.F == Sigmoid {
+		c.exactly("Y", &a.Y, n)
 	} else {
-		c.exactly("x", x, n)
+		c.exactly("X", &a.X, n)
 	}
 }
 
-// ColumnSum declares the views of that kernel.
-func (c *Checker) ColumnSum(dst, x *View, rows, cols int) {
-	c.positive("cols", cols)
-	c.floats("dst", dst, cols)
-	c.floats("x", x, rows*cols)
+// ColumnSum computes Dst[n] = Σ_m X[m, n] for X [Rows, Columns]: the gradient of a bias.
+type ColumnSum struct {
+	Dst, X        View
+	Rows, Columns int
 }
 
-// BiasActivateArgs: DX = DY∘f'(X), DBias [N] = Σ_m DX[m, n] (optional), and Y = f(X) (optional), computed again for the
+// Views implements Kernel.
+func (a *ColumnSum) Views(c *Checker) {
+	c.positive("Columns", a.Columns)
+	c.floats("Dst", &a.Dst, a.Columns)
+	c.floats("X", &a.X, a.Rows*a.Columns)
+}
+
+// BiasActivate goes back through y = f(x), x = … + bias in every row.
+//
+// BiasActivate: DX = DY∘f'(X), DBias [N] = Σ_m DX[m, n] (optional), and Y = f(X) (optional), computed again for the
 // gradient of what reads it. F is ReLU, Abs or GELU, whose slope is one of X. DX may be DY, Y may be X. With Operand
-// nothing but products read DX and Y (GemmArgs).
-type BiasActivateArgs struct {
+// nothing but products read DX and Y (Gemm).
+type BiasActivate struct {
 	F      Activation
 	M, N   int
 	X, Y   View // [M, N]
@@ -198,8 +179,8 @@ type BiasActivateArgs struct {
 	Operand bool
 }
 
-// Views declares the views of BiasActivateGrad.
-func (a *BiasActivateArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *BiasActivate) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.function(a.F)
 	if a.F == Tanh || a.F == Sigmoid {
@@ -213,21 +194,26 @@ func (a *BiasActivateArgs) Views(c *Checker) {
 	c.optional("DBias", &a.DBias, a.N)
 }
 
-// L2NormArgs are the arguments of L2Norm (X, Y, Norm) and L2NormGrad (X, Norm, DY → DX).
-type L2NormArgs struct {
+// L2Norm computes y = x/(‖x‖+eps) over the middle axis of x [Outer, N, Inner]; norm [Outer, Inner] keeps ‖x‖.
+// With eps = 0 a vector of norm exactly 0 yields 0 (quirk Q12).
+// The gradient is dx from x, norm and dy. At norm 0 that is dy/eps, and 0 for eps = 0.
+//
+// It reads X and writes Y and Norm; the gradient reads X, Norm and DY and writes DX.
+type L2Norm struct {
+	Gradient
 	Outer, N, Inner int // Inner = 1 normalises rows
 	Eps             float64
 	X, Y, Norm      View
 	DY, DX          View
 }
 
-// Views declares the views of L2Norm and L2NormGrad.
-func (a *L2NormArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *L2Norm) Views(c *Checker) {
 	c.positive("Outer N Inner", a.Outer, a.N, a.Inner)
 	n := a.Outer * a.N * a.Inner
 	c.floats("X", &a.X, n)
 	c.floats("Norm", &a.Norm, a.Outer*a.Inner)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DY", &a.DY, n)
 		c.floats("DX", &a.DX, n)
 	} else {
@@ -235,9 +221,13 @@ func (a *L2NormArgs) Views(c *Checker) {
 	}
 }
 
-// GatherArgs: Words [B, L] int32 row-major with L columns, Table [V, D], Out [T, D] packed.
+// GatherWords reads the word vectors of a batch in packed order (see Packing): out[p] = table[words[b,t]].
+// ScatterWords adds the packed rows of dout to dtable, which it first sets to zero. Deterministic.
+//
+// GatherWords: Words [B, L] int32 row-major with L columns, Table [V, D], Out [T, D] packed.
 // ScatterWords reads Out as the gradient of the packed rows and writes Table as the gradient of the table.
-type GatherArgs struct {
+type GatherWords struct {
+	Gradient
 	Words   Ints
 	Lengths Ints // [B], descending
 	L, V, D int
@@ -245,8 +235,8 @@ type GatherArgs struct {
 	Out     View // at least T·D elements
 }
 
-// Views declares the views of GatherWords and ScatterWords.
-func (a *GatherArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *GatherWords) Views(c *Checker) {
 	c.positive("L V D", a.L, a.V, a.D)
 	rows := c.packed("Lengths", &a.Lengths, a.L)
 	c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
@@ -254,21 +244,25 @@ func (a *GatherArgs) Views(c *Checker) {
 	c.floats("Out", &a.Out, rows*a.D)
 }
 
-// OrderArgs: Images [B, D], Captions [C, D], Scores [B, C]; the gradient kernel reads Scores and DScores and writes
+// OrderScores computes S_ij = -‖max(0, c_j - i_i)‖₂ for images [B, D] and captions [C, D].
+// The gradient is that of both embeddings.
+//
+// OrderScores: Images [B, D], Captions [C, D], Scores [B, C]; the gradient kernel reads Scores and DScores and writes
 // DImages and DCaptions (either may be absent). A score of 0 passes no gradient.
-type OrderArgs struct {
+type OrderScores struct {
+	Gradient
 	B, C, D                     int
 	Images, Captions, Scores    View
 	DScores, DImages, DCaptions View
 }
 
-// Views declares the views of OrderScores and OrderScoresGrad.
-func (a *OrderArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *OrderScores) Views(c *Checker) {
 	c.positive("B C D", a.B, a.C, a.D)
 	c.floats("Images", &a.Images, a.B*a.D)
 	c.floats("Captions", &a.Captions, a.C*a.D)
 	c.floats("Scores", &a.Scores, a.B*a.C)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DScores", &a.DScores, a.B*a.C)
 		c.optional("DImages", &a.DImages, a.B*a.D)
 		c.optional("DCaptions", &a.DCaptions, a.C*a.D)

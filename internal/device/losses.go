@@ -1,13 +1,5 @@
 package device
 
-// Losses are the retrieval losses over a score matrix S [N, N] with the matching pairs on the diagonal.
-type Losses interface {
-	Hinge(HingeArgs)
-	// SemanticMargins turns the Gram matrix of the semantic vectors into the margins of LSEH.
-	SemanticMargins(MarginArgs)
-	UniversalWeighting(UniversalArgs)
-}
-
 // LossOut are the results every loss kernel writes.
 type LossOut struct {
 	Loss View // [3]: total, caption-retrieval (row) part, image-retrieval (column) part
@@ -28,10 +20,10 @@ func (o *LossOut) views(c *Checker, n int) {
 	c.optional("CostImage", &o.CostImage, n)
 }
 
-// HingeArgs: cs_ij = [M_ij + S_ij - S_ii]+ and ci_ij = [M_ij + S_ij - S_jj]+ with zero diagonals; Max takes the maximum
+// Hinge: cs_ij = [M_ij + S_ij - S_ii]+ and ci_ij = [M_ij + S_ij - S_jj]+ with zero diagonals; Max takes the maximum
 // of every row of cs and column of ci, otherwise everything is summed (the references: ContrastiveLoss). The gradient
 // is 1 where the argument is ≥ 0.
-type HingeArgs struct {
+type Hinge struct {
 	N       int
 	Scores  View
 	Margin  float64 // constant margin, used when Margins is absent
@@ -40,19 +32,21 @@ type HingeArgs struct {
 	LossOut
 }
 
-// Views declares the views of Hinge.
-func (a *HingeArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *Hinge) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Scores", &a.Scores, a.N*a.N)
 	c.optional("Margins", &a.Margins, a.N*a.N)
 	a.LossOut.views(c, a.N)
 }
 
-// MarginArgs: Sim_ij = Gram_ij / d_i with d_i = max_j Gram_ij (1 if that is 0), or the cosine Gram_ij / √(Gram_ii
+// SemanticMargins turns the Gram matrix of the semantic vectors into the margins of LSEH.
+//
+// SemanticMargins: Sim_ij = Gram_ij / d_i with d_i = max_j Gram_ij (1 if that is 0), or the cosine Gram_ij / √(Gram_ii
 // Gram_jj) (0 for a zero vector); M_ij = Alpha + Lambda·Sim_ij, 0 on the diagonal and, with ZeroSameImage, wherever
 // Images[i] = Captions[j] (quirks Q18 to Q20). Images and Captions hold the image identity of every pair and are
 // normally the same; the released rule for one caption per image compares image i with caption j // 5 instead.
-type MarginArgs struct {
+type SemanticMargins struct {
 	N             int
 	Gram          View // [N, N]
 	Images        View // int32 [N]
@@ -63,8 +57,8 @@ type MarginArgs struct {
 	Margins       View // [N, N]
 }
 
-// Views declares the views of SemanticMargins.
-func (a *MarginArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *SemanticMargins) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Gram", &a.Gram, a.N*a.N)
 	if a.ZeroSameImage {
@@ -74,10 +68,10 @@ func (a *MarginArgs) Views(c *Checker) {
 	c.floats("Margins", &a.Margins, a.N*a.N)
 }
 
-// UniversalArgs is the self-similarity polynomial loss LUWM (wayne980/PolyLoss): for each anchor with positive p < 1 -
-// 1e-5 and hardest informative negative v (v + Margin > p), [P0 + P1·p + P2·p²]+ + [N0 + N1·v + N2·v²]+; the sum over
-// both directions is divided by N.
-type UniversalArgs struct {
+// UniversalWeighting is the self-similarity polynomial loss LUWM (wayne980/PolyLoss): for each anchor with positive p <
+// 1 - 1e-5 and hardest informative negative v (v + Margin > p), [P0 + P1·p + P2·p²]+ + [N0 + N1·v + N2·v²]+; the sum
+// over both directions is divided by N.
+type UniversalWeighting struct {
 	N        int
 	Scores   View
 	Margin   float64
@@ -86,8 +80,8 @@ type UniversalArgs struct {
 	LossOut
 }
 
-// Views declares the views of UniversalWeighting.
-func (a *UniversalArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *UniversalWeighting) Views(c *Checker) {
 	c.positive("N", a.N)
 	c.floats("Scores", &a.Scores, a.N*a.N)
 	a.LossOut.views(c, a.N)

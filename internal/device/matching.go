@@ -1,40 +1,16 @@
 package device
 
-// Matching are the kernels of graph-structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network
-// for Image-Text Matching", CVPR 2020; CrossmodalGroup/GSMN, model.py and layers.py). B images of R regions meet C
-// captions of T = Σ Lengths words, the words of the captions one caption after the other without padding.
+// The kernels of graph-structured matching (Liu, Mao, Zhang, Xie, Wang, Zhang: "Graph Structured Network for Image-Text
+// Matching", CVPR 2020; CrossmodalGroup/GSMN, model.py and layers.py). B images of R regions meet C captions of T =
+// Σ Lengths words, the words of the captions one caption after the other without padding.
 //
 // A node is a region or a word in the presence of the other side. The nodes of the words are T rows for each image,
 // image after image. Those of the regions are R rows for each pair, pair (i, c) at (i·C + c)·R: the same layout as of
-// captions with R words each. Gradients may pass over pairs without gradient, as in Pairs.
-type Matching interface {
-	// BlockMatch compares every node with its context, block by block.
-	BlockMatch(BlockMatchArgs)
-	// BlockMatchGrad computes its gradients.
-	BlockMatchGrad(BlockMatchArgs)
-	// PolarWeights computes the Gaussian kernels of the image graph.
-	PolarWeights(PolarArgs)
-	// PolarWeightsGrad computes the gradients of their parameters.
-	PolarWeightsGrad(PolarArgs)
-	// ScaleBlocks multiplies blocks of rows by factors.
-	ScaleBlocks(ScaleArgs)
-	// ScaleBlocksGrad computes DX and DFactors.
-	ScaleBlocksGrad(ScaleArgs)
-	// MixNodes passes information between the nodes of every pair.
-	MixNodes(MixArgs)
-	// MixNodesGrad computes DX and DWeights.
-	MixNodesGrad(MixArgs)
-	// MeanNodes averages the nodes of every pair.
-	MeanNodes(NodeMeansArgs)
-	// MeanNodesGrad computes DX.
-	MeanNodesGrad(NodeMeansArgs)
-	// WordGraph computes the weights of the text graph.
-	WordGraph(WordGraphArgs)
-	// WordGraphGrad computes DWords.
-	WordGraphGrad(WordGraphArgs)
-}
+// captions with R words each. Gradients may pass over pairs without gradient, as in pairs.go.
 
-// BlockMatchArgs: with the attention weights of words over regions, β, and of regions over words, α, both one row per
+// BlockMatch compares every node with its context, block by block.
+//
+// BlockMatch: with the attention weights of words over regions, β, and of regions over words, α, both one row per
 // word, and x^b the block b of E/Blocks values of a vector,
 //
 //	WordMatch_itb   = cos(w_t^b, Σ_k β_t,ik v_ik^b)
@@ -46,7 +22,8 @@ type Matching interface {
 //
 // The gradient reads what the forward kernel wrote, DWordMatch and DRegionMatch, and writes DWords, DRegions,
 // DWordAttention and DRegionAttention. It lets 1e-8 pass no gradient.
-type BlockMatchArgs struct {
+type BlockMatch struct {
+	Gradient
 	B, R, E, Blocks int
 	Lengths         Ints // [C]
 	Words           View // [T, E]
@@ -62,8 +39,8 @@ type BlockMatchArgs struct {
 	DWordAttention, DRegionAttention View
 }
 
-// Views declares the views of BlockMatch and BlockMatchGrad.
-func (a *BlockMatchArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *BlockMatch) Views(c *Checker) {
 	captions, all := len(a.Lengths.Host), a.B*a.R
 	c.positive("B R E Blocks captions", a.B, a.R, a.E, a.Blocks, captions)
 	if a.E%a.Blocks != 0 {
@@ -78,7 +55,7 @@ func (a *BlockMatchArgs) Views(c *Checker) {
 	c.floats("WordNorm", &a.WordNorm, a.B*words*a.Blocks)
 	c.floats("RegionMatch", &a.RegionMatch, captions*all*a.Blocks)
 	c.floats("RegionNorm", &a.RegionNorm, captions*all*a.Blocks)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DWordMatch", &a.DWordMatch, a.B*words*a.Blocks)
 		c.floats("DRegionMatch", &a.DRegionMatch, captions*all*a.Blocks)
 		c.floats("DWords", &a.DWords, words*a.E)
@@ -88,8 +65,11 @@ func (a *BlockMatchArgs) Views(c *Checker) {
 	}
 }
 
-// PolarArgs: with the centres of the boxes x1, y1, x2, y2 and d = centre_i - centre_j, ρ = ‖d‖, θ = atan2(d_x, d_y), x
-// first,
+// PolarWeights computes the Gaussian kernels of the image graph.
+// The gradient is that of their parameters.
+//
+// PolarWeights: with the centres of the boxes x1, y1, x2, y2 and d = centre_i - centre_j, ρ = ‖d‖, θ = atan2(d_x, d_y),
+// x first,
 //
 //	e_k = -(ρ - MeanRho_k)² / 2(1e-14 + PrecisionRho_k²)
 //	      - min(|θ - MeanTheta_k|, |2π - |θ - MeanTheta_k||)² / 2(1e-14 + PrecisionTheta_k²)
@@ -99,7 +79,8 @@ func (a *BlockMatchArgs) Views(c *Checker) {
 // The reference divides 0 by 0 where all exponentials underflow; here w is the limit.
 //
 // The gradient reads DWeights and writes the gradients of the four parameters.
-type PolarArgs struct {
+type PolarWeights struct {
+	Gradient
 	B, R, K                      int
 	Sum                          bool
 	Boxes                        View // [B, R, 4]
@@ -112,8 +93,8 @@ type PolarArgs struct {
 	DPrecisionRho, DPrecisionTheta View
 }
 
-// Views declares the views of PolarWeights and PolarWeightsGrad.
-func (a *PolarArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *PolarWeights) Views(c *Checker) {
 	c.positive("B R K", a.B, a.R, a.K)
 	weights := a.B * a.R * a.K
 	if !a.Sum {
@@ -124,7 +105,7 @@ func (a *PolarArgs) Views(c *Checker) {
 	c.floats("MeanTheta", &a.MeanTheta, a.K)
 	c.floats("PrecisionRho", &a.PrecisionRho, a.K)
 	c.floats("PrecisionTheta", &a.PrecisionTheta, a.K)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DWeights", &a.DWeights, weights)
 		c.floats("DMeanRho", &a.DMeanRho, a.K)
 		c.floats("DMeanTheta", &a.DMeanTheta, a.K)
@@ -135,8 +116,12 @@ func (a *PolarArgs) Views(c *Checker) {
 	}
 }
 
-// ScaleArgs: Y[a, b, n, :] = X[a, b, n, :]·Factors[a, n] for X [A, B, N, H]. DX and DFactors are optional.
-type ScaleArgs struct {
+// ScaleBlocks multiplies blocks of rows by factors.
+// The gradient is DX and DFactors.
+//
+// ScaleBlocks: Y[a, b, n, :] = X[a, b, n, :]·Factors[a, n] for X [A, B, N, H]. DX and DFactors are optional.
+type ScaleBlocks struct {
+	Gradient
 	A, B, N, H int
 	X, Y       View // [A, B, N, H]
 	Factors    View // [A, N]
@@ -144,13 +129,13 @@ type ScaleArgs struct {
 	DY, DX, DFactors View
 }
 
-// Views declares the views of ScaleBlocks and ScaleBlocksGrad.
-func (a *ScaleArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *ScaleBlocks) Views(c *Checker) {
 	c.positive("A B N H", a.A, a.B, a.N, a.H)
 	n := a.A * a.B * a.N * a.H
 	c.floats("X", &a.X, n)
 	c.floats("Factors", &a.Factors, a.A*a.N)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DY", &a.DY, n)
 		c.optional("DX", &a.DX, n)
 		c.optional("DFactors", &a.DFactors, a.A*a.N)
@@ -159,13 +144,17 @@ func (a *ScaleArgs) Views(c *Checker) {
 	}
 }
 
-// MixArgs: for the n_c = Lengths_c nodes X [n_c, K·H] of a pair (i, c), one row each, and their K groups of H columns,
+// MixNodes passes information between the nodes of every pair.
+// The gradient is DX and DWeights.
+//
+// MixNodes: for the n_c = Lengths_c nodes X [n_c, K·H] of a pair (i, c), one row each, and their K groups of H columns,
 //
 //	Y_jk = Σ_l w_jlk X_lk
 //
 // w is that of the image with PerImage, Weights [B, n, n, K] and all lengths n; otherwise that of the caption, one
 // after the other: [n_c, n_c, K]. The gradient writes DX and DWeights.
-type MixArgs struct {
+type MixNodes struct {
+	Gradient
 	B, K, H  int
 	PerImage bool
 	Lengths  Ints // [C]
@@ -175,8 +164,8 @@ type MixArgs struct {
 	DY, DX, DWeights View
 }
 
-// Views declares the views of MixNodes and MixNodesGrad.
-func (a *MixArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *MixNodes) Views(c *Checker) {
 	c.positive("B K H captions", a.B, a.K, a.H, len(a.Lengths.Host))
 	rows := c.lengths("Lengths", &a.Lengths, 1, anyLength)
 	weights := a.Lengths.squares(rows) * a.K
@@ -192,7 +181,7 @@ func (a *MixArgs) Views(c *Checker) {
 	n := a.B * rows * a.K * a.H
 	c.floats("X", &a.X, n)
 	c.floats("Weights", &a.Weights, weights)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DY", &a.DY, n)
 		c.floats("DX", &a.DX, n)
 		c.floats("DWeights", &a.DWeights, weights)
@@ -201,9 +190,13 @@ func (a *MixArgs) Views(c *Checker) {
 	}
 }
 
-// NodeMeansArgs: Y[i·C + c, :] is the mean of the rows of X that belong to pair (i, c). The gradient reads DY and
+// MeanNodes averages the nodes of every pair.
+// The gradient is DX.
+//
+// MeanNodes: Y[i·C + c, :] is the mean of the rows of X that belong to pair (i, c). The gradient reads DY and
 // writes DX.
-type NodeMeansArgs struct {
+type MeanNodes struct {
+	Gradient
 	B, H    int
 	Lengths Ints // [C]
 	X       View // [B·T, H]
@@ -212,12 +205,12 @@ type NodeMeansArgs struct {
 	DY, DX View
 }
 
-// Views declares the views of MeanNodes and MeanNodesGrad.
-func (a *NodeMeansArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *MeanNodes) Views(c *Checker) {
 	c.positive("B H captions", a.B, a.H, len(a.Lengths.Host))
 	nodes := a.B * c.lengths("Lengths", &a.Lengths, 1, anyLength) * a.H
 	means := a.B * len(a.Lengths.Host) * a.H
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DY", &a.DY, means)
 		c.floats("DX", &a.DX, nodes)
 	} else {
@@ -226,13 +219,17 @@ func (a *NodeMeansArgs) Views(c *Checker) {
 	}
 }
 
-// WordGraphArgs: for the words w of a caption, Weights_jl = softmax_l (Lambda·w_j·w_l) over its neighbours l, which are
+// WordGraph computes the weights of the text graph.
+// The gradient is DWords.
+//
+// WordGraph: for the words w of a caption, Weights_jl = softmax_l (Lambda·w_j·w_l) over its neighbours l, which are
 // the words joined to j by one of its Edges, and j itself; without Edges all its words. Weights are [L_c, L_c] for each
 // caption, one after the other.
 //
 // Edges holds pairs of places in a caption, those of caption c from EdgeStart[c] to EdgeStart[c+1]. The gradient reads
 // Weights and DWeights and writes DWords.
-type WordGraphArgs struct {
+type WordGraph struct {
+	Gradient
 	E         int
 	Lambda    float64
 	Lengths   Ints // [C]
@@ -245,8 +242,8 @@ type WordGraphArgs struct {
 	DWeights, DWords View
 }
 
-// Views declares the views of WordGraph and WordGraphGrad.
-func (a *WordGraphArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *WordGraph) Views(c *Checker) {
 	captions := len(a.Lengths.Host)
 	c.positive("E captions", a.E, captions)
 	rows := c.lengths("Lengths", &a.Lengths, 1, anyLength)
@@ -263,7 +260,7 @@ func (a *WordGraphArgs) Views(c *Checker) {
 		c.ints("Edges", &a.Edges.View, 2*int(a.EdgeStart.Host[captions]))
 		c.ints("EdgeStart", &a.EdgeStart.View, captions+1)
 	}
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DWeights", &a.DWeights, weights)
 		c.floats("DWords", &a.DWords, rows*a.E)
 	}
@@ -271,7 +268,7 @@ func (a *WordGraphArgs) Views(c *Checker) {
 
 // edges refuses an edge that leaves its caption. Of Bounded lengths the longest bounds all: then nothing that leaves
 // its caption is read.
-func (a *WordGraphArgs) edges(c *Checker) {
+func (a *WordGraph) edges(c *Checker) {
 	longest := int32(0)
 	for _, n := range a.Lengths.Host {
 		longest = max(longest, n)

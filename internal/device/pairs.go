@@ -1,45 +1,21 @@
 package device
 
-// Pairs are the kernels of networks that look at every pair of an image and a caption (Diao, Zhang, Ma, Lu: "Similarity
-// Reasoning and Filtration for Image-Text Matching", AAAI 2021; Paranioar/SGRAF, model.py).
+// The kernels of networks that look at every pair of an image and a caption (Diao, Zhang, Ma, Lu: "Similarity Reasoning
+// and Filtration for Image-Text Matching", AAAI 2021; Paranioar/SGRAF, model.py).
 //
 // B images of R regions meet C captions of T = Σ Lengths words. The words of the captions lie one caption after the
 // other without padding. A node is a word of a caption, or the caption as a whole, which comes before its words: the
 // nodes of caption c are n_c = L_c + 1 rows from row Σ_{b<c} n_b on, P = T + C rows for each image, image after image.
 //
 // Gradients may pass over a pair whose gradient is exactly 0 in every element, and read nothing else of it.
-type Pairs interface {
-	// PairAttention turns the products of all words and regions into attention weights.
-	PairAttention(PairAttentionArgs)
-	// PairAttentionGrad computes DScores from Scores, Weights and DWeights.
-	PairAttentionGrad(PairAttentionArgs)
-	// Similarities computes the similarity vectors of all images with all words, or with all captions.
-	Similarities(SimilarityArgs)
-	// SimilaritiesGrad computes their gradients.
-	SimilaritiesGrad(SimilarityArgs)
-	// GraphReason does a step of reasoning on the graph of every pair.
-	GraphReason(ReasonArgs)
-	// GraphReasonGrad computes its gradients.
-	GraphReasonGrad(ReasonArgs)
-	// Filtrate sums the nodes of every pair with attention weights.
-	Filtrate(FilterArgs)
-	// FiltrateGrad computes its gradients.
-	FiltrateGrad(FilterArgs)
-}
-
-// Filterer is implemented by devices that do a filtration and the similarities before it in one, where no gradient
-// follows.
-type Filterer interface {
-	// FiltrateSimilarities does Similarities of words and of captions, both with Filter, and Filtrate of their nodes
-	// without Train. Of what these write Out alone holds behind it. It reports whether it did: false where the device
-	// does not take such sizes.
-	FiltrateSimilarities(words, captions SimilarityArgs, a FilterArgs) bool
-}
 
 // MaxLambda is the largest inverse temperature of PairAttention: e^MaxLambda is a float32.
 const MaxLambda = 80.0
 
-// PairAttentionArgs: with a_jk the product of word j and region k, one row of Scores per word [T, B·R], and x =
+// PairAttention turns the products of all words and regions into attention weights.
+// The gradient is DScores from Scores, Weights and DWeights.
+//
+// PairAttention: with a_jk the product of word j and region k, one row of Scores per word [T, B·R], and x =
 // leaky(a) of slope 0.1 below 0,
 //
 //	OverWords false:  Weights_jk = softmax_k (Lambda · x_jk / (‖x_·k‖ + 1e-8)), the norm over the words of the caption
@@ -47,7 +23,8 @@ const MaxLambda = 80.0
 //
 // where softmax_k runs over the regions of the image and softmax_j over the words of the caption. So words attend to
 // regions (SGRAF, text graph of GSMN), or regions to words (its image graph). DScores may be DWeights.
-type PairAttentionArgs struct {
+type PairAttention struct {
+	Gradient
 	B, R              int
 	Lambda            float64 // at most MaxLambda
 	OverWords         bool
@@ -56,8 +33,8 @@ type PairAttentionArgs struct {
 	DWeights, DScores View
 }
 
-// Views declares the views of PairAttention and PairAttentionGrad.
-func (a *PairAttentionArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *PairAttention) Views(c *Checker) {
 	c.positive("B R", a.B, a.R)
 	if !(a.Lambda > 0 && a.Lambda <= MaxLambda) {
 		c.refuse("Lambda %v, expected a positive number of at most %v", a.Lambda, MaxLambda)
@@ -65,13 +42,15 @@ func (a *PairAttentionArgs) Views(c *Checker) {
 	n := c.lengths("Lengths", &a.Lengths, 0, anyLength) * a.B * a.R
 	c.floats("Scores", &a.Scores, n)
 	c.floats("Weights", &a.Weights, n)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DWeights", &a.DWeights, n)
 		c.floats("DScores", &a.DScores, n)
 	}
 }
 
-// SimilarityArgs: for image i and row j,
+// Similarities computes the similarity vectors of all images with all words, or with all captions.
+//
+// Similarities: for image i and row j,
 //
 //	u_ij = l2(Σ_k Weights_j,ik V_ik)    s_ij = l2(W (u_ij - c_j)∘(u_ij - c_j) + Bias)
 //
@@ -82,7 +61,8 @@ func (a *PairAttentionArgs) Views(c *Checker) {
 //
 // The gradient reads DNodes and all of these but Bias, which Nodes and Norms hold, and writes DImages, DRows, DWeights,
 // DW and DBias.
-type SimilarityArgs struct {
+type Similarities struct {
+	Gradient
 	B, R, E, S int
 	Global     bool
 	Lengths    Ints // [C]
@@ -98,8 +78,8 @@ type SimilarityArgs struct {
 	DNodes, DImages, DRows, DWeights, DW, DBias View
 }
 
-// Views declares the views of Similarities and SimilaritiesGrad.
-func (a *SimilarityArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *Similarities) Views(c *Checker) {
 	c.positive("B E S", a.B, a.E, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
 	rows, images, nodes := captions, a.B*a.E, a.B*(words+captions)
@@ -115,9 +95,9 @@ func (a *SimilarityArgs) Views(c *Checker) {
 	c.floats("Nodes", &a.Nodes, nodes*a.S)
 	c.floats("Norms", &a.Norms, a.B*rows)
 	if a.Filter.Present() {
-		a.Filter.views(c, a.S, nodes, a.B*captions)
+		a.Filter.views(c, a.S, nodes, a.B*captions, a.Grad)
 	}
-	if !c.Grad() {
+	if !a.Grad {
 		c.floats("Bias", &a.Bias, a.S)
 		return
 	}
@@ -133,7 +113,7 @@ func (a *SimilarityArgs) Views(c *Checker) {
 	c.floats("DBias", &a.DBias, a.S)
 }
 
-// Filter is a linear layer on similarity vectors whose results, with the vectors, go to a filtration (FilterArgs):
+// Filter is a linear layer on similarity vectors whose results, with the vectors, go to a filtration (Filtrate):
 //
 //	z_j = W·s_j + Bias    ds_j = Weights_j DSums_p + DLogits_j W    DW = Σ_j DLogits_j s_j
 //
@@ -148,11 +128,11 @@ type Filter struct {
 }
 
 // views declares the views of a layer on vectors of the given size.
-func (f *Filter) views(c *Checker, size, nodes, pairs int) {
+func (f *Filter) views(c *Checker, size, nodes, pairs int, grad bool) {
 	c.floats("Filter.W", &f.W, size)
 	c.floats("Filter.Bias", &f.Bias, 1)
 	c.floats("Filter.Logits", &f.Logits, nodes)
-	if c.Grad() {
+	if grad {
 		c.floats("Filter.Weights", &f.Weights, nodes)
 		c.floats("Filter.DSums", &f.DSums, pairs*size)
 		c.floats("Filter.DLogits", &f.DLogits, nodes)
@@ -163,7 +143,9 @@ func (f *Filter) views(c *Checker, size, nodes, pairs int) {
 // Present reports whether there is a filter.
 func (f *Filter) Present() bool { return f.W.Present() }
 
-// ReasonArgs: for the nodes X [n, S] of a pair,
+// GraphReason does a step of reasoning on the graph of every pair.
+//
+// GraphReason: for the nodes X [n, S] of a pair,
 //
 //	Y = X M + v    E = softmax(Y Xᵀ) X    Out = ReLU(E Wᵀ + Bias)
 //
@@ -171,7 +153,8 @@ func (f *Filter) Present() bool { return f.W.Present() }
 // [B·P, S] is kept for the gradient, which computes it again where it is absent; with First it is not used.
 //
 // The gradient reads X, Y, Out and DOut and writes DX, DM, DV, DW and DBias.
-type ReasonArgs struct {
+type GraphReason struct {
+	Gradient
 	B, S    int
 	First   bool
 	Lengths Ints // [C]
@@ -183,8 +166,8 @@ type ReasonArgs struct {
 	DOut, DX, DM, DV, DW, DBias View
 }
 
-// Views declares the views of GraphReason and GraphReasonGrad.
-func (a *ReasonArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *GraphReason) Views(c *Checker) {
 	c.positive("B S", a.B, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
 	nodes, square := a.B*(words+captions)*a.S, a.S*a.S
@@ -199,7 +182,7 @@ func (a *ReasonArgs) Views(c *Checker) {
 	c.floats("V", &a.V, a.S)
 	c.floats("W", &a.W, square)
 	c.floats("Out", &a.Out, out)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DOut", &a.DOut, out)
 		c.floats("DX", &a.DX, nodes)
 		c.floats("DM", &a.DM, square)
@@ -211,7 +194,9 @@ func (a *ReasonArgs) Views(c *Checker) {
 	}
 }
 
-// FilterArgs: for the nodes X [n, S] of a pair and their logits z (Filter),
+// Filtrate sums the nodes of every pair with attention weights.
+//
+// Filtrate: for the nodes X [n, S] of a pair and their logits z (Filter),
 //
 //	h = σ(BN(z))    a = h/(Σ|h| + 1e-8)    Out = l2(Σ_j a_j X_j)
 //
@@ -221,7 +206,8 @@ func (a *ReasonArgs) Views(c *Checker) {
 //
 // The gradient reads them, Out and DOut. It writes that of X as its factors, dX_j = Weights_j DSums_p + DLogits_j W
 // (Filter), with DSums 0 for pairs without gradient, and DBias = Σ DLogits, DGamma and DBeta.
-type FilterArgs struct {
+type Filtrate struct {
+	Gradient
 	B, S          int
 	Train         bool
 	Eps, Momentum float64
@@ -236,8 +222,8 @@ type FilterArgs struct {
 	DOut, DSums, DLogits, DBias, DGamma, DBeta View
 }
 
-// Views declares the views of Filtrate and FiltrateGrad.
-func (a *FilterArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *Filtrate) Views(c *Checker) {
 	c.positive("B S", a.B, a.S)
 	captions, words := len(a.Lengths.Host), c.lengths("Lengths", &a.Lengths, 0, anyLength)
 	nodes, pairs := a.B*(words+captions), a.B*captions
@@ -250,7 +236,7 @@ func (a *FilterArgs) Views(c *Checker) {
 	c.floats("Mean", &a.Mean, captions)
 	c.floats("InvStd", &a.InvStd, captions)
 	c.floats("Norms", &a.Norms, pairs)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DOut", &a.DOut, pairs*a.S)
 		c.floats("DSums", &a.DSums, pairs*a.S)
 		c.floats("DLogits", &a.DLogits, nodes)
@@ -261,4 +247,18 @@ func (a *FilterArgs) Views(c *Checker) {
 		c.floats("RunningMean", &a.RunningMean, 1)
 		c.floats("RunningVar", &a.RunningVar, 1)
 	}
+}
+
+// FiltrateSimilarities does Similarities of Words and of Captions, both with Filter, and Filtrate of their nodes
+// without Train, where no gradient follows. Of what these write Out alone holds behind it.
+type FiltrateSimilarities struct {
+	Words, Captions Similarities
+	Filtrate
+}
+
+// Views implements Kernel.
+func (a *FiltrateSimilarities) Views(c *Checker) {
+	a.Words.Views(c)
+	a.Captions.Views(c)
+	a.Filtrate.Views(c)
 }

@@ -1,21 +1,15 @@
 package device
 
-// Pooling are the kernels of the generalised pooling operator (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling
-// Strategy for Visual Semantic Embedding", CVPR 2021; woodfrog/vse_infty, lib/modules/aggr/gpo.py).
-type Pooling interface {
-	// PoolWeights turns the scores of positions into the weights of each sequence.
-	PoolWeights(PoolWeightsArgs)
-	// PoolWeightsGrad computes DScores from Weights and DWeights.
-	PoolWeightsGrad(PoolWeightsArgs)
-	// SortPool sorts every channel of every set of rows in descending order and sums it with weights.
-	SortPool(SortPoolArgs)
-	// SortPoolGrad computes the gradients of the rows and of the weights.
-	SortPoolGrad(SortPoolArgs)
-}
+// The kernels of the generalised pooling operator (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for
+// Visual Semantic Embedding", CVPR 2021; woodfrog/vse_infty, lib/modules/aggr/gpo.py).
 
-// PoolWeightsArgs: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 behind it. Scores [T] is packed
+// PoolWeights turns the scores of positions into the weights of each sequence.
+// The gradient is DScores from Weights and DWeights.
+//
+// PoolWeights: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 behind it. Scores [T] is packed
 // (see Packing), Weights [B, L] is not.
-type PoolWeightsArgs struct {
+type PoolWeights struct {
+	Gradient
 	L           int
 	Temperature float64
 	Lengths     Ints // [B], descending, each at most L
@@ -25,15 +19,15 @@ type PoolWeightsArgs struct {
 	DWeights, DScores View
 }
 
-// Views declares the views of PoolWeights and PoolWeightsGrad.
-func (a *PoolWeightsArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *PoolWeights) Views(c *Checker) {
 	c.positive("L", a.L)
 	if !(a.Temperature > 0) {
 		c.refuse("a temperature of %v, expected a positive one", a.Temperature)
 	}
 	rows := c.packed("Lengths", &a.Lengths, a.L)
 	c.floats("Weights", &a.Weights, len(a.Lengths.Host)*a.L)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DWeights", &a.DWeights, len(a.Lengths.Host)*a.L)
 		c.floats("DScores", &a.DScores, rows)
 	} else {
@@ -41,15 +35,19 @@ func (a *PoolWeightsArgs) Views(c *Checker) {
 	}
 }
 
-// SortPoolArgs: Y[b, c] = Σ_p Weights[K - n_b, p]·sorted_p, where sorted_0 ≥ sorted_1 ≥ … are the values of channel c
+// SortPool sorts every channel of every set of rows in descending order and sums it with weights.
+// The gradient is that of the rows and of the weights.
+//
+// SortPool: Y[b, c] = Σ_p Weights[K - n_b, p]·sorted_p, where sorted_0 ≥ sorted_1 ≥ … are the values of channel c
 // in the n_b rows of item b. Equal values keep the order of their rows. Weights [K, K] has one row of weights for each
 // length, the longest first.
 //
 // The rows of X [T, D] are concatenated, those of item 0 first, or packed (see Packing, lengths descending). Memory
 // beyond the T = Σ n_b rows is left alone. Ranks [T, D] keeps the place of every value in its sorted channel for
-// SortPoolGrad, which writes DX [T, D] and DWeights [K, K] (each optional): a permutation of the weighted gradient,
+// The gradient, which writes DX [T, D] and DWeights [K, K] (each optional): a permutation of the weighted gradient,
 // and the sum over all items of one length. A NaN in a channel makes its output NaN.
-type SortPoolArgs struct {
+type SortPool struct {
+	Gradient
 	D, K    int
 	Lengths Ints // [B], each between 1 and K
 	Packed  bool
@@ -61,8 +59,8 @@ type SortPoolArgs struct {
 	DY, DX, DWeights View
 }
 
-// Views declares the views of SortPool and SortPoolGrad.
-func (a *SortPoolArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *SortPool) Views(c *Checker) {
 	c.positive("D K", a.D, a.K)
 	items, rows := len(a.Lengths.Host), 0
 	if a.Packed {
@@ -73,7 +71,7 @@ func (a *SortPoolArgs) Views(c *Checker) {
 	c.floats("X", &a.X, rows*a.D)
 	c.floats("Weights", &a.Weights, a.K*a.K)
 	c.ints("Ranks", &a.Ranks, rows*a.D)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DY", &a.DY, items*a.D)
 		c.optional("DX", &a.DX, rows*a.D)
 		c.optional("DWeights", &a.DWeights, a.K*a.K)

@@ -1,23 +1,15 @@
 package device
 
-// Primitives are the elementwise functions, reductions and products within segments from which a network composes what
+// The primitives are elementwise functions, reductions and products within segments from which a network composes what
 // has no kernel of its own. They work along one of two axes. Along rows, x [N, D] has one result per row: [N]. Along
-// segments, x [T, D] is sets of rows, Counts of them each, one set after the other (see Segments), and has one row of
-// results per set: [C, D].
-type Primitives interface {
-	// Multiply computes dst = a∘b; dst may be a or b.
-	Multiply(dst, a, b View)
-	// Map computes Y = F(X).
-	Map(MapArgs)
-	// MapGrad computes DX = DY∘F'(X).
-	MapGrad(MapArgs)
-	// Reduce computes the sums or maxima of the rows or segments of X.
-	Reduce(ReduceArgs)
-	// Spread goes back: it writes X from Y.
-	Spread(ReduceArgs)
-	// SegmentProducts multiplies matrices within every segment.
-	SegmentProducts(SegmentProductsArgs)
-}
+// segments, x [T, D] is sets of rows, Counts of them each, one set after the other, and has one row of results per set:
+// [C, D].
+
+// Multiply computes Dst = A∘B; Dst may be A or B.
+type Multiply struct{ Dst, A, B View }
+
+// Views implements Kernel.
+func (a *Multiply) Views(c *Checker) { c.binary(&a.Dst, &a.A, &a.B) }
 
 // Function names an elementwise function with the parameter C.
 type Function uint8
@@ -36,35 +28,43 @@ const (
 // Valid reports whether f is one of the functions.
 func (f Function) Valid() bool { return f < functionCount }
 
-// MapArgs: X and Y have the same number of values; Y may be X. MapGrad reads X, Y = F(X) and DY; DX may be DY.
-type MapArgs struct {
+// Map computes Y = F(X).
+// The gradient is DX = DY∘F'(X).
+//
+// Map: X and Y have the same number of values; Y may be X. The gradient reads X, Y = F(X) and DY; DX may be DY.
+type Map struct {
+	Gradient
 	F      Function
 	C      float64
 	X, Y   View
 	DY, DX View
 }
 
-// Views declares the views of Map and MapGrad.
-func (a *MapArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *Map) Views(c *Checker) {
 	if !a.F.Valid() {
 		c.refuse("unknown function %d", a.F)
 	}
 	n := c.whole("X", &a.X)
 	c.exactly("Y", &a.Y, n)
-	if c.Grad() {
+	if a.Grad {
 		c.exactly("DY", &a.DY, n)
 		c.exactly("DX", &a.DX, n)
 	}
 }
 
-// ReduceArgs: with Counts absent, X is [N, D] and Y [N]; otherwise X is [Σ Counts, D], Y [C, D] and N is not used.
+// Reduce computes the sums or maxima of the rows or segments of X.
+// Spread goes back: it writes X from Y.
+//
+// Reduce: with Counts absent, X is [N, D] and Y [N]; otherwise X is [Σ Counts, D], Y [C, D] and N is not used.
 //
 //	Reduce  Y = Σ X, or with Max the greatest element; its position in the row or segment goes to Index, the first of
 //	        equal ones
 //	Spread  X = Y at every position, or with Max Y at position Index and 0 elsewhere: the gradient of Reduce
 //
 // Rows of X that belong to no segment become 0 if the counts are bounds.
-type ReduceArgs struct {
+type Reduce struct {
+	Gradient
 	Max    bool
 	N, D   int
 	Counts Ints // [C], each at least 1
@@ -72,8 +72,8 @@ type ReduceArgs struct {
 	Index  View // int32, as many as Y; with Max
 }
 
-// Views declares the views of Reduce and Spread.
-func (a *ReduceArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *Reduce) Views(c *Checker) {
 	c.positive("D", a.D)
 	rows, results := a.N, a.N
 	if a.Segmented() {
@@ -89,7 +89,7 @@ func (a *ReduceArgs) Views(c *Checker) {
 }
 
 // Segmented reports whether the reduction is along segments.
-func (a *ReduceArgs) Segmented() bool { return a.Counts.Present() }
+func (a *Reduce) Segmented() bool { return a.Counts.Present() }
 
 // SegmentForm is one of the products of SegmentProducts.
 type SegmentForm uint8
@@ -101,17 +101,19 @@ const (
 	SegmentApplyT                    // B_s = G_sᵀ A_s
 )
 
-// SegmentProductsArgs: the rows of G that belong to segment s hold n = Counts_s values, in a row of Longest; what lies
+// SegmentProducts multiplies matrices within every segment.
+//
+// SegmentProducts: the rows of G that belong to segment s hold n = Counts_s values, in a row of Longest; what lies
 // behind them is neither read nor written. The products are float32 in every precision but fp64.
-type SegmentProductsArgs struct {
+type SegmentProducts struct {
 	Form       SegmentForm
 	D, Longest int
 	Counts     Ints // [C], each between 1 and Longest
 	A, B, G    View
 }
 
-// Views declares the views of SegmentProducts.
-func (a *SegmentProductsArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *SegmentProducts) Views(c *Checker) {
 	c.positive("D Longest", a.D, a.Longest)
 	if a.Form > SegmentApplyT {
 		c.refuse("unknown form %d", a.Form)

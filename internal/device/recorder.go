@@ -21,38 +21,11 @@ type Recorder interface {
 	// be replayed.
 	Generation() int
 
-	// DropoutPadded is Dropout (but for First) of sequences that are padded: X and Y are rows of width values, as many
-	// for each step as there are sequences, the steps from the given one on. A row that has a word takes the place that
-	// it would have were the sequences packed by lengths; the others become zero.
-	DropoutPadded(a DropoutArgs, lengths Ints, width, step int)
-
-	// Guard sets the clip coefficient to NaN, with which Adam leaves everything as it is, unless it and the losses are
-	// finite. A loss may be absent.
-	Guard(coef, norm View, losses ...View)
 	// Fetch begins to copy Float views to the host, behind the kernels called before. Fetched waits for the copy and
 	// returns the values, one view after the other, valid until the next Fetch of the same slot. There are FetchSlots
 	// slots.
 	Fetch(slot int, views ...View)
 	Fetched(slot int) ([]float32, error)
-}
-
-// DropoutPadded declares the views of that kernel.
-func (c *Checker) DropoutPadded(a *DropoutArgs, lengths *Ints, width, step int) {
-	c.positive("width sequences", width, len(lengths.Host))
-	a.Views(c)
-	c.packed("lengths", lengths, anyLength)
-	if step < 0 || a.Y.N%(width*len(lengths.Host)) != 0 {
-		c.refuse("%d values from step %d, expected rows of %d for %d sequences", a.Y.N, step, width, len(lengths.Host))
-	}
-}
-
-// Guard declares the views of that kernel.
-func (c *Checker) Guard(coef, norm *View, losses []View) {
-	c.floats("coef", coef, 1)
-	c.floats("norm", norm, 1)
-	for i := range losses {
-		c.optional("loss", &losses[i], 1)
-	}
 }
 
 // Fetch declares the views that are copied and returns the number of their elements.
@@ -109,34 +82,60 @@ type Resident interface {
 	// Store writes values from place at on. With half they are rounded to float16, without loss where they came from
 	// one.
 	Store(t Table, at int, values []float32)
-	// Gather sets dst to rows index[0], index[1], … of the table taken as rows of the given width, and what is left of
-	// dst to zero.
-	Gather(dst View, t Table, index View, width int)
-	// GatherLists sets dst [n, width], Int32, to lists index[0], index[1], … of those that lie one after the other in
-	// values, list k from starts[k] to starts[k+1], and what is left of each row to zero. Of a longer list it takes the
-	// beginning.
-	GatherLists(dst, values, starts, index View, width int)
 	// FreeTable releases a table.
 	FreeTable(t Table)
 }
 
-// Gather declares the views of that kernel.
-func (c *Checker) Gather(dst, index *View, width int) {
-	c.positive("width", width)
-	n := c.wholeInts("index", index)
-	c.view("dst", dst, Float, n*width, Padded)
+// Gather sets Dst to rows Index[0], Index[1], … of a table of the device taken as rows of Width values, and what is
+// left of Dst to zero.
+type Gather struct {
+	Dst   View
+	Table Table
+	Index View // int32
+	Width int
 }
 
-// GatherLists declares the views of that kernel.
-func (c *Checker) GatherLists(dst, values, starts, index *View, width int) {
-	c.positive("width", width)
-	c.ints("dst", dst, c.wholeInts("index", index)*width)
-	c.wholeInts("values", values)
-	c.wholeInts("starts", starts)
+// Views implements Kernel.
+func (a *Gather) Views(c *Checker) {
+	c.positive("Width", a.Width)
+	n := c.wholeInts("Index", &a.Index)
+	c.view("Dst", &a.Dst, Float, n*a.Width, Padded)
+}
+
+// GatherLists sets Dst [n, Width] to lists Index[0], Index[1], … of those that lie one after the other in Values, list
+// k from Starts[k] to Starts[k+1], and what is left of each row to zero; all are int32. Of a longer list it takes the
+// beginning.
+type GatherLists struct {
+	Dst, Values, Starts, Index View
+	Width                      int
+}
+
+// Views implements Kernel.
+func (a *GatherLists) Views(c *Checker) {
+	c.positive("Width", a.Width)
+	c.ints("Dst", &a.Dst, c.wholeInts("Index", &a.Index)*a.Width)
+	c.wholeInts("Values", &a.Values)
+	c.wholeInts("Starts", &a.Starts)
 }
 
 // Table is memory that Gather reads.
 type Table interface {
 	Len() int     // values
 	Bytes() int64 // of memory
+}
+
+// Guard sets Coefficient[0], that of clipping, to NaN, with which Adam leaves everything as it is, unless it, Norm[0]
+// and the losses are finite. A loss may be absent.
+type Guard struct {
+	Coefficient, Norm View
+	Losses            []View
+}
+
+// Views implements Kernel.
+func (a *Guard) Views(c *Checker) {
+	c.floats("Coefficient", &a.Coefficient, 1)
+	c.floats("Norm", &a.Norm, 1)
+	for i := range a.Losses {
+		c.optional("Losses", &a.Losses[i], 1)
+	}
 }

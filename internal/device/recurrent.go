@@ -1,15 +1,6 @@
 package device
 
-// Recurrent are whole-sequence recurrences, so that each device can keep the weights where they are fastest.
-type Recurrent interface {
-	GRU(GRUArgs)
-	GRUGrad(GRUArgs)
-	// BiGRU runs both directions at once.
-	BiGRU(BiGRUArgs)
-	BiGRUGrad(BiGRUArgs)
-}
-
-// GRUArgs describes one direction of a GRU layer over a packed batch (torch.nn.GRU):
+// GRU describes one direction of a GRU layer over a packed batch (torch.nn.GRU):
 //
 //	r = σ(W_ir x + b_ir + W_hr h + b_hr)    z = σ(W_iz x + b_iz + W_hz h + b_hz)
 //	n = tanh(W_in x + b_in + r∘(W_hn h + b_hn))    h' = (1-z)∘n + z∘h    h₀ = 0
@@ -17,9 +8,10 @@ type Recurrent interface {
 // Rows are packed time-major (see Packing); T rows are read and written, memory beyond them is left alone. Reverse
 // runs from the last word of each caption to its first. GRU writes Y [T, H], Final [B, H] (the state after the last
 // processed word), and keeps Gates [T, 4H] (r, z, n, W_hn h + b_hn) and Prev [T, H] (the state before each
-// word) for GRUGrad. GRUGrad reads DY [T, H] and DFinal [B, H] (either may be absent) and writes DX [T, I]
+// word) for the gradient. The gradient reads DY [T, H] and DFinal [B, H] (either may be absent) and writes DX [T, I]
 // (optional), DWIH, DWHH, DBIH, DBHH; it may overwrite Gates.
-type GRUArgs struct {
+type GRU struct {
+	Gradient
 	I, H           int
 	Lengths        Ints // [B], descending, each at least 1
 	Reverse        bool
@@ -29,13 +21,13 @@ type GRUArgs struct {
 	GRUDirection
 }
 
-// Views declares the views of GRU and GRUGrad.
-func (a *GRUArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *GRU) Views(c *Checker) {
 	c.positive("I H", a.I, a.H)
 	batch, rows := len(a.Lengths.Host), c.packed("Lengths", &a.Lengths, anyLength)
 	c.floats("X", &a.X, rows*a.I)
-	a.GRUDirection.views(c, a.I, a.H, rows)
-	if c.Grad() {
+	a.GRUDirection.views(c, a.I, a.H, rows, a.Grad)
+	if a.Grad {
 		c.optional("DY", &a.DY, rows*a.H)
 		c.optional("DFinal", &a.DFinal, batch*a.H)
 		c.optional("DX", &a.DX, rows*a.I)
@@ -45,16 +37,19 @@ func (a *GRUArgs) Views(c *Checker) {
 	}
 }
 
-// BiGRUArgs describes both directions of a GRU layer over a packed batch, each as in GRUArgs, and the mean of their
+// BiGRU runs both directions at once.
+//
+// BiGRU describes both directions of a GRU layer over a packed batch, each as in GRU, and the mean of their
 // states:
 //
 //	Y = (→h + ←h)/2
 //
-// Directions[0] runs forward, Directions[1] backward; each keeps its Gates and Prev. BiGRUGrad reads DY [T, H] and
+// Directions[0] runs forward, Directions[1] backward; each keeps its Gates and Prev. The gradient reads DY [T, H] and
 // writes DX (optional), the sum of both directions, and the gradients of the weights of both; it may overwrite Gates.
-// Work is scratch memory: [T, H] for BiGRU, [T, H] and with DX [T, H+I] for BiGRUGrad; what it holds afterwards is
+// Work is scratch memory: [T, H] for BiGRU, [T, H] and with DX [T, H+I] for the gradient; what it holds afterwards is
 // arbitrary.
-type BiGRUArgs struct {
+type BiGRU struct {
+	Gradient
 	I, H       int
 	Lengths    Ints // [B], descending, each at least 1
 	X          View // [T, I]
@@ -64,16 +59,16 @@ type BiGRUArgs struct {
 	Directions [2]GRUDirection
 }
 
-// Views declares the views of BiGRU and BiGRUGrad.
-func (a *BiGRUArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *BiGRU) Views(c *Checker) {
 	c.positive("I H", a.I, a.H)
 	rows := c.packed("Lengths", &a.Lengths, anyLength)
 	c.floats("X", &a.X, rows*a.I)
 	for k := range a.Directions {
-		a.Directions[k].views(c, a.I, a.H, rows)
+		a.Directions[k].views(c, a.I, a.H, rows, a.Grad)
 	}
 	work := rows * a.H
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DY", &a.DY, rows*a.H)
 		c.optional("DX", &a.DX, rows*a.I)
 		if a.DX.Present() {
@@ -85,7 +80,7 @@ func (a *BiGRUArgs) Views(c *Checker) {
 	c.floats("Work", &a.Work, work)
 }
 
-// GRUDirection are the weights of one direction, what it keeps, and the gradients, as in GRUArgs.
+// GRUDirection are the weights of one direction, what it keeps, and the gradients, as in GRU.
 type GRUDirection struct {
 	WIH, WHH    View // [3H, I], [3H, H], gates stacked r, z, n
 	BIH, BHH    View // [3H]
@@ -95,12 +90,12 @@ type GRUDirection struct {
 }
 
 // views declares the views of a direction in a call for rows words.
-func (w *GRUDirection) views(c *Checker, in, hidden, rows int) {
+func (w *GRUDirection) views(c *Checker, in, hidden, rows int, grad bool) {
 	c.floats("WIH", &w.WIH, 3*hidden*in)
 	c.floats("WHH", &w.WHH, 3*hidden*hidden)
 	c.floats("Gates", &w.Gates, rows*4*hidden)
 	c.floats("Prev", &w.Prev, rows*hidden)
-	if c.Grad() {
+	if grad {
 		c.floats("DWIH", &w.DWIH, 3*hidden*in)
 		c.floats("DWHH", &w.DWHH, 3*hidden*hidden)
 		c.floats("DBIH", &w.DBIH, 3*hidden)

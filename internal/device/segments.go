@@ -1,43 +1,51 @@
 package device
 
-// Segments are kernels over sets of rows: the rows of item 0, then those of item 1, ..., Counts of them.
-type Segments interface {
-	// SegmentMeans computes dst[b] = the mean of the rows of item b; x has D columns.
-	SegmentMeans(dst, x View, counts Ints, d int)
-	// SegmentMeansGrad spreads the gradient [B, D] over the rows.
-	SegmentMeansGrad(dx, ddst View, counts Ints, d int)
-	// GatedPool sums the rows of every item with weights.
-	GatedPool(GatedPoolArgs)
-	// GatedPoolGrad computes its gradients.
-	GatedPoolGrad(GatedPoolArgs)
-	// UnpackWords copies the rows of packed captions (see Packing) to captions one after the other; back copies the
-	// other way.
-	UnpackWords(dst, src View, lengths Ints, d int, back bool)
+// The segments of a matrix are the rows of item 0, then those of item 1, …, Counts of them.
+
+// SegmentMeans computes the mean of the rows of every item, Means [B, D] of Rows [Σ Counts, D]. The gradient spreads
+// Means, which are then gradients, over Rows.
+type SegmentMeans struct {
+	Gradient
+	Means, Rows View
+	Counts      Ints
+	D           int
 }
 
-// SegmentMeans declares the views of SegmentMeans and SegmentMeansGrad.
-func (c *Checker) SegmentMeans(means, rows *View, counts *Ints, d int) {
-	c.positive("d", d)
-	n := c.lengths("counts", counts, 1, anyLength)
-	c.floats("means", means, len(counts.Host)*d)
-	c.floats("rows", rows, n*d)
+// Views implements Kernel.
+func (a *SegmentMeans) Views(c *Checker) {
+	c.positive("D", a.D)
+	n := c.lengths("Counts", &a.Counts, 1, anyLength)
+	c.floats("Means", &a.Means, len(a.Counts.Host)*a.D)
+	c.floats("Rows", &a.Rows, n*a.D)
 }
 
-// UnpackWords declares the views of that kernel.
-func (c *Checker) UnpackWords(dst, src *View, lengths *Ints, d int) {
-	c.positive("d", d)
-	n := c.packed("lengths", lengths, anyLength)
-	c.floats("dst", dst, n*d)
-	c.floats("src", src, n*d)
+// UnpackWords copies the rows of packed captions (see Packing), of D values, to captions one after the other; with Back
+// it copies the other way.
+type UnpackWords struct {
+	Dst, Src View
+	Lengths  Ints
+	D        int
+	Back     bool
 }
 
-// GatedPoolArgs: for the rows r of item b,
+// Views implements Kernel.
+func (a *UnpackWords) Views(c *Checker) {
+	c.positive("D", a.D)
+	n := c.packed("Lengths", &a.Lengths, anyLength)
+	c.floats("Dst", &a.Dst, n*a.D)
+	c.floats("Src", &a.Src, n*a.D)
+}
+
+// GatedPool sums the rows of every item with weights.
+//
+// GatedPool: for the rows r of item b,
 //
 //	e_r = W·(L_r ∘ G_b)    Weights = softmax e    Out_b = Σ_r Weights_r X_r
 //
 // A constant added to e changes nothing, so there is no bias. The gradient reads the inputs, Weights and DOut and
 // writes DL, DG, DX and DW [B, D], whose sum over the items is the gradient of W.
-type GatedPoolArgs struct {
+type GatedPool struct {
+	Gradient
 	D       int
 	Counts  Ints // [B], each at least 1
 	L, X    View // [Σ Counts, D]
@@ -49,8 +57,8 @@ type GatedPoolArgs struct {
 	DOut, DL, DG, DX, DW View
 }
 
-// Views declares the views of GatedPool and GatedPoolGrad.
-func (a *GatedPoolArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *GatedPool) Views(c *Checker) {
 	c.positive("D", a.D)
 	items, rows := len(a.Counts.Host), c.lengths("Counts", &a.Counts, 1, anyLength)
 	c.floats("L", &a.L, rows*a.D)
@@ -58,7 +66,7 @@ func (a *GatedPoolArgs) Views(c *Checker) {
 	c.floats("G", &a.G, items*a.D)
 	c.floats("W", &a.W, a.D)
 	c.floats("Weights", &a.Weights, rows)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DOut", &a.DOut, items*a.D)
 		c.floats("DL", &a.DL, rows*a.D)
 		c.floats("DG", &a.DG, items*a.D)

@@ -2,29 +2,16 @@ package device
 
 import "vsetrain/internal/philox"
 
-// Transformer are the kernels of a BERT encoder (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep
-// Bidirectional Transformers", NAACL 2019). The rows of a batch of captions are concatenated, those of caption 0 first:
-// T = Σ lengths rows are read and written, memory beyond them is left alone.
-type Transformer interface {
-	// Embed reads the sum of word, position and type vectors of every row.
-	Embed(EmbedArgs)
-	// EmbedGrad reads Out as the gradient of the rows and writes the gradients of the three tables. Deterministic.
-	EmbedGrad(EmbedArgs)
-	// LayerNorm normalises rows, after adding a branch with dropout.
-	LayerNorm(LayerNormArgs)
-	LayerNormGrad(LayerNormArgs)
-	// SelfAttention is scaled dot-product attention of every caption to itself, all heads.
-	SelfAttention(SelfAttentionArgs)
-	// SelfAttentionGrad makes the weights anew: nothing of them is stored.
-	SelfAttentionGrad(SelfAttentionArgs)
-}
+// The kernels of a BERT encoder (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep Bidirectional
+// Transformers", NAACL 2019). The rows of a batch of captions are concatenated, those of caption 0 first: T = Σ lengths
+// rows are read and written, memory beyond them is left alone.
 
 // Drops is dropout inside a kernel: place i is kept where word i mod 4 of philox block (Step, i div 4) is at least
 // Rate·2³², rounded down, and then divided by 1 - Rate. Rate 0 keeps everything and reads no Step.
 type Drops struct {
 	Rate float64 // in [0, 1)
 	Key  philox.Key
-	Step Ints // [2], see DropoutArgs
+	Step Ints // [2], see Dropout
 }
 
 func (p *Drops) views(c *Checker) {
@@ -36,10 +23,14 @@ func (p *Drops) views(c *Checker) {
 	}
 }
 
-// EmbedArgs: Out[row of word t of caption b] = Word[Words[b, t]] + Position[t] + Type[0]. Words is [B, L] row-major
-// with L columns. EmbedGrad writes Word, Position and Type as gradients, each optional; rows that no word reads are
+// Embed reads the sum of word, position and type vectors of every row.
+// The gradient reads Out as the gradient of the rows and writes the gradients of the three tables. Deterministic.
+//
+// Embed: Out[row of word t of caption b] = Word[Words[b, t]] + Position[t] + Type[0]. Words is [B, L] row-major
+// with L columns. The gradient writes Word, Position and Type as gradients, each optional; rows that no word reads are
 // zero.
-type EmbedArgs struct {
+type Embed struct {
+	Gradient
 	Words         Ints
 	Lengths       Ints // [B], each between 1 and L
 	L, V, P, K, D int  // longest caption at most L and P; V words, P positions, K types
@@ -49,13 +40,13 @@ type EmbedArgs struct {
 	Out           View // [T, D]
 }
 
-// Views declares the views of Embed and EmbedGrad.
-func (a *EmbedArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *Embed) Views(c *Checker) {
 	c.positive("L V P K D", a.L, a.V, a.P, a.K, a.D)
 	rows := c.lengths("Lengths", &a.Lengths, 1, min(a.L, a.P))
 	c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
 	c.floats("Out", &a.Out, rows*a.D)
-	if c.Grad() {
+	if a.Grad {
 		c.optional("Word", &a.Word, a.V*a.D)
 		c.optional("Position", &a.Position, a.P*a.D)
 		c.optional("Type", &a.Type, a.K*a.D)
@@ -66,16 +57,19 @@ func (a *EmbedArgs) Views(c *Checker) {
 	}
 }
 
-// LayerNormArgs: with s = X + dropout(Branch), place i of the dropout being element i of Branch,
+// LayerNorm normalises rows, after adding a branch with dropout.
+//
+// LayerNorm: with s = X + dropout(Branch), place i of the dropout being element i of Branch,
 //
 //	Y = Weight·(s - μ)/√(σ² + Eps) + Bias    μ, σ² mean and biased variance of each row
 //
 // Branch is optional. Sum keeps s and is absent without a branch, where s is X; Mean and InvStd [N] keep μ and 1/√(σ² +
-// Eps). LayerNormGrad reads s from Sum, or from X where Sum is absent, Mean, InvStd, Weight and DY and writes DX, the
+// Eps). The gradient reads s from Sum, or from X where Sum is absent, Mean, InvStd, Weight and DY and writes DX, the
 // gradient of s and X; DBranch, DWeight and DBias, each optional; and with DBranch the sums of its columns, the
 // gradient of a bias at the end of the branch, to DBranchBias. With Operand nothing but products read DBranch
-// (GemmArgs).
-type LayerNormArgs struct {
+// (Gemm).
+type LayerNorm struct {
+	Gradient
 	N, D         int
 	Eps          float64
 	X, Branch    View // [N, D]
@@ -90,8 +84,8 @@ type LayerNormArgs struct {
 	Operand         bool
 }
 
-// Views declares the views of LayerNorm and LayerNormGrad.
-func (a *LayerNormArgs) Views(c *Checker) {
+// Views implements Kernel.
+func (a *LayerNorm) Views(c *Checker) {
 	c.positive("D", a.D)
 	a.Drop.views(c)
 	n := a.N * a.D
@@ -99,7 +93,7 @@ func (a *LayerNormArgs) Views(c *Checker) {
 	c.floats("Mean", &a.Mean, a.N)
 	c.floats("InvStd", &a.InvStd, a.N)
 	c.floats("Weight", &a.Weight, a.D)
-	if c.Grad() {
+	if a.Grad {
 		if !a.Sum.Present() {
 			c.floats("X", &a.X, n)
 		}
@@ -123,17 +117,21 @@ func (a *LayerNormArgs) Views(c *Checker) {
 	c.floats("Bias", &a.Bias, a.D)
 }
 
-// SelfAttentionArgs: for each caption of n rows and each of the heads, which own D/Heads consecutive columns,
+// SelfAttention is scaled dot-product attention of every caption to itself, all heads.
+// The gradient makes the weights anew: nothing of them is stored.
+//
+// SelfAttention: for each caption of n rows and each of the heads, which own D/Heads consecutive columns,
 //
 //	P = softmax_j(Query_i · Key_j / √(D/Heads))    Context_i = Σ_j dropout(P)_ij Value_j
 //
 // over the rows j whose word is not 0; a caption of which every word is 0 attends to all. Adding -10000 to what is
 // masked, as BERT does, gives exactly that: e^-10000 is 0. Place of P_ij of head h in the dropout: Heads·Σ n² over the
-// captions before, plus (h·n + i)·n + j. SelfAttentionGrad reads Query, Key, Value and DContext and writes DQuery, DKey
+// captions before, plus (h·n + i)·n + j. The gradient reads Query, Key, Value and DContext and writes DQuery, DKey
 // and DValue. The rows of queries, keys, values and their gradients lie LD elements apart (0: D), so that they can be
 // columns of one matrix. DBias gets the sums of their columns, the gradients of biases, and is optional. With Operand
-// nothing but products read Context, or the three gradients (GemmArgs).
-type SelfAttentionArgs struct {
+// nothing but products read Context, or the three gradients (Gemm).
+type SelfAttention struct {
+	Gradient
 	Heads, D, LD      int
 	L                 int  // columns of Words
 	Words             Ints // [B, L]; absent: no word is 0
@@ -147,8 +145,8 @@ type SelfAttentionArgs struct {
 	Operand                        bool
 }
 
-// Views declares the views of SelfAttention and SelfAttentionGrad. An LD of 0 becomes what it means.
-func (a *SelfAttentionArgs) Views(c *Checker) {
+// Views implements Kernel. An LD of 0 becomes what it means.
+func (a *SelfAttention) Views(c *Checker) {
 	c.positive("Heads D", a.Heads, a.D)
 	if a.D%a.Heads != 0 {
 		c.refuse("%d columns for %d heads, expected a multiple", a.D, a.Heads)
@@ -173,7 +171,7 @@ func (a *SelfAttentionArgs) Views(c *Checker) {
 	c.floats("Query", &a.Query, span)
 	c.floats("Key", &a.Key, span)
 	c.floats("Value", &a.Value, span)
-	if c.Grad() {
+	if a.Grad {
 		c.floats("DContext", &a.DContext, rows*a.D)
 		c.floats("DQuery", &a.DQuery, span)
 		c.floats("DKey", &a.DKey, span)

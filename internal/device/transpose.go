@@ -1,14 +1,15 @@
 package device
 
-// Layouts change the order of axes.
-type Layouts interface {
-	// SwapAxes copies x [A, B, Inner] to dst [B, A, Inner]: batch-major sequences become time-major and back.
-	SwapAxes(dst, x View, a, b, inner int)
+// SwapAxes copies X [A, B, Inner] to Dst [B, A, Inner]: batch-major sequences become time-major and back.
+type SwapAxes struct {
+	Dst, X      View
+	A, B, Inner int
 }
 
-// SwapAxes declares the views of that kernel.
-func (c *Checker) SwapAxes(dst, x *View, a, b, inner int) {
-	c.positive("a b inner", a, b, inner)
-	c.floats("dst", dst, a*b*inner)
-	c.floats("x", x, a*b*inner)
+// Views implements Kernel.
+func (a *SwapAxes) Views(c *Checker) {
+	n := a.A * a.B * a.Inner
+	c.positive("A B Inner", a.A, a.B, a.Inner)
+	c.floats("Dst", &a.Dst, n)
+	c.floats("X", &a.X, n)
 }

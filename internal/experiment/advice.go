@@ -71,7 +71,7 @@ func (t *training) checkpointSizes() (weights, last int64) {
 // weights, two moments for each that is optimised, and their average where one is kept. Values and inputs of a step
 // come on top.
 func (t *training) checkMemory() {
-	if _, own := t.dev.(device.Resident); own || t.FreeMemory == nil {
+	if _, own := device.As[device.Resident](t.dev); own || t.FreeMemory == nil {
 		return
 	}
 	free := t.FreeMemory()

@@ -63,7 +63,7 @@ type residentBatches struct {
 
 // makeResident allocates memory for synthetic batches on a GPU; it returns nil if features are streamed.
 func (b *bench) makeResident(memory *MemoryPlan, semantic int) (*residentBatches, error) {
-	r, ok := b.dev.(device.Resident)
+	r, ok := device.As[device.Resident](b.dev)
 	if !ok {
 		return nil, nil
 	}

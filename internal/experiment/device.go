@@ -45,7 +45,7 @@ func precisionOf(d device.Device, o device.Options) string {
 	if o.Precision != device.PrecisionAuto {
 		return o.Precision
 	}
-	if p, ok := d.(device.Precise); ok {
+	if p, ok := device.As[device.Precise](d); ok {
 		return p.Precision()
 	}
 	return cpu.FP32
@@ -67,7 +67,7 @@ func chooseKind(o device.Options, blas string) (device.Device, Choice, error) {
 			if missing.Path == "" {
 				warn("products run on vsetrain's own kernel, which is slow and knows no TF32: %s", missing.Missing())
 			}
-			if w, ok := d.(device.Warner); ok {
+			if w, ok := device.As[device.Warner](d); ok {
 				for _, s := range w.Warnings() {
 					warn("%s", s)
 				}

@@ -95,7 +95,7 @@ func (t *training) onStep(i train.StepInfo) error {
 
 // usage looks at the device once a second.
 func (t *training) usage() *device.Usage {
-	g, ok := t.dev.(device.Gauge)
+	g, ok := device.As[device.Gauge](t.dev)
 	if !ok {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (t *training) usage() *device.Usage {
 // warnOnce passes on the warning of validations that tiles are smaller than usual, once.
 // deviceWarnings are those that the device has had since it was last asked.
 func (t *training) deviceWarnings() (list []string) {
-	if w, ok := t.dev.(device.Warner); ok {
+	if w, ok := device.As[device.Warner](t.dev); ok {
 		list = w.Warnings()[t.heard:]
 		t.heard += len(list)
 	}

@@ -17,19 +17,19 @@ func (o *Op) linear(what string, w LinearWeights, in, out int) linear {
 }
 
 // forward computes y = x Wᵀ + b for n rows.
-func (l linear) forward(d device.Device, c *Call, n int, y, x device.View) {
-	d.Gemm(device.GemmArgs{TransB: true, M: n, N: l.out, K: l.in, Alpha: 1, A: x, B: c.In[l.w], C: y, Bias: c.In[l.b]})
+func (l linear) forward(c *Call, n int, y, x device.View) {
+	Do(c, device.Gemm{TransB: true, M: n, N: l.out, K: l.in, Alpha: 1, A: x, B: c.In[l.w], C: y, Bias: c.In[l.b]})
 }
 
 // input computes dx = beta·dx + dy W.
-func (l linear) input(d device.Device, c *Call, n int, dx, dy device.View, beta float64) {
-	d.Gemm(device.GemmArgs{M: n, N: l.in, K: l.out, Alpha: 1, Beta: beta, A: dy, B: c.In[l.w], C: dx})
+func (l linear) input(c *Call, n int, dx, dy device.View, beta float64) {
+	Do(c, device.Gemm{M: n, N: l.in, K: l.out, Alpha: 1, Beta: beta, A: dy, B: c.In[l.w], C: dx})
 }
 
 // weights computes dW = dyᵀ x, which may be absent.
-func (l linear) weights(d device.Device, n int, dw, dy, x device.View) {
+func (l linear) weights(c *Call, n int, dw, dy, x device.View) {
 	if dw.Present() {
-		d.Gemm(device.GemmArgs{TransA: true, M: l.out, N: l.in, K: n, Alpha: 1, A: dy, B: x, C: dw})
+		Do(c, device.Gemm{TransA: true, M: l.out, N: l.in, K: n, Alpha: 1, A: dy, B: x, C: dw})
 	}
 }
 
@@ -48,16 +48,16 @@ func joined(all []device.View, i [3]int) (device.View, bool) {
 }
 
 // forward computes y [n, 3D].
-func (l triple) forward(dev device.Device, c *Call, n int, y, x device.View) {
+func (l triple) forward(c *Call, n int, y, x device.View) {
 	d := l.d
 	w, side := joined(c.In, l.w)
 	b, whole := joined(c.In, l.b)
 	if side && whole {
-		dev.Gemm(device.GemmArgs{TransB: true, M: n, N: 3 * d, K: d, Alpha: 1, A: x, B: w, C: y, Bias: b})
+		Do(c, device.Gemm{TransB: true, M: n, N: 3 * d, K: d, Alpha: 1, A: x, B: w, C: y, Bias: b})
 		return
 	}
 	for i := range 3 {
-		dev.Gemm(device.GemmArgs{TransB: true, M: n, N: d, K: d, Alpha: 1, A: x, B: c.In[l.w[i]], C: l.part(y, n, i),
+		Do(c, device.Gemm{TransB: true, M: n, N: d, K: d, Alpha: 1, A: x, B: c.In[l.w[i]], C: l.part(y, n, i),
 			LDC: 3 * d, Bias: c.In[l.b[i]]})
 	}
 }
@@ -66,24 +66,24 @@ func (l triple) forward(dev device.Device, c *Call, n int, y, x device.View) {
 func (l triple) part(y device.View, n, i int) device.View { return y.Slice(i*l.d, max(i*l.d, n*3*l.d)) }
 
 // backward adds dy W to dx, if there is one, and writes the gradients of w, results dw.
-func (l triple) backward(dev device.Device, c *Call, n int, dx, dy, x device.View, dw [3]int) {
+func (l triple) backward(c *Call, n int, dx, dy, x device.View, dw [3]int) {
 	d := l.d
 	if dx.Present() {
 		if w, ok := joined(c.In, l.w); ok {
-			dev.Gemm(device.GemmArgs{M: n, N: d, K: 3 * d, Alpha: 1, Beta: 1, A: dy, B: w, C: dx})
+			Do(c, device.Gemm{M: n, N: d, K: 3 * d, Alpha: 1, Beta: 1, A: dy, B: w, C: dx})
 		} else {
 			for i := range 3 {
-				dev.Gemm(device.GemmArgs{M: n, N: d, K: d, Alpha: 1, Beta: 1, A: l.part(dy, n, i), LDA: 3 * d,
+				Do(c, device.Gemm{M: n, N: d, K: d, Alpha: 1, Beta: 1, A: l.part(dy, n, i), LDA: 3 * d,
 					B: c.In[l.w[i]], C: dx})
 			}
 		}
 	}
 	if w, ok := joined(c.Out, dw); ok {
-		dev.Gemm(device.GemmArgs{TransA: true, M: 3 * d, N: d, K: n, Alpha: 1, A: dy, B: x, C: w})
+		Do(c, device.Gemm{TransA: true, M: 3 * d, N: d, K: n, Alpha: 1, A: dy, B: x, C: w})
 	} else {
 		for i, w := range dw {
 			if c.Out[w].Present() {
-				dev.Gemm(device.GemmArgs{TransA: true, M: d, N: d, K: n, Alpha: 1, A: l.part(dy, n, i), LDA: 3 * d,
+				Do(c, device.Gemm{TransA: true, M: d, N: d, K: n, Alpha: 1, A: l.part(dy, n, i), LDA: 3 * d,
 					B: x, C: c.Out[w]})
 			}
 		}
@@ -113,23 +113,23 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 	y := op.result(capacity, d)
 	qkv, context, branch := op.save(capacity*3*d), op.save(capacity*d), op.scratch(capacity*d)
 	n := g.norm(op, capacity, d, w.Norm, rate, purpose+".output")
-	heads := device.SelfAttentionArgs{Heads: w.Heads, D: d, LD: 3 * d, L: Dim(words, 1),
+	heads := device.SelfAttention{Heads: w.Heads, D: d, LD: 3 * d, L: Dim(words, 1),
 		Drop: g.drops(rate, purpose+".probabilities")}
-	args := func(c *Call) (device.SelfAttentionArgs, device.LayerNormArgs, int) {
+	args := func(c *Call) (device.SelfAttention, device.LayerNorm, int) {
 		all, a := total(c.Host[counts]), heads
 		a.Words, a.Lengths, a.Drop.Step = c.Ints(ids), c.Ints(counts), n.counter(c)
 		a.Query, a.Key, a.Value = three.part(c.Saved[qkv], all, 0), three.part(c.Saved[qkv], all, 1),
 			three.part(c.Saved[qkv], all, 2)
 		return a, n.args(c, all), all
 	}
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a, ln, all := args(c)
-		three.forward(dev, c, all, c.Saved[qkv], c.In[rows])
+		three.forward(c, all, c.Saved[qkv], c.In[rows])
 		a.Context, a.Operand = c.Saved[context], true
-		dev.SelfAttention(a)
-		output.forward(dev, c, all, c.Temp[branch], c.Saved[context])
+		Do(c, a)
+		output.forward(c, all, c.Temp[branch], c.Saved[context])
 		ln.X, ln.Branch, ln.Y = c.In[rows], c.Temp[branch], c.Out[y]
-		dev.LayerNorm(ln)
+		Do(c, ln)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
@@ -143,16 +143,16 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 		dNormW, dNormB := bw.gradient(n.weight), bw.gradient(n.bias)
 		dqkv, dContext, other, sums := bw.scratch(capacity*3*d), bw.scratch(capacity*d), bw.scratch(capacity*d),
 			bw.scratch(3*d)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a, ln, all := args(c)
 			dContext, dqkv := c.Temp[dContext], c.Temp[dqkv]
 			dx, branch := or(c.Out[dRows], c.Temp[other]), dqkv.Slice(0,
 				capacity*d) // whose gradient is done with before the three
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]
 			ln.DBranchBias, ln.Operand = c.Out[dOutputB], true
-			dev.LayerNormGrad(ln)
-			output.weights(dev, all, c.Out[dOutputW], branch, c.Saved[context])
-			output.input(dev, c, all, dContext, branch, 0)
+			DoGrad(c, ln)
+			output.weights(c, all, c.Out[dOutputW], branch, c.Saved[context])
+			output.input(c, all, dContext, branch, 0)
 			a.DContext, a.DQuery, a.DKey, a.DValue = dContext, three.part(dqkv, all, 0), three.part(dqkv, all, 1),
 				three.part(dqkv, all, 2)
 			biases, whole := joined(c.Out, db)
@@ -160,13 +160,13 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 				biases = c.Temp[sums]
 			}
 			a.DBias, a.Operand = biases, true
-			dev.SelfAttentionGrad(a)
+			DoGrad(c, a)
 			for i, b := range db {
 				if !whole && c.Out[b].Present() {
-					dev.Copy(c.Out[b].Slice(0, d), a.DBias.Slice(i*d, (i+1)*d))
+					Do(c, device.Copy{Dst: c.Out[b].Slice(0, d), Src: a.DBias.Slice(i*d, (i+1)*d)})
 				}
 			}
-			three.backward(dev, c, all, c.Out[dRows], dqkv, c.In[rows], dw)
+			three.backward(c, all, c.Out[dRows], dqkv, c.In[rows], dw)
 		}
 		return g.gradients(bw)
 	}
@@ -188,15 +188,15 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 	before := op.save(capacity * f)
 	hidden, branch := op.scratch(capacity*f), op.scratch(capacity*d)
 	n := g.norm(op, capacity, d, w.Norm, rate, purpose+".output")
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		all := total(c.Host[counts])
 		ln, active := n.args(c, all), c.Temp[hidden].Slice(0, all*f)
-		dev.Gemm(device.GemmArgs{TransB: true, M: all, N: f, K: d, Alpha: 1, A: c.In[rows], B: c.In[inner.w],
+		Do(c, device.Gemm{TransB: true, M: all, N: f, K: d, Alpha: 1, A: c.In[rows], B: c.In[inner.w],
 			C:    c.Saved[before],
 			Bias: c.In[inner.b], F: device.GELU, Active: active, Operand: true})
-		outer.forward(dev, c, all, c.Temp[branch], active)
+		outer.forward(c, all, c.Temp[branch], active)
 		ln.X, ln.Branch, ln.Y = c.In[rows], c.Temp[branch], c.Out[y]
-		dev.LayerNorm(ln)
+		Do(c, ln)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
@@ -206,24 +206,24 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 			bw.gradient(outer.b)
 		dNormW, dNormB := bw.gradient(n.weight), bw.gradient(n.bias)
 		hidden, branch, other := bw.scratch(capacity*f), bw.scratch(capacity*d), bw.scratch(capacity*d)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			all := total(c.Host[counts])
 			ln, branch, hidden := n.args(c, all), c.Temp[branch], c.Temp[hidden].Slice(0, all*f)
 			pre, dx := c.Saved[before].Slice(0, all*f), or(c.Out[dRows], c.Temp[other])
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]
 			ln.DBranchBias, ln.Operand = c.Out[dOuterB], true
-			dev.LayerNormGrad(ln)
-			outer.input(dev, c, all, hidden, branch, 0)
-			ba := device.BiasActivateArgs{F: device.GELU, M: all, N: f, X: pre, DY: hidden, DX: hidden,
+			DoGrad(c, ln)
+			outer.input(c, all, hidden, branch, 0)
+			ba := device.BiasActivate{F: device.GELU, M: all, N: f, X: pre, DY: hidden, DX: hidden,
 				DBias: c.Out[dInnerB], Operand: true}
 			if c.Out[dOuterW].Present() {
 				ba.Y = pre
 			}
-			dev.BiasActivateGrad(ba)
-			inner.weights(dev, all, c.Out[dInnerW], hidden, c.In[rows])
-			outer.weights(dev, all, c.Out[dOuterW], branch, pre)
+			Do(c, ba)
+			inner.weights(c, all, c.Out[dInnerW], hidden, c.In[rows])
+			outer.weights(c, all, c.Out[dOuterW], branch, pre)
 			if c.Out[dRows].Present() {
-				inner.input(dev, c, all, dx, hidden, 1)
+				inner.input(c, all, dx, hidden, 1)
 			}
 		}
 		return g.gradients(bw)

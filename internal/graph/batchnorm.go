@@ -30,7 +30,7 @@ func (g *Graph) BatchNormPlus(x *Node, axis int, w BatchNormWeights, plus *Node)
 	if axis < 0 || axis >= len(s) {
 		fail("batch norm of axis %d of shape %v", axis, s)
 	}
-	a := device.BatchNormArgs{C: s[axis]}
+	a := device.BatchNorm{C: s[axis]}
 	a.Outer, a.Inner = around(s, axis)
 	return g.batchNorm(a, x, w, nil, nil, plus)
 }
@@ -43,10 +43,10 @@ func (g *Graph) BatchNormRows(x, counts, pad *Node, w BatchNormWeights) *Node {
 	if pad != nil {
 		wantShape("padding of a batch norm", pad, Dim(x, 1))
 	}
-	return g.batchNorm(device.BatchNormArgs{C: Dim(x, 1), Inner: 1}, x, w, counts, pad, nil)
+	return g.batchNorm(device.BatchNorm{C: Dim(x, 1), Inner: 1}, x, w, counts, pad, nil)
 }
 
-func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, counts, pad, plus *Node) *Node {
+func (g *Graph) batchNorm(a device.BatchNorm, x *Node, w BatchNormWeights, counts, pad, plus *Node) *Node {
 	a.Eps, a.Momentum, a.Train = BatchNormEps, batchNormMomentum, g.Training
 	for what, n := range map[string]*Node{"weight": w.Weight, "bias": w.Bias, "running mean": w.Mean,
 		"running variance": w.Var} {
@@ -66,7 +66,7 @@ func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, c
 		residual = op.arg(plus, true)
 	}
 	y, mean, inv := op.result(x.Shape().Clone()...), op.save(a.C), op.save(a.C)
-	args := func(c *Call) device.BatchNormArgs {
+	args := func(c *Call) device.BatchNorm {
 		a := a
 		if lengths >= 0 {
 			a.Outer, a.Counts = total(c.Host[lengths]), c.Ints(lengths)
@@ -77,13 +77,13 @@ func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, c
 		a.X, a.Weight, a.Mean, a.InvStd = c.In[rows], c.In[weight], c.Saved[mean], c.Saved[inv]
 		return a
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Bias, a.RunningMean, a.RunningVar, a.Y = c.In[bias], c.In[runningMean], c.In[runningVar], c.Out[y]
 		if residual >= 0 {
 			a.Plus = c.In[residual]
 		}
-		d.BatchNorm(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
@@ -92,13 +92,13 @@ func (g *Graph) batchNorm(a device.BatchNormArgs, x *Node, w BatchNormWeights, c
 		if padded >= 0 {
 			dPad = bw.gradient(padded)
 		}
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DY, a.DX, a.DWeight, a.DBias = c.In[dy], c.Out[dx], c.Out[dWeight], c.Out[dBias]
 			if dPad >= 0 {
 				a.DPad = c.Out[dPad]
 			}
-			d.BatchNormGrad(a)
+			DoGrad(c, a)
 		}
 		all := g.gradients(bw)
 		if residual >= 0 {

@@ -19,16 +19,16 @@ func (g *Graph) Multiply(a, b *Node) *Node {
 	}
 	op := &Op{Name: "multiply"}
 	left, right, y := op.arg(a, true), op.arg(b, true), op.result(s...)
-	op.Run = func(d device.Device, c *Call) { d.Multiply(c.Out[y], c.In[left], c.In[right]) }
+	op.Make = func(c *Call) { Do(c, device.Multiply{Dst: c.Out[y], A: c.In[left], B: c.In[right]}) }
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dLeft, dRight := bw.arg(dyNode, false), bw.gradient(left), bw.gradient(right)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			if c.Out[dLeft].Present() {
-				d.Multiply(c.Out[dLeft], c.In[right], c.In[dy])
+				Do(c, device.Multiply{Dst: c.Out[dLeft], A: c.In[right], B: c.In[dy]})
 			}
 			if c.Out[dRight].Present() {
-				d.Multiply(c.Out[dRight], c.In[left], c.In[dy])
+				Do(c, device.Multiply{Dst: c.Out[dRight], A: c.In[left], B: c.In[dy]})
 			}
 		}
 		return g.gradients(bw)
@@ -40,7 +40,7 @@ func (g *Graph) Multiply(a, b *Node) *Node {
 func (g *Graph) Times(x *Node, factor float64) *Node {
 	op := &Op{Name: fmt.Sprintf("times %v", factor)}
 	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
-	op.Run = func(d device.Device, c *Call) { d.Combine(c.Out[y], c.In[values], device.View{}, factor, 0) }
+	op.Make = func(c *Call) { Do(c, device.Combine{Dst: c.Out[y], A: c.In[values], Alpha: factor}) }
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{g.Times(dy, factor)} }
 	return g.apply(op)
 }
@@ -53,7 +53,7 @@ func (g *Graph) Minus(a, b *Node) *Node {
 	}
 	op := &Op{Name: "minus"}
 	left, right, y := op.arg(a, true), op.arg(b, true), op.result(s...)
-	op.Run = func(d device.Device, c *Call) { d.Combine(c.Out[y], c.In[left], c.In[right], 1, -1) }
+	op.Make = func(c *Call) { Do(c, device.Combine{Dst: c.Out[y], A: c.In[left], B: c.In[right], Alpha: 1, Beta: -1}) }
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{dy, g.Times(dy, -1)} }
 	return g.apply(op)
 }
@@ -62,14 +62,14 @@ func (g *Graph) Minus(a, b *Node) *Node {
 func (g *Graph) Map(f device.Function, c float64, x *Node) *Node {
 	op := &Op{Name: fmt.Sprintf("function %d", f)}
 	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
-	op.Run = func(d device.Device, call *Call) {
-		d.Map(device.MapArgs{F: f, C: c, X: call.In[values], Y: call.Out[y]})
+	op.Make = func(call *Call) {
+		Do(call, device.Map{F: f, C: c, X: call.In[values], Y: call.Out[y]})
 	}
 	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(values)
-		bw.Run = func(d device.Device, call *Call) {
-			d.MapGrad(device.MapArgs{F: f, C: c, X: call.In[values], Y: call.In[y], DY: call.In[dy], DX: call.Out[dx]})
+		bw.Make = func(call *Call) {
+			DoGrad(call, device.Map{F: f, C: c, X: call.In[values], Y: call.In[y], DY: call.In[dy], DX: call.Out[dx]})
 		}
 		return g.gradients(bw)
 	}
@@ -89,16 +89,16 @@ func AlongRows(width int) Axis { return Axis{width: width} }
 func AlongSegments(counts *Node) Axis { return Axis{counts: counts} }
 
 // shapes returns the arguments of a reduction of values of the given shape, and the shape of its result.
-func (a Axis) shapes(x tensor.Shape) (device.ReduceArgs, tensor.Shape) {
+func (a Axis) shapes(x tensor.Shape) (device.Reduce, tensor.Shape) {
 	if a.counts != nil {
 		d := x.TotalSize() / x[0]
-		return device.ReduceArgs{D: d}, tensor.Shape{Dim(a.counts, 0), d}
+		return device.Reduce{D: d}, tensor.Shape{Dim(a.counts, 0), d}
 	}
 	if x.TotalSize()%a.width != 0 {
 		fail("rows of %d in %v", a.width, x)
 	}
 	n := x.TotalSize() / a.width
-	return device.ReduceArgs{N: n, D: a.width}, tensor.Shape{n}
+	return device.Reduce{N: n, D: a.width}, tensor.Shape{n}
 }
 
 // lengths declares the counts as an argument of an op, -1 where there are none.
@@ -110,7 +110,7 @@ func (a Axis) lengths(op *Op) int {
 }
 
 // reduce fills the arguments of a kernel in.
-func reduce(c *Call, args device.ReduceArgs, lengths int, x, y device.View) device.ReduceArgs {
+func reduce(c *Call, args device.Reduce, lengths int, x, y device.View) device.Reduce {
 	args.X, args.Y = x, y
 	if lengths >= 0 {
 		args.Counts = c.Ints(lengths)
@@ -124,7 +124,7 @@ func (g *Graph) Sum(x *Node, a Axis) *Node {
 	args, to := a.shapes(from)
 	op := &Op{Name: fmt.Sprintf("sums of %v", from)}
 	values, counts, y := op.arg(x, true), a.lengths(op), op.result(to...)
-	op.Run = func(d device.Device, c *Call) { d.Reduce(reduce(c, args, counts, c.In[values], c.Out[y])) }
+	op.Make = func(c *Call) { Do(c, reduce(c, args, counts, c.In[values], c.Out[y])) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Spread(dy, a, from...)) }
 	return g.apply(op)
 }
@@ -155,7 +155,7 @@ func (g *Graph) Spread(y *Node, a Axis, shape ...int) *Node {
 	shapeOfY := y.Shape().Clone()
 	op := &Op{Name: fmt.Sprintf("spread over %v", to)}
 	values, counts, x := op.arg(y, true), a.lengths(op), op.result(to...)
-	op.Run = func(d device.Device, c *Call) { d.Spread(reduce(c, args, counts, c.Out[x], c.In[values])) }
+	op.Make = func(c *Call) { DoGrad(c, reduce(c, args, counts, c.Out[x], c.In[values])) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Reshape(g.Sum(dy, a), shapeOfY...)) }
 	return g.apply(op)
 }
@@ -168,10 +168,10 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 	op := &Op{Name: fmt.Sprintf("maxima of %v", from)}
 	values, counts := op.arg(x, true), a.lengths(op)
 	y, index := op.result(to...), op.saveInts(to.TotalSize())
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		k := reduce(c, args, counts, c.In[values], c.Out[y])
 		k.Index = c.Saved[index]
-		d.Reduce(k)
+		Do(c, k)
 	}
 	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
 		bw := op.backward() // needs no values
@@ -180,10 +180,10 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 		if counts >= 0 {
 			lengths = bw.arg(in[counts], false)
 		}
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			k := reduce(c, args, lengths, c.Out[dx], c.In[dy])
 			k.Index = c.Saved[index]
-			d.Spread(k)
+			DoGrad(c, k)
 		}
 		return g.gradients(bw)
 	}
@@ -228,7 +228,7 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	if heads < 1 || d%heads != 0 || 3*d != Dim(qkv, 1) {
 		fail("attention of %d heads over queries, keys and values of %d columns in all", heads, Dim(qkv, 1))
 	}
-	three, args := triple{d: d}, device.SelfAttentionArgs{Heads: heads, D: d, LD: 3 * d}
+	three, args := triple{d: d}, device.SelfAttention{Heads: heads, D: d, LD: 3 * d}
 	op := &Op{Name: fmt.Sprintf("self-attention, %d heads of %d", heads, d/heads)}
 	rows, lengths, ids := op.arg(qkv, true), op.arg(counts, false), -1
 	if attended != nil {
@@ -236,7 +236,7 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 		args.L, ids = Dim(attended, 1), op.arg(attended, false)
 	}
 	y := op.result(capacity, d)
-	fill := func(c *Call) (a device.SelfAttentionArgs, n int) {
+	fill := func(c *Call) (a device.SelfAttention, n int) {
 		a, n = args, total(c.Host[lengths])
 		if a.Lengths = c.Ints(lengths); ids >= 0 {
 			a.Words = c.Ints(ids)
@@ -245,19 +245,19 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 			n, 2)
 		return a, n
 	}
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a, _ := fill(c)
 		a.Context = c.Out[y]
-		dev.SelfAttention(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx := bw.arg(dyNode, false), bw.gradient(rows)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a, n := fill(c)
 			a.DContext, a.DQuery = c.In[dy], three.part(c.Out[dx], n, 0)
 			a.DKey, a.DValue = three.part(c.Out[dx], n, 1), three.part(c.Out[dx], n, 2)
-			dev.SelfAttentionGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -269,26 +269,26 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 func (g *Graph) PickRows(x, positions, counts *Node) *Node {
 	capacity, d, b, l := Dim(x, 0), Dim(x, 1), Dim(positions, 0), Dim(positions, 1)
 	wantShape("counts of rows", counts, b)
-	args := device.EmbedArgs{L: l, V: capacity, P: l, K: 1, D: d}
+	args := device.Embed{L: l, V: capacity, P: l, K: 1, D: d}
 	zeros := g.Const(fmt.Sprintf("const.zeros.%d.%d", l, d), make([]float64, l*d), l, d)
 	op := &Op{Name: fmt.Sprintf("%d×%d rows of %d", b, l, d)}
 	rows, numbers, lengths, nothing := op.arg(x, true), op.arg(positions, false), op.arg(counts, false), op.arg(zeros,
 		false)
 	y := op.result(b*l, d)
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args
 		a.Word, a.Words, a.Lengths, a.Out = c.In[rows], c.Ints(numbers), c.Ints(lengths), c.Out[y]
 		a.Position, a.Type = c.In[nothing], c.In[nothing].Slice(0, d)
-		dev.Embed(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no rows
 		numbers, lengths, dy := bw.arg(in[numbers], false), bw.arg(in[lengths], false), bw.arg(dyNode, false)
 		dx := bw.gradient(rows)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args
 			a.Words, a.Lengths, a.Out, a.Word = c.Ints(numbers), c.Ints(lengths), c.In[dy], c.Out[dx]
-			dev.EmbedGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}

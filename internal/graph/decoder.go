@@ -45,11 +45,10 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps, wordCounts *Node, w Dec
 	k.states = op.result(rows, k.h)
 	k.keys, k.gates, k.prev = op.save(k.b*k.r*k.a), op.save(rows*4*k.h), op.save(rows*k.h)
 	k.context, k.weights, k.query = op.save(rows*k.e), op.save(rows*k.r), op.save(rows*k.a)
-	k.hidden = op.scratch(k.b * 3 * k.h)
-	op.Run = k.forward
+	op.Make = k.forward
 	op.Grad = func(n []*Node, _, dy *Node) []*Node {
 		b := newDecoderGradient(k, op.backward(n...), rows, dy)
-		b.op.Run = b.run
+		b.op.Make = b.run
 		return g.gradients(b.op)
 	}
 	return g.apply(op)
@@ -58,14 +57,13 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps, wordCounts *Node, w Dec
 // decoder executes AttentionGRU. Rows of packed values are those of one step after the other.
 type decoder struct {
 	b, r, e, w, h, a int
-	drop             device.DropoutArgs // rate 0 where nothing is dropped
-	padded           bool               // see Graph.DropoutPadded
-	pack             *device.Packing    // of the call
+	drop             device.Dropout // rate 0 where nothing is dropped
+	padded           bool           // see Graph.DropoutPadded
 
 	x, regions, initial, steps, step,
 	wordCounts int // arguments; the counter of steps and lengths where there is dropout
 	attend, attendBias, score, wih, whh, bih, bhh int
-	states, hidden                                int // result, scratch memory
+	states                                        int // result
 	keys, gates, prev, context, weights, query    int // saved tensors
 }
 
@@ -105,38 +103,15 @@ func (k *decoder) operands(c *Call) operands {
 	return o
 }
 
-// from is v without its first n elements, part the rows [start, start+n) of width elements.
+// from is v without its first n elements.
 func from(v device.View, n int) device.View { return v.Slice(n, v.N) }
-func part(v device.View, start, n, width int) device.View {
-	return v.Slice(start*width, (start+n)*width)
-}
 
-// dropped applies dropout to the contexts of the rows from start.
-func (k *decoder) dropped(d device.Device, c *Call, v device.View, start int) {
-	if k.drop.Rate == 0 {
-		return
-	}
-	a := k.drop
-	a.X, a.Y, a.Step = v, v, c.Ints(k.step)
-	if k.padded { // every step has all rows
-		d.(device.Recorder).DropoutPadded(a, c.Ints(k.wordCounts), k.e, start/k.b)
-		return
-	}
-	a.First = start * k.e
-	d.Dropout(a)
-}
-
-func (k *decoder) attention(o *operands, start, n int) device.AttentionArgs {
-	return device.AttentionArgs{B: n, R: k.r, H: k.a, E: k.e, Keys: o.keys, Query: part(o.query, start, n, k.a),
-		Vector: o.score, Values: o.regions, Weights: part(o.weights, start, n, k.r)}
-}
-
-// allSteps are the arguments that both ways have where a device computes all steps at once.
-func (k *decoder) allSteps(c *Call, o *operands) device.DecoderArgs {
-	a := device.DecoderArgs{R: k.r, H: k.h, A: k.a, E: k.e, Lengths: c.Ints(k.steps), Keys: o.keys, Regions: o.regions,
+// allSteps are the arguments of all steps that both ways have.
+func (k *decoder) allSteps(c *Call, o *operands) device.Decoder {
+	a := device.Decoder{R: k.r, H: k.h, A: k.a, E: k.e, Lengths: c.Ints(k.steps), Keys: o.keys, Regions: o.regions,
 		Score: o.score, Attend: o.attendState, WHH: o.whh, WIH: o.wihContext, LDAttend: k.e + k.h, LDWIH: k.w + k.e,
-		Drop: device.Drops{Rate: k.drop.Rate, Key: k.drop.Key}, Gates: o.gates,
-		Prev: o.prev, Weights: o.weights, Query: o.query}
+		Drop: device.Drops{Rate: k.drop.Rate, Key: k.drop.Key}, Gates: o.gates, Prev: o.prev, Weights: o.weights,
+		Query: o.query, Context: o.context}
 	if k.drop.Rate > 0 {
 		a.Drop.Step = c.Ints(k.step)
 	}
@@ -146,37 +121,13 @@ func (k *decoder) allSteps(c *Call, o *operands) device.DecoderArgs {
 	return a
 }
 
-func (k *decoder) forward(d device.Device, c *Call) {
-	o, hidden, states := k.operands(c), c.Temp[k.hidden], c.Out[k.states]
-	k.pack = c.Ints(k.steps).Packing()
-	h, in := k.h, k.w+k.e
-	d.Gemm(device.GemmArgs{TransB: true, M: k.b * k.r, N: k.a, K: k.e, Alpha: 1, A: o.regions, B: o.attend,
-		LDB: k.e + h, C: o.keys, Bias: o.attendBias})
-	d.Gemm(device.GemmArgs{TransB: true, M: k.pack.Rows(), N: 3 * h, K: k.w, Alpha: 1, A: o.x, B: o.wih, LDB: in,
-		C: o.gates, LDC: 4 * h, Bias: o.bih})
-	if all, ok := d.(device.Decoding); ok {
-		a := k.allSteps(c, &o)
-		a.Initial, a.BHH, a.Context, a.States = o.initial, o.bhh, o.context, states
-		if all.DecoderSteps(a) {
-			return
-		}
-	}
-	before := o.initial
-	for t := range k.pack.Steps() {
-		n, start := k.pack.Active(t), k.pack.Start(t)
-		a := k.attention(&o, start, n)
-		a.Context = part(o.context, start, n, k.e)
-		gates, now := part(o.gates, start, n, 4*h), part(states, start, n, h)
-		d.Gemm(device.GemmArgs{TransB: true, M: n, N: k.a, K: h, Alpha: 1, A: before, B: o.attendState, LDB: k.e + h,
-			C: a.Query})
-		d.AdditiveAttention(a)
-		k.dropped(d, c, a.Context, start)
-		d.Gemm(device.GemmArgs{TransB: true, M: n, N: 3 * h, K: k.e, Alpha: 1, Beta: 1, A: a.Context, B: o.wihContext,
-			LDB: in, C: gates, LDC: 4 * h})
-		d.Gemm(device.GemmArgs{TransB: true, M: n, N: 3 * h, K: h, Alpha: 1, A: before, B: o.whh, C: hidden,
-			Bias: o.bhh})
-		d.GRUCell(device.GRUCellArgs{N: n, H: h, Gates: gates, Hidden: hidden, Before: before, Y: now,
-			Prev: part(o.prev, start, n, h)})
-		before = now
-	}
+func (k *decoder) forward(c *Call) {
+	o, rows, h := k.operands(c), c.Ints(k.steps).Packing().Rows(), k.h
+	Do(c, device.Gemm{TransB: true, M: k.b * k.r, N: k.a, K: k.e, Alpha: 1, A: o.regions, B: o.attend, LDB: k.e + h,
+		C: o.keys, Bias: o.attendBias})
+	Do(c, device.Gemm{TransB: true, M: rows, N: 3 * h, K: k.w, Alpha: 1, A: o.x, B: o.wih, LDB: k.w + k.e, C: o.gates,
+		LDC: 4 * h, Bias: o.bih})
+	a := k.allSteps(c, &o)
+	a.Initial, a.BHH, a.States = o.initial, o.bhh, c.Out[k.states]
+	Do(c, a)
 }

@@ -12,8 +12,8 @@ import (
 const InputStep = "in.step"
 
 // dropper draws the masks of one dropout layer.
-func (g *Graph) dropper(purpose string, rate float64) device.DropoutArgs {
-	return device.DropoutArgs{Rate: rate, Key: philox.NewKey(g.Seed, "dropout/"+purpose)}
+func (g *Graph) dropper(purpose string, rate float64) device.Dropout {
+	return device.Dropout{Rate: rate, Key: philox.NewKey(g.Seed, "dropout/"+purpose)}
 }
 
 // Dropout sets elements of x to zero with the given probability and divides the others by 1 - rate, in a training
@@ -26,10 +26,10 @@ func (g *Graph) Dropout(x *Node, rate float64, purpose string) *Node {
 	s, a := x.Shape().Clone(), g.dropper(purpose, rate)
 	op := &Op{Name: fmt.Sprintf("dropout %v %s", rate, purpose)}
 	values, step, y := op.arg(x, true), op.arg(g.InputInts(InputStep, 2), false), op.result(s...)
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := a
 		a.X, a.Step, a.Y = c.In[values], c.Ints(step), c.Out[y]
-		d.Dropout(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, values, dy, in[step]) }
 	return g.apply(op)
@@ -39,7 +39,7 @@ func (g *Graph) Dropout(x *Node, rate float64, purpose string) *Node {
 func (g *Graph) same(op *Op, arg int, in ...*Node) []*Node {
 	bw := op.backward(in...)
 	bw.gradient(arg)
-	bw.Run = op.Run
+	bw.Make = op.Make
 	return g.gradients(bw)
 }
 
@@ -53,10 +53,10 @@ func (g *Graph) DropoutPadded(x, lengths *Node, rate float64, purpose string) *N
 	op := &Op{Name: fmt.Sprintf("dropout %v %s of rows", rate, purpose)}
 	values, step := op.arg(x, true), op.arg(g.InputInts(InputStep, 2), false)
 	counts, y := op.arg(lengths, false), op.result(s...)
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := a
 		a.X, a.Step, a.Y = c.In[values], c.Ints(step), c.Out[y]
-		d.(device.Recorder).DropoutPadded(a, c.Ints(counts), width, 0)
+		Do(c, device.DropoutPadded{Dropout: a, Lengths: c.Ints(counts), Width: width})
 	}
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, values, dy, in[step], in[counts]) }
 	return g.apply(op)

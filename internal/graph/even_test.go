@@ -15,9 +15,11 @@ type products struct {
 	even []bool
 }
 
-func (p *products) Gemm(a device.GemmArgs) {
-	p.even = append(p.even, a.Even)
-	p.Device.Gemm(a)
+func (p *products) Do(k device.Kernel) bool {
+	if a, ok := k.(*device.Gemm); ok {
+		p.even = append(p.even, a.Even)
+	}
+	return p.Device.Do(k)
 }
 
 // A product is even where its own layer says so: forward and gradients of one layer of a graph, and of no other.

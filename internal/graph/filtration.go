@@ -31,9 +31,9 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	nodes, logits, weights := op.save(rows*s), op.save(rows), op.save(rows)
 	mean, inv, norms := op.save(n), op.save(n), op.save(pairs)
 	out := op.result(pairs, s)
-	args := func(l *similarities, c *Call) (local, global device.SimilarityArgs, a device.FilterArgs) {
+	args := func(l *similarities, c *Call) (local, global device.Similarities, a device.Filtrate) {
 		local, global = l.args(c, c.Saved[nodes])
-		a = device.FilterArgs{B: b, S: s, Train: g.Training, Eps: BatchNormEps, Momentum: batchNormMomentum,
+		a = device.Filtrate{B: b, S: s, Train: g.Training, Eps: BatchNormEps, Momentum: batchNormMomentum,
 			Lengths: c.Ints(l.lengths), X: c.Saved[nodes], Logits: c.Saved[logits], Gamma: c.In[gamma],
 			Beta:        c.In[beta],
 			RunningMean: c.In[runningMean], RunningVar: c.In[runningVar], Weights: c.Saved[weights],
@@ -44,16 +44,16 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 		return local, global, a
 	}
 	differentiated := false
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		local, global, a := args(l, c)
 		a.Out = c.Out[out]
-		if f, ok := d.(device.Filterer); ok && !a.Train && !differentiated &&
-			f.FiltrateSimilarities(local, global, a) {
+		if !a.Train && !differentiated {
+			Do(c, device.FiltrateSimilarities{Words: local, Captions: global, Filtrate: a})
 			return
 		}
-		d.Similarities(local)
-		d.Similarities(global)
-		d.Filtrate(a)
+		Do(c, local)
+		Do(c, global)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, outNode, dyNode *Node) []*Node {
 		differentiated = true
@@ -63,20 +63,20 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 		dWeight, dBias, dGamma, dBeta := bw.gradient(weight), bw.gradient(bias), bw.gradient(gamma), bw.gradient(beta)
 		otherWeight, otherBias, otherGamma, otherBeta := bw.scratch(s), bw.scratch(1), bw.scratch(1), bw.scratch(1)
 		dSums, dLogits, globalDW := bw.scratch(pairs*s), bw.scratch(rows), bw.scratch(s)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			local, global, a := args(&l, c)
 			a.Out, a.DOut, a.DSums, a.DLogits = c.In[out], c.In[dy], c.Temp[dSums], c.Temp[dLogits]
 			a.DBias, a.DGamma = or(c.Out[dBias], c.Temp[otherBias]), or(c.Out[dGamma], c.Temp[otherGamma])
 			a.DBeta = or(c.Out[dBeta], c.Temp[otherBeta])
-			d.FiltrateGrad(a)
+			DoGrad(c, a)
 			l.to(c, &local, &global)
 			dW := or(c.Out[dWeight], c.Temp[otherWeight])
 			local.Filter.Weights, local.Filter.DSums, local.Filter.DLogits = a.Weights, a.DSums, a.DLogits
 			global.Filter = local.Filter
 			local.Filter.DW, global.Filter.DW = dW, c.Temp[globalDW]
-			d.SimilaritiesGrad(local)
-			d.SimilaritiesGrad(global)
-			d.Add(dW, dW, global.Filter.DW)
+			DoGrad(c, local)
+			DoGrad(c, global)
+			Do(c, device.Add{Dst: dW, A: dW, B: global.Filter.DW})
 		}
 		return g.gradients(bw)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/composed"
 )
 
 // Instance is what all programs of one network on one device share: parameters, inputs and one slab of memory.
@@ -47,13 +48,14 @@ func (s *Instance) Generation() int {
 	return n
 }
 
-// NewInstance allocates the parameters of a network on a device.
+// NewInstance allocates the parameters of a network on a device. Kernels that the device lacks are composed of others.
 func NewInstance(dev device.Device, specs []ParamSpec) (*Instance, error) {
 	p, err := NewParams(dev, specs)
 	if err != nil {
 		return nil, err
 	}
-	return &Instance{Dev: dev, Params: p, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}, nil
+	return &Instance{Dev: composed.Over(dev), Params: p, ints: slab{dtype: device.Int32}, feed: map[string]*input{}},
+		nil
 }
 
 // Graph returns an empty graph of the instance's precision.
@@ -144,7 +146,7 @@ func (s *Instance) slot(name string, t device.DType, n int) (*input, error) {
 // Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be
 // read in place.
 func (s *Instance) Feed(name string, values []float32) error {
-	if d, ok := s.Dev.(device.Sharer); ok && len(values) >= shareFrom && s.share(d, name, values) {
+	if d, ok := device.As[device.Sharer](s.Dev); ok && len(values) >= shareFrom && s.share(d, name, values) {
 		return nil
 	}
 	in, err := s.slot(name, device.Float, len(values))
@@ -157,7 +159,7 @@ func (s *Instance) Feed(name string, values []float32) error {
 
 // upload copies values to an input, large ones beside the kernels of the step before.
 func (s *Instance) upload(dst device.View, values []float32) {
-	if d, ok := s.Dev.(device.Streamer); ok && len(values) >= shareFrom {
+	if d, ok := device.As[device.Streamer](s.Dev); ok && len(values) >= shareFrom {
 		d.StreamFloats(dst, values)
 		return
 	}
@@ -229,7 +231,8 @@ func (s *Instance) FeedPart(name string, values []float32, n int) error {
 	if len(values) > n {
 		return fmt.Errorf("input %s: %d values, expected at most %d", name, len(values), n)
 	}
-	if d, ok := s.Dev.(device.Sharer); ok && n >= shareFrom && cap(values) >= n && s.share(d, name, values[:n]) {
+	if d, ok := device.As[device.Sharer](s.Dev); ok && n >= shareFrom && cap(values) >= n && s.share(d, name,
+		values[:n]) {
 		return nil
 	}
 	in, err := s.slot(name, device.Float, n)
@@ -243,8 +246,8 @@ func (s *Instance) FeedPart(name string, values []float32, n int) error {
 
 // clearBehind sets the elements of an input behind the first ones to zero where a sum over rows meets them.
 func (s *Instance) clearBehind(in *input, first int) {
-	if _, ok := s.Dev.(device.Recorder); ok && first < in.n {
-		s.Dev.Fill(in.view.Slice(first, in.n), 0)
+	if _, ok := device.As[device.Recorder](s.Dev); ok && first < in.n {
+		device.Do(s.Dev, device.Fill{Dst: in.view.Slice(first, in.n)})
 	}
 }
 

@@ -22,9 +22,9 @@ func TestOnePackingForAnInput(t *testing.T) {
 	var seen []*device.Packing
 	look := func(x *graph.Node) *graph.Node {
 		op := &graph.Op{Name: "look", Outs: []tensor.Shape{{1, 1}}}
-		op.Run = func(d device.Device, c *graph.Call) {
+		op.Make = func(c *graph.Call) {
 			seen = append(seen, c.Ints(1).Packing())
-			d.Fill(c.Out[0], 0)
+			graph.Do(c, device.Fill{Dst: c.Out[0]})
 		}
 		return g.Apply(op, x, lengths)
 	}

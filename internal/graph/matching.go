@@ -29,28 +29,28 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 	out := op.result(b*n*r+b*capacity, blocks)
 	products, ofWords, ofRegions, norms := op.save(capacity*b*r), op.save(capacity*b*r), op.save(capacity*b*r),
 		op.save(all)
-	attend := func(c *Call, overWords bool) device.PairAttentionArgs {
-		a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: overWords, Lengths: c.Ints(counts),
+	attend := func(c *Call, overWords bool) device.PairAttention {
+		a := device.PairAttention{B: b, R: r, Lambda: lambda, OverWords: overWords, Lengths: c.Ints(counts),
 			Scores: c.Saved[products], Weights: c.Saved[ofWords]}
 		if overWords {
 			a.Weights = c.Saved[ofRegions]
 		}
 		return a
 	}
-	match := func(c *Call, out device.View) device.BlockMatchArgs {
+	match := func(c *Call, out device.View) device.BlockMatch {
 		norms := c.Saved[norms]
-		return device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.Ints(counts), Words: c.In[w],
+		return device.BlockMatch{B: b, R: r, E: e, Blocks: blocks, Lengths: c.Ints(counts), Words: c.In[w],
 			Regions:       c.In[v],
 			WordAttention: c.Saved[ofWords], RegionAttention: c.Saved[ofRegions],
 			RegionMatch: out.Slice(0, split), WordMatch: out.Slice(split, all),
 			RegionNorm: norms.Slice(0, split), WordNorm: norms.Slice(split, all)}
 	}
-	op.Run = func(d device.Device, c *Call) {
-		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w], B: c.In[v],
+	op.Make = func(c *Call) {
+		Do(c, device.Gemm{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w], B: c.In[v],
 			C: c.Saved[products]})
-		d.PairAttention(attend(c, false))
-		d.PairAttention(attend(c, true))
-		d.BlockMatch(match(c, c.Out[out]))
+		Do(c, attend(c, false))
+		Do(c, attend(c, true))
+		Do(c, match(c, c.Out[out]))
 	}
 	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
@@ -58,24 +58,24 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 		dRegions, dWords := bw.gradient(v), bw.gradient(w)
 		otherRegions, otherWords := bw.scratch(b*r*e), bw.scratch(capacity*e)
 		dOfWords, dOfRegions := bw.scratch(capacity*b*r), bw.scratch(capacity*b*r)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a, dy := match(c, c.In[y]), c.In[dy]
 			a.DRegionMatch, a.DWordMatch = dy.Slice(0, split), dy.Slice(split, all)
 			a.DRegions, a.DWords = or(c.Out[dRegions], c.Temp[otherRegions]), or(c.Out[dWords], c.Temp[otherWords])
 			a.DWordAttention, a.DRegionAttention = c.Temp[dOfWords], c.Temp[dOfRegions]
-			d.BlockMatchGrad(a)
+			DoGrad(c, a)
 			t := total(c.Host[counts])
 			scores := [2]device.View{c.Temp[dOfWords].Slice(0, t*b*r), c.Temp[dOfRegions].Slice(0,
 				t*b*r)} // each in the place of its weights
 			for k, overWords := range []bool{false, true} {
 				p := attend(c, overWords)
 				p.DWeights, p.DScores = scores[k], scores[k]
-				d.PairAttentionGrad(p)
+				DoGrad(c, p)
 			}
-			d.Add(scores[0], scores[0], scores[1])
-			d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, Beta: 1, A: scores[0], B: c.In[w],
+			Do(c, device.Add{Dst: scores[0], A: scores[0], B: scores[1]})
+			Do(c, device.Gemm{TransA: true, M: b * r, N: e, K: t, Alpha: 1, Beta: 1, A: scores[0], B: c.In[w],
 				C: a.DRegions})
-			d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, Beta: 1, A: scores[0], B: c.In[v], C: a.DWords})
+			Do(c, device.Gemm{M: t, N: e, K: b * r, Alpha: 1, Beta: 1, A: scores[0], B: c.In[v], C: a.DWords})
 		}
 		return g.gradients(bw)
 	}
@@ -106,14 +106,14 @@ func (g *Graph) PolarWeights(boxes *Node, r int, sum bool, p PolarParams) *Node 
 	corners, meanRho, meanTheta := op.arg(boxes, false), op.arg(p.MeanRho, true), op.arg(p.MeanTheta, true)
 	precisionRho, precisionTheta := op.arg(p.PrecisionRho, true), op.arg(p.PrecisionTheta, true)
 	weights := op.result(b, size)
-	args := func(c *Call) device.PolarArgs {
-		return device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: c.In[corners], MeanRho: c.In[meanRho],
+	args := func(c *Call) device.PolarWeights {
+		return device.PolarWeights{B: b, R: r, K: k, Sum: sum, Boxes: c.In[corners], MeanRho: c.In[meanRho],
 			MeanTheta: c.In[meanTheta], PrecisionRho: c.In[precisionRho], PrecisionTheta: c.In[precisionTheta]}
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Weights = c.Out[weights]
-		d.PolarWeights(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
@@ -122,13 +122,13 @@ func (g *Graph) PolarWeights(boxes *Node, r int, sum bool, p PolarParams) *Node 
 		for i, p := range [4]int{meanRho, meanTheta, precisionRho, precisionTheta} {
 			outs[i], others[i] = bw.gradient(p), bw.scratch(k)
 		}
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DWeights = c.In[dy]
 			for i, to := range [4]*device.View{&a.DMeanRho, &a.DMeanTheta, &a.DPrecisionRho, &a.DPrecisionTheta} {
 				*to = or(c.Out[outs[i]], c.Temp[others[i]])
 			}
-			d.PolarWeightsGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -141,21 +141,21 @@ func (g *Graph) ScaleBlocks(x, factors *Node, a, b, n, h int) *Node {
 	if s.TotalSize() != a*b*n*h || factors.Shape().TotalSize() != a*n {
 		fail("scaling of %v by %v as blocks [%d, %d, %d, %d]", s, factors.Shape(), a, b, n, h)
 	}
-	args := device.ScaleArgs{A: a, B: b, N: n, H: h}
+	args := device.ScaleBlocks{A: a, B: b, N: n, H: h}
 	op := &Op{Name: fmt.Sprintf("scale blocks of %d", h)}
 	values, by, y := op.arg(x, true), op.arg(factors, true), op.result(s...)
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		k := args
 		k.X, k.Factors, k.Y = c.In[values], c.In[by], c.Out[y]
-		d.ScaleBlocks(k)
+		Do(c, k)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx, dFactors := bw.arg(dyNode, false), bw.gradient(values), bw.gradient(by)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			k := args
 			k.X, k.Factors, k.DY, k.DX, k.DFactors = c.In[values], c.In[by], c.In[dy], c.Out[dx], c.Out[dFactors]
-			d.ScaleBlocksGrad(k)
+			DoGrad(c, k)
 		}
 		return g.gradients(bw)
 	}
@@ -172,23 +172,23 @@ func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *No
 	}
 	op := &Op{Name: fmt.Sprintf("mix nodes in %d groups, per image %v", k, perImage)}
 	nodes, by, counts, y := op.arg(x, true), op.arg(weights, true), op.arg(lengths, false), op.result(s...)
-	args := func(c *Call) device.MixArgs {
-		return device.MixArgs{B: b, K: k, H: s[1] / k, PerImage: perImage, Lengths: c.Ints(counts), X: c.In[nodes],
+	args := func(c *Call) device.MixNodes {
+		return device.MixNodes{B: b, K: k, H: s[1] / k, PerImage: perImage, Lengths: c.Ints(counts), X: c.In[nodes],
 			Weights: c.In[by]}
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Y = c.Out[y]
-		d.MixNodes(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx, dWeights := bw.arg(dyNode, false), bw.gradient(nodes), bw.gradient(by)
 		otherX, otherWeights := bw.scratch(s.TotalSize()), bw.scratch(w.TotalSize())
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DY, a.DX, a.DWeights = c.In[dy], or(c.Out[dx], c.Temp[otherX]), or(c.Out[dWeights], c.Temp[otherWeights])
-			d.MixNodesGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -208,26 +208,26 @@ func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *N
 		joined, starts = op.arg(edges, false), op.arg(start, false)
 	}
 	weights := op.result(capacity * capacity)
-	args := func(c *Call) device.WordGraphArgs {
-		a := device.WordGraphArgs{E: e, Lambda: lambda, Lengths: c.Ints(counts), Words: c.In[rows],
+	args := func(c *Call) device.WordGraph {
+		a := device.WordGraph{E: e, Lambda: lambda, Lengths: c.Ints(counts), Words: c.In[rows],
 			Sparse: edges != nil}
 		if a.Sparse {
 			a.Edges, a.EdgeStart = c.Ints(joined), c.Ints(starts)
 		}
 		return a
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Weights = c.Out[weights]
-		d.WordGraph(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(rows)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.Weights, a.DWeights, a.DWords = c.In[y], c.In[dy], c.Out[dx]
-			d.WordGraphGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -239,14 +239,14 @@ func (g *Graph) MeanNodes(x, lengths *Node, b int) *Node {
 	n, h := Dim(lengths, 0), Dim(x, 1)
 	op := &Op{Name: fmt.Sprintf("means of nodes of %d", h)}
 	nodes, counts, means := op.arg(x, true), op.arg(lengths, false), op.result(b*n, h)
-	op.Run = func(d device.Device, c *Call) {
-		d.MeanNodes(device.NodeMeansArgs{B: b, H: h, Lengths: c.Ints(counts), X: c.In[nodes], Y: c.Out[means]})
+	op.Make = func(c *Call) {
+		Do(c, device.MeanNodes{B: b, H: h, Lengths: c.Ints(counts), X: c.In[nodes], Y: c.Out[means]})
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no nodes
 		dy, counts, dx := bw.arg(dyNode, false), bw.arg(in[counts], false), bw.gradient(nodes)
-		bw.Run = func(d device.Device, c *Call) {
-			d.MeanNodesGrad(device.NodeMeansArgs{B: b, H: h, Lengths: c.Ints(counts), DY: c.In[dy], DX: c.Out[dx]})
+		bw.Make = func(c *Call) {
+			DoGrad(c, device.MeanNodes{B: b, H: h, Lengths: c.Ints(counts), DY: c.In[dy], DX: c.Out[dx]})
 		}
 		return g.gradients(bw)
 	}
@@ -268,10 +268,10 @@ func (g *Graph) Stack(parts ...*Node) *Node {
 		op.arg(p, true)
 	}
 	whole := op.result(shape...)
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		at := 0
 		for k, n := range sizes {
-			d.Copy(c.Out[whole].Slice(at, at+n), c.In[k].Slice(0, n))
+			Do(c, device.Copy{Dst: c.Out[whole].Slice(at, at+n), Src: c.In[k].Slice(0, n)})
 			at += n
 		}
 	}
@@ -281,11 +281,11 @@ func (g *Graph) Stack(parts ...*Node) *Node {
 		for k := range in {
 			bw.gradient(k) // result k
 		}
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			at := 0
 			for k, n := range sizes {
 				if c.Out[k].Present() {
-					d.Copy(c.Out[k], c.In[dy].Slice(at, at+n))
+					Do(c, device.Copy{Dst: c.Out[k], Src: c.In[dy].Slice(at, at+n)})
 				}
 				at += n
 			}

@@ -12,7 +12,7 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Call is what an op sees when it runs: views of its inputs, outputs and buffers.
+// Call is what an op makes its kernels from: views of its inputs, outputs and buffers.
 type Call struct {
 	In      []device.View
 	Host    [][]int32        // host values of int32 graph inputs, nil for other arguments
@@ -22,6 +22,38 @@ type Call struct {
 	Add     []bool           // whether an output is added to what lies there (Op.adding)
 	Saved   []device.View    // saved tensors of the forward op, shared with its backward op
 	Temp    []device.View    // scratch memory of this call
+
+	kernels []device.Kernel // those of Do; the first made of them are of this time
+	made    int
+}
+
+// Do adds a kernel to those of a call. Where one of its type was in this place before, its memory is used again.
+func Do[K any, P interface {
+	*K
+	device.Kernel
+}](c *Call, k K) {
+	var own P
+	if c.made == len(c.kernels) {
+		own = new(K)
+		c.kernels = append(c.kernels, own)
+	} else if same, ok := c.kernels[c.made].(P); ok {
+		own = same
+	} else {
+		own = new(K)
+		c.kernels[c.made] = own
+	}
+	*own = k
+	c.made++
+}
+
+// DoGrad is Do of the gradient.
+func DoGrad[K any, P interface {
+	*K
+	device.Kernel
+	SetGrad(bool)
+}](c *Call, k K) {
+	Do[K, P](c, k)
+	c.kernels[c.made-1].(P).SetGrad(true)
 }
 
 // Ints returns argument i, an int32 graph input, with its host values.
@@ -47,11 +79,12 @@ type Op struct {
 	OutSize int
 	// Outer: a result is the product of two arguments, result Outer.Result = In[Outer.A]ᵀ In[Outer.B].
 	Outer *Outer
-	// Alias: result 0 is the memory of argument 0; Run is nil.
+	// Alias: result 0 is the memory of argument 0; Make is nil.
 	Alias bool
-	// Run executes the op.
-	Run func(d device.Device, c *Call)
-	// Nested, in place of Run, compiles what executes the op: programs of its own that share the instance.
+	// Make makes the kernels of the op, by Do: when its memory is known, and again before every run where an argument
+	// is an input of the graph.
+	Make func(c *Call)
+	// Nested, in place of Make, compiles what executes the op: programs of its own that share the instance.
 	Nested func(s *Instance) (func(d device.Device, c *Call), error)
 	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op
@@ -70,7 +103,8 @@ type Op struct {
 }
 
 // The operands of an op are declared once. The methods below return the index of an operand in Call.In, Call.Out,
-// Call.Saved or Call.Temp; what runs an op knows its operands by the names that these indices are given.
+// Call.Saved or Call.Temp; what makes the kernels of an op knows its operands by the names that these indices are
+// given.
 
 // arg declares an argument, and whether it has a gradient.
 func (o *Op) arg(n *Node, grad bool) int {

@@ -27,13 +27,13 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 		bias = op.arg(b, true)
 	}
 	y := op.result(n, o)
-	op.Run = func(d device.Device, c *Call) {
-		a := device.GemmArgs{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
+	op.Make = func(c *Call) {
+		a := device.Gemm{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
 			Even: t.Even}
 		if bias >= 0 {
 			a.Bias = c.In[bias]
 		}
-		d.Gemm(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no bias
@@ -43,17 +43,18 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 		}
 		rows, weight, dy := bw.arg(in[rows], false), bw.arg(in[weight], false), bw.arg(dyNode, false)
 		bw.Outer = &Outer{Result: dWeight, A: dy, B: rows}
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			x, w, dy := c.In[rows], c.In[weight], c.In[dy]
 			if dBias >= 0 && c.Out[dBias].Present() {
-				d.ColumnSum(c.Out[dBias], dy, n, o) // and rounds dy for the products, where they read it as bfloat16
+				// and rounds dy for the products, where they read it as bfloat16
+				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: dy, Rows: n, Columns: o})
 			}
 			if c.Out[dx].Present() {
-				d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, Beta: c.beta(dx), A: dy, B: w, C: c.Out[dx],
+				Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, Beta: c.beta(dx), A: dy, B: w, C: c.Out[dx],
 					Even: t.Even})
 			}
 			if c.Out[dWeight].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[dWeight],
+				Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[dWeight],
 					Even: t.Even})
 			}
 		}
@@ -69,20 +70,20 @@ func (g *Graph) MatMulT(a, b *Node, exact bool) *Node {
 	wantShape("second factor of a product", b, n, k)
 	op := &Op{Name: fmt.Sprintf("product %d×%d×%d", m, n, k)}
 	left, right, y := op.arg(a, true), op.arg(b, true), op.result(m, n)
-	op.Run = func(d device.Device, c *Call) {
-		d.Gemm(device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: c.In[left], B: c.In[right], C: c.Out[y],
+	op.Make = func(c *Call) {
+		Do(c, device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1, A: c.In[left], B: c.In[right], C: c.Out[y],
 			Exact: exact})
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dLeft, dRight := bw.arg(dyNode, false), bw.gradient(left), bw.gradient(right)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			if c.Out[dLeft].Present() {
-				d.Gemm(device.GemmArgs{M: m, N: k, K: n, Alpha: 1, A: c.In[dy], B: c.In[right], C: c.Out[dLeft],
+				Do(c, device.Gemm{M: m, N: k, K: n, Alpha: 1, A: c.In[dy], B: c.In[right], C: c.Out[dLeft],
 					Exact: exact})
 			}
 			if c.Out[dRight].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: n, N: k, K: m, Alpha: 1, A: c.In[dy], B: c.In[left],
+				Do(c, device.Gemm{TransA: true, M: n, N: k, K: m, Alpha: 1, A: c.In[dy], B: c.In[left],
 					C:     c.Out[dRight],
 					Exact: exact})
 			}
@@ -99,22 +100,22 @@ func (g *Graph) L2Norm(x *Node, axis int, eps float64) *Node {
 	if axis < 0 || axis >= len(s) {
 		fail("l2 norm over axis %d of shape %v", axis, s)
 	}
-	a := device.L2NormArgs{N: s[axis], Eps: eps}
+	a := device.L2Norm{N: s[axis], Eps: eps}
 	a.Outer, a.Inner = around(s, axis)
 	op := &Op{Name: "l2 norm"}
 	values, y, norms := op.arg(x, true), op.result(s.Clone()...), op.save(a.Outer*a.Inner)
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := a
 		a.X, a.Y, a.Norm = c.In[values], c.Out[y], c.Saved[norms]
-		d.L2Norm(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx := bw.arg(dyNode, false), bw.gradient(values)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := a
 			a.X, a.DY, a.DX, a.Norm = c.In[values], c.In[dy], c.Out[dx], c.Saved[norms]
-			d.L2NormGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -125,11 +126,13 @@ func (g *Graph) L2Norm(x *Node, axis int, eps float64) *Node {
 func (g *Graph) Activate(f device.Activation, x *Node) *Node {
 	op := &Op{Name: fmt.Sprintf("activation %d", f)}
 	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
-	op.Run = func(d device.Device, c *Call) { d.Activate(f, c.Out[y], c.In[values]) }
+	op.Make = func(c *Call) { Do(c, device.Activate{F: f, Y: c.Out[y], X: c.In[values]}) }
 	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(values)
-		bw.Run = func(d device.Device, c *Call) { d.ActivateGrad(f, c.Out[dx], c.In[values], c.In[y], c.In[dy]) }
+		bw.Make = func(c *Call) {
+			DoGrad(c, device.Activate{F: f, DX: c.Out[dx], X: c.In[values], Y: c.In[y], DY: c.In[dy]})
+		}
 		return g.gradients(bw)
 	}
 	return g.apply(op)
@@ -154,14 +157,14 @@ func (g *Graph) WeightedSum(x, w *Node) *Node {
 	}
 	op := &Op{Name: "weighted sum"}
 	values, weights, sum := op.arg(x, true), op.arg(w, false), op.result()
-	op.Run = func(d device.Device, c *Call) {
-		d.Gemm(device.GemmArgs{TransB: true, M: 1, N: 1, K: n, Alpha: 1, A: c.In[values], B: c.In[weights],
+	op.Make = func(c *Call) {
+		Do(c, device.Gemm{TransB: true, M: 1, N: 1, K: n, Alpha: 1, A: c.In[values], B: c.In[weights],
 			C: c.Out[sum], Exact: true})
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no values
 		weights, dy, dx := bw.arg(in[weights], false), bw.arg(dyNode, false), bw.gradient(values)
-		bw.Run = func(d device.Device, c *Call) { d.Scale(c.Out[dx], c.In[weights], c.In[dy]) }
+		bw.Make = func(c *Call) { Do(c, device.Scale{Dst: c.Out[dx], X: c.In[weights], Factor: c.In[dy]}) }
 		return g.gradients(bw)
 	}
 	return g.apply(op)

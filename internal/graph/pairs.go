@@ -30,33 +30,33 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 	op := &Op{Name: fmt.Sprintf("pair attention %d×%d", b, r)}
 	v, w, counts := op.arg(regions, true), op.arg(words, true), op.arg(lengths, false)
 	weights, products := op.result(capacity, b*r), op.save(capacity*b*r)
-	args := func(c *Call) device.PairAttentionArgs {
-		return device.PairAttentionArgs{B: b, R: r, Lambda: o.Lambda, OverWords: o.OverWords, Lengths: c.Ints(counts),
+	args := func(c *Call) device.PairAttention {
+		return device.PairAttention{B: b, R: r, Lambda: o.Lambda, OverWords: o.OverWords, Lengths: c.Ints(counts),
 			Scores: c.Saved[products]}
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Weights = c.Out[weights]
-		d.Gemm(device.GemmArgs{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w],
+		Do(c, device.Gemm{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w],
 			B: c.In[v], C: a.Scores,
 			Even: o.Even})
-		d.PairAttention(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, weightsNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		weights, dWeights := bw.arg(weightsNode, false), bw.arg(dyNode, false)
 		dRegions, dWords, dProducts := bw.gradient(v), bw.gradient(w), bw.scratch(capacity*b*r)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a, t := args(c), total(c.Host[counts])
 			a.Weights, a.DWeights, a.DScores = c.In[weights], c.In[dWeights], c.Temp[dProducts]
-			d.PairAttentionGrad(a)
+			DoGrad(c, a)
 			if c.Out[dRegions].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[w],
+				Do(c, device.Gemm{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[w],
 					C:    c.Out[dRegions],
 					Even: o.Even})
 			}
 			if c.Out[dWords].Present() {
-				d.Gemm(device.GemmArgs{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[v], C: c.Out[dWords],
+				Do(c, device.Gemm{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[v], C: c.Out[dWords],
 					Even: o.Even})
 			}
 		}
@@ -113,11 +113,11 @@ func (l *similarities) declare(op *Op, x *SimilarityInputs) {
 func (l *similarities) rows() int { return l.b * (l.capacity + l.n) }
 
 // args are those of words and of captions.
-func (l *similarities) args(c *Call, nodes device.View) (local, global device.SimilarityArgs) {
-	local = device.SimilarityArgs{B: l.b, R: l.r, E: l.e, S: l.s, Lengths: c.Ints(l.lengths), Images: c.In[l.regions],
+func (l *similarities) args(c *Call, nodes device.View) (local, global device.Similarities) {
+	local = device.Similarities{B: l.b, R: l.r, E: l.e, S: l.s, Lengths: c.Ints(l.lengths), Images: c.In[l.regions],
 		Rows: c.In[l.words], Weights: c.In[l.weights], W: c.In[l.localW], Bias: c.In[l.localB], Nodes: nodes,
 		Contexts: c.Saved[l.contexts], Norms: c.Saved[l.localNorms]}
-	global = device.SimilarityArgs{Global: true, B: l.b, E: l.e, S: l.s, Lengths: c.Ints(l.lengths),
+	global = device.Similarities{Global: true, B: l.b, E: l.e, S: l.s, Lengths: c.Ints(l.lengths),
 		Images: c.In[l.images],
 		Rows:   c.In[l.captions], W: c.In[l.globalW], Bias: c.In[l.globalB], Nodes: nodes,
 		Norms: c.Saved[l.globalNorms]}
@@ -134,7 +134,7 @@ func (l *similarities) backward(b *Op) {
 }
 
 // to sets where the gradients go.
-func (l *similarities) to(c *Call, local, global *device.SimilarityArgs) {
+func (l *similarities) to(c *Call, local, global *device.Similarities) {
 	for i, v := range [...]*device.View{&local.DImages, &local.DRows, &local.DWeights, &local.DW, &local.DBias,
 		&global.DImages, &global.DRows, &global.DW, &global.DBias} {
 		*v = or(c.Out[l.gradients[i]], c.Temp[l.others[i]])
@@ -148,21 +148,21 @@ func (g *Graph) Similarities(x SimilarityInputs) *Node {
 	op := &Op{Name: fmt.Sprintf("similarities %d→%d", l.e, l.s)}
 	l.declare(op, &x)
 	nodes := op.result(l.rows(), l.s)
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		local, global := l.args(c, c.Out[nodes])
-		d.Similarities(local)
-		d.Similarities(global)
+		Do(c, local)
+		Do(c, global)
 	}
 	op.Grad = func(in []*Node, nodesNode, dyNode *Node) []*Node {
 		bw, l := op.backward(in...), *l
 		nodes, dNodes := bw.arg(nodesNode, false), bw.arg(dyNode, false)
 		l.backward(bw)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			local, global := l.args(c, c.In[nodes])
 			l.to(c, &local, &global)
 			local.DNodes, global.DNodes = c.In[dNodes], c.In[dNodes]
-			d.SimilaritiesGrad(local)
-			d.SimilaritiesGrad(global)
+			DoGrad(c, local)
+			DoGrad(c, global)
 		}
 		return g.gradients(bw)
 	}
@@ -208,21 +208,21 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 		y = op.save(rows * s)
 	}
 	out := op.result(asked, s)
-	args := func(c *Call) device.ReasonArgs {
-		a := device.ReasonArgs{B: b, S: s, First: first, X: c.In[nodes], Lengths: c.Ints(counts), W: c.In[last],
+	args := func(c *Call) device.GraphReason {
+		a := device.GraphReason{B: b, S: s, First: first, X: c.In[nodes], Lengths: c.Ints(counts), W: c.In[last],
 			Bias: c.In[lastBias], M: c.Saved[m], V: c.Saved[v]}
 		if y >= 0 {
 			a.Y = c.Saved[y]
 		}
 		return a
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
-		d.Gemm(device.GemmArgs{TransA: true, M: s, N: s, K: s, Alpha: 1, A: c.In[query], B: c.In[key], C: a.M,
+		Do(c, device.Gemm{TransA: true, M: s, N: s, K: s, Alpha: 1, A: c.In[query], B: c.In[key], C: a.M,
 			Exact: true})
-		d.Gemm(device.GemmArgs{M: 1, N: s, K: s, Alpha: 1, A: c.In[queryBias], B: c.In[key], C: a.V, Exact: true})
+		Do(c, device.Gemm{M: 1, N: s, K: s, Alpha: 1, A: c.In[queryBias], B: c.In[key], C: a.V, Exact: true})
 		a.Out = c.Out[out]
-		d.GraphReason(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, outNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
@@ -232,22 +232,22 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 			bw.gradient(lastBias)
 		dM, dV, otherQuery, otherQueryBias := bw.scratch(s*s), bw.scratch(s), bw.scratch(s*s), bw.scratch(s)
 		otherKey, otherLast, otherLastBias := bw.scratch(s*s), bw.scratch(s*s), bw.scratch(s)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.Out, a.DOut, a.DX, a.DM, a.DV = c.In[out], c.In[dy], c.Out[dX], c.Temp[dM],
 				c.Temp[dV] // dX is always wanted
 			a.DW, a.DBias = or(c.Out[dLast], c.Temp[otherLast]), or(c.Out[dLastBias], c.Temp[otherLastBias])
-			d.GraphReasonGrad(a)
+			DoGrad(c, a)
 			dQuery, dQueryBias := or(c.Out[dQuery], c.Temp[otherQuery]), or(c.Out[dQueryBias], c.Temp[otherQueryBias])
 			query, key, dKey := c.In[query], c.In[key], or(c.Out[dKey], c.Temp[otherKey])
-			d.Gemm(device.GemmArgs{TransB: true, M: s, N: s, K: s, Alpha: 1, A: key, B: a.DM, C: dQuery, Exact: true})
-			d.Gemm(device.GemmArgs{TransB: true, M: 1, N: s, K: s, Alpha: 1, A: a.DV, B: key, C: dQueryBias,
+			Do(c, device.Gemm{TransB: true, M: s, N: s, K: s, Alpha: 1, A: key, B: a.DM, C: dQuery, Exact: true})
+			Do(c, device.Gemm{TransB: true, M: 1, N: s, K: s, Alpha: 1, A: a.DV, B: key, C: dQueryBias,
 				Exact: true})
-			d.Gemm(device.GemmArgs{M: s, N: s, K: s, Alpha: 1, A: query, B: a.DM, C: dKey, Exact: true})
-			d.Gemm(device.GemmArgs{M: s, N: s, K: 1, Alpha: 1, Beta: 1, A: c.In[queryBias], B: a.DV, C: dKey,
+			Do(c, device.Gemm{M: s, N: s, K: s, Alpha: 1, A: query, B: a.DM, C: dKey, Exact: true})
+			Do(c, device.Gemm{M: s, N: s, K: 1, Alpha: 1, Beta: 1, A: c.In[queryBias], B: a.DV, C: dKey,
 				Exact: true})
 			if c.Out[dKeyBias].Present() {
-				d.Fill(c.Out[dKeyBias], 0)
+				Do(c, device.Fill{Dst: c.Out[dKeyBias]})
 			}
 		}
 		return g.gradients(bw)

@@ -106,7 +106,7 @@ func (p *Params) Grads() device.View { return p.grads }
 
 // Hold tells the device that no parameter will change (device.Holder).
 func (p *Params) Hold() {
-	if h, ok := p.dev.(device.Holder); ok {
+	if h, ok := device.As[device.Holder](p.dev); ok {
 		h.Hold(p.values.Buf)
 	}
 }

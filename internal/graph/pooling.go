@@ -16,8 +16,8 @@ func (g *Graph) BiGRU(x, lengths *Node, forward, backward GRUWeights) *Node {
 	y, work := op.result(rows, h), op.scratch(rows*h)
 	nGates, nPrev := rows*4*h, rows*h // of a direction; those of both lie side by side
 	gates, prev := op.save(2*nGates), op.save(2*nPrev)
-	args := func(c *Call) device.BiGRUArgs {
-		a := device.BiGRUArgs{I: in, H: h, X: c.In[words], Lengths: c.Ints(counts)}
+	args := func(c *Call) device.BiGRU {
+		a := device.BiGRU{I: in, H: h, X: c.In[words], Lengths: c.Ints(counts)}
 		for k, w := range directions {
 			a.Directions[k] = w.views(c)
 			a.Directions[k].Gates = c.Saved[gates].Slice(k*nGates, (k+1)*nGates)
@@ -25,22 +25,22 @@ func (g *Graph) BiGRU(x, lengths *Node, forward, backward GRUWeights) *Node {
 		}
 		return a
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Y, a.Work = c.Out[y], c.Temp[work]
-		d.BiGRU(a)
+		Do(c, a)
 	}
 	op.Grad = func(n []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(n...)
 		dy, dx := bw.arg(dyNode, false), bw.gradient(words)
 		d0, d1 := bw.gruGradients(directions[0]), bw.gruGradients(directions[1])
 		work := bw.scratch(rows * (h + in))
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DY, a.DX, a.Work = c.In[dy], c.Out[dx], c.Temp[work]
 			d0.set(c, &a.Directions[0])
 			d1.set(c, &a.Directions[1])
-			d.BiGRUGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -52,20 +52,20 @@ func (g *Graph) BiGRU(x, lengths *Node, forward, backward GRUWeights) *Node {
 func (g *Graph) PoolWeights(scores, lengths *Node, longest int, temperature float64) *Node {
 	op := &Op{Name: "pool weights"}
 	values, counts, weights := op.arg(scores, true), op.arg(lengths, false), op.result(Dim(lengths, 0), longest)
-	args := device.PoolWeightsArgs{L: longest, Temperature: temperature}
-	op.Run = func(d device.Device, c *Call) {
+	args := device.PoolWeights{L: longest, Temperature: temperature}
+	op.Make = func(c *Call) {
 		a := args
 		a.Lengths, a.Scores, a.Weights = c.Ints(counts), c.In[values], c.Out[weights]
-		d.PoolWeights(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, weightsNode, dyNode *Node) []*Node {
 		bw := op.backward() // needs no scores
 		counts, weights, dWeights := bw.arg(in[counts], false), bw.arg(weightsNode, false), bw.arg(dyNode, false)
 		dScores := bw.gradient(values)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args
 			a.Lengths, a.Weights, a.DWeights, a.DScores = c.Ints(counts), c.In[weights], c.In[dWeights], c.Out[dScores]
-			d.PoolWeightsGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -81,22 +81,22 @@ func (g *Graph) SortPool(rows, lengths, weights *Node, packed bool) *Node {
 	op := &Op{Name: "sort pool"}
 	x, counts, w := op.arg(rows, true), op.arg(lengths, false), op.arg(weights, true)
 	y, ranks := op.result(b, dim), op.saveInts(capacity*dim)
-	args := func(c *Call) device.SortPoolArgs {
-		return device.SortPoolArgs{D: dim, K: k, Packed: packed, X: c.In[x], Lengths: c.Ints(counts), Weights: c.In[w],
+	args := func(c *Call) device.SortPool {
+		return device.SortPool{D: dim, K: k, Packed: packed, X: c.In[x], Lengths: c.Ints(counts), Weights: c.In[w],
 			Ranks: c.Saved[ranks]}
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Y = c.Out[y]
-		d.SortPool(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx, dWeights := bw.arg(dyNode, false), bw.gradient(x), bw.gradient(w)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DY, a.DX, a.DWeights = c.In[dy], c.Out[dx], c.Out[dWeights]
-			d.SortPoolGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}

@@ -14,33 +14,33 @@ func (g *Graph) GroupProducts(x, m, counts *Node) *Node {
 	capacity, b, r := Dim(x, 0), Dim(m, 0), Dim(m, 1)
 	wantShape("groups of columns", x, capacity, b*r)
 	wantShape("matrices of groups", m, b, r, r)
-	all := device.GemmArgs{N: r, Alpha: 1, Batch: b, Exact: true}
+	all := device.Gemm{N: r, Alpha: 1, Batch: b, Exact: true}
 	op := &Op{Name: fmt.Sprintf("%d products of %d columns", b, r)}
 	values, matrices, lengths := op.arg(x, true), op.arg(m, true), op.arg(counts, false)
 	y := op.result(capacity, b*r)
-	product := func(d device.Device, n int, transposed bool, x, m, y device.View) {
+	product := func(c *Call, n int, transposed bool, x, m, y device.View) {
 		k := all
 		k.M, k.K, k.TransB = n, r, transposed
 		k.A, k.LDA, k.StrideA, k.B, k.StrideB, k.C, k.LDC, k.StrideC = x, b*r, r, m, r*r, y, b*r, r
-		d.Gemm(k)
+		Do(c, k)
 	}
-	op.Run = func(d device.Device, c *Call) {
-		product(d, total(c.Host[lengths]), false, c.In[values], c.In[matrices], c.Out[y])
+	op.Make = func(c *Call) {
+		product(c, total(c.Host[lengths]), false, c.In[values], c.In[matrices], c.Out[y])
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx, dMatrices := bw.arg(dyNode, false), bw.gradient(values), bw.gradient(matrices)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			n := total(c.Host[lengths])
 			if c.Out[dx].Present() {
-				product(d, n, true, c.In[dy], c.In[matrices], c.Out[dx])
+				product(c, n, true, c.In[dy], c.In[matrices], c.Out[dx])
 			}
 			if c.Out[dMatrices].Present() {
 				k := all
 				k.TransA, k.M, k.K = true, r, n
 				k.A, k.LDA, k.StrideA, k.B, k.LDB, k.StrideB = c.In[values], b*r, r, c.In[dy], b*r, r
 				k.C, k.StrideC = c.Out[dMatrices], r*r
-				d.Gemm(k)
+				Do(c, k)
 			}
 		}
 		return g.gradients(bw)
@@ -53,17 +53,17 @@ func (g *Graph) Grams(v *Node) *Node {
 	b, r, e := Dim(v, 0), Dim(v, 1), Dim(v, 2)
 	op := &Op{Name: fmt.Sprintf("%d Gram matrices of %d×%d", b, r, e)}
 	rows, y := op.arg(v, true), op.result(b, r, r)
-	op.Run = func(d device.Device, c *Call) {
-		d.Gemm(device.GemmArgs{TransB: true, M: r, N: r, K: e, Alpha: 1, Batch: b, A: c.In[rows], StrideA: r * e,
+	op.Make = func(c *Call) {
+		Do(c, device.Gemm{TransB: true, M: r, N: r, K: e, Alpha: 1, Batch: b, A: c.In[rows], StrideA: r * e,
 			B:       c.In[rows],
 			StrideB: r * e, C: c.Out[y], StrideC: r * r, Exact: true})
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx := bw.arg(dyNode, false), bw.gradient(rows)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			for k, transposed := range []bool{false, true} {
-				d.Gemm(device.GemmArgs{TransA: transposed, M: r, N: e, K: r, Alpha: 1, Beta: float64(k), Batch: b,
+				Do(c, device.Gemm{TransA: transposed, M: r, N: e, K: r, Alpha: 1, Beta: float64(k), Batch: b,
 					A:       c.In[dy],
 					StrideA: r * r, B: c.In[rows], StrideB: r * e, C: c.Out[dx], StrideC: r * e, Exact: true})
 			}
@@ -77,25 +77,25 @@ func (g *Graph) Grams(v *Node) *Node {
 // a row of a segment of n rows holds n values. The segments have at most longest rows.
 func (g *Graph) SegmentGrams(x, counts *Node, longest int) *Node {
 	capacity, d := Dim(x, 0), Dim(x, 1)
-	args := device.SegmentProductsArgs{D: d, Longest: longest}
+	args := device.SegmentProducts{D: d, Longest: longest}
 	op := &Op{Name: fmt.Sprintf("Gram matrices of segments of %d", d)}
 	rows, lengths, y := op.arg(x, true), op.arg(counts, false), op.result(capacity, longest)
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		k := args
 		k.Counts, k.A, k.B, k.G = c.Ints(lengths), c.In[rows], c.In[rows], c.Out[y]
-		dev.SegmentProducts(k)
+		Do(c, k)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx, half := bw.arg(dyNode, false), bw.gradient(rows), bw.scratch(capacity*d)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			k := args
 			k.Counts, k.A, k.G, k.B, k.Form = c.Ints(lengths), c.In[rows], c.In[dy], c.Out[dx], device.SegmentApply
-			dev.SegmentProducts(k)
+			Do(c, k)
 			k.B, k.Form = c.Temp[half], device.SegmentApplyT
-			dev.SegmentProducts(k)
+			Do(c, k)
 			n := total(c.Host[lengths]) * d
-			dev.Add(c.Out[dx].Slice(0, n), c.Out[dx].Slice(0, n), c.Temp[half].Slice(0, n))
+			Do(c, device.Add{Dst: c.Out[dx].Slice(0, n), A: c.Out[dx].Slice(0, n), B: c.Temp[half].Slice(0, n)})
 		}
 		return g.gradients(bw)
 	}
@@ -107,27 +107,27 @@ func (g *Graph) SegmentGrams(x, counts *Node, longest int) *Node {
 func (g *Graph) SegmentMix(m, x, counts *Node) *Node {
 	capacity, d, longest := Dim(x, 0), Dim(x, 1), Dim(m, 1)
 	wantShape("matrices of segments", m, capacity, longest)
-	args := device.SegmentProductsArgs{D: d, Longest: longest}
+	args := device.SegmentProducts{D: d, Longest: longest}
 	op := &Op{Name: fmt.Sprintf("products of segments of %d", d)}
 	matrices, rows, lengths, y := op.arg(m, true), op.arg(x, true), op.arg(counts, false), op.result(capacity, d)
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		k := args
 		k.Counts, k.G, k.A, k.B, k.Form = c.Ints(lengths), c.In[matrices], c.In[rows], c.Out[y], device.SegmentApply
-		dev.SegmentProducts(k)
+		Do(c, k)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dMatrices, dRows := bw.arg(dyNode, false), bw.gradient(matrices), bw.gradient(rows)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			k := args
 			k.Counts = c.Ints(lengths)
 			if c.Out[dMatrices].Present() {
 				k.A, k.B, k.G = c.In[dy], c.In[rows], c.Out[dMatrices]
-				dev.SegmentProducts(k)
+				Do(c, k)
 			}
 			if c.Out[dRows].Present() {
 				k.G, k.A, k.B, k.Form = c.In[matrices], c.In[dy], c.Out[dRows], device.SegmentApplyT
-				dev.SegmentProducts(k)
+				Do(c, k)
 			}
 		}
 		return g.gradients(bw)

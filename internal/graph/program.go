@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/device"
 )
 
-// Program is a compiled graph: a flat list of kernel calls. It implements gorgonia.VM.
+// Program is a compiled graph: a flat list of kernels. It implements gorgonia.VM.
 type Program struct {
 	s      *Instance
 	plan   *plan
@@ -24,13 +24,23 @@ type Program struct {
 
 var _ G.VM = (*Program)(nil)
 
-// instr is one kernel call; the refs are the places that its views come from.
+// instr is the kernels of one op; the refs are the places that its views come from.
 type instr struct {
-	name string
-	at   string // the node, for a device.Namer
-	run  func(d device.Device, c *Call)
-	call Call
-	refs [4][]ref // of In, Out, Saved, Temp
+	name   string
+	at     string // the node, for a device.Namer
+	make   func(c *Call)
+	run    func(d device.Device, c *Call) // in place of kernels, of an op that is Nested
+	inputs bool                           // it has arguments that change with every run
+	call   Call
+	refs   [4][]ref // of In, Out, Saved, Temp
+}
+
+// kernels makes the kernels of the call anew.
+func (in *instr) kernels() {
+	if in.make != nil {
+		in.call.made = 0
+		in.make(&in.call)
+	}
 }
 
 // ref names memory: a buffer of the plan, fixed memory, or an input.
@@ -68,7 +78,7 @@ func Compile(s *Instance, g *Graph, retain []*Node, targets []Target) (*Program,
 		return nil, err
 	}
 	p := &Program{s: s, plan: pl, leaves: g.leaves, viewed: map[*Node]ref{}}
-	p.namer, _ = s.Dev.(device.Namer)
+	p.namer, _ = device.As[device.Namer](s.Dev)
 	for _, n := range pl.order {
 		if err := p.emit(n); err != nil {
 			return nil, err
@@ -80,7 +90,7 @@ func Compile(s *Instance, g *Graph, retain []*Node, targets []Target) (*Program,
 			return nil, err
 		}
 		if r.buf == nil || !r.buf.fixed || r.buf.view != t.Into {
-			p.instrs = append(p.instrs, &instr{name: "copy", run: runCopy, refs: [4][]ref{{r}, {{view: t.Into}}}})
+			p.instrs = append(p.instrs, &instr{name: "copy", make: makeCopy, refs: [4][]ref{{r}, {{view: t.Into}}}})
 		}
 	}
 	if err := s.floats.reserve(s.Dev, pl.size[device.Float]); err != nil {
@@ -93,8 +103,8 @@ func Compile(s *Instance, g *Graph, retain []*Node, targets []Target) (*Program,
 	return p, nil
 }
 
-func runCopy(d device.Device, c *Call) { d.Copy(c.Out[0], c.In[0]) }
-func runSum(d device.Device, c *Call)  { d.Add(c.Out[0], c.In[0], c.In[1]) }
+func makeCopy(c *Call) { Do(c, device.Copy{Dst: c.Out[0], Src: c.In[0]}) }
+func makeSum(c *Call)  { Do(c, device.Add{Dst: c.Out[0], A: c.In[0], B: c.In[1]}) }
 
 // emit adds the instruction of a node.
 func (p *Program) emit(n *Node) error {
@@ -106,7 +116,7 @@ func (p *Program) emit(n *Node) error {
 		if op.Alias {
 			return nil
 		}
-		in.name, in.run = op.Name, op.Run
+		in.name, in.make = op.Name, op.Make
 		if op.Nested != nil {
 			var err error
 			if in.run, err = op.Nested(p.s); err != nil {
@@ -137,7 +147,7 @@ func (p *Program) emit(n *Node) error {
 		if isConstant(n) || p.plan.skipped[n] {
 			return nil
 		}
-		in.name, in.run = "sum", runSum
+		in.name, in.make = "sum", makeSum
 		in.refs[1] = []ref{{buf: p.plan.outs[n][0], n: max(1, n.Shape().TotalSize())}}
 	}
 	for _, c := range p.plan.kids[n] {
@@ -220,9 +230,9 @@ func (p *Program) arg(n *Node) (ref, error) {
 		v := device.Of(b)
 		switch x := n.Value().Data().(type) {
 		case float32:
-			p.s.Dev.Fill(v, float64(x))
+			device.Do(p.s.Dev, device.Fill{Dst: v, Value: float64(x)})
 		case float64:
-			p.s.Dev.Fill(v, x)
+			device.Do(p.s.Dev, device.Fill{Dst: v, Value: x})
 		default:
 			return ref{}, fmt.Errorf("constant of type %T", x)
 		}
@@ -246,7 +256,7 @@ func (p *Program) bind() {
 			for i, r := range in.refs[k] {
 				(*dst)[i] = p.view(r)
 				if r.input != nil {
-					p.inputs = append(p.inputs, inputArg{&in.call, i, r.input, r.name, r.n})
+					p.inputs, in.inputs = append(p.inputs, inputArg{&in.call, i, r.input, r.name, r.n}), true
 				}
 			}
 		}
@@ -254,6 +264,9 @@ func (p *Program) bind() {
 			n := len(in.call.In)
 			in.call.Host, in.call.Bounded, in.call.Layout = make([][]int32, n), make([]bool, n), make([]*device.Layout,
 				n)
+		}
+		if !in.inputs {
+			in.kernels()
 		}
 	}
 	p.floats, p.ints, p.bound = p.s.floats.generation, p.s.ints.generation, true
@@ -285,8 +298,8 @@ func (p *Program) RunAll() error {
 	return nil
 }
 
-// Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the instance. Run may
-// follow.
+// Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the instance, and makes
+// the kernels that have them. Run may follow.
 func (p *Program) Prepare() error {
 	p.s.gather()
 	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
@@ -300,26 +313,31 @@ func (p *Program) Prepare() error {
 		a.call.In[a.arg] = a.in.view.Slice(0, a.n)
 		a.call.Host[a.arg], a.call.Bounded[a.arg], a.call.Layout[a.arg] = a.in.host, a.in.bounded, a.in.layout
 	}
+	for _, in := range p.instrs {
+		if in.inputs {
+			in.kernels()
+		}
+	}
 	return nil
 }
 
-// Run calls the kernels of a program that is prepared. A device.Recorder can record it.
+// Run computes the kernels of a program that is prepared. A device.Recorder can record it.
 func (p *Program) Run() {
+	for _, in := range p.instrs {
+		if p.namer != nil {
+			p.namer.At(in.at)
+		}
+		if in.run != nil {
+			in.run(p.s.Dev, &in.call)
+			continue
+		}
+		for _, k := range in.call.kernels[:in.call.made] {
+			device.Must(p.s.Dev, k)
+		}
+	}
 	if p.namer != nil {
-		p.runNamed()
-		return
+		p.namer.At("")
 	}
-	for _, in := range p.instrs {
-		in.run(p.s.Dev, &in.call)
-	}
-}
-
-func (p *Program) runNamed() {
-	for _, in := range p.instrs {
-		p.namer.At(in.at)
-		in.run(p.s.Dev, &in.call)
-	}
-	p.namer.At("")
 }
 
 // Reset implements gorgonia.VM; programs have no state between runs.

@@ -18,8 +18,8 @@ func (g *Graph) Add(a, b *Node) *Node {
 	n := size(s)
 	op := &Op{Name: fmt.Sprintf("sum %v", s)}
 	left, right, sum := op.arg(a, true), op.arg(b, true), op.result(s...)
-	op.Run = func(d device.Device, c *Call) {
-		d.Add(c.Out[sum], c.In[left].Slice(0, n), c.In[right].Slice(0, n))
+	op.Make = func(c *Call) {
+		Do(c, device.Add{Dst: c.Out[sum], A: c.In[left].Slice(0, n), B: c.In[right].Slice(0, n)})
 	}
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{dy, dy} }
 	return g.apply(op)
@@ -34,7 +34,7 @@ func (g *Graph) SwapAxes(x *Node) *Node {
 	inner := s.TotalSize() / (a * b)
 	op := &Op{Name: fmt.Sprintf("swap axes of %v", s)}
 	values, swapped := op.arg(x, true), op.result(to...)
-	op.Run = func(d device.Device, c *Call) { d.SwapAxes(c.Out[swapped], c.In[values], a, b, inner) }
+	op.Make = func(c *Call) { Do(c, device.SwapAxes{Dst: c.Out[swapped], X: c.In[values], A: a, B: b, Inner: inner}) }
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{g.SwapAxes(dy)} }
 	return g.apply(op)
 }
@@ -48,35 +48,35 @@ func (g *Graph) Relate(theta, phi, values *Node) *Node {
 	wantShape("phi of related regions", phi, b, r, c)
 	wantShape("values of related regions", values, b, r, c)
 	// many is a product of every image: [m, k] by [k, n], each operand [R, C] or [R, R].
-	many := func(d device.Device, transA, transB bool, m, n, k int, alpha float64, x, y, out device.View) {
-		d.Gemm(device.GemmArgs{TransA: transA, TransB: transB, M: m, N: n, K: k, Alpha: alpha, A: x, B: y, C: out,
+	many := func(c *Call, transA, transB bool, m, n, k int, alpha float64, x, y, out device.View) {
+		Do(c, device.Gemm{TransA: transA, TransB: transB, M: m, N: n, K: k, Alpha: alpha, A: x, B: y, C: out,
 			Batch: b, StrideA: m * k, StrideB: k * n, StrideC: m * n})
 	}
 	mean := 1 / float64(r)
 	op := &Op{Name: fmt.Sprintf("relate %d regions of %d", r, c)}
 	queries, keys, rows := op.arg(theta, true), op.arg(phi, true), op.arg(values, true)
 	y, relation := op.result(b, r, c), op.save(b*r*r)
-	op.Run = func(d device.Device, k *Call) {
-		many(d, false, true, r, r, c, mean, k.In[queries], k.In[keys], k.Saved[relation])
-		many(d, false, false, r, c, r, 1, k.Saved[relation], k.In[rows], k.Out[y])
+	op.Make = func(k *Call) {
+		many(k, false, true, r, r, c, mean, k.In[queries], k.In[keys], k.Saved[relation])
+		many(k, false, false, r, c, r, 1, k.Saved[relation], k.In[rows], k.Out[y])
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dRelation := bw.arg(dyNode, false), bw.scratch(b*r*r)
 		dQueries, dKeys, dRows := bw.gradient(queries), bw.gradient(keys), bw.gradient(rows)
-		bw.Run = func(d device.Device, k *Call) {
+		bw.Make = func(k *Call) {
 			dy, da := k.In[dy], k.Temp[dRelation]
 			if k.Out[dQueries].Present() || k.Out[dKeys].Present() {
-				many(d, false, true, r, r, c, 1, dy, k.In[rows], da)
+				many(k, false, true, r, r, c, 1, dy, k.In[rows], da)
 			}
 			if k.Out[dQueries].Present() {
-				many(d, false, false, r, c, r, mean, da, k.In[keys], k.Out[dQueries])
+				many(k, false, false, r, c, r, mean, da, k.In[keys], k.Out[dQueries])
 			}
 			if k.Out[dKeys].Present() {
-				many(d, true, false, r, c, r, mean, da, k.In[queries], k.Out[dKeys])
+				many(k, true, false, r, c, r, mean, da, k.In[queries], k.Out[dKeys])
 			}
 			if k.Out[dRows].Present() {
-				many(d, true, false, r, c, r, 1, k.Saved[relation], dy, k.Out[dRows])
+				many(k, true, false, r, c, r, 1, k.Saved[relation], dy, k.Out[dRows])
 			}
 		}
 		return g.gradients(bw)
@@ -92,13 +92,13 @@ func (g *Graph) Rows(x *Node, lo, hi int) *Node {
 	}
 	op := &Op{Name: fmt.Sprintf("rows %d to %d", lo, hi)}
 	all, rows := op.arg(x, true), op.result(hi-lo, c)
-	op.Run = func(d device.Device, k *Call) { d.Copy(k.Out[rows], k.In[all].Slice(lo*c, hi*c)) }
+	op.Make = func(k *Call) { Do(k, device.Copy{Dst: k.Out[rows], Src: k.In[all].Slice(lo*c, hi*c)}) }
 	op.Grad = func(_ []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward()
 		dy, dx := bw.arg(dyNode, false), bw.gradient(all)
-		bw.Run = func(d device.Device, k *Call) {
-			d.Fill(k.Out[dx], 0)
-			d.Copy(k.Out[dx].Slice(lo*c, hi*c), k.In[dy])
+		bw.Make = func(k *Call) {
+			Do(k, device.Fill{Dst: k.Out[dx]})
+			Do(k, device.Copy{Dst: k.Out[dx].Slice(lo*c, hi*c), Src: k.In[dy]})
 		}
 		return g.gradients(bw)
 	}

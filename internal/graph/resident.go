@@ -10,7 +10,6 @@ import (
 // gather fills an input with rows of a table on the device, or where that is nil with lists. It waits until all inputs
 // are fed: what is uploaded without a kernel in between may reach the device as one.
 type gather struct {
-	dev            device.Resident
 	table          device.Table
 	values, starts device.View
 	to, index      *input
@@ -22,9 +21,10 @@ func (s *Instance) gather() {
 	for _, g := range s.gathers {
 		to, index := g.to.view.Slice(0, g.to.n), g.index.view.Slice(0, g.index.n)
 		if g.table != nil {
-			g.dev.Gather(to, g.table, index, g.width)
+			device.Do(s.Dev, device.Gather{Dst: to, Table: g.table, Index: index, Width: g.width})
 		} else {
-			g.dev.GatherLists(to, g.values, g.starts, index, g.width)
+			device.Do(s.Dev, device.GatherLists{Dst: to, Values: g.values, Starts: g.starts, Index: index,
+				Width: g.width})
 		}
 	}
 	s.gathers = s.gathers[:0]
@@ -68,7 +68,7 @@ func (s *Instance) FeedStage(name string, d device.Streamer, from device.Stage, 
 
 // FeedRows sets the first values of a float input of n elements to rows of a table on the device, each of the given
 // width, and the others to zero. Only the numbers of the rows are sent to the device; they must be rows of the table.
-func (s *Instance) FeedRows(name string, d device.Resident, t device.Table, rows []int32, width, n int) error {
+func (s *Instance) FeedRows(name string, t device.Table, rows []int32, width, n int) error {
 	if len(rows)*width > n {
 		return fmt.Errorf("input %s: %d rows of %d values, expected at most %d values", name, len(rows), width, n)
 	}
@@ -86,15 +86,14 @@ func (s *Instance) FeedRows(name string, d device.Resident, t device.Table, rows
 		return err
 	}
 	s.Dev.UploadInts(index.view.Slice(0, len(rows)), rows)
-	s.gathers = append(s.gathers, gather{dev: d, table: t, to: in, index: index, width: width})
+	s.gathers = append(s.gathers, gather{table: t, to: in, index: index, width: width})
 	return nil
 }
 
 // FeedLists sets an int32 input [n, width] to lists that lie on the device one after the other
-// (device.Resident.GatherLists), of which only the numbers are sent there. host is the same on the host, and read as
+// (device.GatherLists), of which only the numbers are sent there. host is the same on the host, and read as
 // that of FeedInts.
-func (s *Instance) FeedLists(name string, d device.Resident, values, starts device.View, lists []int32, width int,
-	host []int32) error {
+func (s *Instance) FeedLists(name string, values, starts device.View, lists []int32, width int, host []int32) error {
 	if len(host) != len(lists)*width {
 		return fmt.Errorf("input %s: %d lists of %d values, %d values on the host", name, len(lists), width, len(host))
 	}
@@ -113,7 +112,7 @@ func (s *Instance) FeedLists(name string, d device.Resident, values, starts devi
 	}
 	in.set(host, false)
 	s.Dev.UploadInts(index.view.Slice(0, len(lists)), lists)
-	s.gathers = append(s.gathers, gather{dev: d, values: values, starts: starts, to: in, index: index, width: width})
+	s.gathers = append(s.gathers, gather{values: values, starts: starts, to: in, index: index, width: width})
 	return nil
 }
 

@@ -42,9 +42,9 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 	}
 	op.Name = fmt.Sprintf("linear %v→%d of rows", sizes, o)
 	y := op.result(capacity, o)
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		for k, l := range layers {
-			a := device.GemmArgs{TransB: true, M: times * total(c.Host[lengths]), N: o, K: l.size, Alpha: 1,
+			a := device.Gemm{TransB: true, M: times * total(c.Host[lengths]), N: o, K: l.size, Alpha: 1,
 				A: c.In[l.x], B: c.In[l.w],
 				C: c.Out[y], Even: l.even}
 			if k > 0 {
@@ -53,7 +53,7 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 			if l.b >= 0 {
 				a.Bias = c.In[l.b]
 			}
-			d.Gemm(a)
+			Do(c, a)
 		}
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
@@ -66,18 +66,18 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 				grads[k].b = bw.gradient(l.b)
 			}
 		}
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			n, dy := times*total(c.Host[lengths]), c.In[dy]
 			for k, l := range layers {
 				dx, dw, i := c.Out[grads[k].x], c.Out[grads[k].w], l.size
 				if b := grads[k].b; b >= 0 && c.Out[b].Present() {
-					d.ColumnSum(c.Out[b], dy, n, o) // and rounds dy, see Linear
+					Do(c, device.ColumnSum{Dst: c.Out[b], X: dy, Rows: n, Columns: o}) // and rounds dy, see Linear
 				}
 				if dx.Present() {
-					d.Gemm(device.GemmArgs{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[l.w], C: dx, Even: l.even})
+					Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[l.w], C: dx, Even: l.even})
 				}
 				if dw.Present() {
-					d.Gemm(device.GemmArgs{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: c.In[l.x], C: dw,
+					Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: c.In[l.x], C: dw,
 						Even: l.even})
 				}
 			}

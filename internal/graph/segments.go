@@ -12,11 +12,15 @@ func (g *Graph) CaptionRows(x, lengths *Node, capacity int) *Node {
 	d := Dim(x, 1)
 	op := &Op{Name: fmt.Sprintf("captions one after the other, %d", d)}
 	words, counts, rows := op.arg(x, true), op.arg(lengths, false), op.result(capacity, d)
-	op.Run = func(dev device.Device, c *Call) { dev.UnpackWords(c.Out[rows], c.In[words], c.Ints(counts), d, false) }
+	op.Make = func(c *Call) {
+		Do(c, device.UnpackWords{Dst: c.Out[rows], Src: c.In[words], Lengths: c.Ints(counts), D: d})
+	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no words
 		dy, counts, dx := bw.arg(dyNode, false), bw.arg(in[counts], false), bw.gradient(words)
-		bw.Run = func(dev device.Device, c *Call) { dev.UnpackWords(c.Out[dx], c.In[dy], c.Ints(counts), d, true) }
+		bw.Make = func(c *Call) {
+			Do(c, device.UnpackWords{Dst: c.Out[dx], Src: c.In[dy], Lengths: c.Ints(counts), D: d, Back: true})
+		}
 		return g.gradients(bw)
 	}
 	return g.apply(op)
@@ -27,11 +31,15 @@ func (g *Graph) SegmentMeans(x, counts *Node) *Node {
 	d := Dim(x, 1)
 	op := &Op{Name: fmt.Sprintf("means of %d", d)}
 	rows, lengths, means := op.arg(x, true), op.arg(counts, false), op.result(Dim(counts, 0), d)
-	op.Run = func(dev device.Device, c *Call) { dev.SegmentMeans(c.Out[means], c.In[rows], c.Ints(lengths), d) }
+	op.Make = func(c *Call) {
+		Do(c, device.SegmentMeans{Means: c.Out[means], Rows: c.In[rows], Counts: c.Ints(lengths), D: d})
+	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no rows
 		dy, lengths, dx := bw.arg(dyNode, false), bw.arg(in[lengths], false), bw.gradient(rows)
-		bw.Run = func(dev device.Device, c *Call) { dev.SegmentMeansGrad(c.Out[dx], c.In[dy], c.Ints(lengths), d) }
+		bw.Make = func(c *Call) {
+			DoGrad(c, device.SegmentMeans{Rows: c.Out[dx], Means: c.In[dy], Counts: c.Ints(lengths), D: d})
+		}
 		return g.gradients(bw)
 	}
 	return g.apply(op)
@@ -50,15 +58,15 @@ func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
 	gated, gates, weight, constant := op.arg(l, true), op.arg(gate, true), op.arg(w, true), op.arg(bias, true)
 	rows, lengths := op.arg(x, true), op.arg(counts, false)
 	out, weights := op.result(b, d), op.save(capacity)
-	args := func(c *Call) device.GatedPoolArgs {
-		return device.GatedPoolArgs{D: d, L: c.In[gated], G: c.In[gates], W: c.In[weight], X: c.In[rows],
+	args := func(c *Call) device.GatedPool {
+		return device.GatedPool{D: d, L: c.In[gated], G: c.In[gates], W: c.In[weight], X: c.In[rows],
 			Counts:  c.Ints(lengths),
 			Weights: c.Saved[weights]}
 	}
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Out = c.Out[out]
-		dev.GatedPool(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
@@ -67,17 +75,17 @@ func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
 		weightsOfItems, otherGated, otherRows, otherGates := bw.scratch(b*d), bw.scratch(capacity*d),
 			bw.scratch(capacity*d),
 			bw.scratch(b*d)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DOut, a.DW = c.In[dy], c.Temp[weightsOfItems]
 			a.DL, a.DX = or(c.Out[dGated], c.Temp[otherGated]), or(c.Out[dRows], c.Temp[otherRows])
 			a.DG = or(c.Out[dGates], c.Temp[otherGates])
-			dev.GatedPoolGrad(a)
+			DoGrad(c, a)
 			if c.Out[dWeight].Present() {
-				dev.ColumnSum(c.Out[dWeight], a.DW, b, d)
+				Do(c, device.ColumnSum{Dst: c.Out[dWeight], X: a.DW, Rows: b, Columns: d})
 			}
 			if c.Out[dConstant].Present() {
-				dev.Fill(c.Out[dConstant], 0)
+				Do(c, device.Fill{Dst: c.Out[dConstant]})
 			}
 		}
 		return g.gradients(bw)

@@ -14,22 +14,22 @@ import (
 func (g *Graph) Words(words, lengths, table *Node) *Node {
 	b, l, v, dim := Dim(words, 0), Dim(words, 1), Dim(table, 0), Dim(table, 1)
 	wantShape("lengths", lengths, b)
-	a := device.GatherArgs{L: l, V: v, D: dim}
+	a := device.GatherWords{L: l, V: v, D: dim}
 	op := &Op{Name: fmt.Sprintf("words %d×%d", b, l)}
 	ids, counts, vectors, out := op.arg(words, false), op.arg(lengths, false), op.arg(table, true), op.result(b*l, dim)
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := a
 		a.Words, a.Lengths, a.Table, a.Out = c.Ints(ids), c.Ints(counts), c.In[vectors], c.Out[out]
-		d.GatherWords(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no table
 		ids, counts, dy := bw.arg(in[ids], false), bw.arg(in[counts], false), bw.arg(dyNode, false)
 		dTable := bw.gradient(vectors)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := a
 			a.Words, a.Lengths, a.Out, a.Table = c.Ints(ids), c.Ints(counts), c.In[dy], c.Out[dTable]
-			d.ScatterWords(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -79,30 +79,30 @@ func (g *Graph) GRU(x, lengths *Node, w GRUWeights, reverse, final bool) *Node {
 	} else {
 		y, other = op.result(rows, h), op.scratch(b*h)
 	}
-	args := func(c *Call) device.GRUArgs {
-		a := device.GRUArgs{I: in, H: h, Reverse: reverse, X: c.In[words], Lengths: c.Ints(counts),
+	args := func(c *Call) device.GRU {
+		a := device.GRU{I: in, H: h, Reverse: reverse, X: c.In[words], Lengths: c.Ints(counts),
 			GRUDirection: weights.views(c)}
 		a.Gates, a.Prev = c.Saved[gates], c.Saved[prev]
 		return a
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		if a.Y, a.Final = c.Out[y], c.Temp[other]; final {
 			a.Y, a.Final = a.Final, a.Y
 		}
-		d.GRU(a)
+		Do(c, a)
 	}
 	op.Grad = func(n []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(n...)
 		dy, dx, dWeights := bw.arg(dyNode, false), bw.gradient(words), bw.gruGradients(weights)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			if a.DY = c.In[dy]; final {
 				a.DFinal, a.DY = a.DY, device.View{}
 			}
 			a.DX = c.Out[dx]
 			dWeights.set(c, &a.GRUDirection)
-			d.GRUGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -115,22 +115,22 @@ func (g *Graph) OrderScores(images, captions *Node) *Node {
 	wantShape("caption embeddings", captions, n, dim)
 	op := &Op{Name: "order scores"}
 	v, t, scores := op.arg(images, true), op.arg(captions, true), op.result(b, n)
-	args := func(c *Call) device.OrderArgs {
-		return device.OrderArgs{B: b, C: n, D: dim, Images: c.In[v], Captions: c.In[t]}
+	args := func(c *Call) device.OrderScores {
+		return device.OrderScores{B: b, C: n, D: dim, Images: c.In[v], Captions: c.In[t]}
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Scores = c.Out[scores]
-		d.OrderScores(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, scoresNode, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		scores, dScores := bw.arg(scoresNode, false), bw.arg(dyNode, false)
 		dImages, dCaptions := bw.gradient(v), bw.gradient(t)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.Scores, a.DScores, a.DImages, a.DCaptions = c.In[scores], c.In[dScores], c.Out[dImages], c.Out[dCaptions]
-			d.OrderScoresGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}

@@ -43,8 +43,8 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 				t.Errorf("input %d waited for the kernel of the one before", i)
 			}
 			check(t, p.RunAll())
-			dev.Copy(copies[i].Slice(0, 1), p.View(y).Slice(0, 1))
-			dev.Copy(copies[i].Slice(1, 2), p.View(y).Slice(n-1, n))
+			device.Do(dev, device.Copy{Dst: copies[i].Slice(0, 1), Src: p.View(y).Slice(0, 1)})
+			device.Do(dev, device.Copy{Dst: copies[i].Slice(1, 2), Src: p.View(y).Slice(n-1, n)})
 		}
 		for i, want := range [][2]float32{{1, 10}, {2, 11}, {3, 0}} {
 			var got [2]float32

@@ -177,7 +177,8 @@ func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
 	return func(d device.Device, c *Call) {
 		t.each(inner, all, c, func(first int, p *tileProgram) {
 			p.must()
-			d.Copy(c.Out[0].Slice(first*t.out, (first+p.rows)*t.out), p.prog.View(p.out).Slice(0, p.rows*t.out))
+			device.Do(d, device.Copy{Dst: c.Out[0].Slice(first*t.out, (first+p.rows)*t.out),
+				Src: p.prog.View(p.out).Slice(0, p.rows*t.out)})
 		})
 	}, nil
 }
@@ -217,11 +218,12 @@ func (t *tiles) backward(s *Instance) (func(device.Device, *Call), error) {
 				case !out.Present():
 				case arg < len(t.split):
 					width := t.split[arg].TotalSize() / t.rows
-					d.Copy(out.Slice(first*width, (first+p.rows)*width), grad.Slice(0, p.rows*width))
+					device.Do(d, device.Copy{Dst: out.Slice(first*width, (first+p.rows)*width), Src: grad.Slice(0,
+						p.rows*width)})
 				case first == 0:
-					d.Copy(out, grad.Slice(0, out.N))
+					device.Do(d, device.Copy{Dst: out, Src: grad.Slice(0, out.N)})
 				default:
-					d.Add(out, out, grad.Slice(0, out.N))
+					device.Do(d, device.Add{Dst: out, A: out, B: grad.Slice(0, out.N)})
 				}
 			}
 		})

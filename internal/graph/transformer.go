@@ -40,26 +40,26 @@ func (g *Graph) Embed(words, lengths, word, position, kind *Node) *Node {
 	wantShape("lengths", lengths, b)
 	wantShape("position vectors", position, -1, d)
 	wantShape("type vectors", kind, -1, d)
-	a := device.EmbedArgs{L: l, V: v, P: Dim(position, 0), K: Dim(kind, 0), D: d}
+	a := device.Embed{L: l, V: v, P: Dim(position, 0), K: Dim(kind, 0), D: d}
 	op := &Op{Name: fmt.Sprintf("embed %d×%d", b, l)}
 	ids, counts := op.arg(words, false), op.arg(lengths, false)
 	wordTable, positionTable, kindTable := op.arg(word, true), op.arg(position, true), op.arg(kind, true)
 	out := op.result(b*l, d)
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := a
 		a.Words, a.Lengths, a.Out = c.Ints(ids), c.Ints(counts), c.Out[out]
 		a.Word, a.Position, a.Type = c.In[wordTable], c.In[positionTable], c.In[kindTable]
-		dev.Embed(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no table
 		ids, counts, dy := bw.arg(in[ids], false), bw.arg(in[counts], false), bw.arg(dyNode, false)
 		dWord, dPosition, dKind := bw.gradient(wordTable), bw.gradient(positionTable), bw.gradient(kindTable)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := a
 			a.Words, a.Lengths, a.Out = c.Ints(ids), c.Ints(counts), c.In[dy]
 			a.Word, a.Position, a.Type = c.Out[dWord], c.Out[dPosition], c.Out[dKind]
-			dev.EmbedGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -98,8 +98,8 @@ func (n *norm) counter(c *Call) (step device.Ints) {
 	return step
 }
 
-func (n *norm) args(c *Call, rows int) device.LayerNormArgs {
-	a := device.LayerNormArgs{N: rows, D: n.d, Eps: n.eps, Drop: n.drop, Weight: c.In[n.weight], Bias: c.In[n.bias],
+func (n *norm) args(c *Call, rows int) device.LayerNorm {
+	a := device.LayerNorm{N: rows, D: n.d, Eps: n.eps, Drop: n.drop, Weight: c.In[n.weight], Bias: c.In[n.bias],
 		Sum: c.Saved[n.sum], Mean: c.Saved[n.mean], InvStd: c.Saved[n.inv]}
 	a.Drop.Step = n.counter(c)
 	return a
@@ -121,24 +121,24 @@ func (g *Graph) LayerNormRows(x, counts *Node, w LayerNormWeights) *Node {
 	y := op.result(capacity, d)
 	n := g.norm(op, capacity, d, w, 0, "")
 	op.Saved[n.sum].N = 0 // the sum is x
-	args := func(c *Call) device.LayerNormArgs {
+	args := func(c *Call) device.LayerNorm {
 		a := n.args(c, total(c.Host[lengths]))
 		a.X, a.Sum = c.In[rows], device.View{}
 		return a
 	}
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
 		a.Y = c.Out[y]
-		dev.LayerNorm(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx, dWeight, dBias, other := bw.arg(dyNode, false), bw.gradient(rows), bw.gradient(n.weight),
 			bw.gradient(n.bias), bw.scratch(capacity*d)
-		bw.Run = func(dev device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DY, a.DX, a.DWeight, a.DBias = c.In[dy], or(c.Out[dx], c.Temp[other]), c.Out[dWeight], c.Out[dBias]
-			dev.LayerNormGrad(a)
+			DoGrad(c, a)
 		}
 		return g.gradients(bw)
 	}
@@ -154,10 +154,10 @@ func (g *Graph) DropoutRows(x, counts *Node, rate float64, purpose string) *Node
 	op := &Op{Name: fmt.Sprintf("dropout of rows %v %s", rate, purpose)}
 	rows, lengths, step := op.arg(x, true), op.arg(counts, false), op.arg(g.InputInts(InputStep, 2), false)
 	y := op.result(s...)
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a, n := a, total(c.Host[lengths])*s[1]
 		a.X, a.Step, a.Y = c.In[rows].Slice(0, n), c.Ints(step), c.Out[y].Slice(0, n)
-		dev.Dropout(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, rows, dy, in[lengths], in[step]) }
 	return g.apply(op)
@@ -168,21 +168,21 @@ func (g *Graph) FirstRows(x, lengths *Node) *Node {
 	d, b := Dim(x, 1), Dim(lengths, 0)
 	op := &Op{Name: "first rows"}
 	rows, counts, first := op.arg(x, true), op.arg(lengths, false), op.result(b, d)
-	op.Run = func(dev device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		at := 0
 		for i, n := range c.Host[counts] {
-			dev.Copy(c.Out[first].Slice(i*d, (i+1)*d), c.In[rows].Slice(at*d, (at+1)*d))
+			Do(c, device.Copy{Dst: c.Out[first].Slice(i*d, (i+1)*d), Src: c.In[rows].Slice(at*d, (at+1)*d)})
 			at += int(n)
 		}
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward()
 		counts, dy, dx := bw.arg(in[counts], false), bw.arg(dyNode, false), bw.gradient(rows)
-		bw.Run = func(dev device.Device, c *Call) {
-			dev.Fill(c.Out[dx].Slice(0, total(c.Host[counts])*d), 0)
+		bw.Make = func(c *Call) {
+			Do(c, device.Fill{Dst: c.Out[dx].Slice(0, total(c.Host[counts])*d)})
 			at := 0
 			for i, n := range c.Host[counts] {
-				dev.Copy(c.Out[dx].Slice(at*d, (at+1)*d), c.In[dy].Slice(i*d, (i+1)*d))
+				Do(c, device.Copy{Dst: c.Out[dx].Slice(at*d, (at+1)*d), Src: c.In[dy].Slice(i*d, (i+1)*d)})
 				at += int(n)
 			}
 		}

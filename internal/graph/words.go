@@ -22,35 +22,36 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 	hidden, weight, offset := op.arg(states, true), op.arg(w, true), op.arg(bias, true)
 	ids, counted, counts := op.arg(labels, false), op.arg(mask, false), op.arg(steps, false)
 	loss, logits, norm := op.result(), op.save(rows*v), op.save(rows)
-	args := func(c *Call) device.CrossEntropyArgs {
-		return device.CrossEntropyArgs{L: l, V: v, Labels: c.Ints(ids), Mask: c.Ints(counted), Lengths: c.Ints(counts),
+	args := func(c *Call) device.CrossEntropy {
+		return device.CrossEntropy{L: l, V: v, Labels: c.Ints(ids), Mask: c.Ints(counted), Lengths: c.Ints(counts),
 			Scale: 1 / float64(b), Logits: c.Saved[logits], Norm: c.Saved[norm]}
 	}
-	op.Run = func(d device.Device, c *Call) {
+	op.Make = func(c *Call) {
 		a := args(c)
-		d.Gemm(device.GemmArgs{TransB: true, M: total(a.Lengths.Host), N: v, K: h, Alpha: 1, A: c.In[hidden],
+		Do(c, device.Gemm{TransB: true, M: total(a.Lengths.Host), N: v, K: h, Alpha: 1, A: c.In[hidden],
 			B: c.In[weight],
 			C: a.Logits, Bias: c.In[offset]})
 		a.Loss = c.Out[loss]
-		d.CrossEntropy(a)
+		Do(c, a)
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dHidden, dWeight, dOffset := bw.arg(dyNode, false), bw.gradient(hidden), bw.gradient(weight),
 			bw.gradient(offset)
-		bw.Run = func(d device.Device, c *Call) {
+		bw.Make = func(c *Call) {
 			a := args(c)
 			a.DLoss, a.DLogits = c.In[dy], a.Logits
-			d.CrossEntropyGrad(a)
+			DoGrad(c, a)
 			n := total(a.Lengths.Host)
 			if c.Out[dOffset].Present() {
-				d.ColumnSum(c.Out[dOffset], a.DLogits, n, v) // and rounds DLogits, see Linear
+				// and rounds DLogits, see Linear
+				Do(c, device.ColumnSum{Dst: c.Out[dOffset], X: a.DLogits, Rows: n, Columns: v})
 			}
 			if c.Out[dHidden].Present() {
-				d.Gemm(device.GemmArgs{M: n, N: h, K: v, Alpha: 1, A: a.DLogits, B: c.In[weight], C: c.Out[dHidden]})
+				Do(c, device.Gemm{M: n, N: h, K: v, Alpha: 1, A: a.DLogits, B: c.In[weight], C: c.Out[dHidden]})
 			}
 			if c.Out[dWeight].Present() {
-				d.Gemm(device.GemmArgs{TransA: true, M: v, N: h, K: n, Alpha: 1, A: a.DLogits, B: c.In[hidden],
+				Do(c, device.Gemm{TransA: true, M: v, N: h, K: n, Alpha: 1, A: a.DLogits, B: c.In[hidden],
 					C: c.Out[dWeight]})
 			}
 		}

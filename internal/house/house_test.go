@@ -66,7 +66,7 @@ var sideways = map[string][]string{
 	"internal/stats":             {"internal/par", "internal/philox"},
 	"internal/device/cpu":        {"internal/device"},
 	"internal/device/cuda":       {"internal/device", "internal/device/cuda/driver", "internal/device/cuda/kernels"},
-	"internal/device/devicetest": {"internal/device"},
+	"internal/device/devicetest": {"internal/device", "internal/device/composed"},
 	"internal/device/composed":   {"internal/device"},
 	"internal/device/toy":        {"internal/device"},
 	"data":                       {"data/text"},

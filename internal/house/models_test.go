@@ -161,9 +161,8 @@ func strangers(t *testing.T, home string, idents, values []string) (list []strin
 	return list
 }
 
-// maxCoreMethods bounds what a device must have before networks train on it. A kernel that can be written in the others
-// belongs to a family of its own, with its form in internal/device/composed.
-const maxCoreMethods = 30
+// maxDeviceMethods bounds the interface that every device implements.
+const maxDeviceMethods = 16
 
 // methodsOfInterface lists the methods of an interface of a package, those of the interfaces within it included.
 func methodsOfInterface(files []*ast.File, name string) (methods []string) {
@@ -187,18 +186,94 @@ func methodsOfInterface(files []*ast.File, name string) (methods []string) {
 	return methods
 }
 
-func TestCoreOfADeviceIsSmall(t *testing.T) {
+// lacking is the table of devices and kernels: what a device has no kernel for, and what is not composed of others.
+var lacking = map[string][]string{
+	"cpu":  {"Decoder", "DropoutPadded", "FiltrateSimilarities", "Guard", "Gather", "GatherLists"},
+	"cuda": nil,
+	"composed": {"Gemm", "Combine", "Activate", "Fill", "Copy", "Multiply", "Map", "Reduce", "SegmentProducts",
+		"GatherWords", "Dropout", "SumSquares", "ClipCoefficient", "Adam", "Gather", "GatherLists"},
+}
+
+// resident are the kernels of devices with tables in memory of their own (device.Resident).
+var resident = []string{"Gather", "GatherLists"}
+
+// A device has few methods, and computes every kernel itself or by others: no kernel is missing that nobody calls yet.
+func TestTableOfKernels(t *testing.T) {
 	touch(t)
 	files := sources(t, "internal/device")
-	core, whole := methodsOfInterface(files, "Core"), methodsOfInterface(files, "Device")
-	if len(core) > maxCoreMethods || !slices.Contains(core, "Gemm") || !slices.Contains(core, "Sync") {
-		t.Errorf("device.Core has %d methods, expected at most %d: %q", len(core), maxCoreMethods, core)
+	if m := methodsOfInterface(files, "Device"); len(m) == 0 || len(m) > maxDeviceMethods || !slices.Contains(m, "Do") {
+		t.Errorf("device.Device has %d methods, expected at most %d: %q", len(m), maxDeviceMethods, m)
 	}
-	for _, m := range []string{"Gemm", "GRU", "BlockMatch"} {
-		if !slices.Contains(whole, m) {
-			t.Errorf("device.Device is without %s: %q", m, whole)
+	all := kernels(files)
+	if listed := mentioned(files, "Kernels"); len(all) < 50 || !slices.Equal(sorted(listed), all) {
+		t.Errorf("device.Kernels lists %q, kernels are %q", listed, all)
+	}
+	composed := mentioned(sources(t, "internal/device/composed"), "compose")
+	for name, want := range map[string][]string{"cpu": lacking["cpu"], "cuda": lacking["cuda"],
+		"composed": lacking["composed"], "toy": nil} {
+		has := mentioned(sources(t, "internal/device/"+name), "Do")
+		if name == "composed" {
+			has = composed
+		}
+		var lacks []string
+		for _, k := range all {
+			if !slices.Contains(has, k) {
+				lacks = append(lacks, k)
+				if name != "composed" && !slices.Contains(composed, k) && !slices.Contains(resident, k) {
+					t.Errorf("%s has no kernel %s, and none is composed", name, k)
+				}
+			}
+		}
+		if name != "toy" && !slices.Equal(lacks, sorted(want)) {
+			t.Errorf("%s lacks %q, the table says %q", name, lacks, sorted(want))
 		}
 	}
+}
+
+func sorted(names []string) []string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return names
+}
+
+// kernels are the types with a method Views(*Checker), sorted.
+func kernels(files []*ast.File) (names []string) {
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Name.Name == "Views" {
+				names = append(names, fn.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name)
+			}
+		}
+	}
+	return sorted(names)
+}
+
+// mentioned are the types T of *device.T in the cases of the switches of a function, or of &T{} in it.
+func mentioned(files []*ast.File, function string) (names []string) {
+	for _, f := range files {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Name.Name != function {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				switch x := n.(type) {
+				case *ast.CaseClause:
+					for _, e := range x.List {
+						if s, ok := e.(*ast.StarExpr); ok {
+							names = append(names, s.X.(*ast.SelectorExpr).Sel.Name)
+						}
+					}
+				case *ast.UnaryExpr:
+					if l, ok := x.X.(*ast.CompositeLit); ok {
+						names = append(names, l.Type.(*ast.Ident).Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	return names
 }
 
 func TestModelIsSmall(t *testing.T) {

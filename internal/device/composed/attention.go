@@ -5,29 +5,27 @@ import "vsetrain/internal/device"
 type attention struct{ *Device }
 
 // keys computes tanh(Keys + Query) of all regions.
-func (k attention) keys(t device.View, a *device.AttentionArgs) {
+func (k attention) keys(t device.View, a *device.AdditiveAttention) {
 	k.spreadSegments(t, a.Query, k.each(a.B, a.R), a.H)
 	k.combine(t, t, a.Keys, 1, 1)
-	k.Activate(device.Tanh, t, t)
+	device.Do(k, device.Activate{F: device.Tanh, Y: t, X: t})
 }
 
-// AdditiveAttention implements device.Attention.
-func (k attention) AdditiveAttention(a device.AttentionArgs) {
-	a.Views(k.check("AdditiveAttention"))
+// AdditiveAttention composes that kernel.
+func (k attention) AdditiveAttention(a device.AdditiveAttention) {
 	defer k.give(k.use())
 	n, weights := a.B*a.R, a.Weights
 	t := k.floats(n * a.H)
 	k.keys(t, &a)
-	k.Gemm(device.GemmArgs{TransB: true, M: n, N: 1, K: a.H, Alpha: 1, A: t, B: a.Vector, C: weights, Exact: true})
+	device.Do(k, device.Gemm{TransB: true, M: n, N: 1, K: a.H, Alpha: 1, A: t, B: a.Vector, C: weights, Exact: true})
 	k.softmax(weights, weights, 1, alongRows(a.B, a.R))
 	v := k.floats(n * a.E)
 	k.timesRows(v, a.Values, weights, n, a.E)
 	k.sumSegments(a.Context, v, k.each(a.B, a.R), a.E)
 }
 
-// AdditiveAttentionGrad implements device.Attention.
-func (k attention) AdditiveAttentionGrad(a device.AttentionArgs) {
-	a.Views(k.check("AdditiveAttentionGrad"))
+// AdditiveAttentionGrad composes that kernel.
+func (k attention) AdditiveAttentionGrad(a device.AdditiveAttention) {
 	defer k.give(k.use())
 	n, weights, counts := a.B*a.R, a.Weights, k.each(a.B, a.R)
 	dContext, de, v := k.floats(n*a.E), k.floats(n), k.floats(n*a.E)
@@ -43,8 +41,8 @@ func (k attention) AdditiveAttentionGrad(a device.AttentionArgs) {
 	k.sumSegments(sums, x, counts, a.H)
 	dVector := a.DVector
 	k.combine(dVector, dVector, sums, 1, 1)
-	k.Gemm(device.GemmArgs{M: n, N: a.H, K: 1, Alpha: 1, A: de, B: a.Vector, C: x, Exact: true})
-	k.ActivateGrad(device.Tanh, x, device.View{}, t, x)
+	device.Do(k, device.Gemm{M: n, N: a.H, K: 1, Alpha: 1, A: de, B: a.Vector, C: x, Exact: true})
+	device.DoGrad(k, device.Activate{F: device.Tanh, DX: x, Y: t, DY: x})
 	k.sumSegments(a.DQuery, x, counts, a.H)
 	dKeys := a.DKeys
 	k.combine(dKeys, dKeys, x, 1, 1)
@@ -53,7 +51,7 @@ func (k attention) AdditiveAttentionGrad(a device.AttentionArgs) {
 type likelihood struct{ *Device }
 
 // words are the labels of the packed rows: at, their numbers among the logits, and the weights of their losses.
-func (k likelihood) words(a *device.CrossEntropyArgs) (at device.Ints, weights device.View, rows int) {
+func (k likelihood) words(a *device.CrossEntropy) (at device.Ints, weights device.View, rows int) {
 	p := a.Lengths.Packing()
 	rows = p.Rows()
 	at = k.numbers(rows)
@@ -68,14 +66,13 @@ func (k likelihood) words(a *device.CrossEntropyArgs) (at device.Ints, weights d
 	return k.send(at), k.upload(w), rows
 }
 
-// CrossEntropy implements device.Likelihood.
-func (k likelihood) CrossEntropy(a device.CrossEntropyArgs) {
-	a.Views(k.check("CrossEntropy"))
+// CrossEntropy composes that kernel.
+func (k likelihood) CrossEntropy(a device.CrossEntropy) {
 	defer k.give(k.use())
 	at, weights, n := k.words(&a)
 	logits, norm := a.Logits, a.Norm
 	x, all, top := k.floats(n*a.V), k.floats(n*a.V), k.floats(n)
-	k.Reduce(device.ReduceArgs{Max: true, N: n, D: a.V, X: logits, Y: top, Index: k.numbers(n).View})
+	device.Do(k, device.Reduce{Max: true, N: n, D: a.V, X: logits, Y: top, Index: k.numbers(n).View})
 	k.spreadRows(all, top, n, a.V)
 	k.combine(x, logits, all, 1, -1)
 	k.apply(device.Exp, 0, x, x)
@@ -87,9 +84,8 @@ func (k likelihood) CrossEntropy(a device.CrossEntropyArgs) {
 	k.dotRows(a.Loss, top, weights, 1, n)
 }
 
-// CrossEntropyGrad implements device.Likelihood.
-func (k likelihood) CrossEntropyGrad(a device.CrossEntropyArgs) {
-	a.Views(k.check("CrossEntropyGrad"))
+// CrossEntropyGrad composes that kernel.
+func (k likelihood) CrossEntropyGrad(a device.CrossEntropy) {
 	defer k.give(k.use())
 	at, weights, n := k.words(&a)
 	x, all := a.DLogits, k.floats(n*a.V)
@@ -98,6 +94,6 @@ func (k likelihood) CrossEntropyGrad(a device.CrossEntropyArgs) {
 	k.apply(device.Exp, 0, x, x)
 	k.scatter(all, k.filled(n, 1), 1, at)
 	k.combine(x, x, all, 1, -1)
-	k.Scale(weights, weights, a.DLoss)
+	device.Do(k, device.Scale{Dst: weights, X: weights, Factor: a.DLoss})
 	k.timesRows(x, x, weights, n, a.V)
 }

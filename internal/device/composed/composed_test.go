@@ -19,9 +19,6 @@ func open(t *testing.T, precision string) device.Device {
 	return d
 }
 
-// coreOnly hides what a device has beyond the core.
-func coreOnly(d device.Device) device.Device { return composed.Over(struct{ device.Core }{d}) }
-
 // families are those that are composed. Those in float64 are tested with device/toy.
 var families = []string{"Elementwise", "ColumnSum", "L2Norm", "BatchNorm", "PoolWeights", "SortPool", "Order",
 	"GRU", "GRUGrad", "BiGRU", "BiGRUGrad", "Words", "Active", "Cells", "Attention", "BlockMatch", "FewPairs",
@@ -29,44 +26,43 @@ var families = []string{"Elementwise", "ColumnSum", "L2Norm", "BatchNorm", "Pool
 	"PairAttention", "Similarities", "GraphReason", "Filtrate", "Segments", "SwapAxes", "CrossEntropy", "Hinge",
 	"SemanticMargins", "UniversalWeighting", "Factored"}
 
-// What is composed of the CPU's core keeps the tolerances of its fused kernels in float32, but for contexts of
+// What is composed of the CPU's other kernels keeps the tolerances of its fused kernels in float32, but for contexts of
 // BlockMatch that nearly cancel: its kernels sum them in float64.
 func TestConformance(t *testing.T) {
-	devicetest.RunPlain(t, func(t *testing.T) device.Device { return coreOnly(open(t, cpu.FP32)) }, families...)
+	devicetest.RunPlain(t, func(t *testing.T) device.Device { return composed.Alone(open(t, cpu.FP32)) }, families...)
 }
 
-func TestADeviceWithAllFamiliesIsLeftAsItIs(t *testing.T) {
-	d := open(t, cpu.FP32)
-	defer d.Close()
-	if composed.Over(d) != d {
-		t.Error("a device that has every kernel was wrapped")
-	}
-}
-
-// partial has the core and one family, of which it counts the calls.
+// partial is a device that adds, which it counts, and scales nothing.
 type partial struct {
-	device.Core
-	device.Rows
+	device.Device
 	calls *int
 }
 
-func (p partial) Add(dst, a, b device.View) {
-	*p.calls++
-	p.Rows.Add(dst, a, b)
+func (p partial) Do(k device.Kernel) bool {
+	switch k.(type) {
+	case *device.Add:
+		*p.calls++
+	case *device.Scale:
+		return false
+	}
+	return p.Device.Do(k)
 }
 
-func TestAFamilyOfTheDeviceIsUsed(t *testing.T) {
-	own, calls := open(t, cpu.FP32), 0
-	d := composed.Over(partial{own, own, &calls})
+func TestAKernelOfTheDeviceIsUsed(t *testing.T) {
+	calls := 0
+	d := composed.Over(partial{open(t, cpu.FP32), &calls})
 	defer d.Close()
+	if composed.Over(d) != d {
+		t.Error("a device with all kernels was wrapped again")
+	}
 	b, err := d.Alloc(device.Float, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := device.Of(b)
-	d.Fill(v, 1.5)
-	d.Add(v, v, v)
-	d.Scale(v, v, v.Slice(0, 1))
+	device.Do(d, device.Fill{Dst: v, Value: 1.5})
+	device.Do(d, device.Add{Dst: v, A: v, B: v})
+	device.Do(d, device.Scale{Dst: v, X: v, Factor: v.Slice(0, 1)})
 	if got := make([]float64, 3); calls != 1 {
 		t.Errorf("%d calls of the device's own Add, want 1", calls)
 	} else if d.DownloadDoubles(got, v); got[2] != 9 {
@@ -74,8 +70,8 @@ func TestAFamilyOfTheDeviceIsUsed(t *testing.T) {
 	}
 }
 
-// full is a device without memory for intermediate values.
-type full struct{ device.Core }
+// full is a device that scales nothing, without memory for intermediate values.
+type full struct{ partial }
 
 func (full) Alloc(device.DType, int) (device.Buffer, error) {
 	return nil, &device.Full{Want: 1, Err: errors.New("no memory")}
@@ -87,42 +83,32 @@ func TestMemoryThatIsLackingIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, d := device.Of(b), composed.Over(full{own})
+	v, d := device.Of(b), composed.Over(full{partial{own, new(int)}})
 	defer d.Close()
-	d.Scale(v, v, v.Slice(0, 1))
+	device.Do(d, device.Scale{Dst: v, X: v, Factor: v.Slice(0, 1)})
 	var lack *device.Full
-	if err := d.(device.Scratch).Lacked(); !errors.As(err, &lack) {
+	if err := d.Lacked(); !errors.As(err, &lack) {
 		t.Errorf("a kernel without memory: %v", err)
 	}
-	d.Add(v, v, v)
+	device.Do(d, device.Add{Dst: v, A: v, B: v})
 	if err := d.Sync(); err != nil {
 		t.Errorf("after what was lacking had been told: %v", err)
 	}
 }
 
-// slow is a device that knows why it is.
-type slow struct{ device.Core }
-
-func (slow) Warnings() []string { return []string{"plain loops"} }
-
-func TestWarningsAndSharedMemoryAreHandedOn(t *testing.T) {
-	own := open(t, cpu.FP32)
-	warned, silent := composed.Over(slow{own}), composed.Over(struct{ device.Core }{own})
-	if w := warned.(device.Warner).Warnings(); len(w) != 1 || silent.(device.Warner).Warnings() != nil {
-		t.Errorf("warnings %q", w)
-	}
-	x := []float32{1, 2}
-	if _, ok := silent.(device.Sharer).Share(device.View{}, x); ok {
-		t.Error("memory is shared with a device that cannot")
-	}
-	type sharing struct {
-		device.Core
-		device.Sharer
-	}
-	d := composed.Over(sharing{own, own.(device.Sharer)})
+// What a device can do beside computing is found behind what is composed around it.
+func TestAbilitiesAreFound(t *testing.T) {
+	d := composed.Over(open(t, cpu.FP32))
 	defer d.Close()
-	v, ok := d.(device.Sharer).Share(device.View{}, x)
+	if _, ok := device.As[device.Recorder](d); ok {
+		t.Error("a CPU that records")
+	}
+	s, ok := device.As[device.Sharer](d)
+	if !ok {
+		t.Fatal("the CPU shares memory, what is composed around it does not")
+	}
 	got := make([]float32, 2)
+	v, ok := s.Share(device.View{}, []float32{1, 2})
 	if d.DownloadFloats(got, v); !ok || got[1] != 2 {
 		t.Errorf("shared memory holds %v, %v", got, ok)
 	}

@@ -40,7 +40,7 @@ func (k losses) sides(n int, scores device.View, out *device.LossOut) (rows, col
 		return t
 	}
 	transposed := k.floats(n * n)
-	k.SwapAxes(transposed, s.scores, n, n, 1)
+	device.Do(k, device.SwapAxes{Dst: transposed, X: s.scores, A: n, B: n, Inner: 1})
 	return side(s.scores, out.HardCaption, out.CostCaption), side(transposed, out.HardImage, out.CostImage)
 }
 
@@ -60,7 +60,7 @@ func (k losses) finish(rows, columns *square, out *device.LossOut, scale float64
 	defer k.give(k.use())
 	n := rows.n
 	grad := out.Grad
-	k.SwapAxes(grad, columns.grad, n, n, 1)
+	device.Do(k, device.SwapAxes{Dst: grad, X: columns.grad, A: n, B: n, Inner: 1})
 	k.combine(grad, grad, rows.grad, scale, scale)
 	k.diagonal(grad, rows.slope, n, scale)
 	k.diagonal(grad, columns.slope, n, scale)
@@ -71,9 +71,8 @@ func (k losses) finish(rows, columns *square, out *device.LossOut, scale float64
 	k.combine(loss.Slice(0, 1), loss.Slice(1, 2), loss.Slice(2, 3), 1, 1)
 }
 
-// Hinge implements device.Losses.
-func (k losses) Hinge(a device.HingeArgs) {
-	a.Views(k.check("Hinge"))
+// Hinge composes that kernel.
+func (k losses) Hinge(a device.Hinge) {
 	defer k.give(k.use())
 	n := a.N
 	rows, columns := k.sides(n, a.Scores, &a.LossOut)
@@ -84,7 +83,7 @@ func (k losses) Hinge(a device.HingeArgs) {
 	k.hinge(&rows, margins, a.Max)
 	if a.Margins.Present() {
 		turned := k.floats(n * n)
-		k.SwapAxes(turned, margins, n, n, 1)
+		device.Do(k, device.SwapAxes{Dst: turned, X: margins, A: n, B: n, Inner: 1})
 		margins = turned
 	}
 	k.hinge(&columns, margins, a.Max)
@@ -100,26 +99,25 @@ func (k losses) hinge(s *square, margins device.View, hardest bool) {
 	k.combine(cost, s.scores, cost, 1, -1)
 	k.combine(cost, cost, margins, 1, 1)
 	k.notNegative(open, cost)
-	k.Multiply(open, open, s.others)
-	k.Multiply(cost, cost, open)
-	best := device.ReduceArgs{Max: true, N: n, D: n, X: cost, Y: s.cost, Index: s.hard}
-	k.Reduce(best)
+	device.Do(k, device.Multiply{Dst: open, A: open, B: s.others})
+	device.Do(k, device.Multiply{Dst: cost, A: cost, B: open})
+	best := device.Reduce{Max: true, N: n, D: n, X: cost, Y: s.cost, Index: s.hard}
+	device.Do(k, best)
 	if !hardest {
 		k.sumRows(s.part, cost, n, n)
-		k.Copy(s.grad, open)
+		device.Do(k, device.Copy{Dst: s.grad, Src: open})
 	} else {
-		k.Copy(s.part, s.cost)
+		device.Do(k, device.Copy{Dst: s.part, Src: s.cost})
 		best.X, best.Y = s.grad, k.filled(n, 1)
-		k.Spread(best)
-		k.Multiply(s.grad, s.grad, open)
+		device.DoGrad(k, best)
+		device.Do(k, device.Multiply{Dst: s.grad, A: s.grad, B: open})
 	}
 	k.sumRows(s.slope, s.grad, n, n)
 	k.times(s.slope, s.slope, -1)
 }
 
-// SemanticMargins implements device.Losses. The host compares the identities of images.
-func (k losses) SemanticMargins(a device.MarginArgs) {
-	a.Views(k.check("SemanticMargins"))
+// SemanticMargins composes that kernel. The host compares the identities of images.
+func (k losses) SemanticMargins(a device.SemanticMargins) {
 	defer k.give(k.use())
 	n := a.N
 	gram, m := a.Gram, a.Margins
@@ -127,20 +125,20 @@ func (k losses) SemanticMargins(a device.MarginArgs) {
 	if a.Cosine {
 		k.cosines(m, gram, n)
 	} else {
-		k.Reduce(device.ReduceArgs{Max: true, N: n, D: n, X: gram, Y: each, Index: k.numbers(n).View})
+		device.Do(k, device.Reduce{Max: true, N: n, D: n, X: gram, Y: each, Index: k.numbers(n).View})
 		zero := k.floats(n) // 1 where the largest is 0
-		k.Multiply(zero, each, each)
+		device.Do(k, device.Multiply{Dst: zero, A: each, B: each})
 		k.positive(zero, zero)
 		k.times(zero, zero, -1)
 		k.plus(zero, zero, 1)
 		k.combine(each, each, zero, 1, 1)
 		k.apply(device.Reciprocal, 0, each, each)
 		k.spreadRows(all, each, n, n)
-		k.Multiply(m, gram, all)
+		device.Do(k, device.Multiply{Dst: m, A: gram, B: all})
 	}
 	k.times(m, m, a.Lambda)
 	k.plus(m, m, a.Alpha)
-	k.Multiply(m, m, k.others(&a))
+	device.Do(k, device.Multiply{Dst: m, A: m, B: k.others(&a)})
 }
 
 // cosines computes Gram_ij / √(Gram_ii Gram_jj), 0 for a zero vector.
@@ -153,16 +151,16 @@ func (k losses) cosines(c, gram device.View, n int) {
 	k.gather(norm, gram, 1, k.send(at))
 	k.apply(device.Sqrt, 0, norm, norm)
 	k.apply(device.Inverse, nothing, each, norm)
-	k.Multiply(norm, norm, each) // 1, and 0 for a zero vector
-	k.Multiply(each, each, norm)
+	device.Do(k, device.Multiply{Dst: norm, A: norm, B: each}) // 1, and 0 for a zero vector
+	device.Do(k, device.Multiply{Dst: each, A: each, B: norm})
 	k.spreadRows(all, each, n, n)
-	k.Multiply(c, gram, all)
+	device.Do(k, device.Multiply{Dst: c, A: gram, B: all})
 	k.repeat(all, each, n, n)
-	k.Multiply(c, c, all)
+	device.Do(k, device.Multiply{Dst: c, A: c, B: all})
 }
 
 // others is 0 if there is no margin: on the diagonal, and for pairs of one image.
-func (k losses) others(a *device.MarginArgs) device.View {
+func (k losses) others(a *device.SemanticMargins) device.View {
 	n := a.N
 	images, captions, h := k.numbers(n), k.numbers(n), k.host(n*n)
 	if a.ZeroSameImage {
@@ -177,9 +175,8 @@ func (k losses) others(a *device.MarginArgs) device.View {
 	return k.upload(h)
 }
 
-// UniversalWeighting implements device.Losses.
-func (k losses) UniversalWeighting(a device.UniversalArgs) {
-	a.Views(k.check("UniversalWeighting"))
+// UniversalWeighting composes that kernel.
+func (k losses) UniversalWeighting(a device.UniversalWeighting) {
 	defer k.give(k.use())
 	rows, columns := k.sides(a.N, a.Scores, &a.LossOut)
 	for _, s := range [...]*square{&rows, &columns} {
@@ -190,37 +187,37 @@ func (k losses) UniversalWeighting(a device.UniversalArgs) {
 
 // universal is one direction: anchors without another caption, of too good a positive or with too easy a negative are
 // passed over.
-func (k losses) universal(s *square, a *device.UniversalArgs) {
+func (k losses) universal(s *square, a *device.UniversalWeighting) {
 	defer k.give(k.use())
 	n := s.n
 	x, v, active, y, slope := k.floats(n*n), k.floats(n), k.floats(n), k.floats(n), k.floats(n)
 	if n == 1 {
 		for _, r := range [...]device.View{s.grad, s.slope, s.part, s.cost} {
-			k.Fill(r, 0)
+			device.Do(k, device.Fill{Dst: r})
 		}
 		k.UploadInts(s.hard, k.each(1, 0).Host)
 		return
 	}
-	k.Copy(x, s.scores)
+	device.Do(k, device.Copy{Dst: x, Src: s.scores})
 	k.diagonal(x, k.filled(n, unattended), n, 1)
-	best := device.ReduceArgs{Max: true, N: n, D: n, X: x, Y: v, Index: s.hard}
-	k.Reduce(best)
+	best := device.Reduce{Max: true, N: n, D: n, X: x, Y: v, Index: s.hard}
+	device.Do(k, best)
 	k.times(active, s.positive, -1)
 	k.plus(active, active, 1-1e-5)
 	k.positive(active, active)
 	k.combine(y, v, s.positive, 1, -1)
 	k.plus(y, y, a.Margin)
 	k.positive(y, y)
-	k.Multiply(active, active, y)
+	device.Do(k, device.Multiply{Dst: active, A: active, B: y})
 
 	k.quadratic(s.part, s.slope, s.positive, active, a.Positive)
 	k.quadratic(s.cost, slope, v, active, a.Negative)
 	k.combine(s.part, s.part, s.cost, 1, 1)
 	best.X, best.Y = s.grad, slope
-	k.Spread(best)
+	device.DoGrad(k, best)
 	best.X, best.Y = x, active // the index of the passed over becomes 0
-	k.Spread(best)
-	k.Reduce(device.ReduceArgs{Max: true, N: n, D: n, X: x, Y: y, Index: s.hard})
+	device.DoGrad(k, best)
+	device.Do(k, device.Reduce{Max: true, N: n, D: n, X: x, Y: y, Index: s.hard})
 }
 
 // quadratic computes [c0 + c1·x + c2·x²]+ and its derivative for what is active.
@@ -229,12 +226,12 @@ func (k losses) quadratic(y, slope, x, active device.View, c [3]float64) {
 	open := k.floats(x.N)
 	k.times(y, x, c[2])
 	k.plus(y, y, c[1])
-	k.Multiply(y, y, x)
+	device.Do(k, device.Multiply{Dst: y, A: y, B: x})
 	k.plus(y, y, c[0])
 	k.notNegative(open, y)
-	k.Multiply(open, open, active)
-	k.Multiply(y, y, open)
+	device.Do(k, device.Multiply{Dst: open, A: open, B: active})
+	device.Do(k, device.Multiply{Dst: y, A: y, B: open})
 	k.times(slope, x, 2*c[2])
 	k.plus(slope, slope, c[1])
-	k.Multiply(slope, slope, open)
+	device.Do(k, device.Multiply{Dst: slope, A: slope, B: open})
 }

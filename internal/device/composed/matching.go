@@ -19,9 +19,9 @@ func (k matching) cosine(out, x, y, ny device.View, n, width int) cosines {
 	k.dotRows(c.dot, x, y, n, width)
 	k.norms(c.nx, x, alongRows(n, width))
 	k.norms(c.ny, y, alongRows(n, width))
-	k.Multiply(c.norm, c.nx, c.ny)
+	device.Do(k, device.Multiply{Dst: c.norm, A: c.nx, B: c.ny})
 	k.apply(device.Inverse, smallest, c.invert, c.norm)
-	k.Multiply(out, c.dot, c.invert)
+	device.Do(k, device.Multiply{Dst: out, A: c.dot, B: c.invert})
 	return c
 }
 
@@ -29,35 +29,35 @@ func (k matching) cosine(out, x, y, ny device.View, n, width int) cosines {
 func (k matching) cosineGrad(dx, dy, dOut device.View, c cosines) {
 	defer k.give(k.use())
 	each, dNorm := k.floats(c.n), k.floats(c.n)
-	k.Multiply(each, dOut, c.invert)
+	device.Do(k, device.Multiply{Dst: each, A: dOut, B: c.invert})
 	k.timesRows(dx, c.y, each, c.n, c.width)
 	k.timesRows(dy, c.x, each, c.n, c.width)
-	k.Multiply(each, dOut, c.dot)
+	device.Do(k, device.Multiply{Dst: each, A: dOut, B: c.dot})
 	k.applyGrad(device.Inverse, smallest, dNorm, c.norm, c.invert, each)
-	k.Multiply(each, dNorm, c.ny)
+	device.Do(k, device.Multiply{Dst: each, A: dNorm, B: c.ny})
 	k.normsGrad(dx, c.x, c.nx, each, alongRows(c.n, c.width))
-	k.Multiply(each, dNorm, c.nx)
+	device.Do(k, device.Multiply{Dst: each, A: dNorm, B: c.nx})
 	k.normsGrad(dy, c.y, c.ny, each, alongRows(c.n, c.width))
 }
 
 // wordNodes are the nodes of the words and their contexts.
-func (k matching) wordNodes(a *device.BlockMatchArgs, t int) (words, contexts device.View) {
+func (k matching) wordNodes(a *device.BlockMatch, t int) (words, contexts device.View) {
 	words, contexts = k.floats(a.B*t*a.E), k.floats(a.B*t*a.E)
 	k.spreadSegments(words, a.Words, k.each(1, a.B), t*a.E)
-	k.Gemm(device.GemmArgs{M: t, N: a.E, K: a.R, Alpha: 1, A: a.WordAttention, LDA: a.B * a.R, StrideA: a.R,
+	device.Do(k, device.Gemm{M: t, N: a.E, K: a.R, Alpha: 1, A: a.WordAttention, LDA: a.B * a.R, StrideA: a.R,
 		B: a.Regions, StrideB: a.R * a.E,
 		C: contexts, StrideC: t * a.E, Batch: a.B})
 	return words, contexts
 }
 
 // regionNodes are those of the regions.
-func (k matching) regionNodes(a *device.BlockMatchArgs) (regions, contexts device.View) {
+func (k matching) regionNodes(a *device.BlockMatch) (regions, contexts device.View) {
 	captions := len(a.Lengths.Host)
 	size := a.B * captions * a.R * a.E
 	regions, contexts = k.floats(size), k.floats(size)
 	k.spreadSegments(regions, a.Regions, k.each(a.B, captions), a.R*a.E)
 	k.eachCaption(a, func(c, first, n int) {
-		k.Gemm(device.GemmArgs{TransA: true, M: a.R, N: a.E, K: n, Alpha: 1, A: rowsAt(a.RegionAttention, first, n,
+		device.Do(k, device.Gemm{TransA: true, M: a.R, N: a.E, K: n, Alpha: 1, A: rowsAt(a.RegionAttention, first, n,
 			a.B*a.R), LDA: a.B * a.R,
 			StrideA: a.R, B: rowsAt(a.Words, first, n, a.E), C: behind(contexts, c*a.R*a.E),
 			StrideC: captions * a.R * a.E, Batch: a.B})
@@ -70,7 +70,7 @@ func rowsAt(v device.View, first, n, width int) device.View {
 	return v.Slice(first*width, (first+n)*width)
 }
 
-func (k matching) eachCaption(a *device.BlockMatchArgs, f func(c, first, n int)) {
+func (k matching) eachCaption(a *device.BlockMatch, f func(c, first, n int)) {
 	first := 0
 	for c, n := range a.Lengths.Host {
 		f(c, first, int(n))
@@ -78,9 +78,8 @@ func (k matching) eachCaption(a *device.BlockMatchArgs, f func(c, first, n int))
 	}
 }
 
-// BlockMatch implements device.Matching.
-func (k matching) BlockMatch(a device.BlockMatchArgs) {
-	a.Views(k.check("BlockMatch"))
+// BlockMatch composes that kernel.
+func (k matching) BlockMatch(a device.BlockMatch) {
 	defer k.give(k.use())
 	t, width := total(a.Lengths.Host), a.E/a.Blocks
 	x, y := k.wordNodes(&a, t)
@@ -91,9 +90,8 @@ func (k matching) BlockMatch(a device.BlockMatchArgs) {
 	k.cosine(a.RegionMatch, x, y, a.RegionNorm, n, width)
 }
 
-// BlockMatchGrad implements device.Matching. Contexts and norms are computed again.
-func (k matching) BlockMatchGrad(a device.BlockMatchArgs) {
-	a.Views(k.check("BlockMatchGrad"))
+// BlockMatchGrad composes that kernel. Contexts and norms are computed again.
+func (k matching) BlockMatchGrad(a device.BlockMatch) {
 	defer k.give(k.use())
 	t, width, captions := total(a.Lengths.Host), a.E/a.Blocks, len(a.Lengths.Host)
 	dWords, dRegions, ld := a.DWords, a.DRegions, a.B*a.R
@@ -102,10 +100,10 @@ func (k matching) BlockMatchGrad(a device.BlockMatchArgs) {
 	dx, dy, n := k.floats(x.N), k.floats(x.N), a.B*t*a.Blocks
 	k.cosineGrad(dx, dy, a.DWordMatch, k.cosine(k.floats(n), x, y, k.floats(n), n, width))
 	k.sumAll(dWords, dx, a.B, t*a.E)
-	k.Gemm(device.GemmArgs{TransA: true, M: a.R, N: a.E, K: t, Alpha: 1, A: a.WordAttention, LDA: ld, StrideA: a.R,
+	device.Do(k, device.Gemm{TransA: true, M: a.R, N: a.E, K: t, Alpha: 1, A: a.WordAttention, LDA: ld, StrideA: a.R,
 		B: dy, StrideB: t * a.E,
 		C: dRegions, StrideC: a.R * a.E, Batch: a.B})
-	k.Gemm(device.GemmArgs{TransB: true, M: t, N: a.R, K: a.E, Alpha: 1, A: dy, StrideA: t * a.E, B: a.Regions,
+	device.Do(k, device.Gemm{TransB: true, M: t, N: a.R, K: a.E, Alpha: 1, A: dy, StrideA: t * a.E, B: a.Regions,
 		StrideB: a.R * a.E,
 		C:       a.DWordAttention, LDC: ld, StrideC: a.R, Batch: a.B})
 
@@ -117,11 +115,11 @@ func (k matching) BlockMatchGrad(a device.BlockMatchArgs) {
 	k.combine(dRegions, dRegions, sums, 1, 1)
 	k.eachCaption(&a, func(c, first, n int) {
 		words, d := rowsAt(a.Words, first, n, a.E), behind(dy, c*a.R*a.E)
-		k.Gemm(device.GemmArgs{TransB: true, M: n, N: a.R, K: a.E, Alpha: 1, A: words, B: d,
+		device.Do(k, device.Gemm{TransB: true, M: n, N: a.R, K: a.E, Alpha: 1, A: words, B: d,
 			StrideB: captions * a.R * a.E,
 			C:       rowsAt(a.DRegionAttention, first, n, ld), LDC: ld, StrideC: a.R, Batch: a.B})
 		for i := range a.B {
-			k.Gemm(device.GemmArgs{M: n, N: a.E, K: a.R, Alpha: 1, Beta: 1, A: behind(rowsAt(a.RegionAttention, first,
+			device.Do(k, device.Gemm{M: n, N: a.E, K: a.R, Alpha: 1, Beta: 1, A: behind(rowsAt(a.RegionAttention, first,
 				n, ld), i*a.R), LDA: ld,
 				B: behind(d, i*captions*a.R*a.E), C: rowsAt(dWords, first, n, a.E)})
 		}

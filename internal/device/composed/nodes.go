@@ -19,7 +19,7 @@ type polarSide struct {
 }
 
 // geometry computes ρ and θ of all pairs on the host: they belong to the data.
-func (k matching) geometry(a *device.PolarArgs) (rho, theta device.View) {
+func (k matching) geometry(a *device.PolarWeights) (rho, theta device.View) {
 	boxes, n := k.host(a.B*a.R*4), a.B*a.R*a.R
 	k.DownloadDoubles(boxes, a.Boxes)
 	r, t := k.host(n), k.host(n)
@@ -38,18 +38,18 @@ func (k matching) side(value, mean, precision device.View, n, kernels int, round
 	k.spreadRows(s.x, value, n, kernels)
 	k.repeat(s.repeated, mean.Slice(0, kernels), n, kernels)
 	k.combine(s.x, s.x, s.repeated, 1, -1)
-	k.Multiply(s.invert, s.precision, s.precision)
+	device.Do(k, device.Multiply{Dst: s.invert, A: s.precision, B: s.precision})
 	k.apply(device.Reciprocal, 1e-14, s.invert, s.invert)
 	k.repeat(s.repeated, s.invert, n, kernels)
 	if s.d = s.x; round {
 		s.d, s.abs, s.rest, s.other, s.shorter = k.floats(size), k.floats(size), k.floats(size), k.floats(size),
 			k.floats(size)
-		k.Activate(device.Abs, s.abs, s.x)
+		device.Do(k, device.Activate{F: device.Abs, Y: s.abs, X: s.x})
 		k.times(s.rest, s.abs, -1)
 		k.plus(s.rest, s.rest, 2*math.Pi)
-		k.Activate(device.Abs, s.other, s.rest)
+		device.Do(k, device.Activate{F: device.Abs, Y: s.other, X: s.rest})
 		k.combine(s.shorter, s.abs, s.other, 1, -1)
-		k.Activate(device.ReLU, s.d, s.shorter)
+		device.Do(k, device.Activate{F: device.ReLU, Y: s.d, X: s.shorter})
 		k.combine(s.d, s.abs, s.d, 1, -1)
 		k.positive(s.shorter, s.shorter)
 	}
@@ -61,35 +61,35 @@ func (k matching) sideGrad(dMean, dPrecision, de device.View, s *polarSide, n, k
 	defer k.give(k.use())
 	size, each := n*kernels, k.floats(kernels)
 	x, dd := k.floats(size), k.floats(size)
-	k.Multiply(dd, s.d, de)
-	k.Multiply(x, dd, s.d)
+	device.Do(k, device.Multiply{Dst: dd, A: s.d, B: de})
+	device.Do(k, device.Multiply{Dst: x, A: dd, B: s.d})
 	dp := dPrecision.Slice(0, kernels)
 	k.sumAll(dp, x, n, kernels)
-	k.Multiply(each, s.invert, s.invert)
-	k.Multiply(each, each, s.precision)
-	k.Multiply(dp, dp, each)
+	device.Do(k, device.Multiply{Dst: each, A: s.invert, B: s.invert})
+	device.Do(k, device.Multiply{Dst: each, A: each, B: s.precision})
+	device.Do(k, device.Multiply{Dst: dp, A: dp, B: each})
 
-	k.Multiply(dd, dd, s.repeated) // -∂/∂d of the exponent
+	device.Do(k, device.Multiply{Dst: dd, A: dd, B: s.repeated}) // -∂/∂d of the exponent
 	if s.round {
-		k.Multiply(x, dd, s.shorter)
+		device.Do(k, device.Multiply{Dst: x, A: dd, B: s.shorter})
 		k.combine(dd, dd, x, 1, -1)
-		k.ActivateGrad(device.Abs, x, s.rest, s.other, x)
+		device.DoGrad(k, device.Activate{F: device.Abs, DX: x, X: s.rest, Y: s.other, DY: x})
 		k.combine(dd, dd, x, 1, -1)
-		k.ActivateGrad(device.Abs, dd, s.x, s.abs, dd)
+		device.DoGrad(k, device.Activate{F: device.Abs, DX: dd, X: s.x, Y: s.abs, DY: dd})
 	}
 	k.sumAll(dMean.Slice(0, kernels), dd, n, kernels)
 }
 
 // kernels computes the weights [n, K] of all pairs.
-func (k matching) kernels(w device.View, a *device.PolarArgs) (rho, theta polarSide) {
+func (k matching) kernels(w device.View, a *device.PolarWeights) (rho, theta polarSide) {
 	n := a.B * a.R * a.R
 	r, t := k.geometry(a)
 	rho = k.side(r, a.MeanRho, a.PrecisionRho, n, a.K, false)
 	theta = k.side(t, a.MeanTheta, a.PrecisionTheta, n, a.K, true)
 	x := k.floats(w.N)
 	for i, s := range [...]*polarSide{&rho, &theta} {
-		k.Multiply(x, s.d, s.d)
-		k.Multiply(x, x, s.repeated)
+		device.Do(k, device.Multiply{Dst: x, A: s.d, B: s.d})
+		device.Do(k, device.Multiply{Dst: x, A: x, B: s.repeated})
 		if i == 0 {
 			k.times(w, x, -0.5)
 		} else {
@@ -100,9 +100,8 @@ func (k matching) kernels(w device.View, a *device.PolarArgs) (rho, theta polarS
 	return rho, theta
 }
 
-// PolarWeights implements device.Matching.
-func (k matching) PolarWeights(a device.PolarArgs) {
-	a.Views(k.check("PolarWeights"))
+// PolarWeights composes that kernel.
+func (k matching) PolarWeights(a device.PolarWeights) {
 	defer k.give(k.use())
 	w := k.floats(a.B * a.R * a.R * a.K)
 	k.kernels(w, &a)
@@ -110,12 +109,11 @@ func (k matching) PolarWeights(a device.PolarArgs) {
 		k.sumSegments(a.Weights, w, k.each(a.B*a.R, a.R), a.K)
 		return
 	}
-	k.Copy(a.Weights, w)
+	device.Do(k, device.Copy{Dst: a.Weights, Src: w})
 }
 
-// PolarWeightsGrad implements device.Matching.
-func (k matching) PolarWeightsGrad(a device.PolarArgs) {
-	a.Views(k.check("PolarWeightsGrad"))
+// PolarWeightsGrad composes that kernel.
+func (k matching) PolarWeightsGrad(a device.PolarWeights) {
 	defer k.give(k.use())
 	n := a.B * a.R * a.R
 	w, d := k.floats(n*a.K), k.floats(n*a.K)
@@ -123,7 +121,7 @@ func (k matching) PolarWeightsGrad(a device.PolarArgs) {
 	if a.Sum {
 		k.spreadSegments(d, a.DWeights, k.each(a.B*a.R, a.R), a.K)
 	} else {
-		k.Copy(d, a.DWeights)
+		device.Do(k, device.Copy{Dst: d, Src: a.DWeights})
 	}
 	k.softmaxGrad(d, w, d, 1, alongRows(n, a.K))
 	k.sideGrad(a.DMeanRho, a.DPrecisionRho, d, &rho, n, a.K)
@@ -131,33 +129,31 @@ func (k matching) PolarWeightsGrad(a device.PolarArgs) {
 }
 
 // factors repeats the factors [A, N] in blocks [A, B, N, H].
-func (k matching) factors(a *device.ScaleArgs) device.View {
+func (k matching) factors(a *device.ScaleBlocks) device.View {
 	row, all := k.floats(a.A*a.N*a.H), k.floats(a.A*a.B*a.N*a.H)
 	k.spreadRows(row, a.Factors, a.A*a.N, a.H)
 	k.spreadSegments(all, row, k.each(a.A, a.B), a.N*a.H)
 	return all
 }
 
-// ScaleBlocks implements device.Matching.
-func (k matching) ScaleBlocks(a device.ScaleArgs) {
-	a.Views(k.check("ScaleBlocks"))
+// ScaleBlocks composes that kernel.
+func (k matching) ScaleBlocks(a device.ScaleBlocks) {
 	defer k.give(k.use())
 	f := k.factors(&a)
-	k.Multiply(a.Y, a.X, f)
+	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: f})
 }
 
-// ScaleBlocksGrad implements device.Matching.
-func (k matching) ScaleBlocksGrad(a device.ScaleArgs) {
-	a.Views(k.check("ScaleBlocksGrad"))
+// ScaleBlocksGrad composes that kernel.
+func (k matching) ScaleBlocksGrad(a device.ScaleBlocks) {
 	defer k.give(k.use())
 	n := a.A * a.B * a.N * a.H
 	dy := a.DY
 	if a.DX.Present() {
-		k.Multiply(a.DX, dy, k.factors(&a))
+		device.Do(k, device.Multiply{Dst: a.DX, A: dy, B: k.factors(&a)})
 	}
 	if a.DFactors.Present() {
 		x, sums := k.floats(n), k.floats(a.A*a.N*a.H)
-		k.Multiply(x, dy, a.X)
+		device.Do(k, device.Multiply{Dst: x, A: dy, B: a.X})
 		k.sumSegments(sums, x, k.each(a.A, a.B), a.N*a.H)
 		k.sumRows(a.DFactors, sums, a.A*a.N, a.H)
 	}
@@ -173,7 +169,7 @@ type mixed struct {
 }
 
 // mixes calls f for every set of weights.
-func (k matching) mixes(a *device.MixArgs, f func(m mixed)) {
+func (k matching) mixes(a *device.MixNodes, f func(m mixed)) {
 	t, captions, at, first := total(a.Lengths.Host), len(a.Lengths.Host), 0, 0
 	if a.PerImage {
 		n := int(a.Lengths.Host[0])
@@ -194,28 +190,26 @@ func (m *mixed) nodes(v device.View, p, width int) device.View {
 	return rowsAt(v, m.row+p*m.step, m.n, width)
 }
 
-// MixNodes implements device.Matching.
-func (k matching) MixNodes(a device.MixArgs) {
-	a.Views(k.check("MixNodes"))
+// MixNodes composes that kernel.
+func (k matching) MixNodes(a device.MixNodes) {
 	defer k.give(k.use())
 	k.mixes(&a, func(m mixed) { k.mix(&a, m, a.X, a.Y, false) })
 }
 
 // mix computes y = w x, or with transposed y = wᵀ x.
-func (k matching) mix(a *device.MixArgs, m mixed, x, y device.View, transposed bool) {
+func (k matching) mix(a *device.MixNodes, m mixed, x, y device.View, transposed bool) {
 	defer k.give(k.use())
 	w, size, ld := k.floats(m.n*m.n*a.K), m.n*m.n, a.K*a.H
-	k.SwapAxes(w, a.Weights.Slice(m.weights, m.weights+size*a.K), size, a.K, 1)
+	device.Do(k, device.SwapAxes{Dst: w, X: a.Weights.Slice(m.weights, m.weights+size*a.K), A: size, B: a.K, Inner: 1})
 	for p := range m.pairs {
-		k.Gemm(device.GemmArgs{TransA: transposed, M: m.n, N: a.H, K: m.n, Alpha: 1, A: w, StrideA: size,
+		device.Do(k, device.Gemm{TransA: transposed, M: m.n, N: a.H, K: m.n, Alpha: 1, A: w, StrideA: size,
 			B: m.nodes(x, p, ld), LDB: ld, StrideB: a.H,
 			C: m.nodes(y, p, ld), LDC: ld, StrideC: a.H, Batch: a.K, Exact: true})
 	}
 }
 
-// MixNodesGrad implements device.Matching.
-func (k matching) MixNodesGrad(a device.MixArgs) {
-	a.Views(k.check("MixNodesGrad"))
+// MixNodesGrad composes that kernel.
+func (k matching) MixNodesGrad(a device.MixNodes) {
 	defer k.give(k.use())
 	k.mixes(&a, func(m mixed) {
 		if a.DX.Present() {
@@ -228,41 +222,38 @@ func (k matching) MixNodesGrad(a device.MixArgs) {
 }
 
 // mixWeights adds the gradients of a set of weights over its pairs.
-func (k matching) mixWeights(a *device.MixArgs, m mixed) {
+func (k matching) mixWeights(a *device.MixNodes, m mixed) {
 	defer k.give(k.use())
 	size, ld := m.n*m.n, a.K*a.H
 	d := k.filled(size*a.K, 0)
 	for p := range m.pairs {
-		k.Gemm(device.GemmArgs{TransB: true, M: m.n, N: m.n, K: a.H, Alpha: 1, Beta: 1, A: m.nodes(a.DY, p, ld),
+		device.Do(k, device.Gemm{TransB: true, M: m.n, N: m.n, K: a.H, Alpha: 1, Beta: 1, A: m.nodes(a.DY, p, ld),
 			LDA: ld, StrideA: a.H,
 			B: m.nodes(a.X, p, ld), LDB: ld, StrideB: a.H, C: d, StrideC: size, Batch: a.K, Exact: true})
 	}
-	k.SwapAxes(a.DWeights.Slice(m.weights, m.weights+size*a.K), d, a.K, size, 1)
+	device.Do(k, device.SwapAxes{Dst: a.DWeights.Slice(m.weights, m.weights+size*a.K), X: d, A: a.K, B: size, Inner: 1})
 }
 
-// MeanNodes implements device.Matching.
-func (k matching) MeanNodes(a device.NodeMeansArgs) {
-	a.Views(k.check("MeanNodes"))
+// MeanNodes composes that kernel.
+func (k matching) MeanNodes(a device.MeanNodes) {
 	defer k.give(k.use())
-	k.SegmentMeans(a.Y, a.X, k.ofPairs(a.Lengths.Host, a.B, 0), a.H)
+	device.Do(k, device.SegmentMeans{Means: a.Y, Rows: a.X, Counts: k.ofPairs(a.Lengths.Host, a.B, 0), D: a.H})
 }
 
-// MeanNodesGrad implements device.Matching.
-func (k matching) MeanNodesGrad(a device.NodeMeansArgs) {
-	a.Views(k.check("MeanNodesGrad"))
+// MeanNodesGrad composes that kernel.
+func (k matching) MeanNodesGrad(a device.MeanNodes) {
 	defer k.give(k.use())
-	k.SegmentMeansGrad(a.DX, a.DY, k.ofPairs(a.Lengths.Host, a.B, 0), a.H)
+	device.DoGrad(k, device.SegmentMeans{Rows: a.DX, Means: a.DY, Counts: k.ofPairs(a.Lengths.Host, a.B, 0), D: a.H})
 }
 
-// WordGraph implements device.Matching.
-func (k matching) WordGraph(a device.WordGraphArgs) {
-	a.Views(k.check("WordGraph"))
+// WordGraph composes that kernel.
+func (k matching) WordGraph(a device.WordGraph) {
 	defer k.give(k.use())
 	first, at := 0, 0
 	for c, length := range a.Lengths.Host {
 		n := int(length)
 		words, w := rowsAt(a.Words, first, n, a.E), a.Weights.Slice(at, at+n*n)
-		k.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: a.E, Alpha: a.Lambda, A: words, B: words, C: w,
+		device.Do(k, device.Gemm{TransB: true, M: n, N: n, K: a.E, Alpha: a.Lambda, A: words, B: words, C: w,
 			Exact: true})
 		if a.Sparse {
 			k.neighbours(w, &a, c, n)
@@ -273,7 +264,7 @@ func (k matching) WordGraph(a device.WordGraphArgs) {
 }
 
 // neighbours takes the words out that are not joined.
-func (k matching) neighbours(w device.View, a *device.WordGraphArgs, c, n int) {
+func (k matching) neighbours(w device.View, a *device.WordGraph, c, n int) {
 	defer k.give(k.use())
 	h := k.host(n * n)
 	for i := range h {
@@ -288,9 +279,8 @@ func (k matching) neighbours(w device.View, a *device.WordGraphArgs, c, n int) {
 	k.combine(w, w, k.upload(h), 1, 1)
 }
 
-// WordGraphGrad implements device.Matching.
-func (k matching) WordGraphGrad(a device.WordGraphArgs) {
-	a.Views(k.check("WordGraphGrad"))
+// WordGraphGrad composes that kernel.
+func (k matching) WordGraphGrad(a device.WordGraph) {
 	defer k.give(k.use())
 	first, at := 0, 0
 	for _, length := range a.Lengths.Host {
@@ -299,7 +289,7 @@ func (k matching) WordGraphGrad(a device.WordGraphArgs) {
 		words, d := rowsAt(a.Words, first, n, a.E), k.floats(n*n)
 		k.softmaxGrad(d, a.Weights.Slice(at, at+n*n), a.DWeights.Slice(at, at+n*n), a.Lambda, alongRows(n, n))
 		for i, transposed := range [...]bool{false, true} {
-			k.Gemm(device.GemmArgs{TransA: transposed, M: n, N: a.E, K: n, Alpha: 1, Beta: float64(i), A: d, B: words,
+			device.Do(k, device.Gemm{TransA: transposed, M: n, N: a.E, K: n, Alpha: 1, Beta: float64(i), A: d, B: words,
 				C: rowsAt(a.DWords, first, n, a.E), Exact: true})
 		}
 		k.give(m)

@@ -18,38 +18,38 @@ type channels struct {
 }
 
 // total is the number of values in the statistics of a channel.
-func (c *channels) total(a *device.BatchNormArgs) float64 { return float64(c.n + a.Pads) }
+func (c *channels) total(a *device.BatchNorm) float64 { return float64(c.n + a.Pads) }
 
-func (k normalisation) channels(a *device.BatchNormArgs) channels {
+func (k normalisation) channels(a *device.BatchNorm) channels {
 	c := channels{n: a.Outer * a.Inner}
 	c.x = k.floats(a.C * c.n)
 	k.in(c.x, a.X, a)
 	if a.Pads > 0 {
 		c.pad = k.floats(a.C)
-		k.Copy(c.pad, a.Pad)
+		device.Do(k, device.Copy{Dst: c.pad, Src: a.Pad})
 	}
 	return c
 }
 
 // in reads values, out writes them.
-func (k normalisation) in(dst, x device.View, a *device.BatchNormArgs) {
+func (k normalisation) in(dst, x device.View, a *device.BatchNorm) {
 	if a.Outer > 0 {
-		k.SwapAxes(dst, x, a.Outer, a.C, a.Inner)
+		device.Do(k, device.SwapAxes{Dst: dst, X: x, A: a.Outer, B: a.C, Inner: a.Inner})
 	}
 }
 
-func (k normalisation) out(dst, x device.View, a *device.BatchNormArgs) {
+func (k normalisation) out(dst, x device.View, a *device.BatchNorm) {
 	if a.Outer > 0 {
-		k.SwapAxes(dst, x, a.C, a.Outer, a.Inner)
+		device.Do(k, device.SwapAxes{Dst: dst, X: x, A: a.C, B: a.Outer, Inner: a.Inner})
 	}
 }
 
 // sum computes y [C] = the sums of x [C, n], pads included where they have values.
-func (k normalisation) sum(y, x, pad device.View, c *channels, a *device.BatchNormArgs) {
+func (k normalisation) sum(y, x, pad device.View, c *channels, a *device.BatchNorm) {
 	if c.n > 0 {
 		k.sumRows(y, x, a.C, c.n)
 	} else {
-		k.Fill(y, 0)
+		device.Do(k, device.Fill{Dst: y})
 	}
 	if pad.Present() {
 		k.combine(y, y, pad, 1, float64(a.Pads))
@@ -57,7 +57,7 @@ func (k normalisation) sum(y, x, pad device.View, c *channels, a *device.BatchNo
 }
 
 // centre subtracts the mean.
-func (k normalisation) centre(c *channels, mean device.View, a *device.BatchNormArgs) {
+func (k normalisation) centre(c *channels, mean device.View, a *device.BatchNorm) {
 	defer k.give(k.use())
 	if c.n > 0 {
 		all := k.floats(a.C * c.n)
@@ -70,15 +70,14 @@ func (k normalisation) centre(c *channels, mean device.View, a *device.BatchNorm
 }
 
 // scale multiplies x [C, n] by a factor for each channel.
-func (k normalisation) scale(x, factors device.View, c *channels, a *device.BatchNormArgs) {
+func (k normalisation) scale(x, factors device.View, c *channels, a *device.BatchNorm) {
 	if c.n > 0 {
 		k.timesRows(x, x, factors, a.C, c.n)
 	}
 }
 
-// BatchNorm implements device.Normalisation.
-func (k normalisation) BatchNorm(a device.BatchNormArgs) {
-	a.Views(k.check("BatchNorm"))
+// BatchNorm composes that kernel.
+func (k normalisation) BatchNorm(a device.BatchNorm) {
 	defer k.give(k.use())
 	c := k.channels(&a)
 	mean, inv, variance := a.Mean, a.InvStd, k.floats(a.C)
@@ -89,8 +88,8 @@ func (k normalisation) BatchNorm(a device.BatchNormArgs) {
 		k.variance(variance, &c, &a)
 		k.remember(mean, variance, c.total(&a), &a)
 	} else {
-		k.Copy(mean, a.RunningMean)
-		k.Copy(variance, a.RunningVar)
+		device.Do(k, device.Copy{Dst: mean, Src: a.RunningMean})
+		device.Do(k, device.Copy{Dst: variance, Src: a.RunningVar})
 		k.centre(&c, mean, &a)
 	}
 	k.plus(inv, variance, a.Eps)
@@ -100,7 +99,7 @@ func (k normalisation) BatchNorm(a device.BatchNormArgs) {
 		return
 	}
 	factor, all := k.floats(a.C), k.floats(a.C*c.n)
-	k.Multiply(factor, inv, a.Weight)
+	device.Do(k, device.Multiply{Dst: factor, A: inv, B: a.Weight})
 	k.scale(c.x, factor, &c, &a)
 	k.spreadRows(all, a.Bias, a.C, c.n)
 	k.combine(c.x, c.x, all, 1, 1)
@@ -111,20 +110,20 @@ func (k normalisation) BatchNorm(a device.BatchNormArgs) {
 }
 
 // variance is the mean of the squares of what is centred.
-func (k normalisation) variance(v device.View, c *channels, a *device.BatchNormArgs) {
+func (k normalisation) variance(v device.View, c *channels, a *device.BatchNorm) {
 	defer k.give(k.use())
 	squares, pad := k.floats(a.C*c.n), device.View{}
-	k.Multiply(squares, c.x, c.x)
+	device.Do(k, device.Multiply{Dst: squares, A: c.x, B: c.x})
 	if c.pad.Present() {
 		pad = k.floats(a.C)
-		k.Multiply(pad, c.pad, c.pad)
+		device.Do(k, device.Multiply{Dst: pad, A: c.pad, B: c.pad})
 	}
 	k.sum(v, squares, pad, c, a)
 	k.times(v, v, 1/c.total(a))
 }
 
 // remember moves the running statistics. Whether a variance is finite is seen by the host.
-func (k normalisation) remember(mean, variance device.View, n float64, a *device.BatchNormArgs) {
+func (k normalisation) remember(mean, variance device.View, n float64, a *device.BatchNorm) {
 	defer k.give(k.use())
 	unbiased := 1.0
 	if n > 1 {
@@ -149,31 +148,30 @@ func (k normalisation) remember(mean, variance device.View, n float64, a *device
 	k.UploadDoubles(rv, v)
 }
 
-// BatchNormGrad implements device.Normalisation. With x' the centred values, x̂ = x'·InvStd and k = Weight·InvStd,
+// BatchNormGrad composes that kernel. With x' the centred values, x̂ = x'·InvStd and k = Weight·InvStd,
 // dx = k·(dy - Σ dy/n - x̂·Σ dy·x̂/n) with the statistics of the batch, and k·dy with the running ones.
-func (k normalisation) BatchNormGrad(a device.BatchNormArgs) {
-	a.Views(k.check("BatchNormGrad"))
+func (k normalisation) BatchNormGrad(a device.BatchNorm) {
 	defer k.give(k.use())
 	c := k.channels(&a)
 	mean, inv := a.Mean, a.InvStd
 	k.centre(&c, mean, &a)
 	k.scale(c.x, inv, &c, &a)
 	if c.pad.Present() {
-		k.Multiply(c.pad, c.pad, inv)
+		device.Do(k, device.Multiply{Dst: c.pad, A: c.pad, B: inv})
 	}
 	dy, all := k.floats(a.C*c.n), k.floats(a.C*c.n)
 	k.in(dy, a.DY, &a)
 	db, dw, factor := k.floats(a.C), k.floats(a.C), k.floats(a.C)
 	k.sum(db, dy, device.View{}, &c, &a)
-	k.Multiply(all, dy, c.x)
+	device.Do(k, device.Multiply{Dst: all, A: dy, B: c.x})
 	k.sum(dw, all, device.View{}, &c, &a)
 	if a.DWeight.Present() {
-		k.Copy(a.DWeight, dw)
+		device.Do(k, device.Copy{Dst: a.DWeight, Src: dw})
 	}
 	if a.DBias.Present() {
-		k.Copy(a.DBias, db)
+		device.Do(k, device.Copy{Dst: a.DBias, Src: db})
 	}
-	k.Multiply(factor, inv, a.Weight)
+	device.Do(k, device.Multiply{Dst: factor, A: inv, B: a.Weight})
 	if a.Train {
 		k.times(db, db, 1/c.total(&a))
 		k.times(dw, dw, 1/c.total(&a))
@@ -194,12 +192,12 @@ func (k normalisation) BatchNormGrad(a device.BatchNormArgs) {
 }
 
 // padGrad is the gradient of the rows that are not stored, through the statistics alone.
-func (k normalisation) padGrad(d, db, dw, factor device.View, c *channels, a *device.BatchNormArgs) {
+func (k normalisation) padGrad(d, db, dw, factor device.View, c *channels, a *device.BatchNorm) {
 	if !a.Train || a.Pads == 0 {
-		k.Fill(d, 0)
+		device.Do(k, device.Fill{Dst: d})
 		return
 	}
-	k.Multiply(d, c.pad, dw)
+	device.Do(k, device.Multiply{Dst: d, A: c.pad, B: dw})
 	k.combine(d, d, db, -float64(a.Pads), -float64(a.Pads))
-	k.Multiply(d, d, factor)
+	device.Do(k, device.Multiply{Dst: d, A: d, B: factor})
 }

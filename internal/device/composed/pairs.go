@@ -7,7 +7,7 @@ type pairs struct{ *Device }
 const smallest = 1e-8 // of norms and sums
 
 // axes are what the norms and the softmax of an attention run along.
-func (k pairs) axes(a *device.PairAttentionArgs) (norm, softmax along) {
+func (k pairs) axes(a *device.PairAttention) (norm, softmax along) {
 	words := alongSegments(a.Lengths, a.B*a.R)
 	regions := alongRows(total(a.Lengths.Host)*a.B, a.R)
 	if a.OverWords {
@@ -18,9 +18,8 @@ func (k pairs) axes(a *device.PairAttentionArgs) (norm, softmax along) {
 
 const leak = 0.1 // slope of the products below 0
 
-// PairAttention implements device.Pairs.
-func (k pairs) PairAttention(a device.PairAttentionArgs) {
-	a.Views(k.check("PairAttention"))
+// PairAttention composes that kernel.
+func (k pairs) PairAttention(a device.PairAttention) {
 	defer k.give(k.use())
 	norm, softmax := k.axes(&a)
 	n := norm.rows * norm.width
@@ -30,9 +29,8 @@ func (k pairs) PairAttention(a device.PairAttentionArgs) {
 	k.softmax(w, w, a.Lambda, softmax)
 }
 
-// PairAttentionGrad implements device.Pairs.
-func (k pairs) PairAttentionGrad(a device.PairAttentionArgs) {
-	a.Views(k.check("PairAttentionGrad"))
+// PairAttentionGrad composes that kernel.
+func (k pairs) PairAttentionGrad(a device.PairAttention) {
 	defer k.give(k.use())
 	along, softmax := k.axes(&a)
 	n := along.rows * along.width
@@ -81,7 +79,7 @@ func (d *Device) at(l nodes) device.Ints {
 // put copies rows to their nodes and leaves the others alone.
 func (d *Device) put(dst, rows device.View, width int, l nodes) {
 	l.blocks(func(_, node, row, n int) {
-		d.Copy(dst.Slice(node*width, (node+n)*width), rows.Slice(row*width, (row+n)*width))
+		device.Do(d, device.Copy{Dst: dst.Slice(node*width, (node+n)*width), Src: rows.Slice(row*width, (row+n)*width)})
 	})
 }
 
@@ -95,7 +93,7 @@ type compared struct {
 	raw, y        device.View // W square + Bias, and with length 1
 }
 
-func (k pairs) compare(a *device.SimilarityArgs) compared {
+func (k pairs) compare(a *device.Similarities) compared {
 	c := compared{nodes: nodes{b: a.B, rows: total(a.Lengths.Host), lengths: a.Lengths.Host, captions: a.Global}}
 	if a.Global {
 		c.rows = len(a.Lengths.Host)
@@ -107,7 +105,7 @@ func (k pairs) compare(a *device.SimilarityArgs) compared {
 	if a.Global {
 		k.spreadSegments(c.context, a.Images, k.each(a.B, c.rows), e)
 	} else {
-		k.Gemm(device.GemmArgs{M: c.rows, N: e, K: a.R, Alpha: 1, A: a.Weights, LDA: a.B * a.R, StrideA: a.R,
+		device.Do(k, device.Gemm{M: c.rows, N: e, K: a.R, Alpha: 1, A: a.Weights, LDA: a.B * a.R, StrideA: a.R,
 			B: a.Images, StrideB: a.R * e,
 			C: c.context, StrideC: c.rows * e, Batch: a.B})
 		c.unit, c.norm = k.floats(c.n*e), k.floats(c.n)
@@ -115,7 +113,7 @@ func (k pairs) compare(a *device.SimilarityArgs) compared {
 	}
 	k.spreadSegments(c.diff, a.Rows, k.each(1, a.B), c.rows*e)
 	k.combine(c.diff, c.unit, c.diff, 1, -1)
-	k.Multiply(c.square, c.diff, c.diff)
+	device.Do(k, device.Multiply{Dst: c.square, A: c.diff, B: c.diff})
 	c.raw, c.y = k.floats(c.n*a.S), k.floats(c.n*a.S)
 	return c
 }
@@ -130,28 +128,27 @@ func (k pairs) unitOfGrad(dx, x, norm, dy device.View, n, width int) {
 	k.unitGrad(dx, x, norm, dy, smallest, alongRows(n, width))
 }
 
-// Similarities implements device.Pairs.
-func (k pairs) Similarities(a device.SimilarityArgs) {
-	a.Views(k.check("Similarities"))
+// Similarities composes that kernel.
+func (k pairs) Similarities(a device.Similarities) {
 	defer k.give(k.use())
 	c := k.compare(&a)
-	k.Gemm(device.GemmArgs{TransB: true, M: c.n, N: a.S, K: a.E, Alpha: 1, A: c.square, B: a.W, C: c.raw, Bias: a.Bias})
+	device.Do(k, device.Gemm{TransB: true, M: c.n, N: a.S, K: a.E, Alpha: 1, A: c.square, B: a.W, C: c.raw,
+		Bias: a.Bias})
 	k.unitOf(c.y, c.raw, a.Norms, c.n, a.S)
 	k.put(a.Nodes, c.y, a.S, c.nodes)
 	if !a.Global {
-		k.Copy(a.Contexts, c.norm)
+		device.Do(k, device.Copy{Dst: a.Contexts, Src: c.norm})
 	}
 	if a.Filter.Present() {
 		z := k.floats(c.n)
-		k.Gemm(device.GemmArgs{TransB: true, M: c.n, N: 1, K: a.S, Alpha: 1, A: c.y, B: a.Filter.W, C: z,
+		device.Do(k, device.Gemm{TransB: true, M: c.n, N: 1, K: a.S, Alpha: 1, A: c.y, B: a.Filter.W, C: z,
 			Bias: a.Filter.Bias})
 		k.put(a.Filter.Logits, z, 1, c.nodes)
 	}
 }
 
-// SimilaritiesGrad implements device.Pairs. The contexts are computed again.
-func (k pairs) SimilaritiesGrad(a device.SimilarityArgs) {
-	a.Views(k.check("SimilaritiesGrad"))
+// SimilaritiesGrad composes that kernel. The contexts are computed again.
+func (k pairs) SimilaritiesGrad(a device.Similarities) {
 	defer k.give(k.use())
 	c := k.compare(&a)
 	e, s, n := a.E, a.S, c.n
@@ -166,14 +163,14 @@ func (k pairs) SimilaritiesGrad(a device.SimilarityArgs) {
 	}
 	k.unitOfGrad(dy, c.raw, a.Norms, dy, n, s)
 	if a.DW.Present() {
-		k.Gemm(device.GemmArgs{TransA: true, M: s, N: e, K: n, Alpha: 1, A: dy, B: c.square, C: a.DW})
+		device.Do(k, device.Gemm{TransA: true, M: s, N: e, K: n, Alpha: 1, A: dy, B: c.square, C: a.DW})
 	}
 	if a.DBias.Present() {
 		k.sumAll(a.DBias, dy, n, s)
 	}
 	dx := c.square // is done with
-	k.Gemm(device.GemmArgs{M: n, N: e, K: s, Alpha: 2, A: dy, B: a.W, C: dx})
-	k.Multiply(dx, dx, c.diff)
+	device.Do(k, device.Gemm{M: n, N: e, K: s, Alpha: 2, A: dy, B: a.W, C: dx})
+	device.Do(k, device.Multiply{Dst: dx, A: dx, B: c.diff})
 	if a.DRows.Present() {
 		rows := a.DRows
 		k.sumAll(rows, dx, a.B, c.rows*e)
@@ -187,19 +184,19 @@ func (k pairs) SimilaritiesGrad(a device.SimilarityArgs) {
 	}
 	k.unitOfGrad(dx, c.context, c.norm, dx, n, e)
 	if a.DImages.Present() {
-		k.Gemm(device.GemmArgs{TransA: true, M: a.R, N: e, K: c.rows, Alpha: 1, A: a.Weights, LDA: a.B * a.R,
+		device.Do(k, device.Gemm{TransA: true, M: a.R, N: e, K: c.rows, Alpha: 1, A: a.Weights, LDA: a.B * a.R,
 			StrideA: a.R,
 			B:       dx, StrideB: c.rows * e, C: a.DImages, StrideC: a.R * e, Batch: a.B})
 	}
 	if a.DWeights.Present() {
-		k.Gemm(device.GemmArgs{TransB: true, M: c.rows, N: a.R, K: e, Alpha: 1, A: dx, StrideA: c.rows * e,
+		device.Do(k, device.Gemm{TransB: true, M: c.rows, N: a.R, K: e, Alpha: 1, A: dx, StrideA: c.rows * e,
 			B: a.Images, StrideB: a.R * e,
 			C: a.DWeights, LDC: a.B * a.R, StrideC: a.R, Batch: a.B})
 	}
 }
 
 // fromFilter computes the gradient of the vectors from its factors, and that of the filter's weight.
-func (k pairs) fromFilter(dy device.View, a *device.SimilarityArgs, c *compared) {
+func (k pairs) fromFilter(dy device.View, a *device.Similarities, c *compared) {
 	defer k.give(k.use())
 	f, s, n := &a.Filter, a.S, c.n
 	at, of := k.at(c.nodes), k.numbers(n)
@@ -213,7 +210,7 @@ func (k pairs) fromFilter(dy device.View, a *device.SimilarityArgs, c *compared)
 	k.gather(each, f.Weights, 1, at)
 	k.timesRows(dy, dy, each, n, s)
 	k.gather(each, f.DLogits, 1, at)
-	k.Gemm(device.GemmArgs{M: n, N: s, K: 1, Alpha: 1, A: each, B: f.W, C: x, Exact: true})
+	device.Do(k, device.Gemm{M: n, N: s, K: 1, Alpha: 1, A: each, B: f.W, C: x, Exact: true})
 	k.combine(dy, dy, x, 1, 1)
 	k.timesRows(x, c.y, each, n, s)
 	k.sumAll(f.DW, x, n, s)

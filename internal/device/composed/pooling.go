@@ -11,7 +11,7 @@ import (
 type pooling struct{ *Device }
 
 // positions returns the index in [B, L] of every position, one sequence after the other.
-func (k pooling) positions(a *device.PoolWeightsArgs) device.Ints {
+func (k pooling) positions(a *device.PoolWeights) device.Ints {
 	at := k.numbers(total(a.Lengths.Host))
 	i := 0
 	for b, n := range a.Lengths.Host {
@@ -23,9 +23,8 @@ func (k pooling) positions(a *device.PoolWeightsArgs) device.Ints {
 	return k.send(at)
 }
 
-// PoolWeights implements device.Pooling.
-func (k pooling) PoolWeights(a device.PoolWeightsArgs) {
-	a.Views(k.check("PoolWeights"))
+// PoolWeights composes that kernel.
+func (k pooling) PoolWeights(a device.PoolWeights) {
 	defer k.give(k.use())
 	n := total(a.Lengths.Host)
 	scores := k.floats(n)
@@ -34,9 +33,8 @@ func (k pooling) PoolWeights(a device.PoolWeightsArgs) {
 	k.scatter(a.Weights, scores, 1, k.positions(&a))
 }
 
-// PoolWeightsGrad implements device.Pooling.
-func (k pooling) PoolWeightsGrad(a device.PoolWeightsArgs) {
-	a.Views(k.check("PoolWeightsGrad"))
+// PoolWeightsGrad composes that kernel.
+func (k pooling) PoolWeightsGrad(a device.PoolWeights) {
 	defer k.give(k.use())
 	n := total(a.Lengths.Host)
 	weights, d, at := k.floats(n), k.floats(n), k.positions(&a)
@@ -48,7 +46,7 @@ func (k pooling) PoolWeightsGrad(a device.PoolWeightsArgs) {
 
 // sorted is the order of all channels: from[i] is the number in X of the value at rank i, where the places of item b
 // are those of its rows, one item after the other, the greatest value first.
-func (k pooling) sorted(a *device.SortPoolArgs) (from device.Ints) {
+func (k pooling) sorted(a *device.SortPool) (from device.Ints) {
 	t, d := total(a.Lengths.Host), a.D
 	x := k.host(t * d)
 	k.DownloadDoubles(x, a.X)
@@ -89,16 +87,15 @@ func descending(p, q float64) int {
 }
 
 // row is where row p of item b lies in X; first is the number of rows of the items before.
-func (k pooling) row(a *device.SortPoolArgs, b, first, p int) int {
+func (k pooling) row(a *device.SortPool, b, first, p int) int {
 	if a.Packed {
 		return a.Lengths.Packing().Start(p) + b
 	}
 	return first + p
 }
 
-// SortPool implements device.Pooling. The host sorts.
-func (k pooling) SortPool(a device.SortPoolArgs) {
-	a.Views(k.check("SortPool"))
+// SortPool composes that kernel. The host sorts.
+func (k pooling) SortPool(a device.SortPool) {
 	defer k.give(k.use())
 	t, d := total(a.Lengths.Host), a.D
 	values := k.floats(t * d)
@@ -106,7 +103,7 @@ func (k pooling) SortPool(a device.SortPoolArgs) {
 	first := 0
 	for b, length := range a.Lengths.Host {
 		n := int(length)
-		k.Gemm(device.GemmArgs{M: 1, N: d, K: n, Alpha: 1, A: k.weights(a.Weights, &a, n), B: values.Slice(first*d,
+		device.Do(k, device.Gemm{M: 1, N: d, K: n, Alpha: 1, A: k.weights(a.Weights, &a, n), B: values.Slice(first*d,
 			(first+n)*d),
 			C: a.Y.Slice(b*d, (b+1)*d), Exact: true})
 		first += n
@@ -114,13 +111,12 @@ func (k pooling) SortPool(a device.SortPoolArgs) {
 }
 
 // weights are those of items of n rows.
-func (k pooling) weights(w device.View, a *device.SortPoolArgs, n int) device.View {
+func (k pooling) weights(w device.View, a *device.SortPool, n int) device.View {
 	return w.Slice((a.K-n)*a.K, (a.K-n)*a.K+n)
 }
 
-// SortPoolGrad implements device.Pooling.
-func (k pooling) SortPoolGrad(a device.SortPoolArgs) {
-	a.Views(k.check("SortPoolGrad"))
+// SortPoolGrad composes that kernel.
+func (k pooling) SortPoolGrad(a device.SortPool) {
 	defer k.give(k.use())
 	t, d := total(a.Lengths.Host), a.D
 	from, to := k.numbers(t*d), k.numbers(t*d) // of the values in sorted order; and back
@@ -141,18 +137,18 @@ func (k pooling) SortPoolGrad(a device.SortPoolArgs) {
 	values, grads := k.floats(t*d), k.floats(t*d)
 	k.gather(values, a.X, 1, from)
 	if a.DWeights.Present() {
-		k.Fill(a.DWeights, 0)
+		device.Do(k, device.Fill{Dst: a.DWeights})
 	}
 	first = 0
 	for b, length := range a.Lengths.Host {
 		n, dy := int(length), a.DY.Slice(b*d, (b+1)*d)
 		if a.DWeights.Present() {
-			k.Gemm(device.GemmArgs{TransB: true, M: n, N: 1, K: d, Alpha: 1, Beta: 1, A: values.Slice(first*d,
+			device.Do(k, device.Gemm{TransB: true, M: n, N: 1, K: d, Alpha: 1, Beta: 1, A: values.Slice(first*d,
 				(first+n)*d), B: dy,
 				C: k.weights(a.DWeights, &a, n), Exact: true})
 		}
 		if a.DX.Present() {
-			k.Gemm(device.GemmArgs{M: n, N: d, K: 1, Alpha: 1, A: k.weights(a.Weights, &a, n), B: dy,
+			device.Do(k, device.Gemm{M: n, N: d, K: 1, Alpha: 1, A: k.weights(a.Weights, &a, n), B: dy,
 				C: grads.Slice(first*d, (first+n)*d), Exact: true})
 		}
 		first += n

@@ -15,7 +15,7 @@ func (d *Device) ofPairs(lengths []int32, b, more int) device.Ints {
 type reasoning struct {
 	counts device.Ints
 	n      int
-	shape  device.SegmentProductsArgs
+	shape  device.SegmentProducts
 	y      device.View // X M + v
 	p      device.View // softmax(Y Xᵀ), rows of Longest
 	mixed  device.View // what goes into the last layer, of the nodes that are wanted
@@ -23,18 +23,18 @@ type reasoning struct {
 	rows   int         // that are wanted
 }
 
-func (k pairs) reason(a *device.ReasonArgs) reasoning {
+func (k pairs) reason(a *device.GraphReason) reasoning {
 	r := reasoning{counts: k.ofPairs(a.Lengths.Host, a.B, 1)}
 	longest := 0
 	for _, n := range r.counts.Host {
 		longest = max(longest, int(n))
 	}
 	r.n = total(r.counts.Host)
-	r.shape = device.SegmentProductsArgs{D: a.S, Longest: longest, Counts: r.counts}
+	r.shape = device.SegmentProducts{D: a.S, Longest: longest, Counts: r.counts}
 	r.y, r.p, r.mixed, r.rows = k.floats(r.n*a.S), k.filled(r.n*longest, unattended), k.floats(r.n*a.S), r.n
 	v := k.floats(r.n * a.S)
 	x := a.X
-	k.Gemm(device.GemmArgs{M: r.n, N: a.S, K: a.S, Alpha: 1, A: x, B: a.M, C: r.y})
+	device.Do(k, device.Gemm{M: r.n, N: a.S, K: a.S, Alpha: 1, A: x, B: a.M, C: r.y})
 	k.repeat(v, a.V, r.n, a.S)
 	k.combine(r.y, r.y, v, 1, 1)
 	k.products(r.shape, device.SegmentGram, r.y, x, r.p)
@@ -56,40 +56,39 @@ func (k pairs) reason(a *device.ReasonArgs) reasoning {
 }
 
 // products calls SegmentProducts.
-func (k pairs) products(s device.SegmentProductsArgs, form device.SegmentForm, a, b, g device.View) {
+func (k pairs) products(s device.SegmentProducts, form device.SegmentForm, a, b, g device.View) {
 	s.Form, s.A, s.B, s.G = form, a, b, g
-	k.SegmentProducts(s)
+	device.Do(k, s)
 }
 
-// GraphReason implements device.Pairs.
-func (k pairs) GraphReason(a device.ReasonArgs) {
-	a.Views(k.check("GraphReason"))
+// GraphReason composes that kernel.
+func (k pairs) GraphReason(a device.GraphReason) {
 	defer k.give(k.use())
 	r := k.reason(&a)
 	out := a.Out
-	k.Gemm(device.GemmArgs{TransB: true, M: r.rows, N: a.S, K: a.S, Alpha: 1, A: r.mixed, B: a.W, C: out, Bias: a.Bias})
-	k.Activate(device.ReLU, out, out)
+	device.Do(k, device.Gemm{TransB: true, M: r.rows, N: a.S, K: a.S, Alpha: 1, A: r.mixed, B: a.W, C: out,
+		Bias: a.Bias})
+	device.Do(k, device.Activate{F: device.ReLU, Y: out, X: out})
 	if a.Y.Present() && !a.First {
-		k.Copy(a.Y, r.y)
+		device.Do(k, device.Copy{Dst: a.Y, Src: r.y})
 	}
 }
 
-// GraphReasonGrad implements device.Pairs. Everything is computed again.
-func (k pairs) GraphReasonGrad(a device.ReasonArgs) {
-	a.Views(k.check("GraphReasonGrad"))
+// GraphReasonGrad composes that kernel. Everything is computed again.
+func (k pairs) GraphReasonGrad(a device.GraphReason) {
 	defer k.give(k.use())
 	r := k.reason(&a)
 	s, x, dx := a.S, a.X, a.DX
 	dz, de := k.floats(r.rows*s), k.floats(r.rows*s)
 	out := a.Out // greater than 0 where its argument was
-	k.ActivateGrad(device.ReLU, dz, out, device.View{}, a.DOut)
+	device.DoGrad(k, device.Activate{F: device.ReLU, DX: dz, X: out, DY: a.DOut})
 	if a.DBias.Present() {
 		k.sumAll(a.DBias, dz, r.rows, s)
 	}
 	if a.DW.Present() {
-		k.Gemm(device.GemmArgs{TransA: true, M: s, N: s, K: r.rows, Alpha: 1, A: dz, B: r.mixed, C: a.DW})
+		device.Do(k, device.Gemm{TransA: true, M: s, N: s, K: r.rows, Alpha: 1, A: dz, B: r.mixed, C: a.DW})
 	}
-	k.Gemm(device.GemmArgs{M: r.rows, N: s, K: s, Alpha: 1, A: dz, B: a.W, C: de})
+	device.Do(k, device.Gemm{M: r.rows, N: s, K: s, Alpha: 1, A: dz, B: a.W, C: de})
 	if a.First {
 		all := k.floats(r.n * s)
 		k.scatter(all, de, s, r.first)
@@ -102,9 +101,9 @@ func (k pairs) GraphReasonGrad(a device.ReasonArgs) {
 	k.products(r.shape, device.SegmentApply, x, dy, dp)
 	k.products(r.shape, device.SegmentApplyT, r.y, more, dp)
 	k.combine(dx, dx, more, 1, 1)
-	k.Gemm(device.GemmArgs{TransB: true, M: r.n, N: s, K: s, Alpha: 1, Beta: 1, A: dy, B: a.M, C: dx})
+	device.Do(k, device.Gemm{TransB: true, M: r.n, N: s, K: s, Alpha: 1, Beta: 1, A: dy, B: a.M, C: dx})
 	if a.DM.Present() {
-		k.Gemm(device.GemmArgs{TransA: true, M: s, N: s, K: r.n, Alpha: 1, A: x, B: dy, C: a.DM})
+		device.Do(k, device.Gemm{TransA: true, M: s, N: s, K: r.n, Alpha: 1, A: x, B: dy, C: a.DM})
 	}
 	if a.DV.Present() {
 		k.sumAll(a.DV, dy, r.n, s)
@@ -120,7 +119,7 @@ type filtration struct {
 	z        device.View // logits
 }
 
-func (k pairs) filtration(a *device.FilterArgs) filtration {
+func (k pairs) filtration(a *device.Filtrate) filtration {
 	per := total(a.Lengths.Host) + len(a.Lengths.Host) // nodes of an image
 	f := filtration{n: a.B * per}
 	f.from, f.to = k.numbers(f.n), k.numbers(f.n)
@@ -148,10 +147,10 @@ func (k pairs) filtration(a *device.FilterArgs) filtration {
 }
 
 // each calls a batch normalisation of one channel for every caption.
-func (f *filtration) each(a *device.FilterArgs, call func(c int, b device.BatchNormArgs, lo, hi int)) {
+func (f *filtration) each(a *device.Filtrate, call func(c int, b device.BatchNorm, lo, hi int)) {
 	at := 0
 	for c, n := range f.captions.Host {
-		b := device.BatchNormArgs{Outer: int(n), C: 1, Inner: 1, Eps: a.Eps, Momentum: a.Momentum, Train: a.Train,
+		b := device.BatchNorm{Outer: int(n), C: 1, Inner: 1, Eps: a.Eps, Momentum: a.Momentum, Train: a.Train,
 			Weight:      a.Gamma,
 			RunningMean: a.RunningMean, RunningVar: a.RunningVar, Mean: a.Mean.Slice(c, c+1),
 			InvStd: a.InvStd.Slice(c, c+1)}
@@ -160,21 +159,20 @@ func (f *filtration) each(a *device.FilterArgs, call func(c int, b device.BatchN
 	}
 }
 
-// Filtrate implements device.Pairs.
-func (k pairs) Filtrate(a device.FilterArgs) {
-	a.Views(k.check("Filtrate"))
+// Filtrate composes that kernel.
+func (k pairs) Filtrate(a device.Filtrate) {
 	defer k.give(k.use())
 	f := k.filtration(&a)
 	h, per, all := k.floats(f.n), k.floats(len(f.pairs.Host)), k.floats(f.n)
-	f.each(&a, func(_ int, b device.BatchNormArgs, lo, hi int) {
+	f.each(&a, func(_ int, b device.BatchNorm, lo, hi int) {
 		b.X, b.Y, b.Bias = f.z.Slice(lo, hi), h.Slice(lo, hi), a.Beta
-		k.BatchNorm(b)
+		device.Do(k, b)
 	})
-	k.Activate(device.Sigmoid, h, h)
+	device.Do(k, device.Activate{F: device.Sigmoid, Y: h, X: h})
 	k.sumSegments(per, h, f.pairs, 1)
 	k.apply(device.Reciprocal, smallest, per, per)
 	k.spreadSegments(all, per, f.pairs, 1)
-	k.Multiply(h, h, all)
+	device.Do(k, device.Multiply{Dst: h, A: h, B: all})
 	weights := a.Weights
 	k.gather(weights, h, 1, f.to)
 	n := len(f.pairs.Host)
@@ -184,16 +182,15 @@ func (k pairs) Filtrate(a device.FilterArgs) {
 }
 
 // sums adds the weighted nodes of every pair.
-func (k pairs) sums(dst, weights device.View, a *device.FilterArgs) {
+func (k pairs) sums(dst, weights device.View, a *device.Filtrate) {
 	defer k.give(k.use())
 	x := k.floats(weights.N * a.S)
 	k.timesRows(x, a.X, weights, weights.N, a.S)
 	k.sumSegments(dst, x, k.ofPairs(a.Lengths.Host, a.B, 1), a.S)
 }
 
-// FiltrateGrad implements device.Pairs.
-func (k pairs) FiltrateGrad(a device.FilterArgs) {
-	a.Views(k.check("FiltrateGrad"))
+// FiltrateGrad composes that kernel.
+func (k pairs) FiltrateGrad(a device.Filtrate) {
 	defer k.give(k.use())
 	f := k.filtration(&a)
 	n, weights := len(f.pairs.Host), a.Weights
@@ -208,21 +205,21 @@ func (k pairs) FiltrateGrad(a device.FilterArgs) {
 
 	per, each := k.floats(n), k.floats(f.n)
 	k.gates(h, &f, &a)
-	k.Multiply(each, d, w)
+	device.Do(k, device.Multiply{Dst: each, A: d, B: w})
 	k.sumSegments(per, each, f.pairs, 1)
 	k.spreadSegments(each, per, f.pairs, 1)
 	k.combine(d, d, each, 1, -1)
 	k.sumSegments(per, h, f.pairs, 1)
 	k.apply(device.Reciprocal, smallest, per, per)
 	k.spreadSegments(each, per, f.pairs, 1)
-	k.Multiply(d, d, each)
-	k.ActivateGrad(device.Sigmoid, d, device.View{}, h, d)
+	device.Do(k, device.Multiply{Dst: d, A: d, B: each})
+	device.DoGrad(k, device.Activate{F: device.Sigmoid, DX: d, Y: h, DY: d})
 
 	dGamma, dBeta := k.floats(len(a.Lengths.Host)), k.floats(len(a.Lengths.Host))
-	f.each(&a, func(c int, b device.BatchNormArgs, lo, hi int) {
+	f.each(&a, func(c int, b device.BatchNorm, lo, hi int) {
 		b.X, b.DY, b.DX, b.DWeight, b.DBias = f.z.Slice(lo, hi), d.Slice(lo, hi), w.Slice(lo, hi), dGamma.Slice(c,
 			c+1), dBeta.Slice(c, c+1)
-		k.BatchNormGrad(b)
+		device.DoGrad(k, b)
 	})
 	k.gather(a.DLogits, w, 1, f.to)
 	k.sumRows(a.DBias, w, 1, f.n)
@@ -231,16 +228,16 @@ func (k pairs) FiltrateGrad(a device.FilterArgs) {
 }
 
 // gates computes h = σ(BN(z)) from the statistics that are kept.
-func (k pairs) gates(h device.View, f *filtration, a *device.FilterArgs) {
+func (k pairs) gates(h device.View, f *filtration, a *device.Filtrate) {
 	defer k.give(k.use())
 	x := k.floats(f.n)
 	k.spreadSegments(x, a.Mean, f.captions, 1)
 	k.combine(h, f.z, x, 1, -1)
 	k.spreadSegments(x, a.InvStd, f.captions, 1)
-	k.Multiply(h, h, x)
+	device.Do(k, device.Multiply{Dst: h, A: h, B: x})
 	k.spreadRows(x, a.Gamma, 1, f.n)
-	k.Multiply(h, h, x)
+	device.Do(k, device.Multiply{Dst: h, A: h, B: x})
 	k.spreadRows(x, a.Beta, 1, f.n)
 	k.combine(h, h, x, 1, 1)
-	k.Activate(device.Sigmoid, h, h)
+	device.Do(k, device.Activate{F: device.Sigmoid, Y: h, X: h})
 }

@@ -20,50 +20,48 @@ func (s step) of(v device.View, width int) device.View {
 	return v.Slice(s.start*width, (s.start+s.n)*width)
 }
 
-// GRU implements device.Recurrent: the part of the words is one product, each step is a cell.
-func (k recurrent) GRU(a device.GRUArgs) {
-	a.Views(k.check("GRU"))
+// GRU composes that kernel: the part of the words is one product, each step is a cell.
+func (k recurrent) GRU(a device.GRU) {
 	defer k.give(k.use())
 	p, h := a.Lengths.Packing(), a.H
 	b := len(a.Lengths.Host)
-	k.Gemm(device.GemmArgs{TransB: true, M: p.Rows(), N: 3 * h, K: a.I, Alpha: 1, A: a.X, B: a.WIH, C: a.Gates,
+	device.Do(k, device.Gemm{TransB: true, M: p.Rows(), N: 3 * h, K: a.I, Alpha: 1, A: a.X, B: a.WIH, C: a.Gates,
 		LDC:  4 * h,
 		Bias: a.BIH, Even: true})
 	state, hidden := a.Final, k.floats(b*3*h)
 	if !state.Present() {
 		state = k.floats(b * h)
 	}
-	k.Fill(state, 0)
+	device.Do(k, device.Fill{Dst: state})
 	for i := range p.Steps() {
 		s := stepAt(p, i, a.Reverse)
 		before, y := state.Slice(0, s.n*h), s.of(a.Y, h)
-		k.Gemm(device.GemmArgs{TransB: true, M: s.n, N: 3 * h, K: h, Alpha: 1, A: before, B: a.WHH, C: hidden,
+		device.Do(k, device.Gemm{TransB: true, M: s.n, N: 3 * h, K: h, Alpha: 1, A: before, B: a.WHH, C: hidden,
 			Bias: a.BHH, Even: true})
-		k.GRUCell(device.GRUCellArgs{N: s.n, H: h, Gates: s.of(a.Gates, 4*h), Hidden: hidden, Before: before, Y: y,
+		device.Do(k, device.GRUCell{N: s.n, H: h, Gates: s.of(a.Gates, 4*h), Hidden: hidden, Before: before, Y: y,
 			Prev: s.of(a.Prev, h)})
-		k.Copy(before, y)
+		device.Do(k, device.Copy{Dst: before, Src: y})
 	}
 }
 
-// GRUGrad implements device.Recurrent: back through time, then the weights from the gradients of all gates.
-func (k recurrent) GRUGrad(a device.GRUArgs) {
-	a.Views(k.check("GRUGrad"))
+// GRUGrad composes that kernel: back through time, then the weights from the gradients of all gates.
+func (k recurrent) GRUGrad(a device.GRU) {
 	defer k.give(k.use())
 	p, h := a.Lengths.Packing(), a.H
 	b := len(a.Lengths.Host)
 	carry := k.filled(b*h, 0)
 	if a.DFinal.Present() {
-		k.Copy(carry, a.DFinal)
+		device.Do(k, device.Copy{Dst: carry, Src: a.DFinal})
 	}
 	for i := p.Steps() - 1; i >= 0; i-- {
 		s := stepAt(p, i, a.Reverse)
-		c := device.GRUCellArgs{N: s.n, H: h, Gates: s.of(a.Gates, 4*h), Prev: s.of(a.Prev, h), Carry: carry.Slice(0,
+		c := device.GRUCell{N: s.n, H: h, Gates: s.of(a.Gates, 4*h), Prev: s.of(a.Prev, h), Carry: carry.Slice(0,
 			s.n*h)}
 		if a.DY.Present() {
 			c.DY = s.of(a.DY, h)
 		}
-		k.GRUCellGrad(c)
-		k.Gemm(device.GemmArgs{M: s.n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: behind(c.Gates, h), LDA: 4 * h, B: a.WHH,
+		device.DoGrad(k, c)
+		device.Do(k, device.Gemm{M: s.n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: behind(c.Gates, h), LDA: 4 * h, B: a.WHH,
 			C: c.Carry, Even: true})
 	}
 	k.weights(&a, p.Rows())
@@ -73,58 +71,56 @@ func (k recurrent) GRUGrad(a device.GRUArgs) {
 func behind(v device.View, n int) device.View { return v.Slice(n, v.N) }
 
 // weights computes DX and the gradients of the weights from those of the gates: n, r, z, hn in every row.
-func (k recurrent) weights(a *device.GRUArgs, n int) {
+func (k recurrent) weights(a *device.GRU, n int) {
 	defer k.give(k.use())
 	h, in := a.H, a.I
 	gates := a.Gates
 	rz := behind(gates, h)
-	even := func(g device.GemmArgs) {
+	even := func(g device.Gemm) {
 		g.Alpha, g.LDA, g.Even = 1, 4*h, true
-		k.Gemm(g)
+		device.Do(k, g)
 	}
 	if a.DX.Present() {
-		even(device.GemmArgs{M: n, N: in, K: 2 * h, A: rz, B: a.WIH, C: a.DX})
-		even(device.GemmArgs{M: n, N: in, K: h, Beta: 1, A: gates, B: a.WIH.Slice(2*h*in, 3*h*in), C: a.DX})
+		even(device.Gemm{M: n, N: in, K: 2 * h, A: rz, B: a.WIH, C: a.DX})
+		even(device.Gemm{M: n, N: in, K: h, Beta: 1, A: gates, B: a.WIH.Slice(2*h*in, 3*h*in), C: a.DX})
 	}
 	if a.DWIH.Present() {
-		even(device.GemmArgs{TransA: true, M: 2 * h, N: in, K: n, A: rz, B: a.X, C: a.DWIH.Slice(0, 2*h*in)})
-		even(device.GemmArgs{TransA: true, M: h, N: in, K: n, A: gates, B: a.X, C: a.DWIH.Slice(2*h*in, 3*h*in)})
+		even(device.Gemm{TransA: true, M: 2 * h, N: in, K: n, A: rz, B: a.X, C: a.DWIH.Slice(0, 2*h*in)})
+		even(device.Gemm{TransA: true, M: h, N: in, K: n, A: gates, B: a.X, C: a.DWIH.Slice(2*h*in, 3*h*in)})
 	}
 	if a.DWHH.Present() {
-		even(device.GemmArgs{TransA: true, M: 3 * h, N: h, K: n, A: rz, B: a.Prev, C: a.DWHH})
+		even(device.Gemm{TransA: true, M: 3 * h, N: h, K: n, A: rz, B: a.Prev, C: a.DWHH})
 	}
 	sums := k.floats(4 * h)
 	k.sumAll(sums, gates, n, 4*h)
 	if a.DBIH.Present() {
-		k.Copy(a.DBIH.Slice(0, 2*h), sums.Slice(h, 3*h))
-		k.Copy(a.DBIH.Slice(2*h, 3*h), sums.Slice(0, h))
+		device.Do(k, device.Copy{Dst: a.DBIH.Slice(0, 2*h), Src: sums.Slice(h, 3*h)})
+		device.Do(k, device.Copy{Dst: a.DBIH.Slice(2*h, 3*h), Src: sums.Slice(0, h)})
 	}
 	if a.DBHH.Present() {
-		k.Copy(a.DBHH, behind(sums, h))
+		device.Do(k, device.Copy{Dst: a.DBHH, Src: behind(sums, h)})
 	}
 }
 
 // direction returns the arguments of one direction.
-func direction(a *device.BiGRUArgs, i int) device.GRUArgs {
-	return device.GRUArgs{I: a.I, H: a.H, Lengths: a.Lengths, Reverse: i == 1, X: a.X, GRUDirection: a.Directions[i]}
+func direction(a *device.BiGRU, i int) device.GRU {
+	return device.GRU{I: a.I, H: a.H, Lengths: a.Lengths, Reverse: i == 1, X: a.X, GRUDirection: a.Directions[i]}
 }
 
-// BiGRU implements device.Recurrent.
-func (k recurrent) BiGRU(a device.BiGRUArgs) {
-	a.Views(k.check("BiGRU"))
+// BiGRU composes that kernel.
+func (k recurrent) BiGRU(a device.BiGRU) {
 	defer k.give(k.use())
 	final, y, work := k.floats(len(a.Lengths.Host)*a.H), a.Y, a.Work
 	for i, states := range [...]device.View{y, work} {
 		g := direction(&a, i)
 		g.Y, g.Final = states, final
-		k.GRU(g)
+		device.Do(k, g)
 	}
 	k.combine(y, y, work, 0.5, 0.5)
 }
 
-// BiGRUGrad implements device.Recurrent.
-func (k recurrent) BiGRUGrad(a device.BiGRUArgs) {
-	a.Views(k.check("BiGRUGrad"))
+// BiGRUGrad composes that kernel.
+func (k recurrent) BiGRUGrad(a device.BiGRU) {
 	defer k.give(k.use())
 	rows := a.Lengths.Packing().Rows()
 	dy, other := a.Work.Slice(0, rows*a.H), device.View{}
@@ -135,7 +131,7 @@ func (k recurrent) BiGRUGrad(a device.BiGRUArgs) {
 	for i, dx := range [...]device.View{a.DX, other} {
 		g := direction(&a, i)
 		g.DY, g.DX = dy, dx
-		k.GRUGrad(g)
+		device.DoGrad(k, g)
 	}
 	if a.DX.Present() {
 		dx := a.DX
@@ -148,7 +144,7 @@ type cells struct{ *Device }
 // split returns the parts of x [N, parts·H].
 func (k cells) split(x device.View, n, parts, h int) [4]device.View {
 	all := k.floats(n * parts * h)
-	k.SwapAxes(all, x.Slice(0, n*parts*h), n, parts, h)
+	device.Do(k, device.SwapAxes{Dst: all, X: x.Slice(0, n*parts*h), A: n, B: parts, Inner: h})
 	var out [4]device.View
 	for i := range parts {
 		out[i] = all.Slice(i*n*h, (i+1)*n*h)
@@ -161,14 +157,13 @@ func (k cells) join(x device.View, n, h int, parts [4]device.View) {
 	defer k.give(k.use())
 	all := k.floats(n * 4 * h)
 	for i, p := range parts {
-		k.Copy(all.Slice(i*n*h, (i+1)*n*h), p)
+		device.Do(k, device.Copy{Dst: all.Slice(i*n*h, (i+1)*n*h), Src: p})
 	}
-	k.SwapAxes(x.Slice(0, n*4*h), all, 4, n, h)
+	device.Do(k, device.SwapAxes{Dst: x.Slice(0, n*4*h), X: all, A: 4, B: n, Inner: h})
 }
 
-// GRUCell implements device.Cells.
-func (k cells) GRUCell(a device.GRUCellArgs) {
-	a.Views(k.check("GRUCell"))
+// GRUCell composes that kernel.
+func (k cells) GRUCell(a device.GRUCell) {
 	defer k.give(k.use())
 	size := a.N * a.H
 	g, hidden := k.split(a.Gates, a.N, 4, a.H), k.split(a.Hidden, a.N, 3, a.H)
@@ -176,40 +171,39 @@ func (k cells) GRUCell(a device.GRUCellArgs) {
 	r, z, n := g[0], g[1], g[2]
 	for i, gate := range [...]device.View{r, z} {
 		k.combine(gate, gate, hidden[i], 1, 1)
-		k.Activate(device.Sigmoid, gate, gate)
+		device.Do(k, device.Activate{F: device.Sigmoid, Y: gate, X: gate})
 	}
 	x := k.floats(size)
-	k.Multiply(x, r, hidden[2])
+	device.Do(k, device.Multiply{Dst: x, A: r, B: hidden[2]})
 	k.combine(n, n, x, 1, 1)
-	k.Activate(device.Tanh, n, n)
-	k.Copy(prev, before)
+	device.Do(k, device.Activate{F: device.Tanh, Y: n, X: n})
+	device.Do(k, device.Copy{Dst: prev, Src: before})
 	k.combine(x, before, n, 1, -1)
-	k.Multiply(x, x, z)
+	device.Do(k, device.Multiply{Dst: x, A: x, B: z})
 	k.combine(y, n, x, 1, 1)
 	k.join(a.Gates, a.N, a.H, [4]device.View{r, z, n, hidden[2]})
 }
 
-// GRUCellGrad implements device.Cells.
-func (k cells) GRUCellGrad(a device.GRUCellArgs) {
-	a.Views(k.check("GRUCellGrad"))
+// GRUCellGrad composes that kernel.
+func (k cells) GRUCellGrad(a device.GRUCell) {
 	defer k.give(k.use())
 	size := a.N * a.H
 	g := k.split(a.Gates, a.N, 4, a.H)
 	r, z, n, hn := g[0], g[1], g[2], g[3]
 	prev, carry := a.Prev, a.Carry
 	dh, dn, dr, dz, dhn := k.floats(size), k.floats(size), k.floats(size), k.floats(size), k.floats(size)
-	k.Copy(dh, carry)
+	device.Do(k, device.Copy{Dst: dh, Src: carry})
 	if a.DY.Present() {
 		k.combine(dh, dh, a.DY, 1, 1)
 	}
-	k.Multiply(carry, dh, z)
+	device.Do(k, device.Multiply{Dst: carry, A: dh, B: z})
 	k.combine(dn, dh, carry, 1, -1) // dh·(1-z)
-	k.ActivateGrad(device.Tanh, dn, device.View{}, n, dn)
+	device.DoGrad(k, device.Activate{F: device.Tanh, DX: dn, Y: n, DY: dn})
 	k.combine(dz, prev, n, 1, -1)
-	k.Multiply(dz, dz, dh)
-	k.ActivateGrad(device.Sigmoid, dz, device.View{}, z, dz)
-	k.Multiply(dr, dn, hn)
-	k.ActivateGrad(device.Sigmoid, dr, device.View{}, r, dr)
-	k.Multiply(dhn, dn, r)
+	device.Do(k, device.Multiply{Dst: dz, A: dz, B: dh})
+	device.DoGrad(k, device.Activate{F: device.Sigmoid, DX: dz, Y: z, DY: dz})
+	device.Do(k, device.Multiply{Dst: dr, A: dn, B: hn})
+	device.DoGrad(k, device.Activate{F: device.Sigmoid, DX: dr, Y: r, DY: dr})
+	device.Do(k, device.Multiply{Dst: dhn, A: dn, B: r})
 	k.join(a.Gates, a.N, a.H, [4]device.View{dn, dr, dz, dhn})
 }

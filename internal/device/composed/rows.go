@@ -4,36 +4,32 @@ import "vsetrain/internal/device"
 
 type rows struct{ *Device }
 
-// Add implements device.Rows.
+// Add composes that kernel.
 func (k rows) Add(dst, a, b device.View) {
-	k.check("Add").Binary(&dst, &a, &b)
 	k.combine(dst, a, b, 1, 1)
 }
 
-// Scale implements device.Rows.
+// Scale composes that kernel.
 func (k rows) Scale(dst, x, factor device.View) {
-	k.check("Scale").Scale(&dst, &x, &factor)
 	defer k.give(k.use())
 	all := k.floats(x.N)
 	k.spreadRows(all, factor, 1, x.N)
-	k.Multiply(dst, x, all)
+	device.Do(k, device.Multiply{Dst: dst, A: x, B: all})
 }
 
-// BiasActivateGrad implements device.Rows.
-func (k rows) BiasActivateGrad(a device.BiasActivateArgs) {
-	a.Views(k.check("BiasActivateGrad"))
-	k.ActivateGrad(a.F, a.DX, a.X, device.View{}, a.DY)
+// BiasActivateGrad composes that kernel.
+func (k rows) BiasActivateGrad(a device.BiasActivate) {
+	device.DoGrad(k, device.Activate{F: a.F, DX: a.DX, X: a.X, DY: a.DY})
 	if a.DBias.Present() {
 		k.sumAll(a.DBias, a.DX, a.M, a.N)
 	}
 	if a.Y.Present() {
-		k.Activate(a.F, a.Y, a.X)
+		device.Do(k, device.Activate{F: a.F, Y: a.Y, X: a.X})
 	}
 }
 
-// ColumnSum implements device.Rows.
+// ColumnSum composes that kernel.
 func (k rows) ColumnSum(dst, x device.View, n, cols int) {
-	k.check("ColumnSum").ColumnSum(&dst, &x, n, cols)
 	k.sumAll(dst, x, n, cols)
 }
 
@@ -41,16 +37,15 @@ func (k rows) ColumnSum(dst, x device.View, n, cols int) {
 const nothing = 1e-30
 
 // along is the axis of a norm: rows, or segments of N rows of Inner columns.
-func (k rows) along(a device.L2NormArgs) along {
+func (k rows) along(a device.L2Norm) along {
 	if a.Inner == 1 {
 		return alongRows(a.Outer, a.N)
 	}
 	return alongSegments(k.each(a.Outer, a.N), a.Inner)
 }
 
-// L2Norm implements device.Rows.
-func (k rows) L2Norm(a device.L2NormArgs) {
-	a.Views(k.check("L2Norm"))
+// L2Norm composes that kernel.
+func (k rows) L2Norm(a device.L2Norm) {
 	defer k.give(k.use())
 	n, results := a.Outer*a.N*a.Inner, a.Outer*a.Inner
 	l, x, y, norm := k.along(a), a.X, a.Y, a.Norm
@@ -61,13 +56,12 @@ func (k rows) L2Norm(a device.L2NormArgs) {
 	each, all := k.floats(results), k.floats(n)
 	k.norms(norm, x, l)
 	k.apply(device.Inverse, nothing, each, norm)
-	k.Spread(l.args(all, each))
-	k.Multiply(y, x, all)
+	device.DoGrad(k, l.args(all, each))
+	device.Do(k, device.Multiply{Dst: y, A: x, B: all})
 }
 
-// L2NormGrad implements device.Rows.
-func (k rows) L2NormGrad(a device.L2NormArgs) {
-	a.Views(k.check("L2NormGrad"))
+// L2NormGrad composes that kernel.
+func (k rows) L2NormGrad(a device.L2Norm) {
 	defer k.give(k.use())
 	n, results := a.Outer*a.N*a.Inner, a.Outer*a.Inner
 	l, x, norm, dy, dx := k.along(a), a.X, a.Norm, a.DY, a.DX
@@ -77,24 +71,23 @@ func (k rows) L2NormGrad(a device.L2NormArgs) {
 	}
 	inverse, each, all, y := k.floats(results), k.floats(results), k.floats(n), k.floats(n)
 	k.apply(device.Inverse, nothing, inverse, norm)
-	k.Multiply(each, norm, inverse) // 1, and 0 for a zero vector
-	k.Multiply(inverse, inverse, each)
-	k.Spread(l.args(all, inverse))
-	k.Multiply(y, x, all)
-	k.Multiply(all, y, dy)
-	k.Reduce(l.args(all, each))
-	k.Spread(l.args(all, each))
-	k.Multiply(y, y, all)
+	device.Do(k, device.Multiply{Dst: each, A: norm, B: inverse}) // 1, and 0 for a zero vector
+	device.Do(k, device.Multiply{Dst: inverse, A: inverse, B: each})
+	device.DoGrad(k, l.args(all, inverse))
+	device.Do(k, device.Multiply{Dst: y, A: x, B: all})
+	device.Do(k, device.Multiply{Dst: all, A: y, B: dy})
+	device.Do(k, l.args(all, each))
+	device.DoGrad(k, l.args(all, each))
+	device.Do(k, device.Multiply{Dst: y, A: y, B: all})
 	k.combine(y, dy, y, 1, -1)
-	k.Spread(l.args(all, inverse))
-	k.Multiply(dx, y, all)
+	device.DoGrad(k, l.args(all, inverse))
+	device.Do(k, device.Multiply{Dst: dx, A: y, B: all})
 }
 
 type layouts struct{ *Device }
 
-// SwapAxes implements device.Layouts.
+// SwapAxes composes that kernel.
 func (k layouts) SwapAxes(dst, x device.View, a, b, inner int) {
-	k.check("SwapAxes").SwapAxes(&dst, &x, a, b, inner)
 	defer k.give(k.use())
 	from := k.numbers(a * b)
 	for i := range a {
@@ -108,15 +101,14 @@ func (k layouts) SwapAxes(dst, x device.View, a, b, inner int) {
 type orders struct{ *Device }
 
 // above computes x_j = max(0, c_j - i_i) for image i and all captions.
-func (k orders) above(x device.View, a device.OrderArgs, i int) {
+func (k orders) above(x device.View, a device.OrderScores, i int) {
 	k.repeat(x, a.Images.Slice(i*a.D, (i+1)*a.D), a.C, a.D)
 	k.combine(x, a.Captions, x, 1, -1)
-	k.Activate(device.ReLU, x, x)
+	device.Do(k, device.Activate{F: device.ReLU, Y: x, X: x})
 }
 
-// OrderScores implements device.Orders.
-func (k orders) OrderScores(a device.OrderArgs) {
-	a.Views(k.check("OrderScores"))
+// OrderScores composes that kernel.
+func (k orders) OrderScores(a device.OrderScores) {
 	defer k.give(k.use())
 	x := k.floats(a.C * a.D)
 	for i := range a.B {
@@ -127,19 +119,18 @@ func (k orders) OrderScores(a device.OrderArgs) {
 	}
 }
 
-// OrderScoresGrad implements device.Orders.
-func (k orders) OrderScoresGrad(a device.OrderArgs) {
-	a.Views(k.check("OrderScoresGrad"))
+// OrderScoresGrad composes that kernel.
+func (k orders) OrderScoresGrad(a device.OrderScores) {
 	defer k.give(k.use())
 	x, dx, norm, dnorm := k.floats(a.C*a.D), k.floats(a.C*a.D), k.floats(a.C), k.floats(a.C)
 	if a.DCaptions.Present() {
-		k.Fill(a.DCaptions, 0)
+		device.Do(k, device.Fill{Dst: a.DCaptions})
 	}
 	for i := range a.B {
 		k.above(x, a, i)
 		k.times(norm, a.Scores.Slice(i*a.C, (i+1)*a.C), -1)
 		k.times(dnorm, a.DScores.Slice(i*a.C, (i+1)*a.C), -1)
-		k.Fill(dx, 0)
+		device.Do(k, device.Fill{Dst: dx})
 		k.normsGrad(dx, x, norm, dnorm, alongRows(a.C, a.D))
 		if a.DCaptions.Present() {
 			dc := a.DCaptions
@@ -158,21 +149,19 @@ type factoring struct{ *Device }
 // product makes the gradient that is given as factors.
 func (k factoring) product(f device.Factored) device.View {
 	g := k.floats(f.O * f.I)
-	k.Gemm(device.GemmArgs{TransA: true, M: f.O, N: f.I, K: f.N, Alpha: 1, A: f.DY, B: f.X, C: g})
+	device.Do(k, device.Gemm{TransA: true, M: f.O, N: f.I, K: f.N, Alpha: 1, A: f.DY, B: f.X, C: g})
 	return g
 }
 
-// SumSquaresFactored implements device.Factoring.
+// SumSquaresFactored composes that kernel.
 func (k factoring) SumSquaresFactored(acc device.View, f device.Factored) {
-	k.check("SumSquaresFactored").SumSquaresFactored(&acc, &f)
 	defer k.give(k.use())
-	k.SumSquares(acc, k.product(f))
+	device.Do(k, device.SumSquares{Sum: acc, X: k.product(f)})
 }
 
-// AdamFactored implements device.Factoring.
-func (k factoring) AdamFactored(a device.AdamArgs, f device.Factored) {
-	k.check("AdamFactored").AdamFactored(&a, &f)
+// AdamFactored composes that kernel.
+func (k factoring) AdamFactored(a device.Adam, f device.Factored) {
 	defer k.give(k.use())
 	a.G = k.product(f)
-	k.Adam(a)
+	device.Do(k, a)
 }

@@ -5,7 +5,7 @@ import "vsetrain/internal/device"
 // scratch is memory for the intermediate values of kernels, taken and given back as a stack. Chunks stay, so that the
 // second run of a kernel finds the memory of the first.
 type scratch struct {
-	core     device.Core
+	dev      device.Device
 	floats   stack[device.View]
 	ints     stack[device.View]
 	numbers  stack[[]int32]   // of the host, beside ints
@@ -84,7 +84,7 @@ func (s *scratch) growFloats(n int) (device.View, error) { return s.grow(device.
 func (s *scratch) growInts(n int) (device.View, error)   { return s.grow(device.Int32, n) }
 
 func (s *scratch) grow(t device.DType, n int) (device.View, error) {
-	b, err := s.core.Alloc(t, n)
+	b, err := s.dev.Alloc(t, n)
 	if err != nil {
 		return device.View{}, err
 	}
@@ -94,7 +94,7 @@ func (s *scratch) grow(t device.DType, n int) (device.View, error) {
 // filled returns n floats of one value.
 func (d *Device) filled(n int, value float64) device.View {
 	v := d.floats(n)
-	d.Fill(v, value)
+	device.Do(d, device.Fill{Dst: v, Value: value})
 	return v
 }
 
@@ -148,9 +148,9 @@ func (d *Device) each(n, number int) device.Ints {
 // release frees everything.
 func (s *scratch) release() {
 	for _, c := range append(s.floats.chunks, s.ints.chunks...) {
-		s.core.Free(c.Buf)
+		s.dev.Free(c.Buf)
 	}
-	*s = scratch{core: s.core}
+	*s = scratch{dev: s.dev}
 }
 
 // total is the sum of counts.

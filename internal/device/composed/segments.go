@@ -13,18 +13,16 @@ func (d *Device) shares(counts []int32) device.View {
 	return d.upload(h)
 }
 
-// SegmentMeans implements device.Segments.
+// SegmentMeans composes that kernel.
 func (k segments) SegmentMeans(dst, x device.View, counts device.Ints, d int) {
-	k.check("SegmentMeans").SegmentMeans(&dst, &x, &counts, d)
 	defer k.give(k.use())
 	b := len(counts.Host)
 	k.sumSegments(dst, x, counts, d)
 	k.timesRows(dst, dst, k.shares(counts.Host), b, d)
 }
 
-// SegmentMeansGrad implements device.Segments.
+// SegmentMeansGrad composes that kernel.
 func (k segments) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, d int) {
-	k.check("SegmentMeansGrad").SegmentMeans(&ddst, &dx, &counts, d)
 	defer k.give(k.use())
 	b := len(counts.Host)
 	share := k.floats(b * d)
@@ -32,23 +30,21 @@ func (k segments) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, d i
 	k.spreadSegments(dx, share, counts, d)
 }
 
-// GatedPool implements device.Segments.
-func (k segments) GatedPool(a device.GatedPoolArgs) {
-	a.Views(k.check("GatedPool"))
+// GatedPool composes that kernel.
+func (k segments) GatedPool(a device.GatedPool) {
 	defer k.give(k.use())
 	t, d := total(a.Counts.Host), a.D
 	x, weights := k.floats(t*d), a.Weights
 	k.spreadSegments(x, a.G, a.Counts, d)
-	k.Multiply(x, x, a.L)
-	k.Gemm(device.GemmArgs{TransB: true, M: t, N: 1, K: d, Alpha: 1, A: x, B: a.W, C: weights, Exact: true})
+	device.Do(k, device.Multiply{Dst: x, A: x, B: a.L})
+	device.Do(k, device.Gemm{TransB: true, M: t, N: 1, K: d, Alpha: 1, A: x, B: a.W, C: weights, Exact: true})
 	k.softmax(weights, weights, 1, alongSegments(a.Counts, 1))
 	k.timesRows(x, a.X, weights, t, d)
 	k.sumSegments(a.Out, x, a.Counts, d)
 }
 
-// GatedPoolGrad implements device.Segments.
-func (k segments) GatedPoolGrad(a device.GatedPoolArgs) {
-	a.Views(k.check("GatedPoolGrad"))
+// GatedPoolGrad composes that kernel.
+func (k segments) GatedPoolGrad(a device.GatedPool) {
 	defer k.give(k.use())
 	t, d, weights := total(a.Counts.Host), a.D, a.Weights
 	dOut, gate, de := k.floats(t*d), k.floats(t*d), k.floats(t)
@@ -58,12 +54,12 @@ func (k segments) GatedPoolGrad(a device.GatedPoolArgs) {
 	k.softmaxGrad(de, weights, de, 1, alongSegments(a.Counts, 1))
 	k.timesRows(a.DX, dOut, weights, t, d)
 	x, l := dOut, a.L // dOut is done with
-	k.Multiply(x, l, gate)
+	device.Do(k, device.Multiply{Dst: x, A: l, B: gate})
 	k.timesRows(x, x, de, t, d)
 	k.sumSegments(a.DW, x, a.Counts, d)
-	k.Gemm(device.GemmArgs{M: t, N: d, K: 1, Alpha: 1, A: de, B: a.W, C: x, Exact: true})
-	k.Multiply(a.DL, x, gate)
-	k.Multiply(x, x, l)
+	device.Do(k, device.Gemm{M: t, N: d, K: 1, Alpha: 1, A: de, B: a.W, C: x, Exact: true})
+	device.Do(k, device.Multiply{Dst: a.DL, A: x, B: gate})
+	device.Do(k, device.Multiply{Dst: x, A: x, B: l})
 	k.sumSegments(a.DG, x, a.Counts, d)
 }
 
@@ -87,9 +83,8 @@ func (d *Device) packedRows(lengths device.Ints, back bool) device.Ints {
 	return d.send(from)
 }
 
-// UnpackWords implements device.Segments.
+// UnpackWords composes that kernel.
 func (k segments) UnpackWords(dst, src device.View, lengths device.Ints, d int, back bool) {
-	k.check("UnpackWords").UnpackWords(&dst, &src, &lengths, d)
 	defer k.give(k.use())
 	k.gather(dst, src, d, k.packedRows(lengths, back))
 }

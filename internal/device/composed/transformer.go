@@ -12,15 +12,15 @@ type transformer struct{ *Device }
 func (d *Device) dropout(y, x device.View, drop device.Drops, first int) {
 	if drop.Rate == 0 {
 		if y != x {
-			d.Copy(y, x)
+			device.Do(d, device.Copy{Dst: y, Src: x})
 		}
 		return
 	}
-	d.Dropout(device.DropoutArgs{Rate: drop.Rate, Key: drop.Key, Step: drop.Step, First: first, X: x, Y: y})
+	device.Do(d, device.Dropout{Rate: drop.Rate, Key: drop.Key, Step: drop.Step, First: first, X: x, Y: y})
 }
 
 // rows are the numbers of the words and of the positions of all rows.
-func (k transformer) rows(a *device.EmbedArgs) (words, places device.Ints) {
+func (k transformer) rows(a *device.Embed) (words, places device.Ints) {
 	n := total(a.Lengths.Host)
 	words, places = k.numbers(n), k.numbers(n)
 	i := 0
@@ -33,9 +33,8 @@ func (k transformer) rows(a *device.EmbedArgs) (words, places device.Ints) {
 	return k.send(words), k.send(places)
 }
 
-// Embed implements device.Transformer.
-func (k transformer) Embed(a device.EmbedArgs) {
-	a.Views(k.check("Embed"))
+// Embed composes that kernel.
+func (k transformer) Embed(a device.Embed) {
 	defer k.give(k.use())
 	words, places := k.rows(&a)
 	n := len(words.Host)
@@ -47,9 +46,8 @@ func (k transformer) Embed(a device.EmbedArgs) {
 	k.combine(out, out, x, 1, 1)
 }
 
-// EmbedGrad implements device.Transformer.
-func (k transformer) EmbedGrad(a device.EmbedArgs) {
-	a.Views(k.check("EmbedGrad"))
+// EmbedGrad composes that kernel.
+func (k transformer) EmbedGrad(a device.Embed) {
 	defer k.give(k.use())
 	words, places := k.rows(&a)
 	n := len(words.Host)
@@ -61,13 +59,13 @@ func (k transformer) EmbedGrad(a device.EmbedArgs) {
 		k.scatter(a.Position, d, a.D, places)
 	}
 	if a.Type.Present() {
-		k.Fill(a.Type.Slice(0, a.K*a.D), 0)
+		device.Do(k, device.Fill{Dst: a.Type.Slice(0, a.K*a.D)})
 		k.sumAll(a.Type.Slice(0, a.D), d, n, a.D)
 	}
 }
 
 // normal computes y = (s - Mean)·InvStd.
-func (k transformer) normal(y, s device.View, a *device.LayerNormArgs) {
+func (k transformer) normal(y, s device.View, a *device.LayerNorm) {
 	defer k.give(k.use())
 	all := k.floats(a.N * a.D)
 	k.spreadRows(all, a.Mean, a.N, a.D)
@@ -75,9 +73,8 @@ func (k transformer) normal(y, s device.View, a *device.LayerNormArgs) {
 	k.timesRows(y, y, a.InvStd, a.N, a.D)
 }
 
-// LayerNorm implements device.Transformer.
-func (k transformer) LayerNorm(a device.LayerNormArgs) {
-	a.Views(k.check("LayerNorm"))
+// LayerNorm composes that kernel.
+func (k transformer) LayerNorm(a device.LayerNorm) {
 	defer k.give(k.use())
 	n := a.N * a.D
 	s, y, mean, inv := a.X, a.Y, a.Mean, a.InvStd
@@ -99,15 +96,14 @@ func (k transformer) LayerNorm(a device.LayerNormArgs) {
 	k.apply(device.Reciprocal, 0, inv, inv)
 	k.timesRows(x, x, inv, a.N, a.D)
 	k.repeat(all, a.Weight, a.N, a.D)
-	k.Multiply(x, x, all)
+	device.Do(k, device.Multiply{Dst: x, A: x, B: all})
 	k.repeat(all, a.Bias, a.N, a.D)
 	k.combine(y, x, all, 1, 1)
 }
 
-// LayerNormGrad implements device.Transformer: with x̂ the normal rows and g = Weight∘dy,
+// LayerNormGrad composes that kernel: with x̂ the normal rows and g = Weight∘dy,
 // dx = InvStd·(g - mean g - x̂·mean(g∘x̂)).
-func (k transformer) LayerNormGrad(a device.LayerNormArgs) {
-	a.Views(k.check("LayerNormGrad"))
+func (k transformer) LayerNormGrad(a device.LayerNorm) {
 	defer k.give(k.use())
 	n := a.N * a.D
 	s, dy, dx, share := a.X, a.DY, a.DX, 1/float64(a.D)
@@ -117,14 +113,14 @@ func (k transformer) LayerNormGrad(a device.LayerNormArgs) {
 	x, g, all, each := k.floats(n), k.floats(n), k.floats(n), k.floats(a.N)
 	k.normal(x, s.Slice(0, n), &a)
 	if a.DWeight.Present() {
-		k.Multiply(g, dy, x)
+		device.Do(k, device.Multiply{Dst: g, A: dy, B: x})
 		k.sumAll(a.DWeight, g, a.N, a.D)
 	}
 	if a.DBias.Present() {
 		k.sumAll(a.DBias, dy, a.N, a.D)
 	}
 	k.repeat(g, a.Weight, a.N, a.D)
-	k.Multiply(g, g, dy)
+	device.Do(k, device.Multiply{Dst: g, A: g, B: dy})
 	k.dotRows(each, g, x, a.N, a.D)
 	k.timesRows(x, x, each, a.N, a.D)
 	k.sumRows(each, g, a.N, a.D)
@@ -150,7 +146,7 @@ type selfAttention struct {
 }
 
 // captions calls f for every caption.
-func (k transformer) captions(a *device.SelfAttentionArgs, f func(c selfAttention)) {
+func (k transformer) captions(a *device.SelfAttention, f func(c selfAttention)) {
 	c := selfAttention{}
 	for b, n := range a.Lengths.Host {
 		c.n, c.mask = int(n), device.View{}
@@ -174,9 +170,9 @@ func (k transformer) captions(a *device.SelfAttentionArgs, f func(c selfAttentio
 }
 
 // product multiplies two operands of every head, rows or probabilities.
-func (k transformer) product(a *device.SelfAttentionArgs, c *selfAttention, g device.GemmArgs) {
+func (k transformer) product(a *device.SelfAttention, c *selfAttention, g device.Gemm) {
 	g.Batch, g.M = a.Heads, c.n
-	k.Gemm(g)
+	device.Do(k, g)
 }
 
 // rowsOf are those of the caption, and of the last one no more than there are.
@@ -185,10 +181,10 @@ func (c *selfAttention) rowsOf(v device.View, ld, d int) device.View {
 }
 
 // probabilities computes them, before dropout.
-func (k transformer) probabilities(p device.View, a *device.SelfAttentionArgs, c *selfAttention) {
+func (k transformer) probabilities(p device.View, a *device.SelfAttention, c *selfAttention) {
 	defer k.give(k.use())
 	n, d := c.n, a.D/a.Heads
-	k.product(a, c, device.GemmArgs{TransB: true, N: n, K: d, Alpha: 1 / math.Sqrt(float64(d)), A: c.rowsOf(a.Query,
+	k.product(a, c, device.Gemm{TransB: true, N: n, K: d, Alpha: 1 / math.Sqrt(float64(d)), A: c.rowsOf(a.Query,
 		a.LD, a.D), LDA: a.LD,
 		StrideA: d, B: c.rowsOf(a.Key, a.LD, a.D), LDB: a.LD, StrideB: d, C: p, StrideC: n * n})
 	if c.mask.Present() {
@@ -199,24 +195,22 @@ func (k transformer) probabilities(p device.View, a *device.SelfAttentionArgs, c
 	k.softmax(p, p, 1, alongRows(a.Heads*n, n))
 }
 
-// SelfAttention implements device.Transformer.
-func (k transformer) SelfAttention(a device.SelfAttentionArgs) {
-	a.Views(k.check("SelfAttention"))
+// SelfAttention composes that kernel.
+func (k transformer) SelfAttention(a device.SelfAttention) {
 	defer k.give(k.use())
 	k.captions(&a, func(c selfAttention) {
 		n, d := c.n, a.D/a.Heads
 		p := k.floats(a.Heads * n * n)
 		k.probabilities(p, &a, &c)
 		k.dropout(p, p, a.Drop, c.weight)
-		k.product(&a, &c, device.GemmArgs{N: d, K: n, Alpha: 1, A: p, StrideA: n * n, B: c.rowsOf(a.Value, a.LD, a.D),
+		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: p, StrideA: n * n, B: c.rowsOf(a.Value, a.LD, a.D),
 			LDB: a.LD, StrideB: d,
 			C: c.rowsOf(a.Context, a.D, a.D), LDC: a.D, StrideC: d})
 	})
 }
 
-// SelfAttentionGrad implements device.Transformer.
-func (k transformer) SelfAttentionGrad(a device.SelfAttentionArgs) {
-	a.Views(k.check("SelfAttentionGrad"))
+// SelfAttentionGrad composes that kernel.
+func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
 	defer k.give(k.use())
 	k.captions(&a, func(c selfAttention) {
 		n, d := c.n, a.D/a.Heads
@@ -224,25 +218,25 @@ func (k transformer) SelfAttentionGrad(a device.SelfAttentionArgs) {
 		k.probabilities(p, &a, &c)
 		k.dropout(dropped, p, a.Drop, c.weight)
 		dContext, scale := c.rowsOf(a.DContext, a.D, a.D), 1/math.Sqrt(float64(d))
-		k.product(&a, &c, device.GemmArgs{TransA: true, N: d, K: n, Alpha: 1, A: dropped, StrideA: n * n, B: dContext,
+		k.product(&a, &c, device.Gemm{TransA: true, N: d, K: n, Alpha: 1, A: dropped, StrideA: n * n, B: dContext,
 			LDB: a.D, StrideB: d,
 			C: c.rowsOf(a.DValue, a.LD, a.D), LDC: a.LD, StrideC: d})
-		k.product(&a, &c, device.GemmArgs{TransB: true, N: n, K: d, Alpha: 1, A: dContext, LDA: a.D, StrideA: d,
+		k.product(&a, &c, device.Gemm{TransB: true, N: n, K: d, Alpha: 1, A: dContext, LDA: a.D, StrideA: d,
 			B: c.rowsOf(a.Value, a.LD, a.D), LDB: a.LD, StrideB: d, C: dp, StrideC: n * n})
 		k.dropout(dp, dp, a.Drop, c.weight)
 		k.softmaxGrad(dp, p, dp, scale, alongRows(a.Heads*n, n))
-		k.product(&a, &c, device.GemmArgs{N: d, K: n, Alpha: 1, A: dp, StrideA: n * n, B: c.rowsOf(a.Key, a.LD, a.D),
+		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: dp, StrideA: n * n, B: c.rowsOf(a.Key, a.LD, a.D),
 			LDB: a.LD, StrideB: d,
 			C: c.rowsOf(a.DQuery, a.LD, a.D), LDC: a.LD, StrideC: d})
-		k.product(&a, &c, device.GemmArgs{TransA: true, N: d, K: n, Alpha: 1, A: dp, StrideA: n * n,
+		k.product(&a, &c, device.Gemm{TransA: true, N: d, K: n, Alpha: 1, A: dp, StrideA: n * n,
 			B: c.rowsOf(a.Query, a.LD, a.D), LDB: a.LD,
 			StrideB: d, C: c.rowsOf(a.DKey, a.LD, a.D), LDC: a.LD, StrideC: d})
 	})
 	if rows := total(a.Lengths.Host); a.DBias.Present() {
 		ones := k.floats(rows)
-		k.Fill(ones, 1)
+		device.Do(k, device.Fill{Dst: ones, Value: 1})
 		for i, x := range []device.View{a.DQuery, a.DKey, a.DValue} {
-			k.Gemm(device.GemmArgs{M: 1, N: a.D, K: rows, Alpha: 1, A: ones, B: x, LDB: a.LD,
+			device.Do(k, device.Gemm{M: 1, N: a.D, K: rows, Alpha: 1, A: ones, B: x, LDB: a.LD,
 				C: a.DBias.Slice(i*a.D, (i+1)*a.D), Exact: true})
 		}
 	}

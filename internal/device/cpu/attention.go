@@ -16,7 +16,7 @@ import (
 //	dα_r = dc·V_r    de_r = α_r·(dα_r - Σ_s α_s dα_s)    dq = Σ_r dK_r, dK_r = de_r·v∘(1 - a_r²)
 type attentionLoop[T vec.Float] struct {
 	ops                         *vec.Ops[T]
-	a                           device.AttentionArgs
+	a                           device.AdditiveAttention
 	back                        bool
 	keys, query, vector, values []T
 	weights, context            []T
@@ -26,7 +26,7 @@ type attentionLoop[T vec.Float] struct {
 	scores                      []float64 // [workers, R]
 }
 
-func (d *dev[T]) beginAttention(a device.AttentionArgs, back bool) *attentionLoop[T] {
+func (d *dev[T]) beginAttention(a device.AdditiveAttention, back bool) *attentionLoop[T] {
 	l := &d.attention
 	l.ops, l.a, l.back = d.ops, a, back
 	l.keys, l.query = d.values(a.Keys), d.values(a.Query)
@@ -39,17 +39,15 @@ func (d *dev[T]) beginAttention(a device.AttentionArgs, back bool) *attentionLoo
 	return l
 }
 
-// AdditiveAttention implements device.Attention.
-func (d *dev[T]) AdditiveAttention(a device.AttentionArgs) {
-	a.Views(d.check("AdditiveAttention"))
+// AdditiveAttention computes that kernel.
+func (d *dev[T]) AdditiveAttention(a device.AdditiveAttention) {
 	l := d.beginAttention(a, false)
 	l.context = d.values(a.Context)
 	d.pool.For(a.B, l)
 }
 
-// AdditiveAttentionGrad implements device.Attention.
-func (d *dev[T]) AdditiveAttentionGrad(a device.AttentionArgs) {
-	a.Views(d.check("AdditiveAttentionGrad"))
+// AdditiveAttentionGrad computes that kernel.
+func (d *dev[T]) AdditiveAttentionGrad(a device.AdditiveAttention) {
 	l := d.beginAttention(a, true)
 	l.dContext = d.values(a.DContext)
 	l.dQuery = d.values(a.DQuery)

@@ -25,7 +25,7 @@ const (
 
 type batchNormLoop[T vec.Float] struct {
 	ops              *vec.Ops[T]
-	a                device.BatchNormArgs
+	a                device.BatchNorm
 	grad             bool
 	n                float64 // values in the statistics of a channel
 	per              int     // channels of one piece
@@ -39,18 +39,16 @@ type batchNormLoop[T vec.Float] struct {
 	width, perWorker int
 }
 
-// BatchNorm implements device.Normalisation.
-func (d *dev[T]) BatchNorm(a device.BatchNormArgs) {
-	a.Views(d.check("BatchNorm"))
+// BatchNorm computes that kernel.
+func (d *dev[T]) BatchNorm(a device.BatchNorm) {
 	l := d.batchNormLoop(a)
 	l.y, l.b, l.plus = d.values(a.Y), d.values(a.Bias), d.values(a.Plus)
 	l.rmean, l.rvar = d.values(a.RunningMean), d.values(a.RunningVar)
 	d.pool.For(pieces(a.C, l.per), l)
 }
 
-// BatchNormGrad implements device.Normalisation.
-func (d *dev[T]) BatchNormGrad(a device.BatchNormArgs) {
-	a.Views(d.check("BatchNormGrad"))
+// BatchNormGrad computes that kernel.
+func (d *dev[T]) BatchNormGrad(a device.BatchNorm) {
 	l := d.batchNormLoop(a)
 	l.grad, l.dy = true, d.values(a.DY)
 	l.dx, l.dpad = d.values(a.DX), d.values(a.DPad)
@@ -58,7 +56,7 @@ func (d *dev[T]) BatchNormGrad(a device.BatchNormArgs) {
 	d.pool.For(pieces(a.C, l.per), l)
 }
 
-func (d *dev[T]) batchNormLoop(a device.BatchNormArgs) *batchNormLoop[T] {
+func (d *dev[T]) batchNormLoop(a device.BatchNorm) *batchNormLoop[T] {
 	l, strip := &d.batchNorms, min(normStrip, max(leastNorm, pieces(a.C, normSplit)))
 	*l = batchNormLoop[T]{ops: d.ops, a: a, n: float64(a.Outer*a.Inner + a.Pads), per: strip, width: strip,
 		scratch: l.scratch, sums: l.sums, x: d.values(a.X), w: d.values(a.Weight),

@@ -79,24 +79,36 @@ func BenchmarkBandwidth(b *testing.B) {
 	const n = parameters / 2
 	k := newBench(b, cpu.FP32)
 	x, y, z, acc := k.floats(n), k.floats(n), k.floats(n), k.floats(1)
-	b.Run("read", func(b *testing.B) { (&bench{b, k.d}).time(4*n, 0, func() { k.d.SumSquares(acc, x) }) })
-	b.Run("columns", func(b *testing.B) {
-		(&bench{b, k.d}).time(4*2000*4096, 0, func() { k.d.ColumnSum(y.Slice(0, 4096), x, 2000, 4096) })
+	b.Run("read", func(b *testing.B) {
+		(&bench{b, k.d}).time(4*n, 0, func() { device.Do(k.d, device.SumSquares{Sum: acc, X: x}) })
 	})
-	b.Run("copy", func(b *testing.B) { (&bench{b, k.d}).time(8*n, 0, func() { k.d.Copy(y, x) }) })
-	b.Run("fill", func(b *testing.B) { (&bench{b, k.d}).time(4*n, 0, func() { k.d.Fill(y, 1) }) })
-	b.Run("add", func(b *testing.B) { (&bench{b, k.d}).time(12*n, 0, func() { k.d.Add(z, x, y) }) })
-	b.Run("update", func(b *testing.B) { (&bench{b, k.d}).time(12*n, 0, func() { k.d.Add(y, x, y) }) })
+	b.Run("columns", func(b *testing.B) {
+		(&bench{b, k.d}).time(4*2000*4096, 0, func() {
+			device.Do(k.d, device.ColumnSum{Dst: y.Slice(0, 4096), X: x, Rows: 2000, Columns: 4096})
+		})
+	})
+	b.Run("copy", func(b *testing.B) {
+		(&bench{b, k.d}).time(8*n, 0, func() { device.Do(k.d, device.Copy{Dst: y, Src: x}) })
+	})
+	b.Run("fill", func(b *testing.B) {
+		(&bench{b, k.d}).time(4*n, 0, func() { device.Do(k.d, device.Fill{Dst: y, Value: 1}) })
+	})
+	b.Run("add", func(b *testing.B) {
+		(&bench{b, k.d}).time(12*n, 0, func() { device.Do(k.d, device.Add{Dst: z, A: x, B: y}) })
+	})
+	b.Run("update", func(b *testing.B) {
+		(&bench{b, k.d}).time(12*n, 0, func() { device.Do(k.d, device.Add{Dst: y, A: x, B: y}) })
+	})
 }
 
 func BenchmarkAdam(b *testing.B) {
 	k := newBench(b, cpu.FP32)
-	a := device.AdamArgs{P: k.floats(parameters), G: k.floats(parameters), M: k.floats(parameters),
+	a := device.Adam{P: k.floats(parameters), G: k.floats(parameters), M: k.floats(parameters),
 		V:     k.floats(parameters),
 		Hyper: k.floats(3), Clip: k.floats(1), Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
 	k.d.UploadFloats(a.Hyper, []float32{2e-4, 1, 1})
-	k.d.Activate(device.Abs, a.V, a.G)
-	k.time(28*parameters, 0, func() { k.d.Adam(a) })
+	device.Do(k.d, device.Activate{F: device.Abs, Y: a.V, X: a.G})
+	k.time(28*parameters, 0, func() { device.Do(k.d, a) })
 }
 
 // BenchmarkAdamFactored is the update of VSE++'s image projection [1024, 36*2048] from 128 rows, beside the product
@@ -107,35 +119,40 @@ func BenchmarkAdamFactored(b *testing.B) {
 	for _, p := range []string{cpu.FP32, cpu.BF16} {
 		b.Run(p, func(b *testing.B) {
 			k := newBench(b, p)
-			a := device.AdamArgs{P: k.floats(out * in), M: k.floats(out * in), V: k.floats(out * in),
+			a := device.Adam{P: k.floats(out * in), M: k.floats(out * in), V: k.floats(out * in),
 				Hyper: k.floats(3), Clip: k.floats(1), Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
 			k.d.UploadFloats(a.Hyper, []float32{2e-4, 1, 1})
 			f := device.Factored{N: rows, O: out, I: in, DY: k.floats(rows * out), X: k.floats(rows * in)}
 			b.Run("product", func(b *testing.B) {
 				(&bench{b, k.d}).time(0, flops, func() {
-					k.d.Gemm(device.GemmArgs{TransA: true, M: out, N: in, K: rows, Alpha: 1, A: f.DY, LDA: out, B: f.X,
+					device.Do(k.d, device.Gemm{TransA: true, M: out, N: in, K: rows, Alpha: 1, A: f.DY, LDA: out,
+						B:   f.X,
 						LDB: in, C: a.P, LDC: in})
 				})
 			})
 			b.Run("update", func(b *testing.B) {
-				(&bench{b, k.d}).time(24*out*in, flops, func() { k.d.AdamFactored(a, f) })
+				(&bench{b, k.d}).time(24*out*in, flops, func() {
+					device.Do(k.d, device.AdamFactored{Adam: a, Factored: f})
+				})
 			})
 			b.Run("norm", func(b *testing.B) {
-				(&bench{b, k.d}).time(0, 0, func() { k.d.SumSquaresFactored(a.Clip, f) })
+				(&bench{b, k.d}).time(0, 0, func() {
+					device.Do(k.d, device.SumSquaresFactored{Sum: a.Clip, Factored: f})
+				})
 			})
 		})
 	}
 }
 
 // gruArgs is a ramp of 26 to 5 words, about as many as a batch of 128 captions has, and their number.
-func gruArgs(k *bench) (a device.GRUArgs, words int) {
+func gruArgs(k *bench) (a device.GRU, words int) {
 	lengths := make([]int32, batch)
 	for i := range lengths {
 		lengths[i] = int32(26 - 21*i/(batch-1))
 		words += int(lengths[i])
 	}
 	const n, in = 1024, 300
-	a = device.GRUArgs{I: in, H: n, Lengths: k.lengths(lengths), X: k.floats(words * in),
+	a = device.GRU{I: in, H: n, Lengths: k.lengths(lengths), X: k.floats(words * in),
 		Y: k.floats(words * n), Final: k.floats(batch * n), DFinal: k.floats(batch * n), DX: k.floats(words * in),
 		GRUDirection: device.GRUDirection{
 			WIH: k.floats(3 * n * in), WHH: k.floats(3 * n * n), BIH: k.floats(3 * n), BHH: k.floats(3 * n),
@@ -150,8 +167,13 @@ func BenchmarkGRU(b *testing.B) {
 			k := newBench(b, p)
 			a, words := gruArgs(k)
 			forward := 2 * int64(words) * 3 * 1024 * (1024 + 300)
-			b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(0, forward, func() { k.d.GRU(a) }) })
-			b.Run("backward", func(b *testing.B) { (&bench{b, k.d}).time(0, 2*forward, func() { k.d.GRUGrad(a) }) })
+			b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(0, forward, func() { device.Do(k.d, a) }) })
+			b.Run("backward", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 2*forward, func() {
+					device.DoGrad(k.d,
+						a)
+				})
+			})
 		})
 	}
 }
@@ -163,17 +185,17 @@ func BenchmarkLosses(b *testing.B) {
 	s, m := k.floats(n*n), k.floats(n*n)
 	b.Run("hinge", func(b *testing.B) {
 		(&bench{b, k.d}).time(0, 0, func() {
-			k.d.Hinge(device.HingeArgs{N: n, Scores: s, Margins: m, Max: true, LossOut: out})
+			device.Do(k.d, device.Hinge{N: n, Scores: s, Margins: m, Max: true, LossOut: out})
 		})
 	})
 	b.Run("margins", func(b *testing.B) {
 		(&bench{b, k.d}).time(0, 0, func() {
-			k.d.SemanticMargins(device.MarginArgs{N: n, Gram: s, Margins: m, Alpha: 0.185, Lambda: 0.025})
+			device.Do(k.d, device.SemanticMargins{N: n, Gram: s, Margins: m, Alpha: 0.185, Lambda: 0.025})
 		})
 	})
 	b.Run("universal", func(b *testing.B) {
 		(&bench{b, k.d}).time(0, 0, func() {
-			k.d.UniversalWeighting(device.UniversalArgs{N: n, Scores: s, Margin: 0.2, LossOut: out})
+			device.Do(k.d, device.UniversalWeighting{N: n, Scores: s, Margin: 0.2, LossOut: out})
 		})
 	})
 }
@@ -190,25 +212,25 @@ func BenchmarkSortPool(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := device.SortPoolArgs{D: d, K: k, Lengths: x.lengths(lengths),
+	a := device.SortPool{D: d, K: k, Lengths: x.lengths(lengths),
 		X: x.floats(batch * rows * d), Weights: x.floats(k * k),
 		Y: x.floats(batch * d), Ranks: device.Of(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d),
 		DWeights: x.floats(k * k)}
-	b.Run("forward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { x.d.SortPool(a) }) })
-	b.Run("backward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { x.d.SortPoolGrad(a) }) })
+	b.Run("forward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { device.Do(x.d, a) }) })
+	b.Run("backward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { device.DoGrad(x.d, a) }) })
 }
 
 // BenchmarkBatchNorm normalises the rows of a batch of regions, as VSRN does five times a step.
 func BenchmarkBatchNorm(b *testing.B) {
 	const rows, c = batch * 36, 2048
 	k := newBench(b, cpu.FP32)
-	a := device.BatchNormArgs{Outer: rows, C: c, Inner: 1, Eps: 1e-5, Momentum: 0.1, Train: true, X: k.floats(rows * c),
+	a := device.BatchNorm{Outer: rows, C: c, Inner: 1, Eps: 1e-5, Momentum: 0.1, Train: true, X: k.floats(rows * c),
 		Weight: k.floats(c),
 		Bias:   k.floats(c), RunningMean: k.floats(c), RunningVar: k.floats(c), Mean: k.floats(c), InvStd: k.floats(c),
 		Y:  k.floats(rows * c),
 		DY: k.floats(rows * c), DX: k.floats(rows * c), DWeight: k.floats(c), DBias: k.floats(c)}
-	b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(8*rows*c, 0, func() { k.d.BatchNorm(a) }) })
-	b.Run("backward", func(b *testing.B) { (&bench{b, k.d}).time(12*rows*c, 0, func() { k.d.BatchNormGrad(a) }) })
+	b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(8*rows*c, 0, func() { device.Do(k.d, a) }) })
+	b.Run("backward", func(b *testing.B) { (&bench{b, k.d}).time(12*rows*c, 0, func() { device.DoGrad(k.d, a) }) })
 }
 
 // BenchmarkPairs is the work on all pairs of SAF and SGR for a batch of captions of 8 to 22 words.
@@ -226,32 +248,32 @@ func BenchmarkPairs(b *testing.B) {
 			k := newBench(b, p)
 			all := k.lengths(lengths)
 			flops := 2 * int64(batch) * int64(words) * (r*e + e*s)
-			a := device.SimilarityArgs{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e),
+			a := device.Similarities{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e),
 				Rows:    k.floats(words * e),
 				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s),
 				Norms: k.floats(batch * words), Contexts: k.floats(batch * words),
 				DNodes: k.floats(nodes * s), DImages: k.floats(batch * r * e), DRows: k.floats(words * e),
 				DWeights: k.floats(words * batch * r),
 				DW:       k.floats(s * e), DBias: k.floats(s)}
-			w := device.PairAttentionArgs{B: batch, R: r, Lambda: 9, Lengths: all, Scores: k.floats(words * batch * r),
+			w := device.PairAttention{B: batch, R: r, Lambda: 9, Lengths: all, Scores: k.floats(words * batch * r),
 				Weights:  a.Weights,
 				DWeights: a.DWeights, DScores: k.floats(words * batch * r)}
-			b.Run("attention", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { k.d.PairAttention(w) }) })
+			b.Run("attention", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { device.Do(k.d, w) }) })
 			b.Run("attention-grad", func(b *testing.B) {
-				(&bench{b, k.d}).time(0, 0, func() { k.d.PairAttentionGrad(w) })
+				(&bench{b, k.d}).time(0, 0, func() { device.DoGrad(k.d, w) })
 			})
 			b.Run("similarities", func(b *testing.B) {
-				(&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) })
+				(&bench{b, k.d}).time(0, flops, func() { device.Do(k.d, a) })
 			})
 			b.Run("similarities-grad", func(b *testing.B) {
-				(&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) })
+				(&bench{b, k.d}).time(0, 2*flops, func() { device.DoGrad(k.d, a) })
 			})
 			a.Filter = device.Filter{W: k.floats(s), Bias: k.floats(1), Logits: k.floats(nodes),
 				Weights: k.floats(nodes), DSums: k.floats(batch * batch * s), DLogits: k.floats(nodes), DW: k.floats(s)}
-			k.d.Fill(a.Filter.DSums, 0)
-			b.Run("filtered", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { k.d.Similarities(a) }) })
+			device.Do(k.d, device.Fill{Dst: a.Filter.DSums})
+			b.Run("filtered", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { device.Do(k.d, a) }) })
 			b.Run("filtered-grad", func(b *testing.B) {
-				(&bench{b, k.d}).time(0, 2*flops, func() { k.d.SimilaritiesGrad(a) })
+				(&bench{b, k.d}).time(0, 2*flops, func() { device.DoGrad(k.d, a) })
 			})
 		})
 	}

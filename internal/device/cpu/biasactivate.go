@@ -19,9 +19,8 @@ type biasActivateLoop[T vec.Float] struct {
 // activateStrip is how many columns are worked on at a time.
 const activateStrip = 1024
 
-// BiasActivateGrad implements device.Rows.
-func (d *dev[T]) BiasActivateGrad(a device.BiasActivateArgs) {
-	a.Views(d.check("BiasActivateGrad"))
+// BiasActivateGrad computes that kernel.
+func (d *dev[T]) BiasActivateGrad(a device.BiasActivate) {
 	l := &d.biasActivate
 	partial := l.partial
 	*l = biasActivateLoop[T]{ops: d.ops, f: mapOf(a.F), dx: d.values(a.DX), dy: d.values(a.DY),

@@ -72,13 +72,12 @@ func (l *directions[T]) close() {
 }
 
 // direction is one of them.
-func direction(a *device.BiGRUArgs, k int) device.GRUArgs {
-	return device.GRUArgs{I: a.I, H: a.H, Lengths: a.Lengths, Reverse: k == 1, X: a.X, GRUDirection: a.Directions[k]}
+func direction(a *device.BiGRU, k int) device.GRU {
+	return device.GRU{I: a.I, H: a.H, Lengths: a.Lengths, Reverse: k == 1, X: a.X, GRUDirection: a.Directions[k]}
 }
 
-// BiGRU implements device.Recurrent.
-func (d *dev[T]) BiGRU(a device.BiGRUArgs) {
-	a.Views(d.check("BiGRU"))
+// BiGRU computes that kernel.
+func (d *dev[T]) BiGRU(a device.BiGRU) {
 	y := [2]device.View{a.Y, a.Work}
 	for k := range y {
 		g := direction(&a, k)
@@ -90,9 +89,8 @@ func (d *dev[T]) BiGRU(a device.BiGRUArgs) {
 	d.Combine(y[0], y[0], y[1], 0.5, 0.5)
 }
 
-// BiGRUGrad implements device.Recurrent.
-func (d *dev[T]) BiGRUGrad(a device.BiGRUArgs) {
-	a.Views(d.check("BiGRUGrad"))
+// BiGRUGrad computes that kernel.
+func (d *dev[T]) BiGRUGrad(a device.BiGRU) {
 	n := a.DY.N
 	dx := [2]device.View{}
 	if a.DX.Present() {

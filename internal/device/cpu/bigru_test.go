@@ -13,7 +13,7 @@ import (
 // normal numbers times 0.3; alloc makes more of them. The weights of its products and all gradients are left to the
 // test.
 func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n int) device.View,
-	a device.BiGRUArgs) {
+	a device.BiGRU) {
 	d, err := cpu.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n
 	}
 	lengths := device.Ints{View: device.Of(b), Host: host}
 	d.UploadInts(lengths.View, host)
-	a = device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h),
+	a = device.BiGRU{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h),
 		Work: alloc(rows * (h + in))}
 	for k := range a.Directions {
 		a.Directions[k] = device.GRUDirection{BIH: alloc(3 * h), BHH: alloc(3 * h), Gates: alloc(rows * 4 * h),
@@ -64,12 +64,12 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 		d.DownloadFloats(x, v)
 		return x
 	}
-	var one [2]device.GRUArgs
+	var one [2]device.GRU
 	for k := range one {
 		w := &both.Directions[k]
 		w.WIH, w.WHH = alloc(3*h*in), alloc(3*h*h)
 		w.DWIH, w.DWHH, w.DBIH, w.DBHH = like(w.WIH), like(w.WHH), like(w.BIH), like(w.BHH)
-		one[k] = device.GRUArgs{I: in, H: h, Lengths: both.Lengths, Reverse: k == 1, X: both.X, Y: like(both.Y),
+		one[k] = device.GRU{I: in, H: h, Lengths: both.Lengths, Reverse: k == 1, X: both.X, Y: like(both.Y),
 			DY: like(both.Y), DX: like(both.X), GRUDirection: device.GRUDirection{WIH: w.WIH, WHH: w.WHH,
 				BIH: w.BIH, BHH: w.BHH, Gates: like(w.Gates), Prev: like(w.Prev), DWIH: like(w.WIH),
 				DWHH: like(w.WHH), DBIH: like(w.BIH), DBHH: like(w.BHH)}}
@@ -83,24 +83,24 @@ func TestBiGRUIsTwoGRUs(t *testing.T) {
 			}
 		}
 	}
-	d.BiGRU(both)
+	device.Do(d, both)
 	for _, a := range one {
-		d.GRU(a)
+		device.Do(d, a)
 	}
 	mean, half, dx := like(both.Y), like(both.Y), like(both.X)
-	d.Combine(mean, one[0].Y, one[1].Y, 0.5, 0.5)
+	device.Do(d, device.Combine{Dst: mean, A: one[0].Y, B: one[1].Y, Alpha: 0.5, Beta: 0.5})
 	same("Y", both.Y, mean)
-	d.Combine(half, both.DY, device.View{}, 0.5, 0)
-	d.BiGRUGrad(both)
+	device.Do(d, device.Combine{Dst: half, A: both.DY, Alpha: 0.5})
+	device.DoGrad(d, both)
 	for k, a := range one {
 		a.DY = half
-		d.GRUGrad(a)
+		device.DoGrad(d, a)
 		w := &both.Directions[k]
 		same("DWIH", w.DWIH, a.DWIH)
 		same("DWHH", w.DWHH, a.DWHH)
 		same("DBIH", w.DBIH, a.DBIH)
 		same("DBHH", w.DBHH, a.DBHH)
 	}
-	d.Add(dx, one[0].DX, one[1].DX)
+	device.Do(d, device.Add{Dst: dx, A: one[0].DX, B: one[1].DX})
 	same("DX", both.DX, dx)
 }

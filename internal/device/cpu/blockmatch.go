@@ -17,7 +17,7 @@ import (
 type blockMatch[T vec.Float] struct {
 	d   *dev[T]
 	ops *vec.Ops[T]
-	a   device.BlockMatchArgs
+	a   device.BlockMatch
 
 	c, t, width   int // captions, words, values of a block
 	first         []int
@@ -59,7 +59,7 @@ const (
 	cosineFloor  = 1e-8 // least product of norms
 )
 
-func (d *dev[T]) beginMatch(a device.BlockMatchArgs) *blockMatch[T] {
+func (d *dev[T]) beginMatch(a device.BlockMatch) *blockMatch[T] {
 	m := &d.match
 	m.d, m.ops, m.a, m.c, m.width = d, d.ops, a, len(a.Lengths.Host), a.E/a.Blocks
 	m.first, m.gramAt = append(m.first[:0], 0), append(m.gramAt[:0], 0)
@@ -92,9 +92,8 @@ func (d *dev[T]) beginMatch(a device.BlockMatchArgs) *blockMatch[T] {
 	return m
 }
 
-// BlockMatch implements device.Matching.
-func (d *dev[T]) BlockMatch(a device.BlockMatchArgs) {
-	a.Views(d.check("BlockMatch"))
+// BlockMatch computes that kernel.
+func (d *dev[T]) BlockMatch(a device.BlockMatch) {
 	m := d.beginMatch(a)
 	for m.image = 0; m.image < a.B; m.image += m.per {
 		m.taken = m.t

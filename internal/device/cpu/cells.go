@@ -14,9 +14,8 @@ type cellLoop[T vec.Float] struct {
 	dy, carry, zeros               []T
 }
 
-// GRUCell implements device.Cells.
-func (d *dev[T]) GRUCell(a device.GRUCellArgs) {
-	a.Views(d.check("GRUCell"))
+// GRUCell computes that kernel.
+func (d *dev[T]) GRUCell(a device.GRUCell) {
 	l := &d.cell
 	*l = cellLoop[T]{ops: d.ops, n: a.N, h: a.H, per: group(4 * a.H),
 		gates: d.values(a.Gates), hidden: d.values(a.Hidden),
@@ -25,9 +24,8 @@ func (d *dev[T]) GRUCell(a device.GRUCellArgs) {
 	d.pool.For(pieces(a.N, l.per), l)
 }
 
-// GRUCellGrad implements device.Cells.
-func (d *dev[T]) GRUCellGrad(a device.GRUCellArgs) {
-	a.Views(d.check("GRUCellGrad"))
+// GRUCellGrad computes that kernel.
+func (d *dev[T]) GRUCellGrad(a device.GRUCell) {
 	l := &d.cell
 	*l = cellLoop[T]{ops: d.ops, back: true, n: a.N, h: a.H, per: group(4 * a.H), zeros: d.gru.zeroRow(a.H),
 		gates: d.values(a.Gates), prev: d.values(a.Prev),

@@ -70,7 +70,7 @@ func TestMemoryOfAnotherDevice(t *testing.T) {
 			t.Error("a device accepted memory of another device")
 		}
 	}()
-	b.Fill(device.Of(buf), 1)
+	device.Do(b, device.Fill{Dst: device.Of(buf), Value: 1})
 }
 
 func TestClosedDevice(t *testing.T) {

@@ -18,9 +18,8 @@ type dropoutLoop[T vec.Float] struct {
 	words  []uint32 // [workers, dropWords]
 }
 
-// Dropout implements device.Random.
-func (d *dev[T]) Dropout(a device.DropoutArgs) {
-	a.Views(d.check("Dropout"))
+// Dropout computes that kernel.
+func (d *dev[T]) Dropout(a device.Dropout) {
 	step := d.integers(a.Step.View)
 	l := &d.dropout
 	*l = dropoutLoop[T]{ops: d.ops, words: l.words, key: a.Key,

@@ -39,27 +39,24 @@ func (l *elementLoop[T]) Do(_, i int) {
 	}
 }
 
-// Add implements device.Rows.
+// Add computes that kernel.
 func (d *dev[T]) Add(dst, a, b device.View) {
-	d.check("Add").Binary(&dst, &a, &b)
 	l := &d.elements
 	*l = elementLoop[T]{ops: d.ops, kind: elementAdd, dst: d.values(dst),
 		a: d.values(a), b: d.values(b)}
 	d.blocks(dst.N, l)
 }
 
-// Scale implements device.Rows.
+// Scale computes that kernel.
 func (d *dev[T]) Scale(dst, x, factor device.View) {
-	d.check("Scale").Scale(&dst, &x, &factor)
 	l := &d.elements
 	*l = elementLoop[T]{ops: d.ops, kind: elementScale, dst: d.values(dst),
 		a: d.values(x), factor: d.values(factor)[0]}
 	d.blocks(dst.N, l)
 }
 
-// Activate implements device.Elements.
+// Activate computes that kernel.
 func (d *dev[T]) Activate(f device.Activation, y, x device.View) {
-	d.check("Activate").Activate(f, &y, &x)
 	l := &d.elements
 	*l = elementLoop[T]{ops: d.ops, kind: elementMap, f: mapOf(f), dst: d.values(y),
 		a: d.values(x)}
@@ -78,9 +75,8 @@ func (l *slopeLoop[T]) Do(_, i int) {
 	l.ops.Slope[l.f](l.dx[lo:hi], l.of[lo:hi], l.dy[lo:hi])
 }
 
-// ActivateGrad implements device.Elements.
+// ActivateGrad computes that kernel.
 func (d *dev[T]) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
-	d.check("ActivateGrad").ActivateGrad(f, &dx, &x, &y, &dy)
 	l := &d.slopes
 	*l = slopeLoop[T]{ops: d.ops, f: mapOf(f), dx: d.values(dx),
 		dy: d.values(dy)}

@@ -18,7 +18,7 @@ type embedLoop[T vec.Float] struct {
 }
 
 // embedRows lists the word and position of every row.
-func (d *dev[T]) embedRows(what string, a *device.EmbedArgs) *embedLoop[T] {
+func (d *dev[T]) embedRows(what string, a *device.Embed) *embedLoop[T] {
 	l := &d.embed
 	l.ops, l.d, l.per, l.rows, l.at = d.ops, a.D, group(a.D), l.rows[:0], l.at[:0]
 	words := d.integers(a.Words.View)
@@ -35,9 +35,8 @@ func (d *dev[T]) embedRows(what string, a *device.EmbedArgs) *embedLoop[T] {
 	return l
 }
 
-// Embed implements device.Transformer.
-func (d *dev[T]) Embed(a device.EmbedArgs) {
-	a.Views(d.check("Embed"))
+// Embed computes that kernel.
+func (d *dev[T]) Embed(a device.Embed) {
 	l := d.embedRows("Embed", &a)
 	l.word, l.position = d.values(a.Word), d.values(a.Position)
 	l.kinds = d.values(a.Type)
@@ -64,9 +63,8 @@ type embedGradLoop[T vec.Float] struct {
 
 const embedPieces = 16
 
-// EmbedGrad implements device.Transformer.
-func (d *dev[T]) EmbedGrad(a device.EmbedArgs) {
-	a.Views(d.check("EmbedGrad"))
+// EmbedGrad computes that kernel.
+func (d *dev[T]) EmbedGrad(a device.Embed) {
 	rows := d.embedRows("EmbedGrad", &a)
 	l := &d.embedGrad
 	for _, t := range []struct {

@@ -30,9 +30,8 @@ func (l *factoredLoop[T]) Do(_, piece int) {
 	}
 }
 
-// AdamFactored implements device.Factoring.
-func (d *dev[T]) AdamFactored(a device.AdamArgs, f device.Factored) {
-	d.check("AdamFactored").AdamFactored(&a, &f)
+// AdamFactored computes that kernel.
+func (d *dev[T]) AdamFactored(a device.Adam, f device.Factored) {
 	dy, x := d.values(f.DY), d.values(f.X)
 	l := &d.factored
 	l.ops, l.s = d.ops, d.adamScalars(a)
@@ -54,9 +53,8 @@ func (d *dev[T]) AdamFactored(a device.AdamArgs, f device.Factored) {
 	d.gemm.p = product[T]{}
 }
 
-// SumSquaresFactored implements device.Factoring.
+// SumSquaresFactored computes that kernel.
 func (d *dev[T]) SumSquaresFactored(acc device.View, f device.Factored) {
-	d.check("SumSquaresFactored").SumSquaresFactored(&acc, &f)
 	dy, x := d.values(f.DY), d.values(f.X)
 	sum := d.values(acc)
 	n := f.N * f.N

@@ -121,34 +121,35 @@ func TestPairsWithoutGradientAreLeftAlone(t *testing.T) {
 			if first {
 				out, of = b*captions*s, f.pair(s)
 			}
-			a := device.ReasonArgs{B: b, S: s, First: first, Lengths: lengths, X: f.view(nodes, poisoned, f.node(s, 1)),
+			a := device.GraphReason{B: b, S: s, First: first, Lengths: lengths, X: f.view(nodes, poisoned, f.node(s,
+				1)),
 				M: f.whole(s * s), V: f.whole(s), W: f.whole(s * s),
 				Bias: f.whole(s), Out: f.view(out, poisoned, of), DOut: f.view(out, gradient, of), DX: f.whole(nodes),
 				DM: f.whole(s * s), DV: f.whole(s), DW: f.whole(s * s), DBias: f.whole(s)}
-			d.GraphReasonGrad(a)
+			device.DoGrad(d, a)
 			f.finite(p+" GraphReasonGrad", a.DX, a.DM, a.DV, a.DW, a.DBias)
 		}
 		for _, over := range []bool{false, true} {
 			n := words * b * r
-			a := device.PairAttentionArgs{B: b, R: r, Lambda: 4, OverWords: over, Lengths: lengths,
+			a := device.PairAttention{B: b, R: r, Lambda: 4, OverWords: over, Lengths: lengths,
 				Scores: f.view(n, poisoned, f.column), Weights: f.view(n, poisoned, f.column),
 				DWeights: f.view(n, gradient, f.column), DScores: f.whole(n)}
-			d.PairAttentionGrad(a)
+			device.DoGrad(d, a)
 			f.finite(p+" PairAttentionGrad", a.DScores)
 		}
 		results := b * captions
-		filter := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Lengths: lengths,
+		filter := device.Filtrate{B: b, S: s, Train: true, Eps: 1e-5, Lengths: lengths,
 			X: f.view(nodes, poisoned, f.node(s, 1)), Gamma: f.whole(1), Beta: f.whole(1),
 			Out: f.view(results*s, poisoned, f.pair(s)), Logits: f.whole(nodes / s), Weights: f.view(nodes/s, poisoned,
 				f.node(1, 1)), Mean: f.whole(captions), InvStd: f.whole(captions),
 			Norms: f.view(results, poisoned, f.pair(1)), DOut: f.view(results*s, gradient, f.pair(s)),
 			DSums: f.whole(results * s), DLogits: f.whole(nodes / s), DBias: f.whole(1), DGamma: f.whole(1),
 			DBeta: f.whole(1)}
-		d.FiltrateGrad(filter)
+		device.DoGrad(d, filter)
 		f.finite(p+" FiltrateGrad", filter.DSums, filter.DLogits, filter.DGamma, filter.DBeta)
 
 		blocks, att := 2, words*b*r
-		match := device.BlockMatchArgs{B: b, R: r, E: 2 * s, Blocks: blocks, Lengths: lengths,
+		match := device.BlockMatch{B: b, R: r, E: 2 * s, Blocks: blocks, Lengths: lengths,
 			Words: f.whole(words * 2 * s), Regions: f.whole(b * r * 2 * s),
 			WordAttention: f.view(att, poisoned, f.column), RegionAttention: f.view(att, poisoned, f.column)}
 		perWord, perRegion := f.node(blocks, 0), f.pair(r*blocks)
@@ -159,13 +160,13 @@ func TestPairsWithoutGradientAreLeftAlone(t *testing.T) {
 		match.DRegionMatch = f.view(results*r*blocks, gradient, perRegion)
 		match.DWords, match.DRegions, match.DWordAttention, match.DRegionAttention = f.whole(words*2*s),
 			f.whole(b*r*2*s), f.whole(att), f.whole(att)
-		d.BlockMatchGrad(match)
+		device.DoGrad(d, match)
 		f.finite(p+" BlockMatchGrad", match.DWords, match.DRegions, match.DWordAttention, match.DRegionAttention)
 
-		scale := device.ScaleArgs{A: b, B: captions, N: 2, H: s, X: f.view(results*2*s, poisoned, f.pair(2*s)),
+		scale := device.ScaleBlocks{A: b, B: captions, N: 2, H: s, X: f.view(results*2*s, poisoned, f.pair(2*s)),
 			Factors: f.whole(b * 2), DY: f.view(results*2*s, gradient, f.pair(2*s)),
 			DX: f.whole(results * 2 * s), DFactors: f.whole(b * 2)}
-		d.ScaleBlocksGrad(scale)
+		device.DoGrad(d, scale)
 		f.finite(p+" ScaleBlocksGrad", scale.DX, scale.DFactors)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // similarities make of dz_j W what they need, row by row, while it is in the cache.
 type filtration[T vec.Float] struct {
 	ops           *vec.Ops[T]
-	a             device.FilterArgs
+	a             device.Filtrate
 	phase         filterPhase
 	layout        pairLayout
 	x             []T
@@ -39,7 +39,7 @@ const (
 	filterBackStatistics
 )
 
-func (d *dev[T]) beginFilter(a device.FilterArgs) *filtration[T] {
+func (d *dev[T]) beginFilter(a device.Filtrate) *filtration[T] {
 	l := &d.filtration
 	l.ops, l.a = d.ops, a
 	l.layout.set(a.Lengths.Host)
@@ -60,9 +60,8 @@ func (l *filtration[T]) run(d *dev[T], phase filterPhase) {
 	d.pool.For(n, l)
 }
 
-// Filtrate implements device.Pairs.
-func (d *dev[T]) Filtrate(a device.FilterArgs) {
-	a.Views(d.check("Filtrate"))
+// Filtrate computes that kernel.
+func (d *dev[T]) Filtrate(a device.Filtrate) {
 	l := d.beginFilter(a)
 	l.beta = float64(d.values(a.Beta)[0])
 	mean, variance := d.values(a.RunningMean), d.values(a.RunningVar)
@@ -85,9 +84,8 @@ func (d *dev[T]) Filtrate(a device.FilterArgs) {
 	l.run(d, filterSums)
 }
 
-// FiltrateGrad implements device.Pairs.
-func (d *dev[T]) FiltrateGrad(a device.FilterArgs) {
-	a.Views(d.check("FiltrateGrad"))
+// FiltrateGrad computes that kernel.
+func (d *dev[T]) FiltrateGrad(a device.Filtrate) {
 	l := d.beginFilter(a)
 	l.beta = float64(d.values(a.Beta)[0])
 	l.dOut, l.dr = d.values(a.DOut), d.values(a.DSums)

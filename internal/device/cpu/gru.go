@@ -30,7 +30,7 @@ type recurrence[T vec.Float] struct {
 
 // gruOperands are the arrays of device.GRUArgs.
 type gruOperands[T vec.Float] struct {
-	a              device.GRUArgs
+	a              device.GRU
 	rows           int // of all words
 	pack           *device.Packing
 	held           bool // the weights stay as they are
@@ -44,7 +44,7 @@ type gruOperands[T vec.Float] struct {
 }
 
 // gruOperands returns the arrays that both directions of a call read.
-func (d *dev[T]) gruOperands(a device.GRUArgs) gruOperands[T] {
+func (d *dev[T]) gruOperands(a device.GRU) gruOperands[T] {
 	pack := a.Lengths.Packing()
 	return gruOperands[T]{a: a, rows: pack.Rows(), pack: pack, x: d.values(a.X), wih: d.values(a.WIH),
 		whh: d.values(a.WHH), held: d.holds(a.WIH) && d.holds(a.WHH), gates: d.values(a.Gates), prev: d.values(a.Prev)}
@@ -91,16 +91,15 @@ func (l *gruFinal[T]) Do(_, b int) {
 
 // The products of a GRU are even: states lie between -1 and 1.
 
-// GRU implements device.Recurrent.
-func (d *dev[T]) GRU(a device.GRUArgs) {
-	a.Views(d.check("GRU"))
+// GRU computes that kernel.
+func (d *dev[T]) GRU(a device.GRU) {
 	if o := d.projected(a); o.rows > 0 {
 		d.gru.forward(&o)
 	}
 }
 
 // projected computes the products with the inputs of all words.
-func (d *dev[T]) projected(a device.GRUArgs) gruOperands[T] {
+func (d *dev[T]) projected(a device.GRU) gruOperands[T] {
 	o, h := d.gruOperands(a), a.H
 	o.bih, o.bhh = d.values(a.BIH), d.values(a.BHH)
 	o.y, o.final = d.values(a.Y), d.values(a.Final)

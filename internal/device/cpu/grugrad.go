@@ -41,15 +41,14 @@ func (l *gruGradStep[T]) Do(_, i int) {
 	}
 }
 
-// GRUGrad implements device.Recurrent.
-func (d *dev[T]) GRUGrad(a device.GRUArgs) {
-	a.Views(d.check("GRUGrad"))
+// GRUGrad computes that kernel.
+func (d *dev[T]) GRUGrad(a device.GRU) {
 	o := d.gruGradOperands(a)
 	d.gru.backward(&o)
 	d.gruWeights(&o)
 }
 
-func (d *dev[T]) gruGradOperands(a device.GRUArgs) gruOperands[T] {
+func (d *dev[T]) gruGradOperands(a device.GRU) gruOperands[T] {
 	o := d.gruOperands(a)
 	o.dFinal = d.values(a.DFinal)
 	o.dy, o.dx = d.values(a.DY), d.values(a.DX)

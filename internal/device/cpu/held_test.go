@@ -23,7 +23,7 @@ func TestHeldWeights(t *testing.T) {
 		}
 		run := func() []float64 {
 			y := make([]float64, a.Y.N)
-			d.BiGRU(a)
+			device.Do(d, a)
 			d.DownloadDoubles(y, a.Y)
 			return y
 		}

@@ -77,9 +77,8 @@ type hingeState[T vec.Float] struct {
 	columns  hingeColumns[T]
 }
 
-// Hinge implements device.Losses.
-func (d *dev[T]) Hinge(a device.HingeArgs) {
-	a.Views(d.check("Hinge"))
+// Hinge computes that kernel.
+func (d *dev[T]) Hinge(a device.Hinge) {
 	l := &d.hinge
 	d.begin(&l.lossState, a.N, a.Scores, a.LossOut)
 	l.margin, l.margins, l.max = T(a.Margin), d.values(a.Margins), a.Max

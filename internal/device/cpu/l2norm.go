@@ -16,15 +16,14 @@ import (
 
 type normLoop[T vec.Float] struct {
 	ops      *vec.Ops[T]
-	a        device.L2NormArgs
+	a        device.L2Norm
 	per      int // outer items of one piece
 	eps      float64
 	x, y, nm []T
 }
 
-// L2Norm implements device.Rows.
-func (d *dev[T]) L2Norm(a device.L2NormArgs) {
-	a.Views(d.check("L2Norm"))
+// L2Norm computes that kernel.
+func (d *dev[T]) L2Norm(a device.L2Norm) {
 	l := &d.norms
 	*l = normLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), eps: a.Eps,
 		x: d.values(a.X), y: d.values(a.Y),
@@ -68,15 +67,14 @@ func inverse(x float64) float64 {
 
 type normGradLoop[T vec.Float] struct {
 	ops           *vec.Ops[T]
-	a             device.L2NormArgs
+	a             device.L2Norm
 	per           int
 	x, nm, dy, dx []T
 	scratch       []T // [workers, 2, Inner]: the two factors of every column
 }
 
-// L2NormGrad implements device.Rows.
-func (d *dev[T]) L2NormGrad(a device.L2NormArgs) {
-	a.Views(d.check("L2NormGrad"))
+// L2NormGrad computes that kernel.
+func (d *dev[T]) L2NormGrad(a device.L2Norm) {
 	l := &d.normGrads
 	*l = normGradLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), scratch: l.scratch,
 		x: d.values(a.X), nm: d.values(a.Norm),

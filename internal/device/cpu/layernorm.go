@@ -16,7 +16,7 @@ import (
 // blocks in order.
 type layerNormLoop[T vec.Float] struct {
 	ops               *vec.Ops[T]
-	a                 device.LayerNormArgs
+	a                 device.LayerNorm
 	drop              drops[T]
 	back              bool
 	per               int
@@ -34,7 +34,7 @@ const (
 	apart      = 16 // elements between those of two workers, which write them often
 )
 
-func (d *dev[T]) layerNorms(a device.LayerNormArgs) *layerNormLoop[T] {
+func (d *dev[T]) layerNorms(a device.LayerNorm) *layerNormLoop[T] {
 	l := &d.layerNorm
 	*l = layerNormLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), partial: l.partial, sums: l.sums, words: l.words,
 		sum: d.values(a.Sum), mean: d.values(a.Mean), inv: d.values(a.InvStd),
@@ -48,9 +48,8 @@ func (d *dev[T]) layerNorms(a device.LayerNormArgs) *layerNormLoop[T] {
 	return l
 }
 
-// LayerNorm implements device.Transformer.
-func (d *dev[T]) LayerNorm(a device.LayerNormArgs) {
-	a.Views(d.check("LayerNorm"))
+// LayerNorm computes that kernel.
+func (d *dev[T]) LayerNorm(a device.LayerNorm) {
 	l := d.layerNorms(a)
 	l.x, l.y, l.bias = d.values(a.X), d.values(a.Y), d.values(a.Bias)
 	l.branch = d.values(a.Branch)
@@ -58,9 +57,8 @@ func (d *dev[T]) LayerNorm(a device.LayerNormArgs) {
 	d.pool.For(pieces(a.N, l.per), l)
 }
 
-// LayerNormGrad implements device.Transformer.
-func (d *dev[T]) LayerNormGrad(a device.LayerNormArgs) {
-	a.Views(d.check("LayerNormGrad"))
+// LayerNormGrad computes that kernel.
+func (d *dev[T]) LayerNormGrad(a device.LayerNorm) {
 	l := d.layerNorms(a)
 	l.back, l.dy = true, d.values(a.DY)
 	l.dx, l.dBranch = d.values(a.DX), d.values(a.DBranch)

@@ -28,7 +28,7 @@ type entropyLoop[T vec.Float] struct {
 
 const entropyChunk = 1024 // logits whose exponentials are taken at a time
 
-func (d *dev[T]) beginEntropy(what string, a *device.CrossEntropyArgs, back bool) *entropyLoop[T] {
+func (d *dev[T]) beginEntropy(what string, a *device.CrossEntropy, back bool) *entropyLoop[T] {
 	l := &d.entropy
 	l.pack = a.Lengths.Packing()
 	labels, mask := d.integers(a.Labels.View), d.integers(a.Mask.View)
@@ -56,9 +56,8 @@ func (d *dev[T]) beginEntropy(what string, a *device.CrossEntropyArgs, back bool
 	return l
 }
 
-// CrossEntropy implements device.Likelihood.
-func (d *dev[T]) CrossEntropy(a device.CrossEntropyArgs) {
-	a.Views(d.check("CrossEntropy"))
+// CrossEntropy computes that kernel.
+func (d *dev[T]) CrossEntropy(a device.CrossEntropy) {
 	l := d.beginEntropy("CrossEntropy", &a, false)
 	loss := d.values(a.Loss)
 	d.pool.For(len(l.labels), l)
@@ -69,9 +68,8 @@ func (d *dev[T]) CrossEntropy(a device.CrossEntropyArgs) {
 	loss[0] = T(sum)
 }
 
-// CrossEntropyGrad implements device.Likelihood.
-func (d *dev[T]) CrossEntropyGrad(a device.CrossEntropyArgs) {
-	a.Views(d.check("CrossEntropyGrad"))
+// CrossEntropyGrad computes that kernel.
+func (d *dev[T]) CrossEntropyGrad(a device.CrossEntropy) {
 	l := d.beginEntropy("CrossEntropyGrad", &a, true)
 	l.dLoss = float64(d.values(a.DLoss)[0])
 	l.dLogits = d.values(a.DLogits)

@@ -11,7 +11,7 @@ import (
 // quirk Q18): M_ij = α + λ·Sim_ij with Sim_ij = C_ij / max_j C_ij, or the cosine.
 
 type marginLoop[T vec.Float] struct {
-	a      device.MarginArgs
+	a      device.SemanticMargins
 	per    int
 	gram   []T
 	images []int32 // nil where images do not matter
@@ -20,9 +20,8 @@ type marginLoop[T vec.Float] struct {
 	norms  []float64 // 1/√C_ii, 0 for a zero vector
 }
 
-// SemanticMargins implements device.Losses.
-func (d *dev[T]) SemanticMargins(a device.MarginArgs) {
-	a.Views(d.check("SemanticMargins"))
+// SemanticMargins computes that kernel.
+func (d *dev[T]) SemanticMargins(a device.SemanticMargins) {
 	l := &d.margins
 	l.a, l.per = a, group(a.N)
 	l.gram, l.out = d.values(a.Gram), d.values(a.Margins)

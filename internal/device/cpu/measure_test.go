@@ -10,18 +10,22 @@ import (
 	"vsetrain/internal/device/devicetest"
 )
 
-// wrong is a device whose Add is off by a thousandth at one element, and whose Scale breaks down.
+// wrong is a device whose Add is off by a thousandth at one element, and whose ColumnSum breaks down.
 type wrong struct{ device.Device }
 
-func (w wrong) Add(dst, a, b device.View) {
-	w.Device.Add(dst, a, b)
-	x := make([]float64, dst.N)
-	w.DownloadDoubles(x, dst)
-	x[len(x)-1] += 1e-3
-	w.UploadDoubles(dst, x)
+func (w wrong) Do(k device.Kernel) bool {
+	if _, ok := k.(*device.ColumnSum); ok {
+		panic("out of order")
+	}
+	done := w.Device.Do(k)
+	if a, ok := k.(*device.Add); ok {
+		x := make([]float64, a.Dst.N)
+		w.DownloadDoubles(x, a.Dst)
+		x[len(x)-1] += 1e-3
+		w.UploadDoubles(a.Dst, x)
+	}
+	return done
 }
-
-func (w wrong) ColumnSum(dst, x device.View, rows, cols int) { panic("out of order") }
 
 // What is measured of a device that is right stays within what is allowed; a device that is not is told, and nothing
 // panics.

@@ -39,7 +39,7 @@ const (
 	mapFrom   = 4 << 20 // bytes; smaller buffers come from the Go heap
 )
 
-// Alloc implements device.Memory.
+// Alloc implements device.Device.
 func (d *dev[T]) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if d.closed {
 		return nil, fmt.Errorf("device: cpu: allocation of %d elements on a closed device", n)
@@ -95,7 +95,7 @@ func scratch[T vec.Float](s *[]T, n int) []T {
 	return (*s)[:n]
 }
 
-// Free implements device.Memory.
+// Free implements device.Device.
 func (d *dev[T]) Free(b device.Buffer) {
 	own, ok := b.(*buffer[T])
 	if !ok || own.owner != d {

@@ -9,7 +9,7 @@ import (
 // belong to, so that the sums over the other side are in order.
 type mixLoop[T vec.Float] struct {
 	nodeRows
-	a           device.MixArgs
+	a           device.MixNodes
 	what        uint8 // mixForward, mixInputs, mixWeights
 	at          []int // of each caption in the weights
 	x, y, w, dx []T
@@ -22,7 +22,7 @@ const (
 	mixWeights
 )
 
-func (d *dev[T]) beginMix(a device.MixArgs) *mixLoop[T] {
+func (d *dev[T]) beginMix(a device.MixNodes) *mixLoop[T] {
 	l := &d.mix
 	l.set(a.Lengths.Host)
 	l.a, l.at = a, append(l.at[:0], 0)
@@ -33,17 +33,15 @@ func (d *dev[T]) beginMix(a device.MixArgs) *mixLoop[T] {
 	return l
 }
 
-// MixNodes implements device.Matching.
-func (d *dev[T]) MixNodes(a device.MixArgs) {
-	a.Views(d.check("MixNodes"))
+// MixNodes computes that kernel.
+func (d *dev[T]) MixNodes(a device.MixNodes) {
 	l := d.beginMix(a)
 	l.y, l.what = d.values(a.Y), mixForward
 	d.pool.For(a.B, l)
 }
 
-// MixNodesGrad implements device.Matching.
-func (d *dev[T]) MixNodesGrad(a device.MixArgs) {
-	a.Views(d.check("MixNodesGrad"))
+// MixNodesGrad computes that kernel.
+func (d *dev[T]) MixNodesGrad(a device.MixNodes) {
 	l := d.beginMix(a)
 	l.y, l.dx, l.dw = d.values(a.DY), d.values(a.DX), d.values(a.DWeights)
 	l.what = mixInputs

@@ -11,28 +11,26 @@ import (
 // order.
 type scaleLoop[T vec.Float] struct {
 	ops             *vec.Ops[T]
-	a               device.ScaleArgs
+	a               device.ScaleBlocks
 	back            bool
 	x, y, f, dx, df []T
 }
 
-func (d *dev[T]) beginScale(a device.ScaleArgs) *scaleLoop[T] {
+func (d *dev[T]) beginScale(a device.ScaleBlocks) *scaleLoop[T] {
 	l := &d.scales
 	*l = scaleLoop[T]{ops: d.ops, a: a, x: d.values(a.X), f: d.values(a.Factors)}
 	return l
 }
 
-// ScaleBlocks implements device.Matching.
-func (d *dev[T]) ScaleBlocks(a device.ScaleArgs) {
-	a.Views(d.check("ScaleBlocks"))
+// ScaleBlocks computes that kernel.
+func (d *dev[T]) ScaleBlocks(a device.ScaleBlocks) {
 	l := d.beginScale(a)
 	l.y = d.values(a.Y)
 	d.pool.For(a.A, l)
 }
 
-// ScaleBlocksGrad implements device.Matching.
-func (d *dev[T]) ScaleBlocksGrad(a device.ScaleArgs) {
-	a.Views(d.check("ScaleBlocksGrad"))
+// ScaleBlocksGrad computes that kernel.
+func (d *dev[T]) ScaleBlocksGrad(a device.ScaleBlocks) {
 	l := d.beginScale(a)
 	l.back, l.y = true, d.values(a.DY)
 	l.dx, l.df = d.values(a.DX), d.values(a.DFactors)
@@ -78,18 +76,16 @@ func (l *scaleLoop[T]) Do(_, i int) {
 	}
 }
 
-// MeanNodes implements device.Matching: image after image.
-func (d *dev[T]) MeanNodes(a device.NodeMeansArgs) {
-	a.Views(d.check("MeanNodes"))
+// MeanNodes computes that kernel: image after image.
+func (d *dev[T]) MeanNodes(a device.MeanNodes) {
 	rows, pairs := nodesOfImage(a)
 	for i := range a.B {
 		d.SegmentMeans(a.Y.Slice(i*pairs, (i+1)*pairs), a.X.Slice(i*rows, (i+1)*rows), a.Lengths, a.H)
 	}
 }
 
-// MeanNodesGrad implements device.Matching.
-func (d *dev[T]) MeanNodesGrad(a device.NodeMeansArgs) {
-	a.Views(d.check("MeanNodesGrad"))
+// MeanNodesGrad computes that kernel.
+func (d *dev[T]) MeanNodesGrad(a device.MeanNodes) {
 	rows, pairs := nodesOfImage(a)
 	for i := range a.B {
 		d.SegmentMeansGrad(a.DX.Slice(i*rows, (i+1)*rows), a.DY.Slice(i*pairs, (i+1)*pairs), a.Lengths, a.H)
@@ -97,7 +93,7 @@ func (d *dev[T]) MeanNodesGrad(a device.NodeMeansArgs) {
 }
 
 // nodesOfImage counts the values of the nodes and of the means of an image.
-func nodesOfImage(a device.NodeMeansArgs) (rows, pairs int) {
+func nodesOfImage(a device.MeanNodes) (rows, pairs int) {
 	for _, n := range a.Lengths.Host {
 		rows += int(n)
 	}

@@ -19,9 +19,8 @@ func (l *squareLoop[T]) Do(_, i int) {
 	l.sums[i] = l.ops.Sumsq(l.x[lo:hi])
 }
 
-// SumSquares implements device.Optimiser.
+// SumSquares computes that kernel.
 func (d *dev[T]) SumSquares(acc, x device.View) {
-	d.check("SumSquares").SumSquares(&acc, &x)
 	l := &d.squares
 	l.ops, l.x = d.ops, d.values(x)
 	sum := d.values(acc)
@@ -38,9 +37,8 @@ func (d *dev[T]) SumSquares(acc, x device.View) {
 	sum[0] = T(float64(sum[0]) + total)
 }
 
-// ClipCoefficient implements device.Optimiser.
+// ClipCoefficient computes that kernel.
 func (d *dev[T]) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
-	d.check("ClipCoefficient").ClipCoefficient(&coef, &norm, &sumSquares)
 	n := math.Sqrt(float64(d.values(sumSquares)[0]))
 	d.values(norm)[0] = T(n)
 	d.values(coef)[0] = T(min(1, maxNorm/(n+1e-6)))
@@ -58,9 +56,8 @@ func (l *adamLoop[T]) Do(_, i int) {
 	l.ops.Adam(l.p[lo:hi], l.g[lo:hi], l.m[lo:hi], l.v[lo:hi], &l.s)
 }
 
-// Adam implements device.Optimiser.
-func (d *dev[T]) Adam(a device.AdamArgs) {
-	a.Views(d.check("Adam"))
+// Adam computes that kernel.
+func (d *dev[T]) Adam(a device.Adam) {
 	l, n := &d.adam, a.P.N
 	l.ops = d.ops
 	l.p, l.g = d.values(a.P), d.values(a.G)
@@ -70,7 +67,7 @@ func (d *dev[T]) Adam(a device.AdamArgs) {
 }
 
 // adamScalars reads the numbers of an update from device memory.
-func (d *dev[T]) adamScalars(a device.AdamArgs) vec.AdamScalars[T] {
+func (d *dev[T]) adamScalars(a device.Adam) vec.AdamScalars[T] {
 	hyper := d.values(a.Hyper)
 	s := vec.AdamScalars[T]{Clip: 1, B1: T(a.Beta1), C1: T(1 - a.Beta1), B2: T(a.Beta2), C2: T(1 - a.Beta2),
 		Step: hyper[0], Inv: hyper[1], Eps: T(a.Eps), Decay: hyper[2]}

@@ -16,9 +16,8 @@ type orderLoop[T vec.Float] struct {
 	im, cap, s   []T
 }
 
-// OrderScores implements device.Orders.
-func (d *dev[T]) OrderScores(a device.OrderArgs) {
-	a.Views(d.check("OrderScores"))
+// OrderScores computes that kernel.
+func (d *dev[T]) OrderScores(a device.OrderScores) {
 	l := &d.orders
 	*l = orderLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(a.C * a.D),
 		im: d.values(a.Images), cap: d.values(a.Captions),
@@ -43,9 +42,8 @@ type orderGradLoop[T vec.Float] struct {
 	s, ds, di, dc []T
 }
 
-// OrderScoresGrad implements device.Orders.
-func (d *dev[T]) OrderScoresGrad(a device.OrderArgs) {
-	a.Views(d.check("OrderScoresGrad"))
+// OrderScoresGrad computes that kernel.
+func (d *dev[T]) OrderScoresGrad(a device.OrderScores) {
 	l := &d.orderGrads
 	*l = orderGradLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(max(a.B, a.C) * a.D),
 		im:  d.values(a.Images),

@@ -13,7 +13,7 @@ import (
 // A piece is one caption with a few images: rows of words, columns of regions.
 type pairAttention[T vec.Float] struct {
 	ops      *vec.Ops[T]
-	a        device.PairAttentionArgs
+	a        device.PairAttention
 	layout   pairLayout
 	images   int // of a piece
 	across   int // pieces over the images
@@ -25,7 +25,7 @@ type pairAttention[T vec.Float] struct {
 	scratch  []T // [workers, 4, columns]
 }
 
-func (d *dev[T]) beginPairAttention(a device.PairAttentionArgs, back bool) *pairAttention[T] {
+func (d *dev[T]) beginPairAttention(a device.PairAttention, back bool) *pairAttention[T] {
 	l := &d.pairAttention
 	l.ops, l.a, l.back = d.ops, a, back
 	l.layout.set(a.Lengths.Host)
@@ -36,16 +36,14 @@ func (d *dev[T]) beginPairAttention(a device.PairAttentionArgs, back bool) *pair
 	return l
 }
 
-// PairAttention implements device.Pairs.
-func (d *dev[T]) PairAttention(a device.PairAttentionArgs) {
-	a.Views(d.check("PairAttention"))
+// PairAttention computes that kernel.
+func (d *dev[T]) PairAttention(a device.PairAttention) {
 	l := d.beginPairAttention(a, false)
 	d.pool.For(len(l.layout.lengths)*l.across, l)
 }
 
-// PairAttentionGrad implements device.Pairs.
-func (d *dev[T]) PairAttentionGrad(a device.PairAttentionArgs) {
-	a.Views(d.check("PairAttentionGrad"))
+// PairAttentionGrad computes that kernel.
+func (d *dev[T]) PairAttentionGrad(a device.PairAttention) {
 	l := d.beginPairAttention(a, true)
 	l.dWeights, l.dScores = d.values(a.DWeights), d.values(a.DScores)
 	d.pool.For(len(l.layout.lengths)*l.across, l)

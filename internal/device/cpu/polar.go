@@ -11,7 +11,7 @@ import (
 // GraphConvolution.get_gaussian_weights), in float64. The gradients of the parameters are summed for each image and
 // then over the images, in order.
 type polarLoop[T vec.Float] struct {
-	a              device.PolarArgs
+	a              device.PolarWeights
 	back           bool
 	boxes, weights []T
 	param          [4][]T    // MeanRho, MeanTheta, PrecisionRho, PrecisionTheta
@@ -19,7 +19,7 @@ type polarLoop[T vec.Float] struct {
 	work           []float64 // [workers, 3, K]
 }
 
-func (d *dev[T]) beginPolar(a device.PolarArgs, weights device.View) *polarLoop[T] {
+func (d *dev[T]) beginPolar(a device.PolarWeights, weights device.View) *polarLoop[T] {
 	l := &d.polar
 	l.a, l.boxes = a, d.values(a.Boxes)
 	l.param = [4][]T{d.values(a.MeanRho), d.values(a.MeanTheta),
@@ -34,17 +34,15 @@ func (d *dev[T]) beginPolar(a device.PolarArgs, weights device.View) *polarLoop[
 	return l
 }
 
-// PolarWeights implements device.Matching.
-func (d *dev[T]) PolarWeights(a device.PolarArgs) {
-	a.Views(d.check("PolarWeights"))
+// PolarWeights computes that kernel.
+func (d *dev[T]) PolarWeights(a device.PolarWeights) {
 	l := d.beginPolar(a, a.Weights)
 	l.back = false
 	d.pool.For(a.B, l)
 }
 
-// PolarWeightsGrad implements device.Matching.
-func (d *dev[T]) PolarWeightsGrad(a device.PolarArgs) {
-	a.Views(d.check("PolarWeightsGrad"))
+// PolarWeightsGrad computes that kernel.
+func (d *dev[T]) PolarWeightsGrad(a device.PolarWeights) {
 	l := d.beginPolar(a, a.DWeights)
 	l.back = true
 	d.pool.For(a.B, l)

@@ -13,9 +13,8 @@ import (
 // greater and those that are equal and come earlier. For the few rows of an image or a caption counting them is as
 // fast, and it is done for many channels at once.
 
-// Combine implements device.Elements.
+// Combine computes that kernel.
 func (d *dev[T]) Combine(dst, a, b device.View, alpha, beta float64) {
-	d.check("Combine").Combine(&dst, &a, &b)
 	l := &d.combine
 	*l = combineLoop[T]{ops: d.ops, alpha: T(alpha), beta: T(beta), dst: d.values(dst), a: d.values(a),
 		b: d.values(b)}
@@ -47,7 +46,7 @@ type poolWeights[T vec.Float] struct {
 	dw, ds    []T
 }
 
-func (d *dev[T]) poolWeightsLoop(a device.PoolWeightsArgs) *poolWeights[T] {
+func (d *dev[T]) poolWeightsLoop(a device.PoolWeights) *poolWeights[T] {
 	l := &d.poolWeight
 	l.pack = a.Lengths.Packing()
 	l.lengths, l.wide, l.inverse = a.Lengths.Host, a.L, 1/a.Temperature
@@ -56,17 +55,15 @@ func (d *dev[T]) poolWeightsLoop(a device.PoolWeightsArgs) *poolWeights[T] {
 	return l
 }
 
-// PoolWeights implements device.Pooling.
-func (d *dev[T]) PoolWeights(a device.PoolWeightsArgs) {
-	a.Views(d.check("PoolWeights"))
+// PoolWeights computes that kernel.
+func (d *dev[T]) PoolWeights(a device.PoolWeights) {
 	l := d.poolWeightsLoop(a)
 	l.scores = d.values(a.Scores)
 	d.pool.For(len(l.lengths), l)
 }
 
-// PoolWeightsGrad implements device.Pooling.
-func (d *dev[T]) PoolWeightsGrad(a device.PoolWeightsArgs) {
-	a.Views(d.check("PoolWeightsGrad"))
+// PoolWeightsGrad computes that kernel.
+func (d *dev[T]) PoolWeightsGrad(a device.PoolWeights) {
 	l := d.poolWeightsLoop(a)
 	l.dw = d.values(a.DWeights)
 	l.ds = d.values(a.DScores)
@@ -102,7 +99,7 @@ func (l *poolWeights[T]) Do(_, b int) {
 // sortPool works on one item at a time.
 type sortPool[T vec.Float] struct {
 	ops        *vec.Ops[T]
-	a          device.SortPoolArgs
+	a          device.SortPool
 	grad       bool
 	pack       *device.Packing
 	start      []int // first row of each item, where rows are concatenated
@@ -116,7 +113,7 @@ type sortPool[T vec.Float] struct {
 	wantTable  bool
 }
 
-func (d *dev[T]) sortPoolLoop(a device.SortPoolArgs) *sortPool[T] {
+func (d *dev[T]) sortPoolLoop(a device.SortPool) *sortPool[T] {
 	l := &d.sortPools
 	l.ops, l.a = d.ops, a
 	rows := 0
@@ -147,9 +144,8 @@ func (l *sortPool[T]) weights(b int) []T {
 	return l.w[(k-n)*k:][:n]
 }
 
-// SortPool implements device.Pooling.
-func (d *dev[T]) SortPool(a device.SortPoolArgs) {
-	a.Views(d.check("SortPool"))
+// SortPool computes that kernel.
+func (d *dev[T]) SortPool(a device.SortPool) {
 	l := d.sortPoolLoop(a)
 	l.grad, l.y = false, d.values(a.Y)
 	if strip := l.reserve(d.pool.Threads()); cap(l.rankBuffer) < strip {
@@ -166,9 +162,8 @@ func (l *sortPool[T]) reserve(workers int) int {
 	return strip
 }
 
-// SortPoolGrad implements device.Pooling.
-func (d *dev[T]) SortPoolGrad(a device.SortPoolArgs) {
-	a.Views(d.check("SortPoolGrad"))
+// SortPoolGrad computes that kernel.
+func (d *dev[T]) SortPoolGrad(a device.SortPool) {
 	l, items := d.sortPoolLoop(a), len(a.Lengths.Host)
 	l.grad, l.dy = true, d.values(a.DY)
 	l.dx = d.values(a.DX)

@@ -7,9 +7,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Multiply implements device.Primitives.
+// Multiply computes that kernel.
 func (d *dev[T]) Multiply(dst, a, b device.View) {
-	d.check("Multiply").Binary(&dst, &a, &b)
 	l := &d.elements
 	*l = elementLoop[T]{ops: d.ops, kind: elementMultiply, dst: d.values(dst),
 		a: d.values(a), b: d.values(b)}
@@ -24,22 +23,20 @@ type mapLoop[T vec.Float] struct {
 	x, y, dy, dx []T
 }
 
-// Map implements device.Primitives.
-func (d *dev[T]) Map(a device.MapArgs) {
-	a.Views(d.check("Map"))
+// Map computes that kernel.
+func (d *dev[T]) Map(a device.Map) {
 	l := d.beginMap(a)
 	d.blocks(len(l.x), l)
 }
 
-// MapGrad implements device.Primitives.
-func (d *dev[T]) MapGrad(a device.MapArgs) {
-	a.Views(d.check("MapGrad"))
+// MapGrad computes that kernel.
+func (d *dev[T]) MapGrad(a device.Map) {
 	l := d.beginMap(a)
 	l.dy, l.dx = d.values(a.DY), d.values(a.DX)
 	d.blocks(len(l.x), l)
 }
 
-func (d *dev[T]) beginMap(a device.MapArgs) *mapLoop[T] {
+func (d *dev[T]) beginMap(a device.Map) *mapLoop[T] {
 	l := &d.maps
 	*l = mapLoop[T]{ops: d.ops, f: a.F, c: T(a.C), x: d.values(a.X), y: d.values(a.Y)}
 	return l
@@ -131,16 +128,10 @@ type reduceLoop[T vec.Float] struct {
 	index  []int32
 }
 
-// Reduce implements device.Primitives.
-func (d *dev[T]) Reduce(a device.ReduceArgs) { d.reduce("Reduce", false, a) }
-
-// Spread implements device.Primitives.
-func (d *dev[T]) Spread(a device.ReduceArgs) { d.reduce("Spread", true, a) }
-
-func (d *dev[T]) reduce(kernel string, spread bool, a device.ReduceArgs) {
-	a.Views(d.check(kernel))
+// Reduce computes that kernel.
+func (d *dev[T]) Reduce(a device.Reduce) {
 	l := &d.reductions
-	*l = reduceLoop[T]{ops: d.ops, max: a.Max, spread: spread, n: a.N, d: a.D}
+	*l = reduceLoop[T]{ops: d.ops, max: a.Max, spread: a.Grad, n: a.N, d: a.D}
 	count := pieces(a.N, group(a.D))
 	if a.Segmented() {
 		l.first, count = d.firstRows(a.Counts.Host), len(a.Counts.Host)
@@ -238,9 +229,8 @@ func (l *reduceLoop[T]) spreadSegment(i int) {
 	}
 }
 
-// SegmentProducts implements device.Primitives: one small product per segment.
-func (d *dev[T]) SegmentProducts(a device.SegmentProductsArgs) {
-	a.Views(d.check("SegmentProducts"))
+// SegmentProducts computes that kernel: one small product per segment.
+func (d *dev[T]) SegmentProducts(a device.SegmentProducts) {
 	first := d.firstRows(a.Counts.Host)
 	for s, count := range a.Counts.Host {
 		n := int(count)
@@ -249,12 +239,12 @@ func (d *dev[T]) SegmentProducts(a device.SegmentProductsArgs) {
 		g := a.G.Slice(lo*a.Longest, (hi-1)*a.Longest+n)
 		switch a.Form {
 		case device.SegmentGram:
-			d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest,
+			device.Do(d, device.Gemm{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest,
 				Exact: true})
 		case device.SegmentApply:
-			d.Gemm(device.GemmArgs{M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest, Exact: true})
+			device.Do(d, device.Gemm{M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest, Exact: true})
 		case device.SegmentApplyT:
-			d.Gemm(device.GemmArgs{TransA: true, M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest,
+			device.Do(d, device.Gemm{TransA: true, M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest,
 				Exact: true})
 		}
 	}

@@ -43,9 +43,8 @@ type product[T vec.Float] struct {
 // gemmState is the reused argument of a product.
 type gemmState[T vec.Float] struct{ p product[T] }
 
-// Gemm implements device.Products.
-func (d *dev[T]) Gemm(a device.GemmArgs) {
-	a.Views(d.check("Gemm"))
+// Gemm computes that kernel.
+func (d *dev[T]) Gemm(a device.Gemm) {
 	if a.M == 0 || a.N == 0 {
 		return
 	}

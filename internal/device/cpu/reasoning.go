@@ -17,7 +17,7 @@ type reasoning[T vec.Float] struct {
 	ops        *vec.Ops[T]
 	single     []single[T]
 	spaces     []workspace[T]
-	a          device.ReasonArgs
+	a          device.GraphReason
 	layout     pairLayout
 	back       bool
 	block      int // nodes of a block
@@ -34,7 +34,7 @@ type reasoning[T vec.Float] struct {
 // Nodes of a block: with First, only one in some fifteen has a row in the products.
 const reasonBlock, firstBlock = 256, 2048
 
-func (d *dev[T]) beginReason(a device.ReasonArgs, back bool) *reasoning[T] {
+func (d *dev[T]) beginReason(a device.GraphReason, back bool) *reasoning[T] {
 	l := &d.reasoning
 	l.ops, l.a, l.back, l.single, l.spaces = d.ops, a, back, d.singles(), d.workspaces()
 	l.layout.set(a.Lengths.Host)
@@ -62,9 +62,8 @@ func (d *dev[T]) beginReason(a device.ReasonArgs, back bool) *reasoning[T] {
 	return l
 }
 
-// GraphReason implements device.Pairs.
-func (d *dev[T]) GraphReason(a device.ReasonArgs) {
-	a.Views(d.check("GraphReason"))
+// GraphReason computes that kernel.
+func (d *dev[T]) GraphReason(a device.GraphReason) {
 	l := d.beginReason(a, false)
 	l.bias = d.values(a.Bias)
 	d.packW(&l.m, false, a.S, a.S, d.values(a.M), a.S)
@@ -72,9 +71,8 @@ func (d *dev[T]) GraphReason(a device.ReasonArgs) {
 	d.pool.For(laneCount(a.B), l)
 }
 
-// GraphReasonGrad implements device.Pairs.
-func (d *dev[T]) GraphReasonGrad(a device.ReasonArgs) {
-	a.Views(d.check("GraphReasonGrad"))
+// GraphReasonGrad computes that kernel.
+func (d *dev[T]) GraphReasonGrad(a device.GraphReason) {
 	l := d.beginReason(a, true)
 	square := a.S * a.S
 	d.packW(&l.m, true, a.S, a.S, d.values(a.M), a.S)

@@ -39,25 +39,22 @@ func (d *dev[T]) beginSegments(kind segmentKind, counts []int32, width int) *seg
 	return l
 }
 
-// SegmentMeans implements device.Segments.
+// SegmentMeans computes that kernel.
 func (d *dev[T]) SegmentMeans(dst, x device.View, counts device.Ints, width int) {
-	d.check("SegmentMeans").SegmentMeans(&dst, &x, &counts, width)
 	l := d.beginSegments(segmentMeans, counts.Host, width)
 	l.dst, l.x = d.values(dst), d.values(x)
 	d.pool.For(len(counts.Host), l)
 }
 
-// SegmentMeansGrad implements device.Segments.
+// SegmentMeansGrad computes that kernel.
 func (d *dev[T]) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, width int) {
-	d.check("SegmentMeansGrad").SegmentMeans(&ddst, &dx, &counts, width)
 	l := d.beginSegments(segmentMeansGrad, counts.Host, width)
 	l.dst, l.x = d.values(ddst), d.values(dx)
 	d.pool.For(len(counts.Host), l)
 }
 
-// UnpackWords implements device.Segments.
+// UnpackWords computes that kernel.
 func (d *dev[T]) UnpackWords(dst, src device.View, lengths device.Ints, width int, back bool) {
-	d.check("UnpackWords").UnpackWords(&dst, &src, &lengths, width)
 	kind := segmentUnpack
 	if back {
 		kind = segmentPack
@@ -68,25 +65,23 @@ func (d *dev[T]) UnpackWords(dst, src device.View, lengths device.Ints, width in
 	d.pool.For(len(lengths.Host), l)
 }
 
-func (d *dev[T]) beginPool(kind segmentKind, a device.GatedPoolArgs) *segmentLoop[T] {
+func (d *dev[T]) beginPool(kind segmentKind, a device.GatedPool) *segmentLoop[T] {
 	l := d.beginSegments(kind, a.Counts.Host, a.D)
 	l.l, l.x, l.g = d.values(a.L), d.values(a.X), d.values(a.G)
 	l.w, l.weight = d.values(a.W), d.values(a.Weights)
 	return l
 }
 
-// GatedPool implements device.Segments.
-func (d *dev[T]) GatedPool(a device.GatedPoolArgs) {
-	a.Views(d.check("GatedPool"))
+// GatedPool computes that kernel.
+func (d *dev[T]) GatedPool(a device.GatedPool) {
 	l := d.beginPool(segmentPool, a)
 	l.dst = d.values(a.Out)
 	scratch(&l.dw, len(l.g))
 	d.pool.For(len(a.Counts.Host), l)
 }
 
-// GatedPoolGrad implements device.Segments.
-func (d *dev[T]) GatedPoolGrad(a device.GatedPoolArgs) {
-	a.Views(d.check("GatedPoolGrad"))
+// GatedPoolGrad computes that kernel.
+func (d *dev[T]) GatedPoolGrad(a device.GatedPool) {
 	l := d.beginPool(segmentPoolGrad, a)
 	l.dOut, l.dl, l.dx = d.values(a.DOut), d.values(a.DL), d.values(a.DX)
 	l.dg, l.dst = d.values(a.DG), d.values(a.DW)

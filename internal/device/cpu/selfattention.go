@@ -16,7 +16,7 @@ import (
 // The matrices of a head stay in the first cache; P is computed again for the gradient.
 type selfAttentionLoop[T vec.Float] struct {
 	ops          *vec.Ops[T]
-	a            device.SelfAttentionArgs
+	a            device.SelfAttention
 	drop         drops[T]
 	back         bool
 	size, most   int     // columns of a head; longest caption
@@ -35,7 +35,7 @@ type selfAttentionLoop[T vec.Float] struct {
 	perWorkerDrw int
 }
 
-func (d *dev[T]) attend(a device.SelfAttentionArgs) *selfAttentionLoop[T] {
+func (d *dev[T]) attend(a device.SelfAttention) *selfAttentionLoop[T] {
 	l := &d.selfAttend
 	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), size: a.D / a.Heads,
 		start: l.start[:0], dropStart: l.dropStart[:0],
@@ -59,17 +59,15 @@ func (d *dev[T]) attend(a device.SelfAttentionArgs) *selfAttentionLoop[T] {
 	return l
 }
 
-// SelfAttention implements device.Transformer.
-func (d *dev[T]) SelfAttention(a device.SelfAttentionArgs) {
-	a.Views(d.check("SelfAttention"))
+// SelfAttention computes that kernel.
+func (d *dev[T]) SelfAttention(a device.SelfAttention) {
 	l := d.attend(a)
 	l.c = d.values(a.Context)
 	d.pool.For(len(l.start), l)
 }
 
-// SelfAttentionGrad implements device.Transformer.
-func (d *dev[T]) SelfAttentionGrad(a device.SelfAttentionArgs) {
-	a.Views(d.check("SelfAttentionGrad"))
+// SelfAttentionGrad computes that kernel.
+func (d *dev[T]) SelfAttentionGrad(a device.SelfAttention) {
 	l := d.attend(a)
 	l.back, l.dc = true, d.values(a.DContext)
 	l.dq, l.dk, l.dv = d.values(a.DQuery), d.values(a.DKey), d.values(a.DValue)

@@ -13,7 +13,7 @@ type similarities[T vec.Float] struct {
 	ops            *vec.Ops[T]
 	single         []single[T]
 	spaces         []workspace[T]
-	a              device.SimilarityArgs
+	a              device.Similarities
 	layout         pairLayout
 	back           bool
 	rows, nodes    int   // rows of an image: words or captions; nodes of an image
@@ -30,7 +30,7 @@ type similarities[T vec.Float] struct {
 	dRows, dW, dB  []T // sums of the lanes: [lanes, rows, E], [lanes + 1, S, E + pairPad] with their sum, [lanes, S]
 }
 
-func (d *dev[T]) beginSimilarities(a device.SimilarityArgs, back bool) *similarities[T] {
+func (d *dev[T]) beginSimilarities(a device.Similarities, back bool) *similarities[T] {
 	l := &d.similarities
 	l.ops, l.a, l.back, l.single, l.spaces = d.ops, a, back, d.singles(), d.workspaces()
 	l.layout.set(a.Lengths.Host)
@@ -68,9 +68,8 @@ func (d *dev[T]) beginSimilarities(a device.SimilarityArgs, back bool) *similari
 	return l
 }
 
-// Similarities implements device.Pairs.
-func (d *dev[T]) Similarities(a device.SimilarityArgs) {
-	a.Views(d.check("Similarities"))
+// Similarities computes that kernel.
+func (d *dev[T]) Similarities(a device.Similarities) {
 	l := d.beginSimilarities(a, false)
 	l.bias = d.values(a.Bias)
 	d.packW(&l.forward, true, a.E, a.S, d.values(a.W), a.E)

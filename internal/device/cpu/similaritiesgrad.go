@@ -8,9 +8,8 @@ import "vsetrain/internal/device"
 //
 // with d = u - c and z = d∘d. z and d(Σ α v) become operands row by row, as in the forward pass.
 
-// SimilaritiesGrad implements device.Pairs.
-func (d *dev[T]) SimilaritiesGrad(a device.SimilarityArgs) {
-	a.Views(d.check("SimilaritiesGrad"))
+// SimilaritiesGrad computes that kernel.
+func (d *dev[T]) SimilaritiesGrad(a device.Similarities) {
 	l := d.beginSimilarities(a, true)
 	d.packW(&l.backward, false, a.S, a.E, d.values(a.W), a.E)
 	l.dImages = d.values(a.DImages)

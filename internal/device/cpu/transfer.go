@@ -51,59 +51,58 @@ func (l *moveLoop[D, S]) start(d interface{ blocks(int, body) }, dst []D, src []
 	d.blocks(len(dst), l)
 }
 
-// UploadFloats implements device.Memory.
+// UploadFloats implements device.Device.
 func (d *dev[T]) UploadFloats(dst device.View, src []float32) {
-	d.check("UploadFloats").Host("dst", &dst, device.Float, len(src))
+	d.checker.Begin("UploadFloats").Host("dst", &dst, device.Float, len(src))
 	d.memory.f32.start(d, d.values(dst), src)
 	d.memory.f32.src = nil
 }
 
-// UploadDoubles implements device.Memory.
+// UploadDoubles implements device.Device.
 func (d *dev[T]) UploadDoubles(dst device.View, src []float64) {
-	d.check("UploadDoubles").Host("dst", &dst, device.Float, len(src))
+	d.checker.Begin("UploadDoubles").Host("dst", &dst, device.Float, len(src))
 	d.memory.f64.start(d, d.values(dst), src)
 	d.memory.f64.src = nil
 }
 
-// UploadInts implements device.Memory.
+// UploadInts implements device.Device.
 func (d *dev[T]) UploadInts(dst device.View, src []int32) {
-	d.check("UploadInts").Host("dst", &dst, device.Int32, len(src))
+	d.checker.Begin("UploadInts").Host("dst", &dst, device.Int32, len(src))
 	d.memory.ints.start(d, d.integers(dst), src)
 	d.memory.ints.src = nil
 }
 
-// DownloadFloats implements device.Memory.
+// DownloadFloats implements device.Device.
 func (d *dev[T]) DownloadFloats(dst []float32, src device.View) {
-	d.check("DownloadFloats").Host("src", &src, device.Float, len(dst))
+	d.checker.Begin("DownloadFloats").Host("src", &src, device.Float, len(dst))
 	d.memory.to32.start(d, dst, d.values(src))
 	d.memory.to32.dst = nil
 }
 
-// DownloadDoubles implements device.Memory.
+// DownloadDoubles implements device.Device.
 func (d *dev[T]) DownloadDoubles(dst []float64, src device.View) {
-	d.check("DownloadDoubles").Host("src", &src, device.Float, len(dst))
+	d.checker.Begin("DownloadDoubles").Host("src", &src, device.Float, len(dst))
 	d.memory.to64.start(d, dst, d.values(src))
 	d.memory.to64.dst = nil
 }
 
-// DownloadInts implements device.Memory.
+// DownloadInts implements device.Device.
 func (d *dev[T]) DownloadInts(dst []int32, src device.View) {
-	d.check("DownloadInts").Host("src", &src, device.Int32, len(dst))
+	d.checker.Begin("DownloadInts").Host("src", &src, device.Int32, len(dst))
 	d.memory.ints.start(d, dst, d.integers(src))
 	d.memory.ints.dst = nil
 }
 
-// Fill implements device.Memory.
+// Fill implements device.Device.
 func (d *dev[T]) Fill(dst device.View, value float64) {
-	d.check("Fill").Fill(&dst)
 	l := &d.memory.fill
 	l.ops, l.dst, l.value = d.ops, d.values(dst), T(value)
 	d.blocks(len(l.dst), l)
 }
 
-// Copy implements device.Memory.
+// Copy implements device.Device.
 func (d *dev[T]) Copy(dst, src device.View) {
-	if d.check("Copy").Copy(&dst, &src) == device.Int32 {
+	if dst.Buf.DType() == device.Int32 {
 		d.memory.ints.start(d, d.integers(dst), d.integers(src))
 		return
 	}

@@ -30,29 +30,31 @@ func BenchmarkTransformer(b *testing.B) {
 	}
 	qkv, dqkv := k.floats(rows*3*d), k.floats(rows*3*d)
 	part := func(v device.View, i int) device.View { return v.Slice(i*d, rows*3*d) }
-	a := device.SelfAttentionArgs{Heads: heads, D: d, LD: 3 * d, Lengths: k.lengths(lengths),
+	a := device.SelfAttention{Heads: heads, D: d, LD: 3 * d, Lengths: k.lengths(lengths),
 		Drop: drop, Context: k.floats(rows * d), DContext: k.floats(rows * d),
 		Query: part(qkv, 0), Key: part(qkv, 1), Value: part(qkv, 2), DQuery: part(dqkv, 0), DKey: part(dqkv, 1),
 		DValue: part(dqkv, 2)}
-	run("attention", 4*4*rows*d, func() { k.d.SelfAttention(a) })
-	run("attention-grad", 4*7*rows*d, func() { k.d.SelfAttentionGrad(a) })
+	run("attention", 4*4*rows*d, func() { device.Do(k.d, a) })
+	run("attention-grad", 4*7*rows*d, func() { device.DoGrad(k.d, a) })
 
-	n := device.LayerNormArgs{N: rows, D: d, Eps: 1e-12, Drop: drop, X: k.floats(rows * d), Branch: k.floats(rows * d),
+	n := device.LayerNorm{N: rows, D: d, Eps: 1e-12, Drop: drop, X: k.floats(rows * d), Branch: k.floats(rows * d),
 		Sum: k.floats(rows * d), Y: k.floats(rows * d),
 		Mean: k.floats(rows), InvStd: k.floats(rows), Weight: k.floats(d), Bias: k.floats(d), DY: k.floats(rows * d),
 		DX:      k.floats(rows * d),
 		DBranch: k.floats(rows * d), DWeight: k.floats(d), DBias: k.floats(d)}
-	run("norm", 4*4*rows*d, func() { k.d.LayerNorm(n) })
-	run("norm-grad", 4*4*rows*d, func() { k.d.LayerNormGrad(n) })
+	run("norm", 4*4*rows*d, func() { device.Do(k.d, n) })
+	run("norm-grad", 4*4*rows*d, func() { device.DoGrad(k.d, n) })
 
 	x, y, z := k.floats(rows*inner), k.floats(rows*inner), k.floats(rows*inner)
 	bias := k.floats(inner)
-	run("gelu", 4*2*rows*inner, func() { k.d.Activate(device.GELU, y, x) })
-	g := device.BiasActivateArgs{F: device.GELU, M: rows, N: inner, X: x, DY: y, DX: z}
-	run("gelu-grad", 4*3*rows*inner, func() { k.d.BiasActivateGrad(g) })
+	run("gelu", 4*2*rows*inner, func() { device.Do(k.d, device.Activate{F: device.GELU, Y: y, X: x}) })
+	g := device.BiasActivate{F: device.GELU, M: rows, N: inner, X: x, DY: y, DX: z}
+	run("gelu-grad", 4*3*rows*inner, func() { device.Do(k.d, g) })
 	g.Y, g.DBias = k.floats(rows*inner), bias
-	run("gelu-grad-bias", 4*4*rows*inner, func() { k.d.BiasActivateGrad(g) })
+	run("gelu-grad-bias", 4*4*rows*inner, func() { device.Do(k.d, g) })
 	for _, cols := range []int{d, 3 * d, 32} {
-		run("columns", 4*rows*inner, func() { k.d.ColumnSum(bias.Slice(0, cols), x, rows*inner/cols, cols) })
+		run("columns", 4*rows*inner, func() {
+			device.Do(k.d, device.ColumnSum{Dst: bias.Slice(0, cols), X: x, Rows: rows * inner / cols, Columns: cols})
+		})
 	}
 }

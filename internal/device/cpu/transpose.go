@@ -11,9 +11,8 @@ type swapLoop[T vec.Float] struct {
 	dst, x           []T
 }
 
-// SwapAxes implements device.Layouts.
+// SwapAxes computes that kernel.
 func (d *dev[T]) SwapAxes(dst, x device.View, a, b, inner int) {
-	d.check("SwapAxes").SwapAxes(&dst, &x, a, b, inner)
 	l := &d.swap
 	*l = swapLoop[T]{a: a, b: b, inner: inner, per: group(inner),
 		dst: d.values(dst), x: d.values(x)}

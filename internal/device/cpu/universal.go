@@ -15,16 +15,15 @@ import (
 
 type universalState[T vec.Float] struct {
 	lossState[T]
-	a       device.UniversalArgs
+	a       device.UniversalWeighting
 	best    []T
 	at      []int32
 	rows    universalRows[T]
 	columns universalColumns[T]
 }
 
-// UniversalWeighting implements device.Losses.
-func (d *dev[T]) UniversalWeighting(a device.UniversalArgs) {
-	a.Views(d.check("UniversalWeighting"))
+// UniversalWeighting computes that kernel.
+func (d *dev[T]) UniversalWeighting(a device.UniversalWeighting) {
 	l := &d.universal
 	d.begin(&l.lossState, a.N, a.Scores, a.LossOut)
 	l.a = a

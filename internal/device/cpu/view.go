@@ -2,12 +2,6 @@ package cpu
 
 import "vsetrain/internal/device"
 
-// check begins the check of the views of a call: a.Views(d.check("Gemm")).
-func (d *dev[T]) check(kernel string) *device.Checker {
-	d.checker.Kernel = kernel
-	return &d.checker
-}
-
 // Inspect implements device.Inspector.
 func (d *dev[T]) Inspect(buf device.Buffer) (t device.DType, n int, fault string) {
 	b, ok := buf.(*buffer[T])

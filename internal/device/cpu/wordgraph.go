@@ -11,13 +11,13 @@ import (
 type wordGraphLoop[T vec.Float] struct {
 	nodeRows
 	ops                     *vec.Ops[T]
-	a                       device.WordGraphArgs
+	a                       device.WordGraph
 	at                      []int
 	words, weights, dw, out []T
 	logits                  [][]T // of each worker
 }
 
-func (d *dev[T]) beginWordGraph(a device.WordGraphArgs) *wordGraphLoop[T] {
+func (d *dev[T]) beginWordGraph(a device.WordGraph) *wordGraphLoop[T] {
 	l := &d.wordGraph
 	l.set(a.Lengths.Host)
 	l.ops, l.a, l.at = d.ops, a, append(l.at[:0], 0)
@@ -36,17 +36,15 @@ func (d *dev[T]) beginWordGraph(a device.WordGraphArgs) *wordGraphLoop[T] {
 	return l
 }
 
-// WordGraph implements device.Matching.
-func (d *dev[T]) WordGraph(a device.WordGraphArgs) {
-	a.Views(d.check("WordGraph"))
+// WordGraph computes that kernel.
+func (d *dev[T]) WordGraph(a device.WordGraph) {
 	l := d.beginWordGraph(a)
 	l.out = nil
 	d.pool.For(len(a.Lengths.Host), l)
 }
 
-// WordGraphGrad implements device.Matching.
-func (d *dev[T]) WordGraphGrad(a device.WordGraphArgs) {
-	a.Views(d.check("WordGraphGrad"))
+// WordGraphGrad computes that kernel.
+func (d *dev[T]) WordGraphGrad(a device.WordGraph) {
 	l := d.beginWordGraph(a)
 	l.dw, l.out = d.values(a.DWeights), d.values(a.DWords)
 	d.pool.For(len(a.Lengths.Host), l)

@@ -10,7 +10,7 @@ import (
 // Word vectors of a batch in packed order, and their gradient.
 
 type gatherLoop[T vec.Float] struct {
-	a          device.GatherArgs
+	a          device.GatherWords
 	pack       *device.Packing
 	rows       []int32 // word of each packed row
 	table, out []T
@@ -18,7 +18,7 @@ type gatherLoop[T vec.Float] struct {
 }
 
 // wordRows lists the word of every packed row.
-func (d *dev[T]) wordRows(what string, a *device.GatherArgs) []int32 {
+func (d *dev[T]) wordRows(what string, a *device.GatherWords) []int32 {
 	l := &d.gather
 	l.pack = a.Lengths.Packing()
 	words := d.integers(a.Words.View)
@@ -36,9 +36,8 @@ func (d *dev[T]) wordRows(what string, a *device.GatherArgs) []int32 {
 	return l.rows
 }
 
-// GatherWords implements device.Tables.
-func (d *dev[T]) GatherWords(a device.GatherArgs) {
-	a.Views(d.check("GatherWords"))
+// GatherWords computes that kernel.
+func (d *dev[T]) GatherWords(a device.GatherWords) {
 	rows := d.wordRows("GatherWords", &a)
 	l := &d.gather
 	l.a, l.per = a, group(a.D)
@@ -64,9 +63,8 @@ type scatterLoop[T vec.Float] struct {
 
 const scatterPieces = 16
 
-// ScatterWords implements device.Tables.
-func (d *dev[T]) ScatterWords(a device.GatherArgs) {
-	a.Views(d.check("ScatterWords"))
+// ScatterWords computes that kernel.
+func (d *dev[T]) ScatterWords(a device.GatherWords) {
 	rows := d.wordRows("ScatterWords", &a)
 	l := &d.scatter
 	*l = scatterLoop[T]{ops: d.ops, rows: rows, v: a.V, d: a.D,

@@ -9,9 +9,8 @@ var (
 	kernelAttentionGrad   = entryOf("attention_grad")
 )
 
-// AdditiveAttention implements device.Attention.
-func (d *dev) AdditiveAttention(a device.AttentionArgs) {
-	a.Views(d.check("AdditiveAttention"))
+// AdditiveAttention computes that kernel.
+func (d *dev) AdditiveAttention(a device.AdditiveAttention) {
 	keys, query := d.pointer(a.Keys), d.pointer(a.Query)
 	vector, values := d.pointer(a.Vector), d.pointer(a.Values)
 	weights, context := d.pointer(a.Weights), d.pointer(a.Context)
@@ -20,9 +19,8 @@ func (d *dev) AdditiveAttention(a device.AttentionArgs) {
 	d.columns(kernelAttention, a.B, a.E).ptr(weights, context, scores, values).int(a.R, a.E)
 }
 
-// AdditiveAttentionGrad implements device.Attention.
-func (d *dev) AdditiveAttentionGrad(a device.AttentionArgs) {
-	a.Views(d.check("AdditiveAttentionGrad"))
+// AdditiveAttentionGrad computes that kernel.
+func (d *dev) AdditiveAttentionGrad(a device.AdditiveAttention) {
 	keys, query := d.pointer(a.Keys), d.pointer(a.Query)
 	vector, values := d.pointer(a.Vector), d.pointer(a.Values)
 	weights, dContext := d.pointer(a.Weights), d.pointer(a.DContext)

@@ -13,7 +13,7 @@ var (
 )
 
 // normViews are what both kernels of batch normalisation read.
-func (d *dev) normViews(a device.BatchNormArgs) (x, w, mean, inv, pad, counts driver.Ptr) {
+func (d *dev) normViews(a device.BatchNorm) (x, w, mean, inv, pad, counts driver.Ptr) {
 	if a.Counts.Bounded {
 		counts = d.pointer(a.Counts.View)
 	}
@@ -30,7 +30,7 @@ func (d *dev) normViews(a device.BatchNormArgs) (x, w, mean, inv, pad, counts dr
 const channelBlocks, channelPieces = 1056, 32
 
 // pieces divides the positions of every channel into pieces of per.
-func pieces(a device.BatchNormArgs) (n, per int) {
+func pieces(a device.BatchNorm) (n, per int) {
 	groups, count := a.C, a.Outer*a.Inner
 	if a.Inner == 1 {
 		groups = (a.C + 31) / 32
@@ -41,7 +41,7 @@ func pieces(a device.BatchNormArgs) (n, per int) {
 }
 
 // channels begins a kernel over n pieces of all channels: 32 channels to a block where rows are dense, one otherwise.
-func (d *dev) channels(k kernel, a device.BatchNormArgs, n int) *command {
+func (d *dev) channels(k kernel, a device.BatchNorm, n int) *command {
 	if a.Inner == 1 {
 		return d.start(k, threads, (a.C+31)/32, n, 1)
 	}
@@ -50,9 +50,8 @@ func (d *dev) channels(k kernel, a device.BatchNormArgs, n int) *command {
 	return c
 }
 
-// BatchNorm implements device.Normalisation.
-func (d *dev) BatchNorm(a device.BatchNormArgs) {
-	a.Views(d.check("BatchNorm"))
+// BatchNorm computes that kernel.
+func (d *dev) BatchNorm(a device.BatchNorm) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	y, b, plus := d.pointer(a.Y), d.pointer(a.Bias), d.pointer(a.Plus)
 	rm, rv := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
@@ -72,9 +71,8 @@ func (d *dev) BatchNorm(a device.BatchNormArgs) {
 	d.fresh(copy, y, count*a.C)
 }
 
-// BatchNormGrad implements device.Normalisation.
-func (d *dev) BatchNormGrad(a device.BatchNormArgs) {
-	a.Views(d.check("BatchNormGrad"))
+// BatchNormGrad computes that kernel.
+func (d *dev) BatchNormGrad(a device.BatchNorm) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
 	dw, db, dpad := d.pointer(a.DWeight), d.pointer(a.DBias), d.pointer(a.DPad)

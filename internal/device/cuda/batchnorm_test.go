@@ -24,7 +24,7 @@ func TestBatchNormFillsTheGPU(t *testing.T) {
 		}
 		return device.Of(b)
 	}
-	for network, a := range map[string]device.BatchNormArgs{
+	for network, a := range map[string]device.BatchNorm{
 		"vseinf": {Outer: 128 * 36, C: 512, Inner: 1}, "vsrn": {Outer: 128 * 36, C: 2048, Inner: 1},
 		"saf": {Outer: 128, C: 36, Inner: 1024},
 	} {
@@ -37,8 +37,8 @@ func TestBatchNormFillsTheGPU(t *testing.T) {
 			*v = view(a.C)
 		}
 		calls, err := d.(cuda.Profiler).Profile(false, func() error {
-			d.BatchNorm(a)
-			d.BatchNormGrad(a)
+			device.Do(d, a)
+			device.DoGrad(d, a)
 			return nil
 		})
 		if err != nil || len(calls) != 4 {

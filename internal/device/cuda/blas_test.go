@@ -92,7 +92,7 @@ func TestPrecisionThatTheGPULacks(t *testing.T) {
 		}
 		b := &bench{t, d}
 		x, out := b.floats(1+1./1024), b.floats(0)
-		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, A: x, B: b.floats(1), C: out})
+		device.Do(d, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, A: x, B: b.floats(1), C: out})
 		want := float32(1 + 1./1024)
 		if c.name == "bf16" {
 			want = 1
@@ -113,7 +113,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 		r, f := b.Device.(device.Resident), b.Device.(device.Recorder)
 		x, y := b.floats(1, 2), b.floats(0, 0)
 		used := b.floats(3, 4)
-		b.Add(y, x, used)
+		device.Do(b.Device, device.Add{Dst: y, A: x, B: used})
 		b.Free(used.Buf)
 		table, err := r.NewTable(2, false)
 		if err != nil {
@@ -121,7 +121,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 		}
 		r.Store(table, 0, []float32{5, 6})
 		z := b.floats(0, 0)
-		r.Gather(z, table, b.ints(0), 2)
+		device.Do(b.Device, device.Gather{Dst: z, Table: table, Index: b.ints(0), Width: 2})
 		r.FreeTable(table)
 		f.Fetch(0, y)
 		got, err := f.Fetched(0)
@@ -131,8 +131,8 @@ func TestFreeWaitsForWork(t *testing.T) {
 		for _, n := range []int{8, 64, 512} { // scratch memory of a column sum grows
 			m := b.alloc(device.Float, n*n)
 			sum := b.alloc(device.Float, n)
-			b.Fill(m, 1)
-			b.ColumnSum(sum, m, n, n)
+			device.Do(b.Device, device.Fill{Dst: m, Value: 1})
+			device.Do(b.Device, device.ColumnSum{Dst: sum, X: m, Rows: n, Columns: n})
 			b.Free(m.Buf)
 		}
 		if err := b.Sync(); err != nil {
@@ -158,9 +158,9 @@ func TestBiasInProduct(t *testing.T) {
 				x[i] = float32(i%13) / 7
 			}
 			c := b.alloc(device.Float, m*n)
-			a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.floats(x[:m*k]...),
+			a := device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.floats(x[:m*k]...),
 				B: b.floats(x[20:][:n*k]...), C: c, Bias: b.floats(x[50:][:n]...)}
-			if got := b.launches(func() { d.Gemm(a) }); precision == cuda.FP32 && got != refused {
+			if got := b.launches(func() { device.Do(d, a) }); precision == cuda.FP32 && got != refused {
 				t.Errorf("refused %d: %d launches, want %d", refused, got, refused)
 			}
 			got := make([]float32, m*n)
@@ -178,11 +178,11 @@ func TestBiasInProduct(t *testing.T) {
 			if math.Abs(float64(got[0]-want)) > 0.02 {
 				t.Errorf("%s: the first element is %v, want %v", precision, got[0], want)
 			}
-			r, err := d.(device.Recorder).Record(func() { d.Gemm(a) })
+			r, err := d.(device.Recorder).Record(func() { device.Do(d, a) })
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.Fill(c, 0)
+			device.Do(d, device.Fill{Dst: c})
 			d.(device.Recorder).Replay(r)
 			b.want("recorded", c, first...)
 			d.Close()

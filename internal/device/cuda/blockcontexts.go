@@ -26,7 +26,7 @@ func (t tensor) matchContextItems() int { return t.each() + 1 }
 
 // takesContexts reports whether kernels on tensor cores take block cosines of these sizes. They read eight values at
 // once, which lie as they should in bfloat16.
-func (d *dev) takesContexts(a *device.BlockMatchArgs, longest int) bool {
+func (d *dev) takesContexts(a *device.BlockMatch, longest int) bool {
 	width := a.E / a.Blocks
 	return d.tensor != tensorNone && width%8 == 0 && width <= matchContextWidth &&
 		max(a.R, longest) <= matchContextKeys &&
@@ -35,7 +35,7 @@ func (d *dev) takesContexts(a *device.BlockMatchArgs, longest int) bool {
 
 // matchContexts computes BlockMatch with contexts that are made on tensor cores, of operands in bfloat16 or TF32. Nodes
 // are read in bfloat16 then, else as they are.
-func (d *dev) matchContexts(a *device.BlockMatchArgs, c *captions) {
+func (d *dev) matchContexts(a *device.BlockMatch, c *captions) {
 	t, all, half := c.rows, a.B*a.R, d.tensor == tensorBF16
 	halves := func(rows int) int { // floats; rows begin at multiples of 16 bytes
 		if !half {

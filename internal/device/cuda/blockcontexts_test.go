@@ -65,11 +65,11 @@ func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool, round func(float
 	beta, betaView := values(words*b*r, weight)
 	alpha, alphaView := values(words*b*r, weight)
 	captions := len(c.lengths.Host)
-	a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: xv, Regions: yv,
+	a := device.BlockMatch{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: xv, Regions: yv,
 		WordAttention: betaView, RegionAttention: alphaView,
 		WordMatch: c.out(b * words * blocks), WordNorm: c.out(b * words * blocks),
 		RegionMatch: c.out(b * captions * r * blocks), RegionNorm: c.out(b * captions * r * blocks)}
-	c.d.BlockMatch(a)
+	device.Do(c.d, a)
 	c.read(a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm)
 	if err := c.d.Sync(); err != nil {
 		c.t.Fatal(err)

@@ -18,7 +18,7 @@ var (
 // blockMatch is a call of BlockMatch: as on the CPU the contexts are not formed, and images are taken in groups, as
 // many as scratch memory of Limits.MatchBytes has room for.
 type blockMatch struct {
-	a      device.BlockMatchArgs
+	a      device.BlockMatch
 	c      captions
 	t      int // words
 	width  int // of a block
@@ -57,7 +57,7 @@ func (p *panel) take(floats int) driver.Ptr {
 }
 
 // beginMatch computes norms and Gram matrices of the blocks; for a gradient the panel has room for as much again.
-func (d *dev) beginMatch(a device.BlockMatchArgs, c *captions, grad bool) (*blockMatch, panel) {
+func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMatch, panel) {
 	m := &d.match
 	*m = blockMatch{a: a, c: *c, width: a.E / a.Blocks, all: a.B * a.R}
 	m.t, m.tiles = m.c.rows, (max(m.c.longest, 1)+matchTile-1)/matchTile
@@ -118,9 +118,8 @@ func (d *dev) multiplyGroup(m *blockMatch) {
 		count: m.images, exact: true})
 }
 
-// BlockMatch implements device.Matching.
-func (d *dev) BlockMatch(a device.BlockMatchArgs) {
-	a.Views(d.check("BlockMatch"))
+// BlockMatch computes that kernel.
+func (d *dev) BlockMatch(a device.BlockMatch) {
 	c := d.captions(a.Lengths)
 	if d.takesContexts(&a, c.longest) {
 		d.matchContexts(&a, &c)
@@ -138,9 +137,8 @@ func (d *dev) BlockMatch(a device.BlockMatchArgs) {
 	}
 }
 
-// BlockMatchGrad implements device.Matching.
-func (d *dev) BlockMatchGrad(a device.BlockMatchArgs) {
-	a.Views(d.check("BlockMatchGrad"))
+// BlockMatchGrad computes that kernel.
+func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 	c := d.captions(a.Lengths)
 	m, p := d.beginMatch(a, &c, true)
 	wordSlopes, regionSlopes := m.t*a.Blocks, m.c.n*a.R*a.Blocks // of an image

@@ -79,7 +79,7 @@ func (c *boundedCase) rows(images, extra, width int, behind float32) device.View
 
 func (c *boundedCase) nan(n int) device.View {
 	v := c.alloc(device.Float, n)
-	c.Fill(v, math.NaN())
+	device.Do(c.Device, device.Fill{Dst: v, Value: math.NaN()})
 	return v
 }
 
@@ -125,33 +125,33 @@ var boundedKernels = map[string]func(c *boundedCase){
 		for i := range ids {
 			ids[i] = int32(c.rng.IntN(v))
 		}
-		a := device.EmbedArgs{Words: device.Ints{View: c.ints(ids...), Host: ids}, Lengths: c.lengths, L: 12, V: v,
+		a := device.Embed{Words: device.Ints{View: c.ints(ids...), Host: ids}, Lengths: c.lengths, L: 12, V: v,
 			P: p, K: k, D: d, Word: c.flat(v * d), Position: c.flat(p * d), Type: c.flat(k * d)}
 		var read [4]func()
 		a.Out, read[0] = c.out("rows", 1, 0, d, true)
-		c.Embed(a)
+		device.Do(c.Device, a)
 		a.Out = c.rows(1, 0, d, zeros)
 		a.Word, read[1] = c.sum("words", v*d, v*d)
 		a.Position, read[2] = c.sum("positions", p*d, p*d)
 		a.Type, read[3] = c.sum("types", k*d, k*d)
-		c.EmbedGrad(a)
+		device.DoGrad(c.Device, a)
 		for _, f := range read {
 			f()
 		}
 	},
 	"self-attention": func(c *boundedCase) {
 		const d = boundedWidth
-		a := device.SelfAttentionArgs{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage),
+		a := device.SelfAttention{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage),
 			Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
 			Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)}}}
 		var read [4]func()
 		a.Context, read[0] = c.out("context", 1, 0, d, true)
-		c.SelfAttention(a)
+		device.Do(c.Device, a)
 		a.DContext = c.rows(1, 0, d, zeros)
 		a.DQuery, read[1] = c.out("dquery", 1, 0, d, true)
 		a.DKey, read[2] = c.out("dkey", 1, 0, d, true)
 		a.DValue, read[3] = c.out("dvalue", 1, 0, d, true)
-		c.SelfAttentionGrad(a)
+		device.DoGrad(c.Device, a)
 		for _, f := range read {
 			f()
 		}
@@ -159,31 +159,33 @@ var boundedKernels = map[string]func(c *boundedCase){
 	"words of packed captions": func(c *boundedCase) {
 		for _, back := range []bool{false, true} {
 			dst, read := c.out(fmt.Sprint("back ", back), 1, 0, 3, true)
-			c.UnpackWords(dst, c.rows(1, 0, 3, nothing), c.lengths, 3, back)
+			device.Do(c.Device, device.UnpackWords{Dst: dst, Src: c.rows(1, 0, 3, nothing), Lengths: c.lengths, D: 3,
+				Back: back})
 			read()
 		}
 	},
 	"means": func(c *boundedCase) {
 		dst, read := c.sum("means", len(boundedLengths)*3, len(boundedLengths)*3)
-		c.SegmentMeans(dst, c.rows(1, 0, 3, nothing), c.lengths, 3)
+		device.Do(c.Device, device.SegmentMeans{Means: dst, Rows: c.rows(1, 0, 3, nothing), Counts: c.lengths, D: 3})
 		read()
 		dx, read := c.out("dx", 1, 0, 3, true)
-		c.SegmentMeansGrad(dx, c.flat(len(boundedLengths)*3), c.lengths, 3)
+		device.DoGrad(c.Device, device.SegmentMeans{Rows: dx, Means: c.flat(len(boundedLengths) * 3),
+			Counts: c.lengths, D: 3})
 		read()
 	},
 	"gated pool": func(c *boundedCase) {
 		const d = boundedWidth
 		n := len(boundedLengths) * d
-		a := device.GatedPoolArgs{D: d, Counts: c.lengths, L: c.rows(1, 0, d, nothing), X: c.rows(1, 0, d, nothing),
+		a := device.GatedPool{D: d, Counts: c.lengths, L: c.rows(1, 0, d, nothing), X: c.rows(1, 0, d, nothing),
 			G: c.flat(n), W: c.flat(d), Weights: c.nan(c.capacity), DOut: c.flat(n)}
 		var read [5]func()
 		a.Out, read[0] = c.sum("out", n, n)
-		c.GatedPool(a)
+		device.Do(c.Device, a)
 		a.DL, read[1] = c.out("dl", 1, 0, d, true)
 		a.DX, read[2] = c.out("dx", 1, 0, d, true)
 		a.DG, read[3] = c.sum("dg", n, n)
 		a.DW, read[4] = c.sum("dw", n, n)
-		c.GatedPoolGrad(a)
+		device.DoGrad(c.Device, a)
 		for _, f := range read {
 			f()
 		}
@@ -197,7 +199,7 @@ var boundedKernels = map[string]func(c *boundedCase){
 	"filtration": func(c *boundedCase) {
 		const b, s = boundedImages, 5
 		n := len(boundedLengths)
-		a := device.FilterArgs{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths,
+		a := device.Filtrate{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths,
 			X: c.rows(b, n, s, garbage), Logits: c.rows(b, n, 1, garbage), Gamma: c.flat(1), Beta: c.flat(1),
 			RunningMean: c.floats(0), RunningVar: c.floats(1), Weights: c.nan(b * (c.capacity + n)), Mean: c.nan(n),
 			InvStd: c.nan(n), Norms: c.nan(b * n)}
@@ -205,13 +207,13 @@ var boundedKernels = map[string]func(c *boundedCase){
 		check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 		a.Out, a.RunningMean, a.RunningVar = check(c.sum("out", b*n*s, b*n*s)), check(c.sum("mean", 1, 1)),
 			check(c.sum("variance", 1, 1))
-		c.Fill(a.RunningMean, 0)
-		c.Fill(a.RunningVar, 1)
-		c.Filtrate(a)
+		device.Do(c.Device, device.Fill{Dst: a.RunningMean})
+		device.Do(c.Device, device.Fill{Dst: a.RunningVar, Value: 1})
+		device.Do(c.Device, a)
 		a.DOut, a.DSums, a.DLogits = c.flat(b*n*s), check(c.sum("dsums", b*n*s, b*n*s)), c.nan(b*(c.capacity+n))
 		a.DBias, a.DGamma, a.DBeta = check(c.sum("dbias", 1, 1)), check(c.sum("dgamma", 1, 1)),
 			check(c.sum("dbeta", 1, 1))
-		c.FiltrateGrad(a)
+		device.DoGrad(c.Device, a)
 		for _, f := range reads {
 			f()
 		}
@@ -224,27 +226,27 @@ var boundedKernels = map[string]func(c *boundedCase){
 		check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 		weights := c.nan(c.squares())
 		c.UploadFloats(weights.Slice(0, boundedSquares), c.draw(boundedSquares))
-		m := device.MixArgs{B: b, K: k, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Weights: weights,
+		m := device.MixNodes{B: b, K: k, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing), Weights: weights,
 			Y: check(c.out("mixed", b, 0, h, true))}
-		c.MixNodes(m)
+		device.Do(c.Device, m)
 		m.DY, m.DX, m.DWeights = c.rows(b, 0, h, nothing), check(c.out("dx", b, 0, h, true)),
 			check(c.sum("dweights", boundedSquares, c.squares()))
-		c.MixNodesGrad(m)
-		a := device.NodeMeansArgs{B: b, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing),
+		device.DoGrad(c.Device, m)
+		a := device.MeanNodes{B: b, H: h, Lengths: c.lengths, X: c.rows(b, 0, h, nothing),
 			Y: check(c.sum("means", n, n))}
-		c.MeanNodes(a)
+		device.Do(c.Device, a)
 		a.DY, a.DX = c.flat(n), check(c.out("dx of means", b, 0, h, true))
-		c.MeanNodesGrad(a)
-		g := device.WordGraphArgs{E: boundedWidth, Lambda: 2, Lengths: c.lengths,
+		device.DoGrad(c.Device, a)
+		g := device.WordGraph{E: boundedWidth, Lambda: 2, Lengths: c.lengths,
 			Words: c.rows(1, 0, boundedWidth, zeros), Weights: check(c.sum("graph", boundedSquares, c.squares())),
 			Sparse: true}
 		edges, start := []int32{11, 0, 3, 9, 0, 5}, []int32{0, 0, 2, 3, 3, 3, 3, 3, 3}
 		g.Edges, g.EdgeStart = device.Ints{View: c.ints(edges...), Host: edges}, device.Ints{View: c.ints(start...),
 			Host: start}
-		c.WordGraph(g)
+		device.Do(c.Device, g)
 		g.DWeights, g.DWords = c.nan(c.squares()), check(c.out("dwords", 1, 0, boundedWidth, true))
 		c.UploadFloats(g.DWeights.Slice(0, boundedSquares), c.draw(boundedSquares))
-		c.WordGraphGrad(g)
+		device.DoGrad(c.Device, g)
 		for _, f := range reads {
 			f()
 		}
@@ -254,18 +256,18 @@ var boundedKernels = map[string]func(c *boundedCase){
 func (c *boundedCase) blockMatch(blocks int) {
 	const b, r, e = boundedImages, boundedRegions, boundedWidth
 	n := len(boundedLengths) * b * r * blocks
-	a := device.BlockMatchArgs{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros),
+	a := device.BlockMatch{B: b, R: r, E: e, Blocks: blocks, Lengths: c.lengths, Words: c.rows(1, 0, e, zeros),
 		Regions: c.flat(b * r * e), WordAttention: c.rows(1, 0, b*r, zeros),
 		RegionAttention: c.rows(1, 0, b*r, zeros), WordNorm: c.nan(b * c.capacity * blocks), RegionNorm: c.nan(n)}
 	var reads []func()
 	check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
 	a.WordMatch, a.RegionMatch = check(c.out("words", b, 0, blocks, true)), check(c.sum("regions", n, n))
-	c.BlockMatch(a)
+	device.Do(c.Device, a)
 	a.DWordMatch, a.DRegionMatch = c.rows(b, 0, blocks, zeros), c.flat(n)
 	a.DWords, a.DRegions = check(c.out("dwords", 1, 0, e, true)), check(c.sum("dregions", b*r*e, b*r*e))
 	a.DWordAttention, a.DRegionAttention = check(c.out("dbeta", 1, 0, b*r, true)),
 		check(c.out("dalpha", 1, 0, b*r, true))
-	c.BlockMatchGrad(a)
+	device.DoGrad(c.Device, a)
 	for _, f := range reads {
 		f()
 	}
@@ -273,14 +275,14 @@ func (c *boundedCase) blockMatch(blocks int) {
 
 func (c *boundedCase) attention(overWords bool) {
 	const wide = boundedImages * boundedRegions
-	a := device.PairAttentionArgs{B: boundedImages, R: boundedRegions, Lambda: 9, OverWords: overWords,
+	a := device.PairAttention{B: boundedImages, R: boundedRegions, Lambda: 9, OverWords: overWords,
 		Lengths: c.lengths, Scores: c.rows(1, 0, wide, zeros)}
 	var read [2]func()
 	a.Weights, read[0] = c.out("weights", 1, 0, wide, true)
-	c.PairAttention(a)
+	device.Do(c.Device, a)
 	a.DWeights = c.rows(1, 0, wide, garbage)
 	a.DScores, read[1] = c.out("dscores", 1, 0, wide, true)
-	c.PairAttentionGrad(a)
+	device.DoGrad(c.Device, a)
 	read[0]()
 	read[1]()
 }
@@ -289,11 +291,11 @@ func (c *boundedCase) similarities(filtered bool) {
 	const b, e, s = boundedImages, boundedWidth, 5
 	n := len(boundedLengths)
 	nodes, read := c.out("nodes", b, n, s, false)
-	local := device.SimilarityArgs{B: b, R: boundedRegions, E: e, S: s, Lengths: c.lengths,
+	local := device.Similarities{B: b, R: boundedRegions, E: e, S: s, Lengths: c.lengths,
 		Images: c.flat(b * boundedRegions * e), Weights: c.rows(1, 0, b*boundedRegions, zeros),
 		Rows: c.rows(1, 0, e, zeros), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * c.capacity),
 		Contexts: c.nan(b * c.capacity)}
-	global := device.SimilarityArgs{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e),
+	global := device.Similarities{Global: true, B: b, E: e, S: s, Lengths: c.lengths, Images: c.flat(b * e),
 		Rows: c.flat(n * e), W: c.flat(s * e), Bias: c.flat(s), Nodes: nodes, Norms: c.nan(b * n)}
 	reads := []func(){read}
 	check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
@@ -301,8 +303,8 @@ func (c *boundedCase) similarities(filtered bool) {
 		local.Filter = device.Filter{W: c.flat(s), Bias: c.flat(1), Logits: check(c.out("logits", b, n, 1, false))}
 		global.Filter = local.Filter
 	}
-	c.Similarities(local)
-	c.Similarities(global)
+	device.Do(c.Device, local)
+	device.Do(c.Device, global)
 	if f := &local.Filter; filtered {
 		f.Weights, f.DSums, f.DLogits = c.rows(b, n, 1, nothing), c.flat(b*n*s), c.rows(b, n, 1, nothing)
 		global.Filter = *f
@@ -317,8 +319,8 @@ func (c *boundedCase) similarities(filtered bool) {
 		check(c.sum("dw", s*e, s*e)), check(c.sum("dbias", s, s))
 	global.DImages, global.DRows = check(c.sum("dimages", b*e, b*e)), check(c.sum("dcaptions", n*e, n*e))
 	global.DW, global.DBias = check(c.sum("global dw", s*e, s*e)), check(c.sum("global dbias", s, s))
-	c.SimilaritiesGrad(local)
-	c.SimilaritiesGrad(global)
+	device.DoGrad(c.Device, local)
+	device.DoGrad(c.Device, global)
 	for _, f := range reads {
 		f()
 	}
@@ -327,7 +329,7 @@ func (c *boundedCase) similarities(filtered bool) {
 func (c *boundedCase) reason(first bool) {
 	const b, s = boundedImages, 5
 	n := len(boundedLengths)
-	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: c.lengths, X: c.rows(b, n, s, garbage), M: c.flat(s * s),
+	a := device.GraphReason{B: b, S: s, First: first, Lengths: c.lengths, X: c.rows(b, n, s, garbage), M: c.flat(s * s),
 		V: c.flat(s), W: c.flat(s * s), Bias: c.flat(s)}
 	var reads []func()
 	check := func(v device.View, f func()) device.View { reads = append(reads, f); return v }
@@ -336,10 +338,10 @@ func (c *boundedCase) reason(first bool) {
 	} else {
 		a.Out, a.DOut, a.Y = check(c.out("out", b, n, s, false)), c.rows(b, n, s, zeros), c.nan(b*(c.capacity+n)*s)
 	}
-	c.GraphReason(a)
+	device.Do(c.Device, a)
 	a.DX, a.DM, a.DV = check(c.out("dx", b, n, s, true)), check(c.sum("dm", s*s, s*s)), check(c.sum("dv", s, s))
 	a.DW, a.DBias = check(c.sum("dw", s*s, s*s)), check(c.sum("dbias", s, s))
-	c.GraphReasonGrad(a)
+	device.DoGrad(c.Device, a)
 	for _, f := range reads {
 		f()
 	}

@@ -28,7 +28,7 @@ const (
 )
 
 // set decides by the sizes and by where words lie: eight values are read at once.
-func (c *contexts) set(d *dev, a *device.SimilarityArgs) {
+func (c *contexts) set(d *dev, a *device.Similarities) {
 	c.on = d.tensor != tensorNone && !a.Global && a.E <= contextColumns && a.E%8 == 0 && d.pointer(a.Rows)%16 == 0
 	deep := 8 * d.tensor.each()
 	c.steps = (a.R + deep - 1) / deep

@@ -104,7 +104,7 @@ func (d *dev) reads(p driver.Ptr) {
 // misread panics: what is read was written as bfloat16 alone.
 func (d *dev) misread(as string) {
 	panic(fmt.Sprintf("cuda: %s: reads as %s what was written as bfloat16 for products of its step alone (Operand), %s",
-		d.checker.Kernel, as, cmp.Or(d.at, "in no node")))
+		d.checker.Kernel(), as, cmp.Or(d.at, "in no node")))
 }
 
 // changed takes elements from an address on out of the set.

@@ -15,13 +15,10 @@ import (
 // watched is a device of which every value is copied before every kernel, and whose copies are looked at behind it.
 type watched struct {
 	device.Device
-	device.Recorder
-	device.Resident
-	device.Streamer
-	device.Filterer
-	device.Decoding
 	t *testing.T
 }
+
+func (w watched) Unwrap() device.Device { return w.Device }
 
 func (w watched) UploadDoubles(dst device.View, src []float64) {
 	w.Device.UploadDoubles(dst, src)
@@ -43,8 +40,7 @@ func TestCopiesOfAllKernels(t *testing.T) {
 	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
 	defer copied.Close()
 	defer plain.Close()
-	devicetest.Identical(t, watched{copied, copied.(device.Recorder), copied.(device.Resident),
-		copied.(device.Streamer), copied.(device.Filterer), copied.(device.Decoding), t}, plain)
+	devicetest.Identical(t, watched{copied, t}, plain)
 }
 
 // A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what
@@ -56,7 +52,7 @@ func TestRecordedCopies(t *testing.T) {
 	r := d.(device.Recorder)
 	x, w, extra, y, z := b.floats(1, 2), b.floats(10, 20), b.floats(3, 5), b.floats(0), b.floats(0)
 	dot := func(to, a, c device.View) {
-		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: a, B: c, C: to})
+		device.Do(d, device.Gemm{M: 1, N: 1, K: 2, Alpha: 1, A: a, B: c, C: to})
 	}
 	for range 2 {
 		dot(y, x, w)
@@ -64,14 +60,14 @@ func TestRecordedCopies(t *testing.T) {
 	}
 	b.want("product", y, 50)
 	// takes 1 away
-	p := device.AdamArgs{P: w, G: b.floats(1, 1), M: b.floats(0, 0), V: b.floats(0, 0), Hyper: b.floats(1, 1, 1),
+	p := device.Adam{P: w, G: b.floats(1, 1), M: b.floats(0, 0), V: b.floats(0, 0), Hyper: b.floats(1, 1, 1),
 		Beta1: 0, Beta2: 0, Eps: 0}
 	rec, err := r.Record(func() {
 		dot(y, x, w) // of w as it was before
-		d.Adam(p)
-		d.Add(x, x, x)
+		device.Do(d, p)
+		device.Do(d, device.Add{Dst: x, A: x, B: x})
 		dot(z, x, w) // of what was written here
-		d.Add(extra, extra, extra)
+		device.Do(d, device.Add{Dst: extra, A: extra, B: extra})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +83,7 @@ func TestRecordedCopies(t *testing.T) {
 	b.want("with other parameters, behind Adam", z, 4*99+8*199)
 	dot(y, x, w)
 	b.want("behind a replay", y, 4*99+8*199)
-	d.Fill(x.Slice(1, 2), 1)
+	device.Do(d, device.Fill{Dst: x.Slice(1, 2), Value: 1})
 	r.Replay(rec)
 	b.want("after a fill", y, 4*99+1*199)
 	r.Replay(rec)
@@ -114,7 +110,7 @@ func TestNoRoomForCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	emulator.Set(t, "memory", int(total-free), 4<<30)
-	d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
+	device.Do(d, device.Gemm{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
 	b.want("product", y, 5)
 	if err := d.Sync(); err != nil {
 		t.Error(err)
@@ -148,26 +144,26 @@ func TestCopiesOfProducers(t *testing.T) {
 		stage.Halves()[i] = 0x3bfd + uint16(i)<<5 // more digits than bfloat16 has
 	}
 	y, dx := some(n*w), some(n*w)
-	norm := device.LayerNormArgs{N: n, D: w, X: some(n * w), Branch: some(n * w), Sum: some(n * w), Mean: some(n),
+	norm := device.LayerNorm{N: n, D: w, X: some(n * w), Branch: some(n * w), Sum: some(n * w), Mean: some(n),
 		InvStd: some(n), Weight: some(w), Bias: some(w), Y: y}
 	back := norm
 	back.DY, back.DX, back.DBranch = some(n*w), some(n*w), dx
 	index, product := b.ints(2, 1, 0), some(n*n)
 	const rows = 44 * n // more than a block adds up
 	tall, filled, sum := some(rows), some(rows), some(1)
-	adam := device.AdamArgs{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5,
+	adam := device.Adam{P: y, G: some(n * w), M: some(n * w), V: some(n * w), Hyper: b.floats(1, 1, 1), Beta1: 0.5,
 		Beta2: 0.5, Eps: 1}
 	const o, i = 4, 12
 	weight, slope, in := some(o*i), some(n*o), some(n*i)
-	factored := device.AdamArgs{P: weight, M: some(o * i), V: some(o * i), Hyper: adam.Hyper, Beta1: 0.5, Beta2: 0.5,
+	factored := device.Adam{P: weight, M: some(o * i), V: some(o * i), Hyper: adam.Hyper, Beta1: 0.5, Beta2: 0.5,
 		Eps: 1}
 	active, dActive, context, slopes := some(n*w), some(n*w), some(n*w), some(3*n*w)
-	gelu := device.GemmArgs{TransB: true, M: n, N: w, K: w, Alpha: 1, A: some(n * w), B: some(w * w), C: some(n * w),
+	gelu := device.Gemm{TransB: true, M: n, N: w, K: w, Alpha: 1, A: some(n * w), B: some(w * w), C: some(n * w),
 		Bias: some(w), F: device.GELU, Active: active}
-	geluBack := device.BiasActivateArgs{F: device.GELU, M: n, N: w, X: gelu.C, Y: active, DY: some(n * w), DX: dActive}
+	geluBack := device.BiasActivate{F: device.GELU, M: n, N: w, X: gelu.C, Y: active, DY: some(n * w), DX: dActive}
 	three := some(3 * n * w) // queries, keys and values of a row beside each other
 	lengths := device.Ints{Host: []int32{2, 1}, View: b.ints(2, 1)}
-	attention := device.SelfAttentionArgs{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: context,
+	attention := device.SelfAttention{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: context,
 		DContext: some(n * w),
 		Query:    three, Key: three.Slice(w, 3*n*w), Value: three.Slice(2*w, 3*n*w), DQuery: slopes,
 		DKey: slopes.Slice(w,
@@ -177,25 +173,29 @@ func TestCopiesOfProducers(t *testing.T) {
 		of   device.View
 		call func()
 	}{
-		{"GELU", active, func() { d.Gemm(gelu) }},
-		{"gradient of GELU", dActive, func() { d.BiasActivateGrad(geluBack) }},
-		{"GELU made again", active, func() { d.BiasActivateGrad(geluBack) }},
-		{"SelfAttention", context, func() { d.SelfAttention(attention) }},
-		{"SelfAttentionGrad", slopes, func() { d.SelfAttentionGrad(attention) }},
-		{"LayerNorm", y, func() { d.LayerNorm(norm) }},
-		{"LayerNormGrad", dx, func() { d.LayerNormGrad(back) }},
-		{"Gather", y, func() { r.Gather(y, table, index, w) }},
+		{"GELU", active, func() { device.Do(d, gelu) }},
+		{"gradient of GELU", dActive, func() { device.Do(d, geluBack) }},
+		{"GELU made again", active, func() { device.Do(d, geluBack) }},
+		{"SelfAttention", context, func() { device.Do(d, attention) }},
+		{"SelfAttentionGrad", slopes, func() { device.DoGrad(d, attention) }},
+		{"LayerNorm", y, func() { device.Do(d, norm) }},
+		{"LayerNormGrad", dx, func() { device.DoGrad(d, back) }},
+		{"Gather", y, func() { device.Do(b.Device, device.Gather{Dst: y, Table: table, Index: index, Width: w}) }},
 		{"StreamStage", y, func() { s.StreamStage(y, stage, n*w) }},
-		{"ColumnSum", tall, func() { d.Copy(tall, filled); d.ColumnSum(sum, tall, rows, 1) }},
-		{"Adam", y, func() { d.Adam(adam) }},
+		{"ColumnSum", tall, func() {
+			device.Do(d, device.Copy{Dst: tall, Src: filled})
+			device.Do(d, device.ColumnSum{Dst: sum, X: tall, Rows: rows, Columns: 1})
+		}},
+		{"Adam", y, func() { device.Do(d, adam) }},
 		{"AdamFactored", weight, func() {
-			d.(device.Factoring).AdamFactored(factored, device.Factored{N: n, O: o, I: i, DY: slope, X: in})
+			device.Do(d, device.AdamFactored{Adam: factored, Factored: device.Factored{N: n, O: o, I: i, DY: slope,
+				X: in}})
 		}},
 	} {
 		alone := b.launches(c.call)
 		with := b.launches(func() {
 			c.call()
-			d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: c.of.N / n, Alpha: 1, A: c.of, B: c.of, C: product})
+			device.Do(d, device.Gemm{TransB: true, M: n, N: n, K: c.of.N / n, Alpha: 1, A: c.of, B: c.of, C: product})
 		})
 		if with != alone {
 			t.Errorf("%s: %d kernels, and with a product behind %d", c.name, alone, with)
@@ -220,13 +220,13 @@ func TestColumnSumOfCopiedRows(t *testing.T) {
 	}
 	x, sums := b.floats(values...), b.floats(0, 0, 0)
 	for _, copies := range []string{"rounded by the sum", "rounded before"} {
-		d.ColumnSum(sums, x, rows, cols)
+		device.Do(d, device.ColumnSum{Dst: sums, X: x, Rows: rows, Columns: cols})
 		all := make([]approx, cols)
 		for i := range all {
 			all[i] = want[i].total()
 		}
 		within(t, copies, b.doubles(sums), all)
-		d.Fill(sums, math.NaN())
+		device.Do(d, device.Fill{Dst: sums, Value: math.NaN()})
 	}
 	if stale := cuda.StaleCopies(d); stale != "" {
 		t.Error(stale)
@@ -251,13 +251,13 @@ func TestOperandsAlone(t *testing.T) {
 	lengths := device.Ints{Host: []int32{6, 3}, View: b.ints(5, 2), Bounded: true}
 	x, first, second, product := some(n*w), some(3*n*w), some(n*w), some(9*w*w)
 	pre := some(n * w)
-	gelu := device.GemmArgs{TransB: true, M: n, N: w, K: w, Alpha: 1, A: x, B: some(w * w), C: pre, Bias: some(w),
+	gelu := device.Gemm{TransB: true, M: n, N: w, K: w, Alpha: 1, A: x, B: some(w * w), C: pre, Bias: some(w),
 		F: device.GELU, Active: first.Slice(0, n*w)}
-	geluBack := device.BiasActivateArgs{F: device.GELU, M: n, N: w, X: pre, Y: second, DY: x,
+	geluBack := device.BiasActivate{F: device.GELU, M: n, N: w, X: pre, Y: second, DY: x,
 		DX: first.Slice(0, n*w), DBias: some(w)}
-	norm := device.LayerNormArgs{N: n, D: w, Sum: x, Mean: some(n), InvStd: some(n), Weight: some(w), DY: some(n * w),
+	norm := device.LayerNorm{N: n, D: w, Sum: x, Mean: some(n), InvStd: some(n), Weight: some(w), DY: some(n * w),
 		DX: some(n * w), DBranch: first.Slice(0, n*w), DBranchBias: some(w)}
-	heads := device.SelfAttentionArgs{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: first.Slice(0, n*w),
+	heads := device.SelfAttention{Heads: 1, D: w, LD: 3 * w, Lengths: lengths, Context: first.Slice(0, n*w),
 		DContext: x, DQuery: first, DKey: first.Slice(w, 3*n*w), DValue: first.Slice(2*w, 3*n*w), DBias: some(3 * w)}
 	three := some(3 * n * w)
 	heads.Query, heads.Key, heads.Value = three, three.Slice(w, 3*n*w), three.Slice(2*w, 3*n*w)
@@ -268,28 +268,28 @@ func TestOperandsAlone(t *testing.T) {
 		results []device.View
 		sums    device.View // of the columns of the first result, before it is rounded
 	}{
-		{"GELU", w, func(operand bool) { gelu.Operand = operand; d.Gemm(gelu) }, []device.View{gelu.Active},
+		{"GELU", w, func(operand bool) { gelu.Operand = operand; device.Do(d, gelu) }, []device.View{gelu.Active},
 			device.View{}},
-		{"gradient of GELU", w, func(operand bool) { geluBack.Operand = operand; d.BiasActivateGrad(geluBack) },
+		{"gradient of GELU", w, func(operand bool) { geluBack.Operand = operand; device.Do(d, geluBack) },
 			[]device.View{geluBack.DX, second}, geluBack.DBias},
-		{"LayerNormGrad", w, func(operand bool) { norm.Operand = operand; d.LayerNormGrad(norm) },
+		{"LayerNormGrad", w, func(operand bool) { norm.Operand = operand; device.DoGrad(d, norm) },
 			[]device.View{norm.DBranch}, norm.DBranchBias},
-		{"SelfAttention", w, func(operand bool) { heads.Operand = operand; d.SelfAttention(heads) },
+		{"SelfAttention", w, func(operand bool) { heads.Operand = operand; device.Do(d, heads) },
 			[]device.View{heads.Context}, device.View{}},
-		{"SelfAttentionGrad", 3 * w, func(operand bool) { heads.Operand = operand; d.SelfAttentionGrad(heads) },
+		{"SelfAttentionGrad", 3 * w, func(operand bool) { heads.Operand = operand; device.DoGrad(d, heads) },
 			[]device.View{first}, heads.DBias},
 	} {
 		other := c.results[len(c.results)-1]
 		run := func(operand bool) {
 			for _, v := range c.results {
-				d.Fill(v, math.NaN())
+				device.Do(d, device.Fill{Dst: v, Value: math.NaN()})
 			}
 			if c.sums.Present() {
-				d.Fill(c.sums, math.NaN())
+				device.Do(d, device.Fill{Dst: c.sums, Value: math.NaN()})
 			}
 			c.call(operand)
 			// All rows count, and of two results both.
-			d.Gemm(device.GemmArgs{TransA: true, M: c.columns, N: other.N / n, K: n, Alpha: 1, A: c.results[0],
+			device.Do(d, device.Gemm{TransA: true, M: c.columns, N: other.N / n, K: n, Alpha: 1, A: c.results[0],
 				B: other, C: product})
 		}
 		result := func() []float64 {
@@ -319,8 +319,8 @@ func TestOperandsAlone(t *testing.T) {
 			t.Errorf("%s: a product of the copies alone and the sums are %v, want %v", c.name, got, want)
 		}
 		run(true)
-		d.Fill(c.results[0], 0)
-		d.Gemm(device.GemmArgs{TransA: true, M: 1, N: 1, K: n, Alpha: 1, A: c.results[0], LDA: c.columns,
+		device.Do(d, device.Fill{Dst: c.results[0]})
+		device.Do(d, device.Gemm{TransA: true, M: 1, N: 1, K: n, Alpha: 1, A: c.results[0], LDA: c.columns,
 			B: c.results[0], LDB: c.columns, C: product})
 		b.want(c.name+": what is written behind", product.Slice(0, 1), 0)
 		rec, err := r.Record(func() { run(true) })
@@ -353,10 +353,10 @@ func TestOperandReadAsValue(t *testing.T) {
 		rows, active, y, square device.View // active is the second row of rows, and there as a copy alone
 		gelu                    func(operand bool)
 	}
-	gemm := func(b world, change func(a *device.GemmArgs)) {
-		a := device.GemmArgs{TransB: true, M: 1, N: 1, K: w, Alpha: 1, A: b.square, B: b.square, C: b.y}
+	gemm := func(b world, change func(a *device.Gemm)) {
+		a := device.Gemm{TransB: true, M: 1, N: 1, K: w, Alpha: 1, A: b.square, B: b.square, C: b.y}
 		change(&a)
-		b.Gemm(a)
+		device.Do(b.Device, a)
 	}
 	record := func(b world, call func()) {
 		rec, err := b.Device.(device.Recorder).Record(call)
@@ -370,36 +370,45 @@ func TestOperandReadAsValue(t *testing.T) {
 		wrong bool
 		call  func(b world)
 	}{
-		{"a kernel", true, func(b world) { b.Add(b.y, b.y, b.active) }},
-		{"a kernel that writes there", true, func(b world) { b.Add(b.active, b.active, b.active) }},
-		{"a kernel that reads rows in front", false, func(b world) { b.Add(b.y, b.y, b.rows.Slice(0, w)) }},
-		{"a copy", true, func(b world) { b.Copy(b.y, b.active) }},
+		{"a kernel", true, func(b world) { device.Do(b.Device, device.Add{Dst: b.y, A: b.y, B: b.active}) }},
+		{"a kernel that writes there", true, func(b world) {
+			device.Do(b.Device, device.Add{Dst: b.active,
+				A: b.active, B: b.active})
+		}},
+		{"a kernel that reads rows in front", false, func(b world) {
+			device.Do(b.Device, device.Add{Dst: b.y, A: b.y,
+				B: b.rows.Slice(0, w)})
+		}},
+		{"a copy", true, func(b world) { device.Do(b.Device, device.Copy{Dst: b.y, Src: b.active}) }},
 		{"a download", true, func(b world) { b.doubles(b.active) }},
 		{"a fetch", true, func(b world) { b.Device.(device.Recorder).Fetch(0, b.active) }},
 		{"an exact product", true, func(b world) {
-			gemm(b, func(a *device.GemmArgs) { a.A, a.Exact = b.active, true })
+			gemm(b, func(a *device.Gemm) { a.A, a.Exact = b.active, true })
 		}},
-		{"a bias", true, func(b world) { gemm(b, func(a *device.GemmArgs) { a.Bias = b.active }) }},
+		{"a bias", true, func(b world) { gemm(b, func(a *device.Gemm) { a.Bias = b.active }) }},
 		{"a product that adds", true, func(b world) {
-			gemm(b, func(a *device.GemmArgs) { a.C, a.Beta = b.active, 1 })
+			gemm(b, func(a *device.Gemm) { a.C, a.Beta = b.active, 1 })
 		}},
-		{"a product", false, func(b world) { gemm(b, func(a *device.GemmArgs) { a.A = b.active }) }},
+		{"a product", false, func(b world) { gemm(b, func(a *device.Gemm) { a.A = b.active }) }},
 		{"a recorded product", true, func(b world) {
-			record(b, func() { gemm(b, func(a *device.GemmArgs) { a.A = b.active }) })
+			record(b, func() { gemm(b, func(a *device.Gemm) { a.A = b.active }) })
 		}},
 		{"a product behind a recording", true, func(b world) {
 			record(b, func() { b.gelu(true) })
-			gemm(b, func(a *device.GemmArgs) { a.A = b.active })
+			gemm(b, func(a *device.Gemm) { a.A = b.active })
 		}},
 		{"a kernel behind a recording", true, func(b world) {
 			record(b, func() { b.gelu(true) })
-			b.Add(b.y, b.y, b.active)
+			device.Do(b.Device, device.Add{Dst: b.y, A: b.y, B: b.active})
 		}},
 		{"a kernel behind another recording", false, func(b world) {
 			record(b, func() { b.gelu(false) })
-			b.Add(b.y, b.y, b.active)
+			device.Do(b.Device, device.Add{Dst: b.y, A: b.y, B: b.active})
 		}},
-		{"a kernel behind values", false, func(b world) { b.Fill(b.active, 1); b.Add(b.y, b.y, b.active) }},
+		{"a kernel behind values", false, func(b world) {
+			device.Do(b.Device, device.Fill{Dst: b.active, Value: 1})
+			device.Do(b.Device, device.Add{Dst: b.y, A: b.y, B: b.active})
+		}},
 	} {
 		d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 		b := world{bench: &bench{t, d}}
@@ -408,7 +417,7 @@ func TestOperandReadAsValue(t *testing.T) {
 		b.active = b.rows.Slice(w, n*w)
 		pre := b.floats(0, 0, 0, 0)
 		b.gelu = func(operand bool) {
-			d.Gemm(device.GemmArgs{TransB: true, M: 1, N: w, K: w, Alpha: 1, A: b.square.Slice(0, w), B: b.square,
+			device.Do(d, device.Gemm{TransB: true, M: 1, N: w, K: w, Alpha: 1, A: b.square.Slice(0, w), B: b.square,
 				C: pre, F: device.GELU, Active: b.active, Operand: operand})
 		}
 		b.gelu(true)
@@ -438,11 +447,11 @@ func TestCopiesAfterAFullGPU(t *testing.T) {
 	b := &bench{t, d}
 	x, y, sum := b.floats(1, 3), b.floats(0), b.floats(0)
 	product := func() {
-		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
+		device.Do(d, device.Gemm{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
 	}
 	product()
 	b.want("product", y, 10)
-	norm := device.LayerNormArgs{N: 1, D: 2, X: b.floats(5, 6), Mean: b.floats(0), InvStd: b.floats(0),
+	norm := device.LayerNorm{N: 1, D: 2, X: b.floats(5, 6), Mean: b.floats(0), InvStd: b.floats(0),
 		Weight: b.floats(1, 1), Bias: b.floats(0, 0), Y: x}
 	free, total, err := d.(device.Resident).FreeMemory()
 	if err != nil {
@@ -450,8 +459,8 @@ func TestCopiesAfterAFullGPU(t *testing.T) {
 	}
 	emulator.Set(t, "memory", int(total-free), 4<<30)
 	d.UploadFloats(x, []float32{2, 3})
-	d.SumSquares(sum, x) // has no room
-	d.LayerNorm(norm)    // would write x and its copy
+	device.Do(d, device.SumSquares{Sum: sum, X: x}) // has no room
+	device.Do(d, norm)                              // would write x and its copy
 	wantError(t, "no scratch memory", d.Sync(), "the GPU is full")
 	product()
 	b.want("product of what was uploaded", y, 13)

@@ -142,7 +142,6 @@ var (
 	_ device.Warner   = (*dev)(nil)
 	_ device.Gauge    = (*dev)(nil)
 	_ device.Precise  = (*dev)(nil)
-	_ device.Decoding = (*dev)(nil)
 	_ Profiler        = (*dev)(nil)
 	_ Compiler        = (*dev)(nil)
 )

@@ -81,11 +81,11 @@ func TestConformanceInParts(t *testing.T) {
 		"ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
 }
 
-// What is composed of the core's kernels needs no more of a device with memory of its own.
+// What is composed of other kernels needs no more of a device with memory of its own.
 func TestConformanceOfComposedKernels(t *testing.T) {
 	open := variant(t, cuda.Options{BLAS: []string{"emulated"}}, 2, 1)
-	coreOnly := func(t *testing.T) device.Device { return composed.Over(struct{ device.Core }{open(t)}) }
-	devicetest.RunOnly(t, coreOnly, "Cells", "Segments", "PoolWeights", "WordGraph")
+	alone := func(t *testing.T) device.Device { return composed.Alone(open(t)) }
+	devicetest.RunOnly(t, alone, "Cells", "Segments", "PoolWeights", "WordGraph")
 }
 
 // TF32 keeps 10 bits of mantissa, except where a product asks to be exact.
@@ -97,7 +97,7 @@ func TestTF32(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.Fill(device.Of(b), v)
+		device.Do(d, device.Fill{Dst: device.Of(b), Value: v})
 		return device.Of(b)
 	}
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestTF32(t *testing.T) {
 		exact   bool
 	}{{1 + 1./1024, 1 + 1./1024, false}, {1 + 1./4096, 1, false}, {1 + 1./4096, 1 + 1./4096, true}} {
 		out := alloc(0)
-		d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, A: alloc(c.x), B: alloc(1), C: out, Exact: c.exact})
+		device.Do(d, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, A: alloc(c.x), B: alloc(1), C: out, Exact: c.exact})
 		got := make([]float64, 1)
 		d.DownloadDoubles(got, out)
 		if got[0] != c.want {

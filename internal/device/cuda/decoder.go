@@ -24,7 +24,7 @@ type decoderBlocks struct{ x, y, shared int }
 
 // decoderBlocks finds them for blocks of so many units and columns, of which summed are added at a time; x is 0 where
 // they cannot run at once, or the sizes are others than the kernels have.
-func (d *dev) decoderBlocks(k kernel, a *device.DecoderArgs, units, kinds, columns, summed int) (s decoderBlocks) {
+func (d *dev) decoderBlocks(k kernel, a *device.Decoder, units, kinds, columns, summed int) (s decoderBlocks) {
 	h, batch := a.H, len(a.Lengths.Host)
 	if d.tensor != tensorBF16 || h%32 != 0 || h > decoderWidth || a.A != h || a.E != h || a.R > decoderRegions ||
 		batch == 0 {
@@ -38,7 +38,7 @@ func (d *dev) decoderBlocks(k kernel, a *device.DecoderArgs, units, kinds, colum
 
 // decoderOperands packs the weights, and returns them, memory of an operand of so many values for each sequence and of
 // one of h, and the counter of barriers, which is 0.
-func (d *dev) decoderOperands(a *device.DecoderArgs, back bool, width int) (columns, first, second,
+func (d *dev) decoderOperands(a *device.Decoder, back bool, width int) (columns, first, second,
 	arrived driver.Ptr) {
 	h, rows := a.H, (len(a.Lengths.Host)+15)/16*16
 	columns = d.need(scratchHidden, 2*7*h*h)
@@ -57,7 +57,7 @@ type masks struct {
 }
 
 // masks makes the table of the words' packing.
-func (d *dev) masks(a *device.DecoderArgs) masks {
+func (d *dev) masks(a *device.Decoder) masks {
 	m := masks{drops: d.drops(a.Drop)}
 	if a.Drop.Rate > 0 && a.WordLengths.Present() {
 		m.lengths, m.words = d.starts(a.WordLengths)
@@ -70,9 +70,8 @@ func (c *command) masks(m *masks) *command {
 	return c.ptr(m.step, m.lengths, m.words).word(m.key0, m.key1, m.less).float(m.factor)
 }
 
-// DecoderSteps implements device.Decoding.
-func (d *dev) DecoderSteps(a device.DecoderArgs) bool {
-	a.Views(d.check("DecoderSteps"))
+// DecoderSteps computes that kernel.
+func (d *dev) DecoderSteps(a device.Decoder) bool {
 	const state, context = 4 * tensorUnits, 3 * tensorUnits
 	s := d.decoderBlocks(kernelDecoderSteps, &a, tensorUnits, 1, state+context, state)
 	if s.x == 0 {
@@ -90,9 +89,8 @@ func (d *dev) DecoderSteps(a device.DecoderArgs) bool {
 	return true
 }
 
-// DecoderStepsGrad implements device.Decoding.
-func (d *dev) DecoderStepsGrad(a device.DecoderArgs) bool {
-	a.Views(d.check("DecoderStepsGrad"))
+// DecoderStepsGrad computes that kernel.
+func (d *dev) DecoderStepsGrad(a device.Decoder) bool {
 	const columns, deep = tensorSlopes, 3 + 1 // h values of the slopes, h of the query
 	s := d.decoderBlocks(kernelDecoderGrads, &a, tensorSlopes, 2, deep*columns, columns)
 	if s.x == 0 {

@@ -33,7 +33,7 @@ type decoderValues struct {
 }
 
 // decoderArgs are the arguments of a decoder.
-func (c *pairCase) decoderArgs(s decoderCase) device.DecoderArgs {
+func (c *pairCase) decoderArgs(s decoderCase) device.Decoder {
 	h, r, b, rows := s.h, s.r, len(s.lengths), 0
 	for _, n := range s.lengths {
 		rows += int(n)
@@ -48,7 +48,7 @@ func (c *pairCase) decoderArgs(s decoderCase) device.DecoderArgs {
 		return v
 	}
 	small := 1 / math.Sqrt(float64(h))
-	a := device.DecoderArgs{R: r, H: h, A: h, E: h, Lengths: c.lengths, Keys: scaled(b*r*h, 1),
+	a := device.Decoder{R: r, H: h, A: h, E: h, Lengths: c.lengths, Keys: scaled(b*r*h, 1),
 		Regions: scaled(b*r*h, 1), Initial: scaled(b*h, 1), Score: scaled(h, 3*small),
 		Attend: scaled(h*(2*h), small), LDAttend: 2 * h,
 		WHH: scaled(3*h*h, small), WIH: scaled(3*h*(h+1), small), LDWIH: h + 1, BHH: scaled(3*h, small),
@@ -70,18 +70,18 @@ const decoderStep = 5
 // decoder runs all steps of a decoder and their gradient.
 func (c *pairCase) decoder(s decoderCase) *decoderValues {
 	defer c.d.Close()
-	a, steps := c.decoderArgs(s), c.d.(device.Decoding)
+	a := c.decoderArgs(s)
 	x := &decoderValues{decoderCase: s, drop: a.Drop.Key}
 	read := func(to *[]float64, v device.View) {
 		c.read(v)
 		*to = c.results[len(c.results)-1]
 	}
 	read(&x.inputs, a.Gates)
-	if !steps.DecoderSteps(a) {
+	if !c.d.Do(&a) {
 		c.t.Fatalf("%+v: the steps are left to the caller", s)
 	}
 	read(&x.gates, a.Gates)
-	if !steps.DecoderStepsGrad(a) {
+	if a.Grad = true; !c.d.Do(&a) {
 		c.t.Fatalf("%+v: the steps of the gradient are left to the caller", s)
 	}
 	to := []*[]float64{&x.keys, &x.regions, &x.initial, &x.score, &x.attend, &x.whh, &x.wih, &x.bhh, &x.dStates,
@@ -287,8 +287,8 @@ func TestDecoderLeftToTheCaller(t *testing.T) {
 		args := p.decoderArgs(s)
 		args.A = c.a
 		p.read(args.Gates)
-		before, steps := emulator.Launches(t), p.d.(device.Decoding)
-		forward := steps.DecoderSteps(args)
+		before := emulator.Launches(t)
+		forward := p.d.Do(&args)
 		if err := p.d.Sync(); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +296,7 @@ func TestDecoderLeftToTheCaller(t *testing.T) {
 		if want := what == "as it should be"; forward != want || started != want {
 			t.Errorf("%s: all steps at once: %v, kernels were started: %v, want %v", what, forward, started, want)
 		}
-		if what != "as it should be" && steps.DecoderStepsGrad(args) {
+		if args.Grad = true; what != "as it should be" && p.d.Do(&args) {
 			t.Errorf("%s: all steps of the gradient at once", what)
 		}
 		p.d.Close()

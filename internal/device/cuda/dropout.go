@@ -9,9 +9,8 @@ var (
 	kernelDropoutPadded = entryOf("dropout_padded")
 )
 
-// Dropout implements device.Random.
-func (d *dev) Dropout(a device.DropoutArgs) {
-	a.Views(d.check("Dropout"))
+// Dropout computes that kernel.
+func (d *dev) Dropout(a device.Dropout) {
 	step := d.pointer(a.Step.View)
 	y, x := d.pointer(a.Y), d.pointer(a.X)
 	if n := a.Y.N; n > 0 {
@@ -21,8 +20,7 @@ func (d *dev) Dropout(a device.DropoutArgs) {
 }
 
 // DropoutPadded implements device.Recorder.
-func (d *dev) DropoutPadded(a device.DropoutArgs, lengths device.Ints, width, step int) {
-	d.check("DropoutPadded").DropoutPadded(&a, &lengths, width, step)
+func (d *dev) DropoutPadded(a device.Dropout, lengths device.Ints, width, step int) {
 	on, starts := d.starts(lengths)
 	counter := d.pointer(a.Step.View)
 	y, x := d.pointer(a.Y), d.pointer(a.X)

@@ -16,9 +16,8 @@ var (
 	kernelColumnSum    = entryOf("column_sum")
 )
 
-// Add implements device.Rows.
+// Add computes that kernel.
 func (d *dev) Add(dst, a, b device.View) {
-	d.check("Add").Binary(&dst, &a, &b)
 	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
 	if dst.N > 0 {
 		head := headOf(dst.N, y, x, z)
@@ -26,9 +25,8 @@ func (d *dev) Add(dst, a, b device.View) {
 	}
 }
 
-// Scale implements device.Rows.
+// Scale computes that kernel.
 func (d *dev) Scale(dst, x, factor device.View) {
-	d.check("Scale").Scale(&dst, &x, &factor)
 	y, from, f := d.pointer(dst), d.pointer(x), d.pointer(factor)
 	if dst.N > 0 {
 		head := headOf(dst.N, y, from)
@@ -36,9 +34,8 @@ func (d *dev) Scale(dst, x, factor device.View) {
 	}
 }
 
-// Combine implements device.Elements.
+// Combine computes that kernel.
 func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
-	d.check("Combine").Combine(&dst, &a, &b)
 	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
 	if dst.N > 0 {
 		head := headOf(dst.N, y, x, z)
@@ -46,9 +43,8 @@ func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
 	}
 }
 
-// Activate implements device.Elements.
+// Activate computes that kernel.
 func (d *dev) Activate(f device.Activation, y, x device.View) {
-	d.check("Activate").Activate(f, &y, &x)
 	to, from := d.pointer(y), d.pointer(x)
 	if y.N > 0 {
 		head := headOf(y.N, to, from)
@@ -56,9 +52,8 @@ func (d *dev) Activate(f device.Activation, y, x device.View) {
 	}
 }
 
-// ActivateGrad implements device.Elements.
+// ActivateGrad computes that kernel.
 func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
-	d.check("ActivateGrad").ActivateGrad(f, &dx, &x, &y, &dy)
 	to, from := d.pointer(dx), d.pointer(dy)
 	of := x
 	if f == device.Tanh || f == device.Sigmoid {
@@ -71,9 +66,8 @@ func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 	}
 }
 
-// BiasActivateGrad implements device.Rows.
-func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
-	a.Views(d.check("BiasActivateGrad"))
+// BiasActivateGrad computes that kernel.
+func (d *dev) BiasActivateGrad(a device.BiasActivate) {
 	n, pieces := a.M*a.N, (a.M+columnPiece-1)/columnPiece
 	x, dy := d.pointer(a.X), d.pointer(a.DY)
 	dx, y, dbias := d.pointer(a.DX), d.pointer(a.Y), d.pointer(a.DBias)
@@ -97,16 +91,14 @@ func (d *dev) BiasActivateGrad(a device.BiasActivateArgs) {
 	}
 }
 
-// SwapAxes implements device.Layouts.
+// SwapAxes computes that kernel.
 func (d *dev) SwapAxes(dst, x device.View, a, b, inner int) {
-	d.check("SwapAxes").SwapAxes(&dst, &x, a, b, inner)
 	n := a * b * inner
 	d.each(kernelSwapAxes, n).ptr(d.pointer(dst), d.pointer(x)).int(a, b, inner).long(n)
 }
 
-// ColumnSum implements device.Rows.
+// ColumnSum computes that kernel.
 func (d *dev) ColumnSum(dst, x device.View, rows, cols int) {
-	d.check("ColumnSum").ColumnSum(&dst, &x, rows, cols)
 	d.roundingSum(d.pointer(dst), d.pointer(x), rows, cols)
 }
 

@@ -52,7 +52,7 @@ func TestFullGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Fill(device.Of(b), 3)
+	device.Do(d, device.Fill{Dst: device.Of(b), Value: 3})
 	if err := d.Sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestFaultInAKernel(t *testing.T) {
 	d.UploadInts(ids.View, []int32{0, 1 << 20}) // the device holds what the host does not know of
 	d.UploadInts(lengths.View, lengths.Host)
 	out := buffer(device.Float, 6)
-	d.GatherWords(device.GatherArgs{Words: ids, Lengths: lengths, L: 2, V: 4, D: 3, Table: buffer(device.Float, 12),
+	device.Do(d, device.GatherWords{Words: ids, Lengths: lengths, L: 2, V: 4, D: 3, Table: buffer(device.Float, 12),
 		Out: out})
 	for range 2 {
 		wantError(t, "word id beyond the table", d.Sync(), "kernel gather_words", "CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -126,23 +126,23 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		at("node 5: sum, seen done")
-		b.Add(x, x, x)
+		device.Do(b.Device, device.Add{Dst: x, A: x, B: x})
 		if err := b.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		at("")
 		if c.before {
 			at("node 6: sum")
-			b.Add(x, x, x)
+			device.Do(b.Device, device.Add{Dst: x, A: x, B: x})
 		}
 		if c.fetch {
 			b.Device.(device.Recorder).Fetch(0, x)
 		}
 		at(bad)
-		r.Gather(x, table, index, 2)
+		device.Do(b.Device, device.Gather{Dst: x, Table: table, Index: index, Width: 2})
 		if c.behind {
 			at("node 8: sum")
-			b.Add(x, x, x)
+			device.Do(b.Device, device.Add{Dst: x, A: x, B: x})
 		}
 		if c.fetch {
 			if _, err := b.Device.(device.Recorder).Fetched(0); err != nil {
@@ -160,7 +160,7 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 	b := newBench(t)
 	emulator.Set(t, "defer", 1, 0)
 	b.Device.(device.Namer).At(bad)
-	b.GatherWords(device.GatherArgs{Words: device.Ints{View: b.ints(1 << 20), Host: []int32{0}},
+	device.Do(b.Device, device.GatherWords{Words: device.Ints{View: b.ints(1 << 20), Host: []int32{0}},
 		Lengths: device.Ints{View: b.ints(1), Host: []int32{1}}, L: 1, V: 2, D: 2,
 		Table: b.floats(1, 2, 3, 4), Out: b.floats(0, 0)})
 	wantError(t, "several kernels of a node", b.Sync(), "it was work in node 7: rows, from kernel pack_starts to "+
@@ -176,7 +176,11 @@ func TestFaultInARecording(t *testing.T) {
 		n, r := b.Device.(device.Namer), b.Device.(device.Recorder)
 		x := b.floats(1, 2)
 		n.At("training step of vsepp")
-		rec, err := r.Record(func() { n.At("node 1: sum"); b.Add(x, x, x); n.At("") })
+		rec, err := r.Record(func() {
+			n.At("node 1: sum")
+			device.Do(b.Device, device.Add{Dst: x, A: x, B: x})
+			n.At("")
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func (d *dev) Fetch(slot int, views ...device.View) {
 		return
 	}
 	m := d.fetchBufferOf(slot)
-	n := d.check("Fetch").Fetch(views)
+	n := d.transfer("Fetch").Fetch(views)
 	if m.event == 0 || m.capacity < 4*n {
 		d.run(func() error { return m.reserve(d, n) })
 		d.wait()

@@ -24,7 +24,7 @@ type filterViews struct {
 	x, gamma, beta, out, logits, weights, mean, inv, norms driver.Ptr
 }
 
-func (d *dev) filterViews(a device.FilterArgs) (v filterViews) {
+func (d *dev) filterViews(a device.Filtrate) (v filterViews) {
 	v.pairLayout = d.layout(a.Lengths)
 	v.rows, v.pairs = a.B*v.nodes, a.B*v.captions
 	v.x, v.out = d.pointer(a.X), d.pointer(a.Out)
@@ -35,9 +35,8 @@ func (d *dev) filterViews(a device.FilterArgs) (v filterViews) {
 	return v
 }
 
-// Filtrate implements device.Pairs.
-func (d *dev) Filtrate(a device.FilterArgs) {
-	a.Views(d.check("Filtrate"))
+// Filtrate computes that kernel.
+func (d *dev) Filtrate(a device.Filtrate) {
 	v := d.filterViews(a)
 	mean, variance := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
 	if v.captions == 0 {
@@ -56,9 +55,8 @@ func (d *dev) Filtrate(a device.FilterArgs) {
 		a.S).long(v.pairs)
 }
 
-// FiltrateGrad implements device.Pairs.
-func (d *dev) FiltrateGrad(a device.FilterArgs) {
-	a.Views(d.check("FiltrateGrad"))
+// FiltrateGrad computes that kernel.
+func (d *dev) FiltrateGrad(a device.Filtrate) {
 	v := d.filterViews(a)
 	dOut, dr, dz := d.pointer(a.DOut), d.pointer(a.DSums), d.pointer(a.DLogits)
 	dBias, dGamma, dBeta := d.pointer(a.DBias), d.pointer(a.DGamma), d.pointer(a.DBeta)
@@ -80,12 +78,9 @@ func (d *dev) FiltrateGrad(a device.FilterArgs) {
 // filterColumns is the largest vector of filter_pairs.
 const filterColumns = 256
 
-// FiltrateSimilarities implements device.Filterer. W z of all captions lies where their nodes would, that of the words
+// FiltrateSimilarities computes that kernel. W z of all captions lies where their nodes would, that of the words
 // of a tile of images in scratch memory.
-func (d *dev) FiltrateSimilarities(words, captions device.SimilarityArgs, a device.FilterArgs) bool {
-	words.Views(d.check("Similarities"))
-	captions.Views(d.check("Similarities"))
-	a.Views(d.check("Filtrate"))
+func (d *dev) FiltrateSimilarities(words, captions device.Similarities, a device.Filtrate) bool {
 	w, c := d.similarities(words), d.similarities(captions)
 	if a.Train || a.S > filterColumns || w.rows == 0 {
 		return false

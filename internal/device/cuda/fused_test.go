@@ -43,12 +43,12 @@ func TestLaunchesOfBiGRU(t *testing.T) {
 }
 
 // biGRU is a GRU of two directions over three sequences, the longest of so many steps, and its gradient.
-func (b *bench) biGRU(h int, steps int32) device.BiGRUArgs {
+func (b *bench) biGRU(h int, steps int32) device.BiGRU {
 	const in = 3
 	lengths := device.Ints{Host: []int32{steps, 4, 1}}
 	rows := 11
 	lengths.View = b.ints(lengths.Host...)
-	a := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: b.alloc(device.Float, rows*in),
+	a := device.BiGRU{I: in, H: h, Lengths: lengths, X: b.alloc(device.Float, rows*in),
 		Y: b.alloc(device.Float, rows*h), Work: b.alloc(device.Float, rows*(h+in)),
 		DY: b.alloc(device.Float, rows*h), DX: b.alloc(device.Float, rows*in)}
 	sizes := []int{3 * h * in, 3 * h * h, 3 * h, 3 * h}
@@ -93,14 +93,18 @@ func sharedMemoryOfGRUs(t *testing.T, precision string, launches map[string]driv
 		b := &bench{t, d}
 		for _, h := range sizes {
 			a := b.biGRU(h, 6)
-			b.BiGRU(a)
-			b.BiGRUGrad(a)
+			device.Do(b.Device, a)
+			device.DoGrad(b.Device, a)
 			if err := b.Sync(); err != nil {
 				t.Fatalf("%d of %d units: %v", h, sizes, err)
 			}
 		}
 		a := b.biGRU(1024, 6)
-		calls, err := d.(cuda.Profiler).Profile(false, func() error { b.BiGRU(a); b.BiGRUGrad(a); return nil })
+		calls, err := d.(cuda.Profiler).Profile(false, func() error {
+			device.Do(b.Device, a)
+			device.DoGrad(b.Device, a)
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,11 +133,11 @@ func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches 
 	defer b.Close()
 	a := b.biGRU(h, steps)
 	// The product with the inputs, the steps, the mean.
-	if n, want := b.launches(func() { b.BiGRU(a) }), 1+launches+1; n != want {
+	if n, want := b.launches(func() { device.Do(b.Device, a) }), 1+launches+1; n != want {
 		t.Errorf("BiGRU: %d launches, want %d", n, want)
 	}
 	// The steps, two column sums and the biases, three products of the weights and four of the inputs.
-	if n, want := b.launches(func() { b.BiGRUGrad(a) }), launches+2+1+3+4; n != want {
+	if n, want := b.launches(func() { device.DoGrad(b.Device, a) }), launches+2+1+3+4; n != want {
 		t.Errorf("BiGRUGrad: %d launches, want %d", n, want)
 	}
 }
@@ -145,19 +149,19 @@ func TestLaunchesOfActivation(t *testing.T) {
 		d := open(t, cuda.Options{BLAS: blas})
 		b := &bench{t, d}
 		const m, n, k = 300, 7, 2
-		a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.alloc(device.Float, m*k),
+		a := device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1, A: b.alloc(device.Float, m*k),
 			B: b.alloc(device.Float, n*k), C: b.alloc(device.Float, m*n),
 			Bias: b.alloc(device.Float, n), F: device.GELU, Active: b.alloc(device.Float, m*n)}
 		want := 2
 		if blas != nil {
 			want = 1 // a product of cuBLAS is no launch
 		}
-		if got := b.launches(func() { d.Gemm(a) }); got != want {
+		if got := b.launches(func() { device.Do(d, a) }); got != want {
 			t.Errorf("cuBLAS %v: product with GELU: %d launches, want %d", blas, got, want)
 		}
-		g := device.BiasActivateArgs{F: device.GELU, M: m, N: n, X: a.C, Y: a.C, DY: a.Active, DX: a.Active,
+		g := device.BiasActivate{F: device.GELU, M: m, N: n, X: a.C, Y: a.C, DY: a.Active, DX: a.Active,
 			DBias: a.Bias}
-		if got := b.launches(func() { d.BiasActivateGrad(g) }); got != 2 {
+		if got := b.launches(func() { device.Do(d, g) }); got != 2 {
 			t.Errorf("cuBLAS %v: gradient of bias and GELU: %d launches, want 2", blas, got)
 		}
 		d.Close()
@@ -186,14 +190,14 @@ func boundedBiGRU(t *testing.T, o cuda.Options, h int) {
 		}
 		out := func(n int) device.View {
 			v := b.alloc(device.Float, n)
-			b.Fill(v, math.NaN())
+			device.Do(b.Device, device.Fill{Dst: v, Value: math.NaN()})
 			return v
 		}
 		x := make([]float32, rows*in) // inputs are zero behind the words
 		for i := range 8 * in {
 			x[i] = float32(math.Cos(float64(i)))
 		}
-		a := device.BiGRUArgs{I: in, H: h, Lengths: lengths, X: b.floats(x...), Y: out(rows * h),
+		a := device.BiGRU{I: in, H: h, Lengths: lengths, X: b.floats(x...), Y: out(rows * h),
 			Work: out(rows * (h + in)), DX: out(rows * in)}
 		dy := make([]float32, rows*h)
 		for i := range dy {
@@ -218,8 +222,8 @@ func boundedBiGRU(t *testing.T, o cuda.Options, h int) {
 			w := &a.Directions[k]
 			grads = append(grads, w.DWIH, w.DWHH, w.DBIH, w.DBHH)
 		}
-		b.BiGRU(a)
-		b.BiGRUGrad(a)
+		device.Do(b.Device, a)
+		device.DoGrad(b.Device, a)
 		read := func(v device.View) []float32 {
 			x := make([]float32, v.N)
 			b.DownloadFloats(x, v)

@@ -47,7 +47,7 @@ type layer struct {
 }
 
 // layer takes what both passes read.
-func (d *dev) layer(a *device.BiGRUArgs, directions int) *layer {
+func (d *dev) layer(a *device.BiGRU, directions int) *layer {
 	l := &d.gru
 	*l = layer{i: a.I, h: a.H, batch: len(a.Lengths.Host), directions: directions, bounded: a.Lengths.Bounded}
 	l.lengths, l.starts = d.starts(a.Lengths)
@@ -77,7 +77,7 @@ func (d *dev) sequences(k kernel, l *layer) *command {
 }
 
 // forward writes the states of one direction to y[0], of the other to y[1].
-func (d *dev) forward(a *device.BiGRUArgs, l *layer, y [2]driver.Ptr) {
+func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 	h := l.h
 	for k := range l.directions {
 		w := &a.Directions[k]
@@ -130,7 +130,7 @@ func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
 // backward is backpropagation through time in the opposite order of the steps, of dy times scale and the gradient of
 // the final states. Each step turns its gates into the gradients of the gate inputs, stored [n, r, z, hn]; all weight
 // gradients are products over all rows at the end.
-func (d *dev) backward(a *device.BiGRUArgs, l *layer, dy, final driver.Ptr, scale float64) {
+func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale float64) {
 	h := l.h
 	for k := range l.directions {
 		w, of := &a.Directions[k], &l.of[k]
@@ -229,14 +229,13 @@ func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 }
 
 // single is one direction as the first of two.
-func single(a *device.GRUArgs) device.BiGRUArgs {
-	return device.BiGRUArgs{I: a.I, H: a.H, Lengths: a.Lengths, X: a.X, DX: a.DX,
+func single(a *device.GRU) device.BiGRU {
+	return device.BiGRU{I: a.I, H: a.H, Lengths: a.Lengths, X: a.X, DX: a.DX,
 		Directions: [2]device.GRUDirection{a.GRUDirection}}
 }
 
-// GRU implements device.Recurrent.
-func (d *dev) GRU(a device.GRUArgs) {
-	a.Views(d.check("GRU"))
+// GRU computes that kernel.
+func (d *dev) GRU(a device.GRU) {
 	b := single(&a)
 	l := d.layer(&b, 1)
 	l.reverse = a.Reverse
@@ -248,9 +247,8 @@ func (d *dev) GRU(a device.GRUArgs) {
 	}
 }
 
-// GRUGrad implements device.Recurrent.
-func (d *dev) GRUGrad(a device.GRUArgs) {
-	a.Views(d.check("GRUGrad"))
+// GRUGrad computes that kernel.
+func (d *dev) GRUGrad(a device.GRU) {
 	b := single(&a)
 	l := d.layer(&b, 1)
 	l.reverse = a.Reverse
@@ -258,9 +256,8 @@ func (d *dev) GRUGrad(a device.GRUArgs) {
 	d.backward(&b, l, dy, final, 1)
 }
 
-// BiGRU implements device.Recurrent.
-func (d *dev) BiGRU(a device.BiGRUArgs) {
-	a.Views(d.check("BiGRU"))
+// BiGRU computes that kernel.
+func (d *dev) BiGRU(a device.BiGRU) {
 	l := d.layer(&a, 2)
 	n := l.rows * l.h
 	y, other := d.pointer(a.Y), d.pointer(a.Work)
@@ -270,24 +267,21 @@ func (d *dev) BiGRU(a device.BiGRUArgs) {
 	}
 }
 
-// BiGRUGrad implements device.Recurrent.
-func (d *dev) BiGRUGrad(a device.BiGRUArgs) {
-	a.Views(d.check("BiGRUGrad"))
+// BiGRUGrad computes that kernel.
+func (d *dev) BiGRUGrad(a device.BiGRU) {
 	l := d.layer(&a, 2)
 	d.backward(&a, l, d.pointer(a.DY), 0, 0.5)
 }
 
-// GRUCell implements device.Cells.
-func (d *dev) GRUCell(a device.GRUCellArgs) {
-	a.Views(d.check("GRUCell"))
+// GRUCell computes that kernel.
+func (d *dev) GRUCell(a device.GRUCell) {
 	n := a.N * a.H
 	d.each(kernelGRUStep, n).ptr(d.pointer(a.Gates), d.pointer(a.Y), d.pointer(a.Prev),
 		d.pointer(a.Hidden), d.pointer(a.Before), 0).int(a.N, a.N, a.H)
 }
 
-// GRUCellGrad implements device.Cells.
-func (d *dev) GRUCellGrad(a device.GRUCellArgs) {
-	a.Views(d.check("GRUCellGrad"))
+// GRUCellGrad computes that kernel.
+func (d *dev) GRUCellGrad(a device.GRUCell) {
 	n := a.N * a.H
 	d.each(kernelGRUStepGrad, n).ptr(d.pointer(a.Gates), d.pointer(a.Carry), d.pointer(a.Prev),
 		d.pointer(a.DY), 0).int(a.N, a.N, a.H)

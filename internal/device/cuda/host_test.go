@@ -52,7 +52,7 @@ func TestGPUThatHangs(t *testing.T) {
 	defer d.Close()
 	b := &bench{t, d}
 	v := b.floats(1, 2, 3)
-	d.Combine(v, v, device.View{}, 2, 0)
+	device.Do(d, device.Combine{Dst: v, A: v, Alpha: 2})
 	cuda.Stall(d, 100*time.Millisecond)
 	if err := d.Sync(); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ func TestLengthTables(t *testing.T) {
 	out := b.alloc(device.Float, 5*width)
 	words := device.Ints{Host: []int32{0, 1, 2, 3, 0, 0}, View: b.ints(0, 1, 2, 3, 0, 0)}
 	gather := func() {
-		b.GatherWords(device.GatherArgs{V: 4, D: width, L: l, Lengths: lengths, Words: words, Table: word, Out: out})
+		device.Do(b.Device, device.GatherWords{V: 4, D: width, L: l, Lengths: lengths, Words: words, Table: word,
+			Out: out})
 	}
 	want := func(when string, launches int, do func(), want ...float32) {
 		t.Helper()
@@ -42,14 +43,14 @@ func TestLengthTables(t *testing.T) {
 	want("with the same lengths and words", 1, gather, full...)
 	b.UploadInts(words.View, []int32{3, 1, 2, 3, 0, 0})
 	want("with other words", 2, gather, 7, 8, 7, 8, 3, 4, 1, 2, 5, 6)
-	b.Copy(words.View, b.ints(0, 1, 2, 3, 0, 0))
+	device.Do(b.Device, device.Copy{Dst: words.View, Src: b.ints(0, 1, 2, 3, 0, 0)})
 	want("with the first words", 2, gather, full...)
 	b.UploadInts(lengths.View, []int32{2, 1})
 	want("after an upload", 3, gather, short...)
-	b.Copy(lengths.View, b.ints(3, 2))
+	device.Do(b.Device, device.Copy{Dst: lengths.View, Src: b.ints(3, 2)})
 	want("after a copy", 3, gather, full...)
 	list, first, index := b.ints(2, 1), b.ints(0, 2), b.ints(0)
-	b.Device.(device.Resident).GatherLists(lengths.View, list, first, index, 2)
+	device.Do(b.Device, device.GatherLists{Dst: lengths.View, Values: list, Starts: first, Index: index, Width: 2})
 	want("after a kernel", 3, gather, short...)
 
 	b.UploadInts(lengths.View, []int32{3, 2})

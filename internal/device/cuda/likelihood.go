@@ -12,15 +12,14 @@ var (
 )
 
 // classes lists label and mask of every packed row.
-func (d *dev) classes(what string, a *device.CrossEntropyArgs) (labels, mask driver.Ptr, rows int) {
+func (d *dev) classes(what string, a *device.CrossEntropy) (labels, mask driver.Ptr, rows int) {
 	labels = d.words(what, a.Labels, a.Lengths, a.L, a.V, 1)
 	mask = d.words(what, a.Mask, a.Lengths, a.L, 0, 1)
 	return labels, mask, d.pack.Rows()
 }
 
-// CrossEntropy implements device.Likelihood.
-func (d *dev) CrossEntropy(a device.CrossEntropyArgs) {
-	a.Views(d.check("CrossEntropy"))
+// CrossEntropy computes that kernel.
+func (d *dev) CrossEntropy(a device.CrossEntropy) {
 	labels, mask, rows := d.classes("CrossEntropy", &a)
 	logits, norm := d.pointer(a.Logits), d.pointer(a.Norm)
 	loss := d.pointer(a.Loss)
@@ -31,9 +30,8 @@ func (d *dev) CrossEntropy(a device.CrossEntropyArgs) {
 	d.start(kernelSumLosses, threads, 1, 1, 1).ptr(loss, losses).int(rows)
 }
 
-// CrossEntropyGrad implements device.Likelihood.
-func (d *dev) CrossEntropyGrad(a device.CrossEntropyArgs) {
-	a.Views(d.check("CrossEntropyGrad"))
+// CrossEntropyGrad computes that kernel.
+func (d *dev) CrossEntropyGrad(a device.CrossEntropy) {
 	labels, mask, rows := d.classes("CrossEntropyGrad", &a)
 	logits, norm := d.pointer(a.Logits), d.pointer(a.Norm)
 	dLoss, dLogits := d.pointer(a.DLoss), d.pointer(a.DLogits)

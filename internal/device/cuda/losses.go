@@ -39,9 +39,8 @@ func (d *dev) finish(l *lossViews, scale float64, hard bool) {
 	d.start(kernelLossFinish, threads, 1, 1, 1).ptr(l.loss, l.grad, l.parts).int(l.n).float(scale).flag(hard)
 }
 
-// Hinge implements device.Losses.
-func (d *dev) Hinge(a device.HingeArgs) {
-	a.Views(d.check("Hinge"))
+// Hinge computes that kernel.
+func (d *dev) Hinge(a device.Hinge) {
 	l := d.lossViews(a.N, a.Scores, a.LossOut)
 	margins := d.pointer(a.Margins)
 	c := d.rows(kernelHingeSides, a.N, a.N)
@@ -51,9 +50,8 @@ func (d *dev) Hinge(a device.HingeArgs) {
 	d.finish(&l, 1, a.Max)
 }
 
-// UniversalWeighting implements device.Losses.
-func (d *dev) UniversalWeighting(a device.UniversalArgs) {
-	a.Views(d.check("UniversalWeighting"))
+// UniversalWeighting computes that kernel.
+func (d *dev) UniversalWeighting(a device.UniversalWeighting) {
 	l := d.lossViews(a.N, a.Scores, a.LossOut)
 	p, n := a.Positive, a.Negative
 	for side := range 2 {
@@ -64,9 +62,8 @@ func (d *dev) UniversalWeighting(a device.UniversalArgs) {
 	d.finish(&l, 1/float64(a.N), false)
 }
 
-// SemanticMargins implements device.Losses.
-func (d *dev) SemanticMargins(a device.MarginArgs) {
-	a.Views(d.check("SemanticMargins"))
+// SemanticMargins computes that kernel.
+func (d *dev) SemanticMargins(a device.SemanticMargins) {
 	gram, out := d.pointer(a.Gram), d.pointer(a.Margins)
 	var images, captions driver.Ptr
 	if a.ZeroSameImage {

@@ -22,7 +22,7 @@ type polar struct {
 	dRho, dTheta, dRhoWidth, dThetaWid driver.Ptr
 }
 
-func (d *dev) polar(a device.PolarArgs) (p polar) {
+func (d *dev) polar(a device.PolarWeights) (p polar) {
 	p.pairs = a.B * a.R * a.R
 	p.weights = p.pairs * a.K
 	if a.Sum {
@@ -34,9 +34,8 @@ func (d *dev) polar(a device.PolarArgs) (p polar) {
 	return p
 }
 
-// PolarWeights implements device.Matching.
-func (d *dev) PolarWeights(a device.PolarArgs) {
-	a.Views(d.check("PolarWeights"))
+// PolarWeights computes that kernel.
+func (d *dev) PolarWeights(a device.PolarWeights) {
 	p := d.polar(a)
 	out := d.pointer(a.Weights)
 	to := out
@@ -56,9 +55,8 @@ func (d *dev) sumSlices(dst, x driver.Ptr, inner, slices, count int, add bool) {
 	d.each(kernelSumSlices, count).ptr(dst, x).long(inner).int(slices).long(count).flag(add)
 }
 
-// PolarWeightsGrad implements device.Matching.
-func (d *dev) PolarWeightsGrad(a device.PolarArgs) {
-	a.Views(d.check("PolarWeightsGrad"))
+// PolarWeightsGrad computes that kernel.
+func (d *dev) PolarWeightsGrad(a device.PolarWeights) {
 	p := d.polar(a)
 	dw := d.pointer(a.DWeights)
 	p.dRho, p.dTheta = d.pointer(a.DMeanRho), d.pointer(a.DMeanTheta)
@@ -70,20 +68,18 @@ func (d *dev) PolarWeightsGrad(a device.PolarArgs) {
 	d.rows(kernelPolarSums, 4*a.K, blocks).ptr(p.dRho, p.dTheta, p.dRhoWidth, p.dThetaWid, part).int(blocks, a.K)
 }
 
-// ScaleBlocks implements device.Matching.
-func (d *dev) ScaleBlocks(a device.ScaleArgs) {
-	a.Views(d.check("ScaleBlocks"))
+// ScaleBlocks computes that kernel.
+func (d *dev) ScaleBlocks(a device.ScaleBlocks) {
 	d.scaleBlocks(a, d.pointer(a.Y), d.pointer(a.X))
 }
 
-func (d *dev) scaleBlocks(a device.ScaleArgs, y, x driver.Ptr) {
+func (d *dev) scaleBlocks(a device.ScaleBlocks, y, x driver.Ptr) {
 	count, factors := a.X.N, d.pointer(a.Factors)
 	d.each(kernelScaleBlocks, count).ptr(y, x, factors).long(a.B*a.N*a.H, a.N*a.H).int(a.H).long(count)
 }
 
-// ScaleBlocksGrad implements device.Matching.
-func (d *dev) ScaleBlocksGrad(a device.ScaleArgs) {
-	a.Views(d.check("ScaleBlocksGrad"))
+// ScaleBlocksGrad computes that kernel.
+func (d *dev) ScaleBlocksGrad(a device.ScaleBlocks) {
 	dy := d.pointer(a.DY)
 	if dx := d.pointer(a.DX); dx != 0 {
 		d.scaleBlocks(a, dx, dy)

@@ -25,7 +25,7 @@ func (b *buffer) DType() device.DType { return b.dtype }
 // Len implements device.Buffer.
 func (b *buffer) Len() int { return b.n }
 
-// Alloc implements device.Memory. An error says how much was asked for and how much is free.
+// Alloc implements device.Device. An error says how much was asked for and how much is free.
 func (d *dev) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if d.closed {
 		return nil, fmt.Errorf("device: cuda: allocation of %d elements on a closed device", n)
@@ -73,7 +73,7 @@ func (d *dev) allocate(bytes int) (p driver.Ptr, err error) {
 	return p, full
 }
 
-// Free implements device.Memory.
+// Free implements device.Device.
 func (d *dev) Free(b device.Buffer) {
 	own, ok := b.(*buffer)
 	if !ok || own.owner != d {
@@ -117,16 +117,16 @@ func (d *dev) idle() error {
 	return d.drv.Synchronize(d.stream)
 }
 
-// UploadFloats implements device.Memory.
+// UploadFloats implements device.Device.
 func (d *dev) UploadFloats(dst device.View, src []float32) {
-	d.check("UploadFloats").Host("dst", &dst, device.Float, len(src))
+	d.transfer("UploadFloats").Host("dst", &dst, device.Float, len(src))
 	p := d.pointer(dst)
 	d.upload("UploadFloats", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
 
-// UploadDoubles implements device.Memory.
+// UploadDoubles implements device.Device.
 func (d *dev) UploadDoubles(dst device.View, src []float64) {
-	d.check("UploadDoubles").Host("dst", &dst, device.Float, len(src))
+	d.transfer("UploadDoubles").Host("dst", &dst, device.Float, len(src))
 	narrow := d.narrowed(len(src))
 	for i, v := range src {
 		narrow[i] = float32(v)
@@ -142,9 +142,9 @@ func (d *dev) narrowed(n int) []float32 {
 	return d.narrow[:n]
 }
 
-// UploadInts implements device.Memory.
+// UploadInts implements device.Device.
 func (d *dev) UploadInts(dst device.View, src []int32) {
-	d.check("UploadInts").Host("dst", &dst, device.Int32, len(src))
+	d.transfer("UploadInts").Host("dst", &dst, device.Int32, len(src))
 	p := d.pointer(dst)
 	d.upload("UploadInts", p, dst.N, unsafe.Pointer(unsafe.SliceData(src)))
 }
@@ -163,9 +163,9 @@ func (d *dev) upload(what string, dst driver.Ptr, n int, src unsafe.Pointer) {
 	d.wait()
 }
 
-// DownloadFloats implements device.Memory. After a failure of the device it writes NaN.
+// DownloadFloats implements device.Device. After a failure of the device it writes NaN.
 func (d *dev) DownloadFloats(dst []float32, src device.View) {
-	d.check("DownloadFloats").Host("src", &src, device.Float, len(dst))
+	d.transfer("DownloadFloats").Host("src", &src, device.Float, len(dst))
 	p := d.pointer(src)
 	d.reads(p)
 	if d.download("DownloadFloats", unsafe.Pointer(unsafe.SliceData(dst)), p, src.N) != nil {
@@ -175,9 +175,9 @@ func (d *dev) DownloadFloats(dst []float32, src device.View) {
 	}
 }
 
-// DownloadDoubles implements device.Memory.
+// DownloadDoubles implements device.Device.
 func (d *dev) DownloadDoubles(dst []float64, src device.View) {
-	d.check("DownloadDoubles").Host("src", &src, device.Float, len(dst))
+	d.transfer("DownloadDoubles").Host("src", &src, device.Float, len(dst))
 	narrow := d.narrowed(len(dst))
 	d.DownloadFloats(narrow, src)
 	for i, v := range narrow {
@@ -185,9 +185,9 @@ func (d *dev) DownloadDoubles(dst []float64, src device.View) {
 	}
 }
 
-// DownloadInts implements device.Memory. After a failure of the device it writes zeros.
+// DownloadInts implements device.Device. After a failure of the device it writes zeros.
 func (d *dev) DownloadInts(dst []int32, src device.View) {
-	d.check("DownloadInts").Host("src", &src, device.Int32, len(dst))
+	d.transfer("DownloadInts").Host("src", &src, device.Int32, len(dst))
 	p := d.pointer(src)
 	if d.download("DownloadInts", unsafe.Pointer(unsafe.SliceData(dst)), p, src.N) != nil {
 		clear(dst)
@@ -209,9 +209,8 @@ func (d *dev) download(what string, dst unsafe.Pointer, src driver.Ptr, n int) e
 	return d.wait()
 }
 
-// Fill implements device.Memory.
+// Fill implements device.Device.
 func (d *dev) Fill(dst device.View, value float64) {
-	d.check("Fill").Fill(&dst)
 	d.fill(d.pointer(dst), 4*dst.N, math.Float32bits(float32(value)))
 }
 
@@ -236,9 +235,8 @@ func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
 	c.kind, c.dst, c.bytes, c.pattern = commandFill, p, bytes, pattern
 }
 
-// Copy implements device.Memory.
+// Copy implements device.Device.
 func (d *dev) Copy(dst, src device.View) {
-	d.check("Copy").Copy(&dst, &src)
 	to, from := d.pointer(dst), d.pointer(src)
 	d.copy(to, from, 4*dst.N)
 }

@@ -18,14 +18,14 @@ var (
 
 // mixing is a call of MixNodes, checked.
 type mixing struct {
-	a             device.MixArgs
+	a             device.MixNodes
 	c             captions
 	nodes         int // of a pair, with PerImage
 	size, weights int // values of X and of Weights
 	x, w          driver.Ptr
 }
 
-func (d *dev) mixing(a device.MixArgs) mixing {
+func (d *dev) mixing(a device.MixNodes) mixing {
 	m := mixing{a: a, c: d.captions(a.Lengths)}
 	m.size, m.weights = a.B*m.c.rows*a.K*a.H, m.c.squares*a.K
 	if a.PerImage {
@@ -46,16 +46,14 @@ func (d *dev) mix(m *mixing, y, x driver.Ptr, back bool) {
 		m.a.H).flag(back).long(m.size)
 }
 
-// MixNodes implements device.Matching.
-func (d *dev) MixNodes(a device.MixArgs) {
-	a.Views(d.check("MixNodes"))
+// MixNodes computes that kernel.
+func (d *dev) MixNodes(a device.MixNodes) {
 	m := d.mixing(a)
 	d.mix(&m, d.pointer(a.Y), m.x, false)
 }
 
-// MixNodesGrad implements device.Matching.
-func (d *dev) MixNodesGrad(a device.MixArgs) {
-	a.Views(d.check("MixNodesGrad"))
+// MixNodesGrad computes that kernel.
+func (d *dev) MixNodesGrad(a device.MixNodes) {
 	m := d.mixing(a)
 	dy, dx, dw := d.pointer(a.DY), d.pointer(a.DX), d.pointer(a.DWeights)
 	d.mix(&m, dx, dy, true)
@@ -68,23 +66,21 @@ func (d *dev) MixNodesGrad(a device.MixArgs) {
 		a.K, a.H)
 }
 
-// MeanNodes implements device.Matching.
-func (d *dev) MeanNodes(a device.NodeMeansArgs) {
-	a.Views(d.check("MeanNodes"))
+// MeanNodes computes that kernel.
+func (d *dev) MeanNodes(a device.MeanNodes) {
 	c := d.captions(a.Lengths)
 	d.each(kernelMeanNodes, a.Y.N).ptr(d.pointer(a.Y), d.pointer(a.X), c.starts).int(c.rows, c.n, a.H).long(a.Y.N)
 }
 
-// MeanNodesGrad implements device.Matching.
-func (d *dev) MeanNodesGrad(a device.NodeMeansArgs) {
-	a.Views(d.check("MeanNodesGrad"))
+// MeanNodesGrad computes that kernel.
+func (d *dev) MeanNodesGrad(a device.MeanNodes) {
 	c := d.captions(a.Lengths)
 	d.each(kernelMeanNodesGrad, a.DX.N).ptr(d.pointer(a.DX), d.pointer(a.DY), c.of, c.starts).
 		int(c.rows, c.n, a.H).long(a.DX.N)
 }
 
 // wordGraph returns the captions, the words and the edges, which are absent where all words are neighbours.
-func (d *dev) wordGraph(a device.WordGraphArgs) (c captions, words, edges, start driver.Ptr) {
+func (d *dev) wordGraph(a device.WordGraph) (c captions, words, edges, start driver.Ptr) {
 	c = d.captions(a.Lengths)
 	words = d.pointer(a.Words)
 	if !a.Sparse {
@@ -93,9 +89,8 @@ func (d *dev) wordGraph(a device.WordGraphArgs) (c captions, words, edges, start
 	return c, words, d.pointer(a.Edges.View), d.pointer(a.EdgeStart.View)
 }
 
-// WordGraph implements device.Matching.
-func (d *dev) WordGraph(a device.WordGraphArgs) {
-	a.Views(d.check("WordGraph"))
+// WordGraph computes that kernel.
+func (d *dev) WordGraph(a device.WordGraph) {
 	c, words, edges, start := d.wordGraph(a)
 	weights := d.pointer(a.Weights)
 	if c.n > 0 {
@@ -104,9 +99,8 @@ func (d *dev) WordGraph(a device.WordGraphArgs) {
 	}
 }
 
-// WordGraphGrad implements device.Matching.
-func (d *dev) WordGraphGrad(a device.WordGraphArgs) {
-	a.Views(d.check("WordGraphGrad"))
+// WordGraphGrad computes that kernel.
+func (d *dev) WordGraphGrad(a device.WordGraph) {
 	c, words, _, _ := d.wordGraph(a)
 	weights, dWeights := d.pointer(a.Weights), d.pointer(a.DWeights)
 	dWords := d.pointer(a.DWords)

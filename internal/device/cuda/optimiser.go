@@ -19,9 +19,8 @@ var (
 // sumBlocks is how many partial sums a sum over a flat buffer has at most.
 const sumBlocks = 1056
 
-// SumSquares implements device.Optimiser.
+// SumSquares computes that kernel.
 func (d *dev) SumSquares(acc, x device.View) {
-	d.check("SumSquares").SumSquares(&acc, &x)
 	from, sum := d.pointer(x), d.pointer(acc)
 	if x.N == 0 {
 		return
@@ -32,16 +31,14 @@ func (d *dev) SumSquares(acc, x device.View) {
 	d.start(kernelAddPartials, threads, 1, 1, 1).ptr(sum, partial).int(n)
 }
 
-// ClipCoefficient implements device.Optimiser.
+// ClipCoefficient computes that kernel.
 func (d *dev) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
-	d.check("ClipCoefficient").ClipCoefficient(&coef, &norm, &sumSquares)
 	d.start(kernelClip, 32, 1, 1, 1).ptr(d.pointer(coef), d.pointer(norm),
 		d.pointer(sumSquares)).float(maxNorm)
 }
 
-// Adam implements device.Optimiser.
-func (d *dev) Adam(a device.AdamArgs) {
-	a.Views(d.check("Adam"))
+// Adam computes that kernel.
+func (d *dev) Adam(a device.Adam) {
 	n := a.P.N
 	p, g := d.pointer(a.P), d.pointer(a.G)
 	m, v := d.pointer(a.M), d.pointer(a.V)
@@ -59,7 +56,7 @@ func (d *dev) copyOfParameters(p driver.Ptr, n int) driver.Ptr {
 }
 
 // adam updates rows of the given width, ld apart.
-func (d *dev) adam(a device.AdamArgs, copy, p, m, v, g driver.Ptr, n, width, ld int) {
+func (d *dev) adam(a device.Adam, copy, p, m, v, g driver.Ptr, n, width, ld int) {
 	hyper, clip := d.pointer(a.Hyper), d.pointer(a.Clip)
 	if n == 0 {
 		return
@@ -82,9 +79,8 @@ const (
 	adamColumns = 32
 )
 
-// AdamFactored implements device.Factoring.
-func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
-	d.check("AdamFactored").AdamFactored(&a, &f)
+// AdamFactored computes that kernel.
+func (d *dev) AdamFactored(a device.Adam, f device.Factored) {
 	n := f.O * f.I
 	dy, x := d.pointer(f.DY), d.pointer(f.X)
 	p, m, v := d.pointer(a.P), d.pointer(a.M), d.pointer(a.V)
@@ -113,7 +109,7 @@ func (d *dev) AdamFactored(a device.AdamArgs, f device.Factored) {
 
 // productAdam makes the gradient and does Adam in one kernel, where there are tensor cores, the product reads bfloat16,
 // and rows are a multiple of four values; it reports whether it did.
-func (d *dev) productAdam(a *device.AdamArgs, f *device.Factored, copy, p, m, v, dy, x driver.Ptr) bool {
+func (d *dev) productAdam(a *device.Adam, f *device.Factored, copy, p, m, v, dy, x driver.Ptr) bool {
 	if d.tensor != tensorBF16 || f.O%4 != 0 || f.I%4 != 0 || headOf(f.O*f.I, p, m, v, 2*copy) != 0 {
 		return false
 	}
@@ -128,9 +124,8 @@ func (d *dev) productAdam(a *device.AdamArgs, f *device.Factored, copy, p, m, v,
 	return true
 }
 
-// SumSquaresFactored implements device.Factoring.
+// SumSquaresFactored computes that kernel.
 func (d *dev) SumSquaresFactored(acc device.View, f device.Factored) {
-	d.check("SumSquaresFactored").SumSquaresFactored(&acc, &f)
 	dy, x := d.pointer(f.DY), d.pointer(f.X)
 	sum := d.pointer(acc)
 	n := f.N * f.N

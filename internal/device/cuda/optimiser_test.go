@@ -50,12 +50,12 @@ func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 		c.d.UploadDoubles(p, x)
 	}
 	m, v := c.place(device.Float, n), c.place(device.Float, n)
-	c.d.Fill(m, 0)
-	c.d.Fill(v, 0)
+	device.Do(c.d, device.Fill{Dst: m})
+	device.Do(c.d, device.Fill{Dst: v})
 	one := c.place(device.Float, f.o)
 	if f.copied {
 		_, row := c.normal(f.i, 1)
-		c.d.Gemm(device.GemmArgs{TransB: true, M: 1, N: f.o, K: f.i, Alpha: 1, A: row, B: p, C: one})
+		device.Do(c.d, device.Gemm{TransB: true, M: 1, N: f.o, K: f.i, Alpha: 1, A: row, B: p, C: one})
 	}
 	state := func(of *[][3][]float64) {
 		c.results = nil
@@ -75,7 +75,7 @@ func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 		f.hyper = append(f.hyper, adamHyper(at, f.beta1, f.beta2, 0.01, 0.1))
 		c.d.UploadDoubles(scalar, f.hyper[k])
 		c.d.UploadDoubles(clip, []float64{f.clip})
-		a := device.AdamArgs{P: p, M: m, V: v, Hyper: scalar, Beta1: f.beta1, Beta2: f.beta2, Eps: f.eps,
+		a := device.Adam{P: p, M: m, V: v, Hyper: scalar, Beta1: f.beta1, Beta2: f.beta2, Eps: f.eps,
 			Legacy: f.legacy}
 		if k == 1 {
 			a.Clip = clip
@@ -84,7 +84,7 @@ func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 			c.t.Fatal(err)
 		}
 		before := emulator.Launches(c.t)
-		c.d.AdamFactored(a, device.Factored{N: f.n, O: f.o, I: f.i, DY: dy, X: x})
+		device.Do(c.d, device.AdamFactored{Adam: a, Factored: device.Factored{N: f.n, O: f.o, I: f.i, DY: dy, X: x}})
 		if err := c.d.Sync(); err != nil {
 			c.t.Fatal(err)
 		}
@@ -208,12 +208,12 @@ func TestGramsOnTensorCores(t *testing.T) {
 			dy, f.DY = b.normal(c.n*c.o, 1)
 			x, f.X = b.normal(c.n*c.i, 1)
 			acc := b.place(device.Float, 1)
-			b.d.Fill(acc, 0.5)
+			device.Do(b.d, device.Fill{Dst: acc, Value: 0.5})
 			if err := b.d.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			before := emulator.Launches(t)
-			b.d.SumSquaresFactored(acc, f)
+			device.Do(b.d, device.SumSquaresFactored{Sum: acc, Factored: f})
 			b.read(acc)
 			if err := b.d.Sync(); err != nil {
 				t.Fatal(err)

@@ -24,7 +24,7 @@ type attentionViews struct {
 	scores, weights driver.Ptr
 }
 
-func (d *dev) attentionViews(a device.PairAttentionArgs) (v attentionViews) {
+func (d *dev) attentionViews(a device.PairAttention) (v attentionViews) {
 	v.pairLayout = d.layout(a.Lengths)
 	v.wide = a.B * a.R
 	v.pairs, v.columns = v.words*a.B, v.captions*v.wide
@@ -32,9 +32,8 @@ func (d *dev) attentionViews(a device.PairAttentionArgs) (v attentionViews) {
 	return v
 }
 
-// PairAttention implements device.Pairs.
-func (d *dev) PairAttention(a device.PairAttentionArgs) {
-	a.Views(d.check("PairAttention"))
+// PairAttention computes that kernel.
+func (d *dev) PairAttention(a device.PairAttention) {
 	v := d.attentionViews(a)
 	if v.words == 0 {
 		return
@@ -53,9 +52,8 @@ func (d *dev) PairAttention(a device.PairAttentionArgs) {
 	d.warps(kernelAttentionRegions, v.pairs).ptr(v.weights, v.scores, factor, v.wordCaption).int(a.B, a.R).long(v.pairs)
 }
 
-// PairAttentionGrad implements device.Pairs.
-func (d *dev) PairAttentionGrad(a device.PairAttentionArgs) {
-	a.Views(d.check("PairAttentionGrad"))
+// PairAttentionGrad computes that kernel.
+func (d *dev) PairAttentionGrad(a device.PairAttention) {
 	v := d.attentionViews(a)
 	dw, ds := d.pointer(a.DWeights), d.pointer(a.DScores)
 	if v.words == 0 {

@@ -53,7 +53,7 @@ func (c *pairCase) in(n int) device.View {
 
 func (c *pairCase) out(n int) device.View {
 	v := c.place(device.Float, n)
-	c.d.Fill(v, math.NaN())
+	device.Do(c.d, device.Fill{Dst: v, Value: math.NaN()})
 	return v
 }
 
@@ -67,10 +67,10 @@ func (c *pairCase) read(views ...device.View) {
 
 func (c *pairCase) attention(overWords bool) {
 	n := caseWords * caseB * caseR
-	a := device.PairAttentionArgs{B: caseB, R: caseR, Lambda: 9, OverWords: overWords, Lengths: c.lengths,
+	a := device.PairAttention{B: caseB, R: caseR, Lambda: 9, OverWords: overWords, Lengths: c.lengths,
 		Scores: c.in(n), Weights: c.out(n), DWeights: c.in(n), DScores: c.out(n)}
-	c.d.PairAttention(a)
-	c.d.PairAttentionGrad(a)
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
 	c.read(a.Weights, a.DScores)
 }
 
@@ -78,7 +78,7 @@ func (c *pairCase) attention(overWords bool) {
 func (c *pairCase) similarities(filtered bool) device.View {
 	const b, r, e, s, words, captions = caseB, caseR, caseE, caseS, caseWords, caseCaptions
 	x := c.out(b * caseNodes * s)
-	local := device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
+	local := device.Similarities{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
 		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e),
 		Bias: c.in(s), Nodes: x, Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(b * caseNodes * s),
 		DImages: c.out(b * r * e), DRows: c.out(words * e),
@@ -92,11 +92,11 @@ func (c *pairCase) similarities(filtered bool) device.View {
 		global.Filter = local.Filter
 		local.Filter.DW, global.Filter.DW = c.out(s), c.out(s)
 	}
-	for _, a := range []device.SimilarityArgs{local, global} {
-		c.d.Similarities(a)
+	for _, a := range []device.Similarities{local, global} {
+		device.Do(c.d, a)
 	}
-	for _, a := range []device.SimilarityArgs{local, global} {
-		c.d.SimilaritiesGrad(a)
+	for _, a := range []device.Similarities{local, global} {
+		device.DoGrad(c.d, a)
 		c.read(a.Norms, a.DImages, a.DRows, a.DW, a.DBias)
 		if filtered {
 			c.read(a.Filter.Logits, a.Filter.DW)
@@ -112,43 +112,43 @@ func (c *pairCase) reason(x device.View, first, keep bool) {
 	if first {
 		queries = caseB * caseCaptions
 	}
-	a := device.ReasonArgs{B: caseB, S: s, First: first, Lengths: c.lengths, X: x, M: c.in(s * s), V: c.in(s),
+	a := device.GraphReason{B: caseB, S: s, First: first, Lengths: c.lengths, X: x, M: c.in(s * s), V: c.in(s),
 		W: c.in(s * s), Bias: c.in(s), Out: c.out(queries * s),
 		DOut: c.in(queries * s), DX: c.out(caseB * caseNodes * s), DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s),
 		DBias: c.out(s)}
 	if keep {
 		a.Y = c.out(caseB * caseNodes * s)
 	}
-	c.d.GraphReason(a)
-	c.d.GraphReasonGrad(a)
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
 	c.read(a.Out, a.DX, a.DM, a.DV, a.DW, a.DBias)
 }
 
 func (c *pairCase) filtrate(x device.View, train bool) {
 	const rows, pairs = caseB * caseNodes, caseB * caseCaptions
-	a := device.FilterArgs{B: caseB, S: caseS, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: x,
+	a := device.Filtrate{B: caseB, S: caseS, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: x,
 		Logits: c.in(rows), Gamma: c.in(1), Beta: c.in(1),
 		RunningMean: c.in(1), RunningVar: c.in(1), Out: c.out(pairs * caseS), Weights: c.out(rows),
 		Mean: c.out(caseCaptions), InvStd: c.out(caseCaptions),
 		Norms: c.out(pairs), DOut: c.in(pairs * caseS), DSums: c.out(pairs * caseS), DLogits: c.out(rows),
 		DBias: c.out(1), DGamma: c.out(1), DBeta: c.out(1)}
-	c.d.Filtrate(a)
-	c.d.FiltrateGrad(a)
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
 	c.read(a.Out, a.RunningMean, a.RunningVar, a.DSums, a.DLogits, a.DGamma, a.DBeta)
 }
 
 func (c *pairCase) segments() {
 	const e = caseE
-	a := device.GatedPoolArgs{D: e, Counts: c.lengths, L: c.in(caseWords * e), X: c.in(caseWords * e),
+	a := device.GatedPool{D: e, Counts: c.lengths, L: c.in(caseWords * e), X: c.in(caseWords * e),
 		G: c.in(caseCaptions * e), W: c.in(e), Weights: c.out(caseWords),
 		Out: c.out(caseCaptions * e), DOut: c.in(caseCaptions * e), DL: c.out(caseWords * e),
 		DG: c.out(caseCaptions * e), DX: c.out(caseWords * e), DW: c.out(caseCaptions * e)}
-	c.d.GatedPool(a)
-	c.d.GatedPoolGrad(a)
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
 	means, spread, packed := c.out(caseCaptions*e), c.out(caseWords*e), c.out(caseWords*e)
-	c.d.SegmentMeans(means, a.X, c.lengths, e)
-	c.d.SegmentMeansGrad(spread, means, c.lengths, e)
-	c.d.UnpackWords(packed, a.X, c.lengths, e, true)
+	device.Do(c.d, device.SegmentMeans{Means: means, Rows: a.X, Counts: c.lengths, D: e})
+	device.DoGrad(c.d, device.SegmentMeans{Rows: spread, Means: means, Counts: c.lengths, D: e})
+	device.Do(c.d, device.UnpackWords{Dst: packed, Src: a.X, Lengths: c.lengths, D: e, Back: true})
 	c.read(a.Out, a.DL, a.DG, a.DX, a.DW, means, spread, packed)
 }
 

@@ -35,7 +35,7 @@ func TestUploadsTogether(t *testing.T) {
 		b.UploadFloats(to[5].Slice(1, 3), []float32{-1, -2})
 		for i, v := range to {
 			if v.N > 0 {
-				b.Add(sums[i], v, zero.Slice(0, v.N))
+				device.Do(b.Device, device.Add{Dst: sums[i], A: v, B: zero.Slice(0, v.N)})
 			}
 		}
 		for i, v := range sums {
@@ -60,8 +60,8 @@ func TestUploadsThatWait(t *testing.T) {
 	r := b.Device.(device.Recorder)
 	x, y, z := b.alloc(device.Float, 2), b.alloc(device.Float, 2), b.alloc(device.Float, 2)
 	large := b.alloc(device.Float, 1<<18)
-	b.Add(z, x, y)
-	rec, err := r.Record(func() { b.Add(z, x, y) })
+	device.Do(b.Device, device.Add{Dst: z, A: x, B: y})
+	rec, err := r.Record(func() { device.Do(b.Device, device.Add{Dst: z, A: x, B: y}) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +76,8 @@ func TestUploadsThatWait(t *testing.T) {
 
 	b.UploadFloats(x, []float32{5, 6})
 	b.UploadFloats(y, []float32{7, 8})
-	b.Fill(x, 9)
-	b.Copy(z, y)
+	device.Do(b.Device, device.Fill{Dst: x, Value: 9})
+	device.Do(b.Device, device.Copy{Dst: z, Src: y})
 	b.want("filled", x, 9, 9)
 	b.want("copied", z, 7, 8)
 

@@ -13,9 +13,8 @@ var (
 	kernelSortPoolTable   = entryOf("sort_pool_table")
 )
 
-// PoolWeights implements device.Pooling.
-func (d *dev) PoolWeights(a device.PoolWeightsArgs) {
-	a.Views(d.check("PoolWeights"))
+// PoolWeights computes that kernel.
+func (d *dev) PoolWeights(a device.PoolWeights) {
 	lengths, starts := d.starts(a.Lengths)
 	b := len(a.Lengths.Host)
 	w, s := d.pointer(a.Weights), d.pointer(a.Scores)
@@ -24,9 +23,8 @@ func (d *dev) PoolWeights(a device.PoolWeightsArgs) {
 	}
 }
 
-// PoolWeightsGrad implements device.Pooling.
-func (d *dev) PoolWeightsGrad(a device.PoolWeightsArgs) {
-	a.Views(d.check("PoolWeightsGrad"))
+// PoolWeightsGrad computes that kernel.
+func (d *dev) PoolWeightsGrad(a device.PoolWeights) {
 	lengths, starts := d.starts(a.Lengths)
 	b := len(a.Lengths.Host)
 	w, dw := d.pointer(a.Weights), d.pointer(a.DWeights)
@@ -43,7 +41,7 @@ type sortViews struct {
 	x, w, ranks, lengths, starts driver.Ptr
 }
 
-func (d *dev) sortViews(a device.SortPoolArgs) (v sortViews) {
+func (d *dev) sortViews(a device.SortPool) (v sortViews) {
 	v.items = len(a.Lengths.Host)
 	for _, n := range a.Lengths.Host {
 		v.rows += int(n)
@@ -59,9 +57,8 @@ func (d *dev) sortViews(a device.SortPoolArgs) (v sortViews) {
 	return v
 }
 
-// SortPool implements device.Pooling.
-func (d *dev) SortPool(a device.SortPoolArgs) {
-	a.Views(d.check("SortPool"))
+// SortPool computes that kernel.
+func (d *dev) SortPool(a device.SortPool) {
 	v := d.sortViews(a)
 	y := d.pointer(a.Y)
 	if v.items > 0 {
@@ -73,9 +70,8 @@ func (d *dev) SortPool(a device.SortPoolArgs) {
 // sortPieces is the greatest number of parts that the channels of an item are divided into for SortPoolGrad.
 const sortPieces = 16
 
-// SortPoolGrad implements device.Pooling.
-func (d *dev) SortPoolGrad(a device.SortPoolArgs) {
-	a.Views(d.check("SortPoolGrad"))
+// SortPoolGrad computes that kernel.
+func (d *dev) SortPoolGrad(a device.SortPool) {
 	v := d.sortViews(a)
 	dy := d.pointer(a.DY)
 	dx, table := d.pointer(a.DX), d.pointer(a.DWeights)

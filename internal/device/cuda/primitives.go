@@ -14,36 +14,32 @@ var (
 	kernelSegmentApply   = entryOf("segment_apply")
 )
 
-// Multiply implements device.Primitives.
+// Multiply computes that kernel.
 func (d *dev) Multiply(dst, a, b device.View) {
-	d.check("Multiply").Binary(&dst, &a, &b)
 	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
 	if dst.N > 0 {
 		d.each(kernelMultiply, dst.N).ptr(y, x, z).long(dst.N)
 	}
 }
 
-// Map implements device.Primitives.
-func (d *dev) Map(a device.MapArgs) {
-	a.Views(d.check("Map"))
+// Map computes that kernel.
+func (d *dev) Map(a device.Map) {
 	x, y := d.pointer(a.X), d.pointer(a.Y)
 	if a.X.N > 0 {
 		d.each(kernelMap, a.X.N).ptr(y, x).int(int(a.F)).float(a.C).long(a.X.N)
 	}
 }
 
-// MapGrad implements device.Primitives.
-func (d *dev) MapGrad(a device.MapArgs) {
-	a.Views(d.check("MapGrad"))
+// MapGrad computes that kernel.
+func (d *dev) MapGrad(a device.Map) {
 	x, y, dy, dx := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.DY), d.pointer(a.DX)
 	if a.X.N > 0 {
 		d.each(kernelMapGrad, a.X.N).ptr(dx, x, y, dy).int(int(a.F)).float(a.C).long(a.X.N)
 	}
 }
 
-// Reduce implements device.Primitives.
-func (d *dev) Reduce(a device.ReduceArgs) {
-	a.Views(d.check("Reduce"))
+// Reduce computes that kernel.
+func (d *dev) Reduce(a device.Reduce) {
 	if !a.Segmented() {
 		x, y, index := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Index)
 		if a.N > 0 {
@@ -59,9 +55,8 @@ func (d *dev) Reduce(a device.ReduceArgs) {
 	}
 }
 
-// Spread implements device.Primitives.
-func (d *dev) Spread(a device.ReduceArgs) {
-	a.Views(d.check("Spread"))
+// Spread computes that kernel.
+func (d *dev) Spread(a device.Reduce) {
 	if !a.Segmented() {
 		x, y, index := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Index)
 		if a.N > 0 {
@@ -77,9 +72,8 @@ func (d *dev) Spread(a device.ReduceArgs) {
 	}
 }
 
-// SegmentProducts implements device.Primitives.
-func (d *dev) SegmentProducts(a device.SegmentProductsArgs) {
-	a.Views(d.check("SegmentProducts"))
+// SegmentProducts computes that kernel.
+func (d *dev) SegmentProducts(a device.SegmentProducts) {
 	l := d.layout(a.Counts)
 	x, y := d.pointer(a.A), d.pointer(a.B)
 	g := d.pointer(a.G)

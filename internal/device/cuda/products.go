@@ -11,9 +11,8 @@ var (
 	kernelBiasAct = entryOf("bias_activate")
 )
 
-// Gemm implements device.Products.
-func (d *dev) Gemm(a device.GemmArgs) {
-	a.Views(d.check("Gemm"))
+// Gemm computes that kernel.
+func (d *dev) Gemm(a device.Gemm) {
 	if a.M == 0 || a.N == 0 {
 		return
 	}

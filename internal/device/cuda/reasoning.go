@@ -20,7 +20,7 @@ var (
 // graphs, each of a few nodes, is done by kernels.
 type reasoning struct {
 	pairLayout
-	a                  device.ReasonArgs
+	a                  device.GraphReason
 	queries            int // of an image
 	per                int // captions with First, otherwise 0
 	tile               int // images
@@ -43,7 +43,7 @@ func (r *reasoning) operand(half, single driver.Ptr) operand {
 	return operand{either(r.half, half, single), r.half}
 }
 
-func (d *dev) reasoning(a device.ReasonArgs) (r reasoning) {
+func (d *dev) reasoning(a device.GraphReason) (r reasoning) {
 	r.pairLayout, r.a = d.layout(a.Lengths), a
 	r.x = d.pointer(a.X)
 	r.queries = r.nodes
@@ -147,9 +147,8 @@ func (r *reasoning) mix(d *dev, t *reasonTile, to, half, a driver.Ptr) {
 		r.a.S).long(t.n)
 }
 
-// GraphReason implements device.Pairs.
-func (d *dev) GraphReason(a device.ReasonArgs) {
-	a.Views(d.check("GraphReason"))
+// GraphReason computes that kernel.
+func (d *dev) GraphReason(a device.GraphReason) {
 	r := d.reasoning(a)
 	bias := d.pointer(a.Bias)
 	if r.captions == 0 {
@@ -178,9 +177,8 @@ func (d *dev) GraphReason(a device.ReasonArgs) {
 // single is where a kernel writes float32: nowhere where products read bfloat16.
 func (r *reasoning) single(p driver.Ptr) driver.Ptr { return either(r.half, 0, p) }
 
-// GraphReasonGrad implements device.Pairs. The attention is made again, and the queries where they are not kept.
-func (d *dev) GraphReasonGrad(a device.ReasonArgs) {
-	a.Views(d.check("GraphReasonGrad"))
+// GraphReasonGrad computes that kernel. The attention is made again, and the queries where they are not kept.
+func (d *dev) GraphReasonGrad(a device.GraphReason) {
 	r := d.reasoning(a)
 	s := a.S
 	dOut, dX := d.pointer(a.DOut), d.pointer(a.DX)

@@ -164,8 +164,7 @@ func (d *dev) recorded(r device.Recording) *recording {
 func (d *dev) Generation() int { return d.moves }
 
 // Guard implements device.Recorder.
-func (d *dev) Guard(coef, norm device.View, losses ...device.View) {
-	d.check("Guard").Guard(&coef, &norm, losses)
+func (d *dev) Guard(coef, norm device.View, losses []device.View) {
 	var of [2]driver.Ptr
 	for i, v := range losses {
 		of[i] = d.pointer(v)

@@ -73,8 +73,8 @@ func TestRecordAndReplay(t *testing.T) {
 		x, y := b.floats(1, 2), b.floats(0, 0)
 		before := emulator.Launches(t)
 		rec, err := r.Record(func() {
-			b.Add(y, y, x)
-			b.Fill(x, 5)
+			device.Do(b.Device, device.Add{Dst: y, A: y, B: x})
+			device.Do(b.Device, device.Fill{Dst: x, Value: 5})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -95,18 +95,22 @@ func TestRecordAndReplay(t *testing.T) {
 			"DownloadFloats": func() { b.DownloadFloats(make([]float32, 2), x) },
 			"Sync":           func() { b.Sync() },
 			"Alloc":          func() { b.Device.Alloc(device.Float, 3) },
-			"scratch memory": func() { b.SumSquares(x.Slice(0, 1), y) },
+			"scratch memory": func() { device.Do(b.Device, device.SumSquares{Sum: x.Slice(0, 1), X: y}) },
 		} {
-			_, err := r.Record(func() { b.Add(y, y, x); f(); b.Add(y, y, x) })
+			_, err := r.Record(func() {
+				device.Do(b.Device, device.Add{Dst: y, A: y, B: x})
+				f()
+				device.Do(b.Device, device.Add{Dst: y, A: y, B: x})
+			})
 			wantError(t, "recording "+what, err, what, "cannot be recorded")
 		}
 		b.want("after refused recordings", y, 16, 27)
 		moved := r.Generation()
-		b.SumSquares(x.Slice(0, 1), y)
+		device.Do(b.Device, device.SumSquares{Sum: x.Slice(0, 1), X: y})
 		if r.Generation() == moved {
 			t.Error("scratch memory came and the generation stayed")
 		}
-		rec, err = r.Record(func() { b.SumSquares(x.Slice(0, 1), y) })
+		rec, err = r.Record(func() { device.Do(b.Device, device.SumSquares{Sum: x.Slice(0, 1), X: y}) })
 		if err != nil {
 			t.Error(err)
 		} else {
@@ -125,9 +129,9 @@ func TestFetch(t *testing.T) {
 	r := b.Device.(device.Recorder)
 	x, y := b.floats(1, 2, 3), b.floats(7)
 	r.Fetch(0, y, x.Slice(1, 3))
-	b.Fill(x, 9)
+	device.Do(b.Device, device.Fill{Dst: x, Value: 9})
 	r.Fetch(1, x)
-	b.Fill(x, 11)
+	device.Do(b.Device, device.Fill{Dst: x, Value: 11})
 	for slot, want := range [][]float32{{7, 2, 3}, {9, 9, 9}} {
 		got, err := r.Fetched(slot)
 		if err != nil || !slices.Equal(got, want) {
@@ -140,15 +144,16 @@ func TestFetch(t *testing.T) {
 func TestGuard(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	b := newBench(t)
-	r := b.Device.(device.Recorder)
 	for _, c := range []struct {
 		coef, norm, first, second float32
 		pass                      bool
 	}{{1, 2, 3, 4, true}, {0.5, 2, -3, 4, true}, {nan, 2, 3, 4, false}, {0, inf, 3, 4, false}, {1, 2, nan, 4, false},
 		{1, 2, inf, 4, false}, {1, 2, 3, -inf, false}} {
 		p, m, v, coef := b.floats(1), b.floats(2), b.floats(3), b.floats(c.coef)
-		r.Guard(coef, b.floats(c.norm), b.floats(c.first), b.floats(c.second))
-		b.Adam(device.AdamArgs{P: p, G: b.floats(1), M: m, V: v, Hyper: b.floats(1, 1, 1), Clip: coef, Beta1: 0.5,
+		device.Do(b.Device, device.Guard{Coefficient: coef, Norm: b.floats(c.norm),
+			Losses: []device.View{b.floats(c.first), b.floats(c.second)}})
+		device.Do(b.Device, device.Adam{P: p, G: b.floats(1), M: m, V: v, Hyper: b.floats(1, 1, 1), Clip: coef,
+			Beta1: 0.5,
 			Beta2: 0.5, Eps: 1})
 		if c.pass {
 			b.want("coefficient", coef, c.coef)
@@ -181,8 +186,8 @@ func TestGather(t *testing.T) {
 		for width, rows := range map[int][]int32{1: {11, 0, 4, 4}, 3: {2, 0, 1}, 4: {2, 2}, 12: {0}} {
 			for _, behind := range []int{5, 8} { // the latter leaves whole fours
 				dst := b.alloc(device.Float, len(rows)*width+behind)
-				b.Fill(dst, math.NaN())
-				r.Gather(dst, table, b.ints(rows...), width)
+				device.Do(b.Device, device.Fill{Dst: dst, Value: math.NaN()})
+				device.Do(b.Device, device.Gather{Dst: dst, Table: table, Index: b.ints(rows...), Width: width})
 				var want []float32
 				for _, row := range rows {
 					want = append(want, stored[int(row)*width:][:width]...)
@@ -209,7 +214,8 @@ func TestGatherLists(t *testing.T) {
 	for width, want := range map[int][]int32{1: {41, 11, 0, 21, 21}, 2: {41, 42, 11, 0, 0, 0, 21, 22, 21, 22},
 		4: {41, 42, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 21, 22, 23, 0, 21, 22, 23, 0}} {
 		dst := b.alloc(device.Int32, len(want))
-		b.Device.(device.Resident).GatherLists(dst, values, starts, b.ints(3, 0, 2, 1, 1), width)
+		device.Do(b.Device, device.GatherLists{Dst: dst, Values: values, Starts: starts, Index: b.ints(3, 0, 2, 1,
+			1), Width: width})
 		got := make([]int32, len(want))
 		b.DownloadInts(got, dst)
 		if !slices.Equal(got, want) {
@@ -240,9 +246,11 @@ func TestEveryHalf(t *testing.T) {
 	}
 	copy(stage.Halves(), halves)
 	dst := b.alloc(device.Float, len(values))
-	for name, call := range map[string]func(){"Gather": func() { r.Gather(dst, table, b.ints(0), len(values)) },
+	for name, call := range map[string]func(){"Gather": func() {
+		device.Do(b.Device, device.Gather{Dst: dst, Table: table, Index: b.ints(0), Width: len(values)})
+	},
 		"StreamStage": func() { s.StreamStage(dst, stage, len(values)) }} {
-		b.Fill(dst, math.NaN())
+		device.Do(b.Device, device.Fill{Dst: dst, Value: math.NaN()})
 		call()
 		got := make([]float32, len(values))
 		b.DownloadFloats(got, dst)
@@ -264,14 +272,14 @@ func TestFullGPUInsideAKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	emulator.Set(t, "memory", int(total-free)+100, 4<<30)
-	b.SumSquares(sum, x)
-	b.Fill(x, 9)
+	device.Do(b.Device, device.SumSquares{Sum: sum, X: x})
+	device.Do(b.Device, device.Fill{Dst: x, Value: 9})
 	err = b.Sync()
 	wantError(t, "no scratch memory", err, "scratch memory", "the GPU is full")
 	b.want("x", x, 1, 2)
 	b.want("sum", sum, 3)
 	emulator.Set(t, "memory", 4<<30, 4<<30)
-	b.SumSquares(sum, x)
+	device.Do(b.Device, device.SumSquares{Sum: sum, X: x})
 	b.want("sum", sum, 8)
 	if err := b.Sync(); err != nil {
 		t.Error(err)
@@ -289,7 +297,7 @@ func TestFetchOnAFullGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	emulator.Set(t, "memory", int(total-free), 4<<30)
-	b.ColumnSum(sum, x, 1<<10, 1<<10)
+	device.Do(b.Device, device.ColumnSum{Dst: sum, X: x, Rows: 1 << 10, Columns: 1 << 10})
 	f.Fetch(0, sum)
 	if got, err := f.Fetched(0); err == nil || !strings.Contains(err.Error(), "the GPU is full") || got[0] == got[0] {
 		t.Errorf("fetched %v, %v", got[:1], err)
@@ -310,8 +318,8 @@ func TestRecordLoadsModules(t *testing.T) {
 	calls := 0
 	rec, err := f.Record(func() {
 		calls++
-		b.Add(y, y, y)
-		b.ColumnSum(sum, x, 2, 2)
+		device.Do(b.Device, device.Add{Dst: y, A: y, B: y})
+		device.Do(b.Device, device.ColumnSum{Dst: sum, X: x, Rows: 2, Columns: 2})
 	})
 	if err != nil || calls < 2 {
 		t.Fatalf("%d attempts, %v", calls, err)
@@ -321,7 +329,11 @@ func TestRecordLoadsModules(t *testing.T) {
 	b.want("sum", sum, 4, 6)
 	b.want("doubled once", y, 2, 2)
 	again := calls
-	if _, err := f.Record(func() { calls++; b.Add(y, y, y) }); err != nil || calls != again+1 {
+	if _, err := f.Record(func() {
+		calls++
+		device.Do(b.Device, device.Add{Dst: y, A: y,
+			B: y})
+	}); err != nil || calls != again+1 {
 		t.Errorf("%d attempts with modules that are loaded, %v", calls-again, err)
 	}
 }

@@ -102,7 +102,6 @@ func (d *dev) Store(t device.Table, at int, values []float32) {
 // Gather implements device.Resident.
 func (d *dev) Gather(dst device.View, t device.Table, index device.View, width int) {
 	own := d.table(t)
-	d.check("Gather").Gather(&dst, &index, width)
 	to, rows := d.pointer(dst), d.pointer(index)
 	if dst.N == 0 {
 		return
@@ -124,7 +123,6 @@ func (d *dev) Gather(dst device.View, t device.Table, index device.View, width i
 
 // GatherLists implements device.Resident.
 func (d *dev) GatherLists(dst, values, starts, index device.View, width int) {
-	d.check("GatherLists").GatherLists(&dst, &values, &starts, &index, width)
 	to, from, first := d.pointer(dst), d.pointer(values), d.pointer(starts)
 	rows := d.pointer(index)
 	if dst.N > 0 {

@@ -20,9 +20,8 @@ var (
 	kernelClearTail       = entryOf("clear_tail")
 )
 
-// L2Norm implements device.Rows.
-func (d *dev) L2Norm(a device.L2NormArgs) {
-	a.Views(d.check("L2Norm"))
+// L2Norm computes that kernel.
+func (d *dev) L2Norm(a device.L2Norm) {
 	count := a.Outer * a.Inner
 	x, y, norm := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Norm)
 	if a.Inner == 1 {
@@ -32,9 +31,8 @@ func (d *dev) L2Norm(a device.L2NormArgs) {
 	d.each(kernelNormColumns, count).ptr(y, norm, x).int(a.N, a.Inner).float(a.Eps).long(count)
 }
 
-// L2NormGrad implements device.Rows.
-func (d *dev) L2NormGrad(a device.L2NormArgs) {
-	a.Views(d.check("L2NormGrad"))
+// L2NormGrad computes that kernel.
+func (d *dev) L2NormGrad(a device.L2Norm) {
 	count := a.Outer * a.Inner
 	x, norm := d.pointer(a.X), d.pointer(a.Norm)
 	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
@@ -45,17 +43,15 @@ func (d *dev) L2NormGrad(a device.L2NormArgs) {
 	d.each(kernelNormColumnsGrad, count).ptr(dx, x, norm, dy).int(a.N, a.Inner).float(a.Eps).long(count)
 }
 
-// OrderScores implements device.Orders.
-func (d *dev) OrderScores(a device.OrderArgs) {
-	a.Views(d.check("OrderScores"))
+// OrderScores computes that kernel.
+func (d *dev) OrderScores(a device.OrderScores) {
 	s, im, cap := d.pointer(a.Scores), d.pointer(a.Images), d.pointer(a.Captions)
 	c := d.rows(kernelOrderScores, a.C, a.D).ptr(s, im, cap).int(a.C, a.D)
 	c.launch.Grid[1] = uint32(a.B)
 }
 
-// OrderScoresGrad implements device.Orders.
-func (d *dev) OrderScoresGrad(a device.OrderArgs) {
-	a.Views(d.check("OrderScoresGrad"))
+// OrderScoresGrad computes that kernel.
+func (d *dev) OrderScoresGrad(a device.OrderScores) {
 	im, cap := d.pointer(a.Images), d.pointer(a.Captions)
 	s, ds := d.pointer(a.Scores), d.pointer(a.DScores)
 	if di := d.pointer(a.DImages); di != 0 {
@@ -134,9 +130,8 @@ func (d *dev) words(what string, words, lengths device.Ints, columns, below, shi
 	return rows
 }
 
-// GatherWords implements device.Tables.
-func (d *dev) GatherWords(a device.GatherArgs) {
-	a.Views(d.check("GatherWords"))
+// GatherWords computes that kernel.
+func (d *dev) GatherWords(a device.GatherWords) {
 	rows := d.words("GatherWords", a.Words, a.Lengths, a.L, a.V, 0)
 	n := d.pack.Rows()
 	table, out := d.pointer(a.Table), d.pointer(a.Out)
@@ -145,9 +140,8 @@ func (d *dev) GatherWords(a device.GatherArgs) {
 	}
 }
 
-// ScatterWords implements device.Tables.
-func (d *dev) ScatterWords(a device.GatherArgs) {
-	a.Views(d.check("ScatterWords"))
+// ScatterWords computes that kernel.
+func (d *dev) ScatterWords(a device.GatherWords) {
 	rows := d.words("ScatterWords", a.Words, a.Lengths, a.L, a.V, 0)
 	n := d.pack.Rows()
 	table, out := d.pointer(a.Table), d.pointer(a.Out)

@@ -13,9 +13,8 @@ var (
 	kernelGatedPoolGrad    = entryOf("gated_pool_grad")
 )
 
-// SegmentMeans implements device.Segments.
+// SegmentMeans computes that kernel.
 func (d *dev) SegmentMeans(dst, x device.View, counts device.Ints, width int) {
-	d.check("SegmentMeans").SegmentMeans(&dst, &x, &counts, width)
 	l := d.layout(counts)
 	n := l.captions * width
 	to, from := d.pointer(dst), d.pointer(x)
@@ -24,9 +23,8 @@ func (d *dev) SegmentMeans(dst, x device.View, counts device.Ints, width int) {
 	}
 }
 
-// SegmentMeansGrad implements device.Segments.
+// SegmentMeansGrad computes that kernel.
 func (d *dev) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, width int) {
-	d.check("SegmentMeansGrad").SegmentMeans(&ddst, &dx, &counts, width)
 	l := d.layout(counts)
 	to, from := d.pointer(dx), d.pointer(ddst)
 	if l.words > 0 {
@@ -34,9 +32,8 @@ func (d *dev) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, width i
 	}
 }
 
-// UnpackWords implements device.Segments.
+// UnpackWords computes that kernel.
 func (d *dev) UnpackWords(dst, src device.View, lengths device.Ints, width int, back bool) {
-	d.check("UnpackWords").UnpackWords(&dst, &src, &lengths, width)
 	l := d.layout(lengths)
 	_, starts := d.starts(lengths)
 	to, from := d.pointer(dst), d.pointer(src)
@@ -52,7 +49,7 @@ type gatedViews struct {
 	l, x, g, w, weights driver.Ptr
 }
 
-func (d *dev) gatedViews(a device.GatedPoolArgs) (v gatedViews) {
+func (d *dev) gatedViews(a device.GatedPool) (v gatedViews) {
 	v.pairLayout = d.layout(a.Counts)
 	v.l, v.x = d.pointer(a.L), d.pointer(a.X)
 	v.g, v.w, v.weights = d.pointer(a.G), d.pointer(a.W), d.pointer(a.Weights)
@@ -64,9 +61,8 @@ func (d *dev) pooled(k kernel, items, width int) *command {
 	return d.start(k, min(512, (width+31)&^31), items, 1, 1)
 }
 
-// GatedPool implements device.Segments.
-func (d *dev) GatedPool(a device.GatedPoolArgs) {
-	a.Views(d.check("GatedPool"))
+// GatedPool computes that kernel.
+func (d *dev) GatedPool(a device.GatedPool) {
 	v := d.gatedViews(a)
 	out := d.pointer(a.Out)
 	if v.captions > 0 {
@@ -74,9 +70,8 @@ func (d *dev) GatedPool(a device.GatedPoolArgs) {
 	}
 }
 
-// GatedPoolGrad implements device.Segments.
-func (d *dev) GatedPoolGrad(a device.GatedPoolArgs) {
-	a.Views(d.check("GatedPoolGrad"))
+// GatedPoolGrad computes that kernel.
+func (d *dev) GatedPoolGrad(a device.GatedPool) {
 	v := d.gatedViews(a)
 	dl, dg := d.pointer(a.DL), d.pointer(a.DG)
 	dx, dw := d.pointer(a.DX), d.pointer(a.DW)

@@ -18,7 +18,7 @@ var (
 // The contexts of a tile are one product for each image in one call, what follows is one product and one kernel for all
 // its pairs.
 type similarities struct {
-	a        device.SimilarityArgs
+	a        device.Similarities
 	nodes    int        // of an image
 	rows     int        // of an image
 	node     driver.Ptr // of each row
@@ -53,7 +53,7 @@ func either(half bool, h, f driver.Ptr) driver.Ptr {
 // similarityTile is the part [i0, i0+images) × [r0, r0+rows) of all pairs; n counts them.
 type similarityTile struct{ i0, images, r0, rows, n int }
 
-func (d *dev) similarities(a device.SimilarityArgs) (s similarities) {
+func (d *dev) similarities(a device.Similarities) (s similarities) {
 	l := d.layout(a.Lengths)
 	s.a, s.nodes, s.rows, s.node, s.size = a, l.nodes, l.words, l.wordNode, a.R*a.E
 	s.captions, s.caption, s.first = l.captions, l.nodeCaption, l.first
@@ -155,9 +155,8 @@ func (s *similarities) transform(d *dev, t *similarityTile) {
 		halfA: s.half, lda: e, b: s.w, ldb: e, c: s.inner, ldc: size})
 }
 
-// Similarities implements device.Pairs.
-func (d *dev) Similarities(a device.SimilarityArgs) {
-	a.Views(d.check("Similarities"))
+// Similarities computes that kernel.
+func (d *dev) Similarities(a device.Similarities) {
 	s := d.similarities(a)
 	bias := d.pointer(a.Bias)
 	if s.rows == 0 {
@@ -179,9 +178,8 @@ func (d *dev) Similarities(a device.SimilarityArgs) {
 	}
 }
 
-// SimilaritiesGrad implements device.Pairs. The contexts and z are made again.
-func (d *dev) SimilaritiesGrad(a device.SimilarityArgs) {
-	a.Views(d.check("SimilaritiesGrad"))
+// SimilaritiesGrad computes that kernel. The contexts and z are made again.
+func (d *dev) SimilaritiesGrad(a device.Similarities) {
 	s := d.similarities(a)
 	dImages, filtered := d.pointer(a.DImages), a.Filter.Present()
 	dRows, dW, dBias := d.pointer(a.DRows), d.pointer(a.DW), d.pointer(a.DBias)

@@ -47,12 +47,12 @@ func streamed(b *bench, n int, from string) (first, second []float32) {
 	}
 	send := sender(b, from)
 	x, zero := b.alloc(device.Float, n), b.alloc(device.Float, n)
-	b.Fill(x, math.NaN())
+	device.Do(b.Device, device.Fill{Dst: x, Value: math.NaN()})
 	var read [2]device.View
 	for i, v := range values {
 		read[i] = b.alloc(device.Float, n)
 		send(x, v)
-		b.Add(read[i], x, zero)
+		device.Do(b.Device, device.Add{Dst: read[i], A: x, B: zero})
 	}
 	first, second = make([]float32, n), make([]float32, n)
 	b.DownloadFloats(first, read[0])
@@ -118,7 +118,7 @@ func TestStreamingDoesNotWaitForKernels(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := emulator.Finished(t)
-		b.Add(y, y, y)
+		device.Do(b.Device, device.Add{Dst: y, A: y, B: y})
 		c.send(x, host)
 		if ran := emulator.Finished(t) > before; ran != c.waits {
 			t.Errorf("%s: the kernel before it has run: %v, want %v", c.name, ran, c.waits)

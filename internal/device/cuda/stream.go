@@ -91,7 +91,7 @@ func (d *dev) stage(s device.Stage) *stage {
 
 // StreamFloats implements device.Streamer. Without memory for a back buffer it uploads.
 func (d *dev) StreamFloats(dst device.View, src []float32) {
-	d.check("StreamFloats").Host("dst", &dst, device.Float, len(src))
+	d.transfer("StreamFloats").Host("dst", &dst, device.Float, len(src))
 	p := d.pointer(dst)
 	if len(src) == 0 || d.refuse("StreamFloats") {
 		return
@@ -111,7 +111,7 @@ func (d *dev) StreamFloats(dst device.View, src []float32) {
 // StreamStage implements device.Streamer. Without memory for a back buffer it uploads.
 func (d *dev) StreamStage(dst device.View, s device.Stage, n int) {
 	own := d.stage(s)
-	d.check("StreamStage").Host("dst", &dst, device.Float, n)
+	d.transfer("StreamStage").Host("dst", &dst, device.Float, n)
 	if n > own.n {
 		panic(fmt.Sprintf("cuda: StreamStage: %d values of a stage of %d", n, own.n))
 	}

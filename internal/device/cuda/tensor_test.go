@@ -46,13 +46,13 @@ func (c *pairCase) contexts(b, r, e, s int) *contextCase {
 		}
 	}
 	nodes := b * (words + len(c.lengths.Host))
-	a := device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
+	a := device.Similarities{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
 		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e), Bias: c.in(s), Nodes: c.out(nodes * s),
 		Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(nodes * s), DImages: c.out(b * r * e),
 		DRows: c.out(words * e), DWeights: c.out(words * b * r), DW: c.out(s * e), DBias: c.out(s)}
-	c.d.Fill(a.Nodes, 0) // captions have no row here
-	c.d.Similarities(a)
-	c.d.SimilaritiesGrad(a)
+	device.Do(c.d, device.Fill{Dst: a.Nodes}) // captions have no row here
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
 	c.read(a.Images, a.Weights, a.Rows, a.W, a.Bias, a.DNodes, a.Nodes, a.Norms, a.DImages, a.DRows, a.DWeights, a.DW,
 		a.DBias)
 	if err := c.d.Sync(); err != nil {
@@ -212,13 +212,13 @@ func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
 		o.bih, v.BIH = c.normal(3*h, sd)
 		o.bhh, v.BHH = c.normal(3*h, sd)
 	}
-	a := device.GRUArgs{I: in, H: h, Lengths: c.lengths, Reverse: reverse, X: x, Y: c.out(rows * h),
+	a := device.GRU{I: in, H: h, Lengths: c.lengths, Reverse: reverse, X: x, Y: c.out(rows * h),
 		Final: c.out(batch * h), DY: dy, DFinal: dFinal, DX: c.out(rows * in), GRUDirection: directions[0]}
-	b := device.BiGRUArgs{I: in, H: h, Lengths: c.lengths, X: x, Y: a.Y, DY: dy, DX: a.DX,
+	b := device.BiGRU{I: in, H: h, Lengths: c.lengths, X: x, Y: a.Y, DY: dy, DX: a.DX,
 		Work: c.out(rows * (h + in)), Directions: directions}
-	forward, back := func() { c.d.GRU(a) }, func() { c.d.GRUGrad(a) }
+	forward, back := func() { device.Do(c.d, a) }, func() { device.DoGrad(c.d, a) }
 	if both {
-		forward, back = func() { c.d.BiGRU(b) }, func() { c.d.BiGRUGrad(b) }
+		forward, back = func() { device.Do(c.d, b) }, func() { device.DoGrad(c.d, b) }
 	}
 	read := func(to *[]float64, v device.View) {
 		c.read(v)
@@ -250,7 +250,7 @@ func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
 		c.t.Fatal(err)
 	}
 	for _, v := range results {
-		c.d.Fill(v, math.NaN())
+		device.Do(c.d, device.Fill{Dst: v, Value: math.NaN()})
 	}
 	recorder.Replay(rec)
 	c.read(results...)
@@ -512,7 +512,7 @@ func (c *pairCase) graphs(b, s int, first, keep bool) *graphCase {
 	}
 	g := &graphCase{b: b, s: s}
 	root := 1 / math.Sqrt(float64(s))
-	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: c.lengths, Out: c.out(asked * s), DX: c.out(nodes * s),
+	a := device.GraphReason{B: b, S: s, First: first, Lengths: c.lengths, Out: c.out(asked * s), DX: c.out(nodes * s),
 		DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s), DBias: c.out(s)}
 	var out device.View
 	g.x, a.X = c.normal(nodes*s, root)
@@ -525,13 +525,13 @@ func (c *pairCase) graphs(b, s int, first, keep bool) *graphCase {
 	if keep {
 		a.Y = c.out(nodes * s)
 	}
-	c.d.GraphReason(a)
+	device.Do(c.d, a)
 	c.read(a.Out)
 	if keep {
 		c.read(a.Y)
 	}
-	c.d.Copy(a.Out, out)
-	c.d.GraphReasonGrad(a)
+	device.Do(c.d, device.Copy{Dst: a.Out, Src: out})
+	device.DoGrad(c.d, a)
 	c.read(a.DX, a.DM, a.DV, a.DW, a.DBias)
 	if err := c.d.Sync(); err != nil {
 		c.t.Fatal(err)

@@ -18,14 +18,13 @@ var (
 )
 
 // embedRows lists the word of every row.
-func (d *dev) embedRows(what string, a *device.EmbedArgs) (captions, driver.Ptr) {
+func (d *dev) embedRows(what string, a *device.Embed) (captions, driver.Ptr) {
 	c := d.captions(a.Lengths)
 	return c, d.captionWords(what, &c, a.Words, a.Lengths, a.L, a.V)
 }
 
-// Embed implements device.Transformer.
-func (d *dev) Embed(a device.EmbedArgs) {
-	a.Views(d.check("Embed"))
+// Embed computes that kernel.
+func (d *dev) Embed(a device.Embed) {
 	c, rows := d.embedRows("Embed", &a)
 	word, position := d.pointer(a.Word), d.pointer(a.Position)
 	kind, out := d.pointer(a.Type), d.pointer(a.Out)
@@ -34,9 +33,8 @@ func (d *dev) Embed(a device.EmbedArgs) {
 	}
 }
 
-// EmbedGrad implements device.Transformer.
-func (d *dev) EmbedGrad(a device.EmbedArgs) {
-	a.Views(d.check("EmbedGrad"))
+// EmbedGrad computes that kernel.
+func (d *dev) EmbedGrad(a device.Embed) {
 	c, rows := d.embedRows("EmbedGrad", &a)
 	out := d.pointer(a.Out)
 	if word := d.pointer(a.Word); word != 0 {
@@ -65,9 +63,8 @@ func (d *dev) drops(a device.Drops) drops {
 	return drops{d.pointer(a.Step.View), a.Key.K0, a.Key.K1, uint32(a.Rate * (1 << 32)), 1 / (1 - a.Rate)}
 }
 
-// LayerNorm implements device.Transformer.
-func (d *dev) LayerNorm(a device.LayerNormArgs) {
-	a.Views(d.check("LayerNorm"))
+// LayerNorm computes that kernel.
+func (d *dev) LayerNorm(a device.LayerNorm) {
 	n, drop := a.N*a.D, d.drops(a.Drop)
 	x, y, branch, sum := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Branch), d.pointer(a.Sum)
 	mean, inv := d.pointer(a.Mean), d.pointer(a.InvStd)
@@ -84,10 +81,9 @@ func (d *dev) LayerNorm(a device.LayerNormArgs) {
 // normRows is the number of rows of a block of LayerNormGrad.
 const normRows = 8
 
-// LayerNormGrad implements device.Transformer. What the blocks give of the gradients of parameters is added up by one
+// LayerNormGrad computes that kernel. What the blocks give of the gradients of parameters is added up by one
 // more kernel, where weight and bias lie side by side.
-func (d *dev) LayerNormGrad(a device.LayerNormArgs) {
-	a.Views(d.check("LayerNormGrad"))
+func (d *dev) LayerNormGrad(a device.LayerNorm) {
 	n, drop := a.N*a.D, d.drops(a.Drop)
 	s := d.pointer(a.Sum)
 	if s == 0 {
@@ -129,7 +125,7 @@ const selfTile = 16
 
 // heads is self-attention, checked.
 type heads struct {
-	a                        device.SelfAttentionArgs
+	a                        device.SelfAttention
 	c                        captions
 	words, query, key, value driver.Ptr
 	drop                     drops
@@ -137,7 +133,7 @@ type heads struct {
 	most                     int // weights that are kept at once
 }
 
-func (d *dev) heads(a device.SelfAttentionArgs) heads {
+func (d *dev) heads(a device.SelfAttention) heads {
 	h := heads{a: a, drop: d.drops(a.Drop), factor: 1 / math.Sqrt(float64(a.D/a.Heads)), most: d.limits.SelfWeights}
 	h.words, h.c = d.pointer(a.Words.View), d.captions(a.Lengths)
 	h.query, h.key, h.value = d.pointer(a.Query), d.pointer(a.Key), d.pointer(a.Value)
@@ -171,9 +167,8 @@ func (d *dev) attend(k kernel, h *heads, first, end int) (c *command, clear int)
 // tiles is the number of blocks of the rows of a caption.
 func (h *heads) tiles() int { return (h.c.longest + selfTile - 1) / selfTile }
 
-// SelfAttention implements device.Transformer.
-func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
-	a.Views(d.check("SelfAttention"))
+// SelfAttention computes that kernel.
+func (d *dev) SelfAttention(a device.SelfAttention) {
 	h := d.heads(a)
 	n, p := h.c.rows*a.D, h.drop
 	context := d.pointer(a.Context)
@@ -190,9 +185,8 @@ func (d *dev) SelfAttention(a device.SelfAttentionArgs) {
 	d.stored(copy, context, n, a.Operand)
 }
 
-// SelfAttentionGrad implements device.Transformer.
-func (d *dev) SelfAttentionGrad(a device.SelfAttentionArgs) {
-	a.Views(d.check("SelfAttentionGrad"))
+// SelfAttentionGrad computes that kernel.
+func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 	h := d.heads(a)
 	n, p := a.DQuery.N, h.drop
 	dContext, dQuery := d.pointer(a.DContext), d.pointer(a.DQuery)

@@ -5,11 +5,10 @@ import (
 	"vsetrain/internal/device/cuda/driver"
 )
 
-// check begins the check of the views of a call: a.Views(d.check("Gemm")).
-func (d *dev) check(kernel string) *device.Checker {
-	d.checker.Kernel = kernel
+// transfer begins the check of a copy between host and device.
+func (d *dev) transfer(what string) *device.Checker {
 	d.bf16.first = d.bf16.seen
-	return &d.checker
+	return d.checker.Begin(what)
 }
 
 // Inspect implements device.Inspector.

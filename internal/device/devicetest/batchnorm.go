@@ -14,7 +14,7 @@ func testBatchNorm(h *harness) {
 		{3, 1100, 1, 0}, {2, 4100, 1, 2},
 		{1, 1, 17, 0}, {3, 4, 36, 0}, {9, 36, 50, 0}, {5, 2000, 7, 0}} {
 		for mode := range 4 {
-			a := device.BatchNormArgs{Outer: s[0], C: s[1], Inner: s[2], Pads: s[3], Eps: 1e-5, Momentum: 0.1,
+			a := device.BatchNorm{Outer: s[0], C: s[1], Inner: s[2], Pads: s[3], Eps: 1e-5, Momentum: 0.1,
 				Train: mode > 0}
 			h.batchNorm(a, float64(pick(mode == 2, 100, 0)), mode == 3) // a mean far from zero
 		}
@@ -26,11 +26,11 @@ func testBatchNormNaN(h *harness) {
 	for _, inner := range []int{1, 2} {
 		x := h.normal(4*inner, 1)
 		x[0] = math.NaN()
-		a := device.BatchNormArgs{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x),
+		a := device.BatchNorm{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x),
 			Weight: h.in([]float64{1, 1}),
 			Bias:   h.in([]float64{0, 0}), RunningMean: h.inout([]float64{3, 3}), RunningVar: h.inout([]float64{5, 5})}
-		h.outputs("BatchNorm", &a)
-		h.run("BatchNorm of NaN", func() { h.d.BatchNorm(a) })
+		h.outputs(&a)
+		h.run("BatchNorm of NaN", func() { device.Do(h.d, a) })
 		y, mean, variance := h.read(a.Y), h.read(a.RunningMean), h.read(a.RunningVar)
 		if h.record != nil {
 			*h.record = append(append(*h.record, mean...), variance...)
@@ -43,7 +43,7 @@ func testBatchNormNaN(h *harness) {
 	}
 }
 
-func (h *harness) batchNorm(a device.BatchNormArgs, offset float64, residual bool) {
+func (h *harness) batchNorm(a device.BatchNorm, offset float64, residual bool) {
 	what := fmt.Sprintf("BatchNorm [%d, %d, %d] and %d rows, train %v, offset %v, residual %v", a.Outer, a.C, a.Inner,
 		a.Pads, a.Train, offset, residual)
 	size, n := a.Outer*a.C*a.Inner, float64(a.Outer*a.Inner+a.Pads)
@@ -110,21 +110,21 @@ func (h *harness) batchNorm(a device.BatchNormArgs, offset float64, residual boo
 	if a.Pads > 0 {
 		a.Pad = h.in(pad)
 	}
-	h.outputs("BatchNorm", &a)
-	h.run(what, func() { h.d.BatchNorm(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what+": mean", a.Mean, mean, h.tol.exact)
 	h.equal(what+": inverse deviation", a.InvStd, inv, rounding)
 	h.equalTo(what+": y", a.Y, y, rounding*(1+magnitude(y)))
 	h.equal(what+": running mean", a.RunningMean, newMean, h.tol.exact)
 	h.equal(what+": running variance", a.RunningVar, newVar, h.tol.product*(1+offset))
-	h.steady(what, func() { h.d.BatchNorm(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 
 	a.Mean, a.InvStd, a.DY, a.DX = h.in(mean), h.in(inv), h.in(dy), h.out(size)
 	a.DWeight, a.DBias = h.out(a.C), h.out(a.C)
 	if a.Pads > 0 {
 		a.DPad = h.out(a.C)
 	}
-	h.run(what+" gradient", func() { h.d.BatchNormGrad(a) })
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	scale := (1 + magnitude(w)) * max(1, largest)
 	h.equalTo(what+": dx", a.DX, dx, 4*rounding*scale)
 	h.equalTo(what+": dweight", a.DWeight, dw, 2*rounding*math.Sqrt(n)*(1+magnitude(dw)/math.Sqrt(n)))
@@ -132,8 +132,8 @@ func (h *harness) batchNorm(a device.BatchNormArgs, offset float64, residual boo
 	if a.Pads > 0 {
 		h.equalTo(what+": dpad", a.DPad, dpad, 4*rounding*scale*(1+magnitude(dpad)))
 	}
-	h.steady(what+" gradient", func() { h.d.BatchNormGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	a.DX, a.DWeight, a.DPad = device.View{}, device.View{}, device.View{}
-	h.run(what+" gradient of the bias", func() { h.d.BatchNormGrad(a) })
+	h.run(what+" gradient of the bias", func() { device.DoGrad(h.d, a) })
 	h.release()
 }

@@ -25,8 +25,8 @@ func (c biCase) loss(dy []float64) float64 {
 
 // biArgs places what both passes read. turned gives the second direction the lower addresses: a device may take
 // advantage of one order.
-func (h *harness) biArgs(c biCase, turned bool) device.BiGRUArgs {
-	a := device.BiGRUArgs{I: c[0].i, H: c[0].h, Lengths: h.inInts(c[0].lengths), X: h.in(c[0].x)}
+func (h *harness) biArgs(c biCase, turned bool) device.BiGRU {
+	a := device.BiGRU{I: c[0].i, H: c[0].h, Lengths: h.inInts(c[0].lengths), X: h.in(c[0].x)}
 	t := len(c[0].rows)
 	for n := range c {
 		k := n
@@ -47,7 +47,7 @@ func testBiGRU(h *harness) {
 			a, t := h.biArgs(c, turned), len(c[0].rows)
 			a.Y, a.Work = h.out((t+2)*a.H), h.out(t*a.H)
 			what := fmt.Sprintf("BiGRU(%d→%d) of %v turned=%v", a.I, a.H, lengths, turned)
-			h.run(what, func() { h.d.BiGRU(a) })
+			h.run(what, func() { device.Do(h.d, a) })
 			mean := make([]float64, t*a.H)
 			for k := range c {
 				var y, gates, prev []float64
@@ -62,7 +62,7 @@ func testBiGRU(h *harness) {
 				h.equal(fmt.Sprintf("%s: Prev %d", what, k), a.Directions[k].Prev, padded(prev, 2*a.H), h.tol.reduced)
 			}
 			h.equal(what+": Y", a.Y, padded(mean, 2*a.H), h.tol.reduced)
-			h.steady(what, func() { h.d.BiGRU(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			h.release()
 		}
 	}
@@ -106,11 +106,11 @@ func (h *harness) biGRUGrad(c biCase, withX, turned bool) {
 			}
 		}
 	}
-	h.run(what, func() { h.d.BiGRUGrad(a) })
+	h.run(what, func() { device.DoGrad(h.d, a) })
 	for _, r := range results {
 		h.equalDifferences(what+": "+r.name, r.value, r.grad, differences{directions: h.directions(c[0]), floor: 1e-3},
 			func() float64 { return c.loss(dy) })
 	}
-	h.steady(what, func() { h.d.BiGRUGrad(a) })
+	h.steady(what, func() { device.DoGrad(h.d, a) })
 	h.release()
 }

@@ -42,22 +42,22 @@ func testAttention(h *harness) {
 			vector: h.normal(s[2], 1), values: h.normal(s[0]*s[1]*s[3], 1)}
 		c.forward()
 		what := fmt.Sprintf("AdditiveAttention %v", s)
-		a := device.AttentionArgs{B: c.b, R: c.r, H: c.h, E: c.e, Keys: h.in(c.keys), Query: h.in(c.query),
+		a := device.AdditiveAttention{B: c.b, R: c.r, H: c.h, E: c.e, Keys: h.in(c.keys), Query: h.in(c.query),
 			Vector: h.in(c.vector),
 			Values: h.in(c.values)}
-		h.outputs("AdditiveAttention", &a)
-		h.run(what, func() { h.d.AdditiveAttention(a) })
+		h.outputs(&a)
+		h.run(what, func() { device.Do(h.d, a) })
 		h.equal(what+": weights", a.Weights, c.weights, 4*h.tol.product)
 		h.equal(what+": context", a.Context, c.context, 4*h.tol.product)
-		h.steady(what, func() { h.d.AdditiveAttention(a) })
+		h.steady(what, func() { device.Do(h.d, a) })
 
 		dContext, before := h.normal(c.b*c.e, 1), h.normal(len(c.keys)+len(c.values)+c.b*c.h, 1)
 		keys, values, vector := before[:len(c.keys)], before[len(c.keys):len(c.keys)+len(c.values)],
 			before[len(c.keys)+len(c.values):]
 		a.Weights, a.Context, a.DContext = h.in(c.weights), device.View{}, h.in(dContext)
 		a.DKeys, a.DValues, a.DVector = h.inout(keys), h.inout(values), h.inout(vector) // added to
-		h.outputs("AdditiveAttentionGrad", &a)
-		h.run(what+" gradient", func() { h.d.AdditiveAttentionGrad(a) })
+		h.gradOutputs(&a)
+		h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 		loss := func() (s float64) {
 			c.forward()
 			for i, v := range c.context {
@@ -74,7 +74,7 @@ func testAttention(h *harness) {
 			total[i%c.h] += v
 		}
 		h.equalDifferences(what+": DVector", c.vector, h.in(total), usual, loss)
-		h.steady(what+" gradient", func() { h.d.AdditiveAttentionGrad(a) })
+		h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.release()
 	}
 }
@@ -98,20 +98,20 @@ func testCells(h *harness) {
 		dy, carry := h.normal(n*hid, 1), h.normal(n*hid, 1)
 		c := &cellCase{n: n, h: hid, gates: gates, hidden: hidden, before: before}
 		c.forward()
-		a := device.GRUCellArgs{N: n, H: hid, Gates: h.inout(gates), Hidden: h.in(hidden), Before: h.in(before)}
-		h.outputs("GRUCell", &a)
-		h.run(what, func() { h.d.GRUCell(a) })
+		a := device.GRUCell{N: n, H: hid, Gates: h.inout(gates), Hidden: h.in(hidden), Before: h.in(before)}
+		h.outputs(&a)
+		h.run(what, func() { device.Do(h.d, a) })
 		h.equal(what+": gates", a.Gates, c.out, h.tol.product)
 		h.equal(what+": y", a.Y, c.y, h.tol.product)
 		h.equal(what+": prev", a.Prev, before, 0)
-		h.steady(what, func() { h.d.GRUCell(a) })
+		h.steady(what, func() { device.Do(h.d, a) })
 
 		for _, with := range []bool{true, false} {
-			g := device.GRUCellArgs{N: n, H: hid, Gates: h.inout(c.out), Prev: h.in(before), Carry: h.inout(carry)}
+			g := device.GRUCell{N: n, H: hid, Gates: h.inout(c.out), Prev: h.in(before), Carry: h.inout(carry)}
 			if with {
 				g.DY = h.in(dy)
 			}
-			h.run(what+" gradient", func() { h.d.GRUCellGrad(g) })
+			h.run(what+" gradient", func() { device.DoGrad(h.d, g) })
 			loss := func() (s float64) {
 				c.forward()
 				for i, v := range c.y {
@@ -132,7 +132,7 @@ func testCells(h *harness) {
 			h.equalDifferences(what+": hidden", c.hidden, h.in(dHidden), usual, loss)
 			h.equalDifferences(what+": gates", c.gates, h.in(dGates), usual, loss)
 			h.equalDifferences(what+": before", c.before, g.Carry, usual, loss)
-			h.steady(what+" gradient", func() { h.d.GRUCellGrad(g) })
+			h.steady(what+" gradient", func() { device.DoGrad(h.d, g) })
 		}
 		h.release()
 	}
@@ -194,27 +194,27 @@ func (h *harness) crossEntropy(lengths []int32, columns, v int) {
 	}
 	want := loss()
 	what := fmt.Sprintf("CrossEntropy of %v, %d classes", lengths, v)
-	a := device.CrossEntropyArgs{L: columns, V: v, Labels: h.inInts(labels), Mask: h.inInts(mask),
+	a := device.CrossEntropy{L: columns, V: v, Labels: h.inInts(labels), Mask: h.inInts(mask),
 		Lengths: h.inInts(lengths), Scale: scale,
 		Logits: h.in(append(logits, math.NaN()))} // more room than rows
-	h.outputs("CrossEntropy", &a)
-	h.run(what, func() { h.d.CrossEntropy(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what+": norm", a.Norm, norm, h.tol.product)
 	h.equalTo(what, a.Loss, []float64{want}, h.tol.product*(1+magnitude(norm))*float64(len(rows)))
-	h.steady(what, func() { h.d.CrossEntropy(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	a.Loss, a.DLoss = device.View{}, h.in([]float64{1})
 	a.Norm = h.in(norm)
-	h.outputs("CrossEntropyGrad", &a)
-	h.run(what+" gradient", func() { h.d.CrossEntropyGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.equalDifferences(what+" gradient", logits, a.DLogits, usual, loss)
-	h.steady(what+" gradient", func() { h.d.CrossEntropyGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	first := h.read(a.DLogits)
 	a.Logits, a.DLoss = h.inout(logits), h.in([]float64{-2})
 	a.DLogits = a.Logits
 	for i := range first {
 		first[i] *= -2
 	}
-	h.run(what+" gradient in place", func() { h.d.CrossEntropyGrad(a) })
+	h.run(what+" gradient in place", func() { device.DoGrad(h.d, a) })
 	h.equal(what+" gradient in place", a.DLogits, first, 2*h.tol.exact)
 	h.release()
 }

@@ -96,24 +96,19 @@ func (c *decodingCase) forward() {
 	}
 }
 
-// testDecoder compares all steps of a decoder with attention at once. A device that leaves them to the caller has
-// nothing to compare.
+// testDecoder compares all steps of a decoder with attention at once.
 func testDecoder(h *harness) {
-	steps, ok := h.d.(device.Decoding)
 	for _, c := range []*decodingCase{
 		{h: 32, r: 3, lengths: []int32{3, 2, 1}},
 		{h: 64, r: 36, lengths: []int32{3, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, rate: 0.25},
 		{h: 64, r: 5, lengths: []int32{3, 3, 3}, words: []int32{3, 2, 1}, rate: 0.5},
 	} {
-		if !ok || !h.decoding(steps, c) {
-			h.nothing()
-			return
-		}
+		h.decoding(c)
 	}
 }
 
-// decoding tests a case; it reports whether the device takes it.
-func (h *harness) decoding(steps device.Decoding, c *decodingCase) bool {
+// decoding tests a case.
+func (h *harness) decoding(c *decodingCase) {
 	n, r, b, small := c.h, c.r, len(c.lengths), 1/math.Sqrt(float64(c.h))
 	rows := 0
 	for _, l := range c.lengths {
@@ -125,7 +120,7 @@ func (h *harness) decoding(steps device.Decoding, c *decodingCase) bool {
 	c.inputs, c.movedQuery, c.movedGates = h.normal(rows*4*n, 1), make([]float64, rows*n), make([]float64, rows*4*n)
 	c.drop = philox.NewKey(3, "context")
 	c.forward()
-	a := device.DecoderArgs{R: r, H: n, A: n, E: n, Lengths: h.inInts(c.lengths), Keys: h.in(c.keys),
+	a := device.Decoder{R: r, H: n, A: n, E: n, Lengths: h.inInts(c.lengths), Keys: h.in(c.keys),
 		Regions: h.in(c.regions), Initial: h.in(c.initial), Score: h.in(c.score), Attend: h.in(c.attend),
 		LDAttend: 2 * n, WHH: h.in(c.whh), WIH: h.in(c.wih), LDWIH: n + 1, BHH: h.in(c.bhh),
 		Gates: h.inout(c.inputs), Prev: h.out(rows * n), Context: h.out(rows * n), Weights: h.out(rows * r),
@@ -136,12 +131,8 @@ func (h *harness) decoding(steps device.Decoding, c *decodingCase) bool {
 	if c.words != nil {
 		a.WordLengths = h.inInts(c.words)
 	}
-	what, taken := fmt.Sprintf("decoder of %d units, %d regions, %v", n, r, c.lengths), false
-	h.run(what, func() { taken = steps.DecoderSteps(a) })
-	if !taken {
-		h.release()
-		return false
-	}
+	what := fmt.Sprintf("decoder of %d units, %d regions, %v", n, r, c.lengths)
+	h.run(what, func() { device.Do(h.d, a) })
 	for _, v := range []struct {
 		name string
 		view device.View
@@ -153,7 +144,7 @@ func (h *harness) decoding(steps device.Decoding, c *decodingCase) bool {
 	h.release()
 
 	dStates := h.normal(rows*n, 1)
-	a = device.DecoderArgs{R: r, H: n, A: n, E: n, Lengths: h.inInts(c.lengths), Keys: h.in(c.keys),
+	a = device.Decoder{R: r, H: n, A: n, E: n, Lengths: h.inInts(c.lengths), Keys: h.in(c.keys),
 		Regions: h.in(c.regions), Score: h.in(c.score), Attend: h.in(c.attend), LDAttend: 2 * n, WHH: h.in(c.whh),
 		WIH: h.in(c.wih), LDWIH: n + 1, Gates: h.inout(c.gates), Prev: h.in(c.prev), Weights: h.in(c.weights),
 		Query: h.in(c.query), DStates: h.in(dStates), DInitial: h.out(b * n), DQuery: h.out(rows * n),
@@ -164,10 +155,7 @@ func (h *harness) decoding(steps device.Decoding, c *decodingCase) bool {
 	if c.words != nil {
 		a.WordLengths = h.inInts(c.words)
 	}
-	h.run(what+" gradient", func() { taken = steps.DecoderStepsGrad(a) })
-	if !taken {
-		h.t.Fatalf("%s: the steps of the gradient are left to the caller, those forward are not", what)
-	}
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	total := make([]float64, n)
 	for i, v := range h.read(a.DVector) {
 		total[i%n] += v
@@ -187,5 +175,4 @@ func (h *harness) decoding(steps device.Decoding, c *decodingCase) bool {
 		})
 	}
 	h.release()
-	return true
 }

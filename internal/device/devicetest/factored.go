@@ -44,9 +44,9 @@ func (h *harness) factored(f device.Factored, legacy, clipped bool) {
 	}
 	f.DY, f.X = h.in(dy), h.in(x)
 	acc := h.inout([]float64{0.5})
-	h.run("SumSquaresFactored: "+what, func() { h.d.SumSquaresFactored(acc, f) })
+	h.run("SumSquaresFactored: "+what, func() { device.Do(h.d, device.SumSquaresFactored{Sum: acc, Factored: f}) })
 	h.equal("SumSquaresFactored: "+what, acc, []float64{0.5 + squares}, 10*h.tol.product)
-	h.steady("SumSquaresFactored: "+what, func() { h.d.SumSquaresFactored(acc, f) })
+	h.steady("SumSquaresFactored: "+what, func() { device.Do(h.d, device.SumSquaresFactored{Sum: acc, Factored: f}) })
 
 	// With a large ε the update is a smooth function of the gradient, so that roundings stay roundings.
 	const beta1, beta2, eps, step, inverse, decay = 0.9, 0.99, 0.5, 0.01, 1.5, 0.99
@@ -55,14 +55,14 @@ func (h *harness) factored(f device.Factored, legacy, clipped bool) {
 		v[i] *= v[i]
 	}
 	h.hold(v)
-	a := device.AdamArgs{P: h.inout(p), M: h.inout(m), V: h.inout(v), Hyper: h.in([]float64{step, inverse, decay}),
+	a := device.Adam{P: h.inout(p), M: h.inout(m), V: h.inout(v), Hyper: h.in([]float64{step, inverse, decay}),
 		Beta1: beta1, Beta2: beta2, Eps: eps, Legacy: legacy}
 	factor := 1.0
 	if clipped {
 		factor = h.hold([]float64{0.37})[0]
 		a.Clip = h.in([]float64{factor})
 	}
-	h.run("AdamFactored: "+what, func() { h.d.AdamFactored(a, f) })
+	h.run("AdamFactored: "+what, func() { device.Do(h.d, device.AdamFactored{Adam: a, Factored: f}) })
 	for i := range p {
 		gi := factor * g[i]
 		m[i] = beta1*m[i] + (1-beta1)*gi
@@ -76,6 +76,6 @@ func (h *harness) factored(f device.Factored, legacy, clipped bool) {
 	h.equal("AdamFactored: parameters, "+what, a.P, p, h.tol.product)
 	h.equal("AdamFactored: first moment, "+what, a.M, m, h.tol.product)
 	h.equal("AdamFactored: second moment, "+what, a.V, v, h.tol.product)
-	h.steady("AdamFactored: "+what, func() { h.d.AdamFactored(a, f) })
+	h.steady("AdamFactored: "+what, func() { device.Do(h.d, device.AdamFactored{Adam: a, Factored: f}) })
 	h.release()
 }

@@ -43,12 +43,12 @@ func goldenGRU(g *goldenCase) {
 	loss := 0.0
 	for k, suffix := range directions {
 		param := func(name string) device.View { return g.in(c.Params[name+suffix].Data) }
-		a := device.GRUArgs{I: in, H: n, Lengths: lengths, Reverse: k == 1, X: x,
+		a := device.GRU{I: in, H: n, Lengths: lengths, Reverse: k == 1, X: x,
 			GRUDirection: device.GRUDirection{WIH: param("weight_ih_l0"), WHH: param("weight_hh_l0"),
 				BIH: param("bias_ih_l0"), BHH: param("bias_hh_l0")},
 			Final: g.out(len(c.Lengths) * n)}
-		g.outputs("GRU", &a)
-		g.run("GRU", func() { g.d.GRU(a) })
+		g.outputs(&a)
+		g.run("GRU", func() { device.Do(g.d, a) })
 		g.output("output"+suffix, a.Y, p.pack(c.Expected.Output.Data, wide, k*n, n))
 		final := c.Expected.Final
 		if c.Config.Bidirectional {
@@ -58,7 +58,7 @@ func goldenGRU(g *goldenCase) {
 			}
 		}
 		g.output("final"+suffix, a.Final, p.sorted(final.Data, n))
-		g.d.Add(sum, sum, a.Y)
+		device.Do(g.d, device.Add{Dst: sum, A: sum, B: a.Y})
 
 		weights := p.pack(c.Weights.Data, wide, k*n, n)
 		for i, y := range g.read(a.Y) {
@@ -66,18 +66,18 @@ func goldenGRU(g *goldenCase) {
 		}
 		a.DY, a.DX = g.in(weights), g.out(len(p.rows)*in)
 		a.Gates = g.inout(g.read(a.Gates))
-		g.outputs("GRUGrad", &a)
-		g.run("GRUGrad", func() { g.d.GRUGrad(a) })
+		g.gradOutputs(&a)
+		g.run("GRUGrad", func() { device.DoGrad(g.d, a) })
 		for name, v := range map[string]device.View{"weight_ih_l0": a.DWIH, "weight_hh_l0": a.DWHH,
 			"bias_ih_l0": a.DBIH, "bias_hh_l0": a.DBHH} {
 			g.gradient("gradient of "+name+suffix, v, c.Expected.Grads[name+suffix].Data)
 		}
-		g.d.Add(dx, dx, a.DX)
+		device.Do(g.d, device.Add{Dst: dx, A: dx, B: a.DX})
 	}
 	g.gradient("gradient of x", dx, p.pack(c.Expected.Grads["x"].Data, in, 0, in))
 	g.output("loss", g.in([]float64{loss}), []float64{c.Expected.Loss})
 	if c.Config.Bidirectional {
-		g.d.Scale(sum, sum, g.in([]float64{0.5}))
+		device.Do(g.d, device.Scale{Dst: sum, X: sum, Factor: g.in([]float64{0.5})})
 		g.output("mean of the directions", sum, p.pack(c.Expected.Mean.Data, n, 0, n))
 	}
 }

@@ -57,13 +57,13 @@ func goldenLosses(g *goldenCase) {
 		n = len(c.ImageEmb.Data) / dim
 		images, captions, scores = g.in(c.ImageEmb.Data), g.in(c.CaptionEmb.Data), g.out(n*n)
 		if c.Type == "" {
-			a := device.OrderArgs{B: n, C: len(c.CaptionEmb.Data) / dim, D: dim, Images: images, Captions: captions}
+			a := device.OrderScores{B: n, C: len(c.CaptionEmb.Data) / dim, D: dim, Images: images, Captions: captions}
 			a.Scores = g.out(a.B * a.C)
-			g.run("OrderScores", func() { g.d.OrderScores(a) })
+			g.run("OrderScores", func() { device.Do(g.d, a) })
 			g.output("order scores", a.Scores, c.Expected.Scores.Data)
 			return
 		}
-		g.d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: dim, Alpha: 1, A: images, B: captions, C: scores,
+		device.Do(g.d, device.Gemm{TransB: true, M: n, N: n, K: dim, Alpha: 1, A: images, B: captions, C: scores,
 			Exact: true})
 		g.output("scores", scores, c.Expected.Scores.Data)
 	} else {
@@ -81,8 +81,8 @@ func goldenLosses(g *goldenCase) {
 	g.gradient("gradient of the scores", out.Grad, c.Expected.Grad.Data)
 	if images.Present() {
 		di, dc := g.out(n*dim), g.out(n*dim)
-		g.d.Gemm(device.GemmArgs{M: n, N: dim, K: n, Alpha: 1, A: out.Grad, B: captions, C: di, Exact: true})
-		g.d.Gemm(device.GemmArgs{TransA: true, M: n, N: dim, K: n, Alpha: 1, A: out.Grad, B: images, C: dc,
+		device.Do(g.d, device.Gemm{M: n, N: dim, K: n, Alpha: 1, A: out.Grad, B: captions, C: di, Exact: true})
+		device.Do(g.d, device.Gemm{TransA: true, M: n, N: dim, K: n, Alpha: 1, A: out.Grad, B: images, C: dc,
 			Exact: true})
 		g.gradient("gradient of the images", di, c.Expected.GradImage.Data)
 		g.gradient("gradient of the captions", dc, c.Expected.GradCaption.Data)
@@ -90,21 +90,21 @@ func goldenLosses(g *goldenCase) {
 }
 
 func goldenUniversal(g *goldenCase, c *goldenLoss, n int, scores device.View, out device.LossOut) {
-	a := device.UniversalArgs{N: n, Scores: scores, Margin: c.Margin, Positive: c.Positive, Negative: c.Negative,
+	a := device.UniversalWeighting{N: n, Scores: scores, Margin: c.Margin, Positive: c.Positive, Negative: c.Negative,
 		LossOut: out}
 	if a.Positive == [3]float64{} { // the published constants
 		a.Positive, a.Negative = [3]float64{0.5, -0.7, 0.2}, [3]float64{0.03, -0.4, 0.9}
 	}
-	g.run(c.Type, func() { g.d.UniversalWeighting(a) })
+	g.run(c.Type, func() { device.Do(g.d, a) })
 	g.anchors(c, n, out)
 }
 
 func goldenHinge(g *goldenCase, c *goldenLoss, n int, scores device.View, out device.LossOut) {
-	a := device.HingeArgs{N: n, Scores: scores, Margin: c.Margin, Max: c.Max, LossOut: out}
+	a := device.Hinge{N: n, Scores: scores, Margin: c.Margin, Max: c.Max, LossOut: out}
 	if c.Type == "LSEH" {
 		a.Margins = g.semanticMargins(c, n)
 	}
-	g.run(c.Type, func() { g.d.Hinge(a) })
+	g.run(c.Type, func() { device.Do(g.d, a) })
 	g.hinges(c, n, out)
 }
 
@@ -119,23 +119,23 @@ func (g *goldenCase) semanticMargins(c *goldenLoss, n int) device.View {
 	}
 	k := c.SemanticVectors.Cols
 	v, gram := g.in(c.SemanticVectors.Data), g.out(n*n)
-	g.d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: k, Alpha: 1, A: v, B: v, C: gram, Exact: true})
-	a := device.MarginArgs{N: n, Gram: gram, Images: g.inInts(c.ImageIDs).View, Captions: g.inInts(captions).View,
+	device.Do(g.d, device.Gemm{TransB: true, M: n, N: n, K: k, Alpha: 1, A: v, B: v, C: gram, Exact: true})
+	a := device.SemanticMargins{N: n, Gram: gram, Images: g.inInts(c.ImageIDs).View, Captions: g.inInts(captions).View,
 		Alpha:  c.Alpha,
 		Lambda: c.Lam, Cosine: c.Similarity == "cosine", ZeroSameImage: true}
 	if !a.Cosine && c.Similarity != "rowmax" {
 		g.t.Fatalf("unknown similarity %q", c.Similarity)
 	}
-	g.outputs("SemanticMargins", &a)
-	g.run("SemanticMargins", func() { g.d.SemanticMargins(a) })
+	g.outputs(&a)
+	g.run("SemanticMargins", func() { device.Do(g.d, a) })
 	if c.Expected.Margins.Data != nil {
 		g.output("margins", a.Margins, c.Expected.Margins.Data)
 	}
 	if want := c.Expected.Similarity.Data; want != nil {
 		s := a
 		s.Alpha, s.Lambda, s.ZeroSameImage, s.Margins = 0, 1, false, device.View{}
-		g.outputs("SemanticMargins", &s)
-		g.run("SemanticMargins", func() { g.d.SemanticMargins(s) })
+		g.outputs(&s)
+		g.run("SemanticMargins", func() { device.Do(g.d, s) })
 		for i := range n {
 			want[i*n+i] = 0
 		}

@@ -48,7 +48,7 @@ func goldenOptim(g *goldenCase) {
 	}
 	updates := max(1, want.Step/len(c.Grads)) // a parameter listed twice is updated twice a step
 	n := len(c.Initial)
-	a := device.AdamArgs{P: g.inout(c.Initial), M: g.inout(make([]float64, n)), V: g.inout(make([]float64, n)),
+	a := device.Adam{P: g.inout(c.Initial), M: g.inout(make([]float64, n)), V: g.inout(make([]float64, n)),
 		G: g.inout(make([]float64, n)), Hyper: g.inout(make([]float64, 3)), Beta1: c.Betas[0], Beta2: c.Betas[1],
 		Eps:    c.Eps,
 		Legacy: strings.Contains(c.Name, "legacy")}
@@ -63,7 +63,7 @@ func goldenOptim(g *goldenCase) {
 			t++
 			g.d.UploadDoubles(a.Hyper, []float64{c.LR / (1 - math.Pow(a.Beta1, float64(t))),
 				1 / math.Sqrt(1-math.Pow(a.Beta2, float64(t))), decay})
-			g.run(c.Name, func() { g.d.Adam(a) })
+			g.run(c.Name, func() { device.Do(g.d, a) })
 		}
 		g.output("parameters", a.P, want.Params[k])
 	}
@@ -95,11 +95,11 @@ func (g *goldenCase) clip(grads [][]float64, order []int, maxNorm float64) {
 	}
 	squares, norm, coef := g.inout([]float64{0}), g.out(1), g.out(1)
 	for _, i := range order {
-		g.d.SumSquares(squares, views[i])
+		device.Do(g.d, device.SumSquares{Sum: squares, X: views[i]})
 	}
-	g.d.ClipCoefficient(coef, norm, squares, maxNorm)
+	device.Do(g.d, device.ClipCoefficient{Coefficient: coef, Norm: norm, SumSquares: squares, Most: maxNorm})
 	for _, i := range order {
-		g.d.Scale(views[i], views[i], coef)
+		device.Do(g.d, device.Scale{Dst: views[i], X: views[i], Factor: coef})
 	}
 	g.untouched("clip")
 	g.output("norm", norm, []float64{c.Expected.Norm})

@@ -82,9 +82,9 @@ func (c *gruCase) loss(dy, fin []float64) (s float64) {
 	return s
 }
 
-func (h *harness) gruArgs(c *gruCase) device.GRUArgs {
+func (h *harness) gruArgs(c *gruCase) device.GRU {
 	t := len(c.rows)
-	return device.GRUArgs{I: c.i, H: c.h, Lengths: h.inInts(c.lengths), Reverse: c.reverse, X: h.in(c.x),
+	return device.GRU{I: c.i, H: c.h, Lengths: h.inInts(c.lengths), Reverse: c.reverse, X: h.in(c.x),
 		// Two more rows than there are words: memory beyond them is left alone.
 		Y: h.out((t + 2) * c.h),
 		GRUDirection: device.GRUDirection{WIH: h.in(c.wih), WHH: h.in(c.whh), BIH: h.in(c.bih), BHH: h.in(c.bhh),
@@ -118,7 +118,7 @@ func testGRU(h *harness) {
 				if n%2 == 0 {
 					a.Final = h.out(len(lengths) * c.h)
 				}
-				h.run(what, func() { h.d.GRU(a) })
+				h.run(what, func() { device.Do(h.d, a) })
 				var y, final, gates, prev []float64
 				if !h.short {
 					y, final, gates, prev = c.forward()
@@ -129,7 +129,7 @@ func testGRU(h *harness) {
 				if a.Final.Present() {
 					h.equal(what+": Final", a.Final, final, h.tol.reduced)
 				}
-				h.steady(what, func() { h.d.GRU(a) })
+				h.steady(what, func() { device.Do(h.d, a) })
 				h.release()
 			}
 		}
@@ -165,8 +165,8 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 	if withX {
 		a.DX = h.out(len(c.x) + 3)
 	}
-	h.outputs("GRUGrad", &a)
-	h.run(what, func() { h.d.GRUGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what, func() { device.DoGrad(h.d, a) })
 	for _, p := range []struct {
 		name  string
 		value []float64
@@ -178,7 +178,7 @@ func (h *harness) gruGrad(c *gruCase, withY, withFinal, withX bool) {
 				func() float64 { return c.loss(dy, fin) })
 		}
 	}
-	h.steady(what, func() { h.d.GRUGrad(a) })
+	h.steady(what, func() { device.DoGrad(h.d, a) })
 	h.release()
 }
 

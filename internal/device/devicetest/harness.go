@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"vsetrain/internal/device"
+	"vsetrain/internal/device/composed"
 	"vsetrain/internal/philox"
 )
 
@@ -13,7 +14,7 @@ import (
 // (or a strange integer); after each kernel the guards and all inputs must be what they were.
 type harness struct {
 	t        T
-	d        device.Device
+	d        device.Device // with what it lacks composed
 	rng      *philox.Stream
 	tol      tolerances
 	regions  []*region
@@ -56,7 +57,8 @@ func newHarness(t T, d device.Device, purpose string) *harness { return startHar
 
 // startHarness is newHarness for a device that may round the operands of products; rounds is then what that may cost.
 func startHarness(t T, d device.Device, purpose string, rounds float64) *harness {
-	h := &harness{t: t, d: d, rng: philox.NewKey(11, purpose).Stream(0), rounds: rounds, guard: unaligned}
+	h := &harness{t: t, d: composed.Over(d), rng: philox.NewKey(11, purpose).Stream(0), rounds: rounds,
+		guard: unaligned}
 	switch {
 	case rounds > 0:
 		h.tol = tolerances{exact: 2e-6, product: 1e-5, reduced: rounds, deriv: 2.5 * rounds}
@@ -77,7 +79,7 @@ func (h *harness) roundsProducts() bool {
 		return true
 	}
 	a, b, c := h.in([]float64{1 + 1./1024}), h.in([]float64{1}), h.out(1)
-	h.d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, A: a, B: b, C: c})
+	device.Do(h.d, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, A: a, B: b, C: c})
 	return h.read(c)[0] == 1
 }
 
@@ -115,7 +117,7 @@ func (h *harness) alloc(t device.DType, n int) device.Buffer {
 
 func (h *harness) place(x []float64, output bool) device.View {
 	b := h.alloc(device.Float, h.guard+len(x)+guardAfter)
-	h.d.Fill(device.Of(b), math.NaN())
+	device.Do(h.d, device.Fill{Dst: device.Of(b), Value: math.NaN()})
 	v := device.Of(b).Slice(h.guard, h.guard+len(x))
 	h.d.UploadDoubles(v, x)
 	h.regions = append(h.regions, &region{buf: b, view: v, floats: h.hold(append([]float64(nil), x...)),
@@ -140,8 +142,8 @@ func (h *harness) out(n int) device.View {
 
 // outputs places what a kernel needs and the arguments do not give: views of NaN that it writes, of the sizes that the
 // arguments declare.
-func (h *harness) outputs(kernel string, a arguments) {
-	a.Views(&device.Checker{Device: "devicetest", Kernel: kernel, Visit: func(o device.Operand) device.View {
+func (h *harness) outputs(a device.Kernel) {
+	a.Views(&device.Checker{Device: "devicetest", Visit: func(o device.Operand) device.View {
 		switch {
 		case o.View.Present() || o.Rule == device.Optional:
 			return o.View
@@ -152,8 +154,18 @@ func (h *harness) outputs(kernel string, a arguments) {
 	}})
 }
 
-// arguments are a pointer to the argument struct of a kernel.
-type arguments interface{ Views(*device.Checker) }
+// differentiable is a kernel with a gradient.
+type differentiable interface {
+	device.Kernel
+	SetGrad(bool)
+}
+
+// gradOutputs is outputs for the gradient.
+func (h *harness) gradOutputs(a differentiable) {
+	a.SetGrad(true)
+	defer a.SetGrad(false)
+	h.outputs(a)
+}
 
 func (h *harness) placeInts(x []int32, output bool) device.View {
 	b := h.alloc(device.Int32, h.guard+len(x)+guardAfter)

@@ -127,7 +127,7 @@ func testHinge(h *harness) {
 				s[n+1], s[n], s[1] = 0.5, 0.25, 0.25
 			}
 			margin := func(i, j int) float64 { return constant }
-			a := device.HingeArgs{N: n, Scores: h.in(s), Margin: constant, Max: mode&2 > 0,
+			a := device.Hinge{N: n, Scores: h.in(s), Margin: constant, Max: mode&2 > 0,
 				LossOut: h.lossOut(n, mode&1 > 0 || n%2 == 0)}
 			if mode&4 > 0 {
 				m := h.scores(n, mode&1 > 0)
@@ -135,9 +135,9 @@ func testHinge(h *harness) {
 				margin = func(i, j int) float64 { return m[i*n+j] }
 			}
 			what := fmt.Sprintf("Hinge N=%d max=%v margins=%v ties=%v", n, a.Max, a.Margins.Present(), mode&1 > 0)
-			h.run(what, func() { h.d.Hinge(a) })
+			h.run(what, func() { device.Do(h.d, a) })
 			h.equalLoss(what, a.LossOut, referenceHinge(n, s, margin, a.Max, h.sum))
-			h.steady(what, func() { h.d.Hinge(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			h.release()
 		}
 	}
@@ -146,8 +146,8 @@ func testHinge(h *harness) {
 		s := h.normal(9, 0.3)
 		s[at] = math.NaN()
 		for _, most := range []bool{false, true} {
-			a := device.HingeArgs{N: 3, Scores: h.in(s), Margin: 0.2, Max: most, LossOut: h.lossOut(3, false)}
-			h.run("Hinge of NaN", func() { h.d.Hinge(a) })
+			a := device.Hinge{N: 3, Scores: h.in(s), Margin: 0.2, Max: most, LossOut: h.lossOut(3, false)}
+			h.run("Hinge of NaN", func() { device.Do(h.d, a) })
 			for part, v := range h.read(a.Loss) {
 				if !math.IsNaN(v) {
 					h.errorf("Hinge max=%v: NaN at %d became %v in part %d of the loss", most, at, v, part)
@@ -179,7 +179,7 @@ func testMargins(h *harness) {
 				}
 			}
 			h.hold(gram)
-			a := device.MarginArgs{N: n, Gram: h.in(gram), Alpha: alpha, Lambda: lambda, Cosine: mode&1 > 0,
+			a := device.SemanticMargins{N: n, Gram: h.in(gram), Alpha: alpha, Lambda: lambda, Cosine: mode&1 > 0,
 				ZeroSameImage: mode&2 > 0}
 			if a.ZeroSameImage {
 				a.Images, a.Captions = h.inInts(images).View, h.inInts(captions).View
@@ -207,17 +207,17 @@ func testMargins(h *harness) {
 				}
 			}
 			what := fmt.Sprintf("SemanticMargins N=%d cosine=%v same image=%v", n, a.Cosine, a.ZeroSameImage)
-			h.outputs("SemanticMargins", &a)
-			h.run(what, func() { h.d.SemanticMargins(a) })
+			h.outputs(&a)
+			h.run(what, func() { device.Do(h.d, a) })
 			h.equal(what, a.Margins, want, h.tol.exact)
-			h.steady(what, func() { h.d.SemanticMargins(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			h.release()
 		}
 	}
 }
 
 // referenceUniversal follows wayne980/PolyLoss anchor by anchor.
-func referenceUniversal(a device.UniversalArgs, s []float64, sum func(a, b float64) float64) *lossResult {
+func referenceUniversal(a device.UniversalWeighting, s []float64, sum func(a, b float64) float64) *lossResult {
 	n := a.N
 	r := newLossResult(n)
 	for side := range 2 {
@@ -268,12 +268,12 @@ func testUniversal(h *harness) {
 				s[i*n+i] = 0.75 + float64(i%2)/4 // easy positives, and saturated ones with a harder negative
 				s[i*n+(i+1)%n] = 1.5 * float64(i%2)
 			}
-			a := device.UniversalArgs{N: n, Scores: h.in(s), Margin: 0.25, Positive: [3]float64{0.5, -0.7, 0.2},
+			a := device.UniversalWeighting{N: n, Scores: h.in(s), Margin: 0.25, Positive: [3]float64{0.5, -0.7, 0.2},
 				Negative: [3]float64{0.03, -0.4, 0.9}, LossOut: h.lossOut(n, mode&2 > 0)}
 			what := fmt.Sprintf("UniversalWeighting N=%d ties=%v", n, mode&1 > 0)
-			h.run(what, func() { h.d.UniversalWeighting(a) })
+			h.run(what, func() { device.Do(h.d, a) })
 			h.equalLoss(what, a.LossOut, referenceUniversal(a, s, h.sum))
-			h.steady(what, func() { h.d.UniversalWeighting(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			h.release()
 		}
 	}

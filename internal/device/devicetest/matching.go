@@ -173,11 +173,11 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 		}
 	}
 	c.forward()
-	a := device.BlockMatchArgs{B: s.b, R: s.r, E: s.e, Blocks: s.blocks, Lengths: h.inInts(s.lengths),
+	a := device.BlockMatch{B: s.b, R: s.r, E: s.e, Blocks: s.blocks, Lengths: h.inInts(s.lengths),
 		Words: h.in(c.words), Regions: h.in(c.regions),
 		WordAttention: h.in(c.wordAtt), RegionAttention: h.in(c.regionAtt)}
-	h.outputs("BlockMatch", &a)
-	h.run(what, func() { h.d.BlockMatch(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equalWithin(what+": words", a.WordMatch, c.wordMatch, 2*h.tol.reduced, h.inContext(c.wordNorm, c.wordTerms, s.r))
 	h.equalWithin(what+": regions", a.RegionMatch, c.rMatch, 2*h.tol.reduced,
 		h.inContext(c.rNorm, c.rTerms, int(slices.Max(s.lengths))))
@@ -187,7 +187,7 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 	}
 	h.equal(what+": contexts of words", a.WordNorm, c.wordNorm, formed)
 	h.equal(what+": contexts of regions", a.RegionNorm, c.rNorm, formed)
-	h.steady(what, func() { h.d.BlockMatch(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	if n < 2 {
 		h.release()
 		return // a cosine with a vector of zeros has a step, one with a multiple of itself no slope
@@ -199,8 +199,8 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 	a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm = h.in(c.wordMatch), h.in(c.wordNorm), h.in(c.rMatch),
 		h.in(c.rNorm)
 	a.DWordMatch, a.DRegionMatch = h.in(dw), h.in(dr)
-	h.outputs("BlockMatchGrad", &a)
-	h.run(what+" gradient", func() { h.d.BlockMatchGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	attended := func(i int) int { return i/s.r%s.b*len(s.lengths) + captionOf(s.lengths, 0, i/s.r/s.b) }
 	h.passedOver(what+": DWordAttention", a.DWordAttention, attended)
 	h.passedOver(what+": DRegionAttention", a.DRegionAttention, attended)
@@ -218,7 +218,7 @@ func (h *harness) blockMatch(n int, s matchSizes) {
 	h.equalDifferences(what+": DRegions", c.regions, a.DRegions, usual, loss)
 	h.equalDifferences(what+": DWordAttention", c.wordAtt, a.DWordAttention, usual, loss)
 	h.equalDifferences(what+": DRegionAttention", c.regionAtt, a.DRegionAttention, usual, loss)
-	h.steady(what+" gradient", func() { h.d.BlockMatchGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.release()
 }
 
@@ -266,16 +266,16 @@ func testPolar(h *harness) {
 				return sums
 			}
 			want := weights()
-			a := device.PolarArgs{B: b, R: r, K: k, Sum: sum, Boxes: h.in(boxes), MeanRho: h.in(rho),
+			a := device.PolarWeights{B: b, R: r, K: k, Sum: sum, Boxes: h.in(boxes), MeanRho: h.in(rho),
 				MeanTheta: h.in(theta), PrecisionRho: h.in(pr), PrecisionTheta: h.in(pt)}
-			h.outputs("PolarWeights", &a)
-			h.run(what, func() { h.d.PolarWeights(a) })
+			h.outputs(&a)
+			h.run(what, func() { device.Do(h.d, a) })
 			h.equal(what, a.Weights, want, h.tol.product)
-			h.steady(what, func() { h.d.PolarWeights(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			dw := h.normal(len(want), 1)
 			a.Weights, a.DWeights = device.View{}, h.in(dw)
-			h.outputs("PolarWeightsGrad", &a)
-			h.run(what+" gradient", func() { h.d.PolarWeightsGrad(a) })
+			h.gradOutputs(&a)
+			h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 			loss := func() (s float64) {
 				for i, v := range weights() {
 					s += v * dw[i]
@@ -286,14 +286,14 @@ func testPolar(h *harness) {
 			h.equalDifferences(what+": DMeanTheta", theta, a.DMeanTheta, usual, loss)
 			h.equalDifferences(what+": DPrecisionRho", pr, a.DPrecisionRho, usual, loss)
 			h.equalDifferences(what+": DPrecisionTheta", pt, a.DPrecisionTheta, usual, loss)
-			h.steady(what+" gradient", func() { h.d.PolarWeightsGrad(a) })
+			h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 			h.release()
 		}
 	}
-	far := device.PolarArgs{B: 1, R: 2, K: 2, Boxes: h.in([]float64{0, 0, 0, 0, 1, 0, 1, 0}),
+	far := device.PolarWeights{B: 1, R: 2, K: 2, Boxes: h.in([]float64{0, 0, 0, 0, 1, 0, 1, 0}),
 		MeanRho: h.in([]float64{90, 80}), MeanTheta: h.in([]float64{0, 0}),
 		PrecisionRho: h.in([]float64{1, 1}), PrecisionTheta: h.in([]float64{1, 1})} // every exponential underflows
-	h.outputs("PolarWeights", &far)
-	h.run("PolarWeights far away", func() { h.d.PolarWeights(far) })
+	h.outputs(&far)
+	h.run("PolarWeights far away", func() { device.Do(h.d, far) })
 	h.equal("PolarWeights far away", far.Weights, []float64{0, 1, 0, 1, 0, 1, 0, 1}, h.tol.exact)
 }

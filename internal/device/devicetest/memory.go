@@ -28,7 +28,7 @@ func testMemory(h *harness) {
 		back := make([]float32, n)
 		call := func() {
 			d.UploadFloats(v, f)
-			d.Copy(w, v)
+			device.Do(d, device.Copy{Dst: w, Src: v})
 			d.DownloadFloats(back, w)
 		}
 		h.run("copy", call)
@@ -42,15 +42,15 @@ func testMemory(h *harness) {
 		for i := range x {
 			x[i] = -2.5
 		}
-		h.run("Fill", func() { d.Fill(w, -2.5) })
+		h.run("Fill", func() { device.Do(d, device.Fill{Dst: w, Value: -2.5}) })
 		h.equal("Fill", w, x, 0)
-		h.steady("Fill", func() { d.Fill(w, math.Pi) })
+		h.steady("Fill", func() { device.Do(d, device.Fill{Dst: w, Value: math.Pi}) })
 		ints := make([]int32, n)
 		for i := range ints {
 			ints[i] = int32(h.rng.Uint32())
 		}
 		src, dst := h.inInts(ints), h.outInts(n)
-		h.run("Copy of ints", func() { d.Copy(dst, src.View) })
+		h.run("Copy of ints", func() { device.Do(d, device.Copy{Dst: dst, Src: src.View}) })
 		h.equalInts("Copy of ints", dst, ints)
 		h.steady("UploadInts", func() { d.UploadInts(dst, ints) })
 		h.release()
@@ -69,43 +69,55 @@ func testMistakes(h *harness) {
 	i := h.inInts([]int32{1, 2, 3})
 	freed := h.alloc(device.Float, 3)
 	d.Free(freed)
+	fetch := func(device.View) { panic("no device that fetches") }
+	if r, ok := device.As[device.Recorder](d); ok {
+		fetch = func(v device.View) { r.Fetch(0, a, v) }
+	}
 	for what, call := range map[string]func(){
-		"Add of 6 and 7 elements":  func() { d.Add(a, a, b) },
-		"Copy of 6 to 7 elements":  func() { d.Copy(b, a) },
-		"view beyond its buffer":   func() { d.Fill(device.View{Buf: a.Buf, Off: a.Buf.Len() - 1, N: 2}, 1) },
-		"negative offset":          func() { d.Fill(device.View{Buf: a.Buf, Off: -1, N: 2}, 1) },
-		"freed memory":             func() { d.Fill(device.View{Buf: freed, N: 3}, 1) },
-		"memory of another device": func() { d.Fill(device.View{Buf: foreign{}, N: 3}, 1) },
-		"Gemm with a small LDB": func() {
-			d.Gemm(device.GemmArgs{M: 1, N: 3, K: 2, LDB: 2, Alpha: 1, A: a, B: a, C: b})
+		"a fetch of integers":     func() { fetch(i.View) },
+		"a fetch of nothing":      func() { fetch(device.View{}) },
+		"Add of 6 and 7 elements": func() { device.Do(d, device.Add{Dst: a, A: a, B: b}) },
+		"Copy of 6 to 7 elements": func() { device.Do(d, device.Copy{Dst: b, Src: a}) },
+		"view beyond its buffer": func() {
+			device.Do(d, device.Fill{Dst: device.View{Buf: a.Buf, Off: a.Buf.Len() - 1, N: 2}, Value: 1})
 		},
-		"ascending lengths": func() { d.GRU(device.GRUArgs{I: 1, H: 1, Lengths: i}) },
+		"negative offset": func() {
+			device.Do(d, device.Fill{Dst: device.View{Buf: a.Buf, Off: -1, N: 2}, Value: 1})
+		},
+		"freed memory": func() { device.Do(d, device.Fill{Dst: device.View{Buf: freed, N: 3}, Value: 1}) },
+		"memory of another device": func() {
+			device.Do(d, device.Fill{Dst: device.View{Buf: foreign{}, N: 3}, Value: 1})
+		},
+		"Gemm with a small LDB": func() {
+			device.Do(d, device.Gemm{M: 1, N: 3, K: 2, LDB: 2, Alpha: 1, A: a, B: a, C: b})
+		},
+		"ascending lengths": func() { device.Do(d, device.GRU{I: 1, H: 1, Lengths: i}) },
 		"SortPool of too many rows": func() {
-			d.SortPool(device.SortPoolArgs{D: 1, K: 2, Lengths: i, X: a, Weights: a})
+			device.Do(d, device.SortPool{D: 1, K: 2, Lengths: i, X: a, Weights: a})
 		},
 		"Embed of too many positions": func() {
-			d.Embed(device.EmbedArgs{L: 3, V: 9, P: 2, K: 1, D: 1, Words: h.inInts(make([]int32, 9)), Lengths: i})
+			device.Do(d, device.Embed{L: 3, V: 9, P: 2, K: 1, D: 1, Words: h.inInts(make([]int32, 9)), Lengths: i})
 		},
 		"SelfAttention of 3 heads in 4": func() {
-			d.SelfAttention(device.SelfAttentionArgs{Heads: 3, D: 4, Lengths: i})
+			device.Do(d, device.SelfAttention{Heads: 3, D: 4, Lengths: i})
 		},
 		"SelfAttention of overlapping rows": func() {
-			d.SelfAttention(device.SelfAttentionArgs{Heads: 1, D: 4, LD: 3, Lengths: i})
+			device.Do(d, device.SelfAttention{Heads: 1, D: 4, LD: 3, Lengths: i})
 		},
 		"an edge that leaves its caption": func() {
-			d.WordGraph(device.WordGraphArgs{E: 1, Lambda: 1, Lengths: h.inInts([]int32{1, 2}), Words: a, Weights: a,
+			device.Do(d, device.WordGraph{E: 1, Lambda: 1, Lengths: h.inInts([]int32{1, 2}), Words: a, Weights: a,
 				Sparse: true, Edges: h.inInts([]int32{0, 1}), EdgeStart: h.inInts([]int32{0, 1, 1})})
 		},
 		"two active products": func() {
-			d.Gemm(device.GemmArgs{M: 1, N: 1, K: 1, Alpha: 1, Batch: 2, StrideC: 1, A: a, B: a, C: b, Active: b})
+			device.Do(d, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, Batch: 2, StrideC: 1, A: a, B: a, C: b, Active: b})
 		},
 		"BiasActivateGrad of tanh": func() {
-			d.BiasActivateGrad(device.BiasActivateArgs{F: device.Tanh, M: 1, N: 1, X: a, DY: a, DX: b})
+			device.Do(d, device.BiasActivate{F: device.Tanh, M: 1, N: 1, X: a, DY: a, DX: b})
 		},
 		"LayerNorm without a sum": func() {
-			d.LayerNorm(device.LayerNormArgs{N: 2, D: 3, X: a, Branch: a, Y: a, Mean: a, InvStd: a, Weight: a, Bias: a})
+			device.Do(d, device.LayerNorm{N: 2, D: 3, X: a, Branch: a, Y: a, Mean: a, InvStd: a, Weight: a, Bias: a})
 		},
-		"BatchNorm without values": func() { d.BatchNorm(device.BatchNormArgs{C: 1, Inner: 1, X: a, Weight: a}) },
+		"BatchNorm without values": func() { device.Do(d, device.BatchNorm{C: 1, Inner: 1, X: a, Weight: a}) },
 	} {
 		func() {
 			defer func() {

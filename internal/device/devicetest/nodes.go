@@ -20,13 +20,13 @@ func testScaleBlocks(h *harness) {
 		for i, v := range x {
 			y[i], dx[i] = v*factor(i), dy[i]*factor(i)
 		}
-		a := device.ScaleArgs{A: s[0], B: s[1], N: s[2], H: s[3], X: h.in(x), Factors: h.in(f)}
-		h.outputs("ScaleBlocks", &a)
-		h.run(what, func() { h.d.ScaleBlocks(a) })
+		a := device.ScaleBlocks{A: s[0], B: s[1], N: s[2], H: s[3], X: h.in(x), Factors: h.in(f)}
+		h.outputs(&a)
+		h.run(what, func() { device.Do(h.d, a) })
 		h.equal(what, a.Y, y, h.tol.exact)
-		h.steady(what, func() { h.d.ScaleBlocks(a) })
+		h.steady(what, func() { device.Do(h.d, a) })
 		a.Y, a.DY, a.DX, a.DFactors = device.View{}, h.in(dy), h.out(size), h.out(len(f))
-		h.run(what+" gradient", func() { h.d.ScaleBlocksGrad(a) })
+		h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.equal(what+": DX", a.DX, dx, h.tol.exact)
 		h.equalDifferences(what+": DFactors", f, a.DFactors, usual, func() (s float64) {
 			for i, v := range x {
@@ -34,7 +34,7 @@ func testScaleBlocks(h *harness) {
 			}
 			return s
 		})
-		h.steady(what+" gradient", func() { h.d.ScaleBlocksGrad(a) })
+		h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.release()
 	}
 }
@@ -76,16 +76,16 @@ func testMixNodes(h *harness) {
 				}
 			}
 			forward()
-			a := device.MixArgs{B: s.b, K: k, H: width, PerImage: perImage, Lengths: h.inInts(s.lengths), X: h.in(x),
+			a := device.MixNodes{B: s.b, K: k, H: width, PerImage: perImage, Lengths: h.inInts(s.lengths), X: h.in(x),
 				Weights: h.in(w)}
-			h.outputs("MixNodes", &a)
-			h.run(what, func() { h.d.MixNodes(a) })
+			h.outputs(&a)
+			h.run(what, func() { device.Do(h.d, a) })
 			h.equal(what, a.Y, y, h.tol.product)
-			h.steady(what, func() { h.d.MixNodes(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			dy := h.normal(len(x), 1)
 			a.Y, a.DY = device.View{}, h.in(dy)
-			h.outputs("MixNodesGrad", &a)
-			h.run(what+" gradient", func() { h.d.MixNodesGrad(a) })
+			h.gradOutputs(&a)
+			h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 			loss := func() (s float64) {
 				forward()
 				for i, v := range y {
@@ -95,7 +95,7 @@ func testMixNodes(h *harness) {
 			}
 			h.equalDifferences(what+": DX", x, a.DX, usual, loss)
 			h.equalDifferences(what+": DWeights", w, a.DWeights, usual, loss)
-			h.steady(what+" gradient", func() { h.d.MixNodesGrad(a) })
+			h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 			h.release()
 		}
 	}
@@ -119,16 +119,16 @@ func testMeanNodes(h *harness) {
 					first += int(l)
 				}
 			}
-			a := device.NodeMeansArgs{B: s.b, H: width, Lengths: h.inInts(s.lengths), X: h.in(x)}
-			h.outputs("MeanNodes", &a)
-			h.run(what, func() { h.d.MeanNodes(a) })
+			a := device.MeanNodes{B: s.b, H: width, Lengths: h.inInts(s.lengths), X: h.in(x)}
+			h.outputs(&a)
+			h.run(what, func() { device.Do(h.d, a) })
 			h.equal(what, a.Y, y, h.tol.product)
-			h.steady(what, func() { h.d.MeanNodes(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			a.X, a.Y, a.DY = device.View{}, device.View{}, h.in(dy)
-			h.outputs("MeanNodesGrad", &a)
-			h.run(what+" gradient", func() { h.d.MeanNodesGrad(a) })
+			h.gradOutputs(&a)
+			h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 			h.equal(what+": DX", a.DX, dx, h.tol.exact)
-			h.steady(what+" gradient", func() { h.d.MeanNodesGrad(a) })
+			h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 			h.release()
 		}
 	}
@@ -167,25 +167,25 @@ func testWordGraph(h *harness) {
 			return out
 		}
 		want := weights()
-		a := device.WordGraphArgs{E: e, Lambda: lambda, Lengths: h.inInts(lengths), Words: h.in(words), Sparse: sparse}
+		a := device.WordGraph{E: e, Lambda: lambda, Lengths: h.inInts(lengths), Words: h.in(words), Sparse: sparse}
 		if sparse {
 			a.Edges, a.EdgeStart = h.inInts(edges), h.inInts(start)
 		}
-		h.outputs("WordGraph", &a)
-		h.run(what, func() { h.d.WordGraph(a) })
+		h.outputs(&a)
+		h.run(what, func() { device.Do(h.d, a) })
 		h.equal(what, a.Weights, want, 4*h.tol.product)
-		h.steady(what, func() { h.d.WordGraph(a) })
+		h.steady(what, func() { device.Do(h.d, a) })
 		dw := h.normal(len(want), 1)
 		a.Weights, a.DWeights = h.in(want), h.in(dw)
-		h.outputs("WordGraphGrad", &a)
-		h.run(what+" gradient", func() { h.d.WordGraphGrad(a) })
+		h.gradOutputs(&a)
+		h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.equalDifferences(what+": DWords", words, a.DWords, usual, func() (s float64) {
 			for i, v := range weights() {
 				s += v * dw[i]
 			}
 			return s
 		})
-		h.steady(what+" gradient", func() { h.d.WordGraphGrad(a) })
+		h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.release()
 	}
 }

@@ -16,9 +16,9 @@ func testSumSquares(h *harness) {
 		}
 		acc, vx := h.inout([]float64{1.5}), h.in(x)
 		what := fmt.Sprintf("SumSquares of %d", n)
-		h.run(what, func() { h.d.SumSquares(acc, vx) })
+		h.run(what, func() { device.Do(h.d, device.SumSquares{Sum: acc, X: vx}) })
 		h.equal(what, acc, []float64{want}, h.tol.exact)
-		h.steady(what, func() { h.d.SumSquares(acc, vx) })
+		h.steady(what, func() { device.Do(h.d, device.SumSquares{Sum: acc, X: vx}) })
 		h.release()
 	}
 }
@@ -29,7 +29,9 @@ func testClip(h *harness) {
 		held := h.read(squares)[0]
 		coef, norm := h.out(1), h.out(1)
 		what := fmt.Sprintf("ClipCoefficient of %v", s)
-		call := func() { h.d.ClipCoefficient(coef, norm, squares, 2) }
+		call := func() {
+			device.Do(h.d, device.ClipCoefficient{Coefficient: coef, Norm: norm, SumSquares: squares, Most: 2})
+		}
 		h.run(what, call)
 		h.equal(what+": norm", norm, []float64{math.Sqrt(held)}, h.tol.exact)
 		h.equal(what, coef, []float64{min(1, 2/(math.Sqrt(held)+1e-6))}, h.tol.exact)
@@ -51,7 +53,7 @@ func (h *harness) adam(n int, legacy, clipped bool) {
 	what := fmt.Sprintf("Adam of %d legacy=%v clip=%v", n, legacy, clipped)
 	const beta1, beta2, eps, lr, decay = 0.9, 0.999, 1e-8, 2e-3, 1e-2
 	p, m, v := h.normal(n, 1), make([]float64, n), make([]float64, n)
-	a := device.AdamArgs{P: h.inout(p), M: h.inout(m), V: h.inout(v), G: h.inout(make([]float64, n)),
+	a := device.Adam{P: h.inout(p), M: h.inout(m), V: h.inout(v), G: h.inout(make([]float64, n)),
 		Hyper: h.inout(make([]float64, 3)),
 		Beta1: beta1, Beta2: beta2, Eps: eps, Legacy: legacy}
 	factor := 1.0
@@ -69,7 +71,7 @@ func (h *harness) adam(n int, legacy, clipped bool) {
 		correction1, correction2 := 1-math.Pow(beta1, float64(t)), 1-math.Pow(beta2, float64(t))
 		h.d.UploadDoubles(a.G, g)
 		h.d.UploadDoubles(a.Hyper, []float64{lr / correction1, 1 / math.Sqrt(correction2), 1 - lr*decay})
-		h.run(what, func() { h.d.Adam(a) })
+		h.run(what, func() { device.Do(h.d, a) })
 		for i := range p {
 			gi := factor * g[i]
 			m[i] = beta1*m[i] + (1-beta1)*gi
@@ -85,6 +87,6 @@ func (h *harness) adam(n int, legacy, clipped bool) {
 	h.equal(what+": parameters", a.P, p, 4*h.tol.exact)
 	h.equal(what+": first moment", a.M, m, 4*h.tol.exact)
 	h.equal(what+": second moment", a.V, v, 4*h.tol.exact)
-	h.steady(what, func() { h.d.Adam(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	h.release()
 }

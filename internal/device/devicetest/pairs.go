@@ -122,24 +122,24 @@ func (h *harness) pairAttention(lengths []int32, b, r int, over bool) {
 		return out
 	}
 	what := fmt.Sprintf("PairAttention of %v, %d images of %d regions, over words %v", lengths, b, r, over)
-	a := device.PairAttentionArgs{B: b, R: r, Lambda: lambda, OverWords: over, Lengths: h.inInts(lengths),
+	a := device.PairAttention{B: b, R: r, Lambda: lambda, OverWords: over, Lengths: h.inInts(lengths),
 		Scores: h.in(scores)}
-	h.outputs("PairAttention", &a)
-	h.run(what, func() { h.d.PairAttention(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	want := weights()
 	h.equal(what, a.Weights, want, 10*h.tol.product)
-	h.steady(what, func() { h.d.PairAttention(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	pairOf := func(i int) int { return i%ld/r*len(lengths) + captionOf(lengths, 0, i/ld) }
 	d := h.gradient(t*ld, pairOf)
 	a.Weights, a.DWeights = h.in(want), h.in(d)
-	h.outputs("PairAttentionGrad", &a)
-	h.run(what+" gradient", func() { h.d.PairAttentionGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.passedOver(what+": DScores", a.DScores, pairOf)
 	// the unit vector of a single value has no gradient, only rounding
 	if !over && slices.Min(lengths) > 1 || over && r > 1 {
 		h.equalDifferences(what+": DScores", scores, a.DScores, usual, func() float64 { return inner(weights(), d) })
 	}
-	h.steady(what+" gradient", func() { h.d.PairAttentionGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.release()
 }
 
@@ -222,21 +222,21 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 			}
 		}
 	}
-	a := device.SimilarityArgs{B: b, R: r, E: e, S: s, Global: global, Lengths: h.inInts(lengths), Images: h.in(images),
+	a := device.Similarities{B: b, R: r, E: e, S: s, Global: global, Lengths: h.inInts(lengths), Images: h.in(images),
 		Weights: h.in(weights), Rows: h.in(values),
 		W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before)}
 	var f filterCase
 	if filtered {
 		f = h.filterCase(&a, other, want)
 	}
-	h.outputs("Similarities", &a)
-	h.run(what, func() { h.d.Similarities(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equalTo(what, a.Nodes, want, 20*h.tol.reduced)
 	if filtered {
 		h.equalTo(what+": logits", a.Filter.Logits, f.logits, 40*h.tol.reduced*magnitude(f.w))
 	}
 	h.equal(what+": norms", a.Norms, norms, 10*h.tol.reduced)
-	h.steady(what, func() { h.d.Similarities(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 
 	pairOf := func(node int) int { return node/nodes*captions + captionOf(lengths, 1, node%nodes) }
 	a.Nodes, a.Norms = h.in(want), h.in(norms)
@@ -249,8 +249,8 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 	}
 	loss := func() float64 { return inner(forward(), d) } // the other rows are 0
 	a.Bias = device.View{}                                // not read
-	h.outputs("SimilaritiesGrad", &a)
-	h.run(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	if !global {
 		h.passedOver(what+": DWeights", a.DWeights, func(i int) int {
 			return i%(b*r)/r*captions + captionOf(lengths, 0, i/(b*r))
@@ -268,7 +268,7 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 	if filtered {
 		h.equal(what+": DW of the filter", a.Filter.DW, f.dW, 20*h.tol.reduced)
 	}
-	h.steady(what+" gradient", func() { h.d.SimilaritiesGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.release()
 }
 
@@ -280,7 +280,7 @@ type filterCase struct {
 }
 
 // filterCase gives a call a filter; want are the vectors it computes.
-func (h *harness) filterCase(a *device.SimilarityArgs, other []bool, want []float64) filterCase {
+func (h *harness) filterCase(a *device.Similarities, other []bool, want []float64) filterCase {
 	w, bias := h.normal(a.S, 1), h.normal(1, 1)
 	f := filterCase{w: w, want: want, other: other, logits: make([]float64, len(other))}
 	for j, other := range other {
@@ -298,7 +298,7 @@ func (h *harness) filterCase(a *device.SimilarityArgs, other []bool, want []floa
 }
 
 // filterGradient draws the factors of a gradient, which it returns; two of three pairs have no gradient of their sum.
-func (h *harness) filterGradient(a *device.SimilarityArgs, f *filterCase, pairOf func(node int) int,
+func (h *harness) filterGradient(a *device.Similarities, f *filterCase, pairOf func(node int) int,
 	pairs int) []float64 {
 	s, nodes := a.S, len(f.logits)
 	weights, dLogits := h.normal(nodes, 1), h.gradient(nodes, pairOf)

@@ -17,15 +17,17 @@ func testCombine(h *harness) {
 		}
 		what := fmt.Sprintf("Combine of %d", n)
 		va, vb, dst := h.in(a), h.in(b), h.out(n)
-		h.run(what, func() { h.d.Combine(dst, va, vb, 0.5, -3) })
+		h.run(what, func() { device.Do(h.d, device.Combine{Dst: dst, A: va, B: vb, Alpha: 0.5, Beta: -3}) })
 		h.equal(what, dst, both, h.tol.exact)
-		h.steady(what, func() { h.d.Combine(dst, va, vb, 0.5, -3) })
-		h.run(what+", one", func() { h.d.Combine(dst, va, device.View{}, 0.5, -3) })
+		h.steady(what, func() { device.Do(h.d, device.Combine{Dst: dst, A: va, B: vb, Alpha: 0.5, Beta: -3}) })
+		h.run(what+", one", func() { device.Do(h.d, device.Combine{Dst: dst, A: va, Alpha: 0.5, Beta: -3}) })
 		h.equal(what+", one", dst, one, h.tol.exact)
 		for _, place := range []string{"a", "b"} {
 			ia, ib := h.inout(a), h.inout(b)
 			into := map[string]device.View{"a": ia, "b": ib}[place]
-			h.run(what+" in "+place, func() { h.d.Combine(into, ia, ib, 0.5, -3) })
+			h.run(what+" in "+place, func() {
+				device.Do(h.d, device.Combine{Dst: into, A: ia, B: ib, Alpha: 0.5, Beta: -3})
+			})
 			h.equal(what+" in "+place, into, both, h.tol.exact)
 		}
 		h.release()
@@ -64,16 +66,16 @@ func testPoolWeights(h *harness) {
 			}
 		}
 		what := fmt.Sprintf("PoolWeights of %v", lengths)
-		a := device.PoolWeightsArgs{L: l, Temperature: temperature, Lengths: h.inInts(lengths),
+		a := device.PoolWeights{L: l, Temperature: temperature, Lengths: h.inInts(lengths),
 			Scores: h.in(append(scores, math.NaN()))}
-		h.outputs("PoolWeights", &a)
-		h.run(what, func() { h.d.PoolWeights(a) })
+		h.outputs(&a)
+		h.run(what, func() { device.Do(h.d, a) })
 		h.equal(what, a.Weights, w, 10*h.tol.exact)
-		h.steady(what, func() { h.d.PoolWeights(a) })
+		h.steady(what, func() { device.Do(h.d, a) })
 		a.Scores, a.Weights, a.DWeights, a.DScores = device.View{}, h.in(w), h.in(dw), h.out(len(rows)+2)
-		h.run(what+" gradient", func() { h.d.PoolWeightsGrad(a) })
+		h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.equalTo(what+" gradient", a.DScores, padded(ds, 2), 100*h.tol.exact)
-		h.steady(what+" gradient", func() { h.d.PoolWeightsGrad(a) })
+		h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.release()
 	}
 }
@@ -146,9 +148,9 @@ func testSortPool(h *harness) {
 	for p := range 3 { // a value that is not a number must stay visible
 		c := h.poolCase([]int32{3}, 1, 3, false)
 		c.x[p] = math.NaN()
-		a := device.SortPoolArgs{D: 1, K: 3, Lengths: h.inInts(c.lengths), X: h.in(c.x), Weights: h.in(c.w)}
-		h.outputs("SortPool", &a)
-		h.run("SortPool of NaN", func() { h.d.SortPool(a) })
+		a := device.SortPool{D: 1, K: 3, Lengths: h.inInts(c.lengths), X: h.in(c.x), Weights: h.in(c.w)}
+		h.outputs(&a)
+		h.run("SortPool of NaN", func() { device.Do(h.d, a) })
 		if !math.IsNaN(h.read(a.Y)[0]) {
 			h.errorf("SortPool: NaN in row %d became %v", p, h.read(a.Y)[0])
 		}
@@ -174,19 +176,19 @@ func (h *harness) sortPool(c *poolCase, inPacks bool) {
 		}
 	}
 	// Two more rows than there are: memory beyond them is left alone.
-	a := device.SortPoolArgs{D: c.d, K: c.k, Lengths: h.inInts(c.lengths), Packed: inPacks, X: h.in(padded(c.x, 2*c.d)),
+	a := device.SortPool{D: c.d, K: c.k, Lengths: h.inInts(c.lengths), Packed: inPacks, X: h.in(padded(c.x, 2*c.d)),
 		Weights: h.in(c.w),
 		Y:       h.out(len(y)), Ranks: h.outInts(len(ranks) + 1)}
-	h.run(what, func() { h.d.SortPool(a) })
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what, a.Y, y, h.tol.product)
 	h.equalInts(what+": ranks", a.Ranks, append(ranks, guardInt))
-	h.steady(what, func() { h.d.SortPool(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	a.Ranks, a.DY = h.inInts(ranks).View, h.in(dy)
 	a.DX, a.DWeights = h.out(len(dx)+3), h.out(len(dw))
-	h.run(what+" gradient", func() { h.d.SortPoolGrad(a) })
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.equal(what+": dx", a.DX, padded(dx, 3), h.tol.exact)
 	h.equal(what+": dweights", a.DWeights, dw, h.tol.product)
-	h.steady(what+" gradient", func() { h.d.SortPoolGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	for _, only := range []string{"dx", "dweights"} {
 		a := a
 		a.DX, a.DWeights = device.View{}, device.View{}
@@ -195,7 +197,7 @@ func (h *harness) sortPool(c *poolCase, inPacks bool) {
 		} else {
 			a.DWeights = h.out(len(dw))
 		}
-		h.run(what+" gradient, only "+only, func() { h.d.SortPoolGrad(a) })
+		h.run(what+" gradient, only "+only, func() { device.DoGrad(h.d, a) })
 		if only == "dx" {
 			h.equal(what+": dx alone", a.DX, dx, h.tol.exact)
 		} else {

@@ -60,22 +60,22 @@ func testPrimitives(h *harness) {
 			for i := range x {
 				dx[i] = dy[i] * m.slope(x[i], m.c)
 			}
-			a := device.MapArgs{F: m.f, C: m.c, X: h.in(x)}
-			h.outputs("Map", &a)
-			h.run(what, func() { h.d.Map(a) })
+			a := device.Map{F: m.f, C: m.c, X: h.in(x)}
+			h.outputs(&a)
+			h.run(what, func() { device.Do(h.d, a) })
 			h.equal(what, a.Y, y, h.tol.exact)
-			h.steady(what, func() { h.d.Map(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			both := h.inout(x)
-			h.run(what+" in place", func() { h.d.Map(device.MapArgs{F: m.f, C: m.c, X: both, Y: both}) })
+			h.run(what+" in place", func() { device.Do(h.d, device.Map{F: m.f, C: m.c, X: both, Y: both}) })
 			h.equal(what+" in place", both, y, h.tol.exact)
 			a.Y, a.DY = h.in(y), h.in(dy)
-			h.outputs("MapGrad", &a)
-			h.run(what+" gradient", func() { h.d.MapGrad(a) })
+			h.gradOutputs(&a)
+			h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 			h.equal(what+" gradient", a.DX, dx, 4*h.tol.exact)
-			h.steady(what+" gradient", func() { h.d.MapGrad(a) })
+			h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 			a.DX = h.inout(dy)
 			a.DY = a.DX
-			h.run(what+" gradient in place", func() { h.d.MapGrad(a) })
+			h.run(what+" gradient in place", func() { device.DoGrad(h.d, a) })
 			h.equal(what+" gradient in place", a.DX, dx, 4*h.tol.exact)
 			h.release()
 		}
@@ -98,16 +98,16 @@ func (h *harness) multiply(n int) {
 	}
 	what := fmt.Sprintf("Multiply of %d", n)
 	x, y, out := h.in(a), h.in(b), h.out(n)
-	h.run(what, func() { h.d.Multiply(out, x, y) })
+	h.run(what, func() { device.Do(h.d, device.Multiply{Dst: out, A: x, B: y}) })
 	h.equal(what, out, want, h.tol.exact)
-	h.steady(what, func() { h.d.Multiply(out, x, y) })
+	h.steady(what, func() { device.Do(h.d, device.Multiply{Dst: out, A: x, B: y}) })
 	for _, left := range []bool{true, false} {
 		in := h.inout(a)
 		h.run(what+" in place", func() {
 			if left {
-				h.d.Multiply(in, in, y)
+				device.Do(h.d, device.Multiply{Dst: in, A: in, B: y})
 			} else {
-				h.d.Multiply(in, y, in)
+				device.Do(h.d, device.Multiply{Dst: in, A: y, B: in})
 			}
 		})
 		h.equal(what+" in place", in, want, h.tol.exact)
@@ -127,7 +127,7 @@ func (h *harness) reduce(n, d int, counts []int32) {
 		}
 		groups = append(groups, g)
 	}
-	a := device.ReduceArgs{N: n, D: d}
+	a := device.Reduce{N: n, D: d}
 	size := n * d
 	if counts != nil {
 		what = fmt.Sprintf("reduction of %v rows of %d", counts, d)
@@ -162,23 +162,23 @@ func (h *harness) reduce(n, d int, counts []int32) {
 		picked[g[index[r]]] = y[r]
 	}
 	a.X, a.Y, a.Index = h.in(x), h.out(len(groups)), h.outInts(len(groups))
-	h.run(what, func() { h.d.Reduce(a) })
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what+": sums", a.Y, sums, h.tol.product)
-	h.steady(what, func() { h.d.Reduce(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	a.Max = true
-	h.run(what, func() { h.d.Reduce(a) })
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what+": maxima", a.Y, most, 0)
 	h.equalInts(what+": positions", a.Index, index)
-	h.steady(what, func() { h.d.Reduce(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	back := a
 	back.X, back.Y = h.out(size), h.in(y)
-	h.run(what, func() { h.d.Spread(back) })
+	h.run(what, func() { device.DoGrad(h.d, back) })
 	h.equal(what+": spread to positions", back.X, picked, 0)
-	h.steady(what, func() { h.d.Spread(back) })
+	h.steady(what, func() { device.DoGrad(h.d, back) })
 	back.Max, back.X = false, h.out(size)
-	h.run(what, func() { h.d.Spread(back) })
+	h.run(what, func() { device.DoGrad(h.d, back) })
 	h.equal(what+": spread", back.X, spread, 0)
-	h.steady(what, func() { h.d.Spread(back) })
+	h.steady(what, func() { device.DoGrad(h.d, back) })
 	h.release()
 }
 
@@ -203,11 +203,11 @@ func (h *harness) segmentProducts(counts []int32, d int) {
 		}
 	}
 	what := fmt.Sprintf("SegmentProducts of %v rows of %d", counts, d)
-	args := device.SegmentProductsArgs{D: d, Longest: longest, Counts: h.inInts(counts), A: h.in(a), B: h.in(b),
+	args := device.SegmentProducts{D: d, Longest: longest, Counts: h.inInts(counts), A: h.in(a), B: h.in(b),
 		G: h.inout(g)}
-	h.run(what, func() { h.d.SegmentProducts(args) })
+	h.run(what, func() { device.Do(h.d, args) })
 	h.equal(what+": Gram", args.G, gram, h.tol.product)
-	h.steady(what, func() { h.d.SegmentProducts(args) })
+	h.steady(what, func() { device.Do(h.d, args) })
 	args.G, args.B = h.in(g), h.out(rows*d)
 	for _, form := range []device.SegmentForm{device.SegmentApply, device.SegmentApplyT} {
 		args.Form = form
@@ -215,9 +215,9 @@ func (h *harness) segmentProducts(counts []int32, d int) {
 		if form == device.SegmentApplyT {
 			want = transposed
 		}
-		h.run(what, func() { h.d.SegmentProducts(args) })
+		h.run(what, func() { device.Do(h.d, args) })
 		h.equal(fmt.Sprintf("%s: form %d", what, form), args.B, want, h.tol.product)
-		h.steady(what, func() { h.d.SegmentProducts(args) })
+		h.steady(what, func() { device.Do(h.d, args) })
 	}
 	h.release()
 }

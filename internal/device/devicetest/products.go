@@ -14,7 +14,7 @@ func bf16(x float64) float64 {
 }
 
 // referenceGemm is the definition of GemmArgs; round is applied to the operands.
-func referenceGemm(a device.GemmArgs, x, y, c, bias []float64, round func(float64) float64) []float64 {
+func referenceGemm(a device.Gemm, x, y, c, bias []float64, round func(float64) float64) []float64 {
 	at := func(m []float64, trans bool, off, ld, i, k int) float64 {
 		if trans {
 			i, k = k, i
@@ -67,7 +67,7 @@ func testGemm(h *harness) {
 	rounds := h.roundsProducts()
 	for n, s := range shapes {
 		for mode := range 16 {
-			a := device.GemmArgs{M: s[0], N: s[1], K: s[2], TransA: mode&1 > 0, TransB: mode&2 > 0, Alpha: 1}
+			a := device.Gemm{M: s[0], N: s[1], K: s[2], TransA: mode&1 > 0, TransB: mode&2 > 0, Alpha: 1}
 			if mode&4 > 0 {
 				a.Alpha, a.Beta = -0.75, 0.5
 			}
@@ -84,13 +84,13 @@ func testGemm(h *harness) {
 		}
 	}
 	// One operand shared by the whole batch.
-	h.gemm(device.GemmArgs{M: 4, N: 6, K: 5, Batch: 4, TransB: true, Alpha: 2, StrideA: -1}, false, rounds)
-	h.gemm(device.GemmArgs{M: 4, N: 6, K: 5, Batch: 4, Alpha: 1, StrideB: -1}, true, rounds)
+	h.gemm(device.Gemm{M: 4, N: 6, K: 5, Batch: 4, TransB: true, Alpha: 2, StrideA: -1}, false, rounds)
+	h.gemm(device.Gemm{M: 4, N: 6, K: 5, Batch: 4, Alpha: 1, StrideB: -1}, true, rounds)
 	// The products of groups of columns that lie side by side.
 	for _, m := range []int{1, 4, 50} {
-		h.gemm(device.GemmArgs{M: m, N: 6, K: 5, Batch: 3, Alpha: 1, LDA: 17, LDC: 20, StrideA: besideStride,
+		h.gemm(device.Gemm{M: m, N: 6, K: 5, Batch: 3, Alpha: 1, LDA: 17, LDC: 20, StrideA: besideStride,
 			StrideC: besideStride, Exact: true}, false, false)
-		h.gemm(device.GemmArgs{M: m, N: 36, K: 36, Batch: 3, Alpha: 1, LDA: 108, LDC: 108, StrideA: besideStride,
+		h.gemm(device.Gemm{M: m, N: 36, K: 36, Batch: 3, Alpha: 1, LDA: 108, LDC: 108, StrideA: besideStride,
 			StrideC: besideStride, Exact: true}, false, false)
 	}
 }
@@ -98,7 +98,7 @@ func testGemm(h *harness) {
 const besideStride = -2 // asks for operands side by side in the rows of one matrix
 
 // gemm runs one product; gaps between rows and items hold NaN. A stride of -1 asks for a shared operand.
-func (h *harness) gemm(a device.GemmArgs, bias, rounds bool) {
+func (h *harness) gemm(a device.Gemm, bias, rounds bool) {
 	what := fmt.Sprintf("Gemm %dx%dx%d transA=%v transB=%v ld=%d,%d,%d batch=%d bias=%v exact=%v alpha=%v beta=%v",
 		a.M, a.N, a.K, a.TransA, a.TransB, a.LDA, a.LDB, a.LDC, a.Batch, bias, a.Exact, a.Alpha, a.Beta)
 	items := max(1, a.Batch)
@@ -155,13 +155,13 @@ func (h *harness) gemm(a device.GemmArgs, bias, rounds bool) {
 	case rounds:
 		round = bf16
 	}
-	h.run(what, func() { h.d.Gemm(a) })
+	h.run(what, func() { device.Do(h.d, a) })
 	var want []float64
 	if !h.short {
 		want = referenceGemm(a, x, y, c, b, round)
 	}
 	h.equal(what, a.C, want, tol)
-	h.steady(what, func() { h.d.Gemm(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	h.release()
 }
 

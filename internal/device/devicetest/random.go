@@ -28,14 +28,14 @@ func testDropout(h *harness) {
 					(1 - rate)); math.Abs(float64(kept)-float64(n)*(1-rate)) > 5*sd+1e-9 {
 					h.t.Errorf("%s keeps %d", what, kept)
 				}
-				a := device.DropoutArgs{Rate: rate, Key: key, Step: h.inInts(step), First: first, X: h.in(x),
+				a := device.Dropout{Rate: rate, Key: key, Step: h.inInts(step), First: first, X: h.in(x),
 					Y: h.out(n)}
-				h.run(what, func() { h.d.Dropout(a) })
+				h.run(what, func() { device.Do(h.d, a) })
 				h.equal(what, a.Y, y, h.tol.exact)
-				h.steady(what, func() { h.d.Dropout(a) })
+				h.steady(what, func() { device.Do(h.d, a) })
 				a.X = h.inout(x)
 				a.Y = a.X
-				h.run(what+" in place", func() { h.d.Dropout(a) })
+				h.run(what+" in place", func() { device.Do(h.d, a) })
 				h.equal(what+" in place", a.Y, y, h.tol.exact)
 				h.release()
 			}
@@ -54,9 +54,9 @@ func testSwapAxes(h *harness) {
 		}
 		vx, dst := h.in(x), h.out(len(x))
 		what := fmt.Sprintf("SwapAxes %v", s)
-		h.run(what, func() { h.d.SwapAxes(dst, vx, a, b, inner) })
+		h.run(what, func() { device.Do(h.d, device.SwapAxes{Dst: dst, X: vx, A: a, B: b, Inner: inner}) })
 		h.equal(what, dst, y, 0)
-		h.steady(what, func() { h.d.SwapAxes(dst, vx, a, b, inner) })
+		h.steady(what, func() { device.Do(h.d, device.SwapAxes{Dst: dst, X: vx, A: a, B: b, Inner: inner}) })
 		h.release()
 	}
 }

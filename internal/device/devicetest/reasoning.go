@@ -75,18 +75,18 @@ func (h *harness) graphReason(lengths []int32, b, s int, first, keep bool) {
 	}
 	what := fmt.Sprintf("GraphReason of %v, %d images, %d values, first %v, Y kept %v", lengths, b, s, first, keep)
 	want, y := forward()
-	a := device.ReasonArgs{B: b, S: s, First: first, Lengths: h.inInts(lengths), X: h.in(x), M: h.in(m), V: h.in(v),
+	a := device.GraphReason{B: b, S: s, First: first, Lengths: h.inInts(lengths), X: h.in(x), M: h.in(m), V: h.in(v),
 		W: h.in(w), Bias: h.in(bias)}
 	if keep {
 		a.Y = h.out(len(y))
 	}
-	h.outputs("GraphReason", &a)
-	h.run(what, func() { h.d.GraphReason(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what, a.Out, want, 20*h.tol.reduced)
 	if keep {
 		h.equal(what+": Y", a.Y, y, 10*h.tol.reduced)
 	}
-	h.steady(what, func() { h.d.GraphReason(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	if keep {
 		a.Y = h.in(y)
 	}
@@ -102,8 +102,8 @@ func (h *harness) graphReason(lengths []int32, b, s int, first, keep bool) {
 	})
 	loss := func() float64 { out, _ := forward(); return inner(out, d) }
 	a.Out, a.DOut = h.in(want), h.in(d)
-	h.outputs("GraphReasonGrad", &a)
-	h.run(what+" gradient", func() { h.d.GraphReasonGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.passedOver(what+": DX", a.DX, func(i int) int { return pairOf(i / s) })
 	if s > 1 || !h.roundsProducts() {
 		h.equalDifferences(what+": DX", x, a.DX, usual, loss)
@@ -112,7 +112,7 @@ func (h *harness) graphReason(lengths []int32, b, s int, first, keep bool) {
 		h.equalDifferences(what+": DW", w, a.DW, usual, loss)
 		h.equalDifferences(what+": DBias", bias, a.DBias, usual, loss)
 	}
-	h.steady(what+" gradient", func() { h.d.GraphReasonGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.release()
 }
 
@@ -124,10 +124,8 @@ func testFiltrate(h *harness) {
 			}
 		}
 	}
-	if d, ok := h.d.(device.Filterer); ok {
-		for _, s := range []int{16, 256} {
-			h.filtered(d, s)
-		}
+	for _, s := range []int{16, 256} {
+		h.filtered(s)
 	}
 }
 
@@ -179,12 +177,12 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 	for j := range logits {
 		logits[j] = bias[0] + inner(w, x[j*s:][:s])
 	}
-	a := device.FilterArgs{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths),
+	a := device.Filtrate{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths),
 		X:     h.in(x),
 		Gamma: h.in(gamma), Beta: h.in(beta), RunningMean: h.inout(mean0), RunningVar: h.inout(var0),
 		Logits: h.in(logits)}
-	h.outputs("Filtrate", &a)
-	h.run(what, func() { h.d.Filtrate(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what, a.Out, want, 30*h.tol.product)
 	h.equalTo(what+": running mean", a.RunningMean, running[:1], 10*h.tol.product)
 	h.equalTo(what+": running variance", a.RunningVar, running[1:], 30*h.tol.product)
@@ -192,8 +190,8 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 	d := h.gradient(len(want), func(i int) int { return i / s })
 	loss := func() float64 { return inner(forward(), d) }
 	a.DOut = h.in(d)
-	h.outputs("FiltrateGrad", &a)
-	h.run(what+" gradient", func() { h.d.FiltrateGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.passedOver(what+": DSums", a.DSums, func(i int) int { return i / s })
 	dX, dW := make([]float64, len(x)), make([]float64, s)
 	weights, dSums, dLogits := h.read(a.Weights), h.read(a.DSums), h.read(a.DLogits)
@@ -208,7 +206,7 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 	h.equalDifferences(what+": DBias", bias, a.DBias, usual, loss)
 	h.equalDifferences(what+": DGamma", gamma, a.DGamma, usual, loss)
 	h.equalDifferences(what+": DBeta", beta, a.DBeta, usual, loss)
-	h.steady(what+" gradient", func() { h.d.FiltrateGrad(a) })
-	h.steady(what, func() { h.d.Filtrate(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	h.release()
 }

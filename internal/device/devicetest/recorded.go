@@ -10,17 +10,15 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// testRecorded compares the kernels of recorded steps: dropout of padded sequences, the guard of an update, inputs and
-// results that travel together, and GRUs whose lengths the host knows a bound of. Devices that record nothing have
-// nothing to compare.
+// testRecorded compares the kernels of recorded steps: dropout of padded sequences and the guard of an update, and on
+// devices that record, inputs and results that travel together and GRUs whose lengths the host knows a bound of.
 func testRecorded(h *harness) {
-	d, ok := h.d.(device.Recorder)
+	h.dropoutPadded()
+	h.guards()
+	d, ok := device.As[device.Recorder](h.d)
 	if !ok {
-		h.nothing()
 		return
 	}
-	h.dropoutPadded(d)
-	h.guards(d)
 	h.fetches(d)
 	for _, s := range [][2]int{{5, 4}, {3, 40}} {
 		h.boundedGRU(s[0], s[1])
@@ -34,7 +32,7 @@ func (h *harness) nothing() {
 	}
 }
 
-func (h *harness) dropoutPadded(d device.Recorder) {
+func (h *harness) dropoutPadded() {
 	const width, steps, first = 5, 2, 1
 	rate := 0.4
 	lengths := []int32{4, 2, 1}
@@ -52,14 +50,16 @@ func (h *harness) dropoutPadded(d device.Recorder) {
 			}
 		}
 	}
-	a := device.DropoutArgs{Rate: rate, Key: key, Step: h.inInts([]int32{7, 0}), X: h.in(x), Y: h.out(len(x))}
+	a := device.Dropout{Rate: rate, Key: key, Step: h.inInts([]int32{7, 0}), X: h.in(x), Y: h.out(len(x))}
 	of := h.inInts(lengths)
-	h.run("DropoutPadded", func() { d.DropoutPadded(a, of, width, first) })
+	h.run("DropoutPadded", func() {
+		device.Do(h.d, device.DropoutPadded{Dropout: a, Lengths: of, Width: width, From: first})
+	})
 	h.equal("DropoutPadded", a.Y, want, h.tol.exact)
 	h.release()
 }
 
-func (h *harness) guards(d device.Recorder) {
+func (h *harness) guards() {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []struct {
 		norm   float64
@@ -71,7 +71,7 @@ func (h *harness) guards(d device.Recorder) {
 		for i, v := range c.losses {
 			losses[i] = h.in([]float64{v})
 		}
-		h.run("Guard", func() { d.Guard(coef, norm, losses...) })
+		h.run("Guard", func() { device.Do(h.d, device.Guard{Coefficient: coef, Norm: norm, Losses: losses}) })
 		want := 0.5
 		if c.stops {
 			want = nan
@@ -111,13 +111,13 @@ func (h *harness) boundedGRU(i, n int) {
 		return append(append([]float64(nil), x...), h.normal((rows-words)*width, 1)...)
 	}
 	of := device.Ints{View: h.placeInts(lengths, false), Host: bound, Bounded: true, Layout: &device.Layout{}}
-	a := device.BiGRUArgs{I: i, H: n, Lengths: of, X: h.in(behind(c[0].x, i)), Y: h.out(rows * n),
+	a := device.BiGRU{I: i, H: n, Lengths: of, X: h.in(behind(c[0].x, i)), Y: h.out(rows * n),
 		Work: h.out(rows * n)}
 	for k := range c {
 		a.Directions[k] = device.GRUDirection{WIH: h.in(c[k].wih), WHH: h.in(c[k].whh), BIH: h.in(c[k].bih),
 			BHH: h.in(c[k].bhh), Gates: h.out(rows * 4 * n), Prev: h.out(rows * n)}
 	}
-	h.run("BiGRU of bounded lengths", func() { h.d.BiGRU(a) })
+	h.run("BiGRU of bounded lengths", func() { device.Do(h.d, a) })
 	mean := make([]float64, words*n)
 	for k := range c {
 		var y, prev []float64
@@ -129,9 +129,9 @@ func (h *harness) boundedGRU(i, n int) {
 		}
 		h.equal("BiGRU of bounded lengths: Prev", a.Directions[k].Prev,
 			append(prev, make([]float64, rows*n-len(prev))...), h.tol.reduced)
-		one := device.GRUArgs{I: i, H: n, Lengths: of, Reverse: k == 1, X: a.X, Y: h.out(rows * n),
+		one := device.GRU{I: i, H: n, Lengths: of, Reverse: k == 1, X: a.X, Y: h.out(rows * n),
 			GRUDirection: a.Directions[k]}
-		h.run("GRU of bounded lengths", func() { h.d.GRU(one) })
+		h.run("GRU of bounded lengths", func() { device.Do(h.d, one) })
 		h.equal("GRU of bounded lengths: Y", one.Y, append(y, make([]float64, rows*n-len(y))...), h.tol.reduced)
 	}
 	h.equal("BiGRU of bounded lengths: Y", a.Y, append(mean, make([]float64, (rows-words)*n)...), h.tol.reduced)
@@ -141,7 +141,7 @@ func (h *harness) boundedGRU(i, n int) {
 // testResident compares what reads a data set in memory of the device, and features that are streamed. Devices that
 // keep none have nothing to compare.
 func testResident(h *harness) {
-	d, ok := h.d.(device.Resident)
+	d, ok := device.As[device.Resident](h.d)
 	if !ok {
 		h.nothing()
 		return
@@ -150,11 +150,11 @@ func testResident(h *harness) {
 		for _, width := range []int{3, 8} {
 			h.gather(d, half, width)
 		}
-		if s, ok := h.d.(device.Streamer); ok {
+		if s, ok := device.As[device.Streamer](h.d); ok {
 			h.stage(s, half)
 		}
 	}
-	h.gatherLists(d)
+	h.gatherLists()
 }
 
 // halves are values that float16 holds.
@@ -178,7 +178,7 @@ func (h *harness) gather(d device.Resident, half bool, width int) {
 	d.Store(table, 0, x)
 	index := []int32{6, 0, 3, 3}
 	at, dst := h.inInts(index).View, h.out(6*width)
-	h.run("Gather", func() { d.Gather(dst, table, at, width) })
+	h.run("Gather", func() { device.Do(h.d, device.Gather{Dst: dst, Table: table, Index: at, Width: width}) })
 	want := make([]float64, 6*width)
 	for k, r := range index {
 		copy(want[k*width:][:width], wide[int(r)*width:])
@@ -187,11 +187,13 @@ func (h *harness) gather(d device.Resident, half bool, width int) {
 	h.release()
 }
 
-func (h *harness) gatherLists(d device.Resident) {
+func (h *harness) gatherLists() {
 	const width = 3
 	values, starts := h.inInts([]int32{5, 6, 7, 8, 9, 4, 3}).View, h.inInts([]int32{0, 2, 6, 7}).View
 	index, dst := h.inInts([]int32{1, 2, 0}).View, h.outInts(3*width)
-	h.run("GatherLists", func() { d.GatherLists(dst, values, starts, index, width) })
+	h.run("GatherLists", func() {
+		device.Do(h.d, device.GatherLists{Dst: dst, Values: values, Starts: starts, Index: index, Width: width})
+	})
 	h.equalInts("GatherLists", dst, []int32{7, 8, 9, 3, 0, 0, 5, 6, 0})
 	h.release()
 }
@@ -221,32 +223,29 @@ func (h *harness) stage(d device.Streamer, half bool) {
 
 // filtered compares a filtration and the similarities before it in one call with the same device's own kernels for
 // each, whose conformance is that of testSimilarities and testFiltrate.
-func (h *harness) filtered(d device.Filterer, s int) {
+func (h *harness) filtered(s int) {
 	const b, r, e = 3, 5, 16
 	lengths := []int32{4, 2, 1}
 	words, captions := 7, len(lengths)
 	nodes := words + captions
 	x := h.out(b * nodes * s)
-	local := device.SimilarityArgs{B: b, R: r, E: e, S: s, Lengths: h.inInts(lengths), Images: h.in(h.normal(b*r*e, 1)),
+	local := device.Similarities{B: b, R: r, E: e, S: s, Lengths: h.inInts(lengths), Images: h.in(h.normal(b*r*e, 1)),
 		Weights: h.in(h.normal(words*b*r, 1)), Rows: h.in(h.normal(words*e, 1)), W: h.in(h.normal(s*e, 1)),
 		Bias: h.in(h.normal(s, 1)), Nodes: x, Norms: h.out(b * words), Contexts: h.out(b * words),
 		Filter: device.Filter{W: h.in(h.normal(s, 1)), Bias: h.in(h.normal(1, 1)), Logits: h.out(b * nodes)}}
 	global := local
 	global.Global, global.Images, global.Rows = true, h.in(h.normal(b*e, 1)), h.in(h.normal(captions*e, 1))
 	global.Norms, global.W, global.Bias = h.out(b*captions), h.in(h.normal(s*e, 1)), h.in(h.normal(s, 1))
-	a := device.FilterArgs{B: b, S: s, Eps: 1e-5, Lengths: local.Lengths, X: x, Logits: local.Filter.Logits,
+	a := device.Filtrate{B: b, S: s, Eps: 1e-5, Lengths: local.Lengths, X: x, Logits: local.Filter.Logits,
 		Gamma: h.in([]float64{1.3}), Beta: h.in([]float64{-0.4}), RunningMean: h.in([]float64{0.3}),
 		RunningVar: h.in([]float64{1.7}), Out: h.out(b * captions * s), Weights: h.out(b * nodes),
 		Mean: h.out(captions), InvStd: h.out(captions), Norms: h.out(b * captions)}
-	what, did := fmt.Sprintf("FiltrateSimilarities of %d values", s), false
-	h.run(what, func() { did = d.FiltrateSimilarities(local, global, a) })
-	if did {
-		got := h.read(a.Out)
-		h.d.Similarities(local)
-		h.d.Similarities(global)
-		h.d.Filtrate(a)
-		want := h.read(a.Out)
-		h.equal(what, h.in(got), want, h.tol.reduced)
-	}
+	what := fmt.Sprintf("FiltrateSimilarities of %d values", s)
+	h.run(what, func() { device.Do(h.d, device.FiltrateSimilarities{Words: local, Captions: global, Filtrate: a}) })
+	got := h.read(a.Out)
+	device.Do(h.d, local)
+	device.Do(h.d, global)
+	device.Do(h.d, a)
+	h.equal(what, h.in(got), h.read(a.Out), h.tol.reduced)
 	h.release()
 }

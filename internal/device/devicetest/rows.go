@@ -14,33 +14,33 @@ func testElementwise(h *harness) {
 		a, b := h.normal(n, 1), h.normal(n, 1)
 		va, vb, y := h.in(a), h.in(b), h.out(n)
 		what := fmt.Sprintf("Add of %d", n)
-		h.run(what, func() { h.d.Add(y, va, vb) })
+		h.run(what, func() { device.Do(h.d, device.Add{Dst: y, A: va, B: vb}) })
 		sum := make([]float64, n)
 		for i := range sum {
 			sum[i] = a[i] + b[i]
 		}
 		h.equal(what, y, sum, h.tol.exact)
-		h.steady(what, func() { h.d.Add(y, va, vb) })
+		h.steady(what, func() { device.Do(h.d, device.Add{Dst: y, A: va, B: vb}) })
 
 		inPlace := h.inout(a)
-		h.run(what+" in place", func() { h.d.Add(inPlace, inPlace, vb) })
+		h.run(what+" in place", func() { device.Do(h.d, device.Add{Dst: inPlace, A: inPlace, B: vb}) })
 		h.equal(what+" in place", inPlace, sum, h.tol.exact)
 		right := h.inout(b)
-		h.run(what+" in place", func() { h.d.Add(right, va, right) })
+		h.run(what+" in place", func() { device.Do(h.d, device.Add{Dst: right, A: va, B: right}) })
 		h.equal(what+" in place", right, sum, h.tol.exact)
 
 		what = fmt.Sprintf("Scale of %d", n)
 		factor := h.normal(1, 1)
 		vf := h.in(factor)
-		h.run(what, func() { h.d.Scale(y, va, vf) })
+		h.run(what, func() { device.Do(h.d, device.Scale{Dst: y, X: va, Factor: vf}) })
 		scaled := make([]float64, n)
 		for i := range scaled {
 			scaled[i] = a[i] * factor[0]
 		}
 		h.equal(what, y, scaled, h.tol.exact)
-		h.steady(what, func() { h.d.Scale(y, va, vf) })
+		h.steady(what, func() { device.Do(h.d, device.Scale{Dst: y, X: va, Factor: vf}) })
 		inPlace = h.inout(a)
-		h.run(what+" in place", func() { h.d.Scale(inPlace, inPlace, vf) })
+		h.run(what+" in place", func() { device.Do(h.d, device.Scale{Dst: inPlace, X: inPlace, Factor: vf}) })
 		h.equal(what+" in place", inPlace, scaled, h.tol.exact)
 		h.release()
 		for f := range functions {
@@ -77,31 +77,33 @@ func (h *harness) activation(f device.Activation, n int) {
 		y[i], slope[i] = functions[f].value(x[i]), dy[i]*functions[f].slope(x[i])
 	}
 	vx, vy := h.in(x), h.out(n)
-	h.run(what, func() { h.d.Activate(f, vy, vx) })
+	h.run(what, func() { device.Do(h.d, device.Activate{F: f, Y: vy, X: vx}) })
 	h.equal(what, vy, y, h.tol.exact)
-	h.steady(what, func() { h.d.Activate(f, vy, vx) })
+	h.steady(what, func() { device.Do(h.d, device.Activate{F: f, Y: vy, X: vx}) })
 	both := h.inout(x)
-	h.run(what+" in place", func() { h.d.Activate(f, both, both) })
+	h.run(what+" in place", func() { device.Do(h.d, device.Activate{F: f, Y: both, X: both}) })
 	h.equal(what+" in place", both, y, h.tol.exact)
 
 	// The gradient of tanh and of the sigmoid reads y, the others read x; what is not read may hold anything.
 	vy, vdy, dx := h.in(y), h.in(dy), h.out(n)
-	h.run(what+" gradient", func() { h.d.ActivateGrad(f, dx, vx, vy, vdy) })
+	h.run(what+" gradient", func() { device.DoGrad(h.d, device.Activate{F: f, DX: dx, X: vx, Y: vy, DY: vdy}) })
 	h.equal(what+" gradient", dx, slope, h.tol.exact)
-	h.steady(what+" gradient", func() { h.d.ActivateGrad(f, dx, vx, vy, vdy) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, device.Activate{F: f, DX: dx, X: vx, Y: vy, DY: vdy}) })
 	into := h.inout(dy)
 	if f == device.Tanh || f == device.Sigmoid {
 		vx = device.View{}
 	} else {
 		vy = device.View{}
 	}
-	h.run(what+" gradient in place", func() { h.d.ActivateGrad(f, into, vx, vy, into) })
+	h.run(what+" gradient in place", func() {
+		device.DoGrad(h.d, device.Activate{F: f, DX: into, X: vx, Y: vy, DY: into})
+	})
 	h.equal(what+" gradient in place", into, slope, h.tol.exact)
 
 	// A value that is not a number must stay visible.
 	x[n/2] = math.NaN()
 	nan, out := h.in(x), h.out(n)
-	h.run(what, func() { h.d.Activate(f, out, nan) })
+	h.run(what, func() { device.Do(h.d, device.Activate{F: f, Y: out, X: nan}) })
 	if !h.short && !math.IsNaN(h.read(out)[n/2]) {
 		h.errorf("%s: NaN became %v", what, h.read(out)[n/2])
 	}
@@ -120,14 +122,14 @@ func testActive(h *harness) {
 func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
 	what := fmt.Sprintf("Gemm %dx%dx%d with %s, bias=%v", m, n, k, functions[f].name, bias)
 	x, w, b := h.normal(m*k, 1), h.normal(n*k, 1), make([]float64, n)
-	a := device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1, A: h.in(x), B: h.in(w), C: h.out(m*n + 2),
+	a := device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1, A: h.in(x), B: h.in(w), C: h.out(m*n + 2),
 		Exact: true, F: f, Active: h.out(m*n + 2)}
 	if bias {
 		b = h.normal(n, 1)
 		a.Bias = h.in(b)
 	}
-	h.run(what, func() { h.d.Gemm(a) })
-	pre := referenceGemm(device.GemmArgs{TransB: true, M: m, N: n, K: k, Alpha: 1}, x, w, make([]float64, m*n), b,
+	h.run(what, func() { device.Do(h.d, a) })
+	pre := referenceGemm(device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1}, x, w, make([]float64, m*n), b,
 		func(v float64) float64 { return v })
 	y := make([]float64, m*n)
 	for i, v := range pre {
@@ -135,7 +137,7 @@ func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
 	}
 	h.equal(what, a.C, padded(append([]float64(nil), pre...), 2), h.tol.product)
 	h.equal(what+": active", a.Active, padded(y, 2), h.tol.product)
-	h.steady(what, func() { h.d.Gemm(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	h.release()
 	if f == device.Tanh {
 		return
@@ -149,21 +151,21 @@ func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
 		dx[i] = dy[i] * functions[f].slope(v)
 		dbias[i%n] += dx[i]
 	}
-	g := device.BiasActivateArgs{F: f, M: m, N: n, X: h.in(pre), Y: h.out(m * n), DY: h.in(dy), DX: h.out(m * n),
+	g := device.BiasActivate{F: f, M: m, N: n, X: h.in(pre), Y: h.out(m * n), DY: h.in(dy), DX: h.out(m * n),
 		DBias: h.out(n)}
-	h.run(what, func() { h.d.BiasActivateGrad(g) })
+	h.run(what, func() { device.Do(h.d, g) })
 	h.equal(what+": DX", g.DX, dx, h.tol.exact)
 	h.equal(what+": Y", g.Y, y, h.tol.exact)
 	h.equal(what+": DBias", g.DBias, dbias, h.tol.product)
-	h.steady(what, func() { h.d.BiasActivateGrad(g) })
+	h.steady(what, func() { device.Do(h.d, g) })
 	slopes := h.inout(dy)
 	both := h.inout(pre)
 	g.X, g.Y, g.DY, g.DX, g.DBias = both, both, slopes, slopes, device.View{}
-	h.run(what+" in place", func() { h.d.BiasActivateGrad(g) })
+	h.run(what+" in place", func() { device.Do(h.d, g) })
 	h.equal(what+" in place: DX", slopes, dx, h.tol.exact)
 	h.equal(what+" in place: Y", both, y, h.tol.exact)
 	g.X, g.Y, g.DY, g.DX, g.DBias = h.in(pre), device.View{}, h.in(dy), h.out(m*n), h.out(n)
-	h.run(what+" without Y", func() { h.d.BiasActivateGrad(g) })
+	h.run(what+" without Y", func() { device.Do(h.d, g) })
 	h.equal(what+" without Y: DX", g.DX, dx, h.tol.exact)
 	h.equal(what+" without Y: DBias", g.DBias, dbias, h.tol.product)
 	h.release()
@@ -180,7 +182,7 @@ func testColumnSum(h *harness) {
 		}
 		vx, dst := h.in(x), h.out(cols)
 		what := fmt.Sprintf("ColumnSum %dx%d", rows, cols)
-		call := func() { h.d.ColumnSum(dst, vx, rows, cols) }
+		call := func() { device.Do(h.d, device.ColumnSum{Dst: dst, X: vx, Rows: rows, Columns: cols}) }
 		h.run(what, call)
 		h.equal(what, dst, sum, h.tol.product)
 		h.steady(what, call)
@@ -192,12 +194,12 @@ func testL2Norm(h *harness) {
 	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {7, 16, 1}, {128, 1024, 1}, {3, 1030, 1}, {2, 36, 3}, {3, 4, 50},
 		{5, 9, 2048}, {64, 7, 33}} {
 		for _, eps := range []float64{0, 1e-8, 0.5} {
-			h.norm(device.L2NormArgs{Outer: s[0], N: s[1], Inner: s[2], Eps: eps})
+			h.norm(device.L2Norm{Outer: s[0], N: s[1], Inner: s[2], Eps: eps})
 		}
 	}
 }
 
-func (h *harness) norm(a device.L2NormArgs) {
+func (h *harness) norm(a device.L2Norm) {
 	what := fmt.Sprintf("L2Norm [%d, %d, %d] eps %v", a.Outer, a.N, a.Inner, a.Eps)
 	size := a.Outer * a.N * a.Inner
 	x, dy := h.normal(size, 2), h.normal(size, 1)
@@ -232,16 +234,16 @@ func (h *harness) norm(a device.L2NormArgs) {
 		}
 	}
 	a.X = h.in(x)
-	h.outputs("L2Norm", &a)
-	h.run(what, func() { h.d.L2Norm(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what+": y", a.Y, y, h.tol.exact)
 	h.equal(what+": norm", a.Norm, norm, h.tol.exact)
-	h.steady(what, func() { h.d.L2Norm(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	a.DY, a.Norm = h.in(dy), h.in(norm)
-	h.outputs("L2NormGrad", &a)
-	h.run(what+" gradient", func() { h.d.L2NormGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.equalTo(what+" gradient", a.DX, dx, 4*h.tol.exact*terms)
-	h.steady(what+" gradient", func() { h.d.L2NormGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.release()
 }
 
@@ -273,16 +275,16 @@ func testOrder(h *harness) {
 				}
 			}
 		}
-		a := device.OrderArgs{B: b, C: c, D: n, Images: h.in(im), Captions: h.in(cap)}
-		h.outputs("OrderScores", &a)
-		h.run(what, func() { h.d.OrderScores(a) })
+		a := device.OrderScores{B: b, C: c, D: n, Images: h.in(im), Captions: h.in(cap)}
+		h.outputs(&a)
+		h.run(what, func() { device.Do(h.d, a) })
 		h.equal(what, a.Scores, scores, h.tol.exact)
-		h.steady(what, func() { h.d.OrderScores(a) })
+		h.steady(what, func() { device.Do(h.d, a) })
 		a.Scores, a.DScores, a.DImages, a.DCaptions = h.in(scores), h.in(ds), h.out(b*n), h.out(c*n)
-		h.run(what+" gradient", func() { h.d.OrderScoresGrad(a) })
+		h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.equal(what+": images' gradient", a.DImages, di, h.tol.product)
 		h.equal(what+": captions' gradient", a.DCaptions, dc, h.tol.product)
-		h.steady(what+" gradient", func() { h.d.OrderScoresGrad(a) })
+		h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 		h.release()
 	}
 }

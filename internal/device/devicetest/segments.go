@@ -32,13 +32,15 @@ func (h *harness) segments(counts []int32, d int) {
 	}
 	what := fmt.Sprintf("segments of %v rows of %d", counts, d)
 	n, in, out, back := h.inInts(counts), h.in(x), h.out(b*d), h.out(rows*d)
-	h.run(what, func() { h.d.SegmentMeans(out, in, n, d) })
+	h.run(what, func() { device.Do(h.d, device.SegmentMeans{Means: out, Rows: in, Counts: n, D: d}) })
 	h.equal(what+": means", out, means, h.tol.product)
-	h.steady(what, func() { h.d.SegmentMeans(out, in, n, d) })
-	h.run(what, func() { h.d.UnpackWords(back, in, n, d, false) })
+	h.steady(what, func() { device.Do(h.d, device.SegmentMeans{Means: out, Rows: in, Counts: n, D: d}) })
+	h.run(what, func() { device.Do(h.d, device.UnpackWords{Dst: back, Src: in, Lengths: n, D: d}) })
 	h.equal(what+": unpacked", back, unpacked, 0)
 	again := h.out(rows * d)
-	h.run(what, func() { h.d.UnpackWords(again, h.in(unpacked), n, d, true) })
+	h.run(what, func() {
+		device.Do(h.d, device.UnpackWords{Dst: again, Src: h.in(unpacked), Lengths: n, D: d, Back: true})
+	})
 	h.equal(what+": packed again", again, x, 0)
 	spread := make([]float64, rows*d)
 	for i := range b {
@@ -48,7 +50,7 @@ func (h *harness) segments(counts []int32, d int) {
 			}
 		}
 	}
-	h.run(what, func() { h.d.SegmentMeansGrad(again, out, n, d) })
+	h.run(what, func() { device.DoGrad(h.d, device.SegmentMeans{Rows: again, Means: out, Counts: n, D: d}) })
 	h.equal(what+": gradient of means", again, spread, h.tol.product)
 	h.release()
 }
@@ -76,17 +78,17 @@ func (h *harness) gatedPool(counts []int32, d int) {
 	}
 	what := fmt.Sprintf("GatedPool of %v rows of %d", counts, d)
 	want := forward()
-	a := device.GatedPoolArgs{D: d, Counts: h.inInts(counts), L: h.in(l), X: h.in(x), G: h.in(g), W: h.in(w)}
-	h.outputs("GatedPool", &a)
-	h.run(what, func() { h.d.GatedPool(a) })
+	a := device.GatedPool{D: d, Counts: h.inInts(counts), L: h.in(l), X: h.in(x), G: h.in(g), W: h.in(w)}
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what, a.Out, want, 10*h.tol.product)
 	h.equal(what+": weights", a.Weights, weights, 10*h.tol.product)
-	h.steady(what, func() { h.d.GatedPool(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 	dOut := h.normal(b*d, 1)
 	loss := func() float64 { return inner(forward(), dOut) }
 	a.Weights, a.DOut = h.in(append([]float64(nil), weights...)), h.in(dOut)
-	h.outputs("GatedPoolGrad", &a)
-	h.run(what+" gradient", func() { h.d.GatedPoolGrad(a) })
+	h.gradOutputs(&a)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.equalDifferences(what+": DL", l, a.DL, usual, loss)
 	h.equalDifferences(what+": DG", g, a.DG, usual, loss)
 	h.equalDifferences(what+": DX", x, a.DX, usual, loss)
@@ -95,6 +97,6 @@ func (h *harness) gatedPool(counts []int32, d int) {
 		total[i%d] += v
 	}
 	h.equalDifferences(what+": DW", w, h.in(total), usual, loss)
-	h.steady(what+" gradient", func() { h.d.GatedPoolGrad(a) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
 	h.release()
 }

@@ -17,29 +17,31 @@ const (
 )
 
 // chooses lists the views whose absence, or whose type, is no mistake but chooses another kernel.
-var chooses = []string{"Reduce Counts", "Spread Counts", "Similarities Filter.W", "SimilaritiesGrad Filter.W",
-	"SelfAttention Words", "SelfAttentionGrad Words", "DecoderSteps WordLengths", "DecoderStepsGrad WordLengths",
-	"Copy dst", "Combine b"}
+var chooses = []string{"Reduce Counts", "ReduceGrad Counts", "Similarities Filter.W", "SimilaritiesGrad Filter.W",
+	"SelfAttention Words", "SelfAttentionGrad Words", "Decoder WordLengths", "DecoderGrad WordLengths", "Copy Dst",
+	"Combine B"}
 
-// testSizes calls every kernel with arguments that fit, and with each view in turn too short, absent or of the other
-// type, which the kernel must refuse. Kernels and views are those of the interfaces and of the declarations.
+// testSizes gives the device every kernel with views that fit, and with each view in turn too short, absent or of the
+// other type, which must be refused.
 func testSizes(h *harness) {
 	fields, declared := map[string]bool{}, map[string]bool{}
-	plain := plainKernels(h.d)
-	for _, t := range []reflect.Type{reflect.TypeFor[device.Device](), reflect.TypeFor[device.Recorder](),
-		reflect.TypeFor[device.Resident](), reflect.TypeFor[device.Streamer](), reflect.TypeFor[device.Decoding]()} {
-		if !reflect.TypeOf(h.d).Implements(t) {
+	for _, t := range transfers(h.d) {
+		var v device.View
+		h.sizes(t.name, true, func(c *device.Checker) { c.Host(t.view, &v, t.t, 3) }, func() { t.call(v) })
+	}
+	for _, k := range device.Kernels() {
+		t := reflect.TypeOf(k).Elem()
+		switch k.(type) {
+		case *device.FiltrateSimilarities: // the views of three others
 			continue
-		}
-		for i := range t.NumMethod() {
-			m := t.Method(i)
-			if k, ok := plain[m.Name]; ok {
-				h.sizes(m.Name, true, k.declare, k.call)
-			} else if m.Type.NumIn() == 1 && reflect.PointerTo(m.Type.In(0)).Implements(reflect.TypeFor[arguments]()) {
-				h.structSizes(m.Name, m.Type.In(0), fields, declared)
-			} else if takesViews(m.Type) {
-				h.errorf("%s takes views, and nothing declares their sizes", m.Name)
+		case *device.Gather, *device.GatherLists:
+			if _, ok := device.As[device.Resident](h.d); !ok {
+				continue
 			}
+		}
+		h.structSizes(t, false, fields, declared)
+		if _, ok := k.(differentiable); ok {
+			h.structSizes(t, true, fields, declared)
 		}
 	}
 	for f := range fields {
@@ -47,16 +49,6 @@ func testSizes(h *harness) {
 			h.errorf("%s is a view that no kernel declares", f)
 		}
 	}
-}
-
-// takesViews reports whether views are among the parameters of a method.
-func takesViews(m reflect.Type) bool {
-	for i := range m.NumIn() {
-		if len(viewsOf(m.In(i), "")) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // viewsOf returns the names of the views in a type, as declarations call them.
@@ -82,8 +74,8 @@ func viewsOf(t reflect.Type, name string) (names []string) {
 	return names
 }
 
-// structSizes calls a kernel with an argument struct: for each of its flags, with and without optional views.
-func (h *harness) structSizes(kernel string, t reflect.Type, fields, declared map[string]bool) {
+// structSizes tries a kernel or its gradient: for each of its flags, with and without optional views.
+func (h *harness) structSizes(t reflect.Type, grad bool, fields, declared map[string]bool) {
 	for _, name := range viewsOf(t, "") {
 		fields[t.Name()+"."+name] = true
 	}
@@ -98,15 +90,20 @@ func (h *harness) structSizes(kernel string, t reflect.Type, fields, declared ma
 				if padded && !f.pads {
 					continue
 				}
+				k := a.Interface().(device.Kernel)
+				if d, ok := k.(differentiable); ok {
+					d.SetGrad(grad)
+				}
 				first := reflect.ValueOf(a.Elem().Interface())
 				declare := func(c *device.Checker) {
 					a.Elem().Set(first)
-					a.Interface().(arguments).Views(c)
+					k.Views(c)
 				}
-				call := func() { reflect.ValueOf(h.d).MethodByName(kernel).Call([]reflect.Value{a.Elem()}) }
-				for _, o := range h.sizes(kernel, given, declare, call) {
+				call := func() { device.Must(h.d, k) }
+				for _, o := range h.sizes(device.NameOf(k), given, declare, call) {
 					declared[t.Name()+"."+o.Name] = true
 				}
+				f.release()
 			}
 		}
 	}
@@ -120,6 +117,14 @@ type filler struct {
 	given  bool // optional views are there when the declaration begins
 	flags  int  // fields that are flags
 	pads   bool // whether there may be padding rows
+	table  device.Table
+}
+
+// release frees what was made beside views.
+func (f *filler) release() {
+	if r, ok := device.As[device.Resident](f.h.d); ok && f.table != nil {
+		r.FreeTable(f.table)
+	}
 }
 
 func (f *filler) fill(v reflect.Value, name string) {
@@ -144,7 +149,19 @@ func (f *filler) fill(v reflect.Value, name string) {
 		}
 		return
 	}
+	if x, ok := v.Addr().Interface().(*device.Table); ok {
+		r, _ := device.As[device.Resident](f.h.d)
+		var err error
+		if f.table, err = r.NewTable(8, false); err != nil {
+			panic(err)
+		}
+		*x = f.table
+		return
+	}
 	switch v.Kind() {
+	case reflect.Slice: // of losses
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		f.fill(v.Index(0), name)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f.fill(v.Field(i), v.Type().Field(i).Name)
@@ -154,6 +171,9 @@ func (f *filler) fill(v reflect.Value, name string) {
 			f.fill(v.Index(i), name)
 		}
 	case reflect.Bool:
+		if name == "Grad" {
+			return
+		}
 		v.SetBool(f.flags == f.flag)
 		f.flags++
 	case reflect.Float64:
@@ -187,7 +207,7 @@ func (f *filler) size(v reflect.Value, name string) int64 {
 func (h *harness) sizes(kernel string, given bool, declare func(*device.Checker), call func()) (all []device.Operand) {
 	h.t.Helper()
 	defer h.release()
-	c := device.Checker{Device: "devicetest", Kernel: kernel}
+	c := device.Checker{Device: "devicetest"}
 	c.Visit = func(o device.Operand) device.View {
 		o.View = device.View{}
 		if given || o.Rule != device.Optional {

@@ -65,20 +65,20 @@ func testEmbed(h *harness) {
 				}
 			}
 			what := fmt.Sprintf("Embed of %v, D %d", lengths, d)
-			a := device.EmbedArgs{Words: h.inInts(words), Lengths: h.inInts(lengths), L: l, V: v, P: p, K: kinds, D: d,
+			a := device.Embed{Words: h.inInts(words), Lengths: h.inInts(lengths), L: l, V: v, P: p, K: kinds, D: d,
 				Word: h.in(word), Position: h.in(position), Type: h.in(kind), Out: h.out((rows + 2) * d)}
-			h.run(what, func() { h.d.Embed(a) })
+			h.run(what, func() { device.Do(h.d, a) })
 			h.equal(what, a.Out, padded(out, 2*d), h.tol.exact)
-			h.steady(what, func() { h.d.Embed(a) })
+			h.steady(what, func() { device.Do(h.d, a) })
 			g := a
 			g.Word, g.Position, g.Type, g.Out = h.out(v*d), h.out(p*d), h.out(kinds*d), h.in(dout)
-			h.run(what+" gradient", func() { h.d.EmbedGrad(g) })
+			h.run(what+" gradient", func() { device.DoGrad(h.d, g) })
 			h.equal(what+": words", g.Word, dWord, h.tol.product)
 			h.equal(what+": positions", g.Position, dPosition, h.tol.product)
 			h.equal(what+": types", g.Type, dKind, h.tol.product)
-			h.steady(what+" gradient", func() { h.d.EmbedGrad(g) })
+			h.steady(what+" gradient", func() { device.DoGrad(h.d, g) })
 			g.Word, g.Position, g.Type = device.View{}, h.out(p*d), device.View{}
-			h.run(what+" gradient, only positions", func() { h.d.EmbedGrad(g) })
+			h.run(what+" gradient, only positions", func() { device.DoGrad(h.d, g) })
 			h.equal(what+": positions alone", g.Position, dPosition, h.tol.product)
 			h.release()
 		}
@@ -127,24 +127,24 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	what := fmt.Sprintf("LayerNorm %dx%d, dropout %v", n, d, rate)
 	key := philox.NewKey(4, what)
 	c := &layerCase{n: n, d: d, eps: 1e-3, x: h.normal(n*d, 1), weight: h.normal(d, 1), bias: h.normal(d, 1)}
-	a := device.LayerNormArgs{N: n, D: d, Eps: c.eps, X: h.in(c.x), Weight: h.in(c.weight), Bias: h.in(c.bias)}
+	a := device.LayerNorm{N: n, D: d, Eps: c.eps, X: h.in(c.x), Weight: h.in(c.weight), Bias: h.in(c.bias)}
 	if rate >= 0 {
 		c.branch, c.mask = h.normal(n*d, 1), masks(rate, key, n*d)
 		a.Branch, a.Sum, a.Drop = h.in(c.branch), h.out(n*d), h.drops(rate, key)
 	}
 	c.forward()
-	h.outputs("LayerNorm", &a)
-	h.run(what, func() { h.d.LayerNorm(a) })
+	h.outputs(&a)
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what+": y", a.Y, c.y, 20*h.tol.exact)
 	h.equalTo(what+": mean", a.Mean, c.mean, h.tol.exact*magnitude(c.sum))
 	h.equal(what+": 1/std", a.InvStd, c.inv, 20*h.tol.exact)
 	if rate >= 0 {
 		h.equal(what+": sum", a.Sum, c.sum, h.tol.exact)
 	}
-	h.steady(what, func() { h.d.LayerNorm(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 
 	dy := h.normal(n*d, 1)
-	g := device.LayerNormArgs{N: n, D: d, Eps: c.eps, Weight: a.Weight, Mean: h.in(c.mean), InvStd: h.in(c.inv),
+	g := device.LayerNorm{N: n, D: d, Eps: c.eps, Weight: a.Weight, Mean: h.in(c.mean), InvStd: h.in(c.inv),
 		DY: h.in(dy), Drop: a.Drop,
 		DWeight: h.out(d), DBias: h.out(d)}
 	if rate < 0 {
@@ -152,8 +152,8 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	} else {
 		g.Sum, g.DBranch, g.DBranchBias = h.in(c.sum), h.out(n*d), h.out(d)
 	}
-	h.outputs("LayerNormGrad", &g)
-	h.run(what+" gradient", func() { h.d.LayerNormGrad(g) })
+	h.gradOutputs(&g)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, g) })
 	loss := func() (s float64) {
 		c.forward()
 		for i, v := range c.y {
@@ -172,20 +172,20 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	}
 	h.equalDifferences(what+": DWeight", c.weight, g.DWeight, usual, loss)
 	h.equalDifferences(what+": DBias", c.bias, g.DBias, usual, loss)
-	h.steady(what+" gradient", func() { h.d.LayerNormGrad(g) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, g) })
 	want, both := append(h.read(g.DWeight), h.read(g.DBias)...), h.out(2*d)
 	g.DWeight, g.DBias = both.Slice(0, d), both.Slice(d, 2*d)
 	var branch []float64
 	if rate >= 0 {
 		branch, g.DBranchBias = h.read(g.DBranchBias), h.out(d)
 	}
-	h.run(what+" gradient, DWeight and DBias side by side", func() { h.d.LayerNormGrad(g) })
+	h.run(what+" gradient, DWeight and DBias side by side", func() { device.DoGrad(h.d, g) })
 	h.equal(what+": DWeight and DBias side by side", both, want, 0)
 	if rate >= 0 {
 		h.equal(what+": DBranchBias beside them", g.DBranchBias, branch, 0)
 	}
 	g.DBranch, g.DWeight, g.DBias, g.DBranchBias = device.View{}, device.View{}, device.View{}, device.View{}
-	h.run(what+" gradient, DX alone", func() { h.d.LayerNormGrad(g) })
+	h.run(what+" gradient, DX alone", func() { device.DoGrad(h.d, g) })
 	h.release()
 }
 
@@ -252,7 +252,7 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 	c := &headsCase{heads: heads, d: d, l: 41, length: lengths, q: h.normal(rows*d, 1), k: h.normal(rows*d, 1),
 		v:    h.normal(rows*d, 1),
 		mask: masks(rate, key, places)}
-	a := device.SelfAttentionArgs{Heads: heads, D: d, L: c.l, Lengths: h.inInts(lengths), Query: h.in(c.q),
+	a := device.SelfAttention{Heads: heads, D: d, L: c.l, Lengths: h.inInts(lengths), Query: h.in(c.q),
 		Key: h.in(c.k), Value: h.in(c.v),
 		Context: h.out((rows + 1) * d), Drop: h.drops(rate, key)}
 	if padded {
@@ -264,15 +264,15 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 		a.Words = h.inInts(c.words)
 	}
 	c.forward()
-	h.run(what, func() { h.d.SelfAttention(a) })
+	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what, a.Context, append(c.context, nans(d)...), 4*h.tol.product)
-	h.steady(what, func() { h.d.SelfAttention(a) })
+	h.steady(what, func() { device.Do(h.d, a) })
 
 	dc := h.normal(rows*d, 1)
 	g := a
 	g.Context, g.DContext, g.DBias = device.View{}, h.in(dc), h.out(3*d)
-	h.outputs("SelfAttentionGrad", &g)
-	h.run(what+" gradient", func() { h.d.SelfAttentionGrad(g) })
+	h.gradOutputs(&g)
+	h.run(what+" gradient", func() { device.DoGrad(h.d, g) })
 	loss := func() (s float64) {
 		c.forward()
 		for i, v := range c.context {
@@ -290,7 +290,7 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 		}
 	}
 	h.equal(what+": DBias", g.DBias, sums, 10*h.tol.product)
-	h.steady(what+" gradient", func() { h.d.SelfAttentionGrad(g) })
+	h.steady(what+" gradient", func() { device.DoGrad(h.d, g) })
 
 	// The same with queries, keys and values as columns of one matrix, bit for bit.
 	ld := 3*d + 1
@@ -302,7 +302,7 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 	w := a
 	w.LD, w.Query, w.Key, w.Value, w.Context = ld, one[0], one[1], one[2], h.out(rows*d)
 	w.DContext, w.DQuery, w.DKey, w.DValue, w.DBias = g.DContext, into[0], into[1], into[2], h.out(3*d)
-	h.run(what+" of columns", func() { h.d.SelfAttention(w); h.d.SelfAttentionGrad(w) })
+	h.run(what+" of columns", func() { device.Do(h.d, w); device.DoGrad(h.d, w) })
 	h.equal(what+" of columns", w.Context, h.read(a.Context.Slice(0, rows*d)), 0)
 	got, want := h.read(into[0]), columnsOf(ld, d, h.read(g.DQuery), h.read(g.DKey), h.read(g.DValue))
 	if err := near(got, want, 0); err != nil && !h.short {

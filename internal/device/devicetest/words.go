@@ -52,15 +52,15 @@ func testWords(h *harness) {
 				}
 			}
 			what := fmt.Sprintf("words of %v, table [%d, %d]", lengths, v, d)
-			a := device.GatherArgs{Words: h.inInts(words), Lengths: h.inInts(lengths), L: columns, V: v, D: d,
+			a := device.GatherWords{Words: h.inInts(words), Lengths: h.inInts(lengths), L: columns, V: v, D: d,
 				Table: h.in(table), Out: h.out(len(rows)*d + 3)}
-			h.run("GatherWords: "+what, func() { h.d.GatherWords(a) })
+			h.run("GatherWords: "+what, func() { device.Do(h.d, a) })
 			h.equal("GatherWords: "+what, a.Out.Slice(0, len(rows)*d), out, 0)
-			h.steady("GatherWords: "+what, func() { h.d.GatherWords(a) })
+			h.steady("GatherWords: "+what, func() { device.Do(h.d, a) })
 			a.Table, a.Out = h.out(v*d), h.in(dout)
-			h.run("ScatterWords: "+what, func() { h.d.ScatterWords(a) })
+			h.run("ScatterWords: "+what, func() { device.DoGrad(h.d, a) })
 			h.equal("ScatterWords: "+what, a.Table, dtable, h.tol.product)
-			h.steady("ScatterWords: "+what, func() { h.d.ScatterWords(a) })
+			h.steady("ScatterWords: "+what, func() { device.DoGrad(h.d, a) })
 			h.release()
 		}
 	}

@@ -23,9 +23,8 @@ func operand(v device.View, transposed bool, ld, first int) matrix {
 	return m
 }
 
-// Gemm implements device.Products.
-func (d *Device) Gemm(a device.GemmArgs) {
-	a.Views(d.check("Gemm"))
+// Gemm computes that kernel.
+func (d *Device) Gemm(a device.Gemm) {
 	if a.M == 0 || a.N == 0 {
 		return
 	}
@@ -97,9 +96,8 @@ func slope(f device.Activation, x, y float64) float64 {
 	panic(fmt.Sprintf("toy: unknown activation %d", f))
 }
 
-// Combine implements device.Elements.
+// Combine computes that kernel.
 func (d *Device) Combine(dst, a, b device.View, alpha, beta float64) {
-	d.check("Combine").Combine(&dst, &a, &b)
 	y, x, z := floats(dst), floats(a), floats(b)
 	for i := range y {
 		v := alpha * x[i]
@@ -110,18 +108,16 @@ func (d *Device) Combine(dst, a, b device.View, alpha, beta float64) {
 	}
 }
 
-// Activate implements device.Elements.
+// Activate computes that kernel.
 func (d *Device) Activate(f device.Activation, y, x device.View) {
-	d.check("Activate").Activate(f, &y, &x)
 	out := floats(y)
 	for i, v := range floats(x) {
 		out[i] = activation(f, v)
 	}
 }
 
-// ActivateGrad implements device.Elements.
+// ActivateGrad computes that kernel.
 func (d *Device) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
-	d.check("ActivateGrad").ActivateGrad(f, &dx, &x, &y, &dy)
 	if f == device.Tanh || f == device.Sigmoid {
 		x = y
 	}
@@ -131,18 +127,16 @@ func (d *Device) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
 	}
 }
 
-// Multiply implements device.Primitives.
+// Multiply computes that kernel.
 func (d *Device) Multiply(dst, a, b device.View) {
-	d.check("Multiply").Binary(&dst, &a, &b)
 	y, x, z := floats(dst), floats(a), floats(b)
 	for i := range y {
 		y[i] = x[i] * z[i]
 	}
 }
 
-// Map implements device.Primitives.
-func (d *Device) Map(a device.MapArgs) {
-	a.Views(d.check("Map"))
+// Map computes that kernel.
+func (d *Device) Map(a device.Map) {
 	y := floats(a.Y)
 	for i, x := range floats(a.X) {
 		y[i] = function(a.F, a.C, x)
@@ -170,9 +164,8 @@ func function(f device.Function, c, x float64) float64 {
 	panic(fmt.Sprintf("toy: unknown function %d", f))
 }
 
-// MapGrad implements device.Primitives.
-func (d *Device) MapGrad(a device.MapArgs) {
-	a.Views(d.check("MapGrad"))
+// MapGrad computes that kernel.
+func (d *Device) MapGrad(a device.Map) {
 	x, y, dy, dx := floats(a.X), floats(a.Y), floats(a.DY), floats(a.DX)
 	for i, g := range dy {
 		switch {
@@ -198,7 +191,7 @@ func (d *Device) MapGrad(a device.MapArgs) {
 type line struct{ at, step, n int }
 
 // lines calls f for every row, or for every column of every segment.
-func lines(a *device.ReduceArgs, f func(i int, l line)) {
+func lines(a *device.Reduce, f func(i int, l line)) {
 	if !a.Segmented() {
 		for i := range a.N {
 			f(i, line{i * a.D, 1, a.D})
@@ -214,9 +207,8 @@ func lines(a *device.ReduceArgs, f func(i int, l line)) {
 	}
 }
 
-// Reduce implements device.Primitives.
-func (d *Device) Reduce(a device.ReduceArgs) {
-	a.Views(d.check("Reduce"))
+// Reduce computes that kernel.
+func (d *Device) Reduce(a device.Reduce) {
 	x, y, index := floats(a.X), floats(a.Y), ints(a.Index)
 	lines(&a, func(i int, l line) {
 		var sum float64
@@ -234,9 +226,8 @@ func (d *Device) Reduce(a device.ReduceArgs) {
 	})
 }
 
-// Spread implements device.Primitives.
-func (d *Device) Spread(a device.ReduceArgs) {
-	a.Views(d.check("Spread"))
+// Spread computes that kernel.
+func (d *Device) Spread(a device.Reduce) {
 	x, y, index := floats(a.X), floats(a.Y), ints(a.Index)
 	lines(&a, func(i int, l line) {
 		for k := range l.n {
@@ -247,9 +238,8 @@ func (d *Device) Spread(a device.ReduceArgs) {
 	})
 }
 
-// SegmentProducts implements device.Primitives.
-func (d *Device) SegmentProducts(a device.SegmentProductsArgs) {
-	a.Views(d.check("SegmentProducts"))
+// SegmentProducts computes that kernel.
+func (d *Device) SegmentProducts(a device.SegmentProducts) {
 	first := 0
 	for _, count := range a.Counts.Host {
 		n := int(count)
@@ -257,9 +247,9 @@ func (d *Device) SegmentProducts(a device.SegmentProductsArgs) {
 		g := a.G.Slice(first*a.Longest, (first+n-1)*a.Longest+n)
 		switch a.Form {
 		case device.SegmentGram:
-			d.Gemm(device.GemmArgs{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest})
+			device.Do(d, device.Gemm{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest})
 		case device.SegmentApply, device.SegmentApplyT:
-			d.Gemm(device.GemmArgs{TransA: a.Form == device.SegmentApplyT, M: n, N: a.D, K: n, Alpha: 1, A: g,
+			device.Do(d, device.Gemm{TransA: a.Form == device.SegmentApplyT, M: n, N: a.D, K: n, Alpha: 1, A: g,
 				LDA: a.Longest, B: x, C: y})
 		}
 		first += n

@@ -1,6 +1,6 @@
-// Package toy is the smallest device there is: the core (device.Core) in plain loops over float64, a definition in a
-// few lines for each kernel. composed.Over makes a whole device of it, on which every network trains. It is where a
-// new device begins, and what docs/add-a-device.md is written from; it is of no use for training anything large.
+// Package toy is the smallest device there is: the kernels that the others can be composed of (device/composed), in
+// plain loops over float64, a few lines for each. On both together every network trains. It is where a new device
+// begins, and what docs/add-a-device.md is written from; it is of no use for training anything large.
 package toy
 
 import (
@@ -15,7 +15,7 @@ type Device struct {
 	checker device.Checker
 }
 
-var _ device.Core = (*Device)(nil)
+var _ device.Device = (*Device)(nil)
 
 // New opens a toy device.
 func New() *Device {
@@ -24,16 +24,16 @@ func New() *Device {
 	return d
 }
 
-// Name implements device.Core.
+// Name implements device.Device.
 func (d *Device) Name() string { return "toy, fp64" }
 
-// Wide implements device.Core.
+// Wide implements device.Device.
 func (d *Device) Wide() bool { return true }
 
-// Sync implements device.Core; kernels have finished when they return.
+// Sync implements device.Device; kernels have finished when they return.
 func (d *Device) Sync() error { return nil }
 
-// Close implements device.Core.
+// Close implements device.Device.
 func (d *Device) Close() error {
 	d.live = nil
 	return nil
@@ -52,7 +52,7 @@ func (b *buffer) DType() device.DType { return b.t }
 // Len implements device.Buffer.
 func (b *buffer) Len() int { return len(b.f) + len(b.i) }
 
-// Alloc implements device.Memory.
+// Alloc implements device.Device.
 func (d *Device) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if d.live == nil || n < 0 || n > 1<<40 {
 		return nil, fmt.Errorf("device: toy: %d elements cannot be allocated", n)
@@ -67,7 +67,7 @@ func (d *Device) Alloc(t device.DType, n int) (device.Buffer, error) {
 	return b, nil
 }
 
-// Free implements device.Memory.
+// Free implements device.Device.
 func (d *Device) Free(b device.Buffer) {
 	if _, _, fault := d.Inspect(b); fault != "" {
 		panic("toy: Free: " + fault)
@@ -87,12 +87,6 @@ func (d *Device) Inspect(buf device.Buffer) (t device.DType, n int, fault string
 	return b.t, b.Len(), ""
 }
 
-// check begins the check of the views of a call: a.Views(d.check("Gemm")).
-func (d *Device) check(kernel string) *device.Checker {
-	d.checker.Kernel = kernel
-	return &d.checker
-}
-
 // floats are the values of a checked view, nil of an absent one.
 func floats(v device.View) []float64 {
 	if !v.Present() {
@@ -109,59 +103,58 @@ func ints(v device.View) []int32 {
 	return v.Buf.(*buffer).i[v.Off:][:v.N:v.N]
 }
 
-// UploadFloats implements device.Memory.
+// UploadFloats implements device.Device.
 func (d *Device) UploadFloats(dst device.View, src []float32) {
-	d.check("UploadFloats").Host("dst", &dst, device.Float, len(src))
+	d.checker.Begin("UploadFloats").Host("dst", &dst, device.Float, len(src))
 	y := floats(dst)
 	for i, x := range src {
 		y[i] = float64(x)
 	}
 }
 
-// UploadDoubles implements device.Memory.
+// UploadDoubles implements device.Device.
 func (d *Device) UploadDoubles(dst device.View, src []float64) {
-	d.check("UploadDoubles").Host("dst", &dst, device.Float, len(src))
+	d.checker.Begin("UploadDoubles").Host("dst", &dst, device.Float, len(src))
 	copy(floats(dst), src)
 }
 
-// UploadInts implements device.Memory.
+// UploadInts implements device.Device.
 func (d *Device) UploadInts(dst device.View, src []int32) {
-	d.check("UploadInts").Host("dst", &dst, device.Int32, len(src))
+	d.checker.Begin("UploadInts").Host("dst", &dst, device.Int32, len(src))
 	copy(ints(dst), src)
 }
 
-// DownloadFloats implements device.Memory.
+// DownloadFloats implements device.Device.
 func (d *Device) DownloadFloats(dst []float32, src device.View) {
-	d.check("DownloadFloats").Host("src", &src, device.Float, len(dst))
+	d.checker.Begin("DownloadFloats").Host("src", &src, device.Float, len(dst))
 	for i, x := range floats(src) {
 		dst[i] = float32(x)
 	}
 }
 
-// DownloadDoubles implements device.Memory.
+// DownloadDoubles implements device.Device.
 func (d *Device) DownloadDoubles(dst []float64, src device.View) {
-	d.check("DownloadDoubles").Host("src", &src, device.Float, len(dst))
+	d.checker.Begin("DownloadDoubles").Host("src", &src, device.Float, len(dst))
 	copy(dst, floats(src))
 }
 
-// DownloadInts implements device.Memory.
+// DownloadInts implements device.Device.
 func (d *Device) DownloadInts(dst []int32, src device.View) {
-	d.check("DownloadInts").Host("src", &src, device.Int32, len(dst))
+	d.checker.Begin("DownloadInts").Host("src", &src, device.Int32, len(dst))
 	copy(dst, ints(src))
 }
 
-// Fill implements device.Memory.
+// Fill implements device.Device.
 func (d *Device) Fill(dst device.View, value float64) {
-	d.check("Fill").Fill(&dst)
 	y := floats(dst)
 	for i := range y {
 		y[i] = value
 	}
 }
 
-// Copy implements device.Memory.
+// Copy implements device.Device.
 func (d *Device) Copy(dst, src device.View) {
-	if d.check("Copy").Copy(&dst, &src) == device.Int32 {
+	if dst.Buf.DType() == device.Int32 {
 		copy(ints(dst), ints(src))
 		return
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // words calls f for the packed row and the word of every place.
-func words(a *device.GatherArgs, f func(row, word int)) {
+func words(a *device.GatherWords, f func(row, word int)) {
 	p := a.Lengths.Packing()
 	for t := range p.Steps() {
 		for b := range p.Active(t) {
@@ -21,16 +21,14 @@ func words(a *device.GatherArgs, f func(row, word int)) {
 	}
 }
 
-// GatherWords implements device.Tables.
-func (d *Device) GatherWords(a device.GatherArgs) {
-	a.Views(d.check("GatherWords"))
+// GatherWords computes that kernel.
+func (d *Device) GatherWords(a device.GatherWords) {
 	table, out := floats(a.Table), floats(a.Out)
 	words(&a, func(row, w int) { copy(out[row*a.D:][:a.D], table[w*a.D:]) })
 }
 
-// ScatterWords implements device.Tables.
-func (d *Device) ScatterWords(a device.GatherArgs) {
-	a.Views(d.check("ScatterWords"))
+// ScatterWords computes that kernel.
+func (d *Device) ScatterWords(a device.GatherWords) {
 	table, out := floats(a.Table), floats(a.Out)
 	clear(table)
 	words(&a, func(row, w int) {
@@ -40,9 +38,8 @@ func (d *Device) ScatterWords(a device.GatherArgs) {
 	})
 }
 
-// Dropout implements device.Random.
-func (d *Device) Dropout(a device.DropoutArgs) {
-	a.Views(d.check("Dropout"))
+// Dropout computes that kernel.
+func (d *Device) Dropout(a device.Dropout) {
 	half := ints(a.Step.View)
 	step, limit := uint64(uint32(half[1]))<<32|uint64(uint32(half[0])), uint32(a.Rate*(1<<32))
 	x, y := floats(a.X), floats(a.Y)
@@ -54,9 +51,8 @@ func (d *Device) Dropout(a device.DropoutArgs) {
 	}
 }
 
-// SumSquares implements device.Optimiser.
+// SumSquares computes that kernel.
 func (d *Device) SumSquares(acc, x device.View) {
-	d.check("SumSquares").SumSquares(&acc, &x)
 	sum := 0.0
 	for _, v := range floats(x) {
 		sum += v * v
@@ -64,16 +60,14 @@ func (d *Device) SumSquares(acc, x device.View) {
 	floats(acc)[0] += sum
 }
 
-// ClipCoefficient implements device.Optimiser.
+// ClipCoefficient computes that kernel.
 func (d *Device) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
-	d.check("ClipCoefficient").ClipCoefficient(&coef, &norm, &sumSquares)
 	n := math.Sqrt(floats(sumSquares)[0])
 	floats(norm)[0], floats(coef)[0] = n, min(1, maxNorm/(n+1e-6))
 }
 
-// Adam implements device.Optimiser.
-func (d *Device) Adam(a device.AdamArgs) {
-	a.Views(d.check("Adam"))
+// Adam computes that kernel.
+func (d *Device) Adam(a device.Adam) {
 	hyper, clip := floats(a.Hyper), 1.0
 	if a.Clip.Present() {
 		clip = floats(a.Clip)[0]

@@ -63,12 +63,12 @@ func (d *timed) product(k kind) (p Product, err error) {
 			d.UploadFloats(device.Of(memory[i]), host[i])
 		}
 	}
-	args := device.GemmArgs{M: n, N: n, K: n, Alpha: 1, A: device.Of(memory[0]), B: device.Of(memory[1]),
+	args := device.Gemm{M: n, N: n, K: n, Alpha: 1, A: device.Of(memory[0]), B: device.Of(memory[1]),
 		C: device.Of(memory[2])}
 	run := func(times int) (float64, error) {
 		start := d.now()
 		for range times {
-			d.Gemm(args)
+			device.Do(d, args)
 		}
 		err := d.Sync()
 		return max(d.now().Sub(start).Seconds(), 1e-9), err
