@@ -100,13 +100,6 @@ func checkCHAN(o *Options) *options.Error {
 func (n *chanNet) Params() []*nn.Param { return n.params }
 func (n *chanNet) Parts() []string     { return []string{"img", "txt", "sim", "crit"} } // two have no tensors
 
-// StepFlops counts all products three times but those of the image layer, whose input needs no gradient.
-func (n *chanNet) StepFlops(pairs, words int) float64 {
-	b, t, e, r := float64(pairs), float64(words), float64(n.embed), float64(n.dims.Regions)
-	widths := map[string]float64{"selfattention": 4*e + 2*r, "transformer": 12*e + 2*r}[n.opt.ImageEncoder]
-	return 2*2*b*r*float64(n.dims.Feature)*e + 3*2*b*r*widths*e + 3*n.Text.Words.flops(b, t) + 3*2*b*t*r*e
-}
-
 // Images encodes regions: v [B, R·E], and where a training graph drops regions the mask [B, R] of those that are there.
 func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed

@@ -127,16 +127,6 @@ func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 func (n *gsmn) Params() []*nn.Param { return n.params }
 func (n *gsmn) Parts() []string     { return []string{"img", "txt", "i2t", "t2i"} }
 
-// StepFlops counts the products over all pairs as the equations have them, three times: attention and contexts in both
-// directions, though the contexts are never formed, and the layers on the nodes.
-func (n *gsmn) StepFlops(pairs, words int) float64 {
-	b, t, e, r := float64(pairs), float64(words), float64(n.embed), float64(n.dims.Regions)
-	image := 2 * 2 * b * r * float64(n.dims.Feature) * e
-	h := float64(n.size.hidden)
-	nodes := b*b*r + b*t
-	return image + 3*n.Text.flops(b, t) + 3*2*(4*b*r*t*e+nodes*(float64(n.size.blocks)*h+h*h+h))
-}
-
 func (n *gsmn) own() bool { return n.opt.Neighbors == "self" }
 
 // Images encodes regions: v [B, R·E], and the Gaussians of its graph, of which own vectors need the sums: [B, R·K] or

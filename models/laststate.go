@@ -22,5 +22,3 @@ func (t *lastState) Forward(g *graph.Graph, c Captions) *graph.Node {
 	return g.L2Norm(t.RNN.Final(g, t.Embed.Forward(g, c.Words, c.Lengths), c.Lengths), 1, 0)
 }
 
-// gruFlops is the work of a GRU over a number of words or regions, forward.
-func gruFlops(rows, in, hidden float64) float64 { return 2 * rows * 3 * hidden * (in + hidden) }

@@ -40,9 +40,6 @@ func (c Captions) capacity() int {
 type Network interface {
 	// Params returns the parameters in a fixed order, named PART.NAME with PART one of Parts.
 	Params() []*nn.Param
-	// StepFlops is the work of the matrix products that a training step on a batch needs, in floating-point operations
-	// (two per multiply-add): forward and the gradients that are wanted, padding not counted.
-	StepFlops(pairs, words int) float64
 	// Parts are the state dicts of a reference checkpoint, in its order: "img", "txt", ... Parameters of other parts
 	// serve training only.
 	Parts() []string

@@ -73,12 +73,6 @@ func newSCAN(o Options, d Dims) (Network, error) {
 func (n *scan) Params() []*nn.Param { return n.params }
 func (n *scan) Parts() []string     { return []string{"img", "txt"} }
 
-// StepFlops counts the products of the Gram form three times; the image layer's input needs no gradient.
-func (n *scan) StepFlops(pairs, words int) float64 {
-	b, t, r, e := float64(pairs), float64(words), float64(n.dims.Regions), float64(n.embed)
-	return 2*2*b*r*float64(n.dims.Feature)*e + 3*n.Text.flops(b, t) + 3*2*b*(t*r*e+t*r*r+r*r*e)
-}
-
 // Images encodes regions: v [B, R·E].
 func (n *scan) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b := graph.Dim(in.Regions, 0)

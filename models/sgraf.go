@@ -148,23 +148,6 @@ func newSGRAF(o Options, d Dims) (Network, error) {
 func (n *sgraf) Params() []*nn.Param { return n.params }
 func (n *sgraf) Parts() []string     { return []string{"img", "txt", "sim"} }
 
-// StepFlops counts the products over all pairs as the equations have them, three times: what is made again in the
-// backward pass is not counted, nor that graph reasoning merges two products.
-func (n *sgraf) StepFlops(pairs, words int) float64 {
-	b, t, e, s, r := float64(pairs), float64(words), float64(n.embed), float64(n.opt.SimDim), float64(n.dims.Regions)
-	image := 2 * 2 * b * r * float64(n.dims.Feature) * e
-	sides := 3 * 2 * (2*gruFlops(t, float64(n.word), e)/2 + (b*r+b+t+b)*e*e)
-	local := 3 * 2 * b * t * (2*r*e + e*s)
-	global := 3 * 2 * b * b * e * s
-	if n.name == SAF {
-		return image + sides + local + global + 3*2*b*(t+b)*2*s
-	}
-	nodes := b * (t + b)
-	mean := t/b + 1
-	steps := float64(n.opt.Steps-1)*nodes*(3*s*s+2*mean*s) + b*b*(2*s*s+2*mean*s) + nodes*s*s
-	return image + sides + local + global + 3*2*steps
-}
-
 // Images encodes regions: v [B, R·E] and v̄ [B, E].
 func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed

@@ -86,18 +86,6 @@ func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
 func (n *vseinf) Params() []*nn.Param { return n.params }
 func (n *vseinf) Parts() []string     { return []string{"img", "txt"} }
 
-// StepFlops counts the two layers on the features twice (they need no gradient), the rest three times. Size
-// augmentation keeps 80 % of the regions.
-func (n *vseinf) StepFlops(pairs, words int) float64 {
-	b, t, e, h := float64(pairs), float64(words), float64(n.embed), float64(n.size.mlp)
-	rows := b * float64(n.dims.Regions)
-	if n.opt.SizeAugment {
-		rows *= 0.8
-	}
-	image := 2 * rows * (2*float64(n.dims.Feature)*(e+h) + 3*h*e)
-	return image + 3*n.Text.Words.flops(b, t) + 3*2*b*b*e
-}
-
 // Images embeds regions [B, R·D], of which a training graph with size augmentation takes the first InputRegionCounts
 // rows.
 func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {

@@ -57,13 +57,6 @@ func newVSEPP(o Options, d Dims) (Network, error) {
 func (n *vsepp) Params() []*nn.Param { return n.params }
 func (n *vsepp) Parts() []string     { return []string{"img", "txt"} }
 
-// StepFlops counts the image projection twice (its input needs no gradient), the GRU and the scores three times.
-func (n *vsepp) StepFlops(pairs, words int) float64 {
-	b, t, e := float64(pairs), float64(words), float64(n.embed)
-	image := 2 * b * float64(n.dims.Regions*n.dims.Feature) * e
-	return 2*image + 3*gruFlops(t, float64(n.word), e) + 3*2*b*b*e
-}
-
 // Images embeds flattened regions [B, R·D].
 func (n *vsepp) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	x := n.Image.FC.Forward(g, regions)

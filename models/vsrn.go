@@ -94,15 +94,6 @@ func (n *vsrn) relations() []*relation {
 func (n *vsrn) Params() []*nn.Param { return n.params }
 func (n *vsrn) Parts() []string     { return []string{"img", "txt"} }
 
-// StepFlops counts the projection of the regions twice (they need no gradient), everything else three times.
-func (n *vsrn) StepFlops(pairs, words int) float64 {
-	b, r, e := float64(pairs), float64(n.dims.Regions), float64(n.embed)
-	rows := b * r
-	relation := 4*2*rows*e*e + 2*2*b*r*r*e
-	work := 4*relation + gruFlops(rows, e, e) + gruFlops(float64(words), float64(n.word), e) + 2*b*b*e
-	return 2*2*rows*float64(n.dims.Feature)*e + 3*work
-}
-
 // Images embeds regions [B, R·D].
 func (n *vsrn) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	embedding, _, _ := n.reason(g, regions)

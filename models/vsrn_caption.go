@@ -36,15 +36,6 @@ func (n *captioningVSRN) ImagesAndLoss(g *graph.Graph, regions *graph.Node, l La
 	return images, n.Caption.Loss(g, sequences, l)
 }
 
-// StepFlops adds the branch; a caption has as many steps as words, the longest ones apart.
-func (n *captioningVSRN) StepFlops(pairs, words int) float64 {
-	b, t, r, e := float64(pairs), float64(words), float64(n.dims.Regions), float64(n.embed)
-	h, w, v := float64(n.Caption.hidden), float64(n.word), float64(n.dims.Vocab)
-	encoder := 2*b*r*e*h + gruFlops(b*r, h, h)
-	attention := 2*b*r*h*h + t*(2*h*h+2*2*r*h)
-	return n.vsrn.StepFlops(pairs, words) + 3*(encoder+attention+gruFlops(t, w+h, h)+2*t*h*v)
-}
-
 type captionBranch struct {
 	hidden, length int
 	dropout        float64

@@ -66,14 +66,3 @@ func (w *wordEncoder) rows(g *graph.Graph, c Captions) *graph.Node {
 	return x
 }
 
-// flops is the work of the forward pass over so many captions and words. BERT's grows with the squares of the lengths,
-// which it takes to be equal.
-func (w *wordEncoder) flops(captions, words float64) float64 {
-	switch {
-	case w.bert != nil:
-		return w.bert.Flops(words, words*words/captions) + 2*words*float64(w.bert.Hidden)*float64(w.embed)
-	case w.Both != nil:
-		return 2 * gruFlops(words, float64(w.word), float64(w.embed))
-	}
-	return gruFlops(words, float64(w.word), float64(w.embed))
-}

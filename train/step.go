@@ -146,6 +146,18 @@ func (s *Step) calls() {
 	}
 }
 
+// Flops is the work of the matrix products of the step that was started last, in floating-point operations: those of the
+// network, forward and back, and of gradients that are made as the parameters are updated.
+func (s *Step) Flops() float64 {
+	n := s.last.vm.Flops()
+	for _, u := range s.last.updates {
+		if f := u.factor; f != nil {
+			n += device.Flops(&device.AdamFactored{Factored: *f})
+		}
+	}
+	return n
+}
+
 // Finish waits for the oldest step that was started and returns what it reports.
 func (s *Step) Finish() (StepResult, error) {
 	if len(s.started) == 0 {

@@ -292,12 +292,8 @@ func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error
 			return *rep, fmt.Errorf("step %d: %w", i+1, err)
 		}
 		if i >= b.Warmup {
-			words := 0
-			for _, n := range x.Lengths {
-				words += int(n)
-			}
 			waits = append(waits, milliseconds(x.Wait))
-			flops += b.model.Network.StepFlops(x.N, words)
+			flops += b.step.Flops()
 		}
 		if i == 0 || i == b.Warmup-1 || i == b.Warmup+b.Steps-1 {
 			if err := t.finish(); err != nil {

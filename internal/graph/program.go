@@ -340,6 +340,16 @@ func (p *Program) Run() {
 	}
 }
 
+// Flops is the work of the products of the program, as it was prepared last (device.Flops).
+func (p *Program) Flops() (n float64) {
+	for _, in := range p.instrs {
+		for _, k := range in.call.kernels[:in.call.made] {
+			n += device.Flops(k)
+		}
+	}
+	return n
+}
+
 // Reset implements gorgonia.VM; programs have no state between runs.
 func (p *Program) Reset() {}
 

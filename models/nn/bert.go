@@ -147,8 +147,3 @@ func (b *Bert) Pooled(g *graph.Graph, hidden, lengths *graph.Node) *graph.Node {
 	return g.Activate(device.Tanh, b.Pooler.Dense.Forward(g, g.FirstRows(hidden, lengths)))
 }
 
-// Flops counts the products of a forward pass over captions of these lengths, two for each multiply-add.
-func (s BertSizes) Flops(rows, squares float64) float64 {
-	d, f := float64(s.Hidden), float64(s.Intermediate)
-	return float64(s.Layers) * (2*rows*(4*d*d+2*d*f) + 4*squares*d)
-}

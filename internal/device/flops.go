@@ -1,0 +1,89 @@
+package device
+
+// Flops is the work of the matrix products of a kernel as its equations have them, in floating-point operations, two for
+// each multiply-add. A gradient has two products for each of the forward kernel, less what is not asked for. Kernels
+// that work element by element have none. Where lengths are bounds (Ints.Bounded) it is that of the bounds.
+func Flops(k Kernel) float64 {
+	switch a := k.(type) {
+	case *Gemm:
+		return products(a.M, a.N, a.K, max(1, a.Batch))
+	case *SumSquaresFactored:
+		return products(a.N, a.N, a.O+a.I)
+	case *AdamFactored:
+		return products(a.N, a.O, a.I)
+	case *SegmentProducts:
+		return products(a.Counts.squares(sum(a.Counts)), a.D)
+	case *GRU:
+		return gruFlops(&a.Gradient, sum(a.Lengths), a.I, a.H, a.DX)
+	case *BiGRU:
+		return 2 * gruFlops(&a.Gradient, sum(a.Lengths), a.I, a.H, a.DX)
+	case *Decoder:
+		rows := sum(a.Lengths)
+		return a.forBoth(products(rows, a.A, a.H), products(rows, 3*a.H, a.E), products(rows, 3*a.H, a.H),
+			products(rows, a.R, a.A+a.E))
+	case *AdditiveAttention:
+		return a.forBoth(products(a.B, a.R, a.H+a.E))
+	case *SelfAttention:
+		return a.forBoth(2 * products(a.Lengths.squares(sum(a.Lengths)), a.D))
+	case *Similarities:
+		if a.Global {
+			return a.forBoth(products(a.B, len(a.Lengths.Host), a.E, a.S))
+		}
+		return a.forBoth(products(a.B, sum(a.Lengths), a.E, a.R+a.S))
+	case *FiltrateSimilarities:
+		return Flops(&a.Words) + Flops(&a.Captions)
+	case *GraphReason:
+		return a.forBoth(reasoningFlops(a))
+	case *BlockMatch:
+		return a.forBoth(2 * products(a.B, sum(a.Lengths), a.R, a.E))
+	}
+	return 0
+}
+
+// products is the work of a product of these sizes.
+func products(sizes ...int) float64 {
+	n := 2.0
+	for _, s := range sizes {
+		n *= float64(s)
+	}
+	return n
+}
+
+// forBoth is the work of a kernel from that of its products, or twice as much for its gradient.
+func (g *Gradient) forBoth(work ...float64) (n float64) {
+	for _, w := range work {
+		n += w
+	}
+	if g.Grad {
+		return 2 * n
+	}
+	return n
+}
+
+func sum(x Ints) (n int) {
+	for _, l := range x.Host {
+		n += int(l)
+	}
+	return n
+}
+
+func gruFlops(g *Gradient, rows, in, hidden int, dx View) float64 {
+	input, state := products(rows, 3*hidden, in), products(rows, 3*hidden, hidden)
+	if g.Grad && !dx.Present() {
+		return input + 2*state
+	}
+	return g.forBoth(input, state)
+}
+
+// reasoningFlops counts X M, Y Xᵀ, E X and E Wᵀ of every pair, of the first node alone with First.
+func reasoningFlops(a *GraphReason) (n float64) {
+	for _, l := range a.Lengths.Host {
+		nodes := int(l) + 1
+		rows := nodes
+		if a.First {
+			rows = 1
+		}
+		n += products(a.B, rows, a.S, 2*a.S+2*nodes)
+	}
+	return n
+}
