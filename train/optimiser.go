@@ -97,7 +97,7 @@ func (o *optimiser) norms(list []update) {
 	device.Do(o.dev, device.ClipCoefficient{Coefficient: o.coef, Norm: o.norm, SumSquares: o.sumSq, Most: clip})
 }
 
-// hypersOf allocates the scalars of updates: 3 of each, see device.AdamArgs.
+// hypersOf allocates the scalars of updates: 3 of each, see device.Adam.
 func (o *optimiser) hypersOf(list []update) (device.View, error) {
 	b, err := o.dev.Alloc(device.Float, 3*len(list))
 	if err != nil {

@@ -14,7 +14,7 @@ type FilterWeights struct {
 }
 
 // Filtrate sums the similarity vectors of every pair (see Similarities) with attention weights: [B·C, S]. See
-// device.Filter and device.FilterArgs. It is one op with the similarities, so that the gradient of the vectors, nearly
+// device.Filter and device.Filtrate. It is one op with the similarities, so that the gradient of the vectors, nearly
 // all of it a number for each times one row, is nowhere written out.
 func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	l := newSimilarities(&x)

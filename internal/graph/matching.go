@@ -12,7 +12,7 @@ import (
 
 // CrossMatch compares the regions [B, R, E] of all images and the words [capacity, E] of all captions with their
 // contexts, block by block: [B·C·R + B·capacity, blocks], the nodes of the regions before those of the words. Regions
-// attend to words and words to regions with device.PairAttentionArgs; for the blocks see device.BlockMatchArgs.
+// attend to words and words to regions with device.PairAttention; for the blocks see device.BlockMatch.
 func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks int) *Node {
 	b, r, e, capacity, n := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0), Dim(lengths, 0)
 	wantShape("words of a match", words, capacity, e)
@@ -91,7 +91,7 @@ func (g *Graph) LinearNodes(b int, lengths, x, w, bias *Node) *Node {
 type PolarParams struct{ MeanRho, MeanTheta, PrecisionRho, PrecisionTheta *Node }
 
 // PolarWeights computes the kernels of the image graph from boxes [B, R·4]: [B, R·R·K], or with sum their sums over the
-// second region [B, R·K]. See device.PolarArgs.
+// second region [B, R·K]. See device.PolarWeights.
 func (g *Graph) PolarWeights(boxes *Node, r int, sum bool, p PolarParams) *Node {
 	b, k := Dim(boxes, 0), Dim(p.MeanRho, 0)
 	wantShape("boxes", boxes, b, 4*r)
@@ -164,7 +164,7 @@ func (g *Graph) ScaleBlocks(x, factors *Node, a, b, n, h int) *Node {
 
 // MixNodes lets the nodes x [b·nodes, K·H] of every pair of b images and captions of lengths [C] take the sum of their
 // neighbours': with perImage by weights of every image, [b, n·n·K], otherwise by those of every caption, one after the
-// other. See device.MixArgs.
+// other. See device.MixNodes.
 func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *Node {
 	s, w := x.Shape().Clone(), weights.Shape().Clone()
 	if Dim(x, 1)%k != 0 || Dim(x, 0)%b != 0 {
@@ -197,7 +197,7 @@ func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *No
 
 // WordGraph computes the weights of the words' neighbours in captions [capacity, E] with lengths [C]: [capacity²], a
 // matrix for each caption. edges [pairs, 2] and start [C + 1] are int32, or nil for all pairs. See
-// device.WordGraphArgs.
+// device.WordGraph.
 func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *Node {
 	capacity, e, n := Dim(words, 0), Dim(words, 1), Dim(lengths, 0)
 	op := &Op{Name: fmt.Sprintf("word graph, sparse %v", edges != nil)}

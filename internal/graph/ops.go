@@ -9,7 +9,7 @@ import (
 )
 
 // LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even: its products are even
-// (device.GemmArgs).
+// (device.Gemm).
 type LinearTerm struct {
 	X, W, B *Node
 	Even    bool

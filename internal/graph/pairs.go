@@ -14,12 +14,12 @@ import (
 type PairAttentionOptions struct {
 	Lambda    float64 // inverse temperature
 	OverWords bool    // regions attend to words, not words to regions
-	Even      bool    // the products are even (device.GemmArgs)
+	Even      bool    // the products are even (device.Gemm)
 }
 
 // PairAttention computes the attention of the words of every caption to the regions of every image, or with OverWords
 // of the regions to the words: from the products of regions [B, R, E] and words [capacity, E], the weights
-// [capacity, B·R]. See device.PairAttentionArgs.
+// [capacity, B·R]. See device.PairAttention.
 func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOptions) *Node {
 	b, r, e, capacity := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0)
 	wantShape("words of an attention", words, capacity, e)
@@ -142,7 +142,7 @@ func (l *similarities) to(c *Call, local, global *device.Similarities) {
 }
 
 // Similarities computes the nodes of all pairs: the similarity vectors of the image with the caption and with each of
-// its words. See device.SimilarityArgs.
+// its words. See device.Similarities.
 func (g *Graph) Similarities(x SimilarityInputs) *Node {
 	l := newSimilarities(&x)
 	op := &Op{Name: fmt.Sprintf("similarities %d→%d", l.e, l.s)}

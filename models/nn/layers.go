@@ -10,7 +10,7 @@ import (
 type Linear struct {
 	Weight Param `param:"weight"` // [O, I]
 	Bias   Param `param:"bias"`   // [O]
-	Even   bool  // its products are even (device.GemmArgs)
+	Even   bool  // its products are even (device.Gemm)
 }
 
 // NewLinear returns a linear layer with PyTorch's default initialisation.

@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Both directions of a GRU (device.BiGRUArgs). Their products over all words have all threads, one direction after the
+// Both directions of a GRU (device.BiGRU). Their products over all words have all threads, one direction after the
 // other. Their steps, small products that wait for each other, have half of them each: two threads that need not meet
 // after every step do more than two that share each product.
 

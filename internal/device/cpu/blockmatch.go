@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Block cosines of nodes and their contexts (device.BlockMatchArgs; GSMN, layers.py: inter_relations, attention and
+// Block cosines of nodes and their contexts (device.BlockMatch; GSMN, layers.py: inter_relations, attention and
 // cosine of blocks).
 //
 // Images are taken in groups, so that a row of a group has a few hundred columns: the regions of its images. For a

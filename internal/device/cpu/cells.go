@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// cellLoop is one step of a GRU over rows, forward or back (device.GRUCellArgs).
+// cellLoop is one step of a GRU over rows, forward or back (device.GRUCell).
 type cellLoop[T vec.Float] struct {
 	ops                            *vec.Ops[T]
 	back                           bool

@@ -16,7 +16,7 @@ import (
 
 // Precision names the arithmetic of a device.
 const (
-	// float32 throughout; even products (device.GemmArgs) may be exact to the largest values of a row and column
+	// float32 throughout; even products (device.Gemm) may be exact to the largest values of a row and column
 	FP32 = "fp32"
 	BF16 = "bf16" // products of operands rounded to bfloat16, accumulated in float32; float32 elsewhere
 	FP64 = "fp64" // float64 in plain Go, for tests

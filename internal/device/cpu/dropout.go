@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// dropoutLoop is y = x·m/(1-p), m drawn by counter (device.DropoutArgs; Salmon et al., SC 2011).
+// dropoutLoop is y = x·m/(1-p), m drawn by counter (device.Dropout; Salmon et al., SC 2011).
 type dropoutLoop[T vec.Float] struct {
 	ops    *vec.Ops[T]
 	key    philox.Key

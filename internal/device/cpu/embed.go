@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Embeddings of BERT and their gradients (device.EmbedArgs).
+// Embeddings of BERT and their gradients (device.Embed).
 
 type embedLoop[T vec.Float] struct {
 	ops                   *vec.Ops[T]

@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Filtration (device.FilterArgs): the statistics of the logits, by caption; then the sums, by image. Back, with dr =
+// Filtration (device.Filtrate): the statistics of the logits, by caption; then the sums, by image. Back, with dr =
 // l2'(dOut):
 //
 //	da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W

@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// The GRU over a packed batch (device.GRUArgs; torch.nn.GRU with its gate order r, z, n).
+// The GRU over a packed batch (device.GRU; torch.nn.GRU with its gate order r, z, n).
 //
 // The products with the inputs of all T words are one matrix product, written where the gates will stand. The
 // recurrence then needs one product [active, H]×[H, 3H] per step with W_hh packed once; its operand, the states before
@@ -28,7 +28,7 @@ type recurrence[T vec.Float] struct {
 	finalCopy gruFinal[T]
 }
 
-// gruOperands are the arrays of device.GRUArgs.
+// gruOperands are the arrays of device.GRU.
 type gruOperands[T vec.Float] struct {
 	a              device.GRU
 	rows           int // of all words

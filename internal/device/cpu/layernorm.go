@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Layer normalisation of rows (device.LayerNormArgs; Ba, Kiros, Hinton: "Layer Normalization", 2016), with x̂ = (s -
+// Layer normalisation of rows (device.LayerNorm; Ba, Kiros, Hinton: "Layer Normalization", 2016), with x̂ = (s -
 // μ)/√(σ² + ε):
 //
 //	y = w∘x̂ + b    ds = (g - mean(g) - x̂·mean(g∘x̂))/√(σ² + ε), g = w∘dy    dw = Σ dy∘x̂    db = Σ dy

@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// The negative log likelihood of words (device.CrossEntropyArgs), one packed row per index. Sums are float64; the rows'
+// The negative log likelihood of words (device.CrossEntropy), one packed row per index. Sums are float64; the rows'
 // losses are added in packed order.
 type entropyLoop[T vec.Float] struct {
 	ops     *vec.Ops[T]

@@ -44,7 +44,7 @@ func (d *dev[T]) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm flo
 	d.values(coef)[0] = T(min(1, maxNorm/(n+1e-6)))
 }
 
-// adamLoop is the update of device.AdamArgs over one piece.
+// adamLoop is the update of device.Adam over one piece.
 type adamLoop[T vec.Float] struct {
 	ops        *vec.Ops[T]
 	p, g, m, v []T

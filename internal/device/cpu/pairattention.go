@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Attention between words and regions (device.PairAttentionArgs): x = leaky(a), y = x/(‖x‖ + ε), α = softmax(λ y). |λ
+// Attention between words and regions (device.PairAttention): x = leaky(a), y = x/(‖x‖ + ε), α = softmax(λ y). |λ
 // y| ≤ λ, so the exponentials need no shift. Back:
 //
 //	dy = λ α (dα - Σ α dα)    dx = dy/(‖x‖ + ε) - x (x·dy)/(‖x‖ (‖x‖ + ε)²)    da = dx·leaky'(a)

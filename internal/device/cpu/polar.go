@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// The Gaussian kernels of the image graph in polar coordinates (device.PolarArgs; GSMN, layers.py,
+// The Gaussian kernels of the image graph in polar coordinates (device.PolarWeights; GSMN, layers.py,
 // GraphConvolution.get_gaussian_weights), in float64. The gradients of the parameters are summed for each image and
 // then over the images, in order.
 type polarLoop[T vec.Float] struct {

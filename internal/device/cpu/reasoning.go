@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// A step of reasoning on the graphs of all pairs (device.ReasonArgs), block by block of the pairs of a lane; back,
+// A step of reasoning on the graphs of all pairs (device.GraphReason), block by block of the pairs of a lane; back,
 // of those that have a gradient, from dP = dOut∘(Out > 0), with the attention A = softmax(Y Xᵀ) and E = A X computed
 // again:
 //

@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Self-attention of captions (device.SelfAttentionArgs; Vaswani et al.: "Attention Is All You Need", NIPS 2017, section
+// Self-attention of captions (device.SelfAttention; Vaswani et al.: "Attention Is All You Need", NIPS 2017, section
 // 3.2), one caption an index. With Q, K, V [n, d] of the head, M the mask of the dropout divided by 1 - rate:
 //
 //	P = softmax(Q Kᵀ/√d)    C = (M∘P) V

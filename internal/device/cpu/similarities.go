@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Similarity vectors of all pairs (device.SimilarityArgs). The contexts u_ij, B·T vectors of size E, exist for one
+// Similarity vectors of all pairs (device.Similarities). The contexts u_ij, B·T vectors of size E, exist for one
 // block of rows and one image at a time, and the gradient makes them again: a small product against storing gigabytes.
 // z = (u - c)∘(u - c) is not stored: its rows become an operand of the next product while they are in the level-1
 // cache.

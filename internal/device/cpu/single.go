@@ -7,7 +7,7 @@ import (
 )
 
 // single computes products on the calling thread, for the bodies of parallel loops over pairs: products of attention
-// weights and vectors of length 1, and what comes back through them, which are even (device.GemmArgs).
+// weights and vectors of length 1, and what comes back through them, which are even (device.Gemm).
 type single[T vec.Float] interface {
 	gemm(p *product[T])
 	pack(to *packed[T], transB bool, k, n int, b []T, ldb int)

@@ -71,7 +71,7 @@ func (x *similarityInputs) vectors(u []approx, s int, products func(float64) flo
 	return all
 }
 
-// check compares Out with what the formulas of SimilarityArgs, Filter and FilterArgs give with every rounding: weights
+// check compares Out with what the formulas of Similarities, Filter and Filtrate give with every rounding: weights
 // and regions are operands of contexts, z and W operands of products; everything else is float32.
 func (f *filtration) check(t *testing.T, what string, contexts, products func(float64) float64) {
 	t.Helper()

@@ -18,7 +18,7 @@ var (
 	kernelGRUTails      = entryOf("gru_tails")
 )
 
-// The GRU over a packed batch (device.GRUArgs, device.BiGRUArgs): the products with the inputs of all words are one
+// The GRU over a packed batch (device.GRU, device.BiGRU): the products with the inputs of all words are one
 // product, then each step is one product with the states of all sequences and one kernel for the gates, which knows
 // from the lengths in device memory which sequences have a word there. So no address and no size depends on the
 // lengths, except for the number of rows and of steps. Of a GRU of a few units all steps are one kernel. Of a larger

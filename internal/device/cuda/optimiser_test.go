@@ -94,7 +94,7 @@ func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 	return f, launched
 }
 
-// check compares every step with the formulas of Adam (device.AdamArgs), from parameters and moments as the device gave
+// check compares every step with the formulas of Adam (device.Adam), from parameters and moments as the device gave
 // them: the gradient is a sum of products of operands rounded to bfloat16, everything else is float32. A clip
 // coefficient that is NaN leaves all as it was.
 func (f *factoredCase) check(t *testing.T, what string) {

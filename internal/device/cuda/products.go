@@ -39,7 +39,7 @@ func (d *dev) Gemm(a device.Gemm) {
 	d.stored(copy, active, n, a.Operand)
 }
 
-// product is C = alpha·op(A)·op(B) + beta·C + bias of addresses (device.GemmArgs).
+// product is C = alpha·op(A)·op(B) + beta·C + bias of addresses (device.Gemm).
 type product struct {
 	transA, transB            bool
 	m, n, k                   int

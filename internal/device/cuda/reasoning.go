@@ -15,7 +15,7 @@ var (
 	kernelReasonOutGrad = entryOf("reason_out_grad")
 )
 
-// A step of reasoning (device.ReasonArgs) on the graphs of a tile of images with all captions. The products with the
+// A step of reasoning (device.GraphReason) on the graphs of a tile of images with all captions. The products with the
 // weights run over the queries of the tile, every node or with First node 0 of every pair; the attention within the
 // graphs, each of a few nodes, is done by kernels.
 type reasoning struct {

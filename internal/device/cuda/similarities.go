@@ -14,7 +14,7 @@ var (
 	kernelSimilarityImagesGrad  = entryOf("similarity_images_grad")
 )
 
-// Similarity vectors (device.SimilarityArgs) of a tile of images × rows; the rows are words, or captions with Global.
+// Similarity vectors (device.Similarities) of a tile of images × rows; the rows are words, or captions with Global.
 // The contexts of a tile are one product for each image in one call, what follows is one product and one kernel for all
 // its pairs.
 type similarities struct {

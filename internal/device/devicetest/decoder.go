@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/device"
 )
 
-// attentionCase is the definition of AttentionArgs on the host.
+// attentionCase is the definition of AdditiveAttention on the host.
 type attentionCase struct {
 	b, r, h, e                  int
 	keys, query, vector, values []float64

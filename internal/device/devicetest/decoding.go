@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/philox"
 )
 
-// decodingCase is the definition of DecoderArgs on the host, with as many units as features and values of attention.
+// decodingCase is the definition of Decoder on the host, with as many units as features and values of attention.
 // moved is added to what the steps make, so that its gradients can be found: to queries [T, H], and to the inputs of n,
 // r, z and W_hn h + b_hn [T, 4H].
 type decodingCase struct {

@@ -25,7 +25,7 @@ func (h *harness) gruCase(i, n int, lengths []int32, reverse bool) *gruCase {
 		dy:  h.normal(len(rows)*n, 1), fin: h.normal(len(lengths)*n, 1)}
 }
 
-// forward computes the definition of GRUArgs one caption at a time.
+// forward computes the definition of GRU one caption at a time.
 func (c *gruCase) forward() (y, final, gates, prev []float64) {
 	n, t := c.h, len(c.rows)
 	y, final, gates, prev = make([]float64, t*n), make([]float64, len(c.lengths)*n), make([]float64, t*4*n),

@@ -28,7 +28,7 @@ func repeat(n int, v int32) (out []int32) {
 	return out
 }
 
-// matchCase is the definition of BlockMatchArgs on the host: contexts in full.
+// matchCase is the definition of BlockMatch on the host: contexts in full.
 type matchCase struct {
 	pairSizes
 	e, blocks                          int

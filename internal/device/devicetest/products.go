@@ -13,7 +13,7 @@ func bf16(x float64) float64 {
 	return float64(math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff))
 }
 
-// referenceGemm is the definition of GemmArgs; round is applied to the operands.
+// referenceGemm is the definition of Gemm; round is applied to the operands.
 func referenceGemm(a device.Gemm, x, y, c, bias []float64, round func(float64) float64) []float64 {
 	at := func(m []float64, trans bool, off, ld, i, k int) float64 {
 		if trans {

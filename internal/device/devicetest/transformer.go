@@ -85,7 +85,7 @@ func testEmbed(h *harness) {
 	}
 }
 
-// layerCase is the definition of LayerNormArgs on the host.
+// layerCase is the definition of LayerNorm on the host.
 type layerCase struct {
 	n, d                          int
 	eps                           float64
@@ -189,7 +189,7 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 	h.release()
 }
 
-// headsCase is the definition of SelfAttentionArgs on the host.
+// headsCase is the definition of SelfAttention on the host.
 type headsCase struct {
 	heads, d, l   int
 	words, length []int32

@@ -1,4 +1,4 @@
-// Adam (device.AdamArgs), for kernels that read a gradient and those that make it.
+// Adam (device.Adam), for kernels that read a gradient and those that make it.
 #pragma once
 #include "vector.cuh"
 

@@ -1,4 +1,4 @@
-// Additive attention of one query per sequence over its regions (device.AttentionArgs): a warp for each region of a
+// Additive attention of one query per sequence over its regions (device.AdditiveAttention): a warp for each region of a
 // sequence, then a thread for each column of a sequence.
 #include "pairs.cuh"
 

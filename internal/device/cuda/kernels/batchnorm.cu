@@ -1,4 +1,4 @@
-// Batch normalisation over one axis of x [outer, c, inner] and its gradient (device.BatchNormArgs; the formulas of
+// Batch normalisation over one axis of x [outer, c, inner] and its gradient (device.BatchNorm; the formulas of
 // device/cpu/batchnorm.go).
 //
 // The count = outer·inner positions of a channel are divided into pieces of per, so that all multiprocessors have work.

@@ -1,4 +1,4 @@
-// Block cosines of nodes and their contexts (device.BlockMatchArgs) where contexts are made on tensor cores and stay in
+// Block cosines of nodes and their contexts (device.BlockMatch) where contexts are made on tensor cores and stay in
 // registers: neither they nor products of words and regions nor Gram matrices are written to memory. Words with the
 // regions of an image and regions with the words of a caption are the same to the kernel: rows that ask, and items
 // whose rows are the keys.

@@ -1,4 +1,4 @@
-// Block cosines of nodes and their contexts (device.BlockMatchArgs; the formulas of device/cpu/blockmatch.go), for a
+// Block cosines of nodes and their contexts (device.BlockMatch; the formulas of device/cpu/blockmatch.go), for a
 // group of images: columns are its regions. The products A^b of words and regions [blocks, t, columns] and Z^b = β G^b
 // [images, t, blocks, r] come from batched products.
 #define VSE_BLOCKS 2

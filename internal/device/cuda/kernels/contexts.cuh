@@ -1,4 +1,4 @@
-// Similarity vectors of the words of a tile of pairs (device.SimilarityArgs) where the contexts are made on tensor
+// Similarity vectors of the words of a tile of pairs (device.Similarities) where the contexts are made on tensor
 // cores, and not written to memory: x = Σ_k α_k V_k of operands in bfloat16 (similarities_sm80.cu) or TF32
 // (similarities_tf32_sm80.cu), as the product does that similarities.cu follows.
 //

@@ -1,4 +1,4 @@
-// The steps of a decoder with attention (device.DecoderArgs): all steps one way are one kernel, whose blocks run at
+// The steps of a decoder with attention (device.Decoder): all steps one way are one kernel, whose blocks run at
 // once, with barriers of all of them between the parts of a step (decoder_steps, decoder_grads). H, A and E are the
 // same h.
 //
@@ -85,7 +85,7 @@ VSE_INLINE void products_(float* part, const bf16* operand, const Columns<column
   }
 }
 
-// Masks are those of the dropout of contexts: of device.DropoutArgs, or with lengths and the table of their packing
+// Masks are those of the dropout of contexts: of device.Dropout, or with lengths and the table of their packing
 // those of DropoutPadded. factor 0 is no dropout.
 struct Masks {
   const int *step, *lengths, *words;

@@ -1,4 +1,4 @@
-// y = x·m/(1-p), m drawn by counter (device.DropoutArgs).
+// y = x·m/(1-p), m drawn by counter (device.Dropout).
 #include "philox.cuh"
 #include "vector.cuh"
 

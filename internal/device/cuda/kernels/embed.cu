@@ -1,4 +1,4 @@
-// The embeddings of BERT (device.EmbedArgs): out[row] = word + position + type 0, and the gradient of the positions.
+// The embeddings of BERT (device.Embed): out[row] = word + position + type 0, and the gradient of the positions.
 // For the gradient of the words see sum_words. Rows without a caption are 0. blockIdx.y counts pieces of 256 columns.
 #include "common.cuh"
 

@@ -1,4 +1,4 @@
-// Filtration (device.FilterArgs) from the logits z: h = σ(BN(z)), a = h/(Σ h + ε), Out = l2(Σ a_j X_j). Back, with dr =
+// Filtration (device.Filtrate) from the logits z: h = σ(BN(z)), a = h/(Σ h + ε), Out = l2(Σ a_j X_j). Back, with dr =
 // l2'(dOut):
 //
 //   da_j = dr·X_j    dh = (da - Σ a∘da)/(Σ h + ε)    dz = BN'(dh∘h(1 - h))    dX_j = a_j dr + dz_j W, left in these

@@ -1,4 +1,4 @@
-// One step of a GRU and its gradient, for n rows of width h (device.GRUArgs, device.GRUCellArgs).
+// One step of a GRU and its gradient, for n rows of width h (device.GRU, device.GRUCell).
 #include "gru.cuh"
 
 // Rows at and behind continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before

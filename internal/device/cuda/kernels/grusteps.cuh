@@ -1,4 +1,4 @@
-// The steps of a large GRU over a packed batch on tensor cores, with operands T (mma.cuh): device.GRUArgs; gru.cu has
+// The steps of a large GRU over a packed batch on tensor cores, with operands T (mma.cuh): device.GRU; gru.cu has
 // the kernels between products. A step is the product with the recurrent weights, and the gates of its columns. All
 // steps one way are one kernel where its blocks run at once (gru_tensor_steps, gru_tensor_grads), each with its columns
 // of the weights in shared memory. Else each step is one (gru_tensor_step, gru_tensor_grad). Both give the same bits.

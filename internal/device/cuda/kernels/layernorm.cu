@@ -1,4 +1,4 @@
-// Layer normalisation of s = x + dropout(branch), a block for each row, and its gradient (device.LayerNormArgs; the
+// Layer normalisation of s = x + dropout(branch), a block for each row, and its gradient (device.LayerNorm; the
 // formulas of device/cpu/layernorm.go).
 #include "philox.cuh"
 #include "vector.cuh"

@@ -1,4 +1,4 @@
-// The negative log likelihood of words (device.CrossEntropyArgs), one block for each packed row. labels and mask hold
+// The negative log likelihood of words (device.CrossEntropy), one block for each packed row. labels and mask hold
 // the word and the weight of every row.
 #include "common.cuh"
 

@@ -88,7 +88,7 @@ KERNEL hinge_sides(float* grad, double* parts, int* hard_rows, int* hard_columns
   if (cost) cost[anchor] = best;
 }
 
-// LUWM, one side (device.UniversalArgs); scale = 1/n.
+// LUWM, one side (device.UniversalWeighting); scale = 1/n.
 VSE_INLINE double quadratic(float c0, float c1, float c2, double x, float* slope) {
   double v = c0 + c1 * x + c2 * x * x;
   *slope = v < 0 ? 0 : (float)(c1 + 2 * c2 * x);
@@ -153,7 +153,7 @@ KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float s
   loss[2] = (float)(scale * column);
 }
 
-// The margins of LSEH from the Gram matrix of the semantic vectors (device.MarginArgs), one block for each row. images
+// The margins of LSEH from the Gram matrix of the semantic vectors (device.SemanticMargins), one block for each row. images
 // and captions may be null.
 // Cost: read 8*gx*n; write 4*gx*n; flop 20*gx*n; turns 2*n/block+4
 KERNEL semantic_margins(float* out, const float* gram, const int* images, const int* captions, float alpha,

@@ -1,4 +1,4 @@
-// Nodes of pairs of images and captions (device.ScaleArgs, device.MixArgs, device.NodeMeansArgs).
+// Nodes of pairs of images and captions (device.ScaleBlocks, device.MixNodes, device.MeanNodes).
 #include "items.cuh"
 #include "warp.cuh"
 

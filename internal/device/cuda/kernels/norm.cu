@@ -1,5 +1,5 @@
 // y = x/(‖x‖+ε) over the middle axis of x [outer, n, inner], and dx = dy/(‖x‖+ε) - x·(x·dy)/(‖x‖·(‖x‖+ε)²)
-// (device.L2NormArgs).
+// (device.L2Norm).
 #include "common.cuh"
 
 // Row is what a thread has of a row of n values: those from `from` on, a block apart, kAhead at a time on their way.

@@ -1,5 +1,5 @@
 // Order embeddings: S_ij = -‖max(0, c_j - i_i)‖, and with e = max(0, c_j - i_i), dS/dc = -e/‖e‖ = -dS/di
-// (device.OrderArgs).
+// (device.OrderScores).
 #include "common.cuh"
 
 // One block for each score; blockIdx.x is the caption, blockIdx.y the image.

@@ -1,4 +1,4 @@
-// Attention between words and regions (device.PairAttentionArgs): x = leaky(a), y = λ x/(‖x‖ + ε), α = softmax y. |y| ≤
+// Attention between words and regions (device.PairAttention): x = leaky(a), y = λ x/(‖x‖ + ε), α = softmax y. |y| ≤
 // λ, so the exponentials need no shift. Back:
 //
 //   dy = λ α (dα - Σ α dα)    dx = dy/(‖x‖ + ε) - x (x·dy)/(‖x‖ (‖x‖ + ε)²)    da = dx·leaky'(a)

@@ -1,4 +1,4 @@
-// The Gaussian kernels of the image graph in polar coordinates (device.PolarArgs; the formulas of device/cpu/polar.go),
+// The Gaussian kernels of the image graph in polar coordinates (device.PolarWeights; the formulas of device/cpu/polar.go),
 // in double. A thread for each pair of regions of an image.
 #include "common.cuh"
 

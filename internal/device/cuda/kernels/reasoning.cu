@@ -1,4 +1,4 @@
-// A step of reasoning on the graphs of a tile of pairs (device.ReasonArgs): A = softmax(Y Xᵀ), E = A X, and back
+// A step of reasoning on the graphs of a tile of pairs (device.GraphReason): A = softmax(Y Xᵀ), E = A X, and back
 //
 //   dS = A∘(dE Xᵀ - Σ A∘(dE Xᵀ))    dY = dS X    dX = Aᵀ dE + dSᵀ Y
 //

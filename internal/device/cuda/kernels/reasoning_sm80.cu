@@ -1,4 +1,4 @@
-// Steps of reasoning on tensor cores (device.ReasonArgs; without First): what reasoning.cu computes between products,
+// Steps of reasoning on tensor cores (device.GraphReason; without First): what reasoning.cu computes between products,
 // and the products, with operands in bfloat16 and values that stay in a multiprocessor.
 //
 //   Q = X M + v    A = softmax(Q Xᵀ)    E = A X    Out = ReLU(E Wᵀ + bias)

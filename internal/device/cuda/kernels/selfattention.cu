@@ -1,4 +1,4 @@
-// Self-attention of captions (device.SelfAttentionArgs; the formulas of device/cpu/selfattention.go). A block works on
+// Self-attention of captions (device.SelfAttention; the formulas of device/cpu/selfattention.go). A block works on
 // 16 rows (blockIdx.z) of one head (blockIdx.y) of one caption (first + blockIdx.x). The weights [n, n] of a head lie
 // in scratch memory, the heads of a caption one behind the other. The rows of queries, keys, values and their gradients
 // lie ld apart. Where lengths are bounds, memory has rows rows, otherwise 0, and the blocks of one more caption clear

@@ -1,4 +1,4 @@
-// Similarity vectors of a tile of pairs (device.SimilarityArgs): rows of images × words, or images × captions, the row
+// Similarity vectors of a tile of pairs (device.Similarities): rows of images × words, or images × captions, the row
 // of image b and word j being b·rows + j. The contexts Σ α v and the products with W are matrix products between these
 // kernels.
 //

@@ -1,4 +1,4 @@
-// Weights of the text graph (device.WordGraphArgs): softmax_l λ w_j·w_l over the neighbours of each word of a caption.
+// Weights of the text graph (device.WordGraph): softmax_l λ w_j·w_l over the neighbours of each word of a caption.
 #include "items.cuh"
 #include "warp.cuh"
 
