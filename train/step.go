@@ -146,8 +146,8 @@ func (s *Step) calls() {
 	}
 }
 
-// Flops is the work of the matrix products of the step that was started last, in floating-point operations: those of the
-// network, forward and back, and of gradients that are made as the parameters are updated.
+// Flops is the work of the matrix products of the step that was started last, in floating-point operations: those of
+// the network, forward and back, and of gradients that are made as the parameters are updated.
 func (s *Step) Flops() float64 {
 	n := s.last.vm.Flops()
 	for _, u := range s.last.updates {

@@ -1,8 +1,8 @@
 package device
 
-// Flops is the work of the matrix products of a kernel as its equations have them, in floating-point operations, two for
-// each multiply-add. A gradient has two products for each of the forward kernel, less what is not asked for. Kernels
-// that work element by element have none. Where lengths are bounds (Ints.Bounded) it is that of the bounds.
+// Flops is the work of the matrix products of a kernel as its equations have them, in floating-point operations, two
+// for each multiply-add. A gradient has two products for each of the forward kernel, less what is not asked for.
+// Kernels that work element by element have none. Where lengths are bounds (Ints.Bounded) it is that of the bounds.
 func Flops(k Kernel) float64 {
 	switch a := k.(type) {
 	case *Gemm:

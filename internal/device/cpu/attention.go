@@ -7,7 +7,8 @@ import (
 	"vsetrain/internal/vec"
 )
 
-// Additive attention (device.AdditiveAttention; VSRN, misc/DecoderRNN.py and misc/Attention.py), one sequence per index:
+// Additive attention (device.AdditiveAttention; VSRN, misc/DecoderRNN.py and misc/Attention.py), one sequence per
+// index:
 //
 //	a_r = tanh(K_r + q)    e_r = v·a_r    α = softmax e    c = Σ_r α_r V_r
 //

@@ -153,8 +153,8 @@ KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float s
   loss[2] = (float)(scale * column);
 }
 
-// The margins of LSEH from the Gram matrix of the semantic vectors (device.SemanticMargins), one block for each row. images
-// and captions may be null.
+// The margins of LSEH from the Gram matrix of the semantic vectors (device.SemanticMargins), one block for each row.
+// images and captions may be null.
 // Cost: read 8*gx*n; write 4*gx*n; flop 20*gx*n; turns 2*n/block+4
 KERNEL semantic_margins(float* out, const float* gram, const int* images, const int* captions, float alpha,
                         float lambda, int n, int cosine) {

@@ -1,5 +1,5 @@
-// The Gaussian kernels of the image graph in polar coordinates (device.PolarWeights; the formulas of device/cpu/polar.go),
-// in double. A thread for each pair of regions of an image.
+// The Gaussian kernels of the image graph in polar coordinates (device.PolarWeights; the formulas of
+// device/cpu/polar.go), in double. A thread for each pair of regions of an image.
 #include "common.cuh"
 
 // Arc tangent (Cephes atan, S. L. Moshier): the argument is reduced to [-0.42, 0.66].
