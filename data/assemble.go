@@ -30,7 +30,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	s := l.split
 	b.N, b.L, b.Regions, b.Dim, b.SemanticDim = len(items), 0, s.regions, s.dim, 0
 	b.words, b.unknown, b.unknownOnly = 0, 0, 0
-	b.ImageRows, b.ImageIDs = resize(b.ImageRows, b.N), resize(b.ImageIDs, b.N)
+	b.Rows, b.ImageIDs = resize(b.Rows, b.N), resize(b.ImageIDs, b.N)
 	if l.vocab != nil {
 		w.encode(l, b, items)
 		w.fill(s, b)
@@ -40,30 +40,30 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		}
 	} else {
 		for i, image := range items {
-			b.ImageIDs[i], b.ImageRows[i] = image, int32(s.RowOf(int(image)))
+			b.ImageIDs[i], b.Rows[i] = image, int32(s.RowOf(int(image)))
 		}
 	}
 	if !l.images {
-		b.Images = b.Images[:0]
+		b.Features = b.Features[:0]
 		return nil
 	}
 	if err := w.readBoxes(l, b); err != nil {
 		return err
 	}
 	if !l.opts.has(FieldFeatures) {
-		b.Images = b.Images[:0]
+		b.Features = b.Features[:0]
 		if w.aug != nil {
 			w.nameSome(s, b)
 		}
 		return nil
 	}
 	if w.aug != nil {
-		b.RegionCounts = resize(b.RegionCounts, b.N)
+		b.Counts = resize(b.Counts, b.N)
 	}
 	if b.Stage == nil {
-		b.Images = resize(b.Images, b.N*s.regions*s.dim)
-		n, err := readImages(w, s, b, b.Images, s.ReadImage)
-		b.Images = b.Images[:n]
+		b.Features = resize(b.Features, b.N*s.regions*s.dim)
+		n, err := readImages(w, s, b, b.Features, s.ReadImage)
+		b.Features = b.Features[:n]
 		return err
 	}
 	var err error
@@ -79,14 +79,14 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 // the other, and returns the number of values.
 func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read func([]T, int) error) (int, error) {
 	at, size := 0, s.regions*s.dim
-	for i, row := range b.ImageRows {
+	for i, row := range b.Rows {
 		x, n := to[at:at+size], s.regions
 		if err := read(x, int(row)); err != nil {
 			return at, err
 		}
 		if w.aug != nil {
-			n = keepRows(x, w.aug.keptRegions(s.regions, b.Epoch, b.Captions[i]), s.dim)
-			b.RegionCounts[i] = int32(n)
+			n = keepRows(x, w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[i]), s.dim)
+			b.Counts[i] = int32(n)
 		}
 		at += n * s.dim
 	}
@@ -95,13 +95,13 @@ func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read 
 
 // nameSome lists the regions that size augmentation keeps.
 func (w *worker) nameSome(s *Split, b *Batch) {
-	b.RegionCounts, b.RegionRows = resize(b.RegionCounts, b.N), b.RegionRows[:0]
-	for i, row := range b.ImageRows {
-		kept := w.aug.keptRegions(s.regions, b.Epoch, b.Captions[i])
+	b.Counts, b.RegionRows = resize(b.Counts, b.N), b.RegionRows[:0]
+	for i, row := range b.Rows {
+		kept := w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[i])
 		for _, r := range kept {
 			b.RegionRows = append(b.RegionRows, row*int32(s.regions)+r)
 		}
-		b.RegionCounts[i] = int32(len(kept))
+		b.Counts[i] = int32(len(kept))
 	}
 }
 
@@ -134,12 +134,12 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 // fill writes the encoded captions into the batch.
 func (w *worker) fill(s *Split, b *Batch) {
 	b.Words = b.Words[:0]
-	b.Lengths, b.Captions = resize(b.Lengths, b.N), resize(b.Captions, b.N)
+	b.Lengths, b.Numbers = resize(b.Lengths, b.N), resize(b.Numbers, b.N)
 	for i, e := range w.items {
 		b.Words = append(b.Words, w.words[e.lo:e.hi]...)
 		c := int(e.caption)
-		b.Lengths[i], b.Captions[i] = int32(e.length()), e.caption
-		b.ImageRows[i], b.ImageIDs[i] = int32(s.ImageRow(c)), int32(s.ImageOf(c))
+		b.Lengths[i], b.Numbers[i] = int32(e.length()), e.caption
+		b.Rows[i], b.ImageIDs[i] = int32(s.ImageRow(c)), int32(s.ImageOf(c))
 	}
 }
 
@@ -155,7 +155,7 @@ func (l *Loader) readSemantics(b *Batch) error {
 		return nil
 	}
 	b.Semantics = resize(b.Semantics, b.N*k)
-	for i, c := range b.Captions {
+	for i, c := range b.Numbers {
 		if err := s.ReadSemantics(b.Semantics[i*k:(i+1)*k], int(c)); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (w *worker) readBoxes(l *Loader, b *Batch) error {
 	size := 4 * s.regions
 	b.Boxes = resize(b.Boxes, b.N*size)
 	for i := range b.N {
-		row, times := int(b.ImageRows[i]), 1
+		row, times := int(b.Rows[i]), 1
 		if decayed {
 			times = w.uses(l, b, i)
 		} else if l.opts.Boxes != nil {
@@ -192,7 +192,7 @@ func readEdges(s *Split, b *Batch) {
 		return
 	}
 	b.EdgeStart = append(b.EdgeStart, 0)
-	for i, c := range b.Captions {
+	for i, c := range b.Numbers {
 		e := s.dependencies.Of(int(c))
 		for k := 0; k < len(e); k += 2 {
 			if e[k] < b.Lengths[i] && e[k+1] < b.Lengths[i] {

@@ -34,29 +34,29 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 			t.Fatal(err)
 		}
 		if !o.has(FieldFeatures) { // they are where RegionRows says
-			if len(b.Images) != 0 {
-				t.Errorf("%d features of a loader whose features stay in place", len(b.Images))
+			if len(b.Features) != 0 {
+				t.Errorf("%d features of a loader whose features stay in place", len(b.Features))
 			}
 			row := make([]float32, b.Regions*b.Dim)
 			for _, r := range b.RegionRows {
 				if err := s.ReadImage(row, int(r)/b.Regions); err != nil {
 					t.Fatal(err)
 				}
-				b.Images = append(b.Images, row[int(r)%b.Regions*b.Dim:][:b.Dim]...)
+				b.Features = append(b.Features, row[int(r)%b.Regions*b.Dim:][:b.Dim]...)
 			}
 		}
 		at := 0
 		for i := range b.N {
-			n := int(b.RegionCounts[i]) * b.Dim
-			out[b.Captions[i]] = fmt.Sprint(b.WordsOf(i), b.Images[at:at+n])
+			n := int(b.Counts[i]) * b.Dim
+			out[b.Numbers[i]] = fmt.Sprint(b.WordsOf(i), b.Features[at:at+n])
 			if i > 0 && b.Lengths[i] > b.Lengths[i-1] {
 				t.Errorf("lengths %v are not those of the words, or not descending", b.Lengths)
 			}
 			at += n
 		}
-		if at != len(b.Images) || len(b.RegionCounts) != b.N || b.L != int(b.Lengths[0]) {
-			t.Errorf("%d counts of %d regions for %d pairs and %d numbers", len(b.RegionCounts), at/b.Dim, b.N,
-				len(b.Images))
+		if at != len(b.Features) || len(b.Counts) != b.N || b.L != int(b.Lengths[0]) {
+			t.Errorf("%d counts of %d regions for %d pairs and %d numbers", len(b.Counts), at/b.Dim, b.N,
+				len(b.Features))
 		}
 		l.Release(b)
 	}

@@ -88,12 +88,12 @@ func (w *worker) uses(l *Loader, b *Batch, i int) int {
 			w.positions[c] = int32(at)
 		}
 	}
-	last := w.positions[b.Captions[i]]
+	last := w.positions[b.Numbers[i]]
 	if s.boxes.shared {
 		last = int32((b.Iter+1)*l.opts.Batch - 1)
 	}
 	n := b.Epoch * s.k
-	first := b.Captions[i] - b.Captions[i]%int32(s.k)
+	first := b.Numbers[i] - b.Numbers[i]%int32(s.k)
 	for c := first; c < min(int32(s.n), first+int32(s.k)); c++ {
 		if w.positions[c] <= last {
 			n++

@@ -185,9 +185,9 @@ func TestBoxesThatDecay(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					for i, want := range n.batch(b.Captions) {
+					for i, want := range n.batch(b.Numbers) {
 						if got := b.Boxes[i*12 : (i+1)*12]; !sameBoxes(got, want) {
-							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Captions[i], got,
+							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Numbers[i], got,
 								want)
 						}
 					}

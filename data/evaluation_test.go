@@ -35,9 +35,9 @@ func TestImageLoaderReadsEachImageOnce(t *testing.T) {
 		readAll(t, l, err, func(b *Batch) {
 			for i, image := range b.ImageIDs {
 				images = append(images, image)
-				if int(b.ImageRows[i]) != s.RowOf(int(image)) || b.Images[i*12+11] != w.feature(int(image), 11) {
-					t.Errorf("repeated %v, image %d: row %d, features %v", repeated, image, b.ImageRows[i],
-						b.Images[i*12:i*12+12])
+				if int(b.Rows[i]) != s.RowOf(int(image)) || b.Features[i*12+11] != w.feature(int(image), 11) {
+					t.Errorf("repeated %v, image %d: row %d, features %v", repeated, image, b.Rows[i],
+						b.Features[i*12:i*12+12])
 				}
 			}
 			if len(b.Words) != 0 || b.L != 0 {
@@ -72,7 +72,7 @@ func TestCaptionLoaderReadsEachCaptionOnce(t *testing.T) {
 		seen := make([]int, 35)
 		l, err := NewCaptionLoader(s, v, use, LoaderOptions{Batch: 4})
 		readAll(t, l, err, func(b *Batch) {
-			for i, c := range b.Captions {
+			for i, c := range b.Numbers {
 				seen[c]++
 				if want := int(c)%7 + 1 + 1 + 2; int(b.Lengths[i]) != want {
 					t.Errorf("caption %d has length %d, want %d", c, b.Lengths[i], want)
@@ -82,7 +82,7 @@ func TestCaptionLoaderReadsEachCaptionOnce(t *testing.T) {
 				}
 			}
 			padded[sorted] += b.N * b.L
-			if len(b.Images) != 0 {
+			if len(b.Features) != 0 {
 				t.Error("a caption batch has images")
 			}
 		})

@@ -114,12 +114,12 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 	if err := w.assemble(&Loader{split: s, vocab: v}, &b, ids); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(b.Captions, want.IDs) || !slices.Equal(b.Lengths, want.Lengths) {
-		t.Errorf("%s: ids %v lengths %v, want %v %v", name, b.Captions, b.Lengths, want.IDs, want.Lengths)
+	if !slices.Equal(b.Numbers, want.IDs) || !slices.Equal(b.Lengths, want.Lengths) {
+		t.Errorf("%s: ids %v lengths %v, want %v %v", name, b.Numbers, b.Lengths, want.IDs, want.Lengths)
 	}
 	for i, row := range want.Targets {
-		if ids[want.Order[i]] != b.Captions[i] {
-			t.Errorf("%s: position %d holds sample %d, want number %d", name, i, b.Captions[i], want.Order[i])
+		if ids[want.Order[i]] != b.Numbers[i] {
+			t.Errorf("%s: position %d holds sample %d, want number %d", name, i, b.Numbers[i], want.Order[i])
 		}
 		if got := b.WordsOf(i); !slices.Equal(got, row[:b.Lengths[i]]) {
 			t.Errorf("%s: words %v, want %v", name, got, row)

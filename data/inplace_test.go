@@ -3,6 +3,8 @@ package data
 import (
 	"slices"
 	"testing"
+
+	"vsetrain/batch"
 )
 
 // What stays where it is used is left out of batches, which are otherwise the same; the ids of all captions are those
@@ -27,13 +29,13 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 		if len(b.Boxes) != b.N*12 || len(b.Semantics) != b.N*2 {
 			t.Fatalf("%d values of boxes and %d of vectors for %d pairs", len(b.Boxes), len(b.Semantics), b.N)
 		}
-		for i, c := range b.Captions {
+		for i, c := range b.Numbers {
 			if got := b.WordsOf(i); !slices.Equal(got, ids[starts[c]:starts[c+1]]) {
 				t.Errorf("caption %d: %v, all ids have %v", c, got, ids[starts[c]:starts[c+1]])
 			}
 		}
-		all = append(all, Batch{Captions: slices.Clone(b.Captions), Words: slices.Clone(b.Words),
-			ImageRows: slices.Clone(b.ImageRows)})
+		all = append(all, Batch{Images: batch.Images{Rows: slices.Clone(b.Rows)},
+			Captions: batch.Captions{Numbers: slices.Clone(b.Numbers), Words: slices.Clone(b.Words)}})
 	})
 	o.Fields = []Field{}
 	l, err = NewLoader(s, v, o)
@@ -41,12 +43,12 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 	readAll(t, l, err, func(b *Batch) {
 		want := all[at]
 		at++
-		if len(b.Boxes)+len(b.Semantics)+len(b.Images) != 0 || b.SemanticDim != 2 {
+		if len(b.Boxes)+len(b.Semantics)+len(b.Features) != 0 || b.SemanticDim != 2 {
 			t.Errorf("%d values of boxes, %d of vectors of %d, %d of images", len(b.Boxes), len(b.Semantics),
-				b.SemanticDim, len(b.Images))
+				b.SemanticDim, len(b.Features))
 		}
-		if !slices.Equal(b.Captions, want.Captions) || !slices.Equal(b.Words, want.Words) ||
-			!slices.Equal(b.ImageRows, want.ImageRows) {
+		if !slices.Equal(b.Numbers, want.Numbers) || !slices.Equal(b.Words, want.Words) ||
+			!slices.Equal(b.Rows, want.Rows) {
 			t.Errorf("batch %d is another", at)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"vsetrain/batch"
 	"vsetrain/data/text"
 )
 
@@ -36,7 +37,7 @@ type LoaderOptions struct {
 	// Stages are the memory of the features of batches, Prefetch+1 of them, with room for Batch·R·D values each, of
 	// float16 where the split has such features; none is memory of the loader's own. Loaders of training batches alone
 	// read them.
-	Stages []Stage
+	Stages []batch.Stage
 
 	Workers  int // goroutines that assemble batches; 0 is 2
 	Prefetch int // batches assembled ahead of the oldest that is not released; 0 is Workers+1
@@ -287,7 +288,7 @@ func (l *Loader) Stats() LoaderStats { return l.stats }
 
 func (s *LoaderStats) add(b *Batch) {
 	s.Batches++
-	s.Captions += len(b.Captions)
+	s.Captions += len(b.Numbers)
 	s.Words += b.words
 	s.Unknown += b.unknown
 	s.UnknownOnly += b.unknownOnly

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/batch"
 	"vsetrain/internal/half"
 )
 
 // snapshot is what a batch says, as one comparable text.
 func snapshot(b *Batch) string {
-	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Images, b.RegionCounts, b.ImageRows, b.ImageIDs,
-		b.Words, b.Lengths, b.Captions, b.Semantics)
+	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Features, b.Counts, b.Rows, b.ImageIDs,
+		b.Words, b.Lengths, b.Numbers, b.Semantics)
 }
 
 func mustNext(t testing.TB, l *Loader) *Batch {
@@ -63,16 +64,16 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range b.N {
-				c := int(b.Captions[i])
-				seen[b.Captions[i]] = true
+				c := int(b.Numbers[i])
+				seen[b.Numbers[i]] = true
 				want, _, _ := coder.Append(nil, w.caption(c))
 				if got := b.WordsOf(i); !slices.Equal(got, want) {
 					t.Errorf("caption %d: words %v, want %v", c, got, want)
 				}
-				if int(b.ImageIDs[i]) != c/5 || int(b.ImageRows[i]) != s.ImageRow(c) ||
-					b.Images[i*12+5] != w.feature(c/5, 5) {
-					t.Errorf("caption %d: image %d, row %d, features %v", c, b.ImageIDs[i], b.ImageRows[i],
-						b.Images[i*12:i*12+12])
+				if int(b.ImageIDs[i]) != c/5 || int(b.Rows[i]) != s.ImageRow(c) ||
+					b.Features[i*12+5] != w.feature(c/5, 5) {
+					t.Errorf("caption %d: image %d, row %d, features %v", c, b.ImageIDs[i], b.Rows[i],
+						b.Features[i*12:i*12+12])
 				}
 				if b.SemanticDim != 2 || b.Semantics[2*i] != float32(10*c) || b.Semantics[2*i+1] != float32(10*c+1) {
 					t.Errorf("caption %d: semantics %v", c, b.Semantics[2*i:2*i+2])
@@ -152,8 +153,8 @@ func TestLoaderUnsortedKeepsTheSamplingOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(b.Captions, sampler.Batch(b.Epoch, b.Iter)) || len(b.Images) != 0 {
-			t.Errorf("captions %v with %d image numbers", b.Captions, len(b.Images))
+		if !slices.Equal(b.Numbers, sampler.Batch(b.Epoch, b.Iter)) || len(b.Features) != 0 {
+			t.Errorf("captions %v with %d image numbers", b.Numbers, len(b.Features))
 		}
 		l.Release(b)
 	}
@@ -301,12 +302,12 @@ func (h *host) Halves() []uint16  { return h.halves }
 // values are the features of a batch, wherever they are.
 func values(b *Batch) []float32 {
 	if b.Stage == nil {
-		return b.Images
+		return b.Features
 	}
 	n := b.N * b.Regions
-	if b.RegionCounts != nil {
+	if b.Counts != nil {
 		n = 0
-		for _, c := range b.RegionCounts {
+		for _, c := range b.Counts {
 			n += int(c)
 		}
 	}
@@ -367,10 +368,10 @@ func TestLoaderStages(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if staged != (b.Stage != nil) || staged != (len(b.Images) == 0) {
-					t.Fatalf("stage %v, %d features beside it", b.Stage, len(b.Images))
+				if staged != (b.Stage != nil) || staged != (len(b.Features) == 0) {
+					t.Fatalf("stage %v, %d features beside it", b.Stage, len(b.Features))
 				}
-				all = append(all, fmt.Sprint(b.Epoch, b.Iter, b.N, values(b), b.RegionCounts, b.Words, b.ImageRows))
+				all = append(all, fmt.Sprint(b.Epoch, b.Iter, b.N, values(b), b.Counts, b.Words, b.Rows))
 				l.Release(b)
 			}
 		}
@@ -389,7 +390,7 @@ func TestLoaderStages(t *testing.T) {
 func TestLoaderStageErrors(t *testing.T) {
 	w := newWorld(t, 9, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	open := func(s *Split, prefetch int, stages ...Stage) error {
+	open := func(s *Split, prefetch int, stages ...batch.Stage) error {
 		l, err := NewLoader(s, v, LoaderOptions{Batch: 2, Prefetch: prefetch, Stages: stages})
 		if err != nil {
 			return err

@@ -61,7 +61,7 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 	}
 	done := 0
 	err = drain(ctx, l, func(b *data.Batch) error {
-		err := r.Images(images[done*e:(done+b.N)*e], imageBatch(b))
+		err := r.Images(images[done*e:(done+b.N)*e], b.Images)
 		done += b.N
 		if o.Progress != nil {
 			o.Progress(done, n)
@@ -89,10 +89,10 @@ func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v
 		if cap(rows) < b.N*e {
 			rows = make([]float32, b.N*e)
 		}
-		if err := r.Captions(rows[:b.N*e], captionBatch(b)); err != nil {
+		if err := r.Captions(rows[:b.N*e], b.Captions); err != nil {
 			return err
 		}
-		for i, caption := range b.Captions {
+		for i, caption := range b.Numbers {
 			copy(captions[int(caption)*e:], rows[i*e:(i+1)*e])
 		}
 		done += b.N
@@ -127,16 +127,6 @@ func (o *EncodeOptions) imageLoader(r *models.Resident) data.LoaderOptions {
 		lo.Fields = append(lo.Fields, data.FieldBoxes)
 	}
 	return lo
-}
-
-// imageBatch and captionBatch are the images and the captions of a batch as runners take them.
-func imageBatch(b *data.Batch) models.ImageBatch {
-	return models.ImageBatch{N: b.N, Features: b.Images, Boxes: b.Boxes, Rows: b.ImageRows}
-}
-
-func captionBatch(b *data.Batch) models.CaptionBatch {
-	return models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions, Edges: b.Edges,
-		EdgeStart: b.EdgeStart}
 }
 
 // drain hands every batch of a loader to f.

@@ -42,7 +42,7 @@ func EncodePairImages(ctx context.Context, r *models.PairRunner, s *data.Split, 
 		return nil, err
 	}
 	err = drain(ctx, l, func(b *data.Batch) error {
-		err := r.AppendImages(images, imageBatch(b), n)
+		err := r.AppendImages(images, b.Images, n)
 		if o.Progress != nil {
 			o.Progress(images.N, n)
 		}
@@ -65,8 +65,8 @@ func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split
 		return nil, nil, err
 	}
 	err = drain(ctx, l, func(b *data.Batch) error {
-		err := r.AppendCaptions(captions, captionBatch(b), c)
-		order = append(order, b.Captions...)
+		err := r.AppendCaptions(captions, b.Captions, c)
+		order = append(order, b.Numbers...)
 		if o.Progress != nil {
 			o.Progress(captions.N, c)
 		}
@@ -88,8 +88,8 @@ func EncodePairCaption(ctx context.Context, r *models.PairRunner, s *data.Split,
 	}
 	set = &models.EncodedSet{}
 	err = drain(ctx, l, func(b *data.Batch) error {
-		words = slices.Clone(captionBatch(b).Words)
-		return r.AppendCaptions(set, captionBatch(b), 1)
+		words = slices.Clone(b.Captions.Words)
+		return r.AppendCaptions(set, b.Captions, 1)
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode caption %d of split %s: %w", caption, s.Name(), err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/device/cuda"
@@ -111,11 +112,11 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 		}
 		w.order = append(w.order, int32((c*7)%worldCaptions))
 	}
-	if err := w.r.AppendImages(w.images, models.ImageBatch{N: worldImages, Features: x, Boxes: boxes},
+	if err := w.r.AppendImages(w.images, batch.Images{N: worldImages, Features: x, Boxes: boxes},
 		worldImages); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.r.AppendCaptions(w.captions, models.CaptionBatch{Words: packed(ids, words, lengths), Lengths: lengths},
+	if err := w.r.AppendCaptions(w.captions, batch.Captions{Words: packed(ids, words, lengths), Lengths: lengths},
 		worldCaptions); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/models"
@@ -57,10 +58,10 @@ func TestTilesThatFit(t *testing.T) {
 			lengths[i] = int32(words - i/3)
 		}
 		run := models.NewRunner(m, nil).Pairs
-		if err := run.AppendImages(&images, models.ImageBatch{N: n, Features: x}, n); err != nil {
+		if err := run.AppendImages(&images, batch.Images{N: n, Features: x}, n); err != nil {
 			t.Fatal(err)
 		}
-		if err := run.AppendCaptions(&captions, models.CaptionBatch{Words: packed(ids, words, lengths),
+		if err := run.AppendCaptions(&captions, batch.Captions{Words: packed(ids, words, lengths),
 			Lengths: lengths}, n); err != nil {
 			t.Fatal(err)
 		}

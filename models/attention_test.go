@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/philox"
 )
@@ -44,7 +45,7 @@ func TestWordAttention(t *testing.T) {
 		}
 		var images, captions EncodedSet
 		run := NewRunner(m, nil).Pairs
-		fatal(t, run.AppendImages(&images, ImageBatch{N: 2, Features: features, Boxes: boxes}, 2))
+		fatal(t, run.AppendImages(&images, batch.Images{N: 2, Features: features, Boxes: boxes}, 2))
 		fatal(t, run.AppendCaptions(&captions, captionBatch(words, lengths, 7), c))
 		overWords := o.SCAN.Attention == "i2t" && x.network == SCAN
 		for i := range 2 {

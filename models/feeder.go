@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 )
@@ -23,37 +24,6 @@ func (r *Resident) HasFeatures() bool  { return r != nil && r.Features != nil }
 func (r *Resident) HasBoxes() bool     { return r != nil && r.Boxes != nil }
 func (r *Resident) HasSemantics() bool { return r != nil && r.Semantics != nil }
 func (r *Resident) HasWords() bool     { return r != nil && r.Words.Present() }
-
-// ImageBatch are N images. Features and Boxes are empty if they stay on the device; Rows then number them.
-type ImageBatch struct {
-	N int
-	// [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on
-	Features []float32
-	Stage    device.Stage // the features in place of Features; nil without
-	Boxes    []float32    // [N, R, 4], of networks that need them
-	Rows     []int32      // [N] rows of the feature file
-	// Counts [N] are the numbers of regions of the images; nil is all R. RegionRows [Σ Counts] number these regions,
-	// all regions of the feature file taken as one list, where the features stay on the device.
-	Counts, RegionRows []int32
-}
-
-// CaptionBatch are captions, sorted by length in descending order.
-type CaptionBatch struct {
-	Words   []int32 // [Σ Lengths] ids of caption 0, then those of caption 1, and so on
-	Lengths []int32 // [N]
-	Numbers []int32 // [N] numbers in the split, where the words stay on the device
-	// Edges and EdgeStart are the dependencies between words, of networks that need them: pairs of positions, those of
-	// caption i from EdgeStart[i] to EdgeStart[i+1].
-	Edges, EdgeStart []int32
-}
-
-// Longest is the number of words of the longest caption.
-func (b *CaptionBatch) Longest() (l int) {
-	for _, n := range b.Lengths {
-		l = max(l, int(n))
-	}
-	return l
-}
 
 // Feeder sets the inputs of a network's graphs from batches. It decides once where the values of each input come from:
 // what of a split stays on the device is read there by its numbers, the rest is copied from the batches. Slices of a
@@ -131,7 +101,7 @@ func (t tableRows) feed(s *graph.Instance, input string, _ []float32, numbers []
 }
 
 // Images feeds regions, and where the network reads them boxes and counts of regions.
-func (f *Feeder) Images(b ImageBatch) error {
+func (f *Feeder) Images(b batch.Images) error {
 	r, d := f.dims.Regions, f.dims.Feature
 	counts, numbers, count, width := b.Counts, b.Rows, b.N, r*d
 	if counts == nil {
@@ -192,7 +162,7 @@ func (f *Feeder) whole(n int) []int32 {
 }
 
 // Captions feeds words and lengths, in the layout of graphs whose captions fall into the bucket of the longest.
-func (f *Feeder) Captions(b CaptionBatch) error {
+func (f *Feeder) Captions(b batch.Captions) error {
 	n, l := len(b.Lengths), b.Longest()
 	if f.positions > 0 && l > f.positions {
 		return fmt.Errorf("feed captions: %d words, BERT has %d positions", l, f.positions)
@@ -223,7 +193,7 @@ func (f *Feeder) Captions(b CaptionBatch) error {
 }
 
 // Edges feeds the dependencies of captions where the network reads them; graphs have the capacity for so many words.
-func (f *Feeder) Edges(b CaptionBatch, capacity int) error {
+func (f *Feeder) Edges(b batch.Captions, capacity int) error {
 	if !f.edges {
 		return nil
 	}

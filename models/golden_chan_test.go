@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/internal/golden"
 	"vsetrain/internal/graph"
 )
@@ -272,7 +273,7 @@ func TestCHANAttendsToPadding(t *testing.T) {
 			for i := range x {
 				x[i] = float32(i*i%7) - 3
 			}
-			fatal(t, NewFeeder(m, nil, false).Images(ImageBatch{N: 2, Features: x, Counts: counts}))
+			fatal(t, NewFeeder(m, nil, false).Images(batch.Images{N: 2, Features: x, Counts: counts}))
 			fatal(t, prog.RunAll())
 			return prog.Doubles(v)[:2*m.Options.EmbedDim] // the two regions of the first image
 		}

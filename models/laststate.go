@@ -21,4 +21,3 @@ func newLastState(vocab, word, embed int) lastState {
 func (t *lastState) Forward(g *graph.Graph, c Captions) *graph.Node {
 	return g.L2Norm(t.RNN.Final(g, t.Embed.Forward(g, c.Words, c.Lengths), c.Lengths), 1, 0)
 }
-

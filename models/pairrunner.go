@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 )
@@ -31,7 +32,7 @@ type pairEncoder struct {
 }
 
 // AppendImages encodes images. capacity is the number of images that s will hold.
-func (r *PairRunner) AppendImages(s *EncodedSet, b ImageBatch, capacity int) error {
+func (r *PairRunner) AppendImages(s *EncodedSet, b batch.Images, capacity int) error {
 	e := r.images[b.N]
 	if e == nil {
 		var err error
@@ -56,7 +57,7 @@ func (r *PairRunner) AppendImages(s *EncodedSet, b ImageBatch, capacity int) err
 
 // AppendCaptions encodes captions and copies their dependencies, if any. capacity is the number of captions that s will
 // hold.
-func (r *PairRunner) AppendCaptions(s *EncodedSet, b CaptionBatch, capacity int) error {
+func (r *PairRunner) AppendCaptions(s *EncodedSet, b batch.Captions, capacity int) error {
 	n, bucket := len(b.Lengths), Bucket(b.Longest())
 	key := [2]int{n, bucket}
 	e := r.captions[key]
@@ -164,7 +165,7 @@ func (r *PairRunner) feedTile(images *EncodedSet, i0, i1 int, captions *EncodedS
 		return err
 	}
 	edges, start := captions.edgesOf(c0, c1)
-	return r.feeder.Edges(CaptionBatch{Lengths: captions.Length[c0:c1], Edges: edges, EdgeStart: start}, capacity)
+	return r.feeder.Edges(batch.Captions{Lengths: captions.Length[c0:c1], Edges: edges, EdgeStart: start}, capacity)
 }
 
 // feedRows feeds values: those on the device, if they are resident.

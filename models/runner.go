@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 
+	"vsetrain/batch"
 	"vsetrain/internal/graph"
 )
 
@@ -50,7 +51,7 @@ func (r *EmbedRunner) Dim() int { return r.Model.Options.EmbedDim }
 func (r *EmbedRunner) DotProduct() bool { return r.net.DotProduct() }
 
 // Images embeds images: dst [N, E].
-func (r *EmbedRunner) Images(dst []float32, b ImageBatch) error {
+func (r *EmbedRunner) Images(dst []float32, b batch.Images) error {
 	e, err := cached(r.Model, r.images, b.N, func(g *graph.Graph) *graph.Node {
 		return r.net.Images(g, r.Model.ImageInputs(g, b.N).Regions)
 	})
@@ -64,7 +65,7 @@ func (r *EmbedRunner) Images(dst []float32, b ImageBatch) error {
 }
 
 // Captions embeds captions: dst [N, E].
-func (r *EmbedRunner) Captions(dst []float32, b CaptionBatch) error {
+func (r *EmbedRunner) Captions(dst []float32, b batch.Captions) error {
 	n, bucket := len(b.Lengths), Bucket(b.Longest())
 	e, err := cached(r.Model, r.captions, [2]int{n, bucket}, func(g *graph.Graph) *graph.Node {
 		return r.net.Captions(g, r.Model.CaptionInputs(g, n, bucket, 0))
@@ -107,7 +108,7 @@ type RegionEncoder interface {
 
 // Regions embeds images of a RegionEncoder, and returns the features of their regions: images [N, E], features
 // [N, R, E].
-func (r *EmbedRunner) Regions(images, features []float32, b ImageBatch) error {
+func (r *EmbedRunner) Regions(images, features []float32, b batch.Images) error {
 	m := r.Model
 	net, ok := r.net.(RegionEncoder)
 	if !ok {

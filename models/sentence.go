@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device"
 	"vsetrain/internal/graph"
 	"vsetrain/internal/regular"
@@ -103,7 +104,7 @@ func bertSizes(dir string) (BertOptions, error) {
 func (e *SentenceEncoder) Dim() int { return e.Options.Hidden }
 
 // Encode writes the vectors of captions: dst [N, Dim].
-func (e *SentenceEncoder) Encode(dst []float32, b CaptionBatch) error {
+func (e *SentenceEncoder) Encode(dst []float32, b batch.Captions) error {
 	n := len(b.Lengths)
 	key := [2]int{n, Bucket(b.Longest())}
 	p := e.progs[key]

@@ -3,6 +3,7 @@ package models
 import (
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/philox"
 )
@@ -32,7 +33,7 @@ func BenchmarkScorePairs(b *testing.B) {
 				}
 				var images, captions EncodedSet
 				run := NewRunner(m, nil).Pairs
-				if err := run.AppendImages(&images, ImageBatch{N: n, Features: regions}, n); err != nil {
+				if err := run.AppendImages(&images, batch.Images{N: n, Features: regions}, n); err != nil {
 					b.Fatal(err)
 				}
 				if err := run.AppendCaptions(&captions, captionBatch(words, lengths, longest), n); err != nil {

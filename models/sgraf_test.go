@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/philox"
 )
@@ -38,7 +39,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				}
 				var images, captions EncodedSet
 				run := NewRunner(m, nil).Pairs
-				fatal(t, run.AppendImages(&images, ImageBatch{N: n, Features: regions, Boxes: boxes}, n))
+				fatal(t, run.AppendImages(&images, batch.Images{N: n, Features: regions, Boxes: boxes}, n))
 				fatal(t, run.AppendCaptions(&captions, captionBatch(words, lengths, l), c))
 				total := captions.First[c]
 				want := make([]float32, n*c)
@@ -65,7 +66,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				var single EncodedSet
 				for i := range n {
 					size := d.Regions * d.Feature
-					fatal(t, run.AppendImages(&single, ImageBatch{N: 1, Features: regions[i*size : (i+1)*size],
+					fatal(t, run.AppendImages(&single, batch.Images{N: 1, Features: regions[i*size : (i+1)*size],
 						Boxes: boxes[i*d.Regions*4 : (i+1)*d.Regions*4]}, n))
 				}
 				for k := range images.Values {

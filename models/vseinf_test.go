@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/graph"
 	"vsetrain/internal/philox"
@@ -57,8 +58,8 @@ func normals(purpose string, n int) []float32 {
 }
 
 // captionBatch packs captions [n, width].
-func captionBatch(words, lengths []int32, width int) CaptionBatch {
-	b := CaptionBatch{Lengths: lengths}
+func captionBatch(words, lengths []int32, width int) batch.Captions {
+	b := batch.Captions{Lengths: lengths}
 	for i, n := range lengths {
 		b.Words = append(b.Words, words[i*width:i*width+int(n)]...)
 	}
@@ -82,13 +83,13 @@ func TestVSEInfEmbedsAlone(t *testing.T) {
 	const n, size, e = 4, 6 * 7, 8
 	x, all, one := normals("regions", n*size), make([]float32, n*e), make([]float32, e)
 	run := NewRunner(m, nil).Embeds
-	fatal(t, run.Images(all, ImageBatch{N: n, Features: x}))
+	fatal(t, run.Images(all, batch.Images{N: n, Features: x}))
 	for i := range n {
 		shuffled := make([]float32, 0, size)
 		for _, r := range []int{3, 0, 5, 1, 4, 2} {
 			shuffled = append(shuffled, x[i*size+r*7:i*size+(r+1)*7]...)
 		}
-		fatal(t, run.Images(one, ImageBatch{N: 1, Features: shuffled}))
+		fatal(t, run.Images(one, batch.Images{N: 1, Features: shuffled}))
 		nearly(t, "an image alone, its regions in another order", one, all[i*e:(i+1)*e])
 	}
 	words := []int32{1, 7, 8, 9, 4, 5, 6, 7, 11, 2, 1, 5, 6, 2, 0, 0, 0, 0, 0, 0, 1, 20, 2, 0, 0, 0, 0, 0, 0, 0}
@@ -112,7 +113,7 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 			return m.Embedder().Images(g, m.ImageInputs(g, len(counts)).Regions)
 		})
 		fatal(t, err)
-		fatal(t, NewFeeder(m, nil, false).Images(ImageBatch{N: len(counts), Features: x, Counts: counts}))
+		fatal(t, NewFeeder(m, nil, false).Images(batch.Images{N: len(counts), Features: x, Counts: counts}))
 		fatal(t, e.prog.RunAll())
 		value := func(name string) []float64 {
 			v := m.Instance.Params.Value("img.mlp." + name)
@@ -151,7 +152,7 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 func TestFeederRefusesBadCounts(t *testing.T) {
 	f := NewFeeder(tinyVSEInf(t, cpu.FP32, nil), nil, false)
 	feed := func(rows int, counts []int32) error {
-		return f.Images(ImageBatch{N: 2, Features: make([]float32, rows*7), Counts: counts})
+		return f.Images(batch.Images{N: 2, Features: make([]float32, rows*7), Counts: counts})
 	}
 	for what, counts := range map[string][]int32{"none": {0, 3}, "too many": {7, 1}, "too few values": {6, 6},
 		"two of three": {1, 1, 1}} {

@@ -65,4 +65,3 @@ func (w *wordEncoder) rows(g *graph.Graph, c Captions) *graph.Node {
 	}
 	return x
 }
-

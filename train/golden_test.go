@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/internal/device"
 	"vsetrain/internal/device/cpu"
 	"vsetrain/internal/golden"
@@ -140,7 +141,7 @@ func TestGoldenTrainStep(t *testing.T) {
 				check(m.Instance.FeedDoubles(models.InputRegions,
 					golden.Rows(c.Inputs.Images.Data, len(c.Inputs.Images.Data)/n, order)))
 				words, lengths := golden.Rows(toInts(c.Captions.Data), steps, order), golden.Rows(c.Lengths, 1, order)
-				captions := models.CaptionBatch{Lengths: lengths}
+				captions := batch.Captions{Lengths: lengths}
 				for i, l := range lengths {
 					captions.Words = append(captions.Words, words[i*steps:i*steps+int(l)]...)
 				}

@@ -27,9 +27,9 @@ func gsmnStep(t testing.TB, dev device.Device, g models.GSMNOptions, lossName st
 func gsmnBatch(seed uint64, n, longest int) *data.Batch {
 	b := tinyBatch(seed, n, longest)
 	r := philox.NewKey(seed, "test boxes").Stream(0)
-	b.Images = nil
+	b.Features = nil
 	for range n * tinyRegions * tinyFeature {
-		b.Images = append(b.Images, float32(r.Float64()))
+		b.Features = append(b.Features, float32(r.Float64()))
 	}
 	for range n * tinyRegions {
 		x, y := float32(r.Float64()/2), float32(r.Float64()/2)

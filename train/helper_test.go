@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/device"
@@ -37,7 +38,7 @@ func (s *script) Next() (*data.Batch, error) {
 	if s.held != len(s.results) {
 		return nil, fmt.Errorf("%d batches were not released, %d steps are not finished", s.held, len(s.results))
 	}
-	b := &data.Batch{Epoch: s.epoch, Iter: s.iter, N: 4, Wait: time.Millisecond}
+	b := &data.Batch{Epoch: s.epoch, Iter: s.iter, Images: batch.Images{N: 4}, Wait: time.Millisecond}
 	s.held++
 	if s.iter++; s.iter == s.batches {
 		s.epoch, s.iter = s.epoch+1, 0
@@ -191,7 +192,8 @@ func tinyStep(t testing.TB, dev device.Device, lossName string, factorFrom int) 
 // tinyBatch makes n pairs with captions of 2 to longest words.
 func tinyBatch(seed uint64, n, longest int) *data.Batch {
 	r := philox.NewKey(seed, "test batch").Stream(0)
-	b := &data.Batch{N: n, L: longest, Regions: tinyRegions, Dim: tinyFeature, SemanticDim: tinySemantic}
+	b := &data.Batch{Images: batch.Images{N: n}, L: longest, Regions: tinyRegions, Dim: tinyFeature,
+		SemanticDim: tinySemantic}
 	for i := range n {
 		b.Lengths = append(b.Lengths, int32(max(2, longest-i)))
 		b.ImageIDs = append(b.ImageIDs, int32(i/2))
@@ -199,7 +201,7 @@ func tinyBatch(seed uint64, n, longest int) *data.Batch {
 			b.Words = append(b.Words, 1+int32(r.IntN(tinyVocab-1)))
 		}
 		for range tinyRegions * tinyFeature {
-			b.Images = append(b.Images, float32(r.Float64()))
+			b.Features = append(b.Features, float32(r.Float64()))
 		}
 		for range tinySemantic {
 			b.Semantics = append(b.Semantics, float32(r.Norm()))

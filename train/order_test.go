@@ -67,18 +67,18 @@ func reversePairs(to, from *data.Batch) {
 	n := from.N
 	start := make([]int, n+1) // of the numbers of each image
 	for i := range n {
-		size := len(from.Images) / n
-		if from.RegionCounts != nil {
-			size = int(from.RegionCounts[i]) * tinyFeature
+		size := len(from.Features) / n
+		if from.Counts != nil {
+			size = int(from.Counts[i]) * tinyFeature
 		}
 		start[i+1] = start[i] + size
 	}
-	to.Images, to.RegionCounts, to.Words = nil, nil, nil
+	to.Features, to.Counts, to.Words = nil, nil, nil
 	for i := range n {
 		k := n - 1 - i
-		to.Images = append(to.Images, from.Images[start[k]:start[k+1]]...)
-		if from.RegionCounts != nil {
-			to.RegionCounts = append(to.RegionCounts, from.RegionCounts[k])
+		to.Features = append(to.Features, from.Features[start[k]:start[k+1]]...)
+		if from.Counts != nil {
+			to.Counts = append(to.Counts, from.Counts[k])
 		}
 		to.Words = append(to.Words, from.WordsOf(k)...)
 		to.Lengths[i], to.ImageIDs[i] = from.Lengths[k], from.ImageIDs[k]

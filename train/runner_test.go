@@ -32,14 +32,14 @@ func shorten(b *data.Batch, seed uint64, counts bool) *data.Batch {
 	}
 	b.Words = words
 	if counts {
-		b.RegionCounts = b.RegionCounts[:0]
+		b.Counts = b.Counts[:0]
 		rows := 0
 		for range b.N {
 			n := 1 + r.IntN(b.Regions)
-			b.RegionCounts = append(b.RegionCounts, int32(n))
+			b.Counts = append(b.Counts, int32(n))
 			rows += n
 		}
-		b.Images = b.Images[:rows*b.Dim]
+		b.Features = b.Features[:rows*b.Dim]
 	}
 	return b
 }
@@ -238,7 +238,7 @@ func TestNotFiniteOnTheDevice(t *testing.T) {
 	}
 	before := state()
 	bad := tinyBatch(3, 6, 7)
-	bad.Images[5] = float32(math.NaN())
+	bad.Features[5] = float32(math.NaN())
 	_, err := s.Run(bad, 1e-2, false)
 	var nf *NotFinite
 	if !errors.As(err, &nf) {

@@ -111,8 +111,8 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if err := s.feed(b, sh); err != nil {
 		return err
 	}
-	s.captions = append(s.captions[:0], b.Captions...)
-	key := callKey{shape: sh, words: s.feeder.WordBound(b.Lengths, b.L), regions: s.feeder.RegionBound(b.RegionCounts)}
+	s.captions = append(s.captions[:0], b.Numbers...)
+	key := callKey{shape: sh, words: s.feeder.WordBound(b.Lengths, b.L), regions: s.feeder.RegionBound(b.Counts)}
 	return s.begin(p, key, lr)
 }
 
@@ -198,34 +198,30 @@ func (s *Step) ReadFrom(r *models.Resident) {
 
 // feed sets the inputs of a program.
 func (s *Step) feed(b *data.Batch, sh shape) error {
-	ses, captions := s.model.Instance, models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Numbers: b.Captions,
-		Edges:     b.Edges,
-		EdgeStart: b.EdgeStart}
-	err := s.feeder.Images(models.ImageBatch{N: b.N, Features: b.Images, Stage: b.Stage, Boxes: b.Boxes,
-		Rows: b.ImageRows, Counts: b.RegionCounts, RegionRows: b.RegionRows})
-	if err != nil {
+	in := s.model.Instance
+	if err := s.feeder.Images(b.Images); err != nil {
 		return err
 	}
-	if err := s.feeder.Captions(captions); err != nil {
+	if err := s.feeder.Captions(b.Captions); err != nil {
 		return err
 	}
-	if err := s.feeder.Edges(captions, sh.capacity); err != nil {
+	if err := s.feeder.Edges(b.Captions, sh.capacity); err != nil {
 		return err
 	}
 	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
-	if err := ses.FeedInts(graph.InputStep, s.counter[:]); err != nil {
+	if err := in.FeedInts(graph.InputStep, s.counter[:]); err != nil {
 		return err
 	}
 	if c, ok := s.model.Network.(models.Captioner); ok {
-		if err := s.labels.feed(ses, b, sh, c.MaxLength(), s.model.PadsLabels()); err != nil {
+		if err := s.labels.feed(in, b, sh, c.MaxLength(), s.model.PadsLabels()); err != nil {
 			return err
 		}
 	}
 	if sh.semantic == 0 {
 		return nil
 	}
-	if err := s.feeder.Semantics(inputSemantics, b.Semantics, b.Captions, b.N, sh.semantic); err != nil {
+	if err := s.feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, b.N, sh.semantic); err != nil {
 		return err
 	}
-	return ses.FeedInts(inputImages, b.ImageIDs)
+	return in.FeedInts(inputImages, b.ImageIDs)
 }

@@ -95,7 +95,7 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 		}
 		for what, v := range map[string]float64{"NaN": math.NaN(), "Inf": math.Inf(1)} {
 			bad := tinyBatch(1, 6, 7)
-			bad.Images[5] = float32(v)
+			bad.Features[5] = float32(v)
 			refused(what, bad, "the loss is NaN")
 		}
 		run(t, s, good) // and training can continue

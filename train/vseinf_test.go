@@ -30,12 +30,12 @@ func vseinfStep(t testing.TB, dev device.Device) *Step {
 func vseinfBatch(seed uint64, n, longest int) *data.Batch {
 	b := tinyBatch(seed, n, longest)
 	r := philox.NewKey(seed, "test regions").Stream(0)
-	b.Images = nil
+	b.Features = nil
 	for range n {
 		c := 1 + r.IntN(6)
-		b.RegionCounts = append(b.RegionCounts, int32(c))
+		b.Counts = append(b.Counts, int32(c))
 		for range c * tinyFeature {
-			b.Images = append(b.Images, float32(r.Float64()))
+			b.Features = append(b.Features, float32(r.Float64()))
 		}
 	}
 	b.Words[0] = tinyVocab

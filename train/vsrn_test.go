@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/device"
@@ -142,7 +143,7 @@ func TestVSRNDuplicateParams(t *testing.T) {
 func TestLabelsOfABatch(t *testing.T) {
 	const maxLength, n = 12, 14
 	s := vsrnStep(t, newDevice(t, cpu.FP32), models.DefaultOptions().VSRN)
-	b := &data.Batch{N: n, L: 16}
+	b := &data.Batch{Images: batch.Images{N: n}, L: 16}
 	for i := range n {
 		words := make([]int32, b.L-i)
 		b.Lengths = append(b.Lengths, int32(b.L-i))

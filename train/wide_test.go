@@ -40,13 +40,13 @@ func wideStep(t *testing.T, dev device.Device, network string) *Step {
 func wideBatch(network string) *data.Batch {
 	b := tinyBatch(1, 6, 8)
 	r := philox.NewKey(2, "wide regions").Stream(0)
-	b.Dim, b.Images = wide, make([]float32, b.N*b.Regions*wide)
-	for i := range b.Images {
-		b.Images[i] = float32(r.Float64())
+	b.Dim, b.Features = wide, make([]float32, b.N*b.Regions*wide)
+	for i := range b.Features {
+		b.Features[i] = float32(r.Float64())
 	}
 	if network == models.VSEInf {
 		for range b.N {
-			b.RegionCounts = append(b.RegionCounts, int32(b.Regions))
+			b.Counts = append(b.Counts, int32(b.Regions))
 		}
 	}
 	return b

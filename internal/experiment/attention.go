@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/models"
 )
 
@@ -122,7 +123,7 @@ func Attend(ctx context.Context, r AnalysisRequest, checkpoint string, ids []str
 		if err := s.ReadBoxes(boxes, row); err != nil {
 			return nil, err
 		}
-		if err := l.Runner.Embeds.Regions(image, features, models.ImageBatch{N: 1, Features: regions}); err != nil {
+		if err := l.Runner.Embeds.Regions(image, features, batch.Images{N: 1, Features: regions}); err != nil {
 			return nil, err
 		}
 		a := Attention{Checkpoint: l.Found, Image: i, ImageID: id, Correlation: correlate(features, image),

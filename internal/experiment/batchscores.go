@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/models"
 )
@@ -41,18 +42,17 @@ func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, 
 		return nil, err
 	}
 	scores := make([]float32, n*n)
-	im := models.ImageBatch{N: n, Features: regions, Boxes: boxes}
-	ca := models.CaptionBatch{Words: b.Words, Lengths: b.Lengths, Edges: b.Edges, EdgeStart: b.EdgeStart}
+	im := batch.Images{N: n, Features: regions, Boxes: boxes}
 	if r := l.Runner; r.Pairs != nil {
-		err = scorePairBatch(r.Pairs, scores, im, ca)
+		err = scorePairBatch(r.Pairs, scores, im, b.Captions)
 	} else {
-		err = scoreEmbedded(r.Embeds, scores, im, ca)
+		err = scoreEmbedded(r.Embeds, scores, im, b.Captions)
 	}
 	if err != nil {
 		return nil, err
 	}
 	column := map[int32]int{} // the batch is sorted by length
-	for j, c := range b.Captions {
+	for j, c := range b.Numbers {
 		column[c] = j
 	}
 	out := make([]float64, n*n)
@@ -64,7 +64,7 @@ func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, 
 	return out, nil
 }
 
-func scoreEmbedded(r *models.EmbedRunner, scores []float32, im models.ImageBatch, ca models.CaptionBatch) error {
+func scoreEmbedded(r *models.EmbedRunner, scores []float32, im batch.Images, ca batch.Captions) error {
 	n, e := im.N, r.Dim()
 	images, captions := make([]float32, n*e), make([]float32, n*e)
 	if err := r.Images(images, im); err != nil {
@@ -76,7 +76,7 @@ func scoreEmbedded(r *models.EmbedRunner, scores []float32, im models.ImageBatch
 	return r.Scores(scores, images, captions, n, n)
 }
 
-func scorePairBatch(r *models.PairRunner, scores []float32, im models.ImageBatch, ca models.CaptionBatch) error {
+func scorePairBatch(r *models.PairRunner, scores []float32, im batch.Images, ca batch.Captions) error {
 	var images, captions models.EncodedSet
 	if err := r.AppendImages(&images, im, im.N); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/internal/config"
 	"vsetrain/internal/device"
@@ -218,7 +219,7 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 	if err != nil {
 		return err
 	}
-	var stages []data.Stage
+	var stages []batch.Stage
 	if resident == nil && memory != nil {
 		stages = b.stages(syntheticBatches, false, memory)
 	}
@@ -239,8 +240,8 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 		}
 		if stages != nil {
 			x.Stage = stages[i]
-			copy(x.Stage.Floats(), x.Images)
-			x.Images = nil
+			copy(x.Stage.Floats(), x.Features)
+			x.Features = nil
 		}
 		b.batches = append(b.batches, x)
 	}

@@ -96,7 +96,7 @@ func (k *residentBatches) store(x *data.Batch, i int) {
 	for _, p := range []struct {
 		table  device.Table
 		values []float32
-	}{{k.Features, x.Images}, {k.Boxes, x.Boxes}, {k.Semantics, x.Semantics}} {
+	}{{k.Features, x.Features}, {k.Boxes, x.Boxes}, {k.Semantics, x.Semantics}} {
 		if p.table != nil {
 			k.Device.Store(p.table, i*len(p.values), p.values)
 		}
@@ -112,10 +112,10 @@ func (k *residentBatches) number(x *data.Batch, i int) {
 	for _, rows := range []struct {
 		of   []int32
 		each int
-	}{{x.ImageRows, x.N}, {x.Captions, x.N}, {x.RegionRows, x.N * x.Regions}} {
+	}{{x.Rows, x.N}, {x.Numbers, x.N}, {x.RegionRows, x.N * x.Regions}} {
 		for j := range rows.of {
 			rows.of[j] += int32(i * rows.each)
 		}
 	}
-	x.Images, x.Boxes, x.Semantics = nil, nil, nil
+	x.Features, x.Boxes, x.Semantics = nil, nil, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/internal/device"
 	"vsetrain/models"
@@ -150,7 +151,7 @@ func usualLengths(n, longest int) []int32 {
 
 // stages allocates pinned memory for the features of n batches, of float16 with half, on a device that receives those
 // of the next step while it works on one. Where the host has no such memory it returns none, and a warning is said.
-func (t *training) stages(n int, half bool, p *MemoryPlan) (all []data.Stage) {
+func (t *training) stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
 	s, ok := device.As[device.Streamer](t.dev)
 	if !ok {
 		return nil

@@ -62,12 +62,11 @@ func predictEvaluation(ctx context.Context, r BenchRequest, g model.GPU, d devic
 	var images, captions *models.EncodedSet
 	encodeImages := func() error {
 		images = &models.EncodedSet{}
-		return pairs.AppendImages(images, models.ImageBatch{N: x.N, Features: x.Images, Boxes: x.Boxes}, x.N)
+		return pairs.AppendImages(images, x.Images, x.N)
 	}
 	encodeCaptions := func() error {
 		captions = &models.EncodedSet{}
-		return pairs.AppendCaptions(captions, models.CaptionBatch{Words: x.Words, Lengths: x.Lengths,
-			Numbers: x.Captions, Edges: x.Edges, EdgeStart: x.EdgeStart}, x.N)
+		return pairs.AppendCaptions(captions, x.Captions, x.N)
 	}
 	scores := make([]float32, evalSide*evalSide)
 	score := func() error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/data/text"
 	"vsetrain/internal/device"
 	"vsetrain/models"
@@ -124,7 +125,7 @@ func (s *sentences) chunk(ctx context.Context, lines []string) ([]float32, error
 			s.lengths = append(s.lengths, int32(len(s.ids[i])))
 		}
 		s.vectors = slices.Grow(s.vectors[:0], len(part)*d)[:len(part)*d]
-		if err := s.enc.Encode(s.vectors, models.CaptionBatch{Words: s.words, Lengths: s.lengths}); err != nil {
+		if err := s.enc.Encode(s.vectors, batch.Captions{Words: s.words, Lengths: s.lengths}); err != nil {
 			return nil, err
 		}
 		for k, i := range part {

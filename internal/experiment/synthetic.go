@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/philox"
@@ -23,16 +24,16 @@ var captionLengths = [...]int{4: 11, 5: 47, 6: 255, 7: 1005, 8: 3256, 9: 7173, 1
 // the caption lengths of Flickr30K unless lengths are given, descending; normal semantic vectors.
 func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengths []int32) *data.Batch {
 	s := philox.NewKey(seed, "bench").Stream(0)
-	b := &data.Batch{N: n, Regions: regions, Dim: feature, SemanticDim: semantic}
-	b.Images = make([]float32, n*regions*feature)
+	b := &data.Batch{Images: batch.Images{N: n}, Regions: regions, Dim: feature, SemanticDim: semantic}
+	b.Features = make([]float32, n*regions*feature)
 	scale := 0.45 / math.Sqrt(2/math.Pi)
 	const drawn = 1<<18 - 5 // a prime: then they repeat, no two images alike
-	for i := range b.Images {
+	for i := range b.Features {
 		if i >= drawn {
-			b.Images[i] = b.Images[i-drawn]
+			b.Features[i] = b.Features[i-drawn]
 			continue
 		}
-		b.Images[i] = float32(math.Abs(s.Norm()) * scale)
+		b.Features[i] = float32(math.Abs(s.Norm()) * scale)
 	}
 	total := 0
 	for _, c := range captionLengths {
@@ -57,9 +58,9 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengt
 		b.Words[at], b.Words[len(b.Words)-1] = 1, 2 // <start>, <end>
 	}
 	for i := range n {
-		b.Captions = append(b.Captions, int32(i))
+		b.Numbers = append(b.Numbers, int32(i))
 		b.ImageIDs = append(b.ImageIDs, int32(i))
-		b.ImageRows = append(b.ImageRows, int32(i))
+		b.Rows = append(b.Rows, int32(i))
 	}
 	b.Semantics = make([]float32, n*semantic)
 	for i := range b.Semantics {
@@ -93,13 +94,13 @@ func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 		kept := text.KeepRegions(nil, b.Regions, s.Float64)
 		for _, r := range kept {
 			row := i*b.Regions + int(r)
-			copy(b.Images[rows*b.Dim:], b.Images[row*b.Dim:(row+1)*b.Dim])
+			copy(b.Features[rows*b.Dim:], b.Features[row*b.Dim:(row+1)*b.Dim])
 			b.RegionRows = append(b.RegionRows, int32(row))
 			rows++
 		}
-		b.RegionCounts = append(b.RegionCounts, int32(len(kept)))
+		b.Counts = append(b.Counts, int32(len(kept)))
 	}
-	b.Images = b.Images[:rows*b.Dim]
+	b.Features = b.Features[:rows*b.Dim]
 }
 
 // addBoxes gives a synthetic batch random boxes, and every word the one before it as its governor.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/eval"
@@ -99,7 +100,7 @@ func (t *Trained) AttendWords(ctx context.Context, image, caption int) (*WordAtt
 	if err != nil {
 		return nil, err
 	}
-	b := models.ImageBatch{N: 1, Features: features}
+	b := batch.Images{N: 1, Features: features}
 	if t.Model.Options.Traits().Boxes {
 		b.Boxes = boxes
 	}

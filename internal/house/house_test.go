@@ -20,7 +20,7 @@ const module = "vsetrain/"
 
 // levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
-	{"configs", "internal/asm", "internal/bind", "internal/build", "internal/chart", "internal/golden",
+	{"batch", "configs", "internal/asm", "internal/bind", "internal/build", "internal/chart", "internal/golden",
 		"internal/mapped", "internal/mlflow", "internal/options", "internal/par",
 		"internal/philox",
 		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/experiment"
@@ -15,7 +16,7 @@ import (
 type steps struct{ step, batches int }
 
 func (s *steps) Next() (*data.Batch, error) {
-	b := &data.Batch{Epoch: s.step / s.batches, Iter: s.step % s.batches, N: 4}
+	b := &data.Batch{Epoch: s.step / s.batches, Iter: s.step % s.batches, Images: batch.Images{N: 4}}
 	s.step++
 	return b, nil
 }

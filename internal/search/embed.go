@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/data/text"
 	"vsetrain/eval"
 	"vsetrain/internal/atomicfile"
@@ -152,7 +153,7 @@ func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lin
 // encodeWords embeds captions given as word ids: [N, E] in their order. Graphs are compiled for a number of captions,
 // so the last batch is filled to a power of two with captions of one word; captions of more than longCaption words,
 // which are rare, are embedded one by one.
-func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, batch int, progress func(done,
+func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size int, progress func(done,
 	total int)) ([]float32, error) {
 	e := r.Dim()
 	order := make([]int, len(ids))
@@ -161,20 +162,20 @@ func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, batc
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(ids[b]) - len(ids[a]) })
 	rows := make([]float32, len(ids)*e)
-	part := make([]float32, max(batch, 1)*e)
+	part := make([]float32, max(size, 1)*e)
 	for lo := 0; lo < len(order); {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		n := min(batch, len(order)-lo)
+		n := min(size, len(order)-lo)
 		if len(ids[order[lo]]) > longCaption {
 			n = 1
 		}
-		var b models.CaptionBatch
+		var b batch.Captions
 		for _, i := range order[lo : lo+n] {
 			b.Words, b.Lengths = append(b.Words, ids[i]...), append(b.Lengths, int32(len(ids[i])))
 		}
-		for len(b.Lengths) < min(batch, 1<<bits.Len(uint(n-1))) {
+		for len(b.Lengths) < min(size, 1<<bits.Len(uint(n-1))) {
 			b.Words, b.Lengths = append(b.Words, ids[order[lo]][0]), append(b.Lengths, 1)
 		}
 		if err := r.Captions(part[:len(b.Lengths)*e], b); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/eval"
 	"vsetrain/internal/par"
 	"vsetrain/internal/safetensors"
@@ -64,8 +65,8 @@ func embedders() string {
 }
 
 // query is a batch of one caption.
-func query(words []int32) models.CaptionBatch {
-	return models.CaptionBatch{Words: words, Lengths: []int32{int32(len(words))}}
+func query(words []int32) batch.Captions {
+	return batch.Captions{Words: words, Lengths: []int32{int32(len(words))}}
 }
 
 // prepare makes the encodings that are asked for. For typed queries it compiles the graphs of the usual lengths, so

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/internal/extract"
 	"vsetrain/internal/pictures"
-	"vsetrain/models"
 )
 
 // Extractor computes the features of pictures that are in no split, as those of the split were made.
@@ -104,8 +104,8 @@ func (e *Extractor) OfPicture(ctx context.Context, p *pictures.RGB, k int) (Answ
 var errNoBoxes = errors.New("the network reads boxes of regions, and the picture has none")
 
 // batch is a picture as a network reads it.
-func (e *encoder) batch(p picture) (models.ImageBatch, error) {
-	b := models.ImageBatch{N: 1, Features: p.features}
+func (e *encoder) batch(p picture) (batch.Images, error) {
+	b := batch.Images{N: 1, Features: p.features}
 	if e.Model.Options.Traits().Boxes {
 		if b.Boxes = p.boxes; b.Boxes == nil {
 			return b, errNoBoxes

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"vsetrain/models"
+	"vsetrain/batch"
 )
 
 // NoEmbeddingError says why captions and images have no embedding here.
@@ -88,7 +88,7 @@ func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, e
 			return nil, err
 		}
 		err := e.Runner.Embeds.Images(rows[i*e.dim:(i+1)*e.dim],
-			models.ImageBatch{N: 1, Features: features[i*size : (i+1)*size]})
+			batch.Images{N: 1, Features: features[i*size : (i+1)*size]})
 		if err != nil {
 			return nil, err
 		}

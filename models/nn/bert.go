@@ -146,4 +146,3 @@ func (b *Bert) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
 func (b *Bert) Pooled(g *graph.Graph, hidden, lengths *graph.Node) *graph.Node {
 	return g.Activate(device.Tanh, b.Pooler.Dense.Forward(g, g.FirstRows(hidden, lengths)))
 }
-

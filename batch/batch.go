@@ -1,0 +1,49 @@
+// Package batch holds what a mini-batch is: the images and the captions that loaders fill, networks read and the loop
+// counts. It is below data, models and train, which pass it on as it is.
+package batch
+
+// Images are N images. Features and Boxes are empty if they stay on the device; Rows then number them.
+type Images struct {
+	N int
+	// Features is [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on.
+	Features []float32
+	Stage    Stage     // the features in place of Features; nil without
+	Boxes    []float32 // [N, R, 4] places of the regions, as shares of the picture; of networks that need them
+	Rows     []int32   // [N] rows of the feature file
+	// Counts [N] are the numbers of regions of the images; nil is all R. RegionRows [Σ Counts] number these regions,
+	// all regions of the feature file taken as one list, where the features stay on the device.
+	Counts, RegionRows []int32
+}
+
+// Stage is memory for features that somebody else reads too, such as a device (device.Stage).
+type Stage interface {
+	Floats() []float32 // nil with half
+	Halves() []uint16  // bits of float16; nil without half
+}
+
+// Captions are captions, sorted by length in descending order where a network is given them.
+type Captions struct {
+	Words   []int32 // [Σ Lengths] ids of caption 0, then those of caption 1, and so on
+	Lengths []int32 // [N] words of each caption
+	Numbers []int32 // [N] numbers in the split
+	// Edges are the dependencies between words, of networks that need them: caption i has the pairs
+	// Edges[2·EdgeStart[i]:2·EdgeStart[i+1]], governor and dependent in turn, as positions in the caption.
+	Edges, EdgeStart []int32
+}
+
+// Longest is the number of words of the longest caption.
+func (c *Captions) Longest() (l int) {
+	for _, n := range c.Lengths {
+		l = max(l, int(n))
+	}
+	return l
+}
+
+// WordsOf returns the ids of caption i.
+func (c *Captions) WordsOf(i int) []int32 {
+	at := 0
+	for _, n := range c.Lengths[:i] {
+		at += int(n)
+	}
+	return c.Words[at : at+int(c.Lengths[i])]
+}
