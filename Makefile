@@ -9,7 +9,7 @@ BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4d
 VERSION     ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 # Go stamps the commit too, but not where GOFLAGS has -buildvcs=false.
 COMMIT      ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty=+changes 2>/dev/null)
-BUILT       := -X vsetrain/internal/build
+BUILT       := -X vsetrain/internal/system/build
 LDFLAGS     := -s -w $(if $(VERSION),$(BUILT).version=$(VERSION:v%=%)) $(if $(COMMIT),$(BUILT).commit=$(COMMIT))
 BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 TARGETS     := linux/amd64 linux/arm64 darwin/arm64
@@ -17,7 +17,7 @@ FUZZTIME    ?= 20s
 SEED        ?= 1
 MUTANTS     ?= 200
 # The packages with the longest tests, begun first so that none runs alone at the end.
-LONGEST     := ./internal/device/cuda ./internal/experiment ./train ./internal/device/cpu ./cmd/vsetrain
+LONGEST     := ./internal/compute/device/cuda ./internal/run/experiment ./train ./internal/compute/device/cpu ./cmd/vsetrain
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
 # product on the emulated GPU, GRUs on tensor cores in every order, loss curves and recorded steps of all networks on it,
 # data sets that stay there, every loss with GSMN. They take two fifths of the time of all tests.
@@ -53,32 +53,32 @@ test: ## check formatting, vet, lint, and run the tests: under five minutes once
 	$(GO) test -timeout 20m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
-	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/device/cuda ./internal/experiment ./train
+	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/run/experiment ./train
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test
 
 test-orders: ## run conformance, golden cases and small trainings on the emulated GPU with its threads in forward, reverse and random order
 	@set -e; for order in 0 1 2; do echo "EMULATED_CUDA_ORDER=$$order"; \
-	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train; done
+	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/compute/device/cuda ./models/... ./train; done
 
-ON_PTX := $(GO) test -count=1 -timeout 30m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/device/cuda ./models/... ./train
+ON_PTX := $(GO) test -count=1 -timeout 30m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/compute/device/cuda ./models/... ./train
 test-ptx: ## run them on the PTX of the kernels, every launch compared with the sources bit by bit: two minutes
 	VSETRAIN_EMULATOR=ptx $(ON_PTX)
 
 test-ptx-fused: ## run them on the PTX with the rounding of a GPU, and compare small trainings with the bits a GPU must give
 	VSETRAIN_EMULATOR=ptx-fused $(ON_PTX)
-	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/experiment
+	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/experiment
 
 bits: ## predict the bits of small trainings on a GPU anew, for kernels that were changed
-	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/internal/experiment/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/experiment
+	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/internal/run/experiment/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/experiment
 
 test-strict: ## run every network, at full size, on a CUDA driver that computes nothing and reports what a GPU's refuses (needs g++)
 	$(GO) test -count=1 -timeout 10m -run '$(STRICT)' ./cmd/vsetrain
 
 NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
 test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX
-	GODEBUG=$(NO_AVX512) $(GO) test -count=1 -timeout 15m -skip 'CUDA|BF16Copies|Recorded' ./internal/device/cpu ./internal/gemm ./internal/vec ./internal/sparse ./eval ./loss ./models/... ./train
+	GODEBUG=$(NO_AVX512) $(GO) test -count=1 -timeout 15m -skip 'CUDA|BF16Copies|Recorded' ./internal/compute/device/cpu ./internal/compute/gemm ./internal/compute/vec ./internal/compute/sparse ./eval ./loss ./models/... ./train
 
 test-arm64: ## run tests of kernels, golden cases and a resumed training of the arm64 program in qemu (qemu-user): three minutes
 	GO=$(GO) bash scripts/test-arm64.sh
@@ -91,12 +91,12 @@ lint: ## run staticcheck (part of make test)
 
 # Packages that share memory between goroutines and are quick under the race detector: 45 s of CPU once compiled. The
 # tests in a browser are left out.
-RACED := ./internal/par ./internal/runfs ./internal/search ./internal/serve ./internal/view ./data ./data/text
+RACED := ./internal/compute/par ./internal/files/runfs ./internal/apps/search ./internal/apps/serve ./internal/apps/view ./data ./data/text
 test-race: ## run the tests of the concurrent packages under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m -skip Browser $(RACED)
 
 mutants: ## plant mistakes, drawn by SEED, and say which of them no test sees: an hour or two
-	$(GO) run ./internal/mutants -seed $(SEED) -n $(MUTANTS)
+	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS)
 
 vulncheck: ## look for known vulnerabilities in what the program is built from; skipped where their database is out of reach
 	@GO=$(GO) GOVULNCHECK=$(GOVULNCHECK) bash scripts/vulncheck.sh
@@ -105,34 +105,34 @@ fmt: ## format the sources
 	gofmt -w .
 
 generate: ## write the assembly kernels anew
-	$(GO) generate ./internal/gemm ./internal/vec
+	$(GO) generate ./internal/compute/gemm ./internal/compute/vec
 
 figures: ## draw the charts of docs/ and write the tables beside them anew, from docs/log
-	$(GO) run ./internal/figures
+	$(GO) run ./internal/tools/figures
 
 keep-runs: build ## keep the finished trials of STUDY/sweeps in docs/log without their weights, and draw their figures
 	cd $(or $(STUDY),$(error name the folder that holds sweeps/: make keep-runs STUDY=FOLDER)) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log sweeps/*
-	$(GO) run ./internal/figures
+	$(GO) run ./internal/tools/figures
 
 pictures: build ## draw the pictures of docs/images anew: small trainings, then Chromium (some minutes)
 	bash scripts/pictures.sh bin/vsetrain
 
 kernels: ## compile the CUDA kernels to PTX anew (CLANG=clang-19)
-	GO=$(GO) bash internal/device/cuda/kernels/build.sh
+	GO=$(GO) bash internal/compute/device/cuda/kernels/build.sh
 
 REV ?= HEAD
-PTX := internal/device/cuda/kernels/ptx.zip
+PTX := internal/compute/device/cuda/kernels/ptx.zip
 ptx-diff: ## show how the PTX differs from that of a commit: make ptx-diff REV=HEAD~1
 	@t=$$(mktemp -d); trap "rm -r $$t" EXIT; git show $(REV):$(PTX) >$$t/ptx.zip && \
 	$(GO) run ./$(dir $(PTX))pack -unpack $$t/ptx.zip $$t/$(REV) && \
 	$(GO) run ./$(dir $(PTX))pack -unpack $(PTX) $$t/now && cd $$t && (git diff --no-index $(REV) now || true)
 
 registers: ## write the registers of the kernels anew, and their table in docs (needs ptxas: scripts/install-test-tools.sh)
-	$(GO) test -count=1 -run '^TestAssembler$$' ./internal/device/cuda/kernels -update
-	$(GO) run ./internal/figures
+	$(GO) test -count=1 -run '^TestAssembler$$' ./internal/compute/device/cuda/kernels -update
+	$(GO) run ./internal/tools/figures
 
 emulator: ## build the emulated CUDA driver into bin/ (needs g++)
-	bash internal/device/cuda/emulator/src/build.sh internal/device/cuda/kernels bin/libcuda_emulated.so
+	bash internal/compute/device/cuda/emulator/src/build.sh internal/compute/device/cuda/kernels bin/libcuda_emulated.so
 
 gpu-check-emulated: gpu-pack ## unpack what gpu-pack made into an empty folder and run it on the emulated driver: tiny, no times
 	rm -rf bin/gpu-check && mkdir -p bin/gpu-check && tar xzf bin/gpu-check.tar.gz -C bin/gpu-check
@@ -160,13 +160,13 @@ cross: ## build for every supported system into bin/, the static builds for Linu
 
 docs: ## render README.md and docs/ to a static site in bin/site
 	rm -rf bin/site
-	$(GO) run ./internal/site bin/site
+	$(GO) run ./internal/tools/site bin/site
 
 # The time of everything in a release: that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 release: ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release
 	rm -rf bin/release
-	$(GO) run ./internal/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
+	$(GO) run ./internal/tools/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
 	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
 	rm -rf bin/release/build
 
@@ -182,7 +182,7 @@ bench: build ## time the training step: make bench CONFIG=saf/f30k-lseh
 
 bench-kernels: ## time the kernels into bin/kernels.txt, for make bench-compare
 	@mkdir -p bin
-	$(GO) test -run '^$$' -bench . -count 6 -timeout 60m ./internal/gemm ./internal/vec ./internal/device/cpu | tee bin/kernels.txt
+	$(GO) test -run '^$$' -bench . -count 6 -timeout 60m ./internal/compute/gemm ./internal/compute/vec ./internal/compute/device/cpu | tee bin/kernels.txt
 
 bench-compare: ## compare two results of bench-kernels: make bench-compare OLD=before.txt
 	$(GO) run $(BENCHSTAT) $(OLD) bin/kernels.txt

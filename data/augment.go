@@ -2,7 +2,7 @@ package data
 
 import (
 	"vsetrain/data/text"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // augmenter draws the size augmentation of VSE-infinity (woodfrog/vse_infty, lib/datasets/image_caption.py: __getitem__

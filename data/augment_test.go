@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/data/text"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // pairs drains an epoch and returns what augmentation did to each caption: its words and the features that are left.

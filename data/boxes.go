@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"vsetrain/internal/npy"
-	"vsetrain/internal/pickle"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/pickle"
 )
 
 // Boxes of the regions, for networks that look at where things are (GSMN): {split}_boxes.npy or, as the reference names

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // Every pair of a batch has the boxes of its own image, divided by the size of the picture exactly once, however often
@@ -56,7 +56,7 @@ func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 // The reference stores sizes as an object array of dicts; the file was written by NumPy.
 func TestSizesOfObjectArrays(t *testing.T) {
 	for _, name := range []string{"sizes_p2.npy", "sizes.npy"} {
-		path := "../internal/npy/testdata/" + name
+		path := "../internal/files/npy/testdata/" + name
 		if _, err := os.Stat(path); err != nil {
 			t.Fatalf("%v", err)
 		}

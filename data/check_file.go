@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // fileKinds maps the ends of file names, behind the name of the split, to what the files hold.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"vsetrain/internal/regular"
-	"vsetrain/internal/vec"
+	"vsetrain/internal/compute/vec"
+	"vsetrain/internal/files/regular"
 )
 
 // ScanStats says what the elements of a floating-point array are like.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // problems returns the report's problems as lines "error|warning file: what".

@@ -7,7 +7,7 @@ import (
 	"io"
 	"math"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 // Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs

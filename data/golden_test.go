@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/data/text"
-	"vsetrain/internal/golden"
+	"vsetrain/internal/files/golden"
 )
 
 func TestGoldenData(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/data/text"
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // world is a small data set for tests: n images of k captions, features [rows, R, D] in which element e of image i

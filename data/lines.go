@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 // lineFile is a text file in memory with the place of each line, white space at its ends left out.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"vsetrain/batch"
-	"vsetrain/internal/half"
+	"vsetrain/internal/compute/half"
 )
 
 // snapshot is what a batch says, as one comparable text.

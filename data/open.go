@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // OpenOptions says how Open reads a split. The zero value reads what the files hold and refuses what does not

@@ -1,6 +1,6 @@
 package data
 
-import "vsetrain/internal/options"
+import "vsetrain/internal/run/options"
 
 // Options says where a data set lies and how its files are read (layout: README, "Data").
 type Options struct {

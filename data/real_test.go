@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/data/text"
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // unzip writes a compressed file of the public data into dir.

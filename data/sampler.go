@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // Sampler says which captions make up iteration i of epoch e: consecutive pieces of a uniform random permutation

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"vsetrain/internal/half"
-	"vsetrain/internal/npy"
-	"vsetrain/internal/vec"
+	"vsetrain/internal/compute/half"
+	"vsetrain/internal/compute/vec"
+	"vsetrain/internal/files/npy"
 )
 
 // Split is one split of a data set: captions in memory, features memory-mapped. Its methods may be called from

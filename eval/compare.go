@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 	"vsetrain/internal/stats"
 )
 

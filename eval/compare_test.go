@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/golden"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/golden"
 )
 
 func hitsOf(t testing.TB, r Result) Hits {

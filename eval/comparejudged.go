@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 	"vsetrain/internal/stats"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // hubDepth is how many answers of a query count for hubs.

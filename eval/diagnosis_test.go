@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/golden"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/golden"
 	"vsetrain/semantic"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 	"vsetrain/semantic"
 )
 

@@ -5,8 +5,8 @@ import (
 	"math"
 	"sync/atomic"
 
-	"vsetrain/internal/par"
-	"vsetrain/internal/tile64"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/tile64"
 )
 
 // A tile of scores: images are packed in panels of panelI, captions in panels of panelC.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // gaussian returns rows of unit length.

@@ -8,7 +8,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 	"vsetrain/models"
 )
 

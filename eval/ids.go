@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"vsetrain/data"
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // IDs are the names by which judgements call the images and captions of a split.

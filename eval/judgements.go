@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 // Judgements say which captions are right for an image and which images for a caption, beyond the k captions that were

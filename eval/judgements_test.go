@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/golden"
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/golden"
+	"vsetrain/internal/files/npy"
 )
 
 // files writes files into a new folder.

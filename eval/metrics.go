@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // Recalls are the measures of one direction: percentages of queries whose rank is below 1, 5 and 10, and the

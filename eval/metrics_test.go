@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/golden"
+	"vsetrain/internal/files/golden"
 )
 
 // goldenMeasures are the expected values of one score matrix in evaluation.json.

@@ -6,8 +6,8 @@ import (
 	"math"
 	"testing"
 
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/philox"
 	"vsetrain/models"
 )
 

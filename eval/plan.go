@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"vsetrain/internal/device"
+	"vsetrain/internal/compute/device"
 	"vsetrain/models"
 )
 

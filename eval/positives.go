@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // Relevance says which candidates answer each judged query of one direction: query Queries[q] is answered by

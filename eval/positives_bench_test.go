@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // A fifth of MS-COCO's 5,000 test images with lists as long as ECCV Caption's and plausible match's.

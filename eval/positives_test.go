@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/golden"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/golden"
 )
 
 // By hand, of a query with three positives at positions 0, 2 and 5 (from 0): the first three candidates hold two of

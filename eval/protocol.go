@@ -3,7 +3,7 @@ package eval
 import (
 	"fmt"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // Protocol says which part of a split is ranked.

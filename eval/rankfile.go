@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/par"
-	"vsetrain/internal/pickle"
-	"vsetrain/internal/torchfile"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/files/torchfile"
 )
 
 // Ranking is the outcome for each query of a split, in file order. With k captions per image, image i has the captions

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/par"
-	"vsetrain/internal/torchfile"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/torchfile"
 )
 
 // sortedRow returns the candidates of a query in descending order of score, of equal scores the larger number first.

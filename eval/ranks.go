@@ -5,7 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // tileSize is the size of the tiles in which S is read. It changes no result.

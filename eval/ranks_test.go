@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // naiveRanks is the reference code: sort ascending by score and index, reverse, look the own item up.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 	"vsetrain/internal/stats"
 )
 

@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/device/cuda"
-	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/models"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"vsetrain/internal/npy"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/npy"
 )
 
 // saveRows is how many rows of S are computed and written at a time.

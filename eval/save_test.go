@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/npy"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/npy"
 )
 
 func TestSavedScoresComeBack(t *testing.T) {

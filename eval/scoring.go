@@ -3,7 +3,7 @@ package eval
 import (
 	"context"
 
-	"vsetrain/internal/device"
+	"vsetrain/internal/compute/device"
 	"vsetrain/models"
 )
 

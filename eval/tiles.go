@@ -3,7 +3,7 @@ package eval
 import (
 	"fmt"
 
-	"vsetrain/internal/device"
+	"vsetrain/internal/compute/device"
 	"vsetrain/models"
 )
 

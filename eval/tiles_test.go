@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/models"
 )
 

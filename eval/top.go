@@ -3,7 +3,7 @@ package eval
 import (
 	"sync"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // topList holds the candidates of a query that rank first, the first one first; of equal scores the larger number.

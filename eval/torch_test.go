@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/golden"
+	"vsetrain/internal/files/golden"
 )
 
 // The scores PyTorch computed for the checkpoint fixtures, read from numpy's files, give the recalls of the

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/files/runfs"
 	"vsetrain/models"
 )
 

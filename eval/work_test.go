@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/files/runfs"
 )
 
 var workTiling = tiling{images: 5, captions: 7, tileI: 2, tileC: 3}

@@ -3,8 +3,8 @@ package loss
 import (
 	"fmt"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // fromCosts makes a loss of what each anchor costs, written in the operations of the graph, which Gorgonia

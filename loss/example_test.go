@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"log"
 
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/loss"
 )
 

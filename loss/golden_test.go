@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/golden"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/golden"
 )
 
 type lossCase struct {

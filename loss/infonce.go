@@ -7,7 +7,7 @@ package loss
 //
 // It is a mean over the batch. All other captions of a batch are negatives, those of the same image too.
 
-import "vsetrain/internal/graph"
+import "vsetrain/internal/compute/graph"
 
 func init() {
 	registry["infonce"] = traits{about: "cross entropy over the batch", order: 6, titles: []string{"InfoNCE"},

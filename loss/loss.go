@@ -11,8 +11,8 @@ import (
 
 	"gorgonia.org/tensor"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // Context is what a loss may know about the batch beside the scores.

@@ -17,8 +17,8 @@ import (
 
 	"gorgonia.org/tensor"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // LSEH is the loss of semantically enhanced hard negatives.

@@ -7,8 +7,8 @@ package loss
 //	term = [P0 + P1 p + P2 p²]+ + [N0 + N1 v + N2 v²]+      loss = Σ term / N
 
 import (
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // LUWM is the loss of the universal weighting metric.

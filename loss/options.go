@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/graph"
-	"vsetrain/internal/options"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/run/options"
 )
 
 // Options chooses the retrieval loss and its constants.

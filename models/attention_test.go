@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/philox"
 )
 
 // The weights of words and regions are softmax(λ n(leaky(w·v))), n over the words of the caption for each region, and

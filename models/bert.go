@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/pickle"
-	"vsetrain/internal/regular"
-	"vsetrain/internal/safetensors"
-	"vsetrain/internal/torchfile"
+	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/files/regular"
+	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/files/torchfile"
 	"vsetrain/models/nn"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/safetensors"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/files/safetensors"
 	"vsetrain/models/nn"
 )
 

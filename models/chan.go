@@ -13,9 +13,9 @@ package models
 // as released they are attended to, with zero features, up to the most regions of an image of the batch (mask_padding).
 
 import (
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
-	"vsetrain/internal/options"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/run/options"
 	"vsetrain/models/nn"
 )
 

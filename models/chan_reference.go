@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 
-	"vsetrain/internal/pickle"
+	"vsetrain/internal/files/pickle"
 )
 
 // The checkpoints of ppanzx/CHAN: four state dicts, of images, text, similarity and loss, the last two empty. What does

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/options"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/run/options"
 )
 
 // What the repositories count.

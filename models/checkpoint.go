@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/build"
-	"vsetrain/internal/device"
-	"vsetrain/internal/options"
-	"vsetrain/internal/runfs"
-	"vsetrain/internal/safetensors"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/build"
 )
 
 // A checkpoint is one safetensors file: the weights under the references' parameter names with their part in front

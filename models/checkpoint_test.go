@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/safetensors"
-	"vsetrain/internal/torchfile"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/files/torchfile"
 )
 
 func tinyModel(t testing.TB, precision string, change func(*Options, *Dims)) *Model {

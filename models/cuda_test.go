@@ -3,10 +3,10 @@ package models
 import (
 	"testing"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cuda"
-	"vsetrain/internal/device/cuda/emulator"
-	"vsetrain/internal/golden"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/files/golden"
 )
 
 const emulatedGPU = "cuda" // a precision of newDevice

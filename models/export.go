@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/torchfile"
+	"vsetrain/internal/files/torchfile"
 )
 
 // ExportOptions are the choices of ExportReference.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/torchfile"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/files/torchfile"
 )
 
 // takes reports whether a reference takes a value of an option: whether its code goes on, and to the branch of the

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // Resident are the parts of a split that stay on a device; the rest is copied with the batches.

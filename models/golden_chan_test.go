@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"vsetrain/batch"
-	"vsetrain/internal/golden"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/golden"
 )
 
 type chanText struct {

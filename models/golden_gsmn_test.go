@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/golden"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/golden"
 )
 
 type gsmnCase struct {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/golden"
-	"vsetrain/internal/graph"
-	"vsetrain/internal/options"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/golden"
+	"vsetrain/internal/run/options"
 )
 
 // networkCase is what a reference computed of a whole network.

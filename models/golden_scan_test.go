@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/golden"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/golden"
 )
 
 type scanCase struct {

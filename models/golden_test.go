@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/composed"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/device/toy"
-	"vsetrain/internal/golden"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/composed"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/toy"
+	"vsetrain/internal/files/golden"
 )
 
 type precision struct {

@@ -25,8 +25,8 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

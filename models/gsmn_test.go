@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device/cpu"
 )
 
 // The published sizes, and initial values in the ranges of the reference: the lengths of weight-normalised rows are

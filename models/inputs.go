@@ -1,8 +1,8 @@
 package models
 
 import (
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // Names of the graph inputs that programs of a network read.

@@ -3,9 +3,9 @@ package models
 import (
 	"fmt"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/compute/par"
 	"vsetrain/models/nn"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

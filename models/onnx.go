@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"vsetrain/internal/build"
-	"vsetrain/internal/onnx"
+	"vsetrain/internal/files/onnx"
+	"vsetrain/internal/system/build"
 )
 
 // onnxNetwork is an embedder that can be written as models of ONNX, its two encoders in evaluation mode. The arguments

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device/cpu"
 )
 
 // Every network that is written for it has two models of ONNX, of the same bytes each time; every other one says why it

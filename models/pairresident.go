@@ -3,8 +3,8 @@ package models
 import (
 	"fmt"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // Encoded values on a device with memory of its own. Evaluation scores every image with every caption, so what the

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // PairRunner encodes images and captions with a PairScorer, and scores tiles of pairs.

@@ -1,6 +1,6 @@
 package models
 
-import "vsetrain/internal/graph"
+import "vsetrain/internal/compute/graph"
 
 // PairScorer is a network that looks at every pair of an image and a caption. What depends on one side alone is
 // computed once per image and once per caption (Images, Words), the rest for every pair (Pairs). Training puts the

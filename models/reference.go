@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/pickle"
-	"vsetrain/internal/torchfile"
+	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/files/torchfile"
 )
 
 // Checkpoints of the reference repositories (train.py, save_checkpoint): a dict {epoch, model, best_rsum, opt, Eiters}

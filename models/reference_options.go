@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/pickle"
+	"vsetrain/internal/files/pickle"
 )
 
 // referenceTag is the tag of a field of a network's options that a reference repository has as an option of its own:

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

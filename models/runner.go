@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"vsetrain/batch"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 )
 
 // Runner runs a network in evaluation mode: an EmbedRunner or a PairRunner, whichever the network is. It keeps the

@@ -14,8 +14,8 @@ package models
 // sources its product with q_j is Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ.
 
 import (
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

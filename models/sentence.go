@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
-	"vsetrain/internal/regular"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/regular"
 	"vsetrain/models/nn"
 )
 

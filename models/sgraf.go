@@ -22,8 +22,8 @@ package models
 import (
 	"strings"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

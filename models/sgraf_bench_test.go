@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/philox"
 )
 
 // BenchmarkScorePairs scores a tile of 64 images and 64 captions of 9 to 21 words at full size.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 
-	"vsetrain/internal/pickle"
+	"vsetrain/internal/files/pickle"
 )
 
 // The checkpoints of Paranioar/SGRAF and of LSEH's SGRAF_LSEH: three state dicts, of images, text and similarity, with

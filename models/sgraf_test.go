@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/philox"
 )
 
 // The score of a pair is a function of its image and its caption alone: tiles of any size, capacity for more words, and

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"vsetrain/internal/options"
+	"vsetrain/internal/run/options"
 )
 
 // Traits are what the rest of the program needs to know of a network without building it. The network's own file

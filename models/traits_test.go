@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/options"
+	"vsetrain/internal/run/options"
 )
 
 // What a network declares of itself is what it does.

@@ -7,9 +7,9 @@ import (
 	"math"
 	"unsafe"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/safetensors"
-	"vsetrain/internal/vec"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/vec"
+	"vsetrain/internal/files/safetensors"
 )
 
 // downloader writes device memory to a stream in pieces, little endian, in the device's own precision.

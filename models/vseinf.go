@@ -16,8 +16,8 @@ package models
 import (
 	"fmt"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"vsetrain/batch"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/graph"
-	"vsetrain/internal/philox"
-	"vsetrain/internal/torchfile"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/files/torchfile"
 )
 
 func vseinfOptions(embed, word int) Options {

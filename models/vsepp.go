@@ -11,8 +11,8 @@ package models
 // Features of one vector per image, [B, D], are the case R = 1.
 
 import (
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

@@ -14,7 +14,7 @@ package models
 import (
 	"strings"
 
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

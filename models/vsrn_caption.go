@@ -14,7 +14,7 @@ package models
 // cannot follow their lengths.
 
 import (
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

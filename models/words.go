@@ -1,7 +1,7 @@
 package models
 
 import (
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models/nn"
 )
 

@@ -1,4 +1,4 @@
-"""Write the small files under internal/{pickle,npy,torchfile}/testdata that PyTorch, NumPy and CPython produce.
+"""Write the small files under internal/files/{pickle,npy,torchfile}/testdata that PyTorch, NumPy and CPython produce.
 
 The Go tests read them and need no Python. Every number follows a formula that the tests repeat, so that
 there is nothing to keep in step. Run from the top of the repository:
@@ -19,7 +19,7 @@ import torch
 
 
 def folder(package):
-    path = os.path.join("internal", package, "testdata")
+    path = os.path.join("internal", "files", package, "testdata")
     os.makedirs(path, exist_ok=True)
     return path
 

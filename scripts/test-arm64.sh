@@ -24,17 +24,17 @@ if [ "$("$go" env GOHOSTARCH)" != arm64 ] && ! command -v qemu-aarch64 >/dev/nul
   exit 1
 fi
 
-"$go" vet -tags nodl ./internal/gemm ./internal/vec ./internal/tile64 ./internal/half ./cmd/vsetrain/internal/probe
+"$go" vet -tags nodl ./internal/compute/gemm ./internal/compute/vec ./internal/compute/tile64 ./internal/compute/half ./cmd/vsetrain/internal/probe
 
 # The processor max has the instructions of bf16.
-on max ./internal/vec ./internal/tile64 ./internal/half
-on max -run '^(Test(Conformance|ConformanceBF16|Batched|RowsAreTheSameProduct|ResultsDependOnRowAndColumnAlone|SteadyStateDoesNotAllocate|Layout))$/^(neon|neonbf16|bf16)$' ./internal/gemm
+on max ./internal/compute/vec ./internal/compute/tile64 ./internal/compute/half
+on max -run '^(Test(Conformance|ConformanceBF16|Batched|RowsAreTheSameProduct|ResultsDependOnRowAndColumnAlone|SteadyStateDoesNotAllocate|Layout))$/^(neon|neonbf16|bf16)$' ./internal/compute/gemm
 
 # cortex-a72 has none: a kernel that took them for granted would end with an illegal instruction.
-on cortex-a72 -run '^TestBatched$/^bf16$' ./internal/gemm
+on cortex-a72 -run '^TestBatched$/^bf16$' ./internal/compute/gemm
 
 # The device on them, golden cases of every network, and training: its steps, threads, and a run that is interrupted.
-on max -run '^(TestConformance|TestGoldenKernels)$/^fp32$' ./internal/device/cpu
-on max -run '^TestConformance$/^bf16$/^(Gemm|GRU|GRUGrad|Similarities|Factored)$' ./internal/device/cpu
+on max -run '^(TestConformance|TestGoldenKernels)$/^fp32$' ./internal/compute/device/cpu
+on max -run '^TestConformance$/^bf16$/^(Gemm|GRU|GRUGrad|Similarities|Factored)$' ./internal/compute/device/cpu
 on max -run '^TestGolden' ./models
 on max -run '^(TestGoldenTrainStep|TestGoldenOptim|TestThreadsChangeNothing|TestVSEInfResumesExactly)$' ./train

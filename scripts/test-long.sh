@@ -16,7 +16,7 @@ done
 
 if command -v cc >/dev/null; then
   echo "race detector"
-  CGO_ENABLED=1 "$go" test -race -timeout 30m ./internal/par ./internal/device/... ./internal/runfs ./data ./eval ./train
+  CGO_ENABLED=1 "$go" test -race -timeout 30m ./internal/compute/par ./internal/compute/device/... ./internal/files/runfs ./data ./eval ./train
 else
   echo "race detector left out: it needs a C compiler (cc)"
 fi

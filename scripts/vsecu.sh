@@ -18,14 +18,14 @@ say() { printf 'vsecu: %s\n' "$*" >&2; }
 # stub writes the library that -lcuda means while linking. 34 is what NVIDIA's own returns: "this is a stub".
 stub() {
   mkdir -p "$folder"
-  "${CC:-gcc}" -E -P "$root/internal/device/cuda/driver/include/cuda.h" |
+  "${CC:-gcc}" -E -P "$root/internal/compute/device/cuda/driver/include/cuda.h" |
     sed -nE 's/^CUresult (cu[A-Za-z0-9_]+)\(.*/int \1(void) { return 34; }/p' |
     "${CC:-gcc}" -shared -fPIC -x c - -o "$folder/libcuda.so" -Wl,-soname,libcuda.so.1
 }
 
 settings() {
   export CGO_ENABLED=1
-  export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} -I$root/internal/device/cuda/driver/include"
+  export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} -I$root/internal/compute/device/cuda/driver/include"
   # lazy: an entry that a driver lacks matters when it is called, which vsetrain does not do
   export CGO_LDFLAGS="${CGO_LDFLAGS:--O2 -g} -L$folder -Wl,-z,lazy"
 }
@@ -51,11 +51,11 @@ test)
   stub
   settings
   mkdir -p "$folder/emulated"
-  bash internal/device/cuda/emulator/src/build.sh internal/device/cuda/kernels "$folder/emulated/libcuda.so.1"
+  bash internal/compute/device/cuda/emulator/src/build.sh internal/compute/device/cuda/kernels "$folder/emulated/libcuda.so.1"
   export VSETRAIN_EMULATOR=$folder/emulated/libcuda.so.1 LD_LIBRARY_PATH=$folder/emulated${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  "$GO" vet -tags vsecu ./internal/device/cuda/...
-  "$GO" test -tags vsecu ./internal/device/cuda/driver ./internal/device/cuda/emulator
-  "$GO" test -tags vsecu -run 'Open|Full|Fault|TF32|Conformance/(Memory|Gemm|L2Norm|Hinge|Adam)$' ./internal/device/cuda
+  "$GO" vet -tags vsecu ./internal/compute/device/cuda/...
+  "$GO" test -tags vsecu ./internal/compute/device/cuda/driver ./internal/compute/device/cuda/emulator
+  "$GO" test -tags vsecu -run 'Open|Full|Fault|TF32|Conformance/(Memory|Gemm|L2Norm|Hinge|Adam)$' ./internal/compute/device/cuda
   ;;
 *)
   sed -n '2,8s/^# \{0,1\}//p' "$0"

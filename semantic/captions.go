@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 // captionFile is a caption file in memory.

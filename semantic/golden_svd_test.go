@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/golden"
-	"vsetrain/internal/par"
-	"vsetrain/internal/sparse"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/sparse"
+	"vsetrain/internal/files/golden"
 )
 
 // All singular values of the small term matrix, the smallest of which may be zero.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/golden"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/golden"
 )
 
 type textCases struct {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // Stats tells what Precompute did.

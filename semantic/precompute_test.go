@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/npy"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/npy"
 )
 
 const someCaptions = "Two dogs run over green grass.\nA dog jumps over a red fence.\n\nMen climb the steep " +

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // realCaptions reads the gzipped captions of a data set under VSETRAIN_DATA.

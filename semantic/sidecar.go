@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
 )
 
 // Sidecar describes a file of semantic vectors. It lies beside it as FILE.json, so that the .npy stays plain, and tells

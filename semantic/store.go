@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // Store is an open file of semantic vectors [captions, dim]; row c belongs to line c of the caption file. Its methods

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"vsetrain/internal/npy"
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/npy"
 )
 
 func TestOpenText(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"unsafe"
 
-	"vsetrain/internal/par"
-	"vsetrain/internal/regular"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/regular"
 )
 
 // Text files of semantic vectors, as the references write them: a line of comma-separated decimal numbers for each

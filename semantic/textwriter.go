@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/files/atomicfile"
 )
 
 // textWriter writes rows as the references do: a line of comma-separated numbers for each caption, here the shortest

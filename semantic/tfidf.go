@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"vsetrain/internal/par"
-	"vsetrain/internal/sparse"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/sparse"
 )
 
 // TFIDF is the term matrix of a list of captions, as scikit-learn's TfidfVectorizer(stop_words="english") makes it:

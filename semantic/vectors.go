@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"vsetrain/internal/options"
-	"vsetrain/internal/par"
-	"vsetrain/internal/sparse"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/sparse"
+	"vsetrain/internal/run/options"
 )
 
 // Options controls the computation of semantic vectors.

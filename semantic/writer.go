@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/npy"
 )
 
 // Writer streams semantic vectors [captions, dim] of float32 to an .npy or text file with a Sidecar. Both appear,

@@ -3,8 +3,8 @@ package train
 import (
 	"fmt"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // average is the exponential moving average of the optimised weights over the updates of a run:

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/eval"
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device/cpu"
 )
 
 // The average of three updates by its formula, for a decay that is reached and one that is not; the weights come back

@@ -3,8 +3,8 @@ package train
 import (
 	"slices"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // backward is a compiled graph with the gradients of its parameters. Most gradients are written to the flat gradient

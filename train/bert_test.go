@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

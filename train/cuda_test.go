@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cuda"
-	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

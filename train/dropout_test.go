@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/philox"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

@@ -10,8 +10,8 @@ import (
 	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/device"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/philox"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

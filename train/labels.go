@@ -3,7 +3,7 @@ package train
 import (
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/models"
 )
 

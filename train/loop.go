@@ -8,7 +8,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/device"
+	"vsetrain/internal/compute/device"
 )
 
 // Source delivers the batches of training in order, from the position it was opened at.

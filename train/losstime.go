@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/loss"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/golden"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/files/golden"
 	"vsetrain/loss"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // optimiser is Adam or AdamW (Kingma, Ba: "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1;

@@ -3,7 +3,7 @@ package train
 import (
 	"fmt"
 
-	"vsetrain/internal/options"
+	"vsetrain/internal/run/options"
 	"vsetrain/models/nn"
 )
 

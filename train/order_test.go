@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/models"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"vsetrain/data"
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

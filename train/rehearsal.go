@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"vsetrain/data"
-	"vsetrain/internal/device"
+	"vsetrain/internal/compute/device"
 )
 
 // Rehearse does a step on a batch that changes nothing: the update reads a clip coefficient of NaN and leaves the

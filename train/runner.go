@@ -3,7 +3,7 @@ package train
 import (
 	"errors"
 
-	"vsetrain/internal/device"
+	"vsetrain/internal/compute/device"
 )
 
 // runner makes the kernel calls of training steps on a device and fetches what the steps report.

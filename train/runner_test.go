@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cuda/emulator"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/compute/philox"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

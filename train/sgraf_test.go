@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/composed"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/device/toy"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/composed"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/toy"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

@@ -8,8 +8,8 @@ import (
 	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

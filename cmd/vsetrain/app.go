@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/config"
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/run/config"
 )
 
 // Exit codes.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/device/cuda/model"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/compute/device/cuda/model"
+	"vsetrain/internal/run/experiment"
 	"vsetrain/loss"
 )
 

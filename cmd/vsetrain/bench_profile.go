@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"text/tabwriter"
 
-	"vsetrain/internal/device/cuda/model"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/compute/device/cuda/model"
+	"vsetrain/internal/run/experiment"
 )
 
 // runProfile prints the table of the kernels of a step.

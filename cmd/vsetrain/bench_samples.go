@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/config"
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/report"
+	"vsetrain/internal/apps/report"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
 )
 
 // runSamples measures computation time over the number of samples.

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"vsetrain/internal/config"
+	"vsetrain/internal/run/config"
 )
 
 // completionExamples are those of the commands that cobra adds, by the name of the shell; "" is the command that holds

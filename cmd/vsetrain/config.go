@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/config"
+	"vsetrain/internal/run/config"
 )
 
 func newCmdConfig(a *app) *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/config"
+	"vsetrain/internal/run/config"
 	"vsetrain/train"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/config"
+	"vsetrain/internal/run/config"
 )
 
 // configFlags are the flags of every command that reads a configuration.

@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 type dataCheckOptions struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/extract"
+	"vsetrain/internal/apps/extract"
 )
 
 type dataExtractOptions struct {

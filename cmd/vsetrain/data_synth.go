@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/data/synth"
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 type dataSynthOptions struct {

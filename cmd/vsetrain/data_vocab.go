@@ -13,7 +13,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 type dataVocabOptions struct {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/options"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/options"
 )
 
 // addDeviceFlags adds the flags that choose a device, with the values of o as defaults.

@@ -11,10 +11,10 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/device/cuda/driver"
-	"vsetrain/internal/gemm"
-	"vsetrain/internal/par"
-	"vsetrain/internal/vec"
+	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/gemm"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/vec"
 )
 
 type doctorOptions struct {

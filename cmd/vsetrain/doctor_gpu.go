@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/device/cuda/driver"
-	"vsetrain/internal/device/cuda/measure"
+	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/device/cuda/measure"
 )
 
 // gpuCheck is the part of doctor that opens a GPU.

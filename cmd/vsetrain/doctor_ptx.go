@@ -4,8 +4,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/device/cuda/kernels"
+	"vsetrain/internal/compute/device/cuda/kernels"
+	"vsetrain/internal/files/atomicfile"
 )
 
 // writePTX writes the kernels that are built into the program, one file for each family, for tools that read PTX (ptxas

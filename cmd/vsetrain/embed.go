@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/search"
+	"vsetrain/internal/apps/search"
+	"vsetrain/internal/run/experiment"
 )
 
 type embedOptions struct {

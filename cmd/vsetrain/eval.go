@@ -12,9 +12,9 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/device"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/run/experiment"
 )
 
 type evalOptions struct {

@@ -9,7 +9,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/run/experiment"
 )
 
 // pair reads the arguments of --compare: two models, or ensembles with commas between their members.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"vsetrain/eval"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/run/experiment"
 )
 
 // The JSON of eval: the measures of the first protocol, and what was measured, so that files of several measurements

@@ -5,7 +5,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/run/experiment"
 )
 
 // tiesText tells how many queries a rule decides, and the rule.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/config"
+	"vsetrain/internal/run/config"
 )
 
 // Every command has two examples, and each of them is a command line that the command accepts, with presets that there

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/run/experiment"
 )
 
 type exportOptions struct {

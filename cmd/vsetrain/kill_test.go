@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/safetensors"
+	"vsetrain/internal/files/safetensors"
 )
 
 var (

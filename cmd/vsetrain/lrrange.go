@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/report"
+	"vsetrain/internal/apps/report"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/run/experiment"
 )
 
 type lrRangeOptions struct {

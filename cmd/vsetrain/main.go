@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/run/experiment"
 )
 
 func main() {

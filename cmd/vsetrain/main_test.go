@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"vsetrain/eval"
-	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/compute/device/cuda/emulator"
 )
 
 func TestMain(m *testing.M) {

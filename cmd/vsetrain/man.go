@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
-	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/files/atomicfile"
 )
 
 func newCmdMan(a *app) *cobra.Command {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/experiment"
 	"vsetrain/models"
 )
 

@@ -14,11 +14,11 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/device"
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/report"
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/apps/report"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/experiment"
 	"vsetrain/models"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/pictures"
-	"vsetrain/internal/search"
+	"vsetrain/internal/apps/search"
+	"vsetrain/internal/files/pictures"
 )
 
 type searchOptions struct {

@@ -10,8 +10,8 @@ import (
 	"unicode"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/pictures"
-	"vsetrain/internal/search"
+	"vsetrain/internal/apps/search"
+	"vsetrain/internal/files/pictures"
 )
 
 // searcher asks and prints.

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/device/cuda/driver"
-	"vsetrain/internal/device/cuda/measure"
-	"vsetrain/internal/device/devicetest"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/device/cuda/measure"
+	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/run/experiment"
 )
 
 type selftestOptions struct {

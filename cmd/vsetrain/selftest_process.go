@@ -11,7 +11,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/run/experiment"
 )
 
 // selftestEvent is what a process of selftest tells the one that started it.

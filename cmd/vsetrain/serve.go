@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/bind"
-	"vsetrain/internal/build"
-	"vsetrain/internal/search"
-	"vsetrain/internal/serve"
+	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/serve"
+	"vsetrain/internal/system/bind"
+	"vsetrain/internal/system/build"
 )
 
 type serveOptions struct {

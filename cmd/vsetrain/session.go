@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"vsetrain/cmd/vsetrain/internal/probe"
-	"vsetrain/internal/build"
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/system/build"
 )
 
 // freeMemory returns the bytes of main memory that this process can get, 0 when unknown.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
 )
 
 const slurmSweep = `

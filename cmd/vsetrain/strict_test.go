@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"vsetrain/internal/device/cuda/emulator"
+	"vsetrain/internal/compute/device/cuda/emulator"
 )
 
 // strict runs the program on the strict driver, which computes nothing, and sums the calls that it counts.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/config"
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/run/config"
 )
 
 func newCmdSweep(a *app) *cobra.Command {

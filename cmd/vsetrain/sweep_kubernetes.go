@@ -9,8 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/files/atomicfile"
 )
 
 // manifest makes the Indexed Job. The paths of sweep file and folder stay as they were given, since the pods see them

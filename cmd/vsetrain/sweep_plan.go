@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/run/experiment"
 )
 
 var launchers = []string{sweep.Local, sweep.OnSlurm, sweep.OnKubernetes}

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
 )
 
 // sweepView shows a sweep that is worked on: a line for each thing that happens to a trial and, on a terminal, a bar of

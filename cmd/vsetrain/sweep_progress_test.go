@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
 )
 
 func TestSweepProgress(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
 )
 
 type sweepRunOptions struct {

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/files/atomicfile"
 )
 
 // locate finds the sweep for programs on machines that share the file system, and the trials that are left for them.

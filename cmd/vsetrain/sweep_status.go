@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
 )
 
 type sweepStatusOptions struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/probe"
-	"vsetrain/internal/config"
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
 	"vsetrain/train"
 )
 

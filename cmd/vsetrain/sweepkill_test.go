@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/sweep"
+	"vsetrain/internal/apps/sweep"
 )
 
 const killedSweep = `

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/mlflow"
+	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/mlflow"
 )
 
 type trackOptions struct {

@@ -13,10 +13,10 @@ import (
 	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
-	"vsetrain/internal/config"
-	"vsetrain/internal/device"
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
 	"vsetrain/train"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/config"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
 )
 
 // dryRequest is a training request that writes nothing, shown by a view of the plan alone.

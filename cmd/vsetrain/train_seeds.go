@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/config"
-	"vsetrain/internal/experiment"
-	"vsetrain/internal/report"
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/apps/report"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
 	"vsetrain/train"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/config"
-	"vsetrain/internal/device"
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
 	"vsetrain/train"
 )
 

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/device"
+	"vsetrain/internal/compute/device"
 )
 
 // trainedFlags are those of the commands that apply a trained network to a split.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/experiment"
+	"vsetrain/internal/run/experiment"
 )
 
 type importOptions struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"vsetrain/internal/config"
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
 )
 
 // noArgs accepts no arguments; the message says which flag a path probably belongs to.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/build"
+	"vsetrain/internal/system/build"
 )
 
 type versionOptions struct{ JSON bool }

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/bind"
-	"vsetrain/internal/device"
-	"vsetrain/internal/view"
+	"vsetrain/internal/apps/view"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/system/bind"
 )
 
 type viewOptions struct {

@@ -17,9 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/config"
-	"vsetrain/internal/device"
-	"vsetrain/internal/view"
+	"vsetrain/internal/apps/view"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/config"
 )
 
 // taken sets a variable to an address of this machine that somebody listens on until the script ends: taken ADDR.

@@ -17,7 +17,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // Split names an output and the ids file that gives its images and their order. An empty IDs takes every image of the

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/npy"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/files/npy"
 )
 
 // picture is a made-up image of a source.

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 // idList is an ids file: the images of a split in order.

@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/half"
+	"vsetrain/internal/compute/half"
 )
 
 // A .npz archive is a zip file whose members are .npy arrays. Members are read front to back because compressed ones
-// cannot be mapped; the format is that of internal/npy, restricted to little-endian numbers in C order.
+// cannot be mapped; the format is that of internal/files/npy, restricted to little-endian numbers in C order.
 
 // member is an open array inside an archive.
 type member struct {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // endless is a source file of n images that is computed as it is read: the same 36 x 2048 features under different ids.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 // NPZOptions describes a conversion of NumPy archives.

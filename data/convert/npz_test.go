@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // store writes a picture as the archive of one image.

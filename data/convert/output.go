@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/npy"
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
 )
 
 // output writes the files of one split. They appear under their names when commit is called.

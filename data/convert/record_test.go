@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 func readAll(text []byte) ([][]string, error) {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // RetypeOptions say what Retype makes of an array.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 // TSVOptions describes a conversion of bottom-up-attention's tab-separated files: one image per line with the fields

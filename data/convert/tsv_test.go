@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/npy"
 )
 
 func target(out string, splits ...Split) Target {

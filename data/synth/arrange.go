@@ -1,6 +1,6 @@
 package synth
 
-import "vsetrain/internal/philox"
+import "vsetrain/internal/compute/philox"
 
 // box is a rectangle in pixels with X1 < X2 and Y1 < Y2.
 type box struct{ x1, y1, x2, y2 float64 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // codes holds one standard normal vector of D channels for every concept of the world. What a region shows is a

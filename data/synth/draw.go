@@ -3,7 +3,7 @@ package synth
 import (
 	"math"
 
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // pick returns an index with probability proportional to its weight; weights must have a positive sum.

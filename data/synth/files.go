@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // textFile is a buffered text file that remembers its first error.

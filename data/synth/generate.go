@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"vsetrain/internal/par"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/philox"
 )
 
 // picture is one generated image with its captions, and the room it is generated in.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // little returns options of a set small enough to generate in milliseconds.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/runfs"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/runfs"
 )
 
 const captionsEnd = "_caps.txt"

@@ -3,7 +3,7 @@ package synth
 import (
 	"strings"
 
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // speaker turns one scene into captions. Every caption mentions a random part of the scene in random words.

@@ -3,7 +3,7 @@ package synth
 import (
 	"fmt"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // Options says how much of the synthetic world is written and in which form.

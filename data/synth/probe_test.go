@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/npy"
+	"vsetrain/internal/files/npy"
 )
 
 // A linear probe shows that the world can be learnt and how far the simplest model comes: ridge regression from the

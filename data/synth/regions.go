@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // The detector of the synthetic world. Like bottom-up-attention it reports R boxes per picture in the order of its

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // Whatever captions speak of must be visible in the region of its object: two regions that share an attribute must be

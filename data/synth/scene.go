@@ -1,6 +1,6 @@
 package synth
 
-import "vsetrain/internal/philox"
+import "vsetrain/internal/compute/philox"
 
 // A scene is what one picture shows: a place, a weather and two to four objects with attributes, of which the first
 // does something to, or stands somewhere relative to, the second.

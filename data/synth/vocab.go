@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/files/atomicfile"
 )
 
 // counter counts tokens in the order in which they first occur.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 func TestFeaturesLookLikeBottomUpAttention(t *testing.T) {

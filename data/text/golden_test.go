@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/golden"
+	"vsetrain/internal/files/golden"
 )
 
 func TestGoldenTokenizer(t *testing.T) {

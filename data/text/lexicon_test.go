@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/philox"
 )
 
 // bertWords is a lexicon of a few pieces: ids 5 to 7 are beginnings of words, 8 and 9 what follows.

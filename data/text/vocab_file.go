@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 
-	"vsetrain/internal/atomicfile"
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
 )
 
 // maxVocabFile bounds the size of a vocabulary file; the largest published one has 1 MB.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"vsetrain/internal/pickle"
+	"vsetrain/internal/files/pickle"
 )
 
 // decodePickleVocab reads the vocabulary of VSE++ and VSRN: an instance of the class Vocabulary of the script that

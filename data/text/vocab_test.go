@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/pickle"
+	"vsetrain/internal/files/pickle"
 )
 
 func small(t testing.TB) *Vocabulary {

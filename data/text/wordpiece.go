@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"vsetrain/internal/regular"
+	"vsetrain/internal/files/regular"
 )
 
 // WordPiece is the vocabulary of BERT and its tokeniser (google-research/bert, tokenization.py, WordpieceTokenizer):

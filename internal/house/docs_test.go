@@ -50,7 +50,8 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// Every page is in an index, and no file names a page that is gone. The links of pages are tested by internal/site.
+// Every page is in an index, and no file names a page that is gone. The links of pages are tested by
+// internal/tools/site.
 func TestDocs(t *testing.T) {
 	pages := texts(t, ".md")
 	for name := range pages {

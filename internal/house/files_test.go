@@ -13,23 +13,23 @@ import (
 // makes are the calls that make or rename files.
 var makes = regexp.MustCompile(`\bos\.(WriteFile|Create|CreateTemp|MkdirTemp|Rename|Link)\(|\bos\.O_CREATE\b`)
 
-// makers are the places, relative to the repository, that may do so. All others write through internal/atomicfile, so
-// that no reader finds half a file.
+// makers are the places, relative to the repository, that may do so. All others write through
+// internal/files/atomicfile, so that no reader finds half a file.
 var makers = []string{
-	"internal/atomicfile/",
-	"internal/tfevents/writer.go", "internal/runfs/log.go", // appended to; readers know a torn end
-	"eval/work.go",                   // the same, with checksums
-	"internal/extract/work.go",       // the same
-	"internal/sweep/process.go",      // the output of a trial, appended to
-	"internal/runfs/lock_unix.go",    // locks: what they hold is for people
-	"internal/runfs/lock_other.go",   //
-	"internal/sweep/claim.go",        // marks without contents
-	"data/synth/files.go",            // in a hidden folder that appears as a whole
-	"data/synth/drawing.go",          //
-	"cmd/vsetrain/internal/probe/",   // tries whether a folder can be written to
-	"internal/device/cuda/emulator/", // of tests
-	"internal/asm/",                  // of developers
-	"internal/mutants/",              //
+	"internal/files/atomicfile/",
+	"internal/files/tfevents/writer.go", "internal/files/runfs/log.go", // appended to; readers know a torn end
+	"eval/work.go",                           // the same, with checksums
+	"internal/apps/extract/work.go",          // the same
+	"internal/apps/sweep/process.go",         // the output of a trial, appended to
+	"internal/files/runfs/lock_unix.go",      // locks: what they hold is for people
+	"internal/files/runfs/lock_other.go",     //
+	"internal/apps/sweep/claim.go",           // marks without contents
+	"data/synth/files.go",                    // in a hidden folder that appears as a whole
+	"data/synth/drawing.go",                  //
+	"cmd/vsetrain/internal/probe/",           // tries whether a folder can be written to
+	"internal/compute/device/cuda/emulator/", // of tests
+	"internal/compute/asm/",                  // of developers
+	"internal/tools/mutants/",                //
 }
 
 func TestOneWriter(t *testing.T) {
@@ -57,7 +57,7 @@ func TestOneWriter(t *testing.T) {
 		}
 		for i, line := range strings.Split(string(b), "\n") {
 			if makes.MatchString(line) {
-				t.Errorf("%s:%d: %s: write through internal/atomicfile, or say in makers why not", name, i+1,
+				t.Errorf("%s:%d: %s: write through internal/files/atomicfile, or say in makers why not", name, i+1,
 					strings.TrimSpace(line))
 			}
 		}

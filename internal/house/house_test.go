@@ -20,115 +20,135 @@ const module = "vsetrain/"
 
 // levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
-	{"batch", "configs", "internal/asm", "internal/bind", "internal/build", "internal/chart", "internal/golden",
-		"internal/mapped", "internal/mlflow", "internal/options", "internal/par",
-		"internal/philox",
-		"internal/pickle", "internal/stats", "internal/half", "internal/vec", "internal/vec/asmgen",
-		"internal/libraries", "internal/onnx", "internal/onnxruntime", "internal/pictures",
-		"internal/npy", "internal/safetensors", "internal/torchfile", "internal/tfevents", "internal/runfs",
-		"internal/sparse", "internal/tile64", "internal/gemm", "internal/gemm/asmgen",
-		"internal/atomicfile", "internal/process", "internal/regular"},
-	{"internal/device", "internal/device/cpu", "internal/device/devicetest", "internal/device/composed",
-		"internal/device/toy",
-		"internal/device/cuda", "internal/device/cuda/driver", "internal/device/cuda/emulator",
-		"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels", "internal/device/cuda/kernels/pack",
-		"internal/device/cuda/measure",
-		"internal/device/cuda/model", "internal/device/cuda/null"},
-	{"internal/graph"},
+	{"batch", "configs", "internal/compute/asm", "internal/system/bind", "internal/system/build",
+		"internal/apps/chart", "internal/files/golden",
+		"internal/files/mapped", "internal/run/mlflow", "internal/run/options", "internal/compute/par",
+		"internal/compute/philox",
+		"internal/files/pickle", "internal/stats", "internal/compute/half", "internal/compute/vec",
+		"internal/compute/vec/asmgen",
+		"internal/system/libraries", "internal/files/onnx", "internal/system/onnxruntime", "internal/files/pictures",
+		"internal/files/npy", "internal/files/safetensors", "internal/files/torchfile", "internal/files/tfevents",
+		"internal/files/runfs",
+		"internal/compute/sparse", "internal/compute/tile64", "internal/compute/gemm", "internal/compute/gemm/asmgen",
+		"internal/files/atomicfile", "internal/system/process", "internal/files/regular"},
+	{"internal/compute/device", "internal/compute/device/cpu", "internal/compute/device/devicetest",
+		"internal/compute/device/composed",
+		"internal/compute/device/toy",
+		"internal/compute/device/cuda", "internal/compute/device/cuda/driver", "internal/compute/device/cuda/emulator",
+		"internal/compute/device/cuda/emulator/ptx", "internal/compute/device/cuda/kernels",
+		"internal/compute/device/cuda/kernels/pack",
+		"internal/compute/device/cuda/measure",
+		"internal/compute/device/cuda/model", "internal/compute/device/cuda/null"},
+	{"internal/compute/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
 	{"train"},
-	{"internal/config", "internal/experiment", "internal/extract", "internal/report", "internal/search",
-		"internal/sweep", "internal/view", "internal/serve",
-		"internal/figures", "internal/mutants", "internal/release", "internal/site",
+	{"internal/run/config", "internal/run/experiment", "internal/apps/extract", "internal/apps/report",
+		"internal/apps/search",
+		"internal/apps/sweep", "internal/apps/view", "internal/apps/serve",
+		"internal/tools/figures", "internal/tools/mutants", "internal/tools/release", "internal/tools/site",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
 // sideways are the imports allowed within a level; all others are not. A loss knows no network and no data set.
 var sideways = map[string][]string{
-	"internal/atomicfile": {"internal/process"},
+	"internal/files/atomicfile": {"internal/system/process"},
 	// headers are Python literals
-	"internal/npy": {"internal/half", "internal/pickle", "internal/atomicfile", "internal/mapped",
-		"internal/regular"},
-	"internal/safetensors":       {"internal/half", "internal/mapped", "internal/regular"},
-	"internal/torchfile":         {"internal/half", "internal/pickle", "internal/atomicfile", "internal/regular"},
-	"internal/tfevents":          {"internal/atomicfile", "internal/regular"}, // explains a full disk
-	"internal/mlflow":            {"internal/options"},
-	"internal/runfs":             {"internal/options", "internal/atomicfile", "internal/regular"},
-	"internal/onnxruntime":       {"internal/libraries"},
-	"internal/pictures":          {"internal/regular"},
-	"internal/extract":           {"internal/config"},
-	"internal/gemm":              {"internal/libraries", "internal/par"},
-	"internal/gemm/asmgen":       {"internal/asm"},
-	"internal/vec/asmgen":        {"internal/asm"},
-	"internal/sparse":            {"internal/par", "internal/philox", "internal/tile64"},
-	"internal/stats":             {"internal/par", "internal/philox"},
-	"internal/device/cpu":        {"internal/device"},
-	"internal/device/cuda":       {"internal/device", "internal/device/cuda/driver", "internal/device/cuda/kernels"},
-	"internal/device/devicetest": {"internal/device", "internal/device/composed"},
-	"internal/device/composed":   {"internal/device"},
-	"internal/device/toy":        {"internal/device"},
-	"data":                       {"data/text"},
-	"models":                     {"models/nn"},
-	"internal/experiment":        {"internal/config"},
-	"internal/report":            {"internal/config", "internal/experiment"}, // reads what experiment writes
-	"internal/figures":           {"internal/config", "internal/report"},
-	"internal/search":            {"internal/experiment", "internal/extract"},
-	"internal/serve":             {"internal/search"},
+	"internal/files/npy": {"internal/compute/half", "internal/files/pickle", "internal/files/atomicfile",
+		"internal/files/mapped",
+		"internal/files/regular"},
+	"internal/files/safetensors": {"internal/compute/half", "internal/files/mapped", "internal/files/regular"},
+	"internal/files/torchfile": {"internal/compute/half", "internal/files/pickle",
+		"internal/files/atomicfile", "internal/files/regular"},
+	// explains a full disk
+	"internal/files/tfevents": {"internal/files/atomicfile", "internal/files/regular"},
+	"internal/run/mlflow":     {"internal/run/options"},
+	"internal/files/runfs": {"internal/run/options", "internal/files/atomicfile",
+		"internal/files/regular"},
+	"internal/system/onnxruntime":  {"internal/system/libraries"},
+	"internal/files/pictures":      {"internal/files/regular"},
+	"internal/apps/extract":        {"internal/run/config"},
+	"internal/compute/gemm":        {"internal/system/libraries", "internal/compute/par"},
+	"internal/compute/gemm/asmgen": {"internal/compute/asm"},
+	"internal/compute/vec/asmgen":  {"internal/compute/asm"},
+	"internal/compute/sparse": {"internal/compute/par", "internal/compute/philox",
+		"internal/compute/tile64"},
+	"internal/stats":              {"internal/compute/par", "internal/compute/philox"},
+	"internal/compute/device/cpu": {"internal/compute/device"},
+	"internal/compute/device/cuda": {"internal/compute/device", "internal/compute/device/cuda/driver",
+		"internal/compute/device/cuda/kernels"},
+	"internal/compute/device/devicetest": {"internal/compute/device", "internal/compute/device/composed"},
+	"internal/compute/device/composed":   {"internal/compute/device"},
+	"internal/compute/device/toy":        {"internal/compute/device"},
+	"data":                               {"data/text"},
+	"models":                             {"models/nn"},
+	"internal/run/experiment":            {"internal/run/config"},
+	// reads what experiment writes
+	"internal/apps/report":   {"internal/run/config", "internal/run/experiment"},
+	"internal/tools/figures": {"internal/run/config", "internal/apps/report"},
+	"internal/apps/search":   {"internal/run/experiment", "internal/apps/extract"},
+	"internal/apps/serve":    {"internal/apps/search"},
 	// trials are runs
-	"internal/sweep": {"internal/config", "internal/experiment", "internal/report"},
+	"internal/apps/sweep": {"internal/run/config", "internal/run/experiment", "internal/apps/report"},
 	// a page on what they tell
-	"internal/view": {"internal/config", "internal/experiment", "internal/extract", "internal/report",
-		"internal/search"},
+	"internal/apps/view": {"internal/run/config", "internal/run/experiment", "internal/apps/extract",
+		"internal/apps/report",
+		"internal/apps/search"},
 	"cmd/vsetrain": {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
-	"internal/device/cuda/emulator": {"internal/device/cuda/emulator/ptx", "internal/device/cuda/kernels"},
-	"internal/device/cuda/measure":  {"internal/device", "internal/device/cuda", "internal/device/cuda/driver"},
-	"internal/device/cuda/model":    {"internal/device/cuda/driver", "internal/device/cuda/kernels"},
-	"internal/device/cuda/null":     {"internal/device/cuda/driver"},
+	"internal/compute/device/cuda/emulator": {"internal/compute/device/cuda/emulator/ptx",
+		"internal/compute/device/cuda/kernels"},
+	"internal/compute/device/cuda/measure": {"internal/compute/device", "internal/compute/device/cuda",
+		"internal/compute/device/cuda/driver"},
+	"internal/compute/device/cuda/model": {"internal/compute/device/cuda/driver",
+		"internal/compute/device/cuda/kernels"},
+	"internal/compute/device/cuda/null": {"internal/compute/device/cuda/driver"},
 }
 
 // tests are the imports that only tests may have beside those of their package.
 var tests = map[string][]string{
-	"internal/search":      {"internal/config"},
-	"internal/onnxruntime": {"internal/onnx"},
-	"internal/serve":       {"internal/config", "internal/experiment"},
-	"internal/device/cpu":  {"internal/device/devicetest"},
-	"internal/device/cuda": {"internal/device/cpu", "internal/device/composed", "internal/device/devicetest",
-		"internal/device/cuda/emulator", "internal/device/cuda/null"},
-	"internal/device/composed":          {"internal/device/cpu", "internal/device/devicetest"},
-	"internal/device/toy":               {"internal/device/composed", "internal/device/devicetest"},
-	"internal/device/cuda/driver":       {"internal/device/cuda/emulator"},
-	"internal/device/cuda/emulator":     {"internal/device/cuda/driver"},
-	"internal/device/cuda/emulator/ptx": {"internal/device/cuda/kernels"},
+	"internal/apps/search":        {"internal/run/config"},
+	"internal/system/onnxruntime": {"internal/files/onnx"},
+	"internal/apps/serve":         {"internal/run/config", "internal/run/experiment"},
+	"internal/compute/device/cpu": {"internal/compute/device/devicetest"},
+	"internal/compute/device/cuda": {"internal/compute/device/cpu", "internal/compute/device/composed",
+		"internal/compute/device/devicetest",
+		"internal/compute/device/cuda/emulator", "internal/compute/device/cuda/null"},
+	"internal/compute/device/composed": {"internal/compute/device/cpu", "internal/compute/device/devicetest"},
+	"internal/compute/device/toy": {"internal/compute/device/composed",
+		"internal/compute/device/devicetest"},
+	"internal/compute/device/cuda/driver":       {"internal/compute/device/cuda/emulator"},
+	"internal/compute/device/cuda/emulator":     {"internal/compute/device/cuda/driver"},
+	"internal/compute/device/cuda/emulator/ptx": {"internal/compute/device/cuda/kernels"},
 }
 
 // outside says which packages may import what lies outside the module: a package, or all packages below a path.
 var outside = map[string][]string{
 	"github.com/spf13/cobra": {"cmd/vsetrain"},
 	"github.com/spf13/pflag": {"cmd/vsetrain"},
-	"github.com/spf13/viper": {"internal/config"},
+	"github.com/spf13/viper": {"internal/run/config"},
 	"github.com/chromedp":    {}, // drives a browser in tests
-	"go.yaml.in":             {"internal/config", "internal/sweep"},
+	"go.yaml.in":             {"internal/run/config", "internal/apps/sweep"},
 	"golang.org/x/term":      {"cmd/vsetrain/internal/ui"},
-	"gorgonia.org/gorgonia":  {"internal/graph"},
-	"gorgonia.org/tensor":    {"internal/graph", "loss"},
-	"gorgonia.org/cu":        {"internal/device/cuda/driver"}, // build tag vsecu
-	"github.com/chewxy/hm":   {"internal/graph"},
-	"gonum.org/v1/gonum":     {"internal/gemm", "internal/sparse", "internal/stats"},
-	"gonum.org/v1/plot":      {"internal/report"},
-	"github.com/ebitengine/purego": {"internal/onnxruntime", "internal/gemm", "internal/device/cuda/driver",
-		"internal/device/cuda/emulator"},
-	"google.golang.org/protobuf": {"internal/onnx"},
+	"gorgonia.org/gorgonia":  {"internal/compute/graph"},
+	"gorgonia.org/tensor":    {"internal/compute/graph", "loss"},
+	"gorgonia.org/cu":        {"internal/compute/device/cuda/driver"}, // build tag vsecu
+	"github.com/chewxy/hm":   {"internal/compute/graph"},
+	"gonum.org/v1/gonum":     {"internal/compute/gemm", "internal/compute/sparse", "internal/stats"},
+	"gonum.org/v1/plot":      {"internal/apps/report"},
+	"github.com/ebitengine/purego": {"internal/system/onnxruntime", "internal/compute/gemm",
+		"internal/compute/device/cuda/driver",
+		"internal/compute/device/cuda/emulator"},
+	"google.golang.org/protobuf": {"internal/files/onnx"},
 	"k8s.io":                     {}, // tests alone
 	"sigs.k8s.io":                {},
-	"flag":                       {"internal/mutants", "internal/release"},
-	"github.com/CycloneDX":       {"internal/release"},
-	"github.com/yuin/goldmark":   {"internal/site"},
+	"flag":                       {"internal/tools/mutants", "internal/tools/release"},
+	"github.com/CycloneDX":       {"internal/tools/release"},
+	"github.com/yuin/goldmark":   {"internal/tools/site"},
 	"math/rand":                  {},
 	// of tests: the program links the suite of devicetest without it
-	"testing":   {"internal/device/cuda/emulator"},
+	"testing":   {"internal/compute/device/cuda/emulator"},
 	"os/signal": {"cmd/vsetrain"},
 	"C":         {},
 }
@@ -244,12 +264,42 @@ func forbidden(name, to string, allowed []string) []string {
 	}
 	from, at := level(name), level(inner)
 	switch {
+	case !satellite(name) && satellite(inner):
+		return []string{fmt.Sprintf("%s imports %s: the core knows no satellite", name, inner)}
 	case at < 0 || at < from || slices.Contains(allowed, inner):
 		return nil // a package without a level is reported once, as itself
 	case at == from:
 		return []string{fmt.Sprintf("%s imports %s, sideways on level %d", name, inner, from)}
 	}
 	return []string{fmt.Sprintf("%s (level %d) imports %s (level %d): upwards", name, from, inner, at)}
+}
+
+// satellite reports whether a package uses runs and serves nothing of the core: the commands link it.
+func satellite(name string) bool {
+	for _, part := range []string{"internal/apps/", "internal/tools/", "cmd/"} {
+		if strings.HasPrefix(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxFolders bounds what internal/ shows.
+const maxFolders = 9
+
+func TestFloorsCanBeSeen(t *testing.T) {
+	entries, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) > maxFolders {
+		t.Errorf("internal/ holds %d folders, expected at most %d: a package belongs below one of them", len(entries),
+			maxFolders)
+	}
+	pkgs := []goPackage{{ImportPath: module + "train", Imports: []string{module + "internal/apps/chart"}}}
+	if list := faults(pkgs); len(list) != 1 || !strings.Contains(list[0], "satellite") {
+		t.Errorf("a core that imports a satellite: %q", list)
+	}
 }
 
 // unused lists the allowances that no package makes use of.
@@ -313,7 +363,8 @@ func TestFaults(t *testing.T) {
 		pkg  goPackage
 		want string // "" is no fault
 	}{
-		{goPackage{ImportPath: "vsetrain/train", Imports: []string{"os", "vsetrain/eval", "vsetrain/internal/gemm"}},
+		{goPackage{ImportPath: "vsetrain/train", Imports: []string{"os", "vsetrain/eval",
+			"vsetrain/internal/compute/gemm"}},
 			""},
 		{goPackage{ImportPath: "vsetrain/data", Imports: []string{"vsetrain/train"}},
 			"data (level 3) imports train (level 5): upwards"},
@@ -325,18 +376,20 @@ func TestFaults(t *testing.T) {
 		{goPackage{ImportPath: "vsetrain/internal/new"}, "internal/new has no level: put it into the table of " +
 			"internal/house"},
 		{goPackage{ImportPath: "vsetrain/models", Imports: []string{"gorgonia.org/gorgonia"}},
-			`models imports gorgonia.org/gorgonia, which is left to ["internal/graph"]`},
-		{goPackage{ImportPath: "vsetrain/internal/gemm", Imports: []string{"C"}}, "internal/gemm imports C, which is " +
-			"left to []"},
-		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/loss", "vsetrain/internal/golden",
+			`models imports gorgonia.org/gorgonia, which is left to ["internal/compute/graph"]`},
+		{goPackage{ImportPath: "vsetrain/internal/compute/gemm", Imports: []string{"C"}},
+			"internal/compute/gemm imports C, which is " +
+				"left to []"},
+		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/loss",
+			"vsetrain/internal/files/golden",
 			"gonum.org/v1/gonum/mat"}}, ""},
 		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/models"}},
 			"loss imports models, sideways on level 3"},
-		{goPackage{ImportPath: "vsetrain/internal/graph", TestImports: []string{"vsetrain/train"}},
-			"internal/graph (level 2) imports train (level 5): upwards"},
-		{goPackage{ImportPath: "vsetrain/internal/device/cpu",
-			Imports: []string{"vsetrain/internal/device/devicetest"}},
-			"internal/device/cpu imports internal/device/devicetest, sideways on level 1"},
+		{goPackage{ImportPath: "vsetrain/internal/compute/graph", TestImports: []string{"vsetrain/train"}},
+			"internal/compute/graph (level 2) imports train (level 5): upwards"},
+		{goPackage{ImportPath: "vsetrain/internal/compute/device/cpu",
+			Imports: []string{"vsetrain/internal/compute/device/devicetest"}},
+			"internal/compute/device/cpu imports internal/compute/device/devicetest, sideways on level 1"},
 	} {
 		want := []string{}
 		if c.want != "" {
@@ -346,7 +399,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := unused(nil); !slices.Contains(got, "internal/graph -> gorgonia.org/gorgonia") {
+	if got := unused(nil); !slices.Contains(got, "internal/compute/graph -> gorgonia.org/gorgonia") {
 		t.Errorf("without packages unused are %q", got)
 	}
 	if got := absent(nil); len(got) < 20 || got[0] != levels[0][0] {

@@ -200,7 +200,7 @@ var resident = []string{"Gather", "GatherLists"}
 // A device has few methods, and computes every kernel itself or by others: no kernel is missing that nobody calls yet.
 func TestTableOfKernels(t *testing.T) {
 	touch(t)
-	files := sources(t, "internal/device")
+	files := sources(t, "internal/compute/device")
 	if m := methodsOfInterface(files, "Device"); len(m) == 0 || len(m) > maxDeviceMethods || !slices.Contains(m, "Do") {
 		t.Errorf("device.Device has %d methods, expected at most %d: %q", len(m), maxDeviceMethods, m)
 	}
@@ -208,10 +208,10 @@ func TestTableOfKernels(t *testing.T) {
 	if listed := mentioned(files, "Kernels"); len(all) < 50 || !slices.Equal(sorted(listed), all) {
 		t.Errorf("device.Kernels lists %q, kernels are %q", listed, all)
 	}
-	composed := mentioned(sources(t, "internal/device/composed"), "compose")
+	composed := mentioned(sources(t, "internal/compute/device/composed"), "compose")
 	for name, want := range map[string][]string{"cpu": lacking["cpu"], "cuda": lacking["cuda"],
 		"composed": lacking["composed"], "toy": nil} {
-		has := mentioned(sources(t, "internal/device/"+name), "Do")
+		has := mentioned(sources(t, "internal/compute/device/"+name), "Do")
 		if name == "composed" {
 			has = composed
 		}
@@ -290,7 +290,8 @@ func TestModelIsSmall(t *testing.T) {
 const maxNetworkLines = 200
 
 // SCAN and CHAN show what a network takes that came from outside: one file, and one more for the checkpoints of its
-// repository. What they share belongs to package models, what every network could use to models/nn or internal/graph.
+// repository. What they share belongs to package models, what every network could use to models/nn or
+// internal/compute/graph.
 func TestNetworksAreOneFile(t *testing.T) {
 	for _, name := range []string{"scan", "chan"} {
 		paths, err := filepath.Glob(filepath.Join("../../models", name+"*.go"))

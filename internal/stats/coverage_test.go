@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // A made-up world: images of different difficulty, each with one query of its own and five captions, answered by two

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"vsetrain/internal/par"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/philox"
 )
 
 // Units are what an experiment drew: row u of Values [units, Width] holds the whole-numbered outcomes of unit u, such

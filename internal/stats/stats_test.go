@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 func near(t *testing.T, what string, got, want, tol float64) {

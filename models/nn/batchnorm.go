@@ -1,6 +1,6 @@
 package nn
 
-import "vsetrain/internal/graph"
+import "vsetrain/internal/compute/graph"
 
 // BatchNorm is torch.nn.BatchNorm1d: ε 1e-5, momentum 0.1. The running statistics are stored with the parameters and
 // never optimised.

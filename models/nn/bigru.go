@@ -1,6 +1,6 @@
 package nn
 
-import "vsetrain/internal/graph"
+import "vsetrain/internal/compute/graph"
 
 // BiGRU is one layer of gated recurrent units in both directions, with the parameter names of a bidirectional
 // torch.nn.GRU.

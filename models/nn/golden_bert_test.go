@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/device/cuda"
-	"vsetrain/internal/device/cuda/emulator"
-	"vsetrain/internal/golden"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/golden"
 	"vsetrain/models/nn"
 )
 

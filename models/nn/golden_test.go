@@ -3,10 +3,10 @@ package nn_test
 import (
 	"testing"
 
-	"vsetrain/internal/device"
-	"vsetrain/internal/device/cpu"
-	"vsetrain/internal/golden"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/golden"
 )
 
 type gruCase struct {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 )
 
 // GPO is the generalised pooling operator (Chen, Hu, Wu, Jiang, Wang: "Learning the Best Pooling Strategy for Visual

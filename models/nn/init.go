@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/par"
-	"vsetrain/internal/philox"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/philox"
 )
 
 // Init draws the initial values of a parameter.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 func draw(p Param, n int, seed uint64, pool *par.Pool) []float32 {

@@ -3,7 +3,7 @@ package nn
 import (
 	"math"
 
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 )
 
 // Linear is y = x Wᵀ + b: x [N, I] → [N, O].

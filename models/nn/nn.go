@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/graph"
 )
 
 // Param is one stored tensor of a layer. Layers hold Params in fields tagged `param:"name"`; nested layers carry the

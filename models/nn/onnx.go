@@ -3,8 +3,8 @@ package nn
 import (
 	"math"
 
-	"vsetrain/internal/graph"
-	"vsetrain/internal/onnx"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/onnx"
 )
 
 // The layers in evaluation mode as operators of ONNX. Sequences of different lengths are padded there: words are

@@ -1,8 +1,8 @@
 package nn
 
 import (
-	"vsetrain/internal/device"
-	"vsetrain/internal/graph"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
 )
 
 // SelfAttention is torch.nn.MultiheadAttention of the rows of every set to each other, without dropout.

@@ -1,6 +1,6 @@
 package nn
 
-import "vsetrain/internal/graph"
+import "vsetrain/internal/compute/graph"
 
 // WeightNorm is a linear layer whose weight is given by directions and lengths, row by row: W_o = g_o v_o/‖v_o‖
 // (Salimans, Kingma: "Weight Normalization", NeurIPS 2016; torch.nn.utils.weight_norm).

@@ -3,7 +3,7 @@ package probe
 import (
 	"time"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // Bandwidth estimates how fast the pool's threads copy memory, in bytes read and written a second: the best of the

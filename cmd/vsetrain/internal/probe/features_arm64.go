@@ -1,6 +1,6 @@
 package probe
 
-import "vsetrain/internal/gemm"
+import "vsetrain/internal/compute/gemm"
 
 // Features lists the extensions that the kernels look for.
 func Features() []Feature { return []Feature{{"NEON", true}, {"BF16", gemm.HasBF16()}} }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/par"
+	"vsetrain/internal/compute/par"
 )
 
 // tree writes files below a new root folder.

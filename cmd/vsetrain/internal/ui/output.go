@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"sync"
 
-	"vsetrain/internal/atomicfile"
+	"vsetrain/internal/files/atomicfile"
 )
 
 // Output is a writer that keeps its first error: a command that prints continues when nobody can read that, and ends

@@ -1,0 +1,86 @@
+// Package chart is the one style of all figures, in files and in pages: colours, font, ticks and how their numbers are
+// written. internal/apps/report draws with it, internal/apps/view takes the same colours and ticks for its pages.
+package chart
+
+import (
+	"fmt"
+	"image/color"
+	"strings"
+)
+
+// Typeface and Variant name the font of figures as gonum's plot library does.
+const (
+	Typeface = "Liberation"
+	Variant  = "Sans"
+)
+
+// Family is the font in SVG and CSS: all of them have the widths of Liberation Sans, with which labels are placed.
+const Family = "'Liberation Sans',Arial,Helvetica,sans-serif"
+
+// colour is one of the palette on a light ground and on a dark one.
+type colour struct{ light, dark color.RGBA }
+
+// palette holds the colours of Okabe and Ito ("Color Universal Design", 2008), which stay apart for colour-blind
+// readers: darker for thin lines on white, lighter on black.
+var palette = []colour{
+	{rgb(0x0072b2), rgb(0x56b4e9)},
+	{rgb(0xc14f00), rgb(0xf08a4b)},
+	{rgb(0x00835d), rgb(0x3fc79a)},
+	{rgb(0xb3508a), rgb(0xe08fc0)},
+	{rgb(0xa06d00), rgb(0xe6b13a)},
+	{rgb(0x2c8ec4), rgb(0x8fd0f5)},
+	{rgb(0x444b52), rgb(0xc4cad0)},
+	{rgb(0x7b5cc4), rgb(0xb19df0)},
+}
+
+// Colours is the number of colours of the palette.
+var Colours = len(palette)
+
+func rgb(v uint32) color.RGBA { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 255} }
+
+// Hex writes a colour as #RRGGBB.
+func Hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
+
+// Colour returns colour i of the palette on a light ground; the palette begins again behind its last colour.
+func Colour(i int) color.RGBA { return palette[i%len(palette)].light }
+
+// Variable returns the name under which CSS declares colour i of the palette.
+func Variable(i int) string { return fmt.Sprintf("--s%d", i%len(palette)) }
+
+// CSS declares the font as --chart-font, the Marker as --marker and the palette as variables --s0, --s1 ... These
+// follow the system, and the choice in data-theme of <html>.
+func CSS() string {
+	declare := func(of func(colour) color.RGBA) string {
+		var b strings.Builder
+		for i, c := range palette {
+			fmt.Fprintf(&b, "%s:%s;", Variable(i), Hex(of(c)))
+		}
+		return b.String()
+	}
+	light := declare(func(c colour) color.RGBA { return c.light })
+	dark := declare(func(c colour) color.RGBA { return c.dark })
+	return ":root{--chart-font:" + Family + ";--marker:" + Hex(Marker) + ";" + light + "}\n" +
+		`@media (prefers-color-scheme: dark){:root:not([data-theme="light"]){` + dark + "}}\n" +
+		`:root[data-theme="dark"]{` + dark + "}\n"
+}
+
+// Grey is the colour of grids, Soft that of axes and their numbers.
+var (
+	Grey = rgb(0xdcdfe2)
+	Soft = rgb(0x5d6368)
+)
+
+// Marker is the colour of lines over pictures, between lines of black.
+var Marker = rgb(0xffcf33)
+
+// stops of Ramp, whose lightness falls all the way.
+var stops = []color.RGBA{rgb(0xc8d6e5), rgb(0x9db8d2), rgb(0xb0a08c), rgb(0xd07a35), rgb(0xb34700)}
+
+// Ramp is the colour of the share t in [0, 1]: pale blue for low values, dark orange for high ones.
+func Ramp(t float64) color.RGBA {
+	x := min(max(t, 0), 1) * float64(len(stops)-1)
+	i := min(int(x), len(stops)-2)
+	a, b := stops[i], stops[i+1]
+	mix := func(a, b uint8) uint8 { return uint8(float64(a) + (x-float64(i))*(float64(b)-float64(a)) + 0.5) }
+	return color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255}
+}

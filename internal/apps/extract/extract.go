@@ -1,0 +1,272 @@
+package extract
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/files/regular"
+)
+
+// Request asks for the features of a folder of pictures.
+type Request struct {
+	Images string // folder of the pictures
+	// IDs is a file with an image id a line, which chooses the pictures and their order; empty is all pictures of the
+	// folder, sorted by name.
+	IDs string
+	// Out is the features file, ending in .npy, or the folder of a data set, in which the files are those of Split.
+	Out, Split string
+	DType      npy.DType // npy.F32 or npy.F16
+	Batch      int       // pictures at a time
+	Threads    int       // that decode pictures; 0 is all processors
+	SkipBroken bool      // leave pictures out that cannot be read
+	Force      bool      // replace files that exist
+	Progress   func(done, total int)
+	Broken     func(id string, err error) // is told of every picture that is left out; may be nil
+}
+
+// Report is the outcome.
+type Report struct {
+	Rows, Regions, Dim int
+	Skipped            int // pictures that could not be read
+	Resumed            int // pictures that an earlier session had done
+	Files              []string
+}
+
+const maxIDs = 1 << 30
+
+// readIDs reads the ids file, or lists the pictures of the folder with their paths inside it as ids.
+func (r *Request) readIDs() ([]string, error) {
+	if r.IDs == "" {
+		return listPictures(r.Images)
+	}
+	b, err := regular.ReadFile(r.IDs, maxIDs, "an ids file")
+	if err != nil {
+		return nil, fmt.Errorf("ids: %w", err)
+	}
+	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n"), "\n")
+	for i, id := range lines {
+		if lines[i] = strings.TrimSpace(id); lines[i] == "" {
+			return nil, fmt.Errorf("%s:%d: an empty line; expected an image id", r.IDs, i+1)
+		}
+	}
+	return lines, nil
+}
+
+// listPictures returns the pictures below a folder, sorted.
+func listPictures(dir string) (ids []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if slices.Contains(pictures.Endings, strings.ToLower(filepath.Ext(path))) && !e.IsDir() &&
+			!strings.HasPrefix(e.Name(), ".") {
+			name, err := filepath.Rel(dir, path)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, filepath.ToSlash(name))
+		}
+		return nil
+	})
+	slices.Sort(ids)
+	if err == nil && len(ids) == 0 {
+		err = fmt.Errorf("%s: no pictures; expected files ending in %s", dir, strings.Join(pictures.Endings, ", "))
+	}
+	return ids, err
+}
+
+// Run computes the features. What is done survives a kill and is not done again.
+func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
+	out, err := r.files()
+	if err != nil {
+		return rep, err
+	}
+	gallery, err := pictures.OpenGallery(r.Images)
+	if err != nil {
+		return rep, err
+	}
+	ids, err := r.readIDs()
+	if err != nil {
+		return rep, err
+	}
+	if err := r.free(out); err != nil {
+		return rep, err
+	}
+	if err := os.MkdirAll(filepath.Dir(out.features), 0o777); err != nil {
+		return rep, err
+	}
+	w, err := openWork(out.features, r.key(x, ids), r.DType, x.Regions, x.Dim)
+	if err != nil {
+		return rep, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	rep.Resumed = len(w.sizes)
+	if rep.Resumed > len(ids) {
+		return rep, errors.New("work in progress: more pictures than there are ids")
+	}
+	if err := r.compute(ctx, x, gallery, ids, w); err != nil {
+		return rep, err
+	}
+	return rep, r.write(x, ids, w, out, &rep)
+}
+
+// key digests what the rows depend on. Whether broken pictures are skipped is left out: a session that a broken picture
+// ended goes on with SkipBroken.
+func (r *Request) key(x *Extractor, ids []string) (key [sha256.Size]byte) {
+	h := sha256.New()
+	images, err := filepath.Abs(r.Images)
+	if err != nil {
+		images = r.Images
+	}
+	fmt.Fprintf(h, "%s\n%s\n%q\n%s\n%d\n%q\n", x.Hash, x.Runtime, images, r.DType, r.Batch, ids)
+	h.Sum(key[:0])
+	return key
+}
+
+// batch is pictures that have been decoded.
+type batch struct {
+	inputs []float32
+	sizes  [][2]uint32
+	errs   []error
+}
+
+// compute does the batches that are missing. While the model runs on one, the next is decoded.
+func (r *Request) compute(ctx context.Context, x *Extractor, g *pictures.Gallery, ids []string, w *work) error {
+	report := func(done int) {
+		if r.Progress != nil {
+			r.Progress(done, len(ids))
+		}
+	}
+	report(len(w.sizes))
+	ctx, stop := context.WithCancel(ctx)
+	next := make(chan *batch)
+	var decoding sync.WaitGroup
+	defer decoding.Wait()
+	defer stop()
+	decoding.Go(func() {
+		defer close(next)
+		for at := w.batches * r.Batch; at < len(ids); at += r.Batch {
+			b := r.decode(ctx, x, g, ids[at:min(len(ids), at+r.Batch)])
+			select {
+			case next <- b:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for done := len(w.sizes); done < len(ids); {
+		var b *batch
+		select {
+		case b = <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rows, err := r.rows(x, b, ids[done:])
+		if err != nil {
+			return err
+		}
+		if err := w.add(rows, b.sizes); err != nil {
+			return atomicfile.Explain("write", filepath.Dir(w.rows.Name()), err)
+		}
+		done += len(b.sizes)
+		report(done)
+	}
+	return nil
+}
+
+// decode reads pictures, some at a time. A picture that is larger than the others delays only its batch.
+func (r *Request) decode(ctx context.Context, x *Extractor, g *pictures.Gallery, ids []string) *batch {
+	b := &batch{inputs: make([]float32, len(ids)*x.size()), sizes: make([][2]uint32, len(ids)),
+		errs: make([]error, len(ids))}
+	threads := r.Threads
+	if threads <= 0 {
+		threads = runtime.NumCPU()
+	}
+	free := make(chan struct{}, threads)
+	var all sync.WaitGroup
+	for i, id := range ids {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			if ctx.Err() != nil {
+				return
+			}
+			b.sizes[i], b.errs[i] = x.read(ctx, g, id, b.inputs[i*x.size():(i+1)*x.size()])
+		})
+	}
+	all.Wait()
+	return b
+}
+
+// read decodes the picture of an id into an input.
+func (x *Extractor) read(ctx context.Context, g *pictures.Gallery, id string, dst []float32) (size [2]uint32,
+	err error) {
+	path, err := g.Path(id)
+	if err != nil {
+		return size, err
+	}
+	p, err := pictures.Open(ctx, path)
+	if err != nil {
+		return size, err
+	}
+	if err := x.prep.check(p); err != nil {
+		return size, fmt.Errorf("%s: %w", path, err)
+	}
+	x.prep.tensor(dst, p)
+	return [2]uint32{uint32(p.Width), uint32(p.Height)}, nil
+}
+
+// rows runs the model on the pictures of a batch that could be read, and encodes what it gives.
+func (r *Request) rows(x *Extractor, b *batch, ids []string) ([]byte, error) {
+	n, size := 0, x.size()
+	for i, err := range b.errs {
+		if err == nil {
+			copy(b.inputs[n*size:(n+1)*size], b.inputs[i*size:(i+1)*size])
+			n++
+			continue
+		}
+		if !r.SkipBroken {
+			return nil, fmt.Errorf("image %q: %w; mend it, or leave such pictures out with --skip-broken (what is "+
+				"done stays)", ids[i], err)
+		}
+		if r.Broken != nil {
+			r.Broken(ids[i], err)
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	y, err := x.features(b.inputs[:n*size], n)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, len(y)*r.DType.Size())
+	if r.DType == npy.F16 {
+		if bad := half.Encode(out, y); bad >= 0 {
+			return nil, fmt.Errorf("%s: the value %v does not fit float16; take --dtype f32", x.Model, y[bad])
+		}
+		return out, nil
+	}
+	for i, v := range y {
+		binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
+	}
+	return out, nil
+}

@@ -1,0 +1,146 @@
+package extract
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/npy"
+)
+
+// outputs are the files of a request.
+type outputs struct{ features, ids, boxes, sizes, record string }
+
+// files returns the files of a request: DIR/SPLIT_ims.npy and what belongs to it, or FILE.npy and files that begin as
+// it does, without the ending _ims.
+func (r *Request) files() (outputs, error) {
+	prefix := filepath.Join(r.Out, r.Split)
+	features := prefix + "_ims.npy"
+	if strings.EqualFold(filepath.Ext(r.Out), ".npy") {
+		features = r.Out
+		prefix = strings.TrimSuffix(strings.TrimSuffix(r.Out, filepath.Ext(r.Out)), "_ims")
+		if r.Split != "" {
+			return outputs{}, fmt.Errorf("--split %s names files in a folder, but --out %s is a file", r.Split, r.Out)
+		}
+	} else if r.Split == "" {
+		return outputs{}, fmt.Errorf("--out %s is a folder: name the split with --split, such as --split test", r.Out)
+	}
+	return outputs{features, prefix + "_ids.txt", prefix + "_ims_bbx.npy", prefix + "_ims_size.npy",
+		prefix + recordEnd}, nil
+}
+
+func (o *outputs) all() []string { return []string{o.features, o.ids, o.boxes, o.sizes, o.record} }
+
+// free checks that the outputs may be written. The ids file may be that of the output.
+func (r *Request) free(out outputs) error {
+	for _, path := range out.all() {
+		st, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) || r.Force && err == nil {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if own, err := os.Stat(r.IDs); path == out.ids && err == nil && os.SameFile(st, own) {
+			continue
+		}
+		return fmt.Errorf("%s exists; replace it with --force", path)
+	}
+	return nil
+}
+
+// write puts the files in their places: ids, boxes and sizes first, the features last.
+func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *Report) error {
+	var kept []string
+	for i, s := range w.sizes {
+		if s[0] > 0 {
+			kept = append(kept, ids[i])
+		}
+	}
+	rep.Rows, rep.Regions, rep.Dim, rep.Skipped = len(kept), x.Regions, x.Dim, len(ids)-len(kept)
+	if rep.Rows == 0 {
+		return fmt.Errorf("none of %d pictures could be read", len(ids))
+	}
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	add := func(path string, content []byte) error {
+		f, err := atomicfile.Create(path)
+		if err != nil {
+			return err
+		}
+		set.Add(f)
+		_, err = f.Write(content)
+		return err
+	}
+	if err := add(out.ids, []byte(strings.Join(kept, "\n")+"\n")); err != nil {
+		return err
+	}
+	model, err := filepath.Abs(x.Model)
+	if err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(Record{Model: model, Hash: x.Hash, Runtime: x.Runtime, Regions: x.Regions, Dim: x.Dim,
+		DType: map[npy.DType]string{npy.F16: "f16", npy.F32: "f32"}[r.DType]}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := add(out.record, append(b, '\n')); err != nil {
+		return err
+	}
+	if x.HasBoxes() {
+		if err := writeBoxes(set, x, w, out, rep.Rows); err != nil {
+			return err
+		}
+	} else {
+		set.Remove(out.boxes)
+		set.Remove(out.sizes)
+	}
+	if err := w.finish(r.DType, []int{rep.Rows, x.Regions, x.Dim}); err != nil {
+		return err
+	}
+	set.Add(atomicfile.Adopt(w.rows.Name(), out.features))
+	rep.Files = set.Paths()
+	if err := set.Commit(); err != nil {
+		return err
+	}
+	os.Remove(w.journal.Name() + ".lock") // nobody waits for it any more: the output is there
+	return os.Remove(w.journal.Name())
+}
+
+// writeBoxes adds the boxes of the cells of a grid and the sizes of the pictures.
+func writeBoxes(set *atomicfile.Set, x *Extractor, w *work, out outputs, n int) error {
+	boxes, err := npy.Create(out.boxes, npy.F32, []int{n, x.Regions, 4})
+	if err != nil {
+		return err
+	}
+	defer boxes.Abort()
+	sizes, err := npy.Create(out.sizes, npy.I32, []int{n, 2})
+	if err != nil {
+		return err
+	}
+	defer sizes.Abort()
+	for _, s := range w.sizes {
+		if s[0] == 0 {
+			continue
+		}
+		if err := boxes.WriteFloat32(x.Boxes(int(s[0]), int(s[1]))); err != nil {
+			return err
+		}
+		if err := sizes.WriteInts([]int64{int64(s[0]), int64(s[1])}); err != nil {
+			return err
+		}
+	}
+	for _, a := range []*npy.Writer{boxes, sizes} {
+		f, err := a.Prepare()
+		if err != nil {
+			return err
+		}
+		set.Add(f)
+	}
+	return nil
+}

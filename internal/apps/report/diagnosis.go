@@ -1,0 +1,182 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"vsetrain/eval"
+	"vsetrain/internal/run/experiment"
+)
+
+// RunDiagnosis is what a report tells of one run beside its recalls.
+type RunDiagnosis struct {
+	*eval.Diagnosis
+	// of each checkpoint; none without semantic vectors
+	Negatives []experiment.FalseNegatives `json:"false_negatives,omitempty"`
+}
+
+// DiagnosisTables explain the runs that were diagnosed, each table with the rows of all of them.
+func (d *DataSet) DiagnosisTables() (tables []*Table) {
+	var runs []*Run
+	for _, g := range d.Groups {
+		for _, r := range g.Runs {
+			if r.Diagnosis != nil {
+				runs = append(runs, r)
+			}
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	for _, b := range []struct {
+		name, title, what string
+		of                func(*eval.Diagnosis) []eval.RecallBin
+		note              string
+	}{
+		{"length", "length of the caption", "words", func(d *eval.Diagnosis) []eval.RecallBin { return d.Length }, ""},
+		{"duplicates", "near-duplicate captions", "near-duplicates",
+			func(d *eval.Diagnosis) []eval.RecallBin { return d.Duplicates },
+			"Captions of other images that share at least 60 % of the terms of both."},
+		{"unknown", "unknown words", "unknown", func(d *eval.Diagnosis) []eval.RecallBin { return d.Unknown },
+			"Words that the vocabulary of the run lacks."},
+	} {
+		t := &Table{Name: "diagnosis-" + b.name, Title: "Text to image by " + b.title + " on " + d.Name +
+			", test split", Heads: []Head{{Name: "run"}, {Name: b.what}, {Name: "captions", Number: true},
+			{Name: "R@1", Number: true}, {Name: "R@5", Number: true}, {Name: "R@10", Number: true}}}
+		if b.note != "" {
+			t.Notes = append(t.Notes, b.note)
+		}
+		for i, r := range runs {
+			for k, bin := range b.of(r.Diagnosis.Diagnosis) {
+				t.Rows = append(t.Rows, Row{Rule: k == 0 && i > 0, Cells: []Cell{textCell(r.Name), textCell(bin.Label),
+					numberCell(float64(bin.Captions), 0), numberCell(bin.R1, 1), numberCell(bin.R5, 1),
+					numberCell(bin.R10, 1)}})
+			}
+		}
+		if len(t.Rows) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	for _, t := range []*Table{judgedErrorTable(d, runs), hubTable(d, runs), calibrationTable(d, runs),
+		leadTable(d, runs), falseNegativeTable(d, runs)} {
+		if len(t.Rows) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
+
+// judgedErrorTable shows how many first answers that count as wrong judgements call right.
+func judgedErrorTable(d *DataSet, runs []*Run) *Table {
+	t := &Table{Name: "diagnosis-errors", Title: "Errors that judgements call right on " + d.Name + ", test split",
+		Heads: []Head{{Name: "run"}, {Name: "judgements"},
+			{"Image to text", "errors", true}, {"Image to text", "right", true}, {"Image to text", "%", true},
+			{"Text to image", "errors", true}, {"Text to image", "right", true}, {"Text to image", "%", true}},
+		Notes: []string{"Errors: judged queries whose first answer is not one of their own."}}
+	share := func(right, errors int) Cell {
+		if errors == 0 {
+			return textCell("-")
+		}
+		return numberCell(100*float64(right)/float64(errors), 1)
+	}
+	for _, r := range runs {
+		for _, j := range r.Diagnosis.Judged {
+			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(j.Name),
+				numberCell(float64(j.I2TErrors), 0), numberCell(float64(j.I2TRight), 0), share(j.I2TRight, j.I2TErrors),
+				numberCell(float64(j.T2IErrors), 0), numberCell(float64(j.T2IRight), 0),
+				share(j.T2IRight, j.T2IErrors)}})
+		}
+	}
+	return t
+}
+
+// hubTable shows images and captions that answer too many queries.
+func hubTable(d *DataSet, runs []*Run) *Table {
+	t := &Table{Name: "diagnosis-hubs", Title: "Hubs on " + d.Name + ", test split",
+		Heads: []Head{{Name: "run"}, {Name: "answers"}, {Name: "expected", Number: true},
+			{Name: "skewness", Number: true},
+			{Name: "never, %", Number: true}, {Name: "largest (line: queries)"}},
+		Notes: []string{"N is the number of queries that have an item among their first ten answers: its mean, its " +
+			"skewness (0 without hubs), the share of items with N = 0, and the items of the largest N " +
+			"(images by their place in the split, captions by their line, from 1)."}}
+	for _, r := range runs {
+		for _, side := range []struct {
+			name string
+			h    eval.Hubs
+		}{{"images", r.Diagnosis.Images}, {"captions", r.Diagnosis.Captions}} {
+			var largest []string
+			for _, x := range side.h.Largest {
+				largest = append(largest, fmt.Sprintf("%d: %d", x.Item+1, x.Queries))
+			}
+			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(side.name),
+				numberCell(side.h.Expected, 1), numberCell(side.h.Skewness, 2), numberCell(side.h.Never, 1),
+				textCell(strings.Join(largest, ", "))}})
+		}
+	}
+	return t
+}
+
+// calibrationTable shows whether scores know when they are right, and whether the margin holds.
+func calibrationTable(d *DataSet, runs []*Run) *Table {
+	t := &Table{Name: "diagnosis-margin", Title: "Lead and margin on " + d.Name + ", test split",
+		Heads: []Head{{Name: "run"}, {Name: "direction"}, {Name: "AUROC", Number: true}, {Name: "margin", Number: true},
+			{Name: "satisfied, %", Number: true}},
+		Notes: []string{"AUROC: probability that a right first answer leads the best one of another image by more " +
+			"than a wrong one does; 0.5 says nothing. Satisfied: queries whose match leads every wrong candidate of " +
+			"the split " +
+			"by the margin of the training (of LSEH its constant part)."}}
+	eachDirection(runs, func(r *Run, name string, c eval.ScoreCalibration) {
+		margin, satisfied := textCell("-"), textCell("-")
+		if c.Margin > 0 {
+			margin, satisfied = numberCell(c.Margin, 3), numberCell(c.Satisfied, 1)
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(name), numberCell(c.AUROC, 3), margin,
+			satisfied}})
+	})
+	return t
+}
+
+// leadTableName is the name of a table that is too long for terminals.
+const leadTableName = "diagnosis-leads"
+
+func leadTable(d *DataSet, runs []*Run) *Table {
+	t := &Table{Name: leadTableName, Title: "R@1 by the lead of the first answer on " + d.Name + ", test split",
+		Heads: []Head{{Name: "run"}, {Name: "direction"}, {Name: "lead up to", Number: true},
+			{Name: "queries", Number: true},
+			{Name: "R@1", Number: true}}, Notes: []string{"A fifth of the queries in each row."}}
+	eachDirection(runs, func(r *Run, name string, c eval.ScoreCalibration) {
+		for i, b := range c.Bins {
+			t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0, Cells: []Cell{textCell(r.Name), textCell(name),
+				numberCell(b.High, 3), numberCell(float64(b.Queries), 0), numberCell(b.R1, 1)}})
+		}
+	})
+	return t
+}
+
+func eachDirection(runs []*Run, do func(r *Run, name string, c eval.ScoreCalibration)) {
+	for _, r := range runs {
+		do(r, "image to text", r.Diagnosis.I2T)
+		do(r, "text to image", r.Diagnosis.T2I)
+	}
+}
+
+// falseNegativeTable shows how many hard negatives of training batches describe much the same as their anchors, under
+// each checkpoint of a run.
+func falseNegativeTable(d *DataSet, runs []*Run) *Table {
+	t := &Table{Name: "diagnosis-false", Title: "Hard negatives that are false ones on " + d.Name +
+		", training batches", Heads: []Head{{Name: "run"}, {Name: "checkpoint"}, {Name: "epoch", Number: true},
+		{"Hard negatives", "number", true}, {"Hard negatives", "similarity", true}, {"Hard negatives", "false, %",
+			true}, {"All negatives", "similarity", true}, {"All negatives", "false, %", true}},
+		Notes: []string{fmt.Sprintf("By the semantic vectors of the captions; a negative is called false from a "+
+			"similarity of %v on. Hard: the largest hinge of an anchor in its batch, as training takes it.",
+			experiment.FalseSimilarity)}}
+	for _, r := range runs {
+		for i, f := range r.Diagnosis.Negatives {
+			t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0,
+				Cells: []Cell{textCell(r.Name), textCell(f.Checkpoint), numberCell(f.Epoch, 1),
+					numberCell(float64(f.Hard), 0), numberCell(f.HardSimilar, 3),
+					numberCell(f.HardFalse, 1), numberCell(f.AllSimilar, 3), numberCell(f.AllFalse, 1)}})
+		}
+	}
+	return t
+}

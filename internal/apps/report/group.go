@@ -1,0 +1,191 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/run/config"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// Group is the runs of one setting, which differ in their seeds and in what changes no result.
+type Group struct {
+	Network string // as the paper writes it
+	Loss    string // LMH1, LMH2, LSEH ...
+	Runs    []*Run // by seed
+	key     string
+}
+
+// DataSet is the runs on one data set. Runs of different data sets are never compared.
+type DataSet struct {
+	Name   string // last element of the folder; the folder where two data sets share it
+	Dir    string
+	Groups []*Group // by network, then by loss
+	Base   *Group   // that the others of its network are compared with, nil for the paper's comparisons
+}
+
+// SetBase makes the setting of a run, given by its name or its directory, the base of its data set.
+func SetBase(sets []*DataSet, run string) error {
+	var in []*Group
+	for _, d := range sets {
+		for _, g := range d.Groups {
+			if slices.ContainsFunc(g.Runs, func(r *Run) bool {
+				return r.Name == run || filepath.Clean(r.Dir) == filepath.Clean(run)
+			}) {
+				d.Base, in = g, append(in, g)
+			}
+		}
+	}
+	if len(in) != 1 {
+		return fmt.Errorf("the base %s: expected the name or the directory of one of the runs, found %d settings "+
+			"with it", run, len(in))
+	}
+	return nil
+}
+
+// networkName is the name of a network in tables.
+func networkName(m *models.Options) string {
+	t := m.Traits()
+	return t.Name()
+}
+
+// LossName is the name of the loss of a run in tables.
+func (r *Run) LossName() string {
+	if r.Label != "" {
+		return r.Label
+	}
+	if p := strings.ToUpper(config.PresetLoss(&r.Config)); slices.Contains(loss.Titles(), p) {
+		return p // LMH1 and LMH2 are LMH with the margin and the schedule of the paper
+	}
+	return r.Config.Loss.Title()
+}
+
+// immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.
+var immaterial = []string{"version", "seed", "data.dir", "run.", "track.", "device.", "train.log_step",
+	"train.early_stop", "train.keep", "train.collapse_steps", "train.on_collapse"}
+
+// setting returns the keys of a run that make its group.
+func setting(c *config.Config) []config.Value {
+	return slices.DeleteFunc(config.Values(c), func(v config.Value) bool { return matches(immaterial, v.Key) })
+}
+
+// Collect puts runs together by data set, in the order in which these are first named, network and loss.
+func Collect(runs []*Run) []*DataSet {
+	var sets []*DataSet
+	for _, r := range runs {
+		dir := filepath.Clean(r.Config.Data.Dir)
+		at := slices.IndexFunc(sets, func(d *DataSet) bool { return d.Dir == dir })
+		if at < 0 {
+			at = len(sets)
+			sets = append(sets, &DataSet{Name: filepath.Base(dir), Dir: dir})
+		}
+		sets[at].add(r)
+	}
+	for _, d := range sets {
+		if slices.ContainsFunc(sets, func(o *DataSet) bool {
+			return o != d && filepath.Base(o.Dir) == filepath.Base(d.Dir)
+		}) {
+			d.Name = d.Dir
+		}
+		d.arrange()
+	}
+	return sets
+}
+
+func (d *DataSet) add(r *Run) {
+	name, network := r.LossName(), networkName(&r.Config.Model)
+	key := fmt.Sprint(name, setting(&r.Config))
+	for _, g := range d.Groups {
+		if g.key == key && g.Network == network {
+			g.Runs = append(g.Runs, r)
+			return
+		}
+	}
+	d.Groups = append(d.Groups, &Group{Network: network, Loss: name, Runs: []*Run{r}, key: key})
+}
+
+// arrange orders the groups, and tells those of one name apart by what they differ in.
+func (d *DataSet) arrange() {
+	rank := func(names []string, name string) int {
+		kind, _, _ := strings.Cut(name, " ") // LMH of "LMH α=0.05"
+		if i := slices.Index(names, kind); i >= 0 {
+			return i
+		}
+		return len(names)
+	}
+	lossOrder := loss.Titles()
+	slices.SortStableFunc(d.Groups, func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(a.traits().Order, b.traits().Order), cmp.Compare(a.Network, b.Network),
+			rank(lossOrder, a.Loss)-rank(lossOrder, b.Loss))
+	})
+	both := false // semantics are named only where there are several
+	for _, g := range d.Groups {
+		both = both || g.Loss == "LSEH-BERT"
+		slices.SortStableFunc(g.Runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
+	}
+	for _, g := range d.Groups {
+		if !both && g.Loss == "LSEH-SVD" {
+			g.Loss = "LSEH"
+		}
+	}
+	tell(d.Groups)
+}
+
+// tell appends to equal names the values that differ.
+func tell(groups []*Group) {
+	names := map[*Group]string{}
+	for _, g := range groups {
+		var same []*Group
+		for _, o := range groups {
+			if o.Network == g.Network && o.Loss == g.Loss {
+				same = append(same, o)
+			}
+		}
+		if len(same) < 2 {
+			continue
+		}
+		var values []string
+		mine := setting(&g.Runs[0].Config)
+		for i, v := range mine {
+			if slices.ContainsFunc(same, func(o *Group) bool { return setting(&o.Runs[0].Config)[i].Text != v.Text }) {
+				_, short, _ := strings.Cut(v.Key, ".")
+				values = append(values, short+"="+v.Text)
+			}
+		}
+		if len(values) > 3 {
+			values = append(values[:3], "...")
+		}
+		names[g] = g.Loss + " (" + strings.Join(values, ", ") + ")"
+	}
+	for g, name := range names {
+		g.Loss = name
+	}
+}
+
+// isLSEH reports whether the margins of the loss of a group come from semantic vectors.
+func (g *Group) isLSEH() bool { return g.Runs[0].Config.Loss.NeedsSemantics() }
+
+// traits are those of the network of a group.
+func (g *Group) traits() models.Traits { return g.Runs[0].Config.Model.Traits() }
+
+// networks returns the groups of each network, in order.
+func (d *DataSet) networks() [][]*Group {
+	return chunk(d.Groups, func(a, b *Group) bool { return a.Network == b.Network })
+}
+
+// chunk cuts a slice where neighbours are not alike.
+func chunk[T any](s []T, alike func(a, b T) bool) [][]T {
+	var out [][]T
+	for i := range s {
+		if i > 0 && alike(s[i-1], s[i]) {
+			out[len(out)-1] = append(out[len(out)-1], s[i])
+			continue
+		}
+		out = append(out, []T{s[i]})
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"vsetrain/eval"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
+	"vsetrain/train"
+)
+
+// Log is what the lines of a metrics.jsonl tell of a run. Slices grow at their ends only, so that a copy stays valid
+// while lines are added.
+type Log struct {
+	Validations []experiment.ValidationRecord // in the order of their steps
+	Steps       []experiment.StepRecord
+}
+
+// Add takes a line, which may end in white space. It is an error where it is neither a step nor a validation, or its
+// values cannot be.
+func (l *Log) Add(line []byte) error {
+	line = bytes.TrimSpace(line)
+	var kind struct {
+		Kind  string
+		Epoch float64
+	}
+	if err := json.Unmarshal(line, &kind); err != nil {
+		return fmt.Errorf("expected a JSON object, found %.40q: %w", line, err)
+	}
+	if !(kind.Epoch >= 0) {
+		return fmt.Errorf("epoch %v; expected a position of at least 0", kind.Epoch)
+	}
+	switch kind.Kind {
+	case "val":
+		var v experiment.ValidationRecord
+		if err := json.Unmarshal(line, &v); err != nil {
+			return err
+		}
+		if !(v.MRecall >= 0 && v.MRecall <= 100) {
+			return fmt.Errorf("m_recall %v; expected 0 to 100", v.MRecall)
+		}
+		l.Validations = append(l.Validations, v)
+	case "train":
+		var v experiment.StepRecord
+		if err := json.Unmarshal(line, &v); err != nil {
+			return err
+		}
+		l.Steps = append(l.Steps, v)
+	default:
+		return fmt.Errorf(`kind %q; expected "train" or "val"`, kind.Kind)
+	}
+	return nil
+}
+
+// Point is a validation: the position in epochs and the M-Recall.
+type Point struct{ Epoch, MRecall float64 }
+
+// History returns the validations as points.
+func (l *Log) History() []Point {
+	out := make([]Point, len(l.Validations))
+	for i, v := range l.Validations {
+		out[i] = Point{v.Epoch, v.MRecall}
+	}
+	return out
+}
+
+// Epochs is how far the run has been logged.
+func (l *Log) Epochs() float64 {
+	last := 0.0
+	for _, s := range l.Steps {
+		last = math.Max(last, s.Epoch)
+	}
+	for _, v := range l.Validations {
+		last = math.Max(last, v.Epoch)
+	}
+	return last
+}
+
+// best returns the first validation with the largest M-Recall.
+func (l *Log) best() (experiment.ValidationRecord, bool) {
+	var best experiment.ValidationRecord
+	found := false
+	for _, v := range l.Validations {
+		if !found || v.MRecall > best.MRecall {
+			best, found = v, true
+		}
+	}
+	return best, found
+}
+
+// Finished reports whether the run came to its end (train.Options.Finished), with a validation after its last step.
+func (l *Log) Finished(o *train.Options) bool {
+	p, ok := l.position(o)
+	return ok && o.Finished(&p)
+}
+
+// position is where the training loop stands after the last validation; ok is false where steps came later.
+func (l *Log) position(o *train.Options) (p train.Position, ok bool) {
+	for _, v := range l.Validations {
+		const rounding = 1e-9 // of an epoch position, a quotient of steps
+		p.Step, p.Epoch = v.Step, int(v.Epoch+rounding)
+		i := train.ValidationInfo{Metrics: eval.Metrics{I2T: v.I2T, T2I: v.T2I, MRecall: v.MRecall}}
+		if a := v.Average; a != nil {
+			i.Average = &train.AverageInfo{Metrics: eval.Metrics{I2T: a.I2T, T2I: a.T2I, MRecall: a.MRecall}}
+		}
+		o.Validated(&p, &i)
+	}
+	n := len(l.Steps)
+	return p, len(l.Validations) > 0 && (n == 0 || l.Steps[n-1].Step <= p.Step)
+}
+
+// Collapsed reports whether the best weights of a run are those of a collapse: in most of the steps that were logged in
+// the last train.collapse_steps before the best validation, all scores were alike.
+func (l *Log) Collapsed(c *config.Config) bool {
+	best, ok := l.best()
+	alike, others := 0, 0
+	for i := range l.Steps {
+		s := &l.Steps[i]
+		if before := best.Step - s.Step; !ok || before < 0 || before >= int64(c.Train.CollapseSteps) {
+			continue
+		}
+		if scoresAlike(s, c) {
+			alike++
+		} else {
+			others++
+		}
+	}
+	return alike > others
+}
+
+// scoresAlike reports whether all scores were alike in a step. In runs before steps told so themselves, the loss of LMH
+// does: it is that of equal scores.
+func scoresAlike(s *experiment.StepRecord, c *config.Config) bool {
+	if s.Collapsed != nil {
+		return *s.Collapsed > 0
+	}
+	alike, ok := c.Loss.Plateau(c.Train.Batch)
+	return ok && s.Epoch > float64(c.Loss.WarmupEpochs) && math.Abs(s.Loss-s.Captioning-alike) <= 0.01*alike
+}

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"vsetrain/internal/run/experiment"
+)
+
+// counts is one kind of unique hard negatives (#ImEmbs and #DesEmbs of the LSEH paper).
+type counts struct {
+	name, what string
+	of         func(s step) (float64, bool)
+}
+
+// step is what a run logged of a training step.
+type step struct {
+	Epoch            float64
+	Captions, Images int
+	Active           bool // the counts of violated anchors were logged too
+	ActiveCaptions   int
+	ActiveImages     int
+	HardFalse        *float64 // percent; nil where the run had no semantic vectors
+}
+
+// steps returns what the training steps of a run logged. Runs of before the counts of violated anchors existed logged
+// those, and one more where an anchor without a violation was in the batch.
+func (r *Run) steps() []step {
+	out := make([]step, len(r.Steps))
+	for i, s := range r.Steps {
+		out[i] = step{Epoch: s.Epoch, Captions: s.HardCaptions, Images: s.HardImages, HardFalse: s.HardFalse}
+		if s.ActiveCaptions != nil && s.ActiveImages != nil {
+			out[i].Active, out[i].ActiveCaptions, out[i].ActiveImages = true, *s.ActiveCaptions, *s.ActiveImages
+		}
+	}
+	return out
+}
+
+// kinds are the counts that are drawn. Old runs have the active ones only, a little too high.
+var kinds = []counts{
+	{"#DesEmbs", "different captions among the hard negatives of all images",
+		func(s step) (float64, bool) { return float64(s.Captions), s.Active }},
+	{"#ImEmbs", "different images among the hard negatives of all captions",
+		func(s step) (float64, bool) { return float64(s.Images), s.Active }},
+	{"#DesEmbs, violated only", "different captions among the hard negatives of the images whose margin is violated",
+		func(s step) (float64, bool) {
+			if s.Active {
+				return float64(s.ActiveCaptions), true
+			}
+			return float64(s.Captions), s.Captions > 0
+		}},
+	{"#ImEmbs, violated only", "different images among the hard negatives of the captions whose margin is violated",
+		func(s step) (float64, bool) {
+			if s.Active {
+				return float64(s.ActiveImages), true
+			}
+			return float64(s.Images), s.Images > 0
+		}},
+	{"false hard negatives, %", fmt.Sprintf("share of the hard negatives whose semantic similarity to their anchor is "+
+		"at least %v", experiment.FalseSimilarity), func(s step) (float64, bool) {
+		if s.HardFalse == nil {
+			return 0, false
+		}
+		return *s.HardFalse, true
+	}},
+}
+
+// movingAverage returns the mean of the last n values, or of as many as there are, at each place.
+func movingAverage(values []float64, n int) []float64 {
+	out, sum := make([]float64, len(values)), 0.0
+	for i, v := range values {
+		sum += v
+		if i >= n {
+			sum -= values[i-n]
+		}
+		out[i] = sum / float64(min(i+1, n))
+	}
+	return out
+}
+
+// averageOver is the number of logged batches in a moving average: those of half an epoch, and at least five.
+func averageOver(x []float64) int {
+	if len(x) < 2 || x[len(x)-1] <= x[0] {
+		return 5
+	}
+	perEpoch := float64(len(x)-1) / (x[len(x)-1] - x[0])
+	return max(5, int(math.Round(perEpoch/2)))
+}
+
+// NegativeFigures draws, for each network of a data set, the unique hard negatives of a batch over epochs, as moving
+// averages, and tabulates their peaks.
+func (d *DataSet) NegativeFigures() (figures []*Figure, peaks *Table) {
+	peaks = &Table{Name: "negatives", Title: "Unique hard negatives of a batch on " + d.Name +
+		", highest moving average",
+		Heads: []Head{{Name: "network"}, {Name: "loss"}, {Name: "run"}, {Name: "batch", Number: true}, {Name: "count"},
+			{Name: "peak", Number: true}, {Name: "at epoch", Number: true}}}
+	for _, groups := range d.networks() {
+		for k, kind := range kinds {
+			f := &Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1),
+				Title: strings.ToUpper(kind.name[:1]) + kind.name[1:] + ": " + groups[0].Network + " on " + d.Name,
+				X:     "epoch", Y: kind.name, Legend: TopRight}
+			old, window := false, 0
+			for c, g := range groups {
+				for _, r := range g.Runs {
+					s := Series{Name: g.Loss, Color: c}
+					for _, st := range r.steps() {
+						if v, ok := kind.of(st); ok {
+							s.X, s.Y = append(s.X, st.Epoch), append(s.Y, v)
+							old = old || !st.Active && st.HardFalse == nil
+						}
+					}
+					if len(s.X) == 0 {
+						continue
+					}
+					window = max(window, averageOver(s.X))
+					s.Y = movingAverage(s.Y, averageOver(s.X))
+					f.Series = append(f.Series, s)
+					at := peak(s.Y)
+					peaks.Rows = append(peaks.Rows,
+						Row{Cells: []Cell{textCell(g.Network), textCell(g.Loss), textCell(r.Name),
+							textCell(fmt.Sprint(r.Config.Train.Batch)), textCell(kind.name),
+							numberCell(s.Y[at], 1), numberCell(s.X[at], 1)}})
+				}
+			}
+			if len(f.Series) == 0 {
+				continue
+			}
+			f.Caption = strings.ToUpper(kind.what[:1]) + kind.what[1:] +
+				fmt.Sprintf("; moving average of %d logged batches.", window)
+			if old {
+				f.Caption += " Some runs were logged by an older version, whose counts are at most one too high."
+			}
+			figures = append(figures, f)
+		}
+	}
+	return figures, peaks
+}
+
+// peak is the place of the largest value, leaving out the first averages of a run, which are of few batches.
+func peak(values []float64) int {
+	at := min(4, len(values)-1)
+	for i := at; i < len(values); i++ {
+		if values[i] > values[at] {
+			at = i
+		}
+	}
+	return at
+}

@@ -1,0 +1,161 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/files/atomicfile"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"svg": func(f *Figure) (template.HTML, error) {
+		s, err := f.Inline()
+		return template.HTML(s), err // made by Figure, whose texts the SVG writer escapes
+	},
+	"palette": func() template.CSS { return template.CSS(chart.CSS()) },
+	"src":     func(uri string) template.URL { return template.URL(uri) }, // made by dataURI
+}).Parse(pageText))
+
+// Span is a heading above columns, or a gap.
+type Span struct {
+	Text  string
+	Width int
+}
+
+// Spans covers all columns with the headings above them; nil if there are none.
+func (t *Table) Spans() (out []Span) {
+	at := 0
+	for _, o := range t.overs() {
+		if o.from > at {
+			out = append(out, Span{"", o.from - at})
+		}
+		out = append(out, Span{o.text, o.to - o.from})
+		at = o.to
+	}
+	if len(out) > 0 && at < len(t.Heads) {
+		out = append(out, Span{"", len(t.Heads) - at})
+	}
+	return out
+}
+
+// HTML writes the report as one page that needs nothing else: figures are SVG inside it, pictures data URIs, there is
+// no script.
+func (r *Report) HTML(w io.Writer, now time.Time) error {
+	return page.Execute(w, struct {
+		*Report
+		Made string
+	}{r, now.Format("2006-01-02 15:04")})
+}
+
+// Text writes the tables that a terminal has room for. bold marks headings, nil does not.
+func (r *Report) Text(w io.Writer, bold func(string) string) error {
+	for _, s := range r.Sections {
+		for _, i := range s.Items {
+			if i.Table != nil && !i.Aside {
+				if _, err := fmt.Fprintf(w, "%s\n", i.Table.Text(bold)); err != nil {
+					return err
+				}
+			}
+		}
+		for _, p := range s.Paragraphs {
+			if _, err := fmt.Fprintf(w, "%s\n\n", p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Tables returns all tables.
+func (r *Report) Tables() (out []*Table) {
+	for _, s := range r.Sections {
+		for _, i := range s.Items {
+			if i.Table != nil {
+				out = append(out, i.Table)
+			}
+		}
+	}
+	return out
+}
+
+// Markdown returns all tables in Markdown.
+func (r *Report) Markdown() string { return r.join((*Table).Markdown) }
+
+// LaTeX returns all tables in LaTeX.
+func (r *Report) LaTeX() string { return "% \\usepackage{booktabs}\n" + r.join((*Table).LaTeX) }
+
+func (r *Report) join(render func(*Table) string) string {
+	var parts []string
+	for _, t := range r.Tables() {
+		parts = append(parts, render(t))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// CSV returns all tables one after the other, each below its title.
+func (r *Report) CSV() string {
+	return r.join(func(t *Table) string { return "# " + t.Title + "\n" + t.CSV() })
+}
+
+// Write writes the report into a folder: index.html, tables.md, tables.tex, a .csv for each table and figure, .svg and
+// .png for each figure, .png for each heat map. It returns how many files it wrote.
+func (r *Report) Write(dir string, now time.Time) (files int, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, err
+	}
+	write := func(name string, b []byte) {
+		if err == nil {
+			err = atomicfile.WriteFile(filepath.Join(dir, name), atomicfile.Bytes(b))
+			files++
+		}
+	}
+	var html bytes.Buffer
+	if err := r.HTML(&html, now); err != nil {
+		return 0, err
+	}
+	write("index.html", html.Bytes())
+	write("tables.md", []byte(r.Markdown()))
+	write("tables.tex", []byte(r.LaTeX()))
+	for _, s := range r.Sections {
+		for _, i := range s.Items {
+			switch {
+			case i.Table != nil:
+				write(i.Table.Name+".csv", []byte(i.Table.CSV()))
+			case i.Figure != nil:
+				write(i.Figure.Name+".csv", []byte(i.Figure.Table().CSV()))
+				for _, format := range []string{"svg", "png"} {
+					b, e := i.Figure.Bytes(format)
+					if err == nil && e != nil {
+						err = e
+					}
+					write(i.Figure.Name+"."+format, b)
+				}
+			case i.Gallery != nil:
+				for _, row := range i.Gallery.Rows {
+					for _, c := range row.Cards {
+						if c.PNG != nil {
+							write(c.File+".png", c.PNG)
+						}
+					}
+				}
+			}
+		}
+	}
+	return files, err
+}
+
+func dataURI(kind string, b []byte) string {
+	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(b)
+}

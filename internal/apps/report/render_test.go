@@ -1,0 +1,318 @@
+package report
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/run/experiment"
+	"vsetrain/models"
+)
+
+func TestFormats(t *testing.T) {
+	table := &Table{Name: "small", Title: "50 % & more", Notes: []string{"a_b"},
+		Heads: []Head{{Name: "loss"}, {"To", "R@1", true}, {"To", "R@5", true}},
+		Rows: []Row{{Cells: []Cell{textCell("a|b"), numberCell(-1.25, 1), spreadCell(2, 0.5, 1)}},
+			{Rule: true, Bold: true, Cells: []Cell{textCell("c,d"), textCell("-"), numberCell(1.0/3, 1)}}}}
+	for name, c := range map[string]struct{ got, want string }{
+		"text": {table.Text(nil), "50 % & more\n            To\nloss   R@1        R@5\na|b   -1.2  2.0 ± " +
+			"0.5\nc,d      -        0.3\n  a_b\n"},
+		"markdown": {table.Markdown(), "### 50 % & more\n\n| loss | To R@1 | To R@5 |\n|---|---:|---:|\n| a\\|b | " +
+			"-1.2 | 2.0 ± 0.5 |\n| **c,d** | **-** | **0.3** |\n\na\\_b\n"},
+		"csv": {table.CSV(), "loss,To R@1,To R@5,To R@5 std\na|b,-1.25,2,0.5\n\"c,d\",-,0.3333333333333333,\n"},
+		"latex": {table.LaTeX(), "\\begin{table}\n\\centering\n\\caption{50 \\% \\& more. " +
+			"a\\_b}\n\\label{tab:small}\n\\begin{tabular}{lrr}\n\\toprule\n" +
+			" & \\multicolumn{2}{c}{To} \\\\\n\\cmidrule(lr){2-3}\nloss & R@1 & R@5 \\\\\n\\midrule\na|b & $-$1.2 & " +
+			"2.0 $\\pm$ 0.5 \\\\\n\\midrule\n" +
+			"\\textbf{c,d} & \\textbf{-} & \\textbf{0.3} \\\\\n\\bottomrule\n\\end{tabular}\n\\end{table}\n"},
+	} {
+		if name == "text" { // how a heading stands over its columns is not the point
+			re := regexp.MustCompile(`(?m)^ +To$`)
+			c.got, c.want = re.ReplaceAllString(c.got, "To"), re.ReplaceAllString(c.want, "To")
+		}
+		if c.got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, c.got, c.want)
+		}
+	}
+}
+
+// A hostile name does no harm in the page; the page needs nothing from outside and no script.
+func TestPage(t *testing.T) {
+	const hostile = `<script>alert("1")</script>&'`
+	base := newRun("data/a", models.VSEPP, "LMH1", 7, Point{1, 10}, Point{2, 20})
+	base.Label, base.Name = hostile, hostile
+	for i := range 40 {
+		active := i
+		base.Steps = append(base.Steps, experiment.StepRecord{Epoch: float64(i) / 20, HardCaptions: 30 + i,
+			HardImages: 20, ActiveCaptions: &active, ActiveImages: &active})
+	}
+	h := &experiment.Hardest{Split: "train", Caption: hostile, Line: 3, ImageID: hostile,
+		Lists: []experiment.HardestList{{Run: "x",
+			Negatives: []experiment.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
+	sets := Collect([]*Run{base, newRun("data/a", models.VSEPP, "LSEH", 7, Point{1, 15}, Point{2, 25})})
+	r, err := Build(sets, Options{Hardest: map[*DataSet][]*experiment.Hardest{sets[0]: {h}},
+		Pictures: &Pictures{Dir: t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.HTML(&b, time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, bad := range []string{"<script", "<link", "@import", "url(", "#000000", "fill:#FFFFFF"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	outside := regexp.MustCompile(`(src|href)="[^#"][^"]*`).FindAllString(page, -1)
+	if len(outside) > 0 {
+		t.Errorf("the page points outside: %q", outside)
+	}
+	// one curve, and #DesEmbs, #ImEmbs in two ways
+	if n := strings.Count(page, "<svg"); n != 5 || !strings.Contains(page, "&lt;script&gt;") {
+		t.Errorf("%d figures", n)
+	}
+	if n := strings.Count(page, `tabindex="0" role="group" aria-label="figure"><svg`); n != 5 {
+		t.Errorf("the keyboard scrolls %d figures", n)
+	}
+	dir := t.TempDir()
+	n, err := r.Write(dir, time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != n {
+		t.Errorf("%d files, %d written, %v", len(files), n, err)
+	}
+	csv, err := os.ReadFile(filepath.Join(dir, "curves-vsepp.csv"))
+	if err != nil || !strings.Contains(string(csv), "LSEH,2,25\n") {
+		t.Errorf("curves: %v\n%s", err, csv)
+	}
+	picture, err := os.ReadFile(filepath.Join(dir, "curves-vsepp.png"))
+	if _, e := png.Decode(bytes.NewReader(picture)); err != nil || e != nil {
+		t.Errorf("curves: %v, %v", err, e)
+	}
+	if m := regexp.MustCompile(`<svg role="img" viewBox|<th[^>]*></th>|<div class="table">`).FindString(page); m != "" {
+		t.Errorf("the page has %s: a picture or a head without a name, or a table out of the keyboard's reach", m)
+	}
+}
+
+// Older runs counted the violated negatives only.
+func TestNegativeFigures(t *testing.T) {
+	old := newRun("a", models.VSEPP, "LMH1", 7)
+	for i := range 20 {
+		old.Steps = append(old.Steps, experiment.StepRecord{Epoch: float64(i) / 4, HardCaptions: min(i, 10),
+			HardImages: 5})
+	}
+	figures, peaks := Collect([]*Run{old})[0].NegativeFigures()
+	if len(figures) != 2 || !strings.Contains(figures[0].Title, "violated only") ||
+		!strings.Contains(figures[0].Caption, "older version") {
+		t.Fatalf("%+v", figures)
+	}
+	if c := peaks.Rows[0].Cells; c[5].Value != 10 || c[6].Value != 3.5 {
+		t.Errorf("peak %+v", c)
+	}
+	if got := movingAverage([]float64{1, 3, 5, 7}, 2); got[0] != 1 || got[1] != 2 || got[3] != 6 {
+		t.Errorf("moving average %v", got)
+	}
+}
+
+// The share of false hard negatives is drawn where it was logged, and nowhere else.
+func TestFalseNegativeFigure(t *testing.T) {
+	r := newRun("a", models.VSEPP, "LSEH", 7)
+	for i := range 20 {
+		share := float64(i)
+		r.Steps = append(r.Steps, experiment.StepRecord{Epoch: float64(i) / 4, HardCaptions: 9, HardImages: 9,
+			HardFalse: &share, AllFalse: &share})
+	}
+	figures, _ := Collect([]*Run{r})[0].NegativeFigures()
+	f := figures[len(figures)-1]
+	if len(figures) != 3 || f.Title != "False hard negatives, %: VSE++ on a" ||
+		!strings.Contains(f.Caption, "at least 0.5") {
+		t.Fatalf("%d figures, the last %q: %s", len(figures), f.Title, f.Caption)
+	}
+	if y := f.Series[0].Y; len(y) != 20 || y[0] != 0 || y[19] != 17 { // means of five
+		t.Errorf("%v", y)
+	}
+}
+
+func TestFitLine(t *testing.T) {
+	f, ok := fitLine([]float64{1, 2, 3, 4}, []float64{141.4, 289.2, 437, 584.8}) // T(n) = 147.8 n - 6.4
+	if !ok || math.Abs(f.Slope-147.8) > 1e-9 || math.Abs(f.Intercept+6.4) > 1e-9 || math.Abs(f.R2-1) > 1e-12 {
+		t.Errorf("%+v", f)
+	}
+	f, _ = fitLine([]float64{1, 2, 3}, []float64{1, 3, 2})
+	if math.Abs(f.Slope-0.5) > 1e-12 || math.Abs(f.R2-0.25) > 1e-12 {
+		t.Errorf("%+v", f)
+	}
+	if _, ok := fitLine([]float64{2, 2}, []float64{1, 3}); ok {
+		t.Error("a line through points above each other")
+	}
+}
+
+func TestOpenTiming(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "times.json")
+	for text, want := range map[string]string{
+		`{`:              "not a file of 'vsetrain bench --samples'",
+		`{"protocol":1}`: "unknown field",
+		`{"batch":1}`:    "no measurement",
+		`{"points":[{"loss":"lmh","subset":1,"images":5,"seconds":0}]}`: "point 1 (lmh, subset 1): 0 seconds",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenTiming(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+func TestPictures(t *testing.T) {
+	dir := t.TempDir()
+	p := &Pictures{Dir: filepath.Join(dir, "pictures")}
+	img := image.NewRGBA(image.Rect(0, 0, 300, 150))
+	for i := range img.Pix {
+		img.Pix[i] = 200
+	}
+	b, err := encodePNG(img)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"pictures/7.png": b, "secret.png": b,
+		"pictures/broken.jpg": []byte("no picture")} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err := p.Embed("../secret", 100); s != "" || err != nil {
+		t.Errorf("a picture outside of the folder: %d bytes, %v", len(s), err)
+	}
+	if _, err := p.Missing(); err == nil || !strings.Contains(err.Error(), "none of the 1 pictures") {
+		t.Errorf("no picture at all: %v", err)
+	}
+	if s, err := p.Embed("7", 100); err != nil || !strings.HasPrefix(s, "data:image/jpeg;base64,") {
+		t.Errorf("%.40s, %v", s, err)
+	}
+	if w, err := p.Missing(); err != nil || !strings.Contains(w, "lacks 1 of the pictures") {
+		t.Errorf("one missing: %q, %v", w, err)
+	}
+	if _, err := p.Embed("broken", 100); err == nil ||
+		!strings.Contains(err.Error(), "broken.jpg: cannot read the picture") {
+		t.Errorf("a broken picture: %v", err)
+	}
+	small := scale(img, 30, 15)
+	if c := color.RGBAModel.Convert(small.At(29, 14)).(color.RGBA); small.Bounds().Dx() != 30 || c.R != 200 {
+		t.Errorf("scaled: %v, %v", small.Bounds(), c)
+	}
+}
+
+// The heat is where the boxes are, over the picture if there is one.
+func TestHeat(t *testing.T) {
+	a := &experiment.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
+		Scores: []float64{200, 50}}
+	img, err := heat(a, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := img.Bounds()
+	if b.Dx() != heatSide || b.Dy() != heatSide/2 {
+		t.Fatalf("size %v", b)
+	}
+	light := func(x, y int) int {
+		r, g, b, _ := img.At(x, y).RGBA()
+		return int(r + g + b)
+	}
+	if !(light(10, 10) > light(heatSide-10, 10) && light(heatSide-10, 10) > light(heatSide-10, b.Dy()-10)) {
+		t.Errorf("light %d, %d, %d", light(10, 10), light(heatSide-10, 10), light(heatSide-10, b.Dy()-10))
+	}
+}
+
+// The lines of computation time are those of the points, by loss.
+func TestTiming(t *testing.T) {
+	r := &experiment.SamplesReport{Network: "vseinf", StepImages: 100}
+	for n := 1; n <= 4; n++ {
+		r.Points = append(r.Points, experiment.SamplesPoint{Loss: "lmh", Subset: n, Images: 100 * n,
+			Seconds: 2*float64(n) + 1, LossSeconds: 0.001 * float64(n)},
+			experiment.SamplesPoint{Loss: "luwm", Subset: n, Images: 100 * n, Seconds: 5 * float64(n),
+				LossSeconds: 0.004 * float64(n)})
+	}
+	figures, table := Timing(r)
+	text := table.Text(nil)
+	for _, want := range []string{"LMH                     9.000    2.000        1.000  1.0000               4.000   " +
+		"  1.000", "LUWM                   20.000    5.000", "first 100·n images"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if len(figures) != 2 || len(figures[0].Series) != 4 || figures[0].Series[1].Y[1] != 9 {
+		t.Errorf("%+v", figures)
+	}
+}
+
+// Each word of a caption has a map, where a place shows the largest weight of the boxes that cover it, in whatever
+// order they are stored; those at start and end have none.
+func TestWordGallery(t *testing.T) {
+	one := experiment.Attention{ImageID: "7", Width: 400, Height: 200,
+		Boxes: [][4]float64{{0, 0, 1, 0.5}, {0, 0, 0.5, 1}}}
+	a := &experiment.WordAttention{Checkpoint: "runs/saf", ImageID: "7", Text: "a dog", Score: 0.5, AttendsWords: true}
+	for i, w := range []string{"<start>", "a", "dog", "<end>"} {
+		m := experiment.WordMap{Word: w, Attention: one}
+		m.Scores = []float64{1 - 0.25*float64(i), 0.25 * float64(i)}
+		a.Words = append(a.Words, m)
+	}
+	g, err := wordGallery([]*experiment.WordAttention{a}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := g.Rows[0]
+	if len(row.Cards) != 2 || row.Cards[0].Lines[0] != "a" || row.Cards[0].Lines[1] != "0.75, 0.25" ||
+		row.Cards[1].File != "words-1-7-02-dog" || row.Label != "runs/saf: “a dog”, image 7, score 0.500" {
+		t.Fatalf("%+v", row)
+	}
+	if !strings.Contains(g.Note, "regions attend to words") || !strings.Contains(g.Note, "cells of a grid") {
+		t.Errorf("%q", g.Note)
+	}
+	img, err := png.Decode(bytes.NewReader(row.Cards[0].PNG))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(img.At(x, y)).(color.RGBA) }
+	gray := func(v float64) color.RGBA { g := uint8(255*(1-v) + 0.5); return color.RGBA{g, g, g, 255} }
+	third := gray(experiment.MostVeil * (1 - 0.25/0.75))
+	for _, c := range []struct {
+		x, y int
+		want color.RGBA
+	}{{30, 30, gray(0)}, {200, 30, gray(0)}, {30, 100, third}, {200, 100, gray(experiment.MostVeil)},
+		{239, 30, chart.Marker}, {1, 117, chart.Marker}} {
+		if got := at(c.x, c.y); got != c.want {
+			t.Errorf("%d, %d: %v, expected %v", c.x, c.y, got, c.want)
+		}
+	}
+	if b := img.Bounds(); b.Dx() != 240 || b.Dy() != 120 {
+		t.Errorf("%v", b)
+	}
+	picture := image.NewRGBA(image.Rect(0, 0, 8, 4))
+	draw.Draw(picture, picture.Rect, image.NewUniform(color.RGBA{200, 100, 0, 255}), image.Point{}, draw.Src)
+	over := veiled(&a.Words[1], picture, 240)
+	if c := over.RGBAAt(30, 30); c != (color.RGBA{200, 100, 0, 255}) {
+		t.Errorf("what is most attended has the colour %v", c)
+	}
+	if c := over.RGBAAt(200, 100); c.R < 38 || c.R > 42 || c.G < 18 || c.G > 22 {
+		t.Errorf("what is in no box has the colour %v", c)
+	}
+}

@@ -1,0 +1,407 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/run/experiment"
+)
+
+// Options say what a report holds beside what the run directories tell.
+type Options struct {
+	// count the epochs to reach the best of the base instead of exceeding it
+	OrEqual   bool
+	Paper     bool                               // show the paper's spread of the recalls, see recallTable
+	Hardest   map[*DataSet][]*experiment.Hardest // hard negatives of a caption
+	Attention map[*DataSet][]experiment.Attention
+	Words     map[*DataSet][]*experiment.WordAttention // of networks whose words attend to regions
+	Timing    []*experiment.SamplesReport
+	Pictures  *Pictures // nil shows ids in place of pictures
+
+	Primary     Primary // the measure across seeds; without one M-Recall, on the test split where that was measured
+	Equivalence float64 // margin in points of recall; 0 tests no equivalence
+	After       []int   // epochs after which M-Recalls on dev are compared across seeds
+	Pass        float64 // M-Recall on dev, to which epochs are compared across seeds; 0 none
+}
+
+// Report is tables, figures and pictures in sections.
+type Report struct {
+	Title    string
+	Sections []*Section
+}
+
+// Section is a part of a report.
+type Section struct {
+	ID, Title  string
+	Paragraphs []string
+	Items      []Item
+}
+
+// Item is one of its fields.
+type Item struct {
+	Table   *Table
+	Figure  *Figure
+	Gallery *Gallery
+	// Aside keeps the item out of terminals, and folded away in pages.
+	Aside bool
+}
+
+// Gallery is pictures in rows.
+type Gallery struct {
+	Title, Note string
+	Rows        []GalleryRow
+}
+
+// GalleryRow is one line of pictures.
+type GalleryRow struct {
+	Label string
+	Cards []Card
+}
+
+// Card is a picture with lines of text below it.
+type Card struct {
+	ID    string
+	Data  string // URI of the picture, "" without
+	PNG   []byte // for a file of its own, nil without
+	File  string
+	Lines []string
+	Match bool
+}
+
+// Build puts a report together.
+func Build(sets []*DataSet, o Options) (*Report, error) {
+	r := &Report{Title: "vsetrain report"}
+	for _, d := range sets {
+		if err := r.addDataSet(d, o, len(sets) > 1); err != nil {
+			return nil, err
+		}
+	}
+	for i, t := range o.Timing {
+		s := r.section(fmt.Sprintf("timing-%d", i+1), "Computation time and number of samples")
+		figures, table := Timing(t)
+		s.Items = append(s.Items, Item{Table: table})
+		for _, f := range figures {
+			s.Items = append(s.Items, Item{Figure: f})
+		}
+	}
+	r.unique()
+	return r, nil
+}
+
+func (r *Report) section(id, title string) *Section {
+	s := &Section{ID: id, Title: title}
+	r.Sections = append(r.Sections, s)
+	return s
+}
+
+// add adds a table, where there is one.
+func (s *Section) add(t *Table, aside bool) {
+	if t != nil {
+		s.Items = append(s.Items, Item{Table: t, Aside: aside})
+	}
+}
+
+func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
+	prefix, on := "", ""
+	if several {
+		prefix, on = slug(d.Name)+"-", ", "+d.Name
+	}
+	section := func(id, title string) *Section { return r.section(prefix+id, title+on) }
+
+	s := section("runs", "Runs")
+	s.Items = append(s.Items, Item{Table: d.RunTable()})
+
+	comparisons := d.Comparisons(o.OrEqual)
+	s = section("efficiency", "Training efficiency")
+	if len(comparisons) > 0 {
+		s.Items = append(s.Items, Item{Table: d.EfficiencyTable(comparisons)})
+		s.add(d.SeedTable("speed", "Speed across seeds on "+d.Name+", validation split", comparisons, 0,
+			speedScores(o.After, o.Pass, o.OrEqual)...), false)
+		s.add(d.DifferenceTable(comparisons), false)
+	}
+	for _, f := range d.Curves(comparisons) {
+		s.Items = append(s.Items, Item{Figure: f})
+	}
+
+	s = section("recalls", "Recalls")
+	protocols := d.protocols()
+	primary := o.Primary
+	if primary.Measure == "" {
+		primary = Primary{recallMeasures[0].key, "dev"}
+		if len(protocols) > 0 {
+			primary.Split = "test"
+		}
+	}
+	seedTable := func(name, split, what string, of Measure) *Table {
+		rank := map[bool]string{true: "primary", false: "secondary"}[split == primary.Split]
+		scored := recallScore(primary.Measure, of)
+		return d.SeedTable(name, scored.name+" across seeds on "+d.Name+", "+what+": "+rank+" measure", comparisons,
+			o.Equivalence, scored)
+	}
+	for _, p := range protocols {
+		what := testTitle(p)
+		for _, t := range d.RecallTables("test-"+p, what, testRecalls(p), o.Paper) {
+			s.Items = append(s.Items, Item{Table: t})
+		}
+		t, err := d.PairedTable("test-"+p+"-differences", p, comparisons)
+		if err != nil {
+			return err
+		}
+		s.add(t, false)
+		s.add(seedTable("test-"+p+"-seeds", "test", what, testRecalls(p)), false)
+	}
+	for _, t := range d.JudgedTables() {
+		s.Items = append(s.Items, Item{Table: t})
+	}
+	if len(protocols) == 0 {
+		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the "+
+			"highest M-Recall, so they are a little too good; --test measures the test split.")
+	}
+	for _, t := range d.RecallTables("validation", "validation split, best validation", validationRecalls, o.Paper) {
+		s.Items = append(s.Items, Item{Table: t, Aside: len(protocols) > 0})
+	}
+	s.add(seedTable("validation-seeds", "dev", "validation split, best validation", validationRecalls),
+		len(protocols) > 0 && primary.Split != "dev")
+	if len(comparisons) > 0 && !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
+		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train "+
+			"each with two seeds or more for intervals and tests.")
+	}
+
+	if tables := d.DiagnosisTables(); len(tables) > 0 {
+		s = section("diagnosis", "Where recalls come from")
+		for _, t := range tables {
+			s.Items = append(s.Items, Item{Table: t, Aside: t.Name == leadTableName})
+		}
+	}
+
+	figures, peaks := d.NegativeFigures()
+	if len(figures) > 0 {
+		s = section("negatives", "Unique hard negatives of a batch")
+		for _, f := range figures {
+			s.Items = append(s.Items, Item{Figure: f})
+		}
+		s.Items = append(s.Items, Item{Table: peaks, Aside: true})
+	}
+	for i, h := range o.Hardest[d] {
+		s = section(fmt.Sprintf("hardest-%d", i+1), "Hardest negatives of a caption")
+		g, t, err := hardestItems(h, o.Pictures)
+		if err != nil {
+			return err
+		}
+		s.Items = append(s.Items, Item{Gallery: g}, Item{Table: t})
+	}
+	if a := o.Attention[d]; len(a) > 0 {
+		s = section("attention", "Attention of VSRN")
+		g, err := attentionGallery(a, o.Pictures)
+		if err != nil {
+			return err
+		}
+		s.Items = append(s.Items, Item{Gallery: g})
+	}
+	if a := o.Words[d]; len(a) > 0 {
+		s = section("words", "Attention of words")
+		g, err := wordGallery(a, o.Pictures)
+		if err != nil {
+			return err
+		}
+		s.Items = append(s.Items, Item{Gallery: g})
+	}
+	r.Sections = slices.DeleteFunc(r.Sections, func(s *Section) bool { return len(s.Items) == 0 })
+	return nil
+}
+
+// unique makes the names of files different.
+func (r *Report) unique() {
+	seen := map[string]int{}
+	name := func(n *string) {
+		seen[*n]++
+		if k := seen[*n]; k > 1 {
+			*n = fmt.Sprintf("%s-%d", *n, k)
+		}
+	}
+	for _, s := range r.Sections {
+		for _, i := range s.Items {
+			if i.Table != nil {
+				name(&i.Table.Name)
+			}
+			if i.Figure != nil {
+				name(&i.Figure.Name)
+			}
+		}
+	}
+}
+
+// RunTable lists the runs of a data set.
+func (d *DataSet) RunTable() *Table {
+	t := &Table{Name: "runs", Title: "Runs on " + d.Name, Heads: []Head{{Name: "run"}, {Name: "network"},
+		{Name: "loss"}, {Name: "margin", Number: true}, {Name: "lr", Number: true},
+		{Name: "batch", Number: true}, {Name: "seed", Number: true}, {Name: "epochs", Number: true},
+		{Name: "best M-Recall", Number: true}, {Name: "at epoch", Number: true}, {Name: "finished"}}}
+	for _, g := range d.Groups {
+		for _, r := range g.Runs {
+			c := r.Config
+			best, at := textCell("no validation"), textCell("")
+			if b, ok := r.best(); ok {
+				best, at = numberCell(b.MRecall, 2), numberCell(b.Epoch, 1)
+			}
+			margin := fmt.Sprint(c.Loss.Margin)
+			if c.Loss.NeedsSemantics() {
+				margin += " + " + fmt.Sprint(c.Loss.LSEH.Lambda) + " Sim"
+			}
+			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(g.Network), textCell(g.Loss),
+				textCell(margin), textCell(fmt.Sprint(c.Optim.LR)),
+				textCell(fmt.Sprint(c.Train.Batch)), textCell(fmt.Sprint(c.Seed)), numberCell(r.Epochs(), 1), best, at,
+				textCell(map[bool]string{true: "yes", false: "no"}[r.Finished()])}})
+		}
+	}
+	if collapsed := d.names((*Run).Collapsed); len(collapsed) > 0 {
+		t.Notes = append(t.Notes, "Collapsed, all scores alike before the best validation: "+
+			strings.Join(collapsed, ", ")+".")
+	}
+	return t
+}
+
+// names are those of the runs that are so.
+func (d *DataSet) names(so func(*Run) bool) (names []string) {
+	for _, g := range d.Groups {
+		for _, r := range g.Runs {
+			if so(r) {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	return names
+}
+
+// protocols lists those by which runs were measured on the test split.
+func (d *DataSet) protocols() (names []string) {
+	for _, g := range d.Groups {
+		for _, r := range g.Runs {
+			for _, m := range r.Test {
+				if !slices.Contains(names, m.Protocol) {
+					names = append(names, m.Protocol)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// Pairs returns, for each network that has several losses, the runs whose hard negatives are worth comparing: the first
+// base and the first LSEH, of one seed if there is one in both.
+func (d *DataSet) Pairs() (pairs [][]*Run) {
+	seen := map[string]bool{}
+	for _, c := range d.Comparisons(false) {
+		if seen[c.Base.Network] {
+			continue
+		}
+		seen[c.Base.Network] = true
+		pair := []*Run{c.Base.Runs[0], c.Target.Runs[0]}
+	seeds:
+		for _, b := range c.Base.Runs {
+			for _, t := range c.Target.Runs {
+				if b.Config.Seed == t.Config.Seed {
+					pair = []*Run{b, t}
+					break seeds
+				}
+			}
+		}
+		pairs = append(pairs, pair)
+	}
+	return pairs
+}
+
+// Reasoners returns the runs of networks whose attention can be shown.
+func (d *DataSet) Reasoners() (runs []*Run) {
+	for _, g := range d.Groups {
+		if g.traits().Attention {
+			runs = append(runs, g.Runs[0])
+		}
+	}
+	return runs
+}
+
+// cardSide is the longer side of a small picture in pixels.
+const cardSide = 160
+
+// hardestItems shows hard negatives as pictures and as a table.
+func hardestItems(h *experiment.Hardest, p *Pictures) (*Gallery, *Table, error) {
+	where := fmt.Sprintf("line %d of the captions of split %s, in a batch of %d", h.Line, h.Split, h.Batch)
+	g := &Gallery{Title: "“" + h.Caption + "”", Note: "L" + where[1:] + ". The images of the batch by their hinge, " +
+		"margin + similarity − match, the largest first; in training the first alone gets a gradient. Networks in " +
+		"evaluation mode."}
+	t := &Table{Name: "hardest", Title: "Hardest negatives of “" + h.Caption + "” (" + where + ")",
+		Heads: []Head{{Name: "run"}, {Name: "rank", Number: true}, {Name: "image"},
+			{Name: "similarity", Number: true}, {Name: "semantic", Number: true}, {Name: "margin", Number: true},
+			{Name: "hinge", Number: true}}}
+	card := func(id string, lines ...string) (Card, error) {
+		data, err := p.Embed(id, cardSide)
+		return Card{ID: id, Data: data, Lines: lines}, err
+	}
+	for i, l := range h.Lists {
+		row := GalleryRow{Label: nameOf(l.Run)}
+		c, err := card(h.ImageID, "the match", fmt.Sprintf("S %.3f", l.Match))
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Match = true
+		row.Cards = append(row.Cards, c)
+		for k, n := range l.Negatives {
+			sem, semantic := "", textCell("-")
+			if !math.IsNaN(n.Semantic) {
+				sem, semantic = "semantic "+fixed(n.Semantic, 2), numberCell(n.Semantic, 3)
+			}
+			c, err := card(n.ImageID, fmt.Sprintf("hinge %+.3f", n.Hinge), fmt.Sprintf("S %.3f", n.Similarity), sem)
+			if err != nil {
+				return nil, nil, err
+			}
+			row.Cards = append(row.Cards, c)
+			t.Rows = append(t.Rows, Row{Rule: k == 0 && i > 0,
+				Cells: []Cell{textCell(nameOf(l.Run)), numberCell(float64(k+1), 0), textCell(n.ImageID),
+					numberCell(n.Similarity, 4), semantic,
+					numberCell(n.Margin, 4), numberCell(n.Hinge, 4)}})
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g, t, nil
+}
+
+// attentionGallery draws heat maps, a row for each checkpoint.
+func attentionGallery(maps []experiment.Attention, p *Pictures) (*Gallery, error) {
+	g := &Gallery{Title: "Where the image embedding looks", Note: "Each region adds 50 (k − rank)² to its box, " +
+		"ranked by the product of its feature and the embedding; light is the most."}
+	for _, part := range chunk(maps, func(a, b experiment.Attention) bool { return a.Checkpoint == b.Checkpoint }) {
+		row := GalleryRow{Label: filepath.ToSlash(part[0].Checkpoint)}
+		for i := range part {
+			a := &part[i]
+			path, _ := p.Find(a.ImageID)
+			img, err := heat(a, path)
+			if err != nil {
+				return nil, err
+			}
+			b, err := encodePNG(img)
+			if err != nil {
+				return nil, err
+			}
+			if path != "" {
+				data, err := p.Embed(a.ImageID, heatSide)
+				if err != nil {
+					return nil, err
+				}
+				row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: data, Lines: []string{"picture"}})
+			}
+			row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: dataURI("image/png", b), PNG: b,
+				File: fmt.Sprintf("attention-%d-%s", len(g.Rows)+1, slug(a.ImageID)), Lines: []string{"attention"}})
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g, nil
+}
+
+// Wide reports whether the pictures of the row are heat maps, which are shown large.
+func (r GalleryRow) Wide() bool {
+	return slices.ContainsFunc(r.Cards, func(c Card) bool { return c.PNG != nil })
+}

@@ -1,0 +1,136 @@
+package report
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/files/golden"
+	"vsetrain/internal/run/config"
+)
+
+// The efficiency cases of analysis.json.
+func TestGoldenEfficiency(t *testing.T) {
+	var file struct{ Cases []json.RawMessage }
+	golden.Load(t, "analysis.json", &file)
+	seen := 0
+	for _, raw := range file.Cases {
+		var c struct {
+			Name  string
+			Cases []struct {
+				LMH      float64 `json:"epochs_lmh"`
+				LSEH     float64 `json:"epochs_lseh"`
+				Absolute float64
+				Percent  float64
+			}
+			HistoryLMH  [][2]float64    `json:"history_lmh"`
+			HistoryLSEH [][2]float64    `json:"history_lseh"`
+			Expected    json.RawMessage `json:"expected"`
+		}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		switch c.Name {
+		case "difference":
+			for _, d := range c.Cases {
+				abs, pct := Efficiency{BaseEpochs: d.LMH, Epochs: d.LSEH, Reached: true}.Difference()
+				golden.Close(t, c.Name, []float64{abs, pct}, []float64{d.Absolute, d.Percent}, golden.FP64)
+				seen++
+			}
+		case "epochs_to_exceed":
+			var want struct {
+				Best     float64 `json:"best_lmh"`
+				LMH      float64 `json:"epochs_lmh"`
+				LSEH     float64 `json:"epochs_lseh"`
+				Absolute float64
+				Percent  float64
+			}
+			if err := json.Unmarshal(c.Expected, &want); err != nil {
+				t.Fatal(err)
+			}
+			e := Compare(points(c.HistoryLMH), points(c.HistoryLSEH), false)
+			abs, pct := e.Difference()
+			golden.Close(t, c.Name, []float64{e.BaseBest, e.BaseEpochs, e.Epochs, abs, pct},
+				[]float64{want.Best, want.LMH, want.LSEH, want.Absolute, want.Percent}, golden.FP64)
+			seen++
+		}
+	}
+	if seen < 2 {
+		t.Fatalf("analysis.json has %d efficiency cases, want the differences and epochs_to_exceed", seen)
+	}
+}
+
+func points(h [][2]float64) []Point {
+	var out []Point
+	for _, p := range h {
+		out = append(out, Point{p[0], p[1]})
+	}
+	return out
+}
+
+func TestNotReached(t *testing.T) {
+	e := Compare([]Point{{1, 10}, {2, 20}}, []Point{{1, 20}}, false)
+	if abs, _ := e.Difference(); e.Reached || !math.IsNaN(abs) {
+		t.Errorf("a run that only equals the best counts as exceeding it: %+v", e)
+	}
+	if e := Compare([]Point{{1, 10}, {2, 20}}, []Point{{1, 20}}, true); !e.Reached || e.Epochs != 1 {
+		t.Errorf("or-equal: %+v", e)
+	}
+}
+
+func TestOpenAndDraw(t *testing.T) {
+	dir := t.TempDir()
+	cfg := config.Default()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(dir); err == nil ||
+		!strings.Contains(err.Error(), "neither a run directory nor a folder that holds some") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	write("config.yaml", string(config.Marshal(&cfg)))
+	write("metrics.jsonl", `{"kind":"train","step":10,"epoch":0.1,"loss":3}
+{"kind":"val","step":20,"epoch":0.2,"m_recall":12.5}
+{"kind":"val","step":40,"epoch":0.4,"m_recall":20}
+{"kind":"val","st`) // half-written by a running run
+	r, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := r.History(); len(h) != 2 || h[1] != (Point{0.4, 20}) || len(r.Steps) != 1 {
+		t.Fatalf("history %v, %d steps", h, len(r.Steps))
+	}
+	d := Collect([]*Run{r})[0]
+	out := filepath.Join(dir, "curves.svg")
+	if err := d.Curves(nil)[0].Save(out); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil || !strings.Contains(string(b), "<svg") || !strings.Contains(string(b), "LMH α=0.2") {
+		t.Errorf("curves: %v, %d bytes", err, len(b))
+	}
+	if err := d.Curves(nil)[0].Save(filepath.Join(dir, "curves.gif")); err == nil ||
+		!strings.Contains(err.Error(), "expected .svg, .png or .pdf") {
+		t.Errorf("a figure in an unknown format: %v", err)
+	}
+	for text, want := range map[string]string{
+		"{\n{\"kind\":\"val\"}\n":                      "metrics.jsonl:1: expected a JSON object",
+		"{\"kind\":\"val\",\"m_recall\":3}\n\n{}\n":    "metrics.jsonl:2: expected a JSON object",
+		"{\"kind\":\"val\",\"m_recall\":300}\n":        "metrics.jsonl:1: m_recall 300; expected 0 to 100",
+		"{\"kind\":\"val\",\"epoch\":\"x\"}\n":         "metrics.jsonl:1: expected a JSON object",
+		"{\"kind\":\"train\",\"epoch\":-1}\n":          "metrics.jsonl:1: epoch -1",
+		"{\"kind\":\"train\",\"hard_images\":\"a\"}\n": "metrics.jsonl:1: json",
+		"{\"kind\":\"test\"}\n":                        `metrics.jsonl:1: kind "test"; expected "train" or "val"`,
+	} {
+		write("metrics.jsonl", text)
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error with %q", text, err, want)
+		}
+	}
+}

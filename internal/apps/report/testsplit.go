@@ -1,0 +1,247 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"vsetrain/eval"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/experiment"
+	"vsetrain/models"
+)
+
+// TestName is the file in a run directory that keeps what was measured of its best weights on the test split.
+const TestName = runfs.TestName
+
+// Measurement is what TestName holds: measures on the test split, with what they were measured from. It is used again
+// while that is unchanged.
+type Measurement struct {
+	Checkpoint string         `json:"checkpoint"`
+	Size       int64          `json:"size"`
+	Modified   time.Time      `json:"modified"`
+	Data       string         `json:"data"`
+	Split      string         `json:"split"`
+	Precision  string         `json:"precision"`
+	Results    []eval.Metrics `json:"results"`
+	Hits       []eval.Hits    `json:"hits"` // of each result
+
+	Judgements []sourceFile         `json:"judgements,omitempty"` // that were asked for
+	Judged     []eval.JudgedMetrics `json:"judged,omitempty"`
+
+	Diagnosis *RunDiagnosis `json:"diagnosis,omitempty"`
+}
+
+// sourceFile is a file that a measurement read.
+type sourceFile struct {
+	Path     string    `json:"path"`
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+// judgementFiles describes the files that judgements are read from.
+func judgementFiles(paths []string) (files []sourceFile, err error) {
+	for _, path := range paths {
+		sets, err := eval.FindJudgements(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range slices.Concat(sets...) {
+			st, err := os.Stat(file)
+			if err != nil {
+				return nil, fmt.Errorf("judgements: %w", err)
+			}
+			if file, err = filepath.Abs(file); err != nil {
+				return nil, err
+			}
+			files = append(files, sourceFile{file, st.Size(), st.ModTime().UTC()})
+		}
+	}
+	return files, nil
+}
+
+// MeasureTest measures the best weights of a run on the test split of its data, or takes the measures from the run
+// directory where they are of the same weights and data. It keeps them there: what was measured before is measured
+// again too, so that a request for less loses nothing. A directory that cannot be written is a warning. A run without
+// the folder of its checkpoints, as it is published beside a paper, has the measures that were kept.
+func (r *Run) MeasureTest(ctx context.Context, q experiment.EvalRequest) error {
+	q.Checkpoints, q.Split, q.Protocol = []string{r.Dir}, "test", eval.Auto
+	diagnose := q.Diagnose
+	old, known := ReadMeasurement(r.Dir)
+	if known && old.Split == q.Split {
+		switch weights, err := runfs.Exists(filepath.Join(r.Dir, runfs.CheckpointsName)); {
+		case err != nil:
+			return err
+		case !weights:
+			return r.takeKept(old, q)
+		}
+	}
+	now, err := r.unmeasured(q)
+	if err != nil {
+		return err
+	}
+	if known && old.sameWeights(now) && old.covers(now.Judgements) && (old.Diagnosis != nil || !diagnose) {
+		if diagnose && len(old.Diagnosis.Negatives) == 0 { // the semantic vectors may be there by now
+			if err := old.addNegatives(ctx, r.Dir, q); err != nil {
+				return err
+			}
+			if len(old.Diagnosis.Negatives) > 0 {
+				old.keep(r.Dir, q.Warn)
+			}
+		}
+		r.Take(old, diagnose)
+		return nil
+	}
+	if known && old.sameData(now) {
+		q.Judgements = now.addJudgements(old, q.Judgements)
+		q.Diagnose = diagnose || old.Diagnosis != nil
+	}
+	rep, err := experiment.Eval(ctx, q)
+	if err != nil {
+		return err
+	}
+	for _, x := range rep.Results {
+		h, err := x.Hits()
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Dir, err)
+		}
+		now.Results, now.Hits = append(now.Results, x.Metrics), append(now.Hits, h)
+	}
+	now.Judged = rep.Judged
+	if q.Diagnose {
+		now.Diagnosis = &RunDiagnosis{Diagnosis: rep.Diagnosis}
+		if err := now.addNegatives(ctx, r.Dir, q); err != nil {
+			return err
+		}
+	}
+	r.Take(now, diagnose)
+	now.keep(r.Dir, q.Warn)
+	return nil
+}
+
+// takeKept gives a run without weights what was measured of them, if that is all that is asked for.
+func (r *Run) takeKept(m Measurement, q experiment.EvalRequest) error {
+	files, err := judgementFiles(q.Judgements)
+	switch {
+	case err != nil:
+		return err
+	case !m.covers(files):
+		return fmt.Errorf("%s: the weights of this run are not here, and %s has no measures by these judgements", r.Dir,
+			TestName)
+	case q.Diagnose && m.Diagnosis == nil:
+		return fmt.Errorf("%s: the weights of this run are not here, and %s has no diagnosis", r.Dir, TestName)
+	case q.Device.Precision != m.Precision:
+		return fmt.Errorf("%s: the weights of this run are not here, and %s was measured in precision %s; expected %s",
+			r.Dir, TestName, m.Precision, q.Device.Precision)
+	}
+	r.Take(m, q.Diagnose)
+	return nil
+}
+
+// unmeasured describes what a request measures.
+func (r *Run) unmeasured(q experiment.EvalRequest) (m Measurement, err error) {
+	path, err := models.FindCheckpoint(r.Dir)
+	if err != nil {
+		return m, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return m, err
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return m, err
+	}
+	m = Measurement{Checkpoint: path, Size: st.Size(), Modified: st.ModTime().UTC(), Split: q.Split,
+		Data: cmp.Or(q.Data, r.Config.Data.Dir), Precision: q.Device.Precision}
+	m.Judgements, err = judgementFiles(q.Judgements)
+	return m, err
+}
+
+// Current reports whether the weights are still those that were measured.
+func (m Measurement) Current() bool {
+	st, err := os.Stat(m.Checkpoint)
+	return err == nil && st.Size() == m.Size && st.ModTime().Equal(m.Modified)
+}
+
+// addNegatives measures the hard negatives of the training batches of a run, where there are semantic vectors.
+func (m *Measurement) addNegatives(ctx context.Context, dir string, q experiment.EvalRequest) (err error) {
+	a := experiment.AnalysisRequest{Data: q.Data, Device: q.Device, BLAS: q.BLAS}
+	m.Diagnosis.Negatives, err = experiment.MeasureFalseNegatives(ctx, a, dir)
+	return err
+}
+
+// addJudgements adds the judgements of an earlier measurement whose files are as they were, and returns the paths with
+// theirs.
+func (m *Measurement) addJudgements(old Measurement, paths []string) []string {
+	for _, f := range old.Judgements {
+		if m.covers([]sourceFile{f}) {
+			continue
+		}
+		files, err := judgementFiles([]string{f.Path})
+		if err != nil || !old.covers(files) {
+			continue
+		}
+		m.Judgements = append(m.Judgements, files...)
+		paths = append(slices.Clone(paths), f.Path)
+	}
+	return paths
+}
+
+// keep writes the measurement into a run directory.
+func (m *Measurement) keep(dir string, warn func(error)) {
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err == nil {
+		err = atomicfile.WriteFile(filepath.Join(dir, TestName), atomicfile.Bytes(append(b, '\n')))
+	}
+	if err != nil && warn != nil {
+		warn(fmt.Errorf("the measures of %s are not kept: %w", dir, err))
+	}
+}
+
+// Take gives the run what was measured, its diagnosis where that is wanted.
+func (r *Run) Take(m Measurement, diagnosis bool) {
+	r.Test, r.Hits, r.Judged = m.Results, m.Hits, m.Judged
+	if diagnosis {
+		r.Diagnosis = m.Diagnosis
+	}
+}
+
+// maxJSON bounds a JSON file that is read whole, in bytes.
+const maxJSON = 64 << 20
+
+// ReadMeasurement reads the measurement that a run directory keeps; one that cannot be read is none.
+func ReadMeasurement(dir string) (m Measurement, ok bool) {
+	b, err := regular.ReadFile(filepath.Join(dir, TestName), maxJSON, "measurements")
+	if err != nil {
+		return m, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	return m, dec.Decode(&m) == nil && len(m.Results) > 0 && len(m.Hits) == len(m.Results)
+}
+
+// sameWeights reports whether both are of the same weights on the same data in the same precision.
+func (m Measurement) sameWeights(o Measurement) bool {
+	return m.Checkpoint == o.Checkpoint && m.Size == o.Size && m.Modified.Equal(o.Modified) &&
+		m.Precision == o.Precision && m.sameData(o)
+}
+
+func (m Measurement) sameData(o Measurement) bool { return m.Data == o.Data && m.Split == o.Split }
+
+// covers reports whether the measurement is by all of these judgements.
+func (m Measurement) covers(files []sourceFile) bool {
+	return !slices.ContainsFunc(files, func(f sourceFile) bool { return !slices.ContainsFunc(m.Judgements, f.same) })
+}
+
+// same reports whether two files are one that did not change.
+func (f sourceFile) same(o sourceFile) bool {
+	return f.Path == o.Path && f.Size == o.Size && f.Modified.Equal(o.Modified)
+}

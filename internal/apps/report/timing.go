@@ -1,0 +1,111 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"vsetrain/internal/files/regular"
+	"vsetrain/internal/run/experiment"
+	"vsetrain/models"
+)
+
+// Fit is a least-squares line y = Slope·x + Intercept; R2 is 1 less the share of the variance that the line leaves.
+type Fit struct{ Slope, Intercept, R2 float64 }
+
+// fitLine fits a line to two or more points of different x. ok is false for fewer.
+func fitLine(x, y []float64) (f Fit, ok bool) {
+	n := float64(len(x))
+	if len(x) < 2 || len(x) != len(y) {
+		return f, false
+	}
+	mx, my := meanOf(x), meanOf(y)
+	var xx, xy, yy float64
+	for i := range x {
+		xx += (x[i] - mx) * (x[i] - mx)
+		xy += (x[i] - mx) * (y[i] - my)
+		yy += (y[i] - my) * (y[i] - my)
+	}
+	if xx <= 1e-12*n*mx*mx {
+		return f, false
+	}
+	f.Slope = xy / xx
+	f.Intercept = my - f.Slope*mx
+	f.R2 = 1
+	if yy > 0 {
+		f.R2 = xy * xy / (xx * yy)
+	}
+	return f, true
+}
+
+// OpenTiming reads what 'vsetrain bench --samples' wrote.
+func OpenTiming(path string) (*experiment.SamplesReport, error) {
+	b, err := regular.ReadFile(path, maxJSON, "measured times")
+	if err != nil {
+		return nil, err
+	}
+	var r experiment.SamplesReport
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r); err != nil {
+		return nil, fmt.Errorf("%s: not a file of 'vsetrain bench --samples': %w", path, err)
+	}
+	if len(r.Points) == 0 {
+		return nil, fmt.Errorf("%s: no measurement; run 'vsetrain bench --samples' again", path)
+	}
+	for i, p := range r.Points {
+		if !(p.Seconds > 0 && p.LossSeconds >= 0 && p.Subset > 0 && p.Images > 0) {
+			return nil, fmt.Errorf("%s: point %d (%s, subset %d): %v seconds, %v in the loss; expected positive times",
+				path, i+1, p.Loss, p.Subset, p.Seconds, p.LossSeconds)
+		}
+	}
+	return &r, nil
+}
+
+// Timing draws and tabulates computation time over the number of samples for each loss, with the fitted lines T(n) =
+// a·n + b of the paper, n the number of the subset.
+func Timing(r *experiment.SamplesReport) ([]*Figure, *Table) {
+	o := models.Options{Network: r.Network}
+	network := o.Traits().Title
+	whole := &Figure{Name: "timing", Title: "Time of an epoch: " + network, X: "subset n", Y: "seconds", ZeroY: true,
+		Legend: TopLeft}
+	inLoss := &Figure{Name: "timing-loss", Title: "Time in the loss only: " + network, X: "subset n", Y: "milliseconds",
+		ZeroY: true, Legend: TopLeft}
+	t := &Table{Name: "timing", Title: "Computation time and number of samples",
+		Heads: []Head{{Name: "loss"}, {"An epoch", "seconds, largest subset", true}, {"An epoch", "slope s", true},
+			{"An epoch", "intercept s", true}, {"An epoch", "r²", true},
+			{"In the loss", "ms, largest subset", true}, {"In the loss", "slope ms", true},
+			{"In the loss", "intercept ms", true}, {"In the loss", "r²", true}},
+		Notes: []string{fmt.Sprintf("%s, batch %d, %s; subset n is the first %d·n images with their captions. T(n) = "+
+			"slope·n + intercept by least squares.", network, r.Batch, r.Device, r.StepImages)}}
+	for c, name := range r.Losses() {
+		var x, epoch, loss []float64
+		for _, p := range r.Points {
+			if p.Loss == name {
+				x, epoch, loss = append(x, float64(p.Subset)), append(epoch, p.Seconds),
+					append(loss, 1000*p.LossSeconds)
+			}
+		}
+		label := strings.ToUpper(name)
+		cells := []Cell{textCell(label)}
+		for _, half := range []struct {
+			f *Figure
+			y []float64
+		}{{whole, epoch}, {inLoss, loss}} {
+			half.f.Series = append(half.f.Series, Series{Name: label, Color: c, X: x, Y: half.y, Style: Points})
+			cells = append(cells, numberCell(half.y[len(half.y)-1], 3))
+			fit, ok := fitLine(x, half.y)
+			if !ok {
+				cells = append(cells, textCell("-"), textCell("-"), textCell("-"))
+				continue
+			}
+			cells = append(cells, numberCell(fit.Slope, 3), numberCell(fit.Intercept, 3), numberCell(fit.R2, 4))
+			ends := []float64{x[0], x[len(x)-1]}
+			half.f.Series = append(half.f.Series, Series{Name: label + " fitted", Color: c, X: ends, Hidden: true,
+				Y: []float64{fit.Slope*ends[0] + fit.Intercept, fit.Slope*ends[1] + fit.Intercept}})
+		}
+		t.Rows = append(t.Rows, Row{Cells: cells})
+	}
+	return []*Figure{whole, inLoss}, t
+}

@@ -1,0 +1,248 @@
+package search
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/bits"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vsetrain/batch"
+	"vsetrain/data/text"
+	"vsetrain/eval"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/run/experiment"
+	"vsetrain/models"
+)
+
+// What EmbedRequest embeds.
+const (
+	EmbedImages   = "images"
+	EmbedCaptions = "captions"
+	EmbedTexts    = "texts"
+)
+
+// EmbedRequest asks for the embeddings of a split, or of captions that are not in a data set.
+type EmbedRequest struct {
+	experiment.TrainedRequest          // Split is ignored for texts
+	What                      string   // EmbedImages, EmbedCaptions or EmbedTexts
+	Texts                     []string // of EmbedTexts; a line without words is an error that names it, from 1
+	Source                    string   // where the texts come from, for that error
+	// Out is the file to write, replaced as a whole:
+	//
+	//	.npy          float32 [N, E], and the ids, one a line, in the file idsPath names
+	//	.safetensors  tensor "embeddings" float32 [N, E]; metadata: ids (a JSON list), ids_sha256 (of them
+	//	              as in the file of a .npy), kind, network, checkpoint, data and split
+	//
+	// N is the number of distinct images, captions or texts, E the size of an embedding. The id of an image is that of
+	// the ids file, that of caption k of an image is ID#k with k from 0, that of a text its line, from 1.
+	Out      string
+	Batch    int // images or captions at a time; 0 is 128; does not change the result
+	Progress func(done, total int)
+}
+
+// EmbedReport is the outcome.
+type EmbedReport struct {
+	Rows, Dim   int
+	Checkpoint  string   // as it was found
+	Files       []string // that were written
+	UnknownOnly int      // texts without a known word
+}
+
+// idsPath is where the ids of a .npy file are written: NAME_ids.txt for NAME.npy.
+func idsPath(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) + "_ids.txt" }
+
+// EmbedFiles are the files that an output writes; it is an error when Out has another ending than .npy or .safetensors.
+func EmbedFiles(out string) ([]string, error) {
+	switch strings.ToLower(filepath.Ext(out)) {
+	case ".npy":
+		return []string{out, idsPath(out)}, nil
+	case ".safetensors":
+		return []string{out}, nil
+	}
+	return nil, fmt.Errorf("%s: expected a name ending in .npy or .safetensors", out)
+}
+
+// Embed writes embeddings. A network that scores pairs has none.
+func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
+	if rep.Files, err = EmbedFiles(r.Out); err != nil {
+		return rep, err
+	}
+	if r.What == EmbedTexts {
+		r.Split = ""
+	} else if r.Split == "" {
+		r.Split = defaultSplit
+	}
+	t, err := experiment.OpenTrained(r.TrainedRequest)
+	if err != nil {
+		return rep, err
+	}
+	defer t.Close()
+	if t.Runner.Pairs != nil {
+		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; "+
+			"expected an embedder (%s)",
+			t.Name, t.Model.Options.Network, embedders())
+	}
+	o := eval.EncodeOptions{Batch: r.Batch, Progress: r.Progress}
+	if o.Batch == 0 {
+		o.Batch = defaultBatch
+	}
+	var rows []float32
+	var ids []string
+	switch r.What {
+	case EmbedImages:
+		for i := range t.Split.NumImages() {
+			ids = append(ids, idOf(t.Split, i))
+		}
+		rows, err = eval.EncodeImages(ctx, t.Runner.Embeds, t.Split, o)
+	case EmbedCaptions:
+		k := t.Split.CaptionsPerImage()
+		for c := range t.Split.NumCaptions() {
+			ids = append(ids, fmt.Sprintf("%s#%d", idOf(t.Split, c/k), c%k))
+		}
+		rows, err = eval.EncodeCaptions(ctx, t.Runner.Embeds, t.Split, t.Lexicon, o)
+	case EmbedTexts:
+		for i := range r.Texts {
+			ids = append(ids, strconv.Itoa(i+1))
+		}
+		rows, rep.UnknownOnly, err = encodeTexts(ctx, t.Runner.Embeds, t.Lexicon, r.Texts, r.Source, o)
+	default:
+		err = fmt.Errorf("embed %q; expected %s, %s or %s", r.What, EmbedImages, EmbedCaptions, EmbedTexts)
+	}
+	if err != nil {
+		return rep, err
+	}
+	rep.Rows, rep.Dim, rep.Checkpoint = len(ids), t.Runner.Embeds.Dim(), t.Found
+	if err := finite("row", rows, rep.Dim); err != nil {
+		return rep, err
+	}
+	if len(rep.Files) == 2 {
+		return rep, writeNPY(rep, rows, ids)
+	}
+	return rep, writeTensors(r, rep, t, rows, ids)
+}
+
+// encodeTexts embeds captions: [N, E] in their order.
+func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lines []string, source string,
+	o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
+	if len(lines) == 0 {
+		return nil, 0, fmt.Errorf("%s: no captions; expected one a line", source)
+	}
+	coder := v.Coder()
+	ids := make([][]int32, len(lines))
+	for i, line := range lines {
+		var words, unknown int
+		if ids[i], words, unknown = coder.Append(nil, line); words == 0 {
+			return nil, 0, fmt.Errorf("%s:%d: no words; expected a caption", source, i+1)
+		}
+		if words == unknown {
+			unknownOnly++
+		}
+	}
+	rows, err = encodeWords(ctx, r, ids, o.Batch, o.Progress)
+	return rows, unknownOnly, err
+}
+
+// encodeWords embeds captions given as word ids: [N, E] in their order. Graphs are compiled for a number of captions,
+// so the last batch is filled to a power of two with captions of one word; captions of more than longCaption words,
+// which are rare, are embedded one by one.
+func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size int, progress func(done,
+	total int)) ([]float32, error) {
+	e := r.Dim()
+	order := make([]int, len(ids))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(ids[b]) - len(ids[a]) })
+	rows := make([]float32, len(ids)*e)
+	part := make([]float32, max(size, 1)*e)
+	for lo := 0; lo < len(order); {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n := min(size, len(order)-lo)
+		if len(ids[order[lo]]) > longCaption {
+			n = 1
+		}
+		var b batch.Captions
+		for _, i := range order[lo : lo+n] {
+			b.Words, b.Lengths = append(b.Words, ids[i]...), append(b.Lengths, int32(len(ids[i])))
+		}
+		for len(b.Lengths) < min(size, 1<<bits.Len(uint(n-1))) {
+			b.Words, b.Lengths = append(b.Words, ids[order[lo]][0]), append(b.Lengths, 1)
+		}
+		if err := r.Captions(part[:len(b.Lengths)*e], b); err != nil {
+			return nil, err
+		}
+		for j, i := range order[lo : lo+n] {
+			copy(rows[i*e:(i+1)*e], part[j*e:])
+		}
+		if lo += n; progress != nil {
+			progress(lo, len(ids))
+		}
+	}
+	return rows, nil
+}
+
+// longCaption is a length in words beyond which captions are not embedded together.
+const longCaption = 64
+
+// idLines are ids as a file holds them.
+func idLines(ids []string) string { return strings.Join(ids, "\n") + "\n" }
+
+// writeNPY writes ids and array as one set: neither appears without the other, and the array comes last.
+func writeNPY(rep EmbedReport, rows []float32, ids []string) error {
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	if err := stageNPY(set, rep, rows, ids); err != nil {
+		return err
+	}
+	return set.Commit()
+}
+
+func stageNPY(set *atomicfile.Set, rep EmbedReport, rows []float32, ids []string) error {
+	names, err := atomicfile.Create(rep.Files[1])
+	if err != nil {
+		return err
+	}
+	set.Add(names)
+	if _, err := io.WriteString(names, idLines(ids)); err != nil {
+		return err
+	}
+	w, err := npy.Create(rep.Files[0], npy.F32, []int{rep.Rows, rep.Dim})
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if err := w.WriteFloat32(rows); err != nil {
+		return err
+	}
+	array, err := w.Prepare()
+	if err != nil {
+		return err
+	}
+	set.Add(array)
+	return nil
+}
+
+func writeTensors(r EmbedRequest, rep EmbedReport, t *experiment.Trained, rows []float32, ids []string) error {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	metadata := map[string]string{"format": "pt", "ids": string(list), "kind": r.What,
+		"ids_sha256": fmt.Sprintf("%x", sha256.Sum256([]byte(idLines(ids)))),
+		"network":    t.Model.Options.Network, "checkpoint": rep.Checkpoint}
+	if t.Split != nil {
+		metadata["data"], metadata["split"] = t.Split.Dir(), t.Split.Name()
+	}
+	tensors := []safetensors.Tensor{safetensors.FromFloat32s("embeddings", []int{rep.Rows, rep.Dim}, rows)}
+	return atomicfile.WriteFile(r.Out, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
+}

@@ -1,0 +1,248 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vsetrain/batch"
+	"vsetrain/eval"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/safetensors"
+	"vsetrain/models"
+)
+
+// embedder is a network with one vector per image and per caption: VSE++, VSRN, VSE-infinity.
+type embedder struct {
+	*encoder
+	dim              int
+	images, captions side[[]float32] // [N, E], [M, E]
+}
+
+// imageRows returns the embeddings [N, E] of all images.
+func (m *embedder) imageRows(ctx context.Context) ([]float32, error) {
+	return m.images.get(m.encoder, func() ([]float32, error) {
+		return m.rows(ctx, imageSide, "image", m.Split.NumImages(), func() ([]float32, error) {
+			return eval.EncodeImages(ctx, m.Runner.Embeds, m.Split, m.options(imageSide))
+		})
+	})
+}
+
+// captionRows returns the embeddings [M, E] of all captions.
+func (m *embedder) captionRows(ctx context.Context) ([]float32, error) {
+	return m.captions.get(m.encoder, func() ([]float32, error) {
+		return m.rows(ctx, captionSide, "caption", m.Split.NumCaptions(), func() ([]float32, error) {
+			return eval.EncodeCaptions(ctx, m.Runner.Embeds, m.Split, m.Lexicon, m.options(captionSide))
+		})
+	})
+}
+
+// rows takes n embeddings from the cache, or makes them, and checks them.
+func (m *embedder) rows(ctx context.Context, side, what string, n int, encode func() ([]float32, error)) (
+	rows []float32, err error) {
+	err = m.cached(ctx, side, func() ([]safetensors.Tensor, error) {
+		if rows, err = encode(); err != nil || m.opt.Cache == "" {
+			return nil, err
+		}
+		return []safetensors.Tensor{safetensors.FromFloat32s(side, []int{n, m.dim}, rows)}, nil
+	}, func(f *safetensors.File) (err error) {
+		rows, err = floats(f, side, n*m.dim)
+		return err
+	})
+	if err == nil {
+		err = finite(what, rows, m.dim)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Name, err)
+	}
+	return rows, nil
+}
+
+// embedders are the names of the networks that embed.
+func embedders() string {
+	return strings.Join(models.Having(func(t models.Traits) bool { return t.Embeds }), ", ")
+}
+
+// query is a batch of one caption.
+func query(words []int32) batch.Captions {
+	return batch.Captions{Words: words, Lengths: []int32{int32(len(words))}}
+}
+
+// prepare makes the encodings that are asked for. For typed queries it compiles the graphs of the usual lengths, so
+// that the first query does not wait for them.
+func (m *embedder) prepare(ctx context.Context, images, captions, text bool) error {
+	if images {
+		if _, err := m.imageRows(ctx); err != nil {
+			return err
+		}
+	}
+	if captions {
+		if _, err := m.captionRows(ctx); err != nil {
+			return err
+		}
+	}
+	if !text {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := make([]float32, m.dim)
+	for _, l := range []int{8, 16} {
+		if err := m.Runner.Embeds.Captions(q, query(make([]int32, l))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *embedder) text(ctx context.Context, dst []float64, words, of []int32) error {
+	images, err := m.imageRows(ctx)
+	if err != nil {
+		return err
+	}
+	q := make([]float32, m.dim)
+	m.mu.Lock()
+	err = m.Runner.Embeds.Captions(q, query(words))
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := finite("query", q, m.dim); err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	return m.score(dst, images, q, of, false)
+}
+
+func (m *embedder) caption(ctx context.Context, dst []float64, c int, of []int32) error {
+	images, err := m.imageRows(ctx)
+	if err != nil {
+		return err
+	}
+	captions, err := m.captionRows(ctx)
+	if err != nil {
+		return err
+	}
+	return m.score(dst, images, captions[c*m.dim:(c+1)*m.dim], of, false)
+}
+
+func (m *embedder) image(ctx context.Context, dst []float64, i int, of []int32) error {
+	captions, err := m.captionRows(ctx)
+	if err != nil {
+		return err
+	}
+	q, err := m.imageRow(i)
+	if err != nil {
+		return err
+	}
+	return m.score(dst, captions, q, of, true)
+}
+
+// imageRow returns the embedding of one image; the others need not be encoded for it.
+func (m *embedder) imageRow(i int) ([]float32, error) {
+	if images, ready := m.images.made(); ready {
+		return images[i*m.dim : (i+1)*m.dim], nil
+	}
+	p, err := m.readImage(i)
+	if err != nil {
+		return nil, err
+	}
+	return m.embed(p)
+}
+
+// embed returns the embedding of an image.
+func (m *embedder) embed(p picture) ([]float32, error) {
+	b, err := m.batch(p)
+	if err != nil {
+		return nil, err
+	}
+	q := make([]float32, m.dim)
+	m.mu.Lock()
+	err = m.Runner.Embeds.Images(q, b)
+	m.mu.Unlock()
+	if err == nil {
+		err = finite("image", q, m.dim)
+	}
+	return q, err
+}
+
+func (m *embedder) picture(ctx context.Context, dst []float64, p picture, of []int32) error {
+	captions, err := m.captionRows(ctx)
+	if err != nil {
+		return err
+	}
+	q, err := m.embed(p)
+	if err != nil {
+		return err
+	}
+	return m.score(dst, captions, q, of, true)
+}
+
+func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error) {
+	images, err := m.imageRows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	captions, err := m.captionRows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !m.Runner.Embeds.DotProduct() { // else the network does not run
+		m.mu.Lock()
+		defer m.mu.Unlock()
+	}
+	return eval.ScoreEmbeddings(ctx, pool, m.Runner.Embeds, images, captions)
+}
+
+// score compares a query with rows of x. Where the score is no dot product, the network's graph computes it; image
+// tells which side the query is.
+func (m *embedder) score(dst []float64, x, q []float32, of []int32, image bool) error {
+	if m.Runner.Embeds.DotProduct() {
+		dotRows(m.pool, dst, x, widen(q), of)
+		return nil
+	}
+	const tile = 1024
+	if of != nil {
+		picked := make([]float32, 0, len(of)*m.dim)
+		for _, j := range of {
+			picked = append(picked, x[int(j)*m.dim:(int(j)+1)*m.dim]...)
+		}
+		x = picked
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]float32, min(tile, len(dst)))
+	for lo := 0; lo < len(dst); lo += tile {
+		n := min(tile, len(dst)-lo)
+		part := x[lo*m.dim : (lo+n)*m.dim]
+		var err error
+		if image {
+			err = m.Runner.Embeds.Scores(out[:n], q, part, 1, n)
+		} else {
+			err = m.Runner.Embeds.Scores(out[:n], part, q, n, 1)
+		}
+		if err != nil {
+			return err
+		}
+		for j, v := range out[:n] {
+			dst[lo+j] = float64(v)
+		}
+	}
+	return nil
+}
+
+// finite checks embeddings [N, dim].
+func finite(what string, x []float32, dim int) error {
+	for lo := 0; lo < len(x); lo += dim {
+		var bad float32 // v-v is 0, or NaN when v is not finite
+		for _, v := range x[lo : lo+dim] {
+			bad += v - v
+		}
+		if bad != 0 {
+			at := slices.IndexFunc(x[lo:lo+dim], func(v float32) bool { return v-v != 0 })
+			return fmt.Errorf("%s embedding %d: component %d is %v: the weights have diverged, or the input of this "+
+				"row is all zeros", what, lo/dim, at, x[lo+at])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"vsetrain/eval"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/run/experiment"
+)
+
+// Outcome is how one query of the split fared.
+type Outcome struct {
+	Query int `json:"query"` // image or caption
+	Rank  int `json:"rank"`  // of the match, from 0; for an image the best of its captions, as evaluation ranks them
+	Match Hit `json:"match"` // the match: the own image of a caption, the best of the own captions of an image
+	Wrong Hit `json:"wrong"` // the best candidate that does not belong to the query; Index is -1 if there is none
+}
+
+// Margin is by how much the best wrong candidate beats the match; negative where the match is first.
+func (o Outcome) Margin() float64 { return o.Wrong.Score - o.Match.Score }
+
+// Attention computes how the words of caption c attend to the regions of image i in the network, the first of an
+// ensemble; it is an error of a network whose words do not.
+func (x *Index) Attention(ctx context.Context, i, c int) (*experiment.WordAttention, error) {
+	e := x.members[0].common()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.AttendWords(ctx, i, c)
+}
+
+// Outcomes are those of all queries of a split.
+type Outcomes struct {
+	Images   []Outcome // Images[i] is image i, searched among the captions
+	Captions []Outcome // Captions[c] is caption c, searched among the images
+}
+
+// Outcomes scores the whole split and ranks every query, with the ranks that evaluation has. The result is kept, so a
+// second call costs nothing. Every pair is scored, shortlist or not: for a network that scores pairs this takes
+// minutes, which Progress shows, and the tiles scored are kept in the cache folder if there is one.
+func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
+	x.outcomes.Lock()
+	defer x.outcomes.Unlock()
+	if x.outcomes.done != nil {
+		return x.outcomes.done, nil
+	}
+	pool := par.New(x.opt.Device.Threads) // a loop over the whole split would hold that of the queries
+	defer pool.Close()
+	var parts []eval.Member
+	for _, m := range x.members {
+		s, err := m.all(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, eval.Member{Name: m.common().Name, Scores: s})
+	}
+	s, err := eval.Ensemble(parts...)
+	if err != nil {
+		return nil, err
+	}
+	k := x.split.CaptionsPerImage()
+	i2t, t2i, err := eval.Ranks(pool, s, k)
+	if err != nil {
+		return nil, err
+	}
+	o := outcomesOf(pool, s, k)
+	for i := range o.Images {
+		o.Images[i].Rank = i2t[i]
+	}
+	for c := range o.Captions {
+		o.Captions[c].Rank = t2i[c]
+	}
+	x.outcomes.done = o
+	return o, nil
+}
+
+// Rows and columns of S that are looked at together.
+const outcomeTile = 128
+
+// outcomesOf finds the best match and the best wrong candidate of every image and caption in S [N, M], M = N k. Ranks
+// are left at 0.
+func outcomesOf(pool *par.Pool, s eval.Scores, k int) *Outcomes {
+	n, m := s.Dims()
+	none := Hit{Index: -1}
+	o := &Outcomes{Images: make([]Outcome, n), Captions: make([]Outcome, m)}
+	pool.For((n+outcomeTile-1)/outcomeTile, par.Func(func(_, b int) { // the rows of S
+		i0, i1 := b*outcomeTile, min(n, (b+1)*outcomeTile)
+		for i := i0; i < i1; i++ {
+			o.Images[i] = Outcome{Query: i, Match: none, Wrong: none}
+		}
+		tile := make([]float64, outcomeTile*outcomeTile)
+		for c0 := 0; c0 < m; c0 += outcomeTile {
+			c1 := min(m, c0+outcomeTile)
+			s.Tile(tile, i0, i1, c0, c1)
+			for i := i0; i < i1; i++ {
+				for c := c0; c < c1; c++ {
+					o.Images[i].see(Hit{c, tile[(i-i0)*(c1-c0)+c-c0]}, c/k == i)
+				}
+			}
+		}
+	}))
+	pool.For((m+outcomeTile-1)/outcomeTile, par.Func(func(_, b int) { // the columns
+		c0, c1 := b*outcomeTile, min(m, (b+1)*outcomeTile)
+		for c := c0; c < c1; c++ {
+			o.Captions[c] = Outcome{Query: c, Match: none, Wrong: none}
+		}
+		tile := make([]float64, outcomeTile*outcomeTile)
+		for i0 := 0; i0 < n; i0 += outcomeTile {
+			i1 := min(n, i0+outcomeTile)
+			s.Tile(tile, i0, i1, c0, c1)
+			for i := i0; i < i1; i++ {
+				for c := c0; c < c1; c++ {
+					o.Captions[c].see(Hit{i, tile[(i-i0)*(c1-c0)+c-c0]}, c/k == i)
+				}
+			}
+		}
+	}))
+	return o
+}
+
+// see takes a candidate into account.
+func (o *Outcome) see(h Hit, own bool) {
+	best := &o.Wrong
+	if own {
+		best = &o.Match
+	}
+	if best.Index < 0 || before(h, *best) < 0 {
+		*best = h
+	}
+}
+
+// Hardest returns the n outcomes with the largest margins of the wrong candidate, worst first; those whose match is
+// first are left out. Ties keep the order of the queries.
+func Hardest(of []Outcome, n int) []Outcome {
+	var wrong []Outcome
+	for _, o := range of {
+		if o.Rank > 0 {
+			wrong = append(wrong, o)
+		}
+	}
+	slices.SortStableFunc(wrong, func(a, b Outcome) int { return cmp.Compare(b.Margin(), a.Margin()) })
+	return wrong[:min(max(n, 0), len(wrong))]
+}

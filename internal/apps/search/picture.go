@@ -1,0 +1,115 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"vsetrain/batch"
+	"vsetrain/data"
+	"vsetrain/internal/apps/extract"
+	"vsetrain/internal/files/pictures"
+)
+
+// Extractor computes the features of pictures that are in no split, as those of the split were made.
+type Extractor struct {
+	*extract.Extractor
+	index *Index
+}
+
+// OpenExtractor opens a model for pictures; "" is the one that made the features of the split, which 'vsetrain data
+// extract' records. Another model than the recorded one is an error; where nothing is recorded, a warning says so.
+// getenv reads the environment, for the library of ONNX Runtime.
+func (x *Index) OpenExtractor(model string, getenv func(string) string) (_ *Extractor, err error) {
+	s := x.split
+	for _, m := range x.all() {
+		if other := m.common().Split; other.Dir() != s.Dir() {
+			return nil, fmt.Errorf("the networks read features of %s and %s; a picture has the features of one model: "+
+				"name one data set with --data", s.Dir(), other.Dir())
+		}
+	}
+	record, err := extract.LoadRecord(s.Dir(), s.Name())
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case model == "" && record == nil:
+		return nil, fmt.Errorf("which model made the features of %s? %s does not say; name it with --extractor "+
+			"FILE.onnx", s.FeaturePath(), extract.RecordFile(s.Dir(), s.Name()))
+	case model == "":
+		model = record.Model
+	}
+	e := &Extractor{index: x}
+	if e.Extractor, err = extract.Open(model, getenv, x.opt.Device.Threads); err != nil {
+		return nil, err
+	}
+	if err := e.fits(s, record); err != nil {
+		e.Close()
+		return nil, err
+	}
+	if record == nil {
+		x.opt.warn(fmt.Errorf("nothing says that %s made the features of %s; with another model's scores mean nothing",
+			model, s.FeaturePath()))
+	}
+	return e, nil
+}
+
+// fits checks that the extractor makes features as those of the split.
+func (e *Extractor) fits(s *data.Split, record *extract.Record) error {
+	if record != nil {
+		if err := record.Check(e.Extractor); err != nil {
+			return err
+		}
+	}
+	if e.Regions != s.Regions() || e.Dim != s.Dim() {
+		return fmt.Errorf("%s makes features of %d x %d, %s has %d x %d; name the model that made them with "+
+			"--extractor", e.Model, e.Regions, e.Dim, s.FeaturePath(), s.Regions(), s.Dim())
+	}
+	for _, m := range e.index.all() {
+		if m.common().Model.Options.Traits().Boxes && !e.HasBoxes() {
+			return fmt.Errorf("%s: the network reads boxes of regions, and %s has none: its output is no grid",
+				m.common().Name, e.Model)
+		}
+	}
+	return nil
+}
+
+// picture is one that is not in the split: features [regions, dim], and boxes [regions, 4] as shares of its width and
+// height, nil without.
+type picture struct{ features, boxes []float32 }
+
+// OfPicture ranks captions for a picture; Answer.Rank is -1.
+func (e *Extractor) OfPicture(ctx context.Context, p *pictures.RGB, k int) (Answer, error) {
+	start := time.Now()
+	var in picture
+	var err error
+	if in.features, err = e.Picture(ctx, p); err != nil {
+		return Answer{}, err
+	}
+	if e.HasBoxes() {
+		in.boxes = e.Boxes(p.Width, p.Height)
+		for i := range in.boxes {
+			in.boxes[i] /= float32([]int{p.Width, p.Height}[i%2])
+		}
+	}
+	n := e.index.split.NumCaptions()
+	a, err := e.index.answer(ctx, n, k, nil, func(m member, dst []float64, of []int32) error {
+		return m.picture(ctx, dst, in, of)
+	})
+	a.Took = time.Since(start)
+	return a, err
+}
+
+var errNoBoxes = errors.New("the network reads boxes of regions, and the picture has none")
+
+// batch is a picture as a network reads it.
+func (e *encoder) batch(p picture) (batch.Images, error) {
+	b := batch.Images{N: 1, Features: p.features}
+	if e.Model.Options.Traits().Boxes {
+		if b.Boxes = p.boxes; b.Boxes == nil {
+			return b, errNoBoxes
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,150 @@
+package search
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/apps/extract"
+	"vsetrain/internal/files/onnx"
+	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/system/onnxruntime"
+)
+
+// extractorOf writes a model that makes 36 cells of so many values of a picture of 6 x 6 pixels.
+func extractorOf(t *testing.T, values int) string {
+	t.Helper()
+	g := onnx.New("cells", "", nil)
+	x := g.Input("x", onnx.Float, onnx.Dims("batch", 3, 6, 6))
+	w := g.Tensor("w", []int{values, 3, 1, 1}, func() []float32 {
+		v := make([]float32, 3*values)
+		for i := range v {
+			v[i] = float32(i%5-2) / 2
+		}
+		return v
+	})
+	g.Output("y", onnx.Float, onnx.Dims("batch", values, 6, 6), g.Op("Conv", []onnx.Value{x, w}))
+	path := filepath.Join(t.TempDir(), "cells.onnx")
+	f, err := os.Create(path)
+	if err == nil {
+		err = errors.Join(g.Encode(f), f.Close())
+	}
+	if err == nil {
+		const text = "resize: 6\nfit: stretch\nfilter: bilinear\ncolours: rgb\nlayout: nchw\nscale: 255\n" +
+			"mean: [0.5, 0.5, 0.5]\nstd: [1, 1, 1]\noutput_layout: nchw\n"
+		err = os.WriteFile(extract.PreprocessingFile(path), []byte(text), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// copyOf copies the data set of a fixture, so that a record can lie in it.
+func copyOf(t *testing.T, network string) Options {
+	t.Helper()
+	o := optionsOf(network)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(o.Data)); err != nil {
+		t.Fatal(err)
+	}
+	o.Data = dir
+	return o
+}
+
+// A picture of the split's own features finds what the image of the split finds, with every kind of network.
+func TestPictureIsImage(t *testing.T) {
+	for _, name := range []string{"vsepp", "vseinf", "saf", "gsmn"} {
+		x := open(t, optionsOf(name))
+		m := x.members[0]
+		p, err := m.common().readImage(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := x.Info().Captions
+		of := []int32{3, 0, 7}
+		for _, of := range [][]int32{nil, of} {
+			size := n
+			if of != nil {
+				size = len(of)
+			}
+			want, got := make([]float64, size), make([]float64, size)
+			if err := errors.Join(m.image(t.Context(), want, 2, of), m.picture(t.Context(), got, p, of)); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) || slices.Max(got) == slices.Min(got) {
+				t.Errorf("%s: scores %v, want %v", name, got, want)
+			}
+		}
+		if p.boxes != nil {
+			p.boxes = nil
+			if err := m.picture(t.Context(), make([]float64, n), p, nil); !errors.Is(err, errNoBoxes) {
+				t.Errorf("%s without boxes: %v", name, err)
+			}
+		}
+	}
+}
+
+// A picture is asked with the model that made the features, and with no other.
+func TestOpenExtractor(t *testing.T) {
+	path := extractorOf(t, 8)
+	warned := 0
+	o := copyOf(t, "gsmn")
+	o.Warn = func(error) { warned++ }
+	x := open(t, o)
+	if _, err := x.OpenExtractor("", os.Getenv); err == nil || !strings.Contains(err.Error(), "--extractor") {
+		t.Errorf("without a record: %v", err)
+	}
+	e, err := x.OpenExtractor(path, os.Getenv)
+	if errors.Is(err, onnxruntime.ErrNone) {
+		t.Skip(err)
+	}
+	if err != nil || warned != 1 {
+		t.Fatalf("%v, %d warnings", err, warned)
+	}
+	defer e.Close()
+	p := &pictures.RGB{Width: 12, Height: 6, Pix: make([]byte, 3*72)}
+	for i := range p.Pix {
+		p.Pix[i] = byte(i * 7)
+	}
+	a, err := e.OfPicture(t.Context(), p, 4)
+	if err != nil || len(a.Hits) != 4 || a.Rank != -1 || a.Scored != x.Info().Captions {
+		t.Errorf("%+v, %v", a, err)
+	}
+
+	write := func(r extract.Record) {
+		b, err := json.Marshal(r)
+		if err == nil {
+			err = os.WriteFile(extract.RecordFile(o.Data, "test"), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(extract.Record{Model: path, Hash: e.Hash})
+	recorded, err := x.OpenExtractor("", os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer recorded.Close()
+	b, err := recorded.OfPicture(t.Context(), p, 4)
+	if err != nil || !slices.Equal(a.Hits, b.Hits) || warned != 1 {
+		t.Errorf("recorded: %+v, %v, %d warnings", b, err, warned)
+	}
+	write(extract.Record{Model: "other.onnx", Hash: strings.Repeat("0", 64)})
+	if _, err := x.OpenExtractor(path, os.Getenv); err == nil ||
+		!strings.Contains(err.Error(), "is not the model that made the features of the data set, other.onnx") {
+		t.Errorf("another model: %v", err)
+	}
+	if err := os.Remove(extract.RecordFile(o.Data, "test")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.OpenExtractor(extractorOf(t, 9), os.Getenv); err == nil ||
+		!strings.Contains(err.Error(), "makes features of 36 x 9, ") {
+		t.Errorf("another size: %v", err)
+	}
+}

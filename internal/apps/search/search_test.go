@@ -1,0 +1,351 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"vsetrain/eval"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/experiment"
+)
+
+// The fixtures are checkpoints of the reference repositories, their data, and the scores PyTorch computed from them.
+func fixtureOf(network string) string { return filepath.Join("..", "..", "testdata", "torch", network) }
+
+var fixtures = []string{"vsepp", "vsrn", "vsrn-coco", "vseinf", "vseinf-bert", "saf", "sgr", "gsmn"}
+
+// nonsense is the caption of the fixtures that has no word of their vocabulary.
+const nonsense = "Zyx wvut"
+
+func checkpointOf(network string) string {
+	if network == "vseinf-bert" {
+		return filepath.Join(fixtureOf(network), "checkpoint.pth")
+	}
+	return filepath.Join(fixtureOf(network), "checkpoint.pth.tar")
+}
+
+func optionsOf(networks ...string) Options {
+	o := Options{Data: filepath.Join(fixtureOf(networks[0]), "data"), Device: device.DefaultOptions()}
+	o.Device.Kind, o.Device.Threads = "cpu", 2
+	for _, n := range networks {
+		o.Checkpoints = append(o.Checkpoints, checkpointOf(n))
+	}
+	return o
+}
+
+func open(t *testing.T, o Options) *Index {
+	t.Helper()
+	x, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+// matrixOf reads a score matrix.
+func matrixOf(t *testing.T, path string) eval.Scores {
+	t.Helper()
+	s, err := eval.LoadScores(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// checkHits compares an answer over all candidates with the scores it should have.
+func checkHits(t *testing.T, what string, hits []Hit, n int, want func(j int) float64, limit float64) {
+	t.Helper()
+	if len(hits) != n {
+		t.Fatalf("%s: %d hits, want %d", what, len(hits), n)
+	}
+	seen := make([]bool, n)
+	for at, h := range hits {
+		if seen[h.Index] {
+			t.Fatalf("%s: candidate %d twice", what, h.Index)
+		}
+		seen[h.Index] = true
+		if d := math.Abs(h.Score - want(h.Index)); !(d <= limit) {
+			t.Fatalf("%s: candidate %d has score %v, want %v", what, h.Index, h.Score, want(h.Index))
+		}
+		if at > 0 && before(hits[at-1], h) >= 0 {
+			t.Fatalf("%s: %v comes before %v", what, hits[at-1], h)
+		}
+	}
+}
+
+// Every query of a split, typed or taken from the split, has the scores that PyTorch computed, and the ranks that
+// follow from them.
+func TestScoresAreThoseOfPyTorch(t *testing.T) {
+	for _, name := range fixtures {
+		t.Run(name, func(t *testing.T) {
+			x := open(t, optionsOf(name))
+			const limit = 5e-6 // as for evaluation
+			s := matrixOf(t, filepath.Join(fixtureOf(name), "scores.npy"))
+			n, m := s.Dims()
+			if i := x.Info(); i.Images != n || i.Captions != m || i.Scored != n {
+				t.Fatalf("%+v, want %d images and %d captions", i, n, m)
+			}
+			k := m / n
+			o, err := x.Outcomes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for c := range m {
+				if typed, err := x.Text(t.Context(), x.Caption(c), n+5); x.Caption(c) == nonsense {
+					if err == nil {
+						t.Errorf("caption %q is found", nonsense)
+					}
+				} else if err != nil || typed.Rank != -1 {
+					t.Errorf("a typed query has rank %d, %v", typed.Rank, err)
+				} else {
+					checkHits(t, fmt.Sprintf("caption %d typed", c), typed.Hits, n,
+						func(i int) float64 { return s.At(i, c) }, limit)
+				}
+				known, err := x.OfCaption(t.Context(), c, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkHits(t, fmt.Sprintf("caption %d", c), known.Hits, n, func(i int) float64 { return s.At(i, c) },
+					limit)
+				if at := slices.IndexFunc(known.Hits, func(h Hit) bool { return h.Index == c/k }); at != known.Rank ||
+					at != o.Captions[c].Rank {
+					t.Errorf("caption %d: its image is at position %d, rank %d, outcome %d", c, at, known.Rank,
+						o.Captions[c].Rank)
+				}
+			}
+			for i := range n {
+				a, err := x.OfImage(t.Context(), i, m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkHits(t, fmt.Sprintf("image %d", i), a.Hits, m, func(c int) float64 { return s.At(i, c) }, limit)
+				if at := slices.IndexFunc(a.Hits, func(h Hit) bool { return h.Index/k == i }); at != a.Rank ||
+					at != o.Images[i].Rank {
+					t.Errorf("image %d: its best caption is at position %d, rank %d, outcome %d", i, at, a.Rank,
+						o.Images[i].Rank)
+				}
+			}
+		})
+	}
+}
+
+// Dot products are those of evaluation bit for bit, so ranks can never differ.
+func TestScoresAreThoseOfEvaluation(t *testing.T) {
+	x := open(t, optionsOf("vseinf"))
+	s, err := x.members[0].all(t.Context(), x.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := range x.Info().Captions {
+		a, err := x.OfCaption(t.Context(), c, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range a.Hits {
+			if h.Score != s.At(h.Index, c) {
+				t.Fatalf("image %d, caption %d: %v, evaluation has %v", h.Index, c, h.Score, s.At(h.Index, c))
+			}
+		}
+	}
+}
+
+// An ensemble has the mean of the scores; its members may be of both kinds.
+func TestEnsemble(t *testing.T) {
+	o := optionsOf("vsepp", "gsmn")
+	o.Data = filepath.Join(fixtureOf("gsmn"), "data")
+	both, a, b := open(t, o), open(t, optionsOf("vsepp")), open(t, optionsOf("gsmn"))
+	const query = "a rusty lantern rests near the tower"
+	n := both.Info().Images
+	of := func(x *Index) map[int]float64 {
+		r, err := x.Text(t.Context(), query, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := map[int]float64{}
+		for _, h := range r.Hits {
+			m[h.Index] = h.Score
+		}
+		return m
+	}
+	first, second := of(a), of(b)
+	r, err := both.Text(t.Context(), query, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkHits(t, query, r.Hits, n, func(i int) float64 { return (first[i] + second[i]) / 2 }, 0)
+}
+
+// Two passes: the candidates are the best of the shortlist, their scores those of the pair scorer.
+func TestShortlist(t *testing.T) {
+	o := optionsOf("gsmn")
+	whole := open(t, o)
+	embed := optionsOf("vsepp")
+	embed.Data = o.Data
+	list := open(t, embed)
+	o.Shortlist, o.Depth = checkpointOf("vsepp"), 4
+	x := open(t, o)
+	if i := x.Info(); i.Scored != 4 || i.Shortlist == "" || !i.Pairs {
+		t.Errorf("info %+v", i)
+	}
+	n, m := x.Info().Images, x.Info().Captions
+	compare := func(what string, got, chosen, scored Answer, match int) {
+		t.Helper()
+		score := map[int]float64{}
+		for _, h := range scored.Hits {
+			score[h.Index] = h.Score
+		}
+		var want []Hit
+		for _, h := range chosen.Hits {
+			want = append(want, Hit{h.Index, score[h.Index]})
+		}
+		slices.SortFunc(want, before)
+		if len(got.Hits) != len(want) || got.Scored != len(want) {
+			t.Fatalf("%s: %d hits of %d scored, want %d", what, len(got.Hits), got.Scored, len(want))
+		}
+		for j, h := range got.Hits {
+			if h.Index != want[j].Index || math.Abs(h.Score-want[j].Score) > 1e-6 {
+				t.Fatalf("%s: %v, want %v", what, got.Hits, want)
+			}
+		}
+	}
+	ask := func(x *Index, f func(*Index) (Answer, error)) Answer {
+		t.Helper()
+		a, err := f(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	absent := 0
+	for c := range m {
+		of := func(k int) func(*Index) (Answer, error) {
+			return func(x *Index) (Answer, error) { return x.OfCaption(t.Context(), c, k) }
+		}
+		got, chosen := ask(x, of(n)), ask(list, of(4))
+		compare(fmt.Sprintf("caption %d", c), got, chosen, ask(whole, of(n)), c)
+		at := slices.IndexFunc(got.Hits, func(h Hit) bool { return h.Index == c/(m/n) })
+		if got.Rank != at {
+			t.Errorf("caption %d: rank %d, position %d", c, got.Rank, at)
+		}
+		if at < 0 {
+			absent++
+		}
+	}
+	if absent == 0 || absent == m {
+		t.Errorf("the match of %d of %d captions is not in the shortlist; the test wants some", absent, m)
+	}
+	for i := range n {
+		of := func(k int) func(*Index) (Answer, error) {
+			return func(x *Index) (Answer, error) { return x.OfImage(t.Context(), i, k) }
+		}
+		compare(fmt.Sprintf("image %d", i), ask(x, of(m)), ask(list, of(4)), ask(whole, of(m)), i)
+	}
+}
+
+// What outcomes say of a caption is what a search for it finds.
+func TestOutcomes(t *testing.T) {
+	x := open(t, optionsOf("vsrn"))
+	o, err := x.Outcomes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := x.Outcomes(t.Context()); err != nil || again != o {
+		t.Errorf("computed twice, %v", err)
+	}
+	n, m := x.Info().Images, x.Info().Captions
+	k := m / n
+	check := func(what string, got Outcome, a Answer, err error, own func(int) bool) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		match := slices.IndexFunc(a.Hits, func(h Hit) bool { return own(h.Index) })
+		wrong := slices.IndexFunc(a.Hits, func(h Hit) bool { return !own(h.Index) })
+		if got.Match != a.Hits[match] || got.Wrong != a.Hits[wrong] || got.Rank != match ||
+			(got.Margin() > 0) != (got.Rank > 0) {
+			t.Errorf("%s: %+v, search has %v", what, got, a.Hits)
+		}
+	}
+	for c := range m {
+		a, err := x.OfCaption(t.Context(), c, n)
+		check(fmt.Sprintf("caption %d", c), o.Captions[c], a, err, func(i int) bool { return i == c/k })
+	}
+	for i := range n {
+		a, err := x.OfImage(t.Context(), i, m)
+		check(fmt.Sprintf("image %d", i), o.Images[i], a, err, func(c int) bool { return c/k == i })
+	}
+	hard := Hardest(o.Captions, 3)
+	if len(hard) != 3 || hard[0].Margin() < hard[1].Margin() || hard[1].Margin() < hard[2].Margin() ||
+		hard[2].Margin() <= 0 {
+		t.Fatalf("hardest %+v", hard)
+	}
+	for _, c := range o.Captions {
+		if c.Margin() > hard[0].Margin() {
+			t.Errorf("%+v is harder than %+v", c, hard[0])
+		}
+	}
+	if all := Hardest(o.Captions, m); slices.ContainsFunc(all, func(o Outcome) bool { return o.Rank == 0 }) {
+		t.Errorf("a query whose match is first among the mistakes")
+	}
+}
+
+// Queries from many goroutines have the answers they have alone.
+func TestConcurrentQueries(t *testing.T) {
+	o := optionsOf("gsmn")
+	o.Shortlist, o.Depth = checkpointOf("vsepp"), 6
+	x := open(t, o)
+	n := x.Info().Captions
+	want := make([]Answer, n)
+	for c := range n {
+		var err error
+		if want[c], err = x.Text(t.Context(), x.Caption(c), 3); (err != nil) != (x.Caption(c) == nonsense) {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for c := g; c < n; c += 2 {
+				if a, err := x.Text(t.Context(), x.Caption(c), 3); (err != nil) != (x.Caption(c) == nonsense) ||
+					!slices.Equal(a.Hits, want[c].Hits) {
+					t.Errorf("caption %d: %v, %v, want %v", c, a.Hits, err, want[c].Hits)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Evaluation and search agree about the recalls of a split.
+func TestRecallsAreThoseOfEvaluation(t *testing.T) {
+	o := optionsOf("sgr", "saf")
+	x := open(t, o)
+	out, err := x.Outcomes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := experiment.Eval(t.Context(), experiment.EvalRequest{Checkpoints: o.Checkpoints, Data: o.Data,
+		Split: "test", Protocol: eval.Whole, Device: o.Device})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := 0
+	for _, c := range out.Captions {
+		if c.Rank == 0 {
+			first++
+		}
+	}
+	if got, want := 100*float64(first)/float64(len(out.Captions)),
+		rep.Results[0].Metrics.T2I.R1; math.Abs(got-want) > 1e-9 {
+		t.Errorf("R@1 %v, evaluation has %v", got, want)
+	}
+}

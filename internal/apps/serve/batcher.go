@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"vsetrain/internal/apps/search"
+)
+
+// batcher answers queries of one split. While it answers some, others gather; they are answered together next.
+type batcher struct {
+	searcher Searcher
+	window   time.Duration
+	queue    chan *asked
+	counters *counters
+	expected int // queries of the clients that asked before
+	done     sync.WaitGroup
+}
+
+// asked is a query that waits for its answer.
+type asked struct {
+	search.Query
+	ctx    context.Context
+	answer chan search.Result // of one element, so that nobody has to wait for a request that has gone
+}
+
+// newBatcher starts a batcher; room is how many queries may wait.
+func newBatcher(s Searcher, window time.Duration, room int, c *counters) *batcher {
+	b := &batcher{searcher: s, window: window, queue: make(chan *asked, room), counters: c}
+	b.done.Go(b.loop)
+	return b
+}
+
+// close ends the batcher. No query may be asked then.
+func (b *batcher) close() {
+	close(b.queue)
+	b.done.Wait()
+}
+
+// ask returns the answer to a query, or the error of the context. The query is tokenised here, by its own goroutine:
+// what the loop does, all others wait for.
+func (b *batcher) ask(ctx context.Context, q search.Query) (search.Answer, error) {
+	q, err := b.searcher.Tokenise(q)
+	if err != nil {
+		return search.Answer{}, err
+	}
+	a := &asked{Query: q, ctx: ctx, answer: make(chan search.Result, 1)}
+	select {
+	case b.queue <- a:
+	case <-ctx.Done():
+		return search.Answer{}, ctx.Err()
+	}
+	select {
+	case r := <-a.answer:
+		return r.Answer, r.Err
+	case <-ctx.Done():
+		return search.Answer{}, ctx.Err()
+	}
+}
+
+func (b *batcher) loop() {
+	for first := range b.queue {
+		batch := b.gather(first)
+		b.answer(batch)
+		b.expected = len(batch) + len(b.queue)
+	}
+}
+
+// gather adds to the first query those that wait already, and those that come while the window is open, until there are
+// as many as were answered together before and came meanwhile: clients that ask again and again. A query that is alone,
+// as the one before was, waits for nobody.
+func (b *batcher) gather(first *asked) []*asked {
+	batch := []*asked{first}
+	var closed <-chan time.Time // nil until somebody waits
+	for len(batch) < search.MaxBatch {
+		select {
+		case a, ok := <-b.queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, a)
+			continue
+		default:
+		}
+		if b.window == 0 || len(batch) >= b.expected {
+			return batch
+		}
+		if closed == nil {
+			closed = time.After(b.window)
+		}
+		select {
+		case a, ok := <-b.queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, a)
+		case <-closed:
+			return batch
+		}
+	}
+	return batch
+}
+
+// answer answers queries whose requests still wait.
+func (b *batcher) answer(batch []*asked) {
+	var waiting []*asked
+	var queries []search.Query
+	for _, a := range batch {
+		if a.ctx.Err() == nil {
+			waiting, queries = append(waiting, a), append(queries, a.Query)
+		}
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	results := b.results(queries)
+	b.counters.batch(len(queries))
+	for i, a := range waiting {
+		a.answer <- results[i]
+	}
+}
+
+// results answers queries. Nothing ends a batch before its time: other requests wait for it too.
+func (b *batcher) results(queries []search.Query) (results []search.Result) {
+	defer func() {
+		if e := recover(); e != nil {
+			results = make([]search.Result, len(queries))
+			for i := range results {
+				results[i].Err = fmt.Errorf("panic: %v", e)
+			}
+		}
+	}()
+	return b.searcher.Batch(context.Background(), queries)
+}

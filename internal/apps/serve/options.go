@@ -1,0 +1,154 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"vsetrain/internal/apps/search"
+)
+
+// Searcher answers queries against one split; *search.Index is one.
+type Searcher interface {
+	Tokenise(q search.Query) (search.Query, error)
+	Batch(ctx context.Context, queries []search.Query) []search.Result
+	CaptionRows(ctx context.Context, captions []string) (rows []float32, unknown [][]string, err error)
+	ImageRows(ctx context.Context, features []float32) ([]float32, error)
+	Image(i int) search.Image
+	Info() search.Info
+	Dims() (search.Dims, error)
+}
+
+// Options say what New serves. Splits is required; the zero value of every other field is usable.
+type Options struct {
+	// Splits are the names of the splits that can be searched; the first is searched where a request names none.
+	Splits  []string
+	Version string   // of the program
+	Token   string   // that requests must bear; "" asks for none
+	Hosts   []string // host names under which the server may be called without a token, beside localhost and addresses
+	Limits
+	Window time.Duration // how long queries wait for others before they are answered together; 0 is not at all
+	Grace  time.Duration // how long Serve lets requests finish when it ends; 0 is 20 s
+	Ready  func()        // is called when queries are answered; may be nil
+	Log    io.Writer     // a line for each request; nil writes none
+	JSON   bool          // lines of the log are JSON objects
+}
+
+// Limits bound what a request may ask for. Zero values are those of DefaultLimits.
+type Limits struct {
+	MaxK     int           // images of an answer
+	MaxItems int           // captions or images of a request for embeddings
+	MaxBody  int64         // bytes of a request for embeddings; one for images has 1 MiB at most
+	Queue    int           // requests in progress; more are refused with status 429
+	Timeout  time.Duration // of a request
+}
+
+// DefaultLimits returns the limits of the command.
+func DefaultLimits() Limits {
+	return Limits{MaxK: 1000, MaxItems: 64, MaxBody: 8 << 20, Queue: 128, Timeout: 30 * time.Second}
+}
+
+const defaultGrace = 20 * time.Second
+
+// Validate returns an error for the first option that cannot be used. It names flags.
+func (o *Options) Validate() error {
+	if len(o.Splits) == 0 {
+		return errors.New("--split: expected the name of a split, such as test")
+	}
+	for i, s := range o.Splits {
+		for _, other := range o.Splits[:i] {
+			if s == "" || s == other {
+				return fmt.Errorf("--split: %q is empty or named twice", s)
+			}
+		}
+	}
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{{"max-k", int64(o.MaxK)}, {"max-items", int64(o.MaxItems)}, {"max-body", o.MaxBody}, {"queue", int64(o.Queue)},
+		{"timeout", int64(o.Timeout)}} {
+		if n.value < 0 {
+			return fmt.Errorf("--%s: expected more than 0", n.flag)
+		}
+	}
+	if o.Window < 0 || o.Window > time.Second {
+		return fmt.Errorf("--window: expected 0s to 1s, found %v", o.Window)
+	}
+	for _, h := range o.Hosts {
+		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {
+			return fmt.Errorf("--allow-host %q: expected a name without port", h)
+		}
+	}
+	return checkToken(o.Token)
+}
+
+// setDefaults fills in zero values.
+func (o *Options) setDefaults() {
+	d := DefaultLimits()
+	if o.MaxK == 0 {
+		o.MaxK = d.MaxK
+	}
+	if o.MaxItems == 0 {
+		o.MaxItems = d.MaxItems
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = d.MaxBody
+	}
+	if o.Queue == 0 {
+		o.Queue = d.Queue
+	}
+	if o.Timeout == 0 {
+		o.Timeout = d.Timeout
+	}
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+}
+
+// leastToken is the length of the shortest token that is accepted.
+const leastToken = 16
+
+func checkToken(token string) error {
+	if token == "" {
+		return nil
+	}
+	if len(token) < leastToken {
+		return fmt.Errorf("a token of %d characters; expected at least %d, such as those of: openssl rand -hex 32",
+			len(token), leastToken)
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || r <= ' ' || r == 0x7f }) {
+		return errors.New("a token with spaces or characters beyond ASCII; expected one word")
+	}
+	return nil
+}
+
+// ReadToken reads the token in a file, which ends with a newline or not.
+func ReadToken(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	defer f.Close()
+	const most = 4096
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if len(b) > most || token == "" {
+		return "", fmt.Errorf("token file %s: expected one line with the token", path)
+	}
+	if err := checkToken(token); err != nil {
+		return "", fmt.Errorf("token file %s: %w", path, err)
+	}
+	return token, nil
+}

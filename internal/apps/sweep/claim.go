@@ -1,0 +1,212 @@
+package sweep
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/system/process"
+)
+
+// Claim says which process works on a trial. The file is made by one process alone (a hard link fails where a file is),
+// its modification time is the heartbeat.
+type Claim struct {
+	Token   string    `json:"token"` // of this claim alone
+	Host    string    `json:"host"`
+	Machine string    `json:"machine,omitempty"` // boot and process namespace, where PID means something; "" is unknown
+	PID     int       `json:"pid"`
+	Job     string    `json:"job,omitempty"` // of Slurm or Kubernetes
+	Since   time.Time `json:"since"`
+	Epoch   float64   `json:"epoch"` // position of the trial when it was claimed
+	Target  int       `json:"target"`
+
+	path string
+	text []byte
+}
+
+// token returns 64 random bits; rand.Read does not fail.
+func token() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// clock measures the age of files by the clock of their file system, so that the clocks of machines need not agree.
+type clock struct {
+	dir string
+	now time.Time
+}
+
+func (c *clock) age(modified time.Time) (time.Duration, error) {
+	if c.now.IsZero() {
+		left, _ := filepath.Glob(filepath.Join(c.dir, ".now-*")) // of processes that were killed
+		for _, name := range left {
+			if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > time.Hour {
+				os.Remove(name)
+			}
+		}
+		f, err := os.CreateTemp(c.dir, ".now-*")
+		if errors.Is(err, fs.ErrPermission) { // a reader without write access
+			c.now = time.Now()
+			return c.now.Sub(modified), nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		defer os.Remove(f.Name())
+		defer f.Close()
+		if _, err := f.Write([]byte{'\n'}); err != nil {
+			return 0, err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return 0, err
+		}
+		c.now = info.ModTime()
+	}
+	return c.now.Sub(modified), nil
+}
+
+// living reads a claim and returns nil if its process is gone: it no longer exists on this machine, or its last
+// heartbeat is older than Stale. One that lies as far ahead is from before the clock was set back.
+func (s *Store) living(path string, clock *clock) (*Claim, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readClaim(path)
+	if err != nil {
+		return nil, err
+	}
+	if c.Machine != "" && c.Machine == process.Machine() && !process.Alive(c.PID) {
+		return nil, nil
+	}
+	age, err := clock.age(info.ModTime())
+	if err != nil || age.Abs() > s.Stale {
+		return nil, err
+	}
+	return c, nil
+}
+
+func readClaim(path string) (*Claim, error) {
+	c := &Claim{path: path}
+	return c, readJSON(path, c)
+}
+
+// claim takes a trial for this process; nil without an error means that another process has it.
+func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim, error) {
+	host, _ := os.Hostname() // empty if the system does not tell
+	epoch, err := position(st.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Claim{Token: token(), Host: host, Machine: process.Machine(), PID: os.Getpid(), Job: job, Since: now,
+		Epoch: epoch, Target: epochs,
+		path: filepath.Join(st.Dir, claimName)}
+	if c.text, err = json.Marshal(c); err != nil {
+		return nil, err
+	}
+	for range 2 {
+		if err = atomicfile.WriteNew(c.path, atomicfile.Bytes(c.text)); err == nil {
+			return c, nil
+		}
+		var link *os.LinkError
+		if errors.As(err, &link) && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("%s: hard links, which keep two processes from the same trial, cannot be made: %w",
+				st.Dir, err)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if free, err := s.removeDead(c.path); !free || err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// removeDead removes the claim of a process that is gone. Only the process that creates a file named after the claim's
+// token may do so, and only while that claim still exists: of two that saw the same dead claim, the slower cannot
+// remove the claim of the faster.
+func (s *Store) removeDead(path string) (free bool, err error) {
+	dir := filepath.Dir(path)
+	clock := &clock{dir: dir}
+	dead, err := readClaim(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if living, err := s.living(path, clock); living != nil || err != nil {
+		return false, ignoreMissing(err)
+	}
+	mark := filepath.Join(dir, ".take-"+dead.Token)
+	f, err := os.OpenFile(mark, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) { // another process is removing it, or died while it was
+		info, err := os.Stat(mark)
+		if err != nil {
+			return false, ignoreMissing(err)
+		}
+		if age, err := clock.age(info.ModTime()); err != nil || age.Abs() < s.Stale {
+			return false, err
+		}
+		return false, ignoreMissing(os.Remove(mark)) // for the next attempt
+	}
+	if err != nil {
+		return false, err
+	}
+	f.Close()
+	defer os.Remove(mark)
+	now, err := readClaim(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil || now.Token != dead.Token {
+		return false, err
+	}
+	return true, ignoreMissing(os.Remove(path))
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// errLost means that another process has taken the trial over, because this one seemed to be gone.
+var errLost = errors.New("another process has taken over the trial")
+
+// beat renews the claim: it writes the file again, so that the file system sets the modification time.
+func (c *Claim) beat() error {
+	now, err := readClaim(c.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Token != c.Token {
+		return errLost
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(c.path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(c.text, 0)
+	return errors.Join(err, f.Close())
+}
+
+// release gives the trial up.
+func (c *Claim) release() error {
+	now, err := readClaim(c.path)
+	if err != nil || now.Token != c.Token {
+		return ignoreMissing(err)
+	}
+	return ignoreMissing(os.Remove(c.path))
+}

@@ -1,0 +1,145 @@
+package sweep
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"vsetrain/eval"
+	"vsetrain/internal/files/runfs"
+)
+
+// Row is what a sweep found at one point.
+type Row struct {
+	Number int   `json:"number"`
+	Point  Point `json:"-"`
+	// Settings is what the point sets, by key, with the types of the configuration; of a bundle its name.
+	Settings map[string]any `json:"settings"`
+	Network  string         `json:"network"`
+	Loss     string         `json:"loss"`
+	Data     string         `json:"data"`   // folder, as the configuration names it
+	Epochs   int            `json:"epochs"` // the results are after so many epochs
+	Mean     float64        `json:"mean"`   // of the metric over the seeds
+	Std      *float64       `json:"std"`    // sample standard deviation, null for one seed
+	Seeds    []Seed         `json:"seeds"`
+}
+
+// Seed is the result of one seed.
+type Seed struct {
+	Seed      uint64  `json:"seed"`
+	ID        string  `json:"id"`
+	Dir       string  `json:"dir"`
+	Score     float64 `json:"score"`
+	BestEpoch float64 `json:"best_epoch"`
+	Precision string  `json:"precision"`
+	Device    string  `json:"device,omitempty"`  // of its last session, as all that follows
+	Version   string  `json:"version,omitempty"` // of vsetrain
+	Commit    string  `json:"commit,omitempty"`
+	Dirty     bool    `json:"dirty,omitempty"` // the build had changes beyond the commit
+}
+
+// Collection is the result of a sweep.
+type Collection struct {
+	Sweep      string       `json:"sweep"` // file
+	Dir        string       `json:"dir"`
+	Method     string       `json:"method"`
+	Metric     string       `json:"metric"`
+	Split      string       `json:"split"`  // the metric is that of the best validation on it
+	Rows       []Row        `json:"points"` // the best first
+	Importance []Importance `json:"importance"`
+	Overlap    float64      `json:"importance_overlap,omitempty"` // sum of the shares where it is above 1, see overlap
+	Failed     int          `json:"failed_trials"`
+	Left       int          `json:"unfinished_trials"`
+	best       Trial
+}
+
+// Collect gathers the results that exist; a sweep need not be done. Points without a result are left out.
+func Collect(p *Plan, s *Store) (*Collection, error) {
+	states, err := p.States(s)
+	if err != nil {
+		return nil, err
+	}
+	c := &Collection{Sweep: p.Def.File, Split: "dev", Dir: s.Dir,
+		Method: p.Def.Method, Metric: p.Def.Metric, Rows: []Row{}}
+	trials := map[string]Trial{}
+	for _, st := range states {
+		trials[st.ID] = st.Trial
+		_, any := st.Last()
+		switch {
+		case st.Failed != nil:
+			c.Failed++
+		case !any || !st.done(max(st.Target, 1)):
+			c.Left++
+		}
+	}
+	c.Left += (p.Points - len(groups(states))) * len(p.Def.Seeds) // points that tpe has not proposed yet
+	for _, g := range groups(states) {
+		r, ok, err := g.row()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			c.Rows = append(c.Rows, r)
+		}
+	}
+	slices.SortStableFunc(c.Rows, func(a, b Row) int { return cmp.Compare(b.Mean, a.Mean) })
+	c.Importance = importances(p.Def, groups(states))
+	c.Overlap = overlap(c.Importance)
+	if len(c.Rows) > 0 {
+		best := slices.MaxFunc(c.Rows[0].Seeds, func(a, b Seed) int { return cmp.Compare(a.Score, b.Score) })
+		c.best = trials[best.ID]
+	}
+	return c, nil
+}
+
+// row returns mean and deviation after the most epochs that any seed finished, over the seeds that did.
+func (g group) row() (r Row, ok bool, err error) {
+	c := &g.states[0].Trial.Config
+	r.Number, r.Point, r.Settings = g.number, g.states[0].Point, map[string]any{}
+	r.Network, r.Loss, r.Data = c.Model.Network, c.Loss.Name, c.Data.Dir
+	for _, choice := range r.Point {
+		if r.Settings[choice.Key] = c.Value(choice.Key); r.Settings[choice.Key] == nil { // a bundle
+			r.Settings[choice.Key] = choice.Value.Text
+		}
+	}
+	for _, s := range g.states {
+		if last, any := s.Last(); any {
+			r.Epochs, ok = max(r.Epochs, last.Epochs), true
+		}
+	}
+	for _, s := range g.states {
+		if x, done := s.Results[r.Epochs]; done {
+			seed, err := s.seed(x)
+			if err != nil {
+				return r, false, err
+			}
+			r.Seeds = append(r.Seeds, seed)
+		}
+	}
+	var scores []float64
+	for _, x := range r.Seeds {
+		scores = append(scores, x.Score)
+	}
+	if mean, std := eval.MeanStd(scores...); ok {
+		if r.Mean = mean; len(scores) > 1 {
+			r.Std = &std
+		}
+	}
+	return r, ok, nil
+}
+
+// seed describes a result, and what env.json tells of the session that measured it.
+func (s *State) seed(x Result) (Seed, error) {
+	out := Seed{Seed: s.Trial.Seed, ID: s.ID, Dir: s.Dir, Score: x.Score, BestEpoch: x.BestEpoch,
+		Precision: s.Trial.Config.Device.Precision}
+	sessions, err := runfs.ReadSessions(s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return out, err
+	}
+	if len(sessions) > 0 {
+		e := sessions[len(sessions)-1]
+		out.Device, out.Version, out.Commit, out.Dirty = e.Device, e.Version, e.Commit, e.Dirty
+	}
+	return out, nil
+}

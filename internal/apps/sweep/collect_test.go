@@ -1,0 +1,119 @@
+package sweep
+
+import (
+	"context"
+	"encoding/csv"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/run/config"
+)
+
+// Means and deviations over the seeds, the best point first, and its configuration reads back as that of the trial.
+func TestCollect(t *testing.T) {
+	p, s := planOf(t, batches)
+	if err := worker(p, s, 2, "good", nil).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []float64{10, 14, 50, 60, 20, 20} {
+		tr := p.Trials[i]
+		r := Result{Epochs: 3, Score: x, Finished: time.Now()}
+		if err := writeJSON(filepath.Join(s.trialDir(tr.ID), "result-3.json"), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Collect(p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Rows[0]; len(c.Rows) != 3 || r.Mean != 55 || math.Abs(*r.Std-math.Sqrt(50)) > 1e-12 ||
+		r.Point.String() != "train.batch=32" || len(r.Seeds) != 2 {
+		t.Errorf("%+v", c.Rows)
+	}
+	if c.Rows[1].Mean != 20 || *c.Rows[1].Std != 0 || c.Rows[2].Mean != 12 || c.Failed != 0 || c.Left != 0 {
+		t.Errorf("%+v", c)
+	}
+	// within 8+50+0, total around 29: 361+225+441+961+81+81
+	if x := c.Importance[0]; x.Axis != "train.batch" || math.Abs(x.Share-(1-(58.0/3)/(2150.0/5))) > 1e-12 ||
+		x.Points != 3 {
+		t.Errorf("importance %+v", c.Importance)
+	}
+	if r := c.Rows[0]; r.Settings["train.batch"] != 32 || r.Network != "vsepp" || r.Loss != "lmh" ||
+		r.Seeds[0].Precision != "fp32" || c.Split != "dev" {
+		t.Errorf("measured %+v of %+v", r, c)
+	}
+	env := filepath.Join(s.trialDir(p.Trials[0].ID), "env.json")
+	if err := os.WriteFile(env, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Collect(p, s); err == nil || !strings.Contains(err.Error(), "env.json") {
+		t.Errorf("with an env.json that cannot be read: %v", err)
+	}
+	if err := os.Remove(env); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files, err := c.Write(p.Def, dir)
+	if err != nil || len(files) != 7 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	best, err := config.Load(config.Request{File: filepath.Join(dir, "best.yaml")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := p.Trials[3].Config
+	if want.Run.Dir = ""; best.Config != want {
+		t.Errorf("best.yaml is %+v, want %+v", best.Config, want)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "results.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(strings.NewReader(string(b))).ReadAll()
+	if err != nil || len(lines) != 7 || strings.Join(lines[0], " ") != "point trial seed epochs train.batch m_recall "+
+		"best_epoch mean std" || lines[2][5] != "60" || lines[2][4] != "32" {
+		t.Errorf("%v, %q", err, lines)
+	}
+	for _, name := range []string{"parallel.svg", "importance.svg"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(b), "train.batch") {
+			t.Errorf("%s shows no axis, %v", name, err)
+		}
+	}
+}
+
+// Shares that add up to more than one are told.
+func TestOverlap(t *testing.T) {
+	if x := overlap([]Importance{{Share: 0.65}, {Share: 0.46}}); math.Abs(x-1.11) > 1e-12 {
+		t.Errorf("overlap %v", x)
+	}
+	if x := overlap([]Importance{{Share: 0.65}, {Share: 0.3}}); x != 0 {
+		t.Errorf("shares that add up to 0.95 overlap by %v", x)
+	}
+}
+
+// An axis that decides everything explains everything, one that decides nothing next to nothing.
+func TestEpsilonSquared(t *testing.T) {
+	var decides, nothing []string
+	var scores []float64
+	for i := range 40 {
+		decides = append(decides, string(rune('a'+i%4)))
+		nothing = append(nothing, string(rune('a'+i/10)))
+		scores = append(scores, float64(i%4))
+	}
+	if x, ok := epsilonSquared(decides, scores); !ok || x != 1 {
+		t.Errorf("decides: %v", x)
+	}
+	if x, ok := epsilonSquared(nothing, scores); !ok || x != 0 {
+		t.Errorf("nothing: %v", x)
+	}
+	if _, ok := epsilonSquared([]string{"a", "a"}, []float64{1, 2}); ok {
+		t.Error("one group has an importance")
+	}
+	if _, ok := epsilonSquared([]string{"a", "b"}, []float64{1, 2}); ok {
+		t.Error("groups of one have an importance")
+	}
+}

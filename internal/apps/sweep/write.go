@@ -1,0 +1,170 @@
+package sweep
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"vsetrain/internal/apps/report"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/run/config"
+)
+
+// Write puts the tables (results.csv, results.json), the best configuration (best.yaml) and the plots (parallel,
+// importance; .svg and .png) into a folder and returns the files.
+func (c *Collection) Write(d *Definition, dir string) (files []string, err error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	add := func(name string, write func(path string) error) {
+		if err == nil {
+			files = append(files, filepath.Join(dir, name))
+			err = write(filepath.Join(dir, name))
+		}
+	}
+	add("results.csv", func(path string) error {
+		return atomicfile.WriteFile(path, func(w io.Writer) error { return c.csv(d, w) })
+	})
+	add("results.json", func(path string) error { return writeJSON(path, c) })
+	if len(c.Rows) == 0 {
+		return files, err
+	}
+	add("best.yaml", func(path string) error { return atomicfile.WriteFile(path, c.bestConfig) })
+	for _, ext := range []string{".svg", ".png"} {
+		if len(d.Axes) > 0 {
+			add("parallel"+ext, func(path string) error { return c.parallel(d, path) })
+		}
+		if len(c.Importance) > 0 {
+			add("importance"+ext, c.bars)
+		}
+	}
+	return files, err
+}
+
+// csv writes a line for each seed of each point, the best point first.
+func (c *Collection) csv(d *Definition, w io.Writer) error {
+	out := csv.NewWriter(w)
+	keys := d.Keys()
+	head := append([]string{"point", "trial", "seed", "epochs"}, keys...)
+	if err := out.Write(append(head, c.Metric, "best_epoch", "mean", "std")); err != nil {
+		return err
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	for _, r := range c.Rows {
+		std := ""
+		if r.Std != nil {
+			std = number(*r.Std)
+		}
+		for _, s := range r.Seeds {
+			line := []string{strconv.Itoa(r.Number), s.ID, strconv.FormatUint(s.Seed, 10), strconv.Itoa(r.Epochs)}
+			for _, k := range keys {
+				line = append(line, r.Point.Text(k))
+			}
+			if err := out.Write(append(line, number(s.Score), number(s.BestEpoch), number(r.Mean), std)); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// bestConfig writes the configuration of the best point, its best seed, ready for `vsetrain train`.
+func (c *Collection) bestConfig(w io.Writer) error {
+	r := c.Rows[0]
+	cfg := c.best.Config
+	cfg.Run.Dir = ""
+	_, err := fmt.Fprintf(w, "# Best point of the sweep in %s: %s\n# %s %.2f (mean of %d seeds) after %d epochs; "+
+		"trial %s\n%s",
+		c.Dir, r.Point, c.Metric, r.Mean, len(r.Seeds), r.Epochs, c.best.ID, config.Marshal(&cfg))
+	return err
+}
+
+// parallel draws a line for each point over the axes and the metric.
+func (c *Collection) parallel(d *Definition, path string) error {
+	var columns []report.Column
+	axes := map[string][]*Axis{}
+	for _, key := range d.Keys() {
+		col := report.Column{Name: key}
+		for i := range d.Axes {
+			if a := &d.Axes[i]; a.Key() == key {
+				axes[key] = append(axes[key], a)
+				labels, at := a.ticks()
+				col.Labels, col.At = append(col.Labels, labels...), append(col.At, at...)
+			}
+		}
+		columns = append(columns, col)
+	}
+	lo, hi := c.Rows[len(c.Rows)-1].Mean, c.Rows[0].Mean
+	score := report.Column{Name: c.Metric}
+	for i := range 5 {
+		x := float64(i) / 4
+		score.Labels, score.At = append(score.Labels, fmt.Sprintf("%.1f", lo+x*(hi-lo))), append(score.At, x)
+	}
+	if lo == hi {
+		score.Labels, score.At = score.Labels[:1], []float64{0.5}
+	}
+	columns = append(columns, score)
+	var tracks []report.Track
+	for _, r := range c.Rows {
+		t := report.Track{Value: r.Mean}
+		for _, key := range d.Keys() {
+			y := math.NaN()
+			for _, choice := range r.Point {
+				if choice.Key == key {
+					y = d.Axes[choice.Axis].coordinate(choice.Value)
+				}
+			}
+			t.At = append(t.At, y)
+		}
+		y := 0.5
+		if hi > lo {
+			y = (r.Mean - lo) / (hi - lo)
+		}
+		tracks = append(tracks, report.Track{At: append(t.At, y), Value: r.Mean})
+	}
+	title := fmt.Sprintf("%d points, dark orange is the best", len(tracks))
+	if c.Method == ASHA {
+		title += " (after the epochs each was given)"
+	}
+	return report.Parallel(path, title, columns, tracks)
+}
+
+// ticks labels a column: every value of a list, up to ten of them, or five points of an interval.
+func (a *Axis) ticks() (labels []string, at []float64) {
+	if a.Continuous() {
+		for i := range 5 {
+			u := float64(i) / 4
+			v := a.at(u)
+			labels, at = append(labels, strconv.FormatFloat(v.Number, 'g', 3, 64)), append(at, u)
+		}
+		return labels, at
+	}
+	step := (len(a.Values) + 9) / 10
+	for i := 0; i < len(a.Values); i += step {
+		labels, at = append(labels, a.Values[i].Text), append(at, a.coordinate(a.Values[i]))
+	}
+	return labels, at
+}
+
+func (c *Collection) bars(path string) error {
+	var names []string
+	var shares []float64
+	for _, x := range c.Importance {
+		names, shares = append(names, x.Axis), append(shares, x.Share)
+	}
+	first := c.Importance[0]
+	epochs := "1 epoch"
+	if first.Epochs != 1 {
+		epochs = fmt.Sprintf("%d epochs", first.Epochs)
+	}
+	title := fmt.Sprintf("Main effects on %s,\n%d points after %s", c.Metric, first.Points, epochs)
+	if c.Overlap > 0 {
+		title += fmt.Sprintf(";\nthey overlap (sum %.2f)", c.Overlap)
+	}
+	return report.Bars(path, title, "share of variance (ε²)", names, shares)
+}

@@ -1,0 +1,216 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/data/synth"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
+	"vsetrain/train"
+)
+
+// world is a synthetic data set with pictures, runs a folder with two finished runs on it; both are made once.
+var world, runs string
+
+func TestMain(m *testing.M) { os.Exit(withRuns(func() int { defer closeBrowser(); return m.Run() })) }
+
+func withRuns(run func() int) int {
+	dir, err := os.MkdirTemp("", "view")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		world, runs = filepath.Join(dir, "world"), filepath.Join(dir, "runs")
+		err = makeRuns()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return run()
+}
+
+func makeRuns() error {
+	o := synth.Default()
+	o.Train, o.Dev, o.Test, o.Regions, o.Dim, o.Images = 24, 8, 8, 3, 16, true
+	if err := synth.Generate(world, o, nil); err != nil {
+		return err
+	}
+	for name, lr := range map[string]float64{"one": 5e-3, "sub/two": 1e-3} {
+		c := tiny()
+		c.Optim.LR = lr
+		if err := trainTo(context.Background(), c, filepath.Join(runs, name), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tiny trains VSE++ for two epochs of 8 batches.
+func tiny() *config.Config {
+	c := config.Default()
+	c.Data.Dir = world
+	c.Model.EmbedDim, c.Model.WordDim = 16, 8
+	c.Train.Epochs, c.Train.Batch, c.Train.ValStep, c.Train.LogStep = 2, 16, 4, 1
+	c.Device.Threads = 1
+	return &c
+}
+
+// observer calls a function at each step.
+type observer struct {
+	experiment.Unobserved
+	step func(train.StepInfo)
+}
+
+func (o observer) Step(i train.StepInfo) {
+	if o.step != nil {
+		o.step(i)
+	}
+}
+
+func trainTo(ctx context.Context, c *config.Config, dir string, step func(train.StepInfo)) error {
+	_, err := experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Now: time.Now,
+		Observer: observer{step: step},
+		Env:      runfs.Env{Host: "here", PID: os.Getpid(), Command: []string{"vsetrain", "train"}}})
+	return err
+}
+
+// site is a server for a test.
+type site struct {
+	t *testing.T
+	*httptest.Server
+	server *Server
+}
+
+// open serves what the options say.
+func open(t *testing.T, o Options) *site {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		h.Close()
+		s.Close()
+	})
+	return &site{t, h, s}
+}
+
+// ask sends a request and returns the answer with its text.
+func (s *site) ask(method, path string, form url.Values, header ...string) (*http.Response, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.URL+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer, string(b)
+}
+
+// get returns a page, which must be there.
+func (s *site) get(path string) string {
+	s.t.Helper()
+	r, text := s.ask("GET", path, nil)
+	if r.StatusCode != http.StatusOK {
+		s.t.Fatalf("%s: %s\n%s", path, r.Status, text)
+	}
+	return text
+}
+
+// has checks that a page contains texts.
+func (s *site) has(path string, want ...string) string {
+	s.t.Helper()
+	text := s.get(path)
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			s.t.Errorf("%s lacks %q", path, w)
+		}
+	}
+	return text
+}
+
+// load opens a network and waits until its queries are ranked.
+func (s *site) load(key networkKey) {
+	s.t.Helper()
+	r, text := s.ask("POST", "/load", url.Values{"r": {key.Run}, "ck": {key.Checkpoint}, "split": {key.Split}})
+	if r.StatusCode != http.StatusSeeOther {
+		s.t.Fatalf("load: %s %s", r.Status, text)
+	}
+	for range 600 {
+		if p, _ := s.server.networks.state(key); p.Ranked {
+			return
+		} else if p.Err != "" {
+			s.t.Fatal(p.Err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	p, _ := s.server.networks.state(key)
+	s.t.Fatalf("not open after 12 s: %+v", p)
+}
+
+// loadOnly opens a network that scores pairs, which are not ranked.
+func (s *site) loadOnly(key networkKey) {
+	s.t.Helper()
+	s.ask("POST", "/load", url.Values{"r": {key.Run}, "ck": {key.Checkpoint}, "split": {key.Split}})
+	for range 600 {
+		if p, asked := s.server.networks.state(key); asked && !p.Loading {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.t.Fatal("not open after 12 s")
+}
+
+// fakeRun writes a run directory by hand.
+func fakeRun(t *testing.T, dir string, c *config.Config, metrics string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, runfs.CheckpointsName), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, runfs.ConfigName), string(config.Marshal(c)))
+	if metrics != "" {
+		write(t, filepath.Join(dir, runfs.MetricsName), metrics)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustMkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+}

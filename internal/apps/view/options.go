@@ -1,0 +1,67 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+
+	"vsetrain/internal/apps/search"
+	"vsetrain/internal/compute/device"
+)
+
+// Options say what New shows. Dir is required; the zero value of every other field is usable.
+type Options struct {
+	Dir    string // folder of runs, at any depth up to five, or one run
+	Data   string // data set that networks retrieve from; "" is the one each run was trained on
+	Images string // folder of pictures; "" is the folder images of the data set, if there is one
+	// Extractor is the model of ONNX for pictures that are sent to the page; "" is the one that 'data extract'
+	// recorded. Getenv reads the environment, for the library that runs it.
+	Extractor string
+	Getenv    func(string) string
+	Cache     string // folder for encodings, made where it is missing, see search.Options; "" keeps nothing
+	// CacheLimit bounds a cache that nobody asked for, see search.Options; 0 does not.
+	CacheLimit int64
+	Hosts      []string // host names under which the page may be called, beside localhost and IP addresses
+	Device     device.Options
+	BLAS       string
+	Warn       func(error)      // what a person should know of the device; may be nil
+	Now        func() time.Time // nil is time.Now
+
+	open opener // nil is search.Open; tests put small ones in its place
+}
+
+// opener opens what answers queries.
+type opener func(context.Context, search.Options) (searcher, error)
+
+// Validate returns an error for the first option that cannot be used.
+func (o *Options) Validate() error {
+	for _, d := range []struct{ what, dir, holds string }{
+		{"", o.Dir, "runs"}, {"--data ", o.Data, "a data set"}, {"--images ", o.Images, "pictures"},
+	} {
+		if d.dir == "" && d.what != "" {
+			continue
+		}
+		st, err := os.Stat(d.dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s%s: no such folder; expected one that holds %s", d.what, d.dir, d.holds)
+		case err != nil:
+			return err
+		case !st.IsDir():
+			return fmt.Errorf("%s%s is a file; expected a folder that holds %s", d.what, d.dir, d.holds)
+		}
+	}
+	for _, h := range o.Hosts {
+		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {
+			return fmt.Errorf("host name %q: expected a name without port", h)
+		}
+	}
+	if o.Device == (device.Options{}) {
+		return nil
+	}
+	return o.Device.ValidateFixed()
+}

@@ -1,0 +1,291 @@
+package view
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"vsetrain/internal/apps/report"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
+	"vsetrain/models"
+)
+
+// setting is a line of a configuration.
+type setting struct {
+	config.Value
+	Changed bool // is not the default
+}
+
+// settingGroup is the settings that a run reads, or those of other networks and losses, which it does not.
+type settingGroup struct {
+	Other bool
+	List  []setting
+}
+
+// settings lists the configuration of a run, those that it does not read apart.
+func settings(c *config.Config) []settingGroup {
+	if c == nil {
+		return nil
+	}
+	standard := config.Default()
+	base := config.Values(&standard)
+	out := []settingGroup{{}, {Other: true}}
+	for i, v := range config.Values(c) {
+		g := &out[0]
+		if unread(c, v.Key) {
+			g = &out[1]
+		}
+		g.List = append(g.List, setting{v, v.Text != base[i].Text})
+	}
+	return slices.DeleteFunc(out, func(g settingGroup) bool { return len(g.List) == 0 })
+}
+
+// unread reports whether a key is an option of another network, text encoder or loss than that of the run.
+func unread(c *config.Config, key string) bool {
+	part := strings.Split(key, ".")
+	switch {
+	case len(part) < 3:
+		return false
+	case part[0] == "loss":
+		return part[1] != c.Loss.Name
+	case part[0] == "model" && part[1] == models.TextBert:
+		return c.Model.TextEncoder != models.TextBert
+	case part[0] == "model":
+		return part[1] != c.Model.Traits().Section
+	}
+	return false
+}
+
+// timing tells when a run began and when it will be done.
+type timing struct {
+	Started, Session time.Time // of the first session and of the one that trains now; zero where it is not known
+	Left             string    // about; "" where it cannot be told
+	Early            bool      // it may end before: train.early_stop
+}
+
+// timingOf extrapolates the pace of the session that trains a run, validations included.
+func timingOf(r *Run, sessions []runfs.Env) (t timing) {
+	if len(sessions) > 0 {
+		t.Started = sessions[0].Started
+	}
+	if r.State != Running {
+		return t
+	}
+	t.Session, t.Early = r.Owner.Since, r.Config.Train.EarlyStop > 0
+	var steps []experiment.StepRecord
+	for _, s := range r.Steps {
+		if !s.Time.Before(r.Owner.Since) {
+			steps = append(steps, s)
+		}
+	}
+	if len(steps) < 2 {
+		return t
+	}
+	first, last := steps[0], steps[len(steps)-1]
+	share := func(s experiment.StepRecord) float64 {
+		return progress(&r.Config.Train, &report.Log{Steps: []experiment.StepRecord{s}})
+	}
+	if done := share(last) - share(first); done > 0 {
+		left := (1 - share(last)) / done * float64(last.Time.Sub(first.Time))
+		t.Left = span(time.Duration(left).Round(time.Second))
+	}
+	return t
+}
+
+// span writes a duration with one unit or two.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// runPage shows one run.
+func (s *Server) runPage(r *request) error {
+	run := s.store.find(r.q.Get("id"), r.now)
+	if run == nil {
+		return errNoRun
+	}
+	var d struct {
+		*Run
+		Row         runRow
+		Plots       []*plot
+		BestRow     *experiment.ValidationRecord
+		LastRow     *experiment.ValidationRecord
+		All         []experiment.ValidationRecord // newest first
+		Step        *experiment.StepRecord
+		LastLoss    float64 // as its curve shows it
+		Speed       float64
+		Settings    []settingGroup
+		Sessions    []runfs.Env
+		SessionsErr string
+		Timing      timing
+		SearchURL   string
+		Measured    *measured
+	}
+	d.Run, d.Row, d.Plots = run, newRow(run), runPlots(run)
+	for i := range run.Validations {
+		v := &run.Validations[i]
+		if d.BestRow == nil || v.MRecall > d.BestRow.MRecall {
+			d.BestRow = v
+		}
+		d.LastRow = v
+	}
+	for i := len(run.Validations) - 1; i >= 0; i-- {
+		d.All = append(d.All, run.Validations[i])
+	}
+	if n := len(run.Steps); n > 0 {
+		d.Step = &run.Steps[n-1]
+		d.LastLoss = last(run.loss("", "").Y)
+		if y := run.speed().Y; len(y) > 0 {
+			d.Speed = last(y)
+		}
+	}
+	d.Settings = settings(run.Config)
+	var err error
+	if d.Measured, err = s.measures.of([]*Run{run}); err != nil {
+		return err
+	}
+	if d.Sessions, err = run.sessions(); err != nil {
+		d.SessionsErr = err.Error()
+	}
+	d.Timing = timingOf(run, d.Sessions)
+	if len(run.Saved) > 0 {
+		d.SearchURL = "/search?" + url.Values{"r": {run.ID}}.Encode()
+	}
+	return r.show("run", frame{Title: run.Name, Tab: "runs", Part: r.partURL(), Data: d})
+}
+
+// maxCompared bounds the runs of one comparison.
+const maxCompared = 16
+
+// compared is a run beside the base, the first of the runs.
+type compared struct {
+	runRow
+	Class      string
+	Base       bool
+	Comparable bool // trained on the data of the base
+	Collapsed  bool // the base did, so nothing is compared with it
+	Reached    bool
+	At         float64
+	Abs, Pct   float64
+	BaseURL    string // the page with this run as the base
+	DropURL    string // the page without this run
+}
+
+// difference is a setting in which the runs differ.
+type difference struct {
+	Key    string
+	Values []string
+}
+
+// comparePage compares runs; the first named is the base.
+func (s *Server) comparePage(r *request) error {
+	var d struct {
+		Runs        []compared
+		Plots       []*plot
+		Differences []difference
+		OrEqual     bool
+		Others      []*Run
+		Data        []string // different data folders, where there are several
+		Measured    *measured
+	}
+	var runs []*Run
+	seen := map[string]bool{}
+	for _, id := range r.q["r"] {
+		if seen[id] || id == "" {
+			continue
+		}
+		seen[id] = true
+		run := s.store.find(id, r.now)
+		if run == nil {
+			return errNoRun
+		}
+		if runs = append(runs, run); len(runs) > maxCompared {
+			return &badRequest{fmt.Sprintf("more than %d runs: their curves could not be told apart; choose fewer",
+				maxCompared)}
+		}
+	}
+	all, _ := s.store.all(r.now)
+	for _, run := range all {
+		if !seen[run.ID] {
+			d.Others = append(d.Others, run)
+		}
+	}
+	d.OrEqual = r.q.Get("eq") != ""
+	address := func(order []*Run) string {
+		q := url.Values{}
+		for _, run := range order {
+			q.Add("r", run.ID)
+		}
+		if d.OrEqual {
+			q.Set("eq", "1")
+		}
+		return "/compare?" + q.Encode()
+	}
+	var marks []mark
+	folders := map[string]bool{}
+	for i, run := range runs {
+		c := compared{runRow: newRow(run), Class: class(i), Base: i == 0}
+		first, rest := []*Run{run}, []*Run{}
+		for k, other := range runs {
+			if k != i {
+				first, rest = append(first, other), append(rest, other)
+			}
+		}
+		c.BaseURL, c.DropURL = address(first), address(rest)
+		if run.Config != nil && !folders[run.Config.Data.Dir] {
+			folders[run.Config.Data.Dir] = true
+			d.Data = append(d.Data, run.Config.Data.Dir)
+		}
+		c.Comparable = run.Config != nil && runs[0].Config != nil && run.Config.Data.Dir == runs[0].Config.Data.Dir
+		if i == 0 && run.HasBest {
+			marks = append(marks, mark{run.Name + ": best", c.Class, run.Best.Epoch})
+		}
+		if i > 0 && c.Comparable && runs[0].HasBest {
+			e := report.Compare(runs[0].History(), run.History(), d.OrEqual)
+			if c.Collapsed = runs[0].Collapsed(runs[0].Config); c.Collapsed {
+				e.Reached = false
+			}
+			c.Reached, c.At = e.Reached, e.Epochs
+			c.Abs, c.Pct = e.Difference()
+			if e.Reached {
+				marks = append(marks, mark{run.Name + ": passes the best of " + runs[0].Name, c.Class, e.Epochs})
+			}
+		}
+		d.Runs = append(d.Runs, c)
+	}
+	d.Plots = comparePlots(runs, marks)
+	d.Differences = differencesOf(runs)
+	var err error
+	if d.Measured, err = s.measures.of(runs); err != nil {
+		return err
+	}
+	return r.show("compare", frame{Title: "Compare", Tab: "compare", Part: r.partURL(), Data: d})
+}
+
+// differencesOf lists the settings in which runs differ.
+func differencesOf(runs []*Run) []difference {
+	var configs []*config.Config
+	for _, run := range runs {
+		if run.Config == nil {
+			return nil
+		}
+		configs = append(configs, run.Config)
+	}
+	keys, values := config.Differing(configs)
+	var out []difference
+	for i, k := range keys {
+		out = append(out, difference{k, values[i]})
+	}
+	return out
+}

@@ -1,0 +1,287 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/files/regular"
+	"vsetrain/internal/run/config"
+)
+
+// sweepRow is a sweep: the runs in a folder named trials.
+type sweepRow struct {
+	ID, Name string
+	Trials   []*Run
+	Counts   map[string]int  // of trials by how they stand
+	standing map[*Run]string // runRow.Standing
+	Best     *Run
+}
+
+// sweepsOf finds the sweeps among runs that are in the order of their ids.
+func sweepsOf(runs []*Run) []sweepRow {
+	var out []sweepRow
+	at := map[string]int{}
+	for _, run := range runs {
+		folder, _ := path.Split(run.ID)
+		id, ok := strings.CutSuffix(strings.TrimSuffix(folder, "/"), "trials")
+		if !ok || id != "" && !strings.HasSuffix(id, "/") {
+			continue
+		}
+		id = path.Clean("./" + id)
+		if _, seen := at[id]; !seen {
+			at[id] = len(out)
+			name := id
+			if id == "." {
+				name = filepath.Base(filepath.Dir(filepath.Dir(run.Dir)))
+			}
+			out = append(out, sweepRow{ID: id, Name: name, Counts: map[string]int{}, standing: map[*Run]string{}})
+		}
+		w := &out[at[id]]
+		w.Trials = append(w.Trials, run)
+		if run.HasBest && (w.Best == nil || run.Best.MRecall > w.Best.Best.MRecall) {
+			w.Best = run
+		}
+	}
+	for i := range out {
+		rows, _ := trialRows(out[i].Trials)
+		for k := range rows {
+			standing := rows[k].Standing()
+			out[i].Counts[standing]++
+			out[i].standing[rows[k].Run] = standing
+		}
+	}
+	return out
+}
+
+// TrialName is the name of a run in its sweep.
+func (r *Run) TrialName() string { return path.Base(r.ID) }
+
+// sweepPage lists the sweeps, or the trials of one with the settings they vary.
+func (s *Server) sweepPage(r *request) error {
+	runs, _ := s.store.all(r.now)
+	sweeps := sweepsOf(runs)
+	var d struct {
+		Sweeps  []sweepRow
+		Sweep   *sweepRow
+		Keys    []string
+		Rows    []runRow
+		Columns []column
+		Plot    *plot
+		Counts  map[string]int
+		Rungs   bool     // trials were measured after different numbers of epochs
+		Waiting int      // trials without a run
+		Failed  []string // trials that failed before they had a run
+		Drawn   []drawing
+		Stale   bool // results are newer than the drawings
+	}
+	d.Sweeps = sweeps
+	at, err := sweepOf(sweeps, r.q.Get("id"))
+	if err != nil {
+		return err
+	}
+	if at < 0 {
+		return r.show("sweep", frame{Title: "Sweeps", Tab: "sweep", Part: r.partURL(), Data: d})
+	}
+	d.Sweep = &sweeps[at]
+	if !r.q.Has("sort") {
+		r.q.Set("sort", "best")
+		r.q.Set("desc", "1")
+	}
+	d.Rows, d.Keys = trialRows(d.Sweep.Trials)
+	d.Plot = sweepPlot(d.Rows, d.Keys)
+	d.Rungs = len(rungsOf(d.Rows)) > 1
+	d.Counts = d.Sweep.Counts
+	folder := s.sweepFolder(d.Sweep)
+	d.Waiting, d.Failed = waiting(folder, d.Sweep.Trials)
+	d.Drawn, d.Stale = drawings(folder, d.Sweep)
+	r.sorted(d.Rows)
+	columns := []column{{Key: "name", Text: "Trial"}, {Key: "state", Text: "State"},
+		{Key: "epochs", Text: "Epochs", Class: "num wide"}, {Key: "best", Text: "Best M-Recall", Class: "num"}}
+	d.Columns = r.columns(columns...)
+	return r.show("sweep", frame{Title: "Sweep " + d.Sweep.Name, Tab: "sweep", Part: r.partURL(), Data: d})
+}
+
+// sweepOf returns the number of the sweep with an id, of the only one without; -1 is the list of them.
+func sweepOf(sweeps []sweepRow, id string) (int, error) {
+	if id == "" && len(sweeps) == 1 {
+		return 0, nil
+	}
+	if id == "" {
+		return -1, nil
+	}
+	i := slices.IndexFunc(sweeps, func(w sweepRow) bool { return w.ID == id })
+	if i < 0 {
+		return 0, errNoRun
+	}
+	return i, nil
+}
+
+func (s *Server) sweepFolder(w *sweepRow) string {
+	return filepath.Join(s.opt.Dir, filepath.FromSlash(w.ID))
+}
+
+// trialRows returns the trials with the settings in which they differ. How many epochs a trial was given is no setting
+// of a sweep with rungs.
+func trialRows(trials []*Run) (rows []runRow, keys []string) {
+	var configs []*config.Config
+	for _, t := range trials {
+		row := newRow(t)
+		row.Trial = readTrial(t.Dir)
+		rows = append(rows, row)
+		if t.Config != nil {
+			configs = append(configs, t.Config)
+		}
+	}
+	keys, values := config.Differing(configs)
+	for i, k := 0, 0; i < len(rows); i++ {
+		row := &rows[i]
+		row.Values = make([]string, len(keys))
+		if row.Config == nil {
+			continue
+		}
+		for j := range keys {
+			row.Values[j] = values[j][k]
+		}
+		k++
+	}
+	rungs := rungsOf(rows)
+	if len(rungs) < 2 {
+		return rows, keys
+	}
+	epochs := slices.Index(keys, "train.epochs")
+	for i := range rows {
+		rows[i].Top = rungs[len(rungs)-1]
+		if epochs >= 0 {
+			rows[i].Values = slices.Delete(rows[i].Values, epochs, epochs+1)
+		}
+	}
+	if epochs >= 0 {
+		keys = slices.Delete(keys, epochs, epochs+1)
+	}
+	return rows, keys
+}
+
+// label names a trial by its settings: loss=lseh, margin=0.1, lr=0.001.
+func (row *runRow) label(keys []string) string {
+	var parts []string
+	for i, key := range keys {
+		key = strings.TrimSuffix(key, ".name")
+		parts = append(parts, key[strings.LastIndexByte(key, '.')+1:]+"="+row.Values[i])
+	}
+	if len(parts) == 0 {
+		return row.TrialName()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rungsOf returns the numbers of epochs after which trials were measured.
+func rungsOf(rows []runRow) (all []int) {
+	for i := range rows {
+		all = append(all, rows[i].Trial.Rungs...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// sweepPlot draws the trials. The best have a colour each, as many as there are, and give their name to the table; the
+// others are grey. The rungs of successive halving are lines.
+func sweepPlot(rows []runRow, keys []string) *plot {
+	p := plot{ID: "trials", Title: "M-Recall of the trials", X: "epoch", Y: "%"}
+	order := make([]*runRow, len(rows))
+	for i := range rows {
+		order[i] = &rows[i]
+	}
+	slices.SortStableFunc(order, func(a, b *runRow) int { return orders["best"](b, a) })
+	for i, row := range order {
+		c := row.validations(row.label(keys), "trial", mRecall)
+		if i < chart.Colours && row.HasBest {
+			row.Class = class(i)
+			c.Class = row.Class
+		}
+		if len(c.X) == 1 {
+			c.Class += " dot"
+		}
+		p.Curves = append(p.Curves, c)
+	}
+	slices.Reverse(p.Curves) // the best is drawn over the others
+	if rungs := rungsOf(rows); len(rungs) > 1 {
+		for _, n := range rungs {
+			p.Marks = append(p.Marks, mark{Name: "rung", Class: "rung", X: float64(n)})
+		}
+	}
+	return newPlot(p)
+}
+
+// Standing is how a trial stands in its sweep: one that has reached its present target is paused, where its
+// configuration plans more or other trials went further.
+func (r *runRow) Standing() string {
+	switch {
+	case r.State == Running:
+	case r.Trial.Failed != "":
+		return "failed"
+	case r.State == Interrupted && r.Trial.Target > 0 && r.Epochs() >= float64(r.Trial.Target),
+		r.State == Finished && r.Trial.Rung() < r.Top:
+		return "paused"
+	}
+	return string(r.State)
+}
+
+// drawing is a figure that 'vsetrain sweep collect' wrote into the folder of a sweep.
+type drawing struct{ Name, Title string }
+
+// figures are those that collect writes.
+var figures = []drawing{{"parallel", "Settings and results of all points (parallel coordinates)"},
+	{"importance", "How much of the differences each setting explains alone"}}
+
+// maxFigure bounds the file of a figure.
+const maxFigure = 8 << 20
+
+func figurePath(folder, name string) string { return filepath.Join(folder, "collect", name+".svg") }
+
+// drawings returns the figures that are there; stale says that a trial was trained on since.
+func drawings(folder string, w *sweepRow) (out []drawing, stale bool) {
+	for _, f := range figures {
+		st, err := os.Stat(figurePath(folder, f.Name))
+		if err != nil {
+			continue
+		}
+		out = append(out, f)
+		for _, t := range w.Trials {
+			stale = stale || t.Updated.After(st.ModTime())
+		}
+	}
+	return out, stale
+}
+
+// sweepFigure serves a figure of a sweep by its name.
+func (s *Server) sweepFigure(r *request) error {
+	runs, _ := s.store.all(r.now)
+	sweeps := sweepsOf(runs)
+	at, err := sweepOf(sweeps, r.q.Get("id"))
+	if err != nil || at < 0 {
+		return errNotFound
+	}
+	i := slices.IndexFunc(figures, func(f drawing) bool { return f.Name == r.q.Get("figure") })
+	if i < 0 {
+		return errNotFound
+	}
+	b, err := regular.ReadFile(figurePath(s.sweepFolder(&sweeps[at]), figures[i].Name), maxFigure, "figures")
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("the figure cannot be read: %w", err)
+	}
+	h := r.w.Header()
+	h.Set("Content-Type", "image/svg+xml")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+	_, err = r.w.Write(b)
+	return err
+}

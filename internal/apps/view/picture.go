@@ -1,0 +1,119 @@
+package view
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"vsetrain/internal/files/pictures"
+)
+
+// splitPictures are the picture files of a split's images.
+type splitPictures struct {
+	dir     string
+	gallery *pictures.Gallery // nil without a folder
+	missing map[string]bool   // ids without a picture
+}
+
+// openPictures looks for the picture of every image; dir may be "".
+func openPictures(dir string, x searcher) (*splitPictures, error) {
+	p := &splitPictures{dir: dir, missing: map[string]bool{}}
+	n := x.Info().Images
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = x.Image(i).ID
+	}
+	if dir == "" {
+		return p, nil
+	}
+	var err error
+	if p.gallery, err = pictures.OpenGallery(dir); err != nil {
+		return nil, err
+	}
+	for _, id := range p.gallery.Missing(ids) {
+		p.missing[id] = true
+	}
+	return p, nil
+}
+
+// has reports whether an image has a picture.
+func (p *splitPictures) has(id string) bool { return p.gallery != nil && !p.missing[id] }
+
+// open opens the picture of an id: below the folder and nowhere else, also where the file is a link.
+func (p *splitPictures) open(id string) (*os.File, error) {
+	if !p.has(id) {
+		return nil, fs.ErrNotExist
+	}
+	path, err := p.gallery.Path(id)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := filepath.Rel(p.dir, path)
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenInRoot(p.dir, rel)
+}
+
+// maxPicture bounds the file that is sent.
+const maxPicture = 64 << 20
+
+// picture sends the picture of image i of a split that is open. The request holds a number; the name of the file comes
+// from the ids file.
+func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
+	q := hr.URL.Query()
+	b, release := s.networks.acquire(keyOf(q))
+	if b == nil {
+		http.NotFound(w, hr)
+		return
+	}
+	defer release()
+	i, err := strconv.Atoi(q.Get("i"))
+	if err != nil || i < 0 || i >= b.index.Info().Images {
+		http.NotFound(w, hr)
+		return
+	}
+	f, err := b.pictures.open(b.index.Image(i).ID)
+	if err != nil {
+		http.NotFound(w, hr)
+		return
+	}
+	defer f.Close()
+	kind, st, err := pictureKind(f)
+	if err != nil {
+		http.NotFound(w, hr)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "private, max-age=600")
+	http.ServeContent(w, hr, "", st.ModTime(), f)
+}
+
+// pictureKind tells the type of a file from its first bytes; what is not a picture that a browser only draws is an
+// error.
+func pictureKind(f *os.File) (string, fs.FileInfo, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return "", nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxPicture {
+		return "", nil, errors.New("not a picture file")
+	}
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && err != io.ErrUnexpectedEOF {
+		return "", nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", nil, err
+	}
+	switch kind := http.DetectContentType(head[:n]); kind {
+	case "image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp":
+		return kind, st, nil
+	}
+	return "", nil, errors.New("not a picture file")
+}

@@ -1,0 +1,219 @@
+package view
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/experiment"
+)
+
+// The time left follows the pace of the session that trains now, not the hours in which nothing ran.
+func TestTimeLeft(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
+	c := tiny()
+	c.Train.Epochs, c.Train.EarlyStop = 10, 3
+	r := &Run{State: Running, Config: c, Owner: runfs.Owner{Since: at(20)}}
+	step := func(minute int, epoch float64) {
+		r.Steps = append(r.Steps, experiment.StepRecord{Time: at(minute), Epoch: epoch})
+	}
+	step(0, 1)
+	step(21, 2)
+	if got := timingOf(r, nil); got.Left != "" {
+		t.Errorf("one step of the session: %q", got.Left)
+	}
+	step(23, 4)
+	sessions := []runfs.Env{{Started: at(0)}, {Started: at(20)}}
+	got := timingOf(r, sessions)
+	if got.Left != "6 min 00 s" || !got.Early || !got.Started.Equal(at(0)) || !got.Session.Equal(at(20)) {
+		t.Errorf("%+v", got)
+	}
+	c.Train.MaxSteps = 1000
+	r.State = Interrupted
+	if got := timingOf(r, sessions); got.Left != "" || !got.Started.Equal(at(0)) {
+		t.Errorf("%+v", got)
+	}
+	for d, want := range map[time.Duration]string{30 * time.Second: "30 s", 90 * time.Minute: "1 h 30 min",
+		72 * time.Hour: "3 d 0 h"} {
+		if got := span(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// Options of other networks and losses are apart from those that a run reads.
+func TestSettingGroups(t *testing.T) {
+	c := tiny()
+	c.Model.Network, c.Loss.Name = "saf", "lseh"
+	groups := settings(c)
+	if len(groups) != 2 || groups[0].Other || !groups[1].Other {
+		t.Fatalf("%d groups", len(groups))
+	}
+	in := func(g int, key string) bool {
+		return slices.ContainsFunc(groups[g].List, func(s setting) bool { return s.Key == key })
+	}
+	for key, group := range map[string]int{"model.network": 0, "model.sgraf.steps": 0, "loss.lseh.lambda": 0, "seed": 0,
+		"optim.lr": 0, "model.vsrn.mode": 1, "model.bert.dir": 1, "loss.luwm.positive": 1} {
+		if !in(group, key) || in(1-group, key) {
+			t.Errorf("%s is not in group %d alone", key, group)
+		}
+	}
+	standard := config.Default()
+	if n := len(groups[0].List) + len(groups[1].List); n != len(config.Values(&standard)) {
+		t.Errorf("%d settings", n)
+	}
+	s := open(t, Options{Dir: runs})
+	s.has("/run?id=one", "of other networks and losses, which this run does not read", "<dt>Seed</dt><dd>7</dd>")
+}
+
+// Warm-ups that are over have a line where they end.
+func TestWarmupMarks(t *testing.T) {
+	c := tiny()
+	c.Loss.WarmupEpochs, c.Optim.WarmupSteps = 1, 4
+	r := &Run{Config: c}
+	for i := range 16 {
+		r.Steps = append(r.Steps, experiment.StepRecord{Step: int64(i + 1), Epoch: float64(i+1) / 8, Loss: 1,
+			GradNorm: 1, LearningRate: 1})
+	}
+	got := map[string][]mark{}
+	for _, p := range runPlots(r) {
+		got[p.ID] = p.Marks
+	}
+	if m := got["loss"]; len(m) != 1 || m[0].X != 1 || !strings.Contains(m[0].Name, "loss's warm-up") {
+		t.Errorf("loss: %+v", m)
+	}
+	if m := got["lr"]; len(m) != 1 || m[0].X != 0.5 || !strings.Contains(m[0].Name, "learning rate's warm-up") {
+		t.Errorf("learning rate: %+v", m)
+	}
+	r.Steps = r.Steps[:3]
+	for _, p := range runPlots(r) {
+		if len(p.Marks) > 0 {
+			t.Errorf("%s: %+v before any warm-up is over", p.ID, p.Marks)
+		}
+	}
+}
+
+// The ranks that a browser downloads are those that eval writes.
+func TestRanksFile(t *testing.T) {
+	s := open(t, Options{Dir: runs})
+	path := "/ranks.csv?r=sub%2Ftwo"
+	if r, text := s.ask("GET", path, nil); r.StatusCode != 400 || !strings.Contains(text, "not ranked yet") {
+		t.Errorf("%s %s", r.Status, text)
+	}
+	s.load(networkKey{"sub/two", "best", "test"})
+	r, got := s.ask("GET", path, nil)
+	if d := r.Header.Get("Content-Disposition"); d != `attachment; filename="sub-two-best-test-ranks.csv"` {
+		t.Errorf("%s: %s", r.Status, d)
+	}
+	file := filepath.Join(t.TempDir(), "ranks.csv")
+	q := experiment.EvalRequest{Checkpoints: []string{filepath.Join(runs, "sub/two")}, Split: "test", Batch: 16,
+		Device: device.DefaultOptions(), SaveRanks: file}
+	q.Device.Threads = 1
+	if _, err := experiment.Eval(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if want, err := os.ReadFile(file); err != nil || got != string(want) {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+	s.has("/queries?r=sub%2Ftwo", `href="/ranks.csv?ck=best&amp;r=sub%2Ftwo&amp;split=test" download`)
+}
+
+// What the GPU told with the last step is on the page of its run, as far as it told it.
+func TestGPUOnTheRunPage(t *testing.T) {
+	root := t.TempDir()
+	step := `{"kind":"train","step":1,"epoch":1,"loss":1,"lr":1,"grad_norm":1,"step_ms":1,"captions_per_s":9`
+	told := `,"gpu_memory_mb":2000,"gpu_memory_total_mb":143771,"gpu_busy":87,"gpu_watts":312,"gpu_celsius":41}`
+	fakeRun(t, filepath.Join(root, "whole"), tiny(), step+told+"\n")
+	fakeRun(t, filepath.Join(root, "part"), tiny(), step+`,"gpu_memory_mb":700,"gpu_memory_total_mb":9000}`+"\n")
+	s := open(t, Options{Dir: root})
+	s.has("/run?id=whole", "<dt>GPU memory</dt><dd>2000 of 143771 MB</dd>",
+		"<dt>GPU in use</dt><dd>87 %, 312 W, 41 °C</dd>")
+	s.has("/run?id=part", "<dt>GPU memory</dt><dd>700 of 9000 MB</dd>")
+	if _, text := s.ask("GET", "/run?id=part", nil); strings.Contains(text, "GPU in use") {
+		t.Error("a part of a GPU does not tell how much it is used")
+	}
+}
+
+// The words of a caption are drawn over the picture, with the weights that the network computes; networks without such
+// weights have no links to them.
+func TestAttentionPage(t *testing.T) {
+	root := t.TempDir()
+	c := tiny()
+	c.Model.Network, c.Model.TextEncoder, c.Train.MaxSteps = "saf", "bigru", 2
+	if err := trainTo(t.Context(), c, filepath.Join(root, "saf"), nil); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{Dir: root})
+	key := networkKey{"saf", "last", "test"}
+	s.loadOnly(key)
+	s.has("/image?r=saf&ck=last&split=test&i=2", `href="/attention?c=11&amp;ck=last&amp;i=2&amp;r=saf&amp;split=test"`)
+	text := s.has("/attention?r=saf&ck=last&split=test&i=2&c=11", "The weights of a word sum to 1",
+		`<image href="/picture?ck=last&amp;i=2`, `fill="rgb(0,0,0)"/></mask>`, `class="marker third"`,
+		": the largest weights are 0.", "Weights of all regions")
+	if strings.Contains(text, "cells of a grid") || strings.Contains(text, "start&gt;") {
+		t.Error("boxes are there, and <start> is no word of the caption")
+	}
+	a, err := s.server.networks.all[key].index.Attention(t.Context(), 2, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text, "<figure>"); n != len(a.Words)-2 || n < 2 || strings.Count(text, `"casing"`) != 3*n ||
+		strings.Contains(text, `class="edge"`) {
+		t.Errorf("%d figures of %d words", n, len(a.Words))
+	}
+	for _, bad := range []string{"i=99&c=11", "i=2&c=-1", "i=2"} {
+		if r, _ := s.ask("GET", "/attention?r=saf&ck=last&split=test&"+bad, nil); r.StatusCode != 400 {
+			t.Errorf("%s: %s", bad, r.Status)
+		}
+	}
+	plain := open(t, Options{Dir: runs})
+	plain.load(networkKey{"one", "best", "test"})
+	if text := plain.get("/image?r=one&i=2"); strings.Contains(text, "/attention") {
+		t.Error("VSE++ has a link to its attention")
+	}
+	if r, text := plain.ask("GET", "/attention?r=one&i=2&c=11", nil); r.StatusCode != 400 ||
+		!strings.Contains(text, "attend to no regions") {
+		t.Errorf("%s", r.Status)
+	}
+}
+
+// A second run answers the same beside the first: each says where the other has an image. It is opened by a button,
+// which comes back to the page.
+func TestTwoRunsSideBySide(t *testing.T) {
+	s := open(t, Options{Dir: runs})
+	s.load(networkKey{"one", "best", "test"})
+	path := "/search?r=one&c=11&b=sub%2Ftwo"
+	s.has(path, "<h2>one</h2>", "<h2>sub/two</h2>", "Its test split has to be encoded first",
+		`name="back" value="/search?r=one&amp;c=11&amp;b=sub%2Ftwo"`)
+	r, _ := s.ask("POST", "/load", url.Values{"r": {"sub/two"}, "back": {path}})
+	if got := r.Header.Get("Location"); got != path {
+		t.Errorf("back to %q", got)
+	}
+	if r, _ := s.ask("POST", "/load", url.Values{"r": {"sub/two"}, "back": {"https://elsewhere/x"}}); r.Header.Get(
+		"Location") != "/x" {
+		t.Errorf("back to %q", r.Header.Get("Location"))
+	}
+	s.load(networkKey{"sub/two", "best", "test"})
+	text := s.has(path, "the image of this caption has rank", `<option value="sub/two" selected>`)
+	if n := strings.Count(text, `<figure class="card`); n != 16 {
+		t.Errorf("%d cards, want 8 of each run", n)
+	}
+	there := strings.Count(text, `<span class="note">there `)
+	if there != 16 { // all 8 images are among the results of both
+		t.Errorf("%d cards tell of the other run", there)
+	}
+	s.has("/search?r=one&q=a+photo&b=sub%2Ftwo", `<span class="note">there `)
+	if text := s.get("/search?r=one&q=a+photo"); strings.Contains(text, "there ") {
+		t.Error("one run alone tells of another")
+	}
+	if r, _ := s.ask("GET", "/search?r=one&c=1&b=gone", nil); r.StatusCode != 404 {
+		t.Errorf("a run that is not there: %s", r.Status)
+	}
+}

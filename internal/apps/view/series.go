@@ -1,0 +1,247 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/run/experiment"
+)
+
+// logFrom is the ratio of the largest to the smallest value from which a plot of losses or norms gets a logarithmic
+// axis.
+const logFrom = 50
+
+// class is the style of curve i; the palette begins again behind its last colour.
+func class(i int) string { return strings.TrimPrefix(chart.Variable(i), "--") }
+
+// steps and validations take one value of every record.
+func (r *Run) steps(name, class string, value func(*experiment.StepRecord) float64) curve {
+	c := curve{Name: name, Class: class, X: make([]float64, len(r.Steps)), Y: make([]float64, len(r.Steps))}
+	for i := range r.Steps {
+		c.X[i], c.Y[i] = r.Steps[i].Epoch, value(&r.Steps[i])
+	}
+	return c
+}
+
+func (r *Run) validations(name, class string, value func(*experiment.ValidationRecord) float64) curve {
+	c := curve{Name: name, Class: class, X: make([]float64, len(r.Validations)), Y: make([]float64, len(r.Validations))}
+	for i := range r.Validations {
+		c.X[i], c.Y[i] = r.Validations[i].Epoch, value(&r.Validations[i])
+	}
+	return c
+}
+
+// shares takes a value of the records that have it.
+func (r *Run) shares(name, class string, value func(*experiment.StepRecord) *float64) curve {
+	c := curve{Name: name, Class: class}
+	for i := range r.Steps {
+		if v := value(&r.Steps[i]); v != nil {
+			c.X, c.Y = append(c.X, r.Steps[i].Epoch), append(c.Y, *v)
+		}
+	}
+	return c
+}
+
+func hardFalse(s *experiment.StepRecord) *float64    { return s.HardFalse }
+func allFalse(s *experiment.StepRecord) *float64     { return s.AllFalse }
+func mRecall(v *experiment.ValidationRecord) float64 { return v.MRecall }
+func learningRate(s *experiment.StepRecord) float64  { return s.LearningRate }
+func hardCaptions(s *experiment.StepRecord) float64  { return 100 * float64(s.HardCaptions) / s.Pairs() }
+func hardImages(s *experiment.StepRecord) float64    { return 100 * float64(s.HardImages) / s.Pairs() }
+func i2tR1(v *experiment.ValidationRecord) float64   { return v.I2T.R1 }
+func i2tR5(v *experiment.ValidationRecord) float64   { return v.I2T.R5 }
+func i2tR10(v *experiment.ValidationRecord) float64  { return v.I2T.R10 }
+func t2iR1(v *experiment.ValidationRecord) float64   { return v.T2I.R1 }
+func t2iR5(v *experiment.ValidationRecord) float64   { return v.T2I.R5 }
+func t2iR10(v *experiment.ValidationRecord) float64  { return v.T2I.R10 }
+
+// loss and gradNorm are those of a pair, as the last batch of an epoch has fewer pairs than the others. Where the loss
+// is not known, they are as they were logged.
+func (r *Run) loss(name, class string) curve {
+	return r.steps(name, class, func(s *experiment.StepRecord) float64 {
+		return s.Captioning + (s.Loss-s.Captioning)/r.summed(s)
+	})
+}
+
+func (r *Run) gradNorm(name, class string) curve {
+	return r.steps(name, class, func(s *experiment.StepRecord) float64 { return s.GradNorm / r.summed(s) })
+}
+
+// summed is over how many pairs the loss of a step is a sum: 1 for a mean. A captioning branch's part is a mean.
+func (r *Run) summed(s *experiment.StepRecord) float64 {
+	if r.Config == nil || r.Config.Loss.Mean() {
+		return 1
+	}
+	return s.Pairs()
+}
+
+// speed is captions a second over the logged steps of the epoch before each: single steps, of a short batch at that,
+// say little.
+func (r *Run) speed() curve {
+	c := curve{Name: "captions a second", Class: class(6)}
+	first, pairs, ms := 0, 0.0, 0.0
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		for pairs, ms = pairs+s.Pairs(), ms+s.StepMS; r.Steps[first].Epoch <= s.Epoch-1; first++ {
+			pairs, ms = pairs-r.Steps[first].Pairs(), ms-r.Steps[first].StepMS
+		}
+		if ms > 0 {
+			c.X, c.Y = append(c.X, s.Epoch), append(c.Y, 1000*pairs/ms)
+		}
+	}
+	return c
+}
+
+// wide reports whether positive values span so much that a linear axis would show the largest alone.
+func wide(curves ...curve) bool {
+	lo, hi := 0.0, 0.0
+	for _, c := range curves {
+		for _, y := range c.Y {
+			if y > 0 && (lo == 0 || y < lo) {
+				lo = y
+			}
+			hi = max(hi, y)
+		}
+	}
+	return lo > 0 && hi/lo >= logFrom
+}
+
+// averaged returns a curve twice: as it is, faint, and as a mean over neighbours that lets its course be seen.
+func averaged(c curve) []curve {
+	n := len(c.Y) / 40
+	if n < 3 {
+		return []curve{c}
+	}
+	mean := curve{Name: fmt.Sprintf("%s (mean of %d)", c.Name, n/2*2+1), Class: c.Class, X: c.X, Y: smooth(c.Y, n)}
+	c.Class += " faint"
+	return []curve{c, mean}
+}
+
+// runPlots are the plots of one run.
+func runPlots(r *Run) []*plot {
+	const x = "epoch"
+	loss, norm := r.loss("loss", class(1)), r.gradNorm("gradient norm", class(2))
+	recall := plot{ID: "m_recall", Title: "M-Recall on the validation split", X: x, Y: "%",
+		Curves: []curve{r.validations("M-Recall", class(0), mRecall)}}
+	average := curve{Name: "averaged weights", Class: class(1)}
+	for _, v := range r.Validations {
+		if v.Average != nil {
+			average.X, average.Y = append(average.X, v.Epoch), append(average.Y, v.Average.MRecall)
+		}
+	}
+	recall.Curves = append(recall.Curves, average)
+	if r.HasBest {
+		recall.Marks = []mark{{Name: fmt.Sprintf("best %.2f", r.Best.MRecall), Class: class(0), X: r.Best.Epoch}}
+	}
+	all := []plot{
+		recall,
+		{ID: "recalls", Title: "Recalls on the validation split", X: x, Y: "%", Curves: []curve{
+			r.validations("image to text R@1", "s0", i2tR1), r.validations("R@5", "s0 mid", i2tR5),
+			r.validations("R@10", "s0 low", i2tR10),
+			r.validations("text to image R@1", "s1", t2iR1), r.validations("R@5", "s1 mid", t2iR5),
+			r.validations("R@10", "s1 low", t2iR10)}},
+		{ID: "loss", Title: "Loss of a pair", X: x, Log: wide(loss), Curves: averaged(loss)},
+		{ID: "grad_norm", Title: "Gradient norm of a pair, before clipping", X: x, Log: wide(norm),
+			Curves: averaged(norm)},
+		{ID: "lr", Title: "Learning rate", X: x, Zero: true,
+			Curves: []curve{r.steps("learning rate", class(3), learningRate)}},
+		{ID: "negatives", Title: "Different hard negatives in a batch", X: x, Y: "% of its pairs", Zero: true,
+			Curves: append(averaged(r.steps("captions", class(4), hardCaptions)),
+				averaged(r.steps("images", class(5), hardImages))...)},
+		{ID: "false_negatives", Title: "False hard negatives by the semantic vectors", X: x, Y: "%", Zero: true,
+			Curves: append(averaged(r.shares("hard negatives", class(1), hardFalse)),
+				averaged(r.shares("all negatives", class(6), allFalse))...)},
+		{ID: "speed", Title: "Captions a second, over an epoch", X: x, Zero: true,
+			Curves: []curve{r.speed()}},
+	}
+	var out []*plot
+	for _, p := range all {
+		p.Marks = append(p.Marks, r.warmups(p.ID)...)
+		if p := newPlot(p); !p.Empty() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// warmups marks where a warm-up ends that a curve shows: behind that of the loss (loss.warmup_epochs) the loss is
+// another one, behind that of the learning rate (optim.warmup_steps) the schedule begins. A run that has not come so
+// far has no mark yet.
+func (r *Run) warmups(id string) (out []mark) {
+	if r.Config == nil {
+		return nil
+	}
+	at, done := r.Config.Loss.WarmupEpochs, r.Epochs()
+	if at > 0 && float64(at) <= done && (id == "m_recall" || id == "loss" || id == "grad_norm") {
+		out = append(out, mark{Name: "end of the loss's warm-up", Class: class(6), X: float64(at)})
+	}
+	if n := int64(r.Config.Optim.WarmupSteps); n > 0 && (id == "lr" || id == "grad_norm") {
+		for i := range r.Steps {
+			if s := &r.Steps[i]; s.Step >= n {
+				return append(out, mark{Name: "end of the learning rate's warm-up", Class: class(7),
+					X: s.Epoch * float64(n) / float64(s.Step)})
+			}
+		}
+	}
+	return out
+}
+
+// quantities are what runs can be compared by, one plot for each.
+var quantities = []struct {
+	ID, Title string
+	log       bool
+	curve     func(r *Run, name, class string) curve
+}{
+	{"m_recall", "M-Recall on the validation split", false, func(r *Run, n, c string) curve {
+		return r.validations(n, c, mRecall)
+	}},
+	{"loss", "Loss of a pair (mean)", true,
+		func(r *Run, n, c string) curve { return last(averaged(r.loss(n, c))) }},
+	{"lr", "Learning rate", true, func(r *Run, n, c string) curve { return r.steps(n, c, learningRate) }},
+	{"grad_norm", "Gradient norm of a pair, before clipping (mean)", true,
+		func(r *Run, n, c string) curve { return last(averaged(r.gradNorm(n, c))) }},
+}
+
+func last[T any](c []T) T { return c[len(c)-1] }
+
+// comparePlots draws several runs into each plot. marks are vertical lines of the first.
+func comparePlots(runs []*Run, marks []mark) []*plot {
+	var out []*plot
+	for i, q := range quantities {
+		p := plot{ID: q.ID, Title: q.Title, X: "epoch"}
+		for k, r := range runs {
+			c := q.curve(r, r.Name, class(k))
+			c.Name = r.Name
+			p.Curves = append(p.Curves, c)
+		}
+		p.Log = q.log && wide(p.Curves...)
+		if i == 0 {
+			p.Marks = marks
+		}
+		if p := newPlot(p); !p.Empty() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sparkline is the M-Recall of a run as a small polyline in a box of 96 x 24.
+func sparkline(r *Run) string {
+	c := r.validations("", "", mRecall)
+	p := newPlot(plot{Curves: []curve{c}})
+	if p.Empty() || len(p.Curves[0].X) < 2 {
+		return ""
+	}
+	c = p.Curves[0]
+	c.X, c.Y = thin(c.X, c.Y, 48)
+	var b []byte
+	for i := range c.X {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = fmt.Appendf(b, "%s,%s", coordinate(1+94*(c.X[i]-p.x0)/(p.x1-p.x0)),
+			coordinate(23-22*(c.Y[i]-p.y0)/(p.y1-p.y0)))
+	}
+	return string(b)
+}

@@ -1,0 +1,92 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vsetrain/internal/files/regular"
+)
+
+// trialNote is what the files of a sweep in a trial's folder say beside those of its run: target, the epochs it is to
+// be trained to for now (successive halving raises it rung by rung), result-N.json for each number of epochs that it
+// was measured after, and failed.json, why it was given up.
+type trialNote struct {
+	Target int    // 0 without
+	Rungs  []int  // epochs it was measured after, ascending
+	Failed string // "" without
+}
+
+// maxNote bounds what is read of these files.
+const maxNote = 1 << 16
+
+func readTrial(dir string) (n trialNote) {
+	if b, err := readNote(filepath.Join(dir, "target")); err == nil {
+		n.Target, _ = strconv.Atoi(string(bytes.TrimSpace(b)))
+	}
+	if b, err := readNote(filepath.Join(dir, "failed.json")); err == nil {
+		var f struct {
+			Error string `json:"error"`
+		}
+		if n.Failed = "failed"; json.Unmarshal(b, &f) == nil && f.Error != "" {
+			n.Failed = f.Error
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return n
+	}
+	for _, e := range entries {
+		text, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".json"), "result-")
+		if epochs, err := strconv.Atoi(text); ok && err == nil && epochs > 0 {
+			n.Rungs = append(n.Rungs, epochs)
+		}
+	}
+	slices.Sort(n.Rungs)
+	return n
+}
+
+// Rung is how many epochs the trial was measured after last, 0 before.
+func (n trialNote) Rung() int {
+	if len(n.Rungs) == 0 {
+		return 0
+	}
+	return n.Rungs[len(n.Rungs)-1]
+}
+
+func readNote(path string) ([]byte, error) {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxNote))
+}
+
+// waiting lists the folders of trials that hold no run yet, with those that failed before they had one.
+func waiting(sweep string, trials []*Run) (none int, failed []string) {
+	begun := map[string]bool{}
+	for _, t := range trials {
+		begun[t.TrialName()] = true
+	}
+	entries, err := os.ReadDir(filepath.Join(sweep, "trials"))
+	if err != nil {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if !e.IsDir() || begun[e.Name()] {
+			continue
+		}
+		if n := readTrial(filepath.Join(sweep, "trials", e.Name())); n.Failed != "" {
+			failed = append(failed, e.Name()+": "+n.Failed)
+			continue
+		}
+		none++
+	}
+	return none, failed
+}

@@ -1,0 +1,146 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"os"
+
+	"vsetrain/internal/apps/extract"
+	"vsetrain/internal/apps/search"
+	"vsetrain/internal/files/pictures"
+)
+
+// maxUpload bounds a picture that is sent to the page, in bytes, with what a form puts around it.
+const maxUpload = 32 << 20
+
+// maxDecoded bounds what such a picture takes when it is decoded.
+const maxDecoded = 300 << 20
+
+// index is a search.Index that is asked for pictures too. The model that makes their features is opened by the first.
+type index struct {
+	*search.Index
+	model  string // of Options.Extractor
+	getenv func(string) string
+
+	busy      chan struct{} // holds a value while a picture is worked on: one at a time takes memory
+	extractor *search.Extractor
+}
+
+// OfPicture finds captions for an encoded picture: JPEG, PNG, WebP or GIF.
+func (x *index) OfPicture(ctx context.Context, b []byte, k int) (search.Answer, error) {
+	select {
+	case x.busy <- struct{}{}:
+		defer func() { <-x.busy }()
+	case <-ctx.Done(): // who waits for others may leave
+		return search.Answer{}, ctx.Err()
+	}
+	if x.extractor == nil {
+		var err error
+		if x.extractor, err = x.OpenExtractor(x.model, x.getenv); err != nil {
+			return search.Answer{}, err
+		}
+	}
+	p, err := pictures.Decode(ctx, b, maxDecoded)
+	if ctx.Err() != nil {
+		return search.Answer{}, ctx.Err()
+	}
+	if err != nil {
+		return search.Answer{}, &badRequest{err.Error()}
+	}
+	return x.extractor.OfPicture(ctx, p, k)
+}
+
+// HasExtractor reports whether a model for pictures is named or recorded.
+func (x *index) HasExtractor() bool {
+	i := x.Info()
+	_, err := os.Stat(extract.RecordFile(i.Data, i.Split))
+	return x.model != "" || err == nil
+}
+
+// Close releases the network and the model.
+func (x *index) Close() error {
+	if x.extractor != nil {
+		x.extractor.Close()
+	}
+	return x.Index.Close()
+}
+
+// openIndex opens what answers queries.
+func (o *Options) openIndex(ctx context.Context, so search.Options) (searcher, error) {
+	x, err := search.Open(so)
+	if err != nil {
+		return nil, err // not a nil *search.Index in the interface
+	}
+	if err := x.Prepare(ctx, search.AllQueries); err != nil {
+		x.Close()
+		return nil, err
+	}
+	return &index{Index: x, model: o.Extractor, getenv: o.Getenv, busy: make(chan struct{}, 1)}, nil
+}
+
+// uploadPage finds captions for a picture that the form sends. It is kept nowhere, and the name of its file is not
+// looked at.
+func (s *Server) uploadPage(r *request, p *picked) error {
+	if !p.Open {
+		return &badRequest{"open the network first"}
+	}
+	b, err := uploaded(r)
+	if err != nil {
+		return err
+	}
+	a, err := p.network.index.OfPicture(r.Context(), b, 20)
+	if err != nil {
+		return err
+	}
+	var d struct {
+		Hits   []line
+		TookMS float64
+	}
+	for n, h := range a.Hits {
+		l := p.line(h.Index)
+		l.Score, l.Rank = h.Score, n+1
+		d.Hits = append(d.Hits, l)
+	}
+	d.TookMS = float64(a.Took.Microseconds()) / 1000
+	p.Page = "/search" // where the choice of another network leads
+	return r.show("upload", frame{Title: "Your picture", Tab: "search", Query: p, Data: d})
+}
+
+// uploaded reads the picture of a form.
+func uploaded(r *request) ([]byte, error) {
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, &badRequest{"expected a form with a picture"}
+	}
+	var part *multipart.Part
+	for part == nil || part.FormName() != "picture" {
+		if part, err = parts.NextPart(); err != nil {
+			return nil, tooLarge(err, "expected a form with a picture")
+		}
+	}
+	b, err := io.ReadAll(part)
+	if err == nil { // a server notices that a client has gone when it has read its request to the end
+		_, err = io.Copy(io.Discard, r.Body)
+	}
+	if err != nil {
+		return nil, tooLarge(err, "the picture did not arrive whole")
+	}
+	return b, nil
+}
+
+func tooLarge(err error, otherwise string) error {
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return &badRequest{fmt.Sprintf("the picture is too large; expected at most %d MiB", maxUpload>>20)}
+	}
+	return &badRequest{otherwise}
+}
+
+// afterUpload leads from the address of the form, which has no page of its own, to the search.
+func (s *Server) afterUpload(r *request) error {
+	r.redirect("/search?" + r.URL.RawQuery)
+	return nil
+}

@@ -1,0 +1,119 @@
+package composed
+
+import (
+	"math"
+
+	"vsetrain/internal/compute/device"
+)
+
+type decoding struct{ *Device }
+
+// rowsOf returns the rows [start, start+n) of width values.
+func rowsOf(v device.View, start, n, width int) device.View {
+	return v.Slice(start*width, (start+n)*width)
+}
+
+// dropped applies dropout to the contexts v of the rows from start, those of a step.
+func (k decoding) dropped(a *device.Decoder, v device.View, start, step int) {
+	if a.Drop.Rate == 0 {
+		return
+	}
+	drop := device.Dropout{Rate: a.Drop.Rate, Key: a.Drop.Key, Step: a.Drop.Step, X: v, Y: v}
+	if a.WordLengths.Present() { // every step has all rows
+		device.Do(k, device.DropoutPadded{Dropout: drop, Lengths: a.WordLengths, Width: a.E, From: step})
+		return
+	}
+	drop.First = start * a.E
+	device.Do(k, drop)
+}
+
+func attentionOf(a *device.Decoder, start, n int) device.AdditiveAttention {
+	return device.AdditiveAttention{B: n, R: a.R, H: a.A, E: a.E, Keys: a.Keys,
+		Query: rowsOf(a.Query, start, n, a.A), Vector: a.Score, Values: a.Regions,
+		Weights: rowsOf(a.Weights, start, n, a.R)}
+}
+
+// steps computes the steps of a decoder one behind the other.
+func (k decoding) steps(a device.Decoder) {
+	defer k.give(k.use())
+	p, h, before := a.Lengths.Packing(), a.H, a.Initial
+	hidden := k.floats(len(a.Lengths.Host) * 3 * h)
+	for t := range p.Steps() {
+		n, start := p.Active(t), p.Start(t)
+		at := attentionOf(&a, start, n)
+		at.Context = rowsOf(a.Context, start, n, a.E)
+		gates, now := rowsOf(a.Gates, start, n, 4*h), rowsOf(a.States, start, n, h)
+		device.Do(k, device.Gemm{TransB: true, M: n, N: a.A, K: h, Alpha: 1, A: before, B: a.Attend, LDB: a.LDAttend,
+			C: at.Query})
+		device.Do(k, at)
+		k.dropped(&a, at.Context, start, t)
+		device.Do(k, device.Gemm{TransB: true, M: n, N: 3 * h, K: a.E, Alpha: 1, Beta: 1, A: at.Context, B: a.WIH,
+			LDB: a.LDWIH, C: gates, LDC: 4 * h})
+		device.Do(k, device.Gemm{TransB: true, M: n, N: 3 * h, K: h, Alpha: 1, A: before, B: a.WHH, C: hidden,
+			Bias: a.BHH})
+		device.Do(k, device.GRUCell{N: n, H: h, Gates: gates, Hidden: hidden, Before: before, Y: now,
+			Prev: rowsOf(a.Prev, start, n, h)})
+		before = now
+	}
+}
+
+// grad goes back through the steps. Each leaves the gradients of its gates, of its query and of its context, which the
+// attention adds up.
+func (k decoding) grad(a device.Decoder) {
+	defer k.give(k.use())
+	p, h, b := a.Lengths.Packing(), a.H, len(a.Lengths.Host)
+	carry, dContext := k.floats(b*h), k.floats(b*a.E)
+	for _, v := range []device.View{carry, a.DKeys, a.DVector, a.DRegions} {
+		device.Do(k, device.Fill{Dst: v})
+	}
+	for t := p.Steps() - 1; t >= 0; t-- {
+		n, start := p.Active(t), p.Start(t)
+		gates, state := rowsOf(a.Gates, start, n, 4*h), carry.Slice(0, n*h)
+		device.DoGrad(k, device.GRUCell{N: n, H: h, Gates: gates, Prev: rowsOf(a.Prev, start, n, h),
+			DY: rowsOf(a.DStates, start, n, h), Carry: state})
+		device.Do(k, device.Gemm{M: n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: behind(gates, h), LDA: 4 * h, B: a.WHH,
+			C: state})
+		at := attentionOf(&a, start, n)
+		at.DContext, at.DQuery = dContext.Slice(0, n*a.E), rowsOf(a.DQuery, start, n, a.A)
+		at.DKeys, at.DValues, at.DVector = a.DKeys, a.DRegions, a.DVector
+		device.Do(k, device.Gemm{M: n, N: a.E, K: 2 * h, Alpha: 1, A: behind(gates, h), LDA: 4 * h, B: a.WIH,
+			LDB: a.LDWIH, C: at.DContext})
+		device.Do(k, device.Gemm{M: n, N: a.E, K: h, Alpha: 1, Beta: 1, A: gates, LDA: 4 * h,
+			B: behind(a.WIH, 2*h*a.LDWIH), LDB: a.LDWIH, C: at.DContext})
+		k.dropped(&a, at.DContext, start, t)
+		device.DoGrad(k, at)
+		device.Do(k, device.Gemm{M: n, N: h, K: a.A, Alpha: 1, Beta: 1, A: at.DQuery, B: a.Attend, LDB: a.LDAttend,
+			C: state})
+	}
+	device.Do(k, device.Copy{Dst: a.DInitial, Src: carry})
+}
+
+// dropoutPadded does the words of a step, which come first, and then zeros the rows without one.
+func (d *Device) dropoutPadded(a *device.DropoutPadded) {
+	p, b := a.Lengths.Packing(), len(a.Lengths.Host)
+	for i := range a.Y.N / (b * a.Width) {
+		n, first := 0, i*b
+		if t := a.From + i; t < p.Steps() {
+			n = p.Active(t)
+			drop := a.Dropout
+			drop.X, drop.Y = rowsOf(a.X, first, n, a.Width), rowsOf(a.Y, first, n, a.Width)
+			drop.First = p.Start(t) * a.Width
+			device.Do(d, drop)
+		}
+		device.Do(d, device.Fill{Dst: rowsOf(a.Y, first+n, b-n, a.Width)})
+	}
+}
+
+// guard looks at the numbers on the host.
+func (d *Device) guard(a *device.Guard) {
+	x, ok := []float64{0}, true
+	for _, v := range append([]device.View{a.Coefficient, a.Norm}, a.Losses...) {
+		if v.Present() {
+			d.DownloadDoubles(x, v.Slice(0, 1))
+			ok = ok && !math.IsNaN(x[0]) && !math.IsInf(x[0], 0)
+		}
+	}
+	if !ok {
+		device.Do(d, device.Fill{Dst: a.Coefficient, Value: math.NaN()})
+	}
+}

@@ -1,0 +1,90 @@
+package composed
+
+import "vsetrain/internal/compute/device"
+
+type segments struct{ *Device }
+
+// shares uploads 1/count of every segment.
+func (d *Device) shares(counts []int32) device.View {
+	h := d.host(len(counts))
+	for i, n := range counts {
+		h[i] = 1 / float64(n)
+	}
+	return d.upload(h)
+}
+
+// SegmentMeans composes that kernel.
+func (k segments) SegmentMeans(dst, x device.View, counts device.Ints, d int) {
+	defer k.give(k.use())
+	b := len(counts.Host)
+	k.sumSegments(dst, x, counts, d)
+	k.timesRows(dst, dst, k.shares(counts.Host), b, d)
+}
+
+// SegmentMeansGrad composes that kernel.
+func (k segments) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, d int) {
+	defer k.give(k.use())
+	b := len(counts.Host)
+	share := k.floats(b * d)
+	k.timesRows(share, ddst, k.shares(counts.Host), b, d)
+	k.spreadSegments(dx, share, counts, d)
+}
+
+// GatedPool composes that kernel.
+func (k segments) GatedPool(a device.GatedPool) {
+	defer k.give(k.use())
+	t, d := total(a.Counts.Host), a.D
+	x, weights := k.floats(t*d), a.Weights
+	k.spreadSegments(x, a.G, a.Counts, d)
+	device.Do(k, device.Multiply{Dst: x, A: x, B: a.L})
+	device.Do(k, device.Gemm{TransB: true, M: t, N: 1, K: d, Alpha: 1, A: x, B: a.W, C: weights, Exact: true})
+	k.softmax(weights, weights, 1, alongSegments(a.Counts, 1))
+	k.timesRows(x, a.X, weights, t, d)
+	k.sumSegments(a.Out, x, a.Counts, d)
+}
+
+// GatedPoolGrad composes that kernel.
+func (k segments) GatedPoolGrad(a device.GatedPool) {
+	defer k.give(k.use())
+	t, d, weights := total(a.Counts.Host), a.D, a.Weights
+	dOut, gate, de := k.floats(t*d), k.floats(t*d), k.floats(t)
+	k.spreadSegments(dOut, a.DOut, a.Counts, d)
+	k.spreadSegments(gate, a.G, a.Counts, d)
+	k.dotRows(de, a.X, dOut, t, d)
+	k.softmaxGrad(de, weights, de, 1, alongSegments(a.Counts, 1))
+	k.timesRows(a.DX, dOut, weights, t, d)
+	x, l := dOut, a.L // dOut is done with
+	device.Do(k, device.Multiply{Dst: x, A: l, B: gate})
+	k.timesRows(x, x, de, t, d)
+	k.sumSegments(a.DW, x, a.Counts, d)
+	device.Do(k, device.Gemm{M: t, N: d, K: 1, Alpha: 1, A: de, B: a.W, C: x, Exact: true})
+	device.Do(k, device.Multiply{Dst: a.DL, A: x, B: gate})
+	device.Do(k, device.Multiply{Dst: x, A: x, B: l})
+	k.sumSegments(a.DG, x, a.Counts, d)
+}
+
+// packedRows returns the packed row of every word, one caption after the other; back: the row of the words of captions
+// one after the other for every packed row.
+func (d *Device) packedRows(lengths device.Ints, back bool) device.Ints {
+	p := lengths.Packing()
+	from := d.numbers(p.Rows())
+	first := 0
+	for b, n := range lengths.Host {
+		for t := range int(n) {
+			packed, word := p.Start(t)+b, first+t
+			if back {
+				from.Host[packed] = int32(word)
+			} else {
+				from.Host[word] = int32(packed)
+			}
+		}
+		first += int(n)
+	}
+	return d.send(from)
+}
+
+// UnpackWords composes that kernel.
+func (k segments) UnpackWords(dst, src device.View, lengths device.Ints, d int, back bool) {
+	defer k.give(k.use())
+	k.gather(dst, src, d, k.packedRows(lengths, back))
+}

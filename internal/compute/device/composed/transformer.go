@@ -1,0 +1,243 @@
+package composed
+
+import (
+	"math"
+
+	"vsetrain/internal/compute/device"
+)
+
+type transformer struct{ *Device }
+
+// dropout copies x to y, with what drop takes away; first is the place of element 0.
+func (d *Device) dropout(y, x device.View, drop device.Drops, first int) {
+	if drop.Rate == 0 {
+		if y != x {
+			device.Do(d, device.Copy{Dst: y, Src: x})
+		}
+		return
+	}
+	device.Do(d, device.Dropout{Rate: drop.Rate, Key: drop.Key, Step: drop.Step, First: first, X: x, Y: y})
+}
+
+// rows are the numbers of the words and of the positions of all rows.
+func (k transformer) rows(a *device.Embed) (words, places device.Ints) {
+	n := total(a.Lengths.Host)
+	words, places = k.numbers(n), k.numbers(n)
+	i := 0
+	for b, length := range a.Lengths.Host {
+		for t := range length {
+			words.Host[i], places.Host[i] = a.Words.Host[b*a.L+int(t)], t
+			i++
+		}
+	}
+	return k.send(words), k.send(places)
+}
+
+// Embed composes that kernel.
+func (k transformer) Embed(a device.Embed) {
+	defer k.give(k.use())
+	words, places := k.rows(&a)
+	n := len(words.Host)
+	out, x := a.Out, k.floats(n*a.D)
+	k.gather(out, a.Word, a.D, words)
+	k.gather(x, a.Position, a.D, places)
+	k.combine(out, out, x, 1, 1)
+	k.repeat(x, a.Type.Slice(0, a.D), n, a.D)
+	k.combine(out, out, x, 1, 1)
+}
+
+// EmbedGrad composes that kernel.
+func (k transformer) EmbedGrad(a device.Embed) {
+	defer k.give(k.use())
+	words, places := k.rows(&a)
+	n := len(words.Host)
+	d := a.Out
+	if a.Word.Present() {
+		k.scatter(a.Word, d, a.D, words)
+	}
+	if a.Position.Present() {
+		k.scatter(a.Position, d, a.D, places)
+	}
+	if a.Type.Present() {
+		device.Do(k, device.Fill{Dst: a.Type.Slice(0, a.K*a.D)})
+		k.sumAll(a.Type.Slice(0, a.D), d, n, a.D)
+	}
+}
+
+// normal computes y = (s - Mean)·InvStd.
+func (k transformer) normal(y, s device.View, a *device.LayerNorm) {
+	defer k.give(k.use())
+	all := k.floats(a.N * a.D)
+	k.spreadRows(all, a.Mean, a.N, a.D)
+	k.combine(y, s, all, 1, -1)
+	k.timesRows(y, y, a.InvStd, a.N, a.D)
+}
+
+// LayerNorm composes that kernel.
+func (k transformer) LayerNorm(a device.LayerNorm) {
+	defer k.give(k.use())
+	n := a.N * a.D
+	s, y, mean, inv := a.X, a.Y, a.Mean, a.InvStd
+	if a.Branch.Present() {
+		sum := a.Sum
+		k.dropout(sum, a.Branch, a.Drop, 0)
+		k.combine(sum, sum, s, 1, 1)
+		s = sum
+	}
+	x, all := k.floats(n), k.floats(n)
+	k.sumRows(mean, s, a.N, a.D)
+	k.times(mean, mean, 1/float64(a.D))
+	k.spreadRows(all, mean, a.N, a.D)
+	k.combine(x, s, all, 1, -1)
+	k.dotRows(inv, x, x, a.N, a.D)
+	k.times(inv, inv, 1/float64(a.D))
+	k.plus(inv, inv, a.Eps)
+	k.apply(device.Sqrt, 0, inv, inv)
+	k.apply(device.Reciprocal, 0, inv, inv)
+	k.timesRows(x, x, inv, a.N, a.D)
+	k.repeat(all, a.Weight, a.N, a.D)
+	device.Do(k, device.Multiply{Dst: x, A: x, B: all})
+	k.repeat(all, a.Bias, a.N, a.D)
+	k.combine(y, x, all, 1, 1)
+}
+
+// LayerNormGrad composes that kernel: with x̂ the normal rows and g = Weight∘dy,
+// dx = InvStd·(g - mean g - x̂·mean(g∘x̂)).
+func (k transformer) LayerNormGrad(a device.LayerNorm) {
+	defer k.give(k.use())
+	n := a.N * a.D
+	s, dy, dx, share := a.X, a.DY, a.DX, 1/float64(a.D)
+	if a.Sum.Present() {
+		s = a.Sum
+	}
+	x, g, all, each := k.floats(n), k.floats(n), k.floats(n), k.floats(a.N)
+	k.normal(x, s.Slice(0, n), &a)
+	if a.DWeight.Present() {
+		device.Do(k, device.Multiply{Dst: g, A: dy, B: x})
+		k.sumAll(a.DWeight, g, a.N, a.D)
+	}
+	if a.DBias.Present() {
+		k.sumAll(a.DBias, dy, a.N, a.D)
+	}
+	k.repeat(g, a.Weight, a.N, a.D)
+	device.Do(k, device.Multiply{Dst: g, A: g, B: dy})
+	k.dotRows(each, g, x, a.N, a.D)
+	k.timesRows(x, x, each, a.N, a.D)
+	k.sumRows(each, g, a.N, a.D)
+	k.spreadRows(all, each, a.N, a.D)
+	k.combine(x, x, all, share, share)
+	k.combine(g, g, x, 1, -1)
+	k.timesRows(dx, g, a.InvStd, a.N, a.D)
+	if a.DBranch.Present() {
+		k.dropout(a.DBranch, dx, a.Drop, 0)
+	}
+	if a.DBranchBias.Present() {
+		k.sumAll(a.DBranchBias, a.DBranch, a.N, a.D)
+	}
+}
+
+// unattended is what is added to the scores of words that are not attended to: far below all scores.
+const unattended = -1e9
+
+// selfAttention is the work on one caption of n rows: probabilities [Heads, n, n].
+type selfAttention struct {
+	n, row, weight int // rows, the first of them, and of probabilities before
+	mask           device.View
+}
+
+// captions calls f for every caption.
+func (k transformer) captions(a *device.SelfAttention, f func(c selfAttention)) {
+	c := selfAttention{}
+	for b, n := range a.Lengths.Host {
+		c.n, c.mask = int(n), device.View{}
+		m := k.use()
+		if a.Words.Present() {
+			h, any := k.host(c.n), false
+			for j := range h {
+				if h[j] = 0; a.Words.Host[b*a.L+j] == 0 {
+					h[j] = unattended
+				}
+				any = any || h[j] == 0
+			}
+			if any {
+				c.mask = k.upload(h)
+			}
+		}
+		f(c)
+		k.give(m)
+		c.row, c.weight = c.row+c.n, c.weight+a.Heads*c.n*c.n
+	}
+}
+
+// product multiplies two operands of every head, rows or probabilities.
+func (k transformer) product(a *device.SelfAttention, c *selfAttention, g device.Gemm) {
+	g.Batch, g.M = a.Heads, c.n
+	device.Do(k, g)
+}
+
+// rowsOf are those of the caption, and of the last one no more than there are.
+func (c *selfAttention) rowsOf(v device.View, ld, d int) device.View {
+	return v.Slice(c.row*ld, (c.row+c.n-1)*ld+d)
+}
+
+// probabilities computes them, before dropout.
+func (k transformer) probabilities(p device.View, a *device.SelfAttention, c *selfAttention) {
+	defer k.give(k.use())
+	n, d := c.n, a.D/a.Heads
+	k.product(a, c, device.Gemm{TransB: true, N: n, K: d, Alpha: 1 / math.Sqrt(float64(d)), A: c.rowsOf(a.Query,
+		a.LD, a.D), LDA: a.LD,
+		StrideA: d, B: c.rowsOf(a.Key, a.LD, a.D), LDB: a.LD, StrideB: d, C: p, StrideC: n * n})
+	if c.mask.Present() {
+		all := k.floats(p.N)
+		k.repeat(all, c.mask, a.Heads*n, n)
+		k.combine(p, p, all, 1, 1)
+	}
+	k.softmax(p, p, 1, alongRows(a.Heads*n, n))
+}
+
+// SelfAttention composes that kernel.
+func (k transformer) SelfAttention(a device.SelfAttention) {
+	defer k.give(k.use())
+	k.captions(&a, func(c selfAttention) {
+		n, d := c.n, a.D/a.Heads
+		p := k.floats(a.Heads * n * n)
+		k.probabilities(p, &a, &c)
+		k.dropout(p, p, a.Drop, c.weight)
+		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: p, StrideA: n * n, B: c.rowsOf(a.Value, a.LD, a.D),
+			LDB: a.LD, StrideB: d,
+			C: c.rowsOf(a.Context, a.D, a.D), LDC: a.D, StrideC: d})
+	})
+}
+
+// SelfAttentionGrad composes that kernel.
+func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
+	defer k.give(k.use())
+	k.captions(&a, func(c selfAttention) {
+		n, d := c.n, a.D/a.Heads
+		p, dropped, dp := k.floats(a.Heads*n*n), k.floats(a.Heads*n*n), k.floats(a.Heads*n*n)
+		k.probabilities(p, &a, &c)
+		k.dropout(dropped, p, a.Drop, c.weight)
+		dContext, scale := c.rowsOf(a.DContext, a.D, a.D), 1/math.Sqrt(float64(d))
+		k.product(&a, &c, device.Gemm{TransA: true, N: d, K: n, Alpha: 1, A: dropped, StrideA: n * n, B: dContext,
+			LDB: a.D, StrideB: d,
+			C: c.rowsOf(a.DValue, a.LD, a.D), LDC: a.LD, StrideC: d})
+		k.product(&a, &c, device.Gemm{TransB: true, N: n, K: d, Alpha: 1, A: dContext, LDA: a.D, StrideA: d,
+			B: c.rowsOf(a.Value, a.LD, a.D), LDB: a.LD, StrideB: d, C: dp, StrideC: n * n})
+		k.dropout(dp, dp, a.Drop, c.weight)
+		k.softmaxGrad(dp, p, dp, scale, alongRows(a.Heads*n, n))
+		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: dp, StrideA: n * n, B: c.rowsOf(a.Key, a.LD, a.D),
+			LDB: a.LD, StrideB: d,
+			C: c.rowsOf(a.DQuery, a.LD, a.D), LDC: a.LD, StrideC: d})
+		k.product(&a, &c, device.Gemm{TransA: true, N: d, K: n, Alpha: 1, A: dp, StrideA: n * n,
+			B: c.rowsOf(a.Query, a.LD, a.D), LDB: a.LD,
+			StrideB: d, C: c.rowsOf(a.DKey, a.LD, a.D), LDC: a.LD, StrideC: d})
+	})
+	if rows := total(a.Lengths.Host); a.DBias.Present() {
+		ones := k.floats(rows)
+		device.Do(k, device.Fill{Dst: ones, Value: 1})
+		for i, x := range []device.View{a.DQuery, a.DKey, a.DValue} {
+			device.Do(k, device.Gemm{M: 1, N: a.D, K: rows, Alpha: 1, A: ones, B: x, LDB: a.LD,
+				C: a.DBias.Slice(i*a.D, (i+1)*a.D), Exact: true})
+		}
+	}
+}

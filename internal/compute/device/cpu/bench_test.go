@@ -1,0 +1,280 @@
+package cpu_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+)
+
+// Sizes of a VSE++ training step.
+const (
+	parameters = 82_000_000
+	batch      = 128
+)
+
+type bench struct {
+	b *testing.B
+	d device.Device
+}
+
+func newBench(b *testing.B, precision string) *bench {
+	d, err := cpu.New(cpu.Options{Precision: precision})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { d.Close() })
+	return &bench{b, d}
+}
+
+func (b *bench) floats(n int) device.View {
+	buf, err := b.d.Alloc(device.Float, n)
+	if err != nil {
+		b.b.Fatal(err)
+	}
+	x := make([]float32, n)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range x {
+		x[i] = float32(r.Uint32())/(1<<31) - 1
+	}
+	b.d.UploadFloats(device.Of(buf), x)
+	return device.Of(buf)
+}
+
+// lengths places lengths of sequences.
+func (b *bench) lengths(host []int32) device.Ints {
+	buf, err := b.d.Alloc(device.Int32, len(host))
+	if err != nil {
+		b.b.Fatal(err)
+	}
+	b.d.UploadInts(device.Of(buf), host)
+	return device.Ints{View: device.Of(buf), Host: host}
+}
+
+// time reports the bytes (0: none) and floating-point operations (0: none) per second of the fastest call, which
+// says more than the mean on a machine that does other work as well.
+func (b *bench) time(bytes, flops int64, call func()) {
+	call()
+	best := time.Duration(math.MaxInt64)
+	for b.b.Loop() {
+		start := time.Now()
+		call()
+		best = min(best, time.Since(start))
+	}
+	b.b.ReportMetric(best.Seconds()*1e3, "best-ms")
+	if flops > 0 {
+		b.b.ReportMetric(float64(flops)/best.Seconds()/1e9, "best-GFLOP/s")
+	}
+	if bytes > 0 {
+		b.b.ReportMetric(float64(bytes)/best.Seconds()/1e9, "best-GB/s")
+	}
+}
+
+// BenchmarkBandwidth is what the other memory-bound kernels are measured against: reading, and a sum of two arrays into
+// a third (the write counted once, though the processor reads the line as well).
+func BenchmarkBandwidth(b *testing.B) {
+	const n = parameters / 2
+	k := newBench(b, cpu.FP32)
+	x, y, z, acc := k.floats(n), k.floats(n), k.floats(n), k.floats(1)
+	b.Run("read", func(b *testing.B) {
+		(&bench{b, k.d}).time(4*n, 0, func() { device.Do(k.d, device.SumSquares{Sum: acc, X: x}) })
+	})
+	b.Run("columns", func(b *testing.B) {
+		(&bench{b, k.d}).time(4*2000*4096, 0, func() {
+			device.Do(k.d, device.ColumnSum{Dst: y.Slice(0, 4096), X: x, Rows: 2000, Columns: 4096})
+		})
+	})
+	b.Run("copy", func(b *testing.B) {
+		(&bench{b, k.d}).time(8*n, 0, func() { device.Do(k.d, device.Copy{Dst: y, Src: x}) })
+	})
+	b.Run("fill", func(b *testing.B) {
+		(&bench{b, k.d}).time(4*n, 0, func() { device.Do(k.d, device.Fill{Dst: y, Value: 1}) })
+	})
+	b.Run("add", func(b *testing.B) {
+		(&bench{b, k.d}).time(12*n, 0, func() { device.Do(k.d, device.Add{Dst: z, A: x, B: y}) })
+	})
+	b.Run("update", func(b *testing.B) {
+		(&bench{b, k.d}).time(12*n, 0, func() { device.Do(k.d, device.Add{Dst: y, A: x, B: y}) })
+	})
+}
+
+func BenchmarkAdam(b *testing.B) {
+	k := newBench(b, cpu.FP32)
+	a := device.Adam{P: k.floats(parameters), G: k.floats(parameters), M: k.floats(parameters),
+		V:     k.floats(parameters),
+		Hyper: k.floats(3), Clip: k.floats(1), Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
+	k.d.UploadFloats(a.Hyper, []float32{2e-4, 1, 1})
+	device.Do(k.d, device.Activate{F: device.Abs, Y: a.V, X: a.G})
+	k.time(28*parameters, 0, func() { device.Do(k.d, a) })
+}
+
+// BenchmarkAdamFactored is the update of VSE++'s image projection [1024, 36*2048] from 128 rows, beside the product
+// alone.
+func BenchmarkAdamFactored(b *testing.B) {
+	const rows, out, in = 128, 1024, 36 * 2048
+	flops := int64(2 * rows * out * in)
+	for _, p := range []string{cpu.FP32, cpu.BF16} {
+		b.Run(p, func(b *testing.B) {
+			k := newBench(b, p)
+			a := device.Adam{P: k.floats(out * in), M: k.floats(out * in), V: k.floats(out * in),
+				Hyper: k.floats(3), Clip: k.floats(1), Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
+			k.d.UploadFloats(a.Hyper, []float32{2e-4, 1, 1})
+			f := device.Factored{N: rows, O: out, I: in, DY: k.floats(rows * out), X: k.floats(rows * in)}
+			b.Run("product", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, flops, func() {
+					device.Do(k.d, device.Gemm{TransA: true, M: out, N: in, K: rows, Alpha: 1, A: f.DY, LDA: out,
+						B:   f.X,
+						LDB: in, C: a.P, LDC: in})
+				})
+			})
+			b.Run("update", func(b *testing.B) {
+				(&bench{b, k.d}).time(24*out*in, flops, func() {
+					device.Do(k.d, device.AdamFactored{Adam: a, Factored: f})
+				})
+			})
+			b.Run("norm", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 0, func() {
+					device.Do(k.d, device.SumSquaresFactored{Sum: a.Clip, Factored: f})
+				})
+			})
+		})
+	}
+}
+
+// gruArgs is a ramp of 26 to 5 words, about as many as a batch of 128 captions has, and their number.
+func gruArgs(k *bench) (a device.GRU, words int) {
+	lengths := make([]int32, batch)
+	for i := range lengths {
+		lengths[i] = int32(26 - 21*i/(batch-1))
+		words += int(lengths[i])
+	}
+	const n, in = 1024, 300
+	a = device.GRU{I: in, H: n, Lengths: k.lengths(lengths), X: k.floats(words * in),
+		Y: k.floats(words * n), Final: k.floats(batch * n), DFinal: k.floats(batch * n), DX: k.floats(words * in),
+		GRUDirection: device.GRUDirection{
+			WIH: k.floats(3 * n * in), WHH: k.floats(3 * n * n), BIH: k.floats(3 * n), BHH: k.floats(3 * n),
+			Gates: k.floats(words * 4 * n), Prev: k.floats(words * n),
+			DWIH: k.floats(3 * n * in), DWHH: k.floats(3 * n * n), DBIH: k.floats(3 * n), DBHH: k.floats(3 * n)}}
+	return a, words
+}
+
+func BenchmarkGRU(b *testing.B) {
+	for _, p := range []string{cpu.FP32, cpu.BF16} {
+		b.Run(p, func(b *testing.B) {
+			k := newBench(b, p)
+			a, words := gruArgs(k)
+			forward := 2 * int64(words) * 3 * 1024 * (1024 + 300)
+			b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(0, forward, func() { device.Do(k.d, a) }) })
+			b.Run("backward", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 2*forward, func() {
+					device.DoGrad(k.d,
+						a)
+				})
+			})
+		})
+	}
+}
+
+func BenchmarkLosses(b *testing.B) {
+	k := newBench(b, cpu.FP32)
+	const n = batch
+	out := device.LossOut{Loss: k.floats(3), Grad: k.floats(n * n)}
+	s, m := k.floats(n*n), k.floats(n*n)
+	b.Run("hinge", func(b *testing.B) {
+		(&bench{b, k.d}).time(0, 0, func() {
+			device.Do(k.d, device.Hinge{N: n, Scores: s, Margins: m, Max: true, LossOut: out})
+		})
+	})
+	b.Run("margins", func(b *testing.B) {
+		(&bench{b, k.d}).time(0, 0, func() {
+			device.Do(k.d, device.SemanticMargins{N: n, Gram: s, Margins: m, Alpha: 0.185, Lambda: 0.025})
+		})
+	})
+	b.Run("universal", func(b *testing.B) {
+		(&bench{b, k.d}).time(0, 0, func() {
+			device.Do(k.d, device.UniversalWeighting{N: n, Scores: s, Margin: 0.2, LossOut: out})
+		})
+	})
+}
+
+// BenchmarkSortPool pools the regions of the images of a batch.
+func BenchmarkSortPool(b *testing.B) {
+	const k, d, rows = 36, 1024, 29
+	lengths := make([]int32, batch)
+	for i := range lengths {
+		lengths[i] = rows
+	}
+	x := newBench(b, cpu.FP32)
+	ranks, err := x.d.Alloc(device.Int32, batch*rows*d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := device.SortPool{D: d, K: k, Lengths: x.lengths(lengths),
+		X: x.floats(batch * rows * d), Weights: x.floats(k * k),
+		Y: x.floats(batch * d), Ranks: device.Of(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d),
+		DWeights: x.floats(k * k)}
+	b.Run("forward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { device.Do(x.d, a) }) })
+	b.Run("backward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { device.DoGrad(x.d, a) }) })
+}
+
+// BenchmarkBatchNorm normalises the rows of a batch of regions, as VSRN does five times a step.
+func BenchmarkBatchNorm(b *testing.B) {
+	const rows, c = batch * 36, 2048
+	k := newBench(b, cpu.FP32)
+	a := device.BatchNorm{Outer: rows, C: c, Inner: 1, Eps: 1e-5, Momentum: 0.1, Train: true, X: k.floats(rows * c),
+		Weight: k.floats(c),
+		Bias:   k.floats(c), RunningMean: k.floats(c), RunningVar: k.floats(c), Mean: k.floats(c), InvStd: k.floats(c),
+		Y:  k.floats(rows * c),
+		DY: k.floats(rows * c), DX: k.floats(rows * c), DWeight: k.floats(c), DBias: k.floats(c)}
+	b.Run("forward", func(b *testing.B) { (&bench{b, k.d}).time(8*rows*c, 0, func() { device.Do(k.d, a) }) })
+	b.Run("backward", func(b *testing.B) { (&bench{b, k.d}).time(12*rows*c, 0, func() { device.DoGrad(k.d, a) }) })
+}
+
+// BenchmarkPairs is the work on all pairs of SAF and SGR for a batch of captions of 8 to 22 words.
+func BenchmarkPairs(b *testing.B) {
+	const r, e, s = 36, 1024, 256
+	lengths := make([]int32, batch)
+	words := 0
+	for i := range lengths {
+		lengths[i] = int32(22 - 14*i/(batch-1))
+		words += int(lengths[i])
+	}
+	nodes := batch * (words + batch)
+	for _, p := range []string{cpu.FP32, cpu.BF16} {
+		b.Run(p, func(b *testing.B) {
+			k := newBench(b, p)
+			all := k.lengths(lengths)
+			flops := 2 * int64(batch) * int64(words) * (r*e + e*s)
+			a := device.Similarities{B: batch, R: r, E: e, S: s, Lengths: all, Images: k.floats(batch * r * e),
+				Rows:    k.floats(words * e),
+				Weights: k.floats(words * batch * r), W: k.floats(s * e), Bias: k.floats(s), Nodes: k.floats(nodes * s),
+				Norms: k.floats(batch * words), Contexts: k.floats(batch * words),
+				DNodes: k.floats(nodes * s), DImages: k.floats(batch * r * e), DRows: k.floats(words * e),
+				DWeights: k.floats(words * batch * r),
+				DW:       k.floats(s * e), DBias: k.floats(s)}
+			w := device.PairAttention{B: batch, R: r, Lambda: 9, Lengths: all, Scores: k.floats(words * batch * r),
+				Weights:  a.Weights,
+				DWeights: a.DWeights, DScores: k.floats(words * batch * r)}
+			b.Run("attention", func(b *testing.B) { (&bench{b, k.d}).time(0, 0, func() { device.Do(k.d, w) }) })
+			b.Run("attention-grad", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 0, func() { device.DoGrad(k.d, w) })
+			})
+			b.Run("similarities", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, flops, func() { device.Do(k.d, a) })
+			})
+			b.Run("similarities-grad", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 2*flops, func() { device.DoGrad(k.d, a) })
+			})
+			a.Filter = device.Filter{W: k.floats(s), Bias: k.floats(1), Logits: k.floats(nodes),
+				Weights: k.floats(nodes), DSums: k.floats(batch * batch * s), DLogits: k.floats(nodes), DW: k.floats(s)}
+			device.Do(k.d, device.Fill{Dst: a.Filter.DSums})
+			b.Run("filtered", func(b *testing.B) { (&bench{b, k.d}).time(0, flops, func() { device.Do(k.d, a) }) })
+			b.Run("filtered-grad", func(b *testing.B) {
+				(&bench{b, k.d}).time(0, 2*flops, func() { device.DoGrad(k.d, a) })
+			})
+		})
+	}
+}

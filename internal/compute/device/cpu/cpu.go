@@ -1,0 +1,170 @@
+// Package cpu is the device of the processor: every kernel of device.Device on all cores of the machine.
+//
+// Work is cut into fixed pieces that depend on the sizes alone and handed out by par.Pool, so results are the same bits
+// for any number of threads. A kernel allocates nothing once its scratch memory has grown to the sizes in use. Matrix
+// products come from internal/compute/gemm, vector arithmetic from internal/compute/vec. In precision fp64 all of it is
+// plain Go in float64.
+package cpu
+
+import (
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/vec"
+)
+
+// Precision names the arithmetic of a device.
+const (
+	// float32 throughout; even products (device.Gemm) may be exact to the largest values of a row and column
+	FP32 = "fp32"
+	BF16 = "bf16" // products of operands rounded to bfloat16, accumulated in float32; float32 elsewhere
+	FP64 = "fp64" // float64 in plain Go, for tests
+)
+
+// Options configure a device. The zero value is float32 on all cores with the fastest matrix product.
+type Options struct {
+	Threads   int    // 0: as many as the process may use
+	Precision string // "fp32" (also ""), "bf16" or "fp64"
+	BLAS      string // kernel of the float32 products, as in gemm.Options; "" chooses the fastest; fp64 has but one
+}
+
+// Validate reports the first option that is out of range.
+func (o Options) Validate() error {
+	if o.Threads < 0 {
+		return fmt.Errorf("device: %d threads: expected 0 (all cores) or a positive number", o.Threads)
+	}
+	switch o.Precision {
+	case "", FP32, BF16, FP64:
+		return nil
+	}
+	return fmt.Errorf("device: precision %q on the cpu: expected fp32, bf16 or fp64", o.Precision)
+}
+
+// New starts a device.
+func New(o Options) (device.Device, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Precision == "" {
+		o.Precision = FP32
+	}
+	pool := par.New(o.Threads)
+	if o.Precision == FP64 {
+		return newDev(pool, vec.Go64(), newProducts64(pool), o.Precision), nil
+	}
+	products, err := newProducts32(pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("device: cpu: %w", err)
+	}
+	return newDev(pool, vec.Best(), products, o.Precision), nil
+}
+
+// dev implements device.Device. The loop bodies and the scratch memory of each kernel family are its fields, so that
+// calling a kernel allocates nothing.
+type dev[T vec.Float] struct {
+	pool      *par.Pool
+	ops       *vec.Ops[T]
+	products  products[T]
+	precision string
+	closed    bool
+	checker   device.Checker
+	buffers   map[*buffer[T]]struct{}
+	held      map[*buffer[T]]struct{} // see Hold
+
+	memory       memoryLoops[T]
+	gemm         gemmState[T]
+	single       []single[T]
+	elements     elementLoop[T]
+	slopes       slopeLoop[T]
+	biasActivate biasActivateLoop[T]
+	columns      columnLoop[T]
+	norms        normLoop[T]
+	normGrads    normGradLoop[T]
+	batchNorms   batchNormLoop[T]
+	combine      combineLoop[T]
+	poolWeight   poolWeights[T]
+	sortPools    sortPool[T]
+	gather       gatherLoop[T]
+	factored     factoredLoop[T]
+	grams        []T // of SumSquaresFactored
+	scatter      scatterLoop[T]
+	orders       orderLoop[T]
+	orderGrads   orderGradLoop[T]
+	gru          recurrence[T]
+	directions   directions[T]
+	gruBias      []T // [4H]: column sums of the gate gradients
+	cell         cellLoop[T]
+	attention    attentionLoop[T]
+	match        blockMatch[T]
+	polar        polarLoop[T]
+	scales       scaleLoop[T]
+	mix          mixLoop[T]
+	wordGraph    wordGraphLoop[T]
+	embed        embedLoop[T]
+	embedGrad    embedGradLoop[T]
+	layerNorm    layerNormLoop[T]
+	selfAttend   selfAttentionLoop[T]
+	dropout      dropoutLoop[T]
+
+	spaces        []workspace[T]
+	pairAttention pairAttention[T]
+	similarities  similarities[T]
+	reasoning     reasoning[T]
+	filtration    filtration[T]
+	segments      segmentLoop[T]
+	maps          mapLoop[T]
+	reductions    reduceLoop[T]
+	segmentFirst  []int
+	swap          swapLoop[T]
+	entropy       entropyLoop[T]
+	hinge         hingeState[T]
+	margins       marginLoop[T]
+	universal     universalState[T]
+	squares       squareLoop[T]
+	adam          adamLoop[T]
+}
+
+func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
+	d := &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
+		held: map[*buffer[T]]struct{}{},
+		gru:  recurrence[T]{ops: ops, pool: pool, products: p}}
+	d.checker = device.Checker{Device: "cpu", Memory: d}
+	return d
+}
+
+// Name implements device.Device: threads, vector kernels, matrix products, precision.
+func (d *dev[T]) Name() string {
+	threads := "1 thread"
+	if n := d.pool.Threads(); n > 1 {
+		threads = fmt.Sprintf("%d threads", n)
+	}
+	return fmt.Sprintf("cpu, %s, %s vectors, %s products, %s", threads, d.ops.Name, d.products.name(), d.precision)
+}
+
+// EmulatesBF16 reports whether products are rounded to bfloat16 in software, because the processor has no instructions
+// for them.
+func (d *dev[T]) EmulatesBF16() bool { return d.precision == BF16 && d.products.name() == "emulated" }
+
+// Wide implements device.Device.
+func (d *dev[T]) Wide() bool { return d.precision == FP64 }
+
+// Sync implements device.Device; kernels have finished when they return.
+func (d *dev[T]) Sync() error { return nil }
+
+// Close implements device.Device.
+func (d *dev[T]) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	for b := range d.buffers {
+		b.release()
+	}
+	clear(d.buffers)
+	clear(d.held)
+	d.directions.close()
+	d.pool.Close()
+	return nil
+}

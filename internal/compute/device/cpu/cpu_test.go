@@ -1,0 +1,109 @@
+package cpu_test
+
+import (
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/devicetest"
+)
+
+func open(t testing.TB, o cpu.Options) device.Device {
+	t.Helper()
+	d, err := cpu.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var precisions = []string{cpu.FP32, cpu.BF16, cpu.FP64}
+
+// On the kernels of this processor, and with the products of the least one.
+func TestConformance(t *testing.T) {
+	for _, o := range []cpu.Options{
+		{Precision: cpu.FP32}, {Precision: cpu.BF16}, {Precision: cpu.FP64},
+		{Precision: cpu.BF16, BLAS: "generic"},
+	} {
+		t.Run(o.Precision+o.BLAS, func(t *testing.T) {
+			o.Threads = 2
+			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, o) })
+		})
+	}
+}
+
+func TestThreadsGiveTheSameBits(t *testing.T) {
+	for _, p := range precisions {
+		t.Run(p, func(t *testing.T) {
+			var devices []device.Device
+			for _, n := range []int{1, 3} {
+				d := open(t, cpu.Options{Threads: n, Precision: p})
+				defer d.Close()
+				devices = append(devices, d)
+			}
+			devicetest.Identical(t, devices...)
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, o := range []cpu.Options{{Threads: -1}, {Precision: "fp16"}, {BLAS: "nosuch"}} {
+		if d, err := cpu.New(o); err == nil {
+			d.Close()
+			t.Errorf("%+v: no error", o)
+		} else {
+			t.Log(err)
+		}
+	}
+}
+
+func TestMemoryOfAnotherDevice(t *testing.T) {
+	a, b := open(t, cpu.Options{Threads: 1}), open(t, cpu.Options{Threads: 1})
+	defer a.Close()
+	defer b.Close()
+	buf, err := a.Alloc(device.Float, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a device accepted memory of another device")
+		}
+	}()
+	device.Do(b, device.Fill{Dst: device.Of(buf), Value: 1})
+}
+
+func TestClosedDevice(t *testing.T) {
+	d := open(t, cpu.Options{Threads: 2})
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if _, err := d.Alloc(device.Float, 1); err == nil {
+		t.Error("a closed device allocates")
+	}
+}
+
+func TestAllocationTooLarge(t *testing.T) {
+	d := open(t, cpu.Options{Threads: 1})
+	defer d.Close()
+	for _, n := range []int{-1, 1 << 62, 1 << 50} {
+		if _, err := d.Alloc(device.Float, n); err == nil {
+			t.Errorf("%d elements: no error", n)
+		} else {
+			t.Log(err)
+		}
+	}
+}
+
+func TestGoldenKernels(t *testing.T) {
+	for _, p := range []string{cpu.FP32, cpu.FP64} {
+		t.Run(p, func(t *testing.T) {
+			devicetest.Golden(t, func(t *testing.T) device.Device {
+				return open(t, cpu.Options{Threads: 2, Precision: p})
+			})
+		})
+	}
+}

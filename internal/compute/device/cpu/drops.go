@@ -1,0 +1,44 @@
+package cpu
+
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/compute/vec"
+)
+
+// drops is dropout inside a kernel (device.Drops); the zero value keeps everything.
+type drops[T vec.Float] struct {
+	key    philox.Key
+	step   uint64
+	limit  uint32 // words below drop their element
+	factor T      // 1/(1 - rate), 0 without dropout
+}
+
+// drops reads the arguments.
+func (d *dev[T]) drops(a device.Drops) drops[T] {
+	if a.Rate == 0 {
+		return drops[T]{}
+	}
+	step := d.integers(a.Step.View)
+	return drops[T]{key: a.Key, step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])),
+		limit:  uint32(a.Rate * (1 << 32)),
+		factor: T(1 / (1 - a.Rate))}
+}
+
+func (p *drops[T]) active() bool { return p.factor != 0 }
+
+// draw fills words with the draws of the places from first on.
+func (p *drops[T]) draw(words []uint32, first int) { p.key.Words(words, p.step, uint64(first)) }
+
+// apply sets y to x with dropout by the words drawn for it; y may be x.
+func (p *drops[T]) apply(ops *vec.Ops[T], y, x []T, words []uint32) {
+	ops.Drop(y, x, words, p.limit, p.factor)
+}
+
+// wordScratch returns n words of *s, growing it where it is too small.
+func wordScratch(s *[]uint32, n int) []uint32 {
+	if cap(*s) < n {
+		*s = make([]uint32, n)
+	}
+	return (*s)[:n]
+}

@@ -1,0 +1,61 @@
+package cpu_test
+
+import (
+	"math"
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+)
+
+// A GRU gives the same bits from weights that the device holds, again and again, and those of new weights once it holds
+// them no more.
+func TestHeldWeights(t *testing.T) {
+	for _, o := range []cpu.Options{{Threads: 1}, {Threads: 2}, {Threads: 2, Precision: cpu.BF16}} {
+		// The weights are 4.4 MB: they are mapped, and once freed others are mapped in their place.
+		d, alloc, a := newBiGRU(t, o, 420)
+		wih, whh := 3*a.H*a.I, 3*a.H*a.H
+		over := func(weights device.View) {
+			for k := range a.Directions {
+				w := weights.Slice(k*(wih+whh), (k+1)*(wih+whh))
+				a.Directions[k].WIH, a.Directions[k].WHH = w.Slice(0, wih), w.Slice(wih, wih+whh)
+			}
+		}
+		run := func() []float64 {
+			y := make([]float64, a.Y.N)
+			device.Do(d, a)
+			d.DownloadDoubles(y, a.Y)
+			return y
+		}
+		same := func(what string, x, y []float64) bool {
+			for i := range x {
+				if math.Float64bits(x[i]) != math.Float64bits(y[i]) {
+					t.Logf("%+v, %s: element %d is %v and %v", o, what, i, x[i], y[i])
+					return false
+				}
+			}
+			return true
+		}
+
+		weights := alloc(2 * (wih + whh))
+		over(weights)
+		plain := run()
+		d.(device.Holder).Hold(weights.Buf)
+		for range 2 {
+			if !same("held", run(), plain) {
+				t.Error("other bits from weights that are held")
+			}
+		}
+		d.Free(weights.Buf)
+		weights = alloc(2 * (wih + whh))
+		over(weights)
+		if x := run(); same("new weights", x, plain) {
+			t.Error("new weights gave what those before gave")
+		}
+		fresh := run()
+		d.(device.Holder).Hold(weights.Buf)
+		if !same("held again", run(), fresh) {
+			t.Error("other bits from weights that are held in the place of others")
+		}
+	}
+}

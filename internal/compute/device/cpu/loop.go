@@ -1,0 +1,29 @@
+package cpu
+
+import "vsetrain/internal/compute/par"
+
+// body is one parallel loop.
+type body = par.Body
+
+// blockSize returns the number of elements of one piece of a loop over n contiguous elements: large enough to stream
+// well and to be handed out at no cost, small enough to balance. It depends on n alone and is a multiple of a cache
+// line.
+func blockSize(n int) int {
+	const smallest, largest, shares = 1 << 13, 1 << 18, 32
+	return min(largest, max(smallest, (n/shares+1023)&^1023))
+}
+
+// block returns the range of piece i of n elements.
+func block(n, i int) (lo, hi int) {
+	size := blockSize(n)
+	return i * size, min(n, (i+1)*size)
+}
+
+// blocks runs a loop over the pieces of n elements.
+func (d *dev[T]) blocks(n int, b body) { d.pool.For(pieces(n, blockSize(n)), b) }
+
+// group is how many rows of the given width one piece of a loop over rows takes.
+func group(width int) int { return max(1, 8192/max(1, width)) }
+
+// pieces returns the number of pieces of at most size items in n.
+func pieces(n, size int) int { return (n + size - 1) / size }

@@ -1,0 +1,146 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/vec"
+)
+
+// buffer is memory of a device, 64-byte aligned. Large buffers are mapped pages of the operating system.
+type buffer[T vec.Float] struct {
+	owner  *dev[T]
+	dtype  device.DType
+	n      int
+	f      []T
+	i      []int32
+	pages  []byte // to unmap; nil for memory of the Go heap
+	freed  bool
+	shared bool // the elements are the host's
+}
+
+// DType implements device.Buffer.
+func (b *buffer[T]) DType() device.DType { return b.dtype }
+
+// Len implements device.Buffer.
+func (b *buffer[T]) Len() int { return b.n }
+
+func (b *buffer[T]) release() {
+	if b.pages != nil {
+		unmapPages(b.pages)
+	}
+	b.f, b.i, b.pages, b.freed = nil, nil, nil, true
+}
+
+const (
+	alignment = 64
+	mapFrom   = 4 << 20 // bytes; smaller buffers come from the Go heap
+)
+
+// Alloc implements device.Device.
+func (d *dev[T]) Alloc(t device.DType, n int) (device.Buffer, error) {
+	if d.closed {
+		return nil, fmt.Errorf("device: cpu: allocation of %d elements on a closed device", n)
+	}
+	size := int(unsafe.Sizeof(*new(T)))
+	if t == device.Int32 {
+		size = 4
+	}
+	if n < 0 || n > (math.MaxInt-2*alignment)/size {
+		return nil, fmt.Errorf("device: cpu: %d elements cannot be allocated", n)
+	}
+	b := &buffer[T]{owner: d, dtype: t, n: n}
+	mem, pages, err := allocate(n * size)
+	if err != nil {
+		return nil, fmt.Errorf("device: cpu: allocate %d MB: %w", n*size>>20, err)
+	}
+	b.pages = pages
+	if n > 0 && t == device.Int32 {
+		b.i = unsafe.Slice((*int32)(mem), n)
+	} else if n > 0 {
+		b.f = unsafe.Slice((*T)(mem), n)
+	}
+	d.buffers[b] = struct{}{}
+	return b, nil
+}
+
+// allocate returns zeroed aligned memory, and the pages it lies in where they were mapped.
+func allocate(bytes int) (unsafe.Pointer, []byte, error) {
+	if bytes == 0 {
+		return nil, nil, nil
+	}
+	if bytes >= mapFrom {
+		pages, err := mapPages(bytes)
+		if err != nil {
+			return nil, nil, err
+		}
+		if pages != nil {
+			return unsafe.Pointer(&pages[0]), pages, nil
+		}
+	}
+	raw := make([]byte, bytes+alignment)
+	shift := -int(uintptr(unsafe.Pointer(&raw[0]))) & (alignment - 1)
+	return unsafe.Pointer(&raw[shift]), nil, nil
+}
+
+// scratch returns n elements of *s, growing it where it is too small. The contents are arbitrary.
+func scratch[T vec.Float](s *[]T, n int) []T {
+	if cap(*s) < n {
+		raw := make([]T, n+alignment/int(unsafe.Sizeof(*new(T))))
+		shift := -int(uintptr(unsafe.Pointer(&raw[0]))) & (alignment - 1) / int(unsafe.Sizeof(*new(T)))
+		*s = raw[shift : shift+n : shift+n]
+	}
+	return (*s)[:n]
+}
+
+// Free implements device.Device.
+func (d *dev[T]) Free(b device.Buffer) {
+	own, ok := b.(*buffer[T])
+	if !ok || own.owner != d {
+		panic(fmt.Sprintf("cpu: Free: memory of another device (%T)", b))
+	}
+	if own.freed {
+		panic("cpu: Free: memory that was freed before")
+	}
+	own.release()
+	delete(d.buffers, own)
+	if d.holds(device.Of(b)) {
+		delete(d.held, own)
+		d.products.forget()
+		d.directions.forget()
+	}
+}
+
+// Hold implements device.Holder for the weights of GRUs: a batch of a few captions multiplies them as long as it takes
+// to pack them.
+func (d *dev[T]) Hold(b device.Buffer) {
+	if own, ok := b.(*buffer[T]); ok && own.owner == d && !own.freed {
+		d.held[own] = struct{}{}
+	}
+}
+
+// holds reports whether a view lies in memory whose values stay as they are.
+func (d *dev[T]) holds(v device.View) bool {
+	own, ok := v.Buf.(*buffer[T])
+	if !ok {
+		return false
+	}
+	_, held := d.held[own]
+	return held
+}
+
+// Share implements device.Sharer for float32 devices.
+func (d *dev[T]) Share(old device.View, host []float32) (device.View, bool) {
+	f, ok := any(host).([]T)
+	if !ok {
+		return device.View{}, false
+	}
+	b, ok := old.Buf.(*buffer[T])
+	if !ok || b.owner != d || !b.shared {
+		b = &buffer[T]{owner: d, dtype: device.Float, shared: true}
+	}
+	b.f, b.n = f, len(f)
+	return device.Of(b), true
+}

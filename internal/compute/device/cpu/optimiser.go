@@ -1,0 +1,81 @@
+package cpu
+
+import (
+	"math"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/vec"
+)
+
+// squareLoop sums the squares of each piece in float64; the pieces are added in order.
+type squareLoop[T vec.Float] struct {
+	ops  *vec.Ops[T]
+	x    []T
+	sums []float64
+}
+
+func (l *squareLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.x), i)
+	l.sums[i] = l.ops.Sumsq(l.x[lo:hi])
+}
+
+// SumSquares computes that kernel.
+func (d *dev[T]) SumSquares(acc, x device.View) {
+	l := &d.squares
+	l.ops, l.x = d.ops, d.values(x)
+	sum := d.values(acc)
+	n := pieces(x.N, blockSize(x.N))
+	if cap(l.sums) < n {
+		l.sums = make([]float64, n)
+	}
+	l.sums = l.sums[:n]
+	d.pool.For(n, l)
+	var total float64
+	for _, s := range l.sums {
+		total += s
+	}
+	sum[0] = T(float64(sum[0]) + total)
+}
+
+// ClipCoefficient computes that kernel.
+func (d *dev[T]) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
+	n := math.Sqrt(float64(d.values(sumSquares)[0]))
+	d.values(norm)[0] = T(n)
+	d.values(coef)[0] = T(min(1, maxNorm/(n+1e-6)))
+}
+
+// adamLoop is the update of device.Adam over one piece.
+type adamLoop[T vec.Float] struct {
+	ops        *vec.Ops[T]
+	p, g, m, v []T
+	s          vec.AdamScalars[T]
+}
+
+func (l *adamLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.p), i)
+	l.ops.Adam(l.p[lo:hi], l.g[lo:hi], l.m[lo:hi], l.v[lo:hi], &l.s)
+}
+
+// Adam computes that kernel.
+func (d *dev[T]) Adam(a device.Adam) {
+	l, n := &d.adam, a.P.N
+	l.ops = d.ops
+	l.p, l.g = d.values(a.P), d.values(a.G)
+	l.m, l.v = d.values(a.M), d.values(a.V)
+	l.s = d.adamScalars(a)
+	d.blocks(n, l)
+}
+
+// adamScalars reads the numbers of an update from device memory.
+func (d *dev[T]) adamScalars(a device.Adam) vec.AdamScalars[T] {
+	hyper := d.values(a.Hyper)
+	s := vec.AdamScalars[T]{Clip: 1, B1: T(a.Beta1), C1: T(1 - a.Beta1), B2: T(a.Beta2), C2: T(1 - a.Beta2),
+		Step: hyper[0], Inv: hyper[1], Eps: T(a.Eps), Decay: hyper[2]}
+	if a.Legacy {
+		s.Step, s.Inv = hyper[0]/hyper[1], 1
+	}
+	if clip := d.values(a.Clip); clip != nil {
+		s.Clip = clip[0]
+	}
+	return s
+}

@@ -1,0 +1,285 @@
+package cpu
+
+import (
+	"math"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/vec"
+)
+
+// The generalised pooling operator (device.Pooling; woodfrog/vse_infty, lib/modules/aggr/gpo.py: GPO).
+//
+// Channels are not sorted: the place of a value in its sorted channel is the number of values before it, those that are
+// greater and those that are equal and come earlier. For the few rows of an image or a caption counting them is as
+// fast, and it is done for many channels at once.
+
+// Combine computes that kernel.
+func (d *dev[T]) Combine(dst, a, b device.View, alpha, beta float64) {
+	l := &d.combine
+	*l = combineLoop[T]{ops: d.ops, alpha: T(alpha), beta: T(beta), dst: d.values(dst), a: d.values(a),
+		b: d.values(b)}
+	d.blocks(dst.N, l)
+}
+
+type combineLoop[T vec.Float] struct {
+	ops         *vec.Ops[T]
+	alpha, beta T
+	dst, a, b   []T
+}
+
+func (l *combineLoop[T]) Do(_, i int) {
+	lo, hi := block(len(l.dst), i)
+	if l.b == nil {
+		l.ops.Scale(l.dst[lo:hi], l.a[lo:hi], l.alpha)
+		return
+	}
+	l.ops.Sum2(l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi], l.alpha, l.beta)
+}
+
+// poolWeights is the softmax of each packed sequence, one sequence an item.
+type poolWeights[T vec.Float] struct {
+	pack      *device.Packing
+	lengths   []int32
+	wide      int
+	inverse   float64 // of the temperature
+	scores, w []T
+	dw, ds    []T
+}
+
+func (d *dev[T]) poolWeightsLoop(a device.PoolWeights) *poolWeights[T] {
+	l := &d.poolWeight
+	l.pack = a.Lengths.Packing()
+	l.lengths, l.wide, l.inverse = a.Lengths.Host, a.L, 1/a.Temperature
+	l.w = d.values(a.Weights)
+	l.scores, l.dw, l.ds = nil, nil, nil
+	return l
+}
+
+// PoolWeights computes that kernel.
+func (d *dev[T]) PoolWeights(a device.PoolWeights) {
+	l := d.poolWeightsLoop(a)
+	l.scores = d.values(a.Scores)
+	d.pool.For(len(l.lengths), l)
+}
+
+// PoolWeightsGrad computes that kernel.
+func (d *dev[T]) PoolWeightsGrad(a device.PoolWeights) {
+	l := d.poolWeightsLoop(a)
+	l.dw = d.values(a.DWeights)
+	l.ds = d.values(a.DScores)
+	d.pool.For(len(l.lengths), l)
+}
+
+func (l *poolWeights[T]) Do(_, b int) {
+	n, w := int(l.lengths[b]), l.w[b*l.wide:(b+1)*l.wide]
+	if l.scores == nil {
+		dw := l.dw[b*l.wide : (b+1)*l.wide]
+		var mean float64
+		for t := range n {
+			mean += float64(w[t]) * float64(dw[t])
+		}
+		for t := range n {
+			l.ds[l.pack.Start(t)+b] = T(l.inverse * float64(w[t]) * (float64(dw[t]) - mean))
+		}
+		return
+	}
+	most, sum := math.Inf(-1), 0.0
+	for t := range n {
+		most = max(most, float64(l.scores[l.pack.Start(t)+b]))
+	}
+	for t := range n {
+		sum += math.Exp((float64(l.scores[l.pack.Start(t)+b]) - most) * l.inverse)
+	}
+	for t := range n {
+		w[t] = T(math.Exp((float64(l.scores[l.pack.Start(t)+b])-most)*l.inverse) / sum)
+	}
+	clear(w[n:])
+}
+
+// sortPool works on one item at a time.
+type sortPool[T vec.Float] struct {
+	ops        *vec.Ops[T]
+	a          device.SortPool
+	grad       bool
+	pack       *device.Packing
+	start      []int // first row of each item, where rows are concatenated
+	x, w, y    []T
+	ranks      []int32
+	values     []T     // [workers, K, sortStrip]
+	slopes     []T     // [workers, K]
+	rankBuffer []int32 // the same for ranks
+	dy, dx     []T
+	partial    []float64 // [B + K, K]: gradient of the weights of each item, and of each length
+	wantTable  bool
+}
+
+func (d *dev[T]) sortPoolLoop(a device.SortPool) *sortPool[T] {
+	l := &d.sortPools
+	l.ops, l.a = d.ops, a
+	rows := 0
+	l.start = l.start[:0]
+	for _, n := range a.Lengths.Host {
+		l.start = append(l.start, rows)
+		rows += int(n)
+	}
+	if a.Packed {
+		l.pack = a.Lengths.Packing()
+	}
+	l.x, l.w = d.values(a.X), d.values(a.Weights)
+	l.ranks = d.integers(a.Ranks)
+	return l
+}
+
+// at returns where row p of item b begins in X.
+func (l *sortPool[T]) at(b, p int) int {
+	if l.a.Packed {
+		return (l.pack.Start(p) + b) * l.a.D
+	}
+	return (l.start[b] + p) * l.a.D
+}
+
+// weights returns the weights of the length of item b.
+func (l *sortPool[T]) weights(b int) []T {
+	n, k := int(l.a.Lengths.Host[b]), l.a.K
+	return l.w[(k-n)*k:][:n]
+}
+
+// SortPool computes that kernel.
+func (d *dev[T]) SortPool(a device.SortPool) {
+	l := d.sortPoolLoop(a)
+	l.grad, l.y = false, d.values(a.Y)
+	if strip := l.reserve(d.pool.Threads()); cap(l.rankBuffer) < strip {
+		l.rankBuffer = make([]int32, strip)
+	}
+	d.pool.For(len(a.Lengths.Host), l)
+}
+
+// reserve allocates memory for the values of a strip of every worker, and returns their number.
+func (l *sortPool[T]) reserve(workers int) int {
+	strip := workers * l.a.K * sortStrip
+	scratch(&l.values, strip)
+	l.values = l.values[:cap(l.values)]
+	return strip
+}
+
+// SortPoolGrad computes that kernel.
+func (d *dev[T]) SortPoolGrad(a device.SortPool) {
+	l, items := d.sortPoolLoop(a), len(a.Lengths.Host)
+	l.grad, l.dy = true, d.values(a.DY)
+	l.dx = d.values(a.DX)
+	table := d.values(a.DWeights)
+	if l.wantTable = table != nil; l.wantTable {
+		l.reserve(d.pool.Threads())
+		scratch(&l.slopes, d.pool.Threads()*a.K)
+		l.slopes = l.slopes[:cap(l.slopes)]
+	}
+	if n := (items + a.K) * a.K; cap(l.partial) < n {
+		l.partial = make([]float64, n)
+	}
+	l.partial = l.partial[:cap(l.partial)]
+	d.pool.For(items, l)
+	if table == nil {
+		return
+	}
+	sums := l.partial[items*a.K : (items+a.K)*a.K]
+	clear(sums)
+	for b, n := range a.Lengths.Host {
+		row := sums[(a.K-int(n))*a.K:]
+		for p, v := range l.partial[b*a.K:][:n] {
+			row[p] += v
+		}
+	}
+	for i, v := range sums {
+		table[i] = T(v)
+	}
+}
+
+// sortStrip is how many channels are ranked at a time. Their values and ranks are copied together first: rows of a
+// power of two of bytes apart fall into the same few places of the cache.
+const sortStrip = 128
+
+func (l *sortPool[T]) Do(worker, b int) {
+	if l.grad {
+		l.backward(worker, b)
+		return
+	}
+	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
+	l.fetch(l.x, b, n)
+	values, ranks := l.values[worker*l.a.K*sortStrip:], l.rankBuffer[worker*l.a.K*sortStrip:]
+	for lo := 0; lo < d; lo += sortStrip {
+		width := min(sortStrip, d-lo)
+		for p := range n {
+			copy(values[p*width:(p+1)*width], l.x[l.at(b, p)+lo:])
+		}
+		l.rank(values, ranks[:n*width], n, width)
+		y := l.y[b*d+lo : b*d+lo+width]
+		l.ops.Fill(y, 0)
+		for p := range n {
+			r := ranks[p*width : (p+1)*width]
+			l.ops.PickMAdd(y, w, r, values[p*width:(p+1)*width])
+			copy(l.ranks[l.at(b, p)+lo:], r)
+		}
+	}
+}
+
+// fetch prefetches the n rows of an item, which strips read a little of at a time.
+func (l *sortPool[T]) fetch(m []T, b, n int) {
+	for p := range n {
+		at := l.at(b, p)
+		l.ops.Fetch(m[at : at+l.a.D])
+	}
+}
+
+// rank counts, for n rows of values, those in the same column that come before each. A pair adds one to either of its
+// two, so ranks stay below n also where a value is NaN.
+func (l *sortPool[T]) rank(values []T, ranks []int32, n, width int) {
+	clear(ranks)
+	for p := range n {
+		x, rx := values[p*width:(p+1)*width], ranks[p*width:(p+1)*width]
+		for q := p + 1; q < n; q++ {
+			l.ops.Rank(x, values[q*width:(q+1)*width], rx, ranks[q*width:(q+1)*width])
+		}
+	}
+}
+
+// backward sorts the values of a strip of channels again, by their ranks: the gradient of a weight is a product of a
+// row of them and dy.
+func (l *sortPool[T]) backward(worker, b int) {
+	n, w, d := int(l.a.Lengths.Host[b]), l.weights(b), l.a.D
+	strip := l.a.K * sortStrip
+	var sorted, slopes []T
+	if l.wantTable {
+		sorted, slopes = l.values[worker*strip:][:strip], l.slopes[worker*l.a.K:][:n]
+	}
+	dy, dw := l.dy[b*d:(b+1)*d], l.partial[b*l.a.K:(b+1)*l.a.K]
+	clear(dw)
+	if l.dx != nil {
+		l.fetch(l.dx, b, n)
+	}
+	if l.wantTable {
+		l.fetch(l.x, b, n)
+	}
+	for lo := 0; lo < d; lo += sortStrip {
+		hi := min(d, lo+sortStrip)
+		width := hi - lo
+		for p := range n {
+			at := l.at(b, p)
+			ranks := l.ranks[at+lo : at+hi]
+			if l.dx != nil {
+				l.ops.PickMul(l.dx[at+lo:at+hi], w, ranks, dy[lo:hi])
+			}
+			if l.wantTable {
+				x := l.x[at+lo : at+hi][:len(ranks)]
+				for c, r := range ranks {
+					sorted[int(r)*width+c] = x[c]
+				}
+			}
+		}
+		if l.wantTable {
+			l.ops.Dots(slopes, dy[lo:hi], sorted, width)
+			for p, v := range slopes {
+				dw[p] += float64(v)
+			}
+		}
+	}
+}

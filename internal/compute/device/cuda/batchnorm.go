@@ -1,0 +1,89 @@
+package cuda
+
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelBatchNormParts     = entryOf("batch_norm_parts")
+	kernelBatchNorm          = entryOf("batch_norm")
+	kernelBatchNormGradParts = entryOf("batch_norm_grad_parts")
+	kernelBatchNormGrad      = entryOf("batch_norm_grad")
+)
+
+// normViews are what both kernels of batch normalisation read.
+func (d *dev) normViews(a device.BatchNorm) (x, w, mean, inv, pad, counts driver.Ptr) {
+	if a.Counts.Bounded {
+		counts = d.pointer(a.Counts.View)
+	}
+	x, w = d.pointer(a.X), d.pointer(a.Weight)
+	mean, inv = d.pointer(a.Mean), d.pointer(a.InvStd)
+	if a.Pads > 0 || a.Counts.Bounded && a.Pad.Present() {
+		pad = d.pointer(a.Pad)
+	}
+	return x, w, mean, inv, pad, counts
+}
+
+// channelBlocks is how many blocks batch normalisation is divided into, at least, and channelPieces how many of them
+// work on the same channels, at most. They are the same on every GPU, and so are the sums.
+const channelBlocks, channelPieces = 1056, 32
+
+// pieces divides the positions of every channel into pieces of per.
+func pieces(a device.BatchNorm) (n, per int) {
+	groups, count := a.C, a.Outer*a.Inner
+	if a.Inner == 1 {
+		groups = (a.C + 31) / 32
+	}
+	n = max(1, min((channelBlocks+groups-1)/groups, channelPieces, count/64))
+	per = max(1, (count+n-1)/n)
+	return max(1, (count+per-1)/per), per
+}
+
+// channels begins a kernel over n pieces of all channels: 32 channels to a block where rows are dense, one otherwise.
+func (d *dev) channels(k kernel, a device.BatchNorm, n int) *command {
+	if a.Inner == 1 {
+		return d.start(k, threads, (a.C+31)/32, n, 1)
+	}
+	c := d.rows(k, a.C, a.Outer*a.Inner)
+	c.launch.Grid[1] = uint32(n)
+	return c
+}
+
+// BatchNorm computes that kernel.
+func (d *dev) BatchNorm(a device.BatchNorm) {
+	x, w, mean, inv, pad, counts := d.normViews(a)
+	y, b, plus := d.pointer(a.Y), d.pointer(a.Bias), d.pointer(a.Plus)
+	rm, rv := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
+	n, per := pieces(a)
+	items, count := len(a.Counts.Host), a.Outer*a.Inner
+	var part driver.Ptr
+	if a.Train {
+		part = d.need(scratchSums, 8*2*n*a.C)
+		d.channels(kernelBatchNormParts, a, n).ptr(part, x, counts).int(items, count, a.C, a.Inner, per)
+	}
+	var copy driver.Ptr
+	if plus != 0 { // layers follow a residual connection
+		copy = d.operandCopy(y, count*a.C)
+	}
+	d.channels(kernelBatchNorm, a, n).ptr(y, copy, mean, inv, rm, rv, part, x, plus, w, b, pad, counts).
+		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per).float(a.Eps, a.Momentum)
+	d.fresh(copy, y, count*a.C)
+}
+
+// BatchNormGrad computes that kernel.
+func (d *dev) BatchNormGrad(a device.BatchNorm) {
+	x, w, mean, inv, pad, counts := d.normViews(a)
+	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
+	dw, db, dpad := d.pointer(a.DWeight), d.pointer(a.DBias), d.pointer(a.DPad)
+	n, per := pieces(a)
+	items, count := len(a.Counts.Host), a.Outer*a.Inner
+	part := d.need(scratchSums, 8*2*n*a.C)
+	d.channels(kernelBatchNormGradParts, a, n).ptr(part, x, mean, dy, counts).int(items, count, a.C, a.Inner, per)
+	grid := n
+	if dx == 0 {
+		grid = 1
+	}
+	d.channels(kernelBatchNormGrad, a, grid).ptr(dx, dw, db, dpad, part, x, w, mean, inv, dy, pad, counts).
+		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per, n)
+}

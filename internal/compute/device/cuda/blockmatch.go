@@ -1,0 +1,197 @@
+package cuda
+
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelBlockGrams    = entryOf("block_grams")
+	kernelMatchRegions  = entryOf("match_regions")
+	kernelMatchWords    = entryOf("match_words")
+	kernelMatchSlopes   = entryOf("match_slopes")
+	kernelMatchPairs    = entryOf("match_pairs_grad")
+	kernelMatchGramGrad = entryOf("match_gram_grad")
+	kernelBlockPull     = entryOf("block_pull")
+)
+
+// blockMatch is a call of BlockMatch: as on the CPU the contexts are not formed, and images are taken in groups, as
+// many as scratch memory of Limits.MatchBytes has room for.
+type blockMatch struct {
+	a      device.BlockMatch
+	c      captions
+	t      int // words
+	width  int // of a block
+	all    int // regions
+	tiles  int // 16 words each, of the longest caption
+	per    int // images of a group
+	image  int // first image of the group
+	images int // of the group
+
+	words, regions     driver.Ptr
+	wordAtt, regionAtt driver.Ptr
+	wordMatch, wordCtx driver.Ptr
+	regMatch, regCtx   driver.Ptr
+	wordNorm, regNorm  driver.Ptr // of the blocks themselves, in scratch memory
+	capGrams, imgGrams driver.Ptr
+	tile, z            driver.Ptr // of the group: [Blocks, T, columns], [images, T, Blocks, R]
+	// what the gradient multiplies of them, as bfloat16; 0 where its products read float32
+	tile16, z16 driver.Ptr
+}
+
+const (
+	matchTile    = 16
+	matchRegions = 64  // of a block of match_regions
+	gramBlocks   = 16  // of nodes, of a block of match_gram_grad
+	gramColumns  = 256 // of a part of its sums, at least
+	gramParts    = 16  // at most
+)
+
+// panel hands out consecutive parts of scratch memory.
+type panel struct{ next driver.Ptr }
+
+func (p *panel) take(floats int) driver.Ptr {
+	at := p.next
+	p.next += driver.Ptr(4 * floats)
+	return at
+}
+
+// beginMatch computes norms and Gram matrices of the blocks; for a gradient the panel has room for as much again.
+func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMatch, panel) {
+	m := &d.match
+	*m = blockMatch{a: a, c: *c, width: a.E / a.Blocks, all: a.B * a.R}
+	m.t, m.tiles = m.c.rows, (max(m.c.longest, 1)+matchTile-1)/matchTile
+	m.words, m.regions = d.pointer(a.Words), d.pointer(a.Regions)
+	m.wordAtt, m.regionAtt = d.pointer(a.WordAttention), d.pointer(a.RegionAttention)
+	m.wordMatch, m.wordCtx = d.pointer(a.WordMatch), d.pointer(a.WordNorm)
+	m.regMatch, m.regCtx = d.pointer(a.RegionMatch), d.pointer(a.RegionNorm)
+
+	image := 4 * a.Blocks * (2*m.t*a.R + 3*(m.t+m.c.n*a.R)) // bytes of a group for each image
+	half := grad && d.takesHalf(m.t*m.all*a.E)
+	if half {
+		image += 2 * a.Blocks * 2 * m.t * a.R
+	}
+	groups := (a.B + max(1, d.limits.MatchBytes/image) - 1) / max(1, d.limits.MatchBytes/image)
+	m.per = (a.B + groups - 1) / groups
+	products, bytes := a.Blocks*m.t*m.per*a.R, 4
+	if half {
+		bytes = 6
+	}
+	m.tile, m.z = d.need(scratchHidden, bytes*products), d.need(scratchCarry, bytes*products)
+	if half {
+		m.tile16, m.z16 = at(m.tile, products), at(m.z, products)
+	}
+	capGrams, imgGrams := m.c.squares*a.Blocks, a.B*a.Blocks*a.R*a.R
+	floats := (m.t+m.all)*a.Blocks + capGrams + imgGrams
+	if grad {
+		floats *= 2
+	}
+	p := panel{d.need(scratchPanel, 4*floats)}
+	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = p.take(m.t*a.Blocks), p.take(m.all*a.Blocks), p.take(capGrams),
+		p.take(imgGrams)
+	d.start(kernelBlockGrams, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(m.capGrams, m.wordNorm, m.words,
+		m.c.starts, m.c.squaresAt).int(0, a.E, m.tiles)
+	m.c.clear(d, m.wordNorm, a.Blocks)
+	tiles := (a.R + matchTile - 1) / matchTile
+	d.start(kernelBlockGrams, threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R,
+		a.E, tiles)
+	return m, p
+}
+
+// columns are the regions of the group.
+func (m *blockMatch) columns() int { return m.images * m.a.R }
+
+// ofGroup is the address of the group's first region in a row of attention.
+func (m *blockMatch) ofGroup(attention driver.Ptr) driver.Ptr { return at(attention, m.image*m.a.R) }
+
+// multiplyGroup computes A^b = W^b V^bᵀ and, exactly, Z^b = β G^b for the images of a group.
+func (d *dev) multiplyGroup(m *blockMatch) {
+	a := &m.a
+	m.images = min(m.per, a.B-m.image)
+	d.multiply(&product{transB: true, m: m.t, n: m.columns(), k: m.width, alpha: 1, a: m.words, lda: a.E,
+		strideA: m.width,
+		b:       at(m.regions, m.image*a.R*a.E), ldb: a.E, strideB: m.width, c: m.tile, ldc: m.columns(), strideC: m.t *
+			m.columns(), count: a.Blocks})
+	wide := a.Blocks * a.R
+	d.multiply(&product{m: m.t, n: wide, k: a.R, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all, strideA: a.R,
+		b: at(m.imgGrams, m.image*wide*a.R), ldb: wide, strideB: wide * a.R, c: m.z, ldc: wide, strideC: m.t * wide,
+		count: m.images, exact: true})
+}
+
+// BlockMatch computes that kernel.
+func (d *dev) BlockMatch(a device.BlockMatch) {
+	c := d.captions(a.Lengths)
+	if d.takesContexts(&a, c.longest) {
+		d.matchContexts(&a, &c)
+		return
+	}
+	m, _ := d.beginMatch(a, &c, false)
+	for ; m.image < a.B; m.image += m.per {
+		d.multiplyGroup(m)
+		d.start(kernelMatchRegions, threads, (m.columns()+matchRegions-1)/matchRegions, m.c.n, 1).ptr(m.regMatch,
+			m.regCtx, m.tile, m.regionAtt, m.words, m.regions, m.capGrams, m.wordNorm, m.regNorm,
+			m.c.starts, m.c.squaresAt).int(m.t, m.all, m.image, m.columns(), a.R, a.E, a.Blocks)
+		d.start(kernelMatchWords, threads, min(1<<16, (m.images*m.t*a.Blocks+31)/32), 1, 1).ptr(m.wordMatch, m.wordCtx,
+			m.tile, m.z, m.wordAtt, m.words, m.regions, m.wordNorm, m.regNorm).
+			int(m.t, m.all, m.image, m.images, a.R, a.E, a.Blocks)
+	}
+}
+
+// BlockMatchGrad computes that kernel.
+func (d *dev) BlockMatchGrad(a device.BlockMatch) {
+	c := d.captions(a.Lengths)
+	m, p := d.beginMatch(a, &c, true)
+	wordSlopes, regionSlopes := m.t*a.Blocks, m.c.n*a.R*a.Blocks // of an image
+	dWordMatch, dRegMatch := d.pointer(a.DWordMatch), d.pointer(a.DRegionMatch)
+	dWords, dRegions := d.pointer(a.DWords), d.pointer(a.DRegions)
+	dWordAtt, dRegAtt := d.pointer(a.DWordAttention), d.pointer(a.DRegionAttention)
+	grams := m.c.squares * a.Blocks
+	dCapGrams, dImgGrams := p.take(grams), p.take(a.B*a.Blocks*a.R*a.R)
+	wordPull, regPull := p.take(m.t*a.Blocks), p.take(m.all*a.Blocks)
+	parts := max(1, min(gramParts, m.per*a.R/gramColumns))
+	slopes := panel{d.need(scratchSums, 4*(3*m.per*(wordSlopes+regionSlopes)+parts*grams))}
+	gramPart := slopes.take(parts * grams)
+	var word, region [3]driver.Ptr // dot, square and pull
+	for i := range word {
+		word[i], region[i] = slopes.take(m.per*wordSlopes), slopes.take(m.per*regionSlopes)
+	}
+	for ; m.image < a.B; m.image += m.per {
+		d.multiplyGroup(m)
+		later, columns := m.image > 0, m.columns()
+		n, first := m.images*wordSlopes, m.image*wordSlopes
+		d.each(kernelMatchSlopes, n).ptr(word[0], word[1], word[2], at(dWordMatch, first), at(m.wordMatch, first),
+			at(m.wordCtx, first), m.wordNorm).long(n, wordSlopes, wordSlopes, 0)
+		n, first = m.images*regionSlopes, m.image*regionSlopes
+		d.each(kernelMatchSlopes, n).ptr(region[0], region[1], region[2], at(dRegMatch, first), at(m.regMatch, first),
+			at(m.regCtx, first), at(m.regNorm, m.image*a.R*a.Blocks)).
+			long(n, regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
+		d.sumSlices(wordPull, word[2], wordSlopes, m.images, wordSlopes, later)
+		d.sumSlices(at(regPull, m.image*a.R*a.Blocks), region[2], a.R*a.Blocks, m.c.n, columns*a.Blocks, false)
+		d.start(kernelMatchPairs, threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z,
+			m.tile16, m.z16, m.regionAtt, m.wordAtt, m.capGrams, word[0], word[1], region[0], region[1],
+			m.c.of, m.c.starts, m.c.squaresAt).int(m.c.n, m.all, m.image, columns, a.R, a.Blocks)
+		d.start(kernelMatchGramGrad, threads, m.c.n, (a.Blocks+gramBlocks-1)/gramBlocks, parts*m.tiles*m.tiles).
+			ptr(gramPart, m.regionAtt, region[1], m.c.starts, m.c.squaresAt).
+			int(m.all, m.image, columns, a.R, a.Blocks, m.tiles, parts).long(grams)
+		d.sumSlices(dCapGrams, gramPart, grams, parts, grams, later)
+		half := m.tile16 != 0
+		dA := either(half, m.tile16, m.tile)
+		wide := a.Blocks * a.R
+		d.multiply(&product{transA: true, m: a.R, n: wide, k: m.t, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all,
+			strideA: a.R, b: either(half, m.z16, m.z), halfB: half, ldb: wide, strideB: m.t * wide,
+			c: at(dImgGrams, m.image*wide*a.R), ldc: wide, strideC: wide * a.R, count: m.images})
+		d.multiply(&product{transA: true, m: columns, n: m.width, k: m.t, alpha: 1, a: dA, halfA: half, lda: columns,
+			strideA: m.t * columns, b: m.words, ldb: a.E, strideB: m.width,
+			c: at(dRegions, m.image*a.R*a.E), ldc: a.E, strideC: m.width, count: a.Blocks})
+		add := 0.0
+		if later {
+			add = 1
+		}
+		d.multiply(&product{m: m.t, n: m.width, k: columns, alpha: 1, beta: add, a: dA, halfA: half, lda: columns,
+			strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
+			strideB: m.width, c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
+	}
+	d.wide(kernelBlockPull, m.t, a.E).ptr(dWords, m.words, wordPull, dCapGrams, m.c.of, m.c.starts,
+		m.c.squaresAt).int(0, a.E, a.Blocks)
+	d.wide(kernelBlockPull, m.all, a.E).ptr(dRegions, m.regions, regPull, dImgGrams, 0, 0, 0).int(a.R, a.E, a.Blocks)
+}

@@ -1,0 +1,96 @@
+package cuda
+
+import (
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelCaptionTables = entryOf("caption_tables")
+	kernelCaptionWords  = entryOf("caption_words")
+	kernelRowOrder      = entryOf("row_order")
+	kernelSumWords      = entryOf("sum_words")
+)
+
+// captions are captions whose rows lie one after the other, with tables of them on the device (captions.cu).
+type captions struct {
+	n, rows, longest int
+	squares          int // Σ lengths², or no less if they are bounds
+	from             device.Ints
+	lengths          driver.Ptr
+	starts, of       driver.Ptr // int [n+1], [rows]
+	squaresAt        driver.Ptr // long [n+1]
+}
+
+// captions returns the tables of lengths.
+func (d *dev) captions(lengths device.Ints) (c captions) {
+	c.n, c.from = len(lengths.Host), lengths
+	for _, n := range lengths.Host {
+		c.rows += int(n)
+		c.squares += int(n) * int(n)
+		c.longest = max(c.longest, int(n))
+	}
+	if lengths.Bounded {
+		c.squares = c.longest * c.rows // the sum of squares under a bound on each and on their sum
+	}
+	c.lengths = d.pointer(lengths.View)
+	if c.n == 0 {
+		return c
+	}
+	var holds bool
+	c.squaresAt, holds = d.lengthTable(captionRows, lengths.View, device.View{}, [4]int{c.n, c.rows},
+		8*(c.n+1)+4*(c.n+1+c.rows))
+	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
+	c.of = at(c.starts, c.n+1)
+	if !holds {
+		d.rows(kernelCaptionTables, c.n+1, c.n).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
+	}
+	return c
+}
+
+// clear zeroes the rows of x [rows, width] that belong to no caption.
+func (c *captions) clear(d *dev, x driver.Ptr, width int) { d.clearTail(x, c.from, c.lengths, width) }
+
+// captionWords returns a table of the words of all rows. Ids are checked on the host.
+func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints, columns, below int) driver.Ptr {
+	from := d.pointer(words.View)
+	if len(words.Host) >= c.n*columns {
+		for i, n := range lengths.Host {
+			for t, w := range words.Host[i*columns:][:n] {
+				if w < 0 || int(w) >= below {
+					panic(fmt.Sprintf("cuda: %s: word id %d of caption %d at %d, expected less than %d", what, w, i, t,
+						below))
+				}
+			}
+		}
+	}
+	if c.rows == 0 {
+		return 0
+	}
+	rows, holds := d.lengthTable(captionWords, lengths.View, words.View, [4]int{c.n, c.rows, columns}, 4*c.rows)
+	if !holds {
+		d.each(kernelCaptionWords, c.rows).ptr(rows, from, c.of, c.starts).int(c.rows, columns)
+	}
+	return rows
+}
+
+// sumWords writes the gradient [v, width] of a table of vectors, of which the given rows were read: sorted by word, so
+// that one block owns a word and adds its rows in their order.
+func (d *dev) sumWords(table, dout, rows driver.Ptr, count, v, width int) {
+	d.fill(table, 4*v*width, 0)
+	if count == 0 {
+		return
+	}
+	order := d.need(scratchOrder, 4*count)
+	d.start(kernelRowOrder, threads, count, 1, 1).ptr(order, rows).int(count)
+	d.wide(kernelSumWords, count, width).ptr(table, dout, rows, order).int(count, width)
+}
+
+// wide begins a kernel with blocks for n rows and pieces of their columns.
+func (d *dev) wide(k kernel, n, columns int) *command {
+	c := d.rows(k, n, columns)
+	c.launch.Grid[1] = uint32((columns + int(c.launch.Threads) - 1) / int(c.launch.Threads))
+	return c
+}

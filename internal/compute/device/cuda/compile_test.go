@@ -1,0 +1,45 @@
+package cuda
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/emulator"
+)
+
+// Compile loads every kernel that the GPU can run, once. Precision auto is that of the GPU, with its kernels.
+func TestCompileAndPrecisionOfAGPU(t *testing.T) {
+	for _, c := range []struct {
+		capability int
+		precision  string
+		tensor     tensor
+	}{{75, FP32, tensorNone}, {80, BF16, tensorBF16}, {90, BF16, tensorBF16}} {
+		path := emulator.Library(t)
+		emulator.Set(t, "capability", c.capability, 90)
+		opened, err := Open(Options{Driver: path, BLAS: []string{path}, Precision: device.PrecisionAuto})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, newer := opened.(*dev), c.tensor != tensorNone
+		if d.Precision() != c.precision || d.tensor != c.tensor || d.bf16.on != newer {
+			t.Errorf("%d: precision %s, tensor cores %v, copies %v", c.capability, d.Precision(), d.tensor, d.bf16.on)
+		}
+		all, err := d.Compile(time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(all, func(m Compiled) bool { return strings.HasSuffix(m.Name, "_sm80") })
+		if found != newer || len(all) < 30 {
+			t.Errorf("%d: %d files, those of capability 8.0 among them: %v", c.capability, len(all), found)
+		}
+		if again, err := d.Compile(time.Now); err != nil || len(again) > 0 {
+			t.Errorf("%d: loaded again: %v, %v", c.capability, again, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

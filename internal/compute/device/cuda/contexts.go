@@ -1,0 +1,99 @@
+package cuda
+
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelSimilarityPack         = tensorEntries("similarity_pack")
+	kernelSimilarityContexts     = tensorEntries("similarity_contexts")
+	kernelSimilarityContextsGrad = tensorEntries("similarity_contexts_grad")
+)
+
+// contexts make the contexts of words where they are needed, on tensor cores, in place of a product that writes them
+// (contexts.cuh): z and the gradient of the contexts are all that is written of a pair and a column.
+type contexts struct {
+	on     bool
+	steps  int        // of 16 regions, of 8 in TF32
+	packed driver.Ptr // regions of the images of a tile of pairs
+	drows  driver.Ptr // sums of the groups of images of a tile of pairs
+}
+
+const (
+	contextColumns = 1024 // of a block, at most
+	contextRows    = 16   // of a block
+	contextThreads = 512
+	contextBlocks  = 264 // from which a launch keeps a large GPU busy
+)
+
+// set decides by the sizes and by where words lie: eight values are read at once.
+func (c *contexts) set(d *dev, a *device.Similarities) {
+	c.on = d.tensor != tensorNone && !a.Global && a.E <= contextColumns && a.E%8 == 0 && d.pointer(a.Rows)%16 == 0
+	deep := 8 * d.tensor.each()
+	c.steps = (a.R + deep - 1) / deep
+}
+
+// packedFloats is the workspace of the regions: 8 columns of a step are 64 words. What lies behind it begins at a
+// multiple of 16 bytes.
+func (s *similarities) packedFloats() int {
+	if !s.contexts.on {
+		return 0
+	}
+	return s.tileI * s.contexts.steps * contextColumns / 8 * 64
+}
+
+func (s *similarities) cutPacked(w *workspace) { s.contexts.packed = w.cut(s.packedFloats()) }
+
+// packedGradFloats is that of the gradient, which sums dRows over groups of images first.
+func (s *similarities) packedGradFloats() int {
+	if !s.contexts.on {
+		return 0
+	}
+	groups, _ := s.groups(s.tileI, s.tileR)
+	return s.packedFloats() + (groups*s.tileR*s.a.E+3)&^3
+}
+
+func (s *similarities) cutPackedGrad(w *workspace) {
+	s.cutPacked(w)
+	s.contexts.drows = w.cut(s.packedGradFloats() - s.packedFloats())
+}
+
+// groups divides the images of a tile so that there are blocks enough; per is the number of images of a group.
+func (s *similarities) groups(images, rows int) (count, per int) {
+	blocks := (rows + contextRows - 1) / contextRows
+	count = min(images, (contextBlocks+blocks-1)/blocks)
+	per = (images + count - 1) / count
+	return (images + per - 1) / per, per
+}
+
+// words begins a kernel over tiles of words and the groups of images. It writes z or its gradient, in TF32 as float32
+// alone.
+func (s *similarities) words(d *dev, of [3]kernel, rows, groups int) *command {
+	c := d.start(of[d.tensor], contextThreads, (rows+contextRows-1)/contextRows, groups, 1).ptr(s.squares)
+	if d.tensor == tensorBF16 {
+		c.ptr(s.squares16)
+	}
+	return c
+}
+
+// packedSquares computes z of a tile.
+func (s *similarities) packedSquares(d *dev, t *similarityTile) {
+	a, c := &s.a, &s.contexts
+	n := t.images * c.steps * contextColumns / 8 * 32
+	d.each(kernelSimilarityPack[d.tensor], n).ptr(c.packed, s.image(t)).int(t.images, a.R, a.E, c.steps).long(n)
+	groups, per := s.groups(t.images, t.rows)
+	s.words(d, kernelSimilarityContexts, t.rows, groups).ptr(at(s.weights, s.weight(t)), c.packed, s.row(t)).
+		long(a.B*a.R).int(t.rows, t.images, a.R, a.E, c.steps, per)
+}
+
+// packedSquaresGrad computes the gradient of the contexts of a tile, whose regions are packed, and adds to dRows.
+func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, dRows driver.Ptr) {
+	a, c := &s.a, &s.contexts
+	groups, per := s.groups(t.images, t.rows)
+	s.words(d, kernelSimilarityContextsGrad, t.rows, groups).
+		ptr(c.drows, s.squares, at(s.weights, s.weight(t)), c.packed, s.row(t)).long(a.B*a.R).
+		int(t.rows, t.images, a.R, a.E, c.steps, per)
+	n := t.rows * a.E
+	d.sumSlices(dRows, c.drows, n, groups, n, t.i0 > 0)
+}

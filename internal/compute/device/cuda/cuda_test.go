@@ -1,0 +1,115 @@
+package cuda_test
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/composed"
+	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/compute/device/devicetest"
+)
+
+// open starts a device on the emulated driver.
+func open(t testing.TB, o cuda.Options) device.Device {
+	t.Helper()
+	o.Driver = emulator.Library(t)
+	if slices.Equal(o.BLAS, []string{"emulated"}) {
+		o.BLAS = []string{o.Driver}
+	}
+	d, err := cuda.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.T) device.Device {
+	emulator.Library(t)
+	// The suite counts allocations on one processor. Were there more before, the runtime would have to make anew what
+	// it needs to block on a channel.
+	processors := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
+	emulator.Set(t, "order", order, 0)
+	emulator.Set(t, "defer", deferred, 0)
+	return func(t *testing.T) device.Device { return open(t, o) }
+}
+
+// The suite that every device passes, on the emulated driver: threads in random order, unless EMULATED_CUDA_ORDER names
+// another (make test-orders), and work done only when somebody waits for it.
+func TestConformance(t *testing.T) {
+	order := 2
+	if v := os.Getenv("EMULATED_CUDA_ORDER"); v != "" {
+		var err error
+		if order, err = strconv.Atoi(v); err != nil || order < 0 || order > 2 {
+			t.Fatalf("EMULATED_CUDA_ORDER=%s: expected 0 (forward), 1 (reverse) or 2 (random)", v)
+		}
+	}
+	devicetest.Run(t, variant(t, cuda.Options{BLAS: []string{"emulated"}}, order, 1))
+}
+
+// Every kind of product; threads forward and in reverse, work at once and late.
+func TestConformanceOfProducts(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		options         cuda.Options
+		order, deferred int
+		families        []string
+	}{
+		{"own", cuda.Options{}, 0, 0, []string{"Gemm", "Factored"}},
+		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1, []string{"Gemm", "Similarities", "GraphReason"}},
+		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}}, 0, 1,
+			[]string{"Gemm", "GRU", "GRUGrad", "BiGRU", "Factored"}},
+		{"own bf16 copies", cuda.Options{Precision: cuda.BF16, RoundFrom: 1}, 0, 0, []string{"Gemm"}},
+		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}, 2, 1,
+			[]string{"Gemm", "BlockMatch", "Similarities", "GraphReason", "Factored"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			devicetest.RunOnly(t, variant(t, c.options, c.order, c.deferred), c.families...)
+		})
+	}
+}
+
+// What does not fit scratch memory at once is computed in parts, with the same results; threads and blocks in reverse.
+func TestConformanceInParts(t *testing.T) {
+	o := cuda.Options{Limits: cuda.Limits{MatchBytes: 20_000, SelfWeights: 100}}
+	devicetest.RunOnly(t, variant(t, o, 1, 0), "BlockMatch", "SelfAttention", "Embed", "LayerNorm", "PolarWeights",
+		"ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
+}
+
+// What is composed of other kernels needs no more of a device with memory of its own.
+func TestConformanceOfComposedKernels(t *testing.T) {
+	open := variant(t, cuda.Options{BLAS: []string{"emulated"}}, 2, 1)
+	alone := func(t *testing.T) device.Device { return composed.Alone(open(t)) }
+	devicetest.RunOnly(t, alone, "Cells", "Segments", "PoolWeights", "WordGraph")
+}
+
+// TF32 keeps 10 bits of mantissa, except where a product asks to be exact.
+func TestTF32(t *testing.T) {
+	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: []string{"emulated"}}, 0, 0)(t)
+	defer d.Close()
+	alloc := func(v float64) device.View {
+		b, err := d.Alloc(device.Float, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		device.Do(d, device.Fill{Dst: device.Of(b), Value: v})
+		return device.Of(b)
+	}
+	for _, c := range []struct {
+		x, want float64
+		exact   bool
+	}{{1 + 1./1024, 1 + 1./1024, false}, {1 + 1./4096, 1, false}, {1 + 1./4096, 1 + 1./4096, true}} {
+		out := alloc(0)
+		device.Do(d, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, A: alloc(c.x), B: alloc(1), C: out, Exact: c.exact})
+		got := make([]float64, 1)
+		d.DownloadDoubles(got, out)
+		if got[0] != c.want {
+			t.Errorf("%v, exact %v: product with 1 is %v, want %v", c.x, c.exact, got[0], c.want)
+		}
+	}
+}

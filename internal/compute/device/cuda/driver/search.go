@@ -1,0 +1,60 @@
+package driver
+
+import "vsetrain/internal/system/libraries"
+
+var (
+	wantedDriver = libraries.Wanted{Name: "CUDA driver", Setting: "VSETRAIN_CUDA_DRIVER",
+		Files: []string{"libcuda.so.1"},
+		Install: "install the NVIDIA driver, version 470 or later (Debian: nvidia-driver; Ubuntu: nvidia-driver-570; " +
+			"in a container: run it with --gpus all)"}
+	wantedBLAS = libraries.Wanted{Name: "cuBLAS", Setting: "VSETRAIN_CUBLAS",
+		Files: []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"},
+		Install: "pip install nvidia-cublas-cu12 (for CUDA 13: nvidia-cublas), conda install libcublas, or " +
+			"the package libcublas-12-8 of NVIDIA's repository; without it products run on vsetrain's own kernel, " +
+			"which is slower and knows no TF32"}
+	wantedNVML = libraries.Wanted{Name: "NVML", Setting: "VSETRAIN_NVML", Files: []string{"libnvidia-ml.so.1"},
+		Install: "it comes with the NVIDIA driver (Debian: libnvidia-ml1; in a container: " +
+			"NVIDIA_DRIVER_CAPABILITIES=compute,utility)"}
+)
+
+// Library is a GPU library and where it was found.
+type Library = libraries.Library
+
+// Search looks for the driver and for cuBLAS, in this order: the file that VSETRAIN_CUDA_DRIVER or VSETRAIN_CUBLAS
+// names, and then no other; the loader's path (LD_LIBRARY_PATH, ld.so.conf, default folders); folders of the driver
+// that no loader knows. That is all for the driver, which belongs to the system. cuBLAS may come with the CUDA toolkit
+// (CUDA_HOME, CUDA_PATH, /usr/local/cuda*, /opt/cuda, NVIDIA's HPC SDK), with conda, or with pip's nvidia packages of
+// CUDA 11 to 13, PyTorch's among them (libraries.Folders). Of several files in one folder the newest comes first. Files
+// that others can change are refused. It looks for files only and loads nothing. root is "/" except in tests.
+func Search(root string, getenv func(string) string) (cuda, blas Library) {
+	in := system(root, getenv)
+	cuda = libraries.Find(root, getenv, wantedDriver, in)
+	arch := libraries.Arch()
+	lib := []string{"lib64", "lib", "targets/" + arch + "-linux/lib"}
+	in.AddEnv("CUDA toolkit", "CUDA_HOME", lib...)
+	in.AddEnv("CUDA toolkit", "CUDA_PATH", lib...)
+	for _, l := range lib {
+		in.Add("CUDA toolkit", "/usr/local/cuda/"+l, "/usr/local/cuda-*/"+l, "/opt/cuda/"+l)
+	}
+	for _, prefix := range []string{"/opt/nvidia/hpc_sdk", "/opt/nvhpc"} {
+		in.Add("CUDA toolkit", prefix+"/Linux_"+arch+"/*/math_libs/*/lib64", prefix+"/Linux_"+arch+"/*/math_libs/lib64")
+	}
+	in.AddConda(lib...)
+	in.AddPip("nvidia/cublas/lib", "nvidia/cu*/lib", "torch/lib")
+	return cuda, libraries.Find(root, getenv, wantedBLAS, in)
+}
+
+// SearchNVML looks for NVIDIA's management library where the driver is looked for, or takes the file that VSETRAIN_NVML
+// names.
+func SearchNVML(root string, getenv func(string) string) Library {
+	return libraries.Find(root, getenv, wantedNVML, system(root, getenv))
+}
+
+// system are the folders where a driver puts its libraries.
+func system(root string, getenv func(string) string) *libraries.Folders {
+	f := libraries.NewFolders(root, getenv)
+	f.AddLoaderPath()
+	f.Add("driver folder", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64",
+		"/usr/lib/"+libraries.Arch()+"-linux-gnu/nvidia/current", "/run/opengl-driver/lib")
+	return f
+}

@@ -1,0 +1,94 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"time"
+	"unsafe"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+func (d *dev) self() *dev { return d }
+
+// own is the device behind the interface.
+func own(d device.Device) *dev { return d.(interface{ self() *dev }).self() }
+
+// Stall keeps the thread of the context busy.
+func Stall(d device.Device, t time.Duration) {
+	own(d).run(func() error { time.Sleep(t); return nil })
+}
+
+// WithoutCopies makes a device of precision bf16 round operands in its products.
+func WithoutCopies(d device.Device) device.Device {
+	own(d).bf16.on = false
+	return d
+}
+
+// CopyAll rounds the copy of every value on a device.
+func CopyAll(d device.Device) {
+	own := own(d)
+	for b := range own.buffers {
+		if b.dtype == device.Float {
+			own.rounded(b.ptr, b.n)
+		}
+	}
+}
+
+// StaleCopies returns what is wrong with the first copy that is not that of its value, empty where all are.
+func StaleCopies(d device.Device) string {
+	own := own(d)
+	for _, m := range own.bf16.memory {
+		if m.half == 0 || len(m.same) == 0 {
+			continue
+		}
+		values, halves := make([]float32, m.n), make([]float32, (m.n+1)/2)
+		own.download("StaleCopies", unsafe.Pointer(&values[0]), m.base, m.n)
+		own.download("StaleCopies", unsafe.Pointer(&halves[0]), m.half, len(halves))
+		for _, s := range m.same {
+			for i := s.lo; i < s.hi; i++ {
+				if gap := m.alone.missing(i, i+1); gap.lo == gap.hi {
+					continue // there is no value
+				}
+				u := math.Float32bits(values[i])
+				want := (u + 0x7fff + u>>16&1) >> 16
+				got := math.Float32bits(halves[i/2]) >> (16 * (i % 2)) & 0xffff
+				if values[i] != values[i] {
+					want = 0x7fc0
+				}
+				if got != want {
+					return fmt.Sprintf("element %d of %d is %v, its copy %#x, want %#x", i, m.n, values[i], got, want)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// Raw is what the memory of a view holds, also where values are there as copies alone.
+func Raw(d device.Device, v device.View) []float32 {
+	own, x := own(d), make([]float32, v.N)
+	own.download("Raw", unsafe.Pointer(&x[0]), own.pointer(v), v.N)
+	return x
+}
+
+// DropFollow leaves out the waits between streams for which drop returns true, until the function it returns is called.
+func DropFollow(drop func() bool) (restore func()) {
+	old := follow
+	follow = func(d *dev, s driver.Stream, e driver.Event) error {
+		if drop() {
+			return nil
+		}
+		return old(d, s, e)
+	}
+	return func() { follow = old }
+}
+
+// BLASPath is the cuBLAS that a device took, empty without.
+func BLASPath(d device.Device) string {
+	if b := own(d).blas; b != nil {
+		return b.Path()
+	}
+	return ""
+}

@@ -1,0 +1,288 @@
+package cuda
+
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelGRUStep       = entryOf("gru_step")
+	kernelGRUStepGrad   = entryOf("gru_step_grad")
+	kernelGRUPacked     = entryOf("gru_packed_step")
+	kernelGRUPackedGrad = entryOf("gru_packed_grad")
+	kernelGRUSmall      = entryOf("gru_small")
+	kernelGRUSmallGrad  = entryOf("gru_small_grad")
+	kernelGRUFinal      = entryOf("gru_final")
+	kernelGRUBias       = entryOf("gru_bias")
+	kernelGRUMean       = entryOf("gru_mean")
+	kernelGRUTails      = entryOf("gru_tails")
+)
+
+// The GRU over a packed batch (device.GRU, device.BiGRU): the products with the inputs of all words are one
+// product, then each step is one product with the states of all sequences and one kernel for the gates, which knows
+// from the lengths in device memory which sequences have a word there. So no address and no size depends on the
+// lengths, except for the number of rows and of steps. Of a GRU of a few units all steps are one kernel. Of a larger
+// one each step is, where the GPU has tensor cores (grutensor.go).
+//
+// Two directions take the same number of launches: their products are one strided batch where the addresses allow it,
+// their steps one kernel, in which the one is at the other end of the captions. The kernels add the biases.
+
+// direction are the checked views of a direction.
+type direction struct {
+	wih, whh, bih, bhh driver.Ptr
+	gates, prev        driver.Ptr
+	dwih, dwhh         driver.Ptr
+	dbih, dbhh         driver.Ptr
+}
+
+// layer is a GRU of one or two directions.
+type layer struct {
+	i, h, rows, batch, steps int
+	directions               int
+	reverse                  bool // whether the first direction runs backward; the other runs the other way
+	x                        driver.Ptr
+	lengths, starts          driver.Ptr
+	bounded                  bool
+	of                       [2]direction
+}
+
+// layer takes what both passes read.
+func (d *dev) layer(a *device.BiGRU, directions int) *layer {
+	l := &d.gru
+	*l = layer{i: a.I, h: a.H, batch: len(a.Lengths.Host), directions: directions, bounded: a.Lengths.Bounded}
+	l.lengths, l.starts = d.starts(a.Lengths)
+	l.rows, l.steps = d.pack.Rows(), d.pack.Steps()
+	l.x = d.pointer(a.X)
+	for k := range directions {
+		w := &a.Directions[k]
+		l.of[k] = direction{wih: d.pointer(w.WIH), whh: d.pointer(w.WHH),
+			gates: d.pointer(w.Gates), prev: d.pointer(w.Prev)}
+	}
+	return l
+}
+
+// both begins a kernel over n values of each direction.
+func (d *dev) both(k kernel, l *layer, n int) *command {
+	c := d.each(k, n)
+	c.launch.Grid[1] = uint32(l.directions)
+	return c
+}
+
+// smallGRU is the greatest number of units of a GRU whose steps are one kernel (grusmall.cu).
+const smallGRU = 32
+
+// sequences begins a kernel with a warp for each sequence of each direction.
+func (d *dev) sequences(k kernel, l *layer) *command {
+	return d.start(k, smallGRU, l.batch, l.directions, 1)
+}
+
+// forward writes the states of one direction to y[0], of the other to y[1].
+func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
+	h := l.h
+	for k := range l.directions {
+		w := &a.Directions[k]
+		l.of[k].bih, l.of[k].bhh = d.pointer(w.BIH), d.pointer(w.BHH)
+	}
+	if l.rows == 0 {
+		return
+	}
+	p, q := &l.of[0], &l.of[1]
+	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i,
+		c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
+	if h <= smallGRU {
+		d.sequences(kernelGRUSmall, l).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, p.whh, q.whh, p.bih, q.bih,
+			p.bhh, q.bhh, l.lengths, l.starts).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
+		d.clearTails(l, p.prev, q.prev, h)
+		return
+	}
+	if d.tensorSteps(l, 3*tensorUnits, h) {
+		d.tensorForward(l, y)
+		return
+	}
+	n := l.batch * h
+	hidden, state := d.need(scratchHidden, 4*l.directions*3*n), d.need(scratchCarry, 6*l.directions*n)
+	half := l.half(d)
+	state16 := either(half, at(state, l.directions*n), 0)
+	for done := range l.steps {
+		if done > 0 {
+			d.multiplyBoth(l, product{transB: true, m: l.batch, n: 3 * h, k: h, alpha: 1,
+				a: either(half, state16, state), halfA: half, lda: h, b: p.whh, ldb: h, c: hidden, ldc: 3 * h},
+				either(half, state16+driver.Ptr(2*n), at(state, n)), q.whh, at(hidden, 3*n))
+		}
+		d.both(kernelGRUPacked, l, n).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state, state16, hidden, p.bih,
+			q.bih, p.bhh, q.bhh, l.starts).
+			int(done, l.steps, l.batch, h).flag(l.reverse)
+	}
+	d.clearTails(l, p.prev, q.prev, h)
+}
+
+// half reports whether the steps multiply states that the kernel of a step writes as bfloat16. Nothing is rounded by a
+// kernel of its own, so it pays earlier than elsewhere.
+func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.batch * 3 * l.h * l.h) }
+
+// clearTails zeroes the rows of values of each direction behind those that there are.
+func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
+	if l.bounded && l.rows > 0 {
+		d.both(kernelGRUTails, l, l.rows*width).ptr(x, y, l.starts).int(l.steps, width).long(l.rows * width)
+	}
+}
+
+// backward is backpropagation through time in the opposite order of the steps, of dy times scale and the gradient of
+// the final states. Each step turns its gates into the gradients of the gate inputs, stored [n, r, z, hn]; all weight
+// gradients are products over all rows at the end.
+func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale float64) {
+	h := l.h
+	for k := range l.directions {
+		w, of := &a.Directions[k], &l.of[k]
+		of.dwih, of.dwhh = d.pointer(w.DWIH), d.pointer(w.DWHH)
+		of.dbih, of.dbhh = d.pointer(w.DBIH), d.pointer(w.DBHH)
+	}
+	dx := d.pointer(a.DX)
+	p, q := &l.of[0], &l.of[1]
+	if h <= smallGRU {
+		if l.rows > 0 {
+			d.sequences(kernelGRUSmallGrad, l).ptr(p.gates, q.gates, p.prev, q.prev, p.whh, q.whh, dy, final, l.lengths,
+				l.starts).float(scale).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
+		}
+		d.clearTails(l, p.gates, q.gates, 4*h)
+		d.gruWeights(l, dx)
+		return
+	}
+	if l.rows > 0 && d.tensorSteps(l, d.tensor.slopes(), 3*h) {
+		d.tensorBackward(l, dy, final, scale)
+		d.gruWeights(l, dx)
+		return
+	}
+	n := l.batch * h
+	carry, slopes := d.need(scratchCarry, 4*max(1, l.directions*n)), d.need(scratchHidden, 4*max(1, l.directions*3*n))
+	half := l.half(d)
+	slopes16 := either(half, slopes, 0) // in their place
+	for done := range l.steps {
+		d.both(kernelGRUPackedGrad, l, n).ptr(p.gates, q.gates, slopes, slopes16, carry, p.prev, q.prev, dy, final,
+			l.starts).float(scale).
+			int(done, l.steps, l.batch, h).flag(l.reverse)
+		if done+1 < l.steps {
+			d.multiplyBoth(l, product{m: l.batch, n: h, k: 3 * h, alpha: 1, beta: 1, a: slopes, halfA: half, lda: 3 * h,
+				b: p.whh, ldb: h, c: carry, ldc: h},
+				either(half, slopes+driver.Ptr(2*3*n), at(slopes, 3*n)), q.whh, at(carry, n))
+		}
+	}
+	d.clearTails(l, p.gates, q.gates, 4*h)
+	d.gruWeights(l, dx)
+}
+
+// gruWeights computes the gradients of the weights, biases and inputs from the gradients of the gate inputs.
+func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
+	h, in, p, q := l.h, l.i, &l.of[0], &l.of[1]
+	sums := d.need(scratchSums, 4*l.directions*4*h)
+	for k := range l.directions {
+		d.roundingSum(at(sums, k*4*h), l.of[k].gates, l.rows, 4*h)
+	}
+	d.both(kernelGRUBias, l, 3*h).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(h)
+
+	part := func(w *direction, n int) driver.Ptr { // of the gates: n, r, z, hn
+		if l.rows == 0 {
+			return w.gates
+		}
+		return at(w.gates, n*h)
+	}
+	d.multiplyBoth(l, product{transA: true, m: 3 * h, n: h, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: p.prev,
+		ldb: h, c: p.dwhh, ldc: h}, part(q, 1), q.prev, q.dwhh)
+	d.multiplyBoth(l, product{transA: true, m: 2 * h, n: in, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: l.x,
+		ldb: in, c: p.dwih, ldc: in}, part(q, 1), l.x, q.dwih)
+	d.multiplyBoth(l, product{transA: true, m: h, n: in, k: l.rows, alpha: 1, a: p.gates, lda: 4 * h, b: l.x, ldb: in,
+		c: at(p.dwih, 2*h*in), ldc: in},
+		q.gates, l.x, at(q.dwih, 2*h*in))
+	if dx == 0 || l.rows == 0 {
+		return
+	}
+	for k := range l.directions {
+		w, beta := &l.of[k], 1.0
+		if k == 0 {
+			beta = 0
+		}
+		d.multiply(&product{m: l.rows, n: in, k: 2 * h, alpha: 1, beta: beta, a: part(w, 1), lda: 4 * h, b: w.wih,
+			ldb: in, c: dx, ldc: in})
+		d.multiply(&product{m: l.rows, n: in, k: h, alpha: 1, beta: 1, a: w.gates, lda: 4 * h, b: at(w.wih, 2*h*in),
+			ldb: in, c: dx, ldc: in})
+	}
+}
+
+// multiplyBoth runs the product of the first direction and, where there are two, that of the second, whose operands are
+// a, b and c: as one batch where they lie behind those of the first.
+func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
+	if l.directions == 1 {
+		d.multiply(&p)
+		return
+	}
+	if a >= p.a && b >= p.b && c > p.c {
+		p.count, p.strideA, p.strideB, p.strideC = 2, int(a-p.a)/4, int(b-p.b)/4, int(c-p.c)/4
+		if p.halfA {
+			p.strideA = int(a-p.a) / 2
+		}
+		d.multiply(&p)
+		return
+	}
+	d.multiply(&p)
+	p.a, p.b, p.c = a, b, c
+	d.multiply(&p)
+}
+
+// single is one direction as the first of two.
+func single(a *device.GRU) device.BiGRU {
+	return device.BiGRU{I: a.I, H: a.H, Lengths: a.Lengths, X: a.X, DX: a.DX,
+		Directions: [2]device.GRUDirection{a.GRUDirection}}
+}
+
+// GRU computes that kernel.
+func (d *dev) GRU(a device.GRU) {
+	b := single(&a)
+	l := d.layer(&b, 1)
+	l.reverse = a.Reverse
+	y, final := d.pointer(a.Y), d.pointer(a.Final)
+	d.forward(&b, l, [2]driver.Ptr{y})
+	d.clearTail(y, a.Lengths, l.lengths, l.h)
+	if final != 0 && l.rows > 0 {
+		d.each(kernelGRUFinal, l.batch*l.h).ptr(final, y, l.lengths, l.starts).int(l.batch, l.h).flag(a.Reverse)
+	}
+}
+
+// GRUGrad computes that kernel.
+func (d *dev) GRUGrad(a device.GRU) {
+	b := single(&a)
+	l := d.layer(&b, 1)
+	l.reverse = a.Reverse
+	dy, final := d.pointer(a.DY), d.pointer(a.DFinal)
+	d.backward(&b, l, dy, final, 1)
+}
+
+// BiGRU computes that kernel.
+func (d *dev) BiGRU(a device.BiGRU) {
+	l := d.layer(&a, 2)
+	n := l.rows * l.h
+	y, other := d.pointer(a.Y), d.pointer(a.Work)
+	d.forward(&a, l, [2]driver.Ptr{y, other})
+	if n > 0 {
+		d.each(kernelGRUMean, n).ptr(y, other, l.starts).int(l.steps, l.h).long(n)
+	}
+}
+
+// BiGRUGrad computes that kernel.
+func (d *dev) BiGRUGrad(a device.BiGRU) {
+	l := d.layer(&a, 2)
+	d.backward(&a, l, d.pointer(a.DY), 0, 0.5)
+}
+
+// GRUCell computes that kernel.
+func (d *dev) GRUCell(a device.GRUCell) {
+	n := a.N * a.H
+	d.each(kernelGRUStep, n).ptr(d.pointer(a.Gates), d.pointer(a.Y), d.pointer(a.Prev),
+		d.pointer(a.Hidden), d.pointer(a.Before), 0).int(a.N, a.N, a.H)
+}
+
+// GRUCellGrad computes that kernel.
+func (d *dev) GRUCellGrad(a device.GRUCell) {
+	n := a.N * a.H
+	d.each(kernelGRUStepGrad, n).ptr(d.pointer(a.Gates), d.pointer(a.Carry), d.pointer(a.Prev),
+		d.pointer(a.DY), 0).int(a.N, a.N, a.H)
+}

@@ -1,0 +1,205 @@
+package cuda_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/compute/philox"
+)
+
+// pairCase is a device with 5 images of 3 regions and 4 captions, and the results so far.
+type pairCase struct {
+	t       *testing.T
+	d       device.Device
+	rng     *philox.Stream
+	lengths device.Ints
+	results [][]float64
+}
+
+const caseB, caseR, caseE, caseS, caseWords, caseCaptions, caseNodes = 5, 3, 7, 4, 11, 4, 15
+
+func newPairCase(t *testing.T, d device.Device) *pairCase {
+	t.Helper()
+	c := &pairCase{t: t, d: d, rng: philox.NewKey(3, "pairs").Stream(0)}
+	c.lengths.Host = []int32{5, 3, 2, 1}
+	c.lengths.View = c.place(device.Int32, caseCaptions)
+	d.UploadInts(c.lengths.View, c.lengths.Host)
+	return c
+}
+
+func (c *pairCase) place(t device.DType, n int) device.View {
+	c.t.Helper()
+	b, err := c.d.Alloc(t, n)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return device.Of(b)
+}
+
+func (c *pairCase) in(n int) device.View {
+	x, v := make([]float64, n), c.place(device.Float, n)
+	for i := range x {
+		x[i] = 0.5 + 0.3*c.rng.Norm()
+	}
+	c.d.UploadDoubles(v, x)
+	return v
+}
+
+func (c *pairCase) out(n int) device.View {
+	v := c.place(device.Float, n)
+	device.Do(c.d, device.Fill{Dst: v, Value: math.NaN()})
+	return v
+}
+
+func (c *pairCase) read(views ...device.View) {
+	for _, v := range views {
+		x := make([]float64, v.N)
+		c.d.DownloadDoubles(x, v)
+		c.results = append(c.results, x)
+	}
+}
+
+func (c *pairCase) attention(overWords bool) {
+	n := caseWords * caseB * caseR
+	a := device.PairAttention{B: caseB, R: caseR, Lambda: 9, OverWords: overWords, Lengths: c.lengths,
+		Scores: c.in(n), Weights: c.out(n), DWeights: c.in(n), DScores: c.out(n)}
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
+	c.read(a.Weights, a.DScores)
+}
+
+// similarities returns the nodes of all pairs.
+func (c *pairCase) similarities(filtered bool) device.View {
+	const b, r, e, s, words, captions = caseB, caseR, caseE, caseS, caseWords, caseCaptions
+	x := c.out(b * caseNodes * s)
+	local := device.Similarities{B: b, R: r, E: e, S: s, Lengths: c.lengths, Images: c.in(b * r * e),
+		Weights: c.in(words * b * r), Rows: c.in(words * e), W: c.in(s * e),
+		Bias: c.in(s), Nodes: x, Norms: c.out(b * words), Contexts: c.out(b * words), DNodes: c.in(b * caseNodes * s),
+		DImages: c.out(b * r * e), DRows: c.out(words * e),
+		DWeights: c.out(words * b * r), DW: c.out(s * e), DBias: c.out(s)}
+	global := local
+	global.Global, global.Images, global.Rows, global.Norms = true, c.in(b*e), c.in(captions*e), c.out(b*captions)
+	global.DImages, global.DRows, global.DW, global.DBias = c.out(b*e), c.out(captions*e), c.out(s*e), c.out(s)
+	if filtered {
+		local.Filter = device.Filter{W: c.in(s), Bias: c.in(1), Logits: c.out(b * caseNodes),
+			Weights: c.in(b * caseNodes), DSums: c.in(b * captions * s), DLogits: c.in(b * caseNodes)}
+		global.Filter = local.Filter
+		local.Filter.DW, global.Filter.DW = c.out(s), c.out(s)
+	}
+	for _, a := range []device.Similarities{local, global} {
+		device.Do(c.d, a)
+	}
+	for _, a := range []device.Similarities{local, global} {
+		device.DoGrad(c.d, a)
+		c.read(a.Norms, a.DImages, a.DRows, a.DW, a.DBias)
+		if filtered {
+			c.read(a.Filter.Logits, a.Filter.DW)
+		}
+	}
+	c.read(x, local.DWeights)
+	return x
+}
+
+func (c *pairCase) reason(x device.View, first, keep bool) {
+	const s = caseS
+	queries := caseB * caseNodes
+	if first {
+		queries = caseB * caseCaptions
+	}
+	a := device.GraphReason{B: caseB, S: s, First: first, Lengths: c.lengths, X: x, M: c.in(s * s), V: c.in(s),
+		W: c.in(s * s), Bias: c.in(s), Out: c.out(queries * s),
+		DOut: c.in(queries * s), DX: c.out(caseB * caseNodes * s), DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s),
+		DBias: c.out(s)}
+	if keep {
+		a.Y = c.out(caseB * caseNodes * s)
+	}
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
+	c.read(a.Out, a.DX, a.DM, a.DV, a.DW, a.DBias)
+}
+
+func (c *pairCase) filtrate(x device.View, train bool) {
+	const rows, pairs = caseB * caseNodes, caseB * caseCaptions
+	a := device.Filtrate{B: caseB, S: caseS, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: c.lengths, X: x,
+		Logits: c.in(rows), Gamma: c.in(1), Beta: c.in(1),
+		RunningMean: c.in(1), RunningVar: c.in(1), Out: c.out(pairs * caseS), Weights: c.out(rows),
+		Mean: c.out(caseCaptions), InvStd: c.out(caseCaptions),
+		Norms: c.out(pairs), DOut: c.in(pairs * caseS), DSums: c.out(pairs * caseS), DLogits: c.out(rows),
+		DBias: c.out(1), DGamma: c.out(1), DBeta: c.out(1)}
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
+	c.read(a.Out, a.RunningMean, a.RunningVar, a.DSums, a.DLogits, a.DGamma, a.DBeta)
+}
+
+func (c *pairCase) segments() {
+	const e = caseE
+	a := device.GatedPool{D: e, Counts: c.lengths, L: c.in(caseWords * e), X: c.in(caseWords * e),
+		G: c.in(caseCaptions * e), W: c.in(e), Weights: c.out(caseWords),
+		Out: c.out(caseCaptions * e), DOut: c.in(caseCaptions * e), DL: c.out(caseWords * e),
+		DG: c.out(caseCaptions * e), DX: c.out(caseWords * e), DW: c.out(caseCaptions * e)}
+	device.Do(c.d, a)
+	device.DoGrad(c.d, a)
+	means, spread, packed := c.out(caseCaptions*e), c.out(caseWords*e), c.out(caseWords*e)
+	device.Do(c.d, device.SegmentMeans{Means: means, Rows: a.X, Counts: c.lengths, D: e})
+	device.DoGrad(c.d, device.SegmentMeans{Rows: spread, Means: means, Counts: c.lengths, D: e})
+	device.Do(c.d, device.UnpackWords{Dst: packed, Src: a.X, Lengths: c.lengths, D: e, Back: true})
+	c.read(a.Out, a.DL, a.DG, a.DX, a.DW, means, spread, packed)
+}
+
+// everyPairKernel calls every kernel of device.Pairs and device.Segments, and returns all results.
+func everyPairKernel(t *testing.T, d device.Device) [][]float64 {
+	t.Helper()
+	defer d.Close()
+	c := newPairCase(t, d)
+	c.attention(false)
+	c.attention(true)
+	c.similarities(true)
+	x := c.similarities(false)
+	c.reason(x, false, true)
+	c.reason(x, false, false)
+	c.reason(x, true, false)
+	c.filtrate(x, true)
+	c.filtrate(x, false)
+	c.segments()
+	if err := d.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	return c.results
+}
+
+// Tiles of pairs, down to one row of one image, give what the CPU gives, and every order of the threads gives the same
+// bits.
+func TestPairsInTilesAndOrders(t *testing.T) {
+	host, err := cpu.New(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := everyPairKernel(t, host)
+	for _, bytes := range []int{1, 700, 4000, 1 << 20} {
+		var forward [][]float64
+		for order := range 3 {
+			what := fmt.Sprintf("tiles of %d bytes, order %d", bytes, order)
+			emulator.Set(t, "order", order, 0)
+			got := everyPairKernel(t, open(t, cuda.Options{Limits: cuda.Limits{TileBytes: bytes}}))
+			if order == 0 {
+				forward = got
+			}
+			for n, w := range want {
+				if !slices.Equal(got[n], forward[n]) {
+					t.Fatalf("%s: result %d has other bits than in order 0", what, n)
+				}
+				for i, v := range w {
+					if !(math.Abs(got[n][i]-v) <= 2e-5*(1+math.Abs(v))) {
+						t.Fatalf("%s: element %d of result %d is %v, %v on the CPU", what, i, n, got[n][i], v)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package cuda
+
+import (
+	"unsafe"
+
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var kernelCopyParts = entryOf("copy_parts")
+
+// part is memory of n words that is copied to another place.
+type part struct {
+	to, from driver.Ptr
+	n        int
+}
+
+const mostParts = 10 // of a call of copy_parts
+
+// copyParts copies parts of memory that do not overlap. The caller notes what it reads and writes (copies).
+func (d *dev) copyParts(parts []part) {
+	for lo := 0; lo < len(parts); lo += mostParts {
+		some := parts[lo:min(lo+mostParts, len(parts))]
+		longest := 0
+		for _, p := range some {
+			longest = max(longest, p.n)
+		}
+		c := d.start(kernelCopyParts, threads, blocksFor(longest), len(some), 1).noted()
+		for i := range mostParts {
+			var p part
+			if i < len(some) {
+				p = some[i]
+			}
+			c.ptr(p.to, p.from).int(p.n)
+		}
+	}
+}
+
+// uploads are small ones that wait for the next command. Then they reach the GPU as one, from where copy_parts takes
+// each to its place: a step has some ten inputs of a few kilobytes, each of which would be a copy and an event.
+type uploads struct {
+	words  []int32
+	parts  []part     // from is the byte of words
+	packed driver.Ptr // smallBytes
+}
+
+// add takes an upload over if it is small, and reports whether it did.
+func (u *uploads) add(d *dev, dst driver.Ptr, src unsafe.Pointer, n int) bool {
+	if 4*n > smallBytes || d.full != nil {
+		return false
+	}
+	for _, p := range u.parts {
+		if p.to < at(dst, n) && dst < at(p.to, p.n) { // the later one stays
+			d.deliver()
+			break
+		}
+	}
+	if 4*(len(u.words)+n) > smallBytes {
+		d.deliver()
+	}
+	u.parts = append(u.parts, part{dst, driver.Ptr(4 * len(u.words)), n})
+	u.words = append(u.words, unsafe.Slice((*int32)(src), n)...)
+	return true
+}
+
+// drop forgets the uploads that wait.
+func (u *uploads) drop() { u.parts, u.words = u.parts[:0], u.words[:0] }
+
+// deliver sends the uploads that wait.
+func (d *dev) deliver() {
+	u := &d.uploads
+	parts := u.parts
+	u.parts = nil // none waits for the commands that follow
+	to := parts[0].to
+	if len(parts) > 1 {
+		to = u.packed
+	}
+	c := d.next()
+	c.kind, c.dst, c.host, c.bytes = commandUpload, to, unsafe.Pointer(unsafe.SliceData(u.words)), 4*len(u.words)
+	d.wait() // until the words are read
+	if len(parts) > 1 {
+		for i := range parts {
+			parts[i].from += to
+		}
+		d.copyParts(parts)
+	}
+	u.parts = parts
+	u.drop()
+}

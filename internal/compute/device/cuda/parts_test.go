@@ -1,0 +1,133 @@
+package cuda_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/compute/device/cuda/null"
+)
+
+// Small uploads come to the GPU together and to their places, more than one call of the kernel takes: before a kernel
+// that reads them and behind one that still reads what was there. The host's memory may change at once, and of two
+// uploads to one place the later one stays.
+func TestUploadsTogether(t *testing.T) {
+	emulator.Set(t, "defer", 1, 0)
+	b := newBench(t)
+	var to, sums []device.View
+	for i := range 23 {
+		to, sums = append(to, b.alloc(device.Float, 2*i)), append(sums, b.alloc(device.Float, 2*i))
+	}
+	zero := b.alloc(device.Float, 64)
+	for round := range 3 {
+		for i, v := range to {
+			host := make([]float32, v.N)
+			for k := range host {
+				host[k] = float32(100*i + k + round)
+			}
+			b.UploadFloats(v, host)
+			clear(host)
+		}
+		b.UploadFloats(to[5].Slice(1, 3), []float32{-1, -2})
+		for i, v := range to {
+			if v.N > 0 {
+				device.Do(b.Device, device.Add{Dst: sums[i], A: v, B: zero.Slice(0, v.N)})
+			}
+		}
+		for i, v := range sums {
+			want := make([]float32, v.N)
+			for k := range want {
+				want[k] = float32(100*i + k + round)
+			}
+			if i == 5 {
+				want[1], want[2] = -1, -2
+			}
+			if i > 0 {
+				b.want("sum", v, want...)
+			}
+		}
+	}
+}
+
+// What reads or overwrites an upload that waits comes behind it: copies, fills, downloads, recordings, and the end of
+// its memory. A large upload does not overtake a small one.
+func TestUploadsThatWait(t *testing.T) {
+	b := newBench(t)
+	r := b.Device.(device.Recorder)
+	x, y, z := b.alloc(device.Float, 2), b.alloc(device.Float, 2), b.alloc(device.Float, 2)
+	large := b.alloc(device.Float, 1<<18)
+	device.Do(b.Device, device.Add{Dst: z, A: x, B: y})
+	rec, err := r.Record(func() { device.Do(b.Device, device.Add{Dst: z, A: x, B: y}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.UploadFloats(x, []float32{1, 2})
+	b.UploadFloats(y, []float32{10, 20})
+	r.Replay(rec)
+	b.UploadFloats(x, []float32{3, 4}) // which the replay does not see
+	b.UploadFloats(y, []float32{30, 40})
+	b.want("replayed", z, 11, 22)
+	r.Replay(rec)
+	b.want("replayed again", z, 33, 44)
+
+	b.UploadFloats(x, []float32{5, 6})
+	b.UploadFloats(y, []float32{7, 8})
+	device.Do(b.Device, device.Fill{Dst: x, Value: 9})
+	device.Do(b.Device, device.Copy{Dst: z, Src: y})
+	b.want("filled", x, 9, 9)
+	b.want("copied", z, 7, 8)
+
+	b.UploadFloats(large.Slice(0, 2), []float32{1, 2})
+	b.UploadFloats(z, []float32{1, 2})
+	values := slices.Repeat([]float32{3}, large.N)
+	b.UploadFloats(large, values)
+	b.want("large", large, values...)
+
+	gone, err := b.Alloc(device.Float, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.UploadFloats(device.Of(gone), []float32{1, 2})
+	b.UploadFloats(z, []float32{math.MaxFloat32, 2})
+	b.Free(gone)
+	b.want("beside memory that is freed", z, math.MaxFloat32, 2)
+}
+
+// Uploads without a kernel in between are one copy and one kernel, and so is what is fetched.
+func TestUploadsAreOne(t *testing.T) {
+	n := null.New(driver.Info{Name: "null GPU", Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10,
+		Memory: 141 << 30})
+	d, err := cuda.Open(cuda.Options{On: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	b := &bench{t, d}
+	x, y, z := b.alloc(device.Float, 2), b.alloc(device.Int32, 3), b.alloc(device.Float, 9)
+	if err := d.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	clear(n.Outside)
+	d.UploadFloats(x, make([]float32, 2))
+	d.UploadInts(y, make([]int32, 3))
+	d.UploadFloats(z, make([]float32, 9))
+	d.(device.Recorder).Fetch(0, x, z, x)
+	if _, err := d.(device.Recorder).Fetched(0); err != nil {
+		t.Fatal(err)
+	}
+	for what, times := range map[string]int{"upload": 1, "download": 1, "copy_parts": 2, "record": 2} {
+		if n.Outside[what] != times {
+			t.Errorf("%s: %d times, expected %d: %v", what, n.Outside[what], times, n.Outside)
+		}
+	}
+	clear(n.Outside)
+	d.UploadFloats(z.Slice(0, 5), make([]float32, 5))
+	d.UploadFloats(z.Slice(4, 6), make([]float32, 2)) // blocks have no order
+	if err := d.Sync(); err != nil || n.Outside["upload"] != 2 || n.Outside["copy_parts"] != 0 {
+		t.Errorf("two uploads to one place: %v, %v", n.Outside, err)
+	}
+}

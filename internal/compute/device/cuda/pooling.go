@@ -1,0 +1,91 @@
+package cuda
+
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelPoolWeights     = entryOf("pool_weights")
+	kernelPoolWeightsGrad = entryOf("pool_weights_grad")
+	kernelSortPool        = entryOf("sort_pool")
+	kernelSortPoolGrad    = entryOf("sort_pool_grad")
+	kernelSortPoolTable   = entryOf("sort_pool_table")
+)
+
+// PoolWeights computes that kernel.
+func (d *dev) PoolWeights(a device.PoolWeights) {
+	lengths, starts := d.starts(a.Lengths)
+	b := len(a.Lengths.Host)
+	w, s := d.pointer(a.Weights), d.pointer(a.Scores)
+	if b > 0 {
+		d.rows(kernelPoolWeights, b, a.L).ptr(w, s, lengths, starts).int(a.L).float(1 / a.Temperature)
+	}
+}
+
+// PoolWeightsGrad computes that kernel.
+func (d *dev) PoolWeightsGrad(a device.PoolWeights) {
+	lengths, starts := d.starts(a.Lengths)
+	b := len(a.Lengths.Host)
+	w, dw := d.pointer(a.Weights), d.pointer(a.DWeights)
+	ds := d.pointer(a.DScores)
+	if b > 0 {
+		d.rows(kernelPoolWeightsGrad, b, a.L).ptr(ds, w, dw, lengths, starts).int(a.L).float(1 / a.Temperature)
+		d.clearTail(ds, a.Lengths, lengths, 1)
+	}
+}
+
+// sortViews are the views that both directions of the sorted pooling share.
+type sortViews struct {
+	items, rows                  int
+	x, w, ranks, lengths, starts driver.Ptr
+}
+
+func (d *dev) sortViews(a device.SortPool) (v sortViews) {
+	v.items = len(a.Lengths.Host)
+	for _, n := range a.Lengths.Host {
+		v.rows += int(n)
+	}
+	v.x, v.w = d.pointer(a.X), d.pointer(a.Weights)
+	v.ranks = d.pointer(a.Ranks)
+	if a.Packed {
+		v.lengths, v.starts = d.starts(a.Lengths)
+	} else {
+		c := d.captions(a.Lengths)
+		v.lengths, v.starts = c.lengths, c.starts
+	}
+	return v
+}
+
+// SortPool computes that kernel.
+func (d *dev) SortPool(a device.SortPool) {
+	v := d.sortViews(a)
+	y := d.pointer(a.Y)
+	if v.items > 0 {
+		d.start(kernelSortPool, threads, (a.D+31)/32, v.items, 1).ptr(y, v.ranks, v.x, v.w, v.lengths,
+			v.starts).flag(a.Packed).int(a.D, a.K)
+	}
+}
+
+// sortPieces is the greatest number of parts that the channels of an item are divided into for SortPoolGrad.
+const sortPieces = 16
+
+// SortPoolGrad computes that kernel.
+func (d *dev) SortPoolGrad(a device.SortPool) {
+	v := d.sortViews(a)
+	dy := d.pointer(a.DY)
+	dx, table := d.pointer(a.DX), d.pointer(a.DWeights)
+	pieces, part := max(1, min((a.D+31)/32, sortPieces)), driver.Ptr(0)
+	if table != 0 {
+		part = d.need(scratchSums, 8*max(1, v.items*pieces*a.K))
+	}
+	if v.items > 0 && (dx != 0 || table != 0) {
+		d.start(kernelSortPoolGrad, 32, pieces, v.items, 1).ptr(dx, part, dy, v.x, v.ranks, v.w, v.lengths,
+			v.starts).flag(a.Packed).int(a.D, a.K)
+		d.clearTail(dx, a.Lengths, v.lengths, a.D)
+	}
+	if table != 0 {
+		c := d.start(kernelSortPoolTable, 128, a.K, a.K, 1)
+		c.ptr(table, part, v.lengths).int(v.items, pieces, a.K)
+	}
+}

@@ -1,0 +1,240 @@
+package cuda
+
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelReasonWeights = entryOf("reason_weights")
+	kernelReasonMix     = entryOf("reason_mix")
+	kernelReasonMixGrad = entryOf("reason_mix_grad")
+	kernelReasonSpread  = entryOf("reason_spread")
+	kernelReasonGather  = entryOf("reason_gather")
+	kernelReasonOut     = entryOf("reason_out")
+	kernelReasonOutGrad = entryOf("reason_out_grad")
+)
+
+// A step of reasoning (device.GraphReason) on the graphs of a tile of images with all captions. The products with the
+// weights run over the queries of the tile, every node or with First node 0 of every pair; the attention within the
+// graphs, each of a few nodes, is done by kernels.
+type reasoning struct {
+	pairLayout
+	a                  device.GraphReason
+	queries            int // of an image
+	per                int // captions with First, otherwise 0
+	tile               int // images
+	x, m, v, w, y, out driver.Ptr
+	// of a tile: A, the products X M + v, A X, and the nodes of the queries with First
+	weights, q, e, gather      driver.Ptr
+	dP, dE, dQ, dWeights, back driver.Ptr
+
+	half                      bool       // products read bfloat16
+	e16, gather16, dP16, dQ16 driver.Ptr // of a tile
+}
+
+// operand is what a product over the queries of a tile reads: float32, or bfloat16 with half.
+type operand struct {
+	ptr  driver.Ptr
+	half bool
+}
+
+func (r *reasoning) operand(half, single driver.Ptr) operand {
+	return operand{either(r.half, half, single), r.half}
+}
+
+func (d *dev) reasoning(a device.GraphReason) (r reasoning) {
+	r.pairLayout, r.a = d.layout(a.Lengths), a
+	r.x = d.pointer(a.X)
+	r.queries = r.nodes
+	if a.First {
+		r.queries, r.per = r.captions, r.captions
+	} else {
+		r.y = d.pointer(a.Y)
+	}
+	r.out, r.v = d.pointer(a.Out), d.pointer(a.V)
+	r.m, r.w = d.pointer(a.M), d.pointer(a.W)
+	r.half = d.takesHalf(a.B * r.queries * a.S * a.S)
+	return r
+}
+
+// rowWidth is the width of a row of attention weights.
+func (r *reasoning) rowWidth() int { return r.longest + 1 }
+
+// cut chooses the tiles and gives out the workspace: for each query the values of rows, S floats each, those of short
+// where products read bfloat16, S bfloat16 each, and those of weights, a row of attention weights each. More floats lie
+// behind.
+func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, more int) workspace {
+	if !r.half {
+		short = nil
+	}
+	floats := r.queries * (len(rows)*r.a.S + len(short)*halves(r.a.S) + len(weights)*r.rowWidth())
+	r.tile = d.tileOf(r.a.B, 4*floats, r.queries)
+	w := d.workspace(r.tile*floats + more)
+	for _, p := range short {
+		*p = w.cut(r.tile * r.queries * halves(r.a.S))
+	}
+	for _, p := range rows {
+		*p = w.cut(r.tile * r.queries * r.a.S)
+	}
+	for _, p := range weights {
+		*p = w.cut(r.tile * r.queries * r.rowWidth())
+	}
+	return w
+}
+
+// fewer chooses how many rows a query needs: where Y is kept, where it is not, and with First.
+func (r *reasoning) fewer(stored, made, first int) int {
+	switch {
+	case r.a.First:
+		return first
+	case r.y != 0:
+		return stored
+	}
+	return made
+}
+
+// reasonTile is the images [i0, i0+images): n queries of them, x where their nodes begin.
+type reasonTile struct {
+	i0, images, n int
+	x             driver.Ptr
+}
+
+func (r *reasoning) next(t *reasonTile) bool {
+	t.i0 += t.images
+	t.images = min(r.tile, r.a.B-t.i0)
+	t.n, t.x = t.images*r.queries, at(r.x, t.i0*r.nodes*r.a.S)
+	return t.images > 0
+}
+
+// square computes c = a·b + beta·c for the queries of a tile and a weight [S, S].
+func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b driver.Ptr, beta float64) {
+	s := r.a.S
+	d.multiply(&product{transB: transB, m: t.n, n: s, k: s, alpha: 1, beta: beta, a: a.ptr, halfA: a.half, lda: s, b: b,
+		ldb: s, c: c, ldc: s})
+}
+
+// attend computes the queries X M + v and their attention weights. It returns the nodes that ask, and their queries,
+// which are not kept (X M alone) where nothing reads them.
+func (r *reasoning) attend(d *dev, t *reasonTile, fresh, keep bool) (asking operand, q driver.Ptr) {
+	asking, q = operand{ptr: t.x}, r.q
+	if r.y != 0 {
+		q = at(r.y, t.i0*r.nodes*r.a.S)
+	}
+	if r.a.First {
+		asking = r.operand(r.gather16, r.gather)
+		d.warps(kernelReasonGather, t.n).ptr(r.gather, r.gather16, t.x, r.first).int(r.nodes, r.per, r.a.S).long(t.n)
+	}
+	v := driver.Ptr(0)
+	if fresh || r.y == 0 {
+		r.square(d, t, q, asking, false, r.m, 0)
+		v = r.v
+	}
+	r.dots(d, t, r.weights, 0, q, v, v != 0 && (keep || r.y != 0))
+	return asking, q
+}
+
+// dots computes softmax(y·x), or its gradient where a are the weights; where v is not 0 it is added to y, which keeps
+// the sum with keep.
+func (r *reasoning) dots(d *dev, t *reasonTile, to, a, y, v driver.Ptr, keep bool) {
+	d.warps(kernelReasonWeights, t.n).ptr(to, y, a, v, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
+		r.a.S).flag(keep).long(t.n)
+}
+
+// mix writes to, half or both; the other is 0.
+func (r *reasoning) mix(d *dev, t *reasonTile, to, half, a driver.Ptr) {
+	d.warps(kernelReasonMix, t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
+		r.a.S).long(t.n)
+}
+
+// GraphReason computes that kernel.
+func (d *dev) GraphReason(a device.GraphReason) {
+	r := d.reasoning(a)
+	bias := d.pointer(a.Bias)
+	if r.captions == 0 {
+		return
+	}
+	if r.inGraphs(d, r.x, r.y, r.out) {
+		r.graphs(d, bias)
+		return
+	}
+	rows, short := [...]*driver.Ptr{&r.e, &r.q, &r.gather}, [...]*driver.Ptr{&r.e16, &r.gather16}
+	r.cut(d, rows[:r.fewer(1, 2, 3)], short[:r.fewer(1, 1, 2)], []*driver.Ptr{&r.weights}, 0)
+	for t := (reasonTile{}); r.next(&t); {
+		r.attend(d, &t, true, false)
+		r.mix(d, &t, r.single(r.e), r.e16, r.weights)
+		out := at(r.out, t.i0*r.queries*a.S)
+		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0)
+		copy := driver.Ptr(0)
+		if r.half && !a.First {
+			copy = d.copyFor(out, t.n*a.S) // the next step multiplies it
+		}
+		d.each(kernelReasonOut, t.n*a.S).ptr(out, copy, bias).int(a.S).long(t.n * a.S)
+		d.fresh(copy, out, t.n*a.S)
+	}
+}
+
+// single is where a kernel writes float32: nowhere where products read bfloat16.
+func (r *reasoning) single(p driver.Ptr) driver.Ptr { return either(r.half, 0, p) }
+
+// GraphReasonGrad computes that kernel. The attention is made again, and the queries where they are not kept.
+func (d *dev) GraphReasonGrad(a device.GraphReason) {
+	r := d.reasoning(a)
+	s := a.S
+	dOut, dX := d.pointer(a.DOut), d.pointer(a.DX)
+	dM, dV := d.pointer(a.DM), d.pointer(a.DV)
+	dW, dBias := d.pointer(a.DW), d.pointer(a.DBias)
+	if r.captions == 0 {
+		for _, p := range [2]driver.Ptr{dM, dW} {
+			d.fill(p, 4*s*s, 0)
+		}
+		for _, p := range [2]driver.Ptr{dV, dBias} {
+			d.fill(p, 4*s, 0)
+		}
+		return
+	}
+	if r.y != 0 && r.inGraphs(d, r.x, r.y, r.out, dOut, dX) {
+		r.graphsGrad(d, dOut, dX, dM, dV, dW, dBias)
+		return
+	}
+	// Chunks of sums are a small part of what they sum.
+	sums := tallFloats(a.B, r.queries, s)
+	rows := [...]*driver.Ptr{&r.e, &r.dP, &r.dE, &r.dQ, &r.q, &r.gather, &r.back}
+	short := [...]*driver.Ptr{&r.e16, &r.dP16, &r.dQ16, &r.gather16}
+	w := r.cut(d, rows[:r.fewer(4, 5, 7)], short[:r.fewer(3, 3, 4)], []*driver.Ptr{&r.weights, &r.dWeights}, 2*sums)
+	bias, v := tallSum{part: w.cut(sums), cols: s}, tallSum{part: w.cut(sums), cols: s}
+	for t := (reasonTile{}); r.next(&t); {
+		from := t.i0 * r.queries * s
+		d.each(kernelReasonOutGrad, t.n*s).ptr(r.dP, r.dP16, at(r.out, from), at(dOut, from)).long(t.n * s)
+		bias.add(d, r.dP, t.n)
+		dP, dQ, e := r.operand(r.dP16, r.dP), r.operand(r.dQ16, r.dQ), r.operand(r.e16, r.e)
+		r.square(d, &t, r.dE, dP, false, r.w, 0)
+		asking, q := r.attend(d, &t, false, true)
+		r.dots(d, &t, r.dWeights, r.weights, r.dE, 0, false)
+		dx := at(dX, t.i0*r.nodes*s)
+		if a.First {
+			r.mix(d, &t, r.single(r.e), r.e16, r.weights)
+			r.mix(d, &t, r.dQ, r.dQ16, r.dWeights)
+			r.square(d, &t, r.back, dQ, true, r.m, 0)
+			nodes := t.images * r.nodes
+			d.warps(kernelReasonSpread, nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first,
+				r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), s).long(nodes)
+		} else {
+			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE,
+				r.first, r.nodeCaption).int(r.nodes, r.rowWidth(), s).long(t.n)
+			r.square(d, &t, dx, dQ, true, r.m, 1)
+		}
+		r.sum(d, &t, dW, dP, e)
+		r.sum(d, &t, dM, asking, dQ)
+		v.add(d, r.dQ, t.n)
+	}
+	bias.finish(d, dBias)
+	v.finish(d, dV)
+}
+
+// sum adds aᵀ b over the queries of a tile to the gradient of a weight, which it sets in the first.
+func (r *reasoning) sum(d *dev, t *reasonTile, to driver.Ptr, a, b operand) {
+	s := r.a.S
+	d.multiply(&product{transA: true, m: s, n: s, k: t.n, alpha: 1, beta: after(t.i0), a: a.ptr, halfA: a.half, lda: s,
+		b: b.ptr, halfB: b.half, ldb: s, c: to, ldc: s})
+}

@@ -1,0 +1,173 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var kernelGuard = entryOf("guard")
+
+// recording is a CUDA graph of kernel calls.
+type recording struct {
+	graph  driver.Graph
+	exec   driver.Exec
+	copies []recordedCopies
+	at     string // what it belongs to
+}
+
+func (r *recording) destroy(d *dev) (first error) {
+	if r.exec != 0 {
+		first = d.drv.DestroyExec(r.exec)
+	}
+	if r.graph != 0 {
+		if err := d.drv.DestroyGraph(r.graph); err != nil && first == nil {
+			first = err
+		}
+	}
+	*r = recording{}
+	return first
+}
+
+// lendWorkspace gives cuBLAS the memory that it recommends, which all recordings then share.
+func (d *dev) lendWorkspace() (err error) {
+	bytes := 4 << 20
+	if d.info.Major >= 9 { // Hopper
+		bytes = 32 << 20
+	}
+	if d.blasSpace, err = d.drv.Alloc(bytes); err != nil {
+		return fmt.Errorf("memory for cuBLAS: %w", err)
+	}
+	const oldest = 120100 // before it, some sizes with a bias fail (pytorch/pytorch#73455)
+	_, d.biased = d.blas.(driver.WithBias)
+	d.biased = d.biased && d.blas.Version() >= oldest
+	return d.blas.Workspace(d.blasSpace, bytes)
+}
+
+// refuse reports whether calls are being recorded; then what cannot be: it would happen once, not at every replay.
+func (d *dev) refuse(what string) bool {
+	if d.recording && d.refused == nil {
+		d.refused = fmt.Errorf("device: cuda: %s cannot be recorded", what)
+	}
+	return d.recording
+}
+
+// Record implements device.Recorder: the stream records what is sent to it as a CUDA graph. A module cannot be loaded
+// meanwhile, so where f starts a kernel that nothing started before, its module is loaded and f recorded anew. A driver
+// that does not record kernels whose blocks run at once gets none of them from then on.
+func (d *dev) Record(f func()) (device.Recording, error) {
+	if d.recording {
+		panic("cuda: Record inside Record")
+	}
+	at := d.at // f changes it
+	for {
+		d.at = at
+		r, err := d.record(f)
+		if err == nil {
+			return r, nil
+		}
+		var missing *notLoaded
+		if !errors.As(err, &missing) || missing.handle != 0 {
+			if d.together && !d.apart && driver.Refused(err) {
+				d.stepByStep(err)
+				continue
+			}
+			return nil, err
+		}
+		d.run(func() error { return d.load(missing.module) })
+		if err := d.wait(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (d *dev) record(f func()) (*recording, error) {
+	d.run(func() error {
+		d.captureErr, d.capturing = nil, true
+		return d.drv.BeginCapture(d.stream)
+	})
+	r := &recording{at: d.at}
+	var err error
+	func() {
+		d.recording, d.together, d.refused = true, false, nil
+		finish := d.recordCopies()
+		d.lengths.forget()
+		defer func() {
+			d.recording = false
+			d.lengths.forget()
+			r.copies = finish()
+			d.run(func() error { err = d.endCapture(r); return nil })
+		}()
+		f()
+	}()
+	if failure := d.wait(); failure != nil {
+		return nil, failure
+	}
+	if d.refused != nil {
+		err = d.refused
+	}
+	if err != nil {
+		d.run(func() error { r.destroy(d); return nil })
+		d.wait()
+		return nil, err
+	}
+	d.recordings[r] = struct{}{}
+	return r, nil
+}
+
+// endCapture ends the recording on the thread of the context. What failed while recording is no failure of the device:
+// nothing has run.
+func (d *dev) endCapture(r *recording) error {
+	d.capturing = false
+	g, err := d.drv.EndCapture(d.stream)
+	if err == nil {
+		r.graph = g
+	}
+	if d.captureErr != nil { // why the recording was spoiled, or never began
+		err = d.captureErr
+	}
+	if err != nil {
+		return fmt.Errorf("device: cuda: record: %w", err)
+	}
+	r.exec, err = d.drv.Instantiate(r.graph)
+	return err
+}
+
+// Replay implements device.Recorder.
+func (d *dev) Replay(r device.Recording) {
+	own := d.recorded(r)
+	d.expect(own.copies)
+	c := d.next()
+	c.kind, c.exec, c.at = commandReplay, own.exec, own.at
+	d.behind(own.copies)
+	d.lengths.forget()
+}
+
+// Forget implements device.Recorder.
+func (d *dev) Forget(r device.Recording) {
+	own := d.recorded(r)
+	delete(d.recordings, own)
+	d.run(func() error { return own.destroy(d) })
+}
+
+func (d *dev) recorded(r device.Recording) *recording {
+	own, ok := r.(*recording)
+	if _, alive := d.recordings[own]; !ok || !alive {
+		panic(fmt.Sprintf("cuda: a recording that this device does not have (%T)", r))
+	}
+	return own
+}
+
+// Generation implements device.Recorder.
+func (d *dev) Generation() int { return d.moves }
+
+// Guard implements device.Recorder.
+func (d *dev) Guard(coef, norm device.View, losses []device.View) {
+	var of [2]driver.Ptr
+	for i, v := range losses {
+		of[i] = d.pointer(v)
+	}
+	d.start(kernelGuard, 32, 1, 1, 1).ptr(d.pointer(coef), d.pointer(norm), of[0], of[1])
+}

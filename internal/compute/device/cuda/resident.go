@@ -1,0 +1,131 @@
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/half"
+)
+
+var (
+	kernelGatherTable = entryOf("gather_table")
+	kernelGatherLists = entryOf("gather_lists")
+)
+
+// table is memory for the features of a data set.
+type table struct {
+	owner *dev
+	ptr   driver.Ptr
+	n     int
+	half  bool
+}
+
+// Len implements device.Table.
+func (t *table) Len() int { return t.n }
+
+// Bytes implements device.Table.
+func (t *table) Bytes() int64 { return int64(t.n) * int64(t.size()) }
+
+func (t *table) size() int {
+	if t.half {
+		return 2
+	}
+	return 4
+}
+
+// FreeMemory implements device.Resident.
+func (d *dev) FreeMemory() (free, total int64, err error) {
+	d.run(func() error {
+		f, t, err := d.drv.Memory()
+		free, total = int64(f), int64(t)
+		return err
+	})
+	err = d.wait()
+	return free, total, err
+}
+
+// NewTable implements device.Resident.
+func (d *dev) NewTable(n int, half bool) (device.Table, error) {
+	if n < 1 || n > 1<<60 {
+		return nil, fmt.Errorf("device: cuda: a table of %d values", n)
+	}
+	t := &table{owner: d, n: n, half: half}
+	p, err := d.allocate(t.size() * n)
+	if err != nil {
+		return nil, fmt.Errorf("device: cuda: %w", err)
+	}
+	t.ptr = p
+	d.tables[t] = struct{}{}
+	return t, nil
+}
+
+// FreeTable implements device.Resident.
+func (d *dev) FreeTable(t device.Table) {
+	own := d.table(t)
+	delete(d.tables, own)
+	d.run(func() error { return d.release(own.ptr) })
+}
+
+func (d *dev) table(t device.Table) *table {
+	own, ok := t.(*table)
+	if _, alive := d.tables[own]; !ok || !alive {
+		panic(fmt.Sprintf("cuda: a table that this device does not have (%T)", t))
+	}
+	return own
+}
+
+// Store implements device.Resident.
+func (d *dev) Store(t device.Table, at int, values []float32) {
+	own := d.table(t)
+	if at < 0 || at > own.n-len(values) {
+		panic(fmt.Sprintf("cuda: Store: values %d to %d of a table of %d", at, at+len(values), own.n))
+	}
+	if len(values) == 0 || d.refuse("Store") {
+		return
+	}
+	src, bytes := unsafe.Pointer(&values[0]), 4*len(values)
+	if own.half {
+		bytes = 2 * len(values)
+		if cap(d.halves) < bytes {
+			d.halves = make([]byte, bytes)
+		}
+		half.Encode(d.halves[:bytes], values)
+		src = unsafe.Pointer(&d.halves[0])
+	}
+	c := d.next()
+	c.kind, c.dst, c.host, c.bytes = commandUpload, own.ptr+driver.Ptr(at*own.size()), src, bytes
+	d.wait()
+}
+
+// Gather implements device.Resident.
+func (d *dev) Gather(dst device.View, t device.Table, index device.View, width int) {
+	own := d.table(t)
+	to, rows := d.pointer(dst), d.pointer(index)
+	if dst.N == 0 {
+		return
+	}
+	var singles, halves driver.Ptr
+	if own.half {
+		halves = own.ptr
+	} else {
+		singles = own.ptr
+	}
+	copy := d.operandCopy(to, dst.N)
+	fours, values := inFours(width, to, 2*copy, singles, 2*halves) && dst.N%4 == 0, dst.N
+	if fours {
+		values /= 4
+	}
+	d.each(kernelGatherTable, values).ptr(to, copy, singles, halves, rows).int(index.N).flag(fours).long(width, dst.N)
+	d.fresh(copy, to, dst.N)
+}
+
+// GatherLists implements device.Resident.
+func (d *dev) GatherLists(dst, values, starts, index device.View, width int) {
+	to, from, first := d.pointer(dst), d.pointer(values), d.pointer(starts)
+	rows := d.pointer(index)
+	if dst.N > 0 {
+		d.each(kernelGatherLists, index.N*width).ptr(to, from, first, rows).int(width).long(index.N * width)
+	}
+}

@@ -1,0 +1,317 @@
+package cuda
+
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelSimilaritySquares     = entryOf("similarity_squares")
+	kernelSimilarityNodes       = entryOf("similarity_nodes")
+	kernelSimilarityNodesGrad   = entryOf("similarity_nodes_grad")
+	kernelSimilaritySquaresGrad = entryOf("similarity_squares_grad")
+	kernelSimilarityGlobalGrad  = entryOf("similarity_global_grad")
+	kernelSimilarityImagesGrad  = entryOf("similarity_images_grad")
+)
+
+// Similarity vectors (device.Similarities) of a tile of images × rows; the rows are words, or captions with Global.
+// The contexts of a tile are one product for each image in one call, what follows is one product and one kernel for all
+// its pairs.
+type similarities struct {
+	a        device.Similarities
+	nodes    int        // of an image
+	rows     int        // of an image
+	node     driver.Ptr // of each row
+	first    driver.Ptr // word of each caption
+	captions int
+	caption  driver.Ptr // of each node
+	size     int        // values of an image
+
+	images, weights, values, w, out, norms driver.Ptr
+	filter                                 filterLayer
+	tileI, tileR                           int        // images and rows of a tile
+	squares, inner                         driver.Ptr // of a tile: z and W z
+
+	// Where products read bfloat16: z, and then the gradient of the contexts, and the gradient of W z.
+	half                   bool
+	squares16, innerGrad16 driver.Ptr
+
+	contexts contexts
+}
+
+// halves is the number of floats that n bfloat16 take.
+func halves(n int) int { return (n + 1) / 2 }
+
+// either returns the bfloat16 address of what a product reads if there is one.
+func either(half bool, h, f driver.Ptr) driver.Ptr {
+	if half {
+		return h
+	}
+	return f
+}
+
+// similarityTile is the part [i0, i0+images) × [r0, r0+rows) of all pairs; n counts them.
+type similarityTile struct{ i0, images, r0, rows, n int }
+
+func (d *dev) similarities(a device.Similarities) (s similarities) {
+	l := d.layout(a.Lengths)
+	s.a, s.nodes, s.rows, s.node, s.size = a, l.nodes, l.words, l.wordNode, a.R*a.E
+	s.captions, s.caption, s.first = l.captions, l.nodeCaption, l.first
+	if a.Global {
+		s.rows, s.node, s.size = l.captions, l.captionNode, a.E
+	} else {
+		s.weights = d.pointer(a.Weights)
+	}
+	s.images, s.values = d.pointer(a.Images), d.pointer(a.Rows)
+	s.w = d.pointer(a.W)
+	s.half = d.takesHalf(a.B * s.rows * a.E * a.S)
+	s.contexts.set(d, &a)
+	s.out, s.norms = d.pointer(a.Nodes), d.pointer(a.Norms)
+	if a.Filter.Present() {
+		s.filter.set(d, &a.Filter)
+	}
+	return s
+}
+
+// cut chooses the tiles, a pair of which takes the given number of floats, and returns the most pairs of one and the
+// number of tiles.
+func (s *similarities) cut(d *dev, floats int) (rows, count int) {
+	s.tileR = d.tileOf(s.rows, 4*floats, 1)
+	s.tileI = d.tileOf(s.a.B, 4*floats*s.tileR, s.tileR)
+	over := func(n, tile int) int { return (n + tile - 1) / tile }
+	return s.tileI * s.tileR, over(s.a.B, s.tileI) * over(s.rows, s.tileR)
+}
+
+// next steps to the next tile, rows before images: false after the last.
+func (s *similarities) next(t *similarityTile) bool {
+	if t.r0 += t.rows; t.r0 == s.rows {
+		t.r0 = 0
+		t.i0 += t.images
+	}
+	if t.i0 == s.a.B {
+		return false
+	}
+	t.images, t.rows = min(s.tileI, s.a.B-t.i0), min(s.tileR, s.rows-t.r0)
+	t.n = t.images * t.rows
+	return true
+}
+
+// Where the images, rows and attention weights of a tile begin, the nodes of its first image, and the norm of its first
+// pair.
+func (s *similarities) image(t *similarityTile) driver.Ptr { return at(s.images, t.i0*s.size) }
+func (s *similarities) row(t *similarityTile) driver.Ptr   { return at(s.values, t.r0*s.a.E) }
+func (s *similarities) weight(t *similarityTile) int       { return (t.r0*s.a.B + t.i0) * s.a.R }
+func (s *similarities) firstNode(t *similarityTile) int    { return t.i0 * s.nodes * s.a.S }
+func (s *similarities) firstNorm(t *similarityTile) driver.Ptr {
+	return at(s.norms, t.i0*s.rows+t.r0)
+}
+
+// square computes z of a tile from the contexts, which it computes into context, with their norms where norm is not 0.
+func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Ptr) (x driver.Ptr) {
+	a := &s.a
+	if s.contexts.on {
+		s.packedSquares(d, t)
+		return 0
+	}
+	x = s.image(t)
+	if !a.Global {
+		d.multiply(&product{m: t.rows, n: a.E, k: a.R, alpha: 1, a: at(s.weights, s.weight(t)), lda: a.B * a.R, b: x,
+			ldb: a.E, c: context, ldc: a.E,
+			count: t.images, strideA: a.R, strideB: s.size, strideC: t.rows * a.E})
+		x = context
+	}
+	d.warps(kernelSimilaritySquares, t.n).ptr(s.squares, s.squares16, norm, x, s.row(t)).int(t.rows,
+		a.E).flag(a.Global).long(t.n)
+	return x
+}
+
+// squareFloats is what z of a pair takes: in float32 where contexts or products need it, and in bfloat16.
+func (s *similarities) squareFloats() (single, half int) {
+	if s.half {
+		half = halves(s.a.E)
+	}
+	if !s.half || !s.contexts.on {
+		single = s.a.E
+	}
+	return single, half
+}
+
+// cutSquares gives out z of so many pairs.
+func (s *similarities) cutSquares(w *workspace, pairs int) {
+	single, half := s.squareFloats()
+	if single > 0 {
+		s.squares = w.cut(pairs * single)
+	}
+	if half > 0 {
+		s.squares16 = w.cut(pairs * half)
+	}
+}
+
+// transform computes W z of a tile.
+func (s *similarities) transform(d *dev, t *similarityTile) {
+	s.square(d, t, s.squares, 0)
+	e, size := s.a.E, s.a.S
+	d.multiply(&product{transB: true, m: t.n, n: size, k: e, alpha: 1, a: either(s.half, s.squares16, s.squares),
+		halfA: s.half, lda: e, b: s.w, ldb: e, c: s.inner, ldc: size})
+}
+
+// Similarities computes that kernel.
+func (d *dev) Similarities(a device.Similarities) {
+	s := d.similarities(a)
+	bias := d.pointer(a.Bias)
+	if s.rows == 0 {
+		return
+	}
+	single, half := s.squareFloats()
+	pair := single + half + a.S
+	rows, _ := s.cut(d, pair)
+	w := d.workspace(s.packedFloats() + rows*pair)
+	s.cutPacked(&w)
+	s.cutSquares(&w, rows)
+	s.inner = w.cut(rows * a.S)
+	for t := (similarityTile{}); s.next(&t); {
+		s.transform(d, &t)
+		d.warps(kernelSimilarityNodes, t.n).
+			ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), at(s.filter.logits, t.i0*s.nodes), s.inner, bias,
+				s.filter.w, s.filter.bias, at(s.node, t.r0)).
+			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
+	}
+}
+
+// SimilaritiesGrad computes that kernel. The contexts and z are made again.
+func (d *dev) SimilaritiesGrad(a device.Similarities) {
+	s := d.similarities(a)
+	dImages, filtered := d.pointer(a.DImages), a.Filter.Present()
+	dRows, dW, dBias := d.pointer(a.DRows), d.pointer(a.DW), d.pointer(a.DBias)
+	var dNodes, dWeights driver.Ptr
+	if filtered {
+		s.filter.setGrad(d, &a.Filter)
+	} else {
+		dNodes = d.pointer(a.DNodes)
+	}
+	if !a.Global {
+		dWeights = d.pointer(a.DWeights)
+	}
+	if s.rows == 0 {
+		d.fill(dImages, 4*a.B*s.size, 0)
+		d.fill(dW, 4*a.S*a.E, 0)
+		d.fill(dBias, 4*a.S, 0)
+		if filtered {
+			d.fill(s.filter.dW, 4*a.S, 0)
+		}
+		return
+	}
+	pair, kinds := a.E, 1
+	if filtered {
+		kinds = 2
+	}
+	if !s.contexts.on {
+		pair += a.E + 1 // contexts and their norms
+	}
+	if s.half {
+		pair += halves(a.E) + halves(a.S)
+	} else {
+		pair += a.S
+	}
+	rows, tiles := s.cut(d, pair)
+	sums := nodeSums{kinds: kinds, cols: a.S}
+	w := d.workspace(s.packedGradFloats() + rows*pair + sums.floats(tiles, rows))
+	s.cutPackedGrad(&w)
+	s.squares = w.cut(rows * a.E)
+	if s.half {
+		s.squares16, s.innerGrad16 = w.cut(rows*halves(a.E)), w.cut(rows*halves(a.S))
+	} else {
+		s.inner = w.cut(rows * a.S)
+	}
+	var context, norm driver.Ptr
+	if !s.contexts.on {
+		context, norm = w.cut(rows*a.E), w.cut(rows)
+	}
+	sums.cut(&w, tiles, rows)
+	for t := (similarityTile{}); s.next(&t); {
+		x := s.square(d, &t, context, norm)
+		if part := sums.next(t.n); filtered {
+			s.filteredGrad(d, &t, part)
+		} else {
+			d.start(kernelSimilarityNodesGrad, threads, nodeBlocks(t.n), 1, 1).
+				ptr(s.inner, s.innerGrad16, part, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)),
+					s.firstNorm(&t), at(s.node, t.r0)).int(t.rows, s.rows, s.nodes, a.S).long(t.n)
+		}
+		inner := either(s.half, s.innerGrad16, s.inner)
+		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: inner,
+			lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E,
+			halfA: s.half, halfB: s.half})
+		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: inner, halfA: s.half, lda: a.S, b: s.w, ldb: a.E,
+			c: s.squares, ldc: a.E})
+		to := at(dImages, t.i0*s.size)
+		if a.Global {
+			n := t.rows * a.E
+			d.each(kernelSimilarityGlobalGrad, n).ptr(s.squares, at(dRows, t.r0*a.E), x, s.row(&t)).int(t.images, a.E).
+				flag(t.i0 > 0).long(n)
+			d.each(kernelSimilarityImagesGrad, t.images*a.E).ptr(to, s.squares).int(t.rows,
+				a.E).flag(t.r0 > 0).long(t.images * a.E)
+			continue
+		}
+		if s.contexts.on {
+			s.packedSquaresGrad(d, &t, at(dRows, t.r0*a.E))
+		} else {
+			d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm,
+				s.row(&t)).int(t.images, t.rows, a.E).flag(t.i0 > 0)
+		}
+		dContext := either(s.half, s.squares16, s.squares)
+		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: dContext, halfA: s.half, lda: a.E,
+			b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R,
+			count: t.images, strideA: t.rows * a.E, strideB: s.size, strideC: a.R})
+		d.multiply(&product{transA: true, m: a.R, n: a.E, k: t.rows, alpha: 1, beta: after(t.r0),
+			a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: dContext, halfB: s.half, ldb: a.E,
+			c: to, ldc: a.E, count: t.images, strideA: a.R, strideB: t.rows * a.E, strideC: s.size})
+	}
+	sums.finish(d, dBias, s.filter.dW)
+}
+
+// nodeRows is the number of rows of a block that makes the gradient of W z + Bias.
+const nodeRows = 64
+
+func nodeBlocks(rows int) int { return (rows + nodeRows - 1) / nodeRows }
+
+// nodeSums are what the blocks of all tiles give of the gradient of the bias and, of two kinds, of the filter.
+type nodeSums struct {
+	kinds, cols, blocks int
+	part, pieces        driver.Ptr // [blocks, kinds, cols], and the sums of pieces of them
+}
+
+// floats is the workspace for tiles of so many rows.
+func (s *nodeSums) floats(tiles, rows int) int {
+	blocks := tiles * nodeBlocks(rows)
+	return (blocks + (blocks+columnPiece-1)/columnPiece) * s.kinds * s.cols
+}
+
+func (s *nodeSums) cut(w *workspace, tiles, rows int) {
+	s.part = w.cut(tiles * nodeBlocks(rows) * s.kinds * s.cols)
+	s.pieces = w.next
+}
+
+// next returns where the blocks of the next rows write.
+func (s *nodeSums) next(rows int) (part driver.Ptr) {
+	part = at(s.part, s.blocks*s.kinds*s.cols)
+	s.blocks += nodeBlocks(rows)
+	return part
+}
+
+// finish writes the sums; filter is not used where there is one kind.
+func (s *nodeSums) finish(d *dev, bias, filter driver.Ptr) {
+	x, rows, cols := s.part, s.blocks, s.kinds*s.cols
+	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
+		d.columnPieces(s.pieces, 0, x, rows, cols)
+		x, rows = s.pieces, pieces
+	}
+	d.columnTotal(bias, filter, x, rows, cols, s.cols, cols)
+}
+
+// after is the factor of what a product adds to: 0 where nothing was added before.
+func after(done int) float64 {
+	if done == 0 {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,187 @@
+package cuda
+
+import (
+	"unsafe"
+
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+// staging are pinned buffers between host and device: two large ones, between which a large upload goes back and forth,
+// one being filled while the GPU fetches the other, and many small ones, so that the inputs of several steps can be on
+// their way. An upload returns when the host's memory may change again.
+type staging struct {
+	memory unsafe.Pointer
+	ring   [2]ring // of large and of small buffers
+}
+
+// ring are buffers that are used in turn.
+type ring struct {
+	memory []unsafe.Pointer
+	event  []driver.Event // when the GPU has read the buffer
+	used   []bool
+	turn   int
+}
+
+const (
+	stagingBuffers, stagingBytes = 2, 4 << 20
+	smallBuffers, smallBytes     = 8, 256 << 10
+)
+
+func (s *staging) open(drv driver.Driver) (err error) {
+	if s.memory, err = drv.AllocHost(stagingBuffers*stagingBytes + smallBuffers*smallBytes); err != nil {
+		return err
+	}
+	at := s.memory
+	for k, n := range [2]int{stagingBuffers, smallBuffers} {
+		r := &s.ring[k]
+		r.used = make([]bool, n)
+		for range n {
+			e, err := drv.NewEvent()
+			if err != nil {
+				return err
+			}
+			r.memory, r.event = append(r.memory, at), append(r.event, e)
+			at = unsafe.Add(at, [2]int{stagingBytes, smallBytes}[k])
+		}
+	}
+	return nil
+}
+
+func (s *staging) close(drv driver.Driver) (first error) {
+	for _, r := range s.ring {
+		for _, e := range r.event {
+			if err := drv.DestroyEvent(e); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	if s.memory != nil {
+		if err := drv.FreeHost(s.memory); err != nil && first == nil {
+			first = err
+		}
+	}
+	*s = staging{}
+	return first
+}
+
+// take returns a buffer of at least the given bytes when the GPU has finished with it.
+func (s *staging) take(d *dev, bytes int) (*ring, int, error) {
+	r := &s.ring[0]
+	if bytes <= smallBytes {
+		r = &s.ring[1]
+	}
+	r.turn = (r.turn + 1) % len(r.memory)
+	i := r.turn
+	if r.used[i] {
+		r.used[i] = false
+		return r, i, d.drv.Wait(r.event[i])
+	}
+	return r, i, nil
+}
+
+func (s *staging) upload(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int) error {
+	return s.send(d, dst, src, bytes, d.stream)
+}
+
+// send copies host values to the device in a stream.
+func (s *staging) send(d *dev, dst driver.Ptr, src unsafe.Pointer, bytes int, stream driver.Stream) error {
+	for at := 0; at < bytes; at += stagingBytes {
+		n := min(stagingBytes, bytes-at)
+		r, i, err := s.take(d, n)
+		if err != nil {
+			return err
+		}
+		copy(unsafe.Slice((*byte)(r.memory[i]), n), unsafe.Slice((*byte)(unsafe.Add(src, at)), n))
+		if err := d.drv.Upload(dst+driver.Ptr(at), r.memory[i], n, stream); err != nil {
+			return err
+		}
+		if err := d.drv.Record(r.event[i], stream); err != nil {
+			return err
+		}
+		r.used[i] = true
+	}
+	return nil
+}
+
+// backBuffer is device memory through which values are streamed to a buffer: the stream of copies fills it while
+// kernels still read the buffer, and the stream of the kernels copies or widens it to the buffer when they are done.
+type backBuffer struct {
+	ptr         driver.Ptr
+	bytes       int
+	full, empty driver.Event
+	used        bool
+}
+
+func (s *backBuffer) close(drv driver.Driver) (first error) {
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	if s.ptr != 0 {
+		keep(drv.Free(s.ptr))
+	}
+	for _, e := range [2]driver.Event{s.full, s.empty} {
+		if e != 0 {
+			keep(drv.DestroyEvent(e))
+		}
+	}
+	*s = backBuffer{}
+	return first
+}
+
+// follow is Driver.Follow; tests leave one out.
+var follow = func(d *dev, s driver.Stream, e driver.Event) error { return d.drv.Follow(s, e) }
+
+// stream fills a back buffer behind the kernels that read it. What the kernels' stream is given next finds it full.
+func (s *staging) stream(d *dev, c *command) (err error) {
+	to := c.back
+	for _, e := range [2]*driver.Event{&to.full, &to.empty} {
+		if *e == 0 {
+			if *e, err = d.drv.NewEvent(); err != nil {
+				return err
+			}
+		}
+	}
+	if to.used {
+		if err := follow(d, d.copies, to.empty); err != nil {
+			return err
+		}
+	}
+	if c.pinned {
+		err = d.drv.Upload(to.ptr, c.host, c.bytes, d.copies)
+	} else {
+		err = s.send(d, to.ptr, c.host, c.bytes, d.copies)
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.drv.Record(to.full, d.copies); err != nil {
+		return err
+	}
+	return follow(d, d.stream, to.full)
+}
+
+// release says that the kernels' stream has read the back buffer when it comes here.
+func (to *backBuffer) release(d *dev) error {
+	to.used = true
+	return d.drv.Record(to.empty, d.stream)
+}
+
+func (s *staging) download(d *dev, dst unsafe.Pointer, src driver.Ptr, bytes int) error {
+	for at := 0; at < bytes; at += stagingBytes {
+		n := min(stagingBytes, bytes-at)
+		r, i, err := s.take(d, n)
+		if err != nil {
+			return err
+		}
+		if err := d.drv.Download(r.memory[i], src+driver.Ptr(at), n, d.stream); err != nil {
+			return err
+		}
+		if err := d.drv.Synchronize(d.stream); err != nil {
+			return err
+		}
+		copy(unsafe.Slice((*byte)(unsafe.Add(dst, at)), n), unsafe.Slice((*byte)(r.memory[i]), n))
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package cuda
+
+import (
+	"math"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var (
+	kernelEmbed          = entryOf("embed")
+	kernelEmbedPositions = entryOf("embed_positions")
+	kernelLayerNorm      = entryOf("layer_norm")
+	kernelLayerNormGrad  = entryOf("layer_norm_grad")
+	kernelSelfAttention  = entryOf("self_attention")
+	kernelSelfRows       = entryOf("self_attention_rows")
+	kernelSelfColumns    = entryOf("self_attention_columns")
+)
+
+// embedRows lists the word of every row.
+func (d *dev) embedRows(what string, a *device.Embed) (captions, driver.Ptr) {
+	c := d.captions(a.Lengths)
+	return c, d.captionWords(what, &c, a.Words, a.Lengths, a.L, a.V)
+}
+
+// Embed computes that kernel.
+func (d *dev) Embed(a device.Embed) {
+	c, rows := d.embedRows("Embed", &a)
+	word, position := d.pointer(a.Word), d.pointer(a.Position)
+	kind, out := d.pointer(a.Type), d.pointer(a.Out)
+	if c.rows > 0 {
+		d.wide(kernelEmbed, c.rows, a.D).ptr(out, word, position, kind, rows, c.of, c.starts).int(a.D)
+	}
+}
+
+// EmbedGrad computes that kernel.
+func (d *dev) EmbedGrad(a device.Embed) {
+	c, rows := d.embedRows("EmbedGrad", &a)
+	out := d.pointer(a.Out)
+	if word := d.pointer(a.Word); word != 0 {
+		d.sumWords(word, out, rows, c.rows, a.V, a.D)
+	}
+	if position := d.pointer(a.Position); position != 0 {
+		d.wide(kernelEmbedPositions, a.P, a.D).ptr(position, out, c.lengths, c.starts).int(c.n, a.D)
+	}
+	if kind := d.pointer(a.Type); kind != 0 {
+		d.columnSum(kind, out, c.rows, a.D)
+		d.fill(at(kind, a.D), 4*(a.K-1)*a.D, 0)
+	}
+}
+
+// drops are the parameters of dropout inside a kernel: factor 0 keeps everything.
+type drops struct {
+	step             driver.Ptr
+	key0, key1, less uint32
+	factor           float64
+}
+
+func (d *dev) drops(a device.Drops) drops {
+	if a.Rate == 0 {
+		return drops{}
+	}
+	return drops{d.pointer(a.Step.View), a.Key.K0, a.Key.K1, uint32(a.Rate * (1 << 32)), 1 / (1 - a.Rate)}
+}
+
+// LayerNorm computes that kernel.
+func (d *dev) LayerNorm(a device.LayerNorm) {
+	n, drop := a.N*a.D, d.drops(a.Drop)
+	x, y, branch, sum := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Branch), d.pointer(a.Sum)
+	mean, inv := d.pointer(a.Mean), d.pointer(a.InvStd)
+	weight, bias := d.pointer(a.Weight), d.pointer(a.Bias)
+	if a.N > 0 {
+		copy := d.operandCopy(y, n)
+		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias,
+			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps).
+			flag(inFours(a.D, y, sum, x, branch, weight, bias, 2*copy))
+		d.fresh(copy, y, n)
+	}
+}
+
+// normRows is the number of rows of a block of LayerNormGrad.
+const normRows = 8
+
+// LayerNormGrad computes that kernel. What the blocks give of the gradients of parameters is added up by one
+// more kernel, where weight and bias lie side by side.
+func (d *dev) LayerNormGrad(a device.LayerNorm) {
+	n, drop := a.N*a.D, d.drops(a.Drop)
+	s := d.pointer(a.Sum)
+	if s == 0 {
+		s = d.pointer(a.X)
+	}
+	mean, inv := d.pointer(a.Mean), d.pointer(a.InvStd)
+	weight, dy := d.pointer(a.Weight), d.pointer(a.DY)
+	dx, dBranch := d.pointer(a.DX), d.pointer(a.DBranch)
+	sums := [3]driver.Ptr{d.pointer(a.DWeight), d.pointer(a.DBias), d.pointer(a.DBranchBias)}
+	blocks, part := (a.N+normRows-1)/normRows, driver.Ptr(0)
+	if sums != [3]driver.Ptr{} {
+		part = d.need(scratchSums, 4*max(1, blocks*3*a.D))
+	}
+	if a.N > 0 {
+		copy := d.operandCopy(dBranch, n)
+		d.start(kernelLayerNormGrad, threads, blocks, 1, 1).ptr(dx, values(dBranch, copy, a.Operand), copy, part, s,
+			mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.N, a.D).
+			flag(inFours(a.D, dx, dBranch, s, weight, dy, 2*copy))
+		d.stored(copy, dBranch, n, a.Operand)
+	}
+	if sums[0] != 0 && sums[1] == at(sums[0], a.D) {
+		cols := 2 * a.D
+		if sums[2] != 0 {
+			cols += a.D
+		}
+		d.columnTotal(sums[0], sums[2], part, blocks, cols, 2*a.D, 3*a.D)
+		d.wrote(sums[1]) // through the address of the first
+		return
+	}
+	for i, sum := range sums {
+		if sum != 0 {
+			d.columnTotal(sum, 0, at(part, i*a.D), blocks, a.D, a.D, 3*a.D)
+		}
+	}
+}
+
+// selfTile is the number of rows of a block of self-attention.
+const selfTile = 16
+
+// heads is self-attention, checked.
+type heads struct {
+	a                        device.SelfAttention
+	c                        captions
+	words, query, key, value driver.Ptr
+	drop                     drops
+	factor                   float64
+	most                     int // weights that are kept at once
+}
+
+func (d *dev) heads(a device.SelfAttention) heads {
+	h := heads{a: a, drop: d.drops(a.Drop), factor: 1 / math.Sqrt(float64(a.D/a.Heads)), most: d.limits.SelfWeights}
+	h.words, h.c = d.pointer(a.Words.View), d.captions(a.Lengths)
+	h.query, h.key, h.value = d.pointer(a.Query), d.pointer(a.Key), d.pointer(a.Value)
+	return h
+}
+
+// part returns the captions [first, end) whose weights are kept at once, and room for the weights.
+func (h *heads) part(first int) (end, cells int) {
+	for end = first; end < h.c.n; end++ {
+		n := int(h.a.Lengths.Host[end])
+		if h.a.Lengths.Bounded {
+			n = h.c.longest
+		}
+		if end > first && cells+h.a.Heads*n*n > h.most {
+			break
+		}
+		cells += h.a.Heads * n * n
+	}
+	return end, min(cells, h.a.Heads*h.c.squares)
+}
+
+// attend begins a kernel for the captions [first, end). Where lengths are bounds, that for the last one is also one for
+// the rows behind it, up to clear, that belong to none; otherwise clear is 0.
+func (d *dev) attend(k kernel, h *heads, first, end int) (c *command, clear int) {
+	if h.a.Lengths.Bounded && end == h.c.n {
+		end, clear = end+1, h.c.rows
+	}
+	return d.start(k, threads, end-first, h.a.Heads, h.tiles()), clear
+}
+
+// tiles is the number of blocks of the rows of a caption.
+func (h *heads) tiles() int { return (h.c.longest + selfTile - 1) / selfTile }
+
+// SelfAttention computes that kernel.
+func (d *dev) SelfAttention(a device.SelfAttention) {
+	h := d.heads(a)
+	n, p := h.c.rows*a.D, h.drop
+	context := d.pointer(a.Context)
+	copy := d.operandCopy(context, n)
+	for first := 0; first < h.c.n; {
+		end, cells := h.part(first)
+		weights := d.need(scratchHidden, 4*cells)
+		c, clear := d.attend(kernelSelfAttention, &h, first, end)
+		c.ptr(values(context, copy, a.Operand), copy, weights, h.query, h.key, h.value, h.words, h.c.lengths,
+			h.c.starts, h.c.squaresAt, p.step).
+			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD, clear)
+		first = end
+	}
+	d.stored(copy, context, n, a.Operand)
+}
+
+// SelfAttentionGrad computes that kernel.
+func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
+	h := d.heads(a)
+	n, p := a.DQuery.N, h.drop
+	dContext, dQuery := d.pointer(a.DContext), d.pointer(a.DQuery)
+	dKey, dValue := d.pointer(a.DKey), d.pointer(a.DValue)
+	// The three lie beside each other, or each by itself.
+	var copies [3]driver.Ptr
+	grads, together := [3]driver.Ptr{dQuery, dKey, dValue}, h.a.LD == 3*a.D && dKey == at(dQuery, a.D) &&
+		dValue == at(dQuery, 2*a.D)
+	for i, x := range grads {
+		switch {
+		case h.a.LD == a.D:
+			copies[i] = d.operandCopy(x, n)
+		case together && i == 0:
+			copies[0] = d.operandCopy(x, h.c.rows*h.a.LD)
+		case together && copies[0] != 0:
+			copies[i] = copies[0] + driver.Ptr(2*i*a.D)
+		}
+	}
+	var to [3]driver.Ptr
+	for i, x := range grads {
+		to[i] = values(x, copies[i], a.Operand)
+	}
+	dBias, parts, sums := d.pointer(a.DBias), h.c.n*h.tiles(), driver.Ptr(0)
+	if dBias != 0 {
+		sums = d.need(scratchSums, max(1, 4*parts*3*a.D))
+	}
+	for first := 0; first < h.c.n; {
+		end, cells := h.part(first)
+		weights, slopes := d.need(scratchHidden, 4*cells), d.need(scratchCarry, 4*cells)
+		c, clear := d.attend(kernelSelfRows, &h, first, end)
+		c.ptr(to[0], copies[0], sums, weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths,
+			h.c.starts, h.c.squaresAt, p.step).
+			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD, clear)
+		c, _ = d.attend(kernelSelfColumns, &h, first, end)
+		c.ptr(to[1], to[2], copies[1], copies[2], sums, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts,
+			h.c.squaresAt).int(first, a.D, h.a.LD, clear)
+		first = end
+	}
+	if together {
+		d.stored(copies[0], dQuery, h.c.rows*h.a.LD, a.Operand)
+	} else {
+		for i, x := range grads {
+			d.stored(copies[i], x, n, a.Operand)
+		}
+	}
+	if dBias != 0 {
+		d.columnTotal(dBias, 0, sums, parts, 3*a.D, 3*a.D, 3*a.D)
+	}
+}

@@ -1,0 +1,183 @@
+package device
+
+import "vsetrain/internal/compute/philox"
+
+// The kernels of a BERT encoder (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep Bidirectional
+// Transformers", NAACL 2019). The rows of a batch of captions are concatenated, those of caption 0 first: T = Σ lengths
+// rows are read and written, memory beyond them is left alone.
+
+// Drops is dropout inside a kernel: place i is kept where word i mod 4 of philox block (Step, i div 4) is at least
+// Rate·2³², rounded down, and then divided by 1 - Rate. Rate 0 keeps everything and reads no Step.
+type Drops struct {
+	Rate float64 // in [0, 1)
+	Key  philox.Key
+	Step Ints // [2], see Dropout
+}
+
+func (p *Drops) views(c *Checker) {
+	if !(p.Rate >= 0 && p.Rate < 1) {
+		c.refuse("dropout rate %v, expected one in [0, 1)", p.Rate)
+	}
+	if p.Rate > 0 {
+		c.ints("Drop.Step", &p.Step.View, 2)
+	}
+}
+
+// Embed reads the sum of word, position and type vectors of every row.
+// The gradient reads Out as the gradient of the rows and writes the gradients of the three tables. Deterministic.
+//
+// Embed: Out[row of word t of caption b] = Word[Words[b, t]] + Position[t] + Type[0]. Words is [B, L] row-major
+// with L columns. The gradient writes Word, Position and Type as gradients, each optional; rows that no word reads are
+// zero.
+type Embed struct {
+	Gradient
+	Words         Ints
+	Lengths       Ints // [B], each between 1 and L
+	L, V, P, K, D int  // longest caption at most L and P; V words, P positions, K types
+	Word          View // [V, D]
+	Position      View // [P, D]
+	Type          View // [K, D]
+	Out           View // [T, D]
+}
+
+// Views implements Kernel.
+func (a *Embed) Views(c *Checker) {
+	c.positive("L V P K D", a.L, a.V, a.P, a.K, a.D)
+	rows := c.lengths("Lengths", &a.Lengths, 1, min(a.L, a.P))
+	c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
+	c.floats("Out", &a.Out, rows*a.D)
+	if a.Grad {
+		c.optional("Word", &a.Word, a.V*a.D)
+		c.optional("Position", &a.Position, a.P*a.D)
+		c.optional("Type", &a.Type, a.K*a.D)
+	} else {
+		c.floats("Word", &a.Word, a.V*a.D)
+		c.floats("Position", &a.Position, a.P*a.D)
+		c.floats("Type", &a.Type, a.K*a.D)
+	}
+}
+
+// LayerNorm normalises rows, after adding a branch with dropout.
+//
+// LayerNorm: with s = X + dropout(Branch), place i of the dropout being element i of Branch,
+//
+//	Y = Weight·(s - μ)/√(σ² + Eps) + Bias    μ, σ² mean and biased variance of each row
+//
+// Branch is optional. Sum keeps s and is absent without a branch, where s is X; Mean and InvStd [N] keep μ and 1/√(σ² +
+// Eps). The gradient reads s from Sum, or from X where Sum is absent, Mean, InvStd, Weight and DY and writes DX, the
+// gradient of s and X; DBranch, DWeight and DBias, each optional; and with DBranch the sums of its columns, the
+// gradient of a bias at the end of the branch, to DBranchBias. With Operand nothing but products read DBranch
+// (Gemm).
+type LayerNorm struct {
+	Gradient
+	N, D         int
+	Eps          float64
+	X, Branch    View // [N, D]
+	Drop         Drops
+	Sum, Y       View // [N, D]
+	Mean, InvStd View // [N]
+	Weight, Bias View // [D]
+
+	DY, DX, DBranch View // [N, D]
+	DWeight, DBias  View // [D]
+	DBranchBias     View // [D]
+	Operand         bool
+}
+
+// Views implements Kernel.
+func (a *LayerNorm) Views(c *Checker) {
+	c.positive("D", a.D)
+	a.Drop.views(c)
+	n := a.N * a.D
+	c.optional("Sum", &a.Sum, n)
+	c.floats("Mean", &a.Mean, a.N)
+	c.floats("InvStd", &a.InvStd, a.N)
+	c.floats("Weight", &a.Weight, a.D)
+	if a.Grad {
+		if !a.Sum.Present() {
+			c.floats("X", &a.X, n)
+		}
+		c.floats("DY", &a.DY, n)
+		c.floats("DX", &a.DX, n)
+		c.optional("DBranch", &a.DBranch, n)
+		c.optional("DWeight", &a.DWeight, a.D)
+		c.optional("DBias", &a.DBias, a.D)
+		c.optional("DBranchBias", &a.DBranchBias, a.D)
+		if a.DBranchBias.Present() && !a.DBranch.Present() {
+			c.refuse("DBranchBias needs a DBranch")
+		}
+		return
+	}
+	c.floats("X", &a.X, n)
+	c.optional("Branch", &a.Branch, n)
+	if a.Branch.Present() && !a.Sum.Present() {
+		c.refuse("a branch needs a Sum to keep")
+	}
+	c.floats("Y", &a.Y, n)
+	c.floats("Bias", &a.Bias, a.D)
+}
+
+// SelfAttention is scaled dot-product attention of every caption to itself, all heads.
+// The gradient makes the weights anew: nothing of them is stored.
+//
+// SelfAttention: for each caption of n rows and each of the heads, which own D/Heads consecutive columns,
+//
+//	P = softmax_j(Query_i · Key_j / √(D/Heads))    Context_i = Σ_j dropout(P)_ij Value_j
+//
+// over the rows j whose word is not 0; a caption of which every word is 0 attends to all. Adding -10000 to what is
+// masked, as BERT does, gives exactly that: e^-10000 is 0. Place of P_ij of head h in the dropout: Heads·Σ n² over the
+// captions before, plus (h·n + i)·n + j. The gradient reads Query, Key, Value and DContext and writes DQuery, DKey
+// and DValue. The rows of queries, keys, values and their gradients lie LD elements apart (0: D), so that they can be
+// columns of one matrix. DBias gets the sums of their columns, the gradients of biases, and is optional. With Operand
+// nothing but products read Context, or the three gradients (Gemm).
+type SelfAttention struct {
+	Gradient
+	Heads, D, LD      int
+	L                 int  // columns of Words
+	Words             Ints // [B, L]; absent: no word is 0
+	Lengths           Ints // [B], each at least 1
+	Query, Key, Value View // [T, D]
+	Context           View // [T, D]
+	Drop              Drops
+
+	DContext, DQuery, DKey, DValue View // [T, D]
+	DBias                          View // [3·D]
+	Operand                        bool
+}
+
+// Views implements Kernel. An LD of 0 becomes what it means.
+func (a *SelfAttention) Views(c *Checker) {
+	c.positive("Heads D", a.Heads, a.D)
+	if a.D%a.Heads != 0 {
+		c.refuse("%d columns for %d heads, expected a multiple", a.D, a.Heads)
+	}
+	if a.LD == 0 {
+		a.LD = a.D
+	}
+	if a.LD < a.D {
+		c.refuse("rows of %d columns %d apart", a.D, a.LD)
+	}
+	a.Drop.views(c)
+	most := anyLength
+	if a.Words.Present() {
+		most = a.L
+		c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
+	}
+	rows := c.lengths("Lengths", &a.Lengths, 1, most)
+	span := 0 // from the first row to the end of the last one
+	if rows > 0 {
+		span = (rows-1)*a.LD + a.D
+	}
+	c.floats("Query", &a.Query, span)
+	c.floats("Key", &a.Key, span)
+	c.floats("Value", &a.Value, span)
+	if a.Grad {
+		c.floats("DContext", &a.DContext, rows*a.D)
+		c.floats("DQuery", &a.DQuery, span)
+		c.floats("DKey", &a.DKey, span)
+		c.floats("DValue", &a.DValue, span)
+		c.optional("DBias", &a.DBias, 3*a.D)
+	} else {
+		c.floats("Context", &a.Context, rows*a.D)
+	}
+}

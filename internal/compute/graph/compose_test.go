@@ -1,0 +1,176 @@
+package graph_test
+
+import (
+	"math"
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
+)
+
+// alongSegments is the axis of the words of three captions.
+func alongSegments(g *graph.Graph) graph.Axis {
+	_, l := sequenceInputs(g)
+	return graph.AlongSegments(l)
+}
+
+// positive values of any sign's argument, so that roots and logarithms exist.
+func positive(g *graph.Graph, x *graph.Node) *graph.Node {
+	return g.Add(g.Multiply(x, x), g.Map(device.Exp, 0, x))
+}
+
+func mapped(f device.Function, c float64) func(g *graph.Graph, in []*graph.Node) *graph.Node {
+	return func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Map(f, c, positive(g, in[0])) }
+}
+
+// composeCases are the ops from which networks are composed, on the words of three captions, 8 in all.
+var composeCases = []opCase{
+	{"multiply", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Multiply(in[0], in[1])
+	}},
+	{"square", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Multiply(in[0], in[0]) }},
+	{"minus", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Minus(in[0], g.Times(in[1], 3))
+	}},
+	{"leaky", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Map(device.LeakyReLU, 0.1, in[0])
+	}},
+	{"log", [][]int{{3, 4}}, mapped(device.Log, 0)}, {"sqrt", [][]int{{3, 4}}, mapped(device.Sqrt, 0)},
+	{"reciprocal", [][]int{{3, 4}}, mapped(device.Reciprocal, 0.5)}, {"inverse", [][]int{{3, 4}},
+		mapped(device.Inverse, 1)},
+	{"sum along rows", [][]int{{4, 6}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Sum(in[0], graph.AlongRows(3))
+	}},
+	{"sum along segments", [][]int{{8, 3}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Sum(in[0], alongSegments(g))
+	}},
+	{"spread along rows", [][]int{{8}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Spread(in[0], graph.AlongRows(3), 4, 6)
+	}},
+	{"spread along segments", [][]int{{3, 2}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Spread(in[0], alongSegments(g), 8, 2)
+	}},
+	{"max along rows", [][]int{{4, 6}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Max(in[0], graph.AlongRows(3))
+	}},
+	{"max along segments", [][]int{{8, 3}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return g.Max(in[0], alongSegments(g))
+	}},
+	{"softmax along rows", [][]int{{4, 6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Softmax(in[0], 2, graph.AlongRows(3))
+	}},
+	{"softmax along segments", [][]int{{8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.Softmax(in[0], 2, alongSegments(g))
+	}},
+	{"log of summed exponentials along rows", [][]int{{4, 6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.LogSumExp(in[0], 2, graph.AlongRows(3))
+	}},
+	{"log of summed exponentials along segments", [][]int{{8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return g.LogSumExp(in[0], 2, alongSegments(g))
+	}},
+	{"group products", [][]int{{8, 6}, {2, 3, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.GroupProducts(in[0], in[1], l)
+	}},
+	{"Gram matrices", [][]int{{2, 3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Grams(in[0]) }},
+	{"products of segments by their Gram matrices", [][]int{{8, 3}, {8, 2}},
+		func(g *graph.Graph, in []*graph.Node) *graph.Node {
+			_, l := sequenceInputs(g)
+			return g.SegmentMix(g.SegmentGrams(in[0], l, 4), in[1], l)
+		}},
+	{"repeat", [][]int{{2, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Repeat(in[0], 4) }},
+	{"rows of self-attention", [][]int{{12, 12}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.SelfAttention(in[0], nil, l, 2)
+	}},
+	{"rows of masked self-attention", [][]int{{12, 12}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		_, l := sequenceInputs(g)
+		return g.SelfAttention(in[0], g.InputInts("padded words", 3, 4), l, 2)
+	}},
+	{"rows by number", [][]int{{6, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		w, l := sequenceInputs(g)
+		return g.PickRows(in[0], w, l)
+	}},
+	{"tiles", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return tiles(g, in, 2) }},
+	{"tiles of all", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph,
+		in []*graph.Node) *graph.Node {
+		return tiles(g, in, 5)
+	}},
+}
+
+// tiles scores 5 images of 3 values with the words of three captions, n images at a time.
+func tiles(g *graph.Graph, in []*graph.Node, n int) *graph.Node {
+	_, l := sequenceInputs(g)
+	return g.Tiles(n, in[:1], []*graph.Node{in[1], l}, func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
+		s := g.LinearRows(all[1], graph.LinearTerm{X: all[0], W: images[0]})
+		return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))
+	})
+}
+
+// Tiles of any size give the same values and gradients, and a gradient of a value that all tiles read is their sum.
+func TestTilesChangeNothing(t *testing.T) {
+	var want [][]float64
+	for _, n := range []int{5, 1, 2, 3, 9} {
+		s := newSession(t, cpu.FP64, 2)
+		g := s.Graph()
+		in := []*graph.Node{g.Input("x0", 5, 3), g.Input("x1", 8, 3)}
+		out := tiles(g, in, n)
+		cost := g.WeightedSum(out, g.Input("w", 5, 3))
+		grads, err := g.Gradients(cost, in...)
+		check(t, err)
+		prog, err := graph.Compile(s, g, append([]*graph.Node{out}, grads...), nil)
+		check(t, err)
+		for name, size := range map[string]int{"x0": 15, "x1": 24, "w": 15} {
+			check(t, s.FeedDoubles(name, random(name, size)))
+		}
+		check(t, s.FeedInts("lengths", lengths))
+		for range 2 { // a second run must not add to the first
+			check(t, prog.RunAll())
+		}
+		got := [][]float64{prog.Doubles(out), prog.Doubles(grads[0]), prog.Doubles(grads[1])}
+		if want == nil {
+			want = got
+			continue
+		}
+		for k := range want {
+			for i := range want[k] {
+				if math.Abs(got[k][i]-want[k][i]) > 1e-12*(1+math.Abs(want[k][i])) {
+					t.Fatalf("tiles of %d: value %d of result %d is %v, expected %v", n, i, k, got[k][i], want[k][i])
+				}
+			}
+		}
+		if allocs := testing.AllocsPerRun(10, func() { check(t, prog.RunAll()) }); allocs != 0 {
+			t.Errorf("tiles of %d: %v allocations a run, expected 0", n, allocs)
+		}
+	}
+}
+
+// What a tile keeps is memory for one tile.
+func TestTilesBoundMemory(t *testing.T) {
+	bytes := func(n int) int64 {
+		s := newSession(t, cpu.FP32, 1)
+		g := s.Graph()
+		images, words := g.Input("images", 64, 8), g.Input("words", 400, 8)
+		l := g.InputInts("lengths", 40)
+		out := g.Tiles(n, []*graph.Node{images}, []*graph.Node{words, l},
+			func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
+				s := g.LinearRows(all[1], graph.LinearTerm{X: all[0], W: images[0]})
+				return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))
+			})
+		cost := g.WeightedSum(out, g.Input("w", 64, 40))
+		grads, err := g.Gradients(cost, images, words)
+		check(t, err)
+		_, err = graph.Compile(s, g, append([]*graph.Node{cost}, grads...), nil)
+		check(t, err)
+		return s.SlabBytes()
+	}
+	if whole, tiled := bytes(64), bytes(4); tiled*5 > whole {
+		t.Errorf("tiles of 4 of 64 images take %d bytes, all at once %d; expected less than a fifth", tiled, whole)
+	}
+}

@@ -1,0 +1,272 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/composed"
+)
+
+// Instance is what all programs of one network on one device share: parameters, inputs and one slab of memory.
+type Instance struct {
+	Dev    device.Device
+	Params *Params
+
+	floats, ints slab
+	feed         map[string]*input
+	moves        int // of inputs
+	gathers      []gather
+	nested       *Instance
+}
+
+// inner returns the instance of the graphs inside ops: the same device and parameters, with inputs and a slab of its
+// own.
+func (s *Instance) inner() *Instance {
+	if s.nested == nil {
+		s.nested = &Instance{Dev: s.Dev, Params: s.Params, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}
+	}
+	return s.nested
+}
+
+// bind sets an input to memory of an outer instance, with its host values where it is int32.
+func (s *Instance) bind(name string, v device.Ints) {
+	in := s.feed[name]
+	if in == nil {
+		in = &input{}
+		s.feed[name] = in
+	}
+	in.view, in.n, in.host, in.bounded, in.layout, in.external = v.View, v.N, v.Host, v.Bounded, v.Layout, true
+}
+
+// Generation changes when memory has moved that programs use.
+func (s *Instance) Generation() int {
+	n := s.moves + s.floats.generation + s.ints.generation
+	if s.nested != nil {
+		n += s.nested.Generation()
+	}
+	return n
+}
+
+// NewInstance allocates the parameters of a network on a device. Kernels that the device lacks are composed of others.
+func NewInstance(dev device.Device, specs []ParamSpec) (*Instance, error) {
+	p, err := NewParams(dev, specs)
+	if err != nil {
+		return nil, err
+	}
+	return &Instance{Dev: composed.Over(dev), Params: p, ints: slab{dtype: device.Int32}, feed: map[string]*input{}},
+		nil
+}
+
+// Graph returns an empty graph of the instance's precision.
+func (s *Instance) Graph() *Graph { return New(s.Dev.Wide()) }
+
+// slab is memory that programs use one after the other. It grows to the largest program; generation tells a program
+// that its views have to be computed again.
+type slab struct {
+	dtype      device.DType
+	view       device.View
+	generation int
+}
+
+func (s *slab) reserve(dev device.Device, n int) error {
+	if n <= s.view.N {
+		return nil
+	}
+	old := s.view
+	b, err := dev.Alloc(s.dtype, n)
+	var full *device.Full
+	if errors.As(err, &full) && old.Present() { // there may be capacity in the place of the old one
+		dev.Free(old.Buf)
+		old, s.view = device.View{}, device.View{}
+		s.generation++
+		b, err = dev.Alloc(s.dtype, n)
+	}
+	if err != nil {
+		return fmt.Errorf("allocate %d elements for activations: %w", n, err)
+	}
+	if old.Present() {
+		dev.Free(old.Buf)
+	}
+	s.view = device.Of(b)
+	s.generation++
+	return nil
+}
+
+// input is the memory of one named graph input, as large as the largest value fed so far.
+type input struct {
+	view     device.View
+	n        int // elements of the current value
+	host     []int32
+	bounded  bool           // host is an upper bound of the values
+	layout   *device.Layout // of host as lengths
+	shared   bool           // view is the host's own memory
+	external bool           // view is memory on the device that belongs to somebody else, see Bind
+}
+
+// set takes over the host values of an int32 input.
+func (in *input) set(host []int32, bounded bool) {
+	in.host, in.bounded = host, bounded
+	if in.layout == nil {
+		in.layout = &device.Layout{}
+	}
+	in.layout.Reset()
+}
+
+// shareFrom is the number of values from which an input is read where the host has it, on devices that can: copying the
+// regions of a batch costs a few per cent of a training step. Devices with memory of their own may stream it.
+const shareFrom = 1 << 16
+
+// slot returns the memory of an input with capacity for n elements.
+func (s *Instance) slot(name string, t device.DType, n int) (*input, error) {
+	in := s.feed[name]
+	if in == nil {
+		in = &input{}
+		s.feed[name] = in
+	}
+	s.ungather(in)
+	if in.shared || in.external {
+		in.view, in.shared, in.external = device.View{}, false, false
+	}
+	if in.view.N < n {
+		b, err := s.Dev.Alloc(t, n)
+		if err != nil {
+			return nil, fmt.Errorf("allocate input %s: %w", name, err)
+		}
+		if in.view.Present() {
+			s.Dev.Free(in.view.Buf)
+		}
+		in.view = device.Of(b)
+		s.moves++
+	}
+	in.n = n
+	return in, nil
+}
+
+// Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be
+// read in place.
+func (s *Instance) Feed(name string, values []float32) error {
+	if d, ok := device.As[device.Sharer](s.Dev); ok && len(values) >= shareFrom && s.share(d, name, values) {
+		return nil
+	}
+	in, err := s.slot(name, device.Float, len(values))
+	if err != nil {
+		return err
+	}
+	s.upload(in.view.Slice(0, in.n), values)
+	return nil
+}
+
+// upload copies values to an input, large ones beside the kernels of the step before.
+func (s *Instance) upload(dst device.View, values []float32) {
+	if d, ok := device.As[device.Streamer](s.Dev); ok && len(values) >= shareFrom {
+		d.StreamFloats(dst, values)
+		return
+	}
+	s.Dev.UploadFloats(dst, values)
+}
+
+// share makes the input name a view of values themselves, if the device can.
+func (s *Instance) share(d device.Sharer, name string, values []float32) bool {
+	in := s.feed[name]
+	if in == nil {
+		in = &input{}
+		s.feed[name] = in
+	}
+	if in.external {
+		in.view, in.external = device.View{}, false
+	}
+	var old device.View
+	if in.shared {
+		old = in.view
+	}
+	v, ok := d.Share(old, values)
+	if !ok {
+		return false
+	}
+	if !in.shared && in.view.Present() {
+		s.Dev.Free(in.view.Buf)
+	}
+	in.view, in.n, in.shared = v, len(values), true
+	return true
+}
+
+// FeedDoubles sets a float input from float64.
+func (s *Instance) FeedDoubles(name string, values []float64) error {
+	in, err := s.slot(name, device.Float, len(values))
+	if err != nil {
+		return err
+	}
+	s.Dev.UploadDoubles(in.view.Slice(0, in.n), values)
+	return nil
+}
+
+// FeedInts sets an int32 input. The slice is read again when programs run, so it must stay unchanged until then.
+func (s *Instance) FeedInts(name string, values []int32) error {
+	in, err := s.slot(name, device.Int32, len(values))
+	if err != nil {
+		return err
+	}
+	in.set(values, false)
+	s.Dev.UploadInts(in.view.Slice(0, in.n), values)
+	return nil
+}
+
+// FeedBounded is FeedInts for lengths of which programs know only an upper bound, on a device.Recorder: the programs do
+// the same work for all values with this bound.
+func (s *Instance) FeedBounded(name string, values, bound []int32) error {
+	if len(bound) != len(values) {
+		return fmt.Errorf("input %s: %d values with a bound of %d", name, len(values), len(bound))
+	}
+	if err := s.FeedInts(name, values); err != nil {
+		return err
+	}
+	s.feed[name].set(bound, true)
+	return nil
+}
+
+// FeedPart sets the first values of a float input of n elements; what lies behind them is arbitrary. For inputs whose
+// rows are counted by another input. Values with capacity for n elements may be read in place, as by Feed.
+func (s *Instance) FeedPart(name string, values []float32, n int) error {
+	if len(values) > n {
+		return fmt.Errorf("input %s: %d values, expected at most %d", name, len(values), n)
+	}
+	if d, ok := device.As[device.Sharer](s.Dev); ok && n >= shareFrom && cap(values) >= n && s.share(d, name,
+		values[:n]) {
+		return nil
+	}
+	in, err := s.slot(name, device.Float, n)
+	if err != nil {
+		return err
+	}
+	s.upload(in.view.Slice(0, len(values)), values)
+	s.clearBehind(in, len(values))
+	return nil
+}
+
+// clearBehind sets the elements of an input behind the first ones to zero where a sum over rows meets them.
+func (s *Instance) clearBehind(in *input, first int) {
+	if _, ok := device.As[device.Recorder](s.Dev); ok && first < in.n {
+		device.Do(s.Dev, device.Fill{Dst: in.view.Slice(first, in.n)})
+	}
+}
+
+// SlabBytes is the memory of the values that programs compute.
+func (s *Instance) SlabBytes() int64 {
+	n := 4 * int64(s.floats.view.N+s.ints.view.N)
+	if s.nested != nil {
+		n += s.nested.SlabBytes()
+	}
+	return n
+}
+
+// feedConst sets an input that is a constant.
+func (s *Instance) feedConst(name string, l *leaf) error {
+	switch {
+	case l.ints != nil:
+		return s.FeedInts(name, l.ints)
+	case l.floats != nil:
+		return s.FeedDoubles(name, l.floats)
+	}
+	return nil
+}

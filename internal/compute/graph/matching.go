@@ -1,0 +1,296 @@
+package graph
+
+import (
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+)
+
+// Ops of graph-structured matching (device.Matching). Words are captions one after the other, [capacity, E] with
+// lengths [C] int32; nodes are rows for each image, image after image: of regions [B·C·R, …], of words [B·capacity, …],
+// of which the first B·T are there.
+
+// CrossMatch compares the regions [B, R, E] of all images and the words [capacity, E] of all captions with their
+// contexts, block by block: [B·C·R + B·capacity, blocks], the nodes of the regions before those of the words. Regions
+// attend to words and words to regions with device.PairAttention; for the blocks see device.BlockMatch.
+func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks int) *Node {
+	b, r, e, capacity, n := Dim(regions, 0), Dim(regions, 1), Dim(regions, 2), Dim(words, 0), Dim(lengths, 0)
+	wantShape("words of a match", words, capacity, e)
+	if blocks < 1 || e%blocks != 0 {
+		fail("vectors of %d values in %d blocks", e, blocks)
+	}
+	if !(lambda > 0 && lambda <= device.MaxLambda) {
+		fail("attention with the inverse temperature %v, expected a number above 0 and at most %v", lambda,
+			device.MaxLambda)
+	}
+	split, all := b*n*r*blocks, (b*n*r+b*capacity)*blocks
+	op := &Op{Name: fmt.Sprintf("match %d×%d in %d blocks", b, r, blocks)}
+	v, w, counts := op.arg(regions, true), op.arg(words, true), op.arg(lengths, false)
+	out := op.result(b*n*r+b*capacity, blocks)
+	products, ofWords, ofRegions, norms := op.save(capacity*b*r), op.save(capacity*b*r), op.save(capacity*b*r),
+		op.save(all)
+	attend := func(c *Call, overWords bool) device.PairAttention {
+		a := device.PairAttention{B: b, R: r, Lambda: lambda, OverWords: overWords, Lengths: c.Ints(counts),
+			Scores: c.Saved[products], Weights: c.Saved[ofWords]}
+		if overWords {
+			a.Weights = c.Saved[ofRegions]
+		}
+		return a
+	}
+	match := func(c *Call, out device.View) device.BlockMatch {
+		norms := c.Saved[norms]
+		return device.BlockMatch{B: b, R: r, E: e, Blocks: blocks, Lengths: c.Ints(counts), Words: c.In[w],
+			Regions:       c.In[v],
+			WordAttention: c.Saved[ofWords], RegionAttention: c.Saved[ofRegions],
+			RegionMatch: out.Slice(0, split), WordMatch: out.Slice(split, all),
+			RegionNorm: norms.Slice(0, split), WordNorm: norms.Slice(split, all)}
+	}
+	op.Make = func(c *Call) {
+		Do(c, device.Gemm{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w], B: c.In[v],
+			C: c.Saved[products]})
+		Do(c, attend(c, false))
+		Do(c, attend(c, true))
+		Do(c, match(c, c.Out[out]))
+	}
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		y, dy := bw.arg(yNode, false), bw.arg(dyNode, false)
+		dRegions, dWords := bw.gradient(v), bw.gradient(w)
+		otherRegions, otherWords := bw.scratch(b*r*e), bw.scratch(capacity*e)
+		dOfWords, dOfRegions := bw.scratch(capacity*b*r), bw.scratch(capacity*b*r)
+		bw.Make = func(c *Call) {
+			a, dy := match(c, c.In[y]), c.In[dy]
+			a.DRegionMatch, a.DWordMatch = dy.Slice(0, split), dy.Slice(split, all)
+			a.DRegions, a.DWords = or(c.Out[dRegions], c.Temp[otherRegions]), or(c.Out[dWords], c.Temp[otherWords])
+			a.DWordAttention, a.DRegionAttention = c.Temp[dOfWords], c.Temp[dOfRegions]
+			DoGrad(c, a)
+			t := total(c.Host[counts])
+			scores := [2]device.View{c.Temp[dOfWords].Slice(0, t*b*r), c.Temp[dOfRegions].Slice(0,
+				t*b*r)} // each in the place of its weights
+			for k, overWords := range []bool{false, true} {
+				p := attend(c, overWords)
+				p.DWeights, p.DScores = scores[k], scores[k]
+				DoGrad(c, p)
+			}
+			Do(c, device.Add{Dst: scores[0], A: scores[0], B: scores[1]})
+			Do(c, device.Gemm{TransA: true, M: b * r, N: e, K: t, Alpha: 1, Beta: 1, A: scores[0], B: c.In[w],
+				C: a.DRegions})
+			Do(c, device.Gemm{M: t, N: e, K: b * r, Alpha: 1, Beta: 1, A: scores[0], B: c.In[v], C: a.DWords})
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// LinearNodes is Linear for the nodes of words [b·capacity, I] of b images: [b·capacity, O].
+func (g *Graph) LinearNodes(b int, lengths, x, w, bias *Node) *Node {
+	return g.linearRows(b, lengths, LinearTerm{X: x, W: w, B: bias})
+}
+
+// PolarParams are the parameters [K, 1] of K Gaussian kernels in polar coordinates.
+type PolarParams struct{ MeanRho, MeanTheta, PrecisionRho, PrecisionTheta *Node }
+
+// PolarWeights computes the kernels of the image graph from boxes [B, R·4]: [B, R·R·K], or with sum their sums over the
+// second region [B, R·K]. See device.PolarWeights.
+func (g *Graph) PolarWeights(boxes *Node, r int, sum bool, p PolarParams) *Node {
+	b, k := Dim(boxes, 0), Dim(p.MeanRho, 0)
+	wantShape("boxes", boxes, b, 4*r)
+	for _, n := range []*Node{p.MeanRho, p.MeanTheta, p.PrecisionRho, p.PrecisionTheta} {
+		wantShape("parameter of polar kernels", n, k, 1)
+	}
+	size := r * r * k
+	if sum {
+		size = r * k
+	}
+	op := &Op{Name: fmt.Sprintf("%d polar kernels, sum %v", k, sum)}
+	corners, meanRho, meanTheta := op.arg(boxes, false), op.arg(p.MeanRho, true), op.arg(p.MeanTheta, true)
+	precisionRho, precisionTheta := op.arg(p.PrecisionRho, true), op.arg(p.PrecisionTheta, true)
+	weights := op.result(b, size)
+	args := func(c *Call) device.PolarWeights {
+		return device.PolarWeights{B: b, R: r, K: k, Sum: sum, Boxes: c.In[corners], MeanRho: c.In[meanRho],
+			MeanTheta: c.In[meanTheta], PrecisionRho: c.In[precisionRho], PrecisionTheta: c.In[precisionTheta]}
+	}
+	op.Make = func(c *Call) {
+		a := args(c)
+		a.Weights = c.Out[weights]
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy := bw.arg(dyNode, false)
+		var outs, others [4]int
+		for i, p := range [4]int{meanRho, meanTheta, precisionRho, precisionTheta} {
+			outs[i], others[i] = bw.gradient(p), bw.scratch(k)
+		}
+		bw.Make = func(c *Call) {
+			a := args(c)
+			a.DWeights = c.In[dy]
+			for i, to := range [4]*device.View{&a.DMeanRho, &a.DMeanTheta, &a.DPrecisionRho, &a.DPrecisionTheta} {
+				*to = or(c.Out[outs[i]], c.Temp[others[i]])
+			}
+			DoGrad(c, a)
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// ScaleBlocks multiplies x, seen as [A, B, N, H], by factors of the sizes [A, N].
+func (g *Graph) ScaleBlocks(x, factors *Node, a, b, n, h int) *Node {
+	s := x.Shape().Clone()
+	if s.TotalSize() != a*b*n*h || factors.Shape().TotalSize() != a*n {
+		fail("scaling of %v by %v as blocks [%d, %d, %d, %d]", s, factors.Shape(), a, b, n, h)
+	}
+	args := device.ScaleBlocks{A: a, B: b, N: n, H: h}
+	op := &Op{Name: fmt.Sprintf("scale blocks of %d", h)}
+	values, by, y := op.arg(x, true), op.arg(factors, true), op.result(s...)
+	op.Make = func(c *Call) {
+		k := args
+		k.X, k.Factors, k.Y = c.In[values], c.In[by], c.Out[y]
+		Do(c, k)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dFactors := bw.arg(dyNode, false), bw.gradient(values), bw.gradient(by)
+		bw.Make = func(c *Call) {
+			k := args
+			k.X, k.Factors, k.DY, k.DX, k.DFactors = c.In[values], c.In[by], c.In[dy], c.Out[dx], c.Out[dFactors]
+			DoGrad(c, k)
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// MixNodes lets the nodes x [b·nodes, K·H] of every pair of b images and captions of lengths [C] take the sum of their
+// neighbours': with perImage by weights of every image, [b, n·n·K], otherwise by those of every caption, one after the
+// other. See device.MixNodes.
+func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *Node {
+	s, w := x.Shape().Clone(), weights.Shape().Clone()
+	if Dim(x, 1)%k != 0 || Dim(x, 0)%b != 0 {
+		fail("mixing of nodes %v of %d images in %d groups", s, b, k)
+	}
+	op := &Op{Name: fmt.Sprintf("mix nodes in %d groups, per image %v", k, perImage)}
+	nodes, by, counts, y := op.arg(x, true), op.arg(weights, true), op.arg(lengths, false), op.result(s...)
+	args := func(c *Call) device.MixNodes {
+		return device.MixNodes{B: b, K: k, H: s[1] / k, PerImage: perImage, Lengths: c.Ints(counts), X: c.In[nodes],
+			Weights: c.In[by]}
+	}
+	op.Make = func(c *Call) {
+		a := args(c)
+		a.Y = c.Out[y]
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dWeights := bw.arg(dyNode, false), bw.gradient(nodes), bw.gradient(by)
+		otherX, otherWeights := bw.scratch(s.TotalSize()), bw.scratch(w.TotalSize())
+		bw.Make = func(c *Call) {
+			a := args(c)
+			a.DY, a.DX, a.DWeights = c.In[dy], or(c.Out[dx], c.Temp[otherX]), or(c.Out[dWeights], c.Temp[otherWeights])
+			DoGrad(c, a)
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// WordGraph computes the weights of the words' neighbours in captions [capacity, E] with lengths [C]: [capacity²], a
+// matrix for each caption. edges [pairs, 2] and start [C + 1] are int32, or nil for all pairs. See
+// device.WordGraph.
+func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *Node {
+	capacity, e, n := Dim(words, 0), Dim(words, 1), Dim(lengths, 0)
+	op := &Op{Name: fmt.Sprintf("word graph, sparse %v", edges != nil)}
+	rows, counts := op.arg(words, true), op.arg(lengths, false)
+	var joined, starts int
+	if edges != nil {
+		wantShape("starts of edges", start, n+1)
+		joined, starts = op.arg(edges, false), op.arg(start, false)
+	}
+	weights := op.result(capacity * capacity)
+	args := func(c *Call) device.WordGraph {
+		a := device.WordGraph{E: e, Lambda: lambda, Lengths: c.Ints(counts), Words: c.In[rows],
+			Sparse: edges != nil}
+		if a.Sparse {
+			a.Edges, a.EdgeStart = c.Ints(joined), c.Ints(starts)
+		}
+		return a
+	}
+	op.Make = func(c *Call) {
+		a := args(c)
+		a.Weights = c.Out[weights]
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(rows)
+		bw.Make = func(c *Call) {
+			a := args(c)
+			a.Weights, a.DWeights, a.DWords = c.In[y], c.In[dy], c.Out[dx]
+			DoGrad(c, a)
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// MeanNodes averages the nodes x [b·nodes, H] of every pair of b images and captions of lengths [C]: [b·C, H].
+func (g *Graph) MeanNodes(x, lengths *Node, b int) *Node {
+	n, h := Dim(lengths, 0), Dim(x, 1)
+	op := &Op{Name: fmt.Sprintf("means of nodes of %d", h)}
+	nodes, counts, means := op.arg(x, true), op.arg(lengths, false), op.result(b*n, h)
+	op.Make = func(c *Call) {
+		Do(c, device.MeanNodes{B: b, H: h, Lengths: c.Ints(counts), X: c.In[nodes], Y: c.Out[means]})
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no nodes
+		dy, counts, dx := bw.arg(dyNode, false), bw.arg(in[counts], false), bw.gradient(nodes)
+		bw.Make = func(c *Call) {
+			DoGrad(c, device.MeanNodes{B: b, H: h, Lengths: c.Ints(counts), DY: c.In[dy], DX: c.Out[dx]})
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// Stack puts matrices [n_k, C], or vectors [n_k], one below the other.
+func (g *Graph) Stack(parts ...*Node) *Node {
+	shape := parts[0].Shape().Clone()
+	shape[0] = 0
+	op := &Op{Name: fmt.Sprintf("stack of %d", len(parts))}
+	var sizes []int // of the arguments, which are the parts in order
+	for _, p := range parts {
+		if p.Dims() != len(shape) || p.Dims() == 2 && Dim(p, 1) != shape[1] {
+			fail("stack of %v and %v", parts[0].Shape(), p.Shape())
+		}
+		shape[0] += Dim(p, 0)
+		sizes = append(sizes, p.Shape().TotalSize())
+		op.arg(p, true)
+	}
+	whole := op.result(shape...)
+	op.Make = func(c *Call) {
+		at := 0
+		for k, n := range sizes {
+			Do(c, device.Copy{Dst: c.Out[whole].Slice(at, at+n), Src: c.In[k].Slice(0, n)})
+			at += n
+		}
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward()
+		dy := bw.arg(dyNode, false)
+		for k := range in {
+			bw.gradient(k) // result k
+		}
+		bw.Make = func(c *Call) {
+			at := 0
+			for k, n := range sizes {
+				if c.Out[k].Present() {
+					Do(c, device.Copy{Dst: c.Out[k], Src: c.In[dy].Slice(at, at+n)})
+				}
+				at += n
+			}
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}

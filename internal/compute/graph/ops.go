@@ -1,0 +1,184 @@
+package graph
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"vsetrain/internal/compute/device"
+)
+
+// LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even: its products are even
+// (device.Gemm).
+type LinearTerm struct {
+	X, W, B *Node
+	Even    bool
+}
+
+// Linear computes a linear layer: y [N, O].
+func (g *Graph) Linear(t LinearTerm) *Node {
+	x, w, b := t.X, t.W, t.B
+	n, i, o := Dim(x, 0), Dim(x, 1), Dim(w, 0)
+	wantShape("weight of a linear layer", w, o, i)
+	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o)}
+	rows, weight, bias := op.arg(x, true), op.arg(w, true), -1
+	if b != nil {
+		wantShape("bias of a linear layer", b, o)
+		bias = op.arg(b, true)
+	}
+	y := op.result(n, o)
+	op.Make = func(c *Call) {
+		a := device.Gemm{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
+			Even: t.Even}
+		if bias >= 0 {
+			a.Bias = c.In[bias]
+		}
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no bias
+		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.gradient(weight), -1
+		if bias >= 0 {
+			dBias = bw.gradient(bias)
+		}
+		rows, weight, dy := bw.arg(in[rows], false), bw.arg(in[weight], false), bw.arg(dyNode, false)
+		bw.Outer = &Outer{Result: dWeight, A: dy, B: rows}
+		bw.Make = func(c *Call) {
+			x, w, dy := c.In[rows], c.In[weight], c.In[dy]
+			if dBias >= 0 && c.Out[dBias].Present() {
+				// and rounds dy for the products, where they read it as bfloat16
+				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: dy, Rows: n, Columns: o})
+			}
+			if c.Out[dx].Present() {
+				Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, Beta: c.beta(dx), A: dy, B: w, C: c.Out[dx],
+					Even: t.Even})
+			}
+			if c.Out[dWeight].Present() {
+				Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[dWeight],
+					Even: t.Even})
+			}
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// MatMulT computes A Bᵀ for A [M, K] and B [N, K]: the similarities of two sets of embeddings. exact is for float32
+// products also in precision bf16.
+func (g *Graph) MatMulT(a, b *Node, exact bool) *Node {
+	m, k, n := Dim(a, 0), Dim(a, 1), Dim(b, 0)
+	wantShape("second factor of a product", b, n, k)
+	op := &Op{Name: fmt.Sprintf("product %d×%d×%d", m, n, k)}
+	left, right, y := op.arg(a, true), op.arg(b, true), op.result(m, n)
+	op.Make = func(c *Call) {
+		Do(c, device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1, A: c.In[left], B: c.In[right], C: c.Out[y],
+			Exact: exact})
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dLeft, dRight := bw.arg(dyNode, false), bw.gradient(left), bw.gradient(right)
+		bw.Make = func(c *Call) {
+			if c.Out[dLeft].Present() {
+				Do(c, device.Gemm{M: m, N: k, K: n, Alpha: 1, A: c.In[dy], B: c.In[right], C: c.Out[dLeft],
+					Exact: exact})
+			}
+			if c.Out[dRight].Present() {
+				Do(c, device.Gemm{TransA: true, M: n, N: k, K: m, Alpha: 1, A: c.In[dy], B: c.In[left],
+					C:     c.Out[dRight],
+					Exact: exact})
+			}
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// L2Norm divides by the Euclidean norm along an axis: x/(‖x‖ + eps). eps = 0 is the plain norm of VSE++ and VSRN,
+// 1e-8 the one of the later networks.
+func (g *Graph) L2Norm(x *Node, axis int, eps float64) *Node {
+	s := x.Shape()
+	if axis < 0 || axis >= len(s) {
+		fail("l2 norm over axis %d of shape %v", axis, s)
+	}
+	a := device.L2Norm{N: s[axis], Eps: eps}
+	a.Outer, a.Inner = around(s, axis)
+	op := &Op{Name: "l2 norm"}
+	values, y, norms := op.arg(x, true), op.result(s.Clone()...), op.save(a.Outer*a.Inner)
+	op.Make = func(c *Call) {
+		a := a
+		a.X, a.Y, a.Norm = c.In[values], c.Out[y], c.Saved[norms]
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx := bw.arg(dyNode, false), bw.gradient(values)
+		bw.Make = func(c *Call) {
+			a := a
+			a.X, a.DY, a.DX, a.Norm = c.In[values], c.In[dy], c.Out[dx], c.Saved[norms]
+			DoGrad(c, a)
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// Activate applies an elementwise function.
+func (g *Graph) Activate(f device.Activation, x *Node) *Node {
+	op := &Op{Name: fmt.Sprintf("activation %d", f)}
+	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
+	op.Make = func(c *Call) { Do(c, device.Activate{F: f, Y: c.Out[y], X: c.In[values]}) }
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(values)
+		bw.Make = func(c *Call) {
+			DoGrad(c, device.Activate{F: f, DX: c.Out[dx], X: c.In[values], Y: c.In[y], DY: c.In[dy]})
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// Reshape gives a value another shape of the same size; it never copies.
+func (g *Graph) Reshape(x *Node, shape ...int) *Node {
+	from, to := x.Shape().Clone(), tensor.Shape(append([]int(nil), shape...))
+	if from.TotalSize() != to.TotalSize() {
+		fail("reshape of %v to %v", from, to)
+	}
+	op := &Op{Name: fmt.Sprintf("reshape %v", to), Outs: []tensor.Shape{to}, Wants: []bool{true}, Alias: true}
+	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{g.Reshape(dy, from...)} }
+	return g.Apply(op, x)
+}
+
+// WeightedSum computes Σ x∘w, a scalar, for x and w of the same size; w has no gradient.
+func (g *Graph) WeightedSum(x, w *Node) *Node {
+	n := x.Shape().TotalSize()
+	if w.Shape().TotalSize() != n {
+		fail("weighted sum of %v by %v", x.Shape(), w.Shape())
+	}
+	op := &Op{Name: "weighted sum"}
+	values, weights, sum := op.arg(x, true), op.arg(w, false), op.result()
+	op.Make = func(c *Call) {
+		Do(c, device.Gemm{TransB: true, M: 1, N: 1, K: n, Alpha: 1, A: c.In[values], B: c.In[weights],
+			C: c.Out[sum], Exact: true})
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no values
+		weights, dy, dx := bw.arg(in[weights], false), bw.arg(dyNode, false), bw.gradient(values)
+		bw.Make = func(c *Call) { Do(c, device.Scale{Dst: c.Out[dx], X: c.In[weights], Factor: c.In[dy]}) }
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// around returns the products of the sizes before and behind an axis.
+func around(s tensor.Shape, axis int) (outer, inner int) {
+	outer, inner = 1, 1
+	for i, d := range s {
+		if i < axis {
+			outer *= d
+		} else if i > axis {
+			inner *= d
+		}
+	}
+	return outer, inner
+}

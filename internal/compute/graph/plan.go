@@ -1,0 +1,230 @@
+package graph
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	G "gorgonia.org/gorgonia"
+
+	"vsetrain/internal/compute/device"
+)
+
+// The planner gives every value of a graph its memory: it walks the sorted graph once, finds from where to where each
+// buffer is alive, and lays the buffers of one type out in one slab so that buffers alive at the same time never
+// overlap (largest first, lowest free offset).
+
+// buffer is the memory of one result, saved tensor or scratch area.
+type buffer struct {
+	dtype      device.DType
+	size       int // elements
+	start, end int // first and last instruction that uses it
+	off        int // offset in the slab of its type
+	fixed      bool
+	view       device.View // where fixed: memory outside the slab
+}
+
+// plan is the outcome: an order of nodes and a buffer for every result.
+type plan struct {
+	order []*Node
+	kids  map[*Node][]*Node
+	outs  map[*Node][]*buffer // nil entries are results nobody reads
+	keeps map[*Op][]*buffer
+	temps map[*Op][]*buffer
+	all   []*buffer
+	node  map[*Op]*Node
+	// What sums.go makes of sums.
+	added   map[*Op][]int  // results that are added to what lies there
+	skipped map[*Node]bool // sums that are there before they would be computed
+	size    [2]int         // slab sizes by type
+}
+
+const bufferAlign = 16 // elements: 64 bytes in float32
+
+func (p *plan) newBuffer(t device.DType, n, at int) *buffer {
+	b := &buffer{dtype: t, size: (n + bufferAlign - 1) / bufferAlign * bufferAlign, start: at, end: at}
+	p.all = append(p.all, b)
+	return b
+}
+
+// children returns the arguments of a node in order.
+func children(g *G.ExprGraph, n *Node) []*Node {
+	it := g.From(n.ID())
+	var out []*Node
+	for it.Next() {
+		out = append(out, it.Node().(*Node))
+	}
+	return out
+}
+
+// isSum reports whether n is an addition of equal shapes, which Gorgonia inserts where gradients meet.
+func isSum(n *Node, kids []*Node) bool {
+	return n.Op().String() == "+ false" && len(kids) == 2 &&
+		kids[0].Shape().TotalSize() == kids[1].Shape().TotalSize()
+}
+
+func isConstant(n *Node) bool { return n.Op() != nil && n.Op().Arity() == 0 && n.Value() != nil }
+
+// newPlan plans the part of the graph that the retained nodes need; targets fix the memory of some.
+func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
+	p := &plan{kids: map[*Node][]*Node{}, outs: map[*Node][]*buffer{}, keeps: map[*Op][]*buffer{},
+		temps: map[*Op][]*buffer{}, node: map[*Op]*Node{}, added: map[*Op][]int{}, skipped: map[*Node]bool{}}
+	sorted, err := G.Sort(g)
+	if err != nil {
+		return nil, fmt.Errorf("sort graph: %w", err)
+	}
+	needed := map[*Node]bool{}
+	var mark func(*Node)
+	mark = func(n *Node) {
+		if needed[n] {
+			return
+		}
+		needed[n] = true
+		p.kids[n] = children(g, n)
+		for _, c := range p.kids[n] {
+			mark(c)
+		}
+	}
+	for _, k := range retain {
+		mark(k)
+	}
+	for _, n := range slices.Backward(sorted) { // Sort puts the roots first
+		if needed[n] {
+			p.order = append(p.order, n)
+		}
+	}
+	read := p.resultsRead()
+	for i, n := range p.order {
+		if err := p.addBuffers(n, i, read); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range retain {
+		for _, b := range p.outs[k] {
+			if b != nil {
+				b.end = len(p.order)
+			}
+		}
+	}
+	for _, t := range targets {
+		if outs := p.outs[t.Node]; len(outs) == 1 && outs[0] != nil && !outs[0].fixed {
+			outs[0].fixed, outs[0].view = true, t.Into
+		}
+	}
+	p.addTerms()
+	for t := range p.size {
+		p.size[t] = p.layout(device.DType(t))
+	}
+	return p, nil
+}
+
+// resultsRead finds which results of ops with several are picked by somebody.
+func (p *plan) resultsRead() map[*Node]map[int]bool {
+	read := map[*Node]map[int]bool{}
+	for _, n := range p.order {
+		if pk, ok := n.Op().(*pick); ok {
+			c := p.kids[n][0]
+			if read[c] == nil {
+				read[c] = map[int]bool{}
+			}
+			read[c][pk.index] = true
+		}
+	}
+	return read
+}
+
+// addBuffers creates the buffers of node n, instruction i, and extends the life of what it reads.
+func (p *plan) addBuffers(n *Node, i int, read map[*Node]map[int]bool) error {
+	kids := p.kids[n]
+	switch op := n.Op().(type) {
+	case nil:
+		return nil
+	case *pick:
+		p.outs[n] = []*buffer{p.outs[kids[0]][op.index]}
+		return nil
+	case *Op:
+		if len(kids) != op.Arity() {
+			return fmt.Errorf("%s has %d arguments in the graph, want %d", op.Name, len(kids), op.Arity())
+		}
+		p.node[op] = n
+		if op.Alias {
+			b, ok := p.outs[kids[0]]
+			if !ok { // a leaf: its memory is known only when the program runs
+				p.outs[n] = nil
+				return nil
+			}
+			p.outs[n] = b
+			return nil
+		}
+		for k, s := range op.Outs {
+			if len(op.Outs) > 1 && !read[n][k] {
+				p.outs[n] = append(p.outs[n], nil)
+				continue
+			}
+			p.outs[n] = append(p.outs[n], p.newBuffer(device.Float, max(size(s), op.OutSize), i))
+		}
+		for _, s := range op.Saved {
+			b := p.newBuffer(s.DType, s.N, i)
+			if s.Read {
+				b.end = len(p.order)
+			}
+			p.keeps[op] = append(p.keeps[op], b)
+		}
+		for _, n := range op.Temp {
+			p.temps[op] = append(p.temps[op], p.newBuffer(device.Float, n, i))
+		}
+		if op.Forward != nil {
+			for _, b := range p.keeps[op.Forward] {
+				b.end = max(b.end, i)
+			}
+		}
+	default:
+		if isConstant(n) {
+			return nil
+		}
+		if !isSum(n, kids) {
+			return fmt.Errorf("the graph holds Gorgonia's own operation %v, which has no kernel", n.Op())
+		}
+		p.outs[n] = []*buffer{p.newBuffer(device.Float, max(1, n.Shape().TotalSize()), i)}
+	}
+	for _, c := range kids {
+		for _, b := range p.outs[c] {
+			if b != nil {
+				b.end = max(b.end, i)
+			}
+		}
+	}
+	return nil
+}
+
+// layout assigns offsets to the buffers of one type and returns the size of the slab.
+func (p *plan) layout(t device.DType) int {
+	var todo []*buffer
+	for _, b := range p.all {
+		if b.dtype == t && !b.fixed {
+			todo = append(todo, b)
+		}
+	}
+	slices.SortStableFunc(todo, func(a, b *buffer) int { return cmp.Compare(b.size, a.size) })
+	var assigned, clash []*buffer
+	top := 0
+	for _, b := range todo {
+		clash = clash[:0]
+		for _, q := range assigned {
+			if q.start <= b.end && b.start <= q.end {
+				clash = append(clash, q)
+			}
+		}
+		slices.SortFunc(clash, func(a, b *buffer) int { return cmp.Compare(a.off, b.off) })
+		b.off = 0
+		for _, q := range clash {
+			if b.off+b.size <= q.off {
+				break
+			}
+			b.off = max(b.off, q.off+q.size)
+		}
+		top = max(top, b.off+b.size)
+		assigned = append(assigned, b)
+	}
+	return top
+}

@@ -1,0 +1,102 @@
+package graph
+
+import (
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+)
+
+// CaptionRows puts the words of packed captions x [B·L, D] one caption after the other: [capacity, D]. What lies behind
+// the last word is arbitrary.
+func (g *Graph) CaptionRows(x, lengths *Node, capacity int) *Node {
+	d := Dim(x, 1)
+	op := &Op{Name: fmt.Sprintf("captions one after the other, %d", d)}
+	words, counts, rows := op.arg(x, true), op.arg(lengths, false), op.result(capacity, d)
+	op.Make = func(c *Call) {
+		Do(c, device.UnpackWords{Dst: c.Out[rows], Src: c.In[words], Lengths: c.Ints(counts), D: d})
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no words
+		dy, counts, dx := bw.arg(dyNode, false), bw.arg(in[counts], false), bw.gradient(words)
+		bw.Make = func(c *Call) {
+			Do(c, device.UnpackWords{Dst: c.Out[dx], Src: c.In[dy], Lengths: c.Ints(counts), D: d, Back: true})
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// SegmentMeans computes the mean of the rows of every item: x [capacity, D] with counts [B] → [B, D].
+func (g *Graph) SegmentMeans(x, counts *Node) *Node {
+	d := Dim(x, 1)
+	op := &Op{Name: fmt.Sprintf("means of %d", d)}
+	rows, lengths, means := op.arg(x, true), op.arg(counts, false), op.result(Dim(counts, 0), d)
+	op.Make = func(c *Call) {
+		Do(c, device.SegmentMeans{Means: c.Out[means], Rows: c.In[rows], Counts: c.Ints(lengths), D: d})
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no rows
+		dy, lengths, dx := bw.arg(dyNode, false), bw.arg(in[lengths], false), bw.gradient(rows)
+		bw.Make = func(c *Call) {
+			DoGrad(c, device.SegmentMeans{Rows: c.Out[dx], Means: c.In[dy], Counts: c.Ints(lengths), D: d})
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// GatedPool sums the rows x_r [capacity, D] of every item b, counts [B] of them, with the weights softmax_r(w·(l_r ∘
+// gate_b) + bias): l [capacity, D], gate [B, D], w [1, D], bias [1] → [B, D]. The bias changes nothing and has the
+// gradient 0.
+func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
+	capacity, d, b := Dim(x, 0), Dim(x, 1), Dim(counts, 0)
+	wantShape("gated rows", l, capacity, d)
+	wantShape("gate", gate, b, d)
+	wantShape("weight of a gated pool", w, 1, d)
+	wantShape("bias of a gated pool", bias, 1)
+	op := &Op{Name: fmt.Sprintf("gated pool of %d", d)}
+	gated, gates, weight, constant := op.arg(l, true), op.arg(gate, true), op.arg(w, true), op.arg(bias, true)
+	rows, lengths := op.arg(x, true), op.arg(counts, false)
+	out, weights := op.result(b, d), op.save(capacity)
+	args := func(c *Call) device.GatedPool {
+		return device.GatedPool{D: d, L: c.In[gated], G: c.In[gates], W: c.In[weight], X: c.In[rows],
+			Counts:  c.Ints(lengths),
+			Weights: c.Saved[weights]}
+	}
+	op.Make = func(c *Call) {
+		a := args(c)
+		a.Out = c.Out[out]
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dGated, dGates := bw.arg(dyNode, false), bw.gradient(gated), bw.gradient(gates)
+		dWeight, dConstant, dRows := bw.gradient(weight), bw.gradient(constant), bw.gradient(rows)
+		weightsOfItems, otherGated, otherRows, otherGates := bw.scratch(b*d), bw.scratch(capacity*d),
+			bw.scratch(capacity*d),
+			bw.scratch(b*d)
+		bw.Make = func(c *Call) {
+			a := args(c)
+			a.DOut, a.DW = c.In[dy], c.Temp[weightsOfItems]
+			a.DL, a.DX = or(c.Out[dGated], c.Temp[otherGated]), or(c.Out[dRows], c.Temp[otherRows])
+			a.DG = or(c.Out[dGates], c.Temp[otherGates])
+			DoGrad(c, a)
+			if c.Out[dWeight].Present() {
+				Do(c, device.ColumnSum{Dst: c.Out[dWeight], X: a.DW, Rows: b, Columns: d})
+			}
+			if c.Out[dConstant].Present() {
+				Do(c, device.Fill{Dst: c.Out[dConstant]})
+			}
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// or returns the view where it is present, otherwise other.
+func or(v, other device.View) device.View {
+	if v.Present() {
+		return v
+	}
+	return other
+}

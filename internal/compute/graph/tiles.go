@@ -1,0 +1,231 @@
+package graph
+
+import (
+	"fmt"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"vsetrain/internal/compute/device"
+)
+
+// Tiles computes build for tiles of n rows of the split values, [B, …] each, one after the other, with whole values
+// that all tiles read: the results [n, …] of the tiles make one value [B, …]. What is computed inside a tile is
+// forgotten when the tile is done; the backward pass computes it again. So a network of pairs is written for a few
+// images and all captions, and its memory is that of one tile.
+//
+// build is given an empty graph and inputs of it that stand for its arguments. It may use no other value, and no
+// parameter: those are passed as whole values. int32 values, such as lengths, can only be whole.
+func (g *Graph) Tiles(n int, split, whole []*Node, build func(g *Graph, split, whole []*Node) *Node) *Node {
+	if len(split) == 0 || n < 1 {
+		fail("%d values in tiles of %d rows", len(split), n)
+	}
+	rows := Dim(split[0], 0)
+	t := &tiles{from: g, rows: rows, most: min(n, rows), split: shapesOf(split), whole: shapesOf(whole), build: build}
+	for _, s := range t.split {
+		if s[0] != rows {
+			fail("%d and %d rows of values that are split together", rows, s[0])
+		}
+	}
+	op := &Op{Name: fmt.Sprintf("tiles of %d of %d", t.most, rows)}
+	for k, x := range append(append([]*Node(nil), split...), whole...) {
+		t.ints = append(t.ints, x.Dtype() == tensor.Int32)
+		t.names = append(t.names, fmt.Sprintf("in.tile.%d", k))
+		op.Wants = append(op.Wants, !t.ints[k])
+	}
+	_, out := t.graph(t.most)
+	shape := out.Shape().Clone()
+	if shape[0] != t.most {
+		fail("a tile of %d rows gives %v", t.most, shape)
+	}
+	t.out = shape.TotalSize() / t.most
+	shape[0] = rows
+	op.Outs = []tensor.Shape{shape}
+	op.Nested = func(s *Instance) (func(device.Device, *Call), error) { return t.forward(s) }
+	op.Grad = func(in []*Node, _, dy *Node) []*Node {
+		bw := &Op{Name: op.Name + " gradient"}
+		for k, x := range in {
+			if !t.ints[k] {
+				bw.Outs = append(bw.Outs, x.Shape().Clone())
+			}
+		}
+		bw.Nested = func(s *Instance) (func(device.Device, *Call), error) { return t.backward(s) }
+		grads := g.ApplyMulti(bw, append(append([]*Node(nil), in...), dy)...)
+		out := make([]*Node, len(in))
+		for k := range in {
+			if !t.ints[k] {
+				out[k], grads = grads[0], grads[1:]
+			}
+		}
+		return out
+	}
+	return g.Apply(op, append(append([]*Node(nil), split...), whole...)...)
+}
+
+func shapesOf(nodes []*Node) (s []tensor.Shape) {
+	for _, n := range nodes {
+		s = append(s, n.Shape().Clone())
+	}
+	return s
+}
+
+// tiles is an op that runs a graph of its own for every tile.
+type tiles struct {
+	from         *Graph
+	rows, most   int
+	out          int // values of a row of the result
+	split, whole []tensor.Shape
+	ints         []bool
+	names        []string // of the arguments, as inputs of the graph of a tile
+	build        func(g *Graph, split, whole []*Node) *Node
+}
+
+const tileGradient = "in.tile.gradient"
+
+// graph builds the graph of a tile of n rows; sub holds its inputs.
+func (t *tiles) graph(n int) (sub *Graph, out *Node) {
+	sub = &Graph{Training: t.from.Training, Seed: t.from.Seed, expr: G.NewGraph(), dtype: t.from.dtype,
+		leaves: map[string]*leaf{}}
+	var split, whole []*Node
+	for k, s := range t.split {
+		s = s.Clone()
+		s[0] = n
+		split = append(split, sub.Input(t.names[k], s...))
+	}
+	for i, s := range t.whole {
+		k := len(t.split) + i
+		if t.ints[k] {
+			whole = append(whole, sub.InputInts(t.names[k], s...))
+		} else {
+			whole = append(whole, sub.Input(t.names[k], s...))
+		}
+	}
+	out = t.build(sub, split, whole)
+	for name, l := range sub.leaves {
+		if l.param {
+			fail("a tile uses the parameter %s: pass it as a whole value", name)
+		}
+	}
+	return sub, out
+}
+
+// tileProgram is the compiled graph of tiles of one size: its arguments are inputs of the nested instance.
+type tileProgram struct {
+	rows  int
+	prog  *Program
+	out   *Node
+	grads []*Node // of the float arguments
+}
+
+// programs compiles the graphs of the tiles: all but the last have the same size.
+func (t *tiles) programs(s *Instance, compile func(sub *Graph, out *Node, p *tileProgram) error) (all []*tileProgram,
+	err error) {
+	sizes := []int{t.most}
+	if last := t.rows % t.most; last != 0 {
+		sizes = append(sizes, last)
+	}
+	for _, n := range sizes {
+		p := &tileProgram{rows: n}
+		err := Build(func() error {
+			sub, out := t.graph(n)
+			p.out = out
+			return compile(sub, out, p)
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// each runs the programs over the tiles: run gets the first row and the program, whose inputs are set.
+func (t *tiles) each(s *Instance, all []*tileProgram, c *Call, run func(first int, p *tileProgram)) {
+	for first := 0; first < t.rows; first += t.most {
+		p := all[0]
+		if t.rows-first < t.most {
+			p = all[len(all)-1]
+		}
+		for k := range t.ints {
+			v := c.In[k]
+			if k < len(t.split) {
+				width := t.split[k].TotalSize() / t.rows
+				v = v.Slice(first*width, (first+p.rows)*width)
+			}
+			s.bind(t.names[k], device.Ints{View: v, Host: c.Host[k], Bounded: c.Bounded[k], Layout: c.Layout[k]})
+		}
+		run(first, p)
+	}
+}
+
+func (p *tileProgram) must() {
+	if err := p.prog.Prepare(); err != nil {
+		panic(fmt.Sprintf("graph: tiles: %v", err)) // sizes are those that the program was built for
+	}
+	p.prog.Run()
+}
+
+func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
+	inner := s.inner()
+	all, err := t.programs(inner, func(sub *Graph, out *Node, p *tileProgram) (err error) {
+		p.prog, err = Compile(inner, sub, []*Node{out}, nil)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(d device.Device, c *Call) {
+		t.each(inner, all, c, func(first int, p *tileProgram) {
+			p.must()
+			device.Do(d, device.Copy{Dst: c.Out[0].Slice(first*t.out, (first+p.rows)*t.out),
+				Src: p.prog.View(p.out).Slice(0, p.rows*t.out)})
+		})
+	}, nil
+}
+
+func (t *tiles) backward(s *Instance) (func(device.Device, *Call), error) {
+	inner := s.inner()
+	all, err := t.programs(inner, func(sub *Graph, out *Node, p *tileProgram) (err error) {
+		var wrt []*Node
+		for k, ints := range t.ints {
+			if !ints {
+				wrt = append(wrt, sub.leaves[t.names[k]].node)
+			}
+		}
+		cost := sub.WeightedSum(out, sub.Input(tileGradient, out.Shape()...))
+		if p.grads, err = sub.Gradients(cost, wrt...); err != nil {
+			return err
+		}
+		p.prog, err = Compile(inner, sub, p.grads, nil)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(d device.Device, c *Call) {
+		dy := c.In[len(c.In)-1]
+		t.each(inner, all, c, func(first int, p *tileProgram) {
+			inner.bind(tileGradient, device.Ints{View: dy.Slice(first*t.out, (first+p.rows)*t.out)})
+			p.must()
+			k := 0
+			for arg, ints := range t.ints {
+				if ints {
+					continue
+				}
+				out, grad := c.Out[k], p.prog.View(p.grads[k])
+				k++
+				switch {
+				case !out.Present():
+				case arg < len(t.split):
+					width := t.split[arg].TotalSize() / t.rows
+					device.Do(d, device.Copy{Dst: out.Slice(first*width, (first+p.rows)*width), Src: grad.Slice(0,
+						p.rows*width)})
+				case first == 0:
+					device.Do(d, device.Copy{Dst: out, Src: grad.Slice(0, out.N)})
+				default:
+					device.Do(d, device.Add{Dst: out, A: out, B: grad.Slice(0, out.N)})
+				}
+			}
+		})
+	}, nil
+}

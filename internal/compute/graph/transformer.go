@@ -1,0 +1,192 @@
+package graph
+
+import (
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+)
+
+// The layers of a BERT encoder (Devlin et al., NAACL 2019) over captions whose rows are concatenated: values [B·L, D],
+// of which the first Σ lengths rows are there (see LinearRows). Each half of a layer is one op, so that its gradient
+// adds to that of the residual in place and little is stored: queries, keys, values, contexts and sums, and of the
+// perceptron what goes into GELU.
+
+// LayerNormWeights are the parameters [D] of a layer norm, with its ε.
+type LayerNormWeights struct {
+	Weight, Bias *Node
+	Eps          float64
+}
+
+// LinearWeights are the parameters of a linear layer.
+type LinearWeights struct{ W, B *Node }
+
+// AttentionWeights are those of the attention half of a layer.
+type AttentionWeights struct {
+	Query, Key, Value, Output LinearWeights // [D, D], [D]
+	Norm                      LayerNormWeights
+	Heads                     int
+}
+
+// PerceptronWeights are those of the other half.
+type PerceptronWeights struct {
+	Inner, Outer LinearWeights // [F, D], [F]; [D, F], [D]
+	Norm         LayerNormWeights
+}
+
+// Embed reads word + position + type vectors: words [B, L] int32, lengths [B], tables [V, D], [P, D], [K, D] →
+// [B·L, D]. All words are of type 0.
+func (g *Graph) Embed(words, lengths, word, position, kind *Node) *Node {
+	b, l, v, d := Dim(words, 0), Dim(words, 1), Dim(word, 0), Dim(word, 1)
+	wantShape("lengths", lengths, b)
+	wantShape("position vectors", position, -1, d)
+	wantShape("type vectors", kind, -1, d)
+	a := device.Embed{L: l, V: v, P: Dim(position, 0), K: Dim(kind, 0), D: d}
+	op := &Op{Name: fmt.Sprintf("embed %d×%d", b, l)}
+	ids, counts := op.arg(words, false), op.arg(lengths, false)
+	wordTable, positionTable, kindTable := op.arg(word, true), op.arg(position, true), op.arg(kind, true)
+	out := op.result(b*l, d)
+	op.Make = func(c *Call) {
+		a := a
+		a.Words, a.Lengths, a.Out = c.Ints(ids), c.Ints(counts), c.Out[out]
+		a.Word, a.Position, a.Type = c.In[wordTable], c.In[positionTable], c.In[kindTable]
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no table
+		ids, counts, dy := bw.arg(in[ids], false), bw.arg(in[counts], false), bw.arg(dyNode, false)
+		dWord, dPosition, dKind := bw.gradient(wordTable), bw.gradient(positionTable), bw.gradient(kindTable)
+		bw.Make = func(c *Call) {
+			a := a
+			a.Words, a.Lengths, a.Out = c.Ints(ids), c.Ints(counts), c.In[dy]
+			a.Word, a.Position, a.Type = c.Out[dWord], c.Out[dPosition], c.Out[dKind]
+			DoGrad(c, a)
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// norm is the end of a half: layer norm of x + dropout(branch). Its fields are indices of its parameters, of its saved
+// tensors, and of the counter of steps, which is -1 where nothing is dropped.
+type norm struct {
+	d              int
+	eps            float64
+	drop           device.Drops
+	weight, bias   int
+	step           int
+	sum, mean, inv int
+}
+
+// norm declares the operands of a norm.
+func (g *Graph) norm(op *Op, capacity, d int, w LayerNormWeights, rate float64, purpose string) *norm {
+	wantShape("weight of a layer norm", w.Weight, d)
+	wantShape("bias of a layer norm", w.Bias, d)
+	n := &norm{d: d, eps: w.Eps, drop: g.drops(rate, purpose), weight: op.arg(w.Weight, true), bias: op.arg(w.Bias,
+		true), step: -1}
+	if n.drop.Rate > 0 {
+		n.step = op.arg(g.InputInts(InputStep, 2), false)
+	}
+	n.sum, n.mean, n.inv = op.save(capacity*d), op.save(capacity), op.save(capacity)
+	return n
+}
+
+// counter is the number of training steps, where something is dropped.
+func (n *norm) counter(c *Call) (step device.Ints) {
+	if n.step >= 0 {
+		step = c.Ints(n.step)
+	}
+	return step
+}
+
+func (n *norm) args(c *Call, rows int) device.LayerNorm {
+	a := device.LayerNorm{N: rows, D: n.d, Eps: n.eps, Drop: n.drop, Weight: c.In[n.weight], Bias: c.In[n.bias],
+		Sum: c.Saved[n.sum], Mean: c.Saved[n.mean], InvStd: c.Saved[n.inv]}
+	a.Drop.Step = n.counter(c)
+	return a
+}
+
+// drops returns the draws of a dropout inside an op; the op then reads InputStep.
+func (g *Graph) drops(rate float64, purpose string) device.Drops {
+	if !g.Training {
+		rate = 0
+	}
+	return device.Drops{Rate: rate, Key: g.dropper(purpose, rate).Key}
+}
+
+// LayerNormRows normalises the rows that are there: x [capacity, D] → [capacity, D].
+func (g *Graph) LayerNormRows(x, counts *Node, w LayerNormWeights) *Node {
+	capacity, d := Dim(x, 0), Dim(x, 1)
+	op := &Op{Name: "layer norm of rows"}
+	rows, lengths := op.arg(x, true), op.arg(counts, false)
+	y := op.result(capacity, d)
+	n := g.norm(op, capacity, d, w, 0, "")
+	op.Saved[n.sum].N = 0 // the sum is x
+	args := func(c *Call) device.LayerNorm {
+		a := n.args(c, total(c.Host[lengths]))
+		a.X, a.Sum = c.In[rows], device.View{}
+		return a
+	}
+	op.Make = func(c *Call) {
+		a := args(c)
+		a.Y = c.Out[y]
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward(in...)
+		dy, dx, dWeight, dBias, other := bw.arg(dyNode, false), bw.gradient(rows), bw.gradient(n.weight),
+			bw.gradient(n.bias), bw.scratch(capacity*d)
+		bw.Make = func(c *Call) {
+			a := args(c)
+			a.DY, a.DX, a.DWeight, a.DBias = c.In[dy], or(c.Out[dx], c.Temp[other]), c.Out[dWeight], c.Out[dBias]
+			DoGrad(c, a)
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// DropoutRows is Dropout of the rows that are there: x [capacity, D].
+func (g *Graph) DropoutRows(x, counts *Node, rate float64, purpose string) *Node {
+	if !g.Training || rate == 0 {
+		return x
+	}
+	s, a := x.Shape().Clone(), g.dropper(purpose, rate)
+	op := &Op{Name: fmt.Sprintf("dropout of rows %v %s", rate, purpose)}
+	rows, lengths, step := op.arg(x, true), op.arg(counts, false), op.arg(g.InputInts(InputStep, 2), false)
+	y := op.result(s...)
+	op.Make = func(c *Call) {
+		a, n := a, total(c.Host[lengths])*s[1]
+		a.X, a.Step, a.Y = c.In[rows].Slice(0, n), c.Ints(step), c.Out[y].Slice(0, n)
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, rows, dy, in[lengths], in[step]) }
+	return g.apply(op)
+}
+
+// FirstRows returns the first row of every caption: x [capacity, D] with lengths [B] → [B, D].
+func (g *Graph) FirstRows(x, lengths *Node) *Node {
+	d, b := Dim(x, 1), Dim(lengths, 0)
+	op := &Op{Name: "first rows"}
+	rows, counts, first := op.arg(x, true), op.arg(lengths, false), op.result(b, d)
+	op.Make = func(c *Call) {
+		at := 0
+		for i, n := range c.Host[counts] {
+			Do(c, device.Copy{Dst: c.Out[first].Slice(i*d, (i+1)*d), Src: c.In[rows].Slice(at*d, (at+1)*d)})
+			at += int(n)
+		}
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward()
+		counts, dy, dx := bw.arg(in[counts], false), bw.arg(dyNode, false), bw.gradient(rows)
+		bw.Make = func(c *Call) {
+			Do(c, device.Fill{Dst: c.Out[dx].Slice(0, total(c.Host[counts])*d)})
+			at := 0
+			for i, n := range c.Host[counts] {
+				Do(c, device.Copy{Dst: c.Out[dx].Slice(at*d, (at+1)*d), Src: c.In[dy].Slice(i*d, (i+1)*d)})
+				at += int(n)
+			}
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}

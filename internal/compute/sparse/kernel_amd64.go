@@ -1,0 +1,40 @@
+package sparse
+
+import "vsetrain/internal/compute/tile64"
+
+//go:noescape
+func gather512(ptr *int, n int, col *int32, val, x, y *float64, alpha, beta, gamma float64, plain bool)
+
+//go:noescape
+func gather256(ptr *int, n int, col *int32, val, x, y *float64, alpha, beta, gamma float64, plain bool)
+
+// available lists the implementations this processor can run, the fastest first.
+func available() (list []kernels) {
+	for _, t := range tile64.Available() {
+		k := kernels{t.Name, gatherGeneric, t.Double}
+		switch t.Name {
+		case "avx512":
+			k.gather = gatherAVX512
+		case "avx2":
+			k.gather = gatherAVX2
+		}
+		list = append(list, k)
+	}
+	return list
+}
+
+func gatherAVX512(ptr []int, col []int32, val, x, y []float64, alpha, beta, gamma float64, plain bool) {
+	if n := len(ptr) - 1; n > 0 && len(x) > 0 && ptr[n] > ptr[0] {
+		gather512(&ptr[0], n, &col[0], &val[0], &x[0], &y[:n*panelWidth][0], alpha, beta, gamma, plain)
+		return
+	}
+	gatherGeneric(ptr, col, val, x, y, alpha, beta, gamma, plain)
+}
+
+func gatherAVX2(ptr []int, col []int32, val, x, y []float64, alpha, beta, gamma float64, plain bool) {
+	if n := len(ptr) - 1; n > 0 && len(x) > 0 && ptr[n] > ptr[0] {
+		gather256(&ptr[0], n, &col[0], &val[0], &x[0], &y[:n*panelWidth][0], alpha, beta, gamma, plain)
+		return
+	}
+	gatherGeneric(ptr, col, val, x, y, alpha, beta, gamma, plain)
+}

@@ -1,0 +1,187 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"vsetrain/internal/system/process"
+)
+
+// mark stands between the name of the target and that of the process in a hidden name.
+const mark = ".tmp-"
+
+// foreignAge is how long a hidden file of another machine must have been unchanged to count as left behind: whether its
+// process lives cannot be asked from here.
+const foreignAge = 24 * time.Hour
+
+// unknownMachine stands in names for a machine that has none; see process.Machine.
+const unknownMachine = "0"
+
+// thisMachine names the machine in hidden names.
+var thisMachine = sync.OnceValue(func() string {
+	m := process.Machine()
+	if m == "" {
+		return unknownMachine
+	}
+	h := fnv.New32a()
+	h.Write([]byte(m))
+	return fmt.Sprintf("%08x", h.Sum32())
+})
+
+var (
+	count  atomic.Uint64 // of hidden names made by this process
+	inUse  = map[string]bool{}
+	inUseM sync.Mutex
+)
+
+// hidden calls make with hidden names for path until one is free, and returns it.
+func hidden(path string, make func(name string) error) (string, error) {
+	dir, base := filepath.Split(path)
+	for {
+		name := fmt.Sprintf(".%s%s%s-%d-%d", base, mark, thisMachine(), os.Getpid(), count.Add(1))
+		inUseM.Lock()
+		inUse[name] = true
+		inUseM.Unlock()
+		err := make(dir + name)
+		if err == nil {
+			return dir + name, nil
+		}
+		forget(name)
+		if !errors.Is(err, fs.ErrExist) { // one left by an ended process with the same number
+			return "", err
+		}
+	}
+}
+
+// forget says that this process no longer uses a hidden name.
+func forget(name string) {
+	inUseM.Lock()
+	delete(inUse, filepath.Base(name))
+	inUseM.Unlock()
+}
+
+// RemoveLeft removes the hidden files and folders in dir that ended processes left behind. What cannot be removed
+// stays; the next writer tries again.
+func RemoveLeft(dir string) { removeLeft(dir, "") }
+
+// removeLeft removes what was left behind of one target, "" for all.
+func removeLeft(dir, target string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		base, owner, ok := parse(e.Name())
+		if ok && (target == "" || base == target) && left(e, owner) {
+			os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// parse splits a hidden name into that of the target and the owner: machine, process and count.
+func parse(name string) (target, owner string, ok bool) {
+	i := strings.LastIndex(name, mark)
+	if i < 1 || name[0] != '.' {
+		return "", "", false
+	}
+	return name[1:i], name[i+len(mark):], true
+}
+
+// left reports whether a hidden file was left behind.
+func left(e fs.DirEntry, owner string) bool {
+	parts := strings.Split(owner, "-")
+	if len(parts) != 3 {
+		return false
+	}
+	pid, err := strconv.Atoi(parts[1])
+	if _, countErr := strconv.ParseUint(parts[2], 10, 64); err != nil || countErr != nil {
+		return false
+	}
+	if parts[0] == thisMachine() && parts[0] != unknownMachine {
+		if pid != os.Getpid() {
+			return !process.Alive(pid)
+		}
+		inUseM.Lock()
+		defer inUseM.Unlock()
+		return !inUse[e.Name()] // of an earlier process that had the same number
+	}
+	info, err := e.Info()
+	return err == nil && time.Since(info.ModTime()) > foreignAge
+}
+
+// Clean removes all hidden files in dir, whoever made them: for a folder that this process has locked. A folder that
+// does not exist is clean.
+func Clean(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return Explain("read", dir, err)
+	}
+	for _, e := range entries {
+		if _, _, ok := parse(e.Name()); !ok {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return Explain("remove", filepath.Join(dir, e.Name()), err)
+		}
+	}
+	return nil
+}
+
+// MkdirTemp makes a hidden folder for what is to become the folder path, and removes those of it that ended processes
+// left. The caller ends it with CommitDir or os.RemoveAll. The error is an *Error.
+func MkdirTemp(path string) (string, error) {
+	removeLeft(filepath.Dir(path), filepath.Base(path))
+	name, err := hidden(path, func(name string) error { return os.Mkdir(name, 0o777) })
+	return name, Explain("make", path, err)
+}
+
+// MkdirAll makes a folder and those above it that are missing, and makes their names lasting.
+func MkdirAll(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := MkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return os.MkdirAll(path, 0o777) // names what is in the way
+	}
+	return SyncDir(parent)
+}
+
+// CommitDir renames a hidden folder, whose files have been synced, to path, where nothing may be, and syncs the folder
+// around it. The error is an *Error.
+func CommitDir(temp, path string) error {
+	err := filepath.WalkDir(temp, func(dir string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return SyncDir(dir)
+	})
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err == nil {
+		forget(temp)
+		err = SyncDir(filepath.Dir(path))
+	}
+	return Explain("make", path, err)
+}

@@ -1,0 +1,269 @@
+package npy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"unsafe"
+
+	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/mapped"
+)
+
+// littleEndian tells whether the machine's byte order is that of the files.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// scratch holds byte buffers for rows of files that are not mapped.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// ReadRow writes row (for region features: one image, [R, D]) into dst as float32. dst must have RowLen elements. The
+// type must be float16, float32 or float64 (rounded to nearest). It allocates nothing on a mapped file.
+func (f *File) ReadRow(dst []float32, row int) error {
+	if f.DType != F32 && f.DType != F16 && f.DType != F64 {
+		return fmt.Errorf("npy: %s: expected rows of float16, float32 or float64, found %s; %s", f.Path, f.DType.Name(),
+			f.Rewrite())
+	}
+	return f.readRow(len(dst), row, func(b []byte) { f.decodeRow(dst, b) })
+}
+
+// ReadHalves is ReadRow of an array of float16, as the bits that the file holds.
+func (f *File) ReadHalves(dst []uint16, row int) error {
+	if f.DType != F16 {
+		return fmt.Errorf("npy: %s: expected rows of float16, found %s", f.Path, f.DType.Name())
+	}
+	return f.readRow(len(dst), row, func(b []byte) {
+		if littleEndian && len(dst) > 0 {
+			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 2*len(dst)), b)
+			return
+		}
+		for i := range dst {
+			dst[i] = binary.LittleEndian.Uint16(b[2*i:])
+		}
+	})
+}
+
+// readRow gives take the bytes of a row of n elements.
+func (f *File) readRow(n, row int, take func([]byte)) (err error) {
+	switch {
+	case f.Fortran:
+		return fmt.Errorf("npy: %s: array is stored in Fortran order; %s", f.Path, f.Rewrite())
+	case row < 0 || row >= f.rows:
+		return fmt.Errorf("npy: %s: row %d is out of range: the file has %d rows", f.Path, row, f.rows)
+	case n != f.rowLen:
+		return fmt.Errorf("npy: %s: destination has %d elements, a row has %d", f.Path, n, f.rowLen)
+	}
+	size := f.rowLen * f.DType.Size()
+	at := f.offset + int64(row)*int64(size)
+	if f.mapped != nil {
+		defer f.mapped.Recover(mapped.Watch(), &err)
+		take(f.mapped.Bytes()[at : at+int64(size)])
+		return nil
+	}
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	if cap(*buf) < size {
+		*buf = make([]byte, size)
+	}
+	b := (*buf)[:size]
+	if err := f.readAt(b, at); err != nil {
+		return err
+	}
+	take(b)
+	return nil
+}
+
+// ReadScaled writes a row into dst, its numbers of any type times scale, rounded to float32.
+func (f *File) ReadScaled(dst []float32, row int, scale float64) (err error) {
+	switch {
+	case f.DType == Object || f.Fortran:
+		return fmt.Errorf("npy: %s: expected numbers in C order; %s", f.Path, f.Rewrite())
+	case row < 0 || row >= f.rows || len(dst) != f.rowLen:
+		return fmt.Errorf("npy: %s: row %d of %d, %d elements of %d", f.Path, row, f.rows, len(dst), f.rowLen)
+	}
+	size := f.rowLen * f.DType.Size()
+	at := f.offset + int64(row)*int64(size)
+	var b []byte
+	if f.mapped != nil {
+		defer f.mapped.Recover(mapped.Watch(), &err)
+		b = f.mapped.Bytes()[at : at+int64(size)]
+	} else {
+		b = make([]byte, size)
+		if err := f.readAt(b, at); err != nil {
+			return err
+		}
+	}
+	for i := range dst {
+		switch f.DType {
+		case F16, F32, F64:
+			dst[i] = float32(scale * floatAt(f.DType, b, i))
+		default:
+			dst[i] = float32(scale * float64(intAt(f.DType, b, i)))
+		}
+	}
+	return nil
+}
+
+// Whole reports whether the elements are integers.
+func (f *File) Whole() bool {
+	return f.DType != F16 && f.DType != F32 && f.DType != F64 && f.DType != Object
+}
+
+// Rewrite says how an array whose rows cannot be read as float32 is made one whose rows can.
+func (f *File) Rewrite() string {
+	const in = "rewrite it in Python: "
+	switch f.DType {
+	case F16, F32, F64:
+		return in + "np.save(f, np.ascontiguousarray(a))"
+	case Object:
+		return in + "np.save(f, np.stack(a).astype(np.float32))"
+	}
+	return "its numbers stand for others: `vsetrain data convert " + f.Path + " --out NEW.npy --scale S` multiplies " +
+		"them by the scale they were made with"
+}
+
+// GridRemedy says how the features of a convolutional network, [N, C, H, W], become regions; "" for other shapes.
+func GridRemedy(shape []int) string {
+	if len(shape) != 4 {
+		return ""
+	}
+	return "; `vsetrain data convert FILE.npy --out NEW.npy --grid nchw` makes the places of a grid [N, C, H, W] " +
+		"regions, --grid nhwc those of [N, H, W, C]"
+}
+
+func (f *File) readAt(b []byte, at int64) error {
+	if f.f == nil {
+		return fmt.Errorf("npy: %s: the file is closed", f.Path)
+	}
+	if n, err := f.f.ReadAt(b, at); n < len(b) {
+		return fmt.Errorf("npy: read %s at byte %d: %w", f.Path, at, err)
+	}
+	return nil
+}
+
+func (f *File) decodeRow(dst []float32, src []byte) {
+	switch f.DType {
+	case F16:
+		half.Decode(dst, src)
+	case F32:
+		if littleEndian && len(dst) > 0 {
+			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), src)
+			return
+		}
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	case F64:
+		for i := range dst {
+			dst[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:])))
+		}
+	}
+}
+
+// Ints returns the whole array in C order as int64. Floats must be whole numbers: image sizes are often saved
+// so. It is for small files; the copy takes 8 bytes per element.
+func (f *File) Ints() (out []int64, err error) {
+	b, err := f.all()
+	if err != nil {
+		return nil, err
+	}
+	defer f.mapped.Recover(mapped.Watch(), &err)
+	out = make([]int64, f.rows*f.rowLen)
+	for i := range out {
+		switch f.DType {
+		case F16, F32, F64:
+			v := floatAt(f.DType, b, i)
+			if v != math.Trunc(v) || v < -1<<63 || v >= 1<<63 {
+				return nil, fmt.Errorf("npy: %s: element %d is %v: expected an integer", f.Path, i, v)
+			}
+			out[i] = int64(v)
+		default:
+			out[i] = intAt(f.DType, b, i)
+		}
+	}
+	return inCOrder(f, out), nil
+}
+
+// Float64s returns the whole array in C order as float64. It is for small files; integers beyond 2^53 are rounded.
+func (f *File) Float64s() (out []float64, err error) {
+	b, err := f.all()
+	if err != nil {
+		return nil, err
+	}
+	defer f.mapped.Recover(mapped.Watch(), &err)
+	out = make([]float64, f.rows*f.rowLen)
+	for i := range out {
+		switch f.DType {
+		case F16, F32, F64:
+			out[i] = floatAt(f.DType, b, i)
+		default:
+			out[i] = float64(intAt(f.DType, b, i))
+		}
+	}
+	return inCOrder(f, out), nil
+}
+
+// all returns the bytes of all elements.
+func (f *File) all() ([]byte, error) {
+	if f.DType == Object {
+		return nil, fmt.Errorf("npy: %s: array of Python objects: expected numbers", f.Path)
+	}
+	size := f.rows * f.rowLen * f.DType.Size()
+	if f.mapped != nil {
+		return f.mapped.Bytes()[f.offset : f.offset+int64(size)], nil
+	}
+	b := make([]byte, size)
+	return b, f.readAt(b, f.offset)
+}
+
+func intAt(d DType, b []byte, i int) int64 {
+	switch d {
+	case I8:
+		return int64(int8(b[i]))
+	case U8, Bool:
+		return int64(b[i])
+	case I16:
+		return int64(int16(binary.LittleEndian.Uint16(b[2*i:])))
+	case U16:
+		return int64(binary.LittleEndian.Uint16(b[2*i:]))
+	case I32:
+		return int64(int32(binary.LittleEndian.Uint32(b[4*i:])))
+	case U32:
+		return int64(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return int64(binary.LittleEndian.Uint64(b[8*i:]))
+}
+
+func floatAt(d DType, b []byte, i int) float64 {
+	switch d {
+	case F16:
+		return float64(half.Float32(binary.LittleEndian.Uint16(b[2*i:])))
+	case F32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+}
+
+// inCOrder returns v, stored in the file's order, in C order.
+func inCOrder[T any](f *File, v []T) []T {
+	if !f.Fortran || len(v) == 0 {
+		return v
+	}
+	out := make([]T, len(v))
+	index := make([]int, len(f.Shape)) // of the C-order element, last dimension fastest
+	for c := range out {
+		at, stride := 0, 1
+		for d, i := range index {
+			at += i * stride
+			stride *= f.Shape[d]
+		}
+		out[c] = v[at]
+		for d := len(index) - 1; d >= 0; d-- {
+			if index[d]++; index[d] < f.Shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+	return out
+}

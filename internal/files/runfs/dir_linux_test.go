@@ -1,0 +1,112 @@
+package runfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"vsetrain/internal/files/atomicfile"
+)
+
+// mount mounts a tmpfs and skips the test where that is not allowed.
+func mount(t *testing.T, flags uintptr, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+		t.Skipf("needs the right to mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestReallyFullDisk(t *testing.T) {
+	dir := mount(t, 0, "size=64k")
+	d := open(t, dir)
+	for i, want := range []string{"free space and resume", "the earlier file is intact; free space and resume"} {
+		err := d.WriteFile("last", atomicfile.Bytes(make([]byte, 1<<20)))
+		if !errors.Is(err, atomicfile.ErrDiskFull) ||
+			!strings.HasSuffix(err.Error(), "no space left on device; "+want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if i == 0 {
+			if err := d.WriteFile("last", atomicfile.Bytes([]byte("old"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if b, err := os.ReadFile(d.Path("last")); err != nil || string(b) != "old" {
+		t.Errorf("last holds %q (%v)", b, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".last*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+
+	l, err := OpenLog(filepath.Join(dir, MetricsName), All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	lines := 0
+	for err == nil {
+		if err = l.Append(map[string]any{"step": lines, "pad": strings.Repeat("y", 3000)}); err == nil {
+			lines++
+		}
+	}
+	if !errors.Is(err, atomicfile.ErrDiskFull) || lines == 0 {
+		t.Errorf("after %d lines: %v", lines, err)
+	}
+	if got := countLines(t, l.path); got != lines {
+		t.Errorf("%d whole lines, want %d", got, lines)
+	}
+}
+
+func TestReadOnlyFileSystem(t *testing.T) {
+	dir := mount(t, unix.MS_RDONLY, "")
+	if _, err := Open(filepath.Join(dir, "run"), owner); !errors.Is(err, atomicfile.ErrReadOnly) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A directory that permits no writing, also when the tests run as root: the thread takes another user's file rights.
+func TestReadOnlyDirectory(t *testing.T) {
+	top := t.TempDir()
+	path := filepath.Join(top, "run")
+	if err := os.MkdirAll(filepath.Join(path, CheckpointsName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{top, filepath.Dir(top)} { // the test's own; others may enter
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its rights
+		if os.Geteuid() == 0 {
+			if err := unix.Setfsuid(65534); err != nil {
+				done <- err
+				return
+			}
+		}
+		_, err := Open(path, owner)
+		done <- err
+	}()
+	err := <-done
+	want := "write to " + path + ": permission denied; choose another run directory with --run DIR or make this one " +
+		"writable"
+	if !errors.Is(err, atomicfile.ErrReadOnly) || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}

@@ -1,0 +1,69 @@
+package runfs
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
+)
+
+// Env is what a run should know about the session that computed it. The caller gathers the values.
+type Env struct {
+	Version     string    `json:"version"`          // of vsetrain
+	Commit      string    `json:"commit,omitempty"` // git commit of the build
+	Dirty       bool      `json:"dirty,omitempty"`  // the build had changes beyond the commit
+	Go          string    `json:"go"`               // Go version
+	OS          string    `json:"os"`
+	Arch        string    `json:"arch"`
+	CPU         string    `json:"cpu"` // model name
+	CPUs        int       `json:"cpus"`
+	MemoryBytes uint64    `json:"memory_bytes,omitempty"`
+	Device      string    `json:"device,omitempty"` // as the device names itself
+	GEMM        string    `json:"gemm,omitempty"`   // matrix-product kernel chosen
+	Host        string    `json:"host"`
+	PID         int       `json:"pid"`
+	Dir         string    `json:"working_directory"`
+	Command     []string  `json:"command"`
+	Started     time.Time `json:"started"`
+}
+
+type envFile struct {
+	Sessions []Env `json:"sessions"`
+}
+
+// AppendEnv adds a session to env.json; a run that was resumed has several.
+func (d *Dir) AppendEnv(e Env) error {
+	all, err := d.Sessions()
+	if err != nil {
+		return err
+	}
+	return d.WriteJSON(EnvName, envFile{append(all, e)})
+}
+
+// Sessions returns the sessions of env.json, none where there is no such file.
+func (d *Dir) Sessions() ([]Env, error) { return ReadSessions(d.path) }
+
+// maxEnv bounds env.json in bytes; a session has one kilobyte.
+const maxEnv = 64 << 20
+
+// ReadSessions returns the sessions of the run directory at a path, which may belong to another process.
+func ReadSessions(dir string) ([]Env, error) {
+	path := filepath.Join(dir, EnvName)
+	b, err := regular.ReadFile(path, maxEnv, "the record of sessions")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var f envFile
+	if err == nil {
+		err = json.Unmarshal(b, &f)
+	}
+	if err != nil {
+		return nil, &atomicfile.Error{Op: "read", Path: path, Err: err, Remedy: "delete it if you do not need the " +
+			"record of earlier sessions"}
+	}
+	return f.Sessions, nil
+}

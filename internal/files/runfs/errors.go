@@ -1,0 +1,37 @@
+package runfs
+
+import (
+	"errors"
+	"fmt"
+
+	"vsetrain/internal/files/atomicfile"
+)
+
+// ErrLocked is the kind of an error about a directory that another process holds.
+var ErrLocked = errors.New("in use")
+
+// wrap gives err the operation, the path and, where the cause is known, the remedy for a run directory.
+func wrap(op, path string, err error) error {
+	err = atomicfile.Explain(op, path, err)
+	var e *atomicfile.Error
+	if errors.As(err, &e) {
+		switch e.Kind {
+		case atomicfile.ErrDiskFull:
+			e.Remedy = "free space and resume"
+		case atomicfile.ErrReadOnly:
+			e.Remedy = "choose another run directory with --run DIR or make this one writable"
+		}
+	}
+	return err
+}
+
+// lockedError names the process that holds the lock.
+func lockedError(path, instead string, holder Owner) *atomicfile.Error {
+	who := "another process"
+	if holder.PID > 0 {
+		who = fmt.Sprintf("process %d on %s, since %s", holder.PID, holder.Host,
+			holder.Since.Format("2006-01-02 15:04:05"))
+	}
+	return &atomicfile.Error{Op: "lock", Path: path, Kind: ErrLocked,
+		Remedy: fmt.Sprintf("it is held by %s: end that process or %s", who, instead)}
+}

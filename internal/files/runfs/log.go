@@ -1,0 +1,187 @@
+package runfs
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
+)
+
+// Log is a file of JSON objects, one a line, that is only appended to.
+type Log struct {
+	path  string
+	f     *os.File
+	end   int64 // length up to which every line is whole
+	lines int   // up to end
+	buf   bytes.Buffer
+}
+
+// All in place of a number of lines says that every line of a log counts.
+const All = math.MaxInt
+
+// maxLine bounds a line in bytes; a step has one kilobyte.
+const maxLine = 1 << 20
+
+// OpenLog opens or creates a log whose first lines, as many as counted, are known to be on disk. What a kill or power
+// failure left broken at the end is cut off: behind those lines everything from the first broken line on, since blocks
+// reach a disk in any order. Of the counted lines only the last may be broken; another is an error that names it.
+func OpenLog(path string, counted int) (*Log, error) {
+	if err := regular.Check(path); err != nil {
+		return nil, wrap("open", path, err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, wrap("open", path, err)
+	}
+	l := &Log{path: path, f: f}
+	err = l.truncate(counted, func([]byte, int) (bool, error) { return true, nil })
+	if err == nil {
+		err = wrap("create", path, atomicfile.SyncDir(filepath.Dir(path)))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// scan calls accept with every whole line of a log and its number until it returns false, and returns length and number
+// of the lines that were accepted. The line is valid during the call.
+func scan(path string, f io.Reader, counted int, accept func(line []byte, number int) (bool, error)) (n int64,
+	lines int, err error) {
+	r := bufio.NewReaderSize(f, maxLine)
+	broken := 0
+	for number := 1; ; number++ {
+		line, err := r.ReadSlice('\n')
+		whole := err == nil && json.Valid(line)
+		for err == bufio.ErrBufferFull { // to see whether there is a line behind it
+			_, err = r.ReadSlice('\n')
+		}
+		if err == io.EOF {
+			return n, lines, nil // what follows the last newline is a torn line
+		}
+		if err != nil {
+			return 0, 0, wrap("read", path, err)
+		}
+		if broken > 0 {
+			return 0, 0, fmt.Errorf("%s:%d: expected a JSON object of at most %d bytes, found a broken line before "+
+				"the last one; repair or remove the line", path, broken, maxLine)
+		}
+		if !whole {
+			if number > counted {
+				return n, lines, nil
+			}
+			broken = number // forgiven if it is the last: a power failure may leave blocks of zeros
+			continue
+		}
+		if ok, err := accept(line, number); err != nil || !ok {
+			return n, lines, err
+		}
+		n += int64(len(line))
+		lines++
+	}
+}
+
+// ReadLog calls visit with every whole line of a log until it returns false, and returns how many lines it accepted.
+// The line is valid during the call; counted is that of OpenLog. The file is not changed; if there is none the error is
+// fs.ErrNotExist.
+func ReadLog(path string, counted int, visit func(line []byte, number int) (bool, error)) (lines int, err error) {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return 0, wrap("open", path, err)
+	}
+	defer f.Close()
+	_, lines, err = scan(path, f, counted, visit)
+	return lines, err
+}
+
+// truncate removes everything from the first line on that accept rejects.
+func (l *Log) truncate(counted int, accept func(line []byte, number int) (bool, error)) error {
+	if _, err := l.f.Seek(0, io.SeekStart); err != nil {
+		return wrap("read", l.path, err)
+	}
+	accepted, lines, err := scan(l.path, l.f, counted, accept)
+	if err == nil {
+		err = l.cut(accepted)
+	}
+	if err == nil {
+		l.lines = lines
+	}
+	return err
+}
+
+// Lines returns the number of lines.
+func (l *Log) Lines() int { return l.lines }
+
+// cut shortens the file to n bytes and continues there.
+func (l *Log) cut(n int64) error {
+	info, err := l.f.Stat()
+	if err == nil && info.Size() > n {
+		if err = l.f.Truncate(n); err == nil {
+			err = l.f.Sync()
+		}
+	}
+	if err != nil {
+		return wrap("repair", l.path, err)
+	}
+	l.end = n
+	return nil
+}
+
+// Append writes v as one line. NaN and infinities have no JSON and are an error, so the caller names them otherwise.
+// After a failed write the log ends with the line before.
+func (l *Log) Append(v any) error {
+	l.buf.Reset()
+	if err := json.NewEncoder(&l.buf).Encode(v); err != nil {
+		return wrap("append to", l.path, err)
+	}
+	n, err := l.f.WriteAt(l.buf.Bytes(), l.end)
+	if err != nil {
+		return errors.Join(wrap("append to", l.path, err), l.cut(l.end))
+	}
+	l.end += int64(n)
+	l.lines++
+	return nil
+}
+
+// TruncateAfter removes everything from the first line on whose "step" is larger than step, so that a run resumed at
+// that step writes each line once. Lines at step itself go too when their "kind" is one of undone: what the resumed run
+// will do at that step. Lines without a step stay.
+func (l *Log) TruncateAfter(step int64, undone ...string) error {
+	return l.truncate(All, UpTo(l.path, step, undone...))
+}
+
+// UpTo returns a function for ReadLog that accepts the lines that TruncateAfter leaves.
+func UpTo(path string, step int64, undone ...string) func(line []byte, number int) (bool, error) {
+	return func(line []byte, number int) (bool, error) {
+		var at struct {
+			Step *int64 `json:"step"`
+			Kind string `json:"kind"`
+		}
+		if err := json.Unmarshal(line, &at); err != nil {
+			return false, fmt.Errorf("%s:%d: expected an object with a whole number as step: %w", path, number, err)
+		}
+		return at.Step == nil || *at.Step < step || *at.Step == step && !slices.Contains(undone, at.Kind), nil
+	}
+}
+
+// Sync makes everything appended durable.
+func (l *Log) Sync() error { return wrap("sync", l.path, l.f.Sync()) }
+
+// Close syncs and closes the log.
+func (l *Log) Close() error {
+	err := l.f.Sync()
+	if closeErr := l.f.Close(); err == nil {
+		err = closeErr
+	}
+	return wrap("close", l.path, err)
+}

@@ -1,0 +1,70 @@
+//go:build unix
+
+package runfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vsetrain/internal/files/regular"
+)
+
+// A pipe or an endless device in a run directory is an error at once, whichever file it stands for.
+func TestSpecialFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, CheckpointsName), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() error{
+		MetricsName: func() error { _, err := OpenLog(filepath.Join(dir, MetricsName), All); return err },
+		"read": func() error {
+			all := func([]byte, int) (bool, error) { return true, nil }
+			_, err := ReadLog(filepath.Join(dir, MetricsName), All, all)
+			return err
+		},
+		EnvName:  func() error { _, err := ReadSessions(dir); return err },
+		lockName: func() error { _, err := Open(dir, owner); return err },
+		"holder": func() error { _, _, err := Holder(dir); return err },
+	} {
+		path := filepath.Join(dir, name)
+		switch name {
+		case "holder":
+			path = filepath.Join(dir, lockName)
+		case "read":
+			path = filepath.Join(dir, MetricsName)
+		}
+		for kind, plant := range map[string]func() error{
+			"pipe":   func() error { return unix.Mkfifo(path, 0o600) },
+			"device": func() error { return os.Symlink("/dev/zero", path) },
+		} {
+			if err := plant(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- read() }()
+			if err := within(t, ended); !errors.Is(err, regular.ErrNot) {
+				t.Errorf("%s as %s: got %v", kind, name, err)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// within waits for a result, so that a read that blocks fails the test.
+func within(t *testing.T, ended <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(5 * time.Second):
+		t.Fatal("blocked")
+		return nil
+	}
+}

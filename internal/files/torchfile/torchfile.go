@@ -1,0 +1,45 @@
+// Package torchfile reads and writes PyTorch checkpoints (.pth, .pth.tar, .pt) without executing anything.
+//
+// Two formats are read: the zip archive of PyTorch 1.6 and later (a pickle data.pkl, one record data/KEY per storage)
+// and the legacy format before it (magic number, protocol, system information and the object as four pickles, then the
+// storages). Pickles go through the allow-list of internal/files/pickle. A tensor is a view (offset, shape, strides) of
+// a storage that stays in the file until it is asked for. Save writes the zip format that torch.load reads with
+// weights_only=True.
+//
+// A reference checkpoint is a dict {epoch, model: [state dict, ...], best_rsum, opt: argparse.Namespace, Eiters}.
+//
+// Source: torch/serialization.py, torch/_utils.py and caffe2/serialize/inline_container.cc of PyTorch.
+//
+// Why not nlpodyssey/gopickle/pytorch: it only reads, and it trusts the sizes in the file.
+package torchfile
+
+import (
+	"fmt"
+
+	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/files/regular"
+)
+
+// The containers of a checkpoint; see internal/files/pickle for the other values.
+type (
+	Dict      = pickle.Dict // dict and OrderedDict, in order
+	List      = pickle.List
+	Tuple     = pickle.Tuple
+	Namespace = pickle.Object // argparse.Namespace: the options are its Attrs
+)
+
+// Load reads a checkpoint. The result is built from nil, bool, int64, float64, string, *Dict, *List, Tuple, *Namespace
+// and *Tensor. Tensor data are read from the open file when asked for; the file is closed once no tensor of it is left.
+// Whatever is not plain data or tensors (a pickled model, custom classes) is an error that names it.
+func Load(path string) (any, error) {
+	f, size, err := regular.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("torchfile: %w", err)
+	}
+	v, err := read(f, size)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("torchfile: %s: %w", path, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/run/options"
+)
+
+// setting is a checked value of a leaf and where it came from.
+type setting struct {
+	value  any
+	source Source
+}
+
+// layer maps the dotted path of a leaf to its setting in one file, in the environment or in the flags.
+type layer map[string]setting
+
+// decodeSection decodes the mapping node into out; every mistake goes to p.
+func decodeSection(file string, section *field, node *yaml.Node, out layer, p *problems) {
+	seen := map[string]int{}
+	if k := foreign(section, node); k != nil {
+		p.add(sourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, as all others here; this file is no "+
+			"configuration: the top level has %s", strings.Join(section.keys(), ", "))
+		return
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		k, v := node.Content[i], node.Content[i+1]
+		at, path := sourceOf(file, k), join(section.path, k.Value)
+		if k.Kind != yaml.ScalarNode {
+			p.add(at, section.path, "expected a key, found %s", describe(k))
+			continue
+		}
+		if line, ok := seen[k.Value]; ok {
+			p.add(at, path, "duplicate key; already set in line %d", line)
+			continue
+		}
+		seen[k.Value] = k.Line
+		if section == root && k.Value == extendsKey {
+			continue
+		}
+		if k.Tag == "!!merge" {
+			p.add(at, section.path, "merge keys (<<) are not read; use %s at the top of the file", extendsKey)
+			continue
+		}
+		f := section.child(k.Value)
+		switch {
+		case f == nil:
+			p.add(at, path, "%s", unknownKey(section, k.Value))
+		case f.isSection() && v.Kind == yaml.MappingNode:
+			decodeSection(file, f, v, out, p)
+		case f.isSection():
+			p.add(sourceOf(file, v), path, "expected a section with keys, found %s", describe(v))
+		default:
+			at := sourceOf(file, v)
+			if value, ok := decodeLeaf(f, v, at, p); ok {
+				out[path] = setting{value, at}
+			}
+		}
+	}
+}
+
+// foreign returns the first key of a file of several keys none of which a configuration has: not all of a file of
+// somebody else belongs into a message.
+func foreign(section *field, node *yaml.Node) *yaml.Node {
+	if section != root || len(node.Content) < 4 {
+		return nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		k := node.Content[i]
+		first, _, _ := strings.Cut(k.Value, ".")
+		if k.Kind != yaml.ScalarNode || k.Value == extendsKey || k.Tag == "!!merge" || section.child(first) != nil ||
+			options.Nearest(k.Value, section.keys()) != "" || sameKey(k.Value, paths()) != "" {
+			return nil
+		}
+	}
+	return node.Content[0]
+}
+
+// decodeLeaf converts a node to the type of the leaf and checks its range.
+func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
+	v := reflect.New(f.typ).Elem()
+	if node.Kind == yaml.AliasNode {
+		p.add(at, f.path, "aliases (*%s) are not read; write the value out", node.Value)
+		return nil, false
+	}
+	if !convert(f, v, node) {
+		found := describe(node)
+		if f.typ.Kind() == reflect.String && len(f.rule.Enum) == 0 && node.Kind == yaml.ScalarNode &&
+			node.Tag != "!!null" {
+			found += "; put it in quotes"
+		}
+		if near := options.Nearest(node.Value, f.rule.Enum); near != "" {
+			found += "; did you mean " + near + "?"
+		}
+		p.value(at, f, found)
+		return nil, false
+	}
+	return v.Interface(), true
+}
+
+// convert stores the node in v and reports whether type and range fit.
+func convert(f *field, v reflect.Value, node *yaml.Node) bool {
+	if isText(v.Type()) {
+		return node.Kind == yaml.ScalarNode &&
+			v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(node.Value)) == nil
+	}
+	if v.Kind() == reflect.Array {
+		if node.Kind != yaml.SequenceNode || len(node.Content) != v.Len() {
+			return false
+		}
+		for i, item := range node.Content {
+			if !convert(f, v.Index(i), item) {
+				return false
+			}
+		}
+		return true
+	}
+	if node.Kind != yaml.ScalarNode {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(node.Value)
+		// A value like true may be one of the accepted words, so these are compared as written.
+		return f.rule.AcceptsText(node.Value) && (node.Tag == "!!str" || len(f.rule.Enum) > 0)
+	case reflect.Bool:
+		return node.Tag == "!!bool" && node.Decode(v.Addr().Interface()) == nil
+	case reflect.Float64:
+		return (node.Tag == "!!float" || node.Tag == "!!int") && node.Decode(v.Addr().Interface()) == nil &&
+			f.rule.AcceptsNumber(v.Float())
+	case reflect.Int:
+		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil && f.rule.AcceptsNumber(float64(v.Int()))
+	case reflect.Uint64:
+		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil &&
+			f.rule.AcceptsNumber(float64(v.Uint()))
+	}
+	panic(fmt.Sprintf("config: key %s has the type %s, which the decoder does not know", f.path, f.typ))
+}
+
+// describe names a node as a user sees it.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a section"
+	case yaml.SequenceNode:
+		items := make([]string, min(len(n.Content), 4))
+		for i := range items {
+			items[i] = describe(n.Content[i])
+		}
+		if len(n.Content) > len(items) {
+			items = append(items, "...")
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.Tag {
+	case "!!null":
+		return "nothing; leave the key out to keep its default"
+	case "!!str":
+		return strconv.Quote(n.Value)
+	}
+	return n.Value
+}
+
+func sourceOf(file string, n *yaml.Node) Source {
+	return Source{File: file, Line: n.Line, Column: n.Column}
+}

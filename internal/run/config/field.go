@@ -1,0 +1,141 @@
+package config
+
+import (
+	"encoding"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"vsetrain/internal/run/options"
+)
+
+// field is one key of the configuration: a section with children or a leaf with a value. Decoding, layering,
+// writing and the JSON Schema all walk the same tree, which is read from the options structs.
+type field struct {
+	key, path, doc string
+	typ            reflect.Type
+	rule           options.Rule
+	index          []int // of the leaf in Config
+	children       []*field
+}
+
+var root = fieldsOf(reflect.TypeFor[Config](), "", nil)
+
+var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+
+// isText reports whether values of the type read themselves from text (options.AutoInt).
+func isText(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textType) }
+
+func fieldsOf(t reflect.Type, path string, index []int) *field {
+	node := &field{path: path, typ: t}
+	for i, sf := range options.Fields(t) {
+		key, ok := options.Key(sf)
+		if !ok {
+			continue
+		}
+		at := append(append([]int{}, index...), i)
+		f := &field{typ: sf.Type}
+		if sf.Type.Kind() == reflect.Struct {
+			f = fieldsOf(sf.Type, join(path, key), at)
+		}
+		f.key, f.path, f.doc, f.index, f.rule = key, join(path, key), sf.Tag.Get("doc"), at, options.RuleOf(sf)
+		node.children = append(node.children, f)
+	}
+	return node
+}
+
+func (f *field) isSection() bool { return f.children != nil }
+
+// child returns the field of a key inside a section, or nil.
+func (f *field) child(key string) *field {
+	for _, c := range f.children {
+		if c.key == key {
+			return c
+		}
+	}
+	return nil
+}
+
+// find returns the field of a dotted path below f, or nil.
+func (f *field) find(path string) *field {
+	for key := range strings.SplitSeq(path, ".") {
+		if f = f.child(key); f == nil {
+			return nil
+		}
+	}
+	return f
+}
+
+// leaves calls visit for every leaf below f in declaration order.
+func (f *field) leaves(visit func(*field)) {
+	for _, c := range f.children {
+		if c.isSection() {
+			c.leaves(visit)
+		} else {
+			visit(c)
+		}
+	}
+}
+
+// keys returns the keys of a section.
+func (f *field) keys() []string {
+	keys := make([]string, len(f.children))
+	for i, c := range f.children {
+		keys[i] = c.key
+	}
+	return keys
+}
+
+// paths returns the dotted paths of all leaves.
+func paths() []string {
+	var all []string
+	root.leaves(func(f *field) { all = append(all, f.path) })
+	return all
+}
+
+// expected says in words what a leaf accepts.
+func (f *field) expected() string {
+	switch {
+	case isText(f.typ):
+		return "auto or a whole number >= 1"
+	case f.typ.Kind() == reflect.Array:
+		item := strings.Replace(strings.TrimPrefix(f.rule.String(), "a "), "number", "numbers", 1)
+		return "a list of " + strconv.Itoa(f.typ.Len()) + " " + item
+	case f.typ.Kind() == reflect.Bool:
+		return "true or false"
+	}
+	return f.rule.String()
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func intText(n int) string { return strconv.Itoa(n) }
+
+// Complete returns the continuations of a partial --set argument: "optim.l" gives "optim.lr=" and others, "loss.name=l"
+// gives "loss.name=lseh" and others.
+func Complete(word string) []string {
+	var out []string
+	path, value, hasValue := strings.Cut(word, "=")
+	root.leaves(func(f *field) {
+		switch {
+		case !hasValue && strings.HasPrefix(f.path, path):
+			out = append(out, f.path+"=")
+		case hasValue && f.path == path:
+			values := f.rule.Enum
+			if f.typ.Kind() == reflect.Bool {
+				values = []string{"true", "false"}
+			}
+			for _, v := range values {
+				if strings.HasPrefix(v, value) {
+					out = append(out, path+"="+v)
+				}
+			}
+		}
+	})
+	return out
+}

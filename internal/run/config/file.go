@@ -1,0 +1,221 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"vsetrain/configs"
+	"vsetrain/internal/files/regular"
+)
+
+// extendsKey names the file or preset, or the list of them, that a file is an overlay of. Paths are relative to the
+// file. Later files of the list win over earlier ones, and the file itself over all of them.
+const extendsKey = "extends"
+
+const (
+	maxFileSize = 1 << 20
+	maxDepth    = 16
+	maxFiles    = 200 // read for one configuration; a file that two extend counts twice
+)
+
+// readFiles returns the layers of a document and of all it extends, the strongest last. chain holds the documents that
+// lead to it, where it is named.
+func readFiles(d *document, at Source, chain []string, p *problems) []layer {
+	id, err := d.id()
+	if err != nil {
+		p.add(at, "", "%v", err)
+		return nil
+	}
+	if i := slices.Index(chain, id); i >= 0 {
+		p.add(at, extendsKey, "goes round in a circle: %s", cycle(append(chain[i:], id)))
+		return nil
+	}
+	if len(chain) == maxDepth {
+		p.add(at, extendsKey, "more than %d files deep", maxDepth)
+		return nil
+	}
+	if p.files++; p.files > maxFiles {
+		if p.files == maxFiles+1 {
+			p.add(at, extendsKey, "more than %d files in all; a file that two others extend counts twice", maxFiles)
+		}
+		return nil
+	}
+	chain = append(chain[:len(chain):len(chain)], id)
+	var layers []layer
+	if r := d.row; r != nil {
+		at := Source{File: d.name(), Line: r.line}
+		for _, name := range []string{r.Base, "data/" + r.Data, "loss/" + r.Loss} {
+			base := presetNamed(name)
+			if base == nil {
+				p.add(at, "", "%s: no such preset: %s", r.Name, name)
+				continue
+			}
+			layers = append(layers, readFiles(base, at, chain, p)...)
+		}
+		return append(layers, r.layer(p))
+	}
+	top := parseDocument(d, p)
+	if top == nil {
+		return nil
+	}
+	if isSweep(top) {
+		p.add(sourceOf(d.name(), top), "",
+			"this is the file of a sweep: start it with vsetrain sweep run --config %s", d.path)
+		return nil
+	}
+	for _, base := range bases(d, top, p) {
+		layers = append(layers, readFiles(base.document, base.at, chain, p)...)
+	}
+	own := layer{}
+	decodeSection(d.name(), root, top, own, p)
+	return append(layers, own)
+}
+
+// parseDocument returns the top mapping of a YAML document, an empty one for an empty document, nil after a mistake.
+func parseDocument(d *document, p *problems) *yaml.Node {
+	if !d.ours {
+		return parseFile(d.path, p)
+	}
+	b, err := configs.FS.ReadFile(d.path)
+	if err != nil {
+		p.add(Source{File: d.name()}, "", "cannot read the configuration: %v", err)
+		return nil
+	}
+	return parse(d.name(), b, p)
+}
+
+// parseFile returns the top mapping of a YAML file, an empty one for an empty file, nil after a mistake.
+func parseFile(file string, p *problems) *yaml.Node {
+	at := Source{File: file}
+	b, err := readSmall(file)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		p.add(at, "", "cannot read the configuration: %v", err)
+		return nil
+	}
+	return parse(file, b, p)
+}
+
+// parse is parseFile on the text of a document.
+func parse(file string, b []byte, p *problems) *yaml.Node {
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	var doc, second yaml.Node
+	if err := dec.Decode(&doc); err == io.EOF {
+		return &yaml.Node{Kind: yaml.MappingNode}
+	} else if err != nil {
+		syntaxError(file, err, p)
+		return nil
+	}
+	if err := dec.Decode(&second); err == nil {
+		p.add(sourceOf(file, &second), "", "expected one document, found a second one after ---")
+		return nil
+	} else if err != io.EOF {
+		syntaxError(file, err, p)
+		return nil
+	}
+	top := doc.Content[0]
+	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
+		return &yaml.Node{Kind: yaml.MappingNode}
+	}
+	if top.Kind != yaml.MappingNode {
+		p.add(sourceOf(file, top), "", "expected keys such as model: and loss:, found %.40s", describe(top))
+		return nil
+	}
+	return top
+}
+
+func readSmall(file string) ([]byte, error) {
+	if !strings.HasPrefix(file, "/dev/fd/") { // a pipe that the shell names: --config <(...)
+		return regular.ReadFile(file, maxFileSize, "a configuration")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if len(b) > maxFileSize {
+		err = fmt.Errorf("larger than %d bytes", maxFileSize)
+	}
+	return b, err
+}
+
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+
+// syntaxError turns "yaml: line 3: did not find ..." into a position and a text.
+func syntaxError(file string, err error, p *problems) {
+	at, text := Source{File: file}, strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		fmt.Sscan(m[1], &at.Line)
+		text = m[2]
+	}
+	if strings.Contains(text, "cannot start any token") {
+		text += "; indent with spaces, not tabs, and quote strings that begin with @, ` or %"
+	}
+	p.add(at, "", "not valid YAML: %s", text)
+}
+
+// base is a document named by extends, and where it is named.
+type base struct {
+	*document
+	at Source
+}
+
+// bases returns the documents named by extends: files beside the one that names them, then presets.
+func bases(d *document, top *yaml.Node, p *problems) []base {
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		if top.Content[i].Value != extendsKey {
+			continue
+		}
+		v := top.Content[i+1]
+		items := v.Content
+		if v.Kind != yaml.SequenceNode {
+			items = []*yaml.Node{v}
+		}
+		var all []base
+		for _, item := range items {
+			at := sourceOf(d.name(), item)
+			if item.Kind != yaml.ScalarNode || item.Tag != "!!str" || item.Value == "" {
+				p.add(at, extendsKey, "expected a file, a preset or a list of them, found %s", describe(item))
+				continue
+			}
+			if found := d.find(item.Value); found != nil {
+				all = append(all, base{found, at})
+				continue
+			}
+			p.add(at, extendsKey, "%s", Missing(item.Value))
+		}
+		return all
+	}
+	return nil
+}
+
+// find returns what a document calls name, nil if there is nothing.
+func (d *document) find(name string) *document {
+	if d.ours {
+		return presetNamed(strings.TrimSuffix(path.Join(path.Dir(d.path), name), yamlEnding))
+	}
+	return find(name, filepath.Dir(d.path))
+}
+
+func cycle(chain []string) string {
+	names := make([]string, len(chain))
+	for i, c := range chain {
+		names[i] = filepath.Base(c)
+	}
+	return strings.Join(names, " extends ")
+}

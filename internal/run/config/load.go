@@ -1,0 +1,132 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/viper"
+
+	"vsetrain/internal/run/options"
+)
+
+// Request names the layers of a configuration, the weakest first.
+type Request struct {
+	File   string   // YAML file, or if there is none of that name a preset; empty for the defaults alone
+	Preset string   // a preset, also where there is a file of that name; in place of File
+	Env    []string // the process environment as "NAME=value"
+	Set    []string // --set flags as "key=value"
+
+	Settings []Setting // of another file, such as a sweep; over all others
+}
+
+// Resolved is a complete, valid configuration and the origin of its values.
+type Resolved struct {
+	Config
+	File    string
+	origins map[string]Source
+}
+
+// Origin returns where the value of a key such as "optim.lr" came from; the zero Source is a default.
+func (r *Resolved) Origin(path string) Source { return r.origins[path] }
+
+// Load reads, checks and layers a configuration: flag over environment over file over default. The error is an *Error
+// that lists every mistake found.
+func Load(req Request) (*Resolved, error) {
+	var p problems
+	var files []layer
+	if d := req.document(&p); d != nil {
+		files = readFiles(d, Source{File: d.name()}, nil, &p)
+	}
+	env, sets, outside := envLayer(req.Env, &p), setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
+	r.merge(files, env, sets, outside)
+	r.expandHome()
+	if err := r.Validate(); err != nil {
+		r.report(err, &p)
+		return nil, p.err()
+	}
+	return r, nil
+}
+
+// document returns what the request names, nil for the defaults alone or after a mistake.
+func (r *Request) document(p *problems) *document {
+	name := cmp.Or(r.Preset, r.File)
+	if name == "" {
+		return nil
+	}
+	d := presetNamed(name)
+	if r.Preset == "" {
+		d = find(name, "")
+	}
+	if d == nil {
+		p.add(Source{Name: "--config"}, "", "%s", Missing(name))
+	}
+	return d
+}
+
+// merge lets viper decide which layer wins. It sees only checked, typed values under lower-case keys, so neither
+// its weak conversions nor its folding of case can touch them.
+func (r *Resolved) merge(files []layer, stronger ...layer) {
+	store := viper.New()
+	cfg := reflect.ValueOf(&r.Config).Elem()
+	root.leaves(func(f *field) { store.SetDefault(f.path, cfg.FieldByIndex(f.index).Interface()) })
+	for _, l := range files {
+		if err := store.MergeConfigMap(l.nested()); err != nil {
+			panic("config: " + err.Error()) // nested always is a map of maps
+		}
+		r.remember(l)
+	}
+	for _, l := range stronger {
+		for path, s := range l {
+			store.Set(path, s.value)
+		}
+		r.remember(l)
+	}
+	root.leaves(func(f *field) { cfg.FieldByIndex(f.index).Set(reflect.ValueOf(store.Get(f.path))) })
+}
+
+func (r *Resolved) remember(l layer) {
+	for path, s := range l {
+		r.origins[path] = s.source
+	}
+}
+
+// report adds the error of a Validate method at the place of the value it complains about.
+func (r *Resolved) report(err error, p *problems) {
+	var oe *options.Error
+	if !errors.As(err, &oe) {
+		p.add(Source{File: r.File}, "", "%v", err)
+		return
+	}
+	at, set := r.origins[oe.Key]
+	if !set {
+		c := *oe
+		c.Found += " (the default)"
+		at, oe = Source{File: r.File}, &c
+	}
+	p.option(at, oe)
+}
+
+// nested returns the layer as a tree of maps.
+func (l layer) nested() map[string]any {
+	top := map[string]any{}
+	for path, s := range l {
+		m := top
+		keys := strings.Split(path, ".")
+		for _, k := range keys[:len(keys)-1] {
+			next, ok := m[k].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				m[k] = next
+			}
+			m = next
+		}
+		m[keys[len(keys)-1]] = s.value
+	}
+	return top
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"io/fs"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"vsetrain/configs"
+	"vsetrain/internal/run/options"
+)
+
+// Setting is a value of a key that another file gives, such as the file of a sweep, with the places of key and value
+// for messages.
+type Setting struct {
+	Key   string // dotted path, "optim.lr"
+	Value *yaml.Node
+	KeyAt Source
+	At    Source
+}
+
+// settingsLayer decodes settings; a later one wins over an earlier one.
+func settingsLayer(settings []Setting, p *problems) layer {
+	out := layer{}
+	for _, s := range settings {
+		f := root.find(s.Key)
+		switch {
+		case f == nil:
+			hint := "`vsetrain config show` lists all keys"
+			if near := nearestPath(s.Key); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			p.add(s.KeyAt, s.Key, "unknown key; %s", hint)
+		case f.isSection():
+			p.add(s.KeyAt, s.Key, "is a section; set one of its keys: %s", strings.Join(f.keys(), ", "))
+		default:
+			if v, ok := decodeLeaf(f, s.Value, s.At, p); ok {
+				out[s.Key] = setting{v, s.At}
+			}
+		}
+	}
+	return out
+}
+
+// CheckSettings returns every mistake of the settings on their own: unknown keys and values out of range.
+func CheckSettings(settings []Setting) []Problem {
+	var p problems
+	settingsLayer(settings, &p)
+	return p.list
+}
+
+// ParseFile returns the top mapping of another YAML file of at most 1 MiB, read as strictly as a configuration: one
+// document, no repeated documents, a mapping at the top. The error is an *Error.
+func ParseFile(file string) (*yaml.Node, error) {
+	var p problems
+	top := parseFile(file, &p)
+	return top, p.err()
+}
+
+// NamedSweep returns the sweep of the program with this name; ok is false where there is none.
+func NamedSweep(name string) (top *yaml.Node, ok bool, err error) {
+	file := path.Join(configs.Sweeps, name+yamlEnding)
+	b, err := fs.ReadFile(configs.FS, file)
+	if err != nil {
+		return nil, false, nil
+	}
+	var p problems
+	top = parse(presetFolder+file, b, &p)
+	return top, true, p.err()
+}
+
+// SweepNames are the names of the sweeps of the program.
+func SweepNames() (names []string) {
+	files, _ := fs.Glob(configs.FS, configs.Sweeps+"/*"+yamlEnding)
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(path.Base(f), yamlEnding))
+	}
+	return names
+}
+
+// isSweep reports whether a file is that of a sweep: it has keys that only a sweep has, and no section of a
+// configuration.
+func isSweep(top *yaml.Node) bool {
+	sweep := false
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		switch key := top.Content[i].Value; {
+		case root.child(key) != nil && root.child(key).isSection(), key == extendsKey:
+			return false
+		case slices.Contains([]string{"axes", "base", "seeds", "method", "launcher"}, key):
+			sweep = true
+		}
+	}
+	return sweep
+}
+
+// IsRun reports whether a file is the configuration of a run: it has one of its sections, or extends another, and
+// nothing that only a sweep has.
+func IsRun(top *yaml.Node) bool {
+	run := false
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key := top.Content[i].Value
+		f := root.child(key)
+		if key != extendsKey && f == nil {
+			return false
+		}
+		run = run || key == extendsKey || f.isSection()
+	}
+	return run
+}
+
+// SourceOf returns the place of a node of a file.
+func SourceOf(file string, n *yaml.Node) Source { return sourceOf(file, n) }
+
+// Describe names a node as a user sees it: "a section", "[1, 2]", a quoted string.
+func Describe(n *yaml.Node) string { return describe(n) }
+
+// Nearest returns the candidate most like word, or "" when none is close.
+func Nearest(word string, candidates []string) string { return options.Nearest(word, candidates) }
+
+// Whole reports whether the key holds a whole number; known is false for a key the configuration has not, or a section.
+func Whole(key string) (whole, known bool) {
+	f := root.find(key)
+	if f == nil || f.isSection() {
+		return false, false
+	}
+	switch f.typ.Kind() {
+	case reflect.Int, reflect.Uint64:
+		return !isText(f.typ), true
+	}
+	return false, true
+}
+
+// Text returns the value of a key as the YAML that Marshal writes, "" for a key the configuration has not.
+func (c *Config) Text(key string) string {
+	f := root.find(key)
+	if f == nil || f.isSection() {
+		return ""
+	}
+	return scalar(reflect.ValueOf(c).Elem().FieldByIndex(f.index))
+}
+
+// Value returns the value of a key, with its type; nil for a key the configuration has not.
+func (c *Config) Value(key string) any {
+	f := root.find(key)
+	if f == nil || f.isSection() {
+		return nil
+	}
+	return reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface()
+}
+
+// Changed returns "key: value" for every setting that differs from the default, in the order of the configuration.
+func (c *Config) Changed() []string {
+	def := Default()
+	var out []string
+	root.leaves(func(f *field) {
+		if text := c.Text(f.path); text != def.Text(f.path) {
+			out = append(out, f.path+": "+text)
+		}
+	})
+	return out
+}

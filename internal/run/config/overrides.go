@@ -1,0 +1,126 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/run/options"
+)
+
+const envPrefix = "VSETRAIN_"
+
+// notConfig lists the VSETRAIN_* variables that are no configuration keys.
+var notConfig = []string{
+	"VSETRAIN_BLAS",        // library of matrix products
+	"VSETRAIN_OPENBLAS",    // file of OpenBLAS
+	"VSETRAIN_MKL",         // file of MKL
+	"VSETRAIN_CUDA_DRIVER", // file of libcuda
+	"VSETRAIN_CUBLAS",      // file of cuBLAS
+	"VSETRAIN_KERNELS",     // base: no CUDA kernels for compute capability 8.0
+	"VSETRAIN_NVML",        // file of NVIDIA's management library
+	"VSETRAIN_ONNXRUNTIME", // file of ONNX Runtime
+	"VSETRAIN_EMULATOR",    // built emulated driver of the tests, or how they execute the PTX
+	"VSETRAIN_DATA",        // real data of the tests
+	"VSETRAIN_GOLDEN",      // golden cases of the tests
+	"VSETRAIN_TOKEN",       // what requests to vsetrain serve must bear
+}
+
+// envName returns the environment variable of a key: VSETRAIN_OPTIM_LR of optim.lr.
+func envName(path string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+}
+
+// envLayer decodes the VSETRAIN_* variables of environ ("NAME=value"). An empty variable counts as not set.
+func envLayer(environ []string, p *problems) layer {
+	byName := map[string]*field{}
+	names := slices.Clone(notConfig)
+	root.leaves(func(f *field) {
+		byName[envName(f.path)] = f
+		names = append(names, envName(f.path))
+	})
+	out := layer{}
+	for _, entry := range slices.Sorted(slices.Values(environ)) {
+		name, text, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) || text == "" || slices.Contains(notConfig, name) {
+			continue
+		}
+		at := Source{Name: name}
+		f := byName[name]
+		if f == nil {
+			hint := "unset it"
+			if near := options.Nearest(name[len(envPrefix):], trimPrefixes(names)); near != "" {
+				hint = "did you mean " + envPrefix + near + "?"
+			}
+			p.add(at, "", "unknown environment variable; %s", hint)
+			continue
+		}
+		if v, ok := decodeText(f, text, at, p); ok {
+			out[f.path] = setting{v, at}
+		}
+	}
+	return out
+}
+
+// trimPrefixes leaves out VSETRAIN_, so that the common prefix does not count as likeness.
+func trimPrefixes(names []string) []string {
+	short := make([]string, len(names))
+	for i, n := range names {
+		short[i] = strings.TrimPrefix(n, envPrefix)
+	}
+	return short
+}
+
+// setLayer decodes --set key=value flags; a later flag wins over an earlier one.
+func setLayer(sets []string, p *problems) layer {
+	at := Source{Name: "--set"}
+	out := layer{}
+	for _, s := range sets {
+		path, text, ok := strings.Cut(s, "=")
+		path = strings.TrimSpace(path)
+		if !ok || path == "" {
+			p.add(at, "", "expected key=value such as optim.lr=0.001, found %q", s)
+			continue
+		}
+		f := root.find(path)
+		switch {
+		case f == nil:
+			hint := "`vsetrain config show` lists all keys"
+			if near := nearestPath(path); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			p.add(at, path, "unknown key; %s", hint)
+		case f.isSection():
+			p.add(at, path, "is a section; set one of its keys: %s", strings.Join(f.keys(), ", "))
+		default:
+			if v, ok := decodeText(f, text, at, p); ok {
+				out[path] = setting{v, at}
+			}
+		}
+	}
+	return out
+}
+
+// nearestPath returns the path most like the given one, or the first with the same key in another section, or "".
+func nearestPath(path string) string {
+	all := paths()
+	if near := options.Nearest(path, all); near != "" {
+		return near
+	}
+	return sameKey(path[strings.LastIndexByte(path, '.')+1:], all)
+}
+
+// decodeText decodes the text of a variable or flag: strings as they stand, everything else as YAML.
+func decodeText(f *field, text string, at Source, p *problems) (any, bool) {
+	if f.typ.Kind() == reflect.String {
+		return decodeLeaf(f, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, at, p)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
+		p.value(at, f, describe(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}))
+		return nil, false
+	}
+	return decodeLeaf(f, doc.Content[0], at, p)
+}

@@ -1,0 +1,87 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"vsetrain/data"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+)
+
+// Relative paths in the configuration of a run are seen from the directory where it was started. LocateRun makes those
+// of data set, vocabulary, semantic vectors and BERT usable from this process: a path that is not there is looked for
+// in the working directories that env.json records, the latest first. A path that is nowhere stays as it is. The errors
+// are those of reading env.json.
+func LocateRun(dir string, c *config.Config) error {
+	started, err := startedIn(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range []*string{&c.Data.Dir, &c.Data.Vocab, &c.Data.Semantics, &c.Model.Bert.Dir} {
+		*path = locate(*path, started)
+	}
+	return nil
+}
+
+// startedIn returns the working directories of the sessions of a run, the latest first, each once.
+func startedIn(dir string) (dirs []string, err error) {
+	sessions, err := runfs.ReadSessions(dir)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{"": true}
+	for i := len(sessions) - 1; i >= 0; i-- {
+		if d := sessions[i].Dir; !seen[d] {
+			seen[d] = true
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs, nil
+}
+
+func locate(path string, started []string) string {
+	if path == "" || path == "auto" || filepath.IsAbs(path) || !absent(path) {
+		return path
+	}
+	for _, dir := range started {
+		if there := filepath.Join(dir, path); !absent(there) {
+			return there
+		}
+	}
+	return path
+}
+
+func absent(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// loadRun reads the configuration of the run in a directory, with its paths located.
+func loadRun(dir string) (*config.Resolved, error) {
+	c, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
+	if err == nil {
+		err = LocateRun(dir, &c.Config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run directory %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+// nameFolder adds to the error of a data folder that is missing, or is the wrong one, how a person names another, and
+// where else it was looked for.
+func nameFolder(err error, setting string, started []string) error {
+	var f *data.FolderError
+	if !errors.As(err, &f) {
+		return err
+	}
+	f.Setting = setting
+	if here, e := os.Getwd(); e == nil && !filepath.IsAbs(f.Dir) {
+		f.Seen = append([]string{here}, started...)
+	}
+	return f // what wraps it has written its text already
+}

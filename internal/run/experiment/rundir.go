@@ -1,0 +1,176 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+)
+
+// Names of a run's files beside those of runfs.
+const (
+	lastName = "last.safetensors"
+	bestName = "best.safetensors"
+	emaName  = "ema.safetensors" // the averaged weights (optim.ema) of their best validation
+)
+
+var errNoRun = errors.New("nothing to resume")
+
+// RunConfig returns the configuration file of the run in a directory.
+func RunConfig(dir string) (string, error) {
+	path := filepath.Join(dir, runfs.ConfigName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: %w: the directory holds no run (no %s); start one without --resume", dir, errNoRun,
+			runfs.ConfigName)
+	} else if err != nil {
+		return "", fmt.Errorf("resume: %w", err)
+	}
+	return path, nil
+}
+
+// locate makes the relative paths of a run that is resumed usable, also from another working directory than the one
+// it was started in. A new run takes them from the working directory alone.
+func (t *training) locate() (err error) {
+	if !t.Resume {
+		return nil
+	}
+	if t.started, err = startedIn(t.RunDir); err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	c := *t.cfg
+	t.cfg = &c
+	return LocateRun(t.RunDir, t.cfg)
+}
+
+// openRun locks the run directory. A directory that holds a run already is refused unless that is resumed with the same
+// configuration and vocabulary. Nothing is written yet.
+func (t *training) openRun() error {
+	if t.Resume {
+		if _, err := RunConfig(t.RunDir); err != nil { // before the directory is made
+			return err
+		}
+	}
+	var err error
+	if t.run, err = runfs.Open(t.RunDir, runfs.Owner{PID: t.Env.PID, Host: t.Env.Host, Since: t.Now()}); err != nil {
+		return err
+	}
+	exists, err := t.run.Has(runfs.ConfigName)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return t.holdsNoCheckpoint()
+	}
+	if !t.Resume {
+		return fmt.Errorf("%s holds a run already; continue it with --resume, or choose another directory with --run",
+			t.RunDir)
+	}
+	earlier, err := config.Load(config.Request{File: t.run.Path(runfs.ConfigName)})
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if err := LocateRun(t.RunDir, &earlier.Config); err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if t.cfg.Device.Precision == device.PrecisionAuto { // which was chosen when the run began
+		t.compute(earlier.Config.Device.Precision)
+	}
+	if err := sameRun(&earlier.Config, t.cfg); err != nil {
+		return fmt.Errorf("resume %s: %w", t.RunDir, err)
+	}
+	return t.sameVocabulary()
+}
+
+// holdsNoCheckpoint refuses a directory with checkpoints of a run whose configuration is gone.
+func (t *training) holdsNoCheckpoint() error {
+	for _, name := range []string{lastName, bestName, emaName} {
+		there, err := t.run.Has(filepath.Join(runfs.CheckpointsName, name))
+		if err != nil {
+			return err
+		}
+		if there {
+			return fmt.Errorf("%s holds checkpoints but no %s: bring that back to continue the run, "+
+				"or choose another directory with --run", t.RunDir, runfs.ConfigName)
+		}
+	}
+	return nil
+}
+
+// sameVocabulary refuses to resume with another vocabulary than the run began with.
+func (t *training) sameVocabulary() error {
+	path := t.run.Path(t.vocab.FileName())
+	began, err := loadLexicon(path, &t.cfg.Model)
+	if errors.Is(err, fs.ErrNotExist) { // interrupted before it was written
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if began.Hash() != t.vocab.Hash() {
+		return fmt.Errorf("resume %s: the vocabulary of the data set has changed since the run began: %s has %d "+
+			"words, the data set's has %d; "+
+			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.RunDir, path,
+			began.Len(), t.vocab.Len(), path)
+	}
+	return nil
+}
+
+// record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes
+// the directory a run.
+func (t *training) record() error {
+	if err := t.vocab.Save(t.run.Path(t.vocab.FileName())); err != nil {
+		return err
+	}
+	return t.run.WriteFile(runfs.ConfigName, func(w io.Writer) error {
+		_, err := w.Write(config.Marshal(t.named))
+		return err
+	})
+}
+
+// sameRun refuses to resume with a configuration that would make it another run. Device, run directory, how long to
+// train, and what is logged may change.
+func sameRun(earlier, now *config.Config) error {
+	a, b := *earlier, *now
+	for _, c := range []*config.Config{&a, &b} {
+		precision := c.Device.Precision
+		c.Device, c.Run, c.Track, c.Data.Vocab = config.Default().Device, config.Default().Run,
+			config.Default().Track, ""
+		c.Model.Bert.Dir, c.Model.Bert.Init = "", "" // the weights are in the run's checkpoint
+		c.Device.Precision = precision
+		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0
+		c.Train.CollapseSteps, c.Train.OnCollapse, c.Train.Keep = 0, "", 0
+	}
+	changed := differences("", reflect.ValueOf(a), reflect.ValueOf(b))
+	if len(changed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the configuration is not the one the run began with: %s; leave it as it was, or start a new "+
+		"run with another --run",
+		strings.Join(changed, ", "))
+}
+
+// differences lists the keys, by their yaml names, whose values differ.
+func differences(key string, a, b reflect.Value) (out []string) {
+	if a.Kind() != reflect.Struct {
+		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
+			out = append(out, fmt.Sprintf("%s was %v, is %v", key, a.Interface(), b.Interface()))
+		}
+		return out
+	}
+	for i := range a.NumField() {
+		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
+		if key != "" {
+			name = key + "." + name
+		}
+		out = append(out, differences(name, a.Field(i), b.Field(i))...)
+	}
+	return out
+}

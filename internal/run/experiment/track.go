@@ -1,0 +1,131 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/mlflow"
+	"vsetrain/train"
+)
+
+// track begins to send the records of a training, where a server is named.
+func (t *training) track() (err error) {
+	if t.Tracking.URL == "" {
+		return nil
+	}
+	if t.tracker, err = newTracker(t.run.Path(), t.cfg, t.Tracking, trackTimeout); err == nil {
+		t.tracker.start()
+		t.tracker.wake()
+	}
+	return err
+}
+
+// tracked tells the tracker of a new record, and the person of a server that does not answer.
+func (t *training) tracked() {
+	if t.tracker == nil {
+		return
+	}
+	t.tracker.wake()
+	select {
+	case err := <-t.tracker.said:
+		if !t.untracked {
+			t.untracked = true
+			t.Observer.Warning(err)
+		}
+	default:
+	}
+}
+
+// endTracking sends what is left when a training ended with err.
+func (t *training) endTracking(err error) {
+	if t.tracker == nil {
+		return
+	}
+	status := mlflow.Finished
+	switch {
+	case errors.Is(err, train.ErrInterrupted):
+		status = mlflow.Killed
+	case err != nil:
+		status = mlflow.Failed
+	}
+	if err := t.tracker.end(status, t.Now()); err != nil {
+		var proxy *mlflow.NoProxyError
+		if errors.As(err, &proxy) {
+			t.Observer.Warning(fmt.Errorf("MLflow at %s has settings and metrics of the run, but no files: %w",
+				t.Tracking.URL, err))
+			return
+		}
+		t.Observer.Warning(fmt.Errorf("MLflow at %s has not all of the run: %w; send the rest with vsetrain track %s "+
+			"--mlflow %s", t.Tracking.URL, err, t.RunDir, t.Tracking.URL))
+	}
+}
+
+// TrackRequest names a run directory to send to a server.
+type TrackRequest struct {
+	Dir    string
+	Target mlflow.Target
+	// Status is how the run ended.
+	Status  mlflow.Status
+	Weights bool // send the best checkpoint too
+}
+
+// Tracked is a run on a server.
+type Tracked struct {
+	Experiment, Run string // ids
+	Step            int64  // of the last record
+	NoFiles         error  // why files were not sent; nil if they were
+}
+
+// Track sends a run that is not being trained to a server. What the server has already is not sent again. A run that a
+// process trains is an error.
+func Track(ctx context.Context, r TrackRequest) (Tracked, error) {
+	file, err := RunConfig(r.Dir)
+	if err != nil {
+		return Tracked{}, fmt.Errorf("%s: not a run directory: no %s in it", r.Dir, runfs.ConfigName)
+	}
+	if who, held, err := runfs.Holder(r.Dir); err != nil {
+		return Tracked{}, err
+	} else if held {
+		return Tracked{}, fmt.Errorf("%s is being trained by process %d on %s: send it when that has ended, or train "+
+			"with --mlflow", r.Dir, who.PID, who.Host)
+	}
+	cfg, err := config.Load(config.Request{File: file})
+	if err != nil {
+		return Tracked{}, err
+	}
+	t, err := newTracker(r.Dir, &cfg.Config, r.Target, 0)
+	if err != nil {
+		return Tracked{}, err
+	}
+	fail := func(err error) (Tracked, error) {
+		return Tracked{}, fmt.Errorf("MLflow at %s: %w", r.Target.URL, err)
+	}
+	if err := t.sync(ctx); err != nil {
+		return fail(err)
+	}
+	out := Tracked{Experiment: t.state.Experiment, Run: t.state.Run.ID, Step: t.state.Step}
+	files := trackedFiles
+	if r.Weights {
+		files = append(slices.Clone(files), runfs.CheckpointsName+"/"+bestName)
+	}
+	end := time.Now()
+	if st, err := os.Stat(filepath.Join(r.Dir, runfs.MetricsName)); err == nil {
+		end = st.ModTime()
+	}
+	err = t.finish(ctx, r.Status, end, files)
+	var proxy *mlflow.NoProxyError
+	if errors.As(err, &proxy) {
+		out.NoFiles, err = err, nil
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return out, nil
+}

@@ -1,0 +1,270 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/models"
+)
+
+// TrainedRequest asks for a trained network together with a split.
+type TrainedRequest struct {
+	Checkpoint string // run directory, or file of vsetrain or of a reference repository
+	Data       string // folder; empty is the one the run was trained on
+	Vocab      string // file; empty is the run's own, or the data set's
+	Split      string // "" opens none: for a network that is applied to captions that are typed
+	Boxes      bool   // the boxes of the regions too, also where the network does not look at them
+	Device     device.Options
+	BLAS       string
+	Warn       func(error) // what a person should know of the device; may be nil
+}
+
+// Trained is a network with its weights on a device, and a split that it fits.
+type Trained struct {
+	Model   *models.Model
+	Runner  *models.Runner // of Model
+	Split   *data.Split    // nil without
+	Lexicon text.Lexicon
+	Name    string // what the request called it, its last element
+	Found   string // the checkpoint that was found, and what it holds, for people
+	Data    data.Options
+	Choice  Choice // of the device
+	dev     device.Device
+}
+
+// OpenTrained opens a checkpoint and a split and checks that weights, features and vocabulary belong together.
+func OpenTrained(r TrainedRequest) (*Trained, error) {
+	p, err := r.prepare()
+	if err != nil {
+		return nil, err
+	}
+	return p.start(&r)
+}
+
+// start brings the weights to a device. The prepared is used up, also by an error.
+func (p *prepared) start(r *TrainedRequest) (_ *Trained, err error) {
+	defer p.weights.Close()
+	t := &p.Trained
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	if t.dev, t.Choice, err = chooseDevice(r.Device, r.BLAS); err != nil {
+		return nil, err
+	}
+	for _, w := range t.Choice.Warnings {
+		if r.Warn != nil {
+			r.Warn(w)
+		}
+	}
+	if t.Model, err = models.NewModel(t.dev, p.weights.Network(), p.dims); err != nil {
+		return nil, err
+	}
+	t.Runner = models.NewRunner(t.Model, nil)
+	if err := p.weights.Restore(t.Model); err != nil {
+		return nil, err
+	}
+	t.Model.Instance.Params.Hold()
+	return t, nil
+}
+
+// prepared is what can be told of a request before a device computes anything: a Trained without its model.
+type prepared struct {
+	Trained
+	weights models.Weights
+	dims    models.Dims
+}
+
+// prepare opens the weights and the split of a request and checks that they belong together.
+func (r *TrainedRequest) prepare() (_ *prepared, err error) {
+	c, err := models.OpenWeights(r.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{weights: c, Trained: Trained{Name: filepath.Base(filepath.Clean(r.Checkpoint)), Found: c.Describe()}}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if p.Data, err = r.dataOptions(); err != nil {
+		return nil, err
+	}
+	network := c.Network()
+	if p.Lexicon, err = r.lexicon(p.Data, &network); err != nil {
+		return nil, r.nameFolder(err)
+	}
+	p.dims = c.Sizes()
+	if r.Split == "" {
+		return p, sameVocabulary(c, p.Lexicon)
+	}
+	if p.Split, err = r.open(p.Data, network); err != nil {
+		return nil, r.nameFolder(err)
+	}
+	p.dims, err = fits(c, p.Split, p.Lexicon)
+	return p, err
+}
+
+func (p *prepared) close() {
+	p.weights.Close()
+	p.Trained.Close()
+}
+
+// nameFolder says how to name another data folder than the one of the request or of its run.
+func (r *TrainedRequest) nameFolder(err error) error {
+	var started []string
+	if dir, ok, e := runOf(r.Checkpoint); r.Data == "" && ok && e == nil {
+		started, _ = startedIn(dir) // the error in hand is the one to tell
+	}
+	return nameFolder(err, "--data", started)
+}
+
+// SameSplit returns an error where two models are not applied to the same images and captions, so that their scores
+// cannot be averaged.
+func SameSplit(a, b *Trained) error { return sameSplit(a.Name, a.Split, b.Name, b.Split) }
+
+// sameSplit checks that two checkpoints are applied to the same images and captions.
+func sameSplit(a string, s *data.Split, b string, t *data.Split) error {
+	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && digest(s) == digest(t)
+	for i := 0; same && s.HasIDs() && t.HasIDs() && i < s.NumImages(); i++ {
+		same = s.ImageID(s.RowOf(i)) == t.ImageID(t.RowOf(i))
+	}
+	if same {
+		return nil
+	}
+	what := func(s *data.Split) string {
+		return fmt.Sprintf("split %s of %s (%d images, %d captions)", s.Name(), s.Dir(), s.NumImages(), s.NumCaptions())
+	}
+	return fmt.Errorf("%s is applied to %s, %s to %s; an ensemble needs the same images and captions: "+
+		"name one data set for all with --data", a, what(s), b, what(t))
+}
+
+// open opens the split as the network needs it, or, with Boxes, with its boxes and nothing else beside features and
+// captions.
+func (r *TrainedRequest) open(o data.Options, network models.Options) (*data.Split, error) {
+	if r.Boxes {
+		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
+			FeatureDType: o.FeatureDType, Boxes: true})
+	}
+	return openSplit(o, network, r.Split)
+}
+
+// Close releases the device and the split.
+func (t *Trained) Close() error {
+	if t.dev != nil {
+		t.dev.Close()
+	}
+	if t.Split != nil {
+		return t.Split.Close()
+	}
+	return nil
+}
+
+// Digest identifies the captions of the split, so that scores of different data are never mixed.
+func (t *Trained) Digest() string { return digest(t.Split) }
+
+// dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request.
+func (r *TrainedRequest) dataOptions() (data.Options, error) {
+	o := data.DefaultOptions()
+	dir, ok, err := runOf(r.Checkpoint)
+	if err != nil {
+		return o, err
+	}
+	if ok {
+		cfg, err := loadRun(dir)
+		if err != nil {
+			return o, err
+		}
+		o = cfg.Data
+		if r.Data != "" {
+			o.Vocab, o.CaptionsPerImage, o.FeatureDType = "auto", 0, "auto"
+		}
+	}
+	if r.Data != "" {
+		o.Dir = r.Data
+	}
+	if o.Dir == "" && (r.Split != "" || r.Vocab == "") {
+		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was " +
+			"trained on)")
+	}
+	return o, nil
+}
+
+// lexicon is the one named by the request, that of the run, or that of the data set.
+func (r *TrainedRequest) lexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
+	if r.Vocab != "" {
+		return loadLexicon(r.Vocab, m)
+	}
+	if dir, ok, err := runOf(r.Checkpoint); err != nil {
+		return nil, err
+	} else if ok {
+		return loadLexicon(filepath.Join(dir, lexiconName(m)), m)
+	}
+	v, err := openLexicon(o, m)
+	if errors.Is(err, errNoVocabulary) { // one that is built now would be another
+		return nil, fmt.Errorf("%s: no vocabulary; name the one that %s was trained with with --vocab",
+			o.Dir, r.Checkpoint)
+	}
+	return v, err
+}
+
+// lexiconName is the name of a lexicon in a run directory.
+func lexiconName(m *models.Options) string {
+	if m.TextEncoder == models.TextBert {
+		return (*text.BertCaptions)(nil).FileName()
+	}
+	return (*text.Vocabulary)(nil).FileName()
+}
+
+// runOf returns the run directory that a checkpoint path names or lies in.
+func runOf(path string) (string, bool, error) {
+	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
+		if there, err := runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
+			return "", false, err
+		} else if !there {
+			continue
+		}
+		for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
+			if there, err := runfs.Exists(filepath.Join(dir, l.FileName())); there || err != nil {
+				return dir, there, err
+			}
+		}
+	}
+	return "", false, nil
+}
+
+// fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
+func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
+	d, o := c.Sizes(), c.Network()
+	if o.Traits().AnyRegions {
+		d.Regions = s.Regions()
+	}
+	if d.Regions*d.Feature != s.Regions()*s.Dim() {
+		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d; "+
+			"name a data set with features of that size with --data",
+			c.File(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
+	}
+	return d, sameVocabulary(c, v)
+}
+
+// AnalysisRequest names what an analysis looks at: a trained network and a split of its data.
+type AnalysisRequest struct {
+	Data   string // folder; empty is the one the run was trained on
+	Split  string
+	Device device.Options
+	BLAS   string
+	Warn   func(error) // what a person should know of the device and of the data; may be nil
+}
+
+// load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked
+// for.
+func (r *AnalysisRequest) load(path string, boxes bool) (*Trained, error) {
+	return OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device,
+		BLAS: r.BLAS, Warn: r.Warn})
+}

@@ -1,0 +1,253 @@
+// Command mutants plants mistakes in the sources, one at a time, and says which of them the tests do not see: a slice
+// of mutation testing, drawn by seed (make mutants).
+//
+//	go run ./internal/tools/mutants -n 200 -seed 1
+//
+// A mistake is a comparison, an operator, a number or a condition that is exchanged, or a call that is left out. The
+// tests of its package run first, those of the packages that import it where these pass. Sources are never changed: the
+// go command reads the mutant from another folder. known.txt lists mutants that change nothing a test should see, each
+// with its reason.
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"vsetrain/internal/compute/philox"
+)
+
+//go:embed known.txt
+var known string
+
+// mutant is a file in which the bytes from one position to another are replaced.
+type mutant struct {
+	file, pkg, function, change string
+	line, from, to              int
+	text                        string
+}
+
+// id is what known.txt knows a mutant by: lines move.
+func (m *mutant) id() string { return m.file + " " + m.function + ": " + m.change }
+
+// goPackage is what `go list -json` says of a package.
+type goPackage struct {
+	ImportPath, Dir                             string
+	GoFiles, Imports, TestGoFiles, XTestGoFiles []string
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("mutants: ")
+	n := flag.Int("n", 200, "mutants")
+	seed := flag.Uint64("seed", 1, "seed of the draw")
+	limit := flag.Duration("limit", 3*time.Minute, "a test that takes longer has seen the mistake")
+	least := flag.Float64("least", 95, "percentage that must be seen")
+	flag.Parse()
+	patterns := flag.Args()
+	if len(patterns) == 0 {
+		patterns = []string{"./..."}
+	}
+	pkgs, err := list("./...")
+	if err != nil {
+		log.Fatal(err)
+	}
+	chosen, err := list(patterns...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	all, err := mutants(chosen)
+	if err != nil {
+		log.Fatal(err)
+	}
+	order := make([]int32, len(all))
+	philox.NewKey(*seed, "mutants").Stream(0).Perm(order)
+	fmt.Printf("%d places; %d mutants, seed %d\n", len(all), *n, *seed)
+	seen, tried := 0, 0
+	for _, i := range order {
+		m := all[i]
+		if tried == *n {
+			break
+		}
+		if strings.Contains(known, m.id()+" -- ") {
+			continue
+		}
+		start := time.Now()
+		killed, compiles, err := m.try(pkgs, *limit)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if !compiles {
+			continue
+		}
+		tried++
+		verdict := "survived"
+		if killed {
+			seen++
+			verdict = "seen"
+		}
+		fmt.Printf("%3d %-8s %5.1f s  %s:%d %s: %s\n", tried, verdict, time.Since(start).Seconds(), m.file, m.line,
+			m.function, m.change)
+	}
+	percent := 100 * float64(seen) / float64(max(1, tried))
+	fmt.Printf("%d of %d mutants are seen, %.1f %%\n", seen, tried, percent)
+	if percent < *least {
+		log.Fatalf("less than %v %%: write the tests that are missing, or a reason into known.txt", *least)
+	}
+}
+
+func list(patterns ...string) ([]goPackage, error) {
+	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,TestGoFiles," +
+		"XTestGoFiles"}, patterns...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list %v: %w", patterns, err)
+	}
+	var pkgs []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p goPackage
+		if err := dec.Decode(&p); err != nil {
+			return nil, err
+		}
+		pkgs = append(pkgs, p)
+	}
+	return pkgs, nil
+}
+
+// swaps are the operators that stand in for each other.
+var swaps = map[token.Token]token.Token{token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ,
+	token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL, token.ADD: token.SUB, token.SUB: token.ADD,
+	token.MUL: token.QUO, token.QUO: token.MUL, token.LAND: token.LOR, token.LOR: token.LAND,
+	token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN}
+
+// mutants are those of all functions of the packages that a person wrote.
+func mutants(pkgs []goPackage) ([]*mutant, error) {
+	var all []*mutant
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pkgs {
+		for _, name := range p.GoFiles {
+			path := filepath.Join(p.Dir, name)
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			files := token.NewFileSet()
+			f, err := parser.ParseFile(files, path, source, parser.ParseComments)
+			if err != nil {
+				return nil, err
+			}
+			if ast.IsGenerated(f) {
+				continue
+			}
+			inner, err := filepath.Rel(root, path)
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range f.Decls {
+				function, ok := d.(*ast.FuncDecl)
+				if !ok || function.Body == nil {
+					continue
+				}
+				add := func(at, end token.Pos, text string) {
+					from, to := files.Position(at), files.Position(end)
+					was := string(source[from.Offset:to.Offset])
+					change := strings.Join(strings.Fields(was+" -> "+text), " ")
+					all = append(all, &mutant{file: filepath.ToSlash(inner), pkg: p.ImportPath,
+						function: function.Name.Name, change: change, line: from.Line, from: from.Offset, to: to.Offset,
+						text: text})
+				}
+				ast.Inspect(function.Body, func(n ast.Node) bool {
+					places(n, source, files, add)
+					return true
+				})
+			}
+		}
+	}
+	return all, nil
+}
+
+// places adds the mutants of one node.
+func places(n ast.Node, source []byte, files *token.FileSet, add func(at, end token.Pos, text string)) {
+	swap := func(at token.Pos, op token.Token) {
+		if other, ok := swaps[op]; ok {
+			add(at, at+token.Pos(len(op.String())), other.String())
+		}
+	}
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		swap(n.OpPos, n.Op)
+	case *ast.AssignStmt:
+		swap(n.TokPos, n.Tok)
+	case *ast.BasicLit:
+		if v, err := strconv.Atoi(n.Value); err == nil {
+			add(n.Pos(), n.End(), strconv.Itoa(v+1))
+		}
+	case *ast.IfStmt:
+		cond := source[files.Position(n.Cond.Pos()).Offset:files.Position(n.Cond.End()).Offset]
+		add(n.Cond.Pos(), n.Cond.End(), "!("+string(cond)+")")
+	case *ast.ExprStmt:
+		add(n.Pos(), n.End(), "")
+	}
+}
+
+// try runs the tests on a mutant: those of its package, then those of the packages that import it.
+func (m *mutant) try(pkgs []goPackage, limit time.Duration) (killed, compiles bool, err error) {
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return false, false, err
+	}
+	defer os.RemoveAll(dir)
+	path, err := filepath.Abs(m.file)
+	if err != nil {
+		return false, false, err
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return false, false, err
+	}
+	changed, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
+	text := slices.Concat(source[:m.from], []byte(m.text), source[m.to:])
+	table, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err != nil {
+		return false, false, err
+	}
+	if err := errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, table, 0o600)); err != nil {
+		return false, false, err
+	}
+	if exec.Command("go", "build", "-overlay", overlay, "-o", os.DevNull, m.pkg).Run() != nil {
+		return false, false, nil
+	}
+	tested := []string{m.pkg}
+	for _, p := range pkgs {
+		if slices.Contains(p.Imports, m.pkg) && len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
+			tested = append(tested, p.ImportPath)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for _, p := range tested {
+		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-overlay", overlay, p)
+		cmd.WaitDelay = 10 * time.Second
+		if cmd.Run() != nil {
+			return true, true, nil
+		}
+	}
+	return false, true, nil
+}
