@@ -157,7 +157,7 @@ func TestGSMNResumesExactly(t *testing.T) {
 	whole := step()
 	run(t, whole, gsmnBatch(1, 6, 12))
 	var file bytes.Buffer
-	if err := whole.WriteState(&file, models.Info{}, State{Seed: 1, Position: Position{Step: 1}}); err != nil {
+	if err := whole.WriteState(&file, models.Info{}, &State{Seed: 1, Position: Position{Step: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "last.safetensors")
@@ -170,7 +170,7 @@ func TestGSMNResumesExactly(t *testing.T) {
 	}
 	defer c.Close()
 	resumed := step()
-	if _, err := resumed.RestoreState(c); err != nil {
+	if err := resumed.RestoreState(c, &State{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*Step{whole, resumed} {

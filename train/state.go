@@ -8,21 +8,18 @@ import (
 	"vsetrain/models"
 )
 
-// State is the part of a run that a checkpoint stores beside the weights and the optimiser's moments.
+// State is what training resumes from beside the weights and the optimiser's moments. Who runs it may embed it in what
+// a checkpoint stores of the run.
 type State struct {
 	Position Position `json:"position"`
 	Seed     uint64   `json:"seed"`
-	Captions int      `json:"captions"`            // of the training split; order and epochs depend on it; 0 is unknown
-	Updates  int64    `json:"updates"`             // of the optimiser; WriteState fills it in
-	LogLines int      `json:"log_lines,omitempty"` // of metrics.jsonl; 0 is unknown
-	Kept     []Kept   `json:"kept,omitempty"`      // checkpoints beside the best one (Options.Keep), the best first
+	Updates  int64    `json:"updates"` // of the optimiser; WriteState fills it in
 }
 
-// Kept is a checkpoint that is kept because it is among the best ones.
-type Kept struct {
-	Step  int64   `json:"step"`
-	Score float64 `json:"score"`
-}
+func (s *State) state() *State { return s }
+
+// Stored is a State, or a struct that embeds one.
+type Stored interface{ state() *State }
 
 // Check returns an error where p cannot be the position of a run with so many batches in an epoch.
 func (p Position) Check(batches int) error {
@@ -60,8 +57,8 @@ func (s *Step) extras() []models.Extra {
 }
 
 // WriteState writes a checkpoint from which training can be resumed exactly.
-func (s *Step) WriteState(w io.Writer, info models.Info, st State) error {
-	st.Updates = s.opt.steps
+func (s *Step) WriteState(w io.Writer, info models.Info, st Stored) error {
+	st.state().Updates = s.opt.steps
 	state, err := json.Marshal(st)
 	if err != nil {
 		return fmt.Errorf("describe training state: %w", err)
@@ -70,24 +67,23 @@ func (s *Step) WriteState(w io.Writer, info models.Info, st State) error {
 	return models.WriteCheckpoint(w, s.model, info, s.extras())
 }
 
-// RestoreState reads weights, optimiser and position of a checkpoint written by WriteState.
-func (s *Step) RestoreState(c *models.Checkpoint) (State, error) {
-	var st State
+// RestoreState reads weights, optimiser and state of a checkpoint written by WriteState.
+func (s *Step) RestoreState(c *models.Checkpoint, st Stored) error {
 	if len(c.Info.Train) == 0 {
-		return st, fmt.Errorf("%s holds weights only; training cannot resume from it, but train.init_from can start "+
-			"from it", c.Path)
+		return fmt.Errorf("%s holds weights only; training cannot resume from it, but train.init_from can start from "+
+			"it", c.Path)
 	}
-	if err := json.Unmarshal(c.Info.Train, &st); err != nil {
-		return st, fmt.Errorf("%s: broken training state: %w", c.Path, err)
+	if err := json.Unmarshal(c.Info.Train, st); err != nil {
+		return fmt.Errorf("%s: broken training state: %w", c.Path, err)
 	}
 	if err := c.Restore(s.model); err != nil {
-		return st, err
+		return err
 	}
 	for _, e := range s.extras() {
 		if err := c.RestoreTensor(s.model.Instance.Dev, e.Name, e.Shape, e.View); err != nil {
-			return st, err
+			return err
 		}
 	}
-	s.opt.steps = st.Updates
-	return st, nil
+	s.opt.steps = st.state().Updates
+	return nil
 }

@@ -95,7 +95,7 @@ func TestVSEInfResumesExactly(t *testing.T) {
 	whole := vseinfStep(t, newDevice(t, cpu.FP32))
 	run(t, whole, vseinfBatch(1, 6, 12))
 	var file bytes.Buffer
-	if err := whole.WriteState(&file, models.Info{}, State{Seed: 1, Position: Position{Step: 1}}); err != nil {
+	if err := whole.WriteState(&file, models.Info{}, &State{Seed: 1, Position: Position{Step: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "last.safetensors")
@@ -108,7 +108,7 @@ func TestVSEInfResumesExactly(t *testing.T) {
 	}
 	defer c.Close()
 	resumed := vseinfStep(t, newDevice(t, cpu.FP32))
-	if _, err := resumed.RestoreState(c); err != nil {
+	if err := resumed.RestoreState(c, &State{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*Step{whole, resumed} {

@@ -33,7 +33,7 @@ import (
 // fixture opens what a reference repository trained.
 func fixture(t *testing.T, network string) *search.Index {
 	t.Helper()
-	dir := filepath.Join("..", "..", "testdata", "torch", network)
+	dir := filepath.Join("..", "..", "..", "testdata", "torch", network)
 	o := search.Options{Checkpoints: []string{filepath.Join(dir, "checkpoint.pth.tar")},
 		Data:   filepath.Join(dir, "data"),
 		Device: device.DefaultOptions()}
@@ -728,7 +728,7 @@ func TestDescriptionInDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(filepath.Join("..", "..", "docs", "openapi.json"))
+	want, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "openapi.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,7 +188,7 @@ func TestParts(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		onDisk, err := Load(Request{File: filepath.Join("..", "..", "configs", p.Name+".yaml")})
+		onDisk, err := Load(Request{File: filepath.Join("..", "..", "..", "configs", p.Name+".yaml")})
 		if err != nil {
 			t.Error(err)
 		} else if inside.Config != onDisk.Config {
@@ -198,7 +198,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s begins without a comment", p.Name)
 		}
 	}
-	err := fs.WalkDir(os.DirFS(filepath.Join("..", "..", "configs")), ".",
+	err := fs.WalkDir(os.DirFS(filepath.Join("..", "..", "..", "configs")), ".",
 		func(file string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && path.Ext(file) == ".yaml" &&
 				slices.Contains(names, strings.TrimSuffix(file, ".yaml")) == (path.Dir(file) == configs.Sweeps) {

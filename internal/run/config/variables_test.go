@@ -18,7 +18,7 @@ func TestVariablesAreKnown(t *testing.T) {
 	for _, p := range paths() {
 		known = append(known, envName(p))
 	}
-	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join("..", "..", ".."), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

@@ -17,7 +17,7 @@ const (
 )
 
 // advice are the warnings that follow from the configuration and the data set.
-func (t *training) advice(batches int) (out []error) {
+func (t *setup) advice(batches int) (out []error) {
 	c := t.cfg
 	if batches < fewBatches && c.Train.Epochs > 1 {
 		steps := "1 step"
@@ -37,7 +37,7 @@ func (t *training) advice(batches int) (out []error) {
 
 // checkSchedule refuses a warm-up that leaves nothing of the cosine: the learning rate would be that of its end at
 // once.
-func (t *training) checkSchedule(batches int) error {
+func (t *setup) checkSchedule(batches int) error {
 	o := &t.cfg.Optim
 	if steps := o.CosineEpochs * batches; o.Schedule == train.Cosine && o.WarmupSteps >= steps {
 		return fmt.Errorf("optim.warmup_steps is %d, but the cosine ends after %d steps (optim.cosine_epochs %d of %d "+
@@ -48,7 +48,7 @@ func (t *training) checkSchedule(batches int) error {
 
 // checkpointSizes returns the bytes of the checkpoints of a run: those of weights alone (best, averaged, and those that
 // are kept), and last, with the state of the optimiser.
-func (t *training) checkpointSizes() (weights, last int64) {
+func (t *setup) checkpointSizes() (weights, last int64) {
 	element := int64(4)
 	if t.dev.Wide() {
 		element = 8

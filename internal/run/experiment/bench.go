@@ -105,7 +105,7 @@ func Bench(ctx context.Context, r BenchRequest) (BenchReport, error) {
 
 type bench struct {
 	BenchRequest
-	training
+	setup
 	rep     BenchReport
 	batches []*data.Batch                 // synthetic
 	opener  func() (device.Device, error) // of the device, where the configuration does not choose it

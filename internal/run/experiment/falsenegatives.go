@@ -165,7 +165,7 @@ func (f *FalseNegatives) finish(all int) {
 
 // openSimilarities finds the semantic vectors by which false negatives are counted while a run trains: those of its
 // loss, or for another loss those that the data set has. Without any nothing is counted.
-func (t *training) openSimilarities() {
+func (t *setup) openSimilarities() {
 	if store, ok := t.semantics.(*semantic.Store); ok {
 		t.similar = store
 		return
@@ -184,7 +184,7 @@ func (t *training) openSimilarities() {
 }
 
 // falseNegatives looks at the batch of the last step; nil without semantic vectors.
-func (t *training) falseNegatives(b train.Scored) (*FalseNegatives, error) {
+func (t *setup) falseNegatives(b train.Scored) (*FalseNegatives, error) {
 	if t.similar == nil || len(b.Scores) == 0 {
 		return nil, nil
 	}

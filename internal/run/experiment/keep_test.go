@@ -59,7 +59,7 @@ func TestKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var st train.State
+	var st runState
 	if err := json.Unmarshal(last.Train, &st); err != nil || len(st.Kept) != 2 || st.Kept[0].Score < st.Kept[1].Score {
 		t.Errorf("%+v, %v", st, err)
 	}

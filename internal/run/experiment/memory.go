@@ -82,7 +82,7 @@ func (p *MemoryPlan) Steps() string {
 
 // planMemory makes the memory plan of a run, and copies the parts of the data set that are resident to the device. It
 // returns nil on devices that compute in the memory of the host.
-func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
+func (t *setup) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	r, ok := device.As[device.Resident](t.dev)
 	if !ok {
 		return nil, nil
@@ -129,7 +129,7 @@ func (t *training) planMemory(ctx context.Context) (*MemoryPlan, error) {
 
 // rehearse does a step of the usual size that changes nothing, so that its memory is allocated before the features of
 // the data set get the rest.
-func (t *training) rehearse(n, longest, semantic int) error {
+func (t *setup) rehearse(n, longest, semantic int) error {
 	d := t.model.Dims
 	x := syntheticBatch(t.cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
 	if t.cfg.Model.Traits().Boxes {
@@ -151,7 +151,7 @@ func usualLengths(n, longest int) []int32 {
 
 // stages allocates pinned memory for the features of n batches, of float16 with half, on a device that receives those
 // of the next step while it works on one. Where the host has no such memory it returns none, and a warning is said.
-func (t *training) stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
+func (t *setup) stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
 	s, ok := device.As[device.Streamer](t.dev)
 	if !ok {
 		return nil

@@ -71,7 +71,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 }
 
 func (t *training) onStep(i train.StepInfo) error {
-	i.Usage = t.usage()
+	i.Usage = t.usage(t.Now())
 	t.Observer.Step(i)
 	if why := t.step.CallByCall(); why != t.callByCall { // the device could not record after all
 		t.callByCall = why
@@ -94,12 +94,12 @@ func (t *training) onStep(i train.StepInfo) error {
 }
 
 // usage looks at the device once a second.
-func (t *training) usage() *device.Usage {
+func (t *setup) usage(now time.Time) *device.Usage {
 	g, ok := device.As[device.Gauge](t.dev)
 	if !ok {
 		return nil
 	}
-	if now := t.Now(); now.Sub(t.gauged) >= time.Second {
+	if now.Sub(t.gauged) >= time.Second {
 		t.gauged, t.used = now, nil
 		if u, ok := g.Usage(); ok {
 			t.used = &u
@@ -110,7 +110,7 @@ func (t *training) usage() *device.Usage {
 
 // warnOnce passes on the warning of validations that tiles are smaller than usual, once.
 // deviceWarnings are those that the device has had since it was last asked.
-func (t *training) deviceWarnings() (list []string) {
+func (t *setup) deviceWarnings() (list []string) {
 	if w, ok := device.As[device.Warner](t.dev); ok {
 		list = w.Warnings()[t.heard:]
 		t.heard += len(list)

@@ -10,7 +10,7 @@ import (
 )
 
 // checkOverfit refuses more batches than an epoch has.
-func (t *training) checkOverfit() error {
+func (t *setup) checkOverfit() error {
 	if t.cfg.Train.Overfit == 0 {
 		return nil
 	}

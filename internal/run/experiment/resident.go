@@ -23,7 +23,7 @@ type residentTable struct {
 }
 
 // makeResident decides what is resident, fills in the plan, and copies what is resident to the device.
-func (t *training) makeResident(ctx context.Context, r device.Resident, p *MemoryPlan) error {
+func (t *setup) makeResident(ctx context.Context, r device.Resident, p *MemoryPlan) error {
 	train, val := &models.Resident{Device: r}, &models.Resident{Device: r}
 	tables, err := t.tables(ctx, train, val, p)
 	if err != nil {
@@ -60,7 +60,7 @@ func (t *training) makeResident(ctx context.Context, r device.Resident, p *Memor
 
 // tables lists what can be resident, the small parts first: word ids unless they are augmented, boxes unless they
 // change at every use.
-func (t *training) tables(ctx context.Context, train, val *models.Resident, p *MemoryPlan) (all []residentTable,
+func (t *setup) tables(ctx context.Context, train, val *models.Resident, p *MemoryPlan) (all []residentTable,
 	err error) {
 	s, c := t.train, t.cfg
 	add := func(w residentTable) {
@@ -107,7 +107,7 @@ func (t *training) tables(ctx context.Context, train, val *models.Resident, p *M
 		}
 		return w
 	}
-	w := features("features", s, &train.Features, t.Copying)
+	w := features("features", s, &train.Features, t.copying)
 	p.Half, p.Features, w.resident = s.HalfFeatures(), w.bytes, &p.Resident
 	all = append(all, w)
 	if t.val != nil {
@@ -121,7 +121,7 @@ func (t *training) tables(ctx context.Context, train, val *models.Resident, p *M
 }
 
 // readFrom says what of the training split, and of the validation split, is on the device.
-func (t *training) readFrom(train, val *models.Resident) {
+func (t *setup) readFrom(train, val *models.Resident) {
 	t.resident = train
 	t.step.ReadFrom(train)
 	t.validation = models.NewRunner(t.model, val)
@@ -129,7 +129,7 @@ func (t *training) readFrom(train, val *models.Resident) {
 
 // withFields completes the options of a loader of training batches: they bring what the network reads and what is not
 // on the device.
-func (t *training) withFields(o data.LoaderOptions) data.LoaderOptions {
+func (t *setup) withFields(o data.LoaderOptions) data.LoaderOptions {
 	r, m := t.resident, &t.cfg.Model
 	o.Fields = []data.Field{}
 	add := func(there bool, f data.Field) {
@@ -150,7 +150,7 @@ func (t *training) withFields(o data.LoaderOptions) data.LoaderOptions {
 
 // streamed is withFields of a loader whose batches are held until their steps are finished. Features that are streamed
 // are read into pinned memory.
-func (t *training) streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions {
+func (t *setup) streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions {
 	o = t.withFields(o)
 	o.Prefetch = 2 + t.step.Depth()
 	if p != nil && !p.Resident {
@@ -186,7 +186,7 @@ func storeRows(ctx context.Context, r device.Resident, rows, width int, half boo
 	return table, nil
 }
 
-func (t *training) ints(x []int32) (device.View, error) {
+func (t *setup) ints(x []int32) (device.View, error) {
 	b, err := t.dev.Alloc(device.Int32, len(x))
 	if err != nil {
 		return device.View{}, err

@@ -13,7 +13,7 @@ import (
 )
 
 // restore reads the last checkpoint of the run, and checks that it is one of this run and that the other files fit it.
-func (t *training) restore(path string) (train.Position, error) {
+func (t *archive) restore(path string) (train.Position, error) {
 	c, err := models.OpenCheckpoint(path)
 	if err != nil {
 		return train.Position{}, fmt.Errorf("resume: %w", err)
@@ -23,8 +23,8 @@ func (t *training) restore(path string) (train.Position, error) {
 		return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path,
 			t.run.Path(t.vocab.FileName()))
 	}
-	st, err := t.step.RestoreState(c)
-	if err != nil {
+	var st runState
+	if err := t.step.RestoreState(c, &st); err != nil {
 		return st.Position, fmt.Errorf("resume: %w", err)
 	}
 	if n := t.train.NumCaptions(); st.Captions != 0 && st.Captions != n {
@@ -42,11 +42,11 @@ func (t *training) restore(path string) (train.Position, error) {
 		return st.Position, err
 	}
 	t.keptBefore = st.Kept
-	return st.Position, t.logFits(st)
+	return st.Position, t.logFits(&st)
 }
 
 // batches returns the number of batches of an epoch.
-func (t *training) batches() (int, error) {
+func (t *setup) batches() (int, error) {
 	o := t.cfg.Train
 	s, err := data.NewSampler(t.train.NumCaptions(), o.Batch, t.cfg.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
@@ -56,7 +56,7 @@ func (t *training) batches() (int, error) {
 }
 
 // nextValidation returns the step of the first validation after a position, except for one at the end of training.
-func (t *training) nextValidation(p train.Position, batches int) int64 {
+func (t *archive) nextValidation(p train.Position, batches int) int64 {
 	next := int64(p.Epoch+1) * int64(batches)
 	if v := int64(t.cfg.Train.ValStep); v > 0 {
 		next = min(next, (p.Step/v+1)*v)
@@ -67,7 +67,7 @@ func (t *training) nextValidation(p train.Position, batches int) int64 {
 // bestFits looks at the best checkpoint of a run that stands at a position. A session that was killed while it saved
 // may have left one of the next validation; one of a later step belongs to a last checkpoint that is not there any
 // more.
-func (t *training) bestFits(p train.Position, batches int) error {
+func (t *archive) bestFits(p train.Position, batches int) error {
 	path := t.run.Path(runfs.CheckpointsName, bestName)
 	switch there, err := runfs.Exists(path); {
 	case err != nil:
@@ -94,7 +94,7 @@ func (t *training) bestFits(p train.Position, batches int) error {
 
 // logFits refuses a log that has lost lines since the checkpoint was written. That all are gone is a warning: whoever
 // removes the log wants to continue without it.
-func (t *training) logFits(st train.State) error {
+func (t *archive) logFits(st *runState) error {
 	path := t.run.Path(runfs.MetricsName)
 	if t.counted = st.LogLines; t.counted == 0 {
 		t.counted = runfs.All // unknown
@@ -118,7 +118,7 @@ func (t *training) logFits(st train.State) error {
 // neverSaved returns an error where the run without a last checkpoint had one: where it went beyond its first
 // validation. Until that is saved the log has one validation at most, at its end, and there is no best checkpoint of a
 // later step. The log may be behind that checkpoint, for a session that began anew cuts it.
-func (t *training) neverSaved() error {
+func (t *archive) neverSaved() error {
 	var last, validation int64 // steps
 	validations := 0
 	path := t.run.Path(runfs.MetricsName)

@@ -90,7 +90,7 @@ func (t *training) openRun() error {
 }
 
 // holdsNoCheckpoint refuses a directory with checkpoints of a run whose configuration is gone.
-func (t *training) holdsNoCheckpoint() error {
+func (t *archive) holdsNoCheckpoint() error {
 	for _, name := range []string{lastName, bestName, emaName} {
 		there, err := t.run.Has(filepath.Join(runfs.CheckpointsName, name))
 		if err != nil {
@@ -98,14 +98,14 @@ func (t *training) holdsNoCheckpoint() error {
 		}
 		if there {
 			return fmt.Errorf("%s holds checkpoints but no %s: bring that back to continue the run, "+
-				"or choose another directory with --run", t.RunDir, runfs.ConfigName)
+				"or choose another directory with --run", t.dir, runfs.ConfigName)
 		}
 	}
 	return nil
 }
 
 // sameVocabulary refuses to resume with another vocabulary than the run began with.
-func (t *training) sameVocabulary() error {
+func (t *archive) sameVocabulary() error {
 	path := t.run.Path(t.vocab.FileName())
 	began, err := loadLexicon(path, &t.cfg.Model)
 	if errors.Is(err, fs.ErrNotExist) { // interrupted before it was written
@@ -117,7 +117,7 @@ func (t *training) sameVocabulary() error {
 	if began.Hash() != t.vocab.Hash() {
 		return fmt.Errorf("resume %s: the vocabulary of the data set has changed since the run began: %s has %d "+
 			"words, the data set's has %d; "+
-			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.RunDir, path,
+			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.dir, path,
 			began.Len(), t.vocab.Len(), path)
 	}
 	return nil
@@ -125,7 +125,7 @@ func (t *training) sameVocabulary() error {
 
 // record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes
 // the directory a run.
-func (t *training) record() error {
+func (t *archive) record() error {
 	if err := t.vocab.Save(t.run.Path(t.vocab.FileName())); err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 	if err := c.Loss.Validate(); err != nil {
 		return err
 	}
-	t := &training{cfg: &c}
+	t := &setup{cfg: &c}
 	defer t.close()
 	if t.vocab, err = openLexicon(c.Data, &c.Model); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 }
 
 // timeEpoch trains on the first captions of the training split once.
-func (t *training) timeEpoch(ctx context.Context, timer *train.LossTimer, captions int, now func() time.Time,
+func (t *setup) timeEpoch(ctx context.Context, timer *train.LossTimer, captions int, now func() time.Time,
 	done func()) (p SamplesPoint, err error) {
 	c := t.cfg
 	l, err := data.NewLoader(t.train, t.vocab, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Captions: captions,

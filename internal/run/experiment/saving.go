@@ -15,9 +15,23 @@ import (
 	"vsetrain/train"
 )
 
+// runState is what a checkpoint stores of a run beside weights and moments.
+type runState struct {
+	train.State
+	Captions int    `json:"captions"`            // of the training split; order and epochs depend on it; 0 is unknown
+	LogLines int    `json:"log_lines,omitempty"` // of metrics.jsonl; 0 is unknown
+	Kept     []Kept `json:"kept,omitempty"`      // checkpoints beside the best one (train.keep), the best first
+}
+
+// Kept is a checkpoint that is kept because it is among the best ones.
+type Kept struct {
+	Step  int64   `json:"step"`
+	Score float64 `json:"score"`
+}
+
 // save is the loop's hook: the weights first, then the state to resume from, and last what is not kept any longer is
 // removed. A kill in between repeats the steps since the earlier state and arrives at the same files.
-func (t *training) save(p train.Position, v *train.ValidationInfo) error {
+func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 	if err := t.logs.sync(); err != nil { // before the checkpoints, which count its lines
 		return err
 	}
@@ -29,7 +43,7 @@ func (t *training) save(p train.Position, v *train.ValidationInfo) error {
 		return err
 	}
 	err = t.run.WriteFile(runfs.CheckpointsName+"/"+lastName, func(w io.Writer) error {
-		return t.step.WriteState(w, t.info(p, p.Best), train.State{Position: p, Seed: t.cfg.Seed,
+		return t.step.WriteState(w, t.info(p, p.Best), &runState{State: train.State{Position: p, Seed: t.cfg.Seed},
 			Captions: t.train.NumCaptions(), LogLines: t.logs.metrics.Lines(), Kept: kept})
 	})
 	if err != nil {
@@ -40,13 +54,13 @@ func (t *training) save(p train.Position, v *train.ValidationInfo) error {
 	return t.removeOthers(p)
 }
 
-func (t *training) info(p train.Position, score float64) models.Info {
-	return models.Info{Vocabulary: t.vocab.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.loop.Batches),
+func (t *archive) info(p train.Position, score float64) models.Info {
+	return models.Info{Vocabulary: t.vocab.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.perEpoch),
 		Score: score}
 }
 
 // saveWeights writes the weights as they are now into a checkpoint.
-func (t *training) saveWeights(name string, info models.Info) error {
+func (t *archive) saveWeights(name string, info models.Info) error {
 	err := t.run.WriteFile(runfs.CheckpointsName+"/"+name, func(w io.Writer) error {
 		return models.WriteCheckpoint(w, t.model, info, nil)
 	})
@@ -57,7 +71,7 @@ func (t *training) saveWeights(name string, info models.Info) error {
 }
 
 // saveBest writes the weights and the averaged weights that are the best so far.
-func (t *training) saveBest(p train.Position, v *train.ValidationInfo) error {
+func (t *archive) saveBest(p train.Position, v *train.ValidationInfo) error {
 	if v != nil && v.Better {
 		if t.best > p.Step {
 			return fmt.Errorf("%s is of step %d and is not replaced by the weights of step %d: move it away, "+
@@ -80,14 +94,14 @@ func keptName(step int64) string { return fmt.Sprintf("step-%08d.safetensors", s
 
 // saveKept writes the weights behind a validation that is among the best train.keep ones, and returns those to keep,
 // the best first. Of equal scores the earlier is the better.
-func (t *training) saveKept(p train.Position, v *train.ValidationInfo) ([]train.Kept, error) {
+func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]Kept, error) {
 	if t.cfg.Train.Keep < 2 || v == nil {
 		return t.keptBefore, nil
 	}
-	kept := append(slices.Clone(t.keptBefore), train.Kept{Step: p.Step, Score: v.Score})
-	slices.SortStableFunc(kept, func(a, b train.Kept) int { return cmp.Compare(b.Score, a.Score) })
+	kept := append(slices.Clone(t.keptBefore), Kept{Step: p.Step, Score: v.Score})
+	slices.SortStableFunc(kept, func(a, b Kept) int { return cmp.Compare(b.Score, a.Score) })
 	kept = kept[:min(len(kept), t.cfg.Train.Keep)]
-	if !slices.ContainsFunc(kept, func(k train.Kept) bool { return k.Step == p.Step }) {
+	if !slices.ContainsFunc(kept, func(k Kept) bool { return k.Step == p.Step }) {
 		return kept, nil
 	}
 	return kept, t.saveWeights(keptName(p.Step), t.info(p, v.Score))
@@ -95,7 +109,7 @@ func (t *training) saveKept(p train.Position, v *train.ValidationInfo) ([]train.
 
 // removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Those of later steps
 // were written by a session that was killed, and are written again.
-func (t *training) removeOthers(p train.Position) error {
+func (t *archive) removeOthers(p train.Position) error {
 	if t.cfg.Train.Keep < 2 {
 		return nil
 	}
@@ -107,7 +121,7 @@ func (t *training) removeOthers(p train.Position) error {
 		var step int64
 		if _, err := fmt.Sscanf(filepath.Base(f), "step-%d.safetensors", &step); err != nil ||
 			filepath.Base(f) != keptName(step) || step > p.Step ||
-			slices.ContainsFunc(t.keptBefore, func(k train.Kept) bool { return k.Step == step }) {
+			slices.ContainsFunc(t.keptBefore, func(k Kept) bool { return k.Step == step }) {
 			continue
 		}
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {

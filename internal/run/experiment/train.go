@@ -91,53 +91,71 @@ func newTraining(r TrainRequest) *training {
 	if r.Observer == nil {
 		r.Observer = Unobserved{}
 	}
-	return &training{TrainRequest: r, cfg: &c, named: &c}
+	return &training{TrainRequest: r, archive: archive{dir: r.RunDir, resume: r.Resume, told: r.Saved,
+		setup: setup{cfg: &c, named: &c, copying: r.Copying}}}
 }
 
-// training holds everything a run has open.
-type training struct {
-	TrainRequest
-	cfg        *config.Config // with the paths of a resumed run located
-	named      *config.Config // as it was given
-	started    []string       // working directories of earlier sessions
-	run        *runfs.Dir
+// setup is a configuration with its data, and a network for them on a device: what a training and a benchmark share.
+type setup struct {
+	cfg       *config.Config // with the paths of a resumed run located
+	named     *config.Config // as it was given
+	warnings  []error        // that wait until the run is shown
+	vocab     text.Lexicon
+	train     *data.Split
+	val       *data.Split
+	semantics io.Closer
+	similar   *semantic.Store // by which false negatives are counted; nil without
+	loader    *data.Loader
+
 	dev        device.Device
 	pool       *par.Pool // of evaluation
-	vocab      text.Lexicon
-	train, val *data.Split
-	semantics  io.Closer
-	similar    *semantic.Store // by which false negatives are counted; nil without
 	model      *models.Model
 	step       *train.Step
-	loader     *data.Loader
-	loop       *train.Loop
+	resident   *models.Resident      // what of the training split is on the device; may be nil
+	copying    func(done, total int) // rows of features copied to the GPU; may be nil
+	validation *models.Runner
+	heard      int           // warnings of the device that were passed on
+	gauged     time.Time     // when the use of the device was looked at last
+	used       *device.Usage // what it was then
+}
+
+// archive is the run directory of a training: what it keeps and what it goes on from.
+type archive struct {
+	setup
+	run        *runfs.Dir
 	logs       *logs
+	perEpoch   int // batches
+	dir        string
+	resume     bool
+	told       func(step int64) // TrainRequest.Saved
+	saved      int64            // step of the last checkpoint, 0 without one
+	best       int64            // step of the best checkpoint on the disk, 0 without one
+	counted    int              // lines of the log that the last checkpoint counts, 0 without one
+	keptBefore []Kept           // checkpoints of the best validations so far (train.keep)
+}
+
+// training is a session of a run.
+type training struct {
+	TrainRequest
+	archive
+	started    []string // working directories of earlier sessions
+	loop       *train.Loop
 	tracker    *tracker // nil without a server
 	untracked  bool     // the person knows that it does not answer
 	warned     bool
-	gauged     time.Time        // when the use of the device was looked at last
-	used       *device.Usage    // what it was then
-	resident   *models.Resident // what of the training split is on the device; may be nil
-	validation *models.Runner
-	callByCall string       // what the plan said
-	heard      int          // warnings of the device that were passed on
-	saved      int64        // step of the last checkpoint, 0 without one
-	best       int64        // step of the best checkpoint on the disk, 0 without one
-	warnings   []error      // that wait until the run is shown
-	counted    int          // lines of the log that the last checkpoint counts, 0 without one
-	keptBefore []train.Kept // checkpoints of the best validations so far (train.keep)
+	callByCall string // what the plan said
 }
 
 // savedAt notes that the state at a step is safe on disk.
-func (t *training) savedAt(step int64) {
+func (t *archive) savedAt(step int64) {
 	t.saved = step
-	if t.Saved != nil {
-		t.Saved(step)
+	if t.told != nil {
+		t.told(step)
 	}
 }
 
 // survives says what of a run is safe on disk.
-func (t *training) survives() string {
+func (t *archive) survives() string {
 	if t.saved == 0 {
 		return "no checkpoint had been written yet: start the run again"
 	}
@@ -145,7 +163,7 @@ func (t *training) survives() string {
 		"train --resume --run %s", t.saved, t.run.Path())
 }
 
-func (t *training) close() {
+func (t *setup) close() {
 	if t.loader != nil {
 		t.loader.Close()
 	}
@@ -160,11 +178,15 @@ func (t *training) close() {
 	if t.dev != nil {
 		t.dev.Close()
 	}
-	if t.run != nil {
-		t.run.Close()
-	}
 	if t.pool != nil {
 		t.pool.Close()
+	}
+}
+
+func (t *archive) close() {
+	t.setup.close()
+	if t.run != nil {
+		t.run.Close()
 	}
 }
 
@@ -191,6 +213,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	if t.logs, err = t.openLogs(position); err != nil {
 		return err
 	}
+	t.perEpoch = plan.Batches
 	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
 		Step: t.step, Source: t.loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
 		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
@@ -287,7 +310,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 }
 
 // compute fixes the precision of the run, which its configuration keeps: a run that is resumed elsewhere goes on in it.
-func (t *training) compute(precision string) {
+func (t *setup) compute(precision string) {
 	for _, c := range []**config.Config{&t.cfg, &t.named} {
 		if *c == nil {
 			continue
@@ -299,7 +322,7 @@ func (t *training) compute(precision string) {
 }
 
 // openTrain opens the training split, with its semantic vectors where the loss needs them.
-func (t *training) openTrain() (err error) {
+func (t *setup) openTrain() (err error) {
 	if t.train, err = openSplit(t.cfg.Data, t.cfg.Model, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
 		return err
 	}
@@ -308,11 +331,11 @@ func (t *training) openTrain() (err error) {
 }
 
 // warn keeps what a person hears before the first step.
-func (t *training) warn(err error) { t.warnings = append(t.warnings, err) }
+func (t *setup) warn(err error) { t.warnings = append(t.warnings, err) }
 
 // initialise sets the parameters: from the last checkpoint of the run, from train.init_from, or drawn from the seed.
-func (t *training) initialise() (train.Position, error) {
-	if t.Resume {
+func (t *archive) initialise() (train.Position, error) {
+	if t.resume {
 		path := t.run.Path(runfs.CheckpointsName, lastName)
 		if there, err := runfs.Exists(path); err != nil {
 			return train.Position{}, err
@@ -326,7 +349,7 @@ func (t *training) initialise() (train.Position, error) {
 	return t.draw()
 }
 
-func (t *training) draw() (train.Position, error) {
+func (t *setup) draw() (train.Position, error) {
 	t.model.Init(t.cfg.Seed, t.pool)
 	if from := t.cfg.Train.InitFrom; from != "" { // which may lack what serves training only
 		return train.Position{}, loadWeights(t.model, from, t.vocab)

@@ -10,7 +10,7 @@ import (
 
 // The committed charts and tables show the committed numbers.
 func TestCommitted(t *testing.T) {
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	files, err := generate(root)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func f(x int) int {
 }
 
 func TestTry(t *testing.T) {
-	t.Chdir(filepath.Join("..", ".."))
+	t.Chdir(filepath.Join("..", "..", ".."))
 	pkgs, err := list("./internal/system/process")
 	if err != nil {
 		t.Fatal(err)

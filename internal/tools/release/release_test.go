@@ -320,7 +320,7 @@ func TestMakefile(t *testing.T) {
 		t.Skip("needs make")
 	}
 	c := exec.Command("make", "-n", "release", "VERSION=v1.2.3", "SOURCE_DATE_EPOCH=1700000000", "TARGETS=linux/amd64")
-	c.Dir = filepath.Join("..", "..")
+	c.Dir = filepath.Join("..", "..", "..")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -142,7 +142,7 @@ func TestProducts(t *testing.T) {
 
 // docs/gpu-model.md tells every assumption.
 func TestAssumptionsAreTold(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "gpu-model.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "gpu-model.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
