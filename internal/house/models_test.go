@@ -276,6 +276,69 @@ func mentioned(files []*ast.File, function string) (names []string) {
 	return names
 }
 
+// maxMethods bounds the methods of a type, tests aside: what has more is several things.
+const maxMethods = 25
+
+// larger are the types above it, with as many methods as they have: a number here may fall and not rise. Devices have a
+// method for each kernel, Graph one for each operation.
+var larger = map[string]int{
+	"internal/compute/device/cuda.dev": 261, "internal/compute/device/cpu.dev": 135,
+	"internal/compute/device/composed.Device": 46, "internal/compute/device/composed.matching": 26,
+	"internal/compute/device/toy.Device": 32, "internal/compute/device/devicetest.harness": 85,
+	"internal/compute/device/cuda/null.Driver": 42, "internal/compute/device/cuda/driver.libcuda": 42,
+	"internal/compute/device/cuda/driver.linked": 27, "internal/compute/graph.Graph": 83,
+	"internal/compute/vec/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,
+	"internal/files/pickle.machine": 51, "data.Split": 49, "data/synth.speaker": 30,
+	"internal/apps/search.Index": 31, "internal/apps/view.Server": 26,
+}
+
+func TestTypesAreSmall(t *testing.T) {
+	touch(t)
+	methods := map[string]int{}
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				dir := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../../")
+				methods[dir+"."+receiver(fn.Recv.List[0].Type)]++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range methods {
+		if most := max(maxMethods, larger[name]); n > most {
+			t.Errorf("%s has %d methods, expected at most %d: divide it by what changes together", name, n, most)
+		}
+	}
+	for name, n := range larger {
+		if methods[name] < n {
+			t.Errorf("%s has %d methods, the table allows %d: lower it", name, methods[name], n)
+		}
+	}
+}
+
+// receiver is the name of the type of a method.
+func receiver(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.StarExpr:
+		return receiver(x.X)
+	case *ast.IndexExpr:
+		return receiver(x.X)
+	case *ast.IndexListExpr:
+		return receiver(x.X)
+	}
+	return e.(*ast.Ident).Name
+}
+
 func TestModelIsSmall(t *testing.T) {
 	touch(t)
 	if m := methodsOf(t, "models", "Model"); len(m) == 0 || len(m) > maxModelMethods {
