@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"vsetrain/batch"
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 )
 
 // snapshot is what a batch says, as one comparable text.

@@ -1,6 +1,6 @@
 package data
 
-import "vsetrain/internal/run/options"
+import "vsetrain/internal/system/options"
 
 // Options says where a data set lies and how its files are read (layout: README, "Data").
 type Options struct {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"vsetrain/internal/compute/half"
 	"vsetrain/internal/compute/vec"
+	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/npy"
 )
 

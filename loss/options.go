@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Options chooses the retrieval loss and its constants.

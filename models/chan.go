@@ -15,7 +15,7 @@ package models
 import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 	"vsetrain/models/nn"
 )
 

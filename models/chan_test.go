@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // What the repositories count.

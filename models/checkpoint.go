@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/run/options"
 	"vsetrain/internal/system/build"
+	"vsetrain/internal/system/options"
 )
 
 // A checkpoint is one safetensors file: the weights under the references' parameter names with their part in front

@@ -14,7 +14,7 @@ import (
 
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // networkCase is what a reference computed of a whole network.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Options chooses the network and its sizes. Sizes of the input (regions, feature dimension, vocabulary) come from the

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Traits are what the rest of the program needs to know of a network without building it. The network's own file

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // What a network declares of itself is what it does.

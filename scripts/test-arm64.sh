@@ -24,10 +24,10 @@ if [ "$("$go" env GOHOSTARCH)" != arm64 ] && ! command -v qemu-aarch64 >/dev/nul
   exit 1
 fi
 
-"$go" vet -tags nodl ./internal/compute/gemm ./internal/compute/vec ./internal/compute/tile64 ./internal/compute/half ./cmd/vsetrain/internal/probe
+"$go" vet -tags nodl ./internal/compute/gemm ./internal/compute/vec ./internal/compute/tile64 ./internal/files/half ./cmd/vsetrain/internal/probe
 
 # The processor max has the instructions of bf16.
-on max ./internal/compute/vec ./internal/compute/tile64 ./internal/compute/half
+on max ./internal/compute/vec ./internal/compute/tile64 ./internal/files/half
 on max -run '^(Test(Conformance|ConformanceBF16|Batched|RowsAreTheSameProduct|ResultsDependOnRowAndColumnAlone|SteadyStateDoesNotAllocate|Layout))$/^(neon|neonbf16|bf16)$' ./internal/compute/gemm
 
 # cortex-a72 has none: a kernel that took them for granted would end with an illegal instruction.

@@ -6,7 +6,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/sparse"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Options controls the computation of semantic vectors.

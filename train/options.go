@@ -3,7 +3,7 @@ package train
 import (
 	"fmt"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 	"vsetrain/models/nn"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // By hand, of 10 steps an epoch: a warm-up of 4 steps rises in a line, and a cosine of 2 epochs falls over the other

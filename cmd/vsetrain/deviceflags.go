@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // addDeviceFlags adds the flags that choose a device, with the values of o as defaults.

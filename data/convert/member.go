@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 )
 
 // A .npz archive is a zip file whose members are .npy arrays. Members are read front to back because compressed ones

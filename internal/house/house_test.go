@@ -22,9 +22,9 @@ const module = "vsetrain/"
 var levels = [][]string{
 	{"batch", "configs", "internal/compute/asm", "internal/system/bind", "internal/system/build",
 		"internal/apps/chart", "internal/files/golden",
-		"internal/files/mapped", "internal/run/mlflow", "internal/run/options", "internal/compute/par",
+		"internal/files/mapped", "internal/run/mlflow", "internal/system/options", "internal/compute/par",
 		"internal/compute/philox",
-		"internal/files/pickle", "internal/stats", "internal/compute/half", "internal/compute/vec",
+		"internal/files/pickle", "internal/stats", "internal/files/half", "internal/compute/vec",
 		"internal/compute/vec/asmgen",
 		"internal/system/libraries", "internal/files/onnx", "internal/system/onnxruntime", "internal/files/pictures",
 		"internal/files/npy", "internal/files/safetensors", "internal/files/torchfile", "internal/files/tfevents",
@@ -55,16 +55,16 @@ var levels = [][]string{
 var sideways = map[string][]string{
 	"internal/files/atomicfile": {"internal/system/process"},
 	// headers are Python literals
-	"internal/files/npy": {"internal/compute/half", "internal/files/pickle", "internal/files/atomicfile",
+	"internal/files/npy": {"internal/files/half", "internal/files/pickle", "internal/files/atomicfile",
 		"internal/files/mapped",
 		"internal/files/regular"},
-	"internal/files/safetensors": {"internal/compute/half", "internal/files/mapped", "internal/files/regular"},
-	"internal/files/torchfile": {"internal/compute/half", "internal/files/pickle",
+	"internal/files/safetensors": {"internal/files/half", "internal/files/mapped", "internal/files/regular"},
+	"internal/files/torchfile": {"internal/files/half", "internal/files/pickle",
 		"internal/files/atomicfile", "internal/files/regular"},
 	// explains a full disk
 	"internal/files/tfevents": {"internal/files/atomicfile", "internal/files/regular"},
-	"internal/run/mlflow":     {"internal/run/options"},
-	"internal/files/runfs": {"internal/run/options", "internal/files/atomicfile",
+	"internal/run/mlflow":     {"internal/system/options"},
+	"internal/files/runfs": {"internal/system/options", "internal/files/atomicfile",
 		"internal/files/regular"},
 	"internal/system/onnxruntime":  {"internal/system/libraries"},
 	"internal/files/pictures":      {"internal/files/regular"},
@@ -299,6 +299,55 @@ func TestFloorsCanBeSeen(t *testing.T) {
 	pkgs := []goPackage{{ImportPath: module + "train", Imports: []string{module + "internal/apps/chart"}}}
 	if list := faults(pkgs); len(list) != 1 || !strings.Contains(list[0], "satellite") {
 		t.Errorf("a core that imports a satellite: %q", list)
+	}
+}
+
+// The folders stand on each other: no circle of folders, whatever the levels of their packages are.
+func TestFoldersAreFloors(t *testing.T) {
+	touch(t)
+	out, err := exec.Command("go", "list", "-f", `{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}`,
+		module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := func(path string) string {
+		parts := strings.Split(strings.TrimPrefix(path, module), "/")
+		if parts[0] == "internal" {
+			return "internal/" + parts[1]
+		}
+		return parts[0]
+	}
+	below := map[string]map[string]string{} // what a folder imports, by one of the imports
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		from, to, _ := strings.Cut(line, " ")
+		if a, b := folder(from), folder(to); strings.HasPrefix(to, module) && a != b {
+			if below[a] == nil {
+				below[a] = map[string]string{}
+			}
+			below[a][b] = line
+		}
+	}
+	state := map[string]int{} // 1: on the way, 2: done
+	var visit func(name string, way []string)
+	visit = func(name string, way []string) {
+		if state[name] == 1 {
+			t.Errorf("a circle of folders: %s", strings.Join(append(way, name), " -> "))
+			return
+		}
+		if state[name] == 2 {
+			return
+		}
+		state[name] = 1
+		for next, line := range below[name] {
+			visit(next, append(way, name+" ("+line+")"))
+		}
+		state[name] = 2
+	}
+	for name := range below {
+		visit(name, nil)
+	}
+	if len(below) < 12 {
+		t.Errorf("%d folders import others", len(below))
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"sync"
 
-	"vsetrain/internal/compute/half"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/regular"

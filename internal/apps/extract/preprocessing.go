@@ -8,7 +8,7 @@ import (
 
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Preprocessing says how a picture becomes the input of a model, and what its output is. A pixel of 0 to 255 becomes

@@ -22,7 +22,7 @@ func TestWordsAreTheirMnemonics(t *testing.T) {
 			t.Skip("no clang-19 and no clang here")
 		}
 	}
-	files, err := filepath.Glob("../*/*_arm64.s")
+	files, err := filepath.Glob("../../*/*/*_arm64.s")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("files of assembly: %v, %v", files, err)
 	}

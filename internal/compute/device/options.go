@@ -3,7 +3,7 @@ package device
 import (
 	"strconv"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Options chooses the device a graph runs on.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 func TestOptions(t *testing.T) {

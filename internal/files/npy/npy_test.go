@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/pickle"
 )
 

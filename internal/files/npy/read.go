@@ -7,7 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/mapped"
 )
 

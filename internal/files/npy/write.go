@@ -6,8 +6,8 @@ import (
 	"math"
 	"unsafe"
 
-	"vsetrain/internal/compute/half"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/half"
 )
 
 // Writer streams an array to disk. Close checks the count and replaces the target as a whole; see package atomicfile.

@@ -1,6 +1,6 @@
 package runfs
 
-import "vsetrain/internal/run/options"
+import "vsetrain/internal/system/options"
 
 // Options names the run directory and what is written beside checkpoints and metrics.
 type Options struct {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 )
 
 // Float32s writes the elements into dst, which must have as many, converted to float32 (float64 and integers round to

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 )
 
 // Tensor is a view of a storage. The element types have the names of safetensors.

@@ -14,7 +14,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/mlflow"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 	"vsetrain/loss"
 	"vsetrain/models"
 	"vsetrain/train"

@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // setting is a checked value of a leaf and where it came from.

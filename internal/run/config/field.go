@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // field is one key of the configuration: a section with children or a leaf with a value. Decoding, layering,

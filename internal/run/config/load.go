@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/viper"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Request names the layers of a configuration, the weakest first.

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"vsetrain/configs"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Setting is a value of a key that another file gives, such as the file of a sweep, with the places of key and value

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 const envPrefix = "VSETRAIN_"

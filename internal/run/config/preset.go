@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"vsetrain/configs"
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 const (

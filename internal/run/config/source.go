@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Source says where a value came from. The zero Source is a default of the program.

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // unknownKey says what to write instead of an unknown key of a section.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"vsetrain/internal/run/options"
+	"vsetrain/internal/system/options"
 )
 
 // Off as the address turns tracking off, also where the environment names a server.

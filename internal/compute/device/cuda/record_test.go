@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 )
 
 // bench is a device with what a test puts on it.

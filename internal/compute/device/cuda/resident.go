@@ -6,7 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 )
 
 var (

@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/compute/half"
+	"vsetrain/internal/files/half"
 )
 
 // sender returns a way to stream values to a view: from memory that is free when the call returns, or from stages.

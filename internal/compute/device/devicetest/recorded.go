@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"vsetrain/internal/compute/device"
-	float16 "vsetrain/internal/compute/half"
 	"vsetrain/internal/compute/philox"
+	float16 "vsetrain/internal/files/half"
 )
 
 // testRecorded compares the kernels of recorded steps: dropout of padded sequences and the guard of an update, and on
