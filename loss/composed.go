@@ -3,6 +3,8 @@ package loss
 import (
 	"fmt"
 
+	"gorgonia.org/tensor"
+
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 )
@@ -36,4 +38,53 @@ func matches(g *graph.Graph, scores *graph.Node) *graph.Node {
 		identity[i*n+i] = 1
 	}
 	return g.Sum(g.Multiply(scores, g.Const(fmt.Sprintf("const.identity.%d", n), identity, n, n)), graph.AlongRows(n))
+}
+
+// others is 1 off the diagonal of [n, n] and 0 on it.
+func others(g *graph.Graph, n int) *graph.Node {
+	values := make([]float64, n*n)
+	for i := range values {
+		if i%(n+1) != 0 {
+			values[i] = 1
+		}
+	}
+	return g.Const(fmt.Sprintf("const.others.%d", n), values, n, n)
+}
+
+// filled is a constant [shape] of one value.
+func filled(g *graph.Graph, value float64, shape ...int) *graph.Node {
+	n := 1
+	for _, s := range shape {
+		n *= s
+	}
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = value
+	}
+	return g.Const(fmt.Sprintf("const.filled.%v.%v", value, shape), values, shape...)
+}
+
+// violations are [margin + S_ij - match_i]+ off the diagonal of scores S [n, n], and 0 on it.
+func violations(g *graph.Graph, scores, match *graph.Node, margin float64) *graph.Node {
+	n := graph.Dim(scores, 0)
+	above := g.Minus(scores, g.Spread(g.Minus(match, filled(g, margin, n)), graph.AlongRows(n), n, n))
+	return g.Multiply(hinged(g, above), others(g, n))
+}
+
+// hinged is [x]+ with the slope 1 at 0, as the losses of the references have it.
+func hinged(g *graph.Graph, x *graph.Node) *graph.Node { return g.Multiply(x, notNegative(g, x)) }
+
+// notNegative is 1 where x ≥ 0 and 0 elsewhere; nothing flows back through it.
+func notNegative(g *graph.Graph, x *graph.Node) *graph.Node {
+	n := x.Shape().TotalSize()
+	op := &graph.Op{Name: "not negative", Outs: []tensor.Shape{x.Shape().Clone()}, Temp: []int{n, n},
+		Wants: []bool{false}}
+	op.Make = func(c *graph.Call) {
+		y, ones, below := c.Out[0], c.Temp[0], c.Temp[1]
+		graph.Do(c, device.Fill{Dst: ones, Value: 1})
+		graph.Do(c, device.Combine{Dst: y, A: c.In[0], Alpha: -1})
+		graph.DoGrad(c, device.Activate{F: device.ReLU, DX: below, X: y, DY: ones}) // 1 where x < 0
+		graph.Do(c, device.Combine{Dst: y, A: ones, B: below, Alpha: 1, Beta: -1})
+	}
+	return g.Apply(op, x)
 }

@@ -21,11 +21,14 @@ type InfoNCEOptions struct {
 }
 
 func infoNCE(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
-	n := graph.Dim(scores, 0)
-	rows := graph.AlongRows(n)
-	match := g.Times(matches(g, scores), 1/o.InfoNCE.Temperature)
-	cost := func(scores *graph.Node) *graph.Node { // of the anchors whose scores are the rows
-		return g.Times(g.Minus(g.LogSumExp(scores, 1/o.InfoNCE.Temperature, rows), match), 0.5/float64(n))
+	cost := func(scores *graph.Node) *graph.Node {
+		return g.Times(crossEntropy(o, g, scores), 0.5/float64(graph.Dim(scores, 0)))
 	}
 	return fromCosts(g, "infonce", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
+}
+
+// crossEntropy is that of the anchors whose scores are the rows: [N].
+func crossEntropy(o Options, g *graph.Graph, scores *graph.Node) *graph.Node {
+	match := g.Times(matches(g, scores), 1/o.InfoNCE.Temperature)
+	return g.Minus(g.LogSumExp(scores, 1/o.InfoNCE.Temperature, graph.AlongRows(graph.Dim(scores, 0))), match)
 }

@@ -55,7 +55,7 @@ func (o Options) Similarities() Options {
 
 // Margins adds the margins M [n, n] of LSEH to a graph. Other losses have a constant margin: nil.
 func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
-	if !o.NeedsSemantics() {
+	if !o.HasMargins() {
 		return nil
 	}
 	if c.Semantics == nil || c.Images == nil || c.Captions == nil {

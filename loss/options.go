@@ -25,7 +25,10 @@ type Options struct {
 	LSEH LSEHOptions `yaml:"lseh" doc:"used when name is lseh"`
 	LUWM LUWMOptions `yaml:"luwm" doc:"used when name is luwm"`
 
-	InfoNCE InfoNCEOptions `yaml:"infonce" doc:"used when name is infonce"`
+	InfoNCE    InfoNCEOptions    `yaml:"infonce" doc:"used when name is infonce or softlabels"`
+	SelHN      SelHNOptions      `yaml:"selhn" doc:"used when name is selhn"`
+	Relative   RelativeOptions   `yaml:"relative" doc:"used when name is relative"`
+	SoftLabels SoftLabelsOptions `yaml:"softlabels" doc:"used when name is softlabels"`
 }
 
 // MoreTags implements options.Tagged with what the losses declare.
@@ -133,6 +136,9 @@ func (o *Options) ReferenceSettings() map[string]any {
 
 // Mean reports whether the loss is a mean over the pairs of the batch, not their sum.
 func (o *Options) Mean() bool { return registry[o.Name].mean }
+
+// HasMargins reports whether negative pairs have margins of their own, by semantic vectors.
+func (o *Options) HasMargins() bool { return o.Name == LSEH }
 
 // NeedsSemantics reports whether the loss reads semantic vectors of the training captions.
 func (o *Options) NeedsSemantics() bool { return registry[o.Name].semantics }

@@ -167,7 +167,7 @@ func tell(groups []*Group) {
 }
 
 // isLSEH reports whether the margins of the loss of a group come from semantic vectors.
-func (g *Group) isLSEH() bool { return g.Runs[0].Config.Loss.NeedsSemantics() }
+func (g *Group) isLSEH() bool { return g.Runs[0].Config.Loss.HasMargins() }
 
 // traits are those of the network of a group.
 func (g *Group) traits() models.Traits { return g.Runs[0].Config.Model.Traits() }

@@ -248,7 +248,7 @@ func (d *DataSet) RunTable() *Table {
 				best, at = numberCell(b.MRecall, 2), numberCell(b.Epoch, 1)
 			}
 			margin := fmt.Sprint(c.Loss.Margin)
-			if c.Loss.NeedsSemantics() {
+			if c.Loss.HasMargins() {
 				margin += " + " + fmt.Sprint(c.Loss.LSEH.Lambda) + " Sim"
 			}
 			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(g.Network), textCell(g.Loss),

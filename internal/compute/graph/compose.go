@@ -190,8 +190,8 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 	return g.apply(op)
 }
 
-// fixed is a value through which no gradient flows.
-func (g *Graph) fixed(x *Node) *Node {
+// Fixed is x as a constant: nothing flows back through it.
+func (g *Graph) Fixed(x *Node) *Node {
 	op := &Op{Name: "fixed", Outs: []tensor.Shape{x.Shape().Clone()}, Wants: []bool{false}, Alias: true}
 	return g.Apply(op, x)
 }
@@ -200,7 +200,7 @@ func (g *Graph) fixed(x *Node) *Node {
 func (g *Graph) Softmax(x *Node, factor float64, a Axis) *Node {
 	shape := x.Shape().Clone()
 	x = g.Times(x, factor)
-	e := g.Map(device.Exp, 0, g.Minus(x, g.Spread(g.Max(g.fixed(x), a), a, shape...)))
+	e := g.Map(device.Exp, 0, g.Minus(x, g.Spread(g.Max(g.Fixed(x), a), a, shape...)))
 	return g.Multiply(e, g.Spread(g.Map(device.Reciprocal, 0, g.Sum(e, a)), a, shape...))
 }
 
@@ -208,7 +208,7 @@ func (g *Graph) Softmax(x *Node, factor float64, a Axis) *Node {
 func (g *Graph) LogSumExp(x *Node, factor float64, a Axis) *Node {
 	shape := x.Shape().Clone()
 	x = g.Times(x, factor)
-	most := g.Max(g.fixed(x), a) // a shift changes nothing, so nothing flows back through it
+	most := g.Max(g.Fixed(x), a) // a shift changes nothing, so nothing flows back through it
 	sum := g.Sum(g.Map(device.Exp, 0, g.Minus(x, g.Spread(most, a, shape...))), a)
 	return g.Add(g.Map(device.Log, 0, sum), most)
 }

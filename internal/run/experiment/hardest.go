@@ -209,7 +209,7 @@ func (h *hardest) margins(l *Trained, o *loss.Options, images []int32) (margins,
 			return nil, nil, err
 		}
 	}
-	if o.NeedsSemantics() {
+	if o.HasMargins() {
 		margins, err = lsehMargins(l, o, h.vectors, h.dim, images)
 		return margins, similar, err
 	}
@@ -237,7 +237,7 @@ func (h *hardest) readVectors(l *Trained, o *loss.Options) error {
 			CaptionFile: filepath.Join(l.Split.Dir(), h.Split+"_caps.txt"), Warn: h.Warn})
 	}
 	if err != nil {
-		if !o.NeedsSemantics() && h.Semantics == "" {
+		if !o.HasMargins() && h.Semantics == "" {
 			return nil // wanted only to be listed
 		}
 		return fmt.Errorf("semantic vectors of split %s: %w; 'vsetrain precompute-svd --data %s --split %s' computes "+

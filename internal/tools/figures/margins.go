@@ -20,7 +20,7 @@ func margins() (lines []marginLine, err error) {
 		}
 		o := r.Config.Loss
 		l := marginLine{[]string{"LMH1", "LMH2", o.Title()}[i], []string{blue, green, orange}[i], o.Margin, o.Margin}
-		if o.NeedsSemantics() {
+		if o.HasMargins() {
 			l.from, l.to = o.Margin-o.LSEH.Lambda, o.Margin+o.LSEH.Lambda
 		}
 		lines = append(lines, l)
