@@ -16,6 +16,8 @@ TARGETS     := linux/amd64 linux/arm64 darwin/arm64
 FUZZTIME    ?= 20s
 SEED        ?= 1
 MUTANTS     ?= 200
+# The module that makes the site and releases. Its tests read pages outside it, whose changes go test does not see: -count=1.
+IN_PUBLISH  := $(GO) -C internal/tools/publish
 # The packages with the longest tests, begun first so that none runs alone at the end.
 LONGEST     := ./internal/compute/device/cuda ./internal/run/experiment ./train ./internal/compute/device/cpu ./cmd/vsetrain
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
@@ -47,10 +49,11 @@ build-vsecu: ## build bin/vsetrain-vsecu, which calls CUDA through gorgonia.org/
 test: ## check formatting, vet, lint, and run the tests: under five minutes once compiled
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
+	$(GO) vet ./... && $(IN_PUBLISH) vet ./...
 	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
 	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
 	$(GO) test -timeout 20m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
+	$(IN_PUBLISH) test -count=1 ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
 	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/run/experiment ./train
@@ -87,7 +90,7 @@ test-long: test test-combined test-strict ## also fuzz every reader and race the
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
 
 lint: ## run staticcheck (part of make test)
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) ./... && $(IN_PUBLISH) run $(STATICCHECK) ./...
 
 # Packages that share memory between goroutines and are quick under the race detector: 45 s of CPU once compiled. The
 # tests in a browser are left out.
@@ -158,15 +161,18 @@ cross: ## build for every supported system into bin/, the static builds for Linu
 	  esac; \
 	done
 
-docs: ## render README.md and docs/ to a static site in bin/site
+publish-tools: ## build bin/publish, which makes the site and releases: a module of its own
+	$(IN_PUBLISH) build -o $(CURDIR)/bin/publish/ ./...
+
+docs: publish-tools ## render README.md and docs/ to a static site in bin/site
 	rm -rf bin/site
-	$(GO) run ./internal/tools/site bin/site
+	bin/publish/site bin/site
 
 # The time of everything in a release: that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-release: ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release
+release: publish-tools ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release
 	rm -rf bin/release
-	$(GO) run ./internal/tools/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
+	bin/publish/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
 	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
 	rm -rf bin/release/build
 

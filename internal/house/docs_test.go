@@ -51,7 +51,7 @@ func exists(name string) bool {
 }
 
 // Every page is in an index, and no file names a page that is gone. The links of pages are tested by
-// internal/tools/site.
+// internal/tools/publish/site.
 func TestDocs(t *testing.T) {
 	pages := texts(t, ".md")
 	for name := range pages {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -46,7 +45,8 @@ var levels = [][]string{
 	{"internal/run/config", "internal/run/experiment", "internal/apps/extract", "internal/apps/report",
 		"internal/apps/search",
 		"internal/apps/sweep", "internal/apps/view", "internal/apps/serve",
-		"internal/tools/figures", "internal/tools/mutants", "internal/tools/release", "internal/tools/site",
+		"internal/tools/figures", "internal/tools/mutants", "internal/tools/publish/release",
+		"internal/tools/publish/site",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
@@ -143,9 +143,9 @@ var outside = map[string][]string{
 	"google.golang.org/protobuf": {"internal/files/onnx"},
 	"k8s.io":                     {}, // tests alone
 	"sigs.k8s.io":                {},
-	"flag":                       {"internal/tools/mutants", "internal/tools/release"},
-	"github.com/CycloneDX":       {"internal/tools/release"},
-	"github.com/yuin/goldmark":   {"internal/tools/site"},
+	"flag":                       {"internal/tools/mutants", "internal/tools/publish/release"},
+	"github.com/CycloneDX":       {"internal/tools/publish/release"},
+	"github.com/yuin/goldmark":   {"internal/tools/publish/site"},
 	"math/rand":                  {},
 	// of tests: the program links the suite of devicetest without it
 	"testing":   {"internal/compute/device/cuda/emulator"},
@@ -189,26 +189,27 @@ func TestHouse(t *testing.T) {
 		if tag == "vsecu" {
 			cgo = "CGO_ENABLED=1"
 		}
-		cmd := exec.Command("go", "list", "-tags="+tag, "-json=ImportPath,Dir,Imports,TestImports,XTestImports",
-			module+"...")
-		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, cgo)
-		out, err := cmd.Output()
-		if err != nil {
-			var exit *exec.ExitError
-			if errors.As(err, &exit) {
-				t.Fatalf("%s: go list: %v\n%s", target, err, exit.Stderr)
-			}
-			t.Fatalf("%s: go list: %v", target, err)
-		}
 		var pkgs []goPackage
-		for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-			var p goPackage
-			if err := dec.Decode(&p); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatal(err)
+		for _, dir := range []string{"../..", "../tools/publish"} { // the modules
+			cmd := exec.Command("go", "list", "-tags="+tag, "-json=ImportPath,Dir,Imports,TestImports,XTestImports",
+				"./...")
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, cgo)
+			out, err := cmd.Output()
+			if err != nil {
+				var exit *exec.ExitError
+				if errors.As(err, &exit) {
+					t.Fatalf("%s: go list: %v\n%s", target, err, exit.Stderr)
+				}
+				t.Fatalf("%s: go list: %v", target, err)
 			}
-			pkgs = append(pkgs, p)
+			for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+				var p goPackage
+				if err := dec.Decode(&p); err != nil {
+					t.Fatal(err)
+				}
+				pkgs = append(pkgs, p)
+			}
 		}
 		all = append(all, pkgs...)
 		for _, fault := range faults(pkgs) {

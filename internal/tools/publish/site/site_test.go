@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-const root = "../../.."
+const root = "../../../.."
 
 var unreached = regexp.MustCompile(`<pre>|<p><img src="[^"]*svg"|<table>|<th[^>]*></th>`)
 

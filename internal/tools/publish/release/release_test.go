@@ -15,11 +15,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
+
+const root = "../../../.."
 
 // stub is a release of a program of a few bytes.
 func stub() (*built, []entry) {
@@ -172,7 +175,7 @@ func TestWheel(t *testing.T) {
 
 // What messages and help texts name below docs/ and scripts/ is in a release.
 func TestNamedFiles(t *testing.T) {
-	t.Chdir("../../..")
+	t.Chdir(root)
 	all, err := texts()
 	if err != nil {
 		t.Fatal(err)
@@ -273,9 +276,11 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// The licences of the modules that this test is linked with are known, and the bill of materials names each.
+// The licences of the modules that the program is linked with are known, and the bill of materials names each.
 func TestBill(t *testing.T) {
-	program, err := os.Executable()
+	t.Chdir(root)
+	o := options{Go: "go", Out: t.TempDir()}
+	program, err := o.build(target{OS: runtime.GOOS, Arch: runtime.GOARCH})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,12 +325,12 @@ func TestMakefile(t *testing.T) {
 		t.Skip("needs make")
 	}
 	c := exec.Command("make", "-n", "release", "VERSION=v1.2.3", "SOURCE_DATE_EPOCH=1700000000", "TARGETS=linux/amd64")
-	c.Dir = filepath.Join("..", "..", "..")
+	c.Dir = root
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"-epoch 1700000000", "version=1.2.3", " linux/amd64", "./internal/tools/release"} {
+	for _, want := range []string{"-epoch 1700000000", "version=1.2.3", " linux/amd64", "bin/publish/release"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("make release runs %s, want %s", out, want)
 		}

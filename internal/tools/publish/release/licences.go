@@ -89,9 +89,8 @@ func licences(modules []module) (all []entry, err error) {
 			m.Licence = strings.Join(kinds, " AND ")
 		}
 		if m.Licence == "" || len(found) == 0 {
-			return nil,
-				fmt.Errorf("module %s %s: no licence that is known in %s; read it, and say in internal/tools/release "+
-					"what it is", m.Path, m.Version, m.Dir)
+			return nil, fmt.Errorf("module %s %s: no licence that is known in %s; read it, and say in declared "+
+				"what it is", m.Path, m.Version, m.Dir)
 		}
 	}
 	return all, nil
