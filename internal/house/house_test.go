@@ -141,8 +141,6 @@ var outside = map[string][]string{
 		"internal/compute/device/cuda/driver",
 		"internal/compute/device/cuda/emulator"},
 	"google.golang.org/protobuf": {"internal/files/onnx"},
-	"k8s.io":                     {}, // tests alone
-	"sigs.k8s.io":                {},
 	"flag":                       {"internal/tools/mutants", "internal/tools/publish/release"},
 	"github.com/CycloneDX":       {"internal/tools/publish/release"},
 	"github.com/yuin/goldmark":   {"internal/tools/publish/site"},
