@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -65,7 +66,7 @@ func startBrowser(path string) {
 	quiet := func(string, ...any) {} // of events that this version of the driver does not know
 	chromium.ctx, stop = chromedp.NewContext(alloc, chromedp.WithErrorf(quiet))
 	chromium.stop = append(chromium.stop, stop)
-	chromium.err = chromedp.Run(chromium.ctx)
+	chromium.err = chromedp.Do(chromium.ctx)
 }
 
 func closeBrowser() {
@@ -87,18 +88,21 @@ func browse(t *testing.T, s *site) *browser {
 	ctx, stop = context.WithTimeout(ctx, 90*time.Second)
 	t.Cleanup(stop)
 	b := &browser{t: t, ctx: ctx, url: s.URL}
-	chromedp.ListenTarget(ctx, func(e any) {
+	err := chromedp.Listen(ctx, func(e any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch e := e.(type) {
 		case *runtime.EventExceptionThrown:
-			b.errors = append(b.errors, e.ExceptionDetails.Error())
+			b.errors = append(b.errors, (&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
 		case *log.EventEntryAdded:
-			if e.Entry.Level == log.LevelError {
+			if e.Entry.Level == log.EntryLevelError {
 				b.errors = append(b.errors, e.Entry.Text+" "+e.Entry.URL)
 			}
 		}
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -106,18 +110,34 @@ func browse(t *testing.T, s *site) *browser {
 			t.Errorf("console: %s", e)
 		}
 	})
-	b.do(log.Enable(), network.ClearBrowserCookies())
+	b.do(command(log.Enable, cdp.Empty{}), command(network.ClearBrowserCookies, cdp.Empty{}))
 	return b
 }
 
+// command is a command of the protocol whose answer says nothing.
+func command[P any](c cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
 // do runs actions, all of which must succeed.
-func (b *browser) do(actions ...chromedp.Action) {
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	for i, a := range actions {
-		if err := chromedp.Run(b.ctx, a); err != nil {
-			b.t.Fatalf("action %d: %v", i, err)
-		}
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.t.Fatal(err)
 	}
+}
+
+// get runs an action that returns something.
+func get[T any](b *browser, action chromedp.Action[T]) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, action)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
 }
 
 func (b *browser) open(path string) {
@@ -127,10 +147,9 @@ func (b *browser) open(path string) {
 }
 
 // value returns the value of an expression.
-func value[T any](b *browser, js string) (v T) {
+func value[T any](b *browser, js string) T {
 	b.t.Helper()
-	b.do(chromedp.Evaluate(js, &v))
-	return v
+	return get(b, chromedp.Evaluate[T](js))
 }
 
 // until waits for an expression to be true on a page that is whole. Between two pages there is none; then it is not
@@ -141,8 +160,8 @@ func (b *browser) until(what, js string) {
 		`})()`, js)
 	var err error
 	for range 150 {
-		ok := false
-		if err = chromedp.Run(b.ctx, chromedp.Evaluate(js, &ok)); ok {
+		var ok bool
+		if ok, err = chromedp.Run(b.ctx, chromedp.Evaluate[bool](js)); ok {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -296,8 +315,8 @@ func TestBrowserDark(t *testing.T) {
 	const luminance = `(() => { const c = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number); ` +
 		`return (c[0] + c[1] + c[2]) / 765; })()`
 	system := func(scheme string) {
-		b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme",
-			Value: scheme}}))
+		b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
 	}
 	shade := func(what string, dark bool) {
 		t.Helper()
@@ -323,7 +342,7 @@ func TestBrowserDark(t *testing.T) {
 	shade("dark by button on a light system", true)
 	// Text stands out from its ground: 4.5 to 1 at least (WCAG AA), in both.
 	for _, theme := range []string{"light", "dark"} {
-		b.do(chromedp.Evaluate(`document.documentElement.dataset.theme = `+quote(theme), nil))
+		b.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.dataset.theme = ` + quote(theme)))
 		for _, pair := range [][2]string{{"--ink", "--ground"}, {"--soft", "--ground"}, {"--soft", "--wash"},
 			{"--link", "--ground"}, {"--bad", "--bad-wash"}, {"--good", "--good-wash"}, {"--warn", "--ground"}} {
 			ratio := value[float64](b, fmt.Sprintf(`((a, b) => {
@@ -349,19 +368,18 @@ func TestBrowserWithoutScript(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	s.load(networkKey{"one", "best", "test"})
 	b := browse(t, s)
-	b.do(emulation.SetScriptExecutionDisabled(true))
+	b.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 	b.open("/search?r=one")
-	b.do(chromedp.SendKeys("#q", "a dog", chromedp.ByID), chromedp.Submit("#q", chromedp.ByID),
+	b.do(chromedp.SendKeys(chromedp.ID("q"), "a dog"), chromedp.Submit(chromedp.ID("q")),
 		chromedp.WaitVisible(".card img"))
-	var here string
-	b.do(chromedp.Location(&here))
+	here := get(b, chromedp.Location())
 	if u, err := url.Parse(here); err != nil || u.Query().Get("q") != "a dog" {
 		t.Errorf("the search led to %s", here)
 	}
 	b.open("/run?id=one")
 	b.do(chromedp.WaitVisible("#plot-m_recall polyline"))
 	b.do(chromedp.Click(".theme button[value=dark]"), chromedp.WaitReady("html[data-theme=dark]"))
-	b.do(chromedp.Location(&here))
+	here = get(b, chromedp.Location())
 	if !strings.HasSuffix(here, "/run?id=one") {
 		t.Errorf("the choice of colours led to %s", here)
 	}
