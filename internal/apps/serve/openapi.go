@@ -33,7 +33,7 @@ func (s *Server) Description() []byte {
 	}
 	b, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
-		"info": object{"title": "vsetrain serve", "version": s.opt.Version,
+		"info": object{"title": "vsetrain serve", "version": "1", // of the paths
 			"description": "Finds images for captions with a trained visual-semantic embedding network.",
 			"license":     object{"name": "Apache 2.0", "identifier": "Apache-2.0"}},
 		"servers":  []any{object{"url": "/"}},
