@@ -14,7 +14,7 @@ import (
 )
 
 // The fixtures are checkpoints of the reference repositories, their data, and the scores PyTorch computed from them.
-func fixtureOf(network string) string { return filepath.FromSlash("../../../testdata/torch/" + network) }
+func fixtureOf(network string) string { return filepath.Join("../../../testdata/torch", network) }
 
 var fixtures = []string{"vsepp", "vsrn", "vsrn-coco", "vseinf", "vseinf-bert", "saf", "sgr", "gsmn"}
 

@@ -21,7 +21,7 @@ import (
 
 // A fixture is a checkpoint of a reference repository, its data, and the scores PyTorch computed from them; see
 // scripts/make_checkpoint_fixture.py.
-func fixtureOf(network string) string { return filepath.FromSlash("../../../testdata/torch/" + network) }
+func fixtureOf(network string) string { return filepath.Join("../../../testdata/torch", network) }
 
 var fixture = fixtureOf("vsepp")
 
