@@ -102,7 +102,8 @@ func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, perImage int, o CompareO
 			Measure:    []string{"i2t_", "t2i_"}[direction] + judgedMeasures[c%k],
 			A:          estimate(func(s []int64) int64 { return s[c] }),
 			B:          estimate(func(s []int64) int64 { return s[w+c] }),
-			Difference: estimate(func(s []int64) int64 { return s[c] - s[w+c] }), P: p[c]})
+			Difference: estimate(func(s []int64) int64 { return s[c] - s[w+c] }),
+			P:          p[c]})
 	}
 	return out, nil
 }

@@ -99,7 +99,8 @@ func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []
 		Length:     binned(facts.Words, t2i, quintiles(facts.Words)),
 		Duplicates: binned(facts.Duplicates, t2i, []int{0, 1, 4, 9}),
 		Unknown:    binned(facts.Unknown, t2i, []int{0, 1}),
-		Images:     newHubs(captions, len(images)), Captions: newHubs(images, len(captions)),
+		Images:     newHubs(captions, len(images)),
+		Captions:   newHubs(images, len(captions)),
 	}
 	for _, j := range judgements {
 		e := JudgedErrors{Name: j.Name}

@@ -57,8 +57,7 @@ const (
 // planPairs chooses tiles and what stays on the device, from its free memory.
 func planPairs(r *models.PairRunner, images, captions *models.EncodedSet, tile tileSize) (PairPlan, error) {
 	p := PairPlan{Images: images.Bytes(), Captions: captions.Bytes(), images: images.N, tile: tile,
-		BlockImages: images.N,
-		TileImages:  tile.images, TileCaptions: tile.captions}
+		BlockImages: images.N, TileImages: tile.images, TileCaptions: tile.captions}
 	dev, ok := device.As[interface {
 		FreeMemory() (free, total int64, err error)
 	}](r.Model.Instance.Dev)

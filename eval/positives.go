@@ -207,8 +207,7 @@ type placements struct {
 func newPlacements(pool *par.Pool, rel *Relevance, queries, candidates int, score func(q, c int) float64) (*placements,
 	error) {
 	p := &placements{rel: rel, at: make([]int32, queries), scores: make([]float64, len(rel.Positives)),
-		items: slices.Clone(rel.Positives),
-		above: make([]int32, len(rel.Positives)+len(rel.Queries))}
+		items: slices.Clone(rel.Positives), above: make([]int32, len(rel.Positives)+len(rel.Queries))}
 	for i := range p.at {
 		p.at[i] = -1
 	}

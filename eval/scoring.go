@@ -52,8 +52,7 @@ func (s *pairScoring) report() {
 func (s *pairScoring) run(ctx context.Context) error {
 	p := &s.plan
 	s.tiles = &pairTiles{r: s.r, images: s.images, captions: s.captions, tileI: p.TileImages, tileC: p.TileCaptions,
-		usual:    s.o.tile,
-		capacity: p.Capacity, warn: s.o.Warn, spare: s.giveBack}
+		usual: s.o.tile, capacity: p.Capacity, warn: s.o.Warn, spare: s.giveBack}
 	_, s.tiles.pipelined = device.As[models.Fetcher](s.r.Model.Instance.Dev)
 	defer s.r.Evict(s.images)
 	defer s.r.Evict(s.captions)

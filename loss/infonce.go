@@ -11,8 +11,8 @@ import "vsetrain/internal/compute/graph"
 
 func init() {
 	registry["infonce"] = traits{about: "cross entropy over the batch", order: 6, titles: []string{"InfoNCE"},
-		defaults: func(o *Options) { o.InfoNCE = InfoNCEOptions{Temperature: 0.07} },
-		noWarmUp: true, mean: true, build: infoNCE}
+		defaults: func(o *Options) { o.InfoNCE = InfoNCEOptions{Temperature: 0.07} }, noWarmUp: true, mean: true,
+		build: infoNCE}
 }
 
 // InfoNCEOptions are the constants of InfoNCE.

@@ -67,8 +67,7 @@ func lossOp(g *graph.Graph, name string, n int, run func(c *graph.Call,
 	}}
 	op.Make = func(c *graph.Call) {
 		run(c, device.LossOut{Loss: c.Out[outLoss], Grad: c.Saved[savedGrad], HardCaption: c.Saved[HardCaption],
-			HardImage:   c.Saved[HardImage],
-			CostCaption: c.Saved[CostCaption], CostImage: c.Saved[CostImage]})
+			HardImage: c.Saved[HardImage], CostCaption: c.Saved[CostCaption], CostImage: c.Saved[CostImage]})
 	}
 	op.Grad = func(in []*graph.Node, _, dloss *graph.Node) []*graph.Node {
 		bw := &graph.Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{n, n}}, Forward: op}

@@ -29,8 +29,7 @@ func init() {
 		o.LSEH = LSEHOptions{Lambda: 0.025, Similarity: "rowmax", SameImage: "zero_margin", Semantics: "svd"}
 	}, order: 5, compared: true, titles: []string{"LSEH-SVD", "LSEH-BERT"},
 		title:     func(o *Options) string { return "LSEH-" + strings.ToUpper(o.LSEH.Semantics) },
-		reference: func(o *Options, s map[string]any) { s["lambda"] = o.LSEH.Lambda },
-		semantics: true,
+		reference: func(o *Options, s map[string]any) { s["lambda"] = o.LSEH.Lambda }, semantics: true,
 		build: func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {
 			if c.Margins == nil {
 				c.Margins = o.Margins(g, c, graph.Dim(scores, 0))
@@ -68,12 +67,10 @@ func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
 		const semantics, images, captions, products, margins = 0, 1, 2, 0, 0 // arguments, scratch memory, result
 		gram := c.Temp[products]
 		graph.Do(c, device.Gemm{TransB: true, M: n, N: n, K: k, Alpha: 1, A: c.In[semantics], B: c.In[semantics],
-			C:     gram,
-			Exact: true})
+			C: gram, Exact: true})
 		graph.Do(c, device.SemanticMargins{N: n, Gram: gram, Images: c.In[images], Captions: c.In[captions],
-			Alpha: o.Margin, Lambda: o.LSEH.Lambda,
-			Cosine: o.LSEH.Similarity == "cosine", ZeroSameImage: o.LSEH.SameImage == "zero_margin",
-			Margins: c.Out[margins]})
+			Alpha: o.Margin, Lambda: o.LSEH.Lambda, Cosine: o.LSEH.Similarity == "cosine",
+			ZeroSameImage: o.LSEH.SameImage == "zero_margin", Margins: c.Out[margins]})
 	}
 	return g.Apply(op, c.Semantics, c.Images, c.Captions)
 }

@@ -28,8 +28,8 @@ func init() {
 			Alpha: 0.1, Beta: 0.1, SizeAugment: true}
 	}, traits: func(o *Options) Traits {
 		return Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan",
-			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true,
-			SizeAugment: o.CHAN.SizeAugment, MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
+			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true, SizeAugment: o.CHAN.SizeAugment,
+			MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
 	}}
 }
 

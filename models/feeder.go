@@ -53,8 +53,7 @@ func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	o := &m.Options
 	t := o.Traits()
 	f := &Feeder{instance: m.Instance, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes,
-		counts: t.SizeAugment,
-		edges:  t.ReadsEdges, features: hostRows{}, boxes: hostRows{}, semantics: hostRows{}}
+		counts: t.SizeAugment, edges: t.ReadsEdges, features: hostRows{}, boxes: hostRows{}, semantics: hostRows{}}
 	f.counter, _ = m.Network.(countReader)
 	if o.TextEncoder == TextBert {
 		f.positions = o.Bert.Positions

@@ -38,9 +38,8 @@ func init() {
 		o.GSMN = GSMNOptions{Mode: "sparse", Lambda: 20, Neighbors: "self"}
 	}, traits: func(o *Options) Traits {
 		t := Traits{Title: "GSMN", Order: 6, Apart: true, Section: "gsmn", TextEncoders: []string{"bigru"},
-			AnyRegions: true, WordAttention: true, Boxes: true,
-			DecayedBoxes: o.GSMN.BoxDecay, Dependencies: true, ReadsEdges: o.GSMN.Neighbors == "true",
-			StoredWords: true}
+			AnyRegions: true, WordAttention: true, Boxes: true, DecayedBoxes: o.GSMN.BoxDecay, Dependencies: true,
+			ReadsEdges: o.GSMN.Neighbors == "true", StoredWords: true}
 		if o.GSMN.Mode == "dense" {
 			t.Variant, t.Dependencies, t.ReadsEdges = "dense", false, false
 		}
@@ -140,8 +139,7 @@ func (n *gsmn) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 func (n *gsmn) polar(g *graph.Graph, boxes *graph.Node) *graph.Node {
 	c := &n.I2T.Conv
 	return g.PolarWeights(boxes, n.dims.Regions, n.own(), graph.PolarParams{MeanRho: c.MeanRho.Node(g),
-		MeanTheta:    c.MeanTheta.Node(g),
-		PrecisionRho: c.PrecisionRho.Node(g), PrecisionTheta: c.PrecisionTheta.Node(g)})
+		MeanTheta: c.MeanTheta.Node(g), PrecisionRho: c.PrecisionRho.Node(g), PrecisionTheta: c.PrecisionTheta.Node(g)})
 }
 
 // Words encodes captions: the words [capacity, E].

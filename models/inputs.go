@@ -60,8 +60,7 @@ func (m *Model) LabelInputs(g *graph.Graph, n, steps int) Labels {
 		lengths = g.InputInts(InputLabelLengths, n)
 	}
 	return Labels{Lengths: lengths, Words: g.InputInts(InputLabels, n, steps+1),
-		Mask:  g.InputInts(InputLabelMask, n, steps+1),
-		Steps: g.InputInts(InputLabelSteps, n)}
+		Mask: g.InputInts(InputLabelMask, n, steps+1), Steps: g.InputInts(InputLabelSteps, n)}
 }
 
 // PadsLabels reports whether the captioning branch is fed with the same number of steps for every caption, as devices

@@ -223,8 +223,7 @@ func (r *Reference) oneLayer() error {
 				layers++
 			}
 			return fmt.Errorf("a checkpoint of network %s whose text encoder has %d GRU layers (--num_layers %d); "+
-				"supported is one layer, "+
-				"which the published models have", r.options.Network, layers, layers)
+				"supported is one layer, which the published models have", r.options.Network, layers, layers)
 		}
 	}
 	return nil

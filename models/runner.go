@@ -22,8 +22,8 @@ func NewRunner(m *Model, r *Resident) *Runner {
 			images: map[int]*pairEncoder{}, captions: map[[2]int]*pairEncoder{}, tiles: map[tileShape]*encoder{}}}
 	}
 	return &Runner{Model: m, Embeds: &EmbedRunner{Model: m, net: m.Embedder(), Resident: r,
-		feeder: NewFeeder(m, r, false),
-		images: map[int]*encoder{}, captions: map[[2]int]*encoder{}, scores: map[[2]int]*encoder{}}}
+		feeder: NewFeeder(m, r, false), images: map[int]*encoder{}, captions: map[[2]int]*encoder{},
+		scores: map[[2]int]*encoder{}}}
 }
 
 // EmbedRunner embeds images and captions with an Embedder, and scores embeddings.

@@ -197,9 +197,8 @@ func (n *sgraf) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 	v = g.Reshape(v, b, n.dims.Regions, n.embed)
 	sim := &n.Sim
 	in := graph.SimilarityInputs{Regions: v, Words: words, Weights: n.Attention(g, images, captions),
-		Images: images.Values[1], Captions: captions.Values[0], Lengths: lengths,
-		LocalW: sim.Local.Weight.Node(g), LocalB: sim.Local.Bias.Node(g), GlobalW: sim.Global.Weight.Node(g),
-		GlobalB: sim.Global.Bias.Node(g)}
+		Images: images.Values[1], Captions: captions.Values[0], Lengths: lengths, LocalW: sim.Local.Weight.Node(g),
+		LocalB: sim.Local.Bias.Node(g), GlobalW: sim.Global.Weight.Node(g), GlobalB: sim.Global.Bias.Node(g)}
 	var x *graph.Node
 	if f := sim.Filters; f != nil {
 		x = g.Filtrate(in, graph.FilterWeights{Weight: f.Attend.Weight.Node(g), Bias: f.Attend.Bias.Node(g),
@@ -210,9 +209,8 @@ func (n *sgraf) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 	for k := range sim.Reason {
 		step := &sim.Reason[k]
 		x = g.GraphReason(x, lengths, b, k == len(sim.Reason)-1, graph.ReasonWeights{Query: step.Query.Weight.Node(g),
-			QueryBias: step.Query.Bias.Node(g),
-			Key:       step.Key.Weight.Node(g), KeyBias: step.Key.Bias.Node(g), Out: step.Out.Weight.Node(g),
-			OutBias: step.Out.Bias.Node(g)})
+			QueryBias: step.Query.Bias.Node(g), Key: step.Key.Weight.Node(g), KeyBias: step.Key.Bias.Node(g),
+			Out: step.Out.Weight.Node(g), OutBias: step.Out.Bias.Node(g)})
 	}
 	return g.Reshape(g.Activate(device.Sigmoid, sim.Eval.Forward(g, x)), b, c)
 }

@@ -13,8 +13,7 @@ func init() {
 	for name, module := range map[string]string{SAF: "SAF_module.attn_sim_w.weight",
 		SGR: "SGR_module.0.graph_query_w.weight"} {
 		formats[name] = format{matches: func(r *Reference) bool { return isSGRAF(r) && r.has(2, module, 2) },
-			read:    readSGRAF,
-			options: sgrafReferenceOptions, recalls: 6}
+			read: readSGRAF, options: sgrafReferenceOptions, recalls: 6}
 	}
 }
 

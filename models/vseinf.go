@@ -29,9 +29,8 @@ func init() {
 		o.VSEInf = VSEInfOptions{SizeAugment: true}
 	}, traits: func(o *Options) Traits {
 		return Traits{Title: "VSE-infinity", Variant: encoderTitle(o), Order: 5, Section: "vseinf",
-			TextEncoders: []string{TextBert, "bigru"},
-			Embeds:       true, AnyRegions: true, SizeAugment: o.VSEInf.SizeAugment, MaskWord: true,
-			WarmupReference: "vse_mean_warmup_epochs"}
+			TextEncoders: []string{TextBert, "bigru"}, Embeds: true, AnyRegions: true,
+			SizeAugment: o.VSEInf.SizeAugment, MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
 	}}
 }
 

@@ -90,7 +90,7 @@ func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *
 	words := g.DropoutPadded(d.Embedding.Forward(g, l.Words, l.Steps), l.Lengths, c.dropout, "caption words")
 	return g.AttentionGRU(words, u, last, l.Steps, l.Lengths, graph.DecoderWeights{
 		Attend: d.Attention.Linear1.Weight.Node(g), AttendBias: d.Attention.Linear1.Bias.Node(g),
-		Score: d.Attention.Linear2.Weight.Node(g),
-		WIH:   d.RNN.WIH.Node(g), WHH: d.RNN.WHH.Node(g), BIH: d.RNN.BIH.Node(g), BHH: d.RNN.BHH.Node(g),
+		Score: d.Attention.Linear2.Weight.Node(g), WIH: d.RNN.WIH.Node(g), WHH: d.RNN.WHH.Node(g),
+		BIH: d.RNN.BIH.Node(g), BHH: d.RNN.BHH.Node(g),
 	}, c.dropout, "caption context")
 }

@@ -51,8 +51,8 @@ func Precompute(ctx context.Context, captionFile, outFile string, o Options, pro
 	k, n := len(d.svd.Sigma), len(captions.lines)
 	s := Stats{
 		Lines: n, Terms: len(d.terms.Vocabulary), Entries: len(d.terms.Matrix.Val), Empty: d.terms.Empty, K: k,
-		SigmaMax: d.svd.Sigma[0], SigmaMin: d.svd.Sigma[k-1],
-		Residual: d.svd.Residual, Angle: d.svd.Angle, Passes: d.svd.Passes,
+		SigmaMax: d.svd.Sigma[0], SigmaMin: d.svd.Sigma[k-1], Residual: d.svd.Residual, Angle: d.svd.Angle,
+		Passes: d.svd.Passes,
 	}
 	w, err := Create(outFile, Sidecar{
 		Method: "svd", CaptionSHA256: captions.hash, Captions: n, Dim: k, Terms: s.Terms, Sigma: d.svd.Sigma,

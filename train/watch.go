@@ -19,11 +19,10 @@ type CollapseError struct {
 
 func (e *CollapseError) Error() string {
 	return fmt.Sprintf("training looks collapsed: for the last %d steps (up to step %d, loss %.4g) the "+
-		"highest-scoring negatives scored like the matches, which "+
-		"holds the loss at 2 x batch x margin = %.4g; all images and captions have nearly the same embedding. "+
-		"Recalls may still rise in this state; if the validation does not improve, lower optim.lr or start with "+
-		"loss.warmup_epochs: 1 "+
-		"(train.on_collapse: stop ends such runs, train.collapse_steps: 0 turns this check off)",
+		"highest-scoring negatives scored like the matches, which holds the loss at 2 x batch x margin = %.4g; all "+
+		"images and captions have nearly the same embedding. Recalls may still rise in this state; if the validation "+
+		"does not improve, lower optim.lr or start with loss.warmup_epochs: 1 (train.on_collapse: stop ends such "+
+		"runs, train.collapse_steps: 0 turns this check off)",
 		e.Steps, e.Step, e.Loss, 2*float64(e.Batch)*e.Margin)
 }
 
@@ -86,8 +85,7 @@ func (l *Loop) explain(err error, p Position) error {
 		return fmt.Errorf("step %d: %w", p.Step+1, err)
 	}
 	return fmt.Errorf("step %d (epoch %d, iteration %d): %w; the parameters were not updated and the last checkpoint "+
-		"stands. "+
-		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'",
+		"stands. Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'",
 		p.Step+1, p.Epoch, p.Iter, err)
 }
 

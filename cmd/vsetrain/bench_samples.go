@@ -26,8 +26,8 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 	defer stop()
 	bars := phases{app: a}
 	r, err := experiment.Samples(ctx, experiment.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"),
-		Warn: a.warn, Losses: o.Losses, Subsets: o.Subsets,
-		StepImages: o.StepImages, Now: time.Now, Progress: bars.show})
+		Warn: a.warn, Losses: o.Losses, Subsets: o.Subsets, StepImages: o.StepImages, Now: time.Now,
+		Progress: bars.show})
 	bars.close()
 	if err != nil {
 		return err

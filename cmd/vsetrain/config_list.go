@@ -108,10 +108,8 @@ func lineOf(p *config.Preset) (presetLine, error) {
 		return presetLine{}, err
 	}
 	return presetLine{Name: p.Name, Network: r.Model.Network, Encoder: r.Model.TextEncoder, Data: p.Data, Loss: p.Loss,
-		Margin: r.Loss.Margin, LR: r.Optim.LR,
-		Schedule: r.Optim.Schedule, LRUpdate: r.Optim.LRUpdate, LRUpdate2: r.Optim.LRUpdate2,
-		Warmup: r.Loss.WarmupEpochs,
-		Epochs: r.Train.Epochs, Batch: r.Train.Batch,
+		Margin: r.Loss.Margin, LR: r.Optim.LR, Schedule: r.Optim.Schedule, LRUpdate: r.Optim.LRUpdate,
+		LRUpdate2: r.Optim.LRUpdate2, Warmup: r.Loss.WarmupEpochs, Epochs: r.Train.Epochs, Batch: r.Train.Batch,
 		Source: p.Source}, nil
 }
 

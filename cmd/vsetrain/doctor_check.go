@@ -40,8 +40,7 @@ func (d *diagnosis) check() {
 	}
 	if d.CPULimit > 0 && float64(d.Threads) > math.Ceil(d.CPULimit) {
 		d.warn(fmt.Sprintf("%s are started, but the container may use %.3g processors: threads are stopped in the "+
-			"middle of "+
-			"their work", ui.Count(d.Threads, "thread"), d.CPULimit),
+			"middle of their work", ui.Count(d.Threads, "thread"), d.CPULimit),
 			fmt.Sprintf("set device.threads=%d, or raise the limit (docker --cpus)", max(1, int(d.CPULimit))))
 	}
 	if d.Load > float64(d.CPUs)/2 {

@@ -281,8 +281,7 @@ func openRuns(a *app, args []string) ([]*report.Run, error) {
 func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run) error {
 	for _, r := range runs {
 		q := experiment.EvalRequest{Data: o.Data, Judgements: o.Judgements, Diagnose: o.Diagnose, Batch: 128,
-			Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
-			Warn: a.warn, Progress: o.bars.show}
+			Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
 			continue

@@ -64,10 +64,8 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 			return err
 		}
 		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: begun,
-			BLAS: a.getenv("VSETRAIN_BLAS"),
-			Env:  session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, FreeMemory: freeMemory,
-			Saved:    w.saved.Store,
-			Tracking: a.tracking(c.Track)})
+			BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
+			FreeMemory: freeMemory, Saved: w.saved.Store, Tracking: a.tracking(c.Track)})
 		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {
 			break
 		}

@@ -159,11 +159,9 @@ func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, 
 	defer s.now.Store(nil)
 	defer w.close()
 	return experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: resume,
-		BLAS: a.getenv("VSETRAIN_BLAS"),
-		Env:  session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free, FreeMemory: freeMemory,
-		Saved:    w.saved.Store,
-		Tracking: a.tracking(c.Track),
-		Copying:  func(done, total int) { w.resident.show("features to the GPU", done, total) }})
+		BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
+		FreeMemory: freeMemory, Saved: w.saved.Store, Tracking: a.tracking(c.Track),
+		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
 }
 
 // printOutcome tells how a run that is complete ended.

@@ -136,8 +136,7 @@ func (b *Bert) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
 			Key: part(&s.KeyW, &s.KeyB), Value: part(&s.ValueW, &s.ValueB),
 			Output: o.Dense.weights(g), Norm: o.Norm.weights(g), Heads: b.sizes.Heads}, rate, name+"attention")
 		x = g.PerceptronLayer(x, lengths, graph.PerceptronWeights{Inner: l.Intermediate.Dense.weights(g),
-			Outer: l.Output.Dense.weights(g),
-			Norm:  l.Output.Norm.weights(g)}, rate, name+"perceptron")
+			Outer: l.Output.Dense.weights(g), Norm: l.Output.Norm.weights(g)}, rate, name+"perceptron")
 	}
 	return x
 }

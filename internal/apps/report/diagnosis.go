@@ -123,8 +123,7 @@ func calibrationTable(d *DataSet, runs []*Run) *Table {
 			{Name: "satisfied, %", Number: true}},
 		Notes: []string{"AUROC: probability that a right first answer leads the best one of another image by more " +
 			"than a wrong one does; 0.5 says nothing. Satisfied: queries whose match leads every wrong candidate of " +
-			"the split " +
-			"by the margin of the training (of LSEH its constant part)."}}
+			"the split by the margin of the training (of LSEH its constant part)."}}
 	eachDirection(runs, func(r *Run, name string, c eval.ScoreCalibration) {
 		margin, satisfied := textCell("-"), textCell("-")
 		if c.Margin > 0 {

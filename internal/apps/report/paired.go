@@ -97,8 +97,7 @@ func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...Cel
 func pairedNote(images int) string {
 	o := eval.DefaultCompareOptions()
 	return fmt.Sprintf("95 %%: paired bootstrap over %d images with their captions; p: paired permutation test, "+
-		"two-sided; %d resamples, seed %d. They say how far other queries would agree, not other "+
-		"seeds.",
+		"two-sided; %d resamples, seed %d. They say how far other queries would agree, not other seeds.",
 		images, o.Resamples, o.Seed)
 }
 

@@ -61,8 +61,7 @@ func (o *Options) Validate() error {
 // trained is the request for one checkpoint.
 func (o *Options) trained(checkpoint string) experiment.TrainedRequest {
 	return experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
-		Device: o.Device,
-		BLAS:   o.BLAS, Warn: o.Warn}
+		Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
 }
 
 func (o *Options) warn(err error) {

@@ -108,8 +108,7 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 		return nil, err
 	}
 	c := &Claim{Token: token(), Host: host, Machine: process.Machine(), PID: os.Getpid(), Job: job, Since: now,
-		Epoch: epoch, Target: epochs,
-		path: filepath.Join(st.Dir, claimName)}
+		Epoch: epoch, Target: epochs, path: filepath.Join(st.Dir, claimName)}
 	if c.text, err = json.Marshal(c); err != nil {
 		return nil, err
 	}

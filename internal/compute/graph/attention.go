@@ -192,8 +192,7 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 		all := total(c.Host[counts])
 		ln, active := n.args(c, all), c.Temp[hidden].Slice(0, all*f)
 		Do(c, device.Gemm{TransB: true, M: all, N: f, K: d, Alpha: 1, A: c.In[rows], B: c.In[inner.w],
-			C:    c.Saved[before],
-			Bias: c.In[inner.b], F: device.GELU, Active: active, Operand: true})
+			C: c.Saved[before], Bias: c.In[inner.b], F: device.GELU, Active: active, Operand: true})
 		outer.forward(c, all, c.Temp[branch], active)
 		ln.X, ln.Branch, ln.Y = c.In[rows], c.Temp[branch], c.Out[y]
 		Do(c, ln)

@@ -96,9 +96,8 @@ type operands struct {
 func (k *decoder) operands(c *Call) operands {
 	o := operands{x: c.In[k.x], regions: c.In[k.regions], initial: c.In[k.initial], attend: c.In[k.attend],
 		attendBias: c.In[k.attendBias], score: c.In[k.score], wih: c.In[k.wih], whh: c.In[k.whh], bih: c.In[k.bih],
-		bhh:  c.In[k.bhh],
-		keys: c.Saved[k.keys], gates: c.Saved[k.gates], prev: c.Saved[k.prev], context: c.Saved[k.context],
-		weights: c.Saved[k.weights], query: c.Saved[k.query]}
+		bhh: c.In[k.bhh], keys: c.Saved[k.keys], gates: c.Saved[k.gates], prev: c.Saved[k.prev],
+		context: c.Saved[k.context], weights: c.Saved[k.weights], query: c.Saved[k.query]}
 	o.attendState, o.wihContext = from(o.attend, k.e), from(o.wih, k.w)
 	return o
 }

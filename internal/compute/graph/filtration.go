@@ -35,10 +35,8 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 		local, global = l.args(c, c.Saved[nodes])
 		a = device.Filtrate{B: b, S: s, Train: g.Training, Eps: BatchNormEps, Momentum: batchNormMomentum,
 			Lengths: c.Ints(l.lengths), X: c.Saved[nodes], Logits: c.Saved[logits], Gamma: c.In[gamma],
-			Beta:        c.In[beta],
-			RunningMean: c.In[runningMean], RunningVar: c.In[runningVar], Weights: c.Saved[weights],
-			Mean:   c.Saved[mean],
-			InvStd: c.Saved[inv], Norms: c.Saved[norms]}
+			Beta: c.In[beta], RunningMean: c.In[runningMean], RunningVar: c.In[runningVar], Weights: c.Saved[weights],
+			Mean: c.Saved[mean], InvStd: c.Saved[inv], Norms: c.Saved[norms]}
 		local.Filter = device.Filter{W: c.In[weight], Bias: c.In[bias], Logits: a.Logits}
 		global.Filter = local.Filter
 		return local, global, a

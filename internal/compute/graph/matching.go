@@ -40,10 +40,9 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 	match := func(c *Call, out device.View) device.BlockMatch {
 		norms := c.Saved[norms]
 		return device.BlockMatch{B: b, R: r, E: e, Blocks: blocks, Lengths: c.Ints(counts), Words: c.In[w],
-			Regions:       c.In[v],
-			WordAttention: c.Saved[ofWords], RegionAttention: c.Saved[ofRegions],
-			RegionMatch: out.Slice(0, split), WordMatch: out.Slice(split, all),
-			RegionNorm: norms.Slice(0, split), WordNorm: norms.Slice(split, all)}
+			Regions: c.In[v], WordAttention: c.Saved[ofWords], RegionAttention: c.Saved[ofRegions],
+			RegionMatch: out.Slice(0, split), WordMatch: out.Slice(split, all), RegionNorm: norms.Slice(0, split),
+			WordNorm: norms.Slice(split, all)}
 	}
 	op.Make = func(c *Call) {
 		Do(c, device.Gemm{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w], B: c.In[v],

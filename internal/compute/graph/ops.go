@@ -84,8 +84,7 @@ func (g *Graph) MatMulT(a, b *Node, exact bool) *Node {
 			}
 			if c.Out[dRight].Present() {
 				Do(c, device.Gemm{TransA: true, M: n, N: k, K: m, Alpha: 1, A: c.In[dy], B: c.In[left],
-					C:     c.Out[dRight],
-					Exact: exact})
+					C: c.Out[dRight], Exact: exact})
 			}
 		}
 		return g.gradients(bw)

@@ -52,8 +52,7 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 			DoGrad(c, a)
 			if c.Out[dRegions].Present() {
 				Do(c, device.Gemm{TransA: true, M: b * r, N: e, K: t, Alpha: 1, A: a.DScores, B: c.In[w],
-					C:    c.Out[dRegions],
-					Even: o.Even})
+					C: c.Out[dRegions], Even: o.Even})
 			}
 			if c.Out[dWords].Present() {
 				Do(c, device.Gemm{M: t, N: e, K: b * r, Alpha: 1, A: a.DScores, B: c.In[v], C: c.Out[dWords],
@@ -118,8 +117,7 @@ func (l *similarities) args(c *Call, nodes device.View) (local, global device.Si
 		Rows: c.In[l.words], Weights: c.In[l.weights], W: c.In[l.localW], Bias: c.In[l.localB], Nodes: nodes,
 		Contexts: c.Saved[l.contexts], Norms: c.Saved[l.localNorms]}
 	global = device.Similarities{Global: true, B: l.b, E: l.e, S: l.s, Lengths: c.Ints(l.lengths),
-		Images: c.In[l.images],
-		Rows:   c.In[l.captions], W: c.In[l.globalW], Bias: c.In[l.globalB], Nodes: nodes,
+		Images: c.In[l.images], Rows: c.In[l.captions], W: c.In[l.globalW], Bias: c.In[l.globalB], Nodes: nodes,
 		Norms: c.Saved[l.globalNorms]}
 	return local, global
 }

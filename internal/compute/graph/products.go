@@ -55,8 +55,7 @@ func (g *Graph) Grams(v *Node) *Node {
 	rows, y := op.arg(v, true), op.result(b, r, r)
 	op.Make = func(c *Call) {
 		Do(c, device.Gemm{TransB: true, M: r, N: r, K: e, Alpha: 1, Batch: b, A: c.In[rows], StrideA: r * e,
-			B:       c.In[rows],
-			StrideB: r * e, C: c.Out[y], StrideC: r * r, Exact: true})
+			B: c.In[rows], StrideB: r * e, C: c.Out[y], StrideC: r * r, Exact: true})
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
@@ -64,8 +63,8 @@ func (g *Graph) Grams(v *Node) *Node {
 		bw.Make = func(c *Call) {
 			for k, transposed := range []bool{false, true} {
 				Do(c, device.Gemm{TransA: transposed, M: r, N: e, K: r, Alpha: 1, Beta: float64(k), Batch: b,
-					A:       c.In[dy],
-					StrideA: r * r, B: c.In[rows], StrideB: r * e, C: c.Out[dx], StrideC: r * e, Exact: true})
+					A: c.In[dy], StrideA: r * r, B: c.In[rows], StrideB: r * e, C: c.Out[dx], StrideC: r * e,
+					Exact: true})
 			}
 		}
 		return g.gradients(bw)

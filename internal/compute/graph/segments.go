@@ -60,8 +60,7 @@ func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
 	out, weights := op.result(b, d), op.save(capacity)
 	args := func(c *Call) device.GatedPool {
 		return device.GatedPool{D: d, L: c.In[gated], G: c.In[gates], W: c.In[weight], X: c.In[rows],
-			Counts:  c.Ints(lengths),
-			Weights: c.Saved[weights]}
+			Counts: c.Ints(lengths), Weights: c.Saved[weights]}
 	}
 	op.Make = func(c *Call) {
 		a := args(c)

@@ -29,8 +29,7 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 	op.Make = func(c *Call) {
 		a := args(c)
 		Do(c, device.Gemm{TransB: true, M: total(a.Lengths.Host), N: v, K: h, Alpha: 1, A: c.In[hidden],
-			B: c.In[weight],
-			C: a.Logits, Bias: c.In[offset]})
+			B: c.In[weight], C: a.Logits, Bias: c.In[offset]})
 		a.Loss = c.Out[loss]
 		Do(c, a)
 	}

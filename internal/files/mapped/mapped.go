@@ -77,6 +77,5 @@ func (f *File) explain(at int64) error {
 			"bring the whole file back and start again", f.path, len(f.data), st.Size())
 	}
 	return fmt.Errorf("%s: byte %d cannot be read: its disk or network file system failed, or the file was shortened "+
-		"while it was in use; "+
-		"check both and start again", f.path, at)
+		"while it was in use; check both and start again", f.path, at)
 }

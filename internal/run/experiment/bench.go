@@ -158,8 +158,8 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 	b.compute(choice.Precision)
 	c = b.cfg
 	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason,
-		Precision: c.Device.Precision,
-		Batch:     c.Train.Batch, Steps: b.Steps, Warmup: b.Warmup, Data: "synthetic", Features: featuresHost}
+		Precision: c.Device.Precision, Batch: c.Train.Batch, Steps: b.Steps, Warmup: b.Warmup, Data: "synthetic",
+		Features: featuresHost}
 	if d, ok := b.dev.(cuda.Multiplier); ok {
 		_, b.rep.BLAS = d.BLAS()
 	}

@@ -215,8 +215,7 @@ func (l *logs) due(step int64) bool { return l.every > 0 && step%int64(l.every) 
 func (l *logs) step(i train.StepInfo, hard train.Negatives, similar *FalseNegatives) error {
 	now := l.now()
 	r := StepRecord{Kind: kindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
-		Loss:        i.StepResult.Loss,
-		LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage,
+		Loss: i.StepResult.Loss, LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage,
 		Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
@@ -277,8 +276,7 @@ func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 func (l *logs) validation(i train.ValidationInfo) error {
 	now, m := l.now(), i.Metrics
 	r := ValidationRecord{Kind: kindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
-		I2T: m.I2T, T2I: m.T2I, RSum: m.RSum,
-		MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
+		I2T: m.I2T, T2I: m.T2I, RSum: m.RSum, MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
 	if a := i.Average; a != nil {
 		r.Average = &AverageRecord{I2T: a.Metrics.I2T, T2I: a.Metrics.T2I, RSum: a.Metrics.RSum,
 			MRecall: a.Metrics.MRecall, Best: a.Better}

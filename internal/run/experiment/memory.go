@@ -91,8 +91,8 @@ func (t *setup) planMemory(ctx context.Context) (*MemoryPlan, error) {
 	params, batch, d := t.model.Instance.Params, t.cfg.Train.Batch, t.model.Dims
 	n := int64(params.OptimisedSize())
 	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch,
-		Words:  longestCaption(t.train, &t.cfg.Model),
-		Inputs: 4 * int64(batch) * int64(d.Regions) * int64(d.Feature), CallByCall: t.step.CallByCall()}
+		Words: longestCaption(t.train, &t.cfg.Model), Inputs: 4 * int64(batch) * int64(d.Regions) * int64(d.Feature),
+		CallByCall: t.step.CallByCall()}
 	if t.step.Averages() {
 		p.Optimiser += 4 * n
 	}

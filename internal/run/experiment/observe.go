@@ -60,8 +60,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
 	s, err := eval.Score(ctx, t.pool, t.validation, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch,
-		Progress: phase(Encoding), Pairs: phase(Scoring),
-		Warn: t.warnOnce})
+		Progress: phase(Encoding), Pairs: phase(Scoring), Warn: t.warnOnce})
 	if err != nil {
 		return eval.Metrics{}, err
 	}

@@ -150,8 +150,7 @@ func (t *setup) timeEpoch(ctx context.Context, timer *train.LossTimer, captions 
 	done func()) (p SamplesPoint, err error) {
 	c := t.cfg
 	l, err := data.NewLoader(t.train, t.vocab, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Captions: captions,
-		Seed: c.Seed, Shuffle: true,
-		Epochs: 1}))
+		Seed: c.Seed, Shuffle: true, Epochs: 1}))
 	if err != nil {
 		return p, err
 	}

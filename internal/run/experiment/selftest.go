@@ -138,8 +138,8 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(SelftestDevice
 			before, start := launches(d), time.Now()
 			m := devicetest.Measure(d, family, v.rounds)
 			result := SelftestResult{Variant: v.name, Family: family, Comparisons: m.Comparisons,
-				Difference: m.Difference, Allowed: m.Allowed,
-				Seconds: time.Since(start).Seconds(), Failures: m.Failures}
+				Difference: m.Difference, Allowed: m.Allowed, Seconds: time.Since(start).Seconds(),
+				Failures: m.Failures}
 			for name, n := range launches(d) {
 				if n > before[name] {
 					result.Kernels = append(result.Kernels, name)

@@ -121,8 +121,7 @@ func (t *Trained) AttendWords(ctx context.Context, image, caption int) (*WordAtt
 		return nil, err
 	}
 	out := &WordAttention{Checkpoint: t.Found, Image: image, ImageID: s.ImageID(row), Caption: caption,
-		Text: s.Caption(caption), Score: float64(score[0]), Stored: stored,
-		AttendsWords: t.Runner.Pairs.AttendsWords()}
+		Text: s.Caption(caption), Score: float64(score[0]), Stored: stored, AttendsWords: t.Runner.Pairs.AttendsWords()}
 	one := Attention{Checkpoint: t.Found, Image: image, ImageID: out.ImageID, Width: width, Height: height}
 	for j := range k {
 		one.Boxes = append(one.Boxes, [4]float64{float64(boxes[4*j]), float64(boxes[4*j+1]), float64(boxes[4*j+2]),

@@ -45,8 +45,7 @@ func (k matching) wordNodes(a *device.BlockMatch, t int) (words, contexts device
 	words, contexts = k.floats(a.B*t*a.E), k.floats(a.B*t*a.E)
 	k.spreadSegments(words, a.Words, k.each(1, a.B), t*a.E)
 	device.Do(k, device.Gemm{M: t, N: a.E, K: a.R, Alpha: 1, A: a.WordAttention, LDA: a.B * a.R, StrideA: a.R,
-		B: a.Regions, StrideB: a.R * a.E,
-		C: contexts, StrideC: t * a.E, Batch: a.B})
+		B: a.Regions, StrideB: a.R * a.E, C: contexts, StrideC: t * a.E, Batch: a.B})
 	return words, contexts
 }
 
@@ -101,11 +100,9 @@ func (k matching) BlockMatchGrad(a device.BlockMatch) {
 	k.cosineGrad(dx, dy, a.DWordMatch, k.cosine(k.floats(n), x, y, k.floats(n), n, width))
 	k.sumAll(dWords, dx, a.B, t*a.E)
 	device.Do(k, device.Gemm{TransA: true, M: a.R, N: a.E, K: t, Alpha: 1, A: a.WordAttention, LDA: ld, StrideA: a.R,
-		B: dy, StrideB: t * a.E,
-		C: dRegions, StrideC: a.R * a.E, Batch: a.B})
+		B: dy, StrideB: t * a.E, C: dRegions, StrideC: a.R * a.E, Batch: a.B})
 	device.Do(k, device.Gemm{TransB: true, M: t, N: a.R, K: a.E, Alpha: 1, A: dy, StrideA: t * a.E, B: a.Regions,
-		StrideB: a.R * a.E,
-		C:       a.DWordAttention, LDC: ld, StrideC: a.R, Batch: a.B})
+		StrideB: a.R * a.E, C: a.DWordAttention, LDC: ld, StrideC: a.R, Batch: a.B})
 
 	x, y = k.regionNodes(&a)
 	dx, dy, n = k.floats(x.N), k.floats(x.N), a.B*captions*a.R*a.Blocks
@@ -116,8 +113,8 @@ func (k matching) BlockMatchGrad(a device.BlockMatch) {
 	k.eachCaption(&a, func(c, first, n int) {
 		words, d := rowsAt(a.Words, first, n, a.E), behind(dy, c*a.R*a.E)
 		device.Do(k, device.Gemm{TransB: true, M: n, N: a.R, K: a.E, Alpha: 1, A: words, B: d,
-			StrideB: captions * a.R * a.E,
-			C:       rowsAt(a.DRegionAttention, first, n, ld), LDC: ld, StrideC: a.R, Batch: a.B})
+			StrideB: captions * a.R * a.E, C: rowsAt(a.DRegionAttention, first, n, ld), LDC: ld, StrideC: a.R,
+			Batch: a.B})
 		for i := range a.B {
 			device.Do(k, device.Gemm{M: n, N: a.E, K: a.R, Alpha: 1, Beta: 1, A: behind(rowsAt(a.RegionAttention, first,
 				n, ld), i*a.R), LDA: ld,

@@ -203,8 +203,8 @@ func (k matching) mix(a *device.MixNodes, m mixed, x, y device.View, transposed 
 	device.Do(k, device.SwapAxes{Dst: w, X: a.Weights.Slice(m.weights, m.weights+size*a.K), A: size, B: a.K, Inner: 1})
 	for p := range m.pairs {
 		device.Do(k, device.Gemm{TransA: transposed, M: m.n, N: a.H, K: m.n, Alpha: 1, A: w, StrideA: size,
-			B: m.nodes(x, p, ld), LDB: ld, StrideB: a.H,
-			C: m.nodes(y, p, ld), LDC: ld, StrideC: a.H, Batch: a.K, Exact: true})
+			B: m.nodes(x, p, ld), LDB: ld, StrideB: a.H, C: m.nodes(y, p, ld), LDC: ld, StrideC: a.H, Batch: a.K,
+			Exact: true})
 	}
 }
 
@@ -228,8 +228,8 @@ func (k matching) mixWeights(a *device.MixNodes, m mixed) {
 	d := k.filled(size*a.K, 0)
 	for p := range m.pairs {
 		device.Do(k, device.Gemm{TransB: true, M: m.n, N: m.n, K: a.H, Alpha: 1, Beta: 1, A: m.nodes(a.DY, p, ld),
-			LDA: ld, StrideA: a.H,
-			B: m.nodes(a.X, p, ld), LDB: ld, StrideB: a.H, C: d, StrideC: size, Batch: a.K, Exact: true})
+			LDA: ld, StrideA: a.H, B: m.nodes(a.X, p, ld), LDB: ld, StrideB: a.H, C: d, StrideC: size, Batch: a.K,
+			Exact: true})
 	}
 	device.Do(k, device.SwapAxes{Dst: a.DWeights.Slice(m.weights, m.weights+size*a.K), X: d, A: a.K, B: size, Inner: 1})
 }

@@ -106,8 +106,7 @@ func (k pairs) compare(a *device.Similarities) compared {
 		k.spreadSegments(c.context, a.Images, k.each(a.B, c.rows), e)
 	} else {
 		device.Do(k, device.Gemm{M: c.rows, N: e, K: a.R, Alpha: 1, A: a.Weights, LDA: a.B * a.R, StrideA: a.R,
-			B: a.Images, StrideB: a.R * e,
-			C: c.context, StrideC: c.rows * e, Batch: a.B})
+			B: a.Images, StrideB: a.R * e, C: c.context, StrideC: c.rows * e, Batch: a.B})
 		c.unit, c.norm = k.floats(c.n*e), k.floats(c.n)
 		k.unitOf(c.unit, c.context, c.norm, c.n, e)
 	}
@@ -185,13 +184,11 @@ func (k pairs) SimilaritiesGrad(a device.Similarities) {
 	k.unitOfGrad(dx, c.context, c.norm, dx, n, e)
 	if a.DImages.Present() {
 		device.Do(k, device.Gemm{TransA: true, M: a.R, N: e, K: c.rows, Alpha: 1, A: a.Weights, LDA: a.B * a.R,
-			StrideA: a.R,
-			B:       dx, StrideB: c.rows * e, C: a.DImages, StrideC: a.R * e, Batch: a.B})
+			StrideA: a.R, B: dx, StrideB: c.rows * e, C: a.DImages, StrideC: a.R * e, Batch: a.B})
 	}
 	if a.DWeights.Present() {
 		device.Do(k, device.Gemm{TransB: true, M: c.rows, N: a.R, K: e, Alpha: 1, A: dx, StrideA: c.rows * e,
-			B: a.Images, StrideB: a.R * e,
-			C: a.DWeights, LDC: a.B * a.R, StrideC: a.R, Batch: a.B})
+			B: a.Images, StrideB: a.R * e, C: a.DWeights, LDC: a.B * a.R, StrideC: a.R, Batch: a.B})
 	}
 }
 

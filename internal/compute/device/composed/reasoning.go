@@ -151,8 +151,7 @@ func (f *filtration) each(a *device.Filtrate, call func(c int, b device.BatchNor
 	at := 0
 	for c, n := range f.captions.Host {
 		b := device.BatchNorm{Outer: int(n), C: 1, Inner: 1, Eps: a.Eps, Momentum: a.Momentum, Train: a.Train,
-			Weight:      a.Gamma,
-			RunningMean: a.RunningMean, RunningVar: a.RunningVar, Mean: a.Mean.Slice(c, c+1),
+			Weight: a.Gamma, RunningMean: a.RunningMean, RunningVar: a.RunningVar, Mean: a.Mean.Slice(c, c+1),
 			InvStd: a.InvStd.Slice(c, c+1)}
 		call(c, b, at, at+int(n))
 		at += int(n)

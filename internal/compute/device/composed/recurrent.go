@@ -26,8 +26,7 @@ func (k recurrent) GRU(a device.GRU) {
 	p, h := a.Lengths.Packing(), a.H
 	b := len(a.Lengths.Host)
 	device.Do(k, device.Gemm{TransB: true, M: p.Rows(), N: 3 * h, K: a.I, Alpha: 1, A: a.X, B: a.WIH, C: a.Gates,
-		LDC:  4 * h,
-		Bias: a.BIH, Even: true})
+		LDC: 4 * h, Bias: a.BIH, Even: true})
 	state, hidden := a.Final, k.floats(b*3*h)
 	if !state.Present() {
 		state = k.floats(b * h)

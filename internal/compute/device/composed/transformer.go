@@ -204,8 +204,7 @@ func (k transformer) SelfAttention(a device.SelfAttention) {
 		k.probabilities(p, &a, &c)
 		k.dropout(p, p, a.Drop, c.weight)
 		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: p, StrideA: n * n, B: c.rowsOf(a.Value, a.LD, a.D),
-			LDB: a.LD, StrideB: d,
-			C: c.rowsOf(a.Context, a.D, a.D), LDC: a.D, StrideC: d})
+			LDB: a.LD, StrideB: d, C: c.rowsOf(a.Context, a.D, a.D), LDC: a.D, StrideC: d})
 	})
 }
 
@@ -219,18 +218,16 @@ func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
 		k.dropout(dropped, p, a.Drop, c.weight)
 		dContext, scale := c.rowsOf(a.DContext, a.D, a.D), 1/math.Sqrt(float64(d))
 		k.product(&a, &c, device.Gemm{TransA: true, N: d, K: n, Alpha: 1, A: dropped, StrideA: n * n, B: dContext,
-			LDB: a.D, StrideB: d,
-			C: c.rowsOf(a.DValue, a.LD, a.D), LDC: a.LD, StrideC: d})
+			LDB: a.D, StrideB: d, C: c.rowsOf(a.DValue, a.LD, a.D), LDC: a.LD, StrideC: d})
 		k.product(&a, &c, device.Gemm{TransB: true, N: n, K: d, Alpha: 1, A: dContext, LDA: a.D, StrideA: d,
 			B: c.rowsOf(a.Value, a.LD, a.D), LDB: a.LD, StrideB: d, C: dp, StrideC: n * n})
 		k.dropout(dp, dp, a.Drop, c.weight)
 		k.softmaxGrad(dp, p, dp, scale, alongRows(a.Heads*n, n))
 		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: dp, StrideA: n * n, B: c.rowsOf(a.Key, a.LD, a.D),
-			LDB: a.LD, StrideB: d,
-			C: c.rowsOf(a.DQuery, a.LD, a.D), LDC: a.LD, StrideC: d})
+			LDB: a.LD, StrideB: d, C: c.rowsOf(a.DQuery, a.LD, a.D), LDC: a.LD, StrideC: d})
 		k.product(&a, &c, device.Gemm{TransA: true, N: d, K: n, Alpha: 1, A: dp, StrideA: n * n,
-			B: c.rowsOf(a.Query, a.LD, a.D), LDB: a.LD,
-			StrideB: d, C: c.rowsOf(a.DKey, a.LD, a.D), LDC: a.LD, StrideC: d})
+			B: c.rowsOf(a.Query, a.LD, a.D), LDB: a.LD, StrideB: d, C: c.rowsOf(a.DKey, a.LD, a.D), LDC: a.LD,
+			StrideC: d})
 	})
 	if rows := total(a.Lengths.Host); a.DBias.Present() {
 		ones := k.floats(rows)

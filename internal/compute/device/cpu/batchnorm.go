@@ -59,8 +59,8 @@ func (d *dev[T]) BatchNormGrad(a device.BatchNorm) {
 func (d *dev[T]) batchNormLoop(a device.BatchNorm) *batchNormLoop[T] {
 	l, strip := &d.batchNorms, min(normStrip, max(leastNorm, pieces(a.C, normSplit)))
 	*l = batchNormLoop[T]{ops: d.ops, a: a, n: float64(a.Outer*a.Inner + a.Pads), per: strip, width: strip,
-		scratch: l.scratch, sums: l.sums, x: d.values(a.X), w: d.values(a.Weight),
-		mean: d.values(a.Mean), inv: d.values(a.InvStd)}
+		scratch: l.scratch, sums: l.sums, x: d.values(a.X), w: d.values(a.Weight), mean: d.values(a.Mean),
+		inv: d.values(a.InvStd)}
 	if a.Inner > 1 {
 		l.per, l.width = group(a.Outer*a.Inner), a.Inner
 	}

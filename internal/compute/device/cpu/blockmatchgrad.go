@@ -35,8 +35,7 @@ func (d *dev[T]) BlockMatchGrad(a device.BlockMatch) {
 			continue
 		}
 		m.product = product[T]{transA: true, m: m.columns, n: m.width, k: m.taken, alpha: 1, beta: 1, a: m.tile,
-			lda: m.columns,
-			b:   words, ldb: a.E, c: m.dRegions[m.image*a.R*a.E:], ldc: a.E}
+			lda: m.columns, b: words, ldb: a.E, c: m.dRegions[m.image*a.R*a.E:], ldc: a.E}
 		d.products.gemm(&m.product, a.Blocks, m.taken*m.columns, m.width, m.width)
 		m.product = product[T]{m: m.taken, n: m.width, k: m.columns, alpha: 1, beta: 1, a: m.tile, lda: m.columns,
 			b: m.regions[m.image*a.R*a.E:], ldb: a.E, c: m.dWords, ldc: a.E}

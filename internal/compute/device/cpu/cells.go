@@ -28,8 +28,7 @@ func (d *dev[T]) GRUCell(a device.GRUCell) {
 func (d *dev[T]) GRUCellGrad(a device.GRUCell) {
 	l := &d.cell
 	*l = cellLoop[T]{ops: d.ops, back: true, n: a.N, h: a.H, per: group(4 * a.H), zeros: d.gru.zeroRow(a.H),
-		gates: d.values(a.Gates), prev: d.values(a.Prev),
-		dy: d.values(a.DY), carry: d.values(a.Carry)}
+		gates: d.values(a.Gates), prev: d.values(a.Prev), dy: d.values(a.DY), carry: d.values(a.Carry)}
 	d.pool.For(pieces(a.N, l.per), l)
 }
 

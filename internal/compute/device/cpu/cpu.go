@@ -128,8 +128,7 @@ type dev[T vec.Float] struct {
 
 func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
 	d := &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
-		held: map[*buffer[T]]struct{}{},
-		gru:  recurrence[T]{ops: ops, pool: pool, products: p}}
+		held: map[*buffer[T]]struct{}{}, gru: recurrence[T]{ops: ops, pool: pool, products: p}}
 	d.checker = device.Checker{Device: "cpu", Memory: d}
 	return d
 }

@@ -23,9 +23,8 @@ func (d *dev[T]) Dropout(a device.Dropout) {
 	step := d.integers(a.Step.View)
 	l := &d.dropout
 	*l = dropoutLoop[T]{ops: d.ops, words: l.words, key: a.Key,
-		step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])), first: a.First,
-		limit: uint32(a.Rate * (1 << 32)), factor: T(1 / (1 - a.Rate)),
-		y: d.values(a.Y), x: d.values(a.X)}
+		step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])), first: a.First, limit: uint32(a.Rate * (1 << 32)),
+		factor: T(1 / (1 - a.Rate)), y: d.values(a.Y), x: d.values(a.X)}
 	wordScratch(&l.words, d.pool.Threads()*dropWords)
 	d.blocks(len(l.y), l)
 }

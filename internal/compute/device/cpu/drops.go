@@ -21,8 +21,7 @@ func (d *dev[T]) drops(a device.Drops) drops[T] {
 	}
 	step := d.integers(a.Step.View)
 	return drops[T]{key: a.Key, step: uint64(uint32(step[1]))<<32 | uint64(uint32(step[0])),
-		limit:  uint32(a.Rate * (1 << 32)),
-		factor: T(1 / (1 - a.Rate))}
+		limit: uint32(a.Rate * (1 << 32)), factor: T(1 / (1 - a.Rate))}
 }
 
 func (p *drops[T]) active() bool { return p.factor != 0 }

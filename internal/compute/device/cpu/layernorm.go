@@ -37,8 +37,7 @@ const (
 func (d *dev[T]) layerNorms(a device.LayerNorm) *layerNormLoop[T] {
 	l := &d.layerNorm
 	*l = layerNormLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), partial: l.partial, sums: l.sums, words: l.words,
-		sum: d.values(a.Sum), mean: d.values(a.Mean), inv: d.values(a.InvStd),
-		weight: d.values(a.Weight)}
+		sum: d.values(a.Sum), mean: d.values(a.Mean), inv: d.values(a.InvStd), weight: d.values(a.Weight)}
 	if !a.Sum.Present() {
 		l.x = d.values(a.X)
 	}

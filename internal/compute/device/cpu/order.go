@@ -45,13 +45,9 @@ type orderGradLoop[T vec.Float] struct {
 // OrderScoresGrad computes that kernel.
 func (d *dev[T]) OrderScoresGrad(a device.OrderScores) {
 	l := &d.orderGrads
-	*l = orderGradLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(max(a.B, a.C) * a.D),
-		im:  d.values(a.Images),
-		cap: d.values(a.Captions),
-		s:   d.values(a.Scores),
-		ds:  d.values(a.DScores),
-		di:  d.values(a.DImages),
-		dc:  d.values(a.DCaptions)}
+	*l = orderGradLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(max(a.B, a.C) * a.D), im: d.values(a.Images),
+		cap: d.values(a.Captions), s: d.values(a.Scores), ds: d.values(a.DScores), di: d.values(a.DImages),
+		dc: d.values(a.DCaptions)}
 	d.pool.For(pieces(a.B+a.C, l.per), l)
 }
 

@@ -109,9 +109,8 @@ func (d *dev) multiplyGroup(m *blockMatch) {
 	a := &m.a
 	m.images = min(m.per, a.B-m.image)
 	d.multiply(&product{transB: true, m: m.t, n: m.columns(), k: m.width, alpha: 1, a: m.words, lda: a.E,
-		strideA: m.width,
-		b:       at(m.regions, m.image*a.R*a.E), ldb: a.E, strideB: m.width, c: m.tile, ldc: m.columns(), strideC: m.t *
-			m.columns(), count: a.Blocks})
+		strideA: m.width, b: at(m.regions, m.image*a.R*a.E), ldb: a.E, strideB: m.width, c: m.tile, ldc: m.columns(),
+		strideC: m.t * m.columns(), count: a.Blocks})
 	wide := a.Blocks * a.R
 	d.multiply(&product{m: m.t, n: wide, k: a.R, alpha: 1, a: m.ofGroup(m.wordAtt), lda: m.all, strideA: a.R,
 		b: at(m.imgGrams, m.image*wide*a.R), ldb: wide, strideB: wide * a.R, c: m.z, ldc: wide, strideC: m.t * wide,

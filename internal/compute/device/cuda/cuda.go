@@ -196,10 +196,8 @@ func Open(o Options) (device.Device, error) {
 			"later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, apart: o.StepByStep, limits: o.Limits.orUsual(),
-		residents:  map[resident]int{},
-		buffers:    map[*buffer]struct{}{},
-		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{},
-		stages: map[*stage]struct{}{}}
+		residents: map[resident]int{}, buffers: map[*buffer]struct{}{}, recordings: map[*recording]struct{}{},
+		tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
 	d.checker = device.Checker{Device: "cuda", Memory: d}
 	if d.precision == "" {
 		d.precision = FP32

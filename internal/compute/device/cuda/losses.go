@@ -24,9 +24,8 @@ type lossViews struct {
 
 func (d *dev) lossViews(n int, scores device.View, out device.LossOut) lossViews {
 	return lossViews{n: n, scores: d.pointer(scores), grad: d.pointer(out.Grad), loss: d.pointer(out.Loss),
-		hard:  [2]driver.Ptr{d.pointer(out.HardCaption), d.pointer(out.HardImage)},
-		cost:  [2]driver.Ptr{d.pointer(out.CostCaption), d.pointer(out.CostImage)},
-		parts: d.need(scratchSums, 8*6*n)}
+		hard: [2]driver.Ptr{d.pointer(out.HardCaption), d.pointer(out.HardImage)},
+		cost: [2]driver.Ptr{d.pointer(out.CostCaption), d.pointer(out.CostImage)}, parts: d.need(scratchSums, 8*6*n)}
 }
 
 // part returns the addresses of the losses and of the shares of a side.

@@ -17,8 +17,7 @@ func (d *dev) Gemm(a device.Gemm) {
 		return
 	}
 	p := product{transA: a.TransA, transB: a.TransB, m: a.M, n: a.N, k: a.K, alpha: a.Alpha, beta: a.Beta,
-		exact: a.Exact,
-		count: max(1, a.Batch), strideA: a.StrideA, strideB: a.StrideB, strideC: a.StrideC,
+		exact: a.Exact, count: max(1, a.Batch), strideA: a.StrideA, strideB: a.StrideB, strideC: a.StrideC,
 		a: d.pointer(a.A), lda: a.LDA, b: d.pointer(a.B), ldb: a.LDB, c: d.pointer(a.C), ldc: a.LDC,
 		bias: d.pointer(a.Bias)}
 	if !a.Active.Present() {

@@ -116,8 +116,7 @@ func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Pt
 	x = s.image(t)
 	if !a.Global {
 		d.multiply(&product{m: t.rows, n: a.E, k: a.R, alpha: 1, a: at(s.weights, s.weight(t)), lda: a.B * a.R, b: x,
-			ldb: a.E, c: context, ldc: a.E,
-			count: t.images, strideA: a.R, strideB: s.size, strideC: t.rows * a.E})
+			ldb: a.E, c: context, ldc: a.E, count: t.images, strideA: a.R, strideB: s.size, strideC: t.rows * a.E})
 		x = context
 	}
 	d.warps(kernelSimilaritySquares, t.n).ptr(s.squares, s.squares16, norm, x, s.row(t)).int(t.rows,
@@ -239,8 +238,8 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 		}
 		inner := either(s.half, s.innerGrad16, s.inner)
 		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: inner,
-			lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E,
-			halfA: s.half, halfB: s.half})
+			lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E, halfA: s.half,
+			halfB: s.half})
 		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: inner, halfA: s.half, lda: a.S, b: s.w, ldb: a.E,
 			c: s.squares, ldc: a.E})
 		to := at(dImages, t.i0*s.size)
@@ -260,11 +259,11 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 		}
 		dContext := either(s.half, s.squares16, s.squares)
 		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: dContext, halfA: s.half, lda: a.E,
-			b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R,
-			count: t.images, strideA: t.rows * a.E, strideB: s.size, strideC: a.R})
+			b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R, count: t.images,
+			strideA: t.rows * a.E, strideB: s.size, strideC: a.R})
 		d.multiply(&product{transA: true, m: a.R, n: a.E, k: t.rows, alpha: 1, beta: after(t.r0),
-			a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: dContext, halfB: s.half, ldb: a.E,
-			c: to, ldc: a.E, count: t.images, strideA: a.R, strideB: t.rows * a.E, strideC: s.size})
+			a: at(s.weights, s.weight(&t)), lda: a.B * a.R, b: dContext, halfB: s.half, ldb: a.E, c: to, ldc: a.E,
+			count: t.images, strideA: a.R, strideB: t.rows * a.E, strideC: s.size})
 	}
 	sums.finish(d, dBias, s.filter.dW)
 }

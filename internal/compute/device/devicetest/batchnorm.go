@@ -27,8 +27,8 @@ func testBatchNormNaN(h *harness) {
 		x := h.normal(4*inner, 1)
 		x[0] = math.NaN()
 		a := device.BatchNorm{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x),
-			Weight: h.in([]float64{1, 1}),
-			Bias:   h.in([]float64{0, 0}), RunningMean: h.inout([]float64{3, 3}), RunningVar: h.inout([]float64{5, 5})}
+			Weight: h.in([]float64{1, 1}), Bias: h.in([]float64{0, 0}), RunningMean: h.inout([]float64{3, 3}),
+			RunningVar: h.inout([]float64{5, 5})}
 		h.outputs(&a)
 		h.run("BatchNorm of NaN", func() { device.Do(h.d, a) })
 		y, mean, variance := h.read(a.Y), h.read(a.RunningMean), h.read(a.RunningVar)

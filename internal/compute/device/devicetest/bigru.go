@@ -34,8 +34,7 @@ func (h *harness) biArgs(c biCase, turned bool) device.BiGRU {
 			k = 1 - n
 		}
 		a.Directions[k] = device.GRUDirection{WIH: h.in(c[k].wih), WHH: h.in(c[k].whh), BIH: h.in(c[k].bih),
-			BHH:   h.in(c[k].bhh),
-			Gates: h.out((t + 2) * 4 * c[k].h), Prev: h.out((t + 2) * c[k].h)}
+			BHH: h.in(c[k].bhh), Gates: h.out((t + 2) * 4 * c[k].h), Prev: h.out((t + 2) * c[k].h)}
 	}
 	return a
 }

@@ -38,13 +38,11 @@ func (c *attentionCase) forward() {
 func testAttention(h *harness) {
 	for _, s := range [][4]int{{1, 1, 1, 1}, {2, 3, 5, 4}, {5, 36, 17, 33}, {3, 7, 128, 64}} {
 		c := &attentionCase{b: s[0], r: s[1], h: s[2], e: s[3], keys: h.normal(s[0]*s[1]*s[2], 1),
-			query:  h.normal(s[0]*s[2], 1),
-			vector: h.normal(s[2], 1), values: h.normal(s[0]*s[1]*s[3], 1)}
+			query: h.normal(s[0]*s[2], 1), vector: h.normal(s[2], 1), values: h.normal(s[0]*s[1]*s[3], 1)}
 		c.forward()
 		what := fmt.Sprintf("AdditiveAttention %v", s)
 		a := device.AdditiveAttention{B: c.b, R: c.r, H: c.h, E: c.e, Keys: h.in(c.keys), Query: h.in(c.query),
-			Vector: h.in(c.vector),
-			Values: h.in(c.values)}
+			Vector: h.in(c.vector), Values: h.in(c.values)}
 		h.outputs(&a)
 		h.run(what, func() { device.Do(h.d, a) })
 		h.equal(what+": weights", a.Weights, c.weights, 4*h.tol.product)
@@ -195,8 +193,7 @@ func (h *harness) crossEntropy(lengths []int32, columns, v int) {
 	want := loss()
 	what := fmt.Sprintf("CrossEntropy of %v, %d classes", lengths, v)
 	a := device.CrossEntropy{L: columns, V: v, Labels: h.inInts(labels), Mask: h.inInts(mask),
-		Lengths: h.inInts(lengths), Scale: scale,
-		Logits: h.in(append(logits, math.NaN()))} // more room than rows
+		Lengths: h.inInts(lengths), Scale: scale, Logits: h.in(append(logits, math.NaN()))} // more room than rows
 	h.outputs(&a)
 	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what+": norm", a.Norm, norm, h.tol.product)

@@ -122,9 +122,9 @@ func (h *harness) decoding(c *decodingCase) {
 	c.forward()
 	a := device.Decoder{R: r, H: n, A: n, E: n, Lengths: h.inInts(c.lengths), Keys: h.in(c.keys),
 		Regions: h.in(c.regions), Initial: h.in(c.initial), Score: h.in(c.score), Attend: h.in(c.attend),
-		LDAttend: 2 * n, WHH: h.in(c.whh), WIH: h.in(c.wih), LDWIH: n + 1, BHH: h.in(c.bhh),
-		Gates: h.inout(c.inputs), Prev: h.out(rows * n), Context: h.out(rows * n), Weights: h.out(rows * r),
-		Query: h.out(rows * n), States: h.out(rows * n)}
+		LDAttend: 2 * n, WHH: h.in(c.whh), WIH: h.in(c.wih), LDWIH: n + 1, BHH: h.in(c.bhh), Gates: h.inout(c.inputs),
+		Prev: h.out(rows * n), Context: h.out(rows * n), Weights: h.out(rows * r), Query: h.out(rows * n),
+		States: h.out(rows * n)}
 	if c.rate > 0 {
 		a.Drop = device.Drops{Rate: c.rate, Key: c.drop, Step: h.inInts([]int32{decodingStep, 0})}
 	}

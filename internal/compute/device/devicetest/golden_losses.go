@@ -121,8 +121,7 @@ func (g *goldenCase) semanticMargins(c *goldenLoss, n int) device.View {
 	v, gram := g.in(c.SemanticVectors.Data), g.out(n*n)
 	device.Do(g.d, device.Gemm{TransB: true, M: n, N: n, K: k, Alpha: 1, A: v, B: v, C: gram, Exact: true})
 	a := device.SemanticMargins{N: n, Gram: gram, Images: g.inInts(c.ImageIDs).View, Captions: g.inInts(captions).View,
-		Alpha:  c.Alpha,
-		Lambda: c.Lam, Cosine: c.Similarity == "cosine", ZeroSameImage: true}
+		Alpha: c.Alpha, Lambda: c.Lam, Cosine: c.Similarity == "cosine", ZeroSameImage: true}
 	if !a.Cosine && c.Similarity != "rowmax" {
 		g.t.Fatalf("unknown similarity %q", c.Similarity)
 	}

@@ -50,8 +50,7 @@ func goldenOptim(g *goldenCase) {
 	n := len(c.Initial)
 	a := device.Adam{P: g.inout(c.Initial), M: g.inout(make([]float64, n)), V: g.inout(make([]float64, n)),
 		G: g.inout(make([]float64, n)), Hyper: g.inout(make([]float64, 3)), Beta1: c.Betas[0], Beta2: c.Betas[1],
-		Eps:    c.Eps,
-		Legacy: strings.Contains(c.Name, "legacy")}
+		Eps: c.Eps, Legacy: strings.Contains(c.Name, "legacy")}
 	decay := 1.0
 	if c.AdamW {
 		decay -= c.LR * c.Decay

@@ -291,8 +291,8 @@ func testPolar(h *harness) {
 		}
 	}
 	far := device.PolarWeights{B: 1, R: 2, K: 2, Boxes: h.in([]float64{0, 0, 0, 0, 1, 0, 1, 0}),
-		MeanRho: h.in([]float64{90, 80}), MeanTheta: h.in([]float64{0, 0}),
-		PrecisionRho: h.in([]float64{1, 1}), PrecisionTheta: h.in([]float64{1, 1})} // every exponential underflows
+		MeanRho: h.in([]float64{90, 80}), MeanTheta: h.in([]float64{0, 0}), PrecisionRho: h.in([]float64{1, 1}),
+		PrecisionTheta: h.in([]float64{1, 1})} // every exponential underflows
 	h.outputs(&far)
 	h.run("PolarWeights far away", func() { device.Do(h.d, far) })
 	h.equal("PolarWeights far away", far.Weights, []float64{0, 1, 0, 1, 0, 1, 0, 1}, h.tol.exact)

@@ -54,8 +54,7 @@ func (h *harness) adam(n int, legacy, clipped bool) {
 	const beta1, beta2, eps, lr, decay = 0.9, 0.999, 1e-8, 2e-3, 1e-2
 	p, m, v := h.normal(n, 1), make([]float64, n), make([]float64, n)
 	a := device.Adam{P: h.inout(p), M: h.inout(m), V: h.inout(v), G: h.inout(make([]float64, n)),
-		Hyper: h.inout(make([]float64, 3)),
-		Beta1: beta1, Beta2: beta2, Eps: eps, Legacy: legacy}
+		Hyper: h.inout(make([]float64, 3)), Beta1: beta1, Beta2: beta2, Eps: eps, Legacy: legacy}
 	factor := 1.0
 	if clipped {
 		factor = h.hold([]float64{0.37})[0]

@@ -223,8 +223,7 @@ func (h *harness) similarities(lengths []int32, b, r, e, s int, global, filtered
 		}
 	}
 	a := device.Similarities{B: b, R: r, E: e, S: s, Global: global, Lengths: h.inInts(lengths), Images: h.in(images),
-		Weights: h.in(weights), Rows: h.in(values),
-		W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before)}
+		Weights: h.in(weights), Rows: h.in(values), W: h.in(w), Bias: h.in(bias), Nodes: h.inout(before)}
 	var f filterCase
 	if filtered {
 		f = h.filterCase(&a, other, want)

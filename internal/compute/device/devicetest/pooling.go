@@ -177,8 +177,7 @@ func (h *harness) sortPool(c *poolCase, inPacks bool) {
 	}
 	// Two more rows than there are: memory beyond them is left alone.
 	a := device.SortPool{D: c.d, K: c.k, Lengths: h.inInts(c.lengths), Packed: inPacks, X: h.in(padded(c.x, 2*c.d)),
-		Weights: h.in(c.w),
-		Y:       h.out(len(y)), Ranks: h.outInts(len(ranks) + 1)}
+		Weights: h.in(c.w), Y: h.out(len(y)), Ranks: h.outInts(len(ranks) + 1)}
 	h.run(what, func() { device.Do(h.d, a) })
 	h.equal(what, a.Y, y, h.tol.product)
 	h.equalInts(what+": ranks", a.Ranks, append(ranks, guardInt))

@@ -177,8 +177,7 @@ func (h *harness) filtrate(lengths []int32, b, s int, train bool) {
 	for j := range logits {
 		logits[j] = bias[0] + inner(w, x[j*s:][:s])
 	}
-	a := device.Filtrate{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths),
-		X:     h.in(x),
+	a := device.Filtrate{B: b, S: s, Train: train, Eps: eps, Momentum: momentum, Lengths: h.inInts(lengths), X: h.in(x),
 		Gamma: h.in(gamma), Beta: h.in(beta), RunningMean: h.inout(mean0), RunningVar: h.inout(var0),
 		Logits: h.in(logits)}
 	h.outputs(&a)

@@ -145,8 +145,7 @@ func (h *harness) layerNorm(n, d int, rate float64) {
 
 	dy := h.normal(n*d, 1)
 	g := device.LayerNorm{N: n, D: d, Eps: c.eps, Weight: a.Weight, Mean: h.in(c.mean), InvStd: h.in(c.inv),
-		DY: h.in(dy), Drop: a.Drop,
-		DWeight: h.out(d), DBias: h.out(d)}
+		DY: h.in(dy), Drop: a.Drop, DWeight: h.out(d), DBias: h.out(d)}
 	if rate < 0 {
 		g.X = a.X
 	} else {
@@ -250,8 +249,7 @@ func (h *harness) selfAttention(heads, d int, lengths []int32, rate float64, pad
 		places += heads * int(n) * int(n)
 	}
 	c := &headsCase{heads: heads, d: d, l: 41, length: lengths, q: h.normal(rows*d, 1), k: h.normal(rows*d, 1),
-		v:    h.normal(rows*d, 1),
-		mask: masks(rate, key, places)}
+		v: h.normal(rows*d, 1), mask: masks(rate, key, places)}
 	a := device.SelfAttention{Heads: heads, D: d, L: c.l, Lengths: h.inInts(lengths), Query: h.in(c.q),
 		Key: h.in(c.k), Value: h.in(c.v),
 		Context: h.out((rows + 1) * d), Drop: h.drops(rate, key)}

@@ -48,8 +48,7 @@ func archive(folder string, b *built) ([]byte, error) {
 	w := tar.NewWriter(zipped)
 	for _, e := range all {
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(folder, e.Name), Size: int64(len(e.Data)),
-			Mode:    mode(e),
-			ModTime: b.Epoch, Format: tar.FormatUSTAR}
+			Mode: mode(e), ModTime: b.Epoch, Format: tar.FormatUSTAR}
 		if len(h.Name) > 100 {
 			h.Format = tar.FormatPAX
 		}

@@ -36,8 +36,7 @@ const (
 // remedies say what helps against errors of the driver that have one known cause, by their code (CUresult of cuda.h).
 var remedies = map[int]string{
 	codeStub: "this file is the stub that programs are linked with and no driver; take its folder (stubs) out of " +
-		"LD_LIBRARY_PATH, " +
-		"or name the driver's libcuda.so.1 in VSETRAIN_CUDA_DRIVER",
+		"LD_LIBRARY_PATH, or name the driver's libcuda.so.1 in VSETRAIN_CUDA_DRIVER",
 	46: "another process holds the GPU, which is in exclusive mode; end that process (nvidia-smi lists it), " +
 		"or allow several with nvidia-smi -c DEFAULT",
 	101: "the device that CUDA_VISIBLE_DEVICES names does not exist; nvidia-smi -L lists those that do",

@@ -50,8 +50,8 @@ var (
 // New returns a driver of the GPU.
 func New(gpu driver.Info) *Driver {
 	return &Driver{GPU: gpu, next: 0x700000000000, memory: map[driver.Ptr]int{}, pinned: map[unsafe.Pointer][]byte{},
-		modules: map[driver.Module][]byte{}, names: map[driver.Function]string{},
-		allowed: map[driver.Function]int{}, Outside: map[string]int{}}
+		modules: map[driver.Module][]byte{}, names: map[driver.Function]string{}, allowed: map[driver.Function]int{},
+		Outside: map[string]int{}}
 }
 
 var (
