@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/apps/report"
+	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/run/experiment"
 )
@@ -42,7 +42,7 @@ warm-up where loss.warmup_epochs asks for one.`,
 	f.Float64Var(&o.From, "from", 1e-6, "first learning rate")
 	f.Float64Var(&o.To, "to", 1, "last learning rate")
 	f.IntVar(&o.Steps, "steps", 100, "steps of the test")
-	f.StringVar(&o.Out, "out", "", "draw the curve to `FILE` (.svg, .png or .pdf)")
+	f.StringVar(&o.Out, "out", "", "draw the curve to `FILE` (.svg or .pdf)")
 	f.StringVar(&o.JSON, "json", "", "write every step to `FILE` (- is standard output)")
 	return c
 }
@@ -76,7 +76,7 @@ func (o *lrRangeOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	if o.Out != "" {
-		if err := rangeFigure(rep).Save(o.Out); err != nil {
+		if err := rangeFigure(rep).Draw().Save(o.Out); err != nil {
 			return err
 		}
 	}
@@ -135,17 +135,17 @@ func (o *lrRangeOptions) print(a *app, rep experiment.RangeReport) {
 }
 
 // rangeFigure draws the curve of a range test.
-func rangeFigure(rep experiment.RangeReport) *report.Figure {
-	f := &report.Figure{Name: "lr-range", Title: "Learning-rate range test", X: "learning rate", Y: "loss of a pair",
-		LogX: true, Legend: report.TopLeft}
-	loss, smooth := report.Series{Name: "loss", Color: 5}, report.Series{Name: "smoothed", Color: 1}
+func rangeFigure(rep experiment.RangeReport) *chart.Figure {
+	f := &chart.Figure{Name: "lr-range", Title: "Learning-rate range test", X: "learning rate", Y: "loss of a pair",
+		LogX: true, Legend: chart.TopLeft}
+	loss, smooth := chart.Series{Name: "loss", Color: 5}, chart.Series{Name: "smoothed", Color: 1}
 	for _, p := range rep.Points {
 		loss.X, loss.Y = append(loss.X, p.LearningRate), append(loss.Y, p.Loss)
 		smooth.X, smooth.Y = append(smooth.X, p.LearningRate), append(smooth.Y, p.Smooth)
 	}
-	f.Series = []report.Series{loss, smooth}
+	f.Series = []chart.Series{loss, smooth}
 	if rep.Steepest > 0 {
-		f.Marks = []report.Mark{{X: rep.Steepest, Color: 0}}
+		f.Marks = []chart.Mark{{X: rep.Steepest, Color: 0}}
 	}
 	return f
 }

@@ -75,11 +75,11 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), a, args) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.Out, "out", "", "write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PNG, CSV) into "+
+	f.StringVar(&o.Out, "out", "", "write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PDF, CSV) into "+
 		"`DIR`")
 	f.StringVar(&o.HTML, "html", "", "write one page that needs nothing else to `FILE`")
 	f.StringVar(&o.Format, "format", "text", "how tables are printed: text, markdown, latex or csv")
-	f.StringVar(&o.Curves, "curves", "", "draw M-Recall over epochs to `FILE` (.svg, .png or .pdf); of several "+
+	f.StringVar(&o.Curves, "curves", "", "draw M-Recall over epochs to `FILE` (.svg or .pdf); of several "+
 		"networks the first")
 	f.BoolVar(&o.OrEqual, "or-equal", false, "count the epochs to reach the best of the base instead of exceeding it")
 	f.StringVar(&o.Base, "base", "", "compare every setting of a network with that of `RUN`, in place of every LSEH "+
@@ -382,7 +382,7 @@ func (o *reportOptions) write(a *app, r *report.Report, sets []*report.DataSet) 
 			if len(figures) == 0 {
 				continue
 			}
-			if err := figures[0].Save(o.Curves); err != nil {
+			if err := figures[0].Draw().Save(o.Curves); err != nil {
 				return err
 			}
 			say("curves in %s\n", o.Curves)

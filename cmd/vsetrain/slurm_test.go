@@ -164,7 +164,7 @@ func TestSlurmSweep(t *testing.T) {
 		sameRuns(t, l.Dir, whole)
 	}
 	// of the job that came last
-	for _, name := range []string{"results.csv", "results.json", "best.yaml", "parallel.svg", "importance.png"} {
+	for _, name := range []string{"results.csv", "results.json", "best.yaml", "parallel.svg", "importance.pdf"} {
 		if !exists(filepath.Join(dir, "sw", "collect", name)) {
 			t.Errorf("the job that collects wrote no %s", name)
 		}

@@ -24,7 +24,7 @@ func newCmdSweepCollect(a *app) *cobra.Command {
 		Short: "Make tables, the best configuration and plots of a sweep",
 		Long: `Gather the results of a sweep, done or not: a table with mean and sample standard deviation over
 the seeds, the best point first. Into the folder go results.csv and results.json, best.yaml (the configuration
-of the best point, for vsetrain train) and, as .svg and .png, a parallel-coordinates plot and the importance of
+of the best point, for vsetrain train) and, as .svg and .pdf, a parallel-coordinates plot and the importance of
 the axes: the share of the variance of the points' scores that an axis explains on its own (main effects of an
 analysis of variance, corrected for the number of values).`,
 		Example: `  vsetrain sweep collect --config demo

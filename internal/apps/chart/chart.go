@@ -1,17 +1,11 @@
-// Package chart is the one style of all figures, in files and in pages: colours, font, ticks and how their numbers are
-// written. internal/apps/report draws with it, internal/apps/view takes the same colours and ticks for its pages.
+// Package chart draws all figures, in files and in pages, in one style: colours, font, axes and how their numbers are
+// written. internal/apps/view takes colours, axes and lines for its pages, which a style sheet dresses.
 package chart
 
 import (
 	"fmt"
 	"image/color"
 	"strings"
-)
-
-// Typeface and Variant name the font of figures as gonum's plot library does.
-const (
-	Typeface = "Liberation"
-	Variant  = "Sans"
 )
 
 // Family is the font in SVG and CSS: all of them have the widths of Liberation Sans, with which labels are placed.
@@ -64,11 +58,22 @@ func CSS() string {
 		`:root[data-theme="dark"]{` + dark + "}\n"
 }
 
-// Grey is the colour of grids, Soft that of axes and their numbers.
+// Grey is the colour of grids, Soft that of axes and their numbers, Black that of other text.
 var (
-	Grey = rgb(0xdcdfe2)
-	Soft = rgb(0x5d6368)
+	Grey  = rgb(0xdcdfe2)
+	Soft  = rgb(0x5d6368)
+	Black = rgb(0)
+	white = rgb(0xffffff)
 )
+
+// variables are what stands in a page for the colours of a file.
+var variables = func() map[color.RGBA]string {
+	m := map[color.RGBA]string{Black: "currentColor", white: "var(--ground)", Grey: "var(--line)", Soft: "var(--faint)"}
+	for i, c := range palette {
+		m[c.light] = "var(" + Variable(i) + ")"
+	}
+	return m
+}()
 
 // Marker is the colour of lines over pictures, between lines of black.
 var Marker = rgb(0xffcf33)

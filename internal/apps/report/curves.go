@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"vsetrain/internal/apps/chart"
 )
 
 // maxDots is the largest number of validations whose curve has dots.
@@ -11,21 +13,21 @@ const maxDots = 60
 // Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs, a
 // colour for each loss and a line for each run. Vertical lines stand where a base reached its best and where the loss
 // passed it.
-func (d *DataSet) Curves(comparisons []*Comparison) []*Figure {
-	var out []*Figure
+func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
+	var out []*chart.Figure
 	for _, groups := range d.networks() {
-		f := &Figure{Name: "curves-" + slug(groups[0].Network), Title: groups[0].Network + " on " + d.Name, X: "epoch",
-			Y: "M-Recall on dev"}
+		f := &chart.Figure{Name: "curves-" + slug(groups[0].Network), Title: groups[0].Network + " on " + d.Name,
+			X: "epoch", Y: "M-Recall on dev"}
 		color := map[*Group]int{}
 		for i, g := range groups {
 			color[g] = i
 			for _, r := range g.Runs {
-				s := Series{Name: g.Loss, Color: i}
+				s := chart.Series{Name: g.Loss, Color: i}
 				for _, p := range r.History() {
 					s.X, s.Y = append(s.X, p.Epoch), append(s.Y, p.MRecall)
 				}
 				if len(s.X) <= maxDots {
-					s.Style = Dotted
+					s.Style = chart.Dotted
 				}
 				if len(s.X) > 0 {
 					f.Series = append(f.Series, s)
@@ -39,8 +41,8 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*Figure {
 		for _, g := range groups {
 			seeds = max(seeds, len(g.Runs))
 		}
-		marked := map[Mark]bool{}
-		mark := func(m Mark) {
+		marked := map[chart.Mark]bool{}
+		mark := func(m chart.Mark) {
 			if !marked[m] {
 				marked[m] = true
 				f.Marks = append(f.Marks, m)
@@ -51,9 +53,9 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*Figure {
 				continue
 			}
 			for _, e := range c.Pairs {
-				mark(Mark{e.BaseEpochs, color[c.Base]})
+				mark(chart.Mark{X: e.BaseEpochs, Color: color[c.Base]})
 				if e.Reached {
-					mark(Mark{e.Epochs, color[c.Target]})
+					mark(chart.Mark{X: e.Epochs, Color: color[c.Target]})
 				}
 			}
 		}
@@ -74,4 +76,16 @@ func slug(s string) string {
 	return strings.Trim(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	}), "-"), "-")
+}
+
+// numbers returns the numbers that a figure shows.
+func numbers(f *chart.Figure) *Table {
+	t := &Table{Name: f.Name, Title: f.Title, Heads: []Head{{Name: "series"}, {Name: f.X, Number: true},
+		{Name: f.Y, Number: true}}}
+	for _, s := range f.Series {
+		for i := range s.X {
+			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(s.Name), numberCell(s.X[i], 3), numberCell(s.Y[i], 3)}})
+		}
+	}
+	return t
 }

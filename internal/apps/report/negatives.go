@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/run/experiment"
 )
 
@@ -90,20 +91,20 @@ func averageOver(x []float64) int {
 
 // NegativeFigures draws, for each network of a data set, the unique hard negatives of a batch over epochs, as moving
 // averages, and tabulates their peaks.
-func (d *DataSet) NegativeFigures() (figures []*Figure, peaks *Table) {
+func (d *DataSet) NegativeFigures() (figures []*chart.Figure, peaks *Table) {
 	peaks = &Table{Name: "negatives", Title: "Unique hard negatives of a batch on " + d.Name +
 		", highest moving average",
 		Heads: []Head{{Name: "network"}, {Name: "loss"}, {Name: "run"}, {Name: "batch", Number: true}, {Name: "count"},
 			{Name: "peak", Number: true}, {Name: "at epoch", Number: true}}}
 	for _, groups := range d.networks() {
 		for k, kind := range kinds {
-			f := &Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1),
+			f := &chart.Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1),
 				Title: strings.ToUpper(kind.name[:1]) + kind.name[1:] + ": " + groups[0].Network + " on " + d.Name,
-				X:     "epoch", Y: kind.name, Legend: TopRight}
+				X:     "epoch", Y: kind.name, Legend: chart.TopRight}
 			old, window := false, 0
 			for c, g := range groups {
 				for _, r := range g.Runs {
-					s := Series{Name: g.Loss, Color: c}
+					s := chart.Series{Name: g.Loss, Color: c}
 					for _, st := range r.steps() {
 						if v, ok := kind.of(st); ok {
 							s.X, s.Y = append(s.X, st.Epoch), append(s.Y, v)

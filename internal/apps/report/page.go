@@ -20,10 +20,7 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"svg": func(f *Figure) (template.HTML, error) {
-		s, err := f.Inline()
-		return template.HTML(s), err // made by Figure, whose texts the SVG writer escapes
-	},
+	"svg":     func(f *chart.Figure) template.HTML { return template.HTML(f.Draw().Inline()) }, // which escapes texts
 	"palette": func() template.CSS { return template.CSS(chart.CSS()) },
 	"src":     func(uri string) template.URL { return template.URL(uri) }, // made by dataURI
 }).Parse(pageText))
@@ -110,7 +107,7 @@ func (r *Report) CSV() string {
 }
 
 // Write writes the report into a folder: index.html, tables.md, tables.tex, a .csv for each table and figure, .svg and
-// .png for each figure, .png for each heat map. It returns how many files it wrote.
+// .pdf for each figure, .png for each heat map. It returns how many files it wrote.
 func (r *Report) Write(dir string, now time.Time) (files int, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, err
@@ -134,14 +131,9 @@ func (r *Report) Write(dir string, now time.Time) (files int, err error) {
 			case i.Table != nil:
 				write(i.Table.Name+".csv", []byte(i.Table.CSV()))
 			case i.Figure != nil:
-				write(i.Figure.Name+".csv", []byte(i.Figure.Table().CSV()))
-				for _, format := range []string{"svg", "png"} {
-					b, e := i.Figure.Bytes(format)
-					if err == nil && e != nil {
-						err = e
-					}
-					write(i.Figure.Name+"."+format, b)
-				}
+				write(i.Figure.Name+".csv", []byte(numbers(i.Figure).CSV()))
+				write(i.Figure.Name+".svg", i.Figure.Draw().SVG())
+				write(i.Figure.Name+".pdf", i.Figure.Draw().PDF())
 			case i.Gallery != nil:
 				for _, row := range i.Gallery.Rows {
 					for _, c := range row.Cards {

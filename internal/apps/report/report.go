@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/run/experiment"
 )
 
@@ -43,7 +44,7 @@ type Section struct {
 // Item is one of its fields.
 type Item struct {
 	Table   *Table
-	Figure  *Figure
+	Figure  *chart.Figure
 	Gallery *Gallery
 	// Aside keeps the item out of terminals, and folded away in pages.
 	Aside bool

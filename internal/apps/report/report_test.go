@@ -108,15 +108,15 @@ func TestOpenAndDraw(t *testing.T) {
 	}
 	d := Collect([]*Run{r})[0]
 	out := filepath.Join(dir, "curves.svg")
-	if err := d.Curves(nil)[0].Save(out); err != nil {
+	if err := d.Curves(nil)[0].Draw().Save(out); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(out)
 	if err != nil || !strings.Contains(string(b), "<svg") || !strings.Contains(string(b), "LMH α=0.2") {
 		t.Errorf("curves: %v, %d bytes", err, len(b))
 	}
-	if err := d.Curves(nil)[0].Save(filepath.Join(dir, "curves.gif")); err == nil ||
-		!strings.Contains(err.Error(), "expected .svg, .png or .pdf") {
+	if err := d.Curves(nil)[0].Draw().Save(filepath.Join(dir, "curves.gif")); err == nil ||
+		!strings.Contains(err.Error(), "expected .svg or .pdf") {
 		t.Errorf("a figure in an unknown format: %v", err)
 	}
 	for text, want := range map[string]string{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/experiment"
 	"vsetrain/models"
@@ -65,13 +66,13 @@ func OpenTiming(path string) (*experiment.SamplesReport, error) {
 
 // Timing draws and tabulates computation time over the number of samples for each loss, with the fitted lines T(n) =
 // a·n + b of the paper, n the number of the subset.
-func Timing(r *experiment.SamplesReport) ([]*Figure, *Table) {
+func Timing(r *experiment.SamplesReport) ([]*chart.Figure, *Table) {
 	o := models.Options{Network: r.Network}
 	network := o.Traits().Title
-	whole := &Figure{Name: "timing", Title: "Time of an epoch: " + network, X: "subset n", Y: "seconds", ZeroY: true,
-		Legend: TopLeft}
-	inLoss := &Figure{Name: "timing-loss", Title: "Time in the loss only: " + network, X: "subset n", Y: "milliseconds",
-		ZeroY: true, Legend: TopLeft}
+	whole := &chart.Figure{Name: "timing", Title: "Time of an epoch: " + network, X: "subset n", Y: "seconds",
+		ZeroY: true, Legend: chart.TopLeft}
+	inLoss := &chart.Figure{Name: "timing-loss", Title: "Time in the loss only: " + network, X: "subset n",
+		Y: "milliseconds", ZeroY: true, Legend: chart.TopLeft}
 	t := &Table{Name: "timing", Title: "Computation time and number of samples",
 		Heads: []Head{{Name: "loss"}, {"An epoch", "seconds, largest subset", true}, {"An epoch", "slope s", true},
 			{"An epoch", "intercept s", true}, {"An epoch", "r²", true},
@@ -90,10 +91,11 @@ func Timing(r *experiment.SamplesReport) ([]*Figure, *Table) {
 		label := strings.ToUpper(name)
 		cells := []Cell{textCell(label)}
 		for _, half := range []struct {
-			f *Figure
+			f *chart.Figure
 			y []float64
 		}{{whole, epoch}, {inLoss, loss}} {
-			half.f.Series = append(half.f.Series, Series{Name: label, Color: c, X: x, Y: half.y, Style: Points})
+			half.f.Series = append(half.f.Series, chart.Series{Name: label, Color: c, X: x, Y: half.y,
+				Style: chart.Points})
 			cells = append(cells, numberCell(half.y[len(half.y)-1], 3))
 			fit, ok := fitLine(x, half.y)
 			if !ok {
@@ -102,10 +104,10 @@ func Timing(r *experiment.SamplesReport) ([]*Figure, *Table) {
 			}
 			cells = append(cells, numberCell(fit.Slope, 3), numberCell(fit.Intercept, 3), numberCell(fit.R2, 4))
 			ends := []float64{x[0], x[len(x)-1]}
-			half.f.Series = append(half.f.Series, Series{Name: label + " fitted", Color: c, X: ends, Hidden: true,
+			half.f.Series = append(half.f.Series, chart.Series{Name: label + " fitted", Color: c, X: ends, Hidden: true,
 				Y: []float64{fit.Slope*ends[0] + fit.Intercept, fit.Slope*ends[1] + fit.Intercept}})
 		}
 		t.Rows = append(t.Rows, Row{Cells: cells})
 	}
-	return []*Figure{whole, inLoss}, t
+	return []*chart.Figure{whole, inLoss}, t
 }

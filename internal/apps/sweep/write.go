@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"vsetrain/internal/apps/report"
+	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/run/config"
 )
 
 // Write puts the tables (results.csv, results.json), the best configuration (best.yaml) and the plots (parallel,
-// importance; .svg and .png) into a folder and returns the files.
+// importance; .svg and .pdf) into a folder and returns the files.
 func (c *Collection) Write(d *Definition, dir string) (files []string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -34,12 +34,12 @@ func (c *Collection) Write(d *Definition, dir string) (files []string, err error
 		return files, err
 	}
 	add("best.yaml", func(path string) error { return atomicfile.WriteFile(path, c.bestConfig) })
-	for _, ext := range []string{".svg", ".png"} {
+	for _, ext := range []string{".svg", ".pdf"} {
 		if len(d.Axes) > 0 {
-			add("parallel"+ext, func(path string) error { return c.parallel(d, path) })
+			add("parallel"+ext, c.parallel(d).Save)
 		}
 		if len(c.Importance) > 0 {
-			add("importance"+ext, c.bars)
+			add("importance"+ext, c.bars().Save)
 		}
 	}
 	return files, err
@@ -85,11 +85,11 @@ func (c *Collection) bestConfig(w io.Writer) error {
 }
 
 // parallel draws a line for each point over the axes and the metric.
-func (c *Collection) parallel(d *Definition, path string) error {
-	var columns []report.Column
+func (c *Collection) parallel(d *Definition) *chart.Drawing {
+	var columns []chart.Column
 	axes := map[string][]*Axis{}
 	for _, key := range d.Keys() {
-		col := report.Column{Name: key}
+		col := chart.Column{Name: key}
 		for i := range d.Axes {
 			if a := &d.Axes[i]; a.Key() == key {
 				axes[key] = append(axes[key], a)
@@ -100,7 +100,7 @@ func (c *Collection) parallel(d *Definition, path string) error {
 		columns = append(columns, col)
 	}
 	lo, hi := c.Rows[len(c.Rows)-1].Mean, c.Rows[0].Mean
-	score := report.Column{Name: c.Metric}
+	score := chart.Column{Name: c.Metric}
 	for i := range 5 {
 		x := float64(i) / 4
 		score.Labels, score.At = append(score.Labels, fmt.Sprintf("%.1f", lo+x*(hi-lo))), append(score.At, x)
@@ -109,9 +109,9 @@ func (c *Collection) parallel(d *Definition, path string) error {
 		score.Labels, score.At = score.Labels[:1], []float64{0.5}
 	}
 	columns = append(columns, score)
-	var tracks []report.Track
+	var tracks []chart.Track
 	for _, r := range c.Rows {
-		t := report.Track{Value: r.Mean}
+		t := chart.Track{Value: r.Mean}
 		for _, key := range d.Keys() {
 			y := math.NaN()
 			for _, choice := range r.Point {
@@ -125,13 +125,13 @@ func (c *Collection) parallel(d *Definition, path string) error {
 		if hi > lo {
 			y = (r.Mean - lo) / (hi - lo)
 		}
-		tracks = append(tracks, report.Track{At: append(t.At, y), Value: r.Mean})
+		tracks = append(tracks, chart.Track{At: append(t.At, y), Value: r.Mean})
 	}
 	title := fmt.Sprintf("%d points, dark orange is the best", len(tracks))
 	if c.Method == ASHA {
 		title += " (after the epochs each was given)"
 	}
-	return report.Parallel(path, title, columns, tracks)
+	return chart.Parallel(title, columns, tracks)
 }
 
 // ticks labels a column: every value of a list, up to ten of them, or five points of an interval.
@@ -151,7 +151,7 @@ func (a *Axis) ticks() (labels []string, at []float64) {
 	return labels, at
 }
 
-func (c *Collection) bars(path string) error {
+func (c *Collection) bars() *chart.Drawing {
 	var names []string
 	var shares []float64
 	for _, x := range c.Importance {
@@ -166,5 +166,7 @@ func (c *Collection) bars(path string) error {
 	if c.Overlap > 0 {
 		title += fmt.Sprintf(";\nthey overlap (sum %.2f)", c.Overlap)
 	}
-	return report.Bars(path, title, "share of variance (ε²)", names, shares)
+	bars := chart.Bars{Title: title, X: "share of variance (ε²)", Groups: names, Series: []chart.Series{{X: shares}},
+		Width: 9, Label: func(v float64) string { return fmt.Sprintf("%.2f", v) }} // for a telephone
+	return bars.Draw()
 }

@@ -164,7 +164,7 @@ func (s *study) draw(root string) (tables map[string]string, chart []byte, err e
 		tables[name] = rowsOf(all[name])
 	}
 	if s.chart != "" {
-		chart, err = set.Curves(nil)[0].Bytes("svg")
+		chart = set.Curves(nil)[0].Draw().SVG()
 	}
 	return tables, chart, err
 }

@@ -1,0 +1,62 @@
+package chart
+
+import "math"
+
+// Axis maps the values from Lo to Hi to the places from From to To of a drawing.
+type Axis struct {
+	Lo, Hi, From, To float64
+	Log              bool
+}
+
+// Values returns an axis on which values from lo to hi have air around them. Where zero is set it begins at 0, if none
+// is below; so does one of a single value.
+func Values(lo, hi float64, zero, log bool) Axis {
+	a := Axis{Lo: lo, Hi: hi, Log: log}
+	switch pad := 0.05 * (hi - lo); {
+	case log:
+		a.Lo, a.Hi = lo/1.1, hi*1.1
+	case zero:
+		a.Lo, a.Hi = min(0, lo), hi*1.05
+	default:
+		a.Lo, a.Hi = lo-pad, hi+pad
+	}
+	if y := math.Abs(a.Lo); a.Hi-a.Lo <= 1e-9*y {
+		if y == 0 {
+			y = 1
+		}
+		a.Hi += y
+		if !zero {
+			a.Lo -= y
+		}
+	}
+	return a
+}
+
+// Shows reports whether the axis has a place for a value.
+func (a Axis) Shows(v float64) bool { return !math.IsNaN(v) && math.Abs(v) < 1e30 && (!a.Log || v > 0) }
+
+// At returns the place of a value.
+func (a Axis) At(v float64) float64 {
+	share := (v - a.Lo) / (a.Hi - a.Lo)
+	if a.Log {
+		share = math.Log(v/a.Lo) / math.Log(a.Hi/a.Lo)
+	}
+	return a.From + share*(a.To-a.From)
+}
+
+// Ticks returns about n round values of the axis.
+func (a Axis) Ticks(n int) []float64 {
+	if a.Log {
+		return LogTicks(a.Lo, a.Hi)
+	}
+	return Ticks(a.Lo, a.Hi, n)
+}
+
+// Trace returns the points of a curve between two axes.
+func Trace(xs, ys []float64, x, y Axis) []Point {
+	points := make([]Point, len(xs))
+	for i := range xs {
+		points[i] = Point{x.At(xs[i]), y.At(ys[i])}
+	}
+	return points
+}

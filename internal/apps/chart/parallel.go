@@ -1,0 +1,65 @@
+package chart
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Column is a vertical axis of a parallel-coordinates plot: its name, and labels at heights in [0, 1].
+type Column struct {
+	Name   string
+	Labels []string
+	At     []float64
+}
+
+// Track is a line of a parallel-coordinates plot: a height in [0, 1] for each column, NaN where it has none, and the
+// value that colours it.
+type Track struct {
+	At    []float64
+	Value float64
+}
+
+// Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and the result, a line for each
+// point, the best in front and in the strongest colour.
+func Parallel(title string, columns []Column, tracks []Track) *Drawing {
+	d := New(float64(max(14, 4*len(columns)))*centimetre, 11*centimetre, title)
+	y := Axis{Hi: 1, From: d.height - 30, To: d.top + 6}
+	x := Axis{Lo: -0.3, Hi: float64(len(columns)) - 0.3, From: edge, To: d.width - edge}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, t := range tracks {
+		lo, hi = min(lo, t.Value), max(hi, t.Value)
+	}
+	tracks = slices.Clone(tracks)
+	slices.SortStableFunc(tracks, func(a, b Track) int { return cmp.Compare(a.Value, b.Value) })
+	for _, t := range tracks {
+		share := 1.0
+		if hi > lo {
+			share = (t.Value - lo) / (hi - lo)
+		}
+		last := -1
+		for i, v := range t.At {
+			if math.IsNaN(v) {
+				continue
+			}
+			if last >= 0 {
+				var dashes []int
+				if i > last+1 { // over columns on which it has no height
+					dashes = []int{2, 3}
+				}
+				d.Line(Ramp(share), 0.8+1.4*share, Trace([]float64{float64(last), float64(i)},
+					[]float64{t.At[last], v}, x, y), dashes...)
+			}
+			last = i
+		}
+	}
+	for i, c := range columns {
+		at := x.At(float64(i))
+		d.Line(Soft, 1, []Point{{at, y.From}, {at, y.To}})
+		d.Text(Point{at, y.From + 22}, Middle, c.Name, Plain, Black)
+		for k, label := range c.Labels {
+			d.boxed(Point{at, y.At(c.At[k])}, label)
+		}
+	}
+	return d
+}
