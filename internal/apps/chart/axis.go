@@ -32,8 +32,16 @@ func Values(lo, hi float64, zero, log bool) Axis {
 	return a
 }
 
-// Shows reports whether the axis has a place for a value.
-func (a Axis) Shows(v float64) bool { return !math.IsNaN(v) && math.Abs(v) < 1e30 && (!a.Log || v > 0) }
+// Shown returns the points of a curve that have a place on logarithmic or other axes.
+func Shown(xs, ys []float64, logX, logY bool) (x, y []float64) {
+	shows := func(v float64, log bool) bool { return math.Abs(v) < 1e30 && (!log || v > 0) }
+	for i := range xs {
+		if shows(xs[i], logX) && shows(ys[i], logY) {
+			x, y = append(x, xs[i]), append(y, ys[i])
+		}
+	}
+	return x, y
+}
 
 // At returns the place of a value.
 func (a Axis) At(v float64) float64 {

@@ -100,10 +100,10 @@ func (d *Drawing) boxed(at Point, text string) {
 	d.Text(Point{at.X + 4, at.Y + 3}, Start, text, Plain, Black)
 }
 
-// Coordinates writes points for a polyline of SVG; a single one stands twice, so that its round cap is drawn.
+// Coordinates writes points for a polyline of SVG; of a single one the round cap is drawn.
 func Coordinates(points []Point) string {
 	if len(points) == 1 {
-		points = []Point{points[0], points[0]}
+		points = append(points, Point{points[0].X + 0.01, points[0].Y})
 	}
 	var b strings.Builder
 	for i, p := range points {

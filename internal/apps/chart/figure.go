@@ -1,6 +1,9 @@
 package chart
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Figure is a plot of lines over one axis.
 type Figure struct {
@@ -58,16 +61,10 @@ func (f *Figure) axes() (x, y Axis, shown []Series) {
 	}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, s := range f.Series {
-		all := s
-		s.X, s.Y = nil, nil
-		for i, v := range all.Y {
-			if x.Shows(all.X[i]) && y.Shows(v) {
-				s.X, s.Y = append(s.X, all.X[i]), append(s.Y, v)
-				x.Lo, x.Hi, lo, hi = min(x.Lo, all.X[i]), max(x.Hi, all.X[i]), min(lo, v), max(hi, v)
-			}
-		}
-		if len(s.X) > 0 {
+		if s.X, s.Y = Shown(s.X, s.Y, f.LogX, false); len(s.X) > 0 {
 			shown = append(shown, s)
+			x.Lo, x.Hi = min(x.Lo, slices.Min(s.X)), max(x.Hi, slices.Max(s.X))
+			lo, hi = min(lo, slices.Min(s.Y)), max(hi, slices.Max(s.Y))
 		}
 	}
 	if len(shown) == 0 {

@@ -17,6 +17,7 @@ var functions = template.FuncMap{
 	"fixed":   func(digits int, v float64) string { return minus(fmt.Sprintf("%.*f", digits, v)) },
 	"signed":  func(digits int, v float64) string { return minus(fmt.Sprintf("%+.*f", digits, v)) },
 	"number":  chart.Number,
+	"at":      func(a chart.Axis, v float64) string { return chart.Coordinate(a.At(v)) },
 	"class":   class,
 	"add":     func(a, b int) int { return a + b },
 	"when": func(t time.Time) string {

@@ -20,7 +20,7 @@ func TestPlot(t *testing.T) {
 	if got := p.Points(p.Curves[0]); got != want {
 		t.Errorf("points %s, want %s", got, want)
 	}
-	if got := p.XTicks(); len(got) < 3 || got[0] != (tick{"52", "0"}) || got[len(got)-1] != (tick{"588", "2"}) {
+	if got := p.Across.Ticks(7); len(got) < 3 || got[0] != 0 || got[len(got)-1] != 2 {
 		t.Errorf("ticks %v", got)
 	}
 	if d := p.Description(); !strings.Contains(d, "a: from 0 to 5 at epoch 2; lowest 0 at 0, highest 10 at 1.") {
@@ -42,8 +42,8 @@ func TestPlot(t *testing.T) {
 		if got := flat.Points(flat.Curves[0]); got != "52,123 588,123" {
 			t.Errorf("constant curve of %g: %s", y, got)
 		}
-		if !slices.ContainsFunc(flat.YTicks(), func(k tick) bool { return k.Text == "0" }) {
-			t.Errorf("constant curve of %g: ticks %v", y, flat.YTicks())
+		if ticks := flat.Up.Ticks(5); !slices.Contains(ticks, 0) {
+			t.Errorf("constant curve of %g: ticks %v", y, ticks)
 		}
 	}
 	zero := newPlot(plot{Zero: true, Curves: []curve{{X: []float64{0, 5}, Y: []float64{0, 0}}}})
@@ -67,12 +67,8 @@ func TestLogAxis(t *testing.T) {
 	if d := (y[0] - y[1]) - (y[1] - y[2]); math.Abs(d) > 0.02 || y[0] <= y[2] {
 		t.Errorf("places %v", y)
 	}
-	var text []string
-	for _, k := range p.YTicks() {
-		text = append(text, k.Text)
-	}
-	if !slices.Equal(text, []string{"1", "10", "100"}) {
-		t.Errorf("ticks %v", text)
+	if ticks := p.Up.Ticks(5); !slices.Equal(ticks, []float64{1, 10, 100}) {
+		t.Errorf("ticks %v", ticks)
 	}
 }
 

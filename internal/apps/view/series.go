@@ -235,13 +235,6 @@ func sparkline(r *Run) string {
 	}
 	c = p.Curves[0]
 	c.X, c.Y = thin(c.X, c.Y, 48)
-	var b []byte
-	for i := range c.X {
-		if i > 0 {
-			b = append(b, ' ')
-		}
-		b = fmt.Appendf(b, "%s,%s", coordinate(1+94*(c.X[i]-p.x0)/(p.x1-p.x0)),
-			coordinate(23-22*(c.Y[i]-p.y0)/(p.y1-p.y0)))
-	}
-	return string(b)
+	p.Across.From, p.Across.To, p.Up.From, p.Up.To = 1, 95, 23, 1
+	return p.Points(c)
 }
