@@ -201,7 +201,7 @@ var widths = [2][95]int{
 		556, 500, 389, 280, 389, 584},
 }
 
-// Width is how wide a text is; a character beyond ASCII counts as a digit.
+// Width is how wide a text is; a character beyond ASCII counts as a digit, a narrow one as a hyphen.
 func (f Font) Width(text string) float64 {
 	sum := 0
 	for _, r := range text {
@@ -209,7 +209,9 @@ func (f Font) Width(text string) float64 {
 		if f.Bold {
 			width = &widths[1]
 		}
-		if r < ' ' || r > '~' {
+		if strings.ContainsRune("·²“”", r) {
+			r = '-'
+		} else if r < ' ' || r > '~' {
 			r = '0'
 		}
 		sum += width[r-' ']

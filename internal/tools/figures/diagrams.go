@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
-	"html"
+	"image/color"
 	"math"
-	"regexp"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 
 	"vsetrain/internal/apps/chart"
 )
@@ -23,8 +22,9 @@ const (
 
 // fills and edges are the colours of the streams.
 var (
-	fills = [...]string{"#E6F0F7", "#FBEDE4", "#E4F3EE", "#F0F1F2"}
-	edges = [...]string{blue, orange, green, chart.Hex(chart.Soft)}
+	fills = [...]color.RGBA{{0xe6, 0xf0, 0xf7, 255}, {0xfb, 0xed, 0xe4, 255}, {0xe4, 0xf3, 0xee, 255},
+		{0xf0, 0xf1, 0xf2, 255}}
+	edges = [...]color.RGBA{chart.Colour(0), chart.Colour(1), chart.Colour(2), chart.Soft}
 )
 
 // block is a step of a network, at a place of the grid of its diagram. Its lines are a title and shapes; `_` puts the
@@ -45,9 +45,9 @@ type diagram struct {
 
 // Sizes of diagrams.
 const (
-	blockWidth, blockHeight = 140.0, 54.0
-	gapX, gapY              = 32.0, 20.0
-	margin, head            = 10.0, 40.0
+	blockWidth, blockHeight = 108.0, 40.0
+	gapX, gapY              = 24.0, 15.0
+	margin, head            = 6.0, 32.0
 )
 
 func (b block) at() (x, y float64) {
@@ -68,97 +68,85 @@ func (d diagram) draw() ([]byte, error) {
 			}
 		}
 		for _, l := range b.lines {
-			if textWidth(l) > blockWidth-8 || len(b.lines) > 3 {
+			if lowered(l, nil) > blockWidth-6 || len(b.lines) > 3 {
 				return nil, fmt.Errorf("%s: block %s has no room for %q", d.file, b.name, l)
 			}
 		}
 		byName[b.name] = b
 	}
-	c := newCanvas(width, height, d.title)
-	fmt.Fprintf(&c.b, "<marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" "+
-		"markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "+
-		"fill=\"%s\"/></marker>\n", chart.Hex(chart.Soft))
-	c.text(margin, 22, "start", d.title)
+	c := chart.New(width, height, d.title)
 	for _, f := range d.flows {
 		from, ok := byName[f[0]]
 		to, also := byName[f[1]]
 		if !ok || !also {
 			return nil, fmt.Errorf("%s: a flow from %q to %q, which are not both blocks", d.file, f[0], f[1])
 		}
-		c.arrow(from, to)
+		arrow(c, from, to)
 	}
 	for _, b := range d.blocks {
-		c.block(b)
-	}
-	return c.bytes(), nil
-}
-
-func (c *canvas) block(b block) {
-	x, y := b.at()
-	dash := ""
-	if b.of == training {
-		dash = " stroke-dasharray=\"5 3\""
-	}
-	fmt.Fprintf(&c.b, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" rx=\"5\" fill=\"%s\" stroke=\"%s\"%s/>\n",
-		num(x), num(y), num(blockWidth), num(blockHeight), fills[b.of], edges[b.of], dash)
-	const line = 15
-	first := y + blockHeight/2 - line*float64(len(b.lines)-1)/2 + 4
-	for i, l := range b.lines {
-		c.lowered(x+blockWidth/2, first+line*float64(i), l)
-	}
-}
-
-// low matches `_` and what it lowers.
-var low = regexp.MustCompile(`_[\pL0-9]+`)
-
-// lowered writes a line around x.
-func (c *canvas) lowered(x, y float64, s string) {
-	var b strings.Builder
-	last, down := 0, false
-	plain := func(s string) {
-		switch {
-		case s == "":
-		case down:
-			fmt.Fprintf(&b, "<tspan dy=\"-3\">%s</tspan>", html.EscapeString(s))
-			down = false
-		default:
-			b.WriteString(html.EscapeString(s))
+		x, y := b.at()
+		box := chart.Box(x, y, blockWidth, blockHeight)
+		c.Area(fills[b.of], box...)
+		var dashes []int
+		if b.of == training {
+			dashes = []int{4, 2}
+		}
+		c.Line(edges[b.of], 0.8, append(box, box[0]), dashes...)
+		const line = 11
+		for i, l := range b.lines {
+			at := chart.Point{X: x + (blockWidth-lowered(l, nil))/2,
+				Y: y + blockHeight/2 + 3 + line*(float64(i)-float64(len(b.lines)-1)/2)}
+			lowered(l, func(after float64, text string, f chart.Font, down float64) {
+				c.Text(chart.Point{X: at.X + after, Y: at.Y + down}, chart.Start, text, f, chart.Black)
+			})
 		}
 	}
-	for _, at := range low.FindAllStringIndex(s, -1) {
-		plain(s[last:at[0]])
-		fmt.Fprintf(&b, "<tspan dy=\"3\" font-size=\"9\">%s</tspan>", html.EscapeString(s[at[0]+1:at[1]]))
-		last, down = at[1], true
-	}
-	plain(s[last:])
-	fmt.Fprintf(&c.b, "<text x=\"%s\" y=\"%s\" text-anchor=\"middle\">%s</text>\n", num(x), num(y), b.String())
+	return c.SVG(), nil
 }
 
-// textWidth is about how wide a line is.
-func textWidth(s string) float64 {
-	lowered := 0
-	for _, m := range low.FindAllString(s, -1) {
-		lowered += utf8.RuneCountInString(m) - 1
+// lowered cuts a line into its pieces, and each stands behind the width of those before. It returns the width of all.
+func lowered(line string, piece func(after float64, text string, f chart.Font, down float64)) (width float64) {
+	for line != "" {
+		f, down := chart.Plain, 0.0
+		end := strings.IndexByte(line, '_')
+		if end == 0 {
+			f.Size, down, line = 7, 2.5, line[1:]
+			end = strings.IndexFunc(line, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		}
+		if end < 0 {
+			end = len(line)
+		}
+		width += f.Width(line[:end])
+		if text := strings.TrimLeft(line[:end], " "); piece != nil { // SVG leaves out a space in front
+			piece(width-f.Width(text), text, f, down)
+		}
+		line = line[end:]
 	}
-	plain := utf8.RuneCountInString(low.ReplaceAllString(s, ""))
-	return 5.9*float64(plain) + 4.5*float64(lowered)
+	return width
 }
 
 // arrow draws what block to reads of block from: to the right, or up and down in a column.
-func (c *canvas) arrow(from, to block) {
+func arrow(c *chart.Drawing, from, to block) {
 	x1, y1 := from.at()
 	x2, y2 := to.at()
-	var path string
-	middle, right := x1+blockWidth/2, x1+blockWidth
-	switch y1, y2 := y1+blockHeight/2, y2+blockHeight/2; {
-	case from.col == to.col && y1 < y2:
-		path = fmt.Sprintf("M%s %sV%s", num(middle), num(y1+blockHeight/2), num(y2-blockHeight/2-1))
-	case from.col == to.col:
-		path = fmt.Sprintf("M%s %sV%s", num(middle), num(y1-blockHeight/2), num(y2+blockHeight/2+1))
-	default:
-		path = fmt.Sprintf("M%s %sC%s %s %s %s %s %s", num(right), num(y1), num(right+gapX), num(y1), num(x2-gapX),
-			num(y2), num(x2-1), num(y2))
+	a, b := chart.Point{X: x1 + blockWidth, Y: y1 + blockHeight/2}, chart.Point{X: x2 - 1, Y: y2 + blockHeight/2}
+	tip := chart.Point{X: 5} // from its left end
+	if from.col == to.col {
+		a, b, tip = chart.Point{X: x1 + blockWidth/2, Y: y1}, chart.Point{X: x2 + blockWidth/2, Y: y2}, chart.Point{Y: 5}
+		if y1 < y2 {
+			a.Y += blockHeight
+		} else {
+			b.Y, tip.Y = b.Y+blockHeight, -5
+		}
 	}
-	fmt.Fprintf(&c.b, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.3\" "+
-		"marker-end=\"url(#tip)\"/>\n", path, chart.Hex(chart.Soft))
+	b.X, b.Y = b.X-tip.X, b.Y-tip.Y
+	var path []chart.Point
+	for i := range 17 {
+		t := float64(i) / 16
+		s := t * t * (3 - 2*t)
+		path = append(path, chart.Point{X: a.X + t*(b.X-a.X), Y: a.Y + s*(b.Y-a.Y)})
+	}
+	c.Line(chart.Soft, 1, path)
+	c.Area(chart.Soft, chart.Point{X: b.X + tip.X, Y: b.Y + tip.Y}, chart.Point{X: b.X + tip.Y/2, Y: b.Y + tip.X/2},
+		chart.Point{X: b.X - tip.Y/2, Y: b.Y - tip.X/2})
 }

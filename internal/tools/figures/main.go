@@ -73,7 +73,7 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files[performancePage], files[stepsChart], files[marginsFile] = page, stepsBars(steps), marginsChart(lines)
+	files[performancePage], files[stepsChart], files[marginsFile] = page, stepsBars(steps), lines.Draw().SVG()
 	files[internalsPage] = internals
 	for _, d := range networks {
 		if files[d.file], err = d.draw(); err != nil {

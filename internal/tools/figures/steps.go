@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"vsetrain/internal/apps/chart"
 )
 
 // step is one row of steps.csv: medians in milliseconds, memory in GB. A number that was not measured is 0.
@@ -136,4 +138,26 @@ func gigabytes(v float64) string {
 		return missing
 	}
 	return strconv.FormatFloat(v, 'f', 1, 64) + " GB"
+}
+
+// stepsBars draws how many times as fast as PyTorch every network is; a network that has not been measured beside it
+// has no bars.
+func stepsBars(steps []step) []byte {
+	b := chart.Bars{Title: "Training steps: how many times as fast as PyTorch float32 on the same processor",
+		X: "PyTorch is 1, the black line", Width: 17, Unit: 1, Label: func(v float64) string { return times(v, 1) },
+		Series: []chart.Series{{Name: "vsetrain fp32"}, {Name: "vsetrain bf16", Color: 1}}}
+	for _, s := range steps {
+		if s.torch == 0 {
+			continue
+		}
+		b.Groups = append(b.Groups, s.network)
+		for i, ms := range []float64{s.fp32, s.bf16} {
+			ratio := 0.0
+			if ms > 0 {
+				ratio = s.torch / ms
+			}
+			b.Series[i].X = append(b.Series[i].X, ratio)
+		}
+	}
+	return b.Draw().SVG()
 }
