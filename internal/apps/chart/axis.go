@@ -55,9 +55,9 @@ func (a Axis) At(v float64) float64 {
 // Ticks returns about n round values of the axis.
 func (a Axis) Ticks(n int) []float64 {
 	if a.Log {
-		return LogTicks(a.Lo, a.Hi)
+		return logTicks(a.Lo, a.Hi)
 	}
-	return Ticks(a.Lo, a.Hi, n)
+	return ticks(a.Lo, a.Hi, n)
 }
 
 // Trace returns the points of a curve between two axes.

@@ -82,7 +82,10 @@ var Marker = rgb(0xffcf33)
 var stops = []color.RGBA{rgb(0xc8d6e5), rgb(0x9db8d2), rgb(0xb0a08c), rgb(0xd07a35), rgb(0xb34700)}
 
 // Ramp is the colour of the share t in [0, 1]: pale blue for low values, dark orange for high ones.
-func Ramp(t float64) color.RGBA {
+func Ramp(t float64) color.RGBA { return Between(stops, t) }
+
+// Between is the colour of the share t in [0, 1] on the way past stops at equal distances.
+func Between(stops []color.RGBA, t float64) color.RGBA {
 	x := min(max(t, 0), 1) * float64(len(stops)-1)
 	i := min(int(x), len(stops)-2)
 	a, b := stops[i], stops[i+1]

@@ -13,7 +13,7 @@ func TestTicksAndNumbers(t *testing.T) {
 		want   []float64
 	}{{0, 25, []float64{0, 5, 10, 15, 20, 25}}, {18.9, 56, []float64{20, 30, 40, 50}},
 		{0, 4e-4, []float64{0, 1e-4, 2e-4, 3e-4, 4e-4}}} {
-		got := Ticks(c.lo, c.hi, 6)
+		got := ticks(c.lo, c.hi, 6)
 		ok := len(got) == len(c.want)
 		for i := range c.want {
 			ok = ok && math.Abs(got[i]-c.want[i]) < 1e-12

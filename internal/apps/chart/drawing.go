@@ -50,10 +50,10 @@ type Font struct {
 	Bold, OnEnd bool
 }
 
-// Fonts of all figures.
+// Plain is the font of all but the titles.
 var (
-	Heading = Font{Size: 11, Bold: true}
 	Plain   = Font{Size: 9}
+	heading = Font{Size: 11, Bold: true}
 )
 
 const (
@@ -65,7 +65,7 @@ const (
 func New(width, height float64, title string) *Drawing {
 	d := &Drawing{width: width, height: height, title: title, top: edge}
 	for line := range strings.SplitSeq(title, "\n") {
-		d.Text(Point{edge, d.top + 10}, Start, line, Heading, Black)
+		d.Text(Point{edge, d.top + 10}, Start, line, heading, Black)
 		d.top += 13
 	}
 	d.top += 7
@@ -120,7 +120,7 @@ func Coordinate(v float64) string { return strconv.FormatFloat(math.Round(v*100)
 
 // SVG returns the drawing as a file, on white.
 func (d *Drawing) SVG() []byte {
-	head := fmt.Sprintf("xmlns=\"http://www.w3.org/2000/svg\" width=\"%spt\" height=\"%spt\"", Coordinate(d.width),
+	head := fmt.Sprintf("xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%spt\" height=\"%spt\"", Coordinate(d.width),
 		Coordinate(d.height))
 	ground := fmt.Sprintf("<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"%s\"/>\n",
 		html.EscapeString(d.title), Hex(white))

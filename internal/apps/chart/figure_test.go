@@ -67,7 +67,7 @@ func TestTexts(t *testing.T) {
 	if w := figures()["bars"].width; w > 260 {
 		t.Errorf("bars are %.0f points wide, a telephone has room for 260", w)
 	}
-	if w := Heading.Width("W±"); math.Abs(w-11*1.5) > 1e-9 {
+	if w := heading.Width("W±"); math.Abs(w-11*1.5) > 1e-9 {
 		t.Errorf("the width of a heading is %g", w)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/zlib"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -26,11 +27,11 @@ func (d *Drawing) PDF() []byte {
 			fmt.Fprintf(z, "%s rg %s f\n", paint, path)
 			continue
 		}
-		cap := 1
+		ends := 1 // round
 		if s.dashes != nil {
-			cap = 0
+			ends = 0
 		}
-		fmt.Fprintf(z, "%s RG %s w %d J %v 0 d %s S\n", paint, Coordinate(s.width), cap, s.dashes, path)
+		fmt.Fprintf(z, "%s RG %s w %d J %v 0 d %s S\n", paint, Coordinate(s.width), ends, s.dashes, path)
 	}
 	z.Close() // into memory, which has no errors
 	const font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s/Encoding/WinAnsiEncoding>>"
@@ -59,7 +60,7 @@ const (
 )
 
 // pdfText writes a text; the letters of a font follow those of the one before.
-func (s *shape) pdfText(w *zlib.Writer, paint string) {
+func (s *shape) pdfText(w io.Writer, paint string) {
 	at, matrix := s.points[0], "1 0 0 -1"
 	back := s.font.Width(s.text) * float64(s.align) / 2
 	if s.font.OnEnd {

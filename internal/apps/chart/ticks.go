@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Ticks returns about n round values (1, 2 or 5 times a power of ten apart) in [lo, hi].
-func Ticks(lo, hi float64, n int) []float64 {
+// ticks returns about n round values (1, 2 or 5 times a power of ten apart) in [lo, hi].
+func ticks(lo, hi float64, n int) []float64 {
 	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/float64(n))))
 	for _, f := range []float64{1, 2, 5, 10} {
 		if (hi-lo)/(f*step) <= float64(n) {
@@ -22,16 +22,16 @@ func Ticks(lo, hi float64, n int) []float64 {
 	return out
 }
 
-// LogTicks returns round values in [lo, hi] for a logarithmic axis: powers of ten, with their multiples where there are
+// logTicks returns round values in [lo, hi] for a logarithmic axis: powers of ten, with their multiples where there are
 // few of them.
-func LogTicks(lo, hi float64) []float64 {
+func logTicks(lo, hi float64) []float64 {
 	decades := math.Log10(hi / lo)
 	factors := []float64{1}
 	if decades < 1.5 {
 		factors = []float64{1, 2, 5}
 	}
 	if decades < 0.5 {
-		return Ticks(lo, hi, 5)
+		return ticks(lo, hi, 5)
 	}
 	skip := max(1, math.Ceil(decades/6))
 	var out []float64

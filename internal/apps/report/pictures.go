@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/image/draw"
 
+	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/experiment"
 )
@@ -142,7 +143,7 @@ func heat(a *experiment.Attention, path string) (image.Image, error) {
 		out, share = scale(img, w, h), 0.55
 	}
 	for i, v := range a.Map(w, h) {
-		c, x, y := heatColor(v), i%w, i/w
+		c, x, y := chart.Between(heatStops, v), i%w, i/w
 		p := out.RGBAAt(x, y)
 		mix := func(a, b uint8) uint8 { return uint8(share*float64(a) + (1-share)*float64(b) + 0.5) }
 		out.SetRGBA(x, y, color.RGBA{mix(c.R, p.R), mix(c.G, p.G), mix(c.B, p.B), 255})
@@ -153,15 +154,6 @@ func heat(a *experiment.Attention, path string) (image.Image, error) {
 // heatStops run from black over violet and orange to light yellow, evenly brighter.
 var heatStops = []color.RGBA{{0, 0, 4, 255}, {87, 16, 110, 255}, {188, 55, 84, 255}, {249, 142, 9, 255},
 	{252, 255, 164, 255}}
-
-func heatColor(v float64) color.RGBA {
-	x := min(max(v, 0), 1) * float64(len(heatStops)-1)
-	i := min(int(x), len(heatStops)-2)
-	t := x - float64(i)
-	mix := func(a, b uint8) uint8 { return uint8(float64(a)*(1-t) + float64(b)*t + 0.5) }
-	a, b := heatStops[i], heatStops[i+1]
-	return color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255}
-}
 
 func encodePNG(img image.Image) ([]byte, error) {
 	var b bytes.Buffer

@@ -132,7 +132,8 @@ func arrow(c *chart.Drawing, from, to block) {
 	a, b := chart.Point{X: x1 + blockWidth, Y: y1 + blockHeight/2}, chart.Point{X: x2 - 1, Y: y2 + blockHeight/2}
 	tip := chart.Point{X: 5} // from its left end
 	if from.col == to.col {
-		a, b, tip = chart.Point{X: x1 + blockWidth/2, Y: y1}, chart.Point{X: x2 + blockWidth/2, Y: y2}, chart.Point{Y: 5}
+		a, b = chart.Point{X: x1 + blockWidth/2, Y: y1}, chart.Point{X: x2 + blockWidth/2, Y: y2}
+		tip = chart.Point{Y: 5}
 		if y1 < y2 {
 			a.Y += blockHeight
 		} else {
