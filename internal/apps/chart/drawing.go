@@ -120,8 +120,8 @@ func Coordinate(v float64) string { return strconv.FormatFloat(math.Round(v*100)
 
 // SVG returns the drawing as a file, on white.
 func (d *Drawing) SVG() []byte {
-	head := fmt.Sprintf("xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%spt\" height=\"%spt\"", Coordinate(d.width),
-		Coordinate(d.height))
+	head := fmt.Sprintf("xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%spt\" height=\"%spt\"",
+		Coordinate(d.width), Coordinate(d.height))
 	ground := fmt.Sprintf("<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"%s\"/>\n",
 		html.EscapeString(d.title), Hex(white))
 	return []byte(d.svg(head, ground, Hex))
