@@ -123,7 +123,11 @@ func (f *Figure) Draw() *Drawing {
 	}
 	for i, s := range entries {
 		middle := at.Y + row*(float64(i)+0.5)
-		d.series(s, []Point{{at.X, middle}, {at.X + 18, middle}})
+		sample := []Point{{at.X, middle}, {at.X + 18, middle}}
+		if s.Style == Points {
+			sample = sample[1:]
+		}
+		d.series(s, sample)
 		d.Text(Point{at.X + 23, middle + 3}, Start, s.Name, Plain, Black)
 	}
 	return d
