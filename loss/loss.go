@@ -1,4 +1,4 @@
-// Package loss holds the retrieval losses over the scores of a mini-batch: LSH, LMH, LSEH, LUWM and InfoNCE. A loss is
+// Package loss holds the retrieval losses over the scores of a mini-batch, a file each: LMH, LSEH, InfoNCE, … A loss is
 // a function from a score node and what the batch knows to a scalar node; it knows no network.
 //
 // Notation: S [N, N], S_ij the score of image i and caption j, matching pairs on the diagonal; rows retrieve captions,
