@@ -304,6 +304,7 @@ func (e *Engine) block(w *worker, a, b []float32, m0, m, h, n0, cols, kb int, fa
 		}
 		for r := 0; r < m; r += step {
 			t.m = min(step, m-r)
+			t.lda, t.stepA = 4, 4*t.m
 			t.a = unsafe.Pointer(&a[r*wordsA])
 			t.c = unsafe.Pointer(&w.c[(m0+r)*j.a.LDC+n0+c])
 			t.pf = t.b

@@ -130,8 +130,8 @@ func TestLayout(t *testing.T) {
 		unsafe.Offsetof(x.k),
 		unsafe.Offsetof(x.ldc), unsafe.Offsetof(x.m), unsafe.Offsetof(x.n), unsafe.Offsetof(x.alpha),
 		unsafe.Offsetof(x.beta),
-		unsafe.Offsetof(x.pf), unsafe.Offsetof(x.tmp), unsafe.Offsetof(x.lda)}
-	want := []uintptr{0, 8, 16, 24, 32, 40, 48, 56, 64, 68, 72, 80, 88}
+		unsafe.Offsetof(x.pf), unsafe.Offsetof(x.tmp), unsafe.Offsetof(x.lda), unsafe.Offsetof(x.stepA)}
+	want := []uintptr{0, 8, 16, 24, 32, 40, 48, 56, 64, 68, 72, 80, 88, 96}
 	for i := range want {
 		if unsafe.Sizeof(uintptr(0)) == 8 && got[i] != want[i] {
 			t.Errorf("field %d of tile is at %d, assembly reads %d", i, got[i], want[i])

@@ -14,7 +14,8 @@ type tile struct {
 	beta    float32
 	pf      unsafe.Pointer // memory to bring near meanwhile: 64 bytes for each word of k
 	tmp     unsafe.Pointer // scratch of at least scratchWords float32
-	lda     int            // bytes between the rows of a where it is not packed
+	lda     int            // bytes between the rows of a
+	stepA   int            // bytes between the steps of a row of a
 }
 
 // scratchWords is enough for a panel of fixed-point operands, the largest thing that kernels and packing routines put
@@ -61,8 +62,8 @@ type kernel struct {
 	setRowsB func(w *worker, dst []float32, k, i int, x []float32, rows, n int)
 	// run computes w.t.
 	run func(w *worker)
-	// runRows is run with a not packed but stored by rows, t.lda bytes apart; nil if there is no such kernel.
-	runRows func(w *worker)
+	// inPlace: run follows t.lda and t.stepA, so that it can read rows of a where they are stored.
+	inPlace bool
 }
 
 // words returns how many words a block of k values occupies for a column of B, and for a row of A unless kn widens.

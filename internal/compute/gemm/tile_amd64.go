@@ -6,9 +6,6 @@ import "golang.org/x/sys/cpu"
 func tileAVX512(t *tile)
 
 //go:noescape
-func tileRowsAVX512(t *tile)
-
-//go:noescape
 func tileBF16AVX512(t *tile)
 
 //go:noescape
@@ -28,9 +25,8 @@ func tileSplitAMX(t *tile)
 
 var kernelAVX512 = &kernel{
 	name: "avx512", mr: 14, nr: 32, kc: 512, kUnit: 1, rows: 168,
-	packA: packA512, packB: packB512,
-	run:     func(w *worker) { tileAVX512(&w.t) },
-	runRows: func(w *worker) { tileRowsAVX512(&w.t) },
+	packA: packA512, packB: packB512, inPlace: true,
+	run: func(w *worker) { tileAVX512(&w.t) },
 }
 
 var kernelAVX2 = &kernel{

@@ -15,7 +15,7 @@ const (
 // transposes reports whether the product is done this way.
 func (j *job) transposes() bool {
 	a := &j.a
-	return j.kn.runRows != nil && !a.TransA && a.TransB && a.Alpha == 1 && a.M <= transposedRows && a.N >= 4*a.M &&
+	return j.kn.inPlace && !a.TransA && a.TransB && a.Alpha == 1 && a.M <= transposedRows && a.N >= 4*a.M &&
 		j.nkb >= transposedBlocks
 }
 
@@ -67,7 +67,7 @@ func (s *transposedPhase) Do(worker, i int) {
 		}
 	}
 	t := &w.t
-	t.ldc, t.alpha, t.tmp, t.lda = s.wide, 1, unsafe.Pointer(&w.tmp[0]), 4*j.a.LDB
+	t.ldc, t.alpha, t.tmp, t.lda, t.stepA = s.wide, 1, unsafe.Pointer(&w.tmp[0]), 4*j.a.LDB, 4
 	for kb := j.kb0; kb < j.kb1; kb++ {
 		k0, k := j.kRange(kb)
 		b := s.e.shared[(kb-j.kb0)*j.kSize*s.wide:]
@@ -85,7 +85,7 @@ func (s *transposedPhase) Do(worker, i int) {
 				t.n = min(j.kn.nr, j.a.M-m)
 				t.b, t.c = unsafe.Pointer(&b[m*k]), unsafe.Pointer(&out[n*s.wide+m])
 				t.pf = t.b
-				j.kn.runRows(w)
+				j.kn.run(w)
 			}
 		}
 	}

@@ -9,12 +9,12 @@ import (
 // several passes over the packed operand.
 func TestTransposedProductsHaveTheSameBits(t *testing.T) {
 	transposed := newEngine(t, "", 3)
-	if transposed.f32.runRows == nil {
+	if !transposed.f32.inPlace {
 		t.Skip("this processor has no kernel for it")
 	}
 	plain := newEngine(t, "", 2)
 	kn := *plain.f32
-	kn.runRows = nil
+	kn.inPlace = false
 	plain.f32 = &kn
 	r := rand.New(rand.NewPCG(11, 12))
 	for i, s := range [][3]int{{1, 4, 4096}, {3, 57, 4100}, {33, 140, 4607}, {16, 100, 5000}, {70, 290, 4097},

@@ -57,4 +57,5 @@ const (
 	offPF    = 72
 	offTmp   = 80
 	offLDA   = 88
+	offStepA = 96
 )
