@@ -34,31 +34,15 @@ func bodyAVX2(g *gen, label string, m int) {
 	for r := range 2 * m {
 		g.Ins("VXORPS Y%d, Y%d, Y%d", 4+r, 4+r, 4+r)
 	}
-	g.Ins("MOVQ CX, R10\n\tSHRQ $2, R10\n\tJZ %stail", label)
-	g.Ins("PCALIGN $32")
 	g.Label("%sloop", label)
-	for u := range 4 {
-		stepAVX2(g, u, m)
-	}
-	g.Ins("ADDQ $256, DI\n\tADDQ $%d, SI", 16*m)
-	g.Ins("DECQ R10\n\tJNZ %sloop", label)
-	g.Label("%stail", label)
-	g.Ins("ANDQ $3, CX\n\tJZ %sdone", label)
-	g.Label("%sone", label)
-	stepAVX2(g, 0, m)
-	g.Ins("ADDQ $64, DI\n\tADDQ $%d, SI", 4*m)
-	g.Ins("DECQ CX\n\tJNZ %sone", label)
-	g.Label("%sdone", label)
-}
-
-func stepAVX2(g *gen, u, m int) {
-	g.Ins("VMOVUPS %d(DI), Y0\n\tVMOVUPS %d(DI), Y1", u*64, u*64+32)
+	g.Ins("VMOVUPS 0(DI), Y0\n\tVMOVUPS 32(DI), Y1")
 	for r := range m {
 		t := 2 + r&1
-		g.Ins("VBROADCASTSS %d(SI), Y%d", (u*m+r)*4, t)
+		g.Ins("VBROADCASTSS %d(SI), Y%d", 4*r, t)
 		g.Ins("VFMADD231PS Y0, Y%d, Y%d", t, 4+2*r)
 		g.Ins("VFMADD231PS Y1, Y%d, Y%d", t, 5+2*r)
 	}
+	g.Ins("ADDQ $64, DI\n\tADDQ $%d, SI\n\tDECQ CX\n\tJNZ %sloop", 4*m, label)
 }
 
 func storeAVX2(g *gen) {
