@@ -108,7 +108,7 @@ fmt: ## format the sources
 	gofmt -w .
 
 generate: ## write the assembly kernels anew
-	$(GO) generate ./internal/compute/gemm ./internal/compute/vec
+	$(GO) generate ./internal/compute/asmgen
 
 figures: ## draw the charts of docs/ and write the tables beside them anew, from docs/log
 	$(GO) run ./internal/tools/figures

@@ -63,5 +63,3 @@
 // The products of gonum use neither AVX-512 nor AMX. OpenBLAS and MKL have to be installed, and the property above does
 // not hold for them. VSETRAIN_BLAS chooses each of them, to compare with.
 package gemm
-
-//go:generate go run ./asmgen

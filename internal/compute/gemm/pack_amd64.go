@@ -2,7 +2,7 @@ package gemm
 
 import "unsafe"
 
-// packing is the argument block of the packing routines (asmgen/pack512.go); field order is part of the
+// packing is the argument block of the packing routines (../asmgen/pack512.go); field order is part of the
 // interface.
 type packing struct {
 	dst, src unsafe.Pointer

@@ -3,7 +3,7 @@ package gemm
 import "unsafe"
 
 // tile is one call of a micro-kernel, C[m, n] = alpha * a b + beta * C + bias. Assembly reads it by offset
-// (asmgen/main.go); field order is part of the interface.
+// (../asmgen/main.go); field order is part of the interface.
 type tile struct {
 	a, b    unsafe.Pointer // packed panels
 	c, bias unsafe.Pointer // result; bias may be nil

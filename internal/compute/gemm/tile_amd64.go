@@ -61,7 +61,7 @@ var kernelAMX = &kernel{
 	run: func(w *worker) { tileAMX(&w.t) },
 }
 
-// kernelSplit computes float32 products as six products of bf16 parts (asmgen/amx.go, splitTerms).
+// kernelSplit computes float32 products as six products of bf16 parts (../asmgen/amx.go, splitTerms).
 var kernelSplit = &kernel{
 	name: "amx", parts: 3, mr: 32, nr: 32, kc: 1024, kUnit: 32, square: true, tall: true, rows: 128,
 	packA: packAAMX(3), packB: packBAMX(3), setRowsA: setRowsAAMX(3), setRowsB: setRowsBAMX(3),

@@ -2,15 +2,13 @@
 // each over one contiguous range of memory on one thread.
 //
 // The kernels come as a table of functions. Go32 and Go64 are plain Go and run everywhere; Best is the fastest
-// table for this processor (assembly of AVX-512, AVX2 or NEON, which Command asmgen writes). All tables compute the
+// table for this processor (assembly of AVX-512, AVX2 or NEON, which compute/asmgen writes). All tables compute the
 // same formulas; results differ only by rounding, and one table always gives the same bits.
 //
 // Reductions accumulate in float64 whatever the element type, unless they say T: those are for rows of networks.
 //
 // Why not gonum: its vector kernels are internal to it, and cover the first level of BLAS alone.
 package vec
-
-//go:generate go run ./asmgen
 
 // Float is the element type of a kernel.
 type Float interface{ float32 | float64 }

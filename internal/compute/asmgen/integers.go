@@ -23,23 +23,23 @@ func (a *assembler) argument(name string, at int, to string) {
 	if a.neon {
 		move = "MOVD"
 	}
-	a.Ins("%s %s+%d(FP), %s", move, name, at, a.r(to))
+	a.ins("%s %s+%d(FP), %s", move, name, at, a.r(to))
 }
 
 func (a *assembler) move(from, to string) {
 	if a.neon {
-		a.Ins("MOVD %s, %s", a.r(from), a.r(to))
+		a.ins("MOVD %s, %s", a.r(from), a.r(to))
 		return
 	}
-	a.Ins("MOVQ %s, %s", from, to)
+	a.ins("MOVQ %s, %s", from, to)
 }
 
 func (a *assembler) clear(reg string) {
 	if a.neon {
-		a.Ins("MOVD ZR, %s", a.r(reg))
+		a.ins("MOVD ZR, %s", a.r(reg))
 		return
 	}
-	a.Ins("XORQ %s, %s", reg, reg)
+	a.ins("XORQ %s, %s", reg, reg)
 }
 
 // integer computes reg = reg op by with a number or a register; op is ADD, SUB, AND or SHL.
@@ -52,11 +52,11 @@ func (a *assembler) integer(op string, by any, reg string) {
 	}
 	switch {
 	case !a.neon:
-		a.Ins("%sQ %s, %s", op, text, reg)
+		a.ins("%sQ %s, %s", op, text, reg)
 	case op == "SHL":
-		a.Ins("LSL %s, %s", text, a.r(reg))
+		a.ins("LSL %s, %s", text, a.r(reg))
 	default:
-		a.Ins("%s %s, %s", op, text, a.r(reg))
+		a.ins("%s %s, %s", op, text, a.r(reg))
 	}
 }
 
@@ -64,11 +64,11 @@ func (a *assembler) integer(op string, by any, reg string) {
 func (a *assembler) sum(x, y string, times int, to string) {
 	switch {
 	case !a.neon:
-		a.Ins("LEAQ (%s)(%s*%d), %s", x, y, times, to)
+		a.ins("LEAQ (%s)(%s*%d), %s", x, y, times, to)
 	case times == 2:
-		a.Ins("ADD %s<<1, %s, %s", a.r(y), a.r(x), a.r(to))
+		a.ins("ADD %s<<1, %s, %s", a.r(y), a.r(x), a.r(to))
 	default:
-		a.Ins("ADD %s, %s, %s", a.r(y), a.r(x), a.r(to))
+		a.ins("ADD %s, %s, %s", a.r(y), a.r(x), a.r(to))
 	}
 }
 
@@ -81,62 +81,62 @@ func (a *assembler) branch(reg, condition string, than any, label string) {
 		text = "$" + text
 	}
 	if a.neon {
-		a.Ins("CMP %s, %s", text, a.r(reg))
-		a.Ins("B%s %s", condition[1:], label)
+		a.ins("CMP %s, %s", text, a.r(reg))
+		a.ins("B%s %s", condition[1:], label)
 		return
 	}
-	a.Ins("CMPQ %s, %s", reg, text)
-	a.Ins("%s %s", condition, label)
+	a.ins("CMPQ %s, %s", reg, text)
+	a.ins("%s %s", condition, label)
 }
 
 func (a *assembler) ifZero(reg, label string) {
 	if a.neon {
-		a.Ins("CBZ %s, %s", a.r(reg), label)
+		a.ins("CBZ %s, %s", a.r(reg), label)
 		return
 	}
-	a.Ins("TESTQ %s, %s", reg, reg)
-	a.Ins("JZ %s", label)
+	a.ins("TESTQ %s, %s", reg, reg)
+	a.ins("JZ %s", label)
 }
 
 func (a *assembler) ifNotZero(reg, label string) {
 	if a.neon {
-		a.Ins("CBNZ %s, %s", a.r(reg), label)
+		a.ins("CBNZ %s, %s", a.r(reg), label)
 		return
 	}
-	a.Ins("TESTQ %s, %s", reg, reg)
-	a.Ins("JNZ %s", label)
+	a.ins("TESTQ %s, %s", reg, reg)
+	a.ins("JNZ %s", label)
 }
 
 // again counts a register down and goes to a label while it is not zero.
 func (a *assembler) again(reg, label string) {
 	if a.neon {
-		a.Ins("SUBS $1, %s", a.r(reg))
-		a.Ins("BNE %s", label)
+		a.ins("SUBS $1, %s", a.r(reg))
+		a.ins("BNE %s", label)
 		return
 	}
-	a.Ins("DECQ %s", reg)
-	a.Ins("JNZ %s", label)
+	a.ins("DECQ %s", reg)
+	a.ins("JNZ %s", label)
 }
 
 func (a *assembler) jump(label string) {
 	if a.neon {
-		a.Ins("B %s", label)
+		a.ins("B %s", label)
 		return
 	}
-	a.Ins("JMP %s", label)
+	a.ins("JMP %s", label)
 }
 
 // end returns from the function, with the float64 in lane 0 of register 0 if it has a result.
 func (a *assembler) end(result bool, at int) {
 	if a.neon {
 		if result {
-			a.Ins("FMOVD F0, ret+%d(FP)", at)
+			a.ins("FMOVD F0, ret+%d(FP)", at)
 		}
 	} else {
-		a.Ins("VZEROUPPER")
+		a.ins("VZEROUPPER")
 		if result {
-			a.Ins("MOVSD X0, ret+%d(FP)", at)
+			a.ins("MOVSD X0, ret+%d(FP)", at)
 		}
 	}
-	a.Ins("RET")
+	a.ins("RET")
 }

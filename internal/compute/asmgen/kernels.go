@@ -81,10 +81,10 @@ func fetch(a *assembler) {
 	a.kernel(kernel{name: "fetch", slices: []string{"x"}, unroll: 4, body: func(a *assembler, p []string) {
 		if a.neon {
 			a.moves(p[0])
-			a.Ins("PRFM %d(%s), PLDL2KEEP", a.shift, a.r(p[0]))
+			a.ins("PRFM %d(%s), PLDL2KEEP", a.shift, a.r(p[0]))
 			return
 		}
-		a.Ins("PREFETCHT1 %d(%s)(AX*1)", a.shift, p[0])
+		a.ins("PREFETCHT1 %d(%s)(AX*1)", a.shift, p[0])
 	}})
 }
 
@@ -109,15 +109,15 @@ func rank(a *assembler) {
 				a.load(p[i], i)
 			}
 			if a.masks {
-				a.Ins("VCMPPS $30, Z0, Z1, K2") // y greater than x, quiet
-				a.Ins("KNOTW K2, K3")
-				a.Ins("VPADDD Z5, Z2, K2, Z2")
-				a.Ins("VPADDD Z5, Z3, K3, Z3")
+				a.ins("VCMPPS $30, Z0, Z1, K2") // y greater than x, quiet
+				a.ins("KNOTW K2, K3")
+				a.ins("VPADDD Z5, Z2, K2, Z2")
+				a.ins("VPADDD Z5, Z3, K3, Z3")
 			} else {
 				if a.neon {
-					a.Neon("FCMGT", 4, 1, 0) // -1 or 0
+					a.insNeon("FCMGT", 4, 1, 0) // -1 or 0
 				} else {
-					a.Ins("VCMPPS $30, Y0, Y1, Y4") // -1 or 0
+					a.ins("VCMPPS $30, Y0, Y1, Y4") // -1 or 0
 				}
 				a.op("VPSUBD", 4, 2, 2)
 				a.op("VPADDD", 5, 3, 3)
@@ -162,26 +162,26 @@ func (a *assembler) gather(table string) {
 			lanes = 1
 		}
 		for i := range lanes {
-			a.Ins("VMOV V0.S[%d], %s", i, leftNeon)
-			a.Ins("ADD %s<<2, %s, %s", leftNeon, a.r(table), scratchNeon)
-			a.Ins("VLD1 (%s), V1.S[%d]", scratchNeon, i)
+			a.ins("VMOV V0.S[%d], %s", i, leftNeon)
+			a.ins("ADD %s<<2, %s, %s", leftNeon, a.r(table), scratchNeon)
+			a.ins("VLD1 (%s), V1.S[%d]", scratchNeon, i)
 		}
 		return
 	}
 	switch {
 	case !a.masks && a.partial:
-		a.Ins("VMOVAPS Y15, Y2")
+		a.ins("VMOVAPS Y15, Y2")
 	case !a.masks:
 		a.op("VPCMPEQD", 2, 2, 2)
 	case a.partial:
-		a.Ins("KMOVW K1, K2")
+		a.ins("KMOVW K1, K2")
 	default:
-		a.Ins("KXNORW K2, K2, K2")
+		a.ins("KXNORW K2, K2, K2")
 	}
 	if a.masks {
-		a.Ins("VGATHERDPS (%s)(Z0*4), K2, Z1", table)
+		a.ins("VGATHERDPS (%s)(Z0*4), K2, Z1", table)
 	} else {
-		a.Ins("VGATHERDPS Y2, (%s)(Y0*4), Y1", table)
+		a.ins("VGATHERDPS Y2, (%s)(Y0*4), Y1", table)
 	}
 }
 
@@ -192,14 +192,14 @@ func allZero(a *assembler) {
 	test := func(a *assembler) {
 		if a.neon {
 			a.set(magnitude, constantReg)
-			a.Neon("AND", scratchReg, 0, constantReg)
-			a.Neon("UMAXV", scratchReg, scratchReg)
-			a.Ins("VMOV V%d.S[0], R15", scratchReg)
+			a.insNeon("AND", scratchReg, 0, constantReg)
+			a.insNeon("UMAXV", scratchReg, scratchReg)
+			a.ins("VMOV V%d.S[0], R15", scratchReg)
 		} else if a.masks {
-			a.Ins("VPTESTMD.BCST %s, Z0, K2", a.constant(magnitude))
-			a.Ins("KORTESTW K2, K2")
+			a.ins("VPTESTMD.BCST %s, Z0, K2", a.constant(magnitude))
+			a.ins("KORTESTW K2, K2")
 		} else {
-			a.Ins("VPTEST %s, Y0", a.constant(magnitude))
+			a.ins("VPTEST %s, Y0", a.constant(magnitude))
 		}
 	}
 	a.kernel(kernel{name: "allZero", slices: []string{"x"}, result: true, unroll: turns,
@@ -210,21 +210,21 @@ func allZero(a *assembler) {
 			if a.shift == (turns-1)*4*a.lanes {
 				test(a)
 				if a.neon {
-					a.Ins("CBNZ R15, done")
+					a.ins("CBNZ R15, done")
 				} else {
-					a.Ins("JNZ done")
+					a.ins("JNZ done")
 				}
 			}
 		},
 		finish: func(a *assembler) {
 			test(a)
 			if a.neon {
-				a.Ins("CMP $0, R15\n\tCSET NE, R15\n\tSCVTFWD R15, F0")
+				a.ins("CMP $0, R15\n\tCSET NE, R15\n\tSCVTFWD R15, F0")
 				return
 			}
-			a.Ins("SETNE R15")
-			a.Ins("MOVBLZX R15, R15")
-			a.Ins("VCVTSI2SDL R15, X0, X0")
+			a.ins("SETNE R15")
+			a.ins("MOVBLZX R15, R15")
+			a.ins("VCVTSI2SDL R15, X0, X0")
 		}})
 }
 
@@ -265,17 +265,17 @@ func reductions(a *assembler) {
 					a.op("VADDPD", 8+r, 8, 8)
 				}
 				if a.neon {
-					a.Neon("FADDP.2D", 0, 8)
+					a.insNeon("FADDP.2D", 0, 8)
 					return
 				}
 				if a.masks {
-					a.Ins("VEXTRACTF64X4 $1, Z8, Y0")
-					a.Ins("VADDPD Y0, Y8, Y8")
+					a.ins("VEXTRACTF64X4 $1, Z8, Y0")
+					a.ins("VADDPD Y0, Y8, Y8")
 				}
-				a.Ins("VEXTRACTF128 $1, Y8, X0")
-				a.Ins("VADDPD X0, X8, X8")
-				a.Ins("VPERMILPD $1, X8, X0")
-				a.Ins("VADDSD X0, X8, X0")
+				a.ins("VEXTRACTF128 $1, Y8, X0")
+				a.ins("VADDPD X0, X8, X8")
+				a.ins("VPERMILPD $1, X8, X0")
+				a.ins("VADDSD X0, X8, X0")
 			}})
 	}
 	reduce("sumsq", []string{"x"}, 8192, func(a *assembler, p []string) { a.load(p[0], 0) })
@@ -336,19 +336,19 @@ func shortReductions(a *assembler) {
 // halves widens the lower and upper half of a register to float64.
 func (a *assembler) halves(from, low, high int) {
 	if a.neon {
-		a.Neon("FCVTL", low, from)
-		a.Neon("FCVTL2", high, from)
+		a.insNeon("FCVTL", low, from)
+		a.insNeon("FCVTL2", high, from)
 		return
 	}
 	if a.masks {
-		a.Ins("VEXTRACTF32X8 $1, Z%d, Y%d", from, high)
-		a.Ins("VCVTPS2PD Y%d, Z%d", from, low)
-		a.Ins("VCVTPS2PD Y%d, Z%d", high, high)
+		a.ins("VEXTRACTF32X8 $1, Z%d, Y%d", from, high)
+		a.ins("VCVTPS2PD Y%d, Z%d", from, low)
+		a.ins("VCVTPS2PD Y%d, Z%d", high, high)
 		return
 	}
-	a.Ins("VEXTRACTF128 $1, Y%d, X%d", from, high)
-	a.Ins("VCVTPS2PD X%d, Y%d", from, low)
-	a.Ins("VCVTPS2PD X%d, Y%d", high, high)
+	a.ins("VEXTRACTF128 $1, Y%d, X%d", from, high)
+	a.ins("VCVTPS2PD X%d, Y%d", from, low)
+	a.ins("VCVTPS2PD X%d, Y%d", high, high)
 }
 
 // adam keeps its nine constants in registers 0-8, in the order of AdamScalars:

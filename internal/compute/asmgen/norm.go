@@ -103,27 +103,27 @@ func (a *assembler) total(reg, count int) {
 // lanesTotal adds the lanes of a register into its lane 0.
 func (a *assembler) lanesTotal(reg int) {
 	if a.neon {
-		a.Neon("FADDP", reg, reg, reg)
-		a.Neon("FADDP", reg, reg, reg)
+		a.insNeon("FADDP", reg, reg, reg)
+		a.insNeon("FADDP", reg, reg, reg)
 		return
 	}
 	if a.masks {
-		a.Ins("VEXTRACTF64X4 $1, Z%d, Y0", reg)
-		a.Ins("VADDPS Y0, Y%d, Y%d", reg, reg)
+		a.ins("VEXTRACTF64X4 $1, Z%d, Y0", reg)
+		a.ins("VADDPS Y0, Y%d, Y%d", reg, reg)
 	}
-	a.Ins("VEXTRACTF128 $1, Y%d, X0", reg)
-	a.Ins("VADDPS X0, X%d, X%d", reg, reg)
-	a.Ins("VHADDPS X%d, X%d, X%d", reg, reg, reg)
-	a.Ins("VHADDPS X%d, X%d, X%d", reg, reg, reg)
+	a.ins("VEXTRACTF128 $1, Y%d, X0", reg)
+	a.ins("VADDPS X0, X%d, X%d", reg, reg)
+	a.ins("VHADDPS X%d, X%d, X%d", reg, reg, reg)
+	a.ins("VHADDPS X%d, X%d, X%d", reg, reg, reg)
 }
 
 // widen converts lane 0 of a register to the float64 that a kernel returns.
 func (a *assembler) widen(reg int) {
 	if a.neon {
-		a.Ins("FCVTSD F%d, F0", reg)
+		a.ins("FCVTSD F%d, F0", reg)
 		return
 	}
-	a.Ins("VCVTSS2SD X%d, X%[1]d, X0", reg)
+	a.ins("VCVTSS2SD X%d, X%[1]d, X0", reg)
 }
 
 // storeLane stores lane 0 of a register at an offset from a pointer.
@@ -133,8 +133,8 @@ func (a *assembler) storeLane(reg int, pointer string, offset int) {
 		at = fmt.Sprint(offset)
 	}
 	if a.neon {
-		a.Ins("FMOVS F%d, %s(%s)", reg, at, a.r(pointer))
+		a.ins("FMOVS F%d, %s(%s)", reg, at, a.r(pointer))
 		return
 	}
-	a.Ins("VMOVSS X%d, %s(%s)", reg, at, pointer)
+	a.ins("VMOVSS X%d, %s(%s)", reg, at, pointer)
 }

@@ -13,13 +13,13 @@ func evex(pp, op byte, d, v, m int) []byte {
 }
 
 // dpbf16 accumulates pairs: Z[acc] (16 float32) += pairs of Z[x] * pairs of Z[y].
-func (g *gen) dpbf16(acc, x, y int) {
-	g.Bytes(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", y, x, acc), evex(2, 0x52, acc, x, y)...)
+func (g *file) dpbf16(acc, x, y int) {
+	g.bytes(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", y, x, acc), evex(2, 0x52, acc, x, y)...)
 }
 
 // cvt2bf16 rounds 32 float32 to bf16: low half of Z[d] from Z[lo], high half from Z[hi].
-func (g *gen) cvt2bf16(d, hi, lo int) {
-	g.Bytes(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", lo, hi, d), evex(3, 0x72, d, hi, lo)...)
+func (g *file) cvt2bf16(d, hi, lo int) {
+	g.bytes(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", lo, hi, d), evex(3, 0x72, d, hi, lo)...)
 }
 
 // AMX. Registers are given by their hardware number.
@@ -32,10 +32,10 @@ const (
 	regDI = 7
 )
 
-func (g *gen) ldtilecfgAX() { g.Bytes("LDTILECFG (AX)", 0xc4, 0xe2, 0x78, 0x49, 0x00) }
-func (g *gen) tilerelease() { g.Bytes("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0) }
-func (g *gen) tilezero(t int) {
-	g.Bytes(fmt.Sprintf("TILEZERO T%d", t), 0xc4, 0xe2, 0x7b, 0x49, 0xc0|byte(t)<<3)
+func (g *file) ldtilecfgAX() { g.bytes("LDTILECFG (AX)", 0xc4, 0xe2, 0x78, 0x49, 0x00) }
+func (g *file) tilerelease() { g.bytes("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0) }
+func (g *file) tilezero(t int) {
+	g.bytes(fmt.Sprintf("TILEZERO T%d", t), 0xc4, 0xe2, 0x7b, 0x49, 0xc0|byte(t)<<3)
 }
 
 func tileMem(pp byte, t, base, index, disp int) []byte {
@@ -44,22 +44,22 @@ func tileMem(pp byte, t, base, index, disp int) []byte {
 }
 
 // tileload reads a tile whose rows start at base + disp, index bytes apart.
-func (g *gen) tileload(t, base, index, disp int) {
-	g.Bytes(fmt.Sprintf("TILELOADD %d(r%d)(r%d), T%d", disp, base, index, t), tileMem(3, t, base, index, disp)...)
+func (g *file) tileload(t, base, index, disp int) {
+	g.bytes(fmt.Sprintf("TILELOADD %d(r%d)(r%d), T%d", disp, base, index, t), tileMem(3, t, base, index, disp)...)
 }
 
-func (g *gen) tilestore(t, base, index, disp int) {
-	g.Bytes(fmt.Sprintf("TILESTORED T%d, %d(r%d)(r%d)", t, disp, base, index), tileMem(2, t, base, index, disp)...)
+func (g *file) tilestore(t, base, index, disp int) {
+	g.bytes(fmt.Sprintf("TILESTORED T%d, %d(r%d)(r%d)", t, disp, base, index), tileMem(2, t, base, index, disp)...)
 }
 
 // tdpbf16: tile acc += tile a (rows x pairs) * tile b (pairs x columns).
-func (g *gen) tdpbf16(acc, a, b int) {
-	g.Bytes(fmt.Sprintf("TDPBF16PS T%d, T%d, T%d", b, a, acc),
+func (g *file) tdpbf16(acc, a, b int) {
+	g.bytes(fmt.Sprintf("TDPBF16PS T%d, T%d, T%d", b, a, acc),
 		0xc4, 0xe2, byte(^b&15)<<3|2, 0x5c, 0xc0|byte(acc)<<3|byte(a))
 }
 
 // tdpbssd: tile acc += tile a (rows x groups of four signed bytes) * tile b (groups x columns), in int32.
-func (g *gen) tdpbssd(acc, a, b int) {
-	g.Bytes(fmt.Sprintf("TDPBSSD T%d, T%d, T%d", b, a, acc),
+func (g *file) tdpbssd(acc, a, b int) {
+	g.bytes(fmt.Sprintf("TDPBSSD T%d, T%d, T%d", b, a, acc),
 		0xc4, 0xe2, byte(^b&15)<<3|3, 0x5e, 0xc0|byte(acc)<<3|byte(a))
 }

@@ -42,7 +42,7 @@ func dots(a *assembler) {
 	rows := []string{"DX", "R10", "R11", "R12"}
 	group := func(name string, count int) {
 		a.branch("BX", "JLT", count, name+"End")
-		a.Label("%s", name)
+		a.label("%s", name)
 		for i := 1; i < count; i++ {
 			a.sum(rows[i-1], "R9", 1, rows[i])
 		}
@@ -58,41 +58,41 @@ func dots(a *assembler) {
 		}
 		a.clear("AX")
 		a.branch("AX", "JGE", "R8", name+"Tail")
-		a.Label("%s", name+"Whole")
+		a.label("%s", name+"Whole")
 		add()
 		a.integer("ADD", 4*a.lanes, "AX")
 		a.branch("AX", "JLT", "R8", name+"Whole")
-		a.Label("%s", name+"Tail")
+		a.label("%s", name+"Tail")
 		a.ifZero("CX", name+"Sum")
 		a.rest(name, add)
-		a.Label("%s", name+"Sum")
+		a.label("%s", name+"Sum")
 		for i := range count {
 			if a.masks {
-				a.Ins("VEXTRACTF64X4 $1, Z%d, Y5", i)
-				a.Ins("VADDPS Y5, Y%d, Y%d", i, i)
+				a.ins("VEXTRACTF64X4 $1, Z%d, Y5", i)
+				a.ins("VADDPS Y5, Y%d, Y%d", i, i)
 			}
 		}
 		if a.neon {
 			a.dotsSumNeon(count)
 		} else if count == 4 {
-			a.Ins("VHADDPS Y1, Y0, Y0")
-			a.Ins("VHADDPS Y3, Y2, Y2")
-			a.Ins("VHADDPS Y2, Y0, Y0")
-			a.Ins("VEXTRACTF128 $1, Y0, X1")
-			a.Ins("VADDPS X1, X0, X0")
-			a.Ins("VMOVUPS X0, (DI)")
+			a.ins("VHADDPS Y1, Y0, Y0")
+			a.ins("VHADDPS Y3, Y2, Y2")
+			a.ins("VHADDPS Y2, Y0, Y0")
+			a.ins("VEXTRACTF128 $1, Y0, X1")
+			a.ins("VADDPS X1, X0, X0")
+			a.ins("VMOVUPS X0, (DI)")
 		} else {
-			a.Ins("VHADDPS Y0, Y0, Y0")
-			a.Ins("VHADDPS Y0, Y0, Y0")
-			a.Ins("VEXTRACTF128 $1, Y0, X1")
-			a.Ins("VADDSS X1, X0, X0")
-			a.Ins("VMOVSS X0, (DI)")
+			a.ins("VHADDPS Y0, Y0, Y0")
+			a.ins("VHADDPS Y0, Y0, Y0")
+			a.ins("VEXTRACTF128 $1, Y0, X1")
+			a.ins("VADDSS X1, X0, X0")
+			a.ins("VMOVSS X0, (DI)")
 		}
 		a.integer("ADD", 4*count, "DI")
 		a.sum(rows[count-1], "R9", 1, "DX")
 		a.integer("SUB", count, "BX")
 		a.branch("BX", "JGE", count, name)
-		a.Label("%s", name+"End")
+		a.label("%s", name+"End")
 	}
 	group("four", 4)
 	group("single", 1)
@@ -106,9 +106,9 @@ func (a *assembler) dotsSumNeon(count int) {
 		a.storeLane(0, "DI", 0)
 		return
 	}
-	a.Neon("FADDP", 0, 0, 1)
-	a.Neon("FADDP", 2, 2, 3)
-	a.Neon("FADDP", 0, 0, 2)
+	a.insNeon("FADDP", 0, 0, 1)
+	a.insNeon("FADDP", 2, 2, 3)
+	a.insNeon("FADDP", 0, 0, 2)
 	a.vectorAt(true, "DI", 0, 0)
 }
 
@@ -119,9 +119,9 @@ func (a *assembler) vectorAt(store bool, pointer string, offset, reg int) {
 		move, v = "FMOVQ", fmt.Sprintf("F%d", reg)
 	}
 	if store {
-		a.Ins("%s %s, %s", move, v, at)
+		a.ins("%s %s, %s", move, v, at)
 	} else {
-		a.Ins("%s %s, %s", move, at, v)
+		a.ins("%s %s, %s", move, at, v)
 	}
 }
 
@@ -138,29 +138,29 @@ func mix(a *assembler) {
 		a.move("SI", "R11")
 		a.move("BX", "R12")
 		a.ifZero("R12", name+"Store")
-		a.Label("%s", name+"Row")
+		a.label("%s", name+"Row")
 		a.broadcast("(R11)", 4)
 		a.partial = partial
 		for i := range vectors {
 			mem := fmt.Sprintf("%d(R10)", 4*a.lanes*i)
 			switch {
 			case a.neon:
-				a.Ins("%s %d(%s), F5", map[bool]string{false: "FMOVQ", true: "FMOVS"}[partial], 4*a.lanes*i, a.r("R10"))
+				a.ins("%s %d(%s), F5", map[bool]string{false: "FMOVQ", true: "FMOVS"}[partial], 4*a.lanes*i, a.r("R10"))
 				a.op("VFMADD231PS", 5, 4, i)
 			case !partial:
-				a.Ins("VFMADD231PS %s, %s, %s", mem, a.v(4), a.v(i))
+				a.ins("VFMADD231PS %s, %s, %s", mem, a.v(4), a.v(i))
 			case a.masks:
-				a.Ins("VMOVUPS.Z %s, K1, %s", mem, a.v(5))
+				a.ins("VMOVUPS.Z %s, K1, %s", mem, a.v(5))
 				a.op("VFMADD231PS", 5, 4, i)
 			default:
-				a.Ins("VMASKMOVPS %s, Y15, %s", mem, a.v(5))
+				a.ins("VMASKMOVPS %s, Y15, %s", mem, a.v(5))
 				a.op("VFMADD231PS", 5, 4, i)
 			}
 		}
 		a.integer("ADD", "R9", "R10")
 		a.integer("ADD", "R13", "R11")
 		a.again("R12", name+"Row")
-		a.Label("%s", name+"Store")
+		a.label("%s", name+"Store")
 		for i := range vectors {
 			a.shift = 4 * a.lanes * i
 			a.store(i, "DI")
@@ -170,12 +170,12 @@ func mix(a *assembler) {
 	for _, vectors := range []int{4, 1} {
 		name := fmt.Sprintf("by%d", vectors)
 		a.branch("CX", "JLT", vectors*a.lanes, name+"End")
-		a.Label("%s", name)
+		a.label("%s", name)
 		group(name, vectors, false)
 		a.integer("ADD", 4*vectors*a.lanes, "AX")
 		a.integer("SUB", vectors*a.lanes, "CX")
 		a.branch("CX", "JGE", vectors*a.lanes, name)
-		a.Label("%s", name+"End")
+		a.label("%s", name+"End")
 	}
 	a.ifZero("CX", "done")
 	a.mask()
@@ -184,7 +184,7 @@ func mix(a *assembler) {
 	} else {
 		group("rest", 1, true)
 	}
-	a.Label("done")
+	a.label("done")
 	a.end(false, 0)
 }
 
@@ -198,21 +198,21 @@ func mixFour(a *assembler) {
 	a.begin("mixFour", "step", "row", "out")
 	a.sum("R8", "R8", 2, "R14")
 	a.clear("AX")
-	a.Label("columns")
+	a.label("columns")
 	for i := range rows * vectors {
 		a.zero(i)
 	}
 	a.sum("DX", "AX", 1, "R10")
 	a.move("SI", "R11")
 	a.move("BX", "R12")
-	a.Label("row")
+	a.label("row")
 	for i := range vectors {
 		a.vectorAt(false, "R10", 4*a.lanes*i, x+i)
 	}
 	for r, at := range []string{"(R11)", "(R11)(R8*1)", "(R11)(R8*2)", "(R11)(R14*1)"} {
 		if a.neon && r > 0 {
-			a.Ins("ADD %s, R11, %s", []string{"R8", "R8<<1", "R14"}[r-1], scratchNeon)
-			a.Ins("VLD1R (%s), [V%d.S4]", scratchNeon, w)
+			a.ins("ADD %s, R11, %s", []string{"R8", "R8<<1", "R14"}[r-1], scratchNeon)
+			a.ins("VLD1R (%s), [V%d.S4]", scratchNeon, w)
 		} else {
 			a.broadcast(at, w)
 		}
@@ -234,10 +234,10 @@ func mixFour(a *assembler) {
 	}
 	a.integer("ADD", 4*vectors*a.lanes, "AX")
 	if a.neon {
-		a.Ins("SUBS $%d, R1\n\tBGT columns", vectors*a.lanes)
+		a.ins("SUBS $%d, R1\n\tBGT columns", vectors*a.lanes)
 	} else {
-		a.Ins("SUBQ $%d, CX", vectors*a.lanes)
-		a.Ins("JG columns")
+		a.ins("SUBQ $%d, CX", vectors*a.lanes)
+		a.ins("JG columns")
 	}
 	a.end(false, 0)
 }

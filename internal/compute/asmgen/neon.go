@@ -1,4 +1,4 @@
-package asm
+package main
 
 import "fmt"
 
@@ -48,11 +48,11 @@ var neon = map[string]struct {
 	"FADDP.2D": {0x7e70d800, "faddp d%d, v%d.2d"},
 }
 
-// Neon writes an instruction of two or three vector registers.
-func (f *File) Neon(name string, registers ...int) {
+// insNeon writes an instruction of two or three vector registers.
+func (f *file) insNeon(name string, registers ...int) {
 	i, ok := neon[name]
 	if !ok {
-		panic("asm: no instruction " + name)
+		panic("asmgen: no instruction " + name)
 	}
 	code, args := i.code, make([]any, len(registers))
 	for k, r := range registers {
@@ -62,34 +62,34 @@ func (f *File) Neon(name string, registers ...int) {
 	f.word(code, i.text, args...)
 }
 
-// FMLAElement writes d += n·m[element] of four float32.
-func (f *File) FMLAElement(d, n, m, element int) {
+// fmlaElement writes d += n·m[element] of four float32.
+func (f *file) fmlaElement(d, n, m, element int) {
 	e := uint32(element)
 	f.word(0x4f801000|e&1<<21|e>>1<<11|uint32(m)<<16|uint32(n)<<5|uint32(d), "fmla v%d.4s, v%d.4s, v%d.s[%d]", d, n, m,
 		element)
 }
 
-// Dup writes d = n[0] in all four lanes.
-func (f *File) Dup(d, n int) {
+// dup writes d = n[0] in all four lanes.
+func (f *file) dup(d, n int) {
 	f.word(0x4e040400|uint32(n)<<5|uint32(d), "dup v%d.4s, v%d.s[0]", d, n)
 }
 
-// ShiftLeft writes d = n << bits of four integers.
-func (f *File) ShiftLeft(d, n, bits int) {
+// shiftLeft writes d = n << bits of four integers.
+func (f *file) shiftLeft(d, n, bits int) {
 	f.word(0x4f205400|uint32(bits)<<16|uint32(n)<<5|uint32(d), "shl v%d.4s, v%d.4s, #%d", d, n, bits)
 }
 
-// LoadIndexed loads the 16 bytes at R(base) + R(index) into V(d).
-func (f *File) LoadIndexed(d, base, index int) {
+// loadIndexed loads the 16 bytes at R(base) + R(index) into V(d).
+func (f *file) loadIndexed(d, base, index int) {
 	f.word(0x3ce06800|uint32(index)<<16|uint32(base)<<5|uint32(d), "ldr q%d, [x%d, x%d]", d, base, index)
 }
 
-// StoreIndexed is the opposite of LoadIndexed.
-func (f *File) StoreIndexed(d, base, index int) {
+// storeIndexed is the opposite of loadIndexed.
+func (f *file) storeIndexed(d, base, index int) {
 	f.word(0x3ca06800|uint32(index)<<16|uint32(base)<<5|uint32(d), "str q%d, [x%d, x%d]", d, base, index)
 }
 
 // word writes machine code of four bytes with its meaning as a comment, which a test gives to an assembler.
-func (f *File) word(code uint32, text string, args ...any) {
-	f.Ins("WORD $%#08x // %s", code, fmt.Sprintf(text, args...))
+func (f *file) word(code uint32, text string, args ...any) {
+	f.ins("WORD $%#08x // %s", code, fmt.Sprintf(text, args...))
 }

@@ -4,25 +4,24 @@ import (
 	"fmt"
 	"math"
 	"strings"
-
-	"vsetrain/internal/compute/asm"
 )
 
 // isa is one instruction set. With masks (AVX-512) the last partial vector is loaded and stored under K1 and
 // constants are broadcast by the instruction that uses them; without, under register 15, and constants are stored eight
-// times. Neon (neon.go) takes what is left behind the last whole vector element by element.
+// times. Neon (vecneon.go) takes what is left behind the last whole vector element by element.
 type isa struct {
 	name, reg, arch string
 	lanes           int
 	masks, neon     bool
 }
 
-func (i isa) file() string { return strings.ToLower(i.name) }
+// lower is the name in the names of files and of the table.
+func (i isa) lower() string { return strings.ToLower(i.name) }
 
 // assembler collects the text of one file.
 type assembler struct {
 	isa
-	asm.File
+	file
 	kernels   []signature
 	constants []uint32
 	partial   bool // in the part of a kernel that handles the last vector
@@ -32,42 +31,37 @@ type assembler struct {
 	moving    []string // Neon: the pointers that the loop of a kernel moves on
 }
 
-func newAssembler(i isa) *assembler { return &assembler{isa: i} }
-
-const generator = "internal/compute/vec/asmgen."
-
 // signature is a kernel's name, and its parameters and result in Go.
 type signature struct{ name, types string }
 
 // head begins a function with args bytes of parameters and results.
 func (a *assembler) head(name, types string, args int) {
 	a.kernels = append(a.kernels, signature{name, types})
-	a.Raw(fmt.Sprintf("\n// func %s%s%s", name, a.name, types))
-	a.Text(name+a.name, 0, args)
+	a.text(name+a.name, types, 0, args)
 	if a.neon {
-		a.Ins("MOVD $constants%s<>(SB), %s", a.name, constantsNeon)
+		a.ins("MOVD $constants%s<>(SB), %s", a.name, constantsNeon)
 	}
 }
 
 func (a *assembler) source() string {
-	var s asm.File
+	var s file
 	copies := a.lanes
 	if a.masks {
 		copies = 1
 	}
 	for i, c := range a.constants {
 		for k := range copies {
-			s.Data("constants"+a.name, 4*(i*copies+k), 4, fmt.Sprintf("0x%08x", c))
+			s.data("constants"+a.name, 4*(i*copies+k), 4, fmt.Sprintf("0x%08x", c))
 		}
 	}
-	s.Globl("constants"+a.name, 4*copies*len(a.constants))
+	s.globl("constants"+a.name, 4*copies*len(a.constants))
 	if !a.masks && !a.neon { // eight ones and eight zeros: the mask of k lanes starts 4k bytes before the middle
 		for i := range 16 {
-			s.Data("lanes"+a.name, 4*i, 4, fmt.Sprint(i/8-1))
+			s.data("lanes"+a.name, 4*i, 4, fmt.Sprint(i/8-1))
 		}
-		s.Globl("lanes"+a.name, 64)
+		s.globl("lanes"+a.name, 64)
 	}
-	return asm.Header(generator) + s.String() + a.String()
+	return s.String() + a.String()
 }
 
 // v names a vector register.
@@ -99,7 +93,7 @@ func (a *assembler) op(name string, operands ...any) {
 			text[i] = fmt.Sprint(o)
 		}
 	}
-	a.Ins("%s %s", name, strings.Join(text, ", "))
+	a.ins("%s %s", name, strings.Join(text, ", "))
 }
 
 func (a *assembler) constant(w word) string {
@@ -126,10 +120,10 @@ func (a *assembler) constant(w word) string {
 // set loads a constant into a register.
 func (a *assembler) set(w word, reg int) {
 	if a.neon {
-		a.Ins("FMOVQ %s, F%d", a.constant(w), reg)
+		a.ins("FMOVQ %s, F%d", a.constant(w), reg)
 		return
 	}
-	a.Ins("VBROADCASTSS %s, %s", a.constant(w), a.v(reg))
+	a.ins("VBROADCASTSS %s, %s", a.constant(w), a.v(reg))
 }
 
 // broadcast gives every lane of a register the value at an offset from a pointer, or from the stack (an argument).
@@ -138,7 +132,7 @@ func (a *assembler) broadcast(at string, reg int) {
 		a.broadcastNeon(at, reg)
 		return
 	}
-	a.Ins("VBROADCASTSS %s, %s", at, a.v(reg))
+	a.ins("VBROADCASTSS %s, %s", at, a.v(reg))
 }
 
 func (a *assembler) zero(reg int) { a.op("VXORPS", reg, reg, reg) }
@@ -153,14 +147,14 @@ func (a *assembler) load(pointer string, reg int) {
 	case a.neon:
 		a.memoryNeon(false, pointer, reg)
 	case !a.partial:
-		a.Ins("VMOVUPS %s, %s", mem, a.v(reg))
+		a.ins("VMOVUPS %s, %s", mem, a.v(reg))
 		if a.ahead > 0 && (a.shift+a.ahead)%64 == 0 { // once per cache line
-			a.Ins("%s %d(%s)(AX*1)", a.level, a.shift+a.ahead, pointer)
+			a.ins("%s %d(%s)(AX*1)", a.level, a.shift+a.ahead, pointer)
 		}
 	case a.masks:
-		a.Ins("VMOVUPS.Z %s, K1, %s", mem, a.v(reg))
+		a.ins("VMOVUPS.Z %s, K1, %s", mem, a.v(reg))
 	default:
-		a.Ins("VMASKMOVPS %s, Y15, %s", mem, a.v(reg))
+		a.ins("VMASKMOVPS %s, Y15, %s", mem, a.v(reg))
 	}
 }
 
@@ -170,11 +164,11 @@ func (a *assembler) store(reg int, pointer string) {
 	case a.neon:
 		a.memoryNeon(true, pointer, reg)
 	case !a.partial:
-		a.Ins("VMOVUPS %s, %s", a.v(reg), mem)
+		a.ins("VMOVUPS %s, %s", a.v(reg), mem)
 	case a.masks:
-		a.Ins("VMOVUPS %s, K1, %s", a.v(reg), mem)
+		a.ins("VMOVUPS %s, K1, %s", a.v(reg), mem)
 	default:
-		a.Ins("VMASKMOVPS %s, Y15, %s", a.v(reg), mem)
+		a.ins("VMASKMOVPS %s, Y15, %s", a.v(reg), mem)
 	}
 }
 
@@ -241,7 +235,7 @@ func (a *assembler) kernel(k kernel) {
 		k.body(a, p)
 		a.partial = false
 	}
-	a.Label("done")
+	a.label("done")
 	if k.finish != nil {
 		k.finish(a)
 	}
@@ -251,7 +245,7 @@ func (a *assembler) kernel(k kernel) {
 // loop repeats a body while at least count elements are left.
 func (a *assembler) loop(name string, count int, body func()) {
 	a.branch("CX", "JLT", count, name+"End")
-	a.Label("%s", name)
+	a.label("%s", name)
 	if a.neon {
 		a.turnNeon(4*count, body)
 	} else {
@@ -260,7 +254,7 @@ func (a *assembler) loop(name string, count int, body func()) {
 	}
 	a.integer("SUB", count, "CX")
 	a.branch("CX", "JGE", count, name)
-	a.Label("%s", name+"End")
+	a.label("%s", name+"End")
 }
 
 // mask prepares loads and stores of the last CX elements.
@@ -269,14 +263,14 @@ func (a *assembler) mask() {
 		return
 	}
 	if a.masks {
-		a.Ins("MOVL $-1, R15")
-		a.Ins("SHLL CX, R15")
-		a.Ins("NOTL R15")
-		a.Ins("KMOVW R15, K1")
+		a.ins("MOVL $-1, R15")
+		a.ins("SHLL CX, R15")
+		a.ins("NOTL R15")
+		a.ins("KMOVW R15, K1")
 		return
 	}
-	a.Ins("LEAQ lanes%s<>+32(SB), R15", a.name)
-	a.Ins("SHLQ $2, CX")
-	a.Ins("SUBQ CX, R15")
-	a.Ins("VMOVUPS (R15), Y15")
+	a.ins("LEAQ lanes%s<>+32(SB), R15", a.name)
+	a.ins("SHLQ $2, CX")
+	a.ins("SUBQ CX, R15")
+	a.ins("VMOVUPS (R15), Y15")
 }

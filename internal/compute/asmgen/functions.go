@@ -72,18 +72,18 @@ func (a *assembler) tanh(x, y, s, t, k int) {
 	a.op("VANDPS", absBits, x, x)
 	if a.neon {
 		a.set(lane(0.625), s)
-		a.Neon("FCMGT", s, s, x)
-		a.Neon("BSL", s, t, y)
+		a.insNeon("FCMGT", s, s, x)
+		a.insNeon("BSL", s, t, y)
 		a.op("VMOVAPS", s, x)
 		return
 	}
 	if a.masks {
-		a.Ins("VCMPPS.BCST $17, %s, %s, K2", a.constant(lane(0.625)), a.v(x))
-		a.Ins("VBLENDMPS %s, %s, K2, %s", a.v(t), a.v(y), a.v(x))
+		a.ins("VCMPPS.BCST $17, %s, %s, K2", a.constant(lane(0.625)), a.v(x))
+		a.ins("VBLENDMPS %s, %s, K2, %s", a.v(t), a.v(y), a.v(x))
 		return
 	}
-	a.Ins("VCMPPS $17, %s, %s, %s", a.constant(lane(0.625)), a.v(x), a.v(x))
-	a.Ins("VBLENDVPS %s, %s, %s, %s", a.v(x), a.v(t), a.v(y), a.v(x))
+	a.ins("VCMPPS $17, %s, %s, %s", a.constant(lane(0.625)), a.v(x), a.v(x))
+	a.ins("VBLENDVPS %s, %s, %s, %s", a.v(x), a.v(t), a.v(y), a.v(x))
 }
 
 func functions(a *assembler) {
@@ -136,16 +136,16 @@ func functions(a *assembler) {
 // keepPositive sets out to y where x > 0 and to 0 elsewhere; t is scratch, register 4 zero.
 func (a *assembler) keepPositive(x, y, t, out int) {
 	if a.neon {
-		a.Neon("FCMGT", t, x, 4)
-		a.Neon("AND", out, t, y)
+		a.insNeon("FCMGT", t, x, 4)
+		a.insNeon("AND", out, t, y)
 		return
 	}
 	if a.masks {
-		a.Ins("VCMPPS $30, %s, %s, K2", a.v(4), a.v(x)) // greater than, quiet
-		a.Ins("VMOVAPS.Z %s, K2, %s", a.v(y), a.v(out))
+		a.ins("VCMPPS $30, %s, %s, K2", a.v(4), a.v(x)) // greater than, quiet
+		a.ins("VMOVAPS.Z %s, K2, %s", a.v(y), a.v(out))
 		return
 	}
-	a.Ins("VCMPPS $30, %s, %s, %s", a.v(4), a.v(x), a.v(t))
+	a.ins("VCMPPS $30, %s, %s, %s", a.v(4), a.v(x), a.v(t))
 	a.op("VANDPS", y, t, out)
 }
 
@@ -286,8 +286,8 @@ func drop(a *assembler) {
 func (a *assembler) dropped(x, words, t int) {
 	a.op("VMULPS", 5, x, x)
 	if a.masks {
-		a.Ins("VPCMPUD $5, Z4, Z%d, K2", words) // not less
-		a.Ins("VMOVAPS.Z Z%d, K2, Z%d", x, x)
+		a.ins("VPCMPUD $5, Z4, Z%d, K2", words) // not less
+		a.ins("VMOVAPS.Z Z%d, K2, Z%d", x, x)
 		return
 	}
 	a.op("VPMAXUD", 4, words, t)

@@ -2,13 +2,13 @@ package main
 
 // tilesAMX writes the kernels of AMX.
 func tilesAMX() string {
-	g := newGen()
-	g.Raw("\n// Palette 1; eight tiles of 16 rows of 64 bytes.")
+	g := new(file)
+	g.raw("\n// Palette 1; eight tiles of 16 rows of 64 bytes.")
 	for i, v := range []string{"1", "0", "0x0040004000400040", "0x0040004000400040", "0", "0",
 		"0x1010101010101010", "0"} {
-		g.Data("tilecfg", 8*i, 8, v)
+		g.data("tilecfg", 8*i, 8, v)
 	}
-	g.Globl("tilecfg", 64)
+	g.globl("tilecfg", 64)
 	tileAMX(g, "tileAMX", bf16Terms)
 	tileAMX(g, "tileSplitAMX", splitTerms)
 	tileFixedAMX(g)
@@ -48,53 +48,52 @@ var (
 //
 // On the stack: the panel of b and the part of C and the bias in work, what whole panels need (0: scaling;
 // 1: nothing; 2: C added), and what to fetch of the next panel of b.
-func tileAMX(g *gen, name string, ts terms) {
-	g.Raw("\n// func " + name + "(t *tile)")
-	g.text(name, 40)
-	g.Ins("LEAQ tilecfg<>(SB), AX")
+func tileAMX(g *file, name string, ts terms) {
+	g.text(name, "(t *tile)", 40, 8)
+	g.ins("LEAQ tilecfg<>(SB), AX")
 	g.ldtilecfgAX()
-	g.Ins("MOVQ t+0(FP), R12")
-	g.Ins("MOVQ %d(R12), R10", offN)
-	g.Ins("MOVQ %d(R12), R15\n\tSHLQ $2, R15", offLDC)
+	g.ins("MOVQ t+0(FP), R12")
+	g.ins("MOVQ %d(R12), R10", offN)
+	g.ins("MOVQ %d(R12), R15\n\tSHLQ $2, R15", offLDC)
 	for i, off := range []int{offB, offC, offBias} {
-		g.Ins("MOVQ %d(R12), AX\n\tMOVQ AX, %d(SP)", off, 8*i)
+		g.ins("MOVQ %d(R12), AX\n\tMOVQ AX, %d(SP)", off, 8*i)
 	}
-	g.Ins("XORL R8, R8\n\tTESTQ AX, AX\n\tJNZ scaled")
-	g.Ins("MOVL %d(R12), AX\n\tCMPL AX, $0x3f800000\n\tJNE scaled", offAlpha)
-	g.Ins("MOVL %d(R12), AX\n\tMOVL $1, CX\n\tMOVL $2, DX", offBeta)
-	g.Ins("TESTL AX, AX\n\tCMOVQEQ CX, R8\n\tCMPL AX, $0x3f800000\n\tCMOVQEQ DX, R8")
-	g.Label("scaled")
-	g.Ins("MOVQ R8, 24(SP)")
-	g.Ins("VBROADCASTSS %d(R12), Z0", offAlpha)
-	g.Ins("VBROADCASTSS %d(R12), Z1", offBeta)
-	g.Ins("MOVQ %d(R12), BX", offTmp)
-	g.Ins("MOVQ $64, DX\n\tMOVQ $128, AX")
-	g.Label("column")
+	g.ins("XORL R8, R8\n\tTESTQ AX, AX\n\tJNZ scaled")
+	g.ins("MOVL %d(R12), AX\n\tCMPL AX, $0x3f800000\n\tJNE scaled", offAlpha)
+	g.ins("MOVL %d(R12), AX\n\tMOVL $1, CX\n\tMOVL $2, DX", offBeta)
+	g.ins("TESTL AX, AX\n\tCMOVQEQ CX, R8\n\tCMPL AX, $0x3f800000\n\tCMOVQEQ DX, R8")
+	g.label("scaled")
+	g.ins("MOVQ R8, 24(SP)")
+	g.ins("VBROADCASTSS %d(R12), Z0", offAlpha)
+	g.ins("VBROADCASTSS %d(R12), Z1", offBeta)
+	g.ins("MOVQ %d(R12), BX", offTmp)
+	g.ins("MOVQ $64, DX\n\tMOVQ $128, AX")
+	g.label("column")
 	amxColumns(g)
-	g.Ins("MOVQ %d(R12), SI\n\tMOVQ %d(R12), R9\n\tMOVQ 8(SP), R14", offA, offM)
+	g.ins("MOVQ %d(R12), SI\n\tMOVQ %d(R12), R9\n\tMOVQ 8(SP), R14", offA, offM)
 	if ts.fetch > 0 { // behind the last panel of b there is none: fetch what is near
-		g.Ins("XORL R8, R8\n\tMOVQ %d(R12), AX\n\tSHLQ $7, AX\n\tCMPQ R10, $32\n\tCMOVQLE R8, AX", offK)
-		g.Ins("ADDQ 0(SP), AX\n\tMOVQ AX, 32(SP)")
+		g.ins("XORL R8, R8\n\tMOVQ %d(R12), AX\n\tSHLQ $7, AX\n\tCMPQ R10, $32\n\tCMOVQLE R8, AX", offK)
+		g.ins("ADDQ 0(SP), AX\n\tMOVQ AX, 32(SP)")
 	}
-	g.Label("panel")
-	g.Ins("MOVQ 0(SP), DI\n\tMOVQ %d(R12), CX", offK)
-	g.Ins("MOVQ R14, R13\n\tMOVQ R9, R11")
-	g.Ins("CMPQ R10, $16\n\tJLE narrow\n\tCMPQ R9, $16\n\tJLE short")
+	g.label("panel")
+	g.ins("MOVQ 0(SP), DI\n\tMOVQ %d(R12), CX", offK)
+	g.ins("MOVQ R14, R13\n\tMOVQ R9, R11")
+	g.ins("CMPQ R10, $16\n\tJLE narrow\n\tCMPQ R9, $16\n\tJLE short")
 	amxLoop(g, "full", ts, 2, 2)
-	g.Label("short")
+	g.label("short")
 	amxLoop(g, "half", ts, 1, 2)
-	g.Label("narrow")
-	g.Ins("CMPQ R9, $16\n\tJLE small")
+	g.label("narrow")
+	g.ins("CMPQ R9, $16\n\tJLE small")
 	amxLoop(g, "tall", ts, 2, 1)
-	g.Label("small")
+	g.label("small")
 	amxLoop(g, "one", ts, 1, 1)
-	g.Label("next")
+	g.label("next")
 	amxStore(g)
-	g.Ins("SUBQ $32, R9\n\tJG panel")
-	g.Ins("MOVQ %d(R12), R8\n\tSHLQ $7, R8\n\tADDQ R8, 0(SP)\n\tADDQ $128, 8(SP)\n\tADDQ $128, 16(SP)", offK)
-	g.Ins("SUBQ $32, R10\n\tJG column")
+	g.ins("SUBQ $32, R9\n\tJG panel")
+	g.ins("MOVQ %d(R12), R8\n\tSHLQ $7, R8\n\tADDQ R8, 0(SP)\n\tADDQ $128, 8(SP)\n\tADDQ $128, 16(SP)", offK)
+	g.ins("SUBQ $32, R10\n\tJG column")
 	g.tilerelease()
-	g.Ins("VZEROUPPER\n\tRET")
+	g.ins("VZEROUPPER\n\tRET")
 }
 
 // Products of fewSteps and more, but not manySteps, fetch 24 rows of the result before they begin, for one a step comes
@@ -103,7 +102,7 @@ const fewSteps, manySteps = 4, 16
 
 // amxLoop multiplies rt x ct tiles: sums T(2i+j), a in T4, T5, b in T6, T7. Meanwhile it fetches the rows of the
 // result, one a step, and its share of the next panel of b into the level-2 cache.
-func amxLoop(g *gen, label string, ts terms, rt, ct int) {
+func amxLoop(g *file, label string, ts terms, rt, ct int) {
 	each := func(f func(t, disp int)) {
 		for i := range rt {
 			for j := range ct {
@@ -113,25 +112,25 @@ func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 	}
 	each(func(t, _ int) { g.tilezero(t) })
 	if rt == 2 && ct == 2 {
-		g.Ins("LEAQ %d(CX), R8\n\tCMPQ R8, $%d\n\tJAE begun\n\tSUBQ $24, R11\n\tJLT begun", -16*ts.parts*fewSteps,
+		g.ins("LEAQ %d(CX), R8\n\tCMPQ R8, $%d\n\tJAE begun\n\tSUBQ $24, R11\n\tJLT begun", -16*ts.parts*fewSteps,
 			16*ts.parts*(manySteps-fewSteps))
 		for range 24 {
-			g.Ins("PREFETCHT1 (R13)\n\tPREFETCHT1 64(R13)\n\tADDQ R15, R13")
+			g.ins("PREFETCHT1 (R13)\n\tPREFETCHT1 64(R13)\n\tADDQ R15, R13")
 		}
-		g.Label("begun")
+		g.label("begun")
 	}
 	if ts.fetch > 0 {
-		g.Ins("MOVQ 32(SP), AX")
+		g.ins("MOVQ 32(SP), AX")
 	}
 	if ts.store > 0 {
-		g.Ins("MOVQ $%d, R8", ts.store+1)
+		g.ins("MOVQ $%d, R8", ts.store+1)
 	}
-	g.Label("%s", label)
+	g.label("%s", label)
 	at := [2]int{-1, -1} // the parts in T4, T5 and in T6, T7
 	fetched := 0
 	for n, p := range ts.pairs {
 		for ; fetched < ts.fetch*(n+1)/len(ts.pairs); fetched++ {
-			g.Ins("PREFETCHT1 %d(AX)", 64*fetched)
+			g.ins("PREFETCHT1 %d(AX)", 64*fetched)
 		}
 		if at[1] != p[1] {
 			for j := range ct {
@@ -148,89 +147,89 @@ func amxLoop(g *gen, label string, ts terms, rt, ct int) {
 		}
 		at = p
 	}
-	g.Ins("SUBQ $1, R11\n\tJLT %sfetched", label)
-	g.Ins("PREFETCHT0 (R13)\n\tPREFETCHT0 64(R13)\n\tADDQ R15, R13")
-	g.Label("%sfetched", label)
-	g.Ins("ADDQ $%d, SI\n\tADDQ $%d, DI", 2048*ts.parts, 2048*ts.parts)
+	g.ins("SUBQ $1, R11\n\tJLT %sfetched", label)
+	g.ins("PREFETCHT0 (R13)\n\tPREFETCHT0 64(R13)\n\tADDQ R15, R13")
+	g.label("%sfetched", label)
+	g.ins("ADDQ $%d, SI\n\tADDQ $%d, DI", 2048*ts.parts, 2048*ts.parts)
 	if ts.fetch > 0 {
-		g.Ins("ADDQ $%d, AX", 64*ts.fetch)
+		g.ins("ADDQ $%d, AX", 64*ts.fetch)
 	}
 	if ts.store > 0 {
-		g.Ins("DECQ R8\n\tJNZ %sunstored", label)
+		g.ins("DECQ R8\n\tJNZ %sunstored", label)
 		g.tilestore(0, regBX, regDX, 0)
-		g.Ins("MOVQ $%d, R8", ts.store)
-		g.Label("%sunstored", label)
+		g.ins("MOVQ $%d, R8", ts.store)
+		g.label("%sunstored", label)
 	}
-	g.Ins("SUBQ $%d, CX\n\tJNZ %s", 16*ts.parts, label)
+	g.ins("SUBQ $%d, CX\n\tJNZ %s", 16*ts.parts, label)
 	if ts.fetch > 0 {
-		g.Ins("MOVQ AX, 32(SP)\n\tMOVQ $128, AX")
+		g.ins("MOVQ AX, 32(SP)\n\tMOVQ $128, AX")
 	}
 	if rt == 2 && ct == 2 {
-		g.Ins("CMPQ R9, $32\n\tJLT scale\n\tCMPQ R10, $32\n\tJLT scale")
-		g.Ins("CMPQ 24(SP), $1\n\tJLT scale\n\tJGT add")
-		g.Ins("MOVQ R14, CX\n\tMOVQ R15, DI\n\tMOVQ R15, R8\n\tSHLQ $4, R8")
+		g.ins("CMPQ R9, $32\n\tJLT scale\n\tCMPQ R10, $32\n\tJLT scale")
+		g.ins("CMPQ 24(SP), $1\n\tJLT scale\n\tJGT add")
+		g.ins("MOVQ R14, CX\n\tMOVQ R15, DI\n\tMOVQ R15, R8\n\tSHLQ $4, R8")
 		for i := range rt {
 			for j := range ct {
 				g.tilestore(2*i+j, regCX, regDI, 64*j)
 			}
-			g.Ins("ADDQ R8, CX")
+			g.ins("ADDQ R8, CX")
 		}
-		g.Ins("MOVQ CX, R14\n\tJMP stored")
-		g.Label("add")
+		g.ins("MOVQ CX, R14\n\tJMP stored")
+		g.label("add")
 		for i := range rt {
 			for j := range ct {
 				g.tilestore(2*i+j, regBX, regAX, 2048*i+64*j)
 			}
 			for r := range 16 {
 				for v := range 2 {
-					g.Ins("VMOVUPS %d(BX), Z4\n\tVADDPS %d(R14), Z4, Z4\n\tVMOVUPS Z4, %d(R14)", 2048*i+128*r+64*v,
+					g.ins("VMOVUPS %d(BX), Z4\n\tVADDPS %d(R14), Z4, Z4\n\tVMOVUPS Z4, %d(R14)", 2048*i+128*r+64*v,
 						64*v, 64*v)
 				}
-				g.Ins("ADDQ R15, R14")
+				g.ins("ADDQ R15, R14")
 			}
 		}
-		g.Ins("JMP stored")
-		g.Label("scale")
+		g.ins("JMP stored")
+		g.label("scale")
 	}
 	each(func(t, disp int) { g.tilestore(t, regBX, regAX, disp) })
-	g.Ins("JMP next")
+	g.ins("JMP next")
 }
 
 // amxColumns prepares a panel of columns: their masks K1, K2 and the bias Z2, Z3.
-func amxColumns(g *gen) {
-	g.Ins("MOVQ $32, R8\n\tCMPQ R10, R8\n\tCMOVQLT R10, R8")
-	g.Ins("MOVL $-1, CX\n\tBZHIL R8, CX, CX")
-	g.Ins("KMOVW CX, K1")
-	g.Ins("SHRL $16, CX")
-	g.Ins("KMOVW CX, K2")
-	g.Ins("VPXORQ Z2, Z2, Z2\n\tVPXORQ Z3, Z3, Z3")
-	g.Ins("MOVQ %d(R12), CX\n\tTESTQ CX, CX\n\tJZ nobias", offBias)
-	g.Ins("MOVQ 16(SP), CX")
-	g.Ins("VMOVUPS.Z (CX), K1, Z2\n\tVMOVUPS.Z 64(CX), K2, Z3")
-	g.Label("nobias")
+func amxColumns(g *file) {
+	g.ins("MOVQ $32, R8\n\tCMPQ R10, R8\n\tCMOVQLT R10, R8")
+	g.ins("MOVL $-1, CX\n\tBZHIL R8, CX, CX")
+	g.ins("KMOVW CX, K1")
+	g.ins("SHRL $16, CX")
+	g.ins("KMOVW CX, K2")
+	g.ins("VPXORQ Z2, Z2, Z2\n\tVPXORQ Z3, Z3, Z3")
+	g.ins("MOVQ %d(R12), CX\n\tTESTQ CX, CX\n\tJZ nobias", offBias)
+	g.ins("MOVQ 16(SP), CX")
+	g.ins("VMOVUPS.Z (CX), K1, Z2\n\tVMOVUPS.Z 64(CX), K2, Z3")
+	g.label("nobias")
 }
 
 // amxStore scales the sums of a panel in tmp into its rows of the result.
-func amxStore(g *gen) {
-	g.Ins("MOVQ BX, DI\n\tMOVQ R9, CX\n\tCMPQ CX, $32\n\tJLE rows\n\tMOVQ $32, CX")
-	g.Label("rows")
-	g.Ins("MOVL %d(R12), R8\n\tTESTL R8, R8\n\tJNZ rowbeta", offBeta)
+func amxStore(g *file) {
+	g.ins("MOVQ BX, DI\n\tMOVQ R9, CX\n\tCMPQ CX, $32\n\tJLE rows\n\tMOVQ $32, CX")
+	g.label("rows")
+	g.ins("MOVL %d(R12), R8\n\tTESTL R8, R8\n\tJNZ rowbeta", offBeta)
 	for _, beta := range []bool{false, true} {
 		label := map[bool]string{false: "row", true: "rowbeta"}[beta]
-		g.Label("%s", label)
+		g.label("%s", label)
 		for v := range 2 {
-			g.Ins("VMOVUPS %d(DI), Z%d", 64*v, 4+v)
-			g.Ins("VFMADD213PS Z%d, Z0, Z%d", 2+v, 4+v)
+			g.ins("VMOVUPS %d(DI), Z%d", 64*v, 4+v)
+			g.ins("VFMADD213PS Z%d, Z0, Z%d", 2+v, 4+v)
 			if beta {
-				g.Ins("VFMADD231PS %d(R14), Z1, K%d, Z%d", 64*v, 1+v, 4+v)
+				g.ins("VFMADD231PS %d(R14), Z1, K%d, Z%d", 64*v, 1+v, 4+v)
 			}
-			g.Ins("VMOVUPS Z%d, K%d, %d(R14)", 4+v, 1+v, 64*v)
+			g.ins("VMOVUPS Z%d, K%d, %d(R14)", 4+v, 1+v, 64*v)
 		}
-		g.Ins("ADDQ $128, DI\n\tADDQ R15, R14")
-		g.Ins("DECQ CX\n\tJNZ %s", label)
+		g.ins("ADDQ $128, DI\n\tADDQ R15, R14")
+		g.ins("DECQ CX\n\tJNZ %s", label)
 		if !beta {
-			g.Ins("JMP stored")
+			g.ins("JMP stored")
 		}
 	}
-	g.Label("stored")
+	g.label("stored")
 }

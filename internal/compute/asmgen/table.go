@@ -5,8 +5,6 @@ import (
 	"go/format"
 	"slices"
 	"strings"
-
-	"vsetrain/internal/compute/asm"
 )
 
 // table says how the fields of vec.Ops are made of kernels: by which function of package vec, and of which kernels. The
@@ -63,14 +61,14 @@ var table = []struct{ field, by, kernels string }{
 // declarations returns the Go file of an instruction set: the declarations of its kernels, and their table.
 func (a *assembler) declarations() (string, error) {
 	var s strings.Builder
-	s.WriteString(asm.GoHeader(generator) + "package vec\n")
+	s.WriteString("package vec\n")
 	unused := map[string]bool{}
 	for _, k := range a.kernels {
 		fmt.Fprintf(&s, "\n//go:noescape\nfunc %s%s%s\n", k.name, a.name, k.types)
 		unused[k.name] = true
 	}
-	fmt.Fprintf(&s, "\n// %s returns the table of these kernels.\nfunc %[1]s() *Ops[float32] {\n", a.file())
-	fmt.Fprintf(&s, "o := &Ops[float32]{Name: %q}\n", a.file())
+	fmt.Fprintf(&s, "\n// %s returns the table of these kernels.\nfunc %[1]s() *Ops[float32] {\n", a.lower())
+	fmt.Fprintf(&s, "o := &Ops[float32]{Name: %q}\n", a.lower())
 	for _, e := range table {
 		field := e.field
 		if array, element, ok := strings.Cut(field, "."); ok {

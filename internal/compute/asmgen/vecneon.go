@@ -48,35 +48,35 @@ func (a *assembler) opNeon(name string, operands []any) {
 	last := regs[len(regs)-1]
 	switch name {
 	case "VMOVAPS":
-		a.Neon("ORR", last, regs[0], regs[0])
+		a.insNeon("ORR", last, regs[0], regs[0])
 	case "VPSLLD":
 		bits, err := strconv.Atoi(operands[0].(string)[1:])
 		if err != nil {
 			panic(err)
 		}
-		a.ShiftLeft(last, regs[0], bits)
+		a.shiftLeft(last, regs[0], bits)
 	case "VFMADD213PS", "VFNMADD213PS": // d = y·d + x, which NEON adds to x
 		if regs[0] != scratchReg {
-			a.Neon("ORR", scratchReg, regs[0], regs[0])
+			a.insNeon("ORR", scratchReg, regs[0], regs[0])
 		}
-		a.Neon(map[string]string{"VFMADD213PS": "FMLA", "VFNMADD213PS": "FMLS"}[name], scratchReg, regs[1], last)
-		a.Neon("ORR", last, scratchReg, scratchReg)
+		a.insNeon(map[string]string{"VFMADD213PS": "FMLA", "VFNMADD213PS": "FMLS"}[name], scratchReg, regs[1], last)
+		a.insNeon("ORR", last, scratchReg, scratchReg)
 	case "VFMSUB231PS": // d = y·x - d
-		a.Neon("FNEG", last, last)
-		a.Neon("FMLA", last, regs[1], regs[0])
+		a.insNeon("FNEG", last, last)
+		a.insNeon("FMLA", last, regs[1], regs[0])
 	case "VFMSUB213PS": // d = y·d - x
-		a.Neon("FNEG", scratchReg, regs[0])
-		a.Neon("FMLA", scratchReg, regs[1], last)
-		a.Neon("ORR", last, scratchReg, scratchReg)
+		a.insNeon("FNEG", scratchReg, regs[0])
+		a.insNeon("FMLA", scratchReg, regs[1], last)
+		a.insNeon("ORR", last, scratchReg, scratchReg)
 	default:
 		op, ok := opsNeon[name]
 		if !ok {
 			panic("asmgen: NEON has no " + name)
 		}
 		if len(regs) == 2 {
-			a.Neon(op, last, regs[0])
+			a.insNeon(op, last, regs[0])
 		} else {
-			a.Neon(op, last, regs[1], regs[0])
+			a.insNeon(op, last, regs[1], regs[0])
 		}
 	}
 }
@@ -90,14 +90,14 @@ func (a *assembler) polynomialNeon(x, t int, coefficients []float64) {
 	a.set(lane(coefficients[0]), sum)
 	for _, c := range coefficients[1:] {
 		a.set(lane(c), next)
-		a.Neon("FMLA", next, sum, x)
+		a.insNeon("FMLA", next, sum, x)
 		sum, next = next, sum
 	}
 }
 
 // addressNeon puts pointer + AX into the scratch register.
 func (a *assembler) addressNeon(pointer string) {
-	a.Ins("ADD %s, %s, %s", a.r("AX"), a.r(pointer), scratchNeon)
+	a.ins("ADD %s, %s, %s", a.r("AX"), a.r(pointer), scratchNeon)
 }
 
 // memoryNeon loads or stores a vector, or the one element of a partial one. In the loop of a kernel the pointer moves;
@@ -118,9 +118,9 @@ func (a *assembler) memoryNeon(store bool, pointer string, reg int) {
 			panic(err)
 		}
 		if store {
-			a.StoreIndexed(reg, base, 0)
+			a.storeIndexed(reg, base, 0)
 		} else {
-			a.LoadIndexed(reg, base, 0)
+			a.loadIndexed(reg, base, 0)
 		}
 		return
 	}
@@ -129,9 +129,9 @@ func (a *assembler) memoryNeon(store bool, pointer string, reg int) {
 		move = "FMOVS"
 	}
 	if store {
-		a.Ins("%s F%d, %s", move, reg, at)
+		a.ins("%s F%d, %s", move, reg, at)
 	} else {
-		a.Ins("%s %s, F%d", move, at, reg)
+		a.ins("%s %s, F%d", move, at, reg)
 	}
 }
 
@@ -154,7 +154,7 @@ func (a *assembler) turnNeon(bytes int, body func()) {
 
 // elementsNeon repeats the body of a kernel for each of the CX elements left, of which there is one at least.
 func (a *assembler) elementsNeon(body func()) {
-	a.Label("element")
+	a.label("element")
 	a.partial = true
 	a.turnNeon(4, body)
 	a.partial = false
@@ -163,13 +163,13 @@ func (a *assembler) elementsNeon(body func()) {
 
 // restNeon repeats a body for each of the CX elements that follow AX, of which there is one at least; CX stays.
 func (a *assembler) restNeon(name string, body func()) {
-	a.Ins("MOVD %s, %s", a.r("CX"), leftNeon)
-	a.Label("%sElement", name)
+	a.ins("MOVD %s, %s", a.r("CX"), leftNeon)
+	a.label("%sElement", name)
 	a.partial = true
 	body()
 	a.partial = false
 	a.integer("ADD", 4, "AX")
-	a.Ins("SUBS $1, %s\n\tBNE %sElement", leftNeon, name)
+	a.ins("SUBS $1, %s\n\tBNE %sElement", leftNeon, name)
 }
 
 // broadcastNeon is broadcast.
@@ -178,6 +178,6 @@ func (a *assembler) broadcastNeon(at string, reg int) {
 	if pointer := strings.Trim(at[open:], "()"); pointer != "FP" {
 		at = at[:open] + "(" + a.r(pointer) + ")"
 	}
-	a.Ins("FMOVS %s, F%d", at, constantReg)
-	a.Dup(reg, constantReg)
+	a.ins("FMOVS %s, F%d", at, constantReg)
+	a.dup(reg, constantReg)
 }

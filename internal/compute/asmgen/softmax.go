@@ -19,7 +19,7 @@ func softmaxes(a *assembler) {
 	if !a.neon { // which takes elements one by one anyway
 		a.shortRows(lowest, top, sum, power)
 	}
-	a.Label("row")
+	a.label("row")
 	a.op("VMOVAPS", lowest, top)
 	a.vectors("most", func() {
 		if a.partial {
@@ -51,7 +51,7 @@ func softmaxes(a *assembler) {
 	a.nextRow("DI")
 
 	a.rows("softmaxGrad", []string{"dp", "p"}, factor)
-	a.Label("row")
+	a.label("row")
 	a.zero(sum)
 	a.vectors("mean", func() {
 		a.load("DI", 0)
@@ -73,7 +73,7 @@ func softmaxes(a *assembler) {
 // shortRows does all of softmax for rows shorter than a vector.
 func (a *assembler) shortRows(lowest, top, sum int, power func()) {
 	a.ifNotZero("R8", "row")
-	a.Label("short")
+	a.label("short")
 	a.clear("AX")
 	a.lanesOr(lowest, "DI")
 	a.op("VMOVAPS", 0, top)
@@ -119,14 +119,14 @@ func (a *assembler) rows(name string, slices []string, factor int) {
 func (a *assembler) vectors(name string, body func()) {
 	a.clear("AX")
 	a.branch("AX", "JGE", "R8", name+"Tail")
-	a.Label("%s", name)
+	a.label("%s", name)
 	body()
 	a.integer("ADD", 4*a.lanes, "AX")
 	a.branch("AX", "JLT", "R8", name)
-	a.Label("%s", name+"Tail")
+	a.label("%s", name+"Tail")
 	a.ifZero("CX", name+"End")
 	a.rest(name, body)
-	a.Label("%s", name+"End")
+	a.label("%s", name+"End")
 }
 
 // rest repeats a body for the partial vector of a row, at AX.
@@ -146,7 +146,7 @@ func (a *assembler) nextRow(slices ...string) {
 		a.integer("ADD", "R9", s)
 	}
 	a.again("BX", "row")
-	a.Label("done")
+	a.label("done")
 	a.end(false, 0)
 }
 
@@ -155,26 +155,26 @@ func (a *assembler) lanesOr(other int, pointer string) {
 	if a.neon {
 		a.op("VMOVAPS", other, 0)
 		a.addressNeon(pointer)
-		a.Ins("VLD1 (%s), V0.S[0]", scratchNeon)
+		a.ins("VLD1 (%s), V0.S[0]", scratchNeon)
 		return
 	}
 	if a.masks {
 		a.op("VMOVAPS", other, 0)
-		a.Ins("VMOVUPS (%s)(AX*1), K1, Z0", pointer)
+		a.ins("VMOVUPS (%s)(AX*1), K1, Z0", pointer)
 		return
 	}
-	a.Ins("VMASKMOVPS (%s)(AX*1), Y15, Y0", pointer)
-	a.Ins("VBLENDVPS Y15, Y0, Y%d, Y0", other)
+	a.ins("VMASKMOVPS (%s)(AX*1), Y15, Y0", pointer)
+	a.ins("VBLENDVPS Y15, Y0, Y%d, Y0", other)
 }
 
 // keepLanes clears what is not of the partial vector.
 func (a *assembler) keepLanes(reg int) {
 	if a.neon {
-		a.Ins("FMOVS F%d, F%[1]d", reg)
+		a.ins("FMOVS F%d, F%[1]d", reg)
 		return
 	}
 	if a.masks {
-		a.Ins("VMOVAPS.Z Z%d, K1, Z%d", reg, reg)
+		a.ins("VMOVAPS.Z Z%d, K1, Z%d", reg, reg)
 		return
 	}
 	a.op("VANDPS", 15, reg, reg)
@@ -187,8 +187,8 @@ func (a *assembler) across(op string, reg int) {
 			a.lanesTotal(reg)
 			return
 		}
-		a.Neon("FMAXV", reg, reg)
-		a.Dup(reg, reg)
+		a.insNeon("FMAXV", reg, reg)
+		a.dup(reg, reg)
 		return
 	}
 	if a.masks {
