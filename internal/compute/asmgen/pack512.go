@@ -201,52 +201,24 @@ func transpose(g *file, name string, round bool) {
 		wide = 32
 	}
 	g.label("block")
-	g.ins("CMPQ R12, $%d\n\tJLT part", wide)
-	loadRows(g, round, false)
-	g.label("turn")
-	turn16(g)
-	g.ins("MOVQ DI, SI")
-	g.ins("CMPQ CX, $16\n\tJLT few")
-	for k := range 16 {
-		g.ins("VMOVUPS Z%d, K3, (SI)", k)
-		if k < 15 {
-			g.ins("ADDQ R10, SI")
-		}
-	}
-	g.ins("ADDQ R11, DI\n\tADDQ $%d, DX\n\tSUBQ $%d, R12\n\tSUBQ $16, CX\n\tJNZ block", 4*wide, wide)
-	g.ins("VZEROUPPER\n\tRET")
-	g.label("part")
-	g.ins("MOVL $0, BX\n\tTESTQ R12, R12\n\tCMOVQGT R12, BX\n\tMOVQ BX, R9")
+	g.ins("MOVL $0, R9\n\tCMPQ R12, $0\n\tCMOVQGT R12, R9\n\tMOVL $%d, BX\n\tCMPQ R9, BX\n\tCMOVQGT BX, R9", wide)
 	lanes(g, "R9", 1, 2)
-	loadRows(g, round, true)
-	g.ins("JMP turn")
-	g.label("few")
-	for k := range 15 {
-		g.ins("VMOVUPS Z%d, K3, (SI)\n\tADDQ R10, SI\n\tDECQ CX\n\tJZ done", k)
-	}
-	g.label("done")
-	g.ins("VZEROUPPER\n\tRET")
-}
-
-// loadRows fills Z0..Z15 from the row pointers at offset DX, masked by K1 (and K2) in the last block.
-func loadRows(g *file, round, masked bool) {
 	for r := range 16 {
 		g.ins("MOVQ %d(AX), BX", pkPtr+8*r)
-		if masked {
-			g.ins("VMOVUPS.Z (BX)(DX*1), K1, Z%d", r)
-		} else {
-			g.ins("VMOVUPS (BX)(DX*1), Z%d\n\tPREFETCHT0 %d(BX)(DX*1)", r, prefetch)
+		g.ins("VMOVUPS.Z (BX)(DX*1), K1, Z%d\n\tPREFETCHT0 %d(BX)(DX*1)", r, prefetch)
+		if round {
+			g.ins("VMOVUPS.Z 64(BX)(DX*1), K2, Z16\n\tPREFETCHT0 %d(BX)(DX*1)", prefetch+64)
+			g.cvt2bf16(r, 16, r)
 		}
-		if !round {
-			continue
-		}
-		if masked {
-			g.ins("VMOVUPS.Z 64(BX)(DX*1), K2, Z16")
-		} else {
-			g.ins("VMOVUPS 64(BX)(DX*1), Z16\n\tPREFETCHT0 %d(BX)(DX*1)", prefetch+64)
-		}
-		g.cvt2bf16(r, 16, r)
 	}
+	turn16(g)
+	g.ins("MOVQ DI, SI")
+	for k := range 16 {
+		g.ins("VMOVUPS Z%d, K3, (SI)\n\tADDQ R10, SI\n\tDECQ CX\n\tJZ done", k)
+	}
+	g.ins("ADDQ R11, DI\n\tADDQ $%d, DX\n\tSUBQ $%d, R12\n\tJMP block", 4*wide, wide)
+	g.label("done")
+	g.ins("VZEROUPPER\n\tRET")
 }
 
 // turn16 transposes Z0..Z15 as a 16 x 16 matrix of dwords in place.

@@ -113,11 +113,15 @@ func splitRow(g *file, name string, n int) {
 	g.ins("VZEROUPPER\n\tRET")
 }
 
-// toScratch splits row r of 16 pairs, in Z0 and Z1, into scratch memory [part][16 rows][16 pairs] at R13.
-func toScratch(g *file, r int, interleave bool) {
-	split(g, 0, 1, interleave, func(part int) {
-		g.ins("VMOVUPS Z%d, %d(R13)", splitWord, 1024*part+64*r)
-	})
+// toScratch splits 16 rows of 16 pairs into scratch memory [part][16 rows][16 pairs] at R13: load brings a row to Z0
+// and Z1, from pointers that are at AX and take some bytes.
+func toScratch(g *file, pointers int, interleave bool, load func()) {
+	g.ins("LEAQ 1024(R13), R14")
+	g.label("row")
+	load()
+	split(g, 0, 1, interleave, func(part int) { g.ins("VMOVUPS Z%d, %d(R13)", splitWord, 1024*part) })
+	g.ins("ADDQ $%d, AX\n\tADDQ $64, R13\n\tCMPQ R13, R14\n\tJNE row", pointers)
+	g.ins("SUBQ $%d, AX\n\tSUBQ $1024, R13", 16*pointers)
 }
 
 // turnScratch writes the transposes of the parts in scratch memory to DI, which it moves behind them.
@@ -143,12 +147,11 @@ func splitTranspose(g *file) {
 	splitOrders(g, false)
 	g.ins("MOVL $32, R9\n\tCMPQ R12, R9\n\tCMOVQLT R12, R9")
 	lanes(g, "R9", 1, 2)
-	for r := range 16 {
-		g.ins("MOVQ %d(AX), BX", pkPtr+8*r)
+	toScratch(g, 8, false, func() {
+		g.ins("MOVQ %d(AX), BX", pkPtr)
 		g.ins("VMOVUPS.Z (BX)(DX*1), K1, Z0\n\tPREFETCHT0 %d(BX)(DX*1)", prefetch)
 		g.ins("VMOVUPS.Z 64(BX)(DX*1), K2, Z1\n\tPREFETCHT0 %d(BX)(DX*1)", prefetch+64)
-		toScratch(g, r, false)
-	}
+	})
 	turnScratch(g)
 	g.ins("ADDQ $128, DX\n\tSUBQ $32, R12\n\tJG block")
 	g.ins("VZEROUPPER\n\tRET")
@@ -160,11 +163,10 @@ func splitPairs(g *file) {
 	g.ins("MOVQ %d(AX), R13", pkTmp)
 	lanes(g, "R9", 1, 2)
 	splitOrders(g, true)
-	for r := range 16 {
-		g.ins("MOVQ %d(AX), BX\n\tMOVQ %d(AX), DX", pkPtr+16*r, pkPtr+16*r+8)
+	toScratch(g, 16, true, func() {
+		g.ins("MOVQ %d(AX), BX\n\tMOVQ %d(AX), DX", pkPtr, pkPtr+8)
 		g.ins("VMOVUPS.Z (BX), K1, Z0\n\tVMOVUPS.Z (DX), K1, Z1")
-		toScratch(g, r, true)
-	}
+	})
 	turnScratch(g)
 	g.ins("VZEROUPPER\n\tRET")
 }
