@@ -17,6 +17,7 @@ func tilesNEON() string {
 	g := new(file)
 	tileNEON(g)
 	tileBF16NEON(g)
+	storeNEON(g)
 	return g.String()
 }
 
@@ -36,9 +37,8 @@ func tileNEON(g *file) {
 	}
 	for m := 1; m <= rowsNEON; m++ {
 		bodyNEON(g, m)
-		g.ins("B store")
+		g.ins("B storeNEON<>(SB)")
 	}
-	storeNEON(g)
 }
 
 // bodyNEON accumulates m rows over R4 steps, four at a time.
@@ -101,9 +101,9 @@ func stepNEON(g *file, u, m int) {
 	}
 }
 
-// storeNEON scales the accumulators and writes them, row by row until R6 rows are done.
+// storeNEON writes where kernels end: it scales the accumulators and stores them, row by row until R6 rows are done.
 func storeNEON(g *file) {
-	g.label("store")
+	g.raw("\nTEXT storeNEON<>(SB), NOSPLIT, $0-8")
 	g.ins("FMOVS %d(R0), F28", offAlpha)
 	g.ins("FMOVS %d(R0), F29", offBeta)
 	g.ins("MOVWU %d(R0), R7", offBeta)
@@ -179,7 +179,7 @@ func tileBF16NEON(g *file) {
 			g.ins("VMOV V%d.B16, V%d.B16", 24+i, v+i)
 		}
 	}
-	storeNEON(g)
+	g.ins("B storeNEON<>(SB)")
 }
 
 // packsNEON writes the routines that round to bf16 and pack groups of four values of k.

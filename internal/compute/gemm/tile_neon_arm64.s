@@ -74,7 +74,7 @@ rows1one:
 	SUBS $1, R4
 	BNE rows1one
 rows1done:
-	B store
+	B storeNEON<>(SB)
 rows2:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -127,7 +127,7 @@ rows2one:
 	SUBS $1, R4
 	BNE rows2one
 rows2done:
-	B store
+	B storeNEON<>(SB)
 rows3:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -197,7 +197,7 @@ rows3one:
 	SUBS $1, R4
 	BNE rows3one
 rows3done:
-	B store
+	B storeNEON<>(SB)
 rows4:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -274,7 +274,7 @@ rows4one:
 	SUBS $1, R4
 	BNE rows4one
 rows4done:
-	B store
+	B storeNEON<>(SB)
 rows5:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -368,7 +368,7 @@ rows5one:
 	SUBS $1, R4
 	BNE rows5one
 rows5done:
-	B store
+	B storeNEON<>(SB)
 rows6:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -474,7 +474,7 @@ rows6one:
 	SUBS $1, R4
 	BNE rows6one
 rows6done:
-	B store
+	B storeNEON<>(SB)
 rows7:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -597,7 +597,7 @@ rows7one:
 	SUBS $1, R4
 	BNE rows7one
 rows7done:
-	B store
+	B storeNEON<>(SB)
 rows8:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -722,7 +722,7 @@ rows8one:
 	SUBS $1, R4
 	BNE rows8one
 rows8done:
-	B store
+	B storeNEON<>(SB)
 rows9:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -867,7 +867,7 @@ rows9one:
 	SUBS $1, R4
 	BNE rows9one
 rows9done:
-	B store
+	B storeNEON<>(SB)
 rows10:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -1023,7 +1023,7 @@ rows10one:
 	SUBS $1, R4
 	BNE rows10one
 rows10done:
-	B store
+	B storeNEON<>(SB)
 rows11:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -1197,7 +1197,7 @@ rows11one:
 	SUBS $1, R4
 	BNE rows11one
 rows11done:
-	B store
+	B storeNEON<>(SB)
 rows12:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
@@ -1375,245 +1375,7 @@ rows12one:
 	SUBS $1, R4
 	BNE rows12one
 rows12done:
-	B store
-store:
-	FMOVS 64(R0), F28
-	FMOVS 68(R0), F29
-	MOVWU 68(R0), R7
-	MOVD 24(R0), R8
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	CBZ R8, nobias
-	FLDPQ (R8), (F26, F27)
-nobias:
-	CBNZ R7, storebeta
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1018 // fmla v24.4s, v0.4s, v28.s[0]
-	WORD $0x4f9c1039 // fmla v25.4s, v1.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1058 // fmla v24.4s, v2.4s, v28.s[0]
-	WORD $0x4f9c1079 // fmla v25.4s, v3.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1098 // fmla v24.4s, v4.4s, v28.s[0]
-	WORD $0x4f9c10b9 // fmla v25.4s, v5.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c10d8 // fmla v24.4s, v6.4s, v28.s[0]
-	WORD $0x4f9c10f9 // fmla v25.4s, v7.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1118 // fmla v24.4s, v8.4s, v28.s[0]
-	WORD $0x4f9c1139 // fmla v25.4s, v9.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1158 // fmla v24.4s, v10.4s, v28.s[0]
-	WORD $0x4f9c1179 // fmla v25.4s, v11.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1198 // fmla v24.4s, v12.4s, v28.s[0]
-	WORD $0x4f9c11b9 // fmla v25.4s, v13.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c11d8 // fmla v24.4s, v14.4s, v28.s[0]
-	WORD $0x4f9c11f9 // fmla v25.4s, v15.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1218 // fmla v24.4s, v16.4s, v28.s[0]
-	WORD $0x4f9c1239 // fmla v25.4s, v17.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1258 // fmla v24.4s, v18.4s, v28.s[0]
-	WORD $0x4f9c1279 // fmla v25.4s, v19.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1298 // fmla v24.4s, v20.4s, v28.s[0]
-	WORD $0x4f9c12b9 // fmla v25.4s, v21.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donefalse
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c12d8 // fmla v24.4s, v22.4s, v28.s[0]
-	WORD $0x4f9c12f9 // fmla v25.4s, v23.4s, v28.s[0]
-	FSTPQ (F24, F25), (R3)
-donefalse:
-	RET
-storebeta:
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1018 // fmla v24.4s, v0.4s, v28.s[0]
-	WORD $0x4f9c1039 // fmla v25.4s, v1.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1058 // fmla v24.4s, v2.4s, v28.s[0]
-	WORD $0x4f9c1079 // fmla v25.4s, v3.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1098 // fmla v24.4s, v4.4s, v28.s[0]
-	WORD $0x4f9c10b9 // fmla v25.4s, v5.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c10d8 // fmla v24.4s, v6.4s, v28.s[0]
-	WORD $0x4f9c10f9 // fmla v25.4s, v7.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1118 // fmla v24.4s, v8.4s, v28.s[0]
-	WORD $0x4f9c1139 // fmla v25.4s, v9.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1158 // fmla v24.4s, v10.4s, v28.s[0]
-	WORD $0x4f9c1179 // fmla v25.4s, v11.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1198 // fmla v24.4s, v12.4s, v28.s[0]
-	WORD $0x4f9c11b9 // fmla v25.4s, v13.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c11d8 // fmla v24.4s, v14.4s, v28.s[0]
-	WORD $0x4f9c11f9 // fmla v25.4s, v15.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1218 // fmla v24.4s, v16.4s, v28.s[0]
-	WORD $0x4f9c1239 // fmla v25.4s, v17.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1258 // fmla v24.4s, v18.4s, v28.s[0]
-	WORD $0x4f9c1279 // fmla v25.4s, v19.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c1298 // fmla v24.4s, v20.4s, v28.s[0]
-	WORD $0x4f9c12b9 // fmla v25.4s, v21.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-	SUBS $1, R6
-	BEQ donetrue
-	ADD R5, R3
-	VMOV V26.B16, V24.B16
-	VMOV V27.B16, V25.B16
-	WORD $0x4f9c12d8 // fmla v24.4s, v22.4s, v28.s[0]
-	WORD $0x4f9c12f9 // fmla v25.4s, v23.4s, v28.s[0]
-	FLDPQ (R3), (F30, F31)
-	WORD $0x4f9d13d8 // fmla v24.4s, v30.4s, v29.s[0]
-	WORD $0x4f9d13f9 // fmla v25.4s, v31.4s, v29.s[0]
-	FSTPQ (F24, F25), (R3)
-donetrue:
-	RET
+	B storeNEON<>(SB)
 
 // func tileBF16NEON(t *tile)
 TEXT ·tileBF16NEON(SB), NOSPLIT, $0-8
@@ -1930,7 +1692,9 @@ pairs1rows:
 	VMOV V25.B16, V1.B16
 	VMOV V26.B16, V2.B16
 	VMOV V27.B16, V3.B16
-store:
+	B storeNEON<>(SB)
+
+TEXT storeNEON<>(SB), NOSPLIT, $0-8
 	FMOVS 64(R0), F28
 	FMOVS 68(R0), F29
 	MOVWU 68(R0), R7
