@@ -287,7 +287,7 @@ var larger = map[string]int{
 	"internal/compute/device/toy.Device": 32, "internal/compute/device/devicetest.harness": 85,
 	"internal/compute/device/cuda/null.Driver": 42, "internal/compute/device/cuda/driver.libcuda": 42,
 	"internal/compute/device/cuda/driver.linked": 27, "internal/compute/graph.Graph": 83,
-	"internal/compute/vec/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,
+	"internal/compute/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,
 	"internal/files/pickle.machine": 51, "data.Split": 49, "data/synth.speaker": 30,
 	"internal/apps/search.Index": 31, "internal/apps/view.Server": 26,
 }
