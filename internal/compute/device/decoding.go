@@ -10,7 +10,7 @@ import "cmp"
 //
 // with GRU that of GRUCell. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart; 0 is
 // side by side. Rows of packed values are those of Lengths, which are not Bounded. The place of a value in the dropout
-// is that in the contexts, or with WordLengths given that of Recorder.DropoutPadded.
+// is that in the contexts, or with WordLengths given that of DropoutPadded.
 //
 // Gates hold W_i x + b_i of the words; the kernel writes r, z, n and W_hn h + b_hn. The gradient kernel makes of them
 // the gradients [n, r, z, W_hn h + b_hn] of the inputs. It reads the other saved values and DStates, and writes

@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Ops from which networks compose what has no kernel of its own (device.Primitives). A sum or a maximum runs along
+// Ops from which networks compose what has no kernel of its own (device/primitives.go). A sum or a maximum runs along
 // rows, x [N, D] → [N], or along segments, sets of rows with counts [C]: x [capacity, D] → [C, D].
 
 // Multiply computes a∘b for two values of the same shape.

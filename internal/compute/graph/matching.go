@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Ops of graph-structured matching (device.Matching). Words are captions one after the other, [capacity, E] with
+// Ops of graph-structured matching (device/matching.go). Words are captions one after the other, [capacity, E] with
 // lengths [C] int32; nodes are rows for each image, image after image: of regions [B·C·R, …], of words [B·capacity, …],
 // of which the first B·T are there.
 

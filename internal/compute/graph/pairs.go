@@ -6,8 +6,8 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Ops over all pairs of an image and a caption (device.Pairs). Words are captions one after the other with lengths [C]
-// int32, in capacity rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its
+// Ops over all pairs of an image and a caption (device/pairs.go). Words are captions one after the other with lengths
+// [C] int32, in capacity rows of which the first T = Σ lengths are there; nodes of pairs, the whole caption before its
 // words, are [B·(capacity + C), S], of which the first B·(T + C) rows are there.
 
 // PairAttentionOptions are those of PairAttention.

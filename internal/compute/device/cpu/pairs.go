@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// What the kernels of device.Pairs share.
+// What the kernels of device/pairs.go share.
 //
 // The images of a batch are cut into lanes, and a lane is worked through by one thread, block by block of the rows of
 // its images: the values of a block, large for all pairs together, stay in the cache of a core. What is summed over

@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// The generalised pooling operator (device.Pooling; woodfrog/vse_infty, lib/modules/aggr/gpo.py: GPO).
+// The generalised pooling operator (device/pooling.go; woodfrog/vse_infty, lib/modules/aggr/gpo.py: GPO).
 //
 // Channels are not sorted: the place of a value in its sorted channel is the number of values before it, those that are
 // greater and those that are equal and come earlier. For the few rows of an image or a caption counting them is as

@@ -5,7 +5,7 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// Kernels over sets of concatenated rows (device.Segments), one set per index.
+// Kernels over sets of concatenated rows (device/segments.go), one set per index.
 type segmentLoop[T vec.Float] struct {
 	ops             *vec.Ops[T]
 	kind            segmentKind

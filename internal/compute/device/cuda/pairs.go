@@ -7,8 +7,8 @@ import (
 
 var kernelPairLayout = entryOf("pair_layout")
 
-// What the kernels of device.Pairs share. All images of a batch, or as many as fit into a tile, are worked through by
-// one call of a kernel; values that are large for all pairs together (the contexts of words, the products of graph
+// What the kernels of device/pairs.go share. All images of a batch, or as many as fit into a tile, are worked through
+// by one call of a kernel; values that are large for all pairs together (the contexts of words, the products of graph
 // reasoning) exist for one tile at a time and the gradients make them again. Tiles depend on sizes alone, and what is
 // summed over tiles is summed in their order.
 

@@ -152,7 +152,7 @@ func (c *pairCase) segments() {
 	c.read(a.Out, a.DL, a.DG, a.DX, a.DW, means, spread, packed)
 }
 
-// everyPairKernel calls every kernel of device.Pairs and device.Segments, and returns all results.
+// everyPairKernel calls every kernel of device/pairs.go and device/segments.go, and returns all results.
 func everyPairKernel(t *testing.T, d device.Device) [][]float64 {
 	t.Helper()
 	defer d.Close()

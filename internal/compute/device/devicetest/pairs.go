@@ -8,8 +8,8 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// The kernels of device.Pairs by their definitions, pair by pair. Cases cross the sizes at which a device may cut its
-// work: many words, more images than lanes, captions of one word, vectors of one element.
+// The kernels of device/pairs.go by their definitions, pair by pair. Cases cross the sizes at which a device may cut
+// its work: many words, more images than lanes, captions of one word, vectors of one element.
 
 const smallest = 1e-8 // of l2 and l1
 

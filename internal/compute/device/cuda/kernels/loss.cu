@@ -1,4 +1,4 @@
-// The retrieval losses over scores S [n, n] (device.Losses). One block works on one anchor: a row of S, or a column.
+// The retrieval losses over scores S [n, n] (device/losses.go). One block works on one anchor: a row of S, or a column.
 //
 // Of hinges both sides are one launch; the blocks of the rows write the gradient, to which loss_finish adds what the
 // hardest negatives alone get. The sides of LUWM are separate launches, rows first: each block writes the gradient of

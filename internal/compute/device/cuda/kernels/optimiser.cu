@@ -1,4 +1,4 @@
-// The kernels of a training step over flat parameters: norm, clipping, Adam (device.Optimiser).
+// The kernels of a training step over flat parameters: norm, clipping, Adam (device/optimiser.go).
 #include "adam.cuh"
 
 // partial[block] = Σ x² over what the block reads, in a fixed order: float within sixteen values that a thread asks for

@@ -1,5 +1,5 @@
-// Adam of a weight whose gradient is a product (device.Factoring). A block makes the gradient of a tile of the weight
-// on tensor cores, and Adam takes it from the registers: it is neither written nor read.
+// Adam of a weight whose gradient is a product (device.AdamFactored). A block makes the gradient of a tile of the
+// weight on tensor cores, and Adam takes it from the registers: it is neither written nor read.
 //
 //   g [rows, columns] = dyᵀ x of operands in bfloat16, then Adam (adam.cuh)
 //

@@ -1,4 +1,4 @@
-// The layout of words and nodes of captions one after the other (device.Pairs, device.Segments).
+// The layout of words and nodes of captions one after the other (device/pairs.go, device/segments.go).
 #include "pairs.cuh"
 
 // first [C + 1]: the first word of every caption, and their number. Of every word: its caption, and its node. Of every

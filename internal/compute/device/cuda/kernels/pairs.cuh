@@ -52,7 +52,7 @@ VSE_INLINE void warp_dots(float* to, const float* y, const float* x, int n, int 
   }
 }
 
-// The constants of device.Pairs.
+// The constants of device/pairs.go.
 #define PAIR_EPS 1e-8f
 #define PAIR_SLOPE 0.1f
 

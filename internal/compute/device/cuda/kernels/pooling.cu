@@ -1,4 +1,4 @@
-// The generalised pooling operator (device.Pooling): softmax of packed scores, and pooling of sorted channels.
+// The generalised pooling operator (device/pooling.go): softmax of packed scores, and pooling of sorted channels.
 #define VSE_BLOCKS 4
 #include "common.cuh"
 

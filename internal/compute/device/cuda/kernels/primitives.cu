@@ -1,4 +1,4 @@
-// Elementwise functions, reductions and products within segments (device.Primitives).
+// Elementwise functions, reductions and products within segments (device/primitives.go).
 #include "pairs.cuh"
 
 // dst = a∘b

@@ -1,4 +1,4 @@
-// Sets of rows, one after the other (device.Segments); first [B + 1] lists the first row of each.
+// Sets of rows, one after the other (device/segments.go); first [B + 1] lists the first row of each.
 #define VSE_THREADS 512
 #include "pairs.cuh"
 
