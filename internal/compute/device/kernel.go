@@ -23,15 +23,13 @@ func (g *Gradient) SetGrad(grad bool) { g.Grad = grad }
 func Kernels() []Kernel {
 	return []Kernel{
 		&Gemm{}, &Combine{}, &Add{}, &Scale{}, &Activate{}, &ColumnSum{}, &BiasActivate{}, &Fill{}, &Copy{},
-		&SwapAxes{},
-		&Multiply{}, &Map{}, &Reduce{}, &SegmentProducts{}, &SegmentMeans{}, &UnpackWords{}, &GatherWords{}, &Dropout{},
-		&L2Norm{}, &OrderScores{}, &BatchNorm{}, &PoolWeights{}, &SortPool{}, &GatedPool{}, &GRU{}, &BiGRU{},
-		&GRUCell{},
-		&AdditiveAttention{}, &Decoder{}, &DropoutPadded{}, &CrossEntropy{}, &Embed{}, &LayerNorm{}, &SelfAttention{},
-		&PairAttention{}, &Similarities{}, &GraphReason{}, &Filtrate{}, &FiltrateSimilarities{}, &BlockMatch{},
-		&PolarWeights{}, &ScaleBlocks{}, &MixNodes{}, &MeanNodes{}, &WordGraph{}, &Hinge{}, &SemanticMargins{},
-		&UniversalWeighting{}, &SumSquares{}, &SumSquaresFactored{}, &ClipCoefficient{}, &Guard{}, &Adam{},
-		&AdamFactored{}, &Gather{}, &GatherLists{},
+		&SwapAxes{}, &Multiply{}, &Map{}, &Reduce{}, &SegmentProducts{}, &SegmentMeans{}, &UnpackWords{},
+		&GatherWords{}, &Dropout{}, &L2Norm{}, &OrderScores{}, &BatchNorm{}, &PoolWeights{}, &SortPool{}, &GatedPool{},
+		&GRU{}, &BiGRU{}, &GRUCell{}, &AdditiveAttention{}, &Decoder{}, &DropoutPadded{}, &CrossEntropy{}, &Embed{},
+		&LayerNorm{}, &SelfAttention{}, &PairAttention{}, &Similarities{}, &GraphReason{}, &Filtrate{},
+		&FiltrateSimilarities{}, &BlockMatch{}, &PolarWeights{}, &ScaleBlocks{}, &MixNodes{}, &MeanNodes{},
+		&WordGraph{}, &Hinge{}, &SemanticMargins{}, &UniversalWeighting{}, &SumSquares{}, &SumSquaresFactored{},
+		&ClipCoefficient{}, &Guard{}, &Adam{}, &AdamFactored{}, &Gather{}, &GatherLists{},
 	}
 }
 
