@@ -66,7 +66,8 @@ func TestLines(t *testing.T) {
 			return err
 		}
 		if e.IsDir() {
-			if strings.HasPrefix(e.Name(), ".") && path != root || e.Name() == "testdata" || e.Name() == "shared" {
+			if strings.HasPrefix(e.Name(), ".") && path != root ||
+				slices.Contains([]string{"bin", "runs", "testdata", "shared"}, e.Name()) {
 				return fs.SkipDir
 			}
 			return nil
