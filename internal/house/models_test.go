@@ -22,15 +22,7 @@ func methodsOf(t *testing.T, dir, typeName string) (names []string) {
 	t.Helper()
 	for _, f := range sources(t, dir) {
 		for _, d := range f.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok || fn.Recv == nil {
-				continue
-			}
-			recv := fn.Recv.List[0].Type
-			if star, ok := recv.(*ast.StarExpr); ok {
-				recv = star.X
-			}
-			if id, ok := recv.(*ast.Ident); ok && id.Name == typeName {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && receiver(fn.Recv.List[0].Type) == typeName {
 				names = append(names, fn.Name.Name)
 			}
 		}
@@ -241,7 +233,7 @@ func kernels(files []*ast.File) (names []string) {
 	for _, f := range files {
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Name.Name == "Views" {
-				names = append(names, fn.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name)
+				names = append(names, receiver(fn.Recv.List[0].Type))
 			}
 		}
 	}

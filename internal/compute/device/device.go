@@ -7,8 +7,8 @@
 // else; a new network needs no device code at all.
 //
 // Conventions. Matrices are row-major. B is the batch, L the longest caption of the batch, T = Σ lengths the number
-// of words of a batch, D a feature size, H a hidden size. Views carry no shape: kernels do. Unless a
-// kernel says otherwise an output must not overlap an input. Kernels run in the order they are called; a device may
+// of words of a batch, D a feature size, H a hidden size. Views carry no shape: kernels do. Unless a kernel says
+// otherwise an output must not overlap an input. Kernels run in the order they are called; a device may
 // run them asynchronously until Sync or Download. Kernels check the sizes of their views (Checker) and panic with what
 // they expected and found: such a mistake is one of graph building, never of input data.
 package device

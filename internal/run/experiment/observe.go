@@ -107,7 +107,6 @@ func (t *setup) usage(now time.Time) *device.Usage {
 	return t.used
 }
 
-// warnOnce passes on the warning of validations that tiles are smaller than usual, once.
 // deviceWarnings are those that the device has had since it was last asked.
 func (t *setup) deviceWarnings() (list []string) {
 	if w, ok := device.As[device.Warner](t.dev); ok {
@@ -117,6 +116,7 @@ func (t *setup) deviceWarnings() (list []string) {
 	return list
 }
 
+// warnOnce passes on the warning of validations that tiles are smaller than usual, once.
 func (t *training) warnOnce(err error) {
 	if !t.warned {
 		t.warned = true

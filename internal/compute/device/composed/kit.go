@@ -2,7 +2,7 @@ package composed
 
 import "vsetrain/internal/compute/device"
 
-// Small kernels that the families are written in. Values are [rows, width]; segments are sets of rows with counts.
+// Small steps that the kernels are written in. Values are [rows, width]; segments are sets of rows with counts.
 
 // combine computes dst = alpha·a + beta·b.
 func (d *Device) combine(dst, a, b device.View, alpha, beta float64) {
