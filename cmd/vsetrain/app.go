@@ -32,6 +32,9 @@ type app struct {
 	*ui.Streams
 	Environ []string // "NAME=value"
 	started bool     // a command accepted its arguments and runs
+
+	// runF stands in for every command in tests of arguments and flags: it sees what they gave, and nothing runs.
+	runF func(command) error
 }
 
 // run executes a command line, prints its error once, and returns the exit code.
@@ -103,6 +106,26 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
 
+// command is the options of a command, as its arguments and flags gave them.
+type command interface {
+	run(ctx context.Context, a *app) error
+}
+
+// runs returns what carries out o: its check, if it has one, then its run.
+func (a *app) runs(o command) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		if o, ok := o.(interface{ check(*app) error }); ok {
+			if err := o.check(a); err != nil {
+				return err
+			}
+		}
+		if a.runF != nil {
+			return a.runF(o)
+		}
+		return o.run(c.Context(), a)
+	}
+}
+
 // watch makes every command below c note that its arguments were accepted, which tells usage errors from failures.
 func (a *app) watch(c *cobra.Command) {
 	for _, sub := range c.Commands() {
@@ -117,12 +140,13 @@ func (a *app) watch(c *cobra.Command) {
 	}
 }
 
-// oneArg accepts exactly one argument, which the message calls by its name.
-func oneArg(name string) cobra.PositionalArgs {
+// oneArg accepts exactly one argument, which the message calls by its name, and keeps it.
+func oneArg(name string, arg *string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return usagef("expected one argument, %s, found %d", name, len(args))
 		}
+		*arg = args[0]
 		return nil
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -8,8 +9,10 @@ import (
 	"vsetrain/internal/run/experiment"
 )
 
+type averageOptions struct{ experiment.AverageRequest }
+
 func newCmdAverage(a *app) *cobra.Command {
-	o := &experiment.AverageRequest{}
+	o := &averageOptions{}
 	c := &cobra.Command{
 		Use:   "average CHECKPOINT CHECKPOINT...",
 		Short: "Write the mean of the weights of several checkpoints",
@@ -28,20 +31,22 @@ it with eval.`,
 			o.Checkpoints = args
 			return nil
 		},
-		RunE: func(*cobra.Command, []string) error {
-			out, network, err := experiment.Average(*o)
-			if errors.Is(err, experiment.ErrSeveralRuns) {
-				return usagef("%v", err)
-			}
-			if err != nil {
-				return err
-			}
-			a.Printf("mean of %d checkpoints of %s in %s\n", len(o.Checkpoints), network, out)
-			return nil
-		},
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "", "`FILE` to write; empty is average.safetensors beside the checkpoints of one run")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
 	return c
+}
+
+func (o *averageOptions) run(_ context.Context, a *app) error {
+	out, network, err := experiment.Average(o.AverageRequest)
+	if errors.Is(err, experiment.ErrSeveralRuns) {
+		return usagef("%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	a.Printf("mean of %d checkpoints of %s in %s\n", len(o.Checkpoints), network, out)
+	return nil
 }

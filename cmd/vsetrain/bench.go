@@ -57,7 +57,7 @@ of ten growing subsets of the training images, for each of several losses, and t
   vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data
   vsetrain bench --config sgr/f30k-lseh --model h200 --set device.precision=bf16
   vsetrain bench --config vseinf/f30k-lseh-bigru --samples times.json --step-images 100`,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	f := c.Flags()

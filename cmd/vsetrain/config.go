@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/run/config"
@@ -33,7 +34,7 @@ The output is itself a configuration.`,
 		Example: `  vsetrain config show
   vsetrain config show --config vsepp/f30k-lseh --set train.batch=64
   vsetrain config show --docs`,
-		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	c.Flags().BoolVar(&o.Docs, "docs", false, "explain every key")
@@ -42,7 +43,7 @@ The output is itself a configuration.`,
 	return c
 }
 
-func (o *configShowOptions) run(a *app) error {
+func (o *configShowOptions) run(_ context.Context, a *app) error {
 	r, err := o.load(a)
 	if err != nil {
 		return err

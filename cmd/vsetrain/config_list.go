@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 )
 
 type configListOptions struct {
+	Words               []string
 	Network, Data, Loss string
 	Parts, JSON         bool
 }
@@ -33,7 +35,8 @@ together from, for extends: of your own.`,
 		Example: `  vsetrain config list --network vsepp --data f30k
   vsetrain config list gsmn lseh
   vsetrain config list --parts`,
-		RunE: func(_ *cobra.Command, words []string) error { return o.run(a, words) },
+		Args: func(_ *cobra.Command, words []string) error { o.Words = words; return nil },
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Network, "network", "", "presets of this network: "+networks())
@@ -67,9 +70,9 @@ func (l *presetLine) text() string {
 	return strings.ToLower(strings.Join([]string{l.Name, l.Network, l.Encoder, l.Data, l.Loss}, " "))
 }
 
-func (o *configListOptions) run(a *app, words []string) error {
+func (o *configListOptions) run(_ context.Context, a *app) error {
 	if o.Parts {
-		return o.parts(a, words)
+		return o.parts(a)
 	}
 	lines := []presetLine{}
 	for _, p := range config.Presets() {
@@ -77,7 +80,7 @@ func (o *configListOptions) run(a *app, words []string) error {
 		if err != nil {
 			return err
 		}
-		if o.chooses(&l) && hasAll(l.text(), words) {
+		if o.chooses(&l) && hasAll(l.text(), o.Words) {
 			lines = append(lines, l)
 		}
 	}
@@ -141,11 +144,11 @@ func hasAll(text string, words []string) bool {
 	return true
 }
 
-func (o *configListOptions) parts(a *app, words []string) error {
+func (o *configListOptions) parts(a *app) error {
 	t := ui.NewTable("part", "what")
 	parts := []config.Part{}
 	for _, p := range config.Parts() {
-		if hasAll(strings.ToLower(p.Name+" "+p.About), words) {
+		if hasAll(strings.ToLower(p.Name+" "+p.About), o.Words) {
 			parts = append(parts, p)
 			t.Row(p.Name, p.About)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -31,11 +32,8 @@ func newCmdDataCheck(a *app) *cobra.Command {
 captions and files that do not belong together, and say how to mend them. Exits with 1 when something is wrong.`,
 		Example: `  vsetrain data check data/f30k
   vsetrain data check data/coco --quick`,
-		Args: oneArg("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			o.Dir = args[0]
-			return o.run(a)
-		},
+		Args: oneArg("DIR", &o.Dir),
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Vocab, "vocab", "auto", "vocabulary `FILE`; auto is vocab.json in the folder")
@@ -46,7 +44,7 @@ captions and files that do not belong together, and say how to mend them. Exits 
 	return c
 }
 
-func (o *dataCheckOptions) run(a *app) error {
+func (o *dataCheckOptions) run(_ context.Context, a *app) error {
 	if o.DType != "auto" {
 		if _, err := dtype(o.DType); err != nil {
 			return err

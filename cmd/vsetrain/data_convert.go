@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 type dataConvertOptions struct {
 	convert.Target
+	Sources    []string
 	SplitFlags []string // NAME or NAME=IDS
 	DType      string
 	KeepFirst  bool
@@ -45,8 +47,11 @@ ids takes every image in the order of the source.`,
   vsetrain data convert features/ --out data/f30k --split test=test_ids.txt --dtype f16
   vsetrain data convert train_ims.npy --out f16/train_ims.npy --dtype f16
   vsetrain data convert grid.npy --out data/mine/test_ims.npy --grid nchw --scale 0.0123   # uint8 codes`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return o.run(a, args) },
+		Args: func(c *cobra.Command, args []string) error {
+			o.Sources = args
+			return cobra.MinimumNArgs(1)(c, args)
+		},
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "", "output `DIR`; for a .npy source the output file")
@@ -67,7 +72,7 @@ ids takes every image in the order of the source.`,
 	return c
 }
 
-func (o *dataConvertOptions) run(a *app, sources []string) error {
+func (o *dataConvertOptions) run(_ context.Context, a *app) error {
 	var err error
 	if o.Target.DType, err = dtype(o.DType); err != nil {
 		return err
@@ -76,7 +81,7 @@ func (o *dataConvertOptions) run(a *app, sources []string) error {
 		name, ids, _ := strings.Cut(s, "=")
 		o.Splits = append(o.Splits, convert.Split{Name: name, IDs: ids})
 	}
-	job, err := o.job(sources, a.In)
+	job, err := o.job(a.In)
 	if err != nil {
 		return err
 	}
@@ -95,8 +100,9 @@ func (o *dataConvertOptions) run(a *app, sources []string) error {
 }
 
 // job chooses the conversion by what the sources are. Its report is nil when only the type changes.
-func (o *dataConvertOptions) job(sources []string, in io.Reader) (func(convert.Progress) (*convert.Report, error),
+func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert.Report, error),
 	error) {
+	sources := o.Sources
 	first := sources[0]
 	info, err := os.Stat(first)
 	ext := strings.ToLower(filepath.Ext(first))

@@ -35,7 +35,7 @@ is started again, and the files are the same.`,
 		Example: `  vsetrain data extract --model resnet.onnx --images dir --out data/mine --split dev --ids ids.txt
   vsetrain data extract --model resnet.onnx --images pictures --out pictures.npy --skip-broken --dtype f16`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Model, "model", "", "`FILE` of the model, with its description FILE.yaml beside it")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 
 type dataSynthOptions struct {
 	synth.Options
-	DType string
+	Dir, DType string
 }
 
 func newCmdDataSynth(a *app) *cobra.Command {
@@ -25,8 +26,8 @@ and relations, region features of their look, and captions that a grammar makes 
 chance, and better networks reach higher ones. The same options and seed give the same bytes.`,
 		Example: `  vsetrain data synth data/demo
   vsetrain data synth data/big --train 29000 --dev 1000 --test 1000 --dtype f16`,
-		Args: oneArg("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error { return o.run(a, args[0]) },
+		Args: oneArg("DIR", &o.Dir),
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.IntVar(&o.Train, "train", o.Train, "images of the train split")
@@ -46,7 +47,7 @@ chance, and better networks reach higher ones. The same options and seed give th
 	return c
 }
 
-func (o *dataSynthOptions) run(a *app, dir string) error {
+func (o *dataSynthOptions) run(_ context.Context, a *app) error {
 	var err error
 	if o.Options.DType, err = dtype(o.DType); err != nil {
 		return err
@@ -55,7 +56,7 @@ func (o *dataSynthOptions) run(a *app, dir string) error {
 		return usagef("%v", err)
 	}
 	p := a.NewProgress("data synth", 0, int64(o.Train+o.Dev+o.Test+o.TestAll))
-	err = synth.Generate(dir, o.Options, func(done, _ int) { p.Set(int64(done), "images") })
+	err = synth.Generate(o.Dir, o.Options, func(done, _ int) { p.Set(int64(done), "images") })
 	p.Close()
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func (o *dataSynthOptions) run(a *app, dir string) error {
 			splits = append(splits, fmt.Sprintf("%s %d", s.name, s.images))
 		}
 	}
-	a.Printf("%s: %s images of %d x %d features (%s), %d captions each\n", dir, strings.Join(splits, ", "), o.Regions,
+	a.Printf("%s: %s images of %d x %d features (%s), %d captions each\n", o.Dir, strings.Join(splits, ", "), o.Regions,
 		o.Dim, o.DType, o.CaptionsPerImage)
 	return nil
 }

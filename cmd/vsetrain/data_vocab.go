@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,11 +38,8 @@ words or ids is replaced with --force only.`,
 		Example: `  vsetrain data vocab data/f30k
   vsetrain data vocab data/f30k --threshold 5 --out other.json
   vsetrain data vocab data/f30k --from f30k_precomp_vocab.pkl`,
-		Args: oneArg("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			o.Dir = args[0]
-			return o.run(a)
-		},
+		Args: oneArg("DIR", &o.Dir),
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringSliceVar(&o.Splits, "splits", []string{"train", "dev"}, "splits whose captions are counted; leave test out")
@@ -54,7 +52,7 @@ words or ids is replaced with --force only.`,
 	return c
 }
 
-func (o *dataVocabOptions) run(a *app) error {
+func (o *dataVocabOptions) run(_ context.Context, a *app) error {
 	if o.Threshold < 1 {
 		return usagef("--threshold: expected a whole number >= 1, found %d", o.Threshold)
 	}

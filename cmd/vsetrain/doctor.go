@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -86,7 +87,7 @@ of each precision with its error. The exit code is 1 where no GPU can be opened 
   VSETRAIN_BLAS=openblas vsetrain doctor
   vsetrain doctor --write-ptx ptx && ptxas -v -arch=sm_90 -o /dev/null ptx/gemm.ptx`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Dir, "dir", ".", "`DIR` whose disk is measured")
@@ -100,7 +101,7 @@ of each precision with its error. The exit code is 1 where no GPU can be opened 
 	return c
 }
 
-func (o *doctorOptions) run(a *app) error {
+func (o *doctorOptions) run(_ context.Context, a *app) error {
 	if o.WritePTX != "" {
 		return writePTX(a, o.WritePTX)
 	}

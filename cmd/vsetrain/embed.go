@@ -52,12 +52,7 @@ image) or the lines of the text, from 1. A file appears whole or not at all; an 
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			return o.run(c.Context(), a)
-		},
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Checkpoint, "checkpoint", "", "run directory or checkpoint `PATH`, as the argument")
@@ -72,7 +67,7 @@ image) or the lines of the text, from 1. A file appears whole or not at all; an 
 	return c
 }
 
-func (o *embedOptions) check() error {
+func (o *embedOptions) check(*app) error {
 	switch {
 	case o.Of == "" && o.Texts == "":
 		return usagef("expected --of images, --of captions or --texts FILE")

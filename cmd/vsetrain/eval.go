@@ -23,13 +23,14 @@ type evalOptions struct {
 	Paper   bool // show the spread of the recalls
 	Compare bool
 	compare eval.CompareOptions
+	sides   [2]experiment.EvalRequest // of --compare: what each argument names
+
+	protocol string
 }
 
 func newCmdEval(a *app) *cobra.Command {
 	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()},
 		compare: eval.DefaultCompareOptions()}
-	var pair []experiment.EvalRequest // of --compare: what each argument names
-	protocol := string(eval.Auto)
 	c := &cobra.Command{
 		Use:   "eval CHECKPOINT... | --scores FILE... | --compare A B",
 		Short: "Measure recalls of a checkpoint or an ensemble",
@@ -69,9 +70,7 @@ ensemble. With --judgements their measures are compared too.
   vsetrain eval --compare runs/saf,runs/sgr runs/vseinf --json difference.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if o.Compare {
-				var err error
-				pair, err = o.pair(args)
-				return err
+				return o.pair(args)
 			}
 			for _, arg := range args { // behind --scores, or a checkpoint without its flag
 				if strings.EqualFold(filepath.Ext(arg), ".npy") {
@@ -85,19 +84,7 @@ ensemble. With --judgements their measures are compared too.
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			var err error
-			if o.Protocol, err = eval.ParseProtocol(protocol); err != nil {
-				return usagef("--protocol: %v", err)
-			}
-			if o.Batch < 1 {
-				return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
-			}
-			if err := checkDevice(&o.Device); err != nil {
-				return err
-			}
-			return o.run(c.Context(), a, pair)
-		},
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil,
@@ -105,7 +92,7 @@ ensemble. With --judgements their measures are compared too.
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
 	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
 	f.StringVar(&o.Split, "split", o.Split, "split to measure")
-	f.StringVar(&protocol, "protocol", protocol, "auto, 1k, 5k, 5x1k or whole")
+	f.StringVar(&o.protocol, "protocol", string(eval.Auto), "auto, 1k, 5k, 5x1k or whole")
 	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
 	addDeviceFlags(f, &o.Device)
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
@@ -129,7 +116,17 @@ ensemble. With --judgements their measures are compared too.
 	return c
 }
 
-func (o *evalOptions) run(ctx context.Context, a *app, pair []experiment.EvalRequest) error {
+func (o *evalOptions) check(*app) (err error) {
+	if o.Protocol, err = eval.ParseProtocol(o.protocol); err != nil {
+		return usagef("--protocol: %v", err)
+	}
+	if o.Batch < 1 {
+		return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
+	}
+	return checkDevice(&o.Device)
+}
+
+func (o *evalOptions) run(ctx context.Context, a *app) error {
 	for _, out := range []string{o.JSON, o.SaveScores, o.SaveRanks} { // before the work, not after it
 		if out == "" || out == "-" {
 			continue
@@ -145,7 +142,7 @@ func (o *evalOptions) run(ctx context.Context, a *app, pair []experiment.EvalReq
 	o.Progress = bars.show
 	o.Warn = a.warn
 	if o.Compare {
-		return o.runCompare(ctx, a, pair, bars.close)
+		return o.runCompare(ctx, a, bars.close)
 	}
 	rep, err := experiment.Eval(ctx, o.EvalRequest)
 	bars.close()

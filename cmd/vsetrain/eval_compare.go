@@ -13,21 +13,20 @@ import (
 )
 
 // pair reads the arguments of --compare: two models, or ensembles with commas between their members.
-func (o *evalOptions) pair(args []string) ([]experiment.EvalRequest, error) {
+func (o *evalOptions) pair(args []string) error {
 	if len(args) != 2 || len(o.Checkpoints)+len(o.Scores) > 0 {
-		return nil, usagef("--compare: expected two arguments, each a run directory, a checkpoint or stored scores " +
+		return usagef("--compare: expected two arguments, each a run directory, a checkpoint or stored scores " +
 			"(.npy), or several with commas between them: vsetrain eval --compare A B")
 	}
 	for flag, set := range map[string]bool{"--save-scores": o.SaveScores != "", "--save-ranks": o.SaveRanks != ""} {
 		if set {
-			return nil, usagef("%s measures one model or ensemble; leave out --compare", flag)
+			return usagef("%s measures one model or ensemble; leave out --compare", flag)
 		}
 	}
 	if o.compare.Resamples < 1 {
-		return nil, usagef("--resamples: expected a whole number of at least 1, found %d", o.compare.Resamples)
+		return usagef("--resamples: expected a whole number of at least 1, found %d", o.compare.Resamples)
 	}
-	var requests []experiment.EvalRequest
-	for _, arg := range args {
+	for i, arg := range args {
 		members := []string{arg}
 		if _, err := os.Stat(arg); err != nil { // a comma may be part of a path
 			members = strings.Split(arg, ",")
@@ -36,16 +35,16 @@ func (o *evalOptions) pair(args []string) ([]experiment.EvalRequest, error) {
 		for _, m := range members {
 			switch {
 			case m == "":
-				return nil, usagef("--compare: %q names an empty path between its commas", arg)
+				return usagef("--compare: %q names an empty path between its commas", arg)
 			case strings.EqualFold(filepath.Ext(m), ".npy"):
 				r.Scores = append(r.Scores, m)
 			default:
 				r.Checkpoints = append(r.Checkpoints, m)
 			}
 		}
-		requests = append(requests, r)
+		o.sides[i] = r
 	}
-	return requests, nil
+	return nil
 }
 
 // compareJSON is the JSON of --compare.
@@ -57,10 +56,10 @@ type compareJSON struct {
 	Judged []eval.JudgedComparison `json:"judged_comparisons,omitempty"`
 }
 
-func (o *evalOptions) runCompare(ctx context.Context, a *app, pair []experiment.EvalRequest, done func()) error {
+func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error {
 	q := experiment.CompareRequest{A: o.EvalRequest, B: o.EvalRequest, CompareOptions: o.compare}
-	q.A.Checkpoints, q.A.Scores = pair[0].Checkpoints, pair[0].Scores
-	q.B.Checkpoints, q.B.Scores = pair[1].Checkpoints, pair[1].Scores
+	q.A.Checkpoints, q.A.Scores = o.sides[0].Checkpoints, o.sides[0].Scores
+	q.B.Checkpoints, q.B.Scores = o.sides[1].Checkpoints, o.sides[1].Scores
 	rep, err := experiment.Compare(ctx, q)
 	done()
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/run/experiment"
@@ -37,19 +38,8 @@ Ids behind the length of a caption have no influence. Weights of 2 GiB and more 
 		Example: `  vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar
   vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar --namespace   # opt as argparse.Namespace
   vsetrain export runs/vseinf-f30k-lseh --onnx vseinf-onnx`,
-		Args: oneArg("CHECKPOINT"),
-		RunE: func(c *cobra.Command, args []string) error {
-			o.In = args[0]
-			for _, other := range []string{"out", "namespace"} {
-				if o.ONNX != "" && c.Flags().Changed(other) {
-					return usagef("expected --onnx or --%s, found both", other)
-				}
-			}
-			if o.Vocab != "" && o.ONNX == "" {
-				return usagef("--vocab: the vocabulary is written with --onnx alone; add --onnx DIR or leave it out")
-			}
-			return o.run(a)
-		},
+		Args: oneArg("CHECKPOINT", &o.In),
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "model_best.pth.tar", "`FILE` to write")
@@ -58,10 +48,19 @@ Ids behind the length of a caption have no influence. Weights of 2 GiB and more 
 	f.StringVar(&o.ONNX, "onnx", "", "write the encoders of an embedder as ONNX into this `DIR` instead")
 	f.StringVar(&o.Vocab, "vocab", "", "with --onnx, the vocabulary `FILE` of the weights; empty is the run's own")
 	f.BoolVar(&o.Force, "force", false, "replace existing files")
+	c.MarkFlagsMutuallyExclusive("onnx", "out")
+	c.MarkFlagsMutuallyExclusive("onnx", "namespace")
 	return c
 }
 
-func (o *exportOptions) run(a *app) error {
+func (o *exportOptions) check(*app) error {
+	if o.Vocab != "" && o.ONNX == "" {
+		return usagef("--vocab: the vocabulary is written with --onnx alone; add --onnx DIR or leave it out")
+	}
+	return nil
+}
+
+func (o *exportOptions) run(_ context.Context, a *app) error {
 	if o.ONNX != "" {
 		files, found, err := experiment.ExportONNX(o.In, o.ONNX, o.Vocab, o.Force)
 		if err != nil {

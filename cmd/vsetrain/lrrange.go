@@ -35,7 +35,7 @@ Schedules and warm-up of the learning rate are left out, and so is an incomplete
 warm-up where loss.warmup_epochs asks for one.`,
 		Example: `  vsetrain lr-range --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain lr-range --config demo --from 1e-5 --to 0.1 --steps 60 --out range.svg --json range.json`,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	f := c.Flags()

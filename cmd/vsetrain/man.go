@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,8 +17,13 @@ import (
 	"vsetrain/internal/files/atomicfile"
 )
 
+type manPagesOptions struct {
+	Dir  string
+	root func() *cobra.Command
+}
+
 func newCmdMan(a *app) *cobra.Command {
-	var dir string
+	o := &manPagesOptions{}
 	c := &cobra.Command{
 		Use:   "man",
 		Short: "Write man pages of all commands",
@@ -27,18 +33,21 @@ the pages.`,
 		Example: `  vsetrain man --dir man/man1 && man -M man vsetrain-search
   vsetrain man --dir ~/.local/share/man/man1`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			n, err := writeManPages(c.Root(), dir, a.Now())
-			if err == nil {
-				a.Printf("%d pages in %s\n", n, dir)
-			}
-			return err
-		},
+		RunE: a.runs(o),
 	}
-	c.Flags().StringVar(&dir, "dir", "", "`DIR` to write to")
+	o.root = c.Root
+	c.Flags().StringVar(&o.Dir, "dir", "", "`DIR` to write to")
 	must(c.MarkFlagRequired("dir"))
 	must(c.MarkFlagDirname("dir"))
 	return c
+}
+
+func (o *manPagesOptions) run(_ context.Context, a *app) error {
+	n, err := writeManPages(o.root(), o.Dir, a.Now())
+	if err == nil {
+		a.Printf("%d pages in %s\n", n, o.Dir)
+	}
+	return err
 }
 
 // writeManPages writes the page of a command and of all below it, and returns how many there are.

@@ -31,7 +31,7 @@ model.safetensors or pytorch_model.bin.`,
 		Example: `  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased
   vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --pool mean --precision bf16`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set")

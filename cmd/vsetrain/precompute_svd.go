@@ -31,7 +31,7 @@ of captions from them.`,
 		Example: `  vsetrain precompute-svd --data data/f30k
   vsetrain precompute-svd --data data/demo --k 100 --out demo_svd.npy`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set")

@@ -23,6 +23,7 @@ import (
 )
 
 type reportOptions struct {
+	Runs                      []string
 	Curves, HTML, Out, Format string
 	OrEqual, Paper            bool
 	Test, Hardest, Diagnose   bool
@@ -70,9 +71,10 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 			if len(args) == 0 && len(o.Timing) == 0 {
 				return usagef("expected at least one run directory, a folder that holds some, or --timing")
 			}
+			o.Runs = args
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), a, args) },
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "", "write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PDF, CSV) into "+
@@ -118,7 +120,7 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 
 var reportFormats = []string{"text", "markdown", "latex", "csv"}
 
-func (o *reportOptions) check() error {
+func (o *reportOptions) check(*app) error {
 	if !slices.Contains(reportFormats, o.Format) {
 		return usagef("--format: expected %s, found %q", strings.Join(reportFormats, ", "), o.Format)
 	}
@@ -155,11 +157,8 @@ func (o *reportOptions) check() error {
 	return nil
 }
 
-func (o *reportOptions) run(ctx context.Context, a *app, args []string) error {
-	if err := o.check(); err != nil {
-		return err
-	}
-	runs, err := openRuns(a, args)
+func (o *reportOptions) run(ctx context.Context, a *app) error {
+	runs, err := openRuns(a, o.Runs)
 	if err != nil {
 		return err
 	}

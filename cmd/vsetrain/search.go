@@ -79,12 +79,7 @@ data finds them; other weights, features or captions are encoded again.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			return o.run(c.Context(), a)
-		},
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil, "run directory or checkpoint `PATH`; repeat for an ensemble")
@@ -103,7 +98,7 @@ data finds them; other weights, features or captions are encoded again.`,
 	return c
 }
 
-func (o *searchOptions) check() error {
+func (o *searchOptions) check(*app) error {
 	for _, n := range []struct {
 		flag  string
 		value int

@@ -55,7 +55,7 @@ differs, and the step from which on it does.`,
   compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32
   compute-sanitizer --tool racecheck vsetrain selftest --plant race`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Kind, "device", o.Kind, "`KIND` of device, cuda or cpu")
@@ -77,7 +77,7 @@ differs, and the step from which on it does.`,
 	return c
 }
 
-func (o *selftestOptions) check() error {
+func (o *selftestOptions) check(*app) error {
 	if o.Plant != "" && !slices.Contains(measure.Plants(), o.Plant) {
 		return usagef("--plant %q: expected %s", o.Plant, strings.Join(measure.Plants(), " or "))
 	}
@@ -109,9 +109,6 @@ type selftestReport struct {
 }
 
 func (o *selftestOptions) run(ctx context.Context, a *app) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	switch {

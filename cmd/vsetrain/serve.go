@@ -68,15 +68,7 @@ accepts nothing new and finishes the requests in progress.`,
 			}
 			return checkpointArgs(&o.Checkpoints, args)
 		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(a); err != nil {
-				return err
-			}
-			if o.Describe {
-				return o.describe(a)
-			}
-			return o.run(c.Context(), a)
-		},
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil, "run directory or checkpoint `PATH`; repeat for an ensemble")
@@ -150,6 +142,9 @@ func (o *serveOptions) describe(a *app) error {
 }
 
 func (o *serveOptions) run(ctx context.Context, a *app) error {
+	if o.Describe {
+		return o.describe(a)
+	}
 	var url string
 	var s *serve.Server // whose Ready names it
 	o.Ready = func() {

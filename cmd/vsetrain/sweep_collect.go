@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -29,7 +30,7 @@ the axes: the share of the variance of the points' scores that an axis explains 
 analysis of variance, corrected for the number of values).`,
 		Example: `  vsetrain sweep collect --config demo
   vsetrain sweep collect --config demo --out tables --json`,
-		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	c.Flags().StringVar(&o.Out, "out", "", "write into `DIR`; empty is the folder collect of the sweep")
@@ -38,7 +39,7 @@ analysis of variance, corrected for the number of values).`,
 	return c
 }
 
-func (o *sweepCollectOptions) run(a *app) error {
+func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 	plan, store, err := o.load()
 	if err != nil {
 		return err

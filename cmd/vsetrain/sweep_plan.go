@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -31,7 +32,7 @@ written. With --output yaml and --launcher kubernetes the manifest of the Indexe
 script and --launcher slurm the script of the job array.`,
 		Example: `  vsetrain sweep plan --config demo
   vsetrain sweep plan --config demo --launcher slurm --output script`,
-		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	addLauncher(c, &o.Launcher)
@@ -51,7 +52,7 @@ func chooseLauncher(d *sweep.Definition, kind string) error {
 	return nil
 }
 
-func (o *sweepPlanOptions) run(a *app) error {
+func (o *sweepPlanOptions) run(_ context.Context, a *app) error {
 	plan, store, err := o.load()
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ also after a kill. A trial that fails is recorded with its error, the others con
 --retry tries failed trials again.`,
 		Example: `  vsetrain sweep run --config demo --workers 2
   vsetrain sweep run --config demo --launcher slurm --dry-run`,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	f := c.Flags()

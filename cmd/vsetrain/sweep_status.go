@@ -28,7 +28,7 @@ func newCmdSweepStatus(a *app) *cobra.Command {
 sweep; it does not matter whether a worker is running.`,
 		Example: `  vsetrain sweep status --config demo
   vsetrain sweep status --config demo --json`,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	c.Flags().BoolVar(&o.JSON, "json", false, "write JSON")

@@ -21,6 +21,7 @@ import (
 const lockPatience = time.Minute
 
 type sweepTrialOptions struct {
+	Dir             string
 	Epochs, Threads int
 }
 
@@ -31,23 +32,23 @@ func newCmdSweepTrial(a *app) *cobra.Command {
 		Use:    "trial DIR",
 		Short:  "Train one trial up to some epochs, or until standard input ends",
 		Hidden: true,
-		Args:   oneArg("DIR"),
-		RunE:   func(c *cobra.Command, args []string) error { return o.run(c.Context(), a, args[0]) },
+		Args:   oneArg("DIR", &o.Dir),
+		RunE:   a.runs(o),
 	}
 	c.Flags().IntVar(&o.Epochs, "epochs", 0, "train up to so many epochs")
 	c.Flags().IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
 	return c
 }
 
-func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
-	cfg, err := config.Load(config.Request{File: filepath.Join(dir, "trial.yaml")})
+func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
+	cfg, err := config.Load(config.Request{File: filepath.Join(o.Dir, "trial.yaml")})
 	if err != nil {
 		return err
 	}
 	c := &cfg.Config
 	c.Optim.Settle(c.Train.Epochs) // for all epochs of the trial, not for those of its rung
-	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, dir
-	w := &trainView{app: a, cfg: c, dir: dir}
+	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, o.Dir
+	w := &trainView{app: a, cfg: c, dir: o.Dir}
 	w.saved.Store(nowhere)
 	defer w.close()
 	ctx, stop := a.saving(ctx, w.abandon)
@@ -60,10 +61,10 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app, dir string) error {
 	}()
 	for begin := time.Now(); ; time.Sleep(time.Second) {
 		var begun bool
-		if begun, err = runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
+		if begun, err = runfs.Exists(filepath.Join(o.Dir, runfs.ConfigName)); err != nil {
 			return err
 		}
-		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: begun,
+		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: o.Dir, Resume: begun,
 			BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
 			FreeMemory: freeMemory, Saved: w.saved.Store, Tracking: a.tracking(c.Track)})
 		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {

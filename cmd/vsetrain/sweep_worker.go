@@ -25,7 +25,7 @@ is trained.
 SIGUSR1, SIGTERM, SIGHUP and Ctrl-C save the trial and end with exit code 75: start the same command again to go on.`,
 		Example: `  vsetrain sweep worker --config demo
   vsetrain sweep worker --config paper --index 3 --threads 8`,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	f := c.Flags()

@@ -11,6 +11,7 @@ import (
 )
 
 type trackOptions struct {
+	Runs []string
 	mlflow.Options
 	Weights bool
 }
@@ -34,9 +35,10 @@ its default).`,
 			if len(args) == 0 {
 				return usagef("which run? name a run directory, or a folder that holds some")
 			}
+			o.Runs = args
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), a, args) },
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.MLflow, "mlflow", "", "`URL` of the server")
@@ -45,10 +47,10 @@ its default).`,
 	return c
 }
 
-func (o *trackOptions) run(ctx context.Context, a *app, args []string) error {
+func (o *trackOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	runs, err := openRuns(a, args)
+	runs, err := openRuns(a, o.Runs)
 	if err != nil {
 		return err
 	}

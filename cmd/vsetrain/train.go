@@ -69,7 +69,7 @@ The table of validations goes to standard output, progress and warnings to stand
   vsetrain train --config demo --seeds 7,8,9
   vsetrain train --config demo --dry-run
   vsetrain train --config demo --overfit 4 --run runs/overfit`,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), a) },
+		RunE: a.runs(o),
 	}
 	o.addTo(c)
 	f := c.Flags()

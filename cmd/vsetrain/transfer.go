@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,8 +24,8 @@ executed) and write its weights as a .safetensors checkpoint, which loads faster
 and train.init_from also read the PyTorch file itself.`,
 		Example: `  vsetrain import model_best.pth.tar --vocab data/f30k/vocab.json
   vsetrain import model_best.pth.tar --out vsepp-f30k.safetensors`,
-		Args: oneArg("CHECKPOINT"),
-		RunE: func(_ *cobra.Command, args []string) error { o.In = args[0]; return o.run(a) },
+		Args: oneArg("CHECKPOINT", &o.In),
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "", "`FILE` to write; empty is CHECKPOINT with the ending .safetensors")
@@ -33,7 +34,7 @@ and train.init_from also read the PyTorch file itself.`,
 	return c
 }
 
-func (o *importOptions) run(a *app) error {
+func (o *importOptions) run(_ context.Context, a *app) error {
 	if o.Out == "" {
 		o.Out = trimEndings(o.In, ".tar", ".pth", ".pt") + ".safetensors"
 	}

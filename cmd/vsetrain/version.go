@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -20,14 +21,14 @@ func newCmdVersion(a *app) *cobra.Command {
 		Example: `  vsetrain version
   vsetrain version --json`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+		RunE: a.runs(o),
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print version, build and machine as JSON, as in a run directory's "+
 		"env.json")
 	return c
 }
 
-func (o *versionOptions) run(a *app) error {
+func (o *versionOptions) run(_ context.Context, a *app) error {
 	if o.JSON {
 		enc := json.NewEncoder(a.Out)
 		enc.SetIndent("", "  ")

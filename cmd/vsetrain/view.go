@@ -42,14 +42,8 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 		Example: `  vsetrain view runs
   vsetrain view runs --data data/f8k --images data/f8k/images --open
   vsetrain view runs/vsepp-f8k-lseh --listen 127.0.0.1:0`,
-		Args: oneArg("DIR"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkDevice(&o.Device); err != nil {
-				return err
-			}
-			o.Dir = args[0]
-			return o.run(c.Context(), a)
-		},
+		Args: oneArg("DIR", &o.Dir),
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Listen, "listen", "", fmt.Sprintf("`HOST:PORT` to listen on, port 0 for any; empty is %s with the "+
@@ -72,6 +66,8 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 	}
 	return c
 }
+
+func (o *viewOptions) check(*app) error { return checkDevice(&o.Device) }
 
 func (o *viewOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
