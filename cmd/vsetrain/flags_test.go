@@ -52,7 +52,7 @@ var needed = map[string]string{"average": "a b", "data check": "d", "data conver
 	"embed": "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth", "man": "--dir m",
 	"precompute-bert": "--data d --bert b", "precompute-svd": "--data d", "report": "run",
 	"search": "--checkpoint run dog",
-	"serve": "run", "sweep trial": "d", "track": "run", "view": "runs"}
+	"serve":  "run", "sweep trial": "d", "track": "run", "view": "runs"}
 
 // valued are the values of flags that do not take any text: a choice, a list of numbers, what another flag has to
 // allow; "-" leaves a flag to the tests of its command.
