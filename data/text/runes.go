@@ -13,16 +13,7 @@ func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsN
 
 // spaceAt returns the width of the white space character at s[i], 0 when there is none.
 func spaceAt(s []byte, i int) int {
-	if i >= len(s) {
-		return 0
-	}
-	if c := s[i]; c < utf8.RuneSelf {
-		if c == ' ' || c >= '\t' && c <= '\r' || c >= 0x1c && c <= 0x1f {
-			return 1
-		}
-		return 0
-	}
-	if r, w := utf8.DecodeRune(s[i:]); isSpace(r) {
+	if r, w := utf8.DecodeRune(s[min(i, len(s)):]); isSpace(r) {
 		return w
 	}
 	return 0
@@ -30,34 +21,19 @@ func spaceAt(s []byte, i int) int {
 
 // wordAt reports whether s[i:] starts with a word character.
 func wordAt(s []byte, i int) bool {
-	if i >= len(s) {
-		return false
-	}
-	r, _ := utf8.DecodeRune(s[i:])
+	r, _ := utf8.DecodeRune(s[min(i, len(s)):])
 	return isWord(r)
 }
 
 // wordBefore reports whether s[:i] ends with a word character.
 func wordBefore(s []byte, i int) bool {
-	if i == 0 {
-		return false
-	}
 	r, _ := utf8.DecodeLastRune(s[:i])
 	return isWord(r)
 }
 
 // digitAt returns the width of the decimal digit at s[i], 0 when there is none.
 func digitAt(s []byte, i int) int {
-	if i >= len(s) {
-		return 0
-	}
-	if c := s[i]; c < utf8.RuneSelf {
-		if c >= '0' && c <= '9' {
-			return 1
-		}
-		return 0
-	}
-	if r, w := utf8.DecodeRune(s[i:]); unicode.IsDigit(r) {
+	if r, w := utf8.DecodeRune(s[min(i, len(s)):]); unicode.IsDigit(r) {
 		return w
 	}
 	return 0
@@ -65,9 +41,6 @@ func digitAt(s []byte, i int) int {
 
 // runeLen returns the width of the character at s[i].
 func runeLen(s []byte, i int) int {
-	if s[i] < utf8.RuneSelf {
-		return 1
-	}
 	_, w := utf8.DecodeRune(s[i:])
 	return w
 }

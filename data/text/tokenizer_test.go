@@ -166,3 +166,20 @@ func sentencesOf(caption string) []string {
 	}
 	return out
 }
+
+// The white space of Python's re module below 128, and some above.
+func TestSpaces(t *testing.T) {
+	const spaces = "\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2028\u3000"
+	for r := range rune(0x3100) {
+		want := 0
+		if strings.ContainsRune(spaces, r) || r >= 0x2000 && r <= 0x200a || r == 0x2029 || r == 0x202f || r == 0x205f {
+			want = utf8.RuneLen(r)
+		}
+		if got := spaceAt([]byte("a"+string(r)+"b"), 1); got != want {
+			t.Errorf("%U is white space of %d bytes, want %d", r, got, want)
+		}
+	}
+	if spaceAt([]byte(" "), 1) != 0 {
+		t.Error("white space behind the end")
+	}
+}
