@@ -138,6 +138,16 @@ func (d *Device) compose(k device.Kernel) bool {
 		factoring{d}.SumSquaresFactored(a.Sum, a.Factored)
 	case *device.Guard:
 		d.guard(a)
+	case *device.SegmentProducts:
+		segments{d}.SegmentProducts(*a)
+	case *device.Dropout:
+		optimiser{d}.Dropout(*a)
+	case *device.SumSquares:
+		optimiser{d}.SumSquares(*a)
+	case *device.ClipCoefficient:
+		optimiser{d}.ClipCoefficient(*a)
+	case *device.Adam:
+		optimiser{d}.Adam(*a)
 	case *device.AdamFactored:
 		factoring{d}.AdamFactored(a.Adam, a.Factored)
 	default:

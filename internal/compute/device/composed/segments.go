@@ -88,3 +88,22 @@ func (k segments) UnpackWords(dst, src device.View, lengths device.Ints, d int, 
 	defer k.give(k.use())
 	k.gather(dst, src, d, k.packedRows(lengths, back))
 }
+
+// SegmentProducts composes that kernel: a product for each segment.
+func (k segments) SegmentProducts(a device.SegmentProducts) {
+	first := 0
+	for _, count := range a.Counts.Host {
+		n := int(count)
+		x, y := a.A.Slice(first*a.D, (first+n)*a.D), a.B.Slice(first*a.D, (first+n)*a.D)
+		g := a.G.Slice(first*a.Longest, (first+n-1)*a.Longest+n)
+		switch a.Form {
+		case device.SegmentGram:
+			device.Do(k, device.Gemm{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest,
+				Exact: true})
+		case device.SegmentApply, device.SegmentApplyT:
+			device.Do(k, device.Gemm{TransA: a.Form == device.SegmentApplyT, M: n, N: a.D, K: n, Alpha: 1, A: g,
+				LDA: a.Longest, B: x, C: y, Exact: true})
+		}
+		first += n
+	}
+}

@@ -26,18 +26,8 @@ func (d *Device) Do(k device.Kernel) bool {
 		device.Either(a.Grad, d.MapGrad, d.Map, *a)
 	case *device.Reduce:
 		device.Either(a.Grad, d.Spread, d.Reduce, *a)
-	case *device.SegmentProducts:
-		d.SegmentProducts(*a)
 	case *device.GatherWords:
 		device.Either(a.Grad, d.ScatterWords, d.GatherWords, *a)
-	case *device.Dropout:
-		d.Dropout(*a)
-	case *device.SumSquares:
-		d.SumSquares(a.Sum, a.X)
-	case *device.ClipCoefficient:
-		d.ClipCoefficient(a.Coefficient, a.Norm, a.SumSquares, a.Most)
-	case *device.Adam:
-		d.Adam(*a)
 	default:
 		return false
 	}

@@ -238,20 +238,33 @@ func (d *Device) Spread(a device.Reduce) {
 	})
 }
 
-// SegmentProducts computes that kernel.
-func (d *Device) SegmentProducts(a device.SegmentProducts) {
-	first := 0
-	for _, count := range a.Counts.Host {
-		n := int(count)
-		x, y := a.A.Slice(first*a.D, (first+n)*a.D), a.B.Slice(first*a.D, (first+n)*a.D)
-		g := a.G.Slice(first*a.Longest, (first+n-1)*a.Longest+n)
-		switch a.Form {
-		case device.SegmentGram:
-			device.Do(d, device.Gemm{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest})
-		case device.SegmentApply, device.SegmentApplyT:
-			device.Do(d, device.Gemm{TransA: a.Form == device.SegmentApplyT, M: n, N: a.D, K: n, Alpha: 1, A: g,
-				LDA: a.Longest, B: x, C: y})
+// words calls f for the packed row and the word of every place.
+func words(a *device.GatherWords, f func(row, word int)) {
+	p := a.Lengths.Packing()
+	for t := range p.Steps() {
+		for b := range p.Active(t) {
+			w := int(a.Words.Host[b*a.L+t])
+			if w < 0 || w >= a.V {
+				panic(fmt.Sprintf("toy: word %d of caption %d at %d, expected less than %d", w, b, t, a.V))
+			}
+			f(p.Start(t)+b, w)
 		}
-		first += n
 	}
+}
+
+// GatherWords computes that kernel.
+func (d *Device) GatherWords(a device.GatherWords) {
+	table, out := floats(a.Table), floats(a.Out)
+	words(&a, func(row, w int) { copy(out[row*a.D:][:a.D], table[w*a.D:]) })
+}
+
+// ScatterWords computes that kernel.
+func (d *Device) ScatterWords(a device.GatherWords) {
+	table, out := floats(a.Table), floats(a.Out)
+	clear(table)
+	words(&a, func(row, w int) {
+		for k, v := range out[row*a.D:][:a.D] {
+			table[w*a.D+k] += v
+		}
+	})
 }
