@@ -106,14 +106,21 @@ func (d *Device) dropoutPadded(a *device.DropoutPadded) {
 
 // guard looks at the numbers on the host.
 func (d *Device) guard(a *device.Guard) {
-	x, ok := []float64{0}, true
-	for _, v := range append([]device.View{a.Coefficient, a.Norm}, a.Losses...) {
-		if v.Present() {
-			d.DownloadDoubles(x, v.Slice(0, 1))
-			ok = ok && !math.IsNaN(x[0]) && !math.IsInf(x[0], 0)
-		}
+	defer d.give(d.use())
+	ok := finite(d, a.Coefficient) && finite(d, a.Norm)
+	for _, v := range a.Losses {
+		ok = ok && finite(d, v)
 	}
 	if !ok {
 		device.Do(d, device.Fill{Dst: a.Coefficient, Value: math.NaN()})
 	}
+}
+
+// finite reports whether a number on the device is; one that is absent is.
+func finite(d *Device, v device.View) bool {
+	x := d.host(1)
+	if x[0] = 0; v.Present() {
+		d.DownloadDoubles(x, v.Slice(0, 1))
+	}
+	return !math.IsNaN(x[0]) && !math.IsInf(x[0], 0)
 }

@@ -1,10 +1,14 @@
 // Package devicetest is the conformance suite of device.Device: a new device has to pass Run, Identical and the
 // golden cases, and nothing else.
 //
-// Every kernel is compared with a plain float64 reference written from its documentation, on random data over
-// many shapes: edge sizes, absent optional views, views at odd offsets, ties, zero vectors. Around every view lies NaN
-// that must neither leak in nor change. Gradients are compared with analytic references or with finite
-// differences of the reference. A repeated call must not allocate.
+// The definition of a kernel is its composed form over the toy device, in float64. Every kernel is compared with that,
+// on random data over many shapes: edge sizes, absent optional views, views at odd offsets, ties, zero vectors. Around
+// every view lies NaN that must neither leak in nor change. A repeated call must not allocate. Where the device is the
+// toy device itself there is nothing to compare: its gradients are compared with finite differences, and golden cases
+// say whether the definitions are those of the reference implementations.
+//
+// A test states a kernel with its sizes and inputs, and how far results may be off (check, back, transpose). The
+// harness makes the rest: results, gradients of results, the reference.
 //
 // The suite is run by tests and by the program on the user's own machine (Measure, for vsetrain selftest), so it knows
 // tests by an interface only.

@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
+	"vsetrain/internal/compute/device/toy"
 	"vsetrain/internal/compute/philox"
 )
 
@@ -15,6 +16,7 @@ import (
 type harness struct {
 	t        T
 	d        device.Device // with what it lacks composed
+	ref      device.Device // the definition of all kernels: composed of the primitives, in float64
 	rng      *philox.Stream
 	tol      tolerances
 	regions  []*region
@@ -27,6 +29,9 @@ type harness struct {
 	watch    func(difference, allowed float64) // of every comparison; in place of allocation counts
 	// plainSums: the device sums float32 values in float32 alone.
 	plainSums bool
+	// definition: the device is the reference itself, whose gradients are compared with finite differences.
+	definition bool
+	factors    factors
 }
 
 // tolerances are relative to the largest expected magnitude of a result.
@@ -34,13 +39,15 @@ type tolerances struct {
 	exact   float64 // a few roundings
 	product float64 // matrix products, also with Exact
 	reduced float64 // matrix products in the precision of the device, against exact references
-	deriv   float64 // gradients against finite differences of the reference
+	deriv   float64 // gradients, of their norm
 }
 
 // region is one view with its guards and the values it must keep.
 type region struct {
 	buf    device.Buffer
+	mirror device.Buffer // of the reference
 	view   device.View
+	given  []float64 // what the view held when it was placed
 	floats []float64 // what the view holds on the device before the call
 	ints   []int32
 	output bool
@@ -57,8 +64,9 @@ func newHarness(t T, d device.Device, purpose string) *harness { return startHar
 
 // startHarness is newHarness for a device that may round the operands of products; rounds is then what that may cost.
 func startHarness(t T, d device.Device, purpose string, rounds float64) *harness {
-	h := &harness{t: t, d: composed.Over(d), rng: philox.NewKey(11, purpose).Stream(0), rounds: rounds,
-		guard: unaligned}
+	h := &harness{t: t, d: composed.Over(d), ref: composed.Over(toy.New()), rounds: rounds, guard: unaligned,
+		rng: philox.NewKey(11, purpose).Stream(0)}
+	_, h.definition = device.As[*toy.Device](d)
 	switch {
 	case rounds > 0:
 		h.tol = tolerances{exact: 2e-6, product: 1e-5, reduced: rounds, deriv: 2.5 * rounds}
@@ -115,14 +123,27 @@ func (h *harness) alloc(t device.DType, n int) device.Buffer {
 	return b
 }
 
+// mirror is memory of the reference.
+func (h *harness) mirror(t device.DType, n int) device.Buffer {
+	b, err := h.ref.Alloc(t, n)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return b
+}
+
 func (h *harness) place(x []float64, output bool) device.View {
-	b := h.alloc(device.Float, h.guard+len(x)+guardAfter)
-	device.Do(h.d, device.Fill{Dst: device.Of(b), Value: math.NaN()})
-	v := device.Of(b).Slice(h.guard, h.guard+len(x))
-	h.d.UploadDoubles(v, x)
-	h.regions = append(h.regions, &region{buf: b, view: v, floats: h.hold(append([]float64(nil), x...)),
-		output: output})
-	return v
+	n := h.guard + len(x) + guardAfter
+	held := h.hold(append([]float64(nil), x...))
+	r := &region{buf: h.alloc(device.Float, n), mirror: h.mirror(device.Float, n), given: held, floats: held,
+		output: output}
+	for d, b := range map[device.Device]device.Buffer{h.d: r.buf, h.ref: r.mirror} {
+		device.Do(d, device.Fill{Dst: device.Of(b), Value: math.NaN()})
+	}
+	r.view = device.Of(r.buf).Slice(h.guard, h.guard+len(x))
+	h.set(r, held)
+	h.regions = append(h.regions, r)
+	return r.view
 }
 
 // in places an input.
@@ -140,18 +161,24 @@ func (h *harness) out(n int) device.View {
 	return h.place(x, true)
 }
 
-// outputs places what a kernel needs and the arguments do not give: views of NaN that it writes, of the sizes that the
-// arguments declare.
-func (h *harness) outputs(a device.Kernel) {
+// make gives a kernel what it needs and the arguments do not give: by room, memory of the sizes that they declare.
+func (h *harness) make(a device.Kernel, room func(o device.Operand) device.View) {
 	a.Views(&device.Checker{Device: "devicetest", Visit: func(o device.Operand) device.View {
-		switch {
-		case o.View.Present() || o.Rule == device.Optional:
+		if o.View.Present() || o.Rule == device.Optional {
 			return o.View
-		case o.Type == device.Int32:
+		}
+		return room(o)
+	}})
+}
+
+// outputs places views of NaN that a kernel writes.
+func (h *harness) outputs(a device.Kernel) {
+	h.make(a, func(o device.Operand) device.View {
+		if o.Type == device.Int32 {
 			return h.outInts(o.N)
 		}
 		return h.out(o.N)
-	}})
+	})
 }
 
 // differentiable is a kernel with a gradient.
@@ -174,9 +201,11 @@ func (h *harness) placeInts(x []int32, output bool) device.View {
 		all[i] = guardInt
 	}
 	copy(all[h.guard:], x)
+	m := h.mirror(device.Int32, len(all))
 	h.d.UploadInts(device.Of(b), all)
+	h.ref.UploadInts(device.Of(m), all)
 	v := device.Of(b).Slice(h.guard, h.guard+len(x))
-	h.regions = append(h.regions, &region{buf: b, view: v, ints: append([]int32(nil), x...), output: output})
+	h.regions = append(h.regions, &region{buf: b, mirror: m, view: v, ints: append([]int32(nil), x...), output: output})
 	return v
 }
 
@@ -282,28 +311,26 @@ func (h *harness) equalTo(what string, v device.View, want []float64, limit floa
 	if h.short {
 		return
 	}
-	if err := near(got, want, limit); err != nil {
-		h.errorf("%s: %v", what, err)
-	}
-	h.observe(got, want, limit)
+	h.within(what, got, want, bound{abs: limit})
 }
 
-// equalWithin is equal with an allowance of its own for each element.
-func (h *harness) equalWithin(what string, v device.View, want []float64, rel float64, off []float64) {
+// within compares element by element.
+func (h *harness) within(what string, got, want []float64, b bound) {
 	h.t.Helper()
-	got, limit := h.read(v), rel*magnitude(want)
-	if h.record != nil {
-		*h.record = append(*h.record, got...)
-	}
-	if h.short {
+	limit := b.rel*magnitude(want) + b.abs
+	if b.off == nil {
+		if err := near(got, want, limit); err != nil {
+			h.errorf("%s: %v", what, err)
+		}
+		h.observe(got, want, limit)
 		return
 	}
-	for i := range got {
-		if err := near(got[i:i+1], want[i:i+1], limit+off[i]); err != nil {
+	for i, off := range b.off {
+		if err := near(got[i:i+1], want[i:i+1], limit+off); err != nil {
 			h.errorf("%s: %d of %d: %v", what, i, len(got), err)
 			return
 		}
-		h.observe(got[i:i+1], want[i:i+1], limit+off[i])
+		h.observe(got[i:i+1], want[i:i+1], limit+off)
 	}
 }
 
@@ -360,6 +387,7 @@ func near(got, want []float64, limit float64) error {
 func (h *harness) release() {
 	for _, r := range h.regions {
 		h.d.Free(r.buf)
+		h.ref.Free(r.mirror)
 	}
 	h.regions = h.regions[:0]
 }

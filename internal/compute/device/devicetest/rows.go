@@ -3,189 +3,159 @@ package devicetest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/philox"
 )
 
-var lengths1 = []int{1, 2, 15, 16, 17, 31, 64, 100, 1025, 20_011}
+// ofTwo checks a kernel of two arguments: with a result of its own, and with one argument as the result.
+func ofTwo(h *harness, what string, n int, kernel func(dst, a, b device.View) device.Kernel) {
+	x, y := h.normal(n, 1), h.normal(n, 1)
+	a, b := h.in(x), h.in(y)
+	h.check(what, kernel(h.out(n), a, b), all(h.tol.exact))
+	into := h.inout(x)
+	h.check(what+" in place", kernel(into, into, b), all(h.tol.exact))
+	into = h.inout(y)
+	h.check(what+" in place", kernel(into, a, into), all(h.tol.exact))
+	h.release()
+}
 
 func testElementwise(h *harness) {
 	for _, n := range lengths1 {
-		a, b := h.normal(n, 1), h.normal(n, 1)
-		va, vb, y := h.in(a), h.in(b), h.out(n)
-		what := fmt.Sprintf("Add of %d", n)
-		h.run(what, func() { device.Do(h.d, device.Add{Dst: y, A: va, B: vb}) })
-		sum := make([]float64, n)
-		for i := range sum {
-			sum[i] = a[i] + b[i]
-		}
-		h.equal(what, y, sum, h.tol.exact)
-		h.steady(what, func() { device.Do(h.d, device.Add{Dst: y, A: va, B: vb}) })
-
-		inPlace := h.inout(a)
-		h.run(what+" in place", func() { device.Do(h.d, device.Add{Dst: inPlace, A: inPlace, B: vb}) })
-		h.equal(what+" in place", inPlace, sum, h.tol.exact)
-		right := h.inout(b)
-		h.run(what+" in place", func() { device.Do(h.d, device.Add{Dst: right, A: va, B: right}) })
-		h.equal(what+" in place", right, sum, h.tol.exact)
-
-		what = fmt.Sprintf("Scale of %d", n)
-		factor := h.normal(1, 1)
-		vf := h.in(factor)
-		h.run(what, func() { device.Do(h.d, device.Scale{Dst: y, X: va, Factor: vf}) })
-		scaled := make([]float64, n)
-		for i := range scaled {
-			scaled[i] = a[i] * factor[0]
-		}
-		h.equal(what, y, scaled, h.tol.exact)
-		h.steady(what, func() { device.Do(h.d, device.Scale{Dst: y, X: va, Factor: vf}) })
-		inPlace = h.inout(a)
-		h.run(what+" in place", func() { device.Do(h.d, device.Scale{Dst: inPlace, X: inPlace, Factor: vf}) })
-		h.equal(what+" in place", inPlace, scaled, h.tol.exact)
+		ofTwo(h, fmt.Sprintf("Add of %d", n), n, func(dst, a, b device.View) device.Kernel {
+			return &device.Add{Dst: dst, A: a, B: b}
+		})
+		x, factor := h.normal(n, 1), h.in(h.normal(1, 1))
+		h.check(fmt.Sprintf("Scale of %d", n), &device.Scale{Dst: h.out(n), X: h.in(x), Factor: factor},
+			all(h.tol.exact))
+		both := h.inout(x)
+		h.check(fmt.Sprintf("Scale of %d in place", n), &device.Scale{Dst: both, X: both, Factor: factor},
+			all(h.tol.exact))
 		h.release()
-		for f := range functions {
-			h.activation(device.Activation(f), n)
+		for f := device.ReLU; f <= device.GELU; f++ {
+			activation(h, f, n)
 		}
 	}
 }
 
-// functions are the definitions of device.Activation: value and derivative.
-var functions = []struct {
-	name  string
-	value func(x float64) float64
-	slope func(x float64) float64
-}{
-	device.ReLU: {"ReLU", func(x float64) float64 { return max(0, x) },
-		func(x float64) float64 { return float64(pick(x > 0, 1, 0)) }},
-	device.Tanh: {"Tanh", math.Tanh, func(x float64) float64 { return 1 / (math.Cosh(x) * math.Cosh(x)) }},
-	device.Sigmoid: {"Sigmoid", func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
-		func(x float64) float64 { return 1 / ((1 + math.Exp(-x)) * (1 + math.Exp(x))) }},
-	device.Abs: {"Abs", math.Abs, func(x float64) float64 { return float64(pick(x > 0, 1, 0) - pick(x < 0, 1, 0)) }},
-	device.GELU: {"GELU", func(x float64) float64 { return x / 2 * math.Erfc(-x/math.Sqrt2) }, func(x float64) float64 {
-		return math.Erfc(-x/math.Sqrt2)/2 + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)
-	}},
-}
-
-func (h *harness) activation(f device.Activation, n int) {
-	what := fmt.Sprintf("%s of %d", functions[f].name, n)
+func activation(h *harness, f device.Activation, n int) {
+	what, tol := fmt.Sprintf("function %d of %d", f, n), all(h.tol.exact)
 	x, dy := h.normal(n, 3), h.normal(n, 1)
-	// the hard places first
-	copy(x, []float64{0, math.Copysign(0, -1), 1e-30, -1e-30, 30, -30, 200, -200, 0.625, -0.625, 1, -1})
+	if !h.definition { // the hard places, where not all functions have a slope
+		copy(x, []float64{0, math.Copysign(0, -1), 1e-30, -1e-30, 30, -30, 200, -200, 0.625, -0.625, 1, -1})
+	}
 	h.hold(x)
-	y, slope := make([]float64, n), make([]float64, n)
-	for i := range x {
-		y[i], slope[i] = functions[f].value(x[i]), dy[i]*functions[f].slope(x[i])
-	}
-	vx, vy := h.in(x), h.out(n)
-	h.run(what, func() { device.Do(h.d, device.Activate{F: f, Y: vy, X: vx}) })
-	h.equal(what, vy, y, h.tol.exact)
-	h.steady(what, func() { device.Do(h.d, device.Activate{F: f, Y: vy, X: vx}) })
+	a := device.Activate{F: f, Y: h.out(n), X: h.in(x)}
+	h.bothWays(what, &a, tol, tol)
+	a.DX = h.inout(dy)
+	a.DY = a.DX
+	h.check(what+" gradient in place", &a, tol)
 	both := h.inout(x)
-	h.run(what+" in place", func() { device.Do(h.d, device.Activate{F: f, Y: both, X: both}) })
-	h.equal(what+" in place", both, y, h.tol.exact)
-
-	// The gradient of tanh and of the sigmoid reads y, the others read x; what is not read may hold anything.
-	vy, vdy, dx := h.in(y), h.in(dy), h.out(n)
-	h.run(what+" gradient", func() { device.DoGrad(h.d, device.Activate{F: f, DX: dx, X: vx, Y: vy, DY: vdy}) })
-	h.equal(what+" gradient", dx, slope, h.tol.exact)
-	h.steady(what+" gradient", func() { device.DoGrad(h.d, device.Activate{F: f, DX: dx, X: vx, Y: vy, DY: vdy}) })
-	into := h.inout(dy)
-	if f == device.Tanh || f == device.Sigmoid {
-		vx = device.View{}
-	} else {
-		vy = device.View{}
-	}
-	h.run(what+" gradient in place", func() {
-		device.DoGrad(h.d, device.Activate{F: f, DX: into, X: vx, Y: vy, DY: into})
-	})
-	h.equal(what+" gradient in place", into, slope, h.tol.exact)
-
-	// A value that is not a number must stay visible.
-	x[n/2] = math.NaN()
-	nan, out := h.in(x), h.out(n)
-	h.run(what, func() { device.Do(h.d, device.Activate{F: f, Y: out, X: nan}) })
-	if !h.short && !math.IsNaN(h.read(out)[n/2]) {
-		h.errorf("%s: NaN became %v", what, h.read(out)[n/2])
-	}
+	h.check(what+" in place", &device.Activate{F: f, Y: both, X: both}, tol)
+	x[n/2] = math.NaN() // must stay visible
+	h.check(what+" with NaN", &device.Activate{F: f, Y: h.out(n), X: h.in(x)}, tol)
 	h.release()
 }
 
-// testActive is a product with an activation behind it, and the way back through bias and activation.
-func testActive(h *harness) {
-	for n, s := range [][3]int{{1, 1, 1}, {3, 5, 4}, {7, 33, 16}, {130, 40, 9}, {300, 257, 3}, {19, 2100, 2}} {
-		for _, f := range []device.Activation{device.ReLU, device.GELU, device.Abs, device.Tanh} {
-			h.active(f, s[0], s[1], s[2], n%2 == 1)
+func testCombine(h *harness) {
+	for _, n := range lengths1 {
+		what := fmt.Sprintf("Combine of %d", n)
+		ofTwo(h, what, n, func(dst, a, b device.View) device.Kernel {
+			return &device.Combine{Dst: dst, A: a, B: b, Alpha: 0.5, Beta: -3}
+		})
+		h.check(what+", one", &device.Combine{Dst: h.out(n), A: h.in(h.normal(n, 1)), Alpha: 0.5, Beta: -3},
+			all(h.tol.exact))
+		h.release()
+	}
+}
+
+// mappings are arguments that the functions of device.Function are defined for.
+var mappings = map[device.Function]struct {
+	c      float64
+	values []float64 // the hard ones
+	draw   func(x float64) float64
+}{
+	device.LeakyReLU:  {0.1, []float64{0, 1e-30, -1e-30, -3}, func(x float64) float64 { return x }},
+	device.Exp:        {0, []float64{0, 20, -80}, func(x float64) float64 { return x }},
+	device.Log:        {0, []float64{1, 1e-6, 1e6}, math.Exp},
+	device.Sqrt:       {0, []float64{0, 1, 1e4}, func(x float64) float64 { return 0.1 + x*x }},
+	device.Reciprocal: {0.5, []float64{0, 1, 100}, func(x float64) float64 { return x * x }},
+	device.Inverse:    {0.5, []float64{0, 0.5, 0.25, 100}, func(x float64) float64 { return x * x }},
+}
+
+func testPrimitives(h *harness) {
+	for _, n := range lengths1 {
+		ofTwo(h, fmt.Sprintf("Multiply of %d", n), n, func(dst, a, b device.View) device.Kernel {
+			return &device.Multiply{Dst: dst, A: a, B: b}
+		})
+		for f := device.Function(0); f.Valid(); f++ {
+			m, what := mappings[f], fmt.Sprintf("function %d of %d", f, n)
+			x := h.normal(n, 1)
+			for i := range x {
+				x[i] = m.draw(x[i])
+			}
+			if !h.definition {
+				copy(x, m.values)
+			}
+			h.hold(x)
+			a := device.Map{F: f, C: m.c, X: h.in(x)}
+			h.bothWays(what, &a, all(h.tol.exact), all(4*h.tol.exact))
+			a.DX = h.inout(h.normal(n, 1))
+			a.DY = a.DX
+			h.check(what+" gradient in place", &a, all(4*h.tol.exact))
+			both := h.inout(x)
+			h.check(what+" in place", &device.Map{F: f, C: m.c, X: both, Y: both}, all(h.tol.exact))
+			h.release()
+		}
+	}
+	for _, d := range []int{1, 5, 36, 64, 300} {
+		for _, n := range []int{1, 7, 129} {
+			reduce(h, device.Reduce{N: n, D: d}, n)
+		}
+		for _, counts := range h.lengthCases() {
+			reduce(h, device.Reduce{D: d, Counts: device.Ints{Host: counts}}, total(counts))
+			segmentProducts(h, counts, d)
 		}
 	}
 }
 
-func (h *harness) active(f device.Activation, m, n, k int, bias bool) {
-	what := fmt.Sprintf("Gemm %dx%dx%d with %s, bias=%v", m, n, k, functions[f].name, bias)
-	x, w, b := h.normal(m*k, 1), h.normal(n*k, 1), make([]float64, n)
-	a := device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1, A: h.in(x), B: h.in(w), C: h.out(m*n + 2),
-		Exact: true, F: f, Active: h.out(m*n + 2)}
-	if bias {
-		b = h.normal(n, 1)
-		a.Bias = h.in(b)
+// reduce tests reductions of rows.
+func reduce(h *harness, a device.Reduce, rows int) {
+	what := fmt.Sprintf("reduction of %d rows or %v of %d", a.N, a.Counts.Host, a.D)
+	x := h.normal(rows*a.D, 1)
+	for i := range x { // some ties
+		x[i] = math.Round(4*x[i]) / 4
 	}
-	h.run(what, func() { device.Do(h.d, a) })
-	pre := referenceGemm(device.Gemm{TransB: true, M: m, N: n, K: k, Alpha: 1}, x, w, make([]float64, m*n), b,
-		func(v float64) float64 { return v })
-	y := make([]float64, m*n)
-	for i, v := range pre {
-		y[i] = functions[f].value(v)
+	for _, a.Max = range []bool{false, true} {
+		b := a
+		if b.Counts.Host != nil {
+			b.Counts = h.inInts(a.Counts.Host)
+		}
+		b.X = h.in(x)
+		h.transpose(what, &b, bounds{"Y": {rel: h.tol.product * float64(pick(a.Max, 0, 1))}}, "Y", "X")
+		h.release()
 	}
-	h.equal(what, a.C, padded(append([]float64(nil), pre...), 2), h.tol.product)
-	h.equal(what+": active", a.Active, padded(y, 2), h.tol.product)
-	h.steady(what, func() { device.Do(h.d, a) })
-	h.release()
-	if f == device.Tanh {
-		return
-	}
+}
 
-	what = fmt.Sprintf("BiasActivateGrad %dx%d of %s", m, n, functions[f].name)
-	h.hold(pre)
-	dy, dx, dbias := h.normal(m*n, 1), make([]float64, m*n), make([]float64, n)
-	for i, v := range pre {
-		y[i] = functions[f].value(v)
-		dx[i] = dy[i] * functions[f].slope(v)
-		dbias[i%n] += dx[i]
+func segmentProducts(h *harness, counts []int32, d int) {
+	rows, longest := total(counts), 1+int(max(2, slices.Max(counts)))
+	a := device.SegmentProducts{D: d, Longest: longest, Counts: h.inInts(counts), A: h.in(h.normal(rows*d, 1)),
+		B: h.in(h.normal(rows*d, 1)), G: h.inout(h.normal(rows*longest, 1))}
+	h.check(fmt.Sprintf("SegmentProducts of %v rows of %d", counts, d), &a, all(h.tol.product))
+	a.G = h.in(h.normal(rows*longest, 1))
+	for _, form := range []device.SegmentForm{device.SegmentApply, device.SegmentApplyT} {
+		a.Form, a.B = form, h.out(rows*d)
+		h.check(fmt.Sprintf("SegmentProducts of %v rows of %d, form %d", counts, d, form), &a, all(h.tol.product))
 	}
-	g := device.BiasActivate{F: f, M: m, N: n, X: h.in(pre), Y: h.out(m * n), DY: h.in(dy), DX: h.out(m * n),
-		DBias: h.out(n)}
-	h.run(what, func() { device.Do(h.d, g) })
-	h.equal(what+": DX", g.DX, dx, h.tol.exact)
-	h.equal(what+": Y", g.Y, y, h.tol.exact)
-	h.equal(what+": DBias", g.DBias, dbias, h.tol.product)
-	h.steady(what, func() { device.Do(h.d, g) })
-	slopes := h.inout(dy)
-	both := h.inout(pre)
-	g.X, g.Y, g.DY, g.DX, g.DBias = both, both, slopes, slopes, device.View{}
-	h.run(what+" in place", func() { device.Do(h.d, g) })
-	h.equal(what+" in place: DX", slopes, dx, h.tol.exact)
-	h.equal(what+" in place: Y", both, y, h.tol.exact)
-	g.X, g.Y, g.DY, g.DX, g.DBias = h.in(pre), device.View{}, h.in(dy), h.out(m*n), h.out(n)
-	h.run(what+" without Y", func() { device.Do(h.d, g) })
-	h.equal(what+" without Y: DX", g.DX, dx, h.tol.exact)
-	h.equal(what+" without Y: DBias", g.DBias, dbias, h.tol.product)
 	h.release()
 }
 
 func testColumnSum(h *harness) {
 	for _, s := range [][2]int{{1, 1}, {1, 9}, {0, 4}, {7, 1}, {33, 16}, {5, 511}, {300, 1537}, {1970, 40}, {700, 129},
 		{17, 8200}} {
-		rows, cols := s[0], s[1]
-		x := h.normal(rows*cols, 1)
-		sum := make([]float64, cols)
-		for i, v := range x {
-			sum[i%cols] += v
-		}
-		vx, dst := h.in(x), h.out(cols)
-		what := fmt.Sprintf("ColumnSum %dx%d", rows, cols)
-		call := func() { device.Do(h.d, device.ColumnSum{Dst: dst, X: vx, Rows: rows, Columns: cols}) }
-		h.run(what, call)
-		h.equal(what, dst, sum, h.tol.product)
-		h.steady(what, call)
+		h.check(fmt.Sprintf("ColumnSum %v", s), &device.ColumnSum{X: h.in(h.normal(s[0]*s[1], 1)), Rows: s[0],
+			Columns: s[1]}, all(h.tol.product))
 		h.release()
 	}
 }
@@ -194,97 +164,176 @@ func testL2Norm(h *harness) {
 	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {7, 16, 1}, {128, 1024, 1}, {3, 1030, 1}, {2, 36, 3}, {3, 4, 50},
 		{5, 9, 2048}, {64, 7, 33}} {
 		for _, eps := range []float64{0, 1e-8, 0.5} {
-			h.norm(device.L2Norm{Outer: s[0], N: s[1], Inner: s[2], Eps: eps})
+			norm(h, device.L2Norm{Outer: s[0], N: s[1], Inner: s[2], Eps: eps})
 		}
 	}
 }
 
-func (h *harness) norm(a device.L2Norm) {
+func norm(h *harness, a device.L2Norm) {
 	what := fmt.Sprintf("L2Norm [%d, %d, %d] eps %v", a.Outer, a.N, a.Inner, a.Eps)
 	size := a.Outer * a.N * a.Inner
 	x, dy := h.normal(size, 2), h.normal(size, 1)
-	if a.Outer > 1 { // the vector of item 1, column 0 is zero
+	if a.Outer > 1 && !h.definition { // the vector of item 1, column 0 is zero
 		for k := range a.N {
 			x[(a.N+k)*a.Inner] = 0
 		}
 	}
-	y, dx, norm := make([]float64, size), make([]float64, size), make([]float64, a.Outer*a.Inner)
-	var terms float64 // magnitude of the two terms of dx, which may cancel
-	for o := range a.Outer {
-		for c := range a.Inner {
-			at := func(k int) int { return (o*a.N+k)*a.Inner + c }
-			var squares, dot float64
-			for k := range a.N {
-				squares += x[at(k)] * x[at(k)]
-				dot += x[at(k)] * dy[at(k)]
-			}
-			r := math.Sqrt(squares)
-			norm[o*a.Inner+c] = r
-			for k := range a.N {
-				switch i := at(k); {
-				case r > 0:
-					terms = max(terms, math.Abs(dy[i])/(r+a.Eps))
-					y[i] = x[i] / (r + a.Eps)
-					dx[i] = dy[i]/(r+a.Eps) - x[i]*dot/(r*(r+a.Eps)*(r+a.Eps))
-				case a.Eps > 0:
-					dx[i] = dy[i] / a.Eps
-					terms = max(terms, math.Abs(dx[i]))
-				}
+	a.X = h.in(x)
+	h.check(what, &a, all(h.tol.exact))
+	var terms float64 // magnitude of the two terms of the gradient, which may cancel
+	for i, r := range h.want(a.Norm) {
+		for k := range a.N {
+			if at := (i/a.Inner*a.N+k)*a.Inner + i%a.Inner; r+a.Eps > 0 {
+				terms = max(terms, math.Abs(dy[at])/(r+a.Eps))
 			}
 		}
 	}
-	a.X = h.in(x)
-	h.outputs(&a)
-	h.run(what, func() { device.Do(h.d, a) })
-	h.equal(what+": y", a.Y, y, h.tol.exact)
-	h.equal(what+": norm", a.Norm, norm, h.tol.exact)
-	h.steady(what, func() { device.Do(h.d, a) })
-	a.DY, a.Norm = h.in(dy), h.in(norm)
-	h.gradOutputs(&a)
-	h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
-	h.equalTo(what+" gradient", a.DX, dx, 4*h.tol.exact*terms)
-	h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
+	a.DY = h.in(dy)
+	h.back(what, &a, bounds{"": {abs: 4 * h.tol.exact * terms}})
 	h.release()
 }
 
 func testOrder(h *harness) {
 	for _, s := range [][3]int{{1, 1, 1}, {2, 3, 5}, {17, 9, 33}, {5, 40, 1024}} {
 		b, c, n := s[0], s[1], s[2]
-		what := fmt.Sprintf("OrderScores [%d, %d] x [%d, %d]", b, n, c, n)
-		im, cap, ds := h.normal(b*n, 1), h.normal(c*n, 1), h.normal(b*c, 1)
+		images, captions := h.normal(b*n, 1), h.normal(c*n, 1)
 		if b > 1 { // image 1 lies above caption 0 everywhere: score 0, no gradient
 			for k := range n {
-				im[n+k] = cap[k] + 1
+				images[n+k] = captions[k] + 1
 			}
-			h.hold(im)
+			h.hold(images)
 		}
-		scores, di, dc := make([]float64, b*c), make([]float64, b*n), make([]float64, c*n)
-		for i := range b {
-			for j := range c {
-				var s float64
-				for k := range n {
-					e := max(0, cap[j*n+k]-im[i*n+k])
-					s += e * e
-				}
-				scores[i*c+j] = -math.Sqrt(s)
-				for k := range n {
-					if e := max(0, cap[j*n+k]-im[i*n+k]); s > 0 {
-						di[i*n+k] += ds[i*c+j] * e / math.Sqrt(s)
-						dc[j*n+k] -= ds[i*c+j] * e / math.Sqrt(s)
-					}
-				}
-			}
-		}
-		a := device.OrderScores{B: b, C: c, D: n, Images: h.in(im), Captions: h.in(cap)}
-		h.outputs(&a)
-		h.run(what, func() { device.Do(h.d, a) })
-		h.equal(what, a.Scores, scores, h.tol.exact)
-		h.steady(what, func() { device.Do(h.d, a) })
-		a.Scores, a.DScores, a.DImages, a.DCaptions = h.in(scores), h.in(ds), h.out(b*n), h.out(c*n)
-		h.run(what+" gradient", func() { device.DoGrad(h.d, a) })
-		h.equal(what+": images' gradient", a.DImages, di, h.tol.product)
-		h.equal(what+": captions' gradient", a.DCaptions, dc, h.tol.product)
-		h.steady(what+" gradient", func() { device.DoGrad(h.d, a) })
+		a := device.OrderScores{B: b, C: c, D: n, Images: h.in(images), Captions: h.in(captions)}
+		h.bothWays(fmt.Sprintf("OrderScores %v", s), &a, all(h.tol.exact), all(h.tol.product))
 		h.release()
 	}
+}
+
+func testWords(h *harness) {
+	for n, lengths := range h.lengthCases() {
+		for _, s := range [][2]int{{3, 1}, {50, 37}, {200, 300}} {
+			v, d := s[0], s[1]
+			columns := int(lengths[0]) + n%3
+			words := repeat(len(lengths)*columns, guardInt) // padding is never read
+			for _, r := range packed(lengths) {
+				words[r[0]*columns+r[1]] = int32(min(h.rng.IntN(v), h.rng.IntN(v))) // frequent and rare words
+			}
+			a := device.GatherWords{Words: h.inInts(words), Lengths: h.inInts(lengths), L: columns, V: v, D: d,
+				Table: h.in(h.normal(v*d, 1))}
+			h.transpose(fmt.Sprintf("words of %v, table [%d, %d]", lengths, v, d), &a,
+				bounds{"Table": {rel: h.tol.product}}, "Out", "Table")
+			h.release()
+		}
+	}
+}
+
+func testDropout(h *harness) {
+	key := philox.NewKey(3, "dropout")
+	for _, n := range []int{1, 3, 4, 17, 1000, 40_003} {
+		for _, rate := range []float64{0, 0.2, 0.5} {
+			for _, first := range []int{0, 1, 6} {
+				what, x := fmt.Sprintf("Dropout %v of %d from %d", rate, n, first), h.normal(n, 1)
+				a := device.Dropout{Rate: rate, Key: key, Step: h.inInts([]int32{-2, 5}), First: first, X: h.in(x),
+					Y: h.out(n)}
+				h.check(what, &a, all(h.tol.exact))
+				kept := 0.0
+				for i, v := range h.read(a.Y) {
+					if v != 0 {
+						kept++
+						if math.Abs(v-x[i]/(1-rate)) > 1e-6*math.Abs(v) {
+							h.errorf("%s makes %v of %v", what, v, x[i])
+						}
+					}
+				}
+				sd := math.Sqrt(float64(n) * rate * (1 - rate))
+				if math.Abs(kept-float64(n)*(1-rate)) > 5*sd+1e-9 {
+					h.errorf("%s keeps %v", what, kept)
+				}
+				a.X = h.inout(x)
+				a.Y = a.X
+				h.check(what+" in place", &a, all(h.tol.exact))
+				h.release()
+			}
+		}
+	}
+}
+
+func testSwapAxes(h *harness) {
+	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {4, 36, 7}, {128, 3, 200}, {2, 9, 20_000}} {
+		a := device.SwapAxes{X: h.in(h.normal(s[0]*s[1]*s[2], 1)), A: s[0], B: s[1], Inner: s[2]}
+		h.check(fmt.Sprintf("SwapAxes %v", s), &a, nil)
+		h.release()
+	}
+}
+
+// testBatchNorm covers rows, segments, single values, padding rows and rows that are padding alone.
+func testBatchNorm(h *harness) {
+	for _, s := range [][4]int{{1, 1, 1, 0}, {1, 3, 1, 0}, {2, 5, 1, 0}, {7, 33, 1, 4}, {0, 3, 1, 5}, {70, 129, 1, 1},
+		{300, 300, 1, 90},
+		{3, 1100, 1, 0}, {2, 4100, 1, 2},
+		{1, 1, 17, 0}, {3, 4, 36, 0}, {9, 36, 50, 0}, {5, 2000, 7, 0}} {
+		for mode := range 4 {
+			a := device.BatchNorm{Outer: s[0], C: s[1], Inner: s[2], Pads: s[3], Eps: 1e-5, Momentum: 0.1,
+				Train: mode > 0}
+			batchNorm(h, a, float64(pick(mode == 2, 100, 0)), mode == 3) // a mean far from zero
+		}
+	}
+}
+
+// testBatchNormNaN: a value that is not a number shows in the output and leaves the running statistics alone.
+func testBatchNormNaN(h *harness) {
+	for _, inner := range []int{1, 2} {
+		x := h.normal(4*inner, 1)
+		x[0] = math.NaN()
+		a := device.BatchNorm{Outer: 2, C: 2, Inner: inner, Train: true, Eps: 1e-5, Momentum: 0.1, X: h.in(x),
+			Weight: h.in([]float64{1, 1}), Bias: h.in([]float64{0, 0}), RunningMean: h.inout([]float64{3, 3}),
+			RunningVar: h.inout([]float64{5, 5})}
+		h.outputs(&a)
+		h.run("BatchNorm of NaN", func() { device.Do(h.d, a) })
+		y, mean, variance := h.read(a.Y), h.read(a.RunningMean), h.read(a.RunningVar)
+		if h.record != nil {
+			*h.record = append(append(*h.record, mean...), variance...)
+		}
+		if !math.IsNaN(y[0]) || math.IsNaN(y[len(y)-1]) || mean[0] != 3 || variance[0] != 5 || mean[1] == 3 ||
+			variance[1] == 5 {
+			h.errorf("BatchNorm of NaN in channel 0: y %v, running mean %v and variance %v", y, mean, variance)
+		}
+		h.release()
+	}
+}
+
+func batchNorm(h *harness, a device.BatchNorm, offset float64, residual bool) {
+	what := fmt.Sprintf("BatchNorm [%d, %d, %d] and %d rows, train %v, offset %v, residual %v", a.Outer, a.C, a.Inner,
+		a.Pads, a.Train, offset, residual)
+	size, n := a.Outer*a.C*a.Inner, float64(a.Outer*a.Inner+a.Pads)
+	x, w, pad, mean, variance := h.normal(size, 1), h.normal(a.C, 1), h.normal(a.C, 1), h.normal(a.C, 1),
+		h.positive(a.C, 0.1, 1)
+	for i := range x {
+		x[i] += offset
+	}
+	for c := range pad {
+		pad[c] += offset
+	}
+	a.X, a.Weight, a.Bias = h.in(h.hold(x)), h.in(w), h.in(h.normal(a.C, 1))
+	if residual {
+		a.Plus = h.in(h.normal(size, 1))
+	}
+	if a.Pads > 0 {
+		a.Pad = h.in(h.hold(pad))
+	}
+	first := a
+	first.RunningMean, first.RunningVar = h.inout(mean), h.inout(variance)
+	h.defined(&first)
+	// by how much rounding of x and of its mean is magnified
+	largest := max(1, magnitude(h.want(first.InvStd)))
+	rounding := 4 * h.tol.exact * (1 + offset) * largest // of x - mean, in deviations
+	a.RunningMean, a.RunningVar = h.place(mean, a.Train), h.place(variance, a.Train)
+	h.check(what, &a, bounds{"": {rel: h.tol.exact}, "InvStd": {rel: rounding}, "Y": {rel: rounding, abs: rounding},
+		"RunningVar": {rel: h.tol.product * (1 + offset)}})
+	scale := 4 * rounding * (1 + magnitude(w)) * largest
+	h.back(what, &a, bounds{"DX": {abs: scale}, "DWeight": {abs: 2 * rounding * math.Sqrt(n), rel: 2 * rounding},
+		"DBias": {rel: h.tol.product, abs: h.tol.product}, "DPad": {rel: scale, abs: scale}})
+	a.DX, a.DWeight, a.DPad = device.View{}, device.View{}, device.View{}
+	h.check(what+" gradient of the bias", &a, bounds{"DBias": {rel: h.tol.product, abs: h.tol.product}})
+	h.release()
 }
