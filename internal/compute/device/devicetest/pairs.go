@@ -195,7 +195,7 @@ func filtrate(h *harness, lengths []int32, b, s int, train bool) {
 			terms += math.Abs(v)
 		}
 		want := h.want(a.DBias)
-		h.equalTo(what+": DBias", a.DBias, want, h.tol.deriv*(math.Abs(want[0])+floor)+float64(b*nodes)/(1<<24)*terms)
+		h.equalTo(what+": DBias", a.DBias, want, h.tol.deriv*(math.Abs(want[0])+usual)+float64(b*nodes)/(1<<24)*terms)
 	}
 	h.factors = factors{}
 	h.passedOver(what, a.DSums, func(i int) int { return i / s })

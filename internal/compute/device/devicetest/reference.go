@@ -15,12 +15,10 @@ type bound struct {
 	rel  float64   // of the largest magnitude that is expected
 	abs  float64   // and this
 	off  []float64 // and this of each element
-	norm float64   // > 0: of the Euclidean norm that is expected, and floor more: the norm of all differences
 	free bool      // anything may be written
+	// norm bounds the Euclidean norm of all differences, where it is given: norm·(‖want‖ + floor).
+	norm, floor float64
 }
-
-// floor is added to the norm of a gradient before it is taken as a bound: the smallest ones are rounding.
-const floor = 1e-2
 
 // bounds are those of a kernel, by the name of the view; "" is for all others.
 type bounds map[string]bound
@@ -36,8 +34,11 @@ func (b bounds) of(o operand) bound {
 // all bounds every result by its largest magnitude.
 func all(rel float64) bounds { return bounds{"": {rel: rel}} }
 
+// usual is the floor of gradients: those of a smaller norm are rounding.
+const usual = 1e-2
+
 // slopes bounds gradients by their norms.
-func (h *harness) slopes() bounds { return bounds{"": {norm: h.tol.deriv}} }
+func (h *harness) slopes() bounds { return bounds{"": {norm: h.tol.deriv, floor: usual}} }
 
 // operand is a view that a kernel declares. Name is that of the declaration; the second of a name has 1 behind it.
 type operand struct {
@@ -169,7 +170,7 @@ func (h *harness) compare(what string, o operand, b bounds) {
 		}
 		want := h.want(o.View)
 		if limit.norm > 0 {
-			h.equalNorm(what, got, want, limit.norm)
+			h.equalNorm(what, got, want, limit)
 		} else {
 			h.within(what, got, want, limit)
 		}
@@ -177,7 +178,7 @@ func (h *harness) compare(what string, o operand, b bounds) {
 }
 
 // equalNorm compares the norm of all differences.
-func (h *harness) equalNorm(what string, got, want []float64, rel float64) {
+func (h *harness) equalNorm(what string, got, want []float64, b bound) {
 	h.t.Helper()
 	var off, size float64
 	for i, w := range want {
@@ -188,7 +189,7 @@ func (h *harness) equalNorm(what string, got, want []float64, rel float64) {
 		size += w * w
 	}
 	off = math.Sqrt(off)
-	limit := rel * (math.Sqrt(size) + floor)
+	limit := b.norm * (math.Sqrt(size) + b.floor)
 	if !(off <= limit) {
 		h.errorf("%s: %d elements of norm %.9g are off by %.3g (allowed %.3g)", what, len(want), math.Sqrt(size), off,
 			limit)
