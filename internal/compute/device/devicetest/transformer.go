@@ -51,6 +51,13 @@ func layerNorm(h *harness, n, d int, rate float64) {
 	tol := h.slopes()
 	tol["DBranchBias"] = bound{rel: 10 * h.tol.product}
 	h.back(what, &a, tol, without...)
+	if rate >= 0 && !h.short { // the gradient of a bias is that of the rows it is added to
+		sums := make([]float64, d)
+		for i, v := range h.read(a.DBranch)[:n*d] {
+			sums[i%d] += v
+		}
+		h.equal(what+": DBranchBias", a.DBranchBias.Slice(0, d), sums, 10*h.tol.product)
+	}
 	want, both := append(h.read(a.DWeight)[:d], h.read(a.DBias)[:d]...), h.out(2*d)
 	a.DWeight, a.DBias = both.Slice(0, d), both.Slice(d, 2*d)
 	var branch []float64

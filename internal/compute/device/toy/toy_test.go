@@ -74,6 +74,12 @@ func TestKnownNumbers(t *testing.T) {
 		Weights: put(1, 10, 2, 20, 3, 30, 4, 40)})
 	is("MixNodes", y, 1*1+2*3, 10*2+20*4, 3*1+4*3, 30*2+40*4)
 
+	// a hinge of exactly 0 has a gradient, as torch.clamp(min=0) has
+	hinge := device.LossOut{Loss: put(0, 0, 0), Grad: put(0, 0, 0, 0)}
+	device.Do(d, device.Hinge{N: 2, Scores: put(0.5, 0.25, -9, 0.5), Margin: 0.25, LossOut: hinge})
+	is("Hinge of 0", hinge.Loss, 0, 0, 0)
+	is("gradient of a hinge of 0", hinge.Grad, -1, 2, 0, -1)
+
 	for _, loss := range []float64{1, math.NaN(), math.Inf(-1)} {
 		c, want := put(0.5), 0.5
 		if device.Do(d, device.Guard{Coefficient: c, Norm: put(2), Losses: []device.View{put(loss)}}); loss != 1 {
