@@ -196,9 +196,9 @@ func FindCheckpoint(path string) (string, error) {
 	if !st.IsDir() {
 		return path, nil
 	}
-	for _, name := range []string{"checkpoints/best.safetensors", "checkpoints/last.safetensors", "best.safetensors",
-		"last.safetensors"} {
-		f := filepath.Join(path, filepath.FromSlash(name))
+	for _, f := range []string{filepath.Join(path, runfs.CheckpointsName, runfs.BestName),
+		filepath.Join(path, runfs.CheckpointsName, runfs.LastName), filepath.Join(path, runfs.BestName),
+		filepath.Join(path, runfs.LastName)} {
 		switch there, err := runfs.Exists(f); {
 		case err != nil:
 			return "", err

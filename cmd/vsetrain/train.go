@@ -168,7 +168,7 @@ func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, 
 func printOutcome(a *app, c *config.Config, p train.Position, dir string) {
 	if p.BestStep == 0 {
 		a.Printf("no validation scored above 0; the last weights are in %s\n", filepath.Join(dir, runfs.CheckpointsName,
-			"last.safetensors"))
+			runfs.LastName))
 		return
 	}
 	on := "dev"
@@ -176,10 +176,10 @@ func printOutcome(a *app, c *config.Config, p train.Position, dir string) {
 		on = "the batches of training"
 	}
 	a.Printf("best M-Recall %.2f on %s after step %d; weights in %s\n", p.Best, on, p.BestStep,
-		filepath.Join(dir, runfs.CheckpointsName, "best.safetensors"))
+		filepath.Join(dir, runfs.CheckpointsName, runfs.BestName))
 	if p.BestAverageStep > 0 {
 		a.Printf("averaged weights: best M-Recall %.2f after step %d; in %s\n", p.BestAverage, p.BestAverageStep,
-			filepath.Join(dir, runfs.CheckpointsName, "ema.safetensors"))
+			filepath.Join(dir, runfs.CheckpointsName, runfs.AverageName))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/run/experiment"
+	"vsetrain/train"
 )
 
 // RunDiagnosis is what a report tells of one run beside its recalls.
@@ -168,7 +169,7 @@ func falseNegativeTable(d *DataSet, runs []*Run) *Table {
 			true}, {"All negatives", "similarity", true}, {"All negatives", "false, %", true}},
 		Notes: []string{fmt.Sprintf("By the semantic vectors of the captions; a negative is called false from a "+
 			"similarity of %v on. Hard: the largest hinge of an anchor in its batch, as training takes it.",
-			experiment.FalseSimilarity)}}
+			train.FalseSimilarity)}}
 	for _, r := range runs {
 		for i, f := range r.Diagnosis.Negatives {
 			t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0,

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/apps/chart"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/train"
 )
 
 // counts is one kind of unique hard negatives (#ImEmbs and #DesEmbs of the LSEH paper).
@@ -59,7 +59,7 @@ var kinds = []counts{
 			return float64(s.Images), s.Images > 0
 		}},
 	{"false hard negatives, %", fmt.Sprintf("share of the hard negatives whose semantic similarity to their anchor is "+
-		"at least %v", experiment.FalseSimilarity), func(s step) (float64, bool) {
+		"at least %v", train.FalseSimilarity), func(s step) (float64, bool) {
 		if s.HardFalse == nil {
 			return 0, false
 		}

@@ -76,9 +76,11 @@ func Open(o Options) (_ *Index, err error) {
 				o.Shortlist, m.common().Model.Options.Network, embedders())
 		}
 	}
-	x.split = x.members[0].common().Split
+	first := x.members[0].common()
+	x.split = first.Split
 	for _, m := range x.all() {
-		if err := experiment.SameSplit(x.members[0].common().Trained, m.common().Trained); err != nil {
+		other := m.common()
+		if err := experiment.SameSplit(first.Name, first.Split, other.Name, other.Split); err != nil {
 			return nil, err
 		}
 	}

@@ -20,6 +20,9 @@ const (
 	MetricsName     = "metrics.jsonl"
 	TestName        = "test.json" // what was measured of the best weights on the test split
 	CheckpointsName = "checkpoints"
+	LastName        = "last.safetensors" // checkpoints: what resuming needs,
+	BestName        = "best.safetensors" // the best weights,
+	AverageName     = "ema.safetensors"  // the averaged weights (optim.ema) of their best validation
 	lockName        = ".lock"
 )
 

@@ -86,3 +86,10 @@ func (c *Config) RunDir(file string) string {
 	}
 	return filepath.Join("runs", name)
 }
+
+// WithPrecision returns a copy that computes in another precision: the one that device.precision auto chose.
+func (c *Config) WithPrecision(precision string) *Config {
+	out := *c
+	out.Device.Precision = precision
+	return &out
+}

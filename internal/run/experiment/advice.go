@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
 	"vsetrain/train"
 )
 
@@ -17,8 +18,7 @@ const (
 )
 
 // advice are the warnings that follow from the configuration and the data set.
-func (t *setup) advice(batches int) (out []error) {
-	c := t.cfg
+func advice(c *config.Config, captions, batches int) (out []error) {
 	if batches < fewBatches && c.Train.Epochs > 1 {
 		steps := "1 step"
 		if batches != 1 {
@@ -26,7 +26,7 @@ func (t *setup) advice(batches int) (out []error) {
 		}
 		out = append(out, fmt.Errorf("an epoch has only %s: train.batch is %d of %d captions, "+
 			"and each batch is one update of the weights; lower train.batch",
-			steps, c.Train.Batch, t.train.NumCaptions()))
+			steps, c.Train.Batch, captions))
 	}
 	if c.Optim.LR > highLR {
 		out = append(out, fmt.Errorf("optim.lr %g is high: %s changes every weight by about that much in a step, "+
@@ -37,8 +37,7 @@ func (t *setup) advice(batches int) (out []error) {
 
 // checkSchedule refuses a warm-up that leaves nothing of the cosine: the learning rate would be that of its end at
 // once.
-func (t *setup) checkSchedule(batches int) error {
-	o := &t.cfg.Optim
+func checkSchedule(o *train.OptimOptions, batches int) error {
 	if steps := o.CosineEpochs * batches; o.Schedule == train.Cosine && o.WarmupSteps >= steps {
 		return fmt.Errorf("optim.warmup_steps is %d, but the cosine ends after %d steps (optim.cosine_epochs %d of %d "+
 			"steps); expected a shorter warm-up", o.WarmupSteps, steps, o.CosineEpochs, batches)
@@ -48,20 +47,20 @@ func (t *setup) checkSchedule(batches int) error {
 
 // checkpointSizes returns the bytes of the checkpoints of a run: those of weights alone (best, averaged, and those that
 // are kept), and last, with the state of the optimiser.
-func (t *setup) checkpointSizes() (weights, last int64) {
+func (t *archive) checkpointSizes() (weights, last int64) {
 	element := int64(4)
-	if t.dev.Wide() {
+	if t.Device.Wide() {
 		element = 8
 	}
-	params := t.model.Instance.Params
+	params := t.Model.Instance.Params
 	best := element * int64(params.Count())
 	last = best + 2*element*int64(params.OptimisedSize())
 	weights = best
-	if t.step.Averages() {
+	if t.Step.Averages() {
 		last += element * int64(params.OptimisedSize())
 		weights += best
 	}
-	if k := t.cfg.Train.Keep; k > 1 {
+	if k := t.Cfg.Train.Keep; k > 1 {
 		weights += int64(k) * best
 	}
 	return weights, last
@@ -71,13 +70,13 @@ func (t *setup) checkpointSizes() (weights, last int64) {
 // weights, two moments for each that is optimised, and their average where one is kept. Values and inputs of a step
 // come on top.
 func (t *training) checkMemory() {
-	if _, own := device.As[device.Resident](t.dev); own || t.FreeMemory == nil {
+	if _, own := device.As[device.Resident](t.Device); own || t.FreeMemory == nil {
 		return
 	}
 	free := t.FreeMemory()
 	_, need := t.checkpointSizes() // last holds just these
 	if free > 0 && need > free {
-		t.warnings = append(t.warnings, fmt.Errorf("weights and optimiser alone need %s of memory, and %s are "+
+		t.Warnings = append(t.Warnings, fmt.Errorf("weights and optimiser alone need %s of memory, and %s are "+
 			"available: the run may be ended by the system; free some memory, or train a smaller network "+
 			"(model.embed_dim, model.word_dim)", device.Size(need), device.Size(free)))
 	}
@@ -112,7 +111,7 @@ func (t *training) checkDisk() error {
 	for _, f := range []struct {
 		name string
 		size int64
-	}{{bestName, weights}, {lastName, last}} {
+	}{{runfs.BestName, weights}, {runfs.LastName, last}} {
 		there, err := runfs.Exists(filepath.Join(t.RunDir, runfs.CheckpointsName, f.name))
 		if err != nil {
 			return err
@@ -130,7 +129,7 @@ func (t *training) checkDisk() error {
 	case free < most:
 		return say(most, "the checkpoints of the run")
 	case free < first+last:
-		t.warnings = append(t.warnings, say(first+last, "the checkpoints and a new one beside them"))
+		t.Warnings = append(t.Warnings, say(first+last, "the checkpoints and a new one beside them"))
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestDiskTooSmall(t *testing.T) {
 	c.Train.MaxSteps = 1
 	whole := mustTrain(t, c)
 	var sizes []int64
-	for _, name := range []string{bestName, lastName} {
+	for _, name := range []string{runfs.BestName, runfs.LastName} {
 		st, err := os.Stat(checkpoint(whole, name))
 		if err != nil {
 			t.Fatal(err)

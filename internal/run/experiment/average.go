@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
 	"vsetrain/models"
 )
 
@@ -121,7 +121,7 @@ func sameNetwork(a, b models.Weights) error {
 	for _, o := range []*models.Options{&x, &y} {
 		o.Bert.Dir, o.Bert.Init = "", "" // where the weights came from at first
 	}
-	list := differences("model", reflect.ValueOf(x), reflect.ValueOf(y))
+	list := config.Differences("model", x, y)
 	if p, q := a.Sizes(), b.Sizes(); len(list) == 0 && p != q {
 		list = append(list, fmt.Sprintf("%d regions of %d features and %d words, and %d of %d and %d",
 			p.Regions, p.Feature, p.Vocab, q.Regions, q.Feature, q.Vocab))

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/run/config"
@@ -45,7 +46,7 @@ func TestAverageCheckpoints(t *testing.T) {
 	}
 	mean, parts := read(out), []map[string][]float32{}
 	for _, dir := range []string{a, b, d} {
-		parts = append(parts, read(checkpoint(dir, bestName)))
+		parts = append(parts, read(checkpoint(dir, runfs.BestName)))
 	}
 	running := 0
 	for name, values := range mean {

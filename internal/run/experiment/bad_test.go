@@ -170,15 +170,15 @@ func TestResumeThatCannotContinue(t *testing.T) {
 		}, []string{"vocabulary of the data set has changed", "vocab.json has ", "the data set's has 45",
 			"--set data.vocab="}},
 		{"half a checkpoint", func(t *testing.T, r *TrainRequest) {
-			edit(t, r.RunDir, "checkpoints/"+lastName, func(b []byte) []byte { return b[:len(b)/2] })
-		}, []string{"resume", lastName, "truncated"}},
+			edit(t, r.RunDir, "checkpoints/"+runfs.LastName, func(b []byte) []byte { return b[:len(b)/2] })
+		}, []string{"resume", runfs.LastName, "truncated"}},
 		{"checkpoint of other sizes", func(t *testing.T, r *TrainRequest) {
 			small := tinyConfig()
 			small.Train.MaxSteps, small.Model.EmbedDim = 1, 8
-			replace(t, r.RunDir, checkpoint(mustTrain(t, small), lastName))
-		}, []string{lastName, "has shape [8 48], the network wants [16 48]"}},
+			replace(t, r.RunDir, checkpoint(mustTrain(t, small), runfs.LastName))
+		}, []string{runfs.LastName, "has shape [8 48], the network wants [16 48]"}},
 		{"checkpoint of weights alone", func(t *testing.T, r *TrainRequest) {
-			replace(t, r.RunDir, checkpoint(r.RunDir, bestName))
+			replace(t, r.RunDir, checkpoint(r.RunDir, runfs.BestName))
 		}, []string{"weights only", "train.init_from"}},
 		{"another data folder", func(t *testing.T, r *TrainRequest) { r.Config.Data.Dir = copyWorld(t) },
 			[]string{"data.dir was "}},
@@ -240,7 +240,7 @@ func replace(t *testing.T, run, with string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit(t, run, "checkpoints/"+lastName, func([]byte) []byte { return b })
+	edit(t, run, "checkpoints/"+runfs.LastName, func([]byte) []byte { return b })
 }
 
 func TestResumeOfNothing(t *testing.T) {
@@ -273,7 +273,7 @@ func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
 	if _, err := Train(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
+	sameTensors(t, checkpoint(dir, runfs.LastName), checkpoint(whole, runfs.LastName))
 	if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
 		t.Errorf("%d lines of metrics, want the same %d", len(got), len(want))
 	}

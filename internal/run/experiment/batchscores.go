@@ -8,10 +8,10 @@ import (
 	"vsetrain/models"
 )
 
-// batchScores scores the images of some captions with the captions themselves, as a training step does but with the
+// BatchScores scores the images of some captions with the captions themselves, as a training step does but with the
 // network in evaluation mode: [n, n], row i the image of captions[i], column j captions[j].
-func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, error) {
-	n, s, m := len(captions), l.Split, l.Model
+func (t *Trained) BatchScores(ctx context.Context, captions []int32) ([]float64, error) {
+	n, s, m := len(captions), t.Split, t.Model
 	size := s.Regions() * s.Dim()
 	regions := make([]float32, n*size)
 	var boxes []float32
@@ -29,7 +29,7 @@ func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, 
 			}
 		}
 	}
-	loader, err := data.NewCaptionLoader(s, l.Lexicon, captions, data.LoaderOptions{Batch: n, Workers: 1})
+	loader, err := data.NewCaptionLoader(s, t.Lexicon, captions, data.LoaderOptions{Batch: n, Workers: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func batchScores(ctx context.Context, l *Trained, captions []int32) ([]float64, 
 	}
 	scores := make([]float32, n*n)
 	im := batch.Images{N: n, Features: regions, Boxes: boxes}
-	if r := l.Runner; r.Pairs != nil {
+	if r := t.Runner; r.Pairs != nil {
 		err = scorePairBatch(r.Pairs, scores, im, b.Captions)
 	} else {
 		err = scoreEmbedded(r.Embeds, scores, im, b.Captions)

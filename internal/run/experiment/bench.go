@@ -16,7 +16,6 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/run/config"
 	"vsetrain/models"
-	"vsetrain/train"
 )
 
 // BenchRequest asks for the time of training steps.
@@ -39,7 +38,7 @@ type BenchRequest struct {
 	Progress   func(done, total int)
 }
 
-// Spread summarises the times of the steps in milliseconds.
+// Spread summarises the times of the steps in Milliseconds.
 type Spread struct {
 	Min    float64 `json:"min"`
 	Median float64 `json:"median"`
@@ -93,8 +92,8 @@ type BenchReport struct {
 
 // Bench times training steps of a configuration on synthetic batches, or on its data set where data.dir is given.
 func Bench(ctx context.Context, r BenchRequest) (BenchReport, error) {
-	b := &bench{BenchRequest: r}
-	defer b.close()
+	b := newBench(r)
+	defer b.Close()
 	memory, err := b.open(ctx)
 	if err != nil {
 		return BenchReport{}, explainDevice(err, r.Config.Device, "no step had been done")
@@ -104,81 +103,67 @@ func Bench(ctx context.Context, r BenchRequest) (BenchReport, error) {
 }
 
 type bench struct {
-	BenchRequest
-	setup
+	Setup
+	r       BenchRequest
 	rep     BenchReport
 	batches []*data.Batch                 // synthetic
 	opener  func() (device.Device, error) // of the device, where the configuration does not choose it
 	next    int
 }
 
+func newBench(r BenchRequest) *bench { return &bench{r: r, Setup: Setup{Cfg: r.Config}} }
+
 // Next and Release make the synthetic batches a source.
 func (b *bench) Next() (*data.Batch, error) {
-	if b.loader != nil {
-		return b.loader.Next()
+	if b.Loader != nil {
+		return b.Loader.Next()
 	}
 	b.next++
 	return b.batches[b.next%len(b.batches)], nil
 }
 
 func (b *bench) Release(x *data.Batch) {
-	if b.loader != nil {
-		b.loader.Release(x)
+	if b.Loader != nil {
+		b.Loader.Release(x)
 	}
 }
 
 const (
-	syntheticBatches, semanticDim = 4, 400
-	flickrWords, bertPieces       = 8481, 30522
-	flickrRegions, flickrFeature  = 36, 2048
+	syntheticBatches             = 4
+	flickrWords, bertPieces      = 8481, 30522
+	flickrRegions, flickrFeature = 36, 2048
 )
 
 func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
-	c := b.BenchRequest.Config
-	b.cfg = c
-	if b.Vocab == 0 {
-		if b.Vocab = flickrWords; c.Model.TextEncoder == models.TextBert {
-			b.Vocab = bertPieces
-		}
-	}
 	dims := b.sizes()
-	if b.WithData {
-		if b.vocab, err = openLexicon(c.Data, &c.Model); err != nil {
+	if b.r.WithData {
+		if err = b.OpenTrain(); err != nil {
 			return nil, err
 		}
-		if err = b.openTrain(); err != nil {
-			return nil, err
-		}
-		dims = dimsOf(b.train, b.vocab)
+		dims = dimsOf(b.Train, b.Lexicon)
 	}
-	var choice Choice
-	if b.dev, choice, err = b.openDevice(); err != nil {
+	dev, choice, err := b.openDevice()
+	if err != nil {
 		return nil, err
 	}
-	b.compute(choice.Precision)
-	c = b.cfg
-	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.dev.Name(), Choice: choice.Reason,
-		Precision: c.Device.Precision, Batch: c.Train.Batch, Steps: b.Steps, Warmup: b.Warmup, Data: "synthetic",
+	b.Warnings = choice.Warnings
+	if err = b.Build(dev, choice.Precision, dims); err != nil {
+		return nil, err
+	}
+	b.Model.Init(b.Cfg.Seed, b.Pool)
+	c := b.Cfg
+	b.rep = BenchReport{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.Device.Name(), Choice: choice.Reason,
+		Precision: c.Device.Precision, Batch: c.Train.Batch, Steps: b.r.Steps, Warmup: b.r.Warmup, Data: "synthetic",
 		Features: featuresHost}
-	if d, ok := b.dev.(cuda.Multiplier); ok {
+	if d, ok := b.Device.(cuda.Multiplier); ok {
 		_, b.rep.BLAS = d.BLAS()
 	}
-	b.warnings = choice.Warnings
 	b.rep.Regions, b.rep.Feature = dims.Regions, dims.Feature
-	if b.model, err = models.NewModel(b.dev, c.Model, dims); err != nil {
-		return nil, err
-	}
-	b.pool = par.New(c.Device.Threads)
-	b.model.Init(c.Seed, b.pool)
-	if b.step, err = train.NewStep(b.model, c.Loss, c.Optim); err != nil {
-		return nil, err
-	}
-	b.step.Seed = c.Seed
 	if memory, err = b.planMemory(ctx); err != nil {
 		return nil, err
 	}
-	if b.WithData {
-		b.loader, err = data.NewLoader(b.train, b.vocab, b.streamed(memory,
+	if b.r.WithData {
+		b.Loader, err = data.NewLoader(b.Train, b.Lexicon, b.streamed(memory,
 			data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
 		return memory, err
 	}
@@ -188,9 +173,9 @@ func (b *bench) open(ctx context.Context) (memory *MemoryPlan, err error) {
 // sizes are those of the synthetic batches: what the request does not say is taken from the features of the
 // configuration's data set if they exist, and is 36 regions of 2048 channels otherwise.
 func (b *bench) sizes() models.Dims {
-	d := models.Dims{Regions: b.Regions, Feature: b.Feature, Vocab: b.Vocab}
+	d := models.Dims{Regions: b.r.Regions, Feature: b.r.Feature, Vocab: b.r.Vocab}
 	regions, feature := flickrRegions, flickrFeature
-	if f, err := npy.Open(filepath.Join(b.cfg.Data.Dir, "train_ims.npy")); err == nil && b.cfg.Data.Dir != "" {
+	if f, err := npy.Open(filepath.Join(b.Cfg.Data.Dir, "train_ims.npy")); err == nil && b.Cfg.Data.Dir != "" {
 		switch s := f.Shape; len(s) {
 		case 2:
 			regions, feature = 1, s[1]
@@ -205,12 +190,17 @@ func (b *bench) sizes() models.Dims {
 	if d.Feature == 0 {
 		d.Feature = feature
 	}
+	if d.Vocab == 0 {
+		if d.Vocab = flickrWords; b.Cfg.Model.TextEncoder == models.TextBert {
+			d.Vocab = bertPieces
+		}
+	}
 	return d
 }
 
 // draw makes the synthetic batches. What training would make resident is copied to the GPU, except with Stream.
 func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
-	c := b.cfg
+	c := b.Cfg
 	semantic := 0
 	if c.Loss.NeedsSemantics() {
 		semantic = semanticDim
@@ -256,32 +246,32 @@ func (b *bench) draw(memory *MemoryPlan, dims models.Dims) error {
 			return err
 		}
 	}
-	b.step.ReadFrom(&resident.Resident)
-	return b.dev.Sync()
+	b.Step.ReadFrom(&resident.Resident)
+	return b.Device.Sync()
 }
 
 func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error) {
-	c, rep := b.cfg, &b.rep
+	c, rep := b.Cfg, &b.rep
 	rep.GPUMemory = memory
-	for _, w := range b.warnings {
+	for _, w := range b.Warnings {
 		rep.Warnings = append(rep.Warnings, w.Error())
 	}
-	if b.WithData {
+	if b.r.WithData {
 		rep.Data = c.Data.Dir
 	}
 	if memory != nil {
 		if rep.Features = featuresStreamed; memory.Resident {
 			rep.Features = featuresResident
 		}
-		if !b.WithData { // the first step of a shape is started call by call, the second recorded
-			b.Warmup = max(b.Warmup, 2*syntheticBatches)
-			rep.Warmup = b.Warmup
+		if !b.r.WithData { // the first step of a shape is started call by call, the second recorded
+			b.r.Warmup = max(b.r.Warmup, 2*syntheticBatches)
+			rep.Warmup = b.r.Warmup
 		}
 	}
-	t := stepTimer{step: b.step, lr: c.Optim.LR, now: b.BenchRequest.Now}
+	t := stepTimer{step: b.Step, lr: c.Optim.LR, now: b.r.Now}
 	var waits []float64
 	var flops float64
-	for i := range b.Warmup + b.Steps {
+	for i := range b.r.Warmup + b.r.Steps {
 		if err := ctx.Err(); err != nil {
 			return *rep, err
 		}
@@ -292,21 +282,21 @@ func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error
 		if err := t.do(x, b.Release); err != nil {
 			return *rep, fmt.Errorf("step %d: %w", i+1, err)
 		}
-		if i >= b.Warmup {
-			waits = append(waits, milliseconds(x.Wait))
-			flops += b.step.Flops()
+		if i >= b.r.Warmup {
+			waits = append(waits, Milliseconds(x.Wait))
+			flops += b.Step.Flops()
 		}
-		if i == 0 || i == b.Warmup-1 || i == b.Warmup+b.Steps-1 {
+		if i == 0 || i == b.r.Warmup-1 || i == b.r.Warmup+b.r.Steps-1 {
 			if err := t.finish(); err != nil {
 				return *rep, fmt.Errorf("step %d: %w", i+1, err)
 			}
 		}
-		if b.Progress != nil {
-			b.Progress(i+1, b.Warmup+b.Steps)
+		if b.r.Progress != nil {
+			b.r.Progress(i+1, b.r.Warmup+b.r.Steps)
 		}
 	}
 	rep.FirstStepMS, rep.LastLoss = t.times[0], t.last.Loss
-	times := t.times[b.Warmup:]
+	times := t.times[b.r.Warmup:]
 	n, sum := len(times), 0.0
 	for _, ms := range times {
 		sum += ms
@@ -319,19 +309,19 @@ func (b *bench) run(ctx context.Context, memory *MemoryPlan) (BenchReport, error
 	rep.CaptionsPerS = float64(c.Train.Batch) / (rep.StepMS.Median + rep.DataWaitMS) * 1000
 	rep.GFlop = flops / float64(n) / 1e9
 	rep.GFlops = rep.GFlop / rep.StepMS.Median * 1000
-	if b.PeakMemory != nil {
-		rep.MemoryMB = float64(b.PeakMemory()) / (1 << 20)
+	if b.r.PeakMemory != nil {
+		rep.MemoryMB = float64(b.r.PeakMemory()) / (1 << 20)
 	}
 	var err error
 	if memory != nil { // the products of the CPU say nothing about a GPU
 		rep.CaptionsPerS = float64(c.Train.Batch) / rep.StepMS.Mean * 1000
-		rep.Recorded, rep.Replayed = b.step.Recordings()
-		memory.CallByCall = b.step.CallByCall() // the device may not have been able to record after all
-		free, total, err := b.dev.(device.Resident).FreeMemory()
+		rep.Recorded, rep.Replayed = b.Step.Recordings()
+		memory.CallByCall = b.Step.CallByCall() // the device may not have been able to record after all
+		free, total, err := b.Device.(device.Resident).FreeMemory()
 		rep.GPUUsedMB = float64(total-free) / (1 << 20)
 		return *rep, err
 	}
-	if rep.Peak, rep.Threads, err = gemmPeak(c.Device.Threads, c.Device.Precision, b.BenchRequest.BLAS); err != nil {
+	if rep.Peak, rep.Threads, err = gemmPeak(c.Device.Threads, c.Device.Precision, b.r.BLAS); err != nil {
 		return *rep, err
 	}
 	rep.Share = rep.GFlops / rep.Peak

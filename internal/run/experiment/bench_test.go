@@ -23,8 +23,8 @@ func TestBenchSizes(t *testing.T) {
 	} {
 		cfg := tinyConfig()
 		cfg.Data.Dir = c.dir
-		b := &bench{BenchRequest: BenchRequest{Regions: c.regions, Feature: c.feature}}
-		b.cfg = cfg
+		b := newBench(BenchRequest{Config: cfg, Regions: c.regions, Feature: c.feature})
+		c.want.Vocab = flickrWords
 		if got := b.sizes(); got != c.want {
 			t.Errorf("%q, %d x %d: %+v, want %+v", c.dir, c.regions, c.feature, got, c.want)
 		}

@@ -1,10 +1,13 @@
 package experiment
 
 import (
+	"slices"
 	"time"
 
 	"vsetrain/data"
+	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/philox"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -17,7 +20,7 @@ type stepTimer struct {
 	now     func() time.Time
 	pending func()    // releases the batch of a step that was started and is not finished; nil where none is
 	since   time.Time // when its time began
-	times   []float64 // of the finished steps, in milliseconds
+	times   []float64 // of the finished steps, in Milliseconds
 	last    train.StepResult
 }
 
@@ -50,7 +53,7 @@ func (t *stepTimer) finish() error {
 	t.pending = nil
 	now := t.now()
 	t.last = r
-	t.times = append(t.times, milliseconds(now.Sub(t.since)))
+	t.times = append(t.times, Milliseconds(now.Sub(t.since)))
 	t.since = now
 	return err
 }
@@ -63,13 +66,13 @@ type residentBatches struct {
 
 // makeResident allocates memory for synthetic batches on a GPU; it returns nil if features are streamed.
 func (b *bench) makeResident(memory *MemoryPlan, semantic int) (*residentBatches, error) {
-	r, ok := device.As[device.Resident](b.dev)
+	r, ok := device.As[device.Resident](b.Device)
 	if !ok {
 		return nil, nil
 	}
-	n, d := syntheticBatches*b.cfg.Train.Batch, b.model.Dims
+	n, d := syntheticBatches*b.Cfg.Train.Batch, b.Model.Dims
 	memory.Features = 4 * int64(n) * int64(d.Regions) * int64(d.Feature)
-	if b.Stream {
+	if b.r.Stream {
 		return nil, nil
 	}
 	k := &residentBatches{Resident: models.Resident{Device: r}}
@@ -82,10 +85,10 @@ func (b *bench) makeResident(memory *MemoryPlan, semantic int) (*residentBatches
 	}
 	table(&k.Features, d.Regions*d.Feature)
 	table(&k.Semantics, semantic)
-	if b.cfg.Model.Traits().Boxes {
+	if b.Cfg.Model.Traits().Boxes {
 		table(&k.Boxes, 4*d.Regions)
 	}
-	if !b.cfg.Model.Traits().SizeAugment {
+	if !b.Cfg.Model.Traits().SizeAugment {
 		k.starts = []int32{0}
 	}
 	return k, err
@@ -118,4 +121,38 @@ func (k *residentBatches) number(x *data.Batch, i int) {
 		}
 	}
 	x.Features, x.Boxes, x.Semantics = nil, nil, nil
+}
+
+// augment does to a synthetic batch what the loader does to a batch with size augmentation. For BERT the first and last
+// word stay, as [CLS] and [SEP] do; a word is one piece.
+func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
+	s := philox.NewKey(seed, "bench/augment").Stream(0)
+	random := func() int32 { return int32(s.IntN(vocab)) }
+	captions := make([][]int32, b.N)
+	for i, l := range b.Lengths {
+		words := b.WordsOf(i)
+		if bert {
+			captions[i] = text.AugmentIDs(words[:1:1], words[1:l-1], int32(vocab-1), s.Float64, random)
+			captions[i] = append(captions[i], words[l-1])
+			continue
+		}
+		captions[i] = text.AugmentIDs(nil, words, int32(vocab), s.Float64, random)
+	}
+	slices.SortStableFunc(captions, func(x, y []int32) int { return len(y) - len(x) })
+	b.L, b.Words = len(captions[0]), slices.Concat(captions...)
+	for i, c := range captions {
+		b.Lengths[i] = int32(len(c))
+	}
+	rows := 0
+	for i := range b.N {
+		kept := text.KeepRegions(nil, b.Regions, s.Float64)
+		for _, r := range kept {
+			row := i*b.Regions + int(r)
+			copy(b.Features[rows*b.Dim:], b.Features[row*b.Dim:(row+1)*b.Dim])
+			b.RegionRows = append(b.RegionRows, int32(row))
+			rows++
+		}
+		b.Counts = append(b.Counts, int32(len(kept)))
+	}
+	b.Features = b.Features[:rows*b.Dim]
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"vsetrain/data"
 	"vsetrain/eval"
@@ -170,7 +171,7 @@ func TestBertResumeEqualsUninterrupted(t *testing.T) {
 	if n := interrupted(t, c, dir, 7, 1, 2, 3); n != 3 {
 		t.Errorf("%d interruptions", n)
 	}
-	sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
+	sameTensors(t, checkpoint(dir, runfs.LastName), checkpoint(whole, runfs.LastName))
 	rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{dir}, Data: world, Split: "test",
 		Protocol: eval.Auto, Device: device.Options{Kind: "cpu", Threads: 2, Precision: "fp32"}})
 	if err != nil {
@@ -202,7 +203,7 @@ func TestBertLearns(t *testing.T) {
 	if first, last := mean(losses[:12]), mean(losses[len(losses)-12:]); !(last < 0.5*first) {
 		t.Errorf("the loss of the first epoch is %.3f, of the last %.3f", first, last)
 	}
-	moments := openTensors(t, checkpoint(run, lastName))
+	moments := openTensors(t, checkpoint(run, runfs.LastName))
 	for name, trained := range map[string]bool{"txt.bert.pooler.dense.weight": false,
 		"txt.bert.encoder.layer.1.attention.self.query.weight": true,
 		"txt.bert.embeddings.word_embeddings.weight":           true, "txt.linear.weight": true} {

@@ -77,8 +77,9 @@ func bitConfig(name string) *config.Config {
 func TrainBits(ctx context.Context, dev func() (device.Device, error), network string) (out Bits, err error) {
 	c := bitConfig(network)
 	out.Network = network
-	b := &bench{BenchRequest: BenchRequest{Config: c, Regions: 4, Feature: 24, Vocab: 50, Now: time.Now}, opener: dev}
-	defer b.close()
+	b := newBench(BenchRequest{Config: c, Regions: 4, Feature: 24, Vocab: 50, Now: time.Now})
+	b.opener = dev
+	defer b.Close()
 	if _, err := b.open(ctx); err != nil {
 		return out, err
 	}
@@ -90,7 +91,7 @@ func TrainBits(ctx context.Context, dev func() (device.Device, error), network s
 		if err != nil {
 			return out, err
 		}
-		r, err := b.step.Run(x, c.Optim.LR, false)
+		r, err := b.Step.Run(x, c.Optim.LR, false)
 		if err != nil {
 			return out, fmt.Errorf("step %d: %w", len(out.Losses)+1, err)
 		}
@@ -102,19 +103,19 @@ func TrainBits(ctx context.Context, dev func() (device.Device, error), network s
 
 // sum is a checksum of the parameters, in float32, and of what is stored beside them.
 func (b *bench) sum() (string, error) {
-	p := b.model.Instance.Params
+	p := b.Model.Instance.Params
 	h := sha256.New()
 	for _, v := range []device.View{p.Values(), p.State()} {
 		if v.N == 0 {
 			continue
 		}
 		x := make([]float32, v.N)
-		b.dev.DownloadFloats(x, v)
+		b.Device.DownloadFloats(x, v)
 		if err := binary.Write(h, binary.LittleEndian, x); err != nil {
 			return "", err
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8]), b.dev.Sync()
+	return hex.EncodeToString(h.Sum(nil)[:8]), b.Device.Sync()
 }
 
 // PredictedBits are those that the PTX gives.

@@ -10,29 +10,6 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// By hand: three captions, the last two of one image. Caption 0 has the hard images 1 and 2, images the hard caption
-// ... of the six negatives (0,1), (0,2), (1,0), (2,0) count, since 1 and 2 belong together.
-//
-//	row 0: (0,1) has hinge 0.1 + 0.5 - 1, (0,2) 0.1 + 0.8 - 1: (0,2) is hard, similarity 0.2
-//	rows 1 and 2: only (1,0) and (2,0): similarities 0.7 and 0.4
-//	column 0: (1,0) 0.6, (2,0) 0.3: (1,0) is hard, 0.7;  columns 1 and 2: (0,1) 0.9 and (0,2) 0.2
-func TestFalseNegativesByHand(t *testing.T) {
-	scores := []float64{1, 0.5, 0.8, 0.6, 1, 0.9, 0.3, 0.9, 1}
-	margins := []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}
-	similar := []float64{1, 0.9, 0.2, 0.7, 1, 1, 0.4, 1, 1}
-	var f FalseNegatives
-	all := f.add(scores, margins, similar, []int32{0, 1, 1})
-	f.finish(all)
-	for what, v := range map[string][2]float64{"all": {float64(all), 4}, "hard": {float64(f.Hard), 6},
-		"mean of hard": {f.HardSimilar, (0.2 + 0.7 + 0.4 + 0.7 + 0.9 + 0.2) / 6}, "mean of all": {f.AllSimilar,
-			2.2 / 4},
-		"false hard": {f.HardFalse, 50}, "false": {f.AllFalse, 50}} {
-		if math.Abs(v[0]-v[1]) > 1e-12 {
-			t.Errorf("%s: %v, want %v", what, v[0], v[1])
-		}
-	}
-}
-
 // A run is diagnosed with its own vocabulary and margin, and its checkpoints on batches of its training.
 func TestDiagnoseARun(t *testing.T) {
 	c := tinyConfig()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"golang.org/x/sys/unix"
 
@@ -75,7 +76,7 @@ func TestFullDisk(t *testing.T) {
 			if !errors.Is(err, atomicfile.ErrDiskFull) || out.Position.Step <= c.at {
 				t.Fatalf("%v at %+v", err, out.Position)
 			}
-			if r, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{checkpoint(dir, lastName)}, Split: "dev",
+			if r, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{checkpoint(dir, runfs.LastName)}, Split: "dev",
 				Protocol: eval.Auto, Device: device.DefaultOptions()}); err != nil {
 				t.Errorf("the earlier checkpoint: %v", err)
 			} else if got, want := r.Results[0].Metrics.MRecall, w.validations[0].Metrics.MRecall; got != want {
@@ -93,8 +94,8 @@ func TestFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			whole := mustTrain(t, cfg)
-			sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
-			sameTensors(t, checkpoint(dir, bestName), checkpoint(whole, bestName))
+			sameTensors(t, checkpoint(dir, runfs.LastName), checkpoint(whole, runfs.LastName))
+			sameTensors(t, checkpoint(dir, runfs.BestName), checkpoint(whole, runfs.BestName))
 			if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
 				t.Errorf("metrics %q, want %q", got, want)
 			}

@@ -38,13 +38,13 @@ func DryRun(ctx context.Context, r TrainRequest) (rep DryRunReport, err error) {
 	t := newTraining(r)
 	defer t.close()
 	if err := t.openDry(ctx); err != nil {
-		return rep, explainDevice(err, t.cfg.Device, "no step had been done")
+		return rep, explainDevice(err, t.Cfg.Device, "no step had been done")
 	}
-	defer func() { err = explainDevice(err, t.cfg.Device, "a dry run keeps nothing") }()
+	defer func() { err = explainDevice(err, t.Cfg.Device, "a dry run keeps nothing") }()
 	var later []time.Duration
 	for i := range drySteps {
 		start := t.Now()
-		loss, _, err := t.dryStep(ctx, t.cfg.Optim.LearningRate(int64(i), t.loader.BatchesPerEpoch()))
+		loss, _, err := t.dryStep(ctx, t.Cfg.Optim.LearningRate(int64(i), t.Loader.BatchesPerEpoch()))
 		if err != nil {
 			return rep, fmt.Errorf("step %d: %w", i+1, err)
 		}
@@ -61,9 +61,9 @@ func DryRun(ctx context.Context, r TrainRequest) (rep DryRunReport, err error) {
 		return rep, fmt.Errorf("validation: %w", err)
 	}
 	rep.Validation = t.Now().Sub(start)
-	rep.Steps, rep.Validations = planned(t.cfg.Train, t.loader.BatchesPerEpoch())
+	rep.Steps, rep.Validations = planned(t.Cfg.Train, t.Loader.BatchesPerEpoch())
 	each := rep.Validation
-	if t.step.Averages() {
+	if t.Step.Averages() {
 		each *= 2
 	}
 	rep.Whole = time.Duration(rep.Steps)*rep.Step + time.Duration(rep.Validations)*each
@@ -92,11 +92,11 @@ func (t *training) dryStep(ctx context.Context, lr float64) (loss float64, pairs
 		return 0, 0, err
 	}
 	var b *data.Batch
-	if b, err = t.loader.Next(); err != nil {
+	if b, err = t.Loader.Next(); err != nil {
 		return 0, 0, err
 	}
-	defer t.loader.Release(b)
-	r, err := t.step.Run(b, lr, t.cfg.Loss.WarmupEpochs > 0)
+	defer t.Loader.Release(b)
+	r, err := t.Step.Run(b, lr, t.Cfg.Loss.WarmupEpochs > 0)
 	return r.Loss, b.N, err
 }
 

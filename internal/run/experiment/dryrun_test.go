@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"vsetrain/train"
 )
@@ -46,8 +47,8 @@ func TestDryRun(t *testing.T) {
 			}
 			return st.Size()
 		}
-		weights := size(bestName) + size(emaName)
-		for _, s := range [][2]int64{{rep.Weights, weights}, {rep.Last, size(lastName)}} {
+		weights := size(runfs.BestName) + size(runfs.AverageName)
+		for _, s := range [][2]int64{{rep.Weights, weights}, {rep.Last, size(runfs.LastName)}} {
 			if math.Abs(float64(s[0]-s[1])) > 0.5*float64(s[1]) { // headers are half of such small files
 				t.Errorf("predicted %d bytes, were %d", s[0], s[1])
 			}

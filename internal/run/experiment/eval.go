@@ -2,8 +2,6 @@ package experiment
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -131,7 +129,7 @@ func (r *EvalRequest) survey(rep *EvalReport) (opened []*prepared, err error) {
 		}
 		if opened = append(opened, p); len(opened) == 1 {
 			rep.describe(p.Split)
-		} else if err := sameSplit(r.Checkpoints[0], opened[0].Split, path, p.Split); err != nil {
+		} else if err := SameSplit(r.Checkpoints[0], opened[0].Split, path, p.Split); err != nil {
 			return opened, err
 		}
 		m, err := measuredOf(path, p)
@@ -269,13 +267,4 @@ func trainedBatch(w models.Weights) (int, error) {
 		return 0, err
 	}
 	return int(c.Train.Batch), nil
-}
-
-// digest identifies the captions of a split, so that scores of different data are never averaged.
-func digest(s *data.Split) string {
-	h := sha256.New()
-	for c := range s.Captions {
-		fmt.Fprintf(h, "%s\n", c)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

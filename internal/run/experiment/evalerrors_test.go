@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"vsetrain/data"
 	"vsetrain/eval"
@@ -19,7 +20,7 @@ func TestEvalErrors(t *testing.T) {
 	run := mustTrain(t, tinyConfig())
 	good := EvalRequest{Checkpoints: []string{run}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
 	short := filepath.Join(t.TempDir(), "short.safetensors")
-	b, err := os.ReadFile(checkpoint(run, bestName))
+	b, err := os.ReadFile(checkpoint(run, runfs.BestName))
 	if err != nil {
 		t.Fatal(err)
 	}

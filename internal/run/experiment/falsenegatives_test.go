@@ -2,34 +2,13 @@ package experiment
 
 import (
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"vsetrain/loss"
 )
-
-// By hand: three vectors with the inner products 4, 2, 1 / 2, 9, 0 / 1, 0, 1.0625.
-func TestSimilarities(t *testing.T) {
-	vectors := []float32{2, 0, 0, 1, 2, 2, 0.5, 0.5, -0.75}
-	for i, want := range [][]float64{
-		{1, 0.5, 0.25, 2.0 / 9, 1, 0, 1 / 1.0625, 0, 1},
-		{1, 1.0 / 3, 0.5 / math.Sqrt(1.0625), 1.0 / 3, 1, 0, 0.5 / math.Sqrt(1.0625), 0, 1},
-	} {
-		got := similarities(vectors, 3, 3, i == 1)
-		for k := range want {
-			if math.Abs(got[k]-want[k]) > 1e-12 {
-				t.Errorf("cosine %v: [%d] is %v, want %v", i == 1, k, got[k], want[k])
-			}
-		}
-	}
-	if got := similarities(make([]float32, 4), 2, 2, true); slices.ContainsFunc(got, math.IsNaN) {
-		t.Errorf("zero vectors: %v", got)
-	}
-}
 
 // Every logged step says how many hard negatives are false ones, under LSEH, and under LMH where the data set has
 // semantic vectors; without them nothing is said.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"vsetrain/data/synth"
 	"vsetrain/eval"
@@ -247,7 +248,7 @@ func TestStreamedHalves(t *testing.T) {
 		if len(w.warnings) == 0 || !strings.Contains(w.warnings[0].Error(), "free main memory") {
 			t.Errorf("warnings %v", w.warnings)
 		}
-		sameTensors(t, filepath.Join(part, "checkpoints", lastName), filepath.Join(whole, "checkpoints", lastName))
+		sameTensors(t, filepath.Join(part, "checkpoints", runfs.LastName), filepath.Join(whole, "checkpoints", runfs.LastName))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"vsetrain/data/synth"
 	"vsetrain/eval"
@@ -49,7 +50,7 @@ func gsmnWorld(t *testing.T) string {
 func (r gsmnRun) recall(t *testing.T, c *config.Config) (run string, score float64) {
 	t.Helper()
 	run = mustTrain(t, c)
-	rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{filepath.Join(run, "checkpoints", lastName)},
+	rep, err := Eval(t.Context(), EvalRequest{Checkpoints: []string{filepath.Join(run, "checkpoints", runfs.LastName)},
 		Data: r.dir, Split: "train", Protocol: eval.Whole,
 		Device: device.Options{Kind: "auto", Precision: "fp32", Threads: 2}})
 	if err != nil {
@@ -70,7 +71,7 @@ func TestGSMNLearnsWithEveryLoss(t *testing.T) {
 	}
 	for _, name := range []string{loss.LMH, loss.LSEH, loss.LUWM} {
 		c := gsmnConfig(r.dir, name, 1)
-		c.Train.InitFrom, c.Optim.LR = filepath.Join(first, "checkpoints", lastName), 1e-3
+		c.Train.InitFrom, c.Optim.LR = filepath.Join(first, "checkpoints", runfs.LastName), 1e-3
 		if _, after := r.recall(t, c); after < before+5 {
 			t.Errorf("%s: M-Recall went from %.1f to %.1f", name, before, after)
 		}

@@ -115,7 +115,7 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 			"set", l.Split.Dir(), h.Split, l.Split.NumCaptions())
 	}
 	n := len(h.captions)
-	scores, err := batchScores(ctx, l, h.captions)
+	scores, err := l.BatchScores(ctx, h.captions)
 	if err != nil {
 		return err
 	}
@@ -233,8 +233,7 @@ func (h *hardest) readVectors(l *Trained, o *loss.Options) error {
 	}
 	var store *semantic.Store
 	if err == nil {
-		store, err = semantic.Open(path, semantic.OpenOptions{Captions: l.Split.NumCaptions(),
-			CaptionFile: filepath.Join(l.Split.Dir(), h.Split+"_caps.txt"), Warn: h.Warn})
+		store, err = openSemantics(path, l.Split, h.Warn)
 	}
 	if err != nil {
 		if !o.HasMargins() && h.Semantics == "" {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +41,7 @@ func TestKeep(t *testing.T) {
 		}
 		for _, f := range files {
 			info, err := models.ReadInfo(f)
-			if err != nil || filepath.Base(f) != keptName(info.Step) {
+			if err != nil || filepath.Base(f) != fmt.Sprintf("step-%08d.safetensors", info.Step) {
 				t.Fatalf("%s: step %d, %v", f, info.Step, err)
 			}
 			steps = append(steps, info.Step)
@@ -50,24 +51,27 @@ func TestKeep(t *testing.T) {
 	if got := kept(); !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
-	info, err := models.ReadInfo(checkpoint(dir, bestName))
+	info, err := models.ReadInfo(checkpoint(dir, runfs.BestName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameTensors(t, checkpoint(dir, keptName(info.Step)), checkpoint(dir, bestName))
-	last, err := models.ReadInfo(checkpoint(dir, lastName))
+	sameTensors(t, checkpoint(dir, fmt.Sprintf("step-%08d.safetensors", info.Step)), checkpoint(dir, runfs.BestName))
+	last, err := models.ReadInfo(checkpoint(dir, runfs.LastName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var st runState
+	var st struct {
+		train.State
+		Kept []Kept
+	}
 	if err := json.Unmarshal(last.Train, &st); err != nil || len(st.Kept) != 2 || st.Kept[0].Score < st.Kept[1].Score {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if a, err := models.ReadInfo(checkpoint(dir, emaName)); err != nil || a.Score != st.Position.BestAverage {
+	if a, err := models.ReadInfo(checkpoint(dir, runfs.AverageName)); err != nil || a.Score != st.Position.BestAverage {
 		t.Errorf("averaged weights: %+v, %v", a, err)
 	}
 	// Left by a session that was killed before it could remove it.
-	if err := os.Link(checkpoint(dir, bestName), checkpoint(dir, keptName(1))); err != nil {
+	if err := os.Link(checkpoint(dir, runfs.BestName), checkpoint(dir, fmt.Sprintf("step-%08d.safetensors", 1))); err != nil {
 		t.Skipf("needs hard links: %v", err)
 	}
 	c.Train.Epochs, c.Train.Keep = 3, 3

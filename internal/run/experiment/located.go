@@ -85,3 +85,17 @@ func nameFolder(err error, setting string, started []string) error {
 	}
 	return f // what wraps it has written its text already
 }
+
+var errNoRun = errors.New("nothing to resume")
+
+// RunConfig returns the configuration file of the run in a directory.
+func RunConfig(dir string) (string, error) {
+	path := filepath.Join(dir, runfs.ConfigName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: %w: the directory holds no run (no %s); start one without --resume", dir, errNoRun,
+			runfs.ConfigName)
+	} else if err != nil {
+		return "", fmt.Errorf("resume: %w", err)
+	}
+	return path, nil
+}

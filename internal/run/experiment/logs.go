@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -19,15 +20,15 @@ import (
 
 // Kinds of lines in metrics.jsonl.
 const (
-	kindStep       = "train"
-	kindValidation = "val"
+	KindStep       = "train"
+	KindValidation = "val"
 )
 
 // validationTags begin the names of a validation's curves in TensorBoard.
 const validationTags = "val/"
 
-// logs are the records of a run: metrics.jsonl, and TensorBoard events where wanted.
-type logs struct {
+// Log is what a session writes its records to: metrics.jsonl, and TensorBoard events where wanted.
+type Log struct {
 	every   int // steps between logged steps, 0 none
 	metrics *runfs.Log
 	events  *tfevents.Writer // nil without TensorBoard
@@ -99,23 +100,19 @@ type AverageRecord struct {
 	Best    bool         `json:"best"`
 }
 
-// openLogs opens the records of the run; lines and events of steps after the position, which will be done again, are
-// cut off.
-func (t *training) openLogs(p train.Position) (*logs, error) {
-	env := t.Env
-	env.Device = t.dev.Name()
-	if err := t.run.AppendEnv(env); err != nil {
-		return nil, err
-	}
-	l := &logs{every: t.cfg.Train.LogStep, now: t.Now}
+// Open opens the records of a run on a host. lines is how many lines metrics.jsonl has up to a position, runfs.All if
+// that is unknown; lines and events of steps after it, which will be done again, are cut off.
+func Open(run *runfs.Dir, c *config.Config, p train.Position, lines int, host string, now func() time.Time) (*Log,
+	error) {
+	l := &Log{every: c.Train.LogStep, now: now}
 	var err error
-	if l.metrics, err = runfs.OpenLog(t.run.Path(runfs.MetricsName), t.counted); err != nil {
+	if l.metrics, err = runfs.OpenLog(run.Path(runfs.MetricsName), lines); err != nil {
 		return nil, err
 	}
-	err = l.metrics.TruncateAfter(p.Step, undone(p)...)
+	err = l.metrics.TruncateAfter(p.Step, Undone(p)...)
 	there := curves{tags: map[string]uint{}, steps: map[int64]uint64{}}
 	if err == nil {
-		err = tfevents.Truncate(t.run.Path(), func(e tfevents.Event) bool {
+		err = tfevents.Truncate(run.Path(), func(e tfevents.Event) bool {
 			stays := e.Step <= p.Step && !(p.Pending && e.Step == p.Step && strings.HasPrefix(e.Tag, validationTags))
 			if stays {
 				there.add(e.Tag, e.Step)
@@ -123,8 +120,8 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 			return stays
 		})
 	}
-	if err == nil && t.cfg.Run.TensorBoard {
-		err = l.openEvents(t.run, env.Host, p.Step, t.cfg, there)
+	if err == nil && c.Run.TensorBoard {
+		err = l.openEvents(run, host, p.Step, c, there)
 	}
 	if err != nil {
 		l.metrics.Close()
@@ -133,10 +130,10 @@ func (t *training) openLogs(p train.Position) (*logs, error) {
 	return l, nil
 }
 
-// undone names the kinds of lines at a position that will be written again.
-func undone(p train.Position) []string {
+// Undone names the kinds of lines at a position that will be written again.
+func Undone(p train.Position) []string {
 	if p.Pending { // interrupted before the validation of the step; a session that was killed may have logged it
-		return []string{kindValidation}
+		return []string{KindValidation}
 	}
 	return nil
 }
@@ -163,7 +160,7 @@ func (c *curves) has(tag string, step int64) bool {
 
 // openEvents starts the event file of a session that continues after the given step. It begins with the settings of the
 // run, and with the points of metrics.jsonl that the event files do not have: a power failure may have taken their end.
-func (l *logs) openEvents(run *runfs.Dir, host string, step int64, c *config.Config, there curves) error {
+func (l *Log) openEvents(run *runfs.Dir, host string, step int64, c *config.Config, there curves) error {
 	now := l.now()
 	w, err := tfevents.Create(run.Path(), now, host)
 	if err != nil {
@@ -187,18 +184,18 @@ func (l *logs) openEvents(run *runfs.Dir, host string, step int64, c *config.Con
 
 func restoreCurves(w *tfevents.Writer, path string, now time.Time, there curves) error {
 	_, err := runfs.ReadLog(path, runfs.All, func(line []byte, number int) (bool, error) {
-		r, err := readRecord(line)
+		r, err := Read(line)
 		if err != nil {
 			return false, fmt.Errorf("%s:%d: %w", path, number, err)
 		}
 		if r.Time.IsZero() {
 			r.Time = now
 		}
-		for _, tag := range slices.Sorted(maps.Keys(r.scalars)) {
+		for _, tag := range slices.Sorted(maps.Keys(r.Scalars)) {
 			if there.has(tag, r.Step) {
 				continue
 			}
-			if err := w.Scalar(tag, r.Step, r.Time, float32(r.scalars[tag])); err != nil {
+			if err := w.Scalar(tag, r.Step, r.Time, float32(r.Scalars[tag])); err != nil {
 				return false, err
 			}
 		}
@@ -207,17 +204,19 @@ func restoreCurves(w *tfevents.Writer, path string, now time.Time, there curves)
 	return err
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// Milliseconds is the form of a duration in records.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// due reports whether a step is logged.
-func (l *logs) due(step int64) bool { return l.every > 0 && step%int64(l.every) == 0 }
+// Due reports whether a step is logged.
+func (l *Log) Due(step int64) bool { return l.every > 0 && step%int64(l.every) == 0 }
 
-func (l *logs) step(i train.StepInfo, hard train.Negatives, similar *FalseNegatives) error {
+// Step writes the record of a step.
+func (l *Log) Step(i train.StepInfo, hard train.Negatives, similar *train.FalseNegatives) error {
 	now := l.now()
-	r := StepRecord{Kind: kindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
+	r := StepRecord{Kind: KindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
 		Loss: i.StepResult.Loss, LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage,
 		Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
-		GradNorm: i.StepResult.GradNorm, StepMS: milliseconds(i.Duration), DataWaitMS: milliseconds(i.DataWait),
+		GradNorm: i.StepResult.GradNorm, StepMS: Milliseconds(i.Duration), DataWaitMS: Milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
 		ActiveCaptions: &hard.ActiveCaptions, ActiveImages: &hard.ActiveImages, Collapsed: &i.Position.Collapsed}
 	if similar != nil {
@@ -273,9 +272,10 @@ func (r *StepRecord) scalars() map[string]float64 {
 // stamp is the form of a time in metrics.jsonl.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-func (l *logs) validation(i train.ValidationInfo) error {
+// Validation writes the record of a validation.
+func (l *Log) Validation(i train.ValidationInfo) error {
 	now, m := l.now(), i.Metrics
-	r := ValidationRecord{Kind: kindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
+	r := ValidationRecord{Kind: KindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
 		I2T: m.I2T, T2I: m.T2I, RSum: m.RSum, MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
 	if a := i.Average; a != nil {
 		r.Average = &AverageRecord{I2T: a.Metrics.I2T, T2I: a.Metrics.T2I, RSum: a.Metrics.RSum,
@@ -296,7 +296,7 @@ func (r *ValidationRecord) scalars() map[string]float64 {
 	return s
 }
 
-func (l *logs) write(line any, now time.Time, step int64, scalars map[string]float64) error {
+func (l *Log) write(line any, now time.Time, step int64, scalars map[string]float64) error {
 	if err := l.metrics.Append(line); err != nil {
 		return err
 	}
@@ -311,7 +311,8 @@ func (l *logs) write(line any, now time.Time, step int64, scalars map[string]flo
 	return l.events.Flush()
 }
 
-func (l *logs) sync() error {
+// Sync makes what was written safe from a loss of power.
+func (l *Log) Sync() error {
 	err := l.metrics.Sync()
 	if err == nil && l.events != nil {
 		err = l.events.Sync()
@@ -319,37 +320,37 @@ func (l *logs) sync() error {
 	return err
 }
 
-// record is a line of metrics.jsonl of either kind.
-type record struct {
+// Record is a line of metrics.jsonl of either kind.
+type Record struct {
 	Kind    string
 	Step    int64
 	Time    time.Time
-	scalars map[string]float64
+	Scalars map[string]float64 `json:"-"` // its values, by the names that they have in TensorBoard and MLflow
 }
 
-func readRecord(line []byte) (r record, err error) {
+// Read reads a line of metrics.jsonl.
+func Read(line []byte) (r Record, err error) {
 	if err = json.Unmarshal(line, &r); err != nil {
 		return r, err
 	}
 	var values interface{ scalars() map[string]float64 } = new(StepRecord)
-	if r.Kind == kindValidation {
+	if r.Kind == KindValidation {
 		values = new(ValidationRecord)
 	}
 	if err = json.Unmarshal(line, values); err == nil {
-		r.scalars = values.scalars()
+		r.Scalars = values.scalars()
 	}
 	return r, err
 }
 
-func (t *training) closeLogs() error {
-	if t.logs == nil {
-		return nil
-	}
-	err := t.logs.metrics.Close()
-	if t.logs.events != nil {
-		if e := t.logs.events.Close(); err == nil {
-			err = e
-		}
+// Lines is how many lines metrics.jsonl has.
+func (l *Log) Lines() int { return l.metrics.Lines() }
+
+// Close closes what is open.
+func (l *Log) Close() error {
+	err := l.metrics.Close()
+	if l.events != nil {
+		err = errors.Join(err, l.events.Close())
 	}
 	return err
 }

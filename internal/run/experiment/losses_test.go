@@ -35,8 +35,8 @@ func BenchmarkLossesBeside(b *testing.B) {
 					c.Model.EmbedDim = 2048
 				}
 				c.Loss.Name, c.Train.Batch, c.Device.Precision = loss.LSEH, v.batch, precision
-				x := &bench{BenchRequest: BenchRequest{Config: &c, Regions: 36, Feature: 2048}}
-				defer x.close()
+				x := newBench(BenchRequest{Config: &c, Regions: 36, Feature: 2048})
+				defer x.Close()
 				if _, err := x.open(context.Background()); err != nil {
 					b.Fatal(err)
 				}
@@ -49,9 +49,9 @@ func BenchmarkLossesBeside(b *testing.B) {
 func compareLosses(b *testing.B, x *bench, names []string) {
 	steps := make([]*train.Step, len(names))
 	for i, name := range names {
-		l := x.cfg.Loss
+		l := x.Cfg.Loss
 		l.Name = name
-		s, err := train.NewStep(x.model, l, x.cfg.Optim)
+		s, err := train.NewStep(x.Model, l, x.Cfg.Optim)
 		if err != nil {
 			b.Fatal(err)
 		}

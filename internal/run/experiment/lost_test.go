@@ -36,9 +36,9 @@ func killedInSave(t *testing.T, c *config.Config, best bool) string {
 	if _, err := Train(t.Context(), request(&short, dir, &watcher{})); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{lastName}
+	names := []string{runfs.LastName}
 	if !best {
-		names = append(names, bestName)
+		names = append(names, runfs.BestName)
 	}
 	lose(t, dir, names...)
 	return dir
@@ -88,7 +88,7 @@ func TestLostCheckpoint(t *testing.T) {
 	c := tinyConfig()
 	c.Train.Epochs = 1
 	whole := mustTrain(t, c)
-	for name, lost := range map[string][]string{"last": {lastName}, "both": {lastName, bestName}} {
+	for name, lost := range map[string][]string{"last": {runfs.LastName}, "both": {runfs.LastName, runfs.BestName}} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
@@ -97,9 +97,9 @@ func TestLostCheckpoint(t *testing.T) {
 			lose(t, dir, lost...)
 			before := contents(t, dir)
 			err := resumed(t, c, dir, &watcher{})
-			wantError(t, err, lastName+" is missing", "step 13", "bring it back", "--run")
+			wantError(t, err, runfs.LastName+" is missing", "step 13", "bring it back", "--run")
 			if has := strings.Contains(err.Error(),
-				"train.init_from="+checkpoint(dir, bestName)); has != (len(lost) == 1) {
+				"train.init_from="+checkpoint(dir, runfs.BestName)); has != (len(lost) == 1) {
 				t.Errorf("remedy of %v", err)
 			}
 			if !equalContents(contents(t, dir), before) {
@@ -112,20 +112,20 @@ func TestLostCheckpoint(t *testing.T) {
 		if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(checkpoint(dir, lastName), checkpoint(dir, bestName)); err != nil {
+		if err := os.Rename(checkpoint(dir, runfs.LastName), checkpoint(dir, runfs.BestName)); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Remove(filepath.Join(dir, runfs.MetricsName)); err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, resumed(t, c, dir, &watcher{}), lastName+" is missing")
+		wantError(t, resumed(t, c, dir, &watcher{}), runfs.LastName+" is missing")
 	})
 	t.Run("a link that leads nowhere", func(t *testing.T) {
 		dir := killedInSave(t, c, false)
-		if err := os.Symlink(filepath.Join(dir, "not", "mounted"), checkpoint(dir, lastName)); err != nil {
+		if err := os.Symlink(filepath.Join(dir, "not", "mounted"), checkpoint(dir, runfs.LastName)); err != nil {
 			t.Skip(err)
 		}
-		wantError(t, resumed(t, c, dir, &watcher{}), lastName)
+		wantError(t, resumed(t, c, dir, &watcher{}), runfs.LastName)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestKilledBeforeItsFirstCheckpoint(t *testing.T) {
 		if !w.plan.Resume || w.plan.Resumed.Step != 0 || w.steps[0] != 1 {
 			t.Errorf("resumed at %+v", w.plan.Resumed)
 		}
-		for _, name := range []string{lastName, bestName} {
+		for _, name := range []string{runfs.LastName, runfs.BestName} {
 			sameTensors(t, checkpoint(dir, name), checkpoint(whole, name))
 		}
 		if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
@@ -166,17 +166,17 @@ func TestKilledBeforeItsFirstCheckpoint(t *testing.T) {
 func TestBestOfALaterStepStays(t *testing.T) {
 	c := tinyConfig()
 	c.Train.Epochs = 1
-	best := checkpoint(mustTrain(t, c), bestName)
+	best := checkpoint(mustTrain(t, c), runfs.BestName)
 	short := *c
 	short.Train.MaxSteps = 3
 	dir := killedInSave(t, c, true) // best of step 5; the next session ends before that
-	before, err := os.ReadFile(checkpoint(dir, bestName))
+	before, err := os.ReadFile(checkpoint(dir, runfs.BestName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, resumed(t, &short, dir, &watcher{}), "is of step 5 and is not replaced by the weights of step 3",
 		"continue with --resume")
-	if after, err := os.ReadFile(checkpoint(dir, bestName)); err != nil || !bytes.Equal(before, after) {
+	if after, err := os.ReadFile(checkpoint(dir, runfs.BestName)); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("best has changed, %v", err)
 	}
 	// An old last checkpoint beside a newer best one.
@@ -188,17 +188,17 @@ func TestBestOfALaterStepStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(checkpoint(dir, bestName), b, 0o666); err != nil {
+	if err := os.WriteFile(checkpoint(dir, runfs.BestName), b, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, resumed(t, c, dir, &watcher{}), "but last.safetensors of step 3", "older")
 	// A best checkpoint that is gone is told.
-	lose(t, dir, bestName)
+	lose(t, dir, runfs.BestName)
 	w := &watcher{}
 	if err := resumed(t, c, dir, w); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.warnings) != 1 || !strings.Contains(w.warnings[0].Error(), bestName) {
+	if len(w.warnings) != 1 || !strings.Contains(w.warnings[0].Error(), runfs.BestName) {
 		t.Errorf("warnings %v", w.warnings)
 	}
 }
@@ -263,7 +263,7 @@ func TestLogEndsBeforeTheCheckpoint(t *testing.T) {
 		}
 	}
 	c.Train.MaxSteps = 0
-	sameTensors(t, checkpoint(dir, lastName), checkpoint(mustTrain(t, c), lastName))
+	sameTensors(t, checkpoint(dir, runfs.LastName), checkpoint(mustTrain(t, c), runfs.LastName))
 }
 
 // A position that cannot be is refused, also in a file whose checksum fits or that has none.
@@ -271,7 +271,7 @@ func TestImpossiblePosition(t *testing.T) {
 	c := tinyConfig()
 	c.Train.MaxSteps = 6
 	dir := mustTrain(t, c)
-	path := checkpoint(dir, lastName)
+	path := checkpoint(dir, runfs.LastName)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -53,12 +53,12 @@ func LRRange(ctx context.Context, r RangeRequest) (rep RangeReport, err error) {
 	}
 	r.RunDir, r.FreeDisk = "", nil
 	t := newTraining(r.TrainRequest)
-	t.cfg.Train.DropLast = true // a smaller batch has another loss of a pair
+	t.Cfg.Train.DropLast = true // a smaller batch has another loss of a pair
 	defer t.close()
 	if err := t.openDry(ctx); err != nil {
-		return rep, explainDevice(err, t.cfg.Device, "no step had been done")
+		return rep, explainDevice(err, t.Cfg.Device, "no step had been done")
 	}
-	defer func() { err = explainDevice(err, t.cfg.Device, "a range test keeps nothing") }()
+	defer func() { err = explainDevice(err, t.Cfg.Device, "a range test keeps nothing") }()
 	mean, lowest := 0.0, math.Inf(1)
 	for i := range r.Steps {
 		lr := r.From * math.Pow(r.To/r.From, float64(i)/float64(r.Steps-1))

@@ -82,33 +82,33 @@ func (p *MemoryPlan) Steps() string {
 
 // planMemory makes the memory plan of a run, and copies the parts of the data set that are resident to the device. It
 // returns nil on devices that compute in the memory of the host.
-func (t *setup) planMemory(ctx context.Context) (*MemoryPlan, error) {
-	r, ok := device.As[device.Resident](t.dev)
+func (t *Setup) planMemory(ctx context.Context) (*MemoryPlan, error) {
+	r, ok := device.As[device.Resident](t.Device)
 	if !ok {
 		return nil, nil
 	}
-	t.step.Record(t.cfg.Device.Capture != "never")
-	params, batch, d := t.model.Instance.Params, t.cfg.Train.Batch, t.model.Dims
+	t.Step.Record(t.Cfg.Device.Capture != "never")
+	params, batch, d := t.Model.Instance.Params, t.Cfg.Train.Batch, t.Model.Dims
 	n := int64(params.OptimisedSize())
 	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch,
-		Words: longestCaption(t.train, &t.cfg.Model), Inputs: 4 * int64(batch) * int64(d.Regions) * int64(d.Feature),
-		CallByCall: t.step.CallByCall()}
-	if t.step.Averages() {
+		Words: longestCaption(t.Train, &t.Cfg.Model), Inputs: 4 * int64(batch) * int64(d.Regions) * int64(d.Feature),
+		CallByCall: t.Step.CallByCall()}
+	if t.Step.Averages() {
 		p.Optimiser += 4 * n
 	}
 	semantic := 0
-	if t.cfg.Loss.NeedsSemantics() {
+	if t.Cfg.Loss.NeedsSemantics() {
 		semantic = semanticDim
-		if t.train != nil {
-			semantic = t.train.SemanticDim()
+		if t.Train != nil {
+			semantic = t.Train.SemanticDim()
 		}
 	}
-	if err := t.step.Reserve(usualLengths(batch, p.Words), semantic); err != nil {
+	if err := t.Step.Reserve(usualLengths(batch, p.Words), semantic); err != nil {
 		return nil, err
 	}
-	p.Values = t.model.Instance.SlabBytes()
+	p.Values = t.Model.Instance.SlabBytes()
 	var err error
-	if t.train != nil && t.cfg.Device.Resident == "auto" {
+	if t.Train != nil && t.Cfg.Device.Resident == "auto" {
 		if err = t.rehearse(batch, p.Words, semantic); err != nil {
 			return nil, err
 		}
@@ -118,10 +118,10 @@ func (t *setup) planMemory(ctx context.Context) (*MemoryPlan, error) {
 		return nil, err
 	}
 	p.Reserve = min(1<<29, p.Total/16)
-	if t.cfg.Device.Precision == "bf16" {
+	if t.Cfg.Device.Precision == "bf16" {
 		p.Copies = (p.Parameters + p.Values + p.Inputs) / 2
 	}
-	if t.train == nil { // synthetic batches
+	if t.Train == nil { // synthetic batches
 		return p, nil
 	}
 	return p, t.makeResident(ctx, r, p)
@@ -129,13 +129,13 @@ func (t *setup) planMemory(ctx context.Context) (*MemoryPlan, error) {
 
 // rehearse does a step of the usual size that changes nothing, so that its memory is allocated before the features of
 // the data set get the rest.
-func (t *setup) rehearse(n, longest, semantic int) error {
-	d := t.model.Dims
-	x := syntheticBatch(t.cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
-	if t.cfg.Model.Traits().Boxes {
-		addBoxes(x, t.cfg.Seed)
+func (t *Setup) rehearse(n, longest, semantic int) error {
+	d := t.Model.Dims
+	x := syntheticBatch(t.Cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
+	if t.Cfg.Model.Traits().Boxes {
+		addBoxes(x, t.Cfg.Seed)
 	}
-	return t.step.Rehearse(x)
+	return t.Step.Rehearse(x)
 }
 
 // usualLengths are those of the captions of a batch that memory is planned for: one is as long as any, the others half
@@ -151,13 +151,13 @@ func usualLengths(n, longest int) []int32 {
 
 // stages allocates pinned memory for the features of n batches, of float16 with half, on a device that receives those
 // of the next step while it works on one. Where the host has no such memory it returns none, and a warning is said.
-func (t *setup) stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
-	s, ok := device.As[device.Streamer](t.dev)
+func (t *Setup) stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
+	s, ok := device.As[device.Streamer](t.Device)
 	if !ok {
 		return nil
 	}
-	d, next := t.model.Dims, p.Inputs
-	values := t.cfg.Train.Batch * d.Regions * d.Feature
+	d, next := t.Model.Dims, p.Inputs
+	values := t.Cfg.Train.Batch * d.Regions * d.Feature
 	for range n {
 		x, err := s.NewStage(values, half)
 		if err != nil {
@@ -165,7 +165,7 @@ func (t *setup) stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
 				s.FreeStage(x)
 			}
 			p.Inputs += next
-			t.warnings = append(t.warnings, fmt.Errorf("features go to the GPU as float32, through two small buffers: "+
+			t.Warnings = append(t.Warnings, fmt.Errorf("features go to the GPU as float32, through two small buffers: "+
 				"%w; free main memory, or lower train.batch", err))
 			return nil
 		}

@@ -12,7 +12,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/null"
 	"vsetrain/internal/run/config"
 	"vsetrain/models"
-	"vsetrain/train"
 )
 
 // fullSize is the configuration of a network as its article has it, at batch 128 (GSMN 64).
@@ -41,36 +40,31 @@ const streamedHalves = "streamed float16"
 func fullSteps(t *testing.T, c *config.Config, n *null.Driver, features string) (host float64,
 	predicted *model.Table) {
 	t.Helper()
-	b := &bench{BenchRequest: BenchRequest{Config: c, Now: time.Now, Stream: features != featuresResident}}
-	b.cfg = c
-	defer b.close()
-	var err error
+	b := newBench(BenchRequest{Config: c, Now: time.Now, Stream: features != featuresResident})
+	defer b.Close()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.dev, err = cuda.Open(cuda.Options{On: n, Precision: c.Device.Precision})
+	dev, err := cuda.Open(cuda.Options{On: n, Precision: c.Device.Precision})
 	check(err)
 	dims := models.Dims{Regions: 36, Feature: 2048, Vocab: flickrWords}
 	if c.Model.TextEncoder == models.TextBert {
 		dims.Vocab = bertPieces
 	}
-	b.model, err = models.NewModel(b.dev, c.Model, dims)
-	check(err)
-	b.step, err = train.NewStep(b.model, c.Loss, c.Optim)
-	check(err)
+	check(b.Build(dev, c.Device.Precision, dims))
 	memory, err := b.planMemory(t.Context())
 	check(err)
 	check(b.draw(memory, dims))
 	if features == streamedHalves {
 		for _, x := range b.batches {
-			x.Stage, err = b.dev.(device.Streamer).NewStage(x.N*x.Regions*x.Dim, true)
+			x.Stage, err = b.Device.(device.Streamer).NewStage(x.N*x.Regions*x.Dim, true)
 			check(err)
 		}
 	}
-	timer := stepTimer{step: b.step, lr: c.Optim.LR, now: time.Now}
+	timer := stepTimer{step: b.Step, lr: c.Optim.LR, now: time.Now}
 	for i := range 2*syntheticBatches + 6 {
 		x, err := b.Next()
 		check(err)
@@ -79,7 +73,7 @@ func fullSteps(t *testing.T, c *config.Config, n *null.Driver, features string) 
 			continue
 		}
 		of := batchOf(x.Lengths) // of the first step, which is started call by call
-		calls, err := b.dev.(cuda.Profiler).Profile(false, func() error { return timer.do(x, b.Release) })
+		calls, err := b.Device.(cuda.Profiler).Profile(false, func() error { return timer.do(x, b.Release) })
 		check(err)
 		predicted, err = model.Predict(model.GPUs["h200"], of, calls)
 		check(err)
@@ -95,8 +89,8 @@ func fullSteps(t *testing.T, c *config.Config, n *null.Driver, features string) 
 	for _, ms := range timer.times[2*syntheticBatches:] {
 		fastest = min(fastest, ms)
 	}
-	if b.step.CallByCall() != "" {
-		t.Errorf("steps are not recorded: %s", b.step.CallByCall())
+	if b.Step.CallByCall() != "" {
+		t.Errorf("steps are not recorded: %s", b.Step.CallByCall())
 	}
 	return fastest, predicted
 }
@@ -121,7 +115,7 @@ func checkCommands(t *testing.T, b *bench, n *null.Driver, features string, step
 	}
 	if !maps.Equal(n.Outside, expected) {
 		t.Errorf("a step of %s, features %s, gives the GPU %v beside what is recorded, expected %v",
-			b.cfg.Model.Network, features, n.Outside, expected)
+			b.Cfg.Model.Network, features, n.Outside, expected)
 	}
 }
 

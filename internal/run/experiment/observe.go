@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/mlflow"
 	"vsetrain/train"
 )
 
@@ -45,7 +46,7 @@ func (Unobserved) Warning(error)                        {}
 
 // validateAverage validates the averaged weights.
 func (t *training) validateAverage(ctx context.Context) (m eval.Metrics, err error) {
-	err = t.step.WithAverage(func() error {
+	err = t.Step.WithAverage(func() error {
 		m, err = t.validate(ctx)
 		return err
 	})
@@ -53,67 +54,43 @@ func (t *training) validateAverage(ctx context.Context) (m eval.Metrics, err err
 }
 
 func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
-	if t.cfg.Train.Overfit > 0 {
+	if t.Cfg.Train.Overfit > 0 {
 		return t.validateBatches(ctx)
 	}
 	phase := func(what ValidationPhase) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
-	s, err := eval.Score(ctx, t.pool, t.validation, t.val, t.vocab, eval.EncodeOptions{Batch: t.cfg.Train.Batch,
+	s, err := eval.Score(ctx, t.Pool, t.Validation, t.Val, t.Lexicon, eval.EncodeOptions{Batch: t.Cfg.Train.Batch,
 		Progress: phase(Encoding), Pairs: phase(Scoring), Warn: t.warnOnce})
 	if err != nil {
 		return eval.Metrics{}, err
 	}
-	m, err := eval.Measure(t.pool, s, t.val.CaptionsPerImage())
+	m, err := eval.Measure(t.Pool, s, t.Val.CaptionsPerImage())
 	m.Protocol = "dev"
 	return m, err
 }
 
 func (t *training) onStep(i train.StepInfo) error {
-	i.Usage = t.usage(t.Now())
+	i.Usage = t.gauge.usage(t.Device, t.Now())
 	t.Observer.Step(i)
-	if why := t.step.CallByCall(); why != t.callByCall { // the device could not record after all
+	if why := t.Step.CallByCall(); why != t.callByCall { // the device could not record after all
 		t.callByCall = why
 		t.Observer.Warning(fmt.Errorf("training steps are started kernel by kernel: %s", why))
 	}
-	if !t.logs.due(i.Step) {
+	if !t.logs.Due(i.Step) {
 		return nil
 	}
-	for _, warning := range t.deviceWarnings() {
+	for _, warning := range t.gauge.warnings(t.Device) {
 		t.Observer.Warning(errors.New(warning))
 	}
-	b := t.step.Last()
+	b := t.Step.Last()
 	similar, err := t.falseNegatives(b)
 	if err != nil {
 		return err
 	}
-	err = t.logs.step(i, b.Negatives(), similar)
+	err = t.logs.Step(i, b.Negatives(), similar)
 	t.tracked()
 	return err
-}
-
-// usage looks at the device once a second.
-func (t *setup) usage(now time.Time) *device.Usage {
-	g, ok := device.As[device.Gauge](t.dev)
-	if !ok {
-		return nil
-	}
-	if now.Sub(t.gauged) >= time.Second {
-		t.gauged, t.used = now, nil
-		if u, ok := g.Usage(); ok {
-			t.used = &u
-		}
-	}
-	return t.used
-}
-
-// deviceWarnings are those that the device has had since it was last asked.
-func (t *setup) deviceWarnings() (list []string) {
-	if w, ok := device.As[device.Warner](t.dev); ok {
-		list = w.Warnings()[t.heard:]
-		t.heard += len(list)
-	}
-	return list
 }
 
 // warnOnce passes on the warning of validations that tiles are smaller than usual, once.
@@ -131,7 +108,91 @@ func (t *training) onWarning(err error) error {
 
 func (t *training) onValidation(i train.ValidationInfo) error {
 	t.Observer.Validation(i)
-	err := t.logs.validation(i)
+	err := t.logs.Validation(i)
 	t.tracked()
 	return err
+}
+
+// falseNegatives looks at the batch of the last step; nil without semantic vectors.
+func (t *training) falseNegatives(b train.Scored) (*train.FalseNegatives, error) {
+	if t.Semantics == nil || len(b.Scores) == 0 {
+		return nil, nil
+	}
+	n, dim := len(b.Captions), t.Semantics.RowLen()
+	vectors, images := make([]float32, n*dim), make([]int32, n)
+	for i, c := range b.Captions {
+		if err := t.Semantics.ReadRow(vectors[i*dim:(i+1)*dim], int(c)); err != nil {
+			return nil, err
+		}
+		images[i] = int32(t.Train.ImageOf(int(c)))
+	}
+	f := b.FalseNegatives(images, vectors, dim, t.Cfg.Loss.LSEH.Similarity == "cosine")
+	return &f, nil
+}
+
+// gauge looks at what a device tells of itself.
+type gauge struct {
+	heard  int           // warnings that were passed on
+	looked time.Time     // when its use was looked at last
+	used   *device.Usage // what it was then
+}
+
+// usage looks at a device once a second.
+func (g *gauge) usage(d device.Device, now time.Time) *device.Usage {
+	tells, ok := device.As[device.Gauge](d)
+	if !ok {
+		return nil
+	}
+	if now.Sub(g.looked) >= time.Second {
+		g.looked, g.used = now, nil
+		if u, ok := tells.Usage(); ok {
+			g.used = &u
+		}
+	}
+	return g.used
+}
+
+// warnings are those that a device has had since it was last asked.
+func (g *gauge) warnings(d device.Device) (list []string) {
+	if w, ok := device.As[device.Warner](d); ok {
+		list = w.Warnings()[g.heard:]
+		g.heard += len(list)
+	}
+	return list
+}
+
+// tracked tells the tracker of a new record, and the person of a server that does not answer.
+func (t *training) tracked() {
+	if t.tracker == nil {
+		return
+	}
+	t.tracker.Wake()
+	if err := t.tracker.Unanswered(); err != nil && !t.untracked {
+		t.untracked = true
+		t.Observer.Warning(err)
+	}
+}
+
+// endTracking sends what is left when a training ended with err.
+func (t *training) endTracking(err error) {
+	if t.tracker == nil {
+		return
+	}
+	status := mlflow.Finished
+	switch {
+	case errors.Is(err, train.ErrInterrupted):
+		status = mlflow.Killed
+	case err != nil:
+		status = mlflow.Failed
+	}
+	if err := t.tracker.End(status, t.Now()); err != nil {
+		var proxy *mlflow.NoProxyError
+		if errors.As(err, &proxy) {
+			t.Observer.Warning(fmt.Errorf("MLflow at %s has settings and metrics of the run, but no files: %w",
+				t.Tracking.URL, err))
+			return
+		}
+		t.Observer.Warning(fmt.Errorf("MLflow at %s has not all of the run: %w; send the rest with vsetrain track %s "+
+			"--mlflow %s", t.Tracking.URL, err, t.RunDir, t.Tracking.URL))
+	}
 }

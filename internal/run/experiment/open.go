@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +15,7 @@ import (
 	"vsetrain/internal/run/config"
 	"vsetrain/loss"
 	"vsetrain/models"
+	"vsetrain/semantic"
 )
 
 // openLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or
@@ -140,4 +143,36 @@ func semanticsPath(o data.Options, l *loss.Options) (string, error) {
 	return "", fmt.Errorf("%s: no train_%s.npy or train_%s.txt, the semantic vectors that loss lseh needs; compute "+
 		"them with 'vsetrain precompute-%s --data %s'",
 		o.Dir, kind, kind, kind, o.Dir)
+}
+
+// digest identifies the captions of a split, so that scores of different data are never averaged.
+func digest(s *data.Split) string {
+	h := sha256.New()
+	for c := range s.Captions {
+		fmt.Fprintf(h, "%s\n", c)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// attachSemantics gives the training split its semantic vectors.
+func attachSemantics(s *data.Split, o data.Options, l *loss.Options, warn func(error)) (*semantic.Store, error) {
+	path, err := semanticsPath(o, l)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openSemantics(path, s, warn)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.AttachSemantics(store, path); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
+}
+
+// openSemantics opens the semantic vectors of the captions of a split.
+func openSemantics(path string, s *data.Split, warn func(error)) (*semantic.Store, error) {
+	return semantic.Open(path, semantic.OpenOptions{Captions: s.NumCaptions(), CaptionFile: s.CaptionPath(),
+		Warn: warn})
 }

@@ -10,14 +10,14 @@ import (
 )
 
 // checkOverfit refuses more batches than an epoch has.
-func (t *setup) checkOverfit() error {
-	if t.cfg.Train.Overfit == 0 {
+func (t *archive) checkOverfit() error {
+	if t.Cfg.Train.Overfit == 0 {
 		return nil
 	}
 	batches, err := t.batches()
-	if err == nil && t.cfg.Train.Overfit > batches {
+	if err == nil && t.Cfg.Train.Overfit > batches {
 		err = fmt.Errorf("train.overfit is %d, but an epoch has %d batches of %d captions; expected at most that many",
-			t.cfg.Train.Overfit, batches, t.cfg.Train.Batch)
+			t.Cfg.Train.Overfit, batches, t.Cfg.Train.Batch)
 	}
 	return err
 }
@@ -26,21 +26,21 @@ func (t *setup) checkOverfit() error {
 // evaluation mode: the ranks of the pairs among all captions, and all images, of their batch. Captions of one image do
 // not compete with each other.
 func (t *training) validateBatches(ctx context.Context) (m eval.Metrics, err error) {
-	o := &t.cfg.Train
-	s, err := data.NewSampler(t.train.NumCaptions(), o.Batch, t.cfg.Seed, o.Shuffle, o.DropLast)
+	o := &t.Cfg.Train
+	s, err := data.NewSampler(t.Train.NumCaptions(), o.Batch, t.Cfg.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return m, err
 	}
-	l := &Trained{Model: t.model, Runner: models.NewRunner(t.model, nil), Split: t.train, Lexicon: t.vocab}
+	l := &Trained{Model: t.Model, Runner: models.NewRunner(t.Model, nil), Split: t.Train, Lexicon: t.Lexicon}
 	var i2t, t2i []int
 	for k := range o.Overfit {
 		captions := s.Batch(0, k)
-		scores, err := batchScores(ctx, l, captions)
+		scores, err := l.BatchScores(ctx, captions)
 		if err != nil {
 			return m, err
 		}
 		a, b := batchRanks(scores, len(captions), func(i, j int) bool {
-			return t.train.ImageOf(int(captions[i])) == t.train.ImageOf(int(captions[j]))
+			return t.Train.ImageOf(int(captions[i])) == t.Train.ImageOf(int(captions[j]))
 		})
 		i2t, t2i = append(i2t, a...), append(t2i, b...)
 		t.Observer.Validating(Encoding, k+1, o.Overfit)

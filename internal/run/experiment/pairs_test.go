@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
@@ -100,7 +101,7 @@ func TestPairScorersLearn(t *testing.T) {
 			c.Model.EmbedDim, c.Model.WordDim, c.Model.SGRAF.SimDim = 32, 16, 16
 			c.Loss.Name, c.Optim.LR, c.Optim.LRUpdate = loss.LSH, 3e-3, 20
 			c.Train.Epochs, c.Train.ValStep = 16, 0
-			r := EvalRequest{Checkpoints: []string{checkpoint(mustTrain(t, c), lastName)}, Split: "train",
+			r := EvalRequest{Checkpoints: []string{checkpoint(mustTrain(t, c), runfs.LastName)}, Split: "train",
 				Protocol: eval.Auto, Device: device.DefaultOptions()}
 			if m, _ := evaluateWith(t, r); m.MRecall < 45 {
 				t.Errorf("M-Recall %.1f on the training split", m.MRecall)

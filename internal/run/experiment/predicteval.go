@@ -40,12 +40,7 @@ func PredictEvaluation(ctx context.Context, r BenchRequest) (*model.Table, error
 }
 
 func predictEvaluation(ctx context.Context, r BenchRequest, g model.GPU, d device.Device) (*model.Table, error) {
-	b := &bench{BenchRequest: r}
-	b.cfg = r.Config
-	if b.Vocab == 0 {
-		b.Vocab = flickrWords
-	}
-	dims := b.sizes()
+	dims := newBench(r).sizes()
 	m, err := models.NewModel(d, r.Config.Model, dims)
 	if err != nil {
 		return nil, err

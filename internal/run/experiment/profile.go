@@ -19,10 +19,10 @@ func (b *bench) openDevice() (device.Device, Choice, error) {
 		d, err := b.opener()
 		return d, Choice{}, err
 	}
-	if b.Model == "" {
-		return chooseDevice(b.cfg.Device, b.BenchRequest.BLAS)
+	if b.r.Model == "" {
+		return chooseDevice(b.Cfg.Device, b.r.BLAS)
 	}
-	d, err := openModel(b.Model, b.cfg.Device)
+	d, err := openModel(b.r.Model, b.Cfg.Device)
 	return d, Choice{}, err
 }
 
@@ -48,21 +48,21 @@ func Profile(ctx context.Context, r BenchRequest, measured bool) (*model.Table, 
 	c := *r.Config
 	c.Device.Capture = "never" // a kernel of a recording cannot be timed alone
 	r.Config = &c
-	b := &bench{BenchRequest: r}
-	defer b.close()
+	b := newBench(r)
+	defer b.Close()
 	if _, err := b.open(ctx); err != nil {
 		return nil, explainDevice(err, c.Device, "no step had been done")
 	}
-	p, ok := b.dev.(cuda.Profiler)
+	p, ok := b.Device.(cuda.Profiler)
 	if !ok {
 		return nil, fmt.Errorf("kernels are timed on a GPU alone, this is %s; --model alone predicts without one",
-			b.dev.Name())
+			b.Device.Name())
 	}
-	g, err := modelOf(name, b.dev.Name())
+	g, err := modelOf(name, b.Device.Name())
 	if err != nil {
 		return nil, err
 	}
-	t := stepTimer{step: b.step, lr: c.Optim.LR, now: time.Now}
+	t := stepTimer{step: b.Step, lr: c.Optim.LR, now: time.Now}
 	var of model.Batch
 	step := func() error {
 		x, err := b.Next()

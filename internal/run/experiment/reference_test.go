@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"vsetrain/internal/files/runfs"
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
@@ -304,7 +305,7 @@ func exportOfARun(t *testing.T, network string) {
 	c.Train.InitFrom, c.Optim.LR = path, 1e-12
 	started := mustTrain(t, c)
 	// Running statistics move all the same, so the weights are compared and not the scores.
-	weights, start := openTensors(t, checkpoint(run, lastName)), openTensors(t, checkpoint(started, lastName))
+	weights, start := openTensors(t, checkpoint(run, runfs.LastName)), openTensors(t, checkpoint(started, runfs.LastName))
 	for _, name := range []string{"img.fc.weight", "txt.embed.weight"} {
 		x, _ := weights.Tensor(name)
 		a, b := make([]float32, len(x.Data)/4), make([]float32, len(x.Data)/4)

@@ -23,13 +23,13 @@ type residentTable struct {
 }
 
 // makeResident decides what is resident, fills in the plan, and copies what is resident to the device.
-func (t *setup) makeResident(ctx context.Context, r device.Resident, p *MemoryPlan) error {
+func (t *Setup) makeResident(ctx context.Context, r device.Resident, p *MemoryPlan) error {
 	train, val := &models.Resident{Device: r}, &models.Resident{Device: r}
 	tables, err := t.tables(ctx, train, val, p)
 	if err != nil {
 		return err
 	}
-	if t.cfg.Device.Resident == "never" {
+	if t.Cfg.Device.Resident == "never" {
 		return nil
 	}
 	free := p.Free - p.Reserve
@@ -41,7 +41,7 @@ func (t *setup) makeResident(ctx context.Context, r device.Resident, p *MemoryPl
 		case w.bytes+w.reserve <= free:
 			free -= w.bytes
 			*w.resident = true
-		case t.cfg.Device.Resident == "always":
+		case t.Cfg.Device.Resident == "always":
 			return fmt.Errorf("device.resident always: %s of %s need %.1f MB on the GPU, and %.1f MB are there for "+
 				"them; set device.resident to auto to stream them (%v)",
 				w.name, w.path, float64(w.bytes)/1e6, float64(max(0, free-w.reserve))/1e6, p)
@@ -55,21 +55,21 @@ func (t *setup) makeResident(ctx context.Context, r device.Resident, p *MemoryPl
 		}
 	}
 	t.readFrom(train, val)
-	return t.dev.Sync()
+	return t.Device.Sync()
 }
 
 // tables lists what can be resident, the small parts first: word ids unless they are augmented, boxes unless they
 // change at every use.
-func (t *setup) tables(ctx context.Context, train, val *models.Resident, p *MemoryPlan) (all []residentTable,
+func (t *Setup) tables(ctx context.Context, train, val *models.Resident, p *MemoryPlan) (all []residentTable,
 	err error) {
-	s, c := t.train, t.cfg
+	s, c := t.Train, t.Cfg
 	add := func(w residentTable) {
 		m := &MemoryTable{Name: w.name, Bytes: w.bytes}
 		w.resident = &m.Resident
 		p.Tables, all = append(p.Tables, m), append(all, w)
 	}
 	if !c.Model.Traits().SizeAugment {
-		ids, starts, err := data.CaptionIDs(s, t.vocab)
+		ids, starts, err := data.CaptionIDs(s, t.Lexicon)
 		if err != nil {
 			return nil, err
 		}
@@ -107,12 +107,12 @@ func (t *setup) tables(ctx context.Context, train, val *models.Resident, p *Memo
 		}
 		return w
 	}
-	w := features("features", s, &train.Features, t.copying)
+	w := features("features", s, &train.Features, t.Copying)
 	p.Half, p.Features, w.resident = s.HalfFeatures(), w.bytes, &p.Resident
 	all = append(all, w)
-	if t.val != nil {
-		w := features("validation features", t.val, &val.Features, nil)
-		if _, ok := t.model.PairScorer(); ok {
+	if t.Val != nil {
+		w := features("validation features", t.Val, &val.Features, nil)
+		if _, ok := t.Model.PairScorer(); ok {
 			w.reserve = min(4<<30, p.Total/8) // for encoded values and tiles of pairs
 		}
 		add(w)
@@ -121,16 +121,16 @@ func (t *setup) tables(ctx context.Context, train, val *models.Resident, p *Memo
 }
 
 // readFrom says what of the training split, and of the validation split, is on the device.
-func (t *setup) readFrom(train, val *models.Resident) {
+func (t *Setup) readFrom(train, val *models.Resident) {
 	t.resident = train
-	t.step.ReadFrom(train)
-	t.validation = models.NewRunner(t.model, val)
+	t.Step.ReadFrom(train)
+	t.Validation = models.NewRunner(t.Model, val)
 }
 
 // withFields completes the options of a loader of training batches: they bring what the network reads and what is not
 // on the device.
-func (t *setup) withFields(o data.LoaderOptions) data.LoaderOptions {
-	r, m := t.resident, &t.cfg.Model
+func (t *Setup) withFields(o data.LoaderOptions) data.LoaderOptions {
+	r, m := t.resident, &t.Cfg.Model
 	o.Fields = []data.Field{}
 	add := func(there bool, f data.Field) {
 		if !there {
@@ -150,9 +150,9 @@ func (t *setup) withFields(o data.LoaderOptions) data.LoaderOptions {
 
 // streamed is withFields of a loader whose batches are held until their steps are finished. Features that are streamed
 // are read into pinned memory.
-func (t *setup) streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions {
+func (t *Setup) streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions {
 	o = t.withFields(o)
-	o.Prefetch = 2 + t.step.Depth()
+	o.Prefetch = 2 + t.Step.Depth()
 	if p != nil && !p.Resident {
 		o.Stages = t.stages(o.Prefetch+1, p.Half, p)
 	}
@@ -186,12 +186,12 @@ func storeRows(ctx context.Context, r device.Resident, rows, width int, half boo
 	return table, nil
 }
 
-func (t *setup) ints(x []int32) (device.View, error) {
-	b, err := t.dev.Alloc(device.Int32, len(x))
+func (t *Setup) ints(x []int32) (device.View, error) {
+	b, err := t.Device.Alloc(device.Int32, len(x))
 	if err != nil {
 		return device.View{}, err
 	}
 	v := device.Of(b)
-	t.dev.UploadInts(v, x)
+	t.Device.UploadInts(v, x)
 	return v, nil
 }

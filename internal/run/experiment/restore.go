@@ -19,17 +19,17 @@ func (t *archive) restore(path string) (train.Position, error) {
 		return train.Position{}, fmt.Errorf("resume: %w", err)
 	}
 	defer c.Close()
-	if c.Info.Vocabulary != t.vocab.Hash() {
+	if c.Info.Vocabulary != t.Lexicon.Hash() {
 		return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path,
-			t.run.Path(t.vocab.FileName()))
+			t.run.Path(t.Lexicon.FileName()))
 	}
 	var st runState
-	if err := t.step.RestoreState(c, &st); err != nil {
+	if err := t.Step.RestoreState(c, &st); err != nil {
 		return st.Position, fmt.Errorf("resume: %w", err)
 	}
-	if n := t.train.NumCaptions(); st.Captions != 0 && st.Captions != n {
+	if n := t.Train.NumCaptions(); st.Captions != 0 && st.Captions != n {
 		return st.Position, fmt.Errorf("resume: the run began with %d training captions, %s has %d now", st.Captions,
-			t.cfg.Data.Dir, n)
+			t.Cfg.Data.Dir, n)
 	}
 	batches, err := t.batches()
 	if err != nil {
@@ -46,9 +46,9 @@ func (t *archive) restore(path string) (train.Position, error) {
 }
 
 // batches returns the number of batches of an epoch.
-func (t *setup) batches() (int, error) {
-	o := t.cfg.Train
-	s, err := data.NewSampler(t.train.NumCaptions(), o.Batch, t.cfg.Seed, o.Shuffle, o.DropLast)
+func (t *archive) batches() (int, error) {
+	o := t.Cfg.Train
+	s, err := data.NewSampler(t.Train.NumCaptions(), o.Batch, t.Cfg.Seed, o.Shuffle, o.DropLast)
 	if err != nil {
 		return 0, err
 	}
@@ -58,7 +58,7 @@ func (t *setup) batches() (int, error) {
 // nextValidation returns the step of the first validation after a position, except for one at the end of training.
 func (t *archive) nextValidation(p train.Position, batches int) int64 {
 	next := int64(p.Epoch+1) * int64(batches)
-	if v := int64(t.cfg.Train.ValStep); v > 0 {
+	if v := int64(t.Cfg.Train.ValStep); v > 0 {
 		next = min(next, (p.Step/v+1)*v)
 	}
 	return next
@@ -68,7 +68,7 @@ func (t *archive) nextValidation(p train.Position, batches int) int64 {
 // may have left one of the next validation; one of a later step belongs to a last checkpoint that is not there any
 // more.
 func (t *archive) bestFits(p train.Position, batches int) error {
-	path := t.run.Path(runfs.CheckpointsName, bestName)
+	path := t.run.Path(runfs.CheckpointsName, runfs.BestName)
 	switch there, err := runfs.Exists(path); {
 	case err != nil:
 		return err
@@ -79,14 +79,14 @@ func (t *archive) bestFits(p train.Position, batches int) error {
 		}
 		t.best = info.Step
 	case p.BestStep > 0:
-		t.warnings = append(t.warnings, fmt.Errorf("%s, the best weights so far, of step %d, is missing: bring it "+
+		t.Warnings = append(t.Warnings, fmt.Errorf("%s, the best weights so far, of step %d, is missing: bring it "+
 			"back if there is a copy; "+
 			"without one it is there again when a validation scores above %.2f", path, p.BestStep, p.Best))
 	}
 	if t.best > t.nextValidation(p, batches) {
 		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that "+
 			"belongs to the run, "+
-			"or move %s away and resume, which repeats the steps since %d", path, t.best, lastName, p.Step, bestName,
+			"or move %s away and resume, which repeats the steps since %d", path, t.best, runfs.LastName, p.Step, runfs.BestName,
 			p.Step)
 	}
 	return nil
@@ -99,12 +99,12 @@ func (t *archive) logFits(st *runState) error {
 	if t.counted = st.LogLines; t.counted == 0 {
 		t.counted = runfs.All // unknown
 	}
-	n, err := runfs.ReadLog(path, t.counted, runfs.UpTo(path, st.Position.Step, undone(st.Position)...))
+	n, err := runfs.ReadLog(path, t.counted, runfs.UpTo(path, st.Position.Step, Undone(st.Position)...))
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("resume: %w", err)
 	case n == 0 && st.LogLines > 0:
-		t.warnings = append(t.warnings, fmt.Errorf("%s has lost its %d lines up to step %d: its curves begin there",
+		t.Warnings = append(t.Warnings, fmt.Errorf("%s has lost its %d lines up to step %d: its curves begin there",
 			path, st.LogLines, st.Position.Step))
 	case n < st.LogLines:
 		return fmt.Errorf("resume: %s has %d lines up to step %d, where the checkpoint was written after %d: it was "+
@@ -131,7 +131,7 @@ func (t *archive) neverSaved() error {
 			return false, fmt.Errorf("%s:%d: %w", path, number, err)
 		}
 		last = max(last, at.Step)
-		if at.Kind == kindValidation {
+		if at.Kind == KindValidation {
 			validation = at.Step
 			validations++
 		}
@@ -140,7 +140,7 @@ func (t *archive) neverSaved() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("resume: %w", err)
 	}
-	best := t.run.Path(runfs.CheckpointsName, bestName)
+	best := t.run.Path(runfs.CheckpointsName, runfs.BestName)
 	there, err := runfs.Exists(best)
 	if err != nil {
 		return err
@@ -165,5 +165,5 @@ func (t *archive) neverSaved() error {
 		remedy = "start a new run from its best weights with another --run and --set train.init_from=" + best
 	}
 	return fmt.Errorf("resume: %s is missing, though the run had come to step %d: bring it back, or %s",
-		t.run.Path(runfs.CheckpointsName, lastName), max(last, t.best), remedy)
+		t.run.Path(runfs.CheckpointsName, runfs.LastName), max(last, t.best), remedy)
 }

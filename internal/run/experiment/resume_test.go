@@ -85,8 +85,8 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 				if n != steps/int(every) {
 					t.Errorf("every %d: %d interruptions", every, n)
 				}
-				sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
-				sameTensors(t, checkpoint(dir, bestName), checkpoint(whole, bestName))
+				sameTensors(t, checkpoint(dir, runfs.LastName), checkpoint(whole, runfs.LastName))
+				sameTensors(t, checkpoint(dir, runfs.BestName), checkpoint(whole, runfs.BestName))
 				sameCheckpoints(t, dir, whole)
 				if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
 					t.Errorf("every %d: %d lines of metrics, want the same %d", every, len(got), len(want))
@@ -119,7 +119,7 @@ func TestInterruptedInsideAValidation(t *testing.T) {
 		t.Errorf("resumed at %+v, first validation after %d, first step %d", w.plan.Resumed, w.validations[0].Step,
 			w.steps[0])
 	}
-	sameTensors(t, checkpoint(dir, lastName), checkpoint(whole, lastName))
+	sameTensors(t, checkpoint(dir, runfs.LastName), checkpoint(whole, runfs.LastName))
 	if got, want := metrics(t, dir), metrics(t, whole); !slices.Equal(got, want) {
 		t.Errorf("metrics %q, want %q", got, want)
 	}
@@ -160,7 +160,7 @@ func TestResumeForLonger(t *testing.T) {
 	if _, err := Train(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	sameTensors(t, checkpoint(dir, lastName), checkpoint(mustTrain(t, c), lastName))
+	sameTensors(t, checkpoint(dir, runfs.LastName), checkpoint(mustTrain(t, c), runfs.LastName))
 }
 
 func TestTensorBoardEvents(t *testing.T) {
@@ -326,7 +326,7 @@ func sameCheckpoints(t *testing.T, a, b string) {
 		t.Fatalf("checkpoints %q, want %q", names(a), names(b))
 	}
 	for _, name := range names(a) {
-		if name != lastName && name != bestName {
+		if name != runfs.LastName && name != runfs.BestName {
 			sameTensors(t, checkpoint(a, name), checkpoint(b, name))
 		}
 	}

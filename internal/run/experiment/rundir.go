@@ -5,36 +5,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 )
-
-// Names of a run's files beside those of runfs.
-const (
-	lastName = "last.safetensors"
-	bestName = "best.safetensors"
-	emaName  = "ema.safetensors" // the averaged weights (optim.ema) of their best validation
-)
-
-var errNoRun = errors.New("nothing to resume")
-
-// RunConfig returns the configuration file of the run in a directory.
-func RunConfig(dir string) (string, error) {
-	path := filepath.Join(dir, runfs.ConfigName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s: %w: the directory holds no run (no %s); start one without --resume", dir, errNoRun,
-			runfs.ConfigName)
-	} else if err != nil {
-		return "", fmt.Errorf("resume: %w", err)
-	}
-	return path, nil
-}
 
 // locate makes the relative paths of a run that is resumed usable, also from another working directory than the one
 // it was started in. A new run takes them from the working directory alone.
@@ -45,9 +22,9 @@ func (t *training) locate() (err error) {
 	if t.started, err = startedIn(t.RunDir); err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	c := *t.cfg
-	t.cfg = &c
-	return LocateRun(t.RunDir, t.cfg)
+	c := *t.Cfg
+	t.Cfg = &c
+	return LocateRun(t.RunDir, t.Cfg)
 }
 
 // openRun locks the run directory. A directory that holds a run already is refused unless that is resumed with the same
@@ -80,10 +57,11 @@ func (t *training) openRun() error {
 	if err := LocateRun(t.RunDir, &earlier.Config); err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	if t.cfg.Device.Precision == device.PrecisionAuto { // which was chosen when the run began
-		t.compute(earlier.Config.Device.Precision)
+	if t.Cfg.Device.Precision == device.PrecisionAuto { // which was chosen when the run began
+		t.Cfg = t.Cfg.WithPrecision(earlier.Config.Device.Precision)
+		t.named = t.named.WithPrecision(earlier.Config.Device.Precision)
 	}
-	if err := sameRun(&earlier.Config, t.cfg); err != nil {
+	if err := sameRun(&earlier.Config, t.Cfg); err != nil {
 		return fmt.Errorf("resume %s: %w", t.RunDir, err)
 	}
 	return t.sameVocabulary()
@@ -91,7 +69,7 @@ func (t *training) openRun() error {
 
 // holdsNoCheckpoint refuses a directory with checkpoints of a run whose configuration is gone.
 func (t *archive) holdsNoCheckpoint() error {
-	for _, name := range []string{lastName, bestName, emaName} {
+	for _, name := range []string{runfs.LastName, runfs.BestName, runfs.AverageName} {
 		there, err := t.run.Has(filepath.Join(runfs.CheckpointsName, name))
 		if err != nil {
 			return err
@@ -106,19 +84,19 @@ func (t *archive) holdsNoCheckpoint() error {
 
 // sameVocabulary refuses to resume with another vocabulary than the run began with.
 func (t *archive) sameVocabulary() error {
-	path := t.run.Path(t.vocab.FileName())
-	began, err := loadLexicon(path, &t.cfg.Model)
+	path := t.run.Path(t.Lexicon.FileName())
+	began, err := loadLexicon(path, &t.Cfg.Model)
 	if errors.Is(err, fs.ErrNotExist) { // interrupted before it was written
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	if began.Hash() != t.vocab.Hash() {
+	if began.Hash() != t.Lexicon.Hash() {
 		return fmt.Errorf("resume %s: the vocabulary of the data set has changed since the run began: %s has %d "+
 			"words, the data set's has %d; "+
 			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.dir, path,
-			began.Len(), t.vocab.Len(), path)
+			began.Len(), t.Lexicon.Len(), path)
 	}
 	return nil
 }
@@ -126,7 +104,7 @@ func (t *archive) sameVocabulary() error {
 // record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes
 // the directory a run.
 func (t *archive) record() error {
-	if err := t.vocab.Save(t.run.Path(t.vocab.FileName())); err != nil {
+	if err := t.Lexicon.Save(t.run.Path(t.Lexicon.FileName())); err != nil {
 		return err
 	}
 	return t.run.WriteFile(runfs.ConfigName, func(w io.Writer) error {
@@ -148,29 +126,11 @@ func sameRun(earlier, now *config.Config) error {
 		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0
 		c.Train.CollapseSteps, c.Train.OnCollapse, c.Train.Keep = 0, "", 0
 	}
-	changed := differences("", reflect.ValueOf(a), reflect.ValueOf(b))
+	changed := config.Differences("", a, b)
 	if len(changed) == 0 {
 		return nil
 	}
 	return fmt.Errorf("the configuration is not the one the run began with: %s; leave it as it was, or start a new "+
 		"run with another --run",
 		strings.Join(changed, ", "))
-}
-
-// differences lists the keys, by their yaml names, whose values differ.
-func differences(key string, a, b reflect.Value) (out []string) {
-	if a.Kind() != reflect.Struct {
-		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
-			out = append(out, fmt.Sprintf("%s was %v, is %v", key, a.Interface(), b.Interface()))
-		}
-		return out
-	}
-	for i := range a.NumField() {
-		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
-		if key != "" {
-			name = key + "." + name
-		}
-		out = append(out, differences(name, a.Field(i), b.Field(i))...)
-	}
-	return out
 }

@@ -11,7 +11,6 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/run/config"
 	"vsetrain/loss"
-	"vsetrain/models"
 	"vsetrain/train"
 )
 
@@ -101,33 +100,27 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 	if err := c.Loss.Validate(); err != nil {
 		return err
 	}
-	t := &setup{cfg: &c}
-	defer t.close()
-	if t.vocab, err = openLexicon(c.Data, &c.Model); err != nil {
+	t := &epochs{Setup{Cfg: &c}}
+	defer t.Close()
+	if err = t.OpenTrain(); err != nil {
 		return err
 	}
-	if err = t.openTrain(); err != nil {
+	dev, err := OpenDevice(c.Device, r.BLAS, r.Warn)
+	if err != nil {
 		return err
 	}
-	if t.dev, err = OpenDevice(c.Device, r.BLAS, r.Warn); err != nil {
+	rep.Device, rep.Precision = dev.Name(), precisionOf(dev, c.Device)
+	if err = t.Build(dev, rep.Precision, dimsOf(t.Train, t.Lexicon)); err != nil {
 		return err
 	}
-	rep.Device, rep.Precision = t.dev.Name(), precisionOf(t.dev, c.Device)
-	if t.model, err = models.NewModel(t.dev, c.Model, dimsOf(t.train, t.vocab)); err != nil {
-		return err
-	}
-	t.model.Init(c.Seed, nil)
-	if t.step, err = train.NewStep(t.model, c.Loss, c.Optim); err != nil {
-		return err
-	}
-	t.step.Seed = c.Seed
-	k := t.train.CaptionsPerImage()
+	t.Model.Init(c.Seed, t.Pool)
+	k := t.Train.CaptionsPerImage()
 	total, done := 0, 0
 	size := func(n int) int { return n * r.StepImages * k }
 	for n := range r.Subsets + 1 {
 		total += (size(max(1, n)) + c.Train.Batch - 1) / c.Train.Batch
 	}
-	timer := train.NewLossTimer(t.step)
+	timer := train.NewLossTimer(t.Step)
 	for n := range r.Subsets + 1 { // the first pass warms up
 		p, err := t.timeEpoch(ctx, timer, size(max(1, n)), r.Now, func() {
 			if done++; r.Progress != nil {
@@ -145,17 +138,20 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 	return nil
 }
 
+// epochs is a setup whose epochs are timed.
+type epochs struct{ Setup }
+
 // timeEpoch trains on the first captions of the training split once.
-func (t *setup) timeEpoch(ctx context.Context, timer *train.LossTimer, captions int, now func() time.Time,
+func (t *epochs) timeEpoch(ctx context.Context, timer *train.LossTimer, captions int, now func() time.Time,
 	done func()) (p SamplesPoint, err error) {
-	c := t.cfg
-	l, err := data.NewLoader(t.train, t.vocab, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Captions: captions,
+	c := t.Cfg
+	l, err := data.NewLoader(t.Train, t.Lexicon, t.withFields(data.LoaderOptions{Batch: c.Train.Batch, Captions: captions,
 		Seed: c.Seed, Shuffle: true, Epochs: 1}))
 	if err != nil {
 		return p, err
 	}
 	defer l.Close()
-	p.Captions, p.Images = captions, captions/t.train.CaptionsPerImage()
+	p.Captions, p.Images = captions, captions/t.Train.CaptionsPerImage()
 	var inLoss time.Duration
 	start := now()
 	for {
@@ -171,7 +167,7 @@ func (t *setup) timeEpoch(ctx context.Context, timer *train.LossTimer, captions 
 		if err != nil {
 			return p, err
 		}
-		if _, err := t.step.Run(b, c.Optim.LR, false); err != nil {
+		if _, err := t.Step.Run(b, c.Optim.LR, false); err != nil {
 			return p, err
 		}
 		again := now()

@@ -32,7 +32,7 @@ type Kept struct {
 // save is the loop's hook: the weights first, then the state to resume from, and last what is not kept any longer is
 // removed. A kill in between repeats the steps since the earlier state and arrives at the same files.
 func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
-	if err := t.logs.sync(); err != nil { // before the checkpoints, which count its lines
+	if err := t.logs.Sync(); err != nil { // before the checkpoints, which count its lines
 		return err
 	}
 	if err := t.saveBest(p, v); err != nil {
@@ -42,9 +42,9 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 	if err != nil {
 		return err
 	}
-	err = t.run.WriteFile(runfs.CheckpointsName+"/"+lastName, func(w io.Writer) error {
-		return t.step.WriteState(w, t.info(p, p.Best), &runState{State: train.State{Position: p, Seed: t.cfg.Seed},
-			Captions: t.train.NumCaptions(), LogLines: t.logs.metrics.Lines(), Kept: kept})
+	err = t.run.WriteFile(runfs.CheckpointsName+"/"+runfs.LastName, func(w io.Writer) error {
+		return t.Step.WriteState(w, t.info(p, p.Best), &runState{State: train.State{Position: p, Seed: t.Cfg.Seed},
+			Captions: t.Train.NumCaptions(), LogLines: t.logs.Lines(), Kept: kept})
 	})
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
@@ -55,14 +55,14 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 }
 
 func (t *archive) info(p train.Position, score float64) models.Info {
-	return models.Info{Vocabulary: t.vocab.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.perEpoch),
+	return models.Info{Vocabulary: t.Lexicon.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.perEpoch),
 		Score: score}
 }
 
 // saveWeights writes the weights as they are now into a checkpoint.
 func (t *archive) saveWeights(name string, info models.Info) error {
 	err := t.run.WriteFile(runfs.CheckpointsName+"/"+name, func(w io.Writer) error {
-		return models.WriteCheckpoint(w, t.model, info, nil)
+		return models.WriteCheckpoint(w, t.Model, info, nil)
 	})
 	if err != nil {
 		return fmt.Errorf("save the checkpoint %s: %w", name, err)
@@ -76,15 +76,15 @@ func (t *archive) saveBest(p train.Position, v *train.ValidationInfo) error {
 		if t.best > p.Step {
 			return fmt.Errorf("%s is of step %d and is not replaced by the weights of step %d: move it away, "+
 				"or let the run go on to step %[2]d (train.max_steps, train.epochs), and continue with --resume",
-				t.run.Path(runfs.CheckpointsName, bestName), t.best, p.Step)
+				t.run.Path(runfs.CheckpointsName, runfs.BestName), t.best, p.Step)
 		}
-		if err := t.saveWeights(bestName, t.info(p, p.Best)); err != nil {
+		if err := t.saveWeights(runfs.BestName, t.info(p, p.Best)); err != nil {
 			return err
 		}
 		t.best = p.Step
 	}
 	if v != nil && v.Average != nil && v.Average.Better {
-		return t.step.WithAverage(func() error { return t.saveWeights(emaName, t.info(p, p.BestAverage)) })
+		return t.Step.WithAverage(func() error { return t.saveWeights(runfs.AverageName, t.info(p, p.BestAverage)) })
 	}
 	return nil
 }
@@ -95,12 +95,12 @@ func keptName(step int64) string { return fmt.Sprintf("step-%08d.safetensors", s
 // saveKept writes the weights behind a validation that is among the best train.keep ones, and returns those to keep,
 // the best first. Of equal scores the earlier is the better.
 func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]Kept, error) {
-	if t.cfg.Train.Keep < 2 || v == nil {
+	if t.Cfg.Train.Keep < 2 || v == nil {
 		return t.keptBefore, nil
 	}
 	kept := append(slices.Clone(t.keptBefore), Kept{Step: p.Step, Score: v.Score})
 	slices.SortStableFunc(kept, func(a, b Kept) int { return cmp.Compare(b.Score, a.Score) })
-	kept = kept[:min(len(kept), t.cfg.Train.Keep)]
+	kept = kept[:min(len(kept), t.Cfg.Train.Keep)]
 	if !slices.ContainsFunc(kept, func(k Kept) bool { return k.Step == p.Step }) {
 		return kept, nil
 	}
@@ -110,7 +110,7 @@ func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]Kept, e
 // removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Those of later steps
 // were written by a session that was killed, and are written again.
 func (t *archive) removeOthers(p train.Position) error {
-	if t.cfg.Train.Keep < 2 {
+	if t.Cfg.Train.Keep < 2 {
 		return nil
 	}
 	files, err := filepath.Glob(t.run.Path(runfs.CheckpointsName, "step-*.safetensors"))

@@ -6,9 +6,11 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/data"
-	"vsetrain/data/text"
 	"vsetrain/internal/compute/philox"
 )
+
+// semanticDim is the size of the semantic vectors of synthetic batches.
+const semanticDim = 400
 
 // captionLengths[n] is how many of the 145,000 Flickr30K training captions have n words, <start> and <end> included;
 // the 0.3 % above 40 are counted at 40.
@@ -67,40 +69,6 @@ func syntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengt
 		b.Semantics[i] = float32(s.Norm() * 0.05)
 	}
 	return b
-}
-
-// augment does to a synthetic batch what the loader does to a batch with size augmentation. For BERT the first and last
-// word stay, as [CLS] and [SEP] do; a word is one piece.
-func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
-	s := philox.NewKey(seed, "bench/augment").Stream(0)
-	random := func() int32 { return int32(s.IntN(vocab)) }
-	captions := make([][]int32, b.N)
-	for i, l := range b.Lengths {
-		words := b.WordsOf(i)
-		if bert {
-			captions[i] = text.AugmentIDs(words[:1:1], words[1:l-1], int32(vocab-1), s.Float64, random)
-			captions[i] = append(captions[i], words[l-1])
-			continue
-		}
-		captions[i] = text.AugmentIDs(nil, words, int32(vocab), s.Float64, random)
-	}
-	slices.SortStableFunc(captions, func(x, y []int32) int { return len(y) - len(x) })
-	b.L, b.Words = len(captions[0]), slices.Concat(captions...)
-	for i, c := range captions {
-		b.Lengths[i] = int32(len(c))
-	}
-	rows := 0
-	for i := range b.N {
-		kept := text.KeepRegions(nil, b.Regions, s.Float64)
-		for _, r := range kept {
-			row := i*b.Regions + int(r)
-			copy(b.Features[rows*b.Dim:], b.Features[row*b.Dim:(row+1)*b.Dim])
-			b.RegionRows = append(b.RegionRows, int32(row))
-			rows++
-		}
-		b.Counts = append(b.Counts, int32(len(kept)))
-	}
-	b.Features = b.Features[:rows*b.Dim]
 }
 
 // addBoxes gives a synthetic batch random boxes, and every word the one before it as its governor.

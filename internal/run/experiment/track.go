@@ -12,60 +12,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
-	"vsetrain/train"
 )
-
-// track begins to send the records of a training, where a server is named.
-func (t *training) track() (err error) {
-	if t.Tracking.URL == "" {
-		return nil
-	}
-	if t.tracker, err = newTracker(t.run.Path(), t.cfg, t.Tracking, trackTimeout); err == nil {
-		t.tracker.start()
-		t.tracker.wake()
-	}
-	return err
-}
-
-// tracked tells the tracker of a new record, and the person of a server that does not answer.
-func (t *training) tracked() {
-	if t.tracker == nil {
-		return
-	}
-	t.tracker.wake()
-	select {
-	case err := <-t.tracker.said:
-		if !t.untracked {
-			t.untracked = true
-			t.Observer.Warning(err)
-		}
-	default:
-	}
-}
-
-// endTracking sends what is left when a training ended with err.
-func (t *training) endTracking(err error) {
-	if t.tracker == nil {
-		return
-	}
-	status := mlflow.Finished
-	switch {
-	case errors.Is(err, train.ErrInterrupted):
-		status = mlflow.Killed
-	case err != nil:
-		status = mlflow.Failed
-	}
-	if err := t.tracker.end(status, t.Now()); err != nil {
-		var proxy *mlflow.NoProxyError
-		if errors.As(err, &proxy) {
-			t.Observer.Warning(fmt.Errorf("MLflow at %s has settings and metrics of the run, but no files: %w",
-				t.Tracking.URL, err))
-			return
-		}
-		t.Observer.Warning(fmt.Errorf("MLflow at %s has not all of the run: %w; send the rest with vsetrain track %s "+
-			"--mlflow %s", t.Tracking.URL, err, t.RunDir, t.Tracking.URL))
-	}
-}
 
 // TrackRequest names a run directory to send to a server.
 type TrackRequest struct {
@@ -113,7 +60,7 @@ func Track(ctx context.Context, r TrackRequest) (Tracked, error) {
 	out := Tracked{Experiment: t.state.Experiment, Run: t.state.Run.ID, Step: t.state.Step}
 	files := trackedFiles
 	if r.Weights {
-		files = append(slices.Clone(files), runfs.CheckpointsName+"/"+bestName)
+		files = append(slices.Clone(files), runfs.CheckpointsName+"/"+runfs.BestName)
 	}
 	end := time.Now()
 	if st, err := os.Stat(filepath.Join(r.Dir, runfs.MetricsName)); err == nil {

@@ -45,9 +45,9 @@ type trackState struct {
 	Validated  bool           `json:"validated"` // the validation at that step too
 }
 
-// tracker sends the records of a run directory to an MLflow server. It reads them from the file that training writes,
+// Tracker sends the records of a run directory to an MLflow server. It reads them from the file that training writes,
 // so that it keeps one request in memory, however long a server is gone.
-type tracker struct {
+type Tracker struct {
 	dir    string
 	cfg    *config.Config
 	target mlflow.Target
@@ -63,12 +63,12 @@ type tracker struct {
 	stop context.CancelFunc
 }
 
-func newTracker(dir string, c *config.Config, target mlflow.Target, timeout time.Duration) (*tracker, error) {
+func newTracker(dir string, c *config.Config, target mlflow.Target, timeout time.Duration) (*Tracker, error) {
 	client, err := mlflow.New(target, timeout)
 	if err != nil {
 		return nil, err
 	}
-	t := &tracker{dir: dir, cfg: c, target: target, client: client, kick: make(chan struct{}, 1),
+	t := &Tracker{dir: dir, cfg: c, target: target, client: client, kick: make(chan struct{}, 1),
 		quit: make(chan struct{}), done: make(chan error, 1), said: make(chan error, 1)}
 	b, err := regular.ReadFile(filepath.Join(dir, TrackingName), 1<<16, "the state of tracking")
 	switch {
@@ -88,8 +88,17 @@ func newTracker(dir string, c *config.Config, target mlflow.Target, timeout time
 	return t, nil
 }
 
-// start sends in the background until end is called.
-func (t *tracker) start() {
+// Start sends the records of the run in a directory in the background, until End is called.
+func Start(dir string, c *config.Config, target mlflow.Target) (*Tracker, error) {
+	t, err := newTracker(dir, c, target, trackTimeout)
+	if err == nil {
+		t.start()
+		t.Wake()
+	}
+	return t, err
+}
+
+func (t *Tracker) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	go func() {
@@ -109,7 +118,7 @@ func (t *tracker) start() {
 				default: // said before
 				}
 				pause, wait = wait, min(2*wait, time.Minute)
-				t.wake()
+				t.Wake()
 			} else {
 				wait = trackRetry
 			}
@@ -123,16 +132,26 @@ func (t *tracker) start() {
 	}()
 }
 
-// wake tells that there are records to send; it never waits.
-func (t *tracker) wake() {
+// Wake tells that there are records to send; it never waits.
+func (t *Tracker) Wake() {
 	select {
 	case t.kick <- struct{}{}:
 	default: // it is told already
 	}
 }
 
-// end sends what is left, the files and the status, and gives up after a while.
-func (t *tracker) end(s mlflow.Status, now time.Time) error {
+// Unanswered returns why the server did not answer since it was last asked, nil if it did.
+func (t *Tracker) Unanswered() error {
+	select {
+	case err := <-t.said:
+		return err
+	default:
+		return nil
+	}
+}
+
+// End sends what is left, the files and the status, and gives up after a while.
+func (t *Tracker) End(s mlflow.Status, now time.Time) error {
 	late := time.AfterFunc(trackEnd, t.stop)
 	defer late.Stop()
 	defer t.stop()
@@ -146,7 +165,7 @@ func (t *tracker) end(s mlflow.Status, now time.Time) error {
 }
 
 // finish sends files and the status of a run whose records are on the server.
-func (t *tracker) finish(ctx context.Context, s mlflow.Status, end time.Time, files []string) error {
+func (t *Tracker) finish(ctx context.Context, s mlflow.Status, end time.Time, files []string) error {
 	if err := t.client.SetStatus(ctx, t.state.Run.ID, s, end); err != nil {
 		return err
 	}
@@ -158,7 +177,7 @@ func (t *tracker) finish(ctx context.Context, s mlflow.Status, end time.Time, fi
 	return nil
 }
 
-func (t *tracker) put(ctx context.Context, name string) error {
+func (t *Tracker) put(ctx context.Context, name string) error {
 	f, _, err := regular.Open(filepath.Join(t.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -174,7 +193,7 @@ func (t *tracker) put(ctx context.Context, name string) error {
 }
 
 // sync sends everything that the server does not have yet.
-func (t *tracker) sync(ctx context.Context) error {
+func (t *Tracker) sync(ctx context.Context) error {
 	if err := t.open(ctx); err != nil {
 		return err
 	}
@@ -187,7 +206,7 @@ func (t *tracker) sync(ctx context.Context) error {
 }
 
 // open finds the run on the server, or begins it with its settings.
-func (t *tracker) open(ctx context.Context) error {
+func (t *Tracker) open(ctx context.Context) error {
 	if t.found {
 		return nil
 	}
@@ -238,7 +257,7 @@ func (t *tracker) open(ctx context.Context) error {
 }
 
 // describe sends settings and tags.
-func (t *tracker) describe(ctx context.Context, env runfs.Env) error {
+func (t *Tracker) describe(ctx context.Context, env runfs.Env) error {
 	var params []mlflow.Entry
 	settings := config.Settings(t.cfg)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
@@ -266,7 +285,7 @@ func lastSession(dir string) runfs.Env {
 }
 
 // keep writes the state.
-func (t *tracker) keep() error {
+func (t *Tracker) keep() error {
 	b, err := json.MarshalIndent(t.state, "", "  ")
 	if err != nil {
 		return err
@@ -278,7 +297,7 @@ func (t *tracker) keep() error {
 const maxPoints = 1000
 
 // sendRecords sends the next records of the log, and returns how many lines it read.
-func (t *tracker) sendRecords(ctx context.Context) (lines int, err error) {
+func (t *Tracker) sendRecords(ctx context.Context) (lines int, err error) {
 	path := filepath.Join(t.dir, runfs.MetricsName)
 	f, _, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -324,11 +343,11 @@ func (t *tracker) sendRecords(ctx context.Context) (lines int, err error) {
 
 // take returns the metrics of a line that were not sent yet, and notes that they are.
 func (s *trackState) take(line []byte) ([]mlflow.Metric, error) {
-	r, err := readRecord(line)
+	r, err := Read(line)
 	if err != nil {
 		return nil, err
 	}
-	validation := r.Kind == kindValidation
+	validation := r.Kind == KindValidation
 	if r.Step < s.Step || r.Step == s.Step && (s.Validated || !validation) {
 		return nil, nil
 	}
@@ -338,8 +357,8 @@ func (s *trackState) take(line []byte) ([]mlflow.Metric, error) {
 		at = r.Time.UnixMilli()
 	}
 	var out []mlflow.Metric
-	for _, key := range slices.Sorted(maps.Keys(r.scalars)) {
-		out = append(out, mlflow.Metric{Key: key, Value: r.scalars[key], Timestamp: at, Step: r.Step})
+	for _, key := range slices.Sorted(maps.Keys(r.Scalars)) {
+		out = append(out, mlflow.Metric{Key: key, Value: r.Scalars[key], Timestamp: at, Step: r.Step})
 	}
 	return out, nil
 }

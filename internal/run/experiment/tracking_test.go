@@ -137,13 +137,12 @@ func (f *fakeMLflow) same(t *testing.T, id, dir string) {
 		t.Fatalf("no run %s among %d", id, len(f.runs))
 	}
 	_, err := runfs.ReadLog(filepath.Join(dir, runfs.MetricsName), runfs.All, func(line []byte, _ int) (bool, error) {
-		var s trackState
-		points, err := s.take(line)
-		for _, p := range points {
+		r, err := Read(line)
+		for name, value := range r.Scalars {
 			want++
-			key := fmt.Sprintf("%s@%d", p.Key, p.Step)
-			if run.points[key] != 1 || run.values[key] != p.Value {
-				t.Errorf("%s: sent %d times, value %v, want %v", key, run.points[key], run.values[key], p.Value)
+			key := fmt.Sprintf("%s@%d", name, r.Step)
+			if run.points[key] != 1 || run.values[key] != value {
+				t.Errorf("%s: sent %d times, value %v, want %v", key, run.points[key], run.values[key], value)
 			}
 		}
 		return true, err
@@ -190,7 +189,7 @@ func TestTrackingChangesNoResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := mustTrain(t, tinyConfig())
-	sameTensors(t, checkpoint(dir, lastName), checkpoint(alone, lastName))
+	sameTensors(t, checkpoint(dir, runfs.LastName), checkpoint(alone, runfs.LastName))
 	if a, b := metrics(t, dir), metrics(t, alone); strings.Join(a, "\n") != strings.Join(b, "\n") {
 		t.Error("the logs differ")
 	}

@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	"vsetrain/data"
-	"vsetrain/data/text"
-	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
 	"vsetrain/models"
-	"vsetrain/semantic"
 	"vsetrain/train"
 )
 
@@ -71,14 +66,17 @@ func Train(ctx context.Context, r TrainRequest) (Outcome, error) {
 	t := newTraining(r)
 	defer t.close()
 	if err := t.open(ctx); err != nil {
-		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.cfg.Device, "no step had been done")
+		return Outcome{RunDir: r.RunDir}, explainDevice(err, t.Cfg.Device, "no step had been done")
 	}
-	if err := t.track(); err != nil {
-		t.closeLogs()
-		return Outcome{RunDir: r.RunDir}, err
+	if t.Tracking.URL != "" {
+		var err error
+		if t.tracker, err = Start(t.run.Path(), t.Cfg, t.Tracking); err != nil {
+			t.logs.Close()
+			return Outcome{RunDir: r.RunDir}, err
+		}
 	}
-	err := explainDevice(t.loop.Run(ctx), t.cfg.Device, t.survives())
-	if e := t.closeLogs(); err == nil {
+	err := explainDevice(t.loop.Run(ctx), t.Cfg.Device, t.survives())
+	if e := t.logs.Close(); err == nil {
 		err = e
 	}
 	t.endTracking(err)
@@ -91,39 +89,16 @@ func newTraining(r TrainRequest) *training {
 	if r.Observer == nil {
 		r.Observer = Unobserved{}
 	}
-	return &training{TrainRequest: r, archive: archive{dir: r.RunDir, resume: r.Resume, told: r.Saved,
-		setup: setup{cfg: &c, named: &c, copying: r.Copying}}}
-}
-
-// setup is a configuration with its data, and a network for them on a device: what a training and a benchmark share.
-type setup struct {
-	cfg       *config.Config // with the paths of a resumed run located
-	named     *config.Config // as it was given
-	warnings  []error        // that wait until the run is shown
-	vocab     text.Lexicon
-	train     *data.Split
-	val       *data.Split
-	semantics io.Closer
-	similar   *semantic.Store // by which false negatives are counted; nil without
-	loader    *data.Loader
-
-	dev        device.Device
-	pool       *par.Pool // of evaluation
-	model      *models.Model
-	step       *train.Step
-	resident   *models.Resident      // what of the training split is on the device; may be nil
-	copying    func(done, total int) // rows of features copied to the GPU; may be nil
-	validation *models.Runner
-	heard      int           // warnings of the device that were passed on
-	gauged     time.Time     // when the use of the device was looked at last
-	used       *device.Usage // what it was then
+	return &training{TrainRequest: r, archive: archive{dir: r.RunDir, resume: r.Resume, told: r.Saved, named: &c,
+		Setup: Setup{Cfg: &c, Copying: r.Copying}}}
 }
 
 // archive is the run directory of a training: what it keeps and what it goes on from.
 type archive struct {
-	setup
+	Setup
+	named      *config.Config // as it was given; Cfg has the paths of a resumed run located
 	run        *runfs.Dir
-	logs       *logs
+	logs       *Log
 	perEpoch   int // batches
 	dir        string
 	resume     bool
@@ -140,9 +115,10 @@ type training struct {
 	archive
 	started    []string // working directories of earlier sessions
 	loop       *train.Loop
-	tracker    *tracker // nil without a server
+	tracker    *Tracker // nil without a server
 	untracked  bool     // the person knows that it does not answer
 	warned     bool
+	gauge      gauge
 	callByCall string // what the plan said
 }
 
@@ -163,28 +139,8 @@ func (t *archive) survives() string {
 		"train --resume --run %s", t.saved, t.run.Path())
 }
 
-func (t *setup) close() {
-	if t.loader != nil {
-		t.loader.Close()
-	}
-	if t.semantics != nil {
-		t.semantics.Close()
-	}
-	for _, s := range []*data.Split{t.train, t.val} {
-		if s != nil {
-			s.Close()
-		}
-	}
-	if t.dev != nil {
-		t.dev.Close()
-	}
-	if t.pool != nil {
-		t.pool.Close()
-	}
-}
-
 func (t *archive) close() {
-	t.setup.close()
+	t.Setup.Close()
 	if t.run != nil {
 		t.run.Close()
 	}
@@ -202,7 +158,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	if err = t.openRun(); err != nil {
 		return err
 	}
-	c := t.cfg
+	c := t.Cfg
 	position, plan, err := t.build(ctx)
 	if err != nil {
 		return err
@@ -210,15 +166,20 @@ func (t *training) open(ctx context.Context) (err error) {
 	if err = t.record(); err != nil {
 		return err
 	}
-	if t.logs, err = t.openLogs(position); err != nil {
+	env := t.Env
+	env.Device = t.Device.Name()
+	if err = t.run.AppendEnv(env); err != nil {
+		return err
+	}
+	if t.logs, err = Open(t.run, t.Cfg, position, t.counted, env.Host, t.Now); err != nil {
 		return err
 	}
 	t.perEpoch = plan.Batches
 	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
-		Step: t.step, Source: t.loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
+		Step: t.Step, Source: t.Loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
 		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
-			Due: t.logs.due}}
-	if t.step.Averages() {
+			Due: t.logs.Due}}
+	if t.Step.Averages() {
 		t.loop.ValidateAverage = t.validateAverage
 	}
 	t.show(plan)
@@ -227,27 +188,24 @@ func (t *training) open(ctx context.Context) (err error) {
 
 // openData opens the vocabulary and the splits.
 func (t *training) openData() (err error) {
-	c := t.cfg
+	c := t.Cfg
 	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" &&
 		c.Train.InitFrom == "" && !t.Resume {
 		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
 			"model.safetensors or pytorch_model.bin), or set model.bert.init to random")
 	}
-	if t.vocab, err = openLexicon(c.Data, &c.Model); err != nil {
-		return err
-	}
-	if err = t.openTrain(); err != nil {
+	if err = t.OpenTrain(); err != nil {
 		return err
 	}
 	if c.Train.LogStep > 0 {
 		t.openSimilarities()
 	}
-	if t.val, err = openSplit(c.Data, c.Model, "dev"); err != nil {
+	if t.Val, err = openSplit(c.Data, c.Model, "dev"); err != nil {
 		return err
 	}
-	if t.val.Regions() != t.train.Regions() || t.val.Dim() != t.train.Dim() {
-		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.val.Regions(),
-			t.val.Dim(), t.train.Regions(), t.train.Dim())
+	if t.Val.Regions() != t.Train.Regions() || t.Val.Dim() != t.Train.Dim() {
+		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.Val.Regions(),
+			t.Val.Dim(), t.Train.Regions(), t.Train.Dim())
 	}
 	return nil
 }
@@ -255,33 +213,27 @@ func (t *training) openData() (err error) {
 // show tells the observer about a run that is about to start, and what a person should know of it.
 func (t *training) show(plan Plan) {
 	t.Observer.Started(plan)
-	for _, w := range slices.Concat(t.warnings, t.advice(plan.Batches)) {
+	for _, w := range slices.Concat(t.Warnings, advice(t.Cfg, t.Train.NumCaptions(), plan.Batches)) {
 		t.Observer.Warning(w)
 	}
 }
 
 // build opens the device and puts the network with its weights, the data and the batches on it. Nothing is written.
 func (t *training) build(ctx context.Context) (position train.Position, plan Plan, err error) {
-	c := t.cfg
+	c := t.Cfg
 	if err := t.checkOverfit(); err != nil {
 		return position, plan, err
 	}
-	var choice Choice
-	if t.dev, choice, err = chooseDevice(c.Device, t.BLAS); err != nil {
+	dev, choice, err := chooseDevice(c.Device, t.BLAS)
+	if err != nil {
 		return position, plan, err
 	}
-	t.compute(choice.Precision)
-	c = t.cfg
-	t.warnings = append(choice.Warnings, t.warnings...)
-	t.pool = par.New(c.Device.Threads)
-	if t.model, err = models.NewModel(t.dev, c.Model, dimsOf(t.train, t.vocab)); err != nil {
+	t.Warnings = append(choice.Warnings, t.Warnings...)
+	t.named = t.named.WithPrecision(choice.Precision)
+	if err = t.Build(dev, choice.Precision, dimsOf(t.Train, t.Lexicon)); err != nil {
 		return position, plan, err
 	}
-	if t.step, err = train.NewStep(t.model, c.Loss, c.Optim); err != nil {
-		return position, plan, err
-	}
-	t.step.Seed = c.Seed
-	t.readFrom(nil, nil)
+	c = t.Cfg
 	if err := t.checkDisk(); err != nil {
 		return position, plan, err
 	}
@@ -294,49 +246,25 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if err != nil {
 		return position, plan, err
 	}
-	t.callByCall = t.step.CallByCall()
-	t.deviceWarnings() // which were passed on when it was opened
-	t.loader, err = data.NewLoader(t.train, t.vocab, t.streamed(memory,
+	t.callByCall = t.Step.CallByCall()
+	t.gauge.warnings(t.Device) // which were passed on when it was opened
+	t.Loader, err = data.NewLoader(t.Train, t.Lexicon, t.streamed(memory,
 		data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
 			Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}))
 	if err != nil {
 		return position, plan, err
 	}
-	plan = Plan{RunDir: t.RunDir, Device: t.dev.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
-		Parameters: t.model.Instance.Params.Count(), TrainCaptions: t.train.NumCaptions(),
-		TrainImages: t.train.NumImages(), DevImages: t.val.NumImages(), Batches: t.loader.BatchesPerEpoch(),
+	plan = Plan{RunDir: t.RunDir, Device: t.Device.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
+		Parameters: t.Model.Instance.Params.Count(), TrainCaptions: t.Train.NumCaptions(),
+		TrainImages: t.Train.NumImages(), DevImages: t.Val.NumImages(), Batches: t.Loader.BatchesPerEpoch(),
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory}
-	return position, plan, t.checkSchedule(plan.Batches)
+	return position, plan, checkSchedule(&c.Optim, plan.Batches)
 }
-
-// compute fixes the precision of the run, which its configuration keeps: a run that is resumed elsewhere goes on in it.
-func (t *setup) compute(precision string) {
-	for _, c := range []**config.Config{&t.cfg, &t.named} {
-		if *c == nil {
-			continue
-		}
-		resolved := **c
-		resolved.Device.Precision = precision
-		*c = &resolved
-	}
-}
-
-// openTrain opens the training split, with its semantic vectors where the loss needs them.
-func (t *setup) openTrain() (err error) {
-	if t.train, err = openSplit(t.cfg.Data, t.cfg.Model, "train"); err != nil || !t.cfg.Loss.NeedsSemantics() {
-		return err
-	}
-	t.semantics, err = attachSemantics(t.train, t.cfg.Data, &t.cfg.Loss, t.warn)
-	return err
-}
-
-// warn keeps what a person hears before the first step.
-func (t *setup) warn(err error) { t.warnings = append(t.warnings, err) }
 
 // initialise sets the parameters: from the last checkpoint of the run, from train.init_from, or drawn from the seed.
 func (t *archive) initialise() (train.Position, error) {
 	if t.resume {
-		path := t.run.Path(runfs.CheckpointsName, lastName)
+		path := t.run.Path(runfs.CheckpointsName, runfs.LastName)
 		if there, err := runfs.Exists(path); err != nil {
 			return train.Position{}, err
 		} else if there {
@@ -346,16 +274,28 @@ func (t *archive) initialise() (train.Position, error) {
 			return train.Position{}, err
 		}
 	}
-	return t.draw()
-}
-
-func (t *setup) draw() (train.Position, error) {
-	t.model.Init(t.cfg.Seed, t.pool)
-	if from := t.cfg.Train.InitFrom; from != "" { // which may lack what serves training only
-		return train.Position{}, loadWeights(t.model, from, t.vocab)
+	t.Model.Init(t.Cfg.Seed, t.Pool)
+	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
+		return train.Position{}, loadWeights(t.Model, from, t.Lexicon)
 	}
-	if b := t.cfg.Model.Bert; t.cfg.Model.TextEncoder == models.TextBert && b.Init == models.BertPretrained {
-		return train.Position{}, models.LoadBert(t.model, b.Dir)
+	if b := t.Cfg.Model.Bert; t.Cfg.Model.TextEncoder == models.TextBert && b.Init == models.BertPretrained {
+		return train.Position{}, models.LoadBert(t.Model, b.Dir)
 	}
 	return train.Position{}, nil
+}
+
+// openSimilarities finds the semantic vectors by which false negatives are counted while a run trains: those of its
+// loss, or for another loss those that the data set has. Without any nothing is counted.
+func (t *training) openSimilarities() {
+	if t.Semantics != nil {
+		return
+	}
+	path, err := semanticsPath(t.Cfg.Data, &t.Cfg.Loss)
+	if err != nil {
+		return // there are none
+	}
+	if t.Semantics, err = openSemantics(path, t.Train, t.Warn); err != nil {
+		t.Semantics = nil
+		t.Warn(fmt.Errorf("false hard negatives are not counted: %w", err))
+	}
 }

@@ -125,12 +125,9 @@ func (r *TrainedRequest) nameFolder(err error) error {
 	return nameFolder(err, "--data", started)
 }
 
-// SameSplit returns an error where two models are not applied to the same images and captions, so that their scores
-// cannot be averaged.
-func SameSplit(a, b *Trained) error { return sameSplit(a.Name, a.Split, b.Name, b.Split) }
-
-// sameSplit checks that two checkpoints are applied to the same images and captions.
-func sameSplit(a string, s *data.Split, b string, t *data.Split) error {
+// SameSplit returns an error where two checkpoints, a on s and b on t, are not applied to the same images and captions,
+// so that their scores cannot be averaged.
+func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
 	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && digest(s) == digest(t)
 	for i := 0; same && s.HasIDs() && t.HasIDs() && i < s.NumImages(); i++ {
 		same = s.ImageID(s.RowOf(i)) == t.ImageID(t.RowOf(i))
@@ -267,4 +264,33 @@ type AnalysisRequest struct {
 func (r *AnalysisRequest) load(path string, boxes bool) (*Trained, error) {
 	return OpenTrained(TrainedRequest{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device,
 		BLAS: r.BLAS, Warn: r.Warn})
+}
+
+// loadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a
+// reference repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
+func loadWeights(m *models.Model, path string, v text.Lexicon) error {
+	c, err := models.OpenWeights(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := sameVocabulary(c, v); err != nil {
+		return err
+	}
+	return c.Restore(m)
+}
+
+// sameVocabulary refuses weights whose word vectors belong to another vocabulary.
+func sameVocabulary(c models.Weights, v text.Lexicon) error {
+	if h := c.VocabularyHash(); h != "" && h != v.Hash() {
+		return fmt.Errorf("%s was trained with another vocabulary (hash %.12s) than the one given (%d words, %.12s), "+
+			"so its word vectors mean other words; name the right one with --vocab or data.vocab",
+			c.File(), h, v.Len(), v.Hash())
+	}
+	if n := c.Sizes().Vocab; n != v.Len() {
+		return fmt.Errorf("%s has vectors for %d words, the vocabulary has %d; "+
+			"name the one it was trained with with --vocab or data.vocab",
+			c.File(), n, v.Len())
+	}
+	return nil
 }

@@ -1,0 +1,30 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Differences lists the settings, by their keys below key, whose values differ between two structs of one type, as
+// "key was 1, is 2". An empty key is that of the whole configuration.
+func Differences[T any](key string, was, is T) []string {
+	return differences(key, reflect.ValueOf(was), reflect.ValueOf(is))
+}
+
+func differences(key string, a, b reflect.Value) (out []string) {
+	if a.Kind() != reflect.Struct {
+		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
+			out = append(out, fmt.Sprintf("%s was %v, is %v", key, a.Interface(), b.Interface()))
+		}
+		return out
+	}
+	for i := range a.NumField() {
+		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
+		if key != "" {
+			name = key + "." + name
+		}
+		out = append(out, differences(name, a.Field(i), b.Field(i))...)
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package train
+
+import (
+	"math"
+	"slices"
+)
+
+// FalseNegatives says how like their anchors the negatives of training batches are, by the semantic vectors of the
+// captions. A hard negative is the one with the largest hinge, as training takes it: for an image a caption, for a
+// caption an image. One whose semantic similarity is at least FalseSimilarity is called false: it describes much the
+// same.
+type FalseNegatives struct {
+	Hard        int     `json:"hard"`            // hard negatives looked at
+	HardSimilar float64 `json:"hard_similarity"` // their mean semantic similarity
+	AllSimilar  float64 `json:"all_similarity"`  // that of all negatives of the batches
+	HardFalse   float64 `json:"hard_false"`      // percent of the hard negatives that are false
+	AllFalse    float64 `json:"all_false"`       // percent of all negatives
+	all         int
+}
+
+// FalseSimilarity is the semantic similarity from which a negative is called false.
+const FalseSimilarity = 0.5
+
+// Add counts one batch: scores, margins and semantic similarities [n, n], row i the image of caption i; images [n] are
+// the numbers of the images.
+func (f *FalseNegatives) Add(scores, margins, similar []float64, images []int32) {
+	n := len(images)
+	row, column := make([]int, n), make([]int, n) // the hard negative of each anchor
+	for i := range n {
+		row[i], column[i] = -1, -1
+	}
+	hinge := func(at, match int) float64 { return margins[at] + scores[at] - scores[match*n+match] }
+	for i := range n {
+		for c := range n {
+			at := i*n + c
+			if images[i] == images[c] {
+				continue
+			}
+			f.all++
+			f.AllSimilar += similar[at]
+			if similar[at] >= FalseSimilarity {
+				f.AllFalse++
+			}
+			if row[i] < 0 || hinge(at, i) > hinge(row[i], i) {
+				row[i] = at
+			}
+			if column[c] < 0 || hinge(at, c) > hinge(column[c], c) {
+				column[c] = at
+			}
+		}
+	}
+	for _, at := range append(row, column...) {
+		if at < 0 {
+			continue
+		}
+		f.Hard++
+		f.HardSimilar += similar[at]
+		if similar[at] >= FalseSimilarity {
+			f.HardFalse++
+		}
+	}
+}
+
+// Finish turns the sums of the batches added into means.
+func (f *FalseNegatives) Finish() {
+	hard := math.Max(1, float64(f.Hard))
+	f.HardSimilar, f.HardFalse = f.HardSimilar/hard, 100*f.HardFalse/hard
+	f.AllSimilar, f.AllFalse = f.AllSimilar/math.Max(1, float64(f.all)), 100*f.AllFalse/math.Max(1, float64(f.all))
+}
+
+// FalseNegatives looks at the batch, whose captions belong to images [n] and have semantic vectors [n, dim]. cosine
+// selects the similarity, as LSEH's options do.
+func (b *Scored) FalseNegatives(images []int32, vectors []float32, dim int, cosine bool) FalseNegatives {
+	n := len(b.Captions)
+	scores, margins := make([]float64, n*n), make([]float64, n*n)
+	for i, v := range b.Scores {
+		scores[i], margins[i] = float64(v), b.Constant
+		if b.Margins != nil {
+			margins[i] = float64(b.Margins[i])
+		}
+	}
+	var f FalseNegatives
+	f.Add(scores, margins, similarities(vectors, n, dim, cosine), images)
+	f.Finish()
+	return f
+}
+
+// similarities returns the semantic similarities [n, n] of vectors [n, dim] as LSEH defines them: inner products over
+// the largest of their row, or cosines.
+func similarities(vectors []float32, n, dim int, cosine bool) []float64 {
+	out := make([]float64, n*n)
+	for i := range n {
+		x := vectors[i*dim : (i+1)*dim]
+		for j := i; j < n; j++ {
+			sum := 0.0
+			for k, v := range vectors[j*dim : (j+1)*dim] {
+				sum += float64(x[k]) * float64(v)
+			}
+			out[i*n+j], out[j*n+i] = sum, sum
+		}
+	}
+	scale := make([]float64, n)
+	for i := range n {
+		scale[i] = slices.Max(out[i*n : (i+1)*n])
+		if cosine {
+			scale[i] = math.Sqrt(out[i*n+i])
+		}
+		if scale[i] == 0 {
+			scale[i] = 1
+		}
+	}
+	for i := range n {
+		for j := range n {
+			out[i*n+j] /= scale[i]
+			if cosine {
+				out[i*n+j] /= scale[j]
+			}
+		}
+	}
+	return out
+}
