@@ -19,7 +19,7 @@ MUTANTS     ?= 200
 # The module that makes the site and releases. Its tests read pages outside it, whose changes go test does not see: -count=1.
 IN_PUBLISH  := $(GO) -C internal/tools/publish
 # The packages with the longest tests, begun first so that none runs alone at the end.
-LONGEST     := ./internal/compute/device/cuda ./internal/run/experiment ./train ./internal/compute/device/cpu ./cmd/vsetrain
+LONGEST     := ./internal/compute/device/cuda ./internal/run/training ./internal/run/bench ./train ./internal/compute/device/cpu ./cmd/vsetrain
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
 # product on the emulated GPU, GRUs on tensor cores in every order, loss curves and recorded steps of all networks on it,
 # data sets that stay there, every loss with GSMN. They take two fifths of the time of all tests.
@@ -56,7 +56,7 @@ test: ## check formatting, vet, lint, and run the tests: under five minutes once
 	$(IN_PUBLISH) test -count=1 ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
-	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/run/experiment ./train
+	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/run/training ./train
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test
@@ -71,10 +71,10 @@ test-ptx: ## run them on the PTX of the kernels, every launch compared with the 
 
 test-ptx-fused: ## run them on the PTX with the rounding of a GPU, and compare small trainings with the bits a GPU must give
 	VSETRAIN_EMULATOR=ptx-fused $(ON_PTX)
-	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/experiment
+	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/bench
 
 bits: ## predict the bits of small trainings on a GPU anew, for kernels that were changed
-	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/internal/run/experiment/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/experiment
+	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/internal/run/bench/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/bench
 
 test-strict: ## run every network, at full size, on a CUDA driver that computes nothing and reports what a GPU's refuses (needs g++)
 	$(GO) test -count=1 -timeout 10m -run '$(STRICT)' ./cmd/vsetrain

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/checkpoints"
 )
 
-type averageOptions struct{ experiment.AverageRequest }
+type averageOptions struct{ checkpoints.AverageRequest }
 
 func newCmdAverage(a *app) *cobra.Command {
 	o := &averageOptions{}
@@ -40,8 +40,8 @@ it with eval.`,
 }
 
 func (o *averageOptions) run(_ context.Context, a *app) error {
-	out, network, err := experiment.Average(o.AverageRequest)
-	if errors.Is(err, experiment.ErrSeveralRuns) {
+	out, network, err := checkpoints.Average(o.AverageRequest)
+	if errors.Is(err, checkpoints.ErrSeveralRuns) {
 		return usagef("%v", err)
 	}
 	if err != nil {

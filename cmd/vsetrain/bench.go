@@ -12,13 +12,13 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/model"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/bench"
 	"vsetrain/loss"
 )
 
 type benchOptions struct {
 	configFlags
-	experiment.BenchRequest
+	bench.Request
 	JSON bool
 
 	Profile, Eval bool
@@ -29,7 +29,7 @@ type benchOptions struct {
 }
 
 func newCmdBench(a *app) *cobra.Command {
-	o := &benchOptions{BenchRequest: experiment.BenchRequest{Steps: 20, Warmup: 3}}
+	o := &benchOptions{Request: bench.Request{Steps: 20, Warmup: 3}}
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Time the training step of a configuration",
@@ -105,7 +105,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 		return o.runProfile(ctx, a)
 	}
 	o.Progress = func(done, total int) { bars.show("bench", done, total) }
-	r, err := experiment.Bench(ctx, o.BenchRequest)
+	r, err := bench.Run(ctx, o.Request)
 	bars.close()
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	return nil
 }
 
-func dataWait(r experiment.BenchReport) string {
+func dataWait(r bench.Report) string {
 	if r.Data == "synthetic" {
 		return "not measured: batches are synthetic (--with-data measures it)"
 	}

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 
 	"vsetrain/internal/compute/device/cuda/model"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/bench"
 )
 
 // runProfile prints the table of the kernels of a step.
@@ -16,11 +16,11 @@ func (o *benchOptions) runProfile(ctx context.Context, a *app) error {
 		return usagef("--eval predicts: name a GPU with --model, and leave out --profile")
 	}
 	predict, what := func() (*model.Table, error) {
-		return experiment.Profile(ctx, o.BenchRequest, o.Profile)
+		return bench.Profile(ctx, o.Request, o.Profile)
 	}, "a training step"
 	if o.Eval {
-		predict = func() (*model.Table, error) { return experiment.PredictEvaluation(ctx, o.BenchRequest) }
-		what = fmt.Sprintf("an evaluation of %d images and %d captions", experiment.EvalImages, experiment.EvalCaptions)
+		predict = func() (*model.Table, error) { return bench.PredictEvaluation(ctx, o.Request) }
+		what = fmt.Sprintf("an evaluation of %d images and %d captions", bench.EvalImages, bench.EvalCaptions)
 	}
 	t, err := predict()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
 )
 
 // runSamples measures computation time over the number of samples.
@@ -25,7 +25,7 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := phases{app: a}
-	r, err := experiment.Samples(ctx, experiment.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"),
+	r, err := bench.Samples(ctx, bench.SamplesRequest{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"),
 		Warn: a.warn, Losses: o.Losses, Subsets: o.Subsets, StepImages: o.StepImages, Now: time.Now,
 		Progress: bars.show})
 	bars.close()

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/apps/search"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/checkpoints"
+	"vsetrain/internal/run/trained"
 )
 
 type embedOptions struct {
@@ -88,7 +89,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	for _, f := range files { // before the work, not after it
-		if err := experiment.RefuseOverwrite(f, o.Force); err != nil {
+		if err := checkpoints.RefuseOverwrite(f, o.Force); err != nil {
 			return err
 		}
 	}
@@ -98,7 +99,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch,
-		TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoint, Data: o.Data, Vocab: o.Vocab,
+		Request: trained.Request{Checkpoint: o.Checkpoint, Data: o.Data, Vocab: o.Vocab,
 			Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}}
 	if o.Texts != "" {
 		r.What, r.Source = search.EmbedTexts, nameOfInput(o.Texts)

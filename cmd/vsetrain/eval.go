@@ -14,22 +14,22 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
 )
 
 type evalOptions struct {
-	experiment.EvalRequest
+	evaluate.Request
 	JSON    string
 	Paper   bool // show the spread of the recalls
 	Compare bool
 	compare eval.CompareOptions
-	sides   [2]experiment.EvalRequest // of --compare: what each argument names
+	sides   [2]evaluate.Request // of --compare: what each argument names
 
 	protocol string
 }
 
 func newCmdEval(a *app) *cobra.Command {
-	o := &evalOptions{EvalRequest: experiment.EvalRequest{Split: "test", Device: device.DefaultOptions()},
+	o := &evalOptions{Request: evaluate.Request{Split: "test", Device: device.DefaultOptions()},
 		compare: eval.DefaultCompareOptions()}
 	c := &cobra.Command{
 		Use:   "eval CHECKPOINT... | --scores FILE... | --compare A B",
@@ -144,7 +144,7 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	if o.Compare {
 		return o.runCompare(ctx, a, bars.close)
 	}
-	rep, err := experiment.Eval(ctx, o.EvalRequest)
+	rep, err := evaluate.Run(ctx, o.Request)
 	bars.close()
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (o *evalOptions) writeJSON(a *app, v any) error {
 }
 
 // printMeasured tells what was measured, on what.
-func printMeasured(a *app, rep experiment.EvalReport) {
+func printMeasured(a *app, rep evaluate.Report) {
 	for i := range rep.Measured {
 		a.Printf("  %s\n", &rep.Measured[i])
 		for _, note := range rep.Measured[i].Notes() {
@@ -195,14 +195,14 @@ func (a *app) remark(format string, args ...any) {
 }
 
 // printSplit tells which queries were measured.
-func printSplit(a *app, rep experiment.EvalReport) {
+func printSplit(a *app, rep evaluate.Report) {
 	if rep.Data != "" {
 		a.Printf("%s, split %s: ", rep.Data, rep.Split)
 	}
 	a.Printf("%d images, %d captions\n", rep.Images, rep.Captions)
 }
 
-func (o *evalOptions) print(a *app, rep experiment.EvalReport) {
+func (o *evalOptions) print(a *app, rep evaluate.Report) {
 	printSplit(a, rep)
 	printMeasured(a, rep)
 	for _, r := range rep.Results {

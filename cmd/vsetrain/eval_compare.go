@@ -9,7 +9,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
 )
 
 // pair reads the arguments of --compare: two models, or ensembles with commas between their members.
@@ -31,7 +31,7 @@ func (o *evalOptions) pair(args []string) error {
 		if _, err := os.Stat(arg); err != nil { // a comma may be part of a path
 			members = strings.Split(arg, ",")
 		}
-		var r experiment.EvalRequest
+		var r evaluate.Request
 		for _, m := range members {
 			switch {
 			case m == "":
@@ -57,10 +57,10 @@ type compareJSON struct {
 }
 
 func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error {
-	q := experiment.CompareRequest{A: o.EvalRequest, B: o.EvalRequest, CompareOptions: o.compare}
+	q := evaluate.CompareRequest{A: o.Request, B: o.Request, CompareOptions: o.compare}
 	q.A.Checkpoints, q.A.Scores = o.sides[0].Checkpoints, o.sides[0].Scores
 	q.B.Checkpoints, q.B.Scores = o.sides[1].Checkpoints, o.sides[1].Scores
-	rep, err := experiment.Compare(ctx, q)
+	rep, err := evaluate.Compare(ctx, q)
 	done()
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error
 		}
 		for _, m := range []struct {
 			name string
-			rep  experiment.EvalReport
+			rep  evaluate.Report
 		}{{"A", rep.A}, {"B", rep.B}} {
 			printPeople(a, m.name+", ", m.rep)
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"vsetrain/eval"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
 )
 
 // The JSON of eval: the measures of the first protocol, and what was measured, so that files of several measurements
@@ -16,7 +16,7 @@ type (
 		Protocols  []eval.Metrics        `json:"protocols,omitempty"`  // all, where there are several
 		Judgements []eval.JudgedMetrics  `json:"judgements,omitempty"` // with several positives, on the whole split
 		People     []eval.HumanAgreement `json:"people,omitempty"`     // agreement with ratings
-		Models     []experiment.Measured `json:"models"`               // several are an ensemble
+		Models     []evaluate.Measured   `json:"models"`               // several are an ensemble
 		Data       evalDataJSON          `json:"data"`
 		Precision  string                `json:"precision,omitempty"`
 		Program    programJSON           `json:"program"`
@@ -44,7 +44,7 @@ func (a *app) program() programJSON {
 }
 
 // measures describes the outcome of an evaluation.
-func (o *evalOptions) measures(a *app, rep experiment.EvalReport) evalJSON {
+func (o *evalOptions) measures(a *app, rep evaluate.Report) evalJSON {
 	out := evalJSON{Metrics: rep.Results[0].Metrics, Judgements: rep.Judged, People: rep.People, Models: rep.Measured,
 		Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
 		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.CaptionsPerImage,

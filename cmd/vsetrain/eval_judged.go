@@ -5,7 +5,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
 )
 
 // tiesText tells how many queries a rule decides, and the rule.
@@ -18,7 +18,7 @@ func tiesText(t eval.Ties) string {
 }
 
 // printJudged prints the measures of judgements and the agreement with ratings.
-func printJudged(a *app, rep experiment.EvalReport) {
+func printJudged(a *app, rep evaluate.Report) {
 	for _, j := range rep.Judged {
 		a.Printf("\n%s\n", a.Paint(ui.Bold, "judgements "+j.Name+", whole split"))
 		t := ui.NewTable("", ">mAP@R", ">R-Precision", ">R@1", ">R@5", ">R@10", ">queries", ">positives")
@@ -40,7 +40,7 @@ func printJudged(a *app, rep experiment.EvalReport) {
 }
 
 // printPeople prints the agreement with ratings; which names the model in front of several.
-func printPeople(a *app, which string, rep experiment.EvalReport) {
+func printPeople(a *app, which string, rep evaluate.Report) {
 	for _, h := range rep.People {
 		a.Printf("\n%s\n", a.Paint(ui.Bold, which+"agreement with people, "+h.Name))
 		t := ui.NewTable("", ">Kendall tau-b", ">tau-c", ">Spearman", ">ratings", ">pairs")

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/checkpoints"
 )
 
 type exportOptions struct {
@@ -62,7 +63,7 @@ func (o *exportOptions) check(*app) error {
 
 func (o *exportOptions) run(_ context.Context, a *app) error {
 	if o.ONNX != "" {
-		files, found, err := experiment.ExportONNX(o.In, o.ONNX, o.Vocab, o.Force)
+		files, found, err := checkpoints.ExportONNX(o.In, o.ONNX, o.Vocab, o.Force)
 		if err != nil {
 			return err
 		}
@@ -72,10 +73,10 @@ func (o *exportOptions) run(_ context.Context, a *app) error {
 		}
 		return nil
 	}
-	if err := experiment.RefuseOverwrite(o.Out, o.Force); err != nil {
+	if err := checkpoints.RefuseOverwrite(o.Out, o.Force); err != nil {
 		return err
 	}
-	w, err := experiment.Export(o.In, o.Out, o.Namespace)
+	w, err := checkpoints.Export(o.In, o.Out, o.Namespace)
 	if err != nil {
 		return err
 	}

@@ -147,8 +147,8 @@ func another(f *pflag.Flag) string {
 // TestArguments holds what the arguments of a command line become.
 func TestArguments(t *testing.T) {
 	for line, want := range map[string]string{
-		"eval a b.npy c --scores d.npy":          "evalrequest.checkpoints=[a c]; evalrequest.scores=[d.npy b.npy]",
-		"eval --checkpoint a b --batch 3":        "evalrequest.checkpoints=[a b]; evalrequest.batch=3",
+		"eval a b.npy c --scores d.npy":          "request.checkpoints=[a c]; request.scores=[d.npy b.npy]",
+		"eval --checkpoint a b --batch 3":        "request.checkpoints=[a b]; request.batch=3",
 		"search --checkpoint r two dogs":         "checkpoints=[r]; query=two dogs",
 		"search --checkpoint r -":                "query=-",
 		"train demo --seeds 7,8":                 "configflags.file=demo; seeds=7,8",

@@ -12,7 +12,7 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/training"
 )
 
 type lrRangeOptions struct {
@@ -68,7 +68,7 @@ func (o *lrRangeOptions) run(ctx context.Context, a *app) error {
 	r, w := dryRequest(a, &cfg.Config, "")
 	w.quiet = o.JSON == "-"
 	bars := phases{app: a}
-	rep, err := experiment.LRRange(ctx, experiment.RangeRequest{TrainRequest: r, From: o.From, To: o.To, Steps: o.Steps,
+	rep, err := training.LRRange(ctx, training.RangeRequest{Request: r, From: o.From, To: o.To, Steps: o.Steps,
 		Progress: func(done, total int) { bars.show("range test", done, total) }})
 	bars.close()
 	w.close()
@@ -97,7 +97,7 @@ func (o *lrRangeOptions) run(ctx context.Context, a *app) error {
 // rangeRows is the number of rows of the printed table.
 const rangeRows = 20
 
-func (o *lrRangeOptions) print(a *app, rep experiment.RangeReport) {
+func (o *lrRangeOptions) print(a *app, rep training.RangeReport) {
 	t := ui.NewTable(">step", ">learning rate", ">loss of a pair", ">smoothed", "")
 	every := max(1, len(rep.Points)/rangeRows)
 	for i, p := range rep.Points {
@@ -135,7 +135,7 @@ func (o *lrRangeOptions) print(a *app, rep experiment.RangeReport) {
 }
 
 // rangeFigure draws the curve of a range test.
-func rangeFigure(rep experiment.RangeReport) *chart.Figure {
+func rangeFigure(rep training.RangeReport) *chart.Figure {
 	f := &chart.Figure{Name: "lr-range", Title: "Learning-rate range test", X: "learning rate", Y: "loss of a pair",
 		LogX: true, Legend: chart.TopLeft}
 	loss, smooth := chart.Series{Name: "loss", Color: 5}, chart.Series{Name: "smoothed", Color: 1}

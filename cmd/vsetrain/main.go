@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/place"
 )
 
 func main() {
@@ -14,6 +14,6 @@ func main() {
 		os.Exit(exitFailure)
 	}
 	a := &app{Streams: ui.System(os.Getenv), Environ: os.Environ()}
-	experiment.Hung = func(what string) { a.Warnf("%s", what) }
+	place.Hung = func(what string) { a.Warnf("%s", what) }
 	os.Exit(a.run(os.Args[1:]))
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/checkpoints"
 	"vsetrain/models"
 )
 
 type precomputeBertOptions struct {
-	experiment.SentenceRequest
+	checkpoints.SentenceRequest
 	Data  string
 	Split string
 	Force bool
 }
 
 func newCmdPrecomputeBert(a *app) *cobra.Command {
-	o := &precomputeBertOptions{SentenceRequest: experiment.SentenceRequest{Device: device.DefaultOptions()}}
+	o := &precomputeBertOptions{SentenceRequest: checkpoints.SentenceRequest{Device: device.DefaultOptions()}}
 	c := &cobra.Command{
 		Use:   "precompute-bert",
 		Short: "Compute sentence vectors of the training captions with BERT, for LSEH",
@@ -81,7 +81,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	}
 	bars := phases{app: a}
 	o.Progress = func(done, total int) { bars.show("encode", done, total) }
-	r, err := experiment.PrecomputeBert(ctx, o.SentenceRequest)
+	r, err := checkpoints.PrecomputeBert(ctx, o.SentenceRequest)
 	bars.close()
 	if err != nil {
 		return err

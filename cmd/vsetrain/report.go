@@ -18,7 +18,9 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
+	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
 
@@ -279,7 +281,7 @@ func openRuns(a *app, args []string) ([]*report.Run, error) {
 // measure measures the runs on the test split; a run without weights is left out.
 func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run) error {
 	for _, r := range runs {
-		q := experiment.EvalRequest{Data: o.Data, Judgements: o.Judgements, Diagnose: o.Diagnose, Batch: 128,
+		q := evaluate.Request{Data: o.Data, Judgements: o.Judgements, Diagnose: o.Diagnose, Batch: 128,
 			Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
@@ -292,28 +294,28 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 	return nil
 }
 
-func (o *reportOptions) request(a *app, split string) experiment.AnalysisRequest {
+func (o *reportOptions) request(a *app, split string) trained.AnalysisRequest {
 	if o.Split != "" {
 		split = o.Split
 	}
-	return experiment.AnalysisRequest{Data: o.Data, Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
+	return trained.AnalysisRequest{Data: o.Data, Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
 		Warn: a.warn}
 }
 
 func (o *reportOptions) hardest(ctx context.Context, a *app,
-	sets []*report.DataSet) (map[*report.DataSet][]*experiment.Hardest, error) {
+	sets []*report.DataSet) (map[*report.DataSet][]*study.Hardest, error) {
 	if !o.Hardest && o.Query == 0 {
 		return nil, nil
 	}
-	out := map[*report.DataSet][]*experiment.Hardest{}
+	out := map[*report.DataSet][]*study.Hardest{}
 	for _, d := range sets {
 		for _, pair := range d.Pairs() {
-			q := experiment.HardestRequest{AnalysisRequest: o.request(a, "train"), Semantics: o.Semantics,
+			q := study.HardestRequest{AnalysisRequest: o.request(a, "train"), Semantics: o.Semantics,
 				Query: o.Query, Batch: o.Batch, Top: o.Top}
 			for _, r := range pair {
 				q.Runs = append(q.Runs, r.Dir)
 			}
-			h, err := experiment.HardestNegatives(ctx, q)
+			h, err := study.HardestNegatives(ctx, q)
 			if err != nil {
 				return nil, err
 			}
@@ -327,23 +329,23 @@ func (o *reportOptions) hardest(ctx context.Context, a *app,
 }
 
 func (o *reportOptions) attention(ctx context.Context, a *app,
-	sets []*report.DataSet) (map[*report.DataSet][]experiment.Attention,
-	map[*report.DataSet][]*experiment.WordAttention, error) {
+	sets []*report.DataSet) (map[*report.DataSet][]study.Attention,
+	map[*report.DataSet][]*study.WordAttention, error) {
 	if len(o.Attention) == 0 {
 		return nil, nil, nil
 	}
-	images := map[*report.DataSet][]experiment.Attention{}
-	words := map[*report.DataSet][]*experiment.WordAttention{}
+	images := map[*report.DataSet][]study.Attention{}
+	words := map[*report.DataSet][]*study.WordAttention{}
 	for _, d := range sets {
 		for _, r := range d.Reasoners() {
-			maps, err := experiment.Attend(ctx, o.request(a, "test"), r.Dir, o.Attention)
+			maps, err := study.Attend(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
 				return nil, nil, err
 			}
 			images[d] = append(images[d], maps...)
 		}
 		for _, r := range d.WordAttenders() {
-			maps, err := experiment.AttendWords(ctx, o.request(a, "test"), r.Dir, o.Attention)
+			maps, err := study.AttendWords(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
 				return nil, nil, err
 			}

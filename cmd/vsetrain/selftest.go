@@ -14,11 +14,11 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/measure"
 	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/bench"
 )
 
 type selftestOptions struct {
-	experiment.SelftestRequest
+	bench.SelftestRequest
 	JSON      bool
 	InProcess bool
 	Bits      bool
@@ -27,7 +27,7 @@ type selftestOptions struct {
 }
 
 func newCmdSelftest(a *app) *cobra.Command {
-	o := &selftestOptions{SelftestRequest: experiment.SelftestRequest{Kind: "cuda"}}
+	o := &selftestOptions{SelftestRequest: bench.SelftestRequest{Kind: "cuda"}}
 	c := &cobra.Command{
 		Use:   "selftest",
 		Short: "Compare every kernel of the GPU with its reference on random data",
@@ -81,7 +81,7 @@ func (o *selftestOptions) check(*app) error {
 	if o.Plant != "" && !slices.Contains(measure.Plants(), o.Plant) {
 		return usagef("--plant %q: expected %s", o.Plant, strings.Join(measure.Plants(), " or "))
 	}
-	known := experiment.SelftestVariants(o.Kind)
+	known := bench.SelftestVariants(o.Kind)
 	if len(known) == 0 {
 		return usagef("--device %q: expected cuda or cpu", o.Kind)
 	}
@@ -100,12 +100,12 @@ func (o *selftestOptions) check(*app) error {
 
 // selftestReport is what --json prints.
 type selftestReport struct {
-	Devices map[string]string           `json:"devices"` // by variant
-	Skipped map[string]string           `json:"skipped,omitempty"`
-	Results []experiment.SelftestResult `json:"results"`
-	Failed  int                         `json:"failed"`
-	Kernels int                         `json:"kernels,omitempty"` // of this GPU
-	Never   []string                    `json:"never,omitempty"`   // those of them that were not launched
+	Devices map[string]string      `json:"devices"` // by variant
+	Skipped map[string]string      `json:"skipped,omitempty"`
+	Results []bench.SelftestResult `json:"results"`
+	Failed  int                    `json:"failed"`
+	Kernels int                    `json:"kernels,omitempty"` // of this GPU
+	Never   []string               `json:"never,omitempty"`   // those of them that were not launched
 }
 
 func (o *selftestOptions) run(ctx context.Context, a *app) error {
@@ -123,7 +123,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	r := selftestReport{Devices: map[string]string{}, Skipped: map[string]string{}}
 	never := map[string]bool{} // kernels of this GPU that nothing has launched
 	kernels := 0
-	opened := func(d experiment.SelftestDevice) {
+	opened := func(d bench.SelftestDevice) {
 		if d.Skipped != "" {
 			r.Skipped[d.Variant] = d.Skipped
 			d.Name = "skipped: " + d.Skipped
@@ -147,7 +147,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 			a.Printf("  %-18s ", family)
 		}
 	}
-	each := func(x experiment.SelftestResult) {
+	each := func(x bench.SelftestResult) {
 		r.Results = append(r.Results, x)
 		if len(x.Failures) > 0 {
 			r.Failed++
@@ -161,7 +161,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	}
 	var err error
 	if o.InProcess || o.Kind == "cpu" {
-		err = experiment.Selftest(ctx, o.SelftestRequest, opened, begin, each)
+		err = bench.Selftest(ctx, o.SelftestRequest, opened, begin, each)
 	} else {
 		err = o.inProcesses(ctx, opened, begin, each)
 	}
@@ -208,7 +208,7 @@ func (o *selftestOptions) conclude(a *app, r *selftestReport) error {
 // bits trains and compares.
 func (o *selftestOptions) bits(ctx context.Context, a *app) error {
 	same, differ := 0, 0
-	if err := experiment.CompareBits(ctx, a.getenv, func(network, difference string) {
+	if err := bench.CompareBits(ctx, a.getenv, func(network, difference string) {
 		if difference == "" {
 			same++
 			a.Printf("%-16s %s\n", network, a.Paint(ui.Green, "ok"))
@@ -239,7 +239,7 @@ func (o *selftestOptions) plant(a *app) error {
 	return nil
 }
 
-func printFamily(a *app, x experiment.SelftestResult) {
+func printFamily(a *app, x bench.SelftestResult) {
 	verdict := a.Paint(ui.Green, "ok")
 	if len(x.Failures) > 0 {
 		verdict = a.Paint(ui.Red, "FAILED")

@@ -11,15 +11,15 @@ import (
 	"os/exec"
 	"strings"
 
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/bench"
 )
 
 // selftestEvent is what a process of selftest tells the one that started it.
 type selftestEvent struct {
-	Opened *experiment.SelftestDevice `json:"opened,omitempty"`
-	Begin  string                     `json:"begin,omitempty"` // the family that is tested next
-	Result *experiment.SelftestResult `json:"result,omitempty"`
-	Error  string                     `json:"error,omitempty"` // nothing can be tested
+	Opened *bench.SelftestDevice `json:"opened,omitempty"`
+	Begin  string                `json:"begin,omitempty"` // the family that is tested next
+	Result *bench.SelftestResult `json:"result,omitempty"`
+	Error  string                `json:"error,omitempty"` // nothing can be tested
 }
 
 // report tests in this process and prints events.
@@ -31,11 +31,11 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 			failed = err
 		}
 	}
-	err := experiment.Selftest(ctx, o.SelftestRequest,
-		func(d experiment.SelftestDevice) { send(selftestEvent{Opened: &d}) },
+	err := bench.Selftest(ctx, o.SelftestRequest,
+		func(d bench.SelftestDevice) { send(selftestEvent{Opened: &d}) },
 		func(family string) { send(selftestEvent{Begin: family}) },
-		func(x experiment.SelftestResult) { send(selftestEvent{Result: &x}) })
-	if err != nil && !errors.Is(err, experiment.ErrFaulted) {
+		func(x bench.SelftestResult) { send(selftestEvent{Result: &x}) })
+	if err != nil && !errors.Is(err, bench.ErrFaulted) {
 		send(selftestEvent{Error: err.Error()})
 	}
 	return failed
@@ -43,11 +43,11 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 
 // inProcesses tests each variant in a process of its own. Where one ends before its families do, another continues with
 // the next.
-func (o *selftestOptions) inProcesses(ctx context.Context, opened func(experiment.SelftestDevice),
-	begin func(family string), each func(experiment.SelftestResult)) error {
+func (o *selftestOptions) inProcesses(ctx context.Context, opened func(bench.SelftestDevice),
+	begin func(family string), each func(bench.SelftestResult)) error {
 	wanted := o.Variants
 	if len(wanted) == 0 {
-		wanted = experiment.SelftestVariants(o.Kind)
+		wanted = bench.SelftestVariants(o.Kind)
 	}
 	for _, variant := range wanted {
 		families := o.Tested(variant)
@@ -61,7 +61,7 @@ func (o *selftestOptions) inProcesses(ctx context.Context, opened func(experimen
 				break
 			}
 			if p.done == 0 || p.done < len(families) && !p.faulted { // it died in the next family
-				each(experiment.SelftestResult{Variant: variant, Family: families[p.done],
+				each(bench.SelftestResult{Variant: variant, Family: families[p.done],
 					Failures: []string{"the process that tested it ended: " + ended}})
 				p.done++
 			}
@@ -75,9 +75,9 @@ func (o *selftestOptions) inProcesses(ctx context.Context, opened func(experimen
 type selftestProcess struct {
 	variant  string
 	families []string
-	opened   func(experiment.SelftestDevice)
+	opened   func(bench.SelftestDevice)
 	begin    func(family string)
-	each     func(experiment.SelftestResult)
+	each     func(bench.SelftestResult)
 
 	done             int  // families, the first ones
 	faulted, skipped bool // the last result was a failure; there is nothing to test

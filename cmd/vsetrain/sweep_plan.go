@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/inputs"
 )
 
 var launchers = []string{sweep.Local, sweep.OnSlurm, sweep.OnKubernetes}
@@ -85,7 +85,7 @@ func checkData(plan *sweep.Plan) error {
 	for _, t := range plan.Trials {
 		if key := t.Config.Data.Dir + "\n" + t.Config.Model.Network; !seen[key] {
 			seen[key] = true
-			if err := experiment.CheckData(&t.Config); err != nil {
+			if err := inputs.CheckData(&t.Config); err != nil {
 				return err
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/training"
 	"vsetrain/train"
 )
 
@@ -64,7 +64,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 		if begun, err = runfs.Exists(filepath.Join(o.Dir, runfs.ConfigName)); err != nil {
 			return err
 		}
-		_, err = experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: o.Dir, Resume: begun,
+		_, err = training.Train(ctx, training.Request{Config: c, RunDir: o.Dir, Resume: begun,
 			BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
 			FreeMemory: freeMemory, Saved: w.saved.Store, Tracking: a.tracking(c.Track)})
 		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/run/experiment"
 	"vsetrain/internal/run/mlflow"
+	"vsetrain/internal/run/track"
 )
 
 type trackOptions struct {
@@ -73,7 +73,7 @@ func (o *trackOptions) run(ctx context.Context, a *app) error {
 		if r.Finished() {
 			status = mlflow.Finished
 		}
-		sent, err := experiment.Track(ctx, experiment.TrackRequest{Dir: r.Dir, Target: target, Status: status,
+		sent, err := track.Send(ctx, track.Request{Dir: r.Dir, Target: target, Status: status,
 			Weights: o.Weights})
 		if err != nil {
 			return err

@@ -16,7 +16,8 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/training"
 	"vsetrain/train"
 )
 
@@ -104,7 +105,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 			return usagef("--resume needs --run DIR, or the --config FILE of the run")
 		}
 		var err error
-		if o.File, err = experiment.RunConfig(o.Run); err != nil {
+		if o.File, err = inputs.RunConfig(o.Run); err != nil {
 			return err
 		}
 	}
@@ -150,7 +151,7 @@ func (s *trainSession) abandon() {
 }
 
 // train trains one run and shows it.
-func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, resume bool) (experiment.Outcome,
+func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, resume bool) (training.Outcome,
 	error) {
 	a := s.app
 	w := &trainView{app: a, cfg: c, dir: dir, resident: phases{app: a}}
@@ -158,7 +159,7 @@ func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, 
 	s.now.Store(w)
 	defer s.now.Store(nil)
 	defer w.close()
-	return experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Resume: resume,
+	return training.Train(ctx, training.Request{Config: c, RunDir: dir, Resume: resume,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
 		FreeMemory: freeMemory, Saved: w.saved.Store, Tracking: a.tracking(c.Track),
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
@@ -188,7 +189,7 @@ type trainView struct {
 	*app
 	cfg    *config.Config
 	dir    string // of the run
-	plan   experiment.Plan
+	plan   training.Plan
 	bar    barLine
 	rate   float64 // captions per second, smoothed
 	wait   float64 // share of the time spent waiting for data, smoothed
@@ -220,8 +221,8 @@ func (v *trainView) abandon() {
 	runfs.Clean(dir)
 }
 
-// Started implements experiment.Observer.
-func (v *trainView) Started(p experiment.Plan) {
+// Started implements training.Observer.
+func (v *trainView) Started(p training.Plan) {
 	v.resident.close()
 	if v.quiet {
 		return
@@ -265,7 +266,7 @@ func (v *trainView) Started(p experiment.Plan) {
 	v.bar = barLine{v.NewProgress("train", v.step, total)}
 }
 
-// Step implements experiment.Observer.
+// Step implements training.Observer.
 func (v *trainView) Step(i train.StepInfo) {
 	smooth := func(x *float64, now float64) {
 		if *x == 0 {
@@ -293,15 +294,15 @@ func gpuUsage(u *device.Usage) string {
 	return s + fmt.Sprintf(" %.1f of %.1f GB", float64(u.Used)/1e9, float64(u.Total)/1e9)
 }
 
-// Validating implements experiment.Observer.
-func (v *trainView) Validating(what experiment.ValidationPhase, done, total int) {
+// Validating implements training.Observer.
+func (v *trainView) Validating(what training.ValidationPhase, done, total int) {
 	if v.dry {
 		return
 	}
 	v.bar.Set(v.step, fmt.Sprintf("validation: %s %d %%", what, 100*done/max(1, total)))
 }
 
-// Validation implements experiment.Observer.
+// Validation implements training.Observer.
 func (v *trainView) Validation(i train.ValidationInfo) {
 	if !v.header {
 		v.header = true
@@ -322,7 +323,7 @@ func (v *trainView) Validation(i train.ValidationInfo) {
 	}
 }
 
-// Warning implements experiment.Observer.
+// Warning implements training.Observer.
 func (v *trainView) Warning(err error) {
 	if v.dry {
 		v.Warnf("%v", err)

@@ -8,13 +8,13 @@ import (
 	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/training"
 )
 
 // dryRequest is a training request that writes nothing, shown by a view of the plan alone.
-func dryRequest(a *app, cfg *config.Config, dir string) (experiment.TrainRequest, *trainView) {
+func dryRequest(a *app, cfg *config.Config, dir string) (training.Request, *trainView) {
 	w := &trainView{app: a, cfg: cfg, dry: true, resident: phases{app: a}}
-	return experiment.TrainRequest{Config: cfg, RunDir: dir, BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()),
+	return training.Request{Config: cfg, RunDir: dir, BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()),
 		Now: time.Now, Observer: w, FreeDisk: probe.Free, FreeMemory: freeMemory,
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }}, w
 }
@@ -24,7 +24,7 @@ func (o *trainOptions) dryRun(ctx context.Context, a *app, cfg *config.Config, d
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	r, w := dryRequest(a, cfg, dir)
-	rep, err := experiment.DryRun(ctx, r)
+	rep, err := training.DryRun(ctx, r)
 	w.close()
 	if err != nil {
 		return err

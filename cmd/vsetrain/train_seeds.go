@@ -12,7 +12,7 @@ import (
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/inputs"
 	"vsetrain/train"
 )
 
@@ -104,7 +104,7 @@ func (o *trainOptions) seedRuns(a *app, seeds []uint64) (runs []seedRun, base st
 		}
 		for _, seed := range seeds {
 			dir := seedDir(base, seed)
-			if f.File, err = experiment.RunConfig(dir); err == nil {
+			if f.File, err = inputs.RunConfig(dir); err == nil {
 				from = dir
 				break
 			}
@@ -133,7 +133,7 @@ func (o *trainOptions) seedRuns(a *app, seeds []uint64) (runs []seedRun, base st
 				"directories with --run", r.dir)
 		}
 		if from != "" && !r.begun { // its relative paths are seen from where that run was started
-			if err := experiment.LocateRun(from, r.cfg); err != nil {
+			if err := inputs.LocateRun(from, r.cfg); err != nil {
 				return nil, "", err
 			}
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/checkpoints"
 )
 
 type importOptions struct {
@@ -38,10 +38,10 @@ func (o *importOptions) run(_ context.Context, a *app) error {
 	if o.Out == "" {
 		o.Out = trimEndings(o.In, ".tar", ".pth", ".pt") + ".safetensors"
 	}
-	if err := experiment.RefuseOverwrite(o.Out, o.Force); err != nil {
+	if err := checkpoints.RefuseOverwrite(o.Out, o.Force); err != nil {
 		return err
 	}
-	w, err := experiment.Import(o.In, o.Out, o.Vocab)
+	w, err := checkpoints.Import(o.In, o.Out, o.Vocab)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ var makers = []string{
 	"data/synth/drawing.go",                  //
 	"cmd/vsetrain/internal/probe/",           // tries whether a folder can be written to
 	"internal/compute/device/cuda/emulator/", // of tests
+	"internal/run/runtest/",                  //
 	"internal/compute/asmgen/",               // of developers
 	"internal/tools/mutants/",                //
 }

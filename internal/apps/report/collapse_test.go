@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 	"vsetrain/models"
 )
 
 // A base that collapsed is named, and no efficiency is computed from it: recorded by the run, or told by the loss of
 // LMH in runs before that.
 func TestCollapsedBase(t *testing.T) {
-	build := func(steps func(i int) experiment.StepRecord) string {
+	build := func(steps func(i int) records.StepRecord) string {
 		base := newRun("a", models.VSEPP, "LMH1", 7, Point{1, 5}, Point{2, 7}, Point{3, 6})
 		base.Config.Train.Batch, base.Config.Train.CollapseSteps, base.Config.Train.Epochs = 10, 20, 3
 		for i := range base.Validations {
@@ -30,25 +30,25 @@ func TestCollapsedBase(t *testing.T) {
 		return d.EfficiencyTable(d.Comparisons(false)).Text(nil) + d.RunTable().Text(nil)
 	}
 	// Of 45 steps, the last 20 before the best validation (step 30) are from 11 on.
-	recorded := func(alike func(i int) bool) func(int) experiment.StepRecord {
-		return func(i int) experiment.StepRecord {
+	recorded := func(alike func(i int) bool) func(int) records.StepRecord {
+		return func(i int) records.StepRecord {
 			n := 0
 			if alike(i) {
 				n = 1
 			}
-			return experiment.StepRecord{Loss: 3, Collapsed: &n}
+			return records.StepRecord{Loss: 3, Collapsed: &n}
 		}
 	}
-	loss := func(from, to int) func(int) experiment.StepRecord { // 2 x 10 x 0.2 from one step to another
-		return func(i int) experiment.StepRecord {
+	loss := func(from, to int) func(int) records.StepRecord { // 2 x 10 x 0.2 from one step to another
+		return func(i int) records.StepRecord {
 			if i >= from && i <= to {
-				return experiment.StepRecord{Loss: 4.01}
+				return records.StepRecord{Loss: 4.01}
 			}
-			return experiment.StepRecord{Loss: 3.5}
+			return records.StepRecord{Loss: 3.5}
 		}
 	}
 	for name, c := range map[string]struct {
-		steps     func(int) experiment.StepRecord
+		steps     func(int) records.StepRecord
 		collapsed bool
 	}{
 		"all alike":           {recorded(func(i int) bool { return true }), true},

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"vsetrain/eval"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/study"
 	"vsetrain/train"
 )
 
@@ -13,7 +13,7 @@ import (
 type RunDiagnosis struct {
 	*eval.Diagnosis
 	// of each checkpoint; none without semantic vectors
-	Negatives []experiment.FalseNegatives `json:"false_negatives,omitempty"`
+	Negatives []study.FalseNegatives `json:"false_negatives,omitempty"`
 }
 
 // DiagnosisTables explain the runs that were diagnosed, each table with the rows of all of them.

@@ -8,7 +8,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 	"vsetrain/train"
 )
 
@@ -57,10 +57,10 @@ func TestFinishedWhereTheLoopEnds(t *testing.T) {
 				}
 			}
 			loop.Hooks.Validation = func(v train.ValidationInfo) error {
-				r := experiment.ValidationRecord{Step: v.Position.Step, Epoch: v.EpochPosition, I2T: v.Metrics.I2T,
+				r := records.ValidationRecord{Step: v.Position.Step, Epoch: v.EpochPosition, I2T: v.Metrics.I2T,
 					T2I: v.Metrics.T2I, MRecall: v.Metrics.MRecall}
 				if a := v.Average; a != nil {
-					r.Average = &experiment.AverageRecord{I2T: a.Metrics.I2T, T2I: a.Metrics.T2I,
+					r.Average = &records.AverageRecord{I2T: a.Metrics.I2T, T2I: a.Metrics.T2I,
 						MRecall: a.Metrics.MRecall}
 				}
 				l.Validations = append(l.Validations, r)

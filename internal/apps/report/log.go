@@ -8,15 +8,15 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 	"vsetrain/train"
 )
 
 // Log is what the lines of a metrics.jsonl tell of a run. Slices grow at their ends only, so that a copy stays valid
 // while lines are added.
 type Log struct {
-	Validations []experiment.ValidationRecord // in the order of their steps
-	Steps       []experiment.StepRecord
+	Validations []records.ValidationRecord // in the order of their steps
+	Steps       []records.StepRecord
 }
 
 // Add takes a line, which may end in white space. It is an error where it is neither a step nor a validation, or its
@@ -35,7 +35,7 @@ func (l *Log) Add(line []byte) error {
 	}
 	switch kind.Kind {
 	case "val":
-		var v experiment.ValidationRecord
+		var v records.ValidationRecord
 		if err := json.Unmarshal(line, &v); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (l *Log) Add(line []byte) error {
 		}
 		l.Validations = append(l.Validations, v)
 	case "train":
-		var v experiment.StepRecord
+		var v records.StepRecord
 		if err := json.Unmarshal(line, &v); err != nil {
 			return err
 		}
@@ -80,8 +80,8 @@ func (l *Log) Epochs() float64 {
 }
 
 // best returns the first validation with the largest M-Recall.
-func (l *Log) best() (experiment.ValidationRecord, bool) {
-	var best experiment.ValidationRecord
+func (l *Log) best() (records.ValidationRecord, bool) {
+	var best records.ValidationRecord
 	found := false
 	for _, v := range l.Validations {
 		if !found || v.MRecall > best.MRecall {
@@ -133,7 +133,7 @@ func (l *Log) Collapsed(c *config.Config) bool {
 
 // scoresAlike reports whether all scores were alike in a step. In runs before steps told so themselves, the loss of LMH
 // does: it is that of equal scores.
-func scoresAlike(s *experiment.StepRecord, c *config.Config) bool {
+func scoresAlike(s *records.StepRecord, c *config.Config) bool {
 	if s.Collapsed != nil {
 		return *s.Collapsed > 0
 	}

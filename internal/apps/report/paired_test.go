@@ -13,7 +13,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
 	"vsetrain/models"
 )
 
@@ -133,18 +133,18 @@ func TestMeasurementWithoutWeights(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, TestName), []byte(kept), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(change func(*experiment.EvalRequest)) (*Run, error) {
+	ask := func(change func(*evaluate.Request)) (*Run, error) {
 		r := &Run{Dir: dir}
-		q := experiment.EvalRequest{Device: device.Options{Precision: "fp32"}}
+		q := evaluate.Request{Device: device.Options{Precision: "fp32"}}
 		change(&q)
 		return r, r.MeasureTest(t.Context(), q)
 	}
-	if r, err := ask(func(*experiment.EvalRequest) {}); err != nil || len(r.Test) != 1 || len(r.Hits) != 1 {
+	if r, err := ask(func(*evaluate.Request) {}); err != nil || len(r.Test) != 1 || len(r.Hits) != 1 {
 		t.Errorf("%+v, %v", r.Test, err)
 	}
-	for want, change := range map[string]func(*experiment.EvalRequest){
-		"no diagnosis":                     func(q *experiment.EvalRequest) { q.Diagnose = true },
-		"in precision fp32; expected fp64": func(q *experiment.EvalRequest) { q.Device.Precision = "fp64" },
+	for want, change := range map[string]func(*evaluate.Request){
+		"no diagnosis":                     func(q *evaluate.Request) { q.Diagnose = true },
+		"in precision fp32; expected fp64": func(q *evaluate.Request) { q.Device.Precision = "fp64" },
 	} {
 		if _, err := ask(change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, expected %q", err, want)
@@ -153,7 +153,7 @@ func TestMeasurementWithoutWeights(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, runfs.CheckpointsName), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ask(func(*experiment.EvalRequest) {}); err == nil || !strings.Contains(err.Error(), "checkpoint") {
+	if _, err := ask(func(*evaluate.Request) {}); err == nil || !strings.Contains(err.Error(), "checkpoint") {
 		t.Errorf("a run whose checkpoints are to come: %v", err)
 	}
 }

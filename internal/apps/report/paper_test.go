@@ -9,7 +9,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -38,7 +38,7 @@ func newRun(data, network, lossName string, seed uint64, history ...Point) *Run 
 		r.Label = lossName // the data sets of these tests have no presets
 	}
 	for i, p := range history {
-		r.Validations = append(r.Validations, experiment.ValidationRecord{Step: int64(i + 1), Epoch: p.Epoch,
+		r.Validations = append(r.Validations, records.ValidationRecord{Step: int64(i + 1), Epoch: p.Epoch,
 			MRecall: p.MRecall})
 	}
 	return r
@@ -242,7 +242,7 @@ func TestFinished(t *testing.T) {
 	if !r.Finished() {
 		t.Error("3 of 3 epochs are not the end")
 	}
-	r.Steps = append(r.Steps, experiment.StepRecord{Step: 4, Epoch: 3})
+	r.Steps = append(r.Steps, records.StepRecord{Step: 4, Epoch: 3})
 	if r.Finished() {
 		t.Error("a step without a validation after it is the end")
 	}

@@ -17,7 +17,7 @@ import (
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/regular"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/study"
 )
 
 // Pictures finds the pictures of image ids in a folder and remembers which are missing. A nil one has none.
@@ -132,7 +132,7 @@ func scale(img image.Image, w, h int) *image.RGBA {
 const heatSide = 288
 
 // heat draws the attention over the picture at path; without one ("") the map by itself, in the shape of the image.
-func heat(a *experiment.Attention, path string) (image.Image, error) {
+func heat(a *study.Attention, path string) (image.Image, error) {
 	w, h := fit(max(1, int(a.Width)), max(1, int(a.Height)), heatSide)
 	out, share := image.NewRGBA(image.Rect(0, 0, w, h)), 1.0
 	if path != "" {

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/chart"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/bench"
+	"vsetrain/internal/run/records"
+	"vsetrain/internal/run/study"
 	"vsetrain/models"
 )
 
@@ -53,14 +55,14 @@ func TestPage(t *testing.T) {
 	base.Label, base.Name = hostile, hostile
 	for i := range 40 {
 		active := i
-		base.Steps = append(base.Steps, experiment.StepRecord{Epoch: float64(i) / 20, HardCaptions: 30 + i,
+		base.Steps = append(base.Steps, records.StepRecord{Epoch: float64(i) / 20, HardCaptions: 30 + i,
 			HardImages: 20, ActiveCaptions: &active, ActiveImages: &active})
 	}
-	h := &experiment.Hardest{Split: "train", Caption: hostile, Line: 3, ImageID: hostile,
-		Lists: []experiment.HardestList{{Run: "x",
-			Negatives: []experiment.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
+	h := &study.Hardest{Split: "train", Caption: hostile, Line: 3, ImageID: hostile,
+		Lists: []study.HardestList{{Run: "x",
+			Negatives: []study.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
 	sets := Collect([]*Run{base, newRun("data/a", models.VSEPP, "LSEH", 7, Point{1, 15}, Point{2, 25})})
-	r, err := Build(sets, Options{Hardest: map[*DataSet][]*experiment.Hardest{sets[0]: {h}},
+	r, err := Build(sets, Options{Hardest: map[*DataSet][]*study.Hardest{sets[0]: {h}},
 		Pictures: &Pictures{Dir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +114,7 @@ func TestPage(t *testing.T) {
 func TestNegativeFigures(t *testing.T) {
 	old := newRun("a", models.VSEPP, "LMH1", 7)
 	for i := range 20 {
-		old.Steps = append(old.Steps, experiment.StepRecord{Epoch: float64(i) / 4, HardCaptions: min(i, 10),
+		old.Steps = append(old.Steps, records.StepRecord{Epoch: float64(i) / 4, HardCaptions: min(i, 10),
 			HardImages: 5})
 	}
 	figures, peaks := Collect([]*Run{old})[0].NegativeFigures()
@@ -133,7 +135,7 @@ func TestFalseNegativeFigure(t *testing.T) {
 	r := newRun("a", models.VSEPP, "LSEH", 7)
 	for i := range 20 {
 		share := float64(i)
-		r.Steps = append(r.Steps, experiment.StepRecord{Epoch: float64(i) / 4, HardCaptions: 9, HardImages: 9,
+		r.Steps = append(r.Steps, records.StepRecord{Epoch: float64(i) / 4, HardCaptions: 9, HardImages: 9,
 			HardFalse: &share, AllFalse: &share})
 	}
 	figures, _ := Collect([]*Run{r})[0].NegativeFigures()
@@ -223,7 +225,7 @@ func TestPictures(t *testing.T) {
 
 // The heat is where the boxes are, over the picture if there is one.
 func TestHeat(t *testing.T) {
-	a := &experiment.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
+	a := &study.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
 		Scores: []float64{200, 50}}
 	img, err := heat(a, "")
 	if err != nil {
@@ -244,11 +246,11 @@ func TestHeat(t *testing.T) {
 
 // The lines of computation time are those of the points, by loss.
 func TestTiming(t *testing.T) {
-	r := &experiment.SamplesReport{Network: "vseinf", StepImages: 100}
+	r := &bench.SamplesReport{Network: "vseinf", StepImages: 100}
 	for n := 1; n <= 4; n++ {
-		r.Points = append(r.Points, experiment.SamplesPoint{Loss: "lmh", Subset: n, Images: 100 * n,
+		r.Points = append(r.Points, bench.SamplesPoint{Loss: "lmh", Subset: n, Images: 100 * n,
 			Seconds: 2*float64(n) + 1, LossSeconds: 0.001 * float64(n)},
-			experiment.SamplesPoint{Loss: "luwm", Subset: n, Images: 100 * n, Seconds: 5 * float64(n),
+			bench.SamplesPoint{Loss: "luwm", Subset: n, Images: 100 * n, Seconds: 5 * float64(n),
 				LossSeconds: 0.004 * float64(n)})
 	}
 	figures, table := Timing(r)
@@ -267,15 +269,15 @@ func TestTiming(t *testing.T) {
 // Each word of a caption has a map, where a place shows the largest weight of the boxes that cover it, in whatever
 // order they are stored; those at start and end have none.
 func TestWordGallery(t *testing.T) {
-	one := experiment.Attention{ImageID: "7", Width: 400, Height: 200,
+	one := study.Attention{ImageID: "7", Width: 400, Height: 200,
 		Boxes: [][4]float64{{0, 0, 1, 0.5}, {0, 0, 0.5, 1}}}
-	a := &experiment.WordAttention{Checkpoint: "runs/saf", ImageID: "7", Text: "a dog", Score: 0.5, AttendsWords: true}
+	a := &study.WordAttention{Checkpoint: "runs/saf", ImageID: "7", Text: "a dog", Score: 0.5, AttendsWords: true}
 	for i, w := range []string{"<start>", "a", "dog", "<end>"} {
-		m := experiment.WordMap{Word: w, Attention: one}
+		m := study.WordMap{Word: w, Attention: one}
 		m.Scores = []float64{1 - 0.25*float64(i), 0.25 * float64(i)}
 		a.Words = append(a.Words, m)
 	}
-	g, err := wordGallery([]*experiment.WordAttention{a}, nil)
+	g, err := wordGallery([]*study.WordAttention{a}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,11 +295,11 @@ func TestWordGallery(t *testing.T) {
 	}
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(img.At(x, y)).(color.RGBA) }
 	gray := func(v float64) color.RGBA { g := uint8(255*(1-v) + 0.5); return color.RGBA{g, g, g, 255} }
-	third := gray(experiment.MostVeil * (1 - 0.25/0.75))
+	third := gray(study.MostVeil * (1 - 0.25/0.75))
 	for _, c := range []struct {
 		x, y int
 		want color.RGBA
-	}{{30, 30, gray(0)}, {200, 30, gray(0)}, {30, 100, third}, {200, 100, gray(experiment.MostVeil)},
+	}{{30, 30, gray(0)}, {200, 30, gray(0)}, {30, 100, third}, {200, 100, gray(study.MostVeil)},
 		{239, 30, chart.Marker}, {1, 117, chart.Marker}} {
 		if got := at(c.x, c.y); got != c.want {
 			t.Errorf("%d, %d: %v, expected %v", c.x, c.y, got, c.want)

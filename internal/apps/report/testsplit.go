@@ -15,7 +15,9 @@ import (
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
+	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
 
@@ -72,7 +74,7 @@ func judgementFiles(paths []string) (files []sourceFile, err error) {
 // directory where they are of the same weights and data. It keeps them there: what was measured before is measured
 // again too, so that a request for less loses nothing. A directory that cannot be written is a warning. A run without
 // the folder of its checkpoints, as it is published beside a paper, has the measures that were kept.
-func (r *Run) MeasureTest(ctx context.Context, q experiment.EvalRequest) error {
+func (r *Run) MeasureTest(ctx context.Context, q evaluate.Request) error {
 	q.Checkpoints, q.Split, q.Protocol = []string{r.Dir}, "test", eval.Auto
 	diagnose := q.Diagnose
 	old, known := ReadMeasurement(r.Dir)
@@ -104,7 +106,7 @@ func (r *Run) MeasureTest(ctx context.Context, q experiment.EvalRequest) error {
 		q.Judgements = now.addJudgements(old, q.Judgements)
 		q.Diagnose = diagnose || old.Diagnosis != nil
 	}
-	rep, err := experiment.Eval(ctx, q)
+	rep, err := evaluate.Run(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (r *Run) MeasureTest(ctx context.Context, q experiment.EvalRequest) error {
 }
 
 // takeKept gives a run without weights what was measured of them, if that is all that is asked for.
-func (r *Run) takeKept(m Measurement, q experiment.EvalRequest) error {
+func (r *Run) takeKept(m Measurement, q evaluate.Request) error {
 	files, err := judgementFiles(q.Judgements)
 	switch {
 	case err != nil:
@@ -147,7 +149,7 @@ func (r *Run) takeKept(m Measurement, q experiment.EvalRequest) error {
 }
 
 // unmeasured describes what a request measures.
-func (r *Run) unmeasured(q experiment.EvalRequest) (m Measurement, err error) {
+func (r *Run) unmeasured(q evaluate.Request) (m Measurement, err error) {
 	path, err := models.FindCheckpoint(r.Dir)
 	if err != nil {
 		return m, err
@@ -172,9 +174,9 @@ func (m Measurement) Current() bool {
 }
 
 // addNegatives measures the hard negatives of the training batches of a run, where there are semantic vectors.
-func (m *Measurement) addNegatives(ctx context.Context, dir string, q experiment.EvalRequest) (err error) {
-	a := experiment.AnalysisRequest{Data: q.Data, Device: q.Device, BLAS: q.BLAS}
-	m.Diagnosis.Negatives, err = experiment.MeasureFalseNegatives(ctx, a, dir)
+func (m *Measurement) addNegatives(ctx context.Context, dir string, q evaluate.Request) (err error) {
+	a := trained.AnalysisRequest{Data: q.Data, Device: q.Device, BLAS: q.BLAS}
+	m.Diagnosis.Negatives, err = study.MeasureFalseNegatives(ctx, a, dir)
 	return err
 }
 

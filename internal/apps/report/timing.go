@@ -8,7 +8,7 @@ import (
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/regular"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/bench"
 	"vsetrain/models"
 )
 
@@ -41,12 +41,12 @@ func fitLine(x, y []float64) (f Fit, ok bool) {
 }
 
 // OpenTiming reads what 'vsetrain bench --samples' wrote.
-func OpenTiming(path string) (*experiment.SamplesReport, error) {
+func OpenTiming(path string) (*bench.SamplesReport, error) {
 	b, err := regular.ReadFile(path, maxJSON, "measured times")
 	if err != nil {
 		return nil, err
 	}
-	var r experiment.SamplesReport
+	var r bench.SamplesReport
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
@@ -66,7 +66,7 @@ func OpenTiming(path string) (*experiment.SamplesReport, error) {
 
 // Timing draws and tabulates computation time over the number of samples for each loss, with the fitted lines T(n) =
 // a·n + b of the paper, n the number of the subset.
-func Timing(r *experiment.SamplesReport) ([]*chart.Figure, *Table) {
+func Timing(r *bench.SamplesReport) ([]*chart.Figure, *Table) {
 	o := models.Options{Network: r.Network}
 	network := o.Traits().Title
 	whole := &chart.Figure{Name: "timing", Title: "Time of an epoch: " + network, X: "subset n", Y: "seconds",

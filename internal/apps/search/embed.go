@@ -18,7 +18,7 @@ import (
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
 
@@ -31,10 +31,10 @@ const (
 
 // EmbedRequest asks for the embeddings of a split, or of captions that are not in a data set.
 type EmbedRequest struct {
-	experiment.TrainedRequest          // Split is ignored for texts
-	What                      string   // EmbedImages, EmbedCaptions or EmbedTexts
-	Texts                     []string // of EmbedTexts; a line without words is an error that names it, from 1
-	Source                    string   // where the texts come from, for that error
+	trained.Request          // Split is ignored for texts
+	What            string   // EmbedImages, EmbedCaptions or EmbedTexts
+	Texts           []string // of EmbedTexts; a line without words is an error that names it, from 1
+	Source          string   // where the texts come from, for that error
 	// Out is the file to write, replaced as a whole:
 	//
 	//	.npy          float32 [N, E], and the ids, one a line, in the file idsPath names
@@ -80,7 +80,7 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 	} else if r.Split == "" {
 		r.Split = defaultSplit
 	}
-	t, err := experiment.OpenTrained(r.TrainedRequest)
+	t, err := trained.Open(r.Request)
 	if err != nil {
 		return rep, err
 	}
@@ -232,7 +232,7 @@ func stageNPY(set *atomicfile.Set, rep EmbedReport, rows []float32, ids []string
 	return nil
 }
 
-func writeTensors(r EmbedRequest, rep EmbedReport, t *experiment.Trained, rows []float32, ids []string) error {
+func writeTensors(r EmbedRequest, rep EmbedReport, t *trained.Trained, rows []float32, ids []string) error {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return err

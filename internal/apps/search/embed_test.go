@@ -14,12 +14,12 @@ import (
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/trained"
 )
 
 func embedRequest(network, what, out string) EmbedRequest {
 	o := optionsOf(network)
-	return EmbedRequest{What: what, Out: out, TrainedRequest: experiment.TrainedRequest{Checkpoint: o.Checkpoints[0],
+	return EmbedRequest{What: what, Out: out, Request: trained.Request{Checkpoint: o.Checkpoints[0],
 		Data: o.Data, Split: "test", Device: o.Device}}
 }
 

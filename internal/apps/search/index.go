@@ -12,7 +12,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/compute/gemm"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/trained"
 )
 
 // Index is an encoded split that answers queries. Its methods may be called from several goroutines at once, Close
@@ -80,7 +80,7 @@ func Open(o Options) (_ *Index, err error) {
 	x.split = first.Split
 	for _, m := range x.all() {
 		other := m.common()
-		if err := experiment.SameSplit(first.Name, first.Split, other.Name, other.Split); err != nil {
+		if err := trained.SameSplit(first.Name, first.Split, other.Name, other.Split); err != nil {
 			return nil, err
 		}
 	}

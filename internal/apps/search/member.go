@@ -7,7 +7,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
 
@@ -32,7 +32,7 @@ type member interface {
 
 // encoder is what members have in common.
 type encoder struct {
-	*experiment.Trained
+	*trained.Trained
 	opt      *Options
 	pool     *par.Pool
 	mu       *sync.Mutex // held while the network runs: a model has one set of inputs
@@ -89,7 +89,7 @@ func (e *encoder) options(side string) eval.EncodeOptions {
 
 // openMember opens a checkpoint and its split. Nothing is encoded.
 func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
-	t, err := experiment.OpenTrained(o.trained(checkpoint))
+	t, err := trained.Open(o.trained(checkpoint))
 	if err != nil {
 		return nil, err
 	}

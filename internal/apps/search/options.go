@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/trained"
 )
 
 // Options say what Open opens. Checkpoints is required; the zero value of every other field is usable.
@@ -59,8 +59,8 @@ func (o *Options) Validate() error {
 }
 
 // trained is the request for one checkpoint.
-func (o *Options) trained(checkpoint string) experiment.TrainedRequest {
-	return experiment.TrainedRequest{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
+func (o *Options) trained(checkpoint string) trained.Request {
+	return trained.Request{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
 		Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
 }
 

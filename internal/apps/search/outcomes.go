@@ -7,7 +7,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/study"
 )
 
 // Outcome is how one query of the split fared.
@@ -23,11 +23,11 @@ func (o Outcome) Margin() float64 { return o.Wrong.Score - o.Match.Score }
 
 // Attention computes how the words of caption c attend to the regions of image i in the network, the first of an
 // ensemble; it is an error of a network whose words do not.
-func (x *Index) Attention(ctx context.Context, i, c int) (*experiment.WordAttention, error) {
+func (x *Index) Attention(ctx context.Context, i, c int) (*study.WordAttention, error) {
 	e := x.members[0].common()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.AttendWords(ctx, i, c)
+	return study.AttendPair(ctx, e.Trained, i, c)
 }
 
 // Outcomes are those of all queries of a split.

@@ -12,7 +12,7 @@ import (
 	"vsetrain/data/synth"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/training"
 	"vsetrain/models"
 )
 
@@ -40,7 +40,7 @@ func trainRun(t *testing.T, world string, change func(*models.Options)) string {
 	c.Device.Threads = 1
 	change(&c.Model)
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := experiment.Train(t.Context(), experiment.TrainRequest{Config: &c, RunDir: dir,
+	if _, err := training.Train(t.Context(), training.Request{Config: &c, RunDir: dir,
 		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}

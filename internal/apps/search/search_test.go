@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
 )
 
 // The fixtures are checkpoints of the reference repositories, their data, and the scores PyTorch computed from them.
@@ -333,7 +333,7 @@ func TestRecallsAreThoseOfEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := experiment.Eval(t.Context(), experiment.EvalRequest{Checkpoints: o.Checkpoints, Data: o.Data,
+	rep, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: o.Checkpoints, Data: o.Data,
 		Split: "test", Protocol: eval.Whole, Device: o.Device})
 	if err != nil {
 		t.Fatal(err)

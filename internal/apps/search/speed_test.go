@@ -11,7 +11,8 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
 
@@ -122,7 +123,7 @@ func BenchmarkThirtyThousand(b *testing.B) {
 // newBenchEncoder is an untrained network.
 func newBenchEncoder(b *testing.B, pool *par.Pool, dim int) *encoder {
 	b.Helper()
-	dev, err := experiment.OpenDevice(device.DefaultOptions(), "", nil)
+	dev, err := place.Open(device.DefaultOptions(), "", nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -134,6 +135,6 @@ func newBenchEncoder(b *testing.B, pool *par.Pool, dim int) *encoder {
 		b.Fatal(err)
 	}
 	model.Init(1, pool)
-	return &encoder{Trained: &experiment.Trained{Model: model, Name: "bench"}, opt: &Options{}, pool: pool,
+	return &encoder{Trained: &trained.Trained{Model: model, Name: "bench"}, opt: &Options{}, pool: pool,
 		mu: &sync.Mutex{}}
 }

@@ -19,7 +19,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/training"
 	"vsetrain/internal/system/bind"
 	"vsetrain/models"
 )
@@ -117,7 +117,7 @@ func trainWorld(b *testing.B, images int) (run string) {
 	c.Loss.Name = "lmh"
 	c.Train.Epochs, c.Train.MaxSteps, c.Train.Batch, c.Train.ValStep = 1, 1, 64, 0
 	run = filepath.Join(b.TempDir(), "run")
-	if _, err := experiment.Train(b.Context(), experiment.TrainRequest{Config: &c, RunDir: run,
+	if _, err := training.Train(b.Context(), training.Request{Config: &c, RunDir: run,
 		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}); err != nil {
 		b.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 )
 
 // simulate works on a plan without training: the score of a trial is a function of its point and the epochs. It returns
@@ -48,7 +48,7 @@ func simulate(t *testing.T, p *Plan, score func(Point, int) float64) (jobs []str
 		job.State.Target = job.Epochs
 		x := score(job.State.Point, job.Epochs)
 		job.State.Results[job.Epochs] = Result{Epochs: job.Epochs, Score: x,
-			Best: experiment.ValidationRecord{MRecall: x}}
+			Best: records.ValidationRecord{MRecall: x}}
 		jobs = append(jobs, job.State.Point.String())
 	}
 	t.Fatal("no end")

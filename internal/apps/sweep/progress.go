@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 )
 
 // score returns the metric of a validation.
-func score(v experiment.ValidationRecord, metric string) float64 {
+func score(v records.ValidationRecord, metric string) float64 {
 	switch metric {
 	case "rsum":
 		return v.RSum
@@ -41,12 +41,12 @@ func lines(dir string, visit func(kind string, line []byte) error) error {
 }
 
 // bestValidation returns the first validation with the largest metric up to an epoch position.
-func bestValidation(dir, metric string, epochs float64) (best experiment.ValidationRecord, ok bool, err error) {
+func bestValidation(dir, metric string, epochs float64) (best records.ValidationRecord, ok bool, err error) {
 	err = lines(dir, func(kind string, line []byte) error {
 		if kind != "val" {
 			return nil
 		}
-		var v experiment.ValidationRecord
+		var v records.ValidationRecord
 		if err := json.Unmarshal(line, &v); err != nil {
 			return err
 		}

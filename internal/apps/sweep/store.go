@@ -16,7 +16,7 @@ import (
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 )
 
 // Names inside the folder of a sweep and of a trial.
@@ -33,12 +33,12 @@ const (
 
 // Result is what a trial had reached after some epochs.
 type Result struct {
-	Epochs    int                         `json:"epochs"` // the trial was trained to
-	Metric    string                      `json:"metric"`
-	Score     float64                     `json:"score"`      // largest metric of all validations up to Epochs
-	BestEpoch float64                     `json:"best_epoch"` // of that validation
-	Best      experiment.ValidationRecord `json:"best"`
-	Finished  time.Time                   `json:"finished"`
+	Epochs    int                      `json:"epochs"` // the trial was trained to
+	Metric    string                   `json:"metric"`
+	Score     float64                  `json:"score"`      // largest metric of all validations up to Epochs
+	BestEpoch float64                  `json:"best_epoch"` // of that validation
+	Best      records.ValidationRecord `json:"best"`
+	Finished  time.Time                `json:"finished"`
 }
 
 // Failure is why a trial is given up.

@@ -16,7 +16,7 @@ import (
 	"vsetrain/data/synth"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/training"
 	"vsetrain/train"
 )
 
@@ -67,7 +67,7 @@ func tiny() *config.Config {
 
 // observer calls a function at each step.
 type observer struct {
-	experiment.Unobserved
+	training.Unobserved
 	step func(train.StepInfo)
 }
 
@@ -78,7 +78,7 @@ func (o observer) Step(i train.StepInfo) {
 }
 
 func trainTo(ctx context.Context, c *config.Config, dir string, step func(train.StepInfo)) error {
-	_, err := experiment.Train(ctx, experiment.TrainRequest{Config: c, RunDir: dir, Now: time.Now,
+	_, err := training.Train(ctx, training.Request{Config: c, RunDir: dir, Now: time.Now,
 		Observer: observer{step: step},
 		Env:      runfs.Env{Host: "here", PID: os.Getpid(), Command: []string{"vsetrain", "train"}}})
 	return err

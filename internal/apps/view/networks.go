@@ -9,7 +9,8 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/study"
 )
 
 // searcher is what the pages need of an index; *index is one.
@@ -24,7 +25,7 @@ type searcher interface {
 	OfPicture(ctx context.Context, b []byte, k int) (search.Answer, error)
 	HasExtractor() bool
 	Outcomes(ctx context.Context) (*search.Outcomes, error)
-	Attention(ctx context.Context, i, c int) (*experiment.WordAttention, error)
+	Attention(ctx context.Context, i, c int) (*study.WordAttention, error)
 	Close() error
 }
 
@@ -165,7 +166,7 @@ func (s *networks) load(k networkKey, run *Run) {
 	data := s.opt.Data
 	if data == "" && run.Config != nil {
 		c := *run.Config
-		if err := experiment.LocateRun(run.Dir, &c); err == nil { // opening the run will tell
+		if err := inputs.LocateRun(run.Dir, &c); err == nil { // opening the run will tell
 			data = c.Data.Dir
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/study"
 )
 
 // look is the address of the attention of caption c to image i, "" where the words of the network attend to nothing.
@@ -35,7 +35,7 @@ type wordFigure struct {
 const pictureSide = 400
 
 // wordFigures draws the words of a caption without those that the network puts at its start and end.
-func wordFigures(a *experiment.WordAttention, picture bool) (out []wordFigure) {
+func wordFigures(a *study.WordAttention, picture bool) (out []wordFigure) {
 	lines := [4]string{"edge", "marker", "marker second", "marker third"}
 	if picture {
 		lines[0] = ""
@@ -46,7 +46,7 @@ func wordFigures(a *experiment.WordAttention, picture bool) (out []wordFigure) {
 		f := wordFigure{Word: m.Word, W: math.Round(scale * m.Width), H: math.Round(scale * m.Height),
 			Largest: m.Largest(), Weights: m.Scores}
 		for _, l := range m.Layers() {
-			b, gray := l.Box, math.Round(255*l.Veil/experiment.MostVeil)
+			b, gray := l.Box, math.Round(255*l.Veil/study.MostVeil)
 			f.Layers = append(f.Layers, layer{X: b[0] * f.W, Y: b[1] * f.H, W: (b[2] - b[0]) * f.W,
 				H: (b[3] - b[1]) * f.H, Veil: fmt.Sprintf("rgb(%[1]v,%[1]v,%[1]v)", gray), Line: lines[l.Place]})
 		}
@@ -60,7 +60,7 @@ func (s *Server) attentionPage(r *request, p *picked) error {
 	var d struct {
 		Image   figure
 		Caption line
-		Of      *experiment.WordAttention
+		Of      *study.WordAttention
 		Words   []wordFigure
 		Opacity float64 // of the veil
 		Own     []line  // captions of the image
@@ -81,7 +81,7 @@ func (s *Server) attentionPage(r *request, p *picked) error {
 		if d.Of, err = p.network.index.Attention(r.Context(), i, c); err != nil {
 			return err
 		}
-		d.Words, d.Opacity = wordFigures(d.Of, d.Image.Picture != ""), experiment.MostVeil
+		d.Words, d.Opacity = wordFigures(d.Of, d.Image.Picture != ""), study.MostVeil
 		for o := i * p.Info.CaptionsPerImage; o < (i+1)*p.Info.CaptionsPerImage && o < p.Info.Captions; o++ {
 			l := p.line(o)
 			l.Own, l.Look = o == c, p.look(i, o)

@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 	"vsetrain/models"
 )
 
@@ -76,7 +76,7 @@ func timingOf(r *Run, sessions []runfs.Env) (t timing) {
 		return t
 	}
 	t.Session, t.Early = r.Owner.Since, r.Config.Train.EarlyStop > 0
-	var steps []experiment.StepRecord
+	var steps []records.StepRecord
 	for _, s := range r.Steps {
 		if !s.Time.Before(r.Owner.Since) {
 			steps = append(steps, s)
@@ -86,8 +86,8 @@ func timingOf(r *Run, sessions []runfs.Env) (t timing) {
 		return t
 	}
 	first, last := steps[0], steps[len(steps)-1]
-	share := func(s experiment.StepRecord) float64 {
-		return progress(&r.Config.Train, &report.Log{Steps: []experiment.StepRecord{s}})
+	share := func(s records.StepRecord) float64 {
+		return progress(&r.Config.Train, &report.Log{Steps: []records.StepRecord{s}})
 	}
 	if done := share(last) - share(first); done > 0 {
 		left := (1 - share(last)) / done * float64(last.Time.Sub(first.Time))
@@ -119,10 +119,10 @@ func (s *Server) runPage(r *request) error {
 		*Run
 		Row         runRow
 		Plots       []*plot
-		BestRow     *experiment.ValidationRecord
-		LastRow     *experiment.ValidationRecord
-		All         []experiment.ValidationRecord // newest first
-		Step        *experiment.StepRecord
+		BestRow     *records.ValidationRecord
+		LastRow     *records.ValidationRecord
+		All         []records.ValidationRecord // newest first
+		Step        *records.StepRecord
 		LastLoss    float64 // as its curve shows it
 		Speed       float64
 		Settings    []settingGroup

@@ -19,7 +19,8 @@ import (
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
+	"vsetrain/internal/run/records"
 	"vsetrain/internal/system/bind"
 )
 
@@ -114,9 +115,9 @@ func TestRunPlots(t *testing.T) {
 	share, all := 30.0, 10.0
 	r := &Run{}
 	for i := range 4 {
-		r.Steps = append(r.Steps, experiment.StepRecord{Epoch: float64(i), HardFalse: &share, AllFalse: &all})
-		r.Validations = append(r.Validations, experiment.ValidationRecord{Epoch: float64(i), MRecall: 20,
-			Average: &experiment.AverageRecord{MRecall: 25}})
+		r.Steps = append(r.Steps, records.StepRecord{Epoch: float64(i), HardFalse: &share, AllFalse: &all})
+		r.Validations = append(r.Validations, records.ValidationRecord{Epoch: float64(i), MRecall: 20,
+			Average: &records.AverageRecord{MRecall: 25}})
 	}
 	found := map[string]string{}
 	for _, p := range runPlots(r) {
@@ -145,7 +146,7 @@ func TestShortBatch(t *testing.T) {
 	lines := ""
 	for i, pairs := range []float64{64, 12, 64} {
 		ms := 10 + pairs // a step has costs that no pair has
-		s := experiment.StepRecord{Kind: "train", Step: int64(i + 1), Epoch: 0.5 * float64(i+1), Loss: 0.5 * pairs,
+		s := records.StepRecord{Kind: "train", Step: int64(i + 1), Epoch: 0.5 * float64(i+1), Loss: 0.5 * pairs,
 			GradNorm: 0.25 * pairs, StepMS: ms, CaptionsPerS: 1000 * pairs / ms, HardCaptions: int(pairs / 4)}
 		r.Steps = append(r.Steps, s)
 		b, err := json.Marshal(s)
@@ -206,7 +207,7 @@ func TestMeasuredRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := experiment.EvalRequest{Batch: 16, Device: device.DefaultOptions(), Diagnose: len(judgements) > 0,
+		q := evaluate.Request{Batch: 16, Device: device.DefaultOptions(), Diagnose: len(judgements) > 0,
 			Judgements: judgements}
 		q.Device.Threads = 1
 		if err := r.MeasureTest(t.Context(), q); err != nil {
@@ -384,7 +385,7 @@ func TestRetrieval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := experiment.Eval(t.Context(), experiment.EvalRequest{Checkpoints: []string{filepath.Join(runs, "one")},
+	rep, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{filepath.Join(runs, "one")},
 		Split: "test", Protocol: "whole", Batch: 8, Device: tiny().Device})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/evaluate"
+	"vsetrain/internal/run/records"
 )
 
 // The time left follows the pace of the session that trains now, not the hours in which nothing ran.
@@ -22,7 +23,7 @@ func TestTimeLeft(t *testing.T) {
 	c.Train.Epochs, c.Train.EarlyStop = 10, 3
 	r := &Run{State: Running, Config: c, Owner: runfs.Owner{Since: at(20)}}
 	step := func(minute int, epoch float64) {
-		r.Steps = append(r.Steps, experiment.StepRecord{Time: at(minute), Epoch: epoch})
+		r.Steps = append(r.Steps, records.StepRecord{Time: at(minute), Epoch: epoch})
 	}
 	step(0, 1)
 	step(21, 2)
@@ -79,7 +80,7 @@ func TestWarmupMarks(t *testing.T) {
 	c.Loss.WarmupEpochs, c.Optim.WarmupSteps = 1, 4
 	r := &Run{Config: c}
 	for i := range 16 {
-		r.Steps = append(r.Steps, experiment.StepRecord{Step: int64(i + 1), Epoch: float64(i+1) / 8, Loss: 1,
+		r.Steps = append(r.Steps, records.StepRecord{Step: int64(i + 1), Epoch: float64(i+1) / 8, Loss: 1,
 			GradNorm: 1, LearningRate: 1})
 	}
 	got := map[string][]mark{}
@@ -113,10 +114,10 @@ func TestRanksFile(t *testing.T) {
 		t.Errorf("%s: %s", r.Status, d)
 	}
 	file := filepath.Join(t.TempDir(), "ranks.csv")
-	q := experiment.EvalRequest{Checkpoints: []string{filepath.Join(runs, "sub/two")}, Split: "test", Batch: 16,
+	q := evaluate.Request{Checkpoints: []string{filepath.Join(runs, "sub/two")}, Split: "test", Batch: 16,
 		Device: device.DefaultOptions(), SaveRanks: file}
 	q.Device.Threads = 1
-	if _, err := experiment.Eval(t.Context(), q); err != nil {
+	if _, err := evaluate.Run(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
 	if want, err := os.ReadFile(file); err != nil || got != string(want) {

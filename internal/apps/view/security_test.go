@@ -13,7 +13,7 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/study"
 )
 
 // hostile breaks out of text, attributes, addresses and scripts where it is not escaped.
@@ -73,10 +73,10 @@ func (f *fake) Outcomes(context.Context) (*search.Outcomes, error) {
 	}
 	return &out, nil
 }
-func (f *fake) Attention(_ context.Context, i, c int) (*experiment.WordAttention, error) {
-	m := experiment.WordMap{Word: f.Caption(c), Attention: experiment.Attention{Width: 2, Height: 1,
+func (f *fake) Attention(_ context.Context, i, c int) (*study.WordAttention, error) {
+	m := study.WordMap{Word: f.Caption(c), Attention: study.Attention{Width: 2, Height: 1,
 		Boxes: [][4]float64{{0, 0, 1, 1}}, Scores: []float64{1}}}
-	return &experiment.WordAttention{Text: f.Caption(c), Words: []experiment.WordMap{m, m, m}}, nil
+	return &study.WordAttention{Text: f.Caption(c), Words: []study.WordMap{m, m, m}}, nil
 }
 func (f *fake) Close() error {
 	if f.closed != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/apps/chart"
-	"vsetrain/internal/run/experiment"
+	"vsetrain/internal/run/records"
 )
 
 // logFrom is the ratio of the largest to the smallest value from which a plot of losses or norms gets a logarithmic
@@ -16,7 +16,7 @@ const logFrom = 50
 func class(i int) string { return strings.TrimPrefix(chart.Variable(i), "--") }
 
 // steps and validations take one value of every record.
-func (r *Run) steps(name, class string, value func(*experiment.StepRecord) float64) curve {
+func (r *Run) steps(name, class string, value func(*records.StepRecord) float64) curve {
 	c := curve{Name: name, Class: class, X: make([]float64, len(r.Steps)), Y: make([]float64, len(r.Steps))}
 	for i := range r.Steps {
 		c.X[i], c.Y[i] = r.Steps[i].Epoch, value(&r.Steps[i])
@@ -24,7 +24,7 @@ func (r *Run) steps(name, class string, value func(*experiment.StepRecord) float
 	return c
 }
 
-func (r *Run) validations(name, class string, value func(*experiment.ValidationRecord) float64) curve {
+func (r *Run) validations(name, class string, value func(*records.ValidationRecord) float64) curve {
 	c := curve{Name: name, Class: class, X: make([]float64, len(r.Validations)), Y: make([]float64, len(r.Validations))}
 	for i := range r.Validations {
 		c.X[i], c.Y[i] = r.Validations[i].Epoch, value(&r.Validations[i])
@@ -33,7 +33,7 @@ func (r *Run) validations(name, class string, value func(*experiment.ValidationR
 }
 
 // shares takes a value of the records that have it.
-func (r *Run) shares(name, class string, value func(*experiment.StepRecord) *float64) curve {
+func (r *Run) shares(name, class string, value func(*records.StepRecord) *float64) curve {
 	c := curve{Name: name, Class: class}
 	for i := range r.Steps {
 		if v := value(&r.Steps[i]); v != nil {
@@ -43,33 +43,33 @@ func (r *Run) shares(name, class string, value func(*experiment.StepRecord) *flo
 	return c
 }
 
-func hardFalse(s *experiment.StepRecord) *float64    { return s.HardFalse }
-func allFalse(s *experiment.StepRecord) *float64     { return s.AllFalse }
-func mRecall(v *experiment.ValidationRecord) float64 { return v.MRecall }
-func learningRate(s *experiment.StepRecord) float64  { return s.LearningRate }
-func hardCaptions(s *experiment.StepRecord) float64  { return 100 * float64(s.HardCaptions) / s.Pairs() }
-func hardImages(s *experiment.StepRecord) float64    { return 100 * float64(s.HardImages) / s.Pairs() }
-func i2tR1(v *experiment.ValidationRecord) float64   { return v.I2T.R1 }
-func i2tR5(v *experiment.ValidationRecord) float64   { return v.I2T.R5 }
-func i2tR10(v *experiment.ValidationRecord) float64  { return v.I2T.R10 }
-func t2iR1(v *experiment.ValidationRecord) float64   { return v.T2I.R1 }
-func t2iR5(v *experiment.ValidationRecord) float64   { return v.T2I.R5 }
-func t2iR10(v *experiment.ValidationRecord) float64  { return v.T2I.R10 }
+func hardFalse(s *records.StepRecord) *float64    { return s.HardFalse }
+func allFalse(s *records.StepRecord) *float64     { return s.AllFalse }
+func mRecall(v *records.ValidationRecord) float64 { return v.MRecall }
+func learningRate(s *records.StepRecord) float64  { return s.LearningRate }
+func hardCaptions(s *records.StepRecord) float64  { return 100 * float64(s.HardCaptions) / s.Pairs() }
+func hardImages(s *records.StepRecord) float64    { return 100 * float64(s.HardImages) / s.Pairs() }
+func i2tR1(v *records.ValidationRecord) float64   { return v.I2T.R1 }
+func i2tR5(v *records.ValidationRecord) float64   { return v.I2T.R5 }
+func i2tR10(v *records.ValidationRecord) float64  { return v.I2T.R10 }
+func t2iR1(v *records.ValidationRecord) float64   { return v.T2I.R1 }
+func t2iR5(v *records.ValidationRecord) float64   { return v.T2I.R5 }
+func t2iR10(v *records.ValidationRecord) float64  { return v.T2I.R10 }
 
 // loss and gradNorm are those of a pair, as the last batch of an epoch has fewer pairs than the others. Where the loss
 // is not known, they are as they were logged.
 func (r *Run) loss(name, class string) curve {
-	return r.steps(name, class, func(s *experiment.StepRecord) float64 {
+	return r.steps(name, class, func(s *records.StepRecord) float64 {
 		return s.Captioning + (s.Loss-s.Captioning)/r.summed(s)
 	})
 }
 
 func (r *Run) gradNorm(name, class string) curve {
-	return r.steps(name, class, func(s *experiment.StepRecord) float64 { return s.GradNorm / r.summed(s) })
+	return r.steps(name, class, func(s *records.StepRecord) float64 { return s.GradNorm / r.summed(s) })
 }
 
 // summed is over how many pairs the loss of a step is a sum: 1 for a mean. A captioning branch's part is a mean.
-func (r *Run) summed(s *experiment.StepRecord) float64 {
+func (r *Run) summed(s *records.StepRecord) float64 {
 	if r.Config == nil || r.Config.Loss.Mean() {
 		return 1
 	}

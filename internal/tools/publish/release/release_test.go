@@ -185,7 +185,7 @@ func TestNamedFiles(t *testing.T) {
 		there[e.Name] = true
 	}
 	named := 0
-	for _, dir := range []string{"cmd/vsetrain", "internal/apps/extract", "internal/run/experiment",
+	for _, dir := range []string{"cmd/vsetrain", "internal/apps/extract", "internal/run",
 		"internal/apps/sweep"} {
 		sources, err := files(dir, dir, ".go")
 		if err != nil {

@@ -1,0 +1,148 @@
+package checkpoints
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vsetrain/batch"
+	"vsetrain/data/text"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/place"
+	"vsetrain/models"
+	"vsetrain/semantic"
+)
+
+// SentenceRequest asks for the sentence vectors of a caption file.
+type SentenceRequest struct {
+	Captions string // file, one caption per line
+	Bert     string // folder with vocab.txt and weights
+	Pool     string // one of models.SentencePools
+	Out      string // .npy or .txt
+	Batch    int    // captions at a time; 0 is 64
+	Device   device.Options
+	BLAS     string
+	Progress func(done, total int)
+	Warn     func(error) // what a person should know; may be nil
+}
+
+// SentenceReport is the outcome.
+type SentenceReport struct {
+	Captions, Dim int
+	Device        string
+	Cut           int // captions longer than the positions of the encoder
+}
+
+// sentenceChunk is the number of captions that are sorted by length together, so that batches are of like lengths.
+const sentenceChunk = 8192
+
+// PrecomputeBert writes the sentence vectors of captions, row c for line c, and their description beside them. Nothing
+// is left behind when it fails or ctx is cancelled.
+func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport, err error) {
+	if !slices.Contains(models.SentencePools, r.Pool) {
+		return rep, fmt.Errorf("sentence vectors %q; expected one of %s", r.Pool,
+			strings.Join(models.SentencePools, ", "))
+	}
+	lines, hash, err := semantic.ReadCaptions(r.Captions)
+	if err != nil {
+		return rep, err
+	}
+	if err := inputs.CheckBert("--bert", r.Bert); err != nil {
+		return rep, err
+	}
+	pieces, err := text.LoadWordPiece(filepath.Join(r.Bert, "vocab.txt"))
+	if err != nil {
+		return rep, err
+	}
+	dev, err := place.Open(r.Device, r.BLAS, r.Warn)
+	if err != nil {
+		return rep, err
+	}
+	defer dev.Close()
+	enc, err := models.OpenSentenceEncoder(dev, r.Bert, pieces.Len(), r.Pool)
+	if err != nil {
+		return rep, err
+	}
+	rep = SentenceReport{Captions: len(lines), Dim: enc.Dim(), Device: dev.Name()}
+	w, err := semantic.Create(r.Out, semantic.Sidecar{Method: "bert", Pool: r.Pool, CaptionSHA256: hash,
+		Captions: len(lines), Dim: enc.Dim()})
+	if err != nil {
+		return rep, err
+	}
+	defer w.Abort()
+	s := &sentences{SentenceRequest: r, enc: enc,
+		coder: (&text.BertCaptions{WordPiece: pieces, Max: enc.Options.Positions}).Coder(), total: len(lines)}
+	if s.Batch < 1 {
+		s.Batch = 64
+	}
+	for lo := 0; lo < len(lines); lo += sentenceChunk {
+		rows, err := s.chunk(ctx, lines[lo:min(len(lines), lo+sentenceChunk)])
+		if err != nil {
+			return rep, err
+		}
+		if err := w.Write(rows); err != nil {
+			return rep, err
+		}
+	}
+	rep.Cut = s.cut
+	return rep, w.Close()
+}
+
+type sentences struct {
+	SentenceRequest
+	enc              *models.SentenceEncoder
+	coder            text.Coder
+	done, total, cut int
+	ids              [][]int32
+	order            []int
+	words, lengths   []int32
+	vectors, rows    []float32
+}
+
+// chunk returns the vectors of some captions, in their order.
+func (s *sentences) chunk(ctx context.Context, lines []string) ([]float32, error) {
+	d := s.enc.Dim()
+	s.ids, s.order = s.ids[:0], s.order[:0]
+	for i, line := range lines {
+		ids, _, _ := s.coder.Append(nil, line)
+		if len(ids) == s.enc.Options.Positions {
+			s.cut++
+		}
+		s.ids, s.order = append(s.ids, ids), append(s.order, i)
+	}
+	slices.SortStableFunc(s.order, func(a, b int) int { return len(s.ids[b]) - len(s.ids[a]) })
+	s.rows = slices.Grow(s.rows[:0], len(lines)*d)[:len(lines)*d]
+	for lo := 0; lo < len(lines); lo += s.Batch {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		part := s.order[lo:min(len(lines), lo+s.Batch)]
+		s.words, s.lengths = s.words[:0], s.lengths[:0]
+		for _, i := range part {
+			s.words = append(s.words, s.ids[i]...)
+			s.lengths = append(s.lengths, int32(len(s.ids[i])))
+		}
+		s.vectors = slices.Grow(s.vectors[:0], len(part)*d)[:len(part)*d]
+		if err := s.enc.Encode(s.vectors, batch.Captions{Words: s.words, Lengths: s.lengths}); err != nil {
+			return nil, err
+		}
+		for k, i := range part {
+			for _, v := range s.vectors[k*d : (k+1)*d] {
+				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+					return nil, fmt.Errorf("caption %d has the sentence vector value %v; the weights in %s are broken",
+						s.done+i+1, v, s.Bert)
+				}
+			}
+			copy(s.rows[i*d:], s.vectors[k*d:(k+1)*d])
+		}
+		if s.Progress != nil {
+			s.Progress(s.done+lo+len(part), s.total)
+		}
+	}
+	s.done += len(lines)
+	return s.rows, nil
+}

@@ -1,0 +1,62 @@
+package checkpoints
+
+import (
+	"path/filepath"
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/run/runtest"
+	"vsetrain/models"
+	"vsetrain/semantic"
+)
+
+// The sentence vectors of a pretrained encoder are those of PyTorch, whatever the batches.
+func TestSentenceVectorsOfPyTorch(t *testing.T) {
+	for _, pool := range models.SentencePools {
+		want := readRows(t, filepath.Join(runtest.BertFixture, "vectors_"+pool+".npy"))
+		for _, n := range []int{64, 7} {
+			out := filepath.Join(t.TempDir(), "train_bert.npy")
+			r := SentenceRequest{Captions: filepath.Join(runtest.BertFixture, "data", "test_caps.txt"),
+				Bert: filepath.Join(runtest.BertFixture, "bert"), Pool: pool,
+				Out: out, Batch: n, Device: device.Options{Kind: "cpu", Threads: 2, Precision: "fp32"}}
+			rep, err := PrecomputeBert(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.Captions != 30 || rep.Dim != 12 {
+				t.Errorf("%+v", rep)
+			}
+			if d := runtest.Worst(readRows(t, out), want); !(d <= 5e-6) {
+				t.Errorf("%s in batches of %d: largest difference %g", pool, n, d)
+			}
+			s, err := semantic.Open(out, semantic.OpenOptions{Captions: 30, CaptionFile: r.Captions})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Sidecar == nil || s.Sidecar.Method != "bert" || s.Sidecar.Pool != pool {
+				t.Errorf("description %+v", s.Sidecar)
+			}
+			s.Close()
+		}
+	}
+}
+
+func readRows(t *testing.T, path string) (out []float64) {
+	t.Helper()
+	f, err := npy.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	row := make([]float32, f.RowLen())
+	for i := range f.Rows() {
+		if err := f.ReadRow(row, i); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range row {
+			out = append(out, float64(v))
+		}
+	}
+	return out
+}

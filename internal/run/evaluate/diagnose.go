@@ -1,0 +1,69 @@
+package evaluate
+
+import (
+	"errors"
+	"slices"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/eval"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/trained"
+)
+
+// captionFacts finds what a diagnosis sorts the captions of a split by.
+func captionFacts(pool *par.Pool, s *data.Split, v text.Lexicon) eval.CaptionFacts {
+	captions := slices.Collect(s.Captions)
+	f := eval.CaptionFacts{Words: make([]int, len(captions)), Unknown: make([]int, len(captions)),
+		Duplicates: eval.NearDuplicates(pool, captions, s.CaptionsPerImage())}
+	coder, ids := v.Coder(), []int32(nil)
+	for c, caption := range captions {
+		ids, f.Words[c], f.Unknown[c] = coder.Append(ids[:0], caption)
+	}
+	return f
+}
+
+// diagnosis is what a request wants to know of scores beside their recalls; nil if it wants nothing.
+type diagnosis struct {
+	facts  eval.CaptionFacts
+	margin float64
+}
+
+// prepareDiagnosis finds the facts of the captions and the margin of the training, of the first checkpoint.
+func (r *Request) prepareDiagnosis(pool *par.Pool, opened []*trained.Prepared) (*diagnosis, error) {
+	if !r.Diagnose {
+		return nil, nil
+	}
+	if len(opened) == 0 {
+		return nil, errors.New("a diagnosis needs a checkpoint, which knows its vocabulary and its data")
+	}
+	margin, err := trainingMargin(r.Checkpoints[0])
+	return &diagnosis{captionFacts(pool, opened[0].Split, opened[0].Lexicon), margin}, err
+}
+
+func (d *diagnosis) measure(pool *par.Pool, s eval.Scores, j *judges, rep *Report) (err error) {
+	if d == nil {
+		return nil
+	}
+	var judgements []*eval.Judgements
+	if j != nil {
+		judgements = j.judgements
+	}
+	rep.Diagnosis, err = eval.Diagnose(pool, s, rep.CaptionsPerImage, d.facts, judgements, d.margin)
+	return err
+}
+
+// trainingMargin is the margin of the run a checkpoint lies in, of LSEH without its semantic part; 0 if there is no
+// run.
+func trainingMargin(path string) (float64, error) {
+	dir, ok, err := trained.RunOf(path)
+	if err != nil || !ok {
+		return 0, err
+	}
+	c, err := inputs.LoadRun(dir)
+	if err != nil {
+		return 0, err
+	}
+	return c.Loss.Margin, nil
+}

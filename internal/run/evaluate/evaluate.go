@@ -1,0 +1,275 @@
+// Package evaluate measures trained networks on a split: recalls, judgements, where they come from, and whether two
+// networks differ.
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"vsetrain/data"
+	"vsetrain/eval"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/par"
+	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/trained"
+	"vsetrain/models"
+)
+
+// Request asks for the recalls of one checkpoint or stored score matrix, or of an ensemble of them.
+type Request struct {
+	Checkpoints []string
+	Scores      []string // .npy files with scores of the split; they come after the checkpoints in an ensemble
+	Data        string   // folder; empty is the one the first run was trained on
+	Vocab       string   // file; empty is the run's own, or the data set's
+	Split       string
+	Protocol    eval.Protocol
+	Batch       int
+	Device      device.Options
+	BLAS        string
+	Work        string // folder for scored tiles, see eval.EncodeOptions
+	// CompatBoxes gives GSMN the boxes that its repository's evaluation gives it (data.StoredBoxes), so that its
+	// published numbers can be reproduced.
+	CompatBoxes bool
+	Judgements  []string // files and folders of judgements with several positives and of people's ratings
+	Diagnose    bool     // look where the recalls come from
+	SaveScores  string   // .npy to write the score matrix to
+	SaveRanks   string   // file to write the rank of every query to, see eval.SaveRanks
+	Progress    func(phase string, done, total int)
+	Warn        func(error) // something a person should know; nil reports nothing
+}
+
+// Report is the outcome.
+type Report struct {
+	Data, Split      string     // Data is empty where stored scores were ranked without their data set
+	Measured         []Measured // checkpoints in the order of the request, then stored scores
+	Images, Captions int
+	CaptionsPerImage int
+	Digest           string   // SHA-256 of the captions, a line feed behind each; "" without Data
+	Device, Choice   string   // of the last checkpoint; how auto chose, empty if the device was named
+	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
+	Results          []eval.Result
+	Judged           []eval.JudgedMetrics  // by each set of judgements, on the whole split
+	Outcomes         []eval.JudgedOutcomes // of their queries, in the same order
+	People           []eval.HumanAgreement // with each set of ratings
+	Diagnosis        *eval.Diagnosis       // nil if it was not asked for
+}
+
+// Run ranks a split with the mean of the scores of all checkpoints and stored matrices.
+func Run(ctx context.Context, r Request) (Report, error) {
+	pool := par.New(r.Device.Threads)
+	defer pool.Close()
+	rep := Report{Split: r.Split}
+	if r.SaveRanks != "" { // before the work, not after it
+		if err := eval.CheckRanksPath(r.SaveRanks); err != nil {
+			return rep, err
+		}
+	}
+	opened, err := r.survey(&rep)
+	defer func() {
+		for _, p := range opened {
+			p.Close()
+		}
+	}()
+	if err != nil {
+		return rep, err
+	}
+	stored, perImage, err := r.stored(&rep)
+	if err != nil {
+		return rep, err
+	}
+	judges, err := r.openJudges(&rep)
+	if err != nil {
+		return rep, err
+	}
+	diagnosis, err := r.prepareDiagnosis(pool, opened)
+	if err != nil {
+		return rep, err
+	}
+	var members []eval.Member
+	for i := range r.Checkpoints {
+		p := opened[0]
+		opened = opened[1:] // score closes it
+		m, err := r.score(ctx, pool, i, p, &rep)
+		if err != nil {
+			return rep, err
+		}
+		members = append(members, m)
+	}
+	scores, err := eval.Ensemble(append(members, stored...)...)
+	if err != nil {
+		return rep, err
+	}
+	if r.SaveScores != "" {
+		if err := eval.SaveScores(pool, r.SaveScores, scores); err != nil {
+			return rep, err
+		}
+	}
+	if rep.Results, err = eval.Evaluate(pool, scores, perImage, r.Protocol); err != nil {
+		return rep, err
+	}
+	if err := judges.measure(pool, scores, &rep); err != nil {
+		return rep, err
+	}
+	if err := diagnosis.measure(pool, scores, judges, &rep); err != nil || r.SaveRanks == "" {
+		return rep, err
+	}
+	ranks, err := eval.Rank(pool, scores, perImage, r.Protocol)
+	if err != nil {
+		return rep, err
+	}
+	return rep, eval.SaveRanks(r.SaveRanks, ranks)
+}
+
+// survey opens the checkpoints and their splits without computing anything, describes them, and refuses those whose
+// scores cannot be averaged. What it opened is to be closed, also after an error.
+func (r *Request) survey(rep *Report) (opened []*trained.Prepared, err error) {
+	for _, path := range r.Checkpoints {
+		q := r.trained(path)
+		p, err := q.Prepare()
+		if err != nil {
+			return opened, err
+		}
+		if opened = append(opened, p); len(opened) == 1 {
+			rep.describe(p.Split)
+		} else if err := trained.SameSplit(r.Checkpoints[0], opened[0].Split, path, p.Split); err != nil {
+			return opened, err
+		}
+		m, err := measuredOf(path, p)
+		if err != nil {
+			return opened, err
+		}
+		rep.Measured = append(rep.Measured, m)
+	}
+	return opened, nil
+}
+
+// describe records the split that is measured.
+func (rep *Report) describe(s *data.Split) {
+	rep.Data, rep.Images, rep.Captions = s.Dir(), s.NumImages(), s.NumCaptions()
+	rep.CaptionsPerImage, rep.Digest = s.CaptionsPerImage(), inputs.Digest(s)
+}
+
+// trained is the request for one checkpoint.
+func (r *Request) trained(path string) trained.Request {
+	return trained.Request{Checkpoint: path, Data: r.Data, Vocab: r.Vocab, Split: r.Split, Device: r.Device,
+		BLAS: r.BLAS, Warn: r.Warn}
+}
+
+// stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder
+// in the request. Without either, the first matrix says how many images and captions there are. It returns the
+// captions per image too.
+func (r *Request) stored(rep *Report) ([]eval.Member, int, error) {
+	if len(r.Scores) > 0 && rep.Data == "" && r.Data != "" {
+		s, err := data.Open(r.Data, r.Split, data.OpenOptions{})
+		if err != nil {
+			return nil, 0, inputs.NameFolder(err, "--data", nil)
+		}
+		defer s.Close()
+		rep.describe(s)
+	}
+	var members []eval.Member
+	for _, path := range r.Scores {
+		s, err := eval.LoadScores(path)
+		if err != nil {
+			return nil, 0, err
+		}
+		n, m := s.Dims()
+		switch {
+		case rep.Images == 0: // no split to compare with
+			if m%n != 0 {
+				return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; expected the same number of "+
+					"captions for every image; "+
+					"is it the transpose, or a shard? (--data DIR names the data set)", path, n, m)
+			}
+			rep.Images, rep.Captions, rep.CaptionsPerImage = n, m, m/n
+		case rep.Data == "" && (n != rep.Images || m != rep.Captions):
+			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; %s has %d x %d: score the same split "+
+				"with every model",
+				path, n, m, r.Scores[0], rep.Images, rep.Captions)
+		case n != rep.Images || m != rep.Captions:
+			remedy := "rows are distinct images and columns all their captions, in file order"
+			if n == rep.Captions && m == rep.Images {
+				remedy = "this is the transpose; expected a row for each image"
+			}
+			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; split %s of %s has %d images and %d "+
+				"captions; %s", path, n, m, r.Split, rep.Data, rep.Images, rep.Captions, remedy)
+		}
+		members = append(members, eval.Member{Name: path, Data: rep.Digest, Scores: s})
+		rep.Measured = append(rep.Measured, Measured{Scores: path})
+	}
+	return members, rep.CaptionsPerImage, nil
+}
+
+// score embeds the split with checkpoint i of the request.
+func (r *Request) score(ctx context.Context, pool *par.Pool, i int, p *trained.Prepared, rep *Report) (
+	m eval.Member, err error) {
+	q := r.trained(r.Checkpoints[i])
+	t, err := p.Start(&q)
+	if err != nil {
+		return m, err
+	}
+	defer t.Close()
+	streamed := r.Device
+	streamed.Resident = "never"
+	defer func() { err = place.Explain(err, streamed, "scored tiles that were kept (--work) are found again") }()
+	rep.Device, rep.Choice = t.Model.Instance.Dev.Name(), t.Choice.Reason
+	rep.Measured[i].Device = rep.Device
+	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn,
+		Plan: func(p eval.PairPlan) { rep.Memory = append(rep.Memory, p.String()) }}
+	if r.Progress != nil {
+		o.Progress = func(done, total int) { r.Progress("embed "+t.Name, done, total) }
+		o.Pairs = func(done, total int) { r.Progress("score "+t.Name, done, total) }
+	}
+	if r.CompatBoxes {
+		if o.Boxes, err = compatBoxes(p, r.Protocol); err != nil {
+			return m, fmt.Errorf("%s: %w", q.Checkpoint, err)
+		}
+		rep.Measured[i].CompatBoxes = true
+	}
+	m = eval.Member{Name: q.Checkpoint, Data: rep.Digest}
+	m.Scores, err = eval.Score(ctx, pool, t.Runner, t.Split, t.Lexicon, o)
+	return m, err
+}
+
+// compatBoxes are the boxes of GSMN's own evaluation.
+func compatBoxes(t *trained.Prepared, p eval.Protocol) (*data.StoredBoxes, error) {
+	if network := t.Weights.Network(); !network.Traits().Boxes {
+		return nil, fmt.Errorf("compat-boxes: network %s looks at no boxes; it is for %s", network.Network,
+			strings.Join(models.Having(func(t models.Traits) bool { return t.Boxes }), ", "))
+	}
+	protocols := p.Resolve(t.Split.NumImages(), t.Split.CaptionsPerImage())
+	if len(protocols) > 1 {
+		return nil, fmt.Errorf("compat-boxes: the repository takes other boxes in five folds than for the whole "+
+			"split; name protocol %s or %s", protocols[0], protocols[1])
+	}
+	b := &data.StoredBoxes{Folds: protocols[0] == eval.FiveFolds}
+	var err error
+	if b.Batch, err = trainedBatch(t.Weights); err != nil {
+		return nil, err
+	}
+	if b.Batch == 0 && t.Split.SharedBoxes() {
+		return nil, errors.New("compat-boxes: the boxes are stored as float32, so the repository's evaluation " +
+			"gives numbers that depend on batch_size, which this file does not say; evaluate its run directory, or a " +
+			".pth.tar with the options")
+	}
+	return b, nil
+}
+
+// trainedBatch is the batch that weights were trained with, 0 where neither the file nor its run says so.
+func trainedBatch(w models.Weights) (int, error) {
+	if r, ok := w.(*models.Reference); ok {
+		return r.Batch(), nil
+	}
+	dir, ok, err := trained.RunOf(w.File())
+	if err != nil || !ok {
+		return 0, err
+	}
+	c, err := inputs.LoadRun(dir)
+	if err != nil {
+		return 0, err
+	}
+	return int(c.Train.Batch), nil
+}

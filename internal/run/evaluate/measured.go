@@ -1,0 +1,97 @@
+package evaluate
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/trained"
+	"vsetrain/models"
+)
+
+// Measured is a model that was measured: a checkpoint, or stored scores.
+type Measured struct {
+	Scores     string   `json:"scores,omitempty"` // file of stored scores, of which nothing else is known
+	Checkpoint string   `json:"checkpoint,omitempty"`
+	Run        string   `json:"run,omitempty"` // run directory the checkpoint lies in
+	Network    string   `json:"network,omitempty"`
+	Loss       string   `json:"loss,omitempty"` // of the run
+	Seed       *uint64  `json:"seed,omitempty"` // of the run
+	Epoch      *float64 `json:"epoch,omitempty"`
+	Step       *int64   `json:"step,omitempty"`
+	Validation float64  `json:"validation_m_recall,omitempty"` // of these weights
+	Vocabulary string   `json:"vocabulary,omitempty"`
+	Device     string   `json:"device,omitempty"`
+	// CompatBoxes says that the boxes were those of the evaluation of the network's repository.
+	CompatBoxes bool `json:"compat_boxes,omitempty"`
+	// Words are those of the captions, Unknown those that the vocabulary lacks; Foreign says that the network was not
+	// trained on this data set, as far as known.
+	Words   int    `json:"words,omitempty"`
+	Unknown int    `json:"unknown_words,omitempty"`
+	Foreign bool   `json:"other_data,omitempty"`
+	feature string // sizes of the features
+	found   string // the same for people
+}
+
+// Notes are what a person should know of the measures of the model, a sentence each.
+func (m *Measured) Notes() (out []string) {
+	if m.Unknown > 0 {
+		out = append(out, fmt.Sprintf("%.1f %% of the words of the captions are unknown to its vocabulary",
+			100*float64(m.Unknown)/float64(m.Words)))
+	}
+	if m.Foreign {
+		out = append(out, fmt.Sprintf("its features were compared with those of the data set in size alone (%s): "+
+			"recalls mean little where another extractor made them", m.feature))
+	}
+	return out
+}
+
+// String describes the model for people.
+func (m *Measured) String() string {
+	if m.Scores != "" {
+		return m.Scores + ": stored scores"
+	}
+	if m.CompatBoxes {
+		return m.found + ", boxes as in the evaluation of its repository"
+	}
+	return m.found
+}
+
+// measuredOf describes a checkpoint, and the run it lies in.
+func measuredOf(path string, p *trained.Prepared) (Measured, error) {
+	w := p.Weights
+	epoch, step, score := w.Progress()
+	m := Measured{Checkpoint: absolute(w.File()), Network: networkOf(w), Epoch: &epoch, Step: &step, Validation: score,
+		Vocabulary: p.Lexicon.Hash(), found: w.Describe(), Foreign: true,
+		feature: fmt.Sprintf("%d x %d", p.Split.Regions(), p.Split.Dim())}
+	coder, ids := p.Lexicon.Coder(), []int32(nil)
+	for caption := range p.Split.Captions {
+		var words, unknown int
+		ids, words, unknown = coder.Append(ids[:0], caption)
+		m.Words, m.Unknown = m.Words+words, m.Unknown+unknown
+	}
+	dir, ok, err := trained.RunOf(path)
+	if err != nil || !ok {
+		return m, err
+	}
+	c, err := inputs.LoadRun(dir)
+	if err != nil {
+		return m, err
+	}
+	m.Run, m.Loss, m.Seed = absolute(dir), c.Loss.Name, &c.Seed
+	m.Foreign = absolute(c.Data.Dir) != absolute(p.Split.Dir())
+	return m, nil
+}
+
+func networkOf(w models.Weights) string {
+	o := w.Network()
+	return o.Network
+}
+
+// absolute returns the absolute path, or the path as it is where the working directory is not known.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

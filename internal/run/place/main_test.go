@@ -1,0 +1,10 @@
+package place_test
+
+import (
+	"os"
+	"testing"
+
+	"vsetrain/internal/run/runtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(runtest.Main(m.Run)) }

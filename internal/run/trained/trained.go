@@ -1,0 +1,300 @@
+// Package trained opens trained networks, each with a split of the data that it fits.
+package trained
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"vsetrain/data"
+	"vsetrain/data/text"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/place"
+	"vsetrain/models"
+)
+
+// Request asks for a trained network together with a split.
+type Request struct {
+	Checkpoint string // run directory, or file of vsetrain or of a reference repository
+	Data       string // folder; empty is the one the run was trained on
+	Vocab      string // file; empty is the run's own, or the data set's
+	Split      string // "" opens none: for a network that is applied to captions that are typed
+	Boxes      bool   // the boxes of the regions too, also where the network does not look at them
+	Device     device.Options
+	BLAS       string
+	Warn       func(error) // what a person should know of the device; may be nil
+}
+
+// Trained is a network with its weights on a device, and a split that it fits.
+type Trained struct {
+	Model   *models.Model
+	Runner  *models.Runner // of Model
+	Split   *data.Split    // nil without
+	Lexicon text.Lexicon
+	Name    string // what the request called it, its last element
+	Found   string // the checkpoint that was found, and what it holds, for people
+	Data    data.Options
+	Choice  place.Choice // of the device
+	dev     device.Device
+}
+
+// Open opens a checkpoint and a split and checks that weights, features and vocabulary belong together.
+func Open(r Request) (*Trained, error) {
+	p, err := r.Prepare()
+	if err != nil {
+		return nil, err
+	}
+	return p.Start(&r)
+}
+
+// Start brings the weights to a device. The prepared is used up, also by an error.
+func (p *Prepared) Start(r *Request) (_ *Trained, err error) {
+	defer p.Weights.Close()
+	t := &p.Trained
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	if t.dev, t.Choice, err = place.Choose(r.Device, r.BLAS); err != nil {
+		return nil, err
+	}
+	for _, w := range t.Choice.Warnings {
+		if r.Warn != nil {
+			r.Warn(w)
+		}
+	}
+	if t.Model, err = models.NewModel(t.dev, p.Weights.Network(), p.dims); err != nil {
+		return nil, err
+	}
+	t.Runner = models.NewRunner(t.Model, nil)
+	if err := p.Weights.Restore(t.Model); err != nil {
+		return nil, err
+	}
+	t.Model.Instance.Params.Hold()
+	return t, nil
+}
+
+// Prepared is what can be told of a request before a device computes anything: a Trained without its model.
+type Prepared struct {
+	Trained
+	Weights models.Weights
+	dims    models.Dims
+}
+
+// Prepare opens the weights and the split of a request and checks that they belong together.
+func (r *Request) Prepare() (_ *Prepared, err error) {
+	c, err := models.OpenWeights(r.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prepared{Weights: c, Trained: Trained{Name: filepath.Base(filepath.Clean(r.Checkpoint)), Found: c.Describe()}}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	if p.Data, err = r.dataOptions(); err != nil {
+		return nil, err
+	}
+	network := c.Network()
+	if p.Lexicon, err = r.lexicon(p.Data, &network); err != nil {
+		return nil, r.nameFolder(err)
+	}
+	p.dims = c.Sizes()
+	if r.Split == "" {
+		return p, SameVocabulary(c, p.Lexicon)
+	}
+	if p.Split, err = r.open(p.Data, network); err != nil {
+		return nil, r.nameFolder(err)
+	}
+	p.dims, err = fits(c, p.Split, p.Lexicon)
+	return p, err
+}
+
+// Close closes what Start has not taken over.
+func (p *Prepared) Close() {
+	p.Weights.Close()
+	p.Trained.Close()
+}
+
+// nameFolder says how to name another data folder than the one of the request or of its run.
+func (r *Request) nameFolder(err error) error {
+	var started []string
+	if dir, ok, e := RunOf(r.Checkpoint); r.Data == "" && ok && e == nil {
+		started, _ = inputs.StartedIn(dir) // the error in hand is the one to tell
+	}
+	return inputs.NameFolder(err, "--data", started)
+}
+
+// SameSplit returns an error where two checkpoints, a on s and b on t, are not applied to the same images and captions,
+// so that their scores cannot be averaged.
+func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
+	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && inputs.Digest(s) == inputs.Digest(t)
+	for i := 0; same && s.HasIDs() && t.HasIDs() && i < s.NumImages(); i++ {
+		same = s.ImageID(s.RowOf(i)) == t.ImageID(t.RowOf(i))
+	}
+	if same {
+		return nil
+	}
+	what := func(s *data.Split) string {
+		return fmt.Sprintf("split %s of %s (%d images, %d captions)", s.Name(), s.Dir(), s.NumImages(), s.NumCaptions())
+	}
+	return fmt.Errorf("%s is applied to %s, %s to %s; an ensemble needs the same images and captions: "+
+		"name one data set for all with --data", a, what(s), b, what(t))
+}
+
+// open opens the split as the network needs it, or, with Boxes, with its boxes and nothing else beside features and
+// captions.
+func (r *Request) open(o data.Options, network models.Options) (*data.Split, error) {
+	if r.Boxes {
+		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
+			FeatureDType: o.FeatureDType, Boxes: true})
+	}
+	return inputs.OpenSplit(o, network, r.Split)
+}
+
+// Close releases the device and the split.
+func (t *Trained) Close() error {
+	if t.dev != nil {
+		t.dev.Close()
+	}
+	if t.Split != nil {
+		return t.Split.Close()
+	}
+	return nil
+}
+
+// Digest identifies the captions of the split, so that scores of different data are never mixed.
+func (t *Trained) Digest() string { return inputs.Digest(t.Split) }
+
+// dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request.
+func (r *Request) dataOptions() (data.Options, error) {
+	o := data.DefaultOptions()
+	dir, ok, err := RunOf(r.Checkpoint)
+	if err != nil {
+		return o, err
+	}
+	if ok {
+		cfg, err := inputs.LoadRun(dir)
+		if err != nil {
+			return o, err
+		}
+		o = cfg.Data
+		if r.Data != "" {
+			o.Vocab, o.CaptionsPerImage, o.FeatureDType = "auto", 0, "auto"
+		}
+	}
+	if r.Data != "" {
+		o.Dir = r.Data
+	}
+	if o.Dir == "" && (r.Split != "" || r.Vocab == "") {
+		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was " +
+			"trained on)")
+	}
+	return o, nil
+}
+
+// lexicon is the one named by the request, that of the run, or that of the data set.
+func (r *Request) lexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
+	if r.Vocab != "" {
+		return inputs.LoadLexicon(r.Vocab, m)
+	}
+	if dir, ok, err := RunOf(r.Checkpoint); err != nil {
+		return nil, err
+	} else if ok {
+		return inputs.LoadLexicon(filepath.Join(dir, lexiconName(m)), m)
+	}
+	v, err := inputs.OpenLexicon(o, m)
+	if errors.Is(err, inputs.ErrNoVocabulary) { // one that is built now would be another
+		return nil, fmt.Errorf("%s: no vocabulary; name the one that %s was trained with with --vocab",
+			o.Dir, r.Checkpoint)
+	}
+	return v, err
+}
+
+// lexiconName is the name of a lexicon in a run directory.
+func lexiconName(m *models.Options) string {
+	if m.TextEncoder == models.TextBert {
+		return (*text.BertCaptions)(nil).FileName()
+	}
+	return (*text.Vocabulary)(nil).FileName()
+}
+
+// RunOf returns the run directory that a checkpoint path names or lies in.
+func RunOf(path string) (string, bool, error) {
+	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
+		if there, err := runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
+			return "", false, err
+		} else if !there {
+			continue
+		}
+		for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
+			if there, err := runfs.Exists(filepath.Join(dir, l.FileName())); there || err != nil {
+				return dir, there, err
+			}
+		}
+	}
+	return "", false, nil
+}
+
+// fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
+func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
+	d, o := c.Sizes(), c.Network()
+	if o.Traits().AnyRegions {
+		d.Regions = s.Regions()
+	}
+	if d.Regions*d.Feature != s.Regions()*s.Dim() {
+		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d; "+
+			"name a data set with features of that size with --data",
+			c.File(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
+	}
+	return d, SameVocabulary(c, v)
+}
+
+// AnalysisRequest names what an analysis looks at: a trained network and a split of its data.
+type AnalysisRequest struct {
+	Data   string // folder; empty is the one the run was trained on
+	Split  string
+	Device device.Options
+	BLAS   string
+	Warn   func(error) // what a person should know of the device and of the data; may be nil
+}
+
+// Load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked
+// for.
+func (r *AnalysisRequest) Load(path string, boxes bool) (*Trained, error) {
+	return Open(Request{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device,
+		BLAS: r.BLAS, Warn: r.Warn})
+}
+
+// LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a
+// reference repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
+func LoadWeights(m *models.Model, path string, v text.Lexicon) error {
+	c, err := models.OpenWeights(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := SameVocabulary(c, v); err != nil {
+		return err
+	}
+	return c.Restore(m)
+}
+
+// SameVocabulary refuses weights whose word vectors belong to another vocabulary.
+func SameVocabulary(c models.Weights, v text.Lexicon) error {
+	if h := c.VocabularyHash(); h != "" && h != v.Hash() {
+		return fmt.Errorf("%s was trained with another vocabulary (hash %.12s) than the one given (%d words, %.12s), "+
+			"so its word vectors mean other words; name the right one with --vocab or data.vocab",
+			c.File(), h, v.Len(), v.Hash())
+	}
+	if n := c.Sizes().Vocab; n != v.Len() {
+		return fmt.Errorf("%s has vectors for %d words, the vocabulary has %d; "+
+			"name the one it was trained with with --vocab or data.vocab",
+			c.File(), n, v.Len())
+	}
+	return nil
+}

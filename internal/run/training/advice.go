@@ -1,0 +1,135 @@
+package training
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/train"
+)
+
+// What a person hears about before the first step.
+const (
+	fewBatches = 10   // in an epoch
+	highLR     = 0.05 // the papers' learning rates end at 0.003
+)
+
+// advice are the warnings that follow from the configuration and the data set.
+func advice(c *config.Config, captions, batches int) (out []error) {
+	if batches < fewBatches && c.Train.Epochs > 1 {
+		steps := "1 step"
+		if batches != 1 {
+			steps = fmt.Sprintf("%d steps", batches)
+		}
+		out = append(out, fmt.Errorf("an epoch has only %s: train.batch is %d of %d captions, "+
+			"and each batch is one update of the weights; lower train.batch",
+			steps, c.Train.Batch, captions))
+	}
+	if c.Optim.LR > highLR {
+		out = append(out, fmt.Errorf("optim.lr %g is high: %s changes every weight by about that much in a step, "+
+			"and most weights are smaller; if the loss does not fall, try 0.0002 to 0.002", c.Optim.LR, c.Optim.Name))
+	}
+	return out
+}
+
+// checkSchedule refuses a warm-up that leaves nothing of the cosine: the learning rate would be that of its end at
+// once.
+func checkSchedule(o *train.OptimOptions, batches int) error {
+	if steps := o.CosineEpochs * batches; o.Schedule == train.Cosine && o.WarmupSteps >= steps {
+		return fmt.Errorf("optim.warmup_steps is %d, but the cosine ends after %d steps (optim.cosine_epochs %d of %d "+
+			"steps); expected a shorter warm-up", o.WarmupSteps, steps, o.CosineEpochs, batches)
+	}
+	return nil
+}
+
+// checkpointSizes returns the bytes of the checkpoints of a run: those of weights alone (best, averaged, and those that
+// are kept), and last, with the state of the optimiser.
+func (t *archive) checkpointSizes() (weights, last int64) {
+	element := int64(4)
+	if t.Device.Wide() {
+		element = 8
+	}
+	params := t.Model.Instance.Params
+	best := element * int64(params.Count())
+	last = best + 2*element*int64(params.OptimisedSize())
+	weights = best
+	if t.Step.Averages() {
+		last += element * int64(params.OptimisedSize())
+		weights += best
+	}
+	if k := t.Cfg.Train.Keep; k > 1 {
+		weights += int64(k) * best
+	}
+	return weights, last
+}
+
+// checkMemory warns of a main memory that does not hold what every step needs, on a device that computes there: the
+// weights, two moments for each that is optimised, and their average where one is kept. Values and inputs of a step
+// come on top.
+func (t *training) checkMemory() {
+	if _, own := device.As[device.Resident](t.Device); own || t.FreeMemory == nil {
+		return
+	}
+	free := t.FreeMemory()
+	_, need := t.checkpointSizes() // last holds just these
+	if free > 0 && need > free {
+		t.Warnings = append(t.Warnings, fmt.Errorf("weights and optimiser alone need %s of memory, and %s are "+
+			"available: the run may be ended by the system; free some memory, or train a smaller network "+
+			"(model.embed_dim, model.word_dim)", device.Size(need), device.Size(free)))
+	}
+}
+
+// freeDisk returns the bytes that may still be written to the run directory, or to the folder in which it will be made;
+// 0 is unknown.
+func (t *training) freeDisk() (int64, error) {
+	if t.FreeDisk == nil {
+		return 0, nil
+	}
+	dir := filepath.Clean(t.RunDir)
+	for dir != filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return t.FreeDisk(dir)
+}
+
+// checkDisk compares the size of the checkpoints with what the disk has free, before anything is computed. The error
+// says that the first checkpoints cannot be written; a warning, that later ones, which are written beside those they
+// replace, cannot.
+func (t *training) checkDisk() error {
+	free, err := t.freeDisk()
+	if err != nil || free == 0 { // unknown
+		return nil
+	}
+	weights, last := t.checkpointSizes()
+	first := int64(0)
+	for _, f := range []struct {
+		name string
+		size int64
+	}{{runfs.BestName, weights}, {runfs.LastName, last}} {
+		there, err := runfs.Exists(filepath.Join(t.RunDir, runfs.CheckpointsName, f.name))
+		if err != nil {
+			return err
+		}
+		if !there {
+			first += f.size
+		}
+	}
+	say := func(need int64, what string) error {
+		return fmt.Errorf("%s has %s free, %s need %s (weights %s, last with the state of the optimiser %s): "+
+			"free some space, or choose a directory on another disk with --run",
+			t.RunDir, device.Size(free), what, device.Size(need), device.Size(weights), device.Size(last))
+	}
+	switch most := max(first, last); {
+	case free < most:
+		return say(most, "the checkpoints of the run")
+	case free < first+last:
+		t.Warnings = append(t.Warnings, say(first+last, "the checkpoints and a new one beside them"))
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package training_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/runtest"
+	"vsetrain/internal/run/training"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// The checkpoints of the best validations are kept, those of the log. What falls out is removed, and what a session
+// that was killed left behind too. The weights of the best one are those of best.
+func TestKeep(t *testing.T) {
+	c := runtest.TinyConfig()
+	c.Train.Keep, c.Optim.EMA = 2, 0.5
+	dir := filepath.Join(t.TempDir(), "run")
+	w := &runtest.Watcher{}
+	if _, err := training.Train(t.Context(), runtest.Request(c, dir, w)); err != nil {
+		t.Fatal(err)
+	}
+	want := func() (steps []int64) {
+		all := slices.Clone(w.Validations)
+		slices.SortStableFunc(all, func(a, b train.ValidationInfo) int {
+			if a.Score > b.Score {
+				return -1
+			}
+			return 1
+		})
+		return []int64{all[0].Step, all[1].Step}
+	}()
+	slices.Sort(want)
+	kept := func() (steps []int64) {
+		files, err := filepath.Glob(filepath.Join(dir, runfs.CheckpointsName, "step-*.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			info, err := models.ReadInfo(f)
+			if err != nil || filepath.Base(f) != fmt.Sprintf("step-%08d.safetensors", info.Step) {
+				t.Fatalf("%s: step %d, %v", f, info.Step, err)
+			}
+			steps = append(steps, info.Step)
+		}
+		return steps
+	}
+	if got := kept(); !slices.Equal(got, want) {
+		t.Errorf("kept %v, want %v", got, want)
+	}
+	info, err := models.ReadInfo(runtest.Checkpoint(dir, runfs.BestName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtest.SameTensors(t, runtest.Checkpoint(dir, fmt.Sprintf("step-%08d.safetensors", info.Step)),
+		runtest.Checkpoint(dir, runfs.BestName))
+	last, err := models.ReadInfo(runtest.Checkpoint(dir, runfs.LastName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var st struct {
+		train.State
+		Kept []training.Kept
+	}
+	if err := json.Unmarshal(last.Train, &st); err != nil || len(st.Kept) != 2 || st.Kept[0].Score < st.Kept[1].Score {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if a, err := models.ReadInfo(runtest.Checkpoint(dir, runfs.AverageName)); err != nil ||
+		a.Score != st.Position.BestAverage {
+		t.Errorf("averaged weights: %+v, %v", a, err)
+	}
+	// Left by a session that was killed before it could remove it.
+	if err := os.Link(runtest.Checkpoint(dir, runfs.BestName), runtest.Checkpoint(dir,
+		fmt.Sprintf("step-%08d.safetensors", 1))); err != nil {
+		t.Skipf("needs hard links: %v", err)
+	}
+	c.Train.Epochs, c.Train.Keep = 3, 3
+	r := runtest.Request(c, dir, w)
+	r.Resume = true
+	if _, err := training.Train(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if got := kept(); len(got) != 3 || slices.Contains(got, 1) {
+		t.Errorf("kept %v after the run went on", got)
+	}
+}

@@ -1,0 +1,171 @@
+package training
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"vsetrain/data"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/records"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// restore reads the last checkpoint of the run, and checks that it is one of this run and that the other files fit it.
+func (t *archive) restore(path string) (train.Position, error) {
+	c, err := models.OpenCheckpoint(path)
+	if err != nil {
+		return train.Position{}, fmt.Errorf("resume: %w", err)
+	}
+	defer c.Close()
+	if c.Info.Vocabulary != t.Lexicon.Hash() {
+		return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path,
+			t.run.Path(t.Lexicon.FileName()))
+	}
+	var st runState
+	if err := t.Step.RestoreState(c, &st); err != nil {
+		return st.Position, fmt.Errorf("resume: %w", err)
+	}
+	if n := t.Train.NumCaptions(); st.Captions != 0 && st.Captions != n {
+		return st.Position, fmt.Errorf("resume: the run began with %d training captions, %s has %d now", st.Captions,
+			t.Cfg.Data.Dir, n)
+	}
+	batches, err := t.batches()
+	if err != nil {
+		return st.Position, err
+	}
+	if err := st.Position.Check(batches); err != nil {
+		return st.Position, fmt.Errorf("resume: %s: broken training state: %w", path, err)
+	}
+	if err := t.bestFits(st.Position, batches); err != nil {
+		return st.Position, err
+	}
+	t.keptBefore = st.Kept
+	return st.Position, t.logFits(&st)
+}
+
+// batches returns the number of batches of an epoch.
+func (t *archive) batches() (int, error) {
+	o := t.Cfg.Train
+	s, err := data.NewSampler(t.Train.NumCaptions(), o.Batch, t.Cfg.Seed, o.Shuffle, o.DropLast)
+	if err != nil {
+		return 0, err
+	}
+	return s.BatchesPerEpoch(), nil
+}
+
+// nextValidation returns the step of the first validation after a position, except for one at the end of training.
+func (t *archive) nextValidation(p train.Position, batches int) int64 {
+	next := int64(p.Epoch+1) * int64(batches)
+	if v := int64(t.Cfg.Train.ValStep); v > 0 {
+		next = min(next, (p.Step/v+1)*v)
+	}
+	return next
+}
+
+// bestFits looks at the best checkpoint of a run that stands at a position. A session that was killed while it saved
+// may have left one of the next validation; one of a later step belongs to a last checkpoint that is not there any
+// more.
+func (t *archive) bestFits(p train.Position, batches int) error {
+	path := t.run.Path(runfs.CheckpointsName, runfs.BestName)
+	switch there, err := runfs.Exists(path); {
+	case err != nil:
+		return err
+	case there:
+		info, err := models.ReadInfo(path)
+		if err != nil {
+			return fmt.Errorf("resume: %w", err)
+		}
+		t.best = info.Step
+	case p.BestStep > 0:
+		t.Warnings = append(t.Warnings, fmt.Errorf("%s, the best weights so far, of step %d, is missing: bring it "+
+			"back if there is a copy; "+
+			"without one it is there again when a validation scores above %.2f", path, p.BestStep, p.Best))
+	}
+	if t.best > t.nextValidation(p, batches) {
+		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that "+
+			"belongs to the run, "+
+			"or move %s away and resume, which repeats the steps since %d", path, t.best, runfs.LastName, p.Step,
+			runfs.BestName,
+			p.Step)
+	}
+	return nil
+}
+
+// logFits refuses a log that has lost lines since the checkpoint was written. That all are gone is a warning: whoever
+// removes the log wants to continue without it.
+func (t *archive) logFits(st *runState) error {
+	path := t.run.Path(runfs.MetricsName)
+	if t.counted = st.LogLines; t.counted == 0 {
+		t.counted = runfs.All // unknown
+	}
+	n, err := runfs.ReadLog(path, t.counted, runfs.UpTo(path, st.Position.Step, records.Undone(st.Position)...))
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("resume: %w", err)
+	case n == 0 && st.LogLines > 0:
+		t.Warnings = append(t.Warnings, fmt.Errorf("%s has lost its %d lines up to step %d: its curves begin there",
+			path, st.LogLines, st.Position.Step))
+	case n < st.LogLines:
+		return fmt.Errorf("resume: %s has %d lines up to step %d, where the checkpoint was written after %d: it was "+
+			"cut off; "+
+			"bring the whole file back, or remove it to go on without the curves so far", path, n, st.Position.Step,
+			st.LogLines)
+	}
+	return nil
+}
+
+// neverSaved returns an error where the run without a last checkpoint had one: where it went beyond its first
+// validation. Until that is saved the log has one validation at most, at its end, and there is no best checkpoint of a
+// later step. The log may be behind that checkpoint, for a session that began anew cuts it.
+func (t *archive) neverSaved() error {
+	var last, validation int64 // steps
+	validations := 0
+	path := t.run.Path(runfs.MetricsName)
+	_, err := runfs.ReadLog(path, t.counted, func(line []byte, number int) (bool, error) {
+		var at struct {
+			Kind string
+			Step int64
+		}
+		if err := json.Unmarshal(line, &at); err != nil {
+			return false, fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		last = max(last, at.Step)
+		if at.Kind == records.KindValidation {
+			validation = at.Step
+			validations++
+		}
+		return true, nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("resume: %w", err)
+	}
+	best := t.run.Path(runfs.CheckpointsName, runfs.BestName)
+	there, err := runfs.Exists(best)
+	if err != nil {
+		return err
+	}
+	if there {
+		info, err := models.ReadInfo(best)
+		if err != nil {
+			return fmt.Errorf("resume: %w", err)
+		}
+		t.best = info.Step
+	}
+	batches, err := t.batches()
+	if err != nil {
+		return err
+	}
+	first := max(validation, t.nextValidation(train.Position{}, batches))
+	if (validations == 0 || validations == 1 && last == validation) && t.best <= first {
+		return nil
+	}
+	remedy := "start a new run with another --run"
+	if there {
+		remedy = "start a new run from its best weights with another --run and --set train.init_from=" + best
+	}
+	return fmt.Errorf("resume: %s is missing, though the run had come to step %d: bring it back, or %s",
+		t.run.Path(runfs.CheckpointsName, runfs.LastName), max(last, t.best), remedy)
+}

@@ -1,0 +1,137 @@
+package training
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/inputs"
+)
+
+// locate makes the relative paths of a run that is resumed usable, also from another working directory than the one
+// it was started in. A new run takes them from the working directory alone.
+func (t *training) locate() (err error) {
+	if !t.Resume {
+		return nil
+	}
+	if t.started, err = inputs.StartedIn(t.RunDir); err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	c := *t.Cfg
+	t.Cfg = &c
+	return inputs.LocateRun(t.RunDir, t.Cfg)
+}
+
+// openRun locks the run directory. A directory that holds a run already is refused unless that is resumed with the same
+// configuration and vocabulary. Nothing is written yet.
+func (t *training) openRun() error {
+	if t.Resume {
+		if _, err := inputs.RunConfig(t.RunDir); err != nil { // before the directory is made
+			return err
+		}
+	}
+	var err error
+	if t.run, err = runfs.Open(t.RunDir, runfs.Owner{PID: t.Env.PID, Host: t.Env.Host, Since: t.Now()}); err != nil {
+		return err
+	}
+	exists, err := t.run.Has(runfs.ConfigName)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return t.holdsNoCheckpoint()
+	}
+	if !t.Resume {
+		return fmt.Errorf("%s holds a run already; continue it with --resume, or choose another directory with --run",
+			t.RunDir)
+	}
+	earlier, err := config.Load(config.Request{File: t.run.Path(runfs.ConfigName)})
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if err := inputs.LocateRun(t.RunDir, &earlier.Config); err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if t.Cfg.Device.Precision == device.PrecisionAuto { // which was chosen when the run began
+		t.Cfg = t.Cfg.WithPrecision(earlier.Config.Device.Precision)
+		t.named = t.named.WithPrecision(earlier.Config.Device.Precision)
+	}
+	if err := sameRun(&earlier.Config, t.Cfg); err != nil {
+		return fmt.Errorf("resume %s: %w", t.RunDir, err)
+	}
+	return t.sameVocabulary()
+}
+
+// holdsNoCheckpoint refuses a directory with checkpoints of a run whose configuration is gone.
+func (t *archive) holdsNoCheckpoint() error {
+	for _, name := range []string{runfs.LastName, runfs.BestName, runfs.AverageName} {
+		there, err := t.run.Has(filepath.Join(runfs.CheckpointsName, name))
+		if err != nil {
+			return err
+		}
+		if there {
+			return fmt.Errorf("%s holds checkpoints but no %s: bring that back to continue the run, "+
+				"or choose another directory with --run", t.dir, runfs.ConfigName)
+		}
+	}
+	return nil
+}
+
+// sameVocabulary refuses to resume with another vocabulary than the run began with.
+func (t *archive) sameVocabulary() error {
+	path := t.run.Path(t.Lexicon.FileName())
+	began, err := inputs.LoadLexicon(path, &t.Cfg.Model)
+	if errors.Is(err, fs.ErrNotExist) { // interrupted before it was written
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if began.Hash() != t.Lexicon.Hash() {
+		return fmt.Errorf("resume %s: the vocabulary of the data set has changed since the run began: %s has %d "+
+			"words, the data set's has %d; "+
+			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.dir, path,
+			began.Len(), t.Lexicon.Len(), path)
+	}
+	return nil
+}
+
+// record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes
+// the directory a run.
+func (t *archive) record() error {
+	if err := t.Lexicon.Save(t.run.Path(t.Lexicon.FileName())); err != nil {
+		return err
+	}
+	return t.run.WriteFile(runfs.ConfigName, func(w io.Writer) error {
+		_, err := w.Write(config.Marshal(t.named))
+		return err
+	})
+}
+
+// sameRun refuses to resume with a configuration that would make it another run. Device, run directory, how long to
+// train, and what is logged may change.
+func sameRun(earlier, now *config.Config) error {
+	a, b := *earlier, *now
+	for _, c := range []*config.Config{&a, &b} {
+		precision := c.Device.Precision
+		c.Device, c.Run, c.Track, c.Data.Vocab = config.Default().Device, config.Default().Run,
+			config.Default().Track, ""
+		c.Model.Bert.Dir, c.Model.Bert.Init = "", "" // the weights are in the run's checkpoint
+		c.Device.Precision = precision
+		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0
+		c.Train.CollapseSteps, c.Train.OnCollapse, c.Train.Keep = 0, "", 0
+	}
+	changed := config.Differences("", a, b)
+	if len(changed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the configuration is not the one the run began with: %s; leave it as it was, or start a new "+
+		"run with another --run",
+		strings.Join(changed, ", "))
+}

@@ -1,0 +1,132 @@
+package training
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vsetrain/internal/files/runfs"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// runState is what a checkpoint stores of a run beside weights and moments.
+type runState struct {
+	train.State
+	Captions int    `json:"captions"`            // of the training split; order and epochs depend on it; 0 is unknown
+	LogLines int    `json:"log_lines,omitempty"` // of metrics.jsonl; 0 is unknown
+	Kept     []Kept `json:"kept,omitempty"`      // checkpoints beside the best one (train.keep), the best first
+}
+
+// Kept is a checkpoint that is kept because it is among the best ones.
+type Kept struct {
+	Step  int64   `json:"step"`
+	Score float64 `json:"score"`
+}
+
+// save is the loop's hook: the weights first, then the state to resume from, and last what is not kept any longer is
+// removed. A kill in between repeats the steps since the earlier state and arrives at the same files.
+func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
+	if err := t.logs.Sync(); err != nil { // before the checkpoints, which count its lines
+		return err
+	}
+	if err := t.saveBest(p, v); err != nil {
+		return err
+	}
+	kept, err := t.saveKept(p, v)
+	if err != nil {
+		return err
+	}
+	err = t.run.WriteFile(runfs.CheckpointsName+"/"+runfs.LastName, func(w io.Writer) error {
+		return t.Step.WriteState(w, t.info(p, p.Best), &runState{State: train.State{Position: p, Seed: t.Cfg.Seed},
+			Captions: t.Train.NumCaptions(), LogLines: t.logs.Lines(), Kept: kept})
+	})
+	if err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	t.keptBefore = kept
+	t.savedAt(p.Step)
+	return t.removeOthers(p)
+}
+
+func (t *archive) info(p train.Position, score float64) models.Info {
+	return models.Info{Vocabulary: t.Lexicon.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.perEpoch),
+		Score: score}
+}
+
+// saveWeights writes the weights as they are now into a checkpoint.
+func (t *archive) saveWeights(name string, info models.Info) error {
+	err := t.run.WriteFile(runfs.CheckpointsName+"/"+name, func(w io.Writer) error {
+		return models.WriteCheckpoint(w, t.Model, info, nil)
+	})
+	if err != nil {
+		return fmt.Errorf("save the checkpoint %s: %w", name, err)
+	}
+	return nil
+}
+
+// saveBest writes the weights and the averaged weights that are the best so far.
+func (t *archive) saveBest(p train.Position, v *train.ValidationInfo) error {
+	if v != nil && v.Better {
+		if t.best > p.Step {
+			return fmt.Errorf("%s is of step %d and is not replaced by the weights of step %d: move it away, "+
+				"or let the run go on to step %[2]d (train.max_steps, train.epochs), and continue with --resume",
+				t.run.Path(runfs.CheckpointsName, runfs.BestName), t.best, p.Step)
+		}
+		if err := t.saveWeights(runfs.BestName, t.info(p, p.Best)); err != nil {
+			return err
+		}
+		t.best = p.Step
+	}
+	if v != nil && v.Average != nil && v.Average.Better {
+		return t.Step.WithAverage(func() error { return t.saveWeights(runfs.AverageName, t.info(p, p.BestAverage)) })
+	}
+	return nil
+}
+
+// keptName is the checkpoint of a step among the best ones (train.keep).
+func keptName(step int64) string { return fmt.Sprintf("step-%08d.safetensors", step) }
+
+// saveKept writes the weights behind a validation that is among the best train.keep ones, and returns those to keep,
+// the best first. Of equal scores the earlier is the better.
+func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]Kept, error) {
+	if t.Cfg.Train.Keep < 2 || v == nil {
+		return t.keptBefore, nil
+	}
+	kept := append(slices.Clone(t.keptBefore), Kept{Step: p.Step, Score: v.Score})
+	slices.SortStableFunc(kept, func(a, b Kept) int { return cmp.Compare(b.Score, a.Score) })
+	kept = kept[:min(len(kept), t.Cfg.Train.Keep)]
+	if !slices.ContainsFunc(kept, func(k Kept) bool { return k.Step == p.Step }) {
+		return kept, nil
+	}
+	return kept, t.saveWeights(keptName(p.Step), t.info(p, v.Score))
+}
+
+// removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Those of later steps
+// were written by a session that was killed, and are written again.
+func (t *archive) removeOthers(p train.Position) error {
+	if t.Cfg.Train.Keep < 2 {
+		return nil
+	}
+	files, err := filepath.Glob(t.run.Path(runfs.CheckpointsName, "step-*.safetensors"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		var step int64
+		if _, err := fmt.Sscanf(filepath.Base(f), "step-%d.safetensors", &step); err != nil ||
+			filepath.Base(f) != keptName(step) || step > p.Step ||
+			slices.ContainsFunc(t.keptBefore, func(k Kept) bool { return k.Step == step }) {
+			continue
+		}
+		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove a checkpoint that is no longer among the best: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"vsetrain/data"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/mlflow"
+	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/records"
+	"vsetrain/internal/run/track"
+	"vsetrain/internal/run/trained"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// Plan describes a run that is about to start.
+type Plan struct {
+	RunDir        string
+	Device        string
+	Network       string
+	Loss          string
+	Parameters    int
+	TrainCaptions int
+	TrainImages   int
+	DevImages     int
+	Batches       int // per epoch
+	Epochs        int
+	Resume        bool              // an earlier run goes on
+	Resumed       train.Position    // where it goes on; zero for a new run, and before the first checkpoint
+	Choice        string            // how device.kind auto chose, empty if the device was named
+	Memory        *place.MemoryPlan // nil on the CPU
+}
+
+// Request is what a training run needs to know beside its configuration.
+type Request struct {
+	Config   *config.Config
+	RunDir   string
+	Resume   bool
+	BLAS     string
+	Env      runfs.Env // of this session; device and matrix product are filled in
+	Now      func() time.Time
+	Observer Observer              // nil is Unobserved
+	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
+	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
+	FreeDisk func(dir string) (int64, error)
+	// FreeMemory returns the bytes of main memory that are available, 0 when unknown; nil does not look.
+	FreeMemory func() int64
+	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
+	// locked, with that of the run so far, 0 without one; nil is not called.
+	Saved func(step int64)
+	// Tracking is the MLflow server that the records are sent to as well; without an address there is none.
+	Tracking mlflow.Target
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Position train.Position
+	RunDir   string
+}
+
+// Train runs a training run to its end, or until ctx ends: then the error is train.ErrInterrupted and the run can be
+// resumed.
+func Train(ctx context.Context, r Request) (Outcome, error) {
+	t := newTraining(r)
+	defer t.close()
+	if err := t.open(ctx); err != nil {
+		return Outcome{RunDir: r.RunDir}, place.Explain(err, t.Cfg.Device, "no step had been done")
+	}
+	if t.Tracking.URL != "" {
+		var err error
+		if t.tracker, err = track.Start(t.run.Path(), t.Cfg, t.Tracking); err != nil {
+			t.logs.Close()
+			return Outcome{RunDir: r.RunDir}, err
+		}
+	}
+	err := place.Explain(t.loop.Run(ctx), t.Cfg.Device, t.survives())
+	if e := t.logs.Close(); err == nil {
+		err = e
+	}
+	t.endTracking(err)
+	return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, err
+}
+
+func newTraining(r Request) *training {
+	c := *r.Config
+	c.Optim.Settle(c.Train.Epochs)
+	if r.Observer == nil {
+		r.Observer = Unobserved{}
+	}
+	return &training{Request: r, archive: archive{dir: r.RunDir, resume: r.Resume, told: r.Saved, named: &c,
+		Setup: place.Setup{Cfg: &c, Copying: r.Copying}}}
+}
+
+// archive is the run directory of a training: what it keeps and what it goes on from.
+type archive struct {
+	place.Setup
+	named      *config.Config // as it was given; Cfg has the paths of a resumed run located
+	run        *runfs.Dir
+	logs       *records.Log
+	perEpoch   int // batches
+	dir        string
+	resume     bool
+	told       func(step int64) // Request.Saved
+	saved      int64            // step of the last checkpoint, 0 without one
+	best       int64            // step of the best checkpoint on the disk, 0 without one
+	counted    int              // lines of the log that the last checkpoint counts, 0 without one
+	keptBefore []Kept           // checkpoints of the best validations so far (train.keep)
+}
+
+// training is a session of a run.
+type training struct {
+	Request
+	archive
+	started    []string // working directories of earlier sessions
+	loop       *train.Loop
+	tracker    *track.Tracker // nil without a server
+	untracked  bool           // the person knows that it does not answer
+	warned     bool
+	gauge      gauge
+	callByCall string // what the plan said
+}
+
+// savedAt notes that the state at a step is safe on disk.
+func (t *archive) savedAt(step int64) {
+	t.saved = step
+	if t.told != nil {
+		t.told(step)
+	}
+}
+
+// survives says what of a run is safe on disk.
+func (t *archive) survives() string {
+	if t.saved == 0 {
+		return "no checkpoint had been written yet: start the run again"
+	}
+	return fmt.Sprintf("the checkpoint of step %d stands: when the GPU is back (nvidia-smi), go on with vsetrain "+
+		"train --resume --run %s", t.saved, t.run.Path())
+}
+
+func (t *archive) close() {
+	t.Setup.Close()
+	if t.run != nil {
+		t.run.Close()
+	}
+}
+
+// open checks everything that can be wrong before the first byte of an earlier run is touched.
+func (t *training) open(ctx context.Context) (err error) {
+	if err := t.locate(); err != nil {
+		return err
+	}
+	defer func() { err = inputs.NameFolder(err, "data.dir", t.started) }()
+	if err = t.openData(); err != nil {
+		return err
+	}
+	if err = t.openRun(); err != nil {
+		return err
+	}
+	c := t.Cfg
+	position, plan, err := t.build(ctx)
+	if err != nil {
+		return err
+	}
+	if err = t.record(); err != nil {
+		return err
+	}
+	env := t.Env
+	env.Device = t.Device.Name()
+	if err = t.run.AppendEnv(env); err != nil {
+		return err
+	}
+	if t.logs, err = records.Open(t.run, t.Cfg, position, t.counted, env.Host, t.Now); err != nil {
+		return err
+	}
+	t.perEpoch = plan.Batches
+	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
+		Step: t.Step, Source: t.Loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
+		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
+			Due: t.logs.Due}}
+	if t.Step.Averages() {
+		t.loop.ValidateAverage = t.validateAverage
+	}
+	t.show(plan)
+	return nil
+}
+
+// openData opens the vocabulary and the splits.
+func (t *training) openData() (err error) {
+	c := t.Cfg
+	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" &&
+		c.Train.InitFrom == "" && !t.Resume {
+		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
+			"model.safetensors or pytorch_model.bin), or set model.bert.init to random")
+	}
+	if err = t.OpenTrain(); err != nil {
+		return err
+	}
+	if c.Train.LogStep > 0 {
+		t.openSimilarities()
+	}
+	if t.Val, err = inputs.OpenSplit(c.Data, c.Model, "dev"); err != nil {
+		return err
+	}
+	if t.Val.Regions() != t.Train.Regions() || t.Val.Dim() != t.Train.Dim() {
+		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.Val.Regions(),
+			t.Val.Dim(), t.Train.Regions(), t.Train.Dim())
+	}
+	return nil
+}
+
+// show tells the observer about a run that is about to start, and what a person should know of it.
+func (t *training) show(plan Plan) {
+	t.Observer.Started(plan)
+	for _, w := range slices.Concat(t.Warnings, advice(t.Cfg, t.Train.NumCaptions(), plan.Batches)) {
+		t.Observer.Warning(w)
+	}
+}
+
+// build opens the device and puts the network with its weights, the data and the batches on it. Nothing is written.
+func (t *training) build(ctx context.Context) (position train.Position, plan Plan, err error) {
+	c := t.Cfg
+	if err := t.checkOverfit(); err != nil {
+		return position, plan, err
+	}
+	dev, choice, err := place.Choose(c.Device, t.BLAS)
+	if err != nil {
+		return position, plan, err
+	}
+	t.Warnings = append(choice.Warnings, t.Warnings...)
+	t.named = t.named.WithPrecision(choice.Precision)
+	if err = t.Build(dev, choice.Precision, inputs.Dims(t.Train, t.Lexicon)); err != nil {
+		return position, plan, err
+	}
+	c = t.Cfg
+	if err := t.checkDisk(); err != nil {
+		return position, plan, err
+	}
+	t.checkMemory()
+	if position, err = t.initialise(); err != nil {
+		return position, plan, err
+	}
+	t.savedAt(position.Step)
+	memory, err := t.PlanMemory(ctx)
+	if err != nil {
+		return position, plan, err
+	}
+	t.callByCall = t.Step.CallByCall()
+	t.gauge.warnings(t.Device) // which were passed on when it was opened
+	t.Loader, err = data.NewLoader(t.Train, t.Lexicon, t.Streamed(memory,
+		data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
+			Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}))
+	if err != nil {
+		return position, plan, err
+	}
+	plan = Plan{RunDir: t.RunDir, Device: t.Device.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
+		Parameters: t.Model.Instance.Params.Count(), TrainCaptions: t.Train.NumCaptions(),
+		TrainImages: t.Train.NumImages(), DevImages: t.Val.NumImages(), Batches: t.Loader.BatchesPerEpoch(),
+		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory}
+	return position, plan, checkSchedule(&c.Optim, plan.Batches)
+}
+
+// initialise sets the parameters: from the last checkpoint of the run, from train.init_from, or drawn from the seed.
+func (t *archive) initialise() (train.Position, error) {
+	if t.resume {
+		path := t.run.Path(runfs.CheckpointsName, runfs.LastName)
+		if there, err := runfs.Exists(path); err != nil {
+			return train.Position{}, err
+		} else if there {
+			return t.restore(path)
+		}
+		if err := t.neverSaved(); err != nil {
+			return train.Position{}, err
+		}
+	}
+	t.Model.Init(t.Cfg.Seed, t.Pool)
+	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
+		return train.Position{}, trained.LoadWeights(t.Model, from, t.Lexicon)
+	}
+	if b := t.Cfg.Model.Bert; t.Cfg.Model.TextEncoder == models.TextBert && b.Init == models.BertPretrained {
+		return train.Position{}, models.LoadBert(t.Model, b.Dir)
+	}
+	return train.Position{}, nil
+}
+
+// openSimilarities finds the semantic vectors by which false negatives are counted while a run trains: those of its
+// loss, or for another loss those that the data set has. Without any nothing is counted.
+func (t *training) openSimilarities() {
+	if t.Semantics != nil {
+		return
+	}
+	path, err := inputs.SemanticsPath(t.Cfg.Data, &t.Cfg.Loss)
+	if err != nil {
+		return // there are none
+	}
+	if t.Semantics, err = inputs.OpenSemantics(path, t.Train, t.Warn); err != nil {
+		t.Semantics = nil
+		t.Warn(fmt.Errorf("false hard negatives are not counted: %w", err))
+	}
+}
