@@ -73,8 +73,7 @@ func (o *trackOptions) run(ctx context.Context, a *app) error {
 		if r.Finished() {
 			status = mlflow.Finished
 		}
-		sent, err := track.Send(ctx, track.Request{Dir: r.Dir, Target: target, Status: status,
-			Weights: o.Weights})
+		sent, err := track.Send(ctx, track.Request{Dir: r.Dir, Target: target, Status: status, Weights: o.Weights})
 		if err != nil {
 			return err
 		}

@@ -282,7 +282,7 @@ var larger = map[string]int{
 	"internal/compute/device/cuda/driver.linked": 27, "internal/compute/graph.Graph": 83,
 	"internal/compute/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,
 	"internal/files/pickle.machine": 51, "data.Split": 49, "data/synth.speaker": 30,
-	"internal/apps/search.Index": 31, "internal/apps/view.Server": 26,
+	"internal/apps/search.Index": 31,
 }
 
 func TestTypesAreSmall(t *testing.T) {

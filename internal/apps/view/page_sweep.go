@@ -98,7 +98,7 @@ func (s *Server) sweepPage(r *request) error {
 	d.Plot = sweepPlot(d.Rows, d.Keys)
 	d.Rungs = len(rungsOf(d.Rows)) > 1
 	d.Counts = d.Sweep.Counts
-	folder := s.sweepFolder(d.Sweep)
+	folder := d.Sweep.folder(s.opt.Dir)
 	d.Waiting, d.Failed = waiting(folder, d.Sweep.Trials)
 	d.Drawn, d.Stale = drawings(folder, d.Sweep)
 	r.sorted(d.Rows)
@@ -123,8 +123,9 @@ func sweepOf(sweeps []sweepRow, id string) (int, error) {
 	return i, nil
 }
 
-func (s *Server) sweepFolder(w *sweepRow) string {
-	return filepath.Join(s.opt.Dir, filepath.FromSlash(w.ID))
+// folder is that of the sweep in the folder that is served.
+func (w *sweepRow) folder(served string) string {
+	return filepath.Join(served, filepath.FromSlash(w.ID))
 }
 
 // trialRows returns the trials with the settings in which they differ. How many epochs a trial was given is no setting
@@ -272,7 +273,7 @@ func (s *Server) sweepFigure(r *request) error {
 	if i < 0 {
 		return errNotFound
 	}
-	b, err := regular.ReadFile(figurePath(s.sweepFolder(&sweeps[at]), figures[i].Name), maxFigure, "figures")
+	b, err := regular.ReadFile(figurePath(sweeps[at].folder(s.opt.Dir), figures[i].Name), maxFigure, "figures")
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNotFound
 	}

@@ -133,12 +133,6 @@ func (b *bench) Release(x *data.Batch) {
 	}
 }
 
-const (
-	syntheticBatches             = 4
-	flickrWords, bertPieces      = 8481, 30522
-	flickrRegions, flickrFeature = 36, 2048
-)
-
 func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) {
 	dims := b.sizes()
 	if b.r.WithData {
@@ -173,6 +167,19 @@ func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) 
 		return memory, err
 	}
 	return memory, b.draw(memory, dims)
+}
+
+// openDevice starts the device of the request, or one that computes nothing.
+func (b *bench) openDevice() (device.Device, place.Choice, error) {
+	if b.opener != nil {
+		d, err := b.opener()
+		return d, place.Choice{}, err
+	}
+	if b.r.Model == "" {
+		return place.Choose(b.Cfg.Device, b.r.BLAS)
+	}
+	d, err := openModel(b.r.Model, b.Cfg.Device)
+	return d, place.Choice{}, err
 }
 
 // sizes are those of the synthetic batches: what the request does not say is taken from the features of the
@@ -210,7 +217,7 @@ func (b *bench) draw(memory *place.MemoryPlan, dims models.Dims) error {
 	if c.Loss.NeedsSemantics() {
 		semantic = place.SemanticDim
 	}
-	resident, err := b.makeResident(memory, semantic)
+	resident, err := newResident(&b.Setup, memory, semantic, b.r.Stream)
 	if err != nil {
 		return err
 	}

@@ -10,52 +10,12 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
-
-// Request asks for the recalls of one checkpoint or stored score matrix, or of an ensemble of them.
-type Request struct {
-	Checkpoints []string
-	Scores      []string // .npy files with scores of the split; they come after the checkpoints in an ensemble
-	Data        string   // folder; empty is the one the first run was trained on
-	Vocab       string   // file; empty is the run's own, or the data set's
-	Split       string
-	Protocol    eval.Protocol
-	Batch       int
-	Device      device.Options
-	BLAS        string
-	Work        string // folder for scored tiles, see eval.EncodeOptions
-	// CompatBoxes gives GSMN the boxes that its repository's evaluation gives it (data.StoredBoxes), so that its
-	// published numbers can be reproduced.
-	CompatBoxes bool
-	Judgements  []string // files and folders of judgements with several positives and of people's ratings
-	Diagnose    bool     // look where the recalls come from
-	SaveScores  string   // .npy to write the score matrix to
-	SaveRanks   string   // file to write the rank of every query to, see eval.SaveRanks
-	Progress    func(phase string, done, total int)
-	Warn        func(error) // something a person should know; nil reports nothing
-}
-
-// Report is the outcome.
-type Report struct {
-	Data, Split      string     // Data is empty where stored scores were ranked without their data set
-	Measured         []Measured // checkpoints in the order of the request, then stored scores
-	Images, Captions int
-	CaptionsPerImage int
-	Digest           string   // SHA-256 of the captions, a line feed behind each; "" without Data
-	Device, Choice   string   // of the last checkpoint; how auto chose, empty if the device was named
-	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
-	Results          []eval.Result
-	Judged           []eval.JudgedMetrics  // by each set of judgements, on the whole split
-	Outcomes         []eval.JudgedOutcomes // of their queries, in the same order
-	People           []eval.HumanAgreement // with each set of ratings
-	Diagnosis        *eval.Diagnosis       // nil if it was not asked for
-}
 
 // Run ranks a split with the mean of the scores of all checkpoints and stored matrices.
 func Run(ctx context.Context, r Request) (Report, error) {

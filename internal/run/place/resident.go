@@ -120,45 +120,6 @@ func (t *Setup) tables(ctx context.Context, train, val *models.Resident, p *Memo
 	return all, nil
 }
 
-// readFrom says what of the training split, and of the validation split, is on the device.
-func (t *Setup) readFrom(train, val *models.Resident) {
-	t.resident = train
-	t.Step.ReadFrom(train)
-	t.Validation = models.NewRunner(t.Model, val)
-}
-
-// WithFields completes the options of a loader of training batches: they bring what the network reads and what is not
-// on the device.
-func (t *Setup) WithFields(o data.LoaderOptions) data.LoaderOptions {
-	r, m := t.resident, &t.Cfg.Model
-	o.Fields = []data.Field{}
-	add := func(there bool, f data.Field) {
-		if !there {
-			o.Fields = append(o.Fields, f)
-		}
-	}
-	add(r.HasFeatures(), data.FieldFeatures)
-	if m.Traits().DecayedBoxes {
-		add(false, data.FieldDecayedBoxes)
-	} else {
-		add(r.HasBoxes(), data.FieldBoxes)
-	}
-	add(r.HasSemantics(), data.FieldSemantics)
-	add(!m.Traits().SizeAugment, data.FieldAugmentation)
-	return o
-}
-
-// Streamed is withFields of a loader whose batches are held until their steps are finished. Features that are streamed
-// are read into pinned memory.
-func (t *Setup) Streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions {
-	o = t.WithFields(o)
-	o.Prefetch = 2 + t.Step.Depth()
-	if p != nil && !p.Resident {
-		o.Stages = t.Stages(o.Prefetch+1, p.Half, p)
-	}
-	return o
-}
-
 // storeRows copies rows to the device.
 func storeRows(ctx context.Context, r device.Resident, rows, width int, half bool,
 	read func(dst []float32, row int) error, done func(done, total int)) (device.Table, error) {

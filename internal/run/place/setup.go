@@ -34,52 +34,59 @@ type Setup struct {
 }
 
 // OpenTrain opens the lexicon and the training split, with its semantic vectors where the loss needs them.
-func (s *Setup) OpenTrain() (err error) {
-	if s.Lexicon, err = inputs.OpenLexicon(s.Cfg.Data, &s.Cfg.Model); err != nil {
+func (t *Setup) OpenTrain() (err error) {
+	if t.Lexicon, err = inputs.OpenLexicon(t.Cfg.Data, &t.Cfg.Model); err != nil {
 		return err
 	}
-	if s.Train, err = inputs.OpenSplit(s.Cfg.Data, s.Cfg.Model, "train"); err != nil || !s.Cfg.Loss.NeedsSemantics() {
+	if t.Train, err = inputs.OpenSplit(t.Cfg.Data, t.Cfg.Model, "train"); err != nil || !t.Cfg.Loss.NeedsSemantics() {
 		return err
 	}
-	s.Semantics, err = inputs.AttachSemantics(s.Train, s.Cfg.Data, &s.Cfg.Loss, s.Warn)
+	t.Semantics, err = inputs.AttachSemantics(t.Train, t.Cfg.Data, &t.Cfg.Loss, t.Warn)
 	return err
 }
 
 // Warn keeps what a person should know.
-func (s *Setup) Warn(err error) { s.Warnings = append(s.Warnings, err) }
+func (t *Setup) Warn(err error) { t.Warnings = append(t.Warnings, err) }
 
 // Build makes the network of some sizes, and its training step, on a device. The parameters are not set.
-func (s *Setup) Build(dev device.Device, precision string, d models.Dims) (err error) {
-	s.Device, s.Cfg = dev, s.Cfg.WithPrecision(precision)
-	s.Pool = par.New(s.Cfg.Device.Threads)
-	if s.Model, err = models.NewModel(dev, s.Cfg.Model, d); err != nil {
+func (t *Setup) Build(dev device.Device, precision string, d models.Dims) (err error) {
+	t.Device, t.Cfg = dev, t.Cfg.WithPrecision(precision)
+	t.Pool = par.New(t.Cfg.Device.Threads)
+	if t.Model, err = models.NewModel(dev, t.Cfg.Model, d); err != nil {
 		return err
 	}
-	if s.Step, err = train.NewStep(s.Model, s.Cfg.Loss, s.Cfg.Optim); err != nil {
+	if t.Step, err = train.NewStep(t.Model, t.Cfg.Loss, t.Cfg.Optim); err != nil {
 		return err
 	}
-	s.Step.Seed = s.Cfg.Seed
-	s.readFrom(nil, nil)
+	t.Step.Seed = t.Cfg.Seed
+	t.readFrom(nil, nil)
 	return nil
 }
 
 // Close closes what is open.
-func (s *Setup) Close() {
-	if s.Loader != nil {
-		s.Loader.Close()
+func (t *Setup) Close() {
+	if t.Loader != nil {
+		t.Loader.Close()
 	}
-	if s.Semantics != nil {
-		s.Semantics.Close()
+	if t.Semantics != nil {
+		t.Semantics.Close()
 	}
-	for _, x := range []*data.Split{s.Train, s.Val} {
+	for _, x := range []*data.Split{t.Train, t.Val} {
 		if x != nil {
 			x.Close()
 		}
 	}
-	if s.Device != nil {
-		s.Device.Close()
+	if t.Device != nil {
+		t.Device.Close()
 	}
-	if s.Pool != nil {
-		s.Pool.Close()
+	if t.Pool != nil {
+		t.Pool.Close()
 	}
+}
+
+// readFrom says what of the training split, and of the validation split, is on the device.
+func (t *Setup) readFrom(train, val *models.Resident) {
+	t.resident = train
+	t.Step.ReadFrom(train)
+	t.Validation = models.NewRunner(t.Model, val)
 }

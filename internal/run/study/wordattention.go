@@ -217,21 +217,3 @@ func AttendWords(ctx context.Context, r trained.AnalysisRequest, checkpoint stri
 	}
 	return out, nil
 }
-
-// imagesByID returns the numbers of images.
-func imagesByID(s *data.Split, ids []string) ([]int, error) {
-	byID := map[string]int{}
-	for i := range s.NumImages() {
-		byID[s.ImageID(s.RowOf(i))] = i
-	}
-	var out []int
-	for _, id := range ids {
-		i, ok := byID[id]
-		if !ok {
-			return nil, fmt.Errorf("%s: split %s has no image with the id %q; ids are like %q", s.Dir(), s.Name(), id,
-				s.ImageID(0))
-		}
-		out = append(out, i)
-	}
-	return out, nil
-}

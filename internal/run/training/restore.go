@@ -42,7 +42,7 @@ func (t *archive) restore(path string) (train.Position, error) {
 	if err := t.bestFits(st.Position, batches); err != nil {
 		return st.Position, err
 	}
-	t.keptBefore = st.Kept
+	t.kept = st.Kept
 	return st.Position, t.logFits(&st)
 }
 
@@ -70,26 +70,20 @@ func (t *archive) nextValidation(p train.Position, batches int) int64 {
 // more.
 func (t *archive) bestFits(p train.Position, batches int) error {
 	path := t.run.Path(runfs.CheckpointsName, runfs.BestName)
-	switch there, err := runfs.Exists(path); {
-	case err != nil:
-		return err
-	case there:
-		info, err := models.ReadInfo(path)
-		if err != nil {
-			return fmt.Errorf("resume: %w", err)
-		}
-		t.best = info.Step
-	case p.BestStep > 0:
+	best, err := t.stepOfBest()
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if best == 0 && p.BestStep > 0 {
 		t.Warnings = append(t.Warnings, fmt.Errorf("%s, the best weights so far, of step %d, is missing: bring it "+
 			"back if there is a copy; "+
 			"without one it is there again when a validation scores above %.2f", path, p.BestStep, p.Best))
 	}
-	if t.best > t.nextValidation(p, batches) {
+	if best > t.nextValidation(p, batches) {
 		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that "+
 			"belongs to the run, "+
-			"or move %s away and resume, which repeats the steps since %d", path, t.best, runfs.LastName, p.Step,
-			runfs.BestName,
-			p.Step)
+			"or move %s away and resume, which repeats the steps since %d", path, best, runfs.LastName, p.Step,
+			runfs.BestName, p.Step)
 	}
 	return nil
 }
@@ -142,30 +136,23 @@ func (t *archive) neverSaved() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("resume: %w", err)
 	}
-	best := t.run.Path(runfs.CheckpointsName, runfs.BestName)
-	there, err := runfs.Exists(best)
+	best, err := t.stepOfBest()
 	if err != nil {
-		return err
-	}
-	if there {
-		info, err := models.ReadInfo(best)
-		if err != nil {
-			return fmt.Errorf("resume: %w", err)
-		}
-		t.best = info.Step
+		return fmt.Errorf("resume: %w", err)
 	}
 	batches, err := t.batches()
 	if err != nil {
 		return err
 	}
 	first := max(validation, t.nextValidation(train.Position{}, batches))
-	if (validations == 0 || validations == 1 && last == validation) && t.best <= first {
+	if (validations == 0 || validations == 1 && last == validation) && best <= first {
 		return nil
 	}
 	remedy := "start a new run with another --run"
-	if there {
-		remedy = "start a new run from its best weights with another --run and --set train.init_from=" + best
+	if best > 0 {
+		remedy = "start a new run from its best weights with another --run and --set train.init_from=" +
+			t.run.Path(runfs.CheckpointsName, runfs.BestName)
 	}
 	return fmt.Errorf("resume: %s is missing, though the run had come to step %d: bring it back, or %s",
-		t.run.Path(runfs.CheckpointsName, runfs.LastName), max(last, t.best), remedy)
+		t.run.Path(runfs.CheckpointsName, runfs.LastName), max(last, best), remedy)
 }

@@ -23,12 +23,6 @@ type runState struct {
 	Kept     []Kept `json:"kept,omitempty"`      // checkpoints beside the best one (train.keep), the best first
 }
 
-// Kept is a checkpoint that is kept because it is among the best ones.
-type Kept struct {
-	Step  int64   `json:"step"`
-	Score float64 `json:"score"`
-}
-
 // save is the loop's hook: the weights first, then the state to resume from, and last what is not kept any longer is
 // removed. A kill in between repeats the steps since the earlier state and arrives at the same files.
 func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
@@ -42,14 +36,18 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 	if err != nil {
 		return err
 	}
+	score := 0.0 // of these weights
+	if v != nil {
+		score = v.Score
+	}
 	err = t.run.WriteFile(runfs.CheckpointsName+"/"+runfs.LastName, func(w io.Writer) error {
-		return t.Step.WriteState(w, t.info(p, p.Best), &runState{State: train.State{Position: p, Seed: t.Cfg.Seed},
+		return t.Step.WriteState(w, t.info(p, score), &runState{State: train.State{Position: p, Seed: t.Cfg.Seed},
 			Captions: t.Train.NumCaptions(), LogLines: t.logs.Lines(), Kept: kept})
 	})
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
-	t.keptBefore = kept
+	t.kept = kept
 	t.savedAt(p.Step)
 	return t.removeOthers(p)
 }
@@ -73,20 +71,30 @@ func (t *archive) saveWeights(name string, info models.Info) error {
 // saveBest writes the weights and the averaged weights that are the best so far.
 func (t *archive) saveBest(p train.Position, v *train.ValidationInfo) error {
 	if v != nil && v.Better {
-		if t.best > p.Step {
+		if best, _ := t.stepOfBest(); best > p.Step { // a broken one is replaced
 			return fmt.Errorf("%s is of step %d and is not replaced by the weights of step %d: move it away, "+
 				"or let the run go on to step %[2]d (train.max_steps, train.epochs), and continue with --resume",
-				t.run.Path(runfs.CheckpointsName, runfs.BestName), t.best, p.Step)
+				t.run.Path(runfs.CheckpointsName, runfs.BestName), best, p.Step)
 		}
 		if err := t.saveWeights(runfs.BestName, t.info(p, p.Best)); err != nil {
 			return err
 		}
-		t.best = p.Step
 	}
 	if v != nil && v.Average != nil && v.Average.Better {
 		return t.Step.WithAverage(func() error { return t.saveWeights(runfs.AverageName, t.info(p, p.BestAverage)) })
 	}
 	return nil
+}
+
+// stepOfBest is the step of the best checkpoint on the disk, 0 without one. A session that was killed while it saved
+// may have written one of a later step than the position of the run, which says what the best one is.
+func (t *archive) stepOfBest() (int64, error) {
+	path := t.run.Path(runfs.CheckpointsName, runfs.BestName)
+	if there, err := runfs.Exists(path); err != nil || !there {
+		return 0, err
+	}
+	info, err := models.ReadInfo(path)
+	return info.Step, err
 }
 
 // keptName is the checkpoint of a step among the best ones (train.keep).
@@ -96,9 +104,9 @@ func keptName(step int64) string { return fmt.Sprintf("step-%08d.safetensors", s
 // the best first. Of equal scores the earlier is the better.
 func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]Kept, error) {
 	if t.Cfg.Train.Keep < 2 || v == nil {
-		return t.keptBefore, nil
+		return t.kept, nil
 	}
-	kept := append(slices.Clone(t.keptBefore), Kept{Step: p.Step, Score: v.Score})
+	kept := append(slices.Clone(t.kept), Kept{Step: p.Step, Score: v.Score})
 	slices.SortStableFunc(kept, func(a, b Kept) int { return cmp.Compare(b.Score, a.Score) })
 	kept = kept[:min(len(kept), t.Cfg.Train.Keep)]
 	if !slices.ContainsFunc(kept, func(k Kept) bool { return k.Step == p.Step }) {
@@ -121,7 +129,7 @@ func (t *archive) removeOthers(p train.Position) error {
 		var step int64
 		if _, err := fmt.Sscanf(filepath.Base(f), "step-%d.safetensors", &step); err != nil ||
 			filepath.Base(f) != keptName(step) || step > p.Step ||
-			slices.ContainsFunc(t.keptBefore, func(k Kept) bool { return k.Step == step }) {
+			slices.ContainsFunc(t.kept, func(k Kept) bool { return k.Step == step }) {
 			continue
 		}
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"vsetrain/data"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/mlflow"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/run/track"
@@ -19,45 +16,6 @@ import (
 	"vsetrain/models"
 	"vsetrain/train"
 )
-
-// Plan describes a run that is about to start.
-type Plan struct {
-	RunDir        string
-	Device        string
-	Network       string
-	Loss          string
-	Parameters    int
-	TrainCaptions int
-	TrainImages   int
-	DevImages     int
-	Batches       int // per epoch
-	Epochs        int
-	Resume        bool              // an earlier run goes on
-	Resumed       train.Position    // where it goes on; zero for a new run, and before the first checkpoint
-	Choice        string            // how device.kind auto chose, empty if the device was named
-	Memory        *place.MemoryPlan // nil on the CPU
-}
-
-// Request is what a training run needs to know beside its configuration.
-type Request struct {
-	Config   *config.Config
-	RunDir   string
-	Resume   bool
-	BLAS     string
-	Env      runfs.Env // of this session; device and matrix product are filled in
-	Now      func() time.Time
-	Observer Observer              // nil is Unobserved
-	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
-	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
-	FreeDisk func(dir string) (int64, error)
-	// FreeMemory returns the bytes of main memory that are available, 0 when unknown; nil does not look.
-	FreeMemory func() int64
-	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
-	// locked, with that of the run so far, 0 without one; nil is not called.
-	Saved func(step int64)
-	// Tracking is the MLflow server that the records are sent to as well; without an address there is none.
-	Tracking mlflow.Target
-}
 
 // Outcome is how a run ended.
 type Outcome struct {
@@ -86,69 +44,6 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 	}
 	t.endTracking(err)
 	return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, err
-}
-
-func newTraining(r Request) *training {
-	c := *r.Config
-	c.Optim.Settle(c.Train.Epochs)
-	if r.Observer == nil {
-		r.Observer = Unobserved{}
-	}
-	return &training{Request: r, archive: archive{dir: r.RunDir, resume: r.Resume, told: r.Saved, named: &c,
-		Setup: place.Setup{Cfg: &c, Copying: r.Copying}}}
-}
-
-// archive is the run directory of a training: what it keeps and what it goes on from.
-type archive struct {
-	place.Setup
-	named      *config.Config // as it was given; Cfg has the paths of a resumed run located
-	run        *runfs.Dir
-	logs       *records.Log
-	perEpoch   int // batches
-	dir        string
-	resume     bool
-	told       func(step int64) // Request.Saved
-	saved      int64            // step of the last checkpoint, 0 without one
-	best       int64            // step of the best checkpoint on the disk, 0 without one
-	counted    int              // lines of the log that the last checkpoint counts, 0 without one
-	keptBefore []Kept           // checkpoints of the best validations so far (train.keep)
-}
-
-// training is a session of a run.
-type training struct {
-	Request
-	archive
-	started    []string // working directories of earlier sessions
-	loop       *train.Loop
-	tracker    *track.Tracker // nil without a server
-	untracked  bool           // the person knows that it does not answer
-	warned     bool
-	gauge      gauge
-	callByCall string // what the plan said
-}
-
-// savedAt notes that the state at a step is safe on disk.
-func (t *archive) savedAt(step int64) {
-	t.saved = step
-	if t.told != nil {
-		t.told(step)
-	}
-}
-
-// survives says what of a run is safe on disk.
-func (t *archive) survives() string {
-	if t.saved == 0 {
-		return "no checkpoint had been written yet: start the run again"
-	}
-	return fmt.Sprintf("the checkpoint of step %d stands: when the GPU is back (nvidia-smi), go on with vsetrain "+
-		"train --resume --run %s", t.saved, t.run.Path())
-}
-
-func (t *archive) close() {
-	t.Setup.Close()
-	if t.run != nil {
-		t.run.Close()
-	}
 }
 
 // open checks everything that can be wrong before the first byte of an earlier run is touched.

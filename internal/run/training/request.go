@@ -1,0 +1,86 @@
+package training
+
+import (
+	"time"
+
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/mlflow"
+	"vsetrain/internal/run/place"
+	"vsetrain/train"
+)
+
+// Plan describes a run that is about to start.
+type Plan struct {
+	RunDir        string
+	Device        string
+	Network       string
+	Loss          string
+	Parameters    int
+	TrainCaptions int
+	TrainImages   int
+	DevImages     int
+	Batches       int // per epoch
+	Epochs        int
+	Resume        bool              // an earlier run goes on
+	Resumed       train.Position    // where it goes on; zero for a new run, and before the first checkpoint
+	Choice        string            // how device.kind auto chose, empty if the device was named
+	Memory        *place.MemoryPlan // nil on the CPU
+}
+
+// Request is what a training run needs to know beside its configuration.
+type Request struct {
+	Config   *config.Config
+	RunDir   string
+	Resume   bool
+	BLAS     string
+	Env      runfs.Env // of this session; device and matrix product are filled in
+	Now      func() time.Time
+	Observer Observer              // nil is Unobserved
+	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
+	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
+	FreeDisk func(dir string) (int64, error)
+	// FreeMemory returns the bytes of main memory that are available, 0 when unknown; nil does not look.
+	FreeMemory func() int64
+	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
+	// locked, with that of the run so far, 0 without one; nil is not called.
+	Saved func(step int64)
+	// Tracking is the MLflow server that the records are sent to as well; without an address there is none.
+	Tracking mlflow.Target
+}
+
+// Observer sees the progress of a training run.
+type Observer interface {
+	// Started is called once before the first step.
+	Started(Plan)
+	Step(train.StepInfo)
+	// Validating reports how far a validation is: images and captions encoded, then, by networks that score pairs,
+	// pairs scored.
+	Validating(what ValidationPhase, done, total int)
+	Validation(train.ValidationInfo)
+	// Warning is something a person should know while training goes on.
+	Warning(error)
+}
+
+// ValidationPhase is what a validation is doing.
+type ValidationPhase string
+
+// The phases of a validation.
+const (
+	Encoding ValidationPhase = "encoding"
+	Scoring  ValidationPhase = "scoring pairs"
+)
+
+// Unobserved is an Observer that nobody looks at. Others embed it to see a part of the progress.
+type Unobserved struct{}
+
+// Started, Step, Validating, Validation and Warning do nothing.
+func (Unobserved) Started(Plan) {}
+
+func (Unobserved) Step(train.StepInfo) {}
+
+func (Unobserved) Validating(ValidationPhase, int, int) {}
+
+func (Unobserved) Validation(train.ValidationInfo) {}
+
+func (Unobserved) Warning(error) {}

@@ -1,0 +1,80 @@
+package training
+
+import (
+	"fmt"
+
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/records"
+	"vsetrain/internal/run/track"
+	"vsetrain/train"
+)
+
+// training is a session of a run.
+type training struct {
+	Request
+	archive
+	started    []string // working directories of earlier sessions
+	loop       *train.Loop
+	tracker    *track.Tracker // nil without a server
+	untracked  bool           // the person knows that it does not answer
+	warned     bool
+	gauge      gauge
+	callByCall string // what the plan said
+}
+
+func newTraining(r Request) *training {
+	c := *r.Config
+	c.Optim.Settle(c.Train.Epochs)
+	if r.Observer == nil {
+		r.Observer = Unobserved{}
+	}
+	return &training{Request: r, archive: archive{dir: r.RunDir, resume: r.Resume, told: r.Saved, named: &c,
+		Setup: place.Setup{Cfg: &c, Copying: r.Copying}}}
+}
+
+// archive is the run directory of a training: what it keeps and what it goes on from.
+type archive struct {
+	place.Setup
+	named    *config.Config // as it was given; Cfg has the paths of a resumed run located
+	run      *runfs.Dir
+	logs     *records.Log
+	perEpoch int // batches
+	dir      string
+	resume   bool
+	told     func(step int64) // Request.Saved
+	saved    int64            // step of the last checkpoint, 0 without one
+	counted  int              // lines of the log that the last checkpoint counts, 0 without one
+	kept     []Kept           // checkpoints of the best validations so far (train.keep)
+}
+
+// savedAt notes that the state at a step is safe on disk.
+func (t *archive) savedAt(step int64) {
+	t.saved = step
+	if t.told != nil {
+		t.told(step)
+	}
+}
+
+// survives says what of a run is safe on disk.
+func (t *archive) survives() string {
+	if t.saved == 0 {
+		return "no checkpoint had been written yet: start the run again"
+	}
+	return fmt.Sprintf("the checkpoint of step %d stands: when the GPU is back (nvidia-smi), go on with vsetrain "+
+		"train --resume --run %s", t.saved, t.run.Path())
+}
+
+func (t *archive) close() {
+	t.Setup.Close()
+	if t.run != nil {
+		t.run.Close()
+	}
+}
+
+// Kept is a checkpoint that is kept because it is among the best ones.
+type Kept struct {
+	Step  int64   `json:"step"`
+	Score float64 `json:"score"`
+}
