@@ -1,7 +1,9 @@
 package training_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,5 +89,39 @@ func TestKeep(t *testing.T) {
 	}
 	if got := kept(); len(got) != 3 || slices.Contains(got, 1) {
 		t.Errorf("kept %v after the run went on", got)
+	}
+}
+
+// A checkpoint names the score of its own weights: last that of the validation at its step, or none, however good an
+// earlier one was.
+func TestScoreOfTheLastWeights(t *testing.T) {
+	dir, c := filepath.Join(t.TempDir(), "run"), runtest.TinyConfig()
+	score := func(name string) float64 {
+		t.Helper()
+		info, err := models.ReadInfo(runtest.Checkpoint(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Score
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &runtest.Watcher{OnStep: func(i train.StepInfo) {
+		if i.Step == 7 { // two behind a validation
+			cancel()
+		}
+	}}
+	r := runtest.Request(c, dir, w)
+	if _, err := training.Train(ctx, r); !errors.Is(err, train.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	if last, best := score(runfs.LastName), score(runfs.BestName); last != 0 || best != w.Validations[0].Score {
+		t.Errorf("interrupted after a validation of %v: last has %v, best %v", w.Validations[0].Score, last, best)
+	}
+	r.Resume = true
+	if _, err := training.Train(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if end := w.Validations[len(w.Validations)-1]; score(runfs.LastName) != end.Score || end.Score == 0 {
+		t.Errorf("at the end last has %v, the validation %v", score(runfs.LastName), end.Score)
 	}
 }
