@@ -79,6 +79,9 @@ func newCHAN(o Options, d Dims) (Network, error) {
 	n.Text.Words = newWordEncoder(o, d, 1)
 	if o.TextEncoder != TextBert {
 		n.Text.Words.Embed.Weight.Init = nn.Xavier(d.Vocab+1, o.WordDim)
+		if o.WordInit != "" { // words without a vector are as torch.nn.Embedding draws them
+			n.Text.Words.Embed.Weight.Init = nn.Normal(1)
+		}
 		n.Text.Unused = nn.NewLinear(e, e)
 	}
 	n.params = nn.Collect(n)

@@ -31,7 +31,8 @@ type Info struct {
 	Build      string  `json:"build,omitempty"` // version and commit of the program that wrote it
 	Model      Options `json:"model"`
 	Dims       Dims    `json:"dims"`
-	Vocabulary string  `json:"vocabulary"` // text.Vocabulary.Hash
+	Vocabulary string  `json:"vocabulary"`          // text.Vocabulary.Hash
+	Words      *Words  `json:"word_init,omitempty"` // where the word vectors began; nil where they were drawn
 	Step       int64   `json:"step"`
 	Epoch      float64 `json:"epoch"`
 	Score      float64 `json:"score"` // validation score of these weights, 0 when never validated
@@ -55,6 +56,7 @@ type Extra struct {
 // WriteCheckpoint writes a model and extra tensors.
 func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	info.Format, info.Build, info.Model, info.Dims = infoFormat, build.Current().String(), m.Options, m.Dims
+	info.Words = m.Words
 	desc, err := json.Marshal(info)
 	if err != nil {
 		return fmt.Errorf("describe checkpoint: %w", err)
@@ -273,6 +275,7 @@ func (c *Checkpoint) Restore(m *Model) error {
 			return err
 		}
 	}
+	m.Words = c.Info.Words
 	return nil
 }
 

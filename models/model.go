@@ -16,6 +16,7 @@ type Model struct {
 	Options  Options
 	Dims     Dims
 	Instance *graph.Instance
+	Words    *Words // where the word vectors began; nil where they were drawn
 }
 
 // NewModel builds a network and allocates its parameters, zeroed, on a device.

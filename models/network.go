@@ -96,7 +96,11 @@ func newNetwork(o Options, d Dims) (Network, error) {
 	if !ok {
 		return nil, fmt.Errorf("network %s is not available in this version; available: %v", o.Network, Available())
 	}
-	return e.build(o, d)
+	n, err := e.build(o, d)
+	if err == nil && o.WordFrozen {
+		err = freezeWords(n)
+	}
+	return n, err
 }
 
 // Available returns the names of the networks that can be built.

@@ -18,6 +18,10 @@ type Options struct {
 	WordDim     int    `yaml:"word_dim" min:"1" max:"65536" doc:"size of a word vector (gru, bigru)"`
 	TextEncoder string `yaml:"text_encoder" enum:"gru|bigru|bert"`
 
+	// WordInit is read by whoever begins a run, as Bert.Dir is.
+	WordInit   string `yaml:"word_init" json:"-" doc:"file of pretrained word vectors (gru, bigru): GloVe, word2vec or fastText text, or NAME.npy with NAME.words.txt; empty draws them"`
+	WordFrozen bool   `yaml:"word_frozen" json:",omitempty" doc:"keep the word vectors as they start (gru, bigru)"`
+
 	Bert   BertOptions   `yaml:"bert" doc:"used when text_encoder is bert"`
 	VSEPP  VSEPPOptions  `yaml:"vsepp"`
 	VSRN   VSRNOptions   `yaml:"vsrn"`
@@ -113,6 +117,9 @@ func (o *Options) Validate() error {
 	if ok := o.Traits().TextEncoders; !slices.Contains(ok, o.TextEncoder) {
 		return &options.Error{Key: "text_encoder", Found: strconv.Quote(o.TextEncoder),
 			Expected: strings.Join(ok, " or ") + " for network " + o.Network}
+	}
+	if err := o.checkWords(); err != nil {
+		return err
 	}
 	if err := divisor("bert.heads", o.Bert.Heads, "bert.hidden", o.Bert.Hidden); err != nil {
 		return err

@@ -229,6 +229,10 @@ func (v *trainView) Started(p training.Plan) {
 	}
 	v.plan = p
 	v.Printf("%s with %s: %d parameters on %s\n", p.Network, p.Loss, p.Parameters, p.Device)
+	if w := p.Words; w != nil {
+		v.Printf("word vectors of %s: %d of %s found, %d drawn\n", w.File, w.Found, ui.Count(w.Of, "word"),
+			w.Of-w.Found)
+	}
 	if p.Choice != "" {
 		v.Printf("%s\n", p.Choice)
 	}

@@ -22,8 +22,9 @@ type Env struct {
 	CPU         string    `json:"cpu"` // model name
 	CPUs        int       `json:"cpus"`
 	MemoryBytes uint64    `json:"memory_bytes,omitempty"`
-	Device      string    `json:"device,omitempty"` // as the device names itself
-	GEMM        string    `json:"gemm,omitempty"`   // matrix-product kernel chosen
+	Device      string    `json:"device,omitempty"`    // as the device names itself
+	GEMM        string    `json:"gemm,omitempty"`      // matrix-product kernel chosen
+	WordInit    string    `json:"word_init,omitempty"` // SHA-256 of the file that the word vectors came from
 	Host        string    `json:"host"`
 	PID         int       `json:"pid"`
 	Dir         string    `json:"working_directory"`

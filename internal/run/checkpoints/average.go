@@ -121,7 +121,8 @@ func (r *AverageRequest) target() (string, error) {
 func sameNetwork(a, b models.Weights) error {
 	x, y := a.Network(), b.Network()
 	for _, o := range []*models.Options{&x, &y} {
-		o.Bert.Dir, o.Bert.Init = "", "" // where the weights came from at first
+		// where the weights came from at first
+		o.Bert.Dir, o.Bert.Init, o.WordInit = "", "", ""
 	}
 	list := config.Differences("model", x, y)
 	if p, q := a.Sizes(), b.Sizes(); len(list) == 0 && p != q {

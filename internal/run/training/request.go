@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
 	"vsetrain/internal/run/place"
+	"vsetrain/models"
 	"vsetrain/train"
 )
 
@@ -26,6 +27,7 @@ type Plan struct {
 	Resumed       train.Position    // where it goes on; zero for a new run, and before the first checkpoint
 	Choice        string            // how device.kind auto chose, empty if the device was named
 	Memory        *place.MemoryPlan // nil on the CPU
+	Words         *models.Words     // where the word vectors began; nil where they were drawn
 }
 
 // Request is what a training run needs to know beside its configuration.

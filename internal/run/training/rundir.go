@@ -122,7 +122,8 @@ func sameRun(earlier, now *config.Config) error {
 		precision := c.Device.Precision
 		c.Device, c.Run, c.Track, c.Data.Vocab = config.Default().Device, config.Default().Run,
 			config.Default().Track, ""
-		c.Model.Bert.Dir, c.Model.Bert.Init = "", "" // the weights are in the run's checkpoint
+		// the weights are in the run's checkpoint
+		c.Model.Bert.Dir, c.Model.Bert.Init, c.Model.WordInit = "", "", ""
 		c.Device.Precision = precision
 		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0
 		c.Train.CollapseSteps, c.Train.OnCollapse, c.Train.Keep = 0, "", 0

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"vsetrain/data"
+	"vsetrain/data/text"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
@@ -68,6 +70,9 @@ func (t *training) open(ctx context.Context) (err error) {
 	}
 	env := t.Env
 	env.Device = t.Device.Name()
+	if w := t.Model.Words; w != nil {
+		env.WordInit = w.SHA256
+	}
 	if err = t.run.AppendEnv(env); err != nil {
 		return err
 	}
@@ -93,6 +98,9 @@ func (t *training) openData() (err error) {
 		c.Train.InitFrom == "" && !t.Resume {
 		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
 			"model.safetensors or pytorch_model.bin), or set model.bert.init to random")
+	}
+	if c.Model.WordInit != "" && c.Train.InitFrom != "" {
+		return errors.New("model.word_init and train.init_from both bring word vectors; leave one of them out")
 	}
 	if err = t.OpenTrain(); err != nil {
 		return err
@@ -157,7 +165,8 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	plan = Plan{RunDir: t.RunDir, Device: t.Device.Name(), Network: c.Model.Network, Loss: c.Loss.Name,
 		Parameters: t.Model.Instance.Params.Count(), TrainCaptions: t.Train.NumCaptions(),
 		TrainImages: t.Train.NumImages(), DevImages: t.Val.NumImages(), Batches: t.Loader.BatchesPerEpoch(),
-		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory}
+		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory,
+		Words: t.Model.Words}
 	return position, plan, checkSchedule(&c.Optim, plan.Batches)
 }
 
@@ -178,10 +187,34 @@ func (t *archive) initialise() (train.Position, error) {
 	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
 		return train.Position{}, trained.LoadWeights(t.Model, from, t.Lexicon)
 	}
+	if path := t.Cfg.Model.WordInit; path != "" {
+		return train.Position{}, startWords(t.Model, path, t.Lexicon)
+	}
 	if b := t.Cfg.Model.Bert; t.Cfg.Model.TextEncoder == models.TextBert && b.Init == models.BertPretrained {
 		return train.Position{}, models.LoadBert(t.Model, b.Dir)
 	}
 	return train.Position{}, nil
+}
+
+// startWords sets the word vectors of a model from a file of pretrained ones (model.word_init).
+func startWords(m *models.Model, path string, v text.Lexicon) error {
+	vocab, ok := v.(*text.Vocabulary)
+	if !ok {
+		return fmt.Errorf("model.word_init: %s has word pieces, which bring their own vectors", v.FileName())
+	}
+	words := make([]string, vocab.Len(), vocab.Len()+1)
+	for i := range words {
+		words[i] = vocab.Word(int32(i))
+	}
+	if m.Options.Traits().MaskWord {
+		words = append(words, text.MaskWord)
+	}
+	w, err := text.ReadWordVectors(path, words, m.Options.WordDim)
+	if err != nil {
+		return err
+	}
+	return m.StartWords(w.Rows, models.Words{File: filepath.Base(path), SHA256: w.SHA256, Found: w.Found,
+		Of: len(words)})
 }
 
 // openSimilarities finds the semantic vectors by which false negatives are counted while a run trains: those of its

@@ -1,0 +1,273 @@
+package text
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
+)
+
+// WordVectors are pretrained vectors of the words of a vocabulary: what a file of GloVe, word2vec, fastText or NumPy
+// has for them.
+type WordVectors struct {
+	SHA256 string      // of the file; of an array and its words, one after the other
+	Rows   [][]float32 // of each word its vector, nil where the file has none
+	Found  int         // words with a vector
+}
+
+// WordsSuffix replaces .npy in the name of an array of word vectors to name the file of its words, one a line.
+const WordsSuffix = ".words.txt"
+
+// ReadWordVectors reads the vectors of dim values that a file has for words. A file is read from its beginning to its
+// end, and only these vectors are kept. It is one of
+//
+//   - text, a line "word v1 … vD" for each word (GloVe), behind a line "N D" or not (word2vec); a file named .vec
+//     (fastText) has that line;
+//   - an array .npy [N, D], float16, float32 or float64, with its words in NAME.words.txt.
+//
+// A word that the file lacks takes the vector of its reduced form (reducedWord). Numbers are read as float64, rounded
+// to float32 and not scaled: so PVSE and CHAN match words (yalesong/pvse, model.py, EncoderText.init_weights;
+// ppanzx/CHAN, lib/encoders.py, EncoderTextBigru.init_weights), with vectors that torchtext reads (torchtext/vocab,
+// Vectors).
+//
+// Errors name file and line: vectors of another size, a line with more or fewer values than the others, a value that is
+// not a finite number, a word that is asked for and occurs twice, and a first line with another number of words. Lines
+// of words that are not asked for are counted and measured, and their values are not looked at.
+func ReadWordVectors(path string, words []string, dim int) (*WordVectors, error) {
+	r := &vectorReader{path: path, dim: dim, hash: sha256.New(), wanted: make(map[string]*wordVector, len(words))}
+	for _, w := range words {
+		r.wanted[w], r.wanted[reducedWord(w)] = &wordVector{}, &wordVector{}
+	}
+	read := r.text
+	if strings.EqualFold(filepath.Ext(path), ".npy") {
+		read = r.array
+	}
+	if err := read(); err != nil {
+		return nil, fmt.Errorf("word vectors %w", err)
+	}
+	v := &WordVectors{SHA256: hex.EncodeToString(r.hash.Sum(nil)), Rows: make([][]float32, len(words))}
+	for i, w := range words {
+		e := r.wanted[w]
+		if e.line == 0 {
+			e = r.wanted[reducedWord(w)]
+		}
+		if e.line > 0 {
+			v.Rows[i] = e.values
+			v.Found++
+		}
+	}
+	return v, nil
+}
+
+// reducedWord is the form under which a word is looked for that a file of vectors lacks: without hyphens, full stops
+// and apostrophes, and of what is left the part in front of the first slash.
+func reducedWord(w string) string {
+	w, _, _ = strings.Cut(withoutMarks.Replace(w), "/")
+	return w
+}
+
+var withoutMarks = strings.NewReplacer("-", "", ".", "", "'", "")
+
+// vectorReader reads one file.
+type vectorReader struct {
+	path   string
+	dim    int
+	hash   hash.Hash
+	wanted map[string]*wordVector
+}
+
+type wordVector struct {
+	values []float32
+	line   int // from 1; 0 while the word was not met
+}
+
+// maxVectorLine bounds a line in bytes: 65,536 values of 32 characters.
+const maxVectorLine = 2 << 20
+
+// lines hands each line of a file, without its end, to take, and adds the file to the hash.
+func (r *vectorReader) lines(path string, take func(line []byte, number int) error) (n int, err error) {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("%w; model.word_init names a file of GloVe, word2vec or fastText, or an array .npy with "+
+			"its words in NAME%s", err, WordsSuffix)
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, maxVectorLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return n, nil
+		}
+		n++
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return n, fmt.Errorf("%s:%d: a line of more than %d bytes; expected a word and its values: is this "+
+				"another file?", path, n, maxVectorLine)
+		case err != nil && !errors.Is(err, io.EOF):
+			return n, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		r.hash.Write(line)
+		if err := take(bytes.TrimRight(line, " \r\n"), n); err != nil {
+			return n, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+	}
+}
+
+// packed are the first bytes of files that have to be unpacked: gzip, zip, bzip2 and xz.
+var packed = [][]byte{{0x1f, 0x8b}, []byte("PK\x03\x04"), []byte("BZh"), []byte("\xfd7zXZ")}
+
+// text reads a file of lines.
+func (r *vectorReader) text() error {
+	promised, header := -1, 0
+	n, err := r.lines(r.path, func(line []byte, number int) error {
+		if number == 1 {
+			for _, magic := range packed {
+				if bytes.HasPrefix(line, magic) {
+					return errors.New("the file is packed; unpack it first")
+				}
+			}
+			var size int
+			if promised, size = vectorHeader(line); promised >= 0 {
+				header = 1
+				return r.width(size)
+			}
+			if strings.EqualFold(filepath.Ext(r.path), ".vec") {
+				return errors.New("expected the number of words and the size of their vectors in the first line of a " +
+					".vec file; its beginning is missing, or it is GloVe's text and should be named .txt")
+			}
+		}
+		word, rest, _ := bytes.Cut(line, []byte{' '})
+		values := 0
+		if len(rest) > 0 {
+			values = bytes.Count(rest, []byte{' '}) + 1
+		}
+		switch {
+		case len(word) == 0:
+			return fmt.Errorf("expected a word and %d values, found a line that begins without a word", r.dim)
+		case number == 1 && values > 1:
+			if err := r.width(values); err != nil {
+				return err
+			}
+		case values != r.dim:
+			return fmt.Errorf("expected %d values behind the word %.40q, found %d: the line is torn, or this is not "+
+				"the text form; fetch the file again, or save it as text", r.dim, word, values)
+		}
+		return r.take(word, number, func(dst []float32) error { return parseVector(dst, rest) })
+	})
+	switch {
+	case err != nil:
+		return err
+	case n == header:
+		return fmt.Errorf("%s: expected lines of a word and its values, found none", r.path)
+	case promised >= 0 && n-1 != promised:
+		return fmt.Errorf("%s:%d: the file ends after %d words, its first line says %d: it is not whole; fetch it "+
+			"again", r.path, n, n-1, promised)
+	}
+	return nil
+}
+
+// vectorHeader reads a first line "N D"; -1 where the line is none.
+func vectorHeader(line []byte) (words, dim int) {
+	a, b, ok := strings.Cut(string(line), " ")
+	words, err := strconv.Atoi(a)
+	dim, err2 := strconv.Atoi(b)
+	if !ok || err != nil || err2 != nil || words < 0 || dim < 0 {
+		return -1, 0
+	}
+	return words, dim
+}
+
+// width compares the size of the vectors of the file with that of the network.
+func (r *vectorReader) width(values int) error {
+	if values == r.dim {
+		return nil
+	}
+	return fmt.Errorf("vectors of %d values, model.word_dim is %d; name vectors of that size, or set model.word_dim "+
+		"to %[1]d", values, r.dim)
+}
+
+// take keeps the vector of a word that is wanted.
+func (r *vectorReader) take(word []byte, line int, read func(dst []float32) error) error {
+	e, ok := r.wanted[string(word)]
+	if !ok {
+		return nil
+	}
+	if e.line > 0 {
+		return fmt.Errorf("the word %q was in line %d already; leave one of the two", word, e.line)
+	}
+	e.line, e.values = line, make([]float32, r.dim)
+	if err := read(e.values); err != nil {
+		return err
+	}
+	for i, v := range e.values {
+		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Errorf("value %d of the word %q is %v, expected a finite number", i+1, word, v)
+		}
+	}
+	return nil
+}
+
+// parseVector reads as many values as dst has.
+func parseVector(dst []float32, text []byte) error {
+	for i := range dst {
+		var field []byte
+		field, text, _ = bytes.Cut(text, []byte{' '})
+		v, err := strconv.ParseFloat(string(field), 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) { // a range error has the value ±Inf or 0
+			return fmt.Errorf("value %d is %.40q, expected a number", i+1, field)
+		}
+		dst[i] = float32(v)
+	}
+	return nil
+}
+
+// array reads an array and the file of its words.
+func (r *vectorReader) array() error {
+	f, err := npy.Open(r.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if len(f.Shape) != 2 {
+		return fmt.Errorf("%s: an array of shape %v, expected [words, values]", r.path, f.Shape)
+	}
+	if err := r.width(f.RowLen()); err != nil {
+		return fmt.Errorf("%s: %w", r.path, err)
+	}
+	if err := r.add(r.path); err != nil {
+		return err
+	}
+	names := r.path[:len(r.path)-len(".npy")] + WordsSuffix
+	n, err := r.lines(names, func(line []byte, number int) error {
+		if number > f.Rows() {
+			return fmt.Errorf("a word more than the %d rows of %s", f.Rows(), r.path)
+		}
+		return r.take(line, number, func(dst []float32) error { return f.ReadRow(dst, number-1) })
+	})
+	if err == nil && n != f.Rows() {
+		err = fmt.Errorf("%s:%d: the file ends after %d words, %s has %d rows", names, n, n, r.path, f.Rows())
+	}
+	return err
+}
+
+// add adds a file to the hash.
+func (r *vectorReader) add(path string) error {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(r.hash, f)
+	return err
+}
