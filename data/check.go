@@ -29,11 +29,14 @@ type CheckOptions struct {
 
 // Report is what Check found in a folder.
 type Report struct {
-	Dir      string        `json:"dir"`
-	Files    []FileReport  `json:"files"`
-	Splits   []SplitReport `json:"splits"`
-	Vocab    *VocabReport  `json:"vocab,omitempty"`
-	Problems []Problem     `json:"problems"`
+	Dir    string        `json:"dir"`
+	Files  []FileReport  `json:"files"`
+	Splits []SplitReport `json:"splits"`
+	Vocab  *VocabReport  `json:"vocab,omitempty"`
+	// Features names the published features that the arrays may be, by name, type and shape (docs/reproduce.md); "" if
+	// they are others.
+	Features string    `json:"published_features,omitempty"`
+	Problems []Problem `json:"problems"`
 }
 
 // FileReport describes one file.
@@ -127,6 +130,7 @@ func Check(dir string, o CheckOptions) (*Report, error) {
 		}
 		r.checkFile(e, captions, o)
 	}
+	r.Features = recognise(r.Files)
 	sort.SliceStable(r.Problems, func(i, j int) bool { return r.Problems[i].Error && !r.Problems[j].Error })
 	return r, nil
 }

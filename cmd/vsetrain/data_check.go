@@ -118,6 +118,10 @@ func writeReport(a *app, r *data.Report) {
 				s.Lengths.Mean))
 	}
 	splits.Write(a.Streams)
+	if r.Features != "" {
+		a.Printf("\nfeatures named and sized as SCAN's %s (docs/reproduce.md); their values were not compared\n",
+			r.Features)
+	}
 	if r.Vocab != nil {
 		a.Printf("\nvocabulary %s: %d words\n", r.Vocab.Path, r.Vocab.Words)
 	}

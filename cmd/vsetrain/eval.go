@@ -24,6 +24,7 @@ type evalOptions struct {
 	Compare bool
 	compare eval.CompareOptions
 	sides   [2]evaluate.Request // of --compare: what each argument names
+	publishedOptions
 
 	protocol string
 }
@@ -32,7 +33,7 @@ func newCmdEval(a *app) *cobra.Command {
 	o := &evalOptions{Request: evaluate.Request{Split: "test", Device: device.DefaultOptions()},
 		compare: eval.DefaultCompareOptions()}
 	c := &cobra.Command{
-		Use:   "eval CHECKPOINT... | --scores FILE... | --compare A B",
+		Use:   "eval CHECKPOINT... | --scores FILE... | --compare A B | --published NAME FILE...",
 		Short: "Measure recalls of a checkpoint or an ensemble",
 		Long: `Embed a split with the networks of one or several checkpoints and rank every image and caption:
 R@1, R@5, R@10, median and mean rank in both directions, their sum and M-Recall.
@@ -58,6 +59,10 @@ docs/judgements.md describes the files.
 of a paired bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an
 ensemble. With --judgements their measures are compared too.
 
+--published NAME FILE measures a public checkpoint in the protocols that its authors print recalls for, and says of
+each: equal to the tenth, off by how much, or which quirk of the released evaluation explains the difference
+(docs/fidelity.md). --published alone lists the names; --manifest names another table of the same form.
+
 ` + pairScorers() + ` score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
 5,000 x 25,000. With --work they store what they have scored in a folder, where the same command finds it.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
@@ -67,10 +72,16 @@ ensemble. With --judgements their measures are compared too.
   vsetrain eval --scores saf.npy sgr.npy --data data/f30k --save-ranks ranks.csv
   vsetrain eval runs/a --data data/coco --split testall --judgements eccv_caption/data
   vsetrain eval --compare runs/vsepp-f8k-lmh runs/vsepp-f8k-lseh
-  vsetrain eval --compare runs/saf,runs/sgr runs/vseinf --json difference.json`,
-		Args: func(_ *cobra.Command, args []string) error {
+  vsetrain eval --compare runs/saf,runs/sgr runs/vseinf --json difference.json
+  vsetrain eval --published
+  vsetrain eval --published gsmn-dense-f30k model_best.pth.tar --data data/f30k --vocab f30k_precomp_vocab.json`,
+		ValidArgsFunction: completePublished(o),
+		Args: func(c *cobra.Command, args []string) error {
 			if o.Compare {
 				return o.pair(args)
+			}
+			if o.Published {
+				return o.published(args, c.Flags().Changed("split"))
 			}
 			for _, arg := range args { // behind --scores, or a checkpoint without its flag
 				if strings.EqualFold(filepath.Ext(arg), ".npy") {
@@ -111,6 +122,9 @@ ensemble. With --judgements their measures are compared too.
 	f.IntVar(&o.compare.Resamples, "resamples", o.compare.Resamples, "of --compare: bootstrap samples, and swaps of "+
 		"the permutation test")
 	f.Uint64Var(&o.compare.Seed, "seed", o.compare.Seed, "of --compare: seed of the resamples")
+	f.BoolVar(&o.Published, "published", false, "compare a public checkpoint with its published recalls: NAME FILE...")
+	f.StringVar(&o.Manifest, "manifest", "", "of --published: table `FILE` in place of the program's "+
+		"(docs/reproduce.md)")
 	must(c.MarkFlagDirname("work"))
 	must(c.MarkFlagDirname("data"))
 	return c
@@ -122,6 +136,9 @@ func (o *evalOptions) check(*app) (err error) {
 	}
 	if o.Batch < 1 {
 		return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
+	}
+	if o.Published && (o.Compare || o.Protocol != eval.Auto) {
+		return usagef("--published measures the protocols of its table; leave out --compare and --protocol")
 	}
 	return checkDevice(&o.Device)
 }
@@ -143,6 +160,9 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	o.Warn = a.warn
 	if o.Compare {
 		return o.runCompare(ctx, a, bars.close)
+	}
+	if o.Published {
+		return o.runPublished(ctx, a, bars.close)
 	}
 	rep, err := evaluate.Run(ctx, o.Request)
 	bars.close()

@@ -62,7 +62,8 @@ var valued = map[string]string{"--device": "cpu", "--precision": "bf16", "--prot
 	"embed --of": "captions", "embed --texts": "-", "embed --checkpoint": "-", "serve --token-file": "-",
 	"report --images": "..", "selftest --family": "Gemm", "selftest --variant": "fp64 --device cpu",
 	"selftest --plant": "-", "serve --max-body": "7", "serve --window": "1ms", "serve --openapi": "-",
-	"search --image": "-", "search --extractor": "-", "eval --compare": "-"}
+	"search --image": "-", "search --extractor": "-", "eval --compare": "-",
+	"eval --published": "-"}
 
 // fieldOf are the fields of flags that bear another name; two where the check derives one from the other.
 var fieldOf = map[string]string{"--config": "file", "--device": "kind", "--gpu": "index", "--cache": "dir",
@@ -149,6 +150,9 @@ func TestArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"eval a b.npy c --scores d.npy":          "request.checkpoints=[a c]; request.scores=[d.npy b.npy]",
 		"eval --checkpoint a b --batch 3":        "request.checkpoints=[a b]; request.batch=3",
+		"eval --published saf-coco f.pth":        "request.checkpoints=[f.pth]; request.split=testall",
+		"eval --published vsrn-f30k f g":         "request.checkpoints=[f g]; request.split=test",
+		"eval --published sgr-coco f --split s":  "request.split=s; publishedoptions.published=true",
 		"search --checkpoint r two dogs":         "checkpoints=[r]; query=two dogs",
 		"search --checkpoint r -":                "query=-",
 		"train demo --seeds 7,8":                 "configflags.file=demo; seeds=7,8",

@@ -75,6 +75,9 @@ func generate(root string) (map[string][]byte, error) {
 	}
 	files[performancePage], files[stepsChart], files[marginsFile] = page, stepsBars(steps), lines.Draw().SVG()
 	files[internalsPage] = internals
+	if files[reproducePage], err = reproduce(root); err != nil {
+		return nil, err
+	}
 	for _, d := range networks {
 		if files[d.file], err = d.draw(); err != nil {
 			return nil, err

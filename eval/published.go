@@ -1,0 +1,198 @@
+package eval
+
+import (
+	"bufio"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Published is a public checkpoint, or several whose scores are averaged, with the recalls that its authors print.
+type Published struct {
+	Name    string   // of ours
+	Files   []string // as they are published, or as the archive that they are in
+	Network string   // the program's name of the network, empty where it has none
+	Data    string   // f30k, coco, …
+	Where   string   // the page that links it
+	SHA256  []string // of the files, in hexadecimal; nil where no source says them
+	Note    string   // what a person should know; empty where nothing
+	Recalls []PublishedRecalls
+}
+
+// PublishedRecalls are the recalls that a source prints for one protocol.
+type PublishedRecalls struct {
+	Protocol Protocol
+	// Values are R@1, R@5 and R@10 of image to text, then of text to image, in percent; NaN where the source has none.
+	Values [6]float64
+	Quirks []string // rows of docs/fidelity.md that the source's own evaluation has and ours has on request
+	Source string
+}
+
+// RecallNames name the values of PublishedRecalls.
+var RecallNames = [6]string{"i2t R@1", "i2t R@5", "i2t R@10", "t2i R@1", "t2i R@5", "t2i R@10"}
+
+//go:embed published.tsv
+var publishedTable string
+
+// PublishedCheckpoints returns those that the program knows, in the order of its table (eval/published.tsv).
+func PublishedCheckpoints() []Published {
+	list, err := ReadPublished(strings.NewReader(publishedTable), "published.tsv")
+	if err != nil {
+		panic(err) // a test reads it
+	}
+	return list
+}
+
+// publishedColumns are the columns of a table of published checkpoints. Rows of one name follow each other, a row for
+// each protocol, and repeat what is not of the protocol. An empty cell is not known. Several files, hashes or quirks
+// have a comma between them.
+var publishedColumns = []string{"name", "files", "network", "data", "protocol", "i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1",
+	"t2i_r5", "t2i_r10", "quirks", "sha256", "where", "source", "note"}
+
+var quirkName = regexp.MustCompile(`^Q[1-9][0-9]?$`)
+
+// ReadPublished reads a table of published checkpoints, tab-separated with a line of heads; name is that of the file,
+// for errors, which name its line.
+func ReadPublished(r io.Reader, name string) ([]Published, error) {
+	var list []Published
+	lines := bufio.NewScanner(r)
+	for number := 1; lines.Scan(); number++ {
+		cells := strings.Split(lines.Text(), "\t")
+		if number == 1 {
+			if !slices.Equal(cells, publishedColumns) {
+				return nil, fmt.Errorf("%s:1: columns %q, expected %q with tabs between them", name, cells,
+					publishedColumns)
+			}
+			continue
+		}
+		if err := addPublished(&list, cells); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: expected a line of heads and rows of checkpoints, found none", name)
+	}
+	return list, nil
+}
+
+// addPublished adds a row to a list, or a protocol to the last of the list.
+func addPublished(list *[]Published, cells []string) error {
+	if len(cells) != len(publishedColumns) {
+		return fmt.Errorf("%d cells, expected %d", len(cells), len(publishedColumns))
+	}
+	several := func(cell string) []string {
+		if cell == "" {
+			return nil
+		}
+		return strings.Split(cell, ",")
+	}
+	p := Published{Name: cells[0], Files: several(cells[1]), Network: cells[2], Data: cells[3],
+		SHA256: several(cells[12]), Where: cells[13], Note: cells[15]}
+	n := PublishedRecalls{Quirks: several(cells[11]), Source: cells[14]}
+	var err error
+	if n.Protocol, err = ParseProtocol(cells[4]); err != nil {
+		return err
+	}
+	some := false
+	for i, cell := range cells[5:11] {
+		n.Values[i] = math.NaN()
+		if cell == "" {
+			continue
+		}
+		if n.Values[i], err = strconv.ParseFloat(cell, 64); err != nil || !(n.Values[i] >= 0 && n.Values[i] <= 100) {
+			return fmt.Errorf("%s is %q, expected percent", RecallNames[i], cell)
+		}
+		some = true
+	}
+	switch {
+	case p.Name == "" || strings.ContainsAny(p.Name, " /") || len(p.Files) == 0 || p.Data == "" || p.Where == "":
+		return fmt.Errorf("expected a name without blanks, a file, a data set and where it is, found %q, %q, %q and %q",
+			p.Name, cells[1], p.Data, p.Where)
+	case n.Protocol == Auto:
+		return fmt.Errorf("no protocol, expected 1k, 5k, 5x1k or whole")
+	case some && n.Source == "":
+		return fmt.Errorf("recalls without a source")
+	case p.SHA256 != nil && len(p.SHA256) != len(p.Files):
+		return fmt.Errorf("%d hashes of %d files", len(p.SHA256), len(p.Files))
+	}
+	for _, h := range p.SHA256 {
+		if b, err := hex.DecodeString(h); err != nil || len(b) != 32 {
+			return fmt.Errorf("SHA-256 %q, expected 64 hexadecimal digits", h)
+		}
+	}
+	for _, q := range n.Quirks {
+		if !quirkName.MatchString(q) {
+			return fmt.Errorf("quirk %q, expected the number of a row of docs/fidelity.md, such as Q10", q)
+		}
+	}
+	return p.join(list, n)
+}
+
+// join adds recalls to the last of a list where that has the same name, else a checkpoint.
+func (p Published) join(list *[]Published, n PublishedRecalls) error {
+	p.Recalls = []PublishedRecalls{n}
+	i := slices.IndexFunc(*list, func(o Published) bool { return o.Name == p.Name })
+	if i < 0 {
+		*list = append(*list, p)
+		return nil
+	}
+	o := &(*list)[i]
+	switch {
+	case i != len(*list)-1:
+		return fmt.Errorf("the name %s again; rows of one name follow each other", p.Name)
+	case !slices.Equal(o.Files, p.Files) || o.Network != p.Network || o.Data != p.Data || o.Where != p.Where ||
+		o.Note != p.Note || !slices.Equal(o.SHA256, p.SHA256):
+		return fmt.Errorf("the rows of %s differ in more than protocol, recalls, quirks and source", p.Name)
+	case slices.ContainsFunc(o.Recalls, func(r PublishedRecalls) bool { return r.Protocol == n.Protocol }):
+		return fmt.Errorf("the protocol %s of %s again", n.Protocol, p.Name)
+	}
+	o.Recalls = append(o.Recalls, n)
+	return nil
+}
+
+// Values are the six recalls in the order of RecallNames.
+func (m Metrics) Values() [6]float64 {
+	return [6]float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10}
+}
+
+// Off returns by how much measured recalls differ from the published ones, measured minus published, in the order of
+// RecallNames; NaN where the source has none. Published recalls are rounded to a tenth, so a difference of up to 0.05
+// is none: 0.
+func (p *PublishedRecalls) Off(m Metrics) (off [6]float64) {
+	const rounding = 0.05 + 1e-9
+	for i, v := range m.Values() {
+		if off[i] = v - p.Values[i]; math.Abs(off[i]) <= rounding {
+			off[i] = 0
+		}
+	}
+	return off
+}
+
+// Known returns how many recalls the source has.
+func (p *PublishedRecalls) Known() (n int) {
+	for _, v := range p.Values {
+		if !math.IsNaN(v) {
+			n++
+		}
+	}
+	return n
+}
+
+// Largest returns the index of the largest difference, and whether there is one.
+func Largest(off [6]float64) (at int, any bool) {
+	for i, d := range off {
+		if !math.IsNaN(d) && math.Abs(d) > 0 && (!any || math.Abs(d) > math.Abs(off[at])) {
+			at, any = i, true
+		}
+	}
+	return at, any
+}
