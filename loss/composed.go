@@ -88,3 +88,24 @@ func notNegative(g *graph.Graph, x *graph.Node) *graph.Node {
 	}
 	return g.Apply(op, x)
 }
+
+// repeated is a scalar x [1] at every position of a value like another.
+func repeated(g *graph.Graph, x, like *graph.Node) *graph.Node {
+	shape := like.Shape()
+	return g.Spread(x, graph.AlongRows(shape.TotalSize()), shape...)
+}
+
+// different is 1 where the images of two pairs are not the same, and 0 elsewhere: [n, n].
+func different(g *graph.Graph, c Context, n int) *graph.Node {
+	if c.Images == nil || c.Captions == nil {
+		graph.Failf("the loss needs the image identities of the batch")
+	}
+	op := &graph.Op{Name: "different images", Outs: []tensor.Shape{{n, n}}, Temp: []int{n * n},
+		Wants: []bool{false, false}}
+	op.Make = func(c *graph.Call) {
+		graph.Do(c, device.Fill{Dst: c.Temp[0]})
+		graph.Do(c, device.SemanticMargins{N: n, Gram: c.Temp[0], Images: c.In[0], Captions: c.In[1], Alpha: 1,
+			ZeroSameImage: true, Margins: c.Out[0]})
+	}
+	return g.Apply(op, c.Images, c.Captions)
+}

@@ -2,7 +2,6 @@ package loss
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 	"testing"
 
@@ -38,18 +37,20 @@ type lossCase struct {
 	Inputs struct {
 		TeacherVectors [][]float64 `json:"teacher_vectors"`
 		FilterScores   [][]float64 `json:"filter_scores"`
+		ImageIDs       []int32     `json:"image_ids"`
 	}
 	Params   map[string]float64
 	Expected struct {
 		Loss         *float64
-		LossCaption  *float64    `json:"loss_caption_retrieval"`
-		LossImage    *float64    `json:"loss_image_retrieval"`
-		CostS        [][]float64 `json:"cost_s"`
-		CostIm       [][]float64 `json:"cost_im"`
-		Grad         [][]float64 `json:"grad_scores"`
-		HardCaption  []int32     `json:"hard_caption_index_per_image"`
-		HardImage    []int32     `json:"hard_image_index_per_caption"`
-		Margins      [][]float64 `json:"margin_matrix"`
+		LossCaption  *float64           `json:"loss_caption_retrieval"`
+		LossImage    *float64           `json:"loss_image_retrieval"`
+		CostS        [][]float64        `json:"cost_s"`
+		CostIm       [][]float64        `json:"cost_im"`
+		Grad         [][]float64        `json:"grad_scores"`
+		GradParams   map[string]float64 `json:"grad_params"`
+		HardCaption  []int32            `json:"hard_caption_index_per_image"`
+		HardImage    []int32            `json:"hard_image_index_per_caption"`
+		Margins      [][]float64        `json:"margin_matrix"`
 		Scores       [][]float64
 		GradImages   [][]float64 `json:"grad_image_emb"`
 		GradCaptions [][]float64 `json:"grad_caption_emb"`
@@ -76,27 +77,29 @@ func (c *lossCase) options(t *testing.T) Options {
 		o.Name, o.Margin, o.LSEH.Lambda, o.LSEH.Similarity = LSEH, c.Alpha, c.Lam, c.Similarity
 	case "LUWM":
 		o.Name, o.LUWM.Positive, o.LUWM.Negative = LUWM, c.Pos, c.Neg
-	case "InfoNCE": // learned temperatures are tested as fixed ones of the same value
-		o.Name, o.InfoNCE.Temperature = "infonce", c.Config.Temperature
-		if t := c.Params["temperature"]; t > 0 {
-			o.InfoNCE.Temperature = t
-		} else if s, ok := c.Params["log_scale"]; ok {
-			o.InfoNCE.Temperature = math.Exp(-s)
+	case "InfoNCE":
+		own := infoNCEOptions{Temperature: c.Config.Temperature, Learn: "nothing", Targets: c.Config.Targets}
+		for name := range c.Params {
+			own.Learn = name
 		}
+		o.Name, o.Own[infoNCEConstants.at] = "infonce", own
+	case "SigLIP":
+		o.Name = "siglip"
 	case "SelHN":
-		o.Name, o.Margin, o.SelHN.Epsilon = "selhn", c.Config.Margin, c.Config.Epsilon
+		o.Name, o.Margin = "selhn", c.Config.Margin
+		o.Own[selHNConstants.at] = selHNOptions{c.Config.Epsilon}
 	case "SoftLabels": // the part beside the cross entropy
 		o.Name = "softlabels"
-		o.SoftLabels = SoftLabelsOptions{c.Config.Weight, c.Config.Temperature, c.Config.TeacherTemperature}
-		if t := c.Params["temperature"]; t > 0 {
-			o.SoftLabels.Temperature = t
-		}
+		own := softLabelsOptions{Weight: c.Config.Weight, Temperature: c.Config.Temperature,
+			TeacherTemperature: c.Config.TeacherTemperature}
+		_, own.Learn = c.Params["temperature"]
 		if t := c.Params["teacher_temperature"]; t > 0 {
-			o.SoftLabels.TeacherTemperature = t
+			own.TeacherTemperature = t
 		}
+		o.Own[softLabelsConstants.at] = own
 	case "LMH-relative":
 		o.Name, o.Margin = "relative", c.Config.Margin
-		o.Relative = RelativeOptions{c.Config.Filter, c.Config.Rho, c.Config.FilterMargin}
+		o.Own[relativeConstants.at] = relativeOptions{c.Config.Filter, c.Config.Rho, c.Config.FilterMargin}
 		c.Expected.HardCaption = nil // of the kept ones; what is logged is LMH's
 	default:
 		t.Fatalf("unknown loss %q", c.Type)
@@ -126,7 +129,7 @@ func TestGoldenLosses(t *testing.T) {
 		if err := json.Unmarshal(raw, &c); err != nil {
 			t.Fatal(err)
 		}
-		if c.Config.Targets == "same_image" || c.Inputs.FilterScores != nil { // the program has neither
+		if c.Inputs.FilterScores != nil { // the program has no teacher of scores
 			continue
 		}
 		for _, p := range []struct {
@@ -150,13 +153,28 @@ func TestGoldenLosses(t *testing.T) {
 }
 
 // unwritten are the losses of losses_more.json that the program does not have.
-var unwritten = []string{"SigLIP", "SAM", "FNE", "FNE-state", "RCL", "CRCL", "CRCL-state", "DECL",
+var unwritten = []string{"SAM", "FNE", "FNE-state", "RCL", "CRCL", "CRCL-state", "DECL",
 	"noise", "mixture", "clamp"}
 
 func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden.Tolerance) {
-	s, err := graph.NewInstance(dev, nil)
+	o := c.options(t)
+	learned := o.Learned()
+	var specs []graph.ParamSpec
+	for _, l := range learned {
+		specs = append(specs, graph.ParamSpec{Name: "loss." + l.Name, Shape: []int{1}})
+	}
+	s, err := graph.NewInstance(dev, specs)
 	if err != nil {
 		t.Fatal(err)
+	}
+	param := func(l Learned) string { // in the case
+		if l.Name == "label_temperature" {
+			return "temperature"
+		}
+		return l.Name
+	}
+	for _, l := range learned {
+		dev.UploadDoubles(s.Params.Value("loss."+l.Name), []float64{c.Params[param(l)]})
 	}
 	g := s.Graph()
 	var scores *graph.Node
@@ -199,7 +217,14 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 			}
 		}
 	}
-	o := c.options(t)
+	if c.Inputs.ImageIDs != nil {
+		ctx.Images = g.InputInts("image ids", n)
+		ctx.Captions = ctx.Images
+		if err := s.FeedInts("image ids", c.Inputs.ImageIDs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := softLabelsConstants.of(&o)
 	var l, margins *graph.Node
 	var prog *graph.Program
 	var grads []*graph.Node
@@ -209,13 +234,18 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		l = o.Build(g, scores, ctx, sum)
 		if c.Inputs.TeacherVectors != nil {
 			cost := func(scores *graph.Node) *graph.Node {
-				return g.Times(divergence(o.SoftLabels, g, scores, ctx.Semantics), o.SoftLabels.Weight*0.5/float64(n))
+				return g.Times(divergence(own, g, scores, ctx.Semantics), own.Weight*0.5/float64(n))
 			}
 			l = fromCosts(g, "soft labels alone", 0, scores, cost(scores), cost(g.SwapAxes(scores)))
 		}
-		if ctx.Images != nil {
+		if o.HasMargins() {
 			margins = o.Margins(g, ctx, n)
 			retain = append(retain, margins)
+		}
+		for _, p := range learned {
+			if node := g.Lookup("loss." + p.Name); node != nil && c.Params[param(p)] != 0 {
+				wrt, wants = append(wrt, node), append(wants, []float64{c.Expected.GradParams[param(p)]})
+			}
 		}
 		if grads, err = g.Gradients(l, wrt...); err != nil {
 			return err

@@ -25,10 +25,8 @@ type Options struct {
 	LSEH LSEHOptions `yaml:"lseh" doc:"used when name is lseh"`
 	LUWM LUWMOptions `yaml:"luwm" doc:"used when name is luwm"`
 
-	InfoNCE    InfoNCEOptions    `yaml:"infonce" doc:"used when name is infonce or softlabels"`
-	SelHN      SelHNOptions      `yaml:"selhn" doc:"used when name is selhn"`
-	Relative   RelativeOptions   `yaml:"relative" doc:"used when name is relative"`
-	SoftLabels SoftLabelsOptions `yaml:"softlabels" doc:"used when name is softlabels"`
+	// Own are the sections of losses that keep their constants to themselves (constants).
+	Own own `yaml:",inline"`
 }
 
 // MoreTags implements options.Tagged with what the losses declare.
@@ -51,13 +49,59 @@ func DefaultOptions() Options {
 			t.defaults(&o)
 		}
 	}
+	for i, s := range sections {
+		o.Own[i] = s.defaults
+	}
 	return o
+}
+
+// own holds the constants of losses, each a struct with the tags of options, in the order of sections.
+type own [32]any
+
+// sections are what the files of losses declare. An array cannot hold more than it has room for: then it grows.
+var sections []struct {
+	key      string
+	defaults any
+}
+
+// Sections implements options.Registered.
+func (own) Sections() (keys []string) {
+	for _, s := range sections {
+		keys = append(keys, s.key)
+	}
+	return keys
+}
+
+// constants are the options that one loss alone has, the section of its name in the configuration.
+type constants[T any] struct{ at int }
+
+// declare gives the loss of a name constants. A variable of its file holds the result, so that nothing but the file
+// knows of them.
+func declare[T any](name string, defaults T) constants[T] {
+	sections = append(sections, struct {
+		key      string
+		defaults any
+	}{name, defaults})
+	return constants[T]{len(sections) - 1}
+}
+
+// of are the constants in options; where these were made without DefaultOptions, they are the defaults.
+func (c constants[T]) of(o *Options) T {
+	if v, ok := o.Own[c.at].(T); ok {
+		return v
+	}
+	return sections[c.at].defaults.(T)
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.
 func (o *Options) Validate() error {
 	if err := options.Check(o); err != nil {
 		return err
+	}
+	if check := registry[o.Name].check; check != nil {
+		if err := check(o); err != nil {
+			return err
+		}
 	}
 	if o.WarmupEpochs > 0 && registry[o.Name].noWarmUp {
 		return &options.Error{Key: "warmup_epochs", Found: strconv.Itoa(o.WarmupEpochs), Expected: "0 for loss " +
@@ -77,13 +121,34 @@ type traits struct {
 	compared bool                    // the LSEH paper compares its computation time
 	// build adds the loss to a graph; sum asks for its warm-up form.
 	build     func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node
-	semantics bool // it reads semantic vectors of the captions
-	mean      bool // it is a mean over the pairs of the batch, not their sum
-	noWarmUp  bool // it has no form for warm-up epochs
-	plateau   bool // where all scores are equal it is 2 x pairs x margin, and hardly that elsewhere
+	semantics bool                  // it reads semantic vectors of the captions
+	images    func(o *Options) bool // whether it compares the images of pairs without them; nil is no
+	mean      bool                  // it is a mean over the pairs of the batch, not their sum
+	noWarmUp  bool                  // it has no form for warm-up epochs
+	plateau   bool                  // where all scores are equal it is 2 x pairs x margin, and hardly that elsewhere
 	// reference adds the settings of the references' options; nil adds nothing.
 	reference func(o *Options, settings map[string]any)
+	learned   func(o *Options) []Learned // nil is none
+	check     func(o *Options) error     // rules that tie options together, an *options.Error; nil is none
 }
+
+// Learned is a scalar that a loss learns beside the network: a parameter like others, without weight decay, which is
+// brought back into its range after every update.
+type Learned struct {
+	Name               string // in checkpoints, behind "loss."
+	Start, Least, Most float64
+}
+
+// Learned are the scalars that the loss learns.
+func (o *Options) Learned() []Learned {
+	if t := registry[o.Name]; t.learned != nil {
+		return t.learned(o)
+	}
+	return nil
+}
+
+// node is the scalar in a graph: [1].
+func (l Learned) node(g *graph.Graph) *graph.Node { return g.Param("loss."+l.Name, 1) }
 
 var registry = map[string]traits{}
 
@@ -139,6 +204,12 @@ func (o *Options) Mean() bool { return registry[o.Name].mean }
 
 // HasMargins reports whether negative pairs have margins of their own, by semantic vectors.
 func (o *Options) HasMargins() bool { return o.Name == LSEH }
+
+// NeedsImages reports whether the loss reads the image identities of the batch.
+func (o *Options) NeedsImages() bool {
+	t := registry[o.Name]
+	return t.semantics || t.images != nil && t.images(o)
+}
 
 // NeedsSemantics reports whether the loss reads semantic vectors of the training captions.
 func (o *Options) NeedsSemantics() bool { return registry[o.Name].semantics }

@@ -17,24 +17,24 @@ import (
 
 func init() {
 	registry["relative"] = traits{about: "max of hinges of negatives well below the match", order: 8,
-		titles:   []string{"LMH ρ"},
-		defaults: func(o *Options) { o.Relative = RelativeOptions{Filter: "relative", Rho: 0.95, Distance: 0.05} },
-		build:    relative}
+		titles: []string{"LMH ρ"}, build: relative}
 }
 
-// RelativeOptions say which negatives are kept.
-type RelativeOptions struct {
+var relativeConstants = declare("relative", relativeOptions{Filter: "relative", Rho: 0.95, Distance: 0.05})
+
+// relativeOptions say which negatives are kept.
+type relativeOptions struct {
 	Filter   string  `yaml:"filter" enum:"relative|absolute" doc:"relative keeps negatives up to rho of the match, absolute those at least a distance below it"`
 	Rho      float64 `yaml:"rho" min:"0.0001" max:"1" doc:"share rho of the match up to which a negative may score"`
 	Distance float64 `yaml:"distance" min:"0" max:"100" doc:"distance mu below the match, with filter absolute"`
 }
 
 func relative(o Options, g *graph.Graph, scores *graph.Node, _ Context, sum bool) *graph.Node {
-	n := graph.Dim(scores, 0)
+	n, own := graph.Dim(scores, 0), relativeConstants.of(&o)
 	rows, match := graph.AlongRows(n), matches(g, scores)
-	below := filled(g, o.Relative.Distance, n)
-	if o.Relative.Filter == "relative" {
-		below = g.Times(g.Activate(device.Abs, match), 1-o.Relative.Rho)
+	below := filled(g, own.Distance, n)
+	if own.Filter == "relative" {
+		below = g.Times(g.Activate(device.Abs, match), 1-own.Rho)
 	}
 	most := g.Spread(g.Fixed(g.Minus(match, below)), rows, n, n)
 	cost := func(scores *graph.Node) *graph.Node { // of the anchors whose scores are the rows

@@ -18,12 +18,12 @@ import (
 func init() {
 	registry["selhn"] = traits{about: "mean or max of hinges, chosen for each anchor", order: 7,
 		titles:   []string{"SelHN"},
-		defaults: func(o *Options) { o.SelHN = SelHNOptions{Epsilon: 0.01} },
 		noWarmUp: true, mean: true, build: selHN}
 }
 
-// SelHNOptions are the constants of SelHN.
-type SelHNOptions struct {
+var selHNConstants = declare("selhn", selHNOptions{Epsilon: 0.01})
+
+type selHNOptions struct {
 	Epsilon float64 `yaml:"epsilon" min:"0" max:"100" doc:"an anchor whose hardest negative is this near to its match takes the mean of its violations"`
 }
 
@@ -35,7 +35,7 @@ func selHN(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *gr
 		least := g.Minus(others(g, n), filled(g, 1, n, n)) // -1 on the diagonal
 		hardest := g.Max(g.Fixed(g.Add(g.Multiply(scores, others(g, n)), least)), rows)
 		apart := g.Activate(device.Abs, g.Minus(match, hardest))
-		far := notNegative(g, g.Minus(apart, filled(g, o.SelHN.Epsilon, n)))
+		far := notNegative(g, g.Minus(apart, filled(g, selHNConstants.of(&o).Epsilon, n)))
 		mean := g.Times(g.Sum(costs, rows), 1/float64(max(1, n-1)))
 		near := g.Minus(filled(g, 1, n), far)
 		chosen := g.Add(g.Multiply(far, g.Max(costs, rows)), g.Multiply(near, mean))

@@ -10,22 +10,45 @@ package loss
 // flows back into A.
 
 import (
+	"fmt"
+
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
 )
 
 func init() {
 	registry["softlabels"] = traits{about: "cross entropy over the batch, and similarities of captions as soft labels",
 		order: 9, titles: []string{"soft labels"}, noWarmUp: true, mean: true, semantics: true, build: softLabels,
-		defaults: func(o *Options) {
-			o.SoftLabels = SoftLabelsOptions{Weight: 0.1, Temperature: 0.45, TeacherTemperature: 1}
+		check: func(o *Options) error {
+			own := softLabelsConstants.of(o)
+			if own.Learn && !(own.Temperature >= 0.1 && own.Temperature <= 0.99) {
+				return &options.Error{Key: "softlabels.temperature", Found: fmt.Sprint(own.Temperature),
+					Expected: "a number in [0.1, 0.99], the range in which it is learned",
+					Remedy:   "choose one in it, or set softlabels.learn to false"}
+			}
+			return checkTemperature(o)
+		}, learned: func(o *Options) []Learned {
+			return append(learnedTemperature(o), softLabelsConstants.of(o).learned()...)
 		}}
 }
 
-// SoftLabelsOptions are the constants of the soft labels; the cross entropy beside them has those of InfoNCE.
-type SoftLabelsOptions struct {
+var softLabelsConstants = declare("softlabels", softLabelsOptions{Weight: 0.1, Temperature: 0.45,
+	TeacherTemperature: 1})
+
+// learned is the temperature, where it is learned: from 0.1 to 0.99, as released.
+func (o softLabelsOptions) learned() []Learned {
+	if !o.Learn {
+		return nil
+	}
+	return []Learned{{Name: "label_temperature", Start: o.Temperature, Least: 0.1, Most: 0.99}}
+}
+
+// softLabelsOptions are the constants of the soft labels; the cross entropy beside them has those of InfoNCE.
+type softLabelsOptions struct {
 	Weight             float64 `yaml:"weight" min:"0" max:"1000" doc:"weight of the soft labels beside the cross entropy"`
 	Temperature        float64 `yaml:"temperature" min:"0.001" max:"100" doc:"temperature tau that scores are divided by"`
+	Learn              bool    `yaml:"learn" doc:"learn that temperature, which is kept from 0.1 to 0.99, as released"`
 	TeacherTemperature float64 `yaml:"teacher_temperature" min:"0.001" max:"100" doc:"temperature that cosines of semantic vectors are divided by"`
 }
 
@@ -33,24 +56,29 @@ func softLabels(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool
 	if c.Semantics == nil {
 		graph.Failf("loss softlabels needs the semantic vectors of the batch")
 	}
-	n := graph.Dim(scores, 0)
-	soft := func(scores *graph.Node) *graph.Node { return divergence(o.SoftLabels, g, scores, c.Semantics) }
-	hard := func(scores *graph.Node) *graph.Node { return crossEntropy(o, g, scores) }
+	n, own := graph.Dim(scores, 0), softLabelsConstants.of(&o)
+	soft := func(scores *graph.Node) *graph.Node { return divergence(own, g, scores, c.Semantics) }
+	hard := func(scores *graph.Node) *graph.Node { return crossEntropy(o, g, scores, nil) }
 	both := func(scores *graph.Node) *graph.Node {
-		return g.Times(g.Add(hard(scores), g.Times(soft(scores), o.SoftLabels.Weight)), 0.5/float64(n))
+		return g.Times(g.Add(hard(scores), g.Times(soft(scores), own.Weight)), 0.5/float64(n))
 	}
 	return fromCosts(g, "soft labels", o.Margin, scores, both(scores), both(g.SwapAxes(scores)))
 }
 
 // divergence is Σ_j A_ij (ln A_ij - ln B_ij) of each row: [N].
-func divergence(o SoftLabelsOptions, g *graph.Graph, scores, semantics *graph.Node) *graph.Node {
+func divergence(o softLabelsOptions, g *graph.Graph, scores, semantics *graph.Node) *graph.Node {
 	n := graph.Dim(scores, 0)
 	rows := graph.AlongRows(n)
 	logSoftmax := func(x *graph.Node, temperature float64) *graph.Node {
 		return g.Minus(g.Times(x, 1/temperature), g.Spread(g.LogSumExp(x, 1/temperature, rows), rows, n, n))
 	}
+	temperature := o.Temperature
+	if l := o.learned(); l != nil {
+		scores = g.Multiply(scores, repeated(g, g.Map(device.Reciprocal, 0, l[0].node(g)), scores))
+		temperature = 1
+	}
 	unit := g.L2Norm(g.Fixed(semantics), 1, 0)
 	logA := g.Fixed(logSoftmax(g.MatMulT(unit, unit, true), o.TeacherTemperature))
 	a := g.Fixed(g.Map(device.Exp, 0, logA))
-	return g.Sum(g.Multiply(a, g.Minus(logA, logSoftmax(scores, o.Temperature))), rows)
+	return g.Sum(g.Multiply(a, g.Minus(logA, logSoftmax(scores, temperature))), rows)
 }

@@ -29,7 +29,7 @@ func TestBertSize(t *testing.T) {
 	n, err := newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: 30522})
 	fatal(t, err)
 	all, bert := 0, 0
-	for _, s := range specs(n) {
+	for _, s := range specs(n.Params()) {
 		if s.State {
 			continue
 		}

@@ -18,7 +18,7 @@ func TestParameterCountsOfSCANAndCHAN(t *testing.T) {
 		change(&o)
 		net, err := newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: vocab})
 		fatal(t, err)
-		for _, s := range specs(net) {
+		for _, s := range specs(net.Params()) {
 			n += s.Size()
 		}
 		return n

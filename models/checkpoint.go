@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/system/build"
 	"vsetrain/internal/system/options"
+	"vsetrain/models/nn"
 )
 
 // A checkpoint is one safetensors file: the weights under the references' parameter names with their part in front
@@ -61,8 +63,8 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	if err != nil {
 		return fmt.Errorf("describe checkpoint: %w", err)
 	}
-	all := make([]Extra, 0, len(m.Network.Params())+len(extra))
-	for _, p := range m.Network.Params() {
+	var all []Extra
+	for _, p := range m.Params() {
 		all = append(all, Extra{p.Name, p.Shape, m.Instance.Params.Value(p.Name)})
 	}
 	all = append(all, extra...)
@@ -174,7 +176,7 @@ func (c *Checkpoint) check() error {
 		}
 	}
 	for _, name := range c.file.Names() {
-		if !known[name] && !strings.HasPrefix(name, extraPrefix) {
+		if !known[name] && !strings.HasPrefix(name, extraPrefix) && !strings.HasPrefix(name, LearnedPart) {
 			return fmt.Errorf("network %s has no tensor %s", c.Info.Model.Network, name)
 		}
 	}
@@ -267,16 +269,38 @@ func (c *Checkpoint) Restore(m *Model) error {
 	if c.Info.Model.Network != m.Options.Network {
 		return fmt.Errorf("%s: checkpoint of network %s, want %s", c.Path, c.Info.Model.Network, m.Options.Network)
 	}
-	for _, p := range m.Network.Params() {
+	for _, p := range m.Params() {
 		if _, ok := c.file.Tensor(p.Name); !ok && trainingOnly(m.Network, p.Name) {
 			continue
 		}
-		if err := c.RestoreTensor(m.Instance.Dev, p.Name, p.Shape, m.Instance.Params.Value(p.Name)); err != nil {
+		v := m.Instance.Params.Value(p.Name)
+		if err := c.RestoreTensor(m.Instance.Dev, p.Name, p.Shape, v); err != nil {
 			return err
+		}
+		if p.Within == nil {
+			continue
+		}
+		var x [1]float64
+		m.Instance.Dev.DownloadDoubles(x[:], v)
+		const slack = 1e-6 // the ends of the range are rounded to float32
+		if lo, hi := p.Within[0], p.Within[1]; x[0] < lo-slack*math.Abs(lo) || x[0] > hi+slack*math.Abs(hi) {
+			return fmt.Errorf("%s: %s is %v, expected a number from %v to %v, in which the loss keeps it; "+
+				"another loss or another option learned it: choose that one, or begin with other weights",
+				c.Path, p.Name, x[0], lo, hi)
 		}
 	}
 	m.Words = c.Info.Words
 	return nil
+}
+
+// Learned implements Weights.
+func (c *Checkpoint) Learned() (list []*nn.Param) {
+	for _, name := range c.file.Names() {
+		if t, _ := c.file.Tensor(name); strings.HasPrefix(name, LearnedPart) {
+			list = append(list, &nn.Param{Name: name, Shape: t.Shape})
+		}
+	}
+	return list
 }
 
 // RestoreTensor reads one tensor of a given shape.

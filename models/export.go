@@ -22,7 +22,8 @@ type ExportOptions struct {
 
 // ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. Its options are all
 // that the repository's own parser knows, so that the evaluation there finds every one it reads. A network without a
-// repository gets one state dict under the names of this program, "img.fc.weight", in place of a list of them.
+// repository gets one state dict under the names of this program, "img.fc.weight", in place of a list of them. What the
+// loss learned is a dict of its own, "loss".
 func ExportReference(path string, m *Model, from Weights, o ExportOptions) error {
 	f, known := formats[m.Options.Network]
 	if !known {
@@ -39,8 +40,10 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 			states[i] = &torchfile.Dict{}
 		}
 	}
-	for _, p := range m.Network.Params() {
-		if trainingOnly(m.Network, p.Name) {
+	learned := &torchfile.Dict{}
+	for _, p := range m.Params() {
+		ofLoss := strings.HasPrefix(p.Name, LearnedPart)
+		if trainingOnly(m.Network, p.Name) && !ofLoss {
 			continue
 		}
 		part, name, _ := strings.Cut(p.Name, ".")
@@ -50,6 +53,10 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 		t, err := torchfile.FromFloat32s(p.Shape, buf)
 		if err != nil {
 			return fmt.Errorf("export %s: %w", p.Name, err)
+		}
+		if ofLoss {
+			learned.Set(name, t)
+			continue
 		}
 		state := states[slices.Index(m.Network.Parts(), part)].(*torchfile.Dict)
 		if !known {
@@ -74,6 +81,9 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 	top.Set("model", whole)
 	if known {
 		top.Set("model", &torchfile.List{Items: states})
+	}
+	if len(m.learned) > 0 {
+		top.Set("loss", learned)
 	}
 	top.Set("best_rsum", float64(f.recalls)*score)
 	if o.Namespace {

@@ -178,8 +178,9 @@ func TestExportOfANetworkWithoutARepository(t *testing.T) {
 	defer delete(registry, own)
 	o := DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = own, "gru", 16, 5
-	m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7})
+	m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7}, Learned("bias", -3, -10, 10))
 	fatal(t, err)
+	m.Init(1, nil)
 	path := filepath.Join(t.TempDir(), "own.pth")
 	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Step: 70}}, ExportOptions{
 		Trained: map[string]any{"margin": 0.3}}))
@@ -217,6 +218,11 @@ func TestExportOfANetworkWithoutARepository(t *testing.T) {
 		}
 	}
 	get(state, "img.bn.num_batches_tracked")
+	bias, err := get(get(top, "loss").(*torchfile.Dict), "bias").(*torchfile.Tensor).Float64s()
+	fatal(t, err)
+	if !slices.Equal(bias, []float64{-3}) {
+		t.Errorf("the loss learned a bias of %v, want -3", bias)
+	}
 
 	registry[own] = entry{traits: registry[own].traits, build: func(o Options, d Dims) (Network, error) {
 		n, err := registry[VSEPP].build(o, d)

@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
@@ -17,30 +18,45 @@ type Model struct {
 	Dims     Dims
 	Instance *graph.Instance
 	Words    *Words // where the word vectors began; nil where they were drawn
+	learned  []*nn.Param
 }
 
-// NewModel builds a network and allocates its parameters, zeroed, on a device.
-func NewModel(dev device.Device, o Options, d Dims) (*Model, error) {
+// NewModel builds a network and allocates its parameters, zeroed, on a device. learned are parameters beside those of
+// the network, which its loss learns (Learned).
+func NewModel(dev device.Device, o Options, d Dims, learned ...*nn.Param) (*Model, error) {
 	n, err := newNetwork(o, d)
 	if err != nil {
 		return nil, err
 	}
-	return newModel(dev, n, o, d)
+	return newModel(dev, n, o, d, learned...)
 }
 
-func newModel(dev device.Device, n Network, o Options, d Dims) (*Model, error) {
-	s, err := graph.NewInstance(dev, specs(n))
-	if err != nil {
+func newModel(dev device.Device, n Network, o Options, d Dims, learned ...*nn.Param) (*Model, error) {
+	m := &Model{Network: n, Options: o, Dims: d, learned: learned}
+	var err error
+	if m.Instance, err = graph.NewInstance(dev, specs(m.Params())); err != nil {
 		return nil, fmt.Errorf("network %s: %w", o.Network, err)
 	}
-	return &Model{Network: n, Options: o, Dims: d, Instance: s}, nil
+	return m, nil
 }
+
+// LearnedPart begins the names of the parameters of a loss.
+const LearnedPart = "loss."
+
+// Learned is a scalar that a loss learns, with its name there, its value at first, and the range it is kept in.
+func Learned(name string, start, least, most float64) *nn.Param {
+	return &nn.Param{Name: LearnedPart + name, Shape: []int{1}, Init: nn.Constant(start),
+		Within: &[2]float64{least, most}}
+}
+
+// Params returns all stored parameters: those of the network, and behind them what its loss learns.
+func (m *Model) Params() []*nn.Param { return slices.Concat(m.Network.Params(), m.learned) }
 
 // Init draws all parameters from the seed, with all threads of pool (nil is the caller alone). The values depend on the
 // seed and the names alone.
 func (m *Model) Init(seed uint64, pool *par.Pool) {
 	buf := make([]float32, nn.FillPiece)
-	for _, p := range m.Network.Params() {
+	for _, p := range m.Params() {
 		v := m.Instance.Params.Value(p.Name)
 		for lo := 0; lo < v.N; lo += len(buf) {
 			piece := buf[:min(len(buf), v.N-lo)]

@@ -109,10 +109,11 @@ func Available() []string {
 }
 
 // specs returns the parameters as the graph layer stores them.
-func specs(n Network) []graph.ParamSpec {
+func specs(params []*nn.Param) []graph.ParamSpec {
 	var out []graph.ParamSpec
-	for _, p := range n.Params() {
-		out = append(out, graph.ParamSpec{Name: p.Name, Shape: p.Shape, State: p.State, Twice: p.Twice, Group: p.Group})
+	for _, p := range params {
+		out = append(out, graph.ParamSpec{Name: p.Name, Shape: p.Shape, State: p.State, Twice: p.Twice, Group: p.Group,
+			Within: p.Within})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/internal/files/pickle"
 	"vsetrain/internal/files/torchfile"
+	"vsetrain/models/nn"
 )
 
 // Checkpoints of the reference repositories (train.py, save_checkpoint): a dict {epoch, model, best_rsum, opt, Eiters}
@@ -242,6 +243,9 @@ func (r *Reference) Sizes() Dims { return r.dims }
 
 // VocabularyHash implements Weights: the references' checkpoints do not know their vocabulary.
 func (r *Reference) VocabularyHash() string { return "" }
+
+// Learned implements Weights: no reference has a loss with parameters.
+func (r *Reference) Learned() []*nn.Param { return nil }
 
 // Progress implements Weights.
 func (r *Reference) Progress() (float64, int64, float64) { return r.epoch, r.steps, r.score }

@@ -25,7 +25,7 @@ func TestVSEInfSize(t *testing.T) {
 		n, err := newNetwork(vseinfOptions(1024, 300), Dims{Regions: 36, Feature: 2048, Vocab: vocab})
 		fatal(t, err)
 		got := 0
-		for _, s := range specs(n) {
+		for _, s := range specs(n.Params()) {
 			if !s.State {
 				got += s.Size()
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"vsetrain/models/nn"
 )
 
 // Weights are trained parameters in a file, of whatever format.
@@ -13,6 +15,8 @@ type Weights interface {
 	Sizes() Dims
 	// VocabularyHash identifies the vocabulary of the word vectors; "" where the file does not know it.
 	VocabularyHash() string
+	// Learned are the parameters of the loss that trained the weights, for NewModel; most have none.
+	Learned() []*nn.Param
 	// Restore sets the parameters of a model, all of them.
 	Restore(m *Model) error
 	// File is the path of the file.

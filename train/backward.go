@@ -38,7 +38,7 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 	var targets []graph.Target
 	for i, n := range grads {
 		lo, hi := s.Params.Range(specs[i].Name)
-		at := span{lo, hi, scale(specs[i].Group)}
+		at := span{lo, hi, scale(specs[i].Group), specs[i].Within != nil}
 		dy, x, ok := g.Factors(n)
 		if ok && !specs[i].Twice && worthFactoring(dy, x, factorFrom) {
 			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
@@ -74,12 +74,13 @@ func (b *backward) factors() {
 	}
 }
 
-// join merges ranges that touch, give or take the padding between parameters, and have the same learning rate.
+// join merges ranges that touch, give or take the padding between parameters, and are updated alike.
 func join(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return a.lo - b.lo })
 	var out []span
 	for _, s := range spans {
-		if n := len(out); n > 0 && s.lo-out[n-1].hi < graph.ParamAlign && s.scale == out[n-1].scale {
+		if n := len(out); n > 0 && s.lo-out[n-1].hi < graph.ParamAlign && s.scale == out[n-1].scale &&
+			s.noDecay == out[n-1].noDecay {
 			out[n-1].hi = s.hi
 			continue
 		}

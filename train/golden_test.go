@@ -263,7 +263,7 @@ func TestGoldenOptim(t *testing.T) {
 				if c.Name == "adam_duplicated_parameter" {
 					times = 2
 				}
-				all := updatesOf(times, span{0, opt.params.OptimisedSize(), 1})
+				all := updatesOf(times, span{0, opt.params.OptimisedSize(), 1, false})
 				hypers, err := opt.hypersOf(all)
 				if err != nil {
 					t.Fatal(err)
@@ -337,7 +337,7 @@ func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, 
 		if n != 1 && n != 2 {
 			t.Fatalf("parameter %d is listed %d times, expected once or twice", i, n)
 		}
-		all = append(all, updatesOf(n, span{lo, hi, 1})...)
+		all = append(all, updatesOf(n, span{lo, hi, 1, false})...)
 	}
 	hypers, err := opt.hypersOf(all)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"vsetrain/internal/compute/graph"
-	"vsetrain/loss"
 )
 
 const inputScores = "in.scores" // [B, B]
@@ -67,11 +66,7 @@ func (t *LossTimer) program(sh lossShape) (*graph.Program, error) {
 	g := t.step.model.Instance.Graph()
 	var p *graph.Program
 	err := graph.Build(func() (err error) {
-		var c loss.Context
-		if sh.semantic > 0 {
-			c.Semantics, c.Images = g.Input(inputSemantics, sh.n, sh.semantic), g.InputInts(inputImages, sh.n)
-			c.Captions = c.Images
-		}
+		c := t.step.context(g, sh.n, sh.semantic)
 		l := t.step.loss.Build(g, g.Input(inputScores, sh.n, sh.n), c, false)
 		p, err = graph.Compile(t.step.model.Instance, g, []*graph.Node{l}, nil)
 		return err

@@ -24,6 +24,7 @@ type optimiser struct {
 	steps  int64       // updates done
 
 	average *average // of the weights, nil without
+	limits  []limit  // of what the loss learns
 
 	table []float64 // staging of scalars
 }
@@ -44,8 +45,11 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 		}
 		*b.view = device.Of(buf)
 	}
+	var err error
+	if opt.limits, err = newLimits(dev, p); err != nil {
+		return nil, err
+	}
 	if o.EMA > 0 {
-		var err error
 		if opt.average, err = newAverage(dev, p, o.EMA); err != nil {
 			return nil, err
 		}
@@ -64,10 +68,11 @@ type update struct {
 	factor *device.Factored
 }
 
-// span is a range of the flat parameter memory whose learning rate is scaled.
+// span is a range of the flat parameter memory whose learning rate is scaled, and which has weight decay or none.
 type span struct {
-	lo, hi int
-	scale  float64
+	lo, hi  int
+	scale   float64
+	noDecay bool
 }
 
 // updatesOf are the updates of ranges whose gradient is applied so many times in a step.
@@ -113,8 +118,11 @@ func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 	b1, b2 := o.opt.Betas[0], o.opt.Betas[1]
 	for i := range list {
 		u := &list[i]
-		t, lr := float64(int64(u.of)*(o.steps-1)+int64(u.nth)), lr*u.scale
-		o.table = append(o.table, lr/(1-math.Pow(b1, t)), 1/math.Sqrt(1-math.Pow(b2, t)), 1-lr*o.opt.WeightDecay)
+		t, lr, decay := float64(int64(u.of)*(o.steps-1)+int64(u.nth)), lr*u.scale, o.opt.WeightDecay
+		if u.noDecay {
+			decay = 0
+		}
+		o.table = append(o.table, lr/(1-math.Pow(b1, t)), 1/math.Sqrt(1-math.Pow(b2, t)), 1-lr*decay)
 	}
 	o.dev.UploadDoubles(hypers, o.table)
 	if o.average != nil {
@@ -143,5 +151,8 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 		}
 		a.G = o.params.Grads().Slice(u.lo, u.hi)
 		device.Do(o.dev, a)
+	}
+	for i := range o.limits {
+		o.limits[i].apply(o.dev)
 	}
 }

@@ -110,6 +110,18 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	p.scores = net.Scores(g, images, net.Captions(g, captions))
 }
 
+// context is what the loss may know of a batch of n pairs.
+func (s *Step) context(g *graph.Graph, n, semantic int) (c loss.Context) {
+	if semantic > 0 {
+		c.Semantics = g.Input(inputSemantics, n, semantic)
+	}
+	if s.loss.NeedsImages() {
+		c.Images = g.InputInts(inputImages, n)
+		c.Captions = c.Images
+	}
+	return c
+}
+
 func (s *Step) compile(sh shape) (*program, error) {
 	p := &program{name: fmt.Sprintf("training step of %s with loss %s, %d pairs with captions of up to %d words",
 		s.model.Options.Network, s.loss.Name, sh.n, sh.bucket)}
@@ -117,12 +129,7 @@ func (s *Step) compile(sh shape) (*program, error) {
 	g.Training, g.Seed = true, s.Seed
 	err := graph.Build(func() error {
 		s.buildScores(g, p, sh)
-		var c loss.Context
-		if sh.semantic > 0 {
-			c.Semantics = g.Input(inputSemantics, sh.n, sh.semantic)
-			c.Images = g.InputInts(inputImages, sh.n)
-			c.Captions = c.Images
-		}
+		c := s.context(g, sh.n, sh.semantic)
 		p.margins = s.loss.Margins(g, c, sh.n)
 		c.Margins = p.margins
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)

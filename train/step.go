@@ -217,11 +217,13 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 			return err
 		}
 	}
-	if sh.semantic == 0 {
-		return nil
+	if sh.semantic > 0 {
+		if err := s.feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, b.N, sh.semantic); err != nil {
+			return err
+		}
 	}
-	if err := s.feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, b.N, sh.semantic); err != nil {
-		return err
+	if s.loss.NeedsImages() {
+		return in.FeedInts(inputImages, b.ImageIDs)
 	}
-	return in.FeedInts(inputImages, b.ImageIDs)
+	return nil
 }

@@ -18,6 +18,8 @@ type Param struct {
 	State bool   // running statistics, never optimised
 	Twice bool   // the optimiser lists it twice (quirk Q3 of VSRN)
 	Group string // optimiser group
+
+	Within *[2]float64 // range of a scalar that a loss learns (graph.ParamSpec)
 }
 
 // Node returns the parameter's node in a graph.

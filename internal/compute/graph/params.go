@@ -13,6 +13,9 @@ type ParamSpec struct {
 	State bool   // running statistics: stored and used, never optimised
 	Twice bool   // listed twice in the optimiser: counted twice in the norm of the gradients and updated twice
 	Group string // optimiser group, "" for the default one
+	// Within is the closed range that the values are brought back to after every update; it may be infinite. What has
+	// one, a scalar that a loss learns, has no weight decay. nil is what a network learns.
+	Within *[2]float64
 }
 
 // Size returns the number of elements.

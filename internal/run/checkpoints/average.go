@@ -66,7 +66,7 @@ func Average(r AverageRequest) (out, network string, err error) {
 		return out, "", err
 	}
 	defer dev.Close()
-	m, err := models.NewModel(dev, all[0].Network(), all[0].Sizes())
+	m, err := models.NewModel(dev, all[0].Network(), all[0].Sizes(), all[0].Learned()...)
 	if err != nil {
 		return out, "", err
 	}
@@ -131,6 +131,15 @@ func sameNetwork(a, b models.Weights) error {
 	}
 	if p, q := a.VocabularyHash(), b.VocabularyHash(); len(list) == 0 && p != q && p != "" && q != "" {
 		list = append(list, fmt.Sprintf("vocabularies %.12s and %.12s", p, q))
+	}
+	names := func(w models.Weights) (s []string) {
+		for _, p := range w.Learned() {
+			s = append(s, p.Name)
+		}
+		return s
+	}
+	if p, q := names(a), names(b); len(list) == 0 && !slices.Equal(p, q) {
+		list = append(list, fmt.Sprintf("parameters of losses %q and %q", p, q))
 	}
 	if len(list) == 0 {
 		return nil

@@ -89,7 +89,7 @@ func convert(in, vocab string, write func(m *models.Model, c models.Weights, has
 		return nil, err
 	}
 	defer dev.Close()
-	m, err := models.NewModel(dev, c.Network(), c.Sizes())
+	m, err := models.NewModel(dev, c.Network(), c.Sizes(), c.Learned()...)
 	if err != nil {
 		return nil, err
 	}

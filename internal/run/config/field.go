@@ -3,6 +3,7 @@ package config
 import (
 	"encoding"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,30 +20,39 @@ type field struct {
 	children       []*field
 }
 
-var root = fieldsOf(reflect.TypeFor[Config](), "", nil)
+var root = fieldsOf(reflect.ValueOf(Default()), "", nil)
 
 var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
 
 // isText reports whether values of the type read themselves from text (options.AutoInt).
 func isText(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textType) }
 
-func fieldsOf(t reflect.Type, path string, index []int) *field {
+func fieldsOf(v reflect.Value, path string, index []int) *field {
+	t := v.Type()
 	node := &field{path: path, typ: t}
 	for i, sf := range options.Fields(t) {
+		at := append(slices.Clone(index), i)
+		for k, key := range options.Sections(sf.Type) {
+			f := fieldsOf(v.Field(i).Index(k).Elem(), join(path, key), append(slices.Clone(at), k))
+			f.key, f.path, f.doc = key, join(path, key), "used when name is "+key
+			node.children = append(node.children, f)
+		}
 		key, ok := options.Key(sf)
 		if !ok {
 			continue
 		}
-		at := append(append([]int{}, index...), i)
 		f := &field{typ: sf.Type}
 		if sf.Type.Kind() == reflect.Struct {
-			f = fieldsOf(sf.Type, join(path, key), at)
+			f = fieldsOf(v.Field(i), join(path, key), at)
 		}
 		f.key, f.path, f.doc, f.index, f.rule = key, join(path, key), sf.Tag.Get("doc"), at, options.RuleOf(sf)
 		node.children = append(node.children, f)
 	}
 	return node
 }
+
+// of is the leaf in a configuration.
+func (f *field) of(cfg reflect.Value) reflect.Value { return options.At(cfg, f.index) }
 
 func (f *field) isSection() bool { return f.children != nil }
 

@@ -30,7 +30,7 @@ func (r *Resolved) expandHome() {
 	cfg := reflect.ValueOf(&r.Config).Elem()
 	root.leaves(func(f *field) {
 		if slices.Contains(pathKeys, f.path) {
-			v := cfg.FieldByIndex(f.index)
+			v := f.of(cfg)
 			v.SetString(ExpandHome(v.String()))
 		}
 	})

@@ -74,7 +74,7 @@ func (r *Request) document(p *problems) *document {
 func (r *Resolved) merge(files []layer, stronger ...layer) {
 	store := viper.New()
 	cfg := reflect.ValueOf(&r.Config).Elem()
-	root.leaves(func(f *field) { store.SetDefault(f.path, cfg.FieldByIndex(f.index).Interface()) })
+	root.leaves(func(f *field) { store.SetDefault(f.path, f.of(cfg).Interface()) })
 	for _, l := range files {
 		if err := store.MergeConfigMap(l.nested()); err != nil {
 			panic("config: " + err.Error()) // nested always is a map of maps
@@ -87,7 +87,7 @@ func (r *Resolved) merge(files []layer, stronger ...layer) {
 		}
 		r.remember(l)
 	}
-	root.leaves(func(f *field) { cfg.FieldByIndex(f.index).Set(reflect.ValueOf(store.Get(f.path))) })
+	root.leaves(func(f *field) { options.Set(cfg, f.index, reflect.ValueOf(store.Get(f.path))) })
 }
 
 func (r *Resolved) remember(l layer) {

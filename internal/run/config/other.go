@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"slices"
+
+	"vsetrain/internal/system/options"
 )
 
 // DecodeFile reads another YAML file than a configuration, by the same rules: out points to an options struct (package
@@ -10,7 +12,7 @@ import (
 // lists all of them, and so are required keys that are missing.
 func DecodeFile(file string, out any, required ...string) error {
 	p := &problems{}
-	tree := fieldsOf(reflect.TypeOf(out).Elem(), "", nil)
+	tree := fieldsOf(reflect.ValueOf(out).Elem(), "", nil)
 	found := layer{}
 	if top := parseFile(file, p); top != nil {
 		decodeSection(file, tree, top, found, p)
@@ -27,7 +29,7 @@ func DecodeFile(file string, out any, required ...string) error {
 	}
 	tree.leaves(func(f *field) {
 		if s, ok := found[f.path]; ok {
-			reflect.ValueOf(out).Elem().FieldByIndex(f.index).Set(reflect.ValueOf(s.value))
+			options.Set(reflect.ValueOf(out).Elem(), f.index, reflect.ValueOf(s.value))
 		}
 	})
 	return nil

@@ -139,7 +139,7 @@ func (c *Config) Text(key string) string {
 	if f == nil || f.isSection() {
 		return ""
 	}
-	return scalar(reflect.ValueOf(c).Elem().FieldByIndex(f.index))
+	return scalar(f.of(reflect.ValueOf(c).Elem()))
 }
 
 // Value returns the value of a key, with its type; nil for a key the configuration has not.
@@ -148,7 +148,7 @@ func (c *Config) Value(key string) any {
 	if f == nil || f.isSection() {
 		return nil
 	}
-	return reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface()
+	return f.of(reflect.ValueOf(c).Elem()).Interface()
 }
 
 // Changed returns "key: value" for every setting that differs from the default, in the order of the configuration.

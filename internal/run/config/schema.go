@@ -31,7 +31,7 @@ func section(f *field, cfg reflect.Value) map[string]any {
 			s = section(c, cfg)
 		} else {
 			s = leaf(c)
-			s["default"] = cfg.FieldByIndex(c.index).Interface()
+			s["default"] = c.of(cfg).Interface()
 		}
 		s["description"] = c.doc
 		props[c.key] = s

@@ -12,7 +12,7 @@ type Value struct{ Key, Text, Doc string }
 func Values(c *Config) []Value {
 	cfg := reflect.ValueOf(c).Elem()
 	var out []Value
-	root.leaves(func(f *field) { out = append(out, Value{f.path, scalar(cfg.FieldByIndex(f.index)), f.doc}) })
+	root.leaves(func(f *field) { out = append(out, Value{f.path, scalar(f.of(cfg)), f.doc}) })
 	return out
 }
 
@@ -23,7 +23,7 @@ func Settings(c *Config) map[string]any {
 	cfg := reflect.ValueOf(c).Elem()
 	out := map[string]any{}
 	root.leaves(func(f *field) {
-		v := cfg.FieldByIndex(f.index)
+		v := f.of(cfg)
 		switch {
 		case f.path == "version" || elsewhere(f.path):
 		case v.Kind() == reflect.Bool:

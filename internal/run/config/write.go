@@ -59,7 +59,7 @@ func lines(section *field, cfg reflect.Value, depth int) []line {
 			out = append(out, lines(f, cfg, depth+1)...)
 			continue
 		}
-		out = append(out, line{indent + f.key + ": " + scalar(cfg.FieldByIndex(f.index)), depth, f})
+		out = append(out, line{indent + f.key + ": " + scalar(f.of(cfg)), depth, f})
 	}
 	return out
 }

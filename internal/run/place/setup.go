@@ -52,7 +52,7 @@ func (t *Setup) Warn(err error) { t.Warnings = append(t.Warnings, err) }
 func (t *Setup) Build(dev device.Device, precision string, d models.Dims) (err error) {
 	t.Device, t.Cfg = dev, t.Cfg.WithPrecision(precision)
 	t.Pool = par.New(t.Cfg.Device.Threads)
-	if t.Model, err = models.NewModel(dev, t.Cfg.Model, d); err != nil {
+	if t.Model, err = train.NewModel(dev, t.Cfg.Model, d, &t.Cfg.Loss); err != nil {
 		return err
 	}
 	if t.Step, err = train.NewStep(t.Model, t.Cfg.Loss, t.Cfg.Optim); err != nil {

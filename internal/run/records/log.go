@@ -51,6 +51,8 @@ type StepRecord struct {
 	StepMS       float64   `json:"step_ms"`
 	DataWaitMS   float64   `json:"data_wait_ms"`
 	CaptionsPerS float64   `json:"captions_per_s"`
+	// Learned are the scalars that the loss learns, after the step; absent without.
+	Learned map[string]float64 `json:"learned,omitempty"`
 	// Of the GPU and all its programs, as NVML tells it; absent without.
 	GPUMemoryMB      *float64 `json:"gpu_memory_mb,omitempty"` // in use
 	GPUMemoryTotalMB *float64 `json:"gpu_memory_total_mb,omitempty"`
@@ -211,14 +213,16 @@ func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func (l *Log) Due(step int64) bool { return l.every > 0 && step%int64(l.every) == 0 }
 
 // Step writes the record of a step.
-func (l *Log) Step(i train.StepInfo, hard train.Negatives, similar *train.FalseNegatives) error {
+func (l *Log) Step(i train.StepInfo, hard train.Negatives, similar *train.FalseNegatives,
+	learned map[string]float64) error {
 	now := l.now()
 	r := StepRecord{Kind: KindStep, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
 		Loss: i.StepResult.Loss, LossCaption: i.StepResult.LossCaption, LossImage: i.StepResult.LossImage,
 		Captioning: i.StepResult.LossCaptioning, LearningRate: i.StepResult.LearningRate,
 		GradNorm: i.StepResult.GradNorm, StepMS: Milliseconds(i.Duration), DataWaitMS: Milliseconds(i.DataWait),
 		CaptionsPerS: float64(i.Batch) / i.Duration.Seconds(), HardCaptions: hard.Captions, HardImages: hard.Images,
-		ActiveCaptions: &hard.ActiveCaptions, ActiveImages: &hard.ActiveImages, Collapsed: &i.Position.Collapsed}
+		ActiveCaptions: &hard.ActiveCaptions, ActiveImages: &hard.ActiveImages, Collapsed: &i.Position.Collapsed,
+		Learned: learned}
 	if similar != nil {
 		r.HardFalse, r.AllFalse = &similar.HardFalse, &similar.AllFalse
 	}
@@ -259,6 +263,9 @@ func (r *StepRecord) scalars() map[string]float64 {
 		if v != nil {
 			s[name] = *v
 		}
+	}
+	for name, v := range r.Learned {
+		s["train/"+name] = v
 	}
 	if r.Captioning != 0 {
 		s["train/loss_captioning"] = r.Captioning

@@ -53,7 +53,7 @@ func (t *training) onStep(i train.StepInfo) error {
 	if err != nil {
 		return err
 	}
-	err = t.logs.Step(i, b.Negatives(), similar)
+	err = t.logs.Step(i, b.Negatives(), similar, t.Step.Learned())
 	t.tracked()
 	return err
 }

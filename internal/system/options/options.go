@@ -59,13 +59,16 @@ func Check(v any) error {
 
 func checkStruct(prefix string, rv reflect.Value) *Error {
 	for i, f := range Fields(rv.Type()) {
+		for k, key := range Sections(f.Type) {
+			if e := checkStruct(under(prefix, key), rv.Field(i).Index(k).Elem()); e != nil {
+				return e
+			}
+		}
 		key, ok := Key(f)
 		if !ok {
 			continue
 		}
-		if prefix != "" {
-			key = prefix + "." + key
-		}
+		key = under(prefix, key)
 		if f.Type.Kind() == reflect.Struct {
 			if e := checkStruct(key, rv.Field(i)); e != nil {
 				return e
@@ -77,6 +80,13 @@ func checkStruct(prefix string, rv reflect.Value) *Error {
 		}
 	}
 	return nil
+}
+
+func under(prefix, key string) string {
+	if prefix == "" {
+		return key
+	}
+	return prefix + "." + key
 }
 
 func checkValue(key string, v reflect.Value, r Rule) *Error {
@@ -124,6 +134,51 @@ func Fields(t reflect.Type) []reflect.StructField {
 		}
 	}
 	return fields
+}
+
+// Registered is an array of structs of options that other files register, each a section beside the keys of the struct
+// that holds the array. They are values of type any, so that a copy of the array shares nothing. Sections returns the
+// keys of the sections, in the order of the array.
+type Registered interface{ Sections() []string }
+
+// Sections returns the keys of a field's type that is Registered, nil of any other.
+func Sections(t reflect.Type) []string {
+	if t.Kind() != reflect.Array {
+		return nil
+	}
+	if r, ok := reflect.Zero(t).Interface().(Registered); ok {
+		return r.Sections()
+	}
+	return nil
+}
+
+// At returns the value at an index path in a struct of options: numbers of fields, and of sections where it meets an
+// array of them.
+func At(v reflect.Value, index []int) reflect.Value {
+	for _, i := range index {
+		if v.Kind() == reflect.Array {
+			v = v.Index(i).Elem()
+		} else {
+			v = v.Field(i)
+		}
+	}
+	return v
+}
+
+// Set changes the value at an index path.
+func Set(v reflect.Value, index []int, value reflect.Value) {
+	switch {
+	case len(index) == 0:
+		v.Set(value)
+	case v.Kind() == reflect.Array:
+		held := v.Index(index[0])
+		section := reflect.New(held.Elem().Type()).Elem()
+		section.Set(held.Elem())
+		Set(section, index[1:], value)
+		held.Set(section)
+	default:
+		Set(v.Field(index[0]), index[1:], value)
+	}
 }
 
 // Tag returns a tag with the given value.
