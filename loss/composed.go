@@ -109,3 +109,53 @@ func different(g *graph.Graph, c Context, n int) *graph.Node {
 	}
 	return g.Apply(op, c.Images, c.Captions)
 }
+
+// above is 1 where x > 0 and 0 elsewhere; nothing flows back through it.
+func above(g *graph.Graph, x *graph.Node) *graph.Node {
+	return g.Minus(filled(g, 1, x.Shape()...), notNegative(g, g.Times(g.Fixed(x), -1)))
+}
+
+// largest is 1 at the first of the largest values of each row of x [n, d] and 0 elsewhere; nothing flows back through
+// it.
+func largest(g *graph.Graph, x *graph.Node) *graph.Node {
+	n, d := graph.Dim(x, 0), graph.Dim(x, 1)
+	op := &graph.Op{Name: "first of the largest", Outs: []tensor.Shape{{n, d}}, Temp: []int{n},
+		Saved: []graph.Slot{{DType: device.Int32, N: n}}, Wants: []bool{false}}
+	op.Make = func(c *graph.Call) {
+		k := device.Reduce{Max: true, N: n, D: d, X: c.In[0], Y: c.Temp[0], Index: c.Saved[0]}
+		graph.Do(c, k)
+		graph.Do(c, device.Fill{Dst: c.Temp[0], Value: 1})
+		k.X = c.Out[0]
+		graph.DoGrad(c, k)
+	}
+	return g.Apply(op, x)
+}
+
+// chosen are the values of v [n] at the places that one-hot rows choose: [n].
+func chosen(g *graph.Graph, rows, v *graph.Node) *graph.Node {
+	n := graph.Dim(rows, 0)
+	return g.Sum(g.Multiply(rows, g.Repeat(v, n)), graph.AlongRows(n))
+}
+
+// shares are the probabilities p_ij = e^(S_ij/τ) / (Σ_k e^(S_ik/τ) + ε) of each row of scores, ε = 1e-10, computed from
+// exponents below the largest of a row.
+type shares struct {
+	p, rest *graph.Node // [n, n] p and 1 - p, which is the sum of the others so that it keeps its digits near p = 1
+	log     *graph.Node // [n] ln p_ii
+}
+
+func sharesOf(g *graph.Graph, scores *graph.Node, temperature float64) shares {
+	const epsilon = 1e-10
+	n := graph.Dim(scores, 0)
+	rows := graph.AlongRows(n)
+	z := g.Times(scores, 1/temperature)
+	most := g.Max(g.Fixed(z), rows) // a shift changes nothing, so nothing flows back through it
+	z = g.Minus(z, g.Spread(most, rows, n, n))
+	e := g.Map(device.Exp, 0, z)
+	small := g.Times(g.Map(device.Exp, 0, g.Times(most, -1)), epsilon)
+	sum := g.Add(g.Sum(e, rows), small)
+	part := g.Spread(g.Map(device.Reciprocal, 0, sum), rows, n, n)
+	remains := g.Add(g.MatMulT(e, others(g, n), true), g.Spread(small, rows, n, n))
+	return shares{p: g.Multiply(e, part), rest: g.Multiply(remains, part),
+		log: g.Minus(matches(g, z), g.Map(device.Log, 0, sum))}
+}

@@ -21,6 +21,8 @@ type Context struct {
 	Images    *graph.Node // int32 [N] identity of the image of each pair; LSEH
 	Captions  *graph.Node // int32 [N] identity of the image of each caption; the same node as Images, except in tests
 	Margins   *graph.Node // [N, N] what Margins returned; nil builds it
+	// Remember is given values whose numbers Memory.Take gets after the step; nil where nobody asks.
+	Remember func(values ...*graph.Node)
 }
 
 // Arguments and result of a loss op.
@@ -51,6 +53,9 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 	t, ok := registry[o.Name]
 	if !ok {
 		graph.Failf("loss %q is unknown", o.Name)
+	}
+	if c.Remember == nil {
+		c.Remember = func(...*graph.Node) {}
 	}
 	return t.build(o, g, scores, c, sum)
 }

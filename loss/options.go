@@ -129,6 +129,8 @@ type traits struct {
 	// reference adds the settings of the references' options; nil adds nothing.
 	reference func(o *Options, settings map[string]any)
 	learned   func(o *Options) []Learned // nil is none
+	memory    func(o *Options) Memory    // what it keeps on the host; nil is nothing
+	earlier   func(o *Options) string    // the checkpoint of an earlier run that its memory begins with, "" is none
 	check     func(o *Options) error     // rules that tie options together, an *options.Error; nil is none
 }
 

@@ -8,7 +8,7 @@ package loss
 //	r_i = Σ_j cs_ij / (N-1) where |S_ii - h_i| < ε, max_j cs_ij elsewhere    columns alike on Sᵀ
 //	loss = 1/(2N) (Σ_i r_i + Σ_j c_j)
 //
-// It is a mean over the batch; the choice has no gradient (quirks L8, L9).
+// It is a mean over the batch; the choice has no gradient (quirk L8).
 
 import (
 	"vsetrain/internal/compute/device"

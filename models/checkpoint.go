@@ -1,6 +1,7 @@
 package models
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,11 +49,12 @@ const (
 	metadataInfo = "vsetrain"
 )
 
-// Extra is a tensor stored beside the weights.
+// Extra is a tensor stored beside the weights, of the device or of the host.
 type Extra struct {
 	Name  string
 	Shape []int
 	View  device.View
+	Host  *[]float64 // in place of View; stored in float64
 }
 
 // WriteCheckpoint writes a model and extra tensors.
@@ -65,7 +67,7 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	}
 	var all []Extra
 	for _, p := range m.Params() {
-		all = append(all, Extra{p.Name, p.Shape, m.Instance.Params.Value(p.Name)})
+		all = append(all, Extra{Name: p.Name, Shape: p.Shape, View: m.Instance.Params.Value(p.Name)})
 	}
 	all = append(all, extra...)
 	dtype := "F32"
@@ -75,10 +77,18 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	specs := make([]safetensors.Tensor, len(all))
 	for i, e := range all {
 		specs[i] = safetensors.Tensor{Name: e.Name, DType: dtype, Shape: e.Shape}
+		if e.Host != nil {
+			specs[i].DType = "F64"
+		}
 	}
 	d := newDownloader(m.Instance.Dev)
 	err = safetensors.WriteSealed(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
-		func(i int, w io.Writer) error { return d.write(w, all[i].View) })
+		func(i int, w io.Writer) error {
+			if h := all[i].Host; h != nil {
+				return binary.Write(w, binary.LittleEndian, *h)
+			}
+			return d.write(w, all[i].View)
+		})
 	if err != nil {
 		return err
 	}
@@ -301,6 +311,23 @@ func (c *Checkpoint) Learned() (list []*nn.Param) {
 		}
 	}
 	return list
+}
+
+// Doubles reads a tensor of the host, of any length.
+func (c *Checkpoint) Doubles(name string) ([]float64, error) {
+	t, ok := c.file.Tensor(name)
+	if !ok || t.DType != "F64" || len(t.Shape) != 1 {
+		return nil, fmt.Errorf("%s: no list %s of float64; what the loss remembers is in last.safetensors of a run "+
+			"with that loss", c.Path, name)
+	}
+	x, err := float64s(c.file, t)
+	if err == nil {
+		err = checkFinite(x)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: tensor %s: %w", c.Path, name, err)
+	}
+	return x, nil
 }
 
 // RestoreTensor reads one tensor of a given shape.

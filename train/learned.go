@@ -22,8 +22,8 @@ func NewModel(dev device.Device, o models.Options, d models.Dims, l *loss.Option
 	return models.NewModel(dev, o, d, learned...)
 }
 
-// Learned are the values of the scalars that the loss learns, by name; nil without.
-func (s *Step) Learned() map[string]float64 {
+// Learned are the values of the scalars that the loss of a step learns, by name; nil without.
+func Learned(s *Step) map[string]float64 {
 	var out map[string]float64
 	for _, l := range s.opt.limits {
 		if out == nil {

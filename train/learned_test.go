@@ -95,13 +95,13 @@ func TestLearnedScalarsAreParameters(t *testing.T) {
 		opt := adamw(1e-2)
 		opt.EMA = 0.5
 		s := learningStep(t, newDevice(t, precision), l, opt)
-		before := s.Learned()
+		before := Learned(s)
 		if before["bias"] != -10 {
 			t.Fatalf("%s: starts with %v", precision, before)
 		}
 		r := run(t, s, tinyBatch(1, 6, 7))
 		// Adam's first step is the rate times the sign of the gradient; all matches lie below the bias.
-		if got := s.Learned()["bias"] + 10; !(got > 0.0099 && got < 0.0101) {
+		if got := Learned(s)["bias"] + 10; !(got > 0.0099 && got < 0.0101) {
 			t.Errorf("%s: the first step moved the bias by %v, want 0.01 without weight decay", precision, got)
 		}
 		var sum float64
@@ -153,7 +153,7 @@ func TestLearnedTemperatureStaysInItsRange(t *testing.T) {
 	s := learningStep(t, newDevice(t, cpu.FP32), l, adam(1))
 	for i := range 4 {
 		run(t, s, tinyBatch(uint64(i), 6, 7))
-		if x := s.Learned()["temperature"]; x < 0.00999999 || x > 0.1000001 {
+		if x := Learned(s)["temperature"]; x < 0.00999999 || x > 0.1000001 {
 			t.Errorf("after step %d the temperature is %v", i+1, x)
 		}
 	}

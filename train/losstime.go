@@ -66,7 +66,7 @@ func (t *LossTimer) program(sh lossShape) (*graph.Program, error) {
 	g := t.step.model.Instance.Graph()
 	var p *graph.Program
 	err := graph.Build(func() (err error) {
-		c := t.step.context(g, sh.n, sh.semantic)
+		c := contextOf(&t.step.loss, g, sh.n, sh.semantic)
 		l := t.step.loss.Build(g, g.Input(inputScores, sh.n, sh.n), c, false)
 		p, err = graph.Compile(t.step.model.Instance, g, []*graph.Node{l}, nil)
 		return err

@@ -22,8 +22,9 @@ type shape struct {
 type program struct {
 	*backward
 	loss       *graph.Node
-	margins    *graph.Node // of the negatives, nil if the margin is constant
-	captioning *graph.Node // loss of the captioning branch, nil without one
+	margins    *graph.Node   // of the negatives, nil if the margin is constant
+	remember   []*graph.Node // what the loss's memory takes
+	captioning *graph.Node   // loss of the captioning branch, nil without one
 	scores     *graph.Node
 	name       string        // of the step, for errors of a device
 	hypers     device.View   // scalars of the updates, see optimiser.count
@@ -45,10 +46,13 @@ func (p *program) prepare() error {
 }
 
 // reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch,
-// and the scores.
+// what the loss remembers, and the scores.
 func (p *program) reports(norm device.View) []device.View {
 	p.reads = append(p.reads[:0], p.vm.View(p.loss).Slice(0, 3), norm)
 	p.reads = append(p.reads, p.losses[1:]...)
+	for _, n := range p.remember {
+		p.reads = append(p.reads, p.vm.View(n))
+	}
 	p.reads = append(p.reads, p.vm.View(p.scores))
 	return p.reads
 }
@@ -110,12 +114,12 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	p.scores = net.Scores(g, images, net.Captions(g, captions))
 }
 
-// context is what the loss may know of a batch of n pairs.
-func (s *Step) context(g *graph.Graph, n, semantic int) (c loss.Context) {
+// contextOf is what a loss may know of a batch of n pairs.
+func contextOf(l *loss.Options, g *graph.Graph, n, semantic int) (c loss.Context) {
 	if semantic > 0 {
 		c.Semantics = g.Input(inputSemantics, n, semantic)
 	}
-	if s.loss.NeedsImages() {
+	if l.NeedsImages() {
 		c.Images = g.InputInts(inputImages, n)
 		c.Captions = c.Images
 	}
@@ -129,11 +133,12 @@ func (s *Step) compile(sh shape) (*program, error) {
 	g.Training, g.Seed = true, s.Seed
 	err := graph.Build(func() error {
 		s.buildScores(g, p, sh)
-		c := s.context(g, sh.n, sh.semantic)
+		c := contextOf(&s.loss, g, sh.n, sh.semantic)
 		p.margins = s.loss.Margins(g, c, sh.n)
 		c.Margins = p.margins
+		c.Remember = func(values ...*graph.Node) { p.remember = append(p.remember, values...) }
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)
-		cost, retain := p.loss, []*graph.Node{p.loss, p.scores}
+		cost, retain := p.loss, append([]*graph.Node{p.loss, p.scores}, p.remember...)
 		if p.margins != nil {
 			retain = append(retain, p.margins)
 		}

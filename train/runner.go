@@ -211,8 +211,13 @@ func (s *Step) Recordings() (recorded, replayed int) {
 	return s.recorder.Recorded, s.recorder.Replayed
 }
 
-// Depth is how many steps may be started and not finished.
-func (s *Step) Depth() int { return s.runner.depth() }
+// Depth is how many steps may be started and not finished. A loss with a memory needs one step for the next.
+func (s *Step) Depth() int {
+	if s.memory != nil {
+		return 1
+	}
+	return s.runner.depth()
+}
 
 // at names what the calls that follow belong to, on a device.Namer.
 func (s *Step) at(what string) {

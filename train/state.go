@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"vsetrain/models"
 )
@@ -53,7 +55,32 @@ func (s *Step) extras() []models.Extra {
 			out = append(out, models.Extra{Name: "optim/ema/" + p.Name, Shape: p.Shape, View: a.values.Slice(lo, hi)})
 		}
 	}
+	if s.memory != nil {
+		state := s.memory.State()
+		for _, name := range slices.Sorted(maps.Keys(state)) {
+			out = append(out, models.Extra{Name: memoryPrefix + name, Shape: []int{len(*state[name])},
+				Host: state[name]})
+		}
+	}
 	return out
+}
+
+// memoryPrefix begins the names of what the loss remembers.
+const memoryPrefix = "optim/loss/"
+
+// Remember lets the loss of a step begin with what it remembered at the end of another run, of a last checkpoint.
+func Remember(s *Step, path string) error {
+	c, err := models.OpenCheckpoint(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for name, values := range s.memory.State() {
+		if *values, err = c.Doubles(memoryPrefix + name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WriteState writes a checkpoint from which training can be resumed exactly.
@@ -80,7 +107,13 @@ func (s *Step) RestoreState(c *models.Checkpoint, st Stored) error {
 		return err
 	}
 	for _, e := range s.extras() {
-		if err := c.RestoreTensor(s.model.Instance.Dev, e.Name, e.Shape, e.View); err != nil {
+		var err error
+		if e.Host != nil {
+			*e.Host, err = c.Doubles(e.Name)
+		} else {
+			err = c.RestoreTensor(s.model.Instance.Dev, e.Name, e.Shape, e.View)
+		}
+		if err != nil {
 			return err
 		}
 	}

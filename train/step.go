@@ -37,6 +37,8 @@ type Step struct {
 	runner   runner
 	recorder *recorder // the runner, where the device records; nil on others
 	namer    device.Namer
+	memory   loss.Memory   // of the loss; nil without
+	batch    loss.Batch    // of the last step that was started
 	started  []startedStep // and not finished, at most Depth
 	slot     int           // of the next step that is started
 	makes    func()        // calls, of the last program
@@ -71,6 +73,7 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	s.runner, s.recorder = newRunner(m.Instance.Dev)
 	s.namer, _ = device.As[device.Namer](m.Instance.Dev)
 	s.makes = s.calls
+	s.memory = l.Memory()
 	s.ReadFrom(nil)
 	return s, nil
 }
@@ -112,6 +115,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 		return err
 	}
 	s.captions = append(s.captions[:0], b.Numbers...)
+	s.batch.Captions = s.captions
 	key := callKey{shape: sh, words: s.feeder.WordBound(b.Lengths, b.L), regions: s.feeder.RegionBound(b.Counts)}
 	return s.begin(p, key, lr)
 }
@@ -128,7 +132,7 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	s.runner.run(key, s.model.Instance.Generation(), s.makes)
 	s.runner.fetch(s.slot, p.reports(s.opt.norm))
 	s.started = append(s.started, startedStep{p, lr, s.slot})
-	s.slot = (s.slot + 1) % s.Depth()
+	s.slot = (s.slot + 1) % s.runner.depth()
 	return nil
 }
 
@@ -174,6 +178,7 @@ func (s *Step) Finish() (StepResult, error) {
 		r.LossCaptioning = x[4]
 		r.Loss += r.LossCaptioning
 	}
+	remembered := x[min(len(x), 3+1+len(st.p.losses)-1):]
 	if !finite(r.Loss) || !finite(r.GradNorm) {
 		s.opt.steps-- // nothing was updated
 		if finite(r.Loss) {
@@ -184,6 +189,9 @@ func (s *Step) Finish() (StepResult, error) {
 	n := int(math.Sqrt(float64(len(scores))))
 	if cap(s.hardest) < n {
 		s.hardest = make([]float32, n)
+	}
+	if s.memory != nil {
+		s.memory.Take(&s.batch, remembered)
 	}
 	r.Gap = gap(scores, s.hardest[:n], n)
 	return r, nil
@@ -223,7 +231,13 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 		}
 	}
 	if s.loss.NeedsImages() {
-		return in.FeedInts(inputImages, b.ImageIDs)
+		if err := in.FeedInts(inputImages, b.ImageIDs); err != nil {
+			return err
+		}
 	}
-	return nil
+	if s.memory == nil {
+		return nil
+	}
+	s.batch = loss.Batch{N: b.N, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch, WarmUp: sh.sum}
+	return s.memory.Feed(in, &s.batch)
 }

@@ -23,13 +23,14 @@ import (
 var (
 	kills    = flag.Int("kills", 5, "how often TestKillAndResume kills the program")
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the moments of TestKillAndResume; 0 draws one")
+	killLoss = flag.String("kill-loss", "name: lseh", "keys of the loss that TestKillAndResume trains with")
 	program  = flag.String("program", "vsetrain", "program that TestKillAndResume runs; by default the test itself")
 )
 
 // The network is large enough that a good part of the time goes into writing checkpoints, one every three steps.
 const killConfig = `data: {dir: world}
 model: {embed_dim: 128, word_dim: 64}
-loss: {name: lseh}
+loss: {%s}
 optim: {lr: 2e-3, lr_update: 1}
 train: {epochs: %d, batch: 16, val_step: 3, log_step: 1}
 `
@@ -53,7 +54,8 @@ func mustRun(t *testing.T, dir string, args ...string) {
 func killWorld(t *testing.T, epochs int) (dir string, took time.Duration) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), fmt.Appendf(nil, killConfig, epochs), 0o666); err != nil {
+	config := fmt.Appendf(nil, killConfig, *killLoss, epochs)
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), config, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",

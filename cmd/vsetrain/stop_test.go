@@ -48,7 +48,7 @@ func waitFor(t *testing.T, path, text string, times int) {
 func stopWorld(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	config := strings.Replace(killConfig, "loss: {name: lseh}", "loss: {name: lmh}", 1)
+	config := strings.Replace(killConfig, "%s", "name: lmh", 1)
 	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)),
 		0o666); err != nil {
 		t.Fatal(err)

@@ -76,6 +76,30 @@ func (g *Graph) Map(f device.Function, c float64, x *Node) *Node {
 	return g.apply(op)
 }
 
+// Tan computes the tangent of values from -1 to 1, by nine levels of Lambert's continued fraction
+// x/(1 - x²/(3 - x²/(5 - …))), which is exact to a rounding there.
+func Tan(g *Graph, x *Node) *Node {
+	n := x.Shape().TotalSize()
+	op := &Op{Name: "tangent"}
+	values, y, square := op.arg(x, true), op.result(x.Shape().Clone()...), op.scratch(n)
+	const levels = 9
+	op.Make = func(c *Call) {
+		r, minus := c.Out[y], c.Temp[square]
+		Do(c, device.Multiply{Dst: minus, A: c.In[values], B: c.In[values]})
+		Do(c, device.Combine{Dst: minus, A: minus, Alpha: -1})
+		Do(c, device.Fill{Dst: r, Value: 1. / (2*levels + 1)})
+		for k := levels - 1; k >= 0; k-- {
+			Do(c, device.Multiply{Dst: r, A: r, B: minus})
+			Do(c, device.Map{F: device.Reciprocal, C: float64(2*k + 1), X: r, Y: r})
+		}
+		Do(c, device.Multiply{Dst: r, A: r, B: c.In[values]})
+	}
+	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
+		return []*Node{g.Add(dyNode, g.Multiply(dyNode, g.Multiply(yNode, yNode)))}
+	}
+	return g.apply(op)
+}
+
 // Axis is what a reduction runs along: rows of a number of values, or segments.
 type Axis struct {
 	width  int

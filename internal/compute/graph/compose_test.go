@@ -37,6 +37,9 @@ var composeCases = []opCase{
 	{"leaky", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Map(device.LeakyReLU, 0.1, in[0])
 	}},
+	{"tangent", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
+		return graph.Tan(g, g.Activate(device.Tanh, in[0]))
+	}},
 	{"log", [][]int{{3, 4}}, mapped(device.Log, 0)}, {"sqrt", [][]int{{3, 4}}, mapped(device.Sqrt, 0)},
 	{"reciprocal", [][]int{{3, 4}}, mapped(device.Reciprocal, 0.5)}, {"inverse", [][]int{{3, 4}},
 		mapped(device.Inverse, 1)},

@@ -6,11 +6,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"vsetrain/internal/system/options"
 )
 
 // pathKeys are the settings that name a file or a folder.
 var pathKeys = []string{"data.dir", "data.vocab", "data.semantics", "model.bert.dir", "model.word_init",
-	"train.init_from", "run.dir"}
+	"loss.crcl.labels", "train.init_from", "run.dir"}
 
 // ExpandHome replaces ~ at the beginning of a path by the home directory, as a shell does. It returns the path as it is
 // where it does not begin with ~/, or where there is no home directory.
@@ -30,8 +32,7 @@ func (r *Resolved) expandHome() {
 	cfg := reflect.ValueOf(&r.Config).Elem()
 	root.leaves(func(f *field) {
 		if slices.Contains(pathKeys, f.path) {
-			v := f.of(cfg)
-			v.SetString(ExpandHome(v.String()))
+			options.Set(cfg, f.index, reflect.ValueOf(ExpandHome(f.of(cfg).String())))
 		}
 	})
 }

@@ -140,9 +140,9 @@ func SemanticsPath(o data.Options, l *loss.Options) (string, error) {
 			return path, err
 		}
 	}
-	return "", fmt.Errorf("%s: no train_%s.npy or train_%s.txt, the semantic vectors that loss lseh needs; compute "+
+	return "", fmt.Errorf("%s: no train_%s.npy or train_%s.txt, the semantic vectors that loss %s needs; compute "+
 		"them with 'vsetrain precompute-%s --data %s'",
-		o.Dir, kind, kind, kind, o.Dir)
+		o.Dir, kind, kind, l.Name, kind, o.Dir)
 }
 
 // Digest identifies the captions of a split, so that scores of different data are never averaged.

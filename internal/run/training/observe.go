@@ -53,7 +53,7 @@ func (t *training) onStep(i train.StepInfo) error {
 	if err != nil {
 		return err
 	}
-	err = t.logs.Step(i, b.Negatives(), similar, t.Step.Learned())
+	err = t.logs.Step(i, b.Negatives(), similar, train.Learned(t.Step))
 	t.tracked()
 	return err
 }

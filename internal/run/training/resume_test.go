@@ -62,6 +62,11 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 		"vsrn": func(c *config.Config) { // dropout, running statistics
 			c.Model.Network, c.Train.Epochs, c.Train.ValStep = "vsrn", 1, 0
 		},
+		"crcl":     func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs, c.Train.Epochs = "crcl", 1, 2 },
+		"fne":      func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs = "fne", 1 },
+		"decl":     func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs = "decl", 1 },
+		"sam":      func(c *config.Config) { c.Loss.Name = "sam" },
+		"siglip":   func(c *config.Config) { c.Loss.Name, c.Optim.EMA = "siglip", 0.9 },
 		"cosine":   func(c *config.Config) { c.Optim.Schedule, c.Optim.WarmupSteps = train.Cosine, 4 },
 		"averaged": func(c *config.Config) { c.Optim.EMA, c.Train.Keep = 0.9, 3 },
 		"overfit":  func(c *config.Config) { c.Train.Overfit = 3 },

@@ -184,6 +184,11 @@ func (t *archive) initialise() (train.Position, error) {
 		}
 	}
 	t.Model.Init(t.Cfg.Seed, t.Pool)
+	if from := t.Cfg.Loss.Earlier(); from != "" {
+		if err := train.Remember(t.Step, from); err != nil {
+			return train.Position{}, fmt.Errorf("what loss %s learned in an earlier run: %w", t.Cfg.Loss.Name, err)
+		}
+	}
 	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
 		return train.Position{}, trained.LoadWeights(t.Model, from, t.Lexicon)
 	}

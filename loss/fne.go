@@ -1,0 +1,152 @@
+package loss
+
+// FNE, false negatives eliminated by Bayes' rule (Li et al.: "Your negative may not be true negative:
+// boosting image-text matching with false negative elimination", ACM MM 2023; code LuminosityX/FNE, loss.py:
+// HardTripletLoss). Each anchor draws one negative j; the costs are those of LMH:
+//
+//	loss = 1/N (Σ_i [α + S_ij(i) - S_ii]+ + Σ_j [α + S_i(j)j - S_jj]+)
+//
+// Pairs that are each other's best form two normal distributions over the run: of their scores (µ+, v+), and of their
+// hardest negatives' (µ-, v-). A negative of another image with score s has the weight e^(-τ (s - S_ii)²), or, where it
+// looks like a match by q = P/(P + (K-1) Q) > 0.001 for the densities P and Q of the two, e^(-τ q). It has none at or
+// below µ+ - α. A row without a weight takes its hardest negative. Warm-up epochs are LMH divided by N. Constants:
+// τ = 0.5, K = 10000, densities count after 200 pairs.
+//
+// The reference draws from a queue of 8,224 captions as well; here the batch has all candidates (quirks L12, L13).
+
+import (
+	"fmt"
+	"math"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
+)
+
+func init() {
+	registry["fne"] = traits{about: "one negative drawn, few of them false by Bayes' rule", order: 13,
+		titles: []string{"FNE"}, mean: true, build: drawn, images: func(*Options) bool { return true },
+		memory: func(*Options) Memory { return &fneMemory{sums: make([]float64, fneSums)} }}
+}
+
+// The statistics of FNE, in the order in which they are remembered.
+const (
+	fnePositives = iota // Σ of scores of matches
+	fneMatches          // their number; there are two hardest negatives for each
+	fneNegatives        // Σ of scores of hardest negatives
+	fnePositiveSquares
+	fneNegativeSquares
+	fneSums
+)
+
+const (
+	inputSums        = "in.loss.sums"         // [5]
+	inputDrawRows    = "in.loss.draw.rows"    // [N] uniform in [0, 1)
+	inputDrawColumns = "in.loss.draw.columns" // [N]
+)
+
+func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool) *graph.Node {
+	n := graph.Dim(scores, 0)
+	rows, match, share := graph.AlongRows(n), matches(g, scores), 1/float64(n)
+	if warmUp {
+		cost := func(scores *graph.Node) *graph.Node {
+			return g.Times(g.Max(violations(g, scores, match, o.Margin), rows), share)
+		}
+		return fromCosts(g, "fne", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
+	}
+	s := g.Fixed(scores)
+	turned := g.SwapAxes(s)
+	before := g.Input(inputSums, fneSums)
+	sum := func(i int) *graph.Node { return g.Rows(g.Reshape(before, fneSums, 1), i, i+1) }
+	total := func(x *graph.Node) *graph.Node { return g.Reshape(g.Sum(x, graph.AlongRows(n)), 1, 1) }
+	at := func(x *graph.Node) *graph.Node { return repeated(g, g.Reshape(x, 1), match) } // [N]
+	square := func(x *graph.Node) *graph.Node { return g.Multiply(x, x) }
+	pairs := g.Fixed(matches(g, s))
+	mutual := g.Multiply(matches(g, largest(g, s)), matches(g, largest(g, turned)))
+	hardest := func(s *graph.Node) *graph.Node { return g.Max(g.Multiply(s, others(g, n)), rows) }
+	one, other := hardest(s), hardest(turned)
+
+	positives, count := total(g.Multiply(mutual, pairs)), total(mutual)
+	negatives := total(g.Multiply(mutual, g.Add(one, other)))
+	counts := g.Add(sum(fneMatches), count)
+	mean := func(sum, counts *graph.Node) *graph.Node { return g.Multiply(sum, g.Map(device.Inverse, 0.5, counts)) }
+	up := mean(g.Add(sum(fnePositives), positives), counts)
+	down := mean(g.Add(sum(fneNegatives), negatives), g.Times(counts, 2))
+	upSquares := total(g.Multiply(mutual, square(g.Minus(pairs, at(up)))))
+	downSquares := total(g.Multiply(mutual, g.Add(square(g.Minus(one, at(down))), square(g.Minus(other, at(down))))))
+	c.Remember(positives, count, negatives, upSquares, downSquares)
+	unit := filled(g, 1, 1, 1)
+	upSpread := mean(g.Add(sum(fnePositiveSquares), upSquares), g.Minus(counts, unit))
+	downSpread := mean(g.Add(sum(fneNegativeSquares), downSquares), g.Minus(g.Times(counts, 2), unit))
+	const enough = 200
+	trusted := g.Multiply(above(g, g.Minus(counts, filled(g, enough, 1, 1))), // and densities of some width
+		g.Multiply(above(g, upSpread), above(g, downSpread)))
+
+	apart := different(g, c, n)
+	cost := func(scores, s *graph.Node, draw string) *graph.Node {
+		const tau, candidates, seen = 0.5, 10000, 0.001
+		ones := filled(g, 1, n, n)
+		all := func(x *graph.Node) *graph.Node { return repeated(g, g.Reshape(x, 1), s) } // [N, N]
+		costs := g.Multiply(hinged(g, g.Minus(scores, g.Spread(g.Minus(match, filled(g, o.Margin, n)), rows, n, n))),
+			apart)
+		weights := g.Map(device.Exp, 0, g.Times(square(g.Minus(s, g.Spread(pairs, rows, n, n))), -tau))
+		// ln Q/P of the densities
+		form := func(mean, spread *graph.Node) *graph.Node { // -2 ln of a density, but for a constant
+			narrow := g.Map(device.Inverse, 1e-12, spread)
+			return g.Minus(g.Multiply(square(g.Minus(s, all(mean))), all(narrow)), all(g.Map(device.Log, 0, narrow)))
+		}
+		odds := g.Times(g.Minus(form(up, upSpread), form(down, downSpread)), 0.5)
+		q := g.Activate(device.Sigmoid, g.Times(g.Add(odds, filled(g, math.Log(candidates-1), n, n)), -1))
+		looks := g.Multiply(above(g, g.Minus(q, filled(g, seen, n, n))), all(trusted))
+		weights = g.Add(g.Multiply(looks, g.Map(device.Exp, 0, g.Times(q, -tau))),
+			g.Multiply(g.Minus(ones, looks), weights))
+		cut := g.Minus(s, g.Minus(all(up), filled(g, o.Margin, n, n)))
+		weights = g.Multiply(g.Multiply(weights, above(g, cut)), apart)
+		none := g.Spread(g.Minus(filled(g, 1, n), above(g, g.Sum(weights, rows))), rows, n, n)
+		weights = g.Add(weights, g.Multiply(none, largest(g, g.Fixed(costs))))
+		return g.Times(g.Sum(g.Multiply(costs, drawOne(g, weights, g.Input(draw, n))), rows), share)
+	}
+	return fromCosts(g, "fne", o.Margin, scores, cost(scores, s, inputDrawRows),
+		cost(g.SwapAxes(scores), turned, inputDrawColumns))
+}
+
+// drawOne draws a place of each row of weights [n, n] with a probability in proportion to them, given u [n] uniform in
+// [0, 1): the first j with w_0 + … + w_j > u Σ w. The result is 1 there and 0 elsewhere.
+func drawOne(g *graph.Graph, weights, u *graph.Node) *graph.Node {
+	n := graph.Dim(weights, 0)
+	upTo, last := make([]float64, n*n), make([]float64, n)
+	for j := range n {
+		for k := range j + 1 {
+			upTo[j*n+k] = 1
+		}
+	}
+	last[n-1] = 1
+	rows := graph.AlongRows(n)
+	sums := g.MatMulT(g.Fixed(weights), g.Const(fmt.Sprintf("const.up.to.%d", n), upTo, n, n), true)
+	whole := g.Sum(g.Multiply(sums, g.Repeat(g.Const(fmt.Sprintf("const.last.%d", n), last, n), n)), rows)
+	return largest(g, above(g, g.Minus(sums, g.Spread(g.Multiply(u, whole), rows, n, n))))
+}
+
+// fneMemory are the sums over the run.
+type fneMemory struct{ sums []float64 }
+
+func (m *fneMemory) Feed(s *graph.Instance, b *Batch) error {
+	r := b.draws("fne")
+	for _, name := range []string{inputDrawRows, inputDrawColumns} {
+		u := make([]float64, b.N)
+		for i := range u {
+			u[i] = float64(r.IntN(1<<20)) / (1 << 20) // below 1 in float32 too
+		}
+		if err := s.FeedDoubles(name, u); err != nil {
+			return err
+		}
+	}
+	return s.FeedDoubles(inputSums, m.sums)
+}
+
+func (m *fneMemory) Take(_ *Batch, values []float64) {
+	for i, v := range values {
+		m.sums[i] += v
+	}
+}
+
+func (m *fneMemory) State() map[string]*[]float64 { return map[string]*[]float64{"sums": &m.sums} }

@@ -1,0 +1,203 @@
+package loss
+
+import (
+	"math"
+	"testing"
+
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/compute/philox"
+)
+
+// evaluator computes a loss, with its learned scalars at their start, over scores in float64.
+type evaluator struct {
+	s    *graph.Instance
+	p    *graph.Program
+	l    *graph.Node
+	grad []*graph.Node // of the scores, then of each scalar
+}
+
+func newEvaluator(t *testing.T, o *Options, n int, warmUp bool, images []int32) *evaluator {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	var specs []graph.ParamSpec
+	for _, l := range o.Learned() {
+		specs = append(specs, graph.ParamSpec{Name: "loss." + l.Name, Shape: []int{1}})
+	}
+	s, err := graph.NewInstance(dev, specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &evaluator{s: s}
+	for _, l := range o.Learned() {
+		dev.UploadDoubles(s.Params.Value("loss."+l.Name), []float64{l.Start})
+	}
+	const k = 3
+	vectors := philox.NewKey(1, "vectors").Stream(0)
+	semantics := make([]float64, n*k)
+	for i := range semantics {
+		semantics[i] = vectors.Norm()
+	}
+	fatal := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fatal(s.FeedDoubles("semantics", semantics))
+	fatal(s.FeedInts("images", images))
+	fatal(s.FeedDoubles("scores", make([]float64, n*n)))
+	if m := o.Memory(); m != nil {
+		fatal(m.Feed(s, &Batch{N: n, Seed: 1, WarmUp: warmUp}))
+	}
+	g := s.Graph()
+	fatal(graph.Build(func() (err error) {
+		in := g.Input("scores", n, n)
+		c := Context{Semantics: g.Input("semantics", n, k), Images: g.InputInts("images", n)}
+		c.Captions = c.Images
+		e.l = o.Build(g, in, c, warmUp)
+		wrt := []*graph.Node{in}
+		for _, l := range o.Learned() {
+			wrt = append(wrt, g.Lookup("loss."+l.Name))
+		}
+		if e.grad, err = g.Gradients(e.l, wrt...); err != nil {
+			return err
+		}
+		e.p, err = graph.Compile(s, g, append([]*graph.Node{e.l}, e.grad...), nil)
+		return err
+	}))
+	return e
+}
+
+func (e *evaluator) at(t *testing.T, scores []float64) (loss float64, gradient []float64) {
+	t.Helper()
+	if err := e.s.FeedDoubles("scores", scores); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.p.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range e.grad {
+		gradient = append(gradient, e.p.Doubles(n)...)
+	}
+	return e.p.Doubles(e.l)[0], gradient
+}
+
+// forms calls run for every loss in the form of later epochs, where it exists in that of warm-up, and with the options
+// that change what is computed.
+func forms(t *testing.T, run func(t *testing.T, name string, o *Options, warmUp bool)) {
+	more := map[string][]func(o *Options){
+		"infonce": {func(o *Options) {
+			o.Own[infoNCEConstants.at] = infoNCEOptions{Temperature: 0.05, Learn: "temperature", Targets: "same_image"}
+		}},
+		"sam": {func(o *Options) {
+			o.Own[samConstants.at] = samOptions{Weight: 5, Divisor: 3, Negatives: "hardest", Margins: "released"}
+		}},
+	}
+	for _, method := range []string{"tan", "abs", "exp", "gce", "infonce"} {
+		more["rcl"] = append(more["rcl"], func(o *Options) {
+			o.Own[rclConstants.at] = rclOptions{Temperature: 0.05, Method: method, Q: 0.2, Ratio: 1}
+		})
+	}
+	for _, name := range Names() {
+		for k, change := range append([]func(o *Options){func(*Options) {}}, more[name]...) {
+			for _, warmUp := range []bool{false, true} {
+				o := DefaultOptions()
+				o.Name = name
+				change(&o)
+				if warmUp && registry[name].noWarmUp {
+					continue
+				}
+				form := name + "/" + string(rune('a'+k))
+				if warmUp {
+					form += " warm-up"
+				}
+				t.Run(form, func(t *testing.T) { run(t, form, &o, warmUp) })
+			}
+		}
+	}
+}
+
+// The gradient of every loss is that of central differences, with respect to scores and to what it learns.
+func TestGradientsByFiniteDifferences(t *testing.T) {
+	const n, h = 6, 1e-6
+	forms(t, func(t *testing.T, name string, o *Options, warmUp bool) {
+		if o.Name == "crcl" && !warmUp {
+			t.Skip("labels follow the scores, and nothing flows back through them")
+		}
+		r := philox.NewKey(5, "scores").Stream(0)
+		scores := make([]float64, n*n)
+		for i := range scores {
+			scores[i] = 0.8*r.Float64() - 0.1
+		}
+		e := newEvaluator(t, o, n, warmUp, []int32{0, 1, 2, 2, 3, 4})
+		_, gradient := e.at(t, scores)
+		size := 0.0
+		for _, v := range gradient {
+			size = max(size, math.Abs(v))
+		}
+		if size == 0 {
+			t.Fatal("no gradient")
+		}
+		check := func(i int, up, down float64) {
+			t.Helper()
+			if got := (up - down) / (2 * h); math.Abs(got-gradient[i]) > 2e-6*size {
+				t.Errorf("element %d of the gradient is %v, differences give %v", i, gradient[i], got)
+			}
+		}
+		for i, s := range scores {
+			scores[i] = s + h
+			up, _ := e.at(t, scores)
+			scores[i] = s - h
+			down, _ := e.at(t, scores)
+			scores[i] = s
+			check(i, up, down)
+		}
+		for i, l := range o.Learned() {
+			v := e.s.Params.Value("loss." + l.Name)
+			e.s.Dev.UploadDoubles(v, []float64{l.Start + h})
+			up, _ := e.at(t, scores)
+			e.s.Dev.UploadDoubles(v, []float64{l.Start - h})
+			down, _ := e.at(t, scores)
+			e.s.Dev.UploadDoubles(v, []float64{l.Start})
+			check(n*n+i, up, down)
+		}
+	})
+}
+
+// Loss and gradient are finite where all scores are equal, as at the start of a training, where all pairs are of one
+// image, for extreme scores, and for one pair.
+func TestLossesAreFinite(t *testing.T) {
+	forms(t, func(t *testing.T, _ string, o *Options, warmUp bool) {
+		for what, value := range map[string]func(i, j int) float64{
+			"equal":    func(int, int) float64 { return 0.5 },
+			"zero":     func(int, int) float64 { return 0 },
+			"ones":     func(int, int) float64 { return 1 },
+			"repeated": func(i, j int) float64 { return math.Sin(float64(j)) },
+			"extreme": func(i, j int) float64 {
+				if i == j {
+					return -1
+				}
+				return 1
+			},
+		} {
+			for _, n := range []int{1, 2, 4} {
+				scores := make([]float64, n*n)
+				for i := range scores {
+					scores[i] = value(i/n, i%n)
+				}
+				images := make([]int32, n) // all of one image
+				loss, gradient := newEvaluator(t, o, n, warmUp, images).at(t, scores)
+				for i, v := range append(gradient, loss) {
+					if math.IsNaN(v) || math.IsInf(v, 0) {
+						t.Errorf("%s scores of %d pairs: loss %v, element %d of the gradient %v", what, n, loss, i, v)
+					}
+				}
+			}
+		}
+	})
+}

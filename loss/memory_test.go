@@ -1,0 +1,239 @@
+package loss
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/golden"
+)
+
+// remembering is a loss with its memory over the scores of one step after the other.
+type remembering struct {
+	t       *testing.T
+	options Options
+	memory  Memory
+}
+
+// step feeds the memory, runs the loss, lets the memory take what it computed, and returns the values it took, the loss
+// and the gradient.
+func (r *remembering) step(b *Batch, scores [][]float64, images []int32) (values []float64, loss float64,
+	gradient []float64) {
+	r.t.Helper()
+	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: cpu.FP64})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer dev.Close()
+	s, err := graph.NewInstance(dev, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	fatal := func(err error) {
+		r.t.Helper()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	fatal(s.FeedDoubles("scores", flat(scores)))
+	if images != nil {
+		fatal(s.FeedInts("images", images))
+	}
+	fatal(r.memory.Feed(s, b))
+	g := s.Graph()
+	var prog *graph.Program
+	var nodes, grads []*graph.Node
+	var l *graph.Node
+	fatal(graph.Build(func() (err error) {
+		in := g.Input("scores", b.N, b.N)
+		c := Context{Remember: func(values ...*graph.Node) { nodes = values }}
+		if images != nil {
+			c.Images = g.InputInts("images", b.N)
+			c.Captions = c.Images
+		}
+		l = r.options.Build(g, in, c, b.WarmUp)
+		if grads, err = g.Gradients(l, in); err != nil {
+			return err
+		}
+		prog, err = graph.Compile(s, g, append(append([]*graph.Node{l}, nodes...), grads...), nil)
+		return err
+	}))
+	fatal(prog.RunAll())
+	for _, n := range nodes {
+		values = append(values, prog.Doubles(n)...)
+	}
+	r.memory.Take(b, values)
+	return values, prog.Doubles(l)[0], prog.Doubles(grads[0])
+}
+
+// stateCases decodes the golden cases of a type and calls run for each.
+func stateCases[T any](t *testing.T, kind string, run func(t *testing.T, c *T)) {
+	var file struct{ Cases []json.RawMessage }
+	golden.Load(t, "losses_more.json", &file)
+	n := 0
+	for _, raw := range file.Cases {
+		var head struct {
+			Name string
+			Type string `json:"loss_type"`
+		}
+		if err := json.Unmarshal(raw, &head); err != nil {
+			t.Fatal(err)
+		}
+		if head.Type != kind {
+			continue
+		}
+		n++
+		t.Run(head.Name, func(t *testing.T) {
+			var c T
+			if err := json.Unmarshal(raw, &c); err != nil {
+				t.Fatal(err)
+			}
+			run(t, &c)
+		})
+	}
+	if n == 0 {
+		t.Errorf("no case of %s", kind)
+	}
+}
+
+// Labels of CRCL over epochs of two rounds.
+func TestGoldenLabels(t *testing.T) {
+	type labelCase struct {
+		Config struct {
+			Tau, Alpha float64
+			WarmEpochs int  `json:"warm_epochs"`
+			Correction bool `json:"momentum_correction"`
+		}
+		Inputs struct {
+			State []float64
+			Steps []struct {
+				IDs      []int32
+				Epoch    int
+				Schedule int
+				Scores   [][]float64
+			}
+		}
+		Expected struct {
+			Steps []struct {
+				Labels     []float64
+				Match      []float64 `json:"match_probability"`
+				StateAfter []float64 `json:"state_after"`
+				Loss       float64
+				Grad       [][]float64 `json:"grad_scores"`
+			}
+		}
+	}
+	stateCases(t, "CRCL-state", func(t *testing.T, c *labelCase) {
+		o := DefaultOptions()
+		o.Name, o.WarmupEpochs = "crcl", c.Config.WarmEpochs
+		o.Own[crclConstants.at] = crclOptions{Temperature: c.Config.Tau, Momentum: c.Config.Alpha,
+			Correction: c.Config.Correction}
+		r := &remembering{t: t, options: o, memory: o.Memory()}
+		m := r.memory.(*crclMemory)
+		m.labels.values = c.Inputs.State
+		for i, s := range c.Inputs.Steps {
+			m.later = s.Schedule > 0
+			want := &c.Expected.Steps[i]
+			got, loss, gradient := r.step(&Batch{N: len(s.IDs), Captions: s.IDs, Epoch: s.Epoch,
+				WarmUp: s.Epoch < o.WarmupEpochs}, s.Scores, nil)
+			n := len(s.IDs)
+			golden.Close(t, "match probability", got[:n], want.Match, golden.FP64)
+			golden.Close(t, "labels", got[n:], want.Labels, golden.FP64)
+			golden.Close(t, "state", m.labels.values, want.StateAfter, golden.FP64)
+			golden.Close(t, "loss", []float64{loss}, []float64{want.Loss}, golden.FP64)
+			golden.Close(t, "gradient", gradient, flat(want.Grad), golden.FP64)
+		}
+	})
+}
+
+// The statistics of FNE over batches of several sizes.
+func TestGoldenStatistics(t *testing.T) {
+	type statisticsCase struct {
+		Inputs struct {
+			Batches [][][]float64
+		}
+		Expected struct {
+			After []struct{ State map[string]float64 }
+		}
+	}
+	stateCases(t, "FNE-state", func(t *testing.T, c *statisticsCase) {
+		o := DefaultOptions()
+		o.Name = "fne"
+		r := &remembering{t: t, options: o, memory: o.Memory()}
+		for i, scores := range c.Inputs.Batches {
+			images := make([]int32, len(scores))
+			for k := range images {
+				images[k] = int32(k)
+			}
+			r.step(&Batch{N: len(scores), Step: int64(i)}, scores, images)
+			golden.Close(t, "state", r.memory.(*fneMemory).sums, sumsOf(c.Expected.After[i].State), golden.FP64)
+		}
+	})
+}
+
+// A caption that DECL judged keeps the judgement until it is met again; the hardest hinges become fewer with the steps.
+func TestDECLJudgesPairs(t *testing.T) {
+	o := DefaultOptions()
+	o.Name = "decl"
+	r := &remembering{t: t, options: o, memory: o.Memory()}
+	m := r.memory.(*declMemory)
+	scores := [][]float64{{0.1, 0.9, 0.2}, {0.3, 0.8, 0.1}, {0.2, 0.1, 0.7}}
+	r.step(&Batch{N: 3, Captions: []int32{4, 1, 2}, WarmUp: true}, scores, nil)
+	golden.Close(t, "judgement", m.right.values, []float64{1, 1, 1, 1, 0}, golden.FP64)
+	_, clean, _ := r.step(&Batch{N: 3, Captions: []int32{3, 1, 2}}, scores, nil)
+	m.right.values[4] = 0
+	_, judged, _ := r.step(&Batch{N: 3, Captions: []int32{4, 1, 2}}, scores, nil)
+	if clean == judged {
+		t.Error("a wrong pair costs what a right one costs")
+	}
+}
+
+// What a loss draws depends on seed and step alone; the negative of an anchor is another pair, and every one is drawn.
+func TestLossesDrawByStep(t *testing.T) {
+	drawn := func(name string, step int64) (out []float64) {
+		o := DefaultOptions()
+		o.Name = name
+		dev, err := cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		s, err := graph.NewInstance(dev, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Memory().Feed(s, &Batch{N: 5, Seed: 7, Step: step}); err != nil {
+			t.Fatal(err)
+		}
+		g := s.Graph()
+		input := map[string]string{"sam": inputNegativeImages, "fne": inputDrawColumns}[name]
+		shape := map[string][]int{"sam": {5, 5}, "fne": {5}}[name]
+		y := g.Times(g.Input(input, shape...), 1)
+		p, err := graph.Compile(s, g, []*graph.Node{y}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.RunAll(); err != nil {
+			t.Fatal(err)
+		}
+		return p.Doubles(y)
+	}
+	for _, name := range []string{"sam", "fne"} {
+		if !slices.Equal(drawn(name, 3), drawn(name, 3)) || slices.Equal(drawn(name, 3), drawn(name, 4)) {
+			t.Errorf("%s: draws do not follow the step", name)
+		}
+	}
+	counts := make([]float64, 25)
+	for step := range int64(400) {
+		for i, v := range drawn("sam", step) {
+			counts[i] += v
+		}
+	}
+	for i, n := range counts {
+		if on := i%6 == 0; on && n != 0 || !on && (n < 60 || n > 140) {
+			t.Errorf("place %d of the matrix is drawn %v times in 400 steps", i, n)
+		}
+	}
+}
