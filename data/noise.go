@@ -1,0 +1,117 @@
+package data
+
+import "fmt"
+
+// A noise index says which image each caption is given, so that some captions are wrong. The field has files of two
+// shapes, both int64: the image of every caption (NCR, L2RM, BiCro, CRCL), and the image of every image's captions
+// (DECL, RCL), by which all captions of an image are wrong together. NoisyCaptions and NoisyImages make them as the
+// repositories do, with the generator that numpy.random.seed seeds; of n entries, floor(ratio·n) exchange their images
+// at random, so that some come back to their own.
+
+// NoisyCaptions returns the image of every caption (XLearning-SCU/2021-NeurIPS-NCR, data.py). BiCro's published files
+// of Flickr30K are those of 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34.
+func NoisyCaptions(captions, perImage int, ratio float64, seed uint32) []int64 {
+	index := make([]int64, captions)
+	for c := range index {
+		index[c] = int64(c / perImage)
+	}
+	exchange(index, ratio, seed)
+	return index
+}
+
+// NoisyImages returns the image that the captions of every image are given (penghu-cs/RCL, data.py).
+func NoisyImages(images int, ratio float64, seed uint32) []int64 {
+	return NoisyCaptions(images, 1, ratio, seed)
+}
+
+// exchange shuffles the values at a random choice of floor(ratio·n) places.
+func exchange(index []int64, ratio float64, seed uint32) {
+	m := newTwister(seed)
+	places := make([]int64, len(index))
+	for i := range places {
+		places[i] = int64(i)
+	}
+	m.shuffle(places)
+	places = places[:int(ratio*float64(len(index)))]
+	values := make([]int64, len(places))
+	for i, p := range places {
+		values[i] = index[p]
+	}
+	m.shuffle(values)
+	for i, p := range places {
+		index[p] = values[i]
+	}
+}
+
+// NoisyPairs returns the image of every caption of a split by a noise index of either shape, and how many captions are
+// given another image than their own.
+func NoisyPairs(index []int64, captions, perImage int) (images []int64, wrong int, err error) {
+	n, per := captions/perImage, 1
+	if len(index) == n {
+		per = perImage
+	} else if len(index) != captions {
+		return nil, 0, fmt.Errorf("%d entries, expected %d, the image of each caption, or %d, of each image; the index "+
+			"is of another split", len(index), captions, n)
+	}
+	images = make([]int64, captions)
+	for c := range images {
+		at := c / per
+		if index[at] < 0 || index[at] >= int64(n) {
+			return nil, 0, fmt.Errorf("entry %d is %d, expected the number of an image from 0 to %d; the index is of "+
+				"another split", at, index[at], n-1)
+		}
+		if images[c] = index[at]; images[c] != int64(c/perImage) {
+			wrong++
+		}
+	}
+	return images, wrong, nil
+}
+
+// twister is MT19937 (Matsumoto, Nishimura: "Mersenne twister", 1998), seeded by init_genrand as numpy.random.seed does.
+type twister struct {
+	state [624]uint32
+	at    int
+}
+
+func newTwister(seed uint32) *twister {
+	m := &twister{at: 624}
+	m.state[0] = seed
+	for i := 1; i < len(m.state); i++ {
+		m.state[i] = 1812433253*(m.state[i-1]^m.state[i-1]>>30) + uint32(i)
+	}
+	return m
+}
+
+func (m *twister) next() uint32 {
+	if m.at == len(m.state) {
+		for i := range m.state {
+			y := m.state[i]&0x80000000 | m.state[(i+1)%624]&0x7fffffff
+			m.state[i] = m.state[(i+397)%624] ^ y>>1
+			if y&1 != 0 {
+				m.state[i] ^= 0x9908b0df
+			}
+		}
+		m.at = 0
+	}
+	y := m.state[m.at]
+	m.at++
+	y ^= y >> 11
+	y ^= y << 7 & 0x9d2c5680
+	y ^= y << 15 & 0xefc60000
+	return y ^ y>>18
+}
+
+// shuffle is numpy.random.shuffle.
+func (m *twister) shuffle(x []int64) {
+	for i := len(x) - 1; i > 0; i-- {
+		mask := uint32(1)
+		for mask < uint32(i) {
+			mask = mask<<1 | 1
+		}
+		j := m.next() & mask
+		for j > uint32(i) {
+			j = m.next() & mask
+		}
+		x[i], x[j] = x[j], x[i]
+	}
+}

@@ -1,0 +1,105 @@
+package data
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/files/golden"
+)
+
+func TestGoldenNoise(t *testing.T) {
+	var file struct{ Cases []json.RawMessage }
+	golden.Load(t, "losses_more.json", &file)
+	n := 0
+	for _, raw := range file.Cases {
+		var kind struct {
+			Type string `json:"loss_type"`
+		}
+		if err := json.Unmarshal(raw, &kind); err != nil {
+			t.Fatal(err)
+		}
+		if kind.Type != "noise" {
+			continue
+		}
+		n++
+		var c struct {
+			Name   string
+			Config struct {
+				Rule             string
+				Seed             uint32
+				Captions, Images int
+				PerImage         int `json:"captions_per_image"`
+				Ratio            float64
+			}
+			Expected struct{ Index, Correct []int64 }
+		}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		got := NoisyImages(c.Config.Images, c.Config.Ratio, c.Config.Seed)
+		captions, perImage := c.Config.Images, 1
+		if c.Config.Rule == "captions" {
+			captions, perImage = c.Config.Captions, c.Config.PerImage
+			got = NoisyCaptions(captions, perImage, c.Config.Ratio, c.Config.Seed)
+		}
+		if !slices.Equal(got, c.Expected.Index) {
+			t.Errorf("%s: %v, want %v", c.Name, got, c.Expected.Index)
+		}
+		right := int64(0)
+		for _, v := range c.Expected.Correct {
+			right += v
+		}
+		if _, wrong, err := NoisyPairs(got, captions, perImage); err != nil || wrong != captions-int(right) {
+			t.Errorf("%s: %d wrong captions, want %d: %v", c.Name, wrong, captions-int(right), err)
+		}
+	}
+	if n == 0 {
+		t.Error("no case")
+	}
+}
+
+// The files of Flickr30K that BiCro publishes, by the beginning of the SHA-256 of their data.
+func TestNoisyCaptionsAreThePublishedOnes(t *testing.T) {
+	const captions = 145000
+	for _, c := range []struct {
+		ratio float64
+		seed  uint32
+		wrong int
+		sum   string
+	}{{0.2, 96, 28999, "4d367b5592645950"}, {0.4, 96, 58000, "8152f92aa51c5afc"}, {0.5, 34, 72497, "9db257937b57de99"},
+		{0.6, 96, 86996, "bcf16a227419634d"}} {
+		index := NoisyCaptions(captions, 5, c.ratio, c.seed)
+		var b bytes.Buffer
+		if err := binary.Write(&b, binary.LittleEndian, index); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%x", sha256.Sum256(b.Bytes())); !strings.HasPrefix(got, c.sum) {
+			t.Errorf("ratio %v of seed %d: SHA-256 %.16s, want %s", c.ratio, c.seed, got, c.sum)
+		}
+		if _, wrong, err := NoisyPairs(index, captions, 5); err != nil || wrong != c.wrong {
+			t.Errorf("ratio %v: %d wrong captions, want %d: %v", c.ratio, wrong, c.wrong, err)
+		}
+	}
+}
+
+func TestNoisyPairs(t *testing.T) {
+	images, wrong, err := NoisyPairs([]int64{1, 0, 2}, 6, 2) // an entry for each image
+	if err != nil || wrong != 4 || !slices.Equal(images, []int64{1, 1, 0, 0, 2, 2}) {
+		t.Errorf("%v, %d wrong, %v", images, wrong, err)
+	}
+	for _, c := range []struct {
+		index []int64
+		want  string
+	}{{[]int64{0, 0, 1, 1}, "4 entries, expected 6"}, {[]int64{0, 1, 3}, "entry 2 is 3, expected the number of an image"},
+		{[]int64{0, -1, 2}, "entry 1 is -1"}} {
+		if _, _, err := NoisyPairs(c.index, 6, 2); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.index, err, c.want)
+		}
+	}
+}
