@@ -24,7 +24,7 @@ import (
 
 func init() {
 	registry["decl"] = traits{about: "evidence with wrong pairs left out, for wrong captions", order: 15,
-		titles: []string{"DECL"}, build: evidential,
+		titles: []string{"DECL"}, warmUp: 5, build: evidential,
 		memory: func(*Options) Memory { return &declMemory{right: perCaption{first: 1}} }}
 }
 

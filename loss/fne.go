@@ -24,7 +24,7 @@ import (
 
 func init() {
 	registry["fne"] = traits{about: "one negative drawn, few of them false by Bayes' rule", order: 13,
-		titles: []string{"FNE"}, mean: true, build: drawn, images: func(*Options) bool { return true },
+		titles: []string{"FNE"}, mean: true, warmUp: 1, build: drawn, images: func(*Options) bool { return true },
 		memory: func(*Options) Memory { return &fneMemory{sums: make([]float64, fneSums)} }}
 }
 
@@ -53,14 +53,32 @@ func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool
 		}
 		return fromCosts(g, "fne", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 	}
-	s := g.Fixed(scores)
+	s, apart := g.Fixed(scores), different(g, c, n)
+	found := statisticsOf(g, c, s)
+	cost := func(scores, s *graph.Node, draw string) *graph.Node {
+		below := g.Spread(g.Minus(match, filled(g, o.Margin, n)), rows, n, n)
+		costs := g.Multiply(hinged(g, g.Minus(scores, below)), apart)
+		weights := found.weights(g, s, costs, apart, o.Margin)
+		return g.Times(g.Sum(g.Multiply(costs, drawOne(g, weights, g.Input(draw, n))), rows), share)
+	}
+	return fromCosts(g, "fne", o.Margin, scores, cost(scores, s, inputDrawRows),
+		cost(g.SwapAxes(scores), g.SwapAxes(s), inputDrawColumns))
+}
+
+// statistics are what the run and the batch tell of scores: mean and variance of those of matches and of hardest
+// negatives, and whether these are trusted, [1, 1] each.
+type statistics struct{ up, down, upSpread, downSpread, trusted *graph.Node }
+
+func statisticsOf(g *graph.Graph, c Context, s *graph.Node) statistics {
+	n := graph.Dim(s, 0)
+	rows := graph.AlongRows(n)
 	turned := g.SwapAxes(s)
 	before := g.Input(inputSums, fneSums)
 	sum := func(i int) *graph.Node { return g.Rows(g.Reshape(before, fneSums, 1), i, i+1) }
 	total := func(x *graph.Node) *graph.Node { return g.Reshape(g.Sum(x, graph.AlongRows(n)), 1, 1) }
-	at := func(x *graph.Node) *graph.Node { return repeated(g, g.Reshape(x, 1), match) } // [N]
 	square := func(x *graph.Node) *graph.Node { return g.Multiply(x, x) }
-	pairs := g.Fixed(matches(g, s))
+	pairs := matches(g, s)
+	at := func(x *graph.Node) *graph.Node { return repeated(g, g.Reshape(x, 1), pairs) } // [N]
 	mutual := g.Multiply(matches(g, largest(g, s)), matches(g, largest(g, turned)))
 	hardest := func(s *graph.Node) *graph.Node { return g.Max(g.Multiply(s, others(g, n)), rows) }
 	one, other := hardest(s), hardest(turned)
@@ -78,35 +96,33 @@ func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool
 	upSpread := mean(g.Add(sum(fnePositiveSquares), upSquares), g.Minus(counts, unit))
 	downSpread := mean(g.Add(sum(fneNegativeSquares), downSquares), g.Minus(g.Times(counts, 2), unit))
 	const enough = 200
-	trusted := g.Multiply(above(g, g.Minus(counts, filled(g, enough, 1, 1))), // and densities of some width
-		g.Multiply(above(g, upSpread), above(g, downSpread)))
+	wide := g.Multiply(above(g, upSpread), above(g, downSpread))
+	return statistics{up, down, upSpread, downSpread,
+		g.Multiply(above(g, g.Minus(counts, filled(g, enough, 1, 1))), wide)}
+}
 
-	apart := different(g, c, n)
-	cost := func(scores, s *graph.Node, draw string) *graph.Node {
-		const tau, candidates, seen = 0.5, 10000, 0.001
-		ones := filled(g, 1, n, n)
-		all := func(x *graph.Node) *graph.Node { return repeated(g, g.Reshape(x, 1), s) } // [N, N]
-		costs := g.Multiply(hinged(g, g.Minus(scores, g.Spread(g.Minus(match, filled(g, o.Margin, n)), rows, n, n))),
-			apart)
-		weights := g.Map(device.Exp, 0, g.Times(square(g.Minus(s, g.Spread(pairs, rows, n, n))), -tau))
-		// ln Q/P of the densities
-		form := func(mean, spread *graph.Node) *graph.Node { // -2 ln of a density, but for a constant
-			narrow := g.Map(device.Inverse, 1e-12, spread)
-			return g.Minus(g.Multiply(square(g.Minus(s, all(mean))), all(narrow)), all(g.Map(device.Log, 0, narrow)))
-		}
-		odds := g.Times(g.Minus(form(up, upSpread), form(down, downSpread)), 0.5)
-		q := g.Activate(device.Sigmoid, g.Times(g.Add(odds, filled(g, math.Log(candidates-1), n, n)), -1))
-		looks := g.Multiply(above(g, g.Minus(q, filled(g, seen, n, n))), all(trusted))
-		weights = g.Add(g.Multiply(looks, g.Map(device.Exp, 0, g.Times(q, -tau))),
-			g.Multiply(g.Minus(ones, looks), weights))
-		cut := g.Minus(s, g.Minus(all(up), filled(g, o.Margin, n, n)))
-		weights = g.Multiply(g.Multiply(weights, above(g, cut)), apart)
-		none := g.Spread(g.Minus(filled(g, 1, n), above(g, g.Sum(weights, rows))), rows, n, n)
-		weights = g.Add(weights, g.Multiply(none, largest(g, g.Fixed(costs))))
-		return g.Times(g.Sum(g.Multiply(costs, drawOne(g, weights, g.Input(draw, n))), rows), share)
+// weights are those by which each row draws its negative, given its costs: [N, N].
+func (t statistics) weights(g *graph.Graph, s, costs, apart *graph.Node, margin float64) *graph.Node {
+	n := graph.Dim(s, 0)
+	rows, square := graph.AlongRows(n), func(x *graph.Node) *graph.Node { return g.Multiply(x, x) }
+	const tau, candidates, seen = 0.5, 10000, 0.001
+	ones := filled(g, 1, n, n)
+	all := func(x *graph.Node) *graph.Node { return repeated(g, g.Reshape(x, 1), s) } // [N, N]
+	weights := g.Map(device.Exp, 0, g.Times(square(g.Minus(s, g.Spread(matches(g, s), rows, n, n))), -tau))
+	// ln Q/P of the densities
+	form := func(mean, spread *graph.Node) *graph.Node { // -2 ln of a density, but for a constant
+		narrow := g.Map(device.Inverse, 1e-12, spread)
+		return g.Minus(g.Multiply(square(g.Minus(s, all(mean))), all(narrow)), all(g.Map(device.Log, 0, narrow)))
 	}
-	return fromCosts(g, "fne", o.Margin, scores, cost(scores, s, inputDrawRows),
-		cost(g.SwapAxes(scores), turned, inputDrawColumns))
+	odds := g.Times(g.Minus(form(t.up, t.upSpread), form(t.down, t.downSpread)), 0.5)
+	q := g.Activate(device.Sigmoid, g.Times(g.Add(odds, filled(g, math.Log(candidates-1), n, n)), -1))
+	looks := g.Multiply(above(g, g.Minus(q, filled(g, seen, n, n))), all(t.trusted))
+	weights = g.Add(g.Multiply(looks, g.Map(device.Exp, 0, g.Times(q, -tau))),
+		g.Multiply(g.Minus(ones, looks), weights))
+	cut := g.Minus(s, g.Minus(all(t.up), filled(g, margin, n, n)))
+	weights = g.Multiply(g.Multiply(weights, above(g, cut)), apart)
+	none := g.Spread(g.Minus(filled(g, 1, n), above(g, g.Sum(weights, rows))), rows, n, n)
+	return g.Add(weights, g.Multiply(none, largest(g, g.Fixed(costs))))
 }
 
 // drawOne draws a place of each row of weights [n, n] with a probability in proportion to them, given u [n] uniform in

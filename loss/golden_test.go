@@ -53,22 +53,24 @@ type lossCase struct {
 	}
 	Params   map[string]float64
 	Expected struct {
-		Loss         *float64
-		LossCaption  *float64           `json:"loss_caption_retrieval"`
-		LossImage    *float64           `json:"loss_image_retrieval"`
-		CostS        [][]float64        `json:"cost_s"`
-		CostIm       [][]float64        `json:"cost_im"`
-		Grad         [][]float64        `json:"grad_scores"`
-		GradParams   map[string]float64 `json:"grad_params"`
-		HardCaption  []int32            `json:"hard_caption_index_per_image"`
-		HardImage    []int32            `json:"hard_image_index_per_caption"`
-		Margins      [][]float64        `json:"margin_matrix"`
-		Scores       [][]float64
-		GradImages   [][]float64 `json:"grad_image_emb"`
-		GradCaptions [][]float64 `json:"grad_caption_emb"`
-		Anchors      [][]any
-		StateAfter   map[string]float64 `json:"state_after"`
-		Predicted    []float64          `json:"predicted_clean"`
+		Loss           *float64
+		LossCaption    *float64           `json:"loss_caption_retrieval"`
+		LossImage      *float64           `json:"loss_image_retrieval"`
+		CostS          [][]float64        `json:"cost_s"`
+		CostIm         [][]float64        `json:"cost_im"`
+		Grad           [][]float64        `json:"grad_scores"`
+		GradParams     map[string]float64 `json:"grad_params"`
+		HardCaption    []int32            `json:"hard_caption_index_per_image"`
+		HardImage      []int32            `json:"hard_image_index_per_caption"`
+		Margins        [][]float64        `json:"margin_matrix"`
+		Scores         [][]float64
+		GradImages     [][]float64 `json:"grad_image_emb"`
+		GradCaptions   [][]float64 `json:"grad_caption_emb"`
+		Anchors        [][]any
+		StateAfter     map[string]float64 `json:"state_after"`
+		WeightsRows    [][]float64        `json:"weights_rows"`
+		WeightsColumns [][]float64        `json:"weights_columns"`
+		Predicted      []float64          `json:"predicted_clean"`
 	}
 }
 
@@ -256,7 +258,7 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		}
 	}
 	c.feedInputs(t, s)
-	var remembered []*graph.Node
+	var remembered, weights []*graph.Node
 	ctx.Remember = func(values ...*graph.Node) { remembered = values }
 	own := softLabelsConstants.of(&o)
 	var l, margins *graph.Node
@@ -271,6 +273,13 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		if c.Inputs.Metric != nil {
 			rows, columns := semanticHinges(samConstants.of(&o), g, scores, feed("metric", c.Inputs.Metric))
 			l = fromCosts(g, "sam alone", 0, scores, rows, columns)
+		}
+		if o.Name == "fne" {
+			d, apart, found := g.Fixed(scores), different(g, ctx, n), statisticsOf(g, ctx, g.Fixed(scores))
+			costs := violations(g, d, matches(g, d), o.Margin)
+			others := violations(g, g.SwapAxes(d), matches(g, d), o.Margin)
+			weights = []*graph.Node{found.weights(g, d, g.Multiply(costs, apart), apart, o.Margin),
+				found.weights(g, g.SwapAxes(d), g.Multiply(others, apart), apart, o.Margin)}
 		}
 		if c.Inputs.TeacherVectors != nil {
 			cost := func(scores *graph.Node) *graph.Node {
@@ -290,7 +299,7 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		if grads, err = g.Gradients(l, wrt...); err != nil {
 			return err
 		}
-		prog, err = graph.Compile(s, g, slices.Concat(retain, []*graph.Node{l}, grads, remembered), nil)
+		prog, err = graph.Compile(s, g, slices.Concat(retain, []*graph.Node{l}, grads, remembered, weights), nil)
 		return err
 	})
 	if err != nil {
@@ -303,6 +312,11 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 	golden.Close(t, "loss", parts[:1], []float64{*c.Expected.Loss}, outTol)
 	if c.Expected.LossCaption != nil {
 		golden.Close(t, "parts", parts[1:], []float64{*c.Expected.LossCaption, *c.Expected.LossImage}, outTol)
+	}
+	for i, want := range [][][]float64{c.Expected.WeightsRows, c.Expected.WeightsColumns} {
+		if want != nil {
+			golden.Close(t, "weights", prog.Doubles(weights[i]), flat(want), outTol)
+		}
 	}
 	c.checkRemembered(t, prog, remembered, outTol)
 	if c.Expected.Scores != nil {

@@ -190,35 +190,58 @@ func TestDECLJudgesPairs(t *testing.T) {
 	}
 }
 
+// fed is an input of a step that a memory of a new run sets, for five pairs.
+func fed(t *testing.T, name string, step int64, input string, shape ...int) []float64 {
+	t.Helper()
+	o := DefaultOptions()
+	o.Name = name
+	dev, err := cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	s, err := graph.NewInstance(dev, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Memory().Feed(s, &Batch{N: shape[0], Seed: 7, Step: step}); err != nil {
+		t.Fatal(err)
+	}
+	g := s.Graph()
+	y := g.Times(g.Input(input, shape...), 1)
+	p, err := graph.Compile(s, g, []*graph.Node{y}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+	return p.Doubles(y)
+}
+
+// DECL counts the mean of fewer hinges the more steps are done, at least of 5, and of all negatives in a small batch; a
+// caption that was never judged is right.
+func TestDECLCountsHinges(t *testing.T) {
+	for _, c := range []struct{ n, step, most int }{{10, 0, 9}, {10, 39, 9}, {10, 40, 8}, {10, 5000, 5}, {3, 0, 2}} {
+		want := make([]float64, c.n)
+		for i := range c.most {
+			want[i] = 1 / float64(c.most)
+		}
+		got := fed(t, "decl", int64(c.step), inputPool, c.n, c.n)[:c.n]
+		if !slices.Equal(got, want) {
+			t.Errorf("%d pairs after %d steps: %v, want %v", c.n, c.step, got, want)
+		}
+	}
+	if got := fed(t, "decl", 0, inputRight, 3); !slices.Equal(got, []float64{1, 1, 1}) {
+		t.Errorf("at first %v are right", got)
+	}
+}
+
 // What a loss draws depends on seed and step alone; the negative of an anchor is another pair, and every one is drawn.
 func TestLossesDrawByStep(t *testing.T) {
-	drawn := func(name string, step int64) (out []float64) {
-		o := DefaultOptions()
-		o.Name = name
-		dev, err := cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Close()
-		s, err := graph.NewInstance(dev, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := o.Memory().Feed(s, &Batch{N: 5, Seed: 7, Step: step}); err != nil {
-			t.Fatal(err)
-		}
-		g := s.Graph()
+	drawn := func(name string, step int64) []float64 {
 		input := map[string]string{"sam": inputNegativeImages, "fne": inputDrawColumns}[name]
-		shape := map[string][]int{"sam": {5, 5}, "fne": {5}}[name]
-		y := g.Times(g.Input(input, shape...), 1)
-		p, err := graph.Compile(s, g, []*graph.Node{y}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.RunAll(); err != nil {
-			t.Fatal(err)
-		}
-		return p.Doubles(y)
+		return fed(t, name, step, input, map[string][]int{"sam": {5, 5}, "fne": {5}}[name]...)
 	}
 	for _, name := range []string{"sam", "fne"} {
 		if !slices.Equal(drawn(name, 3), drawn(name, 3)) || slices.Equal(drawn(name, 3), drawn(name, 4)) {
@@ -234,6 +257,33 @@ func TestLossesDrawByStep(t *testing.T) {
 	for i, n := range counts {
 		if on := i%6 == 0; on && n != 0 || !on && (n < 60 || n > 140) {
 			t.Errorf("place %d of the matrix is drawn %v times in 400 steps", i, n)
+		}
+	}
+}
+
+// A label below 0.1 counts as 0 in warm-up epochs too, in which only the host sees it.
+func TestLowLabelsAreZero(t *testing.T) {
+	o := DefaultOptions()
+	o.Name, o.WarmupEpochs = "crcl", 2
+	r := &remembering{t: t, options: o, memory: o.Memory()}
+	r.memory.(*crclMemory).labels.values = []float64{0.09, 0.1}
+	got, _, _ := r.step(&Batch{N: 2, WarmUp: true}, [][]float64{{0.5, 0.1}, {0.2, 0.4}}, nil)
+	golden.Close(t, "labels", got[2:], []float64{0, 0.1}, golden.FP64)
+}
+
+// FNE draws no negative that scores exactly the mean of matches less the margin.
+func TestFNELeavesOutWhatIsLow(t *testing.T) {
+	o := DefaultOptions()
+	o.Name, o.Margin = "fne", 0.25
+	scores := [][]float64{{0, 0.25, 0.5}, {0.5, 0, 0.25}, {0.25, 0.5, 0}}
+	for step := range int64(4) {
+		m := &fneMemory{sums: []float64{50, 100, 50, 1, 1}}
+		r := &remembering{t: t, options: o, memory: m}
+		_, _, gradient := r.step(&Batch{N: 3, Step: step}, scores, []int32{0, 1, 2})
+		for i, s := range flat(scores) {
+			if drawn := gradient[i] > 0; drawn != (s == 0.5) {
+				t.Errorf("step %d: gradient %v of score %v", step, gradient[i], s)
+			}
 		}
 	}
 }

@@ -124,6 +124,7 @@ type traits struct {
 	semantics bool                  // it reads semantic vectors of the captions
 	images    func(o *Options) bool // whether it compares the images of pairs without them; nil is no
 	mean      bool                  // it is a mean over the pairs of the batch, not their sum
+	warmUp    int                   // epochs that it is published with
 	noWarmUp  bool                  // it has no form for warm-up epochs
 	plateau   bool                  // where all scores are equal it is 2 x pairs x margin, and hardly that elsewhere
 	// reference adds the settings of the references' options; nil adds nothing.
@@ -185,6 +186,9 @@ func Names() []string {
 		return registry[a].order - registry[b].order
 	})
 }
+
+// PublishedWarmUp is the number of warm-up epochs that a loss is published with.
+func PublishedWarmUp(name string) int { return registry[name].warmUp }
 
 // Compared are the losses whose computation time is compared.
 func Compared() []string {

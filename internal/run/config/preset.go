@@ -13,6 +13,7 @@ import (
 
 	"vsetrain/configs"
 	"vsetrain/internal/system/options"
+	"vsetrain/loss"
 )
 
 const (
@@ -222,10 +223,32 @@ func (d *document) id() (string, error) {
 	return filepath.Abs(d.path)
 }
 
+// derivedPreset is NETWORK/DATA-LOSS for a loss that has no row: the row NETWORK/DATA-benchmark with that loss and the
+// warm-up epochs that it is published with. It is nil without that row or that loss.
+func derivedPreset(name string) *Preset {
+	for _, l := range loss.Names() {
+		start, ok := strings.CutSuffix(name, "-"+l)
+		i := slices.IndexFunc(presets(), func(p Preset) bool { return p.Name == start+"-benchmark" })
+		if !ok || i < 0 {
+			continue
+		}
+		r := presets()[i]
+		at := Source{File: presetFolder + presetTable, Line: r.line, Column: 1}
+		r.settings = append(slices.Clone(r.settings), cell{"loss.name", l, at},
+			cell{"loss.warmup_epochs", intText(loss.PublishedWarmUp(l)), at})
+		r.Name, r.Source = name, r.Name+" with loss "+l
+		return &r
+	}
+	return nil
+}
+
 // presetNamed returns the preset or YAML file of the program that a name stands for, nil without.
 func presetNamed(name string) *document {
 	if i := slices.IndexFunc(presets(), func(p Preset) bool { return p.Name == name }); i >= 0 {
 		return &document{path: presetTable, row: &presets()[i], ours: true}
+	}
+	if r := derivedPreset(name); r != nil {
+		return &document{path: presetTable, row: r, ours: true}
 	}
 	if path.Dir(name) == configs.Sweeps {
 		return nil
