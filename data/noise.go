@@ -50,8 +50,8 @@ func NoisyPairs(index []int64, captions, perImage int) (images []int64, wrong in
 	if len(index) == n {
 		per = perImage
 	} else if len(index) != captions {
-		return nil, 0, fmt.Errorf("%d entries, expected %d, the image of each caption, or %d, of each image; the index "+
-			"is of another split", len(index), captions, n)
+		return nil, 0, fmt.Errorf("%d entries, expected %d, the image of each caption, or %d, of each image; the "+
+			"index is of another split", len(index), captions, n)
 	}
 	images = make([]int64, captions)
 	for c := range images {
@@ -67,7 +67,8 @@ func NoisyPairs(index []int64, captions, perImage int) (images []int64, wrong in
 	return images, wrong, nil
 }
 
-// twister is MT19937 (Matsumoto, Nishimura: "Mersenne twister", 1998), seeded by init_genrand as numpy.random.seed does.
+// twister is MT19937 (Matsumoto, Nishimura: "Mersenne twister", 1998), seeded by init_genrand as numpy.random.seed
+// does.
 type twister struct {
 	state [624]uint32
 	at    int

@@ -96,7 +96,8 @@ func TestNoisyPairs(t *testing.T) {
 	for _, c := range []struct {
 		index []int64
 		want  string
-	}{{[]int64{0, 0, 1, 1}, "4 entries, expected 6"}, {[]int64{0, 1, 3}, "entry 2 is 3, expected the number of an image"},
+	}{{[]int64{0, 0, 1, 1}, "4 entries, expected 6"}, {[]int64{0, 1, 3}, "entry 2 is 3, expected the number of an " +
+		"image"},
 		{[]int64{0, -1, 2}, "entry 1 is -1"}} {
 		if _, _, err := NoisyPairs(c.index, 6, 2); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.index, err, c.want)

@@ -8,6 +8,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/stats"
 )
 
 // remembering is a loss with its memory over the scores of one step after the other.
@@ -286,4 +287,35 @@ func TestFNELeavesOutWhatIsLow(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The mixture that splits losses (package stats, which cannot read golden cases).
+func TestGoldenMixture(t *testing.T) {
+	type mixtureCase struct {
+		Inputs   struct{ Losses []float64 }
+		Expected struct {
+			Weights, Means, Variances, Probability []float64
+			Rounds                                 int
+			Threshold                              float64
+			Clean                                  []float64
+		}
+	}
+	stateCases(t, "mixture", func(t *testing.T, c *mixtureCase) {
+		m := stats.FitMixture(c.Inputs.Losses)
+		clean := make([]float64, len(m.Clean))
+		for i, right := range m.Clean {
+			if right {
+				clean[i] = 1
+			}
+		}
+		for what, v := range map[string][2][]float64{"weights": {m.Weights[:], c.Expected.Weights},
+			"means": {m.Means[:], c.Expected.Means}, "variances": {m.Variances[:], c.Expected.Variances},
+			"probabilities": {m.Probability, c.Expected.Probability}, "clean": {clean, c.Expected.Clean},
+			"threshold": {{m.Threshold}, {c.Expected.Threshold}}} {
+			golden.Close(t, what, v[0], v[1], golden.FP64)
+		}
+		if m.Rounds != c.Expected.Rounds {
+			t.Errorf("%d rounds, want %d", m.Rounds, c.Expected.Rounds)
+		}
+	})
 }

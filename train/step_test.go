@@ -152,7 +152,8 @@ func TestNotFiniteIsExplained(t *testing.T) {
 	err := s.loop().Run(t.Context())
 	want := "step 1 (epoch 0, iteration 0): the loss is NaN; the parameters were not updated and the last checkpoint " +
 		"stands. " +
-		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'"
+		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'; " +
+		"a loss needs a finite gradient where all scores are equal, as they nearly are at first"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

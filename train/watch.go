@@ -84,14 +84,13 @@ func (l *Loop) explain(err error, p Position) error {
 	if !errors.As(err, &nf) {
 		return fmt.Errorf("step %d: %w", p.Step+1, err)
 	}
+	more := ""
 	if p.Step == 0 {
-		return fmt.Errorf("step 1: %w; the parameters were not updated. At first all scores are nearly equal, where a "+
-			"loss needs a finite gradient: see that none of its logarithms, roots and divisions meets a 0, and look "+
-			"for bad features with 'vsetrain data check'", err)
+		more = "; a loss needs a finite gradient where all scores are equal, as they nearly are at first"
 	}
 	return fmt.Errorf("step %d (epoch %d, iteration %d): %w; the parameters were not updated and the last checkpoint "+
-		"stands. Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'",
-		p.Step+1, p.Epoch, p.Iter, err)
+		"stands. Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'%s",
+		p.Step+1, p.Epoch, p.Iter, err, more)
 }
 
 // driftSteps is the number of steps whose mean loss is compared with that of the first ones.

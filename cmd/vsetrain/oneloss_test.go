@@ -51,8 +51,8 @@ func rooted(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *g
 }
 `
 
-// A loss is one file: laid over the tree, it trains, is resumed, exported and reported, has options with ranges, schema,
-// completion and presets, and its gradient is checked.
+// A loss is one file: laid over the tree, it trains, is resumed, exported and reported, has options with ranges,
+// schema, completion and presets, and its gradient is checked.
 func TestALossIsOneFile(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -94,7 +94,8 @@ func TestALossIsOneFile(t *testing.T) {
 			}
 		}
 	}
-	own(false, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "12", "--regions", "4", "--dim", "32")
+	own(false, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "12", "--regions", "4", "--dim",
+		"32")
 	train := []string{"train", "--config", "vsepp/f8k-own", "--run", "run", "--set", "data.dir=world", "--set",
 		"model.embed_dim=16", "--set", "model.word_dim=8", "--set", "train.batch=16", "--set", "train.log_step=1"}
 	own(false, append(train, "--set", "train.epochs=1", "--set", "loss.own.factor=3")...)
@@ -106,7 +107,8 @@ func TestALossIsOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	has("the log", string(metrics), `"own_scale":`)
-	has("a value out of range", own(true, append(train, "--set", "loss.own.factor=11")...), "loss.own.factor", "(0, 10]")
+	has("a value out of range", own(true, append(train, "--set", "loss.own.factor=11")...), "loss.own.factor",
+		"(0, 10]")
 	has("config show", own(false, "config", "show", "vsepp/f8k-own", "--docs"), "factor of the squares",
 		"own mean of squared hinges", "warmup_epochs: 0")
 	has("the schema", own(false, "config", "schema"), `"factor"`, `"exclusiveMinimum": 0`)

@@ -257,7 +257,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("the preset beside it: %+v", r.Optim)
 	}
 	for name, want := range map[string]string{
-		"vsepp/f30k-lsh": "--config: no such file or preset: vsepp/f30k-lsh; did you mean the preset " +
+		"vsepp/f30k-lsehh": "--config: no such file or preset: vsepp/f30k-lsehh; did you mean the preset " +
 			"vsepp/f30k-lseh?",
 		"configs/vsepp/coco-lseh.yaml": "--config: no such file: configs/vsepp/coco-lseh.yaml; did you mean the " +
 			"preset vsepp/coco-lseh?",
