@@ -124,8 +124,8 @@ func TestWordVectorsAreKeptByCopies(t *testing.T) {
 	c.Model.WordInit, c.Train.Epochs = path, 1
 	dir := runtest.Train(t, c)
 	out := filepath.Join(t.TempDir(), "average.safetensors")
-	_, _, err := checkpoints.Average(checkpoints.AverageRequest{Checkpoints: []string{runtest.Checkpoint(dir, runfs.BestName), runtest.Checkpoint(dir, runfs.LastName)},
-		Out: out})
+	files := []string{runtest.Checkpoint(dir, runfs.BestName), runtest.Checkpoint(dir, runfs.LastName)}
+	_, _, err := checkpoints.Average(checkpoints.AverageRequest{Checkpoints: files, Out: out})
 	if err != nil {
 		t.Fatal(err)
 	}
