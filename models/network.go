@@ -80,7 +80,7 @@ type Labels struct {
 	Words, Mask *graph.Node // [B, S+1]
 	Steps       *graph.Node // [B], in descending order
 	// Lengths [B], where not nil, are the numbers of steps of the captions; Steps is then the same for all, and the
-	// steps behind Lengths are masked. See graph.DropoutPadded.
+	// steps behind Lengths are masked.
 	Lengths *graph.Node
 }
 

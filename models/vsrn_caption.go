@@ -82,13 +82,17 @@ func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *
 	b := graph.Dim(l.Steps, 0)
 	r := graph.Dim(features, 0) / b
 	x := c.Encoder.Vid2Hid.Forward(g, features)
-	u := c.Encoder.RNN.States(g, g.Dropout(x, c.dropout, "caption encoder"), regionCounts(g, b, r))
+	counts := regionCounts(g, b, r)
+	x = g.Dropout(x, g.RowNumbers(r*b, graph.Packed, counts, nil), c.dropout, "caption encoder")
+	u := c.Encoder.RNN.States(g, x, counts)
 	last := g.Rows(u, (r-1)*b, r*b)
 	u = g.SwapAxes(g.Reshape(u, r, b, c.hidden))
 
 	d := &c.Decoder
-	words := g.DropoutPadded(d.Embedding.Forward(g, l.Words, l.Steps), l.Lengths, c.dropout, "caption words")
-	return g.AttentionGRU(words, u, last, l.Steps, l.Lengths, graph.DecoderWeights{
+	words := d.Embedding.Forward(g, l.Words, l.Steps)
+	numbers := g.RowNumbers(graph.Dim(words, 0), graph.Packed, l.Steps, l.Lengths)
+	words = g.Dropout(words, numbers, c.dropout, "caption words")
+	return g.AttentionGRU(words, u, last, l.Steps, numbers, graph.DecoderWeights{
 		Attend: d.Attention.Linear1.Weight.Node(g), AttendBias: d.Attention.Linear1.Bias.Node(g),
 		Score: d.Attention.Linear2.Weight.Node(g), WIH: d.RNN.WIH.Node(g), WHH: d.RNN.WHH.Node(g),
 		BIH: d.RNN.BIH.Node(g), BHH: d.RNN.BHH.Node(g),

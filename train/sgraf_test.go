@@ -20,7 +20,7 @@ func pairStep(t testing.TB, dev device.Device, network, lossName string) *Step {
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.SGRAF.SimDim = network, "bigru", 24, 8, 8
 	s := newStep(t, dev, o, tinyDims, lossName, adam(3e-3))
 	s.model.Init(1, nil)
-	s.Seed = 5
+	s.Seed = 3
 	return s
 }
 

@@ -20,7 +20,7 @@ func vsrnStep(t testing.TB, dev device.Device, o models.VSRNOptions) *Step {
 	m := models.DefaultOptions()
 	m.Network, m.EmbedDim, m.WordDim, m.VSRN = models.VSRN, 8, 4, o
 	s := newStep(t, dev, m, tinyDims, loss.DefaultOptions().Name, DefaultOptimOptions())
-	s.Seed = 11
+	s.Seed = 3
 	return s
 }
 

@@ -127,7 +127,8 @@ func (l *Linear) weights(g *graph.Graph) graph.LinearWeights {
 func (b *Bert) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
 	e, rate := &b.Embeddings, b.sizes.Dropout
 	x := g.Embed(words, lengths, e.Word.Weight.Node(g), e.Position.Weight.Node(g), e.Type.Weight.Node(g))
-	x = g.DropoutRows(g.LayerNormRows(x, lengths, e.Norm.weights(g)), lengths, rate, "bert.embeddings")
+	x = g.LayerNormRows(x, lengths, e.Norm.weights(g))
+	x = g.Dropout(x, g.RowNumbers(graph.Dim(x, 0), graph.Concatenated, lengths, nil), rate, "bert.embeddings")
 	for i := range b.Encoder.Layers {
 		l, name := &b.Encoder.Layers[i], fmt.Sprintf("bert.%d.", i)
 		s, o := &l.Attention.Self, &l.Attention.Output

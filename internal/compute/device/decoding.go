@@ -9,8 +9,7 @@ import "cmp"
 //	Context_t = drop(Σ_r Weights_tr Regions_br)    States_t = h = GRU(Gates_t + WIH Context_t, h)
 //
 // with GRU that of GRUCell. Attend and WIH are columns of matrices whose rows lie LDAttend and LDWIH apart; 0 is
-// side by side. Rows of packed values are those of Lengths, which are not Bounded. The place of a value in the dropout
-// is that in the contexts, or with WordLengths given that of DropoutPadded.
+// side by side. Rows of packed values are those of Lengths, which are not Bounded.
 //
 // Gates hold W_i x + b_i of the words; the kernel writes r, z, n and W_hn h + b_hn. The gradient kernel makes of them
 // the gradients [n, r, z, W_hn h + b_hn] of the inputs. It reads the other saved values and DStates, and writes
@@ -23,7 +22,6 @@ type Decoder struct {
 	Attend, WHH, WIH, BHH         View // [A, H], [3H, H], [3H, E], [3H]
 	LDAttend, LDWIH               int
 	Drop                          Drops
-	WordLengths                   Ints // optional, as many as Lengths
 
 	Gates, Prev, Context, Weights, Query View // [T, 4H], [T, H], [T, E], [T, R], [T, A]
 	States                               View // [T, H]
@@ -40,15 +38,8 @@ func (a *Decoder) Views(c *Checker) {
 	if a.LDAttend < a.H || a.LDWIH < a.E {
 		c.refuse("rows of Attend %d and of WIH %d apart, expected at least %d and %d", a.LDAttend, a.LDWIH, a.H, a.E)
 	}
-	b := len(a.Lengths.Host)
-	rows := c.packed("Lengths", &a.Lengths, anyLength)
-	a.Drop.views(c)
-	if a.WordLengths.Present() {
-		c.packed("WordLengths", &a.WordLengths, anyLength)
-		if n := len(a.WordLengths.Host); n != b {
-			c.refuse("%d WordLengths, expected %d", n, b)
-		}
-	}
+	b, rows := len(a.Lengths.Host), c.packed("Lengths", &a.Lengths, anyLength)
+	a.Drop.views(c, "Drop.Step", "Drop.Rows", rows)
 	c.floats("Keys", &a.Keys, b*a.R*a.A)
 	c.floats("Regions", &a.Regions, b*a.R*a.E)
 	c.floats("Score", &a.Score, a.A)

@@ -2,45 +2,53 @@ package device
 
 import "vsetrain/internal/compute/philox"
 
-// Dropout computes y = x·m/(1-Rate) with independent m, 0 with probability Rate and 1 otherwise. The same call on
-// dy is the gradient: what is drawn is a function of the key, the step and the place alone. Y may be X.
+// Drops is what dropout draws. Column k of row r has the place Rows[r]·2³² + k; place i is kept where word i mod 4 of
+// philox block (Step, i div 4) is at least Rate·2³², rounded down, and then divided by 1 - Rate. A row with a negative
+// number becomes zero. So a mask depends neither on where in memory a row lies nor on its neighbours.
 //
-// Dropout: element i of X is kept where word (First+i) mod 4 of philox block (Step, (First+i) div 4) is at least
-// Rate·2³², rounded down. Step, the low and the high half of the counter of training steps, is read from device memory,
-// so that a recorded step can be replayed.
+// Step, the low and the high half of the counter of training steps, is read from device memory, so that a recorded step
+// can be replayed. Rate 0 keeps everything; kernels that Drops is a field of read neither Step nor Rows then.
+type Drops struct {
+	Rate float64 // in [0, 1)
+	Key  philox.Key
+	Step Ints // [2]
+	Rows View // int32 [rows], numbers of rows (graph.Graph.RowNumbers)
+}
+
+// views declares the views for n rows, by their names in a kernel.
+func (p *Drops) views(c *Checker, step, rows string, n int) {
+	if !(p.Rate >= 0 && p.Rate < 1) {
+		c.refuse("dropout rate %v, expected one in [0, 1)", p.Rate)
+	}
+	if p.Rate > 0 {
+		c.ints(step, &p.Step.View, 2)
+		c.ints(rows, &p.Rows, n)
+	}
+}
+
+// Part returns the draws of rows [from, to).
+func (p Drops) Part(from, to int) Drops {
+	if p.Rate > 0 {
+		p.Rows = p.Rows.Slice(from, to)
+	}
+	return p
+}
+
+// Dropout computes y = x·m/(1-Rate) with independent m, 0 with probability Rate and 1 otherwise, drawn as Drops says.
+// The same call on dy is the gradient. Y may be X.
 type Dropout struct {
-	Rate  float64 // in [0, 1)
-	Key   philox.Key
-	Step  Ints // [2]
-	First int  // place of element 0, for values that are computed in parts
-	X, Y  View
+	Drops
+	Width int
+	X, Y  View // [rows, Width]
 }
 
 // Views implements Kernel.
 func (a *Dropout) Views(c *Checker) {
-	if !(a.Rate >= 0 && a.Rate < 1) || a.First < 0 {
-		c.refuse("rate %v from element %d, expected a rate in [0, 1) and no negative element", a.Rate, a.First)
+	c.positive("Width", a.Width)
+	n := c.whole("Y", &a.Y)
+	c.exactly("X", &a.X, n)
+	if n%a.Width != 0 || !(a.Rate > 0) {
+		c.refuse("%d values at rate %v, expected rows of %d and a positive rate", n, a.Rate, a.Width)
 	}
-	c.ints("Step", &a.Step.View, 2)
-	c.exactly("X", &a.X, c.whole("Y", &a.Y))
-}
-
-// DropoutPadded is Dropout (but for First) of sequences that are padded: X and Y are rows of Width values, as many for
-// each step as there are sequences, the steps from From on. A row that has a word takes the place that it would have
-// were the sequences packed by Lengths; the others become zero.
-type DropoutPadded struct {
-	Dropout
-	Lengths     Ints
-	Width, From int
-}
-
-// Views implements Kernel.
-func (a *DropoutPadded) Views(c *Checker) {
-	n := len(a.Lengths.Host)
-	c.positive("Width sequences", a.Width, n)
-	a.Dropout.Views(c)
-	c.packed("Lengths", &a.Lengths, anyLength)
-	if a.From < 0 || a.Y.N%(a.Width*n) != 0 {
-		c.refuse("%d values from step %d, expected rows of %d for %d sequences", a.Y.N, a.From, a.Width, n)
-	}
+	a.Drops.views(c, "Step", "Rows", n/a.Width)
 }

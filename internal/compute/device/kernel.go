@@ -25,7 +25,7 @@ func Kernels() []Kernel {
 		&Gemm{}, &Combine{}, &Add{}, &Scale{}, &Activate{}, &ColumnSum{}, &BiasActivate{}, &Fill{}, &Copy{},
 		&SwapAxes{}, &Multiply{}, &Map{}, &Reduce{}, &SegmentProducts{}, &SegmentMeans{}, &UnpackWords{},
 		&GatherWords{}, &Dropout{}, &L2Norm{}, &OrderScores{}, &BatchNorm{}, &PoolWeights{}, &SortPool{}, &GatedPool{},
-		&GRU{}, &BiGRU{}, &GRUCell{}, &AdditiveAttention{}, &Decoder{}, &DropoutPadded{}, &CrossEntropy{}, &Embed{},
+		&GRU{}, &BiGRU{}, &GRUCell{}, &AdditiveAttention{}, &Decoder{}, &CrossEntropy{}, &Embed{},
 		&LayerNorm{}, &SelfAttention{}, &PairAttention{}, &Similarities{}, &GraphReason{}, &Filtrate{},
 		&FiltrateSimilarities{}, &BlockMatch{}, &PolarWeights{}, &ScaleBlocks{}, &MixNodes{}, &MeanNodes{},
 		&WordGraph{}, &Hinge{}, &SemanticMargins{}, &UniversalWeighting{}, &SumSquares{}, &SumSquaresFactored{},

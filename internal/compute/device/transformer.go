@@ -1,27 +1,8 @@
 package device
 
-import "vsetrain/internal/compute/philox"
-
 // The kernels of a BERT encoder (Devlin, Chang, Lee, Toutanova: "BERT: Pre-training of Deep Bidirectional
 // Transformers", NAACL 2019). The rows of a batch of captions are concatenated, those of caption 0 first: T = Σ lengths
 // rows are read and written, memory beyond them is left alone.
-
-// Drops is dropout inside a kernel: place i is kept where word i mod 4 of philox block (Step, i div 4) is at least
-// Rate·2³², rounded down, and then divided by 1 - Rate. Rate 0 keeps everything and reads no Step.
-type Drops struct {
-	Rate float64 // in [0, 1)
-	Key  philox.Key
-	Step Ints // [2], see Dropout
-}
-
-func (p *Drops) views(c *Checker) {
-	if !(p.Rate >= 0 && p.Rate < 1) {
-		c.refuse("dropout rate %v, expected one in [0, 1)", p.Rate)
-	}
-	if p.Rate > 0 {
-		c.ints("Drop.Step", &p.Step.View, 2)
-	}
-}
 
 // Embed reads the sum of word, position and type vectors of every row.
 // The gradient reads Out as the gradient of the rows and writes the gradients of the three tables. Deterministic.
@@ -59,7 +40,7 @@ func (a *Embed) Views(c *Checker) {
 
 // LayerNorm normalises rows, after adding a branch with dropout.
 //
-// LayerNorm: with s = X + dropout(Branch), place i of the dropout being element i of Branch,
+// LayerNorm: with s = X + dropout(Branch),
 //
 //	Y = Weight·(s - μ)/√(σ² + Eps) + Bias    μ, σ² mean and biased variance of each row
 //
@@ -87,7 +68,7 @@ type LayerNorm struct {
 // Views implements Kernel.
 func (a *LayerNorm) Views(c *Checker) {
 	c.positive("D", a.D)
-	a.Drop.views(c)
+	a.Drop.views(c, "Drop.Step", "Drop.Rows", a.N)
 	n := a.N * a.D
 	c.optional("Sum", &a.Sum, n)
 	c.floats("Mean", &a.Mean, a.N)
@@ -125,11 +106,11 @@ func (a *LayerNorm) Views(c *Checker) {
 //	P = softmax_j(Query_i · Key_j / √(D/Heads))    Context_i = Σ_j dropout(P)_ij Value_j
 //
 // over the rows j whose word is not 0; a caption of which every word is 0 attends to all. Adding -10000 to what is
-// masked, as BERT does, gives exactly that: e^-10000 is 0. Place of P_ij of head h in the dropout: Heads·Σ n² over the
-// captions before, plus (h·n + i)·n + j. The gradient reads Query, Key, Value and DContext and writes DQuery, DKey
-// and DValue. The rows of queries, keys, values and their gradients lie LD elements apart (0: D), so that they can be
-// columns of one matrix. DBias gets the sums of their columns, the gradients of biases, and is optional. With Operand
-// nothing but products read Context, or the three gradients (Gemm).
+// masked, as BERT does, gives exactly that: e^-10000 is 0. In the dropout P_ij of head h is column (h·n + i)·n + j of
+// the first row of its caption. The gradient reads Query, Key, Value and DContext and writes DQuery, DKey and DValue.
+// The rows of queries, keys, values and their gradients lie LD elements apart (0: D), so that they can be columns of
+// one matrix. DBias gets the sums of their columns, the gradients of biases, and is optional. With Operand nothing but
+// products read Context, or the three gradients (Gemm).
 type SelfAttention struct {
 	Gradient
 	Heads, D, LD      int
@@ -157,13 +138,13 @@ func (a *SelfAttention) Views(c *Checker) {
 	if a.LD < a.D {
 		c.refuse("rows of %d columns %d apart", a.D, a.LD)
 	}
-	a.Drop.views(c)
 	most := anyLength
 	if a.Words.Present() {
 		most = a.L
 		c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
 	}
 	rows := c.lengths("Lengths", &a.Lengths, 1, most)
+	a.Drop.views(c, "Drop.Step", "Drop.Rows", rows)
 	span := 0 // from the first row to the end of the last one
 	if rows > 0 {
 		span = (rows-1)*a.LD + a.D

@@ -112,12 +112,13 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 	output := op.linear("attention", w.Output, d, d)
 	y := op.result(capacity, d)
 	qkv, context, branch := op.save(capacity*3*d), op.save(capacity*d), op.scratch(capacity*d)
-	n := g.norm(op, capacity, d, w.Norm, rate, purpose+".output")
+	n := g.norm(op, capacity, d, w.Norm, rate, g.RowNumbers(capacity, Concatenated, lengths, nil), purpose+".output")
 	heads := device.SelfAttention{Heads: w.Heads, D: d, LD: 3 * d, L: Dim(words, 1),
-		Drop: g.drops(rate, purpose+".probabilities")}
+		Drop: g.dropper(rate, purpose+".probabilities")}
 	args := func(c *Call) (device.SelfAttention, device.LayerNorm, int) {
 		all, a := total(c.Host[counts]), heads
-		a.Words, a.Lengths, a.Drop.Step = c.Ints(ids), c.Ints(counts), n.counter(c)
+		a.Words, a.Lengths = c.Ints(ids), c.Ints(counts)
+		n.dropped.set(c, &a.Drop, all)
 		a.Query, a.Key, a.Value = three.part(c.Saved[qkv], all, 0), three.part(c.Saved[qkv], all, 1),
 			three.part(c.Saved[qkv], all, 2)
 		return a, n.args(c, all), all
@@ -187,7 +188,7 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 	y := op.result(capacity, d)
 	before := op.save(capacity * f)
 	hidden, branch := op.scratch(capacity*f), op.scratch(capacity*d)
-	n := g.norm(op, capacity, d, w.Norm, rate, purpose+".output")
+	n := g.norm(op, capacity, d, w.Norm, rate, g.RowNumbers(capacity, Concatenated, lengths, nil), purpose+".output")
 	op.Make = func(c *Call) {
 		all := total(c.Host[counts])
 		ln, active := n.args(c, all), c.Temp[hidden].Slice(0, all*f)

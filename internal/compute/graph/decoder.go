@@ -24,9 +24,9 @@ type DecoderWeights struct {
 //
 // x [B·S, W] and the result, the states h_1 h_2 … [B·S, H], are packed by steps [B], which is in descending order;
 // regions are [B, R, E]. The part of Attend that sees the regions is applied once, not at each step, and the part of
-// WIH that sees the words to all of them at once: no operand is ever concatenated. Dropout is that of Graph.Dropout, or
-// with wordCounts not nil that of Graph.DropoutPadded with these lengths.
-func (g *Graph) AttentionGRU(x, regions, initial, steps, wordCounts *Node, w DecoderWeights, rate float64,
+// WIH that sees the words to all of them at once: no operand is ever concatenated. numbers [B·S] are those of the rows
+// of x, for dropout (RowNumbers).
+func (g *Graph) AttentionGRU(x, regions, initial, steps, numbers *Node, w DecoderWeights, rate float64,
 	purpose string) *Node {
 	k := &decoder{b: Dim(regions, 0), r: Dim(regions, 1), e: Dim(regions, 2), w: Dim(x, 1), h: Dim(w.WHH, 1),
 		a: Dim(w.Attend, 0)}
@@ -41,7 +41,8 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps, wordCounts *Node, w Dec
 	wantShape("bias_ih of a decoder", w.BIH, 3*k.h)
 	wantShape("bias_hh of a decoder", w.BHH, 3*k.h)
 	op := &Op{Name: fmt.Sprintf("attention gru %d+%d→%d", k.w, k.e, k.h)}
-	k.declare(g, op, x, regions, initial, steps, wordCounts, w, rate, purpose)
+	k.declare(op, x, regions, initial, steps, w)
+	k.drop, k.dropped = g.dropper(rate, purpose), op.dropped(g, rate, numbers)
 	k.states = op.result(rows, k.h)
 	k.keys, k.gates, k.prev = op.save(k.b*k.r*k.a), op.save(rows*4*k.h), op.save(rows*k.h)
 	k.context, k.weights, k.query = op.save(rows*k.e), op.save(rows*k.r), op.save(rows*k.a)
@@ -57,32 +58,21 @@ func (g *Graph) AttentionGRU(x, regions, initial, steps, wordCounts *Node, w Dec
 // decoder executes AttentionGRU. Rows of packed values are those of one step after the other.
 type decoder struct {
 	b, r, e, w, h, a int
-	drop             device.Dropout // rate 0 where nothing is dropped
-	padded           bool           // see Graph.DropoutPadded
+	drop             device.Drops
+	dropped          dropArgs
 
-	x, regions, initial, steps, step,
-	wordCounts int // arguments; the counter of steps and lengths where there is dropout
+	x, regions, initial, steps                    int // arguments
 	attend, attendBias, score, wih, whh, bih, bhh int
 	states                                        int // result
 	keys, gates, prev, context, weights, query    int // saved tensors
 }
 
 // declare declares the arguments.
-func (k *decoder) declare(g *Graph, op *Op, x, regions, initial, steps, wordCounts *Node, w DecoderWeights,
-	rate float64,
-	purpose string) {
+func (k *decoder) declare(op *Op, x, regions, initial, steps *Node, w DecoderWeights) {
 	k.x, k.regions, k.initial, k.steps = op.arg(x, true), op.arg(regions, true), op.arg(initial, true), op.arg(steps,
 		false)
 	k.attend, k.attendBias, k.score = op.arg(w.Attend, true), op.arg(w.AttendBias, true), op.arg(w.Score, true)
 	k.wih, k.whh, k.bih, k.bhh = op.arg(w.WIH, true), op.arg(w.WHH, true), op.arg(w.BIH, true), op.arg(w.BHH, true)
-	if !g.Training || rate == 0 {
-		return
-	}
-	k.drop = g.dropper(purpose, rate)
-	k.step = op.arg(g.InputInts(InputStep, 2), false)
-	if wordCounts != nil {
-		k.wordCounts, k.padded = op.arg(wordCounts, false), true
-	}
 }
 
 // operands are the views both directions use.
@@ -109,14 +99,9 @@ func from(v device.View, n int) device.View { return v.Slice(n, v.N) }
 func (k *decoder) allSteps(c *Call, o *operands) device.Decoder {
 	a := device.Decoder{R: k.r, H: k.h, A: k.a, E: k.e, Lengths: c.Ints(k.steps), Keys: o.keys, Regions: o.regions,
 		Score: o.score, Attend: o.attendState, WHH: o.whh, WIH: o.wihContext, LDAttend: k.e + k.h, LDWIH: k.w + k.e,
-		Drop: device.Drops{Rate: k.drop.Rate, Key: k.drop.Key}, Gates: o.gates, Prev: o.prev, Weights: o.weights,
+		Drop: k.drop, Gates: o.gates, Prev: o.prev, Weights: o.weights,
 		Query: o.query, Context: o.context}
-	if k.drop.Rate > 0 {
-		a.Drop.Step = c.Ints(k.step)
-	}
-	if k.padded {
-		a.WordLengths = c.Ints(k.wordCounts)
-	}
+	k.dropped.set(c, &a.Drop, a.Lengths.Packing().Rows())
 	return a
 }
 

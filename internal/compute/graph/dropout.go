@@ -11,53 +11,56 @@ import (
 // before, its low and its high half.
 const InputStep = "in.step"
 
-// dropper draws the masks of one dropout layer.
-func (g *Graph) dropper(purpose string, rate float64) device.Dropout {
-	return device.Dropout{Rate: rate, Key: philox.NewKey(g.Seed, "dropout/"+purpose)}
+// dropper draws the masks of one dropout layer inside an op, which reads InputStep and the numbers of rows.
+func (g *Graph) dropper(rate float64, purpose string) device.Drops {
+	if !g.Training {
+		rate = 0
+	}
+	return device.Drops{Rate: rate, Key: philox.NewKey(g.Seed, "dropout/"+purpose)}
 }
 
-// Dropout sets elements of x to zero with the given probability and divides the others by 1 - rate, in a training
-// graph; otherwise it is x. The masks are a function of the seed, the purpose, which names the layer, the training step
-// and the place.
-func (g *Graph) Dropout(x *Node, rate float64, purpose string) *Node {
+// dropArgs are the arguments of an op that drops: the counter of steps and the numbers of rows (Graph.RowNumbers); both
+// are -1 where nothing is dropped.
+type dropArgs struct{ step, rows int }
+
+// dropped declares the arguments of a dropout of the rate.
+func (o *Op) dropped(g *Graph, rate float64, rows *Node) dropArgs {
+	if !g.Training || rate == 0 {
+		return dropArgs{-1, -1}
+	}
+	return dropArgs{o.arg(g.InputInts(InputStep, 2), false), o.arg(rows, false)}
+}
+
+// set gives drops what the first n rows of a call read.
+func (a dropArgs) set(c *Call, drop *device.Drops, n int) {
+	if a.step >= 0 {
+		drop.Step, drop.Rows = c.Ints(a.step), c.In[a.rows].Slice(0, n)
+	}
+}
+
+// Dropout sets elements of x [N, …] to zero with the given probability and divides the others by 1 - rate, in a
+// training graph; otherwise it is x. The masks are a function of the seed, the purpose, which names the layer, the
+// training step, the number of the row, of rows [N] (RowNumbers), and the column.
+func (g *Graph) Dropout(x, rows *Node, rate float64, purpose string) *Node {
 	if !g.Training || rate == 0 {
 		return x
 	}
-	s, a := x.Shape().Clone(), g.dropper(purpose, rate)
+	n := Dim(x, 0)
+	wantShape("numbers of rows", rows, n)
+	s, a := x.Shape().Clone(), device.Dropout{Drops: g.dropper(rate, purpose), Width: x.Shape().TotalSize() / n}
 	op := &Op{Name: fmt.Sprintf("dropout %v %s", rate, purpose)}
-	values, step, y := op.arg(x, true), op.arg(g.InputInts(InputStep, 2), false), op.result(s...)
+	values, drop, y := op.arg(x, true), op.dropped(g, rate, rows), op.result(s...)
 	op.Make = func(c *Call) {
 		a := a
-		a.X, a.Step, a.Y = c.In[values], c.Ints(step), c.Out[y]
+		drop.set(c, &a.Drops, n)
+		a.X, a.Y = c.In[values], c.Out[y]
 		Do(c, a)
 	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, values, dy, in[step]) }
-	return g.apply(op)
-}
-
-// same is the gradient of an op that does to dy what it did to an argument.
-func (g *Graph) same(op *Op, arg int, in ...*Node) []*Node {
-	bw := op.backward(in...)
-	bw.gradient(arg)
-	bw.Make = op.Make
-	return g.gradients(bw)
-}
-
-// DropoutPadded is Dropout of the rows of padded sequences, x [B·S, C] step by step, with the masks of sequences that
-// are packed by lengths [B] (device.Recorder); with nil lengths it is Dropout.
-func (g *Graph) DropoutPadded(x, lengths *Node, rate float64, purpose string) *Node {
-	if lengths == nil || !g.Training || rate == 0 {
-		return g.Dropout(x, rate, purpose)
+	op.Grad = func(in []*Node, _, dy *Node) []*Node {
+		bw := op.backward(dy, in[drop.step], in[drop.rows])
+		bw.gradient(values)
+		bw.Make = op.Make
+		return g.gradients(bw)
 	}
-	s, a, width := x.Shape().Clone(), g.dropper(purpose, rate), Dim(x, 1)
-	op := &Op{Name: fmt.Sprintf("dropout %v %s of rows", rate, purpose)}
-	values, step := op.arg(x, true), op.arg(g.InputInts(InputStep, 2), false)
-	counts, y := op.arg(lengths, false), op.result(s...)
-	op.Make = func(c *Call) {
-		a := a
-		a.X, a.Step, a.Y = c.In[values], c.Ints(step), c.Out[y]
-		Do(c, device.DropoutPadded{Dropout: a, Lengths: c.Ints(counts), Width: width})
-	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, values, dy, in[step], in[counts]) }
 	return g.apply(op)
 }

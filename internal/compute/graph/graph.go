@@ -41,6 +41,7 @@ type leaf struct {
 	shape  tensor.Shape
 	ints   []int32 // of constants: what Compile feeds
 	floats []float64
+	rows   *numbering // of numbers of rows: how programs make them
 }
 
 // New returns an empty graph; wide selects float64.

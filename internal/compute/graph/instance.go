@@ -18,6 +18,7 @@ type Instance struct {
 	moves        int // of inputs
 	gathers      []gather
 	nested       *Instance
+	items        []int32 // see Items
 }
 
 // inner returns the instance of the graphs inside ops: the same device and parameters, with inputs and a slab of its
@@ -96,8 +97,9 @@ func (s *slab) reserve(dev device.Device, n int) error {
 // input is the memory of one named graph input, as large as the largest value fed so far.
 type input struct {
 	view     device.View
-	n        int // elements of the current value
-	host     []int32
+	n        int            // elements of the current value
+	values   []int32        // of an int32 input
+	host     []int32        // what kernels are told of them
 	bounded  bool           // host is an upper bound of the values
 	layout   *device.Layout // of host as lengths
 	shared   bool           // view is the host's own memory
@@ -207,6 +209,7 @@ func (s *Instance) FeedInts(name string, values []int32) error {
 	if err != nil {
 		return err
 	}
+	in.values = values
 	in.set(values, false)
 	s.Dev.UploadInts(in.view.Slice(0, in.n), values)
 	return nil

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	G "gorgonia.org/gorgonia"
 
@@ -14,6 +15,7 @@ type Program struct {
 	plan   *plan
 	instrs []*instr
 	inputs []inputArg
+	rows   []*leaf // numbers of rows
 	leaves map[string]*leaf
 	viewed map[*Node]ref // what View looked up before
 	floats int           // generations of the slabs the views were made for
@@ -212,6 +214,9 @@ func (p *Program) arg(n *Node) (ref, error) {
 			}
 			return ref{view: v}, nil
 		}
+		if l.rows != nil && !slices.Contains(p.rows, l) {
+			p.rows = append(p.rows, l)
+		}
 		in := p.s.feed[n.Name()]
 		if in == nil {
 			in = &input{}
@@ -301,6 +306,9 @@ func (p *Program) RunAll() error {
 // Prepare binds the views of the slabs, where they have moved, and those of the inputs fed to the instance, and makes
 // the kernels that have them. Run may follow.
 func (p *Program) Prepare() error {
+	if err := p.number(); err != nil {
+		return err
+	}
 	p.s.gather()
 	if !p.bound || p.floats != p.s.floats.generation || p.ints != p.s.ints.generation {
 		p.bind()

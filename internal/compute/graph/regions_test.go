@@ -21,9 +21,9 @@ func decoderCase(rate float64, name string) opCase { // 2 words + 3 features →
 	return opCase{name, [][]int{{12, 2}, {3, 2, 3}, {3, 3}, {4, 6}, {4}, {1, 4}, {9, 5}, {9, 3}, {9}, {9}},
 		func(g *graph.Graph, in []*graph.Node) *graph.Node {
 			_, l := sequenceInputs(g)
-			return g.AttentionGRU(in[0], in[1], in[2], l, nil, graph.DecoderWeights{Attend: in[3], AttendBias: in[4],
-				Score: in[5],
-				WIH:   in[6], WHH: in[7], BIH: in[8], BHH: in[9]}, rate, "decoder")
+			numbers := g.RowNumbers(12, graph.Packed, l, nil)
+			return g.AttentionGRU(in[0], in[1], in[2], l, numbers, graph.DecoderWeights{Attend: in[3],
+				AttendBias: in[4], Score: in[5], WIH: in[6], WHH: in[7], BIH: in[8], BHH: in[9]}, rate, "decoder")
 		}}
 }
 
@@ -72,10 +72,10 @@ var regionCases = []opCase{
 		return norm(g, in, 1)
 	}},
 	{"dropout", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Dropout(in[0], 0.4, "here")
+		return g.Dropout(in[0], g.ItemNumbers(5), 0.4, "here")
 	}},
 	{"dropout in evaluation", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.L2Norm(g.Dropout(in[0], 0.4, "here"), 1, 0)
+		return g.L2Norm(g.Dropout(in[0], g.ItemNumbers(5), 0.4, "here"), 1, 0)
 	}},
 	decoderCase(0, "gru with attention states"), decoderCase(0.4, "gru with attention and dropout states"),
 	{"gru states to word loss", [][]int{{12, 2}, {6, 2}, {6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
@@ -106,7 +106,7 @@ func TestDropoutIsAFunctionOfSeedPurposeAndStep(t *testing.T) {
 	mask := func(seed uint64, purpose string, step int32) []float64 {
 		g := s.Graph()
 		g.Training, g.Seed = true, seed
-		out := g.Dropout(g.Input("x", 40, 50), 0.25, purpose)
+		out := g.Dropout(g.Input("x", 40, 50), g.ItemNumbers(40), 0.25, purpose)
 		prog, err := graph.Compile(s, g, []*graph.Node{out}, nil)
 		check(t, err)
 		ones := make([]float64, 2000)

@@ -67,50 +67,31 @@ func (g *Graph) Embed(words, lengths, word, position, kind *Node) *Node {
 }
 
 // norm is the end of a half: layer norm of x + dropout(branch). Its fields are indices of its parameters, of its saved
-// tensors, and of the counter of steps, which is -1 where nothing is dropped.
+// tensors, and the arguments of its dropout.
 type norm struct {
 	d              int
 	eps            float64
 	drop           device.Drops
 	weight, bias   int
-	step           int
+	dropped        dropArgs
 	sum, mean, inv int
 }
 
 // norm declares the operands of a norm.
-func (g *Graph) norm(op *Op, capacity, d int, w LayerNormWeights, rate float64, purpose string) *norm {
+func (g *Graph) norm(op *Op, capacity, d int, w LayerNormWeights, rate float64, rows *Node, purpose string) *norm {
 	wantShape("weight of a layer norm", w.Weight, d)
 	wantShape("bias of a layer norm", w.Bias, d)
-	n := &norm{d: d, eps: w.Eps, drop: g.drops(rate, purpose), weight: op.arg(w.Weight, true), bias: op.arg(w.Bias,
-		true), step: -1}
-	if n.drop.Rate > 0 {
-		n.step = op.arg(g.InputInts(InputStep, 2), false)
-	}
+	n := &norm{d: d, eps: w.Eps, drop: g.dropper(rate, purpose), weight: op.arg(w.Weight, true), bias: op.arg(w.Bias,
+		true), dropped: op.dropped(g, rate, rows)}
 	n.sum, n.mean, n.inv = op.save(capacity*d), op.save(capacity), op.save(capacity)
 	return n
-}
-
-// counter is the number of training steps, where something is dropped.
-func (n *norm) counter(c *Call) (step device.Ints) {
-	if n.step >= 0 {
-		step = c.Ints(n.step)
-	}
-	return step
 }
 
 func (n *norm) args(c *Call, rows int) device.LayerNorm {
 	a := device.LayerNorm{N: rows, D: n.d, Eps: n.eps, Drop: n.drop, Weight: c.In[n.weight], Bias: c.In[n.bias],
 		Sum: c.Saved[n.sum], Mean: c.Saved[n.mean], InvStd: c.Saved[n.inv]}
-	a.Drop.Step = n.counter(c)
+	n.dropped.set(c, &a.Drop, rows)
 	return a
-}
-
-// drops returns the draws of a dropout inside an op; the op then reads InputStep.
-func (g *Graph) drops(rate float64, purpose string) device.Drops {
-	if !g.Training {
-		rate = 0
-	}
-	return device.Drops{Rate: rate, Key: g.dropper(purpose, rate).Key}
 }
 
 // LayerNormRows normalises the rows that are there: x [capacity, D] → [capacity, D].
@@ -119,7 +100,7 @@ func (g *Graph) LayerNormRows(x, counts *Node, w LayerNormWeights) *Node {
 	op := &Op{Name: "layer norm of rows"}
 	rows, lengths := op.arg(x, true), op.arg(counts, false)
 	y := op.result(capacity, d)
-	n := g.norm(op, capacity, d, w, 0, "")
+	n := g.norm(op, capacity, d, w, 0, nil, "")
 	op.Saved[n.sum].N = 0 // the sum is x
 	args := func(c *Call) device.LayerNorm {
 		a := n.args(c, total(c.Host[lengths]))
@@ -142,24 +123,6 @@ func (g *Graph) LayerNormRows(x, counts *Node, w LayerNormWeights) *Node {
 		}
 		return g.gradients(bw)
 	}
-	return g.apply(op)
-}
-
-// DropoutRows is Dropout of the rows that are there: x [capacity, D].
-func (g *Graph) DropoutRows(x, counts *Node, rate float64, purpose string) *Node {
-	if !g.Training || rate == 0 {
-		return x
-	}
-	s, a := x.Shape().Clone(), g.dropper(purpose, rate)
-	op := &Op{Name: fmt.Sprintf("dropout of rows %v %s", rate, purpose)}
-	rows, lengths, step := op.arg(x, true), op.arg(counts, false), op.arg(g.InputInts(InputStep, 2), false)
-	y := op.result(s...)
-	op.Make = func(c *Call) {
-		a, n := a, total(c.Host[lengths])*s[1]
-		a.X, a.Step, a.Y = c.In[rows].Slice(0, n), c.Ints(step), c.Out[y].Slice(0, n)
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dy *Node) []*Node { return g.same(op, rows, dy, in[lengths], in[step]) }
 	return g.apply(op)
 }
 

@@ -15,7 +15,7 @@ var transformerCases = []opCase{
 	}},
 	{"rows of dropout", [][]int{{12, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
-		return g.DropoutRows(in[0], l, 0.4, "a")
+		return g.Dropout(in[0], g.RowNumbers(12, graph.Concatenated, l, nil), 0.4, "a")
 	}},
 	{"rows into first rows", [][]int{{12, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)

@@ -72,8 +72,6 @@ func (d *Device) compose(k device.Kernel) bool {
 		}
 	case *device.UnpackWords:
 		segments{d}.UnpackWords(a.Dst, a.Src, a.Lengths, a.D, a.Back)
-	case *device.DropoutPadded:
-		d.dropoutPadded(a)
 	case *device.L2Norm:
 		device.Either(a.Grad, rows{d}.L2NormGrad, rows{d}.L2Norm, *a)
 	case *device.OrderScores:

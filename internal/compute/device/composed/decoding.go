@@ -13,20 +13,6 @@ func rowsOf(v device.View, start, n, width int) device.View {
 	return v.Slice(start*width, (start+n)*width)
 }
 
-// dropped applies dropout to the contexts v of the rows from start, those of a step.
-func (k decoding) dropped(a *device.Decoder, v device.View, start, step int) {
-	if a.Drop.Rate == 0 {
-		return
-	}
-	drop := device.Dropout{Rate: a.Drop.Rate, Key: a.Drop.Key, Step: a.Drop.Step, X: v, Y: v}
-	if a.WordLengths.Present() { // every step has all rows
-		device.Do(k, device.DropoutPadded{Dropout: drop, Lengths: a.WordLengths, Width: a.E, From: step})
-		return
-	}
-	drop.First = start * a.E
-	device.Do(k, drop)
-}
-
 func attentionOf(a *device.Decoder, start, n int) device.AdditiveAttention {
 	return device.AdditiveAttention{B: n, R: a.R, H: a.A, E: a.E, Keys: a.Keys,
 		Query: rowsOf(a.Query, start, n, a.A), Vector: a.Score, Values: a.Regions,
@@ -46,7 +32,7 @@ func (k decoding) steps(a device.Decoder) {
 		device.Do(k, device.Gemm{TransB: true, M: n, N: a.A, K: h, Alpha: 1, A: before, B: a.Attend, LDB: a.LDAttend,
 			C: at.Query})
 		device.Do(k, at)
-		k.dropped(&a, at.Context, start, t)
+		k.dropout(at.Context, at.Context, a.Drop.Part(start, start+n), a.E)
 		device.Do(k, device.Gemm{TransB: true, M: n, N: 3 * h, K: a.E, Alpha: 1, Beta: 1, A: at.Context, B: a.WIH,
 			LDB: a.LDWIH, C: gates, LDC: 4 * h})
 		device.Do(k, device.Gemm{TransB: true, M: n, N: 3 * h, K: h, Alpha: 1, A: before, B: a.WHH, C: hidden,
@@ -80,28 +66,12 @@ func (k decoding) grad(a device.Decoder) {
 			LDB: a.LDWIH, C: at.DContext})
 		device.Do(k, device.Gemm{M: n, N: a.E, K: h, Alpha: 1, Beta: 1, A: gates, LDA: 4 * h,
 			B: behind(a.WIH, 2*h*a.LDWIH), LDB: a.LDWIH, C: at.DContext})
-		k.dropped(&a, at.DContext, start, t)
+		k.dropout(at.DContext, at.DContext, a.Drop.Part(start, start+n), a.E)
 		device.DoGrad(k, at)
 		device.Do(k, device.Gemm{M: n, N: h, K: a.A, Alpha: 1, Beta: 1, A: at.DQuery, B: a.Attend, LDB: a.LDAttend,
 			C: state})
 	}
 	device.Do(k, device.Copy{Dst: a.DInitial, Src: carry})
-}
-
-// dropoutPadded does the words of a step, which come first, and then zeros the rows without one.
-func (d *Device) dropoutPadded(a *device.DropoutPadded) {
-	p, b := a.Lengths.Packing(), len(a.Lengths.Host)
-	for i := range a.Y.N / (b * a.Width) {
-		n, first := 0, i*b
-		if t := a.From + i; t < p.Steps() {
-			n = p.Active(t)
-			drop := a.Dropout
-			drop.X, drop.Y = rowsOf(a.X, first, n, a.Width), rowsOf(a.Y, first, n, a.Width)
-			drop.First = p.Start(t) * a.Width
-			device.Do(d, drop)
-		}
-		device.Do(d, device.Fill{Dst: rowsOf(a.Y, first+n, b-n, a.Width)})
-	}
 }
 
 // guard looks at the numbers on the host.

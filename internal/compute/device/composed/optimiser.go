@@ -11,12 +11,14 @@ type optimiser struct{ *Device }
 // Dropout composes that kernel. The host draws what is kept.
 func (k optimiser) Dropout(a device.Dropout) {
 	defer k.give(k.use())
-	half, factors := k.numbers(2), k.host(a.X.N)
+	half, rows, factors := k.numbers(2), k.numbers(a.X.N/a.Width), k.host(a.X.N)
 	k.DownloadInts(half.Host, a.Step.View)
+	k.DownloadInts(rows.Host, a.Rows)
 	step, limit := uint64(uint32(half.Host[1]))<<32|uint64(uint32(half.Host[0])), uint32(a.Rate*(1<<32))
 	for i := range factors {
-		at := uint64(a.First + i)
-		if factors[i] = 1 / (1 - a.Rate); a.Key.Block(step, at/4)[at%4] < limit {
+		row := rows.Host[i/a.Width]
+		at := uint64(row)<<32 + uint64(i%a.Width)
+		if factors[i] = 1 / (1 - a.Rate); row < 0 || a.Key.Block(step, at/4)[at%4] < limit {
 			factors[i] = 0
 		}
 	}

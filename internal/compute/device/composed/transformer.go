@@ -8,15 +8,15 @@ import (
 
 type transformer struct{ *Device }
 
-// dropout copies x to y, with what drop takes away; first is the place of element 0.
-func (d *Device) dropout(y, x device.View, drop device.Drops, first int) {
+// dropout copies x to y, rows of a width, with what drop takes away.
+func (d *Device) dropout(y, x device.View, drop device.Drops, width int) {
 	if drop.Rate == 0 {
 		if y != x {
 			device.Do(d, device.Copy{Dst: y, Src: x})
 		}
 		return
 	}
-	device.Do(d, device.Dropout{Rate: drop.Rate, Key: drop.Key, Step: drop.Step, First: first, X: x, Y: y})
+	device.Do(d, device.Dropout{Drops: drop, Width: width, X: x, Y: y})
 }
 
 // rows are the numbers of the words and of the positions of all rows.
@@ -80,7 +80,7 @@ func (k transformer) LayerNorm(a device.LayerNorm) {
 	s, y, mean, inv := a.X, a.Y, a.Mean, a.InvStd
 	if a.Branch.Present() {
 		sum := a.Sum
-		k.dropout(sum, a.Branch, a.Drop, 0)
+		k.dropout(sum, a.Branch, a.Drop, a.D)
 		k.combine(sum, sum, s, 1, 1)
 		s = sum
 	}
@@ -129,7 +129,7 @@ func (k transformer) LayerNormGrad(a device.LayerNorm) {
 	k.combine(g, g, x, 1, -1)
 	k.timesRows(dx, g, a.InvStd, a.N, a.D)
 	if a.DBranch.Present() {
-		k.dropout(a.DBranch, dx, a.Drop, 0)
+		k.dropout(a.DBranch, dx, a.Drop, a.D)
 	}
 	if a.DBranchBias.Present() {
 		k.sumAll(a.DBranchBias, a.DBranch, a.N, a.D)
@@ -141,8 +141,8 @@ const unattended = -1e9
 
 // selfAttention is the work on one caption of n rows: probabilities [Heads, n, n].
 type selfAttention struct {
-	n, row, weight int // rows, the first of them, and of probabilities before
-	mask           device.View
+	n, row int // rows, the first of them
+	mask   device.View
 }
 
 // captions calls f for every caption.
@@ -165,7 +165,7 @@ func (k transformer) captions(a *device.SelfAttention, f func(c selfAttention)) 
 		}
 		f(c)
 		k.give(m)
-		c.row, c.weight = c.row+c.n, c.weight+a.Heads*c.n*c.n
+		c.row += c.n
 	}
 }
 
@@ -202,7 +202,7 @@ func (k transformer) SelfAttention(a device.SelfAttention) {
 		n, d := c.n, a.D/a.Heads
 		p := k.floats(a.Heads * n * n)
 		k.probabilities(p, &a, &c)
-		k.dropout(p, p, a.Drop, c.weight)
+		k.dropout(p, p, a.Drop.Part(c.row, c.row+1), p.N)
 		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: p, StrideA: n * n, B: c.rowsOf(a.Value, a.LD, a.D),
 			LDB: a.LD, StrideB: d, C: c.rowsOf(a.Context, a.D, a.D), LDC: a.D, StrideC: d})
 	})
@@ -215,13 +215,13 @@ func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
 		n, d := c.n, a.D/a.Heads
 		p, dropped, dp := k.floats(a.Heads*n*n), k.floats(a.Heads*n*n), k.floats(a.Heads*n*n)
 		k.probabilities(p, &a, &c)
-		k.dropout(dropped, p, a.Drop, c.weight)
+		k.dropout(dropped, p, a.Drop.Part(c.row, c.row+1), p.N)
 		dContext, scale := c.rowsOf(a.DContext, a.D, a.D), 1/math.Sqrt(float64(d))
 		k.product(&a, &c, device.Gemm{TransA: true, N: d, K: n, Alpha: 1, A: dropped, StrideA: n * n, B: dContext,
 			LDB: a.D, StrideB: d, C: c.rowsOf(a.DValue, a.LD, a.D), LDC: a.LD, StrideC: d})
 		k.product(&a, &c, device.Gemm{TransB: true, N: n, K: d, Alpha: 1, A: dContext, LDA: a.D, StrideA: d,
 			B: c.rowsOf(a.Value, a.LD, a.D), LDB: a.LD, StrideB: d, C: dp, StrideC: n * n})
-		k.dropout(dp, dp, a.Drop, c.weight)
+		k.dropout(dp, dp, a.Drop.Part(c.row, c.row+1), p.N)
 		k.softmaxGrad(dp, p, dp, scale, alongRows(a.Heads*n, n))
 		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: dp, StrideA: n * n, B: c.rowsOf(a.Key, a.LD, a.D),
 			LDB: a.LD, StrideB: d, C: c.rowsOf(a.DQuery, a.LD, a.D), LDC: a.LD, StrideC: d})

@@ -110,7 +110,7 @@ func (l *layerNormLoop[T]) summed(r int, words []uint32) (s []T, total float64) 
 		l.ops.Add(sum, branch, s)
 		return sum, l.ops.Sum(sum)
 	}
-	l.drop.draw(words, r*n)
+	l.drop.draw(words, r, 0)
 	return sum, l.ops.SumDropped(sum, s, branch, words, l.drop.limit, l.drop.factor)
 }
 
@@ -146,7 +146,7 @@ func (l *layerNormLoop[T]) backward(worker, block, lo, hi int) {
 			copy(l.dBranch[r*n:(r+1)*n], dx)
 			continue
 		}
-		l.drop.draw(words, r*n)
+		l.drop.draw(words, r, 0)
 		l.drop.apply(l.ops, l.dBranch[r*n:(r+1)*n], dx, words)
 	}
 }

@@ -24,7 +24,6 @@ type selfAttentionLoop[T vec.Float] struct {
 	rows         int     // of all captions
 	factor       T       // 1/√d
 	start        []int   // first row of each caption
-	dropStart    []int   // of the dropout of each caption
 	tokens       []int32 // [B, L] or nil
 	q, k, v, c   []T
 	dc           []T
@@ -38,14 +37,12 @@ type selfAttentionLoop[T vec.Float] struct {
 func (d *dev[T]) attend(a device.SelfAttention) *selfAttentionLoop[T] {
 	l := &d.selfAttend
 	*l = selfAttentionLoop[T]{ops: d.ops, a: a, drop: d.drops(a.Drop), size: a.D / a.Heads,
-		start: l.start[:0], dropStart: l.dropStart[:0],
-		local: l.local, words: l.words}
+		start: l.start[:0], local: l.local, words: l.words}
 	l.factor = T(1 / math.Sqrt(float64(l.size)))
-	rows, dropStart := 0, 0
+	rows := 0
 	for _, n := range a.Lengths.Host {
-		l.start, l.dropStart = append(l.start, rows), append(l.dropStart, dropStart)
+		l.start = append(l.start, rows)
 		rows += int(n)
-		dropStart += a.Heads * int(n) * int(n)
 		l.most = max(l.most, int(n))
 	}
 	l.tokens, l.ld, l.rows = d.integers(a.Words.View), a.LD, rows
@@ -105,7 +102,7 @@ func (l *selfAttentionLoop[T]) Do(worker, b int) {
 		x.at, x.in = l.start[b]*l.a.D+h*l.size, l.start[b]*l.ld+h*l.size
 		if l.drop.active() {
 			x.words = l.words[worker*l.perWorkerDrw:][:n*n]
-			l.drop.draw(x.words, l.dropStart[b]+h*n*n)
+			l.drop.draw(x.words, l.start[b], h*n*n)
 		}
 		l.head(x, l.local[worker*l.perWorker:][:l.perWorker])
 	}

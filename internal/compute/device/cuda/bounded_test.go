@@ -141,9 +141,16 @@ var boundedKernels = map[string]func(c *boundedCase){
 	},
 	"self-attention": func(c *boundedCase) {
 		const d = boundedWidth
+		numbers := make([]int32, c.capacity)
+		for i := range numbers {
+			if numbers[i] = -1; i < boundedWords {
+				numbers[i] = int32(i)
+			}
+		}
 		a := device.SelfAttention{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage),
 			Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
-			Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)}}}
+			Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)},
+				Rows: c.ints(numbers...)}}
 		var read [4]func()
 		a.Context, read[0] = c.out("context", 1, 0, d, true)
 		device.Do(c.Device, a)

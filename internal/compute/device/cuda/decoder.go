@@ -50,26 +50,6 @@ func (d *dev) decoderOperands(a *device.Decoder, back bool, width int) (columns,
 	return columns, first, second, arrived
 }
 
-// masks are the parameters of the dropout of contexts.
-type masks struct {
-	drops
-	lengths, words driver.Ptr
-}
-
-// masks makes the table of the words' packing.
-func (d *dev) masks(a *device.Decoder) masks {
-	m := masks{drops: d.drops(a.Drop)}
-	if a.Drop.Rate > 0 && a.WordLengths.Present() {
-		m.lengths, m.words = d.starts(a.WordLengths)
-	}
-	return m
-}
-
-// masks adds the parameters to a command.
-func (c *command) masks(m *masks) *command {
-	return c.ptr(m.step, m.lengths, m.words).word(m.key0, m.key1, m.less).float(m.factor)
-}
-
 // DecoderSteps computes that kernel.
 func (d *dev) DecoderSteps(a device.Decoder) bool {
 	const state, context = 4 * tensorUnits, 3 * tensorUnits
@@ -79,13 +59,13 @@ func (d *dev) DecoderSteps(a device.Decoder) bool {
 	}
 	h := a.H
 	columns, states, contexts, arrived := d.decoderOperands(&a, false, h)
-	drop := d.masks(&a)
+	drop := d.drops(a.Drop)
 	_, starts := d.starts(a.Lengths)
 	steps := d.pack.Steps()
 	d.atOnce(kernelDecoderSteps, s.x, s.y, s.shared).ptr(d.pointer(a.Gates), d.pointer(a.States), d.pointer(a.Prev),
 		d.pointer(a.Query), d.pointer(a.Weights), d.pointer(a.Context), d.pointer(a.Keys), d.pointer(a.Regions),
 		d.pointer(a.Score), d.pointer(a.Initial), d.pointer(a.BHH), columns, columns+driver.Ptr(2*4*h*h), states,
-		contexts, arrived, starts).masks(&drop).int(steps, len(a.Lengths.Host), a.R, h)
+		contexts, arrived, starts).drops(&drop).int(steps, len(a.Lengths.Host), a.R, h)
 	return true
 }
 
@@ -98,7 +78,7 @@ func (d *dev) DecoderStepsGrad(a device.Decoder) bool {
 	}
 	h, batch := a.H, len(a.Lengths.Host)
 	weights, slopes, queries, arrived := d.decoderOperands(&a, true, 4*h)
-	drop := d.masks(&a)
+	drop := d.drops(a.Drop)
 	_, starts := d.starts(a.Lengths)
 	rows, steps := d.pack.Rows(), d.pack.Steps()
 	dContext := d.need(scratchSums, 4*rows*(h+a.R))
@@ -107,7 +87,7 @@ func (d *dev) DecoderStepsGrad(a device.Decoder) bool {
 	dQuery, keys, query, score := d.pointer(a.DQuery), d.pointer(a.Keys), d.pointer(a.Query), d.pointer(a.Score)
 	d.atOnce(kernelDecoderGrads, s.x, s.y, s.shared).ptr(d.pointer(a.Gates), d.pointer(a.DInitial), dContext,
 		dScores, dQuery, d.pointer(a.Prev), d.pointer(a.DStates), keys, d.pointer(a.Regions), query, score,
-		d.pointer(a.Weights), weights, slopes, queries, arrived, starts).masks(&drop).int(steps, batch, a.R, h)
+		d.pointer(a.Weights), weights, slopes, queries, arrived, starts).drops(&drop).int(steps, batch, a.R, h)
 	d.columns(kernelDecoderSums, batch, h).ptr(d.pointer(a.DKeys), d.pointer(a.DRegions), d.pointer(a.DVector), keys,
 		query, score, d.pointer(a.Weights), dScores, dContext, starts).int(steps, a.R, h)
 	return true

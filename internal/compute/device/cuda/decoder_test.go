@@ -16,7 +16,6 @@ import (
 type decoderCase struct {
 	h, r    int
 	lengths []int32
-	words   []int32 // of the captions, where the dropout of contexts is that of padded sequences
 	rate    float64
 }
 
@@ -25,11 +24,23 @@ type decoderCase struct {
 type decoderValues struct {
 	decoderCase
 	drop                                                 philox.Key
+	numbers                                              []int32 // of rows
 	keys, regions, initial, score, attend, whh, wih, bhh []float64
 	inputs, dStates                                      []float64
 	gates, prev, context, weights, query, states         []float64
 	slopes, dInitial, dQuery, dKeys, dRegions, dVector   []float64
 	bits                                                 [][]float64 // all of them
+}
+
+// numbers are those of rows for dropout; every fourth row is none.
+func (s decoderCase) numbers(rows int) []int32 {
+	x := make([]int32, rows)
+	for i := range x {
+		if x[i] = -1; i%4 > 0 {
+			x[i] = int32(1<<20*i + 3)
+		}
+	}
+	return x
 }
 
 // decoderArgs are the arguments of a decoder.
@@ -56,10 +67,8 @@ func (c *pairCase) decoderArgs(s decoderCase) device.Decoder {
 		Query: c.out(rows * h), States: c.out(rows * h), DStates: scaled(rows*h, 1), DInitial: c.out(b * h),
 		DQuery: c.out(rows * h), DKeys: c.out(b * r * h), DRegions: c.out(b * r * h), DVector: c.out(b * h)}
 	if s.rate > 0 {
-		a.Drop = device.Drops{Rate: s.rate, Key: philox.NewKey(3, "context"), Step: ints([]int32{decoderStep, 0})}
-	}
-	if s.words != nil {
-		a.WordLengths = ints(s.words)
+		a.Drop = device.Drops{Rate: s.rate, Key: philox.NewKey(3, "context"), Step: ints([]int32{decoderStep, 0}),
+			Rows: ints(s.numbers(rows)).View}
 	}
 	return a
 }
@@ -71,7 +80,7 @@ const decoderStep = 5
 func (c *pairCase) decoder(s decoderCase) *decoderValues {
 	defer c.d.Close()
 	a := c.decoderArgs(s)
-	x := &decoderValues{decoderCase: s, drop: a.Drop.Key}
+	x := &decoderValues{decoderCase: s, drop: a.Drop.Key, numbers: s.numbers(a.Query.N / s.h)}
 	read := func(to *[]float64, v device.View) {
 		c.read(v)
 		*to = c.results[len(c.results)-1]
@@ -99,23 +108,14 @@ func (c *pairCase) decoder(s decoderCase) *decoderValues {
 	return x
 }
 
-// factor is what dropout multiplies value k of the context of a sequence by, in a step whose rows begin at start.
-func (x *decoderValues) factor(step, start, sequence, k int) approx {
+// factor is what dropout multiplies value k of a row of contexts by.
+func (x *decoderValues) factor(row, k int) approx {
 	if x.rate == 0 {
 		return approx{v: 1}
 	}
-	row := start + sequence
-	if x.words != nil {
-		if step >= int(x.words[sequence]) {
-			return approx{}
-		}
-		row = sequence
-		for _, n := range x.words {
-			row += min(step, int(n))
-		}
-	}
-	i := uint64(row*x.h + k)
-	if x.drop.Block(decoderStep, i/4)[i%4] < uint32(x.rate*(1<<32)) {
+	number := x.numbers[row]
+	block := x.drop.Block(decoderStep, uint64(number)<<30|uint64(k/4))
+	if number < 0 || block[k%4] < uint32(x.rate*(1<<32)) {
 		return approx{}
 	}
 	return approx{v: float64(float32(1 / (1 - x.rate)))}
@@ -175,7 +175,7 @@ func (x *decoderValues) check(t *testing.T, what string) {
 				for i := range r {
 					mix.add(given(row, i), regions(q*r+i, k))
 				}
-				at, from, drop := row*h+k, row*3*h+k, x.factor(step, start, q, k)
+				at, from, drop := row*h+k, row*3*h+k, x.factor(row, k)
 				context[at] = mix.total().times(drop)
 				dContext[at] = dContext[at].times(drop)
 				known, in := cellOf(x.gates, row, k, h), cellOf(x.inputs, row, k, h)
@@ -244,7 +244,7 @@ func TestDecoderOnTensorCores(t *testing.T) {
 	for _, s := range []decoderCase{
 		{h: 32, r: 3, lengths: []int32{3, 2, 1}},
 		{h: 64, r: 36, lengths: slices.Repeat([]int32{3}, 18),
-			words: append([]int32{3, 2, 2}, slices.Repeat([]int32{1}, 15)...), rate: 0.25},
+			rate: 0.25},
 		{h: 96, r: 13, lengths: append([]int32{3, 2}, slices.Repeat([]int32{1}, 38)...), rate: 0.5},
 	} {
 		var first [][]float64

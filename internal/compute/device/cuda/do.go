@@ -51,8 +51,6 @@ func (d *dev) Do(k device.Kernel) bool {
 		device.Either(a.Grad, d.ScatterWords, d.GatherWords, *a)
 	case *device.Dropout:
 		d.Dropout(*a)
-	case *device.DropoutPadded:
-		d.DropoutPadded(a.Dropout, a.Lengths, a.Width, a.From)
 	case *device.L2Norm:
 		device.Either(a.Grad, d.L2NormGrad, d.L2Norm, *a)
 	case *device.OrderScores:

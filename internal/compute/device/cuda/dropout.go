@@ -2,31 +2,37 @@ package cuda
 
 import (
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelDropout       = entryOf("dropout")
-	kernelDropoutPadded = entryOf("dropout_padded")
-)
+var kernelDropout = entryOf("dropout")
+
+// drops are the parameters of a dropout: factor 0 keeps everything.
+type drops struct {
+	step, numbers    driver.Ptr
+	key0, key1, less uint32
+	factor           float64
+}
+
+func (d *dev) drops(a device.Drops) drops {
+	if a.Rate == 0 {
+		return drops{}
+	}
+	return drops{d.pointer(a.Step.View), d.pointer(a.Rows), a.Key.K0, a.Key.K1, uint32(a.Rate * (1 << 32)),
+		1 / (1 - a.Rate)}
+}
+
+// drops adds the parameters to a command.
+func (c *command) drops(p *drops) *command {
+	return c.ptr(p.step, p.numbers).word(p.key0, p.key1, p.less).float(p.factor)
+}
 
 // Dropout computes that kernel.
 func (d *dev) Dropout(a device.Dropout) {
-	step := d.pointer(a.Step.View)
+	p := d.drops(a.Drops)
 	y, x := d.pointer(a.Y), d.pointer(a.X)
 	if n := a.Y.N; n > 0 {
-		d.each(kernelDropout, n/4+2).ptr(y, x, step).word(a.Key.K0, a.Key.K1, uint32(a.Rate*(1<<32))).
-			float(1/(1-a.Rate)).flag(inFours(a.First, y, x)).long(a.First, n)
-	}
-}
-
-// DropoutPadded implements device.Recorder.
-func (d *dev) DropoutPadded(a device.Dropout, lengths device.Ints, width, step int) {
-	on, starts := d.starts(lengths)
-	counter := d.pointer(a.Step.View)
-	y, x := d.pointer(a.Y), d.pointer(a.X)
-	if a.Y.N > 0 {
-		d.each(kernelDropoutPadded, a.Y.N).ptr(y, x, counter, on, starts).word(a.Key.K0, a.Key.K1,
-			uint32(a.Rate*(1<<32))).float(1/(1-a.Rate)).
-			int(len(lengths.Host), step, width).long(a.Y.N)
+		d.each(kernelDropout, n/a.Width*((a.Width+3)/4)).ptr(y, x).drops(&p).flag(inFours(a.Width, y, x)).
+			int(a.Width).long(n)
 	}
 }

@@ -49,20 +49,6 @@ func (d *dev) EmbedGrad(a device.Embed) {
 	}
 }
 
-// drops are the parameters of dropout inside a kernel: factor 0 keeps everything.
-type drops struct {
-	step             driver.Ptr
-	key0, key1, less uint32
-	factor           float64
-}
-
-func (d *dev) drops(a device.Drops) drops {
-	if a.Rate == 0 {
-		return drops{}
-	}
-	return drops{d.pointer(a.Step.View), a.Key.K0, a.Key.K1, uint32(a.Rate * (1 << 32)), 1 / (1 - a.Rate)}
-}
-
 // LayerNorm computes that kernel.
 func (d *dev) LayerNorm(a device.LayerNorm) {
 	n, drop := a.N*a.D, d.drops(a.Drop)
@@ -71,8 +57,8 @@ func (d *dev) LayerNorm(a device.LayerNorm) {
 	weight, bias := d.pointer(a.Weight), d.pointer(a.Bias)
 	if a.N > 0 {
 		copy := d.operandCopy(y, n)
-		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias,
-			drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.D).float(a.Eps).
+		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias).
+			drops(&drop).int(a.D).float(a.Eps).
 			flag(inFours(a.D, y, sum, x, branch, weight, bias, 2*copy))
 		d.fresh(copy, y, n)
 	}
@@ -100,7 +86,7 @@ func (d *dev) LayerNormGrad(a device.LayerNorm) {
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
 		d.start(kernelLayerNormGrad, threads, blocks, 1, 1).ptr(dx, values(dBranch, copy, a.Operand), copy, part, s,
-			mean, inv, weight, dy, drop.step).word(drop.key0, drop.key1, drop.less).float(drop.factor).int(a.N, a.D).
+			mean, inv, weight, dy).drops(&drop).int(a.N, a.D).
 			flag(inFours(a.D, dx, dBranch, s, weight, dy, 2*copy))
 		d.stored(copy, dBranch, n, a.Operand)
 	}
@@ -170,7 +156,7 @@ func (h *heads) tiles() int { return (h.c.longest + selfTile - 1) / selfTile }
 // SelfAttention computes that kernel.
 func (d *dev) SelfAttention(a device.SelfAttention) {
 	h := d.heads(a)
-	n, p := h.c.rows*a.D, h.drop
+	n := h.c.rows * a.D
 	context := d.pointer(a.Context)
 	copy := d.operandCopy(context, n)
 	for first := 0; first < h.c.n; {
@@ -178,8 +164,7 @@ func (d *dev) SelfAttention(a device.SelfAttention) {
 		weights := d.need(scratchHidden, 4*cells)
 		c, clear := d.attend(kernelSelfAttention, &h, first, end)
 		c.ptr(values(context, copy, a.Operand), copy, weights, h.query, h.key, h.value, h.words, h.c.lengths,
-			h.c.starts, h.c.squaresAt, p.step).
-			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD, clear)
+			h.c.starts, h.c.squaresAt).drops(&h.drop).float(h.factor).int(first, a.L, a.D, h.a.LD, clear)
 		first = end
 	}
 	d.stored(copy, context, n, a.Operand)
@@ -188,7 +173,7 @@ func (d *dev) SelfAttention(a device.SelfAttention) {
 // SelfAttentionGrad computes that kernel.
 func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 	h := d.heads(a)
-	n, p := a.DQuery.N, h.drop
+	n := a.DQuery.N
 	dContext, dQuery := d.pointer(a.DContext), d.pointer(a.DQuery)
 	dKey, dValue := d.pointer(a.DKey), d.pointer(a.DValue)
 	// The three lie beside each other, or each by itself.
@@ -218,8 +203,7 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 		weights, slopes := d.need(scratchHidden, 4*cells), d.need(scratchCarry, 4*cells)
 		c, clear := d.attend(kernelSelfRows, &h, first, end)
 		c.ptr(to[0], copies[0], sums, weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths,
-			h.c.starts, h.c.squaresAt, p.step).
-			word(p.key0, p.key1, p.less).float(p.factor, h.factor).int(first, a.L, a.D, h.a.LD, clear)
+			h.c.starts, h.c.squaresAt).drops(&h.drop).float(h.factor).int(first, a.L, a.D, h.a.LD, clear)
 		c, _ = d.attend(kernelSelfColumns, &h, first, end)
 		c.ptr(to[1], to[2], copies[1], copies[2], sums, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts,
 			h.c.squaresAt).int(first, a.D, h.a.LD, clear)

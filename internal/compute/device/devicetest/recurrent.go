@@ -148,23 +148,20 @@ func testAttention(h *harness) {
 // testDecoder compares all steps of a decoder with attention at once.
 func testDecoder(h *harness) {
 	for _, c := range []struct {
-		h, r           int
-		lengths, words []int32
-		rate           float64
+		h, r    int
+		lengths []int32
+		rate    float64
 	}{
-		{32, 3, []int32{3, 2, 1}, nil, 0},
-		{64, 36, []int32{3, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, nil, 0.25},
-		{64, 5, []int32{3, 3, 3}, []int32{3, 2, 1}, 0.5},
+		{32, 3, []int32{3, 2, 1}, 0},
+		{64, 36, []int32{3, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 0.25},
+		{64, 5, []int32{3, 3, 3}, 0.5},
 	} {
 		n, r, b, rows, small := c.h, c.r, len(c.lengths), total(c.lengths), 1/math.Sqrt(float64(c.h))
 		a := device.Decoder{R: r, H: n, A: n, E: n, Lengths: h.inInts(c.lengths), Keys: h.in(h.normal(b*r*n, 1)),
 			Regions: h.in(h.normal(b*r*n, 1)), Initial: h.in(h.normal(b*n, 1)), Score: h.in(h.normal(n, 3*small)),
 			Attend: h.in(h.normal(n*2*n, small)), LDAttend: 2 * n, WHH: h.in(h.normal(3*n*n, small)),
 			WIH: h.in(h.normal(3*n*(n+1), small)), LDWIH: n + 1, BHH: h.in(h.normal(3*n, small)),
-			Gates: h.inout(h.normal(rows*4*n, 1)), Drop: h.drops(c.rate, philox.NewKey(3, "context"))}
-		if c.words != nil {
-			a.WordLengths = h.inInts(c.words)
-		}
+			Gates: h.inout(h.normal(rows*4*n, 1)), Drop: h.drops(c.rate, philox.NewKey(3, "context"), rows)}
 		what := fmt.Sprintf("decoder of %d units, %d regions, %v", n, r, c.lengths)
 		h.check(what, &a, all(h.tol.reduced))
 		a.DQuery = h.out(rows * n)

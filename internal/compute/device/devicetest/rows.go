@@ -229,31 +229,32 @@ func testWords(h *harness) {
 
 func testDropout(h *harness) {
 	key := philox.NewKey(3, "dropout")
-	for _, n := range []int{1, 3, 4, 17, 1000, 40_003} {
-		for _, rate := range []float64{0, 0.2, 0.5} {
-			for _, first := range []int{0, 1, 6} {
-				what, x := fmt.Sprintf("Dropout %v of %d from %d", rate, n, first), h.normal(n, 1)
-				a := device.Dropout{Rate: rate, Key: key, Step: h.inInts([]int32{-2, 5}), First: first, X: h.in(x),
-					Y: h.out(n)}
-				h.check(what, &a, all(h.tol.exact))
-				kept := 0.0
-				for i, v := range h.read(a.Y) {
-					if v != 0 {
-						kept++
-						if math.Abs(v-x[i]/(1-rate)) > 1e-6*math.Abs(v) {
-							h.errorf("%s makes %v of %v", what, v, x[i])
-						}
+	for _, s := range [][2]int{{1, 1}, {3, 1}, {17, 4}, {1000, 3}, {5, 8}, {11, 1030}, {40, 1000}} {
+		for _, rate := range []float64{0.2, 0.5} {
+			rows, width := s[0], s[1]
+			what, x := fmt.Sprintf("Dropout %v of %d rows of %d", rate, rows, width), h.normal(rows*width, 1)
+			a := device.Dropout{Drops: h.drops(rate, key, rows), Width: width, X: h.in(x), Y: h.out(rows * width)}
+			h.check(what, &a, all(h.tol.exact))
+			numbers, kept, there := make([]int32, rows), 0.0, 0.0
+			h.d.DownloadInts(numbers, a.Rows)
+			for i, v := range h.read(a.Y)[:rows*width] {
+				if numbers[i/width] >= 0 {
+					there++
+				}
+				if v != 0 {
+					kept++
+					if numbers[i/width] < 0 || math.Abs(v-x[i]/(1-rate)) > 1e-6*math.Abs(v) {
+						h.errorf("%s makes %v of %v in row %d", what, v, x[i], numbers[i/width])
 					}
 				}
-				sd := math.Sqrt(float64(n) * rate * (1 - rate))
-				if math.Abs(kept-float64(n)*(1-rate)) > 5*sd+1e-9 {
-					h.errorf("%s keeps %v", what, kept)
-				}
-				a.X = h.inout(x)
-				a.Y = a.X
-				h.check(what+" in place", &a, all(h.tol.exact))
-				h.release()
 			}
+			if sd := math.Sqrt(there * rate * (1 - rate)); math.Abs(kept-there*(1-rate)) > 5*sd+1e-9 {
+				h.errorf("%s keeps %v of %v", what, kept, there)
+			}
+			a.X = h.inout(x)
+			a.Y = a.X
+			h.check(what+" in place", &a, all(h.tol.exact))
+			h.release()
 		}
 	}
 }

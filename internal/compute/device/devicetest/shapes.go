@@ -89,12 +89,19 @@ func (h *harness) positive(n int, least, sd float64) []float64 {
 	return h.hold(x)
 }
 
-// drops is a dropout of a kernel, none at rate 0. The low half of its step is 2³²-2.
-func (h *harness) drops(rate float64, key philox.Key) device.Drops {
+// drops is a dropout of rows with any numbers, of which every fifth or so is none; without a rate it is no dropout. The
+// low half of its step is 2³²-2.
+func (h *harness) drops(rate float64, key philox.Key, rows int) device.Drops {
 	if rate == 0 {
 		return device.Drops{}
 	}
-	return device.Drops{Rate: rate, Key: key, Step: h.inInts([]int32{-2, 5})}
+	numbers := make([]int32, rows)
+	for i := range numbers {
+		if numbers[i] = -1; h.rng.IntN(5) > 0 {
+			numbers[i] = int32(h.rng.Uint32() >> 1)
+		}
+	}
+	return device.Drops{Rate: rate, Key: key, Step: h.inInts([]int32{-2, 5}), Rows: h.inInts(numbers).View}
 }
 
 // gradient draws the gradient of n results, element i of which belongs to a pair of an image and a caption; 0, of

@@ -43,7 +43,7 @@ func layerNorm(h *harness, n, d int, rate float64) {
 	a := device.LayerNorm{N: n, D: d, Eps: 1e-3, X: h.in(x), Weight: h.in(h.normal(d, 1)), Bias: h.in(h.normal(d, 1))}
 	without := []string{"DBranch", "DBranchBias"}
 	if rate >= 0 {
-		a.Branch, a.Sum, a.Drop = h.in(h.normal(n*d, 1)), h.out(n*d), h.drops(rate, philox.NewKey(4, what))
+		a.Branch, a.Sum, a.Drop = h.in(h.normal(n*d, 1)), h.out(n*d), h.drops(rate, philox.NewKey(4, what), n)
 		without = nil
 	}
 	h.check(what, &a, bounds{"": {rel: 20 * h.tol.exact}, "Mean": {abs: h.tol.exact * magnitude(x)},
@@ -90,7 +90,7 @@ func selfAttention(h *harness, heads, d int, lengths []int32, rate float64, padd
 	rows := total(lengths)
 	q, k, v := h.normal(rows*d, 1), h.normal(rows*d, 1), h.normal(rows*d, 1)
 	a := device.SelfAttention{Heads: heads, D: d, L: columns, Lengths: h.inInts(lengths), Query: h.in(q), Key: h.in(k),
-		Value: h.in(v), Drop: h.drops(rate, philox.NewKey(4, what))}
+		Value: h.in(v), Drop: h.drops(rate, philox.NewKey(4, what), rows)}
 	if padded {
 		words := make([]int32, len(lengths)*columns)
 		for i := range words {

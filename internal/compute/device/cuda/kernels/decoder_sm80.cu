@@ -85,22 +85,17 @@ VSE_INLINE void products_(float* part, const bf16* operand, const Columns<column
   }
 }
 
-// Masks are those of the dropout of contexts: of device.Dropout, or with lengths and the table of their packing
-// those of DropoutPadded. factor 0 is no dropout.
+// Masks are those of the dropout of contexts, whose rows have numbers. factor 0 is no dropout.
 struct Masks {
-  const int *step, *lengths, *words;
+  const int *step, *numbers;
   u32 key0, key1, limit;
   float factor;
 };
 
-// dropped_ is value k of the context of sequence q in step t, whose row is that, with dropout.
-VSE_INLINE float dropped_(const Masks& m, float x, i64 row, int t, int q, int k, int h) {
+// dropped_ is value k of a row of contexts, with dropout.
+VSE_INLINE float dropped_(const Masks& m, float x, i64 row, int k) {
   if (m.factor == 0) return x;
-  if (m.lengths) {
-    if (t >= m.lengths[q]) return 0;
-    row = m.words[t] + q;
-  }
-  float f = dropout_factor(row * h + k, m.step, m.key0, m.key1, m.limit, m.factor);
+  float f = dropout_factor(m.numbers[row], k, m.step, m.key0, m.key1, m.limit, m.factor);
   return f == 0 ? 0 : x * f;
 }
 
@@ -117,7 +112,7 @@ VSE_INLINE void column_(float* v, const float* x, int i, int r, int h) {
 
 // attend_ makes the weights of sequence q and its context, also as an operand, from its query: a block.
 VSE_INLINE void attend_(float* weights, float* context, bf16* operand, const float* keys, const float* values,
-                        const float* query, const float* vector, const Masks& m, i64 row, int t, int q, int b, int r,
+                        const float* query, const float* vector, const Masks& m, i64 row, int q, int b, int r,
                         int h) {
   __shared__ float w[kRegions];
   keys += (i64)q * r * h;
@@ -149,7 +144,7 @@ VSE_INLINE void attend_(float* weights, float* context, bf16* operand, const flo
       UNROLL for (int j = 0; j < kColumn; j++)
         if (i + j < r) s += w[i + j] / sum * v[j];
     }
-    s = dropped_(m, s, row, t, q, k, h);
+    s = dropped_(m, s, row, k);
     context[row * h + k] = s;
     operand[tiled(q, k, sixteens(b))] = bf16_of(s);
   }
@@ -167,9 +162,9 @@ VSE_INLINE void attend_(float* weights, float* context, bf16* operand, const flo
 KERNEL decoder_steps(float* gates, float* y, float* prev, float* query, float* weights, float* context,
                      const float* keys, const float* values, const float* vector, const float* initial,
                      const float* bhh, const bf16* state_columns, const bf16* context_columns, bf16* state,
-                     bf16* context_operand, u32* arrived, const int* starts, const int* step, const int* lengths,
-                     const int* words, u32 key0, u32 key1, u32 limit, float factor, int steps, int b, int r, int h) {
-  Masks m = {step, lengths, words, key0, key1, limit, factor};
+                     bf16* context_operand, u32* arrived, const int* starts, const int* step, const int* numbers,
+                     u32 key0, u32 key1, u32 limit, float factor, int steps, int b, int r, int h) {
+  Masks m = {step, numbers, key0, key1, limit, factor};
   Own o = own_(b, kUnits, h);
   int k = o.k, rows = sixteens(b);
   i64 first = 32 * ((i64)blockIdx.x % (h / kUnits)) * kUnits;
@@ -194,7 +189,7 @@ KERNEL decoder_steps(float* gates, float* y, float* prev, float* query, float* w
     });
     grid_barrier(arrived, ++barriers);
     for (int q = blockIdx.x; q < active; q += gridDim.x)
-      attend_(weights, context, context_operand, keys, values, query, vector, m, start + q, t, q, b, r, h);
+      attend_(weights, context, context_operand, keys, values, query, vector, m, start + q, q, b, r, h);
     grid_barrier(arrived, ++barriers);
     products_(part, context_operand, of_context, h, o, last, rows, [&](int q) {
       i64 at = (start + q) * h + k;
@@ -259,10 +254,10 @@ VSE_INLINE void attend_back_(float* dscores, float* dquery, bf16* operand, const
 KERNEL decoder_grads(float* gates, float* carry, float* dcontext, float* dscores, float* dquery, const float* prev,
                      const float* dy, const float* keys, const float* values, const float* query, const float* vector,
                      const float* weights, const bf16* columns, bf16* slopes, bf16* query_operand, u32* arrived,
-                     const int* starts, const int* step, const int* lengths, const int* words, u32 key0, u32 key1,
-                     u32 limit, float factor, int steps, int b, int r, int h) {
+                     const int* starts, const int* step, const int* numbers, u32 key0, u32 key1, u32 limit,
+                     float factor, int steps, int b, int r, int h) {
   enum { kOwn = kSlopes / 16 };
-  Masks m = {step, lengths, words, key0, key1, limit, factor};
+  Masks m = {step, numbers, key0, key1, limit, factor};
   Own o = own_(b, kSlopes, h);
   int k = o.k, rows = sixteens(b), of_contexts = blockIdx.y;
   i64 all = (i64)h * rows, first = 32 * ((i64)blockIdx.x % (h / kSlopes)) * kSlopes;
@@ -297,7 +292,7 @@ KERNEL decoder_grads(float* gates, float* carry, float* dcontext, float* dscores
       UNROLL for (int u = 0; u < kOwn; u++) {
         float s = total_<kBack>(part, 2 * u + o.half, o.at);
         if (of_contexts)
-          dcontext[(start + q) * h + k + 16 * u] = dropped_(m, s, start + q, t, q, k + 16 * u, h);
+          dcontext[(start + q) * h + k + 16 * u] = dropped_(m, s, start + q, k + 16 * u);
         else
           carry[(i64)q * h + k + 16 * u] += s;
       }

@@ -5,87 +5,87 @@
 #include "warp.cuh"
 
 // Row is the row of a block, of which a thread keeps four values from pass to pass; it reads further ones again. Values
-// are worked on four at a time, as dropout draws them; the first and the last four of a row may have values of its
-// neighbours too, unless aligned says that the rows of all matrices begin at multiples of 16 bytes.
-struct Row { i64 first, end; int aligned; };
+// are worked on four at a time, as dropout draws them; the last of a row may be fewer. With aligned the rows of all
+// matrices begin at multiples of 16 bytes and have a multiple of four values.
+struct Row { i64 first; int d, aligned; };
 
 VSE_INLINE Row row_(int d, int aligned) {
-  Row r = {(i64)blockIdx.x * d, (i64)blockIdx.x * d + d, aligned};
+  Row r = {(i64)blockIdx.x * d, d, aligned};
   return r;
 }
 
-VSE_INLINE i64 quad_(const Row& r, int j) { return r.first / 4 + threadIdx.x + (i64)j * blockDim.x; }
-VSE_INLINE int in_(const Row& r, i64 at) { return at >= r.first && at < r.end; }
+VSE_INLINE int quad_(int j) { return threadIdx.x + j * blockDim.x; }
 
-// read_ reads four q of a row of x, whose values lie at x + offset + 4·q; those of other rows are 0.
-VSE_INLINE Four read_(const Row& r, const float* x, i64 q, i64 offset) {
+// read_ reads four q of the d values x of a row; those behind them are 0.
+VSE_INLINE Four read_(const Row& r, const float* x, int q) {
   Four v = {0, 0, 0, 0};
-  if (r.aligned && 4 * q < r.end) return four(x + 4 * q + offset);
+  if (r.aligned && 4 * q < r.d) return four(x + 4 * q);
   for (int w = 0; w < 4; w++)
-    if (in_(r, 4 * q + w)) v[w] = x[4 * q + w + offset];
+    if (4 * q + w < r.d) v[w] = x[4 * q + w];
   return v;
 }
 
-template <class T> VSE_INLINE void write_(const Row& r, T* x, i64 q, Four v) {
-  if (r.aligned && 4 * q < r.end) return put_four(x + 4 * q, v);
+template <class T> VSE_INLINE void write_(const Row& r, T* x, int q, Four v) {
+  if (r.aligned && 4 * q < r.d) return put_four(x + 4 * q, v);
   for (int w = 0; w < 4; w++)
-    if (in_(r, 4 * q + w)) put_one(x + 4 * q + w, v[w]);
+    if (4 * q + w < r.d) put_one(x + 4 * q + w, v[w]);
 }
 
-// summed_ is four q of x + dropout(branch), and writes it to sum; without branch that of x.
-VSE_INLINE Four summed_(const Row& r, float* sum, const float* x, const float* branch, i64 q, const int* step, u32 key0,
-                        u32 key1, u32 limit, float factor) {
-  Four v = read_(r, x, q, 0);
+// summed_ is four q of x + dropout(branch), and writes it to sum; without branch that of x. number is that of the row.
+VSE_INLINE Four summed_(const Row& r, float* sum, const float* x, const float* branch, int q, int number,
+                        const int* step, u32 key0, u32 key1, u32 limit, float factor) {
+  Four v = read_(r, x + r.first, q);
   if (!branch) return v;
-  Four o = read_(r, branch, q, 0);
+  Four o = read_(r, branch + r.first, q);
   if (factor != 0) {
     u32 c[4];
-    draw(c, q, step, key0, key1);
-    for (int w = 0; w < 4; w++) o[w] = c[w] < limit ? 0 : o[w] * factor;
+    draw(c, number, q, step, key0, key1);
+    for (int w = 0; w < 4; w++) o[w] = number < 0 || c[w] < limit ? 0 : o[w] * factor;
   }
   v += o;
-  write_(r, sum, q, v);
+  write_(r, sum + r.first, q, v);
   return v;
 }
 
-VSE_INLINE float squares_(const Row& r, i64 q, Four v, float mu) {
+VSE_INLINE float squares_(const Row& r, int q, Four v, float mu) {
   float s = 0;
   for (int w = 0; w < 4; w++)
-    if (in_(r, 4 * q + w)) s += (v[w] - mu) * (v[w] - mu);
+    if (4 * q + w < r.d) s += (v[w] - mu) * (v[w] - mu);
   return s;
 }
 
-VSE_INLINE void normed_(const Row& r, float* y, bf16* copy, i64 q, Four v, float mu, float scale, const float* weight,
+VSE_INLINE void normed_(const Row& r, float* y, bf16* copy, int q, Four v, float mu, float scale, const float* weight,
                         const float* bias) {
-  Four n = (v - mu) * scale * read_(r, weight, q, -r.first) + read_(r, bias, q, -r.first);
-  write_(r, y, q, n);
-  if (copy) write_(r, copy, q, n);
+  Four n = (v - mu) * scale * read_(r, weight, q) + read_(r, bias, q);
+  write_(r, y + r.first, q, n);
+  if (copy) write_(r, copy + r.first, q, n);
 }
 
 // sum and branch may be null: then s is x. copy, y rounded, may be null.
 // Cost: read 4*gx*d*(1+branch); write 4*gx*d*(1+sum)+2*gx*d*copy; flop 30*gx*d; flight 32; turns
 // ceil(gx*block/resident)*(2+ceil(d/1024)+2*max(0, ceil(d/1024)-1))
 KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, const float* x, const float* branch,
-                  const float* weight, const float* bias, const int* step, u32 key0, u32 key1, u32 limit, float factor,
-                  int d, float eps, int aligned) {
+                  const float* weight, const float* bias, const int* step, const int* numbers, u32 key0, u32 key1,
+                  u32 limit, float factor, int d, float eps, int aligned) {
   Row r = row_(d, aligned);
-  Four kept = summed_(r, sum, x, branch, quad_(r, 0), step, key0, key1, limit, factor);
+  int number = factor != 0 ? numbers[blockIdx.x] : 0;
+  Four kept = summed_(r, sum, x, branch, quad_(0), number, step, key0, key1, limit, factor);
   float total = (kept[0] + kept[1]) + (kept[2] + kept[3]);
-  for (int j = 1; 4 * quad_(r, j) < r.end; j++) {
-    Four v = summed_(r, sum, x, branch, quad_(r, j), step, key0, key1, limit, factor);
+  for (int j = 1; 4 * quad_(j) < d; j++) {
+    Four v = summed_(r, sum, x, branch, quad_(j), number, step, key0, key1, limit, factor);
     total += (v[0] + v[1]) + (v[2] + v[3]);
   }
-  const float* s = branch ? sum : x;
-  float mu = block_sum(total) / d, squares = squares_(r, quad_(r, 0), kept, mu);
-  for (int j = 1; 4 * quad_(r, j) < r.end; j++) squares += squares_(r, quad_(r, j), read_(r, s, quad_(r, j), 0), mu);
+  const float* s = (branch ? sum : x) + r.first;
+  float mu = block_sum(total) / d, squares = squares_(r, quad_(0), kept, mu);
+  for (int j = 1; 4 * quad_(j) < d; j++) squares += squares_(r, quad_(j), read_(r, s, quad_(j)), mu);
   float scale = (float)(1 / sqrt((double)(block_sum(squares) / d) + (double)eps));
   if (threadIdx.x == 0) {
     mean[blockIdx.x] = mu;
     inv[blockIdx.x] = scale;
   }
-  normed_(r, y, copy, quad_(r, 0), kept, mu, scale, weight, bias);
-  for (int j = 1; 4 * quad_(r, j) < r.end; j++)
-    normed_(r, y, copy, quad_(r, j), read_(r, s, quad_(r, j), 0), mu, scale, weight, bias);
+  normed_(r, y, copy, quad_(0), kept, mu, scale, weight, bias);
+  for (int j = 1; 4 * quad_(j) < d; j++)
+    normed_(r, y, copy, quad_(j), read_(r, s, quad_(j)), mu, scale, weight, bias);
 }
 
 enum { kNormRows = 8 };  // of a block of the gradient (Go: normRows)
@@ -102,22 +102,22 @@ VSE_INLINE void zero_(Four* v) { *v = (Four){0, 0, 0, 0}; }
 VSE_INLINE void zero_(float* v) { *v = 0; }
 VSE_INLINE float sum_(Four v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 VSE_INLINE float sum_(float v) { return v; }
-VSE_INLINE void drop_(Four* v, i64 at, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
+// drop_ drops columns from k on of the row with a number.
+VSE_INLINE void drop_(Four* v, int number, int k, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
   u32 c[4];
-  draw(c, at / 4, step, key0, key1);
-  for (int w = 0; w < 4; w++) (*v)[w] = c[w] < limit ? 0 : (*v)[w] * factor;
+  draw(c, number, k / 4, step, key0, key1);
+  for (int w = 0; w < 4; w++) (*v)[w] = number < 0 || c[w] < limit ? 0 : (*v)[w] * factor;
 }
-VSE_INLINE void drop_(float* v, i64 at, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
-  u32 c[4];
-  draw(c, at / 4, step, key0, key1);
-  u32 of = at % 4 < 2 ? (at % 4 ? c[1] : c[0]) : (at % 4 == 2 ? c[2] : c[3]);
-  *v = of < limit ? 0 : *v * factor;
+VSE_INLINE void drop_(float* v, int number, int k, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
+  float f = dropout_factor(number, k, step, key0, key1, limit, factor);
+  *v = f == 0 ? 0 : *v * f;
 }
 
 template <class V>
 VSE_INLINE void norm_gradient(float* dx, float* dbranch, bf16* copy, float* part, const float* s, const float* mean,
-                              const float* inv, const float* weight, const float* dy, const int* step, u32 key0,
-                              u32 key1, u32 limit, float factor, int rows, int d, float* all, float* along) {
+                              const float* inv, const float* weight, const float* dy, const int* step,
+                              const int* numbers, u32 key0, u32 key1, u32 limit, float factor, int rows, int d,
+                              float* all, float* along) {
   const int many = sizeof(V) / 4;
   int first = blockIdx.x * kNormRows, n = rows - first < kNormRows ? rows - first : kNormRows;
   for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 32) {
@@ -149,7 +149,7 @@ VSE_INLINE void norm_gradient(float* dx, float* dbranch, bf16* copy, float* part
       V v = scale * (w * g - all[i] - along[i] * x);
       put_(dx + at, v);
       if (!dbranch && !copy) continue;
-      if (factor != 0) drop_(&v, at, step, key0, key1, limit, factor);
+      if (factor != 0) drop_(&v, numbers[first + i], k, step, key0, key1, limit, factor);
       if (dbranch) put_(dbranch + at, v);
       if (copy) put_(copy + at, v);
       sum += v;
@@ -168,13 +168,13 @@ VSE_INLINE void norm_gradient(float* dx, float* dbranch, bf16* copy, float* part
 // Cost: read 8*rows*d; write 4*rows*d*(1+dbranch)+2*rows*d*copy+12*gx*d*part; flop 30*rows*d; turns
 // ceil(gx*block/resident)*(8/(block/32)*(1+ceil(d/512))+ceil(d/1024)*(1+0.4*8))
 KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, float* part, const float* s, const float* mean,
-                       const float* inv, const float* weight, const float* dy, const int* step, u32 key0, u32 key1,
-                       u32 limit, float factor, int rows, int d, int aligned) {
+                       const float* inv, const float* weight, const float* dy, const int* step, const int* numbers,
+                       u32 key0, u32 key1, u32 limit, float factor, int rows, int d, int aligned) {
   __shared__ float all[kNormRows], along[kNormRows];  // of the rows
   if (aligned)
-    norm_gradient<Four>(dx, dbranch, copy, part, s, mean, inv, weight, dy, step, key0, key1, limit, factor, rows, d,
-                        all, along);
+    norm_gradient<Four>(dx, dbranch, copy, part, s, mean, inv, weight, dy, step, numbers, key0, key1, limit, factor,
+                        rows, d, all, along);
   else
-    norm_gradient<float>(dx, dbranch, copy, part, s, mean, inv, weight, dy, step, key0, key1, limit, factor, rows, d,
-                         all, along);
+    norm_gradient<float>(dx, dbranch, copy, part, s, mean, inv, weight, dy, step, numbers, key0, key1, limit, factor,
+                         rows, d, all, along);
 }

@@ -2,10 +2,12 @@
 #pragma once
 #include "common.cuh"
 
-// draw sets c to the four words of block index in a training step, whose counter is step [2], the low half first.
-VSE_INLINE void draw(u32 c[4], u64 index, const int* step, u32 key0, u32 key1) {
-  c[0] = (u32)index;
-  c[1] = (u32)(index >> 32);
+// draw sets c to the words of columns 4·q to 4·q + 3 of the row with a number, which is not negative (device.Drops), in
+// a training step, whose counter is step [2], the low half first.
+VSE_INLINE void draw(u32 c[4], int number, int q, const int* step, u32 key0, u32 key1) {
+  u64 block = (u64)number << 30 | (u32)q;
+  c[0] = (u32)block;
+  c[1] = (u32)(block >> 32);
   c[2] = (u32)step[0];
   c[3] = (u32)step[1];
   for (int round = 0; round < 10; round++) {
@@ -20,12 +22,12 @@ VSE_INLINE void draw(u32 c[4], u64 index, const int* step, u32 key0, u32 key1) {
   }
 }
 
-// dropout_factor returns what an element is multiplied by: 0, or factor = 1/(1 - rate). factor 0 is no dropout.
-VSE_INLINE float dropout_factor(u64 index, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
-  if (factor == 0) return 1;
+// dropout_factor returns what a column of the row with a number is multiplied by: 0, or factor = 1/(1 - rate).
+VSE_INLINE float dropout_factor(int number, int column, const int* step, u32 key0, u32 key1, u32 limit, float factor) {
+  if (number < 0) return 0;
   u32 c[4];
-  draw(c, index / 4, step, key0, key1);
-  u32 w = index % 4;
+  draw(c, number, column / 4, step, key0, key1);
+  u32 w = column % 4;
   u32 v = w == 0 ? c[0] : w == 1 ? c[1] : w == 2 ? c[2] : c[3];
   return v < limit ? 0 : factor;
 }

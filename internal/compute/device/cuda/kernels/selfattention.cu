@@ -14,8 +14,8 @@ struct Tile {
   int size;          // columns of the head
   i64 at;            // first element of the head in a matrix [T, D]
   i64 in;            // and in queries, keys and values
-  i64 dropout_start; // of the tile's first weight in the dropout
-  i64 scratch;       // and in the scratch memory
+  i64 column;        // of the tile's first weight in the dropout of its caption
+  i64 scratch;       // the place of that weight in the scratch memory
 };
 
 VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* squares, int first, int d, int ld) {
@@ -27,8 +27,8 @@ VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* square
   t.rows = t.n - t.row < kRows ? t.n - t.row : kRows;
   t.at = (i64)starts[c] * d + h * t.size;
   t.in = (i64)starts[c] * ld + h * t.size;
-  t.dropout_start = heads * squares[c] + ((i64)h * t.n + t.row) * t.n;
-  t.scratch = t.dropout_start - heads * squares[first];
+  t.column = ((i64)h * t.n + t.row) * t.n;
+  t.scratch = heads * (squares[c] - squares[first]) + t.column;
   return t;
 }
 
@@ -155,25 +155,30 @@ VSE_INLINE float softmax(float* p, const int* words, int n, float factor) {
   return first * scale;
 }
 
+// kept_ is dropout_factor, and 1 where keep is 0 because nothing is dropped.
+VSE_INLINE float kept_(int number, int column, const int* step, u32 key0, u32 key1, u32 limit, float keep) {
+  return keep == 0 ? 1 : dropout_factor(number, column, step, key0, key1, limit, keep);
+}
+
 // words may be null; factor is 1/√(columns of a head); context or copy may be null.
 // Cost: read 4*gx*words*d*3*ceil(words/16); write 4*gx*words*d*context+2*gx*words*d*copy; flop 4*gx*words*words*d;
 // turns ceil(gx*gy*ceil(words/16)*block/resident)*(2*ceil(d/gy/64)*ceil(words/16)+2*ceil(words/32)+3)
 KERNEL self_attention(float* context, bf16* copy, float* weights, const float* query, const float* key,
                       const float* value, const int* words, const int* lengths, const int* starts, const i64* squares,
-                      const int* step, u32 key0, u32 key1, u32 limit, float keep, float factor, int first, int l, int d,
-                      int ld, int rows) {
+                      const int* step, const int* numbers, u32 key0, u32 key1, u32 limit, float keep, float factor,
+                      int first, int l, int d, int ld, int rows) {
   if (clears(rows)) return clear(context, copy, d, starts[first + blockIdx.x], rows, d / gridDim.y);
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   float* p = weights + t.scratch;
   products(p, query + t.in + (i64)t.row * ld, ld, key + t.in, ld, t.rows, t.n, t.size);
   for (int i = threadIdx.x / 32; i < t.rows; i += 8) {
-    i64 at = t.dropout_start + (i64)i * t.n;
+    int at = t.column + i * t.n, number = keep != 0 ? numbers[starts[first + blockIdx.x]] : 0;
     float *row = p + (i64)i * t.n,
           w = softmax(row, words ? words + (i64)(first + blockIdx.x) * l : 0, t.n, factor);
     for (int j = threadIdx.x % 32; j < t.n; j += 32) {
       if (j >= 32) w = row[j];
-      row[j] = w * dropout_factor(at + j, step, key0, key1, limit, keep);
+      row[j] = w * kept_(number, at + j, step, key0, key1, limit, keep);
     }
   }
   mix(context, copy, t.at + (i64)t.row * d, d, 0, 0, p, t.n, 1, value + t.in, t.rows, t.n, t.size, ld);
@@ -186,9 +191,9 @@ KERNEL self_attention(float* context, bf16* copy, float* weights, const float* q
 // ceil(gx*gy*ceil(words/16)*block/resident)*(3*ceil(d/gy/64)*ceil(words/16)+2*ceil(words/32)+3)
 KERNEL self_attention_rows(float* dquery, bf16* copy, float* part, float* weights, float* slopes, const float* dcontext,
                            const float* query, const float* key, const float* value, const int* words,
-                           const int* lengths, const int* starts, const i64* squares, const int* step, u32 key0,
-                           u32 key1, u32 limit, float keep, float factor, int first, int l, int d, int ld,
-                           int rows) {
+                           const int* lengths, const int* starts, const i64* squares, const int* step,
+                           const int* numbers, u32 key0, u32 key1, u32 limit, float keep, float factor, int first,
+                           int l, int d, int ld, int rows) {
   int caption = first + blockIdx.x, size = d / gridDim.y;
   if (clears(rows)) return clear(dquery, copy, ld, starts[caption], rows, size);
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
@@ -198,23 +203,23 @@ KERNEL self_attention_rows(float* dquery, bf16* copy, float* part, float* weight
   products(p, query + from, ld, key + t.in, ld, t.rows, t.n, size);
   products(s, dcontext + t.at + (i64)t.row * d, d, value + t.in, ld, t.rows, t.n, size);
   for (int i = threadIdx.x / 32; i < t.rows; i += 8) {
-    i64 at = t.dropout_start + (i64)i * t.n;
+    int at = t.column + i * t.n, number = keep != 0 ? numbers[starts[caption]] : 0;
     int lane = threadIdx.x % 32;
     float *row = p + (i64)i * t.n, *ds = s + (i64)i * t.n,
           w = softmax(row, words ? words + (i64)caption * l : 0, t.n, factor), kept = 0, m = 0, mean = 0;
     if (lane < t.n) {
-      m = dropout_factor(at + lane, step, key0, key1, limit, keep);
+      m = kept_(number, at + lane, step, key0, key1, limit, keep);
       kept = ds[lane] * m;
       mean = w * kept;
     }
     for (int j = lane + 32; j < t.n; j += 32) {
-      float g = ds[j] * dropout_factor(at + j, step, key0, key1, limit, keep);
+      float g = ds[j] * kept_(number, at + j, step, key0, key1, limit, keep);
       mean += row[j] * g;
       ds[j] = g;
     }
     mean = warp_sum(mean);
     for (int j = lane; j < t.n; j += 32) {
-      if (j >= 32) w = row[j], kept = ds[j], m = dropout_factor(at + j, step, key0, key1, limit, keep);
+      if (j >= 32) w = row[j], kept = ds[j], m = kept_(number, at + j, step, key0, key1, limit, keep);
       ds[j] = w * (kept - mean) * factor;
       row[j] = w * m;
     }
