@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install what some tests need beside Go: Chromium, for the tests of `vsetrain view` in a real browser, Slurm with munge, for sweeps on
-# a cluster of one machine (scripts/slurm-testcluster.sh), strace, for what is synced, NVIDIA's assembler, for the registers of the CUDA kernels, and qemu-user, for
+# a cluster of one machine (scripts/slurm-testcluster.sh), strace, for what is synced, MPICH and Open MPI, NVIDIA's assembler, for the registers of the CUDA kernels, and qemu-user, for
 # `make test-arm64`. Those tests skip without them. For Debian and Ubuntu, as root or with sudo
 # (CI calls it before `make test`). Where apt is missing or reaches no mirror, it says so and ends with 0, so that the tests run and skip.
 #
@@ -46,6 +46,8 @@ tool Chromium "chromium chromium-browser google-chrome" "chromium fonts-dejavu-c
 tool Slurm slurmctld "slurm-wlm munge"
 tool strace strace strace
 tool qemu-user qemu-aarch64 qemu-user
+tool MPICH mpiexec.hydra mpich
+tool "Open MPI" mpirun.openmpi openmpi-bin
 
 # NVIDIA's assembler is in a wheel of PyPI; the test of the kernels' registers looks for bin/ptxas.
 wheel=nvidia-cuda-nvcc-cu12==12.9.86

@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/compute/gemm"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/vec"
+	"vsetrain/internal/system/mpi"
 )
 
 type doctorOptions struct {
@@ -55,6 +56,7 @@ type diagnosis struct {
 	DiskRead        float64          `json:"disk_read_bytes_per_s,omitempty"`
 	GPUs            []string         `json:"gpus"`
 	GPULibraries    []driver.Library `json:"gpu_libraries"`
+	MPI             driver.Library   `json:"mpi"`
 	GPUBinding      string           `json:"gpu_binding"` // how the program calls the driver
 	Warnings        []warning        `json:"warnings"`
 	features        []probe.Feature
@@ -114,8 +116,8 @@ func (o *doctorOptions) run(_ context.Context, a *app) error {
 		CPULimit: limits.CPUs, Load: probe.Load("/"), Features: map[string]bool{},
 		Memory: int64(e.MemoryBytes), MemoryAvailable: probe.Available("/"), MemoryLimit: limits.Memory,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Dir: o.Dir,
-		GPUs: probe.GPUs("/"), GPULibraries: gpuLibraries(a.getenv), GPUBinding: driver.Binding, Warnings: []warning{},
-		features: probe.Features(),
+		GPUs: probe.GPUs("/"), GPULibraries: gpuLibraries(a.getenv), GPUBinding: driver.Binding,
+		MPI: mpi.Search("/", a.getenv), Warnings: []warning{}, features: probe.Features(),
 	}
 	for _, f := range d.features {
 		d.Features[f.Name] = f.Has
@@ -226,6 +228,11 @@ func (d *diagnosis) print(a *app) {
 	}
 	line("gpu", "%s; device.kind auto takes the GPU where the driver lists one, otherwise the CPU (docs/cuda.md)", gpus)
 	d.printLibraries(line)
+	if d.MPI.Path == "" {
+		line("mpi", "%s", d.MPI.Missing())
+	} else {
+		line("mpi", "%s (%s); no command uses it yet", d.MPI.Path, d.MPI.From)
+	}
 	a.Printf("\n")
 	if len(d.Warnings) == 0 {
 		a.Printf("%s\n", a.Paint(ui.Green, "nothing to mend"))

@@ -20,6 +20,7 @@ var notConfig = []string{
 	"VSETRAIN_CUDA_DRIVER", // file of libcuda
 	"VSETRAIN_CUBLAS",      // file of cuBLAS
 	"VSETRAIN_KERNELS",     // base: no CUDA kernels for compute capability 8.0
+	"VSETRAIN_MPI",         // file of MPI
 	"VSETRAIN_NVML",        // file of NVIDIA's management library
 	"VSETRAIN_ONNXRUNTIME", // file of ONNX Runtime
 	"VSETRAIN_EMULATOR",    // built emulated driver of the tests, or how they execute the PTX

@@ -1,0 +1,219 @@
+//go:build (amd64 || arm64) && !nodl
+
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// Kind is the binary interface of a library: how it represents handles.
+type Kind string
+
+// The interfaces.
+const (
+	ABI     Kind = "the ABI of MPI 5" // small constants
+	MPICH   Kind = "MPICH"            // 32-bit constants (MPICH, Intel MPI, MVAPICH)
+	OpenMPI Kind = "Open MPI"         // addresses of symbols
+)
+
+// handles are what differs between the interfaces.
+type handles struct {
+	world, float, double, sum, errorsReturn, inPlace uintptr
+	funneled                                         int32 // MPI_THREAD_FUNNELED
+}
+
+// World is a library that is started: the processes of a job. The goroutine that started it makes all calls; it is
+// locked to its thread (MPI_THREAD_FUNNELED).
+type World struct {
+	Kind    Kind
+	Version string // what the library says of itself
+	Rank    int    // of this process
+	Ranks   int    // how many there are
+
+	handles
+	fn  map[string]uintptr
+	out *[4]int32 // results of calls
+}
+
+var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Bcast Allreduce " +
+	"Allgather Reduce_scatter_block Error_string Get_library_version Abort")
+
+// Start loads the library of a file and starts MPI. It locks the goroutine to its thread. The handlers of signals that
+// the library replaces are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
+func Start(path string) (*World, error) {
+	defer restore(handlers()) // some are replaced as the library is loaded, some by MPI_Init
+	// Open MPI's plug-ins look the symbols of the library up.
+	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	if err != nil {
+		return nil, fmt.Errorf("load MPI: %w", err)
+	}
+	w := &World{fn: map[string]uintptr{}, out: new([4]int32)}
+	for _, n := range functions {
+		if w.fn[n], err = purego.Dlsym(lib, "MPI_"+n); err != nil {
+			return nil, fmt.Errorf("load MPI: %s lacks MPI_%s; name another library in VSETRAIN_MPI", path, n)
+		}
+	}
+	text := make([]byte, 8192)
+	purego.SyscallN(w.fn["Get_library_version"], address(text), address(w.out[:]))
+	w.Version, _, _ = strings.Cut(string(text[:max(0, min(int(w.out[0]), len(text)))]), "\n")
+	w.Version = strings.TrimRight(w.Version, "\x00")
+	if err := w.table(lib, path); err != nil {
+		return nil, fmt.Errorf("load MPI: %w", err)
+	}
+
+	runtime.LockOSThread()
+	err = w.call("Init_thread", nil, 0, 0, uintptr(w.funneled), address(w.out[:]))
+	if err != nil {
+		return nil, err
+	}
+	if w.out[0] < w.funneled {
+		return nil, fmt.Errorf("MPI (%s) has thread level %d, expected at least MPI_THREAD_FUNNELED, %d", w.Version,
+			w.out[0], w.funneled)
+	}
+	err = errors.Join(w.call("Comm_set_errhandler", nil, w.world, w.errorsReturn),
+		w.call("Comm_rank", nil, w.world, address(w.out[1:])), w.call("Comm_size", nil, w.world, address(w.out[2:])))
+	w.Rank, w.Ranks = int(w.out[1]), int(w.out[2])
+	return w, err
+}
+
+// table fills the handles of the library's interface.
+func (w *World) table(lib uintptr, path string) error {
+	if _, err := purego.Dlsym(lib, "ompi_mpi_comm_world"); err == nil {
+		w.Kind, w.handles = OpenMPI, handles{inPlace: 1, funneled: 1}
+		for name, to := range map[string]*uintptr{"comm_world": &w.world, "float": &w.float, "double": &w.double,
+			"op_sum": &w.sum, "errors_return": &w.errorsReturn} {
+			if *to, err = purego.Dlsym(lib, "ompi_mpi_"+name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if strings.Contains(path, "libmpi_abi") { // MPICH 5 has the symbols of the ABI in its own library too
+		w.Kind, w.handles = ABI, handles{world: 0x101, float: 0x210, double: 0x214, sum: 0x21, errorsReturn: 0x143,
+			inPlace: 1, funneled: 1024}
+		return nil
+	}
+	w.Kind, w.handles = MPICH, handles{world: 0x44000000, float: 0x4c00040a, double: 0x4c00080b, sum: 0x58000003,
+		errorsReturn: 0x54000001, inPlace: ^uintptr(0), funneled: 1}
+	return nil
+}
+
+func address[T any](x []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(x))) }
+
+// call calls a function. alive is the memory that arguments are addresses of, which an address does not keep.
+func (w *World) call(name string, alive any, args ...uintptr) error {
+	code, _, _ := purego.SyscallN(w.fn[name], args...)
+	runtime.KeepAlive(alive)
+	if int32(code) == 0 {
+		return nil
+	}
+	text := make([]byte, 8192)
+	purego.SyscallN(w.fn["Error_string"], code, address(text), address(w.out[3:]))
+	return fmt.Errorf("MPI_%s: %s", name, text[:max(0, min(int(w.out[3]), len(text)))])
+}
+
+// Float is a value that MPI adds.
+type Float interface{ float32 | float64 }
+
+func typeOf[T Float](w *World) (mpi, bytes uintptr) {
+	var zero T
+	if unsafe.Sizeof(zero) == 8 {
+		return w.double, 8
+	}
+	return w.float, 4
+}
+
+// piece is how many bytes a collective takes at a time: larger ones are slower, for want of cache.
+const piece = 1 << 20
+
+// pieces calls f for [from, from + n) of so many elements.
+func pieces(elements, bytes int, f func(from, n int) error) error {
+	for from := 0; from < elements; from += piece / bytes {
+		if err := f(from, min(elements-from, piece/bytes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AllReduce sets x to the sum of x of all ranks.
+func AllReduce[T Float](w *World, x []T) error {
+	mpi, bytes := typeOf[T](w)
+	return pieces(len(x), int(bytes), func(from, n int) error {
+		return w.call("Allreduce", x, w.inPlace, address(x[from:]), uintptr(n), mpi, w.sum, w.world)
+	})
+}
+
+// Broadcast sets x to that of the root.
+func Broadcast[T Float](w *World, x []T, root int) error {
+	mpi, bytes := typeOf[T](w)
+	return pieces(len(x), int(bytes), func(from, n int) error {
+		return w.call("Bcast", x, address(x[from:]), uintptr(n), mpi, uintptr(root), w.world)
+	})
+}
+
+// AllGather sets piece r of dst, of len(src) values, to src of rank r.
+func AllGather[T Float](w *World, dst, src []T) error {
+	if len(dst) != w.Ranks*len(src) {
+		return fmt.Errorf("gather %d values of each of %d ranks into %d", len(src), w.Ranks, len(dst))
+	}
+	mpi, _ := typeOf[T](w)
+	n := uintptr(len(src))
+	return w.call("Allgather", [2][]T{dst, src}, address(src), n, mpi, address(dst), n, mpi, w.world)
+}
+
+// ReduceScatter sets dst to piece r of the sum of src of all ranks, r being this one.
+func ReduceScatter[T Float](w *World, dst, src []T) error {
+	if len(src) != w.Ranks*len(dst) {
+		return fmt.Errorf("scatter %d values in pieces of %d to %d ranks", len(src), len(dst), w.Ranks)
+	}
+	mpi, _ := typeOf[T](w)
+	return w.call("Reduce_scatter_block", [2][]T{dst, src}, address(src), address(dst), uintptr(len(dst)), mpi, w.sum,
+		w.world)
+}
+
+// Finalize ends MPI; the goroutine is locked to its thread no more. The launcher of MPICH 5 may kill three ranks and
+// more as they end.
+func (w *World) Finalize() error {
+	defer runtime.UnlockOSThread()
+	return w.call("Finalize", nil)
+}
+
+// Abort ends all processes of the job, with an exit code.
+func (w *World) Abort(code int) error { return w.call("Abort", nil, w.world, uintptr(code)) }
+
+// sigaction is the kernel's structure: handler, flags, restorer, mask.
+type sigaction [4]uintptr
+
+const signals = 31
+
+// handlers are those of all signals.
+func handlers() (all [signals + 1]sigaction) {
+	for s := 1; s <= signals; s++ {
+		action(s, nil, &all[s])
+	}
+	return all
+}
+
+// restore puts handlers back that have changed.
+func restore(before [signals + 1]sigaction) {
+	for s := 1; s <= signals; s++ {
+		var now sigaction
+		if action(s, nil, &now); now != before[s] {
+			action(s, &before[s], nil)
+		}
+	}
+}
+
+func action(signal int, set, get *sigaction) {
+	// The signal and its number of bytes are right: it cannot fail but for SIGKILL and SIGSTOP, which nobody replaces.
+	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(set)),
+		uintptr(unsafe.Pointer(get)), 8, 0, 0)
+}

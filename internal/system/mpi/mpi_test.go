@@ -1,0 +1,158 @@
+//go:build linux && (amd64 || arm64) && !nodl
+
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// rankOf is set, to the file of a library, in processes that a launcher of MPI starts.
+const rankOf = "VSETRAIN_TEST_RANK_OF"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(rankOf); path != "" {
+		if err := rank(path); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Collectives of two and three ranks are right, and signals do what they do without MPI, with the libraries that are
+// installed here.
+func TestLibraries(t *testing.T) {
+	for _, c := range []struct {
+		kind           Kind
+		file, launcher string
+		args           []string
+	}{
+		{MPICH, "libmpich.so.12", "mpiexec.hydra", nil},
+		{OpenMPI, "libmpi.so.40", "mpirun.openmpi", []string{"--allow-run-as-root", "--oversubscribe"}},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			t.Setenv("VSETRAIN_MPI", "")
+			lib := ""
+			for _, path := range Search("/", os.Getenv).Paths() {
+				if strings.HasSuffix(path, "/"+c.file) && lib == "" {
+					lib = path
+				}
+			}
+			launcher, err := exec.LookPath(c.launcher)
+			if lib == "" || err != nil {
+				t.Skipf("%s or %s is not here; scripts/install-test-tools.sh installs them", c.file, c.launcher)
+			}
+			for _, n := range []string{"1", "2", "3"} {
+				cmd := exec.CommandContext(t.Context(), launcher, append(c.args, "-n", n, os.Args[0])...)
+				cmd.Env = append(os.Environ(), rankOf+"="+lib)
+				out, err := cmd.CombinedOutput()
+				if want := fmt.Sprintf("right of %s with %s\n", n, c.kind); err != nil ||
+					fmt.Sprint(strings.Count(string(out), want)) != n {
+					t.Errorf("%s ranks: %v\n%s", n, err, out)
+				}
+			}
+		})
+	}
+}
+
+// rank is what each process does.
+func rank(path string) error {
+	w, err := Start(path)
+	if err != nil {
+		return err
+	}
+	if w.Version == "" {
+		return errors.New("the library tells no version")
+	}
+	for _, n := range []int{1, 1000, piece/4 + 3} {
+		if err := errors.Join(collectives[float32](w, n), collectives[float64](w, n)); err != nil {
+			return fmt.Errorf("%d values: %w", n, err)
+		}
+	}
+	if err := AllGather(w, make([]float32, 1+w.Ranks), make([]float32, 1)); err == nil {
+		return errors.New("a gather of other sizes is not refused")
+	}
+	if err := signalsAsBefore(); err != nil {
+		return err
+	}
+	if err := w.Finalize(); err != nil {
+		return err
+	}
+	fmt.Printf("right of %d with %s\n", w.Ranks, w.Kind)
+	return nil
+}
+
+// collectives compares each with its definition; sums of these integers are exact.
+func collectives[T Float](w *World, n int) error {
+	value := func(rank, i int) T { return T(i%13 + 100*rank) }
+	sum := func(i int) (s T) {
+		for r := range w.Ranks {
+			s += value(r, i)
+		}
+		return s
+	}
+	own, all := make([]T, n), make([]T, n*w.Ranks)
+	fill := func(x []T) {
+		for i := range x {
+			x[i] = value(w.Rank, i)
+		}
+	}
+	equal := func(what string, err error, x []T, want func(i int) T) error {
+		for i, v := range x {
+			if err == nil && v != want(i) {
+				err = fmt.Errorf("element %d is %v, expected %v", i, v, want(i))
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	}
+	fill(own)
+	errs := equal("AllReduce", AllReduce(w, own), own, sum)
+	fill(own)
+	errs = errors.Join(errs, equal("AllGather", AllGather(w, all, own), all,
+		func(i int) T { return value(i/n, i%n) }))
+	fill(all)
+	errs = errors.Join(errs, equal("ReduceScatter", ReduceScatter(w, own, all), own,
+		func(i int) T { return sum(w.Rank*n + i) }))
+	fill(own)
+	return errors.Join(errs, equal("Broadcast", Broadcast(w, own, w.Ranks-1), own,
+		func(i int) T { return value(w.Ranks-1, i) }))
+}
+
+// signalsAsBefore checks that a nil pointer is a panic, and that signals reach the program.
+func signalsAsBefore() (err error) {
+	func() {
+		defer func() {
+			if recover() == nil {
+				err = errors.New("a nil pointer is no panic")
+			}
+		}()
+		var none *World
+		none.Rank++
+	}()
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGTERM} {
+		got := make(chan os.Signal, 1)
+		signal.Notify(got, s)
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
+			return err
+		}
+		select {
+		case <-got:
+		case <-time.After(20 * time.Second):
+			return fmt.Errorf("%v does not arrive", s)
+		}
+		signal.Stop(got)
+	}
+	return err
+}
