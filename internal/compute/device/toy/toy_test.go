@@ -107,8 +107,8 @@ func TestKnownNumbers(t *testing.T) {
 
 	// A part is what it is in the whole; a row without a number is zero.
 	rows := ints(7, 1, -1)
-	drop := device.Dropout{Drops: device.Drops{Rate: 0.5, Key: philox.NewKey(1, "t"), Step: ints(3, 0), Rows: rows.View},
-		Width: 2, X: put(1, 2, 3, 4, 5, 6), Y: put(0, 0, 0, 0, 0, 0)}
+	drops := device.Drops{Rate: 0.5, Key: philox.NewKey(1, "t"), Step: ints(3, 0), Rows: rows.View}
+	drop := device.Dropout{Drops: drops, Width: 2, X: put(1, 2, 3, 4, 5, 6), Y: put(0, 0, 0, 0, 0, 0)}
 	device.Do(d, drop)
 	whole, part := get(drop.Y), drop
 	part.Drops, part.X, part.Y = drop.Part(1, 3), drop.X.Slice(2, 6), put(9, 9, 9, 9)
