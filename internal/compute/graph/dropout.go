@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 
+	"gorgonia.org/tensor"
+
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/philox"
 )
@@ -63,4 +65,27 @@ func (g *Graph) Dropout(x, rows *Node, rate float64, purpose string) *Node {
 		return g.gradients(bw)
 	}
 	return g.apply(op)
+}
+
+// RowNumbers returns the numbers int32 [n] of the rows of a value with room for n rows, in which items of some lengths
+// [B] lie. Rows that belong to no item, and with there [B] not nil those from position there of an item on, have the
+// number -1. Programs make them of the lengths and of Instance.Items.
+func (g *Graph) RowNumbers(n int, layout Layout, lengths, there *Node) *Node {
+	if there == nil {
+		there = lengths
+	}
+	name := fmt.Sprintf("%d rows %s by %s, of which %s are there", n, layout, lengths.Name(), there.Name())
+	node := g.leaf(name, false, tensor.Int32, []int{n})
+	g.leaves[name].rows = &numbering{of: lengths.Name(), there: there.Name(), layout: layout,
+		fed: make([]int32, n), next: make([]int32, n)}
+	return node
+}
+
+// ItemNumbers returns the numbers of the rows of a value with one row for each of n items.
+func (g *Graph) ItemNumbers(n int) *Node {
+	ones := make([]int32, n)
+	for i := range ones {
+		ones[i] = 1
+	}
+	return g.RowNumbers(n, Concatenated, g.ConstInts(fmt.Sprintf("%d ones", n), ones), nil)
 }

@@ -273,3 +273,18 @@ func (s *Instance) feedConst(name string, l *leaf) error {
 	}
 	return nil
 }
+
+// Items sets the positions of the items of the batches that are fed in the global batches that they are parts of; nil,
+// as at first, is 0, 1, 2, …. The slice is read when programs are prepared.
+func (s *Instance) Items(positions []int32) { s.items = positions }
+
+// lengths are the values of an input or of a constant.
+func (s *Instance) lengths(l *leaf) []int32 {
+	if l.ints != nil {
+		return l.ints
+	}
+	if in := s.feed[l.node.Name()]; in != nil {
+		return in.values
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -110,6 +111,47 @@ func dropped(t *testing.T, layout string, items, lengths []int32, width int, rat
 	s.Items(items)
 	check(t, prog.RunAll())
 	return prog.Doubles(out), want
+}
+
+// Two programs of one instance read the same numbers. They are fed when they change, whichever program runs.
+func TestRowNumbersFollowLengths(t *testing.T) {
+	const rows, seed = 6, 9
+	s, key := newSession(t, cpu.FP32, 1), philox.NewKey(seed, "dropout/here")
+	check(t, s.FeedDoubles("x", slices.Repeat([]float64{1}, rows)))
+	check(t, s.FeedInts(graph.InputStep, []int32{3, 0}))
+	var programs [2]*graph.Program
+	var outs [2]*graph.Node
+	for i := range programs {
+		g := s.Graph()
+		g.Training, g.Seed = true, seed
+		numbers := g.RowNumbers(rows, graph.Concatenated, g.InputInts("lengths", 2), nil)
+		outs[i] = g.Dropout(g.Input("x", rows, 1), numbers, 0.25, "here")
+		var err error
+		programs[i], err = graph.Compile(s, g, []*graph.Node{outs[i]}, nil)
+		check(t, err)
+	}
+	for round, c := range []struct {
+		program int
+		lengths []int32
+	}{{0, []int32{3, 3}}, {1, []int32{2, 1}}, {0, []int32{3, 3}}, {1, []int32{3, 3}}, {1, []int32{2, 1}},
+		{0, []int32{2, 1}}, {0, []int32{3, 3}}} {
+		check(t, s.FeedInts("lengths", c.lengths))
+		check(t, programs[c.program].RunAll())
+		want := make([]float64, rows)
+		for at, i := 0, 0; i < 2; i++ {
+			for p := range int(c.lengths[i]) {
+				if key.Block(3, uint64(i*1<<14+p)<<30)[0] >= 1<<30 {
+					want[at] = 4. / 3
+				}
+				at++
+			}
+		}
+		if got := programs[c.program].Doubles(outs[c.program]); !slices.EqualFunc(got, want, func(x, y float64) bool {
+			return math.Abs(x-y) < 1e-6
+		}) {
+			t.Errorf("round %d: %v, expected %v", round, got, want)
+		}
+	}
 }
 
 // What has no number is refused, not wrapped around.

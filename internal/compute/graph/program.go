@@ -329,6 +329,24 @@ func (p *Program) Prepare() error {
 	return nil
 }
 
+// number feeds the numbers of rows that a program reads.
+func (p *Program) number() error {
+	for _, l := range p.rows {
+		r := l.rows
+		if err := r.make(p.s.lengths(p.leaves[r.of]), p.s.lengths(p.leaves[r.there]), p.s.items); err != nil {
+			return fmt.Errorf("number the rows of dropout: %w", err)
+		}
+		if slices.Equal(r.next, p.s.feed[l.node.Name()].values) { // whichever program fed them
+			continue
+		}
+		r.fed, r.next = r.next, r.fed
+		if err := p.s.FeedInts(l.node.Name(), r.fed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Run computes the kernels of a program that is prepared. A device.Recorder can record it.
 func (p *Program) Run() {
 	for _, in := range p.instrs {
