@@ -186,6 +186,32 @@ func (w *worker) readBoxes(l *Loader, b *Batch) error {
 	return nil
 }
 
+// uses is how often the reference has divided the boxes of pair i of a training batch by then (FieldDecayedBoxes).
+func (w *worker) uses(l *Loader, b *Batch, i int) int {
+	s := l.split
+	if s.repeated { // every caption has boxes of its own
+		return b.Epoch + 1
+	}
+	if w.positionsEpoch != b.Epoch || w.positions == nil {
+		w.positions, w.positionsEpoch = resize(w.positions, s.n), b.Epoch
+		for at, c := range l.sampler.order(b.Epoch) {
+			w.positions[c] = int32(at)
+		}
+	}
+	last := w.positions[b.Numbers[i]]
+	if s.boxes.shared {
+		last = int32((b.Iter+1)*l.opts.Batch - 1)
+	}
+	n := b.Epoch * s.k
+	first := b.Numbers[i] - b.Numbers[i]%int32(s.k)
+	for c := first; c < min(int32(s.n), first+int32(s.k)); c++ {
+		if w.positions[c] <= last {
+			n++
+		}
+	}
+	return n
+}
+
 func readEdges(s *Split, b *Batch) {
 	b.Edges, b.EdgeStart = b.Edges[:0], b.EdgeStart[:0]
 	if s.dependencies == nil {

@@ -76,32 +76,6 @@ func (s *Split) readBoxes(dst []float32, row, times int) error {
 	return nil
 }
 
-// uses is how often the reference has divided the boxes of pair i of a training batch by then (FieldDecayedBoxes).
-func (w *worker) uses(l *Loader, b *Batch, i int) int {
-	s := l.split
-	if s.repeated { // every caption has boxes of its own
-		return b.Epoch + 1
-	}
-	if w.positionsEpoch != b.Epoch || w.positions == nil {
-		w.positions, w.positionsEpoch = resize(w.positions, s.n), b.Epoch
-		for at, c := range l.sampler.order(b.Epoch) {
-			w.positions[c] = int32(at)
-		}
-	}
-	last := w.positions[b.Numbers[i]]
-	if s.boxes.shared {
-		last = int32((b.Iter+1)*l.opts.Batch - 1)
-	}
-	n := b.Epoch * s.k
-	first := b.Numbers[i] - b.Numbers[i]%int32(s.k)
-	for c := first; c < min(int32(s.n), first+int32(s.k)); c++ {
-		if w.positions[c] <= last {
-			n++
-		}
-	}
-	return n
-}
-
 // StoredBoxes are the boxes that GSMN's evaluation (CrossmodalGroup/GSMN, evaluation.py, evalrank) looks at. It reads
 // the split twice, caption by caption, and each access divides the stored boxes of the image by the size of its picture
 // once more. What the second pass finds at a caption is stored under the number of the caption. Ranking a whole split,
@@ -266,19 +240,4 @@ func numberOf(x any) (float64, bool) {
 		return v, true
 	}
 	return 0, false
-}
-
-// floatRows is a RowSource in memory.
-type floatRows struct {
-	values []float64
-	width  int
-}
-
-func (f *floatRows) Rows() int   { return len(f.values) / f.width }
-func (f *floatRows) RowLen() int { return f.width }
-func (f *floatRows) ReadRow(dst []float32, row int) error {
-	for i, v := range f.values[row*f.width : (row+1)*f.width] {
-		dst[i] = float32(v)
-	}
-	return nil
 }

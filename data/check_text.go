@@ -8,15 +8,6 @@ import (
 	"vsetrain/data/text"
 )
 
-// LengthStats describes the lengths of captions in words, without <start> and <end>.
-type LengthStats struct {
-	Min    int     `json:"min"`
-	Median int     `json:"median"`
-	Mean   float64 `json:"mean"`
-	P99    int     `json:"p99"` // 99 of 100 captions are no longer
-	Max    int     `json:"max"`
-}
-
 // manyUnknown is the share of unknown words from which the vocabulary hardly belongs to the captions.
 const manyUnknown = 0.2
 

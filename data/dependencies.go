@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-
-	"vsetrain/internal/files/regular"
 )
 
 // Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
@@ -70,45 +68,6 @@ func (d *Dependencies) check(caption, words int) error {
 		}
 	}
 	return nil
-}
-
-// openDependencies reads the dependency file; required says that there must be one.
-func (s *Split) openDependencies(required bool) error {
-	d, err := readDependencies(s.path("_caps.json"))
-	if missing(err) {
-		d, err = readDependencies(s.path("_caps.conllu"))
-	}
-	if missing(err) {
-		if !required {
-			return nil
-		}
-		return fmt.Errorf("split %q has no dependencies: expected %s, a JSON list with [[governor, dependent], ...] "+
-			"for every caption, or %s in the CoNLL-U format; model.gsmn.mode: dense needs neither",
-			s.name, s.path("_caps.json"), s.path("_caps.conllu"))
-	}
-	if err != nil {
-		return err
-	}
-	if d.Len() != s.layout.captions {
-		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.captions.path,
-			s.layout.captions)
-	}
-	s.dependencies = d
-	return nil
-}
-
-// readDependencies reads a dependency file: CoNLL-U where the name ends in .conllu, otherwise JSON.
-func readDependencies(path string) (*Dependencies, error) {
-	f, _, err := regular.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	d := &Dependencies{path: path, first: []int32{0}}
-	if isCoNLLU(path) {
-		return d, d.readCoNLLU(f)
-	}
-	return d, d.readJSON(f)
 }
 
 // readJSON reads a list over captions of lists of pairs.

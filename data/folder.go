@@ -2,7 +2,10 @@ package data
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -37,4 +40,51 @@ func (e *FolderError) Error() string {
 	}
 	return fmt.Sprintf("%s: no such folder%s; name the folder that holds %s_caps.txt with %s%s", e.Dir, where, e.Split,
 		setting, or)
+}
+
+// Splits returns the names of the splits in dir: those with a caption file.
+func Splits(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), "_caps.txt"); ok && name != "" && !e.IsDir() {
+			names = append(names, name)
+		}
+	}
+	order := map[string]int{"train": 1, "dev": 2, "test": 3, "testall": 4}
+	sort.SliceStable(names, func(i, j int) bool {
+		a, b := order[names[i]], order[names[j]]
+		if a == 0 || b == 0 {
+			return a > b
+		}
+		return a < b
+	})
+	return names, nil
+}
+
+// missingSplit explains why a split was not found.
+func missingSplit(dir, split string) error {
+	names, err := Splits(dir)
+	switch {
+	case missing(err):
+		return &FolderError{Dir: dir, Split: split}
+	case err != nil:
+		return err
+	case len(names) > 0:
+		return fmt.Errorf("%s has no split %q (%s_caps.txt): found %s", dir, split, split, strings.Join(names, ", "))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "precomp", split+"_caps.txt")); err == nil {
+		return &FolderError{Dir: dir, Split: split, Below: filepath.Join(dir, "precomp")}
+	}
+	var without []string
+	for _, ending := range []string{"_caps.txt", "_ims.npy", "_ids.txt"} {
+		if _, err := os.Stat(filepath.Join(dir, split+ending)); err != nil {
+			without = append(without, split+ending)
+		}
+	}
+	return fmt.Errorf("%s has no splits: expected %s_caps.txt, %s_ims.npy and %s_ids.txt; missing here: %s", dir, split,
+		split, split, strings.Join(without, ", "))
 }

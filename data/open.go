@@ -3,13 +3,11 @@ package data
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 	"sync/atomic"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
 )
 
 // OpenOptions says how Open reads a split. The zero value reads what the files hold and refuses what does not
@@ -45,13 +43,6 @@ type OpenOptions struct {
 
 // devCaptions is the number of captions of the dev split that the references validate on.
 const devCaptions = 5000
-
-// RowSource is a matrix that is read row by row: a memory-mapped .npy file, or any stand-in.
-type RowSource interface {
-	Rows() int
-	RowLen() int
-	ReadRow(dst []float32, row int) error
-}
 
 // Open opens a split of the data set in dir: captions are read, features mapped, ids read if there are any, and
 // all of them checked against each other. Features are checked for NaN and infinity when they are first read.
@@ -111,8 +102,6 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	}
 	return s, nil
 }
-
-func (s *Split) path(suffix string) string { return filepath.Join(s.dir, s.name+suffix) }
 
 func (s *Split) openCaptions() error {
 	path := s.path("_caps.txt")
@@ -198,6 +187,45 @@ func checkFeatures(f *npy.File, dtype string) error {
 	return nil
 }
 
+// openDependencies reads the dependency file; required says that there must be one.
+func (s *Split) openDependencies(required bool) error {
+	d, err := readDependencies(s.path("_caps.json"))
+	if missing(err) {
+		d, err = readDependencies(s.path("_caps.conllu"))
+	}
+	if missing(err) {
+		if !required {
+			return nil
+		}
+		return fmt.Errorf("split %q has no dependencies: expected %s, a JSON list with [[governor, dependent], ...] "+
+			"for every caption, or %s in the CoNLL-U format; model.gsmn.mode: dense needs neither",
+			s.name, s.path("_caps.json"), s.path("_caps.conllu"))
+	}
+	if err != nil {
+		return err
+	}
+	if d.Len() != s.layout.captions {
+		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.captions.path,
+			s.layout.captions)
+	}
+	s.dependencies = d
+	return nil
+}
+
+// readDependencies reads a dependency file: CoNLL-U where the name ends in .conllu, otherwise JSON.
+func readDependencies(path string) (*Dependencies, error) {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d := &Dependencies{path: path, first: []int32{0}}
+	if isCoNLLU(path) {
+		return d, d.readCoNLLU(f)
+	}
+	return d, d.readJSON(f)
+}
+
 func (s *Split) openSemantics(path string) error {
 	f, err := npy.Open(path)
 	if missing(err) {
@@ -243,51 +271,4 @@ func (s *Split) limit(most int) {
 	if most > 0 && most < s.n {
 		s.n = max(most-most%s.k, s.k)
 	}
-}
-
-// Splits returns the names of the splits in dir: those with a caption file.
-func Splits(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), "_caps.txt"); ok && name != "" && !e.IsDir() {
-			names = append(names, name)
-		}
-	}
-	order := map[string]int{"train": 1, "dev": 2, "test": 3, "testall": 4}
-	sort.SliceStable(names, func(i, j int) bool {
-		a, b := order[names[i]], order[names[j]]
-		if a == 0 || b == 0 {
-			return a > b
-		}
-		return a < b
-	})
-	return names, nil
-}
-
-// missingSplit explains why a split was not found.
-func missingSplit(dir, split string) error {
-	names, err := Splits(dir)
-	switch {
-	case missing(err):
-		return &FolderError{Dir: dir, Split: split}
-	case err != nil:
-		return err
-	case len(names) > 0:
-		return fmt.Errorf("%s has no split %q (%s_caps.txt): found %s", dir, split, split, strings.Join(names, ", "))
-	}
-	if _, err := os.Stat(filepath.Join(dir, "precomp", split+"_caps.txt")); err == nil {
-		return &FolderError{Dir: dir, Split: split, Below: filepath.Join(dir, "precomp")}
-	}
-	var without []string
-	for _, ending := range []string{"_caps.txt", "_ims.npy", "_ids.txt"} {
-		if _, err := os.Stat(filepath.Join(dir, split+ending)); err != nil {
-			without = append(without, split+ending)
-		}
-	}
-	return fmt.Errorf("%s has no splits: expected %s_caps.txt, %s_ims.npy and %s_ids.txt; missing here: %s", dir, split,
-		split, split, strings.Join(without, ", "))
 }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 
 	"vsetrain/internal/compute/vec"
@@ -39,6 +40,8 @@ func (s *Split) Name() string { return s.name }
 
 // Dir returns the folder of the data set.
 func (s *Split) Dir() string { return s.dir }
+
+func (s *Split) path(suffix string) string { return filepath.Join(s.dir, s.name+suffix) }
 
 // FeaturePath returns the file of the region features.
 func (s *Split) FeaturePath() string { return s.imagePath }

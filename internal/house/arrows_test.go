@@ -123,7 +123,7 @@ var climbing = map[string]int{
 	"train":                  6,  // of 36
 	"loss":                   7,  // of 26: options know every loss, and each its options
 	"eval":                   3,  // of 58
-	"data":                   15, // of 72
+	"data":                   3,  // of 72
 	"internal/compute/graph": 5,  // of 93
 	"internal/run/config":    6,  // of 55
 }

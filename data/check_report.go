@@ -1,0 +1,102 @@
+package data
+
+import "fmt"
+
+// CheckOptions says what Check looks at. The zero value examines every file wholly.
+type CheckOptions struct {
+	Open OpenOptions // captions per image and feature type to insist on; the other fields are not read
+
+	// Vocab is a vocabulary file; "" and "auto" take vocab.json of the folder if there is one.
+	Vocab string
+
+	// SampleRows examines only about so many rows of each array, spread evenly; 0 examines all.
+	SampleRows int
+
+	// Workers is the number of goroutines that scan arrays; 0 is 2.
+	Workers int
+
+	// Progress, if not nil, is called now and then with the rows of a file that have been scanned.
+	Progress func(file string, done, total int)
+}
+
+// Report is what Check found in a folder.
+type Report struct {
+	Dir    string        `json:"dir"`
+	Files  []FileReport  `json:"files"`
+	Splits []SplitReport `json:"splits"`
+	Vocab  *VocabReport  `json:"vocab,omitempty"`
+	// Features names the published features that the arrays may be, by name, type and shape (docs/reproduce.md); "" if
+	// they are others.
+	Features string    `json:"published_features,omitempty"`
+	Problems []Problem `json:"problems"`
+}
+
+// FileReport describes one file.
+type FileReport struct {
+	Name string `json:"name"`
+	// captions, features, ids, boxes, sizes, dependencies, word ids, semantics, vocabulary, id mapping, other
+	Kind  string     `json:"kind"`
+	Bytes int64      `json:"bytes"`
+	DType string     `json:"dtype,omitempty"`
+	Shape []int      `json:"shape,omitempty"`
+	Lines int        `json:"lines,omitempty"`
+	Scan  *ScanStats `json:"scan,omitempty"` // of floating-point arrays
+}
+
+// SplitReport describes a split as Open reads it.
+type SplitReport struct {
+	Name             string      `json:"name"`
+	Captions         int         `json:"captions"` // in use
+	Dropped          int         `json:"dropped"`  // left out at the end of the file, see OpenOptions.MaxCaptions
+	Images           int         `json:"images"`
+	CaptionsPerImage int         `json:"captions_per_image"`
+	Repeated         bool        `json:"repeated"` // a feature row per caption rather than per image
+	Regions          int         `json:"regions"`
+	Dim              int         `json:"dim"`
+	Lengths          LengthStats `json:"lengths"`
+	Words            int         `json:"words"`
+	Unknown          int         `json:"unknown"`      // words that the vocabulary lacks
+	UnknownOnly      int         `json:"unknown_only"` // captions without any known word
+}
+
+// LengthStats describes the lengths of captions in words, without <start> and <end>.
+type LengthStats struct {
+	Min    int     `json:"min"`
+	Median int     `json:"median"`
+	Mean   float64 `json:"mean"`
+	P99    int     `json:"p99"` // 99 of 100 captions are no longer
+	Max    int     `json:"max"`
+}
+
+// VocabReport describes the vocabulary.
+type VocabReport struct {
+	Path  string `json:"path"`
+	Words int    `json:"words"`
+	Hash  string `json:"hash"`
+}
+
+// Problem is one thing that is wrong, or looks wrong, and how to mend it.
+type Problem struct {
+	Error  bool   `json:"error"` // false: a warning
+	File   string `json:"file"`
+	What   string `json:"what"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// OK reports whether no problem is an error.
+func (r *Report) OK() bool {
+	for _, p := range r.Problems {
+		if p.Error {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Report) fail(file, remedy, what string, args ...any) {
+	r.Problems = append(r.Problems, Problem{true, file, fmt.Sprintf(what, args...), remedy})
+}
+
+func (r *Report) warn(file, remedy, what string, args ...any) {
+	r.Problems = append(r.Problems, Problem{false, file, fmt.Sprintf(what, args...), remedy})
+}
