@@ -76,13 +76,3 @@ func (a *average) pieces(do func(average, weights, scratch device.View)) {
 		do(a.values.Slice(lo, hi), a.params.Values().Slice(lo, hi), a.piece.Slice(0, hi-lo))
 	}
 }
-
-// Averages reports whether a moving average of the weights is kept.
-func (s *Step) Averages() bool { return s.opt.average != nil }
-
-// WithAverage calls a function while the network has the averaged weights; no step may run meanwhile.
-func (s *Step) WithAverage(do func() error) error {
-	s.opt.average.exchange()
-	defer s.opt.average.exchange()
-	return do()
-}

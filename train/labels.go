@@ -16,9 +16,6 @@ type labels struct {
 	all                []int32 // the same number of steps for every caption
 }
 
-// labelSteps is the largest number of steps in a graph.
-func labelSteps(sh shape, maxLength int) int { return min(sh.bucket, maxLength-1) }
-
 // feed feeds the labels; padded gives every caption the same number of steps (models.Labels).
 func (l *labels) feed(s *graph.Instance, b *data.Batch, sh shape, maxLength int, padded bool) error {
 	columns := labelSteps(sh, maxLength) + 1

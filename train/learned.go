@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
@@ -20,20 +19,6 @@ func NewModel(dev device.Device, o models.Options, d models.Dims, l *loss.Option
 		learned = append(learned, models.Learned(p.Name, p.Start, p.Least, p.Most))
 	}
 	return models.NewModel(dev, o, d, learned...)
-}
-
-// Learned are the values of the scalars that the loss of a step learns, by name; nil without.
-func Learned(s *Step) map[string]float64 {
-	var out map[string]float64
-	for _, l := range s.opt.limits {
-		if out == nil {
-			out = map[string]float64{}
-		}
-		var x [1]float64
-		s.model.Instance.Dev.DownloadDoubles(x[:], l.value)
-		out[strings.TrimPrefix(l.name, models.LearnedPart)] = x[0]
-	}
-	return out
 }
 
 // limit brings a scalar that a loss learns back into its range after an update, in place and without a gradient

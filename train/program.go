@@ -114,6 +114,9 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	p.scores = net.Scores(g, images, net.Captions(g, captions))
 }
 
+// labelSteps is the largest number of steps in a graph.
+func labelSteps(sh shape, maxLength int) int { return min(sh.bucket, maxLength-1) }
+
 // contextOf is what a loss may know of a batch of n pairs.
 func contextOf(l *loss.Options, g *graph.Graph, n, semantic int) (c loss.Context) {
 	if semantic > 0 {

@@ -1,7 +1,7 @@
 package train
 
 import (
-	"errors"
+	"math"
 
 	"vsetrain/internal/compute/device"
 )
@@ -61,6 +61,8 @@ func (d *direct) finite(v device.View) bool {
 	d.dev.DownloadDoubles(d.scalar[:], v.Slice(0, 1))
 	return finite(d.scalar[0])
 }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 func (d *direct) fetch(_ int, values []device.View) {
 	d.scalars = d.scalars[:0]
@@ -187,43 +189,3 @@ func (r *recorder) why() string {
 	}
 	return r.failed
 }
-
-// Record sets whether steps are recorded where they can be (the default). The results are the same bits.
-func (s *Step) Record(on bool) {
-	if s.recorder != nil {
-		s.recorder.never = !on
-	}
-}
-
-// CallByCall returns why steps are not recorded on a device that records, empty if they are or the device does not.
-func (s *Step) CallByCall() string {
-	if s.recorder == nil {
-		return ""
-	}
-	return s.recorder.why()
-}
-
-// Recordings returns how many steps were recorded, and how many ran as the replay of a recording.
-func (s *Step) Recordings() (recorded, replayed int) {
-	if s.recorder == nil {
-		return 0, 0
-	}
-	return s.recorder.Recorded, s.recorder.Replayed
-}
-
-// Depth is how many steps may be started and not finished. A loss with a memory needs one step for the next.
-func (s *Step) Depth() int {
-	if s.memory != nil {
-		return 1
-	}
-	return s.runner.depth()
-}
-
-// at names what the calls that follow belong to, on a device.Namer.
-func (s *Step) at(what string) {
-	if s.namer != nil {
-		s.namer.At(what)
-	}
-}
-
-var errNothingStarted = errors.New("training step: nothing was started")

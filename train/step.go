@@ -1,8 +1,10 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
@@ -76,6 +78,14 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	s.memory = l.Memory()
 	s.ReadFrom(nil)
 	return s, nil
+}
+
+// Depth is how many steps may be started and not finished. A loss with a memory needs one step for the next.
+func (s *Step) Depth() int {
+	if s.memory != nil {
+		return 1
+	}
+	return s.runner.depth()
 }
 
 // NotFinite is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the step;
@@ -162,6 +172,32 @@ func (s *Step) Flops() float64 {
 	return n
 }
 
+// Learned are the values of the scalars that the loss of a step learns, by name; nil without.
+func Learned(s *Step) map[string]float64 {
+	var out map[string]float64
+	for _, l := range s.opt.limits {
+		if out == nil {
+			out = map[string]float64{}
+		}
+		var x [1]float64
+		s.model.Instance.Dev.DownloadDoubles(x[:], l.value)
+		out[strings.TrimPrefix(l.name, models.LearnedPart)] = x[0]
+	}
+	return out
+}
+
+// Averages reports whether a moving average of the weights is kept.
+func (s *Step) Averages() bool { return s.opt.average != nil }
+
+// WithAverage calls a function while the network has the averaged weights; no step may run meanwhile.
+func (s *Step) WithAverage(do func() error) error {
+	s.opt.average.exchange()
+	defer s.opt.average.exchange()
+	return do()
+}
+
+var errNothingStarted = errors.New("training step: nothing was started")
+
 // Finish waits for the oldest step that was started and returns what it reports.
 func (s *Step) Finish() (StepResult, error) {
 	if len(s.started) == 0 {
@@ -197,7 +233,32 @@ func (s *Step) Finish() (StepResult, error) {
 	return r, nil
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+// gap returns by how much the highest-scoring negatives score above the matches, summed over rows and columns:
+//
+//	Σ_i max_{j≠i} S_ij - S_ii + Σ_j max_{i≠j} S_ij - S_jj
+//
+// The loss of LMH is 2·B·margin + gap while every hinge is active. hardest is scratch memory of n values.
+func gap(scores, hardest []float32, n int) float64 {
+	lowest := float32(math.Inf(-1))
+	for j := range hardest[:n] {
+		hardest[j] = lowest
+	}
+	sum := 0.0
+	for i := range n {
+		row := scores[i*n : (i+1)*n]
+		top := lowest
+		for j, s := range row {
+			if j != i {
+				top, hardest[j] = max(top, s), max(hardest[j], s)
+			}
+		}
+		sum += float64(top) - float64(row[i])
+	}
+	for j, s := range hardest[:n] {
+		sum += float64(s) - float64(scores[j*n+j])
+	}
+	return sum
+}
 
 // ReadFrom sets what of the training split stays on the device; nil, as at first, is nothing.
 func (s *Step) ReadFrom(r *models.Resident) {
@@ -240,4 +301,34 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	}
 	s.batch = loss.Batch{N: b.N, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch, WarmUp: sh.sum}
 	return s.memory.Feed(in, &s.batch)
+}
+
+// at names what the calls that follow belong to, on a device.Namer.
+func (s *Step) at(what string) {
+	if s.namer != nil {
+		s.namer.At(what)
+	}
+}
+
+// Record sets whether steps are recorded where they can be (the default). The results are the same bits.
+func (s *Step) Record(on bool) {
+	if s.recorder != nil {
+		s.recorder.never = !on
+	}
+}
+
+// CallByCall returns why steps are not recorded on a device that records, empty if they are or the device does not.
+func (s *Step) CallByCall() string {
+	if s.recorder == nil {
+		return ""
+	}
+	return s.recorder.why()
+}
+
+// Recordings returns how many steps were recorded, and how many ran as the replay of a recording.
+func (s *Step) Recordings() (recorded, replayed int) {
+	if s.recorder == nil {
+		return 0, 0
+	}
+	return s.recorder.Recorded, s.recorder.Replayed
 }

@@ -26,33 +26,6 @@ func (e *CollapseError) Error() string {
 		e.Steps, e.Step, e.Loss, 2*float64(e.Batch)*e.Margin)
 }
 
-// gap returns by how much the highest-scoring negatives score above the matches, summed over rows and columns:
-//
-//	Σ_i max_{j≠i} S_ij - S_ii + Σ_j max_{i≠j} S_ij - S_jj
-//
-// The loss of LMH is 2·B·margin + gap while every hinge is active. hardest is scratch memory of n values.
-func gap(scores, hardest []float32, n int) float64 {
-	lowest := float32(math.Inf(-1))
-	for j := range hardest[:n] {
-		hardest[j] = lowest
-	}
-	sum := 0.0
-	for i := range n {
-		row := scores[i*n : (i+1)*n]
-		top := lowest
-		for j, s := range row {
-			if j != i {
-				top, hardest[j] = max(top, s), max(hardest[j], s)
-			}
-		}
-		sum += float64(top) - float64(row[i])
-	}
-	for j, s := range hardest[:n] {
-		sum += float64(s) - float64(scores[j*n+j])
-	}
-	return sum
-}
-
 // watch counts the steps in a row that look collapsed: the loss of LMH on their scores is within 1 % of 2·B·margin.
 // What is compared is the scores, because the other losses have other values for the same collapse.
 func (l *Loop) watch(r StepResult, batch int) error {
