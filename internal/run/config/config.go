@@ -8,6 +8,7 @@ package config
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"vsetrain/data"
@@ -71,6 +72,8 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+func intText(n int) string { return strconv.Itoa(n) }
 
 // RunDir returns run.dir, or runs/NETWORK-NAME after the network and the config file when it is empty.
 func (c *Config) RunDir(file string) string {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
 	"vsetrain/internal/system/options"
 )
 
@@ -20,6 +19,10 @@ type setting struct {
 
 // layer maps the dotted path of a leaf to its setting in one file, in the environment or in the flags.
 type layer map[string]setting
+
+// extendsKey names the file or preset, or the list of them, that a file is an overlay of. Paths are relative to the
+// file. Later files of the list win over earlier ones, and the file itself over all of them.
+const extendsKey = "extends"
 
 // decodeSection decodes the mapping node into out; every mistake goes to p.
 func decodeSection(file string, section *field, node *yaml.Node, out layer, p *problems) {

@@ -124,8 +124,6 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func intText(n int) string { return strconv.Itoa(n) }
-
 // Complete returns the continuations of a partial --set argument: "optim.l" gives "optim.lr=" and others, "loss.name=l"
 // gives "loss.name=lseh" and others.
 func Complete(word string) []string {

@@ -14,14 +14,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
 	"vsetrain/configs"
 	"vsetrain/internal/files/regular"
 )
-
-// extendsKey names the file or preset, or the list of them, that a file is an overlay of. Paths are relative to the
-// file. Later files of the list win over earlier ones, and the file itself over all of them.
-const extendsKey = "extends"
 
 const (
 	maxFileSize = 1 << 20
@@ -93,6 +88,21 @@ func parseDocument(d *document, p *problems) *yaml.Node {
 		return nil
 	}
 	return parse(d.name(), b, p)
+}
+
+// isSweep reports whether a file is that of a sweep: it has keys that only a sweep has, and no section of a
+// configuration.
+func isSweep(top *yaml.Node) bool {
+	sweep := false
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		switch key := top.Content[i].Value; {
+		case root.child(key) != nil && root.child(key).isSection(), key == extendsKey:
+			return false
+		case slices.Contains([]string{"axes", "base", "seeds", "method", "launcher"}, key):
+			sweep = true
+		}
+	}
+	return sweep
 }
 
 // parseFile returns the top mapping of a YAML file, an empty one for an empty file, nil after a mistake.

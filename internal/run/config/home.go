@@ -3,11 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
-
-	"vsetrain/internal/system/options"
 )
 
 // pathKeys are the settings that name a file or a folder.
@@ -25,14 +21,4 @@ func ExpandHome(path string) string {
 		return path
 	}
 	return filepath.Join(home, path[1:])
-}
-
-// expandHome expands the settings that name files and folders.
-func (r *Resolved) expandHome() {
-	cfg := reflect.ValueOf(&r.Config).Elem()
-	root.leaves(func(f *field) {
-		if slices.Contains(pathKeys, f.path) {
-			options.Set(cfg, f.index, reflect.ValueOf(ExpandHome(f.of(cfg).String())))
-		}
-	})
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/viper"
-
 	"vsetrain/internal/system/options"
 )
 
@@ -88,6 +88,16 @@ func (r *Resolved) merge(files []layer, stronger ...layer) {
 		r.remember(l)
 	}
 	root.leaves(func(f *field) { options.Set(cfg, f.index, reflect.ValueOf(store.Get(f.path))) })
+}
+
+// expandHome expands the settings that name files and folders.
+func (r *Resolved) expandHome() {
+	cfg := reflect.ValueOf(&r.Config).Elem()
+	root.leaves(func(f *field) {
+		if slices.Contains(pathKeys, f.path) {
+			options.Set(cfg, f.index, reflect.ValueOf(ExpandHome(f.of(cfg).String())))
+		}
+	})
 }
 
 func (r *Resolved) remember(l layer) {

@@ -4,46 +4,12 @@ import (
 	"io/fs"
 	"path"
 	"reflect"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
 	"vsetrain/configs"
 	"vsetrain/internal/system/options"
 )
-
-// Setting is a value of a key that another file gives, such as the file of a sweep, with the places of key and value
-// for messages.
-type Setting struct {
-	Key   string // dotted path, "optim.lr"
-	Value *yaml.Node
-	KeyAt Source
-	At    Source
-}
-
-// settingsLayer decodes settings; a later one wins over an earlier one.
-func settingsLayer(settings []Setting, p *problems) layer {
-	out := layer{}
-	for _, s := range settings {
-		f := root.find(s.Key)
-		switch {
-		case f == nil:
-			hint := "`vsetrain config show` lists all keys"
-			if near := nearestPath(s.Key); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			p.add(s.KeyAt, s.Key, "unknown key; %s", hint)
-		case f.isSection():
-			p.add(s.KeyAt, s.Key, "is a section; set one of its keys: %s", strings.Join(f.keys(), ", "))
-		default:
-			if v, ok := decodeLeaf(f, s.Value, s.At, p); ok {
-				out[s.Key] = setting{v, s.At}
-			}
-		}
-	}
-	return out
-}
 
 // CheckSettings returns every mistake of the settings on their own: unknown keys and values out of range.
 func CheckSettings(settings []Setting) []Problem {
@@ -79,21 +45,6 @@ func SweepNames() (names []string) {
 		names = append(names, strings.TrimSuffix(path.Base(f), yamlEnding))
 	}
 	return names
-}
-
-// isSweep reports whether a file is that of a sweep: it has keys that only a sweep has, and no section of a
-// configuration.
-func isSweep(top *yaml.Node) bool {
-	sweep := false
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		switch key := top.Content[i].Value; {
-		case root.child(key) != nil && root.child(key).isSection(), key == extendsKey:
-			return false
-		case slices.Contains([]string{"axes", "base", "seeds", "method", "launcher"}, key):
-			sweep = true
-		}
-	}
-	return sweep
 }
 
 // IsRun reports whether a file is the configuration of a run: it has one of its sections, or extends another, and

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
 	"vsetrain/internal/system/options"
 )
 
@@ -124,4 +123,36 @@ func decodeText(f *field, text string, at Source, p *problems) (any, bool) {
 		return nil, false
 	}
 	return decodeLeaf(f, doc.Content[0], at, p)
+}
+
+// Setting is a value of a key that another file gives, such as the file of a sweep, with the places of key and value
+// for messages.
+type Setting struct {
+	Key   string // dotted path, "optim.lr"
+	Value *yaml.Node
+	KeyAt Source
+	At    Source
+}
+
+// settingsLayer decodes settings; a later one wins over an earlier one.
+func settingsLayer(settings []Setting, p *problems) layer {
+	out := layer{}
+	for _, s := range settings {
+		f := root.find(s.Key)
+		switch {
+		case f == nil:
+			hint := "`vsetrain config show` lists all keys"
+			if near := nearestPath(s.Key); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			p.add(s.KeyAt, s.Key, "unknown key; %s", hint)
+		case f.isSection():
+			p.add(s.KeyAt, s.Key, "is a section; set one of its keys: %s", strings.Join(f.keys(), ", "))
+		default:
+			if v, ok := decodeLeaf(f, s.Value, s.At, p); ok {
+				out[s.Key] = setting{v, s.At}
+			}
+		}
+	}
+	return out
 }
