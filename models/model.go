@@ -66,6 +66,26 @@ func (m *Model) Init(seed uint64, pool *par.Pool) {
 	}
 }
 
+// StartWords sets the vectors of words: rows [V] of W values each, nil for a word that keeps what was drawn.
+func (m *Model) StartWords(rows [][]float32, from Words) error {
+	p, err := wordsOf(m.Network)
+	if err != nil {
+		return err
+	}
+	size := p.Shape[1]
+	if len(rows) != p.Shape[0] {
+		return fmt.Errorf("vectors of %d words, the network has %d", len(rows), p.Shape[0])
+	}
+	table := m.Instance.Params.Value(wordTable)
+	for i, row := range rows {
+		if row != nil {
+			m.Instance.Dev.UploadFloats(table.Slice(i*size, (i+1)*size), row)
+		}
+	}
+	m.Words = &from
+	return nil
+}
+
 // Embedder returns the network as an Embedder. Only a model whose network is one may be asked to embed.
 func (m *Model) Embedder() Embedder {
 	e, ok := m.Network.(Embedder)

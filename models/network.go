@@ -1,8 +1,6 @@
 package models
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -82,30 +80,6 @@ type Labels struct {
 	// Lengths [B], where not nil, are the numbers of steps of the captions; Steps is then the same for all, and the
 	// steps behind Lengths are masked.
 	Lengths *graph.Node
-}
-
-type builder func(o Options, d Dims) (Network, error)
-
-// newNetwork builds the network that the options name.
-func newNetwork(o Options, d Dims) (Network, error) {
-	if d.Regions < 1 || d.Feature < 1 || d.Vocab < 1 {
-		return nil, fmt.Errorf("network %s: regions %d, feature size %d and vocabulary %d must be positive", o.Network,
-			d.Regions, d.Feature, d.Vocab)
-	}
-	e, ok := registry[o.Network]
-	if !ok {
-		return nil, fmt.Errorf("network %s is not available in this version; available: %v", o.Network, Available())
-	}
-	n, err := e.build(o, d)
-	if err == nil && o.WordFrozen {
-		err = freezeWords(n)
-	}
-	return n, err
-}
-
-// Available returns the names of the networks that can be built.
-func Available() []string {
-	return slices.Sorted(maps.Keys(registry))
 }
 
 // specs returns the parameters as the graph layer stores them.

@@ -109,6 +109,14 @@ func DefaultOptions() Options {
 	return o
 }
 
+// encoderTitle is the text encoder of a network that has two, as papers write it.
+func encoderTitle(o *Options) string {
+	if o.TextEncoder == TextBert {
+		return "BERT"
+	}
+	return "BiGRU"
+}
+
 // Validate returns an *options.Error for the first option that cannot be used.
 func (o *Options) Validate() error {
 	if err := options.Check(o); err != nil {
@@ -128,6 +136,20 @@ func (o *Options) Validate() error {
 		if err := e.check(o); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkWords returns the first option of word vectors that cannot be used.
+func (o *Options) checkWords() *options.Error {
+	const expected = "none with text_encoder bert, whose word pieces bring their own vectors (bert.dir)"
+	switch {
+	case o.TextEncoder != TextBert:
+		return nil
+	case o.WordInit != "":
+		return &options.Error{Key: "word_init", Found: o.WordInit, Expected: expected}
+	case o.WordFrozen:
+		return &options.Error{Key: "word_frozen", Found: "true", Expected: "false" + expected[len("none"):]}
 	}
 	return nil
 }

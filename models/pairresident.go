@@ -10,40 +10,6 @@ import (
 // Encoded values on a device with memory of its own. Evaluation scores every image with every caption, so what the
 // tiles of pairs read is copied there once, if it fits.
 
-// residentRows are the rows of images or captions [lo, hi) of a set on the device.
-type residentRows struct {
-	lo, hi        int
-	values, words []device.View // buffers, at least as large as the rows
-	width         []int         // of values
-	wordWidth     []int
-}
-
-// Bytes are those of the values of a set.
-func (s *EncodedSet) Bytes() int64 {
-	n := int64(0)
-	for _, rows := range [2][]Rows{s.Values, s.Words} {
-		for _, r := range rows {
-			n += 4 * int64(len(r.Data))
-		}
-	}
-	return n
-}
-
-// BytesOf are those of the values of images or captions [lo, hi).
-func (s *EncodedSet) BytesOf(lo, hi int) int64 {
-	n := int64(0)
-	for _, r := range s.Values {
-		n += 4 * int64(hi-lo) * int64(r.Width)
-	}
-	for _, r := range s.Words {
-		n += 4 * int64(s.First[hi]-s.First[lo]) * int64(r.Width)
-	}
-	return n
-}
-
-// IsResident reports whether images or captions [lo, hi) are on the device.
-func (s *EncodedSet) IsResident(lo, hi int) bool { return s.resident.has(lo, hi) }
-
 // MakeResident copies the values of images or captions [lo, hi) of a set to the device; they replace those of an
 // earlier call. capacity is the largest capacity of the tiles that will read them. The error of a device without memory
 // for them is a device.Full; then nothing of the set is resident.
@@ -110,29 +76,6 @@ func (r *PairRunner) Evict(s *EncodedSet) {
 		}
 	}
 	s.resident = nil
-}
-
-func (p *residentRows) has(lo, hi int) bool { return p != nil && lo >= p.lo && hi <= p.hi }
-
-// rows is the part of values k of items [lo, hi), absent if they are not resident.
-func (p *residentRows) rows(k, lo, hi int) device.View {
-	if !p.has(lo, hi) {
-		return device.View{}
-	}
-	w := p.width[k]
-	return p.values[k].Slice((lo-p.lo)*w, (hi-p.lo)*w)
-}
-
-// wordRows is the part of the words of captions [lo, hi), capacity rows, absent if they are not resident.
-func (p *residentRows) wordRows(k, lo, hi int, first []int, capacity int) device.View {
-	if !p.has(lo, hi) {
-		return device.View{}
-	}
-	at, w := first[lo]-first[p.lo], p.wordWidth[k]
-	if (at+capacity)*w > p.words[k].N {
-		return device.View{}
-	}
-	return p.words[k].Slice(at*w, (at+capacity)*w)
 }
 
 // Bytes returns how much more device memory the values of a tile of pairs would take.

@@ -1,12 +1,5 @@
 package models
 
-import (
-	"math"
-	"slices"
-
-	"vsetrain/internal/system/options"
-)
-
 // Traits are what the rest of the program needs to know of a network without building it. The network's own file
 // declares them for its options.
 type Traits struct {
@@ -43,51 +36,4 @@ func (t *Traits) Name() string {
 		return t.Title
 	}
 	return t.Title + " (" + t.Variant + ")"
-}
-
-// encoderTitle is the text encoder of a network that has two, as papers write it.
-func encoderTitle(o *Options) string {
-	if o.TextEncoder == TextBert {
-		return "BERT"
-	}
-	return "BiGRU"
-}
-
-// entry is what the file of a network registers.
-type entry struct {
-	build    builder
-	defaults func(o *Options) // sets the network's own options; may be nil
-	traits   func(o *Options) Traits
-	check    func(o *Options) *options.Error // of the network's own options; may be nil
-}
-
-// registry maps the configuration's names to networks; a network's file adds itself in init.
-var registry = map[string]entry{}
-
-// Traits returns those of the network that the options name.
-func (o *Options) Traits() Traits {
-	e, ok := registry[o.Network]
-	if !ok {
-		return Traits{Title: o.Network, Order: math.MaxInt}
-	}
-	return e.traits(o)
-}
-
-// published returns the traits of a network with the published options.
-func published(name string) Traits {
-	o := DefaultOptions()
-	o.Network = name
-	return o.Traits()
-}
-
-// Having returns the names of the networks whose traits, with the published options, are as asked for, in their order.
-func Having(is func(Traits) bool) (names []string) {
-	order := map[string]int{}
-	for _, name := range Available() {
-		if t := published(name); is(t) {
-			names, order[name] = append(names, name), t.Order
-		}
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return order[a] - order[b] })
-	return names
 }

@@ -174,3 +174,15 @@ func (l *relation) Forward(g *graph.Graph, f *graph.Node, b int) *graph.Node {
 	y := g.Relate(split(l.Theta.Forward(g, f)), split(l.Phi.Forward(g, f)), split(l.G.Forward(g, f)))
 	return g.BatchNormPlus(l.W.Conv.Forward(g, g.Reshape(y, rows, e)), 1, l.W.Norm.Weights(g), f)
 }
+
+// captioningVSRN is VSRN with the captioning branch.
+type captioningVSRN struct{ *vsrn }
+
+// MaxLength is max_len.
+func (n *captioningVSRN) MaxLength() int { return n.Caption.length }
+
+// ImagesAndLoss implements Captioner.
+func (n *captioningVSRN) ImagesAndLoss(g *graph.Graph, regions *graph.Node, l Labels) (images, loss *graph.Node) {
+	images, _, sequences := n.reason(g, regions)
+	return images, n.Caption.Loss(g, sequences, l)
+}

@@ -24,18 +24,6 @@ const (
 	captionLength = 60  // max_len, <start> and <end> included
 )
 
-// captioningVSRN is VSRN with the branch.
-type captioningVSRN struct{ *vsrn }
-
-// MaxLength is max_len.
-func (n *captioningVSRN) MaxLength() int { return n.Caption.length }
-
-// ImagesAndLoss implements Captioner.
-func (n *captioningVSRN) ImagesAndLoss(g *graph.Graph, regions *graph.Node, l Labels) (images, loss *graph.Node) {
-	images, _, sequences := n.reason(g, regions)
-	return images, n.Caption.Loss(g, sequences, l)
-}
-
 type captionBranch struct {
 	hidden, length int
 	dropout        float64

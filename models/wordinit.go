@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"vsetrain/internal/system/options"
 	"vsetrain/models/nn"
 )
 
@@ -41,38 +40,4 @@ func freezeWords(n Network) error {
 		p.State = true
 	}
 	return err
-}
-
-// checkWords returns the first option of word vectors that cannot be used.
-func (o *Options) checkWords() *options.Error {
-	const expected = "none with text_encoder bert, whose word pieces bring their own vectors (bert.dir)"
-	switch {
-	case o.TextEncoder != TextBert:
-		return nil
-	case o.WordInit != "":
-		return &options.Error{Key: "word_init", Found: o.WordInit, Expected: expected}
-	case o.WordFrozen:
-		return &options.Error{Key: "word_frozen", Found: "true", Expected: "false" + expected[len("none"):]}
-	}
-	return nil
-}
-
-// StartWords sets the vectors of words: rows [V] of W values each, nil for a word that keeps what was drawn.
-func (m *Model) StartWords(rows [][]float32, from Words) error {
-	p, err := wordsOf(m.Network)
-	if err != nil {
-		return err
-	}
-	size := p.Shape[1]
-	if len(rows) != p.Shape[0] {
-		return fmt.Errorf("vectors of %d words, the network has %d", len(rows), p.Shape[0])
-	}
-	table := m.Instance.Params.Value(wordTable)
-	for i, row := range rows {
-		if row != nil {
-			m.Instance.Dev.UploadFloats(table.Slice(i*size, (i+1)*size), row)
-		}
-	}
-	m.Words = &from
-	return nil
 }

@@ -119,13 +119,13 @@ func between(set *token.FileSet, pkg *types.Package, info *types.Info) arrows {
 
 // climbing is how many arrows may climb in a package that has some. A number may fall and not rise.
 var climbing = map[string]int{
-	"models":                 13, // of 170
-	"train":                  2,  // of 33
-	"loss":                   7,  // of 26: options know every loss, and each its options
-	"eval":                   3,  // of 58
-	"data":                   3,  // of 72
-	"internal/compute/graph": 5,  // of 93
-	"internal/run/config":    1,  // of 49
+	"models":                 8, // of 185
+	"train":                  2, // of 33
+	"loss":                   4, // of 47: options know two losses, and these their options
+	"eval":                   3, // of 60
+	"data":                   3, // of 72
+	"internal/compute/graph": 5, // of 93
+	"internal/run/config":    1, // of 49
 }
 
 // TestArrows holds how many arrows between the files of a package climb: in those of climbing what it says, in the
