@@ -40,22 +40,6 @@ func (b *Batch) draws(purpose string) *philox.Stream {
 	return philox.NewKey(b.Seed, "loss "+purpose).Stream(uint64(b.Step))
 }
 
-// Memory is that of the loss at the beginning of a run, nil where it needs none.
-func (o *Options) Memory() Memory {
-	if t := registry[o.Name]; t.memory != nil {
-		return t.memory(o)
-	}
-	return nil
-}
-
-// Earlier is the checkpoint of an earlier run whose memory this one begins with, "" for none.
-func (o *Options) Earlier() string {
-	if t := registry[o.Name]; t.earlier != nil {
-		return t.earlier(o)
-	}
-	return ""
-}
-
 // stateless is a memory that draws and remembers nothing: a function that sets the inputs of a step.
 type stateless func(s *graph.Instance, b *Batch) error
 

@@ -153,6 +153,22 @@ func (o *Options) Learned() []Learned {
 // node is the scalar in a graph: [1].
 func (l Learned) node(g *graph.Graph) *graph.Node { return g.Param("loss."+l.Name, 1) }
 
+// Memory is that of the loss at the beginning of a run, nil where it needs none.
+func (o *Options) Memory() Memory {
+	if t := registry[o.Name]; t.memory != nil {
+		return t.memory(o)
+	}
+	return nil
+}
+
+// Earlier is the checkpoint of an earlier run whose memory this one begins with, "" for none.
+func (o *Options) Earlier() string {
+	if t := registry[o.Name]; t.earlier != nil {
+		return t.earlier(o)
+	}
+	return ""
+}
+
 var registry = map[string]traits{}
 
 // Title is the loss in tables.
