@@ -15,6 +15,7 @@ type worker struct {
 
 	positions      []int32 // of every caption in the order of epoch positionsEpoch, for uses
 	positionsEpoch int
+	users          []int32 // captions of a row, for uses
 }
 
 // encoded is a caption of the batch and the range of its word ids.
@@ -189,9 +190,6 @@ func (w *worker) readBoxes(l *Loader, b *Batch) error {
 // uses is how often the reference has divided the boxes of pair i of a training batch by then (FieldDecayedBoxes).
 func (w *worker) uses(l *Loader, b *Batch, i int) int {
 	s := l.split
-	if s.repeated { // every caption has boxes of its own
-		return b.Epoch + 1
-	}
 	if w.positionsEpoch != b.Epoch || w.positions == nil {
 		w.positions, w.positionsEpoch = resize(w.positions, s.n), b.Epoch
 		for at, c := range l.sampler.order(b.Epoch) {
@@ -202,9 +200,9 @@ func (w *worker) uses(l *Loader, b *Batch, i int) int {
 	if s.boxes.shared {
 		last = int32((b.Iter+1)*l.opts.Batch - 1)
 	}
-	n := b.Epoch * s.k
-	first := b.Numbers[i] - b.Numbers[i]%int32(s.k)
-	for c := first; c < min(int32(s.n), first+int32(s.k)); c++ {
+	w.users = users(w.users[:0], s, int(b.Rows[i]))
+	n := b.Epoch * len(w.users)
+	for _, c := range w.users {
 		if w.positions[c] <= last {
 			n++
 		}

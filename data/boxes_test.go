@@ -103,18 +103,15 @@ func TestBadBoxes(t *testing.T) {
 // boxReader reads boxes as GSMN's repository does: every access divides what is stored. Its torch.Tensor shares the
 // memory of float32 boxes until the batch is put together; of float64 boxes it makes a copy of float32.
 type boxReader struct {
-	shared  []([]float32) // [rows][R·4], one of the two
-	copied  []([]float64)
-	sizes   []float32 // [rows, 2]
-	divisor int       // captions of a row
+	shared []([]float32) // [rows][R·4], one of the two
+	copied []([]float64)
+	sizes  []float32 // [rows, 2]
+	row    func(caption int) int
 }
 
 func newBoxReader(t *testing.T, s *Split, dtype npy.DType) *boxReader {
 	t.Helper()
-	n := &boxReader{sizes: s.boxes.sizes, divisor: s.k}
-	if s.repeated {
-		n.divisor = 1
-	}
+	n := &boxReader{sizes: s.boxes.sizes, row: s.ImageRow}
 	for row := range s.FeatureRows() {
 		b, wide := make([]float32, 4*s.Regions()), make([]float64, 4*s.Regions())
 		if err := s.boxes.pixels.ReadRow(b, row); err != nil {
@@ -135,7 +132,7 @@ func newBoxReader(t *testing.T, s *Split, dtype npy.DType) *boxReader {
 func (n *boxReader) batch(captions []int32) [][]float32 {
 	items := make([][]float32, len(captions))
 	for i, c := range captions {
-		row := int(c) / n.divisor
+		row := n.row(int(c))
 		if n.shared != nil {
 			items[i] = n.shared[row]
 			for e := range items[i] {
@@ -168,7 +165,12 @@ func TestBoxesThatDecay(t *testing.T) {
 			w := newWorld(t, 4, 5, repeated, "train")
 			w.boxesOf(t, dtype)
 			s := w.open(t, "train", OpenOptions{Boxes: true})
-			for _, from := range []int{0, 1} {
+			for _, from := range []int{0, 1, 2} {
+				if from == 2 { // from then on with a noise index
+					if _, err := AttachNoise(s, w.noise(t, NoisyCaptions(20, 5, 0.5, 1)...)); err != nil {
+						t.Fatal(err)
+					}
+				}
 				l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3,
 					Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true})
 				if err != nil {

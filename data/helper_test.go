@@ -108,6 +108,15 @@ func (w *world) typed(t testing.TB, name string, dtype npy.DType, shape []int, d
 	}
 }
 
+// noise writes a noise index.
+func (w *world) noise(t testing.TB, index ...int64) string {
+	t.Helper()
+	if err := WriteNoise(w.path("noise.npy"), index); err != nil {
+		t.Fatal(err)
+	}
+	return w.path("noise.npy")
+}
+
 func (w *world) open(t testing.TB, split string, o OpenOptions) *Split {
 	t.Helper()
 	s, err := Open(w.dir, split, o)

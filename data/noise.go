@@ -1,6 +1,18 @@
 package data
 
-import "fmt"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
+	"vsetrain/internal/files/runfs"
+)
 
 // A noise index says which image each caption is given, so that some captions are wrong. The field has files of two
 // shapes, both int64: the image of every caption (NCR, L2RM, BiCro, CRCL), and the image of every image's captions
@@ -65,6 +77,82 @@ func NoisyPairs(index []int64, captions, perImage int) (images []int64, wrong in
 		}
 	}
 	return images, wrong, nil
+}
+
+// AttachNoise gives the captions of a split the images that a noise index says, of either shape: from then on ImageOf,
+// ImageRow and the batches follow it. An entry is the number of an image, as Split.ImageOf counts, which is how NCR
+// pairs (XLearning-SCU/2021-NeurIPS-NCR, data.py, PrecompDataset). It returns what a run records of the index.
+func AttachNoise(s *Split, path string) (*runfs.NoiseIndex, error) {
+	index, sum, err := readNoise(path)
+	if missing(err) {
+		return nil, fmt.Errorf("data.noise_index: %w; `vsetrain data noise %s` makes one", err, s.dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data.noise_index: %w", err)
+	}
+	n, record := &noise{}, &runfs.NoiseIndex{File: filepath.Base(path), SHA256: sum, Of: s.n}
+	if n.images, record.Wrong, err = NoisyPairs(index, s.n, s.k); err != nil {
+		return nil, fmt.Errorf("data.noise_index: %s: %w than %s; name the index of this data set, or make one with "+
+			"`vsetrain data noise %s`", path, err, s.captions.path, s.dir)
+	}
+	n.captions, n.start = make([]int32, s.n), make([]int32, s.NumImages()+1)
+	for _, i := range n.images {
+		n.start[i+1]++
+	}
+	for i := range s.NumImages() {
+		n.start[i+1] += n.start[i]
+	}
+	next := slices.Clone(n.start)
+	for c, i := range n.images {
+		n.captions[next[i]] = int32(c)
+		next[i]++
+	}
+	s.noise = n
+	return record, nil
+}
+
+// WriteNoise writes a noise index as the field has it: int64 [captions] or [images].
+func WriteNoise(path string, index []int64) error {
+	w, err := npy.Create(path, npy.I64, []int{len(index)})
+	if err != nil {
+		return err
+	}
+	if err := w.WriteInts(index); err != nil {
+		w.Abort()
+		return err
+	}
+	return w.Close()
+}
+
+// readNoise returns the numbers of a noise index and the SHA-256 of its file.
+func readNoise(path string) (index []int64, sum string, err error) {
+	f, err := npy.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	switch f.DType {
+	case npy.F16, npy.F32, npy.F64, npy.Bool, npy.Object:
+		return nil, "", fmt.Errorf("%s: elements of %s, expected int64, numbers of images; save it with "+
+			"numpy.save(file, index.astype('int64'))", path, f.DType.Name())
+	}
+	if len(f.Shape) != 1 {
+		return nil, "", fmt.Errorf("%s: shape %v, expected [captions], the image of each caption, or [images]; "+
+			"save it with numpy.save(file, index.reshape(-1))", path, f.Shape)
+	}
+	if index, err = f.Ints(); err != nil {
+		return nil, "", err
+	}
+	r, _, err := regular.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer r.Close()
+	h := sha256.New()
+	if _, err = io.Copy(h, r); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	return index, hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // twister is MT19937 (Matsumoto, Nishimura: "Mersenne twister", 1998), seeded by init_genrand as numpy.random.seed

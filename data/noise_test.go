@@ -5,12 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/files/npy"
 )
 
 func TestGoldenNoise(t *testing.T) {
@@ -101,6 +105,90 @@ func TestNoisyPairs(t *testing.T) {
 		{[]int64{0, -1, 2}, "entry 1 is -1"}} {
 		if _, _, err := NoisyPairs(c.index, 6, 2); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.index, err, c.want)
+		}
+	}
+}
+
+// With a noise index every caption comes with the features and the number of the image that the index says, also where
+// rows are stored once per caption, and the record names the file.
+func TestBatchesFollowANoiseIndex(t *testing.T) {
+	for _, repeated := range []bool{false, true} {
+		for _, index := range [][]int64{NoisyCaptions(45, 5, 0.6, 2), {3, 1, 2, 0, 4, 5, 8, 7, 6}} {
+			w := newWorld(t, 9, 5, repeated, "train")
+			s := w.open(t, "train", OpenOptions{})
+			path := w.noise(t, index...)
+			n, err := AttachNoise(s, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrong, seen := 0, 0
+			l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, c := range b.Numbers {
+					want := index[c*int32(len(index))/45]
+					if want != int64(c/5) {
+						wrong++
+					}
+					seen++
+					if int64(b.ImageIDs[i]) != want || b.Features[i*12+3] != w.feature(int(want), 3) {
+						t.Fatalf("caption %d: image %d, features %v, want image %d", c, b.ImageIDs[i],
+							b.Features[i*12:i*12+12], want)
+					}
+				}
+				l.Release(b)
+			}
+			if n.File != "noise.npy" || n.SHA256 != fmt.Sprintf("%x", sha256.Sum256(raw)) ||
+				n.Wrong != wrong || wrong == 0 || n.Of != 45 || seen != 45 {
+				t.Errorf("%+v, want %d of 45 wrong in noise.npy", n, wrong)
+			}
+		}
+	}
+}
+
+func TestBadNoiseIndex(t *testing.T) {
+	w := newWorld(t, 3, 2, false, "train")
+	s := w.open(t, "train", OpenOptions{CaptionsPerImage: 2})
+	w.array(t, "floats.npy", []int{6}, make([]float32, 6))
+	f, err := npy.Create(w.path("wide.npy"), npy.I64, []int{3, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.WriteInts(make([]int64, 6)), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"none.npy":   {"none.npy", "no such file", "`vsetrain data noise " + w.dir},
+		"floats.npy": {"floats.npy: elements of float32, expected int64", "astype('int64')"},
+		"wide.npy":   {"wide.npy: shape [3 2], expected [captions]", "reshape(-1)"},
+		"other":      {"noise.npy: 5 entries, expected 6", "or 3, of each image", "train_caps.txt", "data noise"},
+		"far":        {"noise.npy: entry 4 is 3, expected the number of an image from 0 to 2", "data noise"},
+	} {
+		path := w.path(name)
+		switch name {
+		case "other":
+			path = w.noise(t, 0, 0, 1, 1, 2)
+		case "far":
+			path = w.noise(t, 0, 0, 1, 1, 3, 2)
+		}
+		_, err := AttachNoise(s, path)
+		for _, part := range append(want, "data.noise_index: ") {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v lacks %q", name, err, part)
+			}
+		}
+		if s.ImageOf(5) != 2 {
+			t.Errorf("%s: the split follows it", name)
 		}
 	}
 }

@@ -20,6 +20,9 @@ type Options struct {
 	// Semantics is the file of semantic vectors of the training captions that LSEH needs, .npy or comma-separated text;
 	// "auto": train_{svd,bert}.npy, then train_{svd,bert}.txt, in Dir.
 	Semantics string `yaml:"semantics" doc:"semantic vectors of the training captions (lseh); auto is train_svd.npy or .txt (train_bert.* for loss.lseh.semantics bert) in the data folder"`
+
+	// NoiseIndex gives the training captions other images than their own (AttachNoise).
+	NoiseIndex string `yaml:"noise_index" doc:"file (.npy) of the image of each training caption, by which some are wrong; empty leaves every caption its own"`
 }
 
 // DefaultOptions returns the options of a data set in the usual layout; only Dir is left to name.

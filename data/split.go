@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"vsetrain/internal/compute/vec"
@@ -26,6 +27,8 @@ type Split struct {
 	dependencies *Dependencies // nil unless asked for and there
 	words        *wordIDs      // nil unless asked for and there
 
+	noise *noise // nil where every caption has its own image
+
 	semantics     RowSource
 	semanticsPath string
 
@@ -33,6 +36,14 @@ type Split struct {
 	finite []atomic.Uint32
 
 	files []*npy.File
+}
+
+// noise is the noise index of a split.
+type noise struct {
+	images []int64 // of every caption
+
+	// The captions of image i are captions[start[i]:start[i+1]], in ascending order.
+	captions, start []int32
 }
 
 // Name returns the name of the split.
@@ -96,15 +107,39 @@ func (s *Split) Captions(yield func(string) bool) {
 	}
 }
 
-// ImageOf returns the image 0..NumImages-1 that a caption describes.
-func (s *Split) ImageOf(caption int) int { return caption / s.k }
+// ImageOf returns the image 0..NumImages-1 that a caption describes, with a noise index the one that it gives.
+func (s *Split) ImageOf(caption int) int {
+	if s.noise != nil {
+		return int(s.noise.images[caption])
+	}
+	return caption / s.k
+}
 
 // ImageRow returns the feature row of a caption's image.
 func (s *Split) ImageRow(caption int) int {
 	if s.repeated {
-		return caption
+		return s.ImageOf(caption)*s.k + caption%s.k
 	}
-	return caption / s.k
+	return s.ImageOf(caption)
+}
+
+// users appends the captions whose image is a feature row of a split, in ascending order.
+func users(to []int32, s *Split, row int) []int32 {
+	image := row
+	if s.repeated {
+		image = row / s.k
+	}
+	if s.noise != nil {
+		to = append(to, s.noise.captions[s.noise.start[image]:s.noise.start[image+1]]...)
+	} else {
+		for c := image * s.k; c < (image+1)*s.k; c++ {
+			to = append(to, int32(c))
+		}
+	}
+	if s.repeated {
+		to = slices.DeleteFunc(to, func(c int32) bool { return s.ImageRow(int(c)) != row })
+	}
+	return to
 }
 
 // RowOf returns the feature row of an image; of repeated rows the first.

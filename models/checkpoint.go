@@ -30,15 +30,16 @@ const extraPrefix = "optim/"
 
 // Info describes the network of a checkpoint.
 type Info struct {
-	Format     int     `json:"format"`
-	Build      string  `json:"build,omitempty"` // version and commit of the program that wrote it
-	Model      Options `json:"model"`
-	Dims       Dims    `json:"dims"`
-	Vocabulary string  `json:"vocabulary"`          // text.Vocabulary.Hash
-	Words      *Words  `json:"word_init,omitempty"` // where the word vectors began; nil where they were drawn
-	Step       int64   `json:"step"`
-	Epoch      float64 `json:"epoch"`
-	Score      float64 `json:"score"` // validation score of these weights, 0 when never validated
+	Format     int               `json:"format"`
+	Build      string            `json:"build,omitempty"` // version and commit of the program that wrote it
+	Model      Options           `json:"model"`
+	Dims       Dims              `json:"dims"`
+	Vocabulary string            `json:"vocabulary"`            // text.Vocabulary.Hash
+	Words      *Words            `json:"word_init,omitempty"`   // where the word vectors began; nil where they were drawn
+	Noise      *runfs.NoiseIndex `json:"noise_index,omitempty"` // of the training captions
+	Step       int64             `json:"step"`
+	Epoch      float64           `json:"epoch"`
+	Score      float64           `json:"score"` // validation score of these weights, 0 when never validated
 	// Train is the training state that belongs to the extra tensors; absent in a checkpoint of weights alone.
 	Train json.RawMessage `json:"train,omitempty"`
 }
@@ -60,7 +61,7 @@ type Extra struct {
 // WriteCheckpoint writes a model and extra tensors.
 func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	info.Format, info.Build, info.Model, info.Dims = infoFormat, build.Current().String(), m.Options, m.Dims
-	info.Words = m.Words
+	info.Words, info.Noise = m.Words, m.Noise
 	desc, err := json.Marshal(info)
 	if err != nil {
 		return fmt.Errorf("describe checkpoint: %w", err)
@@ -299,7 +300,7 @@ func (c *Checkpoint) Restore(m *Model) error {
 				c.Path, p.Name, x[0], lo, hi)
 		}
 	}
-	m.Words = c.Info.Words
+	m.Words, m.Noise = c.Info.Words, c.Info.Noise
 	return nil
 }
 

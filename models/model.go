@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/runfs"
 	"vsetrain/models/nn"
 )
 
@@ -17,7 +18,8 @@ type Model struct {
 	Options  Options
 	Dims     Dims
 	Instance *graph.Instance
-	Words    *Words // where the word vectors began; nil where they were drawn
+	Words    *Words            // where the word vectors began; nil where they were drawn
+	Noise    *runfs.NoiseIndex // of the training captions; nil where every caption has its image
 	learned  []*nn.Param
 }
 

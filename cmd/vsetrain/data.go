@@ -8,5 +8,6 @@ func newCmdData(a *app) *cobra.Command {
 		Short: "Make, check and convert data sets",
 		Example: `  vsetrain data synth data/demo
   vsetrain data check data/f30k`,
-	}, newCmdDataSynth(a), newCmdDataCheck(a), newCmdDataConvert(a), newCmdDataExtract(a), newCmdDataVocab(a))
+	}, newCmdDataSynth(a), newCmdDataCheck(a), newCmdDataConvert(a), newCmdDataExtract(a), newCmdDataVocab(a),
+		newCmdDataNoise(a))
 }

@@ -48,8 +48,9 @@ func collect(fields map[string]string, name string, v reflect.Value) {
 
 // needed are the arguments and flags that a command does not run without.
 var needed = map[string]string{"average": "a b", "data check": "d", "data convert": "s.tsv --out o",
-	"data extract": "--model m.onnx --images i --out o", "data synth": "d", "data vocab": "d",
-	"embed": "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth", "man": "--dir m",
+	"data extract": "--model m.onnx --images i --out o", "data noise": "d", "data synth": "d",
+	"data vocab": "d",
+	"embed":      "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth", "man": "--dir m",
 	"precompute-bert": "--data d --bert b", "precompute-svd": "--data d", "report": "run",
 	"search": "--checkpoint run dog",
 	"serve":  "run", "sweep trial": "d", "track": "run", "view": "runs"}
@@ -160,6 +161,7 @@ func TestArguments(t *testing.T) {
 		"config list gsmn lseh":                  "words=[gsmn lseh]",
 		"data convert a.tsv b.tsv --out o":       "sources=[a.tsv b.tsv]",
 		"data synth d --dtype f16":               "dir=d; dtype=f16",
+		"data noise d --rule images --out o":     "dir=d; rule=images; out=o",
 		"data vocab d --splits train,test":       "dir=d; splits=[train test]",
 		"report A=a b --attention 3 --query 2":   "runs=[A=a b]; attention=[3]; query=2",
 		"average a b c":                          "averagerequest.checkpoints=[a b c]",

@@ -233,6 +233,9 @@ func (v *trainView) Started(p training.Plan) {
 		v.Printf("word vectors of %s: %d of %s found, %d drawn\n", w.File, w.Found, ui.Count(w.Of, "word"),
 			w.Of-w.Found)
 	}
+	if p.Noise != nil {
+		v.Printf("noise index: %s\n", p.Noise)
+	}
 	if p.Choice != "" {
 		v.Printf("%s\n", p.Choice)
 	}

@@ -263,6 +263,13 @@ func (d *DataSet) RunTable() *Table {
 		t.Notes = append(t.Notes, "Collapsed, all scores alike before the best validation: "+
 			strings.Join(collapsed, ", ")+".")
 	}
+	for _, g := range d.Groups {
+		for _, r := range g.Runs {
+			if r.Noise != nil {
+				t.Notes = append(t.Notes, fmt.Sprintf("%s was trained on %s.", r.Name, r.Noise))
+			}
+		}
+	}
 	return t
 }
 

@@ -20,6 +20,7 @@ type Run struct {
 	Name   string // last element of Dir
 	Label  string // of its loss, where it was given one; else it is found from the configuration
 	Config config.Config
+	Noise  *runfs.NoiseIndex // nil where every training caption has its image
 	Log
 	// recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
 	Test   []eval.Metrics
@@ -72,6 +73,15 @@ func Open(dir string) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{Dir: dir, Name: nameOf(dir), Config: cfg.Config}
+	sessions, err := runfs.ReadSessions(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(sessions) > 0 && sessions[len(sessions)-1].NoiseIndex != nil {
+		// Files of one name differ, so that the setting is what the file holds.
+		r.Noise = sessions[len(sessions)-1].NoiseIndex
+		r.Config.Data.NoiseIndex = fmt.Sprintf("%s %.12s", r.Noise.File, r.Noise.SHA256)
+	}
 	path := filepath.Join(dir, runfs.MetricsName)
 	_, err = runfs.ReadLog(path, runfs.All, func(line []byte, n int) (bool, error) {
 		if err := r.Add(line); err != nil {

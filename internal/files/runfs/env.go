@@ -3,6 +3,7 @@ package runfs
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -13,23 +14,38 @@ import (
 
 // Env is what a run should know about the session that computed it. The caller gathers the values.
 type Env struct {
-	Version     string    `json:"version"`          // of vsetrain
-	Commit      string    `json:"commit,omitempty"` // git commit of the build
-	Dirty       bool      `json:"dirty,omitempty"`  // the build had changes beyond the commit
-	Go          string    `json:"go"`               // Go version
-	OS          string    `json:"os"`
-	Arch        string    `json:"arch"`
-	CPU         string    `json:"cpu"` // model name
-	CPUs        int       `json:"cpus"`
-	MemoryBytes uint64    `json:"memory_bytes,omitempty"`
-	Device      string    `json:"device,omitempty"`    // as the device names itself
-	GEMM        string    `json:"gemm,omitempty"`      // matrix-product kernel chosen
-	WordInit    string    `json:"word_init,omitempty"` // SHA-256 of the file that the word vectors came from
-	Host        string    `json:"host"`
-	PID         int       `json:"pid"`
-	Dir         string    `json:"working_directory"`
-	Command     []string  `json:"command"`
-	Started     time.Time `json:"started"`
+	Version     string      `json:"version"`          // of vsetrain
+	Commit      string      `json:"commit,omitempty"` // git commit of the build
+	Dirty       bool        `json:"dirty,omitempty"`  // the build had changes beyond the commit
+	Go          string      `json:"go"`               // Go version
+	OS          string      `json:"os"`
+	Arch        string      `json:"arch"`
+	CPU         string      `json:"cpu"` // model name
+	CPUs        int         `json:"cpus"`
+	MemoryBytes uint64      `json:"memory_bytes,omitempty"`
+	Device      string      `json:"device,omitempty"`    // as the device names itself
+	GEMM        string      `json:"gemm,omitempty"`      // matrix-product kernel chosen
+	WordInit    string      `json:"word_init,omitempty"` // SHA-256 of the file that the word vectors came from
+	NoiseIndex  *NoiseIndex `json:"noise_index,omitempty"`
+	Host        string      `json:"host"`
+	PID         int         `json:"pid"`
+	Dir         string      `json:"working_directory"`
+	Command     []string    `json:"command"`
+	Started     time.Time   `json:"started"`
+}
+
+// NoiseIndex is what a run records of the noise index that it trains with (data.noise_index).
+type NoiseIndex struct {
+	File   string `json:"file"`   // base name
+	SHA256 string `json:"sha256"` // of the file
+	Wrong  int    `json:"wrong"`  // captions that are given another image than their own
+	Of     int    `json:"of"`     // captions of the training split
+}
+
+// String says how much is wrong, and by which file.
+func (n *NoiseIndex) String() string {
+	return fmt.Sprintf("%d of %d training captions with another image (%s, SHA-256 %s)", n.Wrong, n.Of, n.File,
+		n.SHA256)
 }
 
 type envFile struct {

@@ -5,6 +5,7 @@ import (
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/models"
@@ -19,6 +20,7 @@ type Setup struct {
 	Warnings  []error        // that wait until somebody looks
 	Lexicon   text.Lexicon
 	Train     *data.Split
+	Noise     *runfs.NoiseIndex // of Train; nil without one
 	Val       *data.Split
 	Semantics *semantic.Store // of the training captions
 	Loader    *data.Loader    // of batches of the training split
@@ -33,13 +35,22 @@ type Setup struct {
 	resident *models.Resident // what of the training split is on the device; may be nil
 }
 
-// OpenTrain opens the lexicon and the training split, with its semantic vectors where the loss needs them.
+// OpenTrain opens the lexicon and the training split, with its noise index, and its semantic vectors where the loss
+// needs them.
 func (t *Setup) OpenTrain() (err error) {
 	if t.Lexicon, err = inputs.OpenLexicon(t.Cfg.Data, &t.Cfg.Model); err != nil {
 		return err
 	}
-	if t.Train, err = inputs.OpenSplit(t.Cfg.Data, t.Cfg.Model, "train"); err != nil || !t.Cfg.Loss.NeedsSemantics() {
+	if t.Train, err = inputs.OpenSplit(t.Cfg.Data, t.Cfg.Model, "train"); err != nil {
 		return err
+	}
+	if path := t.Cfg.Data.NoiseIndex; path != "" {
+		if t.Noise, err = data.AttachNoise(t.Train, path); err != nil {
+			return err
+		}
+	}
+	if !t.Cfg.Loss.NeedsSemantics() {
+		return nil
 	}
 	t.Semantics, err = inputs.AttachSemantics(t.Train, t.Cfg.Data, &t.Cfg.Loss, t.Warn)
 	return err

@@ -76,6 +76,9 @@ func falseNegatives(ctx context.Context, r trained.AnalysisRequest, dir, file st
 		return f, false, err
 	}
 	defer l.Close()
+	if err := l.FollowNoise(); err != nil {
+		return f, false, err
+	}
 	size := min(cfg.Train.Batch, l.Split.NumCaptions())
 	s, err := data.NewSampler(l.Split.NumCaptions(), size, cfg.Seed, cfg.Train.Shuffle, true)
 	if err != nil {

@@ -106,6 +106,9 @@ func (h *hardest) add(ctx context.Context, dir string) error {
 		return err
 	}
 	defer l.Close()
+	if err := l.FollowNoise(); err != nil {
+		return err
+	}
 	first := h.captions == nil
 	if first {
 		if err := h.choose(l, &cfg.Config); err != nil {

@@ -167,6 +167,24 @@ func (t *Trained) Close() error {
 	return nil
 }
 
+// FollowNoise gives the captions of the training split the images that the run of the network trained them with
+// (data.noise_index). Other splits, and other data than that of the run, stay as they are.
+func (t *Trained) FollowNoise() error {
+	began, path := t.Model.Noise, t.Data.NoiseIndex
+	if path == "" || t.Split.Name() != "train" {
+		return nil
+	}
+	now, err := data.AttachNoise(t.Split, path)
+	if err != nil {
+		return err
+	}
+	if began == nil || began.SHA256 != now.SHA256 {
+		return fmt.Errorf("%s: %s has another noise index now than the one of the training: %s; bring that back",
+			t.Name, path, now)
+	}
+	return nil
+}
+
 // Digest identifies the captions of the split, so that scores of different data are never mixed.
 func (t *Trained) Digest() string { return inputs.Digest(t.Split) }
 
@@ -184,7 +202,7 @@ func (r *Request) dataOptions() (data.Options, error) {
 		}
 		o = cfg.Data
 		if r.Data != "" {
-			o.Vocab, o.CaptionsPerImage, o.FeatureDType = "auto", 0, "auto"
+			o.Vocab, o.CaptionsPerImage, o.FeatureDType, o.NoiseIndex = "auto", 0, "auto", ""
 		}
 	}
 	if r.Data != "" {

@@ -28,6 +28,7 @@ type Plan struct {
 	Choice        string            // how device.kind auto chose, empty if the device was named
 	Memory        *place.MemoryPlan // nil on the CPU
 	Words         *models.Words     // where the word vectors began; nil where they were drawn
+	Noise         *runfs.NoiseIndex // which captions are wrong; nil where every caption has its image
 }
 
 // Request is what a training run needs to know beside its configuration.

@@ -24,6 +24,9 @@ func (t *archive) restore(path string) (train.Position, error) {
 		return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path,
 			t.run.Path(t.Lexicon.FileName()))
 	}
+	if err := t.sameNoise(c); err != nil {
+		return train.Position{}, err
+	}
 	var st runState
 	if err := t.Step.RestoreState(c, &st); err != nil {
 		return st.Position, fmt.Errorf("resume: %w", err)
@@ -44,6 +47,22 @@ func (t *archive) restore(path string) (train.Position, error) {
 	}
 	t.kept = st.Kept
 	return st.Position, t.logFits(&st)
+}
+
+// sameNoise refuses to resume with other wrong captions than those of a checkpoint.
+func (t *archive) sameNoise(c *models.Checkpoint) error {
+	began, now := c.Info.Noise, t.Noise
+	if began == nil && now == nil || began != nil && now != nil && began.SHA256 == now.SHA256 {
+		return nil
+	}
+	name := func(n *runfs.NoiseIndex) string {
+		if n == nil {
+			return "no noise index"
+		}
+		return n.String()
+	}
+	return fmt.Errorf("resume: %s was trained with %s, and data.noise_index is another with %s; bring that of "+
+		"the run back, or start a new run with another --run", c.Path, name(began), name(now))
 }
 
 // batches returns the number of batches of an epoch.

@@ -73,6 +73,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	if w := t.Model.Words; w != nil {
 		env.WordInit = w.SHA256
 	}
+	env.NoiseIndex = t.Model.Noise
 	if err = t.run.AppendEnv(env); err != nil {
 		return err
 	}
@@ -149,6 +150,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if position, err = t.initialise(); err != nil {
 		return position, plan, err
 	}
+	t.Model.Noise = t.Noise
 	t.savedAt(position.Step)
 	memory, err := t.PlanMemory(ctx)
 	if err != nil {
@@ -166,7 +168,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		Parameters: t.Model.Instance.Params.Count(), TrainCaptions: t.Train.NumCaptions(),
 		TrainImages: t.Train.NumImages(), DevImages: t.Val.NumImages(), Batches: t.Loader.BatchesPerEpoch(),
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory,
-		Words: t.Model.Words}
+		Words: t.Model.Words, Noise: t.Model.Noise}
 	return position, plan, checkSchedule(&c.Optim, plan.Batches)
 }
 
