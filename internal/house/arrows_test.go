@@ -123,7 +123,7 @@ var climbing = map[string]int{
 	"train":                  2, // of 33
 	"loss":                   3, // of 46: options know two losses, and these their options
 	"eval":                   3, // of 60
-	"data":                   3, // of 72
+	"data":                   3, // of 74
 	"internal/compute/graph": 5, // of 98
 	"internal/run/config":    1, // of 49
 }
