@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,7 +36,7 @@ type reportOptions struct {
 	Data                      string
 	Attention, Timing         []string
 	Judgements                []string
-	Base, Primary             string
+	Base, Primary, Suspects   string
 	Equivalence, Pass         float64
 	After                     []int
 	Device                    device.Options
@@ -99,6 +101,8 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 	f.StringArrayVar(&o.Judgements, "judgements", nil, "of --test: `FILE` or folder of judgements with several "+
 		"positives; may be repeated")
 	f.BoolVar(&o.Diagnose, "diagnose", false, "of --test: tell where the recalls come from (docs/reports.md)")
+	f.StringVar(&o.Suspects, "suspects", "", "rank the training captions of the run by how probably they are wrong, "+
+		"into `FILE` (.csv; docs/noise.md)")
 	f.BoolVar(&o.Hardest, "hardest", false, "show the hardest negatives of a caption under two losses of each network")
 	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the "+
 		"largest hinges of a batch")
@@ -151,7 +155,7 @@ func (o *reportOptions) check(*app) error {
 	if st, err := os.Stat(o.Images); o.Images != "" && (err != nil || !st.IsDir()) {
 		return fmt.Errorf("--images: %s is no folder", o.Images)
 	}
-	for _, file := range []string{o.HTML, o.Curves} { // before the work, not after it
+	for _, file := range []string{o.HTML, o.Curves, o.Suspects} { // before the work, not after it
 		if st, err := os.Stat(filepath.Dir(file)); file != "" && (err != nil || !st.IsDir()) {
 			return fmt.Errorf("cannot write %s: %s is no folder; make it first", file, filepath.Dir(file))
 		}
@@ -194,6 +198,9 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 		opt.Timing = append(opt.Timing, t)
+	}
+	if err := o.suspects(ctx, a, runs); err != nil {
+		return err
 	}
 	if opt.Hardest, err = o.hardest(ctx, a, sets); err != nil {
 		return err
@@ -300,6 +307,36 @@ func (o *reportOptions) request(a *app, split string) trained.AnalysisRequest {
 	}
 	return trained.AnalysisRequest{Data: o.Data, Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
 		Warn: a.warn}
+}
+
+// suspects writes the training captions of a run, those that are most probably wrong first (--suspects).
+func (o *reportOptions) suspects(ctx context.Context, a *app, runs []*report.Run) error {
+	if o.Suspects == "" {
+		return nil
+	}
+	if len(runs) != 1 {
+		return usagef("--suspects: expected one run, found %d", len(runs))
+	}
+	list, err := study.Suspects(ctx, o.request(a, "train"), runs[0].Dir, o.bars.show)
+	if err != nil {
+		return err
+	}
+	o.bars.close()
+	err = atomicfile.WriteFile(o.Suspects, func(w io.Writer) error {
+		c := csv.NewWriter(w)
+		rows := [][]string{{"caption", "image_id", "probability", "loss"}}
+		for _, s := range list {
+			rows = append(rows, []string{strconv.Itoa(s.Caption), s.ImageID,
+				strconv.FormatFloat(s.Probability, 'g', 6, 64), strconv.FormatFloat(s.Loss, 'g', 6, 64)})
+		}
+		return c.WriteAll(rows)
+	})
+	if err != nil {
+		return err
+	}
+	likely := slices.IndexFunc(list, func(s study.Suspect) bool { return s.Probability <= 0.5 })
+	a.Errorf("%s: %d of %d training captions are probably wrong", o.Suspects, likely, len(list))
+	return nil
 }
 
 func (o *reportOptions) hardest(ctx context.Context, a *app,

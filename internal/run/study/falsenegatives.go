@@ -31,17 +31,13 @@ const falseBatches = 16
 // the training split. It returns nil without an error where the training split has no semantic vectors.
 func MeasureFalseNegatives(ctx context.Context, r trained.AnalysisRequest, dir string) ([]FalseNegatives, error) {
 	r.Split = "train"
-	folder := filepath.Join(dir, runfs.CheckpointsName)
-	files, err := os.ReadDir(folder)
+	files, err := checkpointsOf(dir)
 	if err != nil {
 		return nil, fmt.Errorf("false negatives: %w", err)
 	}
 	var out []FalseNegatives
-	for _, e := range files {
-		if e.IsDir() || filepath.Ext(e.Name()) != ".safetensors" {
-			continue
-		}
-		f, ok, err := falseNegatives(ctx, r, dir, filepath.Join(folder, e.Name()))
+	for _, file := range files {
+		f, ok, err := falseNegatives(ctx, r, dir, file)
 		if err != nil {
 			return nil, fmt.Errorf("false negatives: %w", err)
 		}
@@ -49,13 +45,37 @@ func MeasureFalseNegatives(ctx context.Context, r trained.AnalysisRequest, dir s
 			return nil, nil
 		}
 		r.Warn = nil // the others would say the same
-		if slices.ContainsFunc(out, func(o FalseNegatives) bool { return o.Step == f.Step }) {
-			continue // the last weights are often the best ones
-		}
 		out = append(out, f)
 	}
 	slices.SortStableFunc(out, func(a, b FalseNegatives) int { return cmp.Compare(a.Epoch, b.Epoch) })
 	return out, nil
+}
+
+// checkpointsOf returns the checkpoints that a run keeps, of each step one: the last weights are often the best ones.
+func checkpointsOf(dir string) (paths []string, err error) {
+	folder := filepath.Join(dir, runfs.CheckpointsName)
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[int64]bool{}
+	for _, e := range files {
+		path := filepath.Join(folder, e.Name())
+		if e.IsDir() || filepath.Ext(path) != ".safetensors" {
+			continue
+		}
+		w, err := models.OpenWeights(path)
+		if err != nil {
+			return nil, err
+		}
+		_, step, _ := w.Progress()
+		w.Close()
+		if !seen[step] {
+			paths = append(paths, path)
+		}
+		seen[step] = true
+	}
+	return paths, nil
 }
 
 func falseNegatives(ctx context.Context, r trained.AnalysisRequest, dir, file string) (f FalseNegatives, ok bool,

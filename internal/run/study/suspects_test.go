@@ -1,0 +1,61 @@
+package study_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/data/synth"
+	"vsetrain/internal/run/runtest"
+	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/trained"
+)
+
+// Of captions of which 40 % have another image, those that a small VSE++ suspects are the wrong ones: the area under
+// the ROC curve, of all pairs of a wrong and a right caption the share that is in the right order. Half the world gives
+// less, and takes a few seconds.
+func TestSuspectsAreWrongCaptions(t *testing.T) {
+	images, dim, epochs, want := 1500, 128, 6, 0.75
+	if os.Getenv("VSETRAIN_LONG") != "" {
+		images, dim, epochs, want = 3000, 256, 5, 0.95
+	}
+	dir := filepath.Join(t.TempDir(), "world")
+	o := synth.Default()
+	o.Train, o.Dev, o.Test, o.Regions, o.Dim = images, 60, 10, 12, dim
+	if err := synth.Generate(dir, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	index := data.NoisyCaptions(5*o.Train, 5, 0.4, 1)
+	c := runtest.TinyConfig()
+	c.Data.Dir, c.Data.NoiseIndex = dir, filepath.Join(t.TempDir(), "noise.npy")
+	if err := data.WriteNoise(c.Data.NoiseIndex, index); err != nil {
+		t.Fatal(err)
+	}
+	c.Loss.Name, c.Model.EmbedDim, c.Model.WordDim = "rcl", 128, 64
+	c.Optim.LR, c.Optim.LRUpdate = 2e-3, 15
+	c.Train.Epochs, c.Train.Batch, c.Train.ValStep, c.Train.LogStep = epochs, 64, 0, 0
+	run := runtest.Train(t, c)
+	list, err := study.Suspects(t.Context(), trained.AnalysisRequest{Device: c.Device}, run, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, order, pairs := 0, 0, 0
+	seen := make([]bool, len(index))
+	for _, s := range slices.Backward(list) {
+		seen[s.Caption] = true
+		if index[s.Caption] == int64(s.Caption/5) {
+			right++
+		} else {
+			order += right
+		}
+	}
+	pairs = right * (len(index) - right)
+	auroc := float64(order) / float64(pairs)
+	t.Logf("AUROC %.4f", auroc)
+	if auroc < want || slices.Contains(seen, false) {
+		t.Errorf("AUROC %.4f, expected at least %v; all captions are listed: %t", auroc, want,
+			!slices.Contains(seen, false))
+	}
+}
