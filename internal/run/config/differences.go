@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"vsetrain/internal/system/options"
 )
 
 // Differences lists the settings, by their keys below key, whose values differ between two structs of one type, as
@@ -20,6 +22,13 @@ func differences(key string, a, b reflect.Value) (out []string) {
 		return out
 	}
 	for i := range a.NumField() {
+		if sections := options.Sections(a.Field(i).Type()); sections != nil {
+			for k, section := range sections {
+				out = append(out, differences(key+"."+section, a.Field(i).Index(k).Elem(),
+					b.Field(i).Index(k).Elem())...)
+			}
+			continue
+		}
 		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
 		if key != "" {
 			name = key + "." + name

@@ -6,14 +6,12 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"reflect"
 	"strings"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/system/options"
 )
 
 // locate makes the relative paths of a run that is resumed usable, also from another working directory than the one
@@ -137,28 +135,4 @@ func sameRun(earlier, now *config.Config) error {
 	return fmt.Errorf("the configuration is not the one the run began with: %s; leave it as it was, or start a new "+
 		"run with another --run",
 		strings.Join(changed, ", "))
-}
-
-// differences lists the keys, by their yaml names, whose values differ.
-func differences(key string, a, b reflect.Value) (out []string) {
-	if a.Kind() != reflect.Struct {
-		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
-			out = append(out, fmt.Sprintf("%s was %v, is %v", key, a.Interface(), b.Interface()))
-		}
-		return out
-	}
-	for i := range a.NumField() {
-		for k, section := range options.Sections(a.Field(i).Type()) {
-			out = append(out, differences(key+"."+section, a.Field(i).Index(k).Elem(), b.Field(i).Index(k).Elem())...)
-		}
-		if options.Sections(a.Field(i).Type()) != nil {
-			continue
-		}
-		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
-		if key != "" {
-			name = key + "." + name
-		}
-		out = append(out, differences(name, a.Field(i), b.Field(i))...)
-	}
-	return out
 }
