@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -145,6 +146,32 @@ func Train(t *testing.T, c *config.Config) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// Interrupt trains until a step is done and ends the run there. The request's observer is a Watcher.
+func Interrupt(t *testing.T, r training.Request, step int64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := r.Observer.(*Watcher)
+	defer func(before func(train.StepInfo)) { w.OnStep = before }(w.OnStep)
+	w.OnStep = func(i train.StepInfo) {
+		if i.Step == step {
+			cancel()
+		}
+	}
+	if _, err := training.Train(ctx, r); !errors.Is(err, train.ErrInterrupted) {
+		t.Fatalf("ended with %v, want an interruption after step %d", err, step)
+	}
+}
+
+// Resume trains an interrupted run to its end.
+func Resume(t *testing.T, r training.Request) {
+	t.Helper()
+	r.Resume = true
+	if _, err := training.Train(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // SameTensors compares the tensors of two checkpoints byte for byte.

@@ -92,11 +92,7 @@ func TestFullDisk(t *testing.T) {
 			if err := os.Remove(filler); err != nil {
 				t.Fatal(err)
 			}
-			r := runtest.Request(cfg, dir, &runtest.Watcher{})
-			r.Resume = true
-			if _, err := training.Train(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Resume(t, runtest.Request(cfg, dir, &runtest.Watcher{}))
 			whole := runtest.Train(t, cfg)
 			runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(whole, runfs.LastName))
 			runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.BestName), runtest.Checkpoint(whole, runfs.BestName))

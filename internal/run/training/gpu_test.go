@@ -1,8 +1,6 @@
 package training_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -202,22 +200,10 @@ func TestStreamedHalves(t *testing.T) {
 		if _, err := training.Train(t.Context(), runtest.Request(c, whole, &runtest.Watcher{})); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		if _, err := training.Train(ctx, runtest.Request(c, part, &runtest.Watcher{OnStep: func(i train.StepInfo) {
-			if i.Step == 3 {
-				cancel()
-			}
-		}})); !errors.Is(err, train.ErrInterrupted) {
-			t.Fatal(err)
-		}
+		runtest.Interrupt(t, runtest.Request(c, part, &runtest.Watcher{}), 3)
 		emulator.Set(t, "no_pinned", 3, 0)
 		w := &runtest.Watcher{}
-		r := runtest.Request(c, part, w)
-		r.Resume = true
-		if _, err := training.Train(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Resume(t, runtest.Request(c, part, w))
 		if len(w.Warnings) == 0 || !strings.Contains(w.Warnings[0].Error(), "free main memory") {
 			t.Errorf("warnings %v", w.Warnings)
 		}
@@ -258,11 +244,7 @@ func TestLostGPU(t *testing.T) {
 		"device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)
 	emulator.Mend(t)
-	r := runtest.Request(config(), dir, &runtest.Watcher{})
-	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Resume(t, runtest.Request(config(), dir, &runtest.Watcher{}))
 	runtest.SameTensors(t, runtest.Checkpoint(dir, "last.safetensors"), runtest.Checkpoint(whole, "last.safetensors"))
 }
 

@@ -1,9 +1,7 @@
 package training_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,11 +80,7 @@ func TestKeep(t *testing.T) {
 		t.Skipf("needs hard links: %v", err)
 	}
 	c.Train.Epochs, c.Train.Keep = 3, 3
-	r := runtest.Request(c, dir, w)
-	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Resume(t, runtest.Request(c, dir, w))
 	if got := kept(); len(got) != 3 || slices.Contains(got, 1) {
 		t.Errorf("kept %v after the run went on", got)
 	}
@@ -104,23 +98,13 @@ func TestScoreOfTheLastWeights(t *testing.T) {
 		}
 		return info.Score
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &runtest.Watcher{OnStep: func(i train.StepInfo) {
-		if i.Step == 7 { // two behind a validation
-			cancel()
-		}
-	}}
+	w := &runtest.Watcher{}
 	r := runtest.Request(c, dir, w)
-	if _, err := training.Train(ctx, r); !errors.Is(err, train.ErrInterrupted) {
-		t.Fatal(err)
-	}
+	runtest.Interrupt(t, r, 7)
 	if last, best := score(runfs.LastName), score(runfs.BestName); last != 0 || best != w.Validations[0].Score {
 		t.Errorf("interrupted after a validation of %v: last has %v, best %v", w.Validations[0].Score, last, best)
 	}
-	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Resume(t, r)
 	if end := w.Validations[len(w.Validations)-1]; score(runfs.LastName) != end.Score || end.Score == 0 {
 		t.Errorf("at the end last has %v, the validation %v", score(runfs.LastName), end.Score)
 	}

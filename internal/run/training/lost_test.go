@@ -2,8 +2,6 @@ package training_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +14,6 @@ import (
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
-	"vsetrain/train"
 )
 
 // resumed continues a run.
@@ -228,15 +225,7 @@ func TestCheckpointsWithoutAConfiguration(t *testing.T) {
 func TestLogEndsBeforeTheCheckpoint(t *testing.T) {
 	c := runtest.TinyConfig()
 	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if _, err := training.Train(ctx, runtest.Request(c, dir, &runtest.Watcher{OnStep: func(i train.StepInfo) {
-		if i.Step == 7 {
-			cancel()
-		}
-	}})); !errors.Is(err, train.ErrInterrupted) {
-		t.Fatal(err)
-	}
+	runtest.Interrupt(t, runtest.Request(c, dir, &runtest.Watcher{}), 7)
 	path := filepath.Join(dir, runfs.MetricsName)
 	whole, err := os.ReadFile(path)
 	if err != nil {

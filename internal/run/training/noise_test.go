@@ -1,9 +1,7 @@
 package training_test
 
 import (
-	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +12,6 @@ import (
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 	"vsetrain/models"
-	"vsetrain/train"
 )
 
 // A run with a noise index trains other weights, keeps the file's SHA-256 in its records and checkpoints, ends after an
@@ -47,15 +44,8 @@ func TestNoiseIndexOfARun(t *testing.T) {
 	whole := runtest.Train(t, c)
 
 	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &runtest.Watcher{OnStep: func(i train.StepInfo) {
-		if i.Step == 7 {
-			cancel()
-		}
-	}}
-	if _, err := training.Train(ctx, runtest.Request(c, dir, w)); !errors.Is(err, train.ErrInterrupted) {
-		t.Fatal(err)
-	}
+	w := &runtest.Watcher{}
+	runtest.Interrupt(t, runtest.Request(c, dir, w), 7)
 	if w.Plan.Noise == nil || *w.Plan.Noise != want {
 		t.Errorf("the plan says %+v, want %+v", w.Plan.Noise, want)
 	}

@@ -119,11 +119,7 @@ func TestInterruptedInsideAValidation(t *testing.T) {
 		t.Fatalf("%v at %+v", err, out.Position)
 	}
 	w = &runtest.Watcher{}
-	r := runtest.Request(c, dir, w)
-	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Resume(t, runtest.Request(c, dir, w))
 	if w.Plan.Resumed.Step != 5 || w.Validations[0].Step != 5 || w.Steps[0] != 6 {
 		t.Errorf("resumed at %+v, first validation after %d, first step %d", w.Plan.Resumed, w.Validations[0].Step,
 			w.Steps[0])
@@ -138,21 +134,9 @@ func TestInterruptedInsideAValidation(t *testing.T) {
 func TestRepeatedValidationIsLoggedOnce(t *testing.T) {
 	c := runtest.TinyConfig()
 	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if _, err := training.Train(ctx, runtest.Request(c, dir, &runtest.Watcher{OnStep: func(i train.StepInfo) {
-		if i.Step == 5 { // a validation is due
-			cancel()
-		}
-	}})); !errors.Is(err, train.ErrInterrupted) {
-		t.Fatal(err)
-	}
+	runtest.Interrupt(t, runtest.Request(c, dir, &runtest.Watcher{}), 5)
 	runtest.AppendLine(t, dir, `{"kind":"val","step":5}`)
-	r := runtest.Request(c, dir, &runtest.Watcher{})
-	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
 	if got, want := runtest.Metrics(t, dir), runtest.Metrics(t, runtest.Train(t, c)); !slices.Equal(got, want) {
 		t.Errorf("metrics %q, want %q", got, want)
 	}
@@ -164,11 +148,7 @@ func TestResumeForLonger(t *testing.T) {
 	c.Train.Epochs = 1
 	dir := runtest.Train(t, c)
 	c.Train.Epochs = 2
-	r := runtest.Request(c, dir, &runtest.Watcher{})
-	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
 	runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(runtest.Train(t, c),
 		runfs.LastName))
 }
@@ -205,15 +185,7 @@ func TestEventsOfAResumedRun(t *testing.T) {
 	c := runtest.TinyConfig()
 	c.Train.Epochs = 1
 	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if _, err := training.Train(ctx, runtest.Request(c, dir, &runtest.Watcher{OnStep: func(i train.StepInfo) {
-		if i.Step == 5 { // a validation is due
-			cancel()
-		}
-	}})); !errors.Is(err, train.ErrInterrupted) {
-		t.Fatal(err)
-	}
+	runtest.Interrupt(t, runtest.Request(c, dir, &runtest.Watcher{}), 5)
 	killed, err := tfevents.Create(dir, time.Unix(1, 0), "killed")
 	if err != nil {
 		t.Fatal(err)
@@ -229,11 +201,7 @@ func TestEventsOfAResumedRun(t *testing.T) {
 	if err := killed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := runtest.Request(c, dir, &runtest.Watcher{})
-	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
 	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
 	if err != nil || len(files) != 3 {
 		t.Fatalf("event files %v, %v", files, err)
@@ -276,11 +244,7 @@ func TestValidationEventsSurviveResuming(t *testing.T) {
 	}
 	for _, most := range []int{5, 6} { // the validation of step 5, then a step more
 		c.Train.MaxSteps = most
-		r := runtest.Request(c, dir, &runtest.Watcher{})
-		r.Resume = true
-		if _, err := training.Train(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
 	if err != nil {
@@ -383,16 +347,7 @@ func TestPowerFailure(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		_, err := training.Train(ctx, runtest.Request(c, dir, &runtest.Watcher{OnStep: func(i train.StepInfo) {
-			if i.Step == 7 {
-				cancel()
-			}
-		}}))
-		cancel()
-		if !errors.Is(err, train.ErrInterrupted) {
-			t.Fatal(err)
-		}
+		runtest.Interrupt(t, runtest.Request(c, dir, &runtest.Watcher{}), 7)
 		log := filepath.Join(dir, runfs.MetricsName)
 		b, err := os.ReadFile(log)
 		if err != nil {

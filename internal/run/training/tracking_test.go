@@ -1,9 +1,7 @@
 package training_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -287,15 +285,7 @@ func TestTrackAfterwards(t *testing.T) {
 func TestTrackingResumes(t *testing.T) {
 	f, w := newFakeMLflow(t), &runtest.Watcher{}
 	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithCancel(t.Context())
-	w.OnStep = func(i train.StepInfo) {
-		if i.Step == 7 {
-			cancel()
-		}
-	}
-	if _, err := training.Train(ctx, tracked(runtest.TinyConfig(), dir, w, f)); !errors.Is(err, train.ErrInterrupted) {
-		t.Fatal(err)
-	}
+	runtest.Interrupt(t, tracked(runtest.TinyConfig(), dir, w, f), 7)
 	if f.runs["run0"].status != "KILLED" {
 		t.Errorf("%s after the interruption", f.runs["run0"].status)
 	}
@@ -309,10 +299,7 @@ func TestTrackingResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := tracked(runtest.TinyConfig(), dir, &runtest.Watcher{}, f)
-	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Resume(t, r)
 	run := f.runs["run0"]
 	if len(f.runs) != 1 || run.status != "FINISHED" {
 		t.Errorf("%d runs, the first %s", len(f.runs), run.status)

@@ -2,10 +2,8 @@ package training_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +17,6 @@ import (
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 	"vsetrain/models"
-	"vsetrain/train"
 )
 
 // writeVectors writes vectors of size values for every third word of the world's vocabulary, and returns the file, the
@@ -63,15 +60,8 @@ func TestWordVectorsOfARun(t *testing.T) {
 		whole := runtest.Train(t, c)
 
 		dir := filepath.Join(t.TempDir(), "run")
-		ctx, cancel := context.WithCancel(t.Context())
-		w := &runtest.Watcher{OnStep: func(i train.StepInfo) {
-			if i.Step == 7 {
-				cancel()
-			}
-		}}
-		if _, err := training.Train(ctx, runtest.Request(c, dir, w)); !errors.Is(err, train.ErrInterrupted) {
-			t.Fatal(err)
-		}
+		w := &runtest.Watcher{}
+		runtest.Interrupt(t, runtest.Request(c, dir, w), 7)
 		sum := sha256.Sum256(content)
 		want := models.Words{File: "vectors.txt", SHA256: hex.EncodeToString(sum[:]), Found: len(rows), Of: v.Len()}
 		if w.Plan.Words == nil || *w.Plan.Words != want {
@@ -80,11 +70,7 @@ func TestWordVectorsOfARun(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		r := runtest.Request(c, dir, &runtest.Watcher{})
-		r.Resume = true
-		if _, err := training.Train(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
 		for _, name := range []string{runfs.BestName, runfs.LastName} {
 			runtest.SameTensors(t, runtest.Checkpoint(dir, name), runtest.Checkpoint(whole, name))
 			info, err := models.ReadInfo(runtest.Checkpoint(dir, name))
