@@ -98,8 +98,8 @@ RACED := ./internal/compute/par ./internal/files/runfs ./internal/apps/search ./
 test-race: ## run the tests of the concurrent packages under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m -skip Browser $(RACED)
 
-mutants: ## plant mistakes, drawn by SEED, and say which of them no test sees: an hour or two
-	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS)
+mutants: ## plant mistakes, drawn by SEED, and say which of them no test sees: a night; again to continue
+	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log
 
 vulncheck: ## look for known vulnerabilities in what the program is built from; skipped where their database is out of reach
 	@GO=$(GO) GOVULNCHECK=$(GOVULNCHECK) bash scripts/vulncheck.sh

@@ -1,17 +1,18 @@
 // Command mutants plants mistakes in the sources, one at a time, and says which of them the tests do not see: a slice
 // of mutation testing, drawn by seed (make mutants).
 //
-//	go run ./internal/tools/mutants -n 200 -seed 1
+//	go run ./internal/tools/mutants -n 200 -seed 1 -log mutants.log
 //
 // A mistake is a comparison, an operator, a number or a condition that is exchanged, or a call that is left out. The
-// tests of its package run first, those of the packages that import it where these pass. Sources are never changed: the
-// go command reads the mutant from another folder. known.txt lists mutants that change nothing a test should see, each
-// with its reason.
+// tests of its package run first, those of the packages that import it where these pass. Packages that serve tests only
+// are left out. Sources are never changed: the go command reads the mutant from another folder. known.txt lists mutants
+// that change nothing a test should see, each with its reason. With a log a slice that was stopped is continued: what
+// the log says of a mutant is not tried again.
 package main
 
 import (
 	"bytes"
-	"context"
+	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
@@ -28,8 +31,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"vsetrain/internal/compute/philox"
 )
 
 //go:embed known.txt
@@ -40,10 +41,25 @@ type mutant struct {
 	file, pkg, function, change string
 	line, from, to              int
 	text                        string
+	twin                        int // how many mutants before it are alike but for their place
 }
 
-// id is what known.txt knows a mutant by: lines move.
-func (m *mutant) id() string { return m.file + " " + m.function + ": " + m.change }
+// id is what known.txt and a log know a mutant by: lines move.
+func (m *mutant) id() string {
+	if m.twin > 0 {
+		return fmt.Sprintf("%s %s (%d): %s", m.file, m.function, m.twin, m.change)
+	}
+	return m.file + " " + m.function + ": " + m.change
+}
+
+// draw orders mutants at random. The place of one does not depend on the others, so that a slice stays nearly the same
+// where sources change.
+func draw(all []*mutant, seed uint64) {
+	place := func(m *mutant) string {
+		return string(fmt.Appendf(nil, "%x", sha256.Sum256(fmt.Append(nil, seed, m.id()))))
+	}
+	slices.SortFunc(all, func(a, b *mutant) int { return strings.Compare(place(a), place(b)) })
+}
 
 // goPackage is what `go list -json` says of a package.
 type goPackage struct {
@@ -56,7 +72,8 @@ func main() {
 	log.SetPrefix("mutants: ")
 	n := flag.Int("n", 200, "mutants")
 	seed := flag.Uint64("seed", 1, "seed of the draw")
-	limit := flag.Duration("limit", 3*time.Minute, "a test that takes longer has seen the mistake")
+	limit := flag.Duration("limit", 10*time.Minute, "the tests of a package that take longer have seen the mistake")
+	path := flag.String("log", "", "file of verdicts, which is continued where it is there")
 	least := flag.Float64("least", 95, "percentage that must be seen")
 	flag.Parse()
 	patterns := flag.Args()
@@ -75,40 +92,63 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	order := make([]int32, len(all))
-	philox.NewKey(*seed, "mutants").Stream(0).Perm(order)
+	draw(all, *seed)
+	verdicts, record, err := openLog(*path)
+	if err != nil {
+		log.Fatal(err)
+	}
 	fmt.Printf("%d places; %d mutants, seed %d\n", len(all), *n, *seed)
 	seen, tried := 0, 0
-	for _, i := range order {
-		m := all[i]
+	for _, m := range all {
 		if tried == *n {
 			break
 		}
 		if strings.Contains(known, m.id()+" -- ") {
 			continue
 		}
-		start := time.Now()
-		killed, compiles, err := m.try(pkgs, *limit)
-		if err != nil {
-			log.Fatal(err)
+		verdict, start := verdicts[m.id()], time.Now()
+		if verdict == "" {
+			if verdict, err = m.try(pkgs, *limit); err != nil {
+				log.Fatal(err)
+			}
+			if _, err := fmt.Fprintf(record, "%s\t%s\n", m.id(), verdict); err != nil {
+				log.Fatal(err)
+			}
 		}
-		if !compiles {
+		if verdict == noGo {
 			continue
 		}
 		tried++
-		verdict := "survived"
-		if killed {
+		if verdict != survived {
 			seen++
-			verdict = "seen"
 		}
-		fmt.Printf("%3d %-8s %5.1f s  %s:%d %s: %s\n", tried, verdict, time.Since(start).Seconds(), m.file, m.line,
-			m.function, m.change)
+		fmt.Printf("%3d %5.1f s  %s:%d %s: %s: %s\n", tried, time.Since(start).Seconds(), m.file, m.line, m.function,
+			m.change, verdict)
 	}
 	percent := 100 * float64(seen) / float64(max(1, tried))
 	fmt.Printf("%d of %d mutants are seen, %.1f %%\n", seen, tried, percent)
 	if percent < *least {
 		log.Fatalf("less than %v %%: write the tests that are missing, or a reason into known.txt", *least)
 	}
+}
+
+// openLog reads the verdicts of a log, by mutant, and opens it for those that follow.
+func openLog(path string) (map[string]string, io.Writer, error) {
+	if path == "" {
+		return nil, io.Discard, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	verdicts := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		if id, verdict, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
+			verdicts[id] = verdict
+		}
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	return verdicts, f, err
 }
 
 func list(patterns ...string) ([]goPackage, error) {
@@ -137,11 +177,15 @@ var swaps = map[token.Token]token.Token{token.LSS: token.LEQ, token.LEQ: token.L
 // mutants are those of all functions of the packages that a person wrote.
 func mutants(pkgs []goPackage) ([]*mutant, error) {
 	var all []*mutant
+	twins := map[string]int{}
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range pkgs {
+		if slices.Contains(p.Imports, "testing") {
+			continue
+		}
 		for _, name := range p.GoFiles {
 			path := filepath.Join(p.Dir, name)
 			source, err := os.ReadFile(path)
@@ -169,9 +213,12 @@ func mutants(pkgs []goPackage) ([]*mutant, error) {
 					from, to := files.Position(at), files.Position(end)
 					was := string(source[from.Offset:to.Offset])
 					change := strings.Join(strings.Fields(was+" -> "+text), " ")
-					all = append(all, &mutant{file: filepath.ToSlash(inner), pkg: p.ImportPath,
-						function: function.Name.Name, change: change, line: from.Line, from: from.Offset, to: to.Offset,
-						text: text})
+					m := &mutant{file: filepath.ToSlash(inner), pkg: p.ImportPath, function: function.Name.Name,
+						change: change, line: from.Line, from: from.Offset, to: to.Offset, text: text}
+					id := m.id()
+					m.twin = twins[id]
+					twins[id]++
+					all = append(all, m)
 				}
 				ast.Inspect(function.Body, func(n ast.Node) bool {
 					places(n, source, files, add)
@@ -207,32 +254,39 @@ func places(n ast.Node, source []byte, files *token.FileSet, add func(at, end to
 	}
 }
 
-// try runs the tests on a mutant: those of its package, then those of the packages that import it.
-func (m *mutant) try(pkgs []goPackage, limit time.Duration) (killed, compiles bool, err error) {
+// The verdicts on a mutant that no package sees.
+const (
+	survived = "survived"
+	noGo     = "does not compile"
+)
+
+// try runs the tests on a mutant: those of its package, then those of the packages that import it. The verdict names
+// the package that sees it.
+func (m *mutant) try(pkgs []goPackage, limit time.Duration) (verdict string, err error) {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
-		return false, false, err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
 	path, err := filepath.Abs(m.file)
 	if err != nil {
-		return false, false, err
+		return "", err
 	}
 	source, err := os.ReadFile(path)
 	if err != nil {
-		return false, false, err
+		return "", err
 	}
 	changed, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
 	text := slices.Concat(source[:m.from], []byte(m.text), source[m.to:])
 	table, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
 	if err != nil {
-		return false, false, err
+		return "", err
 	}
 	if err := errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, table, 0o600)); err != nil {
-		return false, false, err
+		return "", err
 	}
 	if exec.Command("go", "build", "-overlay", overlay, "-o", os.DevNull, m.pkg).Run() != nil {
-		return false, false, nil
+		return noGo, nil
 	}
 	tested := []string{m.pkg}
 	for _, p := range pkgs {
@@ -240,14 +294,15 @@ func (m *mutant) try(pkgs []goPackage, limit time.Duration) (killed, compiles bo
 			tested = append(tested, p.ImportPath)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
 	for _, p := range tested {
-		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-overlay", overlay, p)
-		cmd.WaitDelay = 10 * time.Second
-		if cmd.Run() != nil {
-			return true, true, nil
+		out, err := exec.Command("go", "test", "-count=1", "-failfast", "-vet=off", "-timeout", limit.String(), "-overlay",
+			overlay, p).CombinedOutput()
+		if err != nil && bytes.Contains(out, []byte("panic: test timed out")) {
+			return "time runs out in " + p, nil
+		}
+		if err != nil {
+			return "seen by " + p, nil
 		}
 	}
-	return false, true, nil
+	return survived, nil
 }

@@ -57,7 +57,40 @@ func TestTry(t *testing.T) {
 	}
 	broken := *all[0]
 	broken.text = "no Go"
-	if _, compiles, err := broken.try(nil, 0); err != nil || compiles {
-		t.Errorf("what does not compile: %v, %v", compiles, err)
+	if verdict, err := broken.try(nil, 0); err != nil || verdict != noGo {
+		t.Errorf("what does not compile: %v, %v", verdict, err)
+	}
+}
+
+// A slice is drawn by what mutants are, so that one more elsewhere moves none, and a log is continued.
+func TestDrawAndLog(t *testing.T) {
+	ids := func(all []*mutant) (out []string) {
+		draw(all, 3)
+		for _, m := range all {
+			out = append(out, m.id())
+		}
+		return out
+	}
+	of := func(changes ...string) (all []*mutant) {
+		for _, c := range changes {
+			all = append(all, &mutant{file: "a.go", function: "f", change: c})
+		}
+		return all
+	}
+	few, more := ids(of("1", "2", "3", "4", "5")), ids(of("5", "6", "4", "3", "2", "1"))
+	more = slices.DeleteFunc(more, func(s string) bool { return s == "a.go f: 6" })
+	if slices.IsSorted(few) || !slices.Equal(few, more) {
+		t.Errorf("drawn %q and %q", few, more)
+	}
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("a.go f: 1\tsurvived\na.go f: 2\tseen by x\na.go f: 3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	verdicts, _, err := openLog(path)
+	if err != nil || len(verdicts) != 2 || verdicts["a.go f: 1"] != survived || verdicts["a.go f: 2"] != "seen by x" {
+		t.Errorf("the log says %v, %v", verdicts, err)
+	}
+	if _, _, err := openLog(t.TempDir()); err == nil {
+		t.Error("a folder is no log")
 	}
 }
