@@ -75,8 +75,8 @@ profile() {
 # golden compares with what PyTorch computed: outputs, losses and every gradient of all networks, by the tests of package
 # models as one program.
 golden() {
-  local tests=$root/bin/models.test
-  [ -x "$tests" ] || { remark="bin/models.test is not here: make gpu-pack builds it"; return 2; }
+  local tests; tests=$(dirname "$(command -v "$binary")")/models.test
+  [ -x "$tests" ] || { remark="models.test is not beside the program: make gpu-pack builds it"; return 2; }
   local driver=${VSETRAIN_CUDA_DRIVER:-}
   [ -n "$driver" ] || driver=$("$binary" doctor --quick --json 2>/dev/null |
     sed -nE '/"name": "CUDA driver"/{n;s/.*"path": "(.*)",/\1/p;q}')

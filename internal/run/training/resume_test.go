@@ -78,7 +78,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 			change(c)
 			whole := runtest.Train(t, c)
 			for _, every := range []int64{1, 3, 5, 7} {
-				if every < 5 && name != "lseh" {
+				if every < 7 && name != "lseh" {
 					continue
 				}
 				dir := filepath.Join(t.TempDir(), "run")

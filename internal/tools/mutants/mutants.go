@@ -73,6 +73,7 @@ func main() {
 	n := flag.Int("n", 200, "mutants")
 	seed := flag.Uint64("seed", 1, "seed of the draw")
 	limit := flag.Duration("limit", 10*time.Minute, "the tests of a package that take longer have seen the mistake")
+	skip := flag.String("skip", "", "tests that are left out, a pattern")
 	path := flag.String("log", "", "file of verdicts, which is continued where it is there")
 	least := flag.Float64("least", 95, "percentage that must be seen")
 	flag.Parse()
@@ -108,7 +109,7 @@ func main() {
 		}
 		verdict, start := verdicts[m.id()], time.Now()
 		if verdict == "" {
-			if verdict, err = m.try(pkgs, *limit); err != nil {
+			if verdict, err = m.try(pkgs, *limit, *skip); err != nil {
 				log.Fatal(err)
 			}
 			if _, err := fmt.Fprintf(record, "%s\t%s\n", m.id(), verdict); err != nil {
@@ -262,7 +263,7 @@ const (
 
 // try runs the tests on a mutant: those of its package, then those of the packages that import it. The verdict names
 // the package that sees it.
-func (m *mutant) try(pkgs []goPackage, limit time.Duration) (verdict string, err error) {
+func (m *mutant) try(pkgs []goPackage, limit time.Duration, skip string) (verdict string, err error) {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return "", err
@@ -295,8 +296,8 @@ func (m *mutant) try(pkgs []goPackage, limit time.Duration) (verdict string, err
 		}
 	}
 	for _, p := range tested {
-		out, err := exec.Command("go", "test", "-count=1", "-failfast", "-vet=off", "-timeout", limit.String(), "-overlay",
-			overlay, p).CombinedOutput()
+		out, err := exec.Command("go", "test", "-count=1", "-failfast", "-vet=off", "-timeout", limit.String(), "-skip",
+			skip, "-overlay", overlay, p).CombinedOutput()
 		if err != nil && bytes.Contains(out, []byte("panic: test timed out")) {
 			return "time runs out in " + p, nil
 		}

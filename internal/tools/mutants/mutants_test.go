@@ -57,7 +57,7 @@ func TestTry(t *testing.T) {
 	}
 	broken := *all[0]
 	broken.text = "no Go"
-	if verdict, err := broken.try(nil, 0); err != nil || verdict != noGo {
+	if verdict, err := broken.try(nil, 0, ""); err != nil || verdict != noGo {
 		t.Errorf("what does not compile: %v, %v", verdict, err)
 	}
 }
