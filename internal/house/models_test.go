@@ -181,11 +181,14 @@ func methodsOfInterface(files []*ast.File, name string) (methods []string) {
 
 // lacking is the table of devices and kernels: what a device has no kernel for, and what is not composed of others.
 var lacking = map[string][]string{
-	"cpu":  {"Decoder", "FiltrateSimilarities", "Guard", "Gather", "GatherLists"},
-	"cuda": nil,
+	"cpu":  append([]string{"Decoder", "FiltrateSimilarities", "Guard", "Gather", "GatherLists"}, ofRanks...),
+	"cuda": ofRanks,
 	"composed": {"Gemm", "Combine", "Activate", "Fill", "Copy", "Multiply", "Map", "Reduce",
 		"GatherWords", "Gather", "GatherLists"},
 }
+
+// ofRanks are the kernels of several ranks: device/ranks computes them around a device.
+var ofRanks = []string{"AllReduce", "Broadcast", "AllGather", "ReduceScatter"}
 
 // resident are the kernels of devices with tables in memory of their own (device.Resident).
 var resident = []string{"Gather", "GatherLists"}

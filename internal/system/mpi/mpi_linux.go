@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -43,7 +44,7 @@ type World struct {
 }
 
 var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Bcast Allreduce " +
-	"Allgather Reduce_scatter_block Error_string Get_library_version Abort")
+	"Allgather Reduce_scatter_block Ibarrier Test Error_string Get_library_version Abort")
 
 // Start loads the library of a file and starts MPI. It locks the goroutine to its thread. The handlers of signals that
 // the library replaces are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
@@ -177,6 +178,27 @@ func ReduceScatter[T Float](w *World, dst, src []T) error {
 	mpi, _ := typeOf[T](w)
 	return w.call("Reduce_scatter_block", [2][]T{dst, src}, address(src), address(dst), uintptr(len(dst)), mpi, w.sum,
 		w.world)
+}
+
+// Wait waits until all ranks call it. It looks for them a few hundred times a second and leaves the processor to others
+// meanwhile; other collectives spin.
+func (w *World) Wait() error {
+	// A request is an int or an address, a status of no library has more than 64 bytes.
+	state := new(struct {
+		request [1]uintptr
+		done    [1]int32
+		status  [16]int32
+	})
+	if err := w.call("Ibarrier", state, w.world, address(state.request[:])); err != nil {
+		return err
+	}
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		err := w.call("Test", state, address(state.request[:]), address(state.done[:]), address(state.status[:]))
+		if err != nil || state.done[0] != 0 {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // Finalize ends MPI; the goroutine is locked to its thread no more. The launcher of MPICH 5 may kill three ranks and

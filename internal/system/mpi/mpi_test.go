@@ -78,6 +78,9 @@ func rank(path string) error {
 			return fmt.Errorf("%d values: %w", n, err)
 		}
 	}
+	if err := waiting(w); err != nil {
+		return err
+	}
 	if err := AllGather(w, make([]float32, 1+w.Ranks), make([]float32, 1)); err == nil {
 		return errors.New("a gather of other sizes is not refused")
 	}
@@ -88,6 +91,25 @@ func rank(path string) error {
 		return err
 	}
 	fmt.Printf("right of %d with %s\n", w.Ranks, w.Kind)
+	return nil
+}
+
+// waiting checks that nobody passes Wait before the last rank comes, which is late.
+func waiting(w *World) error {
+	if w.Rank == w.Ranks-1 {
+		time.Sleep(100 * time.Millisecond)
+	}
+	came := []float64{float64(time.Now().UnixNano())}
+	if err := w.Wait(); err != nil {
+		return err
+	}
+	left := time.Now().UnixNano()
+	if err := Broadcast(w, came, w.Ranks-1); err != nil {
+		return err
+	}
+	if float64(left) < came[0] {
+		return errors.New("Wait returned before the last rank came")
+	}
 	return nil
 }
 

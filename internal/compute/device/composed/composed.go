@@ -148,6 +148,11 @@ func (d *Device) compose(k device.Kernel) bool {
 		optimiser{d}.Adam(*a)
 	case *device.AdamFactored:
 		factoring{d}.AdamFactored(a.Adam, a.Factored)
+	case *device.AllReduce, *device.Broadcast: // of one rank
+	case *device.AllGather:
+		return rows{d}.AllGather(*a)
+	case *device.ReduceScatter:
+		return rows{d}.alone(a.Deal, a.Y, a.X)
 	default:
 		return false
 	}

@@ -9,6 +9,23 @@ func (k rows) Add(dst, a, b device.View) {
 	k.combine(dst, a, b, 1, 1)
 }
 
+// AllGather composes that kernel where there is one rank, and reports whether there is.
+func (k rows) AllGather(a device.AllGather) bool {
+	if a.Grad {
+		return k.alone(a.Deal, a.DX, a.DY)
+	}
+	return k.alone(a.Deal, a.Y, a.X)
+}
+
+// alone copies the values of the only rank, and reports whether there is one.
+func (k rows) alone(d device.Deal, dst, src device.View) bool {
+	if d.Ranks > 1 {
+		return false
+	}
+	device.Do(k, device.Copy{Dst: dst, Src: src})
+	return true
+}
+
 // Scale composes that kernel.
 func (k rows) Scale(dst, x, factor device.View) {
 	defer k.give(k.use())

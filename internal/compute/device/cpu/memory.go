@@ -27,6 +27,9 @@ func (b *buffer[T]) DType() device.DType { return b.dtype }
 // Len implements device.Buffer.
 func (b *buffer[T]) Len() int { return b.n }
 
+// Values are the elements of a Float buffer, for ranks that send them to others.
+func (b *buffer[T]) Values() any { return b.f }
+
 func (b *buffer[T]) release() {
 	if b.pages != nil {
 		unmapPages(b.pages)

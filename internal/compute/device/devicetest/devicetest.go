@@ -82,6 +82,7 @@ var suite = []family{ // a new family is a line here
 	{"Segments", testSegments, false},
 	{"Primitives", testPrimitives, false},
 	{"Dropout", testDropout, false},
+	{"Collectives", testCollectives, false},
 	{"SwapAxes", testSwapAxes, false},
 	{"CrossEntropy", testCrossEntropy, false},
 	{"Hinge", testHinge, false},

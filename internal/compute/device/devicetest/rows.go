@@ -259,6 +259,23 @@ func testDropout(h *harness) {
 	}
 }
 
+// testCollectives covers those of a job of one rank: they change nothing.
+func testCollectives(h *harness) {
+	for _, lengths := range [][]int32{nil, {3}, {5, 0, 2}} {
+		deal := device.Deal{Ranks: 1, Items: 7, Width: 33}
+		if lengths != nil {
+			deal.Lengths = h.inInts(lengths)
+		}
+		n, _ := deal.Values()
+		a := device.AllGather{Deal: deal, X: h.in(h.normal(n, 1))}
+		h.bothWays(fmt.Sprintf("AllGather of %v", lengths), &a, nil, all(h.tol.deriv))
+		h.check(fmt.Sprintf("ReduceScatter of %v", lengths), &device.ReduceScatter{Deal: deal, X: a.X}, nil)
+		h.check("AllReduce", &device.AllReduce{X: h.inout(h.normal(n, 1))}, nil)
+		h.check("Broadcast", &device.Broadcast{X: h.inout(h.normal(n, 1))}, nil)
+		h.release()
+	}
+}
+
 func testSwapAxes(h *harness) {
 	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {4, 36, 7}, {128, 3, 200}, {2, 9, 20_000}} {
 		a := device.SwapAxes{X: h.in(h.normal(s[0]*s[1]*s[2], 1)), A: s[0], B: s[1], Inner: s[2]}

@@ -188,6 +188,10 @@ func (f *filler) size(v reflect.Value, name string) int64 {
 	switch {
 	case strings.HasPrefix(name, "LD") || strings.HasPrefix(name, "Stride") || name == "Batch":
 		return 0
+	case name == "Rank":
+		return 0
+	case name == "Ranks":
+		return 1
 	case name == "Pads":
 		f.pads = true
 		if f.padded {

@@ -1,0 +1,118 @@
+package device
+
+// The collectives are kernels that the ranks of a job compute together: each rank calls the same ones in the same
+// order. A rank is a process with a device of its own, which knows the others (Ranked). On other devices there is one
+// rank, and a collective copies its values or does nothing.
+//
+// The items of a global batch are dealt in turn: item i belongs to rank i mod Ranks. So every rank has long and short
+// captions of a sorted batch alike, and its own are sorted again.
+
+// Ranked is implemented by devices of a job of several ranks.
+type Ranked interface {
+	// Rank is this one, from 0, of so many.
+	Rank() (rank, ranks int)
+	// Wait waits until all ranks call it. It takes no processor meanwhile, as other collectives do.
+	Wait()
+}
+
+// RankOf is the rank of a device and how many there are: 0 of 1 on a device that is not Ranked.
+func RankOf(d Device) (rank, ranks int) {
+	if r, ok := As[Ranked](d); ok {
+		return r.Rank()
+	}
+	return 0, 1
+}
+
+// Deal says which rows of a global batch are whose: an item has Lengths rows, or where there are no lengths one of
+// Items. All rows lie in the order of the items, and so do those of one rank.
+type Deal struct {
+	Rank, Ranks  int
+	Items, Width int // Width values a row
+	Lengths      Ints
+}
+
+// Each calls f for each item with its rank and the number of its values.
+func (d *Deal) Each(f func(rank, values int)) {
+	if d.Lengths.Host == nil {
+		for i := range d.Items {
+			f(i%d.Ranks, d.Width)
+		}
+		return
+	}
+	for i, n := range d.Lengths.Host {
+		f(i%d.Ranks, int(n)*d.Width)
+	}
+}
+
+// Values are how many values all ranks have, and this one.
+func (d *Deal) Values() (all, own int) {
+	d.Each(func(rank, values int) {
+		all += values
+		if rank == d.Rank {
+			own += values
+		}
+	})
+	return all, own
+}
+
+// views declares the values of all ranks and those of this one.
+func (d *Deal) views(c *Checker, whole string, all *View, part string, own *View) {
+	c.positive("Ranks Width", d.Ranks, d.Width)
+	if d.Rank < 0 || d.Rank >= d.Ranks || d.Items < 0 {
+		c.refuse("rank %d of %d, %d items", d.Rank, d.Ranks, d.Items)
+	}
+	for i, n := range d.Lengths.Host {
+		if n < 0 {
+			c.length("Lengths", i, int(n), 0, anyLength)
+		}
+	}
+	c.optionalInts("Lengths", &d.Lengths.View, len(d.Lengths.Host))
+	n, mine := d.Values()
+	c.floats(whole, all, n)
+	c.floats(part, own, mine)
+}
+
+// AllReduce sets X to the sum of X of all ranks. It is the same bits on all ranks, and in every run with as many of
+// them, but not in the order of the ranks.
+type AllReduce struct{ X View }
+
+// Views implements Kernel.
+func (a *AllReduce) Views(c *Checker) { c.whole("X", &a.X) }
+
+// Broadcast sets X to that of rank Root.
+type Broadcast struct {
+	Root int
+	X    View
+}
+
+// Views implements Kernel.
+func (a *Broadcast) Views(c *Checker) { c.whole("X", &a.X) }
+
+// AllGather sets Y to the rows X of all ranks.
+// The gradient, where all ranks compute the same from Y, is the rows of DY that belong to this rank.
+//
+// AllGather: X and DX are the rows of this rank, Y and DY those of all (Deal). The gradient needs no other rank.
+type AllGather struct {
+	Gradient
+	Deal
+	X, Y, DX, DY View
+}
+
+// Views implements Kernel.
+func (a *AllGather) Views(c *Checker) {
+	if a.Grad {
+		a.views(c, "DY", &a.DY, "DX", &a.DX)
+	} else {
+		a.views(c, "Y", &a.Y, "X", &a.X)
+	}
+}
+
+// ReduceScatter sets Y to the rows of this rank of the sum of X of all ranks: the gradient of an AllGather where each
+// rank computes something else from what was gathered (Deal).
+type ReduceScatter struct {
+	Deal
+	X, Y View
+}
+
+// Views implements Kernel.
+func (a *ReduceScatter) Views(c *Checker) { a.views(c, "X", &a.X, "Y", &a.Y) }

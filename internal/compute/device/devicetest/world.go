@@ -1,0 +1,151 @@
+package devicetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// World is a rank of a job whose ranks are goroutines, as package ranks wants it: for tests of what ranks compute. Sums
+// are those in the order of the ranks.
+type World struct {
+	rank int
+	job  *job
+}
+
+// job is what ranks share: they meet, each with something, and part when all have seen it.
+type job struct {
+	sync.Mutex
+	met     *sync.Cond
+	what    []string // what each does, "" of one that is not there
+	with    []any
+	there   int
+	meeting int
+	gone    bool // a rank has ended, or does something else: nobody can meet any more
+}
+
+// Ranks runs f as so many ranks, and returns when all have ended.
+func Ranks(n int, f func(w *World)) {
+	j := &job{what: make([]string, n), with: make([]any, n)}
+	j.met = sync.NewCond(j)
+	var all sync.WaitGroup
+	for rank := range n {
+		all.Go(func() {
+			defer j.end()
+			f(&World{rank, j})
+		})
+	}
+	all.Wait()
+}
+
+func (j *job) end() {
+	j.Lock()
+	defer j.Unlock()
+	j.gone = true
+	j.met.Broadcast()
+}
+
+// meet waits until all ranks are there. All must do the same.
+func (w *World) meet(what string, with any) error {
+	j := w.job
+	j.Lock()
+	defer j.Unlock()
+	j.what[w.rank], j.with[w.rank] = what, with
+	for _, other := range j.what {
+		if other != "" && other != what {
+			j.gone = true
+			j.met.Broadcast()
+			return fmt.Errorf("rank %d does %s, another %s", w.rank, what, other)
+		}
+	}
+	if j.there++; j.there == len(j.what) {
+		j.there = 0
+		j.meeting++
+		clear(j.what)
+		j.met.Broadcast()
+		return nil
+	}
+	for at := j.meeting; at == j.meeting; {
+		if j.gone {
+			return errors.New("another rank has ended")
+		}
+		j.met.Wait()
+	}
+	return nil
+}
+
+// Rank returns the rank, of so many.
+func (w *World) Rank() (rank, ranks int) { return w.rank, len(w.job.what) }
+
+// Wait waits until all ranks call it.
+func (w *World) Wait() error { return w.meet("Wait", nil) }
+
+// AllReduce sets x to the sum of x of all ranks.
+func (w *World) AllReduce(x any) error {
+	if y, ok := x.([]float32); ok {
+		return combine(w, "AllReduce", y, y, sumOf[float32])
+	}
+	return combine(w, "AllReduce", x.([]float64), x.([]float64), sumOf[float64])
+}
+
+// AllGather sets piece r of dst to src of rank r.
+func (w *World) AllGather(dst, src any) error {
+	if x, ok := src.([]float32); ok {
+		return combine(w, "AllGather", dst.([]float32), x, joined[float32])
+	}
+	return combine(w, "AllGather", dst.([]float64), src.([]float64), joined[float64])
+}
+
+// ReduceScatter sets dst to piece r of the sum of src of all ranks, r being this one.
+func (w *World) ReduceScatter(dst, src any) error {
+	if x, ok := src.([]float32); ok {
+		return combine(w, "ReduceScatter", dst.([]float32), x, func(all [][]float32) []float32 {
+			return sumOf(all)[w.rank*len(dst.([]float32)):][:len(dst.([]float32))]
+		})
+	}
+	return combine(w, "ReduceScatter", dst.([]float64), src.([]float64), func(all [][]float64) []float64 {
+		return sumOf(all)[w.rank*len(dst.([]float64)):][:len(dst.([]float64))]
+	})
+}
+
+// Broadcast sets x to that of rank root.
+func (w *World) Broadcast(x any, root int) error {
+	if y, ok := x.([]float32); ok {
+		return combine(w, "Broadcast", y, y, func(all [][]float32) []float32 { return all[root] })
+	}
+	return combine(w, "Broadcast", x.([]float64), x.([]float64), func(all [][]float64) []float64 { return all[root] })
+}
+
+// combine sets dst to what f makes of src of all ranks.
+func combine[T float32 | float64](w *World, what string, dst, src []T, f func(all [][]T) []T) error {
+	if err := w.meet(fmt.Sprintf("%s of %d values", what, len(src)), src); err != nil {
+		return err
+	}
+	var all [][]T
+	w.job.Lock()
+	for _, x := range w.job.with {
+		all = append(all, x.([]T))
+	}
+	w.job.Unlock()
+	result := append([]T(nil), f(all)...)
+	err := w.meet(what+" seen", src)
+	copy(dst, result)
+	return err
+}
+
+func sumOf[T float32 | float64](all [][]T) []T {
+	sum := append([]T(nil), all[0]...)
+	for _, x := range all[1:] {
+		for i, v := range x {
+			sum[i] += v
+		}
+	}
+	return sum
+}
+
+func joined[T float32 | float64](all [][]T) (y []T) {
+	for _, x := range all {
+		y = append(y, x...)
+	}
+	return y
+}

@@ -1,0 +1,262 @@
+// Package ranks makes of a device that computes in memory of the host one of the devices of a job of several ranks: it
+// computes the collectives (device.AllReduce, …) and takes the statistics of batch norms over the batches of all ranks.
+//
+// Nothing but memory of the device goes to another rank: slices of it are kept alive by its buffers. Large values go in
+// pieces, whose sizes depend on those of the values and on the number of ranks alone, since sums of floats depend on
+// where they are cut.
+package ranks
+
+import (
+	"errors"
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+)
+
+// World is the ranks of a job. x, dst and src are slices of float32 or of float64, as long on all ranks. All calls come
+// from the goroutine that uses the device.
+type World interface {
+	// Rank is this one, from 0, of so many.
+	Rank() (rank, ranks int)
+	// AllReduce sets x to the sum of x of all ranks.
+	AllReduce(x any) error
+	// AllGather sets piece r of dst, as long as src, to src of rank r.
+	AllGather(dst, src any) error
+	// ReduceScatter sets dst to piece r of the sum of src of all ranks, r being this one.
+	ReduceScatter(dst, src any) error
+	// Broadcast sets x to that of rank root.
+	Broadcast(x any, root int) error
+	// Wait waits until all ranks call it, and leaves the processor to others meanwhile.
+	Wait() error
+}
+
+// Device is a device of one of several ranks.
+type Device struct {
+	device.Device
+	world       World
+	rank, ranks int
+	checker     device.Checker
+	room        [rooms]device.View // scratch memory
+	failed      error              // of the world, the first
+}
+
+// buffer is implemented by buffers in memory of the host.
+type buffer interface {
+	// Values are the elements of a Float buffer: []float32 or []float64.
+	Values() any
+}
+
+// piece is how many bytes of all ranks a gather or scatter takes at a time: larger ones are slower, for want of cache.
+const piece = 1 << 20
+
+// The scratch memory.
+const (
+	sent = iota
+	received
+	statistics
+	gathered
+	running
+	values
+	rooms
+)
+
+// New returns the device of a rank of the world. The device must compute in memory of the host.
+func New(d device.Device, w World) (*Device, error) {
+	own := &Device{Device: d, world: w}
+	own.rank, own.ranks = w.Rank()
+	b, err := d.Alloc(device.Float, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Free(b)
+	memory, ok := device.As[device.Inspector](d)
+	if _, host := b.(buffer); !host || !ok {
+		return nil, fmt.Errorf("%s has no memory that other ranks can be sent; several ranks compute on the CPU: set "+
+			"device.kind to cpu", d.Name())
+	}
+	own.checker = device.Checker{Device: d.Name(), Memory: memory}
+	return own, nil
+}
+
+// Unwrap implements device.Wrapper.
+func (d *Device) Unwrap() device.Device { return d.Device }
+
+// Rank implements device.Ranked.
+func (d *Device) Rank() (rank, ranks int) { return d.rank, d.ranks }
+
+// Wait implements device.Ranked.
+func (d *Device) Wait() { d.try(d.world.Wait) }
+
+// Sync implements device.Device; it also returns the first failure of a collective.
+func (d *Device) Sync() error { return errors.Join(d.failed, d.Device.Sync()) }
+
+// try calls the world, unless that failed before: the ranks would wait for each other in different calls.
+func (d *Device) try(call func() error) {
+	if d.failed != nil {
+		return
+	}
+	if err := call(); err != nil {
+		d.failed = fmt.Errorf("rank %d of %d: %w", d.rank, d.ranks, err)
+	}
+}
+
+// Do implements device.Device.
+func (d *Device) Do(k device.Kernel) (has bool) {
+	has = true
+	defer d.lacking()
+	if d.Wide() {
+		return do[float64](d, k)
+	}
+	return do[float32](d, k)
+}
+
+func do[T float](d *Device, k device.Kernel) bool {
+	switch a := k.(type) {
+	case *device.AllReduce:
+		d.checker.Check(a)
+		d.try(func() error { return d.world.AllReduce(floats[T](a.X)) })
+	case *device.Broadcast:
+		d.checker.Check(a)
+		d.try(func() error { return d.world.Broadcast(floats[T](a.X), a.Root) })
+	case *device.AllGather:
+		d.checker.Check(a)
+		if a.Grad {
+			pick(a.Deal, floats[T](a.DX), floats[T](a.DY))
+		} else {
+			gather(d, a.Deal, floats[T](a.Y), floats[T](a.X))
+		}
+	case *device.ReduceScatter:
+		d.checker.Check(a)
+		scatter(d, a.Deal, floats[T](a.Y), floats[T](a.X))
+	case *device.BatchNorm:
+		if !a.Train || d.ranks == 1 {
+			return d.Device.Do(k)
+		}
+		device.Either(a.Grad, normal[T]{d}.grad, normal[T]{d}.forward, *a)
+	case *device.Filtrate:
+		if !a.Train || d.ranks == 1 {
+			return d.Device.Do(k)
+		}
+		device.Either(a.Grad, filtered[T]{d}.grad, filtered[T]{d}.forward, *a)
+	default:
+		return d.Device.Do(k)
+	}
+	return true
+}
+
+type float interface{ float32 | float64 }
+
+// floats are the values of a view, nil of an absent one.
+func floats[T float](v device.View) []T {
+	if !v.Present() {
+		return nil
+	}
+	return v.Buf.(buffer).Values().([]T)[v.Off:][:v.N:v.N]
+}
+
+// lack is what scratch panics with where there is no memory.
+type lack struct{ error }
+
+// lacking keeps the error of a kernel that had no scratch memory.
+func (d *Device) lacking() {
+	switch e := recover().(type) {
+	case nil:
+	case lack:
+		d.failed = errors.Join(d.failed, e.error)
+	default:
+		panic(e)
+	}
+}
+
+// scratch returns memory for n values, whatever they are.
+func (d *Device) scratch(which, n int) device.View {
+	if d.room[which].N < n {
+		b, err := d.Alloc(device.Float, n)
+		if err != nil {
+			panic(lack{err})
+		}
+		if d.room[which].Present() {
+			d.Free(d.room[which].Buf)
+		}
+		d.room[which] = device.Of(b)
+	}
+	return d.room[which].Slice(0, n)
+}
+
+// pick copies the values of one rank out of those of all.
+func pick[T float](deal device.Deal, own, all []T) {
+	deal.Each(func(rank, n int) {
+		if rank == deal.Rank {
+			copy(own, all[:n])
+			own = own[n:]
+		}
+		all = all[n:]
+	})
+}
+
+// streams are the values of all ranks, each rank's read or written one after the other.
+type streams[T float] struct {
+	parts [][][]T // of each rank, its items that are left
+	most  int     // values of the rank that has most
+}
+
+func streamsOf[T float](deal device.Deal, all []T) *streams[T] {
+	s := &streams[T]{parts: make([][][]T, deal.Ranks)}
+	count := make([]int, deal.Ranks)
+	deal.Each(func(rank, n int) {
+		s.parts[rank] = append(s.parts[rank], all[:n])
+		count[rank] += n
+		s.most = max(s.most, count[rank])
+		all = all[n:]
+	})
+	return s
+}
+
+// next calls f with the next values of a rank, in order, until they are n or there are no more.
+func (s *streams[T]) next(rank, n int, f func(at int, x []T)) {
+	for at := 0; at < n && len(s.parts[rank]) > 0; {
+		x := s.parts[rank][0]
+		x = x[:min(len(x), n-at)]
+		f(at, x)
+		at += len(x)
+		if s.parts[rank][0] = s.parts[rank][0][len(x):]; len(s.parts[rank][0]) == 0 {
+			s.parts[rank] = s.parts[rank][1:]
+		}
+	}
+}
+
+// pieces calls f for [from, from + n) of what the rank with most values has.
+func (s *streams[T]) pieces(wide bool, f func(from, n int)) {
+	size := piece / 4 / len(s.parts)
+	if wide {
+		size /= 2
+	}
+	for from := 0; from < s.most; from += size {
+		f(from, min(size, s.most-from))
+	}
+}
+
+func gather[T float](d *Device, deal device.Deal, all, own []T) {
+	s := streamsOf(deal, all)
+	s.pieces(d.Wide(), func(from, n int) {
+		src, dst := floats[T](d.scratch(sent, n)), floats[T](d.scratch(received, n*d.ranks))
+		clear(src[copy(src, own[min(from, len(own)):]):])
+		d.try(func() error { return d.world.AllGather(dst, src) })
+		for rank := range d.ranks {
+			s.next(rank, n, func(at int, x []T) { copy(x, dst[rank*n+at:]) })
+		}
+	})
+}
+
+func scatter[T float](d *Device, deal device.Deal, own, all []T) {
+	s := streamsOf(deal, all)
+	s.pieces(d.Wide(), func(from, n int) {
+		src, dst := floats[T](d.scratch(sent, n*d.ranks)), floats[T](d.scratch(received, n))
+		clear(src)
+		for rank := range d.ranks {
+			s.next(rank, n, func(at int, x []T) { copy(src[rank*n+at:], x) })
+		}
+		d.try(func() error { return d.world.ReduceScatter(dst, src) })
+		copy(own[min(from, len(own)):], dst)
+	})
+}
