@@ -13,6 +13,9 @@ type Images struct {
 	// Counts [N] are the numbers of regions of the images; nil is all R. RegionRows [Σ Counts] number these regions,
 	// all regions of the feature file taken as one list, where the features stay on the device.
 	Counts, RegionRows []int32
+	// MostRegions is the largest of the numbers of regions in the batch that these images are a part of; 0 is that of
+	// Counts.
+	MostRegions int32
 }
 
 // Stage is memory for features that somebody else reads too, such as a device (device.Stage).
@@ -46,4 +49,20 @@ func (c *Captions) WordsOf(i int) []int32 {
 		at += int(n)
 	}
 	return c.Words[at : at+int(c.Lengths[i])]
+}
+
+// Deal sets to to the captions of a rank of so many: caption i belongs to rank i mod ranks (device.Deal). Edges are
+// left out. The memory of to is used again.
+func (c *Captions) Deal(rank, ranks int, to *Captions) {
+	to.Words, to.Lengths, to.Numbers = to.Words[:0], to.Lengths[:0], to.Numbers[:0]
+	at := int32(0)
+	for i, n := range c.Lengths {
+		if i%ranks == rank {
+			to.Words, to.Lengths = append(to.Words, c.Words[at:at+n]...), append(to.Lengths, n)
+			if len(c.Numbers) > 0 {
+				to.Numbers = append(to.Numbers, c.Numbers[i])
+			}
+		}
+		at += n
+	}
 }

@@ -48,6 +48,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		b.Features = b.Features[:0]
 		return nil
 	}
+	w.keepOwn(s, b)
 	if err := w.readBoxes(l, b); err != nil {
 		return err
 	}
@@ -76,6 +77,23 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	return err
 }
 
+// keepOwn leaves the images of the batch's rank, and finds the most regions that size augmentation keeps of an image.
+func (w *worker) keepOwn(s *Split, b *Batch) {
+	if b.Ranks < 2 {
+		return
+	}
+	b.MostRegions = 0
+	for i := 0; i < b.N && w.aug != nil; i++ {
+		b.MostRegions = max(b.MostRegions, int32(len(w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[i]))))
+	}
+	own := 0
+	for i := b.Rank; i < b.N; i += b.Ranks {
+		b.Rows[own] = b.Rows[i]
+		own++
+	}
+	b.N, b.Rows = own, b.Rows[:own]
+}
+
 // readImages reads the features of a batch, with size augmentation those of the regions that are kept, one image after
 // the other, and returns the number of values.
 func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read func([]T, int) error) (int, error) {
@@ -86,7 +104,7 @@ func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read 
 			return at, err
 		}
 		if w.aug != nil {
-			n = keepRows(x, w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[i]), s.dim)
+			n = keepRows(x, w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[b.pair(i)]), s.dim)
 			b.Counts[i] = int32(n)
 		}
 		at += n * s.dim
@@ -98,7 +116,7 @@ func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read 
 func (w *worker) nameSome(s *Split, b *Batch) {
 	b.Counts, b.RegionRows = resize(b.Counts, b.N), b.RegionRows[:0]
 	for i, row := range b.Rows {
-		kept := w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[i])
+		kept := w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[b.pair(i)])
 		for _, r := range kept {
 			b.RegionRows = append(b.RegionRows, row*int32(s.regions)+r)
 		}
@@ -178,7 +196,7 @@ func (w *worker) readBoxes(l *Loader, b *Batch) error {
 		if decayed {
 			times = w.uses(l, b, i)
 		} else if l.opts.Boxes != nil {
-			row, times = s.stored(int(b.ImageIDs[i]), l.opts.Boxes)
+			row, times = s.stored(int(b.ImageIDs[b.pair(i)]), l.opts.Boxes)
 		}
 		if err := s.readBoxes(b.Boxes[i*size:(i+1)*size], row, times); err != nil {
 			return err
@@ -196,7 +214,7 @@ func (w *worker) uses(l *Loader, b *Batch, i int) int {
 			w.positions[c] = int32(at)
 		}
 	}
-	last := w.positions[b.Numbers[i]]
+	last := w.positions[b.Numbers[b.pair(i)]]
 	if s.boxes.shared {
 		last = int32((b.Iter+1)*l.opts.Batch - 1)
 	}

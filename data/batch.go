@@ -23,8 +23,9 @@ type Batch struct {
 	// the loader was not asked for FieldFeatures, and RegionRows are there without them. Stage is used where the loader
 	// has LoaderOptions.Stages. Boxes are empty when the split was opened without.
 	batch.Images
-	// Captions are in the order of the images. Edges that reach behind a caption are left out; they are empty when the
-	// split was opened without.
+	// Captions are in the order of the images. A loader of one of several ranks (LoaderOptions.Ranks) brings the images
+	// of that rank, every so manieth one, and the captions, ImageIDs and Semantics of all ranks. Edges that reach
+	// behind a caption are left out; they are empty when the split was opened without.
 	batch.Captions
 
 	ImageIDs []int32 // [N] image identity 0..NumImages-1: equal for captions of one image
@@ -34,8 +35,27 @@ type Batch struct {
 
 	Wait time.Duration // time that Next spent waiting for this batch
 
+	// Rank is that of the images, of so many; 0 ranks are one.
+	Rank, Ranks int
+
 	words, unknown, unknownOnly int // see LoaderStats
 	err                         error
+}
+
+// Pairs is the number of pairs of all ranks.
+func (b *Batch) Pairs() int {
+	if b.Ranks > 1 {
+		return len(b.Lengths)
+	}
+	return b.N
+}
+
+// pair is the position of image i among the pairs.
+func (b *Batch) pair(i int) int {
+	if b.Ranks > 1 {
+		return b.Rank + i*b.Ranks
+	}
+	return i
 }
 
 // resize returns s with length n, reusing its memory where it can.

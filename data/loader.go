@@ -26,6 +26,9 @@ type LoaderOptions struct {
 
 	StartEpoch, StartIter int // position of the first batch
 
+	// Rank, of so many Ranks, brings the images of one rank alone (Batch); 0 ranks are one.
+	Rank, Ranks int
+
 	Unsorted bool // keep the sampling order instead of sorting by caption length
 
 	// Fields are what the batches bring beside words and numbers. nil is Features, Boxes and Semantics as far as the
@@ -48,6 +51,9 @@ func (o *LoaderOptions) setDefaults() error {
 		return fmt.Errorf("data: loader of batch %d, workers %d, ahead %d, epochs %d, from epoch %d iteration %d: "+
 			"batch must be at least 1, the others not negative",
 			o.Batch, o.Workers, o.Prefetch, o.Epochs, o.StartEpoch, o.StartIter)
+	}
+	if o.Rank < 0 || o.Rank >= max(1, o.Ranks) {
+		return fmt.Errorf("data: rank %d of %d", o.Rank, o.Ranks)
 	}
 	if o.Workers == 0 {
 		o.Workers = 2
@@ -167,6 +173,11 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 			return nil, fmt.Errorf("data: %w", err)
 		}
 	}
+	if least := sampler.smallest(); o.Ranks > least {
+		return nil, fmt.Errorf("data: a batch has %d pairs, fewer than the %d ranks; expected one for each: choose a "+
+			"larger train.batch, leave the last batch of an epoch out with train.drop_last, or start fewer ranks",
+			least, o.Ranks)
+	}
 	l := &Loader{split: s, vocab: v, opts: o, batches: sampler.BatchesPerEpoch(), items: sampler.Batch,
 		sampler: sampler, images: true}
 	return l.start()
@@ -189,7 +200,7 @@ func (l *Loader) start() (*Loader, error) {
 	l.ready = make([]chan *Batch, buffers)
 	for i := range l.ready {
 		l.ready[i] = make(chan *Batch, 1)
-		b := new(Batch)
+		b := &Batch{Rank: o.Rank, Ranks: o.Ranks}
 		if len(o.Stages) > 0 {
 			b.Stage = o.Stages[i]
 		}

@@ -42,6 +42,14 @@ func NewSampler(n, batch int, seed uint64, shuffle, dropLast bool) (*Sampler, er
 	return s, nil
 }
 
+// smallest is the number of captions of the smallest batch of an epoch.
+func (s *Sampler) smallest() int {
+	if s.batches*s.batch > s.n {
+		return s.n % s.batch
+	}
+	return s.batch
+}
+
 // BatchesPerEpoch returns the number of iterations of an epoch.
 func (s *Sampler) BatchesPerEpoch() int { return s.batches }
 

@@ -27,9 +27,13 @@ func init() {
 		o.CHAN = CHANOptions{ImageEncoder: "selfattention", Axis: "regions", Heads: 8, Coding: "vha", Pooling: "lse",
 			Alpha: 0.1, Beta: 0.1, SizeAugment: true}
 	}, traits: func(o *Options) Traits {
-		return Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan",
+		t := Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan",
 			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true, SizeAugment: o.CHAN.SizeAugment,
 			MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
+		if o.CHAN.ImageEncoder == "transformer" && o.CHAN.Axis == "batch" {
+			t.Together = "chan.transformer_axis: batch"
+		}
+		return t
 	}}
 }
 
@@ -134,8 +138,8 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 }
 
 // feedCounts implements countReader.
-func (n *chanNet) feedCounts(s *graph.Instance, counts []int32) error {
-	return n.padded.feed(s, counts, n.dims.Regions, n.opt.MaskPadding)
+func (n *chanNet) feedCounts(s *graph.Instance, counts []int32, most int32) error {
+	return n.padded.feed(s, counts, most, n.dims.Regions, n.opt.MaskPadding)
 }
 
 // Words encodes captions: the words [capacity, E].

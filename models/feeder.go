@@ -134,18 +134,18 @@ func (f *Feeder) Images(b batch.Images) error {
 	if !f.counts {
 		return nil
 	}
-	return f.regionCounts(counts)
+	return f.regionCounts(counts, b.MostRegions)
 }
 
 // countReader is a network whose training graphs have inputs of their own that follow from the numbers of regions of
-// the images.
+// the images, and from the largest in the batch.
 type countReader interface {
-	feedCounts(s *graph.Instance, counts []int32) error
+	feedCounts(s *graph.Instance, counts []int32, most int32) error
 }
 
-func (f *Feeder) regionCounts(counts []int32) error {
+func (f *Feeder) regionCounts(counts []int32, most int32) error {
 	if f.counter != nil {
-		if err := f.counter.feedCounts(f.instance, counts); err != nil {
+		if err := f.counter.feedCounts(f.instance, counts, max(most, slices.Max(counts))); err != nil {
 			return err
 		}
 	}
@@ -189,6 +189,12 @@ func (f *Feeder) Captions(b batch.Captions) error {
 		return err
 	}
 	return f.lengths(0, InputLengths, b.Lengths, f.longest(l), wordUnit(n))
+}
+
+// Shared feeds what pairs of images and captions read of the captions of a whole batch, of which this rank encodes a
+// part (Model.SharedCaptions).
+func (f *Feeder) Shared(b batch.Captions) error {
+	return f.instance.FeedInts(inputAllLengths, b.Lengths)
 }
 
 // Edges feeds the dependencies of captions where the network reads them; graphs have the capacity for so many words.

@@ -166,7 +166,7 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	}
 	rows := append(slices.Clone(features), make([]float64, n*r*images.Shape[2]-len(features))...)
 	fatal(t, m.Instance.FeedDoubles(InputRegions, rows))
-	fatal(t, feeder.regionCounts(c.Counts))
+	fatal(t, feeder.regionCounts(c.Counts, 0))
 	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(shared.Weights.Data, n, order)))
 	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first

@@ -14,6 +14,8 @@ const (
 	// InputRegions is then the concatenated regions of all images; the capacity is R each.
 	InputRegionCounts = "in.region_counts"
 
+	inputAllLengths = "in.all_lengths" // int32 [N], those of the captions of all ranks (SharedCaptions)
+
 	InputBoxes     = "in.boxes"      // [B, R·4]
 	InputEdges     = "in.edges"      // int32 [capacity, 2]
 	InputEdgeStart = "in.edge_start" // int32 [B + 1]
@@ -39,10 +41,27 @@ func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 // many words; a capacity of 0 means no dependencies.
 func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, capacity int) Captions {
 	c := Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n), Capacity: capacity}
-	if capacity > 0 {
+	if capacity > 0 && g.Share.Alone() { // SharedCaptions has those of all ranks
 		c.Edges, c.EdgeStart = m.edgeInputs(g, n, capacity)
 	}
 	return c
+}
+
+// SharedCaptions gathers what Words computed of the captions of this rank (graph.Share): those of all ranks, with the
+// capacity for so many words.
+func (m *Model) SharedCaptions(g *graph.Graph, c EncodedCaptions, capacity int) EncodedCaptions {
+	if g.Share.Alone() {
+		return c
+	}
+	all := EncodedCaptions{Lengths: g.InputInts(inputAllLengths, g.Share.Items)}
+	all.Edges, all.EdgeStart = m.edgeInputs(g, g.Share.Items, capacity)
+	for _, x := range c.Words {
+		all.Words = append(all.Words, graph.GatherShared(g, x, all.Lengths, capacity))
+	}
+	for _, x := range c.Values {
+		all.Values = append(all.Values, graph.GatherShared(g, x, nil, 0))
+	}
+	return all
 }
 
 // edgeInputs are the dependencies of n captions with the capacity for so many words, nil if the network reads none.

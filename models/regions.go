@@ -43,10 +43,10 @@ func (p *paddedRegions) linear(g *graph.Graph, regions *graph.Node, l *nn.Linear
 }
 
 // feed sets the inputs for images with so many regions. Every region that is there is attended to; unless masked, as in
-// the released code of CHAN, so is every row below the largest count of the batch, whatever is there.
-func (p *paddedRegions) feed(s *graph.Instance, counts []int32, r int, masked bool) error {
+// the released code of CHAN, so is every row below the largest count of the batch, most, whatever is there.
+func (p *paddedRegions) feed(s *graph.Instance, counts []int32, most int32, r int, masked bool) error {
 	p.rows, p.attended, p.mask = p.rows[:0], p.attended[:0], p.mask[:0]
-	first, most := int32(0), slices.Max(counts)
+	first := int32(0)
 	for _, there := range counts {
 		if masked {
 			most = there

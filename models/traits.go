@@ -26,7 +26,10 @@ type Traits struct {
 	StoredWords  bool // word ids that are stored with the captions replace theirs (GSMN's released data)
 	SizeAugment  bool // training drops regions and words (data.FieldAugmentation)
 	// it brings a word <mask> of its own behind the vocabulary, with which the vocabulary may have been saved
-	MaskWord        bool
+	MaskWord bool
+	// Together names the option, and its value, by which the images of a batch attend to each other, so that ranks
+	// cannot divide it; empty where each is encoded by itself.
+	Together        string
 	WarmupReference string // option of its repository for loss.warmup_epochs; empty if it has none
 }
 

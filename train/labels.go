@@ -1,7 +1,7 @@
 package train
 
 import (
-	"vsetrain/data"
+	"vsetrain/batch"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/models"
@@ -17,7 +17,7 @@ type labels struct {
 }
 
 // feed feeds the labels; padded gives every caption the same number of steps (models.Labels).
-func (l *labels) feed(s *graph.Instance, b *data.Batch, sh shape, maxLength int, padded bool) error {
+func (l *labels) feed(s *graph.Instance, b *batch.Captions, sh shape, maxLength int, padded bool) error {
 	columns := labelSteps(sh, maxLength) + 1
 	l.words, l.mask, l.steps = l.words[:0], l.mask[:0], l.steps[:0]
 	if len(l.row) != maxLength+1 {
@@ -45,7 +45,7 @@ func (l *labels) feed(s *graph.Instance, b *data.Batch, sh shape, maxLength int,
 		return s.FeedInts(models.InputLabelSteps, l.steps)
 	}
 	l.all = l.all[:0]
-	for range b.N {
+	for range b.Lengths {
 		l.all = append(l.all, int32(columns-1))
 	}
 	if err := s.FeedBounded(models.InputLabelLengths, l.steps, l.all); err != nil {

@@ -100,14 +100,18 @@ type Loop struct {
 	Validate func(context.Context) (eval.Metrics, error)
 	// ValidateAverage scores the averaged weights; nil without them.
 	ValidateAverage func(context.Context) (eval.Metrics, error)
-	Hooks           Hooks
-	Now             func() time.Time
-	Position        Position // after the last step that is finished
+	// Ranks are those of the job, nil where there is one. Rank 0 alone validates and has hooks; the others wait for
+	// what it decides.
+	Ranks    *Ranks
+	Hooks    Hooks
+	Now      func() time.Time
+	Position Position // after the last step that is finished
 
 	started *StepInfo   // a step that is not finished; its result is missing
 	batch   *data.Batch // of that step
 	since   time.Time   // when it was started, or the step before it was finished
 	drift   drift
+	ended   bool // the ranks agreed to stop
 }
 
 // ErrInterrupted is returned when the context ended: the state was saved and the run can be resumed.
@@ -116,7 +120,7 @@ var ErrInterrupted = errors.New("training interrupted; the state is saved, conti
 // Run trains from Position until the epochs are done, training stops early, or ctx ends.
 func (l *Loop) Run(ctx context.Context) error {
 	for {
-		if ctx.Err() != nil {
+		if l.stops(ctx) {
 			if err := l.finish(); err != nil {
 				return err
 			}
@@ -138,6 +142,15 @@ func (l *Loop) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// stops reports whether the run is interrupted. Several ranks find that out together, behind a step or a validation.
+func (l *Loop) stops(ctx context.Context) bool {
+	if l.Ranks == nil {
+		return ctx.Err() != nil
+	}
+	l.Ranks.WantStop(ctx.Err() != nil)
+	return l.ended
 }
 
 // Finished reports whether a run ends at a position, which counts the validations that were in vain.
@@ -197,7 +210,7 @@ func (l *Loop) step() error {
 		return fmt.Errorf("step %d: the loader is at epoch %d iteration %d, the run at %d, %d", p.Step+1, b.Epoch,
 			b.Iter, p.Epoch, p.Iter)
 	}
-	next := StepInfo{Position: p, Batch: b.N, DataWait: b.Wait}
+	next := StepInfo{Position: p, Batch: b.Pairs(), DataWait: b.Wait}
 	err = l.Step.Start(b, l.Optim.LearningRate(p.Step, l.Batches), p.Epoch < l.Warmup)
 	if err != nil {
 		return l.explain(err, p)
@@ -242,7 +255,7 @@ func (l *Loop) finish() error {
 // done takes over the position after a step and reports the step.
 func (l *Loop) done(i StepInfo) error {
 	collapsed, warm := l.Position.Collapsed, l.Position.Epoch < l.Warmup
-	l.Position = i.Position
+	l.Position, l.ended = i.Position, i.StepResult.Stop
 	l.Position.Collapsed = collapsed
 	if err := l.watch(i.StepResult, i.Batch); err != nil {
 		return err
@@ -260,7 +273,33 @@ func (l *Loop) done(i StepInfo) error {
 // epochPosition is the number of epochs done, with a fraction inside an epoch.
 func (l *Loop) epochPosition() float64 { return float64(l.Position.Step) / float64(l.Batches) }
 
-func (l *Loop) validate(ctx context.Context) error {
+// validate measures the network and saves what is worth it: rank 0 does, and the others take over its position, or its
+// error. All compare their parameters before.
+func (l *Loop) validate(ctx context.Context) (err error) {
+	if l.Ranks == nil {
+		return l.measure(ctx)
+	}
+	if err := l.Ranks.Compare(); err != nil {
+		return fmt.Errorf("step %d: %w", l.Position.Step, err)
+	}
+	failed := ""
+	if l.Ranks.Rank == 0 {
+		if err = l.measure(ctx); err != nil {
+			failed = err.Error()
+		}
+		l.ended = ctx.Err() != nil
+	}
+	if e := l.Ranks.Agree(&failed, &l.ended, &l.Position); err == nil && e != nil {
+		return e
+	}
+	if failed != "" && err == nil {
+		err = fmt.Errorf("rank 0: %s", failed)
+	}
+	return err
+}
+
+// measure is the validation of one rank.
+func (l *Loop) measure(ctx context.Context) error {
 	p := &l.Position
 	start := l.Now()
 	v := ValidationInfo{EpochPosition: l.epochPosition()}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
@@ -13,8 +14,9 @@ import (
 
 // shape is what a training graph depends on.
 type shape struct {
-	n, bucket, semantic int
+	n, bucket, semantic int  // n pairs, of several ranks those of this one
 	capacity            int  // of a PairScorer in words, 0 for other networks
+	all, allCapacity    int  // n and capacity of all ranks
 	sum                 bool // sum over all violations instead of the hardest (warm-up)
 }
 
@@ -28,6 +30,7 @@ type program struct {
 	scores     *graph.Node
 	name       string        // of the step, for errors of a device
 	hypers     device.View   // scalars of the updates, see optimiser.count
+	summed     device.View   // scalars that ranks add up with the gradients (Ranks); absent where there is one
 	losses     []device.View // that have to be finite
 	reads      []device.View // what a step reports
 }
@@ -39,8 +42,13 @@ func (p *program) prepare() error {
 	}
 	p.factors()
 	p.losses = append(p.losses[:0], p.vm.View(p.loss).Slice(0, 1))
-	if p.captioning != nil {
+	if p.captioning != nil && p.summed.Present() {
+		p.losses = append(p.losses, p.summed.Slice(spareCaptioning, spareCaptioning+1))
+	} else if p.captioning != nil {
 		p.losses = append(p.losses, p.vm.View(p.captioning))
+	}
+	if p.summed.Present() {
+		p.losses = append(p.losses, p.summed.Slice(spareStop, spareStop+1))
 	}
 	return nil
 }
@@ -57,11 +65,16 @@ func (p *program) reports(norm device.View) []device.View {
 	return p.reads
 }
 
-// shapeOf is the shape of a batch.
-func (s *Step) shapeOf(b *data.Batch, sum bool) (shape, error) {
-	sh := shape{n: b.N, bucket: models.Bucket(b.L), sum: sum}
+// shapeOf is the shape of a batch, of which this rank encodes some captions.
+func (s *Step) shapeOf(b *data.Batch, own *batch.Captions, sum bool) (shape, error) {
+	longest := b.L
+	if s.ranks != nil {
+		longest = own.Longest()
+	}
+	sh := shape{n: b.N, bucket: models.Bucket(longest), all: b.Pairs(), sum: sum}
 	if _, ok := s.model.PairScorer(); ok {
-		sh.capacity = s.feeder.PairCapacity(b.Lengths, b.L)
+		sh.capacity = s.feeder.PairCapacity(own.Lengths, longest)
+		sh.allCapacity = s.feeder.PairCapacity(b.Lengths, b.L)
 	}
 	if s.loss.NeedsSemantics() {
 		if b.SemanticDim == 0 {
@@ -76,9 +89,10 @@ func (s *Step) shapeOf(b *data.Batch, sum bool) (shape, error) {
 // step. semantic is the length of the semantic vectors of a loss that needs them.
 func (s *Step) Reserve(lengths []int32, semantic int) error {
 	longest := int(slices.Max(lengths))
-	sh := shape{n: len(lengths), bucket: models.Bucket(longest), semantic: semantic}
+	sh := shape{n: len(lengths), bucket: models.Bucket(longest), semantic: semantic, all: len(lengths)}
 	if _, ok := s.model.PairScorer(); ok {
 		sh.capacity = s.feeder.PairCapacity(lengths, longest)
+		sh.allCapacity = sh.capacity
 	}
 	_, err := s.program(sh)
 	return err
@@ -97,11 +111,15 @@ func (s *Step) program(sh shape) (*program, error) {
 }
 
 // buildScores adds the network to a graph: the scores of a batch, and the loss of a captioning branch if there is one.
+// Of several ranks each encodes its own pairs. Embeddings are gathered; a PairScorer scores its own images with the
+// captions of all, and the scores are gathered.
 func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	m := s.model
 	captions := m.CaptionInputs(g, sh.n, sh.bucket, sh.capacity)
 	if net, ok := m.PairScorer(); ok {
-		p.scores = net.Pairs(g, net.Images(g, m.ImageInputs(g, sh.n)), net.Words(g, captions))
+		images := net.Images(g, m.ImageInputs(g, sh.n))
+		words := m.SharedCaptions(g, net.Words(g, captions), sh.allCapacity)
+		p.scores = graph.GatherRows(g, net.Pairs(g, images, words))
 		return
 	}
 	net, regions := m.Embedder(), m.ImageInputs(g, sh.n).Regions
@@ -111,7 +129,7 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	} else {
 		images = net.Images(g, regions)
 	}
-	p.scores = net.Scores(g, images, net.Captions(g, captions))
+	p.scores = net.Scores(g, graph.GatherRows(g, images), graph.GatherRows(g, net.Captions(g, captions)))
 }
 
 // labelSteps is the largest number of steps in a graph.
@@ -131,13 +149,16 @@ func contextOf(l *loss.Options, g *graph.Graph, n, semantic int) (c loss.Context
 
 func (s *Step) compile(sh shape) (*program, error) {
 	p := &program{name: fmt.Sprintf("training step of %s with loss %s, %d pairs with captions of up to %d words",
-		s.model.Options.Network, s.loss.Name, sh.n, sh.bucket)}
+		s.model.Options.Network, s.loss.Name, sh.all, sh.bucket)}
 	g := s.model.Instance.Graph()
-	g.Training, g.Seed = true, s.Seed
+	g.Training, g.Seed, g.Share = true, s.Seed, s.ranks.share(sh.all)
+	if s.ranks != nil {
+		p.summed = s.model.Instance.Params.Spare()
+	}
 	err := graph.Build(func() error {
 		s.buildScores(g, p, sh)
-		c := contextOf(&s.loss, g, sh.n, sh.semantic)
-		p.margins = s.loss.Margins(g, c, sh.n)
+		c := contextOf(&s.loss, g, sh.all, sh.semantic)
+		p.margins = s.loss.Margins(g, c, sh.all)
 		c.Margins = p.margins
 		c.Remember = func(values ...*graph.Node) { p.remember = append(p.remember, values...) }
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)

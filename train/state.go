@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"vsetrain/internal/compute/device"
 	"vsetrain/models"
 )
 
@@ -78,6 +79,41 @@ func Remember(s *Step, path string) error {
 	for name, values := range s.memory.State() {
 		if *values, err = c.Doubles(memoryPrefix + name); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// Share gives the steps of all ranks the parameters and the state of that of rank 0, and sets st to that of rank 0. It
+// does nothing where there is one rank.
+func Share(s *Step, st Stored) error {
+	r := s.ranks
+	if r == nil {
+		return nil
+	}
+	views := []device.View{s.model.Instance.Params.Values(), s.model.Instance.Params.State(), s.opt.m, s.opt.v}
+	if s.opt.average != nil {
+		views = append(views, s.opt.average.values)
+	}
+	for _, v := range views {
+		if v.N > 0 {
+			device.Do(r.dev, device.Broadcast{X: v})
+		}
+	}
+	st.state().Updates = s.opt.steps
+	memory := map[string][]float64{}
+	if s.memory != nil {
+		for name, values := range s.memory.State() {
+			memory[name] = *values
+		}
+	}
+	if err := r.Agree(st, &memory); err != nil {
+		return err
+	}
+	s.opt.steps = st.state().Updates
+	if s.memory != nil {
+		for name, values := range s.memory.State() {
+			*values = memory[name]
 		}
 	}
 	return nil

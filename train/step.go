@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
@@ -39,6 +40,7 @@ type Step struct {
 	runner   runner
 	recorder *recorder // the runner, where the device records; nil on others
 	namer    device.Namer
+	ranks    *Ranks        // nil where there is one
 	memory   loss.Memory   // of the loss; nil without
 	batch    loss.Batch    // of the last step that was started
 	started  []startedStep // and not finished, at most Depth
@@ -63,6 +65,7 @@ type StepResult struct {
 	GradNorm               float64 // before clipping
 	Gap                    float64 // by how much the highest-scoring negatives score above the matches, summed; see gap
 	LearningRate           float64
+	Stop                   bool // a rank wants to stop (Ranks)
 }
 
 // NewStep prepares training of a model: gradients and optimiser state are allocated.
@@ -75,6 +78,12 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	s.runner, s.recorder = newRunner(m.Instance.Dev)
 	s.namer, _ = device.As[device.Namer](m.Instance.Dev)
 	s.makes = s.calls
+	if s.ranks, err = newRanks(m); err != nil {
+		return nil, err
+	}
+	if s.ranks != nil {
+		s.factorFrom = math.MaxInt // gradients are summed
+	}
 	s.memory = l.Memory()
 	s.ReadFrom(nil)
 	return s, nil
@@ -113,7 +122,11 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	}
 	s.at("the inputs of a training step")
 	defer s.at("")
-	sh, err := s.shapeOf(b, sum)
+	own, items, err := s.ranks.part(b)
+	if err != nil {
+		return fmt.Errorf("training step: %w", err)
+	}
+	sh, err := s.shapeOf(b, &own, sum)
 	if err != nil {
 		return err
 	}
@@ -121,7 +134,7 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.feed(b, sh); err != nil {
+	if err := s.feed(b, &own, items, sh); err != nil {
 		return err
 	}
 	s.captions = append(s.captions[:0], b.Numbers...)
@@ -150,6 +163,14 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 func (s *Step) calls() {
 	p := s.last
 	p.vm.Run()
+	if s.ranks != nil {
+		s.at("the sum of the gradients of all ranks")
+		captioning := device.View{}
+		if p.captioning != nil {
+			captioning = p.vm.View(p.captioning)
+		}
+		s.ranks.sum(captioning)
+	}
 	s.at("the norm of the gradients, the clip or the update")
 	s.opt.norms(p.updates)
 	if s.runner.guard(s.opt.coef, s.opt.norm, p.losses) {
@@ -186,6 +207,9 @@ func Learned(s *Step) map[string]float64 {
 	return out
 }
 
+// RanksOf are those of the job of a step, nil where there is one.
+func RanksOf(s *Step) *Ranks { return s.ranks }
+
 // Averages reports whether a moving average of the weights is kept.
 func (s *Step) Averages() bool { return s.opt.average != nil }
 
@@ -214,6 +238,7 @@ func (s *Step) Finish() (StepResult, error) {
 		r.LossCaptioning = x[4]
 		r.Loss += r.LossCaptioning
 	}
+	r.Stop = s.ranks != nil && x[2+len(st.p.losses)] > 0 // the last of the losses
 	remembered := x[min(len(x), 3+1+len(st.p.losses)-1):]
 	if !finite(r.Loss) || !finite(r.GradNorm) {
 		s.opt.steps-- // nothing was updated
@@ -265,16 +290,22 @@ func (s *Step) ReadFrom(r *models.Resident) {
 	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil)
 }
 
-// feed sets the inputs of a program.
-func (s *Step) feed(b *data.Batch, sh shape) error {
+// feed sets the inputs of a program. own are the captions that this rank encodes, items are the positions of its pairs.
+func (s *Step) feed(b *data.Batch, own *batch.Captions, items []int32, sh shape) error {
 	in := s.model.Instance
+	in.Items(items)
 	if err := s.feeder.Images(b.Images); err != nil {
 		return err
 	}
-	if err := s.feeder.Captions(b.Captions); err != nil {
+	if err := s.feeder.Captions(*own); err != nil {
 		return err
 	}
-	if err := s.feeder.Edges(b.Captions, sh.capacity); err != nil {
+	if s.ranks != nil && sh.allCapacity > 0 {
+		if err := s.feeder.Shared(b.Captions); err != nil {
+			return err
+		}
+	}
+	if err := s.feeder.Edges(b.Captions, sh.allCapacity); err != nil {
 		return err
 	}
 	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
@@ -282,12 +313,12 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 		return err
 	}
 	if c, ok := s.model.Network.(models.Captioner); ok {
-		if err := s.labels.feed(in, b, sh, c.MaxLength(), s.model.PadsLabels()); err != nil {
+		if err := s.labels.feed(in, own, sh, c.MaxLength(), s.model.PadsLabels()); err != nil {
 			return err
 		}
 	}
 	if sh.semantic > 0 {
-		if err := s.feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, b.N, sh.semantic); err != nil {
+		if err := s.feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, sh.all, sh.semantic); err != nil {
 			return err
 		}
 	}
@@ -299,7 +330,8 @@ func (s *Step) feed(b *data.Batch, sh shape) error {
 	if s.memory == nil {
 		return nil
 	}
-	s.batch = loss.Batch{N: b.N, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch, WarmUp: sh.sum}
+	s.batch = loss.Batch{N: sh.all, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch,
+		WarmUp: sh.sum}
 	return s.memory.Feed(in, &s.batch)
 }
 

@@ -154,7 +154,7 @@ func TestLabelsOfABatch(t *testing.T) {
 		b.Words = append(b.Words, words...)
 	}
 	sh := shape{n: n, bucket: models.Bucket(b.L)}
-	if err := s.labels.feed(s.model.Instance, b, sh, maxLength, false); err != nil {
+	if err := s.labels.feed(s.model.Instance, &b.Captions, sh, maxLength, false); err != nil {
 		t.Fatal(err)
 	}
 	columns := labelSteps(sh, maxLength) + 1

@@ -27,11 +27,34 @@ type Graph struct {
 	Training bool
 	// Seed is the seed of the run, from which dropout draws.
 	Seed uint64
+	// Share is which items of a global batch the graph computes on; it is set before anything is added.
+	Share Share
 
 	expr   *G.ExprGraph
 	dtype  tensor.Dtype
 	leaves map[string]*leaf
 	serial int
+}
+
+// Share says that a graph computes on the items of one rank of a global batch (device.Deal). The zero Share is that of
+// one rank, which has all of them.
+type Share struct {
+	Rank, Ranks int
+	Items       int // of the global batch
+}
+
+// own is the number of items of the rank.
+func (s Share) own() int { return (s.Items - s.Rank + s.Ranks - 1) / s.Ranks }
+
+// Alone reports whether there is no other rank.
+func (s Share) Alone() bool { return s.Ranks < 2 }
+
+// itemsOf is how many items the global batch has where n are here.
+func (s Share) itemsOf(n int) int {
+	if s.Alone() {
+		return n
+	}
+	return s.Items
 }
 
 // leaf describes a node without an op: a parameter or an input.

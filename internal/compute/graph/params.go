@@ -71,12 +71,12 @@ func NewParams(dev device.Device, specs []ParamSpec) (*Params, error) {
 	return p, nil
 }
 
-// AllocGrads allocates the gradients; they hold zero where no graph writes.
+// AllocGrads allocates the gradients, and Spare behind them; they hold zero where no graph writes.
 func (p *Params) AllocGrads() error {
 	if p.grads.Present() {
 		return nil
 	}
-	b, err := p.dev.Alloc(device.Float, max(1, p.opt))
+	b, err := p.dev.Alloc(device.Float, p.opt+ParamAlign)
 	if err != nil {
 		return fmt.Errorf("allocate gradients of %d parameters: %w", p.opt, err)
 	}
@@ -105,7 +105,13 @@ func (p *Params) Values() device.View { return p.values.Slice(0, p.opt) }
 func (p *Params) State() device.View { return p.values.Slice(p.opt, p.total) }
 
 // Grads returns the flat gradients.
-func (p *Params) Grads() device.View { return p.grads }
+func (p *Params) Grads() device.View { return p.grads.Slice(0, p.opt) }
+
+// Summed returns what ranks add up: the gradients, and behind them the scalars of Spare.
+func (p *Params) Summed() device.View { return p.grads }
+
+// Spare returns ParamAlign scalars behind the gradients.
+func (p *Params) Spare() device.View { return p.grads.Slice(p.opt, p.opt+ParamAlign) }
 
 // Hold tells the device that no parameter will change (device.Holder).
 func (p *Params) Hold() {

@@ -3,6 +3,7 @@ package training
 import (
 	"time"
 
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
@@ -33,12 +34,15 @@ type Plan struct {
 
 // Request is what a training run needs to know beside its configuration.
 type Request struct {
-	Config   *config.Config
-	RunDir   string
-	Resume   bool
-	BLAS     string
-	Env      runfs.Env // of this session; device and matrix product are filled in
-	Now      func() time.Time
+	Config *config.Config
+	RunDir string
+	Resume bool
+	BLAS   string
+	Env    runfs.Env // of this session; device and matrix product are filled in
+	Now    func() time.Time
+	// World is the job of several ranks that this process is one of; nil is one rank. All are given the same
+	// configuration. The goroutine that calls Train makes all calls of the world.
+	World    ranks.World
 	Observer Observer              // nil is Unobserved
 	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
 	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.
@@ -50,6 +54,15 @@ type Request struct {
 	Saved func(step int64)
 	// Tracking is the MLflow server that the records are sent to as well; without an address there is none.
 	Tracking mlflow.Target
+}
+
+// first reports whether this process is rank 0, which alone has the run directory and tells of the run.
+func (r *Request) first() bool {
+	if r.World == nil {
+		return true
+	}
+	rank, _ := r.World.Rank()
+	return rank == 0
 }
 
 // Observer sees the progress of a training run.

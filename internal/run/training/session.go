@@ -27,7 +27,7 @@ type training struct {
 func newTraining(r Request) *training {
 	c := *r.Config
 	c.Optim.Settle(c.Train.Epochs)
-	if r.Observer == nil {
+	if r.Observer == nil || !r.first() {
 		r.Observer = Unobserved{}
 	}
 	return &training{Request: r, archive: archive{dir: r.RunDir, resume: r.Resume, told: r.Saved, named: &c,

@@ -9,6 +9,8 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
@@ -33,7 +35,7 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 	if err := t.open(ctx); err != nil {
 		return Outcome{RunDir: r.RunDir}, place.Explain(err, t.Cfg.Device, "no step had been done")
 	}
-	if t.Tracking.URL != "" {
+	if t.Tracking.URL != "" && t.first() {
 		var err error
 		if t.tracker, err = track.Start(t.run.Path(), t.Cfg, t.Tracking); err != nil {
 			t.logs.Close()
@@ -41,6 +43,9 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 		}
 	}
 	err := place.Explain(t.loop.Run(ctx), t.Cfg.Device, t.survives())
+	if !t.first() {
+		return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, err
+	}
 	if e := t.logs.Close(); err == nil {
 		err = e
 	}
@@ -57,14 +62,37 @@ func (t *training) open(ctx context.Context) (err error) {
 	if err = t.openData(); err != nil {
 		return err
 	}
-	if err = t.openRun(); err != nil {
-		return err
+	if t.first() {
+		if err = t.openRun(); err != nil {
+			return err
+		}
 	}
-	c := t.Cfg
 	position, plan, err := t.build(ctx)
 	if err != nil {
 		return err
 	}
+	c := t.Cfg
+	t.perEpoch = plan.Batches
+	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
+		Step: t.Step, Source: t.Loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
+		Ranks: train.RanksOf(t.Step)}
+	if t.Step.Averages() {
+		t.loop.ValidateAverage = t.validateAverage
+	}
+	if !t.first() {
+		return nil
+	}
+	if err = t.log(position); err != nil {
+		return err
+	}
+	t.loop.Hooks = train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
+		Due: t.logs.Due}
+	t.show(plan)
+	return nil
+}
+
+// log writes what a session begins with to the run directory, and opens its logs.
+func (t *training) log(position train.Position) (err error) {
 	if err = t.record(); err != nil {
 		return err
 	}
@@ -77,19 +105,8 @@ func (t *training) open(ctx context.Context) (err error) {
 	if err = t.run.AppendEnv(env); err != nil {
 		return err
 	}
-	if t.logs, err = records.Open(t.run, t.Cfg, position, t.counted, env.Host, t.Now); err != nil {
-		return err
-	}
-	t.perEpoch = plan.Batches
-	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
-		Step: t.Step, Source: t.Loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
-		Hooks: train.Hooks{Step: t.onStep, Validation: t.onValidation, Warn: t.onWarning, Save: t.save,
-			Due: t.logs.Due}}
-	if t.Step.Averages() {
-		t.loop.ValidateAverage = t.validateAverage
-	}
-	t.show(plan)
-	return nil
+	t.logs, err = records.Open(t.run, t.Cfg, position, t.counted, env.Host, t.Now)
+	return err
 }
 
 // openData opens the vocabulary and the splits.
@@ -137,30 +154,35 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if err != nil {
 		return position, plan, err
 	}
+	if t.World != nil {
+		own, err := ranks.New(dev, t.World)
+		if err != nil {
+			dev.Close()
+			return position, plan, err
+		}
+		dev = own
+	}
 	t.Warnings = append(choice.Warnings, t.Warnings...)
 	t.named = t.named.WithPrecision(choice.Precision)
 	if err = t.Build(dev, choice.Precision, inputs.Dims(t.Train, t.Lexicon)); err != nil {
 		return position, plan, err
 	}
 	c = t.Cfg
-	if err := t.checkDisk(); err != nil {
-		return position, plan, err
-	}
 	t.checkMemory()
-	if position, err = t.initialise(); err != nil {
+	if position, err = t.begin(); err != nil {
 		return position, plan, err
 	}
 	t.Model.Noise = t.Noise
-	t.savedAt(position.Step)
 	memory, err := t.PlanMemory(ctx)
 	if err != nil {
 		return position, plan, err
 	}
 	t.callByCall = t.Step.CallByCall()
 	t.gauge.warnings(t.Device) // which were passed on when it was opened
-	t.Loader, err = data.NewLoader(t.Train, t.Lexicon, t.Streamed(memory,
-		data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle, DropLast: c.Train.DropLast,
-			Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}))
+	batches := data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle,
+		DropLast: c.Train.DropLast, Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}
+	batches.Rank, batches.Ranks = device.RankOf(dev)
+	t.Loader, err = data.NewLoader(t.Train, t.Lexicon, t.Streamed(memory, batches))
 	if err != nil {
 		return position, plan, err
 	}
@@ -170,6 +192,23 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory,
 		Words: t.Model.Words, Noise: t.Model.Noise}
 	return position, plan, checkSchedule(&c.Optim, plan.Batches)
+}
+
+// begin sets the parameters and the state of all ranks to those that rank 0 begins with.
+func (t *training) begin() (train.Position, error) {
+	var start train.State
+	if t.first() {
+		if err := t.checkDisk(); err != nil {
+			return start.Position, err
+		}
+		var err error
+		if start.Position, err = t.initialise(); err != nil {
+			return start.Position, err
+		}
+		t.savedAt(start.Position.Step)
+	}
+	err := train.Share(t.Step, &start)
+	return start.Position, err
 }
 
 // initialise sets the parameters: from the last checkpoint of the run, from train.init_from, or drawn from the seed.

@@ -1,0 +1,203 @@
+package train
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+
+	"vsetrain/batch"
+	"vsetrain/data"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
+	"vsetrain/models"
+)
+
+// Ranks is a job of several ranks that train one network: train.batch is that of all together, and the result that of
+// one (docs/distributed.md). Each encodes its part of a batch, computes the loss over the whole, and adds its gradients
+// to those of the others, so that all make the same update. No rank decides by itself when that ends.
+type Ranks struct {
+	Rank, Ranks int
+
+	dev    device.Device
+	params *graph.Params
+	job    device.Ranked
+	own    batch.Captions // of the batch
+	item   []int32        // positions of the rank's pairs in the batch
+	stop   bool           // this rank wants to
+}
+
+// Scalars that are summed with the gradients.
+const (
+	spareStop       = iota // ranks that want to stop
+	spareCaptioning        // the loss of a captioning branch
+)
+
+// newRanks returns the ranks of a model's device, nil where there is one.
+func newRanks(m *models.Model) (*Ranks, error) {
+	job, ok := device.As[device.Ranked](m.Instance.Dev)
+	if !ok {
+		return nil, nil
+	}
+	r := &Ranks{dev: m.Instance.Dev, params: m.Instance.Params, job: job}
+	if r.Rank, r.Ranks = job.Rank(); r.Ranks == 1 {
+		return nil, nil
+	}
+	if by := m.Options.Traits().Together; by != "" {
+		return nil, fmt.Errorf("network %s with model.%s lets the images of a batch attend to each other, so %d ranks "+
+			"cannot divide it; train on one, or choose another value", m.Options.Network, by, r.Ranks)
+	}
+	return r, nil
+}
+
+// share is what a graph of n pairs computes on.
+func (r *Ranks) share(n int) graph.Share {
+	if r == nil {
+		return graph.Share{}
+	}
+	return graph.Share{Rank: r.Rank, Ranks: r.Ranks, Items: n}
+}
+
+// part returns the captions of a batch that this rank encodes, and the positions of its pairs in the batch; nil is all.
+func (r *Ranks) part(b *data.Batch) (batch.Captions, []int32, error) {
+	if r == nil {
+		if b.Ranks > 1 {
+			return b.Captions, nil, fmt.Errorf("a batch of rank %d of %d for a step of one", b.Rank, b.Ranks)
+		}
+		return b.Captions, nil, nil
+	}
+	b.Captions.Deal(r.Rank, r.Ranks, &r.own)
+	r.item = r.item[:0]
+	for i := r.Rank; i < b.Pairs(); i += r.Ranks {
+		r.item = append(r.item, int32(i))
+	}
+	if b.Rank != r.Rank || b.Ranks != r.Ranks || len(r.item) != b.N || b.N == 0 {
+		return r.own, nil, fmt.Errorf("a batch of %d images of rank %d of %d, expected %d of rank %d of %d", b.N,
+			b.Rank, b.Ranks, len(r.item), r.Rank, r.Ranks)
+	}
+	return r.own, r.item, nil
+}
+
+// sum adds the gradients of all ranks up, and the scalars behind them, of which a captioning branch has one. What a
+// loss learns has its whole gradient on every rank: that of rank 0 counts.
+func (r *Ranks) sum(captioning device.View) {
+	for _, s := range r.params.Specs {
+		if s.Within != nil && r.Rank > 0 {
+			device.Do(r.dev, device.Fill{Dst: r.params.Grad(s.Name)})
+		}
+	}
+	spare, stop := r.params.Spare(), 0.0
+	if r.stop {
+		stop = 1
+	}
+	device.Do(r.dev, device.Fill{Dst: spare.Slice(spareStop, spareStop+1), Value: stop})
+	if captioning.Present() {
+		device.Do(r.dev, device.Copy{Dst: spare.Slice(spareCaptioning, spareCaptioning+1), Src: captioning})
+	}
+	device.Do(r.dev, device.AllReduce{X: r.params.Summed()})
+}
+
+// WantStop says that this rank wants to end: all do after the same step (StepResult.Stop).
+func (r *Ranks) WantStop(want bool) { r.stop = want }
+
+// Agree sets values, pointers that JSON can be read into, on all ranks to those of rank 0. The others wait for it and
+// leave the processor to it meanwhile.
+func (r *Ranks) Agree(values ...any) error {
+	r.job.Wait()
+	var text []byte
+	var failed error
+	if r.Rank == 0 {
+		text, failed = json.Marshal(values) // an error leaves no text, which the others cannot read either
+	}
+	length := binary.LittleEndian.AppendUint32(nil, uint32(len(text)))
+	if err := r.broadcast(length); err != nil {
+		return err
+	}
+	if r.Rank > 0 {
+		text = make([]byte, binary.LittleEndian.Uint32(length))
+	}
+	if err := r.broadcast(text); err != nil || r.Rank == 0 {
+		return errors.Join(failed, err)
+	}
+	if err := json.Unmarshal(text, &values); err != nil {
+		return fmt.Errorf("rank %d of %d: what rank 0 sent: %w", r.Rank, r.Ranks, err)
+	}
+	return nil
+}
+
+// broadcast sets text to that of rank 0, a byte in a float.
+func (r *Ranks) broadcast(text []byte) error {
+	x := make([]float32, len(text))
+	for i, b := range text {
+		x[i] = float32(b)
+	}
+	buf, err := r.dev.Alloc(device.Float, len(x))
+	if err != nil {
+		return err
+	}
+	defer r.dev.Free(buf)
+	v := device.Of(buf)
+	r.dev.UploadFloats(v, x)
+	device.Do(r.dev, device.Broadcast{X: v})
+	if err := r.dev.Sync(); err != nil {
+		return err
+	}
+	r.dev.DownloadFloats(x, v)
+	for i := range text {
+		text[i] = byte(x[i])
+	}
+	return nil
+}
+
+// Compare returns an error on all ranks where the parameters of one differ from those of rank 0 in a bit.
+func (r *Ranks) Compare() error {
+	const digits = 4 // of 16 bits, which a float holds exactly
+	own, err := r.dev.Alloc(device.Float, digits*(1+r.Ranks))
+	if err != nil {
+		return err
+	}
+	defer r.dev.Free(own)
+	hash, x := r.hash(), make([]float64, digits*r.Ranks)
+	for i := range digits {
+		x[i] = float64(hash >> (16 * i) & 0xffff)
+	}
+	part, all := device.Of(own).Slice(0, digits), device.Of(own).Slice(digits, digits*(1+r.Ranks))
+	r.dev.UploadDoubles(part, x[:digits])
+	device.Do(r.dev, device.AllGather{Deal: device.Deal{Rank: r.Rank, Ranks: r.Ranks, Items: r.Ranks, Width: digits},
+		X: part, Y: all})
+	if err := r.dev.Sync(); err != nil {
+		return err
+	}
+	r.dev.DownloadDoubles(x, all)
+	var others []int
+	for i := range x {
+		if rank := i / digits; x[i] != x[i%digits] && (len(others) == 0 || others[len(others)-1] != rank) {
+			others = append(others, rank)
+		}
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("the parameters of rank %v differ from those of rank 0 after the same steps: their "+
+			"machines compute differently (processor, program, VSETRAIN_BLAS), or one has a fault; the last "+
+			"checkpoint was written when they were alike", others)
+	}
+	return nil
+}
+
+// hash is the FNV hash of all parameters, by words of 64 bits.
+func (r *Ranks) hash() uint64 {
+	const prime = 1099511628211
+	h, x := fnv.New64a().Sum64(), make([]float64, 1<<16)
+	for _, v := range []device.View{r.params.Values(), r.params.State()} {
+		for lo := 0; lo < v.N; lo += len(x) {
+			piece := x[:min(len(x), v.N-lo)]
+			r.dev.DownloadDoubles(piece, v.Slice(lo, lo+len(piece)))
+			for _, f := range piece {
+				h = (h ^ math.Float64bits(f)) * prime
+				h ^= h >> 32 // a product moves bits up alone
+			}
+		}
+	}
+	return h
+}

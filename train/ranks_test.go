@@ -1,0 +1,292 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/compute/device/ranks"
+	"vsetrain/loss"
+	"vsetrain/models"
+)
+
+// dealt is what a loader brings a rank: pairs rank, rank + ranks, … of a batch, and all of its captions.
+func dealt(b *data.Batch, rank, ranks int) *data.Batch {
+	if ranks == 1 {
+		return b
+	}
+	all := *b
+	b.Rank, b.Ranks = rank, ranks
+	b.N, b.Features, b.Boxes, b.Counts = 0, nil, nil, nil
+	first := 0
+	for i := range all.N {
+		rows := all.Regions
+		if all.Counts != nil {
+			rows = int(all.Counts[i])
+		}
+		if i%ranks == rank {
+			b.N++
+			b.Features = append(b.Features, all.Features[first*all.Dim:(first+rows)*all.Dim]...)
+			if all.Boxes != nil {
+				b.Boxes = append(b.Boxes, all.Boxes[i*4*all.Regions:(i+1)*4*all.Regions]...)
+			}
+			if all.Counts != nil {
+				b.Counts = append(b.Counts, all.Counts[i])
+			}
+		}
+		first += rows
+	}
+	if all.Counts != nil {
+		b.MostRegions = slices.Max(all.Counts)
+	}
+	return b
+}
+
+// lossCases are an embedder and a scorer of pairs with every loss.
+func lossCases(t testing.TB) (all []recordedCase) {
+	for _, name := range loss.Names() {
+		for _, network := range []string{models.VSEPP, models.SGR} {
+			step := func(d device.Device) *Step {
+				l := loss.DefaultOptions()
+				if l.Name = name; l.WarmupEpochs == 0 {
+					l.WarmupEpochs = 2
+				}
+				o := published(t, network)
+				o.SGRAF.SimDim = 8
+				m, err := NewModel(d, o, tinyDims, &l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Init(3, nil)
+				s, err := NewStep(m, l, adam(1e-2))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			all = append(all, recordedCase{network + " " + name, 3, 1e-2, step, func(i int) *data.Batch {
+				b := shorten(tinyBatch(uint64(i), 7, 8), uint64(i), false)
+				for i := range int32(b.N) {
+					b.Numbers = append(b.Numbers, 3*i)
+				}
+				return b
+			}})
+		}
+	}
+	return all
+}
+
+// moment is a step of one rank with a whole batch, in float64: what it starts with, and what comes of it.
+type moment struct {
+	start, scores []float64
+	result        StepResult
+	gradients     map[string][]float64
+	state         []float64 // running statistics
+}
+
+// alone are the first steps of a case on one rank.
+func alone(t testing.TB, c recordedCase, steps int) (all []moment) {
+	s := c.step(openCPU(t, cpu.Options{Threads: 1, Precision: cpu.FP64}))
+	s.factorFrom = math.MaxInt
+	dev, p := s.model.Instance.Dev, s.model.Instance.Params
+	for i := range steps {
+		m := moment{start: flat(s), gradients: map[string][]float64{}}
+		var err error
+		if m.result, err = s.Run(c.batch(i), c.lr, i == 1); err != nil {
+			t.Fatalf("%s alone: %v", c.name, err)
+		}
+		m.scores, m.state = doubles(dev, s.last.vm.View(s.last.scores)), doubles(dev, p.State())
+		for _, spec := range p.Specs {
+			if !spec.State {
+				m.gradients[spec.Name] = gradient(s, spec.Name)
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// flat are the parameters, statistics and moments of a step.
+func flat(s *Step) (x []float64) {
+	for _, v := range stateOf(s) {
+		x = append(x, doubles(s.model.Instance.Dev, v)...)
+	}
+	return x
+}
+
+func stateOf(s *Step) []device.View {
+	p := s.model.Instance.Params
+	return []device.View{p.Values(), p.State(), s.opt.m, s.opt.v}
+}
+
+// asOne compares steps of a rank with those of one rank, from the same parameters each. What follows from a sum in
+// another order may be off by rounding alone; scores from embeddings without batch norm are the same bits.
+func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
+	rank, ranks := device.RankOf(d)
+	s := c.step(d)
+	s.factorFrom = math.MaxInt
+	p := s.model.Instance.Params
+	for i, m := range want {
+		fail := func(format string, args ...any) {
+			t.Errorf("%s, rank %d of %d, step %d: %s", c.name, rank, ranks, i, fmt.Sprintf(format, args...))
+		}
+		start := m.start
+		for _, v := range stateOf(s) {
+			s.model.Instance.Dev.UploadDoubles(v, start[:v.N])
+			start = start[v.N:]
+		}
+		got, err := s.Run(dealt(c.batch(i), rank, ranks), c.lr, i == 1)
+		if err != nil {
+			fail("%v", err)
+			return
+		}
+		for what, v := range map[string][2]float64{"loss": {got.Loss, m.result.Loss},
+			"captioning": {got.LossCaptioning, m.result.LossCaptioning}, "norm": {got.GradNorm, m.result.GradNorm}} {
+			if !(math.Abs(v[0]-v[1]) <= 1e-10*math.Abs(v[1])) {
+				fail("%s %.15g, %.15g alone", what, v[0], v[1])
+			}
+		}
+		scores := doubles(s.model.Instance.Dev, s.last.vm.View(s.last.scores))
+		for k, v := range m.scores {
+			if len(m.state) == 0 && scores[k] != v || !(math.Abs(scores[k]-v) <= 1e-10) {
+				fail("score %d is %.17g, %.17g alone", k, scores[k], v)
+				break
+			}
+		}
+		if off := distance(doubles(s.model.Instance.Dev, p.State()), m.state); !(off <= 1e-10*(1+norm(m.state))) {
+			fail("running statistics are off by %v of %v", off, norm(m.state))
+		}
+		for name, g := range m.gradients {
+			if off := distance(gradient(s, name), g); !(off <= 1e-10*m.result.GradNorm) {
+				fail("gradient of %s is off by %v of %v", name, off, norm(g))
+			}
+		}
+	}
+}
+
+// Ranks that divide a batch do the steps of one rank with the whole batch, where pieces have unequal sizes too: loss,
+// scores, every gradient, statistics.
+func TestRanksTrainAsOne(t *testing.T) {
+	networks := recordedCases(t)
+	for k, c := range append(networks, lossCases(t)...) {
+		t.Run(c.name, func(t *testing.T) {
+			want := alone(t, c, 2)
+			for n := 2; n <= 4; n++ {
+				if k < len(networks) || k%3 == n%3 {
+					devicetest.Ranks(n, func(w *devicetest.World) { asOne(t, rankedCPU(t, w, cpu.FP64), c, want) })
+				}
+			}
+		})
+	}
+}
+
+// rankedCPU is a device of a rank.
+func rankedCPU(t testing.TB, w ranks.World, precision string) device.Device {
+	d, err := ranks.New(openCPU(t, cpu.Options{Threads: 1, Precision: precision}), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Thirty steps in float32 end where those of one rank do.
+func TestRanksTrainLong(t *testing.T) {
+	for _, c := range recordedCases(t) {
+		if !slices.Contains([]string{"vsepp lmh", "vseinf", models.SAF, "gsmn, sparse, others"}, c.name) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			const steps = 30
+			losses := func(s *Step) (all []float64) {
+				rank, ranks := device.RankOf(s.model.Instance.Dev)
+				s.factorFrom = math.MaxInt
+				for i := range steps {
+					r, err := s.Run(dealt(c.batch(i), rank, ranks), 1e-4, false)
+					if err != nil {
+						t.Error(err)
+						return nil
+					}
+					all = append(all, r.Loss)
+				}
+				return all
+			}
+			one := c.step(openCPU(t, cpu.Options{Threads: 1}))
+			want, first := losses(one), map[int][]float64{}
+			for range 2 {
+				devicetest.Ranks(2, func(w *devicetest.World) {
+					s := c.step(rankedCPU(t, w, cpu.FP32))
+					got := losses(s)
+					for i, v := range got {
+						if !(math.Abs(v-want[i]) <= 1e-5*want[i]) {
+							t.Errorf("step %d: loss %v, %v alone", i, v, want[i])
+							break
+						}
+					}
+					state := flat(s)
+					if rank, _ := w.Rank(); rank == 0 && first[0] == nil {
+						first[0] = state
+					} else if at := differ(state, first[0]); rank == 0 && at >= 0 {
+						t.Errorf("in a second start element %d of the state differs", at)
+					}
+				})
+			}
+		})
+	}
+}
+
+// A rank whose parameters differ in a bit is named, on all ranks; after Share they are those of rank 0.
+func TestRanksCompare(t *testing.T) {
+	devicetest.Ranks(3, func(w *devicetest.World) {
+		s := tinyStep(t, rankedCPU(t, w, cpu.FP32), loss.LMH, 0)
+		r, rank := RanksOf(s), 0
+		if rank, _ = w.Rank(); rank > 0 {
+			s.model.Init(uint64(rank), nil)
+		}
+		st := State{Position: Position{Step: int64(7 - rank), Best: 12.25}}
+		s.opt.steps = int64(5 - rank)
+		if err := errors.Join(Share(s, &st), r.Compare()); err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+		if st.Position.Step != 7 || st.Position.Best != 12.25 || s.opt.steps != 5 {
+			t.Errorf("rank %d begins with %+v and %d updates", rank, st, s.opt.steps)
+		}
+		v := s.model.Instance.Params.Value("txt.embed.weight")
+		if x := doubles(s.model.Instance.Dev, v); rank == 1 {
+			x[3] = math.Float64frombits(math.Float64bits(x[3]) + 1<<29)
+			s.model.Instance.Dev.UploadDoubles(v, x)
+		}
+		if err := r.Compare(); err == nil || !strings.Contains(err.Error(), "rank [1] differ") {
+			t.Errorf("rank %d: %v, expected one that names rank 1", rank, err)
+		}
+	})
+}
+
+// What ranks cannot do is refused.
+func TestRanksRefuse(t *testing.T) {
+	devicetest.Ranks(2, func(w *devicetest.World) {
+		d := rankedCPU(t, w, cpu.FP32)
+		o := published(t, models.CHAN)
+		o.CHAN.ImageEncoder, o.CHAN.Axis = "transformer", "batch"
+		m, err := models.NewModel(d, o, manyRegions)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, err = NewStep(m, loss.DefaultOptions(), adam(1e-2))
+		if err == nil || !strings.Contains(err.Error(), "chan.transformer_axis: batch") {
+			t.Errorf("images that attend to each other: %v", err)
+		}
+		s := tinyStep(t, d, loss.LMH, 0)
+		if _, err := s.Run(tinyBatch(1, 6, 8), 1e-2, false); err == nil ||
+			!strings.Contains(err.Error(), "a batch of 6 images of rank 0 of 0") {
+			t.Errorf("a batch of one rank: %v", err)
+		}
+	})
+}
