@@ -123,6 +123,8 @@ var tests = map[string][]string{
 	"internal/compute/device/composed": {"internal/compute/device/cpu", "internal/compute/device/devicetest"},
 	"internal/compute/device/toy": {"internal/compute/device/composed",
 		"internal/compute/device/devicetest"},
+	"internal/compute/device/ranks": {"internal/compute/device/composed", "internal/compute/device/cpu",
+		"internal/compute/device/devicetest", "internal/compute/device/toy"},
 	"internal/compute/device/cuda/driver":       {"internal/compute/device/cuda/emulator"},
 	"internal/compute/device/cuda/emulator":     {"internal/compute/device/cuda/driver"},
 	"internal/compute/device/cuda/emulator/ptx": {"internal/compute/device/cuda/kernels"},
