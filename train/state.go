@@ -84,18 +84,15 @@ func Remember(s *Step, path string) error {
 	return nil
 }
 
-// Share gives the steps of all ranks the parameters and the state of that of rank 0, and sets st to that of rank 0. It
-// does nothing where there is one rank.
+// Share gives the steps of all ranks the parameters and the state of that of rank 0, and sets st to that of rank 0. An
+// average of the weights is left out, for rank 0 alone reads it. Where there is one rank it does nothing.
 func Share(s *Step, st Stored) error {
 	r := s.ranks
 	if r == nil {
 		return nil
 	}
-	views := []device.View{s.model.Instance.Params.Values(), s.model.Instance.Params.State(), s.opt.m, s.opt.v}
-	if s.opt.average != nil {
-		views = append(views, s.opt.average.values)
-	}
-	for _, v := range views {
+	params := s.model.Instance.Params
+	for _, v := range []device.View{params.Values(), params.State(), s.opt.m, s.opt.v} {
 		if v.N > 0 {
 			device.Do(r.dev, device.Broadcast{X: v})
 		}

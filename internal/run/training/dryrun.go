@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -76,6 +77,9 @@ func DryRun(ctx context.Context, r Request) (rep DryRunReport, err error) {
 
 // openDry opens what a run needs and writes nothing. The run directory may hold a run already: it is left alone.
 func (t *training) openDry(ctx context.Context) (err error) {
+	if t.World != nil {
+		return errors.New("dry runs and range tests have one rank: start one process")
+	}
 	defer func() { err = inputs.NameFolder(err, "data.dir", nil) }()
 	if err := t.openData(); err != nil {
 		return err
@@ -99,7 +103,7 @@ func (t *training) dryStep(ctx context.Context, lr float64) (loss float64, pairs
 	}
 	defer t.Loader.Release(b)
 	r, err := t.Step.Run(b, lr, t.Cfg.Loss.WarmupEpochs > 0)
-	return r.Loss, b.N, err
+	return r.Loss, b.Pairs(), err
 }
 
 // planned returns the steps and validations of a run without early stopping.
