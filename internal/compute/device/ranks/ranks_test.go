@@ -39,8 +39,8 @@ func TestCollectives(t *testing.T) {
 					d, deal := open(t, w, precision), deal
 					deal.Rank, _ = w.Rank()
 					if err := collectives(d, deal); err != nil {
-						t.Errorf("%s, rank %d of %d, %d items of %v rows of %d: %v", precision, deal.Rank, n, deal.Items,
-							deal.Lengths.Host, deal.Width, err)
+						t.Errorf("%s, rank %d of %d, %d items of %v rows of %d: %v", precision, deal.Rank, n,
+							deal.Items, deal.Lengths.Host, deal.Width, err)
 					}
 				})
 			}
