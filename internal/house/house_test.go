@@ -37,7 +37,7 @@ var levels = [][]string{
 		"internal/compute/device/cuda/emulator/ptx", "internal/compute/device/cuda/kernels",
 		"internal/compute/device/cuda/kernels/pack",
 		"internal/compute/device/cuda/measure",
-		"internal/compute/device/cuda/model", "internal/compute/device/cuda/null"},
+		"internal/compute/device/cuda/model", "internal/compute/device/cuda/null", "internal/run/launch"},
 	{"internal/compute/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},

@@ -13,19 +13,21 @@ const envPrefix = "VSETRAIN_"
 
 // notConfig lists the VSETRAIN_* variables that are no configuration keys.
 var notConfig = []string{
-	"VSETRAIN_BLAS",        // library of matrix products
-	"VSETRAIN_OPENBLAS",    // file of OpenBLAS
-	"VSETRAIN_MKL",         // file of MKL
-	"VSETRAIN_CUDA_DRIVER", // file of libcuda
-	"VSETRAIN_CUBLAS",      // file of cuBLAS
-	"VSETRAIN_KERNELS",     // base: no CUDA kernels for compute capability 8.0
-	"VSETRAIN_MPI",         // file of MPI
-	"VSETRAIN_NVML",        // file of NVIDIA's management library
-	"VSETRAIN_ONNXRUNTIME", // file of ONNX Runtime
-	"VSETRAIN_EMULATOR",    // built emulated driver of the tests, or how they execute the PTX
-	"VSETRAIN_DATA",        // real data of the tests
-	"VSETRAIN_GOLDEN",      // golden cases of the tests
-	"VSETRAIN_TOKEN",       // what requests to vsetrain serve must bear
+	"VSETRAIN_BLAS",         // library of matrix products
+	"VSETRAIN_OPENBLAS",     // file of OpenBLAS
+	"VSETRAIN_MKL",          // file of MKL
+	"VSETRAIN_CUDA_DRIVER",  // file of libcuda
+	"VSETRAIN_CUBLAS",       // file of cuBLAS
+	"VSETRAIN_KERNELS",      // base: no CUDA kernels for compute capability 8.0
+	"VSETRAIN_MPI",          // file of MPI
+	"VSETRAIN_NVML",         // file of NVIDIA's management library
+	"VSETRAIN_ONNXRUNTIME",  // file of ONNX Runtime
+	"VSETRAIN_EMULATOR",     // built emulated driver of the tests, or how they execute the PTX
+	"VSETRAIN_DATA",         // real data of the tests
+	"VSETRAIN_GOLDEN",       // golden cases of the tests
+	"VSETRAIN_LAUNCH_TOKEN", // secret of the ranks of a training
+	"VSETRAIN_LAUNCH_PLACE", // which rank a process is that vsetrain started
+	"VSETRAIN_TOKEN",        // what requests to vsetrain serve must bear
 }
 
 // envName returns the environment variable of a key: VSETRAIN_OPTIM_LR of optim.lr.

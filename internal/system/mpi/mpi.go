@@ -2,7 +2,24 @@
 // relatives, or Open MPI. A build without dlopen (tag nodl) has none.
 package mpi
 
-import "vsetrain/internal/system/libraries"
+import (
+	"debug/elf"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/system/libraries"
+)
+
+// Kind is the binary interface of a library: how it represents handles.
+type Kind string
+
+// The interfaces.
+const (
+	ABI     Kind = "the ABI of MPI 5" // small constants
+	MPICH   Kind = "MPICH"            // 32-bit constants (MPICH, Intel MPI, MVAPICH)
+	OpenMPI Kind = "Open MPI"         // addresses of symbols
+)
 
 var wanted = libraries.Wanted{Name: "MPI", Setting: "VSETRAIN_MPI",
 	Files:   []string{"libmpi_abi.so.1", "libmpi_abi.so.0", "libmpich.so.12", "libmpi.so.12", "libmpi.so.40"},
@@ -18,4 +35,31 @@ func Search(root string, getenv func(string) string) libraries.Library {
 	f.AddConda("lib")
 	f.AddPip("../..") // pip puts the files of mpich beside python3.N
 	return libraries.Find(root, getenv, wanted, f)
+}
+
+// KindOf tells the interface of the library in a file from the names in it, without loading it.
+func KindOf(path string) (Kind, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%s is no MPI library: %w", path, err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		return "", fmt.Errorf("%s is no MPI library: %w", path, err)
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(symbols, func(s elf.Symbol) bool {
+			return s.Name == name && s.Section != elf.SHN_UNDEF
+		})
+	}
+	switch {
+	case has("ompi_mpi_comm_world"):
+		return OpenMPI, nil
+	case !has("MPI_Init_thread"):
+		return "", fmt.Errorf("%s is no MPI library: it has no MPI_Init_thread", path)
+	case strings.Contains(path, "libmpi_abi"): // MPICH 5 has the symbols of the ABI in its own library too
+		return ABI, nil
+	}
+	return MPICH, nil
 }

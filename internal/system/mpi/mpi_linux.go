@@ -14,29 +14,19 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Kind is the binary interface of a library: how it represents handles.
-type Kind string
-
-// The interfaces.
-const (
-	ABI     Kind = "the ABI of MPI 5" // small constants
-	MPICH   Kind = "MPICH"            // 32-bit constants (MPICH, Intel MPI, MVAPICH)
-	OpenMPI Kind = "Open MPI"         // addresses of symbols
-)
-
 // handles are what differs between the interfaces.
 type handles struct {
 	world, float, double, sum, errorsReturn, inPlace uintptr
 	funneled                                         int32 // MPI_THREAD_FUNNELED
 }
 
-// World is a library that is started: the processes of a job. The goroutine that started it makes all calls; it is
-// locked to its thread (MPI_THREAD_FUNNELED).
+// World is a library, and once it is started the processes of a job. The goroutine that started it makes all calls; it
+// is locked to its thread (MPI_THREAD_FUNNELED).
 type World struct {
 	Kind    Kind
 	Version string // what the library says of itself
-	Rank    int    // of this process
-	Ranks   int    // how many there are
+	Rank    int    // of this process, once it is started
+	Ranks   int    // how many there are, once it is started
 
 	handles
 	fn  map[string]uintptr
@@ -46,9 +36,18 @@ type World struct {
 var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Bcast Allreduce " +
 	"Allgather Reduce_scatter_block Ibarrier Test Error_string Get_library_version Abort")
 
-// Start loads the library of a file and starts MPI. It locks the goroutine to its thread. The handlers of signals that
-// the library replaces are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
+// Start loads the library of a file and starts MPI.
 func Start(path string) (*World, error) {
+	w, err := Load(path)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.Init()
+}
+
+// Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
+// are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
+func Load(path string) (*World, error) {
 	defer restore(handlers()) // some are replaced as the library is loaded, some by MPI_Init
 	// Open MPI's plug-ins look the symbols of the library up.
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
@@ -68,20 +67,24 @@ func Start(path string) (*World, error) {
 	if err := w.table(lib, path); err != nil {
 		return nil, fmt.Errorf("load MPI: %w", err)
 	}
+	return w, nil
+}
 
+// Init starts MPI. It locks the goroutine to its thread, and puts handlers of signals back as Load does.
+func (w *World) Init() error {
+	defer restore(handlers())
 	runtime.LockOSThread()
-	err = w.call("Init_thread", nil, 0, 0, uintptr(w.funneled), address(w.out[:]))
-	if err != nil {
-		return nil, err
+	if err := w.call("Init_thread", nil, 0, 0, uintptr(w.funneled), address(w.out[:])); err != nil {
+		return err
 	}
 	if w.out[0] < w.funneled {
-		return nil, fmt.Errorf("MPI (%s) has thread level %d, expected at least MPI_THREAD_FUNNELED, %d", w.Version,
+		return fmt.Errorf("MPI (%s) has thread level %d, expected at least MPI_THREAD_FUNNELED, %d", w.Version,
 			w.out[0], w.funneled)
 	}
-	err = errors.Join(w.call("Comm_set_errhandler", nil, w.world, w.errorsReturn),
+	err := errors.Join(w.call("Comm_set_errhandler", nil, w.world, w.errorsReturn),
 		w.call("Comm_rank", nil, w.world, address(w.out[1:])), w.call("Comm_size", nil, w.world, address(w.out[2:])))
 	w.Rank, w.Ranks = int(w.out[1]), int(w.out[2])
-	return w, err
+	return err
 }
 
 // table fills the handles of the library's interface.
@@ -199,6 +202,20 @@ func (w *World) Wait() error {
 		}
 		time.Sleep(pause)
 	}
+}
+
+// Setenv sets a variable for libraries in C, which do not see what os.Setenv sets.
+func Setenv(name, value string) error {
+	lib, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
+	if err != nil {
+		return err
+	}
+	var set func(name, value string, overwrite int32) int32
+	purego.RegisterLibFunc(&set, lib, "setenv")
+	if set(name, value, 1) != 0 {
+		return fmt.Errorf("setenv %s fails", name)
+	}
+	return nil
 }
 
 // Finalize ends MPI; the goroutine is locked to its thread no more. The launcher of MPICH 5 may kill three ranks and

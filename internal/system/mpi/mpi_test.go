@@ -51,6 +51,9 @@ func TestLibraries(t *testing.T) {
 			if lib == "" || err != nil {
 				t.Skipf("%s or %s is not here; scripts/install-test-tools.sh installs them", c.file, c.launcher)
 			}
+			if kind, err := KindOf(lib); kind != c.kind || err != nil {
+				t.Errorf("%s is of kind %q (%v), expected %q", lib, kind, err, c.kind)
+			}
 			for _, n := range []string{"1", "2", "3"} {
 				cmd := exec.CommandContext(t.Context(), launcher, append(c.args, "-n", n, os.Args[0])...)
 				cmd.Env = append(os.Environ(), rankOf+"="+lib)
@@ -61,6 +64,15 @@ func TestLibraries(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A file of another kind is refused by its name.
+func TestKindOf(t *testing.T) {
+	for _, path := range []string{os.Args[0], "mpi.go", "nowhere"} {
+		if _, err := KindOf(path); err == nil || !strings.HasPrefix(err.Error(), path+" is no MPI library: ") {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

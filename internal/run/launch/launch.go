@@ -1,0 +1,176 @@
+// Package launch makes processes the ranks of one training. It reads from the environment which rank a process is, or
+// starts the ranks of a machine itself; all of them meet at one TCP port of rank 0. There they compare what they are
+// about to do, MPICH finds its ranks by PMI-1, each learns within seconds that another failed, was lost or asks for a
+// stop, and all end together (docs/distributed.md).
+package launch
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// TokenVariable holds a secret that all ranks of a training share; a process with another one is refused.
+const TokenVariable = "VSETRAIN_LAUNCH_TOKEN"
+
+// placeVariable holds the place of a process that Join started.
+const placeVariable = "VSETRAIN_LAUNCH_PLACE"
+
+// defaultPort is that of rank 0 where only MASTER_ADDR is set: torch's.
+const defaultPort = "29500"
+
+// Place is where a process stands among the ranks.
+type Place struct {
+	Rank, Ranks int
+	// Locals is how many ranks share the processors that this process sees, and Local which of them it is.
+	Local, Locals int
+	Address       string // HOST:PORT of rank 0; "" where this process chooses it, or MPI tells it
+	Launcher      string // what started the ranks; "" where nothing did
+	StartsMPI     bool   // MPI is started by the launcher and not by the ranks
+	Child         bool   // Join started this process
+	Token         string // a secret of all ranks, or what tells trainings apart
+}
+
+// Threads is the part of so many threads that is this rank's; the first ranks take the remainder.
+func (p Place) Threads(all int) int {
+	n := max(1, p.Locals)
+	return max(1, (all+n-1-p.Local)/n)
+}
+
+// Times makes each process of a launcher one of so many on its machine, the first of them.
+func (p Place) Times(procs int) Place {
+	p.Rank, p.Ranks = p.Rank*procs, p.Ranks*procs
+	p.Local, p.Locals = p.Local*procs, max(1, p.Locals)*procs
+	return p
+}
+
+// launcher is what starts processes, and the variables by which it tells them their place.
+type launcher struct {
+	name, rank, ranks, local, locals string
+
+	mpi   bool // it starts MPI too
+	outer bool // it may start one of the others, and its variables then describe processes of that
+}
+
+// The launchers that others have to tell apart.
+const (
+	mpirun = "Open MPI's mpirun"
+	pmix   = "PMIx"
+	slurm  = "Slurm"
+)
+
+var launchers = []launcher{
+	{name: mpirun, rank: "OMPI_COMM_WORLD_RANK", ranks: "OMPI_COMM_WORLD_SIZE", mpi: true},
+	{name: "MPICH's mpiexec", rank: "PMI_RANK", ranks: "PMI_SIZE", mpi: true},
+	{name: pmix, rank: "PMIX_RANK", ranks: "SLURM_STEP_NUM_TASKS", mpi: true},
+	{name: "torchrun", rank: "RANK", ranks: "WORLD_SIZE", local: "LOCAL_RANK", locals: "LOCAL_WORLD_SIZE"},
+	{name: "Kubernetes", rank: "JOB_COMPLETION_INDEX", ranks: "WORLD_SIZE", outer: true},
+	{name: slurm, rank: "SLURM_PROCID", ranks: "SLURM_STEP_NUM_TASKS", outer: true},
+}
+
+// Environment reads the place of this process from the variables of whatever started it. Variables that contradict each
+// other are an error that names both. A process that is alone has one rank and no launcher.
+func Environment(getenv func(string) string) (Place, error) {
+	p := Place{Ranks: 1}
+	if text := getenv(placeVariable); text != "" {
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			return p, fmt.Errorf("%s is set by vsetrain alone, found %q", placeVariable, text)
+		}
+		p.Child = true
+		return p, nil
+	}
+	elastic := getenv("TORCHELASTIC_RUN_ID") // of torchrun itself, and not of a script that sets its variables
+	var by launcher
+	for _, l := range launchers {
+		if getenv(l.rank) == "" || getenv(l.ranks) == "" || l.outer && (p.StartsMPI || elastic != "") {
+			continue
+		}
+		rank, ranks, err := pair(getenv, l.rank, l.ranks)
+		if err != nil {
+			return p, err
+		}
+		if ranks == 1 && l.name == slurm { // srun of one process, which may start ranks itself
+			continue
+		}
+		if by.name == "" {
+			by, p.Rank, p.Ranks = l, rank, ranks
+		} else if rank != p.Rank || ranks != p.Ranks {
+			return p, fmt.Errorf("%s says rank %d of %d (%s, %s), but %s says rank %d of %d (%s, %s); unset the "+
+				"variables of the one that did not start this process", by.name, p.Rank, p.Ranks, by.rank, by.ranks,
+				l.name, rank, ranks, l.rank, l.ranks)
+		}
+		p.StartsMPI = p.StartsMPI || l.mpi
+	}
+	if by.name == "" {
+		if getenv("RANK") != "" && getenv("MASTER_ADDR") != "" ||
+			getenv("JOB_COMPLETION_INDEX") != "" && getenv("MASTER_ADDR") != "" {
+			return p, fmt.Errorf("MASTER_ADDR and a rank are set, but not WORLD_SIZE, the number of ranks")
+		}
+		return p, nil
+	}
+	p.Launcher = by.name
+	p.Token = cmp.Or(getenv(TokenVariable), elastic, getenv("SLURM_JOB_ID")+"."+getenv("SLURM_STEP_ID"))
+	if by.local != "" && getenv(by.local) != "" && getenv(by.locals) != "" {
+		var err error
+		if p.Local, p.Locals, err = pair(getenv, by.local, by.locals); err != nil {
+			return p, err
+		}
+	}
+	return p, p.address(getenv, by)
+}
+
+// pair reads a number and how many there are.
+func pair(getenv func(string) string, name, of string) (n, all int, err error) {
+	for variable, to := range map[string]*int{name: &n, of: &all} {
+		if *to, err = strconv.Atoi(getenv(variable)); err != nil {
+			return 0, 0, fmt.Errorf("%s: expected a whole number, found %q", variable, getenv(variable))
+		}
+	}
+	if n < 0 || n >= all {
+		return 0, 0, fmt.Errorf("%s is %d and %s is %d: expected at least 0 and less than %[4]d", name, n, of, all)
+	}
+	return n, all, nil
+}
+
+// address finds where rank 0 listens.
+func (p *Place) address(getenv func(string) string, by launcher) error {
+	host, port := getenv("MASTER_ADDR"), getenv("MASTER_PORT")
+	if by.name == slurm {
+		if host == "" {
+			host = firstHost(cmp.Or(getenv("SLURM_STEP_NODELIST"), getenv("SLURM_JOB_NODELIST")))
+		}
+		if port == "" { // each step has its own
+			job, _ := strconv.Atoi(getenv("SLURM_JOB_ID"))
+			step, _ := strconv.Atoi(getenv("SLURM_STEP_ID"))
+			port = strconv.Itoa(20000 + (17*job+step)%10000)
+		}
+	}
+	if host == "" {
+		if p.StartsMPI {
+			return nil
+		}
+		return fmt.Errorf("%s and %s are set, but not MASTER_ADDR, the host of rank 0", by.rank, by.ranks)
+	}
+	n, err := strconv.Atoi(cmp.Or(port, defaultPort))
+	if err != nil || n < 1 || n > 65534 {
+		return fmt.Errorf("MASTER_PORT: expected a port in [1, 65534], found %q", port)
+	}
+	if getenv("TORCHELASTIC_USE_AGENT_STORE") == "True" { // torchrun listens on the port itself
+		n++
+	}
+	p.Address = net.JoinHostPort(host, strconv.Itoa(n))
+	return nil
+}
+
+// firstHost is the first name of a list of Slurm, such as n[01-04,7],m1.
+func firstHost(list string) string {
+	head, rest, grouped := strings.Cut(list, "[")
+	if name, _, several := strings.Cut(head, ","); several || !grouped {
+		return name
+	}
+	inside, _, _ := strings.Cut(rest, "]")
+	return head + inside[:strings.IndexAny(inside+",", ",-")]
+}

@@ -1,0 +1,410 @@
+package launch
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"vsetrain/internal/system/bind"
+	"vsetrain/internal/system/libraries"
+	"vsetrain/internal/system/mpi"
+	"vsetrain/internal/system/process"
+)
+
+const (
+	deadAfter = 10 * time.Second // without a beat a rank is dead
+	retry     = 100 * time.Millisecond
+	// grace is how long a rank has to end by itself when another failed. One that waits in a collective cannot.
+	grace = time.Second
+	// parting is how long rank 0 waits for the connections and processes of ranks that have done their work.
+	parting = 5 * time.Second
+)
+
+// Options say how a process joins the others.
+type Options struct {
+	Place Place
+	// Procs is how many ranks of this machine this process is: it starts the others with Command and Env, "NAME=value".
+	Procs   int
+	Command []string
+	Env     []string
+	MPI     libraries.Library // what mpi.Search found
+	Facts   []Fact            // what all ranks must agree on
+	Wait    time.Duration     // how long to wait for all ranks; 0 is for ever
+	Notice  func(string)      // tells a person what this process waits for
+	Exit    func(*Failure)    // ends the process by force, which another rank's failure leaves waiting; after a second
+	Dead    time.Duration     // after how long without a sign of life a rank is dead; 0 is ten seconds
+}
+
+// Member is this process among the ranks of a training.
+type Member struct {
+	Place
+	World *mpi.World
+
+	o        Options
+	link     *link
+	hub      *hub // of rank 0
+	children *children
+	failure  *Failure
+
+	stopped, failed, ended chan struct{}
+	leaving                chan struct{} // closed when this rank ends by itself
+	leave                  sync.Once
+}
+
+// Join meets the other ranks, compares facts with them, and starts MPI on the calling goroutine, which is locked to its
+// thread and makes all calls of the world. The error is a *Failure where another rank is the cause.
+func Join(ctx context.Context, o Options) (*Member, error) {
+	if o.Dead == 0 {
+		o.Dead = deadAfter
+	}
+	m := &Member{Place: o.Place, o: o, stopped: make(chan struct{}), failed: make(chan struct{}),
+		ended: make(chan struct{}), leaving: make(chan struct{})}
+	err := m.join(ctx)
+	if err != nil {
+		m.Fail(err)
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Member) join(ctx context.Context) (err error) {
+	p := m.Place
+	if p.StartsMPI && m.o.Procs > 1 {
+		return fmt.Errorf("%s started this process: give it the number of ranks, and leave --procs out", p.Launcher)
+	}
+	path, err := pick(m.o.MPI, p)
+	if err != nil {
+		return err
+	}
+	if m.World, err = mpi.Load(path); err != nil {
+		return err
+	}
+	m.o.Facts = append(slices.Clone(m.o.Facts), Fact{"MPI", strings.Join(strings.Fields(m.World.Version), " ") +
+		fmt.Sprintf(" (%s)", m.World.Kind)})
+	addresses := []string{p.Address}
+	if p.StartsMPI {
+		if err = m.start(); err != nil {
+			return err
+		}
+	}
+	if p.Rank == 0 {
+		if addresses, err = m.serve(); err != nil {
+			return err
+		}
+	}
+	if p.StartsMPI {
+		if addresses, err = m.share(addresses); err != nil {
+			return err
+		}
+	}
+	if m.o.Procs > 1 && !p.Child {
+		at := m.Place
+		at.Address = addresses[0]
+		if m.children, err = startChildren(m.o.Command, m.o.Env, at, m.o.Procs, m.childEnded); err != nil {
+			return err
+		}
+	}
+	welcomed, at, err := m.meet(ctx, addresses)
+	if err != nil {
+		return err
+	}
+	go m.watch()
+	if p.StartsMPI {
+		return nil
+	}
+	if err := errors.Join(mpi.Setenv("PMI_PORT", at), mpi.Setenv("PMI_ID", strconv.Itoa(welcomed.PMIID))); err != nil {
+		return err
+	}
+	return m.start()
+}
+
+// pick chooses a library that can be started as this process is.
+func pick(lib libraries.Library, p Place) (path string, err error) {
+	if lib.Path == "" {
+		return "", fmt.Errorf("several ranks need MPI: %s", lib.Missing())
+	}
+	open := p.Launcher == mpirun
+	for _, path := range lib.Paths() {
+		kind, err := mpi.KindOf(path)
+		if err != nil {
+			return "", fmt.Errorf("%w; name another file in %s", err, lib.Setting)
+		}
+		if open == (kind == mpi.OpenMPI) || p.Launcher == pmix {
+			return path, nil
+		}
+	}
+	switch {
+	case open:
+		return "", fmt.Errorf("%s started this process, but %s is no Open MPI; name its libmpi.so.40 in %s, or start "+
+			"the ranks with mpiexec.hydra or --procs", p.Launcher, lib.Path, lib.Setting)
+	case p.StartsMPI:
+		return "", fmt.Errorf("%s started this process, but %s is Open MPI; name the library of MPICH in %s, or start "+
+			"the ranks with Open MPI's mpirun", p.Launcher, lib.Path, lib.Setting)
+	}
+	return "", fmt.Errorf("%s is Open MPI, which its own launcher must start: mpirun -n N vsetrain train …, without "+
+		"--procs; or install MPICH, which needs none (apt install libmpich12, or pip install mpich)", lib.Path)
+}
+
+// start starts MPI, and checks that it is the launcher's.
+func (m *Member) start() error {
+	w := m.World
+	if err := w.Init(); err != nil {
+		return err
+	}
+	if w.Rank != m.Rank || w.Ranks != m.Ranks {
+		return fmt.Errorf("MPI (%s) started as rank %d of %d, but %s started rank %d of %d: the library is not that "+
+			"of the launcher; name it in VSETRAIN_MPI", w.Version, w.Rank, w.Ranks, m.Launcher, m.Rank, m.Ranks)
+	}
+	return nil
+}
+
+// serve opens the meeting point and returns its addresses as other ranks may see them, that for this machine first.
+func (m *Member) serve() (addresses []string, err error) {
+	p, listen := m.Place, net.JoinHostPort(bind.Local, "0")
+	switch host, port, _ := net.SplitHostPort(p.Address); {
+	case p.StartsMPI:
+		listen = ":0"
+	case host == "localhost" || net.ParseIP(host).IsLoopback():
+		listen = p.Address
+	case host != "": // a name that others know may be unknown here
+		listen = ":" + port
+	}
+	l, err := bind.Listen(listen)
+	var taken *bind.PortInUse
+	if errors.As(err, &taken) {
+		return nil, fmt.Errorf("rank 0 cannot listen on %s: another program uses the port; set MASTER_PORT to one "+
+			"that is free, the same for all ranks", listen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.Address == "" { // children and MPI pass it on
+		m.Token = rand.Text()
+	}
+	m.hub = newHub(p.Ranks, m.Token, m.o.Dead)
+	go m.hub.accept(l)
+	go m.hub.wait(m.o.Wait, m.o.Notice)
+	addresses = []string{bind.Here(l.Addr())}
+	if !p.StartsMPI {
+		return addresses, nil
+	}
+	all, err := net.InterfaceAddrs()
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && !ip.IP.IsLoopback() {
+			addresses = append(addresses, netip.AddrPortFrom(netip.AddrFrom4([4]byte(ip.IP.To4())),
+				uint16(l.Addr().(*net.TCPAddr).Port)).String())
+		}
+	}
+	return addresses, err
+}
+
+// share tells all ranks the addresses of the meeting point and its token, through MPI.
+func (m *Member) share(addresses []string) ([]string, error) {
+	var text [4096]float32 // bytes
+	addresses = addresses[:min(len(addresses), 99)]
+	for i, b := range []byte(strings.Join(append(addresses, m.Token), " ")) {
+		text[i] = float32(b)
+	}
+	if err := mpi.Broadcast(m.World, text[:], 0); err != nil {
+		return nil, err
+	}
+	var all []byte
+	for _, x := range text {
+		if x != 0 {
+			all = append(all, byte(x))
+		}
+	}
+	words := strings.Fields(string(all))
+	last := len(words) - 1
+	m.Token = words[last]
+	return words[:last], nil
+}
+
+// meet connects to rank 0, at the first address that answers, and waits until all ranks have come and agree.
+func (m *Member) meet(ctx context.Context, addresses []string) (welcomed message, at string, err error) {
+	began, reminded := time.Now(), time.Now()
+	for {
+		for _, at = range addresses {
+			if welcomed, err = m.greet(ctx, at); err == nil {
+				return welcomed, at, nil
+			}
+			var stays *final
+			switch {
+			case ctx.Err() != nil:
+				return welcomed, at, ctx.Err()
+			case errors.As(err, &stays):
+				return welcomed, at, stays.error
+			case m.o.Wait > 0 && time.Since(began) > m.o.Wait+m.o.Dead: // rank 0 says more where it can
+				return welcomed, at, fmt.Errorf("rank 0 did not answer at %s within %v: %w; see its output, or wait "+
+					"longer with --wait", strings.Join(addresses, ", "), m.o.Wait, err)
+			case time.Since(reminded) > reminder:
+				reminded = time.Now()
+				m.o.Notice(fmt.Sprintf("waiting for rank 0 at %s for %v: %v", at,
+					time.Since(began).Round(time.Second), err))
+			}
+		}
+		time.Sleep(retry)
+	}
+}
+
+// final is an error that trying again does not change.
+type final struct{ error }
+
+// greet says hello to rank 0 and waits for its welcome.
+func (m *Member) greet(ctx context.Context, at string) (message, error) {
+	dialer := net.Dialer{Timeout: m.o.Dead}
+	c, err := dialer.DialContext(ctx, "tcp", at)
+	if err != nil {
+		return message{}, err
+	}
+	l := newLink(c, bufio.NewReader(c), m.o.Dead)
+	go l.beats()
+	host, _ := os.Hostname() // empty if the system does not tell
+	l.send(message{Kind: hello, Rank: m.Rank, Ranks: m.Ranks, Token: m.Token, PID: os.Getpid(), Host: host,
+		Machine: cmp.Or(process.Machine(), host), Facts: m.o.Facts})
+	interrupted := context.AfterFunc(ctx, func() {
+		l.send(message{Kind: failed, Rank: m.Rank, Text: "was interrupted before all ranks had come", Lost: true})
+		l.close()
+	})
+	defer interrupted()
+	for {
+		r, err := l.receive()
+		switch {
+		case errors.Is(err, errNotOurs):
+			l.close()
+			return r, &final{fmt.Errorf("%s is not rank 0 of vsetrain: %w; set MASTER_ADDR and MASTER_PORT to "+
+				"where it is", at, err)}
+		case err != nil:
+			l.close()
+			return r, err
+		case r.Kind == welcome:
+			m.link = l
+			return r, nil
+		case r.Kind == refused:
+			l.close()
+			return r, &final{fmt.Errorf("rank 0 at %s refuses this process: %s", at, r.Text)}
+		case r.Kind == failed:
+			l.close()
+			return r, &final{&Failure{Rank: r.Rank, Text: r.Text, Lost: r.Lost}}
+		}
+	}
+}
+
+// watch handles what rank 0 says, and ends this process by force where another rank's end leaves it waiting.
+func (m *Member) watch() {
+	for asked := false; ; {
+		r, err := m.link.receive()
+		switch {
+		case err != nil:
+			select {
+			case <-m.ended:
+			case <-m.leaving:
+			default:
+				m.lose(&Failure{Text: fmt.Sprintf("rank 0 at %s is gone: %v", m.link.RemoteAddr(), err), Lost: true})
+			}
+			return
+		case r.Kind == stop && !asked:
+			asked = true
+			close(m.stopped)
+		case r.Kind == end:
+			close(m.ended)
+		case r.Kind == failed:
+			m.lose(&Failure{Rank: r.Rank, Text: r.Text, Lost: r.Lost})
+			return
+		}
+	}
+}
+
+func (m *Member) lose(f *Failure) {
+	m.failure = f
+	close(m.failed)
+	select {
+	case <-m.leaving:
+	case <-time.After(grace):
+		m.o.Exit(f)
+	}
+}
+
+// childEnded reports that a process that this one started ended with an error.
+func (m *Member) childEnded(rank int, err error) {
+	var exit *exec.ExitError
+	m.report(message{Kind: failed, Rank: rank, Text: fmt.Sprintf("its process ended: %v", err),
+		Lost: errors.As(err, &exit) && exit.ExitCode() < 0})
+}
+
+// report tells rank 0 of a failure.
+func (m *Member) report(r message) {
+	if m.hub != nil {
+		m.hub.handle(nil, r)
+	} else if m.link != nil {
+		m.link.send(r)
+	}
+}
+
+// Context returns a context that ends when ctx does or any rank asks for a stop; and that it ends, for whatever reason,
+// asks all ranks. The ranks learn it at different steps: they must agree on one by a collective.
+func (m *Member) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	off := context.AfterFunc(ctx, func() { m.link.send(message{Kind: stop, Rank: m.Rank}) })
+	go func() {
+		select {
+		case <-m.stopped:
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	return ctx, func() {
+		off()
+		cancel()
+	}
+}
+
+// Leave ends this rank when its work is done: it waits until all others are done too, then ends MPI with them. The
+// error is a *Failure where one of them failed.
+func (m *Member) Leave() error {
+	m.link.send(message{Kind: done, Rank: m.Rank})
+	select {
+	case <-m.ended:
+	case <-m.failed:
+		m.part(grace)
+		return m.failure
+	}
+	err := m.World.Finalize()
+	m.part(parting)
+	return err
+}
+
+// Fail ends this rank because of an error, and tells the others, which end within two seconds. MPI is left as it is.
+func (m *Member) Fail(err error) {
+	var other *Failure
+	if !errors.As(err, &other) {
+		m.report(message{Kind: failed, Rank: m.Rank, Text: err.Error()})
+	}
+	m.part(grace)
+}
+
+// part closes the connection, and as rank 0 and as a parent waits for the others, for a time at most.
+func (m *Member) part(most time.Duration) {
+	m.leave.Do(func() { close(m.leaving) })
+	if m.link != nil {
+		m.link.close()
+	}
+	if m.hub != nil {
+		m.hub.drain(most)
+	}
+	if m.children != nil {
+		m.children.end(most)
+	}
+}
