@@ -17,15 +17,18 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/launch"
 	"vsetrain/internal/run/training"
 	"vsetrain/train"
 )
 
 type trainOptions struct {
 	configFlags
-	Run    string
-	Resume bool
-	DryRun bool
+	rankFlags
+	Run        string
+	Resume     bool
+	AutoResume bool
+	DryRun     bool
 
 	Overfit int
 	Seeds   string // comma-separated; "" is one run with the seed of the configuration
@@ -63,12 +66,19 @@ runs that are complete are not trained again.
 configuration key track.mlflow and MLFLOW_TRACKING_URI do. A server that is slow or gone stops nothing;
 vsetrain track sends what is missing.
 
+--procs N trains on N processes of this machine, which divide each batch among them (docs/distributed.md): the result
+is that of one process. They need an MPI library, MPICH for example. Processes that torchrun, srun, mpirun, mpiexec or
+an Indexed Job of Kubernetes started are ranks of one training too; vsetrain launch writes such jobs. A signal to any
+of them stops all at one step. Where one fails, the others end within two seconds; where one was killed or hangs, with
+exit code 75.
+
 The table of validations goes to standard output, progress and warnings to standard error.`,
 		Example: `  vsetrain train --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain train --config demo --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8
   vsetrain train --config demo --seeds 7,8,9
   vsetrain train --config demo --dry-run
+  vsetrain train --config demo --procs 2
   vsetrain train --config demo --overfit 4 --run runs/overfit`,
 		RunE: a.runs(o),
 	}
@@ -77,6 +87,9 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and "+
 		"file")
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
+	f.BoolVar(&o.AutoResume, "auto-resume", false, "continue the run in the run directory if there is one, else begin; "+
+		"for jobs that are started again")
+	o.define(f)
 	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
 		"them (train.overfit)")
 	f.StringVar(&o.Seeds, "seeds", "", "train a run for each seed of this `LIST`, such as 7,8,9")
@@ -91,6 +104,16 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if o.Resume && o.DryRun {
 		return usagef("--dry-run is for a new run; leave out --resume")
 	}
+	if o.Resume && o.AutoResume {
+		return usagef("--resume and --auto-resume exclude each other; leave one out")
+	}
+	place, err := o.place(a)
+	if err != nil {
+		return err
+	}
+	if several := place.Ranks > 1; several && (o.DryRun || o.Seeds != "") {
+		return usagef("--dry-run and --seeds are for one process; leave them out, or --procs or the launcher")
+	}
 	if o.Overfit != 0 {
 		o.Set = append(o.Set, fmt.Sprintf("train.overfit=%d", o.Overfit))
 	}
@@ -104,7 +127,6 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 		if o.Run == "" {
 			return usagef("--resume needs --run DIR, or the --config FILE of the run")
 		}
-		var err error
 		if o.File, err = inputs.RunConfig(o.Run); err != nil {
 			return err
 		}
@@ -120,10 +142,27 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if o.DryRun {
 		return o.dryRun(ctx, a, &cfg.Config, dir)
 	}
+	if o.AutoResume {
+		if o.Resume, err = runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
+			return err
+		}
+	}
 	s := newTrainSession(a)
 	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
-	out, err := s.train(ctx, &cfg.Config, dir, o.Resume)
+	c := &cfg.Config
+	if place.Ranks > 1 {
+		if c, err = s.settings(c, place); err != nil {
+			return err
+		}
+		if err := s.join(ctx, &o.rankFlags, place, c, dir, o.Resume); err != nil {
+			return err
+		}
+		ctx, stop = s.member.Context(ctx)
+		defer stop()
+	}
+	out, err := s.train(ctx, c, dir, o.Resume)
+	err = s.leave(err, dir)
 	if errors.Is(err, train.ErrInterrupted) {
 		return &codedError{fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir), exitInterrupted}
 	}
@@ -137,8 +176,10 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 
 // trainSession trains runs one after the other, and knows which one a second Ctrl-C abandons.
 type trainSession struct {
-	app *app
-	now atomic.Pointer[trainView] // nil between runs
+	app    *app
+	rank   launch.Place
+	member *launch.Member            // nil where this process trains alone
+	now    atomic.Pointer[trainView] // nil between runs
 }
 
 func newTrainSession(a *app) *trainSession { return &trainSession{app: a} }
@@ -154,6 +195,10 @@ func (s *trainSession) abandon() {
 func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, resume bool) (training.Outcome,
 	error) {
 	a := s.app
+	if s.member != nil {
+		return training.Outcome{}, fmt.Errorf("training on several ranks is not there yet: %d of them have started, by %s",
+			s.member.Ranks, s.member.World.Version)
+	}
 	w := &trainView{app: a, cfg: c, dir: dir, resident: phases{app: a}}
 	w.saved.Store(nowhere)
 	s.now.Store(w)

@@ -84,6 +84,9 @@ func Whole(key string) (whole, known bool) {
 	return false, true
 }
 
+// Keys are the keys of all settings, with dots between sections.
+func Keys() []string { return paths() }
+
 // Text returns the value of a key as the YAML that Marshal writes, "" for a key the configuration has not.
 func (c *Config) Text(key string) string {
 	f := root.find(key)
