@@ -50,7 +50,8 @@ func collect(fields map[string]string, name string, v reflect.Value) {
 var needed = map[string]string{"average": "a b", "data check": "d", "data convert": "s.tsv --out o",
 	"data extract": "--model m.onnx --images i --out o", "data noise": "d", "data synth": "d",
 	"data vocab": "d",
-	"embed":      "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth", "man": "--dir m",
+	"embed":      "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth",
+	"launch slurm": "train demo", "launch kubernetes": "--image i train demo", "man": "--dir m",
 	"precompute-bert": "--data d --bert b", "precompute-svd": "--data d", "report": "run",
 	"search": "--checkpoint run dog",
 	"serve":  "run", "sweep trial": "d", "track": "run", "view": "runs"}
@@ -149,27 +150,28 @@ func another(f *pflag.Flag) string {
 // TestArguments holds what the arguments of a command line become.
 func TestArguments(t *testing.T) {
 	for line, want := range map[string]string{
-		"eval a b.npy c --scores d.npy":          "request.checkpoints=[a c]; request.scores=[d.npy b.npy]",
-		"eval --checkpoint a b --batch 3":        "request.checkpoints=[a b]; request.batch=3",
-		"eval --published saf-coco f.pth":        "request.checkpoints=[f.pth]; request.split=testall",
-		"eval --published vsrn-f30k f g":         "request.checkpoints=[f g]; request.split=test",
-		"eval --published sgr-coco f --split s":  "request.split=s; publishedoptions.published=true",
-		"search --checkpoint r two dogs":         "checkpoints=[r]; query=two dogs",
-		"search --checkpoint r -":                "query=-",
-		"train demo --seeds 7,8":                 "configflags.file=demo; seeds=7,8",
-		"train -c demo --set a.b=1 --set c.d=2":  "configflags.file=demo; configflags.set=[a.b=1 c.d=2]",
-		"config list gsmn lseh":                  "words=[gsmn lseh]",
-		"data convert a.tsv b.tsv --out o":       "sources=[a.tsv b.tsv]",
-		"data synth d --dtype f16":               "dir=d; dtype=f16",
-		"data noise d --rule images --out o":     "dir=d; rule=images; out=o",
-		"data vocab d --splits train,test":       "dir=d; splits=[train test]",
-		"report A=a b --attention 3 --query 2":   "runs=[A=a b]; attention=[3]; query=2",
-		"average a b c":                          "averagerequest.checkpoints=[a b c]",
-		"sweep run --config s.yaml --workers 2":  "sweepflags.file=s.yaml; workers=2",
-		"import p.pth":                           "in=p.pth",
-		"embed run --of images --out o.npy":      "checkpoint=run; of=images",
-		"serve a b --split dev,test --log none":  "checkpoints=[a b]; options.splits=[dev test]",
-		"track r --mlflow http://127.0.0.1:5000": "runs=[r]; options.mlflow=http://127.0.0.1:5000",
+		"eval a b.npy c --scores d.npy":             "request.checkpoints=[a c]; request.scores=[d.npy b.npy]",
+		"eval --checkpoint a b --batch 3":           "request.checkpoints=[a b]; request.batch=3",
+		"eval --published saf-coco f.pth":           "request.checkpoints=[f.pth]; request.split=testall",
+		"eval --published vsrn-f30k f g":            "request.checkpoints=[f g]; request.split=test",
+		"eval --published sgr-coco f --split s":     "request.split=s; publishedoptions.published=true",
+		"search --checkpoint r two dogs":            "checkpoints=[r]; query=two dogs",
+		"search --checkpoint r -":                   "query=-",
+		"launch slurm --nodes 3 -- train demo -c x": "launchoptions.train=[train demo -c x]; launchoptions.nodes=3",
+		"train demo --seeds 7,8":                    "configflags.file=demo; seeds=7,8",
+		"train -c demo --set a.b=1 --set c.d=2":     "configflags.file=demo; configflags.set=[a.b=1 c.d=2]",
+		"config list gsmn lseh":                     "words=[gsmn lseh]",
+		"data convert a.tsv b.tsv --out o":          "sources=[a.tsv b.tsv]",
+		"data synth d --dtype f16":                  "dir=d; dtype=f16",
+		"data noise d --rule images --out o":        "dir=d; rule=images; out=o",
+		"data vocab d --splits train,test":          "dir=d; splits=[train test]",
+		"report A=a b --attention 3 --query 2":      "runs=[A=a b]; attention=[3]; query=2",
+		"average a b c":                             "averagerequest.checkpoints=[a b c]",
+		"sweep run --config s.yaml --workers 2":     "sweepflags.file=s.yaml; workers=2",
+		"import p.pth":                              "in=p.pth",
+		"embed run --of images --out o.npy":         "checkpoint=run; of=images",
+		"serve a b --split dev,test --log none":     "checkpoints=[a b]; options.splits=[dev test]",
+		"track r --mlflow http://127.0.0.1:5000":    "runs=[r]; options.mlflow=http://127.0.0.1:5000",
 	} {
 		fields, failure := parse(strings.Fields(line)...)
 		if failure != "" {
@@ -199,6 +201,7 @@ func TestArguments(t *testing.T) {
 		"serve r --queue 0":               "--queue: expected more than 0",
 		"data check":                      "expected one argument, DIR, found 0",
 		"train a b":                       "found",
+		"launch kubernetes --image i":     "expected the command line of train behind --",
 	} {
 		if _, failure := parse(strings.Fields(line)...); !strings.Contains(failure, want) {
 			t.Errorf("%s: %q, want %q", line, failure, want)

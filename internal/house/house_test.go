@@ -20,7 +20,7 @@ const module = "vsetrain/"
 // levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
 	{"batch", "configs", "internal/compute/asmgen", "internal/system/bind", "internal/system/build",
-		"internal/apps/chart", "internal/files/golden",
+		"internal/apps/chart", "internal/apps/cluster", "internal/files/golden",
 		"internal/files/mapped", "internal/run/mlflow", "internal/system/options", "internal/compute/par",
 		"internal/compute/philox",
 		"internal/files/pickle", "internal/stats", "internal/files/half", "internal/compute/vec",
@@ -136,7 +136,7 @@ var outside = map[string][]string{
 	"github.com/spf13/pflag": {"cmd/vsetrain"},
 	"github.com/spf13/viper": {"internal/run/config"},
 	"github.com/chromedp":    {}, // drives a browser in tests
-	"go.yaml.in":             {"internal/run/config", "internal/apps/sweep"},
+	"go.yaml.in":             {"internal/run/config", "internal/apps/sweep", "internal/apps/cluster"},
 	"golang.org/x/term":      {"cmd/vsetrain/internal/ui"},
 	"gorgonia.org/gorgonia":  {"internal/compute/graph"},
 	"gorgonia.org/tensor":    {"internal/compute/graph", "loss"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"vsetrain/internal/apps/cluster"
 )
 
 // Location is how a program on another machine finds a sweep: absolute paths on a shared file system.
@@ -71,12 +73,6 @@ func ranges(n []int) string {
 	return strings.Join(parts, ",")
 }
 
-// shell quotes a word for sh.
-func shell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// option quotes a value of an #SBATCH line; % begins a pattern there.
-func option(s string) string { return `"` + strings.ReplaceAll(s, "%", "%%") + `"` }
-
 // JobScript writes the script of a job array. The worker is a step of its own. When a task's time is nearly up, Slurm
 // signals the script, the worker saves its trial and ends with 75, and the task is put back into the queue; so it is
 // when the step was killed. Slurm itself queues the tasks of a node that failed.
@@ -91,13 +87,13 @@ func (p *Plan) JobScript(at Location, indices []int) string {
 	}
 	add("#!/bin/bash")
 	add("# A worker of the sweep %s for each task; written by vsetrain sweep run.",
-		strings.Map(printable, filepath.Base(at.File)))
-	add("#SBATCH --job-name=%s", option("vsetrain-"+filepath.Base(at.Dir)))
+		cluster.Comment(filepath.Base(at.File)))
+	add("#SBATCH --job-name=%s", cluster.Option("vsetrain-"+filepath.Base(at.Dir)))
 	add("#SBATCH --array=%s", array)
 	add("#SBATCH --requeue")
 	add("#SBATCH --open-mode=append")
-	add("#SBATCH --output=%s", strings.TrimSuffix(option(logs), `"`)+`/%A_%a.log"`)
-	add("#SBATCH --chdir=%s", option(at.WorkDir))
+	add("#SBATCH --output=%s", strings.TrimSuffix(cluster.Option(logs), `"`)+`/%A_%a.log"`)
+	add("#SBATCH --chdir=%s", cluster.Option(at.WorkDir))
 	add("#SBATCH --ntasks=1")
 	add("#SBATCH --cpus-per-task=%d", s.CPUs)
 	add("#SBATCH --signal=B:USR1@%d", s.SignalSeconds)
@@ -108,37 +104,15 @@ func (p *Plan) JobScript(at Location, indices []int) string {
 	for _, line := range s.Setup {
 		add("%s", line)
 	}
-	worker := []string{shell(at.Program), "sweep worker --config", shell(at.File), "--dir", shell(at.Dir),
+	worker := []string{cluster.Shell(at.Program), "sweep worker --config", cluster.Shell(at.File), "--dir", cluster.Shell(at.Dir),
 		fmt.Sprintf("--threads %d", s.CPUs), `--job "$task"`}
 	if p.Indexed() {
 		worker = append(worker, `--index "$SLURM_ARRAY_TASK_ID"`)
 	}
 	add(`task="${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"`)
 	add(`srun --ntasks=1 --cpus-per-task=%d %s &`, s.CPUs, strings.Join(worker, " "))
-	add(`step=$!
-trap 'kill -USR1 "$step" 2>/dev/null' USR1 TERM # the worker saves its trial
-while :; do
-  wait "$step"
-  code=$?
-  kill -0 "$step" 2>/dev/null || break # else a signal ended the waiting, not the step
-done
-# 75: saved; above 128: killed. A job that was cancelled is not queued again.
-if [ "$code" -eq 75 ] || [ "$code" -gt 128 ]; then
-  if [ "${SLURM_RESTART_COUNT:-0}" -lt %d ] && scontrol show job "$task" | grep -q JobState=RUNNING; then
-    echo "task $task ended with $code and is queued again"
-    scontrol requeue "$task" && sleep 60 # until Slurm ends this script
-  fi
-fi
-exit "$code"`, s.Requeues)
+	b.WriteString(cluster.Requeue("$task", s.Requeues))
 	return b.String()
-}
-
-// printable keeps a comment on its line.
-func printable(r rune) rune {
-	if r < ' ' {
-		return '?'
-	}
-	return r
 }
 
 // options returns the #SBATCH options of the resources.
@@ -147,7 +121,7 @@ func (s *Slurm) options() (out []string) {
 		{"time", s.Time},
 		{"mem", s.Memory}, {"gpus-per-task", s.GPUs}, {"constraint", s.Constraint}} {
 		if o.value != "" {
-			out = append(out, "--"+o.name+"="+option(o.value))
+			out = append(out, "--"+o.name+"="+cluster.Option(o.value))
 		}
 	}
 	return append(out, s.Extra...)
@@ -160,14 +134,14 @@ func (p *Plan) CollectScript(at Location) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n#SBATCH "+
 		"--job-name=%s\n#SBATCH --output=%s\n#SBATCH --chdir=%s\n#SBATCH --ntasks=1\n",
-		option("vsetrain-collect-"+filepath.Base(at.Dir)), option(filepath.Join(at.Dir, "slurm", "collect.log")),
-		option(at.WorkDir))
+		cluster.Option("vsetrain-collect-"+filepath.Base(at.Dir)), cluster.Option(filepath.Join(at.Dir, "slurm", "collect.log")),
+		cluster.Option(at.WorkDir))
 	for _, o := range s.options() {
 		fmt.Fprintf(&b, "#SBATCH %s\n", o)
 	}
 	for _, line := range s.Setup {
 		fmt.Fprintln(&b, line)
 	}
-	fmt.Fprintf(&b, "exec %s sweep collect --config %s --dir %s\n", shell(at.Program), shell(at.File), shell(at.Dir))
+	fmt.Fprintf(&b, "exec %s sweep collect --config %s --dir %s\n", cluster.Shell(at.Program), cluster.Shell(at.File), cluster.Shell(at.Dir))
 	return b.String()
 }

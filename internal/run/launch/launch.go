@@ -19,8 +19,8 @@ const TokenVariable = "VSETRAIN_LAUNCH_TOKEN"
 // placeVariable holds the place of a process that Join started.
 const placeVariable = "VSETRAIN_LAUNCH_PLACE"
 
-// defaultPort is that of rank 0 where only MASTER_ADDR is set: torch's.
-const defaultPort = "29500"
+// DefaultPort is that of rank 0 where only MASTER_ADDR is set: torch's.
+const DefaultPort = 29500
 
 // Place is where a process stands among the ranks.
 type Place struct {
@@ -154,7 +154,7 @@ func (p *Place) address(getenv func(string) string, by launcher) error {
 		}
 		return fmt.Errorf("%s and %s are set, but not MASTER_ADDR, the host of rank 0", by.rank, by.ranks)
 	}
-	n, err := strconv.Atoi(cmp.Or(port, defaultPort))
+	n, err := strconv.Atoi(cmp.Or(port, strconv.Itoa(DefaultPort)))
 	if err != nil || n < 1 || n > 65534 {
 		return fmt.Errorf("MASTER_PORT: expected a port in [1, 65534], found %q", port)
 	}

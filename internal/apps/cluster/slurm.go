@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Shell quotes a word for sh.
+func Shell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Option quotes a value of an #SBATCH line; % begins a pattern there.
+func Option(s string) string { return `"` + strings.ReplaceAll(s, "%", "%%") + `"` }
+
+// Comment keeps a text on the line of a comment.
+func Comment(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Requeue is the end of a script whose step was started in the background: it waits for the step, and puts the task, a
+// number of a job in the words of sh, back into the queue where the step was interrupted (75) or killed, so many times.
+func Requeue(task string, most int) string {
+	return fmt.Sprintf(`step=$!
+trap 'kill -USR1 "$step" 2>/dev/null' USR1 TERM # which saves its work
+while :; do
+  wait "$step"
+  code=$?
+  kill -0 "$step" 2>/dev/null || break # else a signal ended the waiting, not the step
+done
+# 75: saved; above 128: killed. A job that was cancelled is not queued again.
+if [ "$code" -eq 75 ] || [ "$code" -gt 128 ]; then
+  if [ "${SLURM_RESTART_COUNT:-0}" -lt %[2]d ] && scontrol show job "%[1]s" | grep -q JobState=RUNNING; then
+    echo "task %[1]s ended with $code and is queued again"
+    scontrol requeue "%[1]s" && sleep 60 # until Slurm ends this script
+  fi
+fi
+exit "$code"
+`, task, most)
+}
+
+// Steps are the processes of a training on Slurm: so many on each of so many nodes.
+type Steps struct {
+	Name, WorkDir  string
+	Program        string
+	Args           []string // of train
+	Nodes, PerNode int
+	CPUs           int      // of each process
+	GPUs           int      // of each node
+	Time           string   // may be empty
+	Options        []string // of sbatch, such as --partition=gpu
+	Setup          []string // lines of shell before the program
+	Requeues       int
+	TokenVariable  string
+}
+
+// Script writes the script of the job. When its time is nearly up, or a node is needed, Slurm signals the processes; they
+// save the run and end with 75, and the job is put back into the queue. One that fails ends all.
+func (s Steps) Script() string {
+	var b strings.Builder
+	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	add("#!/bin/bash")
+	add("# A training on %d x %d processes; written by vsetrain launch slurm.", s.Nodes, s.PerNode)
+	add("#SBATCH --job-name=%s", Option("vsetrain-"+s.Name))
+	add("#SBATCH --nodes=%d", s.Nodes)
+	add("#SBATCH --ntasks-per-node=%d", s.PerNode)
+	add("#SBATCH --cpus-per-task=%d", s.CPUs)
+	gpus := ""
+	if s.GPUs > 0 {
+		add("#SBATCH --gpus-per-node=%d", s.GPUs)
+		gpus = " --gpu-bind=none" // a process that sees one GPU alone cannot copy to the others
+	}
+	if s.Time != "" {
+		add("#SBATCH --time=%s", Option(s.Time))
+	}
+	add("#SBATCH --requeue")
+	add("#SBATCH --open-mode=append")
+	add("#SBATCH --output=%s", strings.TrimSuffix(Option(filepath.Join(s.WorkDir, "slurm")), `"`)+`-%j.log"`)
+	add("#SBATCH --chdir=%s", Option(s.WorkDir))
+	add("#SBATCH --signal=USR1@120")
+	for _, o := range s.Options {
+		add("#SBATCH %s", o)
+	}
+	add("set -u")
+	for _, line := range s.Setup {
+		add("%s", line)
+	}
+	words := []string{Shell(s.Program)}
+	for _, w := range s.Args {
+		words = append(words, Shell(w))
+	}
+	add(`export %s=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')`, s.TokenVariable)
+	add("srun --mpi=none --kill-on-bad-exit=1%s --cpus-per-task=%d %s &", gpus, s.CPUs, strings.Join(words, " "))
+	b.WriteString(Requeue("$SLURM_JOB_ID", s.Requeues))
+	return b.String()
+}
