@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/compute/gemm"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/vec"
+	"vsetrain/internal/run/launch"
 	"vsetrain/internal/system/mpi"
 )
 
@@ -228,10 +229,10 @@ func (d *diagnosis) print(a *app) {
 	}
 	line("gpu", "%s; device.kind auto takes the GPU where the driver lists one, otherwise the CPU (docs/cuda.md)", gpus)
 	d.printLibraries(line)
-	if d.MPI.Path == "" {
-		line("mpi", "%s", d.MPI.Missing())
+	if path, err := launch.Pick(d.MPI, launch.Place{}); err != nil {
+		line("mpi", "%v", err)
 	} else {
-		line("mpi", "%s (%s); no command uses it yet", d.MPI.Path, d.MPI.From)
+		line("mpi", "%s; train --procs N starts it", path)
 	}
 	a.Printf("\n")
 	if len(d.Warnings) == 0 {

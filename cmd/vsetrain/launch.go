@@ -47,7 +47,8 @@ func (o *launchOptions) define(c *cobra.Command) *pflag.FlagSet {
 	c.Args = func(_ *cobra.Command, args []string) error {
 		o.Train = args
 		if len(args) == 0 || args[0] != "train" {
-			return usagef("expected the command line of train behind --, such as -- train --config demo, found %q", args)
+			return usagef("expected the command line of train behind --, such as -- train --config demo, found %q",
+				args)
 		}
 		return nil
 	}
@@ -81,8 +82,8 @@ func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
 		return nil, "", usagef("%s: %v", strings.Join(o.Train, " "), err)
 	}
 	if t.Procs > 1 || t.GPUs != "" || t.Seeds != "" || t.DryRun || t.Resume {
-		return nil, "", usagef("--procs and --gpus belong before --, and a job takes no --seeds, --dry-run or --resume: it " +
-			"continues by itself")
+		return nil, "", usagef("--procs and --gpus belong before --, and a job takes no --seeds, --dry-run or " +
+			"--resume: it continues by itself")
 	}
 	args = o.Train
 	if !t.AutoResume {
@@ -139,7 +140,8 @@ is up, and when a process was killed, the job is put back into the queue, where 
 	f.StringVar(&o.Time, "time", "", "limit of the job, as sbatch takes it")
 	f.StringArrayVar(&o.Sbatch, "sbatch", nil, "another `OPTION` of sbatch, such as --sbatch=--partition=gpu; may be "+
 		"repeated")
-	f.StringArrayVar(&o.Setup, "setup", nil, "`LINE` of shell before the program, such as a module load; may be repeated")
+	f.StringArrayVar(&o.Setup, "setup", nil, "`LINE` of shell before the program, such as a module load; may be "+
+		"repeated")
 	f.IntVar(&o.Requeues, "requeues", 20, "how often the job is put back into the queue at most")
 	return c
 }
@@ -186,7 +188,7 @@ func newCmdLaunchKubernetes(a *app) *cobra.Command {
 service gives pod 0 the name by which the others find it, and a secret holds what all of them share. A pod that was
 evicted or killed ends the others with code 75; all are started again and continue from the checkpoint, which the
 volume keeps.`,
-		Example: `  vsetrain launch kubernetes --nodes 4 --image registry.example/vsetrain:1 --volume shared -- train --config demo
+		Example: `  vsetrain launch kubernetes --nodes 4 --image registry.example/vsetrain:1 --volume w -- train demo
   vsetrain launch kubernetes --nodes 2 --procs 4 --cpu 4 --image registry.example/vsetrain:1 --submit -- train demo`,
 		RunE: a.runs(o),
 	}
@@ -195,7 +197,8 @@ volume keeps.`,
 	f.StringVar(&p.Namespace, "namespace", "", "`NAME` of the namespace")
 	f.StringVar(&p.CPU, "cpu", "1", "processors of a pod, such as 4 or 500m")
 	f.StringVar(&p.Memory, "memory", "4Gi", "memory of a pod")
-	f.StringVar(&p.Volume, "volume", "", "`NAME` of a PersistentVolumeClaim with data and runs, which all pods can write")
+	f.StringVar(&p.Volume, "volume", "", "`NAME` of a PersistentVolumeClaim with data and runs, which all pods can "+
+		"write")
 	f.StringVar(&p.Mount, "mount", "/shared", "where pods see the volume, and work")
 	f.IntVar(&p.Retries, "retries", 6, "how often a pod that was killed is started again")
 	must(c.MarkFlagRequired("image"))

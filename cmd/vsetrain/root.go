@@ -40,8 +40,8 @@ Images are region features (.npy), captions are text files; see README.md for th
 		}
 	}
 	add(groupPrepare, newCmdData(a), newCmdPrecomputeSVD(a), newCmdPrecomputeBert(a))
-	add(groupTrain, newCmdTrain(a), newCmdLaunch(a), newCmdLRRange(a), newCmdSweep(a), newCmdEval(a), newCmdReport(a), newCmdTrack(a),
-		newCmdAverage(a), newCmdImport(a), newCmdExport(a))
+	add(groupTrain, newCmdTrain(a), newCmdLaunch(a), newCmdLRRange(a), newCmdSweep(a), newCmdEval(a), newCmdReport(a),
+		newCmdTrack(a), newCmdAverage(a), newCmdImport(a), newCmdExport(a))
 	add(groupUse, newCmdSearch(a), newCmdEmbed(a), newCmdServe(a), newCmdView(a))
 	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdDoctor(a), newCmdSelftest(a), newCmdVersion(a), newCmdMan(a))
 	root.SetHelpCommandGroupID(groupOther)

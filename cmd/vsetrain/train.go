@@ -87,8 +87,8 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and "+
 		"file")
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
-	f.BoolVar(&o.AutoResume, "auto-resume", false, "continue the run in the run directory if there is one, else begin; "+
-		"for jobs that are started again")
+	f.BoolVar(&o.AutoResume, "auto-resume", false, "continue the run in the run directory if there is one, else "+
+		"begin; for jobs that are started again")
 	o.define(f)
 	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
 		"them (train.overfit)")
@@ -196,8 +196,8 @@ func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, 
 	error) {
 	a := s.app
 	if s.member != nil {
-		return training.Outcome{}, fmt.Errorf("training on several ranks is not there yet: %d of them have started, by %s",
-			s.member.Ranks, s.member.World.Version)
+		return training.Outcome{}, fmt.Errorf("training on several ranks is not there yet: %d of them have started, "+
+			"by %s", s.member.Ranks, s.member.World.Version)
 	}
 	w := &trainView{app: a, cfg: c, dir: dir, resident: phases{app: a}}
 	w.saved.Store(nowhere)

@@ -92,8 +92,8 @@ func (o *rankFlags) checkGPUs(a *app) error {
 		return fmt.Errorf("--gpus %s: %s found here, counted from 0; name fewer, or %s", o.GPUs, ui.Count(n, "GPU"),
 			instead)
 	}
-	return fmt.Errorf("--gpus %s: %s found, but training on several GPUs needs NCCL, which this version does not call; "+
-		"train on one GPU (device.index), or %s", o.GPUs, ui.Count(n, "GPU"), instead)
+	return fmt.Errorf("--gpus %s: %s found, but training on several GPUs needs NCCL, which this version does not "+
+		"call; train on one GPU (device.index), or %s", o.GPUs, ui.Count(n, "GPU"), instead)
 }
 
 // settings returns the configuration of a rank, and gives this process its part of the processors. What is stored with
@@ -101,11 +101,11 @@ func (o *rankFlags) checkGPUs(a *app) error {
 func (s *trainSession) settings(c *config.Config, p launch.Place) (*config.Config, error) {
 	switch {
 	case p.Ranks > c.Train.Batch:
-		return nil, usagef("%d ranks, but train.batch is %d: each rank needs at least one caption; start fewer", p.Ranks,
-			c.Train.Batch)
+		return nil, usagef("%d ranks, but train.batch is %d: each rank needs at least one caption; start fewer",
+			p.Ranks, c.Train.Batch)
 	case c.Device.Kind == "cuda":
-		return nil, usagef("device.kind is cuda, but several ranks compute on processors; set device.kind=cpu, or leave " +
-			"--procs out")
+		return nil, usagef("device.kind is cuda, but several ranks compute on processors; set device.kind=cpu, or " +
+			"leave --procs out")
 	}
 	own := *c
 	own.Device.Kind = "cpu"
@@ -181,8 +181,8 @@ func fingerprint(path string) (string, error) {
 	return fmt.Sprintf("%d bytes %x", info.Size(), h.Sum(nil)[:6]), nil
 }
 
-// join makes this process a rank of the training: all of them start, or none. Rank 0 prints; others say only what rank 0
-// cannot know.
+// join makes this process a rank of the training: all of them start, or none. Rank 0 prints; others say only what rank
+// 0 cannot know.
 func (s *trainSession) join(ctx context.Context, o *rankFlags, p launch.Place, c *config.Config, dir string,
 	resume bool) error {
 	a := s.app
@@ -249,6 +249,6 @@ func (s *trainSession) ended(err error, dir string) error {
 	if !begun {
 		return &codedError{fmt.Errorf("%w; start it again", f), exitInterrupted}
 	}
-	return &codedError{fmt.Errorf("%w; continue with --resume: vsetrain train --resume --run %s, on as many ranks as you "+
-		"like", f, dir), exitInterrupted}
+	return &codedError{fmt.Errorf("%w; continue with --resume: vsetrain train --resume --run %s, on as many ranks as "+
+		"you like", f, dir), exitInterrupted}
 }

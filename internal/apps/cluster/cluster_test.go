@@ -43,8 +43,9 @@ func TestManifest(t *testing.T) {
 
 // A script is one that bash reads, and each line for sbatch is an option of it.
 func TestScript(t *testing.T) {
-	s := Steps{Name: "a%b", WorkDir: "/w o", Program: "/bin/vse train", Args: []string{"train", "it's"}, Nodes: 2, PerNode: 4,
-		CPUs: 3, GPUs: 4, Time: "1:00:00", Options: []string{"--partition=gpu"}, Setup: []string{"module load mpich"},
+	s := Steps{Name: "a%b", WorkDir: "/w o", Program: "/bin/vse train", Args: []string{"train", "it's"}, Nodes: 2,
+		PerNode: 4, CPUs: 3, GPUs: 4, Time: "1:00:00", Options: []string{"--partition=gpu"},
+		Setup:    []string{"module load mpich"},
 		Requeues: 5, TokenVariable: "TOKEN"}.Script()
 	for _, want := range []string{`--job-name="vsetrain-a%%b"`, "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=3",
 		"--gpus-per-node=4", `--time="1:00:00"`, "--requeue", "--signal=USR1@120", "--partition=gpu",
@@ -53,8 +54,8 @@ func TestScript(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, s)
 		}
 	}
-	for _, want := range []string{"\nmodule load mpich\n", "-lt 5 ]", "\nsrun --mpi=none --kill-on-bad-exit=1 --gpu-bind=none " +
-		`--cpus-per-task=3 '/bin/vse train' 'train' 'it'\''s' &` + "\n"} {
+	for _, want := range []string{"\nmodule load mpich\n", "-lt 5 ]", "\nsrun --mpi=none --kill-on-bad-exit=1 " +
+		`--gpu-bind=none --cpus-per-task=3 '/bin/vse train' 'train' 'it'\''s' &` + "\n"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no %q in\n%s", want, s)
 		}

@@ -58,8 +58,8 @@ type Steps struct {
 	TokenVariable  string
 }
 
-// Script writes the script of the job. When its time is nearly up, or a node is needed, Slurm signals the processes; they
-// save the run and end with 75, and the job is put back into the queue. One that fails ends all.
+// Script writes the script of the job. When its time is nearly up, or a node is needed, Slurm signals the processes;
+// they save the run and end with 75, and the job is put back into the queue. One that fails ends all.
 func (s Steps) Script() string {
 	var b strings.Builder
 	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -104,7 +104,8 @@ func (p *Plan) JobScript(at Location, indices []int) string {
 	for _, line := range s.Setup {
 		add("%s", line)
 	}
-	worker := []string{cluster.Shell(at.Program), "sweep worker --config", cluster.Shell(at.File), "--dir", cluster.Shell(at.Dir),
+	worker := []string{cluster.Shell(at.Program), "sweep worker --config", cluster.Shell(at.File), "--dir",
+		cluster.Shell(at.Dir),
 		fmt.Sprintf("--threads %d", s.CPUs), `--job "$task"`}
 	if p.Indexed() {
 		worker = append(worker, `--index "$SLURM_ARRAY_TASK_ID"`)
@@ -134,7 +135,8 @@ func (p *Plan) CollectScript(at Location) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n#SBATCH "+
 		"--job-name=%s\n#SBATCH --output=%s\n#SBATCH --chdir=%s\n#SBATCH --ntasks=1\n",
-		cluster.Option("vsetrain-collect-"+filepath.Base(at.Dir)), cluster.Option(filepath.Join(at.Dir, "slurm", "collect.log")),
+		cluster.Option("vsetrain-collect-"+filepath.Base(at.Dir)),
+		cluster.Option(filepath.Join(at.Dir, "slurm", "collect.log")),
 		cluster.Option(at.WorkDir))
 	for _, o := range s.options() {
 		fmt.Fprintf(&b, "#SBATCH %s\n", o)
@@ -142,6 +144,7 @@ func (p *Plan) CollectScript(at Location) string {
 	for _, line := range s.Setup {
 		fmt.Fprintln(&b, line)
 	}
-	fmt.Fprintf(&b, "exec %s sweep collect --config %s --dir %s\n", cluster.Shell(at.Program), cluster.Shell(at.File), cluster.Shell(at.Dir))
+	fmt.Fprintf(&b, "exec %s sweep collect --config %s --dir %s\n", cluster.Shell(at.Program),
+		cluster.Shell(at.File), cluster.Shell(at.Dir))
 	return b.String()
 }

@@ -43,8 +43,8 @@ func TestEnvironment(t *testing.T) {
 			"1 of 2, 0 of 0, at h:1, by 'x'"},
 
 		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2", "torchrun says rank 0 of 2 " +
-			"(RANK, WORLD_SIZE), but Slurm says rank 1 of 2 (SLURM_PROCID, SLURM_STEP_NUM_TASKS); unset the variables of " +
-			"the one that did not start this process"},
+			"(RANK, WORLD_SIZE), but Slurm says rank 1 of 2 (SLURM_PROCID, SLURM_STEP_NUM_TASKS); unset the " +
+			"variables of the one that did not start this process"},
 		{"PMI_RANK=0 PMI_SIZE=2 RANK=0 WORLD_SIZE=3", "MPICH's mpiexec says rank 0 of 2 (PMI_RANK, PMI_SIZE), but " +
 			"torchrun says rank 0 of 3 (RANK, WORLD_SIZE)"},
 		{"RANK=one WORLD_SIZE=2", `RANK: expected a whole number, found "one"`},

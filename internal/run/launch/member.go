@@ -84,7 +84,7 @@ func (m *Member) join(ctx context.Context) (err error) {
 	if p.StartsMPI && m.o.Procs > 1 {
 		return fmt.Errorf("%s started this process: give it the number of ranks, and leave --procs out", p.Launcher)
 	}
-	path, err := pick(m.o.MPI, p)
+	path, err := Pick(m.o.MPI, p)
 	if err != nil {
 		return err
 	}
@@ -130,8 +130,8 @@ func (m *Member) join(ctx context.Context) (err error) {
 	return m.start()
 }
 
-// pick chooses a library that can be started as this process is.
-func pick(lib libraries.Library, p Place) (path string, err error) {
+// Pick chooses a library that can be started as a process at this place is. Without a launcher Join starts it.
+func Pick(lib libraries.Library, p Place) (path string, err error) {
 	if lib.Path == "" {
 		return "", fmt.Errorf("several ranks need MPI: %s", lib.Missing())
 	}
