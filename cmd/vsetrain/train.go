@@ -14,6 +14,7 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
@@ -195,16 +196,16 @@ func (s *trainSession) abandon() {
 func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, resume bool) (training.Outcome,
 	error) {
 	a := s.app
+	var world ranks.World
 	if s.member != nil {
-		return training.Outcome{}, fmt.Errorf("training on several ranks is not there yet: %d of them have started, "+
-			"by %s", s.member.Ranks, s.member.World.Version)
+		world = ranks.OverMPI(s.member.World)
 	}
 	w := &trainView{app: a, cfg: c, dir: dir, resident: phases{app: a}}
 	w.saved.Store(nowhere)
 	s.now.Store(w)
 	defer s.now.Store(nil)
 	defer w.close()
-	return training.Train(ctx, training.Request{Config: c, RunDir: dir, Resume: resume,
+	return training.Train(ctx, training.Request{World: world, Config: c, RunDir: dir, Resume: resume,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
 		FreeMemory: freeMemory, Saved: w.saved.Store, Tracking: a.tracking(c.Track),
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
