@@ -117,6 +117,10 @@ keep-runs: build ## keep the finished trials of STUDY/sweeps in docs/log without
 	cd $(or $(STUDY),$(error name the folder that holds sweeps/: make keep-runs STUDY=FOLDER)) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log sweeps/*
 	$(GO) run ./internal/tools/figures
 
+leaderboard: build ## write docs/leaderboard.md anew, after the finished trainings of STUDY/sweeps were kept, if STUDY is given
+	$(if $(STUDY),cd $(STUDY) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log/leaderboard sweeps/*/)
+	$(GO) run ./internal/tools/figures
+
 pictures: build ## draw the pictures of docs/images anew: small trainings, then Chromium (some minutes)
 	bash scripts/pictures.sh bin/vsetrain
 

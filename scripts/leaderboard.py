@@ -17,16 +17,20 @@ BEST = 4  # losses of VSE-infinity that SGR takes
 STOPPED = 75  # the exit code of a sweep that was stopped and can go on
 
 
-def narrowed(text, keep, seeds):
-    """Returns the plan of a sweep with the choices of the axes in keep alone, and these seeds."""
-    lines, axis = [], None
+def choices(text):
+    """Yields each line of the plan of a sweep with the axis and the name of the choice that it is, None for others."""
+    axis = None
     for line in text.splitlines():
         if name := re.match(r"  - name: (\S+)", line):
             axis = name[1]
         choice = re.match(r'      - \{name: "?([^",]+)', line)
-        if not choice or choice[1] in keep.get(axis, {choice[1]}):
-            lines.append(re.sub(r"^seeds: .*", f"seeds: {list(seeds)}", line))
-    return "\n".join(lines) + "\n"
+        yield line, axis, choice and choice[1]
+
+
+def narrowed(text, keep, seeds):
+    """Returns the plan of a sweep with the choices of the axes in keep alone, and these seeds."""
+    lines = [line for line, axis, name in choices(text) if name is None or name in keep.get(axis, {name})]
+    return re.sub(r"(?m)^seeds: .*", f"seeds: {list(seeds)}", "\n".join(lines) + "\n")
 
 
 class Leaderboard:
@@ -34,9 +38,15 @@ class Leaderboard:
         self.vsetrain, self.plans = vsetrain, plans
         os.makedirs("sweeps", exist_ok=True)
 
-    def plan(self, name, keep, seeds):
+    def read(self, name):
         with open(os.path.join(self.plans, f"leaderboard-{name}.yaml")) as f:
-            text = narrowed(f.read(), keep, seeds)
+            return f.read()
+
+    def choices(self, name, axis):
+        return [choice for _, a, choice in choices(self.read(name)) if choice and a == axis]
+
+    def plan(self, name, keep, seeds):
+        text = narrowed(self.read(name), keep, seeds)
         file = os.path.join("sweeps", f"{name}.yaml")
         with open(file, "w") as f:
             f.write(text)
@@ -52,7 +62,7 @@ class Leaderboard:
         """Returns the mean of the best M-Recalls on dev by loss and rate."""
         file = self.plan(name, keep, seeds)
         out = subprocess.run([self.vsetrain, "sweep", "collect", "--config", file, "--json"], check=True, stdout=subprocess.PIPE).stdout
-        return {(p["values"]["loss"], p["values"]["rate"]): p["mean"] for p in json.loads(out)["points"] if p.get("mean") is not None}
+        return {(p["settings"]["loss"], p["settings"]["rate"]): p["mean"] for p in json.loads(out)["points"] if p.get("mean") is not None}
 
     def rates(self, name, losses=None):
         """Trains every rate with the first seed and returns the best one of each loss."""
@@ -73,8 +83,8 @@ class Leaderboard:
     def run(self):
         rates = self.rates("vsepp")
         self.seeds("vsepp", rates, SEEDS[1:])
-        like = {"lseh-same": "lseh", "lseh-zero": "lseh"}
-        noisy = {loss: rates[like.get(loss, loss)] for loss in ("lsh", "lmh", "lseh", "lseh-same", "lseh-zero", "rcl", "crcl", "decl") if like.get(loss, loss) in rates}
+        variants = {name: name.split("-")[0] for name in self.choices("noise", "loss")}  # lseh-zero has the rate of lseh
+        noisy = {name: rates[of] for name, of in variants.items() if of in rates}
         self.seeds("noise", noisy, SEEDS)
         rates = self.rates("vseinf")
         self.seeds("vseinf", rates, SEEDS[1:])

@@ -2,10 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/loss"
 )
 
 // The committed charts and tables show the committed numbers.
@@ -88,5 +93,56 @@ func TestBadDiagrams(t *testing.T) {
 		if err != nil || !strings.Contains(string(svg), want) {
 			t.Errorf("%v, no %s in\n%s", err, want, svg)
 		}
+	}
+}
+
+// The sweeps of the leaderboard offer every loss three rates; those of wrong captions offer the same.
+func TestLeaderboardSweeps(t *testing.T) {
+	all, err := contests()
+	if err != nil || len(all) != 5 {
+		t.Fatalf("%v, %d contests, expected three networks and two shares of wrong captions", err, len(all))
+	}
+	for _, c := range all {
+		if want := []string{"2e-4", "5e-4", "1.25e-3"}; !slices.Equal(c.rates, want) {
+			t.Errorf("the rates of %s are %q, expected %q", c.name, c.rates, want)
+		}
+		if c.prefix != "" {
+			continue
+		}
+		got, want := slices.Sorted(slices.Values(c.losses)), slices.Sorted(slices.Values(loss.Names()))
+		if !slices.Equal(got, want) {
+			t.Errorf("the losses of %s are %q, expected all: %q", c.name, got, want)
+		}
+	}
+}
+
+// The best validation of the first seed chooses a rate, and a loss without runs has none.
+func TestRateIsChosenOnDev(t *testing.T) {
+	root := t.TempDir()
+	c := contest{folder: "n", rates: []string{"2e-4", "5e-4", "1.25e-3"}, losses: []string{"a", "b"}}
+	config, err := os.ReadFile("../../../docs/log/claim-vsepp/lmh1/s7/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, recalls := range map[string][]float64{"2e-4-a/s7": {1, 8, 7}, "5e-4-a/s7": {9, 3},
+		"1.25e-3-a/s8": {50}} {
+		dir = filepath.Join(root, runsFolder, leaderboardRuns, "n", dir)
+		var lines strings.Builder
+		for i, r := range recalls {
+			fmt.Fprintf(&lines, `{"kind":"val","step":%d,"epoch":%d,"m_recall":%g}`+"\n", i+1, i+1, r)
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.yaml"), config, 0o644),
+			os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines.String()), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dev, best, err := c.rated(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "| loss | 2e-4 | 5e-4 | 1.25e-3 | missing |\n|---|---:|---:|---:|---|\n" +
+		"| a | 8.0 | **9.0** | - | 1.25e-3 |\n| b | - | - | - | 2e-4, 5e-4, 1.25e-3 |\n"
+	if got := c.ratesTable(dev, best); got != want || len(best) != 1 || best["a"] != "5e-4" {
+		t.Errorf("chosen %v, the table is\n%s\nexpected\n%s", best, got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -73,6 +74,11 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	board, err := leaderboard(root)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(files, board)
 	files[performancePage], files[stepsChart], files[marginsFile] = page, stepsBars(steps), lines.Draw().SVG()
 	files[internalsPage] = internals
 	if files[reproducePage], err = reproduce(root); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,7 @@ type study struct {
 	options  report.Options
 	chart    string // of all runs, "" none
 	tables   []string
+	ranked   bool // the table of settings begins with the best on the test split, and tables may be missing
 }
 
 // Names of the tables of a report that the page shows.
@@ -40,6 +42,9 @@ const (
 	speedTable      = "speed"
 	efficiencyTable = "efficiency"
 )
+
+// noRuns stands in place of a table for which too few runs are kept.
+const noRuns = "Not trained yet.\n"
 
 var studies = []study{
 	{name: "claim-vsepp", settings: []setting{{"LSEH", "claim-vsepp/lseh", 7, 12},
@@ -147,6 +152,13 @@ func (s *study) draw(root string) (tables map[string]string, chart []byte, err e
 	if err != nil {
 		return nil, nil, err
 	}
+	if s.ranked && len(runs) == 0 {
+		tables = map[string]string{"settings": noRuns}
+		for _, name := range s.tables {
+			tables[name] = noRuns
+		}
+		return tables, nil, nil
+	}
 	all, _, err := tablesOf(runs, runs[0].Dir, s.options)
 	if err != nil {
 		return nil, nil, err
@@ -156,12 +168,19 @@ func (s *study) draw(root string) (tables map[string]string, chart []byte, err e
 		return nil, nil, err
 	}
 	all[efficiencyTable] = paper[efficiencyTable]
-	tables = map[string]string{"settings": settingsTable(s.settings, missing, all)}
+	tables = map[string]string{"settings": s.settingsTable(missing, all)}
 	for _, name := range s.tables {
+		if s.ranked && (all[name] == nil || runs[0].Label != s.settings[0].name) {
+			tables[name] = noRuns
+			continue
+		}
 		if all[name] == nil {
 			return nil, nil, fmt.Errorf("its report has no table %s", name)
 		}
 		tables[name] = rowsOf(all[name])
+		if name == queriesTable {
+			tables[name] = recallRows(tables[name])
+		}
 	}
 	if s.chart != "" {
 		chart = set.Curves(nil)[0].Draw().SVG()
@@ -170,25 +189,37 @@ func (s *study) draw(root string) (tables map[string]string, chart []byte, err e
 }
 
 // settingsTable shows the recalls of each setting, and how many seeds they are of.
-func settingsTable(settings []setting, missing map[string][]string, all map[string]*report.Table) string {
-	var b strings.Builder
-	b.WriteString("| setting | best M-Recall on dev | M-Recall on test | seeds | missing seeds |\n" +
-		"|---|---:|---:|---:|---|\n")
-	for _, x := range settings {
-		cell := func(table string, fromEnd int) string {
+func (s *study) settingsTable(missing map[string][]string, all map[string]*report.Table) string {
+	type line struct {
+		text string
+		test float64
+	}
+	var lines []line
+	for _, x := range s.settings {
+		cell := func(table string, fromEnd int) report.Cell {
 			rows := all[table].Rows
 			i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Cells[1].Text == x.name })
 			if i < 0 {
-				return "-"
+				return report.Cell{Text: "-", Value: -1}
 			}
-			return rows[i].Cells[len(rows[i].Cells)-fromEnd].Text
+			return rows[i].Cells[len(rows[i].Cells)-fromEnd]
 		}
 		gone := "none"
 		if len(missing[x.name]) > 0 {
 			gone = strings.Join(missing[x.name], ", ")
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", x.name, cell("validation", 2), cell("test-1k", 2),
-			cell("test-1k", 1), gone)
+		test := cell("test-1k", 2)
+		lines = append(lines, line{fmt.Sprintf("| %s | %s | %s | %s | %s |\n", x.name, cell("validation", 2).Text,
+			test.Text, cell("test-1k", 1).Text, gone), test.Value})
+	}
+	if s.ranked {
+		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.test, a.test) })
+	}
+	var b strings.Builder
+	b.WriteString("| setting | best M-Recall on dev | M-Recall on test | seeds | missing seeds |\n" +
+		"|---|---:|---:|---:|---|\n")
+	for _, l := range lines {
+		b.WriteString(l.text)
 	}
 	return b.String()
 }
