@@ -30,6 +30,7 @@ type hub struct {
 	began    bool    // all have come and agree
 	failure  *Failure
 	left     int // how many have done their work
+	unaware  int // how many are still to come and to be told that the ranks contradict each other
 	open     sync.WaitGroup
 	complete chan struct{} // closed when all have come, or one failed
 }
@@ -113,6 +114,7 @@ func (h *hub) admit(p *peer) *message {
 			p.Ranks, len(h.peers))
 	case h.failure != nil:
 		no = h.failure.message()
+		h.unaware--
 	case h.peers[p.Rank] != nil:
 		no.Text = fmt.Sprintf("%v has come already; start each rank once", h.peers[p.Rank])
 	default:
@@ -133,6 +135,11 @@ func (h *hub) begin() {
 		if list := contradictions(h.peers[0].Facts, p.Facts); len(list) > 0 {
 			h.fail(&Failure{Rank: p.Rank, Text: fmt.Sprintf("%v and %v are to do different things: %s; start all "+
 				"ranks with the same program, configuration and data", p, h.peers[0], strings.Join(list, "; "))})
+			for _, p := range h.peers {
+				if p == nil {
+					h.unaware++
+				}
+			}
 			return
 		}
 		nodes = append(nodes, p.Machine)
@@ -276,15 +283,25 @@ func (h *hub) wait(limit time.Duration, notice func(string)) {
 	}
 }
 
-// drain waits until the ranks have closed their connections, for a time at most.
+// drain waits until the ranks have closed their connections, and those to come were told of a contradiction, for a time
+// at most.
 func (h *hub) drain(most time.Duration) {
 	empty := make(chan struct{})
 	go func() {
 		h.open.Wait()
+		for h.expects() {
+			time.Sleep(10 * time.Millisecond)
+		}
 		close(empty)
 	}()
 	select {
 	case <-empty:
 	case <-time.After(most):
 	}
+}
+
+func (h *hub) expects() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.unaware > 0
 }

@@ -377,6 +377,17 @@ func TestRefusals(t *testing.T) {
 			t.Error(got)
 		}
 	})
+	t.Run("late", func(t *testing.T) { // a rank that comes when the others have been refused
+		j := newJob(t)
+		place := []string{"WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + freePort(t)}
+		want := "are to do different things: b is 7, that of rank 0 is 2; start all ranks"
+		for _, rank := range []string{"0", "2"} {
+			j.start("facts=2:b:7", append(place, "RANK="+rank)...)
+		}
+		j.await(2, "refused")
+		j.start("facts=2:b:7", append(place, "RANK=1")...)
+		j.wants(want, want, want)
+	})
 	t.Run("token", func(t *testing.T) {
 		j := newJob(t)
 		place := []string{"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + freePort(t)}
