@@ -6,6 +6,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -346,5 +347,24 @@ func BenchmarkGenerate(b *testing.B) {
 	for i := range b.N {
 		blk.first = i
 		blk.Do(0, 0)
+	}
+}
+
+// The first verb of a caption about several people or things agrees with them.
+func TestVerbsAgree(t *testing.T) {
+	o := little()
+	o.Train = 300
+	counted := regexp.MustCompile(`^(a|an|two) (?:\w+ ){1,2}?(is|are) \w+ing `)
+	seen := map[string]int{}
+	for _, caption := range lines(t, generated(t, o), "train_caps.txt") {
+		if m := counted.FindStringSubmatch(strings.ToLower(caption)); m != nil && !strings.Contains(m[0], " of ") {
+			seen[m[2]]++
+			if single := m[1] == "a" || m[1] == "an"; single != (m[2] == "is") {
+				t.Errorf("caption %q", caption)
+			}
+		}
+	}
+	if seen["is"] < 10 || seen["are"] < 10 {
+		t.Errorf("seen %v", seen)
 	}
 }

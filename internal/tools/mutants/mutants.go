@@ -63,7 +63,7 @@ func draw(all []*mutant, seed uint64) {
 
 // goPackage is what `go list -json` says of a package.
 type goPackage struct {
-	ImportPath, Dir                             string
+	ImportPath, Dir, Name                       string
 	GoFiles, Imports, TestGoFiles, XTestGoFiles []string
 }
 
@@ -89,7 +89,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	all, err := mutants(chosen)
+	all, err := mutants(chosen, contained(pkgs))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func openLog(path string) (map[string]string, io.Writer, error) {
 }
 
 func list(patterns ...string) ([]goPackage, error) {
-	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,TestGoFiles," +
+	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Name,GoFiles,Imports,TestGoFiles," +
 		"XTestGoFiles"}, patterns...)...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list %v: %w", patterns, err)
@@ -175,8 +175,31 @@ var swaps = map[token.Token]token.Token{token.LSS: token.LEQ, token.LEQ: token.L
 	token.MUL: token.QUO, token.QUO: token.MUL, token.LAND: token.LOR, token.LOR: token.LAND,
 	token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN}
 
-// mutants are those of all functions of the packages that a person wrote.
-func mutants(pkgs []goPackage) ([]*mutant, error) {
+// contained are the packages that programs among them are built from.
+func contained(pkgs []goPackage) map[string]bool {
+	all, in := map[string]goPackage{}, map[string]bool{}
+	for _, p := range pkgs {
+		all[p.ImportPath] = p
+	}
+	var add func(path string)
+	add = func(path string) {
+		if p, ok := all[path]; ok && !in[path] {
+			in[path] = true
+			for _, i := range p.Imports {
+				add(i)
+			}
+		}
+	}
+	for _, p := range pkgs {
+		if p.Name == "main" {
+			add(p.ImportPath)
+		}
+	}
+	return in
+}
+
+// mutants are those of all functions that a person wrote, of the packages that some program contains.
+func mutants(pkgs []goPackage, inProgram map[string]bool) ([]*mutant, error) {
 	var all []*mutant
 	twins := map[string]int{}
 	root, err := os.Getwd()
@@ -184,7 +207,7 @@ func mutants(pkgs []goPackage) ([]*mutant, error) {
 		return nil, err
 	}
 	for _, p := range pkgs {
-		if slices.Contains(p.Imports, "testing") {
+		if !inProgram[p.ImportPath] {
 			continue
 		}
 		for _, name := range p.GoFiles {

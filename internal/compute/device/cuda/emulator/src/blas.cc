@@ -88,7 +88,7 @@ Status cublasSetWorkspace_v2(void* h, void* p, size_t bytes) {
   if ((uint64_t)p % 256 || !emu::inside((uint64_t)p, bytes)) return kInvalidValue;
   return ((Handle*)h)->lent = true, kSuccess;
 }
-Status cublasGetVersion_v2(void*, int* v) { *v = 130000; return kSuccess; }
+Status cublasGetVersion_v2(void*, int* v) { *v = 130102; return kSuccess; }
 Status cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* A,
                                   int at, int lda, long long sa, const void* B, int bt, int ldb, long long sb,
                                   const void* beta, void* C, int ct, int ldc, long long sc, int count, int compute,
