@@ -136,7 +136,8 @@ func TestLoadWithoutAFile(t *testing.T) {
 			"vsepp/f8k-lseh' trains it, and " +
 			"a sweep names it with base:",
 		"none.yaml": "none.yaml: no such sweep file; a sweep is a YAML file with axes (docs/sweeps.md), or one of " +
-			"the program: ablate-vseinf, claim-vseinf, claim-vsepp, demo, high-rate, paper, rate-vseinf",
+			"the program: ablate-vseinf, claim-vseinf, claim-vsepp, demo, high-rate, " +
+			"leaderboard-noise, leaderboard-sgr, leaderboard-vseinf, leaderboard-vsepp, paper, rate-vseinf",
 	} {
 		if _, err := Load(name); err == nil || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)
