@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/run/runtest"
 )
 
 var (
@@ -181,7 +180,7 @@ func sameRuns(t *testing.T, got, want string) {
 			}
 		}
 	}
-	if a, b := metricLines(t, got), metricLines(t, want); !slices.Equal(a, b) {
+	if a, b := runtest.Metrics(t, got), runtest.Metrics(t, want); !slices.Equal(a, b) {
 		t.Errorf("metrics of %s: %d lines, want the %d of the uninterrupted run", got, len(a), len(b))
 	}
 }
@@ -197,30 +196,6 @@ func tensors(t *testing.T, path string) map[string][]byte {
 	for _, name := range f.Names() {
 		x, _ := f.Tensor(name)
 		out[name] = x.Data
-	}
-	return out
-}
-
-func metricLines(t *testing.T, run string) (out []string) {
-	t.Helper()
-	f, err := os.Open(filepath.Join(run, "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		line := map[string]any{}
-		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
-			t.Fatalf("%s: %v in %q", run, err, s.Text())
-		}
-		for _, k := range []string{"time", "step_ms", "data_wait_ms", "captions_per_s", "seconds"} {
-			delete(line, k)
-		}
-		b, err := json.Marshal(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, string(b))
 	}
 	return out
 }
@@ -257,9 +232,9 @@ func TestSignalsSaveTheState(t *testing.T) {
 		if !strings.HasSuffix(out.String(), want) {
 			t.Errorf("%v: %q", sig, out.String())
 		}
-		lines := metricLines(t, filepath.Join(dir, name))
+		lines := runtest.Metrics(t, filepath.Join(dir, name))
 		mustRun(t, dir, "train", "--resume", "--run", name)
-		whole := metricLines(t, filepath.Join(dir, "whole"))
+		whole := runtest.Metrics(t, filepath.Join(dir, "whole"))
 		if len(lines) == 0 || len(lines) >= len(whole) || !slices.Equal(lines, whole[:len(lines)]) {
 			t.Errorf("%v: interrupted with %d lines of metrics of %d", sig, len(lines), len(whole))
 		}

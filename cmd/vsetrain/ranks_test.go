@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"vsetrain/internal/run/launch"
+	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/system/mpi"
 )
 
@@ -39,7 +40,7 @@ func TestProcs(t *testing.T) {
 	ranksWorld(t) // or skip
 	dir, _ := killWorld(t, 3)
 	losses := func(run string) (out []float64) {
-		for _, line := range metricLines(t, filepath.Join(dir, run)) {
+		for _, line := range runtest.Metrics(t, filepath.Join(dir, run)) {
 			var l struct {
 				Kind string
 				Loss float64

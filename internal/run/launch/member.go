@@ -1,15 +1,12 @@
 package launch
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -20,32 +17,15 @@ import (
 	"vsetrain/internal/system/bind"
 	"vsetrain/internal/system/libraries"
 	"vsetrain/internal/system/mpi"
-	"vsetrain/internal/system/process"
 )
 
 const (
 	deadAfter = 10 * time.Second // without a beat a rank is dead
-	retry     = 100 * time.Millisecond
 	// grace is how long a rank has to end by itself when another failed. One that waits in a collective cannot.
 	grace = time.Second
 	// parting is how long rank 0 waits for the connections and processes of ranks that have done their work.
 	parting = 5 * time.Second
 )
-
-// Options say how a process joins the others.
-type Options struct {
-	Place Place
-	// Procs is how many ranks of this machine this process is: it starts the others with Command and Env, "NAME=value".
-	Procs   int
-	Command []string
-	Env     []string
-	MPI     libraries.Library // what mpi.Search found
-	Facts   []Fact            // what all ranks must agree on
-	Wait    time.Duration     // how long to wait for all ranks; 0 is for ever
-	Notice  func(string)      // tells a person what this process waits for
-	Exit    func(*Failure)    // ends the process by force, which another rank's failure leaves waiting; after a second
-	Dead    time.Duration     // after how long without a sign of life a rank is dead; 0 is ten seconds
-}
 
 // Member is this process among the ranks of a training.
 type Member struct {
@@ -116,15 +96,16 @@ func (m *Member) join(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	welcomed, at, err := m.meet(ctx, addresses)
+	met, at, err := m.o.meet(ctx, m.Place, addresses)
 	if err != nil {
 		return err
 	}
+	m.link = met.link
 	go m.watch()
 	if p.StartsMPI {
 		return nil
 	}
-	if err := errors.Join(mpi.Setenv("PMI_PORT", at), mpi.Setenv("PMI_ID", strconv.Itoa(welcomed.PMIID))); err != nil {
+	if err := errors.Join(mpi.Setenv("PMI_PORT", at), mpi.Setenv("PMI_ID", strconv.Itoa(met.id))); err != nil {
 		return err
 	}
 	return m.start()
@@ -230,76 +211,6 @@ func (m *Member) share(addresses []string) ([]string, error) {
 	last := len(words) - 1
 	m.Token = words[last]
 	return words[:last], nil
-}
-
-// meet connects to rank 0, at the first address that answers, and waits until all ranks have come and agree.
-func (m *Member) meet(ctx context.Context, addresses []string) (welcomed message, at string, err error) {
-	began, reminded := time.Now(), time.Now()
-	for {
-		for _, at = range addresses {
-			if welcomed, err = m.greet(ctx, at); err == nil {
-				return welcomed, at, nil
-			}
-			var stays *final
-			switch {
-			case ctx.Err() != nil:
-				return welcomed, at, ctx.Err()
-			case errors.As(err, &stays):
-				return welcomed, at, stays.error
-			case m.o.Wait > 0 && time.Since(began) > m.o.Wait+m.o.Dead: // rank 0 says more where it can
-				return welcomed, at, fmt.Errorf("rank 0 did not answer at %s within %v: %w; see its output, or wait "+
-					"longer with --wait", strings.Join(addresses, ", "), m.o.Wait, err)
-			case time.Since(reminded) > reminder:
-				reminded = time.Now()
-				m.o.Notice(fmt.Sprintf("waiting for rank 0 at %s for %v: %v", at,
-					time.Since(began).Round(time.Second), err))
-			}
-		}
-		time.Sleep(retry)
-	}
-}
-
-// final is an error that trying again does not change.
-type final struct{ error }
-
-// greet says hello to rank 0 and waits for its welcome.
-func (m *Member) greet(ctx context.Context, at string) (message, error) {
-	dialer := net.Dialer{Timeout: m.o.Dead}
-	c, err := dialer.DialContext(ctx, "tcp", at)
-	if err != nil {
-		return message{}, err
-	}
-	l := newLink(c, bufio.NewReader(c), m.o.Dead)
-	go l.beats()
-	host, _ := os.Hostname() // empty if the system does not tell
-	l.send(message{Kind: hello, Rank: m.Rank, Ranks: m.Ranks, Token: m.Token, PID: os.Getpid(), Host: host,
-		Machine: cmp.Or(process.Machine(), host), Facts: m.o.Facts})
-	interrupted := context.AfterFunc(ctx, func() {
-		l.send(message{Kind: failed, Rank: m.Rank, Text: "was interrupted before all ranks had come", Lost: true})
-		l.close()
-	})
-	defer interrupted()
-	for {
-		r, err := l.receive()
-		switch {
-		case errors.Is(err, errNotOurs):
-			l.close()
-			return r, &final{fmt.Errorf("%s is not rank 0 of vsetrain: %w; set MASTER_ADDR and MASTER_PORT to "+
-				"where it is", at, err)}
-		case err != nil:
-			l.close()
-			return r, err
-		case r.Kind == welcome:
-			m.link = l
-			return r, nil
-		case r.Kind == refused:
-			l.close()
-			return r, &final{fmt.Errorf("rank 0 at %s refuses this process: %s", at, r.Text)}
-		case r.Kind == failed:
-			l.close()
-			return r, &final{&Failure{Rank: r.Rank, Text: r.Text, Lost: r.Lost}}
-		}
-	}
 }
 
 // watch handles what rank 0 says, and ends this process by force where another rank's end leaves it waiting.
