@@ -6,7 +6,8 @@
 #   scripts/slurm-testcluster.sh start DIR    starts the cluster and prints: export SLURM_CONF=DIR/slurm.conf
 #   scripts/slurm-testcluster.sh stop DIR     ends its jobs and its processes; the folder with the logs stays
 #
-# SLURM_TEST_CPUS is the number of processors that the node is said to have; all of them by default.
+# SLURM_TEST_CPUS is the number of processors that a node is said to have; all of them by default. With SLURM_TEST_NODES=2
+# the machine is two nodes, under its own name and as localhost.
 set -euo pipefail
 
 die() { echo "slurm-testcluster: $*" >&2; exit 1; }
@@ -36,6 +37,10 @@ start)
   host=$(hostname -s)
   ctl=$(free_port $((20000 + RANDOM % 10000)))
   node=$(free_port $((ctl + 1)))
+  nodes=$host ports=$node
+  if [ "${SLURM_TEST_NODES:-1}" = 2 ]; then
+    nodes=$host,localhost ports=$node,$(free_port $((node + 1)))
+  fi
   dd if=/dev/urandom of="$dir/munge.key" bs=1024 count=1 2>/dev/null
   chmod 400 "$dir/munge.key"
   "$munged" --force --key-file="$dir/munge.key" --socket="$dir/run/munge.socket" --pid-file="$dir/run/munged.pid" \
@@ -44,18 +49,17 @@ start)
 ClusterName=vsetrain
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$ctl
-SlurmdPort=$node
 SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
 AuthType=auth/munge
 AuthInfo=socket=$dir/run/munge.socket
 CredType=cred/munge
 StateSaveLocation=$dir/state
-SlurmdSpoolDir=$dir/spool
+SlurmdSpoolDir=$dir/spool/%n
 SlurmctldPidFile=$dir/run/slurmctld.pid
-SlurmdPidFile=$dir/run/slurmd.pid
+SlurmdPidFile=$dir/run/%n.pid
 SlurmctldLogFile=$dir/log/slurmctld.log
-SlurmdLogFile=$dir/log/slurmd.log
+SlurmdLogFile=$dir/log/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -70,26 +74,29 @@ JobRequeue=1
 KillWait=2
 InactiveLimit=0
 MinJobAge=300
-NodeName=$host NodeAddr=127.0.0.1 CPUs=${SLURM_TEST_CPUS:-$(nproc)} State=UNKNOWN
-PartitionName=test Nodes=$host Default=YES MaxTime=60 State=UP
+NodeName=$nodes NodeHostname=$nodes NodeAddr=127.0.0.1 Port=$ports CPUs=${SLURM_TEST_CPUS:-$(nproc)} State=UNKNOWN
+PartitionName=test Nodes=$nodes Default=YES MaxTime=60 State=UP
 CONF
   export SLURM_CONF="$dir/slurm.conf"
   "$slurmctld" -c
-  "$slurmd"
+  for name in ${nodes//,/ }; do
+    mkdir "$dir/spool/$name"
+    "$slurmd" -N "$name"
+  done
   for _ in $(seq 100); do
-    [ "$(sinfo -h -o %T 2>/dev/null)" = idle ] && { echo "export SLURM_CONF=$dir/slurm.conf"; exit 0; }
+    [ "$(sinfo -h -N -o %T 2>/dev/null | sort -u)" = idle ] && { echo "export SLURM_CONF=$dir/slurm.conf"; exit 0; }
     sleep 0.2
   done
   tail -n 20 "$dir"/log/slurm*.log >&2
-  die "the node did not come up in 20 seconds"
+  die "the nodes did not come up in 20 seconds"
   ;;
 stop)
   dir=$(cd "${2:?which folder?}" && pwd)
   export SLURM_CONF="$dir/slurm.conf"
   timeout 5 scancel -u "$(id -un)" 2>/dev/null || true
-  for name in slurmd slurmctld munged; do
-    [ -s "$dir/run/$name.pid" ] || continue
-    pid=$(cat "$dir/run/$name.pid")
+  for file in "$dir"/run/*.pid; do
+    [ -s "$file" ] || continue
+    pid=$(cat "$file")
     kill "$pid" 2>/dev/null || continue
     for _ in $(seq 50); do
       kill -0 "$pid" 2>/dev/null || break

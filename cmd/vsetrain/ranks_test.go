@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,26 +35,29 @@ func ranksWorld(t *testing.T) string {
 	return ""
 }
 
+// trainLosses are those of the lines of metrics of a run.
+func trainLosses(t *testing.T, run string) (out []float64) {
+	t.Helper()
+	for _, line := range runtest.Metrics(t, run) {
+		var l struct {
+			Kind string
+			Loss float64
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Kind == "train" {
+			out = append(out, l.Loss)
+		}
+	}
+	return out
+}
+
 // The ranks of --procs train what one process trains, but for rounding. A signal stops them at one step with the state
 // saved, and another number of ranks goes on.
 func TestProcs(t *testing.T) {
 	ranksWorld(t) // or skip
 	dir, _ := killWorld(t, 3)
-	losses := func(run string) (out []float64) {
-		for _, line := range runtest.Metrics(t, filepath.Join(dir, run)) {
-			var l struct {
-				Kind string
-				Loss float64
-			}
-			if err := json.Unmarshal([]byte(line), &l); err != nil {
-				t.Fatal(err)
-			}
-			if l.Kind == "train" {
-				out = append(out, l.Loss)
-			}
-		}
-		return out
-	}
 	var out bytes.Buffer
 	c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", "r", "--procs", "3")
 	if err := c.Start(); err != nil {
@@ -72,9 +76,10 @@ func TestProcs(t *testing.T) {
 	if code := exitCode(t, c); code != exitInterrupted || strings.Count(out.String(), "the state is saved") != 1 {
 		t.Fatalf("exit code %d\n%s", code, &out)
 	}
-	begun, whole := losses("r"), losses("whole")
+	run := filepath.Join(dir, "r")
+	begun, whole := trainLosses(t, run), trainLosses(t, filepath.Join(dir, "whole"))
 	mustRun(t, dir, "train", "--resume", "--run", "r", "--procs", "2")
-	got := losses("r")
+	got := trainLosses(t, run)
 	if len(begun) == 0 || len(begun) >= len(whole) || len(got) != len(whole) {
 		t.Fatalf("%d steps, then %d, want %d at the end", len(begun), len(got), len(whole))
 	}
@@ -159,4 +164,74 @@ func TestManifestIsRead(t *testing.T) {
 	if err != nil || p != want {
 		t.Errorf("%+v (%v), want %+v", p, err, want)
 	}
+}
+
+// A training of two ranks on each of two nodes. One of the second node is killed: the others end, the job is queued
+// again and goes on from its checkpoint, and its losses are those of one process but for rounding.
+func TestSlurmRanks(t *testing.T) {
+	ranksWorld(t) // or skip
+	call := slurmCluster(t, 2)
+	dir, _ := killWorld(t, 12)
+	c := exec.Command(*program, "launch", "slurm", "--nodes", "2", "--procs", "2", "--submit", "--", "train", "--config",
+		"c.yaml", "--run", "r")
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	logs := func() (all string) {
+		files, _ := filepath.Glob(filepath.Join(dir, "slurm-*.log"))
+		for _, f := range files {
+			b, _ := os.ReadFile(f)
+			all += string(b)
+		}
+		return all
+	}
+	last := filepath.Join(dir, "r", "checkpoints", "last.safetensors")
+	hurt := false
+	deadline := time.Now().Add(2 * time.Minute)
+	for ; !slurmIdle(call); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not done after two minutes:\n%s\n%s", call("squeue"), logs())
+		}
+		if !hurt && exists(last) {
+			pid := rankOf(3)
+			if pid == 0 {
+				continue
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			hurt = true
+		}
+	}
+	if !hurt || !strings.Contains(logs(), " and is queued again\n") {
+		t.Fatalf("the job was not queued again:\n%s", logs())
+	}
+	if n := sessions(t, filepath.Join(dir, "r")); n != 2 {
+		t.Errorf("%d sessions, want 2\n%s\n%s", n, call("scontrol", "show", "job"), logs())
+	}
+	got, want := trainLosses(t, filepath.Join(dir, "r")), trainLosses(t, filepath.Join(dir, "whole"))
+	if len(got) != len(want) {
+		t.Fatalf("%d losses, want %d\n%s", len(got), len(want), logs())
+	}
+	for i, w := range want {
+		if math.Abs(got[i]-w) > 1e-3*w {
+			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
+		}
+	}
+}
+
+// rankOf is the process that Slurm started with the given number, or 0.
+func rankOf(rank int) int {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, f := range files {
+		env, _ := os.ReadFile(f)
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "cmdline"))
+		if strings.Contains(string(env), fmt.Sprintf("\x00SLURM_PROCID=%d\x00", rank)) &&
+			strings.Contains(string(line), "/vsetrain\x00train\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+			return pid
+		}
+	}
+	return 0
 }

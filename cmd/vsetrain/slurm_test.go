@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,8 +27,9 @@ launcher: {kind: slurm, slurm: {throttle: 2, signal_seconds: 30, time: "5"}}
 dir: sw
 `
 
-// slurmCluster starts a Slurm cluster of this machine and returns a function that calls a command of it.
-func slurmCluster(t *testing.T) func(name string, args ...string) string {
+// slurmCluster starts a Slurm cluster of one or two nodes on this machine and returns a function that calls a command
+// of it.
+func slurmCluster(t *testing.T, nodes int) func(name string, args ...string) string {
 	t.Helper()
 	for _, name := range []string{"bash", "sbatch", "/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -51,7 +53,7 @@ func slurmCluster(t *testing.T) func(name string, args ...string) string {
 		defer f.Close()
 		c := exec.Command(script, command, filepath.Join(dir, "c"))
 		c.Stdout, c.Stderr = f, f
-		c.Env = append(os.Environ(), "SLURM_TEST_CPUS=2")
+		c.Env = append(os.Environ(), "SLURM_TEST_CPUS=2", fmt.Sprint("SLURM_TEST_NODES=", nodes))
 		return c.Run()
 	}
 	t.Cleanup(func() {
@@ -72,6 +74,19 @@ func slurmCluster(t *testing.T) func(name string, args ...string) string {
 		}
 		return string(b)
 	}
+}
+
+// slurmIdle reports whether no job is left. One that was queued again starts two seconds later, when its node has
+// forgotten the old one; Slurm would let it wait for two minutes.
+func slurmIdle(call func(name string, args ...string) string) bool {
+	queue := call("squeue", "--noheader", "--format=%i %r")
+	for line := range strings.Lines(queue) {
+		if id, why, _ := strings.Cut(strings.TrimSpace(line), " "); why == "BeginTime" {
+			time.Sleep(2 * time.Second)
+			call("scontrol", "update", "JobId="+id, "StartTime=now")
+		}
+	}
+	return strings.TrimSpace(queue) == ""
 }
 
 // sweepStatus reads `vsetrain sweep status --json`.
@@ -105,7 +120,7 @@ func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
 // A sweep of six trials on Slurm: the step of one task is killed, another is told that its time is nearly up. Both are
 // queued again and continue from their checkpoints, and their trials end as if nothing had happened.
 func TestSlurmSweep(t *testing.T) {
-	call := slurmCluster(t)
+	call := slurmCluster(t, 1)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(slurmSweep), 0o666); err != nil {
 		t.Fatal(err)
@@ -136,13 +151,7 @@ func TestSlurmSweep(t *testing.T) {
 			cancel()
 			hurt = append(hurt, l)
 		}
-		queue := call("squeue", "--noheader", "--format=%i %r")
-		for line := range strings.Lines(queue) { // Slurm lets a job that was queued again wait for two minutes
-			if id, why, _ := strings.Cut(strings.TrimSpace(line), " "); why == "BeginTime" {
-				call("scontrol", "update", "JobId="+id, "StartTime=now")
-			}
-		}
-		if strings.TrimSpace(queue) == "" {
+		if slurmIdle(call) {
 			break
 		}
 	}
