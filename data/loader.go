@@ -168,6 +168,9 @@ func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
+	if s.arrange != nil {
+		sampler.arrange = func(order []int32) []int32 { return s.arrange(order, o.Batch) }
+	}
 	if o.Repeat != 0 {
 		if err := sampler.Repeat(o.Repeat); err != nil {
 			return nil, fmt.Errorf("data: %w", err)

@@ -1,16 +1,12 @@
 package data
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 )
 
@@ -143,16 +139,8 @@ func readNoise(path string) (index []int64, sum string, err error) {
 	if index, err = f.Ints(); err != nil {
 		return nil, "", err
 	}
-	r, _, err := regular.Open(path)
-	if err != nil {
-		return nil, "", err
-	}
-	defer r.Close()
-	h := sha256.New()
-	if _, err = io.Copy(h, r); err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, err)
-	}
-	return index, hex.EncodeToString(h.Sum(nil)), nil
+	sum, err = FileSHA256(path)
+	return index, sum, err
 }
 
 // twister is MT19937 (Matsumoto, Nishimura: "Mersenne twister", 1998), seeded by init_genrand as numpy.random.seed

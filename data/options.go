@@ -23,6 +23,9 @@ type Options struct {
 
 	// NoiseIndex gives the training captions other images than their own (AttachNoise).
 	NoiseIndex string `yaml:"noise_index" doc:"file (.npy) of the image of each training caption, by which some are wrong; empty leaves every caption its own"`
+
+	// Mined puts mined negatives into the batches of their anchors (AttachMined).
+	Mined string `yaml:"mined" doc:"file of vsetrain mine, whose negatives come into the batches of their anchors; empty shuffles alone"`
 }
 
 // DefaultOptions returns the options of a data set in the usual layout; only Dir is left to name.

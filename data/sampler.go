@@ -15,6 +15,8 @@ type Sampler struct {
 	key               philox.Key
 	shuffle           bool
 	repeat            int // see Repeat; 0 is all
+	// arrange orders the captions of an epoch anew, every one once; nil leaves them
+	arrange func(order []int32) []int32
 
 	mu    sync.Mutex
 	cache [2]permutation // the last two epochs, since workers run ahead of an epoch's end
@@ -89,6 +91,9 @@ func (s *Sampler) order(epoch int) []int32 {
 		for i := range order {
 			order[i] = int32(i)
 		}
+	}
+	if s.arrange != nil {
+		order = s.arrange(order)
 	}
 	s.cache[0], s.cache[1] = s.cache[1], permutation{epoch, order}
 	return order

@@ -1,6 +1,8 @@
 package data
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -28,6 +30,9 @@ type Split struct {
 	words        *wordIDs      // nil unless asked for and there
 
 	noise *noise // nil where every caption has its own image
+
+	// arrange orders the captions of an epoch anew, every one once, for batches of a size; nil leaves them.
+	arrange func(order []int32, batch int) []int32
 
 	semantics     RowSource
 	semanticsPath string
@@ -129,17 +134,31 @@ func users(to []int32, s *Split, row int) []int32 {
 	if s.repeated {
 		image = row / s.k
 	}
-	if s.noise != nil {
-		to = append(to, s.noise.captions[s.noise.start[image]:s.noise.start[image+1]]...)
-	} else {
-		for c := image * s.k; c < (image+1)*s.k; c++ {
-			to = append(to, int32(c))
-		}
-	}
+	to = captionsOf(to, s, image)
 	if s.repeated {
 		to = slices.DeleteFunc(to, func(c int32) bool { return s.ImageRow(int(c)) != row })
 	}
 	return to
+}
+
+// captionsOf appends the captions of an image, in ascending order.
+func captionsOf(to []int32, s *Split, image int) []int32 {
+	if s.noise != nil {
+		return append(to, s.noise.captions[s.noise.start[image]:s.noise.start[image+1]]...)
+	}
+	for c := image * s.k; c < (image+1)*s.k; c++ {
+		to = append(to, int32(c))
+	}
+	return to
+}
+
+// Digest identifies the captions of a split: the SHA-256 of them, a line feed behind each.
+func Digest(s *Split) string {
+	h := sha256.New()
+	for c := range s.Captions {
+		fmt.Fprintf(h, "%s\n", c)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // RowOf returns the feature row of an image; of repeated rows the first.

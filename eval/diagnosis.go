@@ -94,7 +94,7 @@ func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []
 	if err != nil {
 		return nil, err
 	}
-	images, captions := tops(usualTiles(), pool, s, max(hubDepth, k+1))
+	images, captions := tops(usualTiles(), pool, s, max(hubDepth, k+1), nil)
 	d := &Diagnosis{
 		Length:     binned(facts.Words, t2i, quintiles(facts.Words)),
 		Duplicates: binned(facts.Duplicates, t2i, []int{0, 1, 4, 9}),

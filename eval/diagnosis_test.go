@@ -23,7 +23,7 @@ func TestTopsEqualSorting(t *testing.T) {
 		for i := range d.Data {
 			d.Data[i] = float64(rng.IntN(9))
 		}
-		images, captions := tops(tileSize{1 + rng.IntN(n), 1 + rng.IntN(m)}, pool, d, depth)
+		images, captions := tops(tileSize{1 + rng.IntN(n), 1 + rng.IntN(m)}, pool, d, depth, nil)
 		check := func(got topList, scores []float64) {
 			t.Helper()
 			var items []int

@@ -1,8 +1,10 @@
 package eval
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/npy"
@@ -87,4 +89,80 @@ func checkScores[T float32 | float64](path string, d *Dense[T]) (Scores, error) 
 			"every pair", path, at/d.Captions, at%d.Captions)
 	}
 	return d, nil
+}
+
+// StoredScores is a score matrix in a file, of which a block of rows is in memory at a time.
+type StoredScores struct {
+	path string
+	f    *npy.File
+	mu   sync.Mutex
+	err  error // the first of reading it
+
+	i0, i1 int // rows in block
+	block  []float32
+}
+
+// OpenScores opens a matrix that LoadScores reads, without reading it. Matrices of float64 and of Fortran order have no
+// rows that could be read one by one in their precision: they are refused.
+func OpenScores(path string) (*StoredScores, error) {
+	f, err := npy.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open scores: %w", err)
+	}
+	if len(f.Shape) != 2 || f.Shape[0] == 0 || f.Shape[1] == 0 || (f.DType != npy.F16 && f.DType != npy.F32) ||
+		f.Fortran {
+		err := fmt.Errorf("open scores: %s: expected float32 or float16 of shape [images, captions] in C order, "+
+			"found %s %v; save it with numpy.save(file, numpy.ascontiguousarray(scores, 'float32'))", path,
+			f.DType.Name(), f.Shape)
+		return nil, errors.Join(err, f.Close())
+	}
+	return &StoredScores{path: path, f: f}, nil
+}
+
+// Close closes the file and returns the first error of reading it, or that of a score that is NaN.
+func (s *StoredScores) Close() error { return errors.Join(s.err, s.f.Close()) }
+
+// Dims implements Scores.
+func (s *StoredScores) Dims() (images, captions int) { return s.f.Shape[0], s.f.Shape[1] }
+
+// At implements Scores.
+func (s *StoredScores) At(i, c int) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i < s.i0 || i >= s.i1 {
+		from := i - i%usualTiles().images
+		s.read(from, min(s.f.Shape[0], from+usualTiles().images))
+	}
+	return float64(s.block[(i-s.i0)*s.f.Shape[1]+c])
+}
+
+// Tile implements Scores.
+func (s *StoredScores) Tile(dst []float64, i0, i1, c0, c1 int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i0 < s.i0 || i1 > s.i1 {
+		s.read(i0, i1)
+	}
+	m := s.f.Shape[1]
+	(&Dense[float32]{s.i1 - s.i0, m, s.block}).Tile(dst, i0-s.i0, i1-s.i0, c0, c1)
+}
+
+// read brings rows i0 to i1 into memory. Those that cannot be read are zero; Close says so.
+func (s *StoredScores) read(i0, i1 int) {
+	m := s.f.Shape[1]
+	s.i0, s.i1, s.block = i0, i1, slices.Grow(s.block[:0], (i1-i0)*m)[:(i1-i0)*m]
+	for i := i0; i < i1; i++ {
+		row := s.block[(i-i0)*m:][:m]
+		err := s.f.ReadRow(row, i)
+		if at := slices.IndexFunc(row, func(v float32) bool { return v != v }); err == nil && at >= 0 {
+			err = fmt.Errorf("%s: the score of image %d and caption %d is NaN; expected a number for every pair",
+				s.path, i, at)
+		}
+		if err != nil {
+			clear(row)
+			if s.err == nil {
+				s.err = err
+			}
+		}
+	}
 }

@@ -30,8 +30,9 @@ func (t *topList) offer(item int32, score float64, depth int) {
 }
 
 // tops returns the first depth captions of every image and the first depth images of every caption, in the order of
-// Ranks.
-func tops(size tileSize, pool *par.Pool, s Scores, depth int) (images, captions []topList) {
+// Ranks. keep says of a pair whether its caption counts for the image, and its image for the caption; nil keeps all.
+func tops(size tileSize, pool *par.Pool, s Scores, depth int, keep func(i, c int, v float64) (image, caption bool)) (
+	images, captions []topList) {
 	n, m := s.Dims()
 	images, captions = make([]topList, n), make([]topList, m)
 	var mu sync.Mutex // guards images; a column belongs to one worker
@@ -45,8 +46,16 @@ func tops(size tileSize, pool *par.Pool, s Scores, depth int) (images, captions 
 			for i := i0; i < i1; i++ {
 				var best topList
 				for c, v := range tile[(i-i0)*(c1-c0):][:c1-c0] {
-					best.offer(int32(c0+c), v, depth)
-					captions[c0+c].offer(int32(i), v, depth)
+					image, caption := true, true
+					if keep != nil {
+						image, caption = keep(i, c0+c, v)
+					}
+					if image {
+						best.offer(int32(c0+c), v, depth)
+					}
+					if caption {
+						captions[c0+c].offer(int32(i), v, depth)
+					}
 				}
 				mu.Lock()
 				for k, c := range best.items {

@@ -37,6 +37,7 @@ type Info struct {
 	Vocabulary string            `json:"vocabulary"`            // text.Vocabulary.Hash
 	Words      *Words            `json:"word_init,omitempty"`   // where the word vectors began; nil where they were drawn
 	Noise      *runfs.NoiseIndex `json:"noise_index,omitempty"` // of the training captions
+	Mined      string            `json:"mined,omitempty"`       // SHA-256 of the mined negatives of the training
 	Step       int64             `json:"step"`
 	Epoch      float64           `json:"epoch"`
 	Score      float64           `json:"score"` // validation score of these weights, 0 when never validated
@@ -61,7 +62,7 @@ type Extra struct {
 // WriteCheckpoint writes a model and extra tensors.
 func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	info.Format, info.Build, info.Model, info.Dims = infoFormat, build.Current().String(), m.Options, m.Dims
-	info.Words, info.Noise = m.Words, m.Noise
+	info.Words, info.Noise, info.Mined = m.Words, m.Noise, m.Mined
 	desc, err := json.Marshal(info)
 	if err != nil {
 		return fmt.Errorf("describe checkpoint: %w", err)
@@ -300,7 +301,7 @@ func (c *Checkpoint) Restore(m *Model) error {
 				c.Path, p.Name, x[0], lo, hi)
 		}
 	}
-	m.Words, m.Noise = c.Info.Words, c.Info.Noise
+	m.Words, m.Noise, m.Mined = c.Info.Words, c.Info.Noise, c.Info.Mined
 	return nil
 }
 

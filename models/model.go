@@ -20,6 +20,7 @@ type Model struct {
 	Instance *graph.Instance
 	Words    *Words            // where the word vectors began; nil where they were drawn
 	Noise    *runfs.NoiseIndex // of the training captions; nil where every caption has its image
+	Mined    string            // SHA-256 of the mined negatives of its training, "" without
 	learned  []*nn.Param
 }
 

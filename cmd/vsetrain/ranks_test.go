@@ -172,8 +172,8 @@ func TestSlurmRanks(t *testing.T) {
 	ranksWorld(t) // or skip
 	call := slurmCluster(t, 2)
 	dir, _ := killWorld(t, 12)
-	c := exec.Command(*program, "launch", "slurm", "--nodes", "2", "--procs", "2", "--submit", "--", "train", "--config",
-		"c.yaml", "--run", "r")
+	c := exec.Command(*program, "launch", "slurm", "--nodes", "2", "--procs", "2", "--submit", "--", "train",
+		"--config", "c.yaml", "--run", "r")
 	c.Dir = dir
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -141,6 +141,11 @@ func facts(a *app, c *config.Config, resume bool) ([]launch.Fact, error) {
 			list = append(list, launch.Fact{Key: key, Value: c.Text(key)})
 		}
 	}
+	for _, key := range []string{"data.noise_index", "data.mined"} {
+		if mark, err := fingerprint(c.Text(key)); err == nil { // else the training says what is missing
+			list = append(list, launch.Fact{Key: "the content of " + key, Value: mark})
+		}
+	}
 	entries, err := os.ReadDir(c.Data.Dir)
 	if err != nil {
 		return nil, nil // the training says what is missing

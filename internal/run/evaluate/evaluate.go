@@ -109,7 +109,7 @@ func (r *Request) survey(rep *Report) (opened []*trained.Prepared, err error) {
 // describe records the split that is measured.
 func (rep *Report) describe(s *data.Split) {
 	rep.Data, rep.Images, rep.Captions = s.Dir(), s.NumImages(), s.NumCaptions()
-	rep.CaptionsPerImage, rep.Digest = s.CaptionsPerImage(), inputs.Digest(s)
+	rep.CaptionsPerImage, rep.Digest = s.CaptionsPerImage(), data.Digest(s)
 }
 
 // trained is the request for one checkpoint.

@@ -13,15 +13,15 @@ import (
 )
 
 // LocateRun makes the relative paths in the configuration of a run, which are seen from the directory where it was
-// started, usable from this process: of data set, vocabulary, semantic vectors, noise index, BERT and word
-// vectors. A path that is not there is looked for in the working directories that env.json records, the latest first. A
-// path that is nowhere stays as it is. The errors are those of reading env.json.
+// started, usable from this process: of data set, vocabulary, semantic vectors, noise index, mined negatives, BERT and
+// word vectors. A path that is not there is looked for in the working directories that env.json records, the latest
+// first. A path that is nowhere stays as it is. The errors are those of reading env.json.
 func LocateRun(dir string, c *config.Config) error {
 	started, err := StartedIn(dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range []*string{&c.Data.Dir, &c.Data.Vocab, &c.Data.Semantics, &c.Data.NoiseIndex,
+	for _, path := range []*string{&c.Data.Dir, &c.Data.Vocab, &c.Data.Semantics, &c.Data.NoiseIndex, &c.Data.Mined,
 		&c.Model.Bert.Dir, &c.Model.WordInit} {
 		*path = locate(*path, started)
 	}

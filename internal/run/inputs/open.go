@@ -1,8 +1,6 @@
 package inputs
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -143,15 +141,6 @@ func SemanticsPath(o data.Options, l *loss.Options) (string, error) {
 	return "", fmt.Errorf("%s: no train_%s.npy or train_%s.txt, the semantic vectors that loss %s needs; compute "+
 		"them with 'vsetrain precompute-%s --data %s'",
 		o.Dir, kind, kind, l.Name, kind, o.Dir)
-}
-
-// Digest identifies the captions of a split, so that scores of different data are never averaged.
-func Digest(s *data.Split) string {
-	h := sha256.New()
-	for c := range s.Captions {
-		fmt.Fprintf(h, "%s\n", c)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // AttachSemantics gives the training split its semantic vectors.

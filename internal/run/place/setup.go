@@ -21,6 +21,7 @@ type Setup struct {
 	Lexicon   text.Lexicon
 	Train     *data.Split
 	Noise     *runfs.NoiseIndex // of Train; nil without one
+	Mined     string            // SHA-256 of its file of mined negatives, "" without one
 	Val       *data.Split
 	Semantics *semantic.Store // of the training captions
 	Loader    *data.Loader    // of batches of the training split
@@ -35,8 +36,8 @@ type Setup struct {
 	resident *models.Resident // what of the training split is on the device; may be nil
 }
 
-// OpenTrain opens the lexicon and the training split, with its noise index, and its semantic vectors where the loss
-// needs them.
+// OpenTrain opens the lexicon and the training split, with its noise index and mined negatives, and its semantic
+// vectors where the loss needs them.
 func (t *Setup) OpenTrain() (err error) {
 	if t.Lexicon, err = inputs.OpenLexicon(t.Cfg.Data, &t.Cfg.Model); err != nil {
 		return err
@@ -46,6 +47,11 @@ func (t *Setup) OpenTrain() (err error) {
 	}
 	if path := t.Cfg.Data.NoiseIndex; path != "" {
 		if t.Noise, err = data.AttachNoise(t.Train, path); err != nil {
+			return err
+		}
+	}
+	if path := t.Cfg.Data.Mined; path != "" {
+		if t.Mined, err = data.AttachMined(t.Train, path, t.Noise); err != nil {
 			return err
 		}
 	}

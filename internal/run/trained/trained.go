@@ -35,6 +35,7 @@ type Trained struct {
 	Lexicon text.Lexicon
 	Name    string // what the request called it, its last element
 	Found   string // the checkpoint that was found, and what it holds, for people
+	File    string // of the checkpoint
 	Data    data.Options
 	Choice  place.Choice // of the device
 	dev     device.Device
@@ -90,7 +91,8 @@ func (r *Request) Prepare() (_ *Prepared, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prepared{Weights: c, Trained: Trained{Name: filepath.Base(filepath.Clean(r.Checkpoint)), Found: c.Describe()}}
+	p := &Prepared{Weights: c, Trained: Trained{Name: filepath.Base(filepath.Clean(r.Checkpoint)), Found: c.Describe(),
+		File: c.File()}}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -132,7 +134,7 @@ func (r *Request) nameFolder(err error) error {
 // SameSplit returns an error where two checkpoints, a on s and b on t, are not applied to the same images and captions,
 // so that their scores cannot be averaged.
 func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
-	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && inputs.Digest(s) == inputs.Digest(t)
+	same := s.NumImages() == t.NumImages() && s.NumCaptions() == t.NumCaptions() && data.Digest(s) == data.Digest(t)
 	for i := 0; same && s.HasIDs() && t.HasIDs() && i < s.NumImages(); i++ {
 		same = s.ImageID(s.RowOf(i)) == t.ImageID(t.RowOf(i))
 	}
@@ -186,7 +188,7 @@ func (t *Trained) FollowNoise() error {
 }
 
 // Digest identifies the captions of the split, so that scores of different data are never mixed.
-func (t *Trained) Digest() string { return inputs.Digest(t.Split) }
+func (t *Trained) Digest() string { return data.Digest(t.Split) }
 
 // dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request.
 func (r *Request) dataOptions() (data.Options, error) {

@@ -24,7 +24,7 @@ func (t *archive) restore(path string) (train.Position, error) {
 		return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path,
 			t.run.Path(t.Lexicon.FileName()))
 	}
-	if err := t.sameNoise(c); err != nil {
+	if err := t.samePairs(c); err != nil {
 		return train.Position{}, err
 	}
 	var st runState
@@ -49,9 +49,13 @@ func (t *archive) restore(path string) (train.Position, error) {
 	return st.Position, t.logFits(&st)
 }
 
-// sameNoise refuses to resume with other wrong captions than those of a checkpoint.
-func (t *archive) sameNoise(c *models.Checkpoint) error {
+// samePairs refuses to resume with other wrong captions, or other mined negatives, than those of a checkpoint.
+func (t *archive) samePairs(c *models.Checkpoint) error {
 	began, now := c.Info.Noise, t.Noise
+	if c.Info.Mined != t.Mined {
+		return fmt.Errorf("resume: %s was trained with mined negatives of SHA-256 %.12q, data.mined is %.12q; bring "+
+			"the file of the run back, or start a new run with another --run", c.Path, c.Info.Mined, t.Mined)
+	}
 	if began == nil && now == nil || began != nil && now != nil && began.SHA256 == now.SHA256 {
 		return nil
 	}

@@ -172,7 +172,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if position, err = t.begin(); err != nil {
 		return position, plan, err
 	}
-	t.Model.Noise = t.Noise
+	t.Model.Noise, t.Model.Mined = t.Noise, t.Mined
 	memory, err := t.PlanMemory(ctx)
 	if err != nil {
 		return position, plan, err

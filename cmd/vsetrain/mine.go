@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/data"
+	"vsetrain/eval"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/checkpoints"
+	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/trained"
+)
+
+type mineOptions struct {
+	Source      string // a checkpoint, or a score matrix (.npy)
+	Data, Vocab string
+	Out         string
+	K           int
+	Rho         float64
+	Batch       int
+	Device      device.Options
+	Force       bool
+}
+
+func newCmdMine(a *app) *cobra.Command {
+	o := &mineOptions{Device: device.DefaultOptions()}
+	c := &cobra.Command{
+		Use:   "mine CHECKPOINT|SCORES.npy",
+		Short: "Find the hardest negatives of the training split, for data.mined",
+		Long: `Find, over the whole training split, the images that score highest with each caption and the captions
+that score highest with each image without belonging to them, and write them to a file. A run that names the file in
+data.mined has them in the batch of their anchor (docs/mining.md).
+
+Scores are those of a checkpoint in evaluation mode, or of a matrix of float32 [images, captions], which is read block
+by block. Negatives that score above rho of the match are left out, because they may be right. With semantic vectors
+(precompute-svd) the command says how many of the negatives are false ones all the same.`,
+		Example: `  vsetrain mine runs/vsepp-f30k-lmh1 --k 8 --rho 0.95 --out mined.safetensors
+  vsetrain mine scores.npy --data data/f30k --out mined.safetensors
+  vsetrain train --config vsepp/f30k-benchmark --set data.mined=mined.safetensors`,
+		Args: oneArg("CHECKPOINT", &o.Source),
+		RunE: a.runs(o),
+	}
+	f := c.Flags()
+	f.StringVar(&o.Data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
+	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
+	f.StringVar(&o.Out, "out", "", "output `FILE` (.safetensors)")
+	f.IntVar(&o.K, "k", 8, "negatives of each caption and of each image")
+	f.Float64Var(&o.Rho, "rho", 0.95, "leave out what scores above this share of the match, up to 1; 0 leaves out none")
+	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
+	f.BoolVar(&o.Force, "force", false, "replace an existing file")
+	addDeviceFlags(f, &o.Device)
+	must(c.MarkFlagDirname("data"))
+	must(c.MarkFlagRequired("out"))
+	return c
+}
+
+func (o *mineOptions) check(*app) error {
+	switch {
+	case o.K < 1:
+		return usagef("--k: expected a whole number of at least 1, found %d", o.K)
+	case !(o.Rho >= 0 && o.Rho <= 1):
+		return usagef("--rho: expected a number from 0 to 1, found %v", o.Rho)
+	case o.Batch < 1:
+		return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
+	case o.stored() && o.Data == "":
+		return usagef("name the data set that the scores are of with --data DIR")
+	}
+	return checkDevice(&o.Device)
+}
+
+func (o *mineOptions) stored() bool { return strings.EqualFold(filepath.Ext(o.Source), ".npy") }
+
+func (o *mineOptions) run(ctx context.Context, a *app) error {
+	if err := checkpoints.RefuseOverwrite(o.Out, o.Force); err != nil { // before the work, not after it
+		return err
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	bars := phases{app: a}
+	r := study.MineRequest{Request: trained.Request{Checkpoint: o.Source, Data: o.Data, Vocab: o.Vocab,
+		Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn},
+		Options: eval.MineOptions{Depth: o.K, Rho: o.Rho}, Batch: o.Batch, Progress: bars.show}
+	if o.stored() {
+		r.Scores = o.Source
+	}
+	rep, err := study.Mine(ctx, r)
+	bars.close()
+	if err != nil {
+		return err
+	}
+	if err := data.WriteMined(o.Out, rep.Mined); err != nil {
+		return err
+	}
+	a.Printf("%s\n%s: %d negatives of each of %d captions and %d images; %d captions and %d images have fewer\n",
+		rep.Found, o.Out, o.K, rep.Captions, rep.Images, rep.FewerCaptions, rep.FewerImages)
+	if rep.Looked > 0 {
+		a.Printf("false ones by semantic vectors: %.1f %% of the captions of mined images, %.1f %% of random ones "+
+			"(%d captions)\n", rep.False, rep.RandomFalse, rep.Looked)
+	}
+	return nil
+}

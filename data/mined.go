@@ -1,0 +1,218 @@
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/files/safetensors"
+)
+
+// Mined are the hardest negatives of a training split under one checkpoint or score matrix, the hardest first.
+type Mined struct {
+	MinedHeader
+	Images   MinedLists // of every caption, images
+	Captions MinedLists // of every image, captions
+}
+
+// MinedHeader says what negatives were mined of, and how.
+type MinedHeader struct {
+	Source     string  `json:"source"`        // name of the checkpoint or the score matrix
+	SHA256     string  `json:"source_sha256"` // of its file
+	K          int     `json:"k"`             // negatives of each caption and image, at most
+	Rho        float64 `json:"rho"`           // of the relative margin, 0 none
+	Digest     string  `json:"captions_sha256"`
+	NoiseIndex string  `json:"noise_index_sha256,omitempty"` // by which captions have their images; "" every its own
+}
+
+// MinedLists has k entries for each query: numbers of its negatives, -1 behind the last, and their scores.
+type MinedLists struct {
+	Items  []int32
+	Scores []float32
+}
+
+// Of returns the negatives of a query.
+func (l *MinedLists) Of(query, k int) []int32 {
+	items := l.Items[query*k : (query+1)*k]
+	if end := slices.Index(items, -1); end >= 0 {
+		return items[:end]
+	}
+	return items
+}
+
+// minedKey is the header in the metadata of the file.
+const minedKey = "vsetrain.mined"
+
+// tensors returns the lists by the names that they have in the file.
+func (m *Mined) tensors() map[string]*MinedLists {
+	return map[string]*MinedLists{"images_of_captions": &m.Images, "captions_of_images": &m.Captions}
+}
+
+const scoresEnd = ".scores"
+
+// WriteMined writes mined negatives as a safetensors file with a checksum: int32 and float32 [queries, k].
+func WriteMined(path string, m *Mined) error {
+	head, err := json.Marshal(m.MinedHeader)
+	if err != nil {
+		return err
+	}
+	var tensors []safetensors.Tensor
+	for _, name := range []string{"images_of_captions", "captions_of_images"} {
+		l := m.tensors()[name]
+		shape := []int{len(l.Items) / m.K, m.K}
+		items := make([]byte, 0, 4*len(l.Items))
+		for _, v := range l.Items {
+			items = binary.LittleEndian.AppendUint32(items, uint32(v))
+		}
+		tensors = append(tensors, safetensors.Tensor{Name: name, DType: "I32", Shape: shape, Data: items},
+			safetensors.FromFloat32s(name+scoresEnd, shape, l.Scores))
+	}
+	return atomicfile.WriteFile(path, func(w io.Writer) error {
+		return safetensors.WriteSealed(w, tensors, map[string]string{minedKey: string(head)},
+			func(i int, w io.Writer) error {
+				_, err := w.Write(tensors[i].Data)
+				return err
+			})
+	})
+}
+
+// ReadMined reads what WriteMined wrote and checks it against a split, with the noise index that its captions follow,
+// nil where each has its own image. It also returns the SHA-256 of the file.
+func ReadMined(path string, s *Split, noise *runfs.NoiseIndex) (m *Mined, sum string, err error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s; mine them with `vsetrain mine`", path, fmt.Sprintf(format, args...))
+	}
+	m = &Mined{}
+	head, ok := f.Metadata()[minedKey]
+	if !ok {
+		return nil, "", fail("no mined negatives: the metadata have no %s", minedKey)
+	}
+	if err := json.Unmarshal([]byte(head), &m.MinedHeader); err != nil {
+		return nil, "", fail("its header: %v", err)
+	}
+	if sealed, err := f.Verify(); err != nil || !sealed {
+		return nil, "", fail("damaged: its content does not fit its checksum")
+	}
+	index := ""
+	if noise != nil {
+		index = noise.SHA256
+	}
+	if d := Digest(s); m.Digest != d {
+		return nil, "", fail("negatives of other captions (SHA-256 %.12s) than %s (%.12s)", m.Digest, s.captions.path,
+			d)
+	}
+	if m.NoiseIndex != index {
+		return nil, "", fail("mined with noise index %.12q, the run has %.12q", m.NoiseIndex, index)
+	}
+	sizes := map[string][2]int{"images_of_captions": {s.n, s.NumImages()}, "captions_of_images": {s.NumImages(), s.n}}
+	for name, l := range m.tensors() {
+		queries, items := sizes[name][0], sizes[name][1]
+		t, there := f.Tensor(name)
+		if want := []int{queries, m.K}; !there || t.DType != "I32" || m.K < 1 || !slices.Equal(t.Shape, want) {
+			return nil, "", fail("tensor %s is %s %v, expected I32 %v", name, t.DType, t.Shape, want)
+		}
+		l.Items, l.Scores = make([]int32, t.Len()), make([]float32, t.Len())
+		if err := f.View(func() error {
+			for i := range l.Items {
+				l.Items[i] = int32(binary.LittleEndian.Uint32(t.Data[4*i:]))
+			}
+			return nil
+		}); err != nil {
+			return nil, "", err
+		}
+		if at := slices.IndexFunc(l.Items, func(v int32) bool { return v < -1 || int(v) >= items }); at >= 0 {
+			return nil, "", fail("entry %d of %s is %d, expected -1 to %d", at, name, l.Items[at], items-1)
+		}
+		if err := f.Float32s(name+scoresEnd, l.Scores); err != nil {
+			return nil, "", err
+		}
+	}
+	sum, err = FileSHA256(path)
+	return m, sum, err
+}
+
+// AttachMined has training batches hold captions together with their mined negatives (Mined.together). It returns the
+// SHA-256 of the file.
+func AttachMined(s *Split, path string, noise *runfs.NoiseIndex) (sum string, err error) {
+	m, sum, err := ReadMined(path, s, noise)
+	if err != nil {
+		return "", fmt.Errorf("data.mined: %w", err)
+	}
+	s.arrange = func(order []int32, batch int) []int32 { return m.together(s, order, batch) }
+	return sum, nil
+}
+
+// together orders the captions of an epoch anew so that as many mined negatives as there is room for stand in the batch
+// of their anchor. The anchors keep the order that they have. Behind an anchor come, by turns, the next of its mined
+// images, with that of its captions that stands first, and the next of the captions that were mined for its own image;
+// a caption that has been taken is left out. Every caption comes once.
+func (m *Mined) together(s *Split, order []int32, batch int) []int32 {
+	place := make([]int32, s.n) // in the order; none for what is taken, and what is not trained on
+	const none = math.MaxInt32
+	for c := range place {
+		place[c] = none
+	}
+	for at, c := range order {
+		place[c] = int32(at)
+	}
+	out := make([]int32, 0, len(order))
+	end := 0
+	take := func(c int32) {
+		if c >= 0 && place[c] != none && len(out) < end {
+			out, place[c] = append(out, c), none
+		}
+	}
+	var own []int32
+	for _, c := range order {
+		if place[c] == none {
+			continue
+		}
+		end = len(out) - len(out)%batch + batch
+		take(c)
+		images, captions := m.Images.Of(int(c), m.K), m.Captions.Of(s.ImageOf(int(c)), m.K)
+		for k := range max(len(images), len(captions)) {
+			if k < len(images) {
+				own = captionsOf(own[:0], s, int(images[k]))
+				first := int32(-1)
+				for _, o := range own {
+					if place[o] != none && (first < 0 || place[o] < place[first]) {
+						first = o
+					}
+				}
+				take(first)
+			}
+			if k < len(captions) {
+				take(captions[k])
+			}
+		}
+	}
+	return out
+}
+
+// FileSHA256 returns the SHA-256 of a file, in hexadecimal digits.
+func FileSHA256(path string) (string, error) {
+	r, _, err := regular.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	h := sha256.New()
+	if _, err = io.Copy(h, r); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
