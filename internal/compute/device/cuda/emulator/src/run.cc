@@ -80,8 +80,9 @@ struct Block {
   std::vector<char> shared;    // while others run
   bool done;
 };
-static const size_t kStack = 64 << 10;
+static const size_t kStack = 64 << 10, kSpare = 64 << 10;
 static std::vector<Fiber> usual;  // of blocks that run one after the other
+static std::vector<char*> spare;  // stacks of blocks that ran at once; few of their pages are used
 static Fiber* fibers;
 static void* scheduler;
 static int current = -1, threads;
@@ -277,7 +278,9 @@ static void begin_block(std::vector<Fiber>& of) {
   for (int i = 0; i < threads; i++) {
     Fiber& x = fibers[i];
     x.watched = nullptr;
-    if (!x.stack)
+    if (!x.stack && !spare.empty())
+      x.stack = spare.back(), spare.pop_back();
+    else if (!x.stack)
       x.stack = (char*)mmap(0, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void** s = (void**)(x.stack + kStack -
                         (size_t)(i * 448 & 0x1fc0));  // stacks that do not all fall into the same lines of the cache
@@ -419,7 +422,9 @@ static void run_together(const Extent& e, uint64_t blocks) {
     if (!failed() && !first && had == news) fail("the blocks wait for each other: for a value that none gives");
   }
   for (Block& b : all)
-    for (Fiber& x : b.fibers) munmap(x.stack, kStack);
+    for (Fiber& x : b.fibers)
+      if (x.stack && spare.size() < kSpare) spare.push_back(x.stack);
+      else if (x.stack) munmap(x.stack, kStack);
   position.block = position.first + owners.size();
   all.clear();
   together = false;
