@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
+	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/par"
 	"vsetrain/models"
 )
@@ -59,14 +60,21 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 	if err != nil {
 		return nil, err
 	}
-	done := 0
-	err = drain(ctx, l, func(b *data.Batch) error {
-		err := r.Images(images[done*e:(done+b.N)*e], b.Images)
+	done, shared := 0, 0
+	v := divisionOf(r.Model.Instance.Dev)
+	err = v.batches(ctx, l, func(b *data.Batch, own bool) (err error) {
+		if own {
+			err = r.Images(images[done*e:(done+b.N)*e], b.Images)
+		}
 		done += b.N
 		if o.Progress != nil {
 			o.Progress(done, n)
 		}
 		return err
+	}, func(items, _ []int32) error {
+		from := shared
+		shared = done
+		return v.share(images[from*e:done*e], e, items)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("embed images of split %s: %w", s.Name(), err)
@@ -78,31 +86,34 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon,
 	o EncodeOptions) ([]float32, error) {
 	e, c := r.Dim(), s.NumCaptions()
-	captions := make([]float32, c*e)
+	rows, captions := make([]float32, c*e), make([]float32, c*e) // in the order of lengths, and of the split
 	l, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
 	if err != nil {
 		return nil, err
 	}
-	var rows []float32
-	done := 0
-	err = drain(ctx, l, func(b *data.Batch) error {
-		if cap(rows) < b.N*e {
-			rows = make([]float32, b.N*e)
+	done, shared := 0, 0
+	var order []int32
+	ranks := divisionOf(r.Model.Instance.Dev)
+	err = ranks.batches(ctx, l, func(b *data.Batch, own bool) (err error) {
+		if own {
+			err = r.Captions(rows[done*e:(done+b.N)*e], b.Captions)
 		}
-		if err := r.Captions(rows[:b.N*e], b.Captions); err != nil {
-			return err
-		}
-		for i, caption := range b.Numbers {
-			copy(captions[int(caption)*e:], rows[i*e:(i+1)*e])
-		}
+		order = append(order, b.Numbers...)
 		done += b.N
 		if o.Progress != nil {
 			o.Progress(done, c)
 		}
-		return nil
+		return err
+	}, func(items, _ []int32) error {
+		from := shared
+		shared = done
+		return ranks.share(rows[from*e:done*e], e, items)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("embed captions of split %s: %w", s.Name(), err)
+	}
+	for i, caption := range order {
+		copy(captions[int(caption)*e:][:e], rows[i*e:])
 	}
 	return captions, nil
 }
@@ -151,14 +162,15 @@ func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error
 }
 
 // Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph
-// computes where its score is not a dot product.
+// computes where its score is not a dot product. The ranks of a job divide the work, and rank 0 alone has the scores:
+// the others return nil.
 func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split, v text.Lexicon,
 	o EncodeOptions) (Scores, error) {
 	if r.Pairs != nil {
 		return scorePairs(ctx, r.Pairs, s, v, o)
 	}
 	images, captions, err := encode(ctx, r.Embeds, s, v, o)
-	if err != nil {
+	if rank, _ := device.RankOf(r.Embeds.Model.Instance.Dev); err != nil || rank > 0 {
 		return nil, err
 	}
 	return ScoreEmbeddings(ctx, pool, r.Embeds, images, captions)

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -41,13 +42,16 @@ func EncodePairImages(ctx context.Context, r *models.PairRunner, s *data.Split, 
 	if err != nil {
 		return nil, err
 	}
-	err = drain(ctx, l, func(b *data.Batch) error {
+	v := divisionOf(r.Model.Instance.Dev)
+	err = v.batches(ctx, l, func(b *data.Batch, own bool) error {
+		r.Skip = !own
 		err := r.AppendImages(images, b.Images, n)
 		if o.Progress != nil {
 			o.Progress(images.N, n)
 		}
 		return err
-	})
+	}, func(items, _ []int32) error { return v.shareLast(images.Values, items) })
+	r.Skip = false
 	if err != nil {
 		return nil, fmt.Errorf("encode images of split %s: %w", s.Name(), err)
 	}
@@ -64,14 +68,19 @@ func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split
 	if err != nil {
 		return nil, nil, err
 	}
-	err = drain(ctx, l, func(b *data.Batch) error {
+	ranks := divisionOf(r.Model.Instance.Dev)
+	err = ranks.batches(ctx, l, func(b *data.Batch, own bool) error {
+		r.Skip = !own
 		err := r.AppendCaptions(captions, b.Captions, c)
 		order = append(order, b.Numbers...)
 		if o.Progress != nil {
 			o.Progress(captions.N, c)
 		}
 		return err
+	}, func(items, words []int32) error {
+		return errors.Join(ranks.shareLast(captions.Values, items), ranks.shareLast(captions.Words, words))
 	})
+	r.Skip = false
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode captions of split %s: %w", s.Name(), err)
 	}
@@ -108,17 +117,21 @@ func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text
 }
 
 // ScorePairs scores what encodePairs has encoded, tile by tile. Of the options it reads Work, WorkSetting, Pairs, Plan
-// and Warn.
+// and Warn. The ranks of a job divide the tiles, and rank 0 alone has the scores: the others return nil.
 func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32,
 	o EncodeOptions) (Scores, error) {
-	d, err := newDense[float32](images.N, captions.N)
-	if err != nil {
-		return nil, err
+	ranks := divisionOf(r.Model.Instance.Dev)
+	var d *Dense[float32]
+	var err error
+	if ranks.rank == 0 {
+		if d, err = newDense[float32](images.N, captions.N); err != nil {
+			return nil, err
+		}
 	}
 	if o.tile == (tileSize{}) {
 		o.tile = usualPairs()
 	}
-	s := &pairScoring{r: r, images: images, captions: captions, order: order, o: o, into: d,
+	s := &pairScoring{r: r, images: images, captions: captions, order: order, o: o, into: d, ranks: ranks,
 		fileTiles: tiling{images.N, captions.N, o.tile.images, o.tile.captions}}
 	if s.plan, err = planPairs(r, images, captions, o.tile); err != nil {
 		return nil, err
@@ -126,12 +139,19 @@ func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *mod
 	if o.Plan != nil && s.plan.Total > 0 {
 		o.Plan(s.plan)
 	}
-	if o.Work != "" {
+	if o.Work != "" && ranks.rank == 0 {
 		if s.work, err = openWork(o.Work, o.WorkSetting, r.Model.Options.Network,
 			scoreKey(r.Model, images, captions, order), s.fileTiles, s.put); err != nil {
 			return nil, err
 		}
 		defer s.work.close()
+		s.kept = s.work.done
 	}
-	return d, s.run(ctx)
+	if err := s.agree(); err != nil {
+		return nil, err
+	}
+	if err := s.run(ctx); err != nil || ranks.rank > 0 {
+		return nil, err
+	}
+	return d, nil
 }

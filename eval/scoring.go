@@ -19,11 +19,69 @@ type pairScoring struct {
 	into             *Dense[float32]
 	fileTiles        tiling // of the work file
 	work             *workFile
+	kept             map[int]bool // tiles that the work file had at the start; nil without one
+	ranks            *division
+	held             []heldTile // of the ranks of a job, in the order of their turns
 	tiles            *pairTiles
 	done             int // pairs
 
 	buf  []float32   // a tile for the work file
 	free [][]float32 // memory of scores
+}
+
+// heldTile waits until all ranks have its scores.
+type heldTile struct {
+	scores []float32
+	finish func() error
+}
+
+// heldTiles is how many tiles each rank scores before all exchange them: enough for their times to even out, and few
+// enough for an interrupted scoring to end soon.
+const heldTiles = 8
+
+// agree tells all ranks which tiles are kept.
+func (s *pairScoring) agree() error {
+	if s.ranks.ranks == 1 || s.o.Work == "" {
+		return nil
+	}
+	kept := make([]float32, s.fileTiles.count())
+	for tile := range s.kept {
+		kept[tile] = 1
+	}
+	if err := s.ranks.same(kept); err != nil {
+		return err
+	}
+	s.kept = map[int]bool{}
+	for tile, is := range kept {
+		s.kept[tile] = is > 0
+	}
+	return nil
+}
+
+// exchange gives rank 0 the scores of the tiles that are held.
+func (s *pairScoring) exchange(ctx context.Context) error {
+	if len(s.held) == 0 {
+		return nil
+	}
+	if err := s.ranks.meet(ctx); err != nil {
+		return err
+	}
+	var all []float32
+	var sizes []int32
+	for _, t := range s.held {
+		all, sizes = append(all, t.scores...), append(sizes, int32(len(t.scores)))
+	}
+	if err := s.ranks.share(all, 1, sizes); err != nil {
+		return err
+	}
+	for _, t := range s.held {
+		all = all[copy(t.scores, all):]
+		if err := t.finish(); err != nil {
+			return err
+		}
+	}
+	s.held = s.held[:0]
+	return nil
 }
 
 // put takes over a tile of the work file.
@@ -33,8 +91,11 @@ func (s *pairScoring) put(tile int, scores []float32) {
 	s.done += len(scores)
 }
 
-// copy writes scores [i1-i0, c1-c0] to the columns of their captions.
+// copy writes scores [i1-i0, c1-c0] to the columns of their captions, on the rank that has the matrix.
 func (s *pairScoring) copy(scores []float32, i0, i1, c0, c1 int) {
+	if s.into == nil {
+		return
+	}
 	for i := i0; i < i1; i++ {
 		row := s.into.Data[i*s.fileTiles.captions:][:s.fileTiles.captions]
 		for j, caption := range s.order[c0:c1] {
@@ -65,10 +126,10 @@ func (s *pairScoring) run(ctx context.Context) error {
 			for i0 := b0; i0 < b1; i0 += p.TileImages {
 				i1 := min(b1, i0+p.TileImages)
 				missing := s.missing(i0, i1, c0, c1)
-				if s.work != nil && len(missing) == 0 {
+				if s.kept != nil && len(missing) == 0 {
 					continue
 				}
-				if err := ctx.Err(); err != nil {
+				if err := ctx.Err(); err != nil && s.ranks.ranks == 1 {
 					if e := s.tiles.flush(); e != nil {
 						return e
 					}
@@ -78,26 +139,46 @@ func (s *pairScoring) run(ctx context.Context) error {
 					return err
 				}
 				scores := s.memory((i1 - i0) * (c1 - c0))
-				err := s.tiles.score(scores, i0, i1, c0, c1,
-					func() error { return s.finish(scores, i0, i1, c0, c1, missing) })
+				err := s.turn(ctx, heldTile{scores, func() error { return s.finish(scores, i0, i1, c0, c1, missing) }},
+					func(done func() error) error { return s.tiles.score(scores, i0, i1, c0, c1, done) })
 				if err != nil {
 					return err
 				}
 			}
 		}
 	}
-	return s.tiles.flush()
+	if err := s.tiles.flush(); err != nil {
+		return err
+	}
+	return s.exchange(ctx)
+}
+
+// turn scores a tile, or leaves it to the rank whose turn it is.
+func (s *pairScoring) turn(ctx context.Context, t heldTile, score func(done func() error) error) error {
+	if s.ranks.ranks == 1 {
+		return score(t.finish)
+	}
+	own := len(s.held)%s.ranks.ranks == s.ranks.rank
+	if s.held = append(s.held, t); own {
+		if err := score(func() error { return nil }); err != nil {
+			return err
+		}
+	}
+	if len(s.held) < heldTiles*s.ranks.ranks {
+		return nil
+	}
+	return s.exchange(ctx)
 }
 
 // missing are the tiles of the work file in a tile that is scored, as far as the file lacks them.
 func (s *pairScoring) missing(i0, i1, c0, c1 int) (tiles []int) {
-	if s.work == nil {
+	if s.kept == nil {
 		return nil
 	}
 	k := &s.fileTiles
 	for i := i0 / k.tileI; i*k.tileI < i1; i++ {
 		for c := c0 / k.tileC; c*k.tileC < c1; c++ {
-			if tile := i*k.across() + c; !s.work.done[tile] {
+			if tile := i*k.across() + c; !s.kept[tile] {
 				tiles = append(tiles, tile)
 			}
 		}

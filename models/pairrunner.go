@@ -14,6 +14,7 @@ import (
 type PairRunner struct {
 	Model    *Model
 	Resident *Resident // what of the split is on the device; may be nil
+	Skip     bool      // what is appended has no values yet: another rank computes them
 
 	net      PairScorer
 	feeder   *Feeder
@@ -44,10 +45,7 @@ func (r *PairRunner) AppendImages(s *EncodedSet, b batch.Images, capacity int) e
 		}
 		r.images[b.N] = e
 	}
-	if err := r.feeder.Images(b); err != nil {
-		return err
-	}
-	if err := r.run(e); err != nil {
+	if err := r.run(e, func() error { return r.feeder.Images(b) }); err != nil {
 		return err
 	}
 	r.append(&s.Values, e, e.values, b.N, capacity)
@@ -72,10 +70,7 @@ func (r *PairRunner) AppendCaptions(s *EncodedSet, b batch.Captions, capacity in
 		}
 		r.captions[key] = e
 	}
-	if err := r.feeder.Captions(b); err != nil {
-		return err
-	}
-	if err := r.run(e); err != nil {
+	if err := r.run(e, func() error { return r.feeder.Captions(b) }); err != nil {
 		return err
 	}
 	if len(s.First) == 0 {
@@ -98,7 +93,6 @@ func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows
 		*to = make([]Rows, len(from))
 	}
 	for k, n := range from {
-		v := e.prog.View(n)
 		x := &(*to)[k]
 		x.Width = graph.Dim(n, 1)
 		if x.Data == nil {
@@ -106,7 +100,9 @@ func (r *PairRunner) append(to *[]Rows, e *pairEncoder, from []*graph.Node, rows
 		}
 		at := len(x.Data)
 		x.Data = slices.Grow(x.Data, rows*x.Width)[:at+rows*x.Width]
-		r.Model.Instance.Dev.DownloadFloats(x.Data[at:], v.Slice(0, rows*x.Width))
+		if !r.Skip {
+			r.Model.Instance.Dev.DownloadFloats(x.Data[at:], e.prog.View(n).Slice(0, rows*x.Width))
+		}
 	}
 }
 
@@ -246,7 +242,13 @@ func (r *PairRunner) compile(build func(g *graph.Graph) *pairEncoder) (e *pairEn
 	return e, r.Model.explain(err)
 }
 
-func (r *PairRunner) run(e *pairEncoder) error {
+func (r *PairRunner) run(e *pairEncoder, feed func() error) error {
+	if r.Skip {
+		return nil
+	}
+	if err := feed(); err != nil {
+		return err
+	}
 	if err := e.prog.RunAll(); err != nil {
 		return r.Model.explain(err)
 	}

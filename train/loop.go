@@ -96,12 +96,12 @@ type Loop struct {
 	Step    Stepper
 	Source  Source
 	Batches int // per epoch
-	// Validate scores the model on the validation split.
+	// Validate scores the model on the validation split. All ranks call it, and rank 0 alone has the metrics.
 	Validate func(context.Context) (eval.Metrics, error)
 	// ValidateAverage scores the averaged weights; nil without them.
 	ValidateAverage func(context.Context) (eval.Metrics, error)
-	// Ranks are those of the job, nil where there is one. Rank 0 alone validates and has hooks; the others wait for
-	// what it decides.
+	// Ranks are those of the job, nil where there is one. Rank 0 alone has metrics and hooks; the others take over what
+	// it decides.
 	Ranks    *Ranks
 	Hooks    Hooks
 	Now      func() time.Time
@@ -273,29 +273,20 @@ func (l *Loop) done(i StepInfo) error {
 // epochPosition is the number of epochs done, with a fraction inside an epoch.
 func (l *Loop) epochPosition() float64 { return float64(l.Position.Step) / float64(l.Batches) }
 
-// validate measures the network and saves what is worth it: rank 0 does, and the others take over its position, or its
-// error. All compare their parameters before.
-func (l *Loop) validate(ctx context.Context) (err error) {
+// validate measures the network and saves what is worth it. The ranks divide the work, after they have compared their
+// parameters, and all take over the position of rank 0. One that fails ends, and the others with it.
+func (l *Loop) validate(ctx context.Context) error {
 	if l.Ranks == nil {
 		return l.measure(ctx)
 	}
 	if err := l.Ranks.Compare(); err != nil {
 		return fmt.Errorf("step %d: %w", l.Position.Step, err)
 	}
-	failed := ""
-	if l.Ranks.Rank == 0 {
-		if err = l.measure(ctx); err != nil {
-			failed = err.Error()
-		}
-		l.ended = ctx.Err() != nil
+	if err := l.measure(ctx); err != nil {
+		return err
 	}
-	if e := l.Ranks.Agree(&failed, &l.ended, &l.Position); err == nil && e != nil {
-		return e
-	}
-	if failed != "" && err == nil {
-		err = fmt.Errorf("rank 0: %s", failed)
-	}
-	return err
+	l.ended = l.Position.Pending || ctx.Err() != nil
+	return l.Ranks.Agree(&l.ended, &l.Position)
 }
 
 // measure is the validation of one rank.
@@ -308,7 +299,7 @@ func (l *Loop) measure(ctx context.Context) error {
 		v.Average = &AverageInfo{}
 		v.Average.Metrics, err = l.ValidateAverage(ctx)
 	}
-	if err != nil && ctx.Err() != nil {
+	if errors.Is(err, context.Canceled) || err != nil && ctx.Err() != nil {
 		return nil // still pending: Run saves the state, and a resumed run validates first
 	}
 	if err != nil {

@@ -84,15 +84,19 @@ func Remember(s *Step, path string) error {
 	return nil
 }
 
-// Share gives the steps of all ranks the parameters and the state of that of rank 0, and sets st to that of rank 0. An
-// average of the weights is left out, for rank 0 alone reads it. Where there is one rank it does nothing.
+// Share gives the steps of all ranks the parameters and the state of that of rank 0, and sets st to that of rank 0.
+// Where there is one rank it does nothing.
 func Share(s *Step, st Stored) error {
 	r := s.ranks
 	if r == nil {
 		return nil
 	}
 	params := s.model.Instance.Params
-	for _, v := range []device.View{params.Values(), params.State(), s.opt.m, s.opt.v} {
+	shared := []device.View{params.Values(), params.State(), s.opt.m, s.opt.v}
+	if a := s.opt.average; a != nil {
+		shared = append(shared, a.values)
+	}
+	for _, v := range shared {
 		if v.N > 0 {
 			device.Do(r.dev, device.Broadcast{X: v})
 		}

@@ -18,8 +18,12 @@ func (t *training) validateAverage(ctx context.Context) (m eval.Metrics, err err
 	return m, err
 }
 
+// validate measures the network. The ranks of a job divide the work, and rank 0 has the result.
 func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	if t.Cfg.Train.Overfit > 0 {
+		if !t.first() {
+			return eval.Metrics{}, nil
+		}
 		return t.validateBatches(ctx)
 	}
 	phase := func(what ValidationPhase) func(done, total int) {
@@ -27,7 +31,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	}
 	s, err := eval.Score(ctx, t.Pool, t.Validation, t.Val, t.Lexicon, eval.EncodeOptions{Batch: t.Cfg.Train.Batch,
 		Progress: phase(Encoding), Pairs: phase(Scoring), Warn: t.warnOnce})
-	if err != nil {
+	if err != nil || !t.first() {
 		return eval.Metrics{}, err
 	}
 	m, err := eval.Measure(t.Pool, s, t.Val.CaptionsPerImage())

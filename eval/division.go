@@ -1,0 +1,144 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+
+	"vsetrain/data"
+	"vsetrain/internal/compute/device"
+	"vsetrain/models"
+)
+
+// division divides the work on a split over the ranks of a job (device.Ranked): piece k, of whatever is computed, is
+// that of rank k mod ranks. After every round, of so many pieces as there are ranks, all have what each computed. Each
+// piece is computed as one rank would, so the results are the same bits. A rank that waits for others leaves the
+// processor to them, and waits as long as they live.
+type division struct {
+	dev         device.Device
+	job         device.Ranked // nil where there is one rank
+	rank, ranks int
+}
+
+func divisionOf(d device.Device) *division {
+	v := &division{dev: d}
+	v.job, _ = device.As[device.Ranked](d)
+	v.rank, v.ranks = device.RankOf(d)
+	return v
+}
+
+// batches hands every batch of a loader to f, and whether this rank computes it. After a round share is told how many
+// items, and words of captions, each batch of it had.
+func (v *division) batches(ctx context.Context, l *data.Loader, f func(b *data.Batch, own bool) error,
+	share func(items, words []int32) error) error {
+	if v.ranks == 1 {
+		return drain(ctx, l, func(b *data.Batch) error { return f(b, true) })
+	}
+	var items, words []int32
+	round := func() error {
+		if len(items) == 0 {
+			return nil
+		}
+		if err := v.meet(ctx); err != nil {
+			return err
+		}
+		err := share(items, words)
+		items, words = items[:0], words[:0]
+		return err
+	}
+	err := drain(context.WithoutCancel(ctx), l, func(b *data.Batch) error {
+		if err := f(b, len(items) == v.rank); err != nil {
+			return err
+		}
+		n := int32(0)
+		for _, length := range b.Lengths {
+			n += length
+		}
+		if items, words = append(items, int32(b.N)), append(words, n); len(items) < v.ranks {
+			return nil
+		}
+		return round()
+	})
+	if err != nil {
+		return err
+	}
+	return round()
+}
+
+// meet waits for all ranks. It returns context.Canceled on all where the context of one has ended.
+func (v *division) meet(ctx context.Context) error {
+	if v.ranks == 1 {
+		return ctx.Err()
+	}
+	ended := []float32{0}
+	if ctx.Err() != nil {
+		ended[0] = 1
+	}
+	v.job.Wait()
+	err := v.on(len(ended), func(x device.View) {
+		v.dev.UploadFloats(x, ended)
+		device.Do(v.dev, device.AllReduce{X: x})
+	}, ended)
+	if err == nil && ended[0] > 0 {
+		return context.Canceled
+	}
+	return err
+}
+
+// share sets rows, which are those of pieces of so many rows in order, to what the rank of each piece has there.
+func (v *division) share(rows []float32, width int, pieces []int32) error {
+	deal := device.Deal{Rank: v.rank, Ranks: v.ranks, Width: width, Lengths: device.Ints{Host: pieces}}
+	all, n := deal.Values()
+	if all != len(rows) {
+		return fmt.Errorf("ranks share %d values, expected %d", len(rows), all)
+	}
+	own, at := make([]float32, 0, n), 0
+	deal.Each(func(rank, n int) {
+		if rank == v.rank {
+			own = append(own, rows[at:at+n]...)
+		}
+		at += n
+	})
+	return v.on(all+n, func(x device.View) {
+		mine := x.Slice(all, all+n)
+		v.dev.UploadFloats(mine, own)
+		device.Do(v.dev, device.AllGather{Deal: deal, X: mine, Y: x.Slice(0, all)})
+	}, rows)
+}
+
+// shareLast is share of the last rows of several values.
+func (v *division) shareLast(values []models.Rows, pieces []int32) error {
+	n := 0
+	for _, rows := range pieces {
+		n += int(rows)
+	}
+	for _, x := range values {
+		if err := v.share(x.Data[len(x.Data)-n*x.Width:], x.Width, pieces); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same sets x to that of rank 0.
+func (v *division) same(x []float32) error {
+	return v.on(len(x), func(on device.View) {
+		v.dev.UploadFloats(on, x)
+		device.Do(v.dev, device.Broadcast{X: on})
+	}, x)
+}
+
+// on computes something in n values of the device, of which it downloads the first.
+func (v *division) on(n int, do func(x device.View), to []float32) error {
+	b, err := v.dev.Alloc(device.Float, n)
+	if err != nil {
+		return fmt.Errorf("memory for what ranks exchange: %w", err)
+	}
+	defer v.dev.Free(b)
+	x := device.Of(b)
+	do(x)
+	if err := v.dev.Sync(); err != nil {
+		return err
+	}
+	v.dev.DownloadFloats(to, x.Slice(0, len(to)))
+	return nil
+}
