@@ -2,7 +2,9 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
@@ -141,4 +143,25 @@ func (v *division) on(n int, do func(x device.View), to []float32) error {
 	}
 	v.dev.DownloadFloats(to, x.Slice(0, len(to)))
 	return nil
+}
+
+// drain hands every batch of a loader to f.
+func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error {
+	defer l.Close()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := l.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(b); err != nil {
+			return err
+		}
+		l.Release(b)
+	}
 }

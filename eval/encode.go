@@ -2,9 +2,7 @@ package eval
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
@@ -138,27 +136,6 @@ func (o *EncodeOptions) imageLoader(r *models.Resident) data.LoaderOptions {
 		lo.Fields = append(lo.Fields, data.FieldBoxes)
 	}
 	return lo
-}
-
-// drain hands every batch of a loader to f.
-func drain(ctx context.Context, l *data.Loader, f func(*data.Batch) error) error {
-	defer l.Close()
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		b, err := l.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := f(b); err != nil {
-			return err
-		}
-		l.Release(b)
-	}
 }
 
 // Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph

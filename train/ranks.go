@@ -35,17 +35,23 @@ const (
 	spareCaptioning        // the loss of a captioning branch
 )
 
-// newRanks returns the ranks of a model's device, nil where there is one.
-func newRanks(m *models.Model) (*Ranks, error) {
+// RanksOn returns the ranks of a model's device, nil where there is one.
+func RanksOn(m *models.Model) *Ranks {
 	job, ok := device.As[device.Ranked](m.Instance.Dev)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	r := &Ranks{dev: m.Instance.Dev, params: m.Instance.Params, job: job}
 	if r.Rank, r.Ranks = job.Rank(); r.Ranks == 1 {
-		return nil, nil
+		return nil
 	}
-	if by := m.Options.Traits().Together; by != "" {
+	return r
+}
+
+// newRanks returns the ranks that train a model, nil where there is one.
+func newRanks(m *models.Model) (*Ranks, error) {
+	r := RanksOn(m)
+	if by := m.Options.Traits().Together; r != nil && by != "" {
 		return nil, fmt.Errorf("network %s with model.%s lets the images of a batch attend to each other, so %d ranks "+
 			"cannot divide it; train on one, or choose another value", m.Options.Network, by, r.Ranks)
 	}
@@ -179,8 +185,8 @@ func (r *Ranks) Compare() error {
 	}
 	if len(others) > 0 {
 		return fmt.Errorf("the parameters of rank %v differ from those of rank 0 after the same steps: their "+
-			"machines compute differently (processor, program, VSETRAIN_BLAS), or one has a fault; the last "+
-			"checkpoint was written when they were alike", others)
+			"machines compute differently (processor, program, VSETRAIN_BLAS), one has a fault, or another "+
+			"checkpoint; the last one of a training was written when they were alike", others)
 	}
 	return nil
 }

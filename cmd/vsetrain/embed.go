@@ -13,12 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/trained"
 )
 
 type embedOptions struct {
 	trainedFlags
+	rankFlags
 	Checkpoint, Out string
 	Of, Texts       string
 	Force           bool
@@ -62,6 +64,7 @@ image) or the lines of the text, from 1. A file appears whole or not at all; an 
 	f.StringVar(&o.Out, "out", "", "`FILE` to write, .npy or .safetensors")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
 	o.trainedFlags.add(c)
+	o.define(f)
 	must(c.MarkFlagRequired("out"))
 	must(c.RegisterFlagCompletionFunc("of", cobra.FixedCompletions([]string{search.EmbedImages, search.EmbedCaptions},
 		cobra.ShellCompDirectiveNoFileComp)))
@@ -74,6 +77,8 @@ func (o *embedOptions) check(*app) error {
 		return usagef("expected --of images, --of captions or --texts FILE")
 	case o.Of != "" && o.Texts != "":
 		return usagef("expected --of or --texts, found both")
+	case o.Texts != "" && o.Procs > 1:
+		return usagef("--procs divides a split; leave it out with --texts")
 	case o.Of != "" && o.Of != search.EmbedImages && o.Of != search.EmbedCaptions:
 		return usagef("--of: expected images or captions, found %q", o.Of)
 	}
@@ -109,11 +114,19 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	}
 	bars := phases{app: a}
 	r.Progress = func(done, total int) { bars.show("embed "+r.What, done, total) }
-	rep, err := search.Embed(ctx, r)
-	bars.close()
-	if err != nil {
+	return o.divide(ctx, a, &r.Device, func(ctx context.Context, world ranks.World) error {
+		r.World = world
+		rep, err := search.Embed(ctx, r)
+		bars.close()
+		if err == nil && ranks.First(world) {
+			err = o.tell(a, rep)
+		}
 		return err
-	}
+	})
+}
+
+// tell prints what was embedded.
+func (o *embedOptions) tell(a *app, rep search.EmbedReport) error {
 	if rep.UnknownOnly > 0 {
 		fmt.Fprintf(a.Err, "%d of %d captions have no word that the network knows\n", rep.UnknownOnly, rep.Rows)
 	}

@@ -13,12 +13,14 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/run/evaluate"
 )
 
 type evalOptions struct {
 	evaluate.Request
+	rankFlags
 	JSON    string
 	Paper   bool // show the spread of the recalls
 	Compare bool
@@ -63,11 +65,13 @@ ensemble. With --judgements their measures are compared too.
 each: equal to the tenth, off by how much, or which quirk of the released evaluation explains the difference
 (docs/fidelity.md). --published alone lists the names; --manifest names another table of the same form.
 
+--procs N divides the work over N processes, and so do the launchers of docs/distributed.md; the result is the same.
+
 ` + pairScorers() + ` score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
 5,000 x 25,000. With --work they store what they have scored in a folder, where the same command finds it.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
-  vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored
+  vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored --procs 4
   vsetrain eval model_best.pth.tar --data data/f30k --vocab f30k_vocab.json
   vsetrain eval --scores saf.npy sgr.npy --data data/f30k --save-ranks ranks.csv
   vsetrain eval runs/a --data data/coco --split testall --judgements eccv_caption/data
@@ -106,6 +110,7 @@ each: equal to the tenth, off by how much, or which quirk of the released evalua
 	f.StringVar(&o.protocol, "protocol", string(eval.Auto), "auto, 1k, 5k, 5x1k or whole")
 	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
 	addDeviceFlags(f, &o.Device)
+	o.rankFlags.define(f)
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
 	f.BoolVar(&o.Paper, "paper", false, "show how far R@1, R@5 and R@10 lie from each other, as the LSEH paper does")
 	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE` (.npy)")
@@ -140,6 +145,9 @@ func (o *evalOptions) check(*app) (err error) {
 	if o.Published && (o.Compare || o.Protocol != eval.Auto) {
 		return usagef("--published measures the protocols of its table; leave out --compare and --protocol")
 	}
+	if o.Procs > 1 && (o.Compare || o.Published) {
+		return usagef("--procs divides the measuring of recalls; leave it out with --compare and --published")
+	}
 	return checkDevice(&o.Device)
 }
 
@@ -164,11 +172,19 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	if o.Published {
 		return o.runPublished(ctx, a, bars.close)
 	}
-	rep, err := evaluate.Run(ctx, o.Request)
-	bars.close()
-	if err != nil {
-		return err
-	}
+	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world ranks.World) error {
+		o.World = world
+		rep, err := evaluate.Run(ctx, o.Request)
+		bars.close()
+		if err != nil || !ranks.First(world) {
+			return err
+		}
+		return o.tell(a, rep)
+	})
+}
+
+// tell prints and writes what was measured.
+func (o *evalOptions) tell(a *app, rep evaluate.Report) error {
 	if o.JSON != "-" {
 		o.print(a, rep)
 	}

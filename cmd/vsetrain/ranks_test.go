@@ -90,6 +90,52 @@ func TestProcs(t *testing.T) {
 	}
 }
 
+// The ranks of eval --procs and embed --procs write what one process writes, and rank 0 alone prints. One that fails
+// ends them all.
+func TestProcsMeasure(t *testing.T) {
+	ranksWorld(t) // or skip
+	dir, _ := killWorld(t, 1)
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := strings.Cut(string(b), `"measured":`) // the time of day
+		return before
+	}
+	var outs [2]bytes.Buffer
+	for i, more := range [][]string{nil, {"--procs", "3"}} {
+		name := fmt.Sprint(i)
+		c := vsetrain(dir, &outs[i], append([]string{"eval", "whole", "--split", "dev", "--batch", "7", "--device",
+			"cpu", "--threads", "1", "--save-scores", name + ".npy", "--save-ranks", name + ".csv", "--json",
+			name + ".json"}, more...)...)
+		if err := c.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, &outs[i])
+		}
+		for _, of := range []string{"images", "captions"} {
+			mustRun(t, dir, append([]string{"embed", "whole", "--split", "dev", "--batch", "7", "--of", of, "--out",
+				of + name + ".npy"}, more...)...)
+		}
+	}
+	for _, name := range []string{"%d.npy", "%d.csv", "%d.json", "images%d.npy", "captions%d.npy"} {
+		if read(fmt.Sprintf(name, 0)) != read(fmt.Sprintf(name, 1)) {
+			t.Errorf("%s of three processes is not that of one", name)
+		}
+	}
+	files := strings.NewReplacer("0.npy", "1.npy", "0.csv", "1.csv")
+	if files.Replace(outs[0].String()) != outs[1].String() {
+		t.Errorf("three processes print\n%s\none prints\n%s", &outs[1], &outs[0])
+	}
+	var out bytes.Buffer
+	c := vsetrain(dir, &out, "eval", "whole", "--split", "dev", "--procs", "2", "--scores", "none.npy")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, c); code != exitFailure || strings.Count(out.String(), "none.npy") != 1 {
+		t.Errorf("a file that is not there: exit code %d\n%s", code, &out)
+	}
+}
+
 // Ranks that were started with other settings, data or kernels are told which, by all of them.
 func TestRanksDisagree(t *testing.T) {
 	dir := ranksWorld(t)

@@ -91,6 +91,7 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.BoolVar(&o.AutoResume, "auto-resume", false, "continue the run in the run directory if there is one, else "+
 		"begin; for jobs that are started again")
 	o.define(f)
+	f.StringVar(&o.GPUs, "gpus", "", "train on these GPUs: how many, or a `LIST` such as 0,2,5")
 	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
 		"them (train.overfit)")
 	f.StringVar(&o.Seeds, "seeds", "", "train a run for each seed of this `LIST`, such as 7,8,9")

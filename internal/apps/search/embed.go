@@ -15,6 +15,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/data/text"
 	"vsetrain/eval"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
@@ -118,6 +119,9 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 	}
 	if err != nil {
 		return rep, err
+	}
+	if !ranks.First(r.World) {
+		return rep, nil
 	}
 	rep.Rows, rep.Dim, rep.Checkpoint = len(ids), t.Runner.Embeds.Dim(), t.Found
 	if err := finite("row", rows, rep.Dim); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
@@ -36,6 +37,10 @@ func Run(ctx context.Context, r Request) (Report, error) {
 	if err != nil {
 		return rep, err
 	}
+	if !ranks.First(r.World) {
+		_, err := r.scoreAll(ctx, pool, &opened, &rep)
+		return rep, err
+	}
 	stored, perImage, err := r.stored(&rep)
 	if err != nil {
 		return rep, err
@@ -48,15 +53,9 @@ func Run(ctx context.Context, r Request) (Report, error) {
 	if err != nil {
 		return rep, err
 	}
-	var members []eval.Member
-	for i := range r.Checkpoints {
-		p := opened[0]
-		opened = opened[1:] // score closes it
-		m, err := r.score(ctx, pool, i, p, &rep)
-		if err != nil {
-			return rep, err
-		}
-		members = append(members, m)
+	members, err := r.scoreAll(ctx, pool, &opened, &rep)
+	if err != nil {
+		return rep, err
 	}
 	scores, err := eval.Ensemble(append(members, stored...)...)
 	if err != nil {
@@ -81,6 +80,21 @@ func Run(ctx context.Context, r Request) (Report, error) {
 		return rep, err
 	}
 	return rep, eval.SaveRanks(r.SaveRanks, ranks)
+}
+
+// scoreAll scores the split with all checkpoints, which it takes out of those that are opened.
+func (r *Request) scoreAll(ctx context.Context, pool *par.Pool, opened *[]*trained.Prepared, rep *Report) (
+	members []eval.Member, err error) {
+	for i := range r.Checkpoints {
+		p := (*opened)[0]
+		*opened = (*opened)[1:] // score closes it
+		m, err := r.score(ctx, pool, i, p, rep)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, m)
+	}
+	return members, nil
 }
 
 // survey opens the checkpoints and their splits without computing anything, describes them, and refuses those whose
@@ -115,7 +129,7 @@ func (rep *Report) describe(s *data.Split) {
 // trained is the request for one checkpoint.
 func (r *Request) trained(path string) trained.Request {
 	return trained.Request{Checkpoint: path, Data: r.Data, Vocab: r.Vocab, Split: r.Split, Device: r.Device,
-		BLAS: r.BLAS, Warn: r.Warn}
+		BLAS: r.BLAS, Warn: r.Warn, World: r.World}
 }
 
 // stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder

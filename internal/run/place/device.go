@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/device/ranks"
 )
 
 // Choice says how a device was chosen.
@@ -38,6 +39,19 @@ func Choose(o device.Options, blas string) (device.Device, Choice, error) {
 	}
 	c.Reason += fmt.Sprintf("device.precision auto chose %s: %s", c.Precision, why)
 	return d, c, nil
+}
+
+// Join makes a device that of a rank of a job; nil is one rank. A device that cannot be one is closed.
+func Join(d device.Device, w ranks.World) (device.Device, error) {
+	if w == nil {
+		return d, nil
+	}
+	own, err := ranks.New(d, w)
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return own, nil
 }
 
 // Precision is the precision of the options, or what the device chose for auto.

@@ -9,10 +9,12 @@ import (
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
 	"vsetrain/models"
+	"vsetrain/train"
 )
 
 // Request asks for a trained network together with a split.
@@ -25,6 +27,7 @@ type Request struct {
 	Device     device.Options
 	BLAS       string
 	Warn       func(error) // what a person should know of the device; may be nil
+	World      ranks.World // the job whose ranks divide the work; nil is one rank
 }
 
 // Trained is a network with its weights on a device, and a split that it fits.
@@ -62,6 +65,9 @@ func (p *Prepared) Start(r *Request) (_ *Trained, err error) {
 	if t.dev, t.Choice, err = place.Choose(r.Device, r.BLAS); err != nil {
 		return nil, err
 	}
+	if t.dev, err = place.Join(t.dev, r.World); err != nil {
+		return nil, err
+	}
 	for _, w := range t.Choice.Warnings {
 		if r.Warn != nil {
 			r.Warn(w)
@@ -75,7 +81,28 @@ func (p *Prepared) Start(r *Request) (_ *Trained, err error) {
 		return nil, err
 	}
 	t.Model.Instance.Params.Hold()
-	return t, nil
+	return t, t.compare()
+}
+
+// compare returns an error on all ranks of a job where they opened other weights or captions.
+func (t *Trained) compare() error {
+	r := train.RanksOn(t.Model)
+	if r == nil {
+		return nil
+	}
+	own := ""
+	if t.Split != nil {
+		own = t.Digest()
+	}
+	first := own
+	if err := r.Agree(&first); err != nil {
+		return err
+	}
+	if first != own {
+		return fmt.Errorf("%s: split %s of %s has other captions than that of rank 0", t.Name, t.Split.Name(),
+			t.Split.Dir())
+	}
+	return r.Compare()
 }
 
 // Prepared is what can be told of a request before a device computes anything: a Trained without its model.

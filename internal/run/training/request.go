@@ -57,13 +57,7 @@ type Request struct {
 }
 
 // first reports whether this process is rank 0, which alone has the run directory and tells of the run.
-func (r *Request) first() bool {
-	if r.World == nil {
-		return true
-	}
-	rank, _ := r.World.Rank()
-	return rank == 0
-}
+func (r *Request) first() bool { return ranks.First(r.World) }
 
 // Observer sees the progress of a training run.
 type Observer interface {

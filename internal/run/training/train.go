@@ -10,7 +10,6 @@ import (
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
@@ -154,13 +153,8 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if err != nil {
 		return position, plan, err
 	}
-	if t.World != nil {
-		own, err := ranks.New(dev, t.World)
-		if err != nil {
-			dev.Close()
-			return position, plan, err
-		}
-		dev = own
+	if dev, err = place.Join(dev, t.World); err != nil {
+		return position, plan, err
 	}
 	t.Warnings = append(choice.Warnings, t.Warnings...)
 	t.named = t.named.WithPrecision(choice.Precision)

@@ -30,6 +30,15 @@ type World interface {
 	Wait() error
 }
 
+// First reports whether this process is rank 0, as it is where there is no job and the world is nil.
+func First(w World) bool {
+	if w == nil {
+		return true
+	}
+	rank, _ := w.Rank()
+	return rank == 0
+}
+
 // Device is a device of one of several ranks.
 type Device struct {
 	device.Device

@@ -1,0 +1,135 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"vsetrain/eval"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/run/runtest"
+	"vsetrain/models"
+)
+
+// onRanks measures with so many ranks and returns what each returns.
+func onRanks(n int, of func(rank int) (context.Context, Request)) (reps []Report, errs []error) {
+	reps, errs = make([]Report, n), make([]error, n)
+	devicetest.Ranks(n, func(w *devicetest.World) {
+		rank, _ := w.Rank()
+		ctx, r := of(rank)
+		r.World = w
+		reps[rank], errs[rank] = Run(ctx, r)
+	})
+	return reps, errs
+}
+
+// Ranks that divide a split have the scores of one process, bit for bit, and its measures: every network, and an
+// ensemble; a last batch that is short; more ranks than batches.
+func TestRanksMeasureAsOne(t *testing.T) {
+	var all []string
+	for _, network := range models.Having(func(models.Traits) bool { return true }) {
+		c := runtest.TinyConfig()
+		runtest.SetNetwork(c, network)
+		c.Train.MaxSteps = 2
+		run := runtest.Train(t, c)
+		all = append(all, run)
+		t.Run(network, func(t *testing.T) { sameScores(t, 3, 13, run) })
+	}
+	t.Run("ensemble", func(t *testing.T) { sameScores(t, 2, 7, all[0], all[len(all)-1]) })
+	t.Run("one batch", func(t *testing.T) { sameScores(t, 4, 500, all[0]) })
+}
+
+func sameScores(t *testing.T, ranks, batch int, runs ...string) {
+	r := Request{Checkpoints: runs, Split: "train", Data: runtest.World, Protocol: eval.Auto, Batch: batch,
+		Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, SaveScores: filepath.Join(t.TempDir(),
+			"one.npy")}
+	one, err := Run(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := readScores(t, r.SaveScores)
+	r.SaveScores = filepath.Join(t.TempDir(), "ranks.npy")
+	reps, errs := onRanks(ranks, func(int) (context.Context, Request) { return t.Context(), r })
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range readScores(t, r.SaveScores) {
+		if math.Float64bits(v) != math.Float64bits(want[i]) {
+			t.Fatalf("score %d of %d is %v, of one process %v", i, len(want), v, want[i])
+		}
+	}
+	if !reflect.DeepEqual(reps[0].Results, one.Results) || len(reps[1].Results) > 0 {
+		t.Errorf("measures %+v, of one process %+v; of rank 1 %+v", reps[0].Results, one.Results, reps[1].Results)
+	}
+}
+
+// Ranks stop together where one is told to, keep the tiles that were scored, and go on from them. A rank with other
+// weights is named.
+func TestRanksResumeScoring(t *testing.T) {
+	c := runtest.TinyConfig()
+	runtest.SetNetwork(c, models.SAF)
+	c.Train.MaxSteps = 1
+	run := runtest.Train(t, c)
+	r := Request{Checkpoints: []string{run}, Split: "train", Data: runtest.World, Protocol: eval.Auto,
+		Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}}
+	_, want := evaluateWith(t, r)
+	r.Work = filepath.Join(t.TempDir(), "scored")
+	ctx, stop := context.WithCancel(t.Context())
+	alone := r
+	alone.Progress = func(phase string, done, _ int) {
+		if strings.HasPrefix(phase, "score") && done > 0 {
+			stop()
+		}
+	}
+	if _, err := Run(ctx, alone); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a stopped scoring: %v", err)
+	}
+	_, errs := onRanks(2, func(rank int) (context.Context, Request) {
+		if rank == 1 {
+			return ctx, r
+		}
+		return t.Context(), r
+	})
+	for rank, err := range errs {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("rank %d, where rank 1 was told to stop: %v", rank, err)
+		}
+	}
+	r.SaveScores = filepath.Join(t.TempDir(), "ranks.npy")
+	start := -1
+	_, errs = onRanks(2, func(rank int) (context.Context, Request) {
+		own := r
+		if rank == 0 {
+			own.Progress = func(phase string, done, _ int) {
+				if strings.HasPrefix(phase, "score") && start < 0 {
+					start = done
+				}
+			}
+		}
+		return t.Context(), own
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if got := readScores(t, r.SaveScores); runtest.Worst(got, want) != 0 || start <= 0 {
+		t.Errorf("scores are off by %v, %d were taken over", runtest.Worst(got, want), start)
+	}
+
+	c.Seed++
+	other := runtest.Train(t, c)
+	_, errs = onRanks(2, func(rank int) (context.Context, Request) {
+		own := r
+		if own.Work = ""; rank == 1 {
+			own.Checkpoints = []string{other}
+		}
+		return t.Context(), own
+	})
+	for _, err := range errs {
+		runtest.WantError(t, err, "the parameters of rank [1] differ")
+	}
+}
