@@ -6,13 +6,16 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/run/runtest"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
 
@@ -38,7 +41,10 @@ func TestRanksMeasureAsOne(t *testing.T) {
 		c.Train.MaxSteps = 2
 		run := runtest.Train(t, c)
 		all = append(all, run)
-		t.Run(network, func(t *testing.T) { sameScores(t, 3, 13, run) })
+		t.Run(network, func(t *testing.T) {
+			sameScores(t, 3, 13, run)
+			movesLittle(t, network, run)
+		})
 	}
 	t.Run("ensemble", func(t *testing.T) { sameScores(t, 2, 7, all[0], all[len(all)-1]) })
 	t.Run("one batch", func(t *testing.T) { sameScores(t, 4, 500, all[0]) })
@@ -66,6 +72,76 @@ func sameScores(t *testing.T, ranks, batch int, runs ...string) {
 	if !reflect.DeepEqual(reps[0].Results, one.Results) || len(reps[1].Results) > 0 {
 		t.Errorf("measures %+v, of one process %+v; of rank 1 %+v", reps[0].Results, one.Results, reps[1].Results)
 	}
+}
+
+// encoded are the widths of what a network encodes, for 16 dimensions and 3 regions: values of an image, of a word and
+// of a caption.
+var encoded = map[string]struct{ image, word, caption []int }{
+	models.VSEPP:  {image: []int{16}, caption: []int{16}},
+	models.VSRN:   {image: []int{16}, caption: []int{16}},
+	models.VSEInf: {image: []int{16}, caption: []int{16}},
+	models.SAF:    {image: []int{3 * 16, 16}, word: []int{16}, caption: []int{16}}, // and their means
+	models.SGR:    {image: []int{3 * 16, 16}, word: []int{16}, caption: []int{16}},
+	models.GSMN:   {image: []int{3 * 16, 3 * 8}, word: []int{16}}, // a region's weight in eight kernels
+	models.SCAN:   {image: []int{3 * 16}, word: []int{16}},
+	models.CHAN:   {image: []int{3 * 16}, word: []int{16}},
+}
+
+// movesLittle checks that two ranks send each encoded value and each score once, in no more collectives than rounds.
+func movesLittle(t *testing.T, network, run string) {
+	widths, ok := encoded[network]
+	if !ok {
+		t.Fatalf("%s has no budget", network)
+	}
+	opened, err := trained.Open(trained.Request{Checkpoint: run, Data: runtest.World, Split: "train",
+		Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	const ranks, batch, images, captions = 2, 10, 40, 200
+	var calls, values int
+	move := func(n int) { calls, values = calls+1, values+n }
+	// the captions are compared, a digest in quotes and brackets and its length, and a hash of the parameters
+	move(4)
+	move(64 + 4)
+	move(4 * ranks)
+	lengths := make([]int, 0, captions)
+	coder := opened.Lexicon.Coder()
+	for _, c := range data.LengthOrder(opened.Split, opened.Lexicon) {
+		ids, _, _ := coder.Append(nil, opened.Split.Caption(int(c)))
+		lengths = append(lengths, len(ids))
+	}
+	for at := 0; at < images; at += ranks * batch {
+		move(1) // whether a rank was told to stop
+		for _, w := range widths.image {
+			move(ranks * batch * w)
+		}
+	}
+	for at := 0; at < captions; at += ranks * batch {
+		move(1)
+		for _, w := range widths.caption {
+			move(ranks * batch * w)
+		}
+		var words [ranks]int // pieces are padded to the longest
+		for i, n := range lengths[at : at+ranks*batch] {
+			words[i/batch] += n
+		}
+		for _, w := range widths.word {
+			move(ranks * slices.Max(words[:]) * w)
+		}
+	}
+	if len(widths.word) > 0 { // tiles of 40 x 64 pairs, two of each rank, the last of 8 captions
+		move(1)
+		move(ranks * 2 * 40 * 64)
+	}
+	devicetest.Ranks(ranks, func(w *devicetest.World) {
+		_, err := Run(t.Context(), Request{Checkpoints: []string{run}, Split: "train", Data: runtest.World, Batch: batch,
+			Protocol: eval.Auto, Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, World: w})
+		if err != nil || w.Calls != calls || w.Values != values {
+			t.Errorf("%d collectives of %d values, expected %d of %d: %v", w.Calls, w.Values, calls, values, err)
+		}
+	})
 }
 
 // Ranks stop together where one is told to, keep the tiles that were scored, and go on from them. A rank with other

@@ -9,6 +9,10 @@ import (
 // World is a rank of a job whose ranks are goroutines, as package ranks wants it: for tests of what ranks compute. Sums
 // are those in the order of the ranks.
 type World struct {
+	// Calls are the collectives of this rank so far, Wait left out, and Values those that they gave or took, whichever
+	// are more.
+	Calls, Values int
+
 	rank int
 	job  *job
 }
@@ -32,7 +36,7 @@ func Ranks(n int, f func(w *World)) {
 	for rank := range n {
 		all.Go(func() {
 			defer j.end()
-			f(&World{rank, j})
+			f(&World{rank: rank, job: j})
 		})
 	}
 	all.Wait()
@@ -118,6 +122,7 @@ func (w *World) Broadcast(x any, root int) error {
 
 // combine sets dst to what f makes of src of all ranks.
 func combine[T float32 | float64](w *World, what string, dst, src []T, f func(all [][]T) []T) error {
+	w.Calls, w.Values = w.Calls+1, w.Values+max(len(dst), len(src))
 	if err := w.meet(fmt.Sprintf("%s of %d values", what, len(src)), src); err != nil {
 		return err
 	}
