@@ -188,11 +188,18 @@ func (o *Options) score(m eval.Metrics) float64 {
 	return m.MRecall
 }
 
+// save stores the state of the run. Of several ranks rank 0 does, with the help of the others.
 func (l *Loop) save(v *ValidationInfo) error {
-	if l.Hooks.Save == nil {
-		return nil
+	write := func() error {
+		if l.Hooks.Save == nil {
+			return nil
+		}
+		return l.Hooks.Save(l.Position, v)
 	}
-	return l.Hooks.Save(l.Position, v)
+	if l.Ranks == nil {
+		return write()
+	}
+	return l.Ranks.saving(write)
 }
 
 // step trains on the next batch and decides whether a validation is due.
@@ -276,41 +283,49 @@ func (l *Loop) epochPosition() float64 { return float64(l.Position.Step) / float
 // validate measures the network and saves what is worth it. The ranks divide the work, after they have compared their
 // parameters, and all take over the position of rank 0. One that fails ends, and the others with it.
 func (l *Loop) validate(ctx context.Context) error {
-	if l.Ranks == nil {
-		return l.measure(ctx)
+	if l.Ranks != nil {
+		if err := l.Ranks.Compare(); err != nil {
+			return fmt.Errorf("step %d: %w", l.Position.Step, err)
+		}
 	}
-	if err := l.Ranks.Compare(); err != nil {
-		return fmt.Errorf("step %d: %w", l.Position.Step, err)
-	}
-	if err := l.measure(ctx); err != nil {
+	v, err := l.measure(ctx)
+	if err != nil {
 		return err
 	}
-	l.ended = l.Position.Pending || ctx.Err() != nil
-	return l.Ranks.Agree(&l.ended, &l.Position)
+	if l.Ranks != nil {
+		l.ended = l.Position.Pending || ctx.Err() != nil
+		if err := l.Ranks.Agree(&l.ended, &l.Position); err != nil {
+			return err
+		}
+	}
+	if l.Position.Pending {
+		return nil // Run saves the state, and a resumed run validates first
+	}
+	return l.save(v)
 }
 
-// measure is the validation of one rank.
-func (l *Loop) measure(ctx context.Context) error {
+// measure is a validation, which is still pending where it was interrupted.
+func (l *Loop) measure(ctx context.Context) (*ValidationInfo, error) {
 	p := &l.Position
 	start := l.Now()
-	v := ValidationInfo{EpochPosition: l.epochPosition()}
+	v := &ValidationInfo{EpochPosition: l.epochPosition()}
 	var err error
 	if v.Metrics, err = l.Validate(ctx); err == nil && l.ValidateAverage != nil {
 		v.Average = &AverageInfo{}
 		v.Average.Metrics, err = l.ValidateAverage(ctx)
 	}
 	if errors.Is(err, context.Canceled) || err != nil && ctx.Err() != nil {
-		return nil // still pending: Run saves the state, and a resumed run validates first
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("validation after step %d: %w", p.Step, err)
+		return nil, fmt.Errorf("validation after step %d: %w", p.Step, err)
 	}
-	l.Options.Validated(p, &v)
+	l.Options.Validated(p, v)
 	v.Duration = l.Now().Sub(start)
 	if l.Hooks.Validation != nil { // before saving: what a resumed run repeats is cut from the logs
-		if err := l.Hooks.Validation(v); err != nil {
-			return err
+		if err := l.Hooks.Validation(*v); err != nil {
+			return nil, err
 		}
 	}
-	return l.save(&v)
+	return v, nil
 }

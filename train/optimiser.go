@@ -13,15 +13,13 @@ import (
 // the flat parameters of a network, with clipping of the global gradient norm (torch.nn.utils.clip_grad_norm_). All its
 // state lies on the device in the layout of the parameters.
 type optimiser struct {
-	opt    OptimOptions
-	dev    device.Device
-	params *graph.Params
-	m, v   device.View // moments, as long as the optimised parameters
-	sumSq  device.View // [1] Σ g²
-	norm   device.View // [1] ‖g‖₂
-	coef   device.View // [1] clip coefficient
-	coef2  device.View // [1] its square, for parameters that are listed twice
-	steps  int64       // updates done
+	*shard
+	opt   OptimOptions
+	sumSq device.View // [1] Σ g²
+	norm  device.View // [1] ‖g‖₂
+	coef  device.View // [1] clip coefficient
+	coef2 device.View // [1] its square, for parameters that are listed twice
+	steps int64       // updates done
 
 	average *average // of the weights, nil without
 	limits  []limit  // of what the loss learns
@@ -29,23 +27,22 @@ type optimiser struct {
 	table []float64 // staging of scalars
 }
 
-func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimiser, error) {
-	opt := &optimiser{opt: o, dev: dev, params: p}
+func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions, r *Ranks) (*optimiser, error) {
 	if err := p.AllocGrads(); err != nil {
 		return nil, err
 	}
-	n := p.OptimisedSize()
-	for _, b := range []struct {
-		view *device.View
-		n    int
-	}{{&opt.m, n}, {&opt.v, n}, {&opt.sumSq, 1}, {&opt.norm, 1}, {&opt.coef, 1}, {&opt.coef2, 1}} {
-		buf, err := dev.Alloc(device.Float, b.n)
-		if err != nil {
-			return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", n, err)
-		}
-		*b.view = device.Of(buf)
+	s, err := newShard(dev, p, r)
+	if err != nil {
+		return nil, err
 	}
-	var err error
+	opt := &optimiser{shard: s, opt: o}
+	for _, v := range []*device.View{&opt.sumSq, &opt.norm, &opt.coef, &opt.coef2} {
+		b, err := dev.Alloc(device.Float, 1)
+		if err != nil {
+			return nil, fmt.Errorf("allocate optimiser state: %w", err)
+		}
+		*v = device.Of(b)
+	}
 	if opt.limits, err = newLimits(dev, p); err != nil {
 		return nil, err
 	}
@@ -95,6 +92,9 @@ func (o *optimiser) norms(list []update) {
 			device.Do(o.dev, device.SumSquares{Sum: o.sumSq, X: o.params.Grads().Slice(u.lo, u.hi)})
 		}
 	}
+	if o.ranks != nil {
+		o.ranks.sum(o.sumSq)
+	}
 	clip := o.opt.Clip
 	if clip == 0 {
 		clip = math.MaxFloat32
@@ -104,11 +104,11 @@ func (o *optimiser) norms(list []update) {
 
 // hypersOf allocates the scalars of updates: 3 of each, see device.Adam.
 func (o *optimiser) hypersOf(list []update) (device.View, error) {
-	b, err := o.dev.Alloc(device.Float, 3*len(list))
+	b, err := o.dev.Alloc(device.Float, max(1, 3*len(list)))
 	if err != nil {
 		return device.View{}, fmt.Errorf("allocate scalars of the optimiser: %w", err)
 	}
-	return device.Of(b), nil
+	return device.Of(b).Slice(0, 3*len(list)), nil
 }
 
 // count counts a step and sets the scalars of its updates, at the given learning rate.
@@ -130,13 +130,13 @@ func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 	}
 }
 
-// apply updates the parameters. A gradient that is applied of times is clipped of times.
+// apply updates the parameters, of several ranks those of the shard before all are gathered. A gradient that is applied of times is clipped of times.
 func (o *optimiser) apply(list []update, hypers device.View) {
 	squared := false
 	for i := range list {
 		u := &list[i]
-		a := device.Adam{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(u.lo, u.hi), V: o.v.Slice(u.lo, u.hi),
-			Hyper: hypers.Slice(3*i, 3*i+3), Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps,
+		a := device.Adam{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(u.lo-o.lo, u.hi-o.lo),
+			V: o.v.Slice(u.lo-o.lo, u.hi-o.lo), Hyper: hypers.Slice(3*i, 3*i+3), Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps,
 			Legacy: o.opt.LegacyEps}
 		if u.of == 2 {
 			if !squared {
@@ -154,5 +154,8 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 	}
 	for i := range o.limits {
 		o.limits[i].apply(o.dev)
+	}
+	if o.ranks != nil {
+		o.gather(o.params.Values(), o.of(o.params.Values()))
 	}
 }

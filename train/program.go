@@ -174,6 +174,7 @@ func (s *Step) compile(sh shape) (*program, error) {
 			retain...); err != nil {
 			return err
 		}
+		p.updates = s.opt.cut(p.updates)
 		p.hypers, err = s.opt.hypersOf(p.updates)
 		return err
 	})

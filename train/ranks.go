@@ -23,16 +23,18 @@ type Ranks struct {
 
 	dev    device.Device
 	params *graph.Params
+	shard  *shard // of the optimiser
 	job    device.Ranked
 	own    batch.Captions // of the batch
 	item   []int32        // positions of the rank's pairs in the batch
 	stop   bool           // this rank wants to
 }
 
-// Scalars that are summed with the gradients.
+// Scalars that are summed over the ranks in every step.
 const (
 	spareStop       = iota // ranks that want to stop
 	spareCaptioning        // the loss of a captioning branch
+	spareSquares           // of the gradients
 )
 
 // RanksOn returns the ranks of a model's device, nil where there is one.
@@ -86,24 +88,33 @@ func (r *Ranks) part(b *data.Batch) (batch.Captions, []int32, error) {
 	return r.own, r.item, nil
 }
 
-// sum adds the gradients of all ranks up, and the scalars behind them, of which a captioning branch has one. What a
-// loss learns has its whole gradient on every rank: that of rank 0 counts.
-func (r *Ranks) sum(captioning device.View) {
+// scatter adds the gradients of all ranks up, each shard on its rank. What a loss learns has its whole gradient on every
+// rank: that of rank 0 counts. A captioning branch has a loss that is summed as well.
+func (r *Ranks) scatter(captioning device.View) {
 	for _, s := range r.params.Specs {
 		if s.Within != nil && r.Rank > 0 {
 			device.Do(r.dev, device.Fill{Dst: r.params.Grad(s.Name)})
 		}
 	}
-	spare, stop := r.params.Spare(), 0.0
+	if captioning.Present() {
+		device.Do(r.dev, device.Copy{Dst: r.spare(spareCaptioning), Src: captioning})
+	}
+	r.shard.scatter()
+}
+
+// sum adds the squares of the gradients of all ranks up, and the other scalars.
+func (r *Ranks) sum(squares device.View) {
+	stop := 0.0
 	if r.stop {
 		stop = 1
 	}
-	device.Do(r.dev, device.Fill{Dst: spare.Slice(spareStop, spareStop+1), Value: stop})
-	if captioning.Present() {
-		device.Do(r.dev, device.Copy{Dst: spare.Slice(spareCaptioning, spareCaptioning+1), Src: captioning})
-	}
-	device.Do(r.dev, device.AllReduce{X: r.params.Summed()})
+	device.Do(r.dev, device.Fill{Dst: r.spare(spareStop), Value: stop})
+	device.Do(r.dev, device.Copy{Dst: r.spare(spareSquares), Src: squares})
+	device.Do(r.dev, device.AllReduce{X: r.params.Spare()})
+	device.Do(r.dev, device.Copy{Dst: squares, Src: r.spare(spareSquares)})
 }
+
+func (r *Ranks) spare(which int) device.View { return r.params.Spare().Slice(which, which+1) }
 
 // WantStop says that this rank wants to end: all do after the same step (StepResult.Stop).
 func (r *Ranks) WantStop(want bool) { r.stop = want }

@@ -86,6 +86,7 @@ func lossCases(t testing.TB) (all []recordedCase) {
 // moment is a step of one rank with a whole batch, in float64: what it starts with, and what comes of it.
 type moment struct {
 	start, scores []float64
+	end           []float64 // what it leaves
 	result        StepResult
 	gradients     map[string][]float64
 	state         []float64 // running statistics
@@ -108,22 +109,39 @@ func alone(t testing.TB, c recordedCase, steps int) (all []moment) {
 				m.gradients[spec.Name] = gradient(s, spec.Name)
 			}
 		}
+		m.end = flat(s)
 		all = append(all, m)
 	}
 	return all
 }
 
-// flat are the parameters, statistics and moments of a step.
+// flat are the parameters, statistics and moments of a step. All ranks call it; the gradients are lost.
 func flat(s *Step) (x []float64) {
-	for _, v := range stateOf(s) {
-		x = append(x, doubles(s.model.Instance.Dev, v)...)
-	}
+	whole(s, func() {
+		if m, v := s.opt.moments(); s.ranks != nil {
+			s.opt.gather(m, s.opt.m)
+			s.opt.gather(v, s.opt.v)
+		}
+		for _, v := range stateOf(s) {
+			x = append(x, doubles(s.model.Instance.Dev, v)...)
+		}
+	})
 	return x
+}
+
+// whole calls do while the moments of all ranks have room.
+func whole(s *Step, do func()) {
+	if err := s.opt.open(); err != nil {
+		panic(err)
+	}
+	do()
+	s.opt.close()
 }
 
 func stateOf(s *Step) []device.View {
 	p := s.model.Instance.Params
-	return []device.View{p.Values(), p.State(), s.opt.m, s.opt.v}
+	m, v := s.opt.moments()
+	return []device.View{p.Values(), p.State(), m, v}
 }
 
 // asOne compares steps of a rank with those of one rank, from the same parameters each. What follows from a sum in
@@ -138,10 +156,13 @@ func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 			t.Errorf("%s, rank %d of %d, step %d: %s", c.name, rank, ranks, i, fmt.Sprintf(format, args...))
 		}
 		start := m.start
-		for _, v := range stateOf(s) {
-			s.model.Instance.Dev.UploadDoubles(v, start[:v.N])
-			start = start[v.N:]
-		}
+		whole(s, func() {
+			for _, v := range stateOf(s) {
+				s.model.Instance.Dev.UploadDoubles(v, start[:v.N])
+				start = start[v.N:]
+			}
+			s.opt.take()
+		})
 		got, err := s.Run(dealt(c.batch(i), rank, ranks), c.lr, i == 1)
 		if err != nil {
 			fail("%v", err)
@@ -163,9 +184,18 @@ func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 		if off := distance(doubles(s.model.Instance.Dev, p.State()), m.state); !(off <= 1e-10*(1+norm(m.state))) {
 			fail("running statistics are off by %v of %v", off, norm(m.state))
 		}
+		if s.ranks != nil {
+			s.opt.gather(p.Grads(), s.opt.of(p.Grads()))
+		}
 		for name, g := range m.gradients {
 			if off := distance(gradient(s, name), g); !(off <= 1e-10*m.result.GradNorm) {
 				fail("gradient of %s is off by %v of %v", name, off, norm(g))
+			}
+		}
+		for k, v := range flat(s) { // Adam divides small gradients by their size
+			if !(math.Abs(v-m.end[k]) <= 1e-6*c.lr) {
+				fail("value %d of the state is %v, %v alone", k, v, m.end[k])
+				break
 			}
 		}
 	}

@@ -45,13 +45,14 @@ func (p Position) Check(batches int) error {
 
 func (s *Step) extras() []models.Extra {
 	var out []models.Extra
+	m, v := s.opt.moments()
 	for _, p := range s.model.Instance.Params.Specs {
 		if p.State {
 			continue
 		}
 		lo, hi := s.model.Instance.Params.Range(p.Name)
-		out = append(out, models.Extra{Name: "optim/m/" + p.Name, Shape: p.Shape, View: s.opt.m.Slice(lo, hi)},
-			models.Extra{Name: "optim/v/" + p.Name, Shape: p.Shape, View: s.opt.v.Slice(lo, hi)})
+		out = append(out, models.Extra{Name: "optim/m/" + p.Name, Shape: p.Shape, View: m.Slice(lo, hi)},
+			models.Extra{Name: "optim/v/" + p.Name, Shape: p.Shape, View: v.Slice(lo, hi)})
 		if a := s.opt.average; a != nil {
 			out = append(out, models.Extra{Name: "optim/ema/" + p.Name, Shape: p.Shape, View: a.values.Slice(lo, hi)})
 		}
@@ -92,7 +93,13 @@ func Share(s *Step, st Stored) error {
 		return nil
 	}
 	params := s.model.Instance.Params
-	shared := []device.View{params.Values(), params.State(), s.opt.m, s.opt.v}
+	if !s.opt.whole[0].Present() { // nothing was restored
+		if err := s.opt.open(); err != nil {
+			return err
+		}
+	}
+	defer s.opt.close()
+	shared := []device.View{params.Values(), params.State(), s.opt.whole[0], s.opt.whole[1]}
 	if a := s.opt.average; a != nil {
 		shared = append(shared, a.values)
 	}
@@ -101,6 +108,7 @@ func Share(s *Step, st Stored) error {
 			device.Do(r.dev, device.Broadcast{X: v})
 		}
 	}
+	s.opt.take()
 	st.state().Updates = s.opt.steps
 	memory := map[string][]float64{}
 	if s.memory != nil {
@@ -120,7 +128,8 @@ func Share(s *Step, st Stored) error {
 	return nil
 }
 
-// WriteState writes a checkpoint from which training can be resumed exactly.
+// WriteState writes a checkpoint from which training can be resumed exactly. Of several ranks one writes it, in a hook
+// of Loop.
 func (s *Step) WriteState(w io.Writer, info models.Info, st Stored) error {
 	st.state().Updates = s.opt.steps
 	state, err := json.Marshal(st)
@@ -131,7 +140,8 @@ func (s *Step) WriteState(w io.Writer, info models.Info, st Stored) error {
 	return models.WriteCheckpoint(w, s.model, info, s.extras())
 }
 
-// RestoreState reads weights, optimiser and state of a checkpoint written by WriteState.
+// RestoreState reads weights, optimiser and state of a checkpoint written by WriteState. Of several ranks one reads it,
+// and Share follows.
 func (s *Step) RestoreState(c *models.Checkpoint, st Stored) error {
 	if len(c.Info.Train) == 0 {
 		return fmt.Errorf("%s holds weights only; training cannot resume from it, but train.init_from can start from "+
@@ -141,6 +151,9 @@ func (s *Step) RestoreState(c *models.Checkpoint, st Stored) error {
 		return fmt.Errorf("%s: broken training state: %w", c.Path, err)
 	}
 	if err := c.Restore(s.model); err != nil {
+		return err
+	}
+	if err := s.opt.open(); err != nil {
 		return err
 	}
 	for _, e := range s.extras() {

@@ -70,18 +70,20 @@ type StepResult struct {
 
 // NewStep prepares training of a model: gradients and optimiser state are allocated.
 func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
-	opt, err := newOptimiser(m.Instance.Dev, m.Instance.Params, o)
+	ranks, err := newRanks(m)
 	if err != nil {
 		return nil, err
 	}
-	s := &Step{model: m, loss: l, opt: opt, programs: map[shape]*program{}, factorFrom: 1 << 20}
+	opt, err := newOptimiser(m.Instance.Dev, m.Instance.Params, o, ranks)
+	if err != nil {
+		return nil, err
+	}
+	s := &Step{model: m, loss: l, opt: opt, ranks: ranks, programs: map[shape]*program{}, factorFrom: 1 << 20}
 	s.runner, s.recorder = newRunner(m.Instance.Dev)
 	s.namer, _ = device.As[device.Namer](m.Instance.Dev)
 	s.makes = s.calls
-	if s.ranks, err = newRanks(m); err != nil {
-		return nil, err
-	}
-	if s.ranks != nil {
+	if ranks != nil {
+		ranks.shard = opt.shard
 		s.factorFrom = math.MaxInt // gradients are summed
 	}
 	s.memory = l.Memory()
@@ -169,7 +171,7 @@ func (s *Step) calls() {
 		if p.captioning != nil {
 			captioning = p.vm.View(p.captioning)
 		}
-		s.ranks.sum(captioning)
+		s.ranks.scatter(captioning)
 	}
 	s.at("the norm of the gradients, the clip or the update")
 	s.opt.norms(p.updates)

@@ -107,9 +107,6 @@ func (p *Params) State() device.View { return p.values.Slice(p.opt, p.total) }
 // Grads returns the flat gradients.
 func (p *Params) Grads() device.View { return p.grads.Slice(0, p.opt) }
 
-// Summed returns what ranks add up: the gradients, and behind them the scalars of Spare.
-func (p *Params) Summed() device.View { return p.grads }
-
 // Spare returns ParamAlign scalars behind the gradients.
 func (p *Params) Spare() device.View { return p.grads.Slice(p.opt, p.opt+ParamAlign) }
 
