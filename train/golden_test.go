@@ -300,7 +300,7 @@ func optimiserOf(t *testing.T, dev device.Device, initial [][]float64, o OptimOp
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt, err := newOptimiser(dev, params, o, nil)
+	opt, err := newOptimiser(dev, params, o)
 	if err != nil {
 		t.Fatal(err)
 	}

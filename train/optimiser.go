@@ -14,6 +14,7 @@ import (
 // state lies on the device in the layout of the parameters.
 type optimiser struct {
 	*shard
+	ranks *Ranks // nil where there is one
 	opt   OptimOptions
 	sumSq device.View // [1] Σ g²
 	norm  device.View // [1] ‖g‖₂
@@ -27,11 +28,11 @@ type optimiser struct {
 	table []float64 // staging of scalars
 }
 
-func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions, r *Ranks) (*optimiser, error) {
+func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimiser, error) {
 	if err := p.AllocGrads(); err != nil {
 		return nil, err
 	}
-	s, err := newShard(dev, p, r)
+	s, err := newShard(dev, p)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +83,16 @@ func updatesOf(times int, spans ...span) (list []update) {
 	return list
 }
 
+// cut leaves of updates what lies in the shard.
+func (o *optimiser) cut(list []update) (own []update) {
+	for _, u := range list {
+		if u.lo, u.hi = max(u.lo, o.lo), min(u.hi, o.hi); u.lo < u.hi {
+			own = append(own, u)
+		}
+	}
+	return own
+}
+
 // norms computes the norm of the gradients and the clip coefficient.
 func (o *optimiser) norms(list []update) {
 	device.Do(o.dev, device.Fill{Dst: o.sumSq})
@@ -130,13 +141,15 @@ func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 	}
 }
 
-// apply updates the parameters, of several ranks those of the shard before all are gathered. A gradient that is applied of times is clipped of times.
+// apply updates the parameters, of several ranks those of the shard before all are gathered. A gradient that is applied
+// of times is clipped of times.
 func (o *optimiser) apply(list []update, hypers device.View) {
 	squared := false
 	for i := range list {
 		u := &list[i]
-		a := device.Adam{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(u.lo-o.lo, u.hi-o.lo),
-			V: o.v.Slice(u.lo-o.lo, u.hi-o.lo), Hyper: hypers.Slice(3*i, 3*i+3), Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps,
+		lo, hi := u.lo-o.lo, u.hi-o.lo // in the shard
+		a := device.Adam{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(lo, hi), V: o.v.Slice(lo, hi),
+			Hyper: hypers.Slice(3*i, 3*i+3), Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps,
 			Legacy: o.opt.LegacyEps}
 		if u.of == 2 {
 			if !squared {

@@ -21,13 +21,14 @@ import (
 type Ranks struct {
 	Rank, Ranks int
 
-	dev    device.Device
-	params *graph.Params
-	shard  *shard // of the optimiser
-	job    device.Ranked
-	own    batch.Captions // of the batch
-	item   []int32        // positions of the rank's pairs in the batch
-	stop   bool           // this rank wants to
+	dev     device.Device
+	params  *graph.Params
+	shard   *shard      // of the optimiser
+	average device.View // of the weights, absent without
+	job     device.Ranked
+	own     batch.Captions // of the batch
+	item    []int32        // positions of the rank's pairs in the batch
+	stop    bool           // this rank wants to
 }
 
 // Scalars that are summed over the ranks in every step.
@@ -88,8 +89,8 @@ func (r *Ranks) part(b *data.Batch) (batch.Captions, []int32, error) {
 	return r.own, r.item, nil
 }
 
-// scatter adds the gradients of all ranks up, each shard on its rank. What a loss learns has its whole gradient on every
-// rank: that of rank 0 counts. A captioning branch has a loss that is summed as well.
+// scatter adds the gradients of all ranks up, each shard on its rank. What a loss learns has its whole gradient on
+// every rank: that of rank 0 counts. A captioning branch has a loss that is summed as well.
 func (r *Ranks) scatter(captioning device.View) {
 	for _, s := range r.params.Specs {
 		if s.Within != nil && r.Rank > 0 {
@@ -115,6 +116,27 @@ func (r *Ranks) sum(squares device.View) {
 }
 
 func (r *Ranks) spare(which int) device.View { return r.params.Spare().Slice(which, which+1) }
+
+// saving calls write while the moments of all ranks are there. All ranks call it, and wait for each other; rank 0
+// writes.
+func (r *Ranks) saving(write func() error) error {
+	s := r.shard
+	if err := s.open(); err != nil {
+		return err
+	}
+	defer s.close()
+	m, v := s.moments()
+	s.gather(m, s.m)
+	s.gather(v, s.v)
+	if err := s.dev.Sync(); err != nil {
+		return err
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	r.job.Wait()
+	return nil
+}
 
 // WantStop says that this rank wants to end: all do after the same step (StepResult.Stop).
 func (r *Ranks) WantStop(want bool) { r.stop = want }
@@ -202,11 +224,11 @@ func (r *Ranks) Compare() error {
 	return nil
 }
 
-// hash is the FNV hash of all parameters, by words of 64 bits.
+// hash is the FNV hash of all parameters and of their average, by words of 64 bits.
 func (r *Ranks) hash() uint64 {
 	const prime = 1099511628211
 	h, x := fnv.New64a().Sum64(), make([]float64, 1<<16)
-	for _, v := range []device.View{r.params.Values(), r.params.State()} {
+	for _, v := range []device.View{r.params.Values(), r.params.State(), r.average} {
 		for lo := 0; lo < v.N; lo += len(x) {
 			piece := x[:min(len(x), v.N-lo)]
 			r.dev.DownloadDoubles(piece, v.Slice(lo, lo+len(piece)))

@@ -17,23 +17,20 @@ type shard struct {
 	deal   device.Deal // of all ranges
 	dev    device.Device
 	params *graph.Params
-	ranks  *Ranks // nil where there is one
 
 	whole [2]device.View // moments of all ranges, between open and close
 }
 
 // newShard divides the parameters into ranges of nearly the same size.
-func newShard(dev device.Device, p *graph.Params, r *Ranks) (*shard, error) {
-	s := &shard{hi: p.OptimisedSize(), dev: dev, params: p, ranks: r}
-	if r != nil {
-		blocks := s.hi / graph.ParamAlign
-		limit := func(rank int) int { return blocks * rank / r.Ranks }
-		s.deal = device.Deal{Rank: r.Rank, Ranks: r.Ranks, Width: graph.ParamAlign}
-		for rank := range r.Ranks {
-			s.deal.Lengths.Host = append(s.deal.Lengths.Host, int32(limit(rank+1)-limit(rank)))
-		}
-		s.lo, s.hi = graph.ParamAlign*limit(r.Rank), graph.ParamAlign*limit(r.Rank+1)
+func newShard(dev device.Device, p *graph.Params) (*shard, error) {
+	s := &shard{dev: dev, params: p, deal: device.Deal{Width: graph.ParamAlign}}
+	s.deal.Rank, s.deal.Ranks = device.RankOf(dev)
+	blocks := p.OptimisedSize() / graph.ParamAlign
+	limit := func(rank int) int { return blocks * rank / s.deal.Ranks }
+	for rank := range s.deal.Ranks {
+		s.deal.Lengths.Host = append(s.deal.Lengths.Host, int32(limit(rank+1)-limit(rank)))
 	}
+	s.lo, s.hi = graph.ParamAlign*limit(s.deal.Rank), graph.ParamAlign*limit(s.deal.Rank+1)
 	for _, v := range []*device.View{&s.m, &s.v} {
 		b, err := dev.Alloc(device.Float, max(1, s.hi-s.lo))
 		if err != nil {
@@ -44,15 +41,8 @@ func newShard(dev device.Device, p *graph.Params, r *Ranks) (*shard, error) {
 	return s, nil
 }
 
-// cut leaves of updates what lies in the range.
-func (s *shard) cut(list []update) (own []update) {
-	for _, u := range list {
-		if u.lo, u.hi = max(u.lo, s.lo), min(u.hi, s.hi); u.lo < u.hi {
-			own = append(own, u)
-		}
-	}
-	return own
-}
+// divided reports whether there are several ranks.
+func (s *shard) divided() bool { return s.deal.Ranks > 1 }
 
 // of is the part of all parameters, or of all gradients, that the range is.
 func (s *shard) of(all device.View) device.View { return all.Slice(s.lo, s.hi) }
@@ -70,7 +60,7 @@ func (s *shard) gather(all, own device.View) {
 // open makes room for the moments of all ranges, which are zero. Those of m lie where gradients do, which no step needs
 // any more.
 func (s *shard) open() error {
-	if s.ranks == nil {
+	if !s.divided() {
 		return nil
 	}
 	n := s.params.OptimisedSize()
@@ -87,7 +77,7 @@ func (s *shard) open() error {
 
 // close gives back the room of open.
 func (s *shard) close() {
-	if s.ranks != nil && s.whole[1].Present() {
+	if s.divided() && s.whole[1].Present() {
 		device.Do(s.dev, device.Fill{Dst: s.whole[0]})
 		s.dev.Free(s.whole[1].Buf)
 	}
@@ -96,7 +86,7 @@ func (s *shard) close() {
 
 // moments are those of all parameters: of the shard where there is one rank, and else between open and close.
 func (s *shard) moments() (m, v device.View) {
-	if s.ranks == nil {
+	if !s.divided() {
 		return s.m, s.v
 	}
 	return s.whole[0], s.whole[1]
@@ -104,28 +94,8 @@ func (s *shard) moments() (m, v device.View) {
 
 // take sets the moments of the range to those of moments.
 func (s *shard) take() {
-	if m, v := s.moments(); s.ranks != nil {
+	if m, v := s.moments(); s.divided() {
 		device.Do(s.dev, device.Copy{Dst: s.m, Src: s.of(m)})
 		device.Do(s.dev, device.Copy{Dst: s.v, Src: s.of(v)})
 	}
-}
-
-// saving calls write while moments are there. All ranks call it, and wait for each other; rank 0 writes.
-func (r *Ranks) saving(write func() error) error {
-	s := r.shard
-	if err := s.open(); err != nil {
-		return err
-	}
-	defer s.close()
-	m, v := s.moments()
-	s.gather(m, s.m)
-	s.gather(v, s.v)
-	if err := s.dev.Sync(); err != nil {
-		return err
-	}
-	if err := write(); err != nil {
-		return err
-	}
-	r.job.Wait()
-	return nil
 }

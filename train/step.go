@@ -74,7 +74,7 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt, err := newOptimiser(m.Instance.Dev, m.Instance.Params, o, ranks)
+	opt, err := newOptimiser(m.Instance.Dev, m.Instance.Params, o)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,10 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	s.namer, _ = device.As[device.Namer](m.Instance.Dev)
 	s.makes = s.calls
 	if ranks != nil {
-		ranks.shard = opt.shard
+		ranks.shard, opt.ranks = opt.shard, ranks
+		if opt.average != nil {
+			ranks.average = opt.average.values
+		}
 		s.factorFrom = math.MaxInt // gradients are summed
 	}
 	s.memory = l.Memory()

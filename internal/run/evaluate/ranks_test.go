@@ -136,8 +136,9 @@ func movesLittle(t *testing.T, network, run string) {
 		move(ranks * 2 * 40 * 64)
 	}
 	devicetest.Ranks(ranks, func(w *devicetest.World) {
-		_, err := Run(t.Context(), Request{Checkpoints: []string{run}, Split: "train", Data: runtest.World, Batch: batch,
-			Protocol: eval.Auto, Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, World: w})
+		_, err := Run(t.Context(), Request{Checkpoints: []string{run}, Split: "train", Data: runtest.World,
+			Batch: batch, Protocol: eval.Auto, World: w,
+			Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}})
 		if err != nil || w.Calls != calls || w.Values != values {
 			t.Errorf("%d collectives of %d values, expected %d of %d: %v", w.Calls, w.Values, calls, values, err)
 		}
