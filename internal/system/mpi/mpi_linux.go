@@ -61,6 +61,7 @@ func Load(path string) (*World, error) {
 		}
 	}
 	text := make([]byte, 8192)
+	onHeap(text)
 	purego.SyscallN(w.fn["Get_library_version"], address(text), address(w.out[:]))
 	w.Version, _, _ = strings.Cut(string(text[:max(0, min(int(w.out[0]), len(text)))]), "\n")
 	w.Version = strings.TrimRight(w.Version, "\x00")
@@ -111,8 +112,22 @@ func (w *World) table(lib uintptr, path string) error {
 
 func address[T any](x []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(x))) }
 
+// onHeap has the compiler put memory on the heap, where it stays: a stack moves when it grows or shrinks, and addresses
+// that were taken before do not follow.
+func onHeap(x any) {
+	if never {
+		sink = x
+	}
+}
+
+var (
+	never bool
+	sink  any
+)
+
 // call calls a function. alive is the memory that arguments are addresses of, which an address does not keep.
 func (w *World) call(name string, alive any, args ...uintptr) error {
+	onHeap(alive)
 	code, _, _ := purego.SyscallN(w.fn[name], args...)
 	runtime.KeepAlive(alive)
 	if int32(code) == 0 {
