@@ -120,10 +120,10 @@ func onHeap(x any) {
 	}
 }
 
-var (
-	never bool
-	sink  any
-)
+var never bool
+
+//lint:ignore U1000 What is assigned to a variable of a package lies on the heap; nothing reads it.
+var sink any
 
 // call calls a function. alive is the memory that arguments are addresses of, which an address does not keep.
 func (w *World) call(name string, alive any, args ...uintptr) error {
