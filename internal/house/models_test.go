@@ -188,7 +188,7 @@ var lacking = map[string][]string{
 }
 
 // ofRanks are the kernels of several ranks: device/ranks computes them around a device.
-var ofRanks = []string{"AllReduce", "Broadcast", "AllGather", "ReduceScatter"}
+var ofRanks = []string{"AllReduce", "Broadcast", "AllGather", "ReduceScatter", "Join"}
 
 // resident are the kernels of devices with tables in memory of their own (device.Resident).
 var resident = []string{"Gather", "GatherLists"}

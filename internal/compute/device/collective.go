@@ -6,6 +6,9 @@ package device
 //
 // The items of a global batch are dealt in turn: item i belongs to rank i mod Ranks. So every rank has long and short
 // captions of a sorted batch alike, and its own are sorted again.
+//
+// A collective that is Behind may run beside the kernels that follow it, until Join: those do not write its arguments,
+// nor read its results. Those that are Behind run in the order in which they were called, as all others do.
 
 // Ranked is implemented by devices of a job of several ranks.
 type Ranked interface {
@@ -74,7 +77,10 @@ func (d *Deal) views(c *Checker, whole string, all *View, part string, own *View
 
 // AllReduce sets X to the sum of X of all ranks. It is the same bits on all ranks, and in every run with as many of
 // them, but not in the order of the ranks.
-type AllReduce struct{ X View }
+type AllReduce struct {
+	Behind bool
+	X      View
+}
 
 // Views implements Kernel.
 func (a *AllReduce) Views(c *Checker) { c.whole("X", &a.X) }
@@ -95,6 +101,7 @@ func (a *Broadcast) Views(c *Checker) { c.whole("X", &a.X) }
 type AllGather struct {
 	Gradient
 	Deal
+	Behind       bool
 	X, Y, DX, DY View
 }
 
@@ -111,8 +118,15 @@ func (a *AllGather) Views(c *Checker) {
 // rank computes something else from what was gathered (Deal).
 type ReduceScatter struct {
 	Deal
-	X, Y View
+	Behind bool
+	X, Y   View
 }
 
 // Views implements Kernel.
 func (a *ReduceScatter) Views(c *Checker) { a.views(c, "X", &a.X, "Y", &a.Y) }
+
+// Join has the kernels that follow wait for the collectives that are Behind.
+type Join struct{}
+
+// Views implements Kernel.
+func (*Join) Views(*Checker) {}

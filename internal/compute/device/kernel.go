@@ -30,7 +30,7 @@ func Kernels() []Kernel {
 		&FiltrateSimilarities{}, &BlockMatch{}, &PolarWeights{}, &ScaleBlocks{}, &MixNodes{}, &MeanNodes{},
 		&WordGraph{}, &Hinge{}, &SemanticMargins{}, &UniversalWeighting{}, &SumSquares{}, &SumSquaresFactored{},
 		&ClipCoefficient{}, &Guard{}, &Adam{}, &AdamFactored{}, &Gather{}, &GatherLists{},
-		&AllReduce{}, &Broadcast{}, &AllGather{}, &ReduceScatter{},
+		&AllReduce{}, &Broadcast{}, &AllGather{}, &ReduceScatter{}, &Join{},
 	}
 }
 

@@ -148,7 +148,7 @@ func (d *Device) compose(k device.Kernel) bool {
 		optimiser{d}.Adam(*a)
 	case *device.AdamFactored:
 		factoring{d}.AdamFactored(a.Adam, a.Factored)
-	case *device.AllReduce, *device.Broadcast: // of one rank
+	case *device.AllReduce, *device.Broadcast, *device.Join: // of one rank
 	case *device.AllGather:
 		return rows{d}.AllGather(*a)
 	case *device.ReduceScatter:

@@ -269,8 +269,14 @@ func testCollectives(h *harness) {
 		n, _ := deal.Values()
 		a := device.AllGather{Deal: deal, X: h.in(h.normal(n, 1))}
 		h.bothWays(fmt.Sprintf("AllGather of %v", lengths), &a, nil, all(h.tol.deriv))
-		h.check(fmt.Sprintf("ReduceScatter of %v", lengths), &device.ReduceScatter{Deal: deal, X: a.X}, nil)
-		h.check("AllReduce", &device.AllReduce{X: h.inout(h.normal(n, 1))}, nil)
+		for _, behind := range []bool{false, true} {
+			a.Behind = behind
+			h.check(fmt.Sprintf("AllGather of %v, behind %v", lengths, behind), &a, nil)
+			h.check(fmt.Sprintf("ReduceScatter of %v, behind %v", lengths, behind),
+				&device.ReduceScatter{Deal: deal, Behind: behind, X: a.X}, nil)
+			h.check("AllReduce", &device.AllReduce{Behind: behind, X: h.inout(h.normal(n, 1))}, nil)
+		}
+		h.check("Join", &device.Join{}, nil)
 		h.check("Broadcast", &device.Broadcast{X: h.inout(h.normal(n, 1))}, nil)
 		h.release()
 	}

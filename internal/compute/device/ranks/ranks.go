@@ -137,6 +137,7 @@ func do[T float](d *Device, k device.Kernel) bool {
 	case *device.ReduceScatter:
 		d.checker.Check(a)
 		scatter(d, a.Deal, floats[T](a.Y), floats[T](a.X))
+	case *device.Join: // no processor is free beside the kernels: what is Behind has run at once
 	case *device.BatchNorm:
 		if !a.Train || d.ranks == 1 {
 			return d.Device.Do(k)

@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,10 +112,16 @@ func collectives(d device.Device, deal device.Deal) error {
 	if err := equal("Broadcast", ranked, count(all, 1000*(r-1))); err != nil {
 		return err
 	}
-	same := view([]float64{1, float64(deal.Rank)})
-	device.Do(d, device.AllReduce{X: same})
-	if err := equal("AllReduce", same, []float64{r, r * (r - 1) / 2}); err != nil {
-		return err
+	for _, behind := range []bool{false, true} {
+		same := view([]float64{1, float64(deal.Rank)})
+		device.Do(d, device.Fill{Dst: y})
+		device.Do(d, device.AllReduce{Behind: behind, X: same})
+		device.Do(d, device.AllGather{Deal: deal, Behind: behind, X: x, Y: y})
+		device.Do(d, device.Join{})
+		if err := errors.Join(equal("AllReduce", same, []float64{r, r * (r - 1) / 2}),
+			equal("AllGather", y, count(all, 0))); err != nil {
+			return fmt.Errorf("behind %v: %w", behind, err)
+		}
 	}
 	job, _ := device.As[device.Ranked](d)
 	job.Wait()
