@@ -89,6 +89,15 @@ func notNegative(g *graph.Graph, x *graph.Node) *graph.Node {
 	return g.Apply(op, x)
 }
 
+// cosines are those of the semantic vectors of the captions of a batch, [N, N]; nothing flows back through them.
+func cosines(g *graph.Graph, loss string, c Context) *graph.Node {
+	if c.Semantics == nil {
+		graph.Failf("loss %s needs the semantic vectors of the batch", loss)
+	}
+	unit := g.L2Norm(g.Fixed(c.Semantics), 1, 0)
+	return g.Fixed(g.MatMulT(unit, unit, true))
+}
+
 // repeated is a scalar x [1] at every position of a value like another.
 func repeated(g *graph.Graph, x, like *graph.Node) *graph.Node {
 	shape := like.Shape()

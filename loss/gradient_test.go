@@ -94,6 +94,7 @@ func forms(t *testing.T, run func(t *testing.T, name string, o *Options, warmUp 
 		"infonce": {func(o *Options) {
 			o.Own[infoNCEConstants.at] = infoNCEOptions{Temperature: 0.05, Learn: "temperature", Targets: "same_image"}
 		}},
+		"relative": {guidedByMeaning},
 		"sam": {func(o *Options) {
 			o.Own[samConstants.at] = samOptions{Weight: 5, Divisor: 3, Negatives: "hardest", Margins: "released"}
 		}},
@@ -119,6 +120,50 @@ func forms(t *testing.T, run func(t *testing.T, name string, o *Options, warmUp 
 				t.Run(form, func(t *testing.T) { run(t, form, &o, warmUp) })
 			}
 		}
+	}
+}
+
+func guidedByMeaning(o *Options) {
+	o.Own[relativeConstants.at] = relativeOptions{Guide: "semantics", Filter: "absolute", Distance: 0.5}
+}
+
+// With the guide semantics a negative counts where the semantic vectors of the captions are apart, whatever its score.
+func TestRelativeGuidedByMeaning(t *testing.T) {
+	const n = 6
+	o := DefaultOptions()
+	o.Name = "relative"
+	guidedByMeaning(&o)
+	r, vectors := philox.NewKey(6, "scores").Stream(0), philox.NewKey(1, "vectors").Stream(0) // as newEvaluator draws
+	scores, semantics := make([]float64, n*n), make([][3]float64, n)
+	for i := range scores {
+		scores[i] = r.Float64()
+	}
+	for i := range semantics {
+		for k := range semantics[i] {
+			semantics[i][k] = vectors.Norm()
+		}
+	}
+	dot := func(a, b [3]float64) float64 { return a[0]*b[0] + a[1]*b[1] + a[2]*b[2] }
+	want, left := 0.0, 0
+	for i := range n {
+		row, column := 0.0, 0.0
+		for j := range n {
+			a, b := semantics[i], semantics[j]
+			if i == j {
+				continue
+			}
+			if dot(a, b)/math.Sqrt(dot(a, a)*dot(b, b)) > 0.5 {
+				left++
+				continue
+			}
+			row = max(row, o.Margin+scores[i*n+j]-scores[i*n+i])
+			column = max(column, o.Margin+scores[j*n+i]-scores[i*n+i])
+		}
+		want += row + column
+	}
+	got, _ := newEvaluator(t, &o, n, false, make([]int32, n)).at(t, scores)
+	if left == 0 || left == n*(n-1) || math.Abs(got-want) > 1e-12 {
+		t.Errorf("%d of %d negatives left out: %v, expected %v", left, n*(n-1), got, want)
 	}
 }
 

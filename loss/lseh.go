@@ -29,7 +29,7 @@ func init() {
 		o.LSEH = LSEHOptions{Lambda: 0.025, Similarity: "rowmax", SameImage: "zero_margin", Semantics: "svd"}
 	}, order: 5, compared: true, titles: []string{"LSEH-SVD", "LSEH-BERT"},
 		title:     func(o *Options) string { return "LSEH-" + strings.ToUpper(o.LSEH.Semantics) },
-		reference: func(o *Options, s map[string]any) { s["lambda"] = o.LSEH.Lambda }, semantics: true,
+		reference: func(o *Options, s map[string]any) { s["lambda"] = o.LSEH.Lambda }, semantics: always,
 		build: func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {
 			if c.Margins == nil {
 				c.Margins = o.Margins(g, c, graph.Dim(scores, 0))

@@ -121,7 +121,7 @@ type traits struct {
 	compared bool                    // the LSEH paper compares its computation time
 	// build adds the loss to a graph; sum asks for its warm-up form.
 	build     func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node
-	semantics bool                  // it reads semantic vectors of the captions
+	semantics func(o *Options) bool // whether it reads semantic vectors of the captions; nil is no
 	images    func(o *Options) bool // whether it compares the images of pairs without them; nil is no
 	mean      bool                  // it is a mean over the pairs of the batch, not their sum
 	warmUp    int                   // epochs that it is published with
@@ -230,8 +230,14 @@ func (o *Options) HasMargins() bool { return o.Name == LSEH }
 // NeedsImages reports whether the loss reads the image identities of the batch.
 func (o *Options) NeedsImages() bool {
 	t := registry[o.Name]
-	return t.semantics || t.images != nil && t.images(o)
+	return o.NeedsSemantics() || t.images != nil && t.images(o)
 }
 
 // NeedsSemantics reports whether the loss reads semantic vectors of the training captions.
-func (o *Options) NeedsSemantics() bool { return registry[o.Name].semantics }
+func (o *Options) NeedsSemantics() bool {
+	t := registry[o.Name]
+	return t.semantics != nil && t.semantics(o)
+}
+
+// always is a trait that no option changes.
+func always(*Options) bool { return true }

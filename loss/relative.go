@@ -8,7 +8,9 @@ package loss
 //	loss = Σ_i max_j [α + S_ij - S_ii]+ over j ≠ i with S_ij ≤ θ(S_ii)  +  the same for columns
 //
 // In warm-up epochs all that are kept are summed. From random weights nearly everything is left out: begin with LMH
-// (train.init_from).
+// (train.init_from), or take another guide. With guide semantics the rule compares the cosines of the captions'
+// semantic vectors in place of the scores, as GISTEmbed (arXiv 2402.16829) compares those of a model that is not
+// trained.
 
 import (
 	"vsetrain/internal/compute/device"
@@ -17,32 +19,44 @@ import (
 
 func init() {
 	registry["relative"] = traits{about: "max of hinges of negatives well below the match", order: 8,
-		titles: []string{"LMH ρ"}, build: relative}
+		titles: []string{"LMH ρ"}, build: relative,
+		semantics: func(o *Options) bool { return relativeConstants.of(o).Guide == "semantics" }}
 }
 
-var relativeConstants = declare("relative", relativeOptions{Filter: "relative", Rho: 0.95, Distance: 0.05})
+var relativeConstants = declare("relative", relativeOptions{Guide: "scores", Filter: "relative", Rho: 0.95,
+	Distance: 0.05})
 
 // relativeOptions say which negatives are kept.
 type relativeOptions struct {
+	Guide    string  `yaml:"guide" enum:"scores|semantics" doc:"what the rule compares: the scores of the network, or cosines of semantic vectors of captions"`
 	Filter   string  `yaml:"filter" enum:"relative|absolute" doc:"relative keeps negatives up to rho of the match, absolute those at least a distance below it"`
 	Rho      float64 `yaml:"rho" min:"0.0001" max:"1" doc:"share rho of the match up to which a negative may score"`
 	Distance float64 `yaml:"distance" min:"0" max:"100" doc:"distance mu below the match, with filter absolute"`
 }
 
-func relative(o Options, g *graph.Graph, scores *graph.Node, _ Context, sum bool) *graph.Node {
+func relative(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {
+	guide := scores
+	if relativeConstants.of(&o).Guide == "semantics" {
+		guide = cosines(g, "relative", c)
+	}
+	return guided(o, g, scores, guide, sum)
+}
+
+// guided is the loss where a guide [N, N] says which negatives are kept; nothing flows back into it.
+func guided(o Options, g *graph.Graph, scores, guide *graph.Node, sum bool) *graph.Node {
 	n, own := graph.Dim(scores, 0), relativeConstants.of(&o)
-	rows, match := graph.AlongRows(n), matches(g, scores)
+	rows, match, right := graph.AlongRows(n), matches(g, scores), matches(g, guide)
 	below := filled(g, own.Distance, n)
 	if own.Filter == "relative" {
-		below = g.Times(g.Activate(device.Abs, match), 1-own.Rho)
+		below = g.Times(g.Activate(device.Abs, right), 1-own.Rho)
 	}
-	most := g.Spread(g.Fixed(g.Minus(match, below)), rows, n, n)
-	cost := func(scores *graph.Node) *graph.Node { // of the anchors whose scores are the rows
-		costs := g.Multiply(violations(g, scores, match, o.Margin), notNegative(g, g.Minus(most, scores)))
+	most := g.Spread(g.Fixed(g.Minus(right, below)), rows, n, n)
+	cost := func(scores, guide *graph.Node) *graph.Node { // of the anchors whose scores are the rows
+		costs := g.Multiply(violations(g, scores, match, o.Margin), notNegative(g, g.Minus(most, guide)))
 		if sum {
 			return g.Sum(costs, rows)
 		}
 		return g.Max(costs, rows)
 	}
-	return fromCosts(g, "relative", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
+	return fromCosts(g, "relative", o.Margin, scores, cost(scores, guide), cost(g.SwapAxes(scores), g.SwapAxes(guide)))
 }

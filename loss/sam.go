@@ -16,7 +16,7 @@ import "vsetrain/internal/compute/graph"
 
 func init() {
 	registry["sam"] = traits{about: "max of hinges, and hinges whose margin is semantic", order: 14,
-		titles: []string{"SAM"}, semantics: true, build: adaptive,
+		titles: []string{"SAM"}, semantics: always, build: adaptive,
 		memory: func(o *Options) Memory {
 			if samConstants.of(o).Negatives != "random" {
 				return nil
@@ -64,13 +64,9 @@ func oneHot(places []int) []float64 {
 }
 
 func adaptive(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {
-	if c.Semantics == nil {
-		graph.Failf("loss sam needs the semantic vectors of the batch")
-	}
 	n := graph.Dim(scores, 0)
 	rows, match := graph.AlongRows(n), matches(g, scores)
-	unit := g.L2Norm(g.Fixed(c.Semantics), 1, 0)
-	extra, columns := semanticHinges(samConstants.of(&o), g, scores, g.Fixed(g.MatMulT(unit, unit, true)))
+	extra, columns := semanticHinges(samConstants.of(&o), g, scores, cosines(g, "sam", c))
 	cost := func(scores, extra *graph.Node) *graph.Node {
 		costs := violations(g, scores, match, o.Margin)
 		if sum {

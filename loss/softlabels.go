@@ -19,7 +19,7 @@ import (
 
 func init() {
 	registry["softlabels"] = traits{about: "cross entropy over the batch, and similarities of captions as soft labels",
-		order: 9, titles: []string{"soft labels"}, noWarmUp: true, mean: true, semantics: true, build: softLabels,
+		order: 9, titles: []string{"soft labels"}, noWarmUp: true, mean: true, semantics: always, build: softLabels,
 		check: func(o *Options) error {
 			own := softLabelsConstants.of(o)
 			if own.Learn && !(own.Temperature >= 0.1 && own.Temperature <= 0.99) {
@@ -53,11 +53,8 @@ type softLabelsOptions struct {
 }
 
 func softLabels(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool) *graph.Node {
-	if c.Semantics == nil {
-		graph.Failf("loss softlabels needs the semantic vectors of the batch")
-	}
 	n, own := graph.Dim(scores, 0), softLabelsConstants.of(&o)
-	soft := func(scores *graph.Node) *graph.Node { return divergence(own, g, scores, c.Semantics) }
+	soft := func(scores *graph.Node) *graph.Node { return divergence(own, g, scores, c) }
 	hard := func(scores *graph.Node) *graph.Node { return crossEntropy(o, g, scores, nil) }
 	both := func(scores *graph.Node) *graph.Node {
 		return g.Times(g.Add(hard(scores), g.Times(soft(scores), own.Weight)), 0.5/float64(n))
@@ -66,7 +63,7 @@ func softLabels(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool
 }
 
 // divergence is Σ_j A_ij (ln A_ij - ln B_ij) of each row: [N].
-func divergence(o softLabelsOptions, g *graph.Graph, scores, semantics *graph.Node) *graph.Node {
+func divergence(o softLabelsOptions, g *graph.Graph, scores *graph.Node, c Context) *graph.Node {
 	n := graph.Dim(scores, 0)
 	rows := graph.AlongRows(n)
 	logSoftmax := func(x *graph.Node, temperature float64) *graph.Node {
@@ -77,8 +74,7 @@ func divergence(o softLabelsOptions, g *graph.Graph, scores, semantics *graph.No
 		scores = g.Multiply(scores, repeated(g, g.Map(device.Reciprocal, 0, l[0].node(g)), scores))
 		temperature = 1
 	}
-	unit := g.L2Norm(g.Fixed(semantics), 1, 0)
-	logA := g.Fixed(logSoftmax(g.MatMulT(unit, unit, true), o.TeacherTemperature))
+	logA := g.Fixed(logSoftmax(cosines(g, "softlabels", c), o.TeacherTemperature))
 	a := g.Fixed(g.Map(device.Exp, 0, logA))
 	return g.Sum(g.Multiply(a, g.Minus(logA, logSoftmax(scores, temperature))), rows)
 }
