@@ -70,13 +70,8 @@ func (s *Step) extras() []models.Extra {
 // memoryPrefix begins the names of what the loss remembers.
 const memoryPrefix = "optim/loss/"
 
-// Remember lets the loss of a step begin with what it remembered at the end of another run, of a last checkpoint.
-func Remember(s *Step, path string) error {
-	c, err := models.OpenCheckpoint(path)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+// Remember lets the loss of a step begin with what it remembered at the end of another run.
+func Remember(s *Step, c *models.Checkpoint) (err error) {
 	for name, values := range s.memory.State() {
 		if *values, err = c.Doubles(memoryPrefix + name); err != nil {
 			return err

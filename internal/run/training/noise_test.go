@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"vsetrain/data"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/loss"
 	"vsetrain/models"
 )
 
@@ -85,4 +88,59 @@ func TestBadNoiseIndexOfARun(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
 		t.Error("a run was begun")
 	}
+}
+
+// A round of CRCL begins with the labels of the one before, which its warm-up epoch keeps, and takes them from a run on
+// the same pairs alone.
+func TestLabelsOfAnEarlierRound(t *testing.T) {
+	lossWith := func(labels string) loss.Options {
+		t.Helper()
+		r, err := config.Load(config.Request{Set: []string{"loss.name=crcl", "loss.warmup_epochs=1",
+			"loss.crcl.labels=" + labels}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Config.Loss
+	}
+	labelsOf := func(dir string) []float64 {
+		t.Helper()
+		c, err := models.OpenCheckpoint(runtest.Checkpoint(dir, runfs.LastName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		labels, err := c.Doubles("optim/loss/labels")
+		if err != nil || len(labels) != 200 {
+			t.Fatal(len(labels), err)
+		}
+		return labels
+	}
+	c := runtest.TinyConfig()
+	c.Loss, c.Train.Epochs = lossWith(""), 1
+	first := runtest.Train(t, c)
+	before := labelsOf(first)
+	if slices.Min(before) == slices.Max(before) {
+		t.Fatal("the first round learned no labels")
+	}
+
+	c.Loss = lossWith(runtest.Checkpoint(first, runfs.LastName))
+	c.Seed++ // a network of its own
+	for i, y := range labelsOf(runtest.Train(t, c)) {
+		if want := before[i]; y != want && !(y == 0 && want < 0.1) {
+			t.Errorf("caption %d: label %v after the warm-up epoch, was %v", i, y, want)
+		}
+	}
+
+	refused := func(words ...string) {
+		t.Helper()
+		_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
+		runtest.WantError(t, err, words...)
+	}
+	c.Data.NoiseIndex = filepath.Join(t.TempDir(), "noise.npy")
+	if err := data.WriteNoise(c.Data.NoiseIndex, data.NoisyCaptions(200, 5, 0.4, 1)); err != nil {
+		t.Fatal(err)
+	}
+	refused("loss crcl", "no noise index", "name a run with the noise index of this one")
+	c.Data.NoiseIndex, c.Loss = "", lossWith(runtest.Checkpoint(first, runfs.BestName))
+	refused("loss crcl", "holds weights only", runfs.LastName)
 }

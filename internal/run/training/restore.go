@@ -51,11 +51,19 @@ func (t *archive) restore(path string) (train.Position, error) {
 
 // samePairs refuses to resume with other wrong captions, or other mined negatives, than those of a checkpoint.
 func (t *archive) samePairs(c *models.Checkpoint) error {
-	began, now := c.Info.Noise, t.Noise
 	if c.Info.Mined != t.Mined {
 		return fmt.Errorf("resume: %s was trained with mined negatives of SHA-256 %.12q, data.mined is %.12q; bring "+
 			"the file of the run back, or start a new run with another --run", c.Path, c.Info.Mined, t.Mined)
 	}
+	if err := t.sameNoise(c); err != nil {
+		return fmt.Errorf("resume: %w; bring that of the run back, or start a new run with another --run", err)
+	}
+	return nil
+}
+
+// sameNoise is an error where the captions of a checkpoint were wrong in other places than those of the run are.
+func (t *archive) sameNoise(c *models.Checkpoint) error {
+	began, now := c.Info.Noise, t.Noise
 	if began == nil && now == nil || began != nil && now != nil && began.SHA256 == now.SHA256 {
 		return nil
 	}
@@ -65,8 +73,31 @@ func (t *archive) samePairs(c *models.Checkpoint) error {
 		}
 		return n.String()
 	}
-	return fmt.Errorf("resume: %s was trained with %s, and data.noise_index is another with %s; bring that of "+
-		"the run back, or start a new run with another --run", c.Path, name(began), name(now))
+	return fmt.Errorf("%s was trained with %s, and data.noise_index is another with %s", c.Path, name(began), name(now))
+}
+
+// remember gives the loss what it learned of every caption in an earlier run of the same captions.
+func (t *archive) remember(path string) error {
+	c, err := models.OpenCheckpoint(path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var st runState
+	if len(c.Info.Train) == 0 {
+		return fmt.Errorf("%s holds weights only; name the %s of the earlier run", path, runfs.LastName)
+	}
+	if err := json.Unmarshal(c.Info.Train, &st); err != nil {
+		return fmt.Errorf("%s: broken training state: %w", path, err)
+	}
+	if n := t.Train.NumCaptions(); st.Captions != n {
+		return fmt.Errorf("%s was trained with %d captions, %s has %d; name a run on the same data", path, st.Captions,
+			t.Cfg.Data.Dir, n)
+	}
+	if err := t.sameNoise(c); err != nil {
+		return fmt.Errorf("%w; name a run with the noise index of this one", err)
+	}
+	return train.Remember(t.Step, c)
 }
 
 // batches returns the number of batches of an epoch.

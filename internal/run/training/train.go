@@ -220,7 +220,7 @@ func (t *archive) initialise() (train.Position, error) {
 	}
 	t.Model.Init(t.Cfg.Seed, t.Pool)
 	if from := t.Cfg.Loss.Earlier(); from != "" {
-		if err := train.Remember(t.Step, from); err != nil {
+		if err := t.remember(from); err != nil {
 			return train.Position{}, fmt.Errorf("what loss %s learned in an earlier run: %w", t.Cfg.Loss.Name, err)
 		}
 	}
