@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
@@ -32,7 +33,7 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	if err := p.AllocGrads(); err != nil {
 		return nil, err
 	}
-	s, err := newShard(dev, p)
+	s, err := newShard(dev, p, bucketSize)
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +65,7 @@ type update struct {
 	nth, of int
 	// factor is the gradient of a weight that is known as a product only; nil if the gradient lies in the flat memory.
 	factor *device.Factored
+	at     int // where its moments begin in those of the shard
 }
 
 // span is a range of the flat parameter memory whose learning rate is scaled, and which has weight decay or none.
@@ -83,11 +85,14 @@ func updatesOf(times int, spans ...span) (list []update) {
 	return list
 }
 
-// cut leaves of updates what lies in the shard.
+// cut leaves of updates what lies in the shard, part by part.
 func (o *optimiser) cut(list []update) (own []update) {
-	for _, u := range list {
-		if u.lo, u.hi = max(u.lo, o.lo), min(u.hi, o.hi); u.lo < u.hi {
-			own = append(own, u)
+	for _, t := range o.parts {
+		for _, u := range list {
+			if u.lo, u.hi = max(u.lo, t.from), min(u.hi, t.to); u.lo < u.hi {
+				u.at = t.at + u.lo - t.from
+				own = append(own, u)
+			}
 		}
 	}
 	return own
@@ -141,34 +146,45 @@ func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 	}
 }
 
-// apply updates the parameters, of several ranks those of the shard before all are gathered. A gradient that is applied
-// of times is clipped of times.
+// apply updates the parameters, of several ranks those of the shard, while the parts before are gathered. A gradient
+// that is applied of times is clipped of times.
 func (o *optimiser) apply(list []update, hypers device.View) {
-	squared := false
-	for i := range list {
-		u := &list[i]
-		lo, hi := u.lo-o.lo, u.hi-o.lo // in the shard
-		a := device.Adam{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(lo, hi), V: o.v.Slice(lo, hi),
-			Hyper: hypers.Slice(3*i, 3*i+3), Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps,
-			Legacy: o.opt.LegacyEps}
-		if u.of == 2 {
-			if !squared {
-				device.Do(o.dev, device.Scale{Dst: o.coef2, X: o.coef, Factor: o.coef})
-				squared = true
-			}
-			a.Clip = o.coef2
-		}
-		if u.factor != nil {
-			device.Do(o.dev, device.AdamFactored{Adam: a, Factored: *u.factor})
-			continue
-		}
-		a.G = o.params.Grads().Slice(u.lo, u.hi)
-		device.Do(o.dev, a)
+	if slices.ContainsFunc(list, func(u update) bool { return u.of == 2 }) {
+		device.Do(o.dev, device.Scale{Dst: o.coef2, X: o.coef, Factor: o.coef})
 	}
-	for i := range o.limits {
-		o.limits[i].apply(o.dev)
+	i := 0
+	for k := range o.parts {
+		t := &o.parts[k]
+		for ; i < len(list) && list[i].lo >= t.lo && list[i].lo < t.hi; i++ {
+			o.adam(&list[i], hypers.Slice(3*i, 3*i+3))
+		}
+		for i := range o.limits {
+			if at := o.limits[i].value.Off; at >= t.lo && at < t.hi {
+				o.limits[i].apply(o.dev)
+			}
+		}
+		if o.ranks != nil {
+			o.gather(t, o.params.Values())
+		}
 	}
 	if o.ranks != nil {
-		o.gather(o.params.Values(), o.of(o.params.Values()))
+		device.Do(o.dev, device.Join{})
 	}
+}
+
+// adam does one update.
+func (o *optimiser) adam(u *update, hyper device.View) {
+	n := u.hi - u.lo
+	a := device.Adam{P: o.params.Values().Slice(u.lo, u.hi), M: o.m.Slice(u.at, u.at+n), V: o.v.Slice(u.at, u.at+n),
+		Hyper: hyper, Clip: o.coef, Beta1: o.opt.Betas[0], Beta2: o.opt.Betas[1], Eps: o.opt.Eps,
+		Legacy: o.opt.LegacyEps}
+	if u.of == 2 {
+		a.Clip = o.coef2
+	}
+	if u.factor != nil {
+		device.Do(o.dev, device.AdamFactored{Adam: a, Factored: *u.factor})
+		return
+	}
+	a.G = o.params.Grads().Slice(u.lo, u.hi)
+	device.Do(o.dev, a)
 }

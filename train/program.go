@@ -174,6 +174,9 @@ func (s *Step) compile(sh shape) (*program, error) {
 			retain...); err != nil {
 			return err
 		}
+		if s.ranks != nil {
+			s.ranks.scatter(p.vm)
+		}
 		p.updates = s.opt.cut(p.updates)
 		p.hypers, err = s.opt.hypersOf(p.updates)
 		return err

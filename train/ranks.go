@@ -89,21 +89,24 @@ func (r *Ranks) part(b *data.Batch) (batch.Captions, []int32, error) {
 	return r.own, r.item, nil
 }
 
-// scatter adds the gradients of all ranks up, each shard on its rank. What a loss learns has its whole gradient on
-// every rank: that of rank 0 counts. A captioning branch has a loss that is summed as well.
-func (r *Ranks) scatter(captioning device.View) {
-	for _, s := range r.params.Specs {
-		if s.Within != nil && r.Rank > 0 {
-			device.Do(r.dev, device.Fill{Dst: r.params.Grad(s.Name)})
-		}
+// scatter has a program add the gradients of all ranks up, each piece on its rank, as soon as a part has all of its
+// gradients. What a loss learns has its whole gradient on every rank: that of rank 0 counts.
+func (r *Ranks) scatter(p *graph.Program) {
+	for i := range r.shard.parts {
+		t := &r.shard.parts[i]
+		p.Then(r.params.Grads().Slice(t.lo, t.hi), func() {
+			for _, s := range r.params.Specs {
+				if lo, _ := r.params.Range(s.Name); s.Within != nil && r.Rank > 0 && lo >= t.lo && lo < t.hi {
+					device.Do(r.dev, device.Fill{Dst: r.params.Grad(s.Name)})
+				}
+			}
+			r.shard.scatter(t)
+		})
 	}
-	if captioning.Present() {
-		device.Do(r.dev, device.Copy{Dst: r.spare(spareCaptioning), Src: captioning})
-	}
-	r.shard.scatter()
 }
 
-// sum adds the squares of the gradients of all ranks up, and the other scalars.
+// sum adds the squares of the gradients of all ranks up, and the other scalars. A captioning branch has a loss that is
+// summed as well.
 func (r *Ranks) sum(squares device.View) {
 	stop := 0.0
 	if r.stop {
@@ -125,9 +128,7 @@ func (r *Ranks) saving(write func() error) error {
 		return err
 	}
 	defer s.close()
-	m, v := s.moments()
-	s.gather(m, s.m)
-	s.gather(v, s.v)
+	s.bring()
 	if err := s.dev.Sync(); err != nil {
 		return err
 	}

@@ -118,9 +118,8 @@ func alone(t testing.TB, c recordedCase, steps int) (all []moment) {
 // flat are the parameters, statistics and moments of a step. All ranks call it; the gradients are lost.
 func flat(s *Step) (x []float64) {
 	whole(s, func() {
-		if m, v := s.opt.moments(); s.ranks != nil {
-			s.opt.gather(m, s.opt.m)
-			s.opt.gather(v, s.opt.v)
+		if s.ranks != nil {
+			s.opt.bring()
 		}
 		for _, v := range stateOf(s) {
 			x = append(x, doubles(s.model.Instance.Dev, v)...)
@@ -184,8 +183,8 @@ func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 		if off := distance(doubles(s.model.Instance.Dev, p.State()), m.state); !(off <= 1e-10*(1+norm(m.state))) {
 			fail("running statistics are off by %v of %v", off, norm(m.state))
 		}
-		if s.ranks != nil {
-			s.opt.gather(p.Grads(), s.opt.of(p.Grads()))
+		for k := range s.opt.parts {
+			s.opt.gather(&s.opt.parts[k], p.Grads())
 		}
 		for name, g := range m.gradients {
 			if off := distance(gradient(s, name), g); !(off <= 1e-10*m.result.GradNorm) {
@@ -214,6 +213,53 @@ func TestRanksTrainAsOne(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With parts of few parameters, each summed as soon as it has its gradients, a step is the same whether the sums come
+// at once or at the end; and in every network something is left to compute beside them.
+func TestRanksOverlap(t *testing.T) {
+	for _, c := range recordedCases(t) {
+		var at [2][]float64
+		for late := range at {
+			devicetest.Ranks(2, func(w *devicetest.World) {
+				d := &devicetest.Late{Device: rankedCPU(t, w, cpu.FP32)}
+				s := c.step(d.Device)
+				if late == 1 {
+					s = c.step(d)
+				}
+				divide(t, s, 64)
+				s.factorFrom = math.MaxInt
+				rank, ranks := w.Rank()
+				for i := range 2 {
+					if _, err := s.Run(dealt(c.batch(i), rank, ranks), c.lr, false); err != nil {
+						t.Errorf("%s: %v", c.name, err)
+						return
+					}
+				}
+				if n := len(s.opt.parts); n < 5 || d.Beside < 10*late {
+					t.Errorf("%s: %d parts, %d kernels beside their sums", c.name, n, d.Beside)
+				}
+				if x := flat(s); rank == 0 {
+					at[late] = x
+				}
+			})
+		}
+		if at := differ(at[0], at[1]); at >= 0 {
+			t.Errorf("%s: value %d of the state differs", c.name, at)
+		}
+	}
+}
+
+// divide divides what a step trains into parts of at most so many parameters, where they are no larger.
+func divide(t testing.TB, s *Step, bucket int) {
+	own, err := newShard(s.model.Instance.Dev, s.model.Instance.Params, bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.opt.shard = own
+	if s.ranks != nil {
+		s.ranks.shard = own
 	}
 }
 

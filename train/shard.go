@@ -7,57 +7,111 @@ import (
 	"vsetrain/internal/compute/graph"
 )
 
-// shard is the range of the flat parameters that a rank updates, and whose moments it keeps: all of them where there is
-// one rank. Ranks sum the gradients of each range on its rank (reduce-scatter), update it there, and gather the
-// parameters (S. Rajbhandari, J. Rasley, O. Ruwase, Y. He, "ZeRO: Memory Optimizations Toward Training Trillion
-// Parameter Models", SC 2020, stage 1).
+// shard is what a rank updates of the flat parameters, and whose moments it keeps: all of them where there is one rank.
+// Ranks sum the gradients of each piece on its rank (reduce-scatter), update it there, and gather the parameters (S.
+// Rajbhandari, J. Rasley, O. Ruwase, Y. He, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC
+// 2020, stage 1).
 type shard struct {
-	lo, hi int
-	m, v   device.View // moments of the range
-	deal   device.Deal // of all ranges
+	parts  []part
+	m, v   device.View // moments of the rank's pieces, one after the other
 	dev    device.Device
 	params *graph.Params
 
-	whole [2]device.View // moments of all ranges, between open and close
+	whole [2]device.View // moments of all ranks, between open and close
 }
 
-// newShard divides the parameters into ranges of nearly the same size.
-func newShard(dev device.Device, p *graph.Params) (*shard, error) {
-	s := &shard{dev: dev, params: p, deal: device.Deal{Width: graph.ParamAlign}}
-	s.deal.Rank, s.deal.Ranks = device.RankOf(dev)
-	blocks := p.OptimisedSize() / graph.ParamAlign
-	limit := func(rank int) int { return blocks * rank / s.deal.Ranks }
-	for rank := range s.deal.Ranks {
-		s.deal.Lengths.Host = append(s.deal.Lengths.Host, int32(limit(rank+1)-limit(rank)))
-	}
-	s.lo, s.hi = graph.ParamAlign*limit(s.deal.Rank), graph.ParamAlign*limit(s.deal.Rank+1)
-	for _, v := range []*device.View{&s.m, &s.v} {
-		b, err := dev.Alloc(device.Float, max(1, s.hi-s.lo))
-		if err != nil {
-			return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", s.hi-s.lo, err)
+// part is a range of the flat parameters of which every rank has a piece, in the order of the ranks. Its gradients are
+// summed together: it is a bucket of whole parameters, or one that is larger.
+type part struct {
+	lo, hi   int
+	from, to int         // the rank's piece
+	at       int         // where the moments of the piece begin in those of the shard
+	columns  int         // of a matrix that is the part and is cut between rows; 0 of others
+	deal     device.Deal // piece r is that of rank r
+}
+
+// bucketSize is how many parameters are summed together at most, but for larger ones: 25 MiB in float32 (the default
+// bucket_cap_mb of torch.nn.parallel.DistributedDataParallel).
+const bucketSize = 25 << 20 / 4
+
+// newShard divides the parameters into parts, and each into pieces of nearly the same size.
+func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
+	s := &shard{dev: dev, params: p}
+	rank, ranks := device.RankOf(dev)
+	own := 0
+	add := func(lo, hi, columns int) {
+		t := part{lo: lo, hi: hi, at: own, columns: columns}
+		t.deal = device.Deal{Rank: rank, Ranks: ranks, Width: max(columns, graph.ParamAlign)}
+		blocks := (hi - lo) / t.deal.Width
+		limit := func(rank int) int { return blocks * rank / ranks }
+		for r := range ranks {
+			t.deal.Lengths.Host = append(t.deal.Lengths.Host, int32(limit(r+1)-limit(r)))
 		}
-		*v = device.Of(b).Slice(0, s.hi-s.lo)
+		t.from, t.to = lo+t.deal.Width*limit(rank), lo+t.deal.Width*limit(rank+1)
+		own += t.to - t.from
+		s.parts = append(s.parts, t)
+	}
+	lo, end := 0, p.OptimisedSize()
+	for _, spec := range p.Specs {
+		if spec.State || ranks == 1 {
+			continue
+		}
+		from, to := p.Range(spec.Name)
+		if from > lo && to-lo > bucket {
+			add(lo, from, 0)
+			lo = from
+		}
+		if to-from > bucket && len(spec.Shape) == 2 && spec.Shape[1]%graph.ParamAlign == 0 {
+			add(from, to, spec.Shape[1])
+			lo = to
+		}
+	}
+	if lo < end {
+		add(lo, end, 0)
+	}
+	for _, v := range []*device.View{&s.m, &s.v} {
+		b, err := dev.Alloc(device.Float, max(1, own))
+		if err != nil {
+			return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", own, err)
+		}
+		*v = device.Of(b).Slice(0, own)
 	}
 	return s, nil
 }
 
 // divided reports whether there are several ranks.
-func (s *shard) divided() bool { return s.deal.Ranks > 1 }
+func (s *shard) divided() bool { return len(s.parts) > 0 && s.parts[0].deal.Ranks > 1 }
 
-// of is the part of all parameters, or of all gradients, that the range is.
-func (s *shard) of(all device.View) device.View { return all.Slice(s.lo, s.hi) }
-
-// scatter sets the gradients of the range to the sum of those of all ranks.
-func (s *shard) scatter() {
-	device.Do(s.dev, device.ReduceScatter{Deal: s.deal, X: s.params.Grads(), Y: s.of(s.params.Grads())})
+// matrix is the part that is a matrix cut between rows and lies in [lo, hi), nil where there is none.
+func (s *shard) matrix(lo, hi int) *part {
+	for i := range s.parts {
+		if t := &s.parts[i]; t.columns > 0 && t.lo == lo && t.hi == hi {
+			return t
+		}
+	}
+	return nil
 }
 
-// gather sets values of all parameters to those that the ranks have of their ranges.
-func (s *shard) gather(all, own device.View) {
-	device.Do(s.dev, device.AllGather{Deal: s.deal, X: own, Y: all})
+// scatter sets the gradients of the rank's piece of a part to the sum of those of all ranks, behind what follows.
+func (s *shard) scatter(t *part) {
+	g := s.params.Grads()
+	device.Do(s.dev, device.ReduceScatter{Deal: t.deal, Behind: true, X: g.Slice(t.lo, t.hi), Y: g.Slice(t.from, t.to)})
 }
 
-// open makes room for the moments of all ranges, which are zero. Those of m lie where gradients do, which no step needs
+// gather sets values of a part of all parameters to those that the ranks have of their pieces, behind what follows.
+func (s *shard) gather(t *part, all device.View) {
+	device.Do(s.dev, device.AllGather{Deal: t.deal, Behind: true, X: all.Slice(t.from, t.to), Y: all.Slice(t.lo, t.hi)})
+}
+
+// pieces are the moments of the rank's piece of a part, as the shard keeps them and among those of all ranks.
+func (s *shard) pieces(t *part) (pairs [2][2]device.View) {
+	for i, own := range []device.View{s.m, s.v} {
+		pairs[i] = [2]device.View{own.Slice(t.at, t.at+t.to-t.from), s.whole[i].Slice(t.from, t.to)}
+	}
+	return pairs
+}
+
+// open makes room for the moments of all ranks, which are zero. Those of m lie where gradients do, which no step needs
 // any more.
 func (s *shard) open() error {
 	if !s.divided() {
@@ -92,10 +146,25 @@ func (s *shard) moments() (m, v device.View) {
 	return s.whole[0], s.whole[1]
 }
 
-// take sets the moments of the range to those of moments.
+// bring sets moments to those of all ranks.
+func (s *shard) bring() {
+	for i := range s.parts {
+		for k, pair := range s.pieces(&s.parts[i]) {
+			device.Do(s.dev, device.Copy{Dst: pair[1], Src: pair[0]})
+			s.gather(&s.parts[i], s.whole[k])
+		}
+	}
+	device.Do(s.dev, device.Join{})
+}
+
+// take sets the moments of the shard to those of moments.
 func (s *shard) take() {
-	if m, v := s.moments(); s.divided() {
-		device.Do(s.dev, device.Copy{Dst: s.m, Src: s.of(m)})
-		device.Do(s.dev, device.Copy{Dst: s.v, Src: s.of(v)})
+	if !s.divided() {
+		return
+	}
+	for i := range s.parts {
+		for _, pair := range s.pieces(&s.parts[i]) {
+			device.Do(s.dev, device.Copy{Dst: pair[0], Src: pair[1]})
+		}
 	}
 }

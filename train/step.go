@@ -169,12 +169,10 @@ func (s *Step) calls() {
 	p := s.last
 	p.vm.Run()
 	if s.ranks != nil {
-		s.at("the sum of the gradients of all ranks")
-		captioning := device.View{}
 		if p.captioning != nil {
-			captioning = p.vm.View(p.captioning)
+			device.Do(s.ranks.dev, device.Copy{Dst: s.ranks.spare(spareCaptioning), Src: p.vm.View(p.captioning)})
 		}
-		s.ranks.scatter(captioning)
+		device.Do(s.ranks.dev, device.Join{})
 	}
 	s.at("the norm of the gradients, the clip or the update")
 	s.opt.norms(p.updates)

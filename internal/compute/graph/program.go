@@ -35,6 +35,7 @@ type instr struct {
 	inputs bool                           // it has arguments that change with every run
 	call   Call
 	refs   [4][]ref // of In, Out, Saved, Temp
+	then   []func() // see Then
 }
 
 // kernels makes the kernels of the call anew.
@@ -355,15 +356,36 @@ func (p *Program) Run() {
 		}
 		if in.run != nil {
 			in.run(p.s.Dev, &in.call)
-			continue
+		} else {
+			for _, k := range in.call.kernels[:in.call.made] {
+				device.Must(p.s.Dev, k)
+			}
 		}
-		for _, k := range in.call.kernels[:in.call.made] {
-			device.Must(p.s.Dev, k)
+		for _, f := range in.then {
+			f()
 		}
 	}
 	if p.namer != nil {
 		p.namer.At("")
 	}
+}
+
+// Then has Run call f behind the last kernels that write to a range of the memory of targets, where values are final
+// then, and behind all kernels where none does.
+func (p *Program) Then(written device.View, f func()) {
+	last := p.instrs[len(p.instrs)-1]
+	for _, in := range p.instrs {
+		for _, r := range in.refs[1] {
+			v := r.view
+			if r.buf != nil {
+				v = r.buf.view // absent where it is not fixed
+			}
+			if v.Buf == written.Buf && v.Off < written.Off+written.N && written.Off < v.Off+v.N {
+				last = in
+			}
+		}
+	}
+	last.then = append(last.then, f)
 }
 
 // Flops is the work of the products of the program, as it was prepared last (device.Flops).

@@ -4,7 +4,61 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"vsetrain/internal/compute/device"
 )
+
+// Late is a device of one of several ranks that computes collectives which are Behind as late as it may: when they are
+// joined. What uses their results before, or overwrites what they send, has other results than on a device that
+// computes them at once.
+type Late struct {
+	device.Device
+	Beside  int // kernels so far that ran while collectives waited
+	waiting []device.Kernel
+}
+
+// Unwrap implements device.Wrapper.
+func (d *Late) Unwrap() device.Device { return d.Device }
+
+// Do implements device.Device.
+func (d *Late) Do(k device.Kernel) bool {
+	var waits device.Kernel
+	switch a := k.(type) {
+	case *device.AllReduce:
+		if own := *a; a.Behind {
+			waits = &own
+		}
+	case *device.AllGather:
+		if own := *a; a.Behind {
+			waits = &own
+		}
+	case *device.ReduceScatter:
+		if own := *a; a.Behind {
+			waits = &own
+		}
+	case *device.Join:
+		for _, k := range d.waiting {
+			d.Device.Do(k)
+		}
+		d.waiting = d.waiting[:0]
+	}
+	if waits != nil {
+		d.waiting = append(d.waiting, waits)
+		return true
+	}
+	if len(d.waiting) > 0 {
+		d.Beside++
+	}
+	return d.Device.Do(k)
+}
+
+// Sync implements device.Device.
+func (d *Late) Sync() error {
+	if len(d.waiting) > 0 {
+		return fmt.Errorf("%d collectives were not joined", len(d.waiting))
+	}
+	return d.Device.Sync()
+}
 
 // World is a rank of a job whose ranks are goroutines, as package ranks wants it: for tests of what ranks compute. Sums
 // are those in the order of the ranks.
