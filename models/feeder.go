@@ -1,8 +1,11 @@
 package models
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device"
@@ -98,6 +101,63 @@ func (t tableRows) feed(s *graph.Instance, input string, _ []float32, numbers []
 	}
 	return s.FeedRows(input, t.table, numbers, width, n)
 }
+
+// ReadFeatures takes the features of batches that bring only the numbers of their rows from read, which sets dst to the
+// R·D values of a row of the feature file. It is called by several goroutines.
+func (f *Feeder) ReadFeatures(read func(dst []float32, row int) error) {
+	f.features = &fileRows{read: read, regions: f.dims.Regions, feature: f.dims.Feature}
+}
+
+// fileRows are rows of images, or of regions, that are read when they are fed.
+type fileRows struct {
+	read             func(dst []float32, row int) error
+	regions, feature int
+	values           []float32
+}
+
+func (r *fileRows) feed(s *graph.Instance, input string, values []float32, numbers []int32, count, width, n int) error {
+	if len(values) > 0 {
+		return hostRows{}.feed(s, input, values, numbers, count, width, n)
+	}
+	if len(numbers) != count {
+		return fmt.Errorf("input %s: numbers of %d rows, expected %d", input, len(numbers), count)
+	}
+	r.values = slices.Grow(r.values[:0], n)[:count*width]
+	size := r.regions * r.feature
+	threads := min(runtime.GOMAXPROCS(0), max(1, n/shareOfReading))
+	failed := make([]error, threads)
+	var done sync.WaitGroup
+	for t := range threads {
+		lo, hi := count*t/threads, count*(t+1)/threads
+		done.Go(func() {
+			if width == size {
+				for i := lo; i < hi && failed[t] == nil; i++ {
+					failed[t] = r.read(r.values[i*size:(i+1)*size], int(numbers[i]))
+				}
+				return
+			}
+			image, last := make([]float32, size), int32(-1)
+			for i := lo; i < hi; i++ {
+				row, region := numbers[i]/int32(r.regions), int(numbers[i])%r.regions
+				if row != last {
+					if failed[t] = r.read(image, int(row)); failed[t] != nil {
+						return
+					}
+					last = row
+				}
+				copy(r.values[i*width:(i+1)*width], image[region*width:])
+			}
+		})
+	}
+	done.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	return s.FeedPart(input, r.values, n)
+}
+
+// shareOfReading is how many values of features a goroutine reads at least.
+const shareOfReading = 1 << 18
 
 // Images feeds regions, and where the network reads them boxes and counts of regions.
 func (f *Feeder) Images(b batch.Images) error {

@@ -37,8 +37,7 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 	var factored []update
 	var targets []graph.Target
 	for i, n := range grads {
-		lo, hi := s.Params.Range(specs[i].Name)
-		at := span{lo, hi, scale(specs[i].Group), specs[i].Within != nil}
+		at := spanOf(s.Params, &specs[i], scale)
 		dy, x, ok := g.Factors(n)
 		if ok && !specs[i].Twice && worthFactoring(dy, x, factorFrom) {
 			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
@@ -57,6 +56,12 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 	b.updates = append(append(updatesOf(1, join(once)...), updatesOf(2, join(twice)...)...), factored...)
 	b.vm, err = graph.Compile(s, g, retain, targets)
 	return b, err
+}
+
+// spanOf is where a parameter lies, and how it is updated.
+func spanOf(p *graph.Params, spec *graph.ParamSpec, scale func(group string) float64) span {
+	lo, hi := p.Range(spec.Name)
+	return span{lo, hi, scale(spec.Group), spec.Within != nil}
 }
 
 // worthFactoring: the weight is large, and the Gram matrices that give its norm cost much less than its gradient.

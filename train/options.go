@@ -9,8 +9,11 @@ import (
 
 // Options is the loop of Algorithm 1: how long to train, how often to look, when to stop.
 type Options struct {
-	Epochs  int  `yaml:"epochs" min:"1" max:"1000000" doc:"passes over the training captions"`
-	Batch   int  `yaml:"batch" min:"2" max:"65536" doc:"image-caption pairs in a mini-batch; the loss is a sum over it"`
+	Epochs int `yaml:"epochs" min:"1" max:"1000000" doc:"passes over the training captions"`
+	Batch  int `yaml:"batch" min:"2" max:"65536" doc:"image-caption pairs in a mini-batch; the loss is a sum over it"`
+	// MicroBatch is how many of the pairs of a batch a network that embeds computes at once (Step.Divide).
+	MicroBatch int `yaml:"micro_batch" min:"0" max:"65536" doc:"compute so many pairs of a batch at a time, with the loss and gradient of the whole batch; 0 is all"`
+
 	ValStep int  `yaml:"val_step" min:"0" max:"1000000000" doc:"validate every so many steps and at each epoch end; 0 at epoch ends only"`
 	LogStep int  `yaml:"log_step" min:"0" max:"1000000000" doc:"log the step's loss and times every so many steps; 0 logs validations only"`
 	Shuffle bool `yaml:"shuffle" doc:"draw a new order of the captions each epoch"`
@@ -41,6 +44,14 @@ type Options struct {
 
 	// MaxSteps ends training after that many steps; 0 is no limit.
 	MaxSteps int `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after so many steps; 0 is no limit"`
+}
+
+// AtOnce is how many images or captions are encoded at a time.
+func (o *Options) AtOnce() int {
+	if o.MicroBatch > 0 {
+		return min(o.MicroBatch, o.Batch)
+	}
+	return o.Batch
 }
 
 // Stop is the value of Options.OnCollapse that ends a collapsed run.

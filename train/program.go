@@ -12,17 +12,10 @@ import (
 	"vsetrain/models"
 )
 
-// shape is what a training graph depends on.
-type shape struct {
-	n, bucket, semantic int  // n pairs, of several ranks those of this one
-	capacity            int  // of a PairScorer in words, 0 for other networks
-	all, allCapacity    int  // n and capacity of all ranks
-	sum                 bool // sum over all violations instead of the hardest (warm-up)
-}
-
 // program is the compiled graph of a shape: forward, loss and gradients, and how the parameters are updated with them.
 type program struct {
 	*backward
+	micro      *micro // what computes the embeddings; nil where the graph does
 	loss       *graph.Node
 	margins    *graph.Node   // of the negatives, nil if the margin is constant
 	remember   []*graph.Node // what the loss's memory takes
@@ -45,12 +38,23 @@ func (p *program) prepare() error {
 	if p.captioning != nil && p.summed.Present() {
 		p.losses = append(p.losses, p.summed.Slice(spareCaptioning, spareCaptioning+1))
 	} else if p.captioning != nil {
-		p.losses = append(p.losses, p.vm.View(p.captioning))
+		p.losses = append(p.losses, p.captioned())
 	}
 	if p.summed.Present() {
 		p.losses = append(p.losses, p.summed.Slice(spareStop, spareStop+1))
 	}
 	return nil
+}
+
+// captioned is the loss of the captioning branch on the pairs of this rank; absent without one.
+func (p *program) captioned() device.View {
+	switch {
+	case p.captioning == nil:
+		return device.View{}
+	case p.micro != nil:
+		return p.micro.captioned
+	}
+	return p.vm.View(p.captioning)
 }
 
 // reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch,
@@ -72,6 +76,9 @@ func (s *Step) shapeOf(b *data.Batch, own *batch.Captions, sum bool) (shape, err
 		longest = own.Longest()
 	}
 	sh := shape{n: b.N, bucket: models.Bucket(longest), all: b.Pairs(), sum: sum}
+	if s.micro != nil {
+		sh.bucket = 0 // the embeddings of all captions are alike
+	}
 	if _, ok := s.model.PairScorer(); ok {
 		sh.capacity = s.feeder.PairCapacity(own.Lengths, longest)
 		sh.allCapacity = s.feeder.PairCapacity(b.Lengths, b.L)
@@ -85,11 +92,22 @@ func (s *Step) shapeOf(b *data.Batch, own *batch.Captions, sum bool) (shape, err
 	return sh, nil
 }
 
-// Reserve compiles the graph of pairs with captions of these lengths, and so allocates the memory of the values of a
+// Reserve compiles the graph of a batch with captions of these lengths, and so allocates the memory of the values of a
 // step. semantic is the length of the semantic vectors of a loss that needs them.
 func (s *Step) Reserve(lengths []int32, semantic int) error {
 	longest := int(slices.Max(lengths))
 	sh := shape{n: len(lengths), bucket: models.Bucket(longest), semantic: semantic, all: len(lengths)}
+	if s.micro != nil {
+		if r := s.ranks; r != nil {
+			sh.n = (sh.all - r.Rank + r.Ranks - 1) / r.Ranks
+		}
+		whole := sh
+		whole.bucket = 0
+		if _, err := s.program(whole); err != nil {
+			return err
+		}
+		return s.micro.reserve(sh)
+	}
 	if _, ok := s.model.PairScorer(); ok {
 		sh.capacity = s.feeder.PairCapacity(lengths, longest)
 		sh.allCapacity = sh.capacity
@@ -100,6 +118,15 @@ func (s *Step) Reserve(lengths []int32, semantic int) error {
 
 // program returns the compiled graph of a shape.
 func (s *Step) program(sh shape) (*program, error) {
+	if s.micro != nil {
+		moved, err := s.micro.keep(sh.n)
+		if err != nil {
+			return nil, err
+		}
+		if moved {
+			s.programs = map[shape]*program{}
+		}
+	}
 	if p := s.programs[sh]; p != nil {
 		return p, nil
 	}
@@ -115,25 +142,22 @@ func (s *Step) program(sh shape) (*program, error) {
 // captions of all, and the scores are gathered.
 func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	m := s.model
-	captions := m.CaptionInputs(g, sh.n, sh.bucket, sh.capacity)
 	if net, ok := m.PairScorer(); ok {
+		captions := m.CaptionInputs(g, sh.n, sh.bucket, sh.capacity)
 		images := net.Images(g, m.ImageInputs(g, sh.n))
 		words := m.SharedCaptions(g, net.Words(g, captions), sh.allCapacity)
 		p.scores = graph.GatherRows(g, net.Pairs(g, images, words))
 		return
 	}
-	net, regions := m.Embedder(), m.ImageInputs(g, sh.n).Regions
-	var images *graph.Node
-	if c, ok := net.(models.Captioner); ok {
-		images, p.captioning = c.ImagesAndLoss(g, regions, m.LabelInputs(g, sh.n, labelSteps(sh, c.MaxLength())))
+	var e embedded
+	if p.micro = s.micro; p.micro != nil {
+		e = p.micro.inputs(g, sh.n)
 	} else {
-		images = net.Images(g, regions)
+		e = embed(g, m, sh)
 	}
-	p.scores = net.Scores(g, graph.GatherRows(g, images), graph.GatherRows(g, net.Captions(g, captions)))
+	p.captioning = e.captioning
+	p.scores = m.Embedder().Scores(g, graph.GatherRows(g, e.images), graph.GatherRows(g, e.captions))
 }
-
-// labelSteps is the largest number of steps in a graph.
-func labelSteps(sh shape, maxLength int) int { return min(sh.bucket, maxLength-1) }
 
 // contextOf is what a loss may know of a batch of n pairs.
 func contextOf(l *loss.Options, g *graph.Graph, n, semantic int) (c loss.Context) {
@@ -166,10 +190,14 @@ func (s *Step) compile(sh shape) (*program, error) {
 		if p.margins != nil {
 			retain = append(retain, p.margins)
 		}
+		var err error
+		if p.micro != nil {
+			p.backward, err = p.micro.wholeLoss(g, cost, retain...)
+			return err
+		}
 		if p.captioning != nil {
 			cost, retain = g.Add(p.loss, p.captioning), append(retain, p.captioning)
 		}
-		var err error
 		if p.backward, err = compileBackward(s.model.Instance, g, cost, s.opt.opt.scale, s.factorFrom,
 			retain...); err != nil {
 			return err
@@ -177,10 +205,12 @@ func (s *Step) compile(sh shape) (*program, error) {
 		if s.ranks != nil {
 			s.ranks.scatter(p.vm)
 		}
-		p.updates = s.opt.cut(p.updates)
-		p.hypers, err = s.opt.hypersOf(p.updates)
 		return err
 	})
+	if err == nil {
+		p.updates = s.opt.cut(p.updates)
+		p.hypers, err = s.opt.hypersOf(p.updates)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("network %s with loss %s: %w", s.model.Options.Network, s.loss.Name, err)
 	}

@@ -94,15 +94,18 @@ func (r *Ranks) part(b *data.Batch) (batch.Captions, []int32, error) {
 func (r *Ranks) scatter(p *graph.Program) {
 	for i := range r.shard.parts {
 		t := &r.shard.parts[i]
-		p.Then(r.params.Grads().Slice(t.lo, t.hi), func() {
-			for _, s := range r.params.Specs {
-				if lo, _ := r.params.Range(s.Name); s.Within != nil && r.Rank > 0 && lo >= t.lo && lo < t.hi {
-					device.Do(r.dev, device.Fill{Dst: r.params.Grad(s.Name)})
-				}
-			}
-			r.shard.scatter(t)
-		})
+		p.Then(r.params.Grads().Slice(t.lo, t.hi), func() { r.scatterPart(t) })
 	}
+}
+
+// scatterPart adds the gradients of a part up.
+func (r *Ranks) scatterPart(t *part) {
+	for _, s := range r.params.Specs {
+		if lo, _ := r.params.Range(s.Name); s.Within != nil && r.Rank > 0 && lo >= t.lo && lo < t.hi {
+			device.Do(r.dev, device.Fill{Dst: r.params.Grad(s.Name)})
+		}
+	}
+	r.shard.scatter(t)
 }
 
 // sum adds the squares of the gradients of all ranks up, and the other scalars. A captioning branch has a loss that is

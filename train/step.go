@@ -41,6 +41,7 @@ type Step struct {
 	recorder *recorder // the runner, where the device records; nil on others
 	namer    device.Namer
 	ranks    *Ranks        // nil where there is one
+	micro    *micro        // nil where a batch is computed at once
 	memory   loss.Memory   // of the loss; nil without
 	batch    loss.Batch    // of the last step that was started
 	started  []startedStep // and not finished, at most Depth
@@ -157,6 +158,12 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	}
 	s.at(p.name)
 	s.last = p
+	if p.micro != nil {
+		if err := p.micro.run(p.vm); err != nil {
+			s.opt.steps--
+			return fmt.Errorf("training step: %w", err)
+		}
+	}
 	s.runner.run(key, s.model.Instance.Generation(), s.makes)
 	s.runner.fetch(s.slot, p.reports(s.opt.norm))
 	s.started = append(s.started, startedStep{p, lr, s.slot})
@@ -167,10 +174,17 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 // calls makes the kernel calls of a step with the last program.
 func (s *Step) calls() {
 	p := s.last
-	p.vm.Run()
+	if p.micro == nil {
+		p.vm.Run()
+	}
 	if s.ranks != nil {
 		if p.captioning != nil {
-			device.Do(s.ranks.dev, device.Copy{Dst: s.ranks.spare(spareCaptioning), Src: p.vm.View(p.captioning)})
+			device.Do(s.ranks.dev, device.Copy{Dst: s.ranks.spare(spareCaptioning), Src: p.captioned()})
+		}
+		for i := range s.ranks.shard.parts {
+			if p.micro != nil {
+				s.ranks.scatterPart(&s.ranks.shard.parts[i])
+			}
 		}
 		device.Do(s.ranks.dev, device.Join{})
 	}
@@ -187,6 +201,9 @@ func (s *Step) calls() {
 // Flops is the work of the matrix products of the step that was started last, in floating-point operations: those of
 // the network, forward and back, and of gradients that are made as the parameters are updated.
 func (s *Step) Flops() float64 {
+	if m := s.last.micro; m != nil {
+		return m.flops
+	}
 	n := s.last.vm.Flops()
 	for _, u := range s.last.updates {
 		if f := u.factor; f != nil {
@@ -288,13 +305,79 @@ func gap(scores, hardest []float32, n int) float64 {
 	return sum
 }
 
+// Divide makes steps compute micro-batches of at most size pairs; 0 is the whole batch at once. It is called before
+// the first step, and before ReadFrom. read sets dst to the R·D values of a row of the feature file, for batches that
+// do not bring features, and is called by several goroutines; nil is none.
+func Divide(s *Step, size int, read func(dst []float32, row int) error) error {
+	if size == 0 {
+		return nil
+	}
+	if _, ok := s.model.PairScorer(); ok {
+		return fmt.Errorf("train.micro_batch is %d, but network %s scores pairs, so the gradient of an image needs "+
+			"all captions of the batch at once; expected 0; processes can divide the batch (train --procs)", size,
+			s.model.Options.Network)
+	}
+	if s.recorder != nil {
+		return fmt.Errorf("train.micro_batch is %d on %s: micro-batches are computed on processors only so far; "+
+			"expected 0, or device.kind cpu", size, s.model.Instance.Dev.Name())
+	}
+	var err error
+	s.micro, err = newMicro(s.model, size, &s.Seed, s.opt.opt.scale, read)
+	return err
+}
+
+// MicroBytes is the memory that steps in micro-batches have taken so far beside parameters, gradients and optimiser: of
+// what they keep of a whole batch, and of what they compute. It is 0 where batches are computed at once.
+func MicroBytes(s *Step) int64 {
+	if s.micro == nil {
+		return 0
+	}
+	return s.micro.bytes()
+}
+
 // ReadFrom sets what of the training split stays on the device; nil, as at first, is nothing.
 func (s *Step) ReadFrom(r *models.Resident) {
 	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil)
+	if s.micro != nil {
+		s.micro.readFrom(r)
+	}
 }
 
 // feed sets the inputs of a program. own are the captions that this rank encodes, items are the positions of its pairs.
 func (s *Step) feed(b *data.Batch, own *batch.Captions, items []int32, sh shape) error {
+	in, feeder := s.model.Instance, s.feeder
+	if s.micro != nil {
+		if err := s.micro.take(b, own, items); err != nil {
+			return err
+		}
+		in, feeder = s.micro.loss, s.micro.losses
+	} else if err := encoded(s, b, own, items, sh); err != nil {
+		return err
+	}
+	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
+	if err := s.model.Instance.FeedInts(graph.InputStep, s.counter[:]); err != nil {
+		return err
+	}
+	if sh.semantic > 0 {
+		if err := feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, sh.all, sh.semantic); err != nil {
+			return err
+		}
+	}
+	if s.loss.NeedsImages() {
+		if err := in.FeedInts(inputImages, b.ImageIDs); err != nil {
+			return err
+		}
+	}
+	if s.memory == nil {
+		return nil
+	}
+	s.batch = loss.Batch{N: sh.all, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch,
+		WarmUp: sh.sum}
+	return s.memory.Feed(in, &s.batch)
+}
+
+// encoded sets the inputs that images and captions are encoded from.
+func encoded(s *Step, b *data.Batch, own *batch.Captions, items []int32, sh shape) error {
 	in := s.model.Instance
 	in.Items(items)
 	if err := s.feeder.Images(b.Images); err != nil {
@@ -311,31 +394,10 @@ func (s *Step) feed(b *data.Batch, own *batch.Captions, items []int32, sh shape)
 	if err := s.feeder.Edges(b.Captions, sh.allCapacity); err != nil {
 		return err
 	}
-	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
-	if err := in.FeedInts(graph.InputStep, s.counter[:]); err != nil {
-		return err
-	}
 	if c, ok := s.model.Network.(models.Captioner); ok {
-		if err := s.labels.feed(in, own, sh, c.MaxLength(), s.model.PadsLabels()); err != nil {
-			return err
-		}
+		return s.labels.feed(in, own, sh, c.MaxLength(), s.model.PadsLabels())
 	}
-	if sh.semantic > 0 {
-		if err := s.feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, sh.all, sh.semantic); err != nil {
-			return err
-		}
-	}
-	if s.loss.NeedsImages() {
-		if err := in.FeedInts(inputImages, b.ImageIDs); err != nil {
-			return err
-		}
-	}
-	if s.memory == nil {
-		return nil
-	}
-	s.batch = loss.Batch{N: sh.all, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch,
-		WarmUp: sh.sum}
-	return s.memory.Feed(in, &s.batch)
+	return nil
 }
 
 // at names what the calls that follow belong to, on a device.Namer.

@@ -125,9 +125,12 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	if r.GPUMemory != nil {
 		features = ", features " + r.Features
 	}
-	a.Printf("%s, loss %s, batch %d, %s data of %d x %d%s, %s\n", r.Network, r.Loss, r.Batch, r.Data, r.Regions,
-		r.Feature,
-		features, r.Device)
+	micro := ""
+	if r.MicroBatch > 0 {
+		micro = fmt.Sprintf(" in micro-batches of %d", r.MicroBatch)
+	}
+	a.Printf("%s, loss %s, batch %d%s, %s data of %d x %d%s, %s\n", r.Network, r.Loss, r.Batch, micro, r.Data,
+		r.Regions, r.Feature, features, r.Device)
 	if r.Choice != "" {
 		a.Printf("%s\n", r.Choice)
 	}

@@ -289,6 +289,10 @@ func (v *trainView) Started(p training.Plan) {
 	if p.Memory != nil {
 		v.Printf("%s\n%s\n", p.Memory, p.Memory.Steps())
 	}
+	if p.MicroBytes > 0 {
+		v.Printf("micro-batches of %s: a step takes %s of memory beside the weights and their optimiser\n",
+			ui.Count(v.cfg.Train.MicroBatch, "pair"), ui.Bytes(p.MicroBytes))
+	}
 	v.Printf("%s of %s, %s, %s of %d an epoch, %s\n", ui.Count(p.TrainCaptions, "caption"),
 		ui.Count(p.TrainImages, "image"),
 		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), v.cfg.Train.Batch,

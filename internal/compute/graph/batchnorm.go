@@ -47,7 +47,16 @@ func (g *Graph) BatchNormRows(x, counts, pad *Node, w BatchNormWeights) *Node {
 }
 
 func (g *Graph) batchNorm(a device.BatchNorm, x *Node, w BatchNormWeights, counts, pad, plus *Node) *Node {
-	a.Eps, a.Momentum, a.Train = BatchNormEps, batchNormMomentum, g.Training
+	if g.Micro != nil && g.Training {
+		y := cut(g, a, x, w, counts, pad)
+		if plus != nil {
+			y = g.Add(y, plus)
+		}
+		return y
+	}
+	if a.Eps, a.Momentum, a.Train = BatchNormEps, batchNormMomentum, g.Training; g.Again {
+		a.Momentum = 0
+	}
 	for what, n := range map[string]*Node{"weight": w.Weight, "bias": w.Bias, "running mean": w.Mean,
 		"running variance": w.Var} {
 		wantShape(what+" of a batch norm", n, a.C)
@@ -107,6 +116,34 @@ func (g *Graph) batchNorm(a device.BatchNorm, x *Node, w BatchNormWeights, count
 		return all
 	}
 	return g.apply(op)
+}
+
+// cut ends a graph of a micro-batch at a batch norm.
+func cut(g *Graph, a device.BatchNorm, x *Node, w BatchNormWeights, counts, pad *Node) *Node {
+	m, shape := g.Micro, x.Shape().Clone()
+	if shape[0]%m.Items != 0 || counts == nil && a.Outer%m.Items != 0 {
+		fail("batch norm of shape %v in a micro-batch of %d items", shape, m.Items)
+	}
+	at := len(m.Cuts)
+	m.Cuts = append(m.Cuts, Cut{X: x, Y: g.Input(CutY(at), shape...), Counts: counts,
+		Whole: func(g *Graph, items int) (all, y *Node) {
+			a, s := a, shape.Clone()
+			s[0], a.Outer = s[0]/m.Items*items, a.Outer/m.Items*items
+			all = g.Input(CutX(at), s...)
+			again := func(n *Node) *Node {
+				if n == nil {
+					return nil
+				}
+				return g.Param(n.Name(), n.Shape()...)
+			}
+			var rows *Node
+			if counts != nil {
+				rows = g.InputInts(CutCounts(at), items)
+			}
+			return all, g.batchNorm(a, all, BatchNormWeights{again(w.Weight), again(w.Bias), again(w.Mean),
+				again(w.Var)}, rows, again(pad), nil)
+		}})
+	return m.Cuts[at].Y
 }
 
 // padding is the number of rows that make all counts as large as the largest.

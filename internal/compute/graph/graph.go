@@ -29,6 +29,11 @@ type Graph struct {
 	Seed uint64
 	// Share is which items of a global batch the graph computes on; it is set before anything is added.
 	Share Share
+	// Micro, where not nil, ends the graph where the values of other micro-batches are needed; it is set before
+	// anything is added.
+	Micro *MicroBatch
+	// Again leaves running statistics as they are: the graph runs once more, for its gradients.
+	Again bool
 
 	expr   *G.ExprGraph
 	dtype  tensor.Dtype
@@ -37,11 +42,38 @@ type Graph struct {
 }
 
 // Share says that a graph computes on the items of one rank of a global batch (device.Deal). The zero Share is that of
-// one rank, which has all of them.
+// one rank, which has all of them; with Items alone the graph has some of them.
 type Share struct {
 	Rank, Ranks int
 	Items       int // of the global batch
 }
+
+// MicroBatch says that a graph computes on some items of a batch whose micro-batches are computed one after the other.
+// What needs the values of all items ends such a graph, at a Cut.
+type MicroBatch struct {
+	Items int   // of the graph
+	Cuts  []Cut // in the order in which they were added: those that follow may depend on those before
+}
+
+// Cut is where a graph of a micro-batch ends: the values X of all micro-batches make a whole, and the graph goes on
+// from the input Y, what Whole computes of it.
+type Cut struct {
+	X, Y *Node
+	// Counts are the rows of X of each item; nil where all have as many.
+	Counts *Node
+	// Whole adds the computation on a batch of items to a graph: from the input x, and with Counts from another one of
+	// int32, to y.
+	Whole func(g *Graph, items int) (x, y *Node)
+}
+
+// CutX, CutCounts and CutY name the inputs at cut i: X and the counts of a whole batch, and Y.
+func CutX(i int) string { return fmt.Sprintf("in.cut%d.x", i) }
+
+// CutCounts is described at CutX.
+func CutCounts(i int) string { return fmt.Sprintf("in.cut%d.counts", i) }
+
+// CutY is described at CutX.
+func CutY(i int) string { return fmt.Sprintf("in.cut%d.y", i) }
 
 // own is the number of items of the rank.
 func (s Share) own() int { return (s.Items - s.Rank + s.Ranks - 1) / s.Ranks }
@@ -51,7 +83,7 @@ func (s Share) Alone() bool { return s.Ranks < 2 }
 
 // itemsOf is how many items the global batch has where n are here.
 func (s Share) itemsOf(n int) int {
-	if s.Alone() {
+	if s.Items == 0 {
 		return n
 	}
 	return s.Items

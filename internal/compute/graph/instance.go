@@ -25,7 +25,7 @@ type Instance struct {
 // own.
 func (s *Instance) inner() *Instance {
 	if s.nested == nil {
-		s.nested = &Instance{Dev: s.Dev, Params: s.Params, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}
+		s.nested = s.Beside()
 	}
 	return s.nested
 }
@@ -57,6 +57,11 @@ func NewInstance(dev device.Device, specs []ParamSpec) (*Instance, error) {
 	}
 	return &Instance{Dev: composed.Over(dev), Params: p, ints: slab{dtype: device.Int32}, feed: map[string]*input{}},
 		nil
+}
+
+// Beside returns an instance with the parameters of s, and with inputs and values of its own.
+func (s *Instance) Beside() *Instance {
+	return &Instance{Dev: s.Dev, Params: s.Params, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}
 }
 
 // Graph returns an empty graph of the instance's precision.

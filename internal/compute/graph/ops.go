@@ -37,7 +37,7 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward() // needs no bias
-		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.gradient(weight), -1
+		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.adding(bw.gradient(weight)), -1
 		if bias >= 0 {
 			dBias = bw.gradient(bias)
 		}
@@ -54,8 +54,8 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 					Even: t.Even})
 			}
 			if c.Out[dWeight].Present() {
-				Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: x, C: c.Out[dWeight],
-					Even: t.Even})
+				Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, Beta: c.beta(dWeight), A: dy, B: x,
+					C: c.Out[dWeight], Even: t.Even})
 			}
 		}
 		return g.gradients(bw)
@@ -180,4 +180,18 @@ func around(s tensor.Shape, axis int) (outer, inner int) {
 		}
 	}
 	return outer, inner
+}
+
+// Against returns a scalar whose gradient with respect to x is dx: the way back from x. It has no value.
+func Against(g *Graph, x, dx *Node) *Node {
+	wantShape("gradient that is given", dx, x.Shape()...)
+	op := &Op{Name: "gradient that is given"}
+	values, given := op.arg(x, true), op.arg(dx, false)
+	op.result()
+	op.Grad = func(in []*Node, _, _ *Node) []*Node {
+		all := make([]*Node, len(in))
+		all[values] = in[given]
+		return all
+	}
+	return g.apply(op)
 }

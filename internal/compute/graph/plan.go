@@ -17,9 +17,10 @@ import (
 // buffer is the memory of one result, saved tensor or scratch area.
 type buffer struct {
 	dtype      device.DType
-	size       int // elements
-	start, end int // first and last instruction that uses it
-	off        int // offset in the slab of its type
+	size       int  // elements
+	start, end int  // first and last instruction that uses it
+	off        int  // offset in the slab of its type
+	added      bool // it is added to memory outside the slab as soon as it is computed
 	fixed      bool
 	view       device.View // where fixed: memory outside the slab
 }
@@ -57,6 +58,22 @@ func children(g *G.ExprGraph, n *Node) []*Node {
 	return out
 }
 
+// Needs returns the nodes that one is computed from, and this one.
+func Needs(g *Graph, n *Node) map[*Node]bool {
+	seen := map[*Node]bool{}
+	var visit func(*Node)
+	visit = func(n *Node) {
+		if !seen[n] {
+			seen[n] = true
+			for _, c := range children(g.expr, n) {
+				visit(c)
+			}
+		}
+	}
+	visit(n)
+	return seen
+}
+
 // isSum reports whether n is an addition of equal shapes, which Gorgonia inserts where gradients meet.
 func isSum(n *Node, kids []*Node) bool {
 	return n.Op().String() == "+ false" && len(kids) == 2 &&
@@ -73,24 +90,46 @@ func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sort graph: %w", err)
 	}
-	needed := map[*Node]bool{}
-	var mark func(*Node)
+	forward := map[*Op]*Node{}
+	for _, n := range sorted {
+		if op, ok := n.Op().(*Op); ok {
+			forward[op] = n
+		}
+	}
+	before := func(n *Node) []*Node { // what is computed before a node: its arguments, and what saves tensors for it
+		if op, ok := n.Op().(*Op); ok && op.Forward != nil && len(op.Forward.Saved) > 0 {
+			return append(slices.Clone(p.kids[n]), forward[op.Forward])
+		}
+		return p.kids[n]
+	}
+	needed, placed := map[*Node]bool{}, map[*Node]bool{}
+	var mark, place func(*Node)
 	mark = func(n *Node) {
 		if needed[n] {
 			return
 		}
 		needed[n] = true
 		p.kids[n] = children(g, n)
-		for _, c := range p.kids[n] {
+		for _, c := range before(n) {
 			mark(c)
 		}
 	}
 	for _, k := range retain {
 		mark(k)
 	}
+	place = func(n *Node) {
+		if placed[n] {
+			return
+		}
+		placed[n] = true
+		for _, c := range before(n) {
+			place(c)
+		}
+		p.order = append(p.order, n)
+	}
 	for _, n := range slices.Backward(sorted) { // Sort puts the roots first
 		if needed[n] {
-			p.order = append(p.order, n)
+			place(n)
 		}
 	}
 	read := p.resultsRead()
@@ -107,15 +146,35 @@ func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
 		}
 	}
 	for _, t := range targets {
-		if outs := p.outs[t.Node]; len(outs) == 1 && outs[0] != nil && !outs[0].fixed {
-			outs[0].fixed, outs[0].view = true, t.Into
+		outs := p.outs[t.Node]
+		if len(outs) != 1 || outs[0] == nil || outs[0].fixed || outs[0].added {
+			continue
 		}
+		if t.Add {
+			op, result := p.producer(t.Node)
+			if op == nil || !slices.Contains(op.adds, result) {
+				outs[0].added, outs[0].end = true, max(outs[0].end, slices.Index(p.order, t.Node))
+				continue
+			}
+			p.added[op] = append(p.added[op], result)
+		}
+		outs[0].fixed, outs[0].view = true, t.Into
 	}
 	p.addTerms()
 	for t := range p.size {
 		p.size[t] = p.layout(device.DType(t))
 	}
 	return p, nil
+}
+
+// producer returns the op that computes a node, and which of its results it is; nil of a sum.
+func (p *plan) producer(n *Node) (*Op, int) {
+	if pk, ok := n.Op().(*pick); ok {
+		op, _ := p.kids[n][0].Op().(*Op)
+		return op, pk.index
+	}
+	op, _ := n.Op().(*Op)
+	return op, 0
 }
 
 // resultsRead finds which results of ops with several are picked by somebody.

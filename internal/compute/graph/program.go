@@ -64,10 +64,12 @@ type inputArg struct {
 	n    int
 }
 
-// Target sends the value of a node straight to given memory, such as a gradient to the flat gradient buffer.
+// Target sends the value of a node straight to given memory, such as a gradient to the flat gradient buffer. With Add
+// it is added to what lies there.
 type Target struct {
 	Node *Node
 	Into device.View
+	Add  bool
 }
 
 // Compile plans the part of the graph that retain and targets need. The values of retain can be read after a run.
@@ -86,8 +88,14 @@ func Compile(s *Instance, g *Graph, retain []*Node, targets []Target) (*Program,
 		if err := p.emit(n); err != nil {
 			return nil, err
 		}
+		if err := p.add(n, targets); err != nil {
+			return nil, err
+		}
 	}
 	for _, t := range targets { // a value with two targets is computed once and copied
+		if t.Add {
+			continue
+		}
 		r, err := p.arg(t.Node)
 		if err != nil {
 			return nil, err
@@ -104,6 +112,24 @@ func Compile(s *Instance, g *Graph, retain []*Node, targets []Target) (*Program,
 	}
 	p.bind()
 	return p, nil
+}
+
+// add adds the value of a node to those targets that ask for it, where the op of the node does not do it by itself.
+func (p *Program) add(n *Node, targets []Target) error {
+	for _, t := range targets {
+		if !t.Add || t.Node != n {
+			continue
+		}
+		r, err := p.arg(n)
+		if err != nil {
+			return err
+		}
+		if r.buf == nil || !r.buf.fixed {
+			to := ref{view: t.Into}
+			p.instrs = append(p.instrs, &instr{name: "sum", make: makeSum, refs: [4][]ref{{to, r}, {to}}})
+		}
+	}
+	return nil
 }
 
 func makeCopy(c *Call) { Do(c, device.Copy{Dst: c.Out[0], Src: c.In[0]}) }
@@ -136,9 +162,6 @@ func (p *Program) emit(n *Node) error {
 		from := op
 		if op.Forward != nil {
 			from = op.Forward
-			if len(from.Saved) > 0 && p.plan.keeps[from] == nil {
-				return fmt.Errorf("%s: its forward op %s is not part of the program", op.Name, from.Name)
-			}
 		}
 		for k, b := range p.plan.keeps[from] {
 			in.refs[2] = append(in.refs[2], ref{buf: b, n: from.Saved[k].N})

@@ -61,7 +61,7 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 		dy := bw.arg(dyNode, false)
 		grads := make([]rowTerm, len(layers)) // results
 		for k, l := range layers {
-			grads[k] = rowTerm{x: bw.gradient(l.x), w: bw.gradient(l.w), b: -1}
+			grads[k] = rowTerm{x: bw.gradient(l.x), w: bw.adding(bw.gradient(l.w)), b: -1}
 			if l.b >= 0 {
 				grads[k].b = bw.gradient(l.b)
 			}
@@ -77,8 +77,8 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 					Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, A: dy, B: c.In[l.w], C: dx, Even: l.even})
 				}
 				if dw.Present() {
-					Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, A: dy, B: c.In[l.x], C: dw,
-						Even: l.even})
+					Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, Beta: c.beta(grads[k].w), A: dy,
+						B: c.In[l.x], C: dw, Even: l.even})
 				}
 			}
 		}

@@ -62,7 +62,8 @@ func (p *plan) addTerms() {
 		sum, w := p.outs[n][0], writes[later]
 		last := len(p.order)
 		fits := w.op != nil && slices.Contains(w.op.adds, w.result) && earlier.size == later.size
-		free := !earlier.fixed && !later.fixed && !sum.fixed && earlier.end < last && later.end < last
+		kept := func(b *buffer) bool { return b.fixed || b.added }
+		free := !kept(earlier) && !kept(later) && !sum.fixed && earlier.end < last && later.end < last
 		alone := len(reads[later]) == 1 && !slices.ContainsFunc(reads[earlier], func(at int) bool {
 			return at >= w.at && at != i
 		})
@@ -71,7 +72,7 @@ func (p *plan) addTerms() {
 		}
 		p.added[w.op] = append(p.added[w.op], w.result)
 		p.skipped[n] = true
-		earlier.end = max(earlier.end, sum.end)
+		earlier.end, earlier.added = max(earlier.end, sum.end), sum.added
 		reads[earlier] = append(slices.DeleteFunc(reads[earlier], func(at int) bool { return at == i }), reads[sum]...)
 		for _, outs := range p.outs {
 			for k, b := range outs {

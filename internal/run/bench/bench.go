@@ -70,6 +70,7 @@ type Report struct {
 	BLAS        string   `json:"cublas,omitempty"` // version of what computes products on a GPU; else vsetrain's own
 	Threads     int      `json:"threads"`
 	Batch       int      `json:"batch"`
+	MicroBatch  int      `json:"micro_batch,omitempty"`
 	Data        string   `json:"data"`     // folder, or "synthetic"
 	Features    string   `json:"features"` // host, resident or streamed
 	Regions     int      `json:"regions"`
@@ -146,14 +147,22 @@ func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) 
 		return nil, err
 	}
 	b.Warnings = choice.Warnings
+	if n := b.Cfg.Train.MicroBatch; n > 0 && !b.r.WithData { // its images serve all others
+		size := dims.Regions * dims.Feature
+		table := place.SyntheticBatch(b.Cfg.Seed, n, dims.Regions, dims.Feature, dims.Vocab, 0, nil).Features
+		b.Features = func(dst []float32, row int) error {
+			copy(dst, table[row%n*size:])
+			return nil
+		}
+	}
 	if err = b.Build(dev, choice.Precision, dims); err != nil {
 		return nil, err
 	}
 	b.Model.Init(b.Cfg.Seed, b.Pool)
 	c := b.Cfg
 	b.rep = Report{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.Device.Name(), Choice: choice.Reason,
-		Precision: c.Device.Precision, Batch: c.Train.Batch, Steps: b.r.Steps, Warmup: b.r.Warmup, Data: "synthetic",
-		Features: featuresHost}
+		Precision: c.Device.Precision, Batch: c.Train.Batch, MicroBatch: c.Train.MicroBatch,
+		Steps: b.r.Steps, Warmup: b.r.Warmup, Data: "synthetic", Features: featuresHost}
 	if d, ok := b.Device.(cuda.Multiplier); ok {
 		_, b.rep.BLAS = d.BLAS()
 	}
@@ -225,9 +234,13 @@ func (b *bench) draw(memory *place.MemoryPlan, dims models.Dims) error {
 	if resident == nil && memory != nil {
 		stages = b.Stages(syntheticBatches, false, memory)
 	}
+	feature := dims.Feature
+	if b.Features != nil {
+		feature = 0
+	}
 	for i := range syntheticBatches {
 		seed := c.Seed + uint64(i)
-		x := place.SyntheticBatch(seed, c.Train.Batch, dims.Regions, dims.Feature, dims.Vocab, semantic, nil)
+		x := place.SyntheticBatch(seed, c.Train.Batch, dims.Regions, feature, dims.Vocab, semantic, nil)
 		if c.Model.Traits().Boxes {
 			place.AddBoxes(x, seed)
 		}

@@ -49,7 +49,10 @@ var badFiles = map[string]string{
 	"list_length":     `list_length.yaml:1:16: optim.betas: expected a list of 2 numbers in [0, 1), found [0.9]`,
 	"luwm_warmup": `luwm_warmup.yaml:1:35: loss.warmup_epochs: expected 0 for loss luwm, found 1; luwm has no ` +
 		`sum of violations to warm up with`,
-	"merge_key":     `merge_key.yaml:3:3: optim: merge keys (<<) are not read; use extends at the top of the file`,
+	"merge_key": `merge_key.yaml:3:3: optim: merge keys (<<) are not read; use extends at the top of the file`,
+	"micro_batch": `micro_batch.yaml:2:22: train.micro_batch: expected 0 for network saf, found 16; it scores ` +
+		`pairs, so the gradient of an image needs all captions of the batch at once; processes can divide the batch ` +
+		`(train --procs)`,
 	"negative_seed": `negative_seed.yaml:1:7: seed: expected a whole number >= 0, found -1`,
 	"not_a_mapping": `not_a_mapping.yaml:1:1: expected keys such as model: and loss:, found ["seed", 7]`,
 	"not_finite":    `not_finite.yaml:1:16: loss.margin: expected a number in [0, 100], found .nan`,
@@ -76,7 +79,7 @@ var badFiles = map[string]string{
 two_mistakes.yaml:2:13: optim.lr: expected a number in (0, 10], found -1`,
 	"unclosed": `unclosed.yaml:1: not valid YAML: did not find expected ',' or '}'`,
 	"unknown_far": `unknown_far.yaml:1:9: train.learning_schedule: unknown key; train has epochs, batch, ` +
-		`val_step, log_step, shuffle, drop_last, init_from, best, keep, overfit, early_stop, ` +
+		`micro_batch, val_step, log_step, shuffle, drop_last, init_from, best, keep, overfit, early_stop, ` +
 		`collapse_steps, on_collapse, max_steps`,
 	"unknown_key":     `unknown_key.yaml:4:3: optim.lrr: unknown key; did you mean lr?`,
 	"unknown_section": `unknown_section.yaml:2:1: modle: unknown key; did you mean model?`,

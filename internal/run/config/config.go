@@ -70,6 +70,11 @@ func (c *Config) Validate() error {
 			return options.Under(section.key, err)
 		}
 	}
+	if n := c.Train.MicroBatch; n > 0 && !c.Model.Traits().Embeds {
+		return &options.Error{Key: "train.micro_batch", Found: intText(n), Expected: "0 for network " + c.Model.Network,
+			Remedy: "it scores pairs, so the gradient of an image needs all captions of the batch at once; processes " +
+				"can divide the batch (train --procs)"}
+	}
 	return nil
 }
 

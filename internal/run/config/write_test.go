@@ -112,7 +112,7 @@ func TestSchema(t *testing.T) {
 	}
 	crossField := map[string]bool{"text_encoder": true, "text_encoder_default": true, "weight_decay": true,
 		"second_update": true, "second_update_equal": true,
-		"tf32_on_cpu": true, "luwm_warmup": true}
+		"tf32_on_cpu": true, "luwm_warmup": true, "micro_batch": true}
 	for name := range badFiles {
 		b, err := os.ReadFile(filepath.Join("testdata/bad", name+".yaml"))
 		if err != nil {

@@ -180,8 +180,9 @@ func Explain(err error, o device.Options, saved string) error {
 		return fmt.Errorf("%w; lower train.batch (--batch)%s, or end other programs that use the GPU (nvidia-smi)", err,
 			resident)
 	case errors.Is(err, syscall.ENOMEM):
-		return fmt.Errorf("%w; end other programs, or take less memory: a smaller train.batch (--batch), or a smaller "+
-			"network (model.embed_dim, model.word_dim); docs/faq.md has more", err)
+		return fmt.Errorf("%w; end other programs, or take less memory: a smaller train.batch (--batch), "+
+			"train.micro_batch, which keeps the batch, or a smaller network (model.embed_dim, model.word_dim); "+
+			"docs/faq.md has more", err)
 	case errors.As(err, &failed):
 		return fmt.Errorf("%w; the GPU or its driver failed, and this process can compute nothing more; %s", err, saved)
 	}

@@ -10,9 +10,19 @@ import (
 )
 
 // PlanMemory makes the memory plan of a run, and copies the parts of the data set that are resident to the device. It
-// returns nil on devices that compute in the memory of the host.
+// returns nil on devices that compute in the memory of the host, where it makes room for steps in micro-batches.
 func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
+	semantic := 0
+	if t.Cfg.Loss.NeedsSemantics() {
+		semantic = SemanticDim
+		if t.Train != nil {
+			semantic = t.Train.SemanticDim()
+		}
+	}
 	r, ok := device.As[device.Resident](t.Device)
+	if !ok && t.Cfg.Train.MicroBatch > 0 {
+		return nil, t.Step.Reserve(usualLengths(t.Cfg.Train.Batch, longestCaption(t.Train, &t.Cfg.Model)), semantic)
+	}
 	if !ok {
 		return nil, nil
 	}
@@ -24,13 +34,6 @@ func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
 		CallByCall: t.Step.CallByCall()}
 	if t.Step.Averages() {
 		p.Optimiser += 4 * n
-	}
-	semantic := 0
-	if t.Cfg.Loss.NeedsSemantics() {
-		semantic = SemanticDim
-		if t.Train != nil {
-			semantic = t.Train.SemanticDim()
-		}
 	}
 	if err := t.Step.Reserve(usualLengths(batch, p.Words), semantic); err != nil {
 		return nil, err

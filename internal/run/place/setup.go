@@ -32,6 +32,8 @@ type Setup struct {
 	Step       *train.Step
 	Validation *models.Runner        // of Model
 	Copying    func(done, total int) // rows of features copied to the GPU; may be nil
+	// Features reads a row for micro-batches where there is no data.
+	Features func(dst []float32, row int) error
 
 	resident *models.Resident // what of the training split is on the device; may be nil
 }
@@ -76,6 +78,13 @@ func (t *Setup) Build(dev device.Device, precision string, d models.Dims) (err e
 		return err
 	}
 	t.Step.Seed = t.Cfg.Seed
+	read := t.Features
+	if t.Train != nil {
+		read = t.Train.ReadImage
+	}
+	if err = train.Divide(t.Step, t.Cfg.Train.MicroBatch, read); err != nil {
+		return err
+	}
 	t.readFrom(nil, nil)
 	return nil
 }

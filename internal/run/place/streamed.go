@@ -18,7 +18,7 @@ func (t *Setup) WithFields(o data.LoaderOptions) data.LoaderOptions {
 			o.Fields = append(o.Fields, f)
 		}
 	}
-	add(r.HasFeatures(), data.FieldFeatures)
+	add(r.HasFeatures() || t.Cfg.Train.MicroBatch > 0, data.FieldFeatures) // micro-batches read their own
 	if m.Traits().DecayedBoxes {
 		add(false, data.FieldDecayedBoxes)
 	} else {

@@ -28,6 +28,7 @@ type Plan struct {
 	Resumed       train.Position    // where it goes on; zero for a new run, and before the first checkpoint
 	Choice        string            // how device.kind auto chose, empty if the device was named
 	Memory        *place.MemoryPlan // nil on the CPU
+	MicroBytes    int64             // of a step in micro-batches (train.Step.MicroBytes), 0 without
 	Words         *models.Words     // where the word vectors began; nil where they were drawn
 	Noise         *runfs.NoiseIndex // which captions are wrong; nil where every caption has its image
 }

@@ -70,6 +70,9 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 		"cosine":   func(c *config.Config) { c.Optim.Schedule, c.Optim.WarmupSteps = train.Cosine, 4 },
 		"averaged": func(c *config.Config) { c.Optim.EMA, c.Train.Keep = 0.9, 3 },
 		"overfit":  func(c *config.Config) { c.Train.Overfit = 3 },
+		"micro-batches": func(c *config.Config) {
+			c.Model.Network, c.Model.TextEncoder, c.Train.MicroBatch = "vseinf", "bigru", 5
+		},
 		"droplast": func(c *config.Config) { c.Train.DropLast, c.Train.ValStep = true, 0 },
 	}
 	for name, change := range variants {

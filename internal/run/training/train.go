@@ -184,7 +184,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		Parameters: t.Model.Instance.Params.Count(), TrainCaptions: t.Train.NumCaptions(),
 		TrainImages: t.Train.NumImages(), DevImages: t.Val.NumImages(), Batches: t.Loader.BatchesPerEpoch(),
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory,
-		Words: t.Model.Words, Noise: t.Model.Noise}
+		MicroBytes: train.MicroBytes(t.Step), Words: t.Model.Words, Noise: t.Model.Noise}
 	return position, plan, checkSchedule(&c.Optim, plan.Batches)
 }
 

@@ -1,0 +1,35 @@
+package training_test
+
+import (
+	"math"
+	"path/filepath"
+	"testing"
+
+	"vsetrain/internal/run/runtest"
+	"vsetrain/internal/run/training"
+	"vsetrain/train"
+)
+
+// A run in micro-batches, which reads the features of each by itself, is the run of whole batches: regions that are
+// dropped, running statistics and incomplete batches included.
+func TestMicroBatchesTrainTheSameRun(t *testing.T) {
+	losses := func(micro int) (all []float64) {
+		c := runtest.TinyConfig()
+		c.Model.Network, c.Model.TextEncoder, c.Device.Precision = "vseinf", "bigru", "fp64"
+		c.Train.MicroBatch = micro
+		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { all = append(all, i.StepResult.Loss) }}
+		if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
+			t.Fatal(err)
+		}
+		if bytes := w.Plan.MicroBytes; (bytes > 0) != (micro > 0) {
+			t.Errorf("with train.micro_batch %d a step takes %d bytes", micro, bytes)
+		}
+		return all
+	}
+	want := losses(0)
+	for i, v := range losses(5) {
+		if !(math.Abs(v-want[i]) <= 1e-7*want[i]) {
+			t.Fatalf("step %d: loss %.12g, %.12g of whole batches", i, v, want[i])
+		}
+	}
+}

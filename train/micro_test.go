@@ -1,0 +1,96 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/models"
+)
+
+// divided is a case whose steps compute micro-batches.
+func divided(t testing.TB, c recordedCase, size int) recordedCase {
+	step := c.step
+	c.name = fmt.Sprintf("%s in micro-batches of %d", c.name, size)
+	c.step = func(d device.Device) *Step {
+		s := step(d)
+		if err := Divide(s, size, nil); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	return c
+}
+
+// embeds reports whether the network of a case is an Embedder.
+func embeds(t testing.TB, c recordedCase) bool {
+	_, ok := c.step(openCPU(t, cpu.Options{Threads: 1, Precision: cpu.FP64})).model.Network.(models.Embedder)
+	return ok
+}
+
+// Steps in micro-batches are those of the whole batch: loss, scores, every gradient, running statistics, with every
+// loss, on one rank and on several, where micro-batches have unequal sizes too.
+func TestMicroBatchesTrainAsOne(t *testing.T) {
+	networks := recordedCases(t)
+	for k, c := range append(networks, lossCases(t)...) {
+		if !embeds(t, c) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			steps, sizes := 2, []int{1 + k%4}
+			if k < len(networks) {
+				sizes = []int{1, 4}
+			}
+			if strings.HasSuffix(c.name, "captions true") { // hundreds of dimensions
+				steps, sizes = 1, nil
+			}
+			want := alone(t, c, steps)
+			for _, size := range sizes {
+				asOne(t, openCPU(t, cpu.Options{Threads: 1, Precision: cpu.FP64}), divided(t, c, size), want)
+			}
+			devicetest.Ranks(2, func(w *devicetest.World) {
+				asOne(t, rankedCPU(t, w, cpu.FP64), divided(t, c, 2), want)
+			})
+		})
+	}
+}
+
+// In float32 the loss is that of the whole batch to 1e-6, and the same bits with any number of threads.
+func TestMicroBatchesInFloat32(t *testing.T) {
+	for _, c := range recordedCases(t) {
+		if c.name != "vseinf" && c.name != "vsepp lseh" {
+			continue
+		}
+		run := func(c recordedCase, threads int) (r StepResult, state []float64) {
+			s := c.step(openCPU(t, cpu.Options{Threads: threads}))
+			for i := range 3 {
+				var err error
+				if r, err = s.Run(c.batch(i), 1e-4, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return r, flat(s)
+		}
+		want, _ := run(c, 1)
+		got, state := run(divided(t, c, 2), 1)
+		if off := math.Abs(got.Loss-want.Loss) / want.Loss; !(off <= 1e-6) {
+			t.Errorf("%s: loss %v, %v of the whole batch", c.name, got.Loss, want.Loss)
+		}
+		if _, again := run(divided(t, c, 2), 3); differ(state, again) >= 0 {
+			t.Errorf("%s: other bits with three threads", c.name)
+		}
+	}
+}
+
+// Networks that score pairs are refused, with the reason.
+func TestMicroBatchesRefuse(t *testing.T) {
+	s := pairStep(t, openCPU(t, cpu.Options{Threads: 1}), models.SAF, "lsh")
+	err := Divide(s, 4, nil)
+	if err == nil || !strings.Contains(err.Error(), "train.micro_batch is 4, but network saf scores pairs") {
+		t.Errorf("a network that scores pairs: %v", err)
+	}
+}
