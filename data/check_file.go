@@ -11,30 +11,6 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// fileKinds maps the ends of file names, behind the name of the split, to what the files hold.
-var fileKinds = []struct{ suffix, kind string }{
-	{"_caps.txt", "captions"}, {"_ims.npy", "features"}, {"_ids.txt", "ids"},
-	{"_boxes.npy", "boxes"}, {"_ims_bbx.npy", "boxes"}, {"_sizes.npy", "sizes"}, {"_ims_size.npy", "sizes"},
-	{"_precaps_stan.txt", "word ids"}, {"_caps.json", "dependencies"}, {"_caps.conllu", "dependencies"},
-	{"_svd.npy", "semantics"}, {"_bert.npy", "semantics"}, {"_svd.txt", "semantics"}, {"_bert.txt", "semantics"},
-}
-
-// kindOf returns the kind of a file and the split it belongs to.
-func kindOf(name string) (kind, split string) {
-	for _, k := range fileKinds {
-		if split, ok := strings.CutSuffix(name, k.suffix); ok && split != "" {
-			return k.kind, split
-		}
-	}
-	switch {
-	case name == "id_mapping.json":
-		return "id mapping", ""
-	case strings.Contains(name, "vocab"):
-		return "vocabulary", ""
-	}
-	return "other", ""
-}
-
 // checkFile adds the report of one file. captions counts those of the splits that could be opened.
 func (r *Report) checkFile(e fs.DirEntry, captions map[string]int, o CheckOptions) {
 	kind, split := kindOf(e.Name())

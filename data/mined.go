@@ -11,7 +11,7 @@ import (
 	"math"
 	"slices"
 
-	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
@@ -76,12 +76,8 @@ func WriteMined(path string, m *Mined) error {
 		tensors = append(tensors, safetensors.Tensor{Name: name, DType: "I32", Shape: shape, Data: items},
 			safetensors.FromFloat32s(name+scoresEnd, shape, l.Scores))
 	}
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
-		return safetensors.WriteSealed(w, tensors, map[string]string{minedKey: string(head)},
-			func(i int, w io.Writer) error {
-				_, err := w.Write(tensors[i].Data)
-				return err
-			})
+	return integrity.WriteFile(path, func(w io.Writer) error {
+		return safetensors.WriteSealed(w, tensors, map[string]string{minedKey: string(head)}, nil)
 	})
 }
 

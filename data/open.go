@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/regular"
 )
@@ -57,6 +58,13 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	if o.CaptionsPerImage < 0 {
 		return nil, fmt.Errorf("captions per image %d; expected a positive number, or 0 to derive it from the files",
 			o.CaptionsPerImage)
+	}
+	var names []string
+	for _, k := range fileKinds {
+		names = append(names, split+k.suffix)
+	}
+	if s.moved, err = integrity.CheckOpen(dir, names...); err != nil {
+		return nil, err
 	}
 	if err := s.openCaptions(); err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ type Split struct {
 	finite []atomic.Uint32
 
 	files []*npy.File
+	moved []string // see Moved
 }
 
 // noise is the noise index of a split.
@@ -58,6 +59,37 @@ func (s *Split) Name() string { return s.name }
 func (s *Split) Dir() string { return s.dir }
 
 func (s *Split) path(suffix string) string { return filepath.Join(s.dir, s.name+suffix) }
+
+// Files returns the names of the files of the data set that a split was read from.
+func Files(s *Split) []string {
+	paths := []string{s.captions.path}
+	for _, f := range s.files {
+		paths = append(paths, f.Path)
+	}
+	if s.ids != nil {
+		paths = append(paths, s.ids.path)
+	}
+	if s.dependencies != nil {
+		paths = append(paths, s.dependencies.path)
+	}
+	if s.words != nil {
+		paths = append(paths, s.words.path)
+	}
+	if s.semanticsPath != "" {
+		paths = append(paths, s.semanticsPath)
+	}
+	var names []string
+	for _, path := range paths {
+		if filepath.Dir(path) == filepath.Clean(s.dir) {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Moved returns the files of the split that were written at another time than the manifest of the data set says.
+func Moved(s *Split) []string { return s.moved }
 
 // FeaturePath returns the file of the region features.
 func (s *Split) FeaturePath() string { return s.imagePath }

@@ -142,7 +142,7 @@ func TestNoVectorsWithoutDescription(t *testing.T) {
 	if err := a.ReadRow(row, 0); err != nil || row[0] != 1 {
 		t.Errorf("row %v (%v)", row, err)
 	}
-	if all, _ := os.ReadDir(dir); len(all) != 2 {
+	if all, _ := os.ReadDir(dir); len(all) != 3 { // with the manifest
 		t.Errorf("%v in the folder", all)
 	}
 }

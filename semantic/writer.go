@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 )
 
@@ -64,7 +65,7 @@ func (w *Writer) Close() error {
 	defer set.Abort()
 	err := w.prepare(set)
 	if err == nil {
-		err = set.Commit()
+		err = integrity.Commit(set)
 	}
 	if err != nil {
 		return fmt.Errorf("semantic vectors: %w", err)

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 )
 
@@ -21,6 +22,7 @@ type dataCheckOptions struct {
 	DType            string
 	Quick            bool
 	JSON             bool
+	Manifest         bool
 }
 
 func newCmdDataCheck(a *app) *cobra.Command {
@@ -31,7 +33,8 @@ func newCmdDataCheck(a *app) *cobra.Command {
 		Long: `List every file of a data set with its shape, type and counts, look for NaN, missing rows, empty
 captions and files that do not belong together, and say how to mend them. Exits with 1 when something is wrong.`,
 		Example: `  vsetrain data check data/f30k
-  vsetrain data check data/coco --quick`,
+  vsetrain data check data/coco --quick
+  vsetrain data check data/coco --manifest`,
 		Args: oneArg("DIR", &o.Dir),
 		RunE: a.runs(o),
 	}
@@ -41,6 +44,7 @@ captions and files that do not belong together, and say how to mend them. Exits 
 	f.StringVar(&o.DType, "dtype", "auto", "insist on a feature type: auto, f32 or f16")
 	f.BoolVar(&o.Quick, "quick", false, "examine about 1,000 rows of each array instead of all")
 	f.BoolVar(&o.JSON, "json", false, "print the report as JSON")
+	f.BoolVar(&o.Manifest, "manifest", false, "then record size and checksums of all files, for vsetrain verify")
 	return c
 }
 
@@ -73,6 +77,10 @@ func (o *dataCheckOptions) run(_ context.Context, a *app) error {
 	}
 	if !r.OK() {
 		return fmt.Errorf("%s: %s in the data set, listed above", o.Dir, ui.Count(countErrors(r), "error"))
+	}
+	if o.Manifest {
+		_, err := integrity.Record(o.Dir)
+		return err
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/ranks"
-	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/evaluate"
 )
 
@@ -199,11 +199,7 @@ func (o *evalOptions) writeJSON(a *app, v any) error {
 	case "-":
 		return json.NewEncoder(a.Out).Encode(v)
 	}
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(o.JSON, atomicfile.Bytes(append(b, '\n')))
+	return integrity.WriteJSON(o.JSON, v)
 }
 
 // printMeasured tells what was measured, on what.

@@ -55,7 +55,7 @@ var needed = map[string]string{"average": "a b", "data check": "d", "data conver
 	"mine":            "run --out o.npy",
 	"precompute-bert": "--data d --bert b", "precompute-svd": "--data d", "report": "run",
 	"search": "--checkpoint run dog",
-	"serve":  "run", "sweep trial": "d", "track": "run", "view": "runs"}
+	"serve":  "run", "sweep trial": "d", "track": "run", "verify": "runs", "view": "runs"}
 
 // valued are the values of flags that do not take any text: a choice, a list of numbers, what another flag has to
 // allow; "-" leaves a flag to the tests of its command.
@@ -173,6 +173,7 @@ func TestArguments(t *testing.T) {
 		"import p.pth":                              "in=p.pth",
 		"embed run --of images --out o.npy":         "checkpoint=run; of=images",
 		"serve a b --split dev,test --log none":     "checkpoints=[a b]; options.splits=[dev test]",
+		"verify --record a b":                       "paths=[a b]; record=true",
 		"track r --mlflow http://127.0.0.1:5000":    "runs=[r]; options.mlflow=http://127.0.0.1:5000",
 	} {
 		fields, failure := parse(strings.Fields(line)...)
@@ -203,6 +204,7 @@ func TestArguments(t *testing.T) {
 		"serve r --queue 0":               "--queue: expected more than 0",
 		"data check":                      "expected one argument, DIR, found 0",
 		"train a b":                       "found",
+		"verify":                          "expected a run, a data set or a file",
 		"launch kubernetes --image i":     "expected the command line of train behind --",
 	} {
 		if _, failure := parse(strings.Fields(line)...); !strings.Contains(failure, want) {

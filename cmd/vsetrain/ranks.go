@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -16,6 +14,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/compute/vec"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/launch"
 	"vsetrain/internal/system/build"
 	"vsetrain/internal/system/mpi"
@@ -76,33 +75,12 @@ func programFacts(a *app) ([]launch.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := fingerprint(executable)
+	program, err := integrity.MarkOf(executable)
 	if err != nil {
 		return nil, err
 	}
-	return []launch.Fact{{Key: "program", Value: build.Current().String() + " " + program},
+	return []launch.Fact{{Key: "program", Value: build.Current().String() + " " + program.String()},
 		{Key: "the set of kernels", Value: strings.TrimSpace(vec.Best().Name + " " + a.getenv("VSETRAIN_BLAS"))}}, nil
-}
-
-// fingerprint tells files of one name apart: by the size, and the content of the first and last 64 KiB.
-func fingerprint(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	const end = 64 << 10
-	h := sha256.New()
-	for _, from := range []int64{0, max(0, info.Size()-end)} {
-		if _, err := io.Copy(h, io.NewSectionReader(f, from, end)); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("%d bytes %x", info.Size(), h.Sum(nil)[:6]), nil
 }
 
 // join makes this process a rank of a job: all of them start, or none. Rank 0 prints; others say only what rank 0

@@ -43,7 +43,8 @@ Images are region features (.npy), captions are text files; see README.md for th
 	add(groupTrain, newCmdTrain(a), newCmdLaunch(a), newCmdLRRange(a), newCmdSweep(a), newCmdEval(a), newCmdReport(a),
 		newCmdTrack(a), newCmdAverage(a), newCmdImport(a), newCmdExport(a))
 	add(groupUse, newCmdSearch(a), newCmdEmbed(a), newCmdServe(a), newCmdView(a))
-	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdDoctor(a), newCmdSelftest(a), newCmdVersion(a), newCmdMan(a))
+	add(groupOther, newCmdConfig(a), newCmdBench(a), newCmdVerify(a), newCmdDoctor(a),
+		newCmdSelftest(a), newCmdVersion(a), newCmdMan(a))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	group(root)

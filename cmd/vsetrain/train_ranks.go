@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,8 +14,10 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/launch"
 	"vsetrain/train"
 )
@@ -83,27 +87,19 @@ func facts(a *app, c *config.Config, resume bool) ([]launch.Fact, error) {
 		}
 	}
 	for _, key := range []string{"data.noise_index", "data.mined"} {
-		if mark, err := fingerprint(c.Text(key)); err == nil { // else the training says what is missing
-			list = append(list, launch.Fact{Key: "the content of " + key, Value: mark})
+		if mark, err := integrity.MarkOf(c.Text(key)); err == nil { // else the training says what is missing
+			list = append(list, launch.Fact{Key: "the content of " + key, Value: mark.String()})
 		}
 	}
-	entries, err := os.ReadDir(c.Data.Dir)
-	if err != nil {
+	marks, err := inputs.Fingerprint(c.Data.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // the training says what is missing
 	}
-	var names []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || e.IsDir() {
-			continue
-		}
-		mark, err := fingerprint(filepath.Join(c.Data.Dir, e.Name()))
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, e.Name())
-		list = append(list, launch.Fact{Key: "file " + e.Name() + " of data.dir", Value: mark})
+	names := slices.Sorted(maps.Keys(marks))
+	for _, name := range names {
+		list = append(list, launch.Fact{Key: "file " + name + " of data.dir", Value: marks[name].String()})
 	}
-	return append(list, launch.Fact{Key: "the list of files in data.dir", Value: strings.Join(names, " ")}), nil
+	return append(list, launch.Fact{Key: "the list of files in data.dir", Value: strings.Join(names, " ")}), err
 }
 
 // join makes this process a rank of the training.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/regular"
 )
@@ -105,7 +106,7 @@ func commit(outs ...*output) error {
 	if err := prepare(set, outs...); err != nil {
 		return err
 	}
-	return set.Commit()
+	return integrity.Commit(set)
 }
 
 // prepare completes the files of all splits, the features last: a split without them is visibly incomplete.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 )
 
@@ -82,7 +84,13 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 		}
 		progress.report("write", int64(i+1), int64(in.Rows()))
 	}
-	if err := out.Close(); err != nil {
+	set := &atomicfile.Set{}
+	f, err := out.Prepare()
+	if err == nil {
+		set.Add(f)
+		err = integrity.Commit(set)
+	}
+	if err != nil {
 		return fmt.Errorf("convert: %w", err)
 	}
 	return nil

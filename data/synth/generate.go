@@ -116,7 +116,7 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 	b := newBlock(o, pool.Threads())
 	mapping := map[string]string{}
 	if o.Images {
-		b.images = filepath.Join(dir, "images")
+		b.images = filepath.Join(dir, imagesName)
 		if err := os.Mkdir(b.images, 0o777); err != nil {
 			return err
 		}

@@ -9,10 +9,14 @@ import (
 	"strings"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 )
 
-const captionsEnd = "_caps.txt"
+const (
+	captionsEnd = "_caps.txt"
+	imagesName  = "images" // the folder of drawings
+)
 
 var (
 	splits    = []string{"train", "dev", "test", "testall"}
@@ -81,6 +85,11 @@ func makeHidden(dir string) (string, error) {
 // the new data set replaces the old one, its captions last; after an error the old one is as it was.
 func install(staging, dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		for _, folder := range []string{staging, filepath.Join(staging, imagesName)} {
+			if _, err := integrity.Record(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
 		return atomicfile.CommitDir(staging, dir)
 	}
 	set := &atomicfile.Set{}
@@ -88,7 +97,7 @@ func install(staging, dir string) error {
 	if err := collect(set, staging, dir); err != nil {
 		return err
 	}
-	return set.Commit()
+	return integrity.Commit(set)
 }
 
 // collect makes a set of the files below the staging folder, the captions last, and of the files of an old data set

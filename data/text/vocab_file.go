@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 
-	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/regular"
 )
 
@@ -129,7 +129,7 @@ func (v *Vocabulary) Holds(path string) (bool, error) {
 }
 
 func save(path string, write func(io.Writer) error) error {
-	if err := atomicfile.WriteFile(path, write); err != nil {
+	if err := integrity.WriteFile(path, write); err != nil {
 		return fmt.Errorf("vocabulary: %w", err)
 	}
 	return nil

@@ -29,7 +29,7 @@ var levels = [][]string{
 		"internal/files/npy", "internal/files/safetensors", "internal/files/torchfile", "internal/files/tfevents",
 		"internal/files/runfs",
 		"internal/compute/sparse", "internal/compute/tile64", "internal/compute/gemm",
-		"internal/files/atomicfile", "internal/system/process", "internal/files/regular"},
+		"internal/files/atomicfile", "internal/files/integrity", "internal/system/process", "internal/files/regular"},
 	{"internal/compute/device", "internal/compute/device/cpu", "internal/compute/device/devicetest",
 		"internal/compute/device/composed", "internal/compute/device/ranks",
 		"internal/compute/device/toy",
@@ -46,7 +46,8 @@ var levels = [][]string{
 	{"internal/run/inputs", "internal/run/records"},
 	{"internal/run/place", "internal/run/track"},
 	{"internal/run/trained"},
-	{"internal/run/bench", "internal/run/checkpoints", "internal/run/evaluate", "internal/run/study"},
+	{"internal/run/bench", "internal/run/checkpoints", "internal/run/evaluate", "internal/run/study",
+		"internal/run/verify"},
 	{"internal/run/training"},
 	{"internal/run/runtest", "internal/apps/extract", "internal/apps/report", "internal/apps/search",
 		"internal/apps/sweep", "internal/apps/view", "internal/apps/serve",
@@ -59,10 +60,11 @@ var levels = [][]string{
 // sideways are the imports allowed within a level; all others are not. A loss knows no network and no data set.
 var sideways = map[string][]string{
 	"internal/files/atomicfile": {"internal/system/process"},
+	"internal/files/integrity":  {"internal/files/atomicfile", "internal/files/regular"},
 	"internal/apps/chart":       {"internal/files/atomicfile"},
 	// headers are Python literals
 	"internal/files/npy": {"internal/files/half", "internal/files/pickle", "internal/files/atomicfile",
-		"internal/files/mapped",
+		"internal/files/integrity", "internal/files/mapped",
 		"internal/files/regular"},
 	"internal/files/safetensors": {"internal/files/half", "internal/files/mapped", "internal/files/regular"},
 	"internal/files/torchfile": {"internal/files/half", "internal/files/pickle",
@@ -70,7 +72,7 @@ var sideways = map[string][]string{
 	// explains a full disk
 	"internal/files/tfevents": {"internal/files/atomicfile", "internal/files/regular"},
 	"internal/run/mlflow":     {"internal/system/options"},
-	"internal/files/runfs": {"internal/system/options", "internal/files/atomicfile",
+	"internal/files/runfs": {"internal/system/options", "internal/files/atomicfile", "internal/files/integrity",
 		"internal/files/regular"},
 	"internal/system/onnxruntime": {"internal/system/libraries"},
 	"internal/system/mpi":         {"internal/system/libraries"},
@@ -115,6 +117,7 @@ var tests = map[string][]string{
 	"internal/run/evaluate":       {"internal/run/runtest", "internal/run/checkpoints"},
 	"internal/run/study":          {"internal/run/runtest", "internal/run/evaluate"},
 	"internal/run/training":       {"internal/run/runtest"},
+	"internal/run/verify":         {"internal/run/runtest"},
 	"internal/system/onnxruntime": {"internal/files/onnx"},
 	"internal/compute/device/cpu": {"internal/compute/device/devicetest"},
 	"internal/compute/device/cuda": {"internal/compute/device/cpu", "internal/compute/device/composed",

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple, Union
@@ -62,6 +63,27 @@ class Embeddings:
         return len(self.ids)
 
 
+def _check_manifest(array: Path, ids: Path) -> None:
+    """Raise ValueError where array or ids are not those that the manifest of their folder lists."""
+    try:
+        files = json.loads((array.parent / "vsetrain-manifest.json").read_text(encoding="utf-8"))["files"]
+    except FileNotFoundError:
+        return
+    if array.name not in files or ids.name not in files:
+        return
+    block = 1 << 20
+    with open(array, "rb") as f:
+        first = f"{zlib.crc32(f.read(block)):08x}"
+        f.seek(max(0, (os.path.getsize(array) - 1) // block * block))
+        last = f"{zlib.crc32(f.read(block)):08x}"
+    sums = files[array.name]
+    if (os.path.getsize(array) != sums["size"] or not sums["blocks"].startswith(first)
+            or not sums["blocks"].endswith(last)):
+        raise ValueError(f"{array}: not the file that its manifest lists; run vsetrain embed again")
+    if hashlib.sha256(ids.read_bytes()).hexdigest() != files[ids.name]["sha256"]:
+        raise ValueError(f"{ids}: not the ids that {array.name} was written with; run vsetrain embed again")
+
+
 def read_embeddings(path: PathLike) -> Embeddings:
     """Read NAME.npy with its NAME_ids.txt, or NAME.safetensors."""
     path = Path(path)
@@ -77,6 +99,7 @@ def read_embeddings(path: PathLike) -> Embeddings:
     else:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
         names = path.with_name(path.stem + "_ids.txt")
+        _check_manifest(path, names)
         ids = names.read_text(encoding="utf-8").split("\n")[:-1]
     if vectors.ndim != 2 or vectors.shape[0] != len(ids):
         raise ValueError(f"{path}: {vectors.shape} values and {len(ids)} ids; expected an id for each row")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 )
 
@@ -105,7 +106,7 @@ func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *R
 	}
 	set.Add(atomicfile.Adopt(w.rows.Name(), out.features))
 	rep.Files = set.Paths()
-	if err := set.Commit(); err != nil {
+	if err := integrity.Commit(set); err != nil {
 		return err
 	}
 	os.Remove(w.journal.Name() + ".lock") // nobody waits for it any more: the output is there

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"vsetrain/eval"
-	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/files/regular"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/study"
@@ -199,11 +198,7 @@ func (m *Measurement) addJudgements(old Measurement, paths []string) []string {
 
 // keep writes the measurement into a run directory.
 func (m *Measurement) keep(dir string, warn func(error)) {
-	b, err := json.MarshalIndent(m, "", "  ")
-	if err == nil {
-		err = atomicfile.WriteFile(filepath.Join(dir, TestName), atomicfile.Bytes(append(b, '\n')))
-	}
-	if err != nil && warn != nil {
+	if err := integrity.WriteJSON(filepath.Join(dir, TestName), m); err != nil && warn != nil {
 		warn(fmt.Errorf("the measures of %s are not kept: %w", dir, err))
 	}
 }
@@ -221,7 +216,7 @@ const maxJSON = 64 << 20
 
 // ReadMeasurement reads the measurement that a run directory keeps; one that cannot be read is none.
 func ReadMeasurement(dir string) (m Measurement, ok bool) {
-	b, err := regular.ReadFile(filepath.Join(dir, TestName), maxJSON, "measurements")
+	b, err := integrity.ReadSealed(filepath.Join(dir, TestName), maxJSON, "measurements")
 	if err != nil {
 		return m, false
 	}

@@ -17,6 +17,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/run/trained"
@@ -208,7 +209,7 @@ func writeNPY(rep EmbedReport, rows []float32, ids []string) error {
 	if err := stageNPY(set, rep, rows, ids); err != nil {
 		return err
 	}
-	return set.Commit()
+	return integrity.Commit(set)
 }
 
 func stageNPY(set *atomicfile.Set, rep EmbedReport, rows []float32, ids []string) error {
@@ -248,5 +249,7 @@ func writeTensors(r EmbedRequest, rep EmbedReport, t *trained.Trained, rows []fl
 		metadata["data"], metadata["split"] = t.Split.Dir(), t.Split.Name()
 	}
 	tensors := []safetensors.Tensor{safetensors.FromFloat32s("embeddings", []int{rep.Rows, rep.Dim}, rows)}
-	return atomicfile.WriteFile(r.Out, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
+	return integrity.WriteFile(r.Out, func(w io.Writer) error {
+		return safetensors.WriteSealed(w, tensors, metadata, nil)
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/config"
 )
 
@@ -22,7 +23,7 @@ func TestCollect(t *testing.T) {
 	for i, x := range []float64{10, 14, 50, 60, 20, 20} {
 		tr := p.Trials[i]
 		r := Result{Epochs: 3, Score: x, Finished: time.Now()}
-		if err := writeJSON(filepath.Join(s.trialDir(tr.ID), "result-3.json"), r); err != nil {
+		if err := integrity.WriteJSON(filepath.Join(s.trialDir(tr.ID), "result-3.json"), r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/files/regular"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/records"
@@ -156,15 +154,7 @@ func readJSON(path string, v any) error {
 
 // readSmall reads a file of the sweep's folder.
 func readSmall(path string) ([]byte, error) {
-	return regular.ReadFile(path, maxFile, "a file of a sweep")
-}
-
-func writeJSON(path string, v any) error {
-	return atomicfile.WriteFile(path, func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(v)
-	})
+	return integrity.ReadSealed(path, maxFile, "a file of a sweep")
 }
 
 // begin makes the folder of a trial that is claimed, and writes what it is and how far it is to be trained.
@@ -174,12 +164,9 @@ func (s *Store) begin(t Trial, epochs int) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, trialName)); errors.Is(err, fs.ErrNotExist) {
-		err := atomicfile.WriteFile(filepath.Join(dir, trialConfig), func(w io.Writer) error {
-			_, err := w.Write(config.Marshal(&t.Config))
-			return err
-		})
+		err := integrity.WriteText(filepath.Join(dir, trialConfig), config.Marshal(&t.Config))
 		if err == nil {
-			err = writeJSON(filepath.Join(dir, trialName), struct {
+			err = integrity.WriteJSON(filepath.Join(dir, trialName), struct {
 				ID    string `json:"id"`
 				Point Point  `json:"point"`
 				Seed  uint64 `json:"seed"`
@@ -195,10 +182,7 @@ func (s *Store) begin(t Trial, epochs int) error {
 			return err
 		}
 	}
-	return atomicfile.WriteFile(filepath.Join(dir, targetName), func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, epochs)
-		return err
-	})
+	return integrity.WriteText(filepath.Join(dir, targetName), fmt.Appendln(nil, epochs))
 }
 
 // finish measures a trial that was trained to the epochs and records the result.
@@ -213,12 +197,12 @@ func (s *Store) finish(t Trial, epochs int, metric string, now time.Time) (Resul
 	}
 	r := Result{Epochs: epochs, Metric: metric, Score: score(best, metric), BestEpoch: best.Epoch, Best: best,
 		Finished: now}
-	return r, writeJSON(filepath.Join(dir, fmt.Sprintf("result-%d.json", epochs)), r)
+	return r, integrity.WriteJSON(filepath.Join(dir, fmt.Sprintf("result-%d.json", epochs)), r)
 }
 
 // fail records why a trial is given up.
 func (s *Store) fail(t Trial, f Failure) error {
-	return writeJSON(filepath.Join(s.trialDir(t.ID), failedName), f)
+	return integrity.WriteJSON(filepath.Join(s.trialDir(t.ID), failedName), f)
 }
 
 // Retry forgets the failure of a trial.

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/config"
 )
 
@@ -29,7 +30,7 @@ func (c *Collection) Write(d *Definition, dir string) (files []string, err error
 	add("results.csv", func(path string) error {
 		return atomicfile.WriteFile(path, func(w io.Writer) error { return c.csv(d, w) })
 	})
-	add("results.json", func(path string) error { return writeJSON(path, c) })
+	add("results.json", func(path string) error { return integrity.WriteJSON(path, c) })
 	if len(c.Rows) == 0 {
 		return files, err
 	}

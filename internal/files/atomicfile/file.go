@@ -38,6 +38,7 @@ type File struct {
 	path     string
 	temp     string
 	f        handle
+	tee      io.Writer
 	prepared bool // synced and closed
 	done     bool // renamed or removed
 }
@@ -87,14 +88,27 @@ func replaceable(path string) error {
 // Path returns the name that the file will have.
 func (f *File) Path() string { return f.path }
 
+// Hidden returns the name that the file has until then.
+func (f *File) Hidden() string { return f.temp }
+
+// Tee hands w, whose errors do not count, what is written from here on, the beginning of the file.
+func (f *File) Tee(w io.Writer) { f.tee = w }
+
+// Teed returns the writer of Tee if it has seen the file as it is, from its beginning to its end; nil otherwise.
+func (f *File) Teed() io.Writer { return f.tee }
+
 // Write implements io.Writer. The error is an *Error.
 func (f *File) Write(b []byte) (int, error) {
 	n, err := f.f.Write(b)
+	if f.tee != nil {
+		f.tee.Write(b[:n])
+	}
 	return n, f.explain(err)
 }
 
 // WriteAt implements io.WriterAt. The error is an *Error.
 func (f *File) WriteAt(b []byte, off int64) (int, error) {
+	f.tee = nil // which cannot go back
 	n, err := f.f.WriteAt(b, off)
 	return n, f.explain(err)
 }
@@ -168,14 +182,14 @@ func (sys *system) writeFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	defer f.Abort()
-	if err := f.fill(write); err != nil {
+	if err := f.Fill(write); err != nil {
 		return err
 	}
 	return f.Commit()
 }
 
-// fill writes through a buffer.
-func (f *File) fill(write func(io.Writer) error) error {
+// Fill writes through a buffer. The error is an *Error, or one from write.
+func (f *File) Fill(write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 1<<20)
 	err := write(w)
 	if err == nil {
@@ -197,7 +211,7 @@ func (sys *system) writeNew(path string, write func(io.Writer) error) error {
 		return err
 	}
 	defer f.Abort() // the hidden name is one too many, also when all went well
-	if err := f.fill(write); err != nil {
+	if err := f.Fill(write); err != nil {
 		return err
 	}
 	if err := f.prepare(); err != nil {

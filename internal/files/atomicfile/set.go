@@ -20,6 +20,15 @@ type Set struct {
 // Add takes over a file that has been written.
 func (s *Set) Add(f *File) { s.files = append(s.files, f) }
 
+// AddFirst takes over files that readers do without.
+func (s *Set) AddFirst(files ...*File) { s.files = append(slices.Clone(files), s.files...) }
+
+// Files returns the new files, in their order.
+func (s *Set) Files() []*File { return s.files }
+
+// Gone returns the names of the files that Commit takes away.
+func (s *Set) Gone() []string { return s.gone }
+
 // Remove says that an earlier file at path, if there is one, is no part of the new set.
 func (s *Set) Remove(path string) { s.gone = append(s.gone, path) }
 
@@ -39,15 +48,23 @@ func (s *Set) Abort() {
 	}
 }
 
+// Prepare syncs and closes the new files, after which only their names are wrong. The error is an *Error.
+func (s *Set) Prepare() error {
+	for _, f := range s.files {
+		if err := f.prepare(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Commit puts all files in their places. After an error the earlier files are where they were, and none of the new ones
 // is there, except after an error of the last sync. Killed in between, it leaves a set that lacks its last files. The
 // error is an *Error.
 func (s *Set) Commit() error {
 	defer s.Abort()
-	for _, f := range s.files {
-		if err := f.prepare(); err != nil {
-			return err
-		}
+	if err := s.Prepare(); err != nil {
+		return err
 	}
 	if len(s.files) == 0 {
 		return nil

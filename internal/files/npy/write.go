@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/half"
+	"vsetrain/internal/files/integrity"
 )
 
 // Writer streams an array to disk. Close checks the count and replaces the target as a whole; see package atomicfile.
@@ -62,6 +63,9 @@ func create(path string, dtype DType, shape []int, grow bool) (*Writer, error) {
 	}
 	if w.out, err = atomicfile.Create(path); err != nil {
 		return nil, fmt.Errorf("npy: %w", err)
+	}
+	if !grow { // whose header changes
+		w.out.Tee(integrity.NewSummer())
 	}
 	if err := w.write(head); err != nil {
 		w.Abort()
@@ -200,7 +204,7 @@ func (w *Writer) Close() error {
 	if err != nil {
 		return err
 	}
-	if err := f.Commit(); err != nil {
+	if err := integrity.KeepFile(f); err != nil {
 		return fmt.Errorf("npy: %w", err)
 	}
 	return nil

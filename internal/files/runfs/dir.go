@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 )
 
 // Names inside a run directory.
@@ -105,13 +106,14 @@ func (d *Dir) WriteFile(name string, write func(io.Writer) error) error {
 	return wrap("write", d.Path(name), atomicfile.WriteFile(d.Path(name), write))
 }
 
-// WriteJSON replaces a file of the directory by v as indented JSON.
+// WriteJSON replaces a file of the directory by v as a sealed JSON object.
 func (d *Dir) WriteJSON(name string, v any) error {
-	return d.WriteFile(name, func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(v)
-	})
+	return wrap("write", d.Path(name), integrity.WriteJSON(d.Path(name), v))
+}
+
+// WriteText replaces a file of the directory by a sealed text.
+func (d *Dir) WriteText(name string, b []byte) error {
+	return wrap("write", d.Path(name), integrity.WriteText(d.Path(name), b))
 }
 
 // readOwner returns what the holder of a lock wrote into it, or the zero Owner.

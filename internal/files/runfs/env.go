@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/files/regular"
+	"vsetrain/internal/files/integrity"
 )
 
 // Env is what a run should know about the session that computed it. The caller gathers the values.
@@ -70,7 +70,7 @@ const maxEnv = 64 << 20
 // ReadSessions returns the sessions of the run directory at a path, which may belong to another process.
 func ReadSessions(dir string) ([]Env, error) {
 	path := filepath.Join(dir, EnvName)
-	b, err := regular.ReadFile(path, maxEnv, "the record of sessions")
+	b, err := integrity.ReadSealed(path, maxEnv, "the record of sessions")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -3,9 +3,12 @@ package runfs
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"math"
 	"os"
@@ -20,9 +23,16 @@ import (
 type Log struct {
 	path  string
 	f     *os.File
-	end   int64 // length up to which every line is whole
-	lines int   // up to end
+	end   int64     // length up to which every line is whole
+	lines int       // up to end
+	sum   hash.Hash // SHA-256 up to end
 	buf   bytes.Buffer
+}
+
+// Counted is what a checkpoint knows of a log: its first lines, all that there were when it was written.
+type Counted struct {
+	Lines  int    `json:"log_lines,omitempty"`  // 0 is unknown
+	SHA256 string `json:"log_sha256,omitempty"` // of these lines; "" is unknown
 }
 
 // All in place of a number of lines says that every line of a log counts.
@@ -109,18 +119,49 @@ func (l *Log) truncate(counted int, accept func(line []byte, number int) (bool, 
 	if _, err := l.f.Seek(0, io.SeekStart); err != nil {
 		return wrap("read", l.path, err)
 	}
-	accepted, lines, err := scan(l.path, l.f, counted, accept)
+	sum := sha256.New()
+	accepted, lines, err := scan(l.path, l.f, counted, func(line []byte, number int) (bool, error) {
+		ok, err := accept(line, number)
+		if ok {
+			sum.Write(line)
+		}
+		return ok, err
+	})
 	if err == nil {
 		err = l.cut(accepted)
 	}
 	if err == nil {
-		l.lines = lines
+		l.lines, l.sum = lines, sum
 	}
 	return err
 }
 
-// Lines returns the number of lines.
-func (l *Log) Lines() int { return l.lines }
+// Counted returns number and checksum of the lines.
+func (l *Log) Counted() Counted {
+	return Counted{l.lines, hex.EncodeToString(l.sum.Sum(nil))}
+}
+
+// Check compares the first lines of a log with what a checkpoint counted, where it did. It returns how many lines there
+// are of those that accept is true for.
+func (c Counted) Check(path string, accept func(line []byte, number int) (bool, error)) (lines int, err error) {
+	counted := c.Lines
+	if counted == 0 {
+		counted = All
+	}
+	sum := sha256.New()
+	lines, err = ReadLog(path, counted, func(line []byte, number int) (bool, error) {
+		if number <= c.Lines {
+			sum.Write(line)
+		}
+		return accept(line, number)
+	})
+	if err == nil && c.SHA256 != "" && lines >= c.Lines && hex.EncodeToString(sum.Sum(nil)) != c.SHA256 {
+		err = fmt.Errorf("%s: the first %d lines are not those that the last checkpoint was written after: the file "+
+			"is damaged or was changed; bring back the whole file, or remove it to go on without the curves so far",
+			path, c.Lines)
+	}
+	return lines, err
+}
 
 // cut shortens the file to n bytes and continues there.
 func (l *Log) cut(n int64) error {
@@ -150,6 +191,7 @@ func (l *Log) Append(v any) error {
 	}
 	l.end += int64(n)
 	l.lines++
+	l.sum.Write(l.buf.Bytes())
 	return nil
 }
 

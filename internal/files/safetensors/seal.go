@@ -17,20 +17,28 @@ import (
 // A sealed file carries a SHA-256 of all other metadata and of names, types, shapes and elements of all tensors. The
 // elements are hashed in pieces, several at a time, and the hash is one of the hashes of the pieces.
 const (
-	sealKey   = "vsetrain.sha256"
-	sealPiece = 1 << 20 // bytes
+	sealKey     = "vsetrain.sha256"
+	sealPiece   = 1 << 20           // bytes
+	piecesKey   = "vsetrain.pieces" // the begin of the hash of each piece, so that a damage has a place
+	pieceDigits = 8
 )
 
 // ErrDamaged is a sealed file whose content is not what was written.
 var ErrDamaged = errors.New("the file is damaged: its content does not fit its checksum; use another copy of it")
 
 // WriteSealed is WriteStream for a sealed file. It calls data twice for each tensor, first to hash the elements; both
-// must give the same bytes.
+// must give the same bytes. Where data is nil they are the Data of the tensors.
 func WriteSealed(w io.Writer, tensors []Tensor, metadata map[string]string, data func(i int, w io.Writer) error) error {
+	if data == nil {
+		data = func(i int, w io.Writer) error {
+			_, err := w.Write(tensors[i].Data)
+			return err
+		}
+	}
 	h := newHasher(nil)
 	for i := range tensors {
 		t := &tensors[i]
-		p := &pieces{hasher: h}
+		p := &pieceWriter{hasher: h}
 		size, err := byteSize(t.DType, t.Shape)
 		if err == nil {
 			err = data(i, p)
@@ -44,14 +52,14 @@ func WriteSealed(w io.Writer, tensors []Tensor, metadata map[string]string, data
 			return fmt.Errorf("safetensors: hash tensor %q: %w", t.Name, err)
 		}
 	}
-	sealed := maps.Clone(metadata)
-	if sealed == nil {
-		sealed = map[string]string{}
-	}
-	var err error
-	if sealed[sealKey], err = h.sum(metadata, tensors); err != nil {
+	h.wait()
+	sealed := map[string]string{piecesKey: h.pieces()}
+	maps.Copy(sealed, metadata)
+	seal, err := h.sum(sealed, tensors)
+	if err != nil {
 		return err
 	}
+	sealed[sealKey] = seal
 	return WriteStream(w, tensors, sealed, data)
 }
 
@@ -68,13 +76,33 @@ func (f *File) Verify() (sealed bool, err error) {
 			h.add(part)
 		}
 	}
+	h.wait()
 	metadata := f.Metadata()
 	delete(metadata, sealKey)
 	got, err := h.sum(metadata, f.tensors)
 	if err == nil && got != want {
-		err = ErrDamaged
+		err = f.damage(h.pieces())
 	}
 	return true, err
+}
+
+// damage says where the pieces of a file differ from those that were written.
+func (f *File) damage(pieces string) error {
+	should := f.metadata[piecesKey]
+	if len(should) != len(pieces) { // of an earlier version
+		return ErrDamaged
+	}
+	k := 0
+	for _, t := range f.tensors {
+		for from := 0; from < len(t.Data); from += sealPiece {
+			if should[k:k+pieceDigits] != pieces[k:k+pieceDigits] {
+				return fmt.Errorf("tensor %q, bytes %d to %d: %w", t.Name, from, min(from+sealPiece, len(t.Data))-1,
+					ErrDamaged)
+			}
+			k += pieceDigits
+		}
+	}
+	return fmt.Errorf("its header: %w", ErrDamaged)
 }
 
 // hasher hashes pieces in several goroutines.
@@ -137,9 +165,17 @@ func (h *hasher) wait() {
 	h.wg.Wait()
 }
 
-// sum waits for all pieces and returns the checksum of a file.
+// pieces returns the begins of the hashes of all pieces.
+func (h *hasher) pieces() string {
+	var all []byte
+	for _, s := range h.sums {
+		all = hex.AppendEncode(all, s[:pieceDigits/2])
+	}
+	return string(all)
+}
+
+// sum returns the checksum of a file, all of whose pieces have been waited for.
 func (h *hasher) sum(metadata map[string]string, tensors []Tensor) (string, error) {
-	h.wait()
 	if h.err != nil {
 		return "", h.err
 	}
@@ -156,15 +192,15 @@ func (h *hasher) sum(metadata map[string]string, tensors []Tensor) (string, erro
 	return hex.EncodeToString(all.Sum(nil)), nil
 }
 
-// pieces cuts a stream into pieces and hashes them.
-type pieces struct {
+// pieceWriter cuts a stream into pieces and hashes them.
+type pieceWriter struct {
 	*hasher
 	n   int64 // bytes so far
 	buf []byte
 }
 
 // Write implements io.Writer.
-func (p *pieces) Write(b []byte) (int, error) {
+func (p *pieceWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	for p.n += int64(n); len(b) > 0; {
 		if p.buf == nil {
@@ -182,7 +218,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-func (p *pieces) flush() {
+func (p *pieceWriter) flush() {
 	if len(p.buf) > 0 {
 		p.start(hashJob{data: p.buf, back: true})
 		p.buf = nil

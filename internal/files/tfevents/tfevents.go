@@ -34,8 +34,8 @@ const hparamsTag = "_hparams_/session_start_info"
 // fileVersion is what TensorBoard expects in the first event.
 const fileVersion = "brain.Event:2"
 
-// prefix begins the names of event files.
-const prefix = "events.out.tfevents."
+// Prefix begins the names of event files.
+const Prefix = "events.out.tfevents."
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -20,7 +20,7 @@ func Truncate(dir string, accept func(Event) bool) error {
 		return fmt.Errorf("tfevents: %w", err)
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() {
+		if !strings.HasPrefix(e.Name(), Prefix) || !e.Type().IsRegular() {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())

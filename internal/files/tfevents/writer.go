@@ -28,7 +28,7 @@ type Writer struct {
 // Create starts an event file in dir, which must exist. TensorBoard finds it by its name,
 // events.out.tfevents.<seconds of started>.<hostname>; a number is appended when that file exists already.
 func Create(dir string, started time.Time, hostname string) (*Writer, error) {
-	name := filepath.Join(dir, fmt.Sprintf(prefix+"%010d.%s", started.Unix(), cleanName(hostname)))
+	name := filepath.Join(dir, fmt.Sprintf(Prefix+"%010d.%s", started.Unix(), cleanName(hostname)))
 	for i := range 1000 {
 		path := name
 		if i > 0 {

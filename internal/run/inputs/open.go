@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/loss"
@@ -90,8 +92,9 @@ func needsDir(o data.Options) error {
 	return nil
 }
 
-// OpenSplit opens a split of a data set with what the network reads of it.
-func OpenSplit(o data.Options, m models.Options, split string) (*data.Split, error) {
+// OpenSplit opens a split of a data set with what the network reads of it. warn is told what fits the manifest of the
+// data set in all but its time.
+func OpenSplit(o data.Options, m models.Options, split string, warn func(error)) (*data.Split, error) {
 	if err := needsDir(o); err != nil {
 		return nil, err
 	}
@@ -104,13 +107,21 @@ func OpenSplit(o data.Options, m models.Options, split string) (*data.Split, err
 	case t.Dependencies:
 		open.Dependencies = "check"
 	}
-	return data.Open(o.Dir, split, open)
+	s, err := data.Open(o.Dir, split, open)
+	if err != nil {
+		return nil, err
+	}
+	if moved := data.Moved(s); len(moved) > 0 {
+		warn(fmt.Errorf("%s: written at another time than the manifest of %s says: 'vsetrain verify %[2]s' compares "+
+			"the contents, 'vsetrain verify --record %[2]s' takes them as they are", strings.Join(moved, ", "), o.Dir))
+	}
+	return s, nil
 }
 
 // CheckData opens the splits that a training reads, without their features.
 func CheckData(c *config.Config) error {
 	for _, name := range []string{"train", "dev"} {
-		s, err := OpenSplit(c.Data, c.Model, name)
+		s, err := OpenSplit(c.Data, c.Model, name, func(error) {})
 		if err != nil {
 			return NameFolder(err, "data.dir", nil)
 		}
@@ -162,6 +173,10 @@ func AttachSemantics(s *data.Split, o data.Options, l *loss.Options, warn func(e
 
 // OpenSemantics opens the semantic vectors of the captions of a split.
 func OpenSemantics(path string, s *data.Split, warn func(error)) (*semantic.Store, error) {
+	name := filepath.Base(path) // data.Open has looked at those of the data set
+	if _, err := integrity.CheckOpen(filepath.Dir(path), name, name+".json"); err != nil {
+		return nil, err
+	}
 	return semantic.Open(path, semantic.OpenOptions{Captions: s.NumCaptions(), CaptionFile: s.CaptionPath(),
 		Warn: warn})
 }

@@ -350,8 +350,8 @@ func Read(line []byte) (r Record, err error) {
 	return r, err
 }
 
-// Lines is how many lines metrics.jsonl has.
-func (l *Log) Lines() int { return l.metrics.Lines() }
+// Counted is number and checksum of the lines of metrics.jsonl.
+func (l *Log) Counted() runfs.Counted { return l.metrics.Counted() }
 
 // Close closes what is open.
 func (l *Log) Close() error {

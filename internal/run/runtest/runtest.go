@@ -19,6 +19,7 @@ import (
 	"vsetrain/data/synth"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/run/config"
@@ -75,11 +76,12 @@ func makeWorld(dir string) (string, error) {
 	return dir, err
 }
 
-// CopyWorld is a data set of its own that a test may spoil.
+// CopyWorld is a data set of its own that a test may spoil: it has no manifest.
 func CopyWorld(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "world")
-	if err := os.CopyFS(dir, os.DirFS(World)); err != nil {
+	err := os.CopyFS(dir, os.DirFS(World))
+	if err := errors.Join(err, os.Remove(filepath.Join(dir, integrity.ManifestName))); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
@@ -71,7 +71,7 @@ func newTracker(dir string, c *config.Config, target mlflow.Target, timeout time
 	}
 	t := &Tracker{dir: dir, cfg: c, target: target, client: client, kick: make(chan struct{}, 1),
 		quit: make(chan struct{}), done: make(chan error, 1), said: make(chan error, 1)}
-	b, err := regular.ReadFile(filepath.Join(dir, StateName), 1<<16, "the state of tracking")
+	b, err := integrity.ReadSealed(filepath.Join(dir, StateName), 1<<16, "the state of tracking")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -287,11 +287,7 @@ func lastSession(dir string) runfs.Env {
 
 // keep writes the state.
 func (t *Tracker) keep() error {
-	b, err := json.MarshalIndent(t.state, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(filepath.Join(t.dir, StateName), atomicfile.Bytes(append(b, '\n')))
+	return integrity.WriteJSON(filepath.Join(t.dir, StateName), t.state)
 }
 
 // maxPoints bounds the metrics of one transmission.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
@@ -69,9 +70,7 @@ func (p *Prepared) Start(r *Request) (_ *Trained, err error) {
 		return nil, err
 	}
 	for _, w := range t.Choice.Warnings {
-		if r.Warn != nil {
-			r.Warn(w)
-		}
+		r.warn(w)
 	}
 	if t.Model, err = models.NewModel(t.dev, p.Weights.Network(), p.dims); err != nil {
 		return nil, err
@@ -139,6 +138,9 @@ func (r *Request) Prepare() (_ *Prepared, err error) {
 	if p.Split, err = r.open(p.Data, network); err != nil {
 		return nil, r.nameFolder(err)
 	}
+	if err = r.sameData(p.Split); err != nil {
+		return nil, err
+	}
 	p.dims, err = fits(c, p.Split, p.Lexicon)
 	return p, err
 }
@@ -147,6 +149,26 @@ func (r *Request) Prepare() (_ *Prepared, err error) {
 func (p *Prepared) Close() {
 	p.Weights.Close()
 	p.Trained.Close()
+}
+
+// warn tells what a person should know.
+func (r *Request) warn(err error) {
+	if r.Warn != nil {
+		r.Warn(err)
+	}
+}
+
+// sameData tells which files of the split a run was not trained beside: they were changed since it began.
+func (r *Request) sameData(s *data.Split) error {
+	dir, ok, err := RunOf(r.Checkpoint)
+	if err != nil || !ok || r.Data != "" {
+		return err
+	}
+	changed, err := inputs.ChangedData(dir, s)
+	if len(changed) > 0 {
+		r.warn(fmt.Errorf("%s: changed since the run %s began with %s", strings.Join(changed, ", "), dir, s.Dir()))
+	}
+	return err
 }
 
 // nameFolder says how to name another data folder than the one of the request or of its run.
@@ -182,7 +204,7 @@ func (r *Request) open(o data.Options, network models.Options) (*data.Split, err
 		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
 			FeatureDType: o.FeatureDType, Boxes: true})
 	}
-	return inputs.OpenSplit(o, network, r.Split)
+	return inputs.OpenSplit(o, network, r.Split, r.warn)
 }
 
 // Close releases the device and the split.

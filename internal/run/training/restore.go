@@ -146,21 +146,21 @@ func (t *archive) bestFits(p train.Position, batches int) error {
 // removes the log wants to continue without it.
 func (t *archive) logFits(st *runState) error {
 	path := t.run.Path(runfs.MetricsName)
-	if t.counted = st.LogLines; t.counted == 0 {
+	if t.counted = st.Lines; t.counted == 0 {
 		t.counted = runfs.All // unknown
 	}
-	n, err := runfs.ReadLog(path, t.counted, runfs.UpTo(path, st.Position.Step, records.Undone(st.Position)...))
+	n, err := st.Check(path, runfs.UpTo(path, st.Position.Step, records.Undone(st.Position)...))
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("resume: %w", err)
-	case n == 0 && st.LogLines > 0:
+	case n == 0 && st.Lines > 0:
 		t.Warnings = append(t.Warnings, fmt.Errorf("%s has lost its %d lines up to step %d: its curves begin there",
-			path, st.LogLines, st.Position.Step))
-	case n < st.LogLines:
+			path, st.Lines, st.Position.Step))
+	case n < st.Lines:
 		return fmt.Errorf("resume: %s has %d lines up to step %d, where the checkpoint was written after %d: it was "+
 			"cut off; "+
 			"bring the whole file back, or remove it to go on without the curves so far", path, n, st.Position.Step,
-			st.LogLines)
+			st.Lines)
 	}
 	return nil
 }

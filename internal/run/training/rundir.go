@@ -3,11 +3,11 @@ package training
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
@@ -65,7 +65,25 @@ func (t *training) openRun() error {
 	if err := sameRun(&earlier.Config, t.Cfg); err != nil {
 		return fmt.Errorf("resume %s: %w", t.RunDir, err)
 	}
+	if err := t.sameData(); err != nil {
+		return err
+	}
 	return t.sameVocabulary()
+}
+
+// sameData refuses to resume with other data than the run began with.
+func (t *archive) sameData() error {
+	for _, s := range []*data.Split{t.Train, t.Val} {
+		changed, err := inputs.ChangedData(t.dir, s)
+		if err != nil {
+			return fmt.Errorf("resume: %w", err)
+		}
+		if len(changed) > 0 {
+			return fmt.Errorf("resume %s: the data set has changed since the run began: %s of %s; bring back what it "+
+				"had, or start a new run with another --run", t.dir, strings.Join(changed, ", "), s.Dir())
+		}
+	}
+	return nil
 }
 
 // holdsNoCheckpoint refuses a directory with checkpoints of a run whose configuration is gone.
@@ -102,16 +120,24 @@ func (t *archive) sameVocabulary() error {
 	return nil
 }
 
-// record writes what a run starts with: vocabulary and configuration. The configuration comes last, because it makes
-// the directory a run.
+// record writes what a run starts with: fingerprint of the data, vocabulary and configuration. The configuration comes
+// last, because it makes the directory a run.
 func (t *archive) record() error {
+	if kept, err := t.run.Has(inputs.DataName); err != nil {
+		return err
+	} else if !kept {
+		marks, err := inputs.Fingerprint(t.Cfg.Data.Dir)
+		if err != nil {
+			return err
+		}
+		if err := t.run.WriteJSON(inputs.DataName, marks); err != nil {
+			return err
+		}
+	}
 	if err := t.Lexicon.Save(t.run.Path(t.Lexicon.FileName())); err != nil {
 		return err
 	}
-	return t.run.WriteFile(runfs.ConfigName, func(w io.Writer) error {
-		_, err := w.Write(config.Marshal(t.named))
-		return err
-	})
+	return t.run.WriteText(runfs.ConfigName, config.Marshal(t.named))
 }
 
 // sameRun refuses to resume with a configuration that would make it another run. Device, run directory, how long to

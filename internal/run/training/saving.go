@@ -18,9 +18,9 @@ import (
 // runState is what a checkpoint stores of a run beside weights and moments.
 type runState struct {
 	train.State
-	Captions int    `json:"captions"`            // of the training split; order and epochs depend on it; 0 is unknown
-	LogLines int    `json:"log_lines,omitempty"` // of metrics.jsonl; 0 is unknown
-	Kept     []Kept `json:"kept,omitempty"`      // checkpoints beside the best one (train.keep), the best first
+	runfs.Counted        // lines of metrics.jsonl
+	Captions      int    `json:"captions"`       // of the training split; order and epochs depend on it; 0 is unknown
+	Kept          []Kept `json:"kept,omitempty"` // checkpoints beside the best one (train.keep), the best first
 }
 
 // save is the loop's hook: the weights first, then the state to resume from, and last what is not kept any longer is
@@ -42,7 +42,7 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 	}
 	err = t.run.WriteFile(runfs.CheckpointsName+"/"+runfs.LastName, func(w io.Writer) error {
 		return t.Step.WriteState(w, t.info(p, score), &runState{State: train.State{Position: p, Seed: t.Cfg.Seed},
-			Captions: t.Train.NumCaptions(), LogLines: t.logs.Lines(), Kept: kept})
+			Captions: t.Train.NumCaptions(), Counted: t.logs.Counted(), Kept: kept})
 	})
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)

@@ -1,6 +1,7 @@
 package training_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
@@ -291,11 +293,11 @@ func TestTrackingResumes(t *testing.T) {
 	}
 	// As after a kill: the server has steps that the checkpoint does not.
 	state := filepath.Join(dir, track.StateName)
-	b, err := os.ReadFile(state)
+	b, err := integrity.ReadSealed(state, 1<<16, "the state")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(state, []byte(strings.Replace(string(b), `"step": 7`, `"step": 9`, 1)), 0o666); err != nil {
+	if err := integrity.WriteText(state, bytes.Replace(b, []byte(`"step": 7`), []byte(`"step": 9`), 1)); err != nil {
 		t.Fatal(err)
 	}
 	r := tracked(runtest.TinyConfig(), dir, &runtest.Watcher{}, f)

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/run/verify"
+)
+
+type verifyOptions struct {
+	Paths  []string
+	Record bool
+}
+
+func newCmdVerify(a *app) *cobra.Command {
+	o := &verifyOptions{}
+	c := &cobra.Command{
+		Use:   "verify RUN|DATA|FILE...",
+		Short: "Read files completely and say whether they are as they were written",
+		Long: `Read every file of a run, a data set, a sweep or a single file, and compare it with what was noted when
+it was written: the manifest of a data set (vsetrain-manifest.json), the checksums in checkpoints, events,
+configurations and results, the log as the last checkpoint counted it. A damaged file is named with the block of
+1 MiB, or the tensor, that differs. Exits with 1 then. What has no checksum is listed once: files of other programs
+and of earlier versions.
+
+docs/reliability.md says what is noted where.`,
+		Example: `  vsetrain verify runs/demo
+  vsetrain verify data/f30k runs/*
+  vsetrain verify --record data/f30k   # write the manifest of files from elsewhere`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("expected a run, a data set or a file, found no argument")
+			}
+			o.Paths = args
+			return nil
+		},
+		RunE: a.runs(o),
+	}
+	c.Flags().BoolVar(&o.Record, "record", false, "take the files of a folder as they are: write its manifest")
+	return c
+}
+
+func (o *verifyOptions) run(ctx context.Context, a *app) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	var damaged []string
+	for _, path := range o.Paths {
+		if o.Record {
+			m, err := integrity.Record(path)
+			if err != nil {
+				return err
+			}
+			a.Printf("%s: %s recorded in %s\n", path, ui.Count(len(m.Files), "file"), integrity.ManifestName)
+			continue
+		}
+		bars := phases{app: a}
+		r, err := verify.Path(ctx, path, bars.show)
+		bars.close()
+		if err != nil {
+			return err
+		}
+		for _, d := range r.Damaged {
+			a.Printf("%s: %s: %s\n", a.Paint(ui.Red, "damaged"), d.Path, d.What)
+			damaged = append(damaged, d.Path)
+		}
+		if len(r.Without) > 0 {
+			const shown = 5
+			list := strings.Join(r.Without[:min(shown, len(r.Without))], ", ")
+			if n := len(r.Without) - shown; n > 0 {
+				list += fmt.Sprintf(" and %d more", n)
+			}
+			a.Printf("%s: no checksum tells about %s: %s\n", path, ui.Count(len(r.Without), "file"), list)
+		}
+		if len(r.Damaged) == 0 && r.Whole > 0 {
+			a.Printf("%s: %s whole\n", path, ui.Count(r.Whole, "file"))
+		}
+	}
+	if len(damaged) > 0 {
+		return fmt.Errorf("%s damaged, listed above; bring back copies of them", ui.Count(len(damaged), "file"))
+	}
+	return nil
+}

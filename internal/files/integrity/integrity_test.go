@@ -1,0 +1,295 @@
+package integrity
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/files/atomicfile"
+)
+
+// content is a file of two blocks and a half.
+func content() []byte {
+	b := make([]byte, 5*BlockSize/2)
+	for i := range b {
+		b[i] = byte(i * i >> 7)
+	}
+	return b
+}
+
+// The sum of a file is that of the standard library, in whatever pieces it is written.
+func TestSum(t *testing.T) {
+	b := content()
+	for _, piece := range []int{1 << 10, BlockSize - 1, BlockSize, 3 * BlockSize} {
+		s := NewSummer()
+		for part := range slices.Chunk(b, piece) {
+			s.Write(part)
+		}
+		got := s.Sum(time.Time{})
+		blocks := ""
+		for part := range slices.Chunk(b, BlockSize) {
+			blocks += fmt.Sprintf("%08x", crc32.ChecksumIEEE(part))
+		}
+		if got.Size != int64(len(b)) || got.Blocks != blocks || got.SHA256 != fmt.Sprintf("%x", sha256.Sum256(b)) {
+			t.Errorf("pieces of %d: %+v", piece, got)
+		}
+	}
+	if s := NewSummer().Sum(time.Time{}); s.Size != 0 || s.Blocks != "" {
+		t.Errorf("nothing: %+v", s)
+	}
+}
+
+func sumOf(b []byte) Sum {
+	s := NewSummer()
+	s.Write(b)
+	return s.Sum(time.Time{})
+}
+
+// What differs is named by block.
+func TestDiffers(t *testing.T) {
+	b := content()
+	should := sumOf(b)
+	for _, c := range []struct {
+		change func(b []byte) []byte
+		want   string
+	}{
+		{func(b []byte) []byte { return b }, ""},
+		{func(b []byte) []byte { b[BlockSize]++; return b }, "block 1 (bytes 1048576 to 2097151) differs"},
+		{func(b []byte) []byte { b[len(b)-1]++; return b }, "block 2 (bytes 2097152 to 2621439) differs"},
+		{func(b []byte) []byte { b[0]++; b[len(b)-1]++; return b },
+			"2 blocks of 1 MiB differ, the first is block 0 (from byte 0), the last block 2"},
+		{func(b []byte) []byte { return b[:BlockSize] }, "has 1048576 bytes and had 2621440; 2 blocks of 1 MiB differ, " +
+			"the first is block 1 (from byte 1048576), the last block 2"},
+		{func(b []byte) []byte { return append(b, 0) }, "has 2621441 bytes and had 2621440; block 2"},
+	} {
+		if got := sumOf(c.change(bytes.Clone(b))).Differs(should); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// write commits files of a folder, "" for one that goes.
+func write(t *testing.T, dir string, begin bool, files map[string]string) {
+	t.Helper()
+	set := &atomicfile.Set{}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if text == "" {
+			set.Remove(path)
+			continue
+		}
+		f, err := atomicfile.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "teed" {
+			f.Tee(NewSummer())
+		}
+		set.Add(f)
+		if _, err := f.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := commit(set, begin); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The manifest follows the files of its folder, and equals one that is written by reading them.
+func TestManifestFollows(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, false, map[string]string{"a": "first"})
+	if m, err := Read(dir); m != nil || err != nil {
+		t.Fatalf("begun unasked: %v, %v", m, err)
+	}
+	write(t, dir, true, map[string]string{"b": "second", "teed": "third"})
+	write(t, dir, false, map[string]string{"b": "changed", "c": "new"})
+	write(t, dir, false, map[string]string{"c": "", "d": "another"})
+	kept, err := Read(dir)
+	if err != nil || !slices.Equal(kept.Names(), []string{"b", "d", "teed"}) {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	read, err := Record(dir)
+	if err != nil || !slices.Equal(read.Names(), []string{"a", "b", "d", "teed"}) {
+		t.Fatalf("%+v, %v", read, err)
+	}
+	for _, name := range kept.Names() {
+		if kept.Files[name] != read.Files[name] {
+			t.Errorf("%s: %+v while it was written, %+v read", name, kept.Files[name], read.Files[name])
+		}
+	}
+	path := filepath.Join(dir, ManifestName)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range b {
+		bad := bytes.Clone(b)
+		bad[i] ^= 4
+		if err := os.WriteFile(path, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "verify --record "+dir) {
+			t.Fatalf("byte %d changed: %v", i, err)
+		}
+	}
+}
+
+// A patched array has no sum from its writer, and gets the right one.
+func TestTeeThatCannotGoBack(t *testing.T) {
+	dir := t.TempDir()
+	f, err := atomicfile.Create(filepath.Join(dir, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Tee(NewSummer())
+	set := &atomicfile.Set{}
+	set.Add(f)
+	if _, err := f.Write([]byte("0 rows")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("7"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := Commit(set); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Read(dir)
+	if err != nil || m.Files["x"].SHA256 != fmt.Sprintf("%x", sha256.Sum256([]byte("7 rows"))) {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestCheckOpen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	b := content()
+	put := func(b []byte) {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err == nil {
+			if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(b)
+	if _, err := Record(dir); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want string) {
+		t.Helper()
+		changed, err := CheckOpen(dir, "x", "not there")
+		if want == "" && (err != nil || len(changed) > 0) || want != "" && (err == nil ||
+			!strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, %v, want %q", changed, err, want)
+		}
+	}
+	check("")
+	for at, want := range map[int]string{0: "block 0 (from byte 0) differs", len(b) - 1: "block 2 (from byte 2097152)",
+		BlockSize + 1: ""} { // between them only Sum looks
+		bad := bytes.Clone(b)
+		bad[at]++
+		put(bad)
+		check(want)
+	}
+	put(b[:len(b)-1])
+	check("it has 2621439 bytes and had 2621440; bring that file back")
+	put(b)
+	check("")
+	if err := os.Chtimes(path, time.Now(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := CheckOpen(dir, "x"); err != nil || !slices.Equal(changed, []string{"x"}) {
+		t.Errorf("another time: %v, %v", changed, err)
+	}
+}
+
+// However a sealed text is changed, it is refused, or it is the text without its seal.
+func TestSeal(t *testing.T) {
+	for _, text := range []string{"{\n  \"a\": 1,\n  \"b\": {\"sha256\": \"x\"}\n}\n", "seed: 1\nmodel: {}\n", "2\n", ""} {
+		sealed := Seal([]byte(text))
+		got, ok, err := Unseal(sealed)
+		if string(got) != text || !ok || err != nil {
+			t.Fatalf("%q: %q, %v, %v", text, got, ok, err)
+		}
+		if got, ok, err := Unseal([]byte(text)); string(got) != text || ok || err != nil {
+			t.Errorf("%q without seal: %q, %v, %v", text, got, ok, err)
+		}
+		for n := range sealed {
+			if _, ok, err := Unseal(sealed[:n]); err == nil && ok {
+				t.Errorf("%q cut to %d bytes is taken", text, n)
+			}
+			for bit := range 8 {
+				bad := bytes.Clone(sealed)
+				bad[n] ^= 1 << bit
+				got, ok, err := Unseal(bad)
+				if err == nil && (ok || !bytes.HasSuffix(got, []byte(text[min(len(text), 2):]))) {
+					t.Errorf("%q: byte %d, bit %d changed: %q is taken", text, n, bit, got)
+				}
+			}
+		}
+		if _, _, err := Unseal(append([]byte("x\n"), sealed...)); text[:min(1, len(text))] != "{" && !errors.Is(err,
+			ErrDamaged) {
+			t.Errorf("%q: a line before the seal: %v", text, err)
+		}
+	}
+	if got := Seal([]byte("[1]\n")); string(got) != "[1]\n" {
+		t.Errorf("a list: %q", got)
+	}
+}
+
+// Marks tell versions of files apart by size, ends, and by all of the content where a manifest tells it.
+func TestMarks(t *testing.T) {
+	dir := t.TempDir()
+	all := func(name string) bool { return name != ManifestName }
+	b := content()
+	for _, name := range []string{"x", "y"} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plain, err := MarksOf(dir, all)
+	if err != nil || len(plain) != 2 || plain["x"].SHA256 != "" {
+		t.Fatalf("%v, %v", plain, err)
+	}
+	if _, err := Record(dir); err != nil {
+		t.Fatal(err)
+	}
+	known, err := MarksOf(dir, all)
+	if err != nil || known["x"].SHA256 == "" || len(plain.Changed(known)) > 0 {
+		t.Fatalf("%v, %v", known, err)
+	}
+	b[BlockSize] ^= 1 // far from both ends
+	if err := os.WriteFile(filepath.Join(dir, "x"), b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Record(dir); err != nil {
+		t.Fatal(err)
+	}
+	now, err := MarksOf(dir, all)
+	if err != nil || !slices.Equal(known.Changed(now), []string{"x"}) || len(plain.Changed(now)) > 0 {
+		t.Errorf("%v and %v: %v", known, now, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "y"), b[1:], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if now, err = MarksOf(dir, all); err != nil || !slices.Equal(plain.Changed(now), []string{"y"}) {
+		t.Errorf("%v and %v: %v", plain, now, err)
+	}
+	if _, err := MarksOf(filepath.Join(dir, "no"), all); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+}

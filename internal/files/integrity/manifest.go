@@ -1,0 +1,268 @@
+package integrity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
+)
+
+// ManifestName is the name of the manifest in its folder.
+const ManifestName = "vsetrain-manifest.json"
+
+const manifestFormat = "vsetrain manifest 1"
+
+// maxManifest bounds a manifest in bytes: eight for each MiB of the data.
+const maxManifest = 64 << 20
+
+// Manifest holds the sums of files of one folder, by name. It is a sealed JSON object.
+type Manifest struct {
+	Format string         `json:"format"`
+	Files  map[string]Sum `json:"files"`
+}
+
+// Read returns the manifest of a folder, nil where it has none.
+func Read(dir string) (*Manifest, error) {
+	path := filepath.Join(dir, ManifestName)
+	b, err := regular.ReadFile(path, maxManifest, "a manifest")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	m := new(Manifest)
+	sealed := false
+	if err == nil {
+		b, sealed, err = Unseal(b)
+	}
+	if err == nil && !sealed {
+		err = ErrDamaged
+	}
+	if err == nil {
+		err = json.Unmarshal(b, m)
+	}
+	if err == nil && m.Format != manifestFormat {
+		err = fmt.Errorf("expected the format %q, found %q", manifestFormat, m.Format)
+	}
+	for name, s := range m.Files {
+		if err == nil && (s.Size < 0 || int64(len(s.Blocks)) != 8*((s.Size+BlockSize-1)/BlockSize)) {
+			err = fmt.Errorf("%s: %d bytes do not have %d checksums of blocks", name, s.Size, len(s.Blocks)/8)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; write it anew with 'vsetrain verify --record %s', which takes the files as "+
+			"they are", path, err, dir)
+	}
+	return m, nil
+}
+
+// sum returns the sum of a file; a nil manifest has none.
+func (m *Manifest) sum(name string) (Sum, bool) {
+	if m == nil {
+		return Sum{}, false
+	}
+	s, ok := m.Files[name]
+	return s, ok
+}
+
+// Names returns the names of the files, in their order.
+func (m *Manifest) Names() []string {
+	var all []string
+	for name := range m.Files {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// CheckOpen compares size, first and last block of files of a folder with its manifest. changed are those that differ
+// in nothing of this, but were written at another time, as a copy is. Files that the manifest does not list, and that
+// are not there, are left to others.
+func CheckOpen(dir string, names ...string) (changed []string, err error) {
+	m, err := Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		s, ok := m.sum(name)
+		if !ok || s.Size == 0 {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		same, err := atOnce(path, s)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("%s is not the file of its manifest: it %w; bring that file back, or, if it was "+
+				"changed on purpose, record it with 'vsetrain verify --record %s'", path, err, dir)
+		case !same:
+			changed = append(changed, name)
+		}
+	}
+	return changed, nil
+}
+
+// Commit puts the files of a set in their places, together with the manifests of their folders: nobody finds files that
+// do not fit the manifest, also after a power failure. Sums come from Summers that have seen a file being written
+// (atomicfile.File.Tee); other files are read. Two processes that do this at the same moment may each lose what the
+// other wrote to the manifest; then files are not listed.
+func Commit(set *atomicfile.Set) error { return commit(set, true) }
+
+func commit(set *atomicfile.Set, begin bool) error {
+	defer set.Abort()
+	if err := set.Prepare(); err != nil {
+		return err
+	}
+	sums := map[string]map[string]*Sum{} // by folder and name; nil is gone
+	put := func(path string, s *Sum) {
+		dir := filepath.Dir(path)
+		if sums[dir] == nil {
+			sums[dir] = map[string]*Sum{}
+		}
+		sums[dir][filepath.Base(path)] = s
+	}
+	for _, path := range set.Gone() {
+		put(path, nil)
+	}
+	for _, f := range set.Files() {
+		s, err := sumOfNew(f)
+		if err != nil {
+			return atomicfile.Explain("write", f.Path(), err)
+		}
+		put(f.Path(), &s)
+	}
+	var manifests []*atomicfile.File
+	defer func() {
+		for _, f := range manifests {
+			f.Abort()
+		}
+	}()
+	for dir, files := range sums {
+		f, err := next(dir, files, begin)
+		if err != nil {
+			return err
+		}
+		if f != nil {
+			manifests = append(manifests, f)
+		}
+	}
+	set.AddFirst(manifests...)
+	return set.Commit()
+}
+
+// sumOfNew returns the sum of a file that has been written and has not got its name.
+func sumOfNew(f *atomicfile.File) (Sum, error) {
+	if s, ok := f.Teed().(*Summer); ok {
+		info, err := os.Stat(f.Hidden())
+		if err != nil {
+			return Sum{}, err
+		}
+		return s.Sum(info.ModTime()), nil
+	}
+	return SumOf(f.Hidden())
+}
+
+// next prepares the manifest that a folder is to have, nil where it needs none.
+func next(dir string, files map[string]*Sum, begin bool) (*atomicfile.File, error) {
+	m, err := Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		if !begin {
+			return nil, nil
+		}
+		m = &Manifest{Files: map[string]Sum{}}
+	}
+	for name, s := range files {
+		delete(m.Files, name)
+		if s != nil {
+			m.Files[name] = *s
+		}
+	}
+	return m.create(dir)
+}
+
+// create prepares the file of a manifest.
+func (m *Manifest) create(dir string) (*atomicfile.File, error) {
+	m.Format = manifestFormat
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	f, err := atomicfile.Create(filepath.Join(dir, ManifestName))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(Seal(append(b, '\n'))); err != nil {
+		f.Abort()
+		return nil, err
+	}
+	return f, nil
+}
+
+// WriteFile replaces one file and keeps up the manifest of its folder where there is one.
+func WriteFile(path string, write func(io.Writer) error) error {
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if err := f.Fill(write); err != nil {
+		return err
+	}
+	return KeepFile(f)
+}
+
+// KeepFile puts one file in its place and keeps up the manifest of its folder where there is one.
+func KeepFile(f *atomicfile.File) error {
+	set := &atomicfile.Set{}
+	set.Add(f)
+	return commit(set, false)
+}
+
+// Record writes the manifest of a folder: the files in it as they are now. progress is told the bytes read so far of a
+// file.
+func Record(dir string) (*Manifest, error) {
+	names, err := Listed(dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifest{Files: map[string]Sum{}}
+	for _, name := range names {
+		if m.Files[name], err = SumOf(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	f, err := m.create(dir)
+	if err != nil {
+		return nil, err
+	}
+	return m, f.Commit()
+}
+
+// Listed returns the names of the files of a folder that belong into its manifest: all but hidden files, folders and
+// what is no file.
+func Listed(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, ".") || name == ManifestName {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,226 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/files/tfevents"
+	"vsetrain/internal/run/runtest"
+)
+
+func quiet(string, int, int) {}
+
+// folder makes a data set, a run on it, and files as a sweep and eval write them.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "world"), os.DirFS(runtest.World)); err != nil {
+		t.Fatal(err)
+	}
+	c := runtest.TinyConfig()
+	c.Data.Dir, c.Train.Epochs = filepath.Join(dir, "world"), 1
+	w := &runtest.Watcher{}
+	runtest.Interrupt(t, runtest.Request(c, filepath.Join(dir, "run"), w), 7)
+	runtest.Resume(t, runtest.Request(c, filepath.Join(dir, "run"), w))
+	rows := make([]float32, 900_000) // four blocks
+	for i := range rows {
+		rows[i] = float32(i)
+	}
+	big := filepath.Join(dir, "big")
+	for _, err := range []error{os.Mkdir(big, 0o777), os.Mkdir(filepath.Join(dir, "trial"), 0o777),
+		npy.WriteFloat32(filepath.Join(big, "test_ims.npy"), []int{900, 1000}, rows),
+		os.WriteFile(filepath.Join(big, "vocab.txt"), []byte("[PAD]\n[UNK]\nthe\n"), 0o666), // word pieces
+		integrity.WriteJSON(filepath.Join(dir, "trial", "result-2.json"), map[string]any{"epochs": 2, "score": 12.5}),
+		integrity.WriteText(filepath.Join(dir, "trial", "target"), []byte("2\n"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := integrity.Record(big); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// damage changes the bytes of a file as disks and people do.
+func damage(r *rand.Rand, b []byte) (bad []byte, how string) {
+	bad = bytes.Clone(b)
+	at := r.IntN(len(b))
+	length := min(512, len(b)-at)
+	switch how = []string{"bit", "byte", "zeros", "noise", "cut", "extended", "doubled", "dropped",
+		"exchanged"}[r.IntN(9)]; how {
+	case "bit":
+		bad[at] ^= 1 << r.IntN(8)
+	case "byte":
+		bad[at] = byte(r.Uint32())
+	case "zeros":
+		clear(bad[at : at+length])
+	case "noise":
+		for i := range length {
+			bad[at+i] = byte(r.Uint32())
+		}
+	case "cut":
+		bad = bad[:at]
+	case "extended":
+		bad = binary.LittleEndian.AppendUint64(bad, r.Uint64())
+	case "doubled":
+		bad = slices.Insert(bad, at, b[at:at+length]...)
+	case "dropped":
+		bad = slices.Delete(bad, at, at+length)
+	case "exchanged":
+		n := len(b) / 3
+		copy(bad, b[n:2*n])
+		copy(bad[n:], b[:n])
+	}
+	return bad, how
+}
+
+// TestDamages draws damages of all kinds of files. Each is named, with its block where a manifest has blocks, and no
+// other file is.
+func TestDamages(t *testing.T) {
+	dir := folder(t)
+	whole, err := Path(t.Context(), dir, quiet)
+	if err != nil || len(whole.Damaged) > 0 || whole.Whole < 25 {
+		t.Fatalf("before any damage: %+v, %v", whole, err)
+	}
+	if len(whole.Without) > 0 {
+		t.Errorf("nothing tells about %v", whole.Without)
+	}
+	var files []string
+	for _, pattern := range []string{"world/*", "big/*", "trial/*", "run/*", "run/checkpoints/*"} {
+		all, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, slices.DeleteFunc(all, func(path string) bool {
+			info, err := os.Stat(path)
+			return err != nil || info.IsDir() || strings.HasPrefix(filepath.Base(path), ".")
+		})...)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	drawn := map[string]int{}
+	for n := 0; n < 200; {
+		path := files[r.IntN(len(files))]
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad, how := damage(r, b)
+		name := filepath.Base(path)
+		if bytes.Equal(bad, b) || strings.HasPrefix(name, tfevents.Prefix) && (how == "cut" || how == "extended") ||
+			name == runfs.MetricsName && how == "extended" {
+			continue // an end that is not whole is what a kill leaves
+		}
+		n++
+		drawn[name]++
+		if err := os.WriteFile(path, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		top, _, _ := strings.Cut(strings.TrimPrefix(path, dir+"/"), "/")
+		damagedOnly(t, filepath.Join(dir, top), path, how, b, bad)
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(drawn) < 20 {
+		t.Errorf("damages of %d files alone", len(drawn))
+	}
+}
+
+// damagedOnly verifies a folder of which one file is damaged.
+func damagedOnly(t *testing.T, dir, path, how string, b, bad []byte) {
+	t.Helper()
+	r, err := Path(t.Context(), dir, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Base(path)
+	differ := 0
+	for differ < min(len(b), len(bad)) && b[differ] == bad[differ] {
+		differ++
+	}
+	const seal = 80 // bytes at the begin of a text
+	if slices.Contains(r.Without, path) && len(r.Damaged) == 0 && differ < seal {
+		return // the damage took the checksum itself, and that is told
+	}
+	follows := func(d Damage) bool { // it is compared with the damaged file
+		return (name == runfs.LastName || name == integrity.ManifestName) && d.Path != path
+	}
+	named := false
+	for _, d := range r.Damaged {
+		switch {
+		case d.Path == path:
+			named = true
+			block := fmt.Sprintf("block %d ", differ/integrity.BlockSize)
+			if name == "test_ims.npy" && !strings.Contains(d.What+" ", block) {
+				t.Errorf("%s, %s at byte %d: %s", path, how, differ, d.What)
+			}
+		case !follows(d):
+			t.Errorf("%s, %s: %s is named: %s", path, how, d.Path, d.What)
+		}
+	}
+	if !named {
+		t.Errorf("%s, %s: not named; without checksum: %v", path, how, r.Without)
+	}
+}
+
+// A checkpoint that is damaged names the tensor.
+func TestTensorIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.safetensors")
+	var out bytes.Buffer
+	x := make([]float32, 600_000)
+	err := safetensors.WriteSealed(&out, []safetensors.Tensor{safetensors.FromFloat32s("a", []int{10}, x[:10]),
+		safetensors.FromFloat32s("b", []int{600_000}, x)}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := out.Bytes()
+	b[len(b)-1] ^= 1
+	if err := os.WriteFile(path, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Path(t.Context(), path, quiet)
+	if err != nil || len(r.Damaged) != 1 ||
+		!strings.HasPrefix(r.Damaged[0].What, `tensor "b", bytes 2097152 to 2399999`) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Files of earlier versions are no damage: they have no checksum, and that is said.
+func TestEarlierVersions(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"config.yaml": "seed: 1\n", "test.json": "{\n  \"a\": 1\n}\n",
+		"train_caps.txt": "a dog\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Path(t.Context(), dir, quiet)
+	if err != nil || len(r.Without) != 3 || r.Whole != 0 || len(r.Damaged) > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "train_caps.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := integrity.Record(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "test.json")); err != nil {
+		t.Fatal(err)
+	}
+	r, err = Path(t.Context(), dir, quiet)
+	if err != nil || r.Whole != 2 || len(r.Damaged) != 1 || !strings.Contains(r.Damaged[0].What, "is missing") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
