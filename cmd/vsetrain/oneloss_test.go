@@ -115,7 +115,8 @@ func TestALossIsOneFile(t *testing.T) {
 	has("completion", own(false, "__complete", "train", "--set", "loss.own."), "loss.own.factor=")
 
 	has("the tests of gradients and of equal scores", run(true, root, goTool, "test", "-vet=off", "-ldflags=-s -w",
-		"-overlay", overlay, "./loss", "-v", "-run", "^(TestGradientsByFiniteDifferences|TestLossesAreFinite)$/^(own|root)$"),
+		"-overlay", overlay, "./loss", "-v",
+		"-run", "^(TestGradientsByFiniteDifferences|TestLossesAreFinite)$/^(own|root)$"),
 		"PASS: TestGradientsByFiniteDifferences/own", "PASS: TestLossesAreFinite/own", "FAIL: TestLossesAreFinite/root",
 		"equal scores of 2 pairs: loss")
 }
