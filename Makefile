@@ -98,7 +98,7 @@ RACED := ./internal/compute/par ./internal/files/runfs ./internal/apps/search ./
 test-race: ## run the tests of the concurrent packages under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m -skip Browser $(RACED)
 
-mutants: ## plant mistakes, drawn by SEED, and say which of them no test sees: a night; again to continue
+mutants: ## plant mistakes, drawn by SEED, each behind a switch, and say which of them no test sees; again to continue
 	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)'
 
 vulncheck: ## look for known vulnerabilities in what the program is built from; skipped where their database is out of reach

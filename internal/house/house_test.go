@@ -51,8 +51,8 @@ var levels = [][]string{
 	{"internal/run/training"},
 	{"internal/run/runtest", "internal/apps/extract", "internal/apps/report", "internal/apps/search",
 		"internal/apps/sweep", "internal/apps/view", "internal/apps/serve",
-		"internal/tools/figures", "internal/tools/mutants", "internal/tools/publish/release",
-		"internal/tools/publish/site",
+		"internal/tools/figures", "internal/tools/mutants", "internal/tools/mutants/switches",
+		"internal/tools/publish/release", "internal/tools/publish/site",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
@@ -93,6 +93,7 @@ var sideways = map[string][]string{
 	"data":                             {"data/text"},
 	"models":                           {"models/nn"},
 	"internal/tools/figures":           {"internal/apps/report"},
+	"internal/tools/mutants":           {"internal/tools/mutants/switches"},
 	"internal/apps/search":             {"internal/apps/extract"},
 	"internal/apps/serve":              {"internal/apps/search"},
 	// a page on what they tell

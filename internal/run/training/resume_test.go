@@ -54,33 +54,35 @@ func interrupted(t *testing.T, c *config.Config, dir string, every int64, thread
 // weights, moments and metrics of the uninterrupted run, bit for bit, whatever the number of threads of each session.
 func TestResumeEqualsUninterrupted(t *testing.T) {
 	variants := map[string]func(*config.Config){
-		"lseh":    func(*config.Config) {},
-		"bf16":    func(c *config.Config) { c.Device.Precision = "bf16" },
-		"fp64":    func(c *config.Config) { c.Device.Precision = "fp64" },
-		"warm-up": func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs = loss.LMH, 1 },
-		"adamw":   func(c *config.Config) { c.Optim.Name, c.Optim.WeightDecay = "adamw", 0.01 },
+		"lseh": func(*config.Config) {},
+		"bf16, warm-up": func(c *config.Config) {
+			c.Device.Precision, c.Loss.Name, c.Loss.WarmupEpochs = "bf16", loss.LMH, 1
+		},
+		"fp64, adamw, cosine": func(c *config.Config) {
+			c.Device.Precision, c.Optim.Name, c.Optim.WeightDecay = "fp64", "adamw", 0.01
+			c.Optim.Schedule, c.Optim.WarmupSteps = train.Cosine, 4
+		},
 		"vsrn": func(c *config.Config) { // dropout, running statistics
 			c.Model.Network, c.Train.Epochs, c.Train.ValStep = "vsrn", 1, 0
 		},
-		"crcl":     func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs, c.Train.Epochs = "crcl", 1, 2 },
-		"fne":      func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs = "fne", 1 },
-		"decl":     func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs = "decl", 1 },
-		"sam":      func(c *config.Config) { c.Loss.Name = "sam" },
-		"siglip":   func(c *config.Config) { c.Loss.Name, c.Optim.EMA = "siglip", 0.9 },
-		"cosine":   func(c *config.Config) { c.Optim.Schedule, c.Optim.WarmupSteps = train.Cosine, 4 },
-		"averaged": func(c *config.Config) { c.Optim.EMA, c.Train.Keep = 0.9, 3 },
-		"overfit":  func(c *config.Config) { c.Train.Overfit = 3 },
+		"crcl": func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs, c.Train.Epochs = "crcl", 1, 2 },
+		"fne":  func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs = "fne", 1 },
+		"decl": func(c *config.Config) { c.Loss.Name, c.Loss.WarmupEpochs = "decl", 1 },
+		"sam, dropped last": func(c *config.Config) {
+			c.Loss.Name, c.Train.DropLast, c.Train.ValStep = "sam", true, 0
+		},
+		"siglip, averaged": func(c *config.Config) { c.Loss.Name, c.Optim.EMA, c.Train.Keep = "siglip", 0.9, 3 },
+		"overfit":          func(c *config.Config) { c.Train.Overfit = 3 },
 		"micro-batches": func(c *config.Config) {
 			c.Model.Network, c.Model.TextEncoder, c.Train.MicroBatch = "vseinf", "bigru", 5
 		},
-		"droplast": func(c *config.Config) { c.Train.DropLast, c.Train.ValStep = true, 0 },
 	}
 	for name, change := range variants {
 		t.Run(name, func(t *testing.T) {
 			c := runtest.TinyConfig()
 			change(c)
 			whole := runtest.Train(t, c)
-			for _, every := range []int64{1, 3, 5, 7} {
+			for _, every := range []int64{1, 7} {
 				if every < 7 && name != "lseh" {
 					continue
 				}

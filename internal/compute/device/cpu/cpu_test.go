@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"slices"
 	"testing"
 
 	"vsetrain/internal/compute/device"
@@ -17,32 +18,46 @@ func open(t testing.TB, o cpu.Options) device.Device {
 	return d
 }
 
-var precisions = []string{cpu.FP32, cpu.BF16, cpu.FP64}
+// families are those of the suite that compute otherwise in a reduced precision, or those that do not.
+func families(rounding bool) []string {
+	return slices.DeleteFunc(devicetest.Families(), func(f string) bool { return devicetest.Rounds(f) != rounding })
+}
 
-// On the kernels of this processor, and with the products of the least one.
+// On the kernels of this processor, and with the products of the least one. What a reduced precision does not change
+// is compared with fp32, bit by bit.
 func TestConformance(t *testing.T) {
-	for _, o := range []cpu.Options{
-		{Precision: cpu.FP32}, {Precision: cpu.BF16}, {Precision: cpu.FP64},
-		{Precision: cpu.BF16, BLAS: "generic"},
-	} {
+	for _, o := range []cpu.Options{{Precision: cpu.FP32}, {Precision: cpu.FP64}, {Precision: cpu.BF16},
+		{Precision: cpu.BF16, BLAS: "generic"}} {
+		o.Threads = 2
 		t.Run(o.Precision+o.BLAS, func(t *testing.T) {
-			o.Threads = 2
-			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, o) })
+			newDevice := func(t *testing.T) device.Device { return open(t, o) }
+			if o.Precision == cpu.BF16 {
+				devicetest.RunOnly(t, newDevice, families(true)...)
+			} else {
+				devicetest.Run(t, newDevice)
+			}
 		})
 	}
 }
 
 func TestThreadsGiveTheSameBits(t *testing.T) {
-	for _, p := range precisions {
-		t.Run(p, func(t *testing.T) {
-			var devices []device.Device
-			for _, n := range []int{1, 3} {
-				d := open(t, cpu.Options{Threads: n, Precision: p})
-				defer d.Close()
-				devices = append(devices, d)
-			}
-			devicetest.Identical(t, devices...)
-		})
+	threads := func(n int, precision string) device.Device {
+		d := open(t, cpu.Options{Threads: n, Precision: precision})
+		t.Cleanup(func() { d.Close() })
+		return d
+	}
+	one, three, reduced := threads(1, cpu.FP32), threads(3, cpu.FP32), threads(3, cpu.BF16)
+	for _, c := range []struct {
+		name     string
+		families []string
+		devices  []device.Device
+	}{
+		{"as fp32", families(false), []device.Device{one, three, reduced}},
+		{cpu.FP32, families(true), []device.Device{one, three}},
+		{cpu.BF16, families(true), []device.Device{threads(1, cpu.BF16), reduced}},
+		{cpu.FP64, devicetest.Families(), []device.Device{threads(1, cpu.FP64), threads(3, cpu.FP64)}},
+	} {
+		t.Run(c.name, func(t *testing.T) { devicetest.IdenticalOnly(t, c.families, c.devices...) })
 	}
 }
 
