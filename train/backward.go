@@ -10,17 +10,27 @@ import (
 // backward is a compiled graph with the gradients of its parameters. Most gradients are written to the flat gradient
 // memory. The gradient of a large linear weight, DYᵀ X with few rows, stays a product: norm and update take the factors
 // and never store it, which saves three passes over memory as large as the weight.
+//
+// Of several ranks each makes the rows of such a gradient that it updates, of all ranks together, from the factors of
+// all: the ranks gather these in place of summing gradients.
 type backward struct {
 	vm      *graph.Program
 	updates []update
 	nodes   [][2]*graph.Node // DY and X of every factored gradient, the last of the updates
+	divided []rowsOf
+}
+
+// rowsOf are the rows of a gradient that a rank makes.
+type rowsOf struct {
+	*part
+	dy, x *graph.Node // of all ranks
 }
 
 // compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and
 // compiles it. scale gives the factor of the learning rate of each optimiser group; the values of retain can be read
 // after a run.
 func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale func(group string) float64,
-	factorFrom int, retain ...*graph.Node) (*backward, error) {
+	factorFrom int, own *shard, retain ...*graph.Node) (*backward, error) {
 	var specs []graph.ParamSpec
 	var wrt []*graph.Node
 	for _, spec := range s.Params.Specs {
@@ -39,7 +49,15 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 	for i, n := range grads {
 		at := spanOf(s.Params, &specs[i], scale)
 		dy, x, ok := g.Factors(n)
-		if ok && !specs[i].Twice && worthFactoring(dy, x, factorFrom) {
+		ok = ok && !specs[i].Twice
+		if t := own.matrix(at.lo, at.hi); t != nil && ok && worthDividing(g, dy, x) {
+			r := rowsOf{t, graph.GatherBehind(g, dy), graph.GatherBehind(g, x)}
+			b.divided = append(b.divided, r)
+			retain = append(retain, dy, x, r.dy, r.x)
+			once = append(once, at)
+			continue
+		}
+		if ok && !own.divided() && worthFactoring(dy, x, factorFrom) {
 			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
 			factored = append(factored, update{span: at, nth: 1, of: 1, factor: &device.Factored{N: rows, O: o, I: in}})
 			b.nodes = append(b.nodes, [2]*graph.Node{dy, x})
@@ -68,6 +86,35 @@ func spanOf(p *graph.Params, spec *graph.ParamSpec, scale func(group string) flo
 func worthFactoring(dy, x *graph.Node, from int) bool {
 	n, o, i := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
 	return o*i >= from && (from == 0 || 4*n <= min(o, i))
+}
+
+// worthDividing: every pair has one row, and gathering X moves no more values than the sum of the gradients would.
+func worthDividing(g *graph.Graph, dy, x *graph.Node) bool {
+	return graph.Dim(dy, 0) == g.Share.Own() && g.Share.Items <= min(graph.Dim(dy, 1), graph.Dim(x, 1))
+}
+
+// multiply makes the rows of gradients that this rank updates.
+func (b *backward) multiply(dev device.Device, grads device.View) {
+	for _, r := range b.divided {
+		dy, x := b.vm.View(r.dy), b.vm.View(r.x)
+		n, o, first := graph.Dim(r.dy, 0), graph.Dim(r.dy, 1), (r.from-r.lo)/r.columns
+		device.Do(dev, device.Gemm{TransA: true, M: (r.to - r.from) / r.columns, N: r.columns, K: n, Alpha: 1,
+			A: dy.Slice(first, dy.N), LDA: o, B: x, C: grads.Slice(r.from, r.to)})
+	}
+}
+
+// scatter has the program sum the gradients of each part over the ranks as soon as the part has all of them.
+func (b *backward) scatter(r *Ranks) {
+	for i := range r.shard.parts {
+		if t := &r.shard.parts[i]; b.sums(t) {
+			b.vm.Then(r.params.Grads().Slice(t.lo, t.hi), func() { r.scatter(t) })
+		}
+	}
+}
+
+// sums reports whether the gradients of a part are summed over the ranks.
+func (b *backward) sums(t *part) bool {
+	return !slices.ContainsFunc(b.divided, func(r rowsOf) bool { return r.part == t })
 }
 
 // factors finds the factors of the gradients that stay products: inputs may have moved.

@@ -144,7 +144,7 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-const tinyRegions, tinyFeature, tinyVocab, tinySemantic = 2, 6, 20, 5
+const tinyRegions, tinyFeature, tinyVocab, tinySemantic = 2, 8, 20, 5
 
 // newStep is a training step of a model whose weights are drawn from the seed 3.
 func newStep(t testing.TB, dev device.Device, o models.Options, d models.Dims, lossName string,

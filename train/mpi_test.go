@@ -4,7 +4,6 @@ package train
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -81,7 +80,6 @@ func overMPI(t *testing.T, path string) {
 		}
 		asOne(t, rankedCPU(t, world, cpu.FP64), c, alone(t, c, 2))
 		s := c.step(rankedCPU(t, world, cpu.FP32))
-		s.factorFrom = math.MaxInt
 		for i := range 4 {
 			if _, err := s.Run(dealt(c.batch(i), w.Rank, w.Ranks), 1e-3, false); err != nil {
 				t.Fatal(err)

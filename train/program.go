@@ -198,12 +198,12 @@ func (s *Step) compile(sh shape) (*program, error) {
 		if p.captioning != nil {
 			cost, retain = g.Add(p.loss, p.captioning), append(retain, p.captioning)
 		}
-		if p.backward, err = compileBackward(s.model.Instance, g, cost, s.opt.opt.scale, s.factorFrom,
+		if p.backward, err = compileBackward(s.model.Instance, g, cost, s.opt.opt.scale, s.factorFrom, s.opt.shard,
 			retain...); err != nil {
 			return err
 		}
 		if s.ranks != nil {
-			s.ranks.scatter(p.vm)
+			p.scatter(s.ranks)
 		}
 		return err
 	})

@@ -89,17 +89,9 @@ func (r *Ranks) part(b *data.Batch) (batch.Captions, []int32, error) {
 	return r.own, r.item, nil
 }
 
-// scatter has a program add the gradients of all ranks up, each piece on its rank, as soon as a part has all of its
-// gradients. What a loss learns has its whole gradient on every rank: that of rank 0 counts.
-func (r *Ranks) scatter(p *graph.Program) {
-	for i := range r.shard.parts {
-		t := &r.shard.parts[i]
-		p.Then(r.params.Grads().Slice(t.lo, t.hi), func() { r.scatterPart(t) })
-	}
-}
-
-// scatterPart adds the gradients of a part up.
-func (r *Ranks) scatterPart(t *part) {
+// scatter adds the gradients of a part of all ranks up, each piece on its rank. What a loss learns has its whole
+// gradient on every rank: that of rank 0 counts.
+func (r *Ranks) scatter(t *part) {
 	for _, s := range r.params.Specs {
 		if lo, _ := r.params.Range(s.Name); s.Within != nil && r.Rank > 0 && lo >= t.lo && lo < t.hi {
 			device.Do(r.dev, device.Fill{Dst: r.params.Grad(s.Name)})

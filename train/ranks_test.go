@@ -148,7 +148,9 @@ func stateOf(s *Step) []device.View {
 func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 	rank, ranks := device.RankOf(d)
 	s := c.step(d)
-	s.factorFrom = math.MaxInt
+	if ranks > 2 { // many parts, and matrices that are divided
+		divide(t, s, 64)
+	}
 	p := s.model.Instance.Params
 	for i, m := range want {
 		fail := func(format string, args ...any) {
@@ -186,6 +188,7 @@ func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 		for k := range s.opt.parts {
 			s.opt.gather(&s.opt.parts[k], p.Grads())
 		}
+		device.Do(s.model.Instance.Dev, device.Join{})
 		for name, g := range m.gradients {
 			if off := distance(gradient(s, name), g); !(off <= 1e-10*m.result.GradNorm) {
 				fail("gradient of %s is off by %v of %v", name, off, norm(g))
@@ -209,7 +212,9 @@ func TestRanksTrainAsOne(t *testing.T) {
 			want := alone(t, c, 2)
 			for n := 2; n <= 4; n++ {
 				if k < len(networks) && n == 3 || k%3 == n%3 {
-					devicetest.Ranks(n, func(w *devicetest.World) { asOne(t, rankedCPU(t, w, cpu.FP64), c, want) })
+					devicetest.Ranks(n, func(w *devicetest.World) {
+						asOne(t, &devicetest.Late{Device: rankedCPU(t, w, cpu.FP64)}, c, want)
+					})
 				}
 			}
 		})
@@ -229,7 +234,6 @@ func TestRanksOverlap(t *testing.T) {
 					s = c.step(d)
 				}
 				divide(t, s, 64)
-				s.factorFrom = math.MaxInt
 				rank, ranks := w.Rank()
 				for i := range 2 {
 					if _, err := s.Run(dealt(c.batch(i), rank, ranks), c.lr, false); err != nil {
@@ -239,6 +243,9 @@ func TestRanksOverlap(t *testing.T) {
 				}
 				if n := len(s.opt.parts); n < 5 || d.Beside < 10*late {
 					t.Errorf("%s: %d parts, %d kernels beside their sums", c.name, n, d.Beside)
+				}
+				if n := len(s.last.divided); strings.HasPrefix(c.name, models.VSEPP) != (n == 1) {
+					t.Errorf("%s: %d gradients are divided", c.name, n)
 				}
 				if x := flat(s); rank == 0 {
 					at[late] = x

@@ -88,7 +88,6 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 		if opt.average != nil {
 			ranks.average = opt.average.values
 		}
-		s.factorFrom = math.MaxInt // gradients are summed
 	}
 	s.memory = l.Memory()
 	s.ReadFrom(nil)
@@ -183,10 +182,11 @@ func (s *Step) calls() {
 		}
 		for i := range s.ranks.shard.parts {
 			if p.micro != nil {
-				s.ranks.scatterPart(&s.ranks.shard.parts[i])
+				s.ranks.scatter(&s.ranks.shard.parts[i])
 			}
 		}
 		device.Do(s.ranks.dev, device.Join{})
+		p.multiply(s.ranks.dev, s.model.Instance.Params.Grads())
 	}
 	s.at("the norm of the gradients, the clip or the update")
 	s.opt.norms(p.updates)

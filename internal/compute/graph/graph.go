@@ -75,8 +75,8 @@ func CutCounts(i int) string { return fmt.Sprintf("in.cut%d.counts", i) }
 // CutY is described at CutX.
 func CutY(i int) string { return fmt.Sprintf("in.cut%d.y", i) }
 
-// own is the number of items of the rank.
-func (s Share) own() int { return (s.Items - s.Rank + s.Ranks - 1) / s.Ranks }
+// Own is the number of items of the rank.
+func (s Share) Own() int { return (s.Items - s.Rank + s.Ranks - 1) / s.Ranks }
 
 // Alone reports whether there is no other rank.
 func (s Share) Alone() bool { return s.Ranks < 2 }

@@ -11,21 +11,27 @@ import (
 // GatherRows returns the rows of all items, in their order, given those of the items that are here: x [n, …] to
 // [items, …]. The gradient is that of the rows that are here: what is computed from all of them is the same everywhere.
 func GatherRows(g *Graph, x *Node) *Node {
-	return gatherRows(g, "gather", x, nil, 0, func(c *Call, d device.Deal, whole, own device.View) {
+	return gatherRows(g, "gather", x, nil, 0, false, func(c *Call, d device.Deal, whole, own device.View) {
 		DoGrad(c, device.AllGather{Deal: d, DY: whole, DX: own})
 	})
+}
+
+// GatherBehind is GatherRows behind all that follows (device.Join): for what is read after the program. It has no
+// gradient. Both x and the result have to be retained.
+func GatherBehind(g *Graph, x *Node) *Node {
+	return gatherRows(g, "gather behind", x, nil, 0, true, nil)
 }
 
 // GatherShared is GatherRows for values from which each rank computes something else: the gradient is the sum of those
 // of all ranks. With the lengths int32 of all items, x and the result have as many rows for each item: [capacity here,
 // …] to [capacity, …].
 func GatherShared(g *Graph, x, lengths *Node, capacity int) *Node {
-	return gatherRows(g, "shared gather", x, lengths, capacity, func(c *Call, d device.Deal, whole, own device.View) {
+	return gatherRows(g, "shared gather", x, lengths, capacity, false, func(c *Call, d device.Deal, whole, own device.View) {
 		Do(c, device.ReduceScatter{Deal: d, X: whole, Y: own})
 	})
 }
 
-func gatherRows(g *Graph, name string, x, lengths *Node, capacity int,
+func gatherRows(g *Graph, name string, x, lengths *Node, capacity int, behind bool,
 	grad func(c *Call, d device.Deal, whole, own device.View)) *Node {
 	if g.Share.Alone() {
 		return x
@@ -35,7 +41,7 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int,
 		Width: shape.TotalSize() / shape[0]}
 	if lengths == nil {
 		capacity = deal.Items
-		wantShape("rows that are gathered", x, append([]int{g.Share.own()}, shape[1:]...)...)
+		wantShape("rows that are gathered", x, append([]int{g.Share.Own()}, shape[1:]...)...)
 	} else {
 		wantShape("lengths of rows that are gathered", lengths, deal.Items)
 	}
@@ -52,7 +58,7 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int,
 		}
 		return d
 	}
-	op.Make = func(c *Call) { Do(c, device.AllGather{Deal: dealt(c), X: c.In[own], Y: c.Out[whole]}) }
+	op.Make = func(c *Call) { Do(c, device.AllGather{Deal: dealt(c), Behind: behind, X: c.In[own], Y: c.Out[whole]}) }
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx := bw.arg(dyNode, false), bw.gradient(own)
