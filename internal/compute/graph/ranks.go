@@ -26,9 +26,10 @@ func GatherBehind(g *Graph, x *Node) *Node {
 // of all ranks. With the lengths int32 of all items, x and the result have as many rows for each item: [capacity here,
 // …] to [capacity, …].
 func GatherShared(g *Graph, x, lengths *Node, capacity int) *Node {
-	return gatherRows(g, "shared gather", x, lengths, capacity, false, func(c *Call, d device.Deal, whole, own device.View) {
+	sum := func(c *Call, d device.Deal, whole, own device.View) {
 		Do(c, device.ReduceScatter{Deal: d, X: whole, Y: own})
-	})
+	}
+	return gatherRows(g, "shared gather", x, lengths, capacity, false, sum)
 }
 
 func gatherRows(g *Graph, name string, x, lengths *Node, capacity int, behind bool,
