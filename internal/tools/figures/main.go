@@ -81,6 +81,9 @@ func generate(root string) (map[string][]byte, error) {
 	maps.Copy(files, board)
 	files[performancePage], files[stepsChart], files[marginsFile] = page, stepsBars(steps), lines.Draw().SVG()
 	files[internalsPage] = internals
+	if files[ranksPage], err = tableOf(root, ranksPage, "ranks", ranksFile, ranksTable); err != nil {
+		return nil, err
+	}
 	if files[reproducePage], err = reproduce(root); err != nil {
 		return nil, err
 	}
