@@ -37,6 +37,7 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	if err != nil {
 		return nil, err
 	}
+	s.bf16 = o.ReduceDtype == BF16
 	opt := &optimiser{shard: s, opt: o}
 	for _, v := range []*device.View{&opt.sumSq, &opt.norm, &opt.coef, &opt.coef2} {
 		b, err := dev.Alloc(device.Float, 1)

@@ -97,13 +97,18 @@ type OptimOptions struct {
 	Betas       [2]float64 `yaml:"betas" min:"0" below:"1" doc:"decay of the first and second moments"`
 	Eps         float64    `yaml:"eps" above:"0" max:"1" doc:"term that keeps the denominator from zero"`
 	EMA         float64    `yaml:"ema" min:"0" below:"1" doc:"decay of a moving average of the weights; 0 keeps none"`
-	LegacyEps   bool       `yaml:"legacy_eps" doc:"put eps before the bias correction, as PyTorch up to 1.2"`
+	// ReduceDtype is what ranks send gradients as; each adds what it gets in float32.
+	ReduceDtype string `yaml:"reduce_dtype" enum:"fp32|bf16" doc:"of gradients that ranks sum: bf16 sends half the bytes and rounds each to 8 bits (relative error at most 1/256); one rank sends none"`
+	LegacyEps   bool   `yaml:"legacy_eps" doc:"put eps before the bias correction, as PyTorch up to 1.2"`
 }
+
+// BF16 is the value of OptimOptions.ReduceDtype that halves the bytes.
+const BF16 = "bf16"
 
 // DefaultOptimOptions returns Adam with the references' settings: 2e-4, divided by ten every 15 epochs, clip at 2.
 func DefaultOptimOptions() OptimOptions {
 	return OptimOptions{Name: "adam", LR: 2e-4, BertLR: 0.1, Decay: 0.1, Schedule: Repeat, LRUpdate: 15, Clip: 2,
-		Betas: [2]float64{0.9, 0.999}, Eps: 1e-8}
+		Betas: [2]float64{0.9, 0.999}, Eps: 1e-8, ReduceDtype: "fp32"}
 }
 
 // scale is the factor of the learning rate of an optimiser group.

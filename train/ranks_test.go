@@ -149,7 +149,7 @@ func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 	rank, ranks := device.RankOf(d)
 	s := c.step(d)
 	s.factorFrom = math.MaxInt // of one rank: its gradients are compared
-	if ranks > 2 { // many parts, and matrices that are divided
+	if ranks > 2 {             // many parts, and matrices that are divided
 		divide(t, s, 64)
 	}
 	p := s.model.Instance.Params
@@ -256,6 +256,50 @@ func TestRanksOverlap(t *testing.T) {
 		if at := differ(at[0], at[1]); at >= 0 {
 			t.Errorf("%s: value %d of the state differs", c.name, at)
 		}
+	}
+}
+
+// Gradients that ranks send as bf16 are half the values, and off by no more than their rounding; training goes on as
+// well, and all ranks come to the same bits. One rank sends none.
+func TestRanksReduceDtype(t *testing.T) {
+	var gradients [2][]float64
+	var losses, norms [2]float64
+	var values [2]int
+	for i, dtype := range []string{"fp32", BF16} {
+		devicetest.Ranks(3, func(w *devicetest.World) {
+			s := tinyStep(t, rankedCPU(t, w, cpu.FP32), loss.LMH, 0)
+			s.opt.bf16 = dtype == BF16
+			rank, ranks := w.Rank()
+			for k := range 20 {
+				r, err := s.Run(dealt(tinyBatch(1, 7, 8), rank, ranks), 1e-3, false)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for j := 0; j < len(s.opt.parts) && k == 0; j++ {
+					values[i] = w.Values
+					s.opt.gather(&s.opt.parts[j], s.model.Instance.Params.Grads())
+				}
+				if rank == 0 && k == 0 {
+					gradients[i], norms[i] = doubles(s.model.Instance.Dev, s.model.Instance.Params.Grads()), r.GradNorm
+				}
+				if rank == 0 {
+					losses[i] = r.Loss
+				}
+			}
+			if err := s.ranks.Compare(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if off := distance(gradients[0], gradients[1]); off == 0 || off > 3*norms[0]/256 {
+		t.Errorf("gradients in bf16 are off by %v of %v", off, norms[0])
+	}
+	if off := math.Abs(losses[1]/losses[0] - 1); off == 0 || off > 0.01 {
+		t.Errorf("losses after 20 steps: %v", losses)
+	}
+	if n := values[0] - values[1]; n < len(gradients[0])/2-32 || n > len(gradients[0])/2+32 {
+		t.Errorf("values sent: %v for %d gradients", values, len(gradients[0]))
 	}
 }
 

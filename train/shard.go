@@ -16,6 +16,7 @@ type shard struct {
 	m, v   device.View // moments of the rank's pieces, one after the other
 	dev    device.Device
 	params *graph.Params
+	bf16   bool // gradients are rounded to bfloat16 before they are summed
 
 	whole [2]device.View // moments of all ranks, between open and close
 }
@@ -95,7 +96,8 @@ func (s *shard) matrix(lo, hi int) *part {
 // scatter sets the gradients of the rank's piece of a part to the sum of those of all ranks, behind what follows.
 func (s *shard) scatter(t *part) {
 	g := s.params.Grads()
-	device.Do(s.dev, device.ReduceScatter{Deal: t.deal, Behind: true, X: g.Slice(t.lo, t.hi), Y: g.Slice(t.from, t.to)})
+	device.Do(s.dev, device.ReduceScatter{Deal: t.deal, Behind: true, BF16: s.bf16, X: g.Slice(t.lo, t.hi),
+		Y: g.Slice(t.from, t.to)})
 }
 
 // gather sets values of a part of all parameters to those that the ranks have of their pieces, behind what follows.

@@ -115,11 +115,12 @@ func (a *AllGather) Views(c *Checker) {
 }
 
 // ReduceScatter sets Y to the rows of this rank of the sum of X of all ranks: the gradient of an AllGather where each
-// rank computes something else from what was gathered (Deal).
+// rank computes something else from what was gathered (Deal). With BF16 the values of every rank are rounded to
+// bfloat16 before they are added, so that half the bytes are sent, and sums may be; where there is one rank nothing is.
 type ReduceScatter struct {
 	Deal
-	Behind bool
-	X, Y   View
+	Behind, BF16 bool
+	X, Y         View
 }
 
 // Views implements Kernel.

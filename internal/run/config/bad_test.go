@@ -63,6 +63,8 @@ var badFiles = map[string]string{
 	"other_section": `other_section.yaml:2:3: train.lr: unknown key; did you mean optim.lr?`,
 	"range_high":    `range_high.yaml:1:16: optim.decay: expected a number in (0, 1], found 1.5`,
 	"range_low":     `range_low.yaml:1:13: optim.lr: expected a number in (0, 10], found 0`,
+	"reduce_fp64": `reduce_fp64.yaml:2:23: optim.reduce_dtype: expected fp32 with device.precision fp64, found bf16; ` +
+		`fp64 is for checking, which sums in bf16 would spoil`,
 	"second_update": `second_update.yaml:1:36: optim.lr_update2: expected 0, or with schedule once an epoch ` +
 		`after lr_update, found 20`,
 	"second_update_equal": `second_update_equal.yaml:1:52: optim.lr_update2: expected 0, or with schedule ` +

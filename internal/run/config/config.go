@@ -75,6 +75,11 @@ func (c *Config) Validate() error {
 			Remedy: "it scores pairs, so the gradient of an image needs all captions of the batch at once; processes " +
 				"can divide the batch (train --procs)"}
 	}
+	if c.Optim.ReduceDtype == train.BF16 && c.Device.Precision == "fp64" {
+		return &options.Error{Key: "optim.reduce_dtype", Found: train.BF16,
+			Expected: "fp32 with device.precision fp64",
+			Remedy:   "fp64 is for checking, which sums in bf16 would spoil"}
+	}
 	return nil
 }
 

@@ -30,7 +30,7 @@ func TestSettings(t *testing.T) {
 		{given("optim.lr", "!!float", "11"), "s.yaml:3:9: optim.lr: expected a number in (0, 10], found 11"},
 		{given("optim", "!!float", "11"), "s.yaml:3:9: optim: is a section; set one of its keys: name, lr, bert_lr, " +
 			"decay, schedule, lr_update, lr_update2, cosine_epochs, cosine_end, warmup_steps, clip, " +
-			"weight_decay, betas, eps, ema, legacy_eps"},
+			"weight_decay, betas, eps, ema, reduce_dtype, legacy_eps"},
 	} {
 		if _, err := Load(Request{Settings: []Setting{c.setting}}); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)

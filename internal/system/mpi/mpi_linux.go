@@ -34,7 +34,7 @@ type World struct {
 }
 
 var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Bcast Allreduce " +
-	"Allgather Reduce_scatter_block Ibarrier Test Error_string Get_library_version Abort")
+	"Allgather Alltoall Reduce_scatter_block Ibarrier Test Error_string Get_library_version Abort")
 
 // Start loads the library of a file and starts MPI.
 func Start(path string) (*World, error) {
@@ -196,6 +196,17 @@ func ReduceScatter[T Float](w *World, dst, src []T) error {
 	mpi, _ := typeOf[T](w)
 	return w.call("Reduce_scatter_block", [2][]T{dst, src}, address(src), address(dst), uintptr(len(dst)), mpi, w.sum,
 		w.world)
+}
+
+// AllToAll sets piece r of dst, which are as many as there are ranks, to what rank r has in src as the piece of this
+// one.
+func AllToAll[T Float](w *World, dst, src []T) error {
+	if len(src) != len(dst) || len(src)%w.Ranks != 0 {
+		return fmt.Errorf("send %d values in equal pieces to %d ranks, and receive %d", len(src), w.Ranks, len(dst))
+	}
+	mpi, _ := typeOf[T](w)
+	n := uintptr(len(src) / w.Ranks)
+	return w.call("Alltoall", [2][]T{dst, src}, address(src), n, mpi, address(dst), n, mpi, w.world)
 }
 
 // Wait waits until all ranks call it. It looks for them a few hundred times a second and leaves the processor to others

@@ -40,6 +40,9 @@ func AllGather[T Float](*World, []T, []T) error { return errNone }
 // ReduceScatter fails here.
 func ReduceScatter[T Float](*World, []T, []T) error { return errNone }
 
+// AllToAll fails here.
+func AllToAll[T Float](*World, []T, []T) error { return errNone }
+
 // Wait fails here.
 func (*World) Wait() error { return errNone }
 

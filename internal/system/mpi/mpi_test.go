@@ -159,6 +159,17 @@ func collectives[T Float](w *World, n int) error {
 	fill(all)
 	errs = errors.Join(errs, equal("ReduceScatter", ReduceScatter(w, own, all), own,
 		func(i int) T { return sum(w.Rank*n + i) }))
+	if small, ok := any(all).([]float32); ok {
+		fill(all)
+		got := make([]float32, len(all))
+		err := AllToAll(w, got, small)
+		for i, v := range got {
+			if want := value(i/n, w.Rank*n+i%n); err == nil && T(v) != want {
+				err = fmt.Errorf("element %d is %v, expected %v", i, v, want)
+			}
+		}
+		errs = errors.Join(errs, err)
+	}
 	fill(own)
 	return errors.Join(errs, equal("Broadcast", Broadcast(w, own, w.Ranks-1), own,
 		func(i int) T { return value(w.Ranks-1, i) }))

@@ -273,7 +273,7 @@ func testCollectives(h *harness) {
 			a.Behind = behind
 			h.check(fmt.Sprintf("AllGather of %v, behind %v", lengths, behind), &a, nil)
 			h.check(fmt.Sprintf("ReduceScatter of %v, behind %v", lengths, behind),
-				&device.ReduceScatter{Deal: deal, Behind: behind, X: a.X}, nil)
+				&device.ReduceScatter{Deal: deal, Behind: behind, BF16: behind, X: a.X}, nil)
 			h.check("AllReduce", &device.AllReduce{Behind: behind, X: h.inout(h.normal(n, 1))}, nil)
 		}
 		h.check("Join", &device.Join{}, nil)

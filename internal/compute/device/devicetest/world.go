@@ -166,6 +166,17 @@ func (w *World) ReduceScatter(dst, src any) error {
 	})
 }
 
+// AllToAll sets piece r of dst to the piece of this rank of src of rank r.
+func (w *World) AllToAll(dst, src []float32) error {
+	return combine(w, "AllToAll", dst, src, func(all [][]float32) (mine []float32) {
+		n := len(src) / len(all)
+		for _, x := range all {
+			mine = append(mine, x[w.rank*n:(w.rank+1)*n]...)
+		}
+		return mine
+	})
+}
+
 // Broadcast sets x to that of rank root.
 func (w *World) Broadcast(x any, root int) error {
 	if y, ok := x.([]float32); ok {

@@ -43,6 +43,8 @@ func (w overMPI) ReduceScatter(dst, src any) error {
 	return unknown(src)
 }
 
+func (w overMPI) AllToAll(dst, src []float32) error { return mpi.AllToAll(w.world, dst, src) }
+
 func (w overMPI) Broadcast(x any, root int) error {
 	switch x := x.(type) {
 	case []float32:

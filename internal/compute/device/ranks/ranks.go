@@ -9,8 +9,11 @@ package ranks
 import (
 	"errors"
 	"fmt"
+	"math"
+	"unsafe"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/gemm"
 )
 
 // World is the ranks of a job. x, dst and src are slices of float32 or of float64, as long on all ranks. All calls come
@@ -24,6 +27,8 @@ type World interface {
 	AllGather(dst, src any) error
 	// ReduceScatter sets dst to piece r of the sum of src of all ranks, r being this one.
 	ReduceScatter(dst, src any) error
+	// AllToAll sets piece r of dst to what rank r has in its src as the piece of this rank. It moves bits as they are.
+	AllToAll(dst, src []float32) error
 	// Broadcast sets x to that of rank root.
 	Broadcast(x any, root int) error
 	// Wait waits until all ranks call it, and leaves the processor to others meanwhile.
@@ -136,7 +141,11 @@ func do[T float](d *Device, k device.Kernel) bool {
 		}
 	case *device.ReduceScatter:
 		d.checker.Check(a)
-		scatter(d, a.Deal, floats[T](a.Y), floats[T](a.X))
+		if a.BF16 && !d.Wide() && d.ranks > 1 {
+			scatterHalves(d, a.Deal, floats[float32](a.Y), floats[float32](a.X))
+		} else {
+			scatter(d, a.Deal, floats[T](a.Y), floats[T](a.X))
+		}
 	case *device.Join: // no processor is free beside the kernels: what is Behind has run at once
 	case *device.BatchNorm:
 		if !a.Train || d.ranks == 1 {
@@ -269,4 +278,36 @@ func scatter[T float](d *Device, deal device.Deal, own, all []T) {
 		d.try(func() error { return d.world.ReduceScatter(dst, src) })
 		copy(own[min(from, len(own)):], dst)
 	})
+}
+
+// scatterHalves is scatter of values that are rounded to bfloat16, of which two are sent as one float32. Every rank
+// adds those of all in their order, in float32.
+func scatterHalves(d *Device, deal device.Deal, own, all []float32) {
+	s := streamsOf(deal, all)
+	s.pieces(false, func(from, n int) {
+		words := (n + 1) / 2
+		src, dst := floats[float32](d.scratch(sent, words*d.ranks)), floats[float32](d.scratch(received, words*d.ranks))
+		clear(src)
+		send, got := halves(src), halves(dst)
+		for rank := range d.ranks {
+			s.next(rank, n, func(at int, x []float32) {
+				for i, v := range x {
+					send[2*words*rank+at+i] = uint16(math.Float32bits(gemm.RoundBF16(v)) >> 16)
+				}
+			})
+		}
+		d.try(func() error { return d.world.AllToAll(dst, src) })
+		to := own[min(from, len(own)):min(from+n, len(own))]
+		clear(to)
+		for rank := range d.ranks {
+			for i := range to {
+				to[i] += math.Float32frombits(uint32(got[2*words*rank+i]) << 16)
+			}
+		}
+	})
+}
+
+// halves are the same memory as numbers of 16 bits.
+func halves(x []float32) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(x))), 2*len(x))
 }

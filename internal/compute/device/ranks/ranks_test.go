@@ -12,6 +12,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/compute/device/toy"
+	"vsetrain/internal/compute/gemm"
 )
 
 func open(t *testing.T, w World, precision string) device.Device {
@@ -107,6 +108,21 @@ func collectives(d device.Device, deal device.Deal) error {
 	}
 	if err := equal("ReduceScatter", dx, summed); err != nil {
 		return err
+	}
+	if !d.Wide() {
+		summed = make([]float64, own)
+		for i, v := range want {
+			for rank := range deal.Ranks {
+				summed[i] = float64(float32(summed[i]) + gemm.RoundBF16(float32(v+1000*float64(rank))))
+			}
+			if deal.Ranks == 1 {
+				summed[i] = v
+			}
+		}
+		device.Do(d, device.ReduceScatter{Deal: deal, BF16: true, X: ranked, Y: dx})
+		if err := equal("ReduceScatter in bf16", dx, summed); err != nil {
+			return err
+		}
 	}
 	device.Do(d, device.Broadcast{Root: deal.Ranks - 1, X: ranked})
 	if err := equal("Broadcast", ranked, count(all, 1000*(r-1))); err != nil {
