@@ -40,6 +40,7 @@ type Feeder struct {
 	bounds        bool
 	boxed, counts bool        // the network reads boxes, and counts of regions
 	edges         bool        // and dependencies
+	pairs         bool        // it is a PairScorer
 	counter       countReader // the network, where it reads more of the counts; nil otherwise
 	positions     int         // words of a caption that there are positions for, 0 without a limit
 
@@ -58,6 +59,7 @@ func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	f := &Feeder{instance: m.Instance, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes,
 		counts: t.SizeAugment, edges: t.ReadsEdges, features: hostRows{}, boxes: hostRows{}, semantics: hostRows{}}
 	f.counter, _ = m.Network.(countReader)
+	_, f.pairs = m.Network.(PairScorer)
 	if o.TextEncoder == TextBert {
 		f.positions = o.Bert.Positions
 	}
@@ -159,6 +161,23 @@ func (r *fileRows) feed(s *graph.Instance, input string, values []float32, numbe
 // shareOfReading is how many values of features a goroutine reads at least.
 const shareOfReading = 1 << 18
 
+// Pairs feeds the images and captions of a batch that a rank computes, to graphs of their shape.
+func (f *Feeder) Pairs(p *batch.Pairs, sh Shape) error {
+	f.instance.Items(p.Items)
+	if err := f.Images(p.Images); err != nil {
+		return err
+	}
+	if err := f.Captions(p.Captions); err != nil {
+		return err
+	}
+	if p.All != nil && f.pairs { // Model.SharedCaptions
+		if err := f.instance.FeedInts(inputAllLengths, p.All.Lengths); err != nil {
+			return err
+		}
+	}
+	return f.Edges(*p.Whole(), sh.AllCapacity)
+}
+
 // Images feeds regions, and where the network reads them boxes and counts of regions.
 func (f *Feeder) Images(b batch.Images) error {
 	r, d := f.dims.Regions, f.dims.Feature
@@ -251,12 +270,6 @@ func (f *Feeder) Captions(b batch.Captions) error {
 	return f.lengths(0, InputLengths, b.Lengths, f.longest(l), wordUnit(n))
 }
 
-// Shared feeds what pairs of images and captions read of the captions of a whole batch, of which this rank encodes a
-// part (Model.SharedCaptions).
-func (f *Feeder) Shared(b batch.Captions) error {
-	return f.instance.FeedInts(inputAllLengths, b.Lengths)
-}
-
 // Edges feeds the dependencies of captions where the network reads them; graphs have the capacity for so many words.
 func (f *Feeder) Edges(b batch.Captions, capacity int) error {
 	if !f.edges {
@@ -321,24 +334,42 @@ func capacity(lengths []int32, longest, unit int) int {
 // for the upper bound.
 func wordUnit(n int) int { return max(8, n/2) }
 
-// WordBound is the number of words that programs with bounds know of captions of at most l words.
-func (f *Feeder) WordBound(lengths []int32, l int) int {
+// Shape is what graphs over the pairs of a batch depend on.
+type Shape struct {
+	N, Bucket, Capacity int // pairs of a rank, the bucket of its captions, and PairCapacity of a PairScorer, or 0
+	All, AllCapacity    int // N and Capacity of all ranks
+}
+
+// ShapeOf is the shape of pairs.
+func (f *Feeder) ShapeOf(p *batch.Pairs) Shape {
+	all := p.Whole()
+	sh := Shape{N: len(p.Lengths), Bucket: Bucket(p.Longest()), All: len(all.Lengths)}
+	if f.pairs {
+		sh.Capacity, sh.AllCapacity = f.PairCapacity(p.Lengths, p.Longest()), f.PairCapacity(all.Lengths, all.Longest())
+	}
+	return sh
+}
+
+// Bounds are the numbers of words, and of regions that are not dropped, that programs with bounds know of pairs; 0
+// regions where all are there.
+func (f *Feeder) Bounds(p *batch.Pairs) (words, regions int) {
+	all := p.Whole()
+	if p.Counts != nil {
+		regions = capacity(p.Counts, f.dims.Regions, 2*len(p.Counts))
+	}
+	return f.wordBound(all.Lengths, all.Longest()), regions
+}
+
+// wordBound is the number of words that programs with bounds know of captions of at most l words.
+func (f *Feeder) wordBound(lengths []int32, l int) int {
 	return capacity(lengths, f.longest(l), wordUnit(len(lengths)))
 }
 
-// RegionBound is WordBound for the regions that are not dropped; 0 without counts.
-func (f *Feeder) RegionBound(counts []int32) int {
-	if counts == nil {
-		return 0
-	}
-	return capacity(counts, f.dims.Regions, 2*len(counts))
-}
-
 // PairCapacity rounds the number of words of captions of at most l words up to what training graphs of a PairScorer are
-// compiled for: a multiple of two a caption that is no less than WordBound.
+// compiled for: a multiple of two a caption that is no less than wordBound.
 func (f *Feeder) PairCapacity(lengths []int32, l int) int {
 	unit := 2 * len(lengths)
-	return (f.WordBound(lengths, l) + unit - 1) / unit * unit
+	return (f.wordBound(lengths, l) + unit - 1) / unit * unit
 }
 
 // longest is the longest caption that programs for captions of l words serve.

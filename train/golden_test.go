@@ -118,7 +118,7 @@ func TestGoldenTrainStep(t *testing.T) {
 				}
 				s.factorFrom = p.factorFrom
 				n, order := len(c.Lengths), golden.ByLength(c.Lengths)
-				sh := shape{n: n, all: n, bucket: models.Bucket(c.Captions.Shape[1]), sum: !c.Config.Max}
+				sh := shape{Shape: models.Shape{N: n, All: n, Bucket: models.Bucket(c.Captions.Shape[1])}, sum: !c.Config.Max}
 				check := func(err error) {
 					t.Helper()
 					if err != nil {

@@ -3,7 +3,6 @@ package train
 import (
 	"vsetrain/batch"
 	"vsetrain/data/text"
-	"vsetrain/internal/compute/graph"
 	"vsetrain/models"
 )
 
@@ -16,9 +15,14 @@ type labels struct {
 	all                []int32 // the same number of steps for every caption
 }
 
-// feed feeds the labels; padded gives every caption the same number of steps (models.Labels).
-func (l *labels) feed(s *graph.Instance, b *batch.Captions, sh shape, maxLength int, padded bool) error {
-	columns := labelSteps(sh, maxLength) + 1
+// feed feeds the labels of captions in a bucket to a network with a captioning branch.
+func (l *labels) feed(m *models.Model, b *batch.Captions, bucket int) error {
+	c, ok := m.Network.(models.Captioner)
+	if !ok {
+		return nil
+	}
+	s, maxLength := m.Instance, c.MaxLength()
+	columns := labelSteps(bucket, maxLength) + 1
 	l.words, l.mask, l.steps = l.words[:0], l.mask[:0], l.steps[:0]
 	if len(l.row) != maxLength+1 {
 		l.row, l.rowMask = make([]int32, maxLength+1), make([]int32, maxLength+1)
@@ -41,7 +45,7 @@ func (l *labels) feed(s *graph.Instance, b *batch.Captions, sh shape, maxLength 
 	if err := s.FeedInts(models.InputLabelMask, l.mask); err != nil {
 		return err
 	}
-	if !padded {
+	if !m.PadsLabels() {
 		return s.FeedInts(models.InputLabelSteps, l.steps)
 	}
 	l.all = l.all[:0]

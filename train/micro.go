@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"vsetrain/batch"
-	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/models"
@@ -40,14 +39,11 @@ type micro struct {
 	room       int // pairs that what is kept has memory for
 
 	captioned device.View // the loss of a captioning branch on all micro-batches, absent without one
-	programs  map[shape][]stage
+	programs  map[models.Shape][]stage
 	whole     map[int][]wholeNorm // of so many pairs
 	flops     float64             // of the step
 
-	// The batch of a step: that of the loader, the captions of this rank, and the positions of its pairs.
-	batch *data.Batch
-	own   *batch.Captions
-	items []int32
+	pairs batch.Pairs // of the step
 }
 
 // kept are values of all pairs of a batch: embeddings, or those at a cut.
@@ -116,7 +112,7 @@ func newMicro(model *models.Model, size int, seed *uint64, scale func(group stri
 }
 
 // onePair is the smallest graph, from which the sizes of values are read.
-var onePair = shape{n: 1, bucket: models.Bucket(1), all: 1}
+var onePair = models.Shape{N: 1, Bucket: models.Bucket(1), All: 1}
 
 // readFrom sets what of the training split stays on the device.
 func (m *micro) readFrom(r *models.Resident) {
@@ -129,10 +125,10 @@ func (m *micro) readFrom(r *models.Resident) {
 }
 
 // graph is the graph of a micro-batch.
-func (m *micro) graph(sh shape) (*graph.Graph, embedded) {
+func (m *micro) graph(sh models.Shape) (*graph.Graph, embedded) {
 	g := m.model.Instance.Graph()
-	g.Training, g.Seed, g.Share = true, *m.seed, graph.Share{Items: sh.all}
-	g.Micro = &graph.MicroBatch{Items: sh.n}
+	g.Training, g.Seed, g.Share = true, *m.seed, graph.Share{Items: sh.All}
+	g.Micro = &graph.MicroBatch{Items: sh.N}
 	return g, embed(g, m.model, sh)
 }
 
@@ -150,7 +146,7 @@ func (m *micro) out(g *graph.Graph, e embedded, at int) (out, gradients []*graph
 func gradientOf(stage, i int) string { return fmt.Sprintf("in.stage%d.gradient%d", stage, i) }
 
 // stages compiles the graphs of a micro-batch.
-func (m *micro) stages(sh shape) ([]stage, error) {
+func (m *micro) stages(sh models.Shape) ([]stage, error) {
 	if all := m.programs[sh]; all != nil {
 		return all, nil
 	}
@@ -316,16 +312,16 @@ func (m *micro) keep(n int) (moved bool, err error) {
 			}
 		}
 	}
-	m.room, m.whole, m.programs = n, map[int][]wholeNorm{}, map[shape][]stage{}
+	m.room, m.whole, m.programs = n, map[int][]wholeNorm{}, map[models.Shape][]stage{}
 	return true, nil
 }
 
 // reserve compiles the graphs of steps on pairs of which some captions fall into a bucket, but for that of the loss.
-func (m *micro) reserve(sh shape) error {
-	if _, err := m.wholeNorms(sh.n); err != nil {
+func (m *micro) reserve(sh models.Shape) error {
+	if _, err := m.wholeNorms(sh.N); err != nil {
 		return err
 	}
-	_, err := m.stages(shape{n: min(m.size, sh.n), bucket: sh.bucket, all: sh.all})
+	_, err := m.stages(models.Shape{N: min(m.size, sh.N), Bucket: sh.Bucket, All: sh.All})
 	return err
 }
 
@@ -366,16 +362,16 @@ type microBatch struct {
 // parts divide the pairs of this rank into micro-batches of nearly the same size. Captions are sorted by length, and so
 // are those of micro-batches.
 func (m *micro) parts() (all []microBatch) {
-	n, regions := m.batch.N, 0
+	n, regions := m.pairs.N, 0
 	count := (n + m.size - 1) / m.size
 	for i := range count {
 		p := microBatch{lo: n * i / count, hi: n * (i + 1) / count, regions: regions}
-		if m.batch.Counts != nil {
-			for _, c := range m.batch.Counts[p.lo:p.hi] {
+		if m.pairs.Counts != nil {
+			for _, c := range m.pairs.Counts[p.lo:p.hi] {
 				p.rows += int(c)
 			}
 		} else {
-			p.rows = (p.hi - p.lo) * m.batch.Regions
+			p.rows = (p.hi - p.lo) * m.model.Dims.Regions
 		}
 		regions += p.rows
 		all = append(all, p)
@@ -397,7 +393,7 @@ func (p *microBatch) of(k *kept, v device.View, capacity bool) device.View {
 
 // feed sets the inputs of a stage.
 func (m *micro) feed(p *microBatch, at int) error {
-	b, in := m.batch, m.model.Instance
+	b, in, dim := &m.pairs, m.model.Instance, m.model.Dims.Feature
 	images := batch.Images{N: p.hi - p.lo, MostRegions: b.MostRegions}
 	if len(b.Rows) > 0 {
 		images.Rows = b.Rows[p.lo:p.hi]
@@ -409,12 +405,12 @@ func (m *micro) feed(p *microBatch, at int) error {
 		images.RegionRows = b.RegionRows[p.regions : p.regions+p.rows]
 	}
 	if len(b.Features) > 0 {
-		images.Features = b.Features[p.regions*b.Dim : (p.regions+p.rows)*b.Dim]
+		images.Features = b.Features[p.regions*dim : (p.regions+p.rows)*dim]
 	}
 	if err := m.feeder.Images(images); err != nil {
 		return err
 	}
-	in.Items(m.items[p.lo:p.hi])
+	in.Items(b.Items[p.lo:p.hi])
 	for i := range at {
 		in.Bind(graph.CutY(i), p.of(&m.cuts[i], m.cuts[i].made, true))
 	}
@@ -428,41 +424,39 @@ func (m *micro) feed(p *microBatch, at int) error {
 	if err := m.feeder.Captions(own); err != nil {
 		return err
 	}
-	if c, ok := m.model.Network.(models.Captioner); ok {
-		return m.labels.feed(in, &own, m.shape(p), c.MaxLength(), m.model.PadsLabels())
-	}
-	return nil
+	return m.labels.feed(m.model, &own, models.Bucket(own.Longest()))
 }
 
 // captionsOf are the captions of a micro-batch.
 func (m *micro) captionsOf(p *microBatch) batch.Captions {
-	c, first := batch.Captions{Lengths: m.own.Lengths[p.lo:p.hi]}, 0
-	for _, n := range m.own.Lengths[:p.lo] {
+	c, first := batch.Captions{Lengths: m.pairs.Lengths[p.lo:p.hi]}, 0
+	for _, n := range m.pairs.Lengths[:p.lo] {
 		first += int(n)
 	}
 	last := first
 	for _, n := range c.Lengths {
 		last += int(n)
 	}
-	c.Words = m.own.Words[first:last]
-	if len(m.own.Numbers) > 0 {
-		c.Numbers = m.own.Numbers[p.lo:p.hi]
+	c.Words = m.pairs.Words[first:last]
+	if len(m.pairs.Numbers) > 0 {
+		c.Numbers = m.pairs.Numbers[p.lo:p.hi]
 	}
 	return c
 }
 
 // shape is that of the graphs of a micro-batch.
-func (m *micro) shape(p *microBatch) shape {
-	return shape{n: p.hi - p.lo, bucket: models.Bucket(int(m.own.Lengths[p.lo])), all: m.batch.Pairs()}
+func (m *micro) shape(p *microBatch) models.Shape {
+	return models.Shape{N: p.hi - p.lo, Bucket: models.Bucket(int(m.pairs.Lengths[p.lo])), All: len(m.pairs.Whole().Lengths)}
 }
 
-// take sets the batch of the step.
-func (m *micro) take(b *data.Batch, own *batch.Captions, items []int32) error {
-	m.batch, m.own = b, own
-	if m.items = items; items == nil {
-		for len(m.items) < b.N {
-			m.items = append(m.items, int32(len(m.items)))
+// take sets the pairs of the step.
+func (m *micro) take(b *batch.Pairs) error {
+	items := m.pairs.Items
+	if m.pairs = *b; b.Items == nil { // all, one after the other
+		for len(items) < b.N {
+			items = append(items, int32(len(items)))
 		}
+		m.pairs.Items = items
 	}
 	for at := range m.cuts {
 		k := &m.cuts[at]
@@ -471,7 +465,7 @@ func (m *micro) take(b *data.Batch, own *batch.Captions, items []int32) error {
 		if k.counted {
 			counts := b.Counts
 			if counts == nil {
-				counts = slices.Repeat([]int32{int32(b.Regions)}, b.N)
+				counts = slices.Repeat([]int32{int32(m.model.Dims.Regions)}, b.N)
 			}
 			if err := m.norms.FeedInts(graph.CutCounts(at), counts); err != nil {
 				return err
@@ -497,7 +491,7 @@ func (m *micro) run(vm *graph.Program) error {
 		device.Do(dev, device.Fill{Dst: v})
 	}
 	m.flops = 0
-	norms, err := m.wholeNorms(m.batch.N)
+	norms, err := m.wholeNorms(m.pairs.N)
 	if err != nil {
 		return err
 	}

@@ -2,14 +2,11 @@ package train
 
 import (
 	"fmt"
-	"slices"
 
 	"vsetrain/batch"
-	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/loss"
-	"vsetrain/models"
 )
 
 // program is the compiled graph of a shape: forward, loss and gradients, and how the parameters are updated with them.
@@ -69,25 +66,17 @@ func (p *program) reports(norm device.View) []device.View {
 	return p.reads
 }
 
-// shapeOf is the shape of a batch, of which this rank encodes some captions.
-func (s *Step) shapeOf(b *data.Batch, own *batch.Captions, sum bool) (shape, error) {
-	longest := b.L
-	if s.ranks != nil {
-		longest = own.Longest()
-	}
-	sh := shape{n: b.N, bucket: models.Bucket(longest), all: b.Pairs(), sum: sum}
+// shapeOf is the shape of pairs whose captions have semantic vectors of a length.
+func (s *Step) shapeOf(p *batch.Pairs, semantic int, sum bool) (shape, error) {
+	sh := shape{Shape: s.feeder.ShapeOf(p), sum: sum}
 	if s.micro != nil {
-		sh.bucket = 0 // the embeddings of all captions are alike
-	}
-	if _, ok := s.model.PairScorer(); ok {
-		sh.capacity = s.feeder.PairCapacity(own.Lengths, longest)
-		sh.allCapacity = s.feeder.PairCapacity(b.Lengths, b.L)
+		sh.Bucket = 0 // the embeddings of all captions are alike
 	}
 	if s.loss.NeedsSemantics() {
-		if b.SemanticDim == 0 {
+		if semantic == 0 {
 			return sh, fmt.Errorf("loss %s needs semantic vectors; the batch has none", s.loss.Name)
 		}
-		sh.semantic = b.SemanticDim
+		sh.semantic = semantic
 	}
 	return sh, nil
 }
@@ -95,31 +84,22 @@ func (s *Step) shapeOf(b *data.Batch, own *batch.Captions, sum bool) (shape, err
 // Reserve compiles the graph of a batch with captions of these lengths, and so allocates the memory of the values of a
 // step. semantic is the length of the semantic vectors of a loss that needs them.
 func (s *Step) Reserve(lengths []int32, semantic int) error {
-	longest := int(slices.Max(lengths))
-	sh := shape{n: len(lengths), bucket: models.Bucket(longest), semantic: semantic, all: len(lengths)}
-	if s.micro != nil {
-		if r := s.ranks; r != nil {
-			sh.n = (sh.all - r.Rank + r.Ranks - 1) / r.Ranks
-		}
-		whole := sh
-		whole.bucket = 0
-		if _, err := s.program(whole); err != nil {
-			return err
-		}
-		return s.micro.reserve(sh)
+	all := &batch.Captions{Lengths: lengths}
+	pairs := s.ranks.deal(all)
+	sh, err := s.shapeOf(&pairs, semantic, false)
+	if err == nil {
+		_, err = s.program(sh)
 	}
-	if _, ok := s.model.PairScorer(); ok {
-		sh.capacity = s.feeder.PairCapacity(lengths, longest)
-		sh.allCapacity = sh.capacity
+	if err != nil || s.micro == nil {
+		return err
 	}
-	_, err := s.program(sh)
-	return err
+	return s.micro.reserve(s.feeder.ShapeOf(&pairs))
 }
 
 // program returns the compiled graph of a shape.
 func (s *Step) program(sh shape) (*program, error) {
 	if s.micro != nil {
-		moved, err := s.micro.keep(sh.n)
+		moved, err := s.micro.keep(sh.N)
 		if err != nil {
 			return nil, err
 		}
@@ -143,17 +123,17 @@ func (s *Step) program(sh shape) (*program, error) {
 func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	m := s.model
 	if net, ok := m.PairScorer(); ok {
-		captions := m.CaptionInputs(g, sh.n, sh.bucket, sh.capacity)
-		images := net.Images(g, m.ImageInputs(g, sh.n))
-		words := m.SharedCaptions(g, net.Words(g, captions), sh.allCapacity)
+		captions := m.CaptionInputs(g, sh.N, sh.Bucket, sh.Capacity)
+		images := net.Images(g, m.ImageInputs(g, sh.N))
+		words := m.SharedCaptions(g, net.Words(g, captions), sh.AllCapacity)
 		p.scores = graph.GatherRows(g, net.Pairs(g, images, words))
 		return
 	}
 	var e embedded
 	if p.micro = s.micro; p.micro != nil {
-		e = p.micro.inputs(g, sh.n)
+		e = p.micro.inputs(g, sh.N)
 	} else {
-		e = embed(g, m, sh)
+		e = embed(g, m, sh.Shape)
 	}
 	p.captioning = e.captioning
 	p.scores = m.Embedder().Scores(g, graph.GatherRows(g, e.images), graph.GatherRows(g, e.captions))
@@ -173,16 +153,16 @@ func contextOf(l *loss.Options, g *graph.Graph, n, semantic int) (c loss.Context
 
 func (s *Step) compile(sh shape) (*program, error) {
 	p := &program{name: fmt.Sprintf("training step of %s with loss %s, %d pairs with captions of up to %d words",
-		s.model.Options.Network, s.loss.Name, sh.all, sh.bucket)}
+		s.model.Options.Network, s.loss.Name, sh.All, sh.Bucket)}
 	g := s.model.Instance.Graph()
-	g.Training, g.Seed, g.Share = true, s.Seed, s.ranks.share(sh.all)
+	g.Training, g.Seed, g.Share = true, s.Seed, s.ranks.share(sh.All)
 	if s.ranks != nil {
 		p.summed = s.model.Instance.Params.Spare()
 	}
 	err := graph.Build(func() error {
 		s.buildScores(g, p, sh)
-		c := contextOf(&s.loss, g, sh.all, sh.semantic)
-		p.margins = s.loss.Margins(g, c, sh.all)
+		c := contextOf(&s.loss, g, sh.All, sh.semantic)
+		p.margins = s.loss.Margins(g, c, sh.All)
 		c.Margins = p.margins
 		c.Remember = func(values ...*graph.Node) { p.remember = append(p.remember, values...) }
 		p.loss = s.loss.Build(g, p.scores, c, sh.sum)

@@ -69,24 +69,30 @@ func (r *Ranks) share(n int) graph.Share {
 	return graph.Share{Rank: r.Rank, Ranks: r.Ranks, Items: n}
 }
 
-// part returns the captions of a batch that this rank encodes, and the positions of its pairs in the batch; nil is all.
-func (r *Ranks) part(b *data.Batch) (batch.Captions, []int32, error) {
-	if r == nil {
-		if b.Ranks > 1 {
-			return b.Captions, nil, fmt.Errorf("a batch of rank %d of %d for a step of one", b.Rank, b.Ranks)
-		}
-		return b.Captions, nil, nil
+// part returns the pairs of a batch that this rank computes.
+func (r *Ranks) part(b *data.Batch) (batch.Pairs, error) {
+	p, rank, ranks := r.deal(&b.Captions), 0, 1
+	if r != nil {
+		rank, ranks = r.Rank, r.Ranks
 	}
-	b.Captions.Deal(r.Rank, r.Ranks, &r.own)
+	if p.Images = b.Images; b.Rank != rank || max(1, b.Ranks) != ranks || len(p.Lengths) != b.N || b.N == 0 {
+		return p, fmt.Errorf("a batch of %d images of rank %d of %d, expected %d of rank %d of %d", b.N, b.Rank,
+			max(1, b.Ranks), len(p.Lengths), rank, ranks)
+	}
+	return p, nil
+}
+
+// deal returns the captions of a batch that this rank encodes, without images.
+func (r *Ranks) deal(all *batch.Captions) batch.Pairs {
+	if r == nil {
+		return batch.Pairs{Captions: *all}
+	}
+	all.Deal(r.Rank, r.Ranks, &r.own)
 	r.item = r.item[:0]
-	for i := r.Rank; i < b.Pairs(); i += r.Ranks {
+	for i := r.Rank; i < len(all.Lengths); i += r.Ranks {
 		r.item = append(r.item, int32(i))
 	}
-	if b.Rank != r.Rank || b.Ranks != r.Ranks || len(r.item) != b.N || b.N == 0 {
-		return r.own, nil, fmt.Errorf("a batch of %d images of rank %d of %d, expected %d of rank %d of %d", b.N,
-			b.Rank, b.Ranks, len(r.item), r.Rank, r.Ranks)
-	}
-	return r.own, r.item, nil
+	return batch.Pairs{Captions: r.own, All: all, Items: r.item}
 }
 
 // scatter adds the gradients of a part of all ranks up, each piece on its rank. What a loss learns has its whole

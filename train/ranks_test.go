@@ -413,7 +413,7 @@ func TestRanksRefuse(t *testing.T) {
 		}
 		s := tinyStep(t, d, loss.LMH, 0)
 		if _, err := s.Run(tinyBatch(1, 6, 8), 1e-2, false); err == nil ||
-			!strings.Contains(err.Error(), "a batch of 6 images of rank 0 of 0") {
+			!strings.Contains(err.Error(), "a batch of 6 images of rank 0 of 1") {
 			t.Errorf("a batch of one rank: %v", err)
 		}
 	})

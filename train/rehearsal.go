@@ -29,7 +29,11 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 	}
 	s.at("a rehearsal of the training step")
 	defer s.at("")
-	sh, err := s.shapeOf(b, &b.Captions, false)
+	pairs, err := s.ranks.part(b)
+	if err != nil {
+		return err
+	}
+	sh, err := s.shapeOf(&pairs, b.SemanticDim, false)
 	if err != nil {
 		return err
 	}
@@ -37,7 +41,7 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.feed(b, &b.Captions, nil, sh); err != nil {
+	if err := s.feed(b, &pairs, sh); err != nil {
 		return err
 	}
 	if err := p.prepare(); err != nil {

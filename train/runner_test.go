@@ -291,7 +291,7 @@ func TestRecordingsThatFail(t *testing.T) {
 	all := func(from, n int) {
 		for range 3 {
 			for i := from; i < from+n; i++ {
-				r.run(callKey{shape: shape{n: i}}, 0, func() { done++ })
+				r.run(callKey{shape: shape{Shape: models.Shape{N: i}}}, 0, func() { done++ })
 			}
 		}
 	}

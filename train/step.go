@@ -127,11 +127,11 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	}
 	s.at("the inputs of a training step")
 	defer s.at("")
-	own, items, err := s.ranks.part(b)
+	pairs, err := s.ranks.part(b)
 	if err != nil {
 		return fmt.Errorf("training step: %w", err)
 	}
-	sh, err := s.shapeOf(b, &own, sum)
+	sh, err := s.shapeOf(&pairs, b.SemanticDim, sum)
 	if err != nil {
 		return err
 	}
@@ -139,12 +139,13 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.feed(b, &own, items, sh); err != nil {
+	if err := s.feed(b, &pairs, sh); err != nil {
 		return err
 	}
 	s.captions = append(s.captions[:0], b.Numbers...)
 	s.batch.Captions = s.captions
-	key := callKey{shape: sh, words: s.feeder.WordBound(b.Lengths, b.L), regions: s.feeder.RegionBound(b.Counts)}
+	key := callKey{shape: sh}
+	key.words, key.regions = s.feeder.Bounds(&pairs)
 	return s.begin(p, key, lr)
 }
 
@@ -343,15 +344,16 @@ func (s *Step) ReadFrom(r *models.Resident) {
 	}
 }
 
-// feed sets the inputs of a program. own are the captions that this rank encodes, items are the positions of its pairs.
-func (s *Step) feed(b *data.Batch, own *batch.Captions, items []int32, sh shape) error {
+// feed sets the inputs of a program: of pairs of a batch.
+func (s *Step) feed(b *data.Batch, pairs *batch.Pairs, sh shape) (err error) {
 	in, feeder := s.model.Instance, s.feeder
 	if s.micro != nil {
-		if err := s.micro.take(b, own, items); err != nil {
-			return err
-		}
 		in, feeder = s.micro.loss, s.micro.losses
-	} else if err := encoded(s, b, own, items, sh); err != nil {
+		err = s.micro.take(pairs)
+	} else if err = feeder.Pairs(pairs, sh.Shape); err == nil {
+		err = s.labels.feed(s.model, &pairs.Captions, sh.Bucket)
+	}
+	if err != nil {
 		return err
 	}
 	s.counter = [2]int32{int32(s.opt.steps), int32(s.opt.steps >> 32)}
@@ -359,7 +361,7 @@ func (s *Step) feed(b *data.Batch, own *batch.Captions, items []int32, sh shape)
 		return err
 	}
 	if sh.semantic > 0 {
-		if err := feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, sh.all, sh.semantic); err != nil {
+		if err := feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, sh.All, sh.semantic); err != nil {
 			return err
 		}
 	}
@@ -371,33 +373,9 @@ func (s *Step) feed(b *data.Batch, own *batch.Captions, items []int32, sh shape)
 	if s.memory == nil {
 		return nil
 	}
-	s.batch = loss.Batch{N: sh.all, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch,
+	s.batch = loss.Batch{N: sh.All, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch,
 		WarmUp: sh.sum}
 	return s.memory.Feed(in, &s.batch)
-}
-
-// encoded sets the inputs that images and captions are encoded from.
-func encoded(s *Step, b *data.Batch, own *batch.Captions, items []int32, sh shape) error {
-	in := s.model.Instance
-	in.Items(items)
-	if err := s.feeder.Images(b.Images); err != nil {
-		return err
-	}
-	if err := s.feeder.Captions(*own); err != nil {
-		return err
-	}
-	if s.ranks != nil && sh.allCapacity > 0 {
-		if err := s.feeder.Shared(b.Captions); err != nil {
-			return err
-		}
-	}
-	if err := s.feeder.Edges(b.Captions, sh.allCapacity); err != nil {
-		return err
-	}
-	if c, ok := s.model.Network.(models.Captioner); ok {
-		return s.labels.feed(in, own, sh, c.MaxLength(), s.model.PadsLabels())
-	}
-	return nil
 }
 
 // at names what the calls that follow belong to, on a device.Namer.

@@ -141,9 +141,9 @@ func TestVSRNDuplicateParams(t *testing.T) {
 
 // The labels are those of the reference (data.py: PrecompDataset), and a caption has as many steps as unmasked targets.
 func TestLabelsOfABatch(t *testing.T) {
-	const maxLength, n = 12, 14
+	const maxLength, n = 60, 14
 	s := vsrnStep(t, newDevice(t, cpu.FP32), models.DefaultOptions().VSRN)
-	b := &data.Batch{Images: batch.Images{N: n}, L: 16}
+	b := &data.Batch{Images: batch.Images{N: n}, L: 64}
 	for i := range n {
 		words := make([]int32, b.L-i)
 		b.Lengths = append(b.Lengths, int32(b.L-i))
@@ -153,11 +153,10 @@ func TestLabelsOfABatch(t *testing.T) {
 		words[0], words[b.Lengths[i]-1] = text.Start, text.End
 		b.Words = append(b.Words, words...)
 	}
-	sh := shape{n: n, bucket: models.Bucket(b.L)}
-	if err := s.labels.feed(s.model.Instance, &b.Captions, sh, maxLength, false); err != nil {
+	if err := s.labels.feed(s.model, &b.Captions, models.Bucket(b.L)); err != nil {
 		t.Fatal(err)
 	}
-	columns := labelSteps(sh, maxLength) + 1
+	columns := labelSteps(models.Bucket(b.L), maxLength) + 1
 	if columns != maxLength {
 		t.Fatalf("%d columns", columns)
 	}
