@@ -28,6 +28,54 @@ func divisionOf(d device.Device) *division {
 	return v
 }
 
+// Pieces are the rows of a list that is computed piece by piece. The ranks of a job divide the pieces, and all have all
+// rows behind Finish.
+type Pieces struct {
+	v            *division
+	rows         []float32
+	width        int
+	done, shared int
+	last         []int32 // rows of the pieces that are not shared yet
+}
+
+// NewPieces begins rows of a width, which models on a device compute.
+func NewPieces(d device.Device, rows []float32, width int) *Pieces {
+	return &Pieces{v: divisionOf(d), rows: rows, width: width}
+}
+
+// Next is the next n rows, which compute sets where they are those of this rank. It returns context.Canceled on all
+// ranks where the context of one has ended.
+func (p *Pieces) Next(ctx context.Context, n int, compute func(to []float32) error) error {
+	if p.v.ranks == 1 && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(p.last) == p.v.rank {
+		if err := compute(p.rows[p.done*p.width : (p.done+n)*p.width]); err != nil {
+			return err
+		}
+	}
+	p.done += n
+	if p.last = append(p.last, int32(n)); len(p.last) < p.v.ranks {
+		return nil
+	}
+	return p.Finish(ctx)
+}
+
+// Finish shares the rows of the last pieces.
+func (p *Pieces) Finish(ctx context.Context) error {
+	items := p.last
+	p.last = p.last[:0]
+	if p.v.ranks == 1 || len(items) == 0 {
+		return nil
+	}
+	if err := p.v.meet(ctx); err != nil {
+		return err
+	}
+	from := p.shared
+	p.shared = p.done
+	return p.v.share(p.rows[from*p.width:p.done*p.width], p.width, items)
+}
+
 // batches hands every batch of a loader to f, and whether this rank computes it. After a round share is told how many
 // items, and words of captions, each batch of it had.
 func (v *division) batches(ctx context.Context, l *data.Loader, f func(b *data.Batch, own bool) error,

@@ -58,22 +58,16 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 	if err != nil {
 		return nil, err
 	}
-	done, shared := 0, 0
-	v := divisionOf(r.Model.Instance.Dev)
-	err = v.batches(ctx, l, func(b *data.Batch, own bool) (err error) {
-		if own {
-			err = r.Images(images[done*e:(done+b.N)*e], b.Images)
-		}
-		done += b.N
-		if o.Progress != nil {
+	done, pieces := 0, NewPieces(r.Model.Instance.Dev, images, e)
+	err = drain(context.WithoutCancel(ctx), l, func(b *data.Batch) error {
+		if done += b.N; o.Progress != nil {
 			o.Progress(done, n)
 		}
-		return err
-	}, func(items, _ []int32) error {
-		from := shared
-		shared = done
-		return v.share(images[from*e:done*e], e, items)
+		return pieces.Next(ctx, b.N, func(to []float32) error { return r.Images(to, b.Images) })
 	})
+	if err == nil {
+		err = pieces.Finish(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("embed images of split %s: %w", s.Name(), err)
 	}
@@ -89,24 +83,17 @@ func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v
 	if err != nil {
 		return nil, err
 	}
-	done, shared := 0, 0
 	var order []int32
-	ranks := divisionOf(r.Model.Instance.Dev)
-	err = ranks.batches(ctx, l, func(b *data.Batch, own bool) (err error) {
-		if own {
-			err = r.Captions(rows[done*e:(done+b.N)*e], b.Captions)
+	pieces := NewPieces(r.Model.Instance.Dev, rows, e)
+	err = drain(context.WithoutCancel(ctx), l, func(b *data.Batch) error {
+		if order = append(order, b.Numbers...); o.Progress != nil {
+			o.Progress(len(order), c)
 		}
-		order = append(order, b.Numbers...)
-		done += b.N
-		if o.Progress != nil {
-			o.Progress(done, c)
-		}
-		return err
-	}, func(items, _ []int32) error {
-		from := shared
-		shared = done
-		return ranks.share(rows[from*e:done*e], e, items)
+		return pieces.Next(ctx, b.N, func(to []float32) error { return r.Captions(to, b.Captions) })
 	})
+	if err == nil {
+		err = pieces.Finish(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("embed captions of split %s: %w", s.Name(), err)
 	}

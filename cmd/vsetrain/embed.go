@@ -77,8 +77,6 @@ func (o *embedOptions) check(*app) error {
 		return usagef("expected --of images, --of captions or --texts FILE")
 	case o.Of != "" && o.Texts != "":
 		return usagef("expected --of or --texts, found both")
-	case o.Texts != "" && o.Procs > 1:
-		return usagef("--procs divides a split; leave it out with --texts")
 	case o.Of != "" && o.Of != search.EmbedImages && o.Of != search.EmbedCaptions:
 		return usagef("--of: expected images or captions, found %q", o.Of)
 	}

@@ -145,9 +145,6 @@ func (o *evalOptions) check(*app) (err error) {
 	if o.Published && (o.Compare || o.Protocol != eval.Auto) {
 		return usagef("--published measures the protocols of its table; leave out --compare and --protocol")
 	}
-	if o.Procs > 1 && (o.Compare || o.Published) {
-		return usagef("--procs divides the measuring of recalls; leave it out with --compare and --published")
-	}
 	return checkDevice(&o.Device)
 }
 
@@ -166,14 +163,18 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	bars := phases{app: a}
 	o.Progress = bars.show
 	o.Warn = a.warn
-	if o.Compare {
-		return o.runCompare(ctx, a, bars.close)
-	}
-	if o.Published {
-		return o.runPublished(ctx, a, bars.close)
+	if o.Published && o.name == "" {
+		defer bars.close()
+		return o.listPublished(a)
 	}
 	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world ranks.World) error {
 		o.World = world
+		if o.Compare {
+			return o.runCompare(ctx, a, bars.close)
+		}
+		if o.Published {
+			return o.runPublished(ctx, a, bars.close)
+		}
 		rep, err := evaluate.Run(ctx, o.Request)
 		bars.close()
 		if err != nil || !ranks.First(world) {

@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/run/evaluate"
 )
 
@@ -62,7 +63,7 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error
 	q.B.Checkpoints, q.B.Scores = o.sides[1].Checkpoints, o.sides[1].Scores
 	rep, err := evaluate.Compare(ctx, q)
 	done()
-	if err != nil {
+	if err != nil || !ranks.First(o.World) {
 		return err
 	}
 	if o.JSON != "-" {

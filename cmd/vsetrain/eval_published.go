@@ -15,6 +15,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/system/options"
@@ -132,9 +133,9 @@ type publishedJSON struct {
 // runPublished measures the files of a published checkpoint and says whether they are as published.
 func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) error {
 	p := &o.publishedOptions
-	if p.name == "" {
+	if !ranks.First(o.World) {
 		defer done()
-		return o.listPublished(a)
+		return o.follow(ctx)
 	}
 	sums, err := p.hashes(o.Checkpoints)
 	if err != nil {
@@ -142,14 +143,10 @@ func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) err
 	}
 	var verdicts []verdict
 	var rep evaluate.Report // of the last measurement, which may have several protocols
-	for _, n := range p.entry.Recalls {
+	for i, n := range p.entry.Recalls {
 		m, ok := metricsOf(rep, n.Protocol)
 		if !ok {
-			r := o.Request
-			if r.CompatBoxes { // GSMN's scores depend on the protocol then
-				r.Protocol = n.Protocol
-			}
-			if rep, err = evaluate.Run(ctx, r); err != nil {
+			if rep, err = o.measurePublished(ctx, measurement{recalls: i}); err != nil {
 				return err
 			}
 			if m, ok = metricsOf(rep, n.Protocol); !ok {
@@ -165,11 +162,14 @@ func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) err
 		}
 		v := judge(n, m)
 		if v.Verdict == "off" {
-			if err := o.explain(ctx, &v); err != nil {
+			if err := o.explain(ctx, i, &v); err != nil {
 				return err
 			}
 		}
 		verdicts = append(verdicts, v)
+	}
+	if err := o.announce(nil); err != nil {
+		return err
 	}
 	done()
 	if o.JSON != "-" {
@@ -179,6 +179,76 @@ func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) err
 		p.printHashes(a, sums)
 	}
 	return o.writeJSON(a, publishedJSON{o.measures(a, rep), p.name, sums, verdicts})
+}
+
+// measurement is one of those that --published may need: of the recalls of a protocol, with the quirks of the source's
+// own evaluation or without.
+type measurement struct {
+	recalls int
+	quirks  bool
+}
+
+// quirksOf are the quirks of a source's evaluation that ours has on request, and their flags.
+func quirksOf(n eval.PublishedRecalls) (known, flags []string) {
+	for _, q := range n.Quirks {
+		if s, ok := quirkSwitches[q]; ok {
+			known = append(known, q)
+			if !slices.Contains(flags, s.flag) {
+				flags = append(flags, s.flag)
+			}
+		}
+	}
+	return known, flags
+}
+
+// publishedRequest asks for a measurement.
+func (o *evalOptions) publishedRequest(m measurement) evaluate.Request {
+	r, n := o.Request, o.entry.Recalls[m.recalls]
+	if m.quirks {
+		r.Protocol, r.SaveScores, r.SaveRanks = n.Protocol, "", ""
+		known, _ := quirksOf(n)
+		for _, q := range known {
+			quirkSwitches[q].set(&r)
+		}
+	} else if r.CompatBoxes { // GSMN's scores depend on the protocol then
+		r.Protocol = n.Protocol
+	}
+	return r
+}
+
+// measurePublished measures on all ranks, of which rank 0 alone knows what is needed.
+func (o *evalOptions) measurePublished(ctx context.Context, m measurement) (rep evaluate.Report, err error) {
+	if err := o.announce(&m); err != nil {
+		return rep, err
+	}
+	return evaluate.Run(ctx, o.publishedRequest(m))
+}
+
+// announce tells the other ranks what is measured next; nil is nothing any more.
+func (o *evalOptions) announce(m *measurement) error {
+	if o.World == nil {
+		return nil
+	}
+	x := []float32{-1, 0}
+	if m != nil {
+		if x[0] = float32(m.recalls); m.quirks {
+			x[1] = 1
+		}
+	}
+	return errors.Join(o.World.Wait(), o.World.Broadcast(x, 0))
+}
+
+// follow measures what rank 0 announces.
+func (o *evalOptions) follow(ctx context.Context) error {
+	for {
+		x := []float32{0, 0}
+		if err := errors.Join(o.World.Wait(), o.World.Broadcast(x, 0)); err != nil || x[0] < 0 {
+			return err
+		}
+		if _, err := evaluate.Run(ctx, o.publishedRequest(measurement{int(x[0]), x[1] > 0})); err != nil {
+			return err
+		}
+	}
 }
 
 // metricsOf returns the measures of a protocol, and whether the report has them.
@@ -209,23 +279,12 @@ func judge(n eval.PublishedRecalls, m eval.Metrics) verdict {
 }
 
 // explain measures again as the source's own evaluation does, where it has quirks that ours has on request.
-func (o *evalOptions) explain(ctx context.Context, v *verdict) error {
-	r := o.Request
-	r.Protocol, r.SaveScores, r.SaveRanks = v.published.Protocol, "", ""
-	var known, flags []string
-	for _, q := range v.published.Quirks {
-		if s, ok := quirkSwitches[q]; ok {
-			s.set(&r)
-			known = append(known, q)
-			if !slices.Contains(flags, s.flag) {
-				flags = append(flags, s.flag)
-			}
-		}
-	}
-	if len(known) == 0 || r.CompatBoxes == o.CompatBoxes {
+func (o *evalOptions) explain(ctx context.Context, at int, v *verdict) error {
+	known, flags := quirksOf(v.published)
+	if r := o.publishedRequest(measurement{at, true}); len(known) == 0 || r.CompatBoxes == o.CompatBoxes {
 		return nil
 	}
-	rep, err := evaluate.Run(ctx, r)
+	rep, err := o.measurePublished(ctx, measurement{at, true})
 	if err != nil {
 		return err
 	}

@@ -8,12 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/models"
 )
 
 type precomputeBertOptions struct {
 	checkpoints.SentenceRequest
+	rankFlags
 	Data  string
 	Split string
 	Force bool
@@ -27,9 +29,10 @@ func newCmdPrecomputeBert(a *app) *cobra.Command {
 		Long: `Encode the training captions with a pretrained BERT, without training it, and write one vector
 for each: train_bert.npy beside the captions. The LSEH loss takes the similarity of captions from them where
 loss.lseh.semantics is bert. The folder of BERT is laid out as Hugging Face's bert-base-uncased: vocab.txt, and
-model.safetensors or pytorch_model.bin.`,
+model.safetensors or pytorch_model.bin. --procs N divides the captions over N processes.`,
 		Example: `  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased
-  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --pool mean --precision bf16`,
+  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --pool mean --precision bf16
+  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --procs 4`,
 		Args: noArgs,
 		RunE: a.runs(o),
 	}
@@ -43,6 +46,7 @@ model.safetensors or pytorch_model.bin.`,
 	f.BoolVar(&o.Force, "force", false, "replace existing vectors")
 	f.IntVar(&o.Batch, "batch", 64, "captions at a time")
 	addDeviceFlags(f, &o.Device)
+	o.define(f)
 	for _, name := range []string{"data", "bert"} {
 		must(c.MarkFlagRequired(name))
 		must(c.MarkFlagDirname(name))
@@ -81,14 +85,17 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	}
 	bars := phases{app: a}
 	o.Progress = func(done, total int) { bars.show("encode", done, total) }
-	r, err := checkpoints.PrecomputeBert(ctx, o.SentenceRequest)
-	bars.close()
-	if err != nil {
-		return err
-	}
-	a.Printf("%s: %d vectors of %d values (%s), on %s\n", o.Out, r.Captions, r.Dim, o.Pool, r.Device)
-	if r.Cut > 0 {
-		a.Printf("%d captions fill all positions of the encoder; what is longer was cut\n", r.Cut)
-	}
-	return nil
+	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world ranks.World) error {
+		o.World = world
+		r, err := checkpoints.PrecomputeBert(ctx, o.SentenceRequest)
+		bars.close()
+		if err != nil || !ranks.First(world) {
+			return err
+		}
+		a.Printf("%s: %d vectors of %d values (%s), on %s\n", o.Out, r.Captions, r.Dim, o.Pool, r.Device)
+		if r.Cut > 0 {
+			a.Printf("%d captions fill all positions of the encoder; what is longer was cut\n", r.Cut)
+		}
+		return nil
+	})
 }

@@ -90,8 +90,8 @@ func TestProcs(t *testing.T) {
 	}
 }
 
-// The ranks of eval --procs and embed --procs write what one process writes, and rank 0 alone prints. One that fails
-// ends them all.
+// The ranks of eval --procs and embed --procs write what one process writes, and rank 0 alone prints: also of
+// comparisons, and of a published checkpoint, which is measured twice. One that fails ends them all.
 func TestProcsMeasure(t *testing.T) {
 	ranksWorld(t) // or skip
 	dir, _ := killWorld(t, 1)
@@ -125,6 +125,40 @@ func TestProcsMeasure(t *testing.T) {
 	files := strings.NewReplacer("0.npy", "1.npy", "0.csv", "1.csv")
 	if files.Replace(outs[0].String()) != outs[1].String() {
 		t.Errorf("three processes print\n%s\none prints\n%s", &outs[1], &outs[0])
+	}
+	fixtures, err := filepath.Abs("../../testdata/torch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := strings.Join([]string{"name", "files", "network", "data", "protocol", "i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1",
+		"t2i_r5", "t2i_r10", "quirks", "sha256", "where", "source", "note"}, "\t") + "\n" + strings.Join([]string{"boxes",
+		"checkpoint.pth.tar", "gsmn", "toy", "whole", "0.0", "", "", "", "", "", "Q9,Q10", "", "https://example.org/x",
+		"none", ""}, "\t") + "\n"
+	for name, text := range map[string]string{"toy.tsv": table, "texts": "a dog\na red ball\ntwo dogs\na dog runs\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"embed", "whole", "--texts", "texts", "--batch", "1", "--out", "texts.npy", "--force"},
+		{"eval", "--compare", "whole", "whole", "--split", "dev", "--batch", "7", "--resamples", "20"},
+		{"eval", "--published", "boxes", filepath.Join(fixtures, "gsmn", "checkpoint.pth.tar"), "--manifest", "toy.tsv",
+			"--data", filepath.Join(fixtures, "gsmn", "data")},
+	} {
+		var printed [2]bytes.Buffer
+		var vectors [2]string
+		for i, procs := range []string{"1", "3"} {
+			c := vsetrain(dir, &printed[i], append(args, "--device", "cpu", "--threads", "1", "--procs", procs)...)
+			if err := c.Run(); err != nil {
+				t.Fatalf("%v: %v\n%s", args, err, &printed[i])
+			}
+			if args[0] == "embed" {
+				vectors[i] = read("texts.npy")
+			}
+		}
+		if printed[0].String() != printed[1].String() || vectors[0] != vectors[1] {
+			t.Errorf("%v: three processes print\n%s\none prints\n%s", args, &printed[1], &printed[0])
+		}
 	}
 	var out bytes.Buffer
 	c := vsetrain(dir, &out, "eval", "whole", "--split", "dev", "--procs", "2", "--scores", "none.npy")

@@ -155,7 +155,7 @@ func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lin
 	return rows, unknownOnly, err
 }
 
-// encodeWords embeds captions given as word ids: [N, E] in their order. Graphs are compiled for a number of captions,
+// encodeWords embeds captions given as word ids: [N, E] in their order. The ranks of a job divide the batches. Graphs are compiled for a number of captions,
 // so the last batch is filled to a power of two with captions of one word; captions of more than longCaption words,
 // which are rare, are embedded one by one.
 func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size int, progress func(done,
@@ -166,12 +166,10 @@ func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(ids[b]) - len(ids[a]) })
-	rows := make([]float32, len(ids)*e)
+	rows, sorted := make([]float32, len(ids)*e), make([]float32, len(ids)*e)
 	part := make([]float32, max(size, 1)*e)
+	pieces := eval.NewPieces(r.Model.Instance.Dev, sorted, e)
 	for lo := 0; lo < len(order); {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		n := min(size, len(order)-lo)
 		if len(ids[order[lo]]) > longCaption {
 			n = 1
@@ -183,15 +181,23 @@ func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size
 		for len(b.Lengths) < min(size, 1<<bits.Len(uint(n-1))) {
 			b.Words, b.Lengths = append(b.Words, ids[order[lo]][0]), append(b.Lengths, 1)
 		}
-		if err := r.Captions(part[:len(b.Lengths)*e], b); err != nil {
+		err := pieces.Next(ctx, n, func(to []float32) error {
+			err := r.Captions(part[:len(b.Lengths)*e], b)
+			copy(to, part)
+			return err
+		})
+		if err != nil {
 			return nil, err
-		}
-		for j, i := range order[lo : lo+n] {
-			copy(rows[i*e:(i+1)*e], part[j*e:])
 		}
 		if lo += n; progress != nil {
 			progress(lo, len(ids))
 		}
+	}
+	if err := pieces.Finish(ctx); err != nil {
+		return nil, err
+	}
+	for j, i := range order {
+		copy(rows[i*e:(i+1)*e], sorted[j*e:])
 	}
 	return rows, nil
 }

@@ -10,7 +10,9 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/data/text"
+	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
 	"vsetrain/models"
@@ -26,6 +28,7 @@ type SentenceRequest struct {
 	Batch    int    // captions at a time; 0 is 64
 	Device   device.Options
 	BLAS     string
+	World    ranks.World // the job whose ranks divide the captions, rank 0 writing; nil is one rank
 	Progress func(done, total int)
 	Warn     func(error) // what a person should know; may be nil
 }
@@ -62,19 +65,26 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 	if err != nil {
 		return rep, err
 	}
+	if dev, err = place.Join(dev, r.World); err != nil {
+		return rep, err
+	}
 	defer dev.Close()
 	enc, err := models.OpenSentenceEncoder(dev, r.Bert, pieces.Len(), r.Pool)
 	if err != nil {
 		return rep, err
 	}
 	rep = SentenceReport{Captions: len(lines), Dim: enc.Dim(), Device: dev.Name()}
-	w, err := semantic.Create(r.Out, semantic.Sidecar{Method: "bert", Pool: r.Pool, CaptionSHA256: hash,
-		Captions: len(lines), Dim: enc.Dim()})
-	if err != nil {
-		return rep, err
+	write, end := func([]float32) error { return nil }, func() error { return nil }
+	if ranks.First(r.World) {
+		w, err := semantic.Create(r.Out, semantic.Sidecar{Method: "bert", Pool: r.Pool, CaptionSHA256: hash,
+			Captions: len(lines), Dim: enc.Dim()})
+		if err != nil {
+			return rep, err
+		}
+		defer w.Abort()
+		write, end = w.Write, w.Close
 	}
-	defer w.Abort()
-	s := &sentences{SentenceRequest: r, enc: enc,
+	s := &sentences{SentenceRequest: r, enc: enc, dev: dev,
 		coder: (&text.BertCaptions{WordPiece: pieces, Max: enc.Options.Positions}).Coder(), total: len(lines)}
 	if s.Batch < 1 {
 		s.Batch = 64
@@ -84,23 +94,24 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 		if err != nil {
 			return rep, err
 		}
-		if err := w.Write(rows); err != nil {
+		if err := write(rows); err != nil {
 			return rep, err
 		}
 	}
 	rep.Cut = s.cut
-	return rep, w.Close()
+	return rep, end()
 }
 
 type sentences struct {
 	SentenceRequest
 	enc              *models.SentenceEncoder
+	dev              device.Device
 	coder            text.Coder
 	done, total, cut int
 	ids              [][]int32
 	order            []int
 	words, lengths   []int32
-	vectors, rows    []float32
+	vectors, rows    []float32 // in the order of lengths, and of the lines
 }
 
 // chunk returns the vectors of some captions, in their order.
@@ -116,32 +127,36 @@ func (s *sentences) chunk(ctx context.Context, lines []string) ([]float32, error
 	}
 	slices.SortStableFunc(s.order, func(a, b int) int { return len(s.ids[b]) - len(s.ids[a]) })
 	s.rows = slices.Grow(s.rows[:0], len(lines)*d)[:len(lines)*d]
+	s.vectors = slices.Grow(s.vectors[:0], len(lines)*d)[:len(lines)*d]
+	pieces := eval.NewPieces(s.dev, s.vectors, d)
 	for lo := 0; lo < len(lines); lo += s.Batch {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		part := s.order[lo:min(len(lines), lo+s.Batch)]
-		s.words, s.lengths = s.words[:0], s.lengths[:0]
-		for _, i := range part {
-			s.words = append(s.words, s.ids[i]...)
-			s.lengths = append(s.lengths, int32(len(s.ids[i])))
-		}
-		s.vectors = slices.Grow(s.vectors[:0], len(part)*d)[:len(part)*d]
-		if err := s.enc.Encode(s.vectors, batch.Captions{Words: s.words, Lengths: s.lengths}); err != nil {
-			return nil, err
-		}
-		for k, i := range part {
-			for _, v := range s.vectors[k*d : (k+1)*d] {
-				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-					return nil, fmt.Errorf("caption %d has the sentence vector value %v; the weights in %s are broken",
-						s.done+i+1, v, s.Bert)
-				}
+		err := pieces.Next(ctx, len(part), func(to []float32) error {
+			s.words, s.lengths = s.words[:0], s.lengths[:0]
+			for _, i := range part {
+				s.words = append(s.words, s.ids[i]...)
+				s.lengths = append(s.lengths, int32(len(s.ids[i])))
 			}
-			copy(s.rows[i*d:], s.vectors[k*d:(k+1)*d])
+			return s.enc.Encode(to, batch.Captions{Words: s.words, Lengths: s.lengths})
+		})
+		if err != nil {
+			return nil, err
 		}
 		if s.Progress != nil {
 			s.Progress(s.done+lo+len(part), s.total)
 		}
+	}
+	if err := pieces.Finish(ctx); err != nil {
+		return nil, err
+	}
+	for k, i := range s.order {
+		for _, v := range s.vectors[k*d : (k+1)*d] {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				return nil, fmt.Errorf("caption %d has the sentence vector value %v; the weights in %s are broken",
+					s.done+i+1, v, s.Bert)
+			}
+		}
+		copy(s.rows[i*d:], s.vectors[k*d:(k+1)*d])
 	}
 	s.done += len(lines)
 	return s.rows, nil

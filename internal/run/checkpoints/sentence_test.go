@@ -2,9 +2,11 @@ package checkpoints
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
@@ -13,7 +15,7 @@ import (
 
 // The sentence vectors of a pretrained encoder are those of PyTorch, whatever the batches.
 func TestSentenceVectorsOfPyTorch(t *testing.T) {
-	for _, pool := range models.SentencePools {
+	for k, pool := range models.SentencePools {
 		want := readRows(t, filepath.Join(runtest.BertFixture, "vectors_"+pool+".npy"))
 		for _, n := range []int{64, 7} {
 			out := filepath.Join(t.TempDir(), "train_bert.npy")
@@ -23,6 +25,20 @@ func TestSentenceVectorsOfPyTorch(t *testing.T) {
 			rep, err := PrecomputeBert(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
+			}
+			one := readRows(t, out)
+			if n == 7 { // the ranks of a job write the same bits
+				r.Out = filepath.Join(t.TempDir(), "ranks.npy")
+				devicetest.Ranks(2+k, func(w *devicetest.World) {
+					r := r
+					r.World = w
+					if _, err := PrecomputeBert(t.Context(), r); err != nil {
+						t.Error(err)
+					}
+				})
+				if !slices.Equal(readRows(t, r.Out), one) {
+					t.Errorf("%s: %d ranks write other vectors than one", pool, 2+k)
+				}
 			}
 			if rep.Captions != 30 || rep.Dim != 12 {
 				t.Errorf("%+v", rep)
