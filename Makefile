@@ -18,7 +18,7 @@ SEED        ?= 1
 MUTANTS     ?= 200
 # The module that makes the site and releases. Its tests read pages outside it, whose changes go test does not see: -count=1.
 IN_PUBLISH  := $(GO) -C internal/tools/publish
-# The packages with the longest tests, begun first so that none runs alone at the end. They are vetted before all tests,
+# The packages with the longest tests, begun first so that none runs alone at the end. All are vetted before tests begin,
 # and linked without the tables of debuggers: a third of the time of linking.
 LONGEST     := ./internal/compute/device/cuda ./internal/run/training ./internal/run/bench ./train ./internal/compute/device/cpu ./cmd/vsetrain
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
