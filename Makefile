@@ -18,7 +18,8 @@ SEED        ?= 1
 MUTANTS     ?= 200
 # The module that makes the site and releases. Its tests read pages outside it, whose changes go test does not see: -count=1.
 IN_PUBLISH  := $(GO) -C internal/tools/publish
-# The packages with the longest tests, begun first so that none runs alone at the end.
+# The packages with the longest tests, begun first so that none runs alone at the end. All are vetted before tests begin,
+# and linked without the tables of debuggers: a third of the time of linking.
 LONGEST     := ./internal/compute/device/cuda ./internal/run/training ./internal/run/bench ./train ./internal/compute/device/cpu ./cmd/vsetrain
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
 # product on the emulated GPU, GRUs on tensor cores in every order, loss curves and recorded steps of all networks on it,
@@ -52,7 +53,7 @@ test: ## check formatting, vet, lint, and run the tests: under five minutes once
 	$(GO) vet ./... && $(IN_PUBLISH) vet ./...
 	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
 	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
-	$(GO) test -timeout 20m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
+	$(GO) test -vet=off -ldflags=-w -timeout 20m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
 	$(IN_PUBLISH) test -count=1 ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations

@@ -38,6 +38,18 @@ func TestSavedScoresComeBack(t *testing.T) {
 			}
 		}
 	}
+	stored, err := OpenScores(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stored.Close()
+	for i := n - 1; i >= 0; i -= 3 { // from block to block, and back within one
+		for _, c := range []int{n*k - 1, i, 0} {
+			if got, want := stored.At(i, c), s.At(i, c); got != want {
+				t.Fatalf("S[%d,%d] = %v from the file, want %v", i, c, got, want)
+			}
+		}
+	}
 }
 
 func TestLoadScoresReadsFloat64AndRefusesOthers(t *testing.T) {

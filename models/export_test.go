@@ -124,6 +124,9 @@ func TestExportsHoldTheOptionsThatTheReferencesRead(t *testing.T) {
 		if own := o.Traits().WarmupReference; slices.Contains(c.names, warmup) != (own == warmup) {
 			t.Errorf("%s (%s): warm-up epochs of a run are exported as %q", c.name, o.TextEncoder, own)
 		}
+		if v, ok := attrs.Get(warmup); ok && v != int64(1) {
+			t.Errorf("%s (%s): option %s is %v, by default 1", c.name, o.TextEncoder, warmup, v)
+		}
 		for _, name := range slices.Concat(sharedNames, c.names) {
 			if _, ok := attrs.Get(name); !ok {
 				t.Errorf("%s (%s): option %s of its parser is missing", c.name, o.TextEncoder, name)

@@ -390,3 +390,33 @@ func TestGrowingLossWarns(t *testing.T) {
 		}
 	}
 }
+
+// A position that cannot be reached is an error; the first one, that of an epoch's last batch and one with scores are
+// none.
+func TestPositionsThatCannotBe(t *testing.T) {
+	good := Position{Step: 7, Epoch: 1, Iter: 2, Best: 30, BestStep: 5, BestAverage: 20, BestAverageStep: 5}
+	for _, p := range []Position{{}, {Step: 4, Iter: 4}, good} {
+		if err := p.Check(5); err != nil {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	for what, change := range map[string]func(*Position){
+		"an iteration behind the epoch": func(p *Position) { p.Step, p.Epoch, p.Iter = 5, 0, 5 },
+		"another step":                  func(p *Position) { p.Step++ },
+		"a best score above 100":        func(p *Position) { p.Best = 101 },
+		"a best step to come":           func(p *Position) { p.BestStep = 8 },
+		"a score of no step":            func(p *Position) { p.BestStep = 0 },
+		"a step without score":          func(p *Position) { p.Best = 0 },
+		"an average above 100":          func(p *Position) { p.BestAverage = 101 },
+		"an average below 0":            func(p *Position) { p.BestAverage = -1 },
+		"a step below 0":                func(p *Position) { p.BestAverageStep = -1 },
+		"an average to come":            func(p *Position) { p.BestAverageStep = 8 },
+		"stale":                         func(p *Position) { p.Stale = -1 },
+		"collapsed":                     func(p *Position) { p.Collapsed = -1 },
+	} {
+		p := good
+		if change(&p); p.Check(5) == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}

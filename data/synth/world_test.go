@@ -141,3 +141,25 @@ func TestRelationsFitTheirObjects(t *testing.T) {
 		t.Errorf("only %d of %d relations occur in 2000 scenes", len(used), len(relations))
 	}
 }
+
+// Objects beside each other touch, on either side as often, unless the edge of the picture is nearer.
+func TestObjectsBesideEachOtherTouch(t *testing.T) {
+	tb := newTables()
+	sides := map[bool]int{}
+	for i := range 2000 {
+		s := philox.NewKey(2, "beside").Stream(uint64(i))
+		sc := tb.base(s)
+		sc.arrange(s)
+		a, b := sc.objects[0], sc.objects[1]
+		if relations[sc.relation].layout != beside || b.x == 0.08 || b.x == 0.92 {
+			continue
+		}
+		if off := math.Abs(b.x-a.x) - (a.w+b.w)/2; math.Abs(off) > 1e-12 {
+			t.Fatalf("scene %d: objects of width %v and %v at %v and %v", i, a.w, b.w, a.x, b.x)
+		}
+		sides[b.x > a.x]++
+	}
+	if n := sides[true] + sides[false]; n < 100 || sides[true] < n/3 || sides[false] < n/3 {
+		t.Errorf("%d to the right, %d to the left", sides[true], sides[false])
+	}
+}

@@ -28,6 +28,7 @@ var tokenizerCases = []struct{ caption, sentences, words string }{
 	{"a -- b---c", "a -- b---c", "a -- b -- -c"},
 	{"“quoted” ‘words’ «here»", "“quoted” ‘words’ «here»", "“ quoted ” ‘ words ’ « here »"},
 	{"``x`` `y` \"z\" ''w''", "``x`` `y` \"z\" ''w''", "`` x `` ` y ` `` z '' `` w ''"},
+	{"say `` no ``", "say `` no ``", "say `` no ``"},
 	{"(\"hi\")", "(\"hi\")", "( `` hi '' )"},
 	{"the dogs' toys and boss's hat", "the dogs' toys and boss's hat", "the dogs ' toys and boss 's hat"},
 	{"I'd we'll they're you've can't", "i'd we'll they're you've can't", "i 'd we 'll they 're you 've ca n't"},

@@ -135,3 +135,26 @@ func TestPicturesAreReplacedWhole(t *testing.T) {
 		}
 	}
 }
+
+// Bars are as long as their values, as high as each other, and apart.
+func TestBars(t *testing.T) {
+	b := Bars{Width: 9, Groups: []string{"a", "b"}, Series: []Series{{X: []float64{1, 0.5}}, {X: []float64{0.25, 0}}},
+		Label: Number}
+	var lengths []float64
+	bottom := 0.0
+	for _, m := range regexp.MustCompile(`<polygon points="(\S+),(\S+) (\S+),\S+ \S+,(\S+) \S+" fill="#[^F]`).
+		FindAllStringSubmatch(string(b.Draw().SVG()), -1)[2:] { // behind the legend
+		var x [4]float64
+		for i := range x {
+			x[i], _ = strconv.ParseFloat(m[i+1], 64)
+		}
+		if x[1] <= bottom || math.Abs(x[3]-x[1]-13) > 0.02 {
+			t.Errorf("a bar from %v to %v, below one that ends at %v", x[1], x[3], bottom)
+		}
+		lengths, bottom = append(lengths, x[2]-x[0]), x[3]
+	}
+	if len(lengths) != 4 || lengths[0] < 100 || math.Abs(lengths[1]-lengths[0]/4) > 0.02 ||
+		math.Abs(lengths[2]-lengths[0]/2) > 0.02 || lengths[3] != 0 {
+		t.Errorf("bars of the lengths %v", lengths)
+	}
+}

@@ -24,7 +24,7 @@ import (
 func TestFormats(t *testing.T) {
 	table := &Table{Name: "small", Title: "50 % & more", Notes: []string{"a_b"},
 		Heads: []Head{{Name: "loss"}, {"To", "R@1", true}, {"To", "R@5", true}},
-		Rows: []Row{{Cells: []Cell{textCell("a|b"), numberCell(-1.25, 1), spreadCell(2, 0.5, 1)}},
+		Rows: []Row{{Rule: true, Cells: []Cell{textCell("a|b"), numberCell(-1.25, 1), spreadCell(2, 0.5, 1)}},
 			{Rule: true, Bold: true, Cells: []Cell{textCell("c,d"), textCell("-"), numberCell(1.0/3, 1)}}}}
 	for name, c := range map[string]struct{ got, want string }{
 		"text": {table.Text(nil), "50 % & more\n            To\nloss   R@1        R@5\na|b   -1.2  2.0 ± " +

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,6 +164,46 @@ func TestInterruptedSweep(t *testing.T) {
 		b, err := os.ReadFile(filepath.Join(s.trialDir(tr.ID), "metrics.jsonl"))
 		if n := strings.Count(string(b), "\n"); err != nil || n != 40 {
 			t.Errorf("trial %s has %d epochs, %v", tr.ID, n, err)
+		}
+	}
+}
+
+// The time that is left is that of all epochs, also of trials that wait, at the speed of those that run. Where none runs
+// it is unknown.
+func TestTimeLeft(t *testing.T) {
+	p, s := planOf(t, batches)
+	if st, err := ReadStatus(p, s, time.Now()); err != nil || st.ETA != nil {
+		t.Errorf("before the first trial: %+v, %v", st, err)
+	}
+	now := time.Now()
+	if err := s.begin(p.Trials[0], 3); err != nil {
+		t.Fatal(err)
+	}
+	states, err := p.States(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.claim(states[0], 3, "", now.Add(-10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(states[0].Dir, runfs.MetricsName), []byte("{\"epoch\":1}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	st, err := ReadStatus(p, s, now)
+	if err != nil || st.ETA == nil || math.Abs(*st.ETA-10*(2+5*3)) > 1 || math.Abs(*st.Trials[0].ETA-20) > 1 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// An axis has at most ten labels, however many values it has.
+func TestTicks(t *testing.T) {
+	for n, want := range map[int]int{1: 1, 10: 10, 11: 6, 20: 10, 21: 7} {
+		a := Axis{Ordered: true}
+		for i := range n {
+			a.Values = append(a.Values, Value{Text: strconv.Itoa(i), Number: float64(i)})
+		}
+		if labels, at := a.ticks(); len(labels) != want || len(at) != want || labels[0] != "0" {
+			t.Errorf("%d values have the labels %q at %v", n, labels, at)
 		}
 	}
 }

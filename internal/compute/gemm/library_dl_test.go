@@ -6,9 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // A library lies in the system, in an active environment or where its setting says, and not in the working folder,
@@ -35,5 +37,20 @@ func TestFindLibrary(t *testing.T) {
 	env["VSETRAIN_OPENBLAS"] = "/own.so"
 	if files, err := find("openblas", root, getenv); err != nil || !slices.Equal(files, []string{"/own.so"}) {
 		t.Errorf("found %q: %v", files, err)
+	}
+}
+
+// A text of C ends before its first zero, and after so many bytes where there is none.
+func TestCString(t *testing.T) {
+	long := []byte(strings.Repeat("x", 2000))
+	for text, want := range map[string]string{"a\x01b\x00c\x01": "a\x01b", "\x00a\x01": "", string(long): string(long[:1024])} {
+		b := []byte(text)
+		if got := cString(uintptr(unsafe.Pointer(&b[0]))); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+		runtime.KeepAlive(b)
+	}
+	if got := cString(0); got != "" {
+		t.Errorf("nothing is %q", got)
 	}
 }

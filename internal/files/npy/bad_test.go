@@ -37,6 +37,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"overflow", f4("(4611686018427387904, 4)", ""), "overflows"},
 		{"overflow of int64", f4("(99999999999999999999,)", ""), "not an integer"},
 		{"overflow behind zero", f4("(0, 4611686018427387904, 4)", ""), "overflows"},
+		{"letter without a string", version1("{u", ""), "expected a quoted string"},
 		{"float shape", f4("(1.0,)", "1234"), "not an integer"},
 		{"list shape", f4("[1]", "1234"), "tuple"},
 		{"open shape", f4("(1", "1234"), "closing parenthesis"},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,5 +170,27 @@ func TestExists(t *testing.T) {
 	if there, err := Exists(filepath.Join(dir, strings.Repeat("x", 5000))); there || err == nil ||
 		!strings.Contains(err.Error(), "xxx") {
 		t.Errorf("a name that the system refuses: %v, %v", there, err)
+	}
+}
+
+// Runs are found down to a depth, by the order of their names, and not within each other, in hidden folders or for ever
+// in a folder that holds itself.
+func TestFindRuns(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"b", "b/inner", "a/1/2/3/4", "a/1/2/3/4x/5", ".hidden/c"} {
+		path := filepath.Join(root, dir)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(path, ConfigName), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("..", filepath.Join(root, "a", "up")); err != nil {
+		t.Fatal(err)
+	}
+	runs, full := FindRuns(root)
+	if want := []string{"a/1/2/3/4", "a/up/a/up/b", "a/up/b", "b"}; full || !slices.Equal(runs, want) {
+		t.Errorf("found %q, full %v, want %q", runs, full, want)
 	}
 }

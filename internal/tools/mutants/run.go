@@ -32,7 +32,7 @@ const long = 5 * time.Second
 type runner struct {
 	dir      string // of what is built; the switches are below
 	skip     *regexp.Regexp
-	limit    time.Duration // for the tests of a package on one mutant
+	limit    time.Duration // for the tests of a package on one mutant, of processors
 	patience time.Duration // for a test, beside ten times what it took
 	built    map[*goPackage][]*test
 }
@@ -41,8 +41,8 @@ type runner struct {
 type test struct {
 	pkg             *goPackage
 	binary, pattern string
-	took            time.Duration
-	reaches         []string // numbers of switches
+	took, cost      time.Duration // the latter of processors
+	reaches         []string      // numbers of switches
 }
 
 // plant writes the sources with the mutants and the table by which the go command reads them.
@@ -72,7 +72,7 @@ func (r *runner) plant(root string, pending map[int]*mutant) error {
 		os.Mkdir(filepath.Join(r.dir, "switches"), 0o700))
 }
 
-// build returns the tests of a package in the order of the time that they take.
+// build returns the tests of a package, the cheap ones first.
 func (r *runner) build(p *goPackage) ([]*test, error) {
 	if tests, ok := r.built[p]; ok || len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
 		return tests, nil
@@ -83,7 +83,7 @@ func (r *runner) build(p *goPackage) ([]*test, error) {
 		"-ldflags", "-s -w -X "+switchesPath+".dir="+filepath.Join(r.dir, "switches"), p.ImportPath).CombinedOutput()
 	names := string(b)
 	if err == nil {
-		names, err = r.run(&test{pkg: p, binary: binary}, 0, time.Minute, "-test.list", "^(Test|Example|Fuzz)")
+		names, _, err = r.run(&test{pkg: p, binary: binary}, 0, time.Minute, "-test.list", "^(Test|Example|Fuzz)")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s with mutants: %w\n%s", p.ImportPath, err, names)
@@ -100,13 +100,13 @@ func (r *runner) build(p *goPackage) ([]*test, error) {
 		if err != nil {
 			return nil, err
 		}
-		if whole && t.took > long && len(parts) > 0 {
+		if whole && t.cost > long && len(parts) > 0 {
 			patterns = append(patterns, parts...)
 		} else {
 			tests = append(tests, t)
 		}
 	}
-	slices.SortFunc(tests, func(a, b *test) int { return cmp.Compare(a.took, b.took) })
+	slices.SortFunc(tests, func(a, b *test) int { return cmp.Compare(a.cost, b.cost) })
 	r.built[p] = tests
 	return tests, nil
 }
@@ -117,8 +117,8 @@ var part = regexp.MustCompile(`(?m)^=== RUN +(\w+)/([^/\n]+)`)
 // reach runs a test without mistakes, notes what it reaches, and returns the patterns of its parts.
 func (r *runner) reach(t *test) (parts []string, err error) {
 	start := time.Now()
-	out, failed := r.run(t, switches.Record, 20*time.Minute, "-test.v")
-	t.took = time.Since(start)
+	out, cost, failed := r.run(t, switches.Record, 20*time.Minute, "-test.v")
+	t.took, t.cost = time.Since(start), cost
 	reached, err := filepath.Glob(filepath.Join(r.dir, "switches", "[0-9]*"))
 	for _, path := range reached {
 		t.reaches = append(t.reaches, filepath.Base(path))
@@ -139,12 +139,12 @@ func (r *runner) reach(t *test) (parts []string, err error) {
 // first has Linux end a process before others where memory is short. Emulated GPUs reserve more than a limit allows.
 const first = "echo 1000 2>/dev/null >/proc/self/oom_score_adj; "
 
-// run runs a test with a switch on and returns what it prints. What it started ends with it, and it is the first to end
+// run runs a test with a switch on and returns what it prints and the time of processors that it takes. What it started ends with it, and it is the first to end
 // where it takes all memory.
-func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (string, error) {
+func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (printed string, cost time.Duration, err error) {
 	out, err := os.Create(filepath.Join(r.dir, "output"))
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer out.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
@@ -158,8 +158,11 @@ func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (str
 	if err = errors.Join(err, cmd.Run()); cmd.Process != nil {
 		_ = cmd.Cancel() // where nothing is left there is no such group
 	}
+	if s := cmd.ProcessState; s != nil {
+		cost = s.UserTime() + s.SystemTime()
+	}
 	b, bad := os.ReadFile(out.Name())
-	return string(b), errors.Join(err, bad)
+	return string(b), cost, errors.Join(err, bad)
 }
 
 // try switches a mutant on for the tests of a package that reach it. The verdict names the one that sees it.
@@ -170,15 +173,15 @@ func (r *runner) try(i int, p *goPackage) (verdict string, err error) {
 		if !slices.Contains(t.reaches, strconv.Itoa(i)) {
 			continue
 		}
-		if spent += t.took; spent > r.limit {
+		if spent += t.cost; spent > r.limit {
 			break
 		}
 		limit := r.patience + 10*t.took
-		out, failed := r.run(t, i, limit)
+		out, _, failed := r.run(t, i, limit)
 		if failed == nil {
 			continue
 		}
-		if _, failed := r.run(t, 0, limit); failed != nil {
+		if _, _, failed := r.run(t, 0, limit); failed != nil {
 			fmt.Printf("%s %s fails without a mistake too\n", p.ImportPath, t.pattern)
 			continue
 		}

@@ -122,8 +122,10 @@ func testGraphReason(h *harness) {
 			graphReason(h, lengths, 1, 1, m.first, m.keep)
 			graphReason(h, lengths, 3, 5, m.first, m.keep)
 		}
-		m := modes[i%len(modes)]
-		graphReason(h, lengths, 18, 16, m.first, m.keep)
+		if i >= 4 { // each mode once
+			m := modes[i%len(modes)]
+			graphReason(h, lengths, 18, 16, m.first, m.keep)
+		}
 	}
 }
 

@@ -26,10 +26,15 @@ func testSortPool(h *harness) {
 	cases := append(h.lengthCases(), long)
 	for _, d := range []int{1, 15, 33, 600} {
 		for n, lengths := range cases {
+			if d == 600 && n == len(cases)-2 { // as many words as in the last
+				continue
+			}
 			sortPool(h, device.SortPool{D: d, K: int(lengths[0]) + n%2, Packed: true}, lengths)
 		}
 		sortPool(h, device.SortPool{D: d, K: 6}, unsorted)
-		sortPool(h, device.SortPool{D: d, K: 40}, long)
+		if d < 600 {
+			sortPool(h, device.SortPool{D: d, K: 40}, long)
+		}
 	}
 	for p := range 3 { // a value that is not a number must stay visible
 		x := h.normal(3, 1)
