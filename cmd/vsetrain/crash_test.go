@@ -77,7 +77,8 @@ var crashJobs = []crashJob{
 		outputs: "half.npy"},
 	{name: "data vocab", before: "data vocab world --out v.json --threshold 1",
 		command: "data vocab world --out v.json --threshold 3 --force", outputs: "v.json"},
-	{name: "precompute-svd", command: "precompute-svd --data world --k 4 --out v.npy --force", outputs: "v.npy v.npy.json"},
+	{name: "precompute-svd", command: "precompute-svd --data world --k 4 --out v.npy --force",
+		outputs: "v.npy v.npy.json"},
 	{name: "precompute-svd over another", before: "precompute-svd --data world --k 5 --out v.npy",
 		command: "precompute-svd --data world --k 4 --out v.npy --force", outputs: "v.npy v.npy.json"},
 	{name: "embed over another", before: "embed --checkpoint trained --of captions --out e.npy",
@@ -88,8 +89,8 @@ var crashJobs = []crashJob{
 	{name: "export --onnx", command: "export trained --onnx onnx --force"},
 	{name: "average", command: "average trained/checkpoints/best.safetensors trained/checkpoints/last.safetensors " +
 		"--out soup.safetensors --force", outputs: "soup.safetensors"},
-	{name: "eval --work", command: "eval --checkpoint pairs --work work --json e.json --save-scores s.npy --save-ranks " +
-		"r.csv", outputs: "s.npy"},
+	{name: "eval --work", command: "eval --checkpoint pairs --work work --json e.json --save-scores s.npy " +
+		"--save-ranks r.csv", outputs: "s.npy"},
 	{name: "search --cache", command: "search two dogs --checkpoint trained --cache cache"},
 }
 
@@ -102,7 +103,8 @@ device: {threads: 1}
 
 // crashWorld makes what every command begins with.
 func crashWorld(dir string) error {
-	for name, model := range map[string]string{"c.yaml": "", "p.yaml": ", network: saf, text_encoder: bigru, sgraf: {sim_dim: 4}"} {
+	const pairs = ", network: saf, text_encoder: bigru, sgraf: {sim_dim: 4}"
+	for name, model := range map[string]string{"c.yaml": "", "p.yaml": pairs} {
 		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, crashConfig, model), 0o666); err != nil {
 			return err
 		}

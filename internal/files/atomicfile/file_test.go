@@ -244,7 +244,8 @@ func TestWriteNew(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	holds(t, dir, "point", "first")
-	if err := on(late{}, func() error { return WriteNew(filepath.Join(dir, "next"), put("mine")) }); !errors.Is(err, fs.ErrExist) {
+	err := on(late{}, func() error { return WriteNew(filepath.Join(dir, "next"), put("mine")) })
+	if !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}
 	holds(t, dir, "point", "first", "next", "other")
