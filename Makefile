@@ -102,6 +102,10 @@ test-race: ## run the tests of the concurrent packages under the race detector (
 mutants: ## plant mistakes, drawn by SEED, each behind a switch, and say which of them no test sees; again to continue
 	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)'
 
+TIME ?= 2m
+campaign: ## draw power failures, pairs of faults, kills and damages by SEED for TIME, and rewrite the table of docs/reliability.md
+	GO=$(GO) TIME=$(TIME) SEED=$(SEED) bash scripts/campaign.sh
+
 vulncheck: ## look for known vulnerabilities in what the program is built from; skipped where their database is out of reach
 	@GO=$(GO) GOVULNCHECK=$(GOVULNCHECK) bash scripts/vulncheck.sh
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/models"
 )
@@ -29,7 +30,7 @@ import (
 // would be the same. From a record on that is broken, such as the last one after a kill, or that repeats a tile, the
 // file is cut off, and those tiles are scored again.
 type workFile struct {
-	f      *os.File
+	f      disk.File
 	lock   io.Closer // two programs at one file would write over each other
 	buf    []byte
 	done   map[int]bool
@@ -67,7 +68,7 @@ func openWork(dir, setting, name string, key [32]byte, t tiling, put func(tile i
 	if err != nil {
 		return nil, fmt.Errorf("scored tiles: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := disk.Now().Open(path)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("scored tiles: %w", err), lock.Close())
 	}

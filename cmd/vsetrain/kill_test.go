@@ -71,6 +71,13 @@ func TestKillAndResume(t *testing.T) {
 	if *killSeed == 0 {
 		*killSeed = rand.Uint64()
 	}
+	defer func() {
+		failed := 0
+		if t.Failed() {
+			failed = 1
+		}
+		t.Logf("campaign: all: %d found, %[1]d tried, %d failed", *kills, failed)
+	}()
 	r := rand.New(rand.NewPCG(*killSeed, 0))
 	epochs := 2 + *kills
 	dir, took := killWorld(t, epochs)
@@ -168,36 +175,9 @@ func checkLast(t *testing.T, run string) {
 // sameRuns compares the checkpoints of two runs byte for byte and their metrics line for line, times left out.
 func sameRuns(t *testing.T, got, want string) {
 	t.Helper()
-	for _, name := range []string{"last", "best"} {
-		path := filepath.Join("checkpoints", name+".safetensors")
-		a, b := tensors(t, filepath.Join(got, path)), tensors(t, filepath.Join(want, path))
-		if len(a) != len(b) || len(a) == 0 {
-			t.Errorf("%s of %s has %d tensors, of %s %d", name, got, len(a), want, len(b))
-		}
-		for k := range b {
-			if !bytes.Equal(a[k], b[k]) {
-				t.Errorf("%s: tensor %s is not that of the uninterrupted run", name, k)
-			}
-		}
+	if err := differ(got, want); err != nil {
+		t.Error(err)
 	}
-	if a, b := runtest.Metrics(t, got), runtest.Metrics(t, want); !slices.Equal(a, b) {
-		t.Errorf("metrics of %s: %d lines, want the %d of the uninterrupted run", got, len(a), len(b))
-	}
-}
-
-func tensors(t *testing.T, path string) map[string][]byte {
-	t.Helper()
-	f, err := safetensors.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	out := map[string][]byte{}
-	for _, name := range f.Names() {
-		x, _ := f.Tensor(name)
-		out[name] = x.Data
-	}
-	return out
 }
 
 // Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the state, say how to continue and end with 75; the resumed run ends as the

@@ -6,8 +6,9 @@ import (
 	"image/color"
 	"image/draw"
 	"image/png"
-	"os"
 	"strings"
+
+	"vsetrain/internal/files/disk"
 )
 
 // Simple drawings of scenes, so that people can see what the captions speak of: bands of background, a box for a
@@ -94,7 +95,7 @@ func (sc *scene) paint() *image.RGBA {
 
 // save writes the drawing as PNG.
 func (sc *scene) save(path string) error {
-	f, err := os.Create(path)
+	f, err := disk.Now().Create(path)
 	if err != nil {
 		return err
 	}

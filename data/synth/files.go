@@ -3,21 +3,21 @@ package synth
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/npy"
 )
 
 // textFile is a buffered text file that remembers its first error.
 type textFile struct {
-	f *os.File
+	f disk.File
 	*bufio.Writer
 }
 
 func createText(path string) (*textFile, error) {
-	f, err := os.Create(path)
+	f, err := disk.Now().Create(path)
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,13 @@ package synth
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/disk"
 )
 
 // picture is one generated image with its captions, and the room it is generated in.
@@ -97,7 +98,7 @@ func Generate(dir string, o Options, progress func(done, total int)) error {
 	if err != nil {
 		return fmt.Errorf("synthetic world: %w", err)
 	}
-	defer os.RemoveAll(staging)
+	defer atomicfile.RemoveAll(staging)
 	if err := generate(staging, &o, progress); err != nil {
 		return fmt.Errorf("synthetic world: write %s: %w", dir, err)
 	}
@@ -117,7 +118,7 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 	mapping := map[string]string{}
 	if o.Images {
 		b.images = filepath.Join(dir, imagesName)
-		if err := os.Mkdir(b.images, 0o777); err != nil {
+		if err := disk.Now().Mkdir(b.images); err != nil {
 			return err
 		}
 	}

@@ -10,27 +10,36 @@ import (
 	"testing"
 )
 
-// makes are the calls that make or rename files.
-var makes = regexp.MustCompile(`\bos\.(WriteFile|Create|CreateTemp|MkdirTemp|Rename|Link)\(|\bos\.O_CREATE\b`)
-
-// makers are the places, relative to the repository, that may do so. All others write through
-// internal/files/atomicfile, so that no reader finds half a file.
-var makers = []string{
-	"internal/files/atomicfile/",
-	"internal/files/tfevents/writer.go", "internal/files/runfs/log.go", // appended to; readers know a torn end
-	"eval/work.go",                           // the same, with checksums
-	"internal/apps/extract/work.go",          // the same
-	"internal/apps/sweep/process.go",         // the output of a trial, appended to
-	"internal/files/runfs/lock_unix.go",      // locks: what they hold is for people
-	"internal/files/runfs/lock_other.go",     //
-	"internal/apps/sweep/claim.go",           // marks without contents
-	"data/synth/files.go",                    // in a hidden folder that appears as a whole
-	"data/synth/drawing.go",                  //
-	"cmd/vsetrain/internal/probe/",           // tries whether a folder can be written to
-	"internal/compute/device/cuda/emulator/", // of tests
-	"internal/run/runtest/",                  //
-	"internal/compute/asmgen/",               // of developers
-	"internal/tools/mutants/",                //
+// writers are the calls that make or rename files, and the places, relative to the repository, that may do so.
+var writers = []struct {
+	calls  *regexp.Regexp
+	remedy string
+	places []string
+}{
+	{regexp.MustCompile(`\bos\.(WriteFile|Create|CreateTemp|MkdirTemp|Rename|Link)\(|\bos\.O_CREATE\b`),
+		"write through internal/files/disk, which tests record and fail", []string{
+			"internal/files/disk/",
+			"internal/files/crash/",                  // the states that it makes
+			"internal/apps/sweep/process.go",         // the output of a trial, appended to
+			"internal/files/runfs/lock_unix.go",      // locks: what they hold is for people
+			"internal/files/runfs/lock_other.go",     //
+			"internal/apps/sweep/claim.go",           // marks without contents
+			"cmd/vsetrain/internal/probe/",           // tries whether a folder can be written to
+			"internal/compute/device/cuda/emulator/", // of tests
+			"internal/run/runtest/",                  //
+			"internal/compute/asmgen/",               // of developers
+			"internal/tools/mutants/",                //
+		}},
+	{regexp.MustCompile(`\bdisk\.Now\(\)\.(Create|Open|Rename|Link)\(`),
+		"write through internal/files/atomicfile, so that no reader finds half a file", []string{
+			"internal/files/atomicfile/",
+			"internal/files/tfevents/", "internal/files/runfs/log.go", // appended to; readers know a torn end
+			"eval/work.go",                  // the same, with checksums
+			"internal/apps/extract/work.go", // the same
+			"internal/apps/sweep/claim.go",  // marks without contents
+			"data/synth/files.go",           // in a hidden folder that appears as a whole
+			"data/synth/drawing.go",         //
+		}},
 }
 
 func TestOneWriter(t *testing.T) {
@@ -49,17 +58,20 @@ func TestOneWriter(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(makers, func(m string) bool { return strings.HasPrefix(filepath.ToSlash(name), m) }) {
-			return nil
-		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		for i, line := range strings.Split(string(b), "\n") {
-			if makes.MatchString(line) {
-				t.Errorf("%s:%d: %s: write through internal/files/atomicfile, or say in makers why not", name, i+1,
-					strings.TrimSpace(line))
+		for _, w := range writers {
+			if slices.ContainsFunc(w.places, func(place string) bool {
+				return strings.HasPrefix(filepath.ToSlash(name), place)
+			}) {
+				continue
+			}
+			for i, line := range strings.Split(string(b), "\n") {
+				if w.calls.MatchString(line) {
+					t.Errorf("%s:%d: %s: %s, or say in writers why not", name, i+1, strings.TrimSpace(line), w.remedy)
+				}
 			}
 		}
 		return nil

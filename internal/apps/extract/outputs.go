@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 )
@@ -109,8 +110,8 @@ func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *R
 	if err := integrity.Commit(set); err != nil {
 		return err
 	}
-	os.Remove(w.journal.Name() + ".lock") // nobody waits for it any more: the output is there
-	return os.Remove(w.journal.Name())
+	disk.Now().Remove(w.journal.Name() + ".lock") // nobody waits for it any more: the output is there
+	return disk.Now().Remove(w.journal.Name())
 }
 
 // writeBoxes adds the boxes of the cells of a grid and the sizes of the pictures.

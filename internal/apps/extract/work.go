@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"path/filepath"
 
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
 )
@@ -24,7 +24,7 @@ import (
 // The key is a digest of everything the rows depend on. After a kill the records whose rows are as they say are taken
 // over, and what stands behind them is cut off.
 type work struct {
-	rows, journal *os.File
+	rows, journal disk.File
 	lock          io.Closer
 	rowSize       int64
 	head          int64 // bytes in front of the rows
@@ -51,8 +51,8 @@ func openWork(features string, key [sha256.Size]byte, dtype npy.DType, regions, 
 	if w.lock, err = runfs.Lock(journal, "name another output with --out"); err != nil {
 		return nil, fmt.Errorf("work in progress: %w", err)
 	}
-	if w.rows, err = os.OpenFile(rows, os.O_RDWR|os.O_CREATE, 0o666); err == nil {
-		w.journal, err = os.OpenFile(journal, os.O_RDWR|os.O_CREATE, 0o666)
+	if w.rows, err = disk.Now().Open(rows); err == nil {
+		w.journal, err = disk.Now().Open(journal)
 	}
 	if err == nil {
 		err = w.read(key, head)
@@ -66,7 +66,7 @@ func openWork(features string, key [sha256.Size]byte, dtype npy.DType, regions, 
 // close leaves the files as they are.
 func (w *work) close() error {
 	var errs []error
-	for _, f := range []*os.File{w.rows, w.journal} {
+	for _, f := range []disk.File{w.rows, w.journal} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}

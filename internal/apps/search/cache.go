@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/safetensors"
 )
@@ -114,7 +115,7 @@ func trimCache(dir string, limit int64) error {
 		if limit -= f.size; limit >= 0 || i == 0 {
 			continue
 		}
-		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.Now().Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cache: %w", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/system/process"
 )
 
@@ -49,7 +50,7 @@ func (c *clock) age(modified time.Time) (time.Duration, error) {
 		left, _ := filepath.Glob(filepath.Join(c.dir, ".now-*")) // of processes that were killed
 		for _, name := range left {
 			if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > time.Hour {
-				os.Remove(name)
+				disk.Now().Remove(name)
 			}
 		}
 		f, err := os.CreateTemp(c.dir, ".now-*")
@@ -60,7 +61,7 @@ func (c *clock) age(modified time.Time) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		defer os.Remove(f.Name())
+		defer disk.Now().Remove(f.Name())
 		defer f.Close()
 		if _, err := f.Write([]byte{'\n'}); err != nil {
 			return 0, err
@@ -148,7 +149,7 @@ func (s *Store) removeDead(path string) (free bool, err error) {
 		return false, ignoreMissing(err)
 	}
 	mark := filepath.Join(dir, ".take-"+dead.Token)
-	f, err := os.OpenFile(mark, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := disk.Now().Create(mark)
 	if errors.Is(err, fs.ErrExist) { // another process is removing it, or died while it was
 		info, err := os.Stat(mark)
 		if err != nil {
@@ -157,13 +158,13 @@ func (s *Store) removeDead(path string) (free bool, err error) {
 		if age, err := clock.age(info.ModTime()); err != nil || age.Abs() < s.Stale {
 			return false, err
 		}
-		return false, ignoreMissing(os.Remove(mark)) // for the next attempt
+		return false, ignoreMissing(disk.Now().Remove(mark)) // for the next attempt
 	}
 	if err != nil {
 		return false, err
 	}
 	f.Close()
-	defer os.Remove(mark)
+	defer disk.Now().Remove(mark)
 	now, err := readClaim(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -171,7 +172,7 @@ func (s *Store) removeDead(path string) (free bool, err error) {
 	if err != nil || now.Token != dead.Token {
 		return false, err
 	}
-	return true, ignoreMissing(os.Remove(path))
+	return true, ignoreMissing(disk.Now().Remove(path))
 }
 
 func ignoreMissing(err error) error {
@@ -207,5 +208,5 @@ func (c *Claim) release() error {
 	if err != nil || now.Token != c.Token {
 		return ignoreMissing(err)
 	}
-	return ignoreMissing(os.Remove(c.path))
+	return ignoreMissing(disk.Now().Remove(c.path))
 }

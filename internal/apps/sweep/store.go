@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
@@ -178,7 +180,7 @@ func (s *Store) begin(t Trial, epochs int) error {
 	}
 	// The score of a trial is in its log: where that is gone the checkpoint is of no use, and the trial begins anew.
 	if done, err := position(dir); err == nil && done == 0 {
-		if err := os.RemoveAll(filepath.Join(dir, runfs.CheckpointsName)); err != nil {
+		if err := atomicfile.RemoveAll(filepath.Join(dir, runfs.CheckpointsName)); err != nil {
 			return err
 		}
 	}
@@ -207,7 +209,7 @@ func (s *Store) fail(t Trial, f Failure) error {
 
 // Retry forgets the failure of a trial.
 func (s *Store) Retry(st *State) error {
-	err := os.Remove(filepath.Join(st.Dir, failedName))
+	err := disk.Now().Remove(filepath.Join(st.Dir, failedName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -7,37 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"vsetrain/internal/files/disk"
 )
-
-// system is the part of the operating system that can fail; tests put failures in its place.
-type system struct {
-	create  func(path string) (handle, error) // for reading and writing; the file must not exist
-	rename  func(from, to string) error
-	link    func(from, to string) error
-	syncDir func(dir string) error
-}
-
-type handle interface {
-	io.WriteCloser
-	io.WriterAt
-	Sync() error
-}
-
-var host = system{
-	create: func(path string) (handle, error) {
-		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-	},
-	rename:  os.Rename,
-	link:    os.Link,
-	syncDir: SyncDir,
-}
 
 // File is a new file under a hidden name. Commit gives it the name of its target, Abort removes it.
 type File struct {
-	sys      *system
 	path     string
 	temp     string
-	f        handle
+	f        disk.File
 	tee      io.Writer
 	prepared bool // synced and closed
 	done     bool // renamed or removed
@@ -45,27 +23,25 @@ type File struct {
 
 // Create starts a file that replaces the one at path. Hidden files of path that were left behind by processes that have
 // ended are removed. The error is an *Error.
-func Create(path string) (*File, error) { return host.open(path) }
-
-func (sys *system) open(path string) (*File, error) {
+func Create(path string) (*File, error) {
 	if err := replaceable(path); err != nil {
 		return nil, Explain("write", path, err)
 	}
 	removeLeft(filepath.Dir(path), filepath.Base(path))
-	var f handle
+	var f disk.File
 	temp, err := hidden(path, func(name string) (err error) {
-		f, err = sys.create(name)
+		f, err = disk.Now().Create(name)
 		return err
 	})
 	if err != nil {
 		return nil, Explain("write", path, err)
 	}
-	return &File{sys: sys, path: path, temp: temp, f: f}, nil
+	return &File{path: path, temp: temp, f: f}, nil
 }
 
 // Adopt returns a file that was written and synced under another name, temp, on the same file system, for a Set.
 func Adopt(temp, path string) *File {
-	return &File{sys: &host, path: path, temp: temp, prepared: true}
+	return &File{path: path, temp: temp, prepared: true}
 }
 
 // replaceable returns an error when there is something at path that a file must not replace, such as a folder
@@ -123,11 +99,11 @@ func (f *File) Commit() error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	if err := f.sys.rename(f.temp, f.path); err != nil {
+	if err := disk.Now().Rename(f.temp, f.path); err != nil {
 		return f.explain(err)
 	}
 	f.finish()
-	return Explain("write", f.path, f.sys.syncDir(filepath.Dir(f.path)))
+	return Explain("write", f.path, disk.Now().SyncDir(filepath.Dir(f.path)))
 }
 
 // prepare syncs and closes the file, after which only its name is wrong.
@@ -152,7 +128,7 @@ func (f *File) Abort() {
 		f.prepared = true
 		f.f.Close()
 	}
-	os.Remove(f.temp)
+	disk.Now().Remove(f.temp)
 	f.finish()
 }
 
@@ -174,10 +150,8 @@ func (f *File) explain(err error) error {
 
 // WriteFile replaces the file at path by what write produces, all or nothing. After an error, also one from write, the
 // earlier file is as it was. The error is an *Error.
-func WriteFile(path string, write func(io.Writer) error) error { return host.writeFile(path, write) }
-
-func (sys *system) writeFile(path string, write func(io.Writer) error) error {
-	f, err := sys.open(path)
+func WriteFile(path string, write func(io.Writer) error) error {
+	f, err := Create(path)
 	if err != nil {
 		return err
 	}
@@ -200,13 +174,11 @@ func (f *File) Fill(write func(io.Writer) error) error {
 
 // WriteNew writes the file at path, all or nothing, and never replaces one: the error is fs.ErrExist where there is a
 // file, also one that another process wrote at the same moment. The file system must have hard links.
-func WriteNew(path string, write func(io.Writer) error) error { return host.writeNew(path, write) }
-
-func (sys *system) writeNew(path string, write func(io.Writer) error) error {
+func WriteNew(path string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); err == nil {
 		return Explain("write", path, fs.ErrExist)
 	}
-	f, err := sys.open(path)
+	f, err := Create(path)
 	if err != nil {
 		return err
 	}
@@ -217,10 +189,10 @@ func (sys *system) writeNew(path string, write func(io.Writer) error) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	if err := sys.link(f.temp, path); err != nil {
+	if err := disk.Now().Link(f.temp, path); err != nil {
 		return Explain("write", path, err)
 	}
-	return Explain("write", path, sys.syncDir(filepath.Dir(path)))
+	return Explain("write", path, disk.Now().SyncDir(filepath.Dir(path)))
 }
 
 // Bytes returns a function for WriteFile that writes b.

@@ -9,51 +9,82 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"vsetrain/internal/files/disk"
 )
 
 // faulty fails every write beyond limit bytes, or sync or close, as a full or broken disk does.
 type faulty struct {
-	handle
+	disk.File
 	limit                int
 	failSync, failClosed bool
 }
 
 func (f *faulty) Write(b []byte) (int, error) {
 	if len(b) > f.limit {
-		n, _ := f.handle.Write(b[:f.limit])
+		n, _ := f.File.Write(b[:f.limit])
 		f.limit = 0
 		return n, syscall.ENOSPC
 	}
 	f.limit -= len(b)
-	return f.handle.Write(b)
+	return f.File.Write(b)
 }
 
 func (f *faulty) Sync() error {
 	if f.failSync {
 		return syscall.EIO
 	}
-	return f.handle.Sync()
+	return f.File.Sync()
 }
 
 func (f *faulty) Close() error {
-	err := f.handle.Close()
+	err := f.File.Close()
 	if f.failClosed {
 		return syscall.EIO
 	}
 	return err
 }
 
-// broken is a system whose files are changed so.
-func broken(change func(*faulty)) *system {
-	sys := host
-	sys.create = func(p string) (handle, error) {
-		f, err := host.create(p)
-		w := &faulty{handle: f, limit: 1 << 30}
-		change(w)
-		return w, err
-	}
-	return &sys
+// faults is a system of which some calls are others.
+type faults struct {
+	disk.Host
+	file    func(*faulty)
+	rename  func(from, to string) error
+	syncDir func(dir string) error
 }
+
+func (s *faults) Create(path string) (disk.File, error) {
+	f, err := s.Host.Create(path)
+	if err != nil || s.file == nil {
+		return f, err
+	}
+	w := &faulty{File: f, limit: 1 << 30}
+	s.file(w)
+	return w, nil
+}
+
+func (s *faults) Rename(from, to string) error {
+	if s.rename == nil {
+		return s.Host.Rename(from, to)
+	}
+	return s.rename(from, to)
+}
+
+func (s *faults) SyncDir(dir string) error {
+	if s.syncDir == nil {
+		return s.Host.SyncDir(dir)
+	}
+	return s.syncDir(dir)
+}
+
+// on calls f while the files are written by another system.
+func on(s disk.System, f func() error) error {
+	defer disk.Use(s)()
+	return f()
+}
+
+// broken is a system whose files are changed so.
+func broken(change func(*faulty)) *faults { return &faults{file: change} }
 
 func put(text string) func(io.Writer) error { return Bytes([]byte(text)) }
 
@@ -116,7 +147,7 @@ func TestFullDisk(t *testing.T) {
 			old, kept = []string{"last", "old"}, "; the earlier file is intact"
 		}
 		for _, limit := range []int{0, 1, 4095, 1 << 20, 1<<20 + 1, len(text) - 1} {
-			err := broken(func(f *faulty) { f.limit = limit }).writeFile(path, put(text))
+			err := on(broken(func(f *faulty) { f.limit = limit }), func() error { return WriteFile(path, put(text)) })
 			if !errors.Is(err, ErrDiskFull) || !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("limit %d: %v", limit, err)
 			}
@@ -135,14 +166,12 @@ func TestOtherFailures(t *testing.T) {
 	if err := WriteFile(path, put("old")); err != nil {
 		t.Fatal(err)
 	}
-	noRename := host
-	noRename.rename = func(string, string) error { return syscall.EIO }
-	for name, sys := range map[string]*system{
+	for name, sys := range map[string]*faults{
 		"sync":   broken(func(f *faulty) { f.failSync = true }),
 		"close":  broken(func(f *faulty) { f.failClosed = true }),
-		"rename": &noRename,
+		"rename": {rename: func(string, string) error { return syscall.EIO }},
 	} {
-		err := sys.writeFile(path, put("new"))
+		err := on(sys, func() error { return WriteFile(path, put("new")) })
 		if !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "earlier file is intact") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -154,9 +183,8 @@ func TestOtherFailures(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	holds(t, dir, "last", "old")
-	noSync := host
-	noSync.syncDir = func(string) error { return syscall.EIO }
-	if err := noSync.writeFile(path, put("new")); !errors.Is(err, syscall.EIO) ||
+	noSync := &faults{syncDir: func(string) error { return syscall.EIO }}
+	if err := on(noSync, func() error { return WriteFile(path, put("new")) }); !errors.Is(err, syscall.EIO) ||
 		strings.Contains(err.Error(), "intact") {
 		t.Errorf("sync of the folder: got %v", err)
 	}
@@ -196,6 +224,16 @@ func TestUnsuitableTargets(t *testing.T) {
 	holds(t, dir)
 }
 
+// late is a system on which another process is first.
+type late struct{ disk.Host }
+
+func (late) Link(from, to string) error {
+	if err := os.WriteFile(to, []byte("other"), 0o666); err != nil {
+		return err
+	}
+	return os.Link(from, to)
+}
+
 func TestWriteNew(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "point")
@@ -206,14 +244,8 @@ func TestWriteNew(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	holds(t, dir, "point", "first")
-	late := host
-	late.link = func(from, to string) error { // another process is first
-		if err := os.WriteFile(to, []byte("other"), 0o666); err != nil {
-			return err
-		}
-		return os.Link(from, to)
-	}
-	if err := late.writeNew(filepath.Join(dir, "next"), put("mine")); !errors.Is(err, fs.ErrExist) {
+	err := on(late{}, func() error { return WriteNew(filepath.Join(dir, "next"), put("mine")) })
+	if !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}
 	holds(t, dir, "point", "first", "next", "other")

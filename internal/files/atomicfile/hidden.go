@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/system/process"
 )
 
@@ -82,7 +83,7 @@ func removeLeft(dir, target string) {
 	for _, e := range entries {
 		base, owner, ok := parse(e.Name())
 		if ok && (target == "" || base == target) && left(e, owner) {
-			os.RemoveAll(filepath.Join(dir, e.Name()))
+			RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
 }
@@ -118,6 +119,25 @@ func left(e fs.DirEntry, owner string) bool {
 	return err == nil && time.Since(info.ModTime()) > foreignAge
 }
 
+// RemoveAll removes a file, or a folder and what is in it. Nothing at path is no error.
+func RemoveAll(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.IsDir() { // a link is removed and not followed
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := RemoveAll(filepath.Join(path, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := disk.Now().Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // Clean removes all hidden files in dir, whoever made them: for a folder that this process has locked. A folder that
 // does not exist is clean.
 func Clean(dir string) error {
@@ -132,7 +152,7 @@ func Clean(dir string) error {
 		if _, _, ok := parse(e.Name()); !ok {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 			return Explain("remove", filepath.Join(dir, e.Name()), err)
 		}
 	}
@@ -140,10 +160,10 @@ func Clean(dir string) error {
 }
 
 // MkdirTemp makes a hidden folder for what is to become the folder path, and removes those of it that ended processes
-// left. The caller ends it with CommitDir or os.RemoveAll. The error is an *Error.
+// left. The caller ends it with CommitDir or RemoveAll. The error is an *Error.
 func MkdirTemp(path string) (string, error) {
 	removeLeft(filepath.Dir(path), filepath.Base(path))
-	name, err := hidden(path, func(name string) error { return os.Mkdir(name, 0o777) })
+	name, err := hidden(path, func(name string) error { return disk.Now().Mkdir(name) })
 	return name, Explain("make", path, err)
 }
 
@@ -158,13 +178,13 @@ func MkdirAll(path string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(path, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := disk.Now().Mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return os.MkdirAll(path, 0o777) // names what is in the way
 	}
-	return SyncDir(parent)
+	return disk.Now().SyncDir(parent)
 }
 
 // CommitDir renames a hidden folder, whose files have been synced, to path, where nothing may be, and syncs the folder
@@ -174,14 +194,14 @@ func CommitDir(temp, path string) error {
 		if err != nil || !e.IsDir() {
 			return err
 		}
-		return SyncDir(dir)
+		return disk.Now().SyncDir(dir)
 	})
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = disk.Now().Rename(temp, path)
 	}
 	if err == nil {
 		forget(temp)
-		err = SyncDir(filepath.Dir(path))
+		err = disk.Now().SyncDir(filepath.Dir(path))
 	}
 	return Explain("make", path, err)
 }

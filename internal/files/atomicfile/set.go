@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"vsetrain/internal/files/disk"
 )
 
 // Set is several files that belong together. No file system renames several files at once, so the order of a set makes
@@ -72,12 +74,12 @@ func (s *Set) Commit() error {
 	if len(s.files) == 1 && len(s.gone) == 0 {
 		return s.files[0].Commit()
 	}
-	r := replacement{sys: s.files[0].sys}
+	r := replacement{}
 	if err := r.replace(s); err != nil {
 		return errors.Join(err, r.undo())
 	}
 	for _, m := range r.aside {
-		os.Remove(m.to)
+		disk.Now().Remove(m.to)
 		forget(m.to)
 	}
 	return syncDirs(s.files)
@@ -85,7 +87,6 @@ func (s *Set) Commit() error {
 
 // replacement is what Commit has done so far.
 type replacement struct {
-	sys     *system
 	aside   []move // earlier files that were given hidden names
 	renamed []*File
 }
@@ -109,7 +110,7 @@ func (r *replacement) replace(s *Set) error {
 				return err
 			}
 		}
-		if err := r.sys.rename(f.temp, f.path); err != nil {
+		if err := disk.Now().Rename(f.temp, f.path); err != nil {
 			return Explain("write", f.path, err)
 		}
 		f.finish()
@@ -134,12 +135,12 @@ func (r *replacement) hide(path string) error {
 		if _, err := os.Lstat(name); err == nil {
 			return fs.ErrExist // rename would replace it
 		}
-		return r.sys.rename(path, name)
+		return disk.Now().Rename(path, name)
 	})
 	if err == nil {
 		r.aside = append(r.aside, move{path, to})
 		if len(r.aside) == 1 { // lasting, before any other file changes
-			err = r.sys.syncDir(filepath.Dir(path))
+			err = disk.Now().SyncDir(filepath.Dir(path))
 		}
 	}
 	return Explain("write", path, err)
@@ -149,12 +150,12 @@ func (r *replacement) hide(path string) error {
 func (r *replacement) undo() error {
 	var errs []error
 	for _, f := range slices.Backward(r.renamed) {
-		if err := os.Remove(f.path); err != nil {
+		if err := disk.Now().Remove(f.path); err != nil {
 			errs = append(errs, Explain("remove", f.path, err))
 		}
 	}
 	for _, m := range slices.Backward(r.aside) {
-		if err := r.sys.rename(m.to, m.from); err != nil {
+		if err := disk.Now().Rename(m.to, m.from); err != nil {
 			errs = append(errs, Explain("write", m.from, fmt.Errorf("the earlier file lies at %s: %w", m.to, err)))
 		}
 		forget(m.to)
@@ -171,7 +172,7 @@ func syncDirs(files []*File) error {
 			continue
 		}
 		done[dir] = true
-		if err := f.sys.syncDir(dir); err != nil {
+		if err := disk.Now().SyncDir(dir); err != nil {
 			return Explain("write", f.path, err)
 		}
 	}

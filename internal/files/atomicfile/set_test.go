@@ -8,14 +8,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"vsetrain/internal/files/disk"
 )
 
 // newSet makes a set of the files of a folder, each with the text.
-func newSet(t *testing.T, sys *system, dir, text string, names ...string) *Set {
+func newSet(t *testing.T, dir, text string, names ...string) *Set {
 	t.Helper()
 	s := &Set{}
 	for _, name := range names {
-		f, err := sys.open(filepath.Join(dir, name))
+		f, err := Create(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,18 +32,18 @@ func newSet(t *testing.T, sys *system, dir, text string, names ...string) *Set {
 func TestSet(t *testing.T) {
 	dir := t.TempDir()
 	for _, text := range []string{"old", "new"} {
-		if err := newSet(t, &host, dir, text, "boxes", "ids", "features").Commit(); err != nil {
+		if err := newSet(t, dir, text, "boxes", "ids", "features").Commit(); err != nil {
 			t.Fatal(err)
 		}
 		holds(t, dir, "boxes", text, "ids", text, "features", text)
 	}
-	newSet(t, &host, dir, "never", "boxes", "features").Abort()
+	newSet(t, dir, "never", "boxes", "features").Abort()
 	holds(t, dir, "boxes", "new", "ids", "new", "features", "new")
-	if err := newSet(t, &host, dir, "one", "ids").Commit(); err != nil {
+	if err := newSet(t, dir, "one", "ids").Commit(); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, dir, "boxes", "new", "ids", "one", "features", "new")
-	s := newSet(t, &host, dir, "bare", "features")
+	s := newSet(t, dir, "bare", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
 	s.Remove(filepath.Join(dir, "sizes"))
 	if got := s.Paths(); len(got) != 1 || got[0] != filepath.Join(dir, "features") {
@@ -59,7 +61,7 @@ func TestSetKeepsFolders(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "boxes", "mine"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	s := newSet(t, &host, dir, "new", "features")
+	s := newSet(t, dir, "new", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
 	if err := s.Commit(); err == nil || !strings.Contains(err.Error(), "boxes: expected a file, found a folder") {
 		t.Errorf("got %v", err)
@@ -84,22 +86,22 @@ func TestHalfSet(t *testing.T) {
 					}
 					want = append(want, name, "old")
 				}
-				n, sys := 0, host
-				sys.rename = func(from, to string) error {
+				n := 0
+				sys := &faults{rename: func(from, to string) error {
 					if n++; n-1 == fail || killed && n > fail {
 						return syscall.EIO
 					}
 					return os.Rename(from, to)
-				}
-				s := newSet(t, &sys, dir, "new", names...)
+				}}
+				s := newSet(t, dir, "new", names...)
 				if killed {
-					r := replacement{sys: &sys} // Commit without what it does after an error
+					r := replacement{} // Commit without what it does after an error
 					for _, f := range s.files {
 						if err := f.prepare(); err != nil {
 							t.Fatal(err)
 						}
 					}
-					err := r.replace(s)
+					err := on(sys, func() error { return r.replace(s) })
 					wholeOrVisible(t, dir, earlier)
 					s.Abort()
 					if err == nil {
@@ -107,7 +109,7 @@ func TestHalfSet(t *testing.T) {
 					}
 					continue
 				}
-				err := s.Commit()
+				err := on(sys, s.Commit)
 				if err == nil {
 					holds(t, dir, "boxes", "new", "ids", "new", "features", "new")
 					break
@@ -146,13 +148,14 @@ func wholeOrVisible(t *testing.T, dir string, earlier []string) {
 // A set that cannot be written leaves the earlier one, whichever file meets the full disk.
 func TestSetFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := newSet(t, &host, dir, "old", "ids", "features").Commit(); err != nil {
+	if err := newSet(t, dir, "old", "ids", "features").Commit(); err != nil {
 		t.Fatal(err)
 	}
-	s := newSet(t, &host, dir, "new", "ids")
+	s := newSet(t, dir, "new", "ids")
 	defer s.Abort()
-	sys := broken(func(f *faulty) { f.failSync = true })
-	s.Add(newSet(t, sys, dir, "new", "features").files[0])
+	restore := disk.Use(broken(func(f *faulty) { f.failSync = true }))
+	s.Add(newSet(t, dir, "new", "features").files[0])
+	restore()
 	if err := s.Commit(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("got %v", err)
 	}
@@ -161,14 +164,13 @@ func TestSetFullDisk(t *testing.T) {
 
 // Before the last file of a set has its name, the names of all others are lasting.
 func TestSetIsOrderedOnDisk(t *testing.T) {
-	dir, sys := t.TempDir(), host
+	dir := t.TempDir()
 	var calls []string
-	sys.rename = func(from, to string) error {
+	sys := &faults{rename: func(from, to string) error {
 		calls = append(calls, filepath.Base(to))
 		return os.Rename(from, to)
-	}
-	sys.syncDir = func(string) error { calls = append(calls, "sync"); return nil }
-	if err := newSet(t, &sys, dir, "new", "boxes", "ids", "features").Commit(); err != nil {
+	}, syncDir: func(string) error { calls = append(calls, "sync"); return nil }}
+	if err := on(sys, newSet(t, dir, "new", "boxes", "ids", "features").Commit); err != nil {
 		t.Fatal(err)
 	}
 	if want := "boxes ids sync features sync"; strings.Join(calls, " ") != want {

@@ -67,11 +67,12 @@ func TestDiffers(t *testing.T) {
 		{func(b []byte) []byte { b[len(b)-1]++; return b }, "block 2 (bytes 2097152 to 2621439) differs"},
 		{func(b []byte) []byte { b[0]++; b[len(b)-1]++; return b },
 			"2 blocks of 1 MiB differ, the first is block 0 (from byte 0), the last block 2"},
-		{func(b []byte) []byte { return b[:BlockSize] }, "has 1048576 bytes and had 2621440; 2 blocks of 1 MiB differ, " +
-			"the first is block 1 (from byte 1048576), the last block 2"},
+		{func(b []byte) []byte { return b[:BlockSize] }, "has 1048576 bytes and had 2621440; 2 blocks of 1 MiB " +
+			"differ, the first is block 1 (from byte 1048576), the last block 2"},
 		{func(b []byte) []byte { return append(b, 0) }, "has 2621441 bytes and had 2621440; block 2"},
 	} {
-		if got := sumOf(c.change(bytes.Clone(b))).Differs(should); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+		got := sumOf(c.change(bytes.Clone(b))).Differs(should)
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -219,7 +220,8 @@ func TestCheckOpen(t *testing.T) {
 
 // However a sealed text is changed, it is refused, or it is the text without its seal.
 func TestSeal(t *testing.T) {
-	for _, text := range []string{"{\n  \"a\": 1,\n  \"b\": {\"sha256\": \"x\"}\n}\n", "seed: 1\nmodel: {}\n", "2\n", ""} {
+	for _, text := range []string{"{\n  \"a\": 1,\n  \"b\": {\"sha256\": \"x\"}\n}\n", "seed: 1\nmodel: {}\n", "2\n",
+		""} {
 		sealed := Seal([]byte(text))
 		got, ok, err := Unseal(sealed)
 		if string(got) != text || !ok || err != nil {

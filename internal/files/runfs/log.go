@@ -11,18 +11,17 @@ import (
 	"hash"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
-	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/regular"
 )
 
 // Log is a file of JSON objects, one a line, that is only appended to.
 type Log struct {
 	path  string
-	f     *os.File
+	f     disk.File
 	end   int64     // length up to which every line is whole
 	lines int       // up to end
 	sum   hash.Hash // SHA-256 up to end
@@ -48,14 +47,14 @@ func OpenLog(path string, counted int) (*Log, error) {
 	if err := regular.Check(path); err != nil {
 		return nil, wrap("open", path, err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := disk.Now().Open(path)
 	if err != nil {
 		return nil, wrap("open", path, err)
 	}
 	l := &Log{path: path, f: f}
 	err = l.truncate(counted, func([]byte, int) (bool, error) { return true, nil })
 	if err == nil {
-		err = wrap("create", path, atomicfile.SyncDir(filepath.Dir(path)))
+		err = wrap("create", path, disk.Now().SyncDir(filepath.Dir(path)))
 	}
 	if err != nil {
 		f.Close()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"vsetrain/internal/files/disk"
 )
 
 // Truncate cuts every event file in dir off before its first event that accept rejects, so that a session which
@@ -32,7 +34,7 @@ func Truncate(dir string, accept func(Event) bool) error {
 }
 
 func truncate(path string, accept func(Event) bool) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := disk.Now().Open(path)
 	if err != nil {
 		return err
 	}

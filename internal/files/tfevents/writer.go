@@ -5,20 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/disk"
 )
 
 // Writer appends events to a file. Its methods may be called from several goroutines. Events are buffered: call Flush
 // after what a reader should see. A write error stays and is returned by every later call.
 type Writer struct {
 	mu   sync.Mutex
-	f    *os.File
+	f    disk.File
 	path string
 	buf  *bufio.Writer
 	rec  []byte
@@ -34,7 +34,7 @@ func Create(dir string, started time.Time, hostname string) (*Writer, error) {
 		if i > 0 {
 			path = fmt.Sprintf("%s.%d", name, i)
 		}
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := disk.Now().Create(path)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -50,7 +50,7 @@ func Create(dir string, started time.Time, hostname string) (*Writer, error) {
 			f.Close()
 			return nil, err
 		}
-		if err := atomicfile.SyncDir(dir); err != nil {
+		if err := disk.Now().SyncDir(dir); err != nil {
 			f.Close()
 			return nil, explain(path, err)
 		}

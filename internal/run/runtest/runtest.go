@@ -206,29 +206,38 @@ func OpenTensors(t *testing.T, path string) *safetensors.File {
 // Checkpoint is the path of a checkpoint of a run.
 func Checkpoint(dir, name string) string { return filepath.Join(dir, runfs.CheckpointsName, name) }
 
-// Metrics returns the lines of metrics.jsonl without what depends on the clock.
-func Metrics(t *testing.T, dir string) (out []string) {
+// Metrics is ReadMetrics for a log that is there.
+func Metrics(t *testing.T, dir string) []string {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, runfs.MetricsName))
+	lines, err := ReadMetrics(dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return lines
+}
+
+// ReadMetrics returns the lines of metrics.jsonl without what depends on the clock.
+func ReadMetrics(dir string) (out []string, err error) {
+	f, err := os.Open(filepath.Join(dir, runfs.MetricsName))
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		line := map[string]any{}
 		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		for _, k := range []string{"time", "step_ms", "data_wait_ms", "captions_per_s", "seconds"} {
 			delete(line, k)
 		}
 		b, err := json.Marshal(line)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		out = append(out, string(b))
 	}
-	return out
+	return out, nil
 }
 
 // WantError checks that an error has all the words.

@@ -13,6 +13,7 @@ import (
 	"vsetrain/data/text"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 	"vsetrain/loss"
@@ -232,6 +233,11 @@ func TestResumeWithOtherData(t *testing.T) {
 	r := runtest.Request(c, dir, &runtest.Watcher{})
 	r.Resume = true
 	_, err := training.Train(t.Context(), r)
+	runtest.WantError(t, err, "the data set has changed since the run began", "train_caps.txt", "train_ims.npy")
+	if err := os.Remove(filepath.Join(dir, inputs.DataName)); err != nil { // as of a version that kept no fingerprint
+		t.Fatal(err)
+	}
+	_, err = training.Train(t.Context(), r)
 	runtest.WantError(t, err, "began with 200 training captions", "has 60 now")
 }
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/models"
 	"vsetrain/train"
@@ -132,7 +132,7 @@ func (t *archive) removeOthers(p train.Position) error {
 			slices.ContainsFunc(t.kept, func(k Kept) bool { return k.Step == step }) {
 			continue
 		}
-		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.Now().Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove a checkpoint that is no longer among the best: %w", err)
 		}
 	}

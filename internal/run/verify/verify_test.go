@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
@@ -17,6 +19,11 @@ import (
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/files/tfevents"
 	"vsetrain/internal/run/runtest"
+)
+
+var (
+	damageTime = flag.Duration("damage-time", 0, "how long TestDamages draws damages; 0 draws 200")
+	damageSeed = flag.Uint64("damage-seed", 1, "seed of the damages")
 )
 
 func quiet(string, int, int) {}
@@ -108,9 +115,9 @@ func TestDamages(t *testing.T) {
 			return err != nil || info.IsDir() || strings.HasPrefix(filepath.Base(path), ".")
 		})...)
 	}
-	r := rand.New(rand.NewPCG(1, 2))
-	drawn := map[string]int{}
-	for n := 0; n < 200; {
+	r := rand.New(rand.NewPCG(*damageSeed, 2))
+	drawn, n, failed, until := map[string]int{}, 0, 0, time.Now().Add(*damageTime)
+	for n < 200 || time.Now().Before(until) {
 		path := files[r.IntN(len(files))]
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -128,18 +135,21 @@ func TestDamages(t *testing.T) {
 			t.Fatal(err)
 		}
 		top, _, _ := strings.Cut(strings.TrimPrefix(path, dir+"/"), "/")
-		damagedOnly(t, filepath.Join(dir, top), path, how, b, bad)
+		if !damagedOnly(t, filepath.Join(dir, top), path, how, b, bad) {
+			failed++
+		}
 		if err := os.WriteFile(path, b, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Logf("campaign: all: %d found, %[1]d tried, %d failed", n, failed)
 	if len(drawn) < 20 {
 		t.Errorf("damages of %d files alone", len(drawn))
 	}
 }
 
-// damagedOnly verifies a folder of which one file is damaged.
-func damagedOnly(t *testing.T, dir, path, how string, b, bad []byte) {
+// damagedOnly verifies a folder of which one file is damaged, and reports whether that file is named and no other.
+func damagedOnly(t *testing.T, dir, path, how string, b, bad []byte) (good bool) {
 	t.Helper()
 	r, err := Path(t.Context(), dir, quiet)
 	if err != nil {
@@ -152,7 +162,13 @@ func damagedOnly(t *testing.T, dir, path, how string, b, bad []byte) {
 	}
 	const seal = 80 // bytes at the begin of a text
 	if slices.Contains(r.Without, path) && len(r.Damaged) == 0 && differ < seal {
-		return // the damage took the checksum itself, and that is told
+		return true // the damage took the checksum itself, and that is told
+	}
+	good = true
+	wrong := func(format string, args ...any) {
+		t.Helper()
+		good = false
+		t.Errorf("%s, %s: "+format, append([]any{path, how}, args...)...)
 	}
 	follows := func(d Damage) bool { // it is compared with the damaged file
 		return (name == runfs.LastName || name == integrity.ManifestName) && d.Path != path
@@ -164,15 +180,16 @@ func damagedOnly(t *testing.T, dir, path, how string, b, bad []byte) {
 			named = true
 			block := fmt.Sprintf("block %d ", differ/integrity.BlockSize)
 			if name == "test_ims.npy" && !strings.Contains(d.What+" ", block) {
-				t.Errorf("%s, %s at byte %d: %s", path, how, differ, d.What)
+				wrong("byte %d: %s", differ, d.What)
 			}
 		case !follows(d):
-			t.Errorf("%s, %s: %s is named: %s", path, how, d.Path, d.What)
+			wrong("%s is named: %s", d.Path, d.What)
 		}
 	}
 	if !named {
-		t.Errorf("%s, %s: not named; without checksum: %v", path, how, r.Without)
+		wrong("not named; without checksum: %v", r.Without)
 	}
+	return good
 }
 
 // A checkpoint that is damaged names the tensor.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package atomicfile
+package disk
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 )
 
 // SyncDir makes the names in dir lasting: of files that were created or renamed there.
-func SyncDir(dir string) error {
+func (Host) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

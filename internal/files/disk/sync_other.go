@@ -1,6 +1,6 @@
 //go:build !unix
 
-package atomicfile
+package disk
 
 // SyncDir does nothing where folders cannot be synced.
-func SyncDir(string) error { return nil }
+func (Host) SyncDir(string) error { return nil }

@@ -1,0 +1,70 @@
+// Package disk is how this program changes files and names: everything that it writes goes through System. Tests put
+// one in its place that records (package crash) or fails. Reading is left to package os.
+package disk
+
+import (
+	"io"
+	"io/fs"
+	"os"
+)
+
+// System is the part of an operating system by which files are changed.
+type System interface {
+	Create(path string) (File, error) // for reading and writing; it must not exist
+	Open(path string) (File, error)   // for reading and writing; it is made where it is missing
+	Rename(from, to string) error
+	Link(from, to string) error
+	Remove(path string) error // a file, or an empty folder
+	Mkdir(path string) error
+	SyncDir(dir string) error // makes the names in a folder lasting
+}
+
+// File is an open file. What is written is lasting after Sync.
+type File interface {
+	io.Reader
+	io.Writer
+	io.Seeker
+	io.WriterAt
+	io.Closer
+	Truncate(size int64) error
+	Sync() error
+	Stat() (fs.FileInfo, error)
+	Name() string
+}
+
+// Host is the operating system.
+type Host struct{}
+
+// Create, Open, Rename, Link, Remove and Mkdir are those of package os.
+func (Host) Create(path string) (File, error) { return open(path, os.O_EXCL) }
+
+func (Host) Open(path string) (File, error) { return open(path, 0) }
+
+func open(path string, how int) (File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|how, 0o666)
+	if err != nil { // no File that is not nil
+		return nil, err
+	}
+	return f, nil
+}
+
+func (Host) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (Host) Link(from, to string) error { return os.Link(from, to) }
+
+func (Host) Remove(path string) error { return os.Remove(path) }
+
+func (Host) Mkdir(path string) error { return os.Mkdir(path, 0o777) }
+
+var now System = Host{}
+
+// Use puts another system in the place of the present one, for tests, until restore is called. No file may be written
+// meanwhile.
+func Use(s System) (restore func()) {
+	before := now
+	now = s
+	return func() { now = before }
+}
+
+// Now returns the system in use.
+func Now() System { return now }

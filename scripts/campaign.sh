@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Power failures, faults, kills and damages, drawn by SEED for TIME, through the readers of the program: runs the tests
+# that draw them for longer than `make test` does, and rewrites the table of docs/reliability.md. Run it as
+# `make campaign TIME=1h SEED=1`. TIME is a number with s, m or h.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+go=${GO:-go}
+time=${TIME:-2m} seed=${SEED:-1} page=docs/reliability.md
+case $time in
+*h) seconds=$((${time%h} * 3600)) ;;
+*m) seconds=$((${time%m} * 60)) ;;
+*s) seconds=${time%s} ;;
+*) echo "TIME: expected a number with s, m or h, such as 20m, found $time" >&2; exit 2 ;;
+esac
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+export CGO_ENABLED=0
+"$go" test -c -o "$work/program" ./cmd/vsetrain
+"$go" test -c -o "$work/verify" ./internal/run/verify
+
+failed=0
+# part KIND SHARE FOLDER TEST ARGUMENTS...: runs a test for a share of the time, in per cent; $t in the arguments is it.
+part() {
+  local kind=$1 t=$((seconds * $2 / 100)) folder=$3; shift 3
+  echo "$kind: $t s"
+  (cd "$folder" && "${@//@t/$t}" -test.v -test.timeout 0) >"$work/log" 2>&1 || { failed=1; grep -A3 -- '--- FAIL\|_test.go' "$work/log" | head -40; }
+  sed -n 's/^.*campaign: \(.*\): \([0-9]*\) found, \([0-9]*\) tried, \([0-9]*\) failed$/\1\t\2\t\3\t\4/p' "$work/log" |
+    awk -F '\t' -v kind="$kind" '{ printf "| %s: %s | %d | %d | %d |\n", kind, $1, $2, $3, $4 }' >>"$work/rows"
+}
+part "power failures" 45 cmd/vsetrain "$work/program" -test.run '^TestCrashStates$' -crash-time @ts -crash-seed "$seed"
+part "pairs of faults" 40 cmd/vsetrain "$work/program" -test.run '^TestFaultPairs$' -fault-time @ts -crash-seed "$seed"
+part "kills of a training" 10 cmd/vsetrain "$work/program" -test.run '^TestKillAndResume$' -kills $((seconds / 10 + 1)) -kill-seed "$seed"
+part "damages" 5 internal/run/verify "$work/verify" -test.run '^TestDamages$' -damage-time @ts -damage-seed "$seed"
+
+{
+  echo "Seed $seed, $time, $(date -u +%F), commit $(git describe --always --exclude '*' --abbrev=12 --dirty=+changes):"
+  printf '\n| kind | there are | tried | not as promised |\n|---|---:|---:|---:|\n'
+  cat "$work/rows"
+} >"$work/table"
+awk -v table="$work/table" '
+  /^<!-- \/campaign -->$/ { while ((getline line <table) > 0) print line; inside = 0 }
+  !inside { print }
+  /^<!-- campaign -->$/ { inside = 1 }' "$page" >"$work/page"
+cp "$work/page" "$page"
+cat "$work/table"
+exit $failed
