@@ -49,8 +49,8 @@ type SplitReport struct {
 	Captions         int         `json:"captions"` // in use
 	Dropped          int         `json:"dropped"`  // left out at the end of the file, see OpenOptions.MaxCaptions
 	Images           int         `json:"images"`
-	CaptionsPerImage int         `json:"captions_per_image"`
-	Repeated         bool        `json:"repeated"` // a feature row per caption rather than per image
+	CaptionsPerImage int         `json:"captions_per_image"` // 0 in a split of images alone
+	Repeated         bool        `json:"repeated"`           // a feature row per caption rather than per image
 	Regions          int         `json:"regions"`
 	Dim              int         `json:"dim"`
 	Lengths          LengthStats `json:"lengths"`

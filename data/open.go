@@ -1,9 +1,9 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"sync/atomic"
 
 	"vsetrain/internal/files/npy"
@@ -37,6 +37,9 @@ type OpenOptions struct {
 	// WordIDs takes {split}_precaps_stan.txt, if there is one, instead of tokenising the captions.
 	WordIDs bool
 
+	// Partial accepts a split of images alone, or of captions alone. Training and evaluation need both.
+	Partial bool
+
 	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
 	AllowEmpty bool
 }
@@ -58,17 +61,21 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 		return nil, fmt.Errorf("captions per image %d; expected a positive number, or 0 to derive it from the files",
 			o.CaptionsPerImage)
 	}
-	if err := s.openCaptions(); err != nil {
+	if err := errors.Join(s.openCaptions(), s.openImages(o.FeatureDType)); err != nil {
 		return nil, err
 	}
-	if err := s.openImages(o.FeatureDType); err != nil {
-		return nil, err
+	switch {
+	case s.captions == nil && s.images == nil:
+		return nil, missingSplit(s.dir, s.name)
+	case !o.Partial:
+		if err := Need(s, true, true); err != nil {
+			return nil, err
+		}
 	}
 	if s.ids, err = readLines(s.path("_ids.txt")); err != nil && !missing(err) {
 		return nil, err
 	}
-	name := fmt.Sprintf("%s and %s", s.captions.path, filepath.Base(s.imagePath))
-	if s.layout, err = solveLayout(s.captions.len(), s.images, s.ids, o.CaptionsPerImage, name); err != nil {
+	if s.layout, err = solveLayout(s.captions, s.images, s.ids, o.CaptionsPerImage, s.imagePath); err != nil {
 		return nil, err
 	}
 	if err := s.checkIDs(); err != nil {
@@ -80,17 +87,17 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 			"together with its image row and id",
 			s.captions.path, line, n)
 	}
-	if o.Boxes {
+	if o.Boxes && s.images != nil {
 		if err := s.openBoxes(); err != nil {
 			return nil, err
 		}
 	}
-	if o.WordIDs {
+	if o.WordIDs && s.captions != nil {
 		if err := s.openWordIDs(); err != nil {
 			return nil, err
 		}
 	}
-	if o.Dependencies != "" {
+	if o.Dependencies != "" && s.captions != nil {
 		if err := s.openDependencies(o.Dependencies == "need"); err != nil {
 			return nil, err
 		}
@@ -103,11 +110,12 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	return s, nil
 }
 
+// openCaptions reads the captions, if there are any.
 func (s *Split) openCaptions() error {
-	path := s.path("_caps.txt")
+	path := s.CaptionPath()
 	lines, err := readLines(path)
 	if missing(err) {
-		return missingSplit(s.dir, s.name)
+		return nil
 	}
 	if err != nil {
 		return err
@@ -122,12 +130,12 @@ func (s *Split) openCaptions() error {
 	return nil
 }
 
+// openImages maps the features, if there are any.
 func (s *Split) openImages(dtype string) error {
 	s.imagePath = s.path("_ims.npy")
 	f, err := npy.Open(s.imagePath)
 	if missing(err) {
-		return fmt.Errorf("split %q has captions (%s) but no features: expected %s; `vsetrain data convert` writes it",
-			s.name, s.captions.path, s.imagePath)
+		return nil
 	}
 	if err != nil {
 		return err
@@ -205,7 +213,7 @@ func (s *Split) openDependencies(required bool) error {
 		return err
 	}
 	if d.Len() != s.layout.captions {
-		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.captions.path,
+		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.CaptionPath(),
 			s.layout.captions)
 	}
 	s.dependencies = d

@@ -107,7 +107,10 @@ func writeReport(a *app, r *data.Report) {
 		">unknown", ">tokens")
 	for _, s := range r.Splits {
 		rows, unknown := "one per image", ""
-		if s.Repeated {
+		switch {
+		case s.Regions == 0:
+			rows = "none"
+		case s.Repeated:
 			rows = "one per caption"
 		}
 		if r.Vocab != nil && s.Words > 0 {

@@ -102,14 +102,17 @@ type Queries int
 
 // The kinds of queries; they may be added.
 const (
-	TextQueries  Queries                      = 1 << iota // Text
-	ImageQueries                                          // OfImage
+	TextQueries  Queries                      = 1 << iota // Text: the split has images
+	ImageQueries                                          // OfImage, OfPicture: the split has captions
 	AllQueries   = TextQueries | ImageQueries             // OfCaption and Outcomes too
 )
 
 // Prepare does now what the first queries of these kinds would wait for: of the images and captions of the split it
 // encodes those that they compare with, and compiles the graphs of typed captions.
 func (x *Index) Prepare(ctx context.Context, q Queries) error {
+	if err := needs(x.split, q); err != nil {
+		return err
+	}
 	for _, m := range x.all() {
 		if err := m.prepare(ctx, q&TextQueries != 0, q&ImageQueries != 0, q&TextQueries != 0); err != nil {
 			return err
@@ -130,12 +133,21 @@ func (x *Index) Close() error {
 	return first
 }
 
+// needs returns a *QueryError where a split cannot be asked some kinds of queries.
+func needs(s *data.Split, q Queries) error {
+	if err := data.Need(s, q&TextQueries != 0, q&ImageQueries != 0); err != nil {
+		return &QueryError{err.Error()}
+	}
+	return nil
+}
+
 // Info describes an index.
 type Info struct {
 	Data, Split      string
 	Checkpoints      []string // as they were found, for people
 	Shortlist        string   // the same of the shortlist's checkpoint; "" without
-	Images, Captions int
+	Images, Captions int      // that can be found
+	Queries          Queries  // that can be asked: of images alone text, of captions alone pictures
 	CaptionsPerImage int
 	Scored           int    // images that the last pass scores for a text query: all, or the length of the shortlist
 	Network          string // of the first checkpoint
@@ -151,6 +163,14 @@ func (x *Index) Info() Info {
 	for _, m := range x.members {
 		_, pairs := m.(*scorer)
 		i.Checkpoints, i.Pairs = append(i.Checkpoints, m.common().Found), i.Pairs || pairs
+	}
+	if i.Captions > 0 {
+		i.Queries = ImageQueries
+	}
+	if s.Regions() > 0 {
+		i.Queries |= TextQueries
+	} else {
+		i.Images, i.Scored = 0, 0
 	}
 	if x.shortlist != nil {
 		i.Shortlist, i.Scored = x.shortlist.Found, min(i.Images, x.opt.Depth)

@@ -24,6 +24,7 @@ type Request struct {
 	Vocab      string // file; empty is the run's own, or the data set's
 	Split      string // "" opens none: for a network that is applied to captions that are typed
 	Boxes      bool   // the boxes of the regions too, also where the network does not look at them
+	Partial    bool   // a split of images alone, or of captions alone, will do
 	Device     device.Options
 	BLAS       string
 	Warn       func(error) // what a person should know of the device; may be nil
@@ -180,9 +181,9 @@ func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
 func (r *Request) open(o data.Options, network models.Options) (*data.Split, error) {
 	if r.Boxes {
 		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
-			FeatureDType: o.FeatureDType, Boxes: true})
+			FeatureDType: o.FeatureDType, Boxes: true, Partial: r.Partial})
 	}
-	return inputs.OpenSplit(o, network, r.Split)
+	return inputs.OpenSplit(o, network, r.Split, r.Partial)
 }
 
 // Close releases the device and the split.
@@ -290,6 +291,9 @@ func RunOf(path string) (string, bool, error) {
 // fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
 func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
 	d, o := c.Sizes(), c.Network()
+	if s.Regions() == 0 {
+		return d, SameVocabulary(c, v)
+	}
 	if o.Traits().AnyRegions {
 		d.Regions = s.Regions()
 	}
