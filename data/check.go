@@ -69,7 +69,7 @@ func (r *Report) checkVocab(path string) *text.Vocabulary {
 // checkSplit opens a split and reads its captions; nil when it cannot be opened.
 func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Split {
 	s, err := Open(r.Dir, name, OpenOptions{CaptionsPerImage: o.Open.CaptionsPerImage,
-		FeatureDType: o.Open.FeatureDType, AllowEmpty: true, Partial: true})
+		FeatureDType: o.Open.FeatureDType, AllowEmpty: true, Partial: true, Original: true})
 	if err != nil {
 		r.fail(name, "", "%v", err) // the error names file and remedy
 		return nil
@@ -78,6 +78,7 @@ func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Sp
 		Name: name, Captions: s.n, Dropped: s.DroppedCaptions(), Images: s.NumImages(),
 		CaptionsPerImage: s.CaptionsPerImage(), Repeated: s.repeated, Regions: s.regions, Dim: s.dim,
 	}
+	r.checkChanges(&sr)
 	if s.captions != nil {
 		r.checkCaptions(s, v, &sr)
 	}

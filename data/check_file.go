@@ -15,6 +15,7 @@ import (
 var fileKinds = []struct{ suffix, kind string }{
 	{"_caps.txt", "captions"}, {"_ims.npy", "features"}, {"_ids.txt", "ids"},
 	{"_boxes.npy", "boxes"}, {"_ims_bbx.npy", "boxes"}, {"_sizes.npy", "sizes"}, {"_ims_size.npy", "sizes"},
+	{changesEnd, "changes"},
 	{"_precaps_stan.txt", "word ids"}, {"_caps.json", "dependencies"}, {"_caps.conllu", "dependencies"},
 	{"_svd.npy", "semantics"}, {"_bert.npy", "semantics"}, {"_svd.txt", "semantics"}, {"_bert.txt", "semantics"},
 }
@@ -110,4 +111,30 @@ func count(n int, known bool) string {
 		return "rows"
 	}
 	return fmt.Sprint(n)
+}
+
+// checkChanges looks at what was added to and removed from a gallery since its files were written: features must be
+// finite.
+func (r *Report) checkChanges(sr *SplitReport) {
+	file := sr.Name + changesEnd
+	if _, err := os.Lstat(filepath.Join(r.Dir, file)); missing(err) {
+		return
+	}
+	s, err := Open(r.Dir, sr.Name, OpenOptions{Partial: true})
+	if err != nil {
+		r.fail(file, "", "%v", err)
+		return
+	}
+	defer s.Close()
+	sr.Images = s.NumImages()
+	sr.Added, sr.Removed = Changed(s)
+	row := make([]float32, s.regions*s.dim)
+	for i, p := range placesOf(s) {
+		if p.record < 0 {
+			continue
+		}
+		if err := s.ReadImage(row, i); err != nil {
+			r.fail(file, "remove the image and add it again", "%v", err)
+		}
+	}
 }

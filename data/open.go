@@ -40,6 +40,9 @@ type OpenOptions struct {
 	// Partial accepts a split of images alone, or of captions alone. Training and evaluation need both.
 	Partial bool
 
+	// Original leaves out what was added and removed since the files of a gallery were written.
+	Original bool
+
 	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
 	AllowEmpty bool
 }
@@ -51,6 +54,7 @@ const devCaptions = 5000
 // all of them checked against each other. Features are checked for NaN and infinity when they are first read.
 func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	s := &Split{name: split, dir: dir}
+	s.onDisk = filesOf(s)
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -89,6 +93,11 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	}
 	if o.Boxes && s.images != nil {
 		if err := s.openBoxes(); err != nil {
+			return nil, err
+		}
+	}
+	if !o.Original && s.images != nil {
+		if err := openChanges(s); err != nil {
 			return nil, err
 		}
 	}

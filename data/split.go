@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -37,10 +39,12 @@ type Split struct {
 	semantics     RowSource
 	semanticsPath string
 
+	onDisk []fs.FileInfo // of features and boxes, as they were before they were opened
+
 	// Rows whose features were found finite; each row is examined once.
 	finite []atomic.Uint32
 
-	files []*npy.File
+	files []io.Closer
 }
 
 // noise is the noise index of a split.

@@ -121,6 +121,12 @@ func writeReport(a *app, r *data.Report) {
 				s.Lengths.Mean))
 	}
 	splits.Write(a.Streams)
+	for _, s := range r.Splits {
+		if s.Added+s.Removed > 0 {
+			a.Printf("split %s: %s added and %d removed since its files were written\n", s.Name,
+				ui.Count(s.Added, "image"), s.Removed)
+		}
+	}
 	if r.Features != "" {
 		a.Printf("\nfeatures named and sized as SCAN's %s (docs/reproduce.md); their values were not compared\n",
 			r.Features)

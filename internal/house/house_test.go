@@ -27,7 +27,7 @@ var levels = [][]string{
 		"internal/system/libraries", "internal/files/onnx", "internal/system/onnxruntime", "internal/system/mpi",
 		"internal/files/pictures",
 		"internal/files/npy", "internal/files/safetensors", "internal/files/torchfile", "internal/files/tfevents",
-		"internal/files/runfs",
+		"internal/files/runfs", "internal/files/journal",
 		"internal/compute/sparse", "internal/compute/tile64", "internal/compute/gemm",
 		"internal/files/atomicfile", "internal/system/process", "internal/files/regular"},
 	{"internal/compute/device", "internal/compute/device/cpu", "internal/compute/device/devicetest",
@@ -69,6 +69,7 @@ var sideways = map[string][]string{
 		"internal/files/atomicfile", "internal/files/regular"},
 	// explains a full disk
 	"internal/files/tfevents": {"internal/files/atomicfile", "internal/files/regular"},
+	"internal/files/journal":  {"internal/files/atomicfile", "internal/files/regular"},
 	"internal/run/mlflow":     {"internal/system/options"},
 	"internal/files/runfs": {"internal/system/options", "internal/files/atomicfile",
 		"internal/files/regular"},
