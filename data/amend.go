@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -18,6 +19,10 @@ import (
 // boxes in pixels where the gallery has boxes. Of several processes that amend a gallery one is first and the others
 // follow. Ids that were removed earlier are left out of a removal.
 func Amend(dir, split string, c Change, write func(io.Writer) error) (err error) {
+	if _, err := os.Lstat((&Split{dir: dir, name: split}).CaptionPath()); err == nil {
+		return refuse(nil, "split %s of %s has captions; images are added to and removed from a gallery, which has "+
+			"none", split, dir)
+	}
 	path := ChangesFile(dir, split)
 	lock, err := lockChanges(filepath.Join(dir, "."+split+"_changes"))
 	if err != nil {
@@ -29,10 +34,6 @@ func Amend(dir, split string, c Change, write func(io.Writer) error) (err error)
 		return err
 	}
 	defer s.Close()
-	if s.captions != nil {
-		return fmt.Errorf("%s: the split has captions; images are added to and removed from a gallery, which has none",
-			s.CaptionPath())
-	}
 	if err := changeable(s); err != nil {
 		return err
 	}

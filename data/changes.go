@@ -34,11 +34,31 @@ const changesEnd = "_changes.bin"
 // ChangesFile is where the changes of a split lie.
 func ChangesFile(dir, split string) string { return (&Split{dir: dir, name: split}).path(changesEnd) }
 
+// ChangeError is a change that cannot be made of a gallery as it is.
+type ChangeError struct {
+	Text string
+	Kind error // ErrImageExists, ErrNoImage or nil
+}
+
+// Error implements error.
+func (e *ChangeError) Error() string { return e.Text }
+
+// Unwrap returns the kind.
+func (e *ChangeError) Unwrap() error { return e.Kind }
+
 // Kinds of changes that cannot be made, for errors.Is.
 var (
 	ErrImageExists = errors.New("the image is there already")
 	ErrNoImage     = errors.New("no such image")
 )
+
+func refuse(kind error, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if kind != nil {
+		text += ": " + kind.Error()
+	}
+	return &ChangeError{text, kind}
+}
 
 // Change is one or more images that leave a gallery and come into it, together or not at all.
 type Change struct {
@@ -198,7 +218,7 @@ func (m *members) apply(c Change, record int, size int64) error {
 	for _, id := range c.Removed {
 		i, ok := m.at[id]
 		if !ok {
-			return fmt.Errorf("image %q: %w", id, ErrNoImage)
+			return refuse(ErrNoImage, "image %.200q", id)
 		}
 		delete(m.at, id)
 		m.ids[i], m.gone[id] = "", true
@@ -208,12 +228,12 @@ func (m *members) apply(c Change, record int, size int64) error {
 			return err
 		}
 		if _, ok := m.at[n.ID]; ok {
-			return fmt.Errorf("image %q: %w", n.ID, ErrImageExists)
+			return refuse(ErrImageExists, "image %.200q", n.ID)
 		}
 		m.add(n, place{record, int64(i) * size})
 	}
 	if len(m.at) == 0 {
-		return errors.New("no image would be left; a gallery keeps one at least: remove its files instead")
+		return refuse(nil, "no image would be left; a gallery keeps one at least: remove its files instead")
 	}
 	return nil
 }
@@ -225,7 +245,7 @@ const maxID = 1024
 func checkID(id string) error {
 	if id == "" || len(id) > maxID || !utf8.ValidString(id) || strings.TrimFunc(id, isBlank) != id ||
 		strings.ContainsFunc(id, unicode.IsControl) {
-		return fmt.Errorf("image id %.100q: expected 1 to %d bytes of text without control characters, and without "+
+		return refuse(nil, "image id %.100q: expected 1 to %d bytes of text without control characters, and without "+
 			"blanks at its ends", id, maxID)
 	}
 	return nil
@@ -306,11 +326,11 @@ func install(s *Split, c *changes, m *members) error {
 // changeable returns why the images of a split cannot be changed.
 func changeable(s *Split) error {
 	if s.captions != nil {
-		return fmt.Errorf("%s: changes of a gallery, but the split has captions (%s); fold the changes into a new "+
+		return refuse(nil, "%s: changes of a gallery, but the split has captions (%s); fold the changes into a new "+
 			"folder with `vsetrain data fold` before captions are written", s.path(changesEnd), s.CaptionPath())
 	}
 	if s.repeated {
-		return fmt.Errorf("%s: each image has %d rows; images are added to and removed from a split with a row for "+
+		return refuse(nil, "%s: each image has %d rows; images are added to and removed from a split with a row for "+
 			"each", s.imagePath, s.k)
 	}
 	return nil

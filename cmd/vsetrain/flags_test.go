@@ -49,8 +49,8 @@ func collect(fields map[string]string, name string, v reflect.Value) {
 // needed are the arguments and flags that a command does not run without.
 var needed = map[string]string{"average": "a b", "data check": "d", "data convert": "s.tsv --out o",
 	"data extract": "--model m.onnx --images i --out o", "data noise": "d", "data synth": "d",
-	"data vocab": "d",
-	"embed":      "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth",
+	"data vocab": "d", "data fold": "d --split s --out o", "data remove": "--data d --split s id",
+	"embed": "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth",
 	"launch slurm": "train demo", "launch kubernetes": "--image i train demo", "man": "--dir m",
 	"mine":            "run --out o.npy",
 	"precompute-bert": "--data d --bert b", "precompute-svd": "--data d", "report": "run",
@@ -74,7 +74,8 @@ var fieldOf = map[string]string{"--config": "file", "--device": "kind", "--gpu":
 	"--no-cache": "off", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint", "doctor --gpu": "gpu",
 	"--feature-dim": "feature", "--vocab-size": "vocab", "--boxes-key": "boxes", "--features-key": "features",
 	"--sizes-key": "sizes", "data convert --split": "splitflags", "data synth --captions": "captionsperimage",
-	"--family": "families", "--variant": "variants", "--allow-host": "hosts", "--log": "logformat json",
+	"--family": "families", "--variant": "variants", "--allow-host": "hosts", "data remove --ids": "file",
+	"data remove --data": "dir", "--log": "logformat json",
 	"--shortlist-size": "depth", "serve --split": "split splits"}
 
 // TestFlags sets every flag of every command to a value that it does not have, and sees that this value reaches the

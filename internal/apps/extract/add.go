@@ -134,7 +134,8 @@ func (g *Gallery) Add(ctx context.Context, id string, p *pictures.RGB) error {
 		return err
 	}
 	if t == nil || t.ids[id] { // before the work
-		return fmt.Errorf("image %q: %w", id, data.ErrImageExists)
+		return &data.ChangeError{Text: fmt.Sprintf("image %.200q: %v", id, data.ErrImageExists),
+			Kind: data.ErrImageExists}
 	}
 	y, err := g.Extractor.Picture(ctx, p)
 	if err != nil {

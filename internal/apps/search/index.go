@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 type Index struct {
 	opt       Options
 	pool      *par.Pool
+	poolLease *lease
 	split     *data.Split // of the first member
 	members   []member
 	shortlist *embedder // nil without
@@ -52,6 +54,7 @@ func Open(o Options) (_ *Index, err error) {
 	}
 	o.setDefaults()
 	x := &Index{opt: o, pool: par.New(o.Device.Threads)}
+	x.poolLease = newLease(func() error { x.pool.Close(); return nil })
 	defer func() {
 		if err != nil {
 			x.Close()
@@ -76,16 +79,21 @@ func Open(o Options) (_ *Index, err error) {
 				o.Shortlist, m.common().Model.Options.Network, embedders())
 		}
 	}
+	return x, agree(x)
+}
+
+// agree checks that all members of an index have the same split, and numbers its images.
+func agree(x *Index) error {
 	first := x.members[0].common()
 	x.split = first.Split
 	for _, m := range x.all() {
 		other := m.common()
 		if err := trained.SameSplit(first.Name, first.Split, other.Name, other.Split); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	x.numberImages()
-	return x, nil
+	return nil
 }
 
 // all returns the members and the shortlist.
@@ -125,12 +133,12 @@ func (x *Index) Prepare(ctx context.Context, q Queries) error {
 func (x *Index) Close() error {
 	var first error
 	for _, m := range x.all() {
-		if err := m.common().Close(); err != nil && first == nil {
+		e := m.common()
+		if err := errors.Join(e.Split.Close(), e.lease.leave()); err != nil && first == nil {
 			first = err
 		}
 	}
-	x.pool.Close()
-	return first
+	return errors.Join(first, x.poolLease.leave())
 }
 
 // needs returns a *QueryError where a split cannot be asked some kinds of queries.

@@ -62,9 +62,14 @@ func (e *Extractor) fits(s *data.Split, record *extract.Record) error {
 			return err
 		}
 	}
-	if d := e.index.members[0].common().Model.Dims; e.Regions != d.Regions || e.Dim != d.Feature {
+	regions, dim := s.Regions(), s.Dim()
+	if regions == 0 { // of captions alone: what the network reads
+		d := e.index.members[0].common().Model.Dims
+		regions, dim = d.Regions, d.Feature
+	}
+	if e.Regions*e.Dim != regions*dim || s.Regions() > 0 && e.Dim != dim {
 		return fmt.Errorf("%s makes features of %d x %d, %s has %d x %d; name the model that made them with "+
-			"--extractor", e.Model, e.Regions, e.Dim, s.FeaturePath(), d.Regions, d.Feature)
+			"--extractor", e.Model, e.Regions, e.Dim, s.FeaturePath(), regions, dim)
 	}
 	for _, m := range e.index.all() {
 		if m.common().Model.Options.Traits().Boxes && !e.HasBoxes() {

@@ -90,15 +90,15 @@ func needsDir(o data.Options) error {
 	return nil
 }
 
-// OpenSplit opens a split of a data set with what the network reads of it. With partial a split of images alone, or of
-// captions alone, will do.
-func OpenSplit(o data.Options, m models.Options, split string, partial bool) (*data.Split, error) {
+// OpenSplit opens a split of a data set with what the network reads of it, and with what else of open is set: Partial
+// and Original.
+func OpenSplit(o data.Options, m models.Options, split string, open data.OpenOptions) (*data.Split, error) {
 	if err := needsDir(o); err != nil {
 		return nil, err
 	}
 	t := m.Traits()
-	open := data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: t.Boxes,
-		WordIDs: t.StoredWords, Partial: partial}
+	open.CaptionsPerImage, open.FeatureDType = int(o.CaptionsPerImage), o.FeatureDType
+	open.Boxes, open.WordIDs = t.Boxes, t.StoredWords
 	switch {
 	case t.ReadsEdges:
 		open.Dependencies = "need"
@@ -111,7 +111,7 @@ func OpenSplit(o data.Options, m models.Options, split string, partial bool) (*d
 // CheckData opens the splits that a training reads, without their features.
 func CheckData(c *config.Config) error {
 	for _, name := range []string{"train", "dev"} {
-		s, err := OpenSplit(c.Data, c.Model, name, false)
+		s, err := OpenSplit(c.Data, c.Model, name, data.OpenOptions{})
 		if err != nil {
 			return NameFolder(err, "data.dir", nil)
 		}
