@@ -106,9 +106,10 @@ func newCmdDataFold(a *app) *cobra.Command {
 		Short: "Write the files of a gallery anew, without what was removed",
 		Long: `Write features, ids, boxes and sizes of a gallery as they are after images were added and removed,
 into another folder: files that programs beside vsetrain read, without {split}_changes.bin.`,
-		Example: `  vsetrain data fold data/mine --split test --out data/mine-folded`,
-		Args:    oneArg("DIR", &o.Dir),
-		RunE:    a.runs(o),
+		Example: `  vsetrain data fold data/mine --split test --out data/mine-folded
+  vsetrain data fold data/mine --split dev --out /media/copy/mine`,
+		Args: oneArg("DIR", &o.Dir),
+		RunE: a.runs(o),
 	}
 	f := c.Flags()
 	f.StringVar(&o.Split, "split", "", "`NAME` of the split, such as test")

@@ -67,11 +67,12 @@ var valued = map[string]string{"--device": "cpu", "--precision": "bf16", "--prot
 	"report --images": "..", "selftest --family": "Gemm", "selftest --variant": "fp64 --device cpu",
 	"selftest --plant": "-", "serve --max-body": "7", "serve --window": "1ms", "serve --openapi": "-",
 	"search --image": "-", "search --extractor": "-", "eval --compare": "-",
-	"eval --published": "-"}
+	"eval --published": "-", "quickstart --checkpoint": "r d --extractor=m", "quickstart --extractor": "m d"}
 
 // fieldOf are the fields of flags that bear another name; two where the check derives one from the other.
 var fieldOf = map[string]string{"--config": "file", "--device": "kind", "--gpu": "index", "--cache": "dir",
-	"--no-cache": "off", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint", "doctor --gpu": "gpu",
+	"--no-cache": "off", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint", "quickstart --checkpoint": "checkpoint",
+	"doctor --gpu":  "gpu",
 	"--feature-dim": "feature", "--vocab-size": "vocab", "--boxes-key": "boxes", "--features-key": "features",
 	"--sizes-key": "sizes", "data convert --split": "splitflags", "data synth --captions": "captionsperimage",
 	"--family": "families", "--variant": "variants", "--allow-host": "hosts", "data remove --ids": "file",
