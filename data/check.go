@@ -25,12 +25,15 @@ func Check(dir string, o CheckOptions) (*Report, error) {
 	}
 	if len(names) == 0 {
 		r.fail(dir, "name the folder that holds train_caps.txt, train_ims.npy and train_ids.txt, or write one with "+
-			"`vsetrain data convert` or `vsetrain data synth`", "no split: there is no file named *_caps.txt")
+			"`vsetrain data convert` or `vsetrain data synth`",
+			"no split: there is no file named *_caps.txt or *_ims.npy")
 	}
 	captions := map[string]int{}
 	for _, name := range names {
 		if s := r.checkSplit(name, vocab, o); s != nil {
-			captions[name] = s.layout.captions
+			if s.captions != nil {
+				captions[name] = s.layout.captions
+			}
 			s.Close()
 		}
 	}
@@ -66,17 +69,25 @@ func (r *Report) checkVocab(path string) *text.Vocabulary {
 // checkSplit opens a split and reads its captions; nil when it cannot be opened.
 func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Split {
 	s, err := Open(r.Dir, name, OpenOptions{CaptionsPerImage: o.Open.CaptionsPerImage,
-		FeatureDType: o.Open.FeatureDType, AllowEmpty: true})
+		FeatureDType: o.Open.FeatureDType, AllowEmpty: true, Partial: true, Original: true})
 	if err != nil {
 		r.fail(name, "", "%v", err) // the error names file and remedy
 		return nil
 	}
 	sr := SplitReport{
-		Name: name, Captions: s.n, Dropped: s.DroppedCaptions(), Images: s.NumImages(), CaptionsPerImage: s.k,
-		Repeated: s.repeated, Regions: s.regions, Dim: s.dim,
+		Name: name, Captions: s.n, Dropped: s.DroppedCaptions(), Images: s.NumImages(),
+		CaptionsPerImage: s.CaptionsPerImage(), Repeated: s.repeated, Regions: s.regions, Dim: s.dim,
 	}
-	r.checkCaptions(s, v, &sr)
-	r.checkBoxes(s)
+	r.checkChanges(&sr)
+	if s.captions != nil {
+		r.checkCaptions(s, v, &sr)
+	}
+	if s.images != nil {
+		r.checkBoxes(s)
+	} else {
+		r.warn(name+"_ims.npy", "write them with `vsetrain data convert` or `vsetrain data extract`",
+			"no features; train, eval and text queries need them")
+	}
 	if s.ids == nil {
 		r.warn(name+"_ids.txt", "write one image id per line to name images in reports",
 			"no ids file; images are known by their row")

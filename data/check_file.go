@@ -87,3 +87,29 @@ func count(n int, known bool) string {
 	}
 	return fmt.Sprint(n)
 }
+
+// checkChanges looks at what was added to and removed from a gallery since its files were written: features must be
+// finite.
+func (r *Report) checkChanges(sr *SplitReport) {
+	file := sr.Name + changesEnd
+	if _, err := os.Lstat(filepath.Join(r.Dir, file)); missing(err) {
+		return
+	}
+	s, err := Open(r.Dir, sr.Name, OpenOptions{Partial: true})
+	if err != nil {
+		r.fail(file, "", "%v", err)
+		return
+	}
+	defer s.Close()
+	sr.Images = s.NumImages()
+	sr.Added, sr.Removed = Changed(s)
+	row := make([]float32, s.regions*s.dim)
+	for i, p := range placesOf(s) {
+		if p.record < 0 {
+			continue
+		}
+		if err := s.ReadImage(row, i); err != nil {
+			r.fail(file, "remove the image and add it again", "%v", err)
+		}
+	}
+}

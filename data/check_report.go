@@ -34,7 +34,7 @@ type Report struct {
 // FileReport describes one file.
 type FileReport struct {
 	Name string `json:"name"`
-	// captions, features, ids, boxes, sizes, dependencies, word ids, semantics, vocabulary, id mapping, other
+	// captions, features, ids, changes, boxes, sizes, dependencies, word ids, semantics, vocabulary, id mapping, other
 	Kind  string     `json:"kind"`
 	Bytes int64      `json:"bytes"`
 	DType string     `json:"dtype,omitempty"`
@@ -49,8 +49,10 @@ type SplitReport struct {
 	Captions         int         `json:"captions"` // in use
 	Dropped          int         `json:"dropped"`  // left out at the end of the file, see OpenOptions.MaxCaptions
 	Images           int         `json:"images"`
-	CaptionsPerImage int         `json:"captions_per_image"`
-	Repeated         bool        `json:"repeated"` // a feature row per caption rather than per image
+	CaptionsPerImage int         `json:"captions_per_image"` // 0 in a split of images alone
+	Repeated         bool        `json:"repeated"`           // a feature row per caption rather than per image
+	Added            int         `json:"added,omitempty"`    // images that are not in the feature file
+	Removed          int         `json:"removed,omitempty"`  // images of the feature file that the split has no more
 	Regions          int         `json:"regions"`
 	Dim              int         `json:"dim"`
 	Lengths          LengthStats `json:"lengths"`

@@ -135,7 +135,10 @@ func TestCheckFindsEveryFault(t *testing.T) {
 		{"self dependency", func(w *world) { w.write(t, "train_caps.json", trees(30, "[[0,1],[2,2]]")) },
 			"train_caps.json:2: token 2 depends on itself"},
 		{"no features", func(w *world) { os.Remove(w.path("train_ims.npy")) }, "no features"},
-		{"no split", func(w *world) { os.Remove(w.path("train_caps.txt")) }, "no split"},
+		{"no split", func(w *world) {
+			os.Remove(w.path("train_caps.txt"))
+			os.Remove(w.path("train_ims.npy"))
+		}, "no split"},
 	}
 	for _, c := range cases {
 		w := newWorld(t, 6, 5, false, "train")

@@ -7,6 +7,8 @@
 //	{split}_ims.npy    float32 or float16 region features [rows, R, D] or [rows, D]
 //	{split}_ids.txt    one image id per line, for each row, image or caption
 //
+// A split may have images alone, a gallery to search in, or captions alone (OpenOptions.Partial).
+//
 // Image rows are stored in one of two ways: unique (one row per image, k captions each) or repeated (one row
 // per caption, every k rows the same image). The reference rule, image row = caption index / im_div with im_div 1
 // when there are as many rows as captions, else 5, is the special case k = 5; Split works it out and checks it.

@@ -24,6 +24,9 @@ func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 		return nil, fmt.Errorf("%s: float32 boxes depend on the batch of the evaluation; expected at least 1, found %d",
 			s.boxes.path, o.Boxes.Batch)
 	}
+	if err := Need(s, true, false); err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
 	images := make([]int32, s.NumImages())
 	for i := range images {
 		images[i] = int32(i)
@@ -38,7 +41,7 @@ func NewCaptionLoader(s *Split, v text.Lexicon, order []int32, o LoaderOptions) 
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
 	}
-	if err := s.fits(v); err != nil {
+	if err := errors.Join(Need(s, false, true), s.fits(v)); err != nil {
 		return nil, err
 	}
 	if order == nil {

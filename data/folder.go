@@ -42,7 +42,7 @@ func (e *FolderError) Error() string {
 		setting, or)
 }
 
-// Splits returns the names of the splits in dir: those with a caption file.
+// Splits returns the names of the splits in dir: those with captions or features.
 func Splits(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -50,8 +50,11 @@ func Splits(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), "_caps.txt"); ok && name != "" && !e.IsDir() {
-			names = append(names, name)
+		for _, end := range []string{"_caps.txt", "_ims.npy"} {
+			name, ok := strings.CutSuffix(e.Name(), end)
+			if ok && name != "" && !e.IsDir() && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	order := map[string]int{"train": 1, "dev": 2, "test": 3, "testall": 4}
@@ -74,7 +77,8 @@ func missingSplit(dir, split string) error {
 	case err != nil:
 		return err
 	case len(names) > 0:
-		return fmt.Errorf("%s has no split %q (%s_caps.txt): found %s", dir, split, split, strings.Join(names, ", "))
+		return fmt.Errorf("%s has no split %q (%s_caps.txt, %s_ims.npy): found %s", dir, split, split, split,
+			strings.Join(names, ", "))
 	}
 	if _, err := os.Stat(filepath.Join(dir, "precomp", split+"_caps.txt")); err == nil {
 		return &FolderError{Dir: dir, Split: split, Below: filepath.Join(dir, "precomp")}

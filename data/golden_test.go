@@ -50,12 +50,16 @@ type indexCase struct {
 
 // checkIndex tries the rule on features that differ and, for a row per caption, on features in groups of five.
 func checkIndex(t *testing.T, c indexCase) {
+	lines, err := splitLines("case", strings.Repeat("x\n", c.NumCaptions))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, group := range []int{1, 5} {
 		if group > 1 && c.NumImages != c.NumCaptions {
 			continue
 		}
 		images := matrix{c.NumImages, 1, func(row, _ int) float32 { return float32(row / group) }}
-		l, err := solveLayout(c.NumCaptions, images, nil, 0, "case")
+		l, err := solveLayout(lines, images, nil, 0, "case")
 		if err != nil {
 			t.Errorf("%+v: %v", c, err)
 			continue

@@ -2,27 +2,33 @@ package data
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 )
 
 // layout says how captions, image rows and ids of a split belong together.
 type layout struct {
 	captions int  // lines of the caption file
-	rows     int  // rows of the feature file
-	k        int  // captions per image
+	rows     int  // rows of the feature file; of captions alone the images that they describe
+	k        int  // captions per image; of images alone the rows of an image
 	repeated bool // an image row per caption rather than per image
 }
 
-// usualCaptions is the number of captions per image of Flickr8K, Flickr30K and MS-COCO.
-const usualCaptions = 5
-
 // solveLayout finds k and the storage of the rows. want is the captions per image that the user insists on, 0 for
-// none; ids is nil when there is no ids file.
+// none; text is nil without captions, images without features, ids where there is no ids file. path is that of the
+// features.
 //
 // Rule (spec of the precomp files): as many rows as captions means one row per caption, else five captions per
 // row. One row per caption is either one caption per image (k = 1) or each image stored k times; the ids tell, and
 // where they do not, the features do.
-func solveLayout(captions int, images RowSource, ids *lineFile, want int, name string) (layout, error) {
+func solveLayout(text *lineFile, images RowSource, ids *lineFile, want int, path string) (layout, error) {
+	switch {
+	case text == nil:
+		return galleryLayout(images, ids, path)
+	case images == nil:
+		return captionLayout(text, ids, want)
+	}
+	captions, name := text.len(), fmt.Sprintf("%s and %s", text.path, filepath.Base(path))
 	l := layout{captions: captions, rows: images.Rows(), k: want}
 	if l.rows != captions {
 		if l.k == 0 {
@@ -54,6 +60,37 @@ func solveLayout(captions int, images RowSource, ids *lineFile, want int, name s
 	}
 	return l, checkRuns(images, ids, want, name)
 }
+
+// galleryLayout is that of images without captions. Each row is an image, unless ids come in groups of equal ones, or
+// the features do where there are no ids that say otherwise.
+func galleryLayout(images RowSource, ids *lineFile, name string) (layout, error) {
+	l := layout{rows: images.Rows(), k: 1}
+	if ids != nil && ids.len() == l.rows && runLength(ids, 0) == 1 {
+		return l, nil
+	}
+	var err error
+	l.k, err = repetition(images, ids, l.rows, name)
+	l.repeated = l.k > 1
+	return l, err
+}
+
+// captionLayout is that of captions without images.
+func captionLayout(captions, ids *lineFile, want int) (layout, error) {
+	l := layout{captions: captions.len(), k: max(want, 1)}
+	if want == 0 && ids != nil && ids.len() == l.captions {
+		l.k = runLength(ids, 0)
+	} else if want == 0 && ids != nil && ids.len() > 0 {
+		l.k = max(l.captions/ids.len(), 1)
+	}
+	if l.rows = l.captions / l.k; l.rows*l.k != l.captions {
+		return l, fmt.Errorf("%s: %d captions are not a multiple of %d captions per image", captions.path, l.captions,
+			l.k)
+	}
+	return l, nil
+}
+
+// usualCaptions is the number of captions per image of Flickr8K, Flickr30K and MS-COCO.
+const usualCaptions = 5
 
 // repetition returns how often each image is stored in a row-per-caption layout.
 func repetition(images RowSource, ids *lineFile, n int, name string) (int, error) {

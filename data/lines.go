@@ -74,8 +74,11 @@ func (l *lineFile) len() int { return len(l.spans) }
 
 func (l *lineFile) line(i int) string { return l.text[l.spans[i].lo:l.spans[i].hi] }
 
-// empty returns the number of blank lines among the first n and the 1-based number of the first one.
+// empty returns the number of blank lines among the first n and the 1-based number of the first one; nil has none.
 func (l *lineFile) empty(n int) (count, first int) {
+	if l == nil {
+		return 0, 0
+	}
 	for i, s := range l.spans[:n] {
 		if s.lo == s.hi {
 			if count == 0 {

@@ -1,9 +1,10 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"vsetrain/internal/files/integrity"
@@ -38,6 +39,15 @@ type OpenOptions struct {
 	// WordIDs takes {split}_precaps_stan.txt, if there is one, instead of tokenising the captions.
 	WordIDs bool
 
+	// Partial accepts a split of images alone, or of captions alone. Training and evaluation need both.
+	Partial bool
+
+	// Original leaves out what was added and removed since the files of a gallery were written.
+	Original bool
+
+	// Warn is told of files that fit the manifest of the data set in all but their time; nil is nobody.
+	Warn func(error)
+
 	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
 	AllowEmpty bool
 }
@@ -49,6 +59,7 @@ const devCaptions = 5000
 // all of them checked against each other. Features are checked for NaN and infinity when they are first read.
 func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	s := &Split{name: split, dir: dir}
+	s.onDisk = filesOf(s)
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -63,20 +74,29 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	for _, k := range fileKinds {
 		names = append(names, split+k.suffix)
 	}
-	if s.moved, err = integrity.CheckOpen(dir, names...); err != nil {
+	moved, err := integrity.CheckOpen(dir, names...)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.openCaptions(); err != nil {
+	if len(moved) > 0 && o.Warn != nil {
+		o.Warn(fmt.Errorf("%s: written at another time than the manifest of %s says: 'vsetrain verify %[2]s' compares "+
+			"the contents, 'vsetrain verify --record %[2]s' takes them as they are", strings.Join(moved, ", "), dir))
+	}
+	if err := errors.Join(s.openCaptions(), s.openImages(o.FeatureDType)); err != nil {
 		return nil, err
 	}
-	if err := s.openImages(o.FeatureDType); err != nil {
-		return nil, err
+	switch {
+	case s.captions == nil && s.images == nil:
+		return nil, missingSplit(s.dir, s.name)
+	case !o.Partial:
+		if err := Need(s, true, true); err != nil {
+			return nil, err
+		}
 	}
 	if s.ids, err = readLines(s.path("_ids.txt")); err != nil && !missing(err) {
 		return nil, err
 	}
-	name := fmt.Sprintf("%s and %s", s.captions.path, filepath.Base(s.imagePath))
-	if s.layout, err = solveLayout(s.captions.len(), s.images, s.ids, o.CaptionsPerImage, name); err != nil {
+	if s.layout, err = solveLayout(s.captions, s.images, s.ids, o.CaptionsPerImage, s.imagePath); err != nil {
 		return nil, err
 	}
 	if err := s.checkIDs(); err != nil {
@@ -88,17 +108,22 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 			"together with its image row and id",
 			s.captions.path, line, n)
 	}
-	if o.Boxes {
+	if o.Boxes && s.images != nil {
 		if err := s.openBoxes(); err != nil {
 			return nil, err
 		}
 	}
-	if o.WordIDs {
+	if !o.Original && s.images != nil {
+		if err := openChanges(s); err != nil {
+			return nil, err
+		}
+	}
+	if o.WordIDs && s.captions != nil {
 		if err := s.openWordIDs(); err != nil {
 			return nil, err
 		}
 	}
-	if o.Dependencies != "" {
+	if o.Dependencies != "" && s.captions != nil {
 		if err := s.openDependencies(o.Dependencies == "need"); err != nil {
 			return nil, err
 		}
@@ -111,11 +136,12 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	return s, nil
 }
 
+// openCaptions reads the captions, if there are any.
 func (s *Split) openCaptions() error {
-	path := s.path("_caps.txt")
+	path := s.CaptionPath()
 	lines, err := readLines(path)
 	if missing(err) {
-		return missingSplit(s.dir, s.name)
+		return nil
 	}
 	if err != nil {
 		return err
@@ -130,12 +156,12 @@ func (s *Split) openCaptions() error {
 	return nil
 }
 
+// openImages maps the features, if there are any.
 func (s *Split) openImages(dtype string) error {
 	s.imagePath = s.path("_ims.npy")
 	f, err := npy.Open(s.imagePath)
 	if missing(err) {
-		return fmt.Errorf("split %q has captions (%s) but no features: expected %s; `vsetrain data convert` writes it",
-			s.name, s.captions.path, s.imagePath)
+		return nil
 	}
 	if err != nil {
 		return err
@@ -213,7 +239,7 @@ func (s *Split) openDependencies(required bool) error {
 		return err
 	}
 	if d.Len() != s.layout.captions {
-		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.captions.path,
+		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.CaptionPath(),
 			s.layout.captions)
 	}
 	s.dependencies = d

@@ -149,13 +149,19 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{"missing split", func(t *testing.T, w *world) {
 			os.Rename(w.path("train_caps.txt"), w.path("test_caps.txt"))
+			os.Remove(w.path("train_ims.npy"))
 			w.write(t, "dev_caps.txt", "x\n")
 		}, OpenOptions{}, []string{`no split "train"`, "found dev, test"}},
-		{"no splits", func(t *testing.T, w *world) { os.Remove(w.path("train_caps.txt")) }, OpenOptions{},
-			[]string{"has no splits", "train_ims.npy", "; missing here: train_caps.txt"}},
+		{"no captions", func(t *testing.T, w *world) { os.Remove(w.path("train_caps.txt")) }, OpenOptions{},
+			[]string{"train_ims.npy) but no captions: expected ", "train_caps.txt", "to search for images"}},
+		{"no splits", func(t *testing.T, w *world) {
+			os.Remove(w.path("train_caps.txt"))
+			os.Remove(w.path("train_ims.npy"))
+		}, OpenOptions{Partial: true}, []string{"has no splits", "; missing here: train_caps.txt, train_ims.npy"}},
 		{"precomp below", func(t *testing.T, w *world) {
 			os.Mkdir(w.path("precomp"), 0o755)
 			os.Rename(w.path("train_caps.txt"), w.path("precomp/train_caps.txt"))
+			os.Remove(w.path("train_ims.npy"))
 		}, OpenOptions{}, []string{"precomp with data.dir"}},
 		{"no folder", func(t *testing.T, w *world) { os.RemoveAll(w.dir) }, OpenOptions{}, []string{"no such folder"}},
 		{"no features", func(t *testing.T, w *world) { os.Remove(w.path("train_ims.npy")) }, OpenOptions{},
@@ -333,5 +339,64 @@ func TestSemanticsMustFitTheCaptions(t *testing.T) {
 	}
 	if err := s.ReadSemantics(make([]float32, 3), 9); err == nil || !strings.Contains(err.Error(), "svd: row 9") {
 		t.Errorf("infinite vector: %v", err)
+	}
+}
+
+// A split may have images alone or captions alone. Rows of images alone are images, unless their ids are equal in
+// groups, or their features where there are no ids.
+func TestOpenPartial(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		repeated          bool
+		ids               string // "-" for none, "" for those that are written
+		gone              string
+		images, captions  int
+		id                string // of image 2
+		regions, perImage int
+	}{
+		{"gallery", false, "", "caps.txt", 5, 0, "im2", 3, 0},
+		{"gallery without ids", false, "-", "caps.txt", 5, 0, "2", 3, 0},
+		{"repeated rows with ids", true, "", "caps.txt", 5, 0, "im2", 3, 0},
+		{"repeated rows without ids", true, "-", "caps.txt", 5, 0, "10", 3, 0},
+		{"ids that differ", true, strings.Join(strings.Split("abcdefghijklmnopqrstuvwxy", ""), "\n"), "caps.txt", 25, 0,
+			"c", 3, 0},
+		{"captions", false, "-", "ims.npy", 25, 25, "2", 0, 1},
+		{"captions with an id for each image", false, "", "ims.npy", 5, 25, "im2", 0, 5},
+		{"captions with an id for each", true, "", "ims.npy", 5, 25, "im2", 0, 5},
+	} {
+		w := newWorld(t, 5, 5, c.repeated, "dev")
+		if c.ids == "-" {
+			os.Remove(w.path("dev_ids.txt"))
+		} else if c.ids != "" {
+			w.write(t, "dev_ids.txt", c.ids)
+		}
+		os.Remove(w.path("dev_" + c.gone))
+		s := w.open(t, "dev", OpenOptions{Partial: true, WordIDs: true, Dependencies: "check"})
+		if s.NumImages() != c.images || s.NumCaptions() != c.captions || s.Regions() != c.regions ||
+			s.CaptionsPerImage() != c.perImage || s.ImageID(s.RowOf(2)) != c.id {
+			t.Errorf("%s: %d images, %d captions, %d regions, %d captions per image, image %s", c.name, s.NumImages(),
+				s.NumCaptions(), s.Regions(), s.CaptionsPerImage(), s.ImageID(s.RowOf(2)))
+		}
+		if err := Need(s, c.regions > 0, c.captions > 0); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if Need(s, true, true) == nil {
+			t.Errorf("%s: needs nothing", c.name)
+		}
+		if c.regions > 0 {
+			row := make([]float32, 12)
+			if err := s.ReadImage(row, s.RowOf(2)); err != nil || c.images == 5 && row[1] != w.feature(2, 1) {
+				t.Errorf("%s: %v, %v", c.name, row, err)
+			}
+			if _, err := NewCaptionLoader(s, vocab(t), nil, LoaderOptions{Batch: 2}); err == nil {
+				t.Errorf("%s: captions are loaded", c.name)
+			}
+		} else if _, err := NewImageLoader(s, LoaderOptions{Batch: 2}); err == nil ||
+			!strings.Contains(err.Error(), "no features") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if r, err := Check(w.dir, CheckOptions{}); err != nil || !r.OK() || len(r.Splits) != 1 {
+			t.Errorf("%s: %+v, %v", c.name, r, err)
+		}
 	}
 }

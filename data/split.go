@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -17,8 +19,8 @@ import (
 // several goroutines at once, Close apart.
 type Split struct {
 	name, dir string
-	captions  *lineFile
-	images    RowSource
+	captions  *lineFile // nil in a split of images alone
+	images    RowSource // nil in a split of captions alone
 	imagePath string
 	ids       *lineFile // nil without an ids file
 	layout
@@ -37,11 +39,12 @@ type Split struct {
 	semantics     RowSource
 	semanticsPath string
 
+	onDisk []fs.FileInfo // of features and boxes, as they were before they were opened
+
 	// Rows whose features were found finite; each row is examined once.
 	finite []atomic.Uint32
 
-	files []*npy.File
-	moved []string // see Moved
+	files []io.Closer
 }
 
 // noise is the noise index of a split.
@@ -62,9 +65,14 @@ func (s *Split) path(suffix string) string { return filepath.Join(s.dir, s.name+
 
 // Files returns the names of the files of the data set that a split was read from.
 func Files(s *Split) []string {
-	paths := []string{s.captions.path}
+	var paths []string
+	if s.captions != nil {
+		paths = append(paths, s.captions.path)
+	}
 	for _, f := range s.files {
-		paths = append(paths, f.Path)
+		if f, ok := f.(*npy.File); ok { // a journal of changes has its own checksums
+			paths = append(paths, f.Path)
+		}
 	}
 	if s.ids != nil {
 		paths = append(paths, s.ids.path)
@@ -88,14 +96,25 @@ func Files(s *Split) []string {
 	return slices.Compact(names)
 }
 
-// Moved returns the files of the split that were written at another time than the manifest of the data set says.
-func Moved(s *Split) []string { return s.moved }
-
 // FeaturePath returns the file of the region features.
 func (s *Split) FeaturePath() string { return s.imagePath }
 
 // CaptionPath returns the file of the captions.
-func (s *Split) CaptionPath() string { return s.captions.path }
+func (s *Split) CaptionPath() string { return s.path("_caps.txt") }
+
+// Need returns an error that names the file which a split lacks of those that are needed.
+func Need(s *Split, images, captions bool) error {
+	if captions && s.captions == nil {
+		return fmt.Errorf("split %q has images (%s) but no captions: expected %s, the captions of each image one "+
+			"after the other, a line each; to search for images and to embed them none are needed", s.name,
+			s.imagePath, s.CaptionPath())
+	}
+	if images && s.images == nil {
+		return fmt.Errorf("split %q has captions (%s) but no features: expected %s; `vsetrain data convert` or "+
+			"`vsetrain data extract` writes it", s.name, s.CaptionPath(), s.imagePath)
+	}
+	return nil
+}
 
 // SemanticsPath returns the file of the semantic vectors, "" when there are none.
 func (s *Split) SemanticsPath() string { return s.semanticsPath }
@@ -109,27 +128,38 @@ func (s *Split) HalfFeatures() bool {
 	return ok && f.DType == npy.F16
 }
 
-// NumCaptions returns the number of captions in use.
+// NumCaptions returns the number of captions in use, 0 in a split of images alone.
 func (s *Split) NumCaptions() int { return s.n }
 
 // DroppedCaptions returns how many captions at the end of the file are left out (OpenOptions.MaxCaptions).
 func (s *Split) DroppedCaptions() int { return s.layout.captions - s.n }
 
-// NumImages returns the number of distinct images in use.
-func (s *Split) NumImages() int { return s.n / s.k }
+// NumImages returns the number of distinct images in use; of captions alone, of those that they describe.
+func (s *Split) NumImages() int {
+	if s.captions == nil {
+		return s.rows / s.k
+	}
+	return s.n / s.k
+}
 
 // CaptionsPerImage returns k: captions i*k to i*k+k-1 describe image i. It is 5 where there are five captions for
 // each image row, or where rows come in groups of five with the same id or the same features; 1 where there are as
-// many rows as captions and all differ.
-func (s *Split) CaptionsPerImage() int { return s.k }
+// many rows as captions and all differ; 0 without captions.
+func (s *Split) CaptionsPerImage() int {
+	if s.captions == nil {
+		return 0
+	}
+	return s.k
+}
 
-// Repeated reports whether the feature file holds one row per caption, each image k times.
+// Repeated reports whether the feature file holds one row per caption, each image k times; without captions, whether
+// each image is there several times.
 func (s *Split) Repeated() bool { return s.repeated }
 
-// Regions returns R, 1 for features [rows, D].
+// Regions returns R, 1 for features [rows, D]; 0 in a split of captions alone.
 func (s *Split) Regions() int { return s.regions }
 
-// Dim returns D.
+// Dim returns D, 0 in a split of captions alone.
 func (s *Split) Dim() int { return s.dim }
 
 // Caption returns caption i as it stands in the file, without white space at its ends.

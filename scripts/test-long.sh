@@ -29,6 +29,8 @@ echo "wrong captions found: AUROC 0.95 at 40 % of them"
 VSETRAIN_LONG=1 "$go" test -v -run Suspects ./internal/run/study
 
 bash scripts/kill-resume.sh 50
+echo "a gallery is whole after 300 kills"
+"$go" test -v -count=1 -run AmendIsWhole ./data -amend-kills 300
 
 bash scripts/precisions.sh
 

@@ -9,5 +9,5 @@ func newCmdData(a *app) *cobra.Command {
 		Example: `  vsetrain data synth data/demo
   vsetrain data check data/f30k`,
 	}, newCmdDataSynth(a), newCmdDataCheck(a), newCmdDataConvert(a), newCmdDataExtract(a), newCmdDataVocab(a),
-		newCmdDataNoise(a))
+		newCmdDataNoise(a), newCmdDataRemove(a), newCmdDataFold(a))
 }

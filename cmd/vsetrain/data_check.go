@@ -115,7 +115,10 @@ func writeReport(a *app, r *data.Report) {
 		">unknown", ">tokens")
 	for _, s := range r.Splits {
 		rows, unknown := "one per image", ""
-		if s.Repeated {
+		switch {
+		case s.Regions == 0:
+			rows = "none"
+		case s.Repeated:
 			rows = "one per caption"
 		}
 		if r.Vocab != nil && s.Words > 0 {
@@ -126,6 +129,12 @@ func writeReport(a *app, r *data.Report) {
 				s.Lengths.Mean))
 	}
 	splits.Write(a.Streams)
+	for _, s := range r.Splits {
+		if s.Added+s.Removed > 0 {
+			a.Printf("split %s: %s added and %d removed since its files were written\n", s.Name,
+				ui.Count(s.Added, "image"), s.Removed)
+		}
+	}
 	if r.Features != "" {
 		a.Printf("\nfeatures named and sized as SCAN's %s (docs/reproduce.md); their values were not compared\n",
 			r.Features)

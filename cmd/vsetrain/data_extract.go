@@ -31,8 +31,12 @@ ONNX Runtime: 'pip install onnxruntime' brings it, or VSETRAIN_ONNXRUNTIME names
 
 Pictures and their order are those of --ids, an image id a line, which is a file name with or without its ending;
 without it they are all pictures of the folder, sorted by name. A session that was killed goes on where it was when it
-is started again, and the files are the same.`,
+is started again, and the files are the same.
+
+With --add the pictures whose ids a gallery (a split without captions) lacks are computed and added to it, all of them
+or none; the features that are there stay as they are. 'vsetrain data remove' removes images.`,
 		Example: `  vsetrain data extract --model resnet.onnx --images dir --out data/mine --split dev --ids ids.txt
+  vsetrain data extract --model resnet.onnx --images pictures --out data/mine --split test --add
   vsetrain data extract --model resnet.onnx --images pictures --out pictures.npy --skip-broken --dtype f16`,
 		Args: cobra.NoArgs,
 		RunE: a.runs(o),
@@ -48,6 +52,9 @@ is started again, and the files are the same.`,
 	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
 	f.BoolVar(&o.SkipBroken, "skip-broken", false, "leave out pictures that cannot be read, and name them")
 	f.BoolVar(&o.Force, "force", false, "replace files that exist")
+	f.BoolVar(&o.Add, "add", false, "add the pictures that the gallery lacks to it; make it where there is none")
+	c.MarkFlagsMutuallyExclusive("add", "force")
+	c.MarkFlagsMutuallyExclusive("add", "dtype")
 	for _, name := range []string{"model", "images", "out"} {
 		must(c.MarkFlagRequired(name))
 	}
@@ -67,6 +74,8 @@ func (o *dataExtractOptions) run(ctx context.Context, a *app) (err error) {
 	case file && o.Split != "":
 		return usagef("--split %s names files in a folder, but --out %s is a file; name a folder, or leave --split out",
 			o.Split, o.Out)
+	case o.Add && file:
+		return usagef("--add adds to a split in a folder; --out %s is a file", o.Out)
 	case !file && o.Split == "":
 		return usagef("--out %s: a folder; name the split with --split, such as --split test", o.Out)
 	}
@@ -90,6 +99,11 @@ func (o *dataExtractOptions) run(ctx context.Context, a *app) (err error) {
 	}
 	if rep.Skipped > 0 {
 		a.Printf("%s left out\n", ui.Count(rep.Skipped, "broken picture"))
+	}
+	if rep.Added {
+		a.Printf("%s added to split %s of %s, which had %d of them already\n", ui.Count(rep.Rows, "picture"), o.Split,
+			o.Out, rep.Had)
+		return nil
 	}
 	a.Printf("%d x %d x %d %s written to %s\n", rep.Rows, rep.Regions, rep.Dim, o.DType, strings.Join(rep.Files, ", "))
 	return nil

@@ -49,8 +49,8 @@ func collect(fields map[string]string, name string, v reflect.Value) {
 // needed are the arguments and flags that a command does not run without.
 var needed = map[string]string{"average": "a b", "data check": "d", "data convert": "s.tsv --out o",
 	"data extract": "--model m.onnx --images i --out o", "data noise": "d", "data synth": "d",
-	"data vocab": "d",
-	"embed":      "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth",
+	"data vocab": "d", "data fold": "d --split s --out o", "data remove": "--data d --split s id",
+	"embed": "run --of images --out o.npy", "eval": "run", "export": "run", "import": "p.pth",
 	"launch slurm": "train demo", "launch kubernetes": "--image i train demo", "man": "--dir m",
 	"mine":            "run --out o.npy",
 	"precompute-bert": "--data d --bert b", "precompute-svd": "--data d", "report": "run",
@@ -67,14 +67,16 @@ var valued = map[string]string{"--device": "cpu", "--precision": "bf16", "--prot
 	"report --images": "..", "selftest --family": "Gemm", "selftest --variant": "fp64 --device cpu",
 	"selftest --plant": "-", "serve --max-body": "7", "serve --window": "1ms", "serve --openapi": "-",
 	"search --image": "-", "search --extractor": "-", "eval --compare": "-",
-	"eval --published": "-"}
+	"eval --published": "-", "quickstart --checkpoint": "r d --extractor=m", "quickstart --extractor": "m d"}
 
 // fieldOf are the fields of flags that bear another name; two where the check derives one from the other.
 var fieldOf = map[string]string{"--config": "file", "--device": "kind", "--gpu": "index", "--cache": "dir",
-	"--no-cache": "off", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint", "doctor --gpu": "gpu",
+	"--no-cache": "off", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint", "quickstart --checkpoint": "checkpoint",
+	"doctor --gpu":  "gpu",
 	"--feature-dim": "feature", "--vocab-size": "vocab", "--boxes-key": "boxes", "--features-key": "features",
 	"--sizes-key": "sizes", "data convert --split": "splitflags", "data synth --captions": "captionsperimage",
-	"--family": "families", "--variant": "variants", "--allow-host": "hosts", "--log": "logformat json",
+	"--family": "families", "--variant": "variants", "--allow-host": "hosts", "data remove --ids": "file",
+	"data remove --data": "dir", "--log": "logformat json",
 	"--shortlist-size": "depth", "serve --split": "split splits"}
 
 // TestFlags sets every flag of every command to a value that it does not have, and sees that this value reaches the

@@ -39,7 +39,8 @@ Images are region features (.npy), captions are text files; see README.md for th
 			root.AddCommand(c)
 		}
 	}
-	add(groupPrepare, newCmdData(a), newCmdPrecomputeSVD(a), newCmdPrecomputeBert(a), newCmdMine(a))
+	add(groupPrepare, newCmdQuickstart(a), newCmdData(a), newCmdPrecomputeSVD(a), newCmdPrecomputeBert(a),
+		newCmdMine(a))
 	add(groupTrain, newCmdTrain(a), newCmdLaunch(a), newCmdLRRange(a), newCmdSweep(a), newCmdEval(a), newCmdReport(a),
 		newCmdTrack(a), newCmdAverage(a), newCmdImport(a), newCmdExport(a))
 	add(groupUse, newCmdSearch(a), newCmdEmbed(a), newCmdServe(a), newCmdView(a))

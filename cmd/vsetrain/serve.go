@@ -12,24 +12,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/data"
+	"vsetrain/internal/apps/extract"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/apps/serve"
+	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/system/bind"
 	"vsetrain/internal/system/build"
 )
 
 type serveOptions struct {
 	serve.Options
-	trained     trainedFlags
-	Checkpoints []string
-	Shortlist   string
-	Depth       int
-	cache       cacheFlags
-	Listen      string
-	TokenFile   string
-	NoToken     bool
-	LogFormat   string
-	Describe    bool
+	trained      trainedFlags
+	Checkpoints  []string
+	Shortlist    string
+	Depth        int
+	cache        cacheFlags
+	Listen       string
+	TokenFile    string
+	NoToken      bool
+	Extractor    string
+	AllowChanges bool
+	LogFormat    string
+	Describe     bool
 }
 
 // servePort is the first port that is tried where --listen does not name one; the next ones follow.
@@ -48,18 +53,24 @@ func newCmdServe(a *app) *cobra.Command {
 		Use:   "serve CHECKPOINT...",
 		Short: "Answer queries as JSON over HTTP",
 		Long: `Open a trained network, encode the images of a split, and answer queries as JSON over HTTP until
-Ctrl-C or SIGTERM: POST /v1/search finds images for a caption or an embedding, POST /v1/embed returns embeddings
-of captions and region features, GET /v1/info, /healthz, /metrics and /openapi.json tell the rest.
+Ctrl-C or SIGTERM: POST /v1/search finds images for a caption, an embedding or a picture, POST /v1/embed returns
+embeddings of captions, region features and pictures, GET /v1/info, /healthz, /metrics and /openapi.json tell the rest.
 
 A checkpoint is what search takes; several are an ensemble. The scores are those of search. Queries that arrive
 together are answered together. ` + pairScorers() + ` look at every pair of the query and an image, so
 they need --shortlist with an embedder (` + embedders() + `) that picks the candidates.
+
+Images may come and go while it answers: on SIGHUP, on POST /v1/reload and with --watch the splits and the token are
+read anew, what is new is embedded beside the old index, and the new one takes its place. With --allow-changes POST
+/v1/images/add and /v1/images/remove change the gallery themselves. Pictures need the model that made the features of
+the split, which 'vsetrain data extract' records.
 
 The server listens on 127.0.0.1 unless --listen says otherwise. An address that other machines reach asks for a
 token, from --token-file or VSETRAIN_TOKEN, unless --no-token is given. When the server is told to stop it
 accepts nothing new and finishes the requests in progress.`,
 		Example: `  vsetrain serve runs/vseinf-f30k-lseh
   vsetrain serve runs/gsmn --shortlist runs/vseinf --shortlist-size 50 --split test,dev
+  vsetrain serve runs/vseinf --data data/mine --extractor resnet101.onnx --watch 5s --allow-changes
   vsetrain serve runs/vseinf --listen 0.0.0.0:8430 --token-file token --log json
   vsetrain serve --openapi`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -88,6 +99,9 @@ accepts nothing new and finishes the requests in progress.`,
 	f.DurationVar(&o.Timeout, "timeout", o.Timeout, "time of a request")
 	f.DurationVar(&o.Window, "window", 2*time.Millisecond, "how long queries wait for others")
 	f.DurationVar(&o.Grace, "grace", 20*time.Second, "how long requests in progress may take when the server stops")
+	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx for pictures; empty is the recorded one")
+	f.BoolVar(&o.AllowChanges, "allow-changes", false, "let requests add images to the data set and remove them")
+	f.DurationVar(&o.Watch, "watch", 0, "how often to look whether the files of the splits have changed; 0s is never")
 	f.StringVar(&o.LogFormat, "log", logText, "a line for each request on standard error: text, json or none")
 	f.BoolVar(&o.Describe, "openapi", false, "print the OpenAPI description and end")
 	o.trained.add(c)
@@ -123,8 +137,13 @@ func (o *serveOptions) check(a *app) (err error) {
 		if o.Token, err = serve.ReadToken(o.TokenFile); err != nil {
 			return err
 		}
+		o.NewToken = func() (string, error) { return serve.ReadToken(o.TokenFile) }
 	case !o.NoToken:
 		o.Token = a.getenv("VSETRAIN_TOKEN")
+	}
+	o.Renew = func(ctx context.Context, _ string, s serve.Searcher) (serve.Searcher, int, error) {
+		r, err := search.Renew(ctx, s.(*search.Index))
+		return r.Index, r.Embedded, err
 	}
 	if err := o.Validate(); err != nil {
 		return usagef("%v", err)
@@ -161,20 +180,10 @@ func (o *serveOptions) run(ctx context.Context, a *app) error {
 	}
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, stopSignals()...)
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	context.AfterFunc(ctx, func() { signal.Stop(told) }) // a second one ends the program at once
-	go func() {
-		select {
-		case by := <-told:
-			s.Log().Info("stopping", "signal", by.String())
-			if by == hangup {
-				stop(errHangup)
-			}
-			stop(nil)
-		case <-ctx.Done():
-		}
-	}()
+	go o.obey(ctx, s, told, stop)
 	l, err := listenOn(o.Listen, servePort) // before the work, not after it
 	if err != nil {
 		return err
@@ -189,32 +198,94 @@ func (o *serveOptions) run(ctx context.Context, a *app) error {
 		o.warn(a, s, fmt.Errorf("%s is not the loopback address: everybody who reaches it may search, and read "+
 			"captions and ids", l.Addr()))
 	}
-	var open []*search.Index
+	var extractor *search.Extractor
 	defer func() {
-		for _, x := range open {
-			x.Close()
+		if extractor != nil {
+			extractor.Close()
 		}
 	}()
-	err = s.Serve(ctx, l, func(ctx context.Context) (map[string]serve.Searcher, error) {
-		searchers := map[string]serve.Searcher{}
+	return s.Serve(ctx, l, func(ctx context.Context) (all serve.Opened, err error) {
+		all.Searchers = map[string]serve.Searcher{}
+		defer func() {
+			for _, x := range all.Searchers {
+				if err != nil {
+					x.Close()
+				}
+			}
+		}()
 		for _, split := range o.Splits {
 			x, err := o.open(ctx, a, s, split)
 			if err != nil {
-				return nil, err
+				return all, err
 			}
-			open, searchers[split] = append(open, x), x
+			all.Searchers[split] = x
 		}
-		return searchers, nil
+		first := all.Searchers[o.Splits[0]].(*search.Index)
+		if extractor, err = o.pictures(a, s, first); err != nil {
+			return all, err
+		}
+		if extractor != nil {
+			all.Pictures = extractor.Extractor
+		}
+		if o.AllowChanges {
+			all.Gallery = &gallery{dir: first.Info().Data, extractor: extractor}
+		}
+		return all, nil
 	})
-	if err == nil && context.Cause(ctx) == errHangup {
-		return &codedError{errHangup, exitInterrupted}
-	}
-	return err
 }
 
-// errHangup tells those who expect the server to read its data anew.
-var errHangup = errors.New("a hangup (SIGHUP) stops the server, which reads nothing anew; start it again to serve " +
-	"what has changed")
+// obey reloads the splits at each hangup and stops the server at other signals.
+func (o *serveOptions) obey(ctx context.Context, s *serve.Server, told <-chan os.Signal, stop func()) {
+	for {
+		select {
+		case by := <-told:
+			if by == hangup {
+				s.Log().Info("reloading", "signal", by.String())
+				go serve.Reload(ctx, s) // which writes the outcome into the log
+				continue
+			}
+			s.Log().Info("stopping", "signal", by.String())
+			stop()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pictures opens the model for pictures: the one that is named, else the recorded one if that is there and works.
+func (o *serveOptions) pictures(a *app, s *serve.Server, x *search.Index) (*search.Extractor, error) {
+	i := x.Info()
+	if record, err := extract.LoadRecord(i.Data, i.Split); o.Extractor == "" && (record == nil || err != nil) {
+		return nil, err
+	}
+	e, err := x.OpenExtractor(o.Extractor, a.getenv)
+	if err != nil && o.Extractor == "" {
+		o.warn(a, s, fmt.Errorf("pictures are not taken: %w", err))
+		return nil, nil
+	}
+	return e, err
+}
+
+// gallery changes the images of the splits of a data set.
+type gallery struct {
+	dir       string
+	extractor *search.Extractor // nil cannot add
+}
+
+// Add implements serve.Gallery.
+func (g *gallery) Add(ctx context.Context, split, id string, p *pictures.RGB) error {
+	if g.extractor == nil {
+		return &data.ChangeError{Text: "images are added with the model that made the others; start the server with " +
+			"--extractor FILE.onnx"}
+	}
+	to := extract.Gallery{Dir: g.dir, Split: split, Extractor: g.extractor.Extractor}
+	return to.Add(ctx, id, p)
+}
+
+// Remove implements serve.Gallery.
+func (g *gallery) Remove(split string, ids []string) error {
+	return data.Amend(g.dir, split, data.Change{Removed: ids}, nil)
+}
 
 // warn writes a warning into the log where that is JSON.
 func (o *serveOptions) warn(a *app, s *serve.Server, err error) {

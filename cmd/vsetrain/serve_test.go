@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/data"
 )
 
 // The command answers until it is interrupted, on an address that it prints: an embedder, and a pair scorer with a
@@ -78,57 +78,75 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// With --log json every line is JSON, from the first on. SIGHUP ends the server with a line that says so and an exit
-// code that a supervisor takes for a failure, SIGTERM with 0.
+// With --log json every line is JSON, from the first on. SIGHUP has the splits read anew, SIGTERM ends the server with
+// 0.
 func TestServeTold(t *testing.T) {
-	ends := map[os.Signal]int{syscall.SIGTERM: 0}
+	hangups := make(chan os.Signal, 1) // a process that nohup started ignores them, and so would the server
 	if hangup != nil {
-		ends[hangup] = exitInterrupted
-		hangups := make(chan os.Signal, 1) // a process that nohup started ignores them, and so would the server
 		signal.Notify(hangups, hangup)
 		defer signal.Stop(hangups)
 	}
-	dir := filepath.Join("..", "..", "testdata", "torch", "vseinf")
-	for by, want := range ends {
-		var all safeBuffer
-		a := &app{Streams: &ui.Streams{Out: &all, Err: &all, Width: 80, Now: time.Now}}
-		c := newCmdServe(a)
-		c.SetArgs([]string{filepath.Join(dir, "checkpoint.pth.tar"), "--data", filepath.Join(dir, "data"), "--listen",
-			"0.0.0.0:0", "--no-token", "--no-cache", "--device", "cpu", "--log", "json"})
-		done := make(chan error, 1)
-		go func() { done <- c.ExecuteContext(t.Context()) }()
-		for range 1000 {
-			if strings.Contains(all.String(), `"msg":"ready"`) {
-				break
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "testdata", "torch", "vseinf"))); err != nil {
+		t.Fatal(err)
+	}
+	gallery := filepath.Join(dir, "data")
+	if err := os.Remove(filepath.Join(gallery, "test_caps.txt")); err != nil {
+		t.Fatal(err)
+	}
+	var all safeBuffer
+	a := &app{Streams: &ui.Streams{Out: &all, Err: &all, Width: 80, Now: time.Now}}
+	c := newCmdServe(a)
+	c.SetArgs([]string{filepath.Join(dir, "checkpoint.pth.tar"), "--data", gallery, "--listen", "0.0.0.0:0",
+		"--no-token", "--no-cache", "--device", "cpu", "--log", "json"})
+	done := make(chan error, 1)
+	go func() { done <- c.ExecuteContext(t.Context()) }()
+	wait := func(text string) {
+		t.Helper()
+		for range 3000 {
+			if strings.Contains(all.String(), text) {
+				return
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		self, err := os.FindProcess(os.Getpid())
+		t.Fatalf("no %s in %s", text, all.String())
+	}
+	wait(`"msg":"ready"`)
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "encoded ready "
+	if hangup != nil {
+		ids, err := os.ReadFile(filepath.Join(gallery, "test_ids.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := self.Signal(by); err != nil {
+		first, _, _ := strings.Cut(string(ids), "\n")
+		if err := data.Amend(gallery, "test", data.Change{Removed: []string{first}}, nil); err != nil {
 			t.Fatal(err)
 		}
-		code, coded := 0, (*codedError)(nil)
-		if err := <-done; errors.As(err, &coded) {
-			code = coded.code
-		} else if err != nil {
+		if err := self.Signal(hangup); err != nil {
 			t.Fatal(err)
 		}
-		if code != want {
-			t.Errorf("%v ends the server with %d, want %d", by, code, want)
+		wait(`"msg":"reload","split":"test","images":5,"version":2,"embedded":0`)
+		want += "reloading" + hangup.String() + " reload "
+	}
+	if err := self.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	said := []string{}
+	for line := range strings.Lines(all.String()) {
+		var l struct{ Msg, Signal string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Errorf("%q: %v", line, err)
 		}
-		said := []string{}
-		for line := range strings.Lines(all.String()) {
-			var l struct{ Msg, Signal string }
-			if err := json.Unmarshal([]byte(line), &l); err != nil {
-				t.Errorf("%q: %v", line, err)
-			}
-			said = append(said, l.Msg+l.Signal)
-		}
-		if got := strings.Join(said[1:], " "); len(said) != 4 || got != "encoded ready stopping"+by.String() {
-			t.Errorf("%v: %q", by, said)
-		}
+		said = append(said, l.Msg+l.Signal)
+	}
+	if got := strings.Join(said[1:], " "); got != want+"stopping"+syscall.SIGTERM.String() {
+		t.Errorf("%q", said)
 	}
 }

@@ -21,6 +21,7 @@ type viewOptions struct {
 	cache  cacheFlags
 	Listen string
 	Open   bool
+	page   string // that is opened; empty is the first
 }
 
 // viewPort is the first port that is tried where --listen does not name one; the next ones follow.
@@ -96,7 +97,7 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.Close()
-	url := "http://" + bind.Here(l.Addr()) + "/"
+	url := "http://" + bind.Here(l.Addr()) + "/" + o.page
 	a.Printf("%s of %s at %s\n", ui.Count(s.Runs(), "run"), o.Dir, url)
 	if o.Open {
 		if err := openBrowser(url); err != nil {

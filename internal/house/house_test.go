@@ -27,7 +27,7 @@ var levels = [][]string{
 		"internal/system/libraries", "internal/files/onnx", "internal/system/onnxruntime", "internal/system/mpi",
 		"internal/files/pictures",
 		"internal/files/npy", "internal/files/safetensors", "internal/files/torchfile", "internal/files/tfevents",
-		"internal/files/runfs",
+		"internal/files/runfs", "internal/files/journal",
 		"internal/compute/sparse", "internal/compute/tile64", "internal/compute/gemm",
 		"internal/files/atomicfile", "internal/files/disk", "internal/files/crash", "internal/files/integrity",
 		"internal/system/process", "internal/files/regular"},
@@ -62,7 +62,7 @@ var levels = [][]string{
 var sideways = map[string][]string{
 	"internal/files/atomicfile": {"internal/files/disk", "internal/system/process"},
 	"internal/files/crash":      {"internal/files/disk"},
-	"internal/files/integrity":  {"internal/files/atomicfile", "internal/files/regular"},
+	"internal/files/integrity":  {"internal/files/atomicfile", "internal/files/journal", "internal/files/regular"},
 	"internal/apps/chart":       {"internal/files/atomicfile"},
 	// headers are Python literals
 	"internal/files/npy": {"internal/files/half", "internal/files/pickle", "internal/files/atomicfile",
@@ -73,6 +73,7 @@ var sideways = map[string][]string{
 		"internal/files/atomicfile", "internal/files/regular"},
 	// explains a full disk
 	"internal/files/tfevents": {"internal/files/atomicfile", "internal/files/disk", "internal/files/regular"},
+	"internal/files/journal":  {"internal/files/atomicfile", "internal/files/regular"},
 	"internal/run/mlflow":     {"internal/system/options"},
 	"internal/files/runfs": {"internal/system/options", "internal/files/atomicfile", "internal/files/disk",
 		"internal/files/integrity",

@@ -3,11 +3,9 @@ package extract
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,7 +14,6 @@ import (
 	"sync"
 
 	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/regular"
@@ -35,8 +32,11 @@ type Request struct {
 	Threads    int       // that decode pictures; 0 is all processors
 	SkipBroken bool      // leave pictures out that cannot be read
 	Force      bool      // replace files that exist
-	Progress   func(done, total int)
-	Broken     func(id string, err error) // is told of every picture that is left out; may be nil
+	// Add adds to a gallery that is there the pictures whose ids it lacks, all of them or none; DType is that of the
+	// gallery then. Where there is no gallery it is made.
+	Add      bool
+	Progress func(done, total int)
+	Broken   func(id string, err error) // is told of every picture that is left out; may be nil
 }
 
 // Report is the outcome.
@@ -45,6 +45,8 @@ type Report struct {
 	Skipped            int // pictures that could not be read
 	Resumed            int // pictures that an earlier session had done
 	Files              []string
+	Added              bool // to a gallery that was there, which had Had of the pictures
+	Had                int
 }
 
 const maxIDs = 1 << 30
@@ -96,6 +98,12 @@ func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 	if err != nil {
 		return rep, err
 	}
+	var had *target
+	if r.Add {
+		if had, err = openTarget(x, &r); err != nil {
+			return rep, err
+		}
+	}
 	gallery, err := pictures.OpenGallery(r.Images)
 	if err != nil {
 		return rep, err
@@ -104,7 +112,13 @@ func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 	if err != nil {
 		return rep, err
 	}
-	if err := r.free(out); err != nil {
+	if had != nil {
+		n := len(ids)
+		if ids, err = had.without(ids); err != nil {
+			return rep, err
+		}
+		rep.Added, rep.Had, rep.Regions, rep.Dim = true, n-len(ids), x.Regions, x.Dim
+	} else if err := r.free(out); err != nil {
 		return rep, err
 	}
 	if err := os.MkdirAll(filepath.Dir(out.features), 0o777); err != nil {
@@ -121,6 +135,9 @@ func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 	}
 	if err := r.compute(ctx, x, gallery, ids, w); err != nil {
 		return rep, err
+	}
+	if had != nil {
+		return rep, had.add(x, &r, ids, w, &rep)
 	}
 	return rep, r.write(x, ids, w, out, &rep)
 }
@@ -258,15 +275,5 @@ func (r *Request) rows(x *Extractor, b *batch, ids []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, len(y)*r.DType.Size())
-	if r.DType == npy.F16 {
-		if bad := half.Encode(out, y); bad >= 0 {
-			return nil, fmt.Errorf("%s: the value %v does not fit float16; take --dtype f32", x.Model, y[bad])
-		}
-		return out, nil
-	}
-	for i, v := range y {
-		binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
-	}
-	return out, nil
+	return encode(y, r.DType, x.Model)
 }

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vsetrain/data"
 	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 )
 
 // outputs are the files of a request.
-type outputs struct{ features, ids, boxes, sizes, record string }
+type outputs struct{ features, ids, boxes, sizes, record, changes string }
 
 // files returns the files of a request: DIR/SPLIT_ims.npy and what belongs to it, or FILE.npy and files that begin as
 // it does, without the ending _ims.
@@ -33,10 +33,12 @@ func (r *Request) files() (outputs, error) {
 		return outputs{}, fmt.Errorf("--out %s is a folder: name the split with --split, such as --split test", r.Out)
 	}
 	return outputs{features, prefix + "_ids.txt", prefix + "_ims_bbx.npy", prefix + "_ims_size.npy",
-		prefix + recordEnd}, nil
+		prefix + recordEnd, data.ChangesFile(filepath.Dir(prefix), filepath.Base(prefix))}, nil
 }
 
-func (o *outputs) all() []string { return []string{o.features, o.ids, o.boxes, o.sizes, o.record} }
+func (o *outputs) all() []string {
+	return []string{o.features, o.ids, o.boxes, o.sizes, o.record, o.changes}
+}
 
 // free checks that the outputs may be written. The ids file may be that of the output.
 func (r *Request) free(out outputs) error {
@@ -102,6 +104,7 @@ func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *R
 		set.Remove(out.boxes)
 		set.Remove(out.sizes)
 	}
+	set.Remove(out.changes) // of the earlier files
 	if err := w.finish(r.DType, []int{rep.Rows, x.Regions, x.Dim}); err != nil {
 		return err
 	}
@@ -110,8 +113,7 @@ func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *R
 	if err := integrity.Commit(set); err != nil {
 		return err
 	}
-	disk.Now().Remove(w.journal.Name() + ".lock") // nobody waits for it any more: the output is there
-	return disk.Now().Remove(w.journal.Name())
+	return w.forget()
 }
 
 // writeBoxes adds the boxes of the cells of a grid and the sizes of the pictures.

@@ -115,6 +115,13 @@ func (w *work) read(key [sha256.Size]byte, head []byte) error {
 	return err
 }
 
+// forget removes the hidden files; the output has what they held.
+func (w *work) forget() error {
+	disk.Now().Remove(w.rows.Name())              // of an output that was no features file
+	disk.Now().Remove(w.journal.Name() + ".lock") // nobody waits for it any more
+	return disk.Now().Remove(w.journal.Name())
+}
+
 // MaxBatch bounds the pictures of a batch.
 const MaxBatch = 1 << 16
 

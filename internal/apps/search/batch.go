@@ -22,10 +22,13 @@ type Query struct {
 // Tokenise checks a query and returns it with the ids of its words, so that Batch has only to encode them. Its errors
 // are those of Text.
 func (x *Index) Tokenise(q Query) (Query, error) {
+	err := needs(x.split, TextQueries)
+	if err != nil {
+		return q, err
+	}
 	if q.Vector != nil {
 		return q, x.checkVector(q.Vector)
 	}
-	var err error
 	if q.unknown, err = x.unknown(q.Text); err != nil {
 		return q, err
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"vsetrain/data"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/regular"
@@ -165,7 +166,11 @@ func (e *encoder) key(ctx context.Context) (string, error) {
 		if entry.Type()&fs.ModeDir != 0 || !strings.HasPrefix(entry.Name(), e.Split.Name()+"_") {
 			continue
 		}
-		if err := hashFile(ctx, h, filepath.Join(e.Split.Dir(), entry.Name())); err != nil {
+		path := filepath.Join(e.Split.Dir(), entry.Name())
+		if e.original && path == data.ChangesFile(e.Split.Dir(), e.Split.Name()) {
+			continue
+		}
+		if err := hashFile(ctx, h, path); err != nil {
 			return "", err
 		}
 	}

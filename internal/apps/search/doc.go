@@ -9,6 +9,8 @@
 // it is the mean of their scores. Results are the k candidates of the highest score, ties in the order of evaluation:
 // the larger index first.
 //
+// A split of images alone answers text queries, one of captions alone pictures.
+//
 // A network that scores pairs looks at every candidate. With Options.Shortlist an embedder picks the best candidates
 // first and the pair scorer orders those alone.
 package search

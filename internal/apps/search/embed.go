@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"vsetrain/batch"
+	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device/ranks"
@@ -82,11 +83,17 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 	} else if r.Split == "" {
 		r.Split = defaultSplit
 	}
+	r.Partial = true
 	t, err := trained.Open(r.Request)
 	if err != nil {
 		return rep, err
 	}
 	defer t.Close()
+	if t.Split != nil {
+		if err := data.Need(t.Split, r.What == EmbedImages, r.What == EmbedCaptions); err != nil {
+			return rep, err
+		}
+	}
 	if t.Runner.Pairs != nil {
 		return rep, fmt.Errorf("%s: network %s scores pairs of an image and a caption, so neither has an embedding; "+
 			"expected an embedder (%s)",

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"vsetrain/batch"
+	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/safetensors"
@@ -23,10 +24,68 @@ type embedder struct {
 // imageRows returns the embeddings [N, E] of all images.
 func (m *embedder) imageRows(ctx context.Context) ([]float32, error) {
 	return m.images.get(m.encoder, func() ([]float32, error) {
-		return m.rows(ctx, imageSide, "image", m.Split.NumImages(), func() ([]float32, error) {
-			return eval.EncodeImages(ctx, m.Runner.Embeds, m.Split, m.options(imageSide))
-		})
+		return m.imagesOf(ctx)
 	})
+}
+
+// imagesOf takes the embeddings of all images from the cache, or makes them.
+func (m *embedder) imagesOf(ctx context.Context) ([]float32, error) {
+	return m.rows(ctx, imageSide, "image", m.Split.NumImages(), func() ([]float32, error) {
+		if added, removed := data.Changed(m.Split); added+removed > 0 && m.opt.Cache != "" {
+			return m.ofChanged(ctx)
+		}
+		return eval.EncodeImages(ctx, m.Runner.Embeds, m.Split, m.options(imageSide))
+	})
+}
+
+// ofChanged embeds a gallery that has changed: the images of its files, which the cache may have, and one by one those
+// that were added.
+func (m *embedder) ofChanged(ctx context.Context) ([]float32, error) {
+	r := m.opt.trained("")
+	r.Original = true
+	t, err := r.Again(m.Trained)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	base := &embedder{encoder: &encoder{Trained: t, opt: m.opt, pool: m.pool, mu: m.mu, original: true}, dim: m.dim}
+	rows, err := base.imagesOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, _, err = m.takeOver(ctx, t.Split, rows, m.run)
+	return rows, err
+}
+
+// takeOver returns the embeddings of all images: of those that an earlier split has with the same features its rows, of
+// the others what embed makes. It counts these.
+func (m *embedder) takeOver(ctx context.Context, earlier *data.Split, rows []float32,
+	embed func(picture) ([]float32, error)) (all []float32, embedded int, err error) {
+	same, err := data.Unchanged(earlier, m.Split)
+	if err != nil {
+		return nil, 0, err
+	}
+	all = make([]float32, len(same)*m.dim)
+	for i, j := range same {
+		if j >= 0 {
+			copy(all[i*m.dim:(i+1)*m.dim], rows[int(j)*m.dim:])
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		p, err := m.readImage(i)
+		if err != nil {
+			return nil, 0, err
+		}
+		q, err := embed(p)
+		if err != nil {
+			return nil, 0, fmt.Errorf("image %q: %w", idOf(m.Split, i), err)
+		}
+		copy(all[i*m.dim:], q)
+		embedded++
+	}
+	return all, embedded, nil
 }
 
 // captionRows returns the embeddings [M, E] of all captions.
@@ -152,14 +211,19 @@ func (m *embedder) imageRow(i int) ([]float32, error) {
 
 // embed returns the embedding of an image.
 func (m *embedder) embed(p picture) ([]float32, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.run(p)
+}
+
+// run is embed for a caller that has the network to itself.
+func (m *embedder) run(p picture) ([]float32, error) {
 	b, err := m.batch(p)
 	if err != nil {
 		return nil, err
 	}
 	q := make([]float32, m.dim)
-	m.mu.Lock()
 	err = m.Runner.Embeds.Images(q, b)
-	m.mu.Unlock()
 	if err == nil {
 		err = finite("image", q, m.dim)
 	}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 type Index struct {
 	opt       Options
 	pool      *par.Pool
+	poolLease *lease
 	split     *data.Split // of the first member
 	members   []member
 	shortlist *embedder // nil without
@@ -52,6 +54,7 @@ func Open(o Options) (_ *Index, err error) {
 	}
 	o.setDefaults()
 	x := &Index{opt: o, pool: par.New(o.Device.Threads)}
+	x.poolLease = newLease(func() error { x.pool.Close(); return nil })
 	defer func() {
 		if err != nil {
 			x.Close()
@@ -76,16 +79,21 @@ func Open(o Options) (_ *Index, err error) {
 				o.Shortlist, m.common().Model.Options.Network, embedders())
 		}
 	}
+	return x, agree(x)
+}
+
+// agree checks that all members of an index have the same split, and numbers its images.
+func agree(x *Index) error {
 	first := x.members[0].common()
 	x.split = first.Split
 	for _, m := range x.all() {
 		other := m.common()
 		if err := trained.SameSplit(first.Name, first.Split, other.Name, other.Split); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	x.numberImages()
-	return x, nil
+	return nil
 }
 
 // all returns the members and the shortlist.
@@ -102,14 +110,17 @@ type Queries int
 
 // The kinds of queries; they may be added.
 const (
-	TextQueries  Queries                      = 1 << iota // Text
-	ImageQueries                                          // OfImage
+	TextQueries  Queries                      = 1 << iota // Text: the split has images
+	ImageQueries                                          // OfImage, OfPicture: the split has captions
 	AllQueries   = TextQueries | ImageQueries             // OfCaption and Outcomes too
 )
 
 // Prepare does now what the first queries of these kinds would wait for: of the images and captions of the split it
 // encodes those that they compare with, and compiles the graphs of typed captions.
 func (x *Index) Prepare(ctx context.Context, q Queries) error {
+	if err := needs(x.split, q); err != nil {
+		return err
+	}
 	for _, m := range x.all() {
 		if err := m.prepare(ctx, q&TextQueries != 0, q&ImageQueries != 0, q&TextQueries != 0); err != nil {
 			return err
@@ -122,12 +133,20 @@ func (x *Index) Prepare(ctx context.Context, q Queries) error {
 func (x *Index) Close() error {
 	var first error
 	for _, m := range x.all() {
-		if err := m.common().Close(); err != nil && first == nil {
+		e := m.common()
+		if err := errors.Join(e.Split.Close(), e.lease.leave()); err != nil && first == nil {
 			first = err
 		}
 	}
-	x.pool.Close()
-	return first
+	return errors.Join(first, x.poolLease.leave())
+}
+
+// needs returns a *QueryError where a split cannot be asked some kinds of queries.
+func needs(s *data.Split, q Queries) error {
+	if err := data.Need(s, q&TextQueries != 0, q&ImageQueries != 0); err != nil {
+		return &QueryError{err.Error()}
+	}
+	return nil
 }
 
 // Info describes an index.
@@ -135,7 +154,8 @@ type Info struct {
 	Data, Split      string
 	Checkpoints      []string // as they were found, for people
 	Shortlist        string   // the same of the shortlist's checkpoint; "" without
-	Images, Captions int
+	Images, Captions int      // that can be found
+	Queries          Queries  // that can be asked: of images alone text, of captions alone pictures
 	CaptionsPerImage int
 	Scored           int    // images that the last pass scores for a text query: all, or the length of the shortlist
 	Network          string // of the first checkpoint
@@ -151,6 +171,14 @@ func (x *Index) Info() Info {
 	for _, m := range x.members {
 		_, pairs := m.(*scorer)
 		i.Checkpoints, i.Pairs = append(i.Checkpoints, m.common().Found), i.Pairs || pairs
+	}
+	if i.Captions > 0 {
+		i.Queries = ImageQueries
+	}
+	if s.Regions() > 0 {
+		i.Queries |= TextQueries
+	} else {
+		i.Images, i.Scored = 0, 0
 	}
 	if x.shortlist != nil {
 		i.Shortlist, i.Scored = x.shortlist.Found, min(i.Images, x.opt.Depth)

@@ -36,6 +36,8 @@ type encoder struct {
 	opt      *Options
 	pool     *par.Pool
 	mu       *sync.Mutex // held while the network runs: a model has one set of inputs
+	lease    *lease      // of the network, which an index that is renewed takes over
+	original bool        // the split is without its changes
 	keyMu    sync.Mutex
 	cacheKey string // "" until it is asked for
 }
@@ -93,7 +95,7 @@ func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{Trained: t, opt: o, pool: pool, mu: &sync.Mutex{}}
+	e := &encoder{Trained: t, opt: o, pool: pool, mu: &sync.Mutex{}, lease: newLease(t.Close)}
 	if t.Runner.Pairs != nil {
 		return &scorer{encoder: e}, nil
 	}

@@ -60,7 +60,7 @@ func (o *Options) Validate() error {
 
 // trained is the request for one checkpoint.
 func (o *Options) trained(checkpoint string) trained.Request {
-	return trained.Request{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split,
+	return trained.Request{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Partial: true,
 		Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
 }
 

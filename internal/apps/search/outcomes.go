@@ -45,6 +45,9 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 	if x.outcomes.done != nil {
 		return x.outcomes.done, nil
 	}
+	if err := needs(x.split, AllQueries); err != nil {
+		return nil, err
+	}
 	pool := par.New(x.opt.Device.Threads) // a loop over the whole split would hold that of the queries
 	defer pool.Close()
 	var parts []eval.Member

@@ -62,9 +62,14 @@ func (e *Extractor) fits(s *data.Split, record *extract.Record) error {
 			return err
 		}
 	}
-	if e.Regions != s.Regions() || e.Dim != s.Dim() {
+	regions, dim := s.Regions(), s.Dim()
+	if regions == 0 { // of captions alone: what the network reads
+		d := e.index.members[0].common().Model.Dims
+		regions, dim = d.Regions, d.Feature
+	}
+	if e.Regions*e.Dim != regions*dim || s.Regions() > 0 && e.Dim != dim {
 		return fmt.Errorf("%s makes features of %d x %d, %s has %d x %d; name the model that made them with "+
-			"--extractor", e.Model, e.Regions, e.Dim, s.FeaturePath(), s.Regions(), s.Dim())
+			"--extractor", e.Model, e.Regions, e.Dim, s.FeaturePath(), regions, dim)
 	}
 	for _, m := range e.index.all() {
 		if m.common().Model.Options.Traits().Boxes && !e.HasBoxes() {
@@ -83,7 +88,10 @@ type picture struct{ features, boxes []float32 }
 func (e *Extractor) OfPicture(ctx context.Context, p *pictures.RGB, k int) (Answer, error) {
 	start := time.Now()
 	var in picture
-	var err error
+	err := needs(e.index.split, ImageQueries)
+	if err != nil {
+		return Answer{}, err
+	}
 	if in.features, err = e.Picture(ctx, p); err != nil {
 		return Answer{}, err
 	}

@@ -65,6 +65,9 @@ func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
 // OfImage ranks captions for image i, 0 ≤ i < Info.Images; Answer.Rank is that of the best of its own captions.
 func (x *Index) OfImage(ctx context.Context, i, k int) (Answer, error) {
 	start := time.Now()
+	if err := needs(x.split, AllQueries); err != nil {
+		return Answer{}, err
+	}
 	if n := x.split.NumImages(); i < 0 || i >= n {
 		return Answer{}, fmt.Errorf("image %d of %d", i, n)
 	}
@@ -80,6 +83,9 @@ func (x *Index) OfImage(ctx context.Context, i, k int) (Answer, error) {
 // of evaluation.
 func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
 	start := time.Now()
+	if err := needs(x.split, AllQueries); err != nil {
+		return Answer{}, err
+	}
 	if n := x.split.NumCaptions(); c < 0 || c >= n {
 		return Answer{}, fmt.Errorf("caption %d of %d", c, n)
 	}

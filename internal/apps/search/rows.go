@@ -112,6 +112,11 @@ func (x *Index) PrepareBatches(ctx context.Context) error {
 			return err
 		}
 	}
+	return packed(ctx, x)
+}
+
+// packed brings the embeddings of the images of an index into the layout of the products, where there are any.
+func packed(ctx context.Context, x *Index) error {
 	members, together := x.dotProducts()
 	if !together {
 		return nil

@@ -51,8 +51,8 @@ func twentyInParallel(b *testing.B, x *search.Index, images int) {
 	ctx, stop := context.WithCancel(b.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- s.Serve(ctx, l, func(context.Context) (map[string]Searcher, error) {
-			return map[string]Searcher{"test": x}, nil
+		served <- s.Serve(ctx, l, func(context.Context) (Opened, error) {
+			return Opened{Searchers: map[string]Searcher{"test": x}}, nil
 		})
 	}()
 	defer func() {

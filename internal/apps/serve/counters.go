@@ -17,6 +17,7 @@ type counters struct {
 	sum      float64
 	inFlight int64
 	batches  int64
+	reloads  [2]int64 // that failed, and that did not
 	queries  int64
 }
 
@@ -62,6 +63,17 @@ func (c *counters) batch(n int) {
 	c.queries += int64(n)
 }
 
+// reload counts a reload.
+func (c *counters) reload(ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ok {
+		c.reloads[1]++
+		return
+	}
+	c.reloads[0]++
+}
+
 func (c *counters) write(w io.Writer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,6 +103,9 @@ func (c *counters) write(w io.Writer) {
 		fmt.Fprintf(w, "vsetrain_request_seconds_bucket{le=%q} %d\n", bound, total)
 	}
 	fmt.Fprintf(w, "vsetrain_request_seconds_sum %g\nvsetrain_request_seconds_count %d\n", c.sum, total)
+	fmt.Fprintf(w, "# HELP vsetrain_reloads_total Reloads of the splits.\n# TYPE vsetrain_reloads_total counter\n"+
+		"vsetrain_reloads_total{result=\"failed\"} %d\nvsetrain_reloads_total{result=\"ok\"} %d\n", c.reloads[0],
+		c.reloads[1])
 	for _, m := range []struct {
 		name, kind, help string
 		value            int64

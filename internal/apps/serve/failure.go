@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 )
 
@@ -32,6 +33,7 @@ func failureOf(err error) *failure {
 	var f *failure
 	var none *search.NoEmbeddingError
 	var big *http.MaxBytesError
+	var change *data.ChangeError
 	switch {
 	case errors.As(err, &f):
 		return f
@@ -40,6 +42,12 @@ func failureOf(err error) *failure {
 			message: fmt.Sprintf("the request has more than %d bytes", big.Limit)}
 	case errors.As(err, &none):
 		return &failure{status: http.StatusUnprocessableEntity, code: "no_embedding", message: err.Error()}
+	case errors.Is(err, data.ErrImageExists):
+		return &failure{status: http.StatusConflict, code: "exists", message: err.Error()}
+	case errors.Is(err, data.ErrNoImage):
+		return &failure{status: http.StatusNotFound, code: "no_image", message: err.Error()}
+	case errors.As(err, &change):
+		return &failure{status: http.StatusUnprocessableEntity, code: "unprocessable", message: err.Error()}
 	case search.Refused(err):
 		return &failure{status: http.StatusUnprocessableEntity, code: "unprocessable", message: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):

@@ -3,10 +3,11 @@ package serve
 // The bodies of requests and answers. The tags are those of the OpenAPI description, which schemaOf makes; a
 // request has one of its fields with the tag choice.
 
-// SearchRequest asks for images. It has a query or a vector. A field that is null is left out.
+// SearchRequest asks for images. It has a query, a vector or a picture. A field that is null is left out.
 type SearchRequest struct {
 	Query    *string     `json:"query,omitempty" doc:"A caption, tokenised as those of the training." choice:"yes"`
 	Vector   *FloatArray `json:"vector,omitempty" doc:"An embedding of as many numbers as /v1/info says, instead of a query." choice:"yes"`
+	Picture  []byte      `json:"picture,omitempty" doc:"A picture, the bytes of a JPEG, PNG, WebP or GIF file in base64, instead of a query: images that are like it." choice:"yes"`
 	K        *int        `json:"k,omitempty" doc:"How many images to find; 10 where it is left out." min:"1" max:"max_k"`
 	Split    *string     `json:"split,omitempty" doc:"The split to search, one of /v1/info; the first where it is left out." enum:"splits"`
 	Captions *int        `json:"captions,omitempty" doc:"How many captions of each image to return; 0 where it is left out." min:"0" max:"1000"`
@@ -15,6 +16,7 @@ type SearchRequest struct {
 // SearchAnswer has the images, the best first.
 type SearchAnswer struct {
 	Split   string   `json:"split" doc:"The split that was searched."`
+	Version int      `json:"version" doc:"The version of its index, which grows when images come or go."`
 	Scored  int      `json:"scored" doc:"Images that were compared: all, or those of the shortlist."`
 	Unknown []string `json:"unknown" doc:"Words of the query that the vocabulary lacks; they were searched as <unk>."`
 	Hits    []Hit    `json:"hits" doc:"The images, best first."`
@@ -29,10 +31,11 @@ type Hit struct {
 	Captions []string `json:"captions" doc:"Captions that the image has in the split, as many as were asked for."`
 }
 
-// EmbedRequest asks for embeddings of captions or of images.
+// EmbedRequest asks for embeddings of captions, of images or of pictures.
 type EmbedRequest struct {
 	Captions []string     `json:"captions,omitempty" doc:"Captions to embed." choice:"yes" min:"1" max:"max_items"`
 	Images   []FloatArray `json:"images,omitempty" doc:"Images to embed: of each the values of its regions one after the other, regions times feature numbers (/v1/info)." choice:"yes" min:"1" max:"max_items"`
+	Pictures [][]byte     `json:"pictures,omitempty" doc:"Pictures to embed: of each the bytes of a JPEG, PNG, WebP or GIF file in base64." choice:"yes" min:"1" max:"max_items"`
 	Encoding *string      `json:"encoding,omitempty" doc:"How embeddings are returned." enum:"float,base64"`
 }
 
@@ -54,14 +57,55 @@ type InfoAnswer struct {
 	Dim         int         `json:"dim" doc:"Numbers of an embedding; 0 where there are none."`
 	Regions     int         `json:"regions" doc:"Regions of an image; 0 where there are no embeddings."`
 	Feature     int         `json:"feature" doc:"Numbers of a region; 0 where there are no embeddings."`
+	Pictures    bool        `json:"pictures" doc:"Whether /v1/search and /v1/embed take pictures."`
+	Changes     bool        `json:"changes" doc:"Whether images can be added and removed."`
 	Limits      LimitsInfo  `json:"limits" doc:"What a request may ask for."`
 }
 
 // SplitInfo is a split that can be searched.
 type SplitInfo struct {
+	Name       string  `json:"name" doc:"What a request calls it."`
+	Images     int     `json:"images" doc:"Images of the split."`
+	Captions   int     `json:"captions" doc:"Captions of the split."`
+	Version    int     `json:"version" doc:"The version of the index, from 1; it grows when images come or go."`
+	AgeSeconds float64 `json:"age_seconds" doc:"Seconds since this version is served."`
+}
+
+// ReloadRequest asks the server to read the splits anew. It is empty.
+type ReloadRequest struct{}
+
+// ReloadAnswer says what is served now.
+type ReloadAnswer struct {
+	Splits  []ReloadedSplit `json:"splits" doc:"All splits."`
+	Seconds float64         `json:"seconds" doc:"How long it took."`
+}
+
+// ReloadedSplit is a split that was read anew.
+type ReloadedSplit struct {
 	Name     string `json:"name" doc:"What a request calls it."`
-	Images   int    `json:"images" doc:"Images of the split."`
-	Captions int    `json:"captions" doc:"Captions of the split."`
+	Images   int    `json:"images" doc:"Images that are served now."`
+	Version  int    `json:"version" doc:"The version of the index now."`
+	Embedded int    `json:"embedded" doc:"Images that were new and were embedded."`
+}
+
+// AddRequest adds a picture to a gallery.
+type AddRequest struct {
+	ID      string  `json:"id" doc:"The id of the image, which the gallery must not have."`
+	Picture []byte  `json:"picture" doc:"The bytes of a JPEG, PNG, WebP or GIF file in base64."`
+	Split   *string `json:"split,omitempty" doc:"The split, one of /v1/info; the first where it is left out." enum:"splits"`
+}
+
+// RemoveRequest removes images from a gallery, all of them or none.
+type RemoveRequest struct {
+	IDs   []string `json:"ids" doc:"The ids of the images." min:"1" max:"100000"`
+	Split *string  `json:"split,omitempty" doc:"The split, one of /v1/info; the first where it is left out." enum:"splits"`
+}
+
+// ChangeAnswer says that a change is on the disk and served.
+type ChangeAnswer struct {
+	Split   string `json:"split" doc:"The split that has changed."`
+	Images  int    `json:"images" doc:"Images that are served now."`
+	Version int    `json:"version" doc:"The version of the index now."`
 }
 
 // LimitsInfo are the limits of the server.

@@ -85,6 +85,9 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 			"oneOf": []any{object{"type": "array", "items": object{"type": "number"}, "minItems": 1},
 				object{"type": "string", "contentEncoding": "base64", "minLength": 8}}}
 	}
+	if t == reflect.TypeFor[[]byte]() {
+		return object{"type": "string", "contentEncoding": "base64"}
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return s.reference(t.Elem(), schemas)
@@ -119,7 +122,7 @@ func (s *Server) schemaOf(t reflect.Type, schemas object) object {
 		}
 		if len(choices) > 0 {
 			// in words: from a oneOf of required fields generators of clients make types without the other fields
-			o["description"] = "Has exactly one of " + strings.Join(choices, " and ") + "."
+			o["description"] = "Has exactly one of " + strings.Join(choices, ", ") + "."
 		}
 		return o
 	}

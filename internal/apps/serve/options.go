@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/files/pictures"
 )
 
 // Searcher answers queries against one split; *search.Index is one.
@@ -23,6 +24,27 @@ type Searcher interface {
 	Image(i int) search.Image
 	Info() search.Info
 	Dims() (search.Dims, error)
+	Close() error
+}
+
+// Pictures computes the features of pictures: *extract.Extractor does.
+type Pictures interface {
+	Picture(ctx context.Context, p *pictures.RGB) ([]float32, error)
+}
+
+// Gallery changes the images of a split. A change is on the disk when it returns; data.ErrImageExists and
+// data.ErrNoImage are told apart.
+type Gallery interface {
+	Add(ctx context.Context, split, id string, p *pictures.RGB) error
+	Remove(split string, ids []string) error
+}
+
+// Opened is what a server answers from.
+type Opened struct {
+	Searchers  map[string]Searcher // of each split; the server closes those that it renewed and those it leaves
+	Pictures   Pictures            // nil takes no pictures
+	NoPictures string              // why Pictures is nil, for people
+	Gallery    Gallery             // nil changes nothing
 }
 
 // Options say what New serves. Splits is required; the zero value of every other field is usable.
@@ -35,9 +57,15 @@ type Options struct {
 	Limits
 	Window time.Duration // how long queries wait for others before they are answered together; 0 is not at all
 	Grace  time.Duration // how long Serve lets requests finish when it ends; 0 is 20 s
-	Ready  func()        // is called when queries are answered; may be nil
-	Log    io.Writer     // a line for each request; nil writes none
-	JSON   bool          // lines of the log are JSON objects
+	// Renew returns the Searcher of a split as its files are now, s itself where nothing has changed, and how many
+	// images it embedded. The server closes s when its last request has ended. nil reads nothing anew.
+	Renew func(ctx context.Context, split string, s Searcher) (r Searcher, embedded int, err error)
+	Watch time.Duration // how often the files of the splits are looked at; 0 is never
+	// NewToken reads the token again at each reload; nil leaves it.
+	NewToken func() (string, error)
+	Ready    func()    // is called when queries are answered; may be nil
+	Log      io.Writer // a line for each request; nil writes none
+	JSON     bool      // lines of the log are JSON objects
 }
 
 // Limits bound what a request may ask for. Zero values are those of DefaultLimits.
@@ -79,6 +107,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Window < 0 || o.Window > time.Second {
 		return fmt.Errorf("--window: expected 0s to 1s, found %v", o.Window)
+	}
+	if o.Watch < 0 || o.Watch > 0 && o.Watch < 100*time.Millisecond {
+		return fmt.Errorf("--watch: expected 0s or at least 100ms, found %v", o.Watch)
 	}
 	for _, h := range o.Hosts {
 		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"vsetrain/internal/apps/search"
 )
@@ -41,6 +42,15 @@ func (s *Server) table() []route {
 			request: SearchRequest{}, answer: SearchAnswer{}, statuses: append([]int{200}, post...), handle: s.search},
 		{method: "POST", path: "/v1/embed", name: "embed", summary: "Embed captions or images.", embeds: true,
 			request: EmbedRequest{}, answer: EmbedAnswer{}, statuses: append([]int{200}, post...), handle: s.embed},
+		{method: "POST", path: "/v1/reload", name: "reload", request: ReloadRequest{}, answer: ReloadAnswer{},
+			summary:  "Read the splits anew and wait until they are served.",
+			statuses: append([]int{200}, post...), handle: reloadSplits},
+		{method: "POST", path: "/v1/images/add", name: "addImage", embeds: true, request: AddRequest{},
+			answer: ChangeAnswer{}, summary: "Add a picture to a gallery.",
+			statuses: append([]int{200, 403, 409}, post...), handle: addImage},
+		{method: "POST", path: "/v1/images/remove", name: "removeImages", request: RemoveRequest{},
+			answer: ChangeAnswer{}, summary: "Remove images from a gallery.",
+			statuses: append([]int{200, 403, 404}, post...), handle: removeImages},
 		{method: "GET", path: "/v1/info", name: "info", summary: "Tell what is served.", answer: InfoAnswer{},
 			statuses: []int{200, 401, 503}, handle: s.info},
 		{method: "GET", path: "/healthz", name: "health", summary: "Tell whether queries are answered.", open: true,
@@ -67,32 +77,47 @@ func (s *Server) search(c *call) error {
 	if q.Split != nil {
 		split = *q.Split
 	}
-	b := c.ready.batchers[split]
+	given := 0
+	for _, there := range []bool{q.Query != nil, q.Vector != nil, len(q.Picture) > 0} {
+		if there {
+			given++
+		}
+	}
+	shelf := c.ready.shelves[split]
 	switch {
-	case (q.Query == nil) == (q.Vector == nil):
-		return badRequest("expected query or vector, one of them")
+	case given != 1:
+		return badRequest("expected query, vector or picture, one of them")
 	case k < 1 || k > s.opt.MaxK:
 		return badRequest("k: expected 1 to %d, found %d", s.opt.MaxK, k)
 	case captions < 0 || captions > maxCaptions:
 		return badRequest("captions: expected 0 to %d, found %d", maxCaptions, captions)
 	case q.Query != nil && len(*q.Query) > maxQuery:
 		return badRequest("query: expected at most %d bytes, found %d", maxQuery, len(*q.Query))
-	case b == nil:
+	case shelf == nil:
 		return badRequest("split: expected one of %s, found %.100q", strings.Join(s.opt.Splits, ", "), split)
 	}
+	x := shelf.take()
+	defer x.users.Done()
 	ask := search.Query{K: k}
-	if q.Query != nil {
+	var err error
+	switch {
+	case q.Query != nil:
 		ask.Text = *q.Query
-	} else {
+	case q.Vector != nil:
 		ask.Vector = q.Vector.Values
+	default:
+		if ask.Vector, err = c.ready.embedPictures(c.Context(), x, [][]byte{q.Picture}); err != nil {
+			return err
+		}
 	}
-	found, err := b.ask(c.Context(), ask)
+	found, err := x.batcher.ask(c.Context(), ask)
 	if err != nil {
 		return err
 	}
-	a := SearchAnswer{Split: split, Scored: found.Scored, Unknown: append([]string{}, found.Unknown...), Hits: []Hit{}}
+	a := SearchAnswer{Split: split, Version: x.version, Scored: found.Scored,
+		Unknown: append([]string{}, found.Unknown...), Hits: []Hit{}}
 	for i, h := range found.Hits {
-		image := b.searcher.Image(h.Index)
+		image := x.searcher.Image(h.Index)
 		a.Hits = append(a.Hits, Hit{Rank: i + 1, Image: h.Index, ID: image.ID, Score: h.Score,
 			Captions: append([]string{}, image.Captions[:min(captions, len(image.Captions))]...)})
 	}
@@ -114,12 +139,12 @@ func (s *Server) embed(c *call) error {
 	if q.Encoding != nil {
 		encoding = *q.Encoding
 	}
-	n := max(len(q.Captions), len(q.Images))
+	n := max(len(q.Captions), len(q.Images), len(q.Pictures))
 	switch {
-	case (len(q.Captions) == 0) == (len(q.Images) == 0):
-		return badRequest("expected captions or images, one of them")
+	case n == 0 || len(q.Captions)+len(q.Images)+len(q.Pictures) > n:
+		return badRequest("expected captions, images or pictures, one of them")
 	case n > s.opt.MaxItems:
-		return badRequest("expected at most %d captions or images, found %d", s.opt.MaxItems, n)
+		return badRequest("expected at most %d captions, images or pictures, found %d", s.opt.MaxItems, n)
 	case encoding != "float" && encoding != "base64":
 		return badRequest("encoding: expected float or base64, found %.100q", encoding)
 	}
@@ -128,14 +153,17 @@ func (s *Server) embed(c *call) error {
 			return badRequest("caption %d: expected at most %d bytes, found %d", i, maxQuery, len(caption))
 		}
 	}
-	x := c.ready.searchers[s.opt.Splits[0]]
+	served := c.ready.shelves[s.opt.Splits[0]].take()
+	defer served.users.Done()
+	x := served.searcher
 	d, err := x.Dims()
 	if err != nil {
 		return err
 	}
 	a := EmbedAnswer{Dim: d.Embedding, Embeddings: make([]FloatArray, n), Unknown: make([][]string, len(q.Captions))}
 	var rows []float32
-	if len(q.Captions) > 0 {
+	switch {
+	case len(q.Captions) > 0:
 		var unknown [][]string
 		if rows, unknown, err = x.CaptionRows(c.Context(), q.Captions); err != nil {
 			return err
@@ -143,7 +171,12 @@ func (s *Server) embed(c *call) error {
 		for i, words := range unknown {
 			a.Unknown[i] = append([]string{}, words...)
 		}
-	} else if rows, err = embedImages(c.Context(), x, d, q.Images); err != nil {
+	case len(q.Images) > 0:
+		rows, err = embedImages(c.Context(), x, d, q.Images)
+	default:
+		rows, err = c.ready.embedPictures(c.Context(), served, q.Pictures)
+	}
+	if err != nil {
 		return err
 	}
 	for i := range a.Embeddings {
@@ -170,7 +203,15 @@ func (s *Server) info(c *call) error {
 		return &failure{status: http.StatusServiceUnavailable, code: "starting",
 			message: "the server is starting; try again later"}
 	}
-	return reply(c.writer, http.StatusOK, r.info)
+	a := r.info
+	for _, name := range s.opt.Splits {
+		x := r.shelves[name].take()
+		i := x.searcher.Info()
+		a.Splits = append(a.Splits, SplitInfo{Name: name, Images: i.Images, Captions: i.Captions, Version: x.version,
+			AgeSeconds: time.Since(x.since).Seconds()})
+		x.users.Done()
+	}
+	return reply(c.writer, http.StatusOK, a)
 }
 
 func (s *Server) healthz(c *call) error {
@@ -184,6 +225,9 @@ func (s *Server) healthz(c *call) error {
 func (s *Server) metrics(c *call) error {
 	c.writer.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	s.counters.write(c.writer)
+	if r := s.ready.Load(); r != nil {
+		r.writeIndex(c.writer)
+	}
 	return nil
 }
 

@@ -56,12 +56,12 @@ func readyServer(t *testing.T, o Options, searchers map[string]Searcher) *Server
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.start(searchers); err != nil {
+	if err := s.start(Opened{Searchers: searchers}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, b := range s.ready.Load().batchers {
-			b.close()
+		for _, h := range s.ready.Load().shelves {
+			h.now.batcher.close()
 		}
 	})
 	return s
@@ -176,7 +176,8 @@ func TestSearchAndEmbed(t *testing.T) {
 	}
 	info := read[InfoAnswer](t, s, "/v1/info", do(s, "GET", "/v1/info", ""))
 	if info.Network != "vseinf" || !info.Embeds || info.Dim != 16 || len(info.Splits) != 2 ||
-		info.Splits[1] != (SplitInfo{"other", 6, 30}) || info.Limits.MaxK != 1000 {
+		info.Splits[1].Name != "other" || info.Splits[1].Images != 6 || info.Splits[1].Captions != 30 ||
+		info.Limits.MaxK != 1000 {
 		t.Errorf("%+v", info)
 	}
 	image := make([]float32, info.Regions*info.Feature)
@@ -216,8 +217,9 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/search", `{"query":"dog"} {}`, nil, 400, "bad_request", "more after the object"},
 		{"POST", "/v1/search", `{"query":"dog","kk":3}`, nil, 400, "bad_request", `unknown field "kk"`},
 		{"POST", "/v1/search", `{"query":3}`, nil, 400, "bad_request", "query: a number does not fit"},
-		{"POST", "/v1/search", `{"k":1}`, nil, 400, "bad_request", "expected query or vector"},
-		{"POST", "/v1/search", `{"query":"dog","vector":[1]}`, nil, 400, "bad_request", "expected query or vector"},
+		{"POST", "/v1/search", `{"k":1}`, nil, 400, "bad_request", "expected query, vector or picture"},
+		{"POST", "/v1/search", `{"query":"dog","vector":[1]}`, nil, 400, "bad_request",
+			"expected query, vector or picture"},
 		{"POST", "/v1/search", `{"query":"dog","k":0}`, nil, 400, "bad_request", "k: expected 1 to 5, found 0"},
 		{"POST", "/v1/search", `{"query":"dog","k":6}`, nil, 400, "bad_request", "k: expected 1 to 5, found 6"},
 		{"POST", "/v1/search", `{"query":"dog","captions":-1}`, nil, 400, "bad_request", "captions: expected 0 to"},
@@ -235,7 +237,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/search", `{"query":" "}`, nil, 422, "unprocessable", "has no words"},
 		{"POST", "/v1/search", `{"query":"dog"}`, []string{"Content-Type: text/plain"}, 415, "media_type",
 			"application/json"},
-		{"POST", "/v1/embed", `{}`, nil, 400, "bad_request", "expected captions or images"},
+		{"POST", "/v1/embed", `{}`, nil, 400, "bad_request", "expected captions, images or pictures"},
 		{"POST", "/v1/embed", `{"captions":["a","a","a"]}`, nil, 400, "bad_request", "at most 2"},
 		{"POST", "/v1/embed", `{"captions":["turtle"],"encoding":"hex"}`, nil, 400, "bad_request", "float or base64"},
 		{"POST", "/v1/embed", `{"images":[[1,2]]}`, nil, 400, "bad_request", "image 0: expected 36 regions of 8"},
@@ -361,6 +363,7 @@ func (s *stub) ImageRows(context.Context, []float32) ([]float32, error) {
 }
 func (s *stub) Image(int) search.Image     { return search.Image{} }
 func (s *stub) Info() search.Info          { return search.Info{} }
+func (s *stub) Close() error               { return nil }
 func (s *stub) Dims() (search.Dims, error) { return search.Dims{Embedding: 1}, nil }
 
 // Queries wait for others as long as the window is open, and not when there are as many as before; so one that is
@@ -623,9 +626,9 @@ func TestLifecycle(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	x, opened, served := &stub{gate: make(chan struct{})}, make(chan bool), make(chan error, 1)
 	go func() {
-		served <- s.Serve(ctx, l, func(context.Context) (map[string]Searcher, error) {
+		served <- s.Serve(ctx, l, func(context.Context) (Opened, error) {
 			<-opened
-			return map[string]Searcher{"test": x}, nil
+			return Opened{Searchers: map[string]Searcher{"test": x}}, nil
 		})
 	}()
 	url := "http://" + l.Addr().String()
@@ -699,7 +702,7 @@ func TestLifecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := errors.New("no such run")
-	err = s.Serve(t.Context(), l, func(context.Context) (map[string]Searcher, error) { return nil, failed })
+	err = s.Serve(t.Context(), l, func(context.Context) (Opened, error) { return Opened{}, failed })
 	if !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}

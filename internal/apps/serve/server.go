@@ -29,15 +29,23 @@ type Server struct {
 	embeds   chan struct{} // of them those for embeddings, whose bodies are large
 	arriving atomic.Int64  // bytes of bodies that were read and are not answered yet
 	routes   []route
+	token    atomic.Pointer[string]
 	ready    atomic.Pointer[ready] // nil until the images are encoded
 	stopping atomic.Bool
 }
 
 // ready is what a server has once its images are encoded.
 type ready struct {
-	searchers map[string]Searcher
-	batchers  map[string]*batcher
-	info      InfoAnswer
+	Opened
+	shelves  map[string]*shelf
+	info     InfoAnswer // without the splits
+	reloads  reloads
+	decoding chan struct{} // full while a picture is decoded: one at a time takes memory
+
+	opt      *Options
+	log      *slog.Logger
+	counters *counters
+	token    *atomic.Pointer[string]
 }
 
 // New checks the options.
@@ -48,6 +56,7 @@ func New(o Options) (*Server, error) {
 	o.setDefaults()
 	s := &Server{opt: o, counters: newCounters(), slots: make(chan struct{}, o.Queue),
 		embeds: make(chan struct{}, max(1, o.Queue/8))}
+	s.token.Store(&o.Token)
 	var lines slog.Handler = slog.NewTextHandler(o.Log, nil)
 	if o.JSON {
 		lines = slog.NewJSONHandler(o.Log, nil)
@@ -59,8 +68,7 @@ func New(o Options) (*Server, error) {
 
 // Serve answers requests on l until ctx ends: at first that it is starting, until open has opened a Searcher for each
 // split. When ctx ends it accepts no more, and lets requests in progress finish. An error of open ends it.
-func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Context) (map[string]Searcher,
-	error)) error {
+func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Context) (Opened, error)) error {
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	context.AfterFunc(run, func() { s.stopping.Store(true) })
@@ -75,47 +83,51 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Co
 	}
 	served := make(chan error, 1)
 	go func() { served <- bind.Serve(run, h, l, s.opt.Grace) }()
-	searchers, err := open(run)
+	opened, err := open(run)
 	if err == nil {
-		err = s.start(searchers)
+		err = s.start(opened)
 	}
 	if err != nil {
 		stop()
 		<-served
 		return err
 	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.ready.Load().watch(run)
+	}()
 	err = <-served
-	for _, b := range s.ready.Load().batchers {
-		b.close()
-	}
-	return err
+	stop()
+	<-watched
+	return errors.Join(err, s.ready.Load().close())
 }
 
 // Log is where the server writes what it does.
 func (s *Server) Log() *slog.Logger { return s.log }
 
 // start makes the server ready.
-func (s *Server) start(searchers map[string]Searcher) error {
-	r := &ready{searchers: searchers, batchers: map[string]*batcher{}}
+func (s *Server) start(o Opened) error {
+	r := &ready{Opened: o, shelves: map[string]*shelf{}, decoding: make(chan struct{}, 1), opt: &s.opt, log: s.log,
+		counters: s.counters, token: &s.token}
 	r.info = InfoAnswer{Version: s.opt.Version, Checkpoints: []string{}, Limits: LimitsInfo{
 		MaxK: s.opt.MaxK, MaxItems: s.opt.MaxItems, MaxBody: s.opt.MaxBody, Queue: s.opt.Queue,
 		TimeoutSeconds: s.opt.Timeout.Seconds()}}
 	for at, name := range s.opt.Splits {
-		x := searchers[name]
+		x := o.Searchers[name]
 		if x == nil {
 			return fmt.Errorf("split %q was not opened", name)
 		}
-		i := x.Info()
-		r.info.Splits = append(r.info.Splits, SplitInfo{Name: name, Images: i.Images, Captions: i.Captions})
-		if at == 0 {
+		if i := x.Info(); at == 0 {
 			r.info.Network, r.info.Shortlist = i.Network, i.Shortlist
 			r.info.Checkpoints = append(r.info.Checkpoints, i.Checkpoints...)
 			if d, err := x.Dims(); err == nil {
 				r.info.Embeds, r.info.Dim, r.info.Regions, r.info.Feature = true, d.Embedding, d.Regions, d.Feature
 			}
 		}
-		r.batchers[name] = newBatcher(x, s.opt.Window, s.opt.Queue, s.counters)
+		r.shelves[name] = &shelf{now: r.index(x, 1)}
 	}
+	r.info.Pictures, r.info.Changes = o.Pictures != nil && r.info.Embeds, o.Gallery != nil
 	s.ready.Store(r)
 	if s.opt.Ready != nil {
 		s.opt.Ready()
@@ -221,7 +233,7 @@ func (s *Server) find(r *http.Request) (*route, error) {
 			found = &s.routes[i]
 		}
 	}
-	if s.opt.Token == "" && !bind.AllowedHost(r.Host, s.opt.Hosts) {
+	if *s.token.Load() == "" && !bind.AllowedHost(r.Host, s.opt.Hosts) {
 		return found, &failure{status: http.StatusMisdirectedRequest, code: "host",
 			message: "without a token this server answers to localhost and IP addresses only; allow a host name with " +
 				"--allow-host NAME"}
@@ -243,11 +255,12 @@ func (s *Server) find(r *http.Request) (*route, error) {
 
 // authorized compares the token of a request, in a time that does not depend on where it differs.
 func (s *Server) authorized(r *http.Request) bool {
-	if s.opt.Token == "" {
+	token := *s.token.Load()
+	if token == "" {
 		return true
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got, want := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(s.opt.Token))
+	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	got, want := sha256.Sum256([]byte(strings.TrimSpace(bearer))), sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
@@ -262,7 +275,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error 
 			message: "the server is " + s.health() + "; try again later"}
 	}
 	limit := int64(searchBody)
-	if rt.embeds { // whose bodies are large: memory for as many as there are places
+	if rt.embeds || rt.name == "search" && r.ContentLength > limit && c.ready.Pictures != nil {
+		// whose bodies are large: memory for as many as there are places
 		leave, err := enter(s.embeds)
 		if err != nil {
 			return err

@@ -232,7 +232,11 @@ func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options, d
 	if err == nil {
 		b.index, b.phase = index, ""
 	}
-	start := b.index != nil && !b.index.Info().Pairs
+	start := false
+	if b.index != nil {
+		i := b.index.Info()
+		start = !i.Pairs && i.Queries == search.AllQueries
+	}
 	s.mu.Unlock()
 	if start {
 		s.rank(b.key)

@@ -34,16 +34,18 @@ func (s *Server) imagePage(r *request, p *picked) error {
 		if out != nil {
 			d.Rank = out.Images[i].Rank + 1
 		}
-		a, err := p.network.index.OfImage(r.Context(), i, 20)
-		if err != nil {
-			return err
+		if p.Info.Captions > 0 {
+			a, err := p.network.index.OfImage(r.Context(), i, 20)
+			if err != nil {
+				return err
+			}
+			for n, h := range a.Hits {
+				l := p.line(h.Index)
+				l.Score, l.Rank, l.Own, l.Look = h.Score, n+1, h.Index/k == i, p.look(i, h.Index)
+				d.Hits = append(d.Hits, l)
+			}
+			d.TookMS = float64(a.Took.Microseconds()) / 1000
 		}
-		for n, h := range a.Hits {
-			l := p.line(h.Index)
-			l.Score, l.Rank, l.Own, l.Look = h.Score, n+1, h.Index/k == i, p.look(i, h.Index)
-			d.Hits = append(d.Hits, l)
-		}
-		d.TookMS = float64(a.Took.Microseconds()) / 1000
 		if i > 0 {
 			d.Prev = p.URL("/image", "i", i-1)
 		}

@@ -99,7 +99,7 @@ func (s *Server) searchPage(r *request, p *picked) error {
 			return err
 		}
 		if d.Answer == nil && d.Problem == "" {
-			for i := range 5 {
+			for i := range min(5, p.Info.Captions) {
 				d.Examples = append(d.Examples, p.line(i*p.Info.Captions/5))
 			}
 		}

@@ -433,6 +433,33 @@ func TestRetrieval(t *testing.T) {
 	}
 }
 
+// A split of images alone is searched; there is nothing to rank.
+func TestGallery(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(world)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "test_caps.txt")); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{Dir: runs, Data: dir})
+	key := networkKey{"one", "best", "test"}
+	s.loadOnly(key)
+	if text := s.has("/search?r=one", "8 images, 0 captions"); strings.Contains(text, "Captions of this split") {
+		t.Error("captions are offered")
+	}
+	s.has("/search?r=one&q=a+red+cube", "The best 8 of 8 images")
+	s.has("/image?r=one&i=3", "This split has no captions.", `rel="prev"`, "<img")
+	for _, page := range []string{"/queries", "/mistakes"} {
+		if text := s.has(page+"?r=one", "nothing to rank"); strings.Contains(text, `action="/rank"`) {
+			t.Errorf("%s offers to rank", page)
+		}
+	}
+	if p, _ := s.server.networks.state(key); p.Ranking || p.Err != "" {
+		t.Errorf("%+v", p)
+	}
+}
+
 // What cannot be opened says why; opened anew it can succeed. Networks beyond the limit are given back.
 func TestNetworks(t *testing.T) {
 	fail := true

@@ -28,7 +28,7 @@ type fake struct {
 
 func (f *fake) Info() search.Info {
 	return search.Info{Data: hostile, Split: "test", Images: len(f.list()), Captions: len(f.list()),
-		CaptionsPerImage: 1, Scored: len(f.list()), Pairs: f.pairs}
+		CaptionsPerImage: 1, Scored: len(f.list()), Pairs: f.pairs, Queries: search.AllQueries}
 }
 
 func (f *fake) list() []string {

@@ -75,7 +75,7 @@ func (o *Options) openIndex(ctx context.Context, so search.Options) (searcher, e
 	if err != nil {
 		return nil, err // not a nil *search.Index in the interface
 	}
-	if err := x.Prepare(ctx, search.AllQueries); err != nil {
+	if err := x.Prepare(ctx, x.Info().Queries); err != nil {
 		x.Close()
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/journal"
 	"vsetrain/internal/files/regular"
 )
 
@@ -247,8 +248,8 @@ func Record(dir string) (*Manifest, error) {
 	return m, f.Commit()
 }
 
-// Listed returns the names of the files of a folder that belong into its manifest: all but hidden files, folders and
-// what is no file.
+// Listed returns the names of the files of a folder that belong into its manifest: all but hidden files, journals, which
+// grow and have checksums of their own, folders and what is no file.
 func Listed(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -257,7 +258,7 @@ func Listed(dir string) ([]string, error) {
 	var names []string
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasPrefix(name, ".") || name == ManifestName {
+		if strings.HasPrefix(name, ".") || strings.HasSuffix(name, journal.Ending) || name == ManifestName {
 			continue
 		}
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {

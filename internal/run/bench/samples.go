@@ -73,7 +73,7 @@ func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 	c := r.Config
 	rep := SamplesReport{Network: c.Model.Network, Data: c.Data.Dir, Precision: c.Device.Precision,
 		Batch: c.Train.Batch}
-	all, err := inputs.OpenSplit(c.Data, c.Model, "train", func(error) {})
+	all, err := inputs.OpenSplit(c.Data, c.Model, "train", data.OpenOptions{})
 	if err != nil {
 		return rep, err
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
@@ -92,36 +91,28 @@ func needsDir(o data.Options) error {
 	return nil
 }
 
-// OpenSplit opens a split of a data set with what the network reads of it. warn is told what fits the manifest of the
-// data set in all but its time.
-func OpenSplit(o data.Options, m models.Options, split string, warn func(error)) (*data.Split, error) {
+// OpenSplit opens a split of a data set with what the network reads of it, and with what else of open is set: Partial,
+// Original and Warn.
+func OpenSplit(o data.Options, m models.Options, split string, open data.OpenOptions) (*data.Split, error) {
 	if err := needsDir(o); err != nil {
 		return nil, err
 	}
 	t := m.Traits()
-	open := data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage), FeatureDType: o.FeatureDType, Boxes: t.Boxes,
-		WordIDs: t.StoredWords}
+	open.CaptionsPerImage, open.FeatureDType = int(o.CaptionsPerImage), o.FeatureDType
+	open.Boxes, open.WordIDs = t.Boxes, t.StoredWords
 	switch {
 	case t.ReadsEdges:
 		open.Dependencies = "need"
 	case t.Dependencies:
 		open.Dependencies = "check"
 	}
-	s, err := data.Open(o.Dir, split, open)
-	if err != nil {
-		return nil, err
-	}
-	if moved := data.Moved(s); len(moved) > 0 {
-		warn(fmt.Errorf("%s: written at another time than the manifest of %s says: 'vsetrain verify %[2]s' compares "+
-			"the contents, 'vsetrain verify --record %[2]s' takes them as they are", strings.Join(moved, ", "), o.Dir))
-	}
-	return s, nil
+	return data.Open(o.Dir, split, open)
 }
 
 // CheckData opens the splits that a training reads, without their features.
 func CheckData(c *config.Config) error {
 	for _, name := range []string{"train", "dev"} {
-		s, err := OpenSplit(c.Data, c.Model, name, func(error) {})
+		s, err := OpenSplit(c.Data, c.Model, name, data.OpenOptions{})
 		if err != nil {
 			return NameFolder(err, "data.dir", nil)
 		}

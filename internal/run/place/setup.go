@@ -44,7 +44,7 @@ func (t *Setup) OpenTrain() (err error) {
 	if t.Lexicon, err = inputs.OpenLexicon(t.Cfg.Data, &t.Cfg.Model); err != nil {
 		return err
 	}
-	if t.Train, err = inputs.OpenSplit(t.Cfg.Data, t.Cfg.Model, "train", t.Warn); err != nil {
+	if t.Train, err = inputs.OpenSplit(t.Cfg.Data, t.Cfg.Model, "train", data.OpenOptions{Warn: t.Warn}); err != nil {
 		return err
 	}
 	if path := t.Cfg.Data.NoiseIndex; path != "" {

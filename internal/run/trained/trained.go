@@ -25,6 +25,8 @@ type Request struct {
 	Vocab      string // file; empty is the run's own, or the data set's
 	Split      string // "" opens none: for a network that is applied to captions that are typed
 	Boxes      bool   // the boxes of the regions too, also where the network does not look at them
+	Partial    bool   // a split of images alone, or of captions alone, will do
+	Original   bool   // without what was added to and removed from a gallery since its files were written
 	Device     device.Options
 	BLAS       string
 	Warn       func(error) // what a person should know of the device; may be nil
@@ -202,9 +204,29 @@ func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
 func (r *Request) open(o data.Options, network models.Options) (*data.Split, error) {
 	if r.Boxes {
 		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
-			FeatureDType: o.FeatureDType, Boxes: true})
+			FeatureDType: o.FeatureDType, Boxes: true, Partial: r.Partial,
+			Original: r.Original})
 	}
-	return inputs.OpenSplit(o, network, r.Split, r.warn)
+	return inputs.OpenSplit(o, network, r.Split, data.OpenOptions{Partial: r.Partial, Original: r.Original,
+		Warn: r.warn})
+}
+
+// Again opens the split of a request as its files are now, for the network of t, which must be the request's. Closing
+// the result closes the split alone.
+func (r *Request) Again(t *Trained) (*Trained, error) {
+	again := *t
+	again.dev, again.Split = nil, nil
+	s, err := r.open(t.Data, t.Model.Options)
+	if err != nil {
+		return nil, r.nameFolder(err)
+	}
+	if d := t.Model.Dims; s.Regions() > 0 && s.Regions()*s.Dim() != d.Regions*d.Feature {
+		err := fmt.Errorf("%s has features of %d x %d now; the network was opened for %d x %d", s.FeaturePath(),
+			s.Regions(), s.Dim(), d.Regions, d.Feature)
+		return nil, errors.Join(err, s.Close())
+	}
+	again.Split = s
+	return &again, nil
 }
 
 // Close releases the device and the split.
@@ -312,6 +334,9 @@ func RunOf(path string) (string, bool, error) {
 // fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
 func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
 	d, o := c.Sizes(), c.Network()
+	if s.Regions() == 0 {
+		return d, SameVocabulary(c, v)
+	}
 	if o.Traits().AnyRegions {
 		d.Regions = s.Regions()
 	}

@@ -125,7 +125,7 @@ func (t *training) openData() (err error) {
 	if c.Train.LogStep > 0 {
 		t.openSimilarities()
 	}
-	if t.Val, err = inputs.OpenSplit(c.Data, c.Model, "dev", t.Warn); err != nil {
+	if t.Val, err = inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{Warn: t.Warn}); err != nil {
 		return err
 	}
 	if t.Val.Regions() != t.Train.Regions() || t.Val.Dim() != t.Train.Dim() {

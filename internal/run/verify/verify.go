@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/files/journal"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
@@ -144,6 +145,8 @@ func (v *verifier) file(path string) error {
 		}
 	}
 	switch ext := filepath.Ext(name); {
+	case strings.HasSuffix(name, journal.Ending):
+		return journal.Verify(path)
 	case name == runfs.MetricsName:
 		return log(path)
 	case strings.HasPrefix(name, tfevents.Prefix):

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/files/journal"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
@@ -49,7 +51,12 @@ func folder(t *testing.T) string {
 		npy.WriteFloat32(filepath.Join(big, "test_ims.npy"), []int{900, 1000}, rows),
 		os.WriteFile(filepath.Join(big, "vocab.txt"), []byte("[PAD]\n[UNK]\nthe\n"), 0o666), // word pieces
 		integrity.WriteJSON(filepath.Join(dir, "trial", "result-2.json"), map[string]any{"epochs": 2, "score": 12.5}),
-		integrity.WriteText(filepath.Join(dir, "trial", "target"), []byte("2\n"))} {
+		integrity.WriteText(filepath.Join(dir, "trial", "target"), []byte("2\n")),
+		journal.Append(filepath.Join(big, "test"+journal.Ending), []byte("head"), []byte("note"),
+			func(w io.Writer) error {
+				_, err := w.Write(make([]byte, 1000))
+				return err
+			})} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/data"
+	"vsetrain/internal/apps/view"
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/files/runfs"
+)
+
+type quickstartOptions struct {
+	Dir        string
+	Work       string
+	Extractor  string
+	Checkpoint string
+	Listen     string
+	NoOpen     bool
+}
+
+func newCmdQuickstart(a *app) *cobra.Command {
+	o := &quickstartOptions{}
+	c := &cobra.Command{
+		Use:   "quickstart [DIR]",
+		Short: "From nothing, arrays or pictures to a search page, in about a minute",
+		Long: `Train a small network and open its search page in the browser. What there is decides what it does:
+
+  no DIR                      a synthetic world of drawn pictures and captions is made, and searched
+  a data set                  a network is trained on it for 300 steps: train and dev, as 'data check' lists them
+  a folder of pictures, with  their features are computed, and searched with the network of --checkpoint; without one
+  --extractor FILE.onnx       a network is trained on drawn pictures, which knows their colours and shapes alone
+
+Files are written into --work, apart from the vocabulary of a data set that has none. What is there from an earlier call
+is taken over. Ctrl-C ends the page; 'vsetrain view' and 'vsetrain search' take the run in --work.`,
+		Example: `  vsetrain quickstart
+  vsetrain quickstart data/f8k
+  vsetrain quickstart pictures --extractor resnet18.onnx --checkpoint runs/vseinf-f30k-lseh`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("expected at most one folder, found %d", len(args))
+			}
+			if len(args) == 1 {
+				o.Dir = args[0]
+			}
+			return nil
+		},
+		RunE: a.runs(o),
+	}
+	f := c.Flags()
+	f.StringVar(&o.Work, "work", "quickstart", "`DIR` for what is made")
+	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx that makes features of pictures")
+	f.StringVar(&o.Checkpoint, "checkpoint", "", "run `DIR` of a trained network for a folder of pictures, whose "+
+		"features the extractor made")
+	f.StringVar(&o.Listen, "listen", "", "`HOST:PORT` of the page; empty is the first free port from 8420")
+	f.BoolVar(&o.NoOpen, "no-open", false, "start no browser")
+	must(c.MarkFlagDirname("work"))
+	return c
+}
+
+func (o *quickstartOptions) check(*app) error {
+	switch {
+	case o.Extractor != "" && o.Dir == "":
+		return usagef("--extractor is for a folder of pictures: name it")
+	case o.Checkpoint != "" && o.Extractor == "":
+		return usagef("--checkpoint is for a folder of pictures, with --extractor FILE.onnx")
+	}
+	return nil
+}
+
+func (o *quickstartOptions) run(ctx context.Context, a *app) error {
+	page := viewOptions{Options: view.Options{Device: device.DefaultOptions(), Dir: filepath.Join(o.Work, "run"),
+		Extractor: o.Extractor}, Listen: o.Listen, Open: !o.NoOpen, page: "search"}
+	err := func() error {
+		ctx, stop := interruptible(ctx)
+		defer stop()
+		switch splits, err := data.Splits(o.Dir); {
+		case o.Dir == "":
+			return o.world(ctx, a, "world", 1000)
+		case err != nil:
+			return fmt.Errorf("%w; name a data set or a folder of pictures", err)
+		case slices.Contains(splits, "train"):
+			return o.arrays(ctx, a)
+		case o.Extractor == "":
+			return fmt.Errorf("%s: no data set (train_caps.txt, train_ims.npy); to search a folder of pictures name "+
+				"the model that makes their features with --extractor FILE.onnx (docs/data.md)", o.Dir)
+		}
+		page.Data, page.Images = filepath.Join(o.Work, "gallery"), o.Dir
+		return o.gallery(ctx, a, &page)
+	}()
+	if err != nil {
+		return err
+	}
+	return page.run(ctx, a)
+}
+
+// step carries out another command of the program.
+func (a *app) step(ctx context.Context, args ...string) error {
+	a.Printf("\n%s\n", a.Paint(ui.Bold, "vsetrain "+strings.Join(args, " ")))
+	root := newCmdRoot(a)
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	return root.ExecuteContext(ctx)
+}
+
+// world makes a synthetic world of so many training images in a folder of --work and trains on it.
+func (o *quickstartOptions) world(ctx context.Context, a *app, name string, train int) error {
+	dir := filepath.Join(o.Work, name)
+	if there, err := runfs.Exists(filepath.Join(dir, "vocab.json")); err != nil {
+		return err
+	} else if !there {
+		if err := os.MkdirAll(o.Work, 0o777); err != nil {
+			return err
+		}
+		if err := a.step(ctx, "data", "synth", dir, "--images", "--train", fmt.Sprint(train), "--dev", "100", "--test",
+			"200"); err != nil {
+			return err
+		}
+	}
+	return o.train(ctx, a, dir)
+}
+
+// arrays trains on a data set.
+func (o *quickstartOptions) arrays(ctx context.Context, a *app) error {
+	if there, err := runfs.Exists(filepath.Join(o.Dir, "vocab.json")); err != nil {
+		return err
+	} else if !there {
+		if err := a.step(ctx, "data", "vocab", o.Dir, "--threshold", "1"); err != nil {
+			return err
+		}
+	}
+	return o.train(ctx, a, o.Dir)
+}
+
+// train trains a small network, unless an earlier call did.
+func (o *quickstartOptions) train(ctx context.Context, a *app, dir string) error {
+	run := filepath.Join(o.Work, "run")
+	if there, err := runfs.Exists(filepath.Join(run, "checkpoints", "best.safetensors")); err != nil {
+		return err
+	} else if there {
+		a.Printf("%s is there from an earlier call; remove it to train anew\n", run)
+		return nil
+	}
+	return a.step(ctx, "train", "--config", "demo", "--run", run, "--auto-resume", "--set", "data.dir="+dir, "--set",
+		"loss.name=infonce", "--set", "model.embed_dim=128", "--set", "train.max_steps=300")
+}
+
+// gallery computes the features of pictures, and trains on those of drawn pictures where no network is named.
+func (o *quickstartOptions) gallery(ctx context.Context, a *app, page *viewOptions) error {
+	if _, err := pictures.OpenGallery(o.Dir); err != nil {
+		return err
+	}
+	extract := func(images, to, split string, more ...string) error {
+		return a.step(ctx, append([]string{"data", "extract", "--model", o.Extractor, "--images", images, "--out", to,
+			"--split", split, "--skip-broken"}, more...)...)
+	}
+	if err := extract(o.Dir, page.Data, "test", "--add"); err != nil {
+		return err
+	}
+	if o.Checkpoint != "" {
+		page.Dir = o.Checkpoint
+		return nil
+	}
+	a.Warnf("no --checkpoint: the network is trained on drawn pictures, so that it knows their colours and shapes " +
+		"alone")
+	return o.drawn(ctx, a, extract)
+}
+
+// drawn trains on drawn pictures, whose features the extractor makes.
+func (o *quickstartOptions) drawn(ctx context.Context, a *app,
+	extract func(images, to, split string, more ...string) error) error {
+	dir := filepath.Join(o.Work, "drawn")
+	if there, err := runfs.Exists(filepath.Join(dir, "train_extractor.json")); err != nil || there {
+		if err != nil {
+			return err
+		}
+		return o.train(ctx, a, dir)
+	}
+	if there, err := runfs.Exists(filepath.Join(dir, "vocab.json")); err != nil {
+		return err
+	} else if !there {
+		err := a.step(ctx, "data", "synth", dir, "--images", "--train", "200", "--dev", "50", "--test", "0")
+		if err != nil {
+			return err
+		}
+	}
+	for _, split := range []string{"dev", "train"} { // train's record is the last that is written
+		ids := filepath.Join(dir, split+"_ids.txt")
+		if err := extract(filepath.Join(dir, "images"), dir, split, "--force", "--ids", ids); err != nil {
+			return err
+		}
+	}
+	return o.train(ctx, a, dir)
+}

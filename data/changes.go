@@ -1,0 +1,461 @@
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"vsetrain/internal/files/half"
+	"vsetrain/internal/files/journal"
+	"vsetrain/internal/files/npy"
+)
+
+// The images of a gallery, a split without captions, may change after its files were written: {split}_changes.bin is a
+// journal of images that were added and removed since. Open reads files and journal together: first the images of the
+// files that were not removed, then those that were added, in the order of their coming. An id that is removed and
+// added again comes last.
+//
+// A record has a Change as its note, removals first. Its data are, for each image that it adds, the features [R, D] in
+// the type of the feature file, and boxes [R, 4] of float32 in pixels where the split has boxes.
+const changesEnd = journal.Ending
+
+// ChangesFile is where the changes of a split lie.
+func ChangesFile(dir, split string) string { return (&Split{dir: dir, name: split}).path(changesEnd) }
+
+// ChangeError is a change that cannot be made of a gallery as it is.
+type ChangeError struct {
+	Text string
+	Kind error // ErrImageExists, ErrNoImage or nil
+}
+
+// Error implements error.
+func (e *ChangeError) Error() string { return e.Text }
+
+// Unwrap returns the kind.
+func (e *ChangeError) Unwrap() error { return e.Kind }
+
+// Kinds of changes that cannot be made, for errors.Is.
+var (
+	ErrImageExists = errors.New("the image is there already")
+	ErrNoImage     = errors.New("no such image")
+)
+
+func refuse(kind error, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if kind != nil {
+		text += ": " + kind.Error()
+	}
+	return &ChangeError{text, kind}
+}
+
+// Change is one or more images that leave a gallery and come into it, together or not at all.
+type Change struct {
+	Removed []string   `json:"removed,omitempty"` // ids
+	Added   []NewImage `json:"added,omitempty"`
+}
+
+// NewImage is an image that comes into a gallery.
+type NewImage struct {
+	ID            string `json:"id"`
+	Width, Height uint32 // of the picture in pixels; 0 where it is not known
+}
+
+// changesHead says which files the changes belong to.
+type changesHead struct {
+	Rows    int       `json:"rows"`
+	Regions int       `json:"regions"`
+	Dim     int       `json:"dim"`
+	DType   npy.DType `json:"dtype"`
+	Boxes   bool      `json:"boxes"`      // whether images that are added have some
+	IDs     string    `json:"ids_sha256"` // of the ids file, each id with a line feed
+	Begun   int64     `json:"begun"`      // nanoseconds since 1970, so that no other journal has the same head
+}
+
+// fits returns an error where changes belong to other files.
+func (h changesHead) fits(s *Split) error {
+	n := headOf(s)
+	n.Boxes, n.Begun = h.Boxes, h.Begun
+	if n == h {
+		return nil
+	}
+	return fmt.Errorf("%s: changes of %d images of %d x %d %s that were here before, and %s has %d of %d x %d %s; "+
+		"bring the earlier files back, or remove the file to forget the changes", s.path(changesEnd), h.Rows, h.Regions,
+		h.Dim, h.DType.Name(), s.imagePath, n.Rows, n.Regions, n.Dim, n.DType.Name())
+}
+
+// headOf describes the files of a gallery.
+func headOf(s *Split) changesHead {
+	sum := sha256.New()
+	for i := range s.rows {
+		fmt.Fprintf(sum, "%s\n", s.ImageID(i))
+	}
+	h := changesHead{Rows: s.rows, Regions: s.regions, Dim: s.dim, IDs: hex.EncodeToString(sum.Sum(nil)),
+		Boxes: BoxesStored(s.dir, s.name), Begun: time.Now().UnixNano()}
+	if f, ok := s.images.(*npy.File); ok {
+		h.DType = f.DType
+	}
+	return h
+}
+
+// sizes are the bytes of the features and of the boxes of an image that was added.
+func (h changesHead) sizes() (features, boxes int64) {
+	features = int64(h.Regions) * int64(h.Dim) * int64(h.DType.Size())
+	if h.Boxes {
+		boxes = 16 * int64(h.Regions)
+	}
+	return features, boxes
+}
+
+// place is where the features of an image are: row from of the feature file, or byte from of the data of a record.
+type place struct {
+	record int // -1 is the feature file
+	from   int64
+}
+
+// changes are the images of a gallery with a journal. It is the RowSource of their features.
+type changes struct {
+	changesHead
+	head   []byte
+	file   *journal.File
+	base   RowSource
+	places []place
+}
+
+// Rows implements RowSource.
+func (c *changes) Rows() int { return len(c.places) }
+
+// RowLen implements RowSource.
+func (c *changes) RowLen() int { return c.base.RowLen() }
+
+// ReadRow implements RowSource.
+func (c *changes) ReadRow(dst []float32, row int) error {
+	p := c.places[row]
+	if p.record < 0 {
+		return c.base.ReadRow(dst, int(p.from))
+	}
+	size, _ := c.sizes()
+	b := make([]byte, size)
+	if err := c.file.ReadAt(b, p.record, p.from); err != nil {
+		return err
+	}
+	if c.DType == npy.F16 {
+		half.Decode(dst, b)
+		return nil
+	}
+	decodeFloats(dst, b)
+	return nil
+}
+
+func decodeFloats(dst []float32, b []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+}
+
+// changedBoxes are the boxes of the same images.
+type changedBoxes struct {
+	*changes
+	base RowSource
+}
+
+// ReadRow implements RowSource.
+func (c *changedBoxes) ReadRow(dst []float32, row int) error {
+	p := c.places[row]
+	if p.record < 0 {
+		return c.base.ReadRow(dst, int(p.from))
+	}
+	features, boxes := c.sizes()
+	b := make([]byte, boxes)
+	if err := c.file.ReadAt(b, p.record, p.from+features); err != nil {
+		return err
+	}
+	decodeFloats(dst, b)
+	return nil
+}
+
+// members are the images of a gallery while changes are read.
+type members struct {
+	ids    []string
+	places []place
+	sizes  [][2]uint32 // of those that were added
+	at     map[string]int
+	gone   map[string]bool // ids that were removed and did not come back
+}
+
+func membersOf(s *Split) (*members, error) {
+	m := &members{at: make(map[string]int, s.rows), gone: map[string]bool{}}
+	for i := range s.rows {
+		id := s.ImageID(i)
+		if _, twice := m.at[id]; twice {
+			return nil, fmt.Errorf("%s: image id %q stands there twice; images are added to and removed from a split "+
+				"whose ids differ", s.path("_ids.txt"), id)
+		}
+		m.add(NewImage{ID: id}, place{-1, int64(i)})
+	}
+	return m, nil
+}
+
+func (m *members) add(n NewImage, p place) {
+	m.at[n.ID] = len(m.ids)
+	delete(m.gone, n.ID)
+	m.ids, m.places, m.sizes = append(m.ids, n.ID), append(m.places, p), append(m.sizes, [2]uint32{n.Width, n.Height})
+}
+
+// apply makes a change, or returns why it cannot be made.
+func (m *members) apply(c Change, record int, size int64) error {
+	for _, id := range c.Removed {
+		i, ok := m.at[id]
+		if !ok {
+			return refuse(ErrNoImage, "image %.200q", id)
+		}
+		delete(m.at, id)
+		m.ids[i], m.gone[id] = "", true
+	}
+	for i, n := range c.Added {
+		if err := checkID(n.ID); err != nil {
+			return err
+		}
+		if _, ok := m.at[n.ID]; ok {
+			return refuse(ErrImageExists, "image %.200q", n.ID)
+		}
+		m.add(n, place{record, int64(i) * size})
+	}
+	if len(m.at) == 0 {
+		return refuse(nil, "no image would be left; a gallery keeps one at least: remove its files instead")
+	}
+	return nil
+}
+
+// maxID bounds an id in bytes.
+const maxID = 1024
+
+// checkID returns an error where an id is no line of an ids file.
+func checkID(id string) error {
+	if id == "" || len(id) > maxID || !utf8.ValidString(id) || strings.TrimFunc(id, isBlank) != id ||
+		strings.ContainsFunc(id, unicode.IsControl) {
+		return refuse(nil, "image id %.100q: expected 1 to %d bytes of text without control characters, and without "+
+			"blanks at its ends", id, maxID)
+	}
+	return nil
+}
+
+// openChanges reads the journal of a gallery, if there is one, and puts it into the split.
+func openChanges(s *Split) error {
+	file, err := journal.Open(s.path(changesEnd))
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.files = append(s.files, file)
+	if err := changeable(s); err != nil {
+		return err
+	}
+	c := &changes{head: file.Head, file: file, base: s.images}
+	if err := json.Unmarshal(file.Head, &c.changesHead); err != nil {
+		return fmt.Errorf("%s: %w", s.path(changesEnd), err)
+	}
+	if err := c.fits(s); err != nil {
+		return err
+	}
+	m, err := membersOf(s)
+	if err != nil {
+		return err
+	}
+	features, boxes := c.sizes()
+	for i, r := range file.Records {
+		var change Change
+		err := json.Unmarshal(r.Note, &change)
+		if err == nil && r.Size != int64(len(change.Added))*(features+boxes) {
+			err = fmt.Errorf("%d bytes for %d images of %d", r.Size, len(change.Added), features+boxes)
+		}
+		if err == nil {
+			err = m.apply(change, i, features+boxes)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: record %d: %w; the file is damaged", s.path(changesEnd), i, err)
+		}
+	}
+	return install(s, c, m)
+}
+
+// install gives a split the images that changes leave.
+func install(s *Split, c *changes, m *members) error {
+	var ids strings.Builder
+	var pixels []float32
+	for i, id := range m.ids {
+		if id == "" {
+			continue
+		}
+		fmt.Fprintln(&ids, id)
+		p := m.places[i]
+		c.places = append(c.places, p)
+		switch {
+		case s.boxes == nil:
+		case p.record < 0:
+			pixels = append(pixels, s.boxes.sizes[2*p.from:2*p.from+2]...)
+		default:
+			pixels = append(pixels, float32(m.sizes[i][0]), float32(m.sizes[i][1]))
+		}
+	}
+	lines, err := splitLines(s.path("_ids.txt"), ids.String())
+	if err != nil {
+		return err
+	}
+	s.ids, s.images, s.rows = lines, c, lines.len()
+	s.finite = make([]atomic.Uint32, (s.rows+31)/32)
+	if s.boxes != nil {
+		s.boxes.pixels, s.boxes.sizes = &changedBoxes{c, s.boxes.pixels}, pixels
+	}
+	return nil
+}
+
+// changeable returns why the images of a split cannot be changed.
+func changeable(s *Split) error {
+	if s.captions != nil {
+		return refuse(nil, "%s: changes of a gallery, but the split has captions (%s); fold the changes into a new "+
+			"folder with `vsetrain data fold` before captions are written", s.path(changesEnd), s.CaptionPath())
+	}
+	if s.repeated {
+		return refuse(nil, "%s: each image has %d rows; images are added to and removed from a split with a row for "+
+			"each", s.imagePath, s.k)
+	}
+	return nil
+}
+
+// ImageIDs returns the ids of the images of a gallery, in their order.
+func ImageIDs(s *Split) []string {
+	ids := make([]string, s.NumImages())
+	for i := range ids {
+		ids[i] = s.ImageID(s.RowOf(i))
+	}
+	return ids
+}
+
+// removed reports whether an image was removed once.
+func (c *changes) removed(id string) bool {
+	return slices.ContainsFunc(c.file.Records, func(r journal.Record) bool {
+		var change Change
+		return json.Unmarshal(r.Note, &change) == nil && slices.Contains(change.Removed, id)
+	})
+}
+
+// FeatureDType returns the type in which the features of a split are stored, and whether images that are added to it
+// need boxes.
+func FeatureDType(s *Split) (d npy.DType, boxes bool) {
+	switch f := s.images.(type) {
+	case *changes:
+		return f.DType, f.Boxes
+	case *npy.File:
+		d = f.DType
+	}
+	return d, BoxesStored(s.dir, s.name)
+}
+
+// Changed returns how many images of a gallery are not in its files, and how many of these it has no more; 0 and 0
+// where nothing has changed.
+func Changed(s *Split) (added, removed int) {
+	c, ok := s.images.(*changes)
+	if !ok {
+		return 0, 0
+	}
+	for _, p := range c.places {
+		if p.record >= 0 {
+			added++
+		}
+	}
+	return added, c.changesHead.Rows - (len(c.places) - added)
+}
+
+// filesOf describes the files of features and boxes, as they were when a split was opened.
+func filesOf(s *Split) (all []fs.FileInfo) {
+	for _, end := range slices.Concat([]string{"_ims.npy"}, boxNames, sizeNames) {
+		if st, err := os.Stat(s.path(end)); err == nil {
+			all = append(all, st)
+		}
+	}
+	return all
+}
+
+// Unchanged returns for each image of s the image of earlier that has the same features and boxes, -1 where there is
+// none. It compares images of equal ids, or only where they are stored while the files are the same.
+func Unchanged(earlier, s *Split) ([]int32, error) {
+	same := make([]int32, s.NumImages())
+	from, now := placesOf(earlier), placesOf(s)
+	if slices.EqualFunc(earlier.onDisk, s.onDisk, func(a, b fs.FileInfo) bool {
+		return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	}) && sameJournal(earlier, s) {
+		at := make(map[place]int32, len(from))
+		for i, p := range from {
+			at[p] = int32(i)
+		}
+		for i, p := range now {
+			same[i] = -1
+			if j, ok := at[p]; ok {
+				same[i] = j
+			}
+		}
+		return same, nil
+	}
+	at := make(map[string]int32, len(from))
+	for i, id := range ImageIDs(earlier) {
+		at[id] = int32(i)
+	}
+	if earlier.regions != s.regions || earlier.dim != s.dim || (earlier.boxes == nil) != (s.boxes == nil) {
+		clear(at)
+	}
+	a, b := make([]float32, s.regions*s.dim), make([]float32, s.regions*s.dim)
+	for i, id := range ImageIDs(s) {
+		j, ok := at[id]
+		if same[i] = -1; !ok {
+			continue
+		}
+		if err := errors.Join(earlier.ReadImage(a, earlier.RowOf(int(j))), s.ReadImage(b, s.RowOf(i))); err != nil {
+			return nil, err
+		}
+		if slices.Equal(a, b) && equalBoxes(earlier, s, int(j), i) {
+			same[i] = j
+		}
+	}
+	return same, nil
+}
+
+func equalBoxes(s, t *Split, i, j int) bool {
+	if s.boxes == nil {
+		return true
+	}
+	a, b := make([]float32, 4*s.regions), make([]float32, 4*s.regions)
+	return errors.Join(s.ReadBoxes(a, s.RowOf(i)), t.ReadBoxes(b, t.RowOf(j))) == nil && slices.Equal(a, b)
+}
+
+// placesOf returns where the features of the images are.
+func placesOf(s *Split) []place {
+	if c, ok := s.images.(*changes); ok {
+		return c.places
+	}
+	places := make([]place, s.NumImages())
+	for i := range places {
+		places[i] = place{-1, int64(s.RowOf(i))}
+	}
+	return places
+}
+
+// sameJournal reports whether places in the journals of two splits mean the same; one of them may have none yet.
+func sameJournal(s, t *Split) bool {
+	a, changedA := s.images.(*changes)
+	b, changedB := t.images.(*changes)
+	return !changedA || !changedB || string(a.head) == string(b.head)
+}

@@ -1,0 +1,105 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
+)
+
+// maxRecord bounds the file beside a gallery that says which model made its features.
+const maxRecord = 1 << 20
+
+// Fold writes the files of a gallery as its changes leave them into another folder, where no file of the split may be:
+// for programs that read no changes, and to be rid of what was removed. It returns the names of the files. The gallery
+// itself stays as it is.
+func Fold(dir, split, to string) ([]string, error) {
+	boxes := BoxesStored(dir, split)
+	s, err := Open(dir, split, OpenOptions{Partial: true, Boxes: boxes})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if err := changeable(s); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(to, 0o777); err != nil {
+		return nil, err
+	}
+	out := &Split{dir: to, name: split}
+	set := &atomicfile.Set{}
+	defer set.Abort()
+	record, err := regular.ReadFile(s.path("_extractor.json"), maxRecord, "the record of an extractor")
+	if err == nil {
+		err = stageText(set, out.path("_extractor.json"), string(record))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := stageText(set, out.path("_ids.txt"), strings.Join(ImageIDs(s), "\n")+"\n"); err != nil {
+		return nil, err
+	}
+	if boxes {
+		err = errors.Join(
+			stageRows(set, out.path("_boxes.npy"), npy.F32, []int{s.rows, s.regions, 4}, s.boxes.pixels.ReadRow),
+			stageRows(set, out.path("_sizes.npy"), npy.F32, []int{s.rows, 2}, func(dst []float32, row int) error {
+				copy(dst, s.boxes.sizes[2*row:])
+				return nil
+			}))
+		if err != nil {
+			return nil, err
+		}
+	}
+	dtype, _ := FeatureDType(s)
+	if err := stageRows(set, out.path("_ims.npy"), dtype, []int{s.rows, s.regions, s.dim}, s.ReadImage); err != nil {
+		return nil, err
+	}
+	for _, path := range append(set.Paths(), out.path(changesEnd), out.CaptionPath()) {
+		if _, err := os.Lstat(path); err == nil {
+			return nil, fmt.Errorf("%s exists; name another folder with --out", path)
+		}
+	}
+	return set.Paths(), set.Commit()
+}
+
+// stageText adds a file of text to a set.
+func stageText(set *atomicfile.Set, path, text string) error {
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	set.Add(f)
+	_, err = io.WriteString(f, text)
+	return err
+}
+
+// stageRows adds an array to a set, row by row.
+func stageRows(set *atomicfile.Set, path string, d npy.DType, shape []int, read func([]float32, int) error) error {
+	w, err := npy.Create(path, d, shape)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	n := 1
+	for _, k := range shape[1:] {
+		n *= k
+	}
+	row := make([]float32, n)
+	for i := range shape[0] {
+		if err := errors.Join(read(row, i), w.WriteFloat32(row)); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(path), err)
+		}
+	}
+	f, err := w.Prepare()
+	if err == nil {
+		set.Add(f)
+	}
+	return err
+}

@@ -1,0 +1,144 @@
+package extract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image/color"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/data"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/pictures"
+)
+
+// images are the ids of a gallery, each with its features and boxes.
+func images(t *testing.T, dir string) string {
+	t.Helper()
+	s, err := data.Open(dir, "test", data.OpenOptions{Partial: true, Boxes: true})
+	fatal(t, err)
+	defer s.Close()
+	var out strings.Builder
+	row, boxes := make([]float32, s.Regions()*s.Dim()), make([]float32, 4*s.Regions())
+	for i, id := range data.ImageIDs(s) {
+		fatal(t, s.ReadImage(row, i))
+		fatal(t, s.ReadBoxes(boxes, i))
+		w, h := s.ImageSize(i)
+		fmt.Fprintln(&out, id, row, boxes, w, h)
+	}
+	return out.String()
+}
+
+// Pictures that are added have what they have when all are computed together, wherever a session was killed.
+func TestAdd(t *testing.T) {
+	x, dir := open(t, model(t, t.TempDir(), described)), folder(t, 7)
+	for _, d := range []npy.DType{npy.F32, npy.F16} {
+		whole, out := t.TempDir(), t.TempDir()
+		r := request(dir, whole)
+		r.DType = d
+		_, err := Run(t.Context(), x, r)
+		fatal(t, err)
+		r.Out, r.IDs = out, filepath.Join(t.TempDir(), "ids.txt")
+		write(t, r.IDs, "0.png\n1.png\n")
+		r.Add = true // makes a gallery where there is none
+		rep, err := Run(t.Context(), x, r)
+		if err != nil || rep.Rows != 2 || rep.Added {
+			t.Fatalf("%+v, %v", rep, err)
+		}
+		r.IDs = ""
+		before := images(t, out)
+		for stop := range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			r.Progress = func(done, _ int) {
+				if done >= 2*stop {
+					cancel()
+				}
+			}
+			if _, err := Run(ctx, x, r); !errors.Is(err, context.Canceled) || images(t, out) != before {
+				t.Fatalf("stopped after %d batches: %v", stop, err)
+			}
+		}
+		r.Progress = nil
+		rep, err = Run(t.Context(), x, r)
+		if err != nil || rep.Rows != 5 || rep.Had != 2 || !rep.Added || rep.Resumed != 4 {
+			t.Errorf("%+v, %v", rep, err)
+		}
+		if got := images(t, out); got != images(t, whole) {
+			t.Errorf("%s\nwant\n%s", got, images(t, whole))
+		}
+		rep, err = Run(t.Context(), x, r)
+		if err != nil || rep.Rows != 0 || rep.Had != 7 || images(t, out) != images(t, whole) {
+			t.Errorf("again: %+v, %v", rep, err)
+		}
+		if left, err := filepath.Glob(filepath.Join(out, ".test_ims*")); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		fold := filepath.Join(t.TempDir(), "new")
+		fatal(t, data.Amend(out, "test", data.Change{Removed: []string{"0.png", "5.png"}}, nil))
+		if _, err := data.Fold(out, "test", fold); err != nil || images(t, fold) != images(t, out) ||
+			strings.Count(images(t, fold), "png") != 5 {
+			t.Errorf("folded: %v\n%s\nwant\n%s", err, images(t, fold), images(t, out))
+		}
+		if r, err := LoadRecord(fold, "test"); err != nil || r == nil || r.Hash != x.Hash {
+			t.Errorf("record %+v, %v", r, err)
+		}
+		if _, err := os.Stat(data.ChangesFile(fold, "test")); err == nil {
+			t.Error("changes of a folded gallery")
+		}
+		if _, err := data.Fold(out, "test", fold); err == nil || !strings.Contains(err.Error(), "exists") {
+			t.Errorf("folded again: %v", err)
+		}
+	}
+}
+
+// A gallery adds a picture of its own size and type; what it cannot add changes nothing.
+func TestGalleryAdds(t *testing.T) {
+	x, dir, out := open(t, model(t, t.TempDir(), described)), folder(t, 3), t.TempDir()
+	_, err := Run(t.Context(), x, request(dir, out))
+	fatal(t, err)
+	path := filepath.Join(t.TempDir(), "p.png")
+	picture(t, path, 8, 2, color.RGBA{9, 0, 0, 255}, color.RGBA{0, 9, 0, 255})
+	p, err := pictures.Open(t.Context(), path)
+	fatal(t, err)
+	g := &Gallery{out, "test", x}
+	fatal(t, g.Add(t.Context(), "new", p))
+	if err := g.Add(t.Context(), "1.png", p); !errors.Is(err, data.ErrImageExists) {
+		t.Errorf("an id twice: %v", err)
+	}
+	lines := strings.Split(images(t, out), "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[3], "new [8.5 0.5 0 9 0.5 8.5 0 9 ") ||
+		!strings.HasSuffix(lines[3], "8 2") {
+		t.Errorf("%v", lines)
+	}
+	r := request(dir, out)
+	r.Add = true
+	other := open(t, model(t, t.TempDir(), strings.Replace(described, "scale: 1\n", "scale: 2\n", 1)))
+	if _, err := Run(t.Context(), other, r); err == nil || !strings.Contains(err.Error(), "is not the model") {
+		t.Errorf("another model: %v", err)
+	}
+	r.IDs = filepath.Join(t.TempDir(), "ids.txt")
+	write(t, r.IDs, "2.png\n0.png\n2.png\n")
+	if _, err := Run(t.Context(), x, r); err == nil || !strings.Contains(err.Error(), `"2.png" is asked for twice`) {
+		t.Errorf("ids twice: %v", err)
+	}
+	fatal(t, os.Remove(RecordFile(out, "test")))
+	if _, err := Run(t.Context(), x, r); err == nil || !strings.Contains(err.Error(), "does not say which model") {
+		t.Errorf("no record: %v", err)
+	}
+	write(t, filepath.Join(out, "test_caps.txt"), strings.Repeat("x\n", 3))
+	if err := g.Add(t.Context(), "more", p); err == nil || !strings.Contains(err.Error(), "has captions") {
+		t.Errorf("captions: %v", err)
+	}
+	fatal(t, os.Remove(filepath.Join(out, "test_caps.txt")))
+	r = request(dir, out) // computed anew, nothing is added any more
+	r.Force = true
+	_, err = Run(t.Context(), x, r)
+	fatal(t, err)
+	if got := images(t, out); strings.Contains(got, "new") || slices.Contains(strings.Fields(got), "new") {
+		t.Errorf("%s", got)
+	}
+}

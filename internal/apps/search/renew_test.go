@@ -1,0 +1,158 @@
+package search
+
+import (
+	"encoding/binary"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/data"
+)
+
+// amend changes the gallery of options: it removes ids, and adds images with the features of others of the split.
+func amend(t *testing.T, o Options, removed []string, added map[string]int, from *data.Split) {
+	t.Helper()
+	c := data.Change{Removed: removed}
+	for id := range added {
+		c.Added = append(c.Added, data.NewImage{ID: id, Width: 640, Height: 480})
+	}
+	err := data.Amend(o.Data, "test", c, func(w io.Writer) error {
+		for _, n := range c.Added {
+			row := make([]float32, from.Regions()*from.Dim())
+			if err := from.ReadImage(row, added[n.ID]); err != nil {
+				return err
+			}
+			for i := range row {
+				row[i] /= 2
+			}
+			if _, boxes := data.FeatureDType(from); boxes {
+				row = append(row, make([]float32, 4*from.Regions())...)
+			}
+			if err := binary.Write(w, binary.LittleEndian, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An index that is renewed answers as one that is opened anew, bit for bit, and has embedded only what is new. The
+// earlier one goes on answering as before until it is closed, also after the other.
+func TestRenew(t *testing.T) {
+	const query = "A rusty lantern rests near the river."
+	for _, network := range []string{"vsepp", "vseinf", "saf", "gsmn"} {
+		o := without(t, network, "test_caps.txt")
+		if network == "gsmn" {
+			o.Shortlist, o.Depth = checkpointOf("vsepp"), 3
+		}
+		x, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(x *Index) []Hit {
+			t.Helper()
+			r := x.Batch(t.Context(), []Query{{Text: query, K: 9}})
+			if r[0].Err != nil {
+				t.Fatalf("%s: %v", network, r[0].Err)
+			}
+			return r[0].Hits
+		}
+		first := ask(x)
+		if r, err := Renew(t.Context(), x); err != nil || r.Index != x || r.Embedded != 0 {
+			t.Errorf("%s: nothing has changed: %+v, %v", network, r, err)
+		}
+		ids := data.ImageIDs(x.split)
+		amend(t, o, ids[1:2], map[string]int{"new": 3}, x.split)
+		r, err := Renew(t.Context(), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := open(t, o)
+		if got, want := ask(r.Index), ask(fresh); !slices.Equal(got, want) || slices.Equal(got, first) {
+			t.Errorf("%s: %v, want %v; before %v", network, got, want, first)
+		}
+		_, pairs := x.members[0].(*scorer)
+		if want := map[bool]int{false: 1, true: min(1, len(o.Shortlist))}[pairs]; r.Embedded != want {
+			t.Errorf("%s: %d images were embedded, want %d", network, r.Embedded, want)
+		}
+		if i := r.Index.Info(); i.Images != len(ids) || r.Index.Image(len(ids)-1).ID != "new" {
+			t.Errorf("%s: %+v", network, i)
+		}
+		if got := ask(x); !slices.Equal(got, first) {
+			t.Errorf("%s: the earlier index finds %v, want %v", network, got, first)
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+		again, err := Renew(t.Context(), r.Index)
+		if err != nil || again.Index != r.Index {
+			t.Errorf("%s: %+v, %v", network, again, err)
+		}
+		if got, want := ask(r.Index), ask(fresh); !slices.Equal(got, want) {
+			t.Errorf("%s: after the earlier one was closed %v, want %v", network, got, want)
+		}
+		if err := r.Index.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What cannot be opened leaves the earlier index, which answers on.
+func TestRenewFails(t *testing.T) {
+	o := without(t, "vsepp", "test_caps.txt")
+	x := open(t, o)
+	want, err := x.Text(t.Context(), "a rusty lantern", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(filepath.Join(o.Data, "test_ids.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(o.Data, "test_ids.txt")
+	if err := os.WriteFile(path, []byte("one\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Renew(t.Context(), x); err == nil || !strings.Contains(err.Error(), "test_ids.txt") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := os.WriteFile(path, good, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := x.Text(t.Context(), "a rusty lantern", 3); err != nil || !slices.Equal(got.Hits, want.Hits) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if r, err := Renew(t.Context(), x); err != nil || r.Index != x {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A gallery that has changed takes the images of its files from the cache.
+func TestCacheOfChanged(t *testing.T) {
+	o := without(t, "vsepp", "test_caps.txt")
+	o.Cache = filepath.Join(t.TempDir(), "kept")
+	x := open(t, o)
+	if err := x.Prepare(t.Context(), TextQueries); err != nil {
+		t.Fatal(err)
+	}
+	amend(t, o, data.ImageIDs(x.split)[:1], map[string]int{"new": 1}, x.split)
+	encoded := 0
+	o.Progress = func(_ string, done, _ int) { encoded = max(encoded, done) }
+	changed := open(t, o)
+	if err := changed.Prepare(t.Context(), TextQueries); err != nil || encoded != 0 {
+		t.Errorf("%d images were encoded, %v", encoded, err)
+	}
+	o.Cache = ""
+	fresh := open(t, o)
+	a, _ := changed.members[0].(*embedder).imageRows(t.Context())
+	b, _ := fresh.members[0].(*embedder).imageRows(t.Context())
+	if !slices.Equal(a, b) || len(a) == 0 || encoded == 0 {
+		t.Errorf("%v, want %v", a, b)
+	}
+}

@@ -1,0 +1,433 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"vsetrain/internal/files/pictures"
+)
+
+// served is an index that answers. It stays open as long as requests use it.
+type served struct {
+	searcher Searcher
+	batcher  *batcher
+	version  int
+	since    time.Time
+	users    sync.WaitGroup // requests, and the shelf
+}
+
+func (r *ready) index(x Searcher, version int) *served {
+	v := &served{searcher: x, batcher: newBatcher(x, r.opt.Window, r.opt.Queue, r.counters), version: version,
+		since: time.Now()}
+	v.users.Add(1)
+	return v
+}
+
+// close waits for the last request and closes the index.
+func (v *served) close() error {
+	v.users.Wait()
+	v.batcher.close()
+	return v.searcher.Close()
+}
+
+// shelf holds the index of a split that answers now.
+type shelf struct {
+	mu  sync.Mutex
+	now *served
+}
+
+// take returns the index; the caller must call users.Done.
+func (h *shelf) take() *served {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now.users.Add(1)
+	return h.now
+}
+
+// put makes another index answer and returns the earlier one, which is to be closed.
+func (h *shelf) put(v *served) *served {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := h.now
+	h.now = v
+	old.users.Done()
+	return old
+}
+
+// close waits for the reload that runs and closes all indexes.
+func (r *ready) close() error {
+	r.reloads.wait()
+	var errs []error
+	for _, h := range r.shelves {
+		h.now.users.Done()
+		errs = append(errs, h.now.close())
+	}
+	return errors.Join(errs...)
+}
+
+// reloads runs one reload at a time. Those who ask while one runs share the next, which begins after they asked: so two
+// indexes of a split are in memory at most, and a reload waits until the earlier one is closed.
+type reloads struct {
+	mu      sync.Mutex
+	next    *reloading // that nobody has begun
+	running bool
+	all     sync.WaitGroup
+	closing sync.WaitGroup // earlier indexes whose last requests have not ended
+}
+
+type reloading struct {
+	done   chan struct{}
+	answer ReloadAnswer
+	err    error
+}
+
+// join returns the next reload and starts it if none runs.
+func (r *reloads) join(run func(*reloading)) *reloading {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = &reloading{done: make(chan struct{})}
+	}
+	joined := r.next
+	if !r.running {
+		r.running = true
+		r.all.Go(func() {
+			for {
+				r.mu.Lock()
+				l := r.next
+				if r.next = nil; l == nil {
+					r.running = false
+					r.mu.Unlock()
+					return
+				}
+				r.mu.Unlock()
+				run(l)
+				close(l.done)
+			}
+		})
+	}
+	return joined
+}
+
+func (r *reloads) wait() {
+	r.all.Wait()
+	r.closing.Wait()
+}
+
+// errNotReloaded is a reload that a server does not do.
+var errNotReloaded = &failure{status: http.StatusUnprocessableEntity, code: "unprocessable",
+	message: "this server reads nothing anew"}
+
+// Reload reads the splits and the token of a server anew and returns when they are served. Until then, and where
+// something cannot be read, the earlier ones are. An error of ctx ends the waiting and not the reload.
+func Reload(ctx context.Context, s *Server) (ReloadAnswer, error) {
+	r := s.ready.Load()
+	if r == nil {
+		return ReloadAnswer{}, errNotReloaded
+	}
+	return r.reload(ctx)
+}
+
+// reload is Reload.
+func (r *ready) reload(ctx context.Context) (ReloadAnswer, error) {
+	if r.opt.Renew == nil {
+		return ReloadAnswer{}, errNotReloaded
+	}
+	l := r.reloads.join(r.renew)
+	select {
+	case <-l.done:
+		return l.answer, l.err
+	case <-ctx.Done():
+		return ReloadAnswer{}, ctx.Err()
+	}
+}
+
+// renew does a reload.
+func (r *ready) renew(l *reloading) {
+	r.reloads.closing.Wait()
+	start := time.Now()
+	l.answer.Splits = []ReloadedSplit{}
+	var errs []error
+	if r.opt.NewToken != nil {
+		errs = append(errs, r.renewToken())
+	}
+	for _, name := range r.opt.Splits {
+		split, err := r.renewSplit(r.shelves[name], name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("split %s: %w", name, err))
+		}
+		l.answer.Splits = append(l.answer.Splits, split)
+	}
+	l.answer.Seconds = time.Since(start).Seconds()
+	l.err = errors.Join(errs...)
+	r.counters.reload(l.err == nil)
+	if l.err != nil {
+		r.log.Error("reload", "error", l.err.Error())
+		return
+	}
+	for _, split := range l.answer.Splits {
+		r.log.Info("reload", "split", split.Name, "images", split.Images, "version", split.Version, "embedded",
+			split.Embedded, "seconds", l.answer.Seconds)
+	}
+}
+
+// renewToken reads the token anew. A server that has one keeps asking for one.
+func (r *ready) renewToken() error {
+	token, err := r.opt.NewToken()
+	if err == nil {
+		err = checkToken(token)
+	}
+	if err == nil && token == "" && *r.token.Load() != "" {
+		err = errors.New("the token is empty now; the earlier one stays")
+	}
+	if err == nil {
+		r.token.Store(&token)
+	}
+	return err
+}
+
+// renewSplit reads a split anew and puts it into its place.
+func (r *ready) renewSplit(h *shelf, name string) (a ReloadedSplit, err error) {
+	defer func() {
+		if e := recover(); e != nil {
+			err = fmt.Errorf("panic: %v", e)
+		}
+	}()
+	old := h.take()
+	defer old.users.Done()
+	x, embedded, err := r.opt.Renew(context.Background(), name, old.searcher)
+	a = ReloadedSplit{Name: name, Version: old.version, Images: old.searcher.Info().Images}
+	if err != nil || x == old.searcher {
+		return a, err
+	}
+	v := r.index(x, old.version+1)
+	a.Version, a.Images, a.Embedded = v.version, x.Info().Images, embedded
+	before := h.put(v)
+	r.reloads.closing.Go(func() {
+		if err := before.close(); err != nil {
+			r.log.Error("the earlier index", "error", err.Error())
+		}
+	})
+	return a, nil
+}
+
+// watch reloads when the files of a split have changed, as far as their sizes and times tell.
+func (r *ready) watch(ctx context.Context) {
+	if r.opt.Watch == 0 || r.opt.Renew == nil {
+		return
+	}
+	tick := time.NewTicker(r.opt.Watch)
+	defer tick.Stop()
+	before := r.stamp()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if now := r.stamp(); now != before {
+			before = now
+			_, _ = r.reload(ctx) // the log has its error
+		}
+	}
+}
+
+// stamp is sizes and times of the files of all splits.
+func (r *ready) stamp() string {
+	var all strings.Builder
+	for _, name := range r.opt.Splits {
+		x := r.shelves[name].take()
+		dir := x.searcher.Info().Data
+		x.users.Done()
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			fmt.Fprintln(&all, err)
+		}
+		slices.SortFunc(entries, func(a, b os.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+		for _, e := range entries {
+			if i, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), name+"_") {
+				fmt.Fprintln(&all, dir, e.Name(), i.Size(), i.ModTime().UnixNano())
+			}
+		}
+	}
+	return all.String()
+}
+
+// reload reads the splits anew.
+func reloadSplits(c *call) error {
+	var q ReloadRequest
+	if err := c.decode(&q); err != nil {
+		return err
+	}
+	a, err := c.ready.reload(c.Context())
+	if err != nil {
+		return notServed(err)
+	}
+	return reply(c.writer, http.StatusOK, a)
+}
+
+// notServed tells who asked for a reload why it failed.
+func notServed(err error) error {
+	if errors.Is(err, errNotReloaded) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &failure{status: http.StatusUnprocessableEntity, code: "not_reloaded", message: err.Error()}
+}
+
+// gallery returns what changes the images of the split that a request names.
+func (r *ready) gallery(split *string) (g Gallery, name string, err error) {
+	if name = r.opt.Splits[0]; split != nil {
+		name = *split
+	}
+	switch g = r.Gallery; {
+	case g == nil || r.opt.Renew == nil:
+		return nil, name, &failure{status: http.StatusForbidden, code: "read_only",
+			message: "this server changes no images; start it with --allow-changes"}
+	case r.shelves[name] == nil:
+		return nil, name, badRequest("split: expected one of %s, found %.100q", strings.Join(r.opt.Splits, ", "), name)
+	}
+	return g, name, nil
+}
+
+// addImage adds a picture to a gallery.
+func addImage(c *call) error {
+	var q AddRequest
+	if err := c.decode(&q); err != nil {
+		return err
+	}
+	g, split, err := c.ready.gallery(q.Split)
+	if err != nil {
+		return err
+	}
+	leave, err := c.ready.decodeNext(c.Context())
+	if err != nil {
+		return err
+	}
+	p, err := decodePicture(c.Context(), q.Picture)
+	if err == nil {
+		err = g.Add(c.Context(), split, q.ID, p)
+	}
+	leave()
+	if err != nil {
+		return err
+	}
+	return c.ready.changed(c, split)
+}
+
+// removeImages removes images from a gallery.
+func removeImages(c *call) error {
+	var q RemoveRequest
+	if err := c.decode(&q); err != nil {
+		return err
+	}
+	g, split, err := c.ready.gallery(q.Split)
+	if err != nil {
+		return err
+	}
+	if len(q.IDs) == 0 {
+		return badRequest("ids: expected the ids of images")
+	}
+	if err := g.Remove(split, q.IDs); err != nil {
+		return err
+	}
+	return c.ready.changed(c, split)
+}
+
+// changed answers when a change that is on the disk is served.
+func (r *ready) changed(c *call, split string) error {
+	a, err := r.reload(c.Context())
+	if err != nil {
+		return notServed(err)
+	}
+	for _, now := range a.Splits {
+		if now.Name == split {
+			return reply(c.writer, http.StatusOK, ChangeAnswer{Split: split, Images: now.Images, Version: now.Version})
+		}
+	}
+	return fmt.Errorf("split %s was not reloaded", split)
+}
+
+// maxDecoded bounds the bytes that a picture takes when it is decoded.
+const maxDecoded = 300 << 20
+
+// decodeNext waits until no other picture is worked on.
+func (r *ready) decodeNext(ctx context.Context) (leave func(), err error) {
+	select {
+	case r.decoding <- struct{}{}:
+		return func() { <-r.decoding }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// decodePicture reads a picture of a request.
+func decodePicture(ctx context.Context, b []byte) (*pictures.RGB, error) {
+	p, err := pictures.Decode(ctx, b, maxDecoded)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, &failure{status: http.StatusUnprocessableEntity, code: "unprocessable",
+			message: fmt.Sprintf("the picture: %v", err)}
+	}
+	return p, nil
+}
+
+// embedPictures embeds the pictures of a request.
+func (r *ready) embedPictures(ctx context.Context, x *served, files [][]byte) ([]float32, error) {
+	if _, err := x.searcher.Dims(); err != nil {
+		return nil, err
+	}
+	if r.Pictures == nil {
+		return nil, &failure{status: http.StatusUnprocessableEntity, code: "unprocessable",
+			message: cmp.Or(r.NoPictures, "this server takes no pictures; start it with --extractor FILE.onnx")}
+	}
+	leave, err := r.decodeNext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var features []float32
+	for _, b := range files {
+		p, err := decodePicture(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		y, err := r.Pictures.Picture(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		features = append(features, y...)
+	}
+	return x.searcher.ImageRows(ctx, features)
+}
+
+// writeIndex writes the metrics of what is served.
+func (r *ready) writeIndex(w io.Writer) {
+	for _, m := range []struct {
+		name, help string
+		value      func(*served) float64
+	}{
+		{"images", "Images that are served.", func(v *served) float64 { return float64(v.searcher.Info().Images) }},
+		{"version", "Version of the index, which grows when images come or go.",
+			func(v *served) float64 { return float64(v.version) }},
+		{"age_seconds", "Seconds since this version is served.",
+			func(v *served) float64 { return time.Since(v.since).Seconds() }},
+	} {
+		fmt.Fprintf(w, "# HELP vsetrain_index_%s %s\n# TYPE vsetrain_index_%s gauge\n", m.name, m.help, m.name)
+		for _, name := range r.opt.Splits {
+			v := r.shelves[name].take()
+			fmt.Fprintf(w, "vsetrain_index_%s{split=%q} %g\n", m.name, name, m.value(v))
+			v.users.Done()
+		}
+	}
+}

@@ -1,0 +1,237 @@
+// Package journal keeps files of records that only grow. A record is there as a whole or not at all: what a kill, a
+// power failure or a full disk left of the last one is not read, and the next Append cuts it off.
+//
+//	magic [8], length of the head, CRC-32 of the head (uint32 each, little endian), head
+//	then records: length of the note (uint32), of the data (uint64), CRC-32 of the data, CRC-32 of these 16 bytes and
+//	the note (uint32 each), note, data
+//
+// The data of the last record are compared with their checksum, those of earlier ones are not: they were on the disk
+// before another record began.
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
+)
+
+const magic = "VSEJRNL1"
+
+// Sizes of what stands in front of a head and of a note, and the largest of these.
+const (
+	headSize   = len(magic) + 8
+	recordSize = 20
+	maxNote    = 64 << 20
+)
+
+// File is an open journal, as it was when it was opened. Its methods may be called from several goroutines, Close
+// apart.
+type File struct {
+	Head    []byte
+	Records []Record
+	f       *os.File
+	end     int64 // of the last whole record
+}
+
+// Record says what its data are in a note.
+type Record struct {
+	Note []byte
+	Size int64  // of the data
+	at   int64  // of the data, in the file
+	sum  uint32 // of the data
+}
+
+// Ending is that of the names of journals.
+const Ending = "_changes.bin"
+
+// Open reads the head and the notes of a journal. A file that begins as none does is an error.
+func Open(path string) (*File, error) {
+	f, size, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	j := &File{f: f}
+	if err := j.read(size); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return j, nil
+}
+
+// Close closes the file.
+func (j *File) Close() error { return j.f.Close() }
+
+// ReadAt reads data of a record from an offset in them.
+func (j *File) ReadAt(b []byte, record int, from int64) error {
+	r := j.Records[record]
+	if from < 0 || from+int64(len(b)) > r.Size {
+		return fmt.Errorf("%s: record %d has %d bytes, %d from %d on were asked for", j.f.Name(), record, r.Size,
+			len(b), from)
+	}
+	_, err := j.f.ReadAt(b, r.at+from)
+	return err
+}
+
+// read reads the head and all whole records of a file of a size.
+func (j *File) read(size int64) error {
+	start := make([]byte, headSize)
+	if _, err := j.f.ReadAt(start, 0); err != nil || string(start[:len(magic)]) != magic {
+		return errors.New("no journal of vsetrain: the beginning is that of another file")
+	}
+	n := int64(binary.LittleEndian.Uint32(start[len(magic):]))
+	if n > maxNote || n > size-int64(headSize) {
+		return fmt.Errorf("a head of %d bytes in a file of %d: the file is damaged", n, size)
+	}
+	j.Head = make([]byte, n)
+	if _, err := j.f.ReadAt(j.Head, int64(headSize)); err != nil {
+		return err
+	}
+	if crc32.ChecksumIEEE(j.Head) != binary.LittleEndian.Uint32(start[len(magic)+4:]) {
+		return errors.New("the head does not have its checksum: the file is damaged")
+	}
+	j.end = int64(headSize) + n
+	for {
+		r, ok := j.record(j.end, size)
+		if !ok {
+			break
+		}
+		j.Records, j.end = append(j.Records, r), r.at+r.Size
+	}
+	if len(j.Records) == 0 {
+		return nil
+	}
+	last := j.Records[len(j.Records)-1]
+	whole, err := j.whole(last)
+	if err == nil && !whole {
+		j.Records = j.Records[:len(j.Records)-1]
+		j.end = last.at - int64(len(last.Note)) - recordSize
+	}
+	return err
+}
+
+// whole compares the data of a record with their checksum.
+func (j *File) whole(r Record) (bool, error) {
+	got := crc32.NewIEEE()
+	_, err := io.Copy(got, io.NewSectionReader(j.f, r.at, r.Size))
+	return got.Sum32() == r.sum, err
+}
+
+// Verify reads a journal completely. The error names the first record that is not as it was written, and bytes behind
+// the last whole record, which an Append that was interrupted or damage left.
+func Verify(path string) error {
+	j, err := Open(path)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	for i, r := range j.Records {
+		if whole, err := j.whole(r); err != nil || !whole {
+			return fmt.Errorf("%s: the data of record %d (from byte %d) do not have their checksum", path, i, r.at)
+		}
+	}
+	if info, err := j.f.Stat(); err != nil || info.Size() > j.end {
+		return fmt.Errorf("%s: byte %d is behind record %d, the last whole one, and begins no other: an addition was "+
+			"interrupted there, or the file is damaged", path, j.end, len(j.Records)-1)
+	}
+	return nil
+}
+
+// record reads what stands in front of the data of the record at an offset; not ok is one that is not whole.
+func (j *File) record(at, size int64) (r Record, ok bool) {
+	var head [recordSize]byte
+	if size-at < recordSize {
+		return r, false
+	}
+	if _, err := j.f.ReadAt(head[:], at); err != nil {
+		return r, false
+	}
+	note, data := int64(binary.LittleEndian.Uint32(head[:])), binary.LittleEndian.Uint64(head[4:])
+	room := size - at - recordSize
+	if note > maxNote || note > room || data > uint64(room-note) {
+		return r, false
+	}
+	r = Record{Note: make([]byte, note), Size: int64(data), at: at + recordSize + note,
+		sum: binary.LittleEndian.Uint32(head[12:])}
+	if _, err := j.f.ReadAt(r.Note, at+recordSize); err != nil {
+		return r, false
+	}
+	sum := crc32.Update(crc32.ChecksumIEEE(head[:16]), crc32.IEEETable, r.Note)
+	return r, sum == binary.LittleEndian.Uint32(head[16:])
+}
+
+// Append adds a record to the journal at path, which it begins with a head where there is none, and returns when it is
+// on the disk. The data are what write writes. After an error the journal is as it was. One process at a time may
+// append. The error is an *atomicfile.Error where the file could not be written.
+func Append(path string, head, note []byte, write func(io.Writer) error) error {
+	if len(head) > maxNote || len(note) > maxNote {
+		return fmt.Errorf("%s: a note of %d bytes; at most %d are kept", path, max(len(head), len(note)), maxNote)
+	}
+	j, err := Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = atomicfile.WriteNew(path, func(w io.Writer) error {
+			b := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(head)))
+			_, err := w.Write(append(binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(head)), head...))
+			return err
+		})
+		if err == nil {
+			j, err = Open(path)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return atomicfile.Explain("write", path, err)
+	}
+	err = j.add(f, note, write)
+	if err != nil {
+		err = errors.Join(err, f.Truncate(j.end))
+	}
+	return errors.Join(atomicfile.Explain("write", path, err), f.Close())
+}
+
+// add writes a record behind the last whole one: what stands in front of its note comes last, so that a kill leaves
+// none.
+func (j *File) add(f *os.File, note []byte, write func(io.Writer) error) error {
+	if err := f.Truncate(j.end); err != nil {
+		return err
+	}
+	at := j.end + recordSize
+	if _, err := f.WriteAt(note, at); err != nil {
+		return err
+	}
+	w := &summed{w: io.NewOffsetWriter(f, at+int64(len(note)))}
+	if err := write(w); err != nil {
+		return err
+	}
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(note)))
+	b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(b, uint64(w.n)), w.sum)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Update(crc32.ChecksumIEEE(b), crc32.IEEETable, note))
+	if _, err := f.WriteAt(b, j.end); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// summed is a writer with the checksum of what was written.
+type summed struct {
+	w   io.Writer
+	n   int64
+	sum uint32
+}
+
+// Write implements io.Writer.
+func (s *summed) Write(b []byte) (int, error) {
+	n, err := s.w.Write(b)
+	s.n, s.sum = s.n+int64(n), crc32.Update(s.sum, crc32.IEEETable, b[:n])
+	return n, err
+}

@@ -1,0 +1,156 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func add(path, note, data string) error {
+	return Append(path, []byte("head"), []byte(note), func(w io.Writer) error {
+		_, err := io.WriteString(w, data)
+		return err
+	})
+}
+
+// all is what a journal holds.
+func all(t *testing.T, path string) string {
+	t.Helper()
+	j, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	out := string(j.Head)
+	for i, r := range j.Records {
+		b := make([]byte, r.Size)
+		if err := j.ReadAt(b, i, 0); err != nil {
+			t.Fatal(err)
+		}
+		out += fmt.Sprintf(" %s:%s", r.Note, b)
+	}
+	return out
+}
+
+// Whatever a kill leaves of the last record, the earlier ones are there, and the next one follows them.
+func TestEveryEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j")
+	for _, r := range [][2]string{{"one", "1"}, {"two", ""}} {
+		if err := add(path, r[0], r[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := add(path, "three", "333"); err != nil {
+		t.Fatal(err)
+	}
+	three, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := all(t, path); got != "head one:1 two: three:333" {
+		t.Fatal(got)
+	}
+	cut := filepath.Join(t.TempDir(), "cut")
+	for n := len(two); n < len(three); n++ {
+		zeros := append(bytes.Clone(three[:n]), make([]byte, len(three)-n)...) // a file whose data were not written yet
+		holes := bytes.Clone(three)
+		copy(holes[len(two):], make([]byte, n-len(two)))
+		for i, b := range [][]byte{three[:n], zeros, holes} {
+			if i == 2 && n == len(two) {
+				continue
+			}
+			if err := os.WriteFile(cut, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if got := all(t, cut); got != "head one:1 two:" {
+				t.Fatalf("%d of %d bytes, kind %d: %s", n, len(three), i, got)
+			}
+			if err := add(cut, "four", "4"); err != nil {
+				t.Fatal(err)
+			}
+			if got := all(t, cut); got != "head one:1 two: four:4" {
+				t.Fatalf("%d of %d bytes, kind %d: %s", n, len(three), i, got)
+			}
+		}
+	}
+}
+
+// An error leaves the journal as it was.
+func TestErrorKeeps(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j")
+	if err := add(path, "one", "1"); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(path)
+	full := errors.New("full")
+	err := Append(path, nil, []byte("two"), func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 1<<16))
+		return errors.Join(err, full)
+	})
+	after, _ := os.ReadFile(path)
+	if !errors.Is(err, full) || !bytes.Equal(before, after) {
+		t.Errorf("%v; %d bytes, then %d", err, len(before), len(after))
+	}
+	if j, err := Open(path); err != nil || j.ReadAt(make([]byte, 2), 0, 0) == nil {
+		t.Errorf("bytes of the next record are read (%v)", err)
+	}
+}
+
+// What is no journal is refused.
+func TestNoJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j")
+	if err := add(path, "one", "1"); err != nil {
+		t.Fatal(err)
+	}
+	good, _ := os.ReadFile(path)
+	for _, c := range []struct{ text, want string }{{"", "no journal"}, {"VSEJRNL2" + string(good[8:]), "no journal"},
+		{magic + "\xff\xff\xff\x00abcd", "a head of"}, {strings.Replace(string(good), "head", "heat", 1), "checksum"}} {
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.20q: %v", c.text, err)
+		}
+		if add(path, "two", "2") == nil {
+			t.Errorf("%.20q: appended", c.text)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "j")
+	if err := errors.Join(add(path, "one", "1"), add(path, "two", "22")); err != nil {
+		f.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(t.TempDir(), "j")
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		j, err := Open(path)
+		if err != nil {
+			return
+		}
+		defer j.Close()
+		for i, r := range j.Records {
+			if r.Size > int64(len(b)) || j.ReadAt(make([]byte, r.Size), i, 0) != nil {
+				t.Errorf("record %d of %d bytes", i, r.Size)
+			}
+		}
+	})
+}
