@@ -118,7 +118,8 @@ func TestGoldenTrainStep(t *testing.T) {
 				}
 				s.factorFrom = p.factorFrom
 				n, order := len(c.Lengths), golden.ByLength(c.Lengths)
-				sh := shape{Shape: models.Shape{N: n, All: n, Bucket: models.Bucket(c.Captions.Shape[1])}, sum: !c.Config.Max}
+				sh := shape{sum: !c.Config.Max}
+				sh.N, sh.All, sh.Bucket = n, n, models.Bucket(c.Captions.Shape[1])
 				check := func(err error) {
 					t.Helper()
 					if err != nil {

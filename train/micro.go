@@ -446,7 +446,8 @@ func (m *micro) captionsOf(p *microBatch) batch.Captions {
 
 // shape is that of the graphs of a micro-batch.
 func (m *micro) shape(p *microBatch) models.Shape {
-	return models.Shape{N: p.hi - p.lo, Bucket: models.Bucket(int(m.pairs.Lengths[p.lo])), All: len(m.pairs.Whole().Lengths)}
+	return models.Shape{N: p.hi - p.lo, Bucket: models.Bucket(int(m.pairs.Lengths[p.lo])),
+		All: len(m.pairs.Whole().Lengths)}
 }
 
 // take sets the pairs of the step.

@@ -43,7 +43,8 @@ func TestFindLibrary(t *testing.T) {
 // A text of C ends before its first zero, and after so many bytes where there is none.
 func TestCString(t *testing.T) {
 	long := []byte(strings.Repeat("x", 2000))
-	for text, want := range map[string]string{"a\x01b\x00c\x01": "a\x01b", "\x00a\x01": "", string(long): string(long[:1024])} {
+	for text, want := range map[string]string{"a\x01b\x00c\x01": "a\x01b", "\x00a\x01": "",
+		string(long): string(long[:1024])} {
 		b := []byte(text)
 		if got := cString(uintptr(unsafe.Pointer(&b[0]))); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

@@ -248,8 +248,8 @@ func Record(dir string) (*Manifest, error) {
 	return m, f.Commit()
 }
 
-// Listed returns the names of the files of a folder that belong into its manifest: all but hidden files, journals, which
-// grow and have checksums of their own, folders and what is no file.
+// Listed returns the names of the files of a folder that belong into its manifest: all but hidden files, journals,
+// which grow and have checksums of their own, folders and what is no file.
 func Listed(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

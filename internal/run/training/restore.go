@@ -55,15 +55,15 @@ func (t *archive) samePairs(c *models.Checkpoint) error {
 		return fmt.Errorf("resume: %s was trained with mined negatives of SHA-256 %.12q, data.mined is %.12q; bring "+
 			"the file of the run back, or start a new run with another --run", c.Path, c.Info.Mined, t.Mined)
 	}
-	if err := t.sameNoise(c); err != nil {
+	if err := sameNoise(c, t.Noise); err != nil {
 		return fmt.Errorf("resume: %w; bring that of the run back, or start a new run with another --run", err)
 	}
 	return nil
 }
 
-// sameNoise is an error where the captions of a checkpoint were wrong in other places than those of the run are.
-func (t *archive) sameNoise(c *models.Checkpoint) error {
-	began, now := c.Info.Noise, t.Noise
+// sameNoise is an error where the captions of a checkpoint were wrong in other places than a run has them now.
+func sameNoise(c *models.Checkpoint, now *runfs.NoiseIndex) error {
+	began := c.Info.Noise
 	if began == nil && now == nil || began != nil && now != nil && began.SHA256 == now.SHA256 {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (t *archive) remember(path string) error {
 		return fmt.Errorf("%s was trained with %d captions, %s has %d; name a run on the same data", path, st.Captions,
 			t.Cfg.Data.Dir, n)
 	}
-	if err := t.sameNoise(c); err != nil {
+	if err := sameNoise(c, t.Noise); err != nil {
 		return fmt.Errorf("%w; name a run with the noise index of this one", err)
 	}
 	return train.Remember(t.Step, c)

@@ -88,7 +88,8 @@ func main() {
 	log.SetPrefix("mutants: ")
 	n := flag.Int("n", 200, "mutants")
 	seed := flag.Uint64("seed", 1, "seed of the draw")
-	limit := flag.Duration("limit", time.Minute, "processor time of a package for a mutant; its longest tests are left out")
+	limit := flag.Duration("limit", time.Minute,
+		"processor time of a package for a mutant; its longest tests are left out")
 	skip := flag.String("skip", "^$", "tests that are left out, a pattern")
 	path := flag.String("log", os.DevNull, "file of verdicts, which is continued where it is there")
 	least := flag.Float64("least", 95, "percentage that must be seen")

@@ -139,9 +139,10 @@ func (r *runner) reach(t *test) (parts []string, err error) {
 // first has Linux end a process before others where memory is short. Emulated GPUs reserve more than a limit allows.
 const first = "echo 1000 2>/dev/null >/proc/self/oom_score_adj; "
 
-// run runs a test with a switch on and returns what it prints and the time of processors that it takes. What it started ends with it, and it is the first to end
-// where it takes all memory.
-func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (printed string, cost time.Duration, err error) {
+// run runs a test with a switch on and returns what it prints and the time of processors that it takes. What it started
+// ends with it, and it is the first to end where it takes all memory.
+func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (printed string, cost time.Duration,
+	err error) {
 	out, err := os.Create(filepath.Join(r.dir, "output"))
 	if err != nil {
 		return "", 0, err
