@@ -186,7 +186,8 @@ func TestTimeLeft(t *testing.T) {
 	if _, err := s.claim(states[0], 3, "", now.Add(-10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(states[0].Dir, runfs.MetricsName), []byte("{\"epoch\":1}\n"), 0o666); err != nil {
+	metrics := filepath.Join(states[0].Dir, runfs.MetricsName)
+	if err := os.WriteFile(metrics, []byte("{\"epoch\":1}\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	st, err := ReadStatus(p, s, now)
