@@ -262,8 +262,8 @@ func TestRanksOverlap(t *testing.T) {
 	}
 }
 
-// Three ranks with many parts, and a matrix that is divided, store what one, two and four go on from: the same bits, and
-// the same next step but for rounding.
+// Three ranks with many parts, and a matrix that is divided, store what one, two and four go on from: the same bits,
+// and the same next step but for rounding.
 func TestRanksResumeInParts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "last.safetensors")
 	ranked := func(w *devicetest.World) *Step {
