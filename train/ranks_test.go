@@ -1,9 +1,12 @@
 package train
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -259,6 +262,78 @@ func TestRanksOverlap(t *testing.T) {
 	}
 }
 
+// Three ranks with many parts, and a matrix that is divided, store what one, two and four go on from: the same bits,
+// and the same next step but for rounding.
+func TestRanksResumeInParts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "last.safetensors")
+	ranked := func(w *devicetest.World) *Step {
+		s := tinyStep(t, rankedCPU(t, w, cpu.FP64), loss.LMH, math.MaxInt)
+		divide(t, s, 64)
+		return s
+	}
+	next := func(s *Step, w *devicetest.World, i uint64) float64 {
+		rank, ranks := w.Rank()
+		r, err := s.Run(dealt(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false)
+		if err != nil {
+			t.Error(err)
+		}
+		return r.GradNorm
+	}
+	var stored, end []float64
+	var norm float64
+	devicetest.Ranks(3, func(w *devicetest.World) {
+		s := ranked(w)
+		next(s, w, 1)
+		next(s, w, 2)
+		err := s.ranks.saving(func() error {
+			if s.ranks.Rank > 0 {
+				return nil
+			}
+			var file bytes.Buffer
+			err := s.WriteState(&file, models.Info{}, &State{})
+			return errors.Join(err, os.WriteFile(path, file.Bytes(), 0o666))
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		before, n := flat(s), next(s, w, 3)
+		if after := flat(s); s.ranks.Rank == 0 {
+			stored, norm, end = before, n, after
+		}
+	})
+	for _, n := range []int{1, 2, 4} {
+		devicetest.Ranks(n, func(w *devicetest.World) {
+			s, st := ranked(w), &State{}
+			if rank, _ := w.Rank(); rank == 0 {
+				c, err := models.OpenCheckpoint(path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				if err := s.RestoreState(c, st); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := Share(s, st); err != nil {
+				t.Error(err)
+			}
+			if at := differ(flat(s), stored); at >= 0 {
+				t.Errorf("%d ranks begin with another value %d than three stored", n, at)
+			}
+			if got := next(s, w, 3); !(math.Abs(got-norm) <= 1e-10*norm) {
+				t.Errorf("%d ranks: norm %v, with three %v", n, got, norm)
+			}
+			for i, v := range flat(s) {
+				if !(math.Abs(v-end[i]) <= 1e-8) {
+					t.Errorf("%d ranks: value %d is %v, with three %v", n, i, v, end[i])
+					break
+				}
+			}
+		})
+	}
+}
+
 // Gradients that ranks send as bf16 are half the values, and off by no more than their rounding; training goes on as
 // well, and all ranks come to the same bits. One rank sends none.
 func TestRanksReduceDtype(t *testing.T) {
@@ -396,6 +471,14 @@ func TestRanksCompare(t *testing.T) {
 	})
 }
 
+// recording is a device of one of several ranks that looks like a GPU.
+type recording struct {
+	device.Device
+	device.Recorder
+}
+
+func (r recording) Unwrap() device.Device { return r.Device }
+
 // What ranks cannot do is refused.
 func TestRanksRefuse(t *testing.T) {
 	devicetest.Ranks(2, func(w *devicetest.World) {
@@ -410,6 +493,17 @@ func TestRanksRefuse(t *testing.T) {
 		_, err = NewStep(m, loss.DefaultOptions(), adam(1e-2))
 		if err == nil || !strings.Contains(err.Error(), "chan.transformer_axis: batch") {
 			t.Errorf("images that attend to each other: %v", err)
+		}
+		m, err = models.NewModel(recording{d, nil}, published(t, models.VSEPP), tinyDims)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		half := adam(1e-2)
+		half.ReduceDtype = BF16
+		if _, err := NewStep(m, loss.DefaultOptions(), half); err == nil ||
+			!strings.Contains(err.Error(), "optim.reduce_dtype is bf16, but ranks on") {
+			t.Errorf("bf16 on a device that records: %v", err)
 		}
 		s := tinyStep(t, d, loss.LMH, 0)
 		if _, err := s.Run(tinyBatch(1, 6, 8), 1e-2, false); err == nil ||
