@@ -30,6 +30,10 @@ VSETRAIN_LONG=1 "$go" test -v -run Suspects ./internal/run/study
 
 bash scripts/kill-resume.sh 50
 
+echo "ranks: every network with every loss over MPI; one killed 20 times, and stopped 5 times"
+VSETRAIN_LONG=1 "$go" test -v -timeout 60m -run TestRanksOverMPI ./train
+"$go" test -v -timeout 30m -run TestHurtRanks ./cmd/vsetrain -rank-kills 20 -rank-hangs 5
+
 bash scripts/precisions.sh
 
 make release-check
