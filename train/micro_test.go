@@ -86,11 +86,16 @@ func TestMicroBatchesInFloat32(t *testing.T) {
 	}
 }
 
-// Networks that score pairs are refused, with the reason.
+// Networks that score pairs are refused, with the reason, and so are devices that record steps.
 func TestMicroBatchesRefuse(t *testing.T) {
 	s := pairStep(t, openCPU(t, cpu.Options{Threads: 1}), models.SAF, "lsh")
 	err := Divide(s, 4, nil)
 	if err == nil || !strings.Contains(err.Error(), "train.micro_batch is 4, but network saf scores pairs") {
 		t.Errorf("a network that scores pairs: %v", err)
+	}
+	s = tinyStep(t, openCPU(t, cpu.Options{Threads: 1}), "lmh", 0)
+	s.recorder = &recorder{}
+	if err = Divide(s, 4, nil); err == nil || !strings.Contains(err.Error(), "expected 0, or device.kind cpu") {
+		t.Errorf("a device that records: %v", err)
 	}
 }

@@ -4,20 +4,27 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"vsetrain/data"
+	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/system/mpi"
+	"vsetrain/loss"
 	"vsetrain/models"
 )
 
 // rankOf is set, to the file of a library, in processes that a launcher of MPI starts.
 const rankOf = "VSETRAIN_TEST_RANK_OF"
+
+// long asks for every network with every loss on one to four ranks of each library (make test-long).
+var long = os.Getenv("VSETRAIN_LONG") != ""
 
 // Ranks over MPI do the steps of one rank, with both libraries and one to four of them, and the same bits in a second
 // start: an embedder, one with running statistics, and a scorer of pairs. TestRanksTrainAsOne has all networks.
@@ -43,6 +50,9 @@ func TestRanksOverMPI(t *testing.T) {
 				t.Skipf("%s or %s is not here; scripts/install-test-tools.sh installs them", c.file, c.launcher)
 			}
 			before := map[int]string{}
+			if long {
+				c.ranks = []int{1, 2, 3, 4, 3}
+			}
 			for _, n := range c.ranks {
 				cmd := exec.CommandContext(t.Context(), launcher, append(slices.Clone(c.args), "-n", fmt.Sprint(n),
 					os.Args[0], "-test.run", "^TestRanksOverMPI$")...)
@@ -74,15 +84,35 @@ func overMPI(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	world, bits := ranks.OverMPI(w), uint64(0)
+	if long {
+		for _, c := range everyLoss(t) {
+			asOne(t, rankedCPU(t, world, cpu.FP64), c, alone(t, c, 1))
+		}
+	}
 	for _, c := range append(recordedCases(t), lossCases(t)...) {
-		if !slices.Contains([]string{"vsepp lmh", "vsrn, captions false", models.SGR + " siglip"}, c.name) {
+		if !long && !slices.Contains([]string{"vsepp lmh", "vsrn, captions false", models.SGR + " siglip"}, c.name) {
 			continue
 		}
 		asOne(t, rankedCPU(t, world, cpu.FP64), c, alone(t, c, 2))
+		steps, one := 4, (*Step)(nil)
+		if long {
+			steps, one = 30, c.step(openCPU(t, cpu.Options{Threads: 1}))
+			one.factorFrom = math.MaxInt
+		}
 		s := c.step(rankedCPU(t, world, cpu.FP32))
-		for i := range 4 {
-			if _, err := s.Run(dealt(c.batch(i), w.Rank, w.Ranks), 1e-3, false); err != nil {
+		for i := range steps {
+			got, err := s.Run(dealt(c.batch(i), w.Rank, w.Ranks), 1e-4, false)
+			if err != nil {
 				t.Fatal(err)
+			}
+			if one == nil {
+				continue
+			}
+			if want, err := one.Run(c.batch(i), 1e-4, false); err != nil {
+				t.Fatal(err)
+			} else if !(math.Abs(got.Loss-want.Loss) <= 1e-5*want.Loss) {
+				t.Errorf("%s, float32, step %d: loss %v, %v alone", c.name, i, got.Loss, want.Loss)
+				break
 			}
 		}
 		if r := RanksOf(s); r != nil {
@@ -96,4 +126,41 @@ func overMPI(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	fmt.Printf("bits %x\n", bits)
+}
+
+// everyLoss is every network with every loss.
+func everyLoss(t *testing.T) (all []recordedCase) {
+	for _, c := range recordedCases(t) {
+		if c.name != "vsepp lmh" && c.name != "vsrn, captions false" && c.name != "vseinf" &&
+			!slices.Contains(models.Available(), c.name) {
+			continue
+		}
+		for _, name := range loss.Names() {
+			step := c.step
+			all = append(all, recordedCase{c.name + " with " + name, 1, c.lr, func(d device.Device) *Step {
+				l := loss.DefaultOptions()
+				l.Name = name
+				o := step(openCPU(t, cpu.Options{Threads: 1, Precision: cpu.FP64})).model
+				m, err := NewModel(d, o.Options, o.Dims, &l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Init(3, nil)
+				s, err := NewStep(m, l, adam(1e-2))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}, func(i int) *data.Batch {
+				b := c.batch(i)
+				if b.Numbers == nil {
+					for k := range int32(b.N) {
+						b.Numbers = append(b.Numbers, 3*k)
+					}
+				}
+				return b
+			}})
+		}
+	}
+	return all
 }

@@ -135,8 +135,7 @@ func (o *rankFlags) divide(ctx context.Context, a *app, d *device.Options,
 	ctx, stop := m.Context(ctx)
 	defer stop()
 	if err = f(ctx, ranks.OverMPI(m.World)); err != nil && !errors.Is(err, context.Canceled) {
-		m.Fail(err)
-		return err
+		return m.Fail(err)
 	}
 	return errors.Join(err, m.Leave())
 }

@@ -130,10 +130,10 @@ func TestProcsMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := strings.Join([]string{"name", "files", "network", "data", "protocol", "i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1",
-		"t2i_r5", "t2i_r10", "quirks", "sha256", "where", "source", "note"}, "\t") + "\n" + strings.Join([]string{"boxes",
-		"checkpoint.pth.tar", "gsmn", "toy", "whole", "0.0", "", "", "", "", "", "Q9,Q10", "", "https://example.org/x",
-		"none", ""}, "\t") + "\n"
+	row := func(cells ...string) string { return strings.Join(cells, "\t") + "\n" }
+	table := row("name", "files", "network", "data", "protocol", "i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5",
+		"t2i_r10", "quirks", "sha256", "where", "source", "note") + row("boxes", "checkpoint.pth.tar", "gsmn", "toy",
+		"whole", "0.0", "", "", "", "", "", "Q9,Q10", "", "https://example.org/x", "none", "")
 	for name, text := range map[string]string{"toy.tsv": table, "texts": "a dog\na red ball\ntwo dogs\na dog runs\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -133,8 +133,7 @@ func (s *trainSession) leave(err error, dir string) error {
 		return err
 	}
 	if err != nil && !errors.Is(err, train.ErrInterrupted) {
-		s.member.Fail(err)
-		return err
+		return s.ended(s.member.Fail(err), dir)
 	}
 	if other := s.member.Leave(); other != nil {
 		return s.ended(other, dir)

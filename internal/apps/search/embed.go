@@ -162,9 +162,9 @@ func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lin
 	return rows, unknownOnly, err
 }
 
-// encodeWords embeds captions given as word ids: [N, E] in their order. The ranks of a job divide the batches. Graphs are compiled for a number of captions,
-// so the last batch is filled to a power of two with captions of one word; captions of more than longCaption words,
-// which are rare, are embedded one by one.
+// encodeWords embeds captions given as word ids: [N, E] in their order. The ranks of a job divide the batches. Graphs
+// are compiled for a number of captions, so the last batch is filled to a power of two with captions of one word;
+// captions of more than longCaption words, which are rare, are embedded one by one.
 func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size int, progress func(done,
 	total int)) ([]float32, error) {
 	e := r.Dim()

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"vsetrain/internal/system/mpi"
 )
 
 // visitor is a rank at a hub whose messages are read at once.
@@ -148,4 +151,29 @@ func TestStrangers(t *testing.T) {
 	if len(h.pmi.values) > 0 || h.peers[0] != nil {
 		t.Errorf("a stranger changed %v, %v", h.pmi.values, h.peers)
 	}
+}
+
+// Where a call of MPI fails because another rank is gone, that rank is the cause, and not the one that called.
+func TestFailureBehindACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, lost := range []bool{true, false} {
+			ours, theirs := net.Pipe()
+			go io.Copy(io.Discard, theirs)
+			m := &Member{o: Options{Dead: time.Second}, link: newLink(ours, bufio.NewReader(ours), time.Hour),
+				failed: make(chan struct{}), leaving: make(chan struct{})}
+			other := &Failure{Rank: 2, Text: "its process ended", Lost: true}
+			if lost {
+				time.AfterFunc(500*time.Millisecond, func() { m.lose(other) })
+			}
+			var want error = &mpi.CallError{Function: "MPI_Bcast", Text: "Endpoint timeout"}
+			call := fmt.Errorf("step 3: %w", want)
+			if lost {
+				want = other
+			}
+			if err := m.Fail(call); !errors.Is(err, want) {
+				t.Errorf("another rank lost: %t: the cause is %v", lost, err)
+			}
+			theirs.Close()
+		}
+	})
 }

@@ -53,8 +53,7 @@ func Join(ctx context.Context, o Options) (*Member, error) {
 		ended: make(chan struct{}), leaving: make(chan struct{})}
 	err := m.join(ctx)
 	if err != nil {
-		m.Fail(err)
-		return nil, err
+		return nil, m.Fail(err)
 	}
 	return m, nil
 }
@@ -297,13 +296,23 @@ func (m *Member) Leave() error {
 	return err
 }
 
-// Fail ends this rank because of an error, and tells the others, which end within two seconds. MPI is left as it is.
-func (m *Member) Fail(err error) {
+// Fail ends this rank because of an error, and tells the others, which end within two seconds. MPI is left as it is. It
+// returns the cause: the *Failure of a rank without which a call of MPI failed here, or else the error.
+func (m *Member) Fail(err error) error {
 	var other *Failure
+	var call *mpi.CallError
+	if errors.As(err, &call) && m.link != nil {
+		select {
+		case <-m.failed:
+			err = m.failure
+		case <-time.After(m.o.Dead + grace): // the last moment at which a rank may be found dead
+		}
+	}
 	if !errors.As(err, &other) {
 		m.report(message{Kind: failed, Rank: m.Rank, Text: err.Error()})
 	}
 	m.part(grace)
+	return err
 }
 
 // part closes the connection, and as rank 0 and as a parent waits for the others, for a time at most.

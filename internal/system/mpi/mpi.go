@@ -37,6 +37,11 @@ func Search(root string, getenv func(string) string) libraries.Library {
 	return libraries.Find(root, getenv, wanted, f)
 }
 
+// CallError is a call of MPI that failed. Where another rank is gone, that is why.
+type CallError struct{ Function, Text string }
+
+func (e *CallError) Error() string { return e.Function + ": " + e.Text }
+
 // KindOf tells the interface of the library in a file from the names in it, without loading it.
 func KindOf(path string) (Kind, error) {
 	f, err := elf.Open(path)

@@ -5,6 +5,7 @@ package mpi
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -47,7 +48,15 @@ func Start(path string) (*World, error) {
 
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
+//
+// UCX, by which MPICH sends, reads the memory of other processes of the machine. Where one was killed it aborts the
+// process that reads, so it is told not to (UCX_TLS), unless the user has said how it sends.
 func Load(path string) (*World, error) {
+	if os.Getenv("UCX_TLS") == "" {
+		if err := Setenv("UCX_TLS", "^cma"); err != nil {
+			return nil, err
+		}
+	}
 	defer restore(handlers()) // some are replaced as the library is loaded, some by MPI_Init
 	// Open MPI's plug-ins look the symbols of the library up.
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
@@ -135,7 +144,7 @@ func (w *World) call(name string, alive any, args ...uintptr) error {
 	}
 	text := make([]byte, 8192)
 	purego.SyscallN(w.fn["Error_string"], code, address(text), address(w.out[3:]))
-	return fmt.Errorf("MPI_%s: %s", name, text[:max(0, min(int(w.out[3]), len(text)))])
+	return &CallError{"MPI_" + name, string(text[:max(0, min(int(w.out[3]), len(text)))])}
 }
 
 // Float is a value that MPI adds.
