@@ -157,6 +157,10 @@ func TestProductAdamOnTensorCores(t *testing.T) {
 			{clip: math.NaN(), beta1: 0.9, beta2: 0.999, eps: 1e-3},
 		} {
 			f.n, f.o, f.i = c.n, c.o, c.i
+			large := c.n*c.o*c.i > 500_000
+			if large && (mode == 1 || mode == 2) { // what an element takes does not depend on their number
+				continue
+			}
 			what := fmt.Sprintf("%+v, mode %d", c, mode)
 			emulator.Set(t, "order", 0, 0)
 			emulator.Set(t, "multiprocessors", 16, 4)
@@ -179,6 +183,9 @@ func TestProductAdamOnTensorCores(t *testing.T) {
 				continue
 			}
 			for order, multiprocessors := range []int{0, 1, 4} {
+				if large && order < 2 {
+					continue
+				}
 				emulator.Set(t, "order", order, 0)
 				emulator.Set(t, "multiprocessors", multiprocessors, 4)
 				if other, _ := tensorCase(t, cuda.Options{RoundFrom: 1}, 1).factored(f); !same(got, other) {
