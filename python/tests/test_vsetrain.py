@@ -152,6 +152,17 @@ class Files(unittest.TestCase):
             path.write_bytes(whole.replace(b'#2\\"', b'#3\\"', 1))
             with self.assertRaisesRegex(ValueError, "the ids are not those .* run vsetrain embed again"):
                 vsetrain.read_embeddings(path)
+            for name in "images.npy", "images_ids.txt", "captions.npy", "vsetrain-manifest.json":
+                (Path(folder) / name).write_bytes(Path(name).read_bytes())
+            ids = Path(folder) / "images_ids.txt"
+            vsetrain.read_embeddings(Path(folder) / "images.npy")
+            ids.write_text("\n".join(reversed(ids.read_text().split())) + "\n")
+            with self.assertRaisesRegex(ValueError, "not the ids that images.npy was written with"):
+                vsetrain.read_embeddings(Path(folder) / "images.npy")
+            vectors = np.load("images.npy")
+            np.save(Path(folder) / "images.npy", vectors[::-1])
+            with self.assertRaisesRegex(ValueError, "not the file that its manifest lists"):
+                vsetrain.read_embeddings(Path(folder) / "images.npy")
             np.save(Path(folder) / "few.npy", np.zeros((3, 2), np.float32))
             (Path(folder) / "few_ids.txt").write_text("a\nb\n")
             with self.assertRaisesRegex(ValueError, "an id for each row"):
