@@ -60,7 +60,10 @@ func (a *app) run(args []string) int {
 	var usage *usageError
 	var bad *config.Error
 	var coded *codedError
+	var logged *loggedError
 	switch {
+	case errors.As(err, &logged):
+		return exitFailure
 	case errors.As(err, &coded):
 		a.Errorf("%v", err)
 		return coded.code
@@ -95,6 +98,9 @@ func flagText(text string) string {
 	}
 	return text
 }
+
+// loggedError is an error that a log has already.
+type loggedError struct{ error }
 
 // usageError is a command line that cannot be carried out.
 type usageError struct{ text string }

@@ -65,13 +65,15 @@ var valued = map[string]string{"--device": "cpu", "--precision": "bf16", "--prot
 	"report --judgements": "x.json --test", "report --diagnose": "true --test", "export --vocab": "v --onnx o",
 	"embed --of": "captions", "embed --texts": "-", "embed --checkpoint": "-", "serve --token-file": "-",
 	"report --images": "..", "selftest --family": "Gemm", "selftest --variant": "fp64 --device cpu",
-	"selftest --plant": "-", "serve --max-body": "7", "serve --window": "1ms", "serve --openapi": "-",
-	"search --image": "-", "search --extractor": "-", "eval --compare": "-",
+	"selftest --plant": "-", "serve --max-body": "7", "serve --window": "1ms", "serve --allow-origin": "http://x",
+	"serve --openapi": "-",
+	"search --image":  "-", "search --extractor": "-", "eval --compare": "-",
 	"eval --published": "-", "quickstart --checkpoint": "r d --extractor=m", "quickstart --extractor": "m d"}
 
 // fieldOf are the fields of flags that bear another name; two where the check derives one from the other.
 var fieldOf = map[string]string{"--config": "file", "--device": "kind", "--gpu": "index", "--cache": "dir",
-	"--no-cache": "off", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint", "quickstart --checkpoint": "checkpoint",
+	"--no-cache": "off", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint",
+	"quickstart --checkpoint": "checkpoint", "--allow-origin": "origins",
 	"doctor --gpu":  "gpu",
 	"--feature-dim": "feature", "--vocab-size": "vocab", "--boxes-key": "boxes", "--features-key": "features",
 	"--sizes-key": "sizes", "data convert --split": "splitflags", "data synth --captions": "captionsperimage",

@@ -92,6 +92,8 @@ accepts nothing new and finishes the requests in progress.`,
 	f.BoolVar(&o.NoToken, "no-token", false, "listen without a token where other machines reach the address")
 	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the server may be called without a token, "+
 		"beside localhost and addresses; may be repeated")
+	f.StringArrayVar(&o.Origins, "allow-origin", nil, "`ORIGIN` of pages whose scripts may ask from a browser, such "+
+		"as https://search.example.org; may be repeated")
 	f.IntVar(&o.MaxK, "max-k", o.MaxK, "images that a request may ask for")
 	f.IntVar(&o.MaxItems, "max-items", o.MaxItems, "captions or images that a request may have embedded")
 	f.Int64Var(&o.MaxBody, "max-body", o.MaxBody, "bytes of a request for embeddings")
@@ -160,7 +162,7 @@ func (o *serveOptions) describe(a *app) error {
 	return err
 }
 
-func (o *serveOptions) run(ctx context.Context, a *app) error {
+func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 	if o.Describe {
 		return o.describe(a)
 	}
@@ -173,11 +175,15 @@ func (o *serveOptions) run(ctx context.Context, a *app) error {
 		}
 		a.Printf("answers at %s\n", url)
 	}
-	var err error
-	s, err = serve.New(o.Options)
-	if err != nil {
+	if s, err = serve.New(o.Options); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && o.JSON && !errors.Is(err, context.Canceled) { // as every line
+			s.Log().Error("failed", "error", err.Error())
+			err = &loggedError{err}
+		}
+	}()
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, stopSignals()...)
 	ctx, stop := context.WithCancel(ctx)

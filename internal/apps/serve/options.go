@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -54,6 +55,8 @@ type Options struct {
 	Version string   // of the program
 	Token   string   // that requests must bear; "" asks for none
 	Hosts   []string // host names under which the server may be called without a token, beside localhost and addresses
+	// Origins are those of pages whose scripts may ask from a browser, as https://NAME.
+	Origins []string
 	Limits
 	Window time.Duration // how long queries wait for others before they are answered together; 0 is not at all
 	Grace  time.Duration // how long Serve lets requests finish when it ends; 0 is 20 s
@@ -110,6 +113,13 @@ func (o *Options) Validate() error {
 	}
 	if o.Watch < 0 || o.Watch > 0 && o.Watch < 100*time.Millisecond {
 		return fmt.Errorf("--watch: expected 0s or at least 100ms, found %v", o.Watch)
+	}
+	for _, origin := range o.Origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
+			return fmt.Errorf("--allow-origin %q: expected an origin such as https://search.example.org, without a "+
+				"path", origin)
+		}
 	}
 	for _, h := range o.Hosts {
 		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {

@@ -192,6 +192,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.counters.end(path, rec.status, took, timed && rec.status < 400)
 		line := []any{"method", r.Method, "path", r.URL.Path, "status", rec.status,
 			"ms", float64(took.Microseconds()) / 1000, "bytes", rec.bytes, "remote", r.RemoteAddr}
+		if trace := traceOf(r); trace != "" {
+			line = append(line, "trace", trace)
+		}
 		if cause != nil {
 			s.log.Error("request", append(line, "error", cause.Error())...)
 			return
@@ -202,6 +205,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'")
+	if allowOrigin(s.opt.Origins, h, r) && r.Method == http.MethodOptions {
+		rec.WriteHeader(http.StatusNoContent)
+		return
+	}
 	rt, err := s.find(r)
 	if rt != nil {
 		path, timed = rt.path, rt.method == http.MethodPost

@@ -1,0 +1,40 @@
+package serve
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// allowOrigin lets the scripts of a page that is on the list read an answer (CORS, https://fetch.spec.whatwg.org), and
+// reports whether it is. Browsers keep the answer from all others.
+func allowOrigin(list []string, h http.Header, r *http.Request) bool {
+	if len(list) == 0 {
+		return false
+	}
+	h.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(list, strings.ToLower(origin)) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	if r.Method == http.MethodOptions { // a question beforehand, which has no token
+		h.Set("Access-Control-Allow-Methods", "GET, POST")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Traceparent")
+		h.Set("Access-Control-Max-Age", "600")
+	}
+	return true
+}
+
+// traceparent is that of version 00 (https://www.w3.org/TR/trace-context/): trace, parent and flags.
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceOf returns the number of the trace that a request is part of, "" without one.
+func traceOf(r *http.Request) string {
+	m := traceparent.FindStringSubmatch(r.Header.Get("Traceparent"))
+	if m == nil || strings.HasPrefix(m[0], "ff") || strings.Trim(m[1], "0") == "" {
+		return ""
+	}
+	return m[1]
+}
