@@ -230,20 +230,6 @@ func (w *World) Wait() error {
 	}
 }
 
-// Setenv sets a variable for libraries in C, which do not see what os.Setenv sets.
-func Setenv(name, value string) error {
-	lib, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
-	if err != nil {
-		return err
-	}
-	var set func(name, value string, overwrite int32) int32
-	purego.RegisterLibFunc(&set, lib, "setenv")
-	if set(name, value, 1) != 0 {
-		return fmt.Errorf("setenv %s fails", name)
-	}
-	return nil
-}
-
 // Finalize ends MPI; the goroutine is locked to its thread no more. The launcher of MPICH 5 may kill three ranks and
 // more as they end.
 func (w *World) Finalize() error {

@@ -268,6 +268,7 @@ const (
 	scratchCarry
 	scratchPanel
 	scratchOperand // rounded
+	scratchDeal    // what ranks send each other
 	scratchSlots
 )
 

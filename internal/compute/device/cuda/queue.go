@@ -62,6 +62,10 @@ const (
 	commandAwait
 	commandStream
 	commandStreamed
+	commandAllReduce // the first of the collectives
+	commandBroadcast
+	commandAllGather
+	commandReduceScatter
 )
 
 // command is one piece of work for the owner.
@@ -78,7 +82,7 @@ type command struct {
 	product  driver.Gemm
 	run      func() error
 	exec     driver.Exec
-	slot     int         // of a fetch
+	slot     int         // of a fetch; the root of a broadcast
 	owner    *dev        // of a kernel
 	written  uint64      // parameters that the kernel may write through
 	back     *backBuffer // of what is streamed
@@ -169,7 +173,11 @@ func (q *queue) own() {
 			if !q.capturing {
 				q.faults.begin(c)
 			}
-			switch err := q.profiled(c); {
+			err := q.profiled(c)
+			if err == nil && q.dev.job.aborted() { // what a collective was to write is anything
+				err = errAborted
+			}
+			switch {
 			case err == nil:
 				q.faults.end(c)
 			case q.capturing:
@@ -217,6 +225,14 @@ func (q *queue) execute(c *command) error {
 		return q.staging.stream(d, c)
 	case commandStreamed:
 		return c.back.release(d)
+	case commandAllReduce:
+		return d.job.comm.AllReduce(c.dst, c.bytes/4, d.stream)
+	case commandBroadcast:
+		return d.job.comm.Broadcast(c.dst, c.bytes/4, c.slot, d.stream)
+	case commandAllGather:
+		return d.job.comm.AllGather(c.dst, c.src, c.bytes/4, d.stream)
+	case commandReduceScatter:
+		return d.job.comm.ReduceScatter(c.dst, c.src, c.bytes/4, d.stream)
 	}
 	return c.run()
 }

@@ -70,6 +70,7 @@ long mode, taken;     // CUcomputemode, and whether another process holds a GPU 
 long cooperative = 1;  // kernels whose blocks run at once: 0 none, 2 none recorded, 3 none, though claimed
 int context_object, broken;
 bool overwritten;  // memory of the host, between the call of a copy from it and its turn
+std::string fault;  // of nccl.cc
 thread_local void* context;
 Stream null_stream;
 std::vector<Stream*> streams{&null_stream};
@@ -140,9 +141,11 @@ std::map<std::string, std::vector<int>> entries(const std::string& ptx) {
 
 void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::move(w)); }
 bool emu_ready() { return ready() == kOK; }
+int emu_gpu;  // of the context
+void emu_broken(const std::string& why) { broken = kIllegalAddress, fault = why; }
 bool emu_records(void* s) { return stream(s)->capture; }
 
-extern long emu_no_blas, emu_no_half, emu_no_bias;  // of blas.cc
+extern long emu_no_blas, emu_no_half, emu_no_bias, emu_nccl;  // of blas.cc and nccl.cc
 static std::map<std::string, long*> settings() {
   return {{"defer", &defer_work},
           {"no_device", &no_device},
@@ -160,6 +163,7 @@ static std::map<std::string, long*> settings() {
           {"taken", &taken},
           {"cooperative", &cooperative},
           {"multiprocessors", &multiprocessors},
+          {"nccl", &emu_nccl},
           {"no_blas", &emu_no_blas},
           {"no_half", &emu_no_half},
           {"no_bias", &emu_no_bias}};
@@ -175,7 +179,7 @@ int emu_set(const char* name, long value) {
   std::string n = name;
   auto all = settings();
   if (n == "order") emu::order = (emu::Order)value;
-  else if (n == "mend") broken = 0, overwritten = false, emu::forget_failure();
+  else if (n == "mend") broken = 0, overwritten = false, fault.clear(), emu::forget_failure();
   else if (all.count(n)) *all[n] = value;
   else return -1;
   return 0;
@@ -234,7 +238,8 @@ Result cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
 Result cuDeviceGetPCIBusId(char* bus, int length, int device) {
   return snprintf(bus, length, "0000:%02x:00.0", 16 + device), kOK;
 }
-Result cuDevicePrimaryCtxRetain(void** c, int) {
+Result cuDevicePrimaryCtxRetain(void** c, int device) {
+  emu_gpu = device;
   return !initialized              ? kNotInitialized
          : mode == 2 || (mode && taken) ? kUnavailable
          : broken                  ? broken
@@ -465,7 +470,9 @@ Result cuGetErrorName(Result r, const char** s) {
   return *s = it == names.end() ? "CUDA_ERROR_UNKNOWN" : it->second, kOK;
 }
 Result cuGetErrorString(Result r, const char** s) {
-  const char* why = overwritten ? "memory of the host was overwritten before it was copied" : emu::failed();
+  const char* why = overwritten      ? "memory of the host was overwritten before it was copied"
+                    : !fault.empty() ? fault.c_str()
+                                     : emu::failed();
   return *s = r == kIllegalAddress && why ? why : "of the emulated driver", kOK;
 }
 }
