@@ -31,8 +31,8 @@ type rankFlags struct {
 	GPUs  string
 	Wait  time.Duration
 
-	gpus []int       // of this machine; nil without --gpus
-	nccl driver.NCCL // of ranks with GPUs
+	numbers []int       // of the GPUs of this machine; nil without --gpus
+	nccl    driver.NCCL // of ranks with GPUs
 }
 
 func (o *rankFlags) define(f *pflag.FlagSet) {
@@ -58,7 +58,7 @@ func (o *rankFlags) place(a *app) (launch.Place, error) {
 		if err := o.checkGPUs(a); err != nil {
 			return launch.Place{}, err
 		}
-		procs = len(o.gpus)
+		procs = len(o.numbers)
 	}
 	p, err := launch.Environment(a.getenv)
 	if err != nil || p.Child || procs == 1 {
@@ -74,26 +74,26 @@ func (o *rankFlags) place(a *app) (launch.Place, error) {
 func (o *rankFlags) checkGPUs(a *app) error {
 	for i, item := range strings.Split(o.GPUs, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(item))
-		if err != nil || n < 0 || n > 1023 || slices.Contains(o.gpus, n) {
+		if err != nil || n < 0 || n > 1023 || slices.Contains(o.numbers, n) {
 			return usagef("--gpus: item %d: expected the number of a GPU, each once, found %q; --gpus 8 takes eight "+
 				"GPUs, --gpus 0,2,5 takes three", i+1, item)
 		}
-		o.gpus = append(o.gpus, n)
+		o.numbers = append(o.numbers, n)
 	}
 	if !strings.Contains(o.GPUs, ",") {
-		n := o.gpus[0]
+		n := o.numbers[0]
 		if n == 0 {
 			return usagef("--gpus: expected at least 1 GPU, found 0; for GPU 0 alone set device.index=0")
 		}
-		for o.gpus = nil; len(o.gpus) < n; {
-			o.gpus = append(o.gpus, len(o.gpus))
+		for o.numbers = nil; len(o.numbers) < n; {
+			o.numbers = append(o.numbers, len(o.numbers))
 		}
 	}
 	n, err := countGPUs(a)
 	if err != nil {
 		return fmt.Errorf("--gpus %s: %w; %s", o.GPUs, err, onProcs)
 	}
-	if most := slices.Max(o.gpus); most >= n {
+	if most := slices.Max(o.numbers); most >= n {
 		return fmt.Errorf("--gpus %s: %s found here, counted from 0; name fewer, or %s", o.GPUs, ui.Count(n, "GPU"),
 			onProcs)
 	}
@@ -119,17 +119,17 @@ func countGPUs(a *app) (int, error) {
 // GPUs with --gpus, where device.kind is cuda, and where a launcher started them and device.kind auto finds a GPU.
 func (o *rankFlags) placeDevice(a *app, p launch.Place, d *device.Options) error {
 	launched := p.Launcher != "" && !p.Child && o.Procs == 1
-	if d.Kind == "cuda" && o.gpus == nil && !launched && p.Ranks > 1 {
+	if d.Kind == "cuda" && o.numbers == nil && !launched && p.Ranks > 1 {
 		return usagef("the device is cuda, but --procs is for processors; choose the GPUs with --gpus, or set " +
 			"device.kind (--device) to cpu")
 	}
 	n, err := 1, error(nil)
-	if o.gpus == nil && (d.Kind == "cuda" || launched && d.Kind == "auto") {
+	if o.numbers == nil && (d.Kind == "cuda" || launched && d.Kind == "auto") {
 		n, err = countGPUs(a)
 	}
 	switch {
-	case o.gpus != nil:
-		d.Kind, d.Index = "cuda", o.gpus[p.Local%len(o.gpus)]
+	case o.numbers != nil:
+		d.Kind, d.Index = "cuda", o.numbers[p.Local%len(o.numbers)]
 	case d.Kind == "cuda" && err != nil:
 		return fmt.Errorf("device.kind cuda: %w", err)
 	case launched && d.Kind != "cpu" && err == nil && n > 0:
@@ -204,7 +204,7 @@ func (o *rankFlags) join(ctx context.Context, a *app, p launch.Place, list []lau
 	if p.Rank > 0 {
 		a.Out = io.Discard
 	}
-	m, err := launch.Join(ctx, launch.Options{Place: p, Procs: max(o.Procs, len(o.gpus)), Devices: o.nccl != nil,
+	m, err := launch.Join(ctx, launch.Options{Place: p, Procs: max(o.Procs, len(o.numbers)), Devices: o.nccl != nil,
 		Command: append([]string{program},
 			os.Args[1:]...), Env: a.Environ, MPI: mpi.Search("/", a.getenv), Facts: list, Wait: o.Wait,
 		Notice: func(text string) { a.Warnf("%s", text) }, Exit: exit})

@@ -20,15 +20,21 @@ type job struct {
 	fast        bool
 	comm        driver.Communicator
 	meeting     device.Meeting
-	over        chan struct{}  // closed when the device is
-	watching    sync.WaitGroup // watch
+	// What runs behind the kernels that follow has a stream of its own, from Join on. What it waits for, and what waits
+	// for it, are events.
+	side     driver.Stream
+	fork     driver.Event
+	back     driver.Event
+	pending  bool           // something may run there
+	over     chan struct{}  // closed when the device is
+	watching sync.WaitGroup // watch
 }
 
 // errAborted is the error of all that follows when a rank is gone.
 var errAborted = errors.New("another rank is gone, and the collectives with it were aborted")
 
 // collectiveNames are those of the commands from commandAllReduce on.
-var collectiveNames = []string{"AllReduce", "Broadcast", "AllGather", "ReduceScatter"}
+var collectiveNames = []string{"AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter"}
 
 // divided reports whether there are several ranks.
 func (j *job) divided() bool { return j.ranks > 1 }
@@ -64,10 +70,7 @@ func (j *job) Join(m device.Meeting) error {
 		return err
 	}
 	copy(id.Internal[:], text)
-	j.on.run(func() error {
-		j.comm, err = lib.Join(id, rank, ranks)
-		return err
-	})
+	j.on.run(func() error { return j.open(lib, id, rank, ranks) })
 	if err := j.on.wait(); err != nil {
 		return fmt.Errorf("device: cuda: rank %d of %d joins the others through NCCL %s: %w", rank, ranks,
 			driver.VersionOfNCCL(lib.Version()), err)
@@ -75,6 +78,35 @@ func (j *job) Join(m device.Meeting) error {
 	j.rank, j.ranks, j.meeting, j.over = rank, ranks, m, make(chan struct{})
 	j.watching.Go(j.watch)
 	return nil
+}
+
+// open joins the other ranks, on the thread of the context.
+func (j *job) open(lib driver.NCCL, id driver.NCCLID, rank, ranks int) (err error) {
+	if j.side, err = j.on.drv.NewStream(); err != nil {
+		return err
+	}
+	for _, e := range []*driver.Event{&j.fork, &j.back} {
+		if *e, err = j.on.drv.NewEvent(); err != nil {
+			return err
+		}
+	}
+	j.comm, err = lib.Join(id, rank, ranks)
+	return err
+}
+
+// close releases what open made, on the thread of the context.
+func (j *job) close(keep func(error)) {
+	if j.comm != nil {
+		keep(j.comm.Close())
+	}
+	for _, e := range []driver.Event{j.fork, j.back} {
+		if e != 0 {
+			keep(j.on.drv.DestroyEvent(e))
+		}
+	}
+	if j.side != 0 {
+		keep(j.on.drv.DestroyStream(j.side))
+	}
 }
 
 // openNCCL loads the first of the libraries that is NCCL.
@@ -140,37 +172,89 @@ func (j *job) collective(k device.Kernel) bool {
 	}
 	switch a := k.(type) {
 	case *device.AllReduce:
-		j.send(commandAllReduce, j.on.pointer(a.X), 0, a.X.N, a.X.N)
+		x := j.on.pointer(a.X)
+		j.send(sent{kind: commandAllReduce, dst: x, src: x, n: a.X.N, written: a.X.N, behind: a.Behind})
 	case *device.Broadcast:
-		if c := j.send(commandBroadcast, j.on.pointer(a.X), 0, a.X.N, a.X.N); c != nil {
-			c.slot = a.Root
-		}
+		x := j.on.pointer(a.X)
+		j.send(sent{kind: commandBroadcast, dst: x, src: x, n: a.X.N, written: a.X.N, root: a.Root})
+	case *device.Join:
+		j.join()
 	case *device.AllGather:
 		if a.Grad {
 			j.deal(&a.Deal, dealOwn, j.on.pointer(a.DX), j.on.pointer(a.DY), a.DX.N)
 		} else {
-			j.gatherDealt(&a.Deal, a.Y, a.X)
+			j.gatherDealt(a)
 		}
 	case *device.ReduceScatter:
-		j.scatterDealt(&a.Deal, a.Y, a.X)
+		j.scatterDealt(a)
 	}
 	return true
 }
 
-// send gives a collective of n values, of which it writes so many, to the stream. NCCL works on src where it lies.
-func (j *job) send(kind commandKind, dst, src driver.Ptr, n, written int) *command {
-	if n == 0 {
-		return nil
+// sent is a collective of n values that is given to a stream, of which it writes so many.
+type sent struct {
+	kind       commandKind
+	dst, src   driver.Ptr
+	n, written int
+	root       int
+	behind     bool
+}
+
+// send gives a collective to the stream of the kernels, or where it is behind to the side. All collectives run in the
+// order in which they are called.
+func (j *job) send(s sent) {
+	if s.n == 0 {
+		return
 	}
-	if src != 0 {
-		j.on.reads(src)
+	j.on.reads(s.src)
+	j.on.changed(s.dst, s.written)
+	if s.behind {
+		j.on.next().kind = commandFork
+		j.pending = true
 	} else {
-		j.on.reads(dst)
+		j.join()
 	}
-	j.on.changed(dst, written)
 	c := j.on.next()
-	c.kind, c.dst, c.src, c.bytes = kind, dst, src, 4*n
-	return c
+	c.kind, c.dst, c.src, c.bytes, c.slot, c.behind = s.kind, s.dst, s.src, 4*s.n, s.root, s.behind
+}
+
+// join has what follows wait for what runs behind.
+func (j *job) join() {
+	if j.pending {
+		j.on.next().kind = commandJoin
+		j.pending = false
+	}
+}
+
+// execute does a command of several ranks, on the thread of the context.
+func (j *job) execute(c *command) error {
+	d, n, s := j.on, c.bytes/4, j.on.stream
+	if c.behind {
+		s = j.side
+	}
+	switch c.kind {
+	case commandFork:
+		return then(d.drv, j.fork, d.stream, j.side)
+	case commandJoin:
+		return then(d.drv, j.back, j.side, d.stream)
+	case commandAllReduce:
+		return j.comm.AllReduce(c.dst, n, s)
+	case commandBroadcast:
+		return j.comm.Broadcast(c.dst, n, c.slot, s)
+	case commandReduce:
+		return j.comm.Reduce(c.dst, c.src, n, c.slot, s)
+	case commandAllGather:
+		return j.comm.AllGather(c.dst, c.src, n, s)
+	}
+	return j.comm.ReduceScatter(c.dst, c.src, n, s)
+}
+
+// then has a stream wait for what another one was given so far.
+func then(d driver.Driver, e driver.Event, first, second driver.Stream) error {
+	if err := d.Record(e, first); err != nil {
+		return err
+	}
+	return d.Follow(second, e)
 }
 
 // told is memory for n values that each rank tells the others: of all, and of this one.
@@ -181,7 +265,7 @@ func (j *job) told(n int) (whole, own driver.Ptr) {
 
 // tell sends what this rank tells. Doubles are pairs of values, which a gather only copies.
 func (j *job) tell(whole, own driver.Ptr, n int) {
-	j.send(commandAllGather, whole, own, n, n*j.ranks)
+	j.send(sent{kind: commandAllGather, dst: whole, src: own, n: n, written: n * j.ranks})
 }
 
 // Ways of deal_rows.
@@ -191,44 +275,72 @@ const (
 	dealOwn         // the rows of this rank from all
 )
 
-// lieTogether reports whether the values of all ranks lie one rank behind the other, as many of each: then a collective
-// works on them where they are.
-func lieTogether(a *device.Deal) bool {
+// together is how many values of every rank lie one rank behind the other, and how many more the last one has: then
+// collectives work on them where they are. Otherwise n is 0.
+func together(a *device.Deal) (n, tail int) {
 	items := len(a.Lengths.Host)
 	if a.Lengths.Host == nil {
 		items = a.Items
 	}
-	all, _ := a.Values()
-	return items == a.Ranks && !a.Lengths.Bounded && all == a.Ranks*a.Most()
+	if items != a.Ranks || a.Lengths.Bounded {
+		return 0, 0
+	}
+	alike := true
+	a.Each(func(rank, values int) {
+		switch {
+		case rank == 0:
+			n = values
+		case rank == a.Ranks-1 && values > n:
+			tail = values - n
+		case values != n:
+			alike = false
+		}
+	})
+	if !alike {
+		return 0, 0
+	}
+	return n, tail
 }
 
 // gatherDealt sets all to the rows of all ranks.
-func (j *job) gatherDealt(a *device.Deal, all, own device.View) {
-	to, from, most := j.on.pointer(all), j.on.pointer(own), a.Most()
-	if lieTogether(a) {
-		j.send(commandAllGather, to, from, most, all.N)
+func (j *job) gatherDealt(a *device.AllGather) {
+	to, from, most := j.on.pointer(a.Y), j.on.pointer(a.X), a.Most()
+	if n, tail := together(&a.Deal); n > 0 {
+		j.send(sent{kind: commandAllGather, dst: to, src: from, n: n, written: a.Y.N, behind: a.Behind})
+		rest := at(to, n*a.Ranks)
+		if own := at(from, n); j.rank == a.Ranks-1 && tail > 0 && own != rest {
+			j.on.copy(rest, own, 4*tail)
+		}
+		j.send(sent{kind: commandBroadcast, dst: rest, src: rest, n: tail, written: tail, root: a.Ranks - 1,
+			behind: a.Behind})
 		return
 	}
 	whole, mine := j.told(most)
-	j.on.copy(mine, from, 4*min(own.N, most))
+	j.on.copy(mine, from, 4*min(a.X.N, most))
 	j.tell(whole, mine, most)
-	j.deal(a, dealAll, to, whole, all.N)
+	j.deal(&a.Deal, dealAll, to, whole, a.Y.N)
 }
 
 // scatterDealt sets own to the rows of this rank of the sum of all.
-func (j *job) scatterDealt(a *device.Deal, own, all device.View) {
-	to, from, most := j.on.pointer(own), j.on.pointer(all), a.Most()
-	if lieTogether(a) {
-		j.send(commandReduceScatter, to, from, most, most)
+func (j *job) scatterDealt(a *device.ReduceScatter) {
+	to, from, most := j.on.pointer(a.Y), j.on.pointer(a.X), a.Most()
+	if n, tail := together(&a.Deal); n > 0 {
+		s := sent{kind: commandReduceScatter, dst: to, src: from, n: n, written: n, behind: a.Behind}
+		j.send(s)
+		s.kind, s.src, s.n, s.root = commandReduce, at(from, n*a.Ranks), tail, a.Ranks-1
+		if s.dst, s.written = s.src, 0; j.rank == s.root { // others write nothing
+			s.dst, s.written = at(to, n), tail
+		}
+		j.send(s)
 		return
 	}
 	whole, mine := j.told(most)
 	j.on.fill(whole, 4*most*a.Ranks, 0)
-	j.deal(a, dealRank, whole, from, 0)
-	j.send(commandReduceScatter, mine, whole, most, most*a.Ranks)
-	j.on.copy(to, mine, 4*min(own.N, most))
-	if own.N > most {
-		j.on.fill(at(to, most), 4*(own.N-most), 0)
+	j.deal(&a.Deal, dealRank, whole, from, 0)
+	j.send(sent{kind: commandReduceScatter, dst: mine, src: whole, n: most, written: most * a.Ranks})
+	j.on.copy(to, mine, 4*min(a.Y.N, most))
+	if a.Y.N > most {
+		j.on.fill(at(to, most), 4*(a.Y.N-most), 0)
 	}
 }
 

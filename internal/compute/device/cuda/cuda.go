@@ -354,14 +354,12 @@ func (d *dev) end() (first error) {
 			first = err
 		}
 	}
-	for _, s := range [2]driver.Stream{d.copies, d.stream} {
+	for _, s := range [3]driver.Stream{d.copies, d.side, d.stream} {
 		if s != 0 {
 			d.drv.Synchronize(s) // a failure of work given to the GPU before has been reported
 		}
 	}
-	if d.job.comm != nil {
-		keep(d.comm.Close())
-	}
+	d.job.close(keep)
 	for _, m := range d.bf16.memory {
 		if m.half != 0 {
 			keep(d.drv.Free(m.half))

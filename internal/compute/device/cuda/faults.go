@@ -106,7 +106,7 @@ func (q *queue) describe(c *command, err error) error {
 		what = fmt.Sprintf("product of %d x %d x %d%s", c.product.M, c.product.N, c.product.K, in(c.at))
 	case commandReplay:
 		what = recorded(c.at)
-	case commandAllReduce, commandBroadcast, commandAllGather, commandReduceScatter:
+	case commandAllReduce, commandBroadcast, commandReduce, commandAllGather, commandReduceScatter:
 		what = fmt.Sprintf("%s of %d values%s", collectiveNames[c.kind-commandAllReduce], c.bytes/4, in(c.at))
 	default:
 		if !driver.Fault(err) {

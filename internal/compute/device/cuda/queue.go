@@ -62,8 +62,11 @@ const (
 	commandAwait
 	commandStream
 	commandStreamed
+	commandFork
+	commandJoin
 	commandAllReduce // the first of the collectives
 	commandBroadcast
+	commandReduce
 	commandAllGather
 	commandReduceScatter
 )
@@ -82,11 +85,12 @@ type command struct {
 	product  driver.Gemm
 	run      func() error
 	exec     driver.Exec
-	slot     int         // of a fetch; the root of a broadcast
+	slot     int         // of a fetch; the root of a collective
 	owner    *dev        // of a kernel
 	written  uint64      // parameters that the kernel may write through
 	back     *backBuffer // of what is streamed
 	pinned   bool        // host is memory that the GPU reads by itself
+	behind   bool        // of a collective
 	at       string      // what the command belongs to
 }
 
@@ -225,14 +229,9 @@ func (q *queue) execute(c *command) error {
 		return q.staging.stream(d, c)
 	case commandStreamed:
 		return c.back.release(d)
-	case commandAllReduce:
-		return d.job.comm.AllReduce(c.dst, c.bytes/4, d.stream)
-	case commandBroadcast:
-		return d.job.comm.Broadcast(c.dst, c.bytes/4, c.slot, d.stream)
-	case commandAllGather:
-		return d.job.comm.AllGather(c.dst, c.src, c.bytes/4, d.stream)
-	case commandReduceScatter:
-		return d.job.comm.ReduceScatter(c.dst, c.src, c.bytes/4, d.stream)
+	case commandFork, commandJoin, commandAllReduce, commandBroadcast, commandReduce, commandAllGather,
+		commandReduceScatter:
+		return d.job.execute(c)
 	}
 	return c.run()
 }

@@ -25,6 +25,8 @@ type Communicator interface {
 	AllReduce(x Ptr, n int, s Stream) error
 	// Broadcast sets x to that of rank root.
 	Broadcast(x Ptr, n, root int, s Stream) error
+	// Reduce sets dst of rank root to the sum of src of all ranks.
+	Reduce(dst, src Ptr, n, root int, s Stream) error
 	// AllGather sets piece r of dst to src, of n values, of rank r.
 	AllGather(dst, src Ptr, n int, s Stream) error
 	// ReduceScatter sets dst, of n values, to piece r of the sum of src of all ranks, r being this one.

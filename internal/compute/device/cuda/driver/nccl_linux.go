@@ -23,13 +23,14 @@ type nccl struct {
 type ncclSymbols struct {
 	getVersion, newID, initRank, errorString, lastError            entry
 	allReduce, broadcast, allGather, reduceScatter, failure, abort entry
-	destroy                                                        entry
+	reduce, destroy                                                entry
 }
 
 func (s *ncclSymbols) list() map[string]*entry {
 	return map[string]*entry{"ncclGetVersion": &s.getVersion, "ncclGetUniqueId": &s.newID,
 		"ncclCommInitRank": &s.initRank, "ncclGetErrorString": &s.errorString, "ncclGetLastError": &s.lastError,
-		"ncclAllReduce": &s.allReduce, "ncclBroadcast": &s.broadcast, "ncclAllGather": &s.allGather,
+		"ncclAllReduce": &s.allReduce, "ncclBroadcast": &s.broadcast, "ncclReduce": &s.reduce,
+		"ncclAllGather":     &s.allGather,
 		"ncclReduceScatter": &s.reduceScatter, "ncclCommGetAsyncError": &s.failure, "ncclCommAbort": &s.abort,
 		"ncclCommDestroy": &s.destroy}
 }
@@ -101,7 +102,7 @@ type communicator struct {
 	*nccl
 
 	handle  *uintptr   // of ncclComm_t; on the heap, which does not move
-	args    [7]uintptr // of a collective, so that it allocates nothing
+	args    [8]uintptr // of a collective, so that it allocates nothing
 	out     *int32
 	aborted atomic.Bool
 }
@@ -126,6 +127,11 @@ func (c *communicator) AllReduce(x Ptr, n int, s Stream) error {
 
 func (c *communicator) Broadcast(x Ptr, n, root int, s Stream) error {
 	return c.call(&c.fn.broadcast, uintptr(x), uintptr(x), uintptr(n), ncclFloat, uintptr(root), *c.handle, uintptr(s))
+}
+
+func (c *communicator) Reduce(dst, src Ptr, n, root int, s Stream) error {
+	return c.call(&c.fn.reduce, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, ncclSum, uintptr(root), *c.handle,
+		uintptr(s))
 }
 
 func (c *communicator) AllGather(dst, src Ptr, n int, s Stream) error {

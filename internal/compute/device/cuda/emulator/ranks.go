@@ -13,7 +13,7 @@ import (
 )
 
 // ranksVariable is set in processes of a test that are ranks: rank, number of ranks and address of the test.
-const ranksVariable = "VSETRAIN_TEST_RANKS"
+const ranksVariable = "EMULATED_CUDA_RANK"
 
 // Meeting is how the ranks of a test find each other (device.Meeting): they send lines to the test, which passes them
 // on.

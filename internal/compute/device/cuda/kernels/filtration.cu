@@ -30,7 +30,7 @@ KERNEL filter_statistics(float* mean, float* inv, double* variance, double* own,
     var = block_total(squares) / count;
     if (own) {
       if (threadIdx.x) return;
-      own[0] = images;
+      if (c == 0) own[0] = images;
       own[1 + c] = mu;
       own[1 + gridDim.x + c] = var * count;
       return;
@@ -244,7 +244,7 @@ KERNEL filter_statistics_grad(float* dz, double* sums, double* own, const double
   along = block_total(along);
   if (own) {
     if (threadIdx.x) return;
-    own[0] = images;
+    if (c == 0) own[0] = images;
     own[1 + c] = sum;
     own[1 + captions + c] = along;
     return;

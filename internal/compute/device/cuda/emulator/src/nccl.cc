@@ -30,7 +30,7 @@ long emu_nccl = 22105;  // setting: the version
 
 typedef int Result;
 enum { kSuccess, kCudaError, kSystemError, kInternal, kInvalidArgument, kInvalidUsage, kRemoteError };
-enum Kind { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
+enum Kind { kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter };
 typedef struct { char internal[128]; } Id;
 
 namespace {
@@ -53,9 +53,10 @@ thread_local std::string said;
 Result say(Result r, const std::string& text) { return said = text, r; }
 
 std::string name(const Call& c) {
-  static const char* const names[] = {"ncclAllReduce", "ncclBroadcast", "ncclAllGather", "ncclReduceScatter"};
+  static const char* const names[] = {"ncclAllReduce", "ncclBroadcast", "ncclReduce", "ncclAllGather",
+                                      "ncclReduceScatter"};
   std::string s = std::string(names[c.kind]) + " of " + std::to_string(c.n) + " values";
-  if (c.kind == kBroadcast) s += " from rank " + std::to_string(c.root);
+  if (c.kind == kBroadcast || c.kind == kReduce) s += " with root " + std::to_string(c.root);
   return s + " as call " + std::to_string(c.number);
 }
 
@@ -121,8 +122,9 @@ bool exchange(Comm* c, const Call& call, const float* src, float* dst) {
     size_t n = std::min(kPiece, call.n - at);
     switch (call.kind) {
       case kAllReduce:
+      case kReduce:
         if (!copy_in(c, src + at, n)) return false;
-        sum(c, dst + at, n);
+        if (call.kind == kAllReduce || call.root == c->rank) sum(c, dst + at, n);
         break;
       case kBroadcast:
         if (!copy_in(c, src + at, n)) return false;
@@ -149,8 +151,9 @@ Result start(int kind, const void* src, void* dst, size_t n, int type, int root,
   if (!emu_ready()) return say(kCudaError, "the context is not current on this thread");
   if (!c || c->aborted) return say(kInvalidUsage, "no communicator, or an aborted one");
   if (type != kFloat) return say(kInvalidArgument, "the emulated NCCL knows float32 alone");
-  if (kind == kBroadcast && (root < 0 || root >= c->ranks)) return say(kInvalidArgument, "no such root");
+  if (root < 0 || root >= c->ranks) return say(kInvalidArgument, "no such root");
   size_t in = kind == kReduceScatter ? n * c->ranks : n, out = kind == kAllGather ? n * c->ranks : n;
+  if (kind == kReduce && root != c->rank) out = 0;
   Call call{kind, c->calls, n, root};  // the number is counted when its turn comes, which a recording has often
   if (n && (!emu::inside((uint64_t)src, 4 * in) || !emu::inside((uint64_t)dst, 4 * out)))
     return say(kInvalidArgument, name(call) + ": memory outside an allocation");
@@ -223,6 +226,10 @@ Result ncclAllReduce(const void* src, void* dst, size_t n, int type, int op, Com
 }
 Result ncclBroadcast(const void* src, void* dst, size_t n, int type, int root, Comm* c, void* stream) {
   return start(kBroadcast, src, dst, n, type, root, c, stream);
+}
+Result ncclReduce(const void* src, void* dst, size_t n, int type, int op, int root, Comm* c, void* stream) {
+  return op != kSum ? say(kInvalidArgument, "the emulated NCCL adds alone")
+                    : start(kReduce, src, dst, n, type, root, c, stream);
 }
 Result ncclAllGather(const void* src, void* dst, size_t n, int type, Comm* c, void* stream) {
   return start(kAllGather, src, dst, n, type, 0, c, stream);
