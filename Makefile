@@ -25,7 +25,8 @@ LONGEST     := ./internal/compute/device/cuda ./internal/run/training ./internal
 # product on the emulated GPU, GRUs on tensor cores in every order, loss curves and recorded steps of all networks on it,
 # data sets that stay there, every loss with GSMN. They take two fifths of the time of all tests.
 COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestConformanceInParts|TestGRUOnTensorCores|$\
-	TestBF16Copies|TestCUDALossCurve|TestRecordedSteps|TestResidentFeatures|TestGSMNLearnsWithEveryLoss)$$
+	TestBF16Copies|TestCUDALossCurve|TestRecordedSteps|TestRanksOnManyGPUs|TestResidentFeatures|$\
+	TestGSMNLearnsWithEveryLoss)$$
 # Every network on the strict driver: make test-strict.
 STRICT      := ^TestStrictDriverAll$$
 CONFIG      ?= vsepp/f30k-lseh

@@ -48,7 +48,7 @@ type Feeder struct {
 	lists                      *Resident // of words; nil copies those of the batches
 
 	words, all, edgeList, edgeStart []int32 // staging
-	limits                          [2][]int32
+	limits                          [3][]int32
 }
 
 // NewFeeder returns the feeder of a model for a split of which r stays on the device; nil is nothing. With bounds,
@@ -171,7 +171,8 @@ func (f *Feeder) Pairs(p *batch.Pairs, sh Shape) error {
 		return err
 	}
 	if p.All != nil && f.pairs { // Model.SharedCaptions
-		if err := f.instance.FeedInts(inputAllLengths, p.All.Lengths); err != nil {
+		n := len(p.All.Lengths)
+		if err := f.lengths(2, inputAllLengths, p.All.Lengths, f.longest(p.All.Longest()), wordUnit(n)); err != nil {
 			return err
 		}
 	}
@@ -350,14 +351,14 @@ func (f *Feeder) ShapeOf(p *batch.Pairs) Shape {
 	return sh
 }
 
-// Bounds are the numbers of words, and of regions that are not dropped, that programs with bounds know of pairs; 0
-// regions where all are there.
-func (f *Feeder) Bounds(p *batch.Pairs) (words, regions int) {
+// Bounds are the numbers of words, of words of all ranks, and of regions that are not dropped, that programs with bounds
+// know of pairs; 0 regions where all are there.
+func (f *Feeder) Bounds(p *batch.Pairs) (words, allWords, regions int) {
 	all := p.Whole()
 	if p.Counts != nil {
 		regions = capacity(p.Counts, f.dims.Regions, 2*len(p.Counts))
 	}
-	return f.wordBound(all.Lengths, all.Longest()), regions
+	return f.wordBound(p.Lengths, p.Longest()), f.wordBound(all.Lengths, all.Longest()), regions
 }
 
 // wordBound is the number of words that programs with bounds know of captions of at most l words.

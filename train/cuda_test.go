@@ -3,6 +3,8 @@ package train
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"vsetrain/data"
@@ -165,4 +167,64 @@ func TestCUDAAverage(t *testing.T) {
 			t.Fatalf("value %d is %v, %v on the CPU", i, got[i], want[i])
 		}
 	}
+}
+
+// Ranks with a GPU each train as one GPU does, with recorded steps too, and their parameters stay the same bits: an
+// embedder, batch norm over padded regions, and a scorer of pairs with a filtration.
+func TestRanksOnGPUs(t *testing.T) {
+	gpusAsOne(t, 2, func(i int, name string) bool {
+		return name == "vsepp "+loss.LMH || name == "vseinf" || name == models.SAF
+	})
+}
+
+// The same of two, three and four GPUs with every network.
+func TestRanksOnManyGPUs(t *testing.T) {
+	for n := 2; n <= 4; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			gpusAsOne(t, n, func(i int, name string) bool { return i%3 == n-2 })
+		})
+	}
+}
+
+func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
+	emulator.Ranks(t, n, func(m *emulator.Meeting) {
+		lib := emulator.Library(t)
+		rank, ranks := m.Rank()
+		own := openGPU(t, cuda.Options{Driver: lib, NCCL: []string{lib}, Index: rank})
+		if err := own.(device.Joiner).Join(m); err != nil {
+			t.Fatal(err)
+		}
+		cases := recordedCases(t)
+		slices.SortFunc(cases, func(a, b recordedCase) int { return strings.Compare(a.name, b.name) }) // on all ranks
+		for i, c := range cases {
+			if !picks(i, c.name) {
+				continue
+			}
+			alone, together := c.step(emulatedGPU(t, false)), c.step(own)
+			alone.factorFrom, together.factorFrom = math.MaxInt, math.MaxInt
+			fail := func(format string, args ...any) {
+				t.Errorf("%s, rank %d of %d: %s", c.name, rank, ranks, fmt.Sprintf(format, args...))
+			}
+			for k := range 5 {
+				want, err := alone.Run(c.batch(k%2), c.lr, false)
+				if err != nil {
+					t.Fatalf("%s alone: %v", c.name, err)
+				}
+				got, err := together.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
+				if err != nil {
+					t.Fatalf("%s, rank %d of %d, step %d: %v", c.name, rank, ranks, k, err)
+				}
+				if !(math.Abs(got.Loss-want.Loss) <= 1e-4*math.Abs(want.Loss)) ||
+					!(math.Abs(got.GradNorm-want.GradNorm) <= 1e-3*want.GradNorm) {
+					fail("step %d: loss %v, norm %v, alone %v, %v", k, got.Loss, got.GradNorm, want.Loss, want.GradNorm)
+				}
+			}
+			if recorded, replayed := together.Recordings(); recorded == 0 || replayed < 2 {
+				fail("%d steps recorded and %d replayed: %s", recorded, replayed, together.CallByCall())
+			}
+			if err := RanksOf(together).Compare(); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	})
 }

@@ -29,6 +29,7 @@ type Ranks struct {
 	own     batch.Captions // of the batch
 	item    []int32        // positions of the rank's pairs in the batch
 	stop    bool           // this rank wants to
+	stops   device.View    // 1 where it does
 }
 
 // Scalars that are summed over the ranks in every step.
@@ -57,6 +58,13 @@ func newRanks(m *models.Model) (*Ranks, error) {
 	if by := m.Options.Traits().Together; r != nil && by != "" {
 		return nil, fmt.Errorf("network %s with model.%s lets the images of a batch attend to each other, so %d ranks "+
 			"cannot divide it; train on one, or choose another value", m.Options.Network, by, r.Ranks)
+	}
+	if r != nil {
+		b, err := r.dev.Alloc(device.Float, 1)
+		if err != nil {
+			return nil, err
+		}
+		r.stops = device.Of(b)
 	}
 	return r, nil
 }
@@ -109,11 +117,7 @@ func (r *Ranks) scatter(t *part) {
 // sum adds the squares of the gradients of all ranks up, and the other scalars. A captioning branch has a loss that is
 // summed as well.
 func (r *Ranks) sum(squares device.View) {
-	stop := 0.0
-	if r.stop {
-		stop = 1
-	}
-	device.Do(r.dev, device.Fill{Dst: r.spare(spareStop), Value: stop})
+	device.Do(r.dev, device.Copy{Dst: r.spare(spareStop), Src: r.stops})
 	device.Do(r.dev, device.Copy{Dst: r.spare(spareSquares), Src: squares})
 	device.Do(r.dev, device.AllReduce{X: r.params.Spare()})
 	device.Do(r.dev, device.Copy{Dst: squares, Src: r.spare(spareSquares)})
@@ -138,6 +142,15 @@ func (r *Ranks) saving(write func() error) error {
 	}
 	r.job.Wait()
 	return nil
+}
+
+// tell sets what this rank tells the others in the step that begins: on the device, as kernels may be recorded.
+func (r *Ranks) tell() {
+	stop := []float32{0}
+	if r.stop {
+		stop[0] = 1
+	}
+	r.dev.UploadFloats(r.stops, stop)
 }
 
 // WantStop says that this rank wants to end: all do after the same step (StepResult.Stop).

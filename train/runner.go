@@ -24,7 +24,7 @@ type runner interface {
 // callKey is what the calls of a step depend on beside addresses.
 type callKey struct {
 	shape
-	words, regions int // upper bounds of words and of regions
+	words, all, regions int // upper bounds of words, of those of all ranks, and of regions
 }
 
 // newRunner returns the runner of a device, and the same as a recorder where the device records.

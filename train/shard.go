@@ -44,7 +44,12 @@ func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 		t := part{lo: lo, hi: hi, at: own, columns: columns}
 		t.deal = device.Deal{Rank: rank, Ranks: ranks, Width: max(columns, graph.ParamAlign)}
 		blocks := (hi - lo) / t.deal.Width
-		limit := func(rank int) int { return blocks * rank / ranks }
+		limit := func(rank int) int { // pieces are alike but for the last: no copies are needed to gather them
+			if rank == ranks {
+				return blocks
+			}
+			return blocks / ranks * rank
+		}
 		for r := range ranks {
 			t.deal.Lengths.Host = append(t.deal.Lengths.Host, int32(limit(r+1)-limit(r)))
 		}

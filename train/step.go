@@ -149,13 +149,16 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	s.captions = append(s.captions[:0], b.Numbers...)
 	s.batch.Captions = s.captions
 	key := callKey{shape: sh}
-	key.words, key.regions = s.feeder.Bounds(&pairs)
+	key.words, key.all, key.regions = s.feeder.Bounds(&pairs)
 	return s.begin(p, key, lr)
 }
 
 // begin starts a step on the inputs that were fed.
 func (s *Step) begin(p *program, key callKey, lr float64) error {
 	s.opt.count(p.updates, p.hypers, lr) // with the inputs, before kernels follow them
+	if s.ranks != nil {
+		s.ranks.tell()
+	}
 	if err := p.prepare(); err != nil {
 		s.opt.steps--
 		return fmt.Errorf("training step: %w", err)
@@ -195,7 +198,11 @@ func (s *Step) calls() {
 	}
 	s.at("the norm of the gradients, the clip or the update")
 	s.opt.norms(p.updates)
-	if s.runner.guard(s.opt.coef, s.opt.norm, p.losses) {
+	losses := p.losses
+	if s.ranks != nil { // the last tells whether a rank wants to stop
+		losses = losses[:len(losses)-1]
+	}
+	if s.runner.guard(s.opt.coef, s.opt.norm, losses) {
 		s.opt.apply(p.updates, p.hypers)
 		if s.opt.average != nil {
 			s.opt.average.update()

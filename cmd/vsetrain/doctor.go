@@ -264,7 +264,7 @@ func (d *diagnosis) printLibraries(line func(name, format string, args ...any)) 
 
 func gpuLibraries(getenv func(string) string) []driver.Library {
 	cuda, blas := driver.Search("/", getenv)
-	return []driver.Library{cuda, blas}
+	return []driver.Library{cuda, blas, driver.SearchNCCL("/", getenv)}
 }
 
 func (d *diagnosis) speed(gflops float64) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/trained"
@@ -112,7 +113,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	}
 	bars := phases{app: a}
 	r.Progress = func(done, total int) { bars.show("embed "+r.What, done, total) }
-	return o.divide(ctx, a, &r.Device, func(ctx context.Context, world ranks.World) error {
+	return o.divide(ctx, a, &r.Device, func(ctx context.Context, world device.Job) error {
 		r.World = world
 		rep, err := search.Embed(ctx, r)
 		bars.close()

@@ -167,7 +167,7 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 		defer bars.close()
 		return o.listPublished(a)
 	}
-	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world ranks.World) error {
+	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world device.Job) error {
 		o.World = world
 		if o.Compare {
 			return o.runCompare(ctx, a, bars.close)

@@ -235,14 +235,14 @@ func (o *evalOptions) announce(m *measurement) error {
 			x[1] = 1
 		}
 	}
-	return errors.Join(o.World.Wait(), o.World.Broadcast(x, 0))
+	return errors.Join(o.World.Wait(), ranks.Tell(o.World, x))
 }
 
 // follow measures what rank 0 announces.
 func (o *evalOptions) follow(ctx context.Context) error {
 	for {
 		x := []float32{0, 0}
-		if err := errors.Join(o.World.Wait(), o.World.Broadcast(x, 0)); err != nil || x[0] < 0 {
+		if err := errors.Join(o.World.Wait(), ranks.Tell(o.World, x)); err != nil || x[0] < 0 {
 			return err
 		}
 		if _, err := evaluate.Run(ctx, o.publishedRequest(measurement{int(x[0]), x[1] > 0})); err != nil {

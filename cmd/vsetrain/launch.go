@@ -68,9 +68,6 @@ func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
 	if o.GPUs > 0 && o.Procs > 1 {
 		return nil, "", usagef("--gpus and --procs exclude each other; leave all but one out")
 	}
-	if o.GPUs > 0 {
-		a.Warnf("training on several GPUs needs NCCL, which this version does not call: the job will end with an error")
-	}
 	t := &trainOptions{}
 	c := newCmdTrain(&app{Streams: a.Streams, Environ: a.Environ, runF: func(o command) error {
 		t = o.(*trainOptions)
@@ -158,7 +155,7 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 		Nodes: o.Nodes, PerNode: max(o.Procs, o.GPUs), CPUs: o.CPUs, GPUs: o.GPUs, Time: o.Time, Options: o.Sbatch,
 		Setup: o.Setup, Requeues: o.Requeues, TokenVariable: launch.TokenVariable}
 	if o.GPUs > 0 {
-		s.Args = append(s.Args, "--gpus", fmt.Sprint(o.GPUs))
+		s.Args = append(s.Args, "--set", "device.kind=cuda") // with a process for each, which Slurm starts
 	}
 	if s.Program, err = programPath(); err != nil {
 		return err

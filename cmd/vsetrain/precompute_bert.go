@@ -85,7 +85,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	}
 	bars := phases{app: a}
 	o.Progress = func(done, total int) { bars.show("encode", done, total) }
-	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world ranks.World) error {
+	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world device.Job) error {
 		o.World = world
 		r, err := checkpoints.PrecomputeBert(ctx, o.SentenceRequest)
 		bars.close()

@@ -3,15 +3,20 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/compute/vec"
 	"vsetrain/internal/files/integrity"
@@ -25,15 +30,19 @@ type rankFlags struct {
 	Procs int
 	GPUs  string
 	Wait  time.Duration
+
+	numbers []int       // of the GPUs of this machine; nil without --gpus
+	nccl    driver.NCCL // of ranks with GPUs
 }
 
 func (o *rankFlags) define(f *pflag.FlagSet) {
 	f.IntVar(&o.Procs, "procs", 1, "divide the work over `N` processes of this machine, which share its processors "+
 		"(MPI)")
+	f.StringVar(&o.GPUs, "gpus", "", "divide the work over these GPUs: how many, or a `LIST` such as 0,2,5 (NCCL)")
 	f.DurationVar(&o.Wait, "wait", 0, "how long ranks wait for each other at the start, such as 10m; 0 is for ever")
 }
 
-// place finds which rank this process is: by the variables of a launcher, and --procs.
+// place finds which rank this process is: by the variables of a launcher, and --procs or --gpus.
 func (o *rankFlags) place(a *app) (launch.Place, error) {
 	if o.Procs < 1 || o.Procs > 1024 {
 		return launch.Place{}, usagef("--procs: expected a whole number in [1, 1024], found %d", o.Procs)
@@ -41,23 +50,97 @@ func (o *rankFlags) place(a *app) (launch.Place, error) {
 	if o.Wait < 0 {
 		return launch.Place{}, usagef("--wait: expected a duration of at least 0, found %v", o.Wait)
 	}
+	procs := o.Procs
 	if o.GPUs != "" {
-		return launch.Place{}, o.checkGPUs(a)
+		if procs > 1 {
+			return launch.Place{}, usagef("--gpus and --procs exclude each other; leave one out")
+		}
+		if err := o.checkGPUs(a); err != nil {
+			return launch.Place{}, err
+		}
+		procs = len(o.numbers)
 	}
 	p, err := launch.Environment(a.getenv)
-	if err == nil && !p.Child && o.Procs > 1 {
-		p = p.Times(o.Procs)
+	if err != nil || p.Child || procs == 1 {
+		return p, err
 	}
-	return p, err
+	if p.Locals > 1 {
+		return p, usagef("%s started %d processes on this machine: leave --procs and --gpus out", p.Launcher, p.Locals)
+	}
+	return p.Times(procs), nil
 }
 
-// onProcessors gives this process its part of the processors of a machine with several ranks.
-func onProcessors(p launch.Place, d *device.Options) error {
-	if d.Kind == "cuda" {
-		return usagef("the device is cuda, but several ranks compute on processors; choose cpu (device.kind, " +
-			"--device), or leave --procs out")
+// checkGPUs reads --gpus, and compares it with the GPUs that there are.
+func (o *rankFlags) checkGPUs(a *app) error {
+	for i, item := range strings.Split(o.GPUs, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(item))
+		if err != nil || n < 0 || n > 1023 || slices.Contains(o.numbers, n) {
+			return usagef("--gpus: item %d: expected the number of a GPU, each once, found %q; --gpus 8 takes eight "+
+				"GPUs, --gpus 0,2,5 takes three", i+1, item)
+		}
+		o.numbers = append(o.numbers, n)
 	}
-	d.Kind = "cpu"
+	if !strings.Contains(o.GPUs, ",") {
+		n := o.numbers[0]
+		if n == 0 {
+			return usagef("--gpus: expected at least 1 GPU, found 0; for GPU 0 alone set device.index=0")
+		}
+		for o.numbers = nil; len(o.numbers) < n; {
+			o.numbers = append(o.numbers, len(o.numbers))
+		}
+	}
+	n, err := countGPUs(a)
+	if err != nil {
+		return fmt.Errorf("--gpus %s: %w; %s", o.GPUs, err, onProcs)
+	}
+	if most := slices.Max(o.numbers); most >= n {
+		return fmt.Errorf("--gpus %s: %s found here, counted from 0; name fewer, or %s", o.GPUs, ui.Count(n, "GPU"),
+			onProcs)
+	}
+	return nil
+}
+
+const onProcs = "use the processors with --procs N"
+
+// countGPUs is how many GPUs the driver lists.
+func countGPUs(a *app) (int, error) {
+	lib, _ := driver.Search("/", a.getenv)
+	if lib.Path == "" {
+		return 0, fmt.Errorf("no GPU can be used: %s", lib.Missing())
+	}
+	d, err := driver.Open(lib.Path)
+	if err != nil {
+		return 0, fmt.Errorf("no GPU can be used: %w", err)
+	}
+	return d.Devices()
+}
+
+// placeDevice gives this process its device, and its part of the processors of a machine with several ranks. Ranks have
+// GPUs with --gpus, where device.kind is cuda, and where a launcher started them and device.kind auto finds a GPU.
+func (o *rankFlags) placeDevice(a *app, p launch.Place, d *device.Options) error {
+	launched := p.Launcher != "" && !p.Child && o.Procs == 1
+	if d.Kind == "cuda" && o.numbers == nil && !launched && p.Ranks > 1 {
+		return usagef("the device is cuda, but --procs is for processors; choose the GPUs with --gpus, or set " +
+			"device.kind (--device) to cpu")
+	}
+	n, err := 1, error(nil)
+	if o.numbers == nil && (d.Kind == "cuda" || launched && d.Kind == "auto") {
+		n, err = countGPUs(a)
+	}
+	switch {
+	case o.numbers != nil:
+		d.Kind, d.Index = "cuda", o.numbers[p.Local%len(o.numbers)]
+	case d.Kind == "cuda" && err != nil:
+		return fmt.Errorf("device.kind cuda: %w", err)
+	case launched && d.Kind != "cpu" && err == nil && n > 0:
+		d.Kind, d.Index = "cuda", min(p.Device, n-1)
+		if n > 1 && p.Device >= n {
+			return fmt.Errorf("%s started at least %d processes on this machine, which has %s; start fewer", p.Launcher,
+				p.Device+1, ui.Count(n, "GPU"))
+		}
+	default:
+		d.Kind = "cpu"
+	}
 	if p.Locals > 1 {
 		all := runtime.GOMAXPROCS(0)
 		if n := d.Threads; n > 0 {
@@ -66,11 +149,33 @@ func onProcessors(p launch.Place, d *device.Options) error {
 		runtime.GOMAXPROCS(p.Threads(all))
 		d.Threads = 0 // all that the process may use
 	}
-	return nil
+	if d.Kind == "cpu" || p.Ranks == 1 {
+		return nil
+	}
+	lib := driver.SearchNCCL("/", a.getenv)
+	if lib.Path == "" {
+		return fmt.Errorf("several GPUs need NCCL: %s; or %s", lib.Missing(), onProcs)
+	}
+	var failed error
+	for _, path := range lib.Paths() {
+		if o.nccl, err = driver.OpenNCCL(path, !d.Deterministic); err == nil {
+			return nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// jobOf is what the devices of the ranks see of each other.
+func jobOf(m *launch.Member) device.Job {
+	if meeting, ok := m.Meeting(); ok {
+		return meeting
+	}
+	return ranks.OverMPI(m.World)
 }
 
 // programFacts are what all ranks of any command must agree on.
-func programFacts(a *app) ([]launch.Fact, error) {
+func (o *rankFlags) programFacts(a *app, d *device.Options) ([]launch.Fact, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -79,8 +184,13 @@ func programFacts(a *app) ([]launch.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []launch.Fact{{Key: "program", Value: build.Current().String() + " " + program.String()},
-		{Key: "the set of kernels", Value: strings.TrimSpace(vec.Best().Name + " " + a.getenv("VSETRAIN_BLAS"))}}, nil
+	list := []launch.Fact{{Key: "program", Value: build.Current().String() + " " + program.String()},
+		{Key: "the device", Value: d.Kind}}
+	if o.nccl != nil {
+		return append(list, launch.Fact{Key: "NCCL", Value: driver.VersionOfNCCL(o.nccl.Version())}), nil
+	}
+	return append(list, launch.Fact{Key: "the set of kernels", Value: strings.TrimSpace(vec.Best().Name + " " +
+		a.getenv("VSETRAIN_BLAS"))}), nil
 }
 
 // join makes this process a rank of a job: all of them start, or none. Rank 0 prints; others say only what rank 0
@@ -94,8 +204,9 @@ func (o *rankFlags) join(ctx context.Context, a *app, p launch.Place, list []lau
 	if p.Rank > 0 {
 		a.Out = io.Discard
 	}
-	m, err := launch.Join(ctx, launch.Options{Place: p, Procs: o.Procs, Command: append([]string{program},
-		os.Args[1:]...), Env: a.Environ, MPI: mpi.Search("/", a.getenv), Facts: list, Wait: o.Wait,
+	m, err := launch.Join(ctx, launch.Options{Place: p, Procs: max(o.Procs, len(o.numbers)), Devices: o.nccl != nil,
+		Command: append([]string{program},
+			os.Args[1:]...), Env: a.Environ, MPI: mpi.Search("/", a.getenv), Facts: list, Wait: o.Wait,
 		Notice: func(text string) { a.Warnf("%s", text) }, Exit: exit})
 	if p.Child { // rank 0 tells
 		var other *launch.Failure
@@ -109,18 +220,20 @@ func (o *rankFlags) join(ctx context.Context, a *app, p launch.Place, list []lau
 // divide calls f in each of the processes that divide the work of a command on a device, or in this one alone, with a
 // world of nil.
 func (o *rankFlags) divide(ctx context.Context, a *app, d *device.Options,
-	f func(context.Context, ranks.World) error) error {
+	f func(context.Context, device.Job) error) error {
 	p, err := o.place(a)
 	if err != nil {
 		return err
 	}
+	if p.Ranks > 1 || o.GPUs != "" {
+		if err := o.placeDevice(a, p, d); err != nil {
+			return err
+		}
+	}
 	if p.Ranks < 2 {
 		return f(ctx, nil)
 	}
-	if err := onProcessors(p, d); err != nil {
-		return err
-	}
-	list, err := programFacts(a)
+	list, err := o.programFacts(a, d)
 	if err != nil {
 		return err
 	}
@@ -134,7 +247,7 @@ func (o *rankFlags) divide(ctx context.Context, a *app, d *device.Options,
 	}
 	ctx, stop := m.Context(ctx)
 	defer stop()
-	if err = f(ctx, ranks.OverMPI(m.World)); err != nil && !errors.Is(err, context.Canceled) {
+	if err = f(ctx, jobOf(m)); err != nil && !errors.Is(err, context.Canceled) {
 		return m.Fail(err)
 	}
 	return errors.Join(err, m.Leave())

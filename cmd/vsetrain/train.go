@@ -14,7 +14,6 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
@@ -67,8 +66,9 @@ runs that are complete are not trained again.
 configuration key track.mlflow and MLFLOW_TRACKING_URI do. A server that is slow or gone stops nothing;
 vsetrain track sends what is missing.
 
---procs N trains on N processes of this machine, which divide each batch among them (docs/distributed.md): the result
-is that of one process. They need an MPI library, MPICH for example. Processes that torchrun, srun, mpirun, mpiexec or
+--gpus N trains on N GPUs of this machine, and --gpus 0,2,5 on those of these numbers, with a process for each and
+NVIDIA's library NCCL; --procs N trains on N processes and an MPI library, MPICH for example. They divide each batch
+among them (docs/distributed.md): the result is that of one process. Processes that torchrun, srun, mpirun, mpiexec or
 an Indexed Job of Kubernetes started are ranks of one training too; vsetrain launch writes such jobs. A signal to any
 of them stops all at one step. Where one fails, the others end within two seconds; where one was killed or hangs, with
 exit code 75.
@@ -80,6 +80,7 @@ The table of validations goes to standard output, progress and warnings to stand
   vsetrain train --config demo --seeds 7,8,9
   vsetrain train --config demo --dry-run
   vsetrain train --config demo --procs 2
+  vsetrain train --config vseinf/f30k --gpus 8
   vsetrain train --config demo --overfit 4 --run runs/overfit`,
 		RunE: a.runs(o),
 	}
@@ -91,7 +92,6 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.BoolVar(&o.AutoResume, "auto-resume", false, "continue the run in the run directory if there is one, else "+
 		"begin; for jobs that are started again")
 	o.define(f)
-	f.StringVar(&o.GPUs, "gpus", "", "train on these GPUs: how many, or a `LIST` such as 0,2,5")
 	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
 		"them (train.overfit)")
 	f.StringVar(&o.Seeds, "seeds", "", "train a run for each seed of this `LIST`, such as 7,8,9")
@@ -153,10 +153,12 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
 	c := &cfg.Config
-	if place.Ranks > 1 {
-		if c, err = s.settings(c, place); err != nil {
+	if place.Ranks > 1 || o.GPUs != "" {
+		if c, err = s.settings(&o.rankFlags, c, place); err != nil {
 			return err
 		}
+	}
+	if place.Ranks > 1 {
 		if err := s.join(ctx, &o.rankFlags, place, c, dir, o.Resume); err != nil {
 			return err
 		}
@@ -197,9 +199,9 @@ func (s *trainSession) abandon() {
 func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, resume bool) (training.Outcome,
 	error) {
 	a := s.app
-	var world ranks.World
+	var world device.Job
 	if s.member != nil {
-		world = ranks.OverMPI(s.member.World)
+		world = jobOf(s.member)
 	}
 	w := &trainView{app: a, cfg: c, dir: dir, resident: phases{app: a}}
 	w.saved.Store(nowhere)

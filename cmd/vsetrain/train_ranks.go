@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
@@ -22,64 +20,22 @@ import (
 	"vsetrain/train"
 )
 
-// checkGPUs compares --gpus with the GPUs that there are.
-func (o *rankFlags) checkGPUs(a *app) error {
-	var wanted []int
-	for i, item := range strings.Split(o.GPUs, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(item))
-		if err != nil || n < 0 || slices.Contains(wanted, n) {
-			return usagef("--gpus: item %d: expected the number of a GPU, each once, found %q; --gpus 8 takes eight "+
-				"GPUs, --gpus 0,2,5 takes three", i+1, item)
-		}
-		wanted = append(wanted, n)
-	}
-	if !strings.Contains(o.GPUs, ",") {
-		if wanted[0] == 0 {
-			return usagef("--gpus: expected at least 1 GPU, found 0; to train on GPU 0 alone set device.index=0")
-		}
-		wanted[0]-- // the last of so many
-	}
-	const instead = "train on the processors with --procs N"
-	lib, _ := driver.Search("/", a.getenv)
-	if lib.Path == "" {
-		return fmt.Errorf("--gpus %s: no GPU can be used: %s; or %s", o.GPUs, lib.Missing(), instead)
-	}
-	d, err := driver.Open(lib.Path)
-	if err != nil {
-		return fmt.Errorf("--gpus %s: no GPU can be used: %w; %s", o.GPUs, err, instead)
-	}
-	n, err := d.Devices()
-	if err != nil {
-		return fmt.Errorf("--gpus %s: %w; %s", o.GPUs, err, instead)
-	}
-	if most := slices.Max(wanted); most >= n {
-		return fmt.Errorf("--gpus %s: %s found here, counted from 0; name fewer, or %s", o.GPUs, ui.Count(n, "GPU"),
-			instead)
-	}
-	return fmt.Errorf("--gpus %s: %s found, but training on several GPUs needs NCCL, which this version does not "+
-		"call; train on one GPU (device.index), or %s", o.GPUs, ui.Count(n, "GPU"), instead)
-}
-
-// settings returns the configuration of a rank, and gives this process its part of the processors. What is stored with
-// the run does not depend on the number of ranks.
-func (s *trainSession) settings(c *config.Config, p launch.Place) (*config.Config, error) {
+// settings returns the configuration of a rank, and gives this process its device. What is stored with the run does not
+// depend on the number of ranks.
+func (s *trainSession) settings(o *rankFlags, c *config.Config, p launch.Place) (*config.Config, error) {
 	if p.Ranks > c.Train.Batch {
 		return nil, usagef("%d ranks, but train.batch is %d: each rank needs at least one caption; start fewer",
 			p.Ranks, c.Train.Batch)
 	}
 	own := *c
-	return &own, onProcessors(p, &own.Device)
+	return &own, o.placeDevice(s.app, p, &own.Device)
 }
 
 // notAgreed are settings that may differ from rank to rank: where something is, and what changes no result.
 var notAgreed = []string{"data.dir", "run.dir", "device.threads", "device.index", "track.mlflow"}
 
 // facts are what all ranks must agree on.
-func facts(a *app, c *config.Config, resume bool) ([]launch.Fact, error) {
-	list, err := programFacts(a)
-	if err != nil {
-		return nil, err
-	}
+func facts(list []launch.Fact, c *config.Config, resume bool) ([]launch.Fact, error) {
 	list = append(list, launch.Fact{Key: "--resume", Value: strconv.FormatBool(resume)})
 	for _, key := range config.Keys() {
 		if !slices.Contains(notAgreed, key) {
@@ -106,8 +62,11 @@ func facts(a *app, c *config.Config, resume bool) ([]launch.Fact, error) {
 func (s *trainSession) join(ctx context.Context, o *rankFlags, p launch.Place, c *config.Config, dir string,
 	resume bool) error {
 	a := s.app
-	list, err := facts(a, c, resume)
+	list, err := o.programFacts(a, &c.Device)
 	if err != nil {
+		return err
+	}
+	if list, err = facts(list, c, resume); err != nil {
 		return err
 	}
 	s.rank = p

@@ -182,12 +182,12 @@ func methodsOfInterface(files []*ast.File, name string) (methods []string) {
 // lacking is the table of devices and kernels: what a device has no kernel for, and what is not composed of others.
 var lacking = map[string][]string{
 	"cpu":  append([]string{"Decoder", "FiltrateSimilarities", "Guard", "Gather", "GatherLists"}, ofRanks...),
-	"cuda": ofRanks,
+	"cuda": nil,
 	"composed": {"Gemm", "Combine", "Activate", "Fill", "Copy", "Multiply", "Map", "Reduce",
 		"GatherWords", "Gather", "GatherLists"},
 }
 
-// ofRanks are the kernels of several ranks: device/ranks computes them around a device.
+// ofRanks are the kernels of several ranks: device/ranks computes them around a device in memory of the host.
 var ofRanks = []string{"AllReduce", "Broadcast", "AllGather", "ReduceScatter", "Join"}
 
 // resident are the kernels of devices with tables in memory of their own (device.Resident).

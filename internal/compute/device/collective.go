@@ -1,5 +1,7 @@
 package device
 
+import "slices"
+
 // The collectives are kernels that the ranks of a job compute together: each rank calls the same ones in the same
 // order. A rank is a process with a device of its own, which knows the others (Ranked). On other devices there is one
 // rank, and a collective copies its values or does nothing.
@@ -24,6 +26,29 @@ func RankOf(d Device) (rank, ranks int) {
 		return r.Rank()
 	}
 	return 0, 1
+}
+
+// Job is the ranks of a job as the process of one sees them.
+type Job interface {
+	// Rank is this one, from 0, of so many.
+	Rank() (rank, ranks int)
+	// Wait waits until all ranks call it, and leaves the processor to others meanwhile.
+	Wait() error
+}
+
+// Meeting is a job whose devices send values to each other, once they know where the others are.
+type Meeting interface {
+	Job
+	// Share returns what rank 0 gives. All ranks call it.
+	Share(text []byte) ([]byte, error)
+	// Lost is closed when another rank has failed: nobody waits for it any more.
+	Lost() <-chan struct{}
+}
+
+// Joiner is implemented by devices that send values to those of other ranks by themselves.
+type Joiner interface {
+	// Join makes the device that of a rank. All ranks call it.
+	Join(Meeting) error
 }
 
 // Deal says which rows of a global batch are whose: an item has Lengths rows, or where there are no lengths one of
@@ -58,7 +83,23 @@ func (d *Deal) Values() (all, own int) {
 	return all, own
 }
 
-// views declares the values of all ranks and those of this one.
+// Most is how many values the rank with most of them has. Of lengths that are an upper bound nobody knows that: it is
+// as many as a rank can have where the sequences are sorted, the longest first.
+func (d *Deal) Most() (most int) {
+	values := make([]int, d.Ranks)
+	all, longest := 0, 0
+	d.Each(func(rank, n int) {
+		values[rank] += n
+		all, longest = all+n, max(longest, n)
+	})
+	if d.Lengths.Bounded {
+		return min(all, (all+(d.Ranks-1)*longest)/d.Ranks)
+	}
+	return slices.Max(values)
+}
+
+// views declares the values of all ranks and those of this one, of which there are any number where lengths are a
+// bound.
 func (d *Deal) views(c *Checker, whole string, all *View, part string, own *View) {
 	c.positive("Ranks Width", d.Ranks, d.Width)
 	if d.Rank < 0 || d.Rank >= d.Ranks || d.Items < 0 {
@@ -72,6 +113,10 @@ func (d *Deal) views(c *Checker, whole string, all *View, part string, own *View
 	c.optionalInts("Lengths", &d.Lengths.View, len(d.Lengths.Host))
 	n, mine := d.Values()
 	c.floats(whole, all, n)
+	if d.Lengths.Bounded {
+		c.whole(part, own)
+		return
+	}
 	c.floats(part, own, mine)
 }
 

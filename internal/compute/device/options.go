@@ -16,6 +16,8 @@ type Options struct {
 	Resident string `yaml:"resident" enum:"auto|always|never" doc:"the data set on the GPU: auto what fits, always all of it or an error, never (streamed with the batches)"`
 	// Capture: auto records training steps as CUDA graphs; the results are the same.
 	Capture string `yaml:"capture" enum:"auto|never" doc:"training steps as recorded CUDA graphs; never starts every kernel by itself"`
+	// Deterministic: several GPUs add in one order. NCCL is faster where it may choose another one in every call.
+	Deterministic bool `yaml:"deterministic" doc:"several GPUs give the same bits in every run; false lets NCCL choose the fastest way to add"`
 	// Threads is the number of CPU threads; 0 uses all processors. Results do not depend on it.
 	Threads int `yaml:"threads" min:"0" max:"4096" doc:"CPU threads; 0 uses all processors; results do not depend on it"`
 	// Precision: fp32; auto (bf16 on a GPU that has units for it, elsewhere fp32); tf32 (CUDA products with 10-bit
@@ -34,7 +36,7 @@ type Precise interface {
 
 // DefaultOptions returns fp32 on the best device there is.
 func DefaultOptions() Options {
-	return Options{Kind: "auto", Precision: "fp32", Resident: "auto", Capture: "auto"}
+	return Options{Kind: "auto", Precision: "fp32", Resident: "auto", Capture: "auto", Deterministic: true}
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

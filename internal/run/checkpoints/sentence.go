@@ -28,7 +28,7 @@ type SentenceRequest struct {
 	Batch    int    // captions at a time; 0 is 64
 	Device   device.Options
 	BLAS     string
-	World    ranks.World // the job whose ranks divide the captions, rank 0 writing; nil is one rank
+	World    device.Job // the job whose ranks divide the captions, rank 0 writing; nil is one rank
 	Progress func(done, total int)
 	Warn     func(error) // what a person should know; may be nil
 }

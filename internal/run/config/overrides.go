@@ -21,6 +21,7 @@ var notConfig = []string{
 	"VSETRAIN_KERNELS",      // base: no CUDA kernels for compute capability 8.0
 	"VSETRAIN_MPI",          // file of MPI
 	"VSETRAIN_NVML",         // file of NVIDIA's management library
+	"VSETRAIN_NCCL",         // file of NCCL
 	"VSETRAIN_ONNXRUNTIME",  // file of ONNX Runtime
 	"VSETRAIN_EMULATOR",     // built emulated driver of the tests, or how they execute the PTX
 	"VSETRAIN_DATA",         // real data of the tests

@@ -3,7 +3,6 @@ package evaluate
 import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/ranks"
 )
 
 // Request asks for the recalls of one checkpoint or stored score matrix, or of an ensemble of them.
@@ -27,7 +26,7 @@ type Request struct {
 	SaveRanks   string   // file to write the rank of every query to, see eval.SaveRanks
 	Progress    func(phase string, done, total int)
 	Warn        func(error) // something a person should know; nil reports nothing
-	World       ranks.World // the job whose ranks divide the work, rank 0 having the report; nil is one rank
+	World       device.Job  // the job whose ranks divide the work, rank 0 having the report; nil is one rank
 }
 
 // Report is the outcome.

@@ -30,6 +30,7 @@ type hub struct {
 	began    bool    // all have come and agree
 	failure  *Failure
 	left     int // how many have done their work
+	waiting  int // how many wait for the others
 	unaware  int // how many are still to come and to be told that the ranks contradict each other
 	open     sync.WaitGroup
 	complete chan struct{} // closed when all have come, or one failed
@@ -189,6 +190,13 @@ func (h *hub) handle(p *peer, m message) {
 		h.tell(message{Kind: stop, Rank: p.Rank})
 	case failed:
 		h.fail(&Failure{Rank: m.Rank, Text: fmt.Sprintf("rank %d: %s", m.Rank, m.Text), Lost: m.Lost})
+	case share:
+		h.tell(m)
+	case wait:
+		if h.waiting++; h.waiting == len(h.peers) {
+			h.waiting = 0
+			h.tell(m)
+		}
 	case done:
 		p.done = true
 		if h.left++; h.left == len(h.peers) {

@@ -27,6 +27,7 @@ type Place struct {
 	Rank, Ranks int
 	// Locals is how many ranks share the processors that this process sees, and Local which of them it is.
 	Local, Locals int
+	Device        int    // which GPU of the machine a launcher means
 	Address       string // HOST:PORT of rank 0; "" where this process chooses it, or MPI tells it
 	Launcher      string // what started the ranks; "" where nothing did
 	StartsMPI     bool   // MPI is started by the launcher and not by the ranks
@@ -51,8 +52,9 @@ func (p Place) Times(procs int) Place {
 type launcher struct {
 	name, rank, ranks, local, locals string
 
-	mpi   bool // it starts MPI too
-	outer bool // it may start one of the others, and its variables then describe processes of that
+	device string // which of the processes of a machine this one is, in other words than local
+	mpi    bool   // it starts MPI too
+	outer  bool   // it may start one of the others, and its variables then describe processes of that
 }
 
 // The launchers that others have to tell apart.
@@ -63,12 +65,15 @@ const (
 )
 
 var launchers = []launcher{
-	{name: mpirun, rank: "OMPI_COMM_WORLD_RANK", ranks: "OMPI_COMM_WORLD_SIZE", mpi: true},
-	{name: "MPICH's mpiexec", rank: "PMI_RANK", ranks: "PMI_SIZE", mpi: true},
-	{name: pmix, rank: "PMIX_RANK", ranks: "SLURM_STEP_NUM_TASKS", mpi: true},
+	{name: mpirun, rank: "OMPI_COMM_WORLD_RANK", ranks: "OMPI_COMM_WORLD_SIZE",
+		device: "OMPI_COMM_WORLD_LOCAL_RANK", mpi: true},
+	{name: "MPICH's mpiexec", rank: "PMI_RANK", ranks: "PMI_SIZE", device: "MPI_LOCALRANKID",
+		mpi: true},
+	{name: pmix, rank: "PMIX_RANK", ranks: "SLURM_STEP_NUM_TASKS", device: "SLURM_LOCALID",
+		mpi: true},
 	{name: "torchrun", rank: "RANK", ranks: "WORLD_SIZE", local: "LOCAL_RANK", locals: "LOCAL_WORLD_SIZE"},
 	{name: "Kubernetes", rank: "JOB_COMPLETION_INDEX", ranks: "WORLD_SIZE", outer: true},
-	{name: slurm, rank: "SLURM_PROCID", ranks: "SLURM_STEP_NUM_TASKS", outer: true},
+	{name: slurm, rank: "SLURM_PROCID", ranks: "SLURM_STEP_NUM_TASKS", device: "SLURM_LOCALID", outer: true},
 }
 
 // Environment reads the place of this process from the variables of whatever started it. Variables that contradict each
@@ -118,6 +123,9 @@ func Environment(getenv func(string) string) (Place, error) {
 		if p.Local, p.Locals, err = pair(getenv, by.local, by.locals); err != nil {
 			return p, err
 		}
+		p.Device = p.Local
+	} else if n, err := strconv.Atoi(getenv(by.device)); err == nil && n >= 0 {
+		p.Device = n
 	}
 	return p, p.address(getenv, by)
 }

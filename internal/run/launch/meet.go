@@ -25,6 +25,7 @@ type Options struct {
 	Command []string
 	Env     []string
 	MPI     libraries.Library // what mpi.Search found
+	Devices bool              // the devices send values to each other (Meeting), and MPI is not needed
 	Facts   []Fact            // what all ranks must agree on
 	Wait    time.Duration     // how long to wait for all ranks; 0 is for ever
 	Notice  func(string)      // tells a person what this process waits for

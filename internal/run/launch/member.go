@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -21,8 +22,10 @@ import (
 
 const (
 	deadAfter = 10 * time.Second // without a beat a rank is dead
-	// grace is how long a rank has to end by itself when another failed. One that waits in a collective cannot.
+	// grace is how long a rank has to end by itself when another failed. One that waits in a collective of MPI cannot.
 	grace = time.Second
+	// deviceGrace is grace where devices send values: collectives that wait can be aborted, which may hang too.
+	deviceGrace = 5 * time.Second
 	// parting is how long rank 0 waits for the connections and processes of ranks that have done their work.
 	parting = 5 * time.Second
 )
@@ -30,13 +33,16 @@ const (
 // Member is this process among the ranks of a training.
 type Member struct {
 	Place
-	World *mpi.World
+	World *mpi.World // nil where devices send values
 
 	o        Options
 	link     *link
 	hub      *hub // of rank 0
 	children *children
 	failure  *Failure
+	grace    time.Duration
+	shared   chan string   // what rank 0 shares
+	passed   chan struct{} // all ranks wait
 
 	stopped, failed, ended chan struct{}
 	leaving                chan struct{} // closed when this rank ends by itself
@@ -49,10 +55,14 @@ func Join(ctx context.Context, o Options) (*Member, error) {
 	if o.Dead == 0 {
 		o.Dead = deadAfter
 	}
-	m := &Member{Place: o.Place, o: o, stopped: make(chan struct{}), failed: make(chan struct{}),
-		ended: make(chan struct{}), leaving: make(chan struct{})}
-	err := m.join(ctx)
-	if err != nil {
+	m := &Member{Place: o.Place, o: o, grace: grace, shared: make(chan string, 1), passed: make(chan struct{}, 1),
+		stopped: make(chan struct{}), failed: make(chan struct{}), ended: make(chan struct{}),
+		leaving: make(chan struct{})}
+	if o.Devices {
+		m.grace = deviceGrace
+		m.StartsMPI = m.StartsMPI && m.Address == "" // which MPI tells
+	}
+	if err := m.join(ctx); err != nil {
 		return nil, m.Fail(err)
 	}
 	return m, nil
@@ -60,18 +70,15 @@ func Join(ctx context.Context, o Options) (*Member, error) {
 
 func (m *Member) join(ctx context.Context) (err error) {
 	p := m.Place
-	if p.StartsMPI && m.o.Procs > 1 {
-		return fmt.Errorf("%s started this process: give it the number of ranks, and leave --procs out", p.Launcher)
+	if m.o.Place.StartsMPI && m.o.Procs > 1 {
+		return fmt.Errorf("%s started this process: give it the number of ranks, and leave --procs and --gpus out",
+			p.Launcher)
 	}
-	path, err := Pick(m.o.MPI, p)
-	if err != nil {
-		return err
+	if p.StartsMPI || !m.o.Devices {
+		if err := m.load(); err != nil {
+			return err
+		}
 	}
-	if m.World, err = mpi.Load(path); err != nil {
-		return err
-	}
-	m.o.Facts = append(slices.Clone(m.o.Facts), Fact{"MPI", strings.Join(strings.Fields(m.World.Version), " ") +
-		fmt.Sprintf(" (%s)", m.World.Kind)})
 	addresses := []string{p.Address}
 	if p.StartsMPI {
 		if err = m.start(); err != nil {
@@ -101,13 +108,27 @@ func (m *Member) join(ctx context.Context) (err error) {
 	}
 	m.link = met.link
 	go m.watch()
-	if p.StartsMPI {
+	if p.StartsMPI || m.o.Devices {
 		return nil
 	}
-	if err := errors.Join(mpi.Setenv("PMI_PORT", at), mpi.Setenv("PMI_ID", strconv.Itoa(met.id))); err != nil {
+	if err := errors.Join(os.Setenv("PMI_PORT", at), os.Setenv("PMI_ID", strconv.Itoa(met.id))); err != nil {
 		return err
 	}
 	return m.start()
+}
+
+// load loads MPI.
+func (m *Member) load() error {
+	path, err := Pick(m.o.MPI, m.Place)
+	if err != nil {
+		return err
+	}
+	if m.World, err = mpi.Load(path); err != nil {
+		return err
+	}
+	m.o.Facts = append(slices.Clone(m.o.Facts), Fact{"MPI", strings.Join(strings.Fields(m.World.Version), " ") +
+		fmt.Sprintf(" (%s)", m.World.Kind)})
+	return nil
 }
 
 // Pick chooses a library that can be started as a process at this place is. Without a launcher Join starts it.
@@ -228,6 +249,10 @@ func (m *Member) watch() {
 		case r.Kind == stop && !asked:
 			asked = true
 			close(m.stopped)
+		case r.Kind == share:
+			m.shared <- r.Text
+		case r.Kind == wait:
+			m.passed <- struct{}{}
 		case r.Kind == end:
 			close(m.ended)
 		case r.Kind == failed:
@@ -242,7 +267,7 @@ func (m *Member) lose(f *Failure) {
 	close(m.failed)
 	select {
 	case <-m.leaving:
-	case <-time.After(grace):
+	case <-time.After(m.grace):
 		m.o.Exit(f)
 	}
 }
@@ -291,28 +316,47 @@ func (m *Member) Leave() error {
 		m.part(grace)
 		return m.failure
 	}
-	err := m.World.Finalize()
+	var err error
+	if m.World != nil {
+		err = m.World.Finalize()
+	}
 	m.part(parting)
 	return err
 }
 
 // Fail ends this rank because of an error, and tells the others, which end within two seconds. MPI is left as it is. It
-// returns the cause: the *Failure of a rank without which a call of MPI failed here, or else the error.
+// returns the cause: the *Failure of another rank where that is it, also where a call of MPI failed without that rank,
+// or else the error.
 func (m *Member) Fail(err error) error {
 	var other *Failure
 	var call *mpi.CallError
+	most := time.Duration(0)
 	if errors.As(err, &call) && m.link != nil {
-		select {
-		case <-m.failed:
-			err = m.failure
-		case <-time.After(m.o.Dead + grace): // the last moment at which a rank may be found dead
-		}
+		most = m.o.Dead + m.grace // the last moment at which a rank may be found dead
+	}
+	if m.told(most) {
+		err = m.failure
 	}
 	if !errors.As(err, &other) {
 		m.report(message{Kind: failed, Rank: m.Rank, Text: err.Error()})
 	}
 	m.part(grace)
 	return err
+}
+
+// told reports whether a rank is known to have failed, or is so within a time.
+func (m *Member) told(most time.Duration) bool {
+	select {
+	case <-m.failed:
+		return true
+	default:
+	}
+	select {
+	case <-m.failed:
+		return true
+	case <-time.After(most):
+		return false
+	}
 }
 
 // part closes the connection, and as rank 0 and as a parent waits for the others, for a time at most.

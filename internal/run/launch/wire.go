@@ -24,6 +24,8 @@ const (
 	failed  = "failed"  // both ways: a rank cannot go on
 	done    = "done"    // of a rank: its work is complete
 	end     = "end"     // to all: so is that of all others
+	share   = "share"   // of rank 0, and then to all: what devices find each other by
+	wait    = "wait"    // of a rank: it waits for the others; to all: all do
 )
 
 type message struct {

@@ -42,11 +42,8 @@ func Choose(o device.Options, blas string) (device.Device, Choice, error) {
 }
 
 // Join makes a device that of a rank of a job; nil is one rank. A device that cannot be one is closed.
-func Join(d device.Device, w ranks.World) (device.Device, error) {
-	if w == nil {
-		return d, nil
-	}
-	own, err := ranks.New(d, w)
+func Join(d device.Device, j device.Job) (device.Device, error) {
+	own, err := ranks.Join(d, j)
 	if err != nil {
 		d.Close()
 		return nil, err
@@ -138,7 +135,8 @@ func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 		return nil, blas, errors.New("device.precision fp64 is for the CPU; expected fp32, tf32 or bf16 on cuda")
 	}
 	d, err := OpenGPU(lib, cuda.Options{BLAS: blas.Paths(), Precision: o.Precision, Index: o.Index,
-		NVML: driver.SearchNVML("/", os.Getenv).Paths()})
+		NVML: driver.SearchNVML("/", os.Getenv).Paths(), NCCL: driver.SearchNCCL("/", os.Getenv).Paths(),
+		Fast: !o.Deterministic})
 	return d, blas, err
 }
 

@@ -67,6 +67,10 @@ func (t *Setup) rehearse(n, longest, semantic int) error {
 	if t.Cfg.Model.Traits().Boxes {
 		AddBoxes(x, t.Cfg.Seed)
 	}
+	if rank, ranks := device.RankOf(t.Device); ranks > 1 { // of whose images the first are as good as any
+		x.Rank, x.Ranks, x.N = rank, ranks, (n-rank+ranks-1)/ranks
+		x.Features, x.Boxes = x.Features[:x.N*d.Regions*d.Feature], x.Boxes[:min(len(x.Boxes), x.N*4*d.Regions)]
+	}
 	return t.Step.Rehearse(x)
 }
 

@@ -10,7 +10,6 @@ import (
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
@@ -30,7 +29,7 @@ type Request struct {
 	Device     device.Options
 	BLAS       string
 	Warn       func(error) // what a person should know of the device; may be nil
-	World      ranks.World // the job whose ranks divide the work; nil is one rank
+	World      device.Job  // the job whose ranks divide the work; nil is one rank
 }
 
 // Trained is a network with its weights on a device, and a split that it fits.

@@ -3,6 +3,7 @@ package training
 import (
 	"time"
 
+	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
@@ -43,7 +44,7 @@ type Request struct {
 	Now    func() time.Time
 	// World is the job of several ranks that this process is one of; nil is one rank. All are given the same
 	// configuration. The goroutine that calls Train makes all calls of the world.
-	World    ranks.World
+	World    device.Job
 	Observer Observer              // nil is Unobserved
 	Copying  func(done, total int) // rows of features copied to the GPU; nil reports nothing
 	// FreeDisk returns the bytes that may still be written below a folder, 0 when unknown; nil does not look.

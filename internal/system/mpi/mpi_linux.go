@@ -53,7 +53,7 @@ func Start(path string) (*World, error) {
 // process that reads, so it is told not to (UCX_TLS), unless the user has said how it sends.
 func Load(path string) (*World, error) {
 	if os.Getenv("UCX_TLS") == "" {
-		if err := Setenv("UCX_TLS", "^cma"); err != nil {
+		if err := os.Setenv("UCX_TLS", "^cma"); err != nil {
 			return nil, err
 		}
 	}
@@ -237,20 +237,6 @@ func (w *World) Wait() error {
 		}
 		time.Sleep(pause)
 	}
-}
-
-// Setenv sets a variable for libraries in C, which do not see what os.Setenv sets.
-func Setenv(name, value string) error {
-	lib, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
-	if err != nil {
-		return err
-	}
-	var set func(name, value string, overwrite int32) int32
-	purego.RegisterLibFunc(&set, lib, "setenv")
-	if set(name, value, 1) != 0 {
-		return fmt.Errorf("setenv %s fails", name)
-	}
-	return nil
 }
 
 // Finalize ends MPI; the goroutine is locked to its thread no more. The launcher of MPICH 5 may kill three ranks and

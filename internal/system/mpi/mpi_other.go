@@ -25,9 +25,6 @@ func Load(string) (*World, error) { return nil, errNone }
 // Init fails here.
 func (*World) Init() error { return errNone }
 
-// Setenv fails here.
-func Setenv(string, string) error { return errNone }
-
 // AllReduce fails here.
 func AllReduce[T Float](*World, []T) error { return errNone }
 

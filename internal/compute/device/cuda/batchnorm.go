@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"slices"
+
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
 )
@@ -8,6 +10,7 @@ import (
 var (
 	kernelBatchNormParts     = entryOf("batch_norm_parts")
 	kernelBatchNorm          = entryOf("batch_norm")
+	kernelBatchNormWhole     = entryOf("batch_norm_whole")
 	kernelBatchNormGradParts = entryOf("batch_norm_grad_parts")
 	kernelBatchNormGrad      = entryOf("batch_norm_grad")
 )
@@ -19,7 +22,7 @@ func (d *dev) normViews(a device.BatchNorm) (x, w, mean, inv, pad, counts driver
 	}
 	x, w = d.pointer(a.X), d.pointer(a.Weight)
 	mean, inv = d.pointer(a.Mean), d.pointer(a.InvStd)
-	if a.Pads > 0 || a.Counts.Bounded && a.Pad.Present() {
+	if a.Pads > 0 || a.Pad.Present() && (a.Counts.Bounded || d.job.divided()) {
 		pad = d.pointer(a.Pad)
 	}
 	return x, w, mean, inv, pad, counts
@@ -50,7 +53,23 @@ func (d *dev) channels(k kernel, a device.BatchNorm, n int) *command {
 	return c
 }
 
-// BatchNorm computes that kernel.
+// normTold is how many values of 4 bytes a rank tells the others of a batch normalisation (batch_norm_whole).
+func normTold(channels int) int { return 2 * (3 + 2*channels) }
+
+// wholeNorm is what all ranks tell of a batch normalisation, this one from part, the sums of its pieces.
+func (j *job) wholeNorm(a device.BatchNorm, part, counts driver.Ptr, n, per int, sums bool) driver.Ptr {
+	items, most := 0, int32(0)
+	if a.Pad.Present() && len(a.Counts.Host) > 0 {
+		items, most = len(a.Counts.Host), slices.Max(a.Counts.Host)
+	}
+	whole, own := j.told(normTold(a.C))
+	j.on.each(kernelBatchNormWhole, a.C).ptr(own, part, counts).
+		int(items, int(most), a.Outer*a.Inner, a.C, n, per).flag(sums)
+	j.tell(whole, own, normTold(a.C))
+	return whole
+}
+
+// BatchNorm computes that kernel. Of several ranks the statistics are those of the batches of all.
 func (d *dev) BatchNorm(a device.BatchNorm) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	y, b, plus := d.pointer(a.Y), d.pointer(a.Bias), d.pointer(a.Plus)
@@ -61,13 +80,16 @@ func (d *dev) BatchNorm(a device.BatchNorm) {
 	if a.Train {
 		part = d.need(scratchSums, 8*2*n*a.C)
 		d.channels(kernelBatchNormParts, a, n).ptr(part, x, counts).int(items, count, a.C, a.Inner, per)
+		if d.job.divided() {
+			part = d.wholeNorm(a, part, counts, n, per, false)
+		}
 	}
 	var copy driver.Ptr
 	if plus != 0 { // layers follow a residual connection
 		copy = d.operandCopy(y, count*a.C)
 	}
 	d.channels(kernelBatchNorm, a, n).ptr(y, copy, mean, inv, rm, rv, part, x, plus, w, b, pad, counts).
-		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per).float(a.Eps, a.Momentum)
+		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per, d.job.ranks).float(a.Eps, a.Momentum)
 	d.fresh(copy, y, count*a.C)
 }
 
@@ -80,10 +102,16 @@ func (d *dev) BatchNormGrad(a device.BatchNorm) {
 	items, count := len(a.Counts.Host), a.Outer*a.Inner
 	part := d.need(scratchSums, 8*2*n*a.C)
 	d.channels(kernelBatchNormGradParts, a, n).ptr(part, x, mean, dy, counts).int(items, count, a.C, a.Inner, per)
-	grid := n
+	if a.Train && d.job.divided() {
+		part = d.wholeNorm(a, part, counts, n, per, true)
+	}
+	grid, ranks := n, 1
+	if a.Train {
+		ranks = d.job.ranks
+	}
 	if dx == 0 {
 		grid = 1
 	}
 	d.channels(kernelBatchNormGrad, a, grid).ptr(dx, dw, db, dpad, part, x, w, mean, inv, dy, pad, counts).
-		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per, n)
+		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per, n, ranks, d.job.rank)
 }

@@ -35,7 +35,11 @@ type Options struct {
 	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
 	BLAS []string
 	// NVML are paths of NVML, which tells how the GPU is used (device.Gauge); the first that starts is taken.
-	NVML  []string
+	NVML []string
+	// NCCL are paths of NCCL, which sends values to the GPUs of other ranks (device.Joiner), the best first.
+	NCCL []string
+	// Fast lets NCCL add in another order in every call.
+	Fast  bool
 	Index int // which GPU
 	// Precision is fp32 (also ""), tf32, bf16 or device.PrecisionAuto: bf16 where the GPU has units for it, else fp32.
 	Precision string
@@ -112,6 +116,7 @@ type dev struct {
 	written   []uint64 // by kernel: parameters it writes through
 
 	queue
+	job            // that the device is a rank of
 	bf16    copies // of operands
 	match   blockMatch
 	gru     layer
@@ -142,6 +147,8 @@ var (
 	_ device.Warner   = (*dev)(nil)
 	_ device.Gauge    = (*dev)(nil)
 	_ device.Precise  = (*dev)(nil)
+	_ device.Ranked   = (*dev)(nil)
+	_ device.Joiner   = (*dev)(nil)
 	_ Profiler        = (*dev)(nil)
 	_ Compiler        = (*dev)(nil)
 )
@@ -199,6 +206,7 @@ func Open(o Options) (device.Device, error) {
 		residents: map[resident]int{}, buffers: map[*buffer]struct{}{}, recordings: map[*recording]struct{}{},
 		tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
 	d.checker = device.Checker{Device: "cuda", Memory: d}
+	d.job = job{on: d, ranks: 1, libraries: o.NCCL, fast: o.Fast}
 	if d.precision == "" {
 		d.precision = FP32
 	}
@@ -331,6 +339,7 @@ func (d *dev) Close() error {
 	d.full = nil
 	d.uploads.drop()
 	d.wait()
+	d.job.end()
 	d.failure = nil // what can be released is released also after a failure
 	d.run(d.end)
 	err := d.wait()
@@ -345,11 +354,12 @@ func (d *dev) end() (first error) {
 			first = err
 		}
 	}
-	for _, s := range [2]driver.Stream{d.copies, d.stream} {
+	for _, s := range [3]driver.Stream{d.copies, d.side, d.stream} {
 		if s != 0 {
 			d.drv.Synchronize(s) // a failure of work given to the GPU before has been reported
 		}
 	}
+	d.job.close(keep)
 	for _, m := range d.bf16.memory {
 		if m.half != 0 {
 			keep(d.drv.Free(m.half))

@@ -124,6 +124,8 @@ func (d *dev) Do(k device.Kernel) bool {
 		d.Adam(*a)
 	case *device.AdamFactored:
 		d.AdamFactored(a.Adam, a.Factored)
+	case *device.AllReduce, *device.Broadcast, *device.AllGather, *device.ReduceScatter, *device.Join:
+		return d.collective(k)
 	case *device.Gather:
 		d.Gather(a.Dst, a.Table, a.Index, a.Width)
 	case *device.GatherLists:

@@ -25,7 +25,7 @@ type origin struct {
 
 // begin notes a command that is given to the GPU now.
 func (t *faultRange) begin(c *command) {
-	if c.kind != commandLaunch && c.kind != commandProduct && c.kind != commandReplay {
+	if c.kind != commandLaunch && c.kind != commandProduct && c.kind != commandReplay && c.kind < commandAllReduce {
 		return
 	}
 	t.last = origin{c.kind, c.kernel, c.at, true}
@@ -63,8 +63,11 @@ func (t *faultRange) where() string {
 }
 
 func (o *origin) name() string {
-	if o.kind == commandLaunch {
+	switch {
+	case o.kind == commandLaunch:
 		return "kernel " + kernelNames[o.kernel]
+	case o.kind >= commandAllReduce:
+		return collectiveNames[o.kind-commandAllReduce] + " of all ranks"
 	}
 	return "a product of cuBLAS"
 }
@@ -103,6 +106,8 @@ func (q *queue) describe(c *command, err error) error {
 		what = fmt.Sprintf("product of %d x %d x %d%s", c.product.M, c.product.N, c.product.K, in(c.at))
 	case commandReplay:
 		what = recorded(c.at)
+	case commandAllReduce, commandBroadcast, commandReduce, commandAllGather, commandReduceScatter:
+		what = fmt.Sprintf("%s of %d values%s", collectiveNames[c.kind-commandAllReduce], c.bytes/4, in(c.at))
 	default:
 		if !driver.Fault(err) {
 			return err

@@ -7,6 +7,7 @@ import (
 
 var (
 	kernelFilterStatistics     = entryOf("filter_statistics")
+	kernelFilterWhole          = entryOf("filter_whole")
 	kernelFilterRunning        = entryOf("filter_running")
 	kernelFilterWeights        = entryOf("filter_weights")
 	kernelFilterSums           = entryOf("filter_sums")
@@ -35,7 +36,10 @@ func (d *dev) filterViews(a device.Filtrate) (v filterViews) {
 	return v
 }
 
-// Filtrate computes that kernel.
+// filterTold is how many values of 4 bytes a rank tells the others of a filtration.
+func filterTold(captions int) int { return 2 * (1 + 2*captions) }
+
+// Filtrate computes that kernel. Of several ranks the statistics of a caption are those with the images of all.
 func (d *dev) Filtrate(a device.Filtrate) {
 	v := d.filterViews(a)
 	mean, variance := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
@@ -43,11 +47,20 @@ func (d *dev) Filtrate(a device.Filtrate) {
 		return
 	}
 	each := d.need(scratchSums, 8*v.captions) // variance of each caption
-	d.start(kernelFilterStatistics, threads, v.captions, 1, 1).ptr(v.mean, v.inv, each, mean, variance, v.logits,
+	var whole, own driver.Ptr
+	if a.Train && d.job.divided() {
+		whole, own = d.told(filterTold(v.captions))
+	}
+	d.start(kernelFilterStatistics, threads, v.captions, 1, 1).ptr(v.mean, v.inv, each, own, mean, variance, v.logits,
 		v.first).int(a.B, v.nodes).flag(a.Train).float(a.Eps)
+	if whole != 0 {
+		d.tell(whole, own, filterTold(v.captions))
+		d.each(kernelFilterWhole, v.captions).ptr(v.mean, v.inv, each, whole, v.first).int(v.captions,
+			d.job.ranks).float(a.Eps)
+	}
 	if a.Train {
-		d.start(kernelFilterRunning, 32, 1, 1, 1).ptr(mean, variance, v.mean, each, v.first).int(v.captions,
-			a.B).float(a.Momentum)
+		d.start(kernelFilterRunning, 32, 1, 1, 1).ptr(mean, variance, v.mean, each, whole, v.first).int(v.captions,
+			a.B, d.job.ranks).float(a.Momentum)
 	}
 	d.warps(kernelFilterWeights, v.pairs).ptr(v.weights, v.logits, v.mean, v.inv, v.gamma, v.beta,
 		v.first).int(v.captions, v.nodes).long(v.pairs)
@@ -70,8 +83,18 @@ func (d *dev) FiltrateGrad(a device.Filtrate) {
 	d.warps(kernelFilterSumsGrad, v.pairs).ptr(dr, dz, v.x, v.logits, v.weights, v.mean, v.inv, v.gamma, v.beta, v.out,
 		dOut, v.norms, v.first).
 		int(v.captions, v.nodes, a.S).long(v.pairs)
-	d.start(kernelFilterStatisticsGrad, threads, v.captions, 1, 1).ptr(dz, sums, v.logits, v.mean, v.inv, v.gamma,
-		v.first).int(v.captions, a.B, v.nodes).flag(a.Train)
+	var whole driver.Ptr
+	statistics := func(own, whole driver.Ptr) {
+		d.start(kernelFilterStatisticsGrad, threads, v.captions, 1, 1).ptr(dz, sums, own, whole, v.logits, v.mean,
+			v.inv, v.gamma, v.first).int(v.captions, a.B, v.nodes).flag(a.Train).int(d.job.ranks)
+	}
+	if a.Train && d.job.divided() {
+		var own driver.Ptr
+		whole, own = d.told(filterTold(v.captions))
+		statistics(own, 0)
+		d.tell(whole, own, filterTold(v.captions))
+	}
+	statistics(0, whole)
 	d.start(kernelFilterFinish, threads, 1, 1, 1).ptr(dBias, dGamma, dBeta, sums).int(v.captions)
 }
 

@@ -111,8 +111,13 @@ func (d *dev) release(p driver.Ptr) error {
 
 // idle waits for all work, on the thread of the context.
 func (d *dev) idle() error {
-	if err := d.drv.Synchronize(d.copies); err != nil {
-		return err
+	for _, s := range []driver.Stream{d.copies, d.side} {
+		if s == 0 { // of one rank
+			continue
+		}
+		if err := d.drv.Synchronize(s); err != nil {
+			return err
+		}
 	}
 	return d.drv.Synchronize(d.stream)
 }
@@ -268,6 +273,7 @@ const (
 	scratchCarry
 	scratchPanel
 	scratchOperand // rounded
+	scratchDeal    // what ranks send each other
 	scratchSlots
 )
 

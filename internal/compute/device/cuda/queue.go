@@ -62,6 +62,13 @@ const (
 	commandAwait
 	commandStream
 	commandStreamed
+	commandFork
+	commandJoin
+	commandAllReduce // the first of the collectives
+	commandBroadcast
+	commandReduce
+	commandAllGather
+	commandReduceScatter
 )
 
 // command is one piece of work for the owner.
@@ -78,11 +85,12 @@ type command struct {
 	product  driver.Gemm
 	run      func() error
 	exec     driver.Exec
-	slot     int         // of a fetch
+	slot     int         // of a fetch; the root of a collective
 	owner    *dev        // of a kernel
 	written  uint64      // parameters that the kernel may write through
 	back     *backBuffer // of what is streamed
 	pinned   bool        // host is memory that the GPU reads by itself
+	behind   bool        // of a collective
 	at       string      // what the command belongs to
 }
 
@@ -169,7 +177,11 @@ func (q *queue) own() {
 			if !q.capturing {
 				q.faults.begin(c)
 			}
-			switch err := q.profiled(c); {
+			err := q.profiled(c)
+			if err == nil && q.dev.job.aborted() { // what a collective was to write is anything
+				err = errAborted
+			}
+			switch {
 			case err == nil:
 				q.faults.end(c)
 			case q.capturing:
@@ -217,6 +229,9 @@ func (q *queue) execute(c *command) error {
 		return q.staging.stream(d, c)
 	case commandStreamed:
 		return c.back.release(d)
+	case commandFork, commandJoin, commandAllReduce, commandBroadcast, commandReduce, commandAllGather,
+		commandReduceScatter:
+		return d.job.execute(c)
 	}
 	return c.run()
 }

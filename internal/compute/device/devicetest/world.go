@@ -3,9 +3,11 @@ package devicetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"vsetrain/internal/compute/device"
+	products "vsetrain/internal/compute/gemm"
 )
 
 // Late is a device of one of several ranks that computes collectives which are Behind as late as it may: when they are
@@ -218,4 +220,98 @@ func joined[T float32 | float64](all [][]T) (y []T) {
 		y = append(y, x...)
 	}
 	return y
+}
+
+// Collectives compares the kernels with their definition: value k of all is k, and k + 1000·rank for a sum.
+func Collectives(d device.Device, deal device.Deal) error {
+	all, own := deal.Values()
+	var want []float64 // of this rank
+	at := 0
+	deal.Each(func(rank, n int) {
+		for k := at; k < at+n && rank == deal.Rank; k++ {
+			want = append(want, float64(k))
+		}
+		at += n
+	})
+	count := func(n int, plus float64) []float64 {
+		x := make([]float64, n)
+		for k := range x {
+			x[k] = float64(k) + plus
+		}
+		return x
+	}
+	view := func(x []float64) device.View {
+		b, err := d.Alloc(device.Float, max(1, len(x)))
+		if err != nil {
+			panic(err)
+		}
+		v := device.Of(b).Slice(0, len(x))
+		d.UploadDoubles(v, x)
+		return v
+	}
+	equal := func(what string, v device.View, want []float64) error {
+		x := make([]float64, v.N)
+		d.DownloadDoubles(x, v)
+		if err := d.Sync(); err != nil {
+			return err
+		}
+		if !slices.Equal(x, want) {
+			return fmt.Errorf("%s: %d values, expected %d: %.20v, expected %.20v", what, len(x), len(want), x[:min(9,
+				len(x))], want[:min(9, len(want))])
+		}
+		return nil
+	}
+	x, y := view(want), view(make([]float64, all))
+	device.Do(d, device.AllGather{Deal: deal, X: x, Y: y})
+	if err := equal("AllGather", y, count(all, 0)); err != nil {
+		return err
+	}
+	dx := view(make([]float64, own))
+	device.DoGrad(d, device.AllGather{Deal: deal, DX: dx, DY: y})
+	if err := equal("AllGatherGrad", dx, want); err != nil {
+		return err
+	}
+	ranked := view(count(all, 1000*float64(deal.Rank)))
+	device.Do(d, device.ReduceScatter{Deal: deal, X: ranked, Y: dx})
+	r := float64(deal.Ranks)
+	summed := make([]float64, own)
+	for i, v := range want {
+		summed[i] = r*v + 1000*r*(r-1)/2
+	}
+	if err := equal("ReduceScatter", dx, summed); err != nil {
+		return err
+	}
+	if _, joins := device.As[device.Joiner](d); !d.Wide() && !joins { // GPUs do not round yet
+		summed = make([]float64, own)
+		for i, v := range want {
+			for rank := range deal.Ranks {
+				summed[i] = float64(float32(summed[i]) + products.RoundBF16(float32(v+1000*float64(rank))))
+			}
+			if deal.Ranks == 1 {
+				summed[i] = v
+			}
+		}
+		device.Do(d, device.ReduceScatter{Deal: deal, BF16: true, X: ranked, Y: dx})
+		if err := equal("ReduceScatter in bf16", dx, summed); err != nil {
+			return err
+		}
+	}
+	device.Do(d, device.Broadcast{Root: deal.Ranks - 1, X: ranked})
+	if err := equal("Broadcast", ranked, count(all, 1000*(r-1))); err != nil {
+		return err
+	}
+	for _, behind := range []bool{false, true} {
+		same := view([]float64{1, float64(deal.Rank)})
+		device.Do(d, device.Fill{Dst: y})
+		device.Do(d, device.AllReduce{Behind: behind, X: same})
+		device.Do(d, device.AllGather{Deal: deal, Behind: behind, X: x, Y: y})
+		device.Do(d, device.Join{})
+		if err := errors.Join(equal("AllReduce", same, []float64{r, r * (r - 1) / 2}),
+			equal("AllGather", y, count(all, 0))); err != nil {
+			return fmt.Errorf("behind %v: %w", behind, err)
+		}
+	}
+	job, _ := device.As[device.Ranked](d)
+	job.Wait()
+	return d.Sync()
 }

@@ -7,6 +7,7 @@
 package ranks
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -16,11 +17,10 @@ import (
 	"vsetrain/internal/compute/gemm"
 )
 
-// World is the ranks of a job. x, dst and src are slices of float32 or of float64, as long on all ranks. All calls come
-// from the goroutine that uses the device.
+// World is the ranks of a job that send memory of the host. x, dst and src are slices of float32 or of float64, as long
+// on all ranks. All calls come from the goroutine that uses the device.
 type World interface {
-	// Rank is this one, from 0, of so many.
-	Rank() (rank, ranks int)
+	device.Job
 	// AllReduce sets x to the sum of x of all ranks.
 	AllReduce(x any) error
 	// AllGather sets piece r of dst, as long as src, to src of rank r.
@@ -31,17 +31,53 @@ type World interface {
 	AllToAll(dst, src []float32) error
 	// Broadcast sets x to that of rank root.
 	Broadcast(x any, root int) error
-	// Wait waits until all ranks call it, and leaves the processor to others meanwhile.
-	Wait() error
 }
 
-// First reports whether this process is rank 0, as it is where there is no job and the world is nil.
-func First(w World) bool {
-	if w == nil {
+// First reports whether this process is rank 0, as it is where there is no job and it is nil.
+func First(j device.Job) bool {
+	if j == nil {
 		return true
 	}
-	rank, _ := w.Rank()
+	rank, _ := j.Rank()
 	return rank == 0
+}
+
+// Tell sets x on all ranks of a job to that of rank 0.
+func Tell(j device.Job, x []float32) error {
+	meeting, ok := j.(device.Meeting)
+	if !ok {
+		return j.(World).Broadcast(x, 0)
+	}
+	var text []byte
+	for _, v := range x {
+		text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
+	}
+	text, err := meeting.Share(text)
+	for i := range min(len(x), len(text)/4) {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(text[4*i:]))
+	}
+	return err
+}
+
+// Join makes a device that of a rank of a job: one that sends values by itself (device.Joiner), or one that computes in
+// memory of the host. A job of nil is one rank.
+func Join(d device.Device, j device.Job) (device.Device, error) {
+	if j == nil {
+		return d, nil
+	}
+	meeting, devices := j.(device.Meeting)
+	joiner, joins := device.As[device.Joiner](d)
+	switch world, hosts := j.(World); {
+	case devices && joins:
+		return d, joiner.Join(meeting)
+	case hosts && !joins:
+		return New(d, world)
+	case devices:
+		return nil, fmt.Errorf("%s sends nothing to the GPUs of other ranks: all ranks compute on GPUs (--gpus), or "+
+			"all on processors (device.kind cpu)", d.Name())
+	}
+	return nil, fmt.Errorf("%s is a GPU, but the ranks send memory of the host: start them with --gpus, or set "+
+		"device.kind to cpu", d.Name())
 }
 
 // Device is a device of one of several ranks.

@@ -14,5 +14,8 @@ func OpenBLAS(string, Stream) (BLAS, error) { return nil, ErrNone }
 // OpenMonitor returns ErrNone.
 func OpenMonitor(string, Info) (Monitor, error) { return nil, ErrNone }
 
+// OpenNCCL returns ErrNone.
+func OpenNCCL(string, bool) (NCCL, error) { return nil, ErrNone }
+
 // CacheFolder is nowhere.
 func CacheFolder(func(string) string) string { return "" }

@@ -15,6 +15,9 @@ var (
 	wantedNVML = libraries.Wanted{Name: "NVML", Setting: "VSETRAIN_NVML", Files: []string{"libnvidia-ml.so.1"},
 		Install: "it comes with the NVIDIA driver (Debian: libnvidia-ml1; in a container: " +
 			"NVIDIA_DRIVER_CAPABILITIES=compute,utility)"}
+	wantedNCCL = libraries.Wanted{Name: "NCCL", Setting: "VSETRAIN_NCCL", Files: []string{"libnccl.so.2"},
+		Install: "pip install nvidia-nccl-cu12 (for CUDA 13: nvidia-nccl-cu13), conda install nccl, or the package " +
+			"libnccl2 of NVIDIA's repository"}
 )
 
 // Library is a GPU library and where it was found.
@@ -29,19 +32,35 @@ type Library = libraries.Library
 func Search(root string, getenv func(string) string) (cuda, blas Library) {
 	in := system(root, getenv)
 	cuda = libraries.Find(root, getenv, wantedDriver, in)
-	arch := libraries.Arch()
-	lib := []string{"lib64", "lib", "targets/" + arch + "-linux/lib"}
-	in.AddEnv("CUDA toolkit", "CUDA_HOME", lib...)
-	in.AddEnv("CUDA toolkit", "CUDA_PATH", lib...)
-	for _, l := range lib {
-		in.Add("CUDA toolkit", "/usr/local/cuda/"+l, "/usr/local/cuda-*/"+l, "/opt/cuda/"+l)
-	}
-	for _, prefix := range []string{"/opt/nvidia/hpc_sdk", "/opt/nvhpc"} {
-		in.Add("CUDA toolkit", prefix+"/Linux_"+arch+"/*/math_libs/*/lib64", prefix+"/Linux_"+arch+"/*/math_libs/lib64")
-	}
-	in.AddConda(lib...)
+	addToolkits(in, "math_libs/*/lib64", "math_libs/lib64")
 	in.AddPip("nvidia/cublas/lib", "nvidia/cu*/lib", "torch/lib")
 	return cuda, libraries.Find(root, getenv, wantedBLAS, in)
+}
+
+// SearchNCCL looks for NCCL where cuBLAS is looked for, or takes the file that VSETRAIN_NCCL names.
+func SearchNCCL(root string, getenv func(string) string) Library {
+	in := system(root, getenv)
+	addToolkits(in, "comm_libs/nccl/lib", "comm_libs/*/nccl/lib")
+	in.AddPip("nvidia/nccl/lib", "torch/lib")
+	return libraries.Find(root, getenv, wantedNCCL, in)
+}
+
+// addToolkits adds the folders of CUDA toolkits and of conda; hpc are those in a version of NVIDIA's HPC SDK.
+func addToolkits(in *libraries.Folders, hpc ...string) {
+	const from = "CUDA toolkit"
+	arch := libraries.Arch()
+	lib := []string{"lib64", "lib", "targets/" + arch + "-linux/lib"}
+	in.AddEnv(from, "CUDA_HOME", lib...)
+	in.AddEnv(from, "CUDA_PATH", lib...)
+	for _, l := range lib {
+		in.Add(from, "/usr/local/cuda/"+l, "/usr/local/cuda-*/"+l, "/opt/cuda/"+l)
+	}
+	for _, prefix := range []string{"/opt/nvidia/hpc_sdk", "/opt/nvhpc"} {
+		for _, inside := range hpc {
+			in.Add(from, prefix+"/Linux_"+arch+"/*/"+inside)
+		}
+	}
+	in.AddConda(lib...)
 }
 
 // SearchNVML looks for NVIDIA's management library where the driver is looked for, or takes the file that VSETRAIN_NVML

@@ -208,3 +208,33 @@ func TestSearchNone(t *testing.T) {
 		t.Errorf("found %q, and says %q", blas.Path, blas.Missing())
 	}
 }
+
+// NCCL is found where cuBLAS is, in folders of its own.
+func TestSearchNCCL(t *testing.T) {
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	for _, path := range []string{"/usr/lib/" + arch + "-linux-gnu/libnccl.so.2", "/opt/conda/lib/libnccl.so.2",
+		"/usr/local/lib/python3.12/dist-packages/nvidia/nccl/lib/libnccl.so.2",
+		"/opt/nvidia/hpc_sdk/Linux_" + arch + "/25.1/comm_libs/12.6/nccl/lib/libnccl.so.2"} {
+		lib := SearchNCCL(tree(t, map[string]string{path: ""}), func(string) string { return "" })
+		if lib.Path != path || lib.Install != "" {
+			t.Errorf("%s: found %+v", path, lib)
+		}
+	}
+}
+
+// What NCCL reads of the environment is what the user set, and for fast sums no algorithm is chosen.
+func TestNCCLEnvironment(t *testing.T) {
+	for fast, want := range map[bool]string{false: "GRAPH_REGISTER=0 NVLS_ENABLE=0 PROTO=Simple RUNTIME_CONNECT=0",
+		true: "GRAPH_REGISTER=0 RUNTIME_CONNECT=0"} {
+		var set []string
+		err := setNCCL(fast, func(name string) (string, bool) { return "", name == "NCCL_ALGO" },
+			func(name, value string) error {
+				set = append(set, strings.TrimPrefix(name, "NCCL_")+"="+value)
+				return nil
+			})
+		slices.Sort(set)
+		if got := strings.Join(set, " "); got != want || err != nil {
+			t.Errorf("fast %t: %s, expected %s: %v", fast, got, want, err)
+		}
+	}
+}

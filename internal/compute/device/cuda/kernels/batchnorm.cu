@@ -102,16 +102,76 @@ KERNEL batch_norm_parts(double* part, const float* x, const int* counts, int ite
   part[channels] = n > 0 ? squares - n * (m - mu) * (m - mu) : 0;
 }
 
+// What ranks tell each other of a batch normalisation (device.Ranked), for each of them: how many values a channel has,
+// and of items with regions how many there are and the most regions of one; then two values a channel, of all its
+// pieces: the mean and the sum of the squares of what they differ from it, or with sums two sums.
+enum { kValues, kItems, kMost, kWhole };
+VSE_INLINE const double* of_rank(const double* whole, int rank, int channels) {
+  return whole + (i64)rank * (kWhole + 2 * channels);
+}
+
+// Totals are the values of a channel on all ranks, padding rows included, and the padding rows: of all ranks, and of
+// this one.
+struct Totals { double n, pads, own; };
+
+VSE_INLINE Totals totals_of(const double* whole, int ranks, int rank, int channels) {
+  double most = 0;
+  for (int r = 0; r < ranks; r++) {
+    double m = of_rank(whole, r, channels)[kMost];
+    most = m > most ? m : most;
+  }
+  Totals t = {0, 0, 0};
+  for (int r = 0; r < ranks; r++) {
+    const double* x = of_rank(whole, r, channels);
+    double pads = x[kItems] > 0 ? most * x[kItems] - x[kValues] : 0;
+    t.n += x[kValues] + pads;
+    t.pads += pads;
+    if (r == rank) t.own = pads;
+  }
+  return t;
+}
+
+// own is what a rank tells, from part of its pieces. Where counts is null, there are so many items with most regions at
+// most.
+// Cost: read 16*pieces*channels; write 16*channels; flop 6*pieces*channels; turns pieces/4+items/4+2
+KERNEL batch_norm_whole(double* own, const double* part, const int* counts, int items, int most, int count,
+                        int channels, int pieces, int per, int sums) {
+  int pads = 0;
+  present(counts, items, 0, &count, &pads);
+  EACH(c, channels) {
+    double n = 0, m = 0, s = 0;
+    for (int p = 0; p < pieces; p++) {
+      int rest = count - p * per;
+      double rows = rest < 0 ? 0 : rest < per ? rest : per;
+      n += rows;
+      m += part[(i64)p * 2 * channels + c] * (sums ? 1 : rows);
+    }
+    if (!sums) m = n > 0 ? m / n : 0;
+    for (int p = 0; p < pieces; p++) {
+      int rest = count - p * per;
+      double rows = rest < 0 ? 0 : rest < per ? rest : per, off = part[(i64)p * 2 * channels + c] - m;
+      s += part[((i64)p * 2 + 1) * channels + c] + (sums ? 0 : off * off * rows);
+    }
+    own[kWhole + c] = m;
+    own[kWhole + channels + c] = s;
+    if (c > 0) continue;
+    for (int i = 0; counts && i < items; i++) most = i == 0 || counts[i] > most ? counts[i] : most;
+    own[kValues] = n;
+    own[kItems] = items;
+    own[kMost] = most;
+  }
+}
+
 // pads rows of the value pad[c] take part in the statistics (pad is null where pads is 0). Where counts [items] is
 // given, x has room for count rows, those that there are come first, and the others of the result are zero. part is of
-// batch_norm_parts, on the same grid; without train it is not read. plus, which is added, and copy, y rounded, may be
-// null.
+// batch_norm_parts, on the same grid; without train it is not read. Of several ranks it is what all of them tell, and
+// pads follows from that. plus, which is added, and copy, y rounded, may be null.
 // Cost: read 4*count*channels*(1+plus); write count*channels*(4+2*copy); flop 3*count*channels; flight 16+16*plus;
 //   turns per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+2*train*gy/4+2
 KERNEL batch_norm(float* y, bf16* copy, float* mean, float* inv, float* running_mean, float* running_var,
                   const double* part, const float* x, const float* plus, const float* w, const float* b,
                   const float* pad, const int* counts, int items, int count, int channels, int inner, int pads,
-                  int train, int per, float eps, float momentum) {
+                  int train, int per, int ranks, float eps, float momentum) {
   int room = count, pieces = gridDim.y;
   present(counts, items, pad, &count, &pads);
   Lanes l = lanes(channels, inner, room, per);
@@ -119,18 +179,31 @@ KERNEL batch_norm(float* y, bf16* copy, float* mean, float* inv, float* running_
   int writes = blockIdx.y == 0 && l.first == 0;
   float mu, scale;
   if (train) {
-    double n = (double)count + pads, padding = pads ? pad[l.c] : 0, m = pads * padding, squares = 0;
+    double n = (double)count + pads, padding = pads ? pad[l.c] : 0, m = pads * padding, squares = 0, rows = pads;
+    if (ranks > 1) {
+      Totals t = totals_of(part, ranks, 0, channels);
+      n = t.n, rows = t.pads, padding = rows > 0 ? pad[l.c] : 0, m = rows * padding, pieces = 0;
+    }
+    for (int r = 0; r < ranks && ranks > 1; r++) {
+      const double* x = of_rank(part, r, channels);
+      m += x[kValues] * x[kWhole + l.c];
+    }
     for (int p = 0; p < pieces; p++) {
       int rest = count - p * per;
       m += part[(i64)p * 2 * channels + l.c] * (rest < 0 ? 0 : rest < per ? rest : per);
     }
     m /= n;
+    for (int r = 0; r < ranks && ranks > 1; r++) {
+      const double* x = of_rank(part, r, channels);
+      double off = x[kWhole + l.c] - m;
+      squares += x[kWhole + channels + l.c] + off * off * x[kValues];
+    }
     for (int p = 0; p < pieces; p++) {
       int rest = count - p * per;
       double off = part[(i64)p * 2 * channels + l.c] - m;
       squares += part[((i64)p * 2 + 1) * channels + l.c] + off * off * (rest < 0 ? 0 : rest < per ? rest : per);
     }
-    squares += pads * ((padding - m) * (padding - m));
+    squares += rows * ((padding - m) * (padding - m));
     mu = (float)m;
     scale = (float)(1 / sqrt(squares / n + eps));
     if (writes && squares - squares == 0) {  // finite
@@ -183,28 +256,41 @@ KERNEL batch_norm_grad_parts(double* part, const float* x, const float* mean, co
   part[channels] = sum;
 }
 
-// dx, dw, db and dpad may be null. part holds pieces pieces of batch_norm_grad_parts.
+// dx, dw, db and dpad may be null. part holds pieces pieces of batch_norm_grad_parts, or of several ranks what all of
+// them tell: dw and db are then the sums of this rank.
 // Cost: read 8*count*channels*dx; write 4*count*channels*dx; flop 5*count*channels*dx; flight 32;
 //   turns dx*per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+pieces/4+2
 KERNEL batch_norm_grad(float* dx, float* dw, float* db, float* dpad, const double* part, const float* x, const float* w,
                        const float* mean, const float* inv, const float* dy, const float* pad, const int* counts,
-                       int items, int count, int channels, int inner, int pads, int train, int per, int pieces) {
+                       int items, int count, int channels, int inner, int pads, int train, int per, int pieces,
+                       int ranks, int rank) {
   int room = count;
   present(counts, items, pad, &count, &pads);
   Lanes l = lanes(channels, inner, room, per);
   if (!l.active) return;
   float mu = mean[l.c], scale = inv[l.c];
-  double sw = 0, sb = 0, n = (double)count + pads;
+  double sw = 0, sb = 0, n = (double)count + pads, rows = pads, own_w = 0, own_b = 0;
+  if (ranks > 1) {
+    Totals t = totals_of(part, ranks, rank, channels);
+    n = t.n, rows = t.own, pieces = 0;
+    own_w = of_rank(part, rank, channels)[kWhole + l.c];
+    own_b = of_rank(part, rank, channels)[kWhole + channels + l.c];
+  }
+  for (int r = 0; r < ranks && ranks > 1; r++) {
+    sw += of_rank(part, r, channels)[kWhole + l.c];
+    sb += of_rank(part, r, channels)[kWhole + channels + l.c];
+  }
   for (int p = 0; p < pieces; p++) {
     sw += part[(i64)p * 2 * channels + l.c];
     sb += part[((i64)p * 2 + 1) * channels + l.c];
   }
+  if (ranks < 2) own_w = sw, own_b = sb;
   sw *= scale;
   double k = (double)w[l.c] * scale, u = train ? -k * scale * sw / n : 0, v = train ? -k * sb / n : 0;
   if (blockIdx.y == 0 && l.first == 0) {
-    if (dw) dw[l.c] = (float)sw;
-    if (db) db[l.c] = (float)sb;
-    if (dpad) dpad[l.c] = pads ? (float)((double)pads * (u * ((double)pad[l.c] - mu) + v)) : 0;
+    if (dw) dw[l.c] = (float)(own_w * scale);
+    if (db) db[l.c] = (float)own_b;
+    if (dpad) dpad[l.c] = rows > 0 ? (float)(rows * (u * ((double)pad[l.c] - mu) + v)) : 0;
   }
   if (!dx) return;
   float a[kAhead], d[kAhead];

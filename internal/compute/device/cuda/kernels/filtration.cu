@@ -8,10 +8,13 @@
 // done by a warp for each node or pair b·C + c.
 #include "pairs.cuh"
 
-// Mean, inverse deviation and variance of each caption, or with train = 0 the running ones.
+// Mean, inverse deviation and variance of each caption, or with train = 0 the running ones. Of several ranks own is
+// where they go that this one tells the others: the number of its images, then the mean of each caption and the sum of
+// the squares of what differs from it.
 // Cost: read 8*images*nodes; write 16*gx; flop 4*images*nodes; turns 2*images*nodes/gx/block+4
-KERNEL filter_statistics(float* mean, float* inv, double* variance, const float* running_mean, const float* running_var,
-                         const float* z, const int* first, int images, int nodes, int train, float eps) {
+KERNEL filter_statistics(float* mean, float* inv, double* variance, double* own, const float* running_mean,
+                         const float* running_var, const float* z, const int* first, int images, int nodes, int train,
+                         float eps) {
   int c = blockIdx.x;
   double mu = running_mean[0], var = running_var[0];
   if (train) {
@@ -25,6 +28,13 @@ KERNEL filter_statistics(float* mean, float* inv, double* variance, const float*
       squares += d * d;
     }
     var = block_total(squares) / count;
+    if (own) {
+      if (threadIdx.x) return;
+      if (c == 0) own[0] = images;
+      own[1 + c] = mu;
+      own[1 + gridDim.x + c] = var * count;
+      return;
+    }
   }
   if (threadIdx.x) return;
   mean[c] = (float)mu;
@@ -32,15 +42,47 @@ KERNEL filter_statistics(float* mean, float* inv, double* variance, const float*
   variance[c] = var;
 }
 
-// The running statistics move once for each caption, in order: one thread.
+// The images of all ranks, from what each tells.
+VSE_INLINE double images_of(const double* whole, int captions, int ranks) {
+  double n = 0;
+  for (int r = 0; r < ranks; r++) n += whole[(i64)r * (1 + 2 * captions)];
+  return n;
+}
+
+// The statistics from what all ranks tell: a thread for each caption.
+// Cost: read 16*ranks*captions; write 16*captions; flop 8*ranks*captions; turns ranks/2+4
+KERNEL filter_whole(float* mean, float* inv, double* variance, const double* whole, const int* first, int captions,
+                    int ranks, float eps) {
+  double images = images_of(whole, captions, ranks);
+  EACH(c, captions) {
+    double nodes = first[c + 1] - first[c] + 1, mu = 0, squares = 0;
+    for (int r = 0; r < ranks; r++) {
+      const double* x = whole + (i64)r * (1 + 2 * captions);
+      mu += x[0] * x[1 + c];
+    }
+    mu /= images;
+    for (int r = 0; r < ranks; r++) {
+      const double* x = whole + (i64)r * (1 + 2 * captions);
+      double off = x[1 + c] - mu;
+      squares += x[1 + captions + c] + off * off * x[0] * nodes;
+    }
+    double var = squares / (images * nodes);
+    mean[c] = (float)mu;
+    inv[c] = (float)(1 / sqrt(var + (double)eps));
+    variance[c] = var;
+  }
+}
+
+// The running statistics move once for each caption, in order: one thread. Of several ranks whole is what they tell.
 // Cost: read 16*captions; write 8; flop 12*captions; turns captions/4
 KERNEL filter_running(float* running_mean, float* running_var, const float* mean, const double* variance,
-                      const int* first, int captions, int images, float momentum) {
+                      const double* whole, const int* first, int captions, int images, int ranks, float momentum) {
   if (threadIdx.x) return;
+  double all = whole ? images_of(whole, captions, ranks) : images;
   float m = running_mean[0], v = running_var[0];
   double keep = 1 - (double)momentum;
   for (int c = 0; c < captions; c++) {
-    double n = (double)images * (first[c + 1] - first[c] + 1), var = variance[c];
+    double n = all * (first[c + 1] - first[c] + 1), var = variance[c];
     if (n > 1) var *= n / (n - 1);
     m = (float)(keep * m + (double)momentum * mean[c]);
     double r = keep * v + (double)momentum * var;
@@ -182,10 +224,12 @@ KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, co
 }
 
 // dz from the gradient of γ·BN + β in the same place; sums [3, C] are those of dz, of the gradient along γ and of that
-// of β.
+// of β. Of several ranks a first call leaves dz as it is and writes what this one tells, own: the number of its images,
+// and the sums of the gradients of β and along γ for each caption. A second one reads those of all ranks, whole.
 // Cost: read 12*images*nodes; write 4*images*nodes; flop 12*images*nodes; turns 2*images*nodes/gx/block+6
-KERNEL filter_statistics_grad(float* dz, double* sums, const float* z, const float* mean, const float* inv,
-                              const float* gamma, const int* first, int captions, int images, int nodes, int train) {
+KERNEL filter_statistics_grad(float* dz, double* sums, double* own, const double* whole, const float* z,
+                              const float* mean, const float* inv, const float* gamma, const int* first, int captions,
+                              int images, int nodes, int train, int ranks) {
   int c = blockIdx.x;
   Graph g = graph_(first, 0, c, nodes);
   int count = images * g.n;
@@ -198,7 +242,22 @@ KERNEL filter_statistics_grad(float* dz, double* sums, const float* z, const flo
   }
   sum = block_total(sum);
   along = block_total(along);
-  double u = train ? sum / count : 0, v = train ? along / count : 0, k = (double)gamma[0] * scale;
+  if (own) {
+    if (threadIdx.x) return;
+    if (c == 0) own[0] = images;
+    own[1 + c] = sum;
+    own[1 + captions + c] = along;
+    return;
+  }
+  double n = count, all = sum, product = along;
+  if (whole) {
+    n = images_of(whole, captions, ranks) * g.n, all = 0, product = 0;
+    for (int r = 0; r < ranks; r++) {
+      const double* x = whole + (i64)r * (1 + 2 * captions);
+      all += x[1 + c], product += x[1 + captions + c];
+    }
+  }
+  double u = train ? all / n : 0, v = train ? product / n : 0, k = (double)gamma[0] * scale;
   for (int i = threadIdx.x; i < count; i += blockDim.x) {
     i64 at = (i64)(i / g.n) * nodes + g.base + i % g.n;
     double d = k * (dz[at] - u - (double)((z[at] - mu) * scale) * v);

@@ -42,6 +42,7 @@ enum {
   kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureInvalid = 901,
+  kCaptureUnjoined = 904,
   kCaptureIsolation = 905,
   kUnknown = 999,
 };
@@ -50,11 +51,24 @@ namespace {
 typedef std::function<void()> Work;
 struct Graph { std::vector<Work> work; };
 struct Stream;
-struct Mark { std::chrono::steady_clock::time_point at; Stream* stream = nullptr; long recorded = 0, reached = 0; };
+// Mark is an event; where it was recorded in a stream that records, taken is the work of that stream before it.
+struct Mark {
+  std::chrono::steady_clock::time_point at;
+  Stream* stream = nullptr;
+  long recorded = 0, reached = 0, taken = 0;
+  Graph* capture = nullptr;
+};
 struct Event { std::shared_ptr<Mark> mark = std::make_shared<Mark>(); };
 // Item is work, or without work the wait until an event has reached a recording of it in another stream.
 struct Item { Work work; std::shared_ptr<Mark> event; Stream* of = nullptr; long recorded = 0; };
-struct Stream { std::deque<Item> queue; Graph* capture = nullptr; bool spoiled = false, first = false; };
+// A stream that waits for an event of one that records does so too, into the same graph; joined is how much of its work
+// the first one has waited for.
+struct Stream {
+  std::deque<Item> queue;
+  Graph* capture = nullptr;
+  bool spoiled = false, first = false, origin = false;
+  long taken = 0, joined = 0;
+};
 struct Function { const emu::Kernel* kernel; int dynamic = 48 << 10; };
 struct Module { std::map<std::string, std::vector<int>> entries; std::vector<std::unique_ptr<Function>> functions; };
 
@@ -70,6 +84,7 @@ long mode, taken;     // CUcomputemode, and whether another process holds a GPU 
 long cooperative = 1;  // kernels whose blocks run at once: 0 none, 2 none recorded, 3 none, though claimed
 int context_object, broken;
 bool overwritten;  // memory of the host, between the call of a copy from it and its turn
+std::string fault;  // of nccl.cc
 thread_local void* context;
 Stream null_stream;
 std::vector<Stream*> streams{&null_stream};
@@ -118,7 +133,7 @@ void go_ahead() {
 }
 void flush_all() { for (size_t i = 0; i < streams.size(); i++) flush(streams[i]); }
 Result enqueue(Stream* s, Work w) {
-  if (s->capture) s->capture->work.push_back(std::move(w));
+  if (s->capture) s->capture->work.push_back(std::move(w)), s->taken++;
   else if (defer_work) s->queue.push_back({std::move(w)}), go_ahead();
   else w();
   return broken;
@@ -140,9 +155,11 @@ std::map<std::string, std::vector<int>> entries(const std::string& ptx) {
 
 void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::move(w)); }
 bool emu_ready() { return ready() == kOK; }
+int emu_gpu;  // of the context
+void emu_broken(const std::string& why) { broken = kIllegalAddress, fault = why; }
 bool emu_records(void* s) { return stream(s)->capture; }
 
-extern long emu_no_blas, emu_no_half, emu_no_bias;  // of blas.cc
+extern long emu_no_blas, emu_no_half, emu_no_bias, emu_nccl;  // of blas.cc and nccl.cc
 static std::map<std::string, long*> settings() {
   return {{"defer", &defer_work},
           {"no_device", &no_device},
@@ -160,6 +177,7 @@ static std::map<std::string, long*> settings() {
           {"taken", &taken},
           {"cooperative", &cooperative},
           {"multiprocessors", &multiprocessors},
+          {"nccl", &emu_nccl},
           {"no_blas", &emu_no_blas},
           {"no_half", &emu_no_half},
           {"no_bias", &emu_no_bias}};
@@ -175,7 +193,7 @@ int emu_set(const char* name, long value) {
   std::string n = name;
   auto all = settings();
   if (n == "order") emu::order = (emu::Order)value;
-  else if (n == "mend") broken = 0, overwritten = false, emu::forget_failure();
+  else if (n == "mend") broken = 0, overwritten = false, fault.clear(), emu::forget_failure();
   else if (all.count(n)) *all[n] = value;
   else return -1;
   return 0;
@@ -234,7 +252,8 @@ Result cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
 Result cuDeviceGetPCIBusId(char* bus, int length, int device) {
   return snprintf(bus, length, "0000:%02x:00.0", 16 + device), kOK;
 }
-Result cuDevicePrimaryCtxRetain(void** c, int) {
+Result cuDevicePrimaryCtxRetain(void** c, int device) {
+  emu_gpu = device;
   return !initialized              ? kNotInitialized
          : mode == 2 || (mode && taken) ? kUnavailable
          : broken                  ? broken
@@ -390,6 +409,11 @@ Result cuStreamWaitEvent(void* s, void* e, unsigned flags) {
   READY;
   if (flags) return kInvalidValue;
   std::shared_ptr<Mark> m = ((Event*)e)->mark;
+  if (m->capture && (!stream(s)->capture || stream(s)->capture == m->capture)) {
+    if (!stream(s)->capture) stream(s)->capture = m->capture, stream(s)->taken = stream(s)->joined = 0;
+    if (stream(s)->origin) m->stream->joined = std::max(m->stream->joined, m->taken);
+    return kOK;
+  }
   if (stream(s)->capture)
     return stream(s)->spoiled = true, kCaptureIsolation;  // the event is of no stream that records
   if (m->reached < m->recorded) stream(s)->queue.push_back({nullptr, m, m->stream, m->recorded}), go_ahead();
@@ -401,6 +425,8 @@ Result cuEventRecord(void* e, void* s) {
   READY;
   std::shared_ptr<Mark> m = ((Event*)e)->mark;
   m->stream = stream(s);
+  m->capture = m->stream->capture, m->taken = m->stream->taken;
+  if (m->capture) return kOK;
   long recorded = ++m->recorded;
   return enqueue(stream(s), [=] { m->at = std::chrono::steady_clock::now(), m->reached = recorded; });
 }
@@ -419,14 +445,22 @@ Result cuStreamBeginCapture_v2(void* s, int) {
   if (no_capture == 1) return kNotSupported;
   if (!s || stream(s)->capture) return kCaptureInvalid;
   stream(s)->capture = new Graph;
-  stream(s)->spoiled = false;
+  stream(s)->spoiled = false, stream(s)->origin = true;
   return kOK;
 }
 Result cuStreamEndCapture(void* s, void** g) {
   Stream* st = stream(s);
   if (!st->capture) return kCaptureInvalid;
   *g = st->capture;
-  st->capture = nullptr;
+  bool unjoined = false;
+  for (Stream* other : streams)
+    if (other != st && other->capture == st->capture) {
+      unjoined |= other->taken > other->joined;
+      st->spoiled |= other->spoiled;
+      other->capture = nullptr, other->spoiled = false;
+    }
+  st->capture = nullptr, st->origin = false;
+  if (unjoined) return delete (Graph*)*g, *g = nullptr, kCaptureUnjoined;
   if (!st->spoiled && no_capture != 2) return kOK;
   st->spoiled = false;
   delete (Graph*)*g;
@@ -460,12 +494,15 @@ Result cuGetErrorName(Result r, const char** s) {
                                                    {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
                                                    {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
                                                    {kCaptureInvalid, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+                                                   {kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
                                                    {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"}};
   auto it = names.find(r);
   return *s = it == names.end() ? "CUDA_ERROR_UNKNOWN" : it->second, kOK;
 }
 Result cuGetErrorString(Result r, const char** s) {
-  const char* why = overwritten ? "memory of the host was overwritten before it was copied" : emu::failed();
+  const char* why = overwritten      ? "memory of the host was overwritten before it was copied"
+                    : !fault.empty() ? fault.c_str()
+                                     : emu::failed();
   return *s = r == kIllegalAddress && why ? why : "of the emulated driver", kOK;
 }
 }

@@ -1,0 +1,66 @@
+//go:build linux && amd64 && !nodl
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vsetrain/internal/compute/device/cuda/emulator"
+)
+
+// childOf is a process that another one started, on whichever of its threads.
+func childOf(t *testing.T, pid int) int {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		b, _ := os.ReadFile(name) // a thread may have ended
+		if list := strings.Fields(string(b)); len(list) > 0 {
+			child, err := strconv.Atoi(list[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return child
+		}
+	}
+	t.Fatalf("process %d has no child", pid)
+	return 0
+}
+
+// A rank with a GPU that is killed is named by the other, whose collectives end: it exits as one that can be resumed,
+// and another number of GPUs goes on.
+func TestKilledGPU(t *testing.T) {
+	lib := emulator.Library(t)
+	for name, value := range map[string]string{"VSETRAIN_CUDA_DRIVER": lib, "VSETRAIN_CUBLAS": lib,
+		"VSETRAIN_NCCL": lib, "EMULATED_CUDA_DEVICES": "3"} {
+		t.Setenv(name, value)
+	}
+	dir := stopWorld(t)
+	var out bytes.Buffer
+	c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", "r", "--gpus", "2", "--set", "train.val_step=4",
+		"--set", "train.log_step=1")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, filepath.Join(dir, "r", "metrics.jsonl"), "\n", 7)
+	began := time.Now()
+	if err := syscall.Kill(childOf(t, c.Process.Pid), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	const want = "vsetrain: rank 1: its process ended: signal: killed; continue with --resume: "
+	if code := exitCode(t, c); code != exitInterrupted || time.Since(began) > 10*time.Second ||
+		!strings.Contains(out.String(), want) {
+		t.Errorf("exit code %d after %v\n%s", code, time.Since(began), &out)
+	}
+	mustRun(t, dir, "train", "--resume", "--run", "r", "--gpus", "3", "--set", "train.max_steps=12")
+}

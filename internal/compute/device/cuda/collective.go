@@ -1,0 +1,379 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
+
+var kernelDealRows = entryOf("deal_rows")
+
+// job is what the device knows of the job that it is a rank of; without one it is rank 0 of 1.
+type job struct {
+	on          *dev
+	rank, ranks int
+	libraries   []string // of NCCL
+	fast        bool
+	comm        driver.Communicator
+	meeting     device.Meeting
+	// What runs behind the kernels that follow has a stream of its own, from Join on. What it waits for, and what waits
+	// for it, are events.
+	side     driver.Stream
+	fork     driver.Event
+	back     driver.Event
+	pending  bool           // something may run there
+	over     chan struct{}  // closed when the device is
+	watching sync.WaitGroup // watch
+}
+
+// errAborted is the error of all that follows when a rank is gone.
+var errAborted = errors.New("another rank is gone, and the collectives with it were aborted")
+
+// collectiveNames are those of the commands from commandAllReduce on.
+var collectiveNames = []string{"AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter"}
+
+// divided reports whether there are several ranks.
+func (j *job) divided() bool { return j.ranks > 1 }
+
+func (j *job) aborted() bool { return j.comm != nil && j.comm.Aborted() }
+
+// Rank implements device.Ranked.
+func (j *job) Rank() (rank, ranks int) { return j.rank, j.ranks }
+
+// Wait implements device.Ranked.
+func (j *job) Wait() {
+	if j.divided() {
+		err := j.meeting.Wait()
+		j.on.run(func() error { return err })
+	}
+}
+
+// Join implements device.Joiner. Rank 0 makes the id by which NCCL finds the ranks.
+func (j *job) Join(m device.Meeting) error {
+	lib, err := j.openNCCL()
+	if err != nil {
+		return err
+	}
+	rank, ranks := m.Rank()
+	var id driver.NCCLID
+	if rank == 0 {
+		if id, err = lib.NewID(); err != nil {
+			return fmt.Errorf("device: cuda: %w", err)
+		}
+	}
+	text, err := m.Share(id.Internal[:])
+	if err != nil {
+		return err
+	}
+	copy(id.Internal[:], text)
+	j.on.run(func() error { return j.open(lib, id, rank, ranks) })
+	if err := j.on.wait(); err != nil {
+		return fmt.Errorf("device: cuda: rank %d of %d joins the others through NCCL %s: %w", rank, ranks,
+			driver.VersionOfNCCL(lib.Version()), err)
+	}
+	j.rank, j.ranks, j.meeting, j.over = rank, ranks, m, make(chan struct{})
+	j.watching.Go(j.watch)
+	return nil
+}
+
+// open joins the other ranks, on the thread of the context.
+func (j *job) open(lib driver.NCCL, id driver.NCCLID, rank, ranks int) (err error) {
+	if j.side, err = j.on.drv.NewStream(); err != nil {
+		return err
+	}
+	for _, e := range []*driver.Event{&j.fork, &j.back} {
+		if *e, err = j.on.drv.NewEvent(); err != nil {
+			return err
+		}
+	}
+	j.comm, err = lib.Join(id, rank, ranks)
+	return err
+}
+
+// close releases what open made, on the thread of the context.
+func (j *job) close(keep func(error)) {
+	if j.comm != nil {
+		keep(j.comm.Close())
+	}
+	for _, e := range []driver.Event{j.fork, j.back} {
+		if e != 0 {
+			keep(j.on.drv.DestroyEvent(e))
+		}
+	}
+	if j.side != 0 {
+		keep(j.on.drv.DestroyStream(j.side))
+	}
+}
+
+// openNCCL loads the first of the libraries that is NCCL.
+func (j *job) openNCCL() (driver.NCCL, error) {
+	all := []error{errors.New("device: cuda: several GPUs need NCCL")}
+	for _, path := range j.libraries {
+		lib, err := driver.OpenNCCL(path, j.fast)
+		if err == nil {
+			return lib, nil
+		}
+		all = append(all, err)
+	}
+	return nil, errors.Join(all...)
+}
+
+// The times of watch.
+const (
+	lookEvery = time.Second
+	// hearsay is how long a rank that NCCL cannot reach may take to be known to the job, which says why.
+	hearsay = 3 * time.Second
+)
+
+// watch ends the collectives that wait for a rank which is gone: the GPU would wait for it for ever.
+func (j *job) watch() {
+	every := time.NewTicker(lookEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-j.over:
+			return
+		case <-j.meeting.Lost():
+			j.comm.Abort()
+			return
+		case <-every.C:
+			if j.comm.Failure() == nil {
+				continue
+			}
+			select {
+			case <-j.meeting.Lost():
+			case <-j.over:
+				return
+			case <-time.After(hearsay):
+			}
+			j.comm.Abort()
+			return
+		}
+	}
+}
+
+// end ends watch.
+func (j *job) end() {
+	if j.over != nil {
+		close(j.over)
+		j.watching.Wait()
+		j.over = nil
+	}
+}
+
+// collective computes a kernel of several ranks.
+func (j *job) collective(k device.Kernel) bool {
+	if !j.divided() {
+		return false
+	}
+	switch a := k.(type) {
+	case *device.AllReduce:
+		x := j.on.pointer(a.X)
+		j.send(sent{kind: commandAllReduce, dst: x, src: x, n: a.X.N, written: a.X.N, behind: a.Behind})
+	case *device.Broadcast:
+		x := j.on.pointer(a.X)
+		j.send(sent{kind: commandBroadcast, dst: x, src: x, n: a.X.N, written: a.X.N, root: a.Root})
+	case *device.Join:
+		j.join()
+	case *device.AllGather:
+		if a.Grad {
+			j.deal(&a.Deal, dealOwn, j.on.pointer(a.DX), j.on.pointer(a.DY), a.DX.N)
+		} else {
+			j.gatherDealt(a)
+		}
+	case *device.ReduceScatter:
+		j.scatterDealt(a)
+	}
+	return true
+}
+
+// sent is a collective of n values that is given to a stream, of which it writes so many.
+type sent struct {
+	kind       commandKind
+	dst, src   driver.Ptr
+	n, written int
+	root       int
+	behind     bool
+}
+
+// send gives a collective to the stream of the kernels, or where it is behind to the side. All collectives run in the
+// order in which they are called.
+func (j *job) send(s sent) {
+	if s.n == 0 {
+		return
+	}
+	j.on.reads(s.src)
+	j.on.changed(s.dst, s.written)
+	if s.behind {
+		j.on.next().kind = commandFork
+		j.pending = true
+	} else {
+		j.join()
+	}
+	c := j.on.next()
+	c.kind, c.dst, c.src, c.bytes, c.slot, c.behind = s.kind, s.dst, s.src, 4*s.n, s.root, s.behind
+}
+
+// join has what follows wait for what runs behind.
+func (j *job) join() {
+	if j.pending {
+		j.on.next().kind = commandJoin
+		j.pending = false
+	}
+}
+
+// execute does a command of several ranks, on the thread of the context.
+func (j *job) execute(c *command) error {
+	d, n, s := j.on, c.bytes/4, j.on.stream
+	if c.behind {
+		s = j.side
+	}
+	switch c.kind {
+	case commandFork:
+		return then(d.drv, j.fork, d.stream, j.side)
+	case commandJoin:
+		return then(d.drv, j.back, j.side, d.stream)
+	case commandAllReduce:
+		return j.comm.AllReduce(c.dst, n, s)
+	case commandBroadcast:
+		return j.comm.Broadcast(c.dst, n, c.slot, s)
+	case commandReduce:
+		return j.comm.Reduce(c.dst, c.src, n, c.slot, s)
+	case commandAllGather:
+		return j.comm.AllGather(c.dst, c.src, n, s)
+	}
+	return j.comm.ReduceScatter(c.dst, c.src, n, s)
+}
+
+// then has a stream wait for what another one was given so far.
+func then(d driver.Driver, e driver.Event, first, second driver.Stream) error {
+	if err := d.Record(e, first); err != nil {
+		return err
+	}
+	return d.Follow(second, e)
+}
+
+// told is memory for n values that each rank tells the others: of all, and of this one.
+func (j *job) told(n int) (whole, own driver.Ptr) {
+	whole = j.on.need(scratchDeal, 4*n*j.ranks)
+	return whole, at(whole, j.rank*n)
+}
+
+// tell sends what this rank tells. Doubles are pairs of values, which a gather only copies.
+func (j *job) tell(whole, own driver.Ptr, n int) {
+	j.send(sent{kind: commandAllGather, dst: whole, src: own, n: n, written: n * j.ranks})
+}
+
+// Ways of deal_rows.
+const (
+	dealAll  = iota // all from what lies rank by rank
+	dealRank        // the reverse
+	dealOwn         // the rows of this rank from all
+)
+
+// together is how many values of every rank lie one rank behind the other, and how many more the last one has: then
+// collectives work on them where they are. Otherwise n is 0.
+func together(a *device.Deal) (n, tail int) {
+	items := len(a.Lengths.Host)
+	if a.Lengths.Host == nil {
+		items = a.Items
+	}
+	if items != a.Ranks || a.Lengths.Bounded {
+		return 0, 0
+	}
+	alike := true
+	a.Each(func(rank, values int) {
+		switch {
+		case rank == 0:
+			n = values
+		case rank == a.Ranks-1 && values > n:
+			tail = values - n
+		case values != n:
+			alike = false
+		}
+	})
+	if !alike {
+		return 0, 0
+	}
+	return n, tail
+}
+
+// gatherDealt sets all to the rows of all ranks.
+func (j *job) gatherDealt(a *device.AllGather) {
+	to, from, most := j.on.pointer(a.Y), j.on.pointer(a.X), a.Most()
+	if n, tail := together(&a.Deal); n > 0 {
+		j.send(sent{kind: commandAllGather, dst: to, src: from, n: n, written: a.Y.N, behind: a.Behind})
+		rest := at(to, n*a.Ranks)
+		if own := at(from, n); j.rank == a.Ranks-1 && tail > 0 && own != rest {
+			j.on.copy(rest, own, 4*tail)
+		}
+		j.send(sent{kind: commandBroadcast, dst: rest, src: rest, n: tail, written: tail, root: a.Ranks - 1,
+			behind: a.Behind})
+		return
+	}
+	whole, mine := j.told(most)
+	j.on.copy(mine, from, 4*min(a.X.N, most))
+	j.tell(whole, mine, most)
+	j.deal(&a.Deal, dealAll, to, whole, a.Y.N)
+}
+
+// scatterDealt sets own to the rows of this rank of the sum of all.
+func (j *job) scatterDealt(a *device.ReduceScatter) {
+	to, from, most := j.on.pointer(a.Y), j.on.pointer(a.X), a.Most()
+	if n, tail := together(&a.Deal); n > 0 {
+		s := sent{kind: commandReduceScatter, dst: to, src: from, n: n, written: n, behind: a.Behind}
+		j.send(s)
+		s.kind, s.src, s.n, s.root = commandReduce, at(from, n*a.Ranks), tail, a.Ranks-1
+		if s.dst, s.written = s.src, 0; j.rank == s.root { // others write nothing
+			s.dst, s.written = at(to, n), tail
+		}
+		j.send(s)
+		return
+	}
+	whole, mine := j.told(most)
+	j.on.fill(whole, 4*most*a.Ranks, 0)
+	j.deal(&a.Deal, dealRank, whole, from, 0)
+	j.send(sent{kind: commandReduceScatter, dst: mine, src: whole, n: most, written: most * a.Ranks})
+	j.on.copy(to, mine, 4*min(a.Y.N, most))
+	if a.Y.N > most {
+		j.on.fill(at(to, most), 4*(a.Y.N-most), 0)
+	}
+}
+
+// deal moves rows between their order and that of the ranks. What is left of to, of room values, becomes zero. Lengths
+// that the host alone knows are those of few items.
+func (j *job) deal(a *device.Deal, way int, to, from driver.Ptr, room int) {
+	most := a.Most()
+	if a.Lengths.Host != nil && !a.Lengths.Present() {
+		j.dealByHost(a, way, to, from, most)
+		return
+	}
+	items, lengths := a.Items, driver.Ptr(0)
+	if a.Lengths.Host != nil {
+		items, lengths = len(a.Lengths.Host), j.on.pointer(a.Lengths.View)
+	}
+	all, _ := a.Values()
+	pieces := min(64, 1+all/max(1, items)/4096)
+	j.on.start(kernelDealRows, threads, items+1, pieces, 1).ptr(to, from, lengths).
+		int(items, a.Ranks, j.rank, a.Width).long(most, room).int(way)
+}
+
+func (j *job) dealByHost(a *device.Deal, way int, to, from driver.Ptr, most int) {
+	whole, part := 0, make([]int, a.Ranks)
+	a.Each(func(rank, n int) {
+		dealt := part[rank] + rank*most
+		switch {
+		case way == dealAll:
+			j.on.copy(at(to, whole), at(from, dealt), 4*n)
+		case way == dealRank:
+			j.on.copy(at(to, dealt), at(from, whole), 4*n)
+		case rank == j.rank:
+			j.on.copy(at(to, part[rank]), at(from, whole), 4*n)
+		}
+		whole, part[rank] = whole+n, part[rank]+n
+	})
+}

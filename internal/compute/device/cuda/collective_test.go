@@ -1,0 +1,161 @@
+package cuda_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/composed"
+	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/compute/device/devicetest"
+)
+
+// ranked is the GPU of a rank.
+func ranked(t *testing.T, m *emulator.Meeting) device.Device {
+	t.Helper()
+	rank, _ := m.Rank()
+	lib := emulator.Library(t)
+	d, err := cuda.Open(cuda.Options{Driver: lib, NCCL: []string{lib}, Index: rank})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	if err := d.(device.Joiner).Join(m); err != nil {
+		t.Fatal(err)
+	}
+	return composed.Over(d)
+}
+
+// Collectives of GPUs are what they are of processors: of items that are dealt in turn, of one value each or of several
+// rows, of none, and of more than a piece of the emulated NCCL; whichever stream goes ahead.
+func TestCollectives(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			emulator.Ranks(t, n, func(m *emulator.Meeting) {
+				d := ranked(t, m)
+				for deferred := range 3 {
+					emulator.Set(t, "defer", deferred, 0)
+					for _, deal := range []device.Deal{{Items: 7, Width: 3}, {Items: n, Width: 5},
+						{Items: 9, Width: 100_000},
+						{Width: 2, Lengths: device.Ints{Host: []int32{5, 4, 4, 0, 1}}},
+						{Width: 16, Lengths: device.Ints{Host: []int32{5, 4, 4}[:n]}},
+						{Width: 16, Lengths: device.Ints{Host: []int32{4, 4, 4}[:n]}}} {
+						deal.Rank, deal.Ranks = m.Rank()
+						if err := devicetest.Collectives(d, deal); err != nil {
+							t.Errorf("rank %d, %d items of %v rows of %d: %v", deal.Rank, deal.Items, deal.Lengths.Host,
+								deal.Width, err)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// What is sent behind the kernels that follow is there behind Join, also in a recording, and a recording without Join
+// is none.
+func TestBehind(t *testing.T) {
+	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
+		d := ranked(t, m)
+		rec, _ := device.As[device.Recorder](d)
+		var v [3]device.View
+		for i := range v {
+			b, err := d.Alloc(device.Float, 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v[i] = device.Of(b)
+		}
+		x, y, z := v[0], v[1], v[2]
+		step := func(joins bool) func() {
+			return func() {
+				device.Do(d, device.Combine{Dst: z, A: x, Alpha: 1, B: y, Beta: 1})
+				device.Do(d, device.AllReduce{X: z, Behind: true})
+				device.Do(d, device.Combine{Dst: y, A: x, Alpha: 1, B: y, Beta: 0}) // beside it
+				device.Do(d, device.AllReduce{X: y})                                // behind it
+				if joins {
+					device.Do(d, device.Join{})
+				}
+				device.Do(d, device.Combine{Dst: x, A: z, Alpha: 0.25, B: y, Beta: 0.25})
+			}
+		}
+		check := func(what string) {
+			got := make([]float32, 1000)
+			d.DownloadFloats(got, x)
+			if err := d.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range got {
+				if v != 1.25 {
+					t.Fatalf("%s: value %d is %v, expected 1.25", what, i, v)
+				}
+			}
+		}
+		for deferred := range 3 {
+			emulator.Set(t, "defer", deferred, 0)
+			start := func() {
+				device.Do(d, device.Fill{Dst: x, Value: 1})
+				device.Do(d, device.Fill{Dst: y, Value: 0.5})
+			}
+			start()
+			step(true)()
+			check(fmt.Sprintf("deferred %d", deferred))
+			r, err := rec.Record(step(true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				start()
+				rec.Replay(r)
+				check(fmt.Sprintf("deferred %d, replayed", deferred))
+			}
+		}
+		if _, err := rec.Record(func() { device.Do(d, device.AllReduce{X: x, Behind: true}) }); err == nil ||
+			!strings.Contains(err.Error(), "CUDA_ERROR_STREAM_CAPTURE_UNJOINED") {
+			t.Errorf("a recording without Join: %v", err)
+		}
+	})
+}
+
+// Ranks that make another call, or the same with another size, are told what each called.
+func TestRanksDisagree(t *testing.T) {
+	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
+		d := ranked(t, m)
+		b, err := d.Alloc(device.Float, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, want := device.Of(b), "rank 0 calls ncclAllReduce of 8 values as call 1, rank 1 ncclBroadcast of 5 values"
+		if rank, _ := m.Rank(); rank == 0 {
+			device.Do(d, device.AllReduce{X: x})
+		} else {
+			device.Do(d, device.Broadcast{X: x.Slice(0, 5)})
+		}
+		if err := d.Sync(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, expected %s", err, want)
+		}
+		m.Wait() // a rank that has ended would be the error
+	})
+}
+
+// A rank that waits for one that is gone has an error, and waits no longer.
+func TestLostRank(t *testing.T) {
+	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
+		d := ranked(t, m)
+		if rank, _ := m.Rank(); rank == 1 {
+			os.Exit(0)
+		}
+		b, err := d.Alloc(device.Float, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		device.Do(d, device.AllReduce{X: device.Of(b)})
+		const want = "another rank is gone, and the collectives with it were aborted"
+		if err := d.Sync(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, expected %s", err, want)
+		}
+	})
+}

@@ -1,0 +1,172 @@
+//go:build (amd64 || arm64) && !nodl
+
+package driver
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// nccl is NCCL by dlopen.
+type nccl struct {
+	path    string
+	version int
+	fn      ncclSymbols
+	// ncclCommInitRank takes the 128 bytes of the id by value.
+	initRank func(comm *uintptr, ranks int32, id NCCLID, rank int32) int32
+}
+
+type ncclSymbols struct {
+	getVersion, newID, initRank, errorString, lastError            entry
+	allReduce, broadcast, allGather, reduceScatter, failure, abort entry
+	reduce, destroy                                                entry
+}
+
+func (s *ncclSymbols) list() map[string]*entry {
+	return map[string]*entry{"ncclGetVersion": &s.getVersion, "ncclGetUniqueId": &s.newID,
+		"ncclCommInitRank": &s.initRank, "ncclGetErrorString": &s.errorString, "ncclGetLastError": &s.lastError,
+		"ncclAllReduce": &s.allReduce, "ncclBroadcast": &s.broadcast, "ncclReduce": &s.reduce,
+		"ncclAllGather":     &s.allGather,
+		"ncclReduceScatter": &s.reduceScatter, "ncclCommGetAsyncError": &s.failure, "ncclCommAbort": &s.abort,
+		"ncclCommDestroy": &s.destroy}
+}
+
+// OpenNCCL loads NCCL from a path. With fast it may add in another order in every call, which can take less time.
+func OpenNCCL(path string, fast bool) (NCCL, error) {
+	if err := setNCCL(fast, os.LookupEnv, os.Setenv); err != nil {
+		return nil, err
+	}
+	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("load NCCL: %w", err)
+	}
+	n := &nccl{path: path}
+	version := new(int32)
+	e := &n.fn.getVersion
+	if e.addr, err = purego.Dlsym(lib, "ncclGetVersion"); err == nil {
+		purego.SyscallN(e.addr, uintptr(unsafe.Pointer(version)))
+	}
+	if n.version = int(*version); n.version < oldestNCCL {
+		return nil, fmt.Errorf("%s is no NCCL of version %s or later (it says %s); install one: pip install "+
+			"nvidia-nccl-cu12", path, VersionOfNCCL(oldestNCCL), VersionOfNCCL(n.version))
+	}
+	for name, e := range n.fn.list() {
+		e.name = name
+		if e.addr, err = purego.Dlsym(lib, name); err != nil {
+			return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
+		}
+	}
+	purego.RegisterFunc(&n.initRank, n.fn.initRank.addr)
+	return n, nil
+}
+
+func (n *nccl) Path() string { return n.path }
+func (n *nccl) Version() int { return n.version }
+
+// said is the error of a result of a call, nil where it is that of success.
+func (n *nccl) said(call string, code int32) error {
+	const inProgress = 7 // ncclInProgress: no error, but of a call that has not ended
+	if code == 0 || code == inProgress {
+		return nil
+	}
+	e := &Error{Call: call, Code: int(code)}
+	if p, _, _ := purego.SyscallN(n.fn.errorString.addr, uintptr(code)); p != 0 {
+		e.Name = cString(p)
+	}
+	if p, _, _ := purego.SyscallN(n.fn.lastError.addr, 0); p != 0 {
+		e.Text = cString(p)
+	}
+	return e
+}
+
+func (n *nccl) NewID() (NCCLID, error) {
+	id := new(NCCLID)
+	r, _, _ := purego.SyscallN(n.fn.newID.addr, uintptr(unsafe.Pointer(id)))
+	return *id, n.said(n.fn.newID.name, int32(r))
+}
+
+func (n *nccl) Join(id NCCLID, rank, ranks int) (Communicator, error) {
+	c := &communicator{nccl: n, out: new(int32), handle: new(uintptr)}
+	if err := n.said(n.fn.initRank.name, n.initRank(c.handle, int32(ranks), id, int32(rank))); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// communicator implements Communicator.
+type communicator struct {
+	*nccl
+
+	handle  *uintptr   // of ncclComm_t; on the heap, which does not move
+	args    [8]uintptr // of a collective, so that it allocates nothing
+	out     *int32
+	aborted atomic.Bool
+}
+
+const (
+	ncclFloat = 7 // ncclFloat32
+	ncclSum   = 0
+)
+
+func (c *communicator) call(e *entry, args ...uintptr) error {
+	if c.Aborted() { // its memory is gone
+		return fmt.Errorf("%s: the job was aborted", e.name)
+	}
+	n := copy(c.args[:], args)
+	r, _, _ := purego.SyscallN(e.addr, c.args[:n]...)
+	return c.said(e.name, int32(r))
+}
+
+func (c *communicator) AllReduce(x Ptr, n int, s Stream) error {
+	return c.call(&c.fn.allReduce, uintptr(x), uintptr(x), uintptr(n), ncclFloat, ncclSum, *c.handle, uintptr(s))
+}
+
+func (c *communicator) Broadcast(x Ptr, n, root int, s Stream) error {
+	return c.call(&c.fn.broadcast, uintptr(x), uintptr(x), uintptr(n), ncclFloat, uintptr(root), *c.handle, uintptr(s))
+}
+
+func (c *communicator) Reduce(dst, src Ptr, n, root int, s Stream) error {
+	return c.call(&c.fn.reduce, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, ncclSum, uintptr(root), *c.handle,
+		uintptr(s))
+}
+
+func (c *communicator) AllGather(dst, src Ptr, n int, s Stream) error {
+	return c.call(&c.fn.allGather, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, *c.handle, uintptr(s))
+}
+
+func (c *communicator) ReduceScatter(dst, src Ptr, n int, s Stream) error {
+	return c.call(&c.fn.reduceScatter, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, ncclSum, *c.handle,
+		uintptr(s))
+}
+
+func (c *communicator) Failure() error {
+	if c.Aborted() {
+		return nil
+	}
+	r, _, _ := purego.SyscallN(c.fn.failure.addr, *c.handle, uintptr(unsafe.Pointer(c.out)))
+	if err := c.said(c.fn.failure.name, int32(r)); err != nil {
+		return err
+	}
+	return c.said("NCCL", *c.out)
+}
+
+func (c *communicator) Abort() error {
+	if c.aborted.Swap(true) {
+		return nil
+	}
+	r, _, _ := purego.SyscallN(c.fn.abort.addr, *c.handle)
+	return c.said(c.fn.abort.name, int32(r))
+}
+
+func (c *communicator) Aborted() bool { return c.aborted.Load() }
+
+func (c *communicator) Close() error {
+	if c.Aborted() {
+		return nil
+	}
+	return c.call(&c.fn.destroy, *c.handle)
+}

@@ -1,0 +1,62 @@
+//go:build (amd64 || arm64) && !nodl && !(vsecu && cgo)
+
+package driver_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/device/cuda/emulator"
+)
+
+// NCCL tells its version and makes ids; one that is too old, or none, is refused. A real library is taken where one is
+// installed: without a GPU it says that it finds none.
+func TestNCCL(t *testing.T) {
+	emulated := emulator.Library(t)
+	lib, err := driver.OpenNCCL(emulated, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := lib.NewID()
+	if err != nil || a == (driver.NCCLID{}) || driver.VersionOfNCCL(lib.Version()) != "2.21.5" {
+		t.Errorf("NCCL %d makes the id %x: %v", lib.Version(), a, err)
+	}
+	var said *driver.Error
+	if _, err := lib.Join(a, 0, 1); !errors.As(err, &said) || said.Code != 1 || !strings.Contains(err.Error(),
+		"ncclCommInitRank: unhandled cuda error (1): the context is not current on this thread") {
+		t.Errorf("without a context: %v", err)
+	}
+	for name, value := range map[string]string{"NCCL_ALGO": "Ring", "NCCL_RUNTIME_CONNECT": "0",
+		"NCCL_NVLS_ENABLE": "0"} {
+		if got := os.Getenv(name); got != value {
+			t.Errorf("%s is %q, expected %q", name, got, value)
+		}
+	}
+	emulator.Set(t, "nccl", 21304, 22105)
+	if _, err := driver.OpenNCCL(emulated, false); err == nil || !strings.Contains(err.Error(),
+		" is no NCCL of version 2.14.0 or later (it says 2.13.4); install one: pip install nvidia-nccl-cu12") {
+		t.Errorf("an old one: %v", err)
+	}
+	if _, err := driver.OpenNCCL("/nowhere/libnccl.so.2", false); err == nil || !strings.Contains(err.Error(),
+		"/nowhere/libnccl.so.2") {
+		t.Errorf("none: %v", err)
+	}
+	path := driver.SearchNCCL("/", os.Getenv).Path
+	if path == "" {
+		t.Log("no real NCCL here")
+		return
+	}
+	if lib, err = driver.OpenNCCL(path, false); err != nil {
+		t.Fatal(err)
+	}
+	if a, err = lib.NewID(); err != nil || a == (driver.NCCLID{}) {
+		t.Errorf("%s makes the id %x: %v", path, a, err)
+	}
+	if _, err = lib.Join(a, 0, 1); err != nil && !errors.As(err, &said) {
+		t.Errorf("%s: %v", path, err)
+	}
+	t.Logf("%s %s: %v", path, driver.VersionOfNCCL(lib.Version()), err)
+}
