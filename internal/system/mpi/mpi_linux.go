@@ -5,7 +5,6 @@ package mpi
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -49,15 +48,14 @@ func Start(path string) (*World, error) {
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
 //
-// UCX, by which MPICH sends, reads the memory of other processes of the machine. Where one was killed it aborts the
-// process that reads, so it is told not to (UCX_TLS), unless the user has said how it sends.
+// That of SIGABRT becomes the system's. UCX, by which MPICH sends, aborts a process in some places where another one was
+// killed: it shall end as one that was killed too, and not, as Go has it, as one whose arguments are wrong.
 func Load(path string) (*World, error) {
-	if os.Getenv("UCX_TLS") == "" {
-		if err := os.Setenv("UCX_TLS", "^cma"); err != nil {
-			return nil, err
-		}
-	}
-	defer restore(handlers()) // some are replaced as the library is loaded, some by MPI_Init
+	before := handlers()
+	defer func() { // some are replaced as the library is loaded, some by MPI_Init
+		restore(before)
+		action(int(syscall.SIGABRT), new(sigaction), nil)
+	}()
 	// Open MPI's plug-ins look the symbols of the library up.
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {

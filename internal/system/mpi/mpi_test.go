@@ -175,8 +175,12 @@ func collectives[T Float](w *World, n int) error {
 		func(i int) T { return value(w.Ranks-1, i) }))
 }
 
-// signalsAsBefore checks that a nil pointer is a panic, and that signals reach the program.
+// signalsAsBefore checks that a nil pointer is a panic, that signals reach the program, and that an abort kills it.
 func signalsAsBefore() (err error) {
+	var abort sigaction
+	if action(int(syscall.SIGABRT), nil, &abort); abort[0] != 0 {
+		return errors.New("SIGABRT has a handler, expected the system's action")
+	}
 	func() {
 		defer func() {
 			if recover() == nil {
