@@ -41,10 +41,13 @@ func newGrowing(images int, open, most *atomic.Int32) *growing {
 	return g
 }
 
-func (g *growing) Tokenise(q search.Query) (search.Query, error) { return q, nil }
-func (g *growing) Info() search.Info                             { return search.Info{Images: g.images, Data: "."} }
-func (g *growing) Image(i int) search.Image                      { return search.Image{ID: fmt.Sprint(i)} }
-func (g *growing) Close() error                                  { g.open.Add(-1); return nil }
+func (g *growing) Tokenise(q search.Query) (search.Query, error) {
+	time.Sleep(2 * time.Millisecond) // in which a swap may come between
+	return q, nil
+}
+func (g *growing) Info() search.Info        { return search.Info{Images: g.images, Data: "."} }
+func (g *growing) Image(i int) search.Image { return search.Image{ID: fmt.Sprint(i)} }
+func (g *growing) Close() error             { g.open.Add(-1); return nil }
 func (g *growing) Batch(_ context.Context, queries []search.Query) []search.Result {
 	out := make([]search.Result, len(queries))
 	for i := range out {
