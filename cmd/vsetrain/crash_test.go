@@ -150,7 +150,7 @@ func TestDisturbedCommands(t *testing.T) {
 				for _, err := range o.Errors {
 					t.Errorf("%s: %v", d.name, err)
 				}
-				all[k].Found, all[k].Tried, all[k].Failed = all[k].Found+o.Found, all[k].Tried+o.Tried, all[k].Failed+o.Failed
+				all[k].Add(o)
 				t.Logf("campaign: %s: %s: %d found, %d tried, %d failed", d.name, j.name, o.Found, o.Tried, o.Failed)
 			}
 		})
