@@ -19,18 +19,17 @@ export CGO_ENABLED=0
 "$go" test -c -o "$work/verify" ./internal/run/verify
 
 failed=0
-# part KIND SHARE FOLDER TEST ARGUMENTS...: runs a test for a share of the time, in per cent; $t in the arguments is it.
+# part FOLDER ARGUMENTS...: runs a test and keeps the rows that it prints.
 part() {
-  local kind=$1 t=$((seconds * $2 / 100)) folder=$3; shift 3
-  echo "$kind: $t s"
-  (cd "$folder" && "${@//@t/$t}" -test.v -test.timeout 0) >"$work/log" 2>&1 || { failed=1; grep -A3 -- '--- FAIL\|_test.go' "$work/log" | head -40; }
-  sed -n 's/^.*campaign: \(.*\): \([0-9]*\) found, \([0-9]*\) tried, \([0-9]*\) failed$/\1\t\2\t\3\t\4/p' "$work/log" |
-    awk -F '\t' -v kind="$kind" '{ printf "| %s: %s | %d | %d | %d |\n", kind, $1, $2, $3, $4 }' >>"$work/rows"
+  local folder=$1; shift
+  (cd "$folder" && "$@" -test.v -test.timeout 0) >"$work/log" 2>&1 || { failed=1; grep -v 'campaign:\|=== ' "$work/log" | head -60; }
+  sed -n 's/^.*campaign: \(.*\): \([0-9]*\) found, \([0-9]*\) tried, \([0-9]*\) failed$/| \1 | \2 | \3 | \4 |/p' "$work/log" |
+    sort -s -t: -k1,1 | tee -a "$work/rows"
 }
-part "power failures" 45 cmd/vsetrain "$work/program" -test.run '^TestCrashStates$' -crash-time @ts -crash-seed "$seed"
-part "pairs of faults" 40 cmd/vsetrain "$work/program" -test.run '^TestFaultPairs$' -fault-time @ts -crash-seed "$seed"
-part "kills of a training" 10 cmd/vsetrain "$work/program" -test.run '^TestKillAndResume$' -kills $((seconds / 10 + 1)) -kill-seed "$seed"
-part "damages" 5 internal/run/verify "$work/verify" -test.run '^TestDamages$' -damage-time @ts -damage-seed "$seed"
+part cmd/vsetrain "$work/program" -test.run '^TestDisturbedCommands$' -crash-seed "$seed" \
+  -crash-time $((seconds * 45 / 100))s -fault-time $((seconds * 40 / 100))s
+part cmd/vsetrain "$work/program" -test.run '^TestKillAndResume$' -kills $((seconds / 10 + 1)) -kill-seed "$seed"
+part internal/run/verify "$work/verify" -test.run '^TestDamages$' -damage-time $((seconds * 5 / 100))s -damage-seed "$seed"
 
 {
   echo "Seed $seed, $time, $(date -u +%F), commit $(git describe --always --exclude '*' --abbrev=12 --dirty=+changes):"

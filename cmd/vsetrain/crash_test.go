@@ -25,9 +25,9 @@ import (
 )
 
 var (
-	crashTime = flag.Duration("crash-time", time.Second, "how long TestCrashStates tries states in all")
-	faultTime = flag.Duration("fault-time", time.Second, "how long TestFaultPairs tries pairs of faults in all")
-	crashSeed = flag.Uint64("crash-seed", 1, "seed of what TestCrashStates and TestFaultPairs draw")
+	crashTime = flag.Duration("crash-time", time.Second, "how long TestDisturbedCommands tries power failures")
+	faultTime = flag.Duration("fault-time", time.Second, "how long TestDisturbedCommands tries pairs of faults")
+	crashSeed = flag.Uint64("crash-seed", 1, "seed of what TestDisturbedCommands draws")
 )
 
 // inProcess runs a command of the program in this process and returns its exit code and what it printed.
@@ -113,57 +113,59 @@ func crashWorld(dir string) error {
 		"train --config c.yaml --run trained; train --config p.yaml --run pairs --set train.max_steps=1")
 }
 
-// TestCrashStates ends every command that writes by power failures, in the states that a file system may leave, and
-// sees that the next command finds what was there before or arrives at what the undisturbed command left, that the
-// files of a set are never mixed, and that verify finds no damage then. A few seconds of states are drawn; -crash-time
-// tries more.
-func TestCrashStates(t *testing.T) {
+// disturbances are what every command that writes is tried with: a power failure, and two calls that fail.
+var disturbances = []struct {
+	name string
+	time *time.Duration
+	try  func(b *baseline, r *crash.Recorder, dir string, until time.Time) (crash.Outcome, error)
+}{{"power failures", crashTime, powerFailures}, {"pairs of faults", faultTime, faultPairs}}
+
+// TestDisturbedCommands disturbs every command that writes. The next command finds what was there before or arrives at
+// what the undisturbed command left, the files of a set are never mixed, and verify finds no damage. A second of each
+// kind is drawn; -crash-time and -fault-time try more, 0 none. It prints what was tried as scripts/campaign.sh reads it.
+func TestDisturbedCommands(t *testing.T) {
 	world := t.TempDir()
 	t.Chdir(world)
 	if err := crashWorld(world); err != nil {
 		t.Fatal(err)
 	}
-	spread(t, crashTime, func(t *testing.T, j *crashJob, until func() time.Time) crash.Outcome {
-		b, r, err := begin(j, t, world, crash.Record)
-		if err != nil {
-			t.Fatal(err)
-		}
-		state := filepath.Join(t.TempDir(), "state")
-		if err := os.Mkdir(state, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		o, err := r.Try(state, *crashSeed, until(), func() error { return b.check(state) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, err := range o.Errors {
-			t.Error(err)
-		}
-		return o
-	})
-}
-
-// spread divides a time over the commands and prints what was tried, as scripts/campaign.sh reads it.
-func spread(t *testing.T, d *time.Duration, try func(t *testing.T, j *crashJob, until func() time.Time) crash.Outcome) {
-	var all crash.Outcome
-	left := *d
+	all := make([]crash.Outcome, len(disturbances))
 	for i := range crashJobs {
 		j := &crashJobs[i]
 		t.Run(j.name, func(t *testing.T) {
-			var began time.Time
-			n := try(t, j, func() time.Time {
-				began = time.Now()
-				return began.Add(left / time.Duration(len(crashJobs)-i))
-			})
-			left = max(time.Millisecond, left-time.Since(began))
-			all.Found, all.Tried, all.Failed = all.Found+n.Found, all.Tried+n.Tried, all.Failed+n.Failed
-			t.Logf("campaign: %s: %d found, %d tried, %d failed", j.name, n.Found, n.Tried, n.Failed)
+			b, r, err := begin(j, t, world)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, d := range disturbances {
+				if *d.time == 0 {
+					continue
+				}
+				began := time.Now()
+				o, err := d.try(b, r, filepath.Join(t.TempDir(), "work"), began.Add(*d.time/time.Duration(len(crashJobs)-i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				*d.time = max(time.Millisecond, *d.time-time.Since(began))
+				for _, err := range o.Errors {
+					t.Errorf("%s: %v", d.name, err)
+				}
+				all[k].Add(o)
+				t.Logf("campaign: %s: %s: %d found, %d tried, %d failed", d.name, j.name, o.Found, o.Tried, o.Failed)
+			}
 		})
 	}
-	t.Logf("campaign: all: %d found, %d tried, %d failed", all.Found, all.Tried, all.Failed)
-	if all.Tried == 0 {
-		t.Error("nothing was tried")
+	for k, d := range disturbances {
+		t.Logf("campaign: %s: all: %d found, %d tried, %d failed", d.name, all[k].Found, all[k].Tried, all[k].Failed)
+		if *d.time > 0 && all[k].Tried == 0 {
+			t.Errorf("no %s were tried", d.name)
+		}
 	}
+}
+
+// powerFailures tries the states that a power failure may leave of a command.
+func powerFailures(b *baseline, r *crash.Recorder, dir string, until time.Time) (crash.Outcome, error) {
+	return r.Try(dir, *crashSeed, until, func() error { return b.check(dir) })
 }
 
 // baseline is what a command found and left.
@@ -174,32 +176,28 @@ type baseline struct {
 	old, wanted map[string][]byte
 }
 
-// begin makes the folder of a command in which the command runs undisturbed, on the system that use makes.
-func begin[S disk.System](j *crashJob, t *testing.T, world string, use func(root string) (S, error)) (b *baseline, s S,
-	err error) {
+// begin makes the folder of a command and records the command, undisturbed.
+func begin(j *crashJob, t *testing.T, world string) (b *baseline, r *crash.Recorder, err error) {
 	b = &baseline{crashJob: j, root: filepath.Join(t.TempDir(), "root"), want: filepath.Join(t.TempDir(), "want")}
 	if err = os.CopyFS(b.root, os.DirFS(world)); err != nil {
-		return b, s, err
+		return nil, nil, err
 	}
 	t.Chdir(b.root)
 	if err = mustInProcess(j.before); err != nil {
-		return b, s, err
+		return nil, nil, err
 	}
 	b.old = j.read()
-	if err = os.CopyFS(b.want, os.DirFS(b.root)); err != nil {
-		return b, s, err
+	if err = errors.Join(os.CopyFS(b.want, os.DirFS(b.root)), os.Chdir(b.want)); err != nil {
+		return nil, nil, err
 	}
-	if s, err = use(b.want); err != nil {
-		return b, s, err
+	if r, err = crash.Record(b.want); err != nil {
+		return nil, nil, err
 	}
-	if err = os.Chdir(b.want); err != nil {
-		return b, s, err
-	}
-	restore := disk.Use(s)
+	restore := disk.Use(r)
 	err = mustInProcess(j.command)
 	restore()
 	b.wanted = j.read()
-	return b, s, err
+	return b, r, err
 }
 
 // check returns an error where a folder that a disturbed command left is not as promised.
@@ -242,46 +240,33 @@ func undamaged() error {
 	return err
 }
 
-// TestFaultPairs lets two calls of every command that writes fail: with an error, with half of a write, or with the end
-// of the process. The command must say so or succeed, and the next one arrives at what the undisturbed one left. A few
-// seconds of pairs are drawn; -fault-time tries more.
-func TestFaultPairs(t *testing.T) {
-	world := t.TempDir()
-	t.Chdir(world)
-	if err := crashWorld(world); err != nil {
-		t.Fatal(err)
-	}
+// faultPairs lets two calls of a command fail: with an error, with half of a write, or with the end of the process. The
+// command must say so or succeed.
+func faultPairs(b *baseline, recorded *crash.Recorder, dir string, until time.Time) (o crash.Outcome, err error) {
+	const window = 60 // calls; within the same save, validation or set
 	r := rand.New(rand.NewPCG(*crashSeed, 2))
-	spread(t, faultTime, func(t *testing.T, j *crashJob, until func() time.Time) (n crash.Outcome) {
-		b, s, err := begin(j, t, world, func(string) (*crash.Faults, error) { return &crash.Faults{}, nil })
+	calls, kinds := recorded.Ops(), len(crash.FaultKinds)
+	o.Found = calls * window * kinds * kinds
+	for ; o.Tried == 0 || time.Now().Before(until); o.Tried++ {
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(b.root)), os.Chdir(dir)); err != nil {
+			return o, err
+		}
+		first := r.IntN(calls)
+		f := &crash.Faults{At: map[int]string{first: crash.FaultKinds[r.IntN(kinds)],
+			first + 1 + r.IntN(window): crash.FaultKinds[r.IntN(kinds)]}}
+		restore := disk.Use(f)
+		code, out := inProcess(strings.Fields(b.command)...)
+		restore()
+		err := b.check(dir)
+		if code != exitOK && !strings.Contains(out, "vsetrain: ") {
+			err = errors.New("the command failed without a word")
+		}
 		if err != nil {
-			t.Fatal(err)
+			o.Failed++
+			o.Errors = append(o.Errors, fmt.Errorf("%v, exit code %d: %w\n%s", f.At, code, err, out))
 		}
-		calls, kinds := s.Calls(), len(crash.FaultKinds)
-		n.Found = calls * (calls - 1) / 2 * kinds * kinds
-		dir := filepath.Join(t.TempDir(), "work")
-		for end := until(); n.Tried == 0 || time.Now().Before(end); n.Tried++ {
-			if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(b.root)), os.Chdir(dir)); err != nil {
-				t.Fatal(err)
-			}
-			first := r.IntN(calls)
-			second := first + 1 + r.IntN(60) // within the same save, validation or set
-			f := &crash.Faults{At: map[int]string{first: crash.FaultKinds[r.IntN(kinds)],
-				second: crash.FaultKinds[r.IntN(kinds)]}}
-			restore := disk.Use(f)
-			code, out := inProcess(strings.Fields(j.command)...)
-			restore()
-			err := b.check(dir)
-			if code != exitOK && !strings.Contains(out, "vsetrain: ") {
-				err = errors.New("the command failed without a word")
-			}
-			if err != nil {
-				t.Errorf("%v, exit code %d: %v\n%s", f.At, code, err, out)
-				n.Failed++
-			}
-		}
-		return n
-	})
+	}
+	return o, nil
 }
 
 // read returns the outputs that are there.

@@ -76,7 +76,7 @@ func TestKillAndResume(t *testing.T) {
 		if t.Failed() {
 			failed = 1
 		}
-		t.Logf("campaign: all: %d found, %[1]d tried, %d failed", *kills, failed)
+		t.Logf("campaign: kills of a training: %d found, %[1]d tried, %d failed", *kills, failed)
 	}()
 	r := rand.New(rand.NewPCG(*killSeed, 0))
 	epochs := 2 + *kills

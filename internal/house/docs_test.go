@@ -72,3 +72,28 @@ func TestDocs(t *testing.T) {
 		}
 	}
 }
+
+// limitRow is a row of the table of docs/security.md: file, name and value of a constant.
+var limitRow = regexp.MustCompile("(?m)^\\|.*\\| `([a-z/_]+\\.go)`: `(\\w+)` = `([^`]+)` \\|$")
+
+// The limits of readers are those that docs/security.md names.
+func TestLimitsOfReaders(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := limitRow.FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 20 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		b, err := os.ReadFile(filepath.Join("..", "..", row[1]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !regexp.MustCompile(`(?m)\b` + row[2] + `\s*=\s*` + regexp.QuoteMeta(row[3]) + `(\s|$)`).Match(b) {
+			t.Errorf("%s: no %s = %s, which docs/security.md names", row[1], row[2], row[3])
+		}
+	}
+}

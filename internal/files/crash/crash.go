@@ -465,6 +465,11 @@ type Outcome struct {
 	Errors               []error // of those that are not as promised, the first few
 }
 
+// Add adds the numbers of another outcome.
+func (o *Outcome) Add(p Outcome) {
+	o.Found, o.Tried, o.Failed = o.Found+p.Found, o.Tried+p.Tried, o.Failed+p.Failed
+}
+
 // maxErrors bounds the errors that are kept.
 const maxErrors = 5
 

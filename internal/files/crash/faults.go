@@ -29,13 +29,6 @@ type Faults struct {
 	killed bool
 }
 
-// Calls returns how many calls there were.
-func (s *Faults) Calls() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls
-}
-
 // next counts a call and returns its fault, "" for none.
 func (s *Faults) next() string {
 	s.mu.Lock()

@@ -149,7 +149,7 @@ func TestDamages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("campaign: all: %d found, %[1]d tried, %d failed", n, failed)
+	t.Logf("campaign: damages: %d found, %[1]d tried, %d failed", n, failed)
 	if len(drawn) < 20 {
 		t.Errorf("damages of %d files alone", len(drawn))
 	}
