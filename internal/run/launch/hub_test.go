@@ -160,7 +160,7 @@ func TestFailureBehindACall(t *testing.T) {
 			ours, theirs := net.Pipe()
 			go io.Copy(io.Discard, theirs)
 			m := &Member{o: Options{Dead: time.Second}, link: newLink(ours, bufio.NewReader(ours), time.Hour),
-				failed: make(chan struct{}), leaving: make(chan struct{})}
+				grace: grace, failed: make(chan struct{}), leaving: make(chan struct{})}
 			other := &Failure{Rank: 2, Text: "its process ended", Lost: true}
 			if lost {
 				time.AfterFunc(500*time.Millisecond, func() { m.lose(other) })

@@ -55,7 +55,7 @@ func TestTrainingThatCannotStart(t *testing.T) {
 		{"missing split", func(t *testing.T, c *config.Config) {
 			c.Data.Dir = runtest.CopyWorld(t)
 			remove(t, c.Data.Dir, "dev_caps.txt")
-		}, []string{`no split "dev"`}},
+		}, []string{`split "dev" has images`, "but no captions: expected", "dev_caps.txt"}},
 		{"missing semantics", func(t *testing.T, c *config.Config) {
 			c.Data.Dir = runtest.CopyWorld(t)
 			remove(t, c.Data.Dir, "train_svd.npy")
