@@ -351,8 +351,8 @@ func (f *Feeder) ShapeOf(p *batch.Pairs) Shape {
 	return sh
 }
 
-// Bounds are the numbers of words, of words of all ranks, and of regions that are not dropped, that programs with bounds
-// know of pairs; 0 regions where all are there.
+// Bounds are the numbers of words, of words of all ranks, and of regions that are not dropped, that programs with
+// bounds know of pairs; 0 regions where all are there.
 func (f *Feeder) Bounds(p *batch.Pairs) (words, allWords, regions int) {
 	all := p.Whole()
 	if p.Counts != nil {
