@@ -52,13 +52,15 @@ func (c *Captions) WordsOf(i int) []int32 {
 }
 
 // Deal sets to to the captions of a rank of so many: caption i belongs to rank i mod ranks (device.Deal). Edges are
-// left out. The memory of to is used again.
+// left out, and Words and Numbers where there are none. The memory of to is used again.
 func (c *Captions) Deal(rank, ranks int, to *Captions) {
 	to.Words, to.Lengths, to.Numbers = to.Words[:0], to.Lengths[:0], to.Numbers[:0]
 	at := int32(0)
 	for i, n := range c.Lengths {
 		if i%ranks == rank {
-			to.Words, to.Lengths = append(to.Words, c.Words[at:at+n]...), append(to.Lengths, n)
+			if to.Lengths = append(to.Lengths, n); len(c.Words) > 0 {
+				to.Words = append(to.Words, c.Words[at:at+n]...)
+			}
 			if len(c.Numbers) > 0 {
 				to.Numbers = append(to.Numbers, c.Numbers[i])
 			}
