@@ -52,7 +52,7 @@ func (c *Captions) WordsOf(i int) []int32 {
 }
 
 // Deal sets to to the captions of a rank of so many: caption i belongs to rank i mod ranks (device.Deal). Edges are
-// left out, and so are words where lengths alone are known. The memory of to is used again.
+// left out, and Words and Numbers where there are none. The memory of to is used again.
 func (c *Captions) Deal(rank, ranks int, to *Captions) {
 	to.Words, to.Lengths, to.Numbers = to.Words[:0], to.Lengths[:0], to.Numbers[:0]
 	at := int32(0)

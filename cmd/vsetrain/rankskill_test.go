@@ -38,8 +38,8 @@ func TestHurtRanks(t *testing.T) {
 	stats, runs, left := map[string]int{}, 0, *rankKills+*rankHangs
 	run := func() string { return fmt.Sprint("r", runs) }
 	ended := func() { // the run of the last session
+		got, want := trainLosses(t, filepath.Join(dir, run())), trainLosses(t, filepath.Join(dir, "whole"))
 		runs++
-		got, want := trainLosses(t, filepath.Join(dir, fmt.Sprint("r", runs-1))), trainLosses(t, filepath.Join(dir, "whole"))
 		if len(got) != len(want) {
 			t.Fatalf("%d losses, want %d", len(got), len(want))
 		}

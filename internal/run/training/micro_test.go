@@ -1,6 +1,7 @@
 package training_test
 
 import (
+	"errors"
 	"math"
 	"path/filepath"
 	"testing"
@@ -32,4 +33,19 @@ func TestMicroBatchesTrainTheSameRun(t *testing.T) {
 			t.Fatalf("step %d: loss %.12g, %.12g of whole batches", i, v, want[i])
 		}
 	}
+}
+
+// Ranks compute their parts of a batch in micro-batches: the run is that of one process.
+func TestMicroBatchesOfRanks(t *testing.T) {
+	c := runtest.TinyConfig()
+	c.Model.Network, c.Model.TextEncoder, c.Device.Precision = "vseinf", "bigru", "fp64"
+	c.Train.Epochs, c.Optim.Eps = 1, 1e-4 // what is 0 but for rounding moves no weight
+	want := runtest.Train(t, c)
+	c.Train.MicroBatch = 3
+	dir := filepath.Join(t.TempDir(), "run")
+	errs, _ := job(t, c, dir, 2, false, nil)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	near(t, dir, want)
 }

@@ -48,8 +48,8 @@ func Start(path string) (*World, error) {
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
 //
-// That of SIGABRT becomes the system's. UCX, by which MPICH sends, aborts a process in some places where another one was
-// killed: it shall end as one that was killed too, and not, as Go has it, as one whose arguments are wrong.
+// That of SIGABRT becomes the system's. UCX, by which MPICH sends, aborts a process in some places where another one
+// was killed: it shall end as one that was killed too, and not, as Go has it, as one whose arguments are wrong.
 func Load(path string) (*World, error) {
 	before := handlers()
 	defer func() { // some are replaced as the library is loaded, some by MPI_Init
