@@ -40,7 +40,8 @@ func TestCosts(t *testing.T) {
 			}
 		}
 		if bytes, flop, _, err := g.kernel(call, Batch{10, 20}, k); err != nil || bytes != moved || flop != computed {
-			t.Errorf("kernel %s: %v bytes and %v operations, want %v and %v; %v", name, bytes, flop, moved, computed, err)
+			t.Errorf("kernel %s: %v bytes and %v operations, want %v and %v; %v", name, bytes, flop, moved, computed,
+				err)
 		}
 		if moved == 0 {
 			t.Errorf("kernel %s moves nothing", name)
