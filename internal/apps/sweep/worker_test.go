@@ -168,8 +168,8 @@ func TestInterruptedSweep(t *testing.T) {
 	}
 }
 
-// The time that is left is that of all epochs, also of trials that wait, at the speed of those that run. Where none runs
-// it is unknown.
+// The time that is left is that of all epochs, also of trials that wait, at the speed of those that run. Where none
+// runs it is unknown.
 func TestTimeLeft(t *testing.T) {
 	p, s := planOf(t, batches)
 	if st, err := ReadStatus(p, s, time.Now()); err != nil || st.ETA != nil {
@@ -203,7 +203,8 @@ func TestTicks(t *testing.T) {
 		for i := range n {
 			a.Values = append(a.Values, Value{Text: strconv.Itoa(i), Number: float64(i)})
 		}
-		if labels, at := a.ticks(); len(labels) != want || len(at) != want || labels[0] != "0" {
+		labels, at := a.ticks()
+		if len(labels) != want || len(at) != want || labels[0] != "0" {
 			t.Errorf("%d values have the labels %q at %v", n, labels, at)
 		}
 	}

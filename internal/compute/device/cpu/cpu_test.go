@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 
@@ -120,5 +121,28 @@ func TestGoldenKernels(t *testing.T) {
 				return open(t, cpu.Options{Threads: 2, Precision: p})
 			})
 		})
+	}
+}
+
+// Memory that is freed is given back before the device is closed.
+func TestFreedMemoryIsGivenBack(t *testing.T) {
+	d := open(t, cpu.Options{Threads: 1})
+	defer d.Close()
+	inUse := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapObjects
+	}
+	before := inUse()
+	for range 10_000 {
+		b, err := d.Alloc(device.Float, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Free(b)
+	}
+	if after := inUse(); after > before+1000 {
+		t.Errorf("%d objects are left of 10,000 buffers", after-before)
 	}
 }

@@ -27,6 +27,34 @@ func (w wrong) Do(k device.Kernel) bool {
 	return done
 }
 
+// other is a device that computes another function in place of one.
+type other struct {
+	device.Device
+	of device.Function
+}
+
+func (o other) Do(k device.Kernel) bool {
+	if m, ok := k.(*device.Map); ok && m.F == o.of {
+		c := *m
+		if c.F = 0; o.of == 0 {
+			c.F = 1
+		}
+		k = &c
+	}
+	return o.Device.Do(k)
+}
+
+// A device with one wrong function is found, whichever it is.
+func TestEveryFunctionIsMeasured(t *testing.T) {
+	d := open(t, cpu.Options{Threads: 1})
+	defer d.Close()
+	for f := device.Function(0); f.Valid(); f++ {
+		if m := devicetest.Measure(other{d, f}, "Primitives", 0); len(m.Failures) == 0 {
+			t.Errorf("function %d is wrong, and nothing fails", f)
+		}
+	}
+}
+
 // What is measured of a device that is right stays within what is allowed; a device that is not is told, and nothing
 // panics.
 func TestMeasure(t *testing.T) {

@@ -90,6 +90,9 @@ func TestPrecisionThatTheGPULacks(t *testing.T) {
 			(said(d) == "") != (c.says == "") {
 			t.Errorf("%+v: %s, warnings %q", c, d.Name(), said(d))
 		}
+		if strings.Contains(d.Name(), "cuBLAS 13.1 products") != c.blas {
+			t.Errorf("%+v: %s", c, d.Name())
+		}
 		b := &bench{t, d}
 		x, out := b.floats(1+1./1024), b.floats(0)
 		device.Do(d, device.Gemm{M: 1, N: 1, K: 1, Alpha: 1, A: x, B: b.floats(1), C: out})

@@ -161,7 +161,8 @@ func testColumnSum(h *harness) {
 }
 
 func testL2Norm(h *harness) {
-	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {7, 16, 1}, {128, 1024, 1}, {3, 1030, 1}, {2, 36, 3}, {3, 4, 50},
+	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 1}, {7, 16, 1}, {128, 1024, 1}, {3, 1030, 1}, {4, 6, 2}, {2, 36, 3},
+		{3, 4, 50},
 		{5, 9, 2048}, {64, 7, 33}} {
 		for _, eps := range []float64{0, 1e-8, 0.5} {
 			norm(h, device.L2Norm{Outer: s[0], N: s[1], Inner: s[2], Eps: eps})

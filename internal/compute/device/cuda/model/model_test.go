@@ -24,16 +24,24 @@ func TestCosts(t *testing.T) {
 		for i := range k.parameters {
 			call.Launch.Values[i] = 1
 		}
-		with := k.variables(call, Batch{10, 20}, 1e5)
-		moved := 0.0
+		g := GPUs["h200"]
+		with := k.variables(call, Batch{10, 20}, g.threads())
+		moved, computed := 0.0, 0.0
 		for _, p := range parts {
 			v, err := k.eval(p, with, 0)
 			if err != nil {
 				t.Errorf("kernel %s: %v", name, err)
 			}
-			if p == "read" || p == "write" {
+			switch p {
+			case "read", "write":
 				moved += v
+			case "flop", "double", "mma", "tf32":
+				computed += v
 			}
+		}
+		if bytes, flop, _, err := g.kernel(call, Batch{10, 20}, k); err != nil || bytes != moved || flop != computed {
+			t.Errorf("kernel %s: %v bytes and %v operations, want %v and %v; %v", name, bytes, flop, moved, computed,
+				err)
 		}
 		if moved == 0 {
 			t.Errorf("kernel %s moves nothing", name)
