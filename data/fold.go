@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/regular"
 )
@@ -66,7 +67,7 @@ func Fold(dir, split, to string) ([]string, error) {
 			return nil, fmt.Errorf("%s exists; name another folder with --out", path)
 		}
 	}
-	return set.Paths(), set.Commit()
+	return set.Paths(), integrity.Commit(set)
 }
 
 // stageText adds a file of text to a set.
