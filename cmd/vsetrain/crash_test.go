@@ -122,7 +122,8 @@ var disturbances = []struct {
 
 // TestDisturbedCommands disturbs every command that writes. The next command finds what was there before or arrives at
 // what the undisturbed command left, the files of a set are never mixed, and verify finds no damage. A second of each
-// kind is drawn; -crash-time and -fault-time try more, 0 none. It prints what was tried as scripts/campaign.sh reads it.
+// kind is drawn; -crash-time and -fault-time try more, 0 none. It prints what was tried, and scripts/campaign.sh reads
+// that.
 func TestDisturbedCommands(t *testing.T) {
 	world := t.TempDir()
 	t.Chdir(world)
@@ -142,7 +143,8 @@ func TestDisturbedCommands(t *testing.T) {
 					continue
 				}
 				began := time.Now()
-				o, err := d.try(b, r, filepath.Join(t.TempDir(), "work"), began.Add(*d.time/time.Duration(len(crashJobs)-i)))
+				until := began.Add(*d.time / time.Duration(len(crashJobs)-i))
+				o, err := d.try(b, r, filepath.Join(t.TempDir(), "work"), until)
 				if err != nil {
 					t.Fatal(err)
 				}

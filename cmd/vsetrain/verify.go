@@ -76,6 +76,9 @@ func (o *verifyOptions) run(ctx context.Context, a *app) error {
 			}
 			a.Printf("%s: no checksum tells about %s: %s\n", path, ui.Count(len(r.Without), "file"), list)
 		}
+		if len(r.Damaged)+len(r.Without)+r.Whole == 0 {
+			a.Printf("%s: no files\n", path)
+		}
 		if len(r.Damaged) == 0 && r.Whole > 0 {
 			a.Printf("%s: %s whole\n", path, ui.Count(r.Whole, "file"))
 		}

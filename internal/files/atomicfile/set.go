@@ -22,8 +22,8 @@ type Set struct {
 // Add takes over a file that has been written.
 func (s *Set) Add(f *File) { s.files = append(s.files, f) }
 
-// AddFirst takes over files that readers do without.
-func (s *Set) AddFirst(files ...*File) { s.files = append(slices.Clone(files), s.files...) }
+// AddFirst takes over a file that readers do without.
+func (s *Set) AddFirst(f *File) { s.files = slices.Insert(s.files, 0, f) }
 
 // Files returns the new files, in their order.
 func (s *Set) Files() []*File { return s.files }

@@ -120,40 +120,51 @@ func commit(set *atomicfile.Set, begin bool) error {
 	if err := set.Prepare(); err != nil {
 		return err
 	}
-	sums := map[string]map[string]*Sum{} // by folder and name; nil is gone
-	put := func(path string, s *Sum) {
+	manifests := map[string]*Manifest{} // by folder, nil for one that gets none
+	of := func(path string) (*Manifest, error) {
 		dir := filepath.Dir(path)
-		if sums[dir] == nil {
-			sums[dir] = map[string]*Sum{}
+		m, ok := manifests[dir]
+		if ok {
+			return m, nil
 		}
-		sums[dir][filepath.Base(path)] = s
+		m, err := Read(dir)
+		if m == nil && err == nil && begin {
+			m = &Manifest{Files: map[string]Sum{}}
+		}
+		manifests[dir] = m
+		return m, err
 	}
 	for _, path := range set.Gone() {
-		put(path, nil)
-	}
-	for _, f := range set.Files() {
-		s, err := sumOfNew(f)
-		if err != nil {
-			return atomicfile.Explain("write", f.Path(), err)
-		}
-		put(f.Path(), &s)
-	}
-	var manifests []*atomicfile.File
-	defer func() {
-		for _, f := range manifests {
-			f.Abort()
-		}
-	}()
-	for dir, files := range sums {
-		f, err := next(dir, files, begin)
+		m, err := of(path)
 		if err != nil {
 			return err
 		}
-		if f != nil {
-			manifests = append(manifests, f)
+		if m != nil {
+			delete(m.Files, filepath.Base(path))
 		}
 	}
-	set.AddFirst(manifests...)
+	for _, f := range set.Files() {
+		m, err := of(f.Path())
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			continue
+		}
+		if m.Files[filepath.Base(f.Path())], err = sumOfNew(f); err != nil {
+			return atomicfile.Explain("write", f.Path(), err)
+		}
+	}
+	for dir, m := range manifests {
+		if m == nil {
+			continue
+		}
+		f, err := m.create(dir)
+		if err != nil {
+			return err
+		}
+		set.AddFirst(f)
+	}
 	return set.Commit()
 }
 
@@ -167,27 +178,6 @@ func sumOfNew(f *atomicfile.File) (Sum, error) {
 		return s.Sum(info.ModTime()), nil
 	}
 	return SumOf(f.Hidden())
-}
-
-// next prepares the manifest that a folder is to have, nil where it needs none.
-func next(dir string, files map[string]*Sum, begin bool) (*atomicfile.File, error) {
-	m, err := Read(dir)
-	if err != nil {
-		return nil, err
-	}
-	if m == nil {
-		if !begin {
-			return nil, nil
-		}
-		m = &Manifest{Files: map[string]Sum{}}
-	}
-	for name, s := range files {
-		delete(m.Files, name)
-		if s != nil {
-			m.Files[name] = *s
-		}
-	}
-	return m.create(dir)
 }
 
 // create prepares the file of a manifest.

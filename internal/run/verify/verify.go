@@ -55,6 +55,11 @@ func Path(ctx context.Context, path string, progress func(phase string, done, to
 	}
 	var files []found
 	total, done := int64(0), int64(0)
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) {
+		if info, err := os.Stat(real); err == nil && info.IsDir() { // links below it are not followed
+			path = real
+		}
+	}
 	err := filepath.WalkDir(path, func(at string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
