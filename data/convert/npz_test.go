@@ -42,15 +42,18 @@ func TestNPZFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkSplit(t, out, "all", npy.F32, c, b, a)
-	named := made("12a", 3, 5) // behind all numbers
+	named, four := made("12a", 3, 5), made("4", 3, 5) // names stand behind all numbers
 	store(t, src, named, [2]string{"x", "bbox"})
+	store(t, src, four, [2]string{"x", "bbox"})
 	if _, err := NPZ(NPZOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src},
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	checkSplit(t, filepath.Join(dir, "named"), "all", npy.F32, c, b, a, named)
-	if err := os.Remove(filepath.Join(src, "12a.npz")); err != nil {
-		t.Fatal(err)
+	checkSplit(t, filepath.Join(dir, "named"), "all", npy.F32, c, four, b, a, named)
+	for _, id := range []string{"12a", "4"} {
+		if err := os.Remove(filepath.Join(src, id+".npz")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	o.Splits = []Split{{"train", write(t, dir, "t.txt", "100\n3\n3\n")}}
 	rep, err := NPZ(o, nil)
