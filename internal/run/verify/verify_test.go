@@ -111,6 +111,21 @@ func TestDamages(t *testing.T) {
 	if len(whole.Without) > 0 {
 		t.Errorf("nothing tells about %v", whole.Without)
 	}
+	metrics := filepath.Join(dir, "run", runfs.MetricsName)
+	log, err := os.ReadFile(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digit := bytes.Index(log, []byte(`"loss":`)) + len(`"loss":`) // another number, in JSON as good as before
+	other := bytes.Clone(log)
+	other[digit] = '1' + (other[digit]-'0')%9
+	if err := os.WriteFile(metrics, other, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	damagedOnly(t, filepath.Join(dir, "run"), metrics, "another digit", log, other)
+	if err := os.WriteFile(metrics, log, 0o666); err != nil {
+		t.Fatal(err)
+	}
 	var files []string
 	for _, pattern := range []string{"world/*", "big/*", "trial/*", "run/*", "run/checkpoints/*"} {
 		all, err := filepath.Glob(filepath.Join(dir, pattern))
