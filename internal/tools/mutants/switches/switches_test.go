@@ -38,8 +38,10 @@ func TestSwitches(t *testing.T) {
 	}
 	dir, on = t.TempDir(), Record
 	defer func() { dir, on = "", 0 }()
-	if On(7) || On(7) || On(9) {
-		t.Error("a mistake is on while switches are noted")
+	for _, i := range []int{7, 7, 9} {
+		if On(i) {
+			t.Errorf("mistake %d is on while switches are noted", i)
+		}
 	}
 	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 2 {
 		t.Errorf("noted %v, %v", files, err)
