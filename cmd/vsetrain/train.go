@@ -80,7 +80,7 @@ The table of validations goes to standard output, progress and warnings to stand
   vsetrain train --config demo --seeds 7,8,9
   vsetrain train --config demo --dry-run
   vsetrain train --config demo --procs 2
-  vsetrain train --config vseinf/f30k --gpus 8
+  vsetrain train --config vseinf/f30k-lseh-bigru --gpus 8
   vsetrain train --config demo --overfit 4 --run runs/overfit`,
 		RunE: a.runs(o),
 	}

@@ -15,7 +15,8 @@ var bad = map[string]struct{ text, want string }{
 		"`vsetrain config show` lists all keys"},
 	"a section": {"axes: [{param: optim, values: [1]}]\n",
 		`s.yaml:1:16: optim: is a section; set one of its keys: name, lr, bert_lr, decay, schedule, lr_update, ` +
-			`lr_update2, cosine_epochs, cosine_end, warmup_steps, clip, weight_decay, betas, eps, ema, legacy_eps`},
+			`lr_update2, cosine_epochs, cosine_end, warmup_steps, clip, weight_decay, betas, eps, ema, reduce_dtype, ` +
+			`legacy_eps`},
 	"empty axis": {"axes:\n  - {param: optim.lr, values: []}\n",
 		`s.yaml:2:23: axes[0].values: the list is empty; give at least one of its values`},
 	"axis without range": {"axes:\n  - param: optim.lr\n",
