@@ -1,5 +1,6 @@
 // Package journal keeps files of records that only grow. A record is there as a whole or not at all: what a kill, a
-// power failure or a full disk left of the last one is not read, and the next Append cuts it off.
+// power failure or a full disk left of the last one is not read, and the next Append cuts it off. Where a whole record
+// follows one that is not, the file is damaged, and is neither read nor changed.
 //
 //	magic [8], length of the head, CRC-32 of the head (uint32 each, little endian), head
 //	then records: length of the note (uint32), of the data (uint64), CRC-32 of the data, CRC-32 of these 16 bytes and
@@ -104,7 +105,13 @@ func (j *File) read(size int64) error {
 		}
 		j.Records, j.end = append(j.Records, r), r.at+r.Size
 	}
-	if len(j.Records) == 0 {
+	switch at, err := j.next(j.end, size); {
+	case err != nil:
+		return err
+	case at > 0:
+		return fmt.Errorf("record %d, at byte %d, is damaged, and a whole one follows at byte %d; bring back a copy "+
+			"of the file: it is neither read nor added to, so that nothing is lost", len(j.Records), j.end, at)
+	case len(j.Records) == 0:
 		return nil
 	}
 	last := j.Records[len(j.Records)-1]
@@ -114,6 +121,30 @@ func (j *File) read(size int64) error {
 		j.end = last.at - int64(len(last.Note)) - recordSize
 	}
 	return err
+}
+
+// next returns where a whole record stands behind a place, 0 where none does: what an interrupted Append leaves is the
+// end of a file.
+func (j *File) next(from, size int64) (int64, error) {
+	buf := make([]byte, 1<<20)
+	for from++; from+recordSize <= size; from += int64(len(buf) - recordSize + 1) {
+		n, err := j.f.ReadAt(buf[:min(int64(len(buf)), size-from)], from)
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		for i := 0; i+recordSize <= n; i++ {
+			at := from + int64(i)
+			room, note := uint64(size-at-recordSize), uint64(binary.LittleEndian.Uint32(buf[i:]))
+			if note > room || binary.LittleEndian.Uint64(buf[i+4:]) > room-note || note == 0 &&
+				crc32.ChecksumIEEE(buf[i:i+16]) != binary.LittleEndian.Uint32(buf[i+16:]) { // zeros are common
+				continue
+			}
+			if _, ok := j.record(at, size); ok {
+				return at, nil
+			}
+		}
+	}
+	return 0, nil
 }
 
 // whole compares the data of a record with their checksum.

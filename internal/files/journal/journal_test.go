@@ -154,3 +154,38 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// A record that is damaged in front of a whole one is an error, and nothing behind it is cut off.
+func TestDamageInside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j")
+	for _, note := range []string{"one", "two", "three"} {
+		if err := add(path, note, strings.Repeat("\x00", 3<<19)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := j.Records[1].at - int64(len("two")) - recordSize
+	j.Close()
+	for _, at := range []int64{0, 5, 17, recordSize + 1} {
+		b := bytes.Clone(whole)
+		b[second+at] ^= 1
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"read": Verify(path), "add": add(path, "four", "4")} {
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("record 1, at byte %d, is damaged", second)) {
+				t.Errorf("byte %d, %s: %v", at, what, err)
+			}
+		}
+		if now, _ := os.ReadFile(path); !bytes.Equal(now, b) {
+			t.Errorf("byte %d: the file was changed", at)
+		}
+	}
+}
