@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/launch"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/system/mpi"
@@ -98,6 +99,9 @@ func TestProcsMeasure(t *testing.T) {
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _, err = integrity.Unseal(b); err != nil { // the checksum of all, the time of day included
 			t.Fatal(err)
 		}
 		before, _, _ := strings.Cut(string(b), `"measured":`) // the time of day
