@@ -144,7 +144,7 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-const tinyRegions, tinyFeature, tinyVocab, tinySemantic = 2, 8, 20, 5
+const tinyRegions, tinyFeature, tinyVocab, tinySemantic = 2, 6, 20, 5
 
 // newStep is a training step of a model whose weights are drawn from the seed 3.
 func newStep(t testing.TB, dev device.Device, o models.Options, d models.Dims, lossName string,
@@ -182,17 +182,28 @@ var tinyDims = models.Dims{Regions: tinyRegions, Feature: tinyFeature, Vocab: ti
 // tinyStep is VSE++ with 8 dimensions.
 func tinyStep(t testing.TB, dev device.Device, lossName string, factorFrom int) *Step {
 	t.Helper()
-	o := models.DefaultOptions()
-	o.EmbedDim, o.WordDim = 8, 4
-	s := newStep(t, dev, o, tinyDims, lossName, adam(1e-2))
+	return tinyStepOn(t, dev, tinyFeature, lossName, factorFrom)
+}
+
+// tinyStepOn is tinyStep on regions of so many values.
+func tinyStepOn(t testing.TB, dev device.Device, feature int, lossName string, factorFrom int) *Step {
+	t.Helper()
+	o, d := models.DefaultOptions(), tinyDims
+	o.EmbedDim, o.WordDim, d.Feature = 8, 4, feature
+	s := newStep(t, dev, o, d, lossName, adam(1e-2))
 	s.factorFrom = factorFrom
 	return s
 }
 
 // tinyBatch makes n pairs with captions of 2 to longest words.
 func tinyBatch(seed uint64, n, longest int) *data.Batch {
+	return tinyBatchOf(seed, n, longest, tinyFeature)
+}
+
+// tinyBatchOf is tinyBatch with regions of so many values.
+func tinyBatchOf(seed uint64, n, longest, feature int) *data.Batch {
 	r := philox.NewKey(seed, "test batch").Stream(0)
-	b := &data.Batch{Images: batch.Images{N: n}, L: longest, Regions: tinyRegions, Dim: tinyFeature,
+	b := &data.Batch{Images: batch.Images{N: n}, L: longest, Regions: tinyRegions, Dim: feature,
 		SemanticDim: tinySemantic}
 	for i := range n {
 		b.Lengths = append(b.Lengths, int32(max(2, longest-i)))
@@ -200,7 +211,7 @@ func tinyBatch(seed uint64, n, longest int) *data.Batch {
 		for range b.Lengths[i] {
 			b.Words = append(b.Words, 1+int32(r.IntN(tinyVocab-1)))
 		}
-		for range tinyRegions * tinyFeature {
+		for range tinyRegions * feature {
 			b.Features = append(b.Features, float32(r.Float64()))
 		}
 		for range tinySemantic {

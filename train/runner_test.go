@@ -58,8 +58,9 @@ func recordedCases(t testing.TB) []recordedCase {
 	add := func(name string, steps int, lr float64, step func(device.Device) *Step, batch func(int) *data.Batch) {
 		all = append(all, recordedCase{name, steps, lr, step, batch})
 	}
-	for _, l := range []string{loss.LMH, loss.LSEH, loss.LUWM} {
-		add("vsepp "+l, 8, 1e-2, func(d device.Device) *Step { return tinyStep(t, d, l, 0) }, tiny)
+	for _, l := range []string{loss.LMH, loss.LSEH, loss.LUWM} { // ranks cut a matrix of 16 columns between rows
+		add("vsepp "+l, 8, 1e-2, func(d device.Device) *Step { return tinyStepOn(t, d, 8, l, 0) },
+			func(i int) *data.Batch { return shorten(tinyBatchOf(uint64(i), 6, 8, 8), uint64(i), false) })
 	}
 	for _, captions := range []bool{false, true} {
 		o := models.DefaultOptions().VSRN

@@ -33,7 +33,7 @@ func TestVSRNTrains(t *testing.T) {
 		b := tinyBatch(1, 6, 9)
 		first := run(t, s, b)
 		var last StepResult
-		for range 18 {
+		for range 12 {
 			last = run(t, s, b)
 		}
 		retrieval := func(r StepResult) float64 { return r.LossCaption + r.LossImage }
