@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
@@ -24,7 +25,8 @@ func TestToyTrainsEveryNetwork(t *testing.T) {
 	images := published(t, models.SCAN)
 	images.SCAN.Attention = "i2t"
 	cases = append(cases, recordedCase{"scan i2t", 5, 1e-2,
-		func(d device.Device) *Step { return newStep(t, d, images, tinyDims, loss.LMH, adam(1e-2)) }, cases[0].batch})
+		func(d device.Device) *Step { return newStep(t, d, images, tinyDims, loss.LMH, adam(1e-2)) },
+		func(i int) *data.Batch { return tinyBatch(uint64(i), 6, 8) }})
 	trained := map[string]bool{}
 	for _, c := range cases {
 		own := c.step(newDevice(t, cpu.FP64))
