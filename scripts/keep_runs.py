@@ -15,6 +15,11 @@ import sys
 import tempfile
 
 
+def unsealed(text):
+    """Returns a text without the line of its checksum, which does not fit it once it is changed."""
+    return re.sub(r'\A(# sha256 .*\n|(\{\n)  "sha256": .*\n)', lambda m: m[2] or "", text)
+
+
 def main(vsetrain, log, sweeps):
     with tempfile.TemporaryDirectory() as folder:
         kept = {}
@@ -38,7 +43,7 @@ def main(vsetrain, log, sweeps):
             shutil.copy2(os.path.join(trial, "checkpoints", "best.safetensors"), os.path.join(copy, "checkpoints"))
             shutil.copy(os.path.join(trial, "vocab.json"), copy)
             with open(os.path.join(copy, "config.yaml"), "w") as f:
-                f.write(re.sub(r"^  dir: sweeps/.*$", f"  dir: sweeps/{name}", config, flags=re.M))
+                f.write(re.sub(r"^  dir: sweeps/.*$", f"  dir: sweeps/{name}", unsealed(config), flags=re.M))
             with open(os.path.join(copy, "metrics.jsonl"), "w") as f:
                 f.write(validations)
             kept[name] = copy
@@ -53,7 +58,7 @@ def main(vsetrain, log, sweeps):
             for file in ("config.yaml", "metrics.jsonl"):
                 shutil.copy(os.path.join(copy, file), to)
             with open(os.path.join(to, "test.json"), "w") as f:
-                f.write(test.replace(copy + "/", ""))
+                f.write(unsealed(test).replace(copy + "/", ""))
             print("kept:", name)
 
 
