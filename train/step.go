@@ -188,8 +188,8 @@ func (s *Step) calls() {
 		if p.captioning != nil {
 			device.Do(s.ranks.dev, device.Copy{Dst: s.ranks.spare(spareCaptioning), Src: p.captioned()})
 		}
-		for i := range s.ranks.shard.parts {
-			if p.micro != nil {
+		if p.micro != nil { // the program of a whole batch does it as it runs
+			for i := range s.ranks.shard.parts {
 				s.ranks.scatter(&s.ranks.shard.parts[i])
 			}
 		}
