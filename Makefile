@@ -23,10 +23,11 @@ IN_PUBLISH  := $(GO) -C internal/tools/publish
 LONGEST     := ./internal/compute/device/cuda ./internal/run/training ./internal/run/bench ./train ./internal/compute/device/cpu ./cmd/vsetrain
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
 # product on the emulated GPU, GRUs on tensor cores in every order, loss curves and recorded steps of all networks on it,
-# data sets that stay there, every loss with GSMN. They take two fifths of the time of all tests.
+# data sets that stay there, every loss with GSMN; and those that compile and assemble all kernels anew, where others see
+# by checksums that what is committed is of the same sources. They take two fifths of the time of all tests.
 COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestConformanceInParts|TestGRUOnTensorCores|$\
 	TestBF16Copies|TestCUDALossCurve|TestRecordedSteps|TestRanksOnManyGPUs|TestResidentFeatures|$\
-	TestGSMNLearnsWithEveryLoss)$$
+	TestGSMNLearnsWithEveryLoss|TestPTXIsOfTheSources|TestAssembler)$$
 # Every network on the strict driver: make test-strict.
 STRICT      := ^TestStrictDriverAll$$
 CONFIG      ?= vsepp/f30k-lseh
@@ -58,7 +59,7 @@ test: ## check formatting, vet, lint, and run the tests: six minutes on two core
 	$(IN_PUBLISH) test -count=1 ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
-	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/run/training ./train
+	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/compute/device/cuda/kernels ./internal/run/training ./train
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test

@@ -3,6 +3,7 @@ package kernels
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
@@ -63,7 +64,8 @@ func TestAssembler(t *testing.T) {
 		return
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Registers of a thread, by ptxas %s. make registers writes this file.\nfile\tkernel", version)
+	fmt.Fprintf(&b, "# Registers of a thread, by ptxas %s. make registers writes this file%s.\n", version, ofPTX())
+	b.WriteString("file\tkernel")
 	for _, arch := range architectures {
 		fmt.Fprintf(&b, "\tsm_%d", arch)
 	}
@@ -105,6 +107,20 @@ func TestAssembler(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log("make registers writes it anew")
+	}
+}
+
+// ofPTX says of which PTX the registers are.
+func ofPTX() string { return fmt.Sprintf(", of PTX with the SHA-256 %x", sha256.Sum256(archive)) }
+
+// The registers are those of the committed PTX: TestAssembler, which takes long, counted them.
+func TestRegistersAreOfThePTX(t *testing.T) {
+	b, err := os.ReadFile(registersFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, _, _ := strings.Cut(string(b), "\n"); !strings.Contains(line, ofPTX()) {
+		t.Errorf("%s begins %q, expected it%s: run make registers", registersFile, line, ofPTX())
 	}
 }
 

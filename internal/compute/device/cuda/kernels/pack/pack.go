@@ -9,6 +9,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/flate"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"vsetrain/internal/files/atomicfile"
@@ -99,14 +101,28 @@ var declaration = regexp.MustCompile(`(?m)((?:^//.*\n)*)^KERNEL (\w+)\(([^)]*)\)
 
 // declared is the table of the kernels in the order of their sources: a line each with the name, the parameters and
 // what follows "Cost:" in the comment above. A parameter that is a pointer has * in front, const* where the kernel does
-// not write through it.
+// not write through it. A checksum in the first line lets a quick test see that sources changed after make kernels.
 func declared(folder string) ([]byte, error) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.cu"))
 	if err != nil {
 		return nil, err
 	}
+	others, err := filepath.Glob(filepath.Join(folder, "*.cuh"))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	for _, name := range slices.Concat(names, others, []string{filepath.Join(folder, "build.sh")}) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(text), text)
+	}
 	var b bytes.Buffer
-	b.WriteString("# What the kernels declare; make kernels writes this file.\nkernel\tparameters\tcost\n")
+	b.WriteString("# What the kernels declare; make kernels writes this file, ")
+	fmt.Fprintf(&b, "of sources with the SHA-256 %x.\n", sum.Sum(nil))
+	b.WriteString("kernel\tparameters\tcost\n")
 	for _, name := range names {
 		source, err := os.ReadFile(name)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The committed table is what the sources declare.
+// The committed table is what the sources declare, and no source changed after it was written.
 func TestTableIsOfTheSources(t *testing.T) {
 	want, err := declared("..")
 	if err != nil {
@@ -19,7 +19,7 @@ func TestTableIsOfTheSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("kernels.tsv is not what the sources declare: run make kernels")
+		t.Error("kernels.tsv is not of these sources: run make kernels")
 	}
 }
 
