@@ -45,6 +45,16 @@ func gpuRun(t *testing.T, c *config.Config) (curve []string, plan training.Plan,
 	return curve, w.Plan, sent
 }
 
+// worldOf is a synthetic data set of its own.
+func worldOf(t *testing.T, o synth.Options) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "world")
+	if err := synth.Generate(dir, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // A data set that stays on the GPU and one that is streamed give the same bits, and so do recorded steps and others;
 // with size augmentation the regions that are kept are named by number, and words are sent. A step is sent numbers
 // only.
@@ -110,10 +120,7 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 	runtest.OnEmulator(t, true)
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.Regions, o.Dim, o.DType = 40, 4, 4, 8, 512, npy.F16
-	dir := filepath.Join(t.TempDir(), "world")
-	if err := synth.Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	dir := worldOf(t, o)
 	c := runtest.TinyConfig()
 	c.Data.Dir, c.Loss.Name, c.Model.EmbedDim, c.Model.WordDim = dir, "lmh", 8, 4
 	want, plan, _ := gpuRun(t, c)
@@ -165,10 +172,7 @@ func TestStreamedHalves(t *testing.T) {
 	runtest.OnEmulator(t, true)
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.Regions, o.Dim, o.DType = 6, 2, 2, 6, 32, npy.F16
-	dir := filepath.Join(t.TempDir(), "world")
-	if err := synth.Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	dir := worldOf(t, o)
 	for network, ways := range map[string][][2]int{models.VSEPP: {{0, 2}}, models.VSEInf: {{0, 1}, {0, 2}, {4, 1}}} {
 		c := runtest.TinyConfig()
 		runtest.SetNetwork(c, network)
@@ -269,10 +273,7 @@ func TestResidentLeavesRoomForAStep(t *testing.T) {
 	runtest.OnEmulator(t, false)
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.Regions, o.Dim = 40, 4, 4, 8, 512
-	dir := filepath.Join(t.TempDir(), "world")
-	if err := synth.Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	dir := worldOf(t, o)
 	train := func() (training.Plan, error) {
 		c := runtest.TinyConfig()
 		runtest.SetNetwork(c, models.SAF)

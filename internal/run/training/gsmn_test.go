@@ -34,12 +34,9 @@ func gsmnConfig(dir, lossName string, epochs int) *config.Config {
 // gsmnWorld is a synthetic data set of 112 images with boxes, sizes and dependencies.
 func gsmnWorld(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "world")
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.Regions, o.Dim = 112, 12, 12, 4, 32
-	if err := synth.Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	dir := worldOf(t, o)
 	s := semantic.DefaultOptions()
 	s.K = 16
 	if _, err := semantic.Precompute(context.Background(), filepath.Join(dir, "train_caps.txt"),
