@@ -129,8 +129,8 @@ func (r *Ranks) spare(which int) device.View { return r.params.Spare().Slice(whi
 // step reads them.
 func (r *Ranks) complete() { r.shard.complete(r.average) }
 
-// saving calls write while the parameters and the moments of all ranks are there. All ranks call it, and wait for each other; rank 0
-// writes.
+// saving calls write while the parameters and the moments of all ranks are there. All ranks call it, and wait for each
+// other; rank 0 writes.
 func (r *Ranks) saving(write func() error) error {
 	r.complete()
 	s := r.shard

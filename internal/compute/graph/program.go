@@ -415,8 +415,8 @@ func (p *Program) Then(written device.View, f func()) {
 	last.then = append(last.then, f)
 }
 
-// Before has Run call f before the first kernels that read a range of the parameters, and returns their place among all.
-// Where none reads it nothing calls f, and the place is behind all.
+// Before has Run call f before the first kernels that read a range of the parameters, and returns their place among
+// all. Where none reads it nothing calls f, and the place is behind all.
 func (p *Program) Before(read device.View, f func()) int {
 	for i, in := range p.instrs {
 		if slices.ContainsFunc(in.refs[0], func(r ref) bool { return r.view.Overlaps(read) }) {

@@ -16,8 +16,8 @@ func GatherRows(g *Graph, x *Node) *Node {
 	})
 }
 
-// GatherBehind is GatherRows as soon as after has been computed, behind all that follows (device.Join): for what is read
-// after the program. It has no gradient. Both x and the result have to be retained.
+// GatherBehind is GatherRows as soon as after has been computed, behind all that follows (device.Join): for what is
+// read after the program. It has no gradient. Both x and the result have to be retained.
 func GatherBehind(g *Graph, x, after *Node) *Node {
 	return gatherRows(g, "gather behind", x, nil, 0, after, nil)
 }
