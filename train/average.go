@@ -51,28 +51,29 @@ func (a *average) count(n int64) {
 	a.dev.UploadDoubles(a.factor, []float64{d, 1 - d})
 }
 
-// update takes the weights after an update into the average.
-func (a *average) update() {
-	a.pieces(func(average, weights, scratch device.View) {
-		device.Do(a.dev, device.Scale{Dst: average, X: average, Factor: a.factor.Slice(0, 1)})
-		device.Do(a.dev, device.Scale{Dst: scratch, X: weights, Factor: a.factor.Slice(1, 2)})
-		device.Do(a.dev, device.Add{Dst: average, A: average, B: scratch})
-	})
+// update takes the weights after an update into the average, those that this rank updates.
+func (a *average) update(parts []part) {
+	for i := range parts {
+		a.pieces(parts[i].from, parts[i].to, func(average, weights, scratch device.View) {
+			device.Do(a.dev, device.Scale{Dst: average, X: average, Factor: a.factor.Slice(0, 1)})
+			device.Do(a.dev, device.Scale{Dst: scratch, X: weights, Factor: a.factor.Slice(1, 2)})
+			device.Do(a.dev, device.Add{Dst: average, A: average, B: scratch})
+		})
+	}
 }
 
 // exchange puts the average in the place of the weights, and these in its place.
 func (a *average) exchange() {
-	a.pieces(func(average, weights, scratch device.View) {
+	a.pieces(0, a.params.OptimisedSize(), func(average, weights, scratch device.View) {
 		device.Do(a.dev, device.Copy{Dst: scratch, Src: weights})
 		device.Do(a.dev, device.Copy{Dst: weights, Src: average})
 		device.Do(a.dev, device.Copy{Dst: average, Src: scratch})
 	})
 }
 
-func (a *average) pieces(do func(average, weights, scratch device.View)) {
-	n := a.params.OptimisedSize()
-	for lo := 0; lo < n; lo += averagePiece {
-		hi := min(n, lo+averagePiece)
+func (a *average) pieces(from, to int, do func(average, weights, scratch device.View)) {
+	for lo := from; lo < to; lo += averagePiece {
+		hi := min(to, lo+averagePiece)
 		do(a.values.Slice(lo, hi), a.params.Values().Slice(lo, hi), a.piece.Slice(0, hi-lo))
 	}
 }

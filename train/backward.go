@@ -18,6 +18,7 @@ type backward struct {
 	updates []update
 	nodes   [][2]*graph.Node // DY and X of every factored gradient, the last of the updates
 	divided []rowsOf
+	order   []*part // of the parameters, as the program reads them
 }
 
 // rowsOf are the rows of a gradient that a rank makes.
@@ -51,7 +52,7 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 		dy, x, ok := g.Factors(n)
 		ok = ok && !specs[i].Twice
 		if t := own.matrix(at.lo, at.hi); t != nil && ok && worthDividing(g, dy, x) {
-			r := rowsOf{t, graph.GatherBehind(g, dy), graph.GatherBehind(g, x)}
+			r := rowsOf{t, graph.GatherBehind(g, dy, cost), graph.GatherBehind(g, x, cost)}
 			b.divided = append(b.divided, r)
 			retain = append(retain, dy, x, r.dy, r.x)
 			once = append(once, at)
@@ -100,6 +101,26 @@ func (b *backward) multiply(dev device.Device, grads device.View) {
 		n, o, first := graph.Dim(r.dy, 0), graph.Dim(r.dy, 1), (r.from-r.lo)/r.columns
 		device.Do(dev, device.Gemm{TransA: true, M: (r.to - r.from) / r.columns, N: r.columns, K: n, Alpha: 1,
 			A: dy.Slice(first, dy.N), LDA: o, B: x, C: grads.Slice(r.from, r.to)})
+	}
+}
+
+// await has the program wait for each part of the parameters before it reads it.
+func (b *backward) await(s *shard) {
+	at := map[*part]int{}
+	for i := range s.parts {
+		t := &s.parts[i]
+		at[t] = b.vm.Before(s.params.Values().Slice(t.lo, t.hi), func() {
+			device.Do(s.dev, device.Join{X: s.params.Values().Slice(t.lo, t.hi)})
+		})
+		b.order = append(b.order, t)
+	}
+	slices.SortStableFunc(b.order, func(x, y *part) int { return at[x] - at[y] })
+}
+
+// gather brings the parameters that other ranks have updated, behind what follows.
+func (b *backward) gather(s *shard) {
+	for _, t := range b.order {
+		s.gather(t, s.params.Values())
 	}
 }
 

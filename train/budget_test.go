@@ -66,11 +66,12 @@ func TestRanksMoveLittle(t *testing.T) {
 			if _, err := s.Run(dealt(c.batch(0), rank, ranks), c.lr, false); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
+			s.ranks.complete() // as before a validation
 			calls, values := calls+1, values+spare
 			for i := range s.opt.parts {
 				p := &s.opt.parts[i]
 				half := ranks * ((p.hi - p.lo + 31) / 32 * 16) // the larger one counts for both
-				calls, values = calls+2, values+2*half         // gradients there, parameters back
+				calls, values = calls+3, values+3*half         // parameters, gradients, and parameters again
 				if !s.last.sums(p) {
 					calls, values = calls+1, values-half+pairs*(p.columns+(p.hi-p.lo)/p.columns)
 				}

@@ -151,29 +151,24 @@ func (o *optimiser) count(list []update, hypers device.View, lr float64) {
 	}
 }
 
-// apply updates the parameters, of several ranks those of the shard, while the parts before are gathered. A gradient
-// that is applied of times is clipped of times.
+// apply updates the parameters, of several ranks those of the shard, and takes them into their average. A gradient that
+// is applied of times is clipped of times. All ranks then have what a loss learns, which is reported.
 func (o *optimiser) apply(list []update, hypers device.View) {
 	if slices.ContainsFunc(list, func(u update) bool { return u.of == 2 }) {
 		device.Do(o.dev, device.Scale{Dst: o.coef2, X: o.coef, Factor: o.coef})
 	}
-	i := 0
-	for k := range o.parts {
-		t := &o.parts[k]
-		for ; i < len(list) && list[i].lo >= t.lo && list[i].lo < t.hi; i++ {
-			o.adam(&list[i], hypers.Slice(3*i, 3*i+3))
-		}
-		for i := range o.limits {
-			if at := o.limits[i].value.Off; at >= t.lo && at < t.hi {
-				o.limits[i].apply(o.dev)
-			}
-		}
-		if o.ranks != nil {
-			o.gather(t, o.params.Values())
+	for i := range list {
+		o.adam(&list[i], hypers.Slice(3*i, 3*i+3))
+	}
+	for i := range o.limits {
+		l := &o.limits[i]
+		l.apply(o.dev)
+		if o.divided() {
+			device.Do(o.dev, device.Broadcast{Root: o.owner(l.value.Off), X: l.value})
 		}
 	}
-	if o.ranks != nil {
-		device.Do(o.dev, device.Join{})
+	if o.average != nil {
+		o.average.update(o.parts)
 	}
 }
 

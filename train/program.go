@@ -178,15 +178,16 @@ func (s *Step) compile(sh shape) (*program, error) {
 		if p.captioning != nil {
 			cost, retain = g.Add(p.loss, p.captioning), append(retain, p.captioning)
 		}
-		if p.backward, err = compileBackward(s.model.Instance, g, cost, s.opt.opt.scale, s.factorFrom, s.opt.shard,
-			retain...); err != nil {
-			return err
-		}
-		if s.ranks != nil {
-			p.scatter(s.ranks)
-		}
+		p.backward, err = compileBackward(s.model.Instance, g, cost, s.opt.opt.scale, s.factorFrom, s.opt.shard,
+			retain...)
 		return err
 	})
+	if err == nil && s.ranks != nil {
+		p.await(s.opt.shard)
+		if p.micro == nil {
+			p.scatter(s.ranks)
+		}
+	}
 	if err == nil {
 		p.updates = s.opt.cut(p.updates)
 		p.hypers, err = s.opt.hypersOf(p.updates)

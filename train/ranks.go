@@ -125,9 +125,14 @@ func (r *Ranks) sum(squares device.View) {
 
 func (r *Ranks) spare(which int) device.View { return r.params.Spare().Slice(which, which+1) }
 
-// saving calls write while the moments of all ranks are there. All ranks call it, and wait for each other; rank 0
-// writes.
+// complete makes the parameters and their average whole on all ranks, which call it together: before anything but a
+// step reads them.
+func (r *Ranks) complete() { r.shard.complete(r.average) }
+
+// saving calls write while the parameters and the moments of all ranks are there. All ranks call it, and wait for each
+// other; rank 0 writes.
 func (r *Ranks) saving(write func() error) error {
+	r.complete()
 	s := r.shard
 	if err := s.open(); err != nil {
 		return err
@@ -207,6 +212,7 @@ func (r *Ranks) broadcast(text []byte) error {
 
 // Compare returns an error on all ranks where the parameters of one differ from those of rank 0 in a bit.
 func (r *Ranks) Compare() error {
+	r.complete()
 	const digits = 4 // of 16 bits, which a float holds exactly
 	own, err := r.dev.Alloc(device.Float, digits*(1+r.Ranks))
 	if err != nil {

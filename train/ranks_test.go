@@ -122,6 +122,7 @@ func alone(t testing.TB, c recordedCase, steps int) (all []moment) {
 func flat(s *Step) (x []float64) {
 	whole(s, func() {
 		if s.ranks != nil {
+			s.ranks.complete()
 			s.opt.bring()
 		}
 		for _, v := range stateOf(s) {
@@ -225,8 +226,9 @@ func TestRanksTrainAsOne(t *testing.T) {
 	}
 }
 
-// With parts of few parameters, each summed as soon as it has its gradients, a step is the same whether the sums come
-// at once or at the end; and in every network something is left to compute beside them.
+// With parts of few parameters, each gathered before it is read and summed as soon as it has its gradients, a step is
+// the same whether gathers and sums come at once or as late as they may; and in every network something is computed
+// beside them.
 func TestRanksOverlap(t *testing.T) {
 	for _, c := range recordedCases(t) {
 		var at [2][]float64
@@ -239,14 +241,18 @@ func TestRanksOverlap(t *testing.T) {
 				}
 				divide(t, s, 64)
 				rank, ranks := w.Rank()
-				for i := range 2 {
+				for i := range 3 {
 					if _, err := s.Run(dealt(c.batch(i), rank, ranks), c.lr, false); err != nil {
 						t.Errorf("%s: %v", c.name, err)
 						return
 					}
+					if late == 0 {
+						s.ranks.complete()
+					}
 				}
-				if n := len(s.opt.parts); n < 5 || d.Beside < 10*late {
-					t.Errorf("%s: %d parts, %d kernels beside their sums", c.name, n, d.Beside)
+				if n := len(s.opt.parts); n < 5 || d.BesideSums < 5*late || d.BesideGathers < 10*late {
+					t.Errorf("%s: %d parts, %d kernels beside their sums, %d beside gathers", c.name, n, d.BesideSums,
+						d.BesideGathers)
 				}
 				if n := len(s.last.divided); strings.HasPrefix(c.name, models.VSEPP) != (n == 1) {
 					t.Errorf("%s: %d gradients are divided", c.name, n)
@@ -441,6 +447,50 @@ func TestRanksTrainLong(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// Behind a step the average of the weights, and what a loss learns, are those of one rank, whichever rank updates them.
+func TestRanksAverageAndLearn(t *testing.T) {
+	l := loss.DefaultOptions()
+	l.Name = "siglip"
+	o := adam(1e-2)
+	o.EMA = 0.5
+	var learned []map[string]float64
+	var average [][]float64
+	train := func(d device.Device, rank, ranks int) {
+		s := learningStep(t, d, l, o)
+		if ranks > 1 {
+			divide(t, s, 64)
+		}
+		for i := range uint64(3) {
+			if _, err := s.Run(dealt(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false); err != nil {
+				t.Error(err)
+			}
+		}
+		now, x := Learned(s), []float64(nil)
+		if err := s.WithAverage(func() error {
+			x = doubles(d, s.model.Instance.Params.Values())
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		if rank == 0 {
+			learned, average = append(learned, now), append(average, x)
+		}
+	}
+	train(openCPU(t, cpu.Options{Threads: 1, Precision: cpu.FP64}), 0, 1)
+	devicetest.Ranks(3, func(w *devicetest.World) {
+		rank, ranks := w.Rank()
+		train(&devicetest.Late{Device: rankedCPU(t, w, cpu.FP64)}, rank, ranks)
+	})
+	if off := distance(average[0], average[1]); off > 1e-6*norm(average[0]) {
+		t.Errorf("averages are off by %v of %v", off, norm(average[0]))
+	}
+	for name, v := range learned[0] {
+		if len(learned[0]) != 2 || !(math.Abs(learned[1][name]-v) <= 1e-6) {
+			t.Errorf("learned %v, alone %v", learned[1], learned[0])
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"strings"
+
 	"vsetrain/internal/compute/graph"
 	"vsetrain/models"
 )
@@ -15,18 +17,37 @@ type shape struct {
 // embedded are the embeddings [n, E] of pairs, and the loss of a captioning branch, nil without one.
 type embedded struct{ images, captions, captioning *graph.Node }
 
-// embed adds an Embedder to a graph.
+// embed adds an Embedder to a graph. Of several ranks each computes the encoder with fewer parameters first: those of
+// the other are gathered meanwhile.
 func embed(g *graph.Graph, m *models.Model, sh models.Shape) (e embedded) {
-	captions := m.CaptionInputs(g, sh.N, sh.Bucket, 0)
-	net, regions := m.Embedder(), m.ImageInputs(g, sh.N).Regions
+	net := m.Embedder()
+	captions := func() { e.captions = net.Captions(g, m.CaptionInputs(g, sh.N, sh.Bucket, 0)) }
+	first := !g.Share.Alone() && textIsSmall(m.Instance.Params)
+	if first {
+		captions()
+	}
+	regions := m.ImageInputs(g, sh.N).Regions
 	if c, ok := net.(models.Captioner); ok {
 		labels := m.LabelInputs(g, sh.N, labelSteps(sh.Bucket, c.MaxLength()))
 		e.images, e.captioning = c.ImagesAndLoss(g, regions, labels)
 	} else {
 		e.images = net.Images(g, regions)
 	}
-	e.captions = net.Captions(g, captions)
+	if !first {
+		captions()
+	}
 	return e
+}
+
+// textIsSmall reports whether the text encoder has less than half of the parameters.
+func textIsSmall(p *graph.Params) bool {
+	text := 0
+	for _, s := range p.Specs {
+		if !s.State && strings.HasPrefix(s.Name, "txt.") {
+			text += s.Size()
+		}
+	}
+	return 2*text < p.Count()
 }
 
 // labelSteps is the largest number of steps in a graph of captions in a bucket.

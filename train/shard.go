@@ -2,21 +2,24 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 )
 
 // shard is what a rank updates of the flat parameters, and whose moments it keeps: all of them where there is one rank.
-// Ranks sum the gradients of each piece on its rank (reduce-scatter), update it there, and gather the parameters (S.
-// Rajbhandari, J. Rasley, O. Ruwase, Y. He, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC
-// 2020, stage 1).
+// Ranks sum the gradients of each piece on its rank (reduce-scatter) and update it there (S. Rajbhandari, J. Rasley, O.
+// Ruwase, Y. He, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, stage 1). Behind a
+// step they have the new parameters of their pieces alone. The next step gathers those of all, part by part, behind its
+// forward pass, which waits for a part before it reads it; whatever else reads parameters completes them first.
 type shard struct {
 	parts  []part
 	m, v   device.View // moments of the rank's pieces, one after the other
 	dev    device.Device
 	params *graph.Params
 	bf16   bool // gradients are rounded to bfloat16 before they are summed
+	apart  bool // other ranks have newer parameters of their pieces
 
 	whole [2]device.View // moments of all ranks, between open and close
 }
@@ -85,6 +88,16 @@ func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 	return s, nil
 }
 
+// owner is the rank that updates a parameter.
+func (s *shard) owner(at int) (rank int) {
+	t := &s.parts[slices.IndexFunc(s.parts, func(t part) bool { return at < t.hi })]
+	for at -= t.lo; ; rank++ {
+		if at -= int(t.deal.Lengths.Host[rank]) * t.deal.Width; at < 0 {
+			return rank
+		}
+	}
+}
+
 // divided reports whether there are several ranks.
 func (s *shard) divided() bool { return len(s.parts) > 0 && s.parts[0].deal.Ranks > 1 }
 
@@ -108,6 +121,21 @@ func (s *shard) scatter(t *part) {
 // gather sets values of a part of all parameters to those that the ranks have of their pieces, behind what follows.
 func (s *shard) gather(t *part, all device.View) {
 	device.Do(s.dev, device.AllGather{Deal: t.deal, Behind: true, X: all.Slice(t.from, t.to), Y: all.Slice(t.lo, t.hi)})
+}
+
+// complete gathers the parameters, where a step has updated them, and their average, which may be absent. All ranks
+// call it.
+func (s *shard) complete(average device.View) {
+	if s == nil || !s.apart {
+		return
+	}
+	for _, all := range []device.View{s.params.Values(), average} {
+		for i := 0; i < len(s.parts) && all.Present(); i++ {
+			s.gather(&s.parts[i], all)
+		}
+	}
+	device.Do(s.dev, device.Join{})
+	s.apart = false
 }
 
 // pieces are the moments of the rank's piece of a part, as the shard keeps them and among those of all ranks.

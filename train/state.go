@@ -87,6 +87,7 @@ func Share(s *Step, st Stored) error {
 	if r == nil {
 		return nil
 	}
+	r.complete()
 	params := s.model.Instance.Params
 	if !s.opt.whole[0].Present() { // nothing was restored
 		if err := s.opt.open(); err != nil {

@@ -165,7 +165,12 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	}
 	s.at(p.name)
 	s.last = p
+	if s.ranks != nil {
+		s.opt.apart = true
+	}
 	if p.micro != nil {
+		p.gather(s.opt.shard)
+		device.Do(s.model.Instance.Dev, device.Join{})
 		if err := p.micro.run(p.vm); err != nil {
 			s.opt.steps--
 			return fmt.Errorf("training step: %w", err)
@@ -182,6 +187,7 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 func (s *Step) calls() {
 	p := s.last
 	if p.micro == nil {
+		p.gather(s.opt.shard)
 		p.vm.Run()
 	}
 	if s.ranks != nil {
@@ -204,9 +210,6 @@ func (s *Step) calls() {
 	}
 	if s.runner.guard(s.opt.coef, s.opt.norm, losses) {
 		s.opt.apply(p.updates, p.hypers)
-		if s.opt.average != nil {
-			s.opt.average.update()
-		}
 	}
 }
 
@@ -247,6 +250,9 @@ func (s *Step) Averages() bool { return s.opt.average != nil }
 
 // WithAverage calls a function while the network has the averaged weights; no step may run meanwhile.
 func (s *Step) WithAverage(do func() error) error {
+	if s.ranks != nil {
+		s.ranks.complete()
+	}
 	s.opt.average.exchange()
 	defer s.opt.average.exchange()
 	return do()

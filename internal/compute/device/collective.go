@@ -171,8 +171,13 @@ type ReduceScatter struct {
 // Views implements Kernel.
 func (a *ReduceScatter) Views(c *Checker) { a.views(c, "X", &a.X, "Y", &a.Y) }
 
-// Join has the kernels that follow wait for the collectives that are Behind.
-type Join struct{}
+// Join has the kernels that follow wait for the collectives that are Behind: for those up to the last that writes to X,
+// or for all where X is absent.
+type Join struct{ X View }
 
 // Views implements Kernel.
-func (*Join) Views(*Checker) {}
+func (a *Join) Views(c *Checker) {
+	if a.X.Present() {
+		c.whole("X", &a.X)
+	}
+}

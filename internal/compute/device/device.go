@@ -56,6 +56,9 @@ func (v View) Slice(lo, hi int) View {
 	return View{v.Buf, v.Off + lo, hi - lo}
 }
 
+// Overlaps reports whether two views have elements in common.
+func (v View) Overlaps(w View) bool { return v.Buf == w.Buf && v.Off < w.Off+w.N && w.Off < v.Off+v.N }
+
 // Present reports whether an optional view was given.
 func (v View) Present() bool { return v.Buf != nil }
 

@@ -81,6 +81,8 @@ type Op struct {
 	Outer *Outer
 	// Alias: result 0 is the memory of argument 0; Make is nil.
 	Alias bool
+	// Soon: it is computed as soon as its arguments are there, not when its results are needed.
+	Soon bool
 	// Make makes the kernels of the op, by Do: when its memory is known, and again before every run where an argument
 	// is an input of the graph.
 	Make func(c *Call)

@@ -132,6 +132,11 @@ func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
 			place(n)
 		}
 	}
+	for _, n := range slices.Clone(p.order) {
+		if op, ok := n.Op().(*Op); ok && op.Soon {
+			p.advance(n)
+		}
+	}
 	read := p.resultsRead()
 	for i, n := range p.order {
 		if err := p.addBuffers(n, i, read); err != nil {
@@ -165,6 +170,17 @@ func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
 		p.size[t] = p.layout(device.DType(t))
 	}
 	return p, nil
+}
+
+// advance moves a node to where all that it is computed from is there.
+func (p *plan) advance(n *Node) {
+	at, first := slices.Index(p.order, n), 0
+	for i, other := range p.order[:at] {
+		if slices.Contains(p.kids[n], other) {
+			first = i + 1
+		}
+	}
+	p.order = slices.Insert(slices.Delete(p.order, at, at+1), first, n)
 }
 
 // producer returns the op that computes a node, and which of its results it is; nil of a sum.

@@ -35,6 +35,7 @@ type instr struct {
 	inputs bool                           // it has arguments that change with every run
 	call   Call
 	refs   [4][]ref // of In, Out, Saved, Temp
+	before []func() // see Before
 	then   []func() // see Then
 }
 
@@ -374,6 +375,9 @@ func (p *Program) number() error {
 // Run computes the kernels of a program that is prepared. A device.Recorder can record it.
 func (p *Program) Run() {
 	for _, in := range p.instrs {
+		for _, f := range in.before {
+			f()
+		}
 		if p.namer != nil {
 			p.namer.At(in.at)
 		}
@@ -403,12 +407,24 @@ func (p *Program) Then(written device.View, f func()) {
 			if r.buf != nil {
 				v = r.buf.view // absent where it is not fixed
 			}
-			if v.Buf == written.Buf && v.Off < written.Off+written.N && written.Off < v.Off+v.N {
+			if v.Overlaps(written) {
 				last = in
 			}
 		}
 	}
 	last.then = append(last.then, f)
+}
+
+// Before has Run call f before the first kernels that read a range of the parameters, and returns their place among
+// all. Where none reads it nothing calls f, and the place is behind all.
+func (p *Program) Before(read device.View, f func()) int {
+	for i, in := range p.instrs {
+		if slices.ContainsFunc(in.refs[0], func(r ref) bool { return r.view.Overlaps(read) }) {
+			in.before = append(in.before, f)
+			return i
+		}
+	}
+	return len(p.instrs)
 }
 
 // Flops is the work of the products of the program, as it was prepared last (device.Flops).

@@ -11,15 +11,15 @@ import (
 // GatherRows returns the rows of all items, in their order, given those of the items that are here: x [n, …] to
 // [items, …]. The gradient is that of the rows that are here: what is computed from all of them is the same everywhere.
 func GatherRows(g *Graph, x *Node) *Node {
-	return gatherRows(g, "gather", x, nil, 0, false, func(c *Call, d device.Deal, whole, own device.View) {
+	return gatherRows(g, "gather", x, nil, 0, nil, func(c *Call, d device.Deal, whole, own device.View) {
 		DoGrad(c, device.AllGather{Deal: d, DY: whole, DX: own})
 	})
 }
 
-// GatherBehind is GatherRows behind all that follows (device.Join): for what is read after the program. It has no
-// gradient. Both x and the result have to be retained.
-func GatherBehind(g *Graph, x *Node) *Node {
-	return gatherRows(g, "gather behind", x, nil, 0, true, nil)
+// GatherBehind is GatherRows as soon as after has been computed, behind all that follows (device.Join): for what is
+// read after the program. It has no gradient. Both x and the result have to be retained.
+func GatherBehind(g *Graph, x, after *Node) *Node {
+	return gatherRows(g, "gather behind", x, nil, 0, after, nil)
 }
 
 // GatherShared is GatherRows for values from which each rank computes something else: the gradient is the sum of those
@@ -29,10 +29,10 @@ func GatherShared(g *Graph, x, lengths *Node, capacity int) *Node {
 	sum := func(c *Call, d device.Deal, whole, own device.View) {
 		Do(c, device.ReduceScatter{Deal: d, X: whole, Y: own})
 	}
-	return gatherRows(g, "shared gather", x, lengths, capacity, false, sum)
+	return gatherRows(g, "shared gather", x, lengths, capacity, nil, sum)
 }
 
-func gatherRows(g *Graph, name string, x, lengths *Node, capacity int, behind bool,
+func gatherRows(g *Graph, name string, x, lengths *Node, capacity int, after *Node,
 	grad func(c *Call, d device.Deal, whole, own device.View)) *Node {
 	if g.Share.Alone() {
 		return x
@@ -46,8 +46,12 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int, behind bo
 	} else {
 		wantShape("lengths of rows that are gathered", lengths, deal.Items)
 	}
-	op := &Op{Name: fmt.Sprintf("%s of %d values a row from %d ranks", name, deal.Width, deal.Ranks)}
+	behind := after != nil
+	op := &Op{Name: fmt.Sprintf("%s of %d values a row from %d ranks", name, deal.Width, deal.Ranks), Soon: behind}
 	own, counts := op.arg(x, true), -1
+	if behind {
+		op.arg(after, false)
+	}
 	if lengths != nil {
 		counts = op.arg(lengths, false)
 	}

@@ -19,7 +19,8 @@ type ranked struct {
 	network                       string
 	goal                          float64
 	parameters, step, fixed, pair float64
-	behind, embedding, norms      float64
+	forward, behind               float64
+	embedding, norms              float64
 	matrix, columns               float64
 }
 
@@ -67,13 +68,14 @@ func (c cluster) efficiency(n ranked, batch float64) float64 {
 		waits += 2*c.gather(4*batch*words*wordSize) + c.gather(4*batch*batch)
 	}
 	parts := math.Ceil(4 * summed / (25 << 20))
-	piece := summed / parts // the last one has nothing to run behind
-	waits += max(c.gather(c.gradient*piece), parts*c.gather(c.gradient*piece)-n.behind*alone)
-	waits += parts * c.gather(4*piece) // of parameters
+	parameters, gradient := c.gather(4*summed/parts), c.gather(c.gradient*summed/parts) // of a part
+	before, after := parts*parameters, parts*gradient
 	if matrix > 0 {
-		factors := c.gather(4*batch*n.columns) + c.gather(4*batch*matrix/n.columns)
-		waits += c.gather(4*matrix) + max(0, factors-alone) // the factors come behind the whole step
+		before += c.gather(4 * matrix)
+		after += c.gather(4*batch*n.columns) + c.gather(4*batch*matrix/n.columns)
 	}
+	waits += max(parameters, before-n.forward*alone) // the first part has nothing to run behind
+	waits += max(gradient, after-n.behind*alone)     // and the last one neither
 	saved := adamBytes * n.parameters * 1e6 / memory * (1 - 1/ranks)
 	return min(1, alone/(alone+waits-saved))
 }
@@ -112,8 +114,8 @@ func ranksTable(r io.Reader) (string, error) {
 		}
 		n := ranked{}
 		cells := strings.Split(lines.Text(), "\t")
-		to := []*float64{&n.goal, &n.parameters, &n.step, &n.fixed, &n.pair, &n.behind, &n.embedding, &n.norms,
-			&n.matrix, &n.columns}
+		to := []*float64{&n.goal, &n.parameters, &n.step, &n.fixed, &n.pair, &n.forward, &n.behind, &n.embedding,
+			&n.norms, &n.matrix, &n.columns}
 		if len(cells) != 1+len(to) {
 			return "", fmt.Errorf("line %d: %d cells, expected %d", line, len(cells), 1+len(to))
 		}

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,13 +22,19 @@ type job struct {
 	comm        driver.Communicator
 	meeting     device.Meeting
 	// What runs behind the kernels that follow has a stream of its own, from Join on. What it waits for, and what waits
-	// for it, are events.
+	// for each of its collectives, are events.
 	side     driver.Stream
 	fork     driver.Event
-	back     driver.Event
-	pending  bool           // something may run there
+	back     []driver.Event
+	pending  []written      // what may run there, in order
 	over     chan struct{}  // closed when the device is
 	watching sync.WaitGroup // watch
+}
+
+// written is what a collective that runs behind writes, and the event behind it.
+type written struct {
+	to, end driver.Ptr
+	event   int
 }
 
 // errAborted is the error of all that follows when a rank is gone.
@@ -85,10 +92,8 @@ func (j *job) open(lib driver.NCCL, id driver.NCCLID, rank, ranks int) (err erro
 	if j.side, err = j.on.drv.NewStream(); err != nil {
 		return err
 	}
-	for _, e := range []*driver.Event{&j.fork, &j.back} {
-		if *e, err = j.on.drv.NewEvent(); err != nil {
-			return err
-		}
+	if j.fork, err = j.on.drv.NewEvent(); err != nil {
+		return err
 	}
 	j.comm, err = lib.Join(id, rank, ranks)
 	return err
@@ -99,7 +104,7 @@ func (j *job) close(keep func(error)) {
 	if j.comm != nil {
 		keep(j.comm.Close())
 	}
-	for _, e := range []driver.Event{j.fork, j.back} {
+	for _, e := range append(j.back, j.fork) {
 		if e != 0 {
 			keep(j.on.drv.DestroyEvent(e))
 		}
@@ -178,7 +183,11 @@ func (j *job) collective(k device.Kernel) bool {
 		x := j.on.pointer(a.X)
 		j.send(sent{kind: commandBroadcast, dst: x, src: x, n: a.X.N, written: a.X.N, root: a.Root})
 	case *device.Join:
-		j.join()
+		if !a.X.Present() {
+			j.join(0, 0)
+		} else if p := j.on.pointer(a.X); a.X.N > 0 {
+			j.join(p, at(p, a.X.N))
+		}
 	case *device.AllGather:
 		if a.Grad {
 			j.deal(&a.Deal, dealOwn, j.on.pointer(a.DX), j.on.pointer(a.DY), a.DX.N)
@@ -210,19 +219,31 @@ func (j *job) send(s sent) {
 	j.on.changed(s.dst, s.written)
 	if s.behind {
 		j.on.next().kind = commandFork
-		j.pending = true
 	} else {
-		j.join()
+		j.join(0, 0)
 	}
 	c := j.on.next()
 	c.kind, c.dst, c.src, c.bytes, c.slot, c.behind = s.kind, s.dst, s.src, 4*s.n, s.root, s.behind
+	if s.behind {
+		w := written{to: s.dst, end: at(s.dst, s.written)}
+		if n := len(j.pending); n > 0 {
+			w.event = j.pending[n-1].event + 1
+		}
+		j.pending = append(j.pending, w)
+		c := j.on.next()
+		c.kind, c.slot = commandBehind, w.event
+	}
 }
 
-// join has what follows wait for what runs behind.
-func (j *job) join() {
-	if j.pending {
-		j.on.next().kind = commandJoin
-		j.pending = false
+// join has what follows wait for what runs behind, up to the last that writes to [from, to); of no memory for all.
+func (j *job) join(from, to driver.Ptr) {
+	for i, w := range slices.Backward(j.pending) {
+		if from == to || w.to < to && from < w.end {
+			c := j.on.next()
+			c.kind, c.slot = commandJoin, w.event
+			j.pending = append(j.pending[:0], j.pending[i+1:]...)
+			return
+		}
 	}
 }
 
@@ -234,9 +255,22 @@ func (j *job) execute(c *command) error {
 	}
 	switch c.kind {
 	case commandFork:
-		return then(d.drv, j.fork, d.stream, j.side)
+		if err := d.drv.Record(j.fork, d.stream); err != nil {
+			return err
+		}
+		return d.drv.Follow(j.side, j.fork)
+	case commandBehind:
+		e, err := j.event(c.slot)
+		if err != nil {
+			return err
+		}
+		return d.drv.Record(e, j.side)
 	case commandJoin:
-		return then(d.drv, j.back, j.side, d.stream)
+		e, err := j.event(c.slot)
+		if err != nil {
+			return err
+		}
+		return d.drv.Follow(d.stream, e)
 	case commandAllReduce:
 		return j.comm.AllReduce(c.dst, n, s)
 	case commandBroadcast:
@@ -249,12 +283,16 @@ func (j *job) execute(c *command) error {
 	return j.comm.ReduceScatter(c.dst, c.src, n, s)
 }
 
-// then has a stream wait for what another one was given so far.
-func then(d driver.Driver, e driver.Event, first, second driver.Stream) error {
-	if err := d.Record(e, first); err != nil {
-		return err
+// event is that behind a collective.
+func (j *job) event(number int) (driver.Event, error) {
+	for len(j.back) <= number {
+		e, err := j.on.drv.NewEvent()
+		if err != nil {
+			return 0, err
+		}
+		j.back = append(j.back, e)
 	}
-	return d.Follow(second, e)
+	return j.back[number], nil
 }
 
 // told is memory for n values that each rank tells the others: of all, and of this one.

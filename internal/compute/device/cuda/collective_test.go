@@ -55,13 +55,13 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// What is sent behind the kernels that follow is there behind Join, also in a recording, and a recording without Join
-// is none.
+// What is sent behind the kernels that follow is there behind Join, and of several that which is joined, also in a
+// recording; and a recording without Join is none.
 func TestBehind(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
 		rec, _ := device.As[device.Recorder](d)
-		var v [3]device.View
+		var v [5]device.View
 		for i := range v {
 			b, err := d.Alloc(device.Float, 1000)
 			if err != nil {
@@ -69,17 +69,24 @@ func TestBehind(t *testing.T) {
 			}
 			v[i] = device.Of(b)
 		}
-		x, y, z := v[0], v[1], v[2]
+		x, y, z, first, second := v[0], v[1], v[2], v[3], v[4]
 		step := func(joins bool) func() {
 			return func() {
 				device.Do(d, device.Combine{Dst: z, A: x, Alpha: 1, B: y, Beta: 1})
 				device.Do(d, device.AllReduce{X: z, Behind: true})
 				device.Do(d, device.Combine{Dst: y, A: x, Alpha: 1, B: y, Beta: 0}) // beside it
 				device.Do(d, device.AllReduce{X: y})                                // behind it
+				device.Do(d, device.AllReduce{X: first, Behind: true})
+				device.Do(d, device.AllReduce{X: second, Behind: true})
+				device.Do(d, device.Join{X: second})
+				device.Do(d, device.Combine{Dst: first, A: first, Alpha: 0.5})
+				device.Do(d, device.Combine{Dst: second, A: second, Alpha: 0.5, B: first, Beta: 1})
+				device.Do(d, device.AllReduce{X: second, Behind: true})
 				if joins {
 					device.Do(d, device.Join{})
 				}
 				device.Do(d, device.Combine{Dst: x, A: z, Alpha: 0.25, B: y, Beta: 0.25})
+				device.Do(d, device.Combine{Dst: x, A: x, Alpha: 1, B: second, Beta: 1})
 			}
 		}
 		check := func(what string) {
@@ -89,8 +96,8 @@ func TestBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, v := range got {
-				if v != 1.25 {
-					t.Fatalf("%s: value %d is %v, expected 1.25", what, i, v)
+				if v != 11.25 {
+					t.Fatalf("%s: value %d is %v, expected 11.25", what, i, v)
 				}
 			}
 		}
@@ -99,6 +106,8 @@ func TestBehind(t *testing.T) {
 			start := func() {
 				device.Do(d, device.Fill{Dst: x, Value: 1})
 				device.Do(d, device.Fill{Dst: y, Value: 0.5})
+				device.Do(d, device.Fill{Dst: first, Value: 2})
+				device.Do(d, device.Fill{Dst: second, Value: 3})
 			}
 			start()
 			step(true)()

@@ -63,6 +63,7 @@ const (
 	commandStream
 	commandStreamed
 	commandFork
+	commandBehind
 	commandJoin
 	commandAllReduce // the first of the collectives
 	commandBroadcast
@@ -85,7 +86,7 @@ type command struct {
 	product  driver.Gemm
 	run      func() error
 	exec     driver.Exec
-	slot     int         // of a fetch; the root of a collective
+	slot     int         // of a fetch; the root of a collective; the number of an event
 	owner    *dev        // of a kernel
 	written  uint64      // parameters that the kernel may write through
 	back     *backBuffer // of what is streamed
@@ -229,7 +230,7 @@ func (q *queue) execute(c *command) error {
 		return q.staging.stream(d, c)
 	case commandStreamed:
 		return c.back.release(d)
-	case commandFork, commandJoin, commandAllReduce, commandBroadcast, commandReduce, commandAllGather,
+	case commandFork, commandBehind, commandJoin, commandAllReduce, commandBroadcast, commandReduce, commandAllGather,
 		commandReduceScatter:
 		return d.job.execute(c)
 	}

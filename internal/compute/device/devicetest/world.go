@@ -15,8 +15,16 @@ import (
 // computes them at once.
 type Late struct {
 	device.Device
-	Beside  int // kernels so far that ran while collectives waited
-	waiting []device.Kernel
+	// BesideSums and BesideGathers are the kernels so far that ran while sums or gathers waited.
+	BesideSums, BesideGathers int
+
+	waiting []late
+}
+
+// late is a collective that waits, and what it writes.
+type late struct {
+	device.Kernel
+	to device.View
 }
 
 // Unwrap implements device.Wrapper.
@@ -24,34 +32,48 @@ func (d *Late) Unwrap() device.Device { return d.Device }
 
 // Do implements device.Device.
 func (d *Late) Do(k device.Kernel) bool {
-	var waits device.Kernel
+	wait := func(behind bool, k device.Kernel, to device.View) bool {
+		if behind {
+			d.waiting = append(d.waiting, late{k, to})
+		}
+		return behind
+	}
+	waits := false
 	switch a := k.(type) {
 	case *device.AllReduce:
-		if own := *a; a.Behind {
-			waits = &own
-		}
+		own := *a
+		waits = wait(a.Behind, &own, a.X)
 	case *device.AllGather:
-		if own := *a; a.Behind {
-			waits = &own
-		}
+		own := *a
+		waits = wait(a.Behind, &own, a.Y)
 	case *device.ReduceScatter:
-		if own := *a; a.Behind {
-			waits = &own
-		}
+		own := *a
+		waits = wait(a.Behind, &own, a.Y)
 	case *device.Join:
-		for _, k := range d.waiting {
-			d.Device.Do(k)
+		for d.meets(a.X) {
+			k := d.waiting[0]
+			d.waiting = d.waiting[1:]
+			d.Device.Do(k.Kernel)
 		}
-		d.waiting = d.waiting[:0]
 	}
-	if waits != nil {
-		d.waiting = append(d.waiting, waits)
+	if waits {
 		return true
 	}
-	if len(d.waiting) > 0 {
-		d.Beside++
+	sums, gathers := 0, 0
+	for _, l := range d.waiting {
+		if _, ok := l.Kernel.(*device.AllGather); ok {
+			gathers = 1
+		} else {
+			sums = 1
+		}
 	}
+	d.BesideSums, d.BesideGathers = d.BesideSums+sums, d.BesideGathers+gathers
 	return d.Device.Do(k)
+}
+
+// meets reports whether a collective waits that writes to a view; absent is any.
+func (d *Late) meets(v device.View) bool {
+	return slices.ContainsFunc(d.waiting, func(l late) bool { return !v.Present() || v.Overlaps(l.to) })
 }
 
 // Sync implements device.Device.
