@@ -165,7 +165,7 @@ func openBert(dir string) (*bertFile, error) {
 	for _, c := range []struct {
 		name string
 		open func(path string) (*bertFile, error)
-	}{{"model.safetensors", openBertSafetensors}, {"pytorch_model.bin", openBertTorch}} {
+	}{{HubName, openBertSafetensors}, {"pytorch_model.bin", openBertTorch}} {
 		path := filepath.Join(dir, c.name)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -202,8 +202,11 @@ func found(t safetensors.Tensor, ok bool) string {
 	return fmt.Sprintf("one of shape %v", t.Shape)
 }
 
+// HubName is the file of the weights in a folder of the Hugging Face Hub's layout.
+const HubName = "model.safetensors"
+
 // FindCheckpoint resolves what a user calls a checkpoint: a file stays, a run directory becomes its best checkpoint, or
-// its last one before the first validation.
+// its last one before the first validation, and a folder of the Hub's layout becomes its weights.
 func FindCheckpoint(path string) (string, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -214,7 +217,7 @@ func FindCheckpoint(path string) (string, error) {
 	}
 	for _, f := range []string{filepath.Join(path, runfs.CheckpointsName, runfs.BestName),
 		filepath.Join(path, runfs.CheckpointsName, runfs.LastName), filepath.Join(path, runfs.BestName),
-		filepath.Join(path, runfs.LastName)} {
+		filepath.Join(path, runfs.LastName), filepath.Join(path, HubName)} {
 		switch there, err := runfs.Exists(f); {
 		case err != nil:
 			return "", err

@@ -36,6 +36,12 @@ const (
 	ONNXEmbedding = "embedding" // float32 [batch, size]
 )
 
+// HasONNX reports whether the network has a form in the operations of ONNX.
+func (m *Model) HasONNX() bool {
+	_, ok := m.Network.(onnxNetwork)
+	return ok
+}
+
 // ONNX returns the encoders of a model. A network that scores pairs has none.
 func (m *Model) ONNX() (*ONNX, error) {
 	n, ok := m.Network.(onnxNetwork)

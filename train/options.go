@@ -21,7 +21,7 @@ type Options struct {
 	DropLast bool `yaml:"drop_last" doc:"leave out an incomplete last batch (vse-infinity does)"`
 
 	// InitFrom names a run directory or checkpoint whose weights are the start; empty draws new weights.
-	InitFrom string `yaml:"init_from" doc:"run directory or checkpoint to take the initial weights from; empty draws new ones"`
+	InitFrom string `yaml:"init_from" doc:"run directory, folder of export --hub or checkpoint to take the initial weights from; empty draws new ones"`
 
 	// Best is the validation score that decides the best checkpoint.
 	Best string `yaml:"best" enum:"m_recall|4recalls" doc:"score of the best checkpoint: m_recall of all six recalls, 4recalls leaves out R@10 as VSRN does"`

@@ -40,9 +40,9 @@ func newCmdEval(a *app) *cobra.Command {
 		Long: `Embed a split with the networks of one or several checkpoints and rank every image and caption:
 R@1, R@5, R@10, median and mean rank in both directions, their sum and M-Recall.
 
-A checkpoint is a run directory (its best checkpoint), a .safetensors file of vsetrain, or a .pth or .pth.tar file of a
-reference repository; --checkpoint PATH names one too. Several are an ensemble, of any networks: the mean of their score
-matrices is ranked.
+A checkpoint is a run directory (its best checkpoint), a folder that 'export --hub' wrote, a .safetensors file of
+vsetrain, or a .pth or .pth.tar file of a reference repository; --checkpoint PATH names one too. Several are an
+ensemble, of any networks: the mean of their score matrices is ranked.
 
 --scores takes score matrices [images, captions] that --save-scores or numpy.save has written, alone or beside
 checkpoints; further files may follow it. Their shape is compared with the split, and that of one another where

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -9,10 +10,10 @@ import (
 )
 
 type exportOptions struct {
-	In, Out     string
-	ONNX, Vocab string
-	Namespace   bool
-	Force       bool
+	In, Out   string
+	ONNX      string
+	Namespace bool
+	hub       checkpoints.HubRequest // its Vocab and Force serve the other forms too
 }
 
 func newCmdExport(a *app) *cobra.Command {
@@ -35,10 +36,16 @@ has the defaults of the repository, a .pth.tar its own options.
   vocab.json             or vocab.txt of a BERT
   preprocessing.json     how captions become ids and lengths, and how scores are computed
 
-Ids behind the length of a caption have no influence. Weights of 2 GiB and more lie in a file of their own.`,
+Ids behind the length of a caption have no influence. Weights of 2 GiB and more lie in a file of their own.
+
+--hub DIR writes a folder in the layout of the Hugging Face Hub (docs/hub.md): README.md, a model card with the
+measures of --recalls in its metadata, model.safetensors, config.json, the vocabulary, and for embedders what --onnx
+writes. eval, embed, search, serve and train.init_from read such a folder. Its other files stay.`,
 		Example: `  vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar
   vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar --namespace   # opt as argparse.Namespace
-  vsetrain export runs/vseinf-f30k-lseh --onnx vseinf-onnx`,
+  vsetrain export runs/vseinf-f30k-lseh --onnx vseinf-onnx
+  vsetrain eval runs/vsepp-f30k-lseh --json recalls.json
+  vsetrain export runs/vsepp-f30k-lseh --hub vsepp-hub --recalls recalls.json --license cc-by-4.0`,
 		Args: oneArg("CHECKPOINT", &o.In),
 		RunE: a.runs(o),
 	}
@@ -47,33 +54,44 @@ Ids behind the length of a caption have no influence. Weights of 2 GiB and more 
 	f.BoolVar(&o.Namespace, "namespace", false, "write opt as argparse.Namespace, which the reference's evaluation "+
 		"reads; torch.load then needs weights_only=False")
 	f.StringVar(&o.ONNX, "onnx", "", "write the encoders of an embedder as ONNX into this `DIR` instead")
-	f.StringVar(&o.Vocab, "vocab", "", "with --onnx, the vocabulary `FILE` of the weights; empty is the run's own")
-	f.BoolVar(&o.Force, "force", false, "replace existing files")
-	c.MarkFlagsMutuallyExclusive("onnx", "out")
-	c.MarkFlagsMutuallyExclusive("onnx", "namespace")
+	f.StringVar(&o.hub.Dir, "hub", "", "write a folder for the Hugging Face Hub into this `DIR` instead")
+	f.StringArrayVar(&o.hub.Recalls, "recalls", nil, "with --hub, the measures of these weights: a `FILE` that "+
+		"'vsetrain eval --json' wrote; may be repeated")
+	f.StringVar(&o.hub.License, "license", "", "with --hub, the licence `ID` of the weights as the Hub spells it, "+
+		"such as cc-by-4.0; empty states none")
+	f.StringVar(&o.hub.Vocab, "vocab", "", "with --onnx or --hub, the vocabulary `FILE` of the weights; empty is the "+
+		"run's own")
+	f.BoolVar(&o.hub.Force, "force", false, "replace existing files")
+	for _, pair := range [][]string{{"onnx", "hub", "out"}, {"onnx", "namespace"}, {"hub", "namespace"}} {
+		c.MarkFlagsMutuallyExclusive(pair...)
+	}
+	must(c.MarkFlagDirname("hub"))
 	return c
 }
 
 func (o *exportOptions) check(*app) error {
-	if o.Vocab != "" && o.ONNX == "" {
-		return usagef("--vocab: the vocabulary is written with --onnx alone; add --onnx DIR or leave it out")
+	if o.hub.Vocab != "" && o.ONNX == "" && o.hub.Dir == "" {
+		return usagef("--vocab: the vocabulary is written with --onnx or --hub alone; add --onnx DIR or leave it out")
+	}
+	if o.hub.Dir == "" && (len(o.hub.Recalls) > 0 || o.hub.License != "") {
+		return usagef("--recalls and --license belong to --hub; add --hub DIR or leave them out")
 	}
 	return nil
 }
 
 func (o *exportOptions) run(_ context.Context, a *app) error {
 	if o.ONNX != "" {
-		files, found, err := checkpoints.ExportONNX(o.In, o.ONNX, o.Vocab, o.Force)
-		if err != nil {
-			return err
-		}
-		a.Printf("%s\n", found)
-		for _, f := range files {
-			a.Printf("written to %s\n", f)
-		}
-		return nil
+		return a.tellExported(checkpoints.ExportONNX(o.In, o.ONNX, o.hub.Vocab, o.hub.Force))
 	}
-	if err := checkpoints.RefuseOverwrite(o.Out, o.Force); err != nil {
+	if o.hub.Dir != "" {
+		o.hub.Checkpoint = o.In
+		if len(o.hub.Recalls) == 0 {
+			a.warn(fmt.Errorf("the model card has no recalls: measure them with 'vsetrain eval %s --json FILE' and "+
+				"name the file with --recalls", o.In))
+		}
+		return a.tellExported(checkpoints.ExportHub(o.hub))
+	}
+	if err := checkpoints.RefuseOverwrite(o.Out, o.hub.Force); err != nil {
 		return err
 	}
 	w, err := checkpoints.Export(o.In, o.Out, o.Namespace)
@@ -81,5 +99,17 @@ func (o *exportOptions) run(_ context.Context, a *app) error {
 		return err
 	}
 	a.Printf("%s\nwritten to %s\n", w.Describe(), o.Out)
+	return nil
+}
+
+// tellExported tells what was found and written.
+func (a *app) tellExported(files []string, found string, err error) error {
+	if err != nil {
+		return err
+	}
+	a.Printf("%s\n", found)
+	for _, f := range files {
+		a.Printf("written to %s\n", f)
+	}
 	return nil
 }

@@ -63,6 +63,7 @@ var valued = map[string]string{"--device": "cpu", "--precision": "bf16", "--prot
 	"report --format": "latex", "embed --out": "x.safetensors", "--primary": "t2i_r1@dev", "--after": "3",
 	"mine --rho":          "0.5",
 	"report --judgements": "x.json --test", "report --diagnose": "true --test", "export --vocab": "v --onnx o",
+	"export --recalls": "r --hub h", "export --license": "l --hub h",
 	"embed --of": "captions", "embed --texts": "-", "embed --checkpoint": "-", "serve --token-file": "-",
 	"report --images": "..", "selftest --family": "Gemm", "selftest --variant": "fp64 --device cpu",
 	"selftest --plant": "-", "serve --max-body": "7", "serve --window": "1ms", "serve --allow-origin": "http://x",
@@ -72,7 +73,7 @@ var valued = map[string]string{"--device": "cpu", "--precision": "bf16", "--prot
 
 // fieldOf are the fields of flags that bear another name; two where the check derives one from the other.
 var fieldOf = map[string]string{"--config": "file", "--device": "kind", "--gpu": "index", "--cache": "dir",
-	"--no-cache": "off", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint",
+	"--no-cache": "off", "--hub": "dir", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint",
 	"quickstart --checkpoint": "checkpoint", "--allow-origin": "origins",
 	"doctor --gpu":  "gpu",
 	"--feature-dim": "feature", "--vocab-size": "vocab", "--boxes-key": "boxes", "--features-key": "features",

@@ -12,6 +12,7 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
+	"vsetrain/models"
 )
 
 // noArgs accepts no arguments; the message says which flag a path probably belongs to.
@@ -71,15 +72,16 @@ func checkpointArgs(to *[]string, args []string) error {
 	return nil
 }
 
-// isCheckpoint reports whether an argument in front of a query names a run directory or a checkpoint file: one that
-// exists, or a single word with a slash.
+// isCheckpoint reports whether an argument in front of a query names a run directory, a folder of the Hub's layout or a
+// checkpoint file: one that exists, or a single word with a slash.
 func isCheckpoint(arg string) bool {
 	st, err := os.Stat(arg)
 	if err != nil {
 		return strings.ContainsAny(arg, `/\`) && !strings.Contains(arg, " ")
 	}
 	if st.IsDir() {
-		return isRun(arg)
+		weights, err := runfs.Exists(filepath.Join(arg, models.HubName))
+		return isRun(arg) || weights && err == nil
 	}
 	switch strings.ToLower(filepath.Ext(arg)) {
 	case ".safetensors", ".pth", ".pt", ".tar":

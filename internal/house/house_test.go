@@ -144,13 +144,14 @@ var outside = map[string][]string{
 	"github.com/spf13/pflag": {"cmd/vsetrain"},
 	"github.com/spf13/viper": {"internal/run/config"},
 	"github.com/chromedp":    {}, // drives a browser in tests
-	"go.yaml.in":             {"internal/run/config", "internal/apps/sweep", "internal/apps/cluster"},
-	"golang.org/x/term":      {"cmd/vsetrain/internal/ui"},
-	"gorgonia.org/gorgonia":  {"internal/compute/graph"},
-	"gorgonia.org/tensor":    {"internal/compute/graph", "loss"},
-	"gorgonia.org/cu":        {"internal/compute/device/cuda/driver"}, // build tag vsecu
-	"github.com/chewxy/hm":   {"internal/compute/graph"},
-	"gonum.org/v1/gonum":     {"internal/compute/gemm", "internal/compute/sparse", "internal/stats"},
+	"go.yaml.in": {"internal/run/config", "internal/run/checkpoints", "internal/apps/sweep",
+		"internal/apps/cluster"},
+	"golang.org/x/term":     {"cmd/vsetrain/internal/ui"},
+	"gorgonia.org/gorgonia": {"internal/compute/graph"},
+	"gorgonia.org/tensor":   {"internal/compute/graph", "loss"},
+	"gorgonia.org/cu":       {"internal/compute/device/cuda/driver"}, // build tag vsecu
+	"github.com/chewxy/hm":  {"internal/compute/graph"},
+	"gonum.org/v1/gonum":    {"internal/compute/gemm", "internal/compute/sparse", "internal/stats"},
 	"github.com/ebitengine/purego": {"internal/system/onnxruntime", "internal/system/mpi", "internal/compute/gemm",
 		"internal/compute/device/cuda/driver",
 		"internal/compute/device/cuda/emulator"},

@@ -1,18 +1,13 @@
 package checkpoints
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"vsetrain/data/text"
-	"vsetrain/internal/compute/device"
-	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/onnx"
-	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
 
@@ -76,42 +71,49 @@ type tokenisation struct {
 // has to know to run them. vocab, where given, is the file of the vocabulary; a run directory has its own. It returns
 // the files and what the checkpoint is. The description comes last: a folder without it is incomplete.
 func ExportONNX(in, dir, vocab string, force bool) (files []string, found string, err error) {
-	if _, ok, err := trained.RunOf(in); err == nil && !ok && vocab == "" {
-		return nil, "", fmt.Errorf("%s is in no run directory, so its vocabulary is not known; name the one it was "+
-			"trained with with --vocab", in)
-	}
-	p, err := (&trained.Request{Checkpoint: in, Vocab: vocab}).Prepare()
-	if err != nil {
-		return nil, "", err
-	}
-	t, err := p.Start(&trained.Request{Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}})
-	if err != nil {
-		return nil, "", err
-	}
-	defer t.Close()
-	e, err := t.Model.ONNX()
-	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", t.Name, err)
-	}
-	d := describeONNX(t, e)
-	d.Checkpoint = t.Found
-	for _, name := range []string{ONNXImages, ONNXImages + apart, ONNXCaptions, ONNXCaptions + apart,
-		d.Tokens.Vocabulary, ONNXPreprocessing} {
-		if err := RefuseOverwrite(filepath.Join(dir, name), force); err != nil {
-			return nil, "", err
+	c, err := convert(in, vocab, func(m *models.Model, c models.Weights, v text.Lexicon) (err error) {
+		e, err := m.ONNX()
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(filepath.Clean(in)), err)
 		}
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+		if err := needsVocabulary(in, v); err != nil {
+			return err
+		}
+		f := &folder{dir: dir}
+		defer f.Abort()
+		if err := f.prepare(force, append(onnxNames(), v.FileName())); err != nil {
+			return err
+		}
+		d := describeONNX(m, v, e, c.Describe())
+		if err := errors.Join(f.addEncoders(e), f.addVocabulary(v), f.addJSON(ONNXPreprocessing, d)); err != nil {
+			return err
+		}
+		files = f.Paths()
+		return f.Commit()
+	})
+	if err != nil {
 		return nil, "", err
 	}
-	files, err = writeONNX(dir, e, t.Lexicon, d)
-	return files, t.Found, err
+	return files, c.Describe(), nil
 }
 
-func describeONNX(t *trained.Trained, e *models.ONNX) *preprocessing {
-	m := t.Model
-	d := &preprocessing{Format: 1, Network: m.Options.Network, Opset: onnx.Opset, EmbedDim: m.Options.EmbedDim,
-		Score: e.Score}
+// onnxNames are the files of the encoders.
+func onnxNames() []string {
+	return []string{ONNXImages, ONNXImages + apart, ONNXCaptions, ONNXCaptions + apart, ONNXPreprocessing}
+}
+
+// needsVocabulary refuses weights whose vocabulary is not known.
+func needsVocabulary(in string, v text.Lexicon) error {
+	if v != nil {
+		return nil
+	}
+	return fmt.Errorf("%s is in no run directory, so its vocabulary is not known; name the one it was trained with "+
+		"with --vocab", in)
+}
+
+func describeONNX(m *models.Model, v text.Lexicon, e *models.ONNX, checkpoint string) *preprocessing {
+	d := &preprocessing{Format: 1, Network: m.Options.Network, Checkpoint: checkpoint, Opset: onnx.Opset,
+		EmbedDim: m.Options.EmbedDim, Score: e.Score}
 	d.Image = onnxImage{File: ONNXImages, Input: models.ONNXRegions, Type: "float32",
 		Shape: []any{"batch", m.Dims.Regions, m.Dims.Feature}, Scaling: "none", Output: models.ONNXEmbedding,
 		Normalised: e.NormalisedImages}
@@ -120,10 +122,10 @@ func describeONNX(t *trained.Trained, e *models.ONNX) *preprocessing {
 	}
 	d.Caption = onnxCaption{File: ONNXCaptions, IDs: models.ONNXWords, Lengths: models.ONNXLengths, Type: "int64",
 		Output: models.ONNXEmbedding, Normalised: e.NormalisedCaptions}
-	d.Tokens = tokenisation{Vocabulary: t.Lexicon.FileName(), Hash: t.Lexicon.Hash(),
+	d.Tokens = tokenisation{Vocabulary: v.FileName(), Hash: v.Hash(),
 		Tokeniser: "nltk 3.8.1 word_tokenize", Lowercase: true, Start: text.Start, End: text.End, Unknown: text.Unk,
 		Pad: text.Pad}
-	if b, ok := t.Lexicon.(*text.BertCaptions); ok {
+	if b, ok := v.(*text.BertCaptions); ok {
 		d.Caption.Longest = b.Max
 		d.Tokens.Tokeniser, d.Tokens.Start, d.Tokens.End = "bert word pieces", b.Cls, b.Sep
 		d.Tokens.Unknown, d.Tokens.Pad = b.Unk, b.Pad
@@ -131,44 +133,17 @@ func describeONNX(t *trained.Trained, e *models.ONNX) *preprocessing {
 	return d
 }
 
-// writeONNX writes all files as one set.
-func writeONNX(dir string, e *models.ONNX, v text.Lexicon, d *preprocessing) ([]string, error) {
-	set := &atomicfile.Set{}
-	defer set.Abort()
-	add := func(name string, write func(io.Writer) error) error {
-		f, err := atomicfile.Create(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		set.Add(f)
-		return write(f)
+func (f *folder) addEncoders(e *models.ONNX) error {
+	return errors.Join(f.addModel(ONNXImages, e.Images), f.addModel(ONNXCaptions, e.Captions))
+}
+
+// addModel writes a model of ONNX, and its weights into a file of their own where they are too large for one.
+func (f *folder) addModel(name string, g *onnx.Graph) error {
+	if g.Fits() {
+		f.Remove(filepath.Join(f.dir, name+apart))
+		return f.add(name, g.Encode)
 	}
-	model := func(name string, g *onnx.Graph) error {
-		if g.Fits() {
-			set.Remove(filepath.Join(dir, name+apart))
-			return add(name, g.Encode)
-		}
-		return add(name+apart, func(weights io.Writer) error {
-			return add(name, func(w io.Writer) error { return g.EncodeApart(w, weights, name+apart) })
-		})
-	}
-	err := errors.Join(model(ONNXImages, e.Images), model(ONNXCaptions, e.Captions))
-	if err != nil {
-		return nil, err
-	}
-	// the lexicon writes a file of its own, which the set takes over
-	temp := filepath.Join(dir, "."+d.Tokens.Vocabulary+".new")
-	if err := v.Save(temp); err != nil {
-		return nil, err
-	}
-	set.Add(atomicfile.Adopt(temp, filepath.Join(dir, d.Tokens.Vocabulary)))
-	b, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	if err := add(ONNXPreprocessing, atomicfile.Bytes(append(b, '\n'))); err != nil {
-		return nil, err
-	}
-	files := set.Paths()
-	return files, set.Commit()
+	return f.add(name+apart, func(weights io.Writer) error {
+		return f.add(name, func(w io.Writer) error { return g.EncodeApart(w, weights, name+apart) })
+	})
 }

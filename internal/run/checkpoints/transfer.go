@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/runfs"
@@ -19,31 +20,48 @@ import (
 // Import converts a checkpoint of a reference repository into one of vsetrain. vocab, where given, must fit and is
 // recorded.
 func Import(in, out, vocab string) (models.Weights, error) {
-	return convert(in, vocab, func(m *models.Model, c models.Weights, hash string) error {
-		epoch, step, score := c.Progress()
-		info := models.Info{Vocabulary: hash, Step: step, Epoch: epoch, Score: score}
-		return atomicfile.WriteFile(out, func(w io.Writer) error { return models.WriteCheckpoint(w, m, info, nil) })
+	return convert(in, vocab, func(m *models.Model, c models.Weights, v text.Lexicon) error {
+		return atomicfile.WriteFile(out, func(w io.Writer) error { return writeWeights(w, m, c, v) })
 	})
+}
+
+// writeWeights writes weights as a checkpoint of vsetrain that knows its vocabulary, where there is one.
+func writeWeights(w io.Writer, m *models.Model, c models.Weights, v text.Lexicon) error {
+	info := models.Info{Vocabulary: c.VocabularyHash()}
+	if v != nil {
+		info.Vocabulary = v.Hash()
+	}
+	info.Epoch, info.Step, info.Score = c.Progress()
+	return models.WriteCheckpoint(w, m, info, nil)
 }
 
 // Export converts a checkpoint into one of the network's reference repository; see models.ExportReference. The options
 // of a checkpoint in a run directory are those of the run.
 func Export(in, out string, namespace bool) (models.Weights, error) {
 	o := models.ExportOptions{Namespace: namespace}
-	dir, ok, err := trained.RunOf(in)
+	dir, cfg, err := runConfig(in)
 	if err != nil {
 		return nil, err
 	}
-	if ok {
-		cfg, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
-		if err != nil {
-			return nil, fmt.Errorf("run directory %s: %w", dir, err)
-		}
-		o.Trained = referenceSettings(&cfg.Config, dir)
+	if cfg != nil {
+		o.Trained = referenceSettings(cfg, dir)
 	}
-	return convert(in, "", func(m *models.Model, c models.Weights, _ string) error {
+	return convert(in, "", func(m *models.Model, c models.Weights, _ text.Lexicon) error {
 		return models.ExportReference(out, m, c, o)
 	})
+}
+
+// runConfig returns the run directory of a checkpoint and its configuration, nil where it lies in none.
+func runConfig(in string) (dir string, _ *config.Config, err error) {
+	dir, ok, err := trained.RunOf(in)
+	if err != nil || !ok {
+		return "", nil, err
+	}
+	c, err := config.Load(config.Request{File: filepath.Join(dir, runfs.ConfigName)})
+	if err != nil {
+		return dir, nil, fmt.Errorf("run directory %s: %w", dir, err)
+	}
+	return dir, &c.Config, nil
 }
 
 // referenceSettings are the settings of a run under the names that the references' parsers share, and the name of the
@@ -64,39 +82,43 @@ func referenceSettings(c *config.Config, dir string) map[string]any {
 	return s
 }
 
-// convert loads weights in float32 on one thread and hands them to write.
-func convert(in, vocab string, write func(m *models.Model, c models.Weights, hash string) error) (models.Weights,
+// convert loads weights in float32 on one thread and hands them to write with their vocabulary: the file vocab, or the
+// one that lies with the checkpoint; nil without.
+func convert(in, vocab string, write func(m *models.Model, c models.Weights, v text.Lexicon) error) (models.Weights,
 	error) {
 	c, err := models.OpenWeights(in)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	hash := c.VocabularyHash()
+	network := c.Network()
+	if vocab == "" {
+		if vocab, err = trained.VocabularyOf(in, &network); err != nil {
+			return nil, err
+		}
+	}
+	var v text.Lexicon
 	if vocab != "" {
-		opt := c.Network()
-		v, err := inputs.LoadLexicon(vocab, &opt)
+		if v, err = inputs.LoadLexicon(vocab, &network); err == nil {
+			err = trained.SameVocabulary(c, v)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if err := trained.SameVocabulary(c, v); err != nil {
-			return nil, err
-		}
-		hash = v.Hash()
 	}
 	dev, err := place.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
 	if err != nil {
 		return nil, err
 	}
 	defer dev.Close()
-	m, err := models.NewModel(dev, c.Network(), c.Sizes(), c.Learned()...)
+	m, err := models.NewModel(dev, network, c.Sizes(), c.Learned()...)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.Restore(m); err != nil {
 		return nil, err
 	}
-	return c, write(m, c, hash)
+	return c, write(m, c, v)
 }
 
 // RefuseOverwrite returns an error where path exists and force is not set.

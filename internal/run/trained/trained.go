@@ -19,7 +19,7 @@ import (
 
 // Request asks for a trained network together with a split.
 type Request struct {
-	Checkpoint string // run directory, or file of vsetrain or of a reference repository
+	Checkpoint string // run directory, folder of the Hub's layout, or file of vsetrain or of a reference repository
 	Data       string // folder; empty is the one the run was trained on
 	Vocab      string // file; empty is the run's own, or the data set's
 	Split      string // "" opens none: for a network that is applied to captions that are typed
@@ -125,11 +125,17 @@ func (r *Request) Prepare() (_ *Prepared, err error) {
 			p.Close()
 		}
 	}()
-	if p.Data, err = r.dataOptions(); err != nil {
+	network := c.Network()
+	vocab := r.Vocab
+	if vocab == "" {
+		if vocab, err = VocabularyOf(r.Checkpoint, &network); err != nil {
+			return nil, err
+		}
+	}
+	if p.Data, err = r.dataOptions(vocab); err != nil {
 		return nil, err
 	}
-	network := c.Network()
-	if p.Lexicon, err = r.lexicon(p.Data, &network); err != nil {
+	if p.Lexicon, err = r.lexicon(vocab, p.Data, &network); err != nil {
 		return nil, r.nameFolder(err)
 	}
 	p.dims = c.Sizes()
@@ -260,8 +266,9 @@ func (t *Trained) FollowNoise() error {
 // Digest identifies the captions of the split, so that scores of different data are never mixed.
 func (t *Trained) Digest() string { return data.Digest(t.Split) }
 
-// dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request.
-func (r *Request) dataOptions() (data.Options, error) {
+// dataOptions are those of the run the checkpoint lies in, or the defaults, with the folder of the request. vocab is
+// the vocabulary, "" where the data set has it.
+func (r *Request) dataOptions(vocab string) (data.Options, error) {
 	o := data.DefaultOptions()
 	dir, ok, err := RunOf(r.Checkpoint)
 	if err != nil {
@@ -280,22 +287,17 @@ func (r *Request) dataOptions() (data.Options, error) {
 	if r.Data != "" {
 		o.Dir = r.Data
 	}
-	if o.Dir == "" && (r.Split != "" || r.Vocab == "") {
+	if o.Dir == "" && (r.Split != "" || vocab == "") {
 		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was " +
 			"trained on)")
 	}
 	return o, nil
 }
 
-// lexicon is the one named by the request, that of the run, or that of the data set.
-func (r *Request) lexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
-	if r.Vocab != "" {
-		return inputs.LoadLexicon(r.Vocab, m)
-	}
-	if dir, ok, err := RunOf(r.Checkpoint); err != nil {
-		return nil, err
-	} else if ok {
-		return inputs.LoadLexicon(filepath.Join(dir, lexiconName(m)), m)
+// lexicon is that of the file, or that of the data set.
+func (r *Request) lexicon(file string, o data.Options, m *models.Options) (text.Lexicon, error) {
+	if file != "" {
+		return inputs.LoadLexicon(file, m)
 	}
 	v, err := inputs.OpenLexicon(o, m)
 	if errors.Is(err, inputs.ErrNoVocabulary) { // one that is built now would be another
@@ -305,12 +307,32 @@ func (r *Request) lexicon(o data.Options, m *models.Options) (text.Lexicon, erro
 	return v, err
 }
 
-// lexiconName is the name of a lexicon in a run directory.
-func lexiconName(m *models.Options) string {
+// VocabularyOf returns the vocabulary file of a checkpoint: of the run directory that its path names or lies in, or
+// beside it in a folder of the Hub's layout. It is "" for a file elsewhere.
+func VocabularyOf(path string, m *models.Options) (string, error) {
+	name := (*text.Vocabulary)(nil).FileName()
 	if m.TextEncoder == models.TextBert {
-		return (*text.BertCaptions)(nil).FileName()
+		name = (*text.BertCaptions)(nil).FileName()
 	}
-	return (*text.Vocabulary)(nil).FileName()
+	dir, ok, err := RunOf(path)
+	if err != nil {
+		return "", err
+	}
+	if ok {
+		return filepath.Join(dir, name), nil
+	}
+	if filepath.Base(path) != models.HubName {
+		path = filepath.Join(path, models.HubName)
+	}
+	there, err := runfs.Exists(path)
+	file := filepath.Join(filepath.Dir(path), name)
+	if there && err == nil {
+		there, err = runfs.Exists(file)
+	}
+	if !there || err != nil {
+		return "", err
+	}
+	return file, nil
 }
 
 // RunOf returns the run directory that a checkpoint path names or lies in.

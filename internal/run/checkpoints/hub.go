@@ -1,0 +1,90 @@
+package checkpoints
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+
+	"vsetrain/data/text"
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/run/config"
+	"vsetrain/models"
+)
+
+// HubRequest asks for a folder in the layout of the Hugging Face Hub.
+type HubRequest struct {
+	Checkpoint string
+	Dir        string   // folder to write
+	Vocab      string   // file; empty is the one that lies with the checkpoint
+	Recalls    []string // files that 'vsetrain eval --json' wrote of these weights
+	License    string   // of the weights, as the Hub spells it; empty is not stated
+	Force      bool     // replace the files of an earlier export
+}
+
+// ExportHub writes weights, configuration, vocabulary, model card and, where the network has them, the encoders of
+// ONNX. The weights come last: a folder without them is incomplete. It returns the files and what the checkpoint is.
+func ExportHub(r HubRequest) (files []string, found string, err error) {
+	_, cfg, err := runConfig(r.Checkpoint)
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := convert(r.Checkpoint, r.Vocab, func(m *models.Model, c models.Weights, v text.Lexicon) error {
+		if err := needsVocabulary(r.Checkpoint, v); err != nil {
+			return err
+		}
+		recalls, err := readRecalls(r.Recalls, c, v)
+		if err != nil {
+			return err
+		}
+		f := &folder{dir: r.Dir}
+		defer f.Abort()
+		names := append(onnxNames(), HubCard, HubConfig, v.FileName(), models.HubName)
+		if err := f.prepare(r.Force, names); err != nil {
+			return err
+		}
+		if err := f.addHub(r, cfg, m, c, v, recalls); err != nil {
+			return err
+		}
+		files = f.Paths()
+		return f.Commit()
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return files, c.Describe(), nil
+}
+
+func (f *folder) addHub(r HubRequest, cfg *config.Config, m *models.Model, c models.Weights, v text.Lexicon,
+	recalls []recallFile) error {
+	if m.HasONNX() {
+		e, err := m.ONNX()
+		if err != nil {
+			return err
+		}
+		d := describeONNX(m, v, e, models.HubName)
+		if err := errors.Join(f.addEncoders(e), f.addJSON(ONNXPreprocessing, d)); err != nil {
+			return err
+		}
+	} else {
+		for _, name := range onnxNames() { // of an earlier export
+			f.Remove(filepath.Join(r.Dir, name))
+		}
+	}
+	var sections []string
+	if cfg == nil { // of a file alone nothing else is known
+		known := config.Default()
+		known.Model = c.Network()
+		cfg, sections = &known, []string{"version", "model"}
+	}
+	settings, err := config.Portable(cfg, sections...)
+	if err != nil {
+		return err
+	}
+	card := modelCard{name: filepath.Base(filepath.Clean(r.Checkpoint)), license: r.License, model: m, weights: c,
+		vocabulary: v.FileName(), recalls: recalls}
+	if sections == nil {
+		card.trained = cfg
+	}
+	return errors.Join(f.addVocabulary(v), f.add(HubConfig, atomicfile.Bytes(settings)), f.add(HubCard, card.write),
+		f.add(models.HubName, func(w io.Writer) error { return writeWeights(w, m, c, v) }))
+}
