@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/launch"
 	"vsetrain/internal/run/runtest"
@@ -87,6 +88,63 @@ func TestProcs(t *testing.T) {
 	for i, want := range whole {
 		if math.Abs(got[i]-want) > 1e-3*want {
 			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], want)
+		}
+	}
+}
+
+// Trials of a sweep that have two ranks each end as those of one process, but for rounding, also where a rank is killed
+// or the worker is told to stop in between.
+func TestSweepOfRanks(t *testing.T) {
+	ranksWorld(t) // or skip
+	dir, _ := killWorld(t, 3)
+	const text = "base: c.yaml\naxes: [{param: optim.lr, values: [1e-3, 2e-3]}]\n" +
+		"launcher: {workers: 1, threads: 2, procs_per_trial: 2}\ndir: sw\n"
+	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	trains := func(more int) {
+		for before, i := steps(t, dir), 0; steps(t, dir) < before+more; i++ {
+			if time.Sleep(5 * time.Millisecond); i == 10_000 {
+				t.Fatalf("nothing is trained\n%s", &out)
+			}
+		}
+	}
+	trains(2)
+	killed := 0
+	for _, trial := range childrenOf(c.Process.Pid) {
+		for _, rank := range childrenOf(trial) {
+			if syscall.Kill(rank, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+	}
+	trains(2)
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, c); code != exitInterrupted || killed != 1 || strings.Count(out.String(), "stopped") != 2 {
+		t.Fatalf("exit code %d, %d ranks killed\n%s", code, killed, &out)
+	}
+	mustRun(t, dir, "sweep", "run", "--config", "s.yaml")
+	s := sweepStatus(t, dir)
+	if !s.Done || s.Counts[sweep.Done] != 2 {
+		t.Fatalf("%+v", s.Counts)
+	}
+	for _, l := range s.Trials {
+		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", "one"+l.ID)
+		got, want := trainLosses(t, l.Dir), trainLosses(t, filepath.Join(dir, "one"+l.ID))
+		if len(got) == 0 || len(got) != len(want) {
+			t.Fatalf("%d losses, with one process %d", len(got), len(want))
+		}
+		for i, w := range want {
+			if math.Abs(got[i]-w) > 1e-2*w {
+				t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
+			}
 		}
 	}
 }
