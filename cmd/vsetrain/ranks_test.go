@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,6 +94,60 @@ func TestProcs(t *testing.T) {
 	}
 }
 
+// nearWhole fails where the losses of a run are not those of one process, but for rounding.
+func nearWhole(t *testing.T, run, whole string) {
+	t.Helper()
+	got, want := trainLosses(t, run), trainLosses(t, whole)
+	if len(got) == 0 || len(got) != len(want) {
+		t.Fatalf("%d losses, with one process %d", len(got), len(want))
+	}
+	for i, w := range want {
+		if math.Abs(got[i]-w) > 1e-2*w {
+			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
+		}
+	}
+}
+
+// Processes that the real torchrun starts are ranks. Without -- it takes --run for an option of its own.
+func TestTorchrun(t *testing.T) {
+	torchrun, err := exec.LookPath(cmp.Or(os.Getenv("TORCHRUN"), "torchrun"))
+	if err != nil {
+		t.Skip("torchrun is not in PATH; name it with TORCHRUN, or pip install torch")
+	}
+	ranksWorld(t) // or skip
+	dir, _ := killWorld(t, 1)
+	cmd := exec.CommandContext(t.Context(), torchrun, "--standalone", "--no-python", "--nproc-per-node", "2", "--",
+		*program, "train", "--config", "c.yaml", "--run", "r")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Count(string(out), "next: vsetrain eval") != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	nearWhole(t, filepath.Join(dir, "r"), filepath.Join(dir, "whole"))
+}
+
+// Two ranks and four exchange values by a library with the ABI of MPI 5, such as that of pip install mpich.
+func TestProcsOfABI(t *testing.T) {
+	paths := mpi.Search("/", os.Getenv).Paths()
+	at := slices.IndexFunc(paths, func(path string) bool {
+		kind, err := mpi.KindOf(path)
+		return err == nil && kind == mpi.ABI
+	})
+	if at < 0 {
+		t.Skip("no library with the ABI of MPI 5 is here; pip install mpich, or name it with VSETRAIN_MPI")
+	}
+	dir, _ := killWorld(t, 1)
+	for _, procs := range []string{"2", "4"} {
+		var out bytes.Buffer
+		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", procs, "--procs", procs)
+		c.Env = append(os.Environ(), "VSETRAIN_MPI="+paths[at])
+		if err := c.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+		nearWhole(t, filepath.Join(dir, procs), filepath.Join(dir, "whole"))
+	}
+}
+
 // Trials of a sweep that have two ranks each end as those of one process, but for rounding, also where a rank is killed
 // or the worker is told to stop in between.
 func TestSweepOfRanks(t *testing.T) {
@@ -137,15 +193,7 @@ func TestSweepOfRanks(t *testing.T) {
 	}
 	for _, l := range s.Trials {
 		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", "one"+l.ID)
-		got, want := trainLosses(t, l.Dir), trainLosses(t, filepath.Join(dir, "one"+l.ID))
-		if len(got) == 0 || len(got) != len(want) {
-			t.Fatalf("%d losses, with one process %d", len(got), len(want))
-		}
-		for i, w := range want {
-			if math.Abs(got[i]-w) > 1e-2*w {
-				t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
-			}
-		}
+		nearWhole(t, l.Dir, filepath.Join(dir, "one"+l.ID))
 	}
 }
 
