@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -12,12 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/launch"
 	"vsetrain/internal/run/runtest"
@@ -88,6 +91,108 @@ func TestProcs(t *testing.T) {
 		if math.Abs(got[i]-want) > 1e-3*want {
 			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], want)
 		}
+	}
+}
+
+// nearWhole fails where the losses of a run are not those of one process, but for rounding.
+func nearWhole(t *testing.T, run, whole string) {
+	t.Helper()
+	got, want := trainLosses(t, run), trainLosses(t, whole)
+	if len(got) == 0 || len(got) != len(want) {
+		t.Fatalf("%d losses, with one process %d", len(got), len(want))
+	}
+	for i, w := range want {
+		if math.Abs(got[i]-w) > 1e-2*w {
+			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
+		}
+	}
+}
+
+// Processes that the real torchrun starts are ranks. Without -- it takes --run for an option of its own.
+func TestTorchrun(t *testing.T) {
+	torchrun, err := exec.LookPath(cmp.Or(os.Getenv("TORCHRUN"), "torchrun"))
+	if err != nil {
+		t.Skip("torchrun is not in PATH; name it with TORCHRUN, or pip install torch")
+	}
+	ranksWorld(t) // or skip
+	dir, _ := killWorld(t, 1)
+	cmd := exec.CommandContext(t.Context(), torchrun, "--standalone", "--no-python", "--nproc-per-node", "2", "--",
+		*program, "train", "--config", "c.yaml", "--run", "r")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Count(string(out), "next: vsetrain eval") != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	nearWhole(t, filepath.Join(dir, "r"), filepath.Join(dir, "whole"))
+}
+
+// Two ranks and four exchange values by a library with the ABI of MPI 5, such as that of pip install mpich.
+func TestProcsOfABI(t *testing.T) {
+	paths := mpi.Search("/", os.Getenv).Paths()
+	at := slices.IndexFunc(paths, func(path string) bool {
+		kind, err := mpi.KindOf(path)
+		return err == nil && kind == mpi.ABI
+	})
+	if at < 0 {
+		t.Skip("no library with the ABI of MPI 5 is here; pip install mpich, or name it with VSETRAIN_MPI")
+	}
+	dir, _ := killWorld(t, 1)
+	for _, procs := range []string{"2", "4"} {
+		var out bytes.Buffer
+		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", procs, "--procs", procs)
+		c.Env = append(os.Environ(), "VSETRAIN_MPI="+paths[at])
+		if err := c.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+		nearWhole(t, filepath.Join(dir, procs), filepath.Join(dir, "whole"))
+	}
+}
+
+// Trials of a sweep that have two ranks each end as those of one process, but for rounding, also where a rank is killed
+// or the worker is told to stop in between.
+func TestSweepOfRanks(t *testing.T) {
+	dir := ranksWorld(t) // or skip
+	const text = "base: c.yaml\nset: {train.epochs: 3}\naxes: [{param: optim.lr, values: [1e-3, 2e-3]}]\n" +
+		"launcher: {workers: 1, threads: 2, procs_per_trial: 2}\ndir: sw\n"
+	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	trains := func(more int) {
+		for before, i := steps(t, dir), 0; steps(t, dir) < before+more; i++ {
+			if time.Sleep(5 * time.Millisecond); i == 10_000 {
+				t.Fatalf("nothing is trained\n%s", &out)
+			}
+		}
+	}
+	trains(2)
+	killed := 0
+	for _, trial := range childrenOf(c.Process.Pid) {
+		for _, rank := range childrenOf(trial) {
+			if syscall.Kill(rank, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+	}
+	trains(2)
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, c); code != exitInterrupted || killed != 1 || strings.Count(out.String(), "stopped") != 2 {
+		t.Fatalf("exit code %d, %d ranks killed\n%s", code, killed, &out)
+	}
+	mustRun(t, dir, "sweep", "run", "--config", "s.yaml")
+	s := sweepStatus(t, dir)
+	if !s.Done || s.Counts[sweep.Done] != 2 {
+		t.Fatalf("%+v", s.Counts)
+	}
+	for _, l := range s.Trials {
+		mustRun(t, dir, "train", "--config", filepath.Join(l.Dir, "trial.yaml"), "--run", "one"+l.ID)
+		nearWhole(t, l.Dir, filepath.Join(dir, "one"+l.ID))
 	}
 }
 

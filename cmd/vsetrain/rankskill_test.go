@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -38,16 +37,8 @@ func TestHurtRanks(t *testing.T) {
 	stats, runs, left := map[string]int{}, 0, *rankKills+*rankHangs
 	run := func() string { return fmt.Sprint("r", runs) }
 	ended := func() { // the run of the last session
-		got, want := trainLosses(t, filepath.Join(dir, run())), trainLosses(t, filepath.Join(dir, "whole"))
+		nearWhole(t, filepath.Join(dir, run()), filepath.Join(dir, "whole"))
 		runs++
-		if len(got) != len(want) {
-			t.Fatalf("%d losses, want %d", len(got), len(want))
-		}
-		for i, w := range want {
-			if math.Abs(got[i]-w) > 1e-2*w {
-				t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], w)
-			}
-		}
 	}
 	for i := 0; left > 0; i++ {
 		ranks, signal := 2+i%3, syscall.SIGKILL

@@ -49,6 +49,9 @@ func chooseLauncher(d *sweep.Definition, kind string) error {
 		return usagef("--launcher: expected one of %s, found %q", strings.Join(launchers, ", "), kind)
 	}
 	d.Launch.Kind = kind
+	if key, text := d.Launch.Check(); key != "" {
+		return usagef("--launcher %s: launcher.%s: %s", kind, key, text)
+	}
 	return nil
 }
 

@@ -117,10 +117,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 		return err
 	}
 	l := plan.Def.Launch
-	slots := l.Workers
-	if slots == 0 {
-		slots = max(len(l.GPUs), 1)
-	}
+	slots := l.Slots()
 	threads := l.Threads
 	if threads == 0 {
 		threads = max(runtime.GOMAXPROCS(0)/slots, 1)
@@ -131,11 +128,17 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	})
 	defer stop()
 	v := &sweepView{app: a, plan: plan, store: store}
-	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Index: index, Job: job,
-		Now: time.Now, Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
+	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Each: l.GPUsPerTrial,
+		Index: index, Job: job, Now: time.Now, Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
 		Child: func(dir string, epochs, threads int) *exec.Cmd {
 			c := exec.Command(exe, "sweep", "trial", dir, "--epochs", strconv.Itoa(epochs), "--threads",
 				strconv.Itoa(threads))
+			switch {
+			case l.GPUsPerTrial > 1:
+				c.Args = append(c.Args, "--gpus", strconv.Itoa(l.GPUsPerTrial))
+			case l.ProcsPerTrial > 1:
+				c.Args = append(c.Args, "--procs", strconv.Itoa(l.ProcsPerTrial))
+			}
 			c.Env = a.Environ
 			return c
 		},

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/training"
 	"vsetrain/train"
 )
 
@@ -21,6 +20,7 @@ import (
 const lockPatience = time.Minute
 
 type sweepTrialOptions struct {
+	rankFlags
 	Dir             string
 	Epochs, Threads int
 }
@@ -37,10 +37,15 @@ func newCmdSweepTrial(a *app) *cobra.Command {
 	}
 	c.Flags().IntVar(&o.Epochs, "epochs", 0, "train up to so many epochs")
 	c.Flags().IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
+	o.define(c.Flags())
 	return c
 }
 
 func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
+	place, err := o.place(a)
+	if err != nil {
+		return err
+	}
 	cfg, err := config.Load(config.Request{File: filepath.Join(o.Dir, "trial.yaml")})
 	if err != nil {
 		return err
@@ -48,31 +53,42 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 	c := &cfg.Config
 	c.Optim.Settle(c.Train.Epochs) // for all epochs of the trial, not for those of its rung
 	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, o.Dir
-	w := &trainView{app: a, cfg: c, dir: o.Dir}
-	w.saved.Store(nowhere)
-	defer w.close()
-	ctx, stop := a.saving(ctx, w.abandon)
+	s := newTrainSession(a)
+	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // the worker closes the pipe, or is gone
-		io.Copy(io.Discard, a.In) // either way the pipe has ended
-		cancel()
-	}()
-	for begin := time.Now(); ; time.Sleep(time.Second) {
-		var begun bool
-		if begun, err = runfs.Exists(filepath.Join(o.Dir, runfs.ConfigName)); err != nil {
+	if !place.Child { // whose rank 0 has the pipe, and tells it
+		go func() { // the worker closes the pipe, or is gone
+			io.Copy(io.Discard, a.In) // either way the pipe has ended
+			cancel()
+		}()
+		if err := unlocked(ctx, o.Dir); err != nil {
 			return err
 		}
-		_, err = training.Train(ctx, training.Request{Config: c, RunDir: o.Dir, Resume: begun,
-			BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()), Now: time.Now, Observer: w, FreeDisk: probe.Free,
-			FreeMemory: freeMemory, Saved: w.saved.Store, Tracking: a.tracking(c.Track)})
-		if !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience || ctx.Err() != nil {
-			break
-		}
 	}
-	if errors.Is(err, train.ErrInterrupted) || errors.Is(err, runfs.ErrLocked) && ctx.Err() != nil {
+	begun, err := runfs.Exists(filepath.Join(o.Dir, runfs.ConfigName))
+	if err != nil {
+		return err
+	}
+	_, err = s.divided(ctx, &o.rankFlags, place, c, o.Dir, begun)
+	if errors.Is(err, train.ErrInterrupted) {
 		return &codedError{err, exitInterrupted}
 	}
 	return err
+}
+
+// unlocked waits until no other process works in a run directory: before the ranks meet, which wait for nothing then.
+func unlocked(ctx context.Context, dir string) error {
+	for begin := time.Now(); ; time.Sleep(time.Second) {
+		d, err := runfs.Open(dir, runfs.Owner{PID: os.Getpid(), Since: time.Now()})
+		switch {
+		case err == nil:
+			return d.Close()
+		case errors.Is(err, runfs.ErrLocked) && ctx.Err() != nil:
+			return &codedError{err, exitInterrupted}
+		case !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience:
+			return err
+		}
+	}
 }

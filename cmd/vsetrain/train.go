@@ -152,21 +152,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	s := newTrainSession(a)
 	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
-	c := &cfg.Config
-	if place.Ranks > 1 || o.GPUs != "" {
-		if c, err = s.settings(&o.rankFlags, c, place); err != nil {
-			return err
-		}
-	}
-	if place.Ranks > 1 {
-		if err := s.join(ctx, &o.rankFlags, place, c, dir, o.Resume); err != nil {
-			return err
-		}
-		ctx, stop = s.member.Context(ctx)
-		defer stop()
-	}
-	out, err := s.train(ctx, c, dir, o.Resume)
-	err = s.leave(err, dir)
+	out, err := s.divided(ctx, &o.rankFlags, place, &cfg.Config, dir, o.Resume)
 	if errors.Is(err, train.ErrInterrupted) {
 		return &codedError{fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir), exitInterrupted}
 	}

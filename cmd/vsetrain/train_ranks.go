@@ -17,6 +17,7 @@ import (
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/launch"
+	"vsetrain/internal/run/training"
 	"vsetrain/train"
 )
 
@@ -84,6 +85,26 @@ func (s *trainSession) join(ctx context.Context, o *rankFlags, p launch.Place, c
 		return train.ErrInterrupted
 	}
 	return s.ended(err, dir)
+}
+
+// divided trains one run on the ranks of a job, of which this process is one, or alone.
+func (s *trainSession) divided(ctx context.Context, o *rankFlags, p launch.Place, c *config.Config, dir string,
+	resume bool) (out training.Outcome, err error) {
+	if p.Ranks > 1 || o.GPUs != "" {
+		if c, err = s.settings(o, c, p); err != nil {
+			return out, err
+		}
+	}
+	if p.Ranks > 1 {
+		if err := s.join(ctx, o, p, c, dir, resume); err != nil {
+			return out, err
+		}
+		var stop context.CancelFunc
+		ctx, stop = s.member.Context(ctx)
+		defer stop()
+	}
+	out, err = s.train(ctx, c, dir, resume)
+	return out, s.leave(err, dir)
 }
 
 // leave ends the rank: in order with the others, or with an error that they are told.

@@ -87,12 +87,16 @@ type Condition struct {
 
 // Launcher says where the trials run.
 type Launcher struct {
-	Kind       string
-	Workers    int // trials at the same time; 0 is one a GPU, or one
-	Threads    int // CPU threads of a trial; 0 shares the processors out
-	GPUs       []int
+	Kind    string
+	Workers int // trials at the same time; 0 is one a GPU, or one
+	Threads int // CPU threads of a trial; 0 shares the processors out
+	GPUs    []int
+	// ProcsPerTrial processes or GPUsPerTrial GPUs divide the work of a trial (docs/distributed.md); 0 is one.
+	ProcsPerTrial, GPUsPerTrial int
+
 	Slurm      Slurm
 	Kubernetes Kubernetes
+	At         config.Source // of the section
 }
 
 // Kinds of launchers.

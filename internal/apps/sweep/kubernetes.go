@@ -26,7 +26,7 @@ func (p *Plan) Manifest(at Location, tasks int) ([]byte, error) {
 		Args:           args,
 		CPU:            k.CPU,
 		Memory:         k.Memory,
-		GPUs:           k.GPUs,
+		GPUs:           p.Def.Launch.taskGPUs(k.GPUs),
 		Volume:         k.Volume,
 		Mount:          k.Mount,
 		ServiceAccount: k.ServiceAccount,

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +37,18 @@ func TestManifestNeedsAnImage(t *testing.T) {
 	p, _ := planOf(t, "axes: [{param: optim.lr, values: [1e-4]}]\n")
 	if _, err := p.Manifest(Location{}, 1); err == nil {
 		t.Error("a manifest without an image")
+	}
+}
+
+// A task has as many GPUs as a trial.
+func TestGPUsOfTasks(t *testing.T) {
+	p, _ := planOf(t, "seeds: [7, 8]\nlauncher: {kind: slurm, gpus_per_trial: 2, kubernetes: {image: i}}\n")
+	b, err := p.Manifest(Location{File: "s.yaml", Dir: "sw"}, 2)
+	if err != nil || !strings.Contains(string(b), "nvidia.com/gpu: \"2\"") {
+		t.Errorf("%v\n%s", err, b)
+	}
+	const option = "#SBATCH --gpus-per-task=\"2\"\n"
+	if script := p.JobScript(Location{}, []int{0, 1}); !strings.Contains(script, option) {
+		t.Errorf("no %s in\n%s", option, script)
 	}
 }

@@ -1,7 +1,10 @@
 package sweep
 
 import (
+	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -21,7 +24,9 @@ var (
 // launcher decodes the launcher section: kind, and the keys of that kind.
 func (r *reader) launcher(path string, n *yaml.Node, l *Launcher) {
 	common := []key{{"kind", r.text(&l.Kind, Local, OnSlurm, OnKubernetes)}, {"workers", r.whole(&l.Workers, 1, 4096)},
-		{"threads", r.whole(&l.Threads, 1, 4096)}}
+		{"threads", r.whole(&l.Threads, 1, 4096)}, {"procs_per_trial", r.whole(&l.ProcsPerTrial, 1, 1024)},
+		{"gpus_per_trial", r.whole(&l.GPUsPerTrial, 1, 1024)}}
+	l.At = r.at(n)
 	s, k := &l.Slurm, &l.Kubernetes
 	r.section(path, n, append(common,
 		key{"gpus", r.integers(&l.GPUs, 0)},
@@ -51,6 +56,63 @@ func (r *reader) launcher(path string, n *yaml.Node, l *Launcher) {
 				key{"parallelism", r.whole(&k.Parallelism, 1, 100000)}, key{"retries", r.whole(&k.Retries, 0, 1000)},
 				key{"grace_seconds", r.whole(&k.GraceSeconds, 1, 86400)})
 		}})...)
+	if key, text := l.Check(); key != "" && len(r.list) == 0 {
+		r.add(n, join(path, key), "%s", text)
+	}
+}
+
+// ranks is how many ranks a trial has.
+func (l *Launcher) ranks() int { return max(1, l.ProcsPerTrial, l.GPUsPerTrial) }
+
+// Slots is how many trials run at the same time on this machine.
+func (l *Launcher) Slots() int {
+	if l.Workers > 0 {
+		return l.Workers
+	}
+	return max(1, len(l.GPUs)/max(1, l.GPUsPerTrial))
+}
+
+// Check finds the key that does not go with the kind or the other keys, and what is expected; "" is none.
+func (l *Launcher) Check() (key, text string) {
+	n, given := l.GPUsPerTrial, len(l.GPUs)
+	switch {
+	case n == 0:
+		return "", ""
+	case l.ProcsPerTrial > 0:
+		return "gpus_per_trial", "excludes procs_per_trial, which is for processors; leave one out"
+	case l.Kind == Local && given == 0:
+		return "gpus_per_trial", fmt.Sprintf("needs the numbers of the GPUs that trials share out: gpus: %s",
+			listed(2*n))
+	case l.Kind == Local && n > given:
+		return "gpus_per_trial", fmt.Sprintf("expected at most %d, as many as gpus has, found %d", given, n)
+	case l.Kind == Local && given%n != 0:
+		return "gpus_per_trial", fmt.Sprintf("expected a number that divides the %d GPUs of gpus, found %d", given, n)
+	}
+	for kind, gpus := range map[string]*string{OnSlurm: &l.Slurm.GPUs, OnKubernetes: &l.Kubernetes.GPUs} {
+		count := (*gpus)[strings.LastIndexByte(*gpus, ':')+1:] // of a100:2
+		if l.Kind == kind && *gpus != "" && count != strconv.Itoa(n) {
+			return "gpus_per_trial", fmt.Sprintf("%d, but %s.gpus, what a task has, is %s; expected the same number", n,
+				kind, *gpus)
+		}
+	}
+	return "", ""
+}
+
+// listed writes the numbers from 0.
+func listed(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, strconv.Itoa(i))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// taskGPUs are those of a task of Slurm or Kubernetes, as they were given or as many as a trial has; "" is none.
+func (l *Launcher) taskGPUs(given string) string {
+	if given == "" && l.GPUsPerTrial > 0 {
+		return strconv.Itoa(l.GPUsPerTrial)
+	}
+	return given
 }
 
 // matching decodes a string of a form.

@@ -79,6 +79,18 @@ var bad = map[string]struct{ text, want string }{
 			`found "tomorrow"`},
 	"a line too many": {"seeds: [7, 8]\nlauncher: {slurm: {setup: [\"a\\nb\"]}}\n",
 		`s.yaml:2:28: launcher.slurm.setup[0]: expected one line, found "a\nb"`},
+	"more GPUs than there are": {"seeds: [7, 8]\nlauncher: {gpus: [0, 1], gpus_per_trial: 3}\n",
+		`s.yaml:2:11: launcher.gpus_per_trial: expected at most 2, as many as gpus has, found 3`},
+	"GPUs that are left over": {"seeds: [7, 8]\nlauncher: {gpus: [0, 1, 2], gpus_per_trial: 2}\n",
+		`s.yaml:2:11: launcher.gpus_per_trial: expected a number that divides the 3 GPUs of gpus, found 2`},
+	"no GPUs": {"seeds: [7, 8]\nlauncher: {gpus_per_trial: 2}\n",
+		`s.yaml:2:11: launcher.gpus_per_trial: needs the numbers of the GPUs that trials share out: gpus: ` +
+			`[0, 1, 2, 3]`},
+	"GPUs of a task": {"seeds: [7, 8]\nlauncher: {kind: slurm, gpus_per_trial: 2, slurm: {gpus: \"a100:4\"}}\n",
+		`s.yaml:2:11: launcher.gpus_per_trial: 2, but slurm.gpus, what a task has, is a100:4; expected the ` +
+			`same number`},
+	"GPUs and processes": {"seeds: [7, 8]\nlauncher: {gpus: [0, 1], gpus_per_trial: 2, procs_per_trial: 2}\n",
+		`s.yaml:2:11: launcher.gpus_per_trial: excludes procs_per_trial, which is for processors; leave one out`},
 	"alias": {"seeds: &s [7, 8]\naxes: *s\n",
 		`s.yaml:2:7: axes: aliases (*s) are not read; write the value out`},
 	"not a mapping": {"[1]\n", `s.yaml:1:1: expected keys such as model: and loss:, found [1]`},
@@ -112,6 +124,9 @@ func TestBadTrials(t *testing.T) {
 			"s.yaml:1:93: optim.weight_decay: expected 0 for optimiser adam, found 0.01; set optim.name to adamw; in " +
 				"the trial optim.name=adam optim.weight_decay=0.01"},
 		{"base: \"{net}.yaml\"\naxes: [{name: net, choices: [nowhere]}]\n", "nowhere.yaml; in the trial net=nowhere"},
+		{"axes: [{param: train.batch, values: [16, 2]}]\nlauncher: {procs_per_trial: 4}\n",
+			"s.yaml:2:11: launcher: a trial has 4 ranks, but train.batch is 2: each rank needs at least one caption; " +
+				"in the trial train.batch=2"},
 		{"base: \"{net}.yaml\"\nseeds: [1, 2]\n", "no axis is named as the placeholder in {net}.yaml; in the trial " +
 			"(base)"},
 		{"method: asha\ntrials: 2\nasha: {rungs: [1, 2]}\naxes: [{param: train.epochs, values: [1, 2]}]\n",

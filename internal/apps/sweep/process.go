@@ -41,6 +41,10 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		case <-ctx.Done():
 		case <-time.After(time.Second):
 		}
+		if ctx.Err() == nil && w.count(t.ID) >= mostKills { // one of its ranks was killed
+			return w.fail(slot, job, Failure{Error: fmt.Sprintf("it was interrupted %d times: %s", mostKills, tail),
+				Exit: code})
+		}
 		w.report(Event{Kind: Stopped, Slot: slot, Job: job})
 		return nil
 	case code < 0 && w.count(t.ID) < mostKills:
@@ -82,7 +86,10 @@ func (w *Worker) child(ctx context.Context, slot int, job Job, claim *Claim) (co
 	last := &tailWriter{file: log}
 	cmd.Stdout, cmd.Stderr = log, last
 	if len(w.GPUs) > 0 {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%d", w.GPUs[slot%len(w.GPUs)]))
+		n := max(1, w.Each)
+		first := slot % (len(w.GPUs) / n) * n
+		own := strings.Trim(strings.ReplaceAll(fmt.Sprint(w.GPUs[first:first+n]), " ", ","), "[]")
+		cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+own)
 	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

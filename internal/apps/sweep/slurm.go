@@ -78,6 +78,7 @@ func ranges(n []int) string {
 // when the step was killed. Slurm itself queues the tasks of a node that failed.
 func (p *Plan) JobScript(at Location, indices []int) string {
 	s := p.Def.Launch.Slurm
+	s.GPUs = p.Def.Launch.taskGPUs(s.GPUs)
 	logs := filepath.Join(at.Dir, "slurm")
 	var b strings.Builder
 	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -111,7 +112,7 @@ func (p *Plan) JobScript(at Location, indices []int) string {
 		worker = append(worker, `--index "$SLURM_ARRAY_TASK_ID"`)
 	}
 	add(`task="${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"`)
-	add(`srun --ntasks=1 --cpus-per-task=%d %s &`, s.CPUs, strings.Join(worker, " "))
+	add(`srun --mpi=none --ntasks=1 --cpus-per-task=%d %s &`, s.CPUs, strings.Join(worker, " "))
 	b.WriteString(cluster.Requeue("$task", s.Requeues))
 	return b.String()
 }

@@ -63,6 +63,11 @@ func (d *Definition) trial(number int, p Point, seed uint64) (Trial, error) {
 		return t, err
 	}
 	t.Config, t.Epochs = c.Config, c.Config.Train.Epochs
+	if n, batch := d.Launch.ranks(), t.Config.Train.Batch; n > batch {
+		return t, &config.Error{Problems: []config.Problem{{Source: d.Launch.At, Key: "launcher",
+			Text: fmt.Sprintf("a trial has %d ranks, but train.batch is %d: each rank needs at least one caption", n,
+				batch)}}}
+	}
 	t.ID = d.hash(t.Config)
 	t.Config.Run.Dir = filepath.Join(d.Dir, trialsName, t.ID)
 	return t, nil

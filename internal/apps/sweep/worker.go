@@ -23,7 +23,8 @@ type Worker struct {
 	Store   *Store
 	Slots   int   // trials at the same time
 	Threads int   // CPU threads of a trial
-	GPUs    []int // slot i gets GPU i modulo their number; none hides nothing
+	GPUs    []int // slots take so many of them in turn; none hides nothing
+	Each    int   // GPUs of a slot; 0 is one
 	Index   int   // work on this trial of the plan only; negative is all
 	Job     string
 	// Child returns the process that trains a trial: it ends when its standard input does, then with ExitInterrupted.

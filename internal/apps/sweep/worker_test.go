@@ -43,6 +43,9 @@ func pretend(how, dir, epochs string) int {
 		p.Kill()
 		time.Sleep(time.Minute)
 	}
+	if how == "gpus" {
+		fmt.Println(os.Getenv("CUDA_VISIBLE_DEVICES"))
+	}
 	ended := make(chan bool)
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -286,5 +289,21 @@ func TestLostTrial(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, ErrInterrupted) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
+	}
+}
+
+// Trials at the same time have GPUs of their own, as many as each is to have.
+func TestGPUsOfTrials(t *testing.T) {
+	p, s := planOf(t, "axes: [{param: train.batch, values: [16, 32]}]\n")
+	var events []string
+	w := worker(p, s, 1, "gpus", &events)
+	w.GPUs, w.Each, w.Beat = []int{4, 5, 6, 7}, 2, time.Hour
+	for slot, want := range []string{"4,5", "6,7", "4,5"} {
+		state := &State{Trial: p.Trials[0], Dir: t.TempDir()}
+		code, _, err := w.child(t.Context(), slot, Job{State: state, Epochs: 1}, nil)
+		b, readErr := os.ReadFile(filepath.Join(state.Dir, logName))
+		if err := errors.Join(err, readErr); err != nil || code != 0 || strings.TrimSpace(string(b)) != want {
+			t.Errorf("slot %d: code %d, GPUs %q, %v; want %s", slot, code, b, err, want)
+		}
 	}
 }
