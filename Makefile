@@ -86,6 +86,9 @@ NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
 test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX
 	GODEBUG=$(NO_AVX512) $(GO) test -count=1 -timeout 15m -skip 'CUDA|BF16Copies|Recorded|GPUs' ./internal/compute/device/cpu ./internal/compute/gemm ./internal/compute/vec ./internal/compute/sparse ./eval ./loss ./models/... ./train
 
+test-docs: build ## run the shell blocks of README.md and docs as a reader would, on small synthetic data: two minutes
+	bash scripts/run-docs.sh bin/vsetrain
+
 test-arm64: ## run tests of kernels, golden cases and a resumed training of the arm64 program in qemu (qemu-user): three minutes
 	GO=$(GO) bash scripts/test-arm64.sh
 

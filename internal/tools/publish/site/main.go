@@ -70,7 +70,11 @@ func build(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"site.css": style}
+	search, err := searchIndex(pages)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{"site.css": style, "search.js": searchScript, "search-index.js": search}
 	for name, p := range pages {
 		if !p.onSite() {
 			continue
