@@ -65,12 +65,18 @@ func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
 	if err := chooseLauncher(plan.Def, o.Launcher); err != nil {
 		return err
 	}
+	l := &plan.Def.Launch
+	switch {
+	case o.DryRun && l.Kind == sweep.Local:
+		return usagef("--dry-run: launcher local writes no files beforehand; 'vsetrain sweep plan' lists the trials")
+	case o.Apply && l.Kind != sweep.OnKubernetes:
+		return usagef("--apply belongs to launcher kubernetes, found %s; leave it out", l.Kind)
+	}
 	if o.Retry {
 		if err := retry(a, plan, store); err != nil {
 			return err
 		}
 	}
-	l := &plan.Def.Launch
 	if o.Workers < 0 || o.Threads < 0 {
 		return usagef("expected --workers and --threads of at least 0")
 	}
