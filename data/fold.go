@@ -31,7 +31,7 @@ func Fold(dir, split, to string) ([]string, error) {
 	if err := changeable(s); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(to, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(to); err != nil {
 		return nil, err
 	}
 	out := &Split{dir: to, name: split}

@@ -9,10 +9,10 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/models"
@@ -57,7 +57,7 @@ func (t tiling) tile(k int) (i0, i1, c0, c1 int) {
 // person names another folder.
 func openWork(dir, setting, name string, key [32]byte, t tiling, put func(tile int, scores []float32)) (*workFile,
 	error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("folder for scored tiles: %w", err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%s-%x.tiles", name, key[:8]))

@@ -83,7 +83,7 @@ func checkConfigs(t *testing.T, where, text string) (found int) {
 	for _, m := range configFlag.FindAllStringSubmatch(text, -1) {
 		name := m[1]
 		if strings.Contains(name, "/") && !strings.HasPrefix(name, "configs/") && name == strings.ToLower(name) &&
-			!strings.HasSuffix(name, ".yaml") {
+			filepath.Ext(name) == "" {
 			found++
 			if !slices.Contains(config.PresetNames(), name) {
 				t.Errorf("%s: no preset %s", where, name)

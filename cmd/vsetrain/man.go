@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ func (o *manPagesOptions) run(_ context.Context, a *app) error {
 
 // writeManPages writes the page of a command and of all below it, and returns how many there are.
 func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(dir); err != nil {
 		return 0, fmt.Errorf("folder for man pages: %w", err)
 	}
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")

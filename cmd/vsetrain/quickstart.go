@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/apps/view"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/runfs"
 )
@@ -119,7 +119,7 @@ func (o *quickstartOptions) world(ctx context.Context, a *app, name string, trai
 	if there, err := runfs.Exists(filepath.Join(dir, "vocab.json")); err != nil {
 		return err
 	} else if !there {
-		if err := os.MkdirAll(o.Work, 0o777); err != nil {
+		if err := atomicfile.MkdirAll(o.Work); err != nil {
 			return err
 		}
 		if err := a.step(ctx, "data", "synth", dir, "--images", "--train", fmt.Sprint(train), "--dev", "100", "--test",

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 
@@ -44,7 +43,7 @@ func (o *sweepRunOptions) kubernetes(ctx context.Context, a *app, plan *sweep.Pl
 		return err
 	}
 	folder := filepath.Join(plan.Def.Dir, "kubernetes")
-	if err := os.MkdirAll(folder, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(folder); err != nil {
 		return err
 	}
 	path := filepath.Join(folder, "job.yaml")

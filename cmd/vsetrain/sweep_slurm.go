@@ -75,7 +75,7 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 		return summary(a, plan, store, -1, 0)
 	}
 	folder := filepath.Join(at.Dir, "slurm")
-	if err := os.MkdirAll(folder, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(folder); err != nil {
 		return err
 	}
 	job, collect := filepath.Join(folder, "job.sh"), filepath.Join(folder, "collect.sh")

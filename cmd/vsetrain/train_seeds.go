@@ -63,6 +63,7 @@ func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
 			return usagef("--seeds and --set %s exclude each other; leave one out", s)
 		}
 	}
+	o.Resume = o.Resume || o.AutoResume // which begins what no seed has begun
 	runs, base, err := o.seedRuns(a, seeds)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ type output struct {
 
 // newOutput checks that the files of a split may be written; they are opened by the first image.
 func newOutput(t *Target, s Split, rows int) (*output, error) {
-	if err := os.MkdirAll(t.Out, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(t.Out); err != nil {
 		return nil, err
 	}
 	o := &output{t: t, split: s.Name, rows: rows}

@@ -3,7 +3,6 @@ package convert
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 
 	"vsetrain/internal/files/atomicfile"
@@ -53,7 +52,7 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 	if err != nil {
 		return fmt.Errorf("convert: %s: %w", src, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(dst), 0o777); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(dst)); err != nil {
 		return fmt.Errorf("convert: %w", err)
 	}
 	out, err := npy.Create(dst, o.DType, shape)

@@ -75,7 +75,7 @@ func makeHidden(dir string) (string, error) {
 	if _, err := os.Stat(dir); err != nil {
 		becomes = dir
 	}
-	if err := os.MkdirAll(filepath.Dir(becomes), 0o777); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(becomes)); err != nil {
 		return "", err
 	}
 	return atomicfile.MkdirTemp(becomes)
@@ -115,7 +115,7 @@ func collect(set *atomicfile.Set, staging, dir string) error {
 		to := filepath.Join(dir, name)
 		if e.IsDir() {
 			atomicfile.RemoveLeft(to)
-			return os.MkdirAll(to, 0o777)
+			return atomicfile.MkdirAll(to)
 		}
 		f := atomicfile.Adopt(path, to)
 		if strings.HasSuffix(name, captionsEnd) {

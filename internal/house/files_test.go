@@ -16,25 +16,28 @@ var writers = []struct {
 	remedy string
 	places []string
 }{
-	{regexp.MustCompile(`\bos\.(WriteFile|Create|CreateTemp|MkdirTemp|Rename|Link)\(|\bos\.O_CREATE\b`),
+	{regexp.MustCompile(`\bos\.(WriteFile|Create|CreateTemp|Mkdir|MkdirAll|MkdirTemp|Rename|Link)\(|` +
+		`\bos\.O_(CREATE|RDWR|WRONLY)\b`),
 		"write through internal/files/disk, which tests record and fail", []string{
 			"internal/files/disk/",
-			"internal/files/crash/",                  // the states that it makes
-			"internal/apps/sweep/process.go",         // the output of a trial, appended to
-			"internal/files/runfs/lock_unix.go",      // locks: what they hold is for people
-			"internal/files/runfs/lock_other.go",     //
-			"internal/apps/sweep/claim.go",           // marks without contents
-			"cmd/vsetrain/internal/probe/",           // tries whether a folder can be written to
-			"internal/compute/device/cuda/emulator/", // of tests
-			"internal/run/runtest/",                  //
-			"internal/compute/asmgen/",               // of developers
-			"internal/tools/mutants/",                //
+			"internal/files/crash/",                              // the states that it makes
+			"internal/apps/sweep/process.go",                     // the output of a trial, appended to
+			"internal/files/runfs/lock_unix.go",                  // locks: what they hold is for people
+			"internal/files/runfs/lock_other.go",                 //
+			"internal/apps/sweep/claim.go",                       // marks without contents
+			"cmd/vsetrain/internal/probe/",                       // tries whether a folder can be written to
+			"internal/compute/device/cuda/emulator/",             // of tests
+			"internal/run/runtest/",                              //
+			"internal/compute/asmgen/",                           // of developers
+			"internal/tools/",                                    //
+			"internal/compute/device/cuda/driver/cache_linux.go", // a folder for this user alone
 		}},
 	{regexp.MustCompile(`\bdisk\.Now\(\)\.(Create|Open|Rename|Link)\(`),
 		"write through internal/files/atomicfile, so that no reader finds half a file", []string{
 			"internal/files/atomicfile/",
 			"internal/files/tfevents/", "internal/files/runfs/log.go", // appended to; readers know a torn end
 			"eval/work.go",                  // the same, with checksums
+			"internal/files/journal/",       // the same
 			"internal/apps/extract/work.go", // the same
 			"internal/apps/sweep/claim.go",  // marks without contents
 			"data/synth/files.go",           // in a hidden folder that appears as a whole

@@ -73,7 +73,7 @@ var sideways = map[string][]string{
 		"internal/files/atomicfile", "internal/files/regular"},
 	// explains a full disk
 	"internal/files/tfevents": {"internal/files/atomicfile", "internal/files/disk", "internal/files/regular"},
-	"internal/files/journal":  {"internal/files/atomicfile", "internal/files/regular"},
+	"internal/files/journal":  {"internal/files/atomicfile", "internal/files/disk", "internal/files/regular"},
 	"internal/run/mlflow":     {"internal/system/options"},
 	"internal/files/runfs": {"internal/system/options", "internal/files/atomicfile", "internal/files/disk",
 		"internal/files/integrity",

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -121,7 +120,7 @@ func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 	} else if err := r.free(out); err != nil {
 		return rep, err
 	}
-	if err := os.MkdirAll(filepath.Dir(out.features), 0o777); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(out.features)); err != nil {
 		return rep, err
 	}
 	w, err := openWork(out.features, r.key(x, ids), r.DType, x.Regions, x.Dim)

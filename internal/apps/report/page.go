@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -109,7 +108,7 @@ func (r *Report) CSV() string {
 // Write writes the report into a folder: index.html, tables.md, tables.tex, a .csv for each table and figure, .svg and
 // .pdf for each figure, .png for each heat map. It returns how many files it wrote.
 func (r *Report) Write(dir string, now time.Time) (files int, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := atomicfile.MkdirAll(dir); err != nil {
 		return 0, err
 	}
 	write := func(name string, b []byte) {

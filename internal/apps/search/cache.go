@@ -82,7 +82,7 @@ func (e *encoder) cacheFile(ctx context.Context, side string) (path, key string,
 }
 
 func writeCache(path, key string, tensors []safetensors.Tensor) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
 	return atomicfile.WriteFile(path, func(w io.Writer) error {

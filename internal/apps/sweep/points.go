@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"vsetrain/internal/files/atomicfile"
@@ -86,7 +85,7 @@ func (s *Store) addPoint(n int, p Point) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(s.pointFile(n)), 0o777); err != nil {
+	if err := atomicfile.MkdirAll(filepath.Dir(s.pointFile(n))); err != nil {
 		return err
 	}
 	err = atomicfile.WriteNew(s.pointFile(n), atomicfile.Bytes(append(b, '\n')))

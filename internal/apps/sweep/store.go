@@ -162,7 +162,7 @@ func readSmall(path string) ([]byte, error) {
 // begin makes the folder of a trial that is claimed, and writes what it is and how far it is to be trained.
 func (s *Store) begin(t Trial, epochs int) error {
 	dir := s.trialDir(t.ID)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(dir); err != nil {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, trialName)); errors.Is(err, fs.ErrNotExist) {

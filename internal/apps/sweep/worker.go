@@ -3,10 +3,11 @@ package sweep
 import (
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"sync"
 	"time"
+
+	"vsetrain/internal/files/atomicfile"
 )
 
 // ExitInterrupted is the exit code of a process whose work was interrupted after its state was saved: start it again
@@ -57,7 +58,7 @@ const (
 // Run works until every trial is done or failed, or ctx ends; then the error is ErrInterrupted.
 func (w *Worker) Run(ctx context.Context) error {
 	w.killed = map[string]int{}
-	if err := os.MkdirAll(w.Store.Dir, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(w.Store.Dir); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -129,7 +130,7 @@ func (w *Worker) take() (*Job, *Claim, bool, error) {
 			}
 			continue
 		}
-		if err := os.MkdirAll(job.State.Dir, 0o777); err != nil {
+		if err := atomicfile.MkdirAll(job.State.Dir); err != nil {
 			return nil, nil, false, err
 		}
 		claim, err := w.Store.claim(job.State, job.Epochs, w.Job, w.Now())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -18,7 +17,7 @@ import (
 // Write puts the tables (results.csv, results.json), the best configuration (best.yaml) and the plots (parallel,
 // importance; .svg and .pdf) into a folder and returns the files.
 func (c *Collection) Write(d *Definition, dir string) (files []string, err error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := atomicfile.MkdirAll(dir); err != nil {
 		return nil, err
 	}
 	add := func(name string, write func(path string) error) {

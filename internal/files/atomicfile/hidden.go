@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"vsetrain/internal/files/disk"
@@ -178,11 +179,11 @@ func MkdirAll(path string) error {
 			return err
 		}
 	}
-	if err := disk.Now().Mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := disk.Now().Mkdir(path)
+	if info, statErr := os.Stat(path); statErr == nil && !info.IsDir() {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+	} else if err != nil && statErr != nil { // another process may have made it meanwhile
 		return err
-	}
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return os.MkdirAll(path, 0o777) // names what is in the way
 	}
 	return disk.Now().SyncDir(parent)
 }

@@ -20,6 +20,7 @@ import (
 	"os"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/regular"
 )
 
@@ -219,7 +220,7 @@ func Append(path string, head, note []byte, write func(io.Writer) error) error {
 		return err
 	}
 	defer j.Close()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := disk.Now().Open(path)
 	if err != nil {
 		return atomicfile.Explain("write", path, err)
 	}
@@ -232,7 +233,7 @@ func Append(path string, head, note []byte, write func(io.Writer) error) error {
 
 // add writes a record behind the last whole one: what stands in front of its note comes last, so that a kill leaves
 // none.
-func (j *File) add(f *os.File, note []byte, write func(io.Writer) error) error {
+func (j *File) add(f disk.File, note []byte, write func(io.Writer) error) error {
 	if err := f.Truncate(j.end); err != nil {
 		return err
 	}
