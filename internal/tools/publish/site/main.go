@@ -77,7 +77,8 @@ func build(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"site.css": style, "icon.svg": icon, "search.js": searchScript, "search-index.js": search}
+	files := map[string][]byte{"site.css": style, "icon.svg": icon, "search.js": searchScript,
+		"search-index.js": search}
 	for name, p := range pages {
 		if !p.onSite() {
 			continue
