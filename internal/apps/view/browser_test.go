@@ -387,6 +387,10 @@ func TestBrowserWithoutScript(t *testing.T) {
 	b.do(chromedp.Click("input[name=r]"), chromedp.Click("#compare button"), chromedp.WaitVisible("table.compare"))
 }
 
+// pagesOfRuns are pages of each kind.
+var pagesOfRuns = []string{"/", "/run?id=one", "/compare?r=one&r=sub%2Ftwo", "/search?r=one&q=a", "/image?r=one&i=0",
+	"/queries?r=one", "/mistakes?r=one"}
+
 // The page fits a telephone: nothing but tables scrolls sideways.
 func TestBrowserNarrow(t *testing.T) {
 	chromiumPath(t)
@@ -394,11 +398,45 @@ func TestBrowserNarrow(t *testing.T) {
 	s.load(networkKey{"one", "best", "test"})
 	b := browse(t, s)
 	b.do(chromedp.EmulateViewport(390, 800))
-	for _, page := range []string{"/", "/run?id=one", "/compare?r=one&r=sub%2Ftwo", "/search?r=one&q=a",
-		"/image?r=one&i=0", "/queries?r=one", "/mistakes?r=one"} {
+	for _, page := range pagesOfRuns {
 		b.open(page)
 		if w := value[int](b, "document.documentElement.scrollWidth"); w > 390 {
 			t.Errorf("%s is %d pixels wide on a screen of 390", page, w)
+		}
+	}
+}
+
+// axe finds nothing that is serious, in both colours and on both widths. VSETRAIN_AXE names its axe.min.js, of the npm
+// package axe-core.
+func TestBrowserAxe(t *testing.T) {
+	path := os.Getenv("VSETRAIN_AXE")
+	if path == "" {
+		t.Skip("VSETRAIN_AXE does not name axe.min.js: npm pack axe-core")
+	}
+	axe, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{Dir: runs})
+	s.load(networkKey{"one", "best", "test"})
+	b := browse(t, s)
+	for _, scheme := range []string{"light", "dark"} {
+		b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+		for _, width := range []int64{1400, 390} {
+			b.do(chromedp.EmulateViewport(width, 900))
+			for _, page := range pagesOfRuns {
+				b.open(page)
+				b.do(chromedp.Evaluate[chromedp.Void](string(axe) + `
+					axe.run().then((r) => window.found = r.violations
+						.filter((v) => v.impact === "serious" || v.impact === "critical")
+						.map((v) => v.id + ": " + v.nodes[0].html).join("\n"));
+					undefined`))
+				b.until("axe is done", `window.found !== undefined`)
+				if found := value[string](b, `window.found`); found != "" {
+					t.Errorf("%s, %s, %d pixels: %s", page, scheme, width, found)
+				}
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -142,8 +143,13 @@ func (s *site) get(path string) string {
 	if r.StatusCode != http.StatusOK {
 		s.t.Fatalf("%s: %s\n%s", path, r.Status, text)
 	}
+	if m := nameless.FindString(text); m != "" {
+		s.t.Errorf("%s has a head of a table without a name: %s", path, m)
+	}
 	return text
 }
+
+var nameless = regexp.MustCompile(`<th[^>]*></th>`)
 
 // has checks that a page contains texts.
 func (s *site) has(path string, want ...string) string {

@@ -17,6 +17,9 @@ import (
 //go:embed site.css
 var style []byte
 
+//go:embed icon.svg
+var icon []byte
+
 //go:embed page.html
 var layout string
 
@@ -74,7 +77,8 @@ func build(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"site.css": style, "search.js": searchScript, "search-index.js": search}
+	files := map[string][]byte{"site.css": style, "icon.svg": icon, "search.js": searchScript,
+		"search-index.js": search}
 	for name, p := range pages {
 		if !p.onSite() {
 			continue

@@ -29,7 +29,9 @@ type page struct {
 	tree   ast.Node
 }
 
-var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM),
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Linkify, extension.Strikethrough,
+	// an attribute: the content security policy refuses a style in a line
+	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
 // parse reads a page.
@@ -276,7 +278,7 @@ func relative(from, to string) string {
 // reached puts what scrolls sideways within reach of the keyboard, and makes a head of a column without a name a cell.
 // The text of a page cannot hold these marks: there < is written &lt;.
 var reached = strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`,
-	"<th></th>", "<td></td>", `<th align="right"></th>`, "<td></td>", `<th style="text-align:right"></th>`, "<td></td>")
+	"<th></th>", "<td></td>", `<th align="right"></th>`, "<td></td>")
 
 // diagram is a drawing that stands alone, which scrolls on a narrow page.
 var diagram = regexp.MustCompile(`<p>(<img src="[^"]+\.svg")`)

@@ -91,6 +91,9 @@ func TestSite(t *testing.T) {
 		if bytes.Count(data, []byte("<script")) != 1 || bytes.Contains(data, []byte("raw HTML omitted")) {
 			t.Errorf("%s has another script than that of the search, or HTML of its own", name)
 		}
+		if bytes.Contains(data, []byte(" style=")) {
+			t.Errorf("%s has a style in a line, which its content security policy refuses", name)
+		}
 		if m := unreached.Find(data); m != nil {
 			t.Errorf("%s has %s: what scrolls is out of the keyboard's reach, or a head of a table has no name", name,
 				m)
