@@ -21,6 +21,8 @@ IN_PUBLISH  := $(GO) -C internal/tools/publish
 # The packages with the longest tests, begun first so that none runs alone at the end. All are vetted before tests begin,
 # and linked without the tables of debuggers: a third of the time of linking.
 LONGEST     := ./internal/compute/device/cuda ./internal/run/training ./internal/run/bench ./train ./internal/compute/device/cpu ./cmd/vsetrain
+# So many are tested at the same time: one more than there are processors, because some wait for Slurm and for signals.
+PACKAGES    := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of
 # product on the emulated GPU, GRUs on tensor cores in every order, loss curves and recorded steps of all networks on it,
 # data sets that stay there, every loss with GSMN; and those that compile and assemble all kernels anew, where others see
@@ -55,7 +57,7 @@ test: ## check formatting, vet, lint, and run the tests: six minutes on two core
 	$(GO) vet ./... && $(IN_PUBLISH) vet ./...
 	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
 	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
-	$(GO) test -vet=off -ldflags=-w -timeout 20m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
+	$(GO) test -p $(PACKAGES) -vet=off -ldflags=-w -timeout 20m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
 	$(IN_PUBLISH) test -count=1 ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations

@@ -17,8 +17,9 @@ type File struct {
 	temp     string
 	f        disk.File
 	tee      io.Writer
-	prepared bool // synced and closed
-	done     bool // renamed or removed
+	err      error // of the first write that failed
+	prepared bool  // synced and closed
+	done     bool  // renamed or removed
 }
 
 // Create starts a file that replaces the one at path. Hidden files of path that were left behind by processes that have
@@ -79,14 +80,22 @@ func (f *File) Write(b []byte) (int, error) {
 	if f.tee != nil {
 		f.tee.Write(b[:n])
 	}
-	return n, f.explain(err)
+	return n, f.fail(err)
 }
 
 // WriteAt implements io.WriterAt. The error is an *Error.
 func (f *File) WriteAt(b []byte, off int64) (int, error) {
 	f.tee = nil // which cannot go back
 	n, err := f.f.WriteAt(b, off)
-	return n, f.explain(err)
+	return n, f.fail(err)
+}
+
+// fail keeps the first error of a write, after which the file is never committed: callers may forget to look.
+func (f *File) fail(err error) error {
+	if err = f.explain(err); err != nil && f.err == nil {
+		f.err = err
+	}
+	return err
 }
 
 // Commit syncs the file, renames it to its target and syncs the folder. When it fails the earlier file is as it was and
@@ -112,6 +121,9 @@ func (f *File) prepare() error {
 		return nil
 	}
 	err := f.f.Sync()
+	if f.err != nil {
+		err = f.err
+	}
 	f.prepared = true
 	if closeErr := f.f.Close(); err == nil {
 		err = closeErr

@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -158,6 +159,24 @@ func TestFullDisk(t *testing.T) {
 			holds(t, dir, old...)
 		}
 	}
+}
+
+// A write that failed keeps a file from being committed, also where nobody looked at its error.
+func TestForgottenError(t *testing.T) {
+	dir := t.TempDir()
+	err := on(broken(func(f *faulty) { f.limit = 3 }), func() error {
+		f, err := Create(filepath.Join(dir, "last"))
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(f, "card")
+		fmt.Fprint(f, "") // succeeds
+		return f.Commit()
+	})
+	if !errors.Is(err, ErrDiskFull) {
+		t.Errorf("got %v", err)
+	}
+	holds(t, dir)
 }
 
 func TestOtherFailures(t *testing.T) {
