@@ -205,10 +205,14 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 			fail := func(format string, args ...any) {
 				t.Errorf("%s, rank %d of %d: %s", c.name, rank, ranks, fmt.Sprintf(format, args...))
 			}
+			first := 0.0
 			for k := range 5 {
 				want, err := alone.Run(c.batch(k%2), c.lr, false)
 				if err != nil {
 					t.Fatalf("%s alone: %v", c.name, err)
+				}
+				if k == 0 {
+					first = want.Loss
 				}
 				got, err := together.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
 				if err != nil {
@@ -224,6 +228,14 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 			}
 			if err := RanksOf(together).Compare(); err != nil {
 				t.Errorf("%s: %v", c.name, err)
+			}
+			if c.name != "vseinf" {
+				continue
+			}
+			parts := divided(t, c, 2).step(own) // in micro-batches
+			got, err := parts.Run(dealt(c.batch(0), rank, ranks), c.lr, false)
+			if err != nil || !(math.Abs(got.Loss-first) <= 1e-4*first) {
+				fail("in micro-batches: loss %v, alone %v: %v", got.Loss, first, err)
 			}
 		}
 	})
