@@ -75,10 +75,6 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, gpu := device.As[device.Recorder](m.Instance.Dev); gpu && ranks != nil && o.ReduceDtype == BF16 {
-		return nil, fmt.Errorf("optim.reduce_dtype is bf16, but ranks on %s send gradients as fp32 alone so far; set "+
-			"it to fp32", m.Instance.Dev.Name())
-	}
 	opt, err := newOptimiser(m.Instance.Dev, m.Instance.Params, o)
 	if err != nil {
 		return nil, err
