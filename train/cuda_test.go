@@ -3,8 +3,6 @@ package train
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"testing"
 
 	"vsetrain/data"
@@ -194,9 +192,7 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 		if err := own.(device.Joiner).Join(m); err != nil {
 			t.Fatal(err)
 		}
-		cases := recordedCases(t)
-		slices.SortFunc(cases, func(a, b recordedCase) int { return strings.Compare(a.name, b.name) }) // on all ranks
-		for i, c := range cases {
+		for i, c := range recordedCases(t) {
 			if !picks(i, c.name) {
 				continue
 			}
@@ -205,10 +201,14 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 			fail := func(format string, args ...any) {
 				t.Errorf("%s, rank %d of %d: %s", c.name, rank, ranks, fmt.Sprintf(format, args...))
 			}
+			first, norm := 0.0, 0.0
 			for k := range 5 {
 				want, err := alone.Run(c.batch(k%2), c.lr, false)
 				if err != nil {
 					t.Fatalf("%s alone: %v", c.name, err)
+				}
+				if k == 0 {
+					first, norm = want.Loss, want.GradNorm
 				}
 				got, err := together.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
 				if err != nil {
@@ -224,6 +224,29 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 			}
 			if err := RanksOf(together).Compare(); err != nil {
 				t.Errorf("%s: %v", c.name, err)
+			}
+			half := c.step(own)
+			half.opt.bf16 = true
+			for k := range 4 {
+				got, err := half.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
+				if k == 0 && (err != nil || got.GradNorm == norm ||
+					!(math.Abs(got.GradNorm-norm) <= float64(ranks)/256*norm)) {
+					fail("with gradients in bf16: norm %v, alone %v: %v", got.GradNorm, norm, err)
+				}
+			}
+			if err := RanksOf(half).Compare(); err != nil {
+				t.Errorf("%s, gradients in bf16: %v", c.name, err)
+			}
+			if _, replayed := half.Recordings(); replayed == 0 {
+				fail("steps with gradients in bf16 are not recorded: %s", half.CallByCall())
+			}
+			if c.name != "vseinf" {
+				continue
+			}
+			parts := divided(t, c, 2).step(own) // in micro-batches
+			got, err := parts.Run(dealt(c.batch(0), rank, ranks), c.lr, false)
+			if err != nil || !(math.Abs(got.Loss-first) <= 1e-4*first) {
+				fail("in micro-batches: loss %v, alone %v: %v", got.Loss, first, err)
 			}
 		}
 	})

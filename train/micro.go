@@ -119,7 +119,7 @@ func (m *micro) readFrom(r *models.Resident) {
 	beside := *m.model
 	beside.Instance = m.loss
 	m.feeder, m.losses = models.NewFeeder(m.model, r, false), models.NewFeeder(&beside, r, false)
-	if m.read != nil {
+	if m.read != nil && !r.HasFeatures() {
 		m.feeder.ReadFeatures(m.read)
 	}
 }

@@ -86,16 +86,37 @@ func TestMicroBatchesInFloat32(t *testing.T) {
 	}
 }
 
-// Networks that score pairs are refused, with the reason, and so are devices that record steps.
+// Networks that score pairs are refused, with the reason.
 func TestMicroBatchesRefuse(t *testing.T) {
 	s := pairStep(t, openCPU(t, cpu.Options{Threads: 1}), models.SAF, "lsh")
 	err := Divide(s, 4, nil)
 	if err == nil || !strings.Contains(err.Error(), "train.micro_batch is 4, but network saf scores pairs") {
 		t.Errorf("a network that scores pairs: %v", err)
 	}
-	s = tinyStep(t, openCPU(t, cpu.Options{Threads: 1}), "lmh", 0)
-	s.recorder = &recorder{}
-	if err = Divide(s, 4, nil); err == nil || !strings.Contains(err.Error(), "expected 0, or device.kind cpu") {
-		t.Errorf("a device that records: %v", err)
+}
+
+// On the emulated GPU steps in micro-batches are those of the whole batch on the CPU, also where features stay there.
+func TestMicroBatchesOnGPU(t *testing.T) {
+	for _, c := range recordedCases(t) {
+		if c.name != "vseinf" && c.name != "vsepp lseh" && c.name != "bert, 16 positions" && c.name !=
+			"vsrn, captions false" {
+			continue
+		}
+		whole, parts := c.step(openCPU(t, cpu.Options{Threads: 1})), divided(t, c, 4).step(emulatedGPU(t, true))
+		for i := range 2 {
+			want, err := whole.Run(c.batch(i), 1e-3, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := parts.Run(c.batch(i), 1e-3, false)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			if !(math.Abs(got.Loss-want.Loss) <= 1e-4*want.Loss) ||
+				!(math.Abs(got.GradNorm-want.GradNorm) <= 1e-3*want.GradNorm) {
+				t.Errorf("%s, step %d: loss %v, norm %v, on the CPU %v, %v", c.name, i, got.Loss, got.GradNorm,
+					want.Loss, want.GradNorm)
+			}
+		}
 	}
 }

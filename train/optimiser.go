@@ -38,10 +38,6 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 		return nil, err
 	}
 	s.bf16 = o.ReduceDtype == BF16
-	if _, joins := device.As[device.Joiner](dev); s.bf16 && joins && s.divided() {
-		return nil, fmt.Errorf("optim.reduce_dtype bf16 is for ranks on processors: GPUs add gradients in float32 so " +
-			"far; set it to fp32")
-	}
 	opt := &optimiser{shard: s, opt: o}
 	for _, v := range []*device.View{&opt.sumSq, &opt.norm, &opt.coef, &opt.coef2} {
 		b, err := dev.Alloc(device.Float, 1)

@@ -97,7 +97,7 @@ type OptimOptions struct {
 	Betas       [2]float64 `yaml:"betas" min:"0" below:"1" doc:"decay of the first and second moments"`
 	Eps         float64    `yaml:"eps" above:"0" max:"1" doc:"term that keeps the denominator from zero"`
 	EMA         float64    `yaml:"ema" min:"0" below:"1" doc:"decay of a moving average of the weights; 0 keeps none"`
-	// ReduceDtype is what ranks send gradients as; each adds what it gets in float32.
+	// ReduceDtype is what ranks send gradients as; processors add them in float32.
 	ReduceDtype string `yaml:"reduce_dtype" enum:"fp32|bf16" doc:"of gradients that ranks sum: bf16 sends half the bytes and rounds each to 8 bits (relative error at most 1/256); one rank sends none"`
 	LegacyEps   bool   `yaml:"legacy_eps" doc:"put eps before the bias correction, as PyTorch up to 1.2"`
 }

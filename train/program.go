@@ -43,6 +43,18 @@ func (p *program) prepare() error {
 	return nil
 }
 
+// compute runs the program on the inputs that were fed, which gives the gradients of the pairs of this rank. Of a whole
+// batch it makes the same calls every time; micro-batches are fed one after the other, which may fail.
+func (p *program) compute(s *shard) error {
+	p.gather(s)
+	if p.micro == nil {
+		p.vm.Run()
+		return nil
+	}
+	device.Do(s.dev, device.Join{})
+	return p.micro.run(p.vm)
+}
+
 // captioned is the loss of the captioning branch on the pairs of this rank; absent without one.
 func (p *program) captioned() device.View {
 	switch {

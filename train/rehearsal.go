@@ -50,7 +50,9 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 	s.opt.count(p.updates, p.hypers, 0)
 	s.opt.steps--
 	s.at(p.name)
-	p.vm.Run()
+	if err := p.compute(s.opt.shard); err != nil {
+		return fmt.Errorf("rehearsal of the training step: %w", err)
+	}
 	s.opt.norms(p.updates)
 	device.Do(dev, device.Fill{Dst: s.opt.coef, Value: math.NaN()})
 	s.opt.apply(p.updates, p.hypers)

@@ -75,10 +75,6 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, gpu := device.As[device.Recorder](m.Instance.Dev); gpu && ranks != nil && o.ReduceDtype == BF16 {
-		return nil, fmt.Errorf("optim.reduce_dtype is bf16, but ranks on %s send gradients as fp32 alone so far; set "+
-			"it to fp32", m.Instance.Dev.Name())
-	}
 	opt, err := newOptimiser(m.Instance.Dev, m.Instance.Params, o)
 	if err != nil {
 		return nil, err
@@ -168,27 +164,25 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	if s.ranks != nil {
 		s.opt.apart = true
 	}
-	if p.micro != nil {
-		p.gather(s.opt.shard)
-		device.Do(s.model.Instance.Dev, device.Join{})
-		if err := p.micro.run(p.vm); err != nil {
-			s.opt.steps--
-			return fmt.Errorf("training step: %w", err)
-		}
+	if p.micro == nil {
+		s.runner.run(key, s.model.Instance.Generation(), s.makes)
+	} else if err := p.compute(s.opt.shard); err == nil { // feeds inputs meanwhile, which cannot be recorded
+		s.calls()
+	} else {
+		s.opt.steps--
+		return fmt.Errorf("training step: %w", err)
 	}
-	s.runner.run(key, s.model.Instance.Generation(), s.makes)
 	s.runner.fetch(s.slot, p.reports(s.opt.norm))
 	s.started = append(s.started, startedStep{p, lr, s.slot})
 	s.slot = (s.slot + 1) % s.runner.depth()
 	return nil
 }
 
-// calls makes the kernel calls of a step with the last program.
+// calls makes the kernel calls of a step with the last program; of micro-batches those behind the gradients.
 func (s *Step) calls() {
 	p := s.last
 	if p.micro == nil {
-		p.gather(s.opt.shard)
-		p.vm.Run()
+		p.compute(s.opt.shard) // has no error
 	}
 	if s.ranks != nil {
 		if p.captioning != nil {
@@ -334,10 +328,6 @@ func Divide(s *Step, size int, read func(dst []float32, row int) error) error {
 		return fmt.Errorf("train.micro_batch is %d, but network %s scores pairs, so the gradient of an image needs "+
 			"all captions of the batch at once; expected 0; processes can divide the batch (train --procs)", size,
 			s.model.Options.Network)
-	}
-	if s.recorder != nil {
-		return fmt.Errorf("train.micro_batch is %d on %s: micro-batches are computed on processors only so far; "+
-			"expected 0, or device.kind cpu", size, s.model.Instance.Dev.Name())
 	}
 	var err error
 	s.micro, err = newMicro(s.model, size, &s.Seed, s.opt.opt.scale, read)

@@ -7,6 +7,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/models"
+	"vsetrain/train"
 )
 
 // PlanMemory makes the memory plan of a run, and copies the parts of the data set that are resident to the device. It
@@ -28,9 +29,13 @@ func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
 	}
 	t.Step.Record(t.Cfg.Device.Capture != "never")
 	params, batch, d := t.Model.Instance.Params, t.Cfg.Train.Batch, t.Model.Dims
+	fed := batch // pairs whose features are there at a time
+	if micro := t.Cfg.Train.MicroBatch; micro > 0 {
+		fed = min(micro, batch)
+	}
 	n := int64(params.OptimisedSize())
 	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch,
-		Words: longestCaption(t.Train, &t.Cfg.Model), Inputs: 4 * int64(batch) * int64(d.Regions) * int64(d.Feature),
+		Words: longestCaption(t.Train, &t.Cfg.Model), Inputs: 4 * int64(fed) * int64(d.Regions) * int64(d.Feature),
 		CallByCall: t.Step.CallByCall()}
 	if t.Step.Averages() {
 		p.Optimiser += 4 * n
@@ -38,7 +43,7 @@ func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
 	if err := t.Step.Reserve(usualLengths(batch, p.Words), semantic); err != nil {
 		return nil, err
 	}
-	p.Values = t.Model.Instance.SlabBytes()
+	p.Values = max(t.Model.Instance.SlabBytes(), train.MicroBytes(t.Step))
 	var err error
 	if t.Train != nil && t.Cfg.Device.Resident == "auto" {
 		if err = t.rehearse(batch, p.Words, semantic); err != nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 	"vsetrain/train"
@@ -48,4 +49,34 @@ func TestMicroBatchesOfRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, dir, want)
+}
+
+// A run in micro-batches on the emulated GPU is that of the CPU, whether features stay on the GPU or are streamed, and
+// whichever stream is quicker.
+func TestMicroBatchesOnAGPU(t *testing.T) {
+	c := runtest.TinyConfig()
+	c.Model.Network, c.Model.TextEncoder, c.Train.MicroBatch, c.Train.MaxSteps = "vseinf", "bigru", 5, 2
+	run := func() (losses []float64) {
+		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
+		if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
+			t.Fatal(err)
+		}
+		if bytes := w.Plan.MicroBytes; bytes == 0 {
+			t.Errorf("steps take no memory for micro-batches")
+		}
+		return losses
+	}
+	want := run()
+	runtest.OnEmulator(t, true)
+	c.Device.Kind = "cuda"
+	for i, resident := range []string{"always", "never"} {
+		c.Device.Resident = resident
+		emulator.Set(t, "defer", 1+i, 0)
+		got := run()
+		for i, v := range want {
+			if len(got) != len(want) || !(math.Abs(got[i]-v) <= 1e-4*v) {
+				t.Fatalf("device.resident %s: losses %v, on the CPU %v", resident, got, want)
+			}
+		}
+	}
 }

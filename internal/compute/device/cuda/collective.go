@@ -11,7 +11,10 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var kernelDealRows = entryOf("deal_rows")
+var (
+	kernelDealRows  = entryOf("deal_rows")
+	kernelWidenCopy = entryOf("widen_copy")
+)
 
 // job is what the device knows of the job that it is a rank of; without one it is rank 0 of 1.
 type job struct {
@@ -35,6 +38,8 @@ type job struct {
 type written struct {
 	to, end driver.Ptr
 	event   int
+	widen   driver.Ptr // n values of bfloat16 that become float32 there, 0 of others
+	n       int
 }
 
 // errAborted is the error of all that follows when a rank is gone.
@@ -207,6 +212,8 @@ type sent struct {
 	n, written int
 	root       int
 	behind     bool
+	half       bool       // of bfloat16
+	widen      driver.Ptr // where what is written of bfloat16 becomes float32
 }
 
 // send gives a collective to the stream of the kernels, or where it is behind to the side. All collectives run in the
@@ -223,15 +230,27 @@ func (j *job) send(s sent) {
 		j.join(0, 0)
 	}
 	c := j.on.next()
-	c.kind, c.dst, c.src, c.bytes, c.slot, c.behind = s.kind, s.dst, s.src, 4*s.n, s.root, s.behind
+	c.kind, c.dst, c.src, c.bytes, c.slot, c.behind, c.half = s.kind, s.dst, s.src, 4*s.n, s.root, s.behind, s.half
+	w := written{to: s.dst, end: at(s.dst, s.written)}
+	if s.half {
+		w = written{to: s.widen, end: at(s.widen, s.written), widen: s.dst, n: s.written}
+	}
 	if s.behind {
-		w := written{to: s.dst, end: at(s.dst, s.written)}
 		if n := len(j.pending); n > 0 {
 			w.event = j.pending[n-1].event + 1
 		}
 		j.pending = append(j.pending, w)
 		c := j.on.next()
 		c.kind, c.slot = commandBehind, w.event
+		return
+	}
+	j.widen(w)
+}
+
+// widen makes float32 of what was written of bfloat16.
+func (j *job) widen(w written) {
+	if w.n > 0 {
+		j.on.each(kernelWidenCopy, w.n).ptr(w.to, w.widen).long(w.n)
 	}
 }
 
@@ -241,6 +260,9 @@ func (j *job) join(from, to driver.Ptr) {
 		if from == to || w.to < to && from < w.end {
 			c := j.on.next()
 			c.kind, c.slot = commandJoin, w.event
+			for _, there := range j.pending[:i+1] {
+				j.widen(there)
+			}
 			j.pending = append(j.pending[:0], j.pending[i+1:]...)
 			return
 		}
@@ -276,11 +298,11 @@ func (j *job) execute(c *command) error {
 	case commandBroadcast:
 		return j.comm.Broadcast(c.dst, n, c.slot, s)
 	case commandReduce:
-		return j.comm.Reduce(c.dst, c.src, n, c.slot, s)
+		return j.comm.Reduce(c.dst, c.src, n, c.slot, c.half, s)
 	case commandAllGather:
 		return j.comm.AllGather(c.dst, c.src, n, s)
 	}
-	return j.comm.ReduceScatter(c.dst, c.src, n, s)
+	return j.comm.ReduceScatter(c.dst, c.src, n, c.half, s)
 }
 
 // event is that behind a collective.
@@ -359,10 +381,14 @@ func (j *job) gatherDealt(a *device.AllGather) {
 	j.deal(&a.Deal, dealAll, to, whole, a.Y.N)
 }
 
-// scatterDealt sets own to the rows of this rank of the sum of all.
+// scatterDealt sets own to the rows of this rank of the sum of all. Values that do not lie together are few, and are
+// sent as float32.
 func (j *job) scatterDealt(a *device.ReduceScatter) {
 	to, from, most := j.on.pointer(a.Y), j.on.pointer(a.X), a.Most()
-	if n, tail := together(&a.Deal); n > 0 {
+	if n, tail := together(&a.Deal); n > 0 && a.BF16 {
+		j.scatterHalves(a, to, from, n, tail)
+		return
+	} else if n > 0 {
 		s := sent{kind: commandReduceScatter, dst: to, src: from, n: n, written: n, behind: a.Behind}
 		j.send(s)
 		s.kind, s.src, s.n, s.root = commandReduce, at(from, n*a.Ranks), tail, a.Ranks-1
@@ -380,6 +406,22 @@ func (j *job) scatterDealt(a *device.ReduceScatter) {
 	if a.Y.N > most {
 		j.on.fill(at(to, most), 4*(a.Y.N-most), 0)
 	}
+}
+
+// scatterHalves is scatterDealt of n values of every rank, and tail more of the last, that are rounded to bfloat16
+// first. Their copies have a place each, as sums of several parts of a buffer are on their way together.
+func (j *job) scatterHalves(a *device.ReduceScatter, to, from driver.Ptr, n, tail int) {
+	half := j.on.need(scratchHalves, 2*a.X.Buf.Len()) + driver.Ptr(2*a.X.Off)
+	place := func(i int) driver.Ptr { return half + driver.Ptr(2*i) }
+	j.on.round(half, from, n*a.Ranks+tail)
+	j.send(sent{kind: commandReduceScatter, dst: place(j.rank * n), src: half, n: n, written: n, behind: a.Behind,
+		half: true, widen: to})
+	s := sent{kind: commandReduce, dst: place(n * a.Ranks), src: place(n * a.Ranks), n: tail, root: a.Ranks - 1,
+		behind: a.Behind, half: true, widen: at(to, n)}
+	if j.rank == s.root { // others write nothing
+		s.written = tail
+	}
+	j.send(s)
 }
 
 // deal moves rows between their order and that of the ranks. What is left of to, of room values, becomes zero. Lengths

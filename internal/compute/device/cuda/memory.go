@@ -274,6 +274,7 @@ const (
 	scratchPanel
 	scratchOperand // rounded
 	scratchDeal    // what ranks send each other
+	scratchHalves  // gradients that are sent as bfloat16
 	scratchSlots
 )
 

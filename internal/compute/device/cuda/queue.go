@@ -92,6 +92,7 @@ type command struct {
 	back     *backBuffer // of what is streamed
 	pinned   bool        // host is memory that the GPU reads by itself
 	behind   bool        // of a collective
+	half     bool        // of a collective: of bfloat16
 	at       string      // what the command belongs to
 }
 

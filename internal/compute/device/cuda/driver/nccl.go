@@ -19,18 +19,19 @@ type NCCL interface {
 type NCCLID struct{ Internal [128]byte }
 
 // Communicator is a job of several ranks. All of them call the same collectives in the same order, which take their
-// turn in a stream, on the thread of the context. x, src and dst are float32.
+// turn in a stream, on the thread of the context. x, src and dst are float32, and with half bfloat16, which sums are
+// rounded to as often as NCCL adds.
 type Communicator interface {
 	// AllReduce sets x to the sum of x of all ranks.
 	AllReduce(x Ptr, n int, s Stream) error
 	// Broadcast sets x to that of rank root.
 	Broadcast(x Ptr, n, root int, s Stream) error
 	// Reduce sets dst of rank root to the sum of src of all ranks.
-	Reduce(dst, src Ptr, n, root int, s Stream) error
+	Reduce(dst, src Ptr, n, root int, half bool, s Stream) error
 	// AllGather sets piece r of dst to src, of n values, of rank r.
 	AllGather(dst, src Ptr, n int, s Stream) error
 	// ReduceScatter sets dst, of n values, to piece r of the sum of src of all ranks, r being this one.
-	ReduceScatter(dst, src Ptr, n int, s Stream) error
+	ReduceScatter(dst, src Ptr, n int, half bool, s Stream) error
 	// Failure is what went wrong behind the calls so far: another rank is gone. Any thread may ask.
 	Failure() error
 	// Abort ends the collectives that wait for other ranks, on any thread. What they were to write is anything, and

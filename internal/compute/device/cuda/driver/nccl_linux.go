@@ -109,8 +109,17 @@ type communicator struct {
 
 const (
 	ncclFloat = 7 // ncclFloat32
+	ncclHalf  = 9 // ncclBfloat16
 	ncclSum   = 0
 )
+
+// typeOf is the ncclDataType_t of values.
+func typeOf(half bool) uintptr {
+	if half {
+		return ncclHalf
+	}
+	return ncclFloat
+}
 
 func (c *communicator) call(e *entry, args ...uintptr) error {
 	if c.Aborted() { // its memory is gone
@@ -129,8 +138,8 @@ func (c *communicator) Broadcast(x Ptr, n, root int, s Stream) error {
 	return c.call(&c.fn.broadcast, uintptr(x), uintptr(x), uintptr(n), ncclFloat, uintptr(root), *c.handle, uintptr(s))
 }
 
-func (c *communicator) Reduce(dst, src Ptr, n, root int, s Stream) error {
-	return c.call(&c.fn.reduce, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, ncclSum, uintptr(root), *c.handle,
+func (c *communicator) Reduce(dst, src Ptr, n, root int, half bool, s Stream) error {
+	return c.call(&c.fn.reduce, uintptr(src), uintptr(dst), uintptr(n), typeOf(half), ncclSum, uintptr(root), *c.handle,
 		uintptr(s))
 }
 
@@ -138,8 +147,8 @@ func (c *communicator) AllGather(dst, src Ptr, n int, s Stream) error {
 	return c.call(&c.fn.allGather, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, *c.handle, uintptr(s))
 }
 
-func (c *communicator) ReduceScatter(dst, src Ptr, n int, s Stream) error {
-	return c.call(&c.fn.reduceScatter, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, ncclSum, *c.handle,
+func (c *communicator) ReduceScatter(dst, src Ptr, n int, half bool, s Stream) error {
+	return c.call(&c.fn.reduceScatter, uintptr(src), uintptr(dst), uintptr(n), typeOf(half), ncclSum, *c.handle,
 		uintptr(s))
 }
 

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
-#include <limits>
 #include <random>
 #include <string>
 #include <sys/mman.h>
@@ -34,11 +33,11 @@ enum Kind { kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter };
 typedef struct { char internal[128]; } Id;
 
 namespace {
-const int kMostRanks = 16, kFloat = 7, kSum = 0;
+const int kMostRanks = 16, kFloat = 7, kHalf = 9, kSum = 0;  // kHalf is ncclBfloat16
 const size_t kPiece = 1 << 18;  // values of a rank in the file
 const int kPatience = 120;      // seconds
 
-struct Call { int kind; long number; size_t n; int root; };
+struct Call { int kind; long number; size_t n; int root, type; };
 struct Rank { std::atomic<long> arrived; std::atomic<int> gpu; Call call; };
 struct File { Rank ranks[kMostRanks]; };
 struct Comm {
@@ -55,7 +54,8 @@ Result say(Result r, const std::string& text) { return said = text, r; }
 std::string name(const Call& c) {
   static const char* const names[] = {"ncclAllReduce", "ncclBroadcast", "ncclReduce", "ncclAllGather",
                                       "ncclReduceScatter"};
-  std::string s = std::string(names[c.kind]) + " of " + std::to_string(c.n) + " values";
+  std::string s = std::string(names[c.kind]) + " of " + std::to_string(c.n) +
+                  (c.type == kHalf ? " values in bfloat16" : " values");
   if (c.kind == kBroadcast || c.kind == kReduce) s += " with root " + std::to_string(c.root);
   return s + " as call " + std::to_string(c.number);
 }
@@ -97,7 +97,8 @@ bool agree(Comm* c, const Call& call) {
   int other = 0;
   for (int r = c->ranks - 1; r > 0; r--) {
     const Call& x = c->file->ranks[r].call;
-    if (x.kind != first.kind || x.n != first.n || x.root != first.root || x.number != first.number) other = r;
+    if (x.kind != first.kind || x.n != first.n || x.root != first.root || x.type != first.type ||
+        x.number != first.number) other = r;
   }
   std::string what = "rank 0 calls " + name(first) + ", rank " + std::to_string(other) + " " +
                      name(c->file->ranks[other].call);
@@ -108,23 +109,49 @@ bool agree(Comm* c, const Call& call) {
 
 bool copy_in(Comm* c, const float* from, size_t n) { return memcpy(c->piece(c->rank), from, 4 * n), meet(c); }
 
-void sum(Comm* c, float* to, size_t n) {
+// Values are exchanged as float32, of which each may have been bfloat16.
+bool take_in(Comm* c, const void* from, size_t at, size_t n, int type) {
+  if (type == kFloat) return copy_in(c, (const float*)from + at, n);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits = (uint32_t)((const uint16_t*)from)[at + i] << 16;
+    memcpy(c->piece(c->rank) + i, &bits, 4);
+  }
+  return meet(c);
+}
+
+uint16_t half_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  return x != x ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+// sum rounds bfloat16 each time that it adds.
+void sum(Comm* c, void* to, size_t at, size_t n, int type) {
   for (size_t i = 0; i < n; i++) {
     float s = c->piece(0)[i];
-    for (int r = 1; r < c->ranks; r++) s += c->piece(r)[i];
-    to[i] = s;
+    for (int r = 1; r < c->ranks; r++) {
+      s += c->piece(r)[i];
+      uint32_t bits = (uint32_t)half_of(s) << 16;
+      if (type == kHalf) memcpy(&s, &bits, 4);
+    }
+    if (type == kHalf)
+      ((uint16_t*)to)[at + i] = half_of(s);
+    else
+      ((float*)to)[at + i] = s;
   }
 }
 
 // exchange does the work of a call, piece by piece.
-bool exchange(Comm* c, const Call& call, const float* src, float* dst) {
+bool exchange(Comm* c, const Call& call, const void* from, void* to) {
+  const float* src = (const float*)from;
+  float* dst = (float*)to;
   for (size_t at = 0; at < call.n; at += kPiece) {
     size_t n = std::min(kPiece, call.n - at);
     switch (call.kind) {
       case kAllReduce:
       case kReduce:
-        if (!copy_in(c, src + at, n)) return false;
-        if (call.kind == kAllReduce || call.root == c->rank) sum(c, dst + at, n);
+        if (!take_in(c, from, at, n, call.type)) return false;
+        if (call.kind == kAllReduce || call.root == c->rank) sum(c, to, at, n, call.type);
         break;
       case kBroadcast:
         if (!copy_in(c, src + at, n)) return false;
@@ -136,8 +163,8 @@ bool exchange(Comm* c, const Call& call, const float* src, float* dst) {
         break;
       case kReduceScatter:
         for (int r = 0; r < c->ranks; r++) {
-          if (!copy_in(c, src + r * call.n + at, n)) return false;
-          if (r == c->rank) sum(c, dst + at, n);
+          if (!take_in(c, from, r * call.n + at, n, call.type)) return false;
+          if (r == c->rank) sum(c, to, at, n, call.type);
           if (!meet(c)) return false;
         }
         continue;
@@ -150,25 +177,29 @@ bool exchange(Comm* c, const Call& call, const float* src, float* dst) {
 Result start(int kind, const void* src, void* dst, size_t n, int type, int root, Comm* c, void* stream) {
   if (!emu_ready()) return say(kCudaError, "the context is not current on this thread");
   if (!c || c->aborted) return say(kInvalidUsage, "no communicator, or an aborted one");
-  if (type != kFloat) return say(kInvalidArgument, "the emulated NCCL knows float32 alone");
+  bool half = type == kHalf && (kind == kReduce || kind == kReduceScatter);
+  if (type != kFloat && !half) return say(kInvalidArgument, "the emulated NCCL knows float32, and sums in bfloat16");
   if (root < 0 || root >= c->ranks) return say(kInvalidArgument, "no such root");
   size_t in = kind == kReduceScatter ? n * c->ranks : n, out = kind == kAllGather ? n * c->ranks : n;
   if (kind == kReduce && root != c->rank) out = 0;
-  Call call{kind, c->calls, n, root};  // the number is counted when its turn comes, which a recording has often
-  if (n && (!emu::inside((uint64_t)src, 4 * in) || !emu::inside((uint64_t)dst, 4 * out)))
+  size_t size = half ? 2 : 4;
+  Call call{kind, c->calls, n, root, type};  // the number is counted when its turn comes, which a recording has often
+  if (n && (!emu::inside((uint64_t)src, size * in) || !emu::inside((uint64_t)dst, size * out)))
     return say(kInvalidArgument, name(call) + ": memory outside an allocation");
-  const float* from = (const float*)src;
-  float* to = (float*)dst;
-  if (from != to && from < to + out && to < from + in &&
-      !(kind == kAllGather && from == to + c->rank * n) && !(kind == kReduceScatter && to == from + c->rank * n))
+  const char* from = (const char*)src;
+  char* to = (char*)dst;
+  bool in_place = kind == kAllGather       ? from == to + size * c->rank * n
+                  : kind == kReduceScatter ? to == from + size * c->rank * n
+                                           : from == to;
+  if (!in_place && from < to + size * out && to < from + size * in)
     return say(kInvalidArgument, name(call) + ": memory overlaps other than in place");
   emu_enqueue(stream, [=] {
     Call now = call;
     now.number = ++c->calls;
-    if (!emu::inside((uint64_t)src, 4 * in) || !emu::inside((uint64_t)dst, 4 * out))
+    if (!emu::inside((uint64_t)src, size * in) || !emu::inside((uint64_t)dst, size * out))
       return emu_broken(name(now) + ": memory that was freed before its turn");
     if (agree(c, now) && exchange(c, now, from, to)) return;
-    for (size_t i = 0; i < out; i++) to[i] = std::numeric_limits<float>::quiet_NaN();
+    memset(to, 0xff, size * out);  // NaN
   });
   return kSuccess;
 }
