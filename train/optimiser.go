@@ -23,8 +23,9 @@ type optimiser struct {
 	coef2 device.View // [1] its square, for parameters that are listed twice
 	steps int64       // updates done
 
-	average *average // of the weights, nil without
-	limits  []limit  // of what the loss learns
+	sums    device.View // of bits (verifier); absent without
+	average *average    // of the weights, nil without
+	limits  []limit     // of what the loss learns
 
 	table []float64 // staging of scalars
 }
@@ -60,6 +61,14 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	}
 	return opt, nil
 }
+
+// Where sums of bits lie in those of a step (verifier).
+const (
+	sumBefore   = 0
+	sumAfter    = 2
+	sumResident = 4
+	sumCount    = 5
+)
 
 // update is one application of Adam to a range of the flat parameters. The list of a program is made once; norm,
 // scalars and Adam walk it.
@@ -164,8 +173,13 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 			o.adam(&list[i], hypers.Slice(3*i, 3*i+3))
 		}
 		for i := range o.limits {
-			if at := o.limits[i].value.Off; at >= t.lo && at < t.hi {
-				o.limits[i].apply(o.dev)
+			at := o.limits[i].value.Off
+			if at < t.lo || at >= t.hi {
+				continue
+			}
+			o.limits[i].apply(o.dev)
+			if o.sums.Present() && at >= t.from && at < t.to {
+				o.sumOf(&span{lo: at, hi: at + 1}, t.at+at-t.from, o.sums.Slice(sumAfter, sumAfter+2))
 			}
 		}
 		if o.ranks != nil {
@@ -177,6 +191,16 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 	}
 }
 
+// sumOf adds the bits of a range of the parameters and of its moments, which begin at a place of those of the shard, as
+// Adam does.
+func (o *optimiser) sumOf(of *span, at int, sum device.View) {
+	n, first, second := of.hi-of.lo, sum.Slice(0, 1), sum.Slice(1, 2)
+	device.Do(o.dev, device.SumBits{Sum: first, X: o.params.Values().Slice(of.lo, of.hi)})
+	device.Do(o.dev, device.SumBits{Sum: first, X: o.m.Slice(at, at+n)})
+	device.Do(o.dev, device.SumBits{Sum: second, X: o.m.Slice(at, at+n)})
+	device.Do(o.dev, device.SumBits{Sum: second, X: o.v.Slice(at, at+n)})
+}
+
 // adam does one update.
 func (o *optimiser) adam(u *update, hyper device.View) {
 	n := u.hi - u.lo
@@ -185,6 +209,12 @@ func (o *optimiser) adam(u *update, hyper device.View) {
 		Legacy: o.opt.LegacyEps}
 	if u.of == 2 {
 		a.Clip = o.coef2
+	}
+	if o.sums.Present() && u.nth == 1 {
+		a.Before = o.sums.Slice(sumBefore, sumBefore+2)
+	}
+	if o.sums.Present() && u.nth == u.of && !u.noDecay { // what has a range is changed once more
+		a.After = o.sums.Slice(sumAfter, sumAfter+2)
 	}
 	if u.factor != nil {
 		device.Do(o.dev, device.AdamFactored{Adam: a, Factored: *u.factor})
