@@ -51,13 +51,23 @@ KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float mo
   coef[0] = c > 1 ? 1 : c;
 }
 
+// sum_words_ is the sum of v of all threads of a block, for the first of them.
+VSE_INLINE u32 sum_words_(u32 v) {
+  __shared__ u32 all[VSE_THREADS];
+  all[threadIdx.x] = v;
+  __syncthreads();
+  u32 sum = 0;
+  for (u32 i = 0; threadIdx.x == 0 && i < blockDim.x; i++) sum += all[i];
+  return sum;
+}
+
 // acc[block] += Σ partial[block] [n], of whole numbers modulo 2^32.
 // Cost: read 4*n*gx; write 4*gx; flop n*gx; turns n/block+3
 KERNEL add_bits(u32* acc, const u32* partial, int n) {
   u32 s = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) s += partial[(i64)blockIdx.x * n + i];
-  u32 all = (u32)(i64)block_total((double)s);
-  if (threadIdx.x == 0) acc[blockIdx.x] += all;
+  s = sum_words_(s);
+  if (threadIdx.x == 0) acc[blockIdx.x] += s;
 }
 
 // partial[block] = the sum of the words x [n] that the block reads.
@@ -65,7 +75,7 @@ KERNEL add_bits(u32* acc, const u32* partial, int n) {
 KERNEL sum_bits(u32* partial, const u32* x, i64 n) {
   u32 s = 0;
   EACH(i, n) s += x[i];
-  s = (u32)(i64)block_total((double)s);
+  s = sum_words_(s);
   if (threadIdx.x == 0) partial[blockIdx.x] = s;
 }
 
