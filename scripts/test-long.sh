@@ -32,6 +32,9 @@ bash scripts/kill-resume.sh 50
 echo "a gallery is whole after 300 kills"
 "$go" test -v -count=1 -run AmendIsWhole ./data -amend-kills 300
 
+echo "simulated sweeps"
+"$go" test -v -timeout 60m -run '^TestSimulatedSweeps' ./internal/apps/sweep -sweep-time 10m
+
 echo "a million flipped bits"
 "$go" test -v -timeout 60m -run '^TestFlippedBits$' ./train -flips 1000000
 

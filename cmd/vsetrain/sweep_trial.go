@@ -71,7 +71,8 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 			break
 		}
 	}
-	if errors.Is(err, train.ErrInterrupted) || errors.Is(err, runfs.ErrLocked) && ctx.Err() != nil {
+	// The process that has the directory may be that of a worker whose disk stands still: the trial goes on later.
+	if errors.Is(err, train.ErrInterrupted) || errors.Is(err, runfs.ErrLocked) {
 		return &codedError{err, exitInterrupted}
 	}
 	return err
