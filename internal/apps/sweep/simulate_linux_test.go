@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -542,7 +541,7 @@ func TestSimulatedSweepsAreRepeatable(t *testing.T) {
 	for seed := range uint64(3) {
 		first, _ := simulateSweep(t, p, seed)
 		second, _ := simulateSweep(t, p, seed)
-		if a, b := strings.Join(first.log, "\n"), strings.Join(second.log, "\n"); a != b || cmp.Compare(len(a), 100) < 0 {
+		if a, b := strings.Join(first.log, "\n"), strings.Join(second.log, "\n"); a != b || len(first.log) < 12 {
 			t.Fatalf("seed %d:\n%s\n\nand then\n%s", seed, a, b)
 		}
 	}
