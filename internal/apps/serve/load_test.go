@@ -172,7 +172,8 @@ func TestOverload(t *testing.T) {
 				p, q := half.p99(), double.p99()
 				answered := float64(double.statuses[200]) / during.Seconds()
 				t.Logf("%.0f queries/s of twenty clients, p99 %v; at half the rate p99 %v; at twice the rate %.0f/s, "+
-					"p99 %v (%.2f times), %v", rate, closed.p99(), p, answered, q, q.Seconds()/p.Seconds(), double.statuses)
+					"p99 %v (%.2f times), %v", rate, closed.p99(), p, answered, q, q.Seconds()/p.Seconds(),
+					double.statuses)
 				refused := double.statuses[429] > 0 || answered > 1.9*rate
 				if q.Seconds() > 1.3*p.Seconds() || !refused || answered < rate/3 {
 					t.Errorf("p99 %v at half the rate, %v at twice, of %.0f answers a second", p, q, answered)
