@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 )
@@ -13,8 +14,8 @@ type runner interface {
 	// guard keeps Adam from changing anything unless the norm and the losses are finite. It reports whether the calls
 	// of the update follow: a device that runs behind its calls is given them and does nothing.
 	guard(coef, norm device.View, losses []device.View) bool
-	// fetch begins to copy scalars, and behind them scores, to the host; fetched waits for them. They are valid until
-	// the next fetch of the slot. There are as many slots as depth.
+	// fetch begins to copy scalars, the last of which may be int32, and behind them scores, to the host; fetched waits
+	// for them. They are valid until the next fetch of the slot. There are as many slots as depth.
 	fetch(slot int, values []device.View)
 	fetched(slot int) (scalars []float64, scores []float32, err error)
 	// depth is how many steps may be started and not finished.
@@ -40,6 +41,7 @@ func newRunner(dev device.Device) (runner, *recorder) {
 type direct struct {
 	dev     device.Device
 	scalar  [1]float64
+	ints    []int32
 	scalars []float64
 	scores  []float32
 }
@@ -72,6 +74,14 @@ func (d *direct) fetch(_ int, values []device.View) {
 		for range v.N {
 			d.scalars = append(d.scalars, 0)
 		}
+		if v.Buf.DType() == device.Int32 {
+			d.ints = slices.Grow(d.ints[:0], v.N)[:v.N]
+			d.dev.DownloadInts(d.ints, v)
+			for i, x := range d.ints {
+				d.scalars[at+i] = float64(x)
+			}
+			continue
+		}
 		d.dev.DownloadDoubles(d.scalars[at:], v)
 	}
 	if cap(d.scores) < values[last].N {
@@ -97,6 +107,7 @@ type recorder struct {
 
 	slots [device.FetchSlots]struct {
 		scalars int // how many of the values
+		ints    int // how many of the scalars, the last of them
 		values  []float64
 	}
 
@@ -162,9 +173,12 @@ func (r *recorder) guard(coef, norm device.View, losses []device.View) bool {
 
 func (r *recorder) fetch(slot int, values []device.View) {
 	s := &r.slots[slot]
-	s.scalars = 0
+	s.scalars, s.ints = 0, 0
 	for _, v := range values[:len(values)-1] {
 		s.scalars += v.N
+		if v.Buf.DType() == device.Int32 {
+			s.ints += v.N
+		}
 	}
 	r.Fetch(slot, values...)
 }
@@ -176,8 +190,12 @@ func (r *recorder) fetched(slot int) ([]float64, []float32, error) {
 	}
 	s := &r.slots[slot]
 	s.values = s.values[:0]
-	for _, v := range x[:s.scalars] {
-		s.values = append(s.values, float64(v))
+	for i, v := range x[:s.scalars] {
+		if i >= s.scalars-s.ints {
+			s.values = append(s.values, float64(int32(math.Float32bits(v))))
+		} else {
+			s.values = append(s.values, float64(v))
+		}
 	}
 	return s.values, x[s.scalars:], nil
 }

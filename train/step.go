@@ -42,6 +42,7 @@ type Step struct {
 	namer    device.Namer
 	ranks    *Ranks        // nil where there is one
 	micro    *micro        // nil where a batch is computed at once
+	verifier *verifier     // nil without Verify
 	memory   loss.Memory   // of the loss; nil without
 	batch    loss.Batch    // of the last step that was started
 	started  []startedStep // and not finished, at most Depth
@@ -53,9 +54,11 @@ type Step struct {
 }
 
 type startedStep struct {
-	p    *program
-	lr   float64
-	slot int
+	p      *program
+	lr     float64
+	slot   int
+	update int64   // its number, from 1
+	first  *report // of the same step, where it is done twice
 }
 
 // StepResult is what a step reports.
@@ -164,16 +167,26 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	if s.ranks != nil {
 		s.opt.apart = true
 	}
-	if p.micro == nil {
-		s.runner.run(key, s.model.Instance.Generation(), s.makes)
-	} else if err := p.compute(s.opt.shard); err == nil { // feeds inputs meanwhile, which cannot be recorded
-		s.calls()
-	} else {
+	once := func() error {
+		if p.micro == nil {
+			s.runner.run(key, s.model.Instance.Generation(), s.makes)
+		} else if err := p.compute(s.opt.shard); err == nil { // feeds inputs meanwhile, which cannot be recorded
+			s.calls()
+		} else {
+			return err
+		}
+		s.runner.fetch(s.slot, p.reports(s.opt.norm, s.opt.sums))
+		return nil
+	}
+	first, err := s.verifier.begin(p.updates, s.slot, once)
+	if err == nil {
+		err = once()
+	}
+	if err != nil {
 		s.opt.steps--
 		return fmt.Errorf("training step: %w", err)
 	}
-	s.runner.fetch(s.slot, p.reports(s.opt.norm))
-	s.started = append(s.started, startedStep{p, lr, s.slot})
+	s.started = append(s.started, startedStep{p, lr, s.slot, s.opt.steps, first})
 	s.slot = (s.slot + 1) % s.runner.depth()
 	return nil
 }
@@ -265,6 +278,10 @@ func (s *Step) Finish() (StepResult, error) {
 	if err != nil {
 		return StepResult{}, fmt.Errorf("training step: %w", err)
 	}
+	all := x
+	if s.verifier != nil {
+		x = x[:len(x)-sumCount]
+	}
 	r := StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3], LearningRate: st.lr}
 	if st.p.captioning != nil {
 		r.LossCaptioning = x[4]
@@ -273,11 +290,27 @@ func (s *Step) Finish() (StepResult, error) {
 	r.Stop = s.ranks != nil && x[2+len(st.p.losses)] > 0 // the last of the losses
 	remembered := x[min(len(x), 3+1+len(st.p.losses)-1):]
 	if !finite(r.Loss) || !finite(r.GradNorm) {
-		s.opt.steps-- // nothing was updated
+		s.opt.steps--                                 // nothing was updated
+		for s.verifier != nil && len(s.started) > 0 { // they may have updated
+			if _, err := s.Finish(); flipped(err) {
+				return r, err
+			}
+		}
+		if err := s.verifier.unchanged(); err != nil {
+			return r, err
+		}
 		if finite(r.Loss) {
 			return r, &NotFinite{"the gradient norm", r.GradNorm}
 		}
 		return r, &NotFinite{"the loss", r.Loss}
+	}
+	if v := s.verifier; v != nil {
+		if err := v.same(st.first, all, scores); err != nil {
+			return r, err
+		}
+		if err := v.finish(st.update, all[len(x):]); err != nil {
+			return r, err
+		}
 	}
 	n := int(math.Sqrt(float64(len(scores))))
 	if cap(s.hardest) < n {
@@ -317,6 +350,18 @@ func gap(scores, hardest []float32, n int) float64 {
 	return sum
 }
 
+// Verify makes the steps look for bits that change by themselves: of parameters and moments at each update, of what is
+// resident within so many batches, and of what is computed in a step of every, which is done twice; 0 is none. It is
+// called before the first step, and before ReadFrom.
+func Verify(s *Step, every, batches int) (err error) {
+	s.verifier, err = newVerifier(s.opt, s.runner, s.recorder, every, batches)
+	return err
+}
+
+// Unchanged returns an error where a bit of the parameters or moments has changed since the last update. Steps must be
+// finished. Without Verify it does nothing.
+func Unchanged(s *Step) error { return s.verifier.unchanged() }
+
 // Divide makes steps compute micro-batches of at most size pairs; 0 is the whole batch at once. It is called before
 // the first step, and before ReadFrom. read sets dst to the R·D values of a row of the feature file, for batches that
 // do not bring features, and is called by several goroutines; nil is none.
@@ -345,6 +390,9 @@ func MicroBytes(s *Step) int64 {
 
 // ReadFrom sets what of the training split stays on the device; nil, as at first, is nothing.
 func (s *Step) ReadFrom(r *models.Resident) {
+	if s.verifier != nil {
+		s.verifier.resident = r
+	}
 	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil)
 	if s.micro != nil {
 		s.micro.readFrom(r)

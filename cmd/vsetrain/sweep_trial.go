@@ -72,7 +72,8 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	_, err = s.divided(ctx, &o.rankFlags, place, c, o.Dir, begun)
-	if errors.Is(err, train.ErrInterrupted) {
+	// The process that has the directory may be that of a worker whose disk stands still: the trial goes on later.
+	if errors.Is(err, train.ErrInterrupted) || errors.Is(err, runfs.ErrLocked) {
 		return &codedError{err, exitInterrupted}
 	}
 	return err

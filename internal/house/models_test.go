@@ -181,17 +181,18 @@ func methodsOfInterface(files []*ast.File, name string) (methods []string) {
 
 // lacking is the table of devices and kernels: what a device has no kernel for, and what is not composed of others.
 var lacking = map[string][]string{
-	"cpu":  append([]string{"Decoder", "FiltrateSimilarities", "Guard", "Gather", "GatherLists"}, ofRanks...),
+	"cpu": append([]string{"Decoder", "FiltrateSimilarities", "Guard", "Gather", "GatherLists", "SumTable"},
+		ofRanks...),
 	"cuda": nil,
 	"composed": {"Gemm", "Combine", "Activate", "Fill", "Copy", "Multiply", "Map", "Reduce",
-		"GatherWords", "Gather", "GatherLists"},
+		"GatherWords", "Gather", "GatherLists", "SumTable"},
 }
 
 // ofRanks are the kernels of several ranks: device/ranks computes them around a device in memory of the host.
 var ofRanks = []string{"AllReduce", "Broadcast", "AllGather", "ReduceScatter", "Join"}
 
 // resident are the kernels of devices with tables in memory of their own (device.Resident).
-var resident = []string{"Gather", "GatherLists"}
+var resident = []string{"Gather", "GatherLists", "SumTable"}
 
 // A device has few methods, and computes every kernel itself or by others: no kernel is missing that nobody calls yet.
 func TestTableOfKernels(t *testing.T) {

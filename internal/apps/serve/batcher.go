@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vsetrain/internal/apps/search"
@@ -15,7 +16,10 @@ type batcher struct {
 	window   time.Duration
 	queue    chan *asked
 	counters *counters
-	expected int // queries of the clients that asked before
+	overload *overload
+	costs    costs
+	most     atomic.Int32 // how many queries may wait while there is too much to do
+	expected int          // queries of the clients that asked before
 	done     sync.WaitGroup
 }
 
@@ -23,12 +27,14 @@ type batcher struct {
 type asked struct {
 	search.Query
 	ctx    context.Context
+	since  time.Time
 	answer chan search.Result // of one element, so that nobody has to wait for a request that has gone
 }
 
 // newBatcher starts a batcher; room is how many queries may wait.
-func newBatcher(s Searcher, window time.Duration, room int, c *counters) *batcher {
-	b := &batcher{searcher: s, window: window, queue: make(chan *asked, room), counters: c}
+func newBatcher(s Searcher, window time.Duration, room int, c *counters, o *overload) *batcher {
+	b := &batcher{searcher: s, window: window, queue: make(chan *asked, room), counters: c, overload: o}
+	b.most.Store(search.MaxBatch)
 	b.done.Go(b.loop)
 	return b
 }
@@ -46,7 +52,10 @@ func (b *batcher) ask(ctx context.Context, q search.Query) (search.Answer, error
 	if err != nil {
 		return search.Answer{}, err
 	}
-	a := &asked{Query: q, ctx: ctx, answer: make(chan search.Result, 1)}
+	if most := int(b.most.Load()); len(b.queue) >= most && b.overload.lasts() {
+		return search.Answer{}, b.overload.refuse(most)
+	}
+	a := &asked{Query: q, ctx: ctx, since: time.Now(), answer: make(chan search.Result, 1)}
 	select {
 	case b.queue <- a:
 	case <-ctx.Done():
@@ -107,15 +116,23 @@ func (b *batcher) gather(first *asked) []*asked {
 func (b *batcher) answer(batch []*asked) {
 	var waiting []*asked
 	var queries []search.Query
+	patience := b.costs.patience()
 	for _, a := range batch {
-		if a.ctx.Err() == nil {
+		switch {
+		case a.ctx.Err() != nil:
+		case patience > 0 && time.Since(a.since) > patience && b.overload.lasts():
+			a.answer <- search.Result{Err: b.overload.refuse(len(b.queue) + len(batch))}
+		default:
 			waiting, queries = append(waiting, a), append(queries, a.Query)
 		}
 	}
 	if len(waiting) == 0 {
 		return
 	}
+	start := time.Now()
 	results := b.results(queries)
+	b.costs.add(float64(len(queries)), time.Since(start).Seconds())
+	b.most.Store(int32(b.costs.twice(search.MaxBatch)))
 	b.counters.batch(len(queries))
 	for i, a := range waiting {
 		a.answer <- results[i]

@@ -26,8 +26,8 @@ type served struct {
 }
 
 func (r *ready) index(x Searcher, version int) *served {
-	v := &served{searcher: x, batcher: newBatcher(x, r.opt.Window, r.opt.Queue, r.counters), version: version,
-		since: time.Now()}
+	b := newBatcher(x, r.opt.Window, r.opt.Queue, r.counters, r.overload)
+	v := &served{searcher: x, batcher: b, version: version, since: time.Now()}
 	v.users.Add(1)
 	return v
 }

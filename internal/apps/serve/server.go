@@ -27,7 +27,8 @@ type Server struct {
 	counters *counters
 	slots    chan struct{} // an element for each request in progress
 	embeds   chan struct{} // of them those for embeddings, whose bodies are large
-	arriving atomic.Int64  // bytes of bodies that were read and are not answered yet
+	overload overload
+	arriving atomic.Int64 // bytes of bodies that were read and are not answered yet
 	routes   []route
 	token    atomic.Pointer[string]
 	ready    atomic.Pointer[ready] // nil until the images are encoded
@@ -45,6 +46,7 @@ type ready struct {
 	opt      *Options
 	log      *slog.Logger
 	counters *counters
+	overload *overload
 	token    *atomic.Pointer[string]
 }
 
@@ -109,7 +111,7 @@ func (s *Server) Log() *slog.Logger { return s.log }
 // start makes the server ready.
 func (s *Server) start(o Opened) error {
 	r := &ready{Opened: o, shelves: map[string]*shelf{}, decoding: make(chan struct{}, 1), opt: &s.opt, log: s.log,
-		counters: s.counters, token: &s.token}
+		counters: s.counters, overload: &s.overload, token: &s.token}
 	r.info = InfoAnswer{Version: s.opt.Version, Checkpoints: []string{}, Limits: LimitsInfo{
 		MaxK: s.opt.MaxK, MaxItems: s.opt.MaxItems, MaxBody: s.opt.MaxBody, Queue: s.opt.Queue,
 		TimeoutSeconds: s.opt.Timeout.Seconds()}}
@@ -298,7 +300,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error 
 	}
 	leave, err := enter(s.slots)
 	if err != nil {
-		return err
+		return s.overload.refuse(cap(s.slots))
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeout)

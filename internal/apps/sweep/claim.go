@@ -32,6 +32,22 @@ type Claim struct {
 	text []byte
 }
 
+// place is where a process runs.
+type place struct {
+	host, machine string // "" is unknown
+	pid           int
+	alive         func(pid int) bool // on this machine
+}
+
+// place is that of this process, or what a test sets.
+func (s *Store) place() place {
+	if s.at != nil {
+		return *s.at
+	}
+	host, _ := os.Hostname()
+	return place{host, process.Machine(), os.Getpid(), process.Alive}
+}
+
 // token returns 64 random bits; rand.Read does not fail.
 func token() string {
 	var b [8]byte
@@ -53,7 +69,7 @@ func (c *clock) age(modified time.Time) (time.Duration, error) {
 				disk.Now().Remove(name)
 			}
 		}
-		f, err := os.CreateTemp(c.dir, ".now-*")
+		f, err := disk.Now().Create(filepath.Join(c.dir, ".now-"+token()))
 		if errors.Is(err, fs.ErrPermission) { // a reader without write access
 			c.now = time.Now()
 			return c.now.Sub(modified), nil
@@ -86,7 +102,7 @@ func (s *Store) living(path string, clock *clock) (*Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Machine != "" && c.Machine == process.Machine() && !process.Alive(c.PID) {
+	if at := s.place(); c.Machine != "" && c.Machine == at.machine && !at.alive(c.PID) {
 		return nil, nil
 	}
 	age, err := clock.age(info.ModTime())
@@ -103,13 +119,13 @@ func readClaim(path string) (*Claim, error) {
 
 // claim takes a trial for this process; nil without an error means that another process has it.
 func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim, error) {
-	host, _ := os.Hostname() // empty if the system does not tell
+	at := s.place()
 	epoch, err := position(st.Dir)
 	if err != nil {
 		return nil, err
 	}
-	c := &Claim{Token: token(), Host: host, Machine: process.Machine(), PID: os.Getpid(), Job: job, Since: now,
-		Epoch: epoch, Target: epochs, path: filepath.Join(st.Dir, claimName)}
+	c := &Claim{Token: token(), Host: at.host, Machine: at.machine, PID: at.pid, Job: job, Since: now, Epoch: epoch,
+		Target: epochs, path: filepath.Join(st.Dir, claimName)}
 	if c.text, err = json.Marshal(c); err != nil {
 		return nil, err
 	}
@@ -187,19 +203,11 @@ var errLost = errors.New("another process has taken over the trial")
 
 // beat renews the claim: it writes the file again, so that the file system sets the modification time.
 func (c *Claim) beat() error {
-	now, err := readClaim(c.path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Token != c.Token {
+	err := disk.Now().Renew(c.path, c.text)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, disk.ErrChanged) {
 		return errLost
 	}
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(c.path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(c.text, 0)
-	return errors.Join(err, f.Close())
+	return err
 }
 
 // release gives the trial up.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		return err
 	}
 	w.report(Event{Kind: Started, Slot: slot, Job: job})
-	code, tail, err := w.child(ctx, slot, job, claim)
+	code, tail, err := w.train(ctx, slot, job, claim)
 	switch {
 	case errors.Is(err, errLost):
 		return nil
@@ -74,57 +75,97 @@ func (w *Worker) fail(slot int, job Job, f Failure) error {
 	return nil
 }
 
-// child runs the process of a trial to its end and returns its exit code, -1 for a signal, and what it said last. When
-// ctx ends, the process is told so by the end of its standard input; so it is when this worker is killed.
-func (w *Worker) child(ctx context.Context, slot int, job Job, claim *Claim) (code int, tail string, err error) {
-	log, err := os.OpenFile(filepath.Join(job.State.Dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+// training is a trial that is being trained.
+type training interface {
+	stop() // saves its state and ends with ExitInterrupted
+	kill()
+	// wait returns the exit code when it has ended, -1 for a signal, and what it said last.
+	wait() (code int, last string, err error)
+}
+
+// train trains a trial to the end and returns its exit code and what it said last. When ctx ends, the training is told
+// so.
+func (w *Worker) train(ctx context.Context, slot int, job Job, claim *Claim) (code int, last string, err error) {
+	start := w.start
+	if start == nil {
+		start = w.child
+	}
+	t, err := start(slot, job)
 	if err != nil {
 		return 0, "", err
 	}
-	defer log.Close()
-	cmd := w.Child(job.State.Dir, job.Epochs, w.Threads)
-	last := &tailWriter{file: log}
-	cmd.Stdout, cmd.Stderr = log, last
-	if len(w.GPUs) > 0 {
-		n := max(1, w.Each)
-		first := slot % (len(w.GPUs) / n) * n
-		own := strings.Trim(strings.ReplaceAll(fmt.Sprint(w.GPUs[first:first+n]), " ", ","), "[]")
-		cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+own)
-	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return 0, "", err
-	}
-	defer stdin.Close()
-	if err := cmd.Start(); err != nil {
-		return 0, "", err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		code, last, err = t.wait()
+	}()
 	beat := time.NewTicker(w.Beat)
 	defer beat.Stop()
 	stop := ctx.Done()
 	for lost := false; ; {
 		select {
-		case err := <-ended:
-			var exit *exec.ExitError
-			switch {
-			case lost:
+		case <-ended:
+			if lost {
 				return 0, "", errLost
-			case err != nil && !errors.As(err, &exit):
-				return 0, "", err
 			}
-			return cmd.ProcessState.ExitCode(), last.message(), nil
+			return code, last, err
 		case <-stop:
 			stop = nil
-			stdin.Close()
+			t.stop()
 		case <-beat.C:
 			if err := claim.beat(); errors.Is(err, errLost) {
 				lost = true
-				cmd.Process.Kill() // an error says that it has ended
+				t.kill()
 			} // any other failure shows as age, should it last
 		}
 	}
+}
+
+// child is the process of a trial. It is told to stop by the end of its standard input, which a killed worker leaves
+// too.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	log   *os.File
+	last  *tailWriter
+}
+
+// child starts the process of a trial.
+func (w *Worker) child(slot int, job Job) (training, error) {
+	log, err := os.OpenFile(filepath.Join(job.State.Dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cmd: w.Child(job.State.Dir, job.Epochs, w.Threads), log: log, last: &tailWriter{file: log}}
+	c.cmd.Stdout, c.cmd.Stderr = log, c.last
+	if len(w.GPUs) > 0 {
+		n := max(1, w.Each)
+		first := slot % (len(w.GPUs) / n) * n
+		own := strings.Trim(strings.ReplaceAll(fmt.Sprint(w.GPUs[first:first+n]), " ", ","), "[]")
+		c.cmd.Env = append(c.cmd.Env, "CUDA_VISIBLE_DEVICES="+own)
+	}
+	if c.stdin, err = c.cmd.StdinPipe(); err == nil {
+		err = c.cmd.Start()
+	}
+	if err != nil {
+		log.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *child) stop() { c.stdin.Close() }
+
+func (c *child) kill() { c.cmd.Process.Kill() } // an error says that it has ended
+
+func (c *child) wait() (code int, last string, err error) {
+	defer c.log.Close()
+	defer c.stdin.Close()
+	var exit *exec.ExitError
+	if err := c.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		return 0, "", err
+	}
+	return c.cmd.ProcessState.ExitCode(), c.last.message(), nil
 }
 
 // tailWriter passes everything on to a file and keeps the end.

@@ -81,6 +81,7 @@ func (s *State) Last() (last Result, ok bool) {
 type Store struct {
 	Dir   string
 	Stale time.Duration // without a heartbeat for so long a claim is void
+	at    *place        // of this process; nil is where it is
 }
 
 func (s *Store) trialDir(id string) string { return filepath.Join(s.Dir, trialsName, id) }

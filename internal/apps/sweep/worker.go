@@ -35,7 +35,8 @@ type Worker struct {
 	Beat   time.Duration // between heartbeats
 	Poll   time.Duration // between looks at what others do
 
-	mu     sync.Mutex // of taking a job, and of report
+	start  func(slot int, job Job) (training, error) // of a trial; nil starts Child
+	mu     sync.Mutex                                // of taking a job, and of report
 	killed map[string]int
 }
 

@@ -300,7 +300,7 @@ func TestGPUsOfTrials(t *testing.T) {
 	w.GPUs, w.Each, w.Beat = []int{4, 5, 6, 7}, 2, time.Hour
 	for slot, want := range []string{"4,5", "6,7", "4,5"} {
 		state := &State{Trial: p.Trials[0], Dir: t.TempDir()}
-		code, _, err := w.child(t.Context(), slot, Job{State: state, Epochs: 1}, nil)
+		code, _, err := w.train(t.Context(), slot, Job{State: state, Epochs: 1}, nil)
 		b, readErr := os.ReadFile(filepath.Join(state.Dir, logName))
 		if err := errors.Join(err, readErr); err != nil || code != 0 || strings.TrimSpace(string(b)) != want {
 			t.Errorf("slot %d: code %d, GPUs %q, %v; want %s", slot, code, b, err, want)

@@ -29,7 +29,7 @@ func Kernels() []Kernel {
 		&LayerNorm{}, &SelfAttention{}, &PairAttention{}, &Similarities{}, &GraphReason{}, &Filtrate{},
 		&FiltrateSimilarities{}, &BlockMatch{}, &PolarWeights{}, &ScaleBlocks{}, &MixNodes{}, &MeanNodes{},
 		&WordGraph{}, &Hinge{}, &SemanticMargins{}, &UniversalWeighting{}, &SumSquares{}, &SumSquaresFactored{},
-		&ClipCoefficient{}, &Guard{}, &Adam{}, &AdamFactored{}, &Gather{}, &GatherLists{},
+		&ClipCoefficient{}, &Guard{}, &Adam{}, &AdamFactored{}, &SumBits{}, &Gather{}, &GatherLists{}, &SumTable{},
 		&AllReduce{}, &Broadcast{}, &AllGather{}, &ReduceScatter{}, &Join{},
 	}
 }

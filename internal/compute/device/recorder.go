@@ -21,9 +21,9 @@ type Recorder interface {
 	// be replayed.
 	Generation() int
 
-	// Fetch begins to copy Float views to the host, behind the kernels called before. Fetched waits for the copy and
-	// returns the values, one view after the other, valid until the next Fetch of the same slot. There are FetchSlots
-	// slots.
+	// Fetch begins to copy views to the host, behind the kernels called before. Fetched waits for the copy and returns
+	// the values, one view after the other, valid until the next Fetch of the same slot: of an Int32 view the bits.
+	// There are FetchSlots slots.
 	Fetch(slot int, views ...View)
 	Fetched(slot int) ([]float32, error)
 }
@@ -31,7 +31,11 @@ type Recorder interface {
 // Fetch declares the views that are copied and returns the number of their elements.
 func (c *Checker) Fetch(views []View) (n int) {
 	for i := range views {
-		n += c.whole("view", &views[i])
+		if v := &views[i]; v.Present() && v.Buf.DType() == Int32 {
+			n += c.wholeInts("view", v)
+		} else {
+			n += c.whole("view", v)
+		}
 	}
 	return n
 }
@@ -116,6 +120,23 @@ func (a *GatherLists) Views(c *Checker) {
 	c.ints("Dst", &a.Dst, c.wholeInts("Index", &a.Index)*a.Width)
 	c.wholeInts("Values", &a.Values)
 	c.wholeInts("Starts", &a.Starts)
+}
+
+// SumTable adds the bits of bytes From to To of a table, multiples of 4 or its end, to Sum[0], modulo 2^32: the sum of
+// its words of 32 bits, and of a last one of 16.
+type SumTable struct {
+	Sum      View // int32
+	Table    Table
+	From, To int64
+}
+
+// Views implements Kernel.
+func (a *SumTable) Views(c *Checker) {
+	c.ints("Sum", &a.Sum, 1)
+	all := a.Table.Bytes()
+	if a.From < 0 || a.From%4 != 0 || a.To < a.From || a.To > all || a.To%4 != 0 && a.To != all {
+		c.refuse("bytes %d to %d of a table of %d", a.From, a.To, all)
+	}
 }
 
 // Table is memory that Gather reads.

@@ -54,6 +54,9 @@ func dotAVX2(n int, x, y *float32) float64
 func orderAVX2(n int, c, x *float32) float64
 
 //go:noescape
+func bitsAVX2(n int, x *float32) float64
+
+//go:noescape
 func squaresAVX2(n int, x *float32) float64
 
 //go:noescape
@@ -152,6 +155,7 @@ func avx2() *Ops[float32] {
 	o.MAdd = three(maddAVX2)
 	o.Hinge = threeScaled(hingeAVX2)
 	o.Sumsq = total(sumsqAVX2)
+	o.Bits = bitsWith(bitsAVX2)
 	o.Dot = total2(dotAVX2)
 	o.Order = total2(orderAVX2)
 	o.Zero = none(allZeroAVX2)

@@ -54,6 +54,9 @@ func dotAVX512(n int, x, y *float32) float64
 func orderAVX512(n int, c, x *float32) float64
 
 //go:noescape
+func bitsAVX512(n int, x *float32) float64
+
+//go:noescape
 func squaresAVX512(n int, x *float32) float64
 
 //go:noescape
@@ -152,6 +155,7 @@ func avx512() *Ops[float32] {
 	o.MAdd = three(maddAVX512)
 	o.Hinge = threeScaled(hingeAVX512)
 	o.Sumsq = total(sumsqAVX512)
+	o.Bits = bitsWith(bitsAVX512)
 	o.Dot = total2(dotAVX512)
 	o.Order = total2(orderAVX512)
 	o.Zero = none(allZeroAVX512)

@@ -54,6 +54,9 @@ func dotNEON(n int, x, y *float32) float64
 func orderNEON(n int, c, x *float32) float64
 
 //go:noescape
+func bitsNEON(n int, x *float32) float64
+
+//go:noescape
 func squaresNEON(n int, x *float32) float64
 
 //go:noescape
@@ -152,6 +155,7 @@ func neon() *Ops[float32] {
 	o.MAdd = three(maddNEON)
 	o.Hinge = threeScaled(hingeNEON)
 	o.Sumsq = total(sumsqNEON)
+	o.Bits = bitsWith(bitsNEON)
 	o.Dot = total2(dotNEON)
 	o.Order = total2(orderNEON)
 	o.Zero = none(allZeroNEON)

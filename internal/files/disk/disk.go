@@ -3,6 +3,8 @@
 package disk
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -10,8 +12,9 @@ import (
 
 // System is the part of an operating system by which files are changed.
 type System interface {
-	Create(path string) (File, error) // for reading and writing; it must not exist
-	Open(path string) (File, error)   // for reading and writing; it is made where it is missing
+	Create(path string) (File, error)  // for reading and writing; it must not exist
+	Open(path string) (File, error)    // for reading and writing; it is made where it is missing
+	Renew(path string, b []byte) error // writes b over itself, which sets the time of the file; ErrChanged
 	Rename(from, to string) error
 	Link(from, to string) error
 	Remove(path string) error // a file, or an empty folder
@@ -46,6 +49,35 @@ func open(path string, how int) (File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// ErrChanged says that a file does not hold what was expected.
+var ErrChanged = errors.New("another has written the file")
+
+// Renew looks and writes through one open file: where another has put its own file in the place meanwhile, the write
+// goes to the one that is gone.
+func (Host) Renew(path string, b []byte) error {
+	return Renewed(path, b, func(f *os.File) error {
+		_, err := f.WriteAt(b, 0)
+		return err
+	})
+}
+
+// Renewed opens the file at path, and calls write where it holds b.
+func Renewed(path string, b []byte, write func(*os.File) error) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	there, err := io.ReadAll(io.LimitReader(f, int64(len(b))+1))
+	if err == nil && !bytes.Equal(there, b) {
+		err = ErrChanged
+	}
+	if err != nil {
+		return err
+	}
+	return write(f)
 }
 
 func (Host) Rename(from, to string) error { return os.Rename(from, to) }

@@ -74,7 +74,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	t.perEpoch = plan.Batches
 	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
 		Step: t.Step, Source: t.Loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
-		Ranks: train.RanksOf(t.Step)}
+		Ranks: train.RanksOf(t.Step), Unchanged: func() error { return train.Unchanged(t.Step) }}
 	if t.Step.Averages() {
 		t.loop.ValidateAverage = t.validateAverage
 	}

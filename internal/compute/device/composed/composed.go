@@ -148,6 +148,8 @@ func (d *Device) compose(k device.Kernel) bool {
 		optimiser{d}.Adam(*a)
 	case *device.AdamFactored:
 		factoring{d}.AdamFactored(a.Adam, a.Factored)
+	case *device.SumBits:
+		optimiser{d}.SumBits(a)
 	case *device.AllReduce, *device.Broadcast, *device.Join: // of one rank
 	case *device.AllGather:
 		return rows{d}.AllGather(*a)

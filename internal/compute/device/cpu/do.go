@@ -114,6 +114,8 @@ func (d *dev[T]) Do(k device.Kernel) bool {
 		d.Adam(*a)
 	case *device.AdamFactored:
 		d.AdamFactored(a.Adam, a.Factored)
+	case *device.SumBits:
+		sumBits(d, a)
 	default:
 		return false
 	}

@@ -124,6 +124,10 @@ func (d *dev) Do(k device.Kernel) bool {
 		d.Adam(*a)
 	case *device.AdamFactored:
 		d.AdamFactored(a.Adam, a.Factored)
+	case *device.SumBits:
+		sumBits(d, d.pointer(a.Sum), d.pointer(a.X), a.X.N)
+	case *device.SumTable:
+		sumTable(d, a)
 	case *device.AllReduce, *device.Broadcast, *device.AllGather, *device.ReduceScatter, *device.Join:
 		return d.collective(k)
 	case *device.Gather:

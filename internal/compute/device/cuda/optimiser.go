@@ -12,6 +12,9 @@ var (
 	kernelClip        = entryOf("clip_coefficient")
 	kernelAdam        = entryOf("adam")
 	kernelProductAdam = entryOf("product_adam")
+	kernelSummedAdam  = entryOf("product_adam_summed")
+	kernelSumBits     = entryOf("sum_bits")
+	kernelAddBits     = entryOf("add_bits")
 	kernelGramParts   = entryOf("gram_parts")
 	kernelGramDot     = entryOf("gram_dot")
 )
@@ -65,8 +68,42 @@ func (d *dev) adam(a device.Adam, copy, p, m, v, g driver.Ptr, n, width, ld int)
 	if width < n && (head|width|ld)&3 != 0 {
 		head = n // one by one
 	}
-	d.fours(kernelAdam, head, n).ptr(copy, p, m, v, g, hyper, clip).
+	blocks := blocksFor(max((n-head+3)/4, head))
+	partial := partialBits(d, &a, blocks)
+	d.fours(kernelAdam, head, n).ptr(copy, p, m, v, partial, g, hyper, clip).
 		float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(head, n, width, ld)
+	addBits(d, &a, partial, blocks)
+}
+
+// partialBits is where so many blocks write what they add of the bits, 0 where they add none.
+func partialBits(d *dev, a *device.Adam, blocks int) driver.Ptr {
+	if !a.Before.Present() && !a.After.Present() {
+		return 0
+	}
+	return d.need(scratchSums, 2*bitSums*4*blocks)
+}
+
+// addBits adds what the blocks have added.
+func addBits(d *dev, a *device.Adam, partial driver.Ptr, blocks int) {
+	for i, v := range []device.View{a.Before, a.After} {
+		if v.Present() {
+			d.start(kernelAddBits, threads, bitSums, 1, 1).ptr(d.pointer(v), at(partial, i*bitSums*blocks)).int(blocks)
+		}
+	}
+}
+
+// bitSums is how many sums of bits there are of what an update reads, and of what it writes.
+const bitSums = 2
+
+// sumBits adds the bits of n words.
+func sumBits(d *dev, sum, x driver.Ptr, n int) {
+	if n == 0 {
+		return
+	}
+	blocks := min(blocksFor(n), sumBlocks)
+	partial := d.need(scratchSums, 4*blocks)
+	d.start(kernelSumBits, threads, blocks, 1, 1).ptr(partial, x).long(n)
+	d.start(kernelAddBits, threads, 1, 1, 1).ptr(sum, partial).int(blocks)
 }
 
 // panelFloats is the size of the piece of a factored gradient that is made at a time where product_adam does not make
@@ -119,8 +156,17 @@ func (d *dev) productAdam(a *device.Adam, f *device.Factored, copy, p, m, v, dy,
 	}
 	rows := (f.O + adamRows - 1) / adamRows
 	columns := min((f.I+adamColumns-1)/adamColumns, max(1, 2*d.info.Multiprocessors/rows))
-	d.start(kernelProductAdam, threads, rows, columns, 1).ptr(copy, p, m, v, g.a, g.b, d.pointer(a.Hyper),
-		d.pointer(a.Clip)).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).int(f.N, f.O, f.I)
+	partial, k := partialBits(d, a, rows*columns), kernelProductAdam
+	if partial != 0 {
+		k = kernelSummedAdam
+	}
+	c := d.start(k, threads, rows, columns, 1).ptr(copy, p, m, v)
+	if partial != 0 {
+		c.ptr(partial)
+	}
+	c.ptr(g.a, g.b, d.pointer(a.Hyper), d.pointer(a.Clip)).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).
+		flag(a.Legacy).int(f.N, f.O, f.I)
+	addBits(d, a, partial, rows*columns)
 	return true
 }
 

@@ -52,10 +52,12 @@ func (d *dev) NewTable(n int, half bool) (device.Table, error) {
 		return nil, fmt.Errorf("device: cuda: a table of %d values", n)
 	}
 	t := &table{owner: d, n: n, half: half}
-	p, err := d.allocate(t.size() * n)
+	words := (t.size()*n + 3) / 4
+	p, err := d.allocate(4 * words)
 	if err != nil {
 		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
+	d.fill(at(p, words-1), 4, 0) // the half behind the last one, which SumTable reads
 	t.ptr = p
 	d.tables[t] = struct{}{}
 	return t, nil
@@ -97,6 +99,11 @@ func (d *dev) Store(t device.Table, at int, values []float32) {
 	c := d.next()
 	c.kind, c.dst, c.host, c.bytes = commandUpload, own.ptr+driver.Ptr(at*own.size()), src, bytes
 	d.wait()
+}
+
+// sumTable computes device.SumTable.
+func sumTable(d *dev, a *device.SumTable) {
+	sumBits(d, d.pointer(a.Sum), d.table(a.Table).ptr+driver.Ptr(a.From), int(a.To-a.From+3)/4)
 }
 
 // Gather implements device.Resident.

@@ -74,7 +74,6 @@ func testMistakes(h *harness) {
 		fetch = func(v device.View) { r.Fetch(0, a, v) }
 	}
 	for what, call := range map[string]func(){
-		"a fetch of integers":     func() { fetch(i.View) },
 		"a fetch of nothing":      func() { fetch(device.View{}) },
 		"Add of 6 and 7 elements": func() { device.Do(d, device.Add{Dst: a, A: a, B: b}) },
 		"Copy of 6 to 7 elements": func() { device.Do(d, device.Copy{Dst: b, Src: a}) },
