@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/train"
@@ -72,9 +73,11 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	_, err = s.divided(ctx, &o.rankFlags, place, c, o.Dir, begun)
-	// The process that has the directory may be that of a worker whose disk stands still: the trial goes on later.
-	if errors.Is(err, train.ErrInterrupted) || errors.Is(err, runfs.ErrLocked) {
+	switch {
+	case errors.Is(err, train.ErrInterrupted):
 		return &codedError{err, exitInterrupted}
+	case errors.Is(err, runfs.ErrLocked):
+		return &codedError{err, sweep.ExitLocked}
 	}
 	return err
 }
@@ -86,9 +89,9 @@ func unlocked(ctx context.Context, dir string) error {
 		switch {
 		case err == nil:
 			return d.Close()
-		case errors.Is(err, runfs.ErrLocked) && ctx.Err() != nil:
-			return &codedError{err, exitInterrupted}
-		case !errors.Is(err, runfs.ErrLocked) || time.Since(begin) > lockPatience:
+		case errors.Is(err, runfs.ErrLocked) && (ctx.Err() != nil || time.Since(begin) > lockPatience):
+			return &codedError{err, sweep.ExitLocked}
+		case !errors.Is(err, runfs.ErrLocked):
 			return err
 		}
 	}

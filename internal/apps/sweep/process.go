@@ -37,6 +37,9 @@ func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) erro
 		}
 		w.report(Event{Kind: Finished, Slot: slot, Job: job, Result: r})
 		return nil
+	case code == ExitLocked:
+		w.report(Event{Kind: Stopped, Slot: slot, Job: job})
+		return nil
 	case code == ExitInterrupted, ctx.Err() != nil && code < 0:
 		select { // a signal to the whole job may reach the trial first
 		case <-ctx.Done():

@@ -283,7 +283,7 @@ func (t *simulatedTraining) run() int {
 			return 1
 		}
 		if time.Since(begin) > time.Minute { // lockPatience of the program
-			return ExitInterrupted
+			return ExitLocked
 		}
 		if code, on := t.sleep(time.Second + 7); !on {
 			return code

@@ -14,6 +14,10 @@ import (
 // (EX_TEMPFAIL of sysexits.h).
 const ExitInterrupted = 75
 
+// ExitLocked is the exit code of the process of a trial whose directory another process has, perhaps of a worker whose
+// disk stands still: the trial goes on later.
+const ExitLocked = 76
+
 // ErrInterrupted is returned by Worker.Run when ctx ended: what was begun is saved and continues at the next start.
 var ErrInterrupted = errors.New("sweep interrupted; the trials are saved, start it again to go on")
 
