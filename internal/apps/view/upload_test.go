@@ -7,8 +7,10 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -180,4 +182,25 @@ func TestPictureCancelled(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+}
+
+// Whatever the form is, the picture is a part of what was sent.
+func FuzzUpload(f *testing.F) {
+	f.Add("b", "--b\r\nContent-Disposition: form-data; name=\"picture\"; filename=\"a\"\r\n\r\nbytes\r\n--b--\r\n")
+	f.Add("b", "--b\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\n\r\n--b\r\n\r\n--b--")
+	f.Add("", "--\r\n")
+	f.Fuzz(func(t *testing.T, boundary, body string) {
+		r := httptest.NewRequest("POST", "/search/upload", strings.NewReader(body))
+		r.Header.Set("Content-Type", mime.FormatMediaType("multipart/form-data",
+			map[string]string{"boundary": boundary}))
+		r.Body = http.MaxBytesReader(httptest.NewRecorder(), r.Body, 4096)
+		b, err := uploaded(&request{Request: r})
+		if err == nil && !strings.Contains(body, string(b)) {
+			t.Errorf("%q is no part of %q", b, body)
+		}
+		var bad *badRequest
+		if err != nil && !errors.As(err, &bad) {
+			t.Errorf("%T: %v", err, err)
+		}
+	})
 }

@@ -150,7 +150,8 @@ func (c *Client) Experiment(ctx context.Context) (string, error) {
 		var made struct {
 			ID string `json:"experiment_id"`
 		}
-		if err = c.post(ctx, "experiments/create", map[string]string{"name": name}, &made); err == nil {
+		err = c.post(ctx, "experiments/create", map[string]string{"name": name}, &made)
+		if err == nil && made.ID != "" {
 			return made.ID, nil
 		}
 		if is(err, "RESOURCE_ALREADY_EXISTS") { // another run made it meanwhile
@@ -199,6 +200,10 @@ func (c *Client) FindRun(ctx context.Context, id string) (r RunInfo, ok bool, er
 	err = c.get(ctx, "runs/get", url.Values{"run_id": {id}}, &a)
 	if is(err, "RESOURCE_DOES_NOT_EXIST") {
 		return r, false, nil
+	}
+	if err == nil && a.Run.Info.ID != id {
+		err = fmt.Errorf("%s is no MLflow server: asked for the run %s, it answers with %.60q", c.base, id,
+			a.Run.Info.ID)
 	}
 	return a.Run.Info, err == nil && a.Run.Info.Stage != "deleted", err
 }

@@ -163,3 +163,48 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a server answers, the client returns, with an error or what it asked for, and asks no other address.
+func FuzzAnswers(f *testing.F) {
+	f.Add(200, `{"experiment":{"experiment_id":"1","lifecycle_stage":"active"}}`)
+	f.Add(200, `{"run":{"info":{"run_id":"a","artifact_uri":"mlflow-artifacts:/x","lifecycle_stage":"deleted"}}}`)
+	f.Add(404, `{"error_code":"RESOURCE_DOES_NOT_EXIST","message":"no"}`)
+	f.Add(500, `<html>`)
+	f.Add(302, ``)
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		c, err := New(Target{URL: "http://127.0.0.1:9/base/", Experiment: "flickr", Token: "secret"}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		c.http.Transport = transport(func(r *http.Request) (*http.Response, error) {
+			if asked++; asked > 20 {
+				t.Fatal("more than 20 requests")
+			}
+			if r.URL.Host != "127.0.0.1:9" {
+				t.Fatalf("asks %s", r.URL)
+			}
+			return &http.Response{StatusCode: 100 + (status%500+500)%500, Header: http.Header{},
+				Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		})
+		if id, err := c.Experiment(t.Context()); err == nil && id == "" {
+			t.Errorf("an experiment without an id from %q", body)
+		}
+		if r, ok, err := c.FindRun(t.Context(), "run"); err == nil && ok && r.ID == "" {
+			t.Errorf("a run without an id from %q", body)
+		}
+		_, err = c.CreateRun(t.Context(), "1", "name", time.Time{})
+		if err == nil {
+			err = c.PutFile(t.Context(), RunInfo{ArtifactURI: body}, "file", strings.NewReader("x"))
+		}
+		if err != nil && len(err.Error()) > 1000 && len(err.Error()) > len(body) {
+			t.Errorf("an error of %d bytes", len(err.Error()))
+		}
+	})
+}
+
+// transport answers requests without a network.
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
