@@ -24,6 +24,7 @@ type backward struct {
 // rowsOf are the rows of a gradient that a rank makes.
 type rowsOf struct {
 	*part
+	pairs int         // whose products each rank makes with the matrix, at least
 	dy, x *graph.Node // of all ranks
 }
 
@@ -52,7 +53,9 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 		dy, x, ok := g.Factors(n)
 		ok = ok && !specs[i].Twice
 		if t := own.matrix(at.lo, at.hi); t != nil && ok && worthDividing(g, dy, x) {
-			r := rowsOf{t, graph.GatherBehind(g, dy, cost), graph.GatherBehind(g, x, cost)}
+			rows := (t.hi - t.lo) / t.columns / g.Share.Ranks // that each rank makes of the gradient, at least
+			r := rowsOf{t, g.Share.Items / g.Share.Ranks, graph.GatherBehind(g, dy, cost, 0),
+				graph.GatherBehind(g, x, cost, rows)}
 			b.divided = append(b.divided, r)
 			retain = append(retain, dy, x, r.dy, r.x)
 			once = append(once, at)
@@ -120,7 +123,11 @@ func (b *backward) await(s *shard) {
 // gather brings the parameters that other ranks have updated, behind what follows.
 func (b *backward) gather(s *shard) {
 	for _, t := range b.order {
-		s.gather(t, s.params.Values())
+		operand := 0
+		if i := slices.IndexFunc(b.divided, func(r rowsOf) bool { return r.part == t }); i >= 0 {
+			operand = b.divided[i].pairs
+		}
+		s.gather(t, s.params.Values(), operand)
 	}
 }
 

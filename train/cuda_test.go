@@ -251,3 +251,46 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 		}
 	})
 }
+
+// In bf16 the ranks send what products alone read as bfloat16: a matrix that is divided, and the inputs of its
+// gradient. The steps are those of one GPU, also behind a validation, which reads all parameters.
+func TestRanksSendOperands(t *testing.T) {
+	emulator.Ranks(t, 3, func(m *emulator.Meeting) {
+		lib := emulator.Library(t)
+		rank, ranks := m.Rank()
+		o := cuda.Options{Driver: lib, NCCL: []string{lib}, Index: rank, Precision: cuda.BF16, RoundFrom: 1}
+		own := openGPU(t, o)
+		if err := own.(device.Joiner).Join(m); err != nil {
+			t.Fatal(err)
+		}
+		c := recordedCases(t)[0]
+		alone, together := c.step(openGPU(t, o)), c.step(own)
+		divide(t, together, 64)
+		for k := range 7 {
+			want, err := alone.Run(c.batch(k%2), c.lr, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := together.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
+			if err != nil {
+				t.Fatalf("rank %d of %d, step %d: %v", rank, ranks, k, err)
+			}
+			if !(math.Abs(got.Loss-want.Loss) <= 1e-3*want.Loss) || len(together.last.divided) != 1 {
+				t.Errorf("rank %d of %d, step %d: loss %v, alone %v", rank, ranks, k, got.Loss, want.Loss)
+			}
+			if k != 4 {
+				continue
+			}
+			if err := RanksOf(together).Compare(); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, replayed := together.Recordings(); replayed < 3 {
+			t.Errorf("%d steps replayed: %s", replayed, together.CallByCall())
+		}
+		x, y := flat(alone), flat(together)
+		if off := distance(x, y); !(off <= 0.02*norm(x)) {
+			t.Errorf("rank %d of %d: the state is off by %v of %v", rank, ranks, off, norm(x))
+		}
+	})
+}

@@ -191,7 +191,7 @@ func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 			fail("running statistics are off by %v of %v", off, norm(m.state))
 		}
 		for k := range s.opt.parts {
-			s.opt.gather(&s.opt.parts[k], p.Grads())
+			s.opt.gather(&s.opt.parts[k], p.Grads(), 0)
 		}
 		device.Do(s.model.Instance.Dev, device.Join{})
 		for name, g := range m.gradients {
@@ -359,7 +359,7 @@ func TestRanksReduceDtype(t *testing.T) {
 				}
 				for j := 0; j < len(s.opt.parts) && k == 0; j++ {
 					values[i] = w.Values
-					s.opt.gather(&s.opt.parts[j], s.model.Instance.Params.Grads())
+					s.opt.gather(&s.opt.parts[j], s.model.Instance.Params.Grads(), 0)
 				}
 				if rank == 0 && k == 0 {
 					gradients[i], norms[i] = doubles(s.model.Instance.Dev, s.model.Instance.Params.Grads()), r.GradNorm

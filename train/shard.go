@@ -119,8 +119,10 @@ func (s *shard) scatter(t *part) {
 }
 
 // gather sets values of a part of all parameters to those that the ranks have of their pieces, behind what follows.
-func (s *shard) gather(t *part, all device.View) {
-	device.Do(s.dev, device.AllGather{Deal: t.deal, Behind: true, X: all.Slice(t.from, t.to), Y: all.Slice(t.lo, t.hi)})
+// operand is that of device.AllGather.
+func (s *shard) gather(t *part, all device.View, operand int) {
+	device.Do(s.dev, device.AllGather{Deal: t.deal, Behind: true, Operand: operand, X: all.Slice(t.from, t.to),
+		Y: all.Slice(t.lo, t.hi)})
 }
 
 // complete gathers the parameters, where a step has updated them, and their average, which may be absent. All ranks
@@ -131,7 +133,7 @@ func (s *shard) complete(average device.View) {
 	}
 	for _, all := range []device.View{s.params.Values(), average} {
 		for i := 0; i < len(s.parts) && all.Present(); i++ {
-			s.gather(&s.parts[i], all)
+			s.gather(&s.parts[i], all, 0)
 		}
 	}
 	device.Do(s.dev, device.Join{})
@@ -186,7 +188,7 @@ func (s *shard) bring() {
 	for i := range s.parts {
 		for k, pair := range s.pieces(&s.parts[i]) {
 			device.Do(s.dev, device.Copy{Dst: pair[1], Src: pair[0]})
-			s.gather(&s.parts[i], s.whole[k])
+			s.gather(&s.parts[i], s.whole[k], 0)
 		}
 	}
 	device.Do(s.dev, device.Join{})

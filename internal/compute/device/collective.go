@@ -142,11 +142,15 @@ func (a *Broadcast) Views(c *Checker) { c.whole("X", &a.X) }
 // AllGather sets Y to the rows X of all ranks.
 // The gradient, where all ranks compute the same from Y, is the rows of DY that belong to this rank.
 //
+// With Operand nothing but products of that many rows or more reads Y, which a device that rounds their operands may
+// leave rounded.
+//
 // AllGather: X and DX are the rows of this rank, Y and DY those of all (Deal). The gradient needs no other rank.
 type AllGather struct {
 	Gradient
 	Deal
 	Behind       bool
+	Operand      int
 	X, Y, DX, DY View
 }
 

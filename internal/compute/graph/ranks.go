@@ -11,15 +11,16 @@ import (
 // GatherRows returns the rows of all items, in their order, given those of the items that are here: x [n, …] to
 // [items, …]. The gradient is that of the rows that are here: what is computed from all of them is the same everywhere.
 func GatherRows(g *Graph, x *Node) *Node {
-	return gatherRows(g, "gather", x, nil, 0, nil, func(c *Call, d device.Deal, whole, own device.View) {
+	return gatherRows(g, "gather", x, nil, 0, nil, 0, func(c *Call, d device.Deal, whole, own device.View) {
 		DoGrad(c, device.AllGather{Deal: d, DY: whole, DX: own})
 	})
 }
 
 // GatherBehind is GatherRows as soon as after has been computed, behind all that follows (device.Join): for what is
-// read after the program. It has no gradient. Both x and the result have to be retained.
-func GatherBehind(g *Graph, x, after *Node) *Node {
-	return gatherRows(g, "gather behind", x, nil, 0, after, nil)
+// read after the program, with operand > 0 by products of so many rows or more alone. It has no gradient. Both x and
+// the result have to be retained.
+func GatherBehind(g *Graph, x, after *Node, operand int) *Node {
+	return gatherRows(g, "gather behind", x, nil, 0, after, operand, nil)
 }
 
 // GatherShared is GatherRows for values from which each rank computes something else: the gradient is the sum of those
@@ -29,10 +30,10 @@ func GatherShared(g *Graph, x, lengths *Node, capacity int) *Node {
 	sum := func(c *Call, d device.Deal, whole, own device.View) {
 		Do(c, device.ReduceScatter{Deal: d, X: whole, Y: own})
 	}
-	return gatherRows(g, "shared gather", x, lengths, capacity, nil, sum)
+	return gatherRows(g, "shared gather", x, lengths, capacity, nil, 0, sum)
 }
 
-func gatherRows(g *Graph, name string, x, lengths *Node, capacity int, after *Node,
+func gatherRows(g *Graph, name string, x, lengths *Node, capacity int, after *Node, operand int,
 	grad func(c *Call, d device.Deal, whole, own device.View)) *Node {
 	if g.Share.Alone() {
 		return x
@@ -63,7 +64,9 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int, after *No
 		}
 		return d
 	}
-	op.Make = func(c *Call) { Do(c, device.AllGather{Deal: dealt(c), Behind: behind, X: c.In[own], Y: c.Out[whole]}) }
+	op.Make = func(c *Call) {
+		Do(c, device.AllGather{Deal: dealt(c), Behind: behind, Operand: operand, X: c.In[own], Y: c.Out[whole]})
+	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx := bw.arg(dyNode, false), bw.gradient(own)

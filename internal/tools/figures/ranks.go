@@ -70,9 +70,9 @@ func (c cluster) efficiency(n ranked, batch float64) float64 {
 	parts := math.Ceil(4 * summed / (25 << 20))
 	parameters, gradient := c.gather(4*summed/parts), c.gather(c.gradient*summed/parts) // of a part
 	before, after := parts*parameters, parts*gradient
-	if matrix > 0 {
-		before += c.gather(4 * matrix)
-		after += c.gather(4*batch*n.columns) + c.gather(4*batch*matrix/n.columns)
+	if matrix > 0 { // in bf16, as products read it and the inputs of its gradient
+		before += c.gather(2 * matrix)
+		after += c.gather(2*batch*n.columns) + c.gather(4*batch*matrix/n.columns)
 	}
 	waits += max(parameters, before-n.forward*alone) // the first part has nothing to run behind
 	waits += max(gradient, after-n.behind*alone)     // and the last one neither

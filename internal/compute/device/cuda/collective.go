@@ -3,7 +3,6 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,22 +23,9 @@ type job struct {
 	fast        bool
 	comm        driver.Communicator
 	meeting     device.Meeting
-	// What runs behind the kernels that follow has a stream of its own, from Join on. What it waits for, and what waits
-	// for each of its collectives, are events.
-	side     driver.Stream
-	fork     driver.Event
-	back     []driver.Event
-	pending  []written      // what may run there, in order
-	over     chan struct{}  // closed when the device is
-	watching sync.WaitGroup // watch
-}
-
-// written is what a collective that runs behind writes, and the event behind it.
-type written struct {
-	to, end driver.Ptr
-	event   int
-	widen   driver.Ptr // n values of bfloat16 that become float32 there, 0 of others
-	n       int
+	side        side
+	over        chan struct{}  // closed when the device is
+	watching    sync.WaitGroup // watch
 }
 
 // errAborted is the error of all that follows when a rank is gone.
@@ -94,10 +80,7 @@ func (j *job) Join(m device.Meeting) error {
 
 // open joins the other ranks, on the thread of the context.
 func (j *job) open(lib driver.NCCL, id driver.NCCLID, rank, ranks int) (err error) {
-	if j.side, err = j.on.drv.NewStream(); err != nil {
-		return err
-	}
-	if j.fork, err = j.on.drv.NewEvent(); err != nil {
+	if err = j.side.open(j.on); err != nil {
 		return err
 	}
 	j.comm, err = lib.Join(id, rank, ranks)
@@ -109,14 +92,7 @@ func (j *job) close(keep func(error)) {
 	if j.comm != nil {
 		keep(j.comm.Close())
 	}
-	for _, e := range append(j.back, j.fork) {
-		if e != 0 {
-			keep(j.on.drv.DestroyEvent(e))
-		}
-	}
-	if j.side != 0 {
-		keep(j.on.drv.DestroyStream(j.side))
-	}
+	j.side.close(keep)
 }
 
 // openNCCL loads the first of the libraries that is NCCL.
@@ -183,15 +159,15 @@ func (j *job) collective(k device.Kernel) bool {
 	switch a := k.(type) {
 	case *device.AllReduce:
 		x := j.on.pointer(a.X)
-		j.send(sent{kind: commandAllReduce, dst: x, src: x, n: a.X.N, written: a.X.N, behind: a.Behind})
+		j.send(sent{kind: commandAllReduce, dst: x, src: x, n: a.X.N, room: a.X.N, behind: a.Behind})
 	case *device.Broadcast:
 		x := j.on.pointer(a.X)
-		j.send(sent{kind: commandBroadcast, dst: x, src: x, n: a.X.N, written: a.X.N, root: a.Root})
+		j.send(sent{kind: commandBroadcast, dst: x, src: x, n: a.X.N, room: a.X.N, root: a.Root})
 	case *device.Join:
 		if !a.X.Present() {
-			j.join(0, 0)
+			j.side.join(0, 0)
 		} else if p := j.on.pointer(a.X); a.X.N > 0 {
-			j.join(p, at(p, a.X.N))
+			j.side.join(p, at(p, a.X.N))
 		}
 	case *device.AllGather:
 		if a.Grad {
@@ -207,13 +183,13 @@ func (j *job) collective(k device.Kernel) bool {
 
 // sent is a collective of n values that is given to a stream, of which it writes so many.
 type sent struct {
-	kind       commandKind
-	dst, src   driver.Ptr
-	n, written int
-	root       int
-	behind     bool
-	half       bool       // of bfloat16
-	widen      driver.Ptr // where what is written of bfloat16 becomes float32
+	kind     commandKind
+	dst, src driver.Ptr
+	n, room  int // room is how many of them dst gets
+	root     int
+	behind   bool
+	half     bool     // of bfloat16
+	written  *written // where the values come to in the end; nil is dst
 }
 
 // send gives a collective to the stream of the kernels, or where it is behind to the side. All collectives run in the
@@ -223,76 +199,34 @@ func (j *job) send(s sent) {
 		return
 	}
 	j.on.reads(s.src)
-	j.on.changed(s.dst, s.written)
+	j.on.changed(s.dst, s.room)
 	if s.behind {
 		j.on.next().kind = commandFork
 	} else {
-		j.join(0, 0)
+		j.side.join(0, 0)
 	}
 	c := j.on.next()
 	c.kind, c.dst, c.src, c.bytes, c.slot, c.behind, c.half = s.kind, s.dst, s.src, 4*s.n, s.root, s.behind, s.half
-	w := written{to: s.dst, end: at(s.dst, s.written)}
-	if s.half {
-		w = written{to: s.widen, end: at(s.widen, s.written), widen: s.dst, n: s.written}
+	w := written{to: s.dst, end: at(s.dst, s.room)}
+	if s.written != nil {
+		w = *s.written
 	}
-	if s.behind {
-		if n := len(j.pending); n > 0 {
-			w.event = j.pending[n-1].event + 1
-		}
-		j.pending = append(j.pending, w)
-		c := j.on.next()
-		c.kind, c.slot = commandBehind, w.event
+	if !s.behind {
+		j.side.arrive(&w)
 		return
 	}
-	j.widen(w)
-}
-
-// widen makes float32 of what was written of bfloat16.
-func (j *job) widen(w written) {
-	if w.n > 0 {
-		j.on.each(kernelWidenCopy, w.n).ptr(w.to, w.widen).long(w.n)
-	}
-}
-
-// join has what follows wait for what runs behind, up to the last that writes to [from, to); of no memory for all.
-func (j *job) join(from, to driver.Ptr) {
-	for i, w := range slices.Backward(j.pending) {
-		if from == to || w.to < to && from < w.end {
-			c := j.on.next()
-			c.kind, c.slot = commandJoin, w.event
-			for _, there := range j.pending[:i+1] {
-				j.widen(there)
-			}
-			j.pending = append(j.pending[:0], j.pending[i+1:]...)
-			return
-		}
-	}
+	j.side.append(w)
 }
 
 // execute does a command of several ranks, on the thread of the context.
 func (j *job) execute(c *command) error {
-	d, n, s := j.on, c.bytes/4, j.on.stream
+	n, s := c.bytes/4, j.on.stream
 	if c.behind {
-		s = j.side
+		s = j.side.stream
 	}
 	switch c.kind {
-	case commandFork:
-		if err := d.drv.Record(j.fork, d.stream); err != nil {
-			return err
-		}
-		return d.drv.Follow(j.side, j.fork)
-	case commandBehind:
-		e, err := j.event(c.slot)
-		if err != nil {
-			return err
-		}
-		return d.drv.Record(e, j.side)
-	case commandJoin:
-		e, err := j.event(c.slot)
-		if err != nil {
-			return err
-		}
-		return d.drv.Follow(d.stream, e)
+	case commandFork, commandBehind, commandJoin:
+		return j.side.execute(c)
 	case commandAllReduce:
 		return j.comm.AllReduce(c.dst, n, s)
 	case commandBroadcast:
@@ -305,18 +239,6 @@ func (j *job) execute(c *command) error {
 	return j.comm.ReduceScatter(c.dst, c.src, n, c.half, s)
 }
 
-// event is that behind a collective.
-func (j *job) event(number int) (driver.Event, error) {
-	for len(j.back) <= number {
-		e, err := j.on.drv.NewEvent()
-		if err != nil {
-			return 0, err
-		}
-		j.back = append(j.back, e)
-	}
-	return j.back[number], nil
-}
-
 // told is memory for n values that each rank tells the others: of all, and of this one.
 func (j *job) told(n int) (whole, own driver.Ptr) {
 	whole = j.on.need(scratchDeal, 4*n*j.ranks)
@@ -325,7 +247,7 @@ func (j *job) told(n int) (whole, own driver.Ptr) {
 
 // tell sends what this rank tells. Doubles are pairs of values, which a gather only copies.
 func (j *job) tell(whole, own driver.Ptr, n int) {
-	j.send(sent{kind: commandAllGather, dst: whole, src: own, n: n, written: n * j.ranks})
+	j.send(sent{kind: commandAllGather, dst: whole, src: own, n: n, room: n * j.ranks})
 }
 
 // Ways of deal_rows.
@@ -362,23 +284,60 @@ func together(a *device.Deal) (n, tail int) {
 	return n, tail
 }
 
-// gatherDealt sets all to the rows of all ranks.
+// gatherDealt sets all to the rows of all ranks. Operands of products are sent as those read them.
 func (j *job) gatherDealt(a *device.AllGather) {
-	to, from, most := j.on.pointer(a.Y), j.on.pointer(a.X), a.Most()
-	if n, tail := together(&a.Deal); n > 0 {
-		j.send(sent{kind: commandAllGather, dst: to, src: from, n: n, written: a.Y.N, behind: a.Behind})
+	deal, own, all := a.Deal, a.X.N, a.Y.N
+	to, from := j.on.pointer(a.Y), j.on.pointer(a.X)
+	if a.Operand > 0 && a.Width%2 == 0 && j.on.takesHalf(all*a.Operand) { // pairs of bfloat16 in place of float32
+		to, from = j.operands(a, to, from)
+		deal.Width, own, all = a.Width/2, own/2, all/2
+	}
+	w := written{to: j.on.pointer(a.Y), end: at(j.on.pointer(a.Y), a.Y.N)}
+	if n, tail := together(&deal); n > 0 {
+		j.send(sent{kind: commandAllGather, dst: to, src: from, n: n, room: all, behind: a.Behind, written: &w})
 		rest := at(to, n*a.Ranks)
 		if own := at(from, n); j.rank == a.Ranks-1 && tail > 0 && own != rest {
 			j.on.copy(rest, own, 4*tail)
 		}
-		j.send(sent{kind: commandBroadcast, dst: rest, src: rest, n: tail, written: tail, root: a.Ranks - 1,
-			behind: a.Behind})
+		j.send(sent{kind: commandBroadcast, dst: rest, src: rest, n: tail, room: tail, root: a.Ranks - 1,
+			behind: a.Behind, written: &w})
 		return
 	}
-	whole, mine := j.told(most)
-	j.on.copy(mine, from, 4*min(a.X.N, most))
-	j.tell(whole, mine, most)
-	j.deal(&a.Deal, dealAll, to, whole, a.Y.N)
+	most := deal.Most()
+	var whole driver.Ptr
+	if bytes := 4 * most * a.Ranks; a.Behind {
+		whole = j.side.room(bytes)
+	} else {
+		whole = j.on.need(scratchDeal, bytes)
+	}
+	mine := at(whole, j.rank*most)
+	j.on.copy(mine, from, 4*min(own, most))
+	w.then = func() { j.deal(&deal, dealAll, to, whole, all) }
+	j.send(sent{kind: commandAllGather, dst: whole, src: mine, n: most, room: most * a.Ranks, behind: a.Behind,
+		written: &w})
+}
+
+// operands are the places of the copies of Y and X, which are rounded where they are not yet. Behind the gather the
+// values of other ranks are there as copies alone. All ranks do so or none: one without room for a copy fails.
+func (j *job) operands(a *device.AllGather, y, x driver.Ptr) (to, from driver.Ptr) {
+	d := j.on
+	from, ok := d.rounded(x, a.X.N)
+	if to = d.copyFor(y, a.Y.N); !ok || to == 0 {
+		d.run(func() error { return errors.New("no memory for copies in bfloat16 of what the ranks gather") })
+		return y, x
+	}
+	m := d.bf16.find(y)
+	lo, own := m.index(y), m.index(y)
+	m.drop(lo, lo+a.Y.N)
+	d.fresh(to, y, a.Y.N)
+	if x >= y && x < at(y, a.Y.N) { // the own values lie among all
+		own = m.index(x)
+		m.alone.add(lo, own)
+		lo, own = own+a.X.N, m.index(y)
+	}
+	m.alone.add(lo, own+a.Y.N)
+	d.bf16.alone = true
+	return to, from
 }
 
 // scatterDealt sets own to the rows of this rank of the sum of all. Values that do not lie together are few, and are
@@ -389,11 +348,11 @@ func (j *job) scatterDealt(a *device.ReduceScatter) {
 		j.scatterHalves(a, to, from, n, tail)
 		return
 	} else if n > 0 {
-		s := sent{kind: commandReduceScatter, dst: to, src: from, n: n, written: n, behind: a.Behind}
+		s := sent{kind: commandReduceScatter, dst: to, src: from, n: n, room: n, behind: a.Behind}
 		j.send(s)
 		s.kind, s.src, s.n, s.root = commandReduce, at(from, n*a.Ranks), tail, a.Ranks-1
-		if s.dst, s.written = s.src, 0; j.rank == s.root { // others write nothing
-			s.dst, s.written = at(to, n), tail
+		if s.dst, s.room = s.src, 0; j.rank == s.root { // others write nothing
+			s.dst, s.room = at(to, n), tail
 		}
 		j.send(s)
 		return
@@ -401,7 +360,7 @@ func (j *job) scatterDealt(a *device.ReduceScatter) {
 	whole, mine := j.told(most)
 	j.on.fill(whole, 4*most*a.Ranks, 0)
 	j.deal(&a.Deal, dealRank, whole, from, 0)
-	j.send(sent{kind: commandReduceScatter, dst: mine, src: whole, n: most, written: most * a.Ranks})
+	j.send(sent{kind: commandReduceScatter, dst: mine, src: whole, n: most, room: most * a.Ranks})
 	j.on.copy(to, mine, 4*min(a.Y.N, most))
 	if a.Y.N > most {
 		j.on.fill(at(to, most), 4*(a.Y.N-most), 0)
@@ -413,13 +372,16 @@ func (j *job) scatterDealt(a *device.ReduceScatter) {
 func (j *job) scatterHalves(a *device.ReduceScatter, to, from driver.Ptr, n, tail int) {
 	half := j.on.need(scratchHalves, 2*a.X.Buf.Len()) + driver.Ptr(2*a.X.Off)
 	place := func(i int) driver.Ptr { return half + driver.Ptr(2*i) }
+	wide := func(to, from driver.Ptr, n int) *written {
+		return &written{to: to, end: at(to, n), then: func() { j.on.each(kernelWidenCopy, n).ptr(to, from).long(n) }}
+	}
 	j.on.round(half, from, n*a.Ranks+tail)
-	j.send(sent{kind: commandReduceScatter, dst: place(j.rank * n), src: half, n: n, written: n, behind: a.Behind,
-		half: true, widen: to})
-	s := sent{kind: commandReduce, dst: place(n * a.Ranks), src: place(n * a.Ranks), n: tail, root: a.Ranks - 1,
-		behind: a.Behind, half: true, widen: at(to, n)}
+	j.send(sent{kind: commandReduceScatter, dst: place(j.rank * n), src: half, n: n, behind: a.Behind, half: true,
+		written: wide(to, place(j.rank*n), n)})
+	rest := place(n * a.Ranks)
+	s := sent{kind: commandReduce, dst: rest, src: rest, n: tail, root: a.Ranks - 1, behind: a.Behind, half: true}
 	if j.rank == s.root { // others write nothing
-		s.written = tail
+		s.written = wide(at(to, n), rest, tail)
 	}
 	j.send(s)
 }

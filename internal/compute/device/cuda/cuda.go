@@ -354,7 +354,7 @@ func (d *dev) end() (first error) {
 			first = err
 		}
 	}
-	for _, s := range [3]driver.Stream{d.copies, d.side, d.stream} {
+	for _, s := range [3]driver.Stream{d.copies, d.side.stream, d.stream} {
 		if s != 0 {
 			d.drv.Synchronize(s) // a failure of work given to the GPU before has been reported
 		}

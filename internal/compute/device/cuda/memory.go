@@ -111,7 +111,7 @@ func (d *dev) release(p driver.Ptr) error {
 
 // idle waits for all work, on the thread of the context.
 func (d *dev) idle() error {
-	for _, s := range []driver.Stream{d.copies, d.side} {
+	for _, s := range []driver.Stream{d.copies, d.side.stream} {
 		if s == 0 { // of one rank
 			continue
 		}
