@@ -189,9 +189,10 @@ docs: publish-tools ## render README.md and docs/ to a static site in bin/site
 
 # The time of everything in a release: that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-release: publish-tools ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release
+release: publish-tools ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them
 	rm -rf bin/release
 	bin/publish/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
+	  -commit '$(shell git rev-parse HEAD 2>/dev/null)' $(if $(SIGNING_KEY),-key '$(SIGNING_KEY)') \
 	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
 	rm -rf bin/release/build
 

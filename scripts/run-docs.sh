@@ -4,14 +4,14 @@
 #   [STAGE=FOLDER] scripts/run-docs.sh PROGRAM [PAGE...]
 #
 # A block is fenced with ```sh, or holds lines that begin with "$ " and their output; Python blocks run where python3 has
-# NumPy. Every page begins with a copy of STAGE, or of what scripts/docs-stage.sh makes. `serve`, `view` and `quickstart` run until the
+# NumPy, and so does a notebook. Every page begins with a copy of STAGE, or of what scripts/docs-stage.sh makes. `serve`, `view` and `quickstart` run until the
 # next of them begins or the page ends. A block below a comment `<!-- not run: REASON -->` is counted and left out.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "$1")
 shift
 pages=("$@")
-[ $# -gt 0 ] || pages=("$root"/README.md "$root"/docs/*.md)
+[ $# -gt 0 ] || pages=("$root"/README.md "$root"/docs/*.md "$root"/docs/*.ipynb)
 for i in "${!pages[@]}"; do pages[i]=$(realpath "${pages[i]}"); done
 stage=${STAGE:+$(realpath "$STAGE")}
 cd "$root"
@@ -73,8 +73,28 @@ stop_server() {
 }
 export -f vsetrain stop_server
 
+# The code cells of a notebook as one program; a line that begins with ! is a command.
+cells() { # NOTEBOOK
+  python3 - "$1" <<'END'
+import json, sys
+print("import subprocess")
+for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
+    if cell["cell_type"] == "code":
+        for line in "".join(cell["source"]).splitlines():
+            print(f"subprocess.run({line[1:]!r}, shell=True, check=True)" if line[:1] == "!" else line)
+END
+}
+
 # Blocks of a page as files NUMBER.LANGUAGE in a folder; those that are left out as NUMBER.not with the reason.
 blocks() { # PAGE FOLDER
+  if [[ $1 == *.ipynb ]]; then
+    if [ $python = no ]; then
+      echo "python3 without NumPy" >"$2/0001.not"
+    else
+      cells "$1" >"$2/0001.python"
+    fi
+    return
+  fi
   awk -v to="$2" '
     /^<!-- not run: .* -->$/ { why = substr($0, 15, length($0) - 18); next }
     /^```/ && !inside {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -33,6 +35,7 @@ type serveOptions struct {
 	NoToken      bool
 	Extractor    string
 	AllowChanges bool
+	Stdio        bool
 	LogFormat    string
 	Describe     bool
 }
@@ -67,11 +70,15 @@ the split, which 'vsetrain data extract' records.
 
 The server listens on 127.0.0.1 unless --listen says otherwise. An address that other machines reach asks for a
 token, from --token-file or VSETRAIN_TOKEN, unless --no-token is given. When the server is told to stop it
-accepts nothing new and finishes the requests in progress.`,
+accepts nothing new and finishes the requests in progress.
+
+--stdio answers the program that started the server, and nobody else: the same requests, as HTTP over standard input
+and output, without an address or a token, until the input ends. The Python package does so (docs/python.md).`,
 		Example: `  vsetrain serve runs/vseinf-f30k-lseh
   vsetrain serve runs/gsmn --shortlist runs/vseinf --shortlist-size 50 --split test,dev
   vsetrain serve runs/vseinf --data data/mine --extractor resnet101.onnx --watch 5s --allow-changes
   vsetrain serve runs/vseinf --listen 0.0.0.0:8430 --token-file token --log json
+  vsetrain serve runs/vseinf --stdio --log none
   vsetrain serve --openapi`,
 		Args: func(c *cobra.Command, args []string) error {
 			if o.Describe {
@@ -105,12 +112,16 @@ accepts nothing new and finishes the requests in progress.`,
 	f.BoolVar(&o.AllowChanges, "allow-changes", false, "let requests add images to the data set and remove them")
 	f.DurationVar(&o.Watch, "watch", 0, "how often to look whether the files of the splits have changed; 0s is never")
 	f.StringVar(&o.LogFormat, "log", logText, "a line for each request on standard error: text, json or none")
+	f.BoolVar(&o.Stdio, "stdio", false, "answer over standard input and output instead of an address")
 	f.BoolVar(&o.Describe, "openapi", false, "print the OpenAPI description and end")
 	o.trained.add(c)
 	f.Lookup("split").Usage = "splits of the data set that can be searched, with commas; the first is the usual one"
 	o.cache.add(c)
 	must(c.MarkFlagFilename("token-file"))
 	c.MarkFlagsMutuallyExclusive("token-file", "no-token")
+	for _, flag := range []string{"listen", "token-file", "no-token", "allow-host", "allow-origin"} {
+		c.MarkFlagsMutuallyExclusive("stdio", flag)
+	}
 	must(c.RegisterFlagCompletionFunc("log", cobra.FixedCompletions([]string{logText, logJSON, logNone},
 		cobra.ShellCompDirectiveNoFileComp)))
 	return c
@@ -140,7 +151,7 @@ func (o *serveOptions) check(a *app) (err error) {
 			return err
 		}
 		o.NewToken = func() (string, error) { return serve.ReadToken(o.TokenFile) }
-	case !o.NoToken:
+	case !o.NoToken && !o.Stdio:
 		o.Token = a.getenv("VSETRAIN_TOKEN")
 	}
 	o.Renew = func(ctx context.Context, _ string, s serve.Searcher) (serve.Searcher, int, error) {
@@ -168,7 +179,12 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 	}
 	var url string
 	var s *serve.Server // whose Ready names it
+	ready := make(chan struct{})
 	o.Ready = func() {
+		defer close(ready)
+		if o.Stdio {
+			return
+		}
 		if o.JSON {
 			s.Log().Info("ready", "url", url)
 			return
@@ -190,20 +206,19 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 	defer stop()
 	context.AfterFunc(ctx, func() { signal.Stop(told) }) // a second one ends the program at once
 	go o.obey(ctx, s, told, stop)
-	l, err := listenOn(o.Listen, servePort) // before the work, not after it
-	if err != nil {
+	var l net.Listener
+	if o.Stdio {
+		l = bind.NewStdio(a.In, a.Out, ready)
+		defer func() {
+			if errors.Is(err, io.EOF) { // of the input
+				err = nil
+			}
+		}()
+	} else if l, err = o.listen(a, s); err != nil { // before the work, not after it
 		return err
 	}
 	defer l.Close()
 	url = fmt.Sprintf("http://%s/", bind.Here(l.Addr()))
-	if !bind.IsLoopback(l.Addr()) && o.Token == "" {
-		if !o.NoToken {
-			return fmt.Errorf("%s is not the loopback address: everybody who reaches it could search; name a token "+
-				"with --token-file or VSETRAIN_TOKEN, or say --no-token", l.Addr())
-		}
-		o.warn(a, s, fmt.Errorf("%s is not the loopback address: everybody who reaches it may search, and read "+
-			"captions and ids", l.Addr()))
-	}
 	var extractor *search.Extractor
 	defer func() {
 		if extractor != nil {
@@ -238,6 +253,22 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 		}
 		return all, nil
 	})
+}
+
+// listen opens the address.
+func (o *serveOptions) listen(a *app, s *serve.Server) (net.Listener, error) {
+	l, err := listenOn(o.Listen, servePort)
+	if err != nil || bind.IsLoopback(l.Addr()) || o.Token != "" {
+		return l, err
+	}
+	if !o.NoToken {
+		l.Close()
+		return nil, fmt.Errorf("%s is not the loopback address: everybody who reaches it could search; name a token "+
+			"with --token-file or VSETRAIN_TOKEN, or say --no-token", l.Addr())
+	}
+	o.warn(a, s, fmt.Errorf("%s is not the loopback address: everybody who reaches it may search, and read captions "+
+		"and ids", l.Addr()))
+	return l, nil
 }
 
 // obey reloads the splits at each hangup and stops the server at other signals.

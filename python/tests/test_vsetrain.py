@@ -19,6 +19,45 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import vsetrain  # noqa: E402
 
 
+class Models(unittest.TestCase):
+    """The answers of a network that is open are those of the commands."""
+
+    def test_model(self):
+        with vsetrain.load("runs/demo") as model:
+            self.assertEqual(repr(model), "Model('runs/demo': vsepp, 12 images of test)")
+            captions = Path("world/test_caps.txt").read_text().splitlines()
+            encoded = model.encode(captions)
+            np.testing.assert_allclose(encoded, np.load("captions.npy"), atol=1e-6)
+            np.testing.assert_allclose(model.encode(captions[0]), encoded[0], atol=1e-6)
+            features = np.load("world/test_ims.npy")
+            images = model.encode(features)
+            np.testing.assert_allclose(images, np.load("images.npy"), atol=1e-6)
+            np.testing.assert_allclose(model.encode(features[3]), images[3], atol=1e-6)
+            self.assertEqual(model.encode([]).shape, (0, 8))
+            hits = model.search(captions[7], k=4)
+            scores = np.load("scores.npy")[:, 7]
+            self.assertEqual([h.image for h in hits], np.argsort(-scores)[:4].tolist())
+            np.testing.assert_allclose([h.score for h in hits], np.sort(scores)[::-1][:4], atol=1e-6)
+            self.assertEqual(hits[0].captions, [captions[5 * hits[0].image]])
+            self.assertEqual([h.id for h in model.search(encoded[7], k=4)], [h.id for h in hits])
+            self.assertEqual(model.rank(np.load("scores.npy")).m_recall, json.load(open("test.json"))["m_recall"])
+            with self.assertRaisesRegex(ValueError, "k: expected 1 to"):
+                model.search("a dog", k=0)
+            self.assertEqual(len(model.search("a dog", k=2)), 2)
+            model.info["limits"]["max_items"] = 7  # several requests
+            np.testing.assert_allclose(model.encode(captions), encoded, atol=1e-6)
+        with self.assertRaisesRegex(ValueError, "closed"):
+            model.search("a dog")
+
+    def test_mistakes(self):
+        with self.assertRaisesRegex(RuntimeError, "checkpoint runs/nosuch: no such file"):
+            vsetrain.load("runs/nosuch")
+        with vsetrain.load("runs/demo") as model:
+            model._process.kill()
+            with self.assertRaisesRegex(RuntimeError, "ended with code"):
+                model.search("a dog")
+
+
 class Runs(unittest.TestCase):
     def setUp(self):
         self.run_ = vsetrain.Run("runs/demo")

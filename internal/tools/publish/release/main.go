@@ -24,6 +24,8 @@ func main() {
 	flag.StringVar(&o.LDFlags, "ldflags", "", "flags of the linker, which hold version and commit")
 	flag.StringVar(&o.Out, "out", "bin/release", "folder to write to")
 	flag.Int64Var(&o.Epoch, "epoch", 0, "time of all files in seconds since 1970: that of the commit")
+	flag.StringVar(&o.Commit, "commit", "", "the commit, all of its digits")
+	flag.StringVar(&o.Key, "key", "", "SSH key that signs the checksums; empty signs nothing")
 	flag.Parse()
 	o.Targets = flag.Args()
 	if err := o.run(); err != nil {
@@ -34,6 +36,7 @@ func main() {
 
 type options struct {
 	Go, LDFlags, Out string
+	Commit, Key      string
 	Epoch            int64
 	Targets          []string // linux/amd64, linux/amd64/static
 }
@@ -117,7 +120,21 @@ func (o *options) run() error {
 			fmt.Printf("%s %.1f MB\n", filepath.Join(o.Out, name), float64(len(data))/1e6)
 		}
 	}
-	return atomicfile.WriteFile(filepath.Join(o.Out, "SHA256SUMS"), atomicfile.Bytes(checksums(sums)))
+	statement, err := o.statement(b.Version, sums)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("vsetrain-%s.intoto.json", b.Version)
+	if err := atomicfile.WriteFile(filepath.Join(o.Out, name), atomicfile.Bytes(statement)); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(statement)
+	sums[name] = sum[:]
+	list := filepath.Join(o.Out, "SHA256SUMS")
+	if err := atomicfile.WriteFile(list, atomicfile.Bytes(checksums(sums))); err != nil || o.Key == "" {
+		return err
+	}
+	return sign(o.Key, list)
 }
 
 // pack makes the files of one system, by their names.
@@ -224,7 +241,7 @@ func (o *options) shared(program string) (all []entry, err error) {
 
 // texts are the pages, with their figures, and the script that help texts and messages name.
 func texts() ([]entry, error) {
-	all, err := files("docs", "docs", ".md", ".svg", ".png", ".json")
+	all, err := files("docs", "docs", ".md", ".svg", ".png", ".json", ".ipynb")
 	if err != nil {
 		return nil, err
 	}

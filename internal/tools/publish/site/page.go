@@ -252,8 +252,8 @@ func (p *page) relink(root string, pages map[string]*page) (copies []string, err
 
 // isCopied reports whether the site has a copy of a file: pictures, tables, and texts at the root.
 func isCopied(name string) bool {
-	return slices.Contains([]string{".svg", ".png", ".csv", ".json"}, path.Ext(name)) && strings.HasPrefix(name,
-		"docs/") ||
+	return strings.HasPrefix(name, "docs/") &&
+		slices.Contains([]string{".svg", ".png", ".csv", ".json", ".ipynb"}, path.Ext(name)) ||
 		slices.Contains([]string{"LICENSE", "NOTICE", "CITATION.cff"}, name)
 }
 
