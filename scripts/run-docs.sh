@@ -4,8 +4,9 @@
 #   [STAGE=FOLDER] scripts/run-docs.sh PROGRAM [PAGE...]
 #
 # A block is fenced with ```sh, or holds lines that begin with "$ " and their output; Python blocks run where python3 has
-# NumPy, and so does a notebook. Every page begins with a copy of STAGE, or of what scripts/docs-stage.sh makes. `serve`, `view` and `quickstart` run until the
-# next of them begins or the page ends. A block below a comment `<!-- not run: REASON -->` is counted and left out.
+# NumPy, and so does a notebook. Every page begins with a copy of STAGE, or of what scripts/docs-stage.sh makes. `serve`,
+# `view` and `quickstart` run until the next of them begins or the page ends. A block below a comment
+# `<!-- not run: REASON -->` is counted and left out.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "$1")
