@@ -254,14 +254,20 @@ func (h *harness) sizes(kernel string, given bool, declare func(*device.Checker)
 	return all
 }
 
-// fitting places a view of zeros, or lengths of 2, as declared.
+// fitting places a view of zeros, or of ones by which an update may divide, or lengths of 2, as declared.
 func (h *harness) fitting(o device.Operand) device.View {
 	n := o.N
 	if o.Rule == device.Whole {
 		n = 8
 	}
 	if o.Type == device.Float {
-		return h.inout(make([]float64, n))
+		x := make([]float64, n)
+		for i := range x {
+			if o.Name == "Hyper" { // sums of bits of what is no number depend on the device
+				x[i] = 1
+			}
+		}
+		return h.inout(x)
 	}
 	x := make([]int32, n)
 	if slices.Contains([]string{"lengths", "wordlengths", "counts"}, strings.ToLower(o.Name)) {
