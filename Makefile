@@ -113,7 +113,7 @@ TIME ?= 2m
 campaign: ## draw power failures, faults, kills, damages, flipped bits, sweeps, load and hostile input by SEED for TIME, and rewrite the table of docs/reliability.md
 	GO=$(GO) TIME=$(TIME) SEED=$(SEED) bash scripts/campaign.sh
 
-test-campaign: ## the campaign for two minutes, without its table (part of .ci/run)
+test-campaign: ## two minutes of the campaign, without its table (part of .ci/run): six with the compiling of fuzz targets
 	GO=$(GO) TIME=2m SEED=$(SEED) PAGE= bash scripts/campaign.sh
 
 vulncheck: ## look for known vulnerabilities in what the program is built from; skipped where their database is out of reach

@@ -265,6 +265,17 @@ func (s *Step) WithAverage(do func() error) error {
 	return do()
 }
 
+// whyNotFinite returns an error where bits that flipped are why a step has no finite result: of what the steps behind
+// it read, which may have updated, or of what stands there now.
+func whyNotFinite(s *Step) error {
+	for s.verifier != nil && len(s.started) > 0 {
+		if _, err := s.Finish(); flipped(err) {
+			return err
+		}
+	}
+	return s.verifier.unchanged()
+}
+
 var errNothingStarted = errors.New("training step: nothing was started")
 
 // Finish waits for the oldest step that was started and returns what it reports.
@@ -279,9 +290,7 @@ func (s *Step) Finish() (StepResult, error) {
 		return StepResult{}, fmt.Errorf("training step: %w", err)
 	}
 	all := x
-	if s.verifier != nil {
-		x = x[:len(x)-sumCount]
-	}
+	x = x[:len(x)-s.opt.sums.N]
 	r := StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3], LearningRate: st.lr}
 	if st.p.captioning != nil {
 		r.LossCaptioning = x[4]
@@ -290,13 +299,8 @@ func (s *Step) Finish() (StepResult, error) {
 	r.Stop = s.ranks != nil && x[2+len(st.p.losses)] > 0 // the last of the losses
 	remembered := x[min(len(x), 3+1+len(st.p.losses)-1):]
 	if !finite(r.Loss) || !finite(r.GradNorm) {
-		s.opt.steps--                                 // nothing was updated
-		for s.verifier != nil && len(s.started) > 0 { // they may have updated
-			if _, err := s.Finish(); flipped(err) {
-				return r, err
-			}
-		}
-		if err := s.verifier.unchanged(); err != nil {
+		s.opt.steps-- // nothing was updated
+		if err := whyNotFinite(s); err != nil {
 			return r, err
 		}
 		if finite(r.Loss) {
@@ -304,13 +308,8 @@ func (s *Step) Finish() (StepResult, error) {
 		}
 		return r, &NotFinite{"the loss", r.Loss}
 	}
-	if v := s.verifier; v != nil {
-		if err := v.same(st.first, all, scores); err != nil {
-			return r, err
-		}
-		if err := v.finish(st.update, all[len(x):]); err != nil {
-			return r, err
-		}
+	if err := s.verifier.check(st.update, st.first, all, scores); err != nil {
+		return r, err
 	}
 	n := int(math.Sqrt(float64(len(scores))))
 	if cap(s.hardest) < n {

@@ -146,6 +146,18 @@ func (v *verifier) read() (sums [sumCount]uint32) {
 	return sums
 }
 
+// check looks at what a step with an update reported, and at first, what it reported before where it was done twice. v
+// may be nil.
+func (v *verifier) check(update int64, first *report, scalars []float64, scores []float32) error {
+	if v == nil {
+		return nil
+	}
+	if err := v.same(first, scalars, scores); err != nil {
+		return err
+	}
+	return v.finish(update, scalars[len(scalars)-sumCount:])
+}
+
 // finish compares the sums of a step with an update.
 func (v *verifier) finish(update int64, sums []float64) error {
 	sum := func(i int) uint32 { return uint32(int32(sums[i])) }

@@ -53,7 +53,7 @@ func (b *batcher) ask(ctx context.Context, q search.Query) (search.Answer, error
 		return search.Answer{}, err
 	}
 	if most := int(b.most.Load()); len(b.queue) >= most && b.overload.lasts() {
-		return search.Answer{}, b.overload.refuse(most)
+		return search.Answer{}, b.overload.refuse(busy(most))
 	}
 	a := &asked{Query: q, ctx: ctx, since: time.Now(), answer: make(chan search.Result, 1)}
 	select {
@@ -121,7 +121,7 @@ func (b *batcher) answer(batch []*asked) {
 		switch {
 		case a.ctx.Err() != nil:
 		case patience > 0 && time.Since(a.since) > patience && b.overload.lasts():
-			a.answer <- search.Result{Err: b.overload.refuse(len(b.queue) + len(batch))}
+			a.answer <- search.Result{Err: b.overload.refuse(busy(len(b.queue) + len(batch)))}
 		default:
 			waiting, queries = append(waiting, a), append(queries, a.Query)
 		}

@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"fmt"
-	"net/http"
 	"sync/atomic"
 	"time"
 )
@@ -18,10 +16,9 @@ const calm = time.Second
 func (o *overload) lasts() bool { return time.Now().UnixNano()-o.refused.Load() < int64(calm) }
 
 // refuse notes that somebody is refused, and returns what he is told.
-func (o *overload) refuse(inProgress int) error {
+func (o *overload) refuse(told error) error {
 	o.refused.Store(time.Now().UnixNano())
-	return &failure{status: http.StatusTooManyRequests, code: "busy",
-		message: fmt.Sprintf("%d requests are in progress; try again later", inProgress)}
+	return told
 }
 
 // costs follow what it takes to answer n queries together, a + b n: a least-squares line in which older batches count

@@ -300,7 +300,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error 
 	}
 	leave, err := enter(s.slots)
 	if err != nil {
-		return s.overload.refuse(cap(s.slots))
+		return s.overload.refuse(err)
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeout)
@@ -316,9 +316,13 @@ func enter(room chan struct{}) (leave func(), err error) {
 	case room <- struct{}{}:
 		return func() { <-room }, nil
 	default:
-		return nil, &failure{status: http.StatusTooManyRequests, code: "busy",
-			message: fmt.Sprintf("%d requests are in progress; try again later", cap(room))}
+		return nil, busy(cap(room))
 	}
+}
+
+func busy(inProgress int) error {
+	return &failure{status: http.StatusTooManyRequests, code: "busy",
+		message: fmt.Sprintf("%d requests are in progress; try again later", inProgress)}
 }
 
 // maxArriving bounds the bytes of bodies that are on their way, of all requests together.
