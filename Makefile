@@ -20,7 +20,7 @@ MUTANTS     ?= 200
 IN_PUBLISH  := $(GO) -C internal/tools/publish
 # The packages with the longest tests, begun first so that none runs alone at the end. All are vetted before tests begin,
 # and linked without the tables of debuggers: a third of the time of linking.
-LONGEST     := ./internal/compute/device/cuda ./internal/run/training ./internal/run/bench ./train ./internal/compute/device/cpu ./cmd/vsetrain
+LONGEST     := ./cmd/vsetrain ./internal/compute/device/cuda ./internal/run/training ./train ./internal/run/evaluate ./internal/compute/device/cpu
 # So many are tested at the same time: one more than there are processors, because some wait for Slurm and for signals.
 PACKAGES    := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Tests that repeat others in more combinations: every kernel with rounded copies beside it and in parts, every kind of

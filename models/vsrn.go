@@ -23,7 +23,7 @@ const VSRN = "vsrn"
 
 func init() {
 	registry[VSRN] = entry{build: newVSRN, defaults: func(o *Options) {
-		o.VSRN = VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true, Dropout: 0.2}
+		o.VSRN = VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true, Hidden: 512, Dropout: 0.2}
 	}, traits: func(*Options) Traits {
 		return Traits{Title: "VSRN", Order: 2, Section: "vsrn", TextEncoders: []string{"gru"}, Embeds: true,
 			AnyRegions: true, Attention: true}
@@ -36,6 +36,7 @@ type VSRNOptions struct {
 	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
 	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
 	Caption         bool   `yaml:"caption" doc:"train the captioning branch beside retrieval"`
+	Hidden          int    `yaml:"caption_hidden" min:"1" doc:"values of a hidden state of the captioning branch; 512 as published (dim_hidden)"`
 	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the
 	// decoder.
 	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of the captioning branch in training; 0 turns it off"`
@@ -75,7 +76,7 @@ func newVSRN(o Options, d Dims) (Network, error) {
 	}
 	n.Text = newLastState(d.Vocab, o.WordDim, o.EmbedDim)
 	if o.VSRN.Caption {
-		n.Caption = newCaptionBranch(o.EmbedDim, captionHidden, o.WordDim, d.Vocab, captionLength, o.VSRN.Dropout)
+		n.Caption = newCaptionBranch(o.EmbedDim, o.VSRN.Hidden, o.WordDim, d.Vocab, captionLength, o.VSRN.Dropout)
 	}
 	n.params = nn.Collect(n)
 	if !o.VSRN.Caption {

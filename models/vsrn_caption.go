@@ -2,7 +2,7 @@ package models
 
 // The captioning branch of VSRN, used in training only (KunpengLi1994/VSRN, misc/EncoderRNN.py, DecoderRNN.py,
 // Attention.py, utils.py LanguageModelCriterion). With the region features G [B, R, E], dropout (VSRNOptions.Dropout)
-// and hidden size H = 512:
+// and H = VSRNOptions.Hidden:
 //
 //	U = GRU(drop(G Wᵀ + b))          states u_1 … u_R over the regions, last state h_0
 //	h_t = GRU([drop(embed(w_t)) ; drop(attend(U, h_t-1))], h_t-1)
@@ -18,11 +18,8 @@ import (
 	"vsetrain/models/nn"
 )
 
-// The reference's constants.
-const (
-	captionHidden = 512 // dim_hidden
-	captionLength = 60  // max_len, <start> and <end> included
-)
+// captionLength is max_len of the reference, <start> and <end> included.
+const captionLength = 60
 
 type captionBranch struct {
 	hidden, length int

@@ -11,7 +11,7 @@ func init() {
 		if m.Options.VSRN.Mode == modeCOCO {
 			o["data_name"] = "coco_precomp"
 		}
-		o["dim_hidden"], o["dim_word"], o["max_len"] = captionHidden, m.Options.WordDim, captionLength
+		o["dim_hidden"], o["dim_word"], o["max_len"] = m.Options.VSRN.Hidden, m.Options.WordDim, captionLength
 		o["bidirectional"], o["rnn_type"], o["input_dropout_p"], o["rnn_dropout_p"] = 0, "gru", m.Options.VSRN.Dropout,
 			0.5
 		return o

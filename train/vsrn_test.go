@@ -14,11 +14,12 @@ import (
 	"vsetrain/models"
 )
 
-// vsrnStep is VSRN with 8 dimensions, except for its captioning branch, which always has the reference's size.
+// vsrnStep is VSRN with 8 dimensions.
 func vsrnStep(t testing.TB, dev device.Device, o models.VSRNOptions) *Step {
 	t.Helper()
 	m := models.DefaultOptions()
 	m.Network, m.EmbedDim, m.WordDim, m.VSRN = models.VSRN, 8, 4, o
+	m.VSRN.Hidden = 8
 	s := newStep(t, dev, m, tinyDims, loss.DefaultOptions().Name, DefaultOptimOptions())
 	s.Seed = 3
 	return s
@@ -33,7 +34,7 @@ func TestVSRNTrains(t *testing.T) {
 		b := tinyBatch(1, 6, 9)
 		first := run(t, s, b)
 		var last StepResult
-		for range 12 {
+		for range 20 {
 			last = run(t, s, b)
 		}
 		retrieval := func(r StepResult) float64 { return r.LossCaption + r.LossImage }

@@ -91,7 +91,7 @@ func CopyWorld(t *testing.T) string {
 func TinyConfig() *config.Config {
 	c := config.Default()
 	c.Data.Dir = World
-	c.Model.EmbedDim, c.Model.WordDim = 16, 8
+	c.Model.EmbedDim, c.Model.WordDim, c.Model.VSRN.Hidden = 16, 8, 16
 	c.Loss.Name = loss.LSEH
 	c.Optim.LR, c.Optim.LRUpdate = 5e-3, 1
 	c.Train.Epochs, c.Train.Batch, c.Train.ValStep, c.Train.LogStep = 2, 16, 5, 1

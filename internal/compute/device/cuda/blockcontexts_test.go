@@ -161,10 +161,10 @@ func TestBlockCosinesOnTensorCores(t *testing.T) {
 		cancel          bool
 	}{
 		// blocks of the vectors as wide as they may be; as many keys, and more blocks than are taken at once
-		{4, 36, 192, 3, []int32{17, 1, 4, 12, 33}, false, false},
+		{2, 36, 192, 3, []int32{17, 1, 4, 33}, false, false},
 		{2, 48, 40, 5, []int32{48, 3}, false, false},
 		// rows in parts
-		{20, 33, 8, 1, []int32{2, 30, 9, 29, 30, 31, 32, 28, 20, 20, 20, 20, 1}, false, false},
+		{20, 33, 8, 1, []int32{2, 30, 9, 32, 28, 1}, false, false},
 		{1, 1, 16, 2, []int32{1}, false, false},
 		{2, 5, 64, 4, []int32{2, 3}, false, true},
 		{2, 49, 8, 1, []int32{2, 3}, true, false}, {2, 3, 8, 1, []int32{49}, true, false},

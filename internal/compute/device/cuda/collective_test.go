@@ -39,7 +39,7 @@ func TestCollectives(t *testing.T) {
 				for deferred := range 3 {
 					emulator.Set(t, "defer", deferred, 0)
 					for _, deal := range []device.Deal{{Items: 7, Width: 3}, {Items: n, Width: 5},
-						{Items: 9, Width: 100_000},
+						{Items: 9, Width: 20_000},
 						{Width: 2, Lengths: device.Ints{Host: []int32{5, 4, 4, 0, 1}}},
 						{Width: 16, Lengths: device.Ints{Host: []int32{5, 4, 4}[:n]}},
 						{Width: 16, Lengths: device.Ints{Host: []int32{4, 4, 4}[:n]}}} {

@@ -158,7 +158,7 @@ func TestProductAdamOnTensorCores(t *testing.T) {
 		} {
 			f.n, f.o, f.i = c.n, c.o, c.i
 			large := c.n*c.o*c.i > 500_000
-			if large && (mode == 1 || mode == 2) { // what an element takes does not depend on their number
+			if large && mode > 0 { // what an element takes does not depend on their number
 				continue
 			}
 			what := fmt.Sprintf("%+v, mode %d", c, mode)

@@ -446,6 +446,9 @@ func TestContextsOnTensorCores(t *testing.T) {
 			{cuda.TF32, 0, tf32, unrounded}} {
 			o := cuda.Options{Precision: v.precision, RoundFrom: v.from}
 			for i, tile := range []int{0, 40_000} {
+				if i > 0 && v.from > 1 { // as where they are in memory
+					continue
+				}
 				o.Limits.TileBytes = tile
 				what := fmt.Sprintf("%s: %+v, operands in memory from %d, tiles of %d", v.precision, c, v.from,
 					tile)

@@ -76,10 +76,8 @@ func layerNorm(h *harness, n, d int, rate float64) {
 
 func testSelfAttention(h *harness) {
 	for n, lengths := range captionCases {
-		for _, s := range [][2]int{{1, 1}, {2, 6}, {3, 60}, {2, 128}} {
-			for _, rate := range []float64{0, 0.3} {
-				selfAttention(h, s[0], s[1], lengths, rate, n%2 == 1)
-			}
+		for m, s := range [][2]int{{1, 1}, {2, 6}, {3, 60}, {2, 128}} {
+			selfAttention(h, s[0], s[1], lengths, 0.3*float64((n/2+m)%2), n%2 == 1)
 		}
 	}
 }
