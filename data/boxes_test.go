@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // Every pair of a batch has the boxes of its own image, divided by the size of the picture exactly once, however often
@@ -24,19 +25,14 @@ func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 			},
 			"images": func() (*Loader, error) { return NewImageLoader(s, LoaderOptions{Batch: 4}) },
 		} {
-			l, err := load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := try.Get(load())(t)
 			defer l.Close()
 			for {
 				b, err := l.Next()
 				if err == io.EOF {
 					break
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, err)
 				if len(b.Boxes) != b.N*3*4 {
 					t.Fatalf("%s: %d values of boxes for %d images", name, len(b.Boxes), b.N)
 				}
@@ -60,10 +56,7 @@ func TestSizesOfObjectArrays(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Fatalf("%v", err)
 		}
-		f, err := npy.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(npy.Open(path))(t)
 		defer f.Close()
 		got, err := sizesOf(f, path, f.Rows())
 		if err != nil || len(got) != 2*f.Rows() || got[0] < 1 {
@@ -114,9 +107,7 @@ func newBoxReader(t *testing.T, s *Split, dtype npy.DType) *boxReader {
 	n := &boxReader{sizes: s.boxes.sizes, row: s.ImageRow}
 	for row := range s.FeatureRows() {
 		b, wide := make([]float32, 4*s.Regions()), make([]float64, 4*s.Regions())
-		if err := s.boxes.pixels.ReadRow(b, row); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.boxes.pixels.ReadRow(b, row))
 		for i, v := range b {
 			wide[i] = float64(v)
 		}
@@ -167,15 +158,10 @@ func TestBoxesThatDecay(t *testing.T) {
 			s := w.open(t, "train", OpenOptions{Boxes: true})
 			for _, from := range []int{0, 1, 2} {
 				if from == 2 { // from then on with a noise index
-					if _, err := AttachNoise(s, w.noise(t, NoisyCaptions(20, 5, 0.5, 1)...)); err != nil {
-						t.Fatal(err)
-					}
+					try.Get(AttachNoise(s, w.noise(t, NoisyCaptions(20, 5, 0.5, 1)...)))(t)
 				}
-				l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3,
-					Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := try.Get(NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3,
+					Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true}))(t)
 				defer l.Close()
 				n := newBoxReader(t, s, dtype)
 				for range from {
@@ -184,9 +170,7 @@ func TestBoxesThatDecay(t *testing.T) {
 					}
 				}
 				for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
-					if err != nil {
-						t.Fatal(err)
-					}
+					try.Do(t, err)
 					for i, want := range n.batch(b.Numbers) {
 						if got := b.Boxes[i*12 : (i+1)*12]; !sameBoxes(got, want) {
 							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Numbers[i], got,
@@ -223,16 +207,11 @@ func TestStoredBoxes(t *testing.T) {
 				}
 				for _, folds := range []bool{false, true} {
 					which := &StoredBoxes{Folds: folds, Batch: batch}
-					l, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: which})
-					if err != nil {
-						t.Fatal(err)
-					}
+					l := try.Get(NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: which}))(t)
 					defer l.Close()
 					seen := 0
 					for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
-						if err != nil {
-							t.Fatal(err)
-						}
+						try.Do(t, err)
 						for i, image := range b.ImageIDs {
 							want := stored[image]
 							if folds {

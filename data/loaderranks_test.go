@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // A loader of one of several ranks brings every so manieth image of what a loader of one brings, and all captions, with
@@ -16,11 +18,8 @@ func TestLoaderOfARank(t *testing.T) {
 		{FieldAugmentation}, {FieldDecayedBoxes}} {
 		s, v := w.open(t, "train", OpenOptions{Boxes: true}), vocab(t)
 		open := func(rank, ranks int) *Loader {
-			l, err := NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Fields: fields, Rank: rank,
-				Ranks: ranks})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Fields: fields, Rank: rank,
+				Ranks: ranks}))(t)
 			t.Cleanup(l.Close)
 			return l
 		}
@@ -90,9 +89,6 @@ func TestLoaderOfARankRefuses(t *testing.T) {
 			t.Errorf("%v, expected %s", err, want)
 		}
 	}
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 4, Ranks: 2, DropLast: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 4, Ranks: 2, DropLast: true}))(t)
 	l.Close()
 }

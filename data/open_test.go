@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 func TestOpenBothLayouts(t *testing.T) {
@@ -28,9 +29,7 @@ func TestOpenBothLayouts(t *testing.T) {
 			if s.ImageOf(c) != image || s.ImageRow(c) != map[bool]int{false: image, true: c}[repeated] {
 				t.Errorf("repeated %v, caption %d: image %d, row %d", repeated, c, s.ImageOf(c), s.ImageRow(c))
 			}
-			if err := s.ReadImage(row, s.ImageRow(c)); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, s.ReadImage(row, s.ImageRow(c)))
 			if row[0] != w.feature(image, 0) || row[11] != w.feature(image, 11) {
 				t.Errorf("caption %d reads %v", c, row)
 			}
@@ -83,9 +82,7 @@ func TestOpenDerivesCaptionsPerImage(t *testing.T) {
 		switch c.ids {
 		case "":
 		case "-":
-			if err := os.Remove(w.path("train_ids.txt")); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.Remove(w.path("train_ids.txt")))
 		default:
 			w.write(t, "train_ids.txt", c.ids)
 		}
@@ -200,17 +197,12 @@ func TestOpenErrors(t *testing.T) {
 		{"objects", func(t *testing.T, w *world) { // np.save(f, np.array([[1], [2, 3]], dtype=object))
 			head := "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }"
 			b := fmt.Sprintf("\x93NUMPY\x01\x00%c\x00%-117s\nPICKLED", 118, head)
-			if err := os.WriteFile(w.path("train_ims.npy"), []byte(b), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.WriteFile(w.path("train_ims.npy"), []byte(b), 0o666))
 		}, OpenOptions{}, []string{"train_ims.npy: elements of type object", "the same number of regions"}},
 		{"no regions", func(t *testing.T, w *world) { w.array(t, "train_ims.npy", []int{5, 0, 4}, nil) }, OpenOptions{},
 			[]string{"shape [5 0 4]"}},
 		{"integers", func(t *testing.T, w *world) {
-			f, err := npy.Create(w.path("train_ims.npy"), npy.I32, []int{5, 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := try.Get(npy.Create(w.path("train_ims.npy"), npy.I32, []int{5, 2}))(t)
 			f.WriteInts(make([]int64, 10))
 			f.Close()
 		}, OpenOptions{}, []string{"found int32", "scale", "--scale S"}},
@@ -333,10 +325,8 @@ func TestSemanticsMustFitTheCaptions(t *testing.T) {
 		t.Errorf("a vector: %v", err)
 	}
 	s := w.open(t, "train", OpenOptions{})
-	if err := s.AttachSemantics(matrix{25, 3, func(r, c int) float32 { return float32(math.Inf(r - 7)) }},
-		"svd"); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, s.AttachSemantics(matrix{25, 3, func(r, c int) float32 { return float32(math.Inf(r - 7)) }},
+		"svd"))
 	if err := s.ReadSemantics(make([]float32, 3), 9); err == nil || !strings.Contains(err.Error(), "svd: row 9") {
 		t.Errorf("infinite vector: %v", err)
 	}

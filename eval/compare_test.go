@@ -9,15 +9,12 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 func hitsOf(t testing.TB, r Result) Hits {
 	t.Helper()
-	h, err := r.Hits()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return try.Get(r.Hits())(t)
 }
 
 // By hand: two images of two captions. Image 0 ranks 0, its captions 0 and 6; image 1 ranks 7, its captions 4 and 10.
@@ -51,31 +48,19 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	const n, k = 5000, 2
 	var results []Result
 	for range 3 {
-		e, err := newEmbeddings(pool, gaussian(rng, n, 3), gaussian(rng, n*k, 3), 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Evaluate(pool, e, k, FiveFolds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := try.Get(newEmbeddings(pool, gaussian(rng, n, 3), gaussian(rng, n*k, 3), 3))(t)
+		r := try.Get(Evaluate(pool, e, k, FiveFolds))(t)
 		results = append(results, r[0])
 	}
 	a, b := []Hits{hitsOf(t, results[0])}, []Hits{hitsOf(t, results[1]), hitsOf(t, results[2])}
-	c, err := Compare(pool, a, b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := try.Get(Compare(pool, a, b, o))(t)
 	if c.Protocol != "5x1k" || c.Images != n || c.Captions != n*k || c.Resamples != 200 {
 		t.Errorf("%+v", c)
 	}
 	list := func(m Metrics) []float64 {
 		return []float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall}
 	}
-	mean, err := meanOf([]Metrics{results[1].Metrics, results[2].Metrics})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mean := try.Get(meanOf([]Metrics{results[1].Metrics, results[2].Metrics}))(t)
 	for i, d := range c.Differences {
 		x, y := list(results[0].Metrics)[i], list(mean)[i]
 		golden.Close(t, d.Measure, []float64{d.A.Value, d.B.Value, d.Difference.Value}, []float64{x, y, x - y},
@@ -86,10 +71,7 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 			}
 		}
 	}
-	same, err := Compare(nil, a, a, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	same := try.Get(Compare(nil, a, a, o))(t)
 	for _, d := range same.Differences {
 		if d.P != 1 || d.Difference != (Estimate{}) {
 			t.Errorf("a system differs from itself: %+v", d)
@@ -111,10 +93,7 @@ func TestComparePValuesByHand(t *testing.T) {
 		better    int
 		low, high float64
 	}{{1, 1, 1}, {10, 1.0 / 1024, 3.0 / 1024}} {
-		r, err := Compare(nil, system(c.better), system(0), DefaultCompareOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(Compare(nil, system(c.better), system(0), DefaultCompareOptions()))(t)
 		for i, d := range r.Differences {
 			switch {
 			case i == 0 || i == 6:
@@ -170,8 +149,6 @@ func BenchmarkCompare(b *testing.B) {
 	}
 	x, y := system(), system()
 	for b.Loop() {
-		if _, err := Compare(pool, x, y, DefaultCompareOptions()); err != nil {
-			b.Fatal(err)
-		}
+		try.Get(Compare(pool, x, y, DefaultCompareOptions()))(b)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // judgedWorld has one judged query for each of n images and for their first captions; a query is answered by chance.
@@ -57,9 +59,7 @@ func TestCompareJudged(t *testing.T) {
 		t.Errorf("mAP@R %+v, R-Precision %+v", x, y)
 	}
 	c, err = CompareJudged(nil, a, a, 3, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for _, d := range c.Differences {
 		if d.P != 1 || d.Difference.Low != 0 || d.Difference.High != 0 {
 			t.Errorf("with itself: %+v", d)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // gaussian returns rows of unit length.
@@ -42,10 +43,7 @@ func TestEmbeddingScoresAreTheDefinitionBitForBit(t *testing.T) {
 	for _, sh := range []struct{ n, k, dim int }{{1, 1, 1}, {7, 5, 3}, {9, 2, 64}, {20, 5, 129}, {33, 1, 300}} {
 		m := sh.n * sh.k
 		im, ca := gaussian(rng, sh.n, sh.dim), gaussian(rng, m, sh.dim)
-		e, err := newEmbeddings(pool, im, ca, sh.dim)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := try.Get(newEmbeddings(pool, im, ca, sh.dim))(t)
 		for trial := range 20 {
 			i0, c0 := rng.IntN(sh.n), rng.IntN(m)
 			i1, c1 := i0+1+rng.IntN(sh.n-i0), c0+1+rng.IntN(m-c0)
@@ -91,14 +89,9 @@ func TestEmbeddingRanksEqualSortingWithRepeatedRows(t *testing.T) {
 	for _, threads := range []int{1, 2, 4} {
 		pool := par.New(threads)
 		for _, tile := range []tileSize{{128, 256}, {5, 9}} {
-			e, err := newEmbeddings(pool, im, ca, dim)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := try.Get(newEmbeddings(pool, im, ca, dim))(t)
 			gotI, gotT, err := ranksIn(tile, pool, e, k)
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			same(t, "i2t", gotI, wantI)
 			same(t, "t2i", gotT, wantT)
 		}
@@ -134,10 +127,7 @@ func BenchmarkRanksEmbeddings1K(b *testing.B) {
 	pool := par.New(0)
 	defer pool.Close()
 	for b.Loop() {
-		e, err := newEmbeddings(pool, im, ca, dim)
-		if err != nil {
-			b.Fatal(err)
-		}
+		e := try.Get(newEmbeddings(pool, im, ca, dim))(b)
 		if _, _, err := Ranks(pool, e, k); err != nil {
 			b.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // The program's table has at least 25 checkpoints; each recall is printed to a tenth, and each quirk is a row of
@@ -15,10 +17,7 @@ func TestPublishedCheckpoints(t *testing.T) {
 	if len(list) < 25 {
 		t.Errorf("%d checkpoints, want at least 25", len(list))
 	}
-	b, err := os.ReadFile("../docs/fidelity.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile("../docs/fidelity.md"))(t)
 	url := regexp.MustCompile(`^https://[a-z.]+/\S+$`)
 	for _, p := range list {
 		if !url.MatchString(p.Where) {

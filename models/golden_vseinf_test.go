@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/models/nn"
 )
 
@@ -243,7 +244,5 @@ func goldenCaptions(t *testing.T, c *vseinfCase, p precision) {
 
 func fatal(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }

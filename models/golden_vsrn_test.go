@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/models/nn"
 )
 
@@ -49,9 +50,7 @@ func TestGoldenVSRNImage(t *testing.T) {
 				GradImages  golden.Tensor `json:"grad_images"`
 			}
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		for _, p := range offGPU {
 			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
 				o := DefaultOptions()
@@ -116,9 +115,7 @@ func TestGoldenVSRNImage(t *testing.T) {
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }
 
 // goldenCaption is vsrn_caption.json.

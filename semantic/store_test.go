@@ -14,14 +14,13 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 func TestOpenText(t *testing.T) {
 	path := writeFile(t, "train_svd.txt", "0.5,-1.25e-3,3\r\n1, 2 ,-0.0\n0.1,0.2,0.30000000000000004\n")
 	s, err := Open(path, OpenOptions{Captions: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer s.Close()
 	row := make([]float32, 3)
 	for i, want := range [][]float32{{0.5, -1.25e-3, 3}, {1, 2, 0}, {0.1, 0.2, 0.3}} {
@@ -88,21 +87,13 @@ func TestOpenNPYErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, dtype npy.DType, shape []int, v ...float32) string {
 		path := filepath.Join(dir, name)
-		w, err := npy.Create(path, dtype, shape)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(w.WriteFloat32(v), w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		w := try.Get(npy.Create(path, dtype, shape))(t)
+		try.Do(t, errors.Join(w.WriteFloat32(v), w.Close()))
 		return path
 	}
 	for _, d := range []npy.DType{npy.F16, npy.F32, npy.F64} {
-		s, err := Open(file("good.npy", d, []int{2, 2}, 1, 2, 3, 4),
-			OpenOptions{Captions: 2, CaptionFile: "not needed without a description"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := try.Get(Open(file("good.npy", d, []int{2, 2}, 1, 2, 3, 4),
+			OpenOptions{Captions: 2, CaptionFile: "not needed without a description"}))(t)
 		row := make([]float32, 2)
 		if err := s.ReadRow(row, 1); err != nil || row[0] != 3 || row[1] != 4 {
 			t.Errorf("%s: row 1 is %v (%v)", d, row, err)
@@ -116,10 +107,7 @@ func TestOpenNPYErrors(t *testing.T) {
 	_, err = Open(writeFile(t, "short.npy", "\x93NUMPY"), OpenOptions{})
 	expect(t, err, "short.npy")
 
-	s, err := Open(file("nan.npy", npy.F32, []int{2, 2}, 1, 2, 3, float32(math.NaN())), OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(Open(file("nan.npy", npy.F32, []int{2, 2}, 1, 2, 3, float32(math.NaN())), OpenOptions{}))(t)
 	defer s.Close()
 	row := make([]float32, 2)
 	if err := s.ReadRow(row, 0); err != nil {
@@ -129,9 +117,7 @@ func TestOpenNPYErrors(t *testing.T) {
 
 	for _, text := range []string{"{", `{"format": "other"}`, strings.Repeat(" ", maxSidecar+1)} {
 		path := file("side.npy", npy.F32, []int{1, 1}, 1)
-		if err := os.WriteFile(sidecarPath(path), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(sidecarPath(path), []byte(text), 0o666))
 		_, err := Open(path, OpenOptions{})
 		expect(t, err, "side.npy.json", "remove it")
 	}

@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/models/nn"
 )
 
@@ -148,7 +149,5 @@ func TestBertQueriesKeysAndValuesLieSideBySide(t *testing.T) {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }

@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 type gruCase struct {
@@ -75,10 +76,7 @@ func TestGoldenGRU(t *testing.T) {
 			out, grad golden.Tolerance
 		}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}} {
 			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
-				dev, err := cpu.New(cpu.Options{Threads: 2, Precision: p.name})
-				if err != nil {
-					t.Fatal(err)
-				}
+				dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: p.name}))(t)
 				defer dev.Close()
 				directions := []string{""}
 				if c.Config["bidirectional"] == true {
@@ -153,7 +151,5 @@ func (c *gruCase) direction(t *testing.T, dev device.Device, suffix string, i, n
 
 func fatal(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }

@@ -17,14 +17,13 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/onnx"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/onnxruntime"
 )
 
 func fatal(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }
 
 func write(t *testing.T, path, text string) {

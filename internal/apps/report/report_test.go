@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 )
 
@@ -30,9 +31,7 @@ func TestGoldenEfficiency(t *testing.T) {
 			HistoryLSEH [][2]float64    `json:"history_lseh"`
 			Expected    json.RawMessage `json:"expected"`
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		switch c.Name {
 		case "difference":
 			for _, d := range c.Cases {
@@ -48,9 +47,7 @@ func TestGoldenEfficiency(t *testing.T) {
 				Absolute float64
 				Percent  float64
 			}
-			if err := json.Unmarshal(c.Expected, &want); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, json.Unmarshal(c.Expected, &want))
 			e := Compare(points(c.HistoryLMH), points(c.HistoryLSEH), false)
 			abs, pct := e.Difference()
 			golden.Close(t, c.Name, []float64{e.BaseBest, e.BaseEpochs, e.Epochs, abs, pct},
@@ -86,9 +83,7 @@ func TestOpenAndDraw(t *testing.T) {
 	cfg := config.Default()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	if _, err := Open(dir); err == nil ||
 		!strings.Contains(err.Error(), "neither a run directory nor a folder that holds some") {
@@ -99,18 +94,13 @@ func TestOpenAndDraw(t *testing.T) {
 {"kind":"val","step":20,"epoch":0.2,"m_recall":12.5}
 {"kind":"val","step":40,"epoch":0.4,"m_recall":20}
 {"kind":"val","st`) // half-written by a running run
-	r, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(Open(dir))(t)
 	if h := r.History(); len(h) != 2 || h[1] != (Point{0.4, 20}) || len(r.Steps) != 1 {
 		t.Fatalf("history %v, %d steps", h, len(r.Steps))
 	}
 	d := Collect([]*Run{r})[0]
 	out := filepath.Join(dir, "curves.svg")
-	if err := d.Curves(nil)[0].Draw().Save(out); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.Curves(nil)[0].Draw().Save(out))
 	b, err := os.ReadFile(out)
 	if err != nil || !strings.Contains(string(b), "<svg") || !strings.Contains(string(b), "LMH α=0.2") {
 		t.Errorf("curves: %v, %d bytes", err, len(b))

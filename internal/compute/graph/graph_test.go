@@ -13,20 +13,14 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 func newSession(t testing.TB, precision string, threads int, specs ...graph.ParamSpec) *graph.Instance {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: threads, Precision: precision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cpu.New(cpu.Options{Threads: threads, Precision: precision}))(t)
 	t.Cleanup(func() { dev.Close() })
-	s, err := graph.NewInstance(dev, specs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return try.Get(graph.NewInstance(dev, specs))(t)
 }
 
 func random(name string, n int) []float64 {
@@ -233,9 +227,7 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }
 
 // tower is a small two-tower network with parameters, n pairs.

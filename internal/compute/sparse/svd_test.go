@@ -13,6 +13,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // randomCSR returns a matrix [rows, cols] with about perRow positive entries a row, skewed to the first columns as
@@ -63,11 +64,7 @@ func compute(t *testing.T, threads int, a *CSR, o SVDOptions) *SVD {
 	t.Helper()
 	pool := par.New(threads)
 	defer pool.Close()
-	s, err := TruncatedSVD(context.Background(), pool, a, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return try.Get(TruncatedSVD(context.Background(), pool, a, o))(t)
 }
 
 // subspaceDistance is the sine of the largest angle between the span of v [w, k] and that of the first k columns of

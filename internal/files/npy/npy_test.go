@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/house/try"
 )
 
 // ramp is element i of the arrays [2, 3, 4] in testdata.
@@ -18,10 +19,7 @@ func ramp(i int) float32 { return float32(i-5) / 4 }
 
 func mustOpen(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(Open(path))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -29,10 +27,7 @@ func mustOpen(t *testing.T, path string) *File {
 // unmapped returns the file at path read with ReadAt, as on systems without mmap.
 func unmapped(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := OpenUnmapped(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(OpenUnmapped(path))(t)
 	if f.mapped != nil {
 		t.Fatalf("%s is mapped", path)
 	}
@@ -48,9 +43,7 @@ func TestReadRowsOfNumPy(t *testing.T) {
 			}
 			row := make([]float32, 12)
 			for r := range 2 {
-				if err := f.ReadRow(row, r); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, f.ReadRow(row, r))
 				for i, v := range row {
 					if v != ramp(12*r+i) {
 						t.Fatalf("%s: row %d element %d is %v, want %v", name, r, i, v, ramp(12*r+i))
@@ -80,9 +73,7 @@ func TestReadRowsOfNumPy(t *testing.T) {
 			if err != nil || len(all) != 24 || all[23] != float64(ramp(23)) {
 				t.Errorf("%s: Float64s %v, %v", name, all, err)
 			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, f.Close())
 			if err := f.ReadRow(row, 0); err == nil {
 				t.Errorf("%s: closed file read", name)
 			}
@@ -115,10 +106,7 @@ func TestFortranOrder(t *testing.T) {
 	if err := f.ReadRow(make([]float32, 12), 0); err == nil || !strings.Contains(err.Error(), "np.ascontiguousarray") {
 		t.Errorf("row: %v", err)
 	}
-	v, err := f.Float64s()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(f.Float64s())(t)
 	for i := range v {
 		if v[i] != float64(ramp(i)) {
 			t.Fatalf("element %d is %v, want %v", i, v[i], ramp(i))
@@ -155,19 +143,14 @@ func TestReadObjects(t *testing.T) {
 
 // TestPython2Objects reads a protocol 2 pickle with byte strings, as Python 2 wrote the sizes of GSMN.
 func TestPython2Objects(t *testing.T) {
-	head, err := encodeHeader(Object, []int{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := try.Get(encodeHeader(Object, []int{1}))(t)
 	body := "\x80\x02cnumpy.core.multiarray\n_reconstruct\nq\x01cnumpy\nndarray\n" +
 		"q\x02K\x00\x85U\x01b\x87Rq\x03(K\x01K\x01\x85" +
 		"cnumpy\ndtype\n" +
 		"q\x04U\x02O8K\x00K\x01\x87Rq\x05(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb\x89]q\x06" +
 		"}q\x07(U\x07image_wK\x05U\x07image_hK\x06uatb."
 	path := filepath.Join(t.TempDir(), "a.npy")
-	if err := os.WriteFile(path, append(head, body...), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, append(head, body...), 0o666))
 	v, err := ReadObjects(path)
 	if err != nil || len(v) != 1 {
 		t.Fatalf("%v, %v", v, err)
@@ -179,14 +162,9 @@ func TestPython2Objects(t *testing.T) {
 
 // TestObjectsMustFitTheShape reads a file whose header promises more objects than its pickle holds.
 func TestObjectsMustFitTheShape(t *testing.T) {
-	b, err := os.ReadFile("testdata/sizes.npy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile("testdata/sizes.npy"))(t)
 	path := filepath.Join(t.TempDir(), "a.npy")
-	if err := os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666))
 	if _, err := ReadObjects(path); err == nil || !strings.Contains(err.Error(), "3 objects of type |O: the header's "+
 		"shape [4]") {
 		t.Errorf("error %v", err)
@@ -197,9 +175,7 @@ func TestReadRowDoesNotAllocate(t *testing.T) {
 	f := mustOpen(t, "testdata/f2.npy")
 	row, halves := make([]float32, 12), make([]uint16, 12)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := errors.Join(f.ReadRow(row, 1), f.ReadHalves(halves, 1)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, errors.Join(f.ReadRow(row, 1), f.ReadHalves(halves, 1)))
 	}); n != 0 && f.mapped != nil {
 		t.Errorf("%v allocations per row", n)
 	}
@@ -209,32 +185,20 @@ func BenchmarkReadRow(b *testing.B) {
 	for _, dtype := range []DType{F16, F32} {
 		b.Run(string(dtype), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "a.npy")
-			w, err := Create(path, dtype, []int{4, 36, 2048})
-			if err != nil {
-				b.Fatal(err)
-			}
+			w := try.Get(Create(path, dtype, []int{4, 36, 2048}))(b)
 			data := make([]float32, 4*36*2048)
 			for i := range data {
 				data[i] = max(0, float32(i%1000)-800) / 37
 			}
-			if err := w.WriteFloat32(data); err != nil {
-				b.Fatal(err)
-			}
-			if err := w.Close(); err != nil {
-				b.Fatal(err)
-			}
-			f, err := Open(path)
-			if err != nil {
-				b.Fatal(err)
-			}
+			try.Do(b, w.WriteFloat32(data))
+			try.Do(b, w.Close())
+			f := try.Get(Open(path))(b)
 			defer f.Close()
 			row := make([]float32, 36*2048)
 			b.SetBytes(int64(4 * len(row)))
 			i := 0
 			for b.Loop() {
-				if err := f.ReadRow(row, i&3); err != nil {
-					b.Fatal(err)
-				}
+				try.Do(b, f.ReadRow(row, i&3))
 				i++
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // A list of 150 levels is allowed; met again 100 levels down it is too deep, wherever it was seen first.
@@ -144,10 +146,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal("no seeds in testdata")
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(name))(f)
 		f.Add(b)
 	}
 	f.Add([]byte("(c__main__\nVocabulary\nK\x01o."))

@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // gradient is a picture with something in every pixel and channel.
@@ -69,9 +71,7 @@ func TestResizeAsPillow(t *testing.T) {
 
 func fatal(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }
 
 // six is a picture of the grey values 1 2 3, 4 5 6.
@@ -207,9 +207,7 @@ func TestDecodeErrors(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	var b bytes.Buffer
 	fatalF := func(err error) {
-		if err != nil {
-			f.Fatal(err)
-		}
+		try.Do(f, err)
 	}
 	fatalF(png.Encode(&b, six()))
 	f.Add(b.Bytes())
@@ -247,9 +245,7 @@ func TestBombs(t *testing.T) {
 		t.Errorf("RGBA of 8 bits: %v", err)
 	}
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, jpeg.Encode(&b, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil))
 	if n, progressive := jpegScans(b.Bytes()); n != 1 || progressive {
 		t.Errorf("%d scans, progressive %v", n, progressive)
 	}

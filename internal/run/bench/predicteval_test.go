@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
 )
@@ -19,10 +20,7 @@ func TestEvaluationBudgets(t *testing.T) {
 	for network, limit := range evalBudgets {
 		c := fullSize(network)
 		c.Device.Precision = "bf16"
-		p, err := PredictEvaluation(t.Context(), Request{Config: c, Model: "h200"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := try.Get(PredictEvaluation(t.Context(), Request{Config: c, Model: "h200"}))(t)
 		if ms := p.Sum.Predicted; ms > limit*1.01 || ms < limit*0.9 {
 			t.Errorf("%s: an evaluation is predicted to take %.0f ms, the budget is %.0f", network, ms, limit)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/model"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
 )
@@ -22,18 +23,12 @@ func tableOf(t *testing.T, gpu string, measured bool) (*model.Table, error) {
 // A step is predicted without a GPU, and measured where there is one: the same kernels, as often, with the same cost.
 func TestProfile(t *testing.T) {
 	t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1")
-	predicted, err := tableOf(t, "h200", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	predicted := try.Get(tableOf(t, "h200", false))(t)
 	if s := predicted.Sum; s.Calls < 40 || !(s.Bytes > 0 && s.Flop > 0 && s.Predicted > 0) || s.Measured != 0 {
 		t.Errorf("predicted: %+v", s)
 	}
 	runtest.OnEmulator(t, true)
-	measured, err := tableOf(t, "h200", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := try.Get(tableOf(t, "h200", true))(t)
 	if len(measured.Lines) != len(predicted.Lines) {
 		t.Errorf("%d lines, predicted %d", len(measured.Lines), len(predicted.Lines))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/runtest"
 )
@@ -18,9 +19,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Skip("allocates more than the address space of Linux has")
 	}
 	dev, err := place.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer dev.Close()
 	_, err = dev.Alloc(device.Float, 1<<48)
 	runtest.WantError(t, place.Explain(err, device.DefaultOptions(), ""), "device: cpu: allocate", "train.batch",
@@ -33,9 +32,7 @@ func TestAutoChooses(t *testing.T) {
 	choose := func() (string, place.Choice) {
 		t.Helper()
 		d, c, err := place.Choose(o, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		defer d.Close()
 		return d.Name(), c
 	}

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
@@ -17,12 +18,9 @@ import (
 func TestDiagnoseARun(t *testing.T) {
 	c := runtest.TinyConfig()
 	run := runtest.Train(t, c)
-	rep, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{run}, Split: "test",
+	rep := try.Get(evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{run}, Split: "test",
 		Protocol: eval.Auto,
-		Device:   device.DefaultOptions(), Diagnose: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Device:   device.DefaultOptions(), Diagnose: true}))(t)
 	d := rep.Diagnosis
 	total := func(bins []eval.RecallBin) (n int, r1 float64) {
 		for _, b := range bins {
@@ -42,9 +40,7 @@ func TestDiagnoseARun(t *testing.T) {
 		t.Errorf("margin %v, want %v", d.T2I.Margin, c.Loss.Margin)
 	}
 	f, err := MeasureFalseNegatives(context.Background(), trained.AnalysisRequest{Device: device.DefaultOptions()}, run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	if len(f) == 0 || f[0].Hard == 0 {
 		t.Fatalf("false negatives %+v", f)
 	}

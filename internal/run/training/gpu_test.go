@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -33,9 +34,7 @@ func gpuRun(t *testing.T, c *config.Config) (curve []string, plan training.Plan,
 			sent = (emulator.Uploaded(t) - first) / 2
 		}
 	}}
-	if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 	if len(curve) != 8 || len(w.Validations) == 0 {
 		t.Fatalf("%d steps and %d validations are reported", len(curve), len(w.Validations))
 	}
@@ -49,9 +48,7 @@ func gpuRun(t *testing.T, c *config.Config) (curve []string, plan training.Plan,
 func worldOf(t *testing.T, o synth.Options) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "world")
-	if err := synth.Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, synth.Generate(dir, o, nil))
 	return dir
 }
 
@@ -201,9 +198,7 @@ func TestStreamedHalves(t *testing.T) {
 		}
 		emulator.Set(t, "defer", 1, 0)
 		whole, part := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "part")
-		if _, err := training.Train(t.Context(), runtest.Request(c, whole, &runtest.Watcher{})); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(training.Train(t.Context(), runtest.Request(c, whole, &runtest.Watcher{})))(t)
 		runtest.Interrupt(t, runtest.Request(c, part, &runtest.Watcher{}), 3)
 		emulator.Set(t, "no_pinned", 3, 0)
 		w := &runtest.Watcher{}
@@ -226,9 +221,7 @@ func TestLostGPU(t *testing.T) {
 		return c
 	}
 	whole := filepath.Join(t.TempDir(), "whole")
-	if _, err := training.Train(t.Context(), runtest.Request(config(), whole, &runtest.Watcher{})); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(config(), whole, &runtest.Watcher{})))(t)
 	lose := func(step int64, launch int) *runtest.Watcher {
 		return &runtest.Watcher{OnStep: func(i train.StepInfo) {
 			if i.Step == step {

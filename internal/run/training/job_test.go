@@ -13,6 +13,7 @@ import (
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -57,9 +58,7 @@ func TestRanksTrainARun(t *testing.T) {
 	want := runtest.Train(t, c)
 	whole := filepath.Join(t.TempDir(), "whole")
 	errs, _ := job(t, c, whole, 3, false, nil)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(errs...))
 	near(t, whole, want)
 
 	parts := filepath.Join(t.TempDir(), "parts")

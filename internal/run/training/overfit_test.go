@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 )
@@ -15,9 +16,7 @@ func TestOverfit(t *testing.T) {
 	c.Train.Overfit, c.Train.Epochs, c.Train.ValStep, c.Optim.LRUpdate, c.Optim.LR = 2, 12, 0, 0, 1e-2
 	c.Model.EmbedDim, c.Loss.Name = 32, "lsh"
 	w := &runtest.Watcher{}
-	if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 	first, last := w.Validations[0], w.Validations[len(w.Validations)-1]
 	from, to := first.Metrics.MRecall, last.Metrics.MRecall
 	if to < 95 || last.Metrics.Protocol != "batches" || from >= to {

@@ -9,13 +9,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 func TestListen(t *testing.T) {
-	l, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(Listen("127.0.0.1:0"))(t)
 	defer l.Close()
 	if !IsLoopback(l.Addr()) || Here(l.Addr()) != l.Addr().String() {
 		t.Errorf("%v is not of this machine", l.Addr())
@@ -55,10 +54,7 @@ func TestAllowedHost(t *testing.T) {
 func TestServe(t *testing.T) {
 	for _, c := range []struct{ takes, grace time.Duration }{{50 * time.Millisecond, 10 * time.Second},
 		{10 * time.Second, 50 * time.Millisecond}} {
-		l, err := Listen("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := try.Get(Listen("127.0.0.1:0"))(t)
 		begun := make(chan bool)
 		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			close(begun)

@@ -9,18 +9,13 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/compute/device/toy"
+	"vsetrain/internal/house/try"
 )
 
 func open(t *testing.T, w World, precision string) device.Device {
-	d, err := cpu.New(cpu.Options{Threads: 1, Precision: precision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(cpu.New(cpu.Options{Threads: 1, Precision: precision}))(t)
 	t.Cleanup(func() { d.Close() })
-	own, err := New(d, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := try.Get(New(d, w))(t)
 	return composed.Over(own)
 }
 

@@ -10,16 +10,14 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // NCCL tells its version and makes ids; one that is too old, or none, is refused. A real library is taken where one is
 // installed: without a GPU it says that it finds none.
 func TestNCCL(t *testing.T) {
 	emulated := emulator.Library(t)
-	lib, err := driver.OpenNCCL(emulated, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lib := try.Get(driver.OpenNCCL(emulated, false))(t)
 	a, err := lib.NewID()
 	if err != nil || a == (driver.NCCLID{}) || driver.VersionOfNCCL(lib.Version()) != "2.21.5" {
 		t.Errorf("NCCL %d makes the id %x: %v", lib.Version(), a, err)

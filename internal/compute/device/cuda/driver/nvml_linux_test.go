@@ -8,15 +8,14 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // gpus are those of the emulated driver, as libcuda describes them.
 func gpus(t *testing.T) (both [2]driver.Info) {
 	t.Helper()
 	d, err := driver.Open(emulator.Library(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	emulator.Set(t, "devices", 2, 1)
 	for i := range both {
 		if both[i], err = d.Info(i); err != nil {
@@ -38,14 +37,8 @@ func TestMonitorFindsTheGPU(t *testing.T) {
 			case "bus":
 				gpu.UUID, gpu.Bus = "00000000", both[i].Bus
 			}
-			m, err := driver.OpenMonitor(path, gpu)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := m.State()
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := try.Get(driver.OpenMonitor(path, gpu))(t)
+			s := try.Get(m.State())(t)
 			want := [2]int64{123456789, 5}[i]
 			if s.Used != want || s.Total != 4<<30 || s.Busy != 87 || s.Celsius != 41 ||
 				s.Milliwatts != 312000 {
@@ -73,10 +66,7 @@ func TestMonitorOfAPart(t *testing.T) {
 	t.Setenv("EMULATED_NVML_MIG", "1")
 	part := both[0]
 	part.Name += " MIG 1g.5gb"
-	m, err := driver.OpenMonitor(path, part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try.Get(driver.OpenMonitor(path, part))(t)
 	defer m.Close()
 	s, err := m.State()
 	if err != nil || s.Total != 4<<30 || s.Busy != -1 || s.Celsius != -1 || s.Milliwatts != -1 {
@@ -98,10 +88,7 @@ func TestMonitorOfAPart(t *testing.T) {
 // unknown.
 func TestMonitorOfAnotherNVML(t *testing.T) {
 	both, path := gpus(t), emulator.NVML(t, "-DLARGER_PROCESSES")
-	m, err := driver.OpenMonitor(path, both[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try.Get(driver.OpenMonitor(path, both[0]))(t)
 	defer m.Close()
 	if s, err := m.State(); err != nil || s.Celsius != -1 || s.Busy != 87 {
 		t.Errorf("%+v, %v", s, err)

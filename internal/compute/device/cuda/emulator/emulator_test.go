@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // machine is the emulated driver on the thread of the test.
@@ -26,10 +27,7 @@ func start(t *testing.T) *machine {
 	path := emulator.Library(t)
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	d, err := driver.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(driver.Open(path))(t)
 	m := &machine{t: t, Driver: d}
 	c, err := d.Retain(0)
 	m.must(err)
@@ -47,9 +45,7 @@ func start(t *testing.T) *machine {
 
 func (m *machine) must(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	try.Do(m.t, err)
 }
 
 func (m *machine) memory(floats int) driver.Ptr {

@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/kernels"
+	"vsetrain/internal/house/try"
 )
 
 // Every kernel says what it costs, in terms of its parameters.
@@ -83,10 +84,7 @@ func TestKernels(t *testing.T) {
 		c := driver.Call{Kernel: kernel, Parameters: parameters, Launch: driver.Launch{Grid: [3]uint32{blocks, 1, 1},
 			Threads: 256}}
 		copy(c.Launch.Values[:], values)
-		table, err := Predict(g, Batch{10, 20}, []driver.Call{c})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := try.Get(Predict(g, Batch{10, 20}, []driver.Call{c}))(t)
 		return table.Lines[0]
 	}
 	const n = 1 << 26
@@ -150,10 +148,7 @@ func TestProducts(t *testing.T) {
 
 // docs/gpu-model.md tells every assumption.
 func TestAssumptionsAreTold(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "gpu-model.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := try.Get(os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "gpu-model.md")))(t)
 	for name, a := range Assumptions {
 		value := fmt.Sprintf("%g %s", a.Value, a.Unit)
 		switch {
