@@ -100,9 +100,7 @@ func TestMinedFiles(t *testing.T) {
 	refused := func(want string) {
 		t.Helper()
 		write()
-		if _, err := AttachMined(s, path, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, expected %q in it", err, want)
-		}
+		try.Refuses(AttachMined(s, path, nil))(t, want)
 	}
 	m.Captions.Items[0] = int32(s.NumCaptions())
 	refused("entry 0 of captions_of_images is")

@@ -162,9 +162,7 @@ func TestBadNoiseIndex(t *testing.T) {
 		}
 		_, err := AttachNoise(s, path)
 		for _, part := range append(want, "data.noise_index: ") {
-			if err == nil || !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: %v lacks %q", name, err, part)
-			}
+			try.Fails(t, err, part)
 		}
 		if s.ImageOf(5) != 2 {
 			t.Errorf("%s: the split follows it", name)

@@ -3,7 +3,6 @@ package eval
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/house/try"
@@ -70,9 +69,7 @@ func TestCompareJudged(t *testing.T) {
 		t.Errorf("one direction: %+v, %v", c, err)
 	}
 	b.T2I[4].Query++
-	if _, err := CompareJudged(nil, a, b, 3, o); err == nil || !strings.Contains(err.Error(), "the same queries") {
-		t.Errorf("other queries: %v", err)
-	}
+	try.Refuses(CompareJudged(nil, a, b, 3, o))(t, "the same queries")
 	if _, err := CompareJudged(nil, JudgedOutcomes{}, JudgedOutcomes{}, 3, o); err == nil {
 		t.Error("no queries at all")
 	}

@@ -124,14 +124,7 @@ func TestBadIDs(t *testing.T) {
 
 func wantWords(t *testing.T, err error, words ...string) {
 	t.Helper()
-	if err == nil {
-		t.Fatalf("no error; want one with %q", words)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("error %q misses %q", err, w)
-		}
-	}
+	try.Fails(t, err, words...)
 	if strings.Contains(err.Error(), "\n") {
 		t.Errorf("more than one line: %v", err)
 	}

@@ -218,10 +218,7 @@ func TestFoldErrorSaysWhichFold(t *testing.T) {
 	d, _ := newDense[float32](6, 6)
 	d.Data[4*6+5] = float32(math.NaN())
 	_, err := evaluateFolds(nil, d, 1, 3, 2)
-	if err == nil || !strings.Contains(err.Error(), "fold 2 (images from 4") ||
-		!strings.Contains(err.Error(), "image 0 and caption 1") {
-		t.Errorf("error %v", err)
-	}
+	try.Fails(t, err, "fold 2 (images from 4", "image 0 and caption 1")
 	if _, err := evaluateFolds(nil, d, 1, 4, 2); err == nil {
 		t.Error("four folds of two fit into six images")
 	}
@@ -256,9 +253,7 @@ func TestEnsembleIsTheMeanAndRefusesMixtures(t *testing.T) {
 		{[]Member{{"a.pth", "x", a}, {"b.pth", "x", small}}, "b.pth of 10 x 50"},
 		{[]Member{{"a.pth", "x", a}, {"b.pth", "y", b}}, "a.pth and b.pth were scored on different data"},
 	} {
-		if _, err := Ensemble(c.members...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
-		}
+		try.Refuses(Ensemble(c.members...))(t, c.want)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestOpenText(t *testing.T) {
 		t.Error("row 3 of 3 was read")
 	}
 	_, err = Open(path, OpenOptions{Captions: 4})
-	expect(t, err, "each of 4 captions", "found 3 rows")
+	try.Fails(t, err, "each of 4 captions", "found 3 rows")
 	for text, want := range map[string]string{
 		"":                 "the file is empty",
 		"1,2\n3\n":         ":2: expected 2 comma-separated numbers as in the first line, found 1",
@@ -44,10 +44,10 @@ func TestOpenText(t *testing.T) {
 		"1,\n":             `:1: column 2: expected a finite number, found ""`,
 	} {
 		_, err := Open(writeFile(t, "bad.txt", text), OpenOptions{})
-		expect(t, err, "bad.txt", want)
+		try.Fails(t, err, "bad.txt", want)
 	}
 	_, err = Open(filepath.Join(t.TempDir(), "none.txt"), OpenOptions{})
-	expect(t, err, "none.txt")
+	try.Fails(t, err, "none.txt")
 }
 
 // Blocks, lines across their borders and line numbers of errors far into a file.
@@ -76,7 +76,7 @@ func TestParseTextOfManyBlocks(t *testing.T) {
 	broken := bytes.Replace(text.Bytes(), []byte("\n"), []byte(",\n"), lines-1)
 	broken = append(bytes.Replace(broken, []byte(",\n"), []byte("\n"), lines-2), '1')
 	_, _, err = parseText(bytes.NewReader(broken), pool)
-	expect(t, err, fmt.Sprintf(":%d: expected %d", lines-1, dim))
+	try.Fails(t, err, fmt.Sprintf(":%d: expected %d", lines-1, dim))
 	gone := errors.New("gone")
 	if _, _, err := parseText(iotest.ErrReader(gone), pool); !errors.Is(err, gone) {
 		t.Errorf("read error became %v", err)
@@ -101,11 +101,11 @@ func TestOpenNPYErrors(t *testing.T) {
 		s.Close()
 	}
 	_, err := Open(file("ints.npy", npy.I32, []int{1, 2}, 1, 2), OpenOptions{})
-	expect(t, err, "ints.npy", "found <i4")
+	try.Fails(t, err, "ints.npy", "found <i4")
 	_, err = Open(file("flat.npy", npy.F32, []int{4}, 1, 2, 3, 4), OpenOptions{})
-	expect(t, err, "flat.npy", "expected shape [captions, dim]", "[4]")
+	try.Fails(t, err, "flat.npy", "expected shape [captions, dim]", "[4]")
 	_, err = Open(writeFile(t, "short.npy", "\x93NUMPY"), OpenOptions{})
-	expect(t, err, "short.npy")
+	try.Fails(t, err, "short.npy")
 
 	s := try.Get(Open(file("nan.npy", npy.F32, []int{2, 2}, 1, 2, 3, float32(math.NaN())), OpenOptions{}))(t)
 	defer s.Close()
@@ -113,13 +113,13 @@ func TestOpenNPYErrors(t *testing.T) {
 	if err := s.ReadRow(row, 0); err != nil {
 		t.Error(err)
 	}
-	expect(t, s.ReadRow(row, 1), "nan.npy", "row 1, column 1 is NaN")
+	try.Fails(t, s.ReadRow(row, 1), "nan.npy", "row 1, column 1 is NaN")
 
 	for _, text := range []string{"{", `{"format": "other"}`, strings.Repeat(" ", maxSidecar+1)} {
 		path := file("side.npy", npy.F32, []int{1, 1}, 1)
 		try.Do(t, os.WriteFile(sidecarPath(path), []byte(text), 0o666))
 		_, err := Open(path, OpenOptions{})
-		expect(t, err, "side.npy.json", "remove it")
+		try.Fails(t, err, "side.npy.json", "remove it")
 	}
 }
 
@@ -197,7 +197,7 @@ func TestUnknownCaptions(t *testing.T) {
 			t.Fatal(err, warnings)
 		}
 		s.Close()
-		expect(t, warnings[0], path, "there is no "+path+".json", "the captions of "+o.CaptionFile, command+dir+
+		try.Fails(t, warnings[0], path, "there is no "+path+".json", "the captions of "+o.CaptionFile, command+dir+
 			" --split dev --out "+path+" --force' makes both")
 	}
 }

@@ -122,19 +122,6 @@ func equal(a, b []float32) bool {
 	return true
 }
 
-// expectError fails unless err holds every part.
-func expectError(t *testing.T, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one with %q", parts)
-	}
-	for _, p := range parts {
-		if !strings.Contains(err.Error(), p) {
-			t.Errorf("error %q does not say %q", err, p)
-		}
-	}
-}
-
 // leftovers fails when a folder holds anything.
 func leftovers(t *testing.T, dir string) {
 	t.Helper()

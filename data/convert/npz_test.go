@@ -57,11 +57,11 @@ func TestNPZFolder(t *testing.T) {
 	}
 	o.Splits = []Split{{"dev", write(t, dir, "d.txt", "3\n77\n")}}
 	_, err = NPZ(o, nil)
-	expectError(t, err, "d.txt", "77 (line 2)", src)
+	try.Fails(t, err, "d.txt", "77 (line 2)", src)
 
 	o.Splits, o.Features = []Split{{Name: "dev"}}, "pooled"
 	_, err = NPZ(o, nil)
-	expectError(t, err, "3.npz", `"pooled"`, "bbox")
+	try.Fails(t, err, "3.npz", `"pooled"`, "bbox")
 }
 
 func TestNPZWholeSplit(t *testing.T) {
@@ -81,7 +81,7 @@ func TestNPZWholeSplit(t *testing.T) {
 
 	o.Splits = []Split{{"dev", write(t, dir, "ids.txt", "1\n2\n3\n")}}
 	_, err := NPZ(o, nil)
-	expectError(t, err, "ids.txt", "expected 2 ids", "found 3")
+	try.Fails(t, err, "ids.txt", "expected 2 ids", "found 3")
 
 	o.Splits = []Split{{Name: "dev"}}
 	for name, c := range map[string]struct {
@@ -105,14 +105,14 @@ func TestNPZWholeSplit(t *testing.T) {
 		bad[c.member] = c.bytes
 		npz(t, path, bad)
 		_, err := NPZ(o, nil)
-		expectError(t, err, "all.npz", c.want)
+		try.Fails(t, err, "all.npz", c.want)
 		if _, err := os.Stat(filepath.Join(out, "dev_ims.npy")); err == nil {
 			t.Errorf("%s: an incomplete file was left", name)
 		}
 	}
 	write(t, dir, "all.npz", "not a zip file")
 	_, err = NPZ(o, nil)
-	expectError(t, err, "all.npz", "not a readable .npz archive")
+	try.Fails(t, err, "all.npz", "not a readable .npz archive")
 }
 
 func wide(v []float32) []float64 {
@@ -160,7 +160,7 @@ func TestNPZThatLies(t *testing.T) {
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
 			t.Errorf("%s: allocated %d bytes", name, grown)
 		}
-		expectError(t, err, "lie.npz", "features.npy", "which it cannot")
+		try.Fails(t, err, "lie.npz", "features.npy", "which it cannot")
 	}
 	raw := lying(zip.Store, 1<<10)
 	at := bytes.LastIndex(raw, []byte("PK\x01\x02"))
@@ -169,7 +169,7 @@ func TestNPZThatLies(t *testing.T) {
 	o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
 		Path: write(t, dir, "lie.npz", string(raw))}
 	_, err := NPZ(o, nil)
-	expectError(t, err, "features.npy", "claims 1073741824 bytes in an archive of")
+	try.Fails(t, err, "features.npy", "claims 1073741824 bytes in an archive of")
 }
 
 // FuzzNPZ checks that no archive makes a conversion panic or take much memory.
@@ -237,18 +237,18 @@ func TestRetype(t *testing.T) {
 			t.Errorf("row %d changed: %v, %v", i, x, y)
 		}
 	}
-	expectError(t, Retype(src, h, RetypeOptions{DType: npy.F16}, nil), "already exists")
+	try.Fails(t, Retype(src, h, RetypeOptions{DType: npy.F16}, nil), "already exists")
 	if err := Retype(src, src, RetypeOptions{DType: npy.F16, Force: true}, nil); err != nil {
 		t.Errorf("in place: %v", err)
 	}
 	p.features[7] = 1e5
 	try.Do(t, npy.WriteFloat32(back, []int{2, 3, 5}, p.features))
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F16}, nil), "row 0", "100000")
+	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F16}, nil), "row 0", "100000")
 	p.features[7] = float32(math.Inf(1))
 	try.Do(t, npy.WriteFloat32(back, []int{2, 3, 5}, p.features))
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F32}, nil), "row 0",
+	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F32}, nil), "row 0",
 		"region 1, channel 2 is +Inf")
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F64}, nil), "feature type")
+	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F64}, nil), "feature type")
 }
 
 // Retype makes float32 of float64, and says what to do with what it does not take.
@@ -284,7 +284,7 @@ func TestRetypeTypes(t *testing.T) {
 		try.Do(t, err)
 		err = Retype(src, dst, RetypeOptions{DType: npy.F32, Scale: c.scale, Grid: c.grid, Force: true}, nil)
 		if !strings.HasPrefix(c.want, "[") {
-			expectError(t, err, c.want)
+			try.Fails(t, err, c.want)
 			continue
 		}
 		if err != nil {

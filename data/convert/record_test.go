@@ -133,5 +133,5 @@ func TestRecordLimit(t *testing.T) {
 	r := newRecordReader(strings.NewReader(strings.Repeat("x", 5<<20) + "\n"))
 	r.limit = 4 << 20
 	_, err := r.read()
-	expectError(t, err, "longer than 4194304 bytes")
+	try.Fails(t, err, "longer than 4194304 bytes")
 }

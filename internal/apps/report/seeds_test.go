@@ -60,9 +60,7 @@ func TestPrimary(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for _, bad := range []string{"", "m_recall", "m_recall@train", "recall@test"} {
-		if _, err := ParsePrimary(bad); err == nil || !strings.Contains(err.Error(), "i2t_r10") {
-			t.Errorf("%q: %v", bad, err)
-		}
+		try.Refuses(ParsePrimary(bad))(t, "i2t_r10")
 	}
 }
 
@@ -79,9 +77,7 @@ func TestBase(t *testing.T) {
 	if want := "VSE++ LSEH LMH1, VSE++ LSEH LUWM, VSRN LMH1 LSEH"; strings.Join(got, ", ") != want {
 		t.Errorf("%q, want %s", got, want)
 	}
-	if err := SetBase(sets, "vsepp-lseh-9"); err == nil || !strings.Contains(err.Error(), "found 0 settings") {
-		t.Errorf("no such run: %v", err)
-	}
+	try.Fails(t, SetBase(sets, "vsepp-lseh-9"), "found 0 settings")
 }
 
 // M-Recalls after two epochs and the epochs to pass 30, by seed; the figures are scipy's (ttest_rel) and statsmodels'.

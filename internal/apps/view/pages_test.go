@@ -510,9 +510,7 @@ func TestOptions(t *testing.T) {
 		"--images ":                  {Dir: runs, Images: file},
 		`host name "a:80": expected`: {Dir: runs, Hosts: []string{"a:80"}},
 	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		try.Refuses(New(o))(t, want)
 	}
 }
 

@@ -51,9 +51,7 @@ func TestSetKeepsFolders(t *testing.T) {
 	try.Do(t, os.MkdirAll(filepath.Join(dir, "boxes", "mine"), 0o777))
 	s := newSet(t, dir, "new", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
-	if err := s.Commit(); err == nil || !strings.Contains(err.Error(), "boxes: expected a file, found a folder") {
-		t.Errorf("got %v", err)
-	}
+	try.Fails(t, s.Commit(), "boxes: expected a file, found a folder")
 	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || all[0].Name() != "boxes" {
 		t.Errorf("%v, %v", all, err)
 	}

@@ -61,10 +61,7 @@ func TestReadRowsOfNumPy(t *testing.T) {
 				}
 			}
 			for _, bad := range []int{-1, 2, math.MaxInt} {
-				if err := f.ReadRow(row, bad); err == nil ||
-					!strings.Contains(err.Error(), "out of range: the file has 2 rows") {
-					t.Errorf("%s: row %d: error %v", name, bad, err)
-				}
+				try.Fails(t, f.ReadRow(row, bad), "out of range: the file has 2 rows")
 			}
 			if err := f.ReadRow(row[:11], 0); err == nil {
 				t.Errorf("%s: short destination accepted", name)
@@ -89,23 +86,15 @@ func TestInts(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(v, []int64{0, 1, 2, 3, 4, 5}) {
 				t.Errorf("%s: %v, %v", name, v, err)
 			}
-			if err := f.ReadRow(make([]float32, 2), 0); err == nil ||
-				!strings.Contains(err.Error(), "expected rows of float16, float32 or float64, found ") {
-				t.Errorf("%s: rows: %v", name, err)
-			}
+			try.Fails(t, f.ReadRow(make([]float32, 2), 0), "expected rows of float16, float32 or float64, found ")
 		}
 	}
-	if _, err := mustOpen(t, "testdata/f8.npy").Ints(); err == nil ||
-		!strings.Contains(err.Error(), "element 0 is -1.25: expected an integer") {
-		t.Errorf("fractions as integers: %v", err)
-	}
+	try.Refuses(mustOpen(t, "testdata/f8.npy").Ints())(t, "element 0 is -1.25: expected an integer")
 }
 
 func TestFortranOrder(t *testing.T) {
 	f := mustOpen(t, "testdata/fortran.npy")
-	if err := f.ReadRow(make([]float32, 12), 0); err == nil || !strings.Contains(err.Error(), "np.ascontiguousarray") {
-		t.Errorf("row: %v", err)
-	}
+	try.Fails(t, f.ReadRow(make([]float32, 12), 0), "np.ascontiguousarray")
 	v := try.Get(f.Float64s())(t)
 	for i := range v {
 		if v[i] != float64(ramp(i)) {
@@ -135,10 +124,7 @@ func TestReadObjects(t *testing.T) {
 	if _, err := f.Ints(); err == nil {
 		t.Error("objects read as integers")
 	}
-	if _, err := ReadObjects("testdata/f4.npy"); err == nil ||
-		!strings.Contains(err.Error(), "expected Python objects") {
-		t.Errorf("numbers read as objects: %v", err)
-	}
+	try.Refuses(ReadObjects("testdata/f4.npy"))(t, "expected Python objects")
 }
 
 // TestPython2Objects reads a protocol 2 pickle with byte strings, as Python 2 wrote the sizes of GSMN.
@@ -165,10 +151,8 @@ func TestObjectsMustFitTheShape(t *testing.T) {
 	b := try.Get(os.ReadFile("testdata/sizes.npy"))(t)
 	path := filepath.Join(t.TempDir(), "a.npy")
 	try.Do(t, os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666))
-	if _, err := ReadObjects(path); err == nil || !strings.Contains(err.Error(), "3 objects of type |O: the header's "+
-		"shape [4]") {
-		t.Errorf("error %v", err)
-	}
+	try.Refuses(ReadObjects(path))(t, "3 objects of type |O: the header's "+
+		"shape [4]")
 }
 
 func TestReadRowDoesNotAllocate(t *testing.T) {

@@ -89,9 +89,7 @@ func TestRefuses(t *testing.T) {
 		{"other codec", "c_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00rot\x86R.", "latin1"},
 	} {
 		_, err := decode(c.in)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
-		}
+		try.Fails(t, err, c.want)
 	}
 }
 
@@ -123,9 +121,7 @@ func TestRefusesNumPy(t *testing.T) {
 		{"scalar of objects", "cnumpy.core.multiarray\nscalar\n(" + dtype("O8") + "S''\ntR.", "is not read"},
 	} {
 		_, err := decode(c.in)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
-		}
+		try.Fails(t, err, c.want)
 	}
 }
 

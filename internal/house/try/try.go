@@ -35,3 +35,11 @@ func Fails(t testing.TB, err error, words ...string) {
 		}
 	}
 }
+
+// Refuses is Fails for a call with a result: try.Refuses(Open(path))(t, "no such file").
+func Refuses[V any](_ V, err error) func(t testing.TB, words ...string) {
+	return func(t testing.TB, words ...string) {
+		t.Helper()
+		Fails(t, err, words...)
+	}
+}

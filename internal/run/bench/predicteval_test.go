@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/device"
@@ -45,8 +44,6 @@ func TestPredictEvaluationErrors(t *testing.T) {
 	for gpu, want := range map[string]string{"": "--model", "h300": `"h300"`, "h200": "vsepp embeds images"} {
 		_, err := PredictEvaluation(t.Context(),
 			Request{Config: c, Model: gpu, Regions: 3, Feature: 16, Vocab: 50})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("GPU %q: %v", gpu, err)
-		}
+		try.Fails(t, err, want)
 	}
 }

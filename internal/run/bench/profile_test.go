@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/model"
@@ -47,12 +46,8 @@ func TestProfile(t *testing.T) {
 func TestProfileErrors(t *testing.T) {
 	runtest.OnEmulator(t, true)
 	const says = "name one that is like it with --model: a100"
-	if _, err := tableOf(t, "", true); err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("a GPU without a model: %v", err)
-	}
-	if _, err := tableOf(t, "h300", false); err == nil || !strings.Contains(err.Error(), `"h300"`) {
-		t.Errorf("no such GPU: %v", err)
-	}
+	try.Refuses(tableOf(t, "", true))(t, says)
+	try.Refuses(tableOf(t, "h300", false))(t, `"h300"`)
 }
 
 // A GPU is told by the name that its driver gives it.

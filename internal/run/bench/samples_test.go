@@ -36,5 +36,5 @@ func TestSamples(t *testing.T) {
 	}
 	r.StepImages = 14
 	_, err = Samples(t.Context(), r)
-	runtest.WantError(t, err, "40 images do not make 3 subsets that grow by 14")
+	try.Fails(t, err, "40 images do not make 3 subsets that grow by 14")
 }

@@ -300,10 +300,8 @@ func TestParsePresets(t *testing.T) {
 	}
 	var p problems
 	rows[0].layer(&p)
-	if err := p.err(); err == nil || !strings.Contains(err.Error(), "presets.tsv:2:24: optim.lrr: the heading of "+
-		"this column is no key") {
-		t.Errorf("%v", err)
-	}
+	try.Fails(t, p.err(), "presets.tsv:2:24: optim.lrr: the heading of "+
+		"this column is no key")
 	if rows[1].layer(&p); len(p.list) != 1 {
 		t.Errorf("an empty cell: %v", p.list)
 	}
@@ -324,8 +322,6 @@ func TestWrongCells(t *testing.T) {
 		rows := try.Get(parsePresets(head + row + "\n"))(t)
 		var p problems
 		readFiles(&document{path: presetTable, row: &rows[0], ours: true}, Source{}, nil, &p)
-		if err := p.err(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q:\n got %v\nwant %s", row, err, want)
-		}
+		try.Fails(t, p.err(), want)
 	}
 }

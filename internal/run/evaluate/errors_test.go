@@ -88,7 +88,7 @@ func TestEvalErrors(t *testing.T) {
 			r := good
 			c.change(&r)
 			_, err := Run(t.Context(), r)
-			runtest.WantError(t, err, c.words...)
+			try.Fails(t, err, c.words...)
 			if err != nil && strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than one line: %v", err)
 			}
@@ -110,7 +110,7 @@ func TestEnsembleOfDifferentData(t *testing.T) {
 	r := Request{Checkpoints: []string{run, other}, Split: "test", Device: device.DefaultOptions()}
 	r.Progress = func(phase string, _, _ int) { t.Errorf("%s: an ensemble of different captions was begun", phase) }
 	_, err = Run(t.Context(), r)
-	runtest.WantError(t, err, run+" is applied to split test of "+runtest.World,
+	try.Fails(t, err, run+" is applied to split test of "+runtest.World,
 		other+" to split test of "+c.Data.Dir, "name one data set for all with --data")
 	r.Data, r.Progress = runtest.World, nil
 	rep := try.Get(Run(t.Context(), r))(t)

@@ -59,7 +59,7 @@ func TestVocabularySavedWithItsMask(t *testing.T) {
 	r.Checkpoints, r.Data = []string{filepath.Join(runtest.Fixture, runtest.FixtureCheckpoints[0])},
 		filepath.Join(runtest.Fixture, "data")
 	_, err = Run(t.Context(), r)
-	runtest.WantError(t, err, "vectors for", "the vocabulary has")
+	try.Fails(t, err, "vectors for", "the vocabulary has")
 }
 
 // exportUntrained writes a checkpoint of a reference with the weights that a network begins with.
@@ -120,7 +120,7 @@ func TestSeveralLayersAreRefused(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "layers.pth.tar")
 		try.Do(t, torchfile.Save(path, v))
 		_, err = models.OpenReference(path)
-		runtest.WantError(t, err, path, "network "+network, "3 GRU layers (--num_layers 3)", "supported is one layer")
+		try.Fails(t, err, path, "network "+network, "3 GRU layers (--num_layers 3)", "supported is one layer")
 	}
 }
 
@@ -180,12 +180,12 @@ func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 	}
 	r.Data = filepath.Join(dir, "data")
 	_, err := Run(t.Context(), r)
-	runtest.WantError(t, err, "ours.safetensors", "float32", "depend on batch_size", "evaluate its run directory")
+	try.Fails(t, err, "ours.safetensors", "float32", "depend on batch_size", "evaluate its run directory")
 
 	r.Checkpoints, r.Data, r.CompatBoxes = []string{filepath.Join(runtest.Fixture, runtest.FixtureCheckpoints[0])},
 		filepath.Join(runtest.Fixture, "data"), true
 	_, err = Run(t.Context(), r)
-	runtest.WantError(t, err, runtest.FixtureCheckpoints[0], "network vsepp looks at no boxes; it is for gsmn")
+	try.Fails(t, err, runtest.FixtureCheckpoints[0], "network vsepp looks at no boxes; it is for gsmn")
 }
 
 // widen stores an array of float32 as float64.

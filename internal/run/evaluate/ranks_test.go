@@ -198,6 +198,6 @@ func TestRanksResumeScoring(t *testing.T) {
 		return t.Context(), own
 	})
 	for _, err := range errs {
-		runtest.WantError(t, err, "the parameters of rank [1] differ")
+		try.Fails(t, err, "the parameters of rank [1] differ")
 	}
 }

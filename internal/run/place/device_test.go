@@ -22,7 +22,7 @@ func TestOutOfMemory(t *testing.T) {
 	try.Do(t, err)
 	defer dev.Close()
 	_, err = dev.Alloc(device.Float, 1<<48)
-	runtest.WantError(t, place.Explain(err, device.DefaultOptions(), ""), "device: cpu: allocate", "train.batch",
+	try.Fails(t, place.Explain(err, device.DefaultOptions(), ""), "device: cpu: allocate", "train.batch",
 		"model.embed_dim", "docs/faq.md")
 }
 
@@ -64,7 +64,7 @@ func TestAutoChooses(t *testing.T) {
 	want(name, c, "cpu", "fp64")
 	o.Precision, o.Index = "fp32", 3
 	_, _, err := place.Choose(o, "")
-	runtest.WantError(t, err, "GPU 3 does not exist", "lists 1", "device.index")
+	try.Fails(t, err, "GPU 3 does not exist", "lists 1", "device.index")
 	emulator.Set(t, "devices", 4, 1)
 	name, c = choose()
 	want(name, c, "cuda", "chose the GPU")
@@ -104,5 +104,5 @@ func TestAutoChooses(t *testing.T) {
 	emulator.Set(t, "no_device", 1, 0)
 	o.Kind = "cuda"
 	_, _, err = place.Choose(o, "")
-	runtest.WantError(t, err, "finds no GPU", "set device.kind to auto or cpu")
+	try.Fails(t, err, "finds no GPU", "set device.kind to auto or cpu")
 }

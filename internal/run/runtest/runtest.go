@@ -228,19 +228,6 @@ func ReadMetrics(dir string) (out []string, err error) {
 	return out, nil
 }
 
-// WantError checks that an error has all the words.
-func WantError(t *testing.T, err error, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one with %q", words)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("error %q lacks %q", err, w)
-		}
-	}
-}
-
 // WantIn checks that a text has a part.
 func WantIn(t *testing.T, text, part string, number int) {
 	t.Helper()

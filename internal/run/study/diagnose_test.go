@@ -3,7 +3,6 @@ package study
 import (
 	"context"
 	"math"
-	"strings"
 	"testing"
 
 	"vsetrain/eval"
@@ -49,8 +48,6 @@ func TestDiagnoseARun(t *testing.T) {
 			t.Errorf("false negatives %+v; want different weights by step, on the same batches", f)
 		}
 	}
-	if _, err := evaluate.Run(t.Context(), evaluate.Request{Scores: []string{"x.npy"}, Diagnose: true,
-		Device: device.DefaultOptions()}); err == nil || !strings.Contains(err.Error(), "x.npy") {
-		t.Errorf("%v", err)
-	}
+	try.Refuses(evaluate.Run(t.Context(), evaluate.Request{Scores: []string{"x.npy"}, Diagnose: true,
+		Device: device.DefaultOptions()}))(t, "x.npy")
 }

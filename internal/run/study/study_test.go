@@ -124,11 +124,11 @@ func TestAttend(t *testing.T) {
 		t.Errorf("the map is %v in the middle of the best region and %v at most", m[y*w+x], slices.Max(m))
 	}
 	_, err = Attend(t.Context(), r, run, []string{"../../etc/passwd"})
-	runtest.WantError(t, err, "no image with the id", id[:1])
+	try.Fails(t, err, "no image with the id", id[:1])
 	c = runtest.TinyConfig()
 	c.Train.Epochs = 1
 	_, err = Attend(t.Context(), r, runtest.Train(t, c), []string{id})
-	runtest.WantError(t, err, "network vsepp has no features of regions")
+	try.Fails(t, err, "network vsepp has no features of regions")
 }
 
 // The hardest negatives of a caption under two losses: the same caption and batch, hinges that follow from what is
@@ -173,8 +173,8 @@ func TestHardest(t *testing.T) {
 	}
 	r.Query = 1000
 	_, err = HardestNegatives(t.Context(), r)
-	runtest.WantError(t, err, "line 1000", "200 captions")
+	try.Fails(t, err, "line 1000", "200 captions")
 	r.Query, r.Split = 0, "test"
 	_, err = HardestNegatives(t.Context(), r)
-	runtest.WantError(t, err, "semantic vectors of split test", "precompute-svd")
+	try.Fails(t, err, "semantic vectors of split test", "precompute-svd")
 }

@@ -69,11 +69,11 @@ func TestAttendWords(t *testing.T) {
 		}
 	}
 	_, err = AttendWords(t.Context(), r, run, []string{"nothing"})
-	runtest.WantError(t, err, "no image with the id", id[:1])
+	try.Fails(t, err, "no image with the id", id[:1])
 	plain := runtest.TinyConfig()
 	plain.Train.MaxSteps = 1
 	_, err = AttendWords(t.Context(), r, runtest.Train(t, plain), []string{id})
-	runtest.WantError(t, err, "network vsepp has one vector for a caption; the words of those of [saf sgr gsmn scan]")
+	try.Fails(t, err, "network vsepp has one vector for a caption; the words of those of [saf sgr gsmn scan]")
 	if got := gridBoxes(5); len(got) != 20 || got[18] != 2./3 || got[19] != 1 {
 		t.Errorf("five cells: %v", got)
 	}

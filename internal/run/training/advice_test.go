@@ -67,15 +67,15 @@ func TestDiskTooSmall(t *testing.T) {
 		sizes = append(sizes, st.Size())
 	}
 	best, last := sizes[0], sizes[1]
-	try := func(free int64) (*runtest.Watcher, string, error) {
+	attempt := func(free int64) (*runtest.Watcher, string, error) {
 		w, dir := &runtest.Watcher{}, filepath.Join(t.TempDir(), "run")
 		r := runtest.Request(c, dir, w)
 		r.FreeDisk = func(string) (int64, error) { return free, nil }
 		_, err := training.Train(t.Context(), r)
 		return w, dir, err
 	}
-	w, dir, err := try(last)
-	runtest.WantError(t, err, "the checkpoints of the run need",
+	w, dir, err := attempt(last)
+	try.Fails(t, err, "the checkpoints of the run need",
 		"free some space, or choose a directory on another disk with --run")
 	if len(w.Steps) > 0 {
 		t.Errorf("%d steps were done", len(w.Steps))
@@ -83,12 +83,12 @@ func TestDiskTooSmall(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
 		t.Error("the directory looks like a run")
 	}
-	if w, _, err = try(best + last); err != nil || len(w.Warnings) != 1 ||
+	if w, _, err = attempt(best + last); err != nil || len(w.Warnings) != 1 ||
 		!strings.Contains(w.Warnings[0].Error(), "a new one beside them need") {
 		t.Errorf("%q, %v", w.Warnings, err)
 	}
 	for _, free := range []int64{best + 2*last, 0} { // enough, and unknown
-		if w, _, err = try(free); err != nil || len(w.Warnings) > 0 {
+		if w, _, err = attempt(free); err != nil || len(w.Warnings) > 0 {
 			t.Errorf("%d bytes: %q, %v", free, w.Warnings, err)
 		}
 	}

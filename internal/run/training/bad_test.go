@@ -102,7 +102,7 @@ func TestTrainingThatCannotStart(t *testing.T) {
 			cfg := runtest.TinyConfig()
 			c.change(t, cfg)
 			_, err := training.Train(t.Context(), runtest.Request(cfg, dir, &runtest.Watcher{}))
-			runtest.WantError(t, err, c.words...)
+			try.Fails(t, err, c.words...)
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than one line: %v", err)
 			}
@@ -190,7 +190,7 @@ func TestResumeThatCannotContinue(t *testing.T) {
 			k.change(t, &r)
 			before := tree(t, dir)
 			_, err := training.Train(t.Context(), r)
-			runtest.WantError(t, err, k.words...)
+			try.Fails(t, err, k.words...)
 			after := tree(t, dir)
 			if k.name == "broken metrics" { // found after the session was recorded
 				return
@@ -215,12 +215,12 @@ func TestResumeWithOtherData(t *testing.T) {
 	r := runtest.Request(c, dir, &runtest.Watcher{})
 	r.Resume = true
 	_, err := training.Train(t.Context(), r)
-	runtest.WantError(t, err, "the data set has changed since the run began", "train_caps.txt", "train_ims.npy")
+	try.Fails(t, err, "the data set has changed since the run began", "train_caps.txt", "train_ims.npy")
 	if err := os.Remove(filepath.Join(dir, inputs.DataName)); err != nil { // as of a version that kept no fingerprint
 		t.Fatal(err)
 	}
 	_, err = training.Train(t.Context(), r)
-	runtest.WantError(t, err, "began with 200 training captions", "has 60 now")
+	try.Fails(t, err, "began with 200 training captions", "has 60 now")
 }
 
 func replace(t *testing.T, run, with string) {
@@ -234,7 +234,7 @@ func TestResumeOfNothing(t *testing.T) {
 	r := runtest.Request(runtest.TinyConfig(), dir, &runtest.Watcher{})
 	r.Resume = true
 	_, err := training.Train(t.Context(), r)
-	runtest.WantError(t, err, dir+": nothing to resume: the directory holds no run (no config.yaml)")
+	try.Fails(t, err, dir+": nothing to resume: the directory holds no run (no config.yaml)")
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory was made: %v", err)
 	}
@@ -281,7 +281,7 @@ func TestRunDirectoryInUse(t *testing.T) {
 		train.ErrInterrupted) {
 		t.Fatal(err)
 	}
-	runtest.WantError(t, second, dir, "in use", "process", "on host", "--run DIR")
+	try.Fails(t, second, dir, "in use", "process", "on host", "--run DIR")
 	if !errors.Is(second, runfs.ErrLocked) {
 		t.Errorf("%v is not ErrLocked", second)
 	}
@@ -335,7 +335,7 @@ func TestFeaturesThatBecomeShorter(t *testing.T) {
 			}
 		}}
 		_, err = training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w))
-		runtest.WantError(t, err, path+" became shorter while it was in use", "now it has 0")
+		try.Fails(t, err, path+" became shorter while it was in use", "now it has 0")
 		try.Do(t, os.WriteFile(path, whole, 0o666))
 	}
 }

@@ -72,7 +72,7 @@ func TestFullDisk(t *testing.T) {
 				}
 			}}
 			out, err := training.Train(t.Context(), runtest.Request(cfg, dir, w))
-			runtest.WantError(t, err, c.words...)
+			try.Fails(t, err, c.words...)
 			if !errors.Is(err, atomicfile.ErrDiskFull) || out.Position.Step <= c.at {
 				t.Fatalf("%v at %+v", err, out.Position)
 			}
@@ -111,7 +111,7 @@ func TestReadOnlyRunDirectory(t *testing.T) {
 			r.RunDir = filepath.Join(disk, "new")
 		}
 		_, err := training.Train(t.Context(), r)
-		runtest.WantError(t, err, r.RunDir, "read-only file system",
+		try.Fails(t, err, r.RunDir, "read-only file system",
 			"choose another run directory with --run DIR or make "+
 				"this one writable")
 	}

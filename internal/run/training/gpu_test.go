@@ -155,11 +155,11 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 		(runtest.TakenMemory(t)+int(m.Parameters+m.Gradients+m.Optimiser+m.Values+m.Inputs)+150_000)*16/15, 4<<30)
 	c.Device.Resident = "always"
 	_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	runtest.WantError(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
+	try.Fails(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
 	emulator.Set(t, "memory", runtest.TakenMemory(t)+30_000, 4<<30)
 	c.Device.Resident = "never"
 	_, err = training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	runtest.WantError(t, err, "allocate", "the GPU is full", "lower train.batch")
+	try.Fails(t, err, "allocate", "the GPU is full", "lower train.batch")
 }
 
 // Features of float16 that are streamed from pinned memory give the bits of resident ones and of those that the host
@@ -231,13 +231,13 @@ func TestLostGPU(t *testing.T) {
 	}
 	early := filepath.Join(t.TempDir(), "early")
 	_, err := training.Train(t.Context(), runtest.Request(config(), early, lose(1, 1)))
-	runtest.WantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel copy_parts on a grid of ",
+	try.Fails(t, err, "CUDA_ERROR_UNKNOWN", "kernel copy_parts on a grid of ",
 		" in the inputs of a training step",
 		"the GPU or its driver failed", "no checkpoint had been written yet")
 	emulator.Mend(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err = training.Train(t.Context(), runtest.Request(config(), dir, lose(7, 5)))
-	runtest.WantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ",
+	try.Fails(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ",
 		"device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)
 	emulator.Mend(t)

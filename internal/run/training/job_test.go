@@ -127,6 +127,6 @@ func TestTooFewPairsForRanks(t *testing.T) {
 	c.Train.Batch, c.Loss.Name = 66, loss.LMH // of 200 captions two are left
 	errs, _ := job(t, c, t.TempDir(), 3, false, nil)
 	for _, err := range errs {
-		runtest.WantError(t, err, "2 pairs, fewer than the 3 ranks", "train.drop_last")
+		try.Fails(t, err, "2 pairs, fewer than the 3 ranks", "train.drop_last")
 	}
 }

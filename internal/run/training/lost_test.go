@@ -88,7 +88,7 @@ func TestLostCheckpoint(t *testing.T) {
 			lose(t, dir, lost...)
 			before := contents(t, dir)
 			err := resumed(t, c, dir, &runtest.Watcher{})
-			runtest.WantError(t, err, runfs.LastName+" is missing", "step 13", "bring it back", "--run")
+			try.Fails(t, err, runfs.LastName+" is missing", "step 13", "bring it back", "--run")
 			if has := strings.Contains(err.Error(),
 				"train.init_from="+runtest.Checkpoint(dir, runfs.BestName)); has != (len(lost) == 1) {
 				t.Errorf("remedy of %v", err)
@@ -104,7 +104,7 @@ func TestLostCheckpoint(t *testing.T) {
 		try.Do(t, os.Rename(runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(dir,
 			runfs.BestName)))
 		try.Do(t, os.Remove(filepath.Join(dir, runfs.MetricsName)))
-		runtest.WantError(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName+" is missing")
+		try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName+" is missing")
 	})
 	t.Run("a link that leads nowhere", func(t *testing.T) {
 		dir := killedInSave(t, c, false)
@@ -112,7 +112,7 @@ func TestLostCheckpoint(t *testing.T) {
 			runfs.LastName)); err != nil {
 			t.Skip(err)
 		}
-		runtest.WantError(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName)
+		try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName)
 	})
 }
 
@@ -151,7 +151,7 @@ func TestBestOfALaterStepStays(t *testing.T) {
 	short.Train.MaxSteps = 3
 	dir := killedInSave(t, c, true) // best of step 5; the next session ends before that
 	before := try.Get(os.ReadFile(runtest.Checkpoint(dir, runfs.BestName)))(t)
-	runtest.WantError(t, resumed(t, &short, dir, &runtest.Watcher{}),
+	try.Fails(t, resumed(t, &short, dir, &runtest.Watcher{}),
 		"is of step 5 and is not replaced by the weights of step 3",
 		"continue with --resume")
 	if after, err := os.ReadFile(runtest.Checkpoint(dir, runfs.BestName)); err != nil || !bytes.Equal(before, after) {
@@ -162,7 +162,7 @@ func TestBestOfALaterStepStays(t *testing.T) {
 	try.Get(training.Train(t.Context(), runtest.Request(&short, dir, &runtest.Watcher{})))(t)
 	b := try.Get(os.ReadFile(best))(t)
 	try.Do(t, os.WriteFile(runtest.Checkpoint(dir, runfs.BestName), b, 0o666))
-	runtest.WantError(t, resumed(t, c, dir, &runtest.Watcher{}), "but last.safetensors of step 3", "older")
+	try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), "but last.safetensors of step 3", "older")
 	// A best checkpoint that is gone is told.
 	lose(t, dir, runfs.BestName)
 	w := &runtest.Watcher{}
@@ -180,7 +180,7 @@ func TestCheckpointsWithoutAConfiguration(t *testing.T) {
 	try.Do(t, os.Remove(filepath.Join(dir, runfs.ConfigName)))
 	before := contents(t, dir)
 	_, err := training.Train(t.Context(), runtest.Request(c, dir, &runtest.Watcher{}))
-	runtest.WantError(t, err, dir, "holds checkpoints but no config.yaml")
+	try.Fails(t, err, dir, "holds checkpoints but no config.yaml")
 	if !equalContents(contents(t, dir), before) {
 		t.Error("files of the run have changed")
 	}
@@ -197,7 +197,7 @@ func TestLogEndsBeforeTheCheckpoint(t *testing.T) {
 	for _, cut := range [][]byte{bytes.Join(lines[:3], nil), whole[:len(whole)-3], bytes.Join(lines[1:], nil)} {
 		try.Do(t, os.WriteFile(path, cut, 0o666))
 		err := resumed(t, c, dir, &runtest.Watcher{})
-		runtest.WantError(t, err, path, fmt.Sprintf("has %d lines up to step 7", bytes.Count(cut, []byte("\n"))),
+		try.Fails(t, err, path, fmt.Sprintf("has %d lines up to step 7", bytes.Count(cut, []byte("\n"))),
 			"after 8",
 			"bring the whole file back")
 		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, cut) {
@@ -250,7 +250,7 @@ func TestImpossiblePosition(t *testing.T) {
 		var b bytes.Buffer
 		try.Do(t, safetensors.Write(&b, all, map[string]string{"vsetrain": changed}))
 		try.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
-		runtest.WantError(t, resumed(t, c, dir, &runtest.Watcher{}), path, "broken training state")
+		try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), path, "broken training state")
 	}
 	try.Do(t, os.WriteFile(path, good, 0o666))
 	if err := resumed(t, c, dir, &runtest.Watcher{}); err != nil {

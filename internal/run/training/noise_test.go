@@ -50,7 +50,7 @@ func TestNoiseIndexOfARun(t *testing.T) {
 	r.Resume = true
 	write(2)
 	_, err = training.Train(t.Context(), r)
-	runtest.WantError(t, err, "last.safetensors was trained with", want.SHA256, "another with", "--run")
+	try.Fails(t, err, "last.safetensors was trained with", want.SHA256, "another with", "--run")
 	write(1)
 	try.Get(training.Train(t.Context(), r))(t)
 	for _, name := range []string{runfs.BestName, runfs.LastName} {
@@ -74,7 +74,7 @@ func TestBadNoiseIndexOfARun(t *testing.T) {
 	c.Data.NoiseIndex = path
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err := training.Train(t.Context(), runtest.Request(c, dir, &runtest.Watcher{}))
-	runtest.WantError(t, err, path+": 12 entries, expected 200", "another split than", "vsetrain data noise")
+	try.Fails(t, err, path+": 12 entries, expected 200", "another split than", "vsetrain data noise")
 	if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
 		t.Error("a run was begun")
 	}
@@ -118,7 +118,7 @@ func TestLabelsOfAnEarlierRound(t *testing.T) {
 	refused := func(words ...string) {
 		t.Helper()
 		_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-		runtest.WantError(t, err, words...)
+		try.Fails(t, err, words...)
 	}
 	c.Data.NoiseIndex = filepath.Join(t.TempDir(), "noise.npy")
 	try.Do(t, data.WriteNoise(c.Data.NoiseIndex, data.NoisyCaptions(200, 5, 0.4, 1)))

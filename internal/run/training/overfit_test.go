@@ -2,7 +2,6 @@ package training_test
 
 import (
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/house/try"
@@ -27,7 +26,5 @@ func TestOverfit(t *testing.T) {
 	}
 	c.Train.Overfit = 14
 	_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	if err == nil || !strings.Contains(err.Error(), "train.overfit is 14, but an epoch has 13 batches of 16 captions") {
-		t.Errorf("more batches than there are: %v", err)
-	}
+	try.Fails(t, err, "train.overfit is 14, but an epoch has 13 batches of 16 captions")
 }

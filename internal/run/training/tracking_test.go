@@ -245,9 +245,7 @@ func TestTrackAfterwards(t *testing.T) {
 	}
 	r := track.Request{Dir: dir, Target: mlflow.Target{URL: f.url, Experiment: "e"}, Status: mlflow.Finished,
 		Weights: true}
-	if _, err := track.Send(t.Context(), r); err == nil || !strings.Contains(err.Error(), "503") {
-		t.Errorf("%v", err)
-	}
+	try.Refuses(track.Send(t.Context(), r))(t, "503")
 	f.set(false)
 	f.artifact = "s3://bucket" // and files, when the server has a proxy
 	for i := range 3 {
@@ -271,9 +269,9 @@ func TestTrackAfterwards(t *testing.T) {
 	try.Do(t, err)
 	defer held.Close()
 	_, err = track.Send(t.Context(), r)
-	runtest.WantError(t, err, "is being trained by process 1 on h")
+	try.Fails(t, err, "is being trained by process 1 on h")
 	_, err = track.Send(t.Context(), track.Request{Dir: t.TempDir(), Target: r.Target})
-	runtest.WantError(t, err, "not a run directory")
+	try.Fails(t, err, "not a run directory")
 }
 
 // An interrupted run is continued on the server too: the steps that are done again are there once.
@@ -302,7 +300,7 @@ func TestTrackingResumes(t *testing.T) {
 	}
 	try.Do(t, os.WriteFile(state, []byte("{"), 0o666))
 	_, err = track.Send(t.Context(), track.Request{Dir: dir, Target: r.Tracking})
-	runtest.WantError(t, err, track.StateName, "remove the file to send the run as a new one")
+	try.Fails(t, err, track.StateName, "remove the file to send the run as a new one")
 }
 
 // The real server, where there is one: VSETRAIN_MLFLOW names the program, or it is in the path.

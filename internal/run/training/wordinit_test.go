@@ -126,7 +126,7 @@ func TestBadWordVectorsOfARun(t *testing.T) {
 			cfg.Model.WordInit = path
 			c.set(cfg)
 			_, err := training.Train(t.Context(), runtest.Request(cfg, dir, &runtest.Watcher{}))
-			runtest.WantError(t, err, c.want...)
+			try.Fails(t, err, c.want...)
 			if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
 				t.Error("a configuration was written")
 			}
@@ -134,7 +134,7 @@ func TestBadWordVectorsOfARun(t *testing.T) {
 	}
 	cfg := runtest.TinyConfig()
 	cfg.Model.Network, cfg.Model.TextEncoder, cfg.Model.WordInit = models.VSEInf, models.TextBert, path
-	runtest.WantError(t, cfg.Validate(), "model.word_init", "text_encoder bert")
+	try.Fails(t, cfg.Validate(), "model.word_init", "text_encoder bert")
 	if b := config.Marshal(cfg); !bytes.Contains(b, []byte("word_init: ")) {
 		t.Errorf("the configuration does not say where word vectors come from:\n%s", b)
 	}

@@ -29,9 +29,7 @@ func TestListen(t *testing.T) {
 	}
 	next.Close()
 	for _, addr := range []string{"8420", "127.0.0.1:none", "1.2.3"} {
-		if _, err := Listen(addr); err == nil || !strings.Contains(err.Error(), "expected HOST:PORT") {
-			t.Errorf("address %q: %v", addr, err)
-		}
+		try.Refuses(Listen(addr))(t, "expected HOST:PORT")
 	}
 	if everywhere := (&net.TCPAddr{IP: net.IPv4zero, Port: 80}); IsLoopback(everywhere) ||
 		Here(everywhere) != "127.0.0.1:80" {

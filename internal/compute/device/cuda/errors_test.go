@@ -14,9 +14,7 @@ import (
 func wantError(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
 	for _, w := range words {
-		if err == nil || !strings.Contains(err.Error(), w) {
-			t.Errorf("%s: got %v, want an error with %q", what, err, w)
-		}
+		try.Fails(t, err, w)
 	}
 }
 

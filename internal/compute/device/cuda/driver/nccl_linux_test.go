@@ -38,10 +38,7 @@ func TestNCCL(t *testing.T) {
 		" is no NCCL of version 2.14.0 or later (it says 2.13.4); install one: pip install nvidia-nccl-cu12") {
 		t.Errorf("an old one: %v", err)
 	}
-	if _, err := driver.OpenNCCL("/nowhere/libnccl.so.2", false); err == nil || !strings.Contains(err.Error(),
-		"/nowhere/libnccl.so.2") {
-		t.Errorf("none: %v", err)
-	}
+	try.Refuses(driver.OpenNCCL("/nowhere/libnccl.so.2", false))(t, "/nowhere/libnccl.so.2")
 	path := driver.SearchNCCL("/", os.Getenv).Path
 	if path == "" {
 		t.Log("no real NCCL here")
