@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 var amendKills = flag.Int("amend-kills", 4, "how often TestAmendIsWholeAfterKills kills the process")
@@ -44,17 +46,12 @@ func after(n int) string {
 // change is there as a whole or not at all, and it goes on from there.
 func TestAmendIsWholeAfterKills(t *testing.T) {
 	if dir := os.Getenv(amendDir); dir != "" {
-		s, err := Open(dir, "test", OpenOptions{Partial: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := try.Get(Open(dir, "test", OpenOptions{Partial: true}))(t)
 		n := (s.NumImages() - 2) / 2 // changes that were made: the first brings three images, each other one two
 		s.Close()
 		for ; ; n++ {
 			v := float32(n)
-			if err := Amend(dir, "test", step(n), features(false, v, v, v)); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, Amend(dir, "test", step(n), features(false, v, v, v)))
 			fmt.Printf("done %d\n", n+1)
 		}
 	}
@@ -72,9 +69,7 @@ func TestAmendIsWholeAfterKills(t *testing.T) {
 			c.Stderr = c.Stdout
 			err = c.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		lines := bufio.NewScanner(out)
 		if !lines.Scan() { // it works
 			t.Fatal("no change was made")

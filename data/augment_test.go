@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // pairs drains an epoch and returns what augmentation did to each caption: its words and the features that are left.
@@ -19,10 +20,7 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		o.Fields = []Field{FieldFeatures}
 	}
 	o.Fields = append(slices.Clip(o.Fields), FieldAugmentation)
-	l, err := NewLoader(s, v, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(s, v, o))(t)
 	defer l.Close()
 	out := map[int32]string{}
 	for {
@@ -30,18 +28,14 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		if err == io.EOF {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		if !o.has(FieldFeatures) { // they are where RegionRows says
 			if len(b.Features) != 0 {
 				t.Errorf("%d features of a loader whose features stay in place", len(b.Features))
 			}
 			row := make([]float32, b.Regions*b.Dim)
 			for _, r := range b.RegionRows {
-				if err := s.ReadImage(row, int(r)/b.Regions); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, s.ReadImage(row, int(r)/b.Regions))
 				b.Features = append(b.Features, row[int(r)%b.Regions*b.Dim:][:b.Dim]...)
 			}
 		}
@@ -171,10 +165,7 @@ func TestAugmentationRates(t *testing.T) {
 func TestAugmentationAllocatesNothing(t *testing.T) {
 	w := newWorld(t, 40, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 16, Fields: []Field{FieldFeatures, FieldAugmentation}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 16, Fields: []Field{FieldFeatures, FieldAugmentation}}))(t)
 	defer l.Close()
 	step := func() {
 		b := mustNext(t, l)
@@ -198,11 +189,8 @@ func TestEvaluationIsNotAugmented(t *testing.T) {
 	} {
 		var all [2][]string
 		for i, augment := range []bool{false, true} {
-			l, err := open(LoaderOptions{Batch: 9,
-				Fields: map[bool][]Field{true: {FieldFeatures, FieldAugmentation}}[augment]})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := try.Get(open(LoaderOptions{Batch: 9,
+				Fields: map[bool][]Field{true: {FieldFeatures, FieldAugmentation}}[augment]}))(t)
 			all[i] = drain(t, l, 1)
 			l.Close()
 		}

@@ -5,10 +5,10 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // Every pair of a batch has the boxes of its own image, divided by the size of the picture exactly once, however often
@@ -24,19 +24,14 @@ func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 			},
 			"images": func() (*Loader, error) { return NewImageLoader(s, LoaderOptions{Batch: 4}) },
 		} {
-			l, err := load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := try.Get(load())(t)
 			defer l.Close()
 			for {
 				b, err := l.Next()
 				if err == io.EOF {
 					break
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, err)
 				if len(b.Boxes) != b.N*3*4 {
 					t.Fatalf("%s: %d values of boxes for %d images", name, len(b.Boxes), b.N)
 				}
@@ -60,28 +55,19 @@ func TestSizesOfObjectArrays(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Fatalf("%v", err)
 		}
-		f, err := npy.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(npy.Open(path))(t)
 		defer f.Close()
 		got, err := sizesOf(f, path, f.Rows())
 		if err != nil || len(got) != 2*f.Rows() || got[0] < 1 {
 			t.Errorf("%s: sizes %v, %v", name, got, err)
 		}
-		if _, err := sizesOf(f, path, f.Rows()+1); err == nil ||
-			!strings.Contains(err.Error(), "expected one for each") {
-			t.Errorf("%s: sizes of more rows: %v", name, err)
-		}
+		try.Refuses(sizesOf(f, path, f.Rows()+1))(t, "expected one for each")
 	}
 }
 
 func TestBadBoxes(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train")
-	if _, err := Open(w.dir, "train", OpenOptions{Boxes: true}); err == nil ||
-		!strings.Contains(err.Error(), "train_ims_bbx.npy, pixel coordinates") {
-		t.Errorf("missing boxes: %v", err)
-	}
+	try.Refuses(Open(w.dir, "train", OpenOptions{Boxes: true}))(t, "train_ims_bbx.npy, pixel coordinates")
 	w.boxes(t)
 	w.array(t, "train_sizes.npy", []int{6, 2}, append(sizes(5), 7, 90))
 	s := w.open(t, "train", OpenOptions{Boxes: true})
@@ -89,15 +75,10 @@ func TestBadBoxes(t *testing.T) {
 		t.Error(err)
 	}
 	err := s.ReadBoxes(make([]float32, 12), 5)
-	if err == nil || !strings.Contains(err.Error(), "row 5 (image id im5), region 0: box 6,7 to 16,27; expected x1 "+
-		"<= x2 and y1 <= y2 inside a picture of 7 x 90") {
-		t.Errorf("a box outside its picture: %v", err)
-	}
+	try.Fails(t, err, "row 5 (image id im5), region 0: box 6,7 to 16,27; expected x1 "+
+		"<= x2 and y1 <= y2 inside a picture of 7 x 90")
 	w.array(t, "train_sizes.npy", []int{6, 2}, make([]float32, 12))
-	if _, err := Open(w.dir, "train", OpenOptions{Boxes: true}); err == nil ||
-		!strings.Contains(err.Error(), "row 0: a picture of 0 x 0") {
-		t.Errorf("sizes of 0: %v", err)
-	}
+	try.Refuses(Open(w.dir, "train", OpenOptions{Boxes: true}))(t, "row 0: a picture of 0 x 0")
 }
 
 // boxReader reads boxes as GSMN's repository does: every access divides what is stored. Its torch.Tensor shares the
@@ -114,9 +95,7 @@ func newBoxReader(t *testing.T, s *Split, dtype npy.DType) *boxReader {
 	n := &boxReader{sizes: s.boxes.sizes, row: s.ImageRow}
 	for row := range s.FeatureRows() {
 		b, wide := make([]float32, 4*s.Regions()), make([]float64, 4*s.Regions())
-		if err := s.boxes.pixels.ReadRow(b, row); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.boxes.pixels.ReadRow(b, row))
 		for i, v := range b {
 			wide[i] = float64(v)
 		}
@@ -167,15 +146,10 @@ func TestBoxesThatDecay(t *testing.T) {
 			s := w.open(t, "train", OpenOptions{Boxes: true})
 			for _, from := range []int{0, 1, 2} {
 				if from == 2 { // from then on with a noise index
-					if _, err := AttachNoise(s, w.noise(t, NoisyCaptions(20, 5, 0.5, 1)...)); err != nil {
-						t.Fatal(err)
-					}
+					try.Get(AttachNoise(s, w.noise(t, NoisyCaptions(20, 5, 0.5, 1)...)))(t)
 				}
-				l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3,
-					Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := try.Get(NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3,
+					Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true}))(t)
 				defer l.Close()
 				n := newBoxReader(t, s, dtype)
 				for range from {
@@ -184,9 +158,7 @@ func TestBoxesThatDecay(t *testing.T) {
 					}
 				}
 				for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
-					if err != nil {
-						t.Fatal(err)
-					}
+					try.Do(t, err)
 					for i, want := range n.batch(b.Numbers) {
 						if got := b.Boxes[i*12 : (i+1)*12]; !sameBoxes(got, want) {
 							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Numbers[i], got,
@@ -223,16 +195,11 @@ func TestStoredBoxes(t *testing.T) {
 				}
 				for _, folds := range []bool{false, true} {
 					which := &StoredBoxes{Folds: folds, Batch: batch}
-					l, err := NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: which})
-					if err != nil {
-						t.Fatal(err)
-					}
+					l := try.Get(NewImageLoader(s, LoaderOptions{Batch: 3, Boxes: which}))(t)
 					defer l.Close()
 					seen := 0
 					for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
-						if err != nil {
-							t.Fatal(err)
-						}
+						try.Do(t, err)
 						for i, image := range b.ImageIDs {
 							want := stored[image]
 							if folds {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // gallery is a split test of n images without captions, each 3 x 4 values, with boxes where asked.
@@ -63,9 +64,7 @@ func held(t testing.TB, s *Split) string {
 	var out []string
 	row := make([]float32, 12)
 	for i, id := range ImageIDs(s) {
-		if err := s.ReadImage(row, s.RowOf(i)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.ReadImage(row, s.RowOf(i)))
 		out = append(out, fmt.Sprintf("%s=%v", id, row[0]))
 	}
 	return strings.Join(out, " ")
@@ -139,9 +138,7 @@ func TestAmend(t *testing.T) {
 // Changes belong to the files that they were made of, and to galleries.
 func TestChangesOfOthers(t *testing.T) {
 	w := gallery(t, 4, false)
-	if err := Amend(w.dir, "test", Change{Added: added("nan")}, features(false, float32(math.NaN()))); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, Amend(w.dir, "test", Change{Added: added("nan")}, features(false, float32(math.NaN()))))
 	if r, err := Check(w.dir, CheckOptions{}); err != nil || r.OK() || !strings.Contains(problems(r),
 		"error test_changes.bin: ") || !strings.Contains(problems(r), "must be finite") {
 		t.Errorf("%+v, %v", r, err)
@@ -159,9 +156,7 @@ func TestChangesOfOthers(t *testing.T) {
 		ids, ims := w.read(t, "test_ids.txt"), w.read(t, "test_ims.npy")
 		c.spoil()
 		_, err := Open(w.dir, "test", OpenOptions{Partial: true})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		try.Fails(t, err, c.want)
 		if Amend(w.dir, "test", Change{Removed: []string{"im1"}}, nil) == nil {
 			t.Errorf("%s: amended", name)
 		}
@@ -171,21 +166,16 @@ func TestChangesOfOthers(t *testing.T) {
 	}
 	w = newWorld(t, 4, 5, true, "test")
 	os.Remove(w.path("test_caps.txt"))
-	if err := Amend(w.dir, "test", Change{Removed: []string{"im1"}}, nil); err == nil ||
-		!strings.Contains(err.Error(), "5 rows") {
-		t.Errorf("repeated rows: %v", err)
-	}
+	try.Fails(t, Amend(w.dir, "test", Change{Removed: []string{"im1"}}, nil), "5 rows")
 	w = gallery(t, 2, false)
 	w.write(t, "test_ids.txt", "a\nb\n")
 	w.halves(t, "test_ims.npy", []int{2, 3, 4}, make([]float32, 24))
 	half := make([]byte, 24)
 	half[1] = 0x3c // 1
-	if err := Amend(w.dir, "test", Change{Added: added("c")}, func(to io.Writer) error {
+	try.Do(t, Amend(w.dir, "test", Change{Added: added("c")}, func(to io.Writer) error {
 		_, err := to.Write(half)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	s := w.open(t, "test", OpenOptions{Partial: true})
 	if d, boxes := FeatureDType(s); held(t, s) != "a=0 b=0 c=1" || d != npy.F16 || boxes {
 		t.Errorf("%s, %v, %v", held(t, s), d, boxes)
@@ -219,10 +209,8 @@ func TestUnchanged(t *testing.T) {
 	w := gallery(t, 4, true)
 	o := OpenOptions{Partial: true, Boxes: true}
 	first := w.open(t, "test", o)
-	if err := errors.Join(Amend(w.dir, "test", Change{Removed: []string{"im1"}, Added: added("a")}, features(true, 50)),
-		Amend(w.dir, "test", Change{Removed: []string{"im2"}, Added: added("im1")}, features(true, 60))); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(Amend(w.dir, "test", Change{Removed: []string{"im1"}, Added: added("a")}, features(true, 50)),
+		Amend(w.dir, "test", Change{Removed: []string{"im2"}, Added: added("im1")}, features(true, 60))))
 	second := w.open(t, "test", o)
 	check := func(what string, a, b *Split, want ...int32) {
 		t.Helper()
@@ -234,9 +222,7 @@ func TestUnchanged(t *testing.T) {
 	check("the same", second, w.open(t, "test", o), 0, 1, 2, 3)
 	os.Remove(ChangesFile(w.dir, "test"))
 	again := Change{Removed: []string{"im1"}, Added: added("a")}
-	if err := Amend(w.dir, "test", again, features(true, 51)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, Amend(w.dir, "test", again, features(true, 51)))
 	third := w.open(t, "test", o) // im0 im2 im3 a, another a
 	check("another journal", second, third, 0, -1, 1, -1)
 	data := make([]float32, 36)

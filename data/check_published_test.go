@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // Published features are recognised by name, type and shape, all files together.
@@ -36,14 +37,9 @@ func TestRecognisePublishedFeatures(t *testing.T) {
 // The check of a folder says so.
 func TestCheckNamesPublishedFeatures(t *testing.T) {
 	dir := t.TempDir()
-	head, err := npy.Header(npy.F32, []int{1000, 36, 2048})
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := try.Get(npy.Header(npy.F32, []int{1000, 36, 2048}))(t)
 	path := filepath.Join(dir, "test_ims.npy")
-	if err := os.WriteFile(path, head, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, head, 0o666))
 	if err := os.Truncate(path, int64(len(head))+1000*36*2048*4); err != nil { // holes, which take no room
 		t.Fatal(err)
 	}
@@ -51,9 +47,7 @@ func TestCheckNamesPublishedFeatures(t *testing.T) {
 	for i := range 5000 {
 		fmt.Fprintf(&captions, "caption %d\n", i)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "test_caps.txt"), []byte(captions.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "test_caps.txt"), []byte(captions.String()), 0o666))
 	r, err := Check(dir, CheckOptions{SampleRows: 2})
 	if err != nil || r.Features != "f30k_precomp or coco_precomp" {
 		t.Errorf("%q, %v", r.Features, err)

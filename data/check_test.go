@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // problems returns the report's problems as lines "error|warning file: what".
@@ -28,17 +29,12 @@ func problems(r *Report) string {
 
 func TestCheckSoundDataSet(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train", "test")
-	if err := vocab(t).Save(w.path("vocab.json")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, vocab(t).Save(w.path("vocab.json")))
 	w.array(t, "train_svd.npy", []int{30, 2}, make([]float32, 60))
 	w.array(t, "train_boxes.npy", []int{6, 3, 4}, make([]float32, 72))
 	w.array(t, "train_sizes.npy", []int{6, 2}, sizes(6))
 	for _, workers := range []int{1, 3} {
-		r, err := Check(w.dir, CheckOptions{Workers: workers})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(Check(w.dir, CheckOptions{Workers: workers}))(t)
 		if !r.OK() || len(r.Problems) != 0 {
 			t.Errorf("problems:\n%s", problems(r))
 		}
@@ -142,9 +138,7 @@ func TestCheckFindsEveryFault(t *testing.T) {
 	}
 	for _, c := range cases {
 		w := newWorld(t, 6, 5, false, "train")
-		if err := vocab(t).Save(w.path("vocab.json")); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, vocab(t).Save(w.path("vocab.json")))
 		c.spoil(w)
 		r, err := Check(w.dir, CheckOptions{})
 		if err != nil {
@@ -165,10 +159,7 @@ func TestCheckFindsEveryFault(t *testing.T) {
 
 func TestCheckSamplesRows(t *testing.T) {
 	w := newWorld(t, 40, 5, false, "train")
-	f, err := npy.Open(w.path("train_ims.npy"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(npy.Open(w.path("train_ims.npy")))(t)
 	defer f.Close()
 	last := 0
 	st, err := scan(f, 10, 2, func(done, total int) {
@@ -211,17 +202,9 @@ func TestCheckAdvice(t *testing.T) {
 		{npy.F32, []int{6, 3, 2, 2}, []string{"--out NEW.npy --grid nchw"}},
 	} {
 		w := newWorld(t, 6, 5, false, "train")
-		a, err := npy.Create(w.path("train_ims.npy"), c.dtype, c.shape)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(a.WriteFloat32(make([]float32, 72)), a.Close()); err != nil {
-			t.Fatal(err)
-		}
-		r, err := Check(w.dir, CheckOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := try.Get(npy.Create(w.path("train_ims.npy"), c.dtype, c.shape))(t)
+		try.Do(t, errors.Join(a.WriteFloat32(make([]float32, 72)), a.Close()))
+		r := try.Get(Check(w.dir, CheckOptions{}))(t)
 		text := problems(r)
 		for _, want := range c.want {
 			if !strings.Contains(text, want) {
@@ -234,24 +217,14 @@ func TestCheckAdvice(t *testing.T) {
 // A link is as large as the file it leads to, and one that leads nowhere is told.
 func TestCheckFollowsLinks(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train")
-	whole, err := os.Stat(w.path("train_ims.npy"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(os.Stat(w.path("train_ims.npy")))(t)
 	elsewhere := filepath.Join(t.TempDir(), "features.npy")
-	if err := os.Rename(w.path("train_ims.npy"), elsewhere); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Rename(w.path("train_ims.npy"), elsewhere))
 	if err := os.Symlink(elsewhere, w.path("train_ims.npy")); err != nil {
 		t.Skipf("needs links: %v", err)
 	}
-	if err := os.Symlink(elsewhere+".gone", w.path("notes")); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Check(w.dir, CheckOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Symlink(elsewhere+".gone", w.path("notes")))
+	r := try.Get(Check(w.dir, CheckOptions{}))(t)
 	for _, f := range r.Files {
 		if f.Name == "train_ims.npy" && f.Bytes != whole.Size() {
 			t.Errorf("%d bytes, want %d", f.Bytes, whole.Size())

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func readTrees(t testing.TB, name, content string) (*Dependencies, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(content), 0o644))
 	return readDependencies(path)
 }
 
@@ -27,14 +27,8 @@ const conlluText = "# newdoc\n# text = The dog's barking\n1\tThe\tthe\tDET\t_\t_
 
 // Both formats of the same trees give the same edges.
 func TestDependencyFormats(t *testing.T) {
-	a, err := readTrees(t, "x_caps.json", "[\n[[0,4],[2,1],[4,2],[4,3],[5,6]],\n\n[[0,1]], []]\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := readTrees(t, "x_caps.conllu", conlluText)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := try.Get(readTrees(t, "x_caps.json", "[\n[[0,4],[2,1],[4,2],[4,3],[5,6]],\n\n[[0,1]], []]\n"))(t)
+	b := try.Get(readTrees(t, "x_caps.conllu", conlluText))(t)
 	want := "[2 1 4 2 4 3 5 6]"
 	if fmt.Sprint(a.Of(0)) != want || fmt.Sprint(b.Of(0)) != want || len(a.Of(1)) != 0 || len(b.Of(1)) != 0 {
 		t.Errorf("edges %v and %v, want %s", a.Of(0), b.Of(0), want)
@@ -68,9 +62,7 @@ func TestBadDependencies(t *testing.T) {
 		{"a.conllu", "1 x x X _ _ 0 root _ _\n", "columns separated by tabs"},
 		{"a.conllu", word("1", "0") + "\n# newdoc\n", "after sentences without one"},
 	} {
-		if _, err := readTrees(t, c.name, c.content); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want %q", c.content, err, c.want)
-		}
+		try.Refuses(readTrees(t, c.name, c.content))(t, c.want)
 	}
 }
 
@@ -86,15 +78,9 @@ func TestBatchesHaveTheEdgesOfTheirCaptions(t *testing.T) {
 	}
 	w.write(t, "train_caps.json", trees(10, "[[0,1],[1,2],[2,3],[5,1]]"))
 	s := w.open(t, "train", OpenOptions{Dependencies: "need"})
-	l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 10, Epochs: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(s, vocab(t), LoaderOptions{Batch: 10, Epochs: 1}))(t)
 	defer l.Close()
-	b, err := l.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(l.Next())(t)
 	for i, n := range b.Lengths { // positions 0 to n-1
 		want := []int32{}
 		for _, e := range [][2]int32{{1, 2}, {2, 3}, {5, 1}} {

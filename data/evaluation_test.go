@@ -4,23 +4,21 @@ import (
 	"io"
 	"slices"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // readAll runs a loader to its end and hands each batch to f.
 func readAll(t *testing.T, l *Loader, err error, f func(*Batch)) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer l.Close()
 	for {
 		b, err := l.Next()
 		if err == io.EOF {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		f(b)
 		l.Release(b)
 	}

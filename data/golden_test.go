@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 func TestGoldenData(t *testing.T) {
@@ -50,10 +51,7 @@ type indexCase struct {
 
 // checkIndex tries the rule on features that differ and, for a row per caption, on features in groups of five.
 func checkIndex(t *testing.T, c indexCase) {
-	lines, err := splitLines("case", strings.Repeat("x\n", c.NumCaptions))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := try.Get(splitLines("case", strings.Repeat("x\n", c.NumCaptions)))(t)
 	for _, group := range []int{1, 5} {
 		if group > 1 && c.NumImages != c.NumCaptions {
 			continue
@@ -92,10 +90,7 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 	for id := text.Unk + 1; id <= top; id++ {
 		all = append(all, word(id))
 	}
-	v, err := text.BuildVocabulary(slices.Values(all), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(text.BuildVocabulary(slices.Values(all), 1))(t)
 	lines := make([]string, slices.Max(ids)+1)
 	for i := range lines {
 		lines[i] = "x"
@@ -107,17 +102,12 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 		}
 		lines[ids[i]] = strings.Join(words, " ")
 	}
-	file, err := splitLines(name, strings.Join(lines, "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := try.Get(splitLines(name, strings.Join(lines, "\n")))(t)
 	s := &Split{captions: file, layout: layout{captions: len(lines), rows: len(lines), k: 1}, n: len(lines), regions: 1,
 		dim: 1}
 	w := worker{coder: v.Coder()}
 	var b Batch
-	if err := w.assemble(&Loader{split: s, vocab: v}, &b, ids); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.assemble(&Loader{split: s, vocab: v}, &b, ids))
 	if !slices.Equal(b.Numbers, want.IDs) || !slices.Equal(b.Lengths, want.Lengths) {
 		t.Errorf("%s: ids %v lengths %v, want %v %v", name, b.Numbers, b.Lengths, want.IDs, want.Lengths)
 	}

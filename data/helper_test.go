@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // world is a small data set for tests: n images of k captions, features [rows, R, D] in which element e of image i
@@ -69,25 +70,18 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
 func (w *world) write(t testing.TB, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(w.path(name), []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(w.path(name), []byte(content), 0o644))
 }
 
 func (w *world) read(t testing.TB, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(w.path(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(w.path(name)))(t)
 	return string(b)
 }
 
 func (w *world) array(t testing.TB, name string, shape []int, data []float32) {
 	t.Helper()
-	if err := npy.WriteFloat32(w.path(name), shape, data); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, npy.WriteFloat32(w.path(name), shape, data))
 }
 
 // halves is array of float16.
@@ -99,30 +93,20 @@ func (w *world) halves(t testing.TB, name string, shape []int, data []float32) {
 // typed is array of a type.
 func (w *world) typed(t testing.TB, name string, dtype npy.DType, shape []int, data []float32) {
 	t.Helper()
-	f, err := npy.Create(w.path(name), dtype, shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(f.WriteFloat32(data), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(npy.Create(w.path(name), dtype, shape))(t)
+	try.Do(t, errors.Join(f.WriteFloat32(data), f.Close()))
 }
 
 // noise writes a noise index.
 func (w *world) noise(t testing.TB, index ...int64) string {
 	t.Helper()
-	if err := WriteNoise(w.path("noise.npy"), index); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, WriteNoise(w.path("noise.npy"), index))
 	return w.path("noise.npy")
 }
 
 func (w *world) open(t testing.TB, split string, o OpenOptions) *Split {
 	t.Helper()
-	s, err := Open(w.dir, split, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(Open(w.dir, split, o))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -130,11 +114,7 @@ func (w *world) open(t testing.TB, split string, o OpenOptions) *Split {
 // vocab knows the words of the captions.
 func vocab(t testing.TB) *text.Vocabulary {
 	t.Helper()
-	v, err := text.BuildVocabulary(slices.Values([]string{"a dog runs over wet grass today ."}), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return try.Get(text.BuildVocabulary(slices.Values([]string{"a dog runs over wet grass today ."}), 1))(t)
 }
 
 // matrix is a RowSource in memory.

@@ -13,6 +13,7 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/internal/files/half"
+	"vsetrain/internal/house/try"
 )
 
 // snapshot is what a batch says, as one comparable text.
@@ -23,11 +24,7 @@ func snapshot(b *Batch) string {
 
 func mustNext(t testing.TB, l *Loader) *Batch {
 	t.Helper()
-	b, err := l.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return try.Get(l.Next())(t)
 }
 
 func drain(t testing.TB, l *Loader, n int) (all []string) {
@@ -45,14 +42,9 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 		w := newWorld(t, 9, 5, repeated, "train")
 		s, v := w.open(t, "train", OpenOptions{}), vocab(t)
 		coder := v.Coder()
-		if err := s.AttachSemantics(matrix{45, 2, func(r, c int) float32 { return float32(10*r + c) }},
-			"svd"); err != nil {
-			t.Fatal(err)
-		}
-		l, err := NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.AttachSemantics(matrix{45, 2, func(r, c int) float32 { return float32(10*r + c) }},
+			"svd"))
+		l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1}))(t)
 		defer l.Close()
 		seen := map[int32]bool{}
 		for {
@@ -60,9 +52,7 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			for i := range b.N {
 				c := int(b.Numbers[i])
 				seen[b.Numbers[i]] = true
@@ -101,10 +91,7 @@ func TestLoaderOrderDoesNotDependOnWorkersOrStart(t *testing.T) {
 	for _, o := range []struct{ workers, prefetch int }{{1, 1}, {2, 0}, {5, 9}, {7, 2}} {
 		opts := base
 		opts.Workers, opts.Prefetch = o.workers, o.prefetch
-		l, err := NewLoader(s, v, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := try.Get(NewLoader(s, v, opts))(t)
 		got := drain(t, l, 60) // more than four epochs of 14
 		l.Close()
 		if want == nil {
@@ -117,10 +104,7 @@ func TestLoaderOrderDoesNotDependOnWorkersOrStart(t *testing.T) {
 	for _, at := range []int{0, 1, 13, 14, 27, 40} {
 		opts := base
 		opts.StartEpoch, opts.StartIter = at/14, at%14
-		l, err := NewLoader(s, v, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := try.Get(NewLoader(s, v, opts))(t)
 		if e, i := l.Position(); e != at/14 || i != at%14 {
 			t.Errorf("position %d, %d", e, i)
 		}
@@ -134,25 +118,17 @@ func TestLoaderOrderDoesNotDependOnWorkersOrStart(t *testing.T) {
 func TestLoaderUnsortedKeepsTheSamplingOrder(t *testing.T) {
 	w := newWorld(t, 4, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 9, Seed: 5, Shuffle: true, Unsorted: true, Fields: []Field{},
-		DropLast: true, Epochs: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 9, Seed: 5, Shuffle: true, Unsorted: true, Fields: []Field{},
+		DropLast: true, Epochs: 2}))(t)
 	defer l.Close()
-	sampler, err := NewSampler(20, 9, 5, true, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sampler := try.Get(NewSampler(20, 9, 5, true, true))(t)
 	n := 0
 	for ; ; n++ {
 		b, err := l.Next()
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		if !slices.Equal(b.Numbers, sampler.Batch(b.Epoch, b.Iter)) || len(b.Features) != 0 {
 			t.Errorf("captions %v with %d image numbers", b.Numbers, len(b.Features))
 		}
@@ -173,9 +149,7 @@ func TestLoaderReportsFeaturesThatAreNotFinite(t *testing.T) {
 		data[2*12+7] = float32(bad)
 		w.array(t, "train_ims.npy", []int{5, 3, 4}, data)
 		l, err := NewLoader(w.open(t, "train", OpenOptions{}), vocab(t), LoaderOptions{Batch: 25})
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		_, err = l.Next()
 		l.Close()
 		if err == nil {
@@ -199,10 +173,7 @@ func TestLoaderReportsFeaturesThatAreNotFinite(t *testing.T) {
 func TestLoaderCountsUnknownWords(t *testing.T) {
 	w := newWorld(t, 1, 5, false, "train")
 	w.write(t, "train_caps.txt", "a dog runs .\nzebras gallop\na zebra .\ngrass\nquagga\n")
-	l, err := NewLoader(w.open(t, "train", OpenOptions{}), vocab(t), LoaderOptions{Batch: 5, Epochs: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(w.open(t, "train", OpenOptions{}), vocab(t), LoaderOptions{Batch: 5, Epochs: 1}))(t)
 	defer l.Close()
 	b := mustNext(t, l)
 	if got, want := b.Lengths, []int32{6, 5, 4, 3, 3}; !slices.Equal(got, want) {
@@ -231,15 +202,10 @@ func TestLoaderRefusesBadUse(t *testing.T) {
 	if _, err := NewCaptionLoader(s, v, []int32{25}, LoaderOptions{Batch: 2}); err == nil {
 		t.Error("a caption beyond the file was accepted")
 	}
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 5, Prefetch: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 5, Prefetch: 1}))(t)
 	first := mustNext(t, l)
 	mustNext(t, l)
-	if _, err := l.Next(); err == nil || !strings.Contains(err.Error(), "release") {
-		t.Errorf("a third batch without a release: %v", err)
-	}
+	try.Refuses(l.Next())(t, "release")
 	l.Release(first)
 	mustNext(t, l)
 	l.Close()
@@ -254,10 +220,7 @@ func TestLoaderCloseLeavesNoGoroutine(t *testing.T) {
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
 	before := runtime.NumGoroutine()
 	for n := range 20 {
-		l, err := NewLoader(s, v, LoaderOptions{Batch: 3, Workers: 4, Shuffle: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 3, Workers: 4, Shuffle: true}))(t)
 		drain(t, l, n)
 		l.Close()
 	}
@@ -273,10 +236,7 @@ func TestLoaderCloseLeavesNoGoroutine(t *testing.T) {
 func TestLoaderSteadyStateAllocatesNothing(t *testing.T) {
 	w := newWorld(t, 40, 5, false, "train")
 	s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 16, Shuffle: false})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 16, Shuffle: false}))(t)
 	defer l.Close()
 	step := func() {
 		b := mustNext(t, l)
@@ -355,19 +315,14 @@ func TestLoaderStages(t *testing.T) {
 					o.Stages = append(o.Stages, x)
 				}
 			}
-			l, err := NewLoader(s, v, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := try.Get(NewLoader(s, v, o))(t)
 			defer l.Close()
 			for {
 				b, err := l.Next()
 				if err == io.EOF {
 					return all
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, err)
 				if staged != (b.Stage != nil) || staged != (len(b.Features) == 0) {
 					t.Fatalf("stage %v, %d features beside it", b.Stage, len(b.Features))
 				}
@@ -408,9 +363,7 @@ func TestLoaderStageErrors(t *testing.T) {
 	fails := func(err error, words ...string) {
 		t.Helper()
 		for _, w := range words {
-			if err == nil || !strings.Contains(err.Error(), w) {
-				t.Errorf("error %v, want one with %q", err, w)
-			}
+			try.Fails(t, err, w)
 		}
 	}
 	floats, halves := &host{floats: make([]float32, 24)}, &host{halves: make([]uint16, 24)}

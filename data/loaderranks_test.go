@@ -3,8 +3,9 @@ package data
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // A loader of one of several ranks brings every so manieth image of what a loader of one brings, and all captions, with
@@ -16,11 +17,8 @@ func TestLoaderOfARank(t *testing.T) {
 		{FieldAugmentation}, {FieldDecayedBoxes}} {
 		s, v := w.open(t, "train", OpenOptions{Boxes: true}), vocab(t)
 		open := func(rank, ranks int) *Loader {
-			l, err := NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Fields: fields, Rank: rank,
-				Ranks: ranks})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Fields: fields, Rank: rank,
+				Ranks: ranks}))(t)
 			t.Cleanup(l.Close)
 			return l
 		}
@@ -86,13 +84,8 @@ func TestLoaderOfARankRefuses(t *testing.T) {
 		"a batch has 2 pairs, fewer than the 3 ranks": {Batch: 2, Ranks: 3, DropLast: true},
 		"rank 3 of 3": {Batch: 8, Rank: 3, Ranks: 3},
 	} {
-		if _, err := NewLoader(s, v, o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, expected %s", err, want)
-		}
+		try.Refuses(NewLoader(s, v, o))(t, want)
 	}
-	l, err := NewLoader(s, v, LoaderOptions{Batch: 4, Ranks: 2, DropLast: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 4, Ranks: 2, DropLast: true}))(t)
 	l.Close()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 )
 
 // Every caption comes once an epoch, as many of the mined negatives of an anchor as there is room for are in its batch,
@@ -84,9 +85,7 @@ func TestMinedFiles(t *testing.T) {
 	path := filepath.Join(dir, "mined.safetensors")
 	write := func() {
 		t.Helper()
-		if err := WriteMined(path, m); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, WriteMined(path, m))
 	}
 	write()
 	got, sum, err := ReadMined(path, s, nil)
@@ -101,9 +100,7 @@ func TestMinedFiles(t *testing.T) {
 	refused := func(want string) {
 		t.Helper()
 		write()
-		if _, err := AttachMined(s, path, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, expected %q in it", err, want)
-		}
+		try.Refuses(AttachMined(s, path, nil))(t, want)
 	}
 	m.Captions.Items[0] = int32(s.NumCaptions())
 	refused("entry 0 of captions_of_images is")

@@ -15,6 +15,7 @@ import (
 
 	"vsetrain/internal/files/golden"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 func TestGoldenNoise(t *testing.T) {
@@ -25,9 +26,7 @@ func TestGoldenNoise(t *testing.T) {
 		var kind struct {
 			Type string `json:"loss_type"`
 		}
-		if err := json.Unmarshal(raw, &kind); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &kind))
 		if kind.Type != "noise" {
 			continue
 		}
@@ -43,9 +42,7 @@ func TestGoldenNoise(t *testing.T) {
 			}
 			Expected struct{ Index, Correct []int64 }
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		got := NoisyImages(c.Config.Images, c.Config.Ratio, c.Config.Seed)
 		captions, perImage := c.Config.Images, 1
 		if c.Config.Rule == "captions" {
@@ -80,9 +77,7 @@ func TestNoisyCaptionsAreThePublishedOnes(t *testing.T) {
 		{0.6, 96, 86996, "bcf16a227419634d"}} {
 		index := NoisyCaptions(captions, 5, c.ratio, c.seed)
 		var b bytes.Buffer
-		if err := binary.Write(&b, binary.LittleEndian, index); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, binary.Write(&b, binary.LittleEndian, index))
 		if got := fmt.Sprintf("%x", sha256.Sum256(b.Bytes())); !strings.HasPrefix(got, c.sum) {
 			t.Errorf("ratio %v of seed %d: SHA-256 %.16s, want %s", c.ratio, c.seed, got, c.sum)
 		}
@@ -117,24 +112,13 @@ func TestBatchesFollowANoiseIndex(t *testing.T) {
 			w := newWorld(t, 9, 5, repeated, "train")
 			s := w.open(t, "train", OpenOptions{})
 			path := w.noise(t, index...)
-			n, err := AttachNoise(s, path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := try.Get(AttachNoise(s, path))(t)
+			raw := try.Get(os.ReadFile(path))(t)
 			wrong, seen := 0, 0
-			l, err := NewLoader(s, vocab(t), LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := try.Get(NewLoader(s, vocab(t), LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1}))(t)
 			defer l.Close()
 			for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
-				if err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, err)
 				for i, c := range b.Numbers {
 					want := index[c*int32(len(index))/45]
 					if want != int64(c/5) {
@@ -160,13 +144,8 @@ func TestBadNoiseIndex(t *testing.T) {
 	w := newWorld(t, 3, 2, false, "train")
 	s := w.open(t, "train", OpenOptions{CaptionsPerImage: 2})
 	w.array(t, "floats.npy", []int{6}, make([]float32, 6))
-	f, err := npy.Create(w.path("wide.npy"), npy.I64, []int{3, 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(f.WriteInts(make([]int64, 6)), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(npy.Create(w.path("wide.npy"), npy.I64, []int{3, 2}))(t)
+	try.Do(t, errors.Join(f.WriteInts(make([]int64, 6)), f.Close()))
 	for name, want := range map[string][]string{
 		"none.npy":   {"none.npy", "no such file", "`vsetrain data noise " + w.dir},
 		"floats.npy": {"floats.npy: elements of float32, expected int64", "astype('int64')"},
@@ -183,9 +162,7 @@ func TestBadNoiseIndex(t *testing.T) {
 		}
 		_, err := AttachNoise(s, path)
 		for _, part := range append(want, "data.noise_index: ") {
-			if err == nil || !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: %v lacks %q", name, err, part)
-			}
+			try.Fails(t, err, part)
 		}
 		if s.ImageOf(5) != 2 {
 			t.Errorf("%s: the split follows it", name)

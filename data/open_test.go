@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 func TestOpenBothLayouts(t *testing.T) {
@@ -28,9 +29,7 @@ func TestOpenBothLayouts(t *testing.T) {
 			if s.ImageOf(c) != image || s.ImageRow(c) != map[bool]int{false: image, true: c}[repeated] {
 				t.Errorf("repeated %v, caption %d: image %d, row %d", repeated, c, s.ImageOf(c), s.ImageRow(c))
 			}
-			if err := s.ReadImage(row, s.ImageRow(c)); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, s.ReadImage(row, s.ImageRow(c)))
 			if row[0] != w.feature(image, 0) || row[11] != w.feature(image, 11) {
 				t.Errorf("caption %d reads %v", c, row)
 			}
@@ -83,9 +82,7 @@ func TestOpenDerivesCaptionsPerImage(t *testing.T) {
 		switch c.ids {
 		case "":
 		case "-":
-			if err := os.Remove(w.path("train_ids.txt")); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.Remove(w.path("train_ids.txt")))
 		default:
 			w.write(t, "train_ids.txt", c.ids)
 		}
@@ -117,10 +114,7 @@ func TestOpenFlatHalfPrecisionFeatures(t *testing.T) {
 		!slices.Equal(row, []float32{3, 3.5, 4, 4.5, 5, 5.5}) {
 		t.Errorf("%d regions of %d: %v (%v)", s.Regions(), s.Dim(), row, err)
 	}
-	if _, err := Open(w.dir, "train", OpenOptions{FeatureDType: "f32"}); err == nil ||
-		!strings.Contains(err.Error(), "feature_dtype is f32") {
-		t.Errorf("insisting on f32: %v", err)
-	}
+	try.Refuses(Open(w.dir, "train", OpenOptions{FeatureDType: "f32"}))(t, "feature_dtype is f32")
 }
 
 func TestOpenDevUsesTheFirst5000Captions(t *testing.T) {
@@ -200,17 +194,12 @@ func TestOpenErrors(t *testing.T) {
 		{"objects", func(t *testing.T, w *world) { // np.save(f, np.array([[1], [2, 3]], dtype=object))
 			head := "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }"
 			b := fmt.Sprintf("\x93NUMPY\x01\x00%c\x00%-117s\nPICKLED", 118, head)
-			if err := os.WriteFile(w.path("train_ims.npy"), []byte(b), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.WriteFile(w.path("train_ims.npy"), []byte(b), 0o666))
 		}, OpenOptions{}, []string{"train_ims.npy: elements of type object", "the same number of regions"}},
 		{"no regions", func(t *testing.T, w *world) { w.array(t, "train_ims.npy", []int{5, 0, 4}, nil) }, OpenOptions{},
 			[]string{"shape [5 0 4]"}},
 		{"integers", func(t *testing.T, w *world) {
-			f, err := npy.Create(w.path("train_ims.npy"), npy.I32, []int{5, 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := try.Get(npy.Create(w.path("train_ims.npy"), npy.I32, []int{5, 2}))(t)
 			f.WriteInts(make([]int64, 10))
 			f.Close()
 		}, OpenOptions{}, []string{"found int32", "scale", "--scale S"}},
@@ -328,18 +317,11 @@ func TestSemanticsMustFitTheCaptions(t *testing.T) {
 		t.Errorf("24 vectors for 25 captions: %v", err)
 	}
 	w.array(t, "sem.npy", []int{50}, make([]float32, 50))
-	if _, err := Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}); err == nil ||
-		!strings.Contains(err.Error(), "[captions, k]") {
-		t.Errorf("a vector: %v", err)
-	}
+	try.Refuses(Open(w.dir, "train", OpenOptions{Semantics: w.path("sem.npy")}))(t, "[captions, k]")
 	s := w.open(t, "train", OpenOptions{})
-	if err := s.AttachSemantics(matrix{25, 3, func(r, c int) float32 { return float32(math.Inf(r - 7)) }},
-		"svd"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.ReadSemantics(make([]float32, 3), 9); err == nil || !strings.Contains(err.Error(), "svd: row 9") {
-		t.Errorf("infinite vector: %v", err)
-	}
+	try.Do(t, s.AttachSemantics(matrix{25, 3, func(r, c int) float32 { return float32(math.Inf(r - 7)) }},
+		"svd"))
+	try.Fails(t, s.ReadSemantics(make([]float32, 3), 9), "svd: row 9")
 }
 
 // A split may have images alone or captions alone. Rows of images alone are images, unless their ids are equal in

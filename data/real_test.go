@@ -10,30 +10,18 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // unzip writes a compressed file of the public data into dir.
 func unzip(t testing.TB, path, to string) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(os.Open(path))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(out, z); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	z := try.Get(gzip.NewReader(f))(t)
+	out := try.Get(os.Create(to))(t)
+	try.Get(io.Copy(out, z))(t)
+	try.Do(t, out.Close())
 }
 
 // flickr30k lays out the captions of Flickr30K with features of length 1.
@@ -53,19 +41,14 @@ func flickr30k(t testing.TB) string {
 		for i := range data {
 			data[i] = float32(i)
 		}
-		if err := npy.WriteFloat32(filepath.Join(dir, split+"_ims.npy"), []int{images, 1, 1}, data); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, npy.WriteFloat32(filepath.Join(dir, split+"_ims.npy"), []int{images, 1, 1}, data))
 	}
 	unzip(t, filepath.Join(root, "text", "vocab", "f30k_precomp_vocab.json.gz"), filepath.Join(dir, "vocab.json"))
 	return dir
 }
 
 func TestFlickr30K(t *testing.T) {
-	r, err := Check(flickr30k(t), CheckOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(Check(flickr30k(t), CheckOptions{}))(t)
 	if !r.OK() {
 		t.Errorf("problems:\n%s", problems(r))
 	}
@@ -85,10 +68,7 @@ func TestFlickr30K(t *testing.T) {
 func BenchmarkOpenFlickr30K(b *testing.B) {
 	dir := flickr30k(b)
 	for b.Loop() {
-		s, err := Open(dir, "train", OpenOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := try.Get(Open(dir, "train", OpenOptions{}))(b)
 		s.Close()
 	}
 }
@@ -98,29 +78,17 @@ func BenchmarkLoader(b *testing.B) {
 	w := newWorld(b, 256, 5, false)
 	w.regions, w.dim = 36, 2048
 	w.writeSplit(b, "train")
-	s, err := Open(w.dir, "train", OpenOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := try.Get(Open(w.dir, "train", OpenOptions{}))(b)
 	defer s.Close()
-	v, err := text.BuildVocabulary(s.Captions, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	v := try.Get(text.BuildVocabulary(s.Captions, 1))(b)
 	for _, workers := range []int{1, 2} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			l, err := NewLoader(s, v, LoaderOptions{Batch: 128, Shuffle: true, Workers: workers})
-			if err != nil {
-				b.Fatal(err)
-			}
+			l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 128, Shuffle: true, Workers: workers}))(b)
 			defer l.Close()
 			b.ReportAllocs()
 			b.SetBytes(128 * 36 * 2048 * 4)
 			for b.Loop() {
-				batch, err := l.Next()
-				if err != nil {
-					b.Fatal(err)
-				}
+				batch := try.Get(l.Next())(b)
 				l.Release(batch)
 			}
 		})

@@ -3,15 +3,14 @@ package data
 import (
 	"slices"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func TestSamplerVisitsEachCaptionOnce(t *testing.T) {
 	for _, shuffle := range []bool{true, false} {
 		for _, drop := range []bool{true, false} {
-			s, err := NewSampler(103, 10, 7, shuffle, drop)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := try.Get(NewSampler(103, 10, 7, shuffle, drop))(t)
 			want := map[bool]int{true: 10, false: 11}[drop]
 			if s.BatchesPerEpoch() != want {
 				t.Errorf("drop %v: %d batches", drop, s.BatchesPerEpoch())
@@ -33,10 +32,7 @@ func TestSamplerVisitsEachCaptionOnce(t *testing.T) {
 
 func TestSamplerIsAFunctionOfSeedAndEpoch(t *testing.T) {
 	get := func(seed uint64, epochs ...int) (b []int32) {
-		s, err := NewSampler(50, 8, seed, true, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := try.Get(NewSampler(50, 8, seed, true, false))(t)
 		for _, e := range epochs {
 			b = s.Batch(e, 2)
 		}
@@ -69,10 +65,7 @@ func TestSamplerIsAFunctionOfSeedAndEpoch(t *testing.T) {
 
 // Repeated batches are those of the first epoch, in all epochs, which keep their length.
 func TestSamplerRepeats(t *testing.T) {
-	whole, err := NewSampler(23, 5, 7, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(NewSampler(23, 5, 7, true, false))(t)
 	s, err := NewSampler(23, 5, 7, true, false)
 	if err != nil || s.Repeat(2) != nil || s.BatchesPerEpoch() != 5 {
 		t.Fatal(s, err)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // Where word ids exist and are asked for, they replace the captions' words.
@@ -13,15 +15,9 @@ func TestWordIDs(t *testing.T) {
 	v := vocab(t)
 	own := func(o OpenOptions) [][]int32 {
 		s := w.open(t, "train", o)
-		l, err := NewLoader(s, v, LoaderOptions{Batch: 10, Epochs: 1, Unsorted: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 10, Epochs: 1, Unsorted: true}))(t)
 		defer l.Close()
-		b, err := l.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(l.Next())(t)
 		var out [][]int32
 		for i := range b.Lengths {
 			out = append(out, slices.Clone(b.WordsOf(i)))
@@ -47,10 +43,7 @@ func TestWordIDs(t *testing.T) {
 		strings.Repeat("5,-1\n", 10): `"-1"; expected word ids`,
 	} {
 		w.write(t, "train_precaps_stan.txt", content)
-		if _, err := Open(w.dir, "train", OpenOptions{WordIDs: true}); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", content, err, want)
-		}
+		try.Refuses(Open(w.dir, "train", OpenOptions{WordIDs: true}))(t, want)
 	}
 	w.write(t, "train_precaps_stan.txt", strings.Repeat("5\n", 9)+"99\n")
 	s := w.open(t, "train", OpenOptions{WordIDs: true})

@@ -4,20 +4,16 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 func hitsOf(t testing.TB, r Result) Hits {
 	t.Helper()
-	h, err := r.Hits()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return try.Get(r.Hits())(t)
 }
 
 // By hand: two images of two captions. Image 0 ranks 0, its captions 0 and 6; image 1 ranks 7, its captions 4 and 10.
@@ -36,9 +32,7 @@ func TestHitsByHand(t *testing.T) {
 		t.Errorf("through JSON: %+v (%v)", back, err)
 	}
 	r := Result{I2T: []int{0}, T2I: make([]int, 256)}
-	if _, err := r.Hits(); err == nil || !strings.Contains(err.Error(), "256 captions per image") {
-		t.Errorf("256 captions per image: %v", err)
-	}
+	try.Refuses(r.Hits())(t, "256 captions per image")
 }
 
 // The values of a comparison are the recalls of the two systems, in folds too, and of several seeds their mean; the
@@ -51,31 +45,19 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	const n, k = 5000, 2
 	var results []Result
 	for range 3 {
-		e, err := newEmbeddings(pool, gaussian(rng, n, 3), gaussian(rng, n*k, 3), 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Evaluate(pool, e, k, FiveFolds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := try.Get(newEmbeddings(pool, gaussian(rng, n, 3), gaussian(rng, n*k, 3), 3))(t)
+		r := try.Get(Evaluate(pool, e, k, FiveFolds))(t)
 		results = append(results, r[0])
 	}
 	a, b := []Hits{hitsOf(t, results[0])}, []Hits{hitsOf(t, results[1]), hitsOf(t, results[2])}
-	c, err := Compare(pool, a, b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := try.Get(Compare(pool, a, b, o))(t)
 	if c.Protocol != "5x1k" || c.Images != n || c.Captions != n*k || c.Resamples != 200 {
 		t.Errorf("%+v", c)
 	}
 	list := func(m Metrics) []float64 {
 		return []float64{m.I2T.R1, m.I2T.R5, m.I2T.R10, m.T2I.R1, m.T2I.R5, m.T2I.R10, m.MRecall}
 	}
-	mean, err := meanOf([]Metrics{results[1].Metrics, results[2].Metrics})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mean := try.Get(meanOf([]Metrics{results[1].Metrics, results[2].Metrics}))(t)
 	for i, d := range c.Differences {
 		x, y := list(results[0].Metrics)[i], list(mean)[i]
 		golden.Close(t, d.Measure, []float64{d.A.Value, d.B.Value, d.Difference.Value}, []float64{x, y, x - y},
@@ -86,10 +68,7 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 			}
 		}
 	}
-	same, err := Compare(nil, a, a, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	same := try.Get(Compare(nil, a, a, o))(t)
 	for _, d := range same.Differences {
 		if d.P != 1 || d.Difference != (Estimate{}) {
 			t.Errorf("a system differs from itself: %+v", d)
@@ -111,10 +90,7 @@ func TestComparePValuesByHand(t *testing.T) {
 		better    int
 		low, high float64
 	}{{1, 1, 1}, {10, 1.0 / 1024, 3.0 / 1024}} {
-		r, err := Compare(nil, system(c.better), system(0), DefaultCompareOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(Compare(nil, system(c.better), system(0), DefaultCompareOptions()))(t)
 		for i, d := range r.Differences {
 			switch {
 			case i == 0 || i == 6:
@@ -147,9 +123,7 @@ func TestBadComparisons(t *testing.T) {
 		{[]Hits{h("1k", 4, 5)}, []Hits{h("1k", 4, 5)}, CompareOptions{0, 1, 0.95}, "at least one resample"},
 		{[]Hits{h("1k", 4, 5)}, []Hits{h("1k", 4, 5)}, CompareOptions{10, 1, 95}, "level of intervals 95"},
 	} {
-		if _, err := Compare(nil, c.a, c.b, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
-		}
+		try.Refuses(Compare(nil, c.a, c.b, c.o))(t, c.want)
 	}
 }
 
@@ -170,8 +144,6 @@ func BenchmarkCompare(b *testing.B) {
 	}
 	x, y := system(), system()
 	for b.Loop() {
-		if _, err := Compare(pool, x, y, DefaultCompareOptions()); err != nil {
-			b.Fatal(err)
-		}
+		try.Get(Compare(pool, x, y, DefaultCompareOptions()))(b)
 	}
 }

@@ -3,8 +3,9 @@ package eval
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // judgedWorld has one judged query for each of n images and for their first captions; a query is answered by chance.
@@ -57,9 +58,7 @@ func TestCompareJudged(t *testing.T) {
 		t.Errorf("mAP@R %+v, R-Precision %+v", x, y)
 	}
 	c, err = CompareJudged(nil, a, a, 3, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for _, d := range c.Differences {
 		if d.P != 1 || d.Difference.Low != 0 || d.Difference.High != 0 {
 			t.Errorf("with itself: %+v", d)
@@ -70,9 +69,7 @@ func TestCompareJudged(t *testing.T) {
 		t.Errorf("one direction: %+v, %v", c, err)
 	}
 	b.T2I[4].Query++
-	if _, err := CompareJudged(nil, a, b, 3, o); err == nil || !strings.Contains(err.Error(), "the same queries") {
-		t.Errorf("other queries: %v", err)
-	}
+	try.Refuses(CompareJudged(nil, a, b, 3, o))(t, "the same queries")
 	if _, err := CompareJudged(nil, JudgedOutcomes{}, JudgedOutcomes{}, 3, o); err == nil {
 		t.Error("no queries at all")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/semantic"
 )
 
@@ -104,9 +105,7 @@ func TestDiagnosisByHand(t *testing.T) {
 	j.T2I.add(2, []int32{2}, 0)
 	j.I2T.add(0, []int32{0}, 0)
 	d, err := Diagnose(nil, s, 1, CaptionFacts{Words: []int{4, 7, 7}, Unknown: []int{2, 0, 1}}, []*Judgements{j}, 2.5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	if want := []JudgedErrors{{"x", 0, 0, 1, 1}}; !reflect.DeepEqual(d.Judged, want) {
 		t.Errorf("judged errors %+v, want %+v", d.Judged, want)
 	}

@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/compute/device/ranks"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
@@ -34,10 +35,7 @@ func TestRanksDivideTiles(t *testing.T) {
 		one := &counted{Device: onCPU(t)}
 		w := newPairWorld(t, one, network)
 		before := one.kernels
-		want, err := w.score(t, EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := try.Get(w.score(t, EncodeOptions{}))(t)
 		whole := one.kernels - before
 		for n := 2; n <= 3; n++ {
 			devicetest.Ranks(n, func(world *devicetest.World) {
@@ -79,10 +77,7 @@ func TestRanksDivideTiles(t *testing.T) {
 // Batch k is computed by rank k mod ranks alone, and shared after every so many as there are ranks.
 func TestRanksDivideBatches(t *testing.T) {
 	s := openSplit(t, "")
-	v, err := text.BuildVocabulary(slices.Values([]string{"one two three four five six"}), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(text.BuildVocabulary(slices.Values([]string{"one two three four five six"}), 1))(t)
 	devicetest.Ranks(2, func(world *devicetest.World) {
 		rank, _ := world.Rank()
 		d, err := ranks.New(onCPU(t), world)

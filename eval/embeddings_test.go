@@ -3,10 +3,10 @@ package eval
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // gaussian returns rows of unit length.
@@ -42,10 +42,7 @@ func TestEmbeddingScoresAreTheDefinitionBitForBit(t *testing.T) {
 	for _, sh := range []struct{ n, k, dim int }{{1, 1, 1}, {7, 5, 3}, {9, 2, 64}, {20, 5, 129}, {33, 1, 300}} {
 		m := sh.n * sh.k
 		im, ca := gaussian(rng, sh.n, sh.dim), gaussian(rng, m, sh.dim)
-		e, err := newEmbeddings(pool, im, ca, sh.dim)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := try.Get(newEmbeddings(pool, im, ca, sh.dim))(t)
 		for trial := range 20 {
 			i0, c0 := rng.IntN(sh.n), rng.IntN(m)
 			i1, c1 := i0+1+rng.IntN(sh.n-i0), c0+1+rng.IntN(m-c0)
@@ -91,14 +88,9 @@ func TestEmbeddingRanksEqualSortingWithRepeatedRows(t *testing.T) {
 	for _, threads := range []int{1, 2, 4} {
 		pool := par.New(threads)
 		for _, tile := range []tileSize{{128, 256}, {5, 9}} {
-			e, err := newEmbeddings(pool, im, ca, dim)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := try.Get(newEmbeddings(pool, im, ca, dim))(t)
 			gotI, gotT, err := ranksIn(tile, pool, e, k)
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			same(t, "i2t", gotI, wantI)
 			same(t, "t2i", gotT, wantT)
 		}
@@ -121,9 +113,7 @@ func TestEmbeddingsRefuseBadInput(t *testing.T) {
 		{nil, good, 2, "image embeddings: 0 values"},
 		{good, good, 0, "rows of 0"},
 	} {
-		if _, err := newEmbeddings(nil, c.im, c.ca, c.dim); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
-		}
+		try.Refuses(newEmbeddings(nil, c.im, c.ca, c.dim))(t, c.want)
 	}
 }
 
@@ -134,10 +124,7 @@ func BenchmarkRanksEmbeddings1K(b *testing.B) {
 	pool := par.New(0)
 	defer pool.Close()
 	for b.Loop() {
-		e, err := newEmbeddings(pool, im, ca, dim)
-		if err != nil {
-			b.Fatal(err)
-		}
+		e := try.Get(newEmbeddings(pool, im, ca, dim))(b)
 		if _, _, err := Ranks(pool, e, k); err != nil {
 			b.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/files/golden"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // files writes files into a new folder.
@@ -19,9 +20,7 @@ func files(t testing.TB, contents map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range contents {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	return dir
 }
@@ -31,18 +30,11 @@ func openSplit(t testing.TB, ids string) *data.Split {
 	t.Helper()
 	dir := files(t, map[string]string{"test_caps.txt": "one\ntwo\nthree\nfour\nfive\nsix\n"})
 	if ids != "" {
-		if err := os.WriteFile(filepath.Join(dir, "test_ids.txt"), []byte(ids), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, "test_ids.txt"), []byte(ids), 0o666))
 	}
-	if err := npy.WriteFloat32(filepath.Join(dir, "test_ims.npy"), []int{3, 1, 2},
-		[]float32{1, 2, 3, 4, 5, 6}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := data.Open(dir, "test", data.OpenOptions{CaptionsPerImage: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, npy.WriteFloat32(filepath.Join(dir, "test_ims.npy"), []int{3, 1, 2},
+		[]float32{1, 2, 3, 4, 5, 6}))
+	s := try.Get(data.Open(dir, "test", data.OpenOptions{CaptionsPerImage: 2}))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -59,9 +51,7 @@ func TestIDs(t *testing.T) {
 			err = w.Close()
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for _, c := range []struct {
 		name, ids, folder string
 		files             map[string]string
@@ -81,18 +71,10 @@ func TestIDs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := files(t, map[string]string{pair1: c.images, pair2: c.captions})
 			for name, text := range c.files {
-				if err := os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o666))
 			}
-			ids, err := NewIDs(openSplit(t, c.ids), c.folder)
-			if err != nil {
-				t.Fatal(err)
-			}
-			j, err := ReadJudgements([]string{filepath.Join(dir, pair1), filepath.Join(dir, pair2)}, ids)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ids := try.Get(NewIDs(openSplit(t, c.ids), c.folder))(t)
+			j := try.Get(ReadJudgements([]string{filepath.Join(dir, pair1), filepath.Join(dir, pair2)}, ids))(t)
 			if !slices.Equal(j.I2T.Queries, []int32{0}) || !slices.Equal(j.I2T.Positives, []int32{0, 5}) ||
 				!slices.Equal(j.T2I.Queries, []int32{1}) || !slices.Equal(j.T2I.Positives, []int32{1}) ||
 				j.Name != "x" {
@@ -111,16 +93,12 @@ func TestBadIDs(t *testing.T) {
 				err = w.Close()
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		return dir
 	}
 	with := func(dir, original string) string {
-		if err := os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original),
-			0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original),
+			0o666))
 		return dir
 	}
 	for _, c := range []struct {
@@ -146,14 +124,7 @@ func TestBadIDs(t *testing.T) {
 
 func wantWords(t *testing.T, err error, words ...string) {
 	t.Helper()
-	if err == nil {
-		t.Fatalf("no error; want one with %q", words)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("error %q misses %q", err, w)
-		}
-	}
+	try.Fails(t, err, words...)
 	if strings.Contains(err.Error(), "\n") {
 		t.Errorf("more than one line: %v", err)
 	}
@@ -268,14 +239,8 @@ func TestAgreementWithPeople(t *testing.T) {
 		if !IsRatings(path) {
 			t.Errorf("%s is not taken for ratings", path)
 		}
-		r, err := ReadRatings(path, ids)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Agree(s, 2, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(ReadRatings(path, ids))(t)
+		got := try.Get(Agree(s, 2, r))(t)
 		for _, p := range [][2]Agreement{{got.All, want.All}, {got.Others, want.Others}} {
 			golden.Close(t, name, p[0].list(), p[1].list(), golden.FP64)
 		}
@@ -306,9 +271,7 @@ func TestBadRatings(t *testing.T) {
 		})
 	}
 	r, err := ReadRatings(filepath.Join(files(t, map[string]string{"r.txt": "1\t10\t2\t2\t2\n"}), "r.txt"), ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	_, err = Agree(&Dense[float64]{3, 6, make([]float64, 18)}, 2, r)
 	wantWords(t, err, "ratings r", "at least two different values")
 }
@@ -321,9 +284,7 @@ func FuzzJudgements(f *testing.F) {
 	}
 	ids := &IDs{Split: "split test of world", Images: []string{"1", "2", "3"},
 		Captions: []string{"10", "11", "20", "21", "30", "31"}}
-	if err := ids.index(); err != nil {
-		f.Fatal(err)
-	}
+	try.Do(f, ids.index())
 	scores := &Dense[float64]{3, 6, make([]float64, 18)}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		both := bytes.Join([][]byte{[]byte(`{"caption_to_image": {"10": [1]}, "image_to_caption": `), b, []byte("}")},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 // goldenMeasures are the expected values of one score matrix in evaluation.json.
@@ -25,9 +26,7 @@ type goldenMeasures struct {
 func (w goldenMeasures) check(t *testing.T, s Scores, k int) {
 	t.Helper()
 	i2t, t2i, err := Ranks(nil, s, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	same(t, "i2t", i2t, w.RI)
 	same(t, "t2i", t2i, w.RT)
 	m := NewMetrics(i2t, t2i)
@@ -70,9 +69,7 @@ func TestGoldenEvaluation(t *testing.T) {
 	for _, c := range doc.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			want := func(v any) {
-				if err := json.Unmarshal(c.Expected, v); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, json.Unmarshal(c.Expected, v))
 			}
 			switch {
 			case c.Recalls != nil:
@@ -113,10 +110,7 @@ func TestGoldenEvaluation(t *testing.T) {
 			case c.A != nil:
 				var w goldenMeasures
 				want(&w)
-				s, err := Ensemble(Member{Name: "a", Scores: flat(c.A)}, Member{Name: "b", Scores: flat(c.B)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := try.Get(Ensemble(Member{Name: "a", Scores: flat(c.A)}, Member{Name: "b", Scores: flat(c.B)}))(t)
 				w.check(t, s, c.K)
 			case c.Sims != nil:
 				var w goldenMeasures
@@ -132,10 +126,7 @@ func TestGoldenEvaluation(t *testing.T) {
 func TestMetricsJSONIsTheContract(t *testing.T) {
 	m := NewMetrics([]int{0, 3}, []int{0, 1, 12, 0})
 	m.Protocol = "1k"
-	b, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(json.Marshal(m))(t)
 	want := `{"protocol":"1k","i2t":{"r1":50,"r5":100,"r10":100,"medr":2,"meanr":2.5},` +
 		`"t2i":{"r1":50,"r5":75,"r10":75,"medr":1,"meanr":4.25},"rsum":450,"m_recall":75,"ties":{"i2t":0,"t2i":0}}`
 	if string(b) != want {
@@ -205,16 +196,10 @@ func (d diagonal) Tile(dst []float64, i0, i1, c0, c1 int) {
 func TestFoldsOfEmbeddingsEqualFoldsOfTheMatrix(t *testing.T) {
 	const n, k, dim, folds = 35, 3, 19, 5
 	rng := rand.New(rand.NewPCG(21, 22))
-	e, err := newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := try.Get(newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim))(t)
 	d, _ := newDense[float64](n, n*k)
 	e.Tile(d.Data, 0, n, 0, n*k)
-	a, err := evaluateFolds(nil, e, k, folds, n/folds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := try.Get(evaluateFolds(nil, e, k, folds, n/folds))(t)
 	b, err := evaluateFolds(nil, d, k, folds, n/folds)
 	if err != nil || a.Metrics != b.Metrics {
 		t.Errorf("embeddings %+v, matrix %+v, %v", a.Metrics, b.Metrics, err)
@@ -233,10 +218,7 @@ func TestFoldErrorSaysWhichFold(t *testing.T) {
 	d, _ := newDense[float32](6, 6)
 	d.Data[4*6+5] = float32(math.NaN())
 	_, err := evaluateFolds(nil, d, 1, 3, 2)
-	if err == nil || !strings.Contains(err.Error(), "fold 2 (images from 4") ||
-		!strings.Contains(err.Error(), "image 0 and caption 1") {
-		t.Errorf("error %v", err)
-	}
+	try.Fails(t, err, "fold 2 (images from 4", "image 0 and caption 1")
 	if _, err := evaluateFolds(nil, d, 1, 4, 2); err == nil {
 		t.Error("four folds of two fit into six images")
 	}
@@ -246,10 +228,7 @@ func TestEnsembleIsTheMeanAndRefusesMixtures(t *testing.T) {
 	const n, k = 11, 5
 	rng := rand.New(rand.NewPCG(23, 24))
 	a, b, c := flat(randomScores(rng, n, n*k)), flat(randomScores(rng, n, n*k)), flat(randomScores(rng, n, n*k))
-	s, err := Ensemble(Member{"a", "x", a}, Member{"b", "x", b}, Member{"c", "x", c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(Ensemble(Member{"a", "x", a}, Member{"b", "x", b}, Member{"c", "x", c}))(t)
 	mean := make([][]float64, n)
 	for i := range mean {
 		for j := range n * k {
@@ -258,9 +237,7 @@ func TestEnsembleIsTheMeanAndRefusesMixtures(t *testing.T) {
 	}
 	wantI, wantT := naiveRanks(mean, k)
 	gotI, gotT, err := ranksIn(tileSize{4, 7}, nil, s, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	same(t, "i2t", gotI, wantI)
 	same(t, "t2i", gotT, wantT)
 
@@ -276,9 +253,7 @@ func TestEnsembleIsTheMeanAndRefusesMixtures(t *testing.T) {
 		{[]Member{{"a.pth", "x", a}, {"b.pth", "x", small}}, "b.pth of 10 x 50"},
 		{[]Member{{"a.pth", "x", a}, {"b.pth", "y", b}}, "a.pth and b.pth were scored on different data"},
 	} {
-		if _, err := Ensemble(c.members...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
-		}
+		try.Refuses(Ensemble(c.members...))(t, c.want)
 	}
 }
 

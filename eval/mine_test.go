@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // Negatives are those of sorting all candidates, with ties, wrong captions, a relative margin, tiles of any size and
@@ -18,10 +19,7 @@ func TestMinedNegativesAreThoseOfSorting(t *testing.T) {
 	for range 60 {
 		n, m, depth := 2+rng.IntN(8), 2+rng.IntN(20), 1+rng.IntN(6)
 		rho := []float64{0, 0.5, 0.9, 1}[rng.IntN(4)]
-		d, err := newDense[float32](n, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := try.Get(newDense[float32](n, m))(t)
 		for i := range d.Data {
 			d.Data[i] = float32(rng.IntN(9) - 3) // many ties, negative matches too
 		}

@@ -8,23 +8,18 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
 // gsmnBench is a GSMN of the published size with encoded images and captions of 12 to 19 words.
 func gsmnBench(b *testing.B, precision string, ni, nc int) (p *models.PairRunner, images, captions *models.EncodedSet) {
 	const regions, embed = 36, 1024
-	dev, err := cpu.New(cpu.Options{Precision: precision})
-	if err != nil {
-		b.Fatal(err)
-	}
+	dev := try.Get(cpu.New(cpu.Options{Precision: precision}))(b)
 	b.Cleanup(func() { dev.Close() })
 	o := models.DefaultOptions()
 	o.Network, o.TextEncoder = models.GSMN, "bigru"
-	m, err := models.NewModel(dev, o, models.Dims{Regions: regions, Feature: 16, Vocab: 10})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := try.Get(models.NewModel(dev, o, models.Dims{Regions: regions, Feature: 16, Vocab: 10}))(b)
 	m.Init(1, nil)
 	r := philox.NewKey(1, "bench").Stream(0)
 	rows := func(n, width int) models.Rows {
@@ -53,9 +48,7 @@ func BenchmarkGSMNPairs(b *testing.B) {
 			capacity := captions.First[nc]
 			out := make([]float32, ni*nc)
 			score := func() {
-				if err := m.Score(out, images, 0, ni, captions, 0, nc, capacity); err != nil {
-					b.Fatal(err)
-				}
+				try.Do(b, m.Score(out, images, 0, ni, captions, 0, nc, capacity))
 			}
 			score()
 			b.ReportAllocs()
@@ -77,10 +70,7 @@ func BenchmarkGSMNSplit(b *testing.B) {
 	}
 	var scores []float32
 	score := func() {
-		s, err := ScorePairs(b.Context(), m, images, captions, order, EncodeOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := try.Get(ScorePairs(b.Context(), m, images, captions, order, EncodeOptions{}))(b)
 		scores = s.(*Dense[float32]).Data
 	}
 	score()

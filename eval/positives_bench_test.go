@@ -5,16 +5,14 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // A fifth of MS-COCO's 5,000 test images with lists as long as ECCV Caption's and plausible match's.
 func BenchmarkPositions(b *testing.B) {
 	const n, m = 1000, 5000
 	rng := rand.New(rand.NewPCG(1, 2))
-	d, err := newDense[float32](n, m)
-	if err != nil {
-		b.Fatal(err)
-	}
+	d := try.Get(newDense[float32](n, m))(b)
 	for i := range d.Data {
 		d.Data[i] = rng.Float32()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 // By hand, of a query with three positives at positions 0, 2 and 5 (from 0): the first three candidates hold two of
@@ -66,9 +67,7 @@ func TestPositionsEqualSorting(t *testing.T) {
 		size := tileSize{1 + rng.IntN(n), 1 + rng.IntN(m)}
 		i2t, t2i := randomRelevance(rng, n, m), randomRelevance(rng, m, n)
 		images, captions, err := positionsIn(size, pool, d, &i2t, &t2i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		check := func(what string, rel *Relevance, got [][]int32, scores func(q int) []float64) {
 			for q, item := range rel.Queries {
 				order := sortedRow(scores(int(item)))
@@ -110,10 +109,7 @@ func randomRelevance(rng *rand.Rand, queries, candidates int) (r Relevance) {
 func TestOwnCaptionsAsJudgements(t *testing.T) {
 	const n, k = 300, 5
 	rng := rand.New(rand.NewPCG(13, 14))
-	e, err := newEmbeddings(nil, gaussian(rng, n, 6), gaussian(rng, n*k, 6), 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := try.Get(newEmbeddings(nil, gaussian(rng, n, 6), gaussian(rng, n*k, 6), 6))(t)
 	var j Judgements
 	for i := range int32(n) {
 		j.I2T.add(i, []int32{i * k, i*k + 1, i*k + 2, i*k + 3, i*k + 4}, 0)
@@ -122,13 +118,8 @@ func TestOwnCaptionsAsJudgements(t *testing.T) {
 		}
 	}
 	got, _, err := Judge(nil, e, &j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := Measure(nil, e, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
+	want := try.Get(Measure(nil, e, k))(t)
 	golden.Close(t, "recalls", []float64{got.I2T.R1, got.I2T.R5, got.I2T.R10, got.T2I.R1, got.T2I.R5, got.T2I.R10},
 		[]float64{want.I2T.R1, want.I2T.R5, want.I2T.R10, want.T2I.R1, want.T2I.R5, want.T2I.R10}, golden.FP64)
 	golden.Close(t, "one positive", []float64{got.T2I.MAPAtR, got.T2I.RPrecision}, []float64{want.T2I.R1, want.T2I.R1},
@@ -187,14 +178,9 @@ func TestGoldenJudgements(t *testing.T) {
 		}
 		ids := testIDs(t, text(c.ImageIDs), text(c.CaptionIDs))
 		dir := t.TempDir()
-		whole, err := json.Marshal(c.Judgments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := try.Get(json.Marshal(c.Judgments))(t)
 		write := func(name string, b []byte) {
-			if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.WriteFile(filepath.Join(dir, name), b, 0o666))
 		}
 		write("golden.json", whole)
 		for _, d := range []string{imageToCaption, captionToImage} {
@@ -206,14 +192,9 @@ func TestGoldenJudgements(t *testing.T) {
 			if err != nil || len(sets) != 1 {
 				t.Fatalf("%s: %v, %v", path, sets, err)
 			}
-			j, err := ReadJudgements(sets[0], ids)
-			if err != nil {
-				t.Fatal(err)
-			}
+			j := try.Get(ReadJudgements(sets[0], ids))(t)
 			got, _, err := Judge(nil, flat(c.Scores), j)
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			for _, d := range []struct {
 				got  JudgedRecalls
 				want expected
@@ -232,8 +213,6 @@ func TestGoldenJudgements(t *testing.T) {
 func testIDs(t *testing.T, images, captions []string) *IDs {
 	t.Helper()
 	ids := &IDs{Split: "split test of world", Images: images, Captions: captions}
-	if err := ids.index(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, ids.index())
 	return ids
 }

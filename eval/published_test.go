@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // The program's table has at least 25 checkpoints; each recall is printed to a tenth, and each quirk is a row of
@@ -15,10 +17,7 @@ func TestPublishedCheckpoints(t *testing.T) {
 	if len(list) < 25 {
 		t.Errorf("%d checkpoints, want at least 25", len(list))
 	}
-	b, err := os.ReadFile("../docs/fidelity.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile("../docs/fidelity.md"))(t)
 	url := regexp.MustCompile(`^https://[a-z.]+/\S+$`)
 	for _, p := range list {
 		if !url.MatchString(p.Where) {
@@ -96,10 +95,7 @@ func TestBadPublishedTables(t *testing.T) {
 		{head + row() + row("protocol", "5k", "network", "sgr"), "p.tsv:3: the rows of a differ"},
 		{head + row() + row("name", "b") + row("protocol", "5k"), "p.tsv:4: the name a again"},
 	} {
-		if _, err := ReadPublished(strings.NewReader(c.table), "p.tsv"); err == nil ||
-			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want %q in it", err, c.want)
-		}
+		try.Refuses(ReadPublished(strings.NewReader(c.table), "p.tsv"))(t, c.want)
 	}
 	good := head + row() + row("protocol", "5k", "i2t_r1", "") + row("name", "b")
 	list, err := ReadPublished(strings.NewReader(good), "p.tsv")

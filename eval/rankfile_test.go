@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/torchfile"
+	"vsetrain/internal/house/try"
 )
 
 // sortedRow returns the candidates of a query in descending order of score, of equal scores the larger number first.
@@ -31,19 +31,13 @@ func sortedRow(scores []float64) []int {
 func TestRankAgreesWithSorting(t *testing.T) {
 	const n, k = 23, 3
 	rng := rand.New(rand.NewPCG(5, 6))
-	d, err := newDense[float32](n, n*k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(newDense[float32](n, n*k))(t)
 	for i := range d.Data {
 		d.Data[i] = float32(rng.IntN(9)) - 20 // many ties, none positive
 	}
 	pool := par.New(3)
 	defer pool.Close()
-	r, err := rankIn(tileSize{4, 7}, pool, d, k, Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(rankIn(tileSize{4, 7}, pool, d, k, Whole))(t)
 	for i := range n {
 		row := make([]float64, n*k)
 		for c := range row {
@@ -71,18 +65,9 @@ func TestRankAgreesWithSorting(t *testing.T) {
 func TestRankInFolds(t *testing.T) {
 	const n = 5000
 	rng := rand.New(rand.NewPCG(7, 8))
-	e, err := newEmbeddings(nil, gaussian(rng, n, 2), gaussian(rng, n, 2), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Rank(nil, e, 1, FiveFolds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := Evaluate(nil, e, 1, FiveFolds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := try.Get(newEmbeddings(nil, gaussian(rng, n, 2), gaussian(rng, n, 2), 2))(t)
+	r := try.Get(Rank(nil, e, 1, FiveFolds))(t)
+	results := try.Get(Evaluate(nil, e, 1, FiveFolds))(t)
 	for f, fold := range results[0].Folds {
 		lo, hi := 1000*f, 1000*(f+1)
 		if got := NewMetrics(r.I2T[lo:hi], r.T2I[lo:hi]); got.I2T != fold.I2T || got.T2I != fold.T2I {
@@ -106,19 +91,14 @@ func TestSaveRanks(t *testing.T) {
 	r := Ranking{I2T: []int{0, 2}, I2TTop: []int{1, 3}, T2I: []int{0, 1, 1, 0}, T2ITop: []int{0, 1, 0, 1}}
 	csv, pth := filepath.Join(dir, "r.csv"), filepath.Join(dir, "ranks.pth.tar")
 	for _, path := range []string{csv, pth} {
-		if err := SaveRanks(path, r); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, SaveRanks(path, r))
 	}
 	b, err := os.ReadFile(csv)
 	want := "direction,query,rank,top1\ni2t,0,0,1\ni2t,1,2,3\nt2i,0,0,0\nt2i,1,1,1\nt2i,2,1,0\nt2i,3,0,1\n"
 	if err != nil || string(b) != want {
 		t.Errorf("csv: %q, %v; want %q", b, err, want)
 	}
-	v, err := torchfile.Load(pth)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(torchfile.Load(pth))(t)
 	for key, want := range map[string][2][]int{"rt": {r.I2T, r.I2TTop}, "rti": {r.T2I, r.T2ITop}} {
 		pair, _ := v.(*torchfile.Dict).Get(key)
 		both, ok := pair.(torchfile.Tuple)
@@ -137,8 +117,5 @@ func TestSaveRanks(t *testing.T) {
 			}
 		}
 	}
-	if err := SaveRanks(filepath.Join(dir, "r.xlsx"), r); err == nil ||
-		!strings.Contains(err.Error(), ".csv, .pth or .pth.tar") {
-		t.Errorf("an unknown ending: %v", err)
-	}
+	try.Fails(t, SaveRanks(filepath.Join(dir, "r.xlsx"), r), ".csv, .pth or .pth.tar")
 }

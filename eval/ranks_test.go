@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // naiveRanks is the reference code: sort ascending by score and index, reverse, look the own item up.
@@ -71,9 +72,7 @@ func TestRanksEqualSortingWithManyTies(t *testing.T) {
 		wantI, wantT := naiveRanks(s, k)
 		for _, tile := range []tileSize{{128, 256}, {1, 1}, {3, 7}, {8, 4}, {64, 5}} {
 			gotI, gotT, err := ranksIn(tile, pools[trial%len(pools)], flat(s), k)
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			same(t, "i2t", gotI, wantI)
 			same(t, "t2i", gotT, wantT)
 		}
@@ -94,9 +93,7 @@ func TestRanksFollowAPermutationOfImages(t *testing.T) {
 	}
 	i0, t0, _ := Ranks(nil, flat(s), k)
 	i1, t1, err := Ranks(nil, flat(moved), k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for i := range n {
 		if i1[i] != i0[perm[i]] {
 			t.Fatalf("image %d: rank %d after the permutation, %d before", i, i1[i], i0[perm[i]])
@@ -126,10 +123,7 @@ func TestTilesInAnyOrderGiveTheSameRanks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	s := randomScores(rng, n, m)
 	want, wantT := naiveRanks(s, k)
-	d, err := newDense[float64](n, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(newDense[float64](n, m))(t)
 	type tile struct{ i0, i1, c0, c1 int }
 	var tiles []tile
 	for i := 0; i < n; i += 10 {
@@ -143,14 +137,10 @@ func TestTilesInAnyOrderGiveTheSameRanks(t *testing.T) {
 		for i := x.i0; i < x.i1; i++ {
 			v = append(v, s[i][x.c0:x.c1]...)
 		}
-		if err := d.Put(v, x.i0, x.i1, x.c0, x.c1); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, d.Put(v, x.i0, x.i1, x.c0, x.c1))
 	}
 	got, gotT, err := Ranks(nil, d, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	same(t, "i2t", got, want)
 	same(t, "t2i", gotT, wantT)
 }
@@ -164,9 +154,7 @@ func TestNaNScoreIsNamed(t *testing.T) {
 		for _, tile := range []tileSize{{128, 256}, {2, 3}} {
 			_, _, err := ranksIn(tile, nil, flat(s), k)
 			want := fmt.Sprintf("image %d and caption %d is NaN", at[0], at[1])
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("NaN at %v: error %v, want one with %q", at, err, want)
-			}
+			try.Fails(t, err, want)
 		}
 	}
 }
@@ -194,10 +182,7 @@ func TestDenseRefusesShapes(t *testing.T) {
 	if _, err := newDense[float32](0, 5); err == nil {
 		t.Error("a matrix without images was allocated")
 	}
-	d, err := newDense[float32](2, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(newDense[float32](2, 3))(t)
 	if err := d.Put(make([]float32, 4), 1, 3, 0, 2); err == nil {
 		t.Error("a tile beyond the last image was accepted")
 	}
@@ -209,9 +194,7 @@ func TestTiesByHand(t *testing.T) {
 	s := [][]float64{{5, 5, 5, 1}, {4, 3, 5, 5}}
 	for _, tile := range []tileSize{{128, 256}, {1, 1}, {2, 3}} {
 		_, _, ties, err := ranksAndTies(tile, nil, flat(s), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		if ties != (Ties{1, 1}) {
 			t.Errorf("tiles %v: ties %+v, want one in each direction", tile, ties)
 		}

@@ -17,6 +17,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
@@ -89,10 +90,7 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 	const regions, feature, words = 3, 4, 9
 	o := models.DefaultOptions()
 	o.Network, o.EmbedDim, o.WordDim, o.SGRAF.SimDim, o.SGRAF.Steps = network, 16, 8, 8, 2
-	m, err := models.NewModel(dev, o, models.Dims{Regions: regions, Feature: feature, Vocab: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try.Get(models.NewModel(dev, o, models.Dims{Regions: regions, Feature: feature, Vocab: 20}))(t)
 	m.Init(5, nil)
 	r := rand.New(rand.NewPCG(1, 2))
 	w := &pairWorld{r: models.NewRunner(m, nil).Pairs, images: &models.EncodedSet{}, captions: &models.EncodedSet{}}
@@ -112,14 +110,10 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 		}
 		w.order = append(w.order, int32((c*7)%worldCaptions))
 	}
-	if err := w.r.AppendImages(w.images, batch.Images{N: worldImages, Features: x, Boxes: boxes},
-		worldImages); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.r.AppendCaptions(w.captions, batch.Captions{Words: packed(ids, words, lengths), Lengths: lengths},
-		worldCaptions); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.r.AppendImages(w.images, batch.Images{N: worldImages, Features: x, Boxes: boxes},
+		worldImages))
+	try.Do(t, w.r.AppendCaptions(w.captions, batch.Captions{Words: packed(ids, words, lengths), Lengths: lengths},
+		worldCaptions))
 	return w
 }
 
@@ -136,10 +130,7 @@ func (w *pairWorld) score(t *testing.T, o EncodeOptions) ([]float32, error) {
 
 func onCPU(t *testing.T) device.Device {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cpu.New(cpu.Options{Threads: 1}))(t)
 	t.Cleanup(func() { dev.Close() })
 	return dev
 }
@@ -148,10 +139,7 @@ func onCPU(t *testing.T) device.Device {
 // that computes in the host's memory, bit for bit, and two tiles are on their way at a time.
 func TestEncodedValuesComeOnce(t *testing.T) {
 	for _, network := range []string{models.SAF, models.GSMN} {
-		want, err := newPairWorld(t, onCPU(t), network).score(t, EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := try.Get(newPairWorld(t, onCPU(t), network).score(t, EncodeOptions{}))(t)
 		plans := map[string]bool{}
 		for size := 1 << 20; size > 1<<10; size -= size / 12 {
 			dev := &apart{Device: onCPU(t), size: 1 << 30, sizes: map[device.Buffer]int{}}
@@ -164,9 +152,7 @@ func TestEncodedValuesComeOnce(t *testing.T) {
 			if isFull(err) { // not even one pair
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			if !slices.Equal(got, want) {
 				t.Fatalf("%s, %v: other scores", network, plan)
 			}
@@ -206,22 +192,14 @@ func TestEncodedValuesComeOnce(t *testing.T) {
 func TestWorkFileOfOtherTiles(t *testing.T) {
 	host := newPairWorld(t, onCPU(t), models.SAF)
 	o := EncodeOptions{Work: t.TempDir()}
-	want, err := host.score(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := try.Get(host.score(t, o))(t)
 	names, _ := filepath.Glob(filepath.Join(o.Work, "saf-*.tiles"))
 	if len(names) != 1 {
 		t.Fatalf("files %v", names)
 	}
-	whole, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(os.ReadFile(names[0]))(t)
 	for _, cut := range []int{len(whole), len(whole) / 2, 70, 0} {
-		if err := os.WriteFile(names[0], whole[:cut], 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(names[0], whole[:cut], 0o666))
 		w := newPairWorld(t, &apart{Device: onCPU(t), size: 1 << 30, sizes: map[device.Buffer]int{}}, models.SAF)
 		first := -1
 		o.Plan = func(p PairPlan) {
@@ -237,10 +215,7 @@ func TestWorkFileOfOtherTiles(t *testing.T) {
 				t.Errorf("%d of %d pairs", done, total)
 			}
 		}
-		got, err := w.score(t, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := try.Get(w.score(t, o))(t)
 		if !slices.Equal(got, want) {
 			t.Errorf("cut at %d: other scores", cut)
 		}
@@ -275,21 +250,13 @@ func TestStoppedScoringKeepsWhatWasStarted(t *testing.T) {
 func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 	path := emulator.Library(t)
 	for _, network := range []string{models.SAF, models.GSMN} {
-		want, err := newPairWorld(t, onCPU(t), network).score(t, EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		dev, err := cuda.Open(cuda.Options{Driver: path, BLAS: []string{path}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := try.Get(newPairWorld(t, onCPU(t), network).score(t, EncodeOptions{}))(t)
+		dev := try.Get(cuda.Open(cuda.Options{Driver: path, BLAS: []string{path}}))(t)
 		w := newPairWorld(t, dev, network)
 		var seen []string
 		for _, spare := range []int{64 << 20, 30_000, 12_000} {
 			free, total, err := dev.(device.Resident).FreeMemory()
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			emulator.Set(t, "memory", int(total-free)+spare, 4<<30)
 			tiles := 0
 			var plan PairPlan
@@ -302,9 +269,7 @@ func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 			if isFull(err) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			seen = append(seen, plan.String())
 			for i := range got {
 				if d := math.Abs(float64(got[i] - want[i])); !(d <= 1e-5) {
@@ -321,9 +286,7 @@ func TestPairsOnEmulatedGPUSendLittle(t *testing.T) {
 					bound)
 			}
 		}
-		if err := dev.Close(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, dev.Close())
 		if !strings.Contains(strings.Join(seen, "\n"), " stay;") || !strings.Contains(strings.Join(seen, "\n"),
 			"pass by blocks") {
 			t.Errorf("%s: plans\n%s", network, strings.Join(seen, "\n"))

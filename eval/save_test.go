@@ -4,30 +4,22 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 func TestSavedScoresComeBack(t *testing.T) {
 	const n, k, dim = saveRows + 7, 2, 11
 	rng := rand.New(rand.NewPCG(31, 32))
-	e, err := newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := try.Get(newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim))(t)
 	pool := par.New(3)
 	defer pool.Close()
 	path := filepath.Join(t.TempDir(), "scores.npy")
-	if err := saveIn(9, pool, path, e); err != nil {
-		t.Fatal(err)
-	}
-	s, err := LoadScores(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, saveIn(9, pool, path, e))
+	s := try.Get(LoadScores(path))(t)
 	if gn, gm := s.Dims(); gn != n || gm != n*k {
 		t.Fatalf("%d x %d scores came back, want %d x %d", gn, gm, n, n*k)
 	}
@@ -38,10 +30,7 @@ func TestSavedScoresComeBack(t *testing.T) {
 			}
 		}
 	}
-	stored, err := OpenScores(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := try.Get(OpenScores(path))(t)
 	defer stored.Close()
 	for i := n - 1; i >= 0; i -= 3 { // from block to block, and back within one
 		for _, c := range []int{n*k - 1, i, 0} {
@@ -57,16 +46,9 @@ func TestLoadScoresReadsFloat64AndRefusesOthers(t *testing.T) {
 	write := func(name string, d npy.DType, shape []int, v ...float32) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		w, err := npy.Create(path, d, shape)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.WriteFloat32(v); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w := try.Get(npy.Create(path, d, shape))(t)
+		try.Do(t, w.WriteFloat32(v))
+		try.Do(t, w.Close())
 		return path
 	}
 	s, err := LoadScores(write("f64.npy", npy.F64, []int{1, 2}, 0.5, 3))
@@ -80,18 +62,14 @@ func TestLoadScoresReadsFloat64AndRefusesOthers(t *testing.T) {
 			"2]",
 		filepath.Join(dir, "absent.npy"): "absent.npy",
 	} {
-		if _, err := LoadScores(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", filepath.Base(path), err, want)
-		}
+		try.Refuses(LoadScores(path))(t, want)
 	}
 }
 
 func TestSaveScoresNamesTheFileItCannotWrite(t *testing.T) {
 	d, _ := newDense[float32](1, 1)
 	path := filepath.Join(t.TempDir(), "absent", "scores.npy")
-	if err := SaveScores(nil, path, d); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v", err)
-	}
+	try.Fails(t, SaveScores(nil, path, d), path)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the file exists all the same")
 	}

@@ -10,6 +10,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
@@ -29,10 +30,7 @@ func (s *small) Alloc(t device.DType, n int) (device.Buffer, error) {
 // A device without memory for a tile scores it in smaller ones, to the same scores, and says so once; one without
 // memory for a single pair is an error.
 func TestTilesThatFit(t *testing.T) {
-	base, err := cpu.New(cpu.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := try.Get(cpu.New(cpu.Options{Threads: 1}))(t)
 	defer base.Close()
 	const n, regions, feature, words = 6, 3, 4, 5
 	score := func(most int) (scores []float32, warnings []error, err error) {
@@ -40,9 +38,7 @@ func TestTilesThatFit(t *testing.T) {
 		o := models.DefaultOptions()
 		o.Network, o.EmbedDim, o.WordDim = models.SAF, 16, 8
 		m, err := models.NewModel(dev, o, models.Dims{Regions: regions, Feature: feature, Vocab: 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		m.Init(5, nil)
 		r := rand.New(rand.NewPCG(1, 2))
 		var images, captions models.EncodedSet
@@ -58,13 +54,9 @@ func TestTilesThatFit(t *testing.T) {
 			lengths[i] = int32(words - i/3)
 		}
 		run := models.NewRunner(m, nil).Pairs
-		if err := run.AppendImages(&images, batch.Images{N: n, Features: x}, n); err != nil {
-			t.Fatal(err)
-		}
-		if err := run.AppendCaptions(&captions, batch.Captions{Words: packed(ids, words, lengths),
-			Lengths: lengths}, n); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, run.AppendImages(&images, batch.Images{N: n, Features: x}, n))
+		try.Do(t, run.AppendCaptions(&captions, batch.Captions{Words: packed(ids, words, lengths),
+			Lengths: lengths}, n))
 		dev.most = most
 		p := &pairTiles{r: run, images: &images, captions: &captions, tileI: n, tileC: n,
 			warn: func(err error) { warnings = append(warnings, err) }}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 // The scores PyTorch computed for the checkpoint fixtures, read from numpy's files, give the recalls of the
@@ -20,22 +21,11 @@ func TestRecallsOfPyTorchScores(t *testing.T) {
 		dir := filepath.Dir(file)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			var want goldenMeasures
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(b, &want); err != nil {
-				t.Fatal(err)
-			}
-			exact, err := LoadScores(filepath.Join(dir, "scores.npy"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := try.Get(os.ReadFile(file))(t)
+			try.Do(t, json.Unmarshal(b, &want))
+			exact := try.Get(LoadScores(filepath.Join(dir, "scores.npy")))(t)
 			want.check(t, exact, len(want.RT)/len(want.RI))
-			single, err := LoadScores(filepath.Join(dir, "scores_f32.npy"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			single := try.Get(LoadScores(filepath.Join(dir, "scores_f32.npy")))(t)
 			n, m := exact.Dims()
 			a, c := make([]float64, n*m), make([]float64, n*m)
 			exact.Tile(a, 0, n, 0, m)

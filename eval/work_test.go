@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 )
 
 var workTiling = tiling{images: 5, captions: 7, tileI: 2, tileC: 3}
@@ -18,9 +19,7 @@ func openTest(t *testing.T, dir string, key byte) (*workFile, map[int][]float32)
 	t.Helper()
 	got := map[int][]float32{}
 	w, err := openWork(dir, "", "saf", [32]byte{key}, workTiling, func(k int, s []float32) { got[k] = slices.Clone(s) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	return w, got
 }
 
@@ -28,9 +27,7 @@ func openTest(t *testing.T, dir string, key byte) (*workFile, map[int][]float32)
 func found(t *testing.T, dir string, key byte) map[int][]float32 {
 	t.Helper()
 	w, got := openTest(t, dir, key)
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.close())
 	return got
 }
 
@@ -53,9 +50,7 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	order := []int{3, 0, 8, 5} // any order, edge tiles among them
 	ends := []int64{}
 	for _, k := range order {
-		if err := w.add(k, tileOf(k)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, w.add(k, tileOf(k)))
 		at, _ := w.f.Seek(0, 1)
 		ends = append(ends, at)
 	}
@@ -63,21 +58,14 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 		!strings.Contains(err.Error(), "--work") {
 		t.Fatalf("a second program at the same tiles: %v", err)
 	}
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.close())
 	names, _ := filepath.Glob(filepath.Join(dir, "saf-*.tiles"))
 	if len(names) != 1 {
 		t.Fatalf("files %v", names)
 	}
-	whole, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(os.ReadFile(names[0]))(t)
 	for cut := 0; cut <= len(whole); cut++ {
-		if err := os.WriteFile(names[0], whole[:cut], 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(names[0], whole[:cut], 0o666))
 		got := found(t, dir, 1)
 		want := 0
 		for i, end := range ends {
@@ -100,19 +88,13 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	}
 	broken := slices.Clone(whole)
 	broken[ends[0]+10] ^= 1 // in the second record
-	if err := os.WriteFile(names[0], broken, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(names[0], broken, 0o666))
 	again, got := openTest(t, dir, 1)
 	if len(got) != 1 {
 		t.Fatalf("behind a broken record: %v", got)
 	}
-	if err := again.add(7, tileOf(7)); err != nil {
-		t.Fatal(err)
-	}
-	if err := again.close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, again.add(7, tileOf(7)))
+	try.Do(t, again.close())
 	if got := found(t, dir, 1); len(got) != 2 || !slices.Equal(got[7], tileOf(7)) {
 		t.Fatalf("after a repair: %v", got)
 	}
@@ -121,14 +103,8 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	}
 	for magic, want := range map[string]string{workMagic: "not the tiles of these scores",
 		"VSETILE1": "tiles of an earlier version"} {
-		if err := os.WriteFile(names[0], append([]byte(magic), make([]byte, 100)...), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := openWork(dir, "", "saf", [32]byte{1}, workTiling, nil); err == nil ||
-			!strings.Contains(err.Error(), want) ||
-			!strings.Contains(err.Error(), "remove") {
-			t.Errorf("a file that begins with %s: %v", magic, err)
-		}
+		try.Do(t, os.WriteFile(names[0], append([]byte(magic), make([]byte, 100)...), 0o666))
+		try.Refuses(openWork(dir, "", "saf", [32]byte{1}, workTiling, nil))(t, want, "remove")
 	}
 }
 
@@ -138,27 +114,18 @@ func TestWorkFileKeepsTilesApart(t *testing.T) {
 	w, _ := openTest(t, dir, 1)
 	var ends []int64
 	for _, k := range []int{0, 1} { // the two are of one size
-		if err := w.add(k, tileOf(k)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, w.add(k, tileOf(k)))
 		at, _ := w.f.Seek(0, 1)
 		ends = append(ends, at)
 	}
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.close())
 	names, _ := filepath.Glob(filepath.Join(dir, "saf-*.tiles"))
-	whole, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(os.ReadFile(names[0]))(t)
 	for at := ends[0]; at < ends[1]; at++ {
 		for bit := range 8 {
 			damaged := slices.Clone(whole)
 			damaged[at] ^= 1 << bit
-			if err := os.WriteFile(names[0], damaged, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.WriteFile(names[0], damaged, 0o666))
 			if got := found(t, dir, 1); len(got) != 1 || !slices.Equal(got[0], tileOf(0)) {
 				t.Fatalf("bit %d of byte %d damaged: %v", bit, at, got)
 			}
@@ -168,16 +135,10 @@ func TestWorkFileKeepsTilesApart(t *testing.T) {
 	for i := range other {
 		other[i]++
 	}
-	if err := os.WriteFile(names[0], whole, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(names[0], whole, 0o666))
 	again, _ := openTest(t, dir, 1)
-	if err := again.add(1, other); err != nil {
-		t.Fatal(err)
-	}
-	if err := again.close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, again.add(1, other))
+	try.Do(t, again.close())
 	if got := found(t, dir, 1); !slices.Equal(got[1], tileOf(1)) {
 		t.Errorf("a tile that is there twice: %v", got[1])
 	}

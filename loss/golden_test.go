@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 type lossCase struct {
@@ -153,25 +154,18 @@ func TestGoldenLosses(t *testing.T) {
 		var kind struct {
 			Type string `json:"loss_type"`
 		}
-		if err := json.Unmarshal(raw, &kind); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &kind))
 		if slices.Contains(unwritten, kind.Type) {
 			continue
 		}
 		var c lossCase
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		for _, p := range []struct {
 			precision string
 			out, grad golden.Tolerance
 		}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}} {
 			t.Run(c.Name+"/"+p.precision, func(t *testing.T) {
-				dev, err := cpu.New(cpu.Options{Threads: 2, Precision: p.precision})
-				if err != nil {
-					t.Fatal(err)
-				}
+				dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: p.precision}))(t)
 				defer dev.Close()
 				if c.Type == "" {
 					c.checkOrder(t, dev, p.out)
@@ -193,10 +187,7 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 	for _, l := range learned {
 		specs = append(specs, graph.ParamSpec{Name: "loss." + l.Name, Shape: []int{1}})
 	}
-	s, err := graph.NewInstance(dev, specs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(graph.NewInstance(dev, specs))(t)
 	param := func(l Learned) string { // in the case
 		if l.Name == "label_temperature" {
 			return "temperature"
@@ -211,9 +202,7 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 	var wrt []*graph.Node
 	wants := [][]float64{flat(c.Expected.Grad)}
 	feed := func(name string, rows [][]float64) *graph.Node {
-		if err := s.FeedDoubles(name, flat(rows)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.FeedDoubles(name, flat(rows)))
 		return g.Input(name, len(rows), len(rows[0]))
 	}
 	if c.Scores != nil {
@@ -233,26 +222,20 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		ctx.Semantics = feed("semantics", c.Semantics)
 		ctx.Images = g.InputInts("image ids", n)
 		ctx.Captions = ctx.Images
-		if err := s.FeedInts("image ids", c.ImageIDs); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.FeedInts("image ids", c.ImageIDs))
 		if c.Divisor > 0 { // the released rule divides caption indices, whatever the data set
 			of := make([]int32, n)
 			for i, id := range c.CaptionIDs {
 				of[i] = id / c.Divisor
 			}
 			ctx.Captions = g.InputInts("caption ids", n)
-			if err := s.FeedInts("caption ids", of); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, s.FeedInts("caption ids", of))
 		}
 	}
 	if c.Inputs.ImageIDs != nil {
 		ctx.Images = g.InputInts("image ids", n)
 		ctx.Captions = ctx.Images
-		if err := s.FeedInts("image ids", c.Inputs.ImageIDs); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.FeedInts("image ids", c.Inputs.ImageIDs))
 	}
 	c.feedInputs(t, s)
 	var remembered, weights []*graph.Node
@@ -261,7 +244,7 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 	var l, margins *graph.Node
 	var prog *graph.Program
 	var grads []*graph.Node
-	err = graph.Build(func() (err error) {
+	try.Do(t, graph.Build(func() (err error) {
 		retain := []*graph.Node{scores}
 		sum := !c.MaxViolation && o.Name == LSEH || c.Config.MaxViolation != nil && !*c.Config.MaxViolation
 		switch {
@@ -300,13 +283,8 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		}
 		prog, err = graph.Compile(s, g, slices.Concat(retain, []*graph.Node{l}, grads, remembered, weights), nil)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := prog.RunAll(); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	try.Do(t, prog.RunAll())
 	parts := prog.Doubles(l)
 	golden.Close(t, "loss", parts[:1], []float64{*c.Expected.Loss}, outTol)
 	if c.Expected.LossCaption != nil {
@@ -358,9 +336,7 @@ func (c *lossCase) feedInputs(t *testing.T, s *graph.Instance) {
 		if values == nil {
 			continue
 		}
-		if err := s.FeedDoubles(name, values); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.FeedDoubles(name, values))
 	}
 }
 
@@ -415,26 +391,14 @@ func (c *lossCase) checkHard(t *testing.T, dev device.Device, prog *graph.Progra
 }
 
 func (c *lossCase) checkOrder(t *testing.T, dev device.Device, tol golden.Tolerance) {
-	s, err := graph.NewInstance(dev, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(graph.NewInstance(dev, nil))(t)
 	g := s.Graph()
 	im := g.Input("images", len(c.ImageEmb), len(c.ImageEmb[0]))
 	cap := g.Input("captions", len(c.CaptionEmb), len(c.CaptionEmb[0]))
 	scores := g.OrderScores(im, cap)
-	prog, err := graph.Compile(s, g, []*graph.Node{scores}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.FeedDoubles("images", flat(c.ImageEmb)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.FeedDoubles("captions", flat(c.CaptionEmb)); err != nil {
-		t.Fatal(err)
-	}
-	if err := prog.RunAll(); err != nil {
-		t.Fatal(err)
-	}
+	prog := try.Get(graph.Compile(s, g, []*graph.Node{scores}, nil))(t)
+	try.Do(t, s.FeedDoubles("images", flat(c.ImageEmb)))
+	try.Do(t, s.FeedDoubles("captions", flat(c.CaptionEmb)))
+	try.Do(t, prog.RunAll())
 	golden.Close(t, "order scores", prog.Doubles(scores), flat(c.Expected.Scores), tol)
 }

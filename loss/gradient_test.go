@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // evaluator computes a loss, with its learned scalars at their start, over scores in float64.
@@ -19,19 +20,13 @@ type evaluator struct {
 
 func newEvaluator(t *testing.T, o *Options, n int, warmUp bool, images []int32) *evaluator {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64}))(t)
 	t.Cleanup(func() { dev.Close() })
 	var specs []graph.ParamSpec
 	for _, l := range o.Learned() {
 		specs = append(specs, graph.ParamSpec{Name: "loss." + l.Name, Shape: []int{1}})
 	}
-	s, err := graph.NewInstance(dev, specs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(graph.NewInstance(dev, specs))(t)
 	e := &evaluator{s: s}
 	for _, l := range o.Learned() {
 		dev.UploadDoubles(s.Params.Value("loss."+l.Name), []float64{l.Start})
@@ -44,9 +39,7 @@ func newEvaluator(t *testing.T, o *Options, n int, warmUp bool, images []int32) 
 	}
 	fatal := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 	}
 	fatal(s.FeedDoubles("semantics", semantics))
 	fatal(s.FeedInts("images", images))
@@ -75,12 +68,8 @@ func newEvaluator(t *testing.T, o *Options, n int, warmUp bool, images []int32) 
 
 func (e *evaluator) at(t *testing.T, scores []float64) (loss float64, gradient []float64) {
 	t.Helper()
-	if err := e.s.FeedDoubles("scores", scores); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.p.RunAll(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, e.s.FeedDoubles("scores", scores))
+	try.Do(t, e.p.RunAll())
 	for _, n := range e.grad {
 		gradient = append(gradient, e.p.Doubles(n)...)
 	}

@@ -8,6 +8,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/stats"
 )
 
@@ -23,20 +24,12 @@ type remembering struct {
 func (r *remembering) step(b *Batch, scores [][]float64, images []int32) (values []float64, loss float64,
 	gradient []float64) {
 	r.t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: cpu.FP64})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: cpu.FP64}))(r.t)
 	defer dev.Close()
-	s, err := graph.NewInstance(dev, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	s := try.Get(graph.NewInstance(dev, nil))(r.t)
 	fatal := func(err error) {
 		r.t.Helper()
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		try.Do(r.t, err)
 	}
 	fatal(s.FeedDoubles("scores", flat(scores)))
 	if images != nil {
@@ -79,18 +72,14 @@ func stateCases[T any](t *testing.T, kind string, run func(t *testing.T, c *T)) 
 			Name string
 			Type string `json:"loss_type"`
 		}
-		if err := json.Unmarshal(raw, &head); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &head))
 		if head.Type != kind {
 			continue
 		}
 		n++
 		t.Run(head.Name, func(t *testing.T) {
 			var c T
-			if err := json.Unmarshal(raw, &c); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, json.Unmarshal(raw, &c))
 			run(t, &c)
 		})
 	}
@@ -196,27 +185,14 @@ func fed(t *testing.T, name string, step int64, input string, shape ...int) []fl
 	t.Helper()
 	o := DefaultOptions()
 	o.Name = name
-	dev, err := cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cpu.New(cpu.Options{Threads: 1, Precision: cpu.FP64}))(t)
 	defer dev.Close()
-	s, err := graph.NewInstance(dev, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Memory().Feed(s, &Batch{N: shape[0], Seed: 7, Step: step}); err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(graph.NewInstance(dev, nil))(t)
+	try.Do(t, o.Memory().Feed(s, &Batch{N: shape[0], Seed: 7, Step: step}))
 	g := s.Graph()
 	y := g.Times(g.Input(input, shape...), 1)
-	p, err := graph.Compile(s, g, []*graph.Node{y}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.RunAll(); err != nil {
-		t.Fatal(err)
-	}
+	p := try.Get(graph.Compile(s, g, []*graph.Node{y}, nil))(t)
+	try.Do(t, p.RunAll())
 	return p.Doubles(y)
 }
 

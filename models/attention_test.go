@@ -2,12 +2,12 @@ package models
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // The weights of words and regions are softmax(λ n(leaky(w·v))), n over the words of the caption for each region, and
@@ -28,8 +28,7 @@ func TestWordAttention(t *testing.T) {
 			x.set(&o)
 		}
 		d := Dims{Regions: regions, Feature: 7, Vocab: 30}
-		m, err := NewModel(newDevice(t, cpu.FP32), o, d)
-		fatal(t, err)
+		m := try.Get(NewModel(newDevice(t, cpu.FP32), o, d))(t)
 		m.Init(4, nil)
 		r := philox.NewKey(1, "attention").Stream(0)
 		features, words := make([]float32, 2*regions*d.Feature), make([]int32, c*7)
@@ -45,13 +44,12 @@ func TestWordAttention(t *testing.T) {
 		}
 		var images, captions EncodedSet
 		run := NewRunner(m, nil).Pairs
-		fatal(t, run.AppendImages(&images, batch.Images{N: 2, Features: features, Boxes: boxes}, 2))
-		fatal(t, run.AppendCaptions(&captions, captionBatch(words, lengths, 7), c))
+		try.Do(t, run.AppendImages(&images, batch.Images{N: 2, Features: features, Boxes: boxes}, 2))
+		try.Do(t, run.AppendCaptions(&captions, captionBatch(words, lengths, 7), c))
 		overWords := o.SCAN.Attention == "i2t" && x.network == SCAN
 		for i := range 2 {
 			for k := range c {
-				got, err := run.Attention(&images, i, &captions, k)
-				fatal(t, err)
+				got := try.Get(run.Attention(&images, i, &captions, k))(t)
 				want := plainAttention(images.Values[0].rows(i, i+1), captions.Words[0].rows(captions.First[k],
 					captions.First[k+1]), regions, x.lambda, overWords)
 				if len(got) != len(want) {
@@ -69,11 +67,9 @@ func TestWordAttention(t *testing.T) {
 	o := DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.CHAN.Heads = CHAN, "bigru", 16, 8, 2
 	m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 2, Feature: 4, Vocab: 5})
-	fatal(t, err)
+	try.Do(t, err)
 	_, err = NewRunner(m, nil).Pairs.Attention(&EncodedSet{}, 0, &EncodedSet{Length: []int32{2}}, 0)
-	if err == nil || !strings.Contains(err.Error(), "those of saf, sgr, gsmn, scan do") {
-		t.Errorf("%v", err)
-	}
+	try.Fails(t, err, "those of saf, sgr, gsmn, scan do")
 }
 
 // plainAttention computes the weights [words, regions] from regions and words as the papers write them.

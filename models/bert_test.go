@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/models/nn"
 )
 
@@ -26,8 +27,7 @@ func bertOptions() Options {
 func TestBertSize(t *testing.T) {
 	o := vseinfOptions(1024, 300)
 	o.TextEncoder = TextBert
-	n, err := newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: 30522})
-	fatal(t, err)
+	n := try.Get(newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: 30522}))(t)
 	all, bert := 0, 0
 	for _, s := range specs(n.Params()) {
 		if s.State {
@@ -49,29 +49,24 @@ func TestBertSize(t *testing.T) {
 
 // An embedding does not depend on the other captions of a batch, nor on the capacity.
 func TestBertEmbedsAlone(t *testing.T) {
-	m, err := NewModel(newDevice(t, cpu.FP64), bertOptions(), Dims{Regions: 6, Feature: 7, Vocab: 20})
-	fatal(t, err)
+	m := try.Get(NewModel(newDevice(t, cpu.FP64), bertOptions(), Dims{Regions: 6, Feature: 7, Vocab: 20}))(t)
 	m.Init(5, nil)
 	words := []int32{2, 7, 8, 9, 4, 5, 6, 7, 11, 3, 2, 5, 0, 6, 3, 0, 0, 0, 0, 0, 2, 19, 3, 0, 0, 0, 0, 0, 0, 0}
 	lengths, all, one := []int32{10, 5, 3}, make([]float32, 24), make([]float32, 8)
 	run := NewRunner(m, nil).Embeds
-	fatal(t, run.Captions(all, captionBatch(words, lengths, 10)))
+	try.Do(t, run.Captions(all, captionBatch(words, lengths, 10)))
 	for i, l := range lengths {
-		fatal(t, run.Captions(one, captionBatch(words[i*10:], []int32{l}, 10)))
+		try.Do(t, run.Captions(one, captionBatch(words[i*10:], []int32{l}, 10)))
 		nearly(t, "a caption alone", one, all[i*8:(i+1)*8])
 	}
-	if err := run.Captions(one, captionBatch(make([]int32, 13), []int32{13}, 13)); err == nil ||
-		!strings.Contains(err.Error(), "12 positions") {
-		t.Errorf("13 words for 12 positions: %v", err)
-	}
+	try.Fails(t, run.Captions(one, captionBatch(make([]int32, 13), []int32{13}, 13)), "12 positions")
 }
 
 // A folder with safetensors, names and layer norms of today and of early versions, in float32 and half precision.
 func TestLoadBertSafetensors(t *testing.T) {
 	for _, c := range []struct{ prefix, weight, bias, dtype string }{{"", "weight", "bias", "F32"},
 		{"bert.", "gamma", "beta", "F32"}, {"bert.", "weight", "bias", "BF16"}} {
-		m, err := NewModel(newDevice(t, cpu.FP32), bertOptions(), Dims{Regions: 6, Feature: 7, Vocab: 20})
-		fatal(t, err)
+		m := try.Get(NewModel(newDevice(t, cpu.FP32), bertOptions(), Dims{Regions: 6, Feature: 7, Vocab: 20}))(t)
 		m.Init(5, nil)
 		before := contents(m)
 		dir := t.TempDir()
@@ -91,11 +86,10 @@ func TestLoadBertSafetensors(t *testing.T) {
 		}
 		tensors = append(tensors, safetensors.Tensor{Name: "cls.predictions.bias", DType: "F32", Shape: []int{1},
 			Data: make([]byte, 4)})
-		f, err := os.Create(filepath.Join(dir, "model.safetensors"))
-		fatal(t, err)
-		fatal(t, safetensors.Write(f, tensors, nil))
-		fatal(t, f.Close())
-		fatal(t, LoadBert(m, dir))
+		f := try.Get(os.Create(filepath.Join(dir, "model.safetensors")))(t)
+		try.Do(t, safetensors.Write(f, tensors, nil))
+		try.Do(t, f.Close())
+		try.Do(t, LoadBert(m, dir))
 		at := 0
 		for _, p := range m.Network.Params() {
 			v := m.Instance.Params.Value(p.Name)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
 )
 
@@ -16,8 +17,7 @@ func TestParameterCountsOfSCANAndCHAN(t *testing.T) {
 		o := DefaultOptions()
 		o.TextEncoder = "bigru"
 		change(&o)
-		net, err := newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: vocab})
-		fatal(t, err)
+		net := try.Get(newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: vocab}))(t)
 		for _, s := range specs(net.Params()) {
 			n += s.Size()
 		}
@@ -64,16 +64,14 @@ func TestCHANReferenceKeepsOptionsAndWeights(t *testing.T) {
 			change(o)
 		})
 		path := filepath.Join(t.TempDir(), "model_best.pth")
-		fatal(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{}))
-		r, err := OpenReference(path)
-		fatal(t, err)
+		try.Do(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{}))
+		r := try.Get(OpenReference(path))(t)
 		if r.options != m.Options || r.dims != m.Dims {
 			t.Errorf("written as %+v %v, read as %+v %v", m.Options, m.Dims, r.options, r.dims)
 			continue
 		}
-		other, err := NewModel(newDevice(t, cpu.FP32), r.options, r.dims)
-		fatal(t, err)
-		fatal(t, r.Restore(other))
+		other := try.Get(NewModel(newDevice(t, cpu.FP32), r.options, r.dims))(t)
+		try.Do(t, r.Restore(other))
 		if got, want := values(other), values(m); !slices.Equal(got, want) {
 			t.Error("the weights changed")
 		}
@@ -91,7 +89,7 @@ func TestCHANOptionsThatContradict(t *testing.T) {
 	} {
 		o := DefaultOptions()
 		o.Network, o.TextEncoder = CHAN, "bigru"
-		fatal(t, o.Validate())
+		try.Do(t, o.Validate())
 		change(&o)
 		var e *options.Error
 		if err := o.Validate(); !errors.As(err, &e) || e.Key != want {

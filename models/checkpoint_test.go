@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/files/torchfile"
+	"vsetrain/internal/house/try"
 )
 
 func tinyModel(t testing.TB, precision string, change func(*Options, *Dims)) *Model {
@@ -25,10 +26,7 @@ func tinyModel(t testing.TB, precision string, change func(*Options, *Dims)) *Mo
 	if change != nil {
 		change(&o, &d)
 	}
-	m, err := NewModel(newDevice(t, precision), o, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try.Get(NewModel(newDevice(t, precision), o, d))(t)
 	m.Init(1, nil)
 	return m
 }
@@ -36,13 +34,9 @@ func tinyModel(t testing.TB, precision string, change func(*Options, *Dims)) *Mo
 func writeCheckpoint(t testing.TB, m *Model, info Info, extra ...Extra) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteCheckpoint(&b, m, info, extra); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, WriteCheckpoint(&b, m, info, extra))
 	path := filepath.Join(t.TempDir(), "c.safetensors")
-	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
 	return path
 }
 
@@ -65,15 +59,11 @@ func TestCheckpointKeepsEveryBit(t *testing.T) {
 				m.Instance.Dev.UploadDoubles(m.Instance.Params.Values(), x)
 			}
 			c, err := OpenCheckpoint(writeCheckpoint(t, m, Info{Vocabulary: "abc", Step: 12, Epoch: 1.5, Score: 40}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			defer c.Close()
 			other := tinyModel(t, precision, nil)
 			other.Init(2, nil)
-			if err := c.Restore(other); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, c.Restore(other))
 			if !slices.Equal(values(other), values(m)) {
 				t.Error("the weights changed")
 			}
@@ -127,40 +117,26 @@ func TestCheckpointThatIsNotWhatItSays(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := OpenCheckpoint(rewrite(t, path, c.change))
-			if err == nil || !strings.Contains(err.Error(), c.words) ||
-				!strings.Contains(err.Error(), ".safetensors: ") {
-				t.Errorf("got %v, want %q", err, c.words)
-			}
+			try.Fails(t, err, c.words, ".safetensors: ")
 		})
 	}
 	t.Run("of another program", func(t *testing.T) {
 		var b bytes.Buffer
-		if err := safetensors.Write(&b, []safetensors.Tensor{safetensors.FromFloat32s("x", []int{1}, []float32{1})},
-			nil); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, safetensors.Write(&b, []safetensors.Tensor{safetensors.FromFloat32s("x", []int{1}, []float32{1})},
+			nil))
 		path := filepath.Join(t.TempDir(), "x.safetensors")
-		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := OpenCheckpoint(path); err == nil || !strings.Contains(err.Error(), "was not written by vsetrain") {
-			t.Errorf("got %v", err)
-		}
+		try.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
+		try.Refuses(OpenCheckpoint(path))(t, "was not written by vsetrain")
 	})
 }
 
 // rewrite changes description and tensors of a checkpoint.
 func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor) []safetensors.Tensor) string {
 	t.Helper()
-	f, err := safetensors.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(safetensors.Open(path))(t)
 	defer f.Close()
 	var info Info
-	if err := json.Unmarshal([]byte(f.Metadata()[metadataInfo]), &info); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal([]byte(f.Metadata()[metadataInfo]), &info))
 	var tensors []safetensors.Tensor
 	for _, name := range f.Names() {
 		x, _ := f.Tensor(name)
@@ -168,9 +144,7 @@ func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor)
 	}
 	tensors = change(&info, tensors)
 	desc, err := json.Marshal(info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	var b bytes.Buffer
 	metadata, data := map[string]string{metadataInfo: string(desc)}, func(i int, w io.Writer) error {
 		_, err := w.Write(tensors[i].Data)
@@ -181,13 +155,9 @@ func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor)
 	} else {
 		err = safetensors.WriteSealed(&b, tensors, metadata, data)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	out := filepath.Join(t.TempDir(), "c.safetensors")
-	if err := os.WriteFile(out, b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(out, b.Bytes(), 0o666))
 	return out
 }
 
@@ -196,10 +166,7 @@ func rewrite(t testing.TB, path string, change func(*Info, []safetensors.Tensor)
 func TestCheckpointOfAnEarlierVersion(t *testing.T) {
 	m := tinyModel(t, cpu.FP32, nil)
 	path := writeCheckpoint(t, m, Info{})
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(path))(t)
 	const field = `\"Mode\":\"f30k\",`
 	if !bytes.Contains(b, []byte(field)) {
 		t.Fatalf("the description does not hold %s", field)
@@ -207,13 +174,8 @@ func TestCheckpointOfAnEarlierVersion(t *testing.T) {
 	old := bytes.Replace(b, []byte(field), bytes.Repeat([]byte(" "), len(field)), 1)
 	old = bytes.Replace(old, []byte(`\"format\":2`), []byte(`\"format\":1`), 1)
 	old = bytes.Replace(old, []byte("vsetrain.sha256"), []byte("of other tool 1"), 1)
-	if err := os.WriteFile(path, old, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	c, err := OpenCheckpoint(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, old, 0o644))
+	c := try.Get(OpenCheckpoint(path))(t)
 	defer c.Close()
 	if got := c.Network(); got != m.Options {
 		t.Errorf("options %+v, want %+v", got, m.Options)
@@ -224,24 +186,16 @@ func TestCheckpointOfAnEarlierVersion(t *testing.T) {
 // allocated.
 func FuzzOpenWeights(f *testing.F) {
 	m := tinyModel(f, cpu.FP32, nil)
-	ours, err := os.ReadFile(writeCheckpoint(f, m, Info{Step: 3}))
-	if err != nil {
-		f.Fatal(err)
-	}
+	ours := try.Get(os.ReadFile(writeCheckpoint(f, m, Info{Step: 3})))(f)
 	f.Add(ours, true)
 	f.Add(ours[:len(ours)-4], true)
 	for _, name := range []string{"checkpoint.pth.tar", "checkpoint_legacy.pth.tar"} {
-		b, err := os.ReadFile(filepath.Join("..", "testdata", "torch", "vsepp", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(filepath.Join("..", "testdata", "torch", "vsepp", name)))(f)
 		f.Add(b, false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, own bool) {
 		path := filepath.Join(t.TempDir(), map[bool]string{true: "c.safetensors", false: "c.pth"}[own])
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, b, 0o666))
 		w, err := OpenWeights(path)
 		if err != nil {
 			return
@@ -273,18 +227,11 @@ func TestOtherTorchFiles(t *testing.T) {
 		for i, k := range c.keys {
 			d.Set(k, int64(i))
 		}
-		if err := torchfile.Save(path, d); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := OpenWeights(path); err == nil ||
-			!strings.Contains(err.Error(), path+": not a checkpoint of a reference repository: ") ||
-			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want %q", c.keys, err, c.want)
-		}
+		try.Do(t, torchfile.Save(path, d))
+		try.Refuses(OpenWeights(path))(t, path+": not a checkpoint of a reference repository: ", c.want)
 	}
-	tensor, err := torchfile.FromFloat32s([]int{1}, []float32{1})
-	fatal(t, err)
-	fatal(t, torchfile.Save(path, tensor))
+	tensor := try.Get(torchfile.FromFloat32s([]int{1}, []float32{1}))(t)
+	try.Do(t, torchfile.Save(path, tensor))
 	if _, err := OpenWeights(path); err == nil || !strings.HasSuffix(err.Error(), ", found a tensor") {
 		t.Errorf("%v; expected it to end with a tensor", err)
 	}
@@ -293,7 +240,7 @@ func TestOtherTorchFiles(t *testing.T) {
 // The name of a checkpoint that is not there brings the one beside it that is most like it.
 func TestFindCheckpointSuggests(t *testing.T) {
 	t.Chdir(t.TempDir())
-	fatal(t, os.MkdirAll("runs/lseh", 0o777))
+	try.Do(t, os.MkdirAll("runs/lseh", 0o777))
 	for path, want := range map[string]string{
 		"runs/lsehh": "no such file or directory; did you mean " + filepath.Join("runs", "lseh") + "?",
 		"runs/other": "checkpoint runs/other: no such file or directory",
@@ -307,19 +254,12 @@ func TestFindCheckpointSuggests(t *testing.T) {
 
 func TestFindCheckpoint(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777))
 	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints",
 		"best.safetensors")
-	if _, err := FindCheckpoint(dir); err == nil ||
-		!strings.Contains(err.Error(), "no checkpoint in this directory: expected a run directory") {
-		t.Errorf("got %v", err)
-	}
+	try.Refuses(FindCheckpoint(dir))(t, "no checkpoint in this directory: expected a run directory")
 	for _, want := range []string{last, best} { // the best one, and before the first validation the last one
-		if err := os.WriteFile(want, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(want, nil, 0o666))
 		if got, err := FindCheckpoint(dir); got != want || err != nil {
 			t.Errorf("found %s, %v, want %s", got, err, want)
 		}
@@ -332,23 +272,17 @@ func TestFindCheckpoint(t *testing.T) {
 // A best checkpoint that is there and cannot be read is not passed over for the last one.
 func TestFindCheckpointStopsAtWhatItCannotRead(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Mkdir(filepath.Join(dir, "checkpoints"), 0o777))
 	last, best := filepath.Join(dir, "checkpoints", "last.safetensors"), filepath.Join(dir, "checkpoints",
 		"best.safetensors")
-	if err := os.WriteFile(last, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(last, nil, 0o666))
 	if err := os.Symlink(filepath.Join(dir, "not", "mounted"), best); err != nil {
 		t.Skip(err)
 	}
 	if got, err := FindCheckpoint(dir); got != best || err != nil {
 		t.Errorf("found %s, %v, want %s", got, err, best)
 	}
-	if _, err := OpenCheckpoint(dir); err == nil || !strings.Contains(err.Error(), "best.safetensors") {
-		t.Errorf("opened: %v", err)
-	}
+	try.Refuses(OpenCheckpoint(dir))(t, "best.safetensors")
 }
 
 // A checkpoint tells every changed byte of its weights, its training state and its description; without its checksum it
@@ -358,24 +292,17 @@ func TestDamagedCheckpoint(t *testing.T) {
 	n := m.Instance.Params.Values().N
 	path := writeCheckpoint(t, m, Info{Step: 7, Train: json.RawMessage(`{"position":{"step":7}}`)},
 		Extra{Name: extraPrefix + "m", Shape: []int{n}, View: m.Instance.Params.Values()})
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(os.ReadFile(path))(t)
 	open := func(b []byte) error {
 		t.Helper()
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, b, 0o666))
 		c, err := OpenCheckpoint(path)
 		if err == nil {
 			c.Close()
 		}
 		return err
 	}
-	if err := open(whole); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, open(whole))
 	elements := 8 + int(binary.LittleEndian.Uint64(whole))
 	for at := elements; at < len(whole); at += 7 {
 		b := slices.Clone(whole)
@@ -389,9 +316,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		t.Errorf("an edited description: %v", err)
 	}
 	b = bytes.Replace(whole, []byte("vsetrain.sha256"), []byte("vsetrain.sha512"), 1)
-	if err := open(b); err == nil || !strings.Contains(err.Error(), "without its checksum") {
-		t.Errorf("without its checksum: %v", err)
-	}
+	try.Fails(t, open(b), "without its checksum")
 }
 
 // Weights that are not finite are refused, whether or not the file has a checksum.
@@ -407,15 +332,9 @@ func TestCheckpointWithoutFiniteWeights(t *testing.T) {
 				return x
 			}
 			path := rewrite(t, writeCheckpoint(t, m, Info{}), change)
-			c, err := OpenCheckpoint(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = c.Restore(m)
-			if err == nil || !strings.Contains(err.Error(), "element 4 is -Inf") ||
-				!strings.Contains(err.Error(), path) {
-				t.Errorf("%s, format %d: %v", precision, format, err)
-			}
+			c := try.Get(OpenCheckpoint(path))(t)
+			err := c.Restore(m)
+			try.Fails(t, err, "element 4 is -Inf", path)
 			c.Close()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 const emulatedGPU = "cuda" // a precision of newDevice
@@ -14,10 +15,7 @@ const emulatedGPU = "cuda" // a precision of newDevice
 func newEmulatedGPU(t testing.TB) device.Device {
 	t.Helper()
 	path := emulator.Library(t)
-	dev, err := cuda.Open(cuda.Options{Driver: path, BLAS: []string{path}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cuda.Open(cuda.Options{Driver: path, BLAS: []string{path}}))(t)
 	t.Cleanup(func() { dev.Close() })
 	return dev
 }

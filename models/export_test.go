@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/files/torchfile"
+	"vsetrain/internal/house/try"
 )
 
 // takes reports whether a reference takes a value of an option: whether its code goes on, and to the branch of the
@@ -101,13 +102,11 @@ func TestExportsHoldTheOptionsThatTheReferencesRead(t *testing.T) {
 		o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = c.options.Network, c.options.TextEncoder, 16, 5
 		o.SGRAF.SimDim = 4
 		o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate, o.Bert.Positions = 1, 4, 2, 6, 8
-		m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7})
-		fatal(t, err)
+		m := try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7}))(t)
 		path := filepath.Join(t.TempDir(), "model_best.pth.tar")
 		trained := map[string]any{"margin": 0.185, "batch_size": 84, "loss": "lseh"}
-		fatal(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{Namespace: true, Trained: trained}))
-		v, err := torchfile.Load(path)
-		fatal(t, err)
+		try.Do(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{Namespace: true, Trained: trained}))
+		v := try.Get(torchfile.Load(path))(t)
 		top := v.(*torchfile.Dict)
 		opt, _ := top.Get("opt")
 		attrs := &opt.(*torchfile.Namespace).Attrs
@@ -161,12 +160,10 @@ func TestExportsHoldTheOptionsThatTheReferencesRead(t *testing.T) {
 			}
 		}
 		// What is exported again keeps its options.
-		r, err := OpenReference(path)
-		fatal(t, err)
+		r := try.Get(OpenReference(path))(t)
 		again := filepath.Join(t.TempDir(), "again.pth.tar")
-		fatal(t, ExportReference(again, m, r, ExportOptions{}))
-		v, err = torchfile.Load(again)
-		fatal(t, err)
+		try.Do(t, ExportReference(again, m, r, ExportOptions{}))
+		v = try.Get(torchfile.Load(again))(t)
 		opt, _ = v.(*torchfile.Dict).Get("opt")
 		if got, _ := opt.(*torchfile.Dict).Get("margin"); got != 0.185 {
 			t.Errorf("%s (%s): margin is %v after another export", c.name, o.TextEncoder, got)
@@ -181,14 +178,12 @@ func TestExportOfANetworkWithoutARepository(t *testing.T) {
 	defer delete(registry, own)
 	o := DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = own, "gru", 16, 5
-	m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7}, Learned("bias", -3, -10, 10))
-	fatal(t, err)
+	m := try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7}, Learned("bias", -3, -10, 10)))(t)
 	m.Init(1, nil)
 	path := filepath.Join(t.TempDir(), "own.pth")
-	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Step: 70}}, ExportOptions{
+	try.Do(t, ExportReference(path, m, &Checkpoint{Info: Info{Step: 70}}, ExportOptions{
 		Trained: map[string]any{"margin": 0.3}}))
-	v, err := torchfile.Load(path)
-	fatal(t, err)
+	v := try.Get(torchfile.Load(path))(t)
 	top := v.(*torchfile.Dict)
 	get := func(d *torchfile.Dict, name string) any {
 		t.Helper()
@@ -212,8 +207,7 @@ func TestExportOfANetworkWithoutARepository(t *testing.T) {
 		if trainingOnly(m.Network, p.Name) {
 			continue
 		}
-		got, err := get(state, p.Name).(*torchfile.Tensor).Float64s()
-		fatal(t, err)
+		got := try.Get(get(state, p.Name).(*torchfile.Tensor).Float64s())(t)
 		want := make([]float64, len(got))
 		m.Instance.Dev.DownloadDoubles(want, m.Instance.Params.Value(p.Name))
 		if !slices.Equal(got, want) {
@@ -221,8 +215,7 @@ func TestExportOfANetworkWithoutARepository(t *testing.T) {
 		}
 	}
 	get(state, "img.bn.num_batches_tracked")
-	bias, err := get(get(top, "loss").(*torchfile.Dict), "bias").(*torchfile.Tensor).Float64s()
-	fatal(t, err)
+	bias := try.Get(get(get(top, "loss").(*torchfile.Dict), "bias").(*torchfile.Tensor).Float64s())(t)
 	if !slices.Equal(bias, []float64{-3}) {
 		t.Errorf("the loss learned a bias of %v, want -3", bias)
 	}
@@ -231,10 +224,6 @@ func TestExportOfANetworkWithoutARepository(t *testing.T) {
 		n, err := registry[VSEPP].build(o, d)
 		return struct{ Embedder }{n.(Embedder)}, err
 	}}
-	m, err = NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7})
-	fatal(t, err)
-	if _, err := m.ONNX(); err == nil || !strings.Contains(err.Error(), "onnxCaptions") ||
-		!strings.Contains(err.Error(), "export --out") {
-		t.Errorf("%v; expected what is missing and what to do", err)
-	}
+	m = try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7}))(t)
+	try.Refuses(m.ONNX())(t, "onnxCaptions", "export --out")
 }

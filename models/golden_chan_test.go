@@ -9,6 +9,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 type chanText struct {
@@ -77,7 +78,7 @@ func chanCases(t *testing.T, whole bool) (file chanFile, cases []*chanCase) {
 	golden.Load(t, "chan.json", &file)
 	for _, raw := range file.Cases {
 		c := new(chanCase)
-		fatal(t, json.Unmarshal(raw, c))
+		try.Do(t, json.Unmarshal(raw, c))
 		if whole && c.Config.Text != "" || !whole && len(c.Expected.Table) > 0 {
 			cases = append(cases, c)
 		}
@@ -124,9 +125,8 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	if c.Config.Axis != "" {
 		o.CHAN.Axis = c.Config.Axis
 	}
-	fatal(t, o.Validate())
-	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: r, Feature: images.Shape[2], Vocab: vocab})
-	fatal(t, err)
+	try.Do(t, o.Validate())
+	m := try.Get(NewModel(newDevice(t, p.name), o, Dims{Regions: r, Feature: images.Shape[2], Vocab: vocab}))(t)
 	setParams(t, m, "img", params)
 	setParams(t, m, "txt", in.ParamsText)
 	n, l := len(in.Lengths), in.Captions.Shape[1]
@@ -155,22 +155,20 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 			t.Errorf("the network does not use %s, whose gradient is not 0", p.Name)
 		}
 	}
-	grads, err := g.Gradients(loss, wrt...)
-	fatal(t, err)
-	prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{scores, loss}, grads...), nil)
-	fatal(t, err)
+	grads := try.Get(g.Gradients(loss, wrt...))(t)
+	prog := try.Get(graph.Compile(m.Instance, g, append([]*graph.Node{scores, loss}, grads...), nil))(t)
 	features, gradient := images.Data, c.Expected.GradImages.Data
 	if dropped { // those that are there, one image after the other
 		features = present(shared.Inputs.Dropped.Data, c.Counts, r)
 		gradient = present(gradient, c.Counts, r)
 	}
 	rows := append(slices.Clone(features), make([]float64, n*r*images.Shape[2]-len(features))...)
-	fatal(t, m.Instance.FeedDoubles(InputRegions, rows))
-	fatal(t, feeder.regionCounts(c.Counts, 0))
-	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(shared.Weights.Data, n, order)))
-	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
+	try.Do(t, m.Instance.FeedDoubles(InputRegions, rows))
+	try.Do(t, feeder.regionCounts(c.Counts, 0))
+	try.Do(t, m.Instance.FeedDoubles("weights", golden.Columns(shared.Weights.Data, n, order)))
+	try.Do(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first
-		fatal(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 	}
 	golden.Close(t, "scores", prog.Doubles(scores), golden.Columns(c.Expected.Scores.Data, n, order), p.out)
 	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
@@ -222,8 +220,7 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 			mask[i*r+int(k)] = 1
 		}
 	}
-	s, err := graph.NewInstance(newDevice(t, p.name), nil)
-	fatal(t, err)
+	s := try.Get(graph.NewInstance(newDevice(t, p.name), nil))(t)
 	g := s.Graph()
 	n := &chanNet{dims: Dims{Regions: r}, embed: e, opt: CHANOptions{Coding: chanCodings[w.Coding],
 		Pooling: chanPoolings[w.Pooling],
@@ -231,16 +228,14 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	in := []*graph.Node{g.Input("v", b, r*e), g.Input("words", capacity, e)}
 	scores := n.Pairs(g, EncodedImages{Values: []*graph.Node{in[0], g.Input("mask", b, r)}},
 		EncodedCaptions{Lengths: g.InputInts("lengths", captions), Words: in[1:]})
-	grads, err := g.Gradients(g.WeightedSum(scores, g.Input("weights", b, captions)), in...)
-	fatal(t, err)
-	prog, err := graph.Compile(s, g, append([]*graph.Node{scores}, grads...), nil)
-	fatal(t, err)
+	grads := try.Get(g.Gradients(g.WeightedSum(scores, g.Input("weights", b, captions)), in...))(t)
+	prog := try.Get(graph.Compile(s, g, append([]*graph.Node{scores}, grads...), nil))(t)
 	for name, v := range map[string][]float64{"v": images.Data, "words": words, "mask": mask,
 		"weights": c.Weights.Data} {
-		fatal(t, s.FeedDoubles(name, v))
+		try.Do(t, s.FeedDoubles(name, v))
 	}
-	fatal(t, s.FeedInts("lengths", c.Lengths))
-	fatal(t, prog.RunAll())
+	try.Do(t, s.FeedInts("lengths", c.Lengths))
+	try.Do(t, prog.RunAll())
 	golden.Close(t, "scores", prog.Doubles(scores), w.Scores.Data, p.out)
 	got := prog.Doubles(grads[0])
 	golden.Close(t, "gradient of images", got, w.GradImages.Data, p.grad)
@@ -267,14 +262,13 @@ func TestCHANAttendsToPadding(t *testing.T) {
 			g.Training = true
 			net, _ := m.PairScorer()
 			v := net.Images(g, m.ImageInputs(g, 2)).Values[0]
-			prog, err := graph.Compile(m.Instance, g, []*graph.Node{v}, nil)
-			fatal(t, err)
+			prog := try.Get(graph.Compile(m.Instance, g, []*graph.Node{v}, nil))(t)
 			x := make([]float32, int(counts[0]+counts[1])*m.Dims.Feature)
 			for i := range x {
 				x[i] = float32(i*i%7) - 3
 			}
-			fatal(t, NewFeeder(m, nil, false).Images(batch.Images{N: 2, Features: x, Counts: counts}))
-			fatal(t, prog.RunAll())
+			try.Do(t, NewFeeder(m, nil, false).Images(batch.Images{N: 2, Features: x, Counts: counts}))
+			try.Do(t, prog.RunAll())
 			return prog.Doubles(v)[:2*m.Options.EmbedDim] // the two regions of the first image
 		}
 		two, three := encode(2, 2), encode(2, 3)

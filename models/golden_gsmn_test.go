@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 type gsmnCase struct {
@@ -87,13 +88,11 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 		o.GSMN.Mode = "sparse"
 	}
 	d := Dims{Regions: r, Feature: 3, Vocab: 5}
-	net, err := newGSMNOf(o, d, gsmnSizes{blocks: cfg.Blocks, kernels: cfg.Kernels, hidden: cfg.Hidden})
-	fatal(t, err)
-	m, err := newModel(newDevice(t, p.name), net, o, d)
-	fatal(t, err)
+	net := try.Get(newGSMNOf(o, d, gsmnSizes{blocks: cfg.Blocks, kernels: cfg.Kernels, hidden: cfg.Hidden}))(t)
+	m := try.Get(newModel(newDevice(t, p.name), net, o, d))(t)
 	setParams(t, m, "i2t", params[0])
 	setParams(t, m, "t2i", params[1])
-	fatal(t, m.Instance.Params.AllocGrads())
+	try.Do(t, m.Instance.Params.AllocGrads())
 	c.adjacency(t, m)
 	var words []float64
 	for i, k := range c.Lengths {
@@ -114,17 +113,16 @@ func (c *gsmnCase) run(t *testing.T, p precision, params [2]map[string]golden.Te
 			wrt, names = append(wrt, q.Node(g)), append(names, q.Name)
 		}
 	}
-	grads, err := g.Gradients(loss, wrt...)
-	fatal(t, err)
+	grads := try.Get(g.Gradients(loss, wrt...))(t)
 	prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{polar, i2t, t2i, scores, loss}, grads...), nil)
-	fatal(t, err)
-	fatal(t, m.Instance.FeedDoubles("v", c.Inputs.Images.Data))
-	fatal(t, m.Instance.FeedDoubles("w", append(words, make([]float64, 3*e)...)))
-	fatal(t, m.Instance.FeedDoubles("boxes", c.Boxes.Data))
-	fatal(t, m.Instance.FeedDoubles("weights", c.LossWeights.Data))
-	fatal(t, m.Instance.FeedInts(InputLengths, c.Lengths))
+	try.Do(t, err)
+	try.Do(t, m.Instance.FeedDoubles("v", c.Inputs.Images.Data))
+	try.Do(t, m.Instance.FeedDoubles("w", append(words, make([]float64, 3*e)...)))
+	try.Do(t, m.Instance.FeedDoubles("boxes", c.Boxes.Data))
+	try.Do(t, m.Instance.FeedDoubles("weights", c.LossWeights.Data))
+	try.Do(t, m.Instance.FeedInts(InputLengths, c.Lengths))
 	for range 2 { // a second run must see nothing of the first
-		fatal(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 	}
 	golden.Close(t, "scores of the image graph", prog.Doubles(i2t), c.Expected.ScoresImage.Data, p.out)
 	golden.Close(t, "scores of the text graph", prog.Doubles(t2i), c.Expected.ScoresText.Data, p.out)
@@ -186,13 +184,12 @@ func (c *gsmnCase) adjacency(t *testing.T, m *Model) {
 	g := m.Instance.Graph()
 	out := g.WordGraph(g.Input("zero", total, 1), g.InputInts(InputLengths, len(c.Lengths)),
 		g.InputInts("edges", len(edges)), g.InputInts("start", len(start)), 1)
-	prog, err := graph.Compile(m.Instance, g, []*graph.Node{out}, nil)
-	fatal(t, err)
-	fatal(t, m.Instance.FeedDoubles("zero", make([]float64, total)))
-	fatal(t, m.Instance.FeedInts(InputLengths, c.Lengths))
-	fatal(t, m.Instance.FeedInts("edges", edges))
-	fatal(t, m.Instance.FeedInts("start", start))
-	fatal(t, prog.RunAll())
+	prog := try.Get(graph.Compile(m.Instance, g, []*graph.Node{out}, nil))(t)
+	try.Do(t, m.Instance.FeedDoubles("zero", make([]float64, total)))
+	try.Do(t, m.Instance.FeedInts(InputLengths, c.Lengths))
+	try.Do(t, m.Instance.FeedInts("edges", edges))
+	try.Do(t, m.Instance.FeedInts("start", start))
+	try.Do(t, prog.RunAll())
 	got := prog.Doubles(out)
 	for i, want := range c.Expected.Adjacency {
 		n := int(c.Lengths[i])

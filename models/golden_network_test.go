@@ -14,6 +14,7 @@ import (
 
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
 )
 
@@ -48,7 +49,7 @@ func TestGoldenNetworks(t *testing.T) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // its cases have a form and a test of their own
 		}
-		fatal(t, err)
+		try.Do(t, err)
 		for _, c := range cases {
 			for _, p := range everywhere {
 				t.Run(name+" "+c.Name+" "+p.name, func(t *testing.T) { c.run(t, c.options(t, name), p) })
@@ -113,7 +114,7 @@ func (c *networkCase) options(t *testing.T, network string) Options {
 			t.Fatalf("case %s: model.%s: %v", c.Name, key, err)
 		}
 	}
-	fatal(t, o.Validate())
+	try.Do(t, o.Validate())
 	return o
 }
 
@@ -123,14 +124,14 @@ func (c *networkCase) run(t *testing.T, o Options, p precision) {
 	words, lengths := golden.Rows(ints(c.Captions.Data), l, order), golden.Rows(c.Lengths, 1, order)
 	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: images.Shape[1], Feature: images.Shape[2],
 		Vocab: c.Vocab})
-	fatal(t, err)
+	try.Do(t, err)
 	for _, param := range m.Network.Params() {
 		if _, ok := c.Params[param.Name]; !ok {
 			t.Fatalf("the case has no parameter %s", param.Name)
 		}
 	}
 	setParams(t, m, "", c.Params)
-	fatal(t, m.Instance.Params.AllocGrads())
+	try.Do(t, m.Instance.Params.AllocGrads())
 	g := m.Instance.Graph()
 	g.Training = true
 	feeder := NewFeeder(m, nil, false)
@@ -153,18 +154,17 @@ func (c *networkCase) run(t *testing.T, o Options, p precision) {
 	var grads []*graph.Node
 	if c.Expected.Loss != nil {
 		grads, err = g.Gradients(loss, wrt...)
-		fatal(t, err)
+		try.Do(t, err)
 	}
-	prog, err := graph.Compile(m.Instance, g, slices.Concat([]*graph.Node{scores, loss}, embeddings, grads), nil)
-	fatal(t, err)
-	fatal(t, m.Instance.FeedDoubles(InputRegions, images.Data))
+	prog := try.Get(graph.Compile(m.Instance, g, slices.Concat([]*graph.Node{scores, loss}, embeddings, grads), nil))(t)
+	try.Do(t, m.Instance.FeedDoubles(InputRegions, images.Data))
 	if c.Inputs.Boxes != nil {
-		fatal(t, m.Instance.FeedDoubles(InputBoxes, c.Inputs.Boxes.Data))
+		try.Do(t, m.Instance.FeedDoubles(InputBoxes, c.Inputs.Boxes.Data))
 	}
-	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(c.Weights.Data, n, order)))
-	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
+	try.Do(t, m.Instance.FeedDoubles("weights", golden.Columns(c.Weights.Data, n, order)))
+	try.Do(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first
-		fatal(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 	}
 	want := &c.Expected
 	if want.ImageEmb != nil && want.TextEmb != nil {
@@ -210,13 +210,11 @@ func TestFormOfGoldenNetworks(t *testing.T) {
 		"scan.aggregate": `"lse"`} {
 		c.Settings[key] = json.RawMessage(value)
 	}
-	b, err := json.Marshal(map[string]any{"cases": []any{c}})
-	fatal(t, err)
+	b := try.Get(json.Marshal(map[string]any{"cases": []any{c}}))(t)
 	dir := t.TempDir()
 	t.Setenv("VSETRAIN_GOLDEN", dir)
-	fatal(t, os.WriteFile(filepath.Join(dir, SCAN+".json"), b, 0o666))
-	read, err := networkCases(t, SCAN)
-	fatal(t, err)
+	try.Do(t, os.WriteFile(filepath.Join(dir, SCAN+".json"), b, 0o666))
+	read := try.Get(networkCases(t, SCAN))(t)
 	if len(read) != 1 {
 		t.Fatalf("%d cases", len(read))
 	}
@@ -259,7 +257,7 @@ func TestReferenceOptionsThatAreUnknown(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	fatal(t, r.readOptions(s, map[string]any{"cross_attn": "i2t", "agg_func": "Sum", "lambda_lse": int64(5),
+	try.Do(t, r.readOptions(s, map[string]any{"cross_attn": "i2t", "agg_func": "Sum", "lambda_lse": int64(5),
 		"lambda_softmax": "four", "no_txtnorm": true, "no_imgnorm": int64(1)}))
 	if s.Attention != "i2t" || s.Aggregate != "sum" || s.LambdaLSE != 5 || s.Lambda != 9 || !s.NoTxtNorm ||
 		s.NoImgNorm {

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 type scanCase struct {
@@ -101,7 +102,7 @@ func (c *scanCase) options(t *testing.T) Options {
 	o.SCAN = SCANOptions{Attention: cfg.Attention, Aggregate: scanAggregates[cfg.Aggregate], Norm: cfg.Norm,
 		Lambda: cfg.Lambda.(float64), LambdaLSE: cfg.LambdaLSE.(float64), WeightNorm: cfg.ImageLayer == "weight_norm",
 		NoImgNorm: cfg.NoImgNorm, NoTxtNorm: cfg.NoTxtNorm}
-	fatal(t, o.Validate())
+	try.Do(t, o.Validate())
 	return o
 }
 
@@ -141,14 +142,14 @@ func TestGoldenSCANScores(t *testing.T) {
 			LambdaLSE json.RawMessage `json:"lambda_lse"`
 		}
 		var expected struct{ Table []row }
-		fatal(t, json.Unmarshal(c.Config, &config))
-		fatal(t, json.Unmarshal(c.Expected, &expected))
+		try.Do(t, json.Unmarshal(c.Config, &config))
+		try.Do(t, json.Unmarshal(c.Expected, &expected))
 		if len(expected.Table) == 0 {
 			continue
 		}
 		var lambda, lambdaLSE map[string]float64
-		fatal(t, json.Unmarshal(config.Lambda, &lambda))
-		fatal(t, json.Unmarshal(config.LambdaLSE, &lambdaLSE))
+		try.Do(t, json.Unmarshal(config.Lambda, &lambda))
+		try.Do(t, json.Unmarshal(config.LambdaLSE, &lambdaLSE))
 		for _, w := range expected.Table {
 			ran++
 			opt := SCANOptions{Attention: w.Attention, Norm: w.Norm, Aggregate: scanAggregates[w.Aggregate],
@@ -167,8 +168,7 @@ func TestGoldenSCANScores(t *testing.T) {
 func (in *scanInputs) score(t *testing.T, o SCANOptions, precision string) []float64 {
 	b, r, e, c, l := in.ImageEmb.Shape[0], in.ImageEmb.Shape[1], in.ImageEmb.Shape[2], len(in.Lengths),
 		in.TextEmb.Shape[1]
-	s, err := graph.NewInstance(newDevice(t, precision), nil)
-	fatal(t, err)
+	s := try.Get(graph.NewInstance(newDevice(t, precision), nil))(t)
 	var words []float64
 	for i, n := range in.Lengths {
 		words = append(words, in.TextEmb.Data[i*l*e:][:int(n)*e]...)
@@ -178,11 +178,10 @@ func (in *scanInputs) score(t *testing.T, o SCANOptions, precision string) []flo
 	capacity := len(words) / e
 	scores := n.Pairs(g, EncodedImages{Values: []*graph.Node{g.Input("v", b, r*e)}},
 		EncodedCaptions{Lengths: g.InputInts("lengths", c), Words: []*graph.Node{g.Input("words", capacity, e)}})
-	prog, err := graph.Compile(s, g, []*graph.Node{scores}, nil)
-	fatal(t, err)
-	fatal(t, s.FeedDoubles("v", in.ImageEmb.Data))
-	fatal(t, s.FeedDoubles("words", words))
-	fatal(t, s.FeedInts("lengths", in.Lengths))
-	fatal(t, prog.RunAll())
+	prog := try.Get(graph.Compile(s, g, []*graph.Node{scores}, nil))(t)
+	try.Do(t, s.FeedDoubles("v", in.ImageEmb.Data))
+	try.Do(t, s.FeedDoubles("words", words))
+	try.Do(t, s.FeedInts("lengths", in.Lengths))
+	try.Do(t, prog.RunAll())
 	return prog.Doubles(scores)
 }

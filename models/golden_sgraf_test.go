@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 type sgrafCase struct {
@@ -61,11 +62,11 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = strings.ToLower(cfg.Module), "bigru", cfg.Embed, cfg.WordDim
 	o.SGRAF = SGRAFOptions{SimDim: cfg.SimDim, Steps: max(1, cfg.Steps)}
 	m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: cfg.Regions, Feature: cfg.ImgDim, Vocab: cfg.Vocab})
-	fatal(t, err)
+	try.Do(t, err)
 	setParams(t, m, "img", c.ParamsImage)
 	setParams(t, m, "txt", c.ParamsText)
 	setParams(t, m, "sim", c.ParamsSim)
-	fatal(t, m.Instance.Params.AllocGrads())
+	try.Do(t, m.Instance.Params.AllocGrads())
 	net, _ := m.PairScorer()
 	g := m.Instance.Graph()
 	g.Training = cfg.Training
@@ -81,21 +82,20 @@ func (c *sgrafCase) run(t *testing.T, p precision) {
 			wrt, params = append(wrt, p.Node(g)), append(params, p.Name)
 		}
 	}
-	grads, err := g.Gradients(loss, wrt...)
-	fatal(t, err)
+	grads := try.Get(g.Gradients(loss, wrt...))(t)
 	prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{im.Values[0], txt.Words[0], scores, loss}, grads...),
 		nil)
-	fatal(t, err)
-	fatal(t, m.Instance.FeedDoubles(InputRegions, c.Inputs.Images.Data))
-	fatal(t, m.Instance.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
-	fatal(t, feeder.Captions(captionBatch(words, lengths, l)))
+	try.Do(t, err)
+	try.Do(t, m.Instance.FeedDoubles(InputRegions, c.Inputs.Images.Data))
+	try.Do(t, m.Instance.FeedDoubles("weights", golden.Columns(c.LossWeights.Data, n, order)))
+	try.Do(t, feeder.Captions(captionBatch(words, lengths, l)))
 	for range 2 { // a second run must see nothing of the first but the running statistics
 		stats := map[string]golden.Tensor{}
 		for name, v := range c.RunningStats {
 			stats[name] = v
 		}
 		setParams(t, m, "sim", stats)
-		fatal(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 	}
 	golden.Close(t, "image embeddings", prog.Doubles(im.Values[0]), c.Expected.ImageEmb.Data, p.out)
 	at, all, e := 0, prog.Doubles(txt.Words[0]), cfg.Embed

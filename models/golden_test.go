@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/toy"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 type precision struct {
@@ -36,10 +37,7 @@ func newDevice(t testing.TB, precision string) device.Device {
 	case toyDevice:
 		return composed.Over(toy.New())
 	}
-	dev, err := cpu.New(cpu.Options{Threads: 2, Precision: precision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: precision}))(t)
 	t.Cleanup(func() { dev.Close() })
 	return dev
 }

@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/models/nn"
 )
 
@@ -106,7 +107,7 @@ type goldenRun struct {
 // wrt.
 func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []float64) {
 	t, c := r.t, r.c
-	fatal(t, r.m.Instance.FeedDoubles("weights", c.Weights.Data))
+	try.Do(t, r.m.Instance.FeedDoubles("weights", c.Weights.Data))
 	loss := g.WeightedSum(r.out, g.Input("weights", c.Weights.Shape...))
 	names := make([]string, 0, len(c.Expected.Grads))
 	for name := range c.Expected.Grads {
@@ -121,15 +122,14 @@ func (r *goldenRun) run(g *graph.Graph, also ...*graph.Node) (*graph.Program, []
 		}
 		wrt = append(wrt, g.Param(spec.Name, spec.Shape...))
 	}
-	grads, err := g.Gradients(loss, append(wrt, r.wrt...)...)
-	fatal(t, err)
+	grads := try.Get(g.Gradients(loss, append(wrt, r.wrt...)...))(t)
 	prog, err := graph.Compile(r.m.Instance, g, append(append([]*graph.Node{r.out, loss}, also...), grads...), nil)
-	fatal(t, err)
+	try.Do(t, err)
 	for range 2 { // a second run must see nothing of the first, running statistics apart
 		for name, v := range c.Running {
 			r.m.Instance.Dev.UploadDoubles(r.m.Instance.Params.Value(r.part+name), v.Data)
 		}
-		fatal(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 	}
 	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, r.p.out)
 	for i, name := range names {
@@ -156,11 +156,10 @@ func goldenGPO(t *testing.T, c *vseinfCase, p precision) {
 	checkPositions(t, c, k)
 	n := &poolNetwork{Pool: nn.NewGPO(c.Config.Encode, c.Config.Hidden)}
 	n.params = nn.Collect(n)
-	m, err := newModel(newDevice(t, p.name), n, Options{}, Dims{})
-	fatal(t, err)
+	m := try.Get(newModel(newDevice(t, p.name), n, Options{}, Dims{}))(t)
 	setParams(t, m, "", c.Params)
-	fatal(t, m.Instance.FeedDoubles("x", c.concatenated(x)))
-	fatal(t, m.Instance.FeedInts("lengths", c.Lengths))
+	try.Do(t, m.Instance.FeedDoubles("x", c.concatenated(x)))
+	try.Do(t, m.Instance.FeedInts("lengths", c.Lengths))
 	g := m.Instance.Graph()
 	in := g.Input("x", b*k, d)
 	table := n.Pool.Table(g, k)
@@ -190,11 +189,9 @@ func (c *vseinfCase) model(t *testing.T, p precision, regions int) (*vseinf, *Mo
 	o := DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = VSEInf, "bigru", max(1, c.Config.Embed), max(1, c.Config.WordDim)
 	d := Dims{Regions: regions, Feature: max(1, c.Config.ImgDim), Vocab: max(1, c.Config.Vocab-1)}
-	n, err := newVSEInfOf(o, d, vseinfSizes{mlp: max(1, c.Config.MLP), encode: c.Config.Encode,
-		hidden: c.Config.Hidden})
-	fatal(t, err)
-	m, err := newModel(newDevice(t, p.name), n, o, d)
-	fatal(t, err)
+	n := try.Get(newVSEInfOf(o, d, vseinfSizes{mlp: max(1, c.Config.MLP), encode: c.Config.Encode,
+		hidden: c.Config.Hidden}))(t)
+	m := try.Get(newModel(newDevice(t, p.name), n, o, d))(t)
 	return n, m
 }
 
@@ -203,8 +200,8 @@ func goldenImages(t *testing.T, c *vseinfCase, p precision) {
 	b, k := x.Shape[0], x.Shape[1]
 	n, m := c.model(t, p, k)
 	setParams(t, m, "img", c.Params)
-	fatal(t, m.Instance.FeedDoubles(InputRegions, c.concatenated(x)))
-	fatal(t, m.Instance.FeedInts(InputRegionCounts, c.Lengths))
+	try.Do(t, m.Instance.FeedDoubles(InputRegions, c.concatenated(x)))
+	try.Do(t, m.Instance.FeedInts(InputRegionCounts, c.Lengths))
 	g := m.Instance.Graph()
 	g.Training = c.Config.Training
 	regions := m.ImageInputs(g, b).Regions
@@ -233,17 +230,10 @@ func goldenCaptions(t *testing.T, c *vseinfCase, p precision) {
 	if !slices.IsSortedFunc(c.Lengths, func(a, b int32) int { return int(b - a) }) {
 		t.Fatal("captions of a batch are sorted by length")
 	}
-	fatal(t, NewFeeder(m, nil, false).Captions(captionBatch(ints(c.Captions.Data), c.Lengths, l)))
+	try.Do(t, NewFeeder(m, nil, false).Captions(captionBatch(ints(c.Captions.Data), c.Lengths, l)))
 	g := m.Instance.Graph()
 	r := &goldenRun{t: t, c: c, p: p, m: m, part: "txt.",
 		out: m.Embedder().Captions(g, m.CaptionInputs(g, n, Bucket(l), 0))}
 	prog, _ := r.run(g)
 	golden.Close(t, "embeddings", prog.Doubles(r.out), c.Expected.Embedding.Data, p.out)
-}
-
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/models/nn"
 )
 
@@ -49,17 +50,14 @@ func TestGoldenVSRNImage(t *testing.T) {
 				GradImages  golden.Tensor `json:"grad_images"`
 			}
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		for _, p := range offGPU {
 			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
 				o := DefaultOptions()
 				o.Network, o.EmbedDim, o.WordDim = VSRN, c.Config.Embed, 2
 				o.VSRN.Mode, o.VSRN.Caption = c.Config.Mode, false
-				m, err := NewModel(newDevice(t, p.name), o, Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim,
-					Vocab: 5})
-				check(t, err)
+				m := try.Get(NewModel(newDevice(t, p.name), o, Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim,
+					Vocab: 5}))(t)
 				setParams(t, m, "img", c.Params)
 				setParams(t, m, "img", c.RunningStats)
 				n := c.Inputs.Images.Shape[0]
@@ -80,18 +78,17 @@ func TestGoldenVSRNImage(t *testing.T) {
 					t.Errorf("the image encoder has %d parameters with gradients, the case %d and %d gradients",
 						len(params), len(c.Params), len(c.Expected.Grads))
 				}
-				grads, err := g.Gradients(loss, wrt...)
-				check(t, err)
+				grads := try.Get(g.Gradients(loss, wrt...))(t)
 				prog, err := graph.Compile(m.Instance, g, append([]*graph.Node{im, features, loss}, grads...), nil)
-				check(t, err)
-				check(t, m.Instance.FeedDoubles(InputRegions, c.Inputs.Images.Data))
-				check(t, m.Instance.FeedDoubles("we", c.WeightsEmb.Data))
-				check(t, m.Instance.FeedDoubles("wg", c.WeightsGCN.Data))
-				check(t, prog.RunAll())
+				try.Do(t, err)
+				try.Do(t, m.Instance.FeedDoubles(InputRegions, c.Inputs.Images.Data))
+				try.Do(t, m.Instance.FeedDoubles("we", c.WeightsEmb.Data))
+				try.Do(t, m.Instance.FeedDoubles("wg", c.WeightsGCN.Data))
+				try.Do(t, prog.RunAll())
 				for name, want := range c.Expected.Stats {
 					golden.Close(t, name, m.doubles("img."+name), want.Data, p.out)
 				}
-				check(t, prog.RunAll()) // the batch's own statistics are used, so nothing else changes
+				try.Do(t, prog.RunAll()) // the batch's own statistics are used, so nothing else changes
 				golden.Close(t, "embeddings", prog.Doubles(im), c.Expected.Embedding.Data, p.out)
 				golden.Close(t, "region features", prog.Doubles(features), c.Expected.GCNFeatures.Data, p.out)
 				golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, p.out)
@@ -111,13 +108,6 @@ func TestGoldenVSRNImage(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -208,8 +198,7 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	for _, p := range params {
 		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape})
 	}
-	s, err := graph.NewInstance(newDevice(t, precision), specs)
-	check(t, err)
+	s := try.Get(graph.NewInstance(newDevice(t, precision), specs))(t)
 	m := &Model{Instance: s}
 	setParams(t, m, "cap", c.Params)
 	if len(params) != len(c.Params) {
@@ -227,10 +216,8 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 	for _, p := range params {
 		wrt = append(wrt, p.Node(g))
 	}
-	grads, err := g.Gradients(loss, wrt...)
-	check(t, err)
-	prog, err := graph.Compile(s, g, append([]*graph.Node{loss, logits}, grads...), nil)
-	check(t, err)
+	grads := try.Get(g.Gradients(loss, wrt...))(t)
+	prog := try.Get(graph.Compile(s, g, append([]*graph.Node{loss, logits}, grads...), nil))(t)
 	var x, want []float64
 	var labels, mask []int32
 	for _, i := range order {
@@ -239,12 +226,12 @@ func (c *goldenCaption) run(t *testing.T, precision string, order []int, steps [
 		labels = append(labels, ints(c.Labels.Data[i*columns:(i+1)*columns])...)
 		mask = append(mask, ints(c.Masks.Data[i*columns:(i+1)*columns])...)
 	}
-	check(t, s.FeedDoubles("features", x))
-	check(t, s.FeedInts(InputLabels, labels))
-	check(t, s.FeedInts(InputLabelMask, mask))
-	check(t, s.FeedInts(InputLabelSteps, steps))
+	try.Do(t, s.FeedDoubles("features", x))
+	try.Do(t, s.FeedInts(InputLabels, labels))
+	try.Do(t, s.FeedInts(InputLabelMask, mask))
+	try.Do(t, s.FeedInts(InputLabelSteps, steps))
 	for range 2 {
-		check(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 	}
 	golden.Close(t, "loss", prog.Doubles(loss), []float64{c.Expected.Loss}, out)
 	golden.Close(t, "features gradient", prog.Doubles(grads[0]), want, grad)
@@ -261,19 +248,17 @@ func TestVSRNL2Axis(t *testing.T) {
 	for axis, width := range map[string]int{"region": 3, "feature": 7} {
 		o := DefaultOptions()
 		o.Network, o.EmbedDim, o.WordDim, o.VSRN.L2Axis, o.VSRN.Caption = VSRN, 7, 2, axis, false
-		m, err := NewModel(newDevice(t, cpu.FP64), o, Dims{Regions: 3, Feature: 5, Vocab: 5})
-		check(t, err)
+		m := try.Get(NewModel(newDevice(t, cpu.FP64), o, Dims{Regions: 3, Feature: 5, Vocab: 5}))(t)
 		m.Init(1, nil)
 		g := m.Instance.Graph()
 		_, features, _ := m.Network.(*vsrn).reason(g, m.ImageInputs(g, 2).Regions)
-		prog, err := graph.Compile(m.Instance, g, []*graph.Node{features}, nil)
-		check(t, err)
+		prog := try.Get(graph.Compile(m.Instance, g, []*graph.Node{features}, nil))(t)
 		x := make([]float64, 2*3*5)
 		for i := range x {
 			x[i] = math.Sin(float64(i))
 		}
-		check(t, m.Instance.FeedDoubles(InputRegions, x))
-		check(t, prog.RunAll())
+		try.Do(t, m.Instance.FeedDoubles(InputRegions, x))
+		try.Do(t, prog.RunAll())
 		out := prog.Doubles(features)
 		for k := range len(out) / width { // every vector has length 1
 			var sum float64

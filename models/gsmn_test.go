@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 )
 
 // The published sizes, and initial values in the ranges of the reference: the lengths of weight-normalised rows are
@@ -12,8 +13,7 @@ import (
 func TestGSMNParameters(t *testing.T) {
 	o := DefaultOptions()
 	o.Network, o.TextEncoder = GSMN, "bigru"
-	n, err := newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: 8481})
-	fatal(t, err)
+	n := try.Get(newNetwork(o, Dims{Regions: 36, Feature: 2048, Vocab: 8481}))(t)
 	total := 0
 	for _, p := range n.Params() {
 		size := 1
@@ -27,8 +27,7 @@ func TestGSMNParameters(t *testing.T) {
 	}
 
 	o.EmbedDim, o.WordDim = 16, 4
-	m, err := NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 3, Feature: 5, Vocab: 9})
-	fatal(t, err)
+	m := try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 3, Feature: 5, Vocab: 9}))(t)
 	m.Init(7, nil)
 	values := func(name string) []float64 {
 		v := m.Instance.Params.Value(name)

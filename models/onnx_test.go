@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 )
 
 // Every network that is written for it has two models of ONNX, of the same bytes each time; every other one says why it
 // has none.
 func TestONNXOfEveryNetwork(t *testing.T) {
-	dev, err := cpu.New(cpu.Options{Threads: 1, Precision: "fp32"})
-	fatal(t, err)
+	dev := try.Get(cpu.New(cpu.Options{Threads: 1, Precision: "fp32"}))(t)
 	defer dev.Close()
 	var written []string
 	for _, name := range Available() {
@@ -23,8 +23,7 @@ func TestONNXOfEveryNetwork(t *testing.T) {
 		if o.TextEncoder == TextBert {
 			o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate, o.Bert.Positions = 1, 4, 1, 4, 8
 		}
-		m, err := NewModel(dev, o, Dims{Regions: 3, Feature: 5, Vocab: 9})
-		fatal(t, err)
+		m := try.Get(NewModel(dev, o, Dims{Regions: 3, Feature: 5, Vocab: 9}))(t)
 		m.Init(7, nil)
 		if _, ok := m.Network.(onnxNetwork); ok {
 			written = append(written, name)
@@ -40,10 +39,9 @@ func TestONNXOfEveryNetwork(t *testing.T) {
 		}
 		var files [2][2]bytes.Buffer
 		for i := range files {
-			e, err := m.ONNX()
-			fatal(t, err)
-			fatal(t, e.Images.Encode(&files[i][0]))
-			fatal(t, e.Captions.Encode(&files[i][1]))
+			e := try.Get(m.ONNX())(t)
+			try.Do(t, e.Images.Encode(&files[i][0]))
+			try.Do(t, e.Captions.Encode(&files[i][1]))
 		}
 		for i := range files[0] {
 			if !bytes.Equal(files[0][i].Bytes(), files[1][i].Bytes()) || files[0][i].Len() < 1000 {

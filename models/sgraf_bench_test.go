@@ -6,6 +6,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // BenchmarkScorePairs scores a tile of 64 images and 64 captions of 9 to 21 words at full size.
@@ -16,10 +17,7 @@ func BenchmarkScorePairs(b *testing.B) {
 				o := DefaultOptions()
 				o.Network, o.TextEncoder = network, "bigru"
 				d := Dims{Regions: 36, Feature: 64, Vocab: 100}
-				m, err := NewModel(newDevice(b, precision), o, d)
-				if err != nil {
-					b.Fatal(err)
-				}
+				m := try.Get(NewModel(newDevice(b, precision), o, d))(b)
 				m.Init(1, nil)
 				const n, longest = 64, 21 // words: 15.4 on average, as in Flickr30K
 				r := philox.NewKey(1, "bench").Stream(0)
@@ -33,17 +31,11 @@ func BenchmarkScorePairs(b *testing.B) {
 				}
 				var images, captions EncodedSet
 				run := NewRunner(m, nil).Pairs
-				if err := run.AppendImages(&images, batch.Images{N: n, Features: regions}, n); err != nil {
-					b.Fatal(err)
-				}
-				if err := run.AppendCaptions(&captions, captionBatch(words, lengths, longest), n); err != nil {
-					b.Fatal(err)
-				}
+				try.Do(b, run.AppendImages(&images, batch.Images{N: n, Features: regions}, n))
+				try.Do(b, run.AppendCaptions(&captions, captionBatch(words, lengths, longest), n))
 				out := make([]float32, n*n)
 				for b.Loop() {
-					if err := run.Score(out, &images, 0, n, &captions, 0, n, captions.First[n]); err != nil {
-						b.Fatal(err)
-					}
+					try.Do(b, run.Score(out, &images, 0, n, &captions, 0, n, captions.First[n]))
 				}
 				b.ReportMetric(float64(n*n*b.N)/b.Elapsed().Seconds(), "pairs/s")
 			})

@@ -7,6 +7,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // The score of a pair is a function of its image and its caption alone: tiles of any size, capacity for more words, and
@@ -18,8 +19,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				o := DefaultOptions()
 				o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.SGRAF.SimDim = network, "bigru", 48, 8, 24
 				d := Dims{Regions: 5, Feature: 7, Vocab: 30}
-				m, err := NewModel(newDevice(t, precision), o, d)
-				fatal(t, err)
+				m := try.Get(NewModel(newDevice(t, precision), o, d))(t)
 				m.Init(4, nil)
 				const n, c, l = 37, 23, 19
 				r := philox.NewKey(1, "tiles").Stream(0)
@@ -39,11 +39,11 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				}
 				var images, captions EncodedSet
 				run := NewRunner(m, nil).Pairs
-				fatal(t, run.AppendImages(&images, batch.Images{N: n, Features: regions, Boxes: boxes}, n))
-				fatal(t, run.AppendCaptions(&captions, captionBatch(words, lengths, l), c))
+				try.Do(t, run.AppendImages(&images, batch.Images{N: n, Features: regions, Boxes: boxes}, n))
+				try.Do(t, run.AppendCaptions(&captions, captionBatch(words, lengths, l), c))
 				total := captions.First[c]
 				want := make([]float32, n*c)
-				fatal(t, run.Score(want, &images, 0, n, &captions, 0, c, total))
+				try.Do(t, run.Score(want, &images, 0, n, &captions, 0, c, total))
 				if slices.Max(want) == slices.Min(want) {
 					t.Fatal("all scores are equal")
 				}
@@ -52,7 +52,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 						for j := 0; j < c; j += size[1] {
 							i1, j1 := min(n, i+size[0]), min(c, j+size[1])
 							got := make([]float32, (i1-i)*(j1-j))
-							fatal(t, run.Score(got, &images, i, i1, &captions, j, j1, total+3))
+							try.Do(t, run.Score(got, &images, i, i1, &captions, j, j1, total+3))
 							for k, v := range got {
 								if w := want[(i+k/(j1-j))*c+j+k%(j1-j)]; v != w {
 									t.Fatalf("tiles of %v: the score of image %d and caption %d is %v, want %v", size,
@@ -66,7 +66,7 @@ func TestPairScoresDoNotDependOnTiles(t *testing.T) {
 				var single EncodedSet
 				for i := range n {
 					size := d.Regions * d.Feature
-					fatal(t, run.AppendImages(&single, batch.Images{N: 1, Features: regions[i*size : (i+1)*size],
+					try.Do(t, run.AppendImages(&single, batch.Images{N: 1, Features: regions[i*size : (i+1)*size],
 						Boxes: boxes[i*d.Regions*4 : (i+1)*d.Regions*4]}, n))
 				}
 				for k := range images.Values {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
 )
 
@@ -39,8 +40,7 @@ func TestTraits(t *testing.T) {
 			o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate = 1, 4, 1, 4
 		}
 		shapes := func(regions int) (all []string, n Network) {
-			n, err := newNetwork(o, Dims{Regions: regions, Feature: 5, Vocab: 9})
-			fatal(t, err)
+			n = try.Get(newNetwork(o, Dims{Regions: regions, Feature: 5, Vocab: 9}))(t)
 			for _, p := range n.Params() {
 				all = append(all, fmt.Sprint(p.Name, p.Shape))
 			}

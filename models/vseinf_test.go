@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/torchfile"
+	"vsetrain/internal/house/try"
 )
 
 func vseinfOptions(embed, word int) Options {
@@ -22,8 +23,7 @@ func vseinfOptions(embed, word int) Options {
 // The numbers of parameters of the published networks, by the size of the vocabulary.
 func TestVSEInfSize(t *testing.T) {
 	for vocab, want := range map[int]int{8481: 14_392_600, 11353: 15_254_200} {
-		n, err := newNetwork(vseinfOptions(1024, 300), Dims{Regions: 36, Feature: 2048, Vocab: vocab})
-		fatal(t, err)
+		n := try.Get(newNetwork(vseinfOptions(1024, 300), Dims{Regions: 36, Feature: 2048, Vocab: vocab}))(t)
 		got := 0
 		for _, s := range specs(n.Params()) {
 			if !s.State {
@@ -42,8 +42,7 @@ func tinyVSEInf(t *testing.T, precision string, change func(*Options)) *Model {
 	if change != nil {
 		change(&o)
 	}
-	m, err := NewModel(newDevice(t, precision), o, Dims{Regions: 6, Feature: 7, Vocab: 20})
-	fatal(t, err)
+	m := try.Get(NewModel(newDevice(t, precision), o, Dims{Regions: 6, Feature: 7, Vocab: 20}))(t)
 	m.Init(5, nil)
 	return m
 }
@@ -83,20 +82,20 @@ func TestVSEInfEmbedsAlone(t *testing.T) {
 	const n, size, e = 4, 6 * 7, 8
 	x, all, one := normals("regions", n*size), make([]float32, n*e), make([]float32, e)
 	run := NewRunner(m, nil).Embeds
-	fatal(t, run.Images(all, batch.Images{N: n, Features: x}))
+	try.Do(t, run.Images(all, batch.Images{N: n, Features: x}))
 	for i := range n {
 		shuffled := make([]float32, 0, size)
 		for _, r := range []int{3, 0, 5, 1, 4, 2} {
 			shuffled = append(shuffled, x[i*size+r*7:i*size+(r+1)*7]...)
 		}
-		fatal(t, run.Images(one, batch.Images{N: 1, Features: shuffled}))
+		try.Do(t, run.Images(one, batch.Images{N: 1, Features: shuffled}))
 		nearly(t, "an image alone, its regions in another order", one, all[i*e:(i+1)*e])
 	}
 	words := []int32{1, 7, 8, 9, 4, 5, 6, 7, 11, 2, 1, 5, 6, 2, 0, 0, 0, 0, 0, 0, 1, 20, 2, 0, 0, 0, 0, 0, 0, 0}
 	lengths := []int32{10, 4, 3} // 20 is <mask>
-	fatal(t, run.Captions(all[:3*e], captionBatch(words, lengths, 10)))
+	try.Do(t, run.Captions(all[:3*e], captionBatch(words, lengths, 10)))
 	for i, l := range lengths {
-		fatal(t, run.Captions(one, captionBatch(words[i*10:], []int32{l}, 10)))
+		try.Do(t, run.Captions(one, captionBatch(words[i*10:], []int32{l}, 10)))
 		nearly(t, "a caption alone", one, all[i*e:(i+1)*e])
 	}
 }
@@ -109,12 +108,11 @@ func TestVSEInfPaddingInStatistics(t *testing.T) {
 		m := tinyVSEInf(t, cpu.FP64, func(o *Options) { o.VSEInf.BNIgnorePadding = ignore })
 		g := m.Instance.Graph()
 		g.Training = true
-		e, err := m.compile(g, func() *graph.Node {
+		e := try.Get(m.compile(g, func() *graph.Node {
 			return m.Embedder().Images(g, m.ImageInputs(g, len(counts)).Regions)
-		})
-		fatal(t, err)
-		fatal(t, NewFeeder(m, nil, false).Images(batch.Images{N: len(counts), Features: x, Counts: counts}))
-		fatal(t, e.prog.RunAll())
+		}))(t)
+		try.Do(t, NewFeeder(m, nil, false).Images(batch.Images{N: len(counts), Features: x, Counts: counts}))
+		try.Do(t, e.prog.RunAll())
 		value := func(name string) []float64 {
 			v := m.Instance.Params.Value("img.mlp." + name)
 			out := make([]float64, v.N)
@@ -160,8 +158,8 @@ func TestFeederRefusesBadCounts(t *testing.T) {
 			t.Errorf("%s: %v was accepted", what, counts)
 		}
 	}
-	fatal(t, feed(3, []int32{1, 2}))
-	fatal(t, feed(12, nil))
+	try.Do(t, feed(3, []int32{1, 2}))
+	try.Do(t, feed(12, nil))
 }
 
 func contents(m *Model) (out []float64) {
@@ -180,14 +178,13 @@ func TestVSEInfReferenceCheckpoint(t *testing.T) {
 	m := tinyVSEInf(t, cpu.FP32, nil)
 	m.Instance.Dev.UploadFloats(m.Instance.Params.Value("img.mlp.bns.0.running_mean"), normals("mean", 4))
 	path := filepath.Join(t.TempDir(), "model_best.pth")
-	fatal(t, ExportReference(path, m, &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}},
+	try.Do(t, ExportReference(path, m, &Checkpoint{Info: Info{Epoch: 3, Step: 70, Score: 50}},
 		ExportOptions{Namespace: true}))
 	for _, prefix := range []string{"", "module."} {
 		top := rename(t, path, prefix)
 		again := filepath.Join(t.TempDir(), "checkpoint.pth")
-		fatal(t, torchfile.Save(again, top))
-		r, err := OpenWeights(again)
-		fatal(t, err)
+		try.Do(t, torchfile.Save(again, top))
+		r := try.Get(OpenWeights(again))(t)
 		if o := r.Network(); o != m.Options {
 			t.Errorf("prefix %q: options %+v, want %+v", prefix, o, m.Options)
 		}
@@ -197,9 +194,8 @@ func TestVSEInfReferenceCheckpoint(t *testing.T) {
 		if e, s, score := r.Progress(); e != 3 || s != 70 || score != 50 {
 			t.Errorf("progress %v %v %v", e, s, score)
 		}
-		other, err := NewModel(newDevice(t, cpu.FP32), r.Network(), r.Sizes())
-		fatal(t, err)
-		fatal(t, r.Restore(other))
+		other := try.Get(NewModel(newDevice(t, cpu.FP32), r.Network(), r.Sizes()))(t)
+		try.Do(t, r.Restore(other))
 		if !slices.Equal(contents(other), contents(m)) {
 			t.Errorf("prefix %q: parameters have changed", prefix)
 		}
@@ -210,8 +206,7 @@ func TestVSEInfReferenceCheckpoint(t *testing.T) {
 // reference's.
 func rename(t *testing.T, path, prefix string) *torchfile.Dict {
 	t.Helper()
-	v, err := torchfile.Load(path)
-	fatal(t, err)
+	v := try.Get(torchfile.Load(path))(t)
 	top := v.(*torchfile.Dict)
 	list, _ := top.Get("model")
 	for i, item := range list.(*torchfile.List).Items {

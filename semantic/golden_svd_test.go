@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/sparse"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 // All singular values of the small term matrix, the smallest of which may be zero.
@@ -18,10 +19,7 @@ func TestGoldenSingularValues(t *testing.T) {
 	defer pool.Close()
 	a := newTFIDF(pool, c.Lines).Matrix
 	k := min(len(c.Singular), a.Cols)
-	s, err := sparse.TruncatedSVD(context.Background(), pool, a, sparse.SVDOptions{K: k})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(sparse.TruncatedSVD(context.Background(), pool, a, sparse.SVDOptions{K: k}))(t)
 	golden.Close(t, "singular values", s.Sigma, c.Singular[:k], golden.FP64)
 }
 
@@ -30,9 +28,7 @@ func TestGoldenSingularValues(t *testing.T) {
 func TestGoldenGram(t *testing.T) {
 	c := loadText(t)
 	got, k, err := vectorsOf(context.Background(), c.Lines, Options{K: c.K}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	if k != c.K {
 		t.Fatalf("vectors of length %d, want %d", k, c.K)
 	}
@@ -84,13 +80,9 @@ func TestVectorsOfPermutedCaptions(t *testing.T) {
 	const k = 20
 	ctx := context.Background()
 	a, _, err := vectorsOf(ctx, lines, Options{K: k, Threads: 1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	b, _, err := vectorsOf(ctx, lines, Options{K: k, Threads: 3}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for i := range a {
 		if a[i] != b[i] {
 			t.Fatalf("element %d is %v with one thread, %v with three", i, a[i], b[i])
@@ -103,9 +95,7 @@ func TestVectorsOfPermutedCaptions(t *testing.T) {
 		mixed[i] = lines[at(i)]
 	}
 	c, _, err := vectorsOf(ctx, mixed, Options{K: k}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	want, _ := gramOf(a, n, k)
 	got, _ := gramOf(c, n, k)
 	back := make([]float64, n*n)

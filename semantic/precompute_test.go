@@ -12,6 +12,7 @@ import (
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 const someCaptions = "Two dogs run over green grass.\nA dog jumps over a red fence.\n\nMen climb the steep " +
@@ -20,9 +21,7 @@ const someCaptions = "Two dogs run over green grass.\nA dog jumps over a red fen
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(text), 0o666))
 	return path
 }
 
@@ -30,15 +29,12 @@ func TestPrecomputeAndOpen(t *testing.T) {
 	caps := writeFile(t, "train_caps.txt", someCaptions)
 	out := filepath.Join(t.TempDir(), "train_svd.npy")
 	phases := map[string]int{}
-	s, err := Precompute(context.Background(), caps, out, Options{K: 4}, func(phase string, done, total int) {
+	s := try.Get(Precompute(context.Background(), caps, out, Options{K: 4}, func(phase string, done, total int) {
 		if done < phases[phase] || done > total {
 			t.Errorf("%s: %d of %d after %d", phase, done, total, phases[phase])
 		}
 		phases[phase] = done
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if s.Lines != 6 || s.Empty != 2 || s.Zero != 2 || s.K != 4 || s.Terms != 13 || s.SigmaMin <= 0 ||
 		s.SigmaMax < s.SigmaMin {
 		t.Errorf("stats %+v", s)
@@ -47,22 +43,15 @@ func TestPrecomputeAndOpen(t *testing.T) {
 		t.Errorf("progress ended at %v", phases)
 	}
 	want, k, err := vectorsOf(context.Background(), strings.Split(someCaptions, "\n"), Options{K: 4}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := Open(out, OpenOptions{Captions: 6, CaptionFile: caps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
+	store := try.Get(Open(out, OpenOptions{Captions: 6, CaptionFile: caps}))(t)
 	defer store.Close()
 	if store.Rows() != 6 || store.RowLen() != k || store.Sidecar == nil || store.Sidecar.Terms != 13 {
 		t.Fatalf("store [%d, %d], %+v", store.Rows(), store.RowLen(), store.Sidecar)
 	}
 	row := make([]float32, k)
 	for i := range 6 {
-		if err := store.ReadRow(row, i); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, store.ReadRow(row, i))
 		if !slices.Equal(row, want[i*k:(i+1)*k]) {
 			t.Errorf("row %d is %v, want %v", i, row, want[i*k:(i+1)*k])
 		}
@@ -70,14 +59,12 @@ func TestPrecomputeAndOpen(t *testing.T) {
 
 	other := writeFile(t, "train_caps.txt", strings.Replace(someCaptions, "red", "blue", 1))
 	_, err = Open(out, OpenOptions{Captions: 6, CaptionFile: other})
-	expect(t, err, "computed from another train_caps.txt", "run precompute-svd again")
+	try.Fails(t, err, "computed from another train_caps.txt", "run precompute-svd again")
 	_, err = Open(out, OpenOptions{Captions: 7})
-	expect(t, err, "one row for each of 7 captions", "found 6 rows")
-	if err := npy.WriteFloat32(out, []int{2, 3}, make([]float32, 6)); err != nil {
-		t.Fatal(err)
-	}
+	try.Fails(t, err, "one row for each of 7 captions", "found 6 rows")
+	try.Do(t, npy.WriteFloat32(out, []int{2, 3}, make([]float32, 6)))
 	_, err = Open(out, OpenOptions{})
-	expect(t, err, "are [2, 3]", "describes [6, 4]")
+	try.Fails(t, err, "are [2, 3]", "describes [6, 4]")
 }
 
 // The text form holds the same float32 values.
@@ -87,29 +74,20 @@ func TestPrecomputeText(t *testing.T) {
 	var rows [2][]float32
 	for i, name := range []string{"train_svd.npy", "train_svd.txt"} {
 		path := filepath.Join(dir, name)
-		if _, err := Precompute(context.Background(), caps, path, Options{K: 4}, nil); err != nil {
-			t.Fatal(err)
-		}
-		s, err := Open(path, OpenOptions{Captions: 6, CaptionFile: caps})
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Get(Precompute(context.Background(), caps, path, Options{K: 4}, nil))(t)
+		s := try.Get(Open(path, OpenOptions{Captions: 6, CaptionFile: caps}))(t)
 		rows[i] = make([]float32, 6*4)
 		for r := range 6 {
-			if err := s.ReadRow(rows[i][r*4:(r+1)*4], r); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, s.ReadRow(rows[i][r*4:(r+1)*4], r))
 		}
 		s.Close()
 	}
 	if !slices.Equal(rows[0], rows[1]) {
 		t.Errorf("text holds %v, the array %v", rows[1], rows[0])
 	}
-	w, err := Create(filepath.Join(dir, "half.txt"), Sidecar{Captions: 2, Dim: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, errors.Join(w.Write([]float32{1, 2, 3}), w.Close()), "half.txt", "3 values written, expected 2 rows of 2")
+	w := try.Get(Create(filepath.Join(dir, "half.txt"), Sidecar{Captions: 2, Dim: 2}))(t)
+	try.Fails(t, errors.Join(w.Write([]float32{1, 2, 3}), w.Close()), "half.txt",
+		"3 values written, expected 2 rows of 2")
 	if left, _ := filepath.Glob(filepath.Join(dir, "half*")); len(left) != 0 {
 		t.Errorf("%v left behind", left)
 	}
@@ -120,23 +98,13 @@ func TestNoVectorsWithoutDescription(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "train_svd.npy")
 	write := func(v float32) error {
-		w, err := Create(path, Sidecar{Method: "svd", CaptionSHA256: "old", Captions: 1, Dim: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := try.Get(Create(path, Sidecar{Method: "svd", CaptionSHA256: "old", Captions: 1, Dim: 1}))(t)
 		return errors.Join(w.Write([]float32{v}), w.Close())
 	}
-	if err := write(1); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Remove(sidecarPath(path)), os.Mkdir(sidecarPath(path), 0o777)); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, write(2), "train_svd.npy.json", "description", "found a folder")
-	a, err := npy.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, write(1))
+	try.Do(t, errors.Join(os.Remove(sidecarPath(path)), os.Mkdir(sidecarPath(path), 0o777)))
+	try.Fails(t, write(2), "train_svd.npy.json", "description", "found a folder")
+	a := try.Get(npy.Open(path))(t)
 	defer a.Close()
 	row := make([]float32, 1)
 	if err := a.ReadRow(row, 0); err != nil || row[0] != 1 {
@@ -150,15 +118,10 @@ func TestNoVectorsWithoutDescription(t *testing.T) {
 // The vectors are the last file to come, so that no kill leaves them with the description of others or with none.
 func TestVectorsComeLast(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "train_svd.npy")
-	w, err := Create(path, Sidecar{Method: "svd", Captions: 1, Dim: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(Create(path, Sidecar{Method: "svd", Captions: 1, Dim: 1}))(t)
 	set := &atomicfile.Set{}
 	defer set.Abort()
-	if err := errors.Join(w.Write([]float32{1}), w.prepare(set)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(w.Write([]float32{1}), w.prepare(set)))
 	if got := set.Paths(); !slices.Equal(got, []string{sidecarPath(path), path}) {
 		t.Errorf("%v", got)
 	}
@@ -172,9 +135,9 @@ func TestVectorsOfFewTerms(t *testing.T) {
 		t.Errorf("k %d, %d values, %v", k, len(v), err)
 	}
 	_, _, err = vectorsOf(ctx, []string{"dog", "the dog"}, DefaultOptions(), nil)
-	expect(t, err, "2 captions hold 1 different terms")
+	try.Fails(t, err, "2 captions hold 1 different terms")
 	_, _, err = vectorsOf(ctx, []string{"red dog"}, Options{K: 0}, nil)
-	expect(t, err, "k: expected")
+	try.Fails(t, err, "k: expected")
 }
 
 // A caption whose only term no other caption has is orthogonal to the leading vectors: rounding noise becomes zero.
@@ -209,7 +172,7 @@ func TestPrecomputeErrors(t *testing.T) {
 		{caps, filepath.Join(dir, "no", "out.npy"), []string{"out.npy"}},
 	} {
 		_, err := Precompute(ctx, c.in, c.out, DefaultOptions(), nil)
-		expect(t, err, c.want...)
+		try.Fails(t, err, c.want...)
 	}
 	stop, cancel := context.WithCancel(ctx)
 	_, err := Precompute(stop, caps, out, Options{K: 3}, func(phase string, _, _ int) {
@@ -222,19 +185,6 @@ func TestPrecomputeErrors(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("failures left %v behind", left)
-	}
-}
-
-func expect(t *testing.T, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error, want one with %q", parts)
-		return
-	}
-	for _, p := range parts {
-		if !strings.Contains(err.Error(), p) {
-			t.Errorf("error %q lacks %q", err, p)
-		}
 	}
 }
 

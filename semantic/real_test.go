@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // realCaptions reads the gzipped captions of a data set under VSETRAIN_DATA.
@@ -25,14 +26,8 @@ func realCaptions(t testing.TB, name string) []string {
 		t.Skip(err)
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := try.Get(gzip.NewReader(f))(t)
+	b := try.Get(io.ReadAll(z))(t)
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
@@ -41,9 +36,7 @@ func realCaptions(t testing.TB, name string) []string {
 func TestRealCaptions(t *testing.T) {
 	lines := realCaptions(t, filepath.Join("f8k", "train_caps.txt.gz"))
 	b, k, err := vectorsOf(context.Background(), lines, DefaultOptions(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	pool := par.New(0)
 	defer pool.Close()
 	a := newTFIDF(pool, lines).Matrix

@@ -14,14 +14,13 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 func TestOpenText(t *testing.T) {
 	path := writeFile(t, "train_svd.txt", "0.5,-1.25e-3,3\r\n1, 2 ,-0.0\n0.1,0.2,0.30000000000000004\n")
 	s, err := Open(path, OpenOptions{Captions: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer s.Close()
 	row := make([]float32, 3)
 	for i, want := range [][]float32{{0.5, -1.25e-3, 3}, {1, 2, 0}, {0.1, 0.2, 0.3}} {
@@ -33,7 +32,7 @@ func TestOpenText(t *testing.T) {
 		t.Error("row 3 of 3 was read")
 	}
 	_, err = Open(path, OpenOptions{Captions: 4})
-	expect(t, err, "each of 4 captions", "found 3 rows")
+	try.Fails(t, err, "each of 4 captions", "found 3 rows")
 	for text, want := range map[string]string{
 		"":                 "the file is empty",
 		"1,2\n3\n":         ":2: expected 2 comma-separated numbers as in the first line, found 1",
@@ -45,10 +44,10 @@ func TestOpenText(t *testing.T) {
 		"1,\n":             `:1: column 2: expected a finite number, found ""`,
 	} {
 		_, err := Open(writeFile(t, "bad.txt", text), OpenOptions{})
-		expect(t, err, "bad.txt", want)
+		try.Fails(t, err, "bad.txt", want)
 	}
 	_, err = Open(filepath.Join(t.TempDir(), "none.txt"), OpenOptions{})
-	expect(t, err, "none.txt")
+	try.Fails(t, err, "none.txt")
 }
 
 // Blocks, lines across their borders and line numbers of errors far into a file.
@@ -77,7 +76,7 @@ func TestParseTextOfManyBlocks(t *testing.T) {
 	broken := bytes.Replace(text.Bytes(), []byte("\n"), []byte(",\n"), lines-1)
 	broken = append(bytes.Replace(broken, []byte(",\n"), []byte("\n"), lines-2), '1')
 	_, _, err = parseText(bytes.NewReader(broken), pool)
-	expect(t, err, fmt.Sprintf(":%d: expected %d", lines-1, dim))
+	try.Fails(t, err, fmt.Sprintf(":%d: expected %d", lines-1, dim))
 	gone := errors.New("gone")
 	if _, _, err := parseText(iotest.ErrReader(gone), pool); !errors.Is(err, gone) {
 		t.Errorf("read error became %v", err)
@@ -88,21 +87,13 @@ func TestOpenNPYErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, dtype npy.DType, shape []int, v ...float32) string {
 		path := filepath.Join(dir, name)
-		w, err := npy.Create(path, dtype, shape)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(w.WriteFloat32(v), w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		w := try.Get(npy.Create(path, dtype, shape))(t)
+		try.Do(t, errors.Join(w.WriteFloat32(v), w.Close()))
 		return path
 	}
 	for _, d := range []npy.DType{npy.F16, npy.F32, npy.F64} {
-		s, err := Open(file("good.npy", d, []int{2, 2}, 1, 2, 3, 4),
-			OpenOptions{Captions: 2, CaptionFile: "not needed without a description"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := try.Get(Open(file("good.npy", d, []int{2, 2}, 1, 2, 3, 4),
+			OpenOptions{Captions: 2, CaptionFile: "not needed without a description"}))(t)
 		row := make([]float32, 2)
 		if err := s.ReadRow(row, 1); err != nil || row[0] != 3 || row[1] != 4 {
 			t.Errorf("%s: row 1 is %v (%v)", d, row, err)
@@ -110,30 +101,25 @@ func TestOpenNPYErrors(t *testing.T) {
 		s.Close()
 	}
 	_, err := Open(file("ints.npy", npy.I32, []int{1, 2}, 1, 2), OpenOptions{})
-	expect(t, err, "ints.npy", "found <i4")
+	try.Fails(t, err, "ints.npy", "found <i4")
 	_, err = Open(file("flat.npy", npy.F32, []int{4}, 1, 2, 3, 4), OpenOptions{})
-	expect(t, err, "flat.npy", "expected shape [captions, dim]", "[4]")
+	try.Fails(t, err, "flat.npy", "expected shape [captions, dim]", "[4]")
 	_, err = Open(writeFile(t, "short.npy", "\x93NUMPY"), OpenOptions{})
-	expect(t, err, "short.npy")
+	try.Fails(t, err, "short.npy")
 
-	s, err := Open(file("nan.npy", npy.F32, []int{2, 2}, 1, 2, 3, float32(math.NaN())), OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(Open(file("nan.npy", npy.F32, []int{2, 2}, 1, 2, 3, float32(math.NaN())), OpenOptions{}))(t)
 	defer s.Close()
 	row := make([]float32, 2)
 	if err := s.ReadRow(row, 0); err != nil {
 		t.Error(err)
 	}
-	expect(t, s.ReadRow(row, 1), "nan.npy", "row 1, column 1 is NaN")
+	try.Fails(t, s.ReadRow(row, 1), "nan.npy", "row 1, column 1 is NaN")
 
 	for _, text := range []string{"{", `{"format": "other"}`, strings.Repeat(" ", maxSidecar+1)} {
 		path := file("side.npy", npy.F32, []int{1, 1}, 1)
-		if err := os.WriteFile(sidecarPath(path), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(sidecarPath(path), []byte(text), 0o666))
 		_, err := Open(path, OpenOptions{})
-		expect(t, err, "side.npy.json", "remove it")
+		try.Fails(t, err, "side.npy.json", "remove it")
 	}
 }
 
@@ -211,7 +197,7 @@ func TestUnknownCaptions(t *testing.T) {
 			t.Fatal(err, warnings)
 		}
 		s.Close()
-		expect(t, warnings[0], path, "there is no "+path+".json", "the captions of "+o.CaptionFile, command+dir+
+		try.Fails(t, warnings[0], path, "there is no "+path+".json", "the captions of "+o.CaptionFile, command+dir+
 			" --split dev --out "+path+" --force' makes both")
 	}
 }

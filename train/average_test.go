@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 )
 
 // The average of three updates by its formula, for a decay that is reached and one that is not; the weights come back
@@ -16,10 +17,7 @@ import (
 func TestAverage(t *testing.T) {
 	for _, decay := range []float64{0.05, 0.9} {
 		s := tinyStep(t, newDevice(t, cpu.FP64), "lmh", 0)
-		average, err := newAverage(s.model.Instance.Dev, s.model.Instance.Params, decay)
-		if err != nil {
-			t.Fatal(err)
-		}
+		average := try.Get(newAverage(s.model.Instance.Dev, s.model.Instance.Params, decay))(t)
 		s.opt.average = average
 		weights := func() []float64 {
 			v := s.model.Instance.Params.Values()
@@ -41,7 +39,7 @@ func TestAverage(t *testing.T) {
 		}
 		before := weights()
 		boom := errors.New("boom")
-		err = s.WithAverage(func() error {
+		err := s.WithAverage(func() error {
 			for i, v := range weights() {
 				if math.Abs(v-want[i]) > 1e-15 {
 					t.Fatalf("decay %v: value %d is %v, want %v", decay, i, v, want[i])
@@ -59,10 +57,7 @@ func TestAverage(t *testing.T) {
 func TestAverageRises(t *testing.T) {
 	s := tinyStep(t, newDevice(t, cpu.FP64), "lmh", 0)
 	dev := s.model.Instance.Dev
-	a, err := newAverage(dev, s.model.Instance.Params, 0.9999)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := try.Get(newAverage(dev, s.model.Instance.Params, 0.9999))(t)
 	for n, want := range map[int64]float64{1: 0, 1001: 1000.0 / 1009, 5000: 4999.0 / 5008, 1_000_000: 0.9999} {
 		a.count(n)
 		if got := doubles(dev, a.factor); got[0] != want || got[1] != 1-want {
@@ -86,9 +81,7 @@ func TestLoopValidatesTheAverage(t *testing.T) {
 		saved = append(saved, v.Average.Better)
 		return nil
 	}
-	if err := l.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Run(t.Context()))
 	if p := l.Position; p.BestAverage != 30 || p.BestAverageStep != 5 || p.Best != 50 || p.Stale != 2 {
 		t.Errorf("%+v", p)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -37,9 +38,7 @@ func TestBertTrainsAtItsOwnRate(t *testing.T) {
 		before[p.Name] = doubles(dev, m.Instance.Params.Value(p.Name))
 	}
 	b := vseinfBatch(5, 6, 7)
-	if _, err := s.Run(b, o.LR, false); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(s.Run(b, o.LR, false))(t)
 	for _, p := range m.Instance.Params.Specs {
 		if p.State {
 			continue
@@ -66,9 +65,7 @@ func TestBertTrainsAtItsOwnRate(t *testing.T) {
 		}
 	}
 	if n := testing.AllocsPerRun(5, func() {
-		if _, err := s.Run(b, o.LR, false); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(s.Run(b, o.LR, false))(t)
 	}); n != 0 {
 		t.Errorf("%v allocations a step", n)
 	}

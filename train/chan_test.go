@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -16,9 +17,7 @@ func chanStep(t testing.TB, dev device.Device, mask bool) *Step {
 	o := models.DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.CHAN.Heads, o.CHAN.MaskPadding = models.CHAN, "bigru", 8, 4, 2,
 		mask
-	if err := o.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, o.Validate())
 	return newStep(t, dev, o, manyRegions, loss.LMH, adamw(1e-2))
 }
 

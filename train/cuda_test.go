@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -25,10 +26,7 @@ func emulatedGPU(t testing.TB, blas bool) device.Device {
 // openGPU opens a device until the test ends.
 func openGPU(t testing.TB, o cuda.Options) device.Device {
 	t.Helper()
-	dev, err := cuda.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cuda.Open(o))(t)
 	t.Cleanup(func() { dev.Close() })
 	return dev
 }
@@ -148,12 +146,10 @@ func TestCUDAAverage(t *testing.T) {
 			run(t, s, tinyBatch(1, 6, 7))
 		}
 		out := make([]float64, s.opt.average.values.N)
-		if err := s.WithAverage(func() error {
+		try.Do(t, s.WithAverage(func() error {
 			dev.DownloadDoubles(out, s.model.Instance.Params.Values())
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if _, replayed := s.Recordings(); s.recorder != nil && replayed < 4 {
 			t.Errorf("%d steps were replayed", replayed)
 		}
@@ -189,9 +185,7 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 		lib := emulator.Library(t)
 		rank, ranks := m.Rank()
 		own := openGPU(t, cuda.Options{Driver: lib, NCCL: []string{lib}, Index: rank})
-		if err := own.(device.Joiner).Join(m); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, own.(device.Joiner).Join(m))
 		for i, c := range recordedCases(t) {
 			if !picks(i, c.name) {
 				continue
@@ -260,17 +254,12 @@ func TestRanksSendOperands(t *testing.T) {
 		rank, ranks := m.Rank()
 		o := cuda.Options{Driver: lib, NCCL: []string{lib}, Index: rank, Precision: cuda.BF16, RoundFrom: 1}
 		own := openGPU(t, o)
-		if err := own.(device.Joiner).Join(m); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, own.(device.Joiner).Join(m))
 		c := recordedCases(t)[0]
 		alone, together := c.step(openGPU(t, o)), c.step(own)
 		divide(t, together, 64)
 		for k := range 7 {
-			want, err := alone.Run(c.batch(k%2), c.lr, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := try.Get(alone.Run(c.batch(k%2), c.lr, false))(t)
 			got, err := together.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
 			if err != nil {
 				t.Fatalf("rank %d of %d, step %d: %v", rank, ranks, k, err)

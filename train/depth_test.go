@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
+	"vsetrain/internal/house/try"
 )
 
 // deep is a script of which two steps may be on their way.
@@ -45,9 +46,7 @@ func TestCollapseOfStepsOnTheirWay(t *testing.T) {
 // the same order as others, each validation behind all steps before it, and interruptions repeat nothing.
 func TestStepsOnTheirWay(t *testing.T) {
 	plain := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
-	if err := plain.loop().Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, plain.loop().Run(t.Context()))
 	for _, due := range []func(int64) bool{nil, func(int64) bool { return false },
 		func(s int64) bool { return s%3 == 0 }} {
 		for _, every := range []int64{1, 3, 4, 100} {

@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -43,10 +44,7 @@ func newDevice(t testing.TB, precision string) device.Device {
 // openCPU opens a device until the test ends.
 func openCPU(t testing.TB, o cpu.Options) device.Device {
 	t.Helper()
-	dev, err := cpu.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cpu.New(o))(t)
 	t.Cleanup(func() { dev.Close() })
 	return dev
 }
@@ -92,18 +90,13 @@ func TestGoldenTrainStep(t *testing.T) {
 				Params map[string]golden.Tensor `json:"params_after_3_steps"`
 			}
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		for _, p := range variants() {
 			t.Run(c.Name+"/"+p.name+p.suffix, func(t *testing.T) {
 				o := models.DefaultOptions()
 				o.EmbedDim, o.WordDim = c.Config.Embed, c.Config.WordDim
-				m, err := models.NewModel(newDevice(t, p.name), o,
-					models.Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim, Vocab: c.Config.Vocab})
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := try.Get(models.NewModel(newDevice(t, p.name), o,
+					models.Dims{Regions: c.Config.Regions, Feature: c.Config.ImgDim, Vocab: c.Config.Vocab}))(t)
 				for name, v := range c.Params {
 					m.Instance.Dev.UploadDoubles(m.Instance.Params.Value(name), v.Data)
 				}
@@ -112,19 +105,14 @@ func TestGoldenTrainStep(t *testing.T) {
 				l.Margin, l.LSEH.Lambda = c.Config.Margin, c.Config.Lam
 				opt := DefaultOptimOptions()
 				opt.LR, opt.Clip = c.Config.LR, c.Config.Clip
-				s, err := NewStep(m, l, opt)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := try.Get(NewStep(m, l, opt))(t)
 				s.factorFrom = p.factorFrom
 				n, order := len(c.Lengths), golden.ByLength(c.Lengths)
 				sh := shape{sum: !c.Config.Max}
 				sh.N, sh.All, sh.Bucket = n, n, models.Bucket(c.Captions.Shape[1])
 				check := func(err error) {
 					t.Helper()
-					if err != nil {
-						t.Fatal(err)
-					}
+					try.Do(t, err)
 				}
 				if l.NeedsSemantics() {
 					sem := matrix(t, c.Semantics, n)
@@ -210,9 +198,7 @@ func TestGoldenOptim(t *testing.T) {
 			Milestones  []int
 			Expected    json.RawMessage
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		if c.Epochs > 0 {
 			t.Run(c.Name, func(t *testing.T) {
 				o := OptimOptions{LR: c.LR, Decay: 0.1, Schedule: Repeat, LRUpdate: c.LRUpdate}
@@ -223,9 +209,7 @@ func TestGoldenOptim(t *testing.T) {
 					}
 				}
 				var want []float64
-				if err := json.Unmarshal(c.Expected, &want); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, json.Unmarshal(c.Expected, &want))
 				got := make([]float64, c.Epochs)
 				for e := range got {
 					got[e] = o.LearningRate(int64(7*e+e%7), 7)
@@ -256,9 +240,7 @@ func TestGoldenOptim(t *testing.T) {
 					M      []float64   `json:"exp_avg"`
 					V      []float64   `json:"exp_avg_sq"`
 				}
-				if err := json.Unmarshal(c.Expected, &want); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, json.Unmarshal(c.Expected, &want))
 				opt := optimiserOf(t, dev, [][]float64{c.Initial}, o)
 				times := 1
 				if c.Name == "adam_duplicated_parameter" {
@@ -266,10 +248,7 @@ func TestGoldenOptim(t *testing.T) {
 				}
 				all := updatesOf(times, span{0, opt.params.OptimisedSize(), 1, false})
 				all = opt.cut(all)
-				hypers, err := opt.hypersOf(all)
-				if err != nil {
-					t.Fatal(err)
-				}
+				hypers := try.Get(opt.hypersOf(all))(t)
 				for i, g := range c.Grads {
 					dev.UploadDoubles(opt.params.Grad("p0"), g)
 					opt.norms(all)
@@ -298,14 +277,8 @@ func optimiserOf(t *testing.T, dev device.Device, initial [][]float64, o OptimOp
 	for i, v := range initial {
 		specs = append(specs, graph.ParamSpec{Name: "p" + string(rune('0'+i)), Shape: []int{len(v)}})
 	}
-	params, err := graph.NewParams(dev, specs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opt, err := newOptimiser(dev, params, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	params := try.Get(graph.NewParams(dev, specs))(t)
+	opt := try.Get(newOptimiser(dev, params, o))(t)
 	for i, v := range initial {
 		dev.UploadDoubles(params.Value(specs[i].Name), v)
 	}
@@ -321,9 +294,7 @@ func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, 
 		Coef  float64 `json:"coefficient"`
 		Grads [][]float64
 	}
-	if err := json.Unmarshal(expected, &want); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(expected, &want))
 	listed := make([]int, len(grads))
 	for _, i := range order {
 		listed[i]++
@@ -342,10 +313,7 @@ func checkClip(t *testing.T, dev device.Device, grads [][]float64, order []int, 
 		all = append(all, updatesOf(n, span{lo, hi, 1, false})...)
 	}
 	all = opt.cut(all)
-	hypers, err := opt.hypersOf(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hypers := try.Get(opt.hypersOf(all))(t)
 	opt.norms(all)
 	golden.Close(t, "total norm", doubles(dev, opt.norm), []float64{want.Norm}, tol)
 	golden.Close(t, "coefficient", doubles(dev, opt.coef), []float64{want.Coef}, tol)

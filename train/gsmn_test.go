@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -157,22 +158,13 @@ func TestGSMNResumesExactly(t *testing.T) {
 	whole := step()
 	run(t, whole, gsmnBatch(1, 6, 12))
 	var file bytes.Buffer
-	if err := whole.WriteState(&file, models.Info{}, &State{Seed: 1, Position: Position{Step: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, whole.WriteState(&file, models.Info{}, &State{Seed: 1, Position: Position{Step: 1}}))
 	path := filepath.Join(t.TempDir(), "last.safetensors")
-	if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	c, err := models.OpenCheckpoint(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, file.Bytes(), 0o644))
+	c := try.Get(models.OpenCheckpoint(path))(t)
 	defer c.Close()
 	resumed := step()
-	if err := resumed.RestoreState(c, &State{}); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, resumed.RestoreState(c, &State{}))
 	for _, s := range []*Step{whole, resumed} {
 		run(t, s, gsmnBatch(2, 5, 9))
 	}

@@ -12,6 +12,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -150,18 +151,11 @@ const tinyRegions, tinyFeature, tinyVocab, tinySemantic = 2, 6, 20, 5
 func newStep(t testing.TB, dev device.Device, o models.Options, d models.Dims, lossName string,
 	opt OptimOptions) *Step {
 	t.Helper()
-	m, err := models.NewModel(dev, o, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try.Get(models.NewModel(dev, o, d))(t)
 	m.Init(3, nil)
 	l := loss.DefaultOptions()
 	l.Name = lossName
-	s, err := NewStep(m, l, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return try.Get(NewStep(m, l, opt))(t)
 }
 
 // adam is the optimiser of the reference repositories, adamw that of VSE-infinity with weight decay.

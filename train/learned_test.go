@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -24,16 +24,9 @@ func learningStep(t *testing.T, dev device.Device, l loss.Options, opt OptimOpti
 	t.Helper()
 	o := models.DefaultOptions()
 	o.EmbedDim, o.WordDim = 8, 4
-	m, err := NewModel(dev, o, tinyDims, &l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try.Get(NewModel(dev, o, tinyDims, &l))(t)
 	m.Init(3, nil)
-	s, err := NewStep(m, l, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return try.Get(NewStep(m, l, opt))(t)
 }
 
 // The ranges are those of the golden cases, on a device of each precision; infinite ends leave a value as it is.
@@ -45,9 +38,7 @@ func TestGoldenClamp(t *testing.T) {
 		var kind struct {
 			Type string `json:"loss_type"`
 		}
-		if err := json.Unmarshal(raw, &kind); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &kind))
 		if kind.Type != "clamp" {
 			continue
 		}
@@ -57,21 +48,13 @@ func TestGoldenClamp(t *testing.T) {
 			Inputs   struct{ Before []float64 }
 			Expected struct{ After []float64 }
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		n++
 		for precision, tol := range map[string]golden.Tolerance{cpu.FP64: golden.FP64, cpu.FP32: golden.FP32} {
 			dev := newDevice(t, precision)
-			in, err := graph.NewInstance(dev, []graph.ParamSpec{{Name: "x", Shape: []int{1},
-				Within: &[2]float64{c.Config.Low, c.Config.High}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			limits, err := newLimits(dev, in.Params)
-			if err != nil {
-				t.Fatal(err)
-			}
+			in := try.Get(graph.NewInstance(dev, []graph.ParamSpec{{Name: "x", Shape: []int{1},
+				Within: &[2]float64{c.Config.Low, c.Config.High}}}))(t)
+			limits := try.Get(newLimits(dev, in.Params))(t)
 			var after []float64
 			for _, x := range c.Inputs.Before {
 				dev.UploadDoubles(in.Params.Value("x"), []float64{x})
@@ -113,20 +96,11 @@ func TestLearnedScalarsAreParameters(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "last.safetensors")
 		var file bytes.Buffer
-		if err := s.WriteState(&file, models.Info{}, &State{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, file.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.WriteState(&file, models.Info{}, &State{}))
+		try.Do(t, os.WriteFile(path, file.Bytes(), 0o666))
 		again := learningStep(t, newDevice(t, precision), l, opt)
-		c, err := models.OpenCheckpoint(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := again.RestoreState(c, &State{}); err != nil {
-			t.Fatal(err)
-		}
+		c := try.Get(models.OpenCheckpoint(path))(t)
+		try.Do(t, again.RestoreState(c, &State{}))
 		c.Close()
 		for i := range 3 {
 			b := tinyBatch(uint64(i)+5, 6, 7)
@@ -160,19 +134,10 @@ func TestLearnedTemperatureStaysInItsRange(t *testing.T) {
 	s.model.Instance.Dev.UploadDoubles(s.model.Instance.Params.Value("loss.temperature"), []float64{0.5})
 	path := filepath.Join(t.TempDir(), "last.safetensors")
 	var file bytes.Buffer
-	if err := s.WriteState(&file, models.Info{}, &State{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, file.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	c, err := models.OpenCheckpoint(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, s.WriteState(&file, models.Info{}, &State{}))
+	try.Do(t, os.WriteFile(path, file.Bytes(), 0o666))
+	c := try.Get(models.OpenCheckpoint(path))(t)
 	defer c.Close()
-	err = c.Restore(learningStep(t, newDevice(t, cpu.FP32), l, adam(1)).model)
-	if err == nil || !strings.Contains(err.Error(), "loss.temperature is 0.5, expected a number from 0.01 to 0.1") {
-		t.Errorf("a temperature of 0.5: %v", err)
-	}
+	err := c.Restore(learningStep(t, newDevice(t, cpu.FP32), l, adam(1)).model)
+	try.Fails(t, err, "loss.temperature is 0.5, expected a number from 0.01 to 0.1")
 }

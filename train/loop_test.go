@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"vsetrain/eval"
+	"vsetrain/internal/house/try"
 )
 
 func TestLoopCadence(t *testing.T) {
 	s := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
 	l := s.loop()
 	l.Warmup = 1
-	if err := l.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Run(t.Context()))
 	same(t, "events", s.events, []string{
 		"run 0.0 lr 1 sum", "step 1", "run 0.1 lr 1 sum", "step 2", "val 2 score 10 best true", "save 2 best true",
 		"run 0.2 lr 1 sum", "step 3", "run 0.3 lr 1 sum", "step 4", "val 4 score 30 best true", "save 4 best true",
@@ -45,9 +44,7 @@ func TestValidationAtEpochEndsOnly(t *testing.T) {
 	s := &script{}
 	l := s.loop()
 	l.Options.ValStep = 0
-	if err := l.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Run(t.Context()))
 	same(t, "validations", s.only("val"), []string{"val 5 score 50 best true", "val 10 score 50 best false"})
 }
 
@@ -71,9 +68,7 @@ func TestBestByFourRecalls(t *testing.T) {
 		return m, err
 	}
 	l.Options.MaxSteps = 1
-	if err := l.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Run(t.Context()))
 	if want := (20 + 30 + 30 + 30) / 4.0; l.Position.Best != want {
 		t.Errorf("best %v, want %v", l.Position.Best, want)
 	}
@@ -83,9 +78,7 @@ func TestEarlyStop(t *testing.T) {
 	s := &script{scores: []float64{10, 9, 11, 11, 8}}
 	l := s.loop()
 	l.Options.EarlyStop, l.Options.Epochs = 2, 100
-	if err := l.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Run(t.Context()))
 	same(t, "validations", s.only("val"), []string{"val 2 score 10 best true", "val 4 score 9 best false",
 		"val 5 score 11 best true",
 		"val 6 score 11 best false", "val 8 score 8 best false"})
@@ -98,9 +91,7 @@ func TestMaxStepsEndsWithAValidation(t *testing.T) {
 	s := &script{}
 	l := s.loop()
 	l.Options.MaxSteps = 3
-	if err := l.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Run(t.Context()))
 	same(t, "validations", s.only("val", "save"), []string{"val 2 score 50 best true", "save 2 best true",
 		"val 3 score 50 best false", "save 3 best false"})
 }
@@ -108,9 +99,7 @@ func TestMaxStepsEndsWithAValidation(t *testing.T) {
 // A run that is interrupted at any step, and again after resuming, does the same steps and validations once each.
 func TestInterruptAndResumeRepeatNothing(t *testing.T) {
 	whole := &script{scores: []float64{10, 30, 20, 30, 40, 5}}
-	if err := whole.loop().Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, whole.loop().Run(t.Context()))
 	for _, every := range []int64{1, 2, 3, 4, 7} {
 		s := &script{scores: whole.scores}
 		l := s.loop()
@@ -173,9 +162,7 @@ func TestInterruptedInsideAValidation(t *testing.T) {
 		t.Fatalf("saved %+v", s.saved)
 	}
 	s.onValidate = nil
-	if err := s.resume(s.saved[0]).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, s.resume(s.saved[0]).Run(t.Context()))
 	same(t, "first events after resuming", s.events[5:7], []string{"val 2 score 50 best true", "save 2 best true"})
 }
 
@@ -242,9 +229,7 @@ func TestStepInfo(t *testing.T) {
 	l := s.loop()
 	var got []StepInfo
 	s.onStep = func(i StepInfo) error { got = append(got, i); return nil }
-	if err := l.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Run(t.Context()))
 	i := got[5]
 	if i.Step != 6 || i.Epoch != 1 || i.Iter != 1 || i.EpochPosition != 1.2 || i.Batch != 4 ||
 		i.DataWait != time.Millisecond ||
@@ -281,9 +266,7 @@ func TestCollapseWarns(t *testing.T) {
 	l.Options.CollapseSteps, l.Options.OnCollapse = 2, "warn"
 	var warned []error
 	l.Hooks.Warn = func(err error) error { warned = append(warned, err); return nil }
-	if err := l.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Run(t.Context()))
 	var ce *CollapseError
 	if len(warned) != 1 || !errors.As(warned[0], &ce) || ce.Step != 2 {
 		t.Errorf("warnings %v, want one after step 2", warned)
@@ -299,9 +282,7 @@ func TestPositionIsSavedWhole(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(b, &s)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		return s.Position
 	}
 	all := Position{Step: 9, Epoch: 1, Iter: 4, Best: 50, BestStep: 2, Stale: 3, Collapsed: 4, Pending: true,
@@ -385,9 +366,7 @@ func TestGrowingLossWarns(t *testing.T) {
 			return nil
 		}
 		s.loss = c.loss
-		if err := l.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.Run(t.Context()))
 		if c.at == 0 && len(warned) > 0 || c.at > 0 && !slices.Equal(warned, []int64{c.at}) {
 			t.Errorf("%s: warnings at steps %v, want %d", c.name, warned, c.at)
 		}

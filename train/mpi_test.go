@@ -15,6 +15,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/ranks"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/mpi"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -79,10 +80,7 @@ func TestRanksOverMPI(t *testing.T) {
 
 // overMPI is what each rank does.
 func overMPI(t *testing.T, path string) {
-	w, err := mpi.Start(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(mpi.Start(path))(t)
 	world, bits := ranks.OverMPI(w), uint64(0)
 	if long {
 		for _, c := range everyLoss(t) {
@@ -101,10 +99,7 @@ func overMPI(t *testing.T, path string) {
 		}
 		s := c.step(rankedCPU(t, world, cpu.FP32))
 		for i := range steps {
-			got, err := s.Run(dealt(c.batch(i), w.Rank, w.Ranks), 1e-4, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := try.Get(s.Run(dealt(c.batch(i), w.Rank, w.Ranks), 1e-4, false))(t)
 			if one == nil {
 				continue
 			}
@@ -122,9 +117,7 @@ func overMPI(t *testing.T, path string) {
 			bits = bits*31 + r.hash()
 		}
 	}
-	if err := w.Finalize(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.Finalize())
 	fmt.Printf("bits %x\n", bits)
 }
 
@@ -141,16 +134,9 @@ func everyLoss(t *testing.T) (all []recordedCase) {
 				l := loss.DefaultOptions()
 				l.Name = name
 				o := step(openCPU(t, cpu.Options{Threads: 1, Precision: cpu.FP64})).model
-				m, err := NewModel(d, o.Options, o.Dims, &l)
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := try.Get(NewModel(d, o.Options, o.Dims, &l))(t)
 				m.Init(3, nil)
-				s, err := NewStep(m, l, adam(1e-2))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
+				return try.Get(NewStep(m, l, adam(1e-2)))(t)
 			}, func(i int) *data.Batch {
 				b := c.batch(i)
 				if b.Numbers == nil {

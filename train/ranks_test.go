@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/compute/device/ranks"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -63,16 +64,9 @@ func lossCases(t testing.TB) (all []recordedCase) {
 				}
 				o := published(t, network)
 				o.SGRAF.SimDim = 8
-				m, err := NewModel(d, o, tinyDims, &l)
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := try.Get(NewModel(d, o, tinyDims, &l))(t)
 				m.Init(3, nil)
-				s, err := NewStep(m, l, adam(1e-2))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
+				return try.Get(NewStep(m, l, adam(1e-2)))(t)
 			}
 			all = append(all, recordedCase{network + " " + name, 3, 1e-2, step, func(i int) *data.Batch {
 				b := shorten(tinyBatch(uint64(i), 7, 8), uint64(i), false)
@@ -386,10 +380,7 @@ func TestRanksReduceDtype(t *testing.T) {
 
 // divide divides what a step trains into parts of at most so many parameters, where they are no larger.
 func divide(t testing.TB, s *Step, bucket int) {
-	own, err := newShard(s.model.Instance.Dev, s.model.Instance.Params, bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := try.Get(newShard(s.model.Instance.Dev, s.model.Instance.Params, bucket))(t)
 	s.opt.shard = own
 	if s.ranks != nil {
 		s.ranks.shard = own
@@ -398,11 +389,7 @@ func divide(t testing.TB, s *Step, bucket int) {
 
 // rankedCPU is a device of a rank.
 func rankedCPU(t testing.TB, w ranks.World, precision string) device.Device {
-	d, err := ranks.New(openCPU(t, cpu.Options{Threads: 1, Precision: precision}), w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return try.Get(ranks.New(openCPU(t, cpu.Options{Threads: 1, Precision: precision}), w))(t)
 }
 
 // Thirty steps in float32 end where those of one rank do.
@@ -561,9 +548,7 @@ func TestRanksCompare(t *testing.T) {
 			x[3] = math.Float64frombits(math.Float64bits(x[3]) + 1<<29)
 			s.model.Instance.Dev.UploadDoubles(v, x)
 		}
-		if err := r.Compare(); err == nil || !strings.Contains(err.Error(), "rank [1] differ") {
-			t.Errorf("rank %d: %v, expected one that names rank 1", rank, err)
-		}
+		try.Fails(t, r.Compare(), "rank [1] differ")
 	})
 }
 
@@ -579,13 +564,8 @@ func TestRanksRefuse(t *testing.T) {
 			return
 		}
 		_, err = NewStep(m, loss.DefaultOptions(), adam(1e-2))
-		if err == nil || !strings.Contains(err.Error(), "chan.transformer_axis: batch") {
-			t.Errorf("images that attend to each other: %v", err)
-		}
+		try.Fails(t, err, "chan.transformer_axis: batch")
 		s := tinyStep(t, d, loss.LMH, 0)
-		if _, err := s.Run(tinyBatch(1, 6, 8), 1e-2, false); err == nil ||
-			!strings.Contains(err.Error(), "a batch of 6 images of rank 0 of 1") {
-			t.Errorf("a batch of one rank: %v", err)
-		}
+		try.Refuses(s.Run(tinyBatch(1, 6, 8), 1e-2, false))(t, "a batch of 6 images of rank 0 of 1")
 	})
 }

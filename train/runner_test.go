@@ -13,6 +13,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -117,9 +118,7 @@ func published(t testing.TB, network string) models.Options {
 			break
 		}
 	}
-	if err := o.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, o.Validate())
 	return o
 }
 
@@ -231,9 +230,7 @@ func TestNotFiniteOnTheDevice(t *testing.T) {
 		return all
 	}
 	good := func(i uint64) {
-		if _, err := s.Run(tinyBatch(i, 6, 7), 1e-2, false); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(s.Run(tinyBatch(i, 6, 7), 1e-2, false))(t)
 	}
 	for i := range 3 {
 		good(uint64(i))

@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
 // verified is a step that looks for flipped bits, and repeats one of every.
 func verified(t testing.TB, s *Step, every int) *Step {
 	t.Helper()
-	if err := Verify(s, every, 4); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, Verify(s, every, 4))
 	return s
 }
 
@@ -56,10 +55,7 @@ func TestVerifyChangesNothing(t *testing.T) {
 				steps = 2
 			}
 			for i := range steps {
-				want, err := plain.Run(c.batch(i), c.lr, i == 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := try.Get(plain.Run(c.batch(i), c.lr, i == 0))(t)
 				got, err := looked.Run(c.batch(i), c.lr, i == 0)
 				if err != nil {
 					t.Fatalf("step %d: %v", i+1, err)
@@ -107,9 +103,7 @@ func TestFlippedBits(t *testing.T) {
 		dev := newDevice(t, "fp32")
 		s := verified(t, c.step(dev), 0)
 		for i := range 2 {
-			if _, err := s.Run(c.batch(i), c.lr, false); err != nil {
-				t.Fatal(err)
-			}
+			try.Get(s.Run(c.batch(i), c.lr, false))(t)
 		}
 		p := s.model.Instance.Params
 		arrays := []device.View{p.Values(), s.opt.m, s.opt.v}
@@ -145,9 +139,7 @@ func TestFlippedBits(t *testing.T) {
 					tried)
 			}
 		}
-		if err := Unchanged(s); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, Unchanged(s))
 	}
 	t.Logf("campaign: flipped bits of parameters and moments: %d found, %[1]d tried, 0 failed", tried)
 }
@@ -170,9 +162,7 @@ func TestFlipThatMakesNaN(t *testing.T) {
 		verified(t, s, 0)
 		b := tinyBatch(1, 6, 7)
 		for range 3 {
-			if _, err := s.Run(b, 1e-4, false); err != nil {
-				t.Fatal(err)
-			}
+			try.Get(s.Run(b, 1e-4, false))(t)
 		}
 		flip(dev, p, 0, 30)
 		r, err := s.Run(b, 1e-4, false)
@@ -243,24 +233,15 @@ func TestFlippedResidentBits(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		s := verified(t, tinyStep(t, dev, "lmh", 0), 2)
 		values := batch.Features
-		table, err := d.NewTable(len(values), half)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := try.Get(d.NewTable(len(values), half))(t)
 		d.Store(table, 0, values)
-		words, err := dev.Alloc(device.Int32, len(batch.Words))
-		if err != nil {
-			t.Fatal(err)
-		}
+		words := try.Get(dev.Alloc(device.Int32, len(batch.Words)))(t)
 		dev.UploadInts(device.Of(words), batch.Words)
 		starts := make([]int32, 1, 1+batch.N)
 		for _, l := range batch.Lengths {
 			starts = append(starts, starts[len(starts)-1]+l)
 		}
-		begins, err := dev.Alloc(device.Int32, len(starts))
-		if err != nil {
-			t.Fatal(err)
-		}
+		begins := try.Get(dev.Alloc(device.Int32, len(starts)))(t)
 		dev.UploadInts(device.Of(begins), starts)
 		s.ReadFrom(&models.Resident{Device: d, Features: table, Words: device.Of(words), Starts: device.Of(begins)})
 		batch.Rows, batch.Numbers = []int32{0, 1, 2, 3, 4, 5}, []int32{0, 1, 2, 3, 4, 5}

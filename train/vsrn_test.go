@@ -10,6 +10,7 @@ import (
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -154,9 +155,7 @@ func TestLabelsOfABatch(t *testing.T) {
 		words[0], words[b.Lengths[i]-1] = text.Start, text.End
 		b.Words = append(b.Words, words...)
 	}
-	if err := s.labels.feed(s.model, &b.Captions, models.Bucket(b.L)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, s.labels.feed(s.model, &b.Captions, models.Bucket(b.L)))
 	columns := labelSteps(models.Bucket(b.L), maxLength) + 1
 	if columns != maxLength {
 		t.Fatalf("%d columns", columns)

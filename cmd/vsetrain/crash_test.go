@@ -20,6 +20,7 @@ import (
 	"vsetrain/internal/files/crash"
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/verify"
 )
@@ -147,27 +148,20 @@ var disturbances = []struct {
 func TestDisturbedCommands(t *testing.T) {
 	world := t.TempDir()
 	t.Chdir(world)
-	if err := crashWorld(world); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, crashWorld(world))
 	all := make([]crash.Outcome, len(disturbances))
 	for i := range crashJobs {
 		j := &crashJobs[i]
 		t.Run(j.name, func(t *testing.T) {
 			b, r, err := begin(j, t, world)
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			for k, d := range disturbances {
 				if *d.time == 0 {
 					continue
 				}
 				began := time.Now()
 				until := began.Add(*d.time / time.Duration(len(crashJobs)-i))
-				o, err := d.try(b, r, filepath.Join(t.TempDir(), "work"), until)
-				if err != nil {
-					t.Fatal(err)
-				}
+				o := try.Get(d.try(b, r, filepath.Join(t.TempDir(), "work"), until))(t)
 				*d.time = max(time.Millisecond, *d.time-time.Since(began))
 				for _, err := range o.Errors {
 					t.Errorf("%s: %v", d.name, err)

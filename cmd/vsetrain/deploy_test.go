@@ -8,22 +8,19 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // The command lines of the unit and of the container are those of this program, and systemd understands the unit.
 func TestDeploy(t *testing.T) {
 	file := func(name string) string {
 		t.Helper()
-		b, err := os.ReadFile(filepath.Join("..", "..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(filepath.Join("..", "..", name)))(t)
 		return string(b)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "token"), []byte("0123456789abcdef\n"), 0o600))
 	unit := strings.ReplaceAll(file("deploy/vsetrain.service"), "\\\n", " ")
 	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/vsetrain (.*)$`).FindStringSubmatch(unit)
 	if start == nil {

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/stats"
 )
 
@@ -25,9 +26,7 @@ func TestEvalColours(t *testing.T) {
 			d.Data[i] = float64(i * (7 + 5*k) % 32)
 		}
 		files[k] = filepath.Join(dir, string(rune('a'+k))+".npy")
-		if err := eval.SaveScores(nil, files[k], d); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, eval.SaveScores(nil, files[k], d))
 	}
 	run := func(tty, colour bool, args ...string) string {
 		var out, errs bytes.Buffer
@@ -100,9 +99,5 @@ var compared = regexp.MustCompile(`^\S.* {2,}(\x1b\[1m)?([0-9.]+)(?:\x1b\[0m)? +
 
 func number(t *testing.T, s string) float64 {
 	t.Helper()
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return try.Get(strconv.ParseFloat(s, 64))(t)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 )
 
@@ -47,16 +48,10 @@ func TestExamples(t *testing.T) {
 // The first example of the program is the demo that README and `make demo` run: one world, one configuration, one run
 // directory.
 func TestOneDemo(t *testing.T) {
-	cfg, err := config.Load(config.Request{Preset: "demo"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := try.Get(config.Load(config.Request{Preset: "demo"}))(t)
 	want := []string{"data synth " + cfg.Data.Dir, "precompute-svd --data " + cfg.Data.Dir, "train --config demo",
 		"eval " + cfg.Run.Dir}
-	script, err := os.ReadFile("../../scripts/demo.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := try.Get(os.ReadFile("../../scripts/demo.sh"))(t)
 	text := strings.NewReplacer("$data", cfg.Data.Dir, "$run", cfg.Run.Dir).Replace(string(script))
 	for i, line := range examplesOf(newTestRoot()) {
 		command, _, _ := strings.Cut(line, " #")
@@ -108,10 +103,7 @@ func TestConfigsInDocuments(t *testing.T) {
 			t.Fatal(pattern, err)
 		}
 		for _, f := range files {
-			b, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := try.Get(os.ReadFile(f))(t)
 			found += checkConfigs(t, f, string(b))
 		}
 	}

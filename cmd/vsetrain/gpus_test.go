@@ -14,23 +14,17 @@ import (
 	"time"
 
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // childOf is a process that another one started, on whichever of its threads.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := try.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)))(t)
 	for _, name := range files {
 		b, _ := os.ReadFile(name) // a thread may have ended
 		if list := strings.Fields(string(b)); len(list) > 0 {
-			child, err := strconv.Atoi(list[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return child
+			return try.Get(strconv.Atoi(list[0]))(t)
 		}
 	}
 	t.Fatalf("process %d has no child", pid)
@@ -49,14 +43,10 @@ func TestKilledGPU(t *testing.T) {
 	var out bytes.Buffer
 	c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", "r", "--gpus", "2", "--set", "train.val_step=4",
 		"--set", "train.log_step=1")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	waitFor(t, filepath.Join(dir, "r", "metrics.jsonl"), "\n", 7)
 	began := time.Now()
-	if err := syscall.Kill(childOf(t, c.Process.Pid), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, syscall.Kill(childOf(t, c.Process.Pid), syscall.SIGKILL))
 	const want = "vsetrain: rank 1: its process ended: signal: killed; continue with --resume: "
 	if code := exitCode(t, c); code != exitInterrupted || time.Since(began) > 10*time.Second ||
 		!strings.Contains(out.String(), want) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 // Files that claim to be large, or are large and hold nothing, end the program with a message within a gigabyte of
@@ -46,12 +48,8 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, c.file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(c.begin), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
+			try.Do(t, os.WriteFile(path, []byte(c.begin), 0o666))
 			if c.size > 0 {
 				if err := os.Truncate(path, c.size); err != nil {
 					t.Skip(err)

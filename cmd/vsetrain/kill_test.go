@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 )
 
@@ -54,9 +55,7 @@ func killWorld(t *testing.T, epochs int) (dir string, took time.Duration) {
 	t.Helper()
 	dir = t.TempDir()
 	config := fmt.Appendf(nil, killConfig, *killLoss, epochs)
-	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), config, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), config, 0o666))
 	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",
 		"128")
 	mustRun(t, dir, "precompute-svd", "--data", "world", "--k", "8")
@@ -112,9 +111,7 @@ func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most 
 	}
 	var out bytes.Buffer
 	c := vsetrain(dir, &out, args...)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	moment := make(<-chan time.Time)
@@ -136,9 +133,7 @@ func killedSession(t *testing.T, dir, run string, r *rand.Rand, kill bool, most 
 		return true
 	}
 	halves, err := filepath.Glob(filepath.Join(dir, run, "checkpoints", fmt.Sprintf(".*.tmp-*-%d-*", c.Process.Pid)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	switch {
 	case len(halves) > 0:
 		stats["writing"]++
@@ -165,9 +160,7 @@ func checkLast(t *testing.T, run string) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		f.Close()
 	}
 }
@@ -190,9 +183,7 @@ func TestSignalsSaveTheState(t *testing.T) {
 		name := fmt.Sprintf("signal%d", i)
 		var out bytes.Buffer
 		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", name)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Start())
 		path := filepath.Join(dir, name, "metrics.jsonl")
 		for range 1000 { // until it has done some steps
 			if b, _ := os.ReadFile(path); bytes.Count(b, []byte("\n")) >= 4 {
@@ -200,9 +191,7 @@ func TestSignalsSaveTheState(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		if err := c.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Process.Signal(sig))
 		var exit *exec.ExitError
 		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
 			t.Fatalf("%v: ended with %v\n%s", sig, err, &out)

@@ -14,6 +14,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 func TestMain(m *testing.M) {
@@ -24,14 +25,8 @@ func TestMain(m *testing.M) {
 // $SCRIPTS that of the project's shell scripts, $EMULATED_GPU the emulated CUDA driver and $EMULATED_NVML its NVML,
 // where the condition emulator holds.
 func TestScripts(t *testing.T) {
-	fixtures, err := filepath.Abs(filepath.Join("..", "..", "testdata", "torch"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scripts, err := filepath.Abs(filepath.Join("..", "..", "scripts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fixtures := try.Get(filepath.Abs(filepath.Join("..", "..", "testdata", "torch")))(t)
+	scripts := try.Get(filepath.Abs(filepath.Join("..", "..", "scripts")))(t)
 	gpu, _ := emulator.Build() // where it cannot be built the scripts that need it skip, and its own tests say why
 	nvml, _ := emulator.BuildNVML()
 	testscript.Run(t, testscript.Params{

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // ownLosses is a file of two losses that nobody has: one that trains, and one whose gradient is not finite where all
@@ -59,19 +61,12 @@ func TestALossIsOneFile(t *testing.T) {
 		t.Skip("no go tool")
 	}
 	dir := t.TempDir()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := try.Get(filepath.Abs("../.."))(t)
 	file, overlay, bin := filepath.Join(dir, "own.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "own")
 	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "loss", "own.go"): file}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for name, text := range map[string][]byte{file: []byte(ownLosses), overlay: list} {
-		if err := os.WriteFile(name, text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(name, text, 0o666))
 	}
 	run := func(fails bool, where, name string, args ...string) string {
 		t.Helper()
@@ -102,10 +97,7 @@ func TestALossIsOneFile(t *testing.T) {
 	own(false, "train", "--resume", "--run", "run", "--set", "train.epochs=2")
 	has("the report", own(false, "report", "run", "--test"), "Own")
 	own(false, "export", "run", "--out", "own.pth")
-	metrics, err := os.ReadFile(filepath.Join(dir, "run", "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := try.Get(os.ReadFile(filepath.Join(dir, "run", "metrics.jsonl")))(t)
 	has("the log", string(metrics), `"own_scale":`)
 	has("a value out of range", own(true, append(train, "--set", "loss.own.factor=11")...), "loss.own.factor",
 		"(0, 10]")

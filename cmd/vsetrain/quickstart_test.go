@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/internal/house/try"
 )
 
 // A data set without a vocabulary is trained on and searched; a second call takes the run over. Without a data set a
@@ -21,9 +22,7 @@ func TestQuickstart(t *testing.T) {
 	world, work := filepath.Join(dir, "a world"), filepath.Join(dir, "work")
 	mustRun(t, dir, "data", "synth", world, "--train", "40", "--dev", "12", "--test", "12", "--regions", "3", "--dim",
 		"16", "--images")
-	if err := os.Remove(filepath.Join(world, "vocab.json")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Remove(filepath.Join(world, "vocab.json")))
 	for _, call := range []struct{ want, not string }{{"train --config demo", "earlier call"},
 		{"is there from an earlier call", "train --config demo"}} {
 		var out, errs safeBuffer
@@ -44,10 +43,7 @@ func TestQuickstart(t *testing.T) {
 		if url == nil {
 			t.Fatalf("%s%s", out.String(), errs.String())
 		}
-		r, err := http.Get(url[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(http.Get(url[1]))(t)
 		page, err := io.ReadAll(r.Body)
 		r.Body.Close()
 		if err != nil || !strings.Contains(string(page), "has to be encoded") {

@@ -22,6 +22,7 @@ import (
 
 	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/launch"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/system/mpi"
@@ -47,9 +48,7 @@ func trainLosses(t *testing.T, run string) (out []float64) {
 			Kind string
 			Loss float64
 		}
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal([]byte(line), &l))
 		if l.Kind == "train" {
 			out = append(out, l.Loss)
 		}
@@ -64,9 +63,7 @@ func TestProcs(t *testing.T) {
 	dir, _ := killWorld(t, 3)
 	var out bytes.Buffer
 	c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", "r", "--procs", "3")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	path := filepath.Join(dir, "r", "metrics.jsonl")
 	for range 4000 { // until it has done some steps
 		if b, _ := os.ReadFile(path); bytes.Count(b, []byte("\n")) >= 4 {
@@ -74,9 +71,7 @@ func TestProcs(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Process.Signal(syscall.SIGTERM))
 	if code := exitCode(t, c); code != exitInterrupted || strings.Count(out.String(), "the state is saved") != 1 {
 		t.Fatalf("exit code %d\n%s", code, &out)
 	}
@@ -154,14 +149,10 @@ func TestSweepOfRanks(t *testing.T) {
 	dir := ranksWorld(t) // or skip
 	const text = "base: c.yaml\nset: {train.epochs: 3}\naxes: [{param: optim.lr, values: [1e-3, 2e-3]}]\n" +
 		"launcher: {workers: 1, threads: 2, procs_per_trial: 2}\ndir: sw\n"
-	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(text), 0o666))
 	var out bytes.Buffer
 	c := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	trains := func(more int) {
 		for before, i := steps(t, dir), 0; steps(t, dir) < before+more; i++ {
 			if time.Sleep(5 * time.Millisecond); i == 10_000 {
@@ -179,9 +170,7 @@ func TestSweepOfRanks(t *testing.T) {
 		}
 	}
 	trains(2)
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Process.Signal(syscall.SIGTERM))
 	if code := exitCode(t, c); code != exitInterrupted || killed != 1 || strings.Count(out.String(), "stopped") != 2 {
 		t.Fatalf("exit code %d, %d ranks killed\n%s", code, killed, &out)
 	}
@@ -203,9 +192,7 @@ func TestProcsMeasure(t *testing.T) {
 	dir, _ := killWorld(t, 1)
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		if b, _, err = integrity.Unseal(b); err != nil { // the checksum of all, the time of day included
 			t.Fatal(err)
 		}
@@ -235,18 +222,13 @@ func TestProcsMeasure(t *testing.T) {
 	if files.Replace(outs[0].String()) != outs[1].String() {
 		t.Errorf("three processes print\n%s\none prints\n%s", &outs[1], &outs[0])
 	}
-	fixtures, err := filepath.Abs("../../testdata/torch")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fixtures := try.Get(filepath.Abs("../../testdata/torch"))(t)
 	row := func(cells ...string) string { return strings.Join(cells, "\t") + "\n" }
 	table := row("name", "files", "network", "data", "protocol", "i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5",
 		"t2i_r10", "quirks", "sha256", "where", "source", "note") + row("boxes", "checkpoint.pth.tar", "gsmn", "toy",
 		"whole", "0.0", "", "", "", "", "", "Q9,Q10", "", "https://example.org/x", "none", "")
 	for name, text := range map[string]string{"toy.tsv": table, "texts": "a dog\na red ball\ntwo dogs\na dog runs\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	for _, args := range [][]string{
 		{"embed", "whole", "--texts", "texts", "--batch", "1", "--out", "texts.npy", "--force"},
@@ -271,9 +253,7 @@ func TestProcsMeasure(t *testing.T) {
 	}
 	var out bytes.Buffer
 	c := vsetrain(dir, &out, "eval", "whole", "--split", "dev", "--procs", "2", "--scores", "none.npy")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	if code := exitCode(t, c); code != exitFailure || strings.Count(out.String(), "none.npy") != 1 {
 		t.Errorf("a file that is not there: exit code %d\n%s", code, &out)
 	}
@@ -282,26 +262,16 @@ func TestProcsMeasure(t *testing.T) {
 // Ranks that were started with other settings, data or kernels are told which, by all of them.
 func TestRanksDisagree(t *testing.T) {
 	dir := ranksWorld(t)
-	if err := os.CopyFS(filepath.Join(dir, "other"), os.DirFS(filepath.Join(dir, "world"))); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.CopyFS(filepath.Join(dir, "other"), os.DirFS(filepath.Join(dir, "world"))))
 	ids := filepath.Join(dir, "other", "dev_ids.txt")
-	b, err := os.ReadFile(ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(ids, bytes.Replace(b, []byte("1"), []byte("2"), 1), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(ids))(t)
+	try.Do(t, os.WriteFile(ids, bytes.Replace(b, []byte("1"), []byte("2"), 1), 0o666))
 	for _, x := range []struct{ flag, want string }{
 		{"seed=8", "seed is 8, that of rank 0 is 7;"},
 		{"optim.lr=0.5", "optim.lr is 0.5, that of rank 0 is 0.002;"},
 		{"data.dir=other", `file dev_ids.txt of data.dir is \d+ bytes \w{12}, that of rank 0 is \d+ bytes \w{12};`},
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := try.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		var outs [2]bytes.Buffer
@@ -313,9 +283,7 @@ func TestRanksDisagree(t *testing.T) {
 			}
 			c.Env = append(os.Environ(), fmt.Sprintf("RANK=%d", r), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
 				"MASTER_PORT="+port)
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, c.Start())
 			all = append(all, c)
 		}
 		want := regexp.MustCompile(`(?m)^vsetrain: rank 1 \(process \d+ on \S+\) and rank 0 \(process \d+ on \S+\) ` +
@@ -387,9 +355,7 @@ func TestSlurmRanks(t *testing.T) {
 			if pid == 0 {
 				continue
 			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 			hurt = true
 		}
 	}

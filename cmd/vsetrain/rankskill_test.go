@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 var (
@@ -48,9 +50,7 @@ func TestHurtRanks(t *testing.T) {
 		var out bytes.Buffer
 		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", run(), "--auto-resume", "--procs",
 			fmt.Sprint(ranks))
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Start())
 		var pids []int
 		for deadline := time.Now().Add(time.Minute); len(pids) < ranks-1; time.Sleep(time.Millisecond) {
 			if pids = childrenOf(c.Process.Pid); time.Now().After(deadline) {

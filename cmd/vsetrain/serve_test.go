@@ -16,6 +16,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
+	"vsetrain/internal/house/try"
 )
 
 // The command answers until it is interrupted, on an address that it prints: an embedder, and a pair scorer with a
@@ -51,17 +52,11 @@ func TestServe(t *testing.T) {
 			t.Fatalf("%s: printed %q, %q", network, out.String(), errs.String())
 		}
 		for header, want := range map[string]int{"Bearer " + token: 200, "Bearer no": 401} {
-			q, err := http.NewRequest("POST", url[1]+"/v1/search",
-				strings.NewReader(`{"query":"a rusty lantern","k":2}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			q := try.Get(http.NewRequest("POST", url[1]+"/v1/search",
+				strings.NewReader(`{"query":"a rusty lantern","k":2}`)))(t)
 			q.Header.Set("Content-Type", "application/json")
 			q.Header.Set("Authorization", header)
-			r, err := http.DefaultClient.Do(q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := try.Get(http.DefaultClient.Do(q))(t)
 			body, err := io.ReadAll(r.Body)
 			r.Body.Close()
 			if err != nil || r.StatusCode != want || strings.Contains(string(body), `"rank":2`) != (want == 200) {
@@ -87,13 +82,9 @@ func TestServeTold(t *testing.T) {
 		defer signal.Stop(hangups)
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "testdata", "torch", "vseinf"))); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "testdata", "torch", "vseinf"))))
 	gallery := filepath.Join(dir, "data")
-	if err := os.Remove(filepath.Join(gallery, "test_caps.txt")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Remove(filepath.Join(gallery, "test_caps.txt")))
 	var all safeBuffer
 	a := &app{Streams: &ui.Streams{Out: &all, Err: &all, Width: 80, Now: time.Now}}
 	c := newCmdServe(a)
@@ -112,32 +103,18 @@ func TestServeTold(t *testing.T) {
 		t.Fatalf("no %s in %s", text, all.String())
 	}
 	wait(`"msg":"ready"`)
-	self, err := os.FindProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := try.Get(os.FindProcess(os.Getpid()))(t)
 	want := "encoded ready "
 	if hangup != nil {
-		ids, err := os.ReadFile(filepath.Join(gallery, "test_ids.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ids := try.Get(os.ReadFile(filepath.Join(gallery, "test_ids.txt")))(t)
 		first, _, _ := strings.Cut(string(ids), "\n")
-		if err := data.Amend(gallery, "test", data.Change{Removed: []string{first}}, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := self.Signal(hangup); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, data.Amend(gallery, "test", data.Change{Removed: []string{first}}, nil))
+		try.Do(t, self.Signal(hangup))
 		wait(`"msg":"reload","split":"test","images":5,"version":2,"embedded":0`)
 		want += "reloading" + hangup.String() + " reload "
 	}
-	if err := self.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, self.Signal(syscall.SIGTERM))
+	try.Do(t, <-done)
 	said := []string{}
 	for line := range strings.Lines(all.String()) {
 		var l struct{ Msg, Signal string }

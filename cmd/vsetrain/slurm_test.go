@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/house/try"
 )
 
 const slurmSweep = `
@@ -37,13 +38,8 @@ func slurmCluster(t *testing.T, nodes int) func(name string, args ...string) str
 		}
 	}
 	dir, err := os.MkdirTemp("", "slurm") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	script, err := filepath.Abs("../../scripts/slurm-testcluster.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
+	script := try.Get(filepath.Abs("../../scripts/slurm-testcluster.sh"))(t)
 	out := filepath.Join(dir, "start.log") // a file, because the daemons keep what they inherit open
 	cluster := func(command string) error {
 		f, err := os.Create(out)
@@ -106,9 +102,7 @@ func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
 			Epoch               float64
 		}
 	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(b, &v))
 	s.Counts, s.Done = v.Counts, v.Done
 	for _, l := range v.Trials {
 		s.Trials = append(s.Trials, sweep.Line{ID: l.ID, State: l.State, Job: l.Job, Dir: filepath.Join(dir, l.Dir),
@@ -122,9 +116,7 @@ func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
 func TestSlurmSweep(t *testing.T) {
 	call := slurmCluster(t, 1)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(slurmSweep), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(slurmSweep), 0o666))
 	mustRun(t, dir, "data", "synth", "world", "--train", "100", "--dev", "30", "--test", "0", "--regions", "4", "--dim",
 		"128")
 	mustRun(t, dir, "sweep", "run", "--config", "s.yaml")
@@ -182,16 +174,10 @@ func TestSlurmSweep(t *testing.T) {
 
 func logsOf(t *testing.T, dir string) (all string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "sw", "slurm", "*.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := try.Get(filepath.Glob(filepath.Join(dir, "sw", "slurm", "*.log")))(t)
 	slices.Sort(files)
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(f))(t)
 		all += filepath.Base(f) + ":\n" + string(b)
 	}
 	return all
@@ -200,13 +186,8 @@ func logsOf(t *testing.T, dir string) (all string) {
 // sessions counts the sessions of a run.
 func sessions(t *testing.T, run string) int {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(run, "env.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(filepath.Join(run, "env.json")))(t)
 	var v struct{ Sessions []json.RawMessage }
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(b, &v))
 	return len(v.Sessions)
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 // exitCode waits for a command and returns its exit code. One that does not end is killed.
@@ -49,10 +51,8 @@ func stopWorld(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	config := strings.Replace(killConfig, "%s", "name: lmh", 1)
-	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)),
-		0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)),
+		0o666))
 	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",
 		"128")
 	return dir
@@ -64,22 +64,16 @@ func TestClosedPipeSavesTheState(t *testing.T) {
 	for _, both := range []bool{false, true} { // standard error as well
 		run := map[bool]string{false: "out", true: "both"}[both]
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		var errs bytes.Buffer
 		c := exec.Command(*program, "train", "--config", "c.yaml", "--run", run)
 		c.Dir, c.Stdout, c.Stderr = dir, w, io.Writer(&errs)
 		if both {
 			c.Stderr = w
 		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Start())
 		w.Close()
-		if _, err := r.Read(make([]byte, 10)); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(r.Read(make([]byte, 10)))(t)
 		r.Close()
 		if code := exitCode(t, c); code != exitInterrupted {
 			t.Errorf("exit code %d\n%s", code, &errs)
@@ -98,19 +92,13 @@ func TestIgnoredHangup(t *testing.T) {
 	dir := stopWorld(t)
 	c := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", *program, "train", "--config", "c.yaml", "--run", "r")
 	c.Dir = dir
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	log := filepath.Join(dir, "r", "metrics.jsonl")
 	waitFor(t, log, "\n", 3)
-	if err := c.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Process.Signal(syscall.SIGHUP))
 	b, _ := os.ReadFile(log)
 	waitFor(t, log, "\n", bytes.Count(b, []byte("\n"))+10) // it continues
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Process.Signal(os.Interrupt))
 	if code := exitCode(t, c); code != exitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
@@ -119,21 +107,14 @@ func TestIgnoredHangup(t *testing.T) {
 // A command that saves no state says that it was interrupted, and no more.
 func TestInterruptedWithoutState(t *testing.T) {
 	dir := stopWorld(t)
-	out, err := os.Create(filepath.Join(dir, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := try.Get(os.Create(filepath.Join(dir, "out")))(t)
 	defer out.Close()
 	var errs bytes.Buffer
 	c := exec.Command(*program, "lr-range", "--config", "c.yaml", "--steps", "10000000")
 	c.Dir, c.Stdout, c.Stderr = dir, out, &errs
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	waitFor(t, out.Name(), "with lmh", 1)
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Process.Signal(os.Interrupt))
 	if code := exitCode(t, c); code != exitCtrlC || !strings.HasSuffix(errs.String(), "vsetrain: interrupted\n") {
 		t.Errorf("exit code %d\n%s", code, &errs)
 	}
@@ -145,44 +126,30 @@ func TestSecondCtrlC(t *testing.T) {
 	dir := stopWorld(t)
 	mustRun(t, dir, "train", "--config", "c.yaml", "--run", "r", "--set", "train.max_steps=3")
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer r.Close()
 	defer w.Close()
 	fd := int(w.Fd())
-	if err := syscall.SetNonblock(fd, true); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, syscall.SetNonblock(fd, true))
 	for err = nil; err == nil; { // a full pipe: the program waits in its first line
 		_, err = syscall.Write(fd, make([]byte, 4096))
 	}
-	if err := syscall.SetNonblock(fd, false); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, syscall.SetNonblock(fd, false))
 	var errs bytes.Buffer
 	c := exec.Command(*program, "train", "--resume", "--run", "r")
 	c.Dir, c.Stdout, c.Stderr = dir, w, &errs
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	waitFor(t, filepath.Join(dir, "r", "env.json"), `"pid"`, 2)
 	half := filepath.Join(dir, "r", "checkpoints", ".last.safetensors.tmp-00000000-1-1")
-	if err := os.WriteFile(half, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(half, nil, 0o666))
 	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGHUP} {
-		if err := c.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Process.Signal(s))
 		time.Sleep(20 * time.Millisecond)
 	}
 	if !exists(half) {
 		t.Error("ended by a further signal that is no Ctrl-C")
 	}
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Process.Signal(os.Interrupt))
 	if code := exitCode(t, c); code != exitCtrlC {
 		t.Errorf("exit code %d", code)
 	}
@@ -213,9 +180,7 @@ func TestHangupSavesASweep(t *testing.T) {
 	defer signal.Stop(hangups)
 	dir := stopWorld(t)
 	s := strings.Replace(killedSweep, "epochs: 3", "epochs: 400", 1)
-	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(s), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(s), 0o666))
 	saved := func() (n int) {
 		files, _ := filepath.Glob(filepath.Join(dir, "sw", "trials", "*", "checkpoints", "last.safetensors"))
 		return len(files)
@@ -224,15 +189,11 @@ func TestHangupSavesASweep(t *testing.T) {
 		before := steps(t, dir)
 		var out bytes.Buffer
 		c := vsetrain(dir, &out, append(append([]string{"sweep"}, args...), "--config", "s.yaml")...)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Start())
 		for deadline := time.Now().Add(time.Minute); steps(t, dir) < before+8 && time.Now().Before(deadline); {
 			time.Sleep(5 * time.Millisecond)
 		}
-		if err := c.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Process.Signal(syscall.SIGHUP))
 		if code := exitCode(t, c); code != exitInterrupted || !strings.Contains(out.String(), "sweep interrupted") {
 			t.Errorf("sweep %s: exit code %d\n%s", args[0], code, &out)
 		}
@@ -248,13 +209,9 @@ func TestInterruptedSeeds(t *testing.T) {
 	var errs bytes.Buffer
 	c := exec.Command(*program, "train", "--config", "c.yaml", "--run", "r", "--seeds", "7,8")
 	c.Dir, c.Stderr = dir, &errs
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	waitFor(t, filepath.Join(dir, "r-seed7", "metrics.jsonl"), "\n", 3)
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Process.Signal(syscall.SIGTERM))
 	if code := exitCode(t, c); code != exitInterrupted {
 		t.Errorf("exit code %d\n%s", code, &errs)
 	}

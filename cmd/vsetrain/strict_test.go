@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // strict runs the program on the strict driver, which computes nothing, and sums the calls that it counts.
@@ -86,9 +87,7 @@ device: {kind: cuda}
 func (s *strict) train(t *testing.T, network, resident string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strictConfig), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strictConfig), 0o666))
 	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "12", "--regions", "36",
 		"--dim", "128", "--dtype", "f16")
 	set := []string{"--set", "model.network=" + network, "--set", "device.resident=" + resident}

@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/house/try"
 )
 
 func TestSweepProgress(t *testing.T) {
@@ -37,20 +38,14 @@ func TestSweepProgress(t *testing.T) {
 func TestSweepView(t *testing.T) {
 	dir := t.TempDir()
 	f := sweepFlags{File: filepath.Join(dir, "s.yaml"), Dir: filepath.Join(dir, "sw")}
-	if err := os.WriteFile(f.File, []byte(killedSweep), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(f.File, []byte(killedSweep), 0o666))
 	plan, store, err := f.load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for _, tty := range []bool{false, true} {
 		var out, errs bytes.Buffer
 		v := &sweepView{app: &app{Streams: &ui.Streams{Out: &out, Err: &errs, OutTTY: tty, ErrTTY: tty, Width: 100,
 			Now: time.Now}}, plan: plan, store: store}
-		if err := v.open(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, v.open())
 		v.event(sweep.Event{Kind: sweep.Failed, Job: sweep.Job{State: &sweep.State{Trial: plan.Trials[1]}},
 			Fail: sweep.Failure{Error: "no memory"}})
 		v.bar.close()

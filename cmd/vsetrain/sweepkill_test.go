@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/house/try"
 )
 
 const killedSweep = `
@@ -25,17 +26,13 @@ dir: sw
 // none is trained again.
 func TestKilledSweepGoesOn(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(killedSweep), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(killedSweep), 0o666))
 	mustRun(t, dir, "data", "synth", "world", "--train", "80", "--dev", "10", "--test", "0", "--regions", "4", "--dim",
 		"128")
 	for kills := 0; ; kills++ {
 		var out bytes.Buffer
 		c := vsetrain(dir, &out, "sweep", "run", "--config", "s.yaml")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- c.Wait() }()
 		if kills == 2 {
@@ -49,9 +46,7 @@ func TestKilledSweepGoesOn(t *testing.T) {
 		for steps(t, dir) < before+8 && time.Now().Before(deadline) {
 			time.Sleep(5 * time.Millisecond)
 		}
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Process.Kill())
 		<-ended
 	}
 	s := sweepStatus(t, dir)
@@ -80,15 +75,9 @@ func TestKilledSweepGoesOn(t *testing.T) {
 // steps counts the lines of metrics of all trials.
 func steps(t *testing.T, dir string) (n int) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "sw", "trials", "*", "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := try.Get(filepath.Glob(filepath.Join(dir, "sw", "trials", "*", "metrics.jsonl")))(t)
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(f))(t)
 		n += bytes.Count(b, []byte("\n"))
 	}
 	return n

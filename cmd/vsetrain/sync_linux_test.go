@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // What a run needs after a power failure has a lasting name: the folder around the run directory is synced after that
@@ -17,9 +19,7 @@ func TestNamesOfARunAreSynced(t *testing.T) {
 	mustRun(t, dir, "data", "synth", "world", "--train", "8", "--dev", "4", "--test", "0", "--regions", "2",
 		"--dim", "16")
 	config := []byte("data: {dir: world}\nmodel: {embed_dim: 8, word_dim: 8}\ntrain: {epochs: 1, batch: 16}\n")
-	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), config, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), config, 0o666))
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("strace is not installed (scripts/install-test-tools.sh)")
@@ -34,10 +34,7 @@ func TestNamesOfARunAreSynced(t *testing.T) {
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "trace"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(filepath.Join(dir, "trace")))(t)
 	lines := strings.Split(string(b), "\n")
 	at := func(from int, parts ...string) int {
 	line:

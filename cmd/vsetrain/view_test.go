@@ -19,6 +19,7 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/view"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 )
 
@@ -54,13 +55,9 @@ func (s *safeBuffer) String() string {
 // The command serves until it is interrupted, on an address that it prints, and warns where others reach it.
 func TestView(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
-	if err := os.Mkdir(run, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Mkdir(run, 0o777))
 	c := config.Default()
-	if err := os.WriteFile(filepath.Join(run, "config.yaml"), config.Marshal(&c), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(run, "config.yaml"), config.Marshal(&c), 0o666))
 	for listen, warns := range map[string]bool{"": false, "127.0.0.1:0": false, "localhost:0": false,
 		"0.0.0.0:0": true} {
 		var out, errs safeBuffer
@@ -80,10 +77,7 @@ func TestView(t *testing.T) {
 		if url == nil {
 			t.Fatalf("--listen %q: printed %q, %q", listen, out.String(), errs.String())
 		}
-		r, err := http.Get(url[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(http.Get(url[1]))(t)
 		body, err := io.ReadAll(r.Body)
 		r.Body.Close()
 		if err != nil || !strings.Contains(string(body), "<h1>Runs</h1>") {

@@ -14,6 +14,7 @@ import (
 
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // picture is a made-up image of a source.
@@ -57,9 +58,7 @@ func (p *picture) line() string {
 func write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(text), 0o666))
 	return path
 }
 
@@ -84,19 +83,12 @@ func checkSplit(t *testing.T, dir, split string, dtype npy.DType, want ...pictur
 	if ims.Rows() != len(want) || boxes.Rows() != len(want) || sizes.Rows() != len(want) {
 		t.Fatalf("%s: shapes %v %v %v, want %d rows", split, ims.Shape, boxes.Shape, sizes.Shape, len(want))
 	}
-	wh, err := sizes.Ints()
-	if err != nil {
-		t.Fatal(err)
-	}
+	wh := try.Get(sizes.Ints())(t)
 	var ids string
 	for i, p := range want {
 		f, b := make([]float32, ims.RowLen()), make([]float32, boxes.RowLen())
-		if err := ims.ReadRow(f, i); err != nil {
-			t.Fatal(err)
-		}
-		if err := boxes.ReadRow(b, i); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, ims.ReadRow(f, i))
+		try.Do(t, boxes.ReadRow(b, i))
 		if !equal(f, p.features) || !equal(b, p.boxes) {
 			t.Errorf("%s: row %d is not image %s", split, i, p.id)
 		}
@@ -113,10 +105,7 @@ func checkSplit(t *testing.T, dir, split string, dtype npy.DType, want ...pictur
 
 func opened(t *testing.T, dir, name string) *npy.File {
 	t.Helper()
-	f, err := npy.Open(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(npy.Open(filepath.Join(dir, name)))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -131,19 +120,6 @@ func equal(a, b []float32) bool {
 		}
 	}
 	return true
-}
-
-// expectError fails unless err holds every part.
-func expectError(t *testing.T, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one with %q", parts)
-	}
-	for _, p := range parts {
-		if !strings.Contains(err.Error(), p) {
-			t.Errorf("error %q does not say %q", err, p)
-		}
-	}
 }
 
 // leftovers fails when a folder holds anything.
@@ -176,24 +152,14 @@ func npyBytes(descr string, data any, shape ...int) []byte {
 // npz writes an archive; every second member is compressed.
 func npz(t testing.TB, path string, members map[string][]byte) {
 	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(os.Create(path))(t)
 	defer f.Close()
 	z := zip.NewWriter(f)
 	method := zip.Store
 	for name, b := range members {
-		w, err := z.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: method})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		w := try.Get(z.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: method}))(t)
+		try.Get(w.Write(b))(t)
 		method = zip.Deflate - method
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, z.Close())
 }

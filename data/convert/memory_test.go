@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // endless is a source file of n images that is computed as it is read: the same 36 x 2048 features under different ids.
@@ -87,10 +88,7 @@ func TestMemoryIsThatOfOneRecord(t *testing.T) {
 		src.at = 0
 		o := TSVOptions{Target: Target{Out: filepath.Join(dir, name), Splits: []Split{split}, DType: npy.F16},
 			Files: []string{"endless"}}
-		rep, err := convertTSV(&o, []source{{"endless", src, src, src.size()}}, watch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rep := try.Get(convertTSV(&o, []source{{"endless", src, src, src.size()}}, watch))(t)
 		want := n
 		if split.IDs != "" {
 			want = n / 10
@@ -112,8 +110,6 @@ func BenchmarkTSV(b *testing.B) {
 		src.at = 0
 		o := TSVOptions{Target: Target{Out: b.TempDir(), Splits: []Split{{Name: "a"}}, DType: npy.F16},
 			Files: []string{"endless"}}
-		if _, err := convertTSV(&o, []source{{"endless", src, src, src.size()}}, nil); err != nil {
-			b.Fatal(err)
-		}
+		try.Get(convertTSV(&o, []source{{"endless", src, src, src.size()}}, nil))(b)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // store writes a picture as the archive of one image.
@@ -29,48 +30,38 @@ func store(t testing.TB, dir string, p picture, keys [2]string) {
 func TestNPZFolder(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "src")
-	if err := os.Mkdir(src, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Mkdir(src, 0o777))
 	a, b, c := made("100", 3, 5), made("20", 3, 5), made("3", 3, 5)
 	for _, p := range []picture{a, b, c} {
 		store(t, src, p, [2]string{"x", "bbox"})
 	}
 	out := filepath.Join(dir, "out")
 	o := NPZOptions{Target: target(out, Split{Name: "all"}), Path: src}
-	if _, err := NPZ(o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(NPZ(o, nil))(t)
 	checkSplit(t, out, "all", npy.F32, c, b, a)
 	named, four := made("12a", 3, 5), made("4", 3, 5) // names stand behind all numbers
 	store(t, src, named, [2]string{"x", "bbox"})
 	store(t, src, four, [2]string{"x", "bbox"})
-	if _, err := NPZ(NPZOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src},
-		nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(NPZ(NPZOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src},
+		nil))(t)
 	checkSplit(t, filepath.Join(dir, "named"), "all", npy.F32, c, four, b, a, named)
 	for _, id := range []string{"12a", "4"} {
-		if err := os.Remove(filepath.Join(src, id+".npz")); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Remove(filepath.Join(src, id+".npz")))
 	}
 	o.Splits = []Split{{"train", write(t, dir, "t.txt", "100\n3\n3\n")}}
 	rep, err := NPZ(o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	checkSplit(t, out, "train", npy.F32, a, c, c)
 	if rep.Unused != 1 || rep.Records != 3 {
 		t.Errorf("report %+v", rep)
 	}
 	o.Splits = []Split{{"dev", write(t, dir, "d.txt", "3\n77\n")}}
 	_, err = NPZ(o, nil)
-	expectError(t, err, "d.txt", "77 (line 2)", src)
+	try.Fails(t, err, "d.txt", "77 (line 2)", src)
 
 	o.Splits, o.Features = []Split{{Name: "dev"}}, "pooled"
 	_, err = NPZ(o, nil)
-	expectError(t, err, "3.npz", `"pooled"`, "bbox")
+	try.Fails(t, err, "3.npz", `"pooled"`, "bbox")
 }
 
 func TestNPZWholeSplit(t *testing.T) {
@@ -85,14 +76,12 @@ func TestNPZWholeSplit(t *testing.T) {
 	npz(t, path, members)
 	out := filepath.Join(dir, "out")
 	o := NPZOptions{Target: target(out, Split{Name: "test"}), Path: path}
-	if _, err := NPZ(o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(NPZ(o, nil))(t)
 	checkSplit(t, out, "test", npy.F32, a, b)
 
 	o.Splits = []Split{{"dev", write(t, dir, "ids.txt", "1\n2\n3\n")}}
 	_, err := NPZ(o, nil)
-	expectError(t, err, "ids.txt", "expected 2 ids", "found 3")
+	try.Fails(t, err, "ids.txt", "expected 2 ids", "found 3")
 
 	o.Splits = []Split{{Name: "dev"}}
 	for name, c := range map[string]struct {
@@ -116,14 +105,14 @@ func TestNPZWholeSplit(t *testing.T) {
 		bad[c.member] = c.bytes
 		npz(t, path, bad)
 		_, err := NPZ(o, nil)
-		expectError(t, err, "all.npz", c.want)
+		try.Fails(t, err, "all.npz", c.want)
 		if _, err := os.Stat(filepath.Join(out, "dev_ims.npy")); err == nil {
 			t.Errorf("%s: an incomplete file was left", name)
 		}
 	}
 	write(t, dir, "all.npz", "not a zip file")
 	_, err = NPZ(o, nil)
-	expectError(t, err, "all.npz", "not a readable .npz archive")
+	try.Fails(t, err, "all.npz", "not a readable .npz archive")
 }
 
 func wide(v []float32) []float64 {
@@ -171,7 +160,7 @@ func TestNPZThatLies(t *testing.T) {
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
 			t.Errorf("%s: allocated %d bytes", name, grown)
 		}
-		expectError(t, err, "lie.npz", "features.npy", "which it cannot")
+		try.Fails(t, err, "lie.npz", "features.npy", "which it cannot")
 	}
 	raw := lying(zip.Store, 1<<10)
 	at := bytes.LastIndex(raw, []byte("PK\x01\x02"))
@@ -180,7 +169,7 @@ func TestNPZThatLies(t *testing.T) {
 	o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
 		Path: write(t, dir, "lie.npz", string(raw))}
 	_, err := NPZ(o, nil)
-	expectError(t, err, "features.npy", "claims 1073741824 bytes in an archive of")
+	try.Fails(t, err, "features.npy", "claims 1073741824 bytes in an archive of")
 }
 
 // FuzzNPZ checks that no archive makes a conversion panic or take much memory.
@@ -189,18 +178,13 @@ func FuzzNPZ(f *testing.F) {
 	p := made("1", 2, 3)
 	npz(f, filepath.Join(dir, "good.npz"), map[string][]byte{"features": npyBytes("<f4", p.features, 1, 2, 3),
 		"bbox": npyBytes("<f4", p.boxes, 1, 2, 4), "size": npyBytes("<i4", []int32{9, 7}, 1, 2)})
-	good, err := os.ReadFile(filepath.Join(dir, "good.npz"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := try.Get(os.ReadFile(filepath.Join(dir, "good.npz")))(f)
 	f.Add(good)
 	f.Add(lying(zip.Store, 1<<29))
 	f.Add(lying(zip.Deflate, 1<<33))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path, out := filepath.Join(dir, "fuzz.npz"), filepath.Join(t.TempDir(), "out")
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, b, 0o666))
 		o := NPZOptions{Target: Target{Out: out, Splits: []Split{{Name: "test"}}, DType: npy.F32}, Path: path}
 		if _, err := NPZ(o, nil); err != nil {
 			leftovers(t, out)
@@ -216,10 +200,7 @@ func FuzzMemberHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(dir, "fuzz.npz")
 		npz(t, path, map[string][]byte{"x": b})
-		a, err := openArchive(path, &NPZOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := try.Get(openArchive(path, &NPZOptions{}))(t)
 		defer a.Close()
 		m, err := a.array("x", nil)
 		if err != nil {
@@ -240,15 +221,9 @@ func TestRetype(t *testing.T) {
 	dir := t.TempDir()
 	p := made("1", 6, 5)
 	src, h, back := filepath.Join(dir, "a.npy"), filepath.Join(dir, "h.npy"), filepath.Join(dir, "b.npy")
-	if err := npy.WriteFloat32(src, []int{2, 3, 5}, p.features); err != nil {
-		t.Fatal(err)
-	}
-	if err := Retype(src, h, RetypeOptions{DType: npy.F16}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := Retype(h, back, RetypeOptions{DType: npy.F32}, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, npy.WriteFloat32(src, []int{2, 3, 5}, p.features))
+	try.Do(t, Retype(src, h, RetypeOptions{DType: npy.F16}, nil))
+	try.Do(t, Retype(h, back, RetypeOptions{DType: npy.F32}, nil))
 	f := opened(t, dir, "h.npy")
 	if f.DType != npy.F16 || len(f.Shape) != 3 {
 		t.Errorf("type %s, shape %v", f.DType, f.Shape)
@@ -256,32 +231,24 @@ func TestRetype(t *testing.T) {
 	a, b := opened(t, dir, "a.npy"), opened(t, dir, "b.npy")
 	for i := range 2 {
 		x, y := make([]float32, 15), make([]float32, 15)
-		if err := a.ReadRow(x, i); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.ReadRow(y, i); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, a.ReadRow(x, i))
+		try.Do(t, b.ReadRow(y, i))
 		if !equal(x, y) {
 			t.Errorf("row %d changed: %v, %v", i, x, y)
 		}
 	}
-	expectError(t, Retype(src, h, RetypeOptions{DType: npy.F16}, nil), "already exists")
+	try.Fails(t, Retype(src, h, RetypeOptions{DType: npy.F16}, nil), "already exists")
 	if err := Retype(src, src, RetypeOptions{DType: npy.F16, Force: true}, nil); err != nil {
 		t.Errorf("in place: %v", err)
 	}
 	p.features[7] = 1e5
-	if err := npy.WriteFloat32(back, []int{2, 3, 5}, p.features); err != nil {
-		t.Fatal(err)
-	}
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F16}, nil), "row 0", "100000")
+	try.Do(t, npy.WriteFloat32(back, []int{2, 3, 5}, p.features))
+	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F16}, nil), "row 0", "100000")
 	p.features[7] = float32(math.Inf(1))
-	if err := npy.WriteFloat32(back, []int{2, 3, 5}, p.features); err != nil {
-		t.Fatal(err)
-	}
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F32}, nil), "row 0",
+	try.Do(t, npy.WriteFloat32(back, []int{2, 3, 5}, p.features))
+	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F32}, nil), "row 0",
 		"region 1, channel 2 is +Inf")
-	expectError(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F64}, nil), "feature type")
+	try.Fails(t, Retype(back, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F64}, nil), "feature type")
 }
 
 // Retype makes float32 of float64, and says what to do with what it does not take.
@@ -314,22 +281,17 @@ func TestRetypeTypes(t *testing.T) {
 		if err == nil {
 			err = w.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		err = Retype(src, dst, RetypeOptions{DType: npy.F32, Scale: c.scale, Grid: c.grid, Force: true}, nil)
 		if !strings.HasPrefix(c.want, "[") {
-			expectError(t, err, c.want)
+			try.Fails(t, err, c.want)
 			continue
 		}
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		f, err := npy.Open(dst)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(npy.Open(dst))(t)
 		v, err := f.Float64s()
 		if got := fmt.Sprint(f.Shape) + " " + strings.Trim(fmt.Sprint(v), "[]"); err != nil || got != c.want {
 			t.Errorf("%v %s: %s, %v, want %s", c.shape, c.dtype, got, err, c.want)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 func readAll(text []byte) ([][]string, error) {
@@ -118,10 +119,7 @@ func TestRecordPositions(t *testing.T) {
 		offset int64
 	}{{1, 0}, {3, 8}, {5, int64(strings.Index(text, "three"))}}
 	for i, w := range want {
-		rec, err := r.read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := try.Get(r.read())(t)
 		if r.line != w.line || r.offset != w.offset || !strings.HasPrefix(text[r.offset:], string(rec)) {
 			t.Errorf("record %d: line %d offset %d, want %d and %d", i, r.line, r.offset, w.line, w.offset)
 		}
@@ -135,5 +133,5 @@ func TestRecordLimit(t *testing.T) {
 	r := newRecordReader(strings.NewReader(strings.Repeat("x", 5<<20) + "\n"))
 	r.limit = 4 << 20
 	_, err := r.read()
-	expectError(t, err, "longer than 4194304 bytes")
+	try.Fails(t, err, "longer than 4194304 bytes")
 }

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 func target(out string, splits ...Split) Target {
@@ -27,14 +28,11 @@ func TestTSVByIDs(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	o := TSVOptions{Target: target(out, Split{"train", train}, Split{"test", test}), Files: []string{f1, f2}}
 	var last [2]int64
-	rep, err := TSV(o, func(phase string, done, total int64) {
+	rep := try.Get(TSV(o, func(phase string, done, total int64) {
 		if phase == "write" {
 			last = [2]int64{done, total}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	checkSplit(t, out, "train", npy.F32, d, a, c)
 	checkSplit(t, out, "test", npy.F32, b, b, e, e)
 	if rep.Records != 6 || rep.Unused != 0 || rep.Rows["test"] != 4 || last != [2]int64{7, 7} {
@@ -44,18 +42,12 @@ func TestTSVByIDs(t *testing.T) {
 	if len(rep.Duplicates) != 1 || rep.Duplicates[0] != want {
 		t.Errorf("duplicates %+v, want %+v", rep.Duplicates, want)
 	}
-	if _, err := TSV(o, nil); err == nil || !strings.Contains(err.Error(), "already exists") {
-		t.Errorf("second run: error %v", err)
-	}
+	try.Refuses(TSV(o, nil))(t, "already exists")
 	// What a killed conversion left behind of ids that stay as they are goes too.
 	left, old := filepath.Join(out, ".train_ids.txt.tmp-gone-99999999-8"), time.Now().Add(-48*time.Hour)
-	if err := errors.Join(os.WriteFile(left, nil, 0o600), os.Chtimes(left, old, old)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(os.WriteFile(left, nil, 0o600), os.Chtimes(left, old, old)))
 	o.Force, o.DType = true, npy.F16
-	if _, err := TSV(o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(TSV(o, nil))(t)
 	checkSplit(t, out, "train", npy.F16, d, a, c)
 	if _, err := os.Stat(left); err == nil {
 		t.Errorf("%s is still there", left)
@@ -103,13 +95,10 @@ func TestTSVFit(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	o := TSVOptions{Target: target(out, Split{"dev", ids}), Files: []string{file}}
 	_, err := TSV(o, nil)
-	expectError(t, err, "a.tsv:2", "image 2", "expected 3 regions, found 4", "fit")
+	try.Fails(t, err, "a.tsv:2", "image 2", "expected 3 regions, found 4", "fit")
 	leftovers(t, out)
 	o.Fit = true
-	rep, err := TSV(o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := try.Get(TSV(o, nil))(t)
 	if rep.Padded != 1 || rep.Cut != 1 {
 		t.Errorf("report %+v", rep)
 	}
@@ -169,7 +158,7 @@ func TestTSVBadInput(t *testing.T) {
 				Files: []string{write(t, dir, "a.tsv", c.text)}}
 			o.DType = npy.F16
 			_, err := TSV(o, nil)
-			expectError(t, err, c.want...)
+			try.Fails(t, err, c.want...)
 			leftovers(t, out)
 		})
 	}
@@ -182,20 +171,13 @@ func TestFeaturesComeLast(t *testing.T) {
 	p := made("7", 3, 5)
 	var outs []*output
 	for _, s := range to.Splits {
-		o, err := newOutput(&to, s, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := try.Get(newOutput(&to, s, -1))(t)
 		it := item{id: p.id, regions: 3, dim: 5, features: p.features, boxes: p.boxes, width: 4, height: 5}
-		if err := o.write(&it); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, o.write(&it))
 		outs = append(outs, o)
 	}
 	set := &atomicfile.Set{}
-	if err := prepare(set, outs...); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, prepare(set, outs...))
 	var names []string
 	for _, path := range set.Paths() {
 		names = append(names, filepath.Base(path))
@@ -214,20 +196,14 @@ func TestForceLeavesNoOldBoxes(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	p := made("7", 3, 5)
 	o := TSVOptions{Target: target(out, Split{Name: "test"}), Files: []string{tsv(t, dir, "a.tsv", "\n", p)}}
-	if _, err := TSV(o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(TSV(o, nil))(t)
 	checkSplit(t, out, "test", o.DType, p)
 	folder := t.TempDir()
 	npz(t, filepath.Join(folder, "7.npz"), map[string][]byte{"x": npyBytes("<f4", p.features, 3, 5)})
 	n := NPZOptions{Target: o.Target, Path: folder}
-	if _, err := NPZ(n, nil); err == nil || !strings.Contains(err.Error(), "already exists") {
-		t.Errorf("got %v", err)
-	}
+	try.Refuses(NPZ(n, nil))(t, "already exists")
 	n.Force = true
-	if _, err := NPZ(n, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(NPZ(n, nil))(t)
 	for _, end := range []string{"_ims_bbx.npy", "_ims_size.npy"} {
 		if _, err := os.Lstat(filepath.Join(out, "test"+end)); !os.IsNotExist(err) {
 			t.Errorf("test%s is still there (%v)", end, err)
@@ -242,10 +218,7 @@ func TestTSVKeepFirst(t *testing.T) {
 	b.w++
 	o := TSVOptions{Target: target(dir, Split{Name: "x"}), Files: []string{tsv(t, dir, "a.tsv", "\n", a, b)},
 		KeepFirst: true}
-	rep, err := TSV(o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := try.Get(TSV(o, nil))(t)
 	if len(rep.Duplicates) != 1 || rep.Duplicates[0].Same {
 		t.Errorf("duplicates %+v", rep.Duplicates)
 	}
@@ -270,13 +243,11 @@ func TestIDsFiles(t *testing.T) {
 		o := TSVOptions{Target: target(filepath.Join(dir, name), Split{"x", write(t, dir, name+".txt", c.text)}),
 			Files: []string{file}}
 		_, err := TSV(o, nil)
-		expectError(t, err, c.want)
+		try.Fails(t, err, c.want)
 	}
 	// The ids file may lie in the output folder already.
 	out := filepath.Join(dir, "same")
-	if err := os.Mkdir(out, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Mkdir(out, 0o777))
 	ids := write(t, out, "x_ids.txt", "5\n")
 	if _, err := TSV(TSVOptions{Target: target(out, Split{"x", ids}), Files: []string{file}}, nil); err != nil {
 		t.Error(err)
@@ -295,10 +266,8 @@ func TestTargetValidate(t *testing.T) {
 		"has no ids file": func(o *Target) { o.Splits = append(o.Splits, Split{Name: "y"}) },
 	} {
 		o := target("out", Split{Name: "x"})
-		if err := o.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, o.Validate())
 		change(&o)
-		expectError(t, o.Validate(), want)
+		try.Fails(t, o.Validate(), want)
 	}
 }

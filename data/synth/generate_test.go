@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // little returns options of a set small enough to generate in milliseconds.
@@ -25,19 +26,13 @@ func little() Options {
 func generated(t *testing.T, o Options) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "world")
-	if err := Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, Generate(dir, o, nil))
 	return dir
 }
 
 func read(t *testing.T, dir, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return try.Get(os.ReadFile(filepath.Join(dir, name)))(t)
 }
 
 func lines(t *testing.T, dir, name string) []string {
@@ -48,10 +43,7 @@ func lines(t *testing.T, dir, name string) []string {
 // array reads an array file and checks its shape.
 func array(t *testing.T, dir, name string, shape ...int) []float64 {
 	t.Helper()
-	f, err := npy.Open(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(npy.Open(filepath.Join(dir, name)))(t)
 	defer f.Close()
 	if len(f.Shape) != len(shape) {
 		t.Fatalf("%s: shape %v, want %v", name, f.Shape, shape)
@@ -61,11 +53,7 @@ func array(t *testing.T, dir, name string, shape ...int) []float64 {
 			t.Fatalf("%s: shape %v, want %v", name, f.Shape, shape)
 		}
 	}
-	v, err := f.Float64s()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return try.Get(f.Float64s())(t)
 }
 
 func TestSameSeedSameBytesForAnyNumberOfThreads(t *testing.T) {
@@ -158,9 +146,7 @@ func TestVocabulary(t *testing.T) {
 	o.Train, o.Test = 100, 50
 	dir := generated(t, o)
 	var v vocabulary
-	if err := json.Unmarshal(read(t, dir, "vocab.json"), &v); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(read(t, dir, "vocab.json"), &v))
 	for i, w := range []string{"<pad>", "<start>", "<end>", "<unk>"} {
 		if v.Word2Idx[w] != i {
 			t.Errorf("%s has id %d, want %d", w, v.Word2Idx[w], i)
@@ -194,20 +180,14 @@ func TestExistingDataSetIsRefusedOrReplaced(t *testing.T) {
 	before := read(t, dir, "train_caps.txt")
 	o.Seed++
 	err := Generate(dir, o, nil)
-	if err == nil || !strings.Contains(err.Error(), "already exists") {
-		t.Fatalf("second run: error %v", err)
-	}
+	try.Fails(t, err, "already exists")
 	if !bytes.Equal(before, read(t, dir, "train_caps.txt")) {
 		t.Fatal("a refused run changed the data set")
 	}
 	o.Force, o.Test = true, 0
 	mine := filepath.Join(dir, "notes.txt")
-	if err := os.WriteFile(mine, []byte("keep"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(mine, []byte("keep"), 0o666))
+	try.Do(t, Generate(dir, o, nil))
 	if bytes.Equal(before, read(t, dir, "train_caps.txt")) {
 		t.Error("force did not replace the captions")
 	}
@@ -217,12 +197,8 @@ func TestExistingDataSetIsRefusedOrReplaced(t *testing.T) {
 	if _, err := os.Stat(mine); err != nil {
 		t.Error("a file that is not part of the data set was removed")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "train_svd.npy"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := Generate(dir, o, nil); err == nil || !strings.Contains(err.Error(), "train_svd.npy") {
-		t.Errorf("semantic vectors of other captions: error %v", err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "train_svd.npy"), nil, 0o666))
+	try.Fails(t, Generate(dir, o, nil), "train_svd.npy")
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		if left, _ := filepath.Glob(filepath.Join(d, ".*")); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
@@ -234,41 +210,27 @@ func TestFailureLeavesNothing(t *testing.T) {
 	parent := t.TempDir()
 	// A folder where a file must go makes the last move fail before any caption file is there.
 	dir := filepath.Join(parent, "world")
-	if err := os.MkdirAll(filepath.Join(dir, "vocab.json", "x"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(filepath.Join(dir, "vocab.json", "x"), 0o777))
 	o := little()
 	o.Force = true
-	if err := Generate(dir, o, nil); err == nil || !strings.Contains(err.Error(), "vocab.json") {
-		t.Fatalf("error %v", err)
-	}
+	try.Fails(t, Generate(dir, o, nil), "vocab.json")
 	if all, _ := os.ReadDir(dir); len(all) != 1 {
 		t.Errorf("left behind: %v", all)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "vocab.json")); err != nil {
-		t.Fatal(err)
-	}
-	if err := Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.RemoveAll(filepath.Join(dir, "vocab.json")))
+	try.Do(t, Generate(dir, o, nil))
 	before := read(t, dir, "train_caps.txt")
 	if err := os.MkdirAll(filepath.Join(dir, "id_mapping.json", "x"), 0o777); err != nil { // no file of the old set
 		t.Fatal(err)
 	}
 	o.Seed++
-	if err := Generate(dir, o, nil); err == nil || !strings.Contains(err.Error(), "id_mapping.json") {
-		t.Fatalf("error %v", err)
-	}
+	try.Fails(t, Generate(dir, o, nil), "id_mapping.json")
 	if !bytes.Equal(before, read(t, dir, "train_caps.txt")) {
 		t.Error("a data set that could not be replaced is not as it was")
 	}
 	file := filepath.Join(parent, "file")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := Generate(file, o, nil); err == nil || !strings.Contains(err.Error(), "expected a folder, found a file") {
-		t.Errorf("a file as target: error %v", err)
-	}
+	try.Do(t, os.WriteFile(file, nil, 0o666))
+	try.Fails(t, Generate(file, o, nil), "expected a folder, found a file")
 }
 
 func TestDrawings(t *testing.T) {
@@ -276,17 +238,12 @@ func TestDrawings(t *testing.T) {
 	o.Train, o.Dev, o.Test, o.Images = 3, 0, 1, true
 	dir := generated(t, o)
 	sizes := array(t, dir, "train_ims_size.npy", 3, 2)
-	img, err := png.Decode(bytes.NewReader(read(t, dir, "images/2.png")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := try.Get(png.Decode(bytes.NewReader(read(t, dir, "images/2.png"))))(t)
 	if b := img.Bounds(); float64(b.Dx()) != sizes[4] || float64(b.Dy()) != sizes[5] {
 		t.Errorf("drawing of %v, size %v", b, sizes[4:])
 	}
 	var m map[string]string
-	if err := json.Unmarshal(read(t, dir, "id_mapping.json"), &m); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(read(t, dir, "id_mapping.json"), &m))
 	if len(m) != 4 || m["3"] != "3.png" {
 		t.Errorf("id_mapping.json holds %v", m)
 	}
@@ -300,7 +257,7 @@ func TestMemoryDoesNotGrowWithTheNumberOfImages(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	calls, most := 0, uint64(0)
 	dir := filepath.Join(t.TempDir(), "world")
-	err := Generate(dir, o, func(done, total int) {
+	try.Do(t, Generate(dir, o, func(done, total int) {
 		if calls++; calls%8 == 0 {
 			runtime.ReadMemStats(&now)
 			most = max(most, now.HeapInuse)
@@ -308,10 +265,7 @@ func TestMemoryDoesNotGrowWithTheNumberOfImages(t *testing.T) {
 		if total != 3016 || done > total {
 			t.Errorf("progress %d of %d", done, total)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if used := int64(most) - int64(before.HeapInuse); used > 40<<20 {
 		t.Errorf("%d MB of heap in use", used>>20)
 	}
@@ -332,9 +286,7 @@ func TestValidate(t *testing.T) {
 			t.Fatalf("the default is refused: %v", err)
 		}
 		change(&o)
-		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: error %v", what, err)
-		}
+		try.Fails(t, o.Validate(), what)
 	}
 }
 

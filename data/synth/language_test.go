@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // tokens splits a caption as a Treebank tokeniser does: the grammar has no other punctuation.
@@ -23,9 +25,7 @@ func TestDependencyTrees(t *testing.T) {
 	dir := generated(t, o)
 	caps := lines(t, dir, "train_caps.txt")
 	var trees [][][2]int
-	if err := json.Unmarshal(read(t, dir, "train_caps.json"), &trees); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(read(t, dir, "train_caps.json"), &trees))
 	if len(trees) != len(caps) || len(caps) != 1000 {
 		t.Fatalf("%d trees, %d captions, want 1000", len(trees), len(caps))
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // A linear probe shows that the world can be learnt and how far the simplest model comes: ridge regression from the
@@ -38,16 +39,11 @@ func TestLinearProbeBeatsChance(t *testing.T) {
 // train, of the first caption in test.
 func probeSplit(t *testing.T, dir, split string, o Options, vocab map[string]int, grow bool) (x, y [][]float64) {
 	t.Helper()
-	f, err := npy.Open(filepath.Join(dir, split+"_ims.npy"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(npy.Open(filepath.Join(dir, split+"_ims.npy")))(t)
 	defer f.Close()
 	row := make([]float32, f.RowLen())
 	for i := range f.Rows() {
-		if err := f.ReadRow(row, i); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, f.ReadRow(row, i))
 		m := make([]float64, o.Dim)
 		for j, v := range row {
 			m[j%o.Dim] += float64(v) / float64(o.Regions)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 func TestGoldenTokenizer(t *testing.T) {
@@ -58,12 +59,8 @@ func TestGoldenTokenizerIDs(t *testing.T) {
 			}
 			var want []int32
 			var caption string
-			if err := json.Unmarshal(raw, &want); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(c["caption"], &caption); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, json.Unmarshal(raw, &want))
+			try.Do(t, json.Unmarshal(c["caption"], &caption))
 			got, unknown := v.AppendCaption(nil, new(Tokenizer), caption)
 			if !slices.Equal(got, want) || !slices.Equal(got, v.Encode(wordTokenize(caption))) {
 				t.Errorf("%s %q: ids %v, want %v", set, caption, got, want)
@@ -91,31 +88,14 @@ func count(ids []int32, id int32) (n int) {
 // publicVocab reads a compressed vocabulary file and checks that saving and loading keep it.
 func publicVocab(t *testing.T, path string) *Vocabulary {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(os.Open(path))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := decodeVocab(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := try.Get(gzip.NewReader(f))(t)
+	b := try.Get(io.ReadAll(z))(t)
+	v := try.Get(decodeVocab(b))(t)
 	copied := filepath.Join(t.TempDir(), "vocab.json")
-	if err := v.Save(copied); err != nil {
-		t.Fatal(err)
-	}
-	again, err := LoadVocabulary(copied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, v.Save(copied))
+	again := try.Get(LoadVocabulary(copied))(t)
 	if again.Hash() != v.Hash() || again.Len() != v.Len() {
 		t.Errorf("%s changed by saving: %d words, had %d", path, again.Len(), v.Len())
 	}

@@ -9,21 +9,16 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // bertWords is a lexicon of a few pieces: ids 5 to 7 are beginnings of words, 8 and 9 what follows.
 func bertLexicon(t *testing.T, positions int) *BertCaptions {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "vocab.txt")
-	if err := os.WriteFile(path,
-		[]byte("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na\r\nfox\r\nrun\r\n##s\r\n##ning"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b, err := LoadBertCaptions(path, positions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	try.Do(t, os.WriteFile(path,
+		[]byte("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na\r\nfox\r\nrun\r\n##s\r\n##ning"), 0o600))
+	return try.Get(LoadBertCaptions(path, positions))(t)
 }
 
 func TestBertCaptions(t *testing.T) {
@@ -47,20 +42,13 @@ func TestBertCaptions(t *testing.T) {
 func TestBertCaptionsAreKept(t *testing.T) {
 	b := bertLexicon(t, 9)
 	path := filepath.Join(t.TempDir(), b.FileName())
-	if err := b.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, b.Save(path))
 	again, err := LoadBertCaptions(path, 9)
 	if err != nil || again.Hash() != b.Hash() || again.Len() != 10 {
 		t.Errorf("read back: %v", err)
 	}
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(file), "fox\nrun", "run\nfox", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := try.Get(os.ReadFile(path))(t)
+	try.Do(t, os.WriteFile(path, []byte(strings.Replace(string(file), "fox\nrun", "run\nfox", 1)), 0o600))
 	if other, err := LoadBertCaptions(path, 9); err != nil || other.Hash() == b.Hash() {
 		t.Errorf("pieces in another order have the same hash (%v)", err)
 	}
@@ -105,10 +93,7 @@ func TestBertAugmentation(t *testing.T) {
 
 func TestCodersDoNotAllocate(t *testing.T) {
 	s := philox.NewKey(1, "augment").Stream(0)
-	v, err := BuildVocabulary(slices.Values([]string{"a fox runs", "a fox runs"}), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(BuildVocabulary(slices.Values([]string{"a fox runs", "a fox runs"}), 1))(t)
 	for _, l := range []Lexicon{bertLexicon(t, 40), v} {
 		c, dst := l.Coder(), make([]int32, 0, 100)
 		c.Append(dst, "a fox running on a fox")

@@ -9,15 +9,12 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/house/try"
 )
 
 func small(t testing.TB) *Vocabulary {
 	t.Helper()
-	v, err := BuildVocabulary(slices.Values([]string{"A dog runs .", "The dog sleeps .", "the cat runs ."}), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return try.Get(BuildVocabulary(slices.Values([]string{"A dog runs .", "The dog sleeps .", "the cat runs ."}), 2))(t)
 }
 
 func TestBuildVocabularyOrderAndThreshold(t *testing.T) {
@@ -44,10 +41,7 @@ func TestVocabularyHash(t *testing.T) {
 	}
 	words := slices.Clone(a.words)
 	words[4], words[5] = words[5], words[4]
-	c, err := newVocabulary(words)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := try.Get(newVocabulary(words))(t)
 	if c.Hash() == a.Hash() {
 		t.Error("exchanged ids have the same hash")
 	}
@@ -56,31 +50,20 @@ func TestVocabularyHash(t *testing.T) {
 func TestVocabularyFileRoundTrip(t *testing.T) {
 	v := small(t)
 	words := append(slices.Clone(v.words), `quo"te`, "naïve", "<b>", "back\\slash")
-	v, err := newVocabulary(words)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v = try.Get(newVocabulary(words))(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "vocab.json")
 	for range 2 { // the second time over an existing file
-		if err := v.Save(path); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, v.Save(path))
 	}
-	got, err := LoadVocabulary(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try.Get(LoadVocabulary(path))(t)
 	if !slices.Equal(got.words, v.words) {
 		t.Errorf("words %q, want %q", got.words, v.words)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".vocab-*")); len(left) > 0 {
 		t.Errorf("temporary files are left: %q", left)
 	}
-	if err := v.Save(filepath.Join(dir, "missing", "vocab.json")); err == nil ||
-		!strings.Contains(err.Error(), "missing") {
-		t.Errorf("saving into a missing folder: %v", err)
-	}
+	try.Fails(t, v.Save(filepath.Join(dir, "missing", "vocab.json")), "missing")
 }
 
 // pickled is a vocabulary as VSE++ stores it.
@@ -96,9 +79,7 @@ func pickled(t testing.TB, words []string, class string) []byte {
 	o.Attrs.Set("idx2word", i2w)
 	o.Attrs.Set("idx", int64(len(words)))
 	var b bytes.Buffer
-	if err := pickle.Encode(&b, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, pickle.Encode(&b, o, nil))
 	return b.Bytes()
 }
 
@@ -106,32 +87,20 @@ func TestLoadPickleVocabulary(t *testing.T) {
 	v := small(t)
 	path := filepath.Join(t.TempDir(), "vocab.pkl")
 	for _, class := range []string{"__main__.Vocabulary", "vocab.Vocabulary"} {
-		if err := os.WriteFile(path, pickled(t, v.words, class), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		got, err := LoadVocabulary(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, pickled(t, v.words, class), 0o644))
+		got := try.Get(LoadVocabulary(path))(t)
 		if got.Hash() != v.Hash() {
 			t.Errorf("%s: words %q, want %q", class, got.words, v.words)
 		}
 	}
-	if err := os.WriteFile(path, pickled(t, v.words, "os.system"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LoadVocabulary(path); err == nil || !strings.Contains(err.Error(), "os.system") {
-		t.Errorf("a foreign class: %v", err)
-	}
+	try.Do(t, os.WriteFile(path, pickled(t, v.words, "os.system"), 0o644))
+	try.Refuses(LoadVocabulary(path))(t, "os.system")
 }
 
 // Python 3.8 and later write HIGHEST_PROTOCOL as 5: testdata/vocab_python311.pkl is a class Vocabulary of seven words
 // by Python 3.11.
 func TestLoadVocabularyOfPython311(t *testing.T) {
-	v, err := LoadVocabulary("testdata/vocab_python311.pkl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(LoadVocabulary("testdata/vocab_python311.pkl"))(t)
 	if want := []string{"<pad>", "<start>", "<end>", "<unk>", "a", "dog", "café"}; !slices.Equal(v.words, want) {
 		t.Errorf("words %q, want %q", v.words, want)
 	}
@@ -139,10 +108,7 @@ func TestLoadVocabularyOfPython311(t *testing.T) {
 
 func TestWithoutMask(t *testing.T) {
 	v := small(t)
-	masked, err := newVocabulary(append(slices.Clone(v.words), MaskWord))
-	if err != nil {
-		t.Fatal(err)
-	}
+	masked := try.Get(newVocabulary(append(slices.Clone(v.words), MaskWord)))(t)
 	got := masked.WithoutMask()
 	if _, known := got.ID(MaskWord); known || got.Hash() != v.Hash() || got.Len() != v.Len() {
 		t.Errorf("%q without its mask is %q", masked.words, got.words)
@@ -150,10 +116,7 @@ func TestWithoutMask(t *testing.T) {
 	if _, known := masked.ID(MaskWord); !known {
 		t.Error("the vocabulary itself has lost its mask")
 	}
-	inside, err := newVocabulary(append(slices.Clone(special[:]), MaskWord, "dog"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inside := try.Get(newVocabulary(append(slices.Clone(special[:]), MaskWord, "dog")))(t)
 	if v.WithoutMask() != v || inside.WithoutMask() != inside {
 		t.Error("a vocabulary that does not end in <mask> has changed")
 	}
@@ -181,26 +144,16 @@ func TestLoadVocabularyErrors(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "vocab.json")
 	for _, c := range cases {
-		if err := os.WriteFile(path, []byte(c.file), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := LoadVocabulary(path); err == nil || !strings.Contains(err.Error(), c.want) ||
-			!strings.Contains(err.Error(), path) {
-			t.Errorf("%s: error %v, want it to name the file and contain %q", c.name, err, c.want)
-		}
+		try.Do(t, os.WriteFile(path, []byte(c.file), 0o644))
+		try.Refuses(LoadVocabulary(path))(t, c.want, path)
 	}
-	if _, err := LoadVocabulary(path + ".none"); err == nil || !strings.Contains(err.Error(), "vsetrain data vocab") {
-		t.Errorf("missing file: %v", err)
-	}
+	try.Refuses(LoadVocabulary(path+".none"))(t, "vsetrain data vocab")
 }
 
 func FuzzLoadVocabulary(f *testing.F) {
 	f.Add([]byte(`{"word2idx":{"<pad>":0,"<start>":1,"<end>":2,"<unk>":3},"idx2word":{"0":"<pad>"},"idx":4}`))
 	f.Add(pickled(f, special[:], "__main__.Vocabulary"))
-	python, err := os.ReadFile("testdata/vocab_python311.pkl")
-	if err != nil {
-		f.Fatal(err)
-	}
+	python := try.Get(os.ReadFile("testdata/vocab_python311.pkl"))(f)
 	f.Add(python)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, decode := range []func([]byte) (*Vocabulary, error){decodeVocab, decodePickleVocab} {
@@ -209,9 +162,7 @@ func FuzzLoadVocabulary(f *testing.F) {
 				continue
 			}
 			var file bytes.Buffer
-			if err := v.encode(&file); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, v.encode(&file))
 			again, err := decodeVocab(file.Bytes())
 			if err != nil || again.Hash() != v.Hash() {
 				// JSON cannot hold words that are not UTF-8.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // bertFolder is the folder of the public vocabulary and its fixtures.
@@ -22,27 +24,18 @@ func bertFolder(t *testing.T) string {
 
 func TestWordPieceConformsToBERT(t *testing.T) {
 	dir := bertFolder(t)
-	v, err := LoadWordPiece(filepath.Join(dir, "vocab.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t)
 	if v.Len() != 30522 || v.Pad != 0 || v.Unk != 100 || v.Cls != 101 || v.Sep != 102 || v.Mask != 103 {
 		t.Errorf("%d pieces, special ones %d %d %d %d %d", v.Len(), v.Pad, v.Unk, v.Cls, v.Sep, v.Mask)
 	}
 	read := func(name string) []byte {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+		return try.Get(os.ReadFile(filepath.Join(dir, name)))(t)
 	}
 	var cases []struct {
 		Text string
 		IDs  []int32 `json:"ids"`
 	}
-	if err := json.Unmarshal(read("wordpiece_expected.json"), &cases); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(read("wordpiece_expected.json"), &cases))
 	var p Pieces
 	for _, c := range cases {
 		if got, _ := v.AppendCaption(nil, &p, c.Text); !slices.Equal(got, c.IDs) {
@@ -57,10 +50,7 @@ func TestWordPieceConformsToBERT(t *testing.T) {
 	for i, text := range texts {
 		var want []int32
 		for _, f := range strings.Fields(lines[i]) {
-			id, err := strconv.Atoi(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			id := try.Get(strconv.Atoi(f))(t)
 			want = append(want, int32(id))
 		}
 		if got, _ := v.AppendCaption(nil, &p, text); !slices.Equal(got[1:len(got)-1], want) {
@@ -73,10 +63,7 @@ const tinyPieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\ndog\n##s\nrun\n##ning
 	"##e\n犬\nß\n##\n#\n"
 
 func TestWordPieceSplits(t *testing.T) {
-	v, err := decodeWordPiece([]byte(tinyPieces))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(decodeWordPiece([]byte(tinyPieces)))(t)
 	for text, want := range map[string][][]int32{
 		"A dog.":                         {{5}, {6}, {11}},
 		"  dogs\trunning\r\n":            {{6, 7}, {8, 9}},
@@ -119,14 +106,9 @@ func TestWordPieceRefusesBadFiles(t *testing.T) {
 		strings.Replace(tinyPieces, "[MASK]", "mask", 1): "no piece [MASK] among 21; expected the vocab.txt of a " +
 			"BERT model",
 	} {
-		if _, err := decodeWordPiece([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.20q: %v, want %q", text, err, want)
-		}
+		try.Refuses(decodeWordPiece([]byte(text)))(t, want)
 	}
-	if _, err := LoadWordPiece(filepath.Join(t.TempDir(), "vocab.txt")); err == nil ||
-		!strings.Contains(err.Error(), "vocab.txt") {
-		t.Errorf("no file: %v", err)
-	}
+	try.Refuses(LoadWordPiece(filepath.Join(t.TempDir(), "vocab.txt")))(t, "vocab.txt")
 	windows, err := decodeWordPiece([]byte(strings.ReplaceAll(tinyPieces, "\n", "\r\n")))
 	if err != nil || windows.Len() != 21 {
 		t.Errorf("lines that end in \\r\\n: %v", err)
@@ -134,10 +116,7 @@ func TestWordPieceRefusesBadFiles(t *testing.T) {
 }
 
 func TestWordPieceAllocatesNothing(t *testing.T) {
-	v, err := decodeWordPiece([]byte(tinyPieces))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(decodeWordPiece([]byte(tinyPieces)))(t)
 	var p Pieces
 	var ids []int32
 	if n := testing.AllocsPerRun(100, func() {
@@ -152,10 +131,7 @@ func FuzzWordPiece(f *testing.F) {
 	f.Add("A dog, unaffable élé 犬 running.", "")
 	f.Add("İs th!s 𩸽 Ϻ Šœ Ugljšić dấu nặng", tinyPieces)
 	f.Add("\xff\u0301\u200d", "[PAD]\n##x\n")
-	v, err := decodeWordPiece([]byte(tinyPieces))
-	if err != nil {
-		f.Fatal(err)
-	}
+	v := try.Get(decodeWordPiece([]byte(tinyPieces)))(f)
 	f.Fuzz(func(t *testing.T, text, vocab string) {
 		other, err := decodeWordPiece([]byte(vocab))
 		if err == nil {

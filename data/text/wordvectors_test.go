@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 )
 
 // initWeights is EncoderTextBigru.init_weights of ppanzx/CHAN over a whole table in memory, as Python runs it.
@@ -53,15 +54,11 @@ func vectorFiles(t *testing.T, words []string, table map[string][]float64, dim i
 	out := map[string]string{}
 	for name, content := range files {
 		out[name] = filepath.Join(dir, name)
-		if err := os.WriteFile(out[name], []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(out[name], []byte(content), 0o666))
 	}
 	delete(out, "array.words.txt")
 	out["array.npy"] = filepath.Join(dir, "array.npy")
-	if err := npy.WriteFloat32(out["array.npy"], []int{len(words), dim}, flat); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, npy.WriteFloat32(out["array.npy"], []int{len(words), dim}, flat))
 	return out
 }
 
@@ -104,15 +101,9 @@ func TestWordVectorsAreMatchedAsInCHAN(t *testing.T) {
 		if got.Found != found || found != 9 {
 			t.Errorf("%s: %d words found, want %d, which are nine", name, got.Found, found)
 		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(path))(t)
 		if names := strings.TrimSuffix(path, ".npy"); names != path {
-			more, err := os.ReadFile(names + WordsSuffix)
-			if err != nil {
-				t.Fatal(err)
-			}
+			more := try.Get(os.ReadFile(names + WordsSuffix))(t)
 			b = append(b, more...)
 		}
 		if h := sha256.Sum256(b); got.SHA256 != hex.EncodeToString(h[:]) {
@@ -189,9 +180,7 @@ func TestBadWordVectors(t *testing.T) {
 		default:
 			err = os.WriteFile(path, []byte(c.content), 0o666)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		_, err = ReadWordVectors(path, []string{"a", "b"}, 3)
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -208,18 +197,13 @@ func TestBadWordVectors(t *testing.T) {
 // What a file has for other words is neither kept nor allocated.
 func TestWordVectorsAreStreamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.txt")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(os.Create(path))(t)
 	const words, dim = 40000, 50
 	values := strings.Repeat(" 0.123456", dim)
 	for i := range words {
 		fmt.Fprintf(f, "w%d%s\n", i, values)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, f.Close())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	v, err := ReadWordVectors(path, []string{"w7", "w39999", "none"}, dim)
@@ -239,9 +223,7 @@ func FuzzWordVectors(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "v.txt")
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, b, 0o666))
 		v, err := ReadWordVectors(path, []string{"a", "b-c"}, 2)
 		if err == nil && len(v.Rows) != 2 {
 			t.Errorf("%d rows of two words", len(v.Rows))

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // arrows are the uses of a package: arrows[a][b] says that file a names something that file b declares, a function, a
@@ -137,10 +139,7 @@ func TestArrows(t *testing.T) {
 	for dir := range climbing {
 		args = append(args, module+dir)
 	}
-	out, err := exec.Command("go", args...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := try.Get(exec.Command("go", args...).Output())(t)
 	export, counted := map[string]string{}, 0
 	set := token.NewFileSet()
 	from := importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(export[path]) })
@@ -154,17 +153,11 @@ func TestArrows(t *testing.T) {
 		}
 		var files []*ast.File
 		for name := range strings.FieldsSeq(p[3]) {
-			f, err := parser.ParseFile(set, filepath.Join(p[2], name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := try.Get(parser.ParseFile(set, filepath.Join(p[2], name), nil, parser.SkipObjectResolution))(t)
 			files = append(files, f)
 		}
 		info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-		pkg, err := (&types.Config{Importer: from}).Check(p[0], set, files, info)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pkg := try.Get((&types.Config{Importer: from}).Check(p[0], set, files, info))(t)
 		a := between(set, pkg, info)
 		counted += a.count()
 		switch n := a.climbing(); {
@@ -216,16 +209,10 @@ func g() { var t interface{ M() } = nil; t.M() }
 	set, info := token.NewFileSet(), &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	var files []*ast.File
 	for i, s := range src {
-		f, err := parser.ParseFile(set, string(rune('a'+i)), s, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(parser.ParseFile(set, string(rune('a'+i)), s, 0))(t)
 		files = append(files, f)
 	}
-	pkg, err := new(types.Config).Check("x", set, files, info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkg := try.Get(new(types.Config).Check("x", set, files, info))(t)
 	if a := between(set, pkg, info); a.count() != 3 || !a["b"]["a"] || !a["c"]["a"] || !a["c"]["b"] {
 		t.Errorf("arrows are %v", a)
 	}

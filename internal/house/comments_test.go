@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // Every package has one package comment, which begins "Package NAME" or, of a program, "Command NAME", in doc.go or the
@@ -16,7 +18,7 @@ import (
 func TestPackageComments(t *testing.T) {
 	touch(t)
 	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(dir string, e fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir(root, func(dir string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {
 			return err
 		}
@@ -35,10 +37,7 @@ func TestPackageComments(t *testing.T) {
 			t.Error(fault)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // commentFaults says what is wrong with the package comment of the files of a folder.
@@ -48,10 +47,7 @@ func commentFaults(t *testing.T, dir string, files []string) (faults []string) {
 	onlyTests := !slices.ContainsFunc(files, func(f string) bool { return !isTest(f) })
 	var in []string
 	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments))(t)
 		if f.Doc.Text() == "" || isTest(file) && !onlyTests {
 			continue
 		}

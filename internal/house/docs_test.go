@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 var docsPage = regexp.MustCompile(`\bdocs/(log/)?([a-z0-9-]+|README)\.(md|svg|csv)\b`)
@@ -17,7 +19,7 @@ var docsPage = regexp.MustCompile(`\bdocs/(log/)?([a-z0-9-]+|README)\.(md|svg|cs
 func texts(t *testing.T, endings ...string) map[string]string {
 	t.Helper()
 	root, files := filepath.Join("..", ".."), map[string]string{}
-	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -38,10 +40,7 @@ func texts(t *testing.T, endings ...string) map[string]string {
 			files[filepath.ToSlash(rel)] = string(b)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
@@ -78,10 +77,7 @@ var limitRow = regexp.MustCompile("(?m)^\\|.*\\| `([a-z/_]+\\.go)`: `(\\w+)` = `
 
 // The limits of readers are those that docs/security.md names.
 func TestLimitsOfReaders(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := try.Get(os.ReadFile(filepath.Join("..", "..", "docs", "security.md")))(t)
 	rows := limitRow.FindAllStringSubmatch(string(page), -1)
 	if len(rows) < 20 {
 		t.Errorf("%d rows", len(rows))

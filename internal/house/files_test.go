@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // writers are the calls that make or rename files, and the places, relative to the repository, that may do so.
@@ -47,7 +49,7 @@ var writers = []struct {
 
 func TestOneWriter(t *testing.T) {
 	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -78,35 +80,26 @@ func TestOneWriter(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // A preset is a row of the table or a YAML file, not both: the file would be hidden by the row, where somebody who
 // edits it does not see why nothing changes.
 func TestPresetsAreRowsOrFiles(t *testing.T) {
 	root := filepath.Join("..", "..", "configs")
-	table, err := os.ReadFile(filepath.Join(root, "presets.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := try.Get(os.ReadFile(filepath.Join(root, "presets.tsv")))(t)
 	rows := strings.Split(strings.TrimSpace(string(table)), "\n")[1:]
 	if len(rows) < 100 {
 		t.Fatalf("%d rows", len(rows))
 	}
 	files := map[string]bool{} // without their endings
-	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			name, _ := filepath.Rel(root, path)
 			files[strings.TrimSuffix(filepath.ToSlash(name), filepath.Ext(name))] = true
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if !files["vsepp/base"] {
 		t.Fatalf("no vsepp/base among %v", files)
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 const module = "vsetrain/"
@@ -20,7 +22,7 @@ const module = "vsetrain/"
 // levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
 	{"batch", "configs", "internal/compute/asmgen", "internal/system/bind", "internal/system/build",
-		"internal/apps/chart", "internal/apps/cluster", "internal/files/golden",
+		"internal/apps/chart", "internal/apps/cluster", "internal/files/golden", "internal/house/try",
 		"internal/files/mapped", "internal/run/mlflow", "internal/system/options", "internal/compute/par",
 		"internal/compute/philox",
 		"internal/files/pickle", "internal/stats", "internal/files/half", "internal/compute/vec",
@@ -161,7 +163,7 @@ var outside = map[string][]string{
 	"github.com/yuin/goldmark":   {"internal/tools/publish/site"},
 	"math/rand":                  {"internal/files/crash"}, // draws states for tests
 	// of tests: the program links the suite of devicetest without it
-	"testing":   {"internal/compute/device/cuda/emulator", "internal/run/runtest"},
+	"testing":   {"internal/compute/device/cuda/emulator", "internal/house/try", "internal/run/runtest"},
 	"os/signal": {"cmd/vsetrain"},
 	"C":         {},
 }
@@ -176,7 +178,7 @@ type goPackage struct {
 // changes.
 func touch(t *testing.T) {
 	t.Helper()
-	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), ".") && e.Name() != ".." {
 			return fs.SkipDir
 		}
@@ -184,10 +186,7 @@ func touch(t *testing.T) {
 			_, err = os.Stat(path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // The rules hold for the sources of every system that is supported.
@@ -218,9 +217,7 @@ func TestHouse(t *testing.T) {
 			}
 			for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
 				var p goPackage
-				if err := dec.Decode(&p); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, dec.Decode(&p))
 				pkgs = append(pkgs, p)
 			}
 		}
@@ -255,7 +252,7 @@ func faults(pkgs []goPackage) []string {
 			list = append(list, forbidden(name, to, sideways[name])...)
 		}
 		allowed := append(slices.Clone(sideways[name]), tests[name]...)
-		allowed = append(allowed, name) // an external test imports its own package
+		allowed = append(allowed, name, "internal/house/try") // an external test imports its own package
 		for _, to := range append(p.TestImports, p.XTestImports...) {
 			if strings.HasPrefix(to, module) { // tests may use any module
 				list = append(list, forbidden(name, to, allowed)...)
@@ -302,10 +299,7 @@ func satellite(name string) bool {
 const maxFolders = 9
 
 func TestFloorsCanBeSeen(t *testing.T) {
-	entries, err := os.ReadDir("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := try.Get(os.ReadDir(".."))(t)
 	if len(entries) > maxFolders {
 		t.Errorf("internal/ holds %d folders, expected at most %d: a package belongs below one of them", len(entries),
 			maxFolders)
@@ -321,9 +315,7 @@ func TestFoldersAreFloors(t *testing.T) {
 	touch(t)
 	out, err := exec.Command("go", "list", "-f", `{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}`,
 		module+"...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	folder := func(path string) string {
 		parts := strings.Split(strings.TrimPrefix(path, module), "/")
 		if parts[0] == "internal" {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // maxColumns is the width of a line of Go, CUDA, C++ and Markdown. A column is a rune, a tab is four.
@@ -61,7 +63,7 @@ func columns(line string) (n int) {
 // and generated files may be longer.
 func TestLines(t *testing.T) {
 	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -88,10 +90,7 @@ func TestLines(t *testing.T) {
 			t.Errorf("%s:%d: more than %d columns", name, line, maxColumns)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestWide(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // maxModelMethods bounds what models.Model is: a network and its parameters. What runs and feeds it are types of their
@@ -33,19 +35,13 @@ func methodsOf(t *testing.T, dir, typeName string) (names []string) {
 // sources parses the Go files of a package, tests left out.
 func sources(t *testing.T, dir string) (files []*ast.File) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("../..", filepath.FromSlash(dir), "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := try.Get(filepath.Glob(filepath.Join("../..", filepath.FromSlash(dir), "*.go")))(t)
 	set := token.NewFileSet()
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(set, path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(parser.ParseFile(set, path, nil, 0))(t)
 		files = append(files, f)
 	}
 	if len(files) == 0 {
@@ -75,10 +71,7 @@ import "vsetrain/models"
 var a, b = models.GSMN, "see model.gsmn.mode"
 var c = "gsmn"
 `
-	f, err := parser.ParseFile(token.NewFileSet(), "x.go", planted, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(parser.ParseFile(token.NewFileSet(), "x.go", planted, 0))(t)
 	if n := len(named(f, "models", []string{"GSMN"}, []string{"gsmn"})); n != 2 {
 		t.Errorf("%d names found in a file with two", n)
 	}
@@ -127,7 +120,7 @@ func named(f *ast.File, pkg string, idents, values []string) (at []token.Pos) {
 
 // strangers lists where files outside a package, tests left out, name one of its constants.
 func strangers(t *testing.T, home string, idents, values []string) (list []string) {
-	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
 		name := filepath.ToSlash(path)
 		switch {
 		case err != nil:
@@ -147,10 +140,7 @@ func strangers(t *testing.T, home string, idents, values []string) (list []strin
 			list = append(list, strings.TrimPrefix(filepath.ToSlash(set.Position(pos).String()), "../../"))
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }
 
@@ -292,7 +282,7 @@ var larger = map[string]int{
 func TestTypesAreSmall(t *testing.T) {
 	touch(t)
 	methods := map[string]int{}
-	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -307,10 +297,7 @@ func TestTypesAreSmall(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for name, n := range methods {
 		if most := max(maxMethods, larger[name]); n > most {
 			t.Errorf("%s has %d methods, expected at most %d: divide it by what changes together", name, n, most)
@@ -354,10 +341,7 @@ const maxNetworkLines = 200
 // internal/compute/graph.
 func TestNetworksAreOneFile(t *testing.T) {
 	for _, name := range []string{"scan", "chan"} {
-		paths, err := filepath.Glob(filepath.Join("../../models", name+"*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := try.Get(filepath.Glob(filepath.Join("../../models", name+"*.go")))(t)
 		var own []string
 		for _, path := range paths {
 			if !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, "_reference.go") {
@@ -368,10 +352,7 @@ func TestNetworksAreOneFile(t *testing.T) {
 			t.Errorf("the network %s is in %q, expected one file", name, own)
 			continue
 		}
-		b, err := os.ReadFile(own[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(own[0]))(t)
 		if n := strings.Count(string(b), "\n"); n > maxNetworkLines {
 			t.Errorf("%s has %d lines, expected at most %d", own[0], n, maxNetworkLines)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // A made-up world: images of different difficulty, each with one query of its own and five captions, answered by two
@@ -74,10 +75,7 @@ func TestBootstrapCoverage(t *testing.T) {
 	covered := 0
 	rng := rand.New(rand.NewPCG(9, 1))
 	for i := range n {
-		sums, err := w.differences(rng, images).Bootstrap(pool, uint64(i), resamples)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sums := try.Get(w.differences(rng, images).Bootstrap(pool, uint64(i), resamples))(t)
 		means := make([]float64, len(sums))
 		for r, s := range sums {
 			means[r] = float64(s) / float64(images)
@@ -106,10 +104,7 @@ func TestPermutationPValuesAreUniform(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 2))
 	var ps []float64
 	for i := range n {
-		p, err := world{}.differences(rng, images).SignFlips(pool, uint64(i), resamples)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := try.Get(world{}.differences(rng, images).SignFlips(pool, uint64(i), resamples))(t)
 		ps = append(ps, p[0])
 	}
 	slices.Sort(ps)
@@ -139,11 +134,7 @@ func BenchmarkResampling(b *testing.B) {
 	pool := par.New(0)
 	defer pool.Close()
 	for b.Loop() {
-		if _, err := u.Bootstrap(pool, 1, 10000); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := u.SignFlips(pool, 1, 10000); err != nil {
-			b.Fatal(err)
-		}
+		try.Get(u.Bootstrap(pool, 1, 10000))(b)
+		try.Get(u.SignFlips(pool, 1, 10000))(b)
 	}
 }

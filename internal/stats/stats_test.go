@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 func near(t *testing.T, what string, got, want, tol float64) {
@@ -36,13 +37,8 @@ func TestRankCorrelations(t *testing.T) {
 			0.757317246446102},
 	} {
 		b, tc, err := Kendall(c.x, c.y)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := Spearman(c.x, c.y)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
+		s := try.Get(Spearman(c.x, c.y))(t)
 		near(t, "tau-b", b, c.b, 1e-14)
 		near(t, "tau-c", tc, c.c, 1e-14)
 		near(t, "Spearman", s, c.s, 1e-14)
@@ -80,9 +76,7 @@ func TestKendallCountsPairs(t *testing.T) {
 		distinct := func(v []float64) int { return len(slices.Compact(slices.Sorted(slices.Values(v)))) }
 		m := float64(min(distinct(x), distinct(y)))
 		b, c, err := Kendall(x, y)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		near(t, "tau-b", b, surplus/math.Sqrt(onlyX*onlyY), 1e-12)
 		near(t, "tau-c", c, 2*surplus*m/(float64(n*n)*(m-1)), 1e-12)
 	}
@@ -102,23 +96,15 @@ func TestBadCorrelations(t *testing.T) {
 		if _, _, err := Kendall(c.x, c.y); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Kendall: %v, want %q", err, c.want)
 		}
-		if _, err := Spearman(c.x, c.y); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("Spearman: %v, want %q", err, c.want)
-		}
+		try.Refuses(Spearman(c.x, c.y))(t, c.want)
 	}
 }
 
 // Figures of scipy 1.17 (ttest_ind with equal_var=False, ttest_1samp and their confidence_interval; equivalence by two
 // of them with one side each).
 func TestStudent(t *testing.T) {
-	w, err := Welch([]float64{67.1, 68.4, 66.9, 67.7}, []float64{65.2, 66.8, 66.1}, 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := OneSample([]float64{-1.5, -2, -0.5}, 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(Welch([]float64{67.1, 68.4, 66.9, 67.7}, []float64{65.2, 66.8, 66.1}, 0.95))(t)
+	o := try.Get(OneSample([]float64{-1.5, -2, -0.5}, 0.95))(t)
 	for _, c := range []struct {
 		what      string
 		got, want float64
@@ -170,10 +156,7 @@ func TestFewerThanTwoSeeds(t *testing.T) {
 // column is twice the first, because a unit keeps its outcomes together.
 func TestBootstrapDrawsUnits(t *testing.T) {
 	const resamples = 20000
-	sums, err := Units{2, []int32{0, 0, 1, 2}}.Bootstrap(nil, 7, resamples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sums := try.Get(Units{2, []int32{0, 0, 1, 2}}.Bootstrap(nil, 7, resamples))(t)
 	var seen [3]float64
 	for r := range resamples {
 		if sums[2*r+1] != 2*sums[2*r] {
@@ -191,9 +174,7 @@ func TestBootstrapDrawsUnits(t *testing.T) {
 func TestSignFlipsByHand(t *testing.T) {
 	const resamples = 100000
 	p, err := Units{2, []int32{1, 2, 1, 1, 1, 1, 1, -1}}.SignFlips(nil, 3, resamples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	near(t, "p of +1 +1 +1 +1", p[0], 2.0/16, 0.0032) // three standard errors
 	near(t, "p of +2 +1 +1 -1", p[1], 8.0/16, 0.0048)
 	p, err = Units{1, make([]int32, 130)}.SignFlips(nil, 3, 100)
@@ -215,14 +196,8 @@ func TestResamplingIgnoresThreads(t *testing.T) {
 	for i := range u.Values {
 		u.Values[i] = int32(rng.IntN(5)) - 2
 	}
-	sums, err := u.Bootstrap(nil, 11, 500)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := u.SignFlips(nil, 11, 500)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sums := try.Get(u.Bootstrap(nil, 11, 500))(t)
+	p := try.Get(u.SignFlips(nil, 11, 500))(t)
 	for _, threads := range []int{1, 2, 3} {
 		pool := par.New(threads)
 		s, err := u.Bootstrap(pool, 11, 500)
@@ -264,12 +239,8 @@ func TestBadResampling(t *testing.T) {
 		{Units{2, []int32{1, 2, 3}}, 10, "3 values are not"},
 		{Units{1, []int32{1}}, 0, "at least one resample"},
 	} {
-		if _, err := c.u.Bootstrap(nil, 1, c.resamples); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("bootstrap: %v, want %q", err, c.want)
-		}
-		if _, err := c.u.SignFlips(nil, 1, c.resamples); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("sign flips: %v, want %q", err, c.want)
-		}
+		try.Refuses(c.u.Bootstrap(nil, 1, c.resamples))(t, c.want)
+		try.Refuses(c.u.SignFlips(nil, 1, c.resamples))(t, c.want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/models/nn"
 )
 
@@ -39,15 +40,13 @@ func TestGoldenBert(t *testing.T) {
 		out, grad golden.Tolerance
 	}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}} {
 		t.Run(p.name, func(t *testing.T) {
-			dev, err := cpu.New(cpu.Options{Threads: 2, Precision: p.name})
-			check(t, err)
+			dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: p.name}))(t)
 			goldenBert(t, c, dev, p.out, p.grad)
 		})
 	}
 	t.Run("cuda", func(t *testing.T) {
 		lib := emulator.Library(t)
-		dev, err := cuda.Open(cuda.Options{Driver: lib, BLAS: []string{lib}})
-		check(t, err)
+		dev := try.Get(cuda.Open(cuda.Options{Driver: lib, BLAS: []string{lib}}))(t)
 		goldenBert(t, c, dev, golden.FP32, golden.FP32Grad)
 	})
 }
@@ -80,8 +79,7 @@ func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.T
 	for _, p := range nn.Collect(&net) {
 		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape, Group: p.Group})
 	}
-	s, err := graph.NewInstance(dev, specs)
-	check(t, err)
+	s := try.Get(graph.NewInstance(dev, specs))(t)
 	g := s.Graph() // in evaluation: the case has no dropout
 	var names []string
 	var wrt []*graph.Node
@@ -93,21 +91,19 @@ func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.T
 		dev.UploadDoubles(s.Params.Value(spec.Name), v.Data)
 		names, wrt = append(names, spec.Name), append(wrt, g.Param(spec.Name, spec.Shape...))
 	}
-	check(t, s.FeedInts("words", words))
-	check(t, s.FeedInts("lengths", lengths))
+	try.Do(t, s.FeedInts("words", words))
+	try.Do(t, s.FeedInts("lengths", lengths))
 	rows := append(golden.Rows(weights, d, valid), make([]float64, (n*l-len(valid))*d)...)
-	check(t, s.FeedDoubles("w", rows))
-	check(t, s.FeedDoubles("wp", c.PooledLoss.Data))
+	try.Do(t, s.FeedDoubles("w", rows))
+	try.Do(t, s.FeedDoubles("wp", c.PooledLoss.Data))
 	length := g.InputInts("lengths", n)
 	hidden := net.Bert.Forward(g, g.InputInts("words", n, l), length)
 	pooled := net.Bert.Pooled(g, hidden, length)
 	cost := g.Add(g.WeightedSum(hidden, g.Input("w", n*l, d)), g.WeightedSum(pooled, g.Input("wp", n, d)))
-	grads, err := g.Gradients(cost, wrt...)
-	check(t, err)
-	prog, err := graph.Compile(s, g, append([]*graph.Node{hidden, pooled, cost}, grads...), nil)
-	check(t, err)
+	grads := try.Get(g.Gradients(cost, wrt...))(t)
+	prog := try.Get(graph.Compile(s, g, append([]*graph.Node{hidden, pooled, cost}, grads...), nil))(t)
 	for range 2 {
-		check(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 	}
 	golden.Close(t, "hidden states", prog.Doubles(hidden)[:len(valid)*d], golden.Rows(c.Expected.Hidden.Data, d, valid),
 		out)
@@ -124,16 +120,14 @@ func goldenBert(t *testing.T, c *bertCase, dev device.Device, out, grad golden.T
 // The weights of queries, keys and values lie side by side in memory, and so do their biases, so that they are one
 // product; the names are those of checkpoints.
 func TestBertQueriesKeysAndValuesLieSideBySide(t *testing.T) {
-	dev, err := cpu.New(cpu.Options{Threads: 1})
-	check(t, err)
+	dev := try.Get(cpu.New(cpu.Options{Threads: 1}))(t)
 	defer dev.Close()
 	net := nn.NewBert(nn.BertSizes{Vocab: 3, Layers: 2, Hidden: 32, Heads: 2, Intermediate: 5, Positions: 4})
 	var specs []graph.ParamSpec
 	for _, p := range nn.Collect(&net) {
 		specs = append(specs, graph.ParamSpec{Name: p.Name, Shape: p.Shape})
 	}
-	s, err := graph.NewInstance(dev, specs)
-	check(t, err)
+	s := try.Get(graph.NewInstance(dev, specs))(t)
 	for _, kind := range []string{"weight", "bias"} {
 		end := -1
 		for _, part := range []string{"query", "key", "value"} {
@@ -143,12 +137,5 @@ func TestBertQueriesKeysAndValuesLieSideBySide(t *testing.T) {
 			}
 			end = hi
 		}
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 )
 
 type gruCase struct {
@@ -75,10 +76,7 @@ func TestGoldenGRU(t *testing.T) {
 			out, grad golden.Tolerance
 		}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}} {
 			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
-				dev, err := cpu.New(cpu.Options{Threads: 2, Precision: p.name})
-				if err != nil {
-					t.Fatal(err)
-				}
+				dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: p.name}))(t)
 				defer dev.Close()
 				directions := []string{""}
 				if c.Config["bidirectional"] == true {
@@ -102,31 +100,28 @@ func (c *gruCase) direction(t *testing.T, dev device.Device, suffix string, i, n
 	b, steps, in := c.Inputs.X.Shape[0], c.Inputs.X.Shape[1], c.Inputs.X.Shape[2]
 	h := c.Params["weight_hh_l0"].Shape[1]
 	l := newLayout(c.Lengths, steps)
-	s, err := graph.NewInstance(dev, nil)
-	fatal(t, err)
+	s := try.Get(graph.NewInstance(dev, nil))(t)
 	g := s.Graph()
 	names := []string{"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"}
 	x := g.Input("x", b*steps, in)
-	fatal(t, s.FeedDoubles("x", l.packed(c.Inputs.X.Data, in, 0, in)))
+	try.Do(t, s.FeedDoubles("x", l.packed(c.Inputs.X.Data, in, 0, in)))
 	wrt := []*graph.Node{x}
 	for _, name := range names {
 		v := c.Params[name+suffix]
 		wrt = append(wrt, g.Input(name, v.Shape...))
-		fatal(t, s.FeedDoubles(name, v.Data))
+		try.Do(t, s.FeedDoubles(name, v.Data))
 	}
 	w := graph.GRUWeights{WIH: wrt[1], WHH: wrt[2], BIH: wrt[3], BHH: wrt[4]}
 	lengths := g.InputInts("lengths", b)
-	fatal(t, s.FeedInts("lengths", l.lens))
+	try.Do(t, s.FeedInts("lengths", l.lens))
 	states := g.GRU(x, lengths, w, suffix != "", false)
 	final := g.GRU(x, lengths, w, suffix != "", true)
 	weights := g.Input("weights", b*steps, h)
-	fatal(t, s.FeedDoubles("weights", l.packed(c.LossWeights.Data, n*h, i*h, h)))
+	try.Do(t, s.FeedDoubles("weights", l.packed(c.LossWeights.Data, n*h, i*h, h)))
 	cost := g.WeightedSum(states, weights)
-	grads, err := g.Gradients(cost, wrt...)
-	fatal(t, err)
-	prog, err := graph.Compile(s, g, append([]*graph.Node{states, final, cost}, grads...), nil)
-	fatal(t, err)
-	fatal(t, prog.RunAll())
+	grads := try.Get(g.Gradients(cost, wrt...))(t)
+	prog := try.Get(graph.Compile(s, g, append([]*graph.Node{states, final, cost}, grads...), nil))(t)
+	try.Do(t, prog.RunAll())
 
 	want := make([]float64, b*steps*h)
 	for r := range b * steps {
@@ -149,11 +144,4 @@ func (c *gruCase) direction(t *testing.T, dev device.Device, suffix string, i, n
 		sumX[j] += v
 	}
 	return prog.Doubles(cost)[0]
-}
-
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

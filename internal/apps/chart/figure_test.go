@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // figures are one of each kind.
@@ -38,11 +40,7 @@ var anyText = regexp.MustCompile(`<text x="(\S+)" y="(\S+)" text-anchor="(\w+)" 
 // whatever font its reader has.
 func TestTexts(t *testing.T) {
 	number := func(s string) float64 {
-		v, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
+		return try.Get(strconv.ParseFloat(s, 64))(t)
 	}
 	for name, d := range figures() {
 		svg := string(d.SVG())
@@ -101,10 +99,7 @@ func TestPDF(t *testing.T) {
 			}
 		}
 		_, stream, _ := bytes.Cut(b, []byte("stream\n"))
-		z, err := zlib.NewReader(bytes.NewReader(stream))
-		if err != nil {
-			t.Fatal(err)
-		}
+		z := try.Get(zlib.NewReader(bytes.NewReader(stream)))(t)
 		text, err := io.ReadAll(z)
 		if err != nil || name == "curves" && !bytes.Contains(text, []byte("/F2 9 Tf <61> Tj")) {
 			t.Errorf("%s: %v\n%.600s", name, err, text)
@@ -118,15 +113,11 @@ func TestPicturesAreReplacedWhole(t *testing.T) {
 	for _, ending := range []string{".svg", ".PDF"} {
 		dir := t.TempDir()
 		path, earlier := filepath.Join(dir, "a"+ending), filepath.Join(dir, "earlier")
-		if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, []byte("old"), 0o666))
 		if err := os.Link(path, earlier); err != nil {
 			t.Skipf("needs hard links: %v", err)
 		}
-		if err := figures()["parallel"].Save(path); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, figures()["parallel"].Save(path))
 		if b, err := os.ReadFile(path); err != nil || len(b) < 1000 {
 			t.Errorf("%s: %d bytes, %v", path, len(b), err)
 		}

@@ -5,12 +5,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // The types of Kubernetes 1.34 (k8s.io/api v0.34.1: Job, Service, Secret) take the file in testdata, strictly decoded.
 // Decode it so again, or hand it to `kubectl apply --dry-run=server --validate=strict`, where it has to change.
 func TestManifest(t *testing.T) {
-	got, err := Pods{
+	got := try.Get(Pods{
 		Name:          "My_Run.x",
 		Namespace:     "team-a",
 		Image:         "registry.example/vsetrain:1",
@@ -28,14 +30,8 @@ func TestManifest(t *testing.T) {
 		Port:          29500,
 		TokenVariable: "TOKEN",
 		Token:         "secret",
-	}.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile("testdata/train.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Manifest())(t)
+	want := try.Get(os.ReadFile("testdata/train.yaml"))(t)
 	if string(got) != string(want) {
 		t.Errorf("the manifest is not that of testdata/train.yaml:\n%s", got)
 	}

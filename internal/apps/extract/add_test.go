@@ -14,19 +14,19 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/house/try"
 )
 
 // images are the ids of a gallery, each with its features and boxes.
 func images(t *testing.T, dir string) string {
 	t.Helper()
-	s, err := data.Open(dir, "test", data.OpenOptions{Partial: true, Boxes: true})
-	fatal(t, err)
+	s := try.Get(data.Open(dir, "test", data.OpenOptions{Partial: true, Boxes: true}))(t)
 	defer s.Close()
 	var out strings.Builder
 	row, boxes := make([]float32, s.Regions()*s.Dim()), make([]float32, 4*s.Regions())
 	for i, id := range data.ImageIDs(s) {
-		fatal(t, s.ReadImage(row, i))
-		fatal(t, s.ReadBoxes(boxes, i))
+		try.Do(t, s.ReadImage(row, i))
+		try.Do(t, s.ReadBoxes(boxes, i))
 		w, h := s.ImageSize(i)
 		fmt.Fprintln(&out, id, row, boxes, w, h)
 	}
@@ -40,8 +40,7 @@ func TestAdd(t *testing.T) {
 		whole, out := t.TempDir(), t.TempDir()
 		r := request(dir, whole)
 		r.DType = d
-		_, err := Run(t.Context(), x, r)
-		fatal(t, err)
+		try.Get(Run(t.Context(), x, r))(t)
 		r.Out, r.IDs = out, filepath.Join(t.TempDir(), "ids.txt")
 		write(t, r.IDs, "0.png\n1.png\n")
 		r.Add = true // makes a gallery where there is none
@@ -78,7 +77,7 @@ func TestAdd(t *testing.T) {
 			t.Errorf("left behind: %v, %v", left, err)
 		}
 		fold := filepath.Join(t.TempDir(), "new")
-		fatal(t, data.Amend(out, "test", data.Change{Removed: []string{"0.png", "5.png"}}, nil))
+		try.Do(t, data.Amend(out, "test", data.Change{Removed: []string{"0.png", "5.png"}}, nil))
 		if _, err := data.Fold(out, "test", fold); err != nil || images(t, fold) != images(t, out) ||
 			strings.Count(images(t, fold), "png") != 5 {
 			t.Errorf("folded: %v\n%s\nwant\n%s", err, images(t, fold), images(t, out))
@@ -89,23 +88,19 @@ func TestAdd(t *testing.T) {
 		if _, err := os.Stat(data.ChangesFile(fold, "test")); err == nil {
 			t.Error("changes of a folded gallery")
 		}
-		if _, err := data.Fold(out, "test", fold); err == nil || !strings.Contains(err.Error(), "exists") {
-			t.Errorf("folded again: %v", err)
-		}
+		try.Refuses(data.Fold(out, "test", fold))(t, "exists")
 	}
 }
 
 // A gallery adds a picture of its own size and type; what it cannot add changes nothing.
 func TestGalleryAdds(t *testing.T) {
 	x, dir, out := open(t, model(t, t.TempDir(), described)), folder(t, 3), t.TempDir()
-	_, err := Run(t.Context(), x, request(dir, out))
-	fatal(t, err)
+	try.Get(Run(t.Context(), x, request(dir, out)))(t)
 	path := filepath.Join(t.TempDir(), "p.png")
 	picture(t, path, 8, 2, color.RGBA{9, 0, 0, 255}, color.RGBA{0, 9, 0, 255})
-	p, err := pictures.Open(t.Context(), path)
-	fatal(t, err)
+	p := try.Get(pictures.Open(t.Context(), path))(t)
 	g := &Gallery{out, "test", x}
-	fatal(t, g.Add(t.Context(), "new", p))
+	try.Do(t, g.Add(t.Context(), "new", p))
 	if err := g.Add(t.Context(), "1.png", p); !errors.Is(err, data.ErrImageExists) {
 		t.Errorf("an id twice: %v", err)
 	}
@@ -117,27 +112,18 @@ func TestGalleryAdds(t *testing.T) {
 	r := request(dir, out)
 	r.Add = true
 	other := open(t, model(t, t.TempDir(), strings.Replace(described, "scale: 1\n", "scale: 2\n", 1)))
-	if _, err := Run(t.Context(), other, r); err == nil || !strings.Contains(err.Error(), "is not the model") {
-		t.Errorf("another model: %v", err)
-	}
+	try.Refuses(Run(t.Context(), other, r))(t, "is not the model")
 	r.IDs = filepath.Join(t.TempDir(), "ids.txt")
 	write(t, r.IDs, "2.png\n0.png\n2.png\n")
-	if _, err := Run(t.Context(), x, r); err == nil || !strings.Contains(err.Error(), `"2.png" is asked for twice`) {
-		t.Errorf("ids twice: %v", err)
-	}
-	fatal(t, os.Remove(RecordFile(out, "test")))
-	if _, err := Run(t.Context(), x, r); err == nil || !strings.Contains(err.Error(), "does not say which model") {
-		t.Errorf("no record: %v", err)
-	}
+	try.Refuses(Run(t.Context(), x, r))(t, `"2.png" is asked for twice`)
+	try.Do(t, os.Remove(RecordFile(out, "test")))
+	try.Refuses(Run(t.Context(), x, r))(t, "does not say which model")
 	write(t, filepath.Join(out, "test_caps.txt"), strings.Repeat("x\n", 3))
-	if err := g.Add(t.Context(), "more", p); err == nil || !strings.Contains(err.Error(), "has captions") {
-		t.Errorf("captions: %v", err)
-	}
-	fatal(t, os.Remove(filepath.Join(out, "test_caps.txt")))
+	try.Fails(t, g.Add(t.Context(), "more", p), "has captions")
+	try.Do(t, os.Remove(filepath.Join(out, "test_caps.txt")))
 	r = request(dir, out) // computed anew, nothing is added any more
 	r.Force = true
-	_, err = Run(t.Context(), x, r)
-	fatal(t, err)
+	try.Get(Run(t.Context(), x, r))(t)
 	if got := images(t, out); strings.Contains(got, "new") || slices.Contains(strings.Fields(got), "new") {
 		t.Errorf("%s", got)
 	}

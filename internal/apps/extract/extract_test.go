@@ -17,20 +17,14 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/onnx"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/onnxruntime"
 )
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	fatal(t, os.WriteFile(path, []byte(text), 0o644))
+	try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	try.Do(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 const described = `resize: 4
@@ -55,10 +49,9 @@ func model(t *testing.T, dir, description string) string {
 		onnx.Attr{Name: "kernel_shape", Value: []int{2, 2}}, onnx.Attr{Name: "strides", Value: []int{2, 2}})
 	g.Output("y", onnx.Float, onnx.Dims("batch", 4, 2, 2), y)
 	path := filepath.Join(dir, "means.onnx")
-	f, err := os.Create(path)
-	fatal(t, err)
+	f := try.Get(os.Create(path))(t)
 	defer f.Close()
-	fatal(t, g.Encode(f))
+	try.Do(t, g.Encode(f))
 	write(t, PreprocessingFile(path), description)
 	return path
 }
@@ -70,7 +63,7 @@ func open(t *testing.T, path string) *Extractor {
 	if errors.Is(err, onnxruntime.ErrNone) {
 		t.Skip(err)
 	}
-	fatal(t, err)
+	try.Do(t, err)
 	t.Cleanup(x.Close)
 	return x
 }
@@ -86,11 +79,10 @@ func picture(t *testing.T, path string, width, height int, left, right color.Col
 			}
 		}
 	}
-	fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	f, err := os.Create(path)
-	fatal(t, err)
+	try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	f := try.Get(os.Create(path))(t)
 	defer f.Close()
-	fatal(t, png.Encode(f, m))
+	try.Do(t, png.Encode(f, m))
 }
 
 // folder makes pictures 0.png to n-1.png: picture i is i red on the left and i green on the right.
@@ -110,12 +102,10 @@ func request(images, out string) Request {
 // digest is that of all files in a folder, hidden ones too.
 func digest(t *testing.T, dir string) string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	fatal(t, err)
+	entries := try.Get(os.ReadDir(dir))(t)
 	var all []string
 	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		fatal(t, err)
+		b := try.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t)
 		all = append(all, fmt.Sprintf("%s %x", e.Name(), sha256.Sum256(b)))
 	}
 	return strings.Join(all, "\n")
@@ -127,30 +117,27 @@ func TestRun(t *testing.T) {
 	r := request(folder(t, 5), out)
 	r.IDs = filepath.Join(t.TempDir(), "ids.txt")
 	write(t, r.IDs, "4\n2.png\n0\n")
-	rep, err := Run(t.Context(), x, r)
-	fatal(t, err)
+	rep := try.Get(Run(t.Context(), x, r))(t)
 	if rep.Rows != 3 || rep.Regions != 4 || rep.Dim != 4 || len(rep.Files) != 5 {
 		t.Errorf("report %+v", rep)
 	}
-	f, err := npy.Open(filepath.Join(out, "test_ims.npy"))
-	fatal(t, err)
+	f := try.Get(npy.Open(filepath.Join(out, "test_ims.npy")))(t)
 	defer f.Close()
 	if !slices.Equal(f.Shape, []int{3, 4, 4}) {
 		t.Fatalf("shape %v", f.Shape)
 	}
 	row := make([]float32, 16)
-	fatal(t, f.ReadRow(row, 0))
+	try.Do(t, f.ReadRow(row, 0))
 	if want := []float32{4, 0, 0, 4, 0, 4, 0, 4, 4, 0, 0, 4, 0, 4, 0, 4}; !slices.Equal(row, want) {
 		t.Errorf("picture 4: %v, want %v", row, want)
 	}
-	fatal(t, f.ReadRow(row, 1))
+	try.Do(t, f.ReadRow(row, 1))
 	if row[0] != 2 || row[5] != 2 {
 		t.Errorf("picture 2: %v", row)
 	}
-	b, err := npy.Open(filepath.Join(out, "test_ims_bbx.npy"))
-	fatal(t, err)
+	b := try.Get(npy.Open(filepath.Join(out, "test_ims_bbx.npy")))(t)
 	defer b.Close()
-	fatal(t, b.ReadRow(row, 0))
+	try.Do(t, b.ReadRow(row, 0))
 	if want := []float32{0, 0, 2, 2, 2, 0, 4, 2, 0, 2, 2, 4, 2, 2, 4, 4}; !slices.Equal(row, want) {
 		t.Errorf("boxes %v, want %v", row, want)
 	}
@@ -163,19 +150,14 @@ func TestRun(t *testing.T) {
 		t.Errorf("record %+v, %v", record, err)
 	}
 	other := open(t, model(t, t.TempDir(), strings.Replace(described, "bilinear", "bicubic", 1)))
-	if err := record.Check(other); err == nil || !strings.Contains(err.Error(), "is not the model that made") {
-		t.Errorf("another preprocessing: %v", err)
-	}
-	if _, err := Run(t.Context(), x, r); err == nil || !strings.Contains(err.Error(), "replace it with --force") {
-		t.Errorf("again: %v", err)
-	}
+	try.Fails(t, record.Check(other), "is not the model that made")
+	try.Refuses(Run(t.Context(), x, r))(t, "replace it with --force")
 }
 
 // Wherever a session ends, the next one computes the rest and leaves the same files.
 func TestResume(t *testing.T) {
 	x, images, whole := open(t, model(t, t.TempDir(), described)), folder(t, 7), t.TempDir()
-	_, err := Run(t.Context(), x, request(images, whole))
-	fatal(t, err)
+	try.Get(Run(t.Context(), x, request(images, whole)))(t)
 	want := digest(t, whole)
 	for stop := range 4 {
 		out := t.TempDir()
@@ -192,13 +174,12 @@ func TestResume(t *testing.T) {
 		if stop == 2 { // the last batch of a session that lost power is not what its record says
 			rows, _ := workFiles(filepath.Join(out, "test_ims.npy"))
 			f, err := os.OpenFile(rows, os.O_RDWR, 0)
-			fatal(t, err)
+			try.Do(t, err)
 			_, err = f.WriteAt([]byte{1, 2, 3}, 128+3*64)
-			fatal(t, errors.Join(err, f.Close()))
+			try.Do(t, errors.Join(err, f.Close()))
 		}
 		r.Progress = nil
-		rep, err := Run(t.Context(), x, r)
-		fatal(t, err)
+		rep := try.Get(Run(t.Context(), x, r))(t)
 		if expected := map[int]int{0: 0, 1: 2, 2: 2, 3: 6}[stop]; rep.Resumed != expected {
 			t.Errorf("after %d batches: %d pictures taken over, want %d", stop, rep.Resumed, expected)
 		}
@@ -235,14 +216,11 @@ func TestBroken(t *testing.T) {
 	write(t, filepath.Join(images, "3.png"), "no picture")
 	r := request(images, out)
 	_, err := Run(t.Context(), x, r)
-	if err == nil || !strings.Contains(err.Error(), `image "3.png": `+filepath.Join(images, "3.png")+
-		": expected a JPEG, PNG, WebP or GIF") || !strings.Contains(err.Error(), "--skip-broken") {
-		t.Fatalf("%v", err)
-	}
+	try.Fails(t, err, `image "3.png": `+filepath.Join(images, "3.png")+
+		": expected a JPEG, PNG, WebP or GIF", "--skip-broken")
 	var told []string
 	r.SkipBroken, r.Broken = true, func(id string, _ error) { told = append(told, id) }
-	rep, err := Run(t.Context(), x, r)
-	fatal(t, err)
+	rep := try.Get(Run(t.Context(), x, r))(t)
 	if rep.Rows != 4 || rep.Skipped != 1 || rep.Resumed != 2 || !slices.Equal(told, []string{"3.png"}) {
 		t.Errorf("%+v, told of %q", rep, told)
 	}
@@ -250,11 +228,10 @@ func TestBroken(t *testing.T) {
 	if err != nil || string(ids) != "0.png\n1.png\n2.png\n4.png\n" {
 		t.Errorf("ids %q, %v", ids, err)
 	}
-	f, err := npy.Open(filepath.Join(out, "test_ims.npy"))
-	fatal(t, err)
+	f := try.Get(npy.Open(filepath.Join(out, "test_ims.npy")))(t)
 	defer f.Close()
 	row := make([]float32, 16)
-	fatal(t, f.ReadRow(row, 3))
+	try.Do(t, f.ReadRow(row, 3))
 	if row[0] != 4 {
 		t.Errorf("the last row is %v", row)
 	}
@@ -262,15 +239,13 @@ func TestBroken(t *testing.T) {
 		r.IDs = filepath.Join(t.TempDir(), "ids.txt")
 		write(t, r.IDs, id+"\n")
 		r.SkipBroken, r.Out = false, t.TempDir()
-		if _, err := Run(t.Context(), x, r); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("id %s: %v", id, err)
-		}
+		try.Refuses(Run(t.Context(), x, r))(t, want)
 	}
 }
 
 // What the description says has to be what the model is.
 func TestOpenErrors(t *testing.T) {
-	for name, c := range map[string]struct{ from, to, want string }{
+	for _, c := range map[string]struct{ from, to, want string }{
 		"size":   {"resize: 4", "resize: 5", `input "x" has the shape [-1 3 4 4], the preprocessing makes [-1 3 5 5]`},
 		"layout": {"layout: nchw\nscale", "layout: nhwc\nscale", "the preprocessing makes [-1 4 4 3]"},
 		"output": {"output_layout: nchw", "output_layout: nrd", `output "y" has the shape [1 4 2 2] for one picture; ` +
@@ -282,9 +257,7 @@ func TestOpenErrors(t *testing.T) {
 		if errors.Is(err, onnxruntime.ErrNone) {
 			t.Skip(err)
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", name, err, c.want)
-		}
+		try.Fails(t, err, c.want)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none.onnx"), os.Getenv, 1); err == nil ||
 		!strings.HasPrefix(err.Error(), "model: ") {
@@ -296,10 +269,8 @@ func TestOpenErrors(t *testing.T) {
 func TestOpenAnotherKindOfModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.pt")
 	write(t, path, "PK")
-	if _, err := Open(path, os.Getenv, 1); err == nil || !strings.Contains(err.Error(), path+": expected a file "+
-		"FILE.onnx, with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py writes both") {
-		t.Errorf("%v", err)
-	}
+	try.Refuses(Open(path, os.Getenv, 1))(t, path+": expected a file "+
+		"FILE.onnx, with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py writes both")
 }
 
 // Every mistake in a description is told with its line.
@@ -317,14 +288,9 @@ func TestPreprocessingErrors(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "m.yaml")
 		write(t, path, strings.Replace(described, c.from, c.to, 1))
-		if _, err := loadPreprocessing(path); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", c.to, err, c.want)
-		}
+		try.Refuses(loadPreprocessing(path))(t, c.want)
 	}
-	if _, err := loadPreprocessing(filepath.Join(t.TempDir(), "m.yaml")); err == nil ||
-		!strings.Contains(err.Error(), "no such file") {
-		t.Errorf("no file: %v", err)
-	}
+	try.Refuses(loadPreprocessing(filepath.Join(t.TempDir(), "m.yaml")))(t, "no such file")
 }
 
 // A wide picture is brought to the size and cut in its middle; red and blue change places, values are scaled. The
@@ -336,7 +302,7 @@ func TestTensor(t *testing.T) {
 	for i := range 12 {
 		pic.Pix[3*i], pic.Pix[3*i+2] = byte(i), 51
 	}
-	fatal(t, p.validate())
+	try.Do(t, p.validate())
 	got := make([]float32, 12)
 	p.tensor(got, pic)
 	const blue = (0.2 - 0.5) / 0.25

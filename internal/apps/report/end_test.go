@@ -8,6 +8,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/eval"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/records"
 	"vsetrain/train"
 )
@@ -67,9 +68,7 @@ func TestFinishedWhereTheLoopEnds(t *testing.T) {
 				finished = append(finished, l.Finished(&o))
 				return nil
 			}
-			if err := loop.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, loop.Run(t.Context()))
 			for i, f := range finished {
 				if last := i == len(finished)-1; f != last {
 					t.Errorf("after validation %d of %d: finished %v", i+1, len(finished), f)

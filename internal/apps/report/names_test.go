@@ -3,6 +3,7 @@ package report
 import (
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 )
 
@@ -23,10 +24,7 @@ func TestNamesOfLMH(t *testing.T) {
 		{"vsepp/f30k-lmh2", "LMH α=0.16", []string{"loss.warmup_epochs=1"}},
 		{"vsepp/f30k-lseh", "LSEH-SVD", nil},
 	} {
-		r, err := config.Load(config.Request{Preset: c.preset, Set: c.set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(config.Load(config.Request{Preset: c.preset, Set: c.set}))(t)
 		if got := (&Run{Config: r.Config}).LossName(); got != c.want {
 			t.Errorf("%s %v: %q, want %q", c.preset, c.set, got, c.want)
 		}

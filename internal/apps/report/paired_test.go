@@ -13,6 +13,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/models"
 )
@@ -87,9 +88,7 @@ func TestPairedTable(t *testing.T) {
 func TestMeasurementKnowsItsJudgements(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"x_image_to_caption.json", "x_caption_to_image.json"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o666))
 	}
 	files, err := judgementFiles([]string{dir})
 	if err != nil || len(files) != 2 || files[0].Size != 2 {
@@ -118,9 +117,7 @@ func TestMeasurementKnowsItsJudgements(t *testing.T) {
 		t.Errorf("changed files: paths %v", got)
 	}
 	old := []byte(`{"checkpoint":"c","results":[{"protocol":"1k"}]}`)
-	if err := os.WriteFile(filepath.Join(dir, TestName), old, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, TestName), old, 0o666))
 	if _, ok := ReadMeasurement(dir); ok {
 		t.Error("a measurement without hits is used")
 	}
@@ -130,9 +127,7 @@ func TestMeasurementKnowsItsJudgements(t *testing.T) {
 func TestMeasurementWithoutWeights(t *testing.T) {
 	dir := t.TempDir()
 	kept := `{"split":"test","precision":"fp32","results":[{"protocol":"1k"}],"hits":[{"protocol":"1k"}]}`
-	if err := os.WriteFile(filepath.Join(dir, TestName), []byte(kept), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, TestName), []byte(kept), 0o666))
 	ask := func(change func(*evaluate.Request)) (*Run, error) {
 		r := &Run{Dir: dir}
 		q := evaluate.Request{Device: device.Options{Precision: "fp32"}}
@@ -146,16 +141,10 @@ func TestMeasurementWithoutWeights(t *testing.T) {
 		"no diagnosis":                     func(q *evaluate.Request) { q.Diagnose = true },
 		"in precision fp32; expected fp64": func(q *evaluate.Request) { q.Device.Precision = "fp64" },
 	} {
-		if _, err := ask(change); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, expected %q", err, want)
-		}
+		try.Refuses(ask(change))(t, want)
 	}
-	if err := os.Mkdir(filepath.Join(dir, runfs.CheckpointsName), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ask(func(*evaluate.Request) {}); err == nil || !strings.Contains(err.Error(), "checkpoint") {
-		t.Errorf("a run whose checkpoints are to come: %v", err)
-	}
+	try.Do(t, os.Mkdir(filepath.Join(dir, runfs.CheckpointsName), 0o777))
+	try.Refuses(ask(func(*evaluate.Request) {}))(t, "checkpoint")
 }
 
 // Runs are compared with the base one by one; one that was measured on another split, or not at all, is left out.

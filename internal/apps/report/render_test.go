@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/run/study"
@@ -62,15 +63,10 @@ func TestPage(t *testing.T) {
 		Lists: []study.HardestList{{Run: "x",
 			Negatives: []study.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
 	sets := Collect([]*Run{base, newRun("data/a", models.VSEPP, "LSEH", 7, Point{1, 15}, Point{2, 25})})
-	r, err := Build(sets, Options{Hardest: map[*DataSet][]*study.Hardest{sets[0]: {h}},
-		Pictures: &Pictures{Dir: t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(Build(sets, Options{Hardest: map[*DataSet][]*study.Hardest{sets[0]: {h}},
+		Pictures: &Pictures{Dir: t.TempDir()}}))(t)
 	var b bytes.Buffer
-	if err := r.HTML(&b, time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, r.HTML(&b, time.Unix(0, 0)))
 	page := b.String()
 	for _, bad := range []string{"<script", "<link", "@import", "url(", "#000000", "fill:#FFFFFF"} {
 		if strings.Contains(page, bad) {
@@ -89,10 +85,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("the keyboard scrolls %d figures", n)
 	}
 	dir := t.TempDir()
-	n, err := r.Write(dir, time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := try.Get(r.Write(dir, time.Unix(0, 0)))(t)
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != n {
 		t.Errorf("%d files, %d written, %v", len(files), n, err)
@@ -171,12 +164,8 @@ func TestOpenTiming(t *testing.T) {
 		`{"batch":1}`:    "no measurement",
 		`{"points":[{"loss":"lmh","subset":1,"images":5,"seconds":0}]}`: "point 1 (lmh, subset 1): 0 seconds",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := OpenTiming(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error with %q", text, err, want)
-		}
+		try.Do(t, os.WriteFile(path, []byte(text), 0o644))
+		try.Refuses(OpenTiming(path))(t, want)
 	}
 }
 
@@ -187,36 +176,24 @@ func TestPictures(t *testing.T) {
 	for i := range img.Pix {
 		img.Pix[i] = 200
 	}
-	b, err := encodePNG(img)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(encodePNG(img))(t)
 	for name, content := range map[string][]byte{"pictures/7.png": b, "secret.png": b,
 		"pictures/broken.jpg": []byte("no picture")} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		try.Do(t, os.WriteFile(path, content, 0o644))
 	}
 	if s, err := p.Embed("../secret", 100); s != "" || err != nil {
 		t.Errorf("a picture outside of the folder: %d bytes, %v", len(s), err)
 	}
-	if _, err := p.Missing(); err == nil || !strings.Contains(err.Error(), "none of the 1 pictures") {
-		t.Errorf("no picture at all: %v", err)
-	}
+	try.Refuses(p.Missing())(t, "none of the 1 pictures")
 	if s, err := p.Embed("7", 100); err != nil || !strings.HasPrefix(s, "data:image/jpeg;base64,") {
 		t.Errorf("%.40s, %v", s, err)
 	}
 	if w, err := p.Missing(); err != nil || !strings.Contains(w, "lacks 1 of the pictures") {
 		t.Errorf("one missing: %q, %v", w, err)
 	}
-	if _, err := p.Embed("broken", 100); err == nil ||
-		!strings.Contains(err.Error(), "broken.jpg: cannot read the picture") {
-		t.Errorf("a broken picture: %v", err)
-	}
+	try.Refuses(p.Embed("broken", 100))(t, "broken.jpg: cannot read the picture")
 	small := scale(img, 30, 15)
 	if c := color.RGBAModel.Convert(small.At(29, 14)).(color.RGBA); small.Bounds().Dx() != 30 || c.R != 200 {
 		t.Errorf("scaled: %v, %v", small.Bounds(), c)
@@ -227,10 +204,7 @@ func TestPictures(t *testing.T) {
 func TestHeat(t *testing.T) {
 	a := &study.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
 		Scores: []float64{200, 50}}
-	img, err := heat(a, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := try.Get(heat(a, ""))(t)
 	b := img.Bounds()
 	if b.Dx() != heatSide || b.Dy() != heatSide/2 {
 		t.Fatalf("size %v", b)
@@ -277,10 +251,7 @@ func TestWordGallery(t *testing.T) {
 		m.Scores = []float64{1 - 0.25*float64(i), 0.25 * float64(i)}
 		a.Words = append(a.Words, m)
 	}
-	g, err := wordGallery([]*study.WordAttention{a}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := try.Get(wordGallery([]*study.WordAttention{a}, nil))(t)
 	row := g.Rows[0]
 	if len(row.Cards) != 2 || row.Cards[0].Lines[0] != "a" || row.Cards[0].Lines[1] != "0.75, 0.25" ||
 		row.Cards[1].File != "words-1-7-02-dog" || row.Label != "runs/saf: “a dog”, image 7, score 0.500" {
@@ -289,10 +260,7 @@ func TestWordGallery(t *testing.T) {
 	if !strings.Contains(g.Note, "regions attend to words") || !strings.Contains(g.Note, "cells of a grid") {
 		t.Errorf("%q", g.Note)
 	}
-	img, err := png.Decode(bytes.NewReader(row.Cards[0].PNG))
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := try.Get(png.Decode(bytes.NewReader(row.Cards[0].PNG)))(t)
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(img.At(x, y)).(color.RGBA) }
 	gray := func(v float64) color.RGBA { g := uint8(255*(1-v) + 0.5); return color.RGBA{g, g, g, 255} }
 	third := gray(study.MostVeil * (1 - 0.25/0.75))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 )
 
@@ -30,9 +31,7 @@ func TestGoldenEfficiency(t *testing.T) {
 			HistoryLSEH [][2]float64    `json:"history_lseh"`
 			Expected    json.RawMessage `json:"expected"`
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		switch c.Name {
 		case "difference":
 			for _, d := range c.Cases {
@@ -48,9 +47,7 @@ func TestGoldenEfficiency(t *testing.T) {
 				Absolute float64
 				Percent  float64
 			}
-			if err := json.Unmarshal(c.Expected, &want); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, json.Unmarshal(c.Expected, &want))
 			e := Compare(points(c.HistoryLMH), points(c.HistoryLSEH), false)
 			abs, pct := e.Difference()
 			golden.Close(t, c.Name, []float64{e.BaseBest, e.BaseEpochs, e.Epochs, abs, pct},
@@ -86,39 +83,26 @@ func TestOpenAndDraw(t *testing.T) {
 	cfg := config.Default()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	if _, err := Open(dir); err == nil ||
-		!strings.Contains(err.Error(), "neither a run directory nor a folder that holds some") {
-		t.Errorf("an empty folder: %v", err)
-	}
+	try.Refuses(Open(dir))(t, "neither a run directory nor a folder that holds some")
 	write("config.yaml", string(config.Marshal(&cfg)))
 	write("metrics.jsonl", `{"kind":"train","step":10,"epoch":0.1,"loss":3}
 {"kind":"val","step":20,"epoch":0.2,"m_recall":12.5}
 {"kind":"val","step":40,"epoch":0.4,"m_recall":20}
 {"kind":"val","st`) // half-written by a running run
-	r, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(Open(dir))(t)
 	if h := r.History(); len(h) != 2 || h[1] != (Point{0.4, 20}) || len(r.Steps) != 1 {
 		t.Fatalf("history %v, %d steps", h, len(r.Steps))
 	}
 	d := Collect([]*Run{r})[0]
 	out := filepath.Join(dir, "curves.svg")
-	if err := d.Curves(nil)[0].Draw().Save(out); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.Curves(nil)[0].Draw().Save(out))
 	b, err := os.ReadFile(out)
 	if err != nil || !strings.Contains(string(b), "<svg") || !strings.Contains(string(b), "LMH α=0.2") {
 		t.Errorf("curves: %v, %d bytes", err, len(b))
 	}
-	if err := d.Curves(nil)[0].Draw().Save(filepath.Join(dir, "curves.gif")); err == nil ||
-		!strings.Contains(err.Error(), "expected .svg or .pdf") {
-		t.Errorf("a figure in an unknown format: %v", err)
-	}
+	try.Fails(t, d.Curves(nil)[0].Draw().Save(filepath.Join(dir, "curves.gif")), "expected .svg or .pdf")
 	for text, want := range map[string]string{
 		"{\n{\"kind\":\"val\"}\n":                      "metrics.jsonl:1: expected a JSON object",
 		"{\"kind\":\"val\",\"m_recall\":3}\n\n{}\n":    "metrics.jsonl:2: expected a JSON object",
@@ -129,8 +113,6 @@ func TestOpenAndDraw(t *testing.T) {
 		"{\"kind\":\"test\"}\n":                        `metrics.jsonl:1: kind "test"; expected "train" or "val"`,
 	} {
 		write("metrics.jsonl", text)
-		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want an error with %q", text, err, want)
-		}
+		try.Refuses(Open(dir))(t, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
@@ -42,18 +43,12 @@ func TestSeedTable(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table.Text(nil))
 		}
 	}
-	r, err := Build([]*DataSet{d}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(Build([]*DataSet{d}, Options{}))(t)
 	if md := r.Markdown(); strings.Contains(md, "Equal within") || !strings.Contains(md,
 		"M-Recall across seeds on a, validation split, best validation: primary measure") {
 		t.Error("the report has no table of seeds as it should be by default")
 	}
-	r, err = Build([]*DataSet{d}, Options{Primary: Primary{"t2i_r1", "test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = try.Get(Build([]*DataSet{d}, Options{Primary: Primary{"t2i_r1", "test"}}))(t)
 	if !strings.Contains(r.Markdown(), "text to image R@1 across seeds on a, validation split, best validation: "+
 		"secondary") {
 		t.Error("the report has no table of the secondary measure")
@@ -65,9 +60,7 @@ func TestPrimary(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for _, bad := range []string{"", "m_recall", "m_recall@train", "recall@test"} {
-		if _, err := ParsePrimary(bad); err == nil || !strings.Contains(err.Error(), "i2t_r10") {
-			t.Errorf("%q: %v", bad, err)
-		}
+		try.Refuses(ParsePrimary(bad))(t, "i2t_r10")
 	}
 }
 
@@ -76,9 +69,7 @@ func TestBase(t *testing.T) {
 	sets := Collect([]*Run{newRun("a", models.VSEPP, "LMH1", 7, Point{1, 50}),
 		newRun("a", models.VSEPP, "LSEH", 7, Point{1, 60}), newRun("a", models.VSEPP, "LUWM", 7, Point{1, 60}),
 		newRun("a", models.VSRN, "LMH1", 7, Point{1, 50}), newRun("a", models.VSRN, "LSEH", 7, Point{1, 60})})
-	if err := SetBase(sets, "vsepp-lseh-7"); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, SetBase(sets, "vsepp-lseh-7"))
 	var got []string
 	for _, c := range sets[0].Comparisons(false) {
 		got = append(got, c.Base.Network+" "+c.Base.Loss+" "+c.Target.Loss)
@@ -86,9 +77,7 @@ func TestBase(t *testing.T) {
 	if want := "VSE++ LSEH LMH1, VSE++ LSEH LUWM, VSRN LMH1 LSEH"; strings.Join(got, ", ") != want {
 		t.Errorf("%q, want %s", got, want)
 	}
-	if err := SetBase(sets, "vsepp-lseh-9"); err == nil || !strings.Contains(err.Error(), "found 0 settings") {
-		t.Errorf("no such run: %v", err)
-	}
+	try.Fails(t, SetBase(sets, "vsepp-lseh-9"), "found 0 settings")
 }
 
 // M-Recalls after two epochs and the epochs to pass 30, by seed; the figures are scipy's (ttest_rel) and statsmodels'.
@@ -130,14 +119,9 @@ func TestSpeed(t *testing.T) {
 func TestOneSeed(t *testing.T) {
 	d := Collect([]*Run{newRun("a", models.VSEPP, "LMH1", 7, Point{1, 50}),
 		newRun("a", models.VSEPP, "LSEH", 7, Point{1, 60})})
-	r, err := Build(d, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(Build(d, Options{}))(t)
 	var b bytes.Buffer
-	if err := r.Text(&b, func(s string) string { return s }); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, r.Text(&b, func(s string) string { return s }))
 	if text := b.String(); strings.Contains(text, "across seeds") ||
 		!strings.Contains(text, "Every setting has one run") {
 		t.Errorf("report of one seed:\n%s", text)

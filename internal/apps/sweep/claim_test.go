@@ -12,15 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/process"
 )
 
 func claimed(t *testing.T, s *Store) *State {
 	t.Helper()
 	st := &State{Trial: Trial{ID: "abc"}, Dir: s.trialDir("abc")}
-	if err := os.MkdirAll(st.Dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(st.Dir, 0o777))
 	return st
 }
 
@@ -29,9 +28,7 @@ func TestDamagedTarget(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), Stale: time.Minute}
 	st := claimed(t, s)
 	for _, text := range []string{strings.Repeat("9", 16<<10), "", "-3", "0"} {
-		if err := os.WriteFile(filepath.Join(st.Dir, targetName), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(st.Dir, targetName), []byte(text), 0o666))
 		_, err := s.Read([]Trial{st.Trial})
 		if err == nil || !strings.Contains(err.Error(), targetName+": expected a number of epochs") ||
 			len(err.Error()) > 500 {
@@ -44,9 +41,7 @@ func TestDamagedTarget(t *testing.T) {
 func dead(t *testing.T) int {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^$")
-	if err := c.Run(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Run())
 	return c.Process.Pid
 }
 
@@ -60,9 +55,7 @@ func plant(t *testing.T, st *State, c Claim, age time.Duration) {
 	if at := time.Now().Add(-age); err == nil {
 		err = os.Chtimes(path, at, at)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }
 
 // A trial has one worker; a claim is void when its process is gone, or when it has not been renewed for long enough.
@@ -76,12 +69,8 @@ func TestClaim(t *testing.T) {
 	if second, err := s.claim(st, 3, "", time.Now()); second != nil || err != nil {
 		t.Fatal("claimed twice", err)
 	}
-	if err := first.beat(); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.release(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, first.beat())
+	try.Do(t, first.release())
 	for _, c := range []struct {
 		name  string
 		claim Claim

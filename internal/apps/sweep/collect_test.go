@@ -11,26 +11,20 @@ import (
 	"time"
 
 	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 )
 
 // Means and deviations over the seeds, the best point first, and its configuration reads back as that of the trial.
 func TestCollect(t *testing.T) {
 	p, s := planOf(t, batches)
-	if err := worker(p, s, 2, "good", nil).Run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, worker(p, s, 2, "good", nil).Run(context.Background()))
 	for i, x := range []float64{10, 14, 50, 60, 20, 20} {
 		tr := p.Trials[i]
 		r := Result{Epochs: 3, Score: x, Finished: time.Now()}
-		if err := integrity.WriteJSON(filepath.Join(s.trialDir(tr.ID), "result-3.json"), r); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, integrity.WriteJSON(filepath.Join(s.trialDir(tr.ID), "result-3.json"), r))
 	}
-	c, err := Collect(p, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := try.Get(Collect(p, s))(t)
 	if r := c.Rows[0]; len(c.Rows) != 3 || r.Mean != 55 || math.Abs(*r.Std-math.Sqrt(50)) > 1e-12 ||
 		r.Point.String() != "train.batch=32" || len(r.Seeds) != 2 {
 		t.Errorf("%+v", c.Rows)
@@ -48,32 +42,20 @@ func TestCollect(t *testing.T) {
 		t.Errorf("measured %+v of %+v", r, c)
 	}
 	env := filepath.Join(s.trialDir(p.Trials[0].ID), "env.json")
-	if err := os.WriteFile(env, []byte("broken"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Collect(p, s); err == nil || !strings.Contains(err.Error(), "env.json") {
-		t.Errorf("with an env.json that cannot be read: %v", err)
-	}
-	if err := os.Remove(env); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(env, []byte("broken"), 0o600))
+	try.Refuses(Collect(p, s))(t, "env.json")
+	try.Do(t, os.Remove(env))
 	dir := t.TempDir()
 	files, err := c.Write(p.Def, dir)
 	if err != nil || len(files) != 7 {
 		t.Fatalf("%q, %v", files, err)
 	}
-	best, err := config.Load(config.Request{File: filepath.Join(dir, "best.yaml")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	best := try.Get(config.Load(config.Request{File: filepath.Join(dir, "best.yaml")}))(t)
 	want := p.Trials[3].Config
 	if want.Run.Dir = ""; best.Config != want {
 		t.Errorf("best.yaml is %+v, want %+v", best.Config, want)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "results.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(filepath.Join(dir, "results.csv")))(t)
 	lines, err := csv.NewReader(strings.NewReader(string(b))).ReadAll()
 	if err != nil || len(lines) != 7 || strings.Join(lines[0], " ") != "point trial seed epochs train.batch m_recall "+
 		"best_epoch mean std" || lines[2][5] != "60" || lines[2][4] != "32" {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 const kubernetesSweep = `axes: [{param: optim.lr, values: [1e-4, 1e-3, 1e-2]}]
@@ -20,14 +22,8 @@ dir: sweeps/My_Sweep.x
 // again, or hand it to `kubectl apply --dry-run=server --validate=strict`, where it has to change.
 func TestManifest(t *testing.T) {
 	p, _ := planOf(t, kubernetesSweep)
-	got, err := p.Manifest(Location{File: "s.yaml", Dir: p.Def.Dir}, len(p.Trials))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile("testdata/job.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try.Get(p.Manifest(Location{File: "s.yaml", Dir: p.Def.Dir}, len(p.Trials)))(t)
+	want := try.Get(os.ReadFile("testdata/job.yaml"))(t)
 	if string(got) != string(want) {
 		t.Errorf("the manifest is not that of testdata/job.yaml:\n%s", got)
 	}

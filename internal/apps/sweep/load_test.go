@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 )
 
@@ -135,10 +136,7 @@ func TestBadTrials(t *testing.T) {
 			"optim.weight_decay, values: [0.01, 0.02]}]\n",
 			"expected 0 for optimiser adam"},
 	} {
-		d, err := load(t, c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := try.Get(load(t, c.text))(t)
 		if p, err := NewPlan(d); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s\n got %v (%v)\nwant %s", c.text, err, p, c.want)
 		}

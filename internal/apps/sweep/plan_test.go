@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 )
 
@@ -113,18 +114,10 @@ axes:
   - {name: kind, choices: [-long], when: {net: b}}
   - {name: speed, choices: [{name: slow, set: {optim.lr: 1e-5}}, {name: fast, set: {optim: {lr: 1e-2, decay: 0.9}}}]}
 `} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
-	d, err := Load(filepath.Join(dir, "s.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(Load(filepath.Join(dir, "s.yaml")))(t)
+	p := try.Get(NewPlan(d))(t)
 	want := []string{"net=a speed=slow", "net=a speed=fast", "net=b kind=-long speed=slow",
 		"net=b kind=-long speed=fast"}
 	if got := pointsOf(p); !slices.Equal(got, want) {

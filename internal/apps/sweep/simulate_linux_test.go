@@ -20,6 +20,7 @@ import (
 
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 )
 
 var (
@@ -432,9 +433,7 @@ func simulateSweep(t *testing.T, plan *Plan, seed uint64) (s *simulation, took t
 	rng := rand.New(rand.NewPCG(seed, 5))
 	s = &simulation{t: t, seed: seed, plan: plan, dir: filepath.Join(root, "sweep"), patient: rng.IntN(2) == 0,
 		lives: map[string]*life{}, training: map[string]*life{}, trained: map[string]int{}}
-	if err := os.MkdirAll(filepath.Join(s.dir, trialsName), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(filepath.Join(s.dir, trialsName), 0o777))
 	synctest.Test(t, func(t *testing.T) {
 		defer disk.Use(system{simulation: s})()
 		begin := time.Now()
@@ -550,8 +549,6 @@ func TestSimulatedSweepsAreRepeatable(t *testing.T) {
 // processorTime is what this process has used so far.
 func processorTime(t *testing.T) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 )
 
 // The test program is also the process of a trial: SWEEP_TEST_TRIAL holds what it does.
@@ -120,9 +121,7 @@ func TestFailingTrials(t *testing.T) {
 	for how, want := range map[string]string{"fail": "step 3: not finite\n  lower optim.lr", "panic": "panic: broken",
 		"die": "ended by a signal 3 times"} {
 		p, s := planOf(t, batches)
-		if err := worker(p, s, 2, how, nil).Run(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, worker(p, s, 2, how, nil).Run(context.Background()))
 		st, err := ReadStatus(p, s, time.Now())
 		if err != nil || st.Counts[Done] != 4 || st.Counts[Failed] != 2 || !st.Done {
 			t.Fatalf("%s: %+v, %v", how, st.Counts, err)
@@ -131,17 +130,11 @@ func TestFailingTrials(t *testing.T) {
 			t.Errorf("%s is recorded as %q, want %q", how, got, want)
 		}
 		states, err := p.States(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		for _, x := range states {
-			if err := s.Retry(x); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, s.Retry(x))
 		}
-		if err := worker(p, s, 1, "good", nil).Run(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, worker(p, s, 1, "good", nil).Run(context.Background()))
 		if st, err = ReadStatus(p, s, time.Now()); err != nil || st.Counts[Done] != 6 {
 			t.Errorf("%s, tried again: %+v, %v", how, st.Counts, err)
 		}
@@ -160,9 +153,7 @@ func TestInterruptedSweep(t *testing.T) {
 	if err != nil || st.Counts[Running] != 0 || st.Counts[Stopped] == 0 || st.Done {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	if err := worker(p, s, 2, "good", nil).Run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, worker(p, s, 2, "good", nil).Run(context.Background()))
 	for _, tr := range p.Trials {
 		b, err := os.ReadFile(filepath.Join(s.trialDir(tr.ID), "metrics.jsonl"))
 		if n := strings.Count(string(b), "\n"); err != nil || n != 40 {
@@ -179,20 +170,11 @@ func TestTimeLeft(t *testing.T) {
 		t.Errorf("before the first trial: %+v, %v", st, err)
 	}
 	now := time.Now()
-	if err := s.begin(p.Trials[0], 3); err != nil {
-		t.Fatal(err)
-	}
-	states, err := p.States(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.claim(states[0], 3, "", now.Add(-10*time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, s.begin(p.Trials[0], 3))
+	states := try.Get(p.States(s))(t)
+	try.Get(s.claim(states[0], 3, "", now.Add(-10*time.Second)))(t)
 	metrics := filepath.Join(states[0].Dir, runfs.MetricsName)
-	if err := os.WriteFile(metrics, []byte("{\"epoch\":1}\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(metrics, []byte("{\"epoch\":1}\n"), 0o666))
 	st, err := ReadStatus(p, s, now)
 	if err != nil || st.ETA == nil || math.Abs(*st.ETA-10*(2+5*3)) > 1 || math.Abs(*st.Trials[0].ETA-20) > 1 {
 		t.Errorf("%+v, %v", st, err)
@@ -218,9 +200,7 @@ func TestIndex(t *testing.T) {
 	p, s := planOf(t, batches)
 	w := worker(p, s, 1, "good", nil)
 	w.Index = 4
-	if err := w.Run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.Run(context.Background()))
 	left, err := p.Indices(s)
 	if err != nil || ranges(left) != "0-3,5" {
 		t.Errorf("left is %s, %v", ranges(left), err)
@@ -230,20 +210,14 @@ func TestIndex(t *testing.T) {
 // A trial that was trained to its end, and whose log and result are gone, is trained anew: nothing else has its score.
 func TestLogLost(t *testing.T) {
 	p, s := planOf(t, batches)
-	if err := worker(p, s, 1, "good", nil).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, worker(p, s, 1, "good", nil).Run(t.Context()))
 	dir := s.trialDir(p.Trials[1].ID)
 	for _, name := range []string{runfs.MetricsName, "result-3.json"} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Remove(filepath.Join(dir, name)))
 	}
 	checkpoints := filepath.Join(dir, runfs.CheckpointsName)
-	if err := errors.Join(os.Mkdir(checkpoints, 0o777), os.WriteFile(filepath.Join(checkpoints, "last"), []byte("3"),
-		0o666)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(os.Mkdir(checkpoints, 0o777), os.WriteFile(filepath.Join(checkpoints, "last"), []byte("3"),
+		0o666)))
 	var events []string
 	if err := worker(p, s, 1, "good", &events).Run(t.Context()); err != nil || len(events) != 2 {
 		t.Errorf("%q, %v", events, err)
@@ -272,10 +246,7 @@ func TestLostTrial(t *testing.T) {
 	}
 	plant(t, st, Claim{Token: "other", Machine: "other"}, 0)
 	for last := -1.0; ; { // until its process has stopped
-		now, err := position(st.Dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := try.Get(position(st.Dir))(t)
 		if now == last {
 			break
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/train"
 )
 
@@ -88,7 +89,7 @@ func browse(t *testing.T, s *site) *browser {
 	ctx, stop = context.WithTimeout(ctx, 90*time.Second)
 	t.Cleanup(stop)
 	b := &browser{t: t, ctx: ctx, url: s.URL}
-	err := chromedp.Listen(ctx, func(e any) {
+	try.Do(t, chromedp.Listen(ctx, func(e any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch e := e.(type) {
@@ -99,10 +100,7 @@ func browse(t *testing.T, s *site) *browser {
 				b.errors = append(b.errors, e.Entry.Text+" "+e.Entry.URL)
 			}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -125,19 +123,13 @@ func command[P any](c cdp.Command[P, cdp.Empty], params P) chromedp.Action[chrom
 // do runs actions, all of which must succeed.
 func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	if err := chromedp.Do(b.ctx, actions...); err != nil {
-		b.t.Fatal(err)
-	}
+	try.Do(b.t, chromedp.Do(b.ctx, actions...))
 }
 
 // get runs an action that returns something.
 func get[T any](b *browser, action chromedp.Action[T]) T {
 	b.t.Helper()
-	v, err := chromedp.Run(b.ctx, action)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return v
+	return try.Get(chromedp.Run(b.ctx, action))(b.t)
 }
 
 func (b *browser) open(path string) {
@@ -413,10 +405,7 @@ func TestBrowserAxe(t *testing.T) {
 	if path == "" {
 		t.Skip("VSETRAIN_AXE does not name axe.min.js: npm pack axe-core")
 	}
-	axe, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	axe := try.Get(os.ReadFile(path))(t)
 	s := open(t, Options{Dir: runs})
 	s.load(networkKey{"one", "best", "test"})
 	b := browse(t, s)

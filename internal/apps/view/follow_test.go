@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // Whatever the pieces in which a file grows, the records are those of the whole file; a torn line waits for its rest.
@@ -13,9 +15,7 @@ func TestFollow(t *testing.T) {
 	f := follower{path: path}
 	check := func(steps, validations int) {
 		t.Helper()
-		if err := f.read(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, f.read())
 		if len(f.Steps) != steps || len(f.Validations) != validations {
 			t.Fatalf("%d steps and %d validations, want %d and %d", len(f.Steps), len(f.Validations), steps,
 				validations)
@@ -45,9 +45,7 @@ func TestFollow(t *testing.T) {
 	if f.Steps[0].Loss != 5 || earlier[0].Loss != 3 {
 		t.Errorf("the records are %+v, those handed out before %+v", f.Steps, earlier)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Remove(path))
 	check(0, 0)
 }
 
@@ -62,8 +60,6 @@ func TestFollowMistakes(t *testing.T) {
 		strings.Repeat("x", maxLine+100_000): ":1: a line of more than",
 	} {
 		write(t, path, text)
-		if err := (&follower{path: path}).read(); err == nil || !strings.Contains(err.Error(), path+want) {
-			t.Errorf("%.30q: %v", text, err)
-		}
+		try.Fails(t, (&follower{path: path}).read(), path+want)
 	}
 }

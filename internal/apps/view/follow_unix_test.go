@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/files/regular"
+	"vsetrain/internal/house/try"
 )
 
 // A pipe that stands for the metrics of a run is not waited for.
 func TestFollowPipe(t *testing.T) {
 	f := follower{path: filepath.Join(t.TempDir(), "metrics.jsonl")}
-	if err := unix.Mkfifo(f.path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, unix.Mkfifo(f.path, 0o600))
 	ended := make(chan error, 1)
 	go func() { ended <- f.read() }()
 	select {

@@ -16,6 +16,7 @@ import (
 
 	"vsetrain/data/synth"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/training"
 	"vsetrain/train"
@@ -95,10 +96,7 @@ type site struct {
 // open serves what the options say.
 func open(t *testing.T, o Options) *site {
 	t.Helper()
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(New(o))(t)
 	h := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		h.Close()
@@ -110,10 +108,7 @@ func open(t *testing.T, o Options) *site {
 // ask sends a request and returns the answer with its text.
 func (s *site) ask(method, path string, form url.Values, header ...string) (*http.Response, string) {
 	s.t.Helper()
-	r, err := http.NewRequest(method, s.URL+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := try.Get(http.NewRequest(method, s.URL+path, strings.NewReader(form.Encode())))(s.t)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -124,15 +119,9 @@ func (s *site) ask(method, path string, form url.Values, header ...string) (*htt
 		r.Header.Set(header[i], header[i+1])
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := client.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	answer := try.Get(client.Do(r))(s.t)
 	defer answer.Body.Close()
-	b, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := try.Get(io.ReadAll(answer.Body))(s.t)
 	return answer, string(b)
 }
 
@@ -198,9 +187,7 @@ func (s *site) loadOnly(key networkKey) {
 // fakeRun writes a run directory by hand.
 func fakeRun(t *testing.T, dir string, c *config.Config, metrics string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, runfs.CheckpointsName), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(filepath.Join(dir, runfs.CheckpointsName), 0o777))
 	write(t, filepath.Join(dir, runfs.ConfigName), string(config.Marshal(c)))
 	if metrics != "" {
 		write(t, filepath.Join(dir, runfs.MetricsName), metrics)
@@ -209,14 +196,10 @@ func fakeRun(t *testing.T, dir string, c *config.Config, metrics string) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(text), 0o666))
 }
 
 func mustMkdir(t *testing.T, path string) {
 	t.Helper()
-	if err := os.MkdirAll(path, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(path, 0o777))
 }

@@ -19,6 +19,7 @@ import (
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/system/bind"
@@ -27,10 +28,7 @@ import (
 // The table of runs says what the files say; filter and order are links and forms.
 func TestRunsPage(t *testing.T) {
 	s := open(t, Options{Dir: runs})
-	one, err := report.Open(filepath.Join(runs, "one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := try.Get(report.Open(filepath.Join(runs, "one")))(t)
 	best, _ := report.Best(one.History())
 	s.has("/", `>one</a>`, `>sub/two</a>`, "2 runs", "2 finished", fmt.Sprintf("<b>%.2f</b>", best.MRecall),
 		`<polyline class="curve s0"`,
@@ -149,10 +147,7 @@ func TestShortBatch(t *testing.T) {
 		s := records.StepRecord{Kind: "train", Step: int64(i + 1), Epoch: 0.5 * float64(i+1), Loss: 0.5 * pairs,
 			GradNorm: 0.25 * pairs, StepMS: ms, CaptionsPerS: 1000 * pairs / ms, HardCaptions: int(pairs / 4)}
 		r.Steps = append(r.Steps, s)
-		b, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(json.Marshal(s))(t)
 		lines += string(b) + "\n"
 	}
 	for id, want := range map[string]string{"loss": "[0.5 0.5 0.5]", "grad_norm": "[0.25 0.25 0.25]",
@@ -181,10 +176,7 @@ func TestMeasuredRuns(t *testing.T) {
 	root := t.TempDir()
 	judged := filepath.Join(root, "judged")
 	mustMkdir(t, judged)
-	b, err := os.ReadFile(filepath.Join(world, "test_ids.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(filepath.Join(world, "test_ids.txt")))(t)
 	id := strings.Fields(string(b))
 	write(t, filepath.Join(judged, "eccv_image_to_caption.json"),
 		fmt.Sprintf(`{%q: [%q, %q], %q: [%q]}`, id[1], id[1]+"#0", id[2]+"#1", id[3], id[3]+"#4"))
@@ -192,9 +184,7 @@ func TestMeasuredRuns(t *testing.T) {
 		id[1]))
 	mustMkdir(t, filepath.Join(root, "sub"))
 	for _, name := range []string{"one", "sub/two"} {
-		if err := os.CopyFS(filepath.Join(root, name), os.DirFS(filepath.Join(runs, name))); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.CopyFS(filepath.Join(root, name), os.DirFS(filepath.Join(runs, name))))
 	}
 	s := open(t, Options{Dir: root})
 	s.has("/run?id=one", "Not measured yet")
@@ -203,16 +193,11 @@ func TestMeasuredRuns(t *testing.T) {
 	}
 	measure := func(name string, judgements ...string) {
 		t.Helper()
-		r, err := report.Open(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(report.Open(filepath.Join(root, name)))(t)
 		q := evaluate.Request{Batch: 16, Device: device.DefaultOptions(), Diagnose: len(judgements) > 0,
 			Judgements: judgements}
 		q.Device.Threads = 1
-		if err := r.MeasureTest(t.Context(), q); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, r.MeasureTest(t.Context(), q))
 	}
 	measure("one", judged)
 	s.has("/run?id=one", "Recalls on world, test split, protocol whole", "Judgements eccv on world", "mAP@R",
@@ -228,9 +213,7 @@ func TestMeasuredRuns(t *testing.T) {
 	measure("one") // asks for less, and loses nothing
 	s.has("/run?id=one", "Judgements eccv on world", "Hubs on world")
 	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(filepath.Join(root, "one/checkpoints/best.safetensors"), later, later); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Chtimes(filepath.Join(root, "one/checkpoints/best.safetensors"), later, later))
 	s.has("/run?id=one", "one was measured with earlier weights")
 	measure("one") // again, by the same judgements
 	text := s.has("/run?id=one", "Judgements eccv on world")
@@ -308,9 +291,7 @@ func TestSweepRungsAndFigures(t *testing.T) {
 	s.has("/sweep?id=deep%2Fer",
 		`<div class="scroll" tabindex="0" role="group" aria-label="Settings and results of all `+
 			`points (parallel coordinates)"><img src="/figure?id=deep%2fer&amp;figure=parallel"`)
-	if err := os.Chtimes(filepath.Join(sweep, "collect/parallel.svg"), early, early); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Chtimes(filepath.Join(sweep, "collect/parallel.svg"), early, early))
 	s.has("/sweep", "There are newer results")
 	r, svg := s.ask("GET", "/figure?id=deep%2Fer&figure=parallel", nil)
 	if svg != "<svg/>" || r.Header.Get("Content-Type") != "image/svg+xml" ||
@@ -351,16 +332,10 @@ func TestRetrieval(t *testing.T) {
 	s.has("/search?r=one", "has to be encoded", `action="/load"`)
 	key := networkKey{"one", "best", "test"}
 	s.load(key)
-	x, err := search.Open(search.Options{Checkpoints: []string{filepath.Join(runs, "one")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := try.Get(search.Open(search.Options{Checkpoints: []string{filepath.Join(runs, "one")}}))(t)
 	defer x.Close()
 	caption := x.Caption(11)
-	answer, err := x.Text(t.Context(), caption, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := try.Get(x.Text(t.Context(), caption, 3))(t)
 	card := func(n int) string {
 		return fmt.Sprintf("<b>%d</b> <span class=\"num\" title=\"score\">%s</span>", n+1,
 			minus(fmt.Sprintf("%.3f", answer.Hits[n].Score)))
@@ -381,15 +356,9 @@ func TestRetrieval(t *testing.T) {
 		t.Error("an unknown word is not named")
 	}
 
-	out, err := x.Outcomes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rep, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{filepath.Join(runs, "one")},
-		Split: "test", Protocol: "whole", Batch: 8, Device: tiny().Device})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := try.Get(x.Outcomes(t.Context()))(t)
+	rep := try.Get(evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{filepath.Join(runs, "one")},
+		Split: "test", Protocol: "whole", Batch: 8, Device: tiny().Device}))(t)
 	for dir, want := range map[string]float64{"t2i": rep.Results[0].Metrics.T2I.R1,
 		"i2t": rep.Results[0].Metrics.I2T.R1} {
 		s.has("/queries?r=one&dir="+dir, fmt.Sprintf("<dt>R@1</dt><dd>%.1f</dd>", want), "Queries by the rank")
@@ -436,12 +405,8 @@ func TestRetrieval(t *testing.T) {
 // A split of images alone is searched; there is nothing to rank.
 func TestGallery(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(world)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "test_caps.txt")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.CopyFS(dir, os.DirFS(world)))
+	try.Do(t, os.Remove(filepath.Join(dir, "test_caps.txt")))
 	s := open(t, Options{Dir: runs, Data: dir})
 	key := networkKey{"one", "best", "test"}
 	s.loadOnly(key)
@@ -545,23 +510,15 @@ func TestOptions(t *testing.T) {
 		"--images ":                  {Dir: runs, Images: file},
 		`host name "a:80": expected`: {Dir: runs, Hosts: []string{"a:80"}},
 	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		try.Refuses(New(o))(t, want)
 	}
 }
 
 // The server ends with its context.
 func TestServe(t *testing.T) {
-	s, err := New(Options{Dir: runs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(New(Options{Dir: runs}))(t)
 	defer s.Close()
-	l, err := bind.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(bind.Listen("127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx, l) }()

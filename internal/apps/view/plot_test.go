@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // Points land in the frame, at the places of their values.
@@ -58,10 +60,7 @@ func TestLogAxis(t *testing.T) {
 	var y []float64
 	for xy := range strings.SplitSeq(p.Points(p.Curves[0]), " ") {
 		_, v, _ := strings.Cut(xy, ",")
-		f, err := strconv.ParseFloat(v, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(strconv.ParseFloat(v, 64))(t)
 		y = append(y, f)
 	}
 	if d := (y[0] - y[1]) - (y[1] - y[2]); math.Abs(d) > 0.02 || y[0] <= y[2] {

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/records"
@@ -117,9 +118,7 @@ func TestRanksFile(t *testing.T) {
 	q := evaluate.Request{Checkpoints: []string{filepath.Join(runs, "sub/two")}, Split: "test", Batch: 16,
 		Device: device.DefaultOptions(), SaveRanks: file}
 	q.Device.Threads = 1
-	if _, err := evaluate.Run(t.Context(), q); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(evaluate.Run(t.Context(), q))(t)
 	if want, err := os.ReadFile(file); err != nil || got != string(want) {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
@@ -148,9 +147,7 @@ func TestAttentionPage(t *testing.T) {
 	root := t.TempDir()
 	c := tiny()
 	c.Model.Network, c.Model.TextEncoder, c.Train.MaxSteps = "saf", "bigru", 2
-	if err := trainTo(t.Context(), c, filepath.Join(root, "saf"), nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, trainTo(t.Context(), c, filepath.Join(root, "saf"), nil))
 	s := open(t, Options{Dir: root})
 	key := networkKey{"saf", "last", "test"}
 	s.loadOnly(key)
@@ -161,10 +158,7 @@ func TestAttentionPage(t *testing.T) {
 	if strings.Contains(text, "cells of a grid") || strings.Contains(text, "start&gt;") {
 		t.Error("boxes are there, and <start> is no word of the caption")
 	}
-	a, err := s.server.networks.all[key].index.Attention(t.Context(), 2, 11)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := try.Get(s.server.networks.all[key].index.Attention(t.Context(), 2, 11))(t)
 	if n := strings.Count(text, "<figure>"); n != len(a.Words)-2 || n < 2 || strings.Count(text, `"casing"`) != 3*n ||
 		strings.Contains(text, `class="edge"`) {
 		t.Errorf("%d figures of %d words", n, len(a.Words))

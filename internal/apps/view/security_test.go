@@ -13,6 +13,7 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/study"
 )
 
@@ -204,10 +205,7 @@ func TestPictures(t *testing.T) {
 	root := t.TempDir()
 	images := filepath.Join(root, "images")
 	mustMkdir(t, filepath.Join(images, "sub"))
-	png, err := os.ReadFile(filepath.Join(world, "images", "32.png"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	png := try.Get(os.ReadFile(filepath.Join(world, "images", "32.png")))(t)
 	for _, path := range []string{"secret.png", "images/ok.png", "images/sub/deep.png", "images/<b>.png"} {
 		write(t, filepath.Join(root, path), string(png))
 	}
@@ -243,10 +241,7 @@ func TestPictures(t *testing.T) {
 	}
 	for _, q := range []string{"i=../secret.png", "i=..%2fsecret", "i=%2e%2e%2fsecret.png", "i=-1", "i=99999", "i=",
 		"id=../secret", "i=0x1", "i=0&split=../x", "i=0&r=../one"} {
-		v, err := url.ParseQuery("r=one&ck=best&split=test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := try.Get(url.ParseQuery("r=one&ck=best&split=test"))(t)
 		more, _ := url.ParseQuery(q)
 		for name := range more {
 			v.Set(name, more.Get(name))
@@ -268,9 +263,7 @@ func TestPictures(t *testing.T) {
 // Looking changes nothing on disk, with everything open.
 func TestReadOnly(t *testing.T) {
 	root := t.TempDir()
-	if err := os.CopyFS(root, os.DirFS(runs)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.CopyFS(root, os.DirFS(runs)))
 	before := listing(t, root, world)
 	s := open(t, Options{Dir: root})
 	s.load(networkKey{"one", "best", "test"})
@@ -288,7 +281,7 @@ func listing(t *testing.T, dirs ...string) string {
 	t.Helper()
 	var b strings.Builder
 	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		try.Do(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
@@ -297,10 +290,7 @@ func listing(t *testing.T, dirs ...string) string {
 				fmt.Fprintln(&b, path, st.Mode(), st.Size(), st.ModTime().UnixNano())
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 )
 
 const validated = `{"kind":"train","step":%d,"epoch":%g}
@@ -48,10 +49,7 @@ func TestStates(t *testing.T) {
 			cfg.Train.Epochs, cfg.Train.MaxSteps, cfg.Train.EarlyStop = c.epochs, c.max, c.early
 			fakeRun(t, root, cfg, c.metrics)
 			if c.locked {
-				d, err := runfs.Open(root, runfs.Owner{PID: 7, Host: "there"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := try.Get(runfs.Open(root, runfs.Owner{PID: 7, Host: "there"}))(t)
 				defer d.Close()
 			}
 			all, _ := newStore(root).all(time.Now())
@@ -95,9 +93,7 @@ func TestStore(t *testing.T) {
 	if got := strings.Join(ids(), " "); got != "a/b/c/d/e s/trials/1 x y/z" {
 		t.Errorf("found %s", got)
 	}
-	if err := os.RemoveAll(deep); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.RemoveAll(deep))
 	if got := len(ids()); got != 4 {
 		t.Errorf("looked again within a second: %d runs", got)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/house/try"
 )
 
 // send posts a form with one file.
@@ -31,26 +32,15 @@ func (s *site) send(path, field, file string, content []byte, header ...string) 
 	if err == nil {
 		err = form.Close()
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r, err := http.NewRequest("POST", s.URL+path, &b)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	try.Do(s.t, err)
+	r := try.Get(http.NewRequest("POST", s.URL+path, &b))(s.t)
 	r.Header.Set("Content-Type", form.FormDataContentType())
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	answer := try.Get(http.DefaultClient.Do(r))(s.t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := try.Get(io.ReadAll(answer.Body))(s.t)
 	return answer.StatusCode, string(text)
 }
 
@@ -60,9 +50,7 @@ func TestUpload(t *testing.T) {
 	s := open(t, Options{Dir: runs, open: opensFake(&fake{})})
 	p := &picked{Key: networkKey{"one", "best", "test"}}
 	var picture bytes.Buffer
-	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 3, 2))))
 	to := p.URL("/upload")
 	if status, text := s.send(to, "picture", "a.png", picture.Bytes()); status != http.StatusBadRequest ||
 		!strings.Contains(text, "open the network first") {
@@ -138,9 +126,7 @@ func TestUploadLeaves(t *testing.T) {
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+p.URL("/upload"), io.MultiReader(&b)) // in chunks
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	r.Header.Set("Content-Type", form.FormDataContentType())
 	go func() {
 		<-w.begun
@@ -173,9 +159,7 @@ func (c *counted) Err() error {
 // A picture that nobody waits for any more is not decoded to its end, and the next one finds its place free.
 func TestPictureCancelled(t *testing.T) {
 	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 300, 300))); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 300, 300))))
 	x := &index{busy: make(chan struct{}, 1), extractor: &search.Extractor{}}
 	for range 2 {
 		if _, err := x.OfPicture(&counted{t.Context(), 5}, b.Bytes(), 1); err != context.Canceled {

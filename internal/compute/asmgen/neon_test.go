@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // The machine code of arm64 in every file of assembly is what clang makes of the mnemonic behind it.
@@ -29,19 +31,13 @@ func TestWordsAreTheirMnemonics(t *testing.T) {
 	word := regexp.MustCompile(`(?m)WORD \$(0x[0-9a-f]{8}) // (.+)$`)
 	codes := map[string]uint32{} // by mnemonic
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := try.Get(os.ReadFile(name))(t)
 		found := word.FindAllSubmatch(text, -1)
 		if len(found) != bytes.Count(text, []byte("WORD ")) {
 			t.Errorf("%s: a WORD has no mnemonic behind it", name)
 		}
 		for _, m := range found {
-			code, err := strconv.ParseUint(string(m[1]), 0, 32)
-			if err != nil {
-				t.Fatal(err)
-			}
+			code := try.Get(strconv.ParseUint(string(m[1]), 0, 32))(t)
 			if old, ok := codes[string(m[2])]; ok && old != uint32(code) {
 				t.Errorf("%s: %s is %#08x here and %#08x elsewhere", name, m[2], code, old)
 			}
@@ -64,9 +60,7 @@ func TestWordsAreTheirMnemonics(t *testing.T) {
 func assembled(t *testing.T, clang string, mnemonics []string) []uint32 {
 	t.Helper()
 	from, to := filepath.Join(t.TempDir(), "words.s"), filepath.Join(t.TempDir(), "words.o")
-	if err := os.WriteFile(from, []byte(strings.Join(mnemonics, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(from, []byte(strings.Join(mnemonics, "\n")+"\n"), 0o600))
 	out, err := exec.Command(clang, "--target=aarch64-linux-gnu", "-march=armv8.2-a+bf16", "-c", from, "-o", to).
 		CombinedOutput()
 	if bytes.Contains(out, []byte("unable to create target")) {
@@ -75,10 +69,7 @@ func assembled(t *testing.T, clang string, mnemonics []string) []uint32 {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	f, err := elf.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(elf.Open(to))(t)
 	defer f.Close()
 	b, err := f.Section(".text").Data()
 	if err != nil || len(b) != 4*len(mnemonics) {

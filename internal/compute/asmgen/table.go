@@ -62,10 +62,10 @@ var table = []struct{ field, by, kernels string }{
 // declarations returns the Go file of an instruction set: the declarations of its kernels, and their table.
 func (a *assembler) declarations() (string, error) {
 	var s strings.Builder
-	s.WriteString("package vec\n")
+	s.WriteString("package vec\n\n// Called through Ops alone, where operands escape whatever is said here.\n")
 	unused := map[string]bool{}
 	for _, k := range a.kernels {
-		fmt.Fprintf(&s, "\n//go:noescape\nfunc %s%s%s\n", k.name, a.name, k.types)
+		fmt.Fprintf(&s, "func %s%s%s\n", k.name, a.name, k.types)
 		unused[k.name] = true
 	}
 	fmt.Fprintf(&s, "\n// %s returns the table of these kernels.\nfunc %[1]s() *Ops[float32] {\n", a.lower())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // splitAlways is "amx" with products of any number of terms in bf16 parts, few ones included.
@@ -35,9 +36,7 @@ func newEngine(t testing.TB, kernel string, threads int) *Engine {
 	if errors.Is(err, ErrNoLibrary) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	return e
 }
 

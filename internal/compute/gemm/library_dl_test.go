@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"vsetrain/internal/house/try"
 )
 
 // A library lies in the system, in an active environment or where its setting says, and not in the working folder,
@@ -18,12 +20,8 @@ import (
 func TestFindLibrary(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"w/libopenblas.so.0", "w/.venv/lib/libopenblas.so.0", "v/lib/libmkl_rt.so.2"} {
-		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		try.Do(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
 	}
 	env := map[string]string{"PWD": "/w", "LD_LIBRARY_PATH": ":.:w", "VIRTUAL_ENV": "/v"}
 	getenv := func(name string) string { return env[name] }

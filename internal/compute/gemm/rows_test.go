@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 )
 
 // Operands given row by row give the same bits as those of a product that packs them itself.
@@ -50,10 +51,7 @@ func TestRowsAreTheSameProduct(t *testing.T) {
 
 // Rows that are not those expected are a mistake of the program.
 func TestRowsOfAnotherSize(t *testing.T) {
-	e, err := New(par.New(1), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := try.Get(New(par.New(1), Options{}))(t)
 	var a PackedA
 	var b Packed
 	x := make([]float32, 1000)

@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/house/try"
 )
 
 // counting counts the products of a device.
@@ -33,52 +34,47 @@ func TestQueriesKeysAndValuesAreOneProduct(t *testing.T) {
 		values            map[string][]float64
 	}
 	run := func(order []string) outcome {
-		dev, err := cpu.New(cpu.Options{Threads: 2, Precision: cpu.FP64})
-		check(t, err)
+		dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: cpu.FP64}))(t)
 		t.Cleanup(func() { dev.Close() })
 		c := &counting{Device: dev}
 		var specs []graph.ParamSpec
 		for _, n := range order {
 			specs = append(specs, graph.ParamSpec{Name: n, Shape: shape[n]})
 		}
-		s, err := graph.NewInstance(c, specs)
-		check(t, err)
-		check(t, s.Params.AllocGrads())
+		s := try.Get(graph.NewInstance(c, specs))(t)
+		try.Do(t, s.Params.AllocGrads())
 		g := s.Graph()
 		node := map[string]*graph.Node{}
 		for _, n := range order {
 			dev.UploadDoubles(s.Params.Value(n), random(n, s.Params.Value(n).N))
 			node[n] = g.Param(n, shape[n]...)
 		}
-		check(t, s.FeedInts("words", words))
-		check(t, s.FeedInts("lengths", lengths))
+		try.Do(t, s.FeedInts("words", words))
+		try.Do(t, s.FeedInts("lengths", lengths))
 		weights := random("w", 12*d)
 		clear(weights[total*d:])
-		check(t, s.FeedDoubles("w", weights))
+		try.Do(t, s.FeedDoubles("w", weights))
 		w, l := sequenceInputs(g)
 		part := func(p string) graph.LinearWeights { return graph.LinearWeights{W: node[p+"w"], B: node[p+"b"]} }
 		out := g.AttentionLayer(node["x"], w, l, graph.AttentionWeights{Query: part("q"), Key: part("k"),
 			Value: part("v"), Output: part("o"),
 			Norm: graph.LayerNormWeights{Weight: node["lw"], Bias: node["lb"], Eps: 1e-2}, Heads: 2}, 0, "layer")
-		forward, err := graph.Compile(s, g, []*graph.Node{out}, nil)
-		check(t, err)
-		check(t, forward.RunAll())
+		forward := try.Get(graph.Compile(s, g, []*graph.Node{out}, nil))(t)
+		try.Do(t, forward.RunAll())
 		r := outcome{forward: c.products, values: map[string][]float64{"out": forward.Doubles(out)[:total*d]}}
 		var wrt []*graph.Node
 		for _, n := range order {
 			wrt = append(wrt, node[n])
 		}
 		cost := g.WeightedSum(out, g.Input("w", 12, d))
-		grads, err := g.Gradients(cost, wrt...)
-		check(t, err)
+		grads := try.Get(g.Gradients(cost, wrt...))(t)
 		var targets []graph.Target
 		for i, n := range order {
 			targets = append(targets, graph.Target{Node: grads[i], Into: s.Params.Grad(n)})
 		}
-		both, err := graph.Compile(s, g, []*graph.Node{cost}, targets)
-		check(t, err)
+		both := try.Get(graph.Compile(s, g, []*graph.Node{cost}, targets))(t)
 		c.products = 0
-		check(t, both.RunAll())
+		try.Do(t, both.RunAll())
 		r.backward = c.products - r.forward
 		for _, n := range order {
 			v := make([]float64, s.Params.Grad(n).N)

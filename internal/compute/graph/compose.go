@@ -60,20 +60,10 @@ func (g *Graph) Minus(a, b *Node) *Node {
 
 // Map applies an elementwise function with the parameter c.
 func (g *Graph) Map(f device.Function, c float64, x *Node) *Node {
-	op := &Op{Name: fmt.Sprintf("function %d", f)}
-	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
-	op.Make = func(call *Call) {
-		Do(call, device.Map{F: f, C: c, X: call.In[values], Y: call.Out[y]})
-	}
-	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(values)
-		bw.Make = func(call *Call) {
-			DoGrad(call, device.Map{F: f, C: c, X: call.In[values], Y: call.In[y], DY: call.In[dy], DX: call.Out[dx]})
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	a := &device.Map{F: f, C: c}
+	k := kernelOf(g, fmt.Sprintf("function %d", f), a)
+	k.arg(x, &a.X, &a.DX)
+	return k.result(&a.Y, &a.DY, true, x.Shape().Clone()...)
 }
 
 // Tan computes the tangent of values from -1 to 1, by nine levels of Lambert's continued fraction
@@ -189,29 +179,13 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 	from := x.Shape().Clone()
 	args, to := a.shapes(from)
 	args.Max = true
-	op := &Op{Name: fmt.Sprintf("maxima of %v", from)}
-	values, counts := op.arg(x, true), a.lengths(op)
-	y, index := op.result(to...), op.saveInts(to.TotalSize())
-	op.Make = func(c *Call) {
-		k := reduce(c, args, counts, c.In[values], c.Out[y])
-		k.Index = c.Saved[index]
-		Do(c, k)
+	k := kernelOf(g, fmt.Sprintf("maxima of %v", from), &args)
+	k.argOnce(x, &args.X, &args.X)
+	if a.counts != nil {
+		k.ints(a.counts, &args.Counts)
 	}
-	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
-		bw := op.backward() // needs no values
-		dy, dx, lengths := bw.arg(dyNode, false), bw.gradient(values), -1
-		bw.arg(yNode, false) // so that the positions are there
-		if counts >= 0 {
-			lengths = bw.arg(in[counts], false)
-		}
-		bw.Make = func(c *Call) {
-			k := reduce(c, args, lengths, c.Out[dx], c.In[dy])
-			k.Index = c.Saved[index]
-			DoGrad(c, k)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	k.keepInts(to.TotalSize(), &args.Index)
+	return k.result(&args.Y, &args.Y, true, to...) // read, so that the positions are there
 }
 
 // Fixed is x as a constant: nothing flows back through it.
@@ -252,40 +226,26 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	if heads < 1 || d%heads != 0 || 3*d != Dim(qkv, 1) {
 		fail("attention of %d heads over queries, keys and values of %d columns in all", heads, Dim(qkv, 1))
 	}
-	three, args := triple{d: d}, device.SelfAttention{Heads: heads, D: d, LD: 3 * d}
-	op := &Op{Name: fmt.Sprintf("self-attention, %d heads of %d", heads, d/heads)}
-	rows, lengths, ids := op.arg(qkv, true), op.arg(counts, false), -1
+	a := &device.SelfAttention{Heads: heads, D: d, LD: 3 * d}
 	if attended != nil {
 		wantShape("attended rows", attended, Dim(counts, 0), -1)
-		args.L, ids = Dim(attended, 1), op.arg(attended, false)
+		a.L = Dim(attended, 1)
 	}
-	y := op.result(capacity, d)
-	fill := func(c *Call) (a device.SelfAttention, n int) {
-		a, n = args, total(c.Host[lengths])
-		if a.Lengths = c.Ints(lengths); ids >= 0 {
-			a.Words = c.Ints(ids)
+	k, three := kernelOf(g, fmt.Sprintf("self-attention, %d heads of %d", heads, d/heads), a), triple{d: d}
+	var rows, dRows device.View
+	k.arg(qkv, &rows, &dRows)
+	k.ints(counts, &a.Lengths)
+	if attended != nil {
+		k.ints(attended, &a.Words)
+	}
+	k.last = func() {
+		n := total(a.Lengths.Host)
+		a.Query, a.Key, a.Value = three.part(rows, n, 0), three.part(rows, n, 1), three.part(rows, n, 2)
+		if a.Grad {
+			a.DQuery, a.DKey, a.DValue = three.part(dRows, n, 0), three.part(dRows, n, 1), three.part(dRows, n, 2)
 		}
-		a.Query, a.Key, a.Value = three.part(c.In[rows], n, 0), three.part(c.In[rows], n, 1), three.part(c.In[rows],
-			n, 2)
-		return a, n
 	}
-	op.Make = func(c *Call) {
-		a, _ := fill(c)
-		a.Context = c.Out[y]
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		dy, dx := bw.arg(dyNode, false), bw.gradient(rows)
-		bw.Make = func(c *Call) {
-			a, n := fill(c)
-			a.DContext, a.DQuery = c.In[dy], three.part(c.Out[dx], n, 0)
-			a.DKey, a.DValue = three.part(c.Out[dx], n, 1), three.part(c.Out[dx], n, 2)
-			DoGrad(c, a)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	return k.result(&a.Context, &a.DContext, false, capacity, d)
 }
 
 // PickRows takes rows of x [capacity, D] by their numbers, positions [B, L] int32, of which row b holds counts_b:
@@ -293,28 +253,16 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 func (g *Graph) PickRows(x, positions, counts *Node) *Node {
 	capacity, d, b, l := Dim(x, 0), Dim(x, 1), Dim(positions, 0), Dim(positions, 1)
 	wantShape("counts of rows", counts, b)
-	args := device.Embed{L: l, V: capacity, P: l, K: 1, D: d}
-	zeros := g.Const(fmt.Sprintf("const.zeros.%d.%d", l, d), make([]float64, l*d), l, d)
-	op := &Op{Name: fmt.Sprintf("%d×%d rows of %d", b, l, d)}
-	rows, numbers, lengths, nothing := op.arg(x, true), op.arg(positions, false), op.arg(counts, false), op.arg(zeros,
-		false)
-	y := op.result(b*l, d)
-	op.Make = func(c *Call) {
-		a := args
-		a.Word, a.Words, a.Lengths, a.Out = c.In[rows], c.Ints(numbers), c.Ints(lengths), c.Out[y]
-		a.Position, a.Type = c.In[nothing], c.In[nothing].Slice(0, d)
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward() // needs no rows
-		numbers, lengths, dy := bw.arg(in[numbers], false), bw.arg(in[lengths], false), bw.arg(dyNode, false)
-		dx := bw.gradient(rows)
-		bw.Make = func(c *Call) {
-			a := args
-			a.Words, a.Lengths, a.Out, a.Word = c.Ints(numbers), c.Ints(lengths), c.In[dy], c.Out[dx]
-			DoGrad(c, a)
+	a := &device.Embed{L: l, V: capacity, P: l, K: 1, D: d}
+	k := kernelOf(g, fmt.Sprintf("%d×%d rows of %d", b, l, d), a)
+	k.argOnce(x, &a.Word, &a.Word)
+	k.ints(positions, &a.Words)
+	k.ints(counts, &a.Lengths)
+	k.argOnce(g.Const(fmt.Sprintf("const.zeros.%d.%d", l, d), make([]float64, l*d), l, d), &a.Position, nil)
+	k.last = func() {
+		if !a.Grad {
+			a.Type = a.Position.Slice(0, d)
 		}
-		return g.gradients(bw)
 	}
-	return g.apply(op)
+	return k.result(&a.Out, &a.Out, false, b*l, d)
 }

@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/house/try"
 )
 
 // alongSegments is the axis of the words of three captions.
@@ -125,16 +126,14 @@ func TestTilesChangeNothing(t *testing.T) {
 		in := []*graph.Node{g.Input("x0", 5, 3), g.Input("x1", 8, 3)}
 		out := tiles(g, in, n)
 		cost := g.WeightedSum(out, g.Input("w", 5, 3))
-		grads, err := g.Gradients(cost, in...)
-		check(t, err)
-		prog, err := graph.Compile(s, g, append([]*graph.Node{out}, grads...), nil)
-		check(t, err)
+		grads := try.Get(g.Gradients(cost, in...))(t)
+		prog := try.Get(graph.Compile(s, g, append([]*graph.Node{out}, grads...), nil))(t)
 		for name, size := range map[string]int{"x0": 15, "x1": 24, "w": 15} {
-			check(t, s.FeedDoubles(name, random(name, size)))
+			try.Do(t, s.FeedDoubles(name, random(name, size)))
 		}
-		check(t, s.FeedInts("lengths", lengths))
+		try.Do(t, s.FeedInts("lengths", lengths))
 		for range 2 { // a second run must not add to the first
-			check(t, prog.RunAll())
+			try.Do(t, prog.RunAll())
 		}
 		got := [][]float64{prog.Doubles(out), prog.Doubles(grads[0]), prog.Doubles(grads[1])}
 		if want == nil {
@@ -148,7 +147,7 @@ func TestTilesChangeNothing(t *testing.T) {
 				}
 			}
 		}
-		if allocs := testing.AllocsPerRun(10, func() { check(t, prog.RunAll()) }); allocs != 0 {
+		if allocs := testing.AllocsPerRun(10, func() { try.Do(t, prog.RunAll()) }); allocs != 0 {
 			t.Errorf("tiles of %d: %v allocations a run, expected 0", n, allocs)
 		}
 	}
@@ -167,10 +166,8 @@ func TestTilesBoundMemory(t *testing.T) {
 				return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))
 			})
 		cost := g.WeightedSum(out, g.Input("w", 64, 40))
-		grads, err := g.Gradients(cost, images, words)
-		check(t, err)
-		_, err = graph.Compile(s, g, append([]*graph.Node{cost}, grads...), nil)
-		check(t, err)
+		grads := try.Get(g.Gradients(cost, images, words))(t)
+		try.Get(graph.Compile(s, g, append([]*graph.Node{cost}, grads...), nil))(t)
 		return s.SlabBytes()
 	}
 	if whole, tiled := bytes(64), bytes(4); tiled*5 > whole {

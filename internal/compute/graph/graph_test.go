@@ -13,20 +13,14 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 func newSession(t testing.TB, precision string, threads int, specs ...graph.ParamSpec) *graph.Instance {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: threads, Precision: precision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(cpu.New(cpu.Options{Threads: threads, Precision: precision}))(t)
 	t.Cleanup(func() { dev.Close() })
-	s, err := graph.NewInstance(dev, specs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return try.Get(graph.NewInstance(dev, specs))(t)
 }
 
 func random(name string, n int) []float64 {
@@ -182,10 +176,10 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 				name := fmt.Sprintf("x%d", i)
 				in = append(in, g.Input(name, sh...))
 				values[i] = random(c.name+name, n)
-				check(t, s.FeedDoubles(name, values[i]))
+				try.Do(t, s.FeedDoubles(name, values[i]))
 			}
-			check(t, s.FeedInts("words", words))
-			check(t, s.FeedInts("lengths", lengths))
+			try.Do(t, s.FeedInts("words", words))
+			try.Do(t, s.FeedInts("lengths", lengths))
 			feedRegions(t, s)
 			out := c.out(g, in)
 			weights := random(c.name+" weights", out.Shape().TotalSize())
@@ -193,13 +187,11 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			if ragged && out.Shape()[0] == len(words) {
 				clear(weights[total*out.Shape()[1]:]) // rows beyond the words hold anything
 			}
-			check(t, s.FeedDoubles("w", weights))
+			try.Do(t, s.FeedDoubles("w", weights))
 			cost := g.WeightedSum(out, g.Input("w", out.Shape()...))
-			grads, err := g.Gradients(cost, in...)
-			check(t, err)
-			prog, err := graph.Compile(s, g, append([]*graph.Node{cost}, grads...), nil)
-			check(t, err)
-			run := func() float64 { check(t, prog.RunAll()); return prog.Doubles(cost)[0] }
+			grads := try.Get(g.Gradients(cost, in...))(t)
+			prog := try.Get(graph.Compile(s, g, append([]*graph.Node{cost}, grads...), nil))(t)
+			run := func() float64 { try.Do(t, prog.RunAll()); return prog.Doubles(cost)[0] }
 			run()
 			got := make([][]float64, len(grads))
 			for i := range grads {
@@ -214,13 +206,13 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 					const h = 1e-6
 					x := values[i][j]
 					values[i][j] = x + h
-					check(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
+					try.Do(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
 					up := run()
 					values[i][j] = x - h
-					check(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
+					try.Do(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
 					down := run()
 					values[i][j] = x
-					check(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
+					try.Do(t, s.FeedDoubles(fmt.Sprintf("x%d", i), values[i]))
 					if want := (up - down) / (2 * h); math.Abs(got[i][j]-want) > 1e-7*(1+math.Abs(want)) {
 						t.Fatalf("gradient of argument %d element %d is %.9g, differences give %.9g", i, j, got[i][j],
 							want)
@@ -228,13 +220,6 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -258,24 +243,22 @@ var towerSpecs = []graph.ParamSpec{{Name: "w1", Shape: []int{5, 6}}, {Name: "b1"
 
 // run compiles the tower for n pairs, sends its gradients to the flat memory and returns cost and gradients.
 func runTower(t testing.TB, s *graph.Instance, n int) (*graph.Program, func() []float64) {
-	check(t, s.Params.AllocGrads())
+	try.Do(t, s.Params.AllocGrads())
 	for _, p := range towerSpecs {
 		s.Dev.UploadDoubles(s.Params.Value(p.Name), random(p.Name, p.Size()))
 	}
 	g, cost, wrt := tower(s, n)
-	grads, err := g.Gradients(cost, wrt...)
-	check(t, err)
+	grads := try.Get(g.Gradients(cost, wrt...))(t)
 	var targets []graph.Target
 	for i, gr := range grads {
 		targets = append(targets, graph.Target{Node: gr, Into: s.Params.Grad(towerSpecs[i].Name)})
 	}
-	prog, err := graph.Compile(s, g, []*graph.Node{cost}, targets)
-	check(t, err)
+	prog := try.Get(graph.Compile(s, g, []*graph.Node{cost}, targets))(t)
 	var _ gorgonia.VM = prog
 	return prog, func() []float64 {
-		check(t, s.FeedDoubles("x", random("x", n*6)))
-		check(t, s.FeedDoubles("w", random("w", n*n)))
-		check(t, prog.RunAll())
+		try.Do(t, s.FeedDoubles("x", random("x", n*6)))
+		try.Do(t, s.FeedDoubles("w", random("w", n*n)))
+		try.Do(t, prog.RunAll())
 		v := s.Params.Grads()
 		out := make([]float64, v.N)
 		s.Dev.DownloadDoubles(out, v)
@@ -328,7 +311,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 	s := newSession(t, cpu.FP32, 2, towerSpecs...)
 	prog, run := runTower(t, s, 9)
 	run()
-	if n := testing.AllocsPerRun(50, func() { check(t, prog.RunAll()) }); n != 0 {
+	if n := testing.AllocsPerRun(50, func() { try.Do(t, prog.RunAll()) }); n != 0 {
 		t.Fatalf("%v allocations per run, want 0", n)
 	}
 }
@@ -340,24 +323,14 @@ func TestMistakesAreErrors(t *testing.T) {
 		g.Linear(graph.LinearTerm{X: g.Input("x", 3, 4), W: g.Param("w1", 5, 6)})
 		return nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "weight of a linear layer has shape (5, 6), want [5 4]") {
-		t.Errorf("shape mistake: %v", err)
-	}
+	try.Fails(t, err, "weight of a linear layer has shape (5, 6), want [5 4]")
 	prog, _ := runTower(t, s, 3)
-	if err := prog.RunAll(); err == nil || !strings.Contains(err.Error(),
-		"input x holds 0 values, the graph wants 18") {
-		t.Errorf("missing input: %v", err)
-	}
+	try.Fails(t, prog.RunAll(), "input x holds 0 values, the graph wants 18")
 	g := s.Graph()
 	x := g.Input("x", 2, 2)
-	sum, err := gorgonia.Add(x, x)
-	check(t, err)
-	sq, err := gorgonia.Square(sum)
-	check(t, err)
-	if _, err := graph.Compile(s, g, []*graph.Node{sq}, nil); err == nil ||
-		!strings.Contains(err.Error(), "has no kernel") {
-		t.Errorf("an op of Gorgonia's own: %v", err)
-	}
+	sum := try.Get(gorgonia.Add(x, x))(t)
+	sq := try.Get(gorgonia.Square(sum))(t)
+	try.Refuses(graph.Compile(s, g, []*graph.Node{sq}, nil))(t, "has no kernel")
 }
 
 // A large input is read in place, a small or double one copied; changing between them keeps the values apart.
@@ -367,46 +340,46 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 	g := s.Graph()
 	x := g.Input("x", 2, n/2)
 	y := g.Activate(device.Abs, x)
-	prog, err := graph.Compile(s, g, []*graph.Node{y}, nil)
-	check(t, err)
+	prog := try.Get(graph.Compile(s, g, []*graph.Node{y}, nil))(t)
 	a, b := make([]float32, n), make([]float32, n)
 	for i := range a {
 		a[i], b[i] = float32(-i), float32(2*i)
 	}
 	first := func(want float64) {
 		t.Helper()
-		check(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 		if got := prog.Doubles(y)[n-1]; got != want {
 			t.Fatalf("last value %v, want %v", got, want)
 		}
 	}
-	check(t, s.Feed("x", a))
+	try.Do(t, s.Feed("x", a))
 	first(n - 1)
-	check(t, s.Feed("x", b))
+	try.Do(t, s.Feed("x", b))
 	first(2 * (n - 1))
 	c := make([]float64, n)
 	c[n-1] = -7
-	check(t, s.FeedDoubles("x", c)) // must not write to b
+	try.Do(t, s.FeedDoubles("x", c)) // must not write to b
 	first(7)
 	if b[n-1] != 2*(n-1) {
 		t.Fatal("feeding doubles overwrote the slice fed before")
 	}
-	check(t, s.Feed("x", a))
+	try.Do(t, s.Feed("x", a))
 	first(n - 1)
-	if allocs := testing.AllocsPerRun(10, func() { check(t, s.Feed("x", a)); check(t, s.Feed("x", b)) }); allocs != 0 {
+	allocs := testing.AllocsPerRun(10, func() { try.Do(t, s.Feed("x", a)); try.Do(t, s.Feed("x", b)) })
+	if allocs != 0 {
 		t.Errorf("%v allocations, want 0", allocs)
 	}
 	// A part: with capacity behind it, as the loader's batches have, and without.
 	at := func(i int, want float64) {
 		t.Helper()
-		check(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 		if got := prog.Doubles(y)[i]; got != want {
 			t.Fatalf("value %d is %v, want %v", i, got, want)
 		}
 	}
-	check(t, s.FeedPart("x", b[:n/2], n))
+	try.Do(t, s.FeedPart("x", b[:n/2], n))
 	at(n/2-1, 2*(n/2-1))
-	check(t, s.FeedPart("x", slices.Clip(a[:n/2]), n))
+	try.Do(t, s.FeedPart("x", slices.Clip(a[:n/2]), n))
 	at(n/2-1, n/2-1)
 	if b[0] != 0 || b[1] != 2 {
 		t.Fatal("feeding a part overwrote the slice fed before")
@@ -435,26 +408,23 @@ func (g *gatherer) Bytes() int64 { return 400 }
 
 // An input is gathered when a program is prepared, once, to where the input then lies, and not over what was fed since.
 func TestGathersWait(t *testing.T) {
-	dev, err := cpu.New(cpu.Options{Threads: 1})
-	check(t, err)
+	dev := try.Get(cpu.New(cpu.Options{Threads: 1}))(t)
 	defer dev.Close()
 	from := &gatherer{Device: dev}
-	s, err := graph.NewInstance(from, nil)
-	check(t, err)
+	s := try.Get(graph.NewInstance(from, nil))(t)
 	g := s.Graph()
 	x, z := g.Input("x", 2, 10), g.Input("z", 1, 10)
-	prog, err := graph.Compile(s, g, []*graph.Node{g.Activate(device.Abs, x), g.Activate(device.Abs, z)}, nil)
-	check(t, err)
-	check(t, s.Feed("z", make([]float32, 10)))
-	check(t, s.FeedRows("x", from, []int32{3}, 10, 10))
-	check(t, s.FeedRows("x", from, []int32{3, 1}, 10, 20))
-	check(t, s.FeedRows("z", from, []int32{3}, 10, 10))
-	check(t, s.Feed("z", make([]float32, 10)))
+	prog := try.Get(graph.Compile(s, g, []*graph.Node{g.Activate(device.Abs, x), g.Activate(device.Abs, z)}, nil))(t)
+	try.Do(t, s.Feed("z", make([]float32, 10)))
+	try.Do(t, s.FeedRows("x", from, []int32{3}, 10, 10))
+	try.Do(t, s.FeedRows("x", from, []int32{3, 1}, 10, 20))
+	try.Do(t, s.FeedRows("z", from, []int32{3}, 10, 10))
+	try.Do(t, s.Feed("z", make([]float32, 10)))
 	if len(from.made) != 0 {
 		t.Errorf("%d gathers before the program is prepared", len(from.made))
 	}
 	for range 2 {
-		check(t, prog.RunAll())
+		try.Do(t, prog.RunAll())
 	}
 	if len(from.made) != 1 || from.made[0].N != 20 {
 		t.Errorf("gathers %+v, expected one of 20 values", from.made)

@@ -8,15 +8,14 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/house/try"
 )
 
 // Kernels that are given the same lengths share one packing, which is computed again when other lengths are fed.
 func TestOnePackingForAnInput(t *testing.T) {
-	dev, err := cpu.New(cpu.Options{Threads: 1})
-	check(t, err)
+	dev := try.Get(cpu.New(cpu.Options{Threads: 1}))(t)
 	defer dev.Close()
-	s, err := graph.NewInstance(dev, nil)
-	check(t, err)
+	s := try.Get(graph.NewInstance(dev, nil))(t)
 	g := s.Graph()
 	lengths := g.InputInts("lengths", 2)
 	var seen []*device.Packing
@@ -28,16 +27,15 @@ func TestOnePackingForAnInput(t *testing.T) {
 		}
 		return g.Apply(op, x, lengths)
 	}
-	p, err := graph.Compile(s, g, []*graph.Node{look(look(g.Input("x", 1, 1)))}, nil)
-	check(t, err)
-	check(t, s.FeedDoubles("x", []float64{0}))
+	p := try.Get(graph.Compile(s, g, []*graph.Node{look(look(g.Input("x", 1, 1)))}, nil))(t)
+	try.Do(t, s.FeedDoubles("x", []float64{0}))
 	for _, c := range []struct {
 		lengths []int32
 		rows    int
 	}{{[]int32{3, 1}, 4}, {[]int32{2, 2}, 4}, {[]int32{5, 4}, 9}} {
-		check(t, s.FeedInts("lengths", c.lengths))
+		try.Do(t, s.FeedInts("lengths", c.lengths))
 		seen = nil
-		check(t, p.RunAll())
+		try.Do(t, p.RunAll())
 		if len(seen) != 2 || seen[0] != seen[1] {
 			t.Errorf("lengths %v: %d packings, expected one for both kernels", c.lengths, len(seen))
 		}

@@ -92,46 +92,24 @@ type PolarParams struct{ MeanRho, MeanTheta, PrecisionRho, PrecisionTheta *Node 
 // PolarWeights computes the kernels of the image graph from boxes [B, R·4]: [B, R·R·K], or with sum their sums over the
 // second region [B, R·K]. See device.PolarWeights.
 func (g *Graph) PolarWeights(boxes *Node, r int, sum bool, p PolarParams) *Node {
-	b, k := Dim(boxes, 0), Dim(p.MeanRho, 0)
+	b, n := Dim(boxes, 0), Dim(p.MeanRho, 0)
 	wantShape("boxes", boxes, b, 4*r)
-	for _, n := range []*Node{p.MeanRho, p.MeanTheta, p.PrecisionRho, p.PrecisionTheta} {
-		wantShape("parameter of polar kernels", n, k, 1)
+	for _, x := range []*Node{p.MeanRho, p.MeanTheta, p.PrecisionRho, p.PrecisionTheta} {
+		wantShape("parameter of polar kernels", x, n, 1)
 	}
-	size := r * r * k
+	size := r * r * n
 	if sum {
-		size = r * k
+		size = r * n
 	}
-	op := &Op{Name: fmt.Sprintf("%d polar kernels, sum %v", k, sum)}
-	corners, meanRho, meanTheta := op.arg(boxes, false), op.arg(p.MeanRho, true), op.arg(p.MeanTheta, true)
-	precisionRho, precisionTheta := op.arg(p.PrecisionRho, true), op.arg(p.PrecisionTheta, true)
-	weights := op.result(b, size)
-	args := func(c *Call) device.PolarWeights {
-		return device.PolarWeights{B: b, R: r, K: k, Sum: sum, Boxes: c.In[corners], MeanRho: c.In[meanRho],
-			MeanTheta: c.In[meanTheta], PrecisionRho: c.In[precisionRho], PrecisionTheta: c.In[precisionTheta]}
-	}
-	op.Make = func(c *Call) {
-		a := args(c)
-		a.Weights = c.Out[weights]
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		dy := bw.arg(dyNode, false)
-		var outs, others [4]int
-		for i, p := range [4]int{meanRho, meanTheta, precisionRho, precisionTheta} {
-			outs[i], others[i] = bw.gradient(p), bw.scratch(k)
-		}
-		bw.Make = func(c *Call) {
-			a := args(c)
-			a.DWeights = c.In[dy]
-			for i, to := range [4]*device.View{&a.DMeanRho, &a.DMeanTheta, &a.DPrecisionRho, &a.DPrecisionTheta} {
-				*to = or(c.Out[outs[i]], c.Temp[others[i]])
-			}
-			DoGrad(c, a)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	a := &device.PolarWeights{B: b, R: r, K: n, Sum: sum}
+	k := kernelOf(g, fmt.Sprintf("%d polar kernels, sum %v", n, sum), a)
+	k.always = true
+	k.arg(boxes, &a.Boxes, nil)
+	k.arg(p.MeanRho, &a.MeanRho, &a.DMeanRho)
+	k.arg(p.MeanTheta, &a.MeanTheta, &a.DMeanTheta)
+	k.arg(p.PrecisionRho, &a.PrecisionRho, &a.DPrecisionRho)
+	k.arg(p.PrecisionTheta, &a.PrecisionTheta, &a.DPrecisionTheta)
+	return k.result(&a.Weights, &a.DWeights, false, b, size)
 }
 
 // ScaleBlocks multiplies x, seen as [A, B, N, H], by factors of the sizes [A, N].
@@ -140,58 +118,28 @@ func (g *Graph) ScaleBlocks(x, factors *Node, a, b, n, h int) *Node {
 	if s.TotalSize() != a*b*n*h || factors.Shape().TotalSize() != a*n {
 		fail("scaling of %v by %v as blocks [%d, %d, %d, %d]", s, factors.Shape(), a, b, n, h)
 	}
-	args := device.ScaleBlocks{A: a, B: b, N: n, H: h}
-	op := &Op{Name: fmt.Sprintf("scale blocks of %d", h)}
-	values, by, y := op.arg(x, true), op.arg(factors, true), op.result(s...)
-	op.Make = func(c *Call) {
-		k := args
-		k.X, k.Factors, k.Y = c.In[values], c.In[by], c.Out[y]
-		Do(c, k)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		dy, dx, dFactors := bw.arg(dyNode, false), bw.gradient(values), bw.gradient(by)
-		bw.Make = func(c *Call) {
-			k := args
-			k.X, k.Factors, k.DY, k.DX, k.DFactors = c.In[values], c.In[by], c.In[dy], c.Out[dx], c.Out[dFactors]
-			DoGrad(c, k)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	blocks := &device.ScaleBlocks{A: a, B: b, N: n, H: h}
+	k := kernelOf(g, fmt.Sprintf("scale blocks of %d", h), blocks)
+	k.arg(x, &blocks.X, &blocks.DX)
+	k.arg(factors, &blocks.Factors, &blocks.DFactors)
+	return k.result(&blocks.Y, &blocks.DY, false, s...)
 }
 
 // MixNodes lets the nodes x [b·nodes, K·H] of every pair of b images and captions of lengths [C] take the sum of their
 // neighbours': with perImage by weights of every image, [b, n·n·K], otherwise by those of every caption, one after the
 // other. See device.MixNodes.
-func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *Node {
-	s, w := x.Shape().Clone(), weights.Shape().Clone()
-	if Dim(x, 1)%k != 0 || Dim(x, 0)%b != 0 {
-		fail("mixing of nodes %v of %d images in %d groups", s, b, k)
+func (g *Graph) MixNodes(x, weights, lengths *Node, b, groups int, perImage bool) *Node {
+	s := x.Shape().Clone()
+	if Dim(x, 1)%groups != 0 || Dim(x, 0)%b != 0 {
+		fail("mixing of nodes %v of %d images in %d groups", s, b, groups)
 	}
-	op := &Op{Name: fmt.Sprintf("mix nodes in %d groups, per image %v", k, perImage)}
-	nodes, by, counts, y := op.arg(x, true), op.arg(weights, true), op.arg(lengths, false), op.result(s...)
-	args := func(c *Call) device.MixNodes {
-		return device.MixNodes{B: b, K: k, H: s[1] / k, PerImage: perImage, Lengths: c.Ints(counts), X: c.In[nodes],
-			Weights: c.In[by]}
-	}
-	op.Make = func(c *Call) {
-		a := args(c)
-		a.Y = c.Out[y]
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		dy, dx, dWeights := bw.arg(dyNode, false), bw.gradient(nodes), bw.gradient(by)
-		otherX, otherWeights := bw.scratch(s.TotalSize()), bw.scratch(w.TotalSize())
-		bw.Make = func(c *Call) {
-			a := args(c)
-			a.DY, a.DX, a.DWeights = c.In[dy], or(c.Out[dx], c.Temp[otherX]), or(c.Out[dWeights], c.Temp[otherWeights])
-			DoGrad(c, a)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	a := &device.MixNodes{B: b, K: groups, H: s[1] / groups, PerImage: perImage}
+	k := kernelOf(g, fmt.Sprintf("mix nodes in %d groups, per image %v", groups, perImage), a)
+	k.always = true
+	k.arg(x, &a.X, &a.DX)
+	k.arg(weights, &a.Weights, &a.DWeights)
+	k.ints(lengths, &a.Lengths)
+	return k.result(&a.Y, &a.DY, false, s...)
 }
 
 // WordGraph computes the weights of the words' neighbours in captions [capacity, E] with lengths [C]: [capacity²], a
@@ -199,57 +147,26 @@ func (g *Graph) MixNodes(x, weights, lengths *Node, b, k int, perImage bool) *No
 // device.WordGraph.
 func (g *Graph) WordGraph(words, lengths, edges, start *Node, lambda float64) *Node {
 	capacity, e, n := Dim(words, 0), Dim(words, 1), Dim(lengths, 0)
-	op := &Op{Name: fmt.Sprintf("word graph, sparse %v", edges != nil)}
-	rows, counts := op.arg(words, true), op.arg(lengths, false)
-	var joined, starts int
-	if edges != nil {
+	a := &device.WordGraph{E: e, Lambda: lambda, Sparse: edges != nil}
+	k := kernelOf(g, fmt.Sprintf("word graph, sparse %v", a.Sparse), a)
+	k.arg(words, &a.Words, &a.DWords)
+	k.ints(lengths, &a.Lengths)
+	if a.Sparse {
 		wantShape("starts of edges", start, n+1)
-		joined, starts = op.arg(edges, false), op.arg(start, false)
+		k.ints(edges, &a.Edges)
+		k.ints(start, &a.EdgeStart)
 	}
-	weights := op.result(capacity * capacity)
-	args := func(c *Call) device.WordGraph {
-		a := device.WordGraph{E: e, Lambda: lambda, Lengths: c.Ints(counts), Words: c.In[rows],
-			Sparse: edges != nil}
-		if a.Sparse {
-			a.Edges, a.EdgeStart = c.Ints(joined), c.Ints(starts)
-		}
-		return a
-	}
-	op.Make = func(c *Call) {
-		a := args(c)
-		a.Weights = c.Out[weights]
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(rows)
-		bw.Make = func(c *Call) {
-			a := args(c)
-			a.Weights, a.DWeights, a.DWords = c.In[y], c.In[dy], c.Out[dx]
-			DoGrad(c, a)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	return k.result(&a.Weights, &a.DWeights, true, capacity*capacity)
 }
 
 // MeanNodes averages the nodes x [b·nodes, H] of every pair of b images and captions of lengths [C]: [b·C, H].
 func (g *Graph) MeanNodes(x, lengths *Node, b int) *Node {
 	n, h := Dim(lengths, 0), Dim(x, 1)
-	op := &Op{Name: fmt.Sprintf("means of nodes of %d", h)}
-	nodes, counts, means := op.arg(x, true), op.arg(lengths, false), op.result(b*n, h)
-	op.Make = func(c *Call) {
-		Do(c, device.MeanNodes{B: b, H: h, Lengths: c.Ints(counts), X: c.In[nodes], Y: c.Out[means]})
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward() // needs no nodes
-		dy, counts, dx := bw.arg(dyNode, false), bw.arg(in[counts], false), bw.gradient(nodes)
-		bw.Make = func(c *Call) {
-			DoGrad(c, device.MeanNodes{B: b, H: h, Lengths: c.Ints(counts), DY: c.In[dy], DX: c.Out[dx]})
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	a := &device.MeanNodes{B: b, H: h}
+	k := kernelOf(g, fmt.Sprintf("means of nodes of %d", h), a)
+	k.argOnce(x, &a.X, &a.DX)
+	k.ints(lengths, &a.Lengths)
+	return k.result(&a.Y, &a.DY, false, b*n, h)
 }
 
 // Stack puts matrices [n_k, C], or vectors [n_k], one below the other.

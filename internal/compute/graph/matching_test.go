@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/house/try"
 )
 
 // Two images of three regions, and the captions of "lengths", without capacity to spare.
@@ -74,12 +75,11 @@ func TestMatchOfOnePair(t *testing.T) {
 			w, l = append(w, words[first[c]*8:first[c+1]*8]...), append(l, lengths[c])
 		}
 		n := g.CrossMatch(g.Input("v", len(images), 3, 8), g.Input("w", len(w)/8, 8), g.InputInts("l", len(l)), 3, 4)
-		prog, err := graph.Compile(s, g, []*graph.Node{n}, nil)
-		check(t, err)
-		check(t, s.FeedDoubles("v", v))
-		check(t, s.FeedDoubles("w", w))
-		check(t, s.FeedInts("l", l))
-		check(t, prog.RunAll())
+		prog := try.Get(graph.Compile(s, g, []*graph.Node{n}, nil))(t)
+		try.Do(t, s.FeedDoubles("v", v))
+		try.Do(t, s.FeedDoubles("w", w))
+		try.Do(t, s.FeedInts("l", l))
+		try.Do(t, prog.RunAll())
 		out := prog.Doubles(n)
 		var pairs [][]float64 // nodes of each pair
 		word := len(images) * len(captions) * 3 * 4

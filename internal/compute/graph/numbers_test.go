@@ -5,12 +5,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // Packed, padded and concatenated, whole and divided into any pieces, a batch draws one mask: column k of position t of
@@ -100,16 +100,15 @@ func dropped(t *testing.T, layout string, items, lengths []int32, width int, rat
 		numbers = g.RowNumbers(rows, graph.Concatenated, of, nil)
 	case "padded":
 		numbers = g.RowNumbers(rows, graph.Packed, g.InputInts("steps", b), of)
-		check(t, s.FeedInts("steps", slices.Repeat([]int32{int32(longest)}, b)))
+		try.Do(t, s.FeedInts("steps", slices.Repeat([]int32{int32(longest)}, b)))
 	}
 	out := g.Dropout(g.Input("x", rows, width), numbers, rate, "here")
-	prog, err := graph.Compile(s, g, []*graph.Node{out}, nil)
-	check(t, err)
-	check(t, s.FeedDoubles("x", slices.Repeat([]float64{1}, rows*width)))
-	check(t, s.FeedInts("lengths", lengths))
-	check(t, s.FeedInts(graph.InputStep, []int32{step, 0}))
+	prog := try.Get(graph.Compile(s, g, []*graph.Node{out}, nil))(t)
+	try.Do(t, s.FeedDoubles("x", slices.Repeat([]float64{1}, rows*width)))
+	try.Do(t, s.FeedInts("lengths", lengths))
+	try.Do(t, s.FeedInts(graph.InputStep, []int32{step, 0}))
 	s.Items(items)
-	check(t, prog.RunAll())
+	try.Do(t, prog.RunAll())
 	return prog.Doubles(out), want
 }
 
@@ -117,8 +116,8 @@ func dropped(t *testing.T, layout string, items, lengths []int32, width int, rat
 func TestRowNumbersFollowLengths(t *testing.T) {
 	const rows, seed = 6, 9
 	s, key := newSession(t, cpu.FP32, 1), philox.NewKey(seed, "dropout/here")
-	check(t, s.FeedDoubles("x", slices.Repeat([]float64{1}, rows)))
-	check(t, s.FeedInts(graph.InputStep, []int32{3, 0}))
+	try.Do(t, s.FeedDoubles("x", slices.Repeat([]float64{1}, rows)))
+	try.Do(t, s.FeedInts(graph.InputStep, []int32{3, 0}))
 	var programs [2]*graph.Program
 	var outs [2]*graph.Node
 	for i := range programs {
@@ -128,15 +127,15 @@ func TestRowNumbersFollowLengths(t *testing.T) {
 		outs[i] = g.Dropout(g.Input("x", rows, 1), numbers, 0.25, "here")
 		var err error
 		programs[i], err = graph.Compile(s, g, []*graph.Node{outs[i]}, nil)
-		check(t, err)
+		try.Do(t, err)
 	}
 	for round, c := range []struct {
 		program int
 		lengths []int32
 	}{{0, []int32{3, 3}}, {1, []int32{2, 1}}, {0, []int32{3, 3}}, {1, []int32{3, 3}}, {1, []int32{2, 1}},
 		{0, []int32{2, 1}}, {0, []int32{3, 3}}} {
-		check(t, s.FeedInts("lengths", c.lengths))
-		check(t, programs[c.program].RunAll())
+		try.Do(t, s.FeedInts("lengths", c.lengths))
+		try.Do(t, programs[c.program].RunAll())
 		want := make([]float64, rows)
 		for at, i := 0, 0; i < 2; i++ {
 			for p := range int(c.lengths[i]) {
@@ -156,7 +155,7 @@ func TestRowNumbersFollowLengths(t *testing.T) {
 
 // What has no number is refused, not wrapped around.
 func TestRowNumbersRefuse(t *testing.T) {
-	for what, c := range map[string]struct {
+	for _, c := range map[string]struct {
 		lengths, items []int32
 		want           string
 	}{
@@ -172,14 +171,11 @@ func TestRowNumbersRefuse(t *testing.T) {
 		const rows = 17_000
 		out := g.Dropout(g.Input("x", rows, 1), g.RowNumbers(rows, graph.Packed, g.InputInts("lengths", 1), nil), 0.5,
 			"here")
-		prog, err := graph.Compile(s, g, []*graph.Node{out}, nil)
-		check(t, err)
-		check(t, s.FeedDoubles("x", make([]float64, rows)))
-		check(t, s.FeedInts("lengths", c.lengths))
-		check(t, s.FeedInts(graph.InputStep, []int32{0, 0}))
+		prog := try.Get(graph.Compile(s, g, []*graph.Node{out}, nil))(t)
+		try.Do(t, s.FeedDoubles("x", make([]float64, rows)))
+		try.Do(t, s.FeedInts("lengths", c.lengths))
+		try.Do(t, s.FeedInts(graph.InputStep, []int32{0, 0}))
 		s.Items(c.items)
-		if err := prog.RunAll(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, expected %q", what, err, c.want)
-		}
+		try.Fails(t, prog.RunAll(), c.want)
 	}
 }

@@ -99,42 +99,20 @@ func (g *Graph) L2Norm(x *Node, axis int, eps float64) *Node {
 	if axis < 0 || axis >= len(s) {
 		fail("l2 norm over axis %d of shape %v", axis, s)
 	}
-	a := device.L2Norm{N: s[axis], Eps: eps}
+	a := &device.L2Norm{N: s[axis], Eps: eps}
 	a.Outer, a.Inner = around(s, axis)
-	op := &Op{Name: "l2 norm"}
-	values, y, norms := op.arg(x, true), op.result(s.Clone()...), op.save(a.Outer*a.Inner)
-	op.Make = func(c *Call) {
-		a := a
-		a.X, a.Y, a.Norm = c.In[values], c.Out[y], c.Saved[norms]
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		dy, dx := bw.arg(dyNode, false), bw.gradient(values)
-		bw.Make = func(c *Call) {
-			a := a
-			a.X, a.DY, a.DX, a.Norm = c.In[values], c.In[dy], c.Out[dx], c.Saved[norms]
-			DoGrad(c, a)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	k := kernelOf(g, "l2 norm", a)
+	k.arg(x, &a.X, &a.DX)
+	k.keep(a.Outer*a.Inner, &a.Norm)
+	return k.result(&a.Y, &a.DY, false, s.Clone()...)
 }
 
 // Activate applies an elementwise function.
 func (g *Graph) Activate(f device.Activation, x *Node) *Node {
-	op := &Op{Name: fmt.Sprintf("activation %d", f)}
-	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
-	op.Make = func(c *Call) { Do(c, device.Activate{F: f, Y: c.Out[y], X: c.In[values]}) }
-	op.Grad = func(in []*Node, yNode, dyNode *Node) []*Node {
-		bw := op.backward(in...)
-		y, dy, dx := bw.arg(yNode, false), bw.arg(dyNode, false), bw.gradient(values)
-		bw.Make = func(c *Call) {
-			DoGrad(c, device.Activate{F: f, DX: c.Out[dx], X: c.In[values], Y: c.In[y], DY: c.In[dy]})
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	a := &device.Activate{F: f}
+	k := kernelOf(g, fmt.Sprintf("activation %d", f), a)
+	k.arg(x, &a.X, &a.DX)
+	return k.result(&a.Y, &a.DY, true, x.Shape().Clone()...)
 }
 
 // Reshape gives a value another shape of the same size; it never copies.

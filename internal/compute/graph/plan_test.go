@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 )
 
 // Buffers that are alive at the same time never overlap, and reuse makes the slab smaller than the sum of all buffers.
@@ -15,14 +16,8 @@ func TestPlanNeverOverlaps(t *testing.T) {
 		x = g.Activate(device.Tanh, x)
 	}
 	cost := g.WeightedSum(x, g.Input("weights", 16, 8))
-	grads, err := g.Gradients(cost, g.Input("w", 8, 8), g.Input("b", 8))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := newPlan(g.expr, append(grads, cost), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	grads := try.Get(g.Gradients(cost, g.Input("w", 8, 8), g.Input("b", 8)))(t)
+	p := try.Get(newPlan(g.expr, append(grads, cost), nil))(t)
 	sum := 0
 	for i, a := range p.all {
 		sum += a.size
@@ -50,18 +45,12 @@ func TestSumsOfProducts(t *testing.T) {
 			y = g.Add(y, g.Linear(LinearTerm{X: x, W: g.Input(w, 8, 8)}))
 		}
 		y = g.Add(g.Add(g.Activate(device.Tanh, y), x), z)
-		grads, err := g.Gradients(g.WeightedSum(y, g.Input("weights", 16, 8)), in, z)
-		if err != nil {
-			t.Fatal(err)
-		}
+		grads := try.Get(g.Gradients(g.WeightedSum(y, g.Input("weights", 16, 8)), in, z))(t)
 		retain := grads[:1]
 		if read { // that of z, which is that of the residual connection, to which the first product would be added
 			retain = grads
 		}
-		p, err := newPlan(g.expr, retain, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := try.Get(newPlan(g.expr, retain, nil))(t)
 		added := 0
 		for op, results := range p.added {
 			added += len(results)

@@ -8,6 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/house/try"
 )
 
 func norm(g *graph.Graph, in []*graph.Node, axis int) *graph.Node {
@@ -86,17 +87,17 @@ var regionCases = []opCase{
 
 func feedRegions(t *testing.T, s *graph.Instance) {
 	t.Helper()
-	check(t, s.FeedInts(graph.InputStep, []int32{7, 1}))
-	check(t, s.FeedInts("labels", []int32{-1, 3, 1, 0, 5, -1, -1, 4, 4, 2, -1, -1, -1, 0, -1, -1, -1, -1}))
-	check(t, s.FeedInts("mask", []int32{-1, 1, 1, 0, 1, -1, -1, 1, 1, 1, -1, -1, -1, 1, -1, -1, -1, -1}))
-	check(t, s.FeedInts("padded words", []int32{3, 1, 0, 2, 5, 1, 1, 0, 2, 0, 0, 0}))
+	try.Do(t, s.FeedInts(graph.InputStep, []int32{7, 1}))
+	try.Do(t, s.FeedInts("labels", []int32{-1, 3, 1, 0, 5, -1, -1, 4, 4, 2, -1, -1, -1, 0, -1, -1, -1, -1}))
+	try.Do(t, s.FeedInts("mask", []int32{-1, 1, 1, 0, 1, -1, -1, 1, 1, 1, -1, -1, -1, 1, -1, -1, -1, -1}))
+	try.Do(t, s.FeedInts("padded words", []int32{3, 1, 0, 2, 5, 1, 1, 0, 2, 0, 0, 0}))
 	for n := 3; n <= 4; n++ {
 		variance := random("var", n)
 		for i := range variance {
 			variance[i] = 0.5 + math.Abs(variance[i])
 		}
-		check(t, s.FeedDoubles(fmt.Sprintf("mean%d", n), random("mean", n)))
-		check(t, s.FeedDoubles(fmt.Sprintf("var%d", n), variance))
+		try.Do(t, s.FeedDoubles(fmt.Sprintf("mean%d", n), random("mean", n)))
+		try.Do(t, s.FeedDoubles(fmt.Sprintf("var%d", n), variance))
 	}
 }
 
@@ -107,15 +108,14 @@ func TestDropoutIsAFunctionOfSeedPurposeAndStep(t *testing.T) {
 		g := s.Graph()
 		g.Training, g.Seed = true, seed
 		out := g.Dropout(g.Input("x", 40, 50), g.ItemNumbers(40), 0.25, purpose)
-		prog, err := graph.Compile(s, g, []*graph.Node{out}, nil)
-		check(t, err)
+		prog := try.Get(graph.Compile(s, g, []*graph.Node{out}, nil))(t)
 		ones := make([]float64, 2000)
 		for i := range ones {
 			ones[i] = 1
 		}
-		check(t, s.FeedDoubles("x", ones))
-		check(t, s.FeedInts(graph.InputStep, []int32{step, 0}))
-		check(t, prog.RunAll())
+		try.Do(t, s.FeedDoubles("x", ones))
+		try.Do(t, s.FeedInts(graph.InputStep, []int32{step, 0}))
+		try.Do(t, prog.RunAll())
 		return prog.Doubles(out)
 	}
 	first := mask(1, "a", 3)

@@ -29,20 +29,11 @@ func (g *Graph) CaptionRows(x, lengths *Node, capacity int) *Node {
 // SegmentMeans computes the mean of the rows of every item: x [capacity, D] with counts [B] → [B, D].
 func (g *Graph) SegmentMeans(x, counts *Node) *Node {
 	d := Dim(x, 1)
-	op := &Op{Name: fmt.Sprintf("means of %d", d)}
-	rows, lengths, means := op.arg(x, true), op.arg(counts, false), op.result(Dim(counts, 0), d)
-	op.Make = func(c *Call) {
-		Do(c, device.SegmentMeans{Means: c.Out[means], Rows: c.In[rows], Counts: c.Ints(lengths), D: d})
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward() // needs no rows
-		dy, lengths, dx := bw.arg(dyNode, false), bw.arg(in[lengths], false), bw.gradient(rows)
-		bw.Make = func(c *Call) {
-			DoGrad(c, device.SegmentMeans{Rows: c.Out[dx], Means: c.In[dy], Counts: c.Ints(lengths), D: d})
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	a := &device.SegmentMeans{D: d}
+	k := kernelOf(g, fmt.Sprintf("means of %d", d), a)
+	k.argOnce(x, &a.Rows, &a.Rows)
+	k.ints(counts, &a.Counts)
+	return k.result(&a.Means, &a.Means, false, Dim(counts, 0), d)
 }
 
 // GatedPool sums the rows x_r [capacity, D] of every item b, counts [B] of them, with the weights softmax_r(w·(l_r ∘
@@ -90,12 +81,4 @@ func (g *Graph) GatedPool(l, gate, w, bias, x, counts *Node) *Node {
 		return g.gradients(bw)
 	}
 	return g.apply(op)
-}
-
-// or returns the view where it is present, otherwise other.
-func or(v, other device.View) device.View {
-	if v.Present() {
-		return v
-	}
-	return other
 }

@@ -40,30 +40,14 @@ func (g *Graph) Embed(words, lengths, word, position, kind *Node) *Node {
 	wantShape("lengths", lengths, b)
 	wantShape("position vectors", position, -1, d)
 	wantShape("type vectors", kind, -1, d)
-	a := device.Embed{L: l, V: v, P: Dim(position, 0), K: Dim(kind, 0), D: d}
-	op := &Op{Name: fmt.Sprintf("embed %d×%d", b, l)}
-	ids, counts := op.arg(words, false), op.arg(lengths, false)
-	wordTable, positionTable, kindTable := op.arg(word, true), op.arg(position, true), op.arg(kind, true)
-	out := op.result(b*l, d)
-	op.Make = func(c *Call) {
-		a := a
-		a.Words, a.Lengths, a.Out = c.Ints(ids), c.Ints(counts), c.Out[out]
-		a.Word, a.Position, a.Type = c.In[wordTable], c.In[positionTable], c.In[kindTable]
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward() // needs no table
-		ids, counts, dy := bw.arg(in[ids], false), bw.arg(in[counts], false), bw.arg(dyNode, false)
-		dWord, dPosition, dKind := bw.gradient(wordTable), bw.gradient(positionTable), bw.gradient(kindTable)
-		bw.Make = func(c *Call) {
-			a := a
-			a.Words, a.Lengths, a.Out = c.Ints(ids), c.Ints(counts), c.In[dy]
-			a.Word, a.Position, a.Type = c.Out[dWord], c.Out[dPosition], c.Out[dKind]
-			DoGrad(c, a)
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
+	a := &device.Embed{L: l, V: v, P: Dim(position, 0), K: Dim(kind, 0), D: d}
+	k := kernelOf(g, fmt.Sprintf("embed %d×%d", b, l), a)
+	k.ints(words, &a.Words)
+	k.ints(lengths, &a.Lengths)
+	k.argOnce(word, &a.Word, &a.Word)
+	k.argOnce(position, &a.Position, &a.Position)
+	k.argOnce(kind, &a.Type, &a.Type)
+	return k.result(&a.Out, &a.Out, false, b*l, d)
 }
 
 // norm is the end of a half: layer norm of x + dropout(branch). Its fields are indices of its parameters, of its saved

@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 func randomBlock(name string, rows, panels int) *block {
@@ -73,9 +74,7 @@ func TestOrthonormalise(t *testing.T) {
 	x.setColumn(9, first)
 	x.setColumn(20, func(r int) float64 { return first(r) - 2*second(r) + 1e-12*float64(r%3) })
 	x.setColumn(33, func(int) float64 { return 0 })
-	if err := l.orthonormalise(x, philox.NewKey(1, "test").Stream(0)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.orthonormalise(x, philox.NewKey(1, "test").Stream(0)))
 	d := x.toDense()
 	checkOrthonormal(t, d.RawMatrix().Data, x.rows, x.cols())
 	var c mat.VecDense
@@ -104,9 +103,7 @@ func TestOrthonormaliseAgain(t *testing.T) {
 		for i, v := range normals("noise", len(x.data)) {
 			x.data[i] += off / 20 * v
 		}
-		if err := l.orthonormalise(x, philox.NewKey(1, "test").Stream(0)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.orthonormalise(x, philox.NewKey(1, "test").Stream(0)))
 		checkOrthonormal(t, x.toDense().RawMatrix().Data, x.rows, x.cols())
 	}
 }
@@ -150,9 +147,7 @@ func TestGram(t *testing.T) {
 	defer pool.Close()
 	a := randomCSR(4, 120, 50, 4)
 	g := gramOf(pool, a, a.Transpose())
-	if err := g.Check(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, g.Check())
 	var want mat.Dense
 	want.Mul(a.toDense().T(), a.toDense())
 	near(t, "gram", g.toDense().RawMatrix().Data, want.RawMatrix().Data, 1e-13)

@@ -2,145 +2,53 @@
 
 package vec
 
-//go:noescape
+// Called through Ops alone, where operands escape whatever is said here.
 func fillAVX2(n int, dst *float32, value float32)
-
-//go:noescape
 func addAVX2(n int, dst, a, b *float32)
-
-//go:noescape
 func mulAVX2(n int, dst, a, b *float32)
-
-//go:noescape
 func scaleAVX2(n int, dst, x *float32, s float32)
-
-//go:noescape
 func sum2AVX2(n int, dst, x, y *float32, a, b float32)
-
-//go:noescape
 func axpyAVX2(n int, dst, x *float32, a float32)
-
-//go:noescape
 func maddAVX2(n int, dst, a, b *float32)
-
-//go:noescape
 func hingeAVX2(n int, dst, c, x *float32, a float32)
-
-//go:noescape
 func fetchAVX2(n int, x *float32)
-
-//go:noescape
 func squareDiffAVX2(n int, z, u, c *float32, s float32)
-
-//go:noescape
 func rankAVX2(n int, x, y, rx, ry *float32)
-
-//go:noescape
 func pickMulAVX2(n int, dst, table, index, x *float32, last float32)
-
-//go:noescape
 func pickMAddAVX2(n int, dst, table, index, x *float32, last float32)
-
-//go:noescape
 func allZeroAVX2(n int, x *float32) float64
-
-//go:noescape
 func sumsqAVX2(n int, x *float32) float64
-
-//go:noescape
 func dotAVX2(n int, x, y *float32) float64
-
-//go:noescape
 func orderAVX2(n int, c, x *float32) float64
-
-//go:noescape
 func bitsAVX2(n int, x *float32) float64
-
-//go:noescape
 func squaresAVX2(n int, x *float32) float64
-
-//go:noescape
 func squareDiffGradAVX2(n int, out, dz, u, c, dc *float32, s float32) float64
-
-//go:noescape
 func reluAVX2(n int, y, x *float32)
-
-//go:noescape
 func absAVX2(n int, y, x *float32)
-
-//go:noescape
 func expAVX2(n int, y, x *float32)
-
-//go:noescape
 func sigmoidAVX2(n int, y, x *float32)
-
-//go:noescape
 func tanhAVX2(n int, y, x *float32)
-
-//go:noescape
 func reluSlopeAVX2(n int, d, of, dy *float32)
-
-//go:noescape
 func absSlopeAVX2(n int, d, of, dy *float32)
-
-//go:noescape
 func tanhSlopeAVX2(n int, d, of, dy *float32)
-
-//go:noescape
 func sigmoidSlopeAVX2(n int, d, of, dy *float32)
-
-//go:noescape
 func geluAVX2(n int, y, x *float32)
-
-//go:noescape
 func geluSlopeAVX2(n int, d, of, dy *float32)
-
-//go:noescape
 func geluGradAVX2(n int, d, y, x, dy *float32)
-
-//go:noescape
 func dropAVX2(n int, y, x, words *float32, limit, factor float32)
-
-//go:noescape
 func sumAVX2(n int, x *float32) float64
-
-//go:noescape
 func sumDroppedAVX2(n int, y, a, x, words *float32, limit, factor float32) float64
-
-//go:noescape
 func spreadAVX2(n int, x *float32, centre float32) float64
-
-//go:noescape
 func normAVX2(n int, y, x, w, b *float32, scale, shift float32)
-
-//go:noescape
 func normSumsAVX2(n int, x, dy, w, dw, db, sums *float32, scale, shift float32)
-
-//go:noescape
 func normGradAVX2(n int, dx, x, dy, w *float32, a, b, c float32)
-
-//go:noescape
 func softmaxAVX2(n, count int, p *float32, factor float32)
-
-//go:noescape
 func softmaxGradAVX2(n, count int, dp, p *float32, factor float32)
-
-//go:noescape
 func dotsAVX2(n, count int, dst, x, rows *float32, ld int)
-
-//go:noescape
 func mixAVX2(n, count int, dst, x, rows *float32, ld, step int)
-
-//go:noescape
 func mixFourAVX2(n, count int, dst, x, rows *float32, ld, step, row, out int)
-
-//go:noescape
 func adamAVX2(n int, p, grad, m, v, s *float32)
-
-//go:noescape
 func gruCellAVX2(n int, gr, gz, gn, gc, hr, hz, hn, h, y, prev *float32)
-
-//go:noescape
 func gruCellGradAVX2(n int, g0, g1, g2, g3, h, dy, dh *float32)
 
 // avx2 returns the table of these kernels.

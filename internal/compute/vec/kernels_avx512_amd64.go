@@ -2,145 +2,53 @@
 
 package vec
 
-//go:noescape
+// Called through Ops alone, where operands escape whatever is said here.
 func fillAVX512(n int, dst *float32, value float32)
-
-//go:noescape
 func addAVX512(n int, dst, a, b *float32)
-
-//go:noescape
 func mulAVX512(n int, dst, a, b *float32)
-
-//go:noescape
 func scaleAVX512(n int, dst, x *float32, s float32)
-
-//go:noescape
 func sum2AVX512(n int, dst, x, y *float32, a, b float32)
-
-//go:noescape
 func axpyAVX512(n int, dst, x *float32, a float32)
-
-//go:noescape
 func maddAVX512(n int, dst, a, b *float32)
-
-//go:noescape
 func hingeAVX512(n int, dst, c, x *float32, a float32)
-
-//go:noescape
 func fetchAVX512(n int, x *float32)
-
-//go:noescape
 func squareDiffAVX512(n int, z, u, c *float32, s float32)
-
-//go:noescape
 func rankAVX512(n int, x, y, rx, ry *float32)
-
-//go:noescape
 func pickMulAVX512(n int, dst, table, index, x *float32, last float32)
-
-//go:noescape
 func pickMAddAVX512(n int, dst, table, index, x *float32, last float32)
-
-//go:noescape
 func allZeroAVX512(n int, x *float32) float64
-
-//go:noescape
 func sumsqAVX512(n int, x *float32) float64
-
-//go:noescape
 func dotAVX512(n int, x, y *float32) float64
-
-//go:noescape
 func orderAVX512(n int, c, x *float32) float64
-
-//go:noescape
 func bitsAVX512(n int, x *float32) float64
-
-//go:noescape
 func squaresAVX512(n int, x *float32) float64
-
-//go:noescape
 func squareDiffGradAVX512(n int, out, dz, u, c, dc *float32, s float32) float64
-
-//go:noescape
 func reluAVX512(n int, y, x *float32)
-
-//go:noescape
 func absAVX512(n int, y, x *float32)
-
-//go:noescape
 func expAVX512(n int, y, x *float32)
-
-//go:noescape
 func sigmoidAVX512(n int, y, x *float32)
-
-//go:noescape
 func tanhAVX512(n int, y, x *float32)
-
-//go:noescape
 func reluSlopeAVX512(n int, d, of, dy *float32)
-
-//go:noescape
 func absSlopeAVX512(n int, d, of, dy *float32)
-
-//go:noescape
 func tanhSlopeAVX512(n int, d, of, dy *float32)
-
-//go:noescape
 func sigmoidSlopeAVX512(n int, d, of, dy *float32)
-
-//go:noescape
 func geluAVX512(n int, y, x *float32)
-
-//go:noescape
 func geluSlopeAVX512(n int, d, of, dy *float32)
-
-//go:noescape
 func geluGradAVX512(n int, d, y, x, dy *float32)
-
-//go:noescape
 func dropAVX512(n int, y, x, words *float32, limit, factor float32)
-
-//go:noescape
 func sumAVX512(n int, x *float32) float64
-
-//go:noescape
 func sumDroppedAVX512(n int, y, a, x, words *float32, limit, factor float32) float64
-
-//go:noescape
 func spreadAVX512(n int, x *float32, centre float32) float64
-
-//go:noescape
 func normAVX512(n int, y, x, w, b *float32, scale, shift float32)
-
-//go:noescape
 func normSumsAVX512(n int, x, dy, w, dw, db, sums *float32, scale, shift float32)
-
-//go:noescape
 func normGradAVX512(n int, dx, x, dy, w *float32, a, b, c float32)
-
-//go:noescape
 func softmaxAVX512(n, count int, p *float32, factor float32)
-
-//go:noescape
 func softmaxGradAVX512(n, count int, dp, p *float32, factor float32)
-
-//go:noescape
 func dotsAVX512(n, count int, dst, x, rows *float32, ld int)
-
-//go:noescape
 func mixAVX512(n, count int, dst, x, rows *float32, ld, step int)
-
-//go:noescape
 func mixFourAVX512(n, count int, dst, x, rows *float32, ld, step, row, out int)
-
-//go:noescape
 func adamAVX512(n int, p, grad, m, v, s *float32)
-
-//go:noescape
 func gruCellAVX512(n int, gr, gz, gn, gc, hr, hz, hn, h, y, prev *float32)
-
-//go:noescape
 func gruCellGradAVX512(n int, g0, g1, g2, g3, h, dy, dh *float32)
 
 // avx512 returns the table of these kernels.

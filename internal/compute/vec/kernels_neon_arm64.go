@@ -2,145 +2,53 @@
 
 package vec
 
-//go:noescape
+// Called through Ops alone, where operands escape whatever is said here.
 func fillNEON(n int, dst *float32, value float32)
-
-//go:noescape
 func addNEON(n int, dst, a, b *float32)
-
-//go:noescape
 func mulNEON(n int, dst, a, b *float32)
-
-//go:noescape
 func scaleNEON(n int, dst, x *float32, s float32)
-
-//go:noescape
 func sum2NEON(n int, dst, x, y *float32, a, b float32)
-
-//go:noescape
 func axpyNEON(n int, dst, x *float32, a float32)
-
-//go:noescape
 func maddNEON(n int, dst, a, b *float32)
-
-//go:noescape
 func hingeNEON(n int, dst, c, x *float32, a float32)
-
-//go:noescape
 func fetchNEON(n int, x *float32)
-
-//go:noescape
 func squareDiffNEON(n int, z, u, c *float32, s float32)
-
-//go:noescape
 func rankNEON(n int, x, y, rx, ry *float32)
-
-//go:noescape
 func pickMulNEON(n int, dst, table, index, x *float32, last float32)
-
-//go:noescape
 func pickMAddNEON(n int, dst, table, index, x *float32, last float32)
-
-//go:noescape
 func allZeroNEON(n int, x *float32) float64
-
-//go:noescape
 func sumsqNEON(n int, x *float32) float64
-
-//go:noescape
 func dotNEON(n int, x, y *float32) float64
-
-//go:noescape
 func orderNEON(n int, c, x *float32) float64
-
-//go:noescape
 func bitsNEON(n int, x *float32) float64
-
-//go:noescape
 func squaresNEON(n int, x *float32) float64
-
-//go:noescape
 func squareDiffGradNEON(n int, out, dz, u, c, dc *float32, s float32) float64
-
-//go:noescape
 func reluNEON(n int, y, x *float32)
-
-//go:noescape
 func absNEON(n int, y, x *float32)
-
-//go:noescape
 func expNEON(n int, y, x *float32)
-
-//go:noescape
 func sigmoidNEON(n int, y, x *float32)
-
-//go:noescape
 func tanhNEON(n int, y, x *float32)
-
-//go:noescape
 func reluSlopeNEON(n int, d, of, dy *float32)
-
-//go:noescape
 func absSlopeNEON(n int, d, of, dy *float32)
-
-//go:noescape
 func tanhSlopeNEON(n int, d, of, dy *float32)
-
-//go:noescape
 func sigmoidSlopeNEON(n int, d, of, dy *float32)
-
-//go:noescape
 func geluNEON(n int, y, x *float32)
-
-//go:noescape
 func geluSlopeNEON(n int, d, of, dy *float32)
-
-//go:noescape
 func geluGradNEON(n int, d, y, x, dy *float32)
-
-//go:noescape
 func dropNEON(n int, y, x, words *float32, limit, factor float32)
-
-//go:noescape
 func sumNEON(n int, x *float32) float64
-
-//go:noescape
 func sumDroppedNEON(n int, y, a, x, words *float32, limit, factor float32) float64
-
-//go:noescape
 func spreadNEON(n int, x *float32, centre float32) float64
-
-//go:noescape
 func normNEON(n int, y, x, w, b *float32, scale, shift float32)
-
-//go:noescape
 func normSumsNEON(n int, x, dy, w, dw, db, sums *float32, scale, shift float32)
-
-//go:noescape
 func normGradNEON(n int, dx, x, dy, w *float32, a, b, c float32)
-
-//go:noescape
 func softmaxNEON(n, count int, p *float32, factor float32)
-
-//go:noescape
 func softmaxGradNEON(n, count int, dp, p *float32, factor float32)
-
-//go:noescape
 func dotsNEON(n, count int, dst, x, rows *float32, ld int)
-
-//go:noescape
 func mixNEON(n, count int, dst, x, rows *float32, ld, step int)
-
-//go:noescape
 func mixFourNEON(n, count int, dst, x, rows *float32, ld, step, row, out int)
-
-//go:noescape
 func adamNEON(n int, p, grad, m, v, s *float32)
-
-//go:noescape
 func gruCellNEON(n int, gr, gz, gn, gc, hr, hz, hn, h, y, prev *float32)
-
-//go:noescape
 func gruCellGradNEON(n int, g0, g1, g2, g3, h, dy, dh *float32)
 
 // neon returns the table of these kernels.

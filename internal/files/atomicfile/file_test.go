@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/disk"
+	"vsetrain/internal/house/try"
 )
 
 // faulty fails every write beyond limit bytes, or sync or close, as a full or broken disk does.
@@ -93,15 +94,9 @@ func put(text string) func(io.Writer) error { return Bytes([]byte(text)) }
 func holds(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	got := map[string]string{}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := try.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t)
 		got[e.Name()] = string(b)
 	}
 	for i := 0; i < len(want); i += 2 {
@@ -118,18 +113,14 @@ func holds(t *testing.T, dir string, want ...string) {
 func TestWriteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "last")
 	for _, text := range []string{"first", "", strings.Repeat("second ", 1<<18)} {
-		if err := WriteFile(path, put(text)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, WriteFile(path, put(text)))
 		holds(t, filepath.Dir(path), "last", text)
 	}
 }
 
 func TestWriteFileRelative(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := WriteFile("last", put("here")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, WriteFile("last", put("here")))
 	holds(t, ".", "last", "here")
 }
 
@@ -142,9 +133,7 @@ func TestFullDisk(t *testing.T) {
 		var old []string
 		kept := ""
 		if earlier {
-			if err := WriteFile(path, put("old")); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, WriteFile(path, put("old")))
 			old, kept = []string{"last", "old"}, "; the earlier file is intact"
 		}
 		for _, limit := range []int{0, 1, 4095, 1 << 20, 1<<20 + 1, len(text) - 1} {
@@ -182,9 +171,7 @@ func TestForgottenError(t *testing.T) {
 func TestOtherFailures(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "last")
-	if err := WriteFile(path, put("old")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, WriteFile(path, put("old")))
 	for name, sys := range map[string]*faults{
 		"sync":   broken(func(f *faulty) { f.failSync = true }),
 		"close":  broken(func(f *faulty) { f.failClosed = true }),
@@ -233,9 +220,7 @@ func TestUnsuitableTargets(t *testing.T) {
 				continue
 			}
 		}
-		if err := WriteFile(path, put("x")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", path, err, want)
-		}
+		try.Fails(t, WriteFile(path, put("x")), want)
 	}
 	if info, err := os.Stat("/dev/null"); err == nil && info.Mode().IsRegular() {
 		t.Fatal("/dev/null is a regular file now")
@@ -256,9 +241,7 @@ func (late) Link(from, to string) error {
 func TestWriteNew(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "point")
-	if err := WriteNew(path, put("first")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, WriteNew(path, put("first")))
 	if err := WriteNew(path, put("second")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}
@@ -273,13 +256,8 @@ func TestWriteNew(t *testing.T) {
 // A file that is neither committed nor aborted twice over stays as it is.
 func TestAbort(t *testing.T) {
 	dir := t.TempDir()
-	f, err := Create(filepath.Join(dir, "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write([]byte("half")); err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(Create(filepath.Join(dir, "a")))(t)
+	try.Get(f.Write([]byte("half")))(t)
 	f.Abort()
 	f.Abort()
 	if err := f.Commit(); !errors.Is(err, fs.ErrClosed) {

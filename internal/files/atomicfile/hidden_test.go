@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/process"
 )
 
@@ -15,9 +16,7 @@ import (
 func ended(t *testing.T) int {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^$")
-	if err := c.Run(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Run())
 	return c.Process.Pid
 }
 
@@ -31,12 +30,8 @@ func TestLeftBehind(t *testing.T) {
 	plant := func(name string, age time.Time) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, age, age); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, nil, 0o666))
+		try.Do(t, os.Chtimes(path, age, age))
 	}
 	now := time.Now()
 	kept := []string{
@@ -53,52 +48,34 @@ func TestLeftBehind(t *testing.T) {
 	plant(fmt.Sprintf(".a.tmp-ffffffff-%d-2", os.Getpid()), old)
 	plant(fmt.Sprintf(".a.tmp-%s-%d-%d", here, os.Getpid(), count.Load()+1), now) // this number, an earlier process
 	folder := filepath.Join(dir, fmt.Sprintf(".a.tmp-%s-%d-7", here, dead))
-	if err := os.MkdirAll(filepath.Join(folder, "images"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(filepath.Join(folder, "images"), 0o777))
 	path := filepath.Join(dir, "a")
-	first, err := Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := try.Get(Create(path))(t)
 	second, err := Create(path) // must not take the first for left behind
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for i, f := range []*File{first, second} {
-		if _, err := fmt.Fprint(f, i); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(fmt.Fprint(f, i))(t)
+		try.Do(t, f.Commit())
 	}
 	want := []string{"a", "1"}
 	for _, name := range kept {
 		want = append(want, name, "")
 	}
 	holds(t, dir, want...)
-	if err := Clean(dir); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, Clean(dir))
 	holds(t, dir, "a", "1")
 }
 
 func TestMkdirTemp(t *testing.T) {
 	dir := t.TempDir()
-	name, err := MkdirTemp(filepath.Join(dir, "world"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := try.Get(MkdirTemp(filepath.Join(dir, "world")))(t)
 	if info, err := os.Stat(name); err != nil || !info.IsDir() || filepath.Dir(name) != dir {
 		t.Errorf("%s: %v, %v", name, info, err)
 	}
 	if _, err := MkdirTemp(filepath.Join(dir, "no", "world")); err == nil {
 		t.Error("made in a folder that is not there")
 	}
-	if err := CommitDir(name, filepath.Join(dir, "world")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, CommitDir(name, filepath.Join(dir, "world")))
 	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || all[0].Name() != "world" {
 		t.Errorf("%v, %v", all, err)
 	}

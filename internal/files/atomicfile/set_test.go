@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/disk"
+	"vsetrain/internal/house/try"
 )
 
 // newSet makes a set of the files of a folder, each with the text.
@@ -17,13 +18,8 @@ func newSet(t *testing.T, dir, text string, names ...string) *Set {
 	t.Helper()
 	s := &Set{}
 	for _, name := range names {
-		f, err := Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(f, text); err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(Create(filepath.Join(dir, name)))(t)
+		try.Get(io.WriteString(f, text))(t)
 		s.Add(f)
 	}
 	return s
@@ -32,16 +28,12 @@ func newSet(t *testing.T, dir, text string, names ...string) *Set {
 func TestSet(t *testing.T) {
 	dir := t.TempDir()
 	for _, text := range []string{"old", "new"} {
-		if err := newSet(t, dir, text, "boxes", "ids", "features").Commit(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, newSet(t, dir, text, "boxes", "ids", "features").Commit())
 		holds(t, dir, "boxes", text, "ids", text, "features", text)
 	}
 	newSet(t, dir, "never", "boxes", "features").Abort()
 	holds(t, dir, "boxes", "new", "ids", "new", "features", "new")
-	if err := newSet(t, dir, "one", "ids").Commit(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, newSet(t, dir, "one", "ids").Commit())
 	holds(t, dir, "boxes", "new", "ids", "one", "features", "new")
 	s := newSet(t, dir, "bare", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
@@ -49,23 +41,17 @@ func TestSet(t *testing.T) {
 	if got := s.Paths(); len(got) != 1 || got[0] != filepath.Join(dir, "features") {
 		t.Errorf("paths %v", got)
 	}
-	if err := s.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, s.Commit())
 	holds(t, dir, "ids", "one", "features", "bare")
 }
 
 // A folder at the place of a file is not part of an earlier set.
 func TestSetKeepsFolders(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "boxes", "mine"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(filepath.Join(dir, "boxes", "mine"), 0o777))
 	s := newSet(t, dir, "new", "features")
 	s.Remove(filepath.Join(dir, "boxes"))
-	if err := s.Commit(); err == nil || !strings.Contains(err.Error(), "boxes: expected a file, found a folder") {
-		t.Errorf("got %v", err)
-	}
+	try.Fails(t, s.Commit(), "boxes: expected a file, found a folder")
 	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || all[0].Name() != "boxes" {
 		t.Errorf("%v, %v", all, err)
 	}
@@ -81,9 +67,7 @@ func TestHalfSet(t *testing.T) {
 				dir := t.TempDir()
 				var want []string
 				for _, name := range earlier {
-					if err := WriteFile(filepath.Join(dir, name), put("old")); err != nil {
-						t.Fatal(err)
-					}
+					try.Do(t, WriteFile(filepath.Join(dir, name), put("old")))
 					want = append(want, name, "old")
 				}
 				n := 0
@@ -97,9 +81,7 @@ func TestHalfSet(t *testing.T) {
 				if killed {
 					r := replacement{} // Commit without what it does after an error
 					for _, f := range s.files {
-						if err := f.prepare(); err != nil {
-							t.Fatal(err)
-						}
+						try.Do(t, f.prepare())
 					}
 					err := on(sys, func() error { return r.replace(s) })
 					wholeOrVisible(t, dir, earlier)
@@ -148,9 +130,7 @@ func wholeOrVisible(t *testing.T, dir string, earlier []string) {
 // A set that cannot be written leaves the earlier one, whichever file meets the full disk.
 func TestSetFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := newSet(t, dir, "old", "ids", "features").Commit(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, newSet(t, dir, "old", "ids", "features").Commit())
 	s := newSet(t, dir, "new", "ids")
 	defer s.Abort()
 	restore := disk.Use(broken(func(f *faulty) { f.failSync = true }))
@@ -170,9 +150,7 @@ func TestSetIsOrderedOnDisk(t *testing.T) {
 		calls = append(calls, filepath.Base(to))
 		return os.Rename(from, to)
 	}, syncDir: func(string) error { calls = append(calls, "sync"); return nil }}
-	if err := on(sys, newSet(t, dir, "new", "boxes", "ids", "features").Commit); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, on(sys, newSet(t, dir, "new", "boxes", "ids", "features").Commit))
 	if want := "boxes ids sync features sync"; strings.Join(calls, " ") != want {
 		t.Errorf("%v, want %s", calls, want)
 	}

@@ -10,23 +10,17 @@ import (
 	"time"
 
 	"vsetrain/internal/files/disk"
+	"vsetrain/internal/house/try"
 )
 
 // record does something in a folder that holds the file old.
 func record(t *testing.T, do func(s disk.System, dir string) error) *Recorder {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "old"), []byte("old"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Record(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "old"), []byte("old"), 0o666))
+	r := try.Get(Record(dir))(t)
 	defer disk.Use(r)()
-	if err := do(disk.Now(), dir); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, do(disk.Now(), dir))
 	return r
 }
 
@@ -35,22 +29,15 @@ func describe(t *testing.T, r *Recorder) (all []string) {
 	t.Helper()
 	for s := range r.States {
 		dir := t.TempDir()
-		if err := s.Write(dir); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, s.Write(dir))
 		var files []string
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := try.Get(os.ReadDir(dir))(t)
 		for _, e := range entries {
 			b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 			if e.IsDir() {
 				b, err = []byte("/"), nil
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 			files = append(files, e.Name()+"="+strings.ReplaceAll(string(b), "\x00", "0"))
 		}
 		all = append(all, strings.Join(files, " "))

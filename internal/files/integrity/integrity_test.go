@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/house/try"
 )
 
 // content is a file of two blocks and a half.
@@ -88,21 +89,14 @@ func write(t *testing.T, dir string, begin bool, files map[string]string) {
 			set.Remove(path)
 			continue
 		}
-		f, err := atomicfile.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(atomicfile.Create(path))(t)
 		if name == "teed" {
 			f.Tee(NewSummer())
 		}
 		set.Add(f)
-		if _, err := f.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(f.Write([]byte(text)))(t)
 	}
-	if err := commit(set, begin); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, commit(set, begin))
 }
 
 // The manifest follows the files of its folder, and equals one that is written by reading them.
@@ -129,41 +123,25 @@ func TestManifestFollows(t *testing.T) {
 		}
 	}
 	path := filepath.Join(dir, ManifestName)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(path))(t)
 	for i := range b {
 		bad := bytes.Clone(b)
 		bad[i] ^= 4
-		if err := os.WriteFile(path, bad, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "verify --record "+dir) {
-			t.Fatalf("byte %d changed: %v", i, err)
-		}
+		try.Do(t, os.WriteFile(path, bad, 0o666))
+		try.Refuses(Read(dir))(t, "verify --record "+dir)
 	}
 }
 
 // A patched array has no sum from its writer, and gets the right one.
 func TestTeeThatCannotGoBack(t *testing.T) {
 	dir := t.TempDir()
-	f, err := atomicfile.Create(filepath.Join(dir, "x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(atomicfile.Create(filepath.Join(dir, "x")))(t)
 	f.Tee(NewSummer())
 	set := &atomicfile.Set{}
 	set.Add(f)
-	if _, err := f.Write([]byte("0 rows")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt([]byte("7"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := Commit(set); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(f.Write([]byte("0 rows")))(t)
+	try.Get(f.WriteAt([]byte("7"), 0))(t)
+	try.Do(t, Commit(set))
 	m, err := Read(dir)
 	if err != nil || m.Files["x"].SHA256 != fmt.Sprintf("%x", sha256.Sum256([]byte("7 rows"))) {
 		t.Errorf("%+v, %v", m, err)
@@ -177,19 +155,13 @@ func TestCheckOpen(t *testing.T) {
 	put := func(b []byte) {
 		t.Helper()
 		info, err := os.Stat(path)
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, b, 0o666))
 		if err == nil {
-			if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 		}
 	}
 	put(b)
-	if _, err := Record(dir); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(Record(dir))(t)
 	check := func(want string) {
 		t.Helper()
 		changed, err := CheckOpen(dir, "x", "not there")
@@ -210,9 +182,7 @@ func TestCheckOpen(t *testing.T) {
 	check("it has 2621439 bytes and had 2621440; bring that file back")
 	put(b)
 	check("")
-	if err := os.Chtimes(path, time.Now(), time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Chtimes(path, time.Now(), time.Now().Add(time.Hour)))
 	if changed, err := CheckOpen(dir, "x"); err != nil || !slices.Equal(changed, []string{"x"}) {
 		t.Errorf("another time: %v, %v", changed, err)
 	}
@@ -259,35 +229,25 @@ func TestMarks(t *testing.T) {
 	all := func(name string) bool { return name != ManifestName }
 	b := content()
 	for _, name := range []string{"x", "y"} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, name), b, 0o666))
 	}
 	plain, err := MarksOf(dir, all)
 	if err != nil || len(plain) != 2 || plain["x"].SHA256 != "" {
 		t.Fatalf("%v, %v", plain, err)
 	}
-	if _, err := Record(dir); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(Record(dir))(t)
 	known, err := MarksOf(dir, all)
 	if err != nil || known["x"].SHA256 == "" || len(plain.Changed(known)) > 0 {
 		t.Fatalf("%v, %v", known, err)
 	}
 	b[BlockSize] ^= 1 // far from both ends
-	if err := os.WriteFile(filepath.Join(dir, "x"), b, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Record(dir); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "x"), b, 0o666))
+	try.Get(Record(dir))(t)
 	now, err := MarksOf(dir, all)
 	if err != nil || !slices.Equal(known.Changed(now), []string{"x"}) || len(plain.Changed(now)) > 0 {
 		t.Errorf("%v and %v: %v", known, now, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "y"), b[1:], 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "y"), b[1:], 0o666))
 	if now, err = MarksOf(dir, all); err != nil || !slices.Equal(plain.Changed(now), []string{"y"}) {
 		t.Errorf("%v and %v: %v", plain, now, err)
 	}

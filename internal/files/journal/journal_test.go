@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func add(path, note, data string) error {
@@ -21,17 +23,12 @@ func add(path, note, data string) error {
 // all is what a journal holds.
 func all(t *testing.T, path string) string {
 	t.Helper()
-	j, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := try.Get(Open(path))(t)
 	defer j.Close()
 	out := string(j.Head)
 	for i, r := range j.Records {
 		b := make([]byte, r.Size)
-		if err := j.ReadAt(b, i, 0); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, j.ReadAt(b, i, 0))
 		out += fmt.Sprintf(" %s:%s", r.Note, b)
 	}
 	return out
@@ -41,21 +38,11 @@ func all(t *testing.T, path string) string {
 func TestEveryEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	for _, r := range [][2]string{{"one", "1"}, {"two", ""}} {
-		if err := add(path, r[0], r[1]); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, add(path, r[0], r[1]))
 	}
-	two, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := add(path, "three", "333"); err != nil {
-		t.Fatal(err)
-	}
-	three, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := try.Get(os.ReadFile(path))(t)
+	try.Do(t, add(path, "three", "333"))
+	three := try.Get(os.ReadFile(path))(t)
 	if got := all(t, path); got != "head one:1 two: three:333" {
 		t.Fatal(got)
 	}
@@ -68,15 +55,11 @@ func TestEveryEnd(t *testing.T) {
 			if i == 2 && n == len(two) {
 				continue
 			}
-			if err := os.WriteFile(cut, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.WriteFile(cut, b, 0o644))
 			if got := all(t, cut); got != "head one:1 two:" {
 				t.Fatalf("%d of %d bytes, kind %d: %s", n, len(three), i, got)
 			}
-			if err := add(cut, "four", "4"); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, add(cut, "four", "4"))
 			if got := all(t, cut); got != "head one:1 two: four:4" {
 				t.Fatalf("%d of %d bytes, kind %d: %s", n, len(three), i, got)
 			}
@@ -87,9 +70,7 @@ func TestEveryEnd(t *testing.T) {
 // An error leaves the journal as it was.
 func TestErrorKeeps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
-	if err := add(path, "one", "1"); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, add(path, "one", "1"))
 	before, _ := os.ReadFile(path)
 	full := errors.New("full")
 	err := Append(path, nil, []byte("two"), func(w io.Writer) error {
@@ -108,18 +89,12 @@ func TestErrorKeeps(t *testing.T) {
 // What is no journal is refused.
 func TestNoJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
-	if err := add(path, "one", "1"); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, add(path, "one", "1"))
 	good, _ := os.ReadFile(path)
 	for _, c := range []struct{ text, want string }{{"", "no journal"}, {"VSEJRNL2" + string(good[8:]), "no journal"},
 		{magic + "\xff\xff\xff\x00abcd", "a head of"}, {strings.Replace(string(good), "head", "heat", 1), "checksum"}} {
-		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%.20q: %v", c.text, err)
-		}
+		try.Do(t, os.WriteFile(path, []byte(c.text), 0o644))
+		try.Refuses(Open(path))(t, c.want)
 		if add(path, "two", "2") == nil {
 			t.Errorf("%.20q: appended", c.text)
 		}
@@ -128,20 +103,13 @@ func TestNoJournal(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "j")
-	if err := errors.Join(add(path, "one", "1"), add(path, "two", "22")); err != nil {
-		f.Fatal(err)
-	}
-	good, err := os.ReadFile(path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	try.Do(f, errors.Join(add(path, "one", "1"), add(path, "two", "22")))
+	good := try.Get(os.ReadFile(path))(f)
 	f.Add(good)
 	f.Add(good[:len(good)-1])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "j")
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, b, 0o644))
 		j, err := Open(path)
 		if err != nil {
 			return
@@ -159,30 +127,18 @@ func FuzzOpen(f *testing.F) {
 func TestDamageInside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	for _, note := range []string{"one", "two", "three"} {
-		if err := add(path, note, strings.Repeat("\x00", 3<<19)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, add(path, note, strings.Repeat("\x00", 3<<19)))
 	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(os.ReadFile(path))(t)
+	j := try.Get(Open(path))(t)
 	second := j.Records[1].at - int64(len("two")) - recordSize
 	j.Close()
 	for _, at := range []int64{0, 5, 17, recordSize + 1} {
 		b := bytes.Clone(whole)
 		b[second+at] ^= 1
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		for what, err := range map[string]error{"read": Verify(path), "add": add(path, "four", "4")} {
-			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("record 1, at byte %d, is damaged", second)) {
-				t.Errorf("byte %d, %s: %v", at, what, err)
-			}
+		try.Do(t, os.WriteFile(path, b, 0o644))
+		for _, err := range map[string]error{"read": Verify(path), "add": add(path, "four", "4")} {
+			try.Fails(t, err, fmt.Sprintf("record 1, at byte %d, is damaged", second))
 		}
 		if now, _ := os.ReadFile(path); !bytes.Equal(now, b) {
 			t.Errorf("byte %d: the file was changed", at)

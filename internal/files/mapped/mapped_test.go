@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 const pages = 8 * 4096
@@ -14,21 +16,14 @@ const pages = 8 * 4096
 func open(t *testing.T) (*File, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.npy")
-	if err := os.WriteFile(path, make([]byte, pages), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	in, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, make([]byte, pages), 0o666))
+	in := try.Get(os.Open(path))(t)
 	defer in.Close()
 	f, err := Map(in, pages)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("this system does not map files")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f, path
 }
@@ -48,9 +43,7 @@ func TestFileThatBecomesShorter(t *testing.T) {
 	if n, err := sum(f); n != pages || err != nil {
 		t.Fatal(n, err)
 	}
-	if err := os.Truncate(path, 5000); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Truncate(path, 5000))
 	failed := make(chan error, 4)
 	for range cap(failed) {
 		go func() {
@@ -64,9 +57,7 @@ func TestFileThatBecomesShorter(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if err := os.Truncate(path, pages); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Truncate(path, pages))
 	if n, err := sum(f); n != pages || err != nil {
 		t.Errorf("a file that is whole again: %d, %v", n, err)
 	}
@@ -93,9 +84,7 @@ func TestOtherPanics(t *testing.T) {
 			}()
 		}
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, f.Close())
 	if err := f.Close(); err != nil || f.Bytes() != nil {
 		t.Errorf("closed twice: %v", err)
 	}

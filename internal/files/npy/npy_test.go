@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/house/try"
 )
 
 // ramp is element i of the arrays [2, 3, 4] in testdata.
@@ -18,10 +19,7 @@ func ramp(i int) float32 { return float32(i-5) / 4 }
 
 func mustOpen(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(Open(path))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -29,10 +27,7 @@ func mustOpen(t *testing.T, path string) *File {
 // unmapped returns the file at path read with ReadAt, as on systems without mmap.
 func unmapped(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := OpenUnmapped(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(OpenUnmapped(path))(t)
 	if f.mapped != nil {
 		t.Fatalf("%s is mapped", path)
 	}
@@ -48,9 +43,7 @@ func TestReadRowsOfNumPy(t *testing.T) {
 			}
 			row := make([]float32, 12)
 			for r := range 2 {
-				if err := f.ReadRow(row, r); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, f.ReadRow(row, r))
 				for i, v := range row {
 					if v != ramp(12*r+i) {
 						t.Fatalf("%s: row %d element %d is %v, want %v", name, r, i, v, ramp(12*r+i))
@@ -68,10 +61,7 @@ func TestReadRowsOfNumPy(t *testing.T) {
 				}
 			}
 			for _, bad := range []int{-1, 2, math.MaxInt} {
-				if err := f.ReadRow(row, bad); err == nil ||
-					!strings.Contains(err.Error(), "out of range: the file has 2 rows") {
-					t.Errorf("%s: row %d: error %v", name, bad, err)
-				}
+				try.Fails(t, f.ReadRow(row, bad), "out of range: the file has 2 rows")
 			}
 			if err := f.ReadRow(row[:11], 0); err == nil {
 				t.Errorf("%s: short destination accepted", name)
@@ -80,9 +70,7 @@ func TestReadRowsOfNumPy(t *testing.T) {
 			if err != nil || len(all) != 24 || all[23] != float64(ramp(23)) {
 				t.Errorf("%s: Float64s %v, %v", name, all, err)
 			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, f.Close())
 			if err := f.ReadRow(row, 0); err == nil {
 				t.Errorf("%s: closed file read", name)
 			}
@@ -98,27 +86,16 @@ func TestInts(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(v, []int64{0, 1, 2, 3, 4, 5}) {
 				t.Errorf("%s: %v, %v", name, v, err)
 			}
-			if err := f.ReadRow(make([]float32, 2), 0); err == nil ||
-				!strings.Contains(err.Error(), "expected rows of float16, float32 or float64, found ") {
-				t.Errorf("%s: rows: %v", name, err)
-			}
+			try.Fails(t, f.ReadRow(make([]float32, 2), 0), "expected rows of float16, float32 or float64, found ")
 		}
 	}
-	if _, err := mustOpen(t, "testdata/f8.npy").Ints(); err == nil ||
-		!strings.Contains(err.Error(), "element 0 is -1.25: expected an integer") {
-		t.Errorf("fractions as integers: %v", err)
-	}
+	try.Refuses(mustOpen(t, "testdata/f8.npy").Ints())(t, "element 0 is -1.25: expected an integer")
 }
 
 func TestFortranOrder(t *testing.T) {
 	f := mustOpen(t, "testdata/fortran.npy")
-	if err := f.ReadRow(make([]float32, 12), 0); err == nil || !strings.Contains(err.Error(), "np.ascontiguousarray") {
-		t.Errorf("row: %v", err)
-	}
-	v, err := f.Float64s()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Fails(t, f.ReadRow(make([]float32, 12), 0), "np.ascontiguousarray")
+	v := try.Get(f.Float64s())(t)
 	for i := range v {
 		if v[i] != float64(ramp(i)) {
 			t.Fatalf("element %d is %v, want %v", i, v[i], ramp(i))
@@ -147,27 +124,19 @@ func TestReadObjects(t *testing.T) {
 	if _, err := f.Ints(); err == nil {
 		t.Error("objects read as integers")
 	}
-	if _, err := ReadObjects("testdata/f4.npy"); err == nil ||
-		!strings.Contains(err.Error(), "expected Python objects") {
-		t.Errorf("numbers read as objects: %v", err)
-	}
+	try.Refuses(ReadObjects("testdata/f4.npy"))(t, "expected Python objects")
 }
 
 // TestPython2Objects reads a protocol 2 pickle with byte strings, as Python 2 wrote the sizes of GSMN.
 func TestPython2Objects(t *testing.T) {
-	head, err := encodeHeader(Object, []int{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := try.Get(encodeHeader(Object, []int{1}))(t)
 	body := "\x80\x02cnumpy.core.multiarray\n_reconstruct\nq\x01cnumpy\nndarray\n" +
 		"q\x02K\x00\x85U\x01b\x87Rq\x03(K\x01K\x01\x85" +
 		"cnumpy\ndtype\n" +
 		"q\x04U\x02O8K\x00K\x01\x87Rq\x05(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb\x89]q\x06" +
 		"}q\x07(U\x07image_wK\x05U\x07image_hK\x06uatb."
 	path := filepath.Join(t.TempDir(), "a.npy")
-	if err := os.WriteFile(path, append(head, body...), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, append(head, body...), 0o666))
 	v, err := ReadObjects(path)
 	if err != nil || len(v) != 1 {
 		t.Fatalf("%v, %v", v, err)
@@ -179,27 +148,18 @@ func TestPython2Objects(t *testing.T) {
 
 // TestObjectsMustFitTheShape reads a file whose header promises more objects than its pickle holds.
 func TestObjectsMustFitTheShape(t *testing.T) {
-	b, err := os.ReadFile("testdata/sizes.npy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile("testdata/sizes.npy"))(t)
 	path := filepath.Join(t.TempDir(), "a.npy")
-	if err := os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ReadObjects(path); err == nil || !strings.Contains(err.Error(), "3 objects of type |O: the header's "+
-		"shape [4]") {
-		t.Errorf("error %v", err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666))
+	try.Refuses(ReadObjects(path))(t, "3 objects of type |O: the header's "+
+		"shape [4]")
 }
 
 func TestReadRowDoesNotAllocate(t *testing.T) {
 	f := mustOpen(t, "testdata/f2.npy")
 	row, halves := make([]float32, 12), make([]uint16, 12)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := errors.Join(f.ReadRow(row, 1), f.ReadHalves(halves, 1)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, errors.Join(f.ReadRow(row, 1), f.ReadHalves(halves, 1)))
 	}); n != 0 && f.mapped != nil {
 		t.Errorf("%v allocations per row", n)
 	}
@@ -209,32 +169,20 @@ func BenchmarkReadRow(b *testing.B) {
 	for _, dtype := range []DType{F16, F32} {
 		b.Run(string(dtype), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "a.npy")
-			w, err := Create(path, dtype, []int{4, 36, 2048})
-			if err != nil {
-				b.Fatal(err)
-			}
+			w := try.Get(Create(path, dtype, []int{4, 36, 2048}))(b)
 			data := make([]float32, 4*36*2048)
 			for i := range data {
 				data[i] = max(0, float32(i%1000)-800) / 37
 			}
-			if err := w.WriteFloat32(data); err != nil {
-				b.Fatal(err)
-			}
-			if err := w.Close(); err != nil {
-				b.Fatal(err)
-			}
-			f, err := Open(path)
-			if err != nil {
-				b.Fatal(err)
-			}
+			try.Do(b, w.WriteFloat32(data))
+			try.Do(b, w.Close())
+			f := try.Get(Open(path))(b)
 			defer f.Close()
 			row := make([]float32, 36*2048)
 			b.SetBytes(int64(4 * len(row)))
 			i := 0
 			for b.Loop() {
-				if err := f.ReadRow(row, i&3); err != nil {
-					b.Fatal(err)
-				}
+				try.Do(b, f.ReadRow(row, i&3))
 				i++
 			}
 		})

@@ -7,31 +7,23 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func writeAll(t *testing.T, dtype DType, shape []int, data []float32) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.npy")
-	w, err := Create(path, dtype, shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.WriteFloat32(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(Create(path, dtype, shape))(t)
+	try.Do(t, w.WriteFloat32(data))
+	try.Do(t, w.Close())
 	return path
 }
 
 // onlyFile fails when the folder of path holds anything else: no temporary file may stay behind.
 func onlyFile(t *testing.T, path string, want ...string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := try.Get(os.ReadDir(filepath.Dir(path)))(t)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -54,10 +46,7 @@ func TestWriteReadBack(t *testing.T) {
 		if f.DType != dtype || !reflect.DeepEqual(f.Shape, shape) || f.offset%alignment != 0 {
 			t.Errorf("%s: type %s, shape %v, data at %d", dtype, f.DType, f.Shape, f.offset)
 		}
-		got, err := f.Ints()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := try.Get(f.Ints())(t)
 		for i := range got {
 			if got[i] != int64(data[i]) {
 				t.Fatalf("%s: element %d is %v, want %v", dtype, i, got[i], data[i])
@@ -108,18 +97,11 @@ func TestWriteScalarAndEmpty(t *testing.T) {
 
 func TestUnknownRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npy")
-	w, err := CreateUnknownRows(path, I32, []int{2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(CreateUnknownRows(path, I32, []int{2}))(t)
 	for i := range 1234 {
-		if err := w.WriteInts([]int64{int64(i), -int64(i)}); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, w.WriteInts([]int64{int64(i), -int64(i)}))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.Close())
 	f := mustOpen(t, path)
 	v, err := f.Ints()
 	if err != nil || !reflect.DeepEqual(f.Shape, []int{1234, 2}) || v[2467] != -1233 {
@@ -130,20 +112,11 @@ func TestUnknownRows(t *testing.T) {
 func TestWriterRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.npy")
-	if err := WriteFloat32(path, []int{1}, []float32{5}); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, WriteFloat32(path, []int{1}, []float32{5}))
 	start := func(dtype DType, shape ...int) *Writer {
-		w, err := Create(path, dtype, shape)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
+		return try.Get(Create(path, dtype, shape))(t)
 	}
-	grow, err := CreateUnknownRows(path, F32, []int{2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	grow := try.Get(CreateUnknownRows(path, F32, []int{2}))(t)
 	for _, c := range []struct {
 		name string
 		w    *Writer
@@ -164,9 +137,7 @@ func TestWriterRefuses(t *testing.T) {
 		} else {
 			c.w.Abort()
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
-		}
+		try.Fails(t, err, c.want)
 	}
 	onlyFile(t, path, "a.npy") // and it is still the old one:
 	if v, err := mustOpen(t, path).Float64s(); err != nil || v[0] != 5 {
@@ -190,16 +161,9 @@ func TestWriterRefuses(t *testing.T) {
 
 func TestWriterCloseTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npy")
-	w, err := Create(path, F32, []int{1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.WriteFloat32([]float32{1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(Create(path, F32, []int{1}))(t)
+	try.Do(t, w.WriteFloat32([]float32{1}))
+	try.Do(t, w.Close())
 	w.Abort()
 	if w.Close() == nil || w.WriteFloat32(nil) == nil {
 		t.Error("closed writer used")

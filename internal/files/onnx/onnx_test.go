@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"vsetrain/internal/house/try"
 )
 
 // fields are those of a message: numbers as they are, messages, strings and packed values as bytes.
@@ -63,9 +65,7 @@ func example() *Graph {
 func TestEncode(t *testing.T) {
 	var out, again bytes.Buffer
 	for _, w := range []*bytes.Buffer{&out, &again} {
-		if err := example().Encode(w); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, example().Encode(w))
 	}
 	if !bytes.Equal(out.Bytes(), again.Bytes()) {
 		t.Error("the same model has other bytes")
@@ -113,9 +113,7 @@ func TestEncodeApart(t *testing.T) {
 	g := example()
 	zeros := g.Tensor("second", []int{3, 200}, func() []float32 { return make([]float32, 600) })
 	g.Output("z", Float, Dims(3, 200), zeros)
-	if err := g.EncodeApart(&model, &weights, "example.data"); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, g.EncodeApart(&model, &weights, "example.data"))
 	if model.Len() > 1500 {
 		t.Errorf("the model has %d bytes: are the weights inside?", model.Len())
 	}

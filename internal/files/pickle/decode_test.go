@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // table is what the tests allow.
@@ -30,10 +32,7 @@ func decode(s string) (any, error) {
 
 func decodeFile(t *testing.T, name string) any {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	v, err := decode(string(b))
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -123,10 +122,7 @@ func TestVocabulary(t *testing.T) {
 	py2 := "\x80\x02c__main__\nVocabulary\n" +
 		"q\x01)\x81q\x02}q\x03(U\x08word2idxq\x04}q\x05(U\x05caf\xc3\xa9K\x05U\x03dogK\x04u" +
 		"U\x08idx2wordq\x06}q\x07K\x05U\x05caf\xc3\xa9sU\x03idxK\x06ub."
-	v, err := decode(py2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(decode(py2))(t)
 	check("python 2", v)
 }
 

@@ -5,16 +5,15 @@ import (
 	"math"
 	"math/big"
 	"reflect"
-	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func encode(t *testing.T, v any) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Encode(&b, v, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, Encode(&b, v, nil))
 	return b.String()
 }
 
@@ -31,10 +30,7 @@ func TestRoundTrip(t *testing.T) {
 		"naïve", Bytes{0, 255}, Tuple{}, Tuple{"a"}, Tuple{"a", "b", "c", Tuple{"d"}}, &Set{Items: []any{"s"}},
 		shared, shared, ns, &List{}, math.Inf(-1), Tuple{"a", "b"}, Tuple{"a", "b", "c"},
 	}}
-	got, err := decode(encode(t, v))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try.Get(decode(encode(t, v)))(t)
 	for i, w := range v.Items {
 		if n, ok := w.(*big.Int); ok { // -2^63 fits in int64
 			w = shortInt(n)
@@ -49,10 +45,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestEncodeGoTypes(t *testing.T) {
-	got, err := decode(encode(t, map[string]any{"b": []any{1, float32(0.5)}, "a": []string{"x"}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try.Get(decode(encode(t, map[string]any{"b": []any{1, float32(0.5)}, "a": []string{"x"}})))(t)
 	d := got.(*Dict)
 	a, _ := d.Get("a")
 	b, _ := d.Get("b")
@@ -68,10 +61,7 @@ func TestEncodeManyMemos(t *testing.T) {
 		d := &Dict{}
 		l.Items = append(l.Items, d, d)
 	}
-	got, err := decode(encode(t, l))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try.Get(decode(encode(t, l)))(t)
 	items := got.(*List).Items
 	for i := 0; i < len(items); i += 2 {
 		if items[i] != items[i+1] || i > 0 && items[i] == items[i-1] {
@@ -95,8 +85,6 @@ func TestEncodeRefuses(t *testing.T) {
 		{power(3000), "too long"},
 	} {
 		err := Encode(&bytes.Buffer{}, c.v, nil)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
-		}
+		try.Fails(t, err, c.want)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // A list of 150 levels is allowed; met again 100 levels down it is too deep, wherever it was seen first.
@@ -87,9 +89,7 @@ func TestRefuses(t *testing.T) {
 		{"other codec", "c_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00rot\x86R.", "latin1"},
 	} {
 		_, err := decode(c.in)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
-		}
+		try.Fails(t, err, c.want)
 	}
 }
 
@@ -121,9 +121,7 @@ func TestRefusesNumPy(t *testing.T) {
 		{"scalar of objects", "cnumpy.core.multiarray\nscalar\n(" + dtype("O8") + "S''\ntR.", "is not read"},
 	} {
 		_, err := decode(c.in)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
-		}
+		try.Fails(t, err, c.want)
 	}
 }
 
@@ -144,10 +142,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal("no seeds in testdata")
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(name))(f)
 		f.Add(b)
 	}
 	f.Add([]byte("(c__main__\nVocabulary\nK\x01o."))

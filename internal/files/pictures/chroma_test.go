@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // Colours at half the resolution are smoothed as by the decoders that Pillow uses: beside each picture of testdata lies
@@ -11,14 +13,9 @@ import (
 // by one at most in another way, which is three in blue.
 func TestColoursAsPillow(t *testing.T) {
 	for name, most := range map[string]int{"420.jpg": 3, "422.jpg": 3, "440.jpg": 3, "even.webp": 0, "odd.webp": 0} {
-		got, err := Open(t.Context(), filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := try.Get(Open(t.Context(), filepath.Join("testdata", name)))(t)
 		want, err := Open(t.Context(), filepath.Join("testdata", strings.TrimSuffix(name, filepath.Ext(name))+".png"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		if got.Width != want.Width || got.Height != want.Height {
 			t.Fatalf("%s: %d x %d, want %d x %d", name, got.Width, got.Height, want.Width, want.Height)
 		}

@@ -8,26 +8,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func TestGallery(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.jpg", "b.png", "sub/c.jpg", "odd"} {
 		path := filepath.Join(dir, "pictures", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		try.Do(t, os.WriteFile(path, nil, 0o600))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "secret.jpg"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	g, err := OpenGallery(filepath.Join(dir, "pictures"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(dir, "secret.jpg"), nil, 0o600))
+	g := try.Get(OpenGallery(filepath.Join(dir, "pictures")))(t)
 	for id, want := range map[string]string{"a.jpg": "a.jpg", "a": "a.jpg", "b": "b.png", "sub/c": "sub/c.jpg",
 		"odd": "odd"} {
 		if path, err := g.Path(id); err != nil || path != filepath.Join(dir, "pictures", filepath.FromSlash(want)) {

@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // gradient is a picture with something in every pixel and channel.
@@ -67,13 +69,6 @@ func TestResizeAsPillow(t *testing.T) {
 	}
 }
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // six is a picture of the grey values 1 2 3, 4 5 6.
 func six() *image.Gray {
 	m := image.NewGray(image.Rect(0, 0, 3, 2))
@@ -107,13 +102,12 @@ func chunk(name string, data []byte) []byte {
 // The pictures are those of PIL.ImageOps.exif_transpose.
 func TestOrientation(t *testing.T) {
 	var b bytes.Buffer
-	fatal(t, png.Encode(&b, six()))
+	try.Do(t, png.Encode(&b, six()))
 	const head = 8 + 12 + 13 // signature and IHDR
 	for i, want := range []string{"123/456", "321/654", "654/321", "456/123", "14/25/36", "41/52/63", "63/52/41",
 		"36/25/14"} {
 		turned := bytes.Join([][]byte{b.Bytes()[:head], chunk("eXIf", tiff(byte(i+1))), b.Bytes()[head:]}, nil)
-		p, err := Decode(t.Context(), turned, MaxDecoded)
-		fatal(t, err)
+		p := try.Get(Decode(t.Context(), turned, MaxDecoded))(t)
 		if got := greys(p); got != want {
 			t.Errorf("orientation %d: %s, want %s", i+1, got, want)
 		}
@@ -121,18 +115,16 @@ func TestOrientation(t *testing.T) {
 	// a WebP that Pillow wrote, of orientation 8
 	webp, err := base64.StdEncoding.DecodeString("UklGRloAAABXRUJQVlA4WAoAAAAIAAAAAgAAAQAAVlA4TBkAAAAvAkAAAC+QmfMfAd" +
 		"S0bcCGOv9yakT/Y3oBAEVYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAgAAAAAAAA=")
-	fatal(t, err)
-	p, err := Decode(t.Context(), webp, MaxDecoded)
-	fatal(t, err)
+	try.Do(t, err)
+	p := try.Get(Decode(t.Context(), webp, MaxDecoded))(t)
 	if greys(p) != "36/25/14" {
 		t.Errorf("WebP: %s", greys(p))
 	}
 	b.Reset()
-	fatal(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 8)), nil))
+	try.Do(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 8)), nil))
 	exif := append([]byte("Exif\x00\x00"), tiff(6)...)
 	app1 := append([]byte{0xff, 0xe1, 0, byte(2 + len(exif))}, exif...)
-	p, err = Decode(t.Context(), bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil), MaxDecoded)
-	fatal(t, err)
+	p = try.Get(Decode(t.Context(), bytes.Join([][]byte{b.Bytes()[:2], app1, b.Bytes()[2:]}, nil), MaxDecoded))(t)
 	if p.Width != 8 || p.Height != 16 {
 		t.Errorf("JPEG: %d x %d", p.Width, p.Height)
 	}
@@ -150,13 +142,12 @@ func TestDecodeColours(t *testing.T) {
 	for i, m := range []image.Image{transparent, wide, paletted} {
 		var b bytes.Buffer
 		if i < 2 {
-			fatal(t, png.Encode(&b, m))
+			try.Do(t, png.Encode(&b, m))
 		} else {
-			fatal(t, gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{paletted}, Delay: []int{0},
+			try.Do(t, gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{paletted}, Delay: []int{0},
 				Config: image.Config{Width: 2, Height: 1, ColorModel: paletted.Palette}}))
 		}
-		p, err := Decode(t.Context(), b.Bytes(), MaxDecoded)
-		fatal(t, err)
+		p := try.Get(Decode(t.Context(), b.Bytes(), MaxDecoded))(t)
 		if !bytes.Equal(p.Pix, []byte{0, 0, 0, 200, 100, 50}) {
 			t.Errorf("%T: %v", m, p.Pix)
 		}
@@ -165,11 +156,9 @@ func TestDecodeColours(t *testing.T) {
 
 // A lossy WebP has other luma than a JPEG: Pillow reads this one of 16 x 16 pixels, that it wrote, as 201, 60, 30.
 func TestWebPColours(t *testing.T) {
-	b, err := base64.StdEncoding.DecodeString("UklGRjoAAABXRUJQVlA4IC4AAADQAQCdASoQABAAAUAmJaACdL" +
-		"oB+AADsAD+7nZ//lKvBY3cz/9tD+tD+tD/pQAA")
-	fatal(t, err)
-	p, err := Decode(t.Context(), b, MaxDecoded)
-	fatal(t, err)
+	b := try.Get(base64.StdEncoding.DecodeString("UklGRjoAAABXRUJQVlA4IC4AAADQAQCdASoQABAAAUAmJaACdL" +
+		"oB+AADsAD+7nZ//lKvBY3cz/9tD+tD+tD/pQAA"))(t)
+	p := try.Get(Decode(t.Context(), b, MaxDecoded))(t)
 	if at := p.Pix[3*(8*16+8):][:3]; !bytes.Equal(at, []byte{201, 60, 30}) {
 		t.Errorf("%v, want 201 60 30", at)
 	}
@@ -178,7 +167,7 @@ func TestWebPColours(t *testing.T) {
 // A small file that says it is a huge picture is refused before memory is taken for it.
 func TestDecodeErrors(t *testing.T) {
 	var b bytes.Buffer
-	fatal(t, png.Encode(&b, six()))
+	try.Do(t, png.Encode(&b, six()))
 	bomb := bytes.Clone(b.Bytes())
 	binary.BigEndian.PutUint32(bomb[16:], 50_000)
 	binary.BigEndian.PutUint32(bomb[20:], 40_000)
@@ -197,7 +186,7 @@ func TestDecodeErrors(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "a.png")
-	fatal(t, os.WriteFile(path, []byte("x"), 0o644))
+	try.Do(t, os.WriteFile(path, []byte("x"), 0o644))
 	if _, err := Open(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), path+": expected a JPEG") {
 		t.Errorf("%v", err)
 	}
@@ -207,9 +196,7 @@ func TestDecodeErrors(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	var b bytes.Buffer
 	fatalF := func(err error) {
-		if err != nil {
-			f.Fatal(err)
-		}
+		try.Do(f, err)
 	}
 	fatalF(png.Encode(&b, six()))
 	f.Add(b.Bytes())
@@ -247,22 +234,14 @@ func TestBombs(t *testing.T) {
 		t.Errorf("RGBA of 8 bits: %v", err)
 	}
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, jpeg.Encode(&b, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil))
 	if n, progressive := jpegScans(b.Bytes()); n != 1 || progressive {
 		t.Errorf("%d scans, progressive %v", n, progressive)
 	}
 	scans := append(b.Bytes()[:b.Len()-2:b.Len()-2], bytes.Repeat([]byte{0xff, 0xda, 1, 2}, MaxScans)...)
-	if _, err := Decode(t.Context(), scans, MaxDecoded); err == nil ||
-		!strings.Contains(err.Error(), "more than 100 scans") {
-		t.Errorf("scans: %v", err)
-	}
+	try.Refuses(Decode(t.Context(), scans, MaxDecoded))(t, "more than 100 scans")
 	progressive := bytes.Replace(b.Bytes(), []byte{0xff, 0xc0}, []byte{0xff, 0xc2}, 1)
-	if _, err := Decode(t.Context(), progressive, 8*8*18-1); err == nil ||
-		!strings.Contains(err.Error(), "whose decoder takes") {
-		t.Errorf("progressive: %v", err)
-	}
+	try.Refuses(Decode(t.Context(), progressive, 8*8*18-1))(t, "whose decoder takes")
 }
 
 // leaving is a context that ends after its error was asked for so many times.
@@ -289,10 +268,9 @@ func TestDecodeCancelled(t *testing.T) {
 		"gif":  func(w io.Writer) error { return gif.Encode(w, m, nil) },
 	} {
 		var b bytes.Buffer
-		fatal(t, encode(&b))
+		try.Do(t, encode(&b))
 		asked := &leaving{t.Context(), 1 << 30}
-		_, err := Decode(asked, b.Bytes(), MaxDecoded)
-		fatal(t, err)
+		try.Get(Decode(asked, b.Bytes(), MaxDecoded))(t)
 		whole := 1<<30 - asked.left
 		if reads := whole - noise.Height; reads < b.Len()/512 {
 			t.Errorf("%s: the context is looked at %d times while %d bytes are read", name, reads, b.Len())

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func TestReadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	for _, text := range []string{"", "text", strings.Repeat("x", 4096)} {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, []byte(text), 0o666))
 		if b, err := ReadFile(path, 4096, "a test file"); err != nil || string(b) != text {
 			t.Errorf("%d bytes, %v", len(b), err)
 		}

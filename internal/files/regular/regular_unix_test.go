@@ -10,18 +10,16 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"vsetrain/internal/house/try"
 )
 
 // A pipe without a writer and an endless device are refused at once, also behind a link.
 func TestSpecialFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/dev/zero", link); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, unix.Mkfifo(pipe, 0o600))
+	try.Do(t, os.Symlink("/dev/zero", link))
 	for path, want := range map[string]string{pipe: "a pipe", link: "a device"} {
 		if _, _, err := Open(path); !errors.Is(err, ErrNot) ||
 			!strings.Contains(err.Error(), path+": expected a regular file, found "+want) {

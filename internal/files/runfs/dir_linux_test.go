@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/house/try"
 )
 
 // mount mounts a tmpfs and skips the test where that is not allowed.
@@ -38,9 +39,7 @@ func TestReallyFullDisk(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		if i == 0 {
-			if err := d.WriteFile("last", atomicfile.Bytes([]byte("old"))); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, d.WriteFile("last", atomicfile.Bytes([]byte("old"))))
 		}
 	}
 	if b, err := os.ReadFile(d.Path("last")); err != nil || string(b) != "old" {
@@ -51,9 +50,7 @@ func TestReallyFullDisk(t *testing.T) {
 	}
 
 	l, err := OpenLog(filepath.Join(dir, MetricsName), All)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer l.Close()
 	lines := 0
 	for err == nil {
@@ -80,16 +77,10 @@ func TestReadOnlyFileSystem(t *testing.T) {
 func TestReadOnlyDirectory(t *testing.T) {
 	top := t.TempDir()
 	path := filepath.Join(top, "run")
-	if err := os.MkdirAll(filepath.Join(path, CheckpointsName), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(filepath.Join(path, CheckpointsName), 0o755))
+	try.Do(t, os.Chmod(path, 0o555))
 	for _, dir := range []string{top, filepath.Dir(top)} { // the test's own; others may enter
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Chmod(dir, 0o755))
 	}
 	done := make(chan error)
 	go func() {

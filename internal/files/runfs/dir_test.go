@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 var owner = Owner{PID: 4711, Host: "gallery", Since: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)}
@@ -33,10 +35,7 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, path string) *Dir {
 	t.Helper()
-	d, err := Open(path, owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(Open(path, owner))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -50,28 +49,18 @@ func TestLock(t *testing.T) {
 	if !errors.Is(err, ErrLocked) || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.Close())
 	open(t, path)
 }
 
 // kill -9 of the holder frees the directory at once.
 func TestLockOfKilledProcess(t *testing.T) {
 	path := t.TempDir()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := try.Get(os.Executable())(t)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), holdVariable+"="+path)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := try.Get(cmd.StdoutPipe())(t)
+	try.Do(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if line != "held\n" {
 		t.Fatalf("%q, %v", line, err)
@@ -81,9 +70,7 @@ func TestLockOfKilledProcess(t *testing.T) {
 		"process "+strconv.Itoa(cmd.Process.Pid)+" on other") {
 		t.Errorf("got %v", err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, cmd.Process.Kill())
 	cmd.Wait()
 	open(t, path)
 }
@@ -91,14 +78,10 @@ func TestLockOfKilledProcess(t *testing.T) {
 func TestOpenRemovesHalfWritten(t *testing.T) {
 	path := t.TempDir()
 	sub := filepath.Join(path, CheckpointsName)
-	if err := os.Mkdir(sub, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Mkdir(sub, 0o755))
 	half, kept := filepath.Join(sub, ".last.tmp-0-99-1"), filepath.Join(sub, "last")
 	for _, f := range []string{half, kept} {
-		if err := os.WriteFile(f, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(f, nil, 0o644))
 	}
 	d := open(t, path)
 	if _, err := os.Stat(half); !os.IsNotExist(err) {
@@ -113,16 +96,12 @@ func TestOpenRemovesHalfWritten(t *testing.T) {
 }
 
 func TestOpenUnnamed(t *testing.T) {
-	if _, err := Open("", owner); err == nil || !strings.Contains(err.Error(), "run.dir") {
-		t.Errorf("got %v", err)
-	}
+	try.Refuses(Open("", owner))(t, "run.dir")
 }
 
 func TestOpenOnFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, nil, 0o644))
 	if _, err := Open(path, owner); err == nil || err.Error() != "create "+path+": not a directory" {
 		t.Errorf("got %v", err)
 	}
@@ -134,30 +113,22 @@ func TestEnv(t *testing.T) {
 	second := first
 	second.Device = "cpu"
 	for _, e := range []Env{first, second} {
-		if err := d.AppendEnv(e); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, d.AppendEnv(e))
 	}
 	got, err := d.Sessions()
 	if err != nil || len(got) != 2 || got[0].Command[1] != "train" || got[1].Device != "cpu" ||
 		!got[0].Started.Equal(owner.Since) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := os.WriteFile(d.Path(EnvName), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.AppendEnv(first); err == nil || !strings.Contains(err.Error(), EnvName) {
-		t.Errorf("got %v", err)
-	}
+	try.Do(t, os.WriteFile(d.Path(EnvName), []byte("{"), 0o644))
+	try.Fails(t, d.AppendEnv(first), EnvName)
 }
 
 // What cannot be looked at is not taken for missing.
 func TestExists(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(file, nil, 0o666))
 	if err := os.Symlink(filepath.Join(dir, "not", "mounted"), link); err != nil {
 		t.Skip(err)
 	}
@@ -179,16 +150,10 @@ func TestFindRuns(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"b", "b/inner", "a/1/2/3/4", "a/1/2/3/4x/5", ".hidden/c"} {
 		path := filepath.Join(root, dir)
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(path, ConfigName), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.MkdirAll(path, 0o700))
+		try.Do(t, os.WriteFile(filepath.Join(path, ConfigName), nil, 0o600))
 	}
-	if err := os.Symlink("..", filepath.Join(root, "a", "up")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Symlink("..", filepath.Join(root, "a", "up")))
 	runs, full := FindRuns(root)
 	if want := []string{"a/1/2/3/4", "a/up/a/up/b", "a/up/b", "b"}; full || !slices.Equal(runs, want) {
 		t.Errorf("found %q, full %v, want %q", runs, full, want)

@@ -3,6 +3,8 @@ package runfs
 import (
 	"path/filepath"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // A directory is held from Open to Close, by the process that wrote itself into the lock; what was never locked is held
@@ -14,10 +16,7 @@ func TestHolder(t *testing.T) {
 			t.Errorf("%s, never locked: %v, %v, %v", p, o, held, err)
 		}
 	}
-	d, err := Open(path, Owner{PID: 4711, Host: "here"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(Open(path, Owner{PID: 4711, Host: "here"}))(t)
 	for range 2 { // asking changes nothing
 		if o, held, err := Holder(path); !held || err != nil || o.PID != 4711 || o.Host != "here" {
 			t.Errorf("locked: %v, %v, %v", o, held, err)

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vsetrain/internal/house/try"
 )
 
 // The moment in which somebody asks for the holder does not keep a run from starting.
 func TestHolderDisturbsNobody(t *testing.T) {
 	path := t.TempDir()
-	f, err := os.Create(filepath.Join(path, lockName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(os.Create(filepath.Join(path, lockName)))(t)
 	defer f.Close()
 	if err := flock(f, unix.LOCK_SH); err != nil { // as isHeld does
 		t.Fatal(err)

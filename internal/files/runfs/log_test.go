@@ -9,14 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func countLines(t *testing.T, path string) int {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(path))(t)
 	lines := bytes.SplitAfter(b, []byte("\n"))
 	if rest := lines[len(lines)-1]; len(rest) > 0 {
 		t.Errorf("torn line %q", rest)
@@ -31,10 +30,7 @@ func countLines(t *testing.T, path string) int {
 
 func openLog(t *testing.T, path string) *Log {
 	t.Helper()
-	l, err := OpenLog(path, All)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(OpenLog(path, All))(t)
 	t.Cleanup(func() { l.f.Close() })
 	return l
 }
@@ -46,23 +42,14 @@ func TestTornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), MetricsName)
 	l := openLog(t, path)
 	for i := range 3 {
-		if err := l.Append(stepLine(i)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.Append(stepLine(i)))
 	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(os.ReadFile(path))(t)
 	for n := range len(whole) + 1 {
 		torn := whole[:n]
-		if err := os.WriteFile(path, torn, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, torn, 0o644))
 		l := openLog(t, path)
-		if err := l.Append(stepLine(99)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.Append(stepLine(99)))
 		if got, want := countLines(t, path), bytes.Count(torn, []byte("\n"))+1; got != want {
 			t.Errorf("cut at %d: %d lines, want %d", n, got, want)
 		}
@@ -73,17 +60,13 @@ func TestTornLine(t *testing.T) {
 // A power failure may leave blocks of zeros at the end; a broken line anywhere else is not ours to repair.
 func TestBrokenLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), MetricsName)
-	if err := os.WriteFile(path, []byte("{\"step\":1}\n\x00\x00\x00\n\x00"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte("{\"step\":1}\n\x00\x00\x00\n\x00"), 0o644))
 	openLog(t, path)
 	if got := countLines(t, path); got != 1 {
 		t.Errorf("%d lines, want 1", got)
 	}
 	text := "{\"step\":1}\n{\"st\n{\"step\":3}\n"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	if _, err := OpenLog(path, All); err == nil || !strings.HasPrefix(err.Error(), path+":2: expected a JSON object") {
 		t.Errorf("got %v", err)
 	}
@@ -114,9 +97,7 @@ func TestBrokenLineBehindTheCounted(t *testing.T) {
 		{one + "[" + strings.Repeat(" ", maxLine) + "]\n" + two, All, 0, 2},
 		{one + "[" + strings.Repeat(" ", maxLine) + "]\n" + two, 1, 1, 0},
 	} {
-		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, []byte(c.text), 0o644))
 		read, readErr := ReadLog(path, c.counted, func([]byte, int) (bool, error) { return true, nil })
 		l, err := OpenLog(path, c.counted)
 		if c.want > 0 {
@@ -143,27 +124,19 @@ func TestTruncateAfter(t *testing.T) {
 	l := openLog(t, path)
 	for _, v := range []any{map[string]string{"note": "begin"}, stepLine(10), stepLine(20), stepLine(20), stepLine(30),
 		map[string]string{"note": "end"}} {
-		if err := l.Append(v); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.Append(v))
 	}
 	for _, c := range []struct{ step, lines int }{{100, 6}, {30, 6}, {29, 4}, {20, 4}, {5, 1}, {5, 1}} {
-		if err := l.TruncateAfter(int64(c.step)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.TruncateAfter(int64(c.step)))
 		if got := countLines(t, path); got != c.lines {
 			t.Errorf("after step %d: %d lines, want %d", c.step, got, c.lines)
 		}
 	}
-	if err := l.Append(stepLine(6)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Append(stepLine(6)))
 	if got := countLines(t, path); got != 2 {
 		t.Errorf("%d lines after going on, want 2", got)
 	}
-	if err := l.Append(map[string]any{"step": "seven"}); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, l.Append(map[string]any{"step": "seven"}))
 	if err := l.TruncateAfter(6); err == nil || !strings.HasPrefix(err.Error(), path+":3: ") {
 		t.Errorf("got %v", err)
 	}
@@ -174,17 +147,13 @@ func TestTruncateUndone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), MetricsName)
 	l := openLog(t, path)
 	for _, kind := range []string{"train", "val"} {
-		if err := l.Append(map[string]any{"kind": kind, "step": 10}); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.Append(map[string]any{"kind": kind, "step": 10}))
 	}
 	for _, c := range []struct {
 		undone []string
 		lines  int
 	}{{nil, 2}, {[]string{"other"}, 2}, {[]string{"val"}, 1}, {[]string{"train"}, 0}} {
-		if err := l.TruncateAfter(10, c.undone...); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.TruncateAfter(10, c.undone...))
 		if got := countLines(t, path); got != c.lines {
 			t.Errorf("undone %v: %d lines, want %d", c.undone, got, c.lines)
 		}
@@ -193,9 +162,7 @@ func TestTruncateUndone(t *testing.T) {
 
 func TestAppendRefusesNaN(t *testing.T) {
 	l := openLog(t, filepath.Join(t.TempDir(), MetricsName))
-	if err := l.Append(map[string]float64{"loss": math.NaN()}); err == nil || !strings.Contains(err.Error(), "NaN") {
-		t.Errorf("got %v", err)
-	}
+	try.Fails(t, l.Append(map[string]float64{"loss": math.NaN()}), "NaN")
 	if got := countLines(t, l.path); got != 0 {
 		t.Errorf("%d lines, want 0", got)
 	}
@@ -209,9 +176,7 @@ func FuzzOpenLog(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "log")
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, b, 0o644))
 		l, err := OpenLog(path, All)
 		if err != nil {
 			if after, _ := os.ReadFile(path); !bytes.Equal(after, b) {
@@ -221,9 +186,7 @@ func FuzzOpenLog(f *testing.F) {
 		}
 		defer l.Close()
 		before := countLines(t, path)
-		if err := l.Append(stepLine(1)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, l.Append(stepLine(1)))
 		if got := countLines(t, path); got != before+1 {
 			t.Errorf("%d lines, want %d", got, before+1)
 		}

@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/files/regular"
+	"vsetrain/internal/house/try"
 )
 
 // A pipe or an endless device in a run directory is an error at once, whichever file it stands for.
 func TestSpecialFiles(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, CheckpointsName), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.MkdirAll(filepath.Join(dir, CheckpointsName), 0o777))
 	for name, read := range map[string]func() error{
 		MetricsName: func() error { _, err := OpenLog(filepath.Join(dir, MetricsName), All); return err },
 		"read": func() error {
@@ -42,17 +41,13 @@ func TestSpecialFiles(t *testing.T) {
 			"pipe":   func() error { return unix.Mkfifo(path, 0o600) },
 			"device": func() error { return os.Symlink("/dev/zero", path) },
 		} {
-			if err := plant(); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, plant())
 			ended := make(chan error, 1)
 			go func() { ended <- read() }()
 			if err := within(t, ended); !errors.Is(err, regular.ErrNot) {
 				t.Errorf("%s as %s: got %v", kind, name, err)
 			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.Remove(path))
 		}
 	}
 }

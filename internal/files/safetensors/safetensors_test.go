@@ -12,23 +12,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func save(t *testing.T, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.safetensors")
-	if err := os.WriteFile(path, content, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, content, 0o666))
 	return path
 }
 
 func write(t *testing.T, tensors []Tensor, metadata map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, tensors, metadata); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, Write(&b, tensors, metadata))
 	return b.Bytes()
 }
 
@@ -45,10 +43,7 @@ func sample() []Tensor {
 
 func TestRoundTrip(t *testing.T) {
 	tensors, meta := sample(), map[string]string{"step": "12", "config": "a: \"b\"\nc"}
-	f, err := Open(save(t, write(t, tensors, meta)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(Open(save(t, write(t, tensors, meta))))(t)
 	defer f.Close()
 	if !reflect.DeepEqual(f.Metadata(), meta) {
 		t.Errorf("metadata %v", f.Metadata())
@@ -71,12 +66,8 @@ func TestRoundTrip(t *testing.T) {
 	if err := f.Float32s("img.fc.weight", v[:5]); err == nil {
 		t.Error("short destination accepted")
 	}
-	if err := f.Float32s("none", v); err == nil || !strings.Contains(err.Error(), `no tensor "none"`) {
-		t.Errorf("missing tensor: %v", err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Fails(t, f.Float32s("none", v), `no tensor "none"`)
+	try.Do(t, f.Close())
 	if _, ok := f.Tensor("scalar"); ok {
 		t.Error("closed file read")
 	}
@@ -166,17 +157,14 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 func seal(t testing.TB, tensors []Tensor, metadata map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	err := WriteSealed(&b, tensors, metadata, func(i int, w io.Writer) error {
+	try.Do(t, WriteSealed(&b, tensors, metadata, func(i int, w io.Writer) error {
 		for part := range slices.Chunk(tensors[i].Data, 1000) {
 			if _, err := w.Write(part); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.Bytes()
 }
 
@@ -205,10 +193,7 @@ func TestSealedFile(t *testing.T) {
 		}
 		f.Close()
 	}
-	f, err := Open(save(t, write(t, sample(), nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(Open(save(t, write(t, sample(), nil))))(t)
 	defer f.Close()
 	if sealed, err := f.Verify(); sealed || err != nil {
 		t.Errorf("a file without a checksum: %v, %v", sealed, err)
@@ -235,10 +220,7 @@ func TestSealedPieces(t *testing.T) {
 	} {
 		b := slices.Clone(whole)
 		change(b[start:])
-		f, err := Open(save(t, b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(Open(save(t, b)))(t)
 		if _, err := f.Verify(); (err == nil) != bytes.Equal(b, whole) {
 			t.Errorf("verified: %v", err)
 		}
@@ -321,10 +303,7 @@ func TestAcceptsForeignOrder(t *testing.T) {
 	in := with(`{"b":{"shape":[1],"dtype":"F32","data_offsets":[4,8]},"e":{"dtype":"U8","shape":[0],`+
 		`"data_offsets":[4,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}   `,
 		"\x00\x00\x80\x3f\x00\x00\x00\x40")
-	f, err := Open(save(t, []byte(in)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(Open(save(t, []byte(in))))(t)
 	defer f.Close()
 	v := make([]float32, 1)
 	if err := f.Float32s("b", v); err != nil || v[0] != 2 || !reflect.DeepEqual(f.Names(), []string{"a", "e", "b"}) {
@@ -334,9 +313,7 @@ func TestAcceptsForeignOrder(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	var b bytes.Buffer
-	if err := Write(&b, sample(), map[string]string{"k": "v"}); err != nil {
-		f.Fatal(err)
-	}
+	try.Do(f, Write(&b, sample(), map[string]string{"k": "v"}))
 	f.Add(b.Bytes())
 	f.Add([]byte(with(`{}`, "")))
 	f.Add([]byte(with(`{"a":{"dtype":"BF16","shape":[1,2],"data_offsets":[0,4]}}`, "1234")))
@@ -384,25 +361,16 @@ func BenchmarkSeal(b *testing.B) {
 	b.Run("write", func(b *testing.B) {
 		b.SetBytes(int64(len(x.Data)))
 		for b.Loop() {
-			if err := WriteSealed(io.Discard, []Tensor{x}, nil, data); err != nil {
-				b.Fatal(err)
-			}
+			try.Do(b, WriteSealed(io.Discard, []Tensor{x}, nil, data))
 		}
 	})
 	path := filepath.Join(b.TempDir(), "a.safetensors")
-	if err := os.WriteFile(path, seal(b, []Tensor{x}, nil), 0o666); err != nil {
-		b.Fatal(err)
-	}
+	try.Do(b, os.WriteFile(path, seal(b, []Tensor{x}, nil), 0o666))
 	b.Run("verify", func(b *testing.B) {
 		b.SetBytes(int64(len(x.Data)))
 		for b.Loop() {
-			f, err := Open(path)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := f.Verify(); err != nil {
-				b.Fatal(err)
-			}
+			f := try.Get(Open(path))(b)
+			try.Get(f.Verify())(b)
 			f.Close()
 		}
 	})

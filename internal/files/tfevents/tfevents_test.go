@@ -13,16 +13,15 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 var started = time.Unix(1700000000, 250_000_000)
 
 func create(t *testing.T) *Writer {
 	t.Helper()
-	w, err := Create(t.TempDir(), started, "host one/2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(Create(t.TempDir(), started, "host one/2"))(t)
 	t.Cleanup(func() { w.Close() })
 	return w
 }
@@ -33,22 +32,11 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("name %q", name)
 	}
 	later := started.Add(90 * time.Second)
-	if err := w.Scalar("train/loss", 300, later, -1.5); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Scalar("zero", 0, later, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Start(301, later); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Read(w.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.Scalar("train/loss", 300, later, -1.5))
+	try.Do(t, w.Scalar("zero", 0, later, 0))
+	try.Do(t, w.Start(301, later))
+	try.Do(t, w.Flush())
+	got := try.Get(Read(w.path))(t)
 	want := []Event{
 		{Wall: started, FileVersion: "brain.Event:2"},
 		{Wall: later, Step: 300, Tag: "train/loss", Value: -1.5},
@@ -109,15 +97,9 @@ func TestHParamsBytes(t *testing.T) {
 // keeps.
 func TestHParams(t *testing.T) {
 	w := create(t)
-	if err := w.HParams(started, map[string]any{"a": 1}); err == nil || !strings.Contains(err.Error(), "a is a int") {
-		t.Errorf("%v", err)
-	}
-	if err := w.HParams(started, map[string]any{"b": "x", "a": 1.5, "c": true}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Fails(t, w.HParams(started, map[string]any{"a": 1}), "a is a int")
+	try.Do(t, w.HParams(started, map[string]any{"b": "x", "a": 1.5, "c": true}))
+	try.Do(t, w.Close())
 	got, err := Read(w.path)
 	if err != nil || len(got) != 2 || !reflect.DeepEqual(got[1], Event{Wall: started, Tag: hparamsTag}) {
 		t.Errorf("%+v, %v", got, err)
@@ -130,35 +112,21 @@ func TestTruncate(t *testing.T) {
 	dir := t.TempDir()
 	var paths []string
 	for _, steps := range [][]int64{{1, 2, 3, 1}, {5}, {1, 2}} {
-		w, err := Create(dir, started, "h")
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := try.Get(Create(dir, started, "h"))(t)
 		for _, s := range steps {
-			if err := w.Scalar("a", s, started, float32(s)); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, w.Scalar("a", s, started, float32(s)))
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, w.Close())
 		paths = append(paths, w.path)
 	}
 	if info, err := os.Stat(paths[2]); err != nil || os.Truncate(paths[2], info.Size()-1) != nil {
 		t.Fatal(err)
 	}
 	other := filepath.Join(dir, "metrics.jsonl")
-	if err := os.WriteFile(other, []byte("not events"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := Truncate(dir, func(e Event) bool { return e.Step <= 2 }); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(other, []byte("not events"), 0o666))
+	try.Do(t, Truncate(dir, func(e Event) bool { return e.Step <= 2 }))
 	for i, want := range [][]int64{{0, 1, 2}, {0}, {0, 1}} {
-		events, err := Read(paths[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := try.Get(Read(paths[i]))(t)
 		var got []int64
 		size := 0
 		for _, e := range events {
@@ -205,16 +173,9 @@ func TestMaskedCRC(t *testing.T) {
 
 func TestTruncatedTail(t *testing.T) {
 	w := create(t)
-	if err := w.Scalar("a", 1, started, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(w.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.Scalar("a", 1, started, 1))
+	try.Do(t, w.Close())
+	b := try.Get(os.ReadFile(w.path))(t)
 	first := len(appendRecord(nil, (&Event{Wall: started, FileVersion: fileVersion}).encode()))
 	for n := range b {
 		events, err := read(strings.NewReader(string(b[:n])))
@@ -229,23 +190,15 @@ func TestTruncatedTail(t *testing.T) {
 	for i := range b {
 		flipped := append([]byte(nil), b...)
 		flipped[i] ^= 1
-		if _, err := read(strings.NewReader(string(flipped))); err == nil ||
-			!strings.Contains(err.Error(), "checksum") {
-			t.Fatalf("byte %d flipped: error %v", i, err)
-		}
+		try.Refuses(read(strings.NewReader(string(flipped))))(t, "checksum")
 	}
 }
 
 func TestSecondFileInOneSecond(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
-		w, err := Create(dir, started, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w := try.Get(Create(dir, started, ""))(t)
+		try.Do(t, w.Close())
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "events.out.tfevents.1700000000.localhost*"))
 	if len(files) != 2 {
@@ -258,12 +211,8 @@ func TestSecondFileInOneSecond(t *testing.T) {
 
 func TestClosedWriter(t *testing.T) {
 	w := create(t)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Scalar("a", 1, started, 1); err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Errorf("scalar after close: %v", err)
-	}
+	try.Do(t, w.Close())
+	try.Fails(t, w.Scalar("a", 1, started, 1), "closed")
 	if w.Close() == nil {
 		t.Error("closed twice")
 	}
@@ -282,9 +231,7 @@ func TestConcurrentWriters(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.Flush())
 	if events, err := Read(w.path); err != nil || len(events) != 2001 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
@@ -311,9 +258,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("this system has no full device")
 	}
 	w := &Writer{f: f, path: "/dev/full", buf: bufio.NewWriter(f)}
-	if err := w.Scalar("a", 1, time.Now(), 1); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, w.Scalar("a", 1, time.Now(), 1))
 	for range 2 {
 		if err := w.Flush(); err == nil || !strings.HasSuffix(err.Error(), "write /dev/full: no space left on "+
 			"device; free space and resume") {

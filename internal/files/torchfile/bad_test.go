@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/house/try"
 )
 
 // zipOf returns an archive with the given pickle and one storage "0".
@@ -17,13 +18,9 @@ func zipOf(t testing.TB, pkl, data string) string {
 	var b bytes.Buffer
 	z := newArchive(&b)
 	for name, content := range map[string]string{"data.pkl": pkl, "data/0": data} {
-		if err := z.record(name, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, z.record(name, []byte(content)))
 	}
-	if err := z.zip.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, z.zip.Close())
 	return b.String()
 }
 
@@ -34,9 +31,7 @@ func tensorOf(t testing.TB, class string, numel, offset any, shape, stride Tuple
 	var b bytes.Buffer
 	call := pickle.Reduce{Func: pickle.Name{Module: "torch._utils", Name: "_rebuild_tensor_v2"},
 		Args: Tuple{id, offset, shape, stride, false, nil}}
-	if err := pickle.Encode(&b, call, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, pickle.Encode(&b, call, nil))
 	return b.String()
 }
 
@@ -123,13 +118,9 @@ func TestLoadRefuses(t *testing.T) {
 		{"legacy model", legacyOf(t, "(X\x06\x00\x00\x00moduleNtQ.", keys, ""), "state_dict"},
 	} {
 		path := filepath.Join(t.TempDir(), "a.pth")
-		if err := os.WriteFile(path, []byte(c.in), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, []byte(c.in), 0o666))
 		_, err := Load(path)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: error %v, want one with the path and %q", c.name, err, c.want)
-		}
+		try.Fails(t, err, c.want, path)
 	}
 	if _, err := Load(t.TempDir()); err == nil {
 		t.Error("folder accepted")
@@ -140,13 +131,8 @@ func TestLoadRefuses(t *testing.T) {
 func TestCorruptStorage(t *testing.T) {
 	in := zipOf(t, tensorOf(t, "FloatStorage", 6, 0, Tuple{6}, Tuple{1}), "123456781234567812345678")
 	in = strings.Replace(in, "12345678", "12345679", 1)
-	v, err := read(strings.NewReader(in), int64(len(in)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.(*Tensor).Float32s(); err == nil || !strings.Contains(err.Error(), "checksum is wrong") {
-		t.Errorf("error %v", err)
-	}
+	v := try.Get(read(strings.NewReader(in), int64(len(in))))(t)
+	try.Refuses(v.(*Tensor).Float32s())(t, "checksum is wrong")
 }
 
 // TestPython2Legacy reads a checkpoint as PyTorch 0.3 on Python 2 wrote it: byte strings, OrderedDict of pairs,
@@ -157,10 +143,7 @@ func TestPython2Legacy(t *testing.T) {
 		"(U\x0295K\x02K\x04ttQK\x01K\x02\x85K\x02\x85tR" + "ee\x85Rs."
 	in := legacyOf(t, object, []any{"94"}, counted(6,
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\x00\x00\x00\x00\x40"))
-	v, err := read(strings.NewReader(in), int64(len(in)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(read(strings.NewReader(in), int64(len(in))))(t)
 	model := get(t, v.(*Dict), "model").(*Dict)
 	checkTensor(t, get(t, model, "w"), []int{2}, 1, 2) // the view starts at 2, the tensor at 1 of it with stride 2
 }
@@ -171,10 +154,7 @@ func FuzzRead(f *testing.F) {
 		f.Fatal("no seeds in testdata")
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(name))(f)
 		f.Add(b)
 	}
 	good := tensorOf(f, "FloatStorage", 6, 0, Tuple{2, 3}, Tuple{1, 2})

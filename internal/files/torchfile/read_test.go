@@ -3,14 +3,13 @@ package torchfile
 import (
 	"reflect"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func mustLoad(t *testing.T, name string) *Dict {
 	t.Helper()
-	v, err := Load("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(Load("testdata/" + name))(t)
 	d, ok := v.(*Dict)
 	if !ok {
 		t.Fatalf("%s holds a %T", name, v)
@@ -37,10 +36,7 @@ func checkTensor(t *testing.T, v any, shape []int, want ...float32) {
 	if !ok {
 		t.Fatalf("a %T, not a tensor", v)
 	}
-	got, err := x.Float32s()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try.Get(x.Float32s())(t)
 	if !reflect.DeepEqual(x.Shape, shape) || len(got) != len(want) {
 		t.Fatalf("shape %v with %d elements, want %v", x.Shape, len(got), shape)
 	}

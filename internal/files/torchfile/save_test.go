@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/pickle"
+	"vsetrain/internal/house/try"
 )
 
 // TestSaveReadBack saves what PyTorch wrote, reads it again, and saves over the file it was read from.
@@ -20,9 +21,7 @@ func TestSaveReadBack(t *testing.T) {
 			"shared": checkViews} {
 			var v any = mustLoad(t, name+format)
 			for range 2 {
-				if err := Save(path, v); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, Save(path, v))
 				var err error
 				if v, err = Load(path); err != nil {
 					t.Fatal(err)
@@ -38,18 +37,10 @@ func TestSaveReadBack(t *testing.T) {
 
 // TestSaveLayout checks what PyTorch's reader relies on: stored records, data aligned to 64 bytes, byte order, version.
 func TestSaveLayout(t *testing.T) {
-	w, err := FromFloat32s([]int{2, 2}, []float32{1, 2, 3, 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(FromFloat32s([]int{2, 2}, []float32{1, 2, 3, 4}))(t)
 	var b bytes.Buffer
-	if err := write(&b, map[string]any{"fc.weight": w, "fc.alias": w}); err != nil {
-		t.Fatal(err)
-	}
-	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, write(&b, map[string]any{"fc.weight": w, "fc.alias": w}))
+	z := try.Get(zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())))(t)
 	want := map[string]string{
 		"archive/byteorder": "little", "archive/version": "3\n",
 		"archive/data/0": "\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00\x80\x40",
@@ -76,10 +67,7 @@ func TestSaveLayout(t *testing.T) {
 func TestSaveRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.pth")
-	wide, err := NewTensor("U16", []int{1}, []byte{1, 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	wide := try.Get(NewTensor("U16", []int{1}, []byte{1, 0}))(t)
 	for _, c := range []struct {
 		v    any
 		want string
@@ -88,10 +76,7 @@ func TestSaveRefuses(t *testing.T) {
 		{&Tensor{DType: "F32"}, "without data"},
 		{struct{}{}, "cannot write a value of type struct {}"},
 	} {
-		if err := Save(path, c.v); err == nil || !strings.Contains(err.Error(), c.want) ||
-			!strings.Contains(err.Error(), path) {
-			t.Errorf("error %v, want one with the path and %q", err, c.want)
-		}
+		try.Fails(t, Save(path, c.v), c.want, path)
 	}
 	if err := Save(filepath.Join(dir, "none", "a.pth"), 1); err == nil {
 		t.Error("missing folder accepted")
@@ -117,13 +102,8 @@ func TestNewTensorRefuses(t *testing.T) {
 func TestTypesSurviveSave(t *testing.T) {
 	d := mustLoad(t, "types_zip.pth")
 	var b bytes.Buffer
-	if err := write(&b, d); err != nil {
-		t.Fatal(err)
-	}
-	v, err := read(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, write(&b, d))
+	v := try.Get(read(bytes.NewReader(b.Bytes()), int64(b.Len())))(t)
 	for k, x := range d.All() {
 		y := get(t, v.(*Dict), k).(*Tensor)
 		p, err1 := x.(*Tensor).Bytes()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
@@ -16,7 +17,7 @@ func benchGPU(t *testing.T, c *config.Config, stream bool) (rep Report, sent int
 	t.Helper()
 	c.Device.Kind, c.Data.Dir = "cuda", ""
 	before, after := 0, 0
-	rep, err := Run(t.Context(), Request{Config: c, Steps: 2, Stream: stream, Regions: 3, Feature: 256,
+	rep = try.Get(Run(t.Context(), Request{Config: c, Steps: 2, Stream: stream, Regions: 3, Feature: 256,
 		Vocab: 50, Now: time.Now,
 		Progress: func(done, total int) {
 			switch done {
@@ -25,10 +26,7 @@ func benchGPU(t *testing.T, c *config.Config, stream bool) (rep Report, sent int
 			case total:
 				after = emulator.Uploaded(t)
 			}
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}))(t)
 	return rep, (after - before) / 2
 }
 

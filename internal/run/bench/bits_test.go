@@ -13,6 +13,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // The trainings on the PTX with the rounding of a GPU give the bits that are committed. VSETRAIN_WRITE=bits.txt in the
@@ -40,9 +41,7 @@ func TestPredictedBits(t *testing.T) {
 		}
 	}
 	if name := os.Getenv("VSETRAIN_WRITE"); name != "" {
-		if err := os.WriteFile(name, []byte(text.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(name, []byte(text.String()), 0o666))
 	}
 }
 
@@ -94,11 +93,8 @@ func TestBitsDifference(t *testing.T) {
 // The predictions are of the same training as that of the processor: losses differ by rounding alone.
 func TestPredictionsAreThoseOfTheCPU(t *testing.T) {
 	for _, p := range PredictedBits() {
-		got, err := TrainBits(t.Context(),
-			func() (device.Device, error) { return cpu.New(cpu.Options{Threads: 1}) }, p.Network)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := try.Get(TrainBits(t.Context(),
+			func() (device.Device, error) { return cpu.New(cpu.Options{Threads: 1}) }, p.Network))(t)
 		for i, l := range got.Losses {
 			var a, b uint32
 			fmt.Sscanf(l, "%x", &a)

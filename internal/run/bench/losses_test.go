@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -37,9 +38,7 @@ func BenchmarkLossesBeside(b *testing.B) {
 				c.Loss.Name, c.Train.Batch, c.Device.Precision = loss.LSEH, v.batch, precision
 				x := newBench(Request{Config: &c, Regions: 36, Feature: 2048})
 				defer x.Close()
-				if _, err := x.open(context.Background()); err != nil {
-					b.Fatal(err)
-				}
+				try.Get(x.open(context.Background()))(b)
 				compareLosses(b, x, names)
 			})
 		}
@@ -51,17 +50,12 @@ func compareLosses(b *testing.B, x *bench, names []string) {
 	for i, name := range names {
 		l := x.Cfg.Loss
 		l.Name = name
-		s, err := train.NewStep(x.Model, l, x.Cfg.Optim)
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := try.Get(train.NewStep(x.Model, l, x.Cfg.Optim))(b)
 		steps[i] = s
 	}
 	run := func(s *train.Step) float64 {
 		start := time.Now()
-		if _, err := s.Run(x.batches[0], 0, false); err != nil {
-			b.Fatal(err)
-		}
+		try.Get(s.Run(x.batches[0], 0, false))(b)
 		return time.Since(start).Seconds()
 	}
 	for _, s := range steps {

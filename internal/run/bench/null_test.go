@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/model"
 	"vsetrain/internal/compute/device/cuda/null"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/models"
 )
@@ -44,9 +45,7 @@ func fullSteps(t *testing.T, c *config.Config, n *null.Driver, features string) 
 	defer b.Close()
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 	}
 	dev, err := cuda.Open(cuda.Options{On: n, Precision: c.Device.Precision})
 	check(err)

@@ -1,10 +1,10 @@
 package bench
 
 import (
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
 )
@@ -19,10 +19,7 @@ func TestEvaluationBudgets(t *testing.T) {
 	for network, limit := range evalBudgets {
 		c := fullSize(network)
 		c.Device.Precision = "bf16"
-		p, err := PredictEvaluation(t.Context(), Request{Config: c, Model: "h200"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := try.Get(PredictEvaluation(t.Context(), Request{Config: c, Model: "h200"}))(t)
 		if ms := p.Sum.Predicted; ms > limit*1.01 || ms < limit*0.9 {
 			t.Errorf("%s: an evaluation is predicted to take %.0f ms, the budget is %.0f", network, ms, limit)
 		}
@@ -47,8 +44,6 @@ func TestPredictEvaluationErrors(t *testing.T) {
 	for gpu, want := range map[string]string{"": "--model", "h300": `"h300"`, "h200": "vsepp embeds images"} {
 		_, err := PredictEvaluation(t.Context(),
 			Request{Config: c, Model: gpu, Regions: 3, Feature: 16, Vocab: 50})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("GPU %q: %v", gpu, err)
-		}
+		try.Fails(t, err, want)
 	}
 }

@@ -1,10 +1,10 @@
 package bench
 
 import (
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/model"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
 )
@@ -22,18 +22,12 @@ func tableOf(t *testing.T, gpu string, measured bool) (*model.Table, error) {
 // A step is predicted without a GPU, and measured where there is one: the same kernels, as often, with the same cost.
 func TestProfile(t *testing.T) {
 	t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1")
-	predicted, err := tableOf(t, "h200", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	predicted := try.Get(tableOf(t, "h200", false))(t)
 	if s := predicted.Sum; s.Calls < 40 || !(s.Bytes > 0 && s.Flop > 0 && s.Predicted > 0) || s.Measured != 0 {
 		t.Errorf("predicted: %+v", s)
 	}
 	runtest.OnEmulator(t, true)
-	measured, err := tableOf(t, "h200", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := try.Get(tableOf(t, "h200", true))(t)
 	if len(measured.Lines) != len(predicted.Lines) {
 		t.Errorf("%d lines, predicted %d", len(measured.Lines), len(predicted.Lines))
 	}
@@ -52,12 +46,8 @@ func TestProfile(t *testing.T) {
 func TestProfileErrors(t *testing.T) {
 	runtest.OnEmulator(t, true)
 	const says = "name one that is like it with --model: a100"
-	if _, err := tableOf(t, "", true); err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("a GPU without a model: %v", err)
-	}
-	if _, err := tableOf(t, "h300", false); err == nil || !strings.Contains(err.Error(), `"h300"`) {
-		t.Errorf("no such GPU: %v", err)
-	}
+	try.Refuses(tableOf(t, "", true))(t, says)
+	try.Refuses(tableOf(t, "h300", false))(t, `"h300"`)
 }
 
 // A GPU is told by the name that its driver gives it.

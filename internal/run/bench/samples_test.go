@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 )
 
@@ -18,9 +19,7 @@ func TestSamples(t *testing.T) {
 		Now:      func() time.Time { now = now.Add(time.Second); return now },
 		Progress: func(phase string, done, total int) { phases[phase] = done == total }}
 	rep, err := Samples(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	if !slices.Equal(rep.Losses(), []string{"lmh", "luwm", "lseh"}) || len(rep.Points) != 9 || len(phases) != 3 ||
 		!phases["bench lseh"] {
 		t.Fatalf("%+v, phases %v", rep, phases)
@@ -37,5 +36,5 @@ func TestSamples(t *testing.T) {
 	}
 	r.StepImages = 14
 	_, err = Samples(t.Context(), r)
-	runtest.WantError(t, err, "40 images do not make 3 subsets that grow by 14")
+	try.Fails(t, err, "40 images do not make 3 subsets that grow by 14")
 }

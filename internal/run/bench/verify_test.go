@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/train"
 )
@@ -42,18 +43,13 @@ func costOfVerify(t *testing.T, preset string, n int, last bool) cost {
 	}
 	var both [2]*bench
 	for i := range both {
-		r, err := config.Load(config.Request{Preset: preset})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(config.Load(config.Request{Preset: preset}))(t)
 		c := &r.Config
 		c.Device.Kind, c.Data.Dir = "cpu", ""
 		c.Train.Verify, c.Train.VerifyEvery = i == with, 0
 		both[i] = newBench(Request{Config: c, Now: time.Now})
 		defer both[i].Close()
-		if _, err := both[i].open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(both[i].open(t.Context()))(t)
 	}
 	var ratios, times []float64
 	step := func(b *bench) float64 {
@@ -62,9 +58,7 @@ func costOfVerify(t *testing.T, preset string, n int, last bool) cost {
 			if err == nil {
 				_, err = b.Step.Run(x, 1e-4, false)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, err)
 		})
 	}
 	for i := range n + 1 {
@@ -80,9 +74,7 @@ func costOfVerify(t *testing.T, preset string, n int, last bool) cost {
 	slices.Sort(ratios)
 	slices.Sort(times)
 	return cost{times[n/2], ratios[n/2], processorTime(t, func() {
-		if err := train.Unchanged(both[with].Step); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, train.Unchanged(both[with].Step))
 	})}
 }
 
@@ -90,9 +82,7 @@ func costOfVerify(t *testing.T, preset string, n int, last bool) cost {
 func processorTime(t *testing.T, do func()) float64 {
 	at := func() time.Duration {
 		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	from := at()

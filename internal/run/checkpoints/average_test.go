@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/runtest"
@@ -31,18 +32,13 @@ func TestAverageCheckpoints(t *testing.T) {
 		t.Fatal(network, err)
 	}
 	read := func(path string) map[string][]float32 {
-		f, err := safetensors.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := try.Get(safetensors.Open(path))(t)
 		defer f.Close()
 		all := map[string][]float32{}
 		for _, name := range f.Names() {
 			x, _ := f.Tensor(name)
 			all[name] = make([]float32, x.Len())
-			if err := f.Float32s(name, all[name]); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, f.Float32s(name, all[name]))
 		}
 		return all
 	}
@@ -75,7 +71,5 @@ func TestAverageCheckpoints(t *testing.T) {
 	}
 	other := train(func(c *config.Config) { c.Model.EmbedDim = 32 })
 	_, _, err = Average(AverageRequest{Checkpoints: []string{a, other}, Out: out, Force: true})
-	if err == nil || !strings.Contains(err.Error(), "model.embed_dim was 16, is 32; only checkpoints of one network") {
-		t.Errorf("another network: %v", err)
-	}
+	try.Fails(t, err, "model.embed_dim was 16, is 32; only checkpoints of one network")
 }

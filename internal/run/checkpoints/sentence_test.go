@@ -8,6 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
 	"vsetrain/semantic"
@@ -22,10 +23,7 @@ func TestSentenceVectorsOfPyTorch(t *testing.T) {
 			r := SentenceRequest{Captions: filepath.Join(runtest.BertFixture, "data", "test_caps.txt"),
 				Bert: filepath.Join(runtest.BertFixture, "bert"), Pool: pool,
 				Out: out, Batch: n, Device: device.Options{Kind: "cpu", Threads: 2, Precision: "fp32"}}
-			rep, err := PrecomputeBert(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rep := try.Get(PrecomputeBert(t.Context(), r))(t)
 			one := readRows(t, out)
 			if n == 7 { // the ranks of a job write the same bits
 				r.Out = filepath.Join(t.TempDir(), "ranks.npy")
@@ -46,10 +44,7 @@ func TestSentenceVectorsOfPyTorch(t *testing.T) {
 			if d := runtest.Worst(readRows(t, out), want); !(d <= 5e-6) {
 				t.Errorf("%s in batches of %d: largest difference %g", pool, n, d)
 			}
-			s, err := semantic.Open(out, semantic.OpenOptions{Captions: 30, CaptionFile: r.Captions})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := try.Get(semantic.Open(out, semantic.OpenOptions{Captions: 30, CaptionFile: r.Captions}))(t)
 			if s.Sidecar == nil || s.Sidecar.Method != "bert" || s.Sidecar.Pool != pool {
 				t.Errorf("description %+v", s.Sidecar)
 			}
@@ -60,16 +55,11 @@ func TestSentenceVectorsOfPyTorch(t *testing.T) {
 
 func readRows(t *testing.T, path string) (out []float64) {
 	t.Helper()
-	f, err := npy.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(npy.Open(path))(t)
 	defer f.Close()
 	row := make([]float32, f.RowLen())
 	for i := range f.Rows() {
-		if err := f.ReadRow(row, i); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, f.ReadRow(row, i))
 		for _, v := range row {
 			out = append(out, float64(v))
 		}

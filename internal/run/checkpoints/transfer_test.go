@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/run/runtest"
+	"vsetrain/internal/house/try"
 )
 
 // A file to be written is there when a link is, and when it cannot be known.
@@ -16,8 +16,8 @@ func TestRefuseOverwrite(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "not", "mounted"), link); err != nil {
 		t.Skip(err)
 	}
-	runtest.WantError(t, RefuseOverwrite(link, false), link, "--force")
-	runtest.WantError(t, RefuseOverwrite(filepath.Join(dir, strings.Repeat("x", 5000)), false), "xxx")
+	try.Fails(t, RefuseOverwrite(link, false), link, "--force")
+	try.Fails(t, RefuseOverwrite(filepath.Join(dir, strings.Repeat("x", 5000)), false), "xxx")
 	for path, force := range map[string]bool{link: true, filepath.Join(dir, "none"): false} {
 		if err := RefuseOverwrite(path, force); err != nil {
 			t.Errorf("%s, force %v: %v", path, force, err)

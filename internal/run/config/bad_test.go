@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -98,10 +99,7 @@ two_mistakes.yaml:2:13: optim.lr: expected a number in (0, 10], found -1`,
 }
 
 func TestBadFiles(t *testing.T) {
-	entries, err := os.ReadDir("testdata/bad")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := try.Get(os.ReadDir("testdata/bad"))(t)
 	for _, e := range entries {
 		t.Run(e.Name(), func(t *testing.T) {
 			_, err := Load(Request{File: filepath.Join("testdata/bad", e.Name())})

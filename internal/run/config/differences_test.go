@@ -3,15 +3,14 @@ package config
 import (
 	"slices"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // Differences name settings of every depth by their keys, also the constants that a loss declares in its file.
 func TestDifferences(t *testing.T) {
 	load := func(set ...string) Config {
-		c, err := Load(Request{Preset: "demo", Set: set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := try.Get(Load(Request{Preset: "demo", Set: set}))(t)
 		return c.Config
 	}
 	got := Differences("", load(), load("seed=8", "model.bert.dir=d", "loss.rcl.temperature=0.5"))

@@ -8,16 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
 func load(t *testing.T, req Request) *Resolved {
 	t.Helper()
-	r, err := Load(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return try.Get(Load(req))(t)
 }
 
 func TestDefaultsAreValid(t *testing.T) {
@@ -70,9 +67,7 @@ func TestExtendsOrder(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(file, []byte(text), 0o644))
 		return file
 	}
 	write("a.yaml", "seed: 1\ntrain: {epochs: 1, batch: 2}\n")
@@ -130,13 +125,8 @@ func TestBadOverrides(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "big.yaml")
-	if err := os.WriteFile(file, []byte(strings.Repeat("# padding\n", 1<<17)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Load(Request{File: file}); err == nil ||
-		!strings.Contains(err.Error(), "too large: 1310720 bytes; expected a configuration of at most 1048576") {
-		t.Errorf("got %v", err)
-	}
+	try.Do(t, os.WriteFile(file, []byte(strings.Repeat("# padding\n", 1<<17)), 0o644))
+	try.Refuses(Load(Request{File: file}))(t, "too large: 1310720 bytes; expected a configuration of at most 1048576")
 }
 
 // Files that extend each other many times over are not all read.
@@ -148,9 +138,7 @@ func TestManyFiles(t *testing.T) {
 		if i < levels-1 {
 			text = "extends: [" + strings.Repeat(fmt.Sprintf("%d.yaml, ", i+1), names) + "]\n"
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), []byte(text), 0o644))
 	}
 	_, err := Load(Request{File: filepath.Join(dir, "0.yaml")})
 	if err == nil || strings.Count(err.Error(), "more than 200 files in all") != 1 || len(err.Error()) > 1000 {
@@ -176,24 +164,16 @@ func TestRunDir(t *testing.T) {
 // FuzzLoad: whatever the bytes, Load returns an error with a position or a configuration that reads back to itself.
 func FuzzLoad(f *testing.F) {
 	for _, dir := range []string{"testdata/bad", "testdata/good"} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			f.Fatal(err)
-		}
+		entries := try.Get(os.ReadDir(dir))(f)
 		for _, e := range entries {
-			b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-			if err != nil {
-				f.Fatal(err)
-			}
+			b := try.Get(os.ReadFile(filepath.Join(dir, e.Name())))(f)
 			f.Add(b)
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "in.yaml")
-		if err := os.WriteFile(file, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(file, b, 0o644))
 		r, err := Load(Request{File: file})
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), dir) {
@@ -217,9 +197,7 @@ func TestForeignFiles(t *testing.T) {
 	} {
 		own := filepath.Join(dir, "own.yaml")
 		for name, text := range map[string]string{filepath.Join(dir, "shadow"): text, own: "extends: shadow\n"} {
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		}
 		_, err := Load(Request{File: own})
 		if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "password") ||

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/house/try"
 )
 
 func given(key, tag, value string) Setting {
@@ -56,12 +58,9 @@ func TestChanged(t *testing.T) {
 // ~ at the beginning of a setting that names a file or folder is the home directory; elsewhere it is a character.
 func TestHome(t *testing.T) {
 	t.Setenv("HOME", "/home/me")
-	r, err := Load(Request{Set: []string{
+	r := try.Get(Load(Request{Set: []string{
 		"data.dir=~/f30k", "data.vocab=x/~/v.json", "model.bert.dir=~/", "run.dir=~other/runs",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	if r.Data.Dir != "/home/me/f30k" || r.Data.Vocab != "x/~/v.json" ||
 		r.Model.Bert.Dir != "/home/me" || r.Run.Dir != "~other/runs" {
 		t.Errorf("%+v, bert %q, run %q", r.Data, r.Model.Bert.Dir, r.Run.Dir)
@@ -86,13 +85,8 @@ func TestKindsOfFiles(t *testing.T) {
 		"{}":                           "",
 	} {
 		file := filepath.Join(t.TempDir(), "x.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		top, err := ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(file, []byte(text), 0o666))
+		top := try.Get(ParseFile(file))(t)
 		kinds := map[[2]bool]string{{true, false}: "sweep", {false, true}: "run"}
 		if got := kinds[[2]bool{isSweep(top), IsRun(top)}]; got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)

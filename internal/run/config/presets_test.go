@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/configs"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
@@ -198,17 +199,14 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s begins without a comment", p.Name)
 		}
 	}
-	err := fs.WalkDir(os.DirFS(filepath.Join("..", "..", "..", "configs")), ".",
+	try.Do(t, fs.WalkDir(os.DirFS(filepath.Join("..", "..", "..", "configs")), ".",
 		func(file string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && path.Ext(file) == ".yaml" &&
 				slices.Contains(names, strings.TrimSuffix(file, ".yaml")) == (path.Dir(file) == configs.Sweeps) {
 				t.Errorf("configs/%s: a part of the program is any file but a sweep", file)
 			}
 			return err
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}))
 	if b, err := configs.FS.ReadFile("presets.tsv"); err != nil || strings.Contains(string(b), " \t") ||
 		strings.Contains(string(b), "\t ") {
 		t.Errorf("blanks beside tabs in presets.tsv, %v", err)
@@ -220,12 +218,8 @@ func TestNames(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.MkdirAll(filepath.Dir(file), 0o777))
+		try.Do(t, os.WriteFile(file, []byte(text), 0o666))
 		return file
 	}
 	t.Chdir(dir)
@@ -306,10 +300,8 @@ func TestParsePresets(t *testing.T) {
 	}
 	var p problems
 	rows[0].layer(&p)
-	if err := p.err(); err == nil || !strings.Contains(err.Error(), "presets.tsv:2:24: optim.lrr: the heading of "+
-		"this column is no key") {
-		t.Errorf("%v", err)
-	}
+	try.Fails(t, p.err(), "presets.tsv:2:24: optim.lrr: the heading of "+
+		"this column is no key")
 	if rows[1].layer(&p); len(p.list) != 1 {
 		t.Errorf("an empty cell: %v", p.list)
 	}
@@ -327,14 +319,9 @@ func TestWrongCells(t *testing.T) {
 		"a\tvsepp/base\tf3k\tlseh\t\t\tx":        "configs/presets.tsv:2: a: no such preset: data/f3k",
 		"a\tvsepp/base\tf30k\tlse\t\t\tx":        "configs/presets.tsv:2: a: no such preset: loss/lse",
 	} {
-		rows, err := parsePresets(head + row + "\n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := try.Get(parsePresets(head + row + "\n"))(t)
 		var p problems
 		readFiles(&document{path: presetTable, row: &rows[0], ours: true}, Source{}, nil, &p)
-		if err := p.err(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q:\n got %v\nwant %s", row, err, want)
-		}
+		try.Fails(t, p.err(), want)
 	}
 }

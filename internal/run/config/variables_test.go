@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 var variable = regexp.MustCompile(`"(VSETRAIN_[A-Z0-9_]+)"`)
@@ -18,7 +20,7 @@ func TestVariablesAreKnown(t *testing.T) {
 	for _, p := range paths() {
 		known = append(known, envName(p))
 	}
-	err := filepath.WalkDir(filepath.Join("..", "..", ".."), func(path string, d fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir(filepath.Join("..", "..", ".."), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -32,8 +34,5 @@ func TestVariablesAreKnown(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/house/try"
 )
 
 func readsBack(t *testing.T, file string, c Config) {
 	t.Helper()
 	text := Marshal(&c)
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(file, text, 0o644))
 	r, err := Load(Request{File: file})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -64,9 +64,7 @@ func TestShow(t *testing.T) {
 	}
 	for _, text := range []string{plain, docs} { // what is shown is itself a configuration
 		file := filepath.Join(t.TempDir(), "shown.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(file, []byte(text), 0o644))
 		if again := load(t, Request{File: file}); again.Config != r.Config {
 			t.Errorf("config show does not read back:\n%s", text)
 		}
@@ -96,17 +94,13 @@ func TestFields(t *testing.T) {
 // The schema accepts what Load accepts and refuses what it refuses, as far as single keys go.
 func TestSchema(t *testing.T) {
 	var schema map[string]any
-	if err := json.Unmarshal(Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(Schema(), &schema))
 	if schema["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
 		t.Errorf("$schema is %v", schema["$schema"])
 	}
 	var full any
 	c := Default()
-	if err := yaml.Unmarshal(Marshal(&c), &full); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, yaml.Unmarshal(Marshal(&c), &full))
 	if err := check(schema, full); err != "" {
 		t.Errorf("the default configuration: %s", err)
 	}
@@ -114,10 +108,7 @@ func TestSchema(t *testing.T) {
 		"second_update": true, "second_update_equal": true, "reduce_fp64": true,
 		"tf32_on_cpu": true, "luwm_warmup": true, "micro_batch": true}
 	for name := range badFiles {
-		b, err := os.ReadFile(filepath.Join("testdata/bad", name+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(filepath.Join("testdata/bad", name+".yaml")))(t)
 		var v any
 		if yaml.Unmarshal(b, &v) != nil || strings.HasPrefix(name, "extends_") && name != "extends_type" ||
 			crossField[name] || name == "alias" || name == "merge_key" || name == "two_documents" ||

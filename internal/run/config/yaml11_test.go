@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/house/try"
 )
 
 // yamlNumber are the numbers of YAML 1.1 as PyYAML, the reader most people have, resolves them: a float has a point,
@@ -42,7 +44,7 @@ func checkNumbers(t *testing.T, name string, text []byte) (count int) {
 // Every number of the files in configs/, and of what the program writes, is a number for YAML 1.1 readers too.
 func TestNumbersOfYAML11(t *testing.T) {
 	files := 0
-	err := filepath.WalkDir("../../../configs", func(path string, d fs.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir("../../../configs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" {
 			return err
 		}
@@ -52,10 +54,7 @@ func TestNumbersOfYAML11(t *testing.T) {
 			checkNumbers(t, path, b)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if files == 0 {
 		t.Error("no files in configs/")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
@@ -32,12 +33,8 @@ func TestBertGivesTheScoresOfPyTorch(t *testing.T) {
 func TestBertImportAndExport(t *testing.T) {
 	source, dir := filepath.Join(runtest.BertFixture, "checkpoint.pth"), t.TempDir()
 	ours, back := filepath.Join(dir, "ours.safetensors"), filepath.Join(dir, "back.pth")
-	if _, err := checkpoints.Import(source, ours, filepath.Join(runtest.BertFixture, "data", "vocab.txt")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := checkpoints.Export(ours, back, true); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(checkpoints.Import(source, ours, filepath.Join(runtest.BertFixture, "data", "vocab.txt")))(t)
+	try.Get(checkpoints.Export(ours, back, true))(t)
 	want, _, _ := tensorsOf(t, source)
 	got, _, _ := tensorsOf(t, back)
 	for i := range want {
@@ -50,14 +47,8 @@ func TestBertImportAndExport(t *testing.T) {
 			}
 		}
 	}
-	a, err := models.OpenReference(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := models.OpenReference(back)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := try.Get(models.OpenReference(source))(t)
+	b := try.Get(models.OpenReference(back))(t)
 	if o := a.Network(); o != b.Network() || a.Sizes() != b.Sizes() || o.Bert.Heads != 3 || o.Bert.Layers != 2 ||
 		o.Bert.Hidden != 12 || o.Bert.Intermediate != 20 || o.Bert.Positions != 40 {
 		t.Errorf("read as %+v, back as %+v", a.Network(), b.Network())

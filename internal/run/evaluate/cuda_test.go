@@ -8,6 +8,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
 )
@@ -71,5 +72,5 @@ func TestEvalInSmallTiles(t *testing.T) {
 	}
 	emulator.Set(t, "memory", taken+1<<20, 4<<30)
 	_, err := Run(t.Context(), r)
-	runtest.WantError(t, err, "the GPU is full", "lower train.batch (--batch), or end")
+	try.Fails(t, err, "the GPU is full", "lower train.batch (--batch), or end")
 }

@@ -13,6 +13,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 )
 
@@ -21,28 +22,16 @@ func TestEvalErrors(t *testing.T) {
 	run := runtest.Train(t, runtest.TinyConfig())
 	good := Request{Checkpoints: []string{run}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
 	short := filepath.Join(t.TempDir(), "short.safetensors")
-	b, err := os.ReadFile(runtest.Checkpoint(run, runfs.BestName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(short, b[:len(b)/2], 0o666); err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(runtest.Checkpoint(run, runfs.BestName)))(t)
+	try.Do(t, os.WriteFile(short, b[:len(b)/2], 0o666))
 	wide, tall := filepath.Join(t.TempDir(), "wide.npy"), filepath.Join(t.TempDir(), "tall.npy")
 	turned, broken := filepath.Join(t.TempDir(), "turned.npy"), filepath.Join(t.TempDir(), "broken.npy")
-	split, err := data.Open(runtest.World, "test", data.OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	split := try.Get(data.Open(runtest.World, "test", data.OpenOptions{}))(t)
 	defer split.Close()
-	if err := npy.WriteFloat32(broken, []int{2, 4}, []float32{0, 1, 2, 3, 4, 5, float32(math.NaN()), 7}); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, npy.WriteFloat32(broken, []int{2, 4}, []float32{0, 1, 2, 3, 4, 5, float32(math.NaN()), 7}))
 	for path, shape := range map[string][]int{wide: {2, 3}, tall: {3, 6},
 		turned: {split.NumCaptions(), split.NumImages()}} {
-		if err := npy.WriteFloat32(path, shape, make([]float32, shape[0]*shape[1])); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, npy.WriteFloat32(path, shape, make([]float32, shape[0]*shape[1])))
 	}
 	for _, c := range []struct {
 		name   string
@@ -99,7 +88,7 @@ func TestEvalErrors(t *testing.T) {
 			r := good
 			c.change(&r)
 			_, err := Run(t.Context(), r)
-			runtest.WantError(t, err, c.words...)
+			try.Fails(t, err, c.words...)
 			if err != nil && strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than one line: %v", err)
 			}
@@ -115,23 +104,16 @@ func TestEnsembleOfDifferentData(t *testing.T) {
 	other := runtest.Train(t, c)
 	caps := filepath.Join(c.Data.Dir, "test_caps.txt")
 	b, err := os.ReadFile(caps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	first, rest, _ := strings.Cut(string(b), "\n")
-	if err := os.WriteFile(caps, []byte(first+" again\n"+rest), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(caps, []byte(first+" again\n"+rest), 0o666))
 	r := Request{Checkpoints: []string{run, other}, Split: "test", Device: device.DefaultOptions()}
 	r.Progress = func(phase string, _, _ int) { t.Errorf("%s: an ensemble of different captions was begun", phase) }
 	_, err = Run(t.Context(), r)
-	runtest.WantError(t, err, run+" is applied to split test of "+runtest.World,
+	try.Fails(t, err, run+" is applied to split test of "+runtest.World,
 		other+" to split test of "+c.Data.Dir, "name one data set for all with --data")
 	r.Data, r.Progress = runtest.World, nil
-	rep, err := Run(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := try.Get(Run(t.Context(), r))(t)
 	if m := rep.Measured; len(m) != 2 || m[1].Run != other ||
 		*m[1].Seed != c.Seed || m[1].Loss != c.Loss.Name || rep.Data != runtest.World {
 		t.Errorf("measured %+v", rep)
@@ -146,28 +128,17 @@ func TestEvalNotes(t *testing.T) {
 	run := runtest.Train(t, c)
 	other := runtest.CopyWorld(t)
 	path := filepath.Join(other, "test_caps.txt")
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(path))(t)
 	captions := strings.SplitAfter(string(b), "\n")
 	captions[0] = "quetzalcoatl xylophones\n"
-	if err := os.WriteFile(path, []byte(strings.Join(captions, "")), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(strings.Join(captions, "")), 0o666))
 	measured := func(data string) Measured {
-		rep, err := Run(t.Context(), Request{Checkpoints: []string{run}, Data: data, Split: "test", Batch: 16,
-			Device: c.Device})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rep := try.Get(Run(t.Context(), Request{Checkpoints: []string{run}, Data: data, Split: "test", Batch: 16,
+			Device: c.Device}))(t)
 		return rep.Measured[0]
 	}
 	counted := func(dir string) data.SplitReport { // by `vsetrain data check`
-		r, err := data.Check(dir, data.CheckOptions{Vocab: "auto", SampleRows: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(data.Check(dir, data.CheckOptions{Vocab: "auto", SampleRows: 1}))(t)
 		return r.Splits[slices.IndexFunc(r.Splits, func(s data.SplitReport) bool { return s.Name == "test" })]
 	}
 	own, want := measured(""), counted(runtest.World)

@@ -12,6 +12,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/torchfile"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/runtest"
@@ -32,22 +33,16 @@ func TestVocabularySavedWithItsMask(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(b, &v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	id, err := json.Marshal(v.Idx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	v.Word2idx["<mask>"], v.Idx2word[string(id)] = v.Idx, "<mask>"
 	v.Idx++
 	if b, err = json.Marshal(v); err != nil {
 		t.Fatal(err)
 	}
 	masked := filepath.Join(t.TempDir(), "vocab_mask.json")
-	if err := os.WriteFile(masked, b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(masked, b, 0o666))
 	r := Request{Data: filepath.Join(dir, "data"), Split: "test"}
 	r.Device = device.Options{Kind: "cpu", Precision: "fp32"}
 	aligning := filepath.Join(t.TempDir(), "chan.pth")
@@ -64,7 +59,7 @@ func TestVocabularySavedWithItsMask(t *testing.T) {
 	r.Checkpoints, r.Data = []string{filepath.Join(runtest.Fixture, runtest.FixtureCheckpoints[0])},
 		filepath.Join(runtest.Fixture, "data")
 	_, err = Run(t.Context(), r)
-	runtest.WantError(t, err, "vectors for", "the vocabulary has")
+	try.Fails(t, err, "vectors for", "the vocabulary has")
 }
 
 // exportUntrained writes a checkpoint of a reference with the weights that a network begins with.
@@ -72,18 +67,13 @@ func exportUntrained(t *testing.T, path, network string, d models.Dims) {
 	t.Helper()
 	c := runtest.TinyConfig()
 	runtest.SetNetwork(c, network)
-	dev, err := place.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := try.Get(place.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil))(t)
 	defer dev.Close()
 	m, err := models.NewModel(dev, c.Model, d)
 	if err == nil {
 		err = models.ExportReference(path, m, &models.Checkpoint{}, models.ExportOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 }
 
 // An exported run carries its own settings in place of the reference's defaults.
@@ -95,13 +85,8 @@ func TestExportOfTheSettingsOfARun(t *testing.T) {
 	c.Train.Epochs, c.Train.MaxSteps, c.Train.Batch, c.Train.ValStep = 2, 2, 8, 5
 	run := runtest.Train(t, c)
 	path := filepath.Join(t.TempDir(), "model.pth")
-	if _, err := checkpoints.Export(run, path, true); err != nil {
-		t.Fatal(err)
-	}
-	v, err := torchfile.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Get(checkpoints.Export(run, path, true))(t)
+	v := try.Get(torchfile.Load(path))(t)
 	opt, _ := v.(*torchfile.Dict).Get("opt")
 	for name, want := range map[string]any{"loss": "lsh", "margin": 0.185, "max_violation": false, "seed": int64(11),
 		"learning_rate": 0.002,
@@ -119,9 +104,7 @@ func TestExportOfTheSettingsOfARun(t *testing.T) {
 func TestSeveralLayersAreRefused(t *testing.T) {
 	for _, network := range []string{"vsepp", "vsrn", "saf", "gsmn", "vseinf"} {
 		v, err := torchfile.Load(filepath.Join(runtest.FixtureOf(network), runtest.FixtureCheckpoints[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		list, _ := v.(*torchfile.Dict).Get("model")
 		text := list.(*torchfile.List).Items[1].(*torchfile.Dict)
 		name := "rnn.weight_hh_l"
@@ -135,11 +118,9 @@ func TestSeveralLayersAreRefused(t *testing.T) {
 		text.Set(name+"1", w)
 		text.Set(name+"2", w)
 		path := filepath.Join(t.TempDir(), "layers.pth.tar")
-		if err := torchfile.Save(path, v); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, torchfile.Save(path, v))
 		_, err = models.OpenReference(path)
-		runtest.WantError(t, err, path, "network "+network, "3 GRU layers (--num_layers 3)", "supported is one layer")
+		try.Fails(t, err, path, "network "+network, "3 GRU layers (--num_layers 3)", "supported is one layer")
 	}
 }
 
@@ -151,9 +132,7 @@ func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 	r := Request{Checkpoints: []string{filepath.Join(dir, runtest.FixtureCheckpoints[0])}, Split: "test"}
 	r.Device = device.Options{Kind: "cpu", Precision: "fp64"}
 	wide := filepath.Join(t.TempDir(), "wide")
-	if err := os.CopyFS(wide, os.DirFS(filepath.Join(dir, "data"))); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.CopyFS(wide, os.DirFS(filepath.Join(dir, "data"))))
 	widen(t, filepath.Join(wide, "test_ims_bbx.npy"))
 	seen := map[string][]float64{}
 	for dtype, folder := range map[string]string{"float32": filepath.Join(dir, "data"), "float64": wide} {
@@ -171,26 +150,17 @@ func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 
 		// The fixture is too small for five folds.
 		q := r.trained(r.Checkpoints[0])
-		p, err := q.Prepare()
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := try.Get(q.Prepare())(t)
 		for protocol, folds := range map[eval.Protocol]bool{eval.Auto: false, eval.OneK: false, eval.FiveFolds: true} {
 			if got, err := compatBoxes(p, protocol); err != nil ||
 				*got != (data.StoredBoxes{Folds: folds, Batch: 8}) {
 				t.Errorf("protocol %s takes boxes %+v, %v; want those of folds %v", protocol, got, err, folds)
 			}
 		}
-		m, err := p.Start(&q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := try.Get(p.Start(&q))(t)
 		defer m.Close()
-		s, err := eval.Score(t.Context(), nil, m.Runner, m.Split, m.Lexicon, eval.EncodeOptions{
-			Boxes: &data.StoredBoxes{Folds: true, Batch: 8}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := try.Get(eval.Score(t.Context(), nil, m.Runner, m.Split, m.Lexicon, eval.EncodeOptions{
+			Boxes: &data.StoredBoxes{Folds: true, Batch: 8}}))(t)
 		got, want = make([]float64, len(own)), readScores(t, filepath.Join(dir, "scores_compat_folds_"+dtype+".npy"))
 		s.Tile(got, 0, m.Split.NumImages(), 0, m.Split.NumCaptions())
 		if runtest.Worst(got, want) > 2e-7 {
@@ -203,30 +173,25 @@ func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 
 	// A file that does not know its batch serves only where the batch does not matter.
 	ours := filepath.Join(t.TempDir(), "ours.safetensors")
-	if _, err := checkpoints.Import(r.Checkpoints[0], ours, filepath.Join(dir, "data", "vocab.json")); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(checkpoints.Import(r.Checkpoints[0], ours, filepath.Join(dir, "data", "vocab.json")))(t)
 	r.Checkpoints, r.Data, r.CompatBoxes = []string{ours}, wide, true
 	if _, got := evaluateWith(t, r); runtest.Worst(got, seen["float64"]) > 2e-7 {
 		t.Errorf("imported: scores differ by up to %g", runtest.Worst(got, seen["float64"]))
 	}
 	r.Data = filepath.Join(dir, "data")
 	_, err := Run(t.Context(), r)
-	runtest.WantError(t, err, "ours.safetensors", "float32", "depend on batch_size", "evaluate its run directory")
+	try.Fails(t, err, "ours.safetensors", "float32", "depend on batch_size", "evaluate its run directory")
 
 	r.Checkpoints, r.Data, r.CompatBoxes = []string{filepath.Join(runtest.Fixture, runtest.FixtureCheckpoints[0])},
 		filepath.Join(runtest.Fixture, "data"), true
 	_, err = Run(t.Context(), r)
-	runtest.WantError(t, err, runtest.FixtureCheckpoints[0], "network vsepp looks at no boxes; it is for gsmn")
+	try.Fails(t, err, runtest.FixtureCheckpoints[0], "network vsepp looks at no boxes; it is for gsmn")
 }
 
 // widen stores an array of float32 as float64.
 func widen(t *testing.T, path string) {
 	t.Helper()
-	f, err := npy.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(npy.Open(path))(t)
 	shape := f.Shape
 	values, err := f.Float64s()
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -236,11 +201,6 @@ func widen(t *testing.T, path string) {
 	for i, v := range values {
 		narrow[i] = float32(v)
 	}
-	w, err := npy.Create(path, npy.F64, shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.WriteFloat32(narrow), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(npy.Create(path, npy.F64, shape))(t)
+	try.Do(t, errors.Join(w.WriteFloat32(narrow), w.Close()))
 }

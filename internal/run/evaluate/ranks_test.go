@@ -14,6 +14,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
 	"vsetrain/models"
@@ -54,16 +55,11 @@ func sameScores(t *testing.T, ranks, batch int, runs ...string) {
 	r := Request{Checkpoints: runs, Split: "train", Data: runtest.World, Protocol: eval.Auto, Batch: batch,
 		Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, SaveScores: filepath.Join(t.TempDir(),
 			"one.npy")}
-	one, err := Run(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := try.Get(Run(t.Context(), r))(t)
 	want := readScores(t, r.SaveScores)
 	r.SaveScores = filepath.Join(t.TempDir(), "ranks.npy")
 	reps, errs := onRanks(ranks, func(int) (context.Context, Request) { return t.Context(), r })
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(errs...))
 	for i, v := range readScores(t, r.SaveScores) {
 		if math.Float64bits(v) != math.Float64bits(want[i]) {
 			t.Fatalf("score %d of %d is %v, of one process %v", i, len(want), v, want[i])
@@ -93,11 +89,8 @@ func movesLittle(t *testing.T, network, run string) {
 	if !ok {
 		t.Fatalf("%s has no budget", network)
 	}
-	opened, err := trained.Open(trained.Request{Checkpoint: run, Data: runtest.World, Split: "train",
-		Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := try.Get(trained.Open(trained.Request{Checkpoint: run, Data: runtest.World, Split: "train",
+		Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}}))(t)
 	defer opened.Close()
 	const ranks, batch, images, captions = 2, 10, 40, 200
 	var calls, values int
@@ -190,9 +183,7 @@ func TestRanksResumeScoring(t *testing.T) {
 		}
 		return t.Context(), own
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(errs...))
 	if got := readScores(t, r.SaveScores); runtest.Worst(got, want) != 0 || start <= 0 {
 		t.Errorf("scores are off by %v, %d were taken over", runtest.Worst(got, want), start)
 	}
@@ -207,6 +198,6 @@ func TestRanksResumeScoring(t *testing.T) {
 		return t.Context(), own
 	})
 	for _, err := range errs {
-		runtest.WantError(t, err, "the parameters of rank [1] differ")
+		try.Fails(t, err, "the parameters of rank [1] differ")
 	}
 }

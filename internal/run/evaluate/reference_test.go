@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/torchfile"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/models"
@@ -40,19 +41,13 @@ func evaluate(t *testing.T, fixture, precision string, paths ...string) (eval.Me
 func evaluateWith(t *testing.T, r Request) (eval.Metrics, []float64) {
 	t.Helper()
 	r.SaveScores = filepath.Join(t.TempDir(), "scores.npy")
-	rep, err := Run(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := try.Get(Run(t.Context(), r))(t)
 	return rep.Results[0].Metrics, readScores(t, r.SaveScores)
 }
 
 func readScores(t *testing.T, path string) []float64 {
 	t.Helper()
-	s, err := eval.LoadScores(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(eval.LoadScores(path))(t)
 	n, m := s.Dims()
 	out := make([]float64, n*m)
 	s.Tile(out, 0, n, 0, m)
@@ -68,13 +63,8 @@ func TestEvalGivesTheScoresOfPyTorch(t *testing.T) {
 func scoresOfPyTorch(t *testing.T, fixture string, bf16 float64) {
 	t.Helper()
 	var want eval.Metrics
-	b, err := os.ReadFile(filepath.Join(fixture, "expected.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &want); err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(filepath.Join(fixture, "expected.json")))(t)
+	try.Do(t, json.Unmarshal(b, &want))
 	exact := readScores(t, filepath.Join(fixture, "scores.npy"))
 	single := readScores(t, filepath.Join(fixture, "scores_f32.npy"))
 	for _, name := range runtest.FixtureCheckpoints {
@@ -106,10 +96,7 @@ func scoresOfPyTorch(t *testing.T, fixture string, bf16 float64) {
 func tensorsOf(t *testing.T, path string) (states []map[string][]float64, shapes []map[string][]int,
 	top *torchfile.Dict) {
 	t.Helper()
-	v, err := torchfile.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try.Get(torchfile.Load(path))(t)
 	top = v.(*torchfile.Dict)
 	list, _ := top.Get("model")
 	for _, it := range list.(*torchfile.List).Items {
@@ -118,10 +105,7 @@ func tensorsOf(t *testing.T, path string) (states []map[string][]float64, shapes
 			if strings.HasSuffix(k.(string), ".num_batches_tracked") { // PyTorch fills it in
 				continue
 			}
-			x, err := v.(*torchfile.Tensor).Float64s()
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := try.Get(v.(*torchfile.Tensor).Float64s())(t)
 			values[k.(string)], sizes[k.(string)] = x, v.(*torchfile.Tensor).Shape
 		}
 		states, shapes = append(states, values), append(shapes, sizes)
@@ -143,18 +127,13 @@ func importAndExport(t *testing.T, fixture, name string, score float64) {
 	dir := t.TempDir()
 	source := filepath.Join(fixture, name)
 	ours := filepath.Join(dir, "ours.safetensors")
-	if _, err := checkpoints.Import(source, ours, filepath.Join(fixture, "data", "vocab.json")); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(checkpoints.Import(source, ours, filepath.Join(fixture, "data", "vocab.json")))(t)
 	m1, s1 := evaluate(t, fixture, cpu.FP32, source)
 	m2, s2 := evaluate(t, fixture, cpu.FP32, ours)
 	if m1 != m2 || !slices.Equal(s1, s2) {
 		t.Errorf("the imported checkpoint scores %v, its source %v", m2, m1)
 	}
-	w, err := models.OpenCheckpoint(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try.Get(models.OpenCheckpoint(ours))(t)
 	defer w.Close()
 	if epoch, step, got := w.Progress(); epoch != 3 || step != 3402 || got != score {
 		t.Errorf("progress %v %v %v", epoch, step, got)
@@ -165,9 +144,7 @@ func importAndExport(t *testing.T, fixture, name string, score float64) {
 	for _, from := range []string{source, ours} {
 		for _, namespace := range []bool{false, true} {
 			back := filepath.Join(dir, "back.pth.tar")
-			if _, err := checkpoints.Export(from, back, namespace); err != nil {
-				t.Fatal(err)
-			}
+			try.Get(checkpoints.Export(from, back, namespace))(t)
 			checkExport(t, source, back, namespace)
 		}
 	}
@@ -216,10 +193,7 @@ func checkExport(t *testing.T, source, back string, namespace bool) {
 			t.Errorf("option %s is %v, want %v", key, a, b)
 		}
 	}
-	a, err := models.OpenReference(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := try.Get(models.OpenReference(source))(t)
 	if r, err := models.OpenReference(back); err != nil {
 		t.Error(err)
 	} else if r.Network() != a.Network() || r.Sizes() != a.Sizes() || r.Network().EmbedDim%16 != 0 ||
@@ -255,9 +229,7 @@ func exportOfARun(t *testing.T, network string) {
 	c.Train.Epochs, c.Train.MaxSteps = 1, 4
 	run := runtest.Train(t, c)
 	path := filepath.Join(t.TempDir(), "model.pth.tar")
-	if _, err := checkpoints.Export(run, path, false); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(checkpoints.Export(run, path, false))(t)
 	r := Request{Checkpoints: []string{run}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
 	_, want := evaluateWith(t, r)
 	r.Checkpoints, r.Data = []string{path}, runtest.World
@@ -265,10 +237,7 @@ func exportOfARun(t *testing.T, network string) {
 		t.Errorf("exported scores differ by %g", runtest.Worst(got, want))
 	}
 	for _, from := range []string{run, path} {
-		w, err := models.OpenWeights(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := try.Get(models.OpenWeights(from))(t)
 		if n, err := trainedBatch(w); n != int(c.Train.Batch) || err != nil {
 			t.Errorf("%s was trained with batches of %d, %v; want %d", from, n, err, c.Train.Batch)
 		}
@@ -282,9 +251,7 @@ func exportOfARun(t *testing.T, network string) {
 	for _, name := range []string{"img.fc.weight", "txt.embed.weight"} {
 		x, _ := weights.Tensor(name)
 		a, b := make([]float32, len(x.Data)/4), make([]float32, len(x.Data)/4)
-		if err := errors.Join(weights.Float32s(name, a), start.Float32s(name, b)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, errors.Join(weights.Float32s(name, a), start.Float32s(name, b)))
 		for i := range a {
 			if math.Abs(float64(a[i]-b[i])) > 1e-9 {
 				t.Fatalf("%s of a run started from the export is %v at %d, want %v", name, b[i], i, a[i])
@@ -315,7 +282,7 @@ func TestEnsembleAveragesScores(t *testing.T) {
 	}
 	r.Checkpoints, r.Data = []string{a, filepath.Join(runtest.Fixture, runtest.FixtureCheckpoints[0])}, runtest.World
 	_, err := Run(t.Context(), r)
-	runtest.WantError(t, err, "checkpoint.pth.tar", "features", "288", "3 x 16")
+	try.Fails(t, err, "checkpoint.pth.tar", "features", "288", "3 x 16")
 }
 
 // Every network trains on the world and is evaluated there. Batch size and threads change no bit of the scores; the
@@ -344,13 +311,8 @@ func evalOptions(t *testing.T, network string) {
 		}
 	}
 	r.SaveScores = filepath.Join(t.TempDir(), "s.npy")
-	if _, err := Run(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	f, err := npy.Open(r.SaveScores)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Get(Run(t.Context(), r))(t)
+	f := try.Get(npy.Open(r.SaveScores))(t)
 	defer f.Close()
 	if f.DType != npy.F32 || !slices.Equal(f.Shape, []int{12, 60}) {
 		t.Errorf("scores are %s %v", f.DType, f.Shape)

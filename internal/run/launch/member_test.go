@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/mpi"
 	"vsetrain/internal/system/process"
 )
@@ -150,9 +151,7 @@ func (j *job) start(options string, variables ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0])
 	c.Env = append(append(os.Environ(), testRank+"=dir="+j.dir+" "+options), variables...)
 	c.Stdout, c.Stderr = &j.out, &j.out
-	if err := c.Start(); err != nil {
-		j.t.Fatal(err)
-	}
+	try.Do(j.t, c.Start())
 	j.mu.Lock()
 	j.codes[c] = -2
 	j.mu.Unlock()
@@ -181,10 +180,7 @@ func (j *job) ranks(n int, options string, variables ...string) (all []*exec.Cmd
 }
 
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
@@ -217,9 +213,7 @@ func (j *job) pid(rank int) (pid int) {
 
 func (j *job) signal(rank int, s syscall.Signal) {
 	j.t.Helper()
-	if err := syscall.Kill(j.pid(rank), s); err != nil {
-		j.t.Fatal(err)
-	}
+	try.Do(j.t, syscall.Kill(j.pid(rank), s))
 }
 
 // wants waits for all processes and checks the text that ranks wrote.
@@ -409,10 +403,7 @@ func TestRefusals(t *testing.T) {
 	})
 	t.Run("port", func(t *testing.T) {
 		j := newJob(t)
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := try.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer l.Close()
 		go func() {
 			for c, err := l.Accept(); err == nil; c, err = l.Accept() {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 // serve answers requests as a server would, and returns a client that signs in with a token.
@@ -17,11 +19,7 @@ func serve(t *testing.T, answer http.HandlerFunc) *Client {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
-	c, err := New(Target{URL: s.URL + "/base/", Experiment: "flickr", Token: "secret"}, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return try.Get(New(Target{URL: s.URL + "/base/", Experiment: "flickr", Token: "secret"}, time.Second))(t)
 }
 
 // An experiment that is not there is made; requests carry the token and keep the path of the server.
@@ -72,9 +70,7 @@ func TestMetricsInParts(t *testing.T) {
 	for i := range 2100 {
 		all = append(all, Metric{Key: "loss", Step: int64(i)})
 	}
-	if err := c.LogMetrics(t.Context(), "r", all); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.LogMetrics(t.Context(), "r", all))
 	for i, s := range steps {
 		if s != int64(i) {
 			t.Fatalf("metric %d is of step %d", i, s)
@@ -117,9 +113,7 @@ func TestErrors(t *testing.T) {
 		if name == "slow" {
 			client.http.Timeout = 50 * time.Millisecond
 		}
-		if _, err := client.Experiment(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		try.Refuses(client.Experiment(t.Context()))(t, c.want)
 	}
 }
 
@@ -131,9 +125,7 @@ func TestPutFile(t *testing.T) {
 		got = r.Method + " " + r.URL.Path + " " + string(b)
 	})
 	r := RunInfo{ArtifactURI: "mlflow-artifacts:/1/abc/artifacts"}
-	if err := c.PutFile(t.Context(), r, "config.yaml", strings.NewReader("seed: 7")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.PutFile(t.Context(), r, "config.yaml", strings.NewReader("seed: 7")))
 	if want := "PUT /base/api/2.0/mlflow-artifacts/artifacts/1/abc/artifacts/config.yaml seed: 7"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -155,9 +147,7 @@ func TestOptions(t *testing.T) {
 	for bad, want := range map[string]string{"sqlite:///mlflow.db": "over http or https", "127.0.0.1:5000": "over http",
 		"http://me:secret@host": "MLFLOW_TRACKING_USERNAME", "http://host/?a=1": "leave out"} {
 		err := (&Options{MLflow: bad}).Validate()
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", bad, err)
-		}
+		try.Fails(t, err, want)
 		if _, e := New(Target{URL: bad}, 0); e == nil {
 			t.Errorf("%q: a client", bad)
 		}
@@ -173,9 +163,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(302, ``)
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		c, err := New(Target{URL: "http://127.0.0.1:9/base/", Experiment: "flickr", Token: "secret"}, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		asked := 0
 		c.http.Transport = transport(func(r *http.Request) (*http.Response, error) {
 			if asked++; asked > 20 {

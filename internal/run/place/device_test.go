@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/runtest"
 )
@@ -18,12 +19,10 @@ func TestOutOfMemory(t *testing.T) {
 		t.Skip("allocates more than the address space of Linux has")
 	}
 	dev, err := place.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer dev.Close()
 	_, err = dev.Alloc(device.Float, 1<<48)
-	runtest.WantError(t, place.Explain(err, device.DefaultOptions(), ""), "device: cpu: allocate", "train.batch",
+	try.Fails(t, place.Explain(err, device.DefaultOptions(), ""), "device: cpu: allocate", "train.batch",
 		"model.embed_dim", "docs/faq.md")
 }
 
@@ -33,9 +32,7 @@ func TestAutoChooses(t *testing.T) {
 	choose := func() (string, place.Choice) {
 		t.Helper()
 		d, c, err := place.Choose(o, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		defer d.Close()
 		return d.Name(), c
 	}
@@ -67,7 +64,7 @@ func TestAutoChooses(t *testing.T) {
 	want(name, c, "cpu", "fp64")
 	o.Precision, o.Index = "fp32", 3
 	_, _, err := place.Choose(o, "")
-	runtest.WantError(t, err, "GPU 3 does not exist", "lists 1", "device.index")
+	try.Fails(t, err, "GPU 3 does not exist", "lists 1", "device.index")
 	emulator.Set(t, "devices", 4, 1)
 	name, c = choose()
 	want(name, c, "cuda", "chose the GPU")
@@ -107,5 +104,5 @@ func TestAutoChooses(t *testing.T) {
 	emulator.Set(t, "no_device", 1, 0)
 	o.Kind = "cuda"
 	_, _, err = place.Choose(o, "")
-	runtest.WantError(t, err, "finds no GPU", "set device.kind to auto or cpu")
+	try.Fails(t, err, "finds no GPU", "set device.kind to auto or cpu")
 }

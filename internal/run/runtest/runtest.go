@@ -22,6 +22,7 @@ import (
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/training"
@@ -81,9 +82,7 @@ func CopyWorld(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "world")
 	err := os.CopyFS(dir, os.DirFS(World))
-	if err := errors.Join(err, os.Remove(filepath.Join(dir, integrity.ManifestName))); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(err, os.Remove(filepath.Join(dir, integrity.ManifestName))))
 	return dir
 }
 
@@ -144,9 +143,7 @@ func Request(c *config.Config, dir string, w *Watcher) training.Request {
 func Train(t *testing.T, c *config.Config) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := training.Train(t.Context(), Request(c, dir, &Watcher{})); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), Request(c, dir, &Watcher{})))(t)
 	return dir
 }
 
@@ -171,9 +168,7 @@ func Interrupt(t *testing.T, r training.Request, step int64) {
 func Resume(t *testing.T, r training.Request) {
 	t.Helper()
 	r.Resume = true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), r))(t)
 }
 
 // SameTensors compares the tensors of two checkpoints byte for byte.
@@ -195,10 +190,7 @@ func SameTensors(t *testing.T, got, want string) {
 // OpenTensors opens a checkpoint until the test ends.
 func OpenTensors(t *testing.T, path string) *safetensors.File {
 	t.Helper()
-	f, err := safetensors.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(safetensors.Open(path))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -209,11 +201,7 @@ func Checkpoint(dir, name string) string { return filepath.Join(dir, runfs.Check
 // Metrics is ReadMetrics for a log that is there.
 func Metrics(t *testing.T, dir string) []string {
 	t.Helper()
-	lines, err := ReadMetrics(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lines
+	return try.Get(ReadMetrics(dir))(t)
 }
 
 // ReadMetrics returns the lines of metrics.jsonl without what depends on the clock.
@@ -240,19 +228,6 @@ func ReadMetrics(dir string) (out []string, err error) {
 	return out, nil
 }
 
-// WantError checks that an error has all the words.
-func WantError(t *testing.T, err error, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one with %q", words)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("error %q lacks %q", err, w)
-		}
-	}
-}
-
 // WantIn checks that a text has a part.
 func WantIn(t *testing.T, text, part string, number int) {
 	t.Helper()
@@ -264,14 +239,9 @@ func WantIn(t *testing.T, text, part string, number int) {
 // AppendLine appends a line to the log of a run.
 func AppendLine(t *testing.T, dir, line string) {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(dir, runfs.MetricsName), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(os.OpenFile(filepath.Join(dir, runfs.MetricsName), os.O_APPEND|os.O_WRONLY, 0))(t)
 	defer f.Close()
-	if _, err := f.WriteString(line + "\n"); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(f.WriteString(line + "\n"))(t)
 }
 
 // SetNetwork chooses a network with its published text encoder, a recurrent one where it has several.
@@ -299,14 +269,9 @@ func Worst(a, b []float64) float64 {
 // TakenMemory is what a device takes before anybody asks for memory.
 func TakenMemory(t *testing.T) int {
 	t.Helper()
-	d, err := place.Open(device.Options{Kind: "cuda", Precision: "fp32"}, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(place.Open(device.Options{Kind: "cuda", Precision: "fp32"}, "", nil))(t)
 	defer d.Close()
 	free, total, err := d.(device.Resident).FreeMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	return int(total - free)
 }

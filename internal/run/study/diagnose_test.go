@@ -3,11 +3,11 @@ package study
 import (
 	"context"
 	"math"
-	"strings"
 	"testing"
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
@@ -17,12 +17,9 @@ import (
 func TestDiagnoseARun(t *testing.T) {
 	c := runtest.TinyConfig()
 	run := runtest.Train(t, c)
-	rep, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{run}, Split: "test",
+	rep := try.Get(evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{run}, Split: "test",
 		Protocol: eval.Auto,
-		Device:   device.DefaultOptions(), Diagnose: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Device:   device.DefaultOptions(), Diagnose: true}))(t)
 	d := rep.Diagnosis
 	total := func(bins []eval.RecallBin) (n int, r1 float64) {
 		for _, b := range bins {
@@ -42,9 +39,7 @@ func TestDiagnoseARun(t *testing.T) {
 		t.Errorf("margin %v, want %v", d.T2I.Margin, c.Loss.Margin)
 	}
 	f, err := MeasureFalseNegatives(context.Background(), trained.AnalysisRequest{Device: device.DefaultOptions()}, run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	if len(f) == 0 || f[0].Hard == 0 {
 		t.Fatalf("false negatives %+v", f)
 	}
@@ -53,8 +48,6 @@ func TestDiagnoseARun(t *testing.T) {
 			t.Errorf("false negatives %+v; want different weights by step, on the same batches", f)
 		}
 	}
-	if _, err := evaluate.Run(t.Context(), evaluate.Request{Scores: []string{"x.npy"}, Diagnose: true,
-		Device: device.DefaultOptions()}); err == nil || !strings.Contains(err.Error(), "x.npy") {
-		t.Errorf("%v", err)
-	}
+	try.Refuses(evaluate.Run(t.Context(), evaluate.Request{Scores: []string{"x.npy"}, Diagnose: true,
+		Device: device.DefaultOptions()}))(t, "x.npy")
 }

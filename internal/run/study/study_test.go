@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/golden"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
@@ -24,9 +25,7 @@ func analysisCases(t *testing.T, word string, visit func(name string, raw json.R
 	seen := 0
 	for _, raw := range file.Cases {
 		var c struct{ Name string }
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		if strings.HasPrefix(c.Name, word) {
 			visit(c.Name, raw)
 			seen++
@@ -55,9 +54,7 @@ func TestGoldenTopNegatives(t *testing.T) {
 				Order  []int
 			}
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		order, hinges := topNegatives(flat(c.Scores), flat(c.Margins), len(c.Scores), c.Column)
 		golden.Close(t, name, hinges, c.Expected.Hinges, golden.FP64)
 		if !slices.Equal(order, c.Expected.Order) {
@@ -80,9 +77,7 @@ func TestGoldenAttention(t *testing.T) {
 				Rows        [][]float64 `json:"map_rows"`
 			}
 		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(raw, &c))
 		correlation := correlate(flat(c.Features), c.Embedding)
 		golden.Close(t, name+" correlation", correlation, c.Expected.Correlation, golden.FP64)
 		order, scores := attentionScores(correlation, attentionLambda)
@@ -104,15 +99,10 @@ func TestAttend(t *testing.T) {
 	run := runtest.Train(t, c)
 	r := trained.AnalysisRequest{Split: "test", Device: oneThread()}
 	l, err := r.Load(run, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	id := l.Split.ImageID(3)
 	l.Close()
-	maps, err := Attend(t.Context(), r, run, []string{id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	maps := try.Get(Attend(t.Context(), r, run, []string{id}))(t)
 	a := maps[0]
 	if a.ImageID != id || a.Image != 3 || len(a.Correlation) != 3 || a.Width < 1 ||
 		a.Correlation[0] == a.Correlation[1] {
@@ -134,11 +124,11 @@ func TestAttend(t *testing.T) {
 		t.Errorf("the map is %v in the middle of the best region and %v at most", m[y*w+x], slices.Max(m))
 	}
 	_, err = Attend(t.Context(), r, run, []string{"../../etc/passwd"})
-	runtest.WantError(t, err, "no image with the id", id[:1])
+	try.Fails(t, err, "no image with the id", id[:1])
 	c = runtest.TinyConfig()
 	c.Train.Epochs = 1
 	_, err = Attend(t.Context(), r, runtest.Train(t, c), []string{id})
-	runtest.WantError(t, err, "network vsepp has no features of regions")
+	try.Fails(t, err, "network vsepp has no features of regions")
 }
 
 // The hardest negatives of a caption under two losses: the same caption and batch, hinges that follow from what is
@@ -154,10 +144,7 @@ func TestHardest(t *testing.T) {
 	for _, c := range []*config.Config{&lmh, lseh, &gsmn} {
 		r.Runs = append(r.Runs, runtest.Train(t, c))
 	}
-	h, err := HardestNegatives(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := try.Get(HardestNegatives(t.Context(), r))(t)
 	if h.Batch != 16 || h.Line < 1 || h.Caption == "" || len(h.Lists) != 3 {
 		t.Fatalf("%+v", h)
 	}
@@ -186,8 +173,8 @@ func TestHardest(t *testing.T) {
 	}
 	r.Query = 1000
 	_, err = HardestNegatives(t.Context(), r)
-	runtest.WantError(t, err, "line 1000", "200 captions")
+	try.Fails(t, err, "line 1000", "200 captions")
 	r.Query, r.Split = 0, "test"
 	_, err = HardestNegatives(t.Context(), r)
-	runtest.WantError(t, err, "semantic vectors of split test", "precompute-svd")
+	try.Fails(t, err, "semantic vectors of split test", "precompute-svd")
 }

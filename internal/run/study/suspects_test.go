@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/synth"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/study"
 	"vsetrain/internal/run/trained"
@@ -24,23 +25,16 @@ func TestSuspectsAreWrongCaptions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "world")
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.Regions, o.Dim = images, 60, 10, 12, dim
-	if err := synth.Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, synth.Generate(dir, o, nil))
 	index := data.NoisyCaptions(5*o.Train, 5, 0.4, 1)
 	c := runtest.TinyConfig()
 	c.Data.Dir, c.Data.NoiseIndex = dir, filepath.Join(t.TempDir(), "noise.npy")
-	if err := data.WriteNoise(c.Data.NoiseIndex, index); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, data.WriteNoise(c.Data.NoiseIndex, index))
 	c.Loss.Name, c.Model.EmbedDim, c.Model.WordDim = "rcl", 128, 64
 	c.Optim.LR, c.Optim.LRUpdate = 2e-3, 15
 	c.Train.Epochs, c.Train.Batch, c.Train.ValStep, c.Train.LogStep = epochs, 64, 0, 0
 	run := runtest.Train(t, c)
-	list, err := study.Suspects(t.Context(), trained.AnalysisRequest{Device: c.Device}, run, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := try.Get(study.Suspects(t.Context(), trained.AnalysisRequest{Device: c.Device}, run, nil))(t)
 	right, order, pairs := 0, 0, 0
 	seen := make([]bool, len(index))
 	for _, s := range slices.Backward(list) {

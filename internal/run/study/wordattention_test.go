@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
@@ -23,38 +24,23 @@ func TestAttendWords(t *testing.T) {
 	run := runtest.Train(t, c)
 	r := trained.AnalysisRequest{Split: "test", Device: oneThread()}
 	l, err := r.Load(run, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	id, text := l.Split.ImageID(3), l.Split.Caption(15)
 	captions := l.Split.NumCaptions()
 	l.Close()
 	file := filepath.Join(t.TempDir(), "s.npy")
-	if _, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{run}, Split: "test", Batch: 16,
-		Device: oneThread(), SaveScores: file}); err != nil {
-		t.Fatal(err)
-	}
-	f, err := npy.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Get(evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{run}, Split: "test", Batch: 16,
+		Device: oneThread(), SaveScores: file}))(t)
+	f := try.Get(npy.Open(file))(t)
 	defer f.Close()
-	scores, err := f.Float64s()
-	if err != nil {
-		t.Fatal(err)
-	}
+	scores := try.Get(f.Float64s())(t)
 	for _, stored := range []bool{true, false} {
 		if !stored {
 			for _, name := range []string{"test_ims_bbx.npy", "test_ims_size.npy"} {
-				if err := os.Remove(filepath.Join(c.Data.Dir, name)); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, os.Remove(filepath.Join(c.Data.Dir, name)))
 			}
 		}
-		all, err := AttendWords(t.Context(), r, run, []string{id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := try.Get(AttendWords(t.Context(), r, run, []string{id}))(t)
 		a := all[0]
 		if a.ImageID != id || a.Image != 3 || a.Caption != 15 || a.Text != text || a.Stored != stored ||
 			a.AttendsWords {
@@ -83,11 +69,11 @@ func TestAttendWords(t *testing.T) {
 		}
 	}
 	_, err = AttendWords(t.Context(), r, run, []string{"nothing"})
-	runtest.WantError(t, err, "no image with the id", id[:1])
+	try.Fails(t, err, "no image with the id", id[:1])
 	plain := runtest.TinyConfig()
 	plain.Train.MaxSteps = 1
 	_, err = AttendWords(t.Context(), r, runtest.Train(t, plain), []string{id})
-	runtest.WantError(t, err, "network vsepp has one vector for a caption; the words of those of [saf sgr gsmn scan]")
+	try.Fails(t, err, "network vsepp has one vector for a caption; the words of those of [saf sgr gsmn scan]")
 	if got := gridBoxes(5); len(got) != 20 || got[18] != 2./3 || got[19] != 1 {
 		t.Errorf("five cells: %v", got)
 	}

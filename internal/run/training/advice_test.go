@@ -13,6 +13,7 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/tfevents"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -41,9 +42,7 @@ func TestAdvice(t *testing.T) {
 		w := &runtest.Watcher{}
 		r := runtest.Request(cfg, filepath.Join(t.TempDir(), "run"), w)
 		r.BLAS = c.blas
-		if _, err := training.Train(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(training.Train(t.Context(), r))(t)
 		if len(c.words) == 0 && len(w.Warnings) > 0 {
 			t.Errorf("%s: %q", c.name, w.Warnings)
 			continue
@@ -64,22 +63,19 @@ func TestDiskTooSmall(t *testing.T) {
 	whole := runtest.Train(t, c)
 	var sizes []int64
 	for _, name := range []string{runfs.BestName, runfs.LastName} {
-		st, err := os.Stat(runtest.Checkpoint(whole, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := try.Get(os.Stat(runtest.Checkpoint(whole, name)))(t)
 		sizes = append(sizes, st.Size())
 	}
 	best, last := sizes[0], sizes[1]
-	try := func(free int64) (*runtest.Watcher, string, error) {
+	attempt := func(free int64) (*runtest.Watcher, string, error) {
 		w, dir := &runtest.Watcher{}, filepath.Join(t.TempDir(), "run")
 		r := runtest.Request(c, dir, w)
 		r.FreeDisk = func(string) (int64, error) { return free, nil }
 		_, err := training.Train(t.Context(), r)
 		return w, dir, err
 	}
-	w, dir, err := try(last)
-	runtest.WantError(t, err, "the checkpoints of the run need",
+	w, dir, err := attempt(last)
+	try.Fails(t, err, "the checkpoints of the run need",
 		"free some space, or choose a directory on another disk with --run")
 	if len(w.Steps) > 0 {
 		t.Errorf("%d steps were done", len(w.Steps))
@@ -87,12 +83,12 @@ func TestDiskTooSmall(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
 		t.Error("the directory looks like a run")
 	}
-	if w, _, err = try(best + last); err != nil || len(w.Warnings) != 1 ||
+	if w, _, err = attempt(best + last); err != nil || len(w.Warnings) != 1 ||
 		!strings.Contains(w.Warnings[0].Error(), "a new one beside them need") {
 		t.Errorf("%q, %v", w.Warnings, err)
 	}
 	for _, free := range []int64{best + 2*last, 0} { // enough, and unknown
-		if w, _, err = try(free); err != nil || len(w.Warnings) > 0 {
+		if w, _, err = attempt(free); err != nil || len(w.Warnings) > 0 {
 			t.Errorf("%d bytes: %q, %v", free, w.Warnings, err)
 		}
 	}
@@ -122,10 +118,7 @@ func TestTimesAndSettings(t *testing.T) {
 	c.Train.MaxSteps = 3
 	begin := time.Now().Add(-time.Second)
 	dir := runtest.Train(t, c)
-	f, err := os.Open(filepath.Join(dir, runfs.MetricsName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(os.Open(filepath.Join(dir, runfs.MetricsName)))(t)
 	defer f.Close()
 	last, lines := begin, 0
 	for s := bufio.NewScanner(f); s.Scan(); lines++ {
@@ -133,9 +126,7 @@ func TestTimesAndSettings(t *testing.T) {
 			Kind string
 			Time string
 		}
-		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, json.Unmarshal(s.Bytes(), &line))
 		at, err := time.Parse(time.RFC3339Nano, line.Time)
 		if err != nil || at.Before(last) || at.After(time.Now()) || !strings.HasSuffix(line.Time, "Z") ||
 			len(line.Time) > len("2026-01-02T15:04:05.000Z") {
@@ -150,10 +141,7 @@ func TestTimesAndSettings(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	events, err := tfevents.Read(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := try.Get(tfevents.Read(files[0]))(t)
 	if !slices.ContainsFunc(events[:2], func(e tfevents.Event) bool {
 		return e.Tag == "_hparams_/session_start_info" &&
 			e.Step == 0

@@ -12,6 +12,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/runtest"
@@ -101,7 +102,7 @@ func TestTrainingThatCannotStart(t *testing.T) {
 			cfg := runtest.TinyConfig()
 			c.change(t, cfg)
 			_, err := training.Train(t.Context(), runtest.Request(cfg, dir, &runtest.Watcher{}))
-			runtest.WantError(t, err, c.words...)
+			try.Fails(t, err, c.words...)
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than one line: %v", err)
 			}
@@ -119,21 +120,14 @@ func TestTrainingThatCannotStart(t *testing.T) {
 
 func remove(t *testing.T, dir, name string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Remove(filepath.Join(dir, name)))
 }
 
 func edit(t *testing.T, dir, name string, f func([]byte) []byte) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, f(b), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(path))(t)
+	try.Do(t, os.WriteFile(path, f(b), 0o666))
 }
 
 // A run that cannot be resumed as asked says why and is left as it was.
@@ -162,13 +156,8 @@ func TestResumeThatCannotContinue(t *testing.T) {
 			[]string{"device.precision was fp32, is bf16"}},
 		{"changed vocabulary", func(t *testing.T, r *training.Request) {
 			r.Config.Data.Vocab = filepath.Join(t.TempDir(), "vocab.json")
-			v, err := text.LoadVocabulary(filepath.Join(runtest.Fixture, "data", "vocab.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := v.Save(r.Config.Data.Vocab); err != nil {
-				t.Fatal(err)
-			}
+			v := try.Get(text.LoadVocabulary(filepath.Join(runtest.Fixture, "data", "vocab.json")))(t)
+			try.Do(t, v.Save(r.Config.Data.Vocab))
 		}, []string{"vocabulary of the data set has changed", "vocab.json has ", "the data set's has 45",
 			"--set data.vocab="}},
 		{"half a checkpoint", func(t *testing.T, r *training.Request) {
@@ -193,9 +182,7 @@ func TestResumeThatCannotContinue(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.CopyFS(dir, os.DirFS(source)))
 			again := *c
 			again.Train.Epochs = 2
 			r := runtest.Request(&again, dir, &runtest.Watcher{})
@@ -203,7 +190,7 @@ func TestResumeThatCannotContinue(t *testing.T) {
 			k.change(t, &r)
 			before := tree(t, dir)
 			_, err := training.Train(t.Context(), r)
-			runtest.WantError(t, err, k.words...)
+			try.Fails(t, err, k.words...)
 			after := tree(t, dir)
 			if k.name == "broken metrics" { // found after the session was recorded
 				return
@@ -221,32 +208,24 @@ func TestResumeWithOtherData(t *testing.T) {
 	c.Loss.Name, c.Data.Dir, c.Train.Epochs = loss.LMH, runtest.CopyWorld(t), 1
 	dir := runtest.Train(t, c)
 	for _, ext := range []string{"_caps.txt", "_ids.txt", "_ims.npy"} {
-		b, err := os.ReadFile(filepath.Join(c.Data.Dir, "dev"+ext))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(c.Data.Dir, "train"+ext), b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(filepath.Join(c.Data.Dir, "dev"+ext)))(t)
+		try.Do(t, os.WriteFile(filepath.Join(c.Data.Dir, "train"+ext), b, 0o666))
 	}
 	c.Train.Epochs = 2
 	r := runtest.Request(c, dir, &runtest.Watcher{})
 	r.Resume = true
 	_, err := training.Train(t.Context(), r)
-	runtest.WantError(t, err, "the data set has changed since the run began", "train_caps.txt", "train_ims.npy")
+	try.Fails(t, err, "the data set has changed since the run began", "train_caps.txt", "train_ims.npy")
 	if err := os.Remove(filepath.Join(dir, inputs.DataName)); err != nil { // as of a version that kept no fingerprint
 		t.Fatal(err)
 	}
 	_, err = training.Train(t.Context(), r)
-	runtest.WantError(t, err, "began with 200 training captions", "has 60 now")
+	try.Fails(t, err, "began with 200 training captions", "has 60 now")
 }
 
 func replace(t *testing.T, run, with string) {
 	t.Helper()
-	b, err := os.ReadFile(with)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(with))(t)
 	edit(t, run, "checkpoints/"+runfs.LastName, func([]byte) []byte { return b })
 }
 
@@ -255,7 +234,7 @@ func TestResumeOfNothing(t *testing.T) {
 	r := runtest.Request(runtest.TinyConfig(), dir, &runtest.Watcher{})
 	r.Resume = true
 	_, err := training.Train(t.Context(), r)
-	runtest.WantError(t, err, dir+": nothing to resume: the directory holds no run (no config.yaml)")
+	try.Fails(t, err, dir+": nothing to resume: the directory holds no run (no config.yaml)")
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory was made: %v", err)
 	}
@@ -277,9 +256,7 @@ func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
 		_, _ = training.Train(t.Context(), r)
 	}()
 	r.Observer, r.Resume = &runtest.Watcher{}, true
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), r))(t)
 	runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(whole, runfs.LastName))
 	if got, want := runtest.Metrics(t, dir), runtest.Metrics(t, whole); !slices.Equal(got, want) {
 		t.Errorf("%d lines of metrics, want the same %d", len(got), len(want))
@@ -304,7 +281,7 @@ func TestRunDirectoryInUse(t *testing.T) {
 		train.ErrInterrupted) {
 		t.Fatal(err)
 	}
-	runtest.WantError(t, second, dir, "in use", "process", "on host", "--run DIR")
+	try.Fails(t, second, dir, "in use", "process", "on host", "--run DIR")
 	if !errors.Is(second, runfs.ErrLocked) {
 		t.Errorf("%v is not ErrLocked", second)
 	}
@@ -322,9 +299,7 @@ func TestUnknownWordsOnly(t *testing.T) {
 	}
 	c.Train.Epochs = 1
 	w := &runtest.Watcher{}
-	if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 	for _, v := range w.Validations { // all captions are alike
 		if v.Metrics.MRecall > 60 {
 			t.Errorf("M-Recall %v from captions that say nothing", v.Metrics.MRecall)
@@ -338,9 +313,7 @@ func gsmnWithout(files ...string) func(*testing.T, *config.Config) {
 		c.Data.Dir = runtest.CopyWorld(t)
 		c.Model.Network, c.Model.TextEncoder, c.Model.GSMN.Neighbors = "gsmn", "bigru", "true"
 		for _, f := range files {
-			if err := os.Remove(filepath.Join(c.Data.Dir, f)); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.Remove(filepath.Join(c.Data.Dir, f)))
 		}
 	}
 }
@@ -355,18 +328,14 @@ func TestFeaturesThatBecomeShorter(t *testing.T) {
 	for _, file := range []string{"train_ims.npy", "dev_ims.npy"} {
 		path := filepath.Join(c.Data.Dir, file)
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		w := &runtest.Watcher{OnStep: func(i train.StepInfo) {
 			if i.Step == 1 && os.Truncate(path, 0) != nil {
 				t.Error("not shortened")
 			}
 		}}
 		_, err = training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w))
-		runtest.WantError(t, err, path+" became shorter while it was in use", "now it has 0")
-		if err := os.WriteFile(path, whole, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Fails(t, err, path+" became shorter while it was in use", "now it has 0")
+		try.Do(t, os.WriteFile(path, whole, 0o666))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/runtest"
@@ -28,10 +29,7 @@ func bertConfig(t *testing.T) *config.Config {
 		pieces = append(pieces, string(r), "##"+string(r))
 	}
 	known := map[string]bool{}
-	f, err := os.Open(filepath.Join(runtest.World, "train_caps.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try.Get(os.Open(filepath.Join(runtest.World, "train_caps.txt")))(t)
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		for _, w := range strings.Fields(strings.ToLower(lines.Text())) {
@@ -42,9 +40,7 @@ func bertConfig(t *testing.T) *config.Config {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "vocab.txt")
-	if err := os.WriteFile(path, []byte(strings.Join(pieces, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(strings.Join(pieces, "\n")+"\n"), 0o600))
 	c := runtest.TinyConfig()
 	c.Data.Vocab, c.Model.Network, c.Model.TextEncoder = path, "vseinf", "bert"
 	c.Model.Bert = models.BertOptions{Init: "random", Layers: 2, Hidden: 16, Heads: 2, Intermediate: 24, Positions: 24,
@@ -64,12 +60,9 @@ func TestBertResumeEqualsUninterrupted(t *testing.T) {
 		t.Errorf("%d interruptions", n)
 	}
 	runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(whole, runfs.LastName))
-	rep, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{dir}, Data: runtest.World,
+	rep := try.Get(evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{dir}, Data: runtest.World,
 		Split:    "test",
-		Protocol: eval.Auto, Device: device.Options{Kind: "cpu", Threads: 2, Precision: "fp32"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Protocol: eval.Auto, Device: device.Options{Kind: "cpu", Threads: 2, Precision: "fp32"}}))(t)
 	if rep.Captions != 60 || len(rep.Results) == 0 {
 		t.Errorf("%+v", rep)
 	}
@@ -82,11 +75,9 @@ func TestBertLearns(t *testing.T) {
 	c.Loss.Name, c.Model.Bert.Dropout, c.Optim.LR = "lsh", 0, 3e-3
 	var losses []float64
 	run := filepath.Join(t.TempDir(), "run")
-	if _, err := training.Train(t.Context(), runtest.Request(c, run, &runtest.Watcher{OnStep: func(i train.StepInfo) {
+	try.Get(training.Train(t.Context(), runtest.Request(c, run, &runtest.Watcher{OnStep: func(i train.StepInfo) {
 		losses = append(losses, i.StepResult.Loss)
-	}})); err != nil {
-		t.Fatal(err)
-	}
+	}})))(t)
 	mean := func(x []float64) (m float64) {
 		for _, v := range x {
 			m += v / float64(len(x))
@@ -111,10 +102,8 @@ func TestBertLearns(t *testing.T) {
 func TestBertFolderMistakes(t *testing.T) {
 	good := filepath.Join(runtest.BertFixture, "bert")
 	empty := t.TempDir()
-	if err := os.WriteFile(filepath.Join(empty, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(filepath.Join(empty, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"),
+		0o600))
 	sizes := models.BertOptions{Dir: good, Init: "pretrained", Layers: 2, Hidden: 12, Heads: 3, Intermediate: 20,
 		Positions: 40}
 	for _, m := range []struct {

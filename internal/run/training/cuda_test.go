@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 	"vsetrain/train"
@@ -24,9 +25,7 @@ func TestTrainOnEmulatedGPU(t *testing.T) {
 		c := runtest.TinyConfig()
 		c.Device.Kind, c.Train.MaxSteps = kind, 10
 		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
-		if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 		for _, v := range w.Validations {
 			rsums = append(rsums, v.Score)
 		}
@@ -59,9 +58,7 @@ func TestAutoPrecisionLearnsTheSame(t *testing.T) {
 		c.Device.Kind, c.Device.Precision = "cuda", precision
 		c.Train.Overfit, c.Train.Epochs, c.Train.MaxSteps, c.Train.ValStep, c.Optim.LRUpdate = 2, 99, 30, 30, 99
 		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
-		if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 		if !strings.HasSuffix(w.Plan.Device, picked) || c.Device.Precision != precision {
 			t.Errorf("%s: %s, expected %s; the options say %s now", precision, w.Plan.Device, picked,
 				c.Device.Precision)

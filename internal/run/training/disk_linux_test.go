@@ -13,6 +13,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -38,12 +39,8 @@ func mount(t *testing.T, options string) string {
 func fill(t *testing.T, path string, free int64) {
 	t.Helper()
 	var st unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(path), &st); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, make([]byte, int64(st.Bavail)*st.Bsize-free), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, unix.Statfs(filepath.Dir(path), &st))
+	try.Do(t, os.WriteFile(path, make([]byte, int64(st.Bavail)*st.Bsize-free), 0o666))
 }
 
 // A disk that becomes full ends the run with a message; the checkpoint before is whole, and with space again the run
@@ -75,7 +72,7 @@ func TestFullDisk(t *testing.T) {
 				}
 			}}
 			out, err := training.Train(t.Context(), runtest.Request(cfg, dir, w))
-			runtest.WantError(t, err, c.words...)
+			try.Fails(t, err, c.words...)
 			if !errors.Is(err, atomicfile.ErrDiskFull) || out.Position.Step <= c.at {
 				t.Fatalf("%v at %+v", err, out.Position)
 			}
@@ -89,9 +86,7 @@ func TestFullDisk(t *testing.T) {
 			if files, _ := filepath.Glob(filepath.Join(dir, "checkpoints", ".*")); len(files) > 0 {
 				t.Errorf("half-written files stay: %v", files)
 			}
-			if err := os.Remove(filler); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.Remove(filler))
 			runtest.Resume(t, runtest.Request(cfg, dir, &runtest.Watcher{}))
 			whole := runtest.Train(t, cfg)
 			runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(whole, runfs.LastName))
@@ -108,19 +103,15 @@ func TestReadOnlyRunDirectory(t *testing.T) {
 	cfg := runtest.TinyConfig()
 	cfg.Train.Epochs = 1
 	dir := filepath.Join(disk, "run")
-	if _, err := training.Train(t.Context(), runtest.Request(cfg, dir, &runtest.Watcher{})); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(cfg, dir, &runtest.Watcher{})))(t)
+	try.Do(t, unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	for _, resume := range []bool{true, false} {
 		r := runtest.Request(cfg, dir, &runtest.Watcher{})
 		if r.Resume = resume; !resume {
 			r.RunDir = filepath.Join(disk, "new")
 		}
 		_, err := training.Train(t.Context(), r)
-		runtest.WantError(t, err, r.RunDir, "read-only file system",
+		try.Fails(t, err, r.RunDir, "read-only file system",
 			"choose another run directory with --run DIR or make "+
 				"this one writable")
 	}

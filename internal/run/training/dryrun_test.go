@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 	"vsetrain/train"
@@ -27,26 +28,18 @@ func TestDryRun(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "sub", "run")
 		r := runtest.Request(c, dir, &runtest.Watcher{})
 		r.FreeDisk = func(string) (int64, error) { return 1 << 40, nil }
-		rep, err := training.DryRun(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rep := try.Get(training.DryRun(t.Context(), r))(t)
 		if _, err := os.Stat(filepath.Dir(dir)); err == nil {
 			t.Fatal("a dry run made a folder")
 		}
 		w := &runtest.Watcher{}
-		if _, err := training.Train(t.Context(), runtest.Request(c, dir, w)); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(training.Train(t.Context(), runtest.Request(c, dir, w)))(t)
 		if int(rep.Steps) != len(w.Steps) || int(rep.Validations) != len(w.Validations) {
 			t.Errorf("predicted %d steps and %d validations, were %d and %d", rep.Steps, rep.Validations, len(w.Steps),
 				len(w.Validations))
 		}
 		size := func(name string) int64 {
-			st, err := os.Stat(runtest.Checkpoint(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			st := try.Get(os.Stat(runtest.Checkpoint(dir, name)))(t)
 			return st.Size()
 		}
 		weights := size(runfs.BestName) + size(runfs.AverageName)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/loss"
@@ -23,24 +24,17 @@ func TestFalseNegativesOfSteps(t *testing.T) {
 		cfg.Loss.Name, cfg.Train.Epochs = c.loss, 1
 		if !c.vectors {
 			cfg.Data.Dir = runtest.CopyWorld(t)
-			if err := os.Remove(filepath.Join(cfg.Data.Dir, "train_svd.npy")); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.Remove(filepath.Join(cfg.Data.Dir, "train_svd.npy")))
 		}
 		dir := runtest.Train(t, cfg)
 		lines, hard := 0, 0.0
-		text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := try.Get(os.ReadFile(filepath.Join(dir, "metrics.jsonl")))(t)
 		for line := range strings.Lines(string(text)) {
 			if !strings.Contains(line, `"kind":"train"`) {
 				continue
 			}
 			var r records.StepRecord
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, json.Unmarshal([]byte(line), &r))
 			lines++
 			if (r.HardFalse != nil) != c.vectors || (r.AllFalse != nil) != c.vectors {
 				t.Fatalf("%+v: %s", c, line)

@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -33,9 +34,7 @@ func gpuRun(t *testing.T, c *config.Config) (curve []string, plan training.Plan,
 			sent = (emulator.Uploaded(t) - first) / 2
 		}
 	}}
-	if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 	if len(curve) != 8 || len(w.Validations) == 0 {
 		t.Fatalf("%d steps and %d validations are reported", len(curve), len(w.Validations))
 	}
@@ -49,9 +48,7 @@ func gpuRun(t *testing.T, c *config.Config) (curve []string, plan training.Plan,
 func worldOf(t *testing.T, o synth.Options) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "world")
-	if err := synth.Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, synth.Generate(dir, o, nil))
 	return dir
 }
 
@@ -158,11 +155,11 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 		(runtest.TakenMemory(t)+int(m.Parameters+m.Gradients+m.Optimiser+m.Values+m.Inputs)+150_000)*16/15, 4<<30)
 	c.Device.Resident = "always"
 	_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	runtest.WantError(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
+	try.Fails(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
 	emulator.Set(t, "memory", runtest.TakenMemory(t)+30_000, 4<<30)
 	c.Device.Resident = "never"
 	_, err = training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	runtest.WantError(t, err, "allocate", "the GPU is full", "lower train.batch")
+	try.Fails(t, err, "allocate", "the GPU is full", "lower train.batch")
 }
 
 // Features of float16 that are streamed from pinned memory give the bits of resident ones and of those that the host
@@ -201,9 +198,7 @@ func TestStreamedHalves(t *testing.T) {
 		}
 		emulator.Set(t, "defer", 1, 0)
 		whole, part := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "part")
-		if _, err := training.Train(t.Context(), runtest.Request(c, whole, &runtest.Watcher{})); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(training.Train(t.Context(), runtest.Request(c, whole, &runtest.Watcher{})))(t)
 		runtest.Interrupt(t, runtest.Request(c, part, &runtest.Watcher{}), 3)
 		emulator.Set(t, "no_pinned", 3, 0)
 		w := &runtest.Watcher{}
@@ -226,9 +221,7 @@ func TestLostGPU(t *testing.T) {
 		return c
 	}
 	whole := filepath.Join(t.TempDir(), "whole")
-	if _, err := training.Train(t.Context(), runtest.Request(config(), whole, &runtest.Watcher{})); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(config(), whole, &runtest.Watcher{})))(t)
 	lose := func(step int64, launch int) *runtest.Watcher {
 		return &runtest.Watcher{OnStep: func(i train.StepInfo) {
 			if i.Step == step {
@@ -238,13 +231,13 @@ func TestLostGPU(t *testing.T) {
 	}
 	early := filepath.Join(t.TempDir(), "early")
 	_, err := training.Train(t.Context(), runtest.Request(config(), early, lose(1, 1)))
-	runtest.WantError(t, err, "CUDA_ERROR_UNKNOWN", "kernel copy_parts on a grid of ",
+	try.Fails(t, err, "CUDA_ERROR_UNKNOWN", "kernel copy_parts on a grid of ",
 		" in the inputs of a training step",
 		"the GPU or its driver failed", "no checkpoint had been written yet")
 	emulator.Mend(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err = training.Train(t.Context(), runtest.Request(config(), dir, lose(7, 5)))
-	runtest.WantError(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ",
+	try.Fails(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ",
 		"device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)
 	emulator.Mend(t)

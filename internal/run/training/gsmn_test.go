@@ -9,6 +9,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/runtest"
@@ -39,10 +40,8 @@ func gsmnWorld(t *testing.T) string {
 	dir := worldOf(t, o)
 	s := semantic.DefaultOptions()
 	s.K = 16
-	if _, err := semantic.Precompute(context.Background(), filepath.Join(dir, "train_caps.txt"),
-		filepath.Join(dir, "train_svd.npy"), s, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(semantic.Precompute(context.Background(), filepath.Join(dir, "train_caps.txt"),
+		filepath.Join(dir, "train_svd.npy"), s, nil))(t)
 	return dir
 }
 
@@ -50,13 +49,10 @@ func gsmnWorld(t *testing.T) string {
 func (r gsmnRun) recall(t *testing.T, c *config.Config) (run string, score float64) {
 	t.Helper()
 	run = runtest.Train(t, c)
-	rep, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{filepath.Join(run, "checkpoints",
+	rep := try.Get(evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{filepath.Join(run, "checkpoints",
 		runfs.LastName)},
 		Data: r.dir, Split: "train", Protocol: eval.Whole,
-		Device: device.Options{Kind: "auto", Precision: "fp32", Threads: 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Device: device.Options{Kind: "auto", Precision: "fp32", Threads: 2}}))(t)
 	return run, rep.Results[0].Metrics.MRecall
 }
 
@@ -89,9 +85,7 @@ func TestGSMNLearnsWithEveryLoss(t *testing.T) {
 func TestValidationReportsPairs(t *testing.T) {
 	w := &runtest.Watcher{}
 	c := gsmnConfig(gsmnWorld(t), loss.LSH, 1)
-	if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 	if pairs := 12 * 60; w.Scored != [2]int{pairs, pairs} {
 		t.Errorf("the last report is %d of %d pairs, want %d of as many", w.Scored[0], w.Scored[1], pairs)
 	}

@@ -13,6 +13,7 @@ import (
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -57,9 +58,7 @@ func TestRanksTrainARun(t *testing.T) {
 	want := runtest.Train(t, c)
 	whole := filepath.Join(t.TempDir(), "whole")
 	errs, _ := job(t, c, whole, 3, false, nil)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(errs...))
 	near(t, whole, want)
 
 	parts := filepath.Join(t.TempDir(), "parts")
@@ -128,6 +127,6 @@ func TestTooFewPairsForRanks(t *testing.T) {
 	c.Train.Batch, c.Loss.Name = 66, loss.LMH // of 200 captions two are left
 	errs, _ := job(t, c, t.TempDir(), 3, false, nil)
 	for _, err := range errs {
-		runtest.WantError(t, err, "2 pairs, fewer than the 3 ranks", "train.drop_last")
+		try.Fails(t, err, "2 pairs, fewer than the 3 ranks", "train.drop_last")
 	}
 }

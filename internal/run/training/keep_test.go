@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 	"vsetrain/models"
@@ -22,9 +23,7 @@ func TestKeep(t *testing.T) {
 	c.Train.Keep, c.Optim.EMA = 2, 0.5
 	dir := filepath.Join(t.TempDir(), "run")
 	w := &runtest.Watcher{}
-	if _, err := training.Train(t.Context(), runtest.Request(c, dir, w)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(c, dir, w)))(t)
 	want := func() (steps []int64) {
 		all := slices.Clone(w.Validations)
 		slices.SortStableFunc(all, func(a, b train.ValidationInfo) int {
@@ -37,10 +36,7 @@ func TestKeep(t *testing.T) {
 	}()
 	slices.Sort(want)
 	kept := func() (steps []int64) {
-		files, err := filepath.Glob(filepath.Join(dir, runfs.CheckpointsName, "step-*.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := try.Get(filepath.Glob(filepath.Join(dir, runfs.CheckpointsName, "step-*.safetensors")))(t)
 		for _, f := range files {
 			info, err := models.ReadInfo(f)
 			if err != nil || filepath.Base(f) != fmt.Sprintf("step-%08d.safetensors", info.Step) {
@@ -53,16 +49,10 @@ func TestKeep(t *testing.T) {
 	if got := kept(); !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
-	info, err := models.ReadInfo(runtest.Checkpoint(dir, runfs.BestName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := try.Get(models.ReadInfo(runtest.Checkpoint(dir, runfs.BestName)))(t)
 	runtest.SameTensors(t, runtest.Checkpoint(dir, fmt.Sprintf("step-%08d.safetensors", info.Step)),
 		runtest.Checkpoint(dir, runfs.BestName))
-	last, err := models.ReadInfo(runtest.Checkpoint(dir, runfs.LastName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := try.Get(models.ReadInfo(runtest.Checkpoint(dir, runfs.LastName)))(t)
 	var st struct {
 		train.State
 		Kept []training.Kept
@@ -92,10 +82,7 @@ func TestScoreOfTheLastWeights(t *testing.T) {
 	dir, c := filepath.Join(t.TempDir(), "run"), runtest.TinyConfig()
 	score := func(name string) float64 {
 		t.Helper()
-		info, err := models.ReadInfo(runtest.Checkpoint(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := try.Get(models.ReadInfo(runtest.Checkpoint(dir, name)))(t)
 		return info.Score
 	}
 	w := &runtest.Watcher{}

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -32,9 +33,7 @@ func killedInSave(t *testing.T, c *config.Config, best bool) string {
 	dir := filepath.Join(t.TempDir(), "run")
 	short := *c
 	short.Train.MaxSteps = 5
-	if _, err := training.Train(t.Context(), runtest.Request(&short, dir, &runtest.Watcher{})); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(&short, dir, &runtest.Watcher{})))(t)
 	names := []string{runfs.LastName}
 	if !best {
 		names = append(names, runfs.BestName)
@@ -46,9 +45,7 @@ func killedInSave(t *testing.T, c *config.Config, best bool) string {
 func lose(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := os.Remove(runtest.Checkpoint(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Remove(runtest.Checkpoint(dir, name)))
 	}
 }
 
@@ -56,17 +53,14 @@ func lose(t *testing.T, dir string, names ...string) {
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	try.Do(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || d.Name() == ".lock" {
 			return err
 		}
 		b, err := os.ReadFile(path)
 		out[path] = string(b)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -90,13 +84,11 @@ func TestLostCheckpoint(t *testing.T) {
 	for name, lost := range map[string][]string{"last": {runfs.LastName}, "both": {runfs.LastName, runfs.BestName}} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.CopyFS(dir, os.DirFS(whole)))
 			lose(t, dir, lost...)
 			before := contents(t, dir)
 			err := resumed(t, c, dir, &runtest.Watcher{})
-			runtest.WantError(t, err, runfs.LastName+" is missing", "step 13", "bring it back", "--run")
+			try.Fails(t, err, runfs.LastName+" is missing", "step 13", "bring it back", "--run")
 			if has := strings.Contains(err.Error(),
 				"train.init_from="+runtest.Checkpoint(dir, runfs.BestName)); has != (len(lost) == 1) {
 				t.Errorf("remedy of %v", err)
@@ -108,17 +100,11 @@ func TestLostCheckpoint(t *testing.T) {
 	}
 	t.Run("log too", func(t *testing.T) { // what is left is a best checkpoint, of step 13
 		dir := filepath.Join(t.TempDir(), "run")
-		if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(dir,
-			runfs.BestName)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(filepath.Join(dir, runfs.MetricsName)); err != nil {
-			t.Fatal(err)
-		}
-		runtest.WantError(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName+" is missing")
+		try.Do(t, os.CopyFS(dir, os.DirFS(whole)))
+		try.Do(t, os.Rename(runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(dir,
+			runfs.BestName)))
+		try.Do(t, os.Remove(filepath.Join(dir, runfs.MetricsName)))
+		try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName+" is missing")
 	})
 	t.Run("a link that leads nowhere", func(t *testing.T) {
 		dir := killedInSave(t, c, false)
@@ -126,7 +112,7 @@ func TestLostCheckpoint(t *testing.T) {
 			runfs.LastName)); err != nil {
 			t.Skip(err)
 		}
-		runtest.WantError(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName)
+		try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName)
 	})
 }
 
@@ -139,18 +125,11 @@ func TestKilledBeforeItsFirstCheckpoint(t *testing.T) {
 		dir := killedInSave(t, c, at.best)
 		if at.cut { // a session that began anew was killed in its turn
 			path := filepath.Join(dir, runfs.MetricsName)
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Truncate(path, int64(bytes.IndexByte(b, '\n')+1)); err != nil {
-				t.Fatal(err)
-			}
+			b := try.Get(os.ReadFile(path))(t)
+			try.Do(t, os.Truncate(path, int64(bytes.IndexByte(b, '\n')+1)))
 		}
 		w := &runtest.Watcher{}
-		if err := resumed(t, c, dir, w); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, resumed(t, c, dir, w))
 		if !w.Plan.Resume || w.Plan.Resumed.Step != 0 || w.Steps[0] != 1 {
 			t.Errorf("resumed at %+v", w.Plan.Resumed)
 		}
@@ -171,11 +150,8 @@ func TestBestOfALaterStepStays(t *testing.T) {
 	short := *c
 	short.Train.MaxSteps = 3
 	dir := killedInSave(t, c, true) // best of step 5; the next session ends before that
-	before, err := os.ReadFile(runtest.Checkpoint(dir, runfs.BestName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runtest.WantError(t, resumed(t, &short, dir, &runtest.Watcher{}),
+	before := try.Get(os.ReadFile(runtest.Checkpoint(dir, runfs.BestName)))(t)
+	try.Fails(t, resumed(t, &short, dir, &runtest.Watcher{}),
 		"is of step 5 and is not replaced by the weights of step 3",
 		"continue with --resume")
 	if after, err := os.ReadFile(runtest.Checkpoint(dir, runfs.BestName)); err != nil || !bytes.Equal(before, after) {
@@ -183,23 +159,14 @@ func TestBestOfALaterStepStays(t *testing.T) {
 	}
 	// An old last checkpoint beside a newer best one.
 	dir = filepath.Join(t.TempDir(), "run")
-	if _, err := training.Train(t.Context(), runtest.Request(&short, dir, &runtest.Watcher{})); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(best)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(runtest.Checkpoint(dir, runfs.BestName), b, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	runtest.WantError(t, resumed(t, c, dir, &runtest.Watcher{}), "but last.safetensors of step 3", "older")
+	try.Get(training.Train(t.Context(), runtest.Request(&short, dir, &runtest.Watcher{})))(t)
+	b := try.Get(os.ReadFile(best))(t)
+	try.Do(t, os.WriteFile(runtest.Checkpoint(dir, runfs.BestName), b, 0o666))
+	try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), "but last.safetensors of step 3", "older")
 	// A best checkpoint that is gone is told.
 	lose(t, dir, runfs.BestName)
 	w := &runtest.Watcher{}
-	if err := resumed(t, c, dir, w); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, resumed(t, c, dir, w))
 	if len(w.Warnings) != 1 || !strings.Contains(w.Warnings[0].Error(), runfs.BestName) {
 		t.Errorf("warnings %v", w.Warnings)
 	}
@@ -210,12 +177,10 @@ func TestCheckpointsWithoutAConfiguration(t *testing.T) {
 	c := runtest.TinyConfig()
 	c.Train.Epochs = 1
 	dir := runtest.Train(t, c)
-	if err := os.Remove(filepath.Join(dir, runfs.ConfigName)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Remove(filepath.Join(dir, runfs.ConfigName)))
 	before := contents(t, dir)
 	_, err := training.Train(t.Context(), runtest.Request(c, dir, &runtest.Watcher{}))
-	runtest.WantError(t, err, dir, "holds checkpoints but no config.yaml")
+	try.Fails(t, err, dir, "holds checkpoints but no config.yaml")
 	if !equalContents(contents(t, dir), before) {
 		t.Error("files of the run have changed")
 	}
@@ -227,32 +192,23 @@ func TestLogEndsBeforeTheCheckpoint(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	runtest.Interrupt(t, runtest.Request(c, dir, &runtest.Watcher{}), 7)
 	path := filepath.Join(dir, runfs.MetricsName)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := try.Get(os.ReadFile(path))(t)
 	lines := bytes.SplitAfter(whole, []byte("\n"))
 	for _, cut := range [][]byte{bytes.Join(lines[:3], nil), whole[:len(whole)-3], bytes.Join(lines[1:], nil)} {
-		if err := os.WriteFile(path, cut, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, cut, 0o666))
 		err := resumed(t, c, dir, &runtest.Watcher{})
-		runtest.WantError(t, err, path, fmt.Sprintf("has %d lines up to step 7", bytes.Count(cut, []byte("\n"))),
+		try.Fails(t, err, path, fmt.Sprintf("has %d lines up to step 7", bytes.Count(cut, []byte("\n"))),
 			"after 8",
 			"bring the whole file back")
 		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, cut) {
 			t.Errorf("the log has changed, %v", err)
 		}
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Remove(path))
 	for _, most := range []int{7, 26} { // the first session leaves an empty log, and the checkpoint as it is
 		c.Train.MaxSteps = most
 		w := &runtest.Watcher{}
-		if err := resumed(t, c, dir, w); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, resumed(t, c, dir, w))
 		if len(w.Warnings) != 1 || !strings.Contains(w.Warnings[0].Error(), "has lost its 8 lines up to step 7") {
 			t.Errorf("warnings %v", w.Warnings)
 		}
@@ -268,10 +224,7 @@ func TestImpossiblePosition(t *testing.T) {
 	c.Train.MaxSteps = 6
 	dir := runtest.Train(t, c)
 	path := runtest.Checkpoint(dir, runfs.LastName)
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := try.Get(os.ReadFile(path))(t)
 	f := runtest.OpenTensors(t, path)
 	all := make([]safetensors.Tensor, 0, len(f.Names()))
 	for _, name := range f.Names() {
@@ -295,17 +248,11 @@ func TestImpossiblePosition(t *testing.T) {
 			t.Fatalf("%s is not in %s", change[0], info)
 		}
 		var b bytes.Buffer
-		if err := safetensors.Write(&b, all, map[string]string{"vsetrain": changed}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		runtest.WantError(t, resumed(t, c, dir, &runtest.Watcher{}), path, "broken training state")
+		try.Do(t, safetensors.Write(&b, all, map[string]string{"vsetrain": changed}))
+		try.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
+		try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), path, "broken training state")
 	}
-	if err := os.WriteFile(path, good, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, good, 0o666))
 	if err := resumed(t, c, dir, &runtest.Watcher{}); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -22,19 +23,12 @@ import (
 func TestNoiseIndexOfARun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "noise.npy")
 	write := func(seed uint32) {
-		if err := data.WriteNoise(path, data.NoisyCaptions(200, 5, 0.4, seed)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, data.WriteNoise(path, data.NoisyCaptions(200, 5, 0.4, seed)))
 	}
 	write(1)
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := try.Get(os.ReadFile(path))(t)
 	_, wrong, err := data.NoisyPairs(data.NoisyCaptions(200, 5, 0.4, 1), 200, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	want := runfs.NoiseIndex{
 		File:   "noise.npy",
 		SHA256: fmt.Sprintf("%x", sha256.Sum256(content)),
@@ -56,11 +50,9 @@ func TestNoiseIndexOfARun(t *testing.T) {
 	r.Resume = true
 	write(2)
 	_, err = training.Train(t.Context(), r)
-	runtest.WantError(t, err, "last.safetensors was trained with", want.SHA256, "another with", "--run")
+	try.Fails(t, err, "last.safetensors was trained with", want.SHA256, "another with", "--run")
 	write(1)
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), r))(t)
 	for _, name := range []string{runfs.BestName, runfs.LastName} {
 		runtest.SameTensors(t, runtest.Checkpoint(dir, name), runtest.Checkpoint(whole, name))
 		info, err := models.ReadInfo(runtest.Checkpoint(dir, name))
@@ -77,14 +69,12 @@ func TestNoiseIndexOfARun(t *testing.T) {
 // A noise index that does not fit is refused before anything is written.
 func TestBadNoiseIndexOfARun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "noise.npy")
-	if err := data.WriteNoise(path, make([]int64, 12)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, data.WriteNoise(path, make([]int64, 12)))
 	c := runtest.TinyConfig()
 	c.Data.NoiseIndex = path
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err := training.Train(t.Context(), runtest.Request(c, dir, &runtest.Watcher{}))
-	runtest.WantError(t, err, path+": 12 entries, expected 200", "another split than", "vsetrain data noise")
+	try.Fails(t, err, path+": 12 entries, expected 200", "another split than", "vsetrain data noise")
 	if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
 		t.Error("a run was begun")
 	}
@@ -95,19 +85,13 @@ func TestBadNoiseIndexOfARun(t *testing.T) {
 func TestLabelsOfAnEarlierRound(t *testing.T) {
 	lossWith := func(labels string) loss.Options {
 		t.Helper()
-		r, err := config.Load(config.Request{Set: []string{"loss.name=crcl", "loss.warmup_epochs=1",
-			"loss.crcl.labels=" + labels}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(config.Load(config.Request{Set: []string{"loss.name=crcl", "loss.warmup_epochs=1",
+			"loss.crcl.labels=" + labels}}))(t)
 		return r.Config.Loss
 	}
 	labelsOf := func(dir string) []float64 {
 		t.Helper()
-		c, err := models.OpenCheckpoint(runtest.Checkpoint(dir, runfs.LastName))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := try.Get(models.OpenCheckpoint(runtest.Checkpoint(dir, runfs.LastName)))(t)
 		defer c.Close()
 		labels, err := c.Doubles("optim/loss/labels")
 		if err != nil || len(labels) != 200 {
@@ -134,12 +118,10 @@ func TestLabelsOfAnEarlierRound(t *testing.T) {
 	refused := func(words ...string) {
 		t.Helper()
 		_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-		runtest.WantError(t, err, words...)
+		try.Fails(t, err, words...)
 	}
 	c.Data.NoiseIndex = filepath.Join(t.TempDir(), "noise.npy")
-	if err := data.WriteNoise(c.Data.NoiseIndex, data.NoisyCaptions(200, 5, 0.4, 1)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, data.WriteNoise(c.Data.NoiseIndex, data.NoisyCaptions(200, 5, 0.4, 1)))
 	refused("loss crcl", "no noise index", "name a run with the noise index of this one")
 	c.Data.NoiseIndex, c.Loss = "", lossWith(runtest.Checkpoint(first, runfs.BestName))
 	refused("loss crcl", "holds weights only", runfs.LastName)

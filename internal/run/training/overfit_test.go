@@ -2,9 +2,9 @@ package training_test
 
 import (
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 )
@@ -15,9 +15,7 @@ func TestOverfit(t *testing.T) {
 	c.Train.Overfit, c.Train.Epochs, c.Train.ValStep, c.Optim.LRUpdate, c.Optim.LR = 2, 12, 0, 0, 1e-2
 	c.Model.EmbedDim, c.Loss.Name = 32, "lsh"
 	w := &runtest.Watcher{}
-	if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 	first, last := w.Validations[0], w.Validations[len(w.Validations)-1]
 	from, to := first.Metrics.MRecall, last.Metrics.MRecall
 	if to < 95 || last.Metrics.Protocol != "batches" || from >= to {
@@ -28,7 +26,5 @@ func TestOverfit(t *testing.T) {
 	}
 	c.Train.Overfit = 14
 	_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	if err == nil || !strings.Contains(err.Error(), "train.overfit is 14, but an epoch has 13 batches of 16 captions") {
-		t.Errorf("more batches than there are: %v", err)
-	}
+	try.Fails(t, err, "train.overfit is 14, but an epoch has 13 batches of 16 captions")
 }

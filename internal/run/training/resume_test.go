@@ -15,6 +15,7 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/tfevents"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
@@ -166,10 +167,7 @@ func TestTensorBoardEvents(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("event files %v, %v", files, err)
 	}
-	events, err := tfevents.Read(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := try.Get(tfevents.Read(files[0]))(t)
 	count := map[string]int{}
 	for _, e := range events {
 		count[e.Tag]++
@@ -191,21 +189,14 @@ func TestEventsOfAResumedRun(t *testing.T) {
 	c.Train.Epochs = 1
 	dir := filepath.Join(t.TempDir(), "run")
 	runtest.Interrupt(t, runtest.Request(c, dir, &runtest.Watcher{}), 5)
-	killed, err := tfevents.Create(dir, time.Unix(1, 0), "killed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	killed := try.Get(tfevents.Create(dir, time.Unix(1, 0), "killed"))(t)
 	for _, e := range []struct {
 		tag  string
 		step int64
 	}{{"train/loss", 5}, {"val/m_recall", 5}, {"train/loss", 6}, {"train/loss", 7}} {
-		if err := killed.Scalar(e.tag, e.step, time.Unix(1, 0), -1); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, killed.Scalar(e.tag, e.step, time.Unix(1, 0), -1))
 	}
-	if err := killed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, killed.Close())
 	runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
 	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
 	if err != nil || len(files) != 3 {
@@ -213,10 +204,7 @@ func TestEventsOfAResumedRun(t *testing.T) {
 	}
 	count := map[string]int{}
 	for _, f := range files {
-		events, err := tfevents.Read(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := try.Get(tfevents.Read(f))(t)
 		for _, e := range events {
 			count[fmt.Sprintf("%s %d start %v", e.Tag, e.Step, e.Start)]++
 		}
@@ -251,16 +239,10 @@ func TestValidationEventsSurviveResuming(t *testing.T) {
 		c.Train.MaxSteps = most
 		runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := try.Get(filepath.Glob(filepath.Join(dir, "events.out.tfevents.*")))(t)
 	count := 0
 	for _, f := range files {
-		events, err := tfevents.Read(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := try.Get(tfevents.Read(f))(t)
 		for _, e := range events {
 			if e.Step == 5 && e.Tag == "val/m_recall" {
 				count++
@@ -293,10 +275,7 @@ func TestMetricsOfARun(t *testing.T) {
 func sameCheckpoints(t *testing.T, a, b string) {
 	t.Helper()
 	names := func(dir string) (names []string) {
-		files, err := os.ReadDir(filepath.Join(dir, runfs.CheckpointsName))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := try.Get(os.ReadDir(filepath.Join(dir, runfs.CheckpointsName)))(t)
 		for _, f := range files {
 			names = append(names, f.Name())
 		}
@@ -321,10 +300,7 @@ func points(t *testing.T, dir string) map[string]int {
 	}
 	count := map[string]int{}
 	for _, f := range files {
-		events, err := tfevents.Read(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := try.Get(tfevents.Read(f))(t)
 		for _, e := range events {
 			if strings.HasPrefix(e.Tag, "train/") || strings.HasPrefix(e.Tag, "val/") {
 				count[fmt.Sprint(e.Tag, " ", e.Step, " ", e.Value)]++
@@ -349,30 +325,19 @@ func TestPowerFailure(t *testing.T) {
 		func(events string) error { return os.Truncate(events, 600) },
 		func(events string) error { return os.Truncate(events, 0) },
 	} {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.RemoveAll(dir))
 		runtest.Interrupt(t, runtest.Request(c, dir, &runtest.Watcher{}), 7)
 		log := filepath.Join(dir, runfs.MetricsName)
-		b, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(log))(t)
 		last := bytes.SplitAfter(b, []byte("\n"))[0]
 		b = slices.Concat(b, make([]byte, 4096), last, last)
-		if err := os.WriteFile(log, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(log, b, 0o666))
 		events, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
 		if err != nil || len(events) != 1 {
 			t.Fatalf("event files %v, %v", events, err)
 		}
-		if err := lost(events[0]); err != nil {
-			t.Fatal(err)
-		}
-		if err := resumed(t, c, dir, &runtest.Watcher{}); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, lost(events[0]))
+		try.Do(t, resumed(t, c, dir, &runtest.Watcher{}))
 		if got := runtest.Metrics(t, dir); !slices.Equal(got, wantLog) {
 			t.Errorf("metrics %q, want %q", got, wantLog)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
 	"vsetrain/internal/run/records"
@@ -190,10 +191,8 @@ func TestTracking(t *testing.T) {
 // A tracked run is the run that is not tracked.
 func TestTrackingChangesNoResult(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, &runtest.Watcher{},
-		newFakeMLflow(t))); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, &runtest.Watcher{},
+		newFakeMLflow(t))))(t)
 	alone := runtest.Train(t, runtest.TinyConfig())
 	runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(alone, runfs.LastName))
 	if a, b := runtest.Metrics(t, dir), runtest.Metrics(t, alone); strings.Join(a, "\n") != strings.Join(b, "\n") {
@@ -213,9 +212,7 @@ func TestTrackingServerAway(t *testing.T) {
 			time.Sleep(50 * time.Millisecond) // until the failure is known; a second at most
 		}
 	}
-	if _, err := training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, w, f)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, w, f)))(t)
 	if len(w.Warnings) != 1 || !strings.Contains(w.Warnings[0].Error(), "503 Service Unavailable; training goes on") {
 		t.Errorf("warnings %v", w.Warnings)
 	}
@@ -241,18 +238,14 @@ func TestTrackAfterwards(t *testing.T) {
 	f, w := newFakeMLflow(t), &runtest.Watcher{}
 	f.set(true)
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, w, f)); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, w, f)))(t)
 	if n := len(w.Warnings); n == 0 || !strings.Contains(w.Warnings[n-1].Error(),
 		"send the rest with vsetrain track "+dir+" --mlflow "+f.url) {
 		t.Errorf("warnings %v", w.Warnings)
 	}
 	r := track.Request{Dir: dir, Target: mlflow.Target{URL: f.url, Experiment: "e"}, Status: mlflow.Finished,
 		Weights: true}
-	if _, err := track.Send(t.Context(), r); err == nil || !strings.Contains(err.Error(), "503") {
-		t.Errorf("%v", err)
-	}
+	try.Refuses(track.Send(t.Context(), r))(t, "503")
 	f.set(false)
 	f.artifact = "s3://bucket" // and files, when the server has a proxy
 	for i := range 3 {
@@ -273,14 +266,12 @@ func TestTrackAfterwards(t *testing.T) {
 	f.same(t, "run1", dir)
 
 	held, err := runfs.Open(dir, runfs.Owner{PID: 1, Host: "h"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer held.Close()
 	_, err = track.Send(t.Context(), r)
-	runtest.WantError(t, err, "is being trained by process 1 on h")
+	try.Fails(t, err, "is being trained by process 1 on h")
 	_, err = track.Send(t.Context(), track.Request{Dir: t.TempDir(), Target: r.Target})
-	runtest.WantError(t, err, "not a run directory")
+	try.Fails(t, err, "not a run directory")
 }
 
 // An interrupted run is continued on the server too: the steps that are done again are there once.
@@ -294,12 +285,8 @@ func TestTrackingResumes(t *testing.T) {
 	// As after a kill: the server has steps that the checkpoint does not.
 	state := filepath.Join(dir, track.StateName)
 	b, err := integrity.ReadSealed(state, 1<<16, "the state")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := integrity.WriteText(state, bytes.Replace(b, []byte(`"step": 7`), []byte(`"step": 9`), 1)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
+	try.Do(t, integrity.WriteText(state, bytes.Replace(b, []byte(`"step": 7`), []byte(`"step": 9`), 1)))
 	r := tracked(runtest.TinyConfig(), dir, &runtest.Watcher{}, f)
 	runtest.Resume(t, r)
 	run := f.runs["run0"]
@@ -311,11 +298,9 @@ func TestTrackingResumes(t *testing.T) {
 			t.Errorf("step %d was sent %d times, want %d", step, got, want)
 		}
 	}
-	if err := os.WriteFile(state, []byte("{"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(state, []byte("{"), 0o666))
 	_, err = track.Send(t.Context(), track.Request{Dir: dir, Target: r.Tracking})
-	runtest.WantError(t, err, track.StateName, "remove the file to send the run as a new one")
+	try.Fails(t, err, track.StateName, "remove the file to send the run as a new one")
 }
 
 // The real server, where there is one: VSETRAIN_MLFLOW names the program, or it is in the path.
@@ -327,10 +312,7 @@ func TestRealMLflow(t *testing.T) {
 			t.Skip("no mlflow program: install it with pip install mlflow, and name it with VSETRAIN_MLFLOW")
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
 	home := t.TempDir()
@@ -338,9 +320,7 @@ func TestRealMLflow(t *testing.T) {
 		"--backend-store-uri", "sqlite:///"+filepath.Join(home, "db"), "--artifacts-destination",
 		filepath.Join(home, "artifacts"))
 	c.Dir, c.Cancel, c.WaitDelay = home, func() error { return c.Process.Signal(os.Interrupt) }, 20*time.Second
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Start())
 	t.Cleanup(func() { c.Cancel(); c.Wait() })
 	address := "http://127.0.0.1:" + port
 	get := func(path string, q url.Values) (string, error) {
@@ -362,9 +342,7 @@ func TestRealMLflow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	r := runtest.Request(runtest.TinyConfig(), dir, w)
 	r.Tracking = mlflow.Target{URL: address, Experiment: "an experiment"}
-	if _, err := training.Train(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), r))(t)
 	// A server that is still importing may have missed the end.
 	sent, err := track.Send(t.Context(), track.Request{Dir: dir, Target: r.Tracking, Status: mlflow.Finished,
 		Weights: true})

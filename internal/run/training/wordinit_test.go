@@ -12,6 +12,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/runtest"
@@ -23,10 +24,7 @@ import (
 // vocabulary and the vectors by word.
 func writeVectors(t *testing.T, size int) (path string, v *text.Vocabulary, rows map[int][]float32) {
 	t.Helper()
-	v, err := text.LoadVocabulary(filepath.Join(runtest.World, "vocab.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v = try.Get(text.LoadVocabulary(filepath.Join(runtest.World, "vocab.json")))(t)
 	var b strings.Builder
 	rows = map[int][]float32{}
 	for i := 4; i < v.Len(); i += 3 {
@@ -39,9 +37,7 @@ func writeVectors(t *testing.T, size int) (path string, v *text.Vocabulary, rows
 		b.WriteString("\n")
 	}
 	path = filepath.Join(t.TempDir(), "vectors.txt")
-	if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte(b.String()), 0o666))
 	return path, v, rows
 }
 
@@ -51,10 +47,7 @@ func writeVectors(t *testing.T, size int) (path string, v *text.Vocabulary, rows
 func TestWordVectorsOfARun(t *testing.T) {
 	for _, frozen := range []bool{false, true} {
 		path, v, rows := writeVectors(t, 8)
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := try.Get(os.ReadFile(path))(t)
 		c := runtest.TinyConfig()
 		c.Model.WordInit, c.Model.WordFrozen = path, frozen
 		whole := runtest.Train(t, c)
@@ -67,9 +60,7 @@ func TestWordVectorsOfARun(t *testing.T) {
 		if w.Plan.Words == nil || *w.Plan.Words != want {
 			t.Errorf("the plan says %+v, want %+v", w.Plan.Words, want)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Remove(path))
 		runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
 		for _, name := range []string{runfs.BestName, runfs.LastName} {
 			runtest.SameTensors(t, runtest.Checkpoint(dir, name), runtest.Checkpoint(whole, name))
@@ -85,9 +76,7 @@ func TestWordVectorsOfARun(t *testing.T) {
 		}
 		f := runtest.OpenTensors(t, runtest.Checkpoint(dir, runfs.LastName))
 		table := make([]float32, v.Len()*8)
-		if err := f.Float32s("txt.embed.weight", table); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, f.Float32s("txt.embed.weight", table))
 		moved := 0
 		for i, row := range rows {
 			for j, x := range row {
@@ -112,13 +101,8 @@ func TestWordVectorsAreKeptByCopies(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "average.safetensors")
 	files := []string{runtest.Checkpoint(dir, runfs.BestName), runtest.Checkpoint(dir, runfs.LastName)}
 	_, _, err := checkpoints.Average(checkpoints.AverageRequest{Checkpoints: files, Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := models.ReadInfo(runtest.Checkpoint(dir, runfs.BestName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
+	a := try.Get(models.ReadInfo(runtest.Checkpoint(dir, runfs.BestName)))(t)
 	b, err := models.ReadInfo(out)
 	if err != nil || a.Words == nil || b.Words == nil || *a.Words != *b.Words {
 		t.Errorf("the average has word vectors of %+v, the checkpoints of %+v; %v", b.Words, a.Words, err)
@@ -142,7 +126,7 @@ func TestBadWordVectorsOfARun(t *testing.T) {
 			cfg.Model.WordInit = path
 			c.set(cfg)
 			_, err := training.Train(t.Context(), runtest.Request(cfg, dir, &runtest.Watcher{}))
-			runtest.WantError(t, err, c.want...)
+			try.Fails(t, err, c.want...)
 			if _, err := os.Stat(filepath.Join(dir, runfs.ConfigName)); err == nil {
 				t.Error("a configuration was written")
 			}
@@ -150,7 +134,7 @@ func TestBadWordVectorsOfARun(t *testing.T) {
 	}
 	cfg := runtest.TinyConfig()
 	cfg.Model.Network, cfg.Model.TextEncoder, cfg.Model.WordInit = models.VSEInf, models.TextBert, path
-	runtest.WantError(t, cfg.Validate(), "model.word_init", "text_encoder bert")
+	try.Fails(t, cfg.Validate(), "model.word_init", "text_encoder bert")
 	if b := config.Marshal(cfg); !bytes.Contains(b, []byte("word_init: ")) {
 		t.Errorf("the configuration does not say where word vectors come from:\n%s", b)
 	}

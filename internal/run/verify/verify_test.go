@@ -20,6 +20,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/files/tfevents"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 )
 
@@ -34,9 +35,7 @@ func quiet(string, int, int) {}
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "world"), os.DirFS(runtest.World)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.CopyFS(filepath.Join(dir, "world"), os.DirFS(runtest.World)))
 	c := runtest.TinyConfig()
 	c.Data.Dir, c.Train.Epochs = filepath.Join(dir, "world"), 1
 	w := &runtest.Watcher{}
@@ -57,13 +56,9 @@ func folder(t *testing.T) string {
 				_, err := w.Write(make([]byte, 1000))
 				return err
 			})} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 	}
-	if _, err := integrity.Record(big); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(integrity.Record(big))(t)
 	return dir
 }
 
@@ -112,26 +107,16 @@ func TestDamages(t *testing.T) {
 		t.Errorf("nothing tells about %v", whole.Without)
 	}
 	metrics := filepath.Join(dir, "run", runfs.MetricsName)
-	log, err := os.ReadFile(metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := try.Get(os.ReadFile(metrics))(t)
 	digit := bytes.Index(log, []byte(`"loss":`)) + len(`"loss":`) // another number, in JSON as good as before
 	other := bytes.Clone(log)
 	other[digit] = '1' + (other[digit]-'0')%9
-	if err := os.WriteFile(metrics, other, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(metrics, other, 0o666))
 	damagedOnly(t, filepath.Join(dir, "run"), metrics, "another digit", log, other)
-	if err := os.WriteFile(metrics, log, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(metrics, log, 0o666))
 	var files []string
 	for _, pattern := range []string{"world/*", "big/*", "trial/*", "run/*", "run/checkpoints/*"} {
-		all, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := try.Get(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		files = append(files, slices.DeleteFunc(all, func(path string) bool {
 			info, err := os.Stat(path)
 			return err != nil || info.IsDir() || strings.HasPrefix(filepath.Base(path), ".")
@@ -141,10 +126,7 @@ func TestDamages(t *testing.T) {
 	drawn, n, failed, until := map[string]int{}, 0, 0, time.Now().Add(*damageTime)
 	for n < 200 || time.Now().Before(until) {
 		path := files[r.IntN(len(files))]
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(path))(t)
 		bad, how := damage(r, b)
 		name := filepath.Base(path)
 		if bytes.Equal(bad, b) || strings.HasPrefix(name, tfevents.Prefix) && (how == "cut" || how == "extended") ||
@@ -153,16 +135,12 @@ func TestDamages(t *testing.T) {
 		}
 		n++
 		drawn[name]++
-		if err := os.WriteFile(path, bad, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, bad, 0o666))
 		top, _, _ := strings.Cut(strings.TrimPrefix(path, dir+"/"), "/")
 		if !damagedOnly(t, filepath.Join(dir, top), path, how, b, bad) {
 			failed++
 		}
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, b, 0o666))
 	}
 	t.Logf("campaign: damages: %d found, %[1]d tried, %d failed", n, failed)
 	if len(drawn) < 20 {
@@ -173,10 +151,7 @@ func TestDamages(t *testing.T) {
 // damagedOnly verifies a folder of which one file is damaged, and reports whether that file is named and no other.
 func damagedOnly(t *testing.T, dir, path, how string, b, bad []byte) (good bool) {
 	t.Helper()
-	r, err := Path(t.Context(), dir, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(Path(t.Context(), dir, quiet))(t)
 	name := filepath.Base(path)
 	differ := 0
 	for differ < min(len(b), len(bad)) && b[differ] == bad[differ] {
@@ -219,16 +194,11 @@ func TestTensorIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	var out bytes.Buffer
 	x := make([]float32, 600_000)
-	err := safetensors.WriteSealed(&out, []safetensors.Tensor{safetensors.FromFloat32s("a", []int{10}, x[:10]),
-		safetensors.FromFloat32s("b", []int{600_000}, x)}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, safetensors.WriteSealed(&out, []safetensors.Tensor{safetensors.FromFloat32s("a", []int{10}, x[:10]),
+		safetensors.FromFloat32s("b", []int{600_000}, x)}, nil, nil))
 	b := out.Bytes()
 	b[len(b)-1] ^= 1
-	if err := os.WriteFile(path, b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, b, 0o666))
 	r, err := Path(t.Context(), path, quiet)
 	if err != nil || len(r.Damaged) != 1 ||
 		!strings.HasPrefix(r.Damaged[0].What, `tensor "b", bytes 2097152 to 2399999`) {
@@ -241,23 +211,15 @@ func TestEarlierVersions(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"config.yaml": "seed: 1\n", "test.json": "{\n  \"a\": 1\n}\n",
 		"train_caps.txt": "a dog\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	r, err := Path(t.Context(), dir, quiet)
 	if err != nil || len(r.Without) != 3 || r.Whole != 0 || len(r.Damaged) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if err := os.Remove(filepath.Join(dir, "train_caps.txt")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := integrity.Record(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "test.json")); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Remove(filepath.Join(dir, "train_caps.txt")))
+	try.Get(integrity.Record(dir))(t)
+	try.Do(t, os.Remove(filepath.Join(dir, "test.json")))
 	r, err = Path(t.Context(), dir, quiet)
 	if err != nil || r.Whole != 2 || len(r.Damaged) != 1 || !strings.Contains(r.Damaged[0].What, "is missing") {
 		t.Errorf("%+v, %v", r, err)

@@ -9,13 +9,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 func TestListen(t *testing.T) {
-	l, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(Listen("127.0.0.1:0"))(t)
 	defer l.Close()
 	if !IsLoopback(l.Addr()) || Here(l.Addr()) != l.Addr().String() {
 		t.Errorf("%v is not of this machine", l.Addr())
@@ -30,9 +29,7 @@ func TestListen(t *testing.T) {
 	}
 	next.Close()
 	for _, addr := range []string{"8420", "127.0.0.1:none", "1.2.3"} {
-		if _, err := Listen(addr); err == nil || !strings.Contains(err.Error(), "expected HOST:PORT") {
-			t.Errorf("address %q: %v", addr, err)
-		}
+		try.Refuses(Listen(addr))(t, "expected HOST:PORT")
 	}
 	if everywhere := (&net.TCPAddr{IP: net.IPv4zero, Port: 80}); IsLoopback(everywhere) ||
 		Here(everywhere) != "127.0.0.1:80" {
@@ -55,10 +52,7 @@ func TestAllowedHost(t *testing.T) {
 func TestServe(t *testing.T) {
 	for _, c := range []struct{ takes, grace time.Duration }{{50 * time.Millisecond, 10 * time.Second},
 		{10 * time.Second, 50 * time.Millisecond}} {
-		l, err := Listen("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := try.Get(Listen("127.0.0.1:0"))(t)
 		begun := make(chan bool)
 		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			close(begun)

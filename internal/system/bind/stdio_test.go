@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 // A server answers over a pair of streams one request after the other, however long they are apart, begins when it is
@@ -32,20 +34,14 @@ func TestStdio(t *testing.T) {
 	go func() { ended <- Serve(t.Context(), h, l, time.Second) }()
 	read := bufio.NewReader(answer)
 	for i, text := range []string{"first", "second"} {
-		r, err := http.NewRequest("POST", "http://localhost/", strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(http.NewRequest("POST", "http://localhost/", strings.NewReader(text)))(t)
 		sent := make(chan error, 1)
 		go func() { sent <- r.Write(ask) }()
 		time.Sleep(3 * limit)
 		if i == 0 {
 			close(ready)
 		}
-		a, err := http.ReadResponse(read, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := try.Get(http.ReadResponse(read, r))(t)
 		b, err := io.ReadAll(a.Body)
 		if err != nil || string(b) != strings.ToUpper(text) || <-sent != nil {
 			t.Errorf("%q, %v", b, err)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // tree makes a folder with empty files and one configuration of the loader in it.
@@ -13,12 +15,8 @@ func tree(t *testing.T, conf string, files ...string) string {
 	root := t.TempDir()
 	for _, name := range append(files, "etc/ld.so.conf") {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		try.Do(t, os.WriteFile(path, []byte(conf), 0o644))
 	}
 	return root
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // A library that others could replace is refused: by the mode of its file, of a folder above it, or of a folder above
@@ -25,20 +27,12 @@ func TestFindRefusesWhatOthersCanWrite(t *testing.T) {
 		{"real", 0o777, "others may write /real (mode 0777"},
 	} {
 		root := tree(t, "", "opt/x/other", "real/libort.so.1", "usr/lib/libort.so.1")
-		if err := os.WriteFile(filepath.Join(root, "opt/x/libort.so.2"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(root, "opt/x/libort.so.2"), nil, 0o644))
 		if strings.HasPrefix(c.open, "real") {
-			if err := os.Remove(filepath.Join(root, "opt/x/libort.so.2")); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink("../../real/libort.so.1", filepath.Join(root, "opt/x/libort.so.2")); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.Remove(filepath.Join(root, "opt/x/libort.so.2")))
+			try.Do(t, os.Symlink("../../real/libort.so.1", filepath.Join(root, "opt/x/libort.so.2")))
 		}
-		if err := os.Chmod(filepath.Join(root, c.open), c.mode); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Chmod(filepath.Join(root, c.open), c.mode))
 		env := func(name string) string { return map[string]string{"LD_LIBRARY_PATH": "/opt/x"}[name] }
 		f := NewFolders(root, env)
 		f.AddLoaderPath()
@@ -53,9 +47,7 @@ func TestFindRefusesWhatOthersCanWrite(t *testing.T) {
 		if lib.Path != "/usr/lib/libort.so.1" || len(lib.Refused) != 1 {
 			t.Fatalf("%s with mode %v: found %+v", c.open, c.mode, lib)
 		}
-		if err := os.Remove(filepath.Join(root, lib.Path)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Remove(filepath.Join(root, lib.Path)))
 		missing := Find(root, env, w, f).Missing()
 		for _, part := range []string{"ORT is not loaded: /opt/x/libort.so.2: ", c.want, "chmod go-w", "ORT_FILE"} {
 			if !strings.Contains(missing, part) {

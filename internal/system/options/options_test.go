@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 type inner struct {
@@ -22,9 +24,7 @@ type outer struct {
 
 func TestCheck(t *testing.T) {
 	good := outer{Name: "a", Count: 1, Size: 9, Inner: inner{Rate: 1}, note: -1}
-	if err := Check(&good); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, Check(&good))
 	for _, c := range []struct {
 		change func(*outer)
 		want   string

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"runtime"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func TestAlive(t *testing.T) {
@@ -15,9 +17,7 @@ func TestAlive(t *testing.T) {
 		t.Skip("no process can be asked about here")
 	}
 	c := exec.Command(os.Args[0], "-test.run=^$")
-	if err := c.Run(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, c.Run())
 	if Alive(c.Process.Pid) {
 		t.Errorf("process %d has ended and is called alive", c.Process.Pid)
 	}

@@ -10,16 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 )
 
 // The committed charts and tables show the committed numbers.
 func TestCommitted(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
-	files, err := generate(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := try.Get(generate(root))(t)
 	for name, want := range files {
 		had, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -35,13 +33,10 @@ const heads = "date,machine,network,batch,pytorch_fp32_ms,pytorch_fp32_best_ms,f
 	"pytorch_gb,vsetrain_gb,peak_fp32_percent,peak_bf16_percent\n"
 
 func TestNewestRowCounts(t *testing.T) {
-	steps, err := readSteps(strings.NewReader(heads +
+	steps := try.Get(readSteps(strings.NewReader(heads +
 		"2026-01-01,m,VSE++,128,900,,300,,150,,3.4,1.2,,\n" +
 		"2026-01-01,m,SCAN,128,,,2000,,,,,,,\n" +
-		"2026-01-02,m,VSE++,128,12000,,400,,,,,,,\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+		"2026-01-02,m,VSE++,128,12000,,400,,,,,,,\n")))(t)
 	const want = "| VSE++ | 128 | 12,000 | 400 | – | 30.0x | – | – | – | 2026-01-02 |\n" +
 		"| SCAN | 128 | – | 2,000 | – | – | – | – | – | 2026-01-01 |\n"
 	if got := stepsTable(steps); !strings.HasSuffix(got, want) {
@@ -65,9 +60,7 @@ func TestBadSteps(t *testing.T) {
 		{heads + "2026-01-01,m,SAF,128,,,NaN,,,,,,,\n", "line 2: fp32_ms \"NaN\", expected a number above 0"},
 		{heads + "2026-01-01,m\n", "wrong number of fields"},
 	} {
-		if _, err := readSteps(strings.NewReader(c.rows)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, expected %q in it", err, c.want)
-		}
+		try.Refuses(readSteps(strings.NewReader(c.rows)))(t, c.want)
 	}
 	if _, err := between([]byte("<!-- /steps -->\n<!-- steps -->\n"), "steps", ""); err == nil {
 		t.Error("a page without a place for the table passed")
@@ -83,9 +76,7 @@ func TestBadDiagrams(t *testing.T) {
 		"block c has no room for":              {blocks: []block{a, {"c", 1, 0, pair, []string{long}}}},
 		`a flow from "a" to "c", which are no`: {blocks: []block{a, b}, flows: [][2]string{{"a", "c"}}},
 	} {
-		if _, err := d.draw(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, expected %q in it", err, want)
-		}
+		try.Refuses(d.draw())(t, want)
 	}
 	svg, err := diagram{title: "t", blocks: []block{a, {"b", 1, 0, pair, []string{"s_jk < v_2 + 1"}}},
 		flows: [][2]string{{"a", "b"}}}.draw()
@@ -120,10 +111,7 @@ func TestLeaderboardSweeps(t *testing.T) {
 func TestRateIsChosenOnDev(t *testing.T) {
 	root := t.TempDir()
 	c := contest{folder: "n", rates: []string{"2e-4", "5e-4", "1.25e-3"}, losses: []string{"a", "b"}}
-	config, err := os.ReadFile("../../../docs/log/claim-vsepp/lmh1/s7/config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := try.Get(os.ReadFile("../../../docs/log/claim-vsepp/lmh1/s7/config.yaml"))(t)
 	for dir, recalls := range map[string][]float64{"2e-4-a/s7": {1, 8, 7}, "5e-4-a/s7": {9, 3},
 		"1.25e-3-a/s8": {50}} {
 		dir = filepath.Join(root, runsFolder, leaderboardRuns, "n", dir)
@@ -131,15 +119,11 @@ func TestRateIsChosenOnDev(t *testing.T) {
 		for i, r := range recalls {
 			fmt.Fprintf(&lines, `{"kind":"val","step":%d,"epoch":%d,"m_recall":%g}`+"\n", i+1, i+1, r)
 		}
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.yaml"), config, 0o644),
-			os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines.String()), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.yaml"), config, 0o644),
+			os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines.String()), 0o644)))
 	}
 	dev, best, err := c.rated(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	const want = "| loss | 2e-4 | 5e-4 | 1.25e-3 | missing |\n|---|---:|---:|---:|---|\n" +
 		"| a | 8.0 | **9.0** | - | 1.25e-3 |\n| b | - | - | - | 2e-4, 5e-4, 1.25e-3 |\n"
 	if got := c.ratesTable(dev, best); got != want || len(best) != 1 || best["a"] != "5e-4" {
@@ -164,8 +148,6 @@ func TestRanksTable(t *testing.T) {
 	}
 	for row, want := range map[string]string{"SAF\t98": "2 cells, expected 12",
 		"SAF\t1\t1\t1\t1\t1\t1\t1\tx\t1\t1\t1": `"x", expected a number`} {
-		if _, err := ranksTable(strings.NewReader(row)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", row, err)
-		}
+		try.Refuses(ranksTable(strings.NewReader(row)))(t, want)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 const subject = `package a
@@ -32,10 +34,7 @@ func note(string) { var _ [3]int }
 // program contains or where no switch compiles, and none that known.txt lists. The test sees each, one by its time,
 // but for the call that does nothing.
 func TestSlice(t *testing.T) {
-	switches, err := os.ReadFile("switches/switches.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	switches := try.Get(os.ReadFile("switches/switches.go"))(t)
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for name, text := range map[string]string{
@@ -49,12 +48,8 @@ func TestSlice(t *testing.T) {
 		"main.go":      "package main\n\nimport \"vsetrain/a\"\n\nfunc main() { _ = a.F(len(\"\")) }\n",
 		"internal/tools/mutants/switches/switches.go": string(switches),
 	} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		try.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	defer func(was string) { known = was }(known)
 	known = "a/a.go F: 3 -> 4 -- a reason\n"
@@ -63,9 +58,7 @@ func TestSlice(t *testing.T) {
 		t.Fatal(percent, err)
 	}
 	verdicts, _, err := openLog("log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	var changes []string
 	for id, verdict := range verdicts {
 		changes = append(changes, strings.SplitN(id, ": ", 2)[1])
@@ -109,9 +102,7 @@ func TestDrawAndLog(t *testing.T) {
 		t.Errorf("drawn %q and %q", few, more)
 	}
 	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, []byte("a.go f: 1\tsurvived\na.go f: 2\tseen by x\na.go f: 3"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte("a.go f: 1\tsurvived\na.go f: 2\tseen by x\na.go f: 3"), 0o600))
 	verdicts, _, err := openLog(path)
 	if err != nil || len(verdicts) != 2 || verdicts["a.go f: 1"] != survived || verdicts["a.go f: 2"] != "seen by x" {
 		t.Errorf("the log says %v, %v", verdicts, err)

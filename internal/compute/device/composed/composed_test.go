@@ -8,15 +8,12 @@ import (
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/house/try"
 )
 
 func open(t *testing.T, precision string) device.Device {
 	t.Helper()
-	d, err := cpu.New(cpu.Options{Threads: 1, Precision: precision})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return try.Get(cpu.New(cpu.Options{Threads: 1, Precision: precision}))(t)
 }
 
 // families are those that are composed. Those in float64 are tested with device/toy.
@@ -55,10 +52,7 @@ func TestAKernelOfTheDeviceIsUsed(t *testing.T) {
 	if composed.Over(d) != d {
 		t.Error("a device with all kernels was wrapped again")
 	}
-	b, err := d.Alloc(device.Float, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(d.Alloc(device.Float, 3))(t)
 	v := device.Of(b)
 	device.Do(d, device.Fill{Dst: v, Value: 1.5})
 	device.Do(d, device.Add{Dst: v, A: v, B: v})
@@ -79,10 +73,7 @@ func (full) Alloc(device.DType, int) (device.Buffer, error) {
 
 func TestMemoryThatIsLackingIsAnError(t *testing.T) {
 	own := open(t, cpu.FP32)
-	b, err := own.Alloc(device.Float, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(own.Alloc(device.Float, 4))(t)
 	v, d := device.Of(b), composed.Over(full{partial{own, new(int)}})
 	defer d.Close()
 	device.Do(d, device.Scale{Dst: v, X: v, Factor: v.Slice(0, 1)})

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 )
 
 // Sizes of a VSE++ training step.
@@ -22,19 +23,13 @@ type bench struct {
 }
 
 func newBench(b *testing.B, precision string) *bench {
-	d, err := cpu.New(cpu.Options{Precision: precision})
-	if err != nil {
-		b.Fatal(err)
-	}
+	d := try.Get(cpu.New(cpu.Options{Precision: precision}))(b)
 	b.Cleanup(func() { d.Close() })
 	return &bench{b, d}
 }
 
 func (b *bench) floats(n int) device.View {
-	buf, err := b.d.Alloc(device.Float, n)
-	if err != nil {
-		b.b.Fatal(err)
-	}
+	buf := try.Get(b.d.Alloc(device.Float, n))(b.b)
 	x := make([]float32, n)
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range x {
@@ -46,10 +41,7 @@ func (b *bench) floats(n int) device.View {
 
 // lengths places lengths of sequences.
 func (b *bench) lengths(host []int32) device.Ints {
-	buf, err := b.d.Alloc(device.Int32, len(host))
-	if err != nil {
-		b.b.Fatal(err)
-	}
+	buf := try.Get(b.d.Alloc(device.Int32, len(host)))(b.b)
 	b.d.UploadInts(device.Of(buf), host)
 	return device.Ints{View: device.Of(buf), Host: host}
 }
@@ -208,10 +200,7 @@ func BenchmarkSortPool(b *testing.B) {
 		lengths[i] = rows
 	}
 	x := newBench(b, cpu.FP32)
-	ranks, err := x.d.Alloc(device.Int32, batch*rows*d)
-	if err != nil {
-		b.Fatal(err)
-	}
+	ranks := try.Get(x.d.Alloc(device.Int32, batch*rows*d))(b)
 	a := device.SortPool{D: d, K: k, Lengths: x.lengths(lengths),
 		X: x.floats(batch * rows * d), Weights: x.floats(k * k),
 		Y: x.floats(batch * d), Ranks: device.Of(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d),

@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // newBiGRU opens a device, and on it a BiGRU of 19 values and h units over 5 captions of 23 words, whose views hold
@@ -14,10 +15,7 @@ import (
 // test.
 func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n int) device.View,
 	a device.BiGRU) {
-	d, err := cpu.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d = try.Get(cpu.New(o))(t)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -25,10 +23,7 @@ func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n
 	})
 	r := philox.NewKey(1, "bigru").Stream(0)
 	alloc = func(n int) device.View {
-		b, err := d.Alloc(device.Float, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(d.Alloc(device.Float, n))(t)
 		x := make([]float64, n)
 		for i := range x {
 			x[i] = 0.3 * r.Norm()
@@ -38,10 +33,7 @@ func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n
 	}
 	const in, rows = 19, 23
 	host := []int32{9, 8, 4, 1, 1}
-	b, err := d.Alloc(device.Int32, len(host))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(d.Alloc(device.Int32, len(host)))(t)
 	lengths := device.Ints{View: device.Of(b), Host: host}
 	d.UploadInts(lengths.View, host)
 	a = device.BiGRU{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h),

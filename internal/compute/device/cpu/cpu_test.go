@@ -8,15 +8,12 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/house/try"
 )
 
 func open(t testing.TB, o cpu.Options) device.Device {
 	t.Helper()
-	d, err := cpu.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return try.Get(cpu.New(o))(t)
 }
 
 // families are those of the suite that compute otherwise in a reduced precision, or those that do not.
@@ -77,10 +74,7 @@ func TestMemoryOfAnotherDevice(t *testing.T) {
 	a, b := open(t, cpu.Options{Threads: 1}), open(t, cpu.Options{Threads: 1})
 	defer a.Close()
 	defer b.Close()
-	buf, err := a.Alloc(device.Float, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	buf := try.Get(a.Alloc(device.Float, 3))(t)
 	defer func() {
 		if recover() == nil {
 			t.Error("a device accepted memory of another device")
@@ -91,9 +85,7 @@ func TestMemoryOfAnotherDevice(t *testing.T) {
 
 func TestClosedDevice(t *testing.T) {
 	d := open(t, cpu.Options{Threads: 2})
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.Close())
 	if err := d.Close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
@@ -136,10 +128,7 @@ func TestFreedMemoryIsGivenBack(t *testing.T) {
 	}
 	before := inUse()
 	for range 10_000 {
-		b, err := d.Alloc(device.Float, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(d.Alloc(device.Float, 8))(t)
 		d.Free(b)
 	}
 	if after := inUse(); after > before+1000 {

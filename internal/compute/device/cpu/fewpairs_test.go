@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/house/try"
 )
 
 // fewPairs are the sizes of a batch of which one pair alone has a gradient, and views of random values in which what
@@ -34,10 +35,7 @@ func (f *fewPairs) words() (t int) {
 // view is a buffer of n values; of tells whether an element belongs to the pair.
 func (f *fewPairs) view(n, what int, of func(i int) bool) device.View {
 	f.t.Helper()
-	buf, err := f.d.Alloc(device.Float, n)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	buf := try.Get(f.d.Alloc(device.Float, n))(f.t)
 	x := make([]float64, n)
 	for i := range x {
 		switch x[i] = 0.2 + math.Mod(float64(i)*0.377, 1); {
@@ -109,10 +107,7 @@ func TestPairsWithoutGradientAreLeftAlone(t *testing.T) {
 		defer d.Close()
 		f := &fewPairs{d: d, t: t, b: 5, r: 3, s: 4, lengths: []int32{2, 3, 1, 4}, image: 3, c: 1}
 		b, r, s, words, captions := f.b, f.r, f.s, f.words(), len(f.lengths)
-		buf, err := d.Alloc(device.Int32, captions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		buf := try.Get(d.Alloc(device.Int32, captions))(t)
 		d.UploadInts(device.Of(buf), f.lengths)
 		lengths := device.Ints{View: device.Of(buf), Host: f.lengths}
 		nodes := b * (words + captions) * s

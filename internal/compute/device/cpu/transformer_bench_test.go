@@ -6,6 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // BenchmarkTransformer is what a layer of bert-base does between its products, for a batch of captions of 8 to 24 word
@@ -19,10 +20,7 @@ func BenchmarkTransformer(b *testing.B) {
 		lengths[i] = int32(24 - 16*i/(batch-1))
 		rows += int(lengths[i])
 	}
-	step, err := k.d.Alloc(device.Int32, 2)
-	if err != nil {
-		b.Fatal(err)
-	}
+	step := try.Get(k.d.Alloc(device.Int32, 2))(b)
 	drop := device.Drops{Rate: rate, Key: philox.NewKey(1, "bench"), Step: device.Ints{View: device.Of(step),
 		Host: []int32{0, 0}}}
 	run := func(name string, bytes int, call func()) {

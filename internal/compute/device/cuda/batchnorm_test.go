@@ -7,21 +7,17 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/null"
+	"vsetrain/internal/house/try"
 )
 
 // Batch normalisation of the sizes of the networks gives every multiprocessor of a large GPU three blocks or more, in
 // both directions.
 func TestBatchNormFillsTheGPU(t *testing.T) {
 	d, err := cuda.Open(cuda.Options{On: null.New(driver.Info{Major: 9, Multiprocessors: 132, Memory: 10 << 30})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer d.Close()
 	view := func(n int) device.View {
-		b, err := d.Alloc(device.Float, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(d.Alloc(device.Float, n))(t)
 		return device.Of(b)
 	}
 	for network, a := range map[string]device.BatchNorm{

@@ -12,6 +12,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // said are the warnings of a device in one string.
@@ -24,9 +25,7 @@ func TestOtherCuBLAS(t *testing.T) {
 	var files []string
 	for _, name := range []string{"libcublas.so.13", "libcublas.so.12"} {
 		files = append(files, filepath.Join(dir, name))
-		if err := os.Symlink(path, files[len(files)-1]); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Symlink(path, files[len(files)-1]))
 	}
 	for _, c := range []struct {
 		name            string
@@ -118,10 +117,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 		used := b.floats(3, 4)
 		device.Do(b.Device, device.Add{Dst: y, A: x, B: used})
 		b.Free(used.Buf)
-		table, err := r.NewTable(2, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := try.Get(r.NewTable(2, false))(t)
 		r.Store(table, 0, []float32{5, 6})
 		z := b.floats(0, 0)
 		device.Do(b.Device, device.Gather{Dst: z, Table: table, Index: b.ints(0), Width: 2})
@@ -181,10 +177,7 @@ func TestBiasInProduct(t *testing.T) {
 			if math.Abs(float64(got[0]-want)) > 0.02 {
 				t.Errorf("%s: the first element is %v, want %v", precision, got[0], want)
 			}
-			r, err := d.(device.Recorder).Record(func() { device.Do(d, a) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := try.Get(d.(device.Recorder).Record(func() { device.Do(d, a) }))(t)
 			device.Do(d, device.Fill{Dst: c})
 			d.(device.Recorder).Replay(r)
 			b.want("recorded", c, first...)

@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // blockCosines are the cosines and contexts of words and regions, and what their formulas give.
@@ -71,9 +72,7 @@ func (c *pairCase) blockMatch(b, r, e, blocks int, cancel bool, round func(float
 		RegionMatch: c.out(b * captions * r * blocks), RegionNorm: c.out(b * captions * r * blocks)}
 	device.Do(c.d, a)
 	c.read(a.WordMatch, a.WordNorm, a.RegionMatch, a.RegionNorm)
-	if err := c.d.Sync(); err != nil {
-		c.t.Fatal(err)
-	}
+	try.Do(c.t, c.d.Sync())
 	var s blockCosines
 	copy(s.got[:], c.results)
 	width := e / blocks

@@ -8,6 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // The kernels that a recorded step calls with lengths of which the host knows an upper bound only (device.Ints,
@@ -361,9 +362,7 @@ func TestBoundedLengths(t *testing.T) {
 			run(exact)
 			run(bounded)
 			for _, c := range []*boundedCase{exact, bounded} {
-				if err := c.Sync(); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, c.Sync())
 			}
 			for i, got := range bounded.results {
 				want := exact.results[i]

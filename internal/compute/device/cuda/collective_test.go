@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/house/try"
 )
 
 // ranked is the GPU of a rank.
@@ -18,14 +19,9 @@ func ranked(t *testing.T, m *emulator.Meeting) device.Device {
 	t.Helper()
 	rank, _ := m.Rank()
 	lib := emulator.Library(t)
-	d, err := cuda.Open(cuda.Options{Driver: lib, NCCL: []string{lib}, Index: rank})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(cuda.Open(cuda.Options{Driver: lib, NCCL: []string{lib}, Index: rank}))(t)
 	t.Cleanup(func() { d.Close() })
-	if err := d.(device.Joiner).Join(m); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.(device.Joiner).Join(m))
 	return composed.Over(d)
 }
 
@@ -63,10 +59,7 @@ func TestBehind(t *testing.T) {
 		rec, _ := device.As[device.Recorder](d)
 		var v [5]device.View
 		for i := range v {
-			b, err := d.Alloc(device.Float, 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := try.Get(d.Alloc(device.Float, 1000))(t)
 			v[i] = device.Of(b)
 		}
 		x, y, z, first, second := v[0], v[1], v[2], v[3], v[4]
@@ -92,9 +85,7 @@ func TestBehind(t *testing.T) {
 		check := func(what string) {
 			got := make([]float32, 1000)
 			d.DownloadFloats(got, x)
-			if err := d.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, d.Sync())
 			for i, v := range got {
 				if v != 11.25 {
 					t.Fatalf("%s: value %d is %v, expected 11.25", what, i, v)
@@ -112,10 +103,7 @@ func TestBehind(t *testing.T) {
 			start()
 			step(true)()
 			check(fmt.Sprintf("deferred %d", deferred))
-			r, err := rec.Record(step(true))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := try.Get(rec.Record(step(true)))(t)
 			for range 2 {
 				start()
 				rec.Replay(r)
@@ -133,19 +121,14 @@ func TestBehind(t *testing.T) {
 func TestRanksDisagree(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
-		b, err := d.Alloc(device.Float, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(d.Alloc(device.Float, 8))(t)
 		x, want := device.Of(b), "rank 0 calls ncclAllReduce of 8 values as call 1, rank 1 ncclBroadcast of 5 values"
 		if rank, _ := m.Rank(); rank == 0 {
 			device.Do(d, device.AllReduce{X: x})
 		} else {
 			device.Do(d, device.Broadcast{X: x.Slice(0, 5)})
 		}
-		if err := d.Sync(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, expected %s", err, want)
-		}
+		try.Fails(t, d.Sync(), want)
 	})
 }
 
@@ -162,8 +145,6 @@ func TestLostRank(t *testing.T) {
 			err = d.Sync()
 		}
 		const want = "another rank is gone, and the collectives with it were aborted"
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, expected %s", err, want)
-		}
+		try.Fails(t, err, want)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // Compile loads every kernel that the GPU can run, once. Precision auto is that of the GPU, with its kernels.
@@ -19,18 +20,12 @@ func TestCompileAndPrecisionOfAGPU(t *testing.T) {
 	}{{75, FP32, tensorNone}, {80, BF16, tensorBF16}, {90, BF16, tensorBF16}} {
 		path := emulator.Library(t)
 		emulator.Set(t, "capability", c.capability, 90)
-		opened, err := Open(Options{Driver: path, BLAS: []string{path}, Precision: device.PrecisionAuto})
-		if err != nil {
-			t.Fatal(err)
-		}
+		opened := try.Get(Open(Options{Driver: path, BLAS: []string{path}, Precision: device.PrecisionAuto}))(t)
 		d, newer := opened.(*dev), c.tensor != tensorNone
 		if d.Precision() != c.precision || d.tensor != c.tensor || d.bf16.on != newer {
 			t.Errorf("%d: precision %s, tensor cores %v, copies %v", c.capability, d.Precision(), d.tensor, d.bf16.on)
 		}
-		all, err := d.Compile(time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := try.Get(d.Compile(time.Now))(t)
 		found := slices.ContainsFunc(all, func(m Compiled) bool { return strings.HasSuffix(m.Name, "_sm80") })
 		if found != newer || len(all) < 30 {
 			t.Errorf("%d: %d files, those of capability 8.0 among them: %v", c.capability, len(all), found)

@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/house/try"
 )
 
 // watched is a device of which every value is copied before every kernel, and whose copies are looked at behind it.
@@ -62,16 +63,13 @@ func TestRecordedCopies(t *testing.T) {
 	// takes 1 away
 	p := device.Adam{P: w, G: b.floats(1, 1), M: b.floats(0, 0), V: b.floats(0, 0), Hyper: b.floats(1, 1, 1),
 		Beta1: 0, Beta2: 0, Eps: 0}
-	rec, err := r.Record(func() {
+	rec := try.Get(r.Record(func() {
 		dot(y, x, w) // of w as it was before
 		device.Do(d, p)
 		device.Do(d, device.Add{Dst: x, A: x, B: x})
 		dot(z, x, w) // of what was written here
 		device.Do(d, device.Add{Dst: extra, A: extra, B: extra})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	dot(y, x, w)
 	b.want("nothing has run", y, 50)
 	r.Replay(rec)
@@ -106,9 +104,7 @@ func TestNoRoomForCopies(t *testing.T) {
 	b := &bench{t, d}
 	x, y := b.floats(1+1./1024, 2), b.floats(0)
 	free, total, err := d.(device.Resident).FreeMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	emulator.Set(t, "memory", int(total-free), 4<<30)
 	device.Do(d, device.Gemm{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
 	b.want("product", y, 5)
@@ -131,15 +127,9 @@ func TestCopiesOfProducers(t *testing.T) {
 		}
 		return b.floats(x...)
 	}
-	table, err := r.NewTable(n*w, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := try.Get(r.NewTable(n*w, true))(t)
 	r.Store(table, 0, make([]float32, n*w))
-	stage, err := s.NewStage(n*w, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := try.Get(s.NewStage(n*w, true))(t)
 	for i := range stage.Halves() {
 		stage.Halves()[i] = 0x3bfd + uint16(i)<<5 // more digits than bfloat16 has
 	}
@@ -323,10 +313,7 @@ func TestOperandsAlone(t *testing.T) {
 		device.Do(d, device.Gemm{TransA: true, M: 1, N: 1, K: n, Alpha: 1, A: c.results[0], LDA: c.columns,
 			B: c.results[0], LDB: c.columns, C: product})
 		b.want(c.name+": what is written behind", product.Slice(0, 1), 0)
-		rec, err := r.Record(func() { run(true) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := try.Get(r.Record(func() { run(true) }))(t)
 		r.Replay(rec)
 		if got := result(); !slices.Equal(got, want) {
 			t.Errorf("%s: a recorded product of the copies alone and the sums are %v, want %v", c.name, got, want)
@@ -454,9 +441,7 @@ func TestCopiesAfterAFullGPU(t *testing.T) {
 	norm := device.LayerNorm{N: 1, D: 2, X: b.floats(5, 6), Mean: b.floats(0), InvStd: b.floats(0),
 		Weight: b.floats(1, 1), Bias: b.floats(0, 0), Y: x}
 	free, total, err := d.(device.Resident).FreeMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	emulator.Set(t, "memory", int(total-free), 4<<30)
 	d.UploadFloats(x, []float32{2, 3})
 	device.Do(d, device.SumSquares{Sum: sum, X: x}) // has no room

@@ -12,6 +12,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/house/try"
 )
 
 // open starts a device on the emulated driver.
@@ -21,11 +22,7 @@ func open(t testing.TB, o cuda.Options) device.Device {
 	if slices.Equal(o.BLAS, []string{"emulated"}) {
 		o.BLAS = []string{o.Driver}
 	}
-	d, err := cuda.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return try.Get(cuda.Open(o))(t)
 }
 
 func variant(t *testing.T, o cuda.Options, order, deferred int) func(t *testing.T) device.Device {
@@ -93,10 +90,7 @@ func TestTF32(t *testing.T) {
 	d := variant(t, cuda.Options{Precision: cuda.TF32, BLAS: []string{"emulated"}}, 0, 0)(t)
 	defer d.Close()
 	alloc := func(v float64) device.View {
-		b, err := d.Alloc(device.Float, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(d.Alloc(device.Float, 1))(t)
 		device.Do(d, device.Fill{Dst: device.Of(b), Value: v})
 		return device.Of(b)
 	}

@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // decoderCase is a decoder whose input weights see one more value than its contexts, and its gradient.
@@ -101,9 +102,7 @@ func (c *pairCase) decoder(s decoderCase) *decoderValues {
 		a.DVector} {
 		read(to[i], v)
 	}
-	if err := c.d.Sync(); err != nil {
-		c.t.Fatal(err)
-	}
+	try.Do(c.t, c.d.Sync())
 	x.bits = c.results
 	return x
 }
@@ -289,9 +288,7 @@ func TestDecoderLeftToTheCaller(t *testing.T) {
 		p.read(args.Gates)
 		before := emulator.Launches(t)
 		forward := p.d.Do(&args)
-		if err := p.d.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, p.d.Sync())
 		started := emulator.Launches(t) != before
 		if want := what == "as it should be"; forward != want || started != want {
 			t.Errorf("%s: all steps at once: %v, kernels were started: %v, want %v", what, forward, started, want)

@@ -8,14 +8,13 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 func wantError(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
 	for _, w := range words {
-		if err == nil || !strings.Contains(err.Error(), w) {
-			t.Errorf("%s: got %v, want an error with %q", what, err, w)
-		}
+		try.Fails(t, err, w)
 	}
 }
 
@@ -48,14 +47,9 @@ func TestFullGPU(t *testing.T) {
 	emulator.Set(t, "memory", 8_000_000, 4<<30)
 	_, err := d.Alloc(device.Float, 5_000_000)
 	wantError(t, "20 MB of 8", err, "allocate 20.0 MB", "of 8.0 MB are free", "CUDA_ERROR_OUT_OF_MEMORY")
-	b, err := d.Alloc(device.Float, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(d.Alloc(device.Float, 1000))(t)
 	device.Do(d, device.Fill{Dst: device.Of(b), Value: 3})
-	if err := d.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.Sync())
 }
 
 // A fault in a kernel comes back from Sync with the name of the kernel, from every later Sync too; nothing is computed
@@ -64,10 +58,7 @@ func TestFaultInAKernel(t *testing.T) {
 	d := open(t, cuda.Options{})
 	words := []int32{0, 1}
 	buffer := func(t0 device.DType, n int) device.View {
-		b, err := d.Alloc(t0, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(d.Alloc(t0, n))(t)
 		return device.Of(b)
 	}
 	ids, lengths := device.Ints{View: buffer(device.Int32, 2), Host: words}, device.Ints{View: buffer(device.Int32, 1),
@@ -121,15 +112,10 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 		emulator.Set(t, "defer", 1, 0)
 		at, r := b.Device.(device.Namer).At, b.Device.(device.Resident)
 		x, index := b.floats(1, 2), b.ints(1<<20) // a row beyond the table
-		table, err := r.NewTable(4, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := try.Get(r.NewTable(4, false))(t)
 		at("node 5: sum, seen done")
 		device.Do(b.Device, device.Add{Dst: x, A: x, B: x})
-		if err := b.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, b.Sync())
 		at("")
 		if c.before {
 			at("node 6: sum")
@@ -145,11 +131,9 @@ func TestLateFaultIsNarrowedDown(t *testing.T) {
 			device.Do(b.Device, device.Add{Dst: x, A: x, B: x})
 		}
 		if c.fetch {
-			if _, err := b.Device.(device.Recorder).Fetched(0); err != nil {
-				t.Fatal(err)
-			}
+			try.Get(b.Device.(device.Recorder).Fetched(0))(t)
 		}
-		err = b.Sync()
+		err := b.Sync()
 		wantError(t, "a bad row", err, c.says...)
 		if err != nil && strings.Contains(err.Error(), c.not) {
 			t.Errorf("%v: says %q", err, c.not)
@@ -176,14 +160,11 @@ func TestFaultInARecording(t *testing.T) {
 		n, r := b.Device.(device.Namer), b.Device.(device.Recorder)
 		x := b.floats(1, 2)
 		n.At("training step of vsepp")
-		rec, err := r.Record(func() {
+		rec := try.Get(r.Record(func() {
 			n.At("node 1: sum")
 			device.Do(b.Device, device.Add{Dst: x, A: x, B: x})
 			n.At("")
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		emulator.Set(t, "lose", 1, 0)
 		r.Replay(rec)
 		wantError(t, "a lost GPU", b.Sync(), "recorded training step of vsepp", "device.capture: never",

@@ -8,6 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // filtration is one of vectors of s values in evaluation, with the similarities before it: what it takes, of words and
@@ -47,9 +48,7 @@ func (c *pairCase) filtered(s int) *filtration {
 		&f.beta, &f.runningMean, &f.variance, &f.out}
 	c.read(local.Images, local.Weights, local.Rows, local.W, local.Bias, global.Images, global.Rows, global.W,
 		global.Bias, local.Filter.W, local.Filter.Bias, a.Gamma, a.Beta, a.RunningMean, a.RunningVar, a.Out)
-	if err := c.d.Sync(); err != nil {
-		c.t.Fatal(err)
-	}
+	try.Do(c.t, c.d.Sync())
 	c.d.Close()
 	for i := range to {
 		*to[i] = c.results[i]

@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/cuda/null"
+	"vsetrain/internal/house/try"
 )
 
 // launches counts the kernels of calls that were made before, with products by the own kernel.
@@ -85,10 +86,7 @@ func sharedMemoryOfGRUs(t *testing.T, precision string, launches map[string]driv
 	for _, sizes := range [][]int{{64, 1024, 64, 1024}, {1024, 64, 1024}} {
 		n := null.New(driver.Info{Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10, Together: true,
 			Memory: 10 << 30})
-		d, err := cuda.Open(cuda.Options{On: n, Precision: precision})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := try.Get(cuda.Open(cuda.Options{On: n, Precision: precision}))(t)
 		defer d.Close()
 		b := &bench{t, d}
 		for _, h := range sizes {
@@ -100,14 +98,11 @@ func sharedMemoryOfGRUs(t *testing.T, precision string, launches map[string]driv
 			}
 		}
 		a := b.biGRU(1024, 6)
-		calls, err := d.(cuda.Profiler).Profile(false, func() error {
+		calls := try.Get(d.(cuda.Profiler).Profile(false, func() error {
 			device.Do(b.Device, a)
 			device.DoGrad(b.Device, a)
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		want := maps.Clone(launches)
 		for _, c := range calls {
 			l, ok := want[c.Kernel]

@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/house/try"
 )
 
 func warningsOf(d device.Device) string { return strings.Join(d.(device.Warner).Warnings(), "; ") }
@@ -54,9 +55,7 @@ func TestGPUThatHangs(t *testing.T) {
 	v := b.floats(1, 2, 3)
 	device.Do(d, device.Combine{Dst: v, A: v, Alpha: 2})
 	cuda.Stall(d, 100*time.Millisecond)
-	if err := d.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.Sync())
 	// It may have taken long to open.
 	said = slices.DeleteFunc(said, func(s string) bool { return strings.Contains(s, "at no kernel") })
 	if !slices.Equal(said, []string{"the GPU has not answered for 20ms: it is at kernel combine"}) {
@@ -66,17 +65,9 @@ func TestGPUThatHangs(t *testing.T) {
 
 // What the driver's compiler says of PTX is in the error.
 func TestErrorOfTheCompiler(t *testing.T) {
-	d, err := driver.Open(emulator.Library(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := d.Retain(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.SetCurrent(c); err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(driver.Open(emulator.Library(t)))(t)
+	c := try.Get(d.Retain(0))(t)
+	try.Do(t, d.SetCurrent(c))
 	if _, err := d.LoadModule([]byte("no PTX")); err == nil ||
 		!strings.Contains(err.Error(), "the driver's compiler says: ptxas application ptx input, line 1; fatal") {
 		t.Error(err)

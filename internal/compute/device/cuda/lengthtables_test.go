@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // The tables of lengths and of words are made once and kept until lengths or words change, in whatever way. A recording
@@ -23,9 +24,7 @@ func TestLengthTables(t *testing.T) {
 	}
 	want := func(when string, launches int, do func(), want ...float32) {
 		t.Helper()
-		if err := b.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, b.Sync())
 		before := emulator.Launches(t)
 		do()
 		got := make([]float32, 5*width)
@@ -56,10 +55,7 @@ func TestLengthTables(t *testing.T) {
 	b.UploadInts(lengths.View, []int32{3, 2})
 	gather()
 	recorder := b.Device.(device.Recorder)
-	r, err := recorder.Record(gather)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(recorder.Record(gather))(t)
 	b.UploadInts(lengths.View, []int32{2, 1})
 	want("recorded, which is no launch", 0, func() { recorder.Replay(r) }, short...)
 	want("after a replay", 3, gather, short...)

@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // factoredCase is Adam of a weight [o, i] whose gradient is a product of n rows, several steps one behind the other.
@@ -80,14 +81,10 @@ func (c *pairCase) factored(f factoredCase) (run factoredCase, launched int) {
 		if k == 1 {
 			a.Clip = clip
 		}
-		if err := c.d.Sync(); err != nil {
-			c.t.Fatal(err)
-		}
+		try.Do(c.t, c.d.Sync())
 		before := emulator.Launches(c.t)
 		device.Do(c.d, device.AdamFactored{Adam: a, Factored: device.Factored{N: f.n, O: f.o, I: f.i, DY: dy, X: x}})
-		if err := c.d.Sync(); err != nil {
-			c.t.Fatal(err)
-		}
+		try.Do(c.t, c.d.Sync())
 		launched = emulator.Launches(c.t) - before
 		state(&f.after)
 	}
@@ -216,15 +213,11 @@ func TestGramsOnTensorCores(t *testing.T) {
 			x, f.X = b.normal(c.n*c.i, 1)
 			acc := b.place(device.Float, 1)
 			device.Do(b.d, device.Fill{Dst: acc, Value: 0.5})
-			if err := b.d.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, b.d.Sync())
 			before := emulator.Launches(t)
 			device.Do(b.d, device.SumSquaresFactored{Sum: acc, Factored: f})
 			b.read(acc)
-			if err := b.d.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, b.d.Sync())
 			return b.results[0][0], dy, x, emulator.Launches(t) - before
 		}
 		what := fmt.Sprintf("%+v", c)

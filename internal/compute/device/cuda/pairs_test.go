@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // pairCase is a device with 5 images of 3 regions and 4 captions, and the results so far.
@@ -35,10 +36,7 @@ func newPairCase(t *testing.T, d device.Device) *pairCase {
 
 func (c *pairCase) place(t device.DType, n int) device.View {
 	c.t.Helper()
-	b, err := c.d.Alloc(t, n)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	b := try.Get(c.d.Alloc(t, n))(c.t)
 	return device.Of(b)
 }
 
@@ -167,19 +165,14 @@ func everyPairKernel(t *testing.T, d device.Device) [][]float64 {
 	c.filtrate(x, true)
 	c.filtrate(x, false)
 	c.segments()
-	if err := d.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.Sync())
 	return c.results
 }
 
 // Tiles of pairs, down to one row of one image, give what the CPU gives, and every order of the threads gives the same
 // bits.
 func TestPairsInTilesAndOrders(t *testing.T) {
-	host, err := cpu.New(cpu.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := try.Get(cpu.New(cpu.Options{Threads: 1}))(t)
 	want := everyPairKernel(t, host)
 	for _, bytes := range []int{1, 700, 4000, 1 << 20} {
 		var forward [][]float64

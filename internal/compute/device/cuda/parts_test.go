@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/cuda/null"
+	"vsetrain/internal/house/try"
 )
 
 // Small uploads come to the GPU together and to their places, more than one call of the kernel takes: before a kernel
@@ -61,10 +62,7 @@ func TestUploadsThatWait(t *testing.T) {
 	x, y, z := b.alloc(device.Float, 2), b.alloc(device.Float, 2), b.alloc(device.Float, 2)
 	large := b.alloc(device.Float, 1<<18)
 	device.Do(b.Device, device.Add{Dst: z, A: x, B: y})
-	rec, err := r.Record(func() { device.Do(b.Device, device.Add{Dst: z, A: x, B: y}) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := try.Get(r.Record(func() { device.Do(b.Device, device.Add{Dst: z, A: x, B: y}) }))(t)
 	b.UploadFloats(x, []float32{1, 2})
 	b.UploadFloats(y, []float32{10, 20})
 	r.Replay(rec)
@@ -87,10 +85,7 @@ func TestUploadsThatWait(t *testing.T) {
 	b.UploadFloats(large, values)
 	b.want("large", large, values...)
 
-	gone, err := b.Alloc(device.Float, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := try.Get(b.Alloc(device.Float, 2))(t)
 	b.UploadFloats(device.Of(gone), []float32{1, 2})
 	b.UploadFloats(z, []float32{math.MaxFloat32, 2})
 	b.Free(gone)
@@ -101,24 +96,17 @@ func TestUploadsThatWait(t *testing.T) {
 func TestUploadsAreOne(t *testing.T) {
 	n := null.New(driver.Info{Name: "null GPU", Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10,
 		Memory: 141 << 30})
-	d, err := cuda.Open(cuda.Options{On: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(cuda.Open(cuda.Options{On: n}))(t)
 	defer d.Close()
 	b := &bench{t, d}
 	x, y, z := b.alloc(device.Float, 2), b.alloc(device.Int32, 3), b.alloc(device.Float, 9)
-	if err := d.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, d.Sync())
 	clear(n.Outside)
 	d.UploadFloats(x, make([]float32, 2))
 	d.UploadInts(y, make([]int32, 3))
 	d.UploadFloats(z, make([]float32, 9))
 	d.(device.Recorder).Fetch(0, x, z, x)
-	if _, err := d.(device.Recorder).Fetched(0); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(d.(device.Recorder).Fetched(0))(t)
 	for what, times := range map[string]int{"upload": 1, "download": 1, "copy_parts": 2, "record": 2} {
 		if n.Outside[what] != times {
 			t.Errorf("%s: %d times, expected %d: %v", what, n.Outside[what], times, n.Outside)

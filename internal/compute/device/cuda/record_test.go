@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/files/half"
+	"vsetrain/internal/house/try"
 )
 
 // bench is a device with what a test puts on it.
@@ -76,9 +77,7 @@ func TestRecordAndReplay(t *testing.T) {
 			device.Do(b.Device, device.Add{Dst: y, A: y, B: x})
 			device.Do(b.Device, device.Fill{Dst: x, Value: 5})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		b.want("recorded", y, 0, 0)
 		r.Replay(rec)
 		b.want("replayed", y, 1, 2)
@@ -171,10 +170,7 @@ func TestGather(t *testing.T) {
 	r := b.Device.(device.Resident)
 	values := []float32{1, -2, 0.5, 65504, 6e-8, -0.25, 3, 4, 5, 6, 7, 8}
 	for _, asHalf := range []bool{false, true} {
-		table, err := r.NewTable(len(values), asHalf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := try.Get(r.NewTable(len(values), asHalf))(t)
 		r.Store(table, 0, values[:5])
 		r.Store(table, 5, values[5:])
 		stored := slices.Clone(values)
@@ -196,9 +192,7 @@ func TestGather(t *testing.T) {
 			}
 		}
 		free, _, err := r.FreeMemory()
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		r.FreeTable(table)
 		if after, _, _ := r.FreeMemory(); after-free != table.Bytes() ||
 			table.Bytes() != int64(len(values)*map[bool]int{true: 2, false: 4}[asHalf]) {
@@ -235,15 +229,9 @@ func TestEveryHalf(t *testing.T) {
 			values, halves = append(values, half.Float32(uint16(h))), append(halves, uint16(h))
 		}
 	}
-	table, err := r.NewTable(len(values), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := try.Get(r.NewTable(len(values), true))(t)
 	r.Store(table, 0, values)
-	stage, err := s.NewStage(len(values), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := try.Get(s.NewStage(len(values), true))(t)
 	copy(stage.Halves(), halves)
 	dst := b.alloc(device.Float, len(values))
 	for name, call := range map[string]func(){"Gather": func() {
@@ -268,9 +256,7 @@ func TestFullGPUInsideAKernel(t *testing.T) {
 	b := newBench(t)
 	x, sum := b.floats(1, 2), b.floats(3)
 	free, total, err := b.Device.(device.Resident).FreeMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	emulator.Set(t, "memory", int(total-free)+100, 4<<30)
 	device.Do(b.Device, device.SumSquares{Sum: sum, X: x})
 	device.Do(b.Device, device.Fill{Dst: x, Value: 9})
@@ -293,9 +279,7 @@ func TestFetchOnAFullGPU(t *testing.T) {
 	f := b.Device.(device.Recorder)
 	x, sum := b.alloc(device.Float, 1<<20), b.alloc(device.Float, 1<<10)
 	free, total, err := b.Device.(device.Resident).FreeMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	emulator.Set(t, "memory", int(total-free), 4<<30)
 	device.Do(b.Device, device.ColumnSum{Dst: sum, X: x, Rows: 1 << 10, Columns: 1 << 10})
 	f.Fetch(0, sum)

@@ -12,6 +12,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/files/half"
+	"vsetrain/internal/house/try"
 )
 
 // sender returns a way to stream values to a view: from memory that is free when the call returns, or from stages.
@@ -101,10 +102,7 @@ func TestStreamingDoesNotWaitForKernels(t *testing.T) {
 	x, y, host := b.alloc(device.Float, n), b.floats(1, 2), make([]float32, n)
 	host[n-1] = 7
 	s := b.Device.(device.Streamer)
-	stage, err := s.NewStage(n, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := try.Get(s.NewStage(n, true))(t)
 	stage.Halves()[n-1] = 0x4700 // 7
 	s.StreamFloats(x, host)      // so that there is a back buffer
 	s.StreamStage(x, stage, n)   // and the module of the kernel is loaded
@@ -114,9 +112,7 @@ func TestStreamingDoesNotWaitForKernels(t *testing.T) {
 		waits bool
 	}{{"StreamFloats", s.StreamFloats, false}, {"UploadFloats", b.UploadFloats, true},
 		{"StreamStage", func(x device.View, _ []float32) { s.StreamStage(x, stage, n) }, false}} {
-		if err := b.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, b.Sync())
 		before := emulator.Finished(t)
 		device.Do(b.Device, device.Add{Dst: y, A: y, B: y})
 		c.send(x, host)
@@ -146,9 +142,7 @@ func TestStreamedParts(t *testing.T) {
 		b.want("all", x, 1, 0.5, -0.25, 65504, 0x1p-24, 0, 3, 2048, -7)
 		y := b.floats(1, 2)
 		free, total, err := b.Device.(device.Resident).FreeMemory()
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		emulator.Set(t, "memory", int(total-free)+3, 4<<30)
 		send(y, []float32{3, 4})
 		b.want("without room", y, 3, 4)
@@ -158,10 +152,7 @@ func TestStreamedParts(t *testing.T) {
 		emulator.Set(t, "memory", 4<<30, 4<<30)
 	}
 	x, r := b.floats(1), b.Device.(device.Recorder)
-	stage, err := s.NewStage(1, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := try.Get(s.NewStage(1, true))(t)
 	for what, call := range map[string]func(){"StreamFloats": func() { s.StreamFloats(x, []float32{1}) },
 		"StreamStage": func() { s.StreamStage(x, stage, 1) }, "NewStage": func() { s.NewStage(1, true) }} {
 		_, err := r.Record(call)
@@ -177,9 +168,7 @@ func TestStageOverwritten(t *testing.T) {
 		emulator.Set(t, "defer", 1, 0)
 		x := b.alloc(device.Float, 8)
 		stage, err := s.NewStage(8, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		for round := range uint16(3) {
 			for i := range stage.Halves() {
 				stage.Halves()[i] = 0x3c00 + round
@@ -241,14 +230,9 @@ func TestStagesThatAreNot(t *testing.T) {
 func TestStreamingAllocatesNothing(t *testing.T) {
 	b := newBench(t)
 	s, r := b.Device.(device.Streamer), b.Device.(device.Resident)
-	stage, err := s.NewStage(1000, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage := try.Get(s.NewStage(1000, true))(t)
 	free, _, err := r.FreeMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	x, host := b.alloc(device.Float, 1000), make([]float32, 1000)
 	s.StreamFloats(x, host)
 	if n := testing.AllocsPerRun(20, func() { s.StreamFloats(x, host); s.StreamStage(x, stage, 1000) }); n != 0 {

@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 // tensorCase is a device on which kernels of compute capability 8.0 and the base kernels do the same call.
@@ -55,9 +56,7 @@ func (c *pairCase) contexts(b, r, e, s int) *contextCase {
 	device.DoGrad(c.d, a)
 	c.read(a.Images, a.Weights, a.Rows, a.W, a.Bias, a.DNodes, a.Nodes, a.Norms, a.DImages, a.DRows, a.DWeights, a.DW,
 		a.DBias)
-	if err := c.d.Sync(); err != nil {
-		c.t.Fatal(err)
-	}
+	try.Do(c.t, c.d.Sync())
 	for i, to := range []*[]float64{&x.images, &x.weights, &x.rows, &x.w, &x.bias, &x.dNodes, &x.nodes, &x.norms,
 		&x.dImages, &x.dRows, &x.dWeights, &x.dW, &x.dBias} {
 		*to = c.results[i]
@@ -245,18 +244,13 @@ func (c *pairCase) gru(in, h int, both, reverse bool) *gruCase {
 	g.bits = c.results
 	c.results = nil
 	recorder := c.d.(device.Recorder)
-	rec, err := recorder.Record(func() { forward(); back() })
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	rec := try.Get(recorder.Record(func() { forward(); back() }))(c.t)
 	for _, v := range results {
 		device.Do(c.d, device.Fill{Dst: v, Value: math.NaN()})
 	}
 	recorder.Replay(rec)
 	c.read(results...)
-	if err := c.d.Sync(); err != nil {
-		c.t.Fatal(err)
-	}
+	try.Do(c.t, c.d.Sync())
 	if want := g.bits[len(g.bits)-len(results):]; !slices.EqualFunc(c.results, want, slices.Equal) {
 		c.t.Errorf("GRU of %d units over %v: a replay gives other bits", h, c.lengths.Host)
 	}
@@ -536,9 +530,7 @@ func (c *pairCase) graphs(b, s int, first, keep bool) *graphCase {
 	device.Do(c.d, device.Copy{Dst: a.Out, Src: out})
 	device.DoGrad(c.d, a)
 	c.read(a.DX, a.DM, a.DV, a.DW, a.DBias)
-	if err := c.d.Sync(); err != nil {
-		c.t.Fatal(err)
-	}
+	try.Do(c.t, c.d.Sync())
 	g.bits = c.results
 	return g
 }

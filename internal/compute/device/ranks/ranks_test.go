@@ -9,18 +9,13 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/compute/device/toy"
+	"vsetrain/internal/house/try"
 )
 
 func open(t *testing.T, w World, precision string) device.Device {
-	d, err := cpu.New(cpu.Options{Threads: 1, Precision: precision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(cpu.New(cpu.Options{Threads: 1, Precision: precision}))(t)
 	t.Cleanup(func() { d.Close() })
-	own, err := New(d, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := try.Get(New(d, w))(t)
 	return composed.Over(own)
 }
 
@@ -65,8 +60,6 @@ func TestFailures(t *testing.T) {
 		if err := d.Sync(); err == nil || !strings.HasPrefix(err.Error(), "rank 0 of 2: another rank has ended") {
 			t.Errorf("%v", err)
 		}
-		if _, err := New(toy.New(), w); err == nil || !strings.Contains(err.Error(), "set device.kind to cpu") {
-			t.Errorf("a device without memory of the host: %v", err)
-		}
+		try.Refuses(New(toy.New(), w))(t, "set device.kind to cpu")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/compute/device/toy"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 )
 
 func open(*testing.T) device.Device { return composed.Over(toy.New()) }
@@ -22,10 +23,7 @@ func TestGoldenKernels(t *testing.T) { devicetest.Golden(t, open) }
 func TestKnownNumbers(t *testing.T) {
 	d := open(t)
 	put := func(x ...float64) device.View {
-		b, err := d.Alloc(device.Float, len(x))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(d.Alloc(device.Float, len(x)))(t)
 		d.UploadDoubles(device.Of(b), x)
 		return device.Of(b)
 	}
@@ -35,10 +33,7 @@ func TestKnownNumbers(t *testing.T) {
 		return x
 	}
 	ints := func(x ...int32) device.Ints {
-		b, err := d.Alloc(device.Int32, len(x))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(d.Alloc(device.Int32, len(x)))(t)
 		d.UploadInts(device.Of(b), x)
 		return device.Ints{View: device.Of(b), Host: x}
 	}

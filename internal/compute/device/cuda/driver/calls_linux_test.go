@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"vsetrain/internal/house/try"
 )
 
 // at calls f below so many frames.
@@ -43,9 +45,7 @@ func TestNamesDoNotMove(t *testing.T) {
 			at(depth, func() { _, err = d.Function(1, "gemm") })
 			done <- err
 		}()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, <-done)
 	}
 	for i, p := range names {
 		if p != names[0] || read[i] != "gemm" {
@@ -84,12 +84,10 @@ func TestKernelCache(t *testing.T) {
 		t.Helper()
 		set = ""
 		get := func(name string) string { return env[name] }
-		if err := cacheKernels(get, func(name, value string) error {
+		try.Do(t, cacheKernels(get, func(name, value string) error {
 			set = name + "=" + value
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return set
 	}
 	home := t.TempDir()
@@ -128,10 +126,7 @@ func TestKernelCache(t *testing.T) {
 
 // The driver reads the environment of libc, which os.Setenv has to reach.
 func TestLibcSeesTheEnvironment(t *testing.T) {
-	p, err := purego.Dlsym(purego.RTLD_DEFAULT, "getenv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := try.Get(purego.Dlsym(purego.RTLD_DEFAULT, "getenv"))(t)
 	want := filepath.Join(t.TempDir(), "cache")
 	t.Setenv("VSETRAIN_TEST_CACHE", want)
 	var name [32]byte

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // The message of the loader reaches the error from whichever thread the library was asked for.
@@ -29,9 +31,7 @@ func TestLoadSaysWhatWasMissing(t *testing.T) {
 // A file that is no library of this machine gives way to the next one.
 func TestLoadOfAnotherFile(t *testing.T) {
 	path := t.TempDir() + "/libcuda.so.1"
-	if err := os.WriteFile(path, []byte("\x7fELF\x01 of 32 bits"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte("\x7fELF\x01 of 32 bits"), 0o644))
 	if _, err := load(path); !NoDriver(err) {
 		t.Errorf("%v", err)
 	}

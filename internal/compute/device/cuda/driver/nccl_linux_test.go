@@ -10,16 +10,14 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // NCCL tells its version and makes ids; one that is too old, or none, is refused. A real library is taken where one is
 // installed: without a GPU it says that it finds none.
 func TestNCCL(t *testing.T) {
 	emulated := emulator.Library(t)
-	lib, err := driver.OpenNCCL(emulated, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lib := try.Get(driver.OpenNCCL(emulated, false))(t)
 	a, err := lib.NewID()
 	if err != nil || a == (driver.NCCLID{}) || driver.VersionOfNCCL(lib.Version()) != "2.21.5" {
 		t.Errorf("NCCL %d makes the id %x: %v", lib.Version(), a, err)
@@ -40,10 +38,7 @@ func TestNCCL(t *testing.T) {
 		" is no NCCL of version 2.14.0 or later (it says 2.13.4); install one: pip install nvidia-nccl-cu12") {
 		t.Errorf("an old one: %v", err)
 	}
-	if _, err := driver.OpenNCCL("/nowhere/libnccl.so.2", false); err == nil || !strings.Contains(err.Error(),
-		"/nowhere/libnccl.so.2") {
-		t.Errorf("none: %v", err)
-	}
+	try.Refuses(driver.OpenNCCL("/nowhere/libnccl.so.2", false))(t, "/nowhere/libnccl.so.2")
 	path := driver.SearchNCCL("/", os.Getenv).Path
 	if path == "" {
 		t.Log("no real NCCL here")

@@ -3,20 +3,18 @@
 package driver_test
 
 import (
-	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // gpus are those of the emulated driver, as libcuda describes them.
 func gpus(t *testing.T) (both [2]driver.Info) {
 	t.Helper()
 	d, err := driver.Open(emulator.Library(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	emulator.Set(t, "devices", 2, 1)
 	for i := range both {
 		if both[i], err = d.Info(i); err != nil {
@@ -38,14 +36,8 @@ func TestMonitorFindsTheGPU(t *testing.T) {
 			case "bus":
 				gpu.UUID, gpu.Bus = "00000000", both[i].Bus
 			}
-			m, err := driver.OpenMonitor(path, gpu)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := m.State()
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := try.Get(driver.OpenMonitor(path, gpu))(t)
+			s := try.Get(m.State())(t)
 			want := [2]int64{123456789, 5}[i]
 			if s.Used != want || s.Total != 4<<30 || s.Busy != 87 || s.Celsius != 41 ||
 				s.Milliwatts != 312000 {
@@ -57,13 +49,8 @@ func TestMonitorFindsTheGPU(t *testing.T) {
 		}
 	}
 	unknown := driver.Info{UUID: "00000000", Bus: "ffff:00:00.0"}
-	if _, err := driver.OpenMonitor(path, unknown); err == nil || !strings.Contains(err.Error(), "00000000") {
-		t.Errorf("unknown GPU: %v", err)
-	}
-	if _, err := driver.OpenMonitor(emulator.Library(t), both[0]); err == nil ||
-		!strings.Contains(err.Error(), "has no nvml") {
-		t.Errorf("a library that is not NVML: %v", err)
-	}
+	try.Refuses(driver.OpenMonitor(path, unknown))(t, "00000000")
+	try.Refuses(driver.OpenMonitor(emulator.Library(t), both[0]))(t, "has no nvml")
 }
 
 // A part of a divided GPU is found by a name of its own, and tells less; other processes are those that are not this
@@ -73,10 +60,7 @@ func TestMonitorOfAPart(t *testing.T) {
 	t.Setenv("EMULATED_NVML_MIG", "1")
 	part := both[0]
 	part.Name += " MIG 1g.5gb"
-	m, err := driver.OpenMonitor(path, part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try.Get(driver.OpenMonitor(path, part))(t)
 	defer m.Close()
 	s, err := m.State()
 	if err != nil || s.Total != 4<<30 || s.Busy != -1 || s.Celsius != -1 || s.Milliwatts != -1 {
@@ -89,19 +73,14 @@ func TestMonitorOfAPart(t *testing.T) {
 		t.Errorf("driver %q, %v", v, err)
 	}
 	t.Setenv("EMULATED_NVML_LOST", "1")
-	if _, err := m.State(); err == nil || !strings.Contains(err.Error(), "the GPU is lost") {
-		t.Errorf("lost: %v", err)
-	}
+	try.Refuses(m.State())(t, "the GPU is lost")
 }
 
 // A driver whose lists of processes have other entries is not asked for one, and a number that NVML no longer tells is
 // unknown.
 func TestMonitorOfAnotherNVML(t *testing.T) {
 	both, path := gpus(t), emulator.NVML(t, "-DLARGER_PROCESSES")
-	m, err := driver.OpenMonitor(path, both[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try.Get(driver.OpenMonitor(path, both[0]))(t)
 	defer m.Close()
 	if s, err := m.State(); err != nil || s.Celsius != -1 || s.Busy != 87 {
 		t.Errorf("%+v, %v", s, err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // tree makes a folder with files in it.
@@ -15,12 +17,8 @@ func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		try.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return root
 }
@@ -169,9 +167,7 @@ func TestSearchFollowsPython(t *testing.T) {
 	for link, to := range map[string]string{"usr/local/bin/python3": "/opt/torch/.venv/bin/python3",
 		"opt/torch/.venv/bin/python3": "python",
 		"opt/torch/.venv/bin/python":  "/usr/bin/python3.12"} {
-		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Symlink(to, filepath.Join(root, link)))
 	}
 	_, blas := Search(root, func(name string) string {
 		return map[string]string{"PATH": "/usr/local/bin:/usr/bin"}[name]

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // machine is the emulated driver on the thread of the test.
@@ -26,10 +27,7 @@ func start(t *testing.T) *machine {
 	path := emulator.Library(t)
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	d, err := driver.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(driver.Open(path))(t)
 	m := &machine{t: t, Driver: d}
 	c, err := d.Retain(0)
 	m.must(err)
@@ -47,9 +45,7 @@ func start(t *testing.T) *machine {
 
 func (m *machine) must(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	try.Do(m.t, err)
 }
 
 func (m *machine) memory(floats int) driver.Ptr {
@@ -175,9 +171,7 @@ func TestBlocksAtOnce(t *testing.T) {
 			emulator.Set(t, "order", order, 0)
 			got, err := m.together(c.kernel, blocks)
 			if c.orders>>order&1 != 0 {
-				if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.kernel) {
-					t.Errorf("order %d: %s: %v, expected an error with %q", order, c.kernel, err, c.says)
-				}
+				try.Fails(t, err, c.says, c.kernel)
 			} else if c.says == "" {
 				m.must(err)
 				for i, v := range got[:blocks] {
@@ -197,9 +191,7 @@ func TestRefusalsOfBlocksAtOnce(t *testing.T) {
 	m := start(t)
 	refused := func(blocks int, says string) {
 		t.Helper()
-		if _, err := m.together("planted_grid", blocks); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%d blocks: %v, expected %s", blocks, err, says)
-		}
+		try.Refuses(m.together("planted_grid", blocks))(t, says)
 	}
 	refused(4*32+1, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
 	emulator.Set(t, "cooperative", 0, 1)
@@ -214,18 +206,14 @@ func TestRefusalsOfBlocksAtOnce(t *testing.T) {
 	}
 	m.must(m.Allow(f, 255))
 	l := driver.Launch{Grid: [3]uint32{1, 1, 1}, Threads: 64, Shared: 256}
-	if err := m.Launch(f, &l, m.stream); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_INVALID_VALUE") {
-		t.Errorf("more shared memory than is allowed: %v", err)
-	}
+	try.Fails(t, m.Launch(f, &l, m.stream), "CUDA_ERROR_INVALID_VALUE")
 	m.must(m.Allow(f, 256))
 	y, arrived := m.memory(2), m.memory(1)
 	m.must(m.Fill(y, 0, 2, m.stream))
 	m.must(m.Fill(arrived, 0, 1, m.stream))
 	l.Values[0], l.Values[1] = uint64(y), uint64(arrived)
 	const says = "waits for other blocks in a launch whose blocks do not all run at once"
-	if err := m.Launch(f, &l, m.stream); err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("started in the usual way: %v", err)
-	}
+	try.Fails(t, m.Launch(f, &l, m.stream), says)
 	emulator.Mend(t)
 	m.must(m.Free(y))
 	m.must(m.Free(arrived))
@@ -294,9 +282,7 @@ func TestRefusals(t *testing.T) {
 	var x [8]float32
 	refuse := func(what, says string, err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, expected %s", what, err, says)
-		}
+		try.Fails(t, err, says)
 	}
 	refuse("upload beyond the end", "CUDA_ERROR_INVALID_VALUE", m.Upload(p, unsafe.Pointer(&x[0]), 32, m.stream))
 	refuse("no threads", "CUDA_ERROR_INVALID_VALUE", m.launch("planted_two_writers", 1, 0, uint64(p)))
@@ -417,10 +403,6 @@ func TestForeignEventSpoilsARecording(t *testing.T) {
 	defer m.DestroyEvent(e)
 	m.must(m.Record(e, m.stream))
 	m.must(m.BeginCapture(m.stream))
-	if err := m.Follow(m.stream, e); err == nil || !strings.Contains(err.Error(), "CAPTURE_ISOLATION") {
-		t.Errorf("waiting for an event while recording: %v", err)
-	}
-	if _, err := m.EndCapture(m.stream); err == nil || !strings.Contains(err.Error(), "CAPTURE_INVALIDATED") {
-		t.Errorf("the recording: %v", err)
-	}
+	try.Fails(t, m.Follow(m.stream, e), "CAPTURE_ISOLATION")
+	try.Refuses(m.EndCapture(m.stream))(t, "CAPTURE_INVALIDATED")
 }

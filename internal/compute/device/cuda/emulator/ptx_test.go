@@ -6,11 +6,11 @@ package emulator_test
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"unsafe"
 
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // ptx is a machine that executes the PTX of the planted kernels.
@@ -69,9 +69,7 @@ func TestWrongInstruction(t *testing.T) {
 	err := m.run(kernel, y, x)
 	for _, says := range []string{"kernel planted_other_instruction, line ",
 		"at byte 0 of an allocation of 128 the PTX leaves -2 (c0000000), the source 2 (40000000)"} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("compared: %v, expected %q", err, says)
-		}
+		try.Fails(t, err, says)
 	}
 	emulator.Mend(t)
 }
@@ -106,10 +104,7 @@ func TestFusedArithmetic(t *testing.T) {
 func TestThreadsBeyondTheLimit(t *testing.T) {
 	m, _ := ptx(t)
 	p := m.memory(512)
-	if err := m.launch("planted_two_writers", 1, 512, uint64(p)); err == nil ||
-		!strings.Contains(err.Error(), "has 512 threads, .maxntid allows 256") {
-		t.Errorf("512 threads: %v", err)
-	}
+	try.Fails(t, m.launch("planted_two_writers", 1, 512, uint64(p)), "has 512 threads, .maxntid allows 256")
 	emulator.Mend(t)
 	m.must(m.Free(p))
 }

@@ -8,6 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 )
 
 // strictPTX has names and parameters of kernels whose registers are known: 247 in the second one.
@@ -56,9 +57,7 @@ func onStrict(t *testing.T, f func(*strictMachine)) {
 	d, err := driver.Open(path)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 	}
 	must(err)
 	m := &strictMachine{t: t, Driver: d}
@@ -108,23 +107,13 @@ func (m *strictMachine) word() *uint32 { return (*uint32)(m.host) }
 func (m *strictMachine) graph() driver.Exec {
 	m.BeginCapture(m.first)
 	m.launch(m.scale, driver.Launch{})
-	g, err := m.EndCapture(m.first)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	x, err := m.Instantiate(g)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return x
+	g := try.Get(m.EndCapture(m.first))(m.t)
+	return try.Get(m.Instantiate(g))(m.t)
 }
 
 // product multiplies square matrices in the memory.
 func (m *strictMachine) product(n, ld int) {
-	b, err := driver.OpenBLAS(m.Path(), m.first)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	b := try.Get(driver.OpenBLAS(m.Path(), m.first))(m.t)
 	defer b.Close()
 	b.Gemm(&driver.Gemm{M: n, N: n, K: n, A: m.memory, B: m.memory, C: m.memory, LDA: ld, LDB: ld, LDC: ld, Count: 1,
 		Compute: driver.Compute32F})

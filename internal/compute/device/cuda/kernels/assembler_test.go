@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 var update = flag.Bool("update", false, "write registers.tsv anew")
@@ -36,15 +38,9 @@ var spilled = map[string]string{"decoder_sums sm_120": "24", "filter_sums_grad s
 // registers into memory but those of spilled, and the registers of each are those of registers.tsv.
 func TestAssembler(t *testing.T) {
 	ptxas := findAssembler(t)
-	out, err := exec.Command(ptxas, "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := try.Get(exec.Command(ptxas, "--version").Output())(t)
 	version := regexp.MustCompile(`V[\d.]+`).Find(out)
-	modules, err := Modules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := try.Get(Modules())(t)
 	registers := make([][]map[string]int, len(modules)) // by module and architecture
 	var wait sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -84,14 +80,9 @@ func TestAssembler(t *testing.T) {
 	}
 	b.WriteByte('\n')
 	if *update {
-		if err := os.WriteFile(registersFile, b.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(registersFile, b.Bytes(), 0o666))
 	}
-	want, err := os.ReadFile(registersFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := try.Get(os.ReadFile(registersFile))(t)
 	if line, _, _ := bytes.Cut(want, []byte("\n")); !bytes.Contains(line, append(version, '.', ' ')) {
 		t.Skipf("%s was written with another version than %s: registers are not compared", registersFile, version)
 	}
@@ -117,10 +108,7 @@ func ofPTX() string { return fmt.Sprintf(", of PTX with the SHA-256 %x", sha256.
 
 // The registers are those of the committed PTX: TestAssembler, which takes long, counted them.
 func TestRegistersAreOfThePTX(t *testing.T) {
-	b, err := os.ReadFile(registersFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(os.ReadFile(registersFile))(t)
 	if line, _, _ := strings.Cut(string(b), "\n"); !strings.Contains(line, ofPTX()) {
 		t.Errorf("%s begins %q, expected it%s: run make registers", registersFile, line, ofPTX())
 	}
@@ -134,10 +122,7 @@ func findAssembler(t *testing.T) string {
 	if name, err := exec.LookPath("ptxas"); err == nil {
 		return name
 	}
-	name, err := filepath.Abs("../../../../../bin/ptxas")
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := try.Get(filepath.Abs("../../../../../bin/ptxas"))(t)
 	if _, err := os.Stat(name); err != nil {
 		t.Skip("no ptxas here; scripts/install-test-tools.sh installs it, VSETRAIN_PTXAS names another")
 	}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // The committed PTX is what the sources give. Other versions of clang write other PTX, so the version is part of the
@@ -23,10 +25,7 @@ func TestPTXIsOfTheSources(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build.sh: %v\n%s", err, out)
 	}
-	modules, err := Modules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := try.Get(Modules())(t)
 	for _, m := range modules {
 		fresh, err := os.ReadFile(filepath.Join(dir, m.Name+".ptx"))
 		if err != nil {
@@ -40,23 +39,14 @@ func TestPTXIsOfTheSources(t *testing.T) {
 // Every source has its PTX, every kernel of a source its entry, and nothing in the PTX needs what a GPU or an older
 // driver may lack.
 func TestModules(t *testing.T) {
-	sources, err := filepath.Glob("*.cu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := Modules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sources := try.Get(filepath.Glob("*.cu"))(t)
+	modules := try.Get(Modules())(t)
 	if len(modules) != len(sources) {
 		t.Errorf("%d PTX files, %d sources", len(modules), len(sources))
 	}
 	declared := regexp.MustCompile(`(?m)^KERNEL (\w+)\(([^)]*)\)`)
 	for _, m := range modules {
-		text, err := os.ReadFile(m.Name + ".cu")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := try.Get(os.ReadFile(m.Name + ".cu"))(t)
 		var want []Entry
 		for _, d := range declared.FindAllStringSubmatch(string(text), -1) {
 			e := Entry{Name: d[1]}
@@ -117,10 +107,7 @@ func TestCostsBeginALine(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
-		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := try.Get(os.ReadFile(name))(t)
 		for i, line := range strings.Split(string(source), "\n") {
 			if strings.Contains(line, "Cost:") && !strings.HasPrefix(line, "// Cost: ") {
 				t.Errorf("%s:%d: %q does not begin with the cost", name, i+1, line)

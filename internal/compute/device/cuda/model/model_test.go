@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/kernels"
+	"vsetrain/internal/house/try"
 )
 
 // Every kernel says what it costs, in terms of its parameters.
@@ -52,9 +53,7 @@ func TestCosts(t *testing.T) {
 func TestMistakesInCosts(t *testing.T) {
 	for cost, says := range map[string]string{"": "expected one of", "reads 4*n": "expected one of",
 		"read 4*": "expected one of"} {
-		if _, err := parseCost(kernels.Declaration{Cost: cost}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", cost, err)
-		}
+		try.Refuses(parseCost(kernels.Declaration{Cost: cost}))(t, says)
 	}
 	for cost, says := range map[string]string{"read 4*m": `"m" is no parameter`, "read n%2": "is not known",
 		"read f(n)":    "f of 1 values",
@@ -65,9 +64,7 @@ func TestMistakesInCosts(t *testing.T) {
 			t.Errorf("%q: %v", cost, err)
 			continue
 		}
-		if _, err := c.eval("read", map[string]float64{"n": 8}, 0); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v, expected %q", cost, err, says)
-		}
+		try.Refuses(c.eval("read", map[string]float64{"n": 8}, 0))(t, says)
 	}
 }
 
@@ -83,10 +80,7 @@ func TestKernels(t *testing.T) {
 		c := driver.Call{Kernel: kernel, Parameters: parameters, Launch: driver.Launch{Grid: [3]uint32{blocks, 1, 1},
 			Threads: 256}}
 		copy(c.Launch.Values[:], values)
-		table, err := Predict(g, Batch{10, 20}, []driver.Call{c})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := try.Get(Predict(g, Batch{10, 20}, []driver.Call{c}))(t)
 		return table.Lines[0]
 	}
 	const n = 1 << 26
@@ -150,10 +144,7 @@ func TestProducts(t *testing.T) {
 
 // docs/gpu-model.md tells every assumption.
 func TestAssumptionsAreTold(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "gpu-model.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := try.Get(os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "gpu-model.md")))(t)
 	for name, a := range Assumptions {
 		value := fmt.Sprintf("%g %s", a.Value, a.Unit)
 		switch {
@@ -172,9 +163,7 @@ func TestFind(t *testing.T) {
 	if g, err := Find("H200"); err != nil || g.Name != "H200 SXM" {
 		t.Errorf("%+v, %v", g, err)
 	}
-	if _, err := Find("h300"); err == nil || !strings.Contains(err.Error(), "expected a100, h100, h200, rtx4090") {
-		t.Error(err)
-	}
+	try.Refuses(Find("h300"))(t, "expected a100, h100, h200, rtx4090")
 	for name, g := range GPUs {
 		if g.Source == "" || g.Bandwidth == 0 || g.FP64 == 0 || g.BF16 == 0 || g.L2 == 0 || g.Memory == 0 ||
 			g.Multiprocessors == 0 {

@@ -6,18 +6,14 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 // The committed table is what the sources declare, and no source changed after it was written.
 func TestTableIsOfTheSources(t *testing.T) {
-	want, err := declared("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("../kernels.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := try.Get(declared(".."))(t)
+	got := try.Get(os.ReadFile("../kernels.tsv"))(t)
 	if !bytes.Equal(got, want) {
 		t.Error("kernels.tsv is not of these sources: run make kernels")
 	}
@@ -31,17 +27,10 @@ func TestPacked(t *testing.T) {
 		t.Error("an empty folder gives no error")
 	}
 	for name, text := range map[string]string{"b.ptx": "second", "a.ptx": "first"} {
-		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(dir+"/"+name, []byte(text), 0o644))
 	}
-	one, err := packed(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(dir+"/a.ptx", fixed, fixed); err != nil {
-		t.Fatal(err)
-	}
+	one := try.Get(packed(dir))(t)
+	try.Do(t, os.Chtimes(dir+"/a.ptx", fixed, fixed))
 	if r, err := zip.NewReader(bytes.NewReader(one), int64(len(one))); err != nil || len(r.File) != 2 ||
 		r.File[0].Name != "a.ptx" {
 		t.Errorf("not an archive of both by name: %v", err)

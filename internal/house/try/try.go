@@ -1,0 +1,45 @@
+// Package try holds what the tests of all packages ask of errors.
+package try
+
+import (
+	"strings"
+	"testing"
+)
+
+// Do ends the test where there is an error.
+func Do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Get returns the result of a call, and ends the test where it returned an error: try.Get(os.ReadFile(path))(t).
+func Get[V any](v V, err error) func(t testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		Do(t, err)
+		return v
+	}
+}
+
+// Fails wants an error that has all the words.
+func Fails(t testing.TB, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q lacks %q", err, w)
+		}
+	}
+}
+
+// Refuses is Fails for a call with a result: try.Refuses(Open(path))(t, "no such file").
+func Refuses[V any](_ V, err error) func(t testing.TB, words ...string) {
+	return func(t testing.TB, words ...string) {
+		t.Helper()
+		Fails(t, err, words...)
+	}
+}
