@@ -23,6 +23,19 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 		return "\x93NUMPY\x01\x00" + string(binary.LittleEndian.AppendUint16(nil, uint16(len(head)))) + head
 	}
 	long := binary.LittleEndian.AppendUint64(nil, 1<<62)
+	const (
+		train = "train --config c.yaml --run new --dry-run "
+		bert  = "--set model.network=vseinf --set model.text_encoder=bert --set model.bert.dir=bert " +
+			"--set model.bert.layers=1 --set model.bert.hidden=8 --set model.bert.heads=2 " +
+			"--set model.bert.intermediate=8"
+	)
+	base := t.TempDir()
+	try.Do(t, os.WriteFile(filepath.Join(base, "c.yaml"), fmt.Appendf(nil, crashConfig, ""), 0o666))
+	mustRun(t, base, strings.Fields("data synth world --train 8 --dev 2 --test 4 --regions 2 --dim 16")...)
+	mustRun(t, base, "train", "--config", "c.yaml", "--run", "run")
+	try.Do(t, os.Mkdir(filepath.Join(base, "bert"), 0o777))
+	pieces := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+	try.Do(t, os.WriteFile(filepath.Join(base, "bert", "vocab.txt"), []byte(pieces), 0o666))
 	for _, c := range []struct {
 		name, file, begin string
 		size              int64 // zeros follow the beginning up to it; 0 is none
@@ -44,9 +57,23 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 			"broken record"},
 		{"sweep", "s.yaml", "axes:", 2 * gigabyte, "sweep status s.yaml", "too large"},
 		{"TSV", "a.tsv", "1\t2", 2 * gigabyte, "data convert a.tsv --out o --split train", "a.tsv"},
+		{"vocabulary", "v.json", `{"word2idx": {"`, 2 * gigabyte, train + "--set data.vocab=v.json",
+			"at most 268435456"},
+		{"word vectors", "v.txt", "dog 1 ", 2 * gigabyte, train + "--set model.word_init=v.txt",
+			"of more than 2097152"},
+		{"word pieces", "bert/vocab.txt", "[PAD]", 2 * gigabyte, train + bert, "at most 67108864"},
+		{"settings of BERT", "bert/config.json", "{", 2 * gigabyte, train + bert, "at most 1048576"},
+		{"log of a run", "run/metrics.jsonl", "{", gigabyte / 8, "verify run", "metrics.jsonl"},
+		{"record of sessions", "run/env.json", "{", 2 * gigabyte, "report run --out o", "at most 67109120"},
+		{"head of a journal", "world/test_changes.bin", "VSEJRNL1\xff\xff\xff\x7f", 2 * gigabyte, "eval run",
+			"a head of 2147483647 bytes"},
+		{"records of a journal", "world/test_changes.bin", "VSEJRNL1\x00\x00\x00\x00\x00\x00\x00\x00" +
+			strings.Repeat("\x02\x00\x08\x00{}\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", 1<<16), 0, "eval run",
+			"much that may be the beginning"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
+			try.Do(t, os.CopyFS(dir, os.DirFS(base)))
 			path := filepath.Join(dir, c.file)
 			try.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
 			try.Do(t, os.WriteFile(path, []byte(c.begin), 0o666))

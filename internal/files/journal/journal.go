@@ -6,6 +6,8 @@
 //	then records: length of the note (uint32), of the data (uint64), CRC-32 of the data, CRC-32 of these 16 bytes and
 //	the note (uint32 each), note, data
 //
+// A note is a JSON object or empty.
+//
 // The data of the last record are compared with their checksum, those of earlier ones are not: they were on the disk
 // before another record began.
 package journal
@@ -31,6 +33,7 @@ const (
 	headSize   = len(magic) + 8
 	recordSize = 20
 	maxNote    = 64 << 20
+	maxSearch  = 256 << 20 // bytes of what may be notes behind a record that is not whole
 )
 
 // File is an open journal, as it was when it was opened. Its methods may be called from several goroutines, Close
@@ -127,7 +130,7 @@ func (j *File) read(size int64) error {
 // next returns where a whole record stands behind a place, 0 where none does: what an interrupted Append leaves is the
 // end of a file.
 func (j *File) next(from, size int64) (int64, error) {
-	buf := make([]byte, 1<<20)
+	buf, read := make([]byte, 1<<20), int64(0)
 	for from++; from+recordSize <= size; from += int64(len(buf) - recordSize + 1) {
 		n, err := j.f.ReadAt(buf[:min(int64(len(buf)), size-from)], from)
 		if err != nil && err != io.EOF {
@@ -136,9 +139,14 @@ func (j *File) next(from, size int64) (int64, error) {
 		for i := 0; i+recordSize <= n; i++ {
 			at := from + int64(i)
 			room, note := uint64(size-at-recordSize), uint64(binary.LittleEndian.Uint32(buf[i:]))
-			if note > room || binary.LittleEndian.Uint64(buf[i+4:]) > room-note || note == 0 &&
-				crc32.ChecksumIEEE(buf[i:i+16]) != binary.LittleEndian.Uint32(buf[i+16:]) { // zeros are common
+			if note > min(room, maxNote) || binary.LittleEndian.Uint64(buf[i+4:]) > room-note || note == 0 &&
+				crc32.ChecksumIEEE(buf[i:i+16]) != binary.LittleEndian.Uint32(buf[i+16:]) || // zeros are common
+				note > 0 && !j.braces(at+recordSize, int64(note)) {
 				continue
+			}
+			if read += int64(note); read > maxSearch {
+				return 0, fmt.Errorf("behind byte %d there is no record but much that may be the beginning of one: "+
+					"the file is damaged; bring back a copy", from)
 			}
 			if _, ok := j.record(at, size); ok {
 				return at, nil
@@ -146,6 +154,17 @@ func (j *File) next(from, size int64) (int64, error) {
 		}
 	}
 	return 0, nil
+}
+
+// braces reports whether so many bytes at an offset begin and end as a JSON object does.
+func (j *File) braces(at, n int64) bool {
+	var ends [2]byte
+	for i, at := range [2]int64{at, at + n - 1} {
+		if _, err := j.f.ReadAt(ends[i:i+1], at); err != nil {
+			return false
+		}
+	}
+	return ends == [2]byte{'{', '}'}
 }
 
 // whole compares the data of a record with their checksum.
@@ -204,6 +223,9 @@ func (j *File) record(at, size int64) (r Record, ok bool) {
 func Append(path string, head, note []byte, write func(io.Writer) error) error {
 	if len(head) > maxNote || len(note) > maxNote {
 		return fmt.Errorf("%s: a note of %d bytes; at most %d are kept", path, max(len(head), len(note)), maxNote)
+	}
+	if n := len(note); n > 0 && (note[0] != '{' || note[n-1] != '}') {
+		return fmt.Errorf("%s: the note %.100q is no JSON object", path, note)
 	}
 	j, err := Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
