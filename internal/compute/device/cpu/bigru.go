@@ -82,7 +82,7 @@ func (d *dev[T]) BiGRU(a device.BiGRU) {
 	for k := range y {
 		g := direction(&a, k)
 		g.Y = y[k]
-		d.directions.o[k] = d.projected(g)
+		d.directions.o[k] = d.projected(g, k == 1)
 	}
 	d.directions.back = false
 	d.run(&d.directions)

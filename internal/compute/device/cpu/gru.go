@@ -26,6 +26,10 @@ type recurrence[T vec.Float] struct {
 	step      gruStep[T]
 	grad      gruGradStep[T]
 	finalCopy gruFinal[T]
+
+	prefixes   prefixes // where weights are held
+	prefixStep prefixStep[T]
+	prefixRows prefixRows[T]
 }
 
 // gruOperands are the arrays of device.GRU.
@@ -33,7 +37,8 @@ type gruOperands[T vec.Float] struct {
 	a              device.GRU
 	rows           int // of all words
 	pack           *device.Packing
-	held           bool // the weights stay as they are
+	held           bool    // the weights stay as they are
+	words          []int32 // held: of each row of x its row of gates
 	x, wih, whh    []T
 	bih, bhh       []T
 	y, final       []T
@@ -93,13 +98,14 @@ func (l *gruFinal[T]) Do(_, b int) {
 
 // GRU computes that kernel.
 func (d *dev[T]) GRU(a device.GRU) {
-	if o := d.projected(a); o.rows > 0 {
+	if o := d.projected(a, false); o.rows > 0 {
 		d.gru.forward(&o)
 	}
 }
 
-// projected computes the products with the inputs of all words.
-func (d *dev[T]) projected(a device.GRU) gruOperands[T] {
+// projected computes the products with the inputs of all words; where weights are held, of the different ones, which are
+// those of the call before when it was for the other direction.
+func (d *dev[T]) projected(a device.GRU, other bool) gruOperands[T] {
 	o, h := d.gruOperands(a), a.H
 	o.bih, o.bhh = d.values(a.BIH), d.values(a.BHH)
 	o.y, o.final = d.values(a.Y), d.values(a.Final)
@@ -109,6 +115,10 @@ func (d *dev[T]) projected(a device.GRU) gruOperands[T] {
 	switch {
 	case o.rows == 0:
 	case o.held:
+		if !other {
+			d.findWords(&o)
+		}
+		p.a, p.m, o.words = d.distinct, len(d.words.first), d.words.of
 		d.products.pack(true, a.I, 3*h, o.wih, a.I, true)
 		d.products.gemmPacked(p)
 	default:
@@ -118,12 +128,16 @@ func (d *dev[T]) projected(a device.GRU) gruOperands[T] {
 }
 
 func (s *recurrence[T]) forward(o *gruOperands[T]) {
+	if o.held {
+		s.forwardHeld(o)
+		return
+	}
 	h, batch := o.a.H, len(o.a.Lengths.Host)
 	s.pack = o.pack
 	hidden := scratch(&s.hidden, batch*3*h)
 	l := &s.step
 	*l = gruStep[T]{ops: s.ops, h: h, per: group(4 * h), hidden: hidden, bias: o.bhh, zeros: s.zeroRow(h)}
-	s.products.pack(true, h, 3*h, o.whh, h, o.held)
+	s.products.pack(true, h, 3*h, o.whh, h, false)
 	steps := s.pack.Steps()
 	for n := range steps {
 		t, before := n, n-1
