@@ -94,8 +94,7 @@ type dev[T vec.Float] struct {
 	orderGrads   orderGradLoop[T]
 	gru          recurrence[T]
 	directions   directions[T]
-	words        equalRows
-	distinct     []T // [different words, I] of the last GRU whose weights are held
+	words        distinct[T] // of the last GRU whose weights are held
 	gruBias      []T // [4H]: column sums of the gate gradients
 	cell         cellLoop[T]
 	attention    attentionLoop[T]

@@ -116,9 +116,9 @@ func (d *dev[T]) projected(a device.GRU, other bool) gruOperands[T] {
 	case o.rows == 0:
 	case o.held:
 		if !other {
-			d.findWords(&o)
+			d.words.find(o.x, o.rows, a.I)
 		}
-		p.a, p.m, o.words = d.distinct, len(d.words.first), d.words.of
+		p.a, p.m, o.words = d.words.rows, d.words.n, d.words.of
 		d.products.pack(true, a.I, 3*h, o.wih, a.I, true)
 		d.products.gemmPacked(p)
 	default:

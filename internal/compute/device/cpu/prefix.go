@@ -13,47 +13,40 @@ import (
 // of a backward GRU equal suffixes. Equal rows of products have equal bits wherever they stand (package gemm), so the
 // states are those of captions that are computed one by one.
 
-// equalRows are the different rows of a matrix.
-type equalRows struct {
-	of    []int32 // of each row its number among the different ones
-	first []int32 // of each different one the first row that is equal
-	seed  maphash.Seed
-	seen  map[uint64]int32
+// distinct is the different rows of a matrix.
+type distinct[T vec.Float] struct {
+	of   []int32 // of each row its number among the different ones
+	n    int
+	rows []T // [n, width]
+	seed maphash.Seed
+	seen map[uint64]int32
 }
 
 // find compares the rows of x [rows, width] bit by bit.
-func (e *equalRows) find(x []byte, rows int) {
-	if e.seen == nil {
-		e.seed, e.seen = maphash.MakeSeed(), map[uint64]int32{}
+func (d *distinct[T]) find(x []T, rows, width int) {
+	if d.seen == nil {
+		d.seed, d.seen = maphash.MakeSeed(), map[uint64]int32{}
 	}
-	clear(e.seen)
-	e.of, e.first = e.of[:0], e.first[:0]
-	width := len(x) / max(1, rows)
+	clear(d.seen)
+	d.n, d.of = 0, d.of[:0]
+	distinct := scratch(&d.rows, rows*width)
 	for i := range rows {
 		row := x[i*width : (i+1)*width]
-		hash := maphash.Bytes(e.seed, row)
-		n, ok := e.seen[hash]
-		if first := e.first; !ok || string(row) != string(x[int(first[n])*width:][:width]) {
-			n = int32(len(first))
-			e.seen[hash], e.first = n, append(first, int32(i))
+		hash := maphash.Bytes(d.seed, bytesOf(row))
+		n, ok := d.seen[hash]
+		if !ok || string(bytesOf(row)) != string(bytesOf(distinct[int(n)*width:][:width])) {
+			n = int32(d.n)
+			d.seen[hash] = n
+			copy(distinct[d.n*width:], row)
+			d.n++
 		}
-		e.of = append(e.of, n)
+		d.of = append(d.of, n)
 	}
 }
 
 // bytesOf is the memory of values.
 func bytesOf[T vec.Float](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
-}
-
-// findWords finds equal words of a batch, and the vectors of the different ones.
-func (d *dev[T]) findWords(o *gruOperands[T]) {
-	in := o.a.I
-	d.words.find(bytesOf(o.x[:o.rows*in]), o.rows)
-	x := scratch(&d.distinct, len(d.words.first)*in)
-	for n, row := range d.words.first {
-		copy(x[n*in:(n+1)*in], o.x[int(row)*in:])
-	}
 }
 
 // prefixes are the different prefixes of a batch, by length, and those that captions continue before others.
