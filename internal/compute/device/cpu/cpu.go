@@ -95,7 +95,7 @@ type dev[T vec.Float] struct {
 	gru          recurrence[T]
 	directions   directions[T]
 	words        distinct[T] // of the last GRU whose weights are held
-	gruBias      []T // [4H]: column sums of the gate gradients
+	gruBias      []T         // [4H]: column sums of the gate gradients
 	cell         cellLoop[T]
 	attention    attentionLoop[T]
 	match        blockMatch[T]

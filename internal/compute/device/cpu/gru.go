@@ -103,8 +103,8 @@ func (d *dev[T]) GRU(a device.GRU) {
 	}
 }
 
-// projected computes the products with the inputs of all words; where weights are held, of the different ones, which are
-// those of the call before when it was for the other direction.
+// projected computes the products with the inputs of all words; where weights are held, of the different ones. Where
+// the call is for the other direction those are known.
 func (d *dev[T]) projected(a device.GRU, other bool) gruOperands[T] {
 	o, h := d.gruOperands(a), a.H
 	o.bih, o.bhh = d.values(a.BIH), d.values(a.BHH)
