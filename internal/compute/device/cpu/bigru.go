@@ -58,7 +58,7 @@ func (d *dev[T]) newTeams(l *directions[T]) {
 func (l *directions[T]) forget() {
 	for _, t := range l.teams {
 		if t != nil {
-			t.products.forget()
+			t.forget()
 		}
 	}
 }

@@ -30,6 +30,7 @@ type recurrence[T vec.Float] struct {
 	prefixes   prefixes // where weights are held
 	prefixStep prefixStep[T]
 	prefixRows prefixRows[T]
+	openings   map[*T]opening[T] // by the first value of W_hh
 }
 
 // gruOperands are the arrays of device.GRU.
@@ -161,6 +162,12 @@ func (s *recurrence[T]) forward(o *gruOperands[T]) {
 			final: o.final}
 		s.pool.For(batch, &s.finalCopy)
 	}
+}
+
+// forget drops what is kept of weights.
+func (s *recurrence[T]) forget() {
+	s.products.forget()
+	clear(s.openings)
 }
 
 // zeroRow returns n zeros.

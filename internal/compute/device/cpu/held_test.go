@@ -21,8 +21,10 @@ func TestHeldWeights(t *testing.T) {
 				a.Directions[k].WIH, a.Directions[k].WHH = w.Slice(0, wih), w.Slice(wih, wih+whh)
 			}
 		}
+		others := alloc(a.X.N) // other words
+		device.Do(d, device.Combine{Dst: others, A: a.X, Alpha: -1})
 		out := alloc(a.Y.N + len(a.Lengths.Host)*a.H)
-		run := func() (all []float64) {
+		batch := func() (all []float64) {
 			read := func(v device.View) {
 				x := make([]float64, v.N)
 				d.DownloadDoubles(x, v)
@@ -39,6 +41,14 @@ func TestHeldWeights(t *testing.T) {
 				read(final)
 			}
 			return all
+		}
+		run := func() (all []float64) {
+			all = batch()
+			for range 2 {
+				all = append(all, batch()...)
+				a.X, others = others, a.X
+			}
+			return append(all, batch()...)
 		}
 		same := func(what string, x, y []float64) bool {
 			for i := range x {
@@ -59,9 +69,17 @@ func TestHeldWeights(t *testing.T) {
 				t.Error("other bits from weights that are held")
 			}
 		}
+		var inputs [2][]float64
+		for k, w := range a.Directions {
+			inputs[k] = make([]float64, wih)
+			d.DownloadDoubles(inputs[k], w.WIH)
+		}
 		d.Free(weights.Buf)
 		weights = alloc(2 * (wih + whh))
 		over(weights)
+		for k, w := range a.Directions { // only the recurrent weights are new
+			d.UploadDoubles(w.WIH, inputs[k])
+		}
 		if x := run(); same("new weights", x, plain) {
 			t.Error("new weights gave what those before gave")
 		}

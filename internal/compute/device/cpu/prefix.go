@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"hash/maphash"
+	"slices"
 	"unsafe"
 
 	"vsetrain/internal/compute/device"
@@ -147,9 +148,7 @@ func (s *recurrence[T]) forwardHeld(o *gruOperands[T]) {
 	for n := range p.going {
 		if n > 0 {
 			l.origin = p.first[n-1]
-			s.p = product[T]{m: p.going[n-1], n: 3 * h, k: h, alpha: 1, even: true, a: o.prev[l.origin*h:], lda: h,
-				c: hidden, ldc: 3 * h, bias: o.bhh}
-			s.products.gemmPacked(&s.p)
+			s.continued(o, n, hidden)
 		}
 		l.lo, l.hi = p.first[n], p.first[n+1]
 		s.pool.For(pieces(l.hi-l.lo, l.per), l)
@@ -159,5 +158,31 @@ func (s *recurrence[T]) forwardHeld(o *gruOperands[T]) {
 	if o.final != nil {
 		s.prefixRows.of, s.prefixRows.y = p.last, o.final
 		s.pool.For(pieces(batch, s.prefixRows.per), &s.prefixRows)
+	}
+}
+
+// opening is the product behind the one word that all captions of a batch begin with, with what led to it.
+type opening[T vec.Float] struct{ gates, hidden []T }
+
+// continued computes W_hh h + b_hh of the prefixes of n words that are continued. Where all captions begin with one word,
+// <start> or backward <end>, it is kept for the next batch.
+func (s *recurrence[T]) continued(o *gruOperands[T], n int, hidden []T) {
+	p, h := &s.prefixes, o.a.H
+	var gates []T // of the one word
+	if n == 1 && p.first[1] == 1 {
+		gates = o.gates[int(p.word[0])*4*h:][:3*h]
+		if k := s.openings[&o.whh[0]]; string(bytesOf(k.gates)) == string(bytesOf(gates)) {
+			copy(hidden, k.hidden)
+			return
+		}
+	}
+	s.p = product[T]{m: p.going[n-1], n: 3 * h, k: h, alpha: 1, even: true, a: o.prev[p.first[n-1]*h:], lda: h,
+		c: hidden, ldc: 3 * h, bias: o.bhh}
+	s.products.gemmPacked(&s.p)
+	if gates != nil {
+		if s.openings == nil {
+			s.openings = map[*T]opening[T]{}
+		}
+		s.openings[&o.whh[0]] = opening[T]{slices.Clone(gates), slices.Clone(hidden[:3*h])}
 	}
 }
