@@ -62,7 +62,7 @@ var kernelAMX = &kernel{
 	name: "amx", bf16: true, parts: 1, mr: 32, nr: 32, kc: 2048, kUnit: 32, square: true, tall: true, rows: 256,
 	packA: packAAMX(1), packB: packBAMX(1), setRowsA: setRowsAAMX(1), setRowsB: setRowsBAMX(1),
 	run: func(w *worker) {
-		if w.t.m <= 32 {
+		if w.t.m > 16 && w.t.m <= 32 {
 			tileFewAMX(&w.t)
 			return
 		}
