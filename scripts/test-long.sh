@@ -32,6 +32,9 @@ bash scripts/kill-resume.sh 50
 echo "a gallery is whole after 300 kills"
 "$go" test -v -count=1 -run AmendIsWhole ./data -amend-kills 300
 
+echo "100,000 queries that are answered together have the hits of search"
+"$go" test -v -timeout 60m -run ManyQueries ./internal/apps/search -queries 100000
+
 echo "simulated sweeps"
 "$go" test -v -timeout 60m -run '^TestSimulatedSweeps' ./internal/apps/sweep -sweep-time 10m
 

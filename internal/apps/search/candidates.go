@@ -46,7 +46,10 @@ func (x *Index) candidates(ctx context.Context, members []*embedder, rows [][]fl
 		}
 	}
 	n := x.split.NumImages()
-	scores := make([]float32, len(near)*min(n, batchImages))
+	if need := len(near) * min(n, batchImages); len(b.scores) < need {
+		b.scores = make([]float32, need)
+	}
+	scores := b.scores
 	for lo := 0; lo < n; lo += batchImages {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -33,6 +33,7 @@ type Index struct {
 		precision gemm.Precision
 		packed    [][]gemm.Packed // of each member blocks of its image embeddings
 		images    []operand       // of each member
+		scores    []float32       // of queries with a block of images
 	}
 
 	outcomes struct {

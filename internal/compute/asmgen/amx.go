@@ -10,6 +10,7 @@ func tilesAMX() string {
 	}
 	g.globl("tilecfg", 64)
 	tileAMX(g, "tileAMX", bf16Terms)
+	tileAMX(g, "tileFewAMX", fewTerms)
 	tileAMX(g, "tileSplitAMX", splitTerms)
 	tileFixedAMX(g)
 	return g.String()
@@ -30,6 +31,9 @@ type terms struct {
 
 var (
 	bf16Terms = terms{parts: 1, pairs: [][2]int{{0, 0}}}
+	// fewTerms are the same for one panel of more than 16 rows: each panel of b is read once, and the next one is fetched
+	// meanwhile. With fewer rows that gains nothing.
+	fewTerms = terms{parts: 1, pairs: [][2]int{{0, 0}}, fetch: 32}
 	// splitTerms are those of a float32 product of three bf16 parts each that are not below its last bit: of the nine,
 	// the three left out are less than 2^-25 of the product.
 	splitTerms = terms{parts: 3, pairs: [][2]int{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}, fetch: 24, store: 4}

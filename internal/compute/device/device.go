@@ -144,7 +144,8 @@ func (a *Copy) Views(c *Checker) {
 // Holder is implemented by devices that can keep weights in another order beside them.
 type Holder interface {
 	// Hold tells that the values of a buffer stay as they are until it is freed: weights that are trained no more. The
-	// device may keep them as its products read them, which takes their memory again. Results are the same.
+	// device may keep them as its products read them, which takes their memory again. Results are the same, but what
+	// kernels keep for the gradient is arbitrary.
 	Hold(b Buffer)
 }
 

@@ -24,6 +24,7 @@ type job struct {
 	sharedB    bool
 	left       []float32 // A packed before
 	packed     *Packed   // B packed before
+	last       bool      // tasks begin with the last one
 	tasks      int
 	rowTasks   bool      // tasks cut the rows, else the columns
 	dst        []float32 // where the shared operand is packed
@@ -33,7 +34,9 @@ type job struct {
 // multiply runs the blocked product; left and p, when not nil, hold A and op(B) packed before.
 func (e *Engine) multiply(a *Args, left *PackedA, p *Packed) {
 	j := &e.job
-	*j = job{a: *a, kn: e.kernel(a.Precision, a.K), packed: p}
+	// Every other product with B packed before begins with the columns that the one before ended with: of a recurrent
+	// weight that is larger than the level-2 cache, they are still there.
+	*j = job{a: *a, kn: e.kernel(a.Precision, a.K), packed: p, last: p != nil && !j.last}
 	if left != nil {
 		j.left = left.data
 	}
@@ -177,6 +180,9 @@ func (p *workPhase) Do(worker, i int) {
 	j, w := &e.job, &e.workers[worker]
 	kn := j.kn
 	w.c = j.a.C
+	if j.last {
+		i = j.tasks - 1 - i
+	}
 	if j.rowTasks {
 		m := j.m1 - j.m0
 		np, h := kn.panels(m)

@@ -21,6 +21,9 @@ func tileAVX2(t *tile)
 func tileAMX(t *tile)
 
 //go:noescape
+func tileFewAMX(t *tile)
+
+//go:noescape
 func tileSplitAMX(t *tile)
 
 var kernelAVX512 = &kernel{
@@ -58,7 +61,13 @@ var kernelInt16VNNI = &kernel{
 var kernelAMX = &kernel{
 	name: "amx", bf16: true, parts: 1, mr: 32, nr: 32, kc: 2048, kUnit: 32, square: true, tall: true, rows: 256,
 	packA: packAAMX(1), packB: packBAMX(1), setRowsA: setRowsAAMX(1), setRowsB: setRowsBAMX(1),
-	run: func(w *worker) { tileAMX(&w.t) },
+	run: func(w *worker) {
+		if w.t.m > 16 && w.t.m <= 32 {
+			tileFewAMX(&w.t)
+			return
+		}
+		tileAMX(&w.t)
+	},
 }
 
 // kernelSplit computes float32 products as six products of bf16 parts (../asmgen/amx.go, splitTerms).

@@ -58,7 +58,7 @@ func (d *dev[T]) newTeams(l *directions[T]) {
 func (l *directions[T]) forget() {
 	for _, t := range l.teams {
 		if t != nil {
-			t.products.forget()
+			t.forget()
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (d *dev[T]) BiGRU(a device.BiGRU) {
 	for k := range y {
 		g := direction(&a, k)
 		g.Y = y[k]
-		d.directions.o[k] = d.projected(g)
+		d.directions.o[k] = d.projected(g, k == 1)
 	}
 	d.directions.back = false
 	d.run(&d.directions)

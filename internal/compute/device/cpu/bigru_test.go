@@ -11,8 +11,8 @@ import (
 )
 
 // newBiGRU opens a device, and on it a BiGRU of 19 values and h units over 5 captions of 23 words, whose views hold
-// normal numbers times 0.3; alloc makes more of them. The weights of its products and all gradients are left to the
-// test.
+// normal numbers times 0.3; alloc makes more of them. There are three different words, and captions begin and end
+// alike. The weights of its products and all gradients are left to the test.
 func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n int) device.View,
 	a device.BiGRU) {
 	d = try.Get(cpu.New(o))(t)
@@ -36,7 +36,15 @@ func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n
 	b := try.Get(d.Alloc(device.Int32, len(host)))(t)
 	lengths := device.Ints{View: device.Of(b), Host: host}
 	d.UploadInts(lengths.View, host)
-	a = device.BiGRU{I: in, H: h, Lengths: lengths, X: alloc(rows * in), Y: alloc(rows * h),
+	vectors, x := alloc(3*in), alloc(rows*in)
+	pack := lengths.Packing()
+	for b, n := range host {
+		for t := range int(n) {
+			word, row := t*min(b, int(n)-t)%3, pack.Start(t)+b
+			device.Do(d, device.Copy{Dst: x.Slice(row*in, (row+1)*in), Src: vectors.Slice(word*in, (word+1)*in)})
+		}
+	}
+	a = device.BiGRU{I: in, H: h, Lengths: lengths, X: x, Y: alloc(rows * h),
 		Work: alloc(rows * (h + in))}
 	for k := range a.Directions {
 		a.Directions[k] = device.GRUDirection{BIH: alloc(3 * h), BHH: alloc(3 * h), Gates: alloc(rows * 4 * h),

@@ -94,7 +94,8 @@ type dev[T vec.Float] struct {
 	orderGrads   orderGradLoop[T]
 	gru          recurrence[T]
 	directions   directions[T]
-	gruBias      []T // [4H]: column sums of the gate gradients
+	words        distinct[T] // of the last GRU whose weights are held
+	gruBias      []T         // [4H]: column sums of the gate gradients
 	cell         cellLoop[T]
 	attention    attentionLoop[T]
 	match        blockMatch[T]

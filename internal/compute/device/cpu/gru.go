@@ -26,6 +26,11 @@ type recurrence[T vec.Float] struct {
 	step      gruStep[T]
 	grad      gruGradStep[T]
 	finalCopy gruFinal[T]
+
+	prefixes   prefixes // where weights are held
+	prefixStep prefixStep[T]
+	prefixRows prefixRows[T]
+	openings   map[*T]opening[T] // by the first value of W_hh
 }
 
 // gruOperands are the arrays of device.GRU.
@@ -33,7 +38,8 @@ type gruOperands[T vec.Float] struct {
 	a              device.GRU
 	rows           int // of all words
 	pack           *device.Packing
-	held           bool // the weights stay as they are
+	held           bool    // the weights stay as they are
+	words          []int32 // held: of each row of x its row of gates
 	x, wih, whh    []T
 	bih, bhh       []T
 	y, final       []T
@@ -93,13 +99,14 @@ func (l *gruFinal[T]) Do(_, b int) {
 
 // GRU computes that kernel.
 func (d *dev[T]) GRU(a device.GRU) {
-	if o := d.projected(a); o.rows > 0 {
+	if o := d.projected(a, false); o.rows > 0 {
 		d.gru.forward(&o)
 	}
 }
 
-// projected computes the products with the inputs of all words.
-func (d *dev[T]) projected(a device.GRU) gruOperands[T] {
+// projected computes the products with the inputs of all words; where weights are held, of the different ones. Where
+// the call is for the other direction those are known.
+func (d *dev[T]) projected(a device.GRU, other bool) gruOperands[T] {
 	o, h := d.gruOperands(a), a.H
 	o.bih, o.bhh = d.values(a.BIH), d.values(a.BHH)
 	o.y, o.final = d.values(a.Y), d.values(a.Final)
@@ -109,6 +116,10 @@ func (d *dev[T]) projected(a device.GRU) gruOperands[T] {
 	switch {
 	case o.rows == 0:
 	case o.held:
+		if !other {
+			d.words.find(o.x, o.rows, a.I)
+		}
+		p.a, p.m, o.words = d.words.rows, d.words.n, d.words.of
 		d.products.pack(true, a.I, 3*h, o.wih, a.I, true)
 		d.products.gemmPacked(p)
 	default:
@@ -118,12 +129,16 @@ func (d *dev[T]) projected(a device.GRU) gruOperands[T] {
 }
 
 func (s *recurrence[T]) forward(o *gruOperands[T]) {
+	if o.held {
+		s.forwardHeld(o)
+		return
+	}
 	h, batch := o.a.H, len(o.a.Lengths.Host)
 	s.pack = o.pack
 	hidden := scratch(&s.hidden, batch*3*h)
 	l := &s.step
 	*l = gruStep[T]{ops: s.ops, h: h, per: group(4 * h), hidden: hidden, bias: o.bhh, zeros: s.zeroRow(h)}
-	s.products.pack(true, h, 3*h, o.whh, h, o.held)
+	s.products.pack(true, h, 3*h, o.whh, h, false)
 	steps := s.pack.Steps()
 	for n := range steps {
 		t, before := n, n-1
@@ -147,6 +162,12 @@ func (s *recurrence[T]) forward(o *gruOperands[T]) {
 			final: o.final}
 		s.pool.For(batch, &s.finalCopy)
 	}
+}
+
+// forget drops what is kept of weights.
+func (s *recurrence[T]) forget() {
+	s.products.forget()
+	clear(s.openings)
 }
 
 // zeroRow returns n zeros.

@@ -111,7 +111,7 @@ func (d *dev[T]) Free(b device.Buffer) {
 	delete(d.buffers, own)
 	if d.holds(device.Of(b)) {
 		delete(d.held, own)
-		d.products.forget()
+		d.gru.forget()
 		d.directions.forget()
 	}
 }
