@@ -33,8 +33,8 @@ on max -run '^(Test(Conformance|ConformanceBF16|Batched|RowsAreTheSameProduct|Re
 # cortex-a72 has none: a kernel that took them for granted would end with an illegal instruction.
 on cortex-a72 -run '^TestBatched$/^bf16$' ./internal/compute/gemm
 
-# The device on them, golden cases of every network, and training: its steps, threads, and a run that is interrupted.
-on max -run '^(TestConformance|TestGoldenKernels)$/^fp32$' ./internal/compute/device/cpu
+# The device on them, golden cases of every network and loss, and training: its steps, threads, and a run that is interrupted.
+on max -run '^TestConformance$/^fp32$' ./internal/compute/device/cpu
 on max -run '^TestConformance$/^bf16$/^(Gemm|GRU|GRUGrad|Similarities|Factored)$' ./internal/compute/device/cpu
-on max -run '^TestGolden' ./models
+on max -run '^TestGolden' ./models ./models/nn ./loss
 on max -run '^(TestGoldenTrainStep|TestGoldenOptim|TestThreadsChangeNothing|TestVSEInfResumesExactly)$' ./train

@@ -19,8 +19,7 @@ import (
 
 func TestOpenText(t *testing.T) {
 	path := writeFile(t, "train_svd.txt", "0.5,-1.25e-3,3\r\n1, 2 ,-0.0\n0.1,0.2,0.30000000000000004\n")
-	s, err := Open(path, OpenOptions{Captions: 3})
-	try.Do(t, err)
+	s := try.Get(Open(path, OpenOptions{Captions: 3}))(t)
 	defer s.Close()
 	row := make([]float32, 3)
 	for i, want := range [][]float32{{0.5, -1.25e-3, 3}, {1, 2, 0}, {0.1, 0.2, 0.3}} {
@@ -31,8 +30,7 @@ func TestOpenText(t *testing.T) {
 	if err := s.ReadRow(row, 3); err == nil {
 		t.Error("row 3 of 3 was read")
 	}
-	_, err = Open(path, OpenOptions{Captions: 4})
-	try.Fails(t, err, "each of 4 captions", "found 3 rows")
+	try.Refuses(Open(path, OpenOptions{Captions: 4}))(t, "each of 4 captions", "found 3 rows")
 	for text, want := range map[string]string{
 		"":                 "the file is empty",
 		"1,2\n3\n":         ":2: expected 2 comma-separated numbers as in the first line, found 1",
@@ -43,11 +41,9 @@ func TestOpenText(t *testing.T) {
 		"1e39\n":           ":1: column 1",
 		"1,\n":             `:1: column 2: expected a finite number, found ""`,
 	} {
-		_, err := Open(writeFile(t, "bad.txt", text), OpenOptions{})
-		try.Fails(t, err, "bad.txt", want)
+		try.Refuses(Open(writeFile(t, "bad.txt", text), OpenOptions{}))(t, "bad.txt", want)
 	}
-	_, err = Open(filepath.Join(t.TempDir(), "none.txt"), OpenOptions{})
-	try.Fails(t, err, "none.txt")
+	try.Refuses(Open(filepath.Join(t.TempDir(), "none.txt"), OpenOptions{}))(t, "none.txt")
 }
 
 // Blocks, lines across their borders and line numbers of errors far into a file.
@@ -104,8 +100,7 @@ func TestOpenNPYErrors(t *testing.T) {
 	try.Fails(t, err, "ints.npy", "found <i4")
 	_, err = Open(file("flat.npy", npy.F32, []int{4}, 1, 2, 3, 4), OpenOptions{})
 	try.Fails(t, err, "flat.npy", "expected shape [captions, dim]", "[4]")
-	_, err = Open(writeFile(t, "short.npy", "\x93NUMPY"), OpenOptions{})
-	try.Fails(t, err, "short.npy")
+	try.Refuses(Open(writeFile(t, "short.npy", "\x93NUMPY"), OpenOptions{}))(t, "short.npy")
 
 	s := try.Get(Open(file("nan.npy", npy.F32, []int{2, 2}, 1, 2, 3, float32(math.NaN())), OpenOptions{}))(t)
 	defer s.Close()
@@ -118,8 +113,7 @@ func TestOpenNPYErrors(t *testing.T) {
 	for _, text := range []string{"{", `{"format": "other"}`, strings.Repeat(" ", maxSidecar+1)} {
 		path := file("side.npy", npy.F32, []int{1, 1}, 1)
 		try.Do(t, os.WriteFile(sidecarPath(path), []byte(text), 0o666))
-		_, err := Open(path, OpenOptions{})
-		try.Fails(t, err, "side.npy.json", "remove it")
+		try.Refuses(Open(path, OpenOptions{}))(t, "side.npy.json", "remove it")
 	}
 }
 

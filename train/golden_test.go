@@ -7,7 +7,9 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/toy"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
 	"vsetrain/internal/house/try"
@@ -15,10 +17,12 @@ import (
 	"vsetrain/models"
 )
 
-var precisions = []struct {
+type precision struct {
 	name      string
 	out, grad golden.Tolerance
-}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
+}
+
+var precisions = []precision{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
 
 // variants are the precisions with the gradients of linear weights stored, and as products.
 func variants() (out []variant) {
@@ -35,9 +39,15 @@ type variant struct {
 	factorFrom   int
 }
 
-// newDevice opens a CPU device of two threads until the test ends.
+// definition names the device that defines what the kernels of all others compute.
+const definition = "definition"
+
+// newDevice opens a CPU device of two threads until the test ends, or the definition.
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
+	if precision == definition {
+		return composed.Over(toy.New())
+	}
 	return openCPU(t, cpu.Options{Threads: 2, Precision: precision})
 }
 
@@ -222,7 +232,7 @@ func TestGoldenOptim(t *testing.T) {
 			})
 			continue
 		}
-		for _, p := range precisions {
+		for _, p := range append(precisions, precision{definition, golden.FP64, golden.FP64}) {
 			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
 				dev := newDevice(t, p.name)
 				o := DefaultOptimOptions()

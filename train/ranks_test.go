@@ -563,8 +563,7 @@ func TestRanksRefuse(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		_, err = NewStep(m, loss.DefaultOptions(), adam(1e-2))
-		try.Fails(t, err, "chan.transformer_axis: batch")
+		try.Refuses(NewStep(m, loss.DefaultOptions(), adam(1e-2)))(t, "chan.transformer_axis: batch")
 		s := tinyStep(t, d, loss.LMH, 0)
 		try.Refuses(s.Run(tinyBatch(1, 6, 8), 1e-2, false))(t, "a batch of 6 images of rank 0 of 1")
 	})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -67,9 +66,7 @@ func (o *dataCheckOptions) run(_ context.Context, a *app) error {
 		return err
 	}
 	if o.JSON {
-		enc := json.NewEncoder(a.Out)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
+		if err := printJSON(a, r); err != nil {
 			return err
 		}
 	} else {

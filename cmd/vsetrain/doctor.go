@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -139,9 +138,7 @@ func (o *doctorOptions) run(_ context.Context, a *app) error {
 		d.print(a)
 		return nil
 	}
-	enc := json.NewEncoder(a.Out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(d)
+	return printJSON(a, d)
 }
 
 // products chooses the matrix products as training does, and times them. A library that cannot be loaded is a warning.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -39,9 +38,7 @@ func (o *doctorOptions) runGPU(a *app) error {
 		if err != nil {
 			check.Error = err.Error()
 		}
-		enc := json.NewEncoder(a.Out)
-		enc.SetIndent("", "  ")
-		if e := enc.Encode(check); e != nil {
+		if e := printJSON(a, check); e != nil {
 			return e
 		}
 	}

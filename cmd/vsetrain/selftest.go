@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,9 +166,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	}
 	r.Kernels, r.Never = kernels, slices.Sorted(maps.Keys(never))
 	if o.JSON {
-		enc := json.NewEncoder(a.Out)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
+		if err := printJSON(a, r); err != nil {
 			return err
 		}
 	}

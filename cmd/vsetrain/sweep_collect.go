@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 
@@ -61,9 +60,7 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 		return err
 	}
 	if o.JSON {
-		enc := json.NewEncoder(a.Out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(c)
+		return printJSON(a, c)
 	}
 	resultTable(a, plan, c)
 	if c.Failed+c.Left > 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,8 +135,6 @@ func planJSON(a *app, plan *sweep.Plan) error {
 	for _, t := range plan.Trials {
 		list = append(list, trial{t.Number, t.ID, t.Seed, t.Epochs, t.Point, t.Config.Run.Dir})
 	}
-	enc := json.NewEncoder(a.Out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]any{"method": plan.Def.Method, "metric": plan.Def.Metric, "dir": plan.Def.Dir,
+	return printJSON(a, map[string]any{"method": plan.Def.Method, "metric": plan.Def.Metric, "dir": plan.Def.Dir,
 		"points": plan.Points, "trials": list})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -30,9 +29,7 @@ func newCmdVersion(a *app) *cobra.Command {
 
 func (o *versionOptions) run(_ context.Context, a *app) error {
 	if o.JSON {
-		enc := json.NewEncoder(a.Out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(session(a.Now()))
+		return printJSON(a, session(a.Now()))
 	}
 	a.Printf("vsetrain %s\n", versionText())
 	return nil

@@ -49,19 +49,16 @@ func TestNPZFolder(t *testing.T) {
 		try.Do(t, os.Remove(filepath.Join(src, id+".npz")))
 	}
 	o.Splits = []Split{{"train", write(t, dir, "t.txt", "100\n3\n3\n")}}
-	rep, err := NPZ(o, nil)
-	try.Do(t, err)
+	rep := try.Get(NPZ(o, nil))(t)
 	checkSplit(t, out, "train", npy.F32, a, c, c)
 	if rep.Unused != 1 || rep.Records != 3 {
 		t.Errorf("report %+v", rep)
 	}
 	o.Splits = []Split{{"dev", write(t, dir, "d.txt", "3\n77\n")}}
-	_, err = NPZ(o, nil)
-	try.Fails(t, err, "d.txt", "77 (line 2)", src)
+	try.Refuses(NPZ(o, nil))(t, "d.txt", "77 (line 2)", src)
 
 	o.Splits, o.Features = []Split{{Name: "dev"}}, "pooled"
-	_, err = NPZ(o, nil)
-	try.Fails(t, err, "3.npz", `"pooled"`, "bbox")
+	try.Refuses(NPZ(o, nil))(t, "3.npz", `"pooled"`, "bbox")
 }
 
 func TestNPZWholeSplit(t *testing.T) {
@@ -80,8 +77,7 @@ func TestNPZWholeSplit(t *testing.T) {
 	checkSplit(t, out, "test", npy.F32, a, b)
 
 	o.Splits = []Split{{"dev", write(t, dir, "ids.txt", "1\n2\n3\n")}}
-	_, err := NPZ(o, nil)
-	try.Fails(t, err, "ids.txt", "expected 2 ids", "found 3")
+	try.Refuses(NPZ(o, nil))(t, "ids.txt", "expected 2 ids", "found 3")
 
 	o.Splits = []Split{{Name: "dev"}}
 	for name, c := range map[string]struct {
@@ -104,15 +100,13 @@ func TestNPZWholeSplit(t *testing.T) {
 		}
 		bad[c.member] = c.bytes
 		npz(t, path, bad)
-		_, err := NPZ(o, nil)
-		try.Fails(t, err, "all.npz", c.want)
+		try.Refuses(NPZ(o, nil))(t, "all.npz", c.want)
 		if _, err := os.Stat(filepath.Join(out, "dev_ims.npy")); err == nil {
 			t.Errorf("%s: an incomplete file was left", name)
 		}
 	}
 	write(t, dir, "all.npz", "not a zip file")
-	_, err = NPZ(o, nil)
-	try.Fails(t, err, "all.npz", "not a readable .npz archive")
+	try.Refuses(NPZ(o, nil))(t, "all.npz", "not a readable .npz archive")
 }
 
 func wide(v []float32) []float64 {
@@ -168,8 +162,7 @@ func TestNPZThatLies(t *testing.T) {
 	binary.LittleEndian.PutUint32(raw[at+24:], 1<<30)
 	o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
 		Path: write(t, dir, "lie.npz", string(raw))}
-	_, err := NPZ(o, nil)
-	try.Fails(t, err, "features.npy", "claims 1073741824 bytes in an archive of")
+	try.Refuses(NPZ(o, nil))(t, "features.npy", "claims 1073741824 bytes in an archive of")
 }
 
 // FuzzNPZ checks that no archive makes a conversion panic or take much memory.

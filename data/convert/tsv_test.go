@@ -94,8 +94,7 @@ func TestTSVFit(t *testing.T) {
 	ids := write(t, dir, "ids.txt", "2\n1\n")
 	out := filepath.Join(dir, "out")
 	o := TSVOptions{Target: target(out, Split{"dev", ids}), Files: []string{file}}
-	_, err := TSV(o, nil)
-	try.Fails(t, err, "a.tsv:2", "image 2", "expected 3 regions, found 4", "fit")
+	try.Refuses(TSV(o, nil))(t, "a.tsv:2", "image 2", "expected 3 regions, found 4", "fit")
 	leftovers(t, out)
 	o.Fit = true
 	rep := try.Get(TSV(o, nil))(t)
@@ -157,8 +156,7 @@ func TestTSVBadInput(t *testing.T) {
 			o := TSVOptions{Target: target(out, Split{"train", write(t, dir, "ids.txt", "1\n")}),
 				Files: []string{write(t, dir, "a.tsv", c.text)}}
 			o.DType = npy.F16
-			_, err := TSV(o, nil)
-			try.Fails(t, err, c.want...)
+			try.Refuses(TSV(o, nil))(t, c.want...)
 			leftovers(t, out)
 		})
 	}
@@ -242,8 +240,7 @@ func TestIDsFiles(t *testing.T) {
 	} {
 		o := TSVOptions{Target: target(filepath.Join(dir, name), Split{"x", write(t, dir, name+".txt", c.text)}),
 			Files: []string{file}}
-		_, err := TSV(o, nil)
-		try.Fails(t, err, c.want)
+		try.Refuses(TSV(o, nil))(t, c.want)
 	}
 	// The ids file may lie in the output folder already.
 	out := filepath.Join(dir, "same")

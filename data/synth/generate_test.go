@@ -179,8 +179,7 @@ func TestExistingDataSetIsRefusedOrReplaced(t *testing.T) {
 	dir := generated(t, o)
 	before := read(t, dir, "train_caps.txt")
 	o.Seed++
-	err := Generate(dir, o, nil)
-	try.Fails(t, err, "already exists")
+	try.Fails(t, Generate(dir, o, nil), "already exists")
 	if !bytes.Equal(before, read(t, dir, "train_caps.txt")) {
 		t.Fatal("a refused run changed the data set")
 	}

@@ -271,7 +271,7 @@ const maxMethods = 25
 var larger = map[string]int{
 	"internal/compute/device/cuda.dev": 259, "internal/compute/device/cpu.dev": 135,
 	"internal/compute/device/composed.Device": 45, "internal/compute/device/composed.matching": 26,
-	"internal/compute/device/toy.Device": 27, "internal/compute/device/devicetest.harness": 60,
+	"internal/compute/device/toy.Device": 27, "internal/compute/device/devicetest.harness": 59,
 	"internal/compute/device/cuda/null.Driver": 42, "internal/compute/device/cuda/driver.libcuda": 42,
 	"internal/compute/device/cuda/driver.linked": 27, "internal/compute/graph.Graph": 81,
 	"internal/compute/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,

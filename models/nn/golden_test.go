@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/internal/compute/device/toy"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/files/golden"
 	"vsetrain/internal/house/try"
@@ -74,9 +76,13 @@ func TestGoldenGRU(t *testing.T) {
 		for _, p := range []struct {
 			name      string
 			out, grad golden.Tolerance
-		}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}} {
+		}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad},
+			{"definition", golden.FP64, golden.FP64}} {
 			t.Run(c.Name+"/"+p.name, func(t *testing.T) {
-				dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: p.name}))(t)
+				var dev device.Device = composed.Over(toy.New())
+				if p.name != "definition" {
+					dev = try.Get(cpu.New(cpu.Options{Threads: 2, Precision: p.name}))(t)
+				}
 				defer dev.Close()
 				directions := []string{""}
 				if c.Config["bidirectional"] == true {

@@ -78,7 +78,7 @@ func (t *target) without(ids []string) (missing []string, err error) {
 }
 
 // add brings what was computed into the gallery.
-func (t *target) add(x *Extractor, r *Request, ids []string, w *work, rep *Report) error {
+func (t *target) add(x *Extractor, ids []string, w *work, rep *Report) error {
 	var c data.Change
 	for i, s := range w.sizes {
 		if s[0] > 0 {

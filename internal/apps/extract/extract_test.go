@@ -215,8 +215,7 @@ func TestBroken(t *testing.T) {
 	x, images, out := open(t, model(t, t.TempDir(), described)), folder(t, 5), t.TempDir()
 	write(t, filepath.Join(images, "3.png"), "no picture")
 	r := request(images, out)
-	_, err := Run(t.Context(), x, r)
-	try.Fails(t, err, `image "3.png": `+filepath.Join(images, "3.png")+
+	try.Refuses(Run(t.Context(), x, r))(t, `image "3.png": `+filepath.Join(images, "3.png")+
 		": expected a JPEG, PNG, WebP or GIF", "--skip-broken")
 	var told []string
 	r.SkipBroken, r.Broken = true, func(id string, _ error) { told = append(told, id) }

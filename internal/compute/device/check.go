@@ -125,13 +125,13 @@ func (c *Checker) length(name string, i, n, least, most int) {
 	c.refuse("%s of item %d is %d, expected at least %d", name, i, n, least)
 }
 
-// packed is lengths of packed sequences (Packing): in descending order, each at least 1.
-func (c *Checker) packed(name string, x *Ints, most int) (rows int) {
+// packed is lengths, called Lengths, of packed sequences (Packing): in descending order, each at least 1.
+func (c *Checker) packed(x *Ints, most int) (rows int) {
 	p := x.Packing()
 	if p.Steps() > most {
-		c.length(name, 0, p.Steps(), 1, most)
+		c.length("Lengths", 0, p.Steps(), 1, most)
 	}
-	c.ints(name, &x.View, len(x.Host))
+	c.ints("Lengths", &x.View, len(x.Host))
 	return p.Rows()
 }
 

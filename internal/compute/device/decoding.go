@@ -38,7 +38,7 @@ func (a *Decoder) Views(c *Checker) {
 	if a.LDAttend < a.H || a.LDWIH < a.E {
 		c.refuse("rows of Attend %d and of WIH %d apart, expected at least %d and %d", a.LDAttend, a.LDWIH, a.H, a.E)
 	}
-	b, rows := len(a.Lengths.Host), c.packed("Lengths", &a.Lengths, anyLength)
+	b, rows := len(a.Lengths.Host), c.packed(&a.Lengths, anyLength)
 	a.Drop.views(c, "Drop.Step", "Drop.Rows", rows)
 	c.floats("Keys", &a.Keys, b*a.R*a.A)
 	c.floats("Regions", &a.Regions, b*a.R*a.E)

@@ -238,7 +238,7 @@ type GatherWords struct {
 // Views implements Kernel.
 func (a *GatherWords) Views(c *Checker) {
 	c.positive("L V D", a.L, a.V, a.D)
-	rows := c.packed("Lengths", &a.Lengths, a.L)
+	rows := c.packed(&a.Lengths, a.L)
 	c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
 	c.floats("Table", &a.Table, a.V*a.D)
 	c.floats("Out", &a.Out, rows*a.D)

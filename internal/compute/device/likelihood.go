@@ -22,7 +22,7 @@ type CrossEntropy struct {
 // Views implements Kernel.
 func (a *CrossEntropy) Views(c *Checker) {
 	c.positive("L V", a.L, a.V)
-	batch, rows := len(a.Lengths.Host), c.packed("Lengths", &a.Lengths, a.L-1)
+	batch, rows := len(a.Lengths.Host), c.packed(&a.Lengths, a.L-1)
 	c.ints("Labels", &a.Labels.View, batch*a.L)
 	c.ints("Mask", &a.Mask.View, batch*a.L)
 	c.floats("Logits", &a.Logits, rows*a.V)

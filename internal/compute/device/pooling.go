@@ -25,7 +25,7 @@ func (a *PoolWeights) Views(c *Checker) {
 	if !(a.Temperature > 0) {
 		c.refuse("a temperature of %v, expected a positive one", a.Temperature)
 	}
-	rows := c.packed("Lengths", &a.Lengths, a.L)
+	rows := c.packed(&a.Lengths, a.L)
 	c.floats("Weights", &a.Weights, len(a.Lengths.Host)*a.L)
 	if a.Grad {
 		c.floats("DWeights", &a.DWeights, len(a.Lengths.Host)*a.L)
@@ -64,7 +64,7 @@ func (a *SortPool) Views(c *Checker) {
 	c.positive("D K", a.D, a.K)
 	items, rows := len(a.Lengths.Host), 0
 	if a.Packed {
-		rows = c.packed("Lengths", &a.Lengths, a.K)
+		rows = c.packed(&a.Lengths, a.K)
 	} else {
 		rows = c.lengths("Lengths", &a.Lengths, 1, a.K)
 	}

@@ -24,7 +24,7 @@ type GRU struct {
 // Views implements Kernel.
 func (a *GRU) Views(c *Checker) {
 	c.positive("I H", a.I, a.H)
-	batch, rows := len(a.Lengths.Host), c.packed("Lengths", &a.Lengths, anyLength)
+	batch, rows := len(a.Lengths.Host), c.packed(&a.Lengths, anyLength)
 	c.floats("X", &a.X, rows*a.I)
 	a.GRUDirection.views(c, a.I, a.H, rows, a.Grad)
 	if a.Grad {
@@ -62,7 +62,7 @@ type BiGRU struct {
 // Views implements Kernel.
 func (a *BiGRU) Views(c *Checker) {
 	c.positive("I H", a.I, a.H)
-	rows := c.packed("Lengths", &a.Lengths, anyLength)
+	rows := c.packed(&a.Lengths, anyLength)
 	c.floats("X", &a.X, rows*a.I)
 	for k := range a.Directions {
 		a.Directions[k].views(c, a.I, a.H, rows, a.Grad)

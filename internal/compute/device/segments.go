@@ -31,7 +31,7 @@ type UnpackWords struct {
 // Views implements Kernel.
 func (a *UnpackWords) Views(c *Checker) {
 	c.positive("D", a.D)
-	n := c.packed("Lengths", &a.Lengths, anyLength)
+	n := c.packed(&a.Lengths, anyLength)
 	c.floats("Dst", &a.Dst, n*a.D)
 	c.floats("Src", &a.Src, n*a.D)
 }

@@ -318,12 +318,11 @@ func TestRunAllocatesNothing(t *testing.T) {
 
 func TestMistakesAreErrors(t *testing.T) {
 	s := newSession(t, cpu.FP32, 1, towerSpecs...)
-	err := graph.Build(func() error {
+	try.Fails(t, graph.Build(func() error {
 		g := s.Graph()
 		g.Linear(graph.LinearTerm{X: g.Input("x", 3, 4), W: g.Param("w1", 5, 6)})
 		return nil
-	})
-	try.Fails(t, err, "weight of a linear layer has shape (5, 6), want [5 4]")
+	}), "weight of a linear layer has shape (5, 6), want [5 4]")
 	prog, _ := runTower(t, s, 3)
 	try.Fails(t, prog.RunAll(), "input x holds 0 values, the graph wants 18")
 	g := s.Graph()

@@ -118,8 +118,7 @@ type tileProgram struct {
 }
 
 // programs compiles the graphs of the tiles: all but the last have the same size.
-func (t *tiles) programs(s *Instance, compile func(sub *Graph, out *Node, p *tileProgram) error) (all []*tileProgram,
-	err error) {
+func (t *tiles) programs(compile func(sub *Graph, out *Node, p *tileProgram) error) (all []*tileProgram, err error) {
 	sizes := []int{t.most}
 	if last := t.rows % t.most; last != 0 {
 		sizes = append(sizes, last)
@@ -167,7 +166,7 @@ func (p *tileProgram) must() {
 
 func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
 	inner := s.inner()
-	all, err := t.programs(inner, func(sub *Graph, out *Node, p *tileProgram) (err error) {
+	all, err := t.programs(func(sub *Graph, out *Node, p *tileProgram) (err error) {
 		p.prog, err = Compile(inner, sub, []*Node{out}, nil)
 		return err
 	})
@@ -185,7 +184,7 @@ func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
 
 func (t *tiles) backward(s *Instance) (func(device.Device, *Call), error) {
 	inner := s.inner()
-	all, err := t.programs(inner, func(sub *Graph, out *Node, p *tileProgram) (err error) {
+	all, err := t.programs(func(sub *Graph, out *Node, p *tileProgram) (err error) {
 		var wrt []*Node
 		for k, ints := range t.ints {
 			if !ints {

@@ -18,8 +18,7 @@ func TestSamples(t *testing.T) {
 	r := SamplesRequest{Config: c, Subsets: 3, StepImages: 5,
 		Now:      func() time.Time { now = now.Add(time.Second); return now },
 		Progress: func(phase string, done, total int) { phases[phase] = done == total }}
-	rep, err := Samples(t.Context(), r)
-	try.Do(t, err)
+	rep := try.Get(Samples(t.Context(), r))(t)
 	if !slices.Equal(rep.Losses(), []string{"lmh", "luwm", "lseh"}) || len(rep.Points) != 9 || len(phases) != 3 ||
 		!phases["bench lseh"] {
 		t.Fatalf("%+v, phases %v", rep, phases)
@@ -35,6 +34,5 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	r.StepImages = 14
-	_, err = Samples(t.Context(), r)
-	try.Fails(t, err, "40 images do not make 3 subsets that grow by 14")
+	try.Refuses(Samples(t.Context(), r))(t, "40 images do not make 3 subsets that grow by 14")
 }

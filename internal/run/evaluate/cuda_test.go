@@ -71,6 +71,5 @@ func TestEvalInSmallTiles(t *testing.T) {
 		t.Errorf("warnings %v", warnings)
 	}
 	emulator.Set(t, "memory", taken+1<<20, 4<<30)
-	_, err := Run(t.Context(), r)
-	try.Fails(t, err, "the GPU is full", "lower train.batch (--batch), or end")
+	try.Refuses(Run(t.Context(), r))(t, "the GPU is full", "lower train.batch (--batch), or end")
 }

@@ -103,14 +103,12 @@ func TestEnsembleOfDifferentData(t *testing.T) {
 	c.Data.Dir = runtest.CopyWorld(t)
 	other := runtest.Train(t, c)
 	caps := filepath.Join(c.Data.Dir, "test_caps.txt")
-	b, err := os.ReadFile(caps)
-	try.Do(t, err)
+	b := try.Get(os.ReadFile(caps))(t)
 	first, rest, _ := strings.Cut(string(b), "\n")
 	try.Do(t, os.WriteFile(caps, []byte(first+" again\n"+rest), 0o666))
 	r := Request{Checkpoints: []string{run, other}, Split: "test", Device: device.DefaultOptions()}
 	r.Progress = func(phase string, _, _ int) { t.Errorf("%s: an ensemble of different captions was begun", phase) }
-	_, err = Run(t.Context(), r)
-	try.Fails(t, err, run+" is applied to split test of "+runtest.World,
+	try.Refuses(Run(t.Context(), r))(t, run+" is applied to split test of "+runtest.World,
 		other+" to split test of "+c.Data.Dir, "name one data set for all with --data")
 	r.Data, r.Progress = runtest.World, nil
 	rep := try.Get(Run(t.Context(), r))(t)

@@ -281,8 +281,7 @@ func TestEnsembleAveragesScores(t *testing.T) {
 			runtest.Worst(each[2], mean))
 	}
 	r.Checkpoints, r.Data = []string{a, filepath.Join(runtest.Fixture, runtest.FixtureCheckpoints[0])}, runtest.World
-	_, err := Run(t.Context(), r)
-	try.Fails(t, err, "checkpoint.pth.tar", "features", "288", "3 x 16")
+	try.Refuses(Run(t.Context(), r))(t, "checkpoint.pth.tar", "features", "288", "3 x 16")
 }
 
 // Every network trains on the world and is evaluated there. Batch size and threads change no bit of the scores; the

@@ -146,8 +146,7 @@ func TestOptions(t *testing.T) {
 	}
 	for bad, want := range map[string]string{"sqlite:///mlflow.db": "over http or https", "127.0.0.1:5000": "over http",
 		"http://me:secret@host": "MLFLOW_TRACKING_USERNAME", "http://host/?a=1": "leave out"} {
-		err := (&Options{MLflow: bad}).Validate()
-		try.Fails(t, err, want)
+		try.Fails(t, (&Options{MLflow: bad}).Validate(), want)
 		if _, e := New(Target{URL: bad}, 0); e == nil {
 			t.Errorf("%q: a client", bad)
 		}

@@ -123,8 +123,7 @@ func TestAttend(t *testing.T) {
 	if slices.Max(m) != 1 || m[y*w+x] == 0 {
 		t.Errorf("the map is %v in the middle of the best region and %v at most", m[y*w+x], slices.Max(m))
 	}
-	_, err = Attend(t.Context(), r, run, []string{"../../etc/passwd"})
-	try.Fails(t, err, "no image with the id", id[:1])
+	try.Refuses(Attend(t.Context(), r, run, []string{"../../etc/passwd"}))(t, "no image with the id", id[:1])
 	c = runtest.TinyConfig()
 	c.Train.Epochs = 1
 	_, err = Attend(t.Context(), r, runtest.Train(t, c), []string{id})
@@ -172,9 +171,7 @@ func TestHardest(t *testing.T) {
 		t.Errorf("asked for line %d: %+v, %v", h.Line, again, err)
 	}
 	r.Query = 1000
-	_, err = HardestNegatives(t.Context(), r)
-	try.Fails(t, err, "line 1000", "200 captions")
+	try.Refuses(HardestNegatives(t.Context(), r))(t, "line 1000", "200 captions")
 	r.Query, r.Split = 0, "test"
-	_, err = HardestNegatives(t.Context(), r)
-	try.Fails(t, err, "semantic vectors of split test", "precompute-svd")
+	try.Refuses(HardestNegatives(t.Context(), r))(t, "semantic vectors of split test", "precompute-svd")
 }

@@ -68,8 +68,7 @@ func TestAttendWords(t *testing.T) {
 			t.Errorf("words %q of %q", words, text)
 		}
 	}
-	_, err = AttendWords(t.Context(), r, run, []string{"nothing"})
-	try.Fails(t, err, "no image with the id", id[:1])
+	try.Refuses(AttendWords(t.Context(), r, run, []string{"nothing"}))(t, "no image with the id", id[:1])
 	plain := runtest.TinyConfig()
 	plain.Train.MaxSteps = 1
 	_, err = AttendWords(t.Context(), r, runtest.Train(t, plain), []string{id})

@@ -110,8 +110,7 @@ func TestReadOnlyRunDirectory(t *testing.T) {
 		if r.Resume = resume; !resume {
 			r.RunDir = filepath.Join(disk, "new")
 		}
-		_, err := training.Train(t.Context(), r)
-		try.Fails(t, err, r.RunDir, "read-only file system",
+		try.Refuses(training.Train(t.Context(), r))(t, r.RunDir, "read-only file system",
 			"choose another run directory with --run DIR or make "+
 				"this one writable")
 	}

@@ -265,13 +265,10 @@ func TestTrackAfterwards(t *testing.T) {
 	}
 	f.same(t, "run1", dir)
 
-	held, err := runfs.Open(dir, runfs.Owner{PID: 1, Host: "h"})
-	try.Do(t, err)
+	held := try.Get(runfs.Open(dir, runfs.Owner{PID: 1, Host: "h"}))(t)
 	defer held.Close()
-	_, err = track.Send(t.Context(), r)
-	try.Fails(t, err, "is being trained by process 1 on h")
-	_, err = track.Send(t.Context(), track.Request{Dir: t.TempDir(), Target: r.Target})
-	try.Fails(t, err, "not a run directory")
+	try.Refuses(track.Send(t.Context(), r))(t, "is being trained by process 1 on h")
+	try.Refuses(track.Send(t.Context(), track.Request{Dir: t.TempDir(), Target: r.Target}))(t, "not a run directory")
 }
 
 // An interrupted run is continued on the server too: the steps that are done again are there once.

@@ -106,16 +106,6 @@ func TestAllocationTooLarge(t *testing.T) {
 	}
 }
 
-func TestGoldenKernels(t *testing.T) {
-	for _, p := range []string{cpu.FP32, cpu.FP64} {
-		t.Run(p, func(t *testing.T) {
-			devicetest.Golden(t, func(t *testing.T) device.Device {
-				return open(t, cpu.Options{Threads: 2, Precision: p})
-			})
-		})
-	}
-}
-
 // Memory that is freed is given back before the device is closed.
 func TestFreedMemoryIsGivenBack(t *testing.T) {
 	d := open(t, cpu.Options{Threads: 1})

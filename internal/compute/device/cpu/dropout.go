@@ -19,7 +19,7 @@ func (d *dev[T]) Dropout(a device.Dropout) {
 	l := &d.dropout
 	*l = dropoutLoop[T]{ops: d.ops, drop: d.drops(a.Drops), width: a.Width, per: group(a.Width), x: d.values(a.X),
 		y: d.values(a.Y), words: l.words}
-	wordScratch(&l.words, d.pool.Threads()*dropWords)
+	reserve(&l.words, d.pool.Threads()*dropWords)
 	d.pool.For(pieces(len(l.drop.rows), l.per), l)
 }
 

@@ -41,10 +41,9 @@ func (p *drops[T]) apply(ops *vec.Ops[T], y, x []T, words []uint32) {
 	ops.Drop(y, x, words, p.limit, p.factor)
 }
 
-// wordScratch returns n words of *s, growing it where it is too small.
-func wordScratch(s *[]uint32, n int) []uint32 {
+// reserve makes *s of n elements at least.
+func reserve[E any](s *[]E, n int) {
 	if cap(*s) < n {
-		*s = make([]uint32, n)
+		*s = make([]E, n)
 	}
-	return (*s)[:n]
 }

@@ -65,7 +65,7 @@ func (d *dev[T]) Filtrate(a device.Filtrate) {
 	l := d.beginFilter(a)
 	l.beta = float64(d.values(a.Beta)[0])
 	mean, variance := d.values(a.RunningMean), d.values(a.RunningVar)
-	inverses(&l.variance, len(l.mean))
+	reserve(&l.variance, len(l.mean))
 	l.fixed = [2]float64{float64(mean[0]), 1 / sqrt(float64(variance[0])+a.Eps)}
 	l.run(d, filterStatistics)
 	if a.Train {
@@ -91,9 +91,9 @@ func (d *dev[T]) FiltrateGrad(a device.Filtrate) {
 	l.dOut, l.dr = d.values(a.DOut), d.values(a.DSums)
 	l.dz = d.values(a.DLogits)
 	c := len(l.layout.lengths)
-	inverses(&l.dBias, c)
-	inverses(&l.dGamma, c)
-	inverses(&l.dBeta, c)
+	reserve(&l.dBias, c)
+	reserve(&l.dGamma, c)
+	reserve(&l.dBeta, c)
 	l.run(d, filterBackSums)
 	l.run(d, filterBackStatistics)
 	for _, s := range [3]struct {

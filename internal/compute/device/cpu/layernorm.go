@@ -42,7 +42,7 @@ func (d *dev[T]) layerNorms(a device.LayerNorm) *layerNormLoop[T] {
 		l.x = d.values(a.X)
 	}
 	if l.drop.active() {
-		wordScratch(&l.words, d.pool.Threads()*a.D)
+		reserve(&l.words, d.pool.Threads()*a.D)
 	}
 	return l
 }

@@ -138,13 +138,5 @@ func unit(norm, dot float64) (u, v float64) {
 	return u, v
 }
 
-// inverses returns n float64 of *s.
-func inverses(s *[]float64, n int) []float64 {
-	if cap(*s) < n {
-		*s = make([]float64, n)
-	}
-	return (*s)[:n]
-}
-
 func sqrt(x float64) float64 { return math.Sqrt(x) }
 func exp(x float64) float64  { return math.Exp(x) }

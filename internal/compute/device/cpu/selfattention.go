@@ -51,7 +51,7 @@ func (d *dev[T]) attend(a device.SelfAttention) *selfAttentionLoop[T] {
 	scratch(&l.local, d.pool.Threads()*l.perWorker)
 	if l.drop.active() {
 		l.perWorkerDrw = l.most * l.most
-		wordScratch(&l.words, d.pool.Threads()*l.perWorkerDrw)
+		reserve(&l.words, d.pool.Threads()*l.perWorkerDrw)
 	}
 	return l
 }

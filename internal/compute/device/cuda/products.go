@@ -64,7 +64,7 @@ const (
 const few = 4
 
 // last is the number of elements from the first of an operand or a result, rows of cols, to the last.
-func last(rows, cols, ld, count, stride int) int { return (count-1)*stride + (rows-1)*ld + cols }
+func last(rows, cols, ld int) int { return (rows-1)*ld + cols }
 
 // halve makes the operands bfloat16 where the product is large, and reports whether they are (copies.go).
 func (d *dev) halve(p *product) bool {
@@ -94,17 +94,17 @@ func (d *dev) halve(p *product) bool {
 	}
 	a, b, okA, okB := p.a, p.b, p.halfA, p.halfB
 	if !okA {
-		a, okA = d.roundedItems(p.a, last(rowsA, colsA, p.lda, 1, 0), p.count, p.strideA)
+		a, okA = d.roundedItems(p.a, last(rowsA, colsA, p.lda), p.count, p.strideA)
 	}
 	if !okB {
-		b, okB = d.roundedItems(p.b, last(rowsB, colsB, p.ldb, 1, 0), p.count, p.strideB)
+		b, okB = d.roundedItems(p.b, last(rowsB, colsB, p.ldb), p.count, p.strideB)
 	}
 	switch {
 	case okA && okB:
 	case p.halfA:
-		b, p.strideB = d.roundedHere(p.b, last(rowsB, colsB, p.ldb, 1, 0), p.count, p.strideB)
+		b, p.strideB = d.roundedHere(p.b, last(rowsB, colsB, p.ldb), p.count, p.strideB)
 	case p.halfB:
-		a, p.strideA = d.roundedHere(p.a, last(rowsA, colsA, p.lda, 1, 0), p.count, p.strideA)
+		a, p.strideA = d.roundedHere(p.a, last(rowsA, colsA, p.lda), p.count, p.strideA)
 	default:
 		return false
 	}
@@ -159,7 +159,7 @@ func (d *dev) multiply(as *product) {
 	if p.bias != 0 {
 		d.reads(p.bias)
 	}
-	if size := last(p.m, p.n, p.ldc, 1, 0); p.count > few {
+	if size := last(p.m, p.n, p.ldc); p.count > few {
 		d.bf16.changed(p.c, (p.count-1)*p.strideC+size)
 	} else {
 		for i := range p.count {

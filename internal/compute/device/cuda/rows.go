@@ -90,7 +90,7 @@ func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, wid
 		rows += int(n)
 	}
 	if lengths.Bounded && rows > 0 && x != 0 {
-		copy := d.currentCopy(x, last(rows, width, ld, 1, 0))
+		copy := d.currentCopy(x, last(rows, width, ld))
 		c := d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1)
 		if copy != 0 {
 			c.noted()

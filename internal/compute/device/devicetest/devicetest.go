@@ -1,11 +1,12 @@
-// Package devicetest is the conformance suite of device.Device: a new device has to pass Run, Identical and the
-// golden cases, and nothing else.
+// Package devicetest is the conformance suite of device.Device: a new device has to pass Run and Identical, and
+// nothing else.
 //
 // The definition of a kernel is its composed form over the toy device, in float64. Every kernel is compared with that,
 // on random data over many shapes: edge sizes, absent optional views, views at odd offsets, ties, zero vectors. Around
 // every view lies NaN that must neither leak in nor change. A repeated call must not allocate. Where the device is the
-// toy device itself there is nothing to compare: its gradients are compared with finite differences, and golden cases
-// say whether the definitions are those of the reference implementations.
+// toy device itself there is nothing to compare: its gradients are compared with finite differences, and the golden
+// tests of losses, recurrences and the optimiser say whether the definitions are those of the reference
+// implementations.
 //
 // A test states a kernel with its sizes and inputs, and how far results may be off (check, back, transpose). The
 // harness makes the rest: results, gradients of results, the reference.
@@ -27,7 +28,6 @@ type T interface {
 	Errorf(format string, args ...any)
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
-	Skip(args ...any)
 }
 
 // Runner is a T that runs named tests of its own type.

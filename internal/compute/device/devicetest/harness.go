@@ -187,13 +187,6 @@ type differentiable interface {
 	SetGrad(bool)
 }
 
-// gradOutputs is outputs for the gradient.
-func (h *harness) gradOutputs(a differentiable) {
-	a.SetGrad(true)
-	defer a.SetGrad(false)
-	h.outputs(a)
-}
-
 func (h *harness) placeInts(x []int32, output bool) device.View {
 	b := h.alloc(device.Int32, h.guard+len(x)+guardAfter)
 	all := make([]int32, b.Len())

@@ -95,9 +95,6 @@ func (c *collector) Fatal(args ...any) {
 	panic(given)
 }
 
-// Skip is for golden cases, of which Measure knows none.
-func (c *collector) Skip(args ...any) { c.Fatal(args...) }
-
 func (c *collector) Fatalf(format string, args ...any) {
 	c.Errorf(format, args...)
 	panic(given)

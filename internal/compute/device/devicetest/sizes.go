@@ -181,12 +181,12 @@ func (f *filler) fill(v reflect.Value, name string) {
 	case reflect.Float64:
 		v.SetFloat(0.5)
 	case reflect.Int:
-		v.SetInt(f.size(v, name))
+		v.SetInt(f.size(name))
 	}
 }
 
 // size is 2, except for what may be left out.
-func (f *filler) size(v reflect.Value, name string) int64 {
+func (f *filler) size(name string) int64 {
 	switch {
 	case strings.HasPrefix(name, "LD") || strings.HasPrefix(name, "Stride") || name == "Batch":
 		return 0

@@ -17,8 +17,6 @@ func open(*testing.T) device.Device { return composed.Over(toy.New()) }
 // The toy device and what is composed of it are the definition: their gradients against finite differences.
 func TestConformance(t *testing.T) { devicetest.Run(t, open) }
 
-func TestGoldenKernels(t *testing.T) { devicetest.Golden(t, open) }
-
 // Kernels that no golden case reaches, on numbers that are worked out by hand or known: Φ(1) = 0.8413…, σ(1) = 0.7310….
 func TestKnownNumbers(t *testing.T) {
 	d := open(t)

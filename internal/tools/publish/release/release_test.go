@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 const root = "../../../.."
@@ -52,10 +54,7 @@ func turned(b *built) *built {
 // nothing.
 func TestArchive(t *testing.T) {
 	b, _ := stub()
-	data, err := archive("vsetrain-1.2.3", b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := try.Get(archive("vsetrain-1.2.3", b))(t)
 	time.Sleep(time.Millisecond)
 	if again, err := archive("vsetrain-1.2.3", turned(b)); err != nil || !bytes.Equal(data, again) {
 		t.Errorf("packed twice it differs: %v", err)
@@ -70,9 +69,7 @@ func TestArchive(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		want := int64(0o644)
 		if h.Name == "vsetrain-1.2.3/vsetrain" {
 			want = 0o755
@@ -86,9 +83,7 @@ func TestArchive(t *testing.T) {
 		t.Errorf("files %q", names)
 	}
 	b.Shared = append(b.Shared, entry{Name: "NOTICE"})
-	if _, err := archive("x", b); err == nil || !strings.Contains(err.Error(), "NOTICE is there twice") {
-		t.Errorf("a file twice: %v", err)
-	}
+	try.Refuses(archive("x", b))(t, "NOTICE is there twice")
 }
 
 // A wheel has what the packaging standards ask for: the tags of its name, and every file in RECORD with its digest.
@@ -96,9 +91,7 @@ func TestWheel(t *testing.T) {
 	b, python := stub()
 	linux := target{OS: "linux", Arch: "amd64"}
 	name, data, err := wheel(b, python, linux)
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	if want := "vsetrain-1.2.3rc1-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"; name != want {
 		t.Errorf("name %s, want %s", name, want)
 	}
@@ -106,21 +99,12 @@ func TestWheel(t *testing.T) {
 	if _, again, err := wheel(turned(b), python, linux); err != nil || !bytes.Equal(data, again) {
 		t.Errorf("packed twice it differs: %v", err)
 	}
-	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(zip.NewReader(bytes.NewReader(data), int64(len(data))))(t)
 	const info = "vsetrain-1.2.3rc1.dist-info/"
 	files := map[string]string{}
 	for _, f := range r.File {
-		in, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := try.Get(f.Open())(t)
+		text := try.Get(io.ReadAll(in))(t)
 		files[f.Name] = string(text)
 		want := os.FileMode(0o644)
 		if strings.HasSuffix(f.Name, "scripts/vsetrain") {
@@ -176,10 +160,7 @@ func TestWheel(t *testing.T) {
 // What messages and help texts name below docs/ and scripts/ is in a release.
 func TestNamedFiles(t *testing.T) {
 	t.Chdir(root)
-	all, err := texts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := try.Get(texts())(t)
 	there := map[string]bool{}
 	for _, e := range all {
 		there[e.Name] = true
@@ -187,10 +168,7 @@ func TestNamedFiles(t *testing.T) {
 	named := 0
 	for _, dir := range []string{"cmd/vsetrain", "internal/apps/extract", "internal/run",
 		"internal/apps/sweep"} {
-		sources, err := files(dir, dir, ".go")
-		if err != nil {
-			t.Fatal(err)
-		}
+		sources := try.Get(files(dir, dir, ".go"))(t)
 		for _, e := range sources {
 			for _, name := range inText.FindAllString(string(e.Data), -1) {
 				if named++; !there[name] && !strings.HasSuffix(e.Name, "_test.go") {
@@ -239,17 +217,11 @@ func TestLicences(t *testing.T) {
 		dir := t.TempDir()
 		for name, data := range map[string]string{"LICENSE.txt": text, "NOTICE": "by somebody",
 			"license.go": "package x"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666))
 		}
 		third := filepath.Join(dir, "THIRD_PARTY_LICENSES", "Other")
-		if err := os.Mkdir(filepath.Dir(third), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(third, []byte("terms of others"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Mkdir(filepath.Dir(third), 0o777))
+		try.Do(t, os.WriteFile(third, []byte("terms of others"), 0o666))
 		modules = append(modules, module{Path: "example.org/" + kind, Version: "v1.0.0", Dir: dir})
 	}
 	all, err := licences(modules)
@@ -266,9 +238,7 @@ func TestLicences(t *testing.T) {
 	}
 	for _, text := range []string{"", "All rights reserved.", "GNU GENERAL PUBLIC LICENSE Version 3"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, "LICENSE"), []byte(text), 0o666))
 		if _, err := licences([]module{{Path: "example.org/x", Version: "v1", Dir: dir}}); err == nil ||
 			!strings.Contains(err.Error(), "module example.org/x v1: no licence that is known") {
 			t.Errorf("%q: %v", text, err)
@@ -280,22 +250,11 @@ func TestLicences(t *testing.T) {
 func TestBill(t *testing.T) {
 	t.Chdir(root)
 	o := options{Go: "go", Out: t.TempDir()}
-	program, err := o.build(target{OS: runtime.GOOS, Arch: runtime.GOARCH})
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := modulesOf(program, "go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := licences(modules); err != nil {
-		t.Fatal(err)
-	}
+	program := try.Get(o.build(target{OS: runtime.GOOS, Arch: runtime.GOARCH}))(t)
+	modules := try.Get(modulesOf(program, "go"))(t)
+	try.Get(licences(modules))(t)
 	b, _ := stub()
-	data, err := bill(b, modules, target{OS: "linux", Arch: "amd64"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := try.Get(bill(b, modules, target{OS: "linux", Arch: "amd64"}))(t)
 	var got struct {
 		BOMFormat, SpecVersion string
 		Metadata               struct{ Timestamp string }
@@ -305,9 +264,7 @@ func TestBill(t *testing.T) {
 		}
 		Dependencies []struct{ DependsOn []string }
 	}
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(data, &got))
 	if got.BOMFormat != "CycloneDX" || got.SpecVersion != "1.6" || got.Metadata.Timestamp != "2023-11-14T22:13:20Z" ||
 		len(got.Components) != len(modules) || len(got.Dependencies[0].DependsOn) != len(modules) || len(modules) < 2 {
 		t.Errorf("%s", data)

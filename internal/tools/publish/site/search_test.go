@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vsetrain/internal/house/try"
 )
 
 // Every heading of a page of the site can be found, with the text below it, code and tables included.
@@ -27,14 +29,9 @@ func TestSearchIndex(t *testing.T) {
 			t.Errorf("%q, want %q", got[i], want[i])
 		}
 	}
-	files, err := build(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := try.Get(build(root))(t)
 	var all []section
-	if err := json.Unmarshal(files["search-index.js"][len("window.sections = "):], &all); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(files["search-index.js"][len("window.sections = "):], &all))
 	if len(all) < 200 {
 		t.Errorf("%d sections", len(all))
 	}
@@ -60,18 +57,13 @@ func TestSearchInBrowser(t *testing.T) {
 		t.Skip("no Chromium on this machine; scripts/install-test-tools.sh installs one")
 	}
 	dir := t.TempDir()
-	if _, err := write(root, dir); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(write(root, dir))(t)
 	ask := func(query string) string {
 		c := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu",
 			"--user-data-dir="+filepath.Join(dir, "profile"), "--virtual-time-budget=10000", "--dump-dom",
 			"file://"+filepath.Join(dir, "docs", "search.html")+"?q="+query)
 		c.WaitDelay = 20 * time.Second
-		out, err := c.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := try.Get(c.Output())(t)
 		return string(out)
 	}
 	page := ask("micro-batch+memory")

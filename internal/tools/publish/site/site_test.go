@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 const root = "../../../.."
@@ -22,10 +24,7 @@ func exists(name string) bool {
 
 // Every link of every Markdown file of the repository leads to a file, and its anchor to a heading.
 func TestLinks(t *testing.T) {
-	pages, err := readPages(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := try.Get(readPages(root))(t)
 	for _, p := range pages {
 		for _, fault := range p.broken(pages, exists) {
 			t.Error(fault)
@@ -67,10 +66,7 @@ var (
 // a
 // heading; it loads nothing from elsewhere; and made twice it is the same.
 func TestSite(t *testing.T) {
-	files, err := build(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := try.Get(build(root))(t)
 	again, err := build(root)
 	if err != nil || len(again) != len(files) {
 		t.Fatal(err, len(again))
@@ -131,24 +127,15 @@ func TestSite(t *testing.T) {
 
 func TestWrite(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "site")
-	n, err := write(root, out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := try.Get(write(root, out))(t)
 	if _, err := os.Stat(filepath.Join(out, "docs", "index.html")); err != nil || n < 40 {
 		t.Errorf("%d pages, %v", n, err)
 	}
 	small := t.TempDir()
-	if _, err := build(small); err == nil || !strings.Contains(err.Error(), "docs/README.md: missing") {
-		t.Errorf("without an index: %v", err)
-	}
-	if err := os.MkdirAll(filepath.Join(small, "docs"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	try.Refuses(build(small))(t, "docs/README.md: missing")
+	try.Do(t, os.MkdirAll(filepath.Join(small, "docs"), 0o777))
 	for text, want := range map[string]string{"# Index\n": "", "# Index\n\n<script>x</script>\n": "HTML in Markdown"} {
-		if err := os.WriteFile(filepath.Join(small, "docs", "README.md"), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(small, "docs", "README.md"), []byte(text), 0o666))
 		if _, err := build(small); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

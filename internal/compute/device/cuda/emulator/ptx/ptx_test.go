@@ -87,8 +87,7 @@ func TestUnknownPTX(t *testing.T) {
 		"mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r1}, " +
 			"{%f0, %f1, %f2, %f3};", "cvt.rn.tf32.f32 %r1, %f2;",
 	} {
-		err := Translate(io.Discard, "k.ptx", kernelOf(code))
-		try.Fails(t, err, "k.ptx:13:")
+		try.Fails(t, Translate(io.Discard, "k.ptx", kernelOf(code)), "k.ptx:13:")
 	}
 	for _, text := range []string{"", ".version 7.0\n", strings.TrimSuffix(kernelOf(), "}\n")} {
 		if err := Translate(io.Discard, "k.ptx", text); err == nil {
