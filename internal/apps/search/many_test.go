@@ -16,10 +16,10 @@ import (
 
 var manyQueries = flag.Int("queries", 500, "queries that TestManyQueriesAreSearch asks")
 
-// Queries that are answered together have the hits that search gives each alone, in order and bit for bit: captions of a
-// synthetic world, in batches whose captions begin alike, end alike or are equal, with a bidirectional GRU whose
-// products are large enough for the fast kernels. Of eight images four are equal, two differ in the last bit of one value,
-// and two by less than operands of 16 bits tell, so that no answer is without ties and near ties.
+// Queries that are answered together have the hits that search gives each alone, in order and bit for bit: captions of
+// a synthetic world, in batches whose captions begin alike, end alike or are equal, with a bidirectional GRU whose
+// products are large enough for the fast kernels. Of eight images four are equal, two differ in the last bit of one
+// value, and two by less than operands of 16 bits tell, so that no answer is without ties and near ties.
 func TestManyQueriesAreSearch(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	world := filepath.Join(t.TempDir(), "world")

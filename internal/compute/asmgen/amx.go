@@ -31,8 +31,8 @@ type terms struct {
 
 var (
 	bf16Terms = terms{parts: 1, pairs: [][2]int{{0, 0}}}
-	// fewTerms are the same for one panel of more than 16 rows: each panel of b is read once, and the next one is fetched
-	// meanwhile. With fewer rows that gains nothing.
+	// fewTerms are the same for one panel of more than 16 rows: each panel of b is read once, and the next one is
+	// fetched meanwhile. With fewer rows that gains nothing.
 	fewTerms = terms{parts: 1, pairs: [][2]int{{0, 0}}, fetch: 32}
 	// splitTerms are those of a float32 product of three bf16 parts each that are not below its last bit: of the nine,
 	// the three left out are less than 2^-25 of the product.

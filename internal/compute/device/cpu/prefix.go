@@ -164,8 +164,8 @@ func (s *recurrence[T]) forwardHeld(o *gruOperands[T]) {
 // opening is the product behind the one word that all captions of a batch begin with, with what led to it.
 type opening[T vec.Float] struct{ gates, hidden []T }
 
-// continued computes W_hh h + b_hh of the prefixes of n words that are continued. Where all captions begin with one word,
-// <start> or backward <end>, it is kept for the next batch.
+// continued computes W_hh h + b_hh of the prefixes of n words that are continued. Where all captions begin with one
+// word, <start> or backward <end>, it is kept for the next batch.
 func (s *recurrence[T]) continued(o *gruOperands[T], n int, hidden []T) {
 	p, h := &s.prefixes, o.a.H
 	var gates []T // of the one word
