@@ -32,8 +32,7 @@ func openSplit(t testing.TB, ids string) *data.Split {
 	if ids != "" {
 		try.Do(t, os.WriteFile(filepath.Join(dir, "test_ids.txt"), []byte(ids), 0o666))
 	}
-	try.Do(t, npy.WriteFloat32(filepath.Join(dir, "test_ims.npy"), []int{3, 1, 2},
-		[]float32{1, 2, 3, 4, 5, 6}))
+	try.Do(t, npy.WriteFloat32(filepath.Join(dir, "test_ims.npy"), []int{3, 1, 2}, []float32{1, 2, 3, 4, 5, 6}))
 	s := try.Get(data.Open(dir, "test", data.OpenOptions{CaptionsPerImage: 2}))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -97,8 +96,7 @@ func TestBadIDs(t *testing.T) {
 		return dir
 	}
 	with := func(dir, original string) string {
-		try.Do(t, os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original),
-			0o666))
+		try.Do(t, os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original), 0o666))
 		return dir
 	}
 	for _, c := range []struct {

@@ -101,8 +101,7 @@ func TestLostCheckpoint(t *testing.T) {
 	t.Run("log too", func(t *testing.T) { // what is left is a best checkpoint, of step 13
 		dir := filepath.Join(t.TempDir(), "run")
 		try.Do(t, os.CopyFS(dir, os.DirFS(whole)))
-		try.Do(t, os.Rename(runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(dir,
-			runfs.BestName)))
+		try.Do(t, os.Rename(runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(dir, runfs.BestName)))
 		try.Do(t, os.Remove(filepath.Join(dir, runfs.MetricsName)))
 		try.Fails(t, resumed(t, c, dir, &runtest.Watcher{}), runfs.LastName+" is missing")
 	})
