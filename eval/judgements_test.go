@@ -15,25 +15,14 @@ import (
 	"vsetrain/internal/house/try"
 )
 
-// files writes files into a new folder.
-func files(t testing.TB, contents map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range contents {
-		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
-	}
-	return dir
-}
-
 // openSplit makes a split of three images of two captions.
 func openSplit(t testing.TB, ids string) *data.Split {
 	t.Helper()
-	dir := files(t, map[string]string{"test_caps.txt": "one\ntwo\nthree\nfour\nfive\nsix\n"})
+	dir := try.Files(t, map[string]string{"test_caps.txt": "one\ntwo\nthree\nfour\nfive\nsix\n"})
 	if ids != "" {
 		try.Do(t, os.WriteFile(filepath.Join(dir, "test_ids.txt"), []byte(ids), 0o666))
 	}
-	try.Do(t, npy.WriteFloat32(filepath.Join(dir, "test_ims.npy"), []int{3, 1, 2},
-		[]float32{1, 2, 3, 4, 5, 6}))
+	try.Do(t, npy.WriteFloat32(filepath.Join(dir, "test_ims.npy"), []int{3, 1, 2}, []float32{1, 2, 3, 4, 5, 6}))
 	s := try.Get(data.Open(dir, "test", data.OpenOptions{CaptionsPerImage: 2}))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -69,7 +58,7 @@ func TestIDs(t *testing.T) {
 			`{"1": [770337, 41]}`, `{"771687": [2]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := files(t, map[string]string{pair1: c.images, pair2: c.captions})
+			dir := try.Files(t, map[string]string{pair1: c.images, pair2: c.captions})
 			for name, text := range c.files {
 				try.Do(t, os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o666))
 			}
@@ -97,8 +86,7 @@ func TestBadIDs(t *testing.T) {
 		return dir
 	}
 	with := func(dir, original string) string {
-		try.Do(t, os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original),
-			0o666))
+		try.Do(t, os.WriteFile(filepath.Join(dir, "original_caption_to_image.json"), []byte(original), 0o666))
 		return dir
 	}
 	for _, c := range []struct {
@@ -161,17 +149,17 @@ func TestBadJudgements(t *testing.T) {
 		{"no JSON", "{\n\n1: [10]}", []string{"x_image_to_caption.json:3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := files(t, map[string]string{pair1: c.images, pair2: good})
+			dir := try.Files(t, map[string]string{pair1: c.images, pair2: good})
 			_, err := ReadJudgements([]string{filepath.Join(dir, pair1), filepath.Join(dir, pair2)}, ids)
 			wantWords(t, err, c.want...)
-			dir = files(t, map[string]string{"both.json": `{"caption_to_image": ` + good + `, "image_to_caption": ` +
+			dir = try.Files(t, map[string]string{"both.json": `{"caption_to_image": ` + good + `, "image_to_caption": ` +
 				c.images + `}`})
 			if _, err := ReadJudgements([]string{filepath.Join(dir, "both.json")}, ids); err == nil {
 				t.Error("read without an error in one file of both directions")
 			}
 		})
 	}
-	dir := files(t, map[string]string{"both.json": `{"image_to_caption": {"1": [10]}}`, "other.json": `{"i2t": {}}`,
+	dir := try.Files(t, map[string]string{"both.json": `{"image_to_caption": {"1": [10]}}`, "other.json": `{"i2t": {}}`,
 		"twice.json": `{"image_to_caption": {"1": [10]}, "image_to_caption": {"2": [10]}}`})
 	_, err := ReadJudgements([]string{filepath.Join(dir, "both.json")}, ids)
 	wantWords(t, err, "both.json", `no "caption_to_image"`)
@@ -183,7 +171,7 @@ func TestBadJudgements(t *testing.T) {
 		many = append(many, strconv.Itoa(c))
 	}
 	large := testIDs(t, []string{"1"}, captions)
-	few := files(t, map[string]string{"few.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") +
+	few := try.Files(t, map[string]string{"few.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") +
 		`, 5000]}, "caption_to_image": {"1": [1]}}`,
 		"more.json": `{"image_to_caption": {"1": [` + strings.Join(many, ",") +
 			`, 5000, 5001]}, "caption_to_image": {"1": [1]}}`})
@@ -200,7 +188,7 @@ func TestBadJudgements(t *testing.T) {
 }
 
 func TestFindJudgements(t *testing.T) {
-	dir := files(t, map[string]string{"b_image_to_caption.json": "", "b_caption_to_image.json": "",
+	dir := try.Files(t, map[string]string{"b_image_to_caption.json": "", "b_caption_to_image.json": "",
 		"a_image_to_caption.json": "", "a_caption_to_image.json": "", "README": ""})
 	sets, err := FindJudgements(dir)
 	if err != nil || len(sets) != 2 || filepath.Base(sets[0][1]) != "a_caption_to_image.json" ||
@@ -211,7 +199,7 @@ func TestFindJudgements(t *testing.T) {
 	wantWords(t, err, "no judgements in this folder", "NAME_image_to_caption.json")
 	_, err = FindJudgements(filepath.Join(dir, "nowhere"))
 	wantWords(t, err, "nowhere")
-	half := files(t, map[string]string{"a_caption_to_image.json": ""})
+	half := try.Files(t, map[string]string{"a_caption_to_image.json": ""})
 	_, err = FindJudgements(filepath.Join(half, "a_caption_to_image.json"))
 	wantWords(t, err, "the other direction is missing", "a_image_to_caption.json")
 }
@@ -229,7 +217,7 @@ func TestAgreementWithPeople(t *testing.T) {
 	for at, v := range map[int]float64{0: 9, 2: 1, 6 + 2: 5, 6 + 5: 7} {
 		s.Data[at] = v
 	}
-	dir := files(t, map[string]string{"Expert.txt": expert, "Crowd.txt": crowd})
+	dir := try.Files(t, map[string]string{"Expert.txt": expert, "Crowd.txt": crowd})
 	for name, want := range map[string]HumanAgreement{
 		"Crowd": {"Crowd", Agreement{4, 4, 4.0 / 6, 4.0 / 6, 0.8}, Agreement{2, 2, 1, 1, 1}},
 		"Expert": {"Expert", Agreement{4, 12, 0.40016336533252056, 0.3888888888888889, 0.4868791246821762},
@@ -266,11 +254,11 @@ func TestBadRatings(t *testing.T) {
 		{"empty", "", "the file is empty"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ReadRatings(filepath.Join(files(t, map[string]string{"r.txt": c.text}), "r.txt"), ids)
+			_, err := ReadRatings(filepath.Join(try.Files(t, map[string]string{"r.txt": c.text}), "r.txt"), ids)
 			wantWords(t, err, c.want)
 		})
 	}
-	r, err := ReadRatings(filepath.Join(files(t, map[string]string{"r.txt": "1\t10\t2\t2\t2\n"}), "r.txt"), ids)
+	r, err := ReadRatings(filepath.Join(try.Files(t, map[string]string{"r.txt": "1\t10\t2\t2\t2\n"}), "r.txt"), ids)
 	try.Do(t, err)
 	_, err = Agree(&Dense[float64]{3, 6, make([]float64, 18)}, 2, r)
 	wantWords(t, err, "ratings r", "at least two different values")
@@ -289,7 +277,7 @@ func FuzzJudgements(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		both := bytes.Join([][]byte{[]byte(`{"caption_to_image": {"10": [1]}, "image_to_caption": `), b, []byte("}")},
 			nil)
-		dir := files(t, map[string]string{"j.json": string(both), "r.txt": string(b)})
+		dir := try.Files(t, map[string]string{"j.json": string(both), "r.txt": string(b)})
 		if j, err := ReadJudgements([]string{filepath.Join(dir, "j.json")}, ids); err == nil {
 			if _, _, err := Judge(nil, scores, j); err != nil {
 				t.Errorf("judgements were read, and then: %v", err)

@@ -51,8 +51,7 @@ func stopWorld(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	config := strings.Replace(killConfig, "%s", "name: lmh", 1)
-	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)),
-		0o666))
+	try.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(strings.Replace(config, "%d", "400", 1)), 0o666))
 	mustRun(t, dir, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "0", "--regions", "4", "--dim",
 		"128")
 	return dir

@@ -42,8 +42,7 @@ func TestNPZFolder(t *testing.T) {
 	named, four := made("12a", 3, 5), made("4", 3, 5) // names stand behind all numbers
 	store(t, src, named, [2]string{"x", "bbox"})
 	store(t, src, four, [2]string{"x", "bbox"})
-	try.Get(NPZ(NPZOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src},
-		nil))(t)
+	try.Get(NPZ(NPZOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src}, nil))(t)
 	checkSplit(t, filepath.Join(dir, "named"), "all", npy.F32, c, four, b, a, named)
 	for _, id := range []string{"12a", "4"} {
 		try.Do(t, os.Remove(filepath.Join(src, id+".npz")))

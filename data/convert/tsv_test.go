@@ -246,9 +246,7 @@ func TestIDsFiles(t *testing.T) {
 	out := filepath.Join(dir, "same")
 	try.Do(t, os.Mkdir(out, 0o777))
 	ids := write(t, out, "x_ids.txt", "5\n")
-	if _, err := TSV(TSVOptions{Target: target(out, Split{"x", ids}), Files: []string{file}}, nil); err != nil {
-		t.Error(err)
-	}
+	try.Get(TSV(TSVOptions{Target: target(out, Split{"x", ids}), Files: []string{file}}, nil))(t)
 }
 
 func TestTargetValidate(t *testing.T) {

@@ -170,19 +170,14 @@ func TestOpenTiming(t *testing.T) {
 }
 
 func TestPictures(t *testing.T) {
-	dir := t.TempDir()
-	p := &Pictures{Dir: filepath.Join(dir, "pictures")}
 	img := image.NewRGBA(image.Rect(0, 0, 300, 150))
 	for i := range img.Pix {
 		img.Pix[i] = 200
 	}
 	b := try.Get(encodePNG(img))(t)
-	for name, content := range map[string][]byte{"pictures/7.png": b, "secret.png": b,
-		"pictures/broken.jpg": []byte("no picture")} {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		try.Do(t, os.WriteFile(path, content, 0o644))
-	}
+	dir := try.Files(t, map[string]string{"pictures/7.png": string(b), "secret.png": string(b),
+		"pictures/broken.jpg": "no picture"})
+	p := &Pictures{Dir: filepath.Join(dir, "pictures")}
 	if s, err := p.Embed("../secret", 100); s != "" || err != nil {
 		t.Errorf("a picture outside of the folder: %d bytes, %v", len(s), err)
 	}

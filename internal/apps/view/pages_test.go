@@ -528,9 +528,7 @@ func TestServe(t *testing.T) {
 	}
 	r.Body.Close()
 	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	try.Do(t, <-done)
 	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		c.Close()
 		t.Error("still listening")

@@ -4,8 +4,6 @@ package gemm
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,11 +16,8 @@ import (
 // A library lies in the system, in an active environment or where its setting says, and not in the working folder,
 // where the loader would look for a bare name.
 func TestFindLibrary(t *testing.T) {
-	root := t.TempDir()
-	for _, name := range []string{"w/libopenblas.so.0", "w/.venv/lib/libopenblas.so.0", "v/lib/libmkl_rt.so.2"} {
-		try.Do(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		try.Do(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
-	}
+	root := try.Files(t, map[string]string{"w/libopenblas.so.0": "", "w/.venv/lib/libopenblas.so.0": "",
+		"v/lib/libmkl_rt.so.2": ""})
 	env := map[string]string{"PWD": "/w", "LD_LIBRARY_PATH": ":.:w", "VIRTUAL_ENV": "/v"}
 	getenv := func(name string) string { return env[name] }
 	if files, err := find("openblas", root, getenv); !errors.Is(err, ErrNoLibrary) ||

@@ -12,19 +12,19 @@ type kernelOp struct {
 	last   func() // sets what follows from the operands, where it is given
 
 	add     func(c *Call, fields []field, grad bool)
-	forward []field
-	back    []field // tensors that the gradient finds where they were saved, and its scratch memory
-	again   []argument
-	grads   []argument
-	temp    []argument
+	forward []field    // of the kernel: all but the result
+	back    []field    // of its gradient: tensors where they were saved
+	again   []argument // that the gradient reads too
+	grads   []argument // what the gradient writes
+	temp    []argument // scratch memory of the gradient
 }
 
 // field sets a field of the kernel.
 type field func(c *Call)
 
-// argument is an argument of the op, or memory of so many floats, and the field that is it, or its gradient.
+// argument is an argument of the op, or scratch memory, and the field that is it or its gradient.
 type argument struct {
-	i    int
+	i    int // of the argument, or how many floats
 	view *device.View
 	ints *device.Ints
 }

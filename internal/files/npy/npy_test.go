@@ -151,8 +151,7 @@ func TestObjectsMustFitTheShape(t *testing.T) {
 	b := try.Get(os.ReadFile("testdata/sizes.npy"))(t)
 	path := filepath.Join(t.TempDir(), "a.npy")
 	try.Do(t, os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666))
-	try.Refuses(ReadObjects(path))(t, "3 objects of type |O: the header's "+
-		"shape [4]")
+	try.Refuses(ReadObjects(path))(t, "3 objects of type |O: the header's shape [4]")
 }
 
 func TestReadRowDoesNotAllocate(t *testing.T) {

@@ -23,9 +23,7 @@ func TestReadFile(t *testing.T) {
 		"file of at most 4095") {
 		t.Errorf("got %v", err)
 	}
-	if err := errors.Join(Check(path), Check(path+".not")); err != nil {
-		t.Error(err)
-	}
+	try.Do(t, errors.Join(Check(path), Check(path+".not")))
 	if err := Check(filepath.Dir(path)); !errors.Is(err, ErrNot) {
 		t.Errorf("got %v", err)
 	}

@@ -1,7 +1,9 @@
-// Package try holds what the tests of all packages ask of errors.
+// Package try holds what the tests of all packages ask of errors, and makes their files.
 package try
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -42,4 +44,16 @@ func Refuses[V any](_ V, err error) func(t testing.TB, words ...string) {
 		t.Helper()
 		Fails(t, err, words...)
 	}
+}
+
+// Files makes a folder with files of the given texts, by their paths in it.
+func Files(t testing.TB, texts map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range texts {
+		path := filepath.Join(dir, name)
+		Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		Do(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return dir
 }

@@ -64,11 +64,9 @@ func TestAverageCheckpoints(t *testing.T) {
 	if len(mean) != len(parts[0]) || running == 0 {
 		t.Errorf("%d tensors, %d of them running statistics, want %d", len(mean), running, len(parts[0]))
 	}
-	if _, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{out}, Data: runtest.World,
+	try.Get(evaluate.Run(t.Context(), evaluate.Request{Checkpoints: []string{out}, Data: runtest.World,
 		Split: "test", Batch: 8,
-		Vocab: filepath.Join(runtest.World, "vocab.json"), Device: runtest.TinyConfig().Device}); err != nil {
-		t.Error(err)
-	}
+		Vocab: filepath.Join(runtest.World, "vocab.json"), Device: runtest.TinyConfig().Device}))(t)
 	other := train(func(c *config.Config) { c.Model.EmbedDim = 32 })
 	_, _, err = Average(AverageRequest{Checkpoints: []string{a, other}, Out: out, Force: true})
 	try.Fails(t, err, "model.embed_dim was 16, is 32; only checkpoints of one network")

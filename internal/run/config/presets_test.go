@@ -300,8 +300,7 @@ func TestParsePresets(t *testing.T) {
 	}
 	var p problems
 	rows[0].layer(&p)
-	try.Fails(t, p.err(), "presets.tsv:2:24: optim.lrr: the heading of "+
-		"this column is no key")
+	try.Fails(t, p.err(), "presets.tsv:2:24: optim.lrr: the heading of this column is no key")
 	if rows[1].layer(&p); len(p.list) != 1 {
 		t.Errorf("an empty cell: %v", p.list)
 	}

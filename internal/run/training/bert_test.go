@@ -102,8 +102,7 @@ func TestBertLearns(t *testing.T) {
 func TestBertFolderMistakes(t *testing.T) {
 	good := filepath.Join(runtest.BertFixture, "bert")
 	empty := t.TempDir()
-	try.Do(t, os.WriteFile(filepath.Join(empty, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"),
-		0o600))
+	try.Do(t, os.WriteFile(filepath.Join(empty, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"), 0o600))
 	sizes := models.BertOptions{Dir: good, Init: "pretrained", Layers: 2, Hidden: 12, Heads: 3, Intermediate: 20,
 		Positions: 40}
 	for _, m := range []struct {

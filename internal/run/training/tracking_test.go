@@ -191,8 +191,7 @@ func TestTracking(t *testing.T) {
 // A tracked run is the run that is not tracked.
 func TestTrackingChangesNoResult(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	try.Get(training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, &runtest.Watcher{},
-		newFakeMLflow(t))))(t)
+	try.Get(training.Train(t.Context(), tracked(runtest.TinyConfig(), dir, &runtest.Watcher{}, newFakeMLflow(t))))(t)
 	alone := runtest.Train(t, runtest.TinyConfig())
 	runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(alone, runfs.LastName))
 	if a, b := runtest.Metrics(t, dir), runtest.Metrics(t, alone); strings.Join(a, "\n") != strings.Join(b, "\n") {

@@ -11,18 +11,6 @@ import (
 	"vsetrain/internal/house/try"
 )
 
-// tree writes files below a new root folder.
-func tree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		try.Do(t, os.WriteFile(path, []byte(text), 0o644))
-	}
-	return root
-}
-
 func TestControlGroup(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -51,7 +39,7 @@ func TestControlGroup(t *testing.T) {
 			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us":   "100000\n"}, Limits{CPUs: 0.5, Memory: 3000000}},
 		{"nonsense", map[string]string{"proc/self/cgroup": "0::\nbad\n", "sys/fs/cgroup/cpu.max": "-5 0\n"}, Limits{}},
 	} {
-		if got := ControlGroup(tree(t, c.files)); got != c.want {
+		if got := ControlGroup(try.Files(t, c.files)); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -60,11 +48,11 @@ func TestControlGroup(t *testing.T) {
 // What a control group allows bounds what is available.
 func TestFreeMemory(t *testing.T) {
 	files := map[string]string{"proc/meminfo": "MemAvailable: 42 kB\n"}
-	if got := FreeMemory(tree(t, files)); got != 42<<10 {
+	if got := FreeMemory(try.Files(t, files)); got != 42<<10 {
 		t.Errorf("%d bytes", got)
 	}
 	files["proc/self/cgroup"], files["sys/fs/cgroup/memory.max"] = "0::/\n", "5000\n"
-	if got := FreeMemory(tree(t, files)); got != 5000 {
+	if got := FreeMemory(try.Files(t, files)); got != 5000 {
 		t.Errorf("%d bytes of a group with 5000", got)
 	}
 	if got := FreeMemory(t.TempDir()); got != 0 {
@@ -73,7 +61,7 @@ func TestFreeMemory(t *testing.T) {
 }
 
 func TestProc(t *testing.T) {
-	root := tree(t, map[string]string{
+	root := try.Files(t, map[string]string{
 		"proc/meminfo": "MemTotal: 100 kB\nMemAvailable:      42 kB\n", "proc/loadavg": "1.25 0.5 0.1 1/2 3\n",
 		"proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H200\nIRQ: 5\n"})
 	if got := Available(root); got != 42<<10 {

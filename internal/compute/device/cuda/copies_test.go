@@ -92,9 +92,7 @@ func TestRecordedCopies(t *testing.T) {
 	if stale := cuda.StaleCopies(d); stale != "" {
 		t.Error(stale)
 	}
-	if err := d.Sync(); err != nil {
-		t.Error(err)
-	}
+	try.Do(t, d.Sync())
 }
 
 // Where the GPU has no room for copies, products round operands themselves.
@@ -108,9 +106,7 @@ func TestNoRoomForCopies(t *testing.T) {
 	emulator.Set(t, "memory", int(total-free), 4<<30)
 	device.Do(d, device.Gemm{M: 1, N: 1, K: 2, Alpha: 1, A: x, B: x, C: y})
 	b.want("product", y, 5)
-	if err := d.Sync(); err != nil {
-		t.Error(err)
-	}
+	try.Do(t, d.Sync())
 }
 
 // Kernels whose results are operands write the copies with them: nothing is left to round for the product behind.

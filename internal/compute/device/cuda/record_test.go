@@ -267,9 +267,7 @@ func TestFullGPUInsideAKernel(t *testing.T) {
 	emulator.Set(t, "memory", 4<<30, 4<<30)
 	device.Do(b.Device, device.SumSquares{Sum: sum, X: x})
 	b.want("sum", sum, 8)
-	if err := b.Sync(); err != nil {
-		t.Error(err)
-	}
+	try.Do(t, b.Sync())
 }
 
 // Where scratch memory does not fit, results that were to be fetched are NaN with the error, in the first step too, and
@@ -288,9 +286,7 @@ func TestFetchOnAFullGPU(t *testing.T) {
 	}
 	emulator.Set(t, "memory", 4<<30, 4<<30)
 	f.Fetch(0, sum)
-	if _, err := f.Fetched(0); err != nil {
-		t.Error(err)
-	}
+	try.Get(f.Fetched(0))(t)
 }
 
 // A kernel that nothing started before is recorded all the same: its module, which cannot be loaded while calls are

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 // Each function computes what the sources say, or the mistake where it is on.
@@ -46,7 +48,5 @@ func TestSwitches(t *testing.T) {
 	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 2 {
 		t.Errorf("noted %v, %v", files, err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "9")); err != nil {
-		t.Error(err)
-	}
+	try.Get(os.Stat(filepath.Join(dir, "9")))(t)
 }

@@ -11,18 +11,6 @@ import (
 	"vsetrain/internal/house/try"
 )
 
-// tree makes a folder with files in it.
-func tree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		try.Do(t, os.WriteFile(path, []byte(text), 0o644))
-	}
-	return root
-}
-
 func TestSearch(t *testing.T) {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	found := func(from, path string) [2]string { return [2]string{from, path} }
@@ -105,7 +93,7 @@ func TestSearch(t *testing.T) {
 		for _, f := range c.files {
 			files[f] = ""
 		}
-		cuda, blas := Search(tree(t, files), func(name string) string { return c.env[name] })
+		cuda, blas := Search(try.Files(t, files), func(name string) string { return c.env[name] })
 		if got := [2]string{blas.From, blas.Path}; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
@@ -125,12 +113,12 @@ func TestSearchDriver(t *testing.T) {
 	for _, path := range []string{"/usr/lib/" + arch + "-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",
 		"/usr/lib/wsl/lib/libcuda.so.1",
 		"/usr/local/nvidia/lib64/libcuda.so.1", "/run/opengl-driver/lib/libcuda.so.1"} {
-		cuda, _ := Search(tree(t, map[string]string{path: ""}), func(string) string { return "" })
+		cuda, _ := Search(try.Files(t, map[string]string{path: ""}), func(string) string { return "" })
 		if cuda.Path != path || cuda.Install != "" {
 			t.Errorf("%s: found %+v", path, cuda)
 		}
 	}
-	cuda, _ := Search(tree(t, nil), func(name string) string {
+	cuda, _ := Search(try.Files(t, nil), func(name string) string {
 		return map[string]string{"VSETRAIN_CUDA_DRIVER": "/x/libcuda.so"}[name]
 	})
 	if cuda.Path != "/x/libcuda.so" || cuda.From != "setting" {
@@ -149,7 +137,7 @@ func TestSearchDriverInNoEnvironment(t *testing.T) {
 		"opt/conda/lib/", "cuda/lib64/", "w/", "w/.venv/bin/", "c/bin/"} {
 		files[dir+"libcuda.so.1"], files[dir+"libnvidia-ml.so.1"] = "", ""
 	}
-	root := tree(t, files)
+	root := try.Files(t, files)
 	getenv := func(name string) string { return env[name] }
 	if cuda, _ := Search(root, getenv); cuda.Path != "" {
 		t.Errorf("the driver is %s", cuda.Path)
@@ -162,7 +150,7 @@ func TestSearchDriverInNoEnvironment(t *testing.T) {
 // A Python in PATH may be a link into an environment, and that a link too.
 func TestSearchFollowsPython(t *testing.T) {
 	const file = "/opt/torch/.venv/lib/python3.12/site-packages/nvidia/cublas/lib/libcublas.so.12"
-	root := tree(t, map[string]string{file: "", "usr/local/bin/x": "", "opt/torch/.venv/bin/y": "",
+	root := try.Files(t, map[string]string{file: "", "usr/local/bin/x": "", "opt/torch/.venv/bin/y": "",
 		"usr/bin/python3.12": ""})
 	for link, to := range map[string]string{"usr/local/bin/python3": "/opt/torch/.venv/bin/python3",
 		"opt/torch/.venv/bin/python3": "python",
@@ -179,7 +167,7 @@ func TestSearchFollowsPython(t *testing.T) {
 
 // All files that may serve are found, the best first, each once.
 func TestSearchFindsOthers(t *testing.T) {
-	root := tree(t, map[string]string{"usr/lib/libcublas.so.12": "", "usr/lib/libcublas.so.13": "",
+	root := try.Files(t, map[string]string{"usr/lib/libcublas.so.12": "", "usr/lib/libcublas.so.13": "",
 		"opt/cuda/lib64/libcublas.so.12":    "",
 		"opt/cuda/lib64/stubs/libcuda.so.1": "", "usr/lib/libcuda.so.1": ""})
 	cuda, blas := Search(root, func(name string) string {
@@ -197,7 +185,7 @@ func TestSearchFindsOthers(t *testing.T) {
 
 // A library that is turned off is not found, and says why.
 func TestSearchNone(t *testing.T) {
-	_, blas := Search(tree(t, map[string]string{"usr/lib/libcublas.so.12": ""}), func(name string) string {
+	_, blas := Search(try.Files(t, map[string]string{"usr/lib/libcublas.so.12": ""}), func(name string) string {
 		return map[string]string{"VSETRAIN_CUBLAS": "none"}[name]
 	})
 	if blas.Path != "" || blas.Paths() != nil || blas.Missing() != "cuBLAS is turned off by VSETRAIN_CUBLAS=none" {
@@ -211,7 +199,7 @@ func TestSearchNCCL(t *testing.T) {
 	for _, path := range []string{"/usr/lib/" + arch + "-linux-gnu/libnccl.so.2", "/opt/conda/lib/libnccl.so.2",
 		"/usr/local/lib/python3.12/dist-packages/nvidia/nccl/lib/libnccl.so.2",
 		"/opt/nvidia/hpc_sdk/Linux_" + arch + "/25.1/comm_libs/12.6/nccl/lib/libnccl.so.2"} {
-		lib := SearchNCCL(tree(t, map[string]string{path: ""}), func(string) string { return "" })
+		lib := SearchNCCL(try.Files(t, map[string]string{path: ""}), func(string) string { return "" })
 		if lib.Path != path || lib.Install != "" {
 			t.Errorf("%s: found %+v", path, lib)
 		}

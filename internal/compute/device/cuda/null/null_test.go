@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/house/try"
 )
 
 // What a GPU refuses is refused, and does not count.
@@ -75,9 +76,7 @@ func TestBlocksAtOnce(t *testing.T) {
 	if err := d.Allow(1, 100<<10+1); err == nil {
 		t.Error("a block may have more shared memory than there is")
 	}
-	if err := d.Allow(1, 100<<10); err != nil {
-		t.Error(err)
-	}
+	try.Do(t, d.Allow(1, 100<<10))
 	for _, c := range []struct {
 		blocks, shared uint32
 		together       bool
