@@ -152,8 +152,8 @@ func TestBadJudgements(t *testing.T) {
 			dir := try.Files(t, map[string]string{pair1: c.images, pair2: good})
 			_, err := ReadJudgements([]string{filepath.Join(dir, pair1), filepath.Join(dir, pair2)}, ids)
 			wantWords(t, err, c.want...)
-			dir = try.Files(t, map[string]string{"both.json": `{"caption_to_image": ` + good + `, "image_to_caption": ` +
-				c.images + `}`})
+			dir = try.Files(t, map[string]string{"both.json": `{"caption_to_image": ` + good +
+				`, "image_to_caption": ` + c.images + `}`})
 			if _, err := ReadJudgements([]string{filepath.Join(dir, "both.json")}, ids); err == nil {
 				t.Error("read without an error in one file of both directions")
 			}
