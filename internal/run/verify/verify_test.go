@@ -51,7 +51,7 @@ func folder(t *testing.T) string {
 		os.WriteFile(filepath.Join(big, "vocab.txt"), []byte("[PAD]\n[UNK]\nthe\n"), 0o666), // word pieces
 		integrity.WriteJSON(filepath.Join(dir, "trial", "result-2.json"), map[string]any{"epochs": 2, "score": 12.5}),
 		integrity.WriteText(filepath.Join(dir, "trial", "target"), []byte("2\n")),
-		journal.Append(filepath.Join(big, "test"+journal.Ending), []byte("head"), []byte("note"),
+		journal.Append(filepath.Join(big, "test"+journal.Ending), []byte("head"), []byte("{}"),
 			func(w io.Writer) error {
 				_, err := w.Write(make([]byte, 1000))
 				return err
