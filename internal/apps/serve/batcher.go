@@ -18,8 +18,9 @@ type batcher struct {
 	counters *counters
 	overload *overload
 	costs    costs
-	most     atomic.Int32 // how many queries may wait while there is too much to do
-	expected int          // queries of the clients that asked before
+	most     atomic.Int32  // how many queries may wait while there is too much to do
+	expected int           // queries of the clients that asked before
+	took     time.Duration // what answering them took
 	done     sync.WaitGroup
 }
 
@@ -72,16 +73,23 @@ func (b *batcher) ask(ctx context.Context, q search.Query) (search.Answer, error
 func (b *batcher) loop() {
 	for first := range b.queue {
 		batch := b.gather(first)
+		start := time.Now()
 		b.answer(batch)
+		b.took = time.Since(start)
 		b.expected = len(batch) + len(b.queue)
 	}
 }
 
 // gather adds to the first query those that wait already, and those that come while the window is open, until there are
 // as many as were answered together before and came meanwhile: clients that ask again and again. A query that is alone,
-// as the one before was, waits for nobody.
+// as the one before was, waits for nobody. Where few of them wait already, the others have their answers and are about
+// to ask again. Who comes too late waits for two batches, so the window is open for half the time of one then, at most
+// four times as long.
 func (b *batcher) gather(first *asked) []*asked {
-	batch := []*asked{first}
+	batch, window := []*asked{first}, b.window
+	if 4*(1+len(b.queue)) < b.expected && window > 0 {
+		window = min(max(window, b.took/2), 4*window)
+	}
 	var closed <-chan time.Time // nil until somebody waits
 	for len(batch) < search.MaxBatch {
 		select {
@@ -97,7 +105,7 @@ func (b *batcher) gather(first *asked) []*asked {
 			return batch
 		}
 		if closed == nil {
-			closed = time.After(b.window)
+			closed = time.After(window)
 		}
 		select {
 		case a, ok := <-b.queue:

@@ -412,6 +412,31 @@ func TestWindow(t *testing.T) {
 	})
 }
 
+// Clients that ask again after different pauses, up to twice the window, stay together: who comes too late would wait
+// for two batches.
+func TestClientsStayTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, rounds = 20, 20
+		x := &timed{batch: 12 * time.Millisecond}
+		s := readyServer(t, Options{Window: 2 * time.Millisecond}, map[string]Searcher{"test": x})
+		l := &load{statuses: map[int]int{}}
+		var asked sync.WaitGroup
+		for c := range clients {
+			asked.Go(func() {
+				for round := range rounds {
+					time.Sleep(time.Duration((c+7*round)%clients) * 200 * time.Microsecond)
+					l.ask(s, strings.NewReader(short))
+				}
+			})
+		}
+		asked.Wait()
+		slices.Sort(l.times)
+		if median := l.times[len(l.times)/2]; median > 16*time.Millisecond || len(x.sizes) > rounds+2 {
+			t.Errorf("median %v, batches of %v", median, x.sizes)
+		}
+	})
+}
+
 // Queries that arrive while others are answered are answered together; beyond the queue they are refused; a request
 // that waits too long is told so.
 func TestQueue(t *testing.T) {
