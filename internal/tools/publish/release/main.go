@@ -147,6 +147,9 @@ func (o *options) pack(b *built, python []entry, t target) (map[string][]byte, e
 		return nil, err
 	}
 	b.Program.Name, b.Program.Exec = "vsetrain", true
+	if t.OS == "windows" {
+		b.Program.Name += ".exe"
+	}
 	modules, err := modulesOf(program, o.Go)
 	if err != nil {
 		return nil, err
@@ -161,14 +164,16 @@ func (o *options) pack(b *built, python []entry, t target) (map[string][]byte, e
 	b.SBOM = entry{Name: "vsetrain.cdx.json", Data: sbom}
 	name := fmt.Sprintf("vsetrain-%s-%s", b.Version, t)
 	made := map[string][]byte{name + ".cdx.json": sbom}
-	if made[name+".tar.gz"], err = archive(name, b); err != nil {
-		return nil, err
-	}
-	wheel, data, err := wheel(b, python, t)
+	packed, data, err := archive(name, b, t)
 	if err != nil {
 		return nil, err
 	}
-	made[wheel] = data
+	made[packed] = data
+	packed, data, err = wheel(b, python, t)
+	if err != nil {
+		return nil, err
+	}
+	made[packed] = data
 	return made, nil
 }
 
