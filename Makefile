@@ -195,10 +195,10 @@ docs: publish-tools ## render README.md and docs/ to a static site in bin/site
 
 # The time of everything in a release: that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-release: publish-tools ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them
+release: publish-tools ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them, BASE_URL adds recipes
 	rm -rf bin/release
 	bin/publish/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
-	  -commit '$(shell git rev-parse HEAD 2>/dev/null)' $(if $(SIGNING_KEY),-key '$(SIGNING_KEY)') \
+	  -commit '$(shell git rev-parse HEAD 2>/dev/null)' $(if $(SIGNING_KEY),-key '$(SIGNING_KEY)') $(if $(BASE_URL),-url '$(BASE_URL)') \
 	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
 	rm -rf bin/release/build
 

@@ -26,6 +26,7 @@ func main() {
 	flag.Int64Var(&o.Epoch, "epoch", 0, "time of all files in seconds since 1970: that of the commit")
 	flag.StringVar(&o.Commit, "commit", "", "the commit, all of its digits")
 	flag.StringVar(&o.Key, "key", "", "SSH key that signs the checksums; empty signs nothing")
+	flag.StringVar(&o.URL, "url", "", "address of the folder where archives will lie; empty writes no recipes")
 	flag.Parse()
 	o.Targets = flag.Args()
 	if err := o.run(); err != nil {
@@ -36,7 +37,7 @@ func main() {
 
 type options struct {
 	Go, LDFlags, Out string
-	Commit, Key      string
+	Commit, Key, URL string
 	Epoch            int64
 	Targets          []string // linux/amd64, linux/amd64/static
 }
@@ -118,6 +119,11 @@ func (o *options) run() error {
 				return err
 			}
 			fmt.Printf("%s %.1f MB\n", filepath.Join(o.Out, name), float64(len(data))/1e6)
+		}
+	}
+	if o.URL != "" {
+		if err := writeRecipes(o.Out, recipe{b.Version, strings.TrimSuffix(o.URL, "/"), sums}); err != nil {
+			return err
 		}
 	}
 	statement, err := o.statement(b.Version, sums)
