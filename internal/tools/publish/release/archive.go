@@ -104,8 +104,8 @@ func zipped(all []entry, epoch time.Time) ([]byte, error) {
 
 // platforms are the tags of wheels (packaging.python.org, platform compatibility tags). The program for Linux asks of
 // glibc only what its first versions had; manylinux 2.17 is the oldest tag that pip of today knows. The static program
-// asks of no C library; its tag is that of systems with musl, where the other does not run. Programs of Go 1.26 run on macOS 12
-// and later.
+// asks of no C library; its tag is that of systems with musl, where the other does not run. Programs of Go 1.26 run on
+// macOS 12 and later.
 var platforms = map[target]string{
 	{OS: "linux", Arch: "amd64"}:               "manylinux_2_17_x86_64.manylinux2014_x86_64",
 	{OS: "linux", Arch: "arm64"}:               "manylinux_2_17_aarch64.manylinux2014_aarch64",

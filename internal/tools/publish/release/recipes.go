@@ -34,7 +34,8 @@ func (r recipe) File(ending string) string { return r.URL + "/" + r.name(ending)
 func (r recipe) Sum(ending string) (string, error) {
 	sum, ok := r.sums[r.name(ending)]
 	if !ok {
-		return "", fmt.Errorf("the recipes need %s, which this release has not; make it for all systems", r.name(ending))
+		return "", fmt.Errorf("the recipes need %s, which this release has not; make it for all systems",
+			r.name(ending))
 	}
 	return fmt.Sprintf("%x", sum), nil
 }
