@@ -12,7 +12,7 @@ COMMIT      ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty=+
 BUILT       := -X vsetrain/internal/system/build
 LDFLAGS     := -s -w $(if $(VERSION),$(BUILT).version=$(VERSION:v%=%)) $(if $(COMMIT),$(BUILT).commit=$(COMMIT))
 BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
-TARGETS     := linux/amd64 linux/arm64 darwin/arm64
+TARGETS     := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 FUZZTIME    ?= 20s
 SEED        ?= 1
 MUTANTS     ?= 200
@@ -94,6 +94,12 @@ test-docs: build ## run the shell blocks of README.md and docs as a reader would
 test-arm64: ## run tests of kernels, golden cases and a resumed training of the arm64 program in qemu (qemu-user): three minutes
 	GO=$(GO) bash scripts/test-arm64.sh
 
+test-wine: ## run the program for Windows under Wine: tests of files, training, kills, Ctrl-C, eval, serve; skipped without Wine
+	GO=$(GO) bash scripts/test-wine.sh
+
+vet-all: ## vet the sources for every supported system
+	@set -e; for t in $(TARGETS); do echo "vet $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./...; done
+
 test-long: test test-combined test-strict ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
 
@@ -173,7 +179,7 @@ demo: build ## synthetic data, semantic vectors, training, recalls: under three 
 
 cross: ## build for every supported system into bin/, the static builds for Linux included
 	@for t in $(TARGETS); do \
-	  out=bin/vsetrain-$${t%/*}-$${t#*/}; echo "$$out"; \
+	  out=bin/vsetrain-$${t%/*}-$${t#*/}; case $$t in windows/*) out=$$out.exe;; esac; echo "$$out"; \
 	  GOOS=$${t%/*} GOARCH=$${t#*/} $(BUILD) -o $$out ./cmd/vsetrain || exit 1; \
 	  case $$t in linux/*) echo "$$out-static"; \
 	    GOOS=$${t%/*} GOARCH=$${t#*/} $(BUILD) $(STATIC) -o $$out-static ./cmd/vsetrain || exit 1;; \
@@ -189,10 +195,10 @@ docs: publish-tools ## render README.md and docs/ to a static site in bin/site
 
 # The time of everything in a release: that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-release: publish-tools ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them
+release: publish-tools ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them, BASE_URL adds recipes
 	rm -rf bin/release
 	bin/publish/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
-	  -commit '$(shell git rev-parse HEAD 2>/dev/null)' $(if $(SIGNING_KEY),-key '$(SIGNING_KEY)') \
+	  -commit '$(shell git rev-parse HEAD 2>/dev/null)' $(if $(SIGNING_KEY),-key '$(SIGNING_KEY)') $(if $(BASE_URL),-url '$(BASE_URL)') \
 	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
 	rm -rf bin/release/build
 

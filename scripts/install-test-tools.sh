@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what some tests need beside Go: Chromium, for the tests of `vsetrain view` in a real browser, Slurm with munge, for sweeps on
 # a cluster of one machine (scripts/slurm-testcluster.sh), strace, for what is synced, MPICH and Open MPI, NVIDIA's assembler, for the registers of the CUDA kernels, and qemu-user, for
-# `make test-arm64`. Those tests skip without them. For Debian and Ubuntu, as root or with sudo
+# `make test-arm64`, and Wine with a C compiler for Windows, for `make test-wine`. Those tests skip without them. For Debian and Ubuntu, as root or with sudo
 # (CI calls it before `make test`). Where apt is missing or reaches no mirror, it says so and ends with 0, so that the tests run and skip.
 #
 #   scripts/install-test-tools.sh
@@ -46,6 +46,8 @@ tool Chromium "chromium chromium-browser google-chrome" "chromium fonts-dejavu-c
 tool Slurm slurmctld "slurm-wlm munge"
 tool strace strace strace
 tool qemu-user qemu-aarch64 qemu-user
+tool Wine wine "wine wine64"
+tool "mingw (for make test-wine)" x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
 tool MPICH mpiexec.hydra mpich
 tool "Open MPI" mpirun.openmpi openmpi-bin
 

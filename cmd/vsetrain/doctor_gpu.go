@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"time"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/driver"
@@ -29,7 +28,7 @@ func (o *doctorOptions) runGPU(a *app) error {
 	for _, path := range lib.Paths() {
 		// the driver's own folder of compiled kernels is in the environment of the process once it is open
 		check.GPU, err = measure.GPU(measure.Request{Driver: path, BLAS: blas.Paths(), NVML: nvml.Paths(),
-			Index: o.Index, Getenv: os.Getenv, Now: time.Now})
+			Index: o.Index, Getenv: os.Getenv, Now: a.Now})
 		if err == nil || !driver.NoDriver(err) {
 			break
 		}

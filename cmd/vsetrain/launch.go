@@ -157,7 +157,7 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 	if o.GPUs > 0 {
 		s.Args = append(s.Args, "--set", "device.kind=cuda") // with a process for each, which Slurm starts
 	}
-	if s.Program, err = programPath(); err != nil {
+	if s.Program, err = slurmProgram(); err != nil {
 		return err
 	}
 	if s.WorkDir, err = os.Getwd(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -64,7 +65,7 @@ type pipeWriter struct {
 // Write implements io.Writer.
 func (w *pipeWriter) Write(b []byte) (int, error) {
 	n, err := w.Writer.Write(b)
-	if errors.Is(err, syscall.EPIPE) {
+	if slices.ContainsFunc(errClosedPipe, func(e error) bool { return errors.Is(err, e) }) {
 		w.closed()
 	}
 	return n, err

@@ -12,6 +12,8 @@ var (
 	batchSignals = []os.Signal{syscall.SIGUSR1}
 
 	hangup, brokenPipe os.Signal = syscall.SIGHUP, syscall.SIGPIPE
+
+	errClosedPipe = []error{syscall.EPIPE}
 )
 
 // leastFiles is how many open files the Go runtime and a command need; with fewer the runtime itself fails. With two or

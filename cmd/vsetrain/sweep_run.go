@@ -135,7 +135,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	defer stop()
 	v := &sweepView{app: a, plan: plan, store: store}
 	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Each: l.GPUsPerTrial,
-		Index: index, Job: job, Now: time.Now, Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
+		Index: index, Job: job, Now: a.Now, Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
 		Child: func(dir string, epochs, threads int) *exec.Cmd {
 			c := exec.Command(exe, "sweep", "trial", dir, "--epochs", strconv.Itoa(epochs), "--threads",
 				strconv.Itoa(threads))

@@ -3,20 +3,31 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/atomicfile"
 )
 
+// slurmProgram is programPath for the scripts of Slurm.
+func slurmProgram() (string, error) {
+	if runtime.GOOS == "windows" {
+		return "", errors.New("Slurm is not supported on Windows, whose paths its machines do not know; run this " +
+			"command on one of them (docs/windows.md)")
+	}
+	return programPath()
+}
+
 // locate finds the sweep for programs on machines that share the file system, and the trials that are left for them.
 func locate(plan *sweep.Plan, store *sweep.Store) (at sweep.Location, indices []int, err error) {
-	if at.Program, err = programPath(); err != nil {
+	if at.Program, err = slurmProgram(); err != nil {
 		return at, nil, err
 	}
 	at.File = plan.Def.File

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"vsetrain/cmd/vsetrain/internal/probe"
 	"vsetrain/cmd/vsetrain/internal/ui"
@@ -15,7 +14,7 @@ import (
 func dryRequest(a *app, cfg *config.Config, dir string) (training.Request, *trainView) {
 	w := &trainView{app: a, cfg: cfg, dry: true, resident: phases{app: a}}
 	return training.Request{Config: cfg, RunDir: dir, BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()),
-		Now: time.Now, Observer: w, FreeDisk: probe.Free, FreeMemory: freeMemory,
+		Now: a.Now, Observer: w, FreeDisk: probe.Free, FreeMemory: freeMemory,
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }}, w
 }
 

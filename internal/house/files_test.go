@@ -24,8 +24,7 @@ var writers = []struct {
 			"internal/files/disk/",
 			"internal/files/crash/",                              // the states that it makes
 			"internal/apps/sweep/process.go",                     // the output of a trial, appended to
-			"internal/files/runfs/lock_unix.go",                  // locks: what they hold is for people
-			"internal/files/runfs/lock_other.go",                 //
+			"internal/files/runfs/lock.go",                       // locks: what they hold is for people
 			"internal/apps/sweep/claim.go",                       // marks without contents
 			"cmd/vsetrain/internal/probe/",                       // tries whether a folder can be written to
 			"internal/compute/device/cuda/emulator/",             // of tests

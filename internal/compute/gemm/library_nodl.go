@@ -2,12 +2,15 @@
 
 package gemm
 
-import "fmt"
+import (
+	"fmt"
+
+	"vsetrain/internal/system/libraries"
+)
 
 // Libraries are the libraries that Options.Kernel may ask for in this program: it loads none.
 func Libraries() []string { return nil }
 
 func openLibrary(kind string, _ int) (library, error) {
-	return nil, fmt.Errorf("gemm: %s: %w: this program loads no libraries (docs/faq.md); choose another kernel", kind,
-		ErrNoLibrary)
+	return nil, fmt.Errorf("gemm: %s: %w: %s; choose another kernel", kind, ErrNoLibrary, libraries.Unsupported())
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"vsetrain/internal/files/disk"
 )
 
 // Kinds of failure, for errors.Is.
@@ -71,8 +73,10 @@ func Explain(op, path string, err error) error {
 		return e
 	}
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case disk.Full(err):
 		e.Kind, e.Remedy = ErrDiskFull, "free space and run the command again"
+	case disk.InUse(err):
+		e.Remedy = "end the program that has it open and run the command again"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		e.Kind, e.Remedy = ErrReadOnly, "choose another folder or make this one writable"
 	case errors.Is(err, errFolder):

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 )
 
 // System is the part of an operating system by which files are changed.
@@ -38,7 +39,7 @@ type File interface {
 // Host is the operating system.
 type Host struct{}
 
-// Create, Open, Rename, Link, Remove and Mkdir are those of package os.
+// Create, Open, Link and Mkdir are those of package os.
 func (Host) Create(path string) (File, error) { return open(path, os.O_EXCL) }
 
 func (Host) Open(path string) (File, error) { return open(path, 0) }
@@ -49,6 +50,16 @@ func open(path string, how int) (File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Full reports whether err is that of a full disk.
+func Full(err error) bool { return isOne(err, fullErrors) }
+
+// InUse reports whether err is that of a file which another process has open or mapped: on Windows alone.
+func InUse(err error) bool { return isOne(err, inUseErrors) }
+
+func isOne(err error, all []error) bool {
+	return slices.ContainsFunc(all, func(e error) bool { return errors.Is(err, e) })
 }
 
 // ErrChanged says that a file does not hold what was expected.
@@ -80,11 +91,7 @@ func Renewed(path string, b []byte, write func(*os.File) error) error {
 	return write(f)
 }
 
-func (Host) Rename(from, to string) error { return os.Rename(from, to) }
-
 func (Host) Link(from, to string) error { return os.Link(from, to) }
-
-func (Host) Remove(path string) error { return os.Remove(path) }
 
 func (Host) Mkdir(path string) error { return os.Mkdir(path, 0o777) }
 

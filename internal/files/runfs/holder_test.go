@@ -1,8 +1,10 @@
 package runfs
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"vsetrain/internal/house/try"
 )
@@ -25,5 +27,23 @@ func TestHolder(t *testing.T) {
 	d.Close()
 	if o, held, err := Holder(path); held || err != nil {
 		t.Errorf("closed: %v, %v, %v", o, held, err)
+	}
+}
+
+// The moment in which somebody asks for the holder does not keep a run from starting.
+func TestHolderDisturbsNobody(t *testing.T) {
+	path := t.TempDir()
+	f := try.Get(os.Create(filepath.Join(path, lockName)))(t)
+	try.Do(t, lockFile(f, false)) // as isHeld does
+	unlocked := make(chan error)
+	time.AfterFunc(lockPause, func() { unlocked <- f.Close() })
+	d, err := Open(path, Owner{})
+	if err != nil {
+		t.Error(err)
+	} else {
+		d.Close()
+	}
+	if err := <-unlocked; err != nil { // the timer is done with the file
+		t.Error(err)
 	}
 }

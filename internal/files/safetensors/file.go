@@ -2,9 +2,7 @@ package safetensors
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 
 	"vsetrain/internal/files/mapped"
@@ -14,12 +12,12 @@ import (
 // maxHeader bounds the header; the reference implementation has the same bound.
 const maxHeader = 100_000_000
 
-// File is an open file. Where the system allows it is mapped read-only, so that opening costs the header alone. Methods
+// File is an open file. It is mapped read-only, so that opening costs the header alone. Methods
 // but Close may be called from several goroutines at once. The file must not be shortened while it is open: methods
 // return an error then, and what reads the Data of tensors does so in View.
 type File struct {
 	path     string
-	mem      *mapped.File // nil if the file was read into memory
+	mem      *mapped.File // nil for an empty file
 	all      []byte       // the whole file
 	tensors  []Tensor
 	index    map[string]int
@@ -40,7 +38,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// load maps the file, or reads it where the system does not map files.
+// load maps the file.
 func (f *File) load() error {
 	in, size, err := regular.Open(f.path)
 	if err != nil {
@@ -54,11 +52,6 @@ func (f *File) load() error {
 		return fmt.Errorf("%s is too large for this machine: %d bytes", f.path, size)
 	}
 	f.mem, err = mapped.Map(in, size)
-	if errors.Is(err, errors.ErrUnsupported) {
-		f.all = make([]byte, size)
-		_, err = io.ReadFull(in, f.all)
-		return err
-	}
 	f.all = f.mem.Bytes()
 	return err
 }

@@ -13,6 +13,14 @@ import (
 	"strings"
 )
 
+// Unsupported says why a program loads no libraries that can load none.
+func Unsupported() string {
+	if runtime.GOOS == "windows" {
+		return "vsetrain loads no libraries on Windows (docs/windows.md)"
+	}
+	return "this program loads no libraries (docs/faq.md)"
+}
+
 // Wanted is a library with the file names that serve, best first; a name may be a pattern of filepath.Glob.
 type Wanted struct {
 	Name, Setting string // Setting is the environment variable that names the file

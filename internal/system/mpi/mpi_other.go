@@ -14,7 +14,7 @@ type World struct {
 // Float is a value that MPI adds.
 type Float interface{ float32 | float64 }
 
-var errNone = errors.New("this build calls no MPI; use one for Linux on amd64 or arm64, without the tag nodl")
+var errNone = errors.New("this build calls no MPI; use the one for Linux with glibc (docs/faq.md)")
 
 // Start fails here, as does every other call.
 func Start(string) (*World, error) { return nil, errNone }

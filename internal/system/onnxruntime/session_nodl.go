@@ -2,13 +2,17 @@
 
 package onnxruntime
 
-import "fmt"
+import (
+	"fmt"
+
+	"vsetrain/internal/system/libraries"
+)
 
 type handle struct{}
 
 // Open returns ErrNone.
 func Open(string, func(string) string, Options) (*Session, error) {
-	return nil, fmt.Errorf("%w: this program loads no libraries (docs/faq.md)", ErrNone)
+	return nil, fmt.Errorf("%w: %s", ErrNone, libraries.Unsupported())
 }
 
 // Run returns ErrNone.

@@ -5,6 +5,7 @@ package probe
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,9 +35,9 @@ func ControlGroup(root string) Limits {
 		if len(f) != 3 {
 			continue
 		}
-		for path := filepath.Clean("/" + f[2]); ; path = filepath.Dir(path) {
-			l.tighten(filepath.Join(root, "sys/fs/cgroup"), f[1], path)
-			if path == "/" {
+		for group := path.Clean("/" + f[2]); ; group = path.Dir(group) {
+			l.tighten(filepath.Join(root, "sys/fs/cgroup"), f[1], group)
+			if group == "/" {
 				break
 			}
 		}
@@ -45,18 +46,18 @@ func ControlGroup(root string) Limits {
 }
 
 // tighten takes the limits of one group of version 2 (no controllers named) or version 1.
-func (l *Limits) tighten(mount, controllers, path string) {
+func (l *Limits) tighten(mount, controllers, group string) {
 	if controllers == "" {
-		if f := fields(filepath.Join(mount, path, "cpu.max")); len(f) == 2 {
+		if f := fields(filepath.Join(mount, group, "cpu.max")); len(f) == 2 {
 			l.cpu(number(f[0]), number(f[1]))
 		}
-		if f := fields(filepath.Join(mount, path, "memory.max")); len(f) == 1 {
+		if f := fields(filepath.Join(mount, group, "memory.max")); len(f) == 1 {
 			l.memory(number(f[0]))
 		}
 		return
 	}
 	for _, c := range strings.Split(controllers, ",") {
-		dir := filepath.Join(mount, controllers, path)
+		dir := filepath.Join(mount, controllers, group)
 		switch c {
 		case "cpu":
 			quota, period := fields(filepath.Join(dir, "cpu.cfs_quota_us")),

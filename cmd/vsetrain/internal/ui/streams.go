@@ -26,9 +26,11 @@ type Streams struct {
 // System returns the streams of the process. Colours need a terminal and respect NO_COLOR and TERM=dumb; getenv is
 // os.Getenv.
 func System(getenv func(string) string) *Streams {
-	s := &Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Width: 80, Now: time.Now}
+	s := &Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Width: 80, Now: now}
 	s.OutTTY = term.IsTerminal(int(os.Stdout.Fd()))
 	s.ErrTTY = term.IsTerminal(int(os.Stderr.Fd()))
+	showEscapes(os.Stdout)
+	showEscapes(os.Stderr)
 	s.Color = colorWanted(getenv)
 	s.Size = func() int {
 		for _, f := range []*os.File{os.Stdout, os.Stderr} {

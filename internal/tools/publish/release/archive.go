@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // sorted returns entries in the order of their names; two of one name are an error.
@@ -33,13 +34,25 @@ func mode(e entry) int64 {
 	return 0o644
 }
 
-// archive packs everything into a .tar.gz with one folder. Names are sorted, times and modes are fixed, and there are
-// no users, so that the bytes depend on the files alone.
-func archive(folder string, b *built) ([]byte, error) {
+// archive packs everything into a .zip for Windows, and a .tar.gz for other systems, with one folder. Names are sorted,
+// times and modes are fixed, and there are no users, so that the bytes depend on the files alone. It returns the name.
+func archive(folder string, b *built, t target) (string, []byte, error) {
 	all, err := sorted(slices.Concat(b.Shared, b.Licences, []entry{b.Program, b.SBOM}))
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
+	for i := range all {
+		all[i].Name = path.Join(folder, all[i].Name)
+	}
+	if t.OS == "windows" {
+		data, err := zipped(all, b.Epoch)
+		return folder + ".zip", data, err
+	}
+	data, err := tarred(all, b.Epoch)
+	return folder + ".tar.gz", data, err
+}
+
+func tarred(all []entry, epoch time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
@@ -47,8 +60,8 @@ func archive(folder string, b *built) ([]byte, error) {
 	}
 	w := tar.NewWriter(zipped)
 	for _, e := range all {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(folder, e.Name), Size: int64(len(e.Data)),
-			Mode: mode(e), ModTime: b.Epoch, Format: tar.FormatUSTAR}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: e.Name, Size: int64(len(e.Data)),
+			Mode: mode(e), ModTime: epoch, Format: tar.FormatUSTAR}
 		if len(h.Name) > 100 {
 			h.Format = tar.FormatPAX
 		}
@@ -68,13 +81,37 @@ func archive(folder string, b *built) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+func zipped(all []entry, epoch time.Time) ([]byte, error) {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, e := range all {
+		h := &zip.FileHeader{Name: e.Name, Method: zip.Deflate, Modified: epoch}
+		h.ExternalAttrs = uint32(0o100000|mode(e)) << 16 // a regular file of Unix
+		h.CreatorVersion = 3 << 8
+		f, err := w.CreateHeader(h)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := f.Write(e.Data); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
 // platforms are the tags of wheels (packaging.python.org, platform compatibility tags). The program for Linux asks of
 // glibc only what its first versions had; manylinux 2.17 is the oldest tag that pip of today knows. The static program
-// asks of no C library; its tag is that of systems with musl, where the other does not run.
+// asks of no C library; its tag is that of systems with musl, where the other does not run. Programs of Go 1.26 run on
+// macOS 12 and later.
 var platforms = map[target]string{
 	{OS: "linux", Arch: "amd64"}:               "manylinux_2_17_x86_64.manylinux2014_x86_64",
 	{OS: "linux", Arch: "arm64"}:               "manylinux_2_17_aarch64.manylinux2014_aarch64",
-	{OS: "darwin", Arch: "arm64"}:              "macosx_11_0_arm64",
+	{OS: "darwin", Arch: "arm64"}:              "macosx_12_0_arm64",
+	{OS: "darwin", Arch: "amd64"}:              "macosx_12_0_x86_64",
+	{OS: "windows", Arch: "amd64"}:             "win_amd64",
 	{OS: "linux", Arch: "amd64", Static: true}: "musllinux_1_1_x86_64",
 	{OS: "linux", Arch: "arm64", Static: true}: "musllinux_1_1_aarch64",
 }
@@ -92,7 +129,7 @@ func wheel(b *built, python []entry, t target) (string, []byte, error) {
 	info, data := fmt.Sprintf("vsetrain-%s.dist-info/", v), fmt.Sprintf("vsetrain-%s.data/", v)
 	all := slices.Clone(python)
 	add := func(name string, e entry) { all = append(all, entry{Name: name, Exec: e.Exec, Data: e.Data}) }
-	add(data+"scripts/vsetrain", b.Program)
+	add(data+"scripts/"+b.Program.Name, b.Program)
 	var named []string // licences
 	var readme []byte
 	for _, e := range slices.Concat(b.Shared, b.Licences) {
@@ -134,24 +171,8 @@ func wheel(b *built, python []entry, t target) (string, []byte, error) {
 	}
 	fmt.Fprintf(&record, "%sRECORD,,\n", info)
 	all = append(all, entry{Name: info + "RECORD", Data: []byte(record.String())}) // the last, as PEP 427 advises
-	var out bytes.Buffer
-	w := zip.NewWriter(&out)
-	for _, e := range all {
-		h := &zip.FileHeader{Name: e.Name, Method: zip.Deflate, Modified: b.Epoch}
-		h.ExternalAttrs = uint32(0o100000|mode(e)) << 16 // a regular file of Unix
-		h.CreatorVersion = 3 << 8
-		f, err := w.CreateHeader(h)
-		if err != nil {
-			return "", nil, err
-		}
-		if _, err := f.Write(e.Data); err != nil {
-			return "", nil, err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return "", nil, err
-	}
-	return fmt.Sprintf("vsetrain-%s-py3-none-%s.whl", v, platform), out.Bytes(), nil
+	packed, err := zipped(all, b.Epoch)
+	return fmt.Sprintf("vsetrain-%s-py3-none-%s.whl", v, platform), packed, err
 }
 
 // metadata is the core metadata of the wheel, version 2.4.

@@ -26,6 +26,7 @@ func main() {
 	flag.Int64Var(&o.Epoch, "epoch", 0, "time of all files in seconds since 1970: that of the commit")
 	flag.StringVar(&o.Commit, "commit", "", "the commit, all of its digits")
 	flag.StringVar(&o.Key, "key", "", "SSH key that signs the checksums; empty signs nothing")
+	flag.StringVar(&o.URL, "url", "", "address of the folder where archives will lie; empty writes no recipes")
 	flag.Parse()
 	o.Targets = flag.Args()
 	if err := o.run(); err != nil {
@@ -36,7 +37,7 @@ func main() {
 
 type options struct {
 	Go, LDFlags, Out string
-	Commit, Key      string
+	Commit, Key, URL string
 	Epoch            int64
 	Targets          []string // linux/amd64, linux/amd64/static
 }
@@ -120,6 +121,11 @@ func (o *options) run() error {
 			fmt.Printf("%s %.1f MB\n", filepath.Join(o.Out, name), float64(len(data))/1e6)
 		}
 	}
+	if o.URL != "" {
+		if err := writeRecipes(o.Out, recipe{b.Version, strings.TrimSuffix(o.URL, "/"), sums}); err != nil {
+			return err
+		}
+	}
 	statement, err := o.statement(b.Version, sums)
 	if err != nil {
 		return err
@@ -147,6 +153,9 @@ func (o *options) pack(b *built, python []entry, t target) (map[string][]byte, e
 		return nil, err
 	}
 	b.Program.Name, b.Program.Exec = "vsetrain", true
+	if t.OS == "windows" {
+		b.Program.Name += ".exe"
+	}
 	modules, err := modulesOf(program, o.Go)
 	if err != nil {
 		return nil, err
@@ -161,14 +170,16 @@ func (o *options) pack(b *built, python []entry, t target) (map[string][]byte, e
 	b.SBOM = entry{Name: "vsetrain.cdx.json", Data: sbom}
 	name := fmt.Sprintf("vsetrain-%s-%s", b.Version, t)
 	made := map[string][]byte{name + ".cdx.json": sbom}
-	if made[name+".tar.gz"], err = archive(name, b); err != nil {
-		return nil, err
-	}
-	wheel, data, err := wheel(b, python, t)
+	packed, data, err := archive(name, b, t)
 	if err != nil {
 		return nil, err
 	}
-	made[wheel] = data
+	made[packed] = data
+	packed, data, err = wheel(b, python, t)
+	if err != nil {
+		return nil, err
+	}
+	made[packed] = data
 	return made, nil
 }
 

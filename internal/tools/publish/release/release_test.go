@@ -54,9 +54,13 @@ func turned(b *built) *built {
 // nothing.
 func TestArchive(t *testing.T) {
 	b, _ := stub()
-	data := try.Get(archive("vsetrain-1.2.3", b))(t)
+	linux, windows := target{OS: "linux", Arch: "amd64"}, target{OS: "windows", Arch: "amd64"}
+	packed, data, err := archive("vsetrain-1.2.3", b, linux)
+	if err != nil || packed != "vsetrain-1.2.3.tar.gz" {
+		t.Fatal(err)
+	}
 	time.Sleep(time.Millisecond)
-	if again, err := archive("vsetrain-1.2.3", turned(b)); err != nil || !bytes.Equal(data, again) {
+	if _, again, err := archive("vsetrain-1.2.3", turned(b), linux); err != nil || !bytes.Equal(data, again) {
 		t.Errorf("packed twice it differs: %v", err)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(data))
@@ -82,8 +86,23 @@ func TestArchive(t *testing.T) {
 	if len(names) != 12 || !slices.IsSorted(names) {
 		t.Errorf("files %q", names)
 	}
+	packed, data, err = archive("vsetrain-1.2.3", b, windows)
+	if err != nil || packed != "vsetrain-1.2.3.zip" {
+		t.Fatal(packed, err)
+	}
+	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range r.File {
+		if len(r.File) != len(names) || f.Name != names[i] || !f.Modified.Equal(b.Epoch) {
+			t.Errorf("the archive for Windows has %s at %d", f.Name, i)
+		}
+	}
 	b.Shared = append(b.Shared, entry{Name: "NOTICE"})
-	try.Refuses(archive("x", b))(t, "NOTICE is there twice")
+	if _, _, err := archive("x", b, linux); err == nil || !strings.Contains(err.Error(), "NOTICE is there twice") {
+		t.Errorf("a file twice: %v", err)
+	}
 }
 
 // A wheel has what the packaging standards ask for: the tags of its name, and every file in RECORD with its digest.
@@ -295,7 +314,8 @@ func TestMakefile(t *testing.T) {
 }
 
 func TestTargets(t *testing.T) {
-	for text, want := range map[string]string{"linux/amd64": "linux-amd64", "linux/arm64/static": "linux-arm64-static",
+	for text, want := range map[string]string{"linux/amd64": "linux-amd64", "darwin/amd64": "darwin-amd64",
+		"windows/amd64": "windows-amd64", "linux/arm64/static": "linux-arm64-static",
 		"linux": "", "darwin/arm64/static": "", "linux/amd64/dynamic": "", "linux/amd64/static/x": ""} {
 		got, err := parseTarget(text)
 		if (err == nil) != (want != "") || err == nil && got.String() != want {

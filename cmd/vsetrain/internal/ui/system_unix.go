@@ -1,0 +1,12 @@
+//go:build unix
+
+package ui
+
+import (
+	"os"
+	"time"
+)
+
+var now = time.Now
+
+func showEscapes(*os.File) {}

@@ -1,0 +1,18 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// Go makes SIGINT of Ctrl-C and Ctrl-Break, and SIGTERM of a closed window, the end of a session and a shutdown.
+var (
+	batchSignals []os.Signal
+
+	hangup, brokenPipe os.Signal
+
+	errClosedPipe = []error{windows.ERROR_BROKEN_PIPE, windows.ERROR_NO_DATA}
+)
+
+func checkLimits() error { return nil }

@@ -1,0 +1,20 @@
+package runfs
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// errHeld is the error of lockFile where another process holds the lock.
+const errHeld = windows.ERROR_LOCK_VIOLATION
+
+// lockFile takes the lock of an open file without waiting, alone or shared with others who do not want it alone. What
+// is locked here nobody else can read: a byte far behind the owner's line.
+func lockFile(f *os.File, alone bool) error {
+	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
+	if alone {
+		how |= windows.LOCKFILE_EXCLUSIVE_LOCK
+	}
+	return windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, &windows.Overlapped{OffsetHigh: 1 << 30})
+}
