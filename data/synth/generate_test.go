@@ -289,6 +289,13 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func TestDefault(t *testing.T) {
+	o := Default()
+	if sizes := [...]int{o.Train, o.Dev, o.Test, o.Regions, o.Dim}; sizes != [...]int{3000, 200, 500, 36, 512} {
+		t.Errorf("the world of the demonstration has the sizes %v", sizes)
+	}
+}
+
 // BenchmarkGenerate reports the time of one image of 36 x 2048 with its captions, without the disk.
 func BenchmarkGenerate(b *testing.B) {
 	o := Default()

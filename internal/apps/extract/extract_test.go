@@ -234,6 +234,16 @@ func TestBroken(t *testing.T) {
 	if row[0] != 4 {
 		t.Errorf("the last row is %v", row)
 	}
+	write(t, filepath.Join(images, "0.png"), "no picture") // and good ones behind it in its batch
+	r.Out, r.Batch = t.TempDir(), 8
+	try.Get(Run(t.Context(), x, r))(t)
+	for i, first := range []float32{1, 2, 4} {
+		f := try.Get(npy.Open(filepath.Join(r.Out, "test_ims.npy")))(t)
+		defer f.Close()
+		if try.Do(t, f.ReadRow(row, i)); row[0] != first {
+			t.Errorf("row %d of the good pictures begins with %v, want %v", i, row[0], first)
+		}
+	}
 	for id, want := range map[string]string{"../3": "no picture", "none": "no picture"} {
 		r.IDs = filepath.Join(t.TempDir(), "ids.txt")
 		write(t, r.IDs, id+"\n")

@@ -86,6 +86,21 @@ func TestDeadHub(t *testing.T) {
 	})
 }
 
+// Who does not come in time fails those who have, and the hub goes on to answer.
+func TestWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(2, "", deadAfter)
+		first := come(h, 0)
+		h.wait(time.Second, func(string) {})
+		first.expect(t, failed, "rank 1 of 2 did not come within 1s")
+		late := come(h, 1)
+		late.expect(t, failed, "rank 1 of 2 did not come within 1s")
+		first.close()
+		late.close()
+		h.drain(time.Second)
+	})
+}
+
 // A rank that is gone before all have come may come again, and after that it is lost; all leave together.
 func TestComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"vsetrain/internal/files/npy"
 	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/run/runtest"
@@ -49,5 +51,41 @@ func TestFalseNegativesOfSteps(t *testing.T) {
 		if lines != 13 || c.vectors && hard == 0 {
 			t.Errorf("%+v: %d lines, %v false ones in sum", c, lines, hard)
 		}
+	}
+}
+
+// Cosines do not depend on the lengths of the vectors.
+func TestFalseNegativesByCosines(t *testing.T) {
+	falseOnes := func(scale func(row int) float32) (all []float64) {
+		cfg := runtest.TinyConfig()
+		cfg.Data.Dir = runtest.CopyWorld(t)
+		cfg.Loss.Name, cfg.Loss.LSEH.Similarity, cfg.Train.Epochs = loss.LMH, "cosine", 1
+		path := filepath.Join(cfg.Data.Dir, "train_svd.npy")
+		f := try.Get(npy.Open(path))(t)
+		n, dim := f.Shape[0], f.Shape[1]
+		x := make([]float32, n*dim)
+		for i := range n {
+			try.Do(t, f.ReadRow(x[i*dim:(i+1)*dim], i))
+			for k := range dim {
+				x[i*dim+k] *= scale(i)
+			}
+		}
+		f.Close()
+		w := try.Get(npy.Create(path, npy.F32, []int{n, dim}))(t)
+		try.Do(t, w.WriteFloat32(x))
+		try.Do(t, w.Close())
+		text := try.Get(os.ReadFile(filepath.Join(runtest.Train(t, cfg), "metrics.jsonl")))(t)
+		for line := range strings.Lines(string(text)) {
+			var r records.StepRecord
+			if try.Do(t, json.Unmarshal([]byte(line), &r)); r.AllFalse != nil {
+				all = append(all, *r.AllFalse)
+			}
+		}
+		return all
+	}
+	one := falseOnes(func(int) float32 { return 1 })
+	scaled := falseOnes(func(row int) float32 { return float32(int(1) << (row % 3)) })
+	if len(one) == 0 || !slices.Equal(one, scaled) {
+		t.Errorf("false negatives %v, with other lengths of the vectors %v", one, scaled)
 	}
 }

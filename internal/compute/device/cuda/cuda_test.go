@@ -63,7 +63,7 @@ func TestConformanceOfProducts(t *testing.T) {
 			[]string{"Gemm", "GRU", "GRUGrad", "BiGRU", "Factored"}},
 		{"own bf16 copies", cuda.Options{Precision: cuda.BF16, RoundFrom: 1}, 0, 0, []string{"Gemm"}},
 		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}, 2, 1,
-			[]string{"Gemm", "BlockMatch", "Similarities", "GraphReason", "Factored"}},
+			[]string{"Gemm", "BiGRUGrad", "BlockMatch", "Similarities", "GraphReason", "Factored"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			devicetest.RunOnly(t, variant(t, c.options, c.order, c.deferred), c.families...)
