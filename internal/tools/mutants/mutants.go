@@ -1,5 +1,3 @@
-//go:build unix
-
 // Command mutants plants mistakes in the sources and says which of them the tests do not see: a slice of mutation
 // testing, drawn by seed (make mutants).
 //

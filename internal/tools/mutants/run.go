@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -15,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"vsetrain/internal/tools/mutants/switches"
@@ -155,8 +152,7 @@ func (r *runner) run(t *test, on int, limit time.Duration, flags ...string) (pri
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", first + `exec "$0" "$@"`, t.binary,
 		"-test.run", t.pattern, "-test.timeout", limit.String()}, flags...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.pkg.Dir, out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = group(cmd)
 	err = os.WriteFile(filepath.Join(r.dir, "switches", switches.File), fmt.Append(nil, on), 0o600)
 	if err = errors.Join(err, cmd.Run()); cmd.Process != nil {
 		_ = cmd.Cancel() // where nothing is left there is no such group
