@@ -142,7 +142,7 @@ refused() {
 }
 refused 'CUDA is supported on linux' train --config c.yaml --run no --set device.kind=cuda
 refused 'this build calls no MPI' train --config c.yaml --run no --procs 2
-refused 'Slurm is not supported on Windows' launch slurm --nodes 2 --time 1:00:00 -- train --config c.yaml --run no
+refused 'the launcher slurm is not supported on Windows' launch slurm --nodes 2 --time 1:00:00 -- train --config c.yaml --run no
 VSETRAIN_BLAS=openblas refused 'loads no libraries on Windows' train --config c.yaml --run no
 say "what Windows lacks is refused by name"
 say "passed in $SECONDS seconds"
