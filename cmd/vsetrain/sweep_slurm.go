@@ -19,8 +19,8 @@ import (
 // slurmProgram is programPath for the scripts of Slurm.
 func slurmProgram() (string, error) {
 	if runtime.GOOS == "windows" {
-		return "", errors.New("the launcher slurm is not supported on Windows, whose paths the machines of Slurm do not " +
-			"know; run this command on one of them (docs/windows.md)")
+		return "", errors.New("the launcher slurm is not supported on Windows, whose paths the machines of Slurm do " +
+			"not know; run this command on one of them (docs/windows.md)")
 	}
 	return programPath()
 }
