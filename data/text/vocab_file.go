@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,9 +52,45 @@ func loadVocabulary(path string) (*Vocabulary, error) {
 
 // vocabFile is the JSON layout of the references.
 type vocabFile struct {
-	Word2Idx map[string]int64  `json:"word2idx"`
-	Idx2Word map[string]string `json:"idx2word"`
-	Idx      *int64            `json:"idx"`
+	Word2Idx unique[int64]  `json:"word2idx"`
+	Idx2Word unique[string] `json:"idx2word"`
+	Idx      *int64         `json:"idx"`
+}
+
+// unique is a JSON object in which no key stands twice, as package json would overlook.
+type unique[V any] map[string]V
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *unique[V]) UnmarshalJSON(b []byte) error {
+	if *m != nil {
+		return errors.New("an object stands twice")
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	switch t, err := d.Token(); {
+	case err != nil:
+		return err
+	case t == nil: // null
+		return nil
+	case t != json.Delim('{'):
+		return fmt.Errorf("found %v, expected an object", t)
+	}
+	*m = unique[V]{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := t.(string)
+		if _, twice := (*m)[key]; twice {
+			return fmt.Errorf("%q stands twice", key)
+		}
+		var v V
+		if err := d.Decode(&v); err != nil {
+			return err
+		}
+		(*m)[key] = v
+	}
+	return nil
 }
 
 func decodeVocab(b []byte) (*Vocabulary, error) {
