@@ -159,7 +159,7 @@ func (r *runner) slice(n int, seed uint64, path string) (float64, error) {
 		m := pending[i]
 		delete(pending, i)
 		verdicts[m.id()] = verdict
-		fmt.Printf("%3d %s:%d %s: %s: %s\n", i, m.file, m.line, m.function, m.change, verdict)
+		fmt.Printf("%3d line %d of %s: %s\n", i, m.line, m.id(), verdict)
 		_, err := fmt.Fprintf(record, "%s\t%s\n", m.id(), verdict)
 		return err
 	}
