@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Install what some tests need beside Go: Chromium, for the tests of `vsetrain view` in a real browser, Slurm with munge, for sweeps on
-# a cluster of one machine (scripts/slurm-testcluster.sh), strace, for what is synced, MPICH and Open MPI, NVIDIA's assembler, for the registers of the CUDA kernels, and qemu-user, for
-# `make test-arm64`, and Wine with a C compiler for Windows, for `make test-wine`. Those tests skip without them. For Debian and Ubuntu, as root or with sudo
-# (CI calls it before `make test`). Where apt is missing or reaches no mirror, it says so and ends with 0, so that the tests run and skip.
+# Install what some tests need beside Go: Chromium, for the tests of `vsetrain view` in a real browser; Slurm with munge,
+# for sweeps on a cluster of one machine (scripts/slurm-testcluster.sh); strace, for what is synced; MPICH and Open MPI;
+# NVIDIA's assembler, for the registers of the CUDA kernels; qemu-user, for `make test-arm64`; Wine with a C compiler for
+# Windows, for `make test-wine`. Those tests skip without them. For Debian and Ubuntu, as root or with sudo (CI calls it
+# before `make test`). Where apt is missing or reaches no mirror, it says so and ends with 0, so that the tests run and
+# skip.
 #
 #   scripts/install-test-tools.sh
 set -euo pipefail

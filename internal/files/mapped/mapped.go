@@ -16,8 +16,8 @@ type File struct {
 	data []byte
 }
 
-// Map maps the first size bytes of an open file read-only; the file may be closed then. On
-// Windows nobody can replace, remove or shorten it until it is unmapped.
+// Map maps the first size bytes of an open file read-only; the file may be closed then. On Windows
+// nobody can replace, remove or shorten it until it is unmapped.
 func Map(f *os.File, size int64) (*File, error) {
 	if size <= 0 || int64(int(size)) != size {
 		return nil, fmt.Errorf("cannot map %d bytes of %s", size, f.Name())
