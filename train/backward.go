@@ -11,21 +11,13 @@ import (
 // memory. The gradient of a large linear weight, DYᵀ X with few rows, stays a product: norm and update take the factors
 // and never store it, which saves three passes over memory as large as the weight.
 //
-// Of several ranks each makes the rows of such a gradient that it updates, of all ranks together, from the factors of
-// all: the ranks gather these in place of summing gradients.
+// Of several ranks each makes the rows of such a gradient that it updates, of the whole batch.
 type backward struct {
 	vm      *graph.Program
 	updates []update
 	nodes   [][2]*graph.Node // DY and X of every factored gradient, the last of the updates
-	divided []rowsOf
-	order   []*part // of the parameters, as the program reads them
-}
-
-// rowsOf are the rows of a gradient that a rank makes.
-type rowsOf struct {
-	*part
-	pairs int         // whose products each rank makes with the matrix, at least
-	dy, x *graph.Node // of all ranks
+	divided []*part          // matrices of which each rank reads its own rows alone
+	order   []*part          // of the other parameters, as the program reads them
 }
 
 // compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and
@@ -50,18 +42,11 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 	var targets []graph.Target
 	for i, n := range grads {
 		at := spanOf(s.Params, &specs[i], scale)
-		dy, x, ok := g.Factors(n)
-		ok = ok && !specs[i].Twice
-		if t := own.matrix(at.lo, at.hi); t != nil && ok && worthDividing(g, dy, x) {
-			rows := (t.hi - t.lo) / t.columns / g.Share.Ranks // that each rank makes of the gradient, at least
-			r := rowsOf{t, g.Share.Items / g.Share.Ranks, graph.GatherBehind(g, dy, cost, 0),
-				graph.GatherBehind(g, x, cost, rows)}
-			b.divided = append(b.divided, r)
-			retain = append(retain, dy, x, r.dy, r.x)
-			once = append(once, at)
-			continue
+		if g.OwnRows(n) {
+			b.divided = append(b.divided, own.matrix(at.lo, at.hi))
 		}
-		if ok && !own.divided() && worthFactoring(dy, x, factorFrom) {
+		dy, x, ok := g.Factors(n)
+		if ok && !specs[i].Twice && !own.divided() && worthFactoring(dy, x, factorFrom) {
 			rows, o, in := graph.Dim(dy, 0), graph.Dim(dy, 1), graph.Dim(x, 1)
 			factored = append(factored, update{span: at, nth: 1, of: 1, factor: &device.Factored{N: rows, O: o, I: in}})
 			b.nodes = append(b.nodes, [2]*graph.Node{dy, x})
@@ -92,26 +77,14 @@ func worthFactoring(dy, x *graph.Node, from int) bool {
 	return o*i >= from && (from == 0 || 4*n <= min(o, i))
 }
 
-// worthDividing: every pair has one row, and gathering X moves no more values than the sum of the gradients would.
-func worthDividing(g *graph.Graph, dy, x *graph.Node) bool {
-	return graph.Dim(dy, 0) == g.Share.Own() && g.Share.Items <= min(graph.Dim(dy, 1), graph.Dim(x, 1))
-}
-
-// multiply makes the rows of gradients that this rank updates.
-func (b *backward) multiply(dev device.Device, grads device.View) {
-	for _, r := range b.divided {
-		dy, x := b.vm.View(r.dy), b.vm.View(r.x)
-		n, o, first := graph.Dim(r.dy, 0), graph.Dim(r.dy, 1), (r.from-r.lo)/r.columns
-		device.Do(dev, device.Gemm{TransA: true, M: (r.to - r.from) / r.columns, N: r.columns, K: n, Alpha: 1,
-			A: dy.Slice(first, dy.N), LDA: o, B: x, C: grads.Slice(r.from, r.to)})
-	}
-}
-
 // await has the program wait for each part of the parameters before it reads it.
 func (b *backward) await(s *shard) {
 	at := map[*part]int{}
 	for i := range s.parts {
 		t := &s.parts[i]
+		if slices.Contains(b.divided, t) {
+			continue
+		}
 		at[t] = b.vm.Before(s.params.Values().Slice(t.lo, t.hi), func() {
 			device.Do(s.dev, device.Join{X: s.params.Values().Slice(t.lo, t.hi)})
 		})
@@ -123,26 +96,17 @@ func (b *backward) await(s *shard) {
 // gather brings the parameters that other ranks have updated, behind what follows.
 func (b *backward) gather(s *shard) {
 	for _, t := range b.order {
-		operand := 0
-		if i := slices.IndexFunc(b.divided, func(r rowsOf) bool { return r.part == t }); i >= 0 {
-			operand = b.divided[i].pairs
-		}
-		s.gather(t, s.params.Values(), operand)
+		s.gather(t, s.params.Values())
 	}
 }
 
 // scatter has the program sum the gradients of each part over the ranks as soon as the part has all of them.
 func (b *backward) scatter(r *Ranks) {
 	for i := range r.shard.parts {
-		if t := &r.shard.parts[i]; b.sums(t) {
+		if t := &r.shard.parts[i]; !slices.Contains(b.divided, t) {
 			b.vm.Then(r.params.Grads().Slice(t.lo, t.hi), func() { r.scatter(t) })
 		}
 	}
-}
-
-// sums reports whether the gradients of a part are summed over the ranks.
-func (b *backward) sums(t *part) bool {
-	return !slices.ContainsFunc(b.divided, func(r rowsOf) bool { return r.part == t })
 }
 
 // factors finds the factors of the gradients that stay products: inputs may have moved.

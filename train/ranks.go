@@ -74,7 +74,7 @@ func (r *Ranks) share(n int) graph.Share {
 	if r == nil {
 		return graph.Share{}
 	}
-	return graph.Share{Rank: r.Rank, Ranks: r.Ranks, Items: n}
+	return graph.Share{Rank: r.Rank, Ranks: r.Ranks, Items: n, Rows: r.shard.rows()}
 }
 
 // part returns the pairs of a batch that this rank computes.

@@ -22,7 +22,7 @@ type embedded struct{ images, captions, captioning *graph.Node }
 func embed(g *graph.Graph, m *models.Model, sh models.Shape) (e embedded) {
 	net := m.Embedder()
 	captions := func() { e.captions = net.Captions(g, m.CaptionInputs(g, sh.N, sh.Bucket, 0)) }
-	first := !g.Share.Alone() && textIsSmall(m.Instance.Params)
+	first := !g.Share.Alone() && firstEncoder(m.Instance.Params) == textEncoder
 	if first {
 		captions()
 	}
@@ -39,15 +39,24 @@ func embed(g *graph.Graph, m *models.Model, sh models.Shape) (e embedded) {
 	return e
 }
 
-// textIsSmall reports whether the text encoder has less than half of the parameters.
-func textIsSmall(p *graph.Params) bool {
+// Encoders, by the beginnings of the names of their parameters.
+const (
+	imageEncoder = "img."
+	textEncoder  = "txt."
+)
+
+// firstEncoder is the encoder with fewer parameters.
+func firstEncoder(p *graph.Params) string {
 	text := 0
 	for _, s := range p.Specs {
-		if !s.State && strings.HasPrefix(s.Name, "txt.") {
+		if !s.State && strings.HasPrefix(s.Name, textEncoder) {
 			text += s.Size()
 		}
 	}
-	return 2*text < p.Count()
+	if 2*text < p.Count() {
+		return textEncoder
+	}
+	return imageEncoder
 }
 
 // labelSteps is the largest number of steps in a graph of captions in a bucket.

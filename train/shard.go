@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
@@ -38,6 +39,10 @@ type part struct {
 // bucket_cap_mb of torch.nn.parallel.DistributedDataParallel).
 const bucketSize = 25 << 20 / 4
 
+// firstBucket is how many are in the part that a step reads first, but for one larger parameter: nothing is computed
+// while it waits for that, nor behind the gradients of it, which come last (1 MiB, as the first bucket there).
+const firstBucket = 1 << 20 / 4
+
 // newShard divides the parameters into parts, and each into pieces of nearly the same size.
 func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 	s := &shard{dev: dev, params: p}
@@ -61,14 +66,19 @@ func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 		s.parts = append(s.parts, t)
 	}
 	lo, end := 0, p.OptimisedSize()
+	begin, most := firstEncoder(p), bucket
 	for _, spec := range p.Specs {
 		if spec.State || ranks == 1 {
 			continue
 		}
 		from, to := p.Range(spec.Name)
-		if from > lo && to-lo > bucket {
+		begins := begin != "" && strings.HasPrefix(spec.Name, begin)
+		if from > lo && (begins || to-lo > most) {
 			add(lo, from, 0)
-			lo = from
+			lo, most = from, bucket
+		}
+		if begins {
+			begin, most = "", min(bucket, firstBucket)
 		}
 		if to-from > bucket && len(spec.Shape) == 2 && spec.Shape[1]%graph.ParamAlign == 0 {
 			add(from, to, spec.Shape[1])
@@ -119,10 +129,20 @@ func (s *shard) scatter(t *part) {
 }
 
 // gather sets values of a part of all parameters to those that the ranks have of their pieces, behind what follows.
-// operand is that of device.AllGather.
-func (s *shard) gather(t *part, all device.View, operand int) {
-	device.Do(s.dev, device.AllGather{Deal: t.deal, Behind: true, Operand: operand, X: all.Slice(t.from, t.to),
+func (s *shard) gather(t *part, all device.View) {
+	device.Do(s.dev, device.AllGather{Deal: t.deal, Behind: true, X: all.Slice(t.from, t.to),
 		Y: all.Slice(t.lo, t.hi)})
+}
+
+// rows are those of each matrix that is cut between rows, by rank (graph.Share).
+func (s *shard) rows() map[string][]int32 {
+	all := map[string][]int32{}
+	for _, spec := range s.params.Specs {
+		if t := s.matrix(s.params.Range(spec.Name)); t != nil && !spec.State {
+			all[spec.Name] = t.deal.Lengths.Host
+		}
+	}
+	return all
 }
 
 // complete gathers the parameters, where a step has updated them, and their average, which may be absent. All ranks
@@ -133,7 +153,7 @@ func (s *shard) complete(average device.View) {
 	}
 	for _, all := range []device.View{s.params.Values(), average} {
 		for i := 0; i < len(s.parts) && all.Present(); i++ {
-			s.gather(&s.parts[i], all, 0)
+			s.gather(&s.parts[i], all)
 		}
 	}
 	device.Do(s.dev, device.Join{})
@@ -188,7 +208,7 @@ func (s *shard) bring() {
 	for i := range s.parts {
 		for k, pair := range s.pieces(&s.parts[i]) {
 			device.Do(s.dev, device.Copy{Dst: pair[1], Src: pair[0]})
-			s.gather(&s.parts[i], s.whole[k], 0)
+			s.gather(&s.parts[i], s.whole[k])
 		}
 	}
 	device.Do(s.dev, device.Join{})

@@ -207,7 +207,6 @@ func (s *Step) calls() {
 			}
 		}
 		device.Do(s.ranks.dev, device.Join{})
-		p.multiply(s.ranks.dev, s.model.Instance.Params.Grads())
 	}
 	s.at("the norm of the gradients, the clip or the update")
 	s.opt.norms(p.updates)

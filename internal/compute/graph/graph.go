@@ -46,6 +46,9 @@ type Graph struct {
 type Share struct {
 	Rank, Ranks int
 	Items       int // of the global batch
+	// Rows are how many rows of a parameter each rank updates, one rank after the other, of those that are large
+	// matrices. In a layer of inputs each rank multiplies its rows alone (Linear).
+	Rows map[string][]int32
 }
 
 // MicroBatch says that a graph computes on some items of a batch whose micro-batches are computed one after the other.

@@ -95,13 +95,14 @@ type Op struct {
 	Grad  func(in []*Node, out, dout *Node) []*Node
 	Wants []bool
 
-	in    []*Node // declared arguments
-	adds  []int   // results, see adding
-	of    []int   // of a backward op: the argument of the forward op that each result is the gradient of
-	dtype tensor.Dtype
-	args  []hm.Type
-	id    int
-	hash  uint32
+	in      []*Node // declared arguments
+	adds    []int   // results, see adding
+	ownRows bool    // result 0 is a gradient of the rows that this rank updates
+	of      []int   // of a backward op: the argument of the forward op that each result is the gradient of
+	dtype   tensor.Dtype
+	args    []hm.Type
+	id      int
+	hash    uint32
 }
 
 // The operands of an op are declared once. The methods below return the index of an operand in Call.In, Call.Out,

@@ -19,6 +19,7 @@ type ranked struct {
 	network                       string
 	goal                          float64
 	parameters, step, fixed, pair float64
+	first                         float64
 	forward, behind               float64
 	embedding, norms              float64
 	matrix, columns               float64
@@ -54,11 +55,14 @@ func (c cluster) gather(bytes float64) float64 {
 // That every GPU updates only a piece of the parameters is a gain; at most it makes up for what a step waits.
 func (c cluster) efficiency(n ranked, batch float64) float64 {
 	ranks := c.nodes * c.gpus
-	rows := batch / ranks
-	alone := n.fixed + (n.step-n.fixed-n.pair)*rows/128 + n.pair*rows*batch/(128*128)
-	summed, matrix := n.parameters*1e6, n.matrix*1e6
-	if matrix > 0 && batch > matrix/n.columns {
-		matrix = 0 // its gradient is summed
+	own := batch / ranks
+	alone := n.fixed + (n.step-n.fixed-n.pair)*own/128 + n.pair*own*batch/(128*128)
+	summed, matrix, rows := n.parameters*1e6, n.matrix*1e6, 0.0
+	if matrix > 0 {
+		rows = matrix / n.columns
+	}
+	if batch*(n.columns+2*rows) > 2*matrix {
+		matrix = 0 // it is gathered, and its gradient is summed
 	}
 	summed -= matrix
 	waits := n.norms*2*c.gather(0) + c.gather(64) // the last is the norm of the gradients
@@ -67,15 +71,16 @@ func (c cluster) efficiency(n ranked, batch float64) float64 {
 	} else {
 		waits += 2*c.gather(4*batch*words*wordSize) + c.gather(4*batch*batch)
 	}
-	parts := math.Ceil(4 * summed / (25 << 20))
-	parameters, gradient := c.gather(4*summed/parts), c.gather(c.gradient*summed/parts) // of a part
-	before, after := parts*parameters, parts*gradient
-	if matrix > 0 { // in bf16, as products read it and the inputs of its gradient
-		before += c.gather(2 * matrix)
-		after += c.gather(2*batch*n.columns) + c.gather(4*batch*matrix/n.columns)
+	parts := 1 + math.Ceil(4*summed/(25<<20)) // the one that is read first is small
+	before, after := parts*c.gather(4*summed/parts), parts*c.gather(c.gradient*summed/parts)
+	if matrix > 0 { // its inputs are sent in bf16, as products read them
+		before += c.gather(2 * batch * n.columns)
+		waits += c.gather(4 * batch * rows)
+		after += c.gather(4 * batch * rows)
 	}
-	waits += max(parameters, before-n.forward*alone) // the first part has nothing to run behind
-	waits += max(gradient, after-n.behind*alone)     // and the last one neither
+	first := n.first * 1e6
+	waits += max(c.gather(4*first), before-n.forward*alone)        // the first part has nothing to run behind
+	waits += max(c.gather(c.gradient*first), after-n.behind*alone) // and the last one neither
 	saved := adamBytes * n.parameters * 1e6 / memory * (1 - 1/ranks)
 	return min(1, alone/(alone+waits-saved))
 }
@@ -114,7 +119,7 @@ func ranksTable(r io.Reader) (string, error) {
 		}
 		n := ranked{}
 		cells := strings.Split(lines.Text(), "\t")
-		to := []*float64{&n.goal, &n.parameters, &n.step, &n.fixed, &n.pair, &n.forward, &n.behind, &n.embedding,
+		to := []*float64{&n.goal, &n.parameters, &n.first, &n.step, &n.fixed, &n.pair, &n.forward, &n.behind, &n.embedding,
 			&n.norms, &n.matrix, &n.columns}
 		if len(cells) != 1+len(to) {
 			return "", fmt.Errorf("line %d: %d cells, expected %d", line, len(cells), 1+len(to))
