@@ -104,7 +104,6 @@ func (g *Graph) linearByRows(t LinearTerm, rows []int32) *Node {
 	items := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Items: all, Width: o}
 	op := &Op{Name: fmt.Sprintf("linear %d→%d by rows of %d ranks", i, o, g.Share.Ranks)}
 	inputs, weight, bias := op.arg(g.gatherBehind(t.X, o/g.Share.Ranks), false), op.arg(t.W, true), -1
-	op.arg(t.X, false) // stays until it was sent
 	if t.B != nil {
 		wantShape("bias of a linear layer", t.B, o)
 		bias = op.arg(t.B, true)
