@@ -135,19 +135,19 @@ func TestRateIsChosenOnDev(t *testing.T) {
 // for its scores alone, and a broken row is named.
 func TestRanksTable(t *testing.T) {
 	c := cluster{nodes: 1, gpus: 8, gradient: 4}
-	n := ranked{parameters: 14.4, step: 1.4, fixed: 0.6, forward: 0.3, behind: 0.45,
+	n := ranked{parameters: 14.4, first: 2.1, step: 1.4, fixed: 0.6, forward: 0.3, behind: 0.45,
 		embedding: 1024}
 	if a, b := c.efficiency(n, 1024), c.efficiency(n, 8192); !(0 < a && a < b && b <= 1) {
 		t.Errorf("efficiencies %v and %v", a, b)
 	}
-	// 2 x 4 MiB of embeddings, 64 bytes, a third of the parameters and of their gradients
-	waits := 2*(0.02+4*1024*1024*7/8/370e6) + 0.02 + 2*(0.02+57.6e6/3*7/8/370e6)
+	// 2 x 4 MiB of embeddings, 64 bytes, the first of the parameters and of their gradients
+	waits := 2*(0.02+4*1024*1024*7/8/370e6) + 0.02 + 2*(0.02+4*2.1e6*7/8/370e6)
 	want := 1.4 / (1.4 + waits - 24*14.4e6/3.84e9*7/8)
 	if got := c.efficiency(n, 1024); got < want-1e-6 || got > want+1e-6 {
 		t.Errorf("efficiency %v, expected %v", got, want)
 	}
-	for row, want := range map[string]string{"SAF\t98": "2 cells, expected 12",
-		"SAF\t1\t1\t1\t1\t1\t1\t1\tx\t1\t1\t1": `"x", expected a number`} {
+	for row, want := range map[string]string{"SAF\t98": "2 cells, expected 13",
+		"SAF\t1\t1\t1\t1\t1\t1\t1\tx\t1\t1\t1\t1": `"x", expected a number`} {
 		try.Refuses(ranksTable(strings.NewReader(row)))(t, want)
 	}
 }
