@@ -17,7 +17,7 @@ type backward struct {
 	updates []update
 	nodes   [][2]*graph.Node // DY and X of every factored gradient, the last of the updates
 	divided []*part          // matrices of which each rank reads its own rows alone
-	order   []*part          // of the other parameters, as the program reads them
+	first   []*part          // of the other parameters: those that are gathered before the program runs
 }
 
 // compileBackward adds the gradients of cost with respect to every optimised parameter that the graph uses, and
@@ -42,7 +42,7 @@ func compileBackward(s *graph.Instance, g *graph.Graph, cost *graph.Node, scale 
 	var targets []graph.Target
 	for i, n := range grads {
 		at := spanOf(s.Params, &specs[i], scale)
-		if g.OwnRows(n) {
+		if graph.OwnRows(g, n) {
 			b.divided = append(b.divided, own.matrix(at.lo, at.hi))
 		}
 		dy, x, ok := g.Factors(n)
@@ -77,25 +77,34 @@ func worthFactoring(dy, x *graph.Node, from int) bool {
 	return o*i >= from && (from == 0 || 4*n <= min(o, i))
 }
 
-// await has the program wait for each part of the parameters before it reads it.
+// await has the program wait for each part of the parameters before it reads it. What other ranks have of a part is
+// sent behind all that comes before, but no earlier than where the ranks meet last: they would wait for it there.
 func (b *backward) await(s *shard) {
-	at := map[*part]int{}
-	for i := range s.parts {
-		t := &s.parts[i]
-		if slices.Contains(b.divided, t) {
-			continue
-		}
-		at[t] = b.vm.Before(s.params.Values().Slice(t.lo, t.hi), func() {
-			device.Do(s.dev, device.Join{X: s.params.Values().Slice(t.lo, t.hi)})
-		})
-		b.order = append(b.order, t)
+	type read struct {
+		*part
+		place, met int
 	}
-	slices.SortStableFunc(b.order, func(x, y *part) int { return at[x] - at[y] })
+	var all []read
+	for i := range s.parts {
+		if t := &s.parts[i]; !slices.Contains(b.divided, t) {
+			place, met := b.vm.Reader(s.params.Values().Slice(t.lo, t.hi))
+			all = append(all, read{t, place, met})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y read) int { return x.place - y.place })
+	for _, r := range all {
+		if r.met == 0 {
+			b.first = append(b.first, r.part)
+		} else {
+			b.vm.Before(r.met, func() { s.gather(r.part, s.params.Values()) })
+		}
+		b.vm.Before(r.place, func() { device.Do(s.dev, device.Join{X: s.params.Values().Slice(r.lo, r.hi)}) })
+	}
 }
 
-// gather brings the parameters that other ranks have updated, behind what follows.
+// gather brings the parameters that other ranks have updated and that the program reads first, behind what follows.
 func (b *backward) gather(s *shard) {
-	for _, t := range b.order {
+	for _, t := range b.first {
 		s.gather(t, s.params.Values())
 	}
 }

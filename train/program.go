@@ -46,12 +46,12 @@ func (p *program) prepare() error {
 // compute runs the program on the inputs that were fed, which gives the gradients of the pairs of this rank. Of a whole
 // batch it makes the same calls every time; micro-batches are fed one after the other, which may fail.
 func (p *program) compute(s *shard) error {
-	p.gather(s)
 	if p.micro == nil {
+		p.gather(s)
 		p.vm.Run()
 		return nil
 	}
-	device.Do(s.dev, device.Join{})
+	s.complete(device.View{})
 	return p.micro.run(p.vm)
 }
 
@@ -197,11 +197,9 @@ func (s *Step) compile(sh shape) (*program, error) {
 			retain...)
 		return err
 	})
-	if err == nil && s.ranks != nil {
+	if err == nil && s.ranks != nil && p.micro == nil {
 		p.await(s.opt.shard)
-		if p.micro == nil {
-			p.scatter(s.ranks)
-		}
+		p.scatter(s.ranks)
 	}
 	if err == nil {
 		p.updates = s.opt.cut(p.updates)

@@ -164,9 +164,6 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	}
 	s.at(p.name)
 	s.last = p
-	if s.ranks != nil {
-		s.opt.apart = true
-	}
 	once := func() error {
 		if p.micro == nil {
 			s.runner.run(key, s.model.Instance.Generation(), s.makes)
@@ -186,6 +183,7 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 		s.opt.steps--
 		return fmt.Errorf("training step: %w", err)
 	}
+	s.opt.apart = s.ranks != nil
 	s.started = append(s.started, startedStep{p, lr, s.slot, s.opt.steps, first})
 	s.slot = (s.slot + 1) % s.runner.depth()
 	return nil

@@ -83,6 +83,8 @@ type Op struct {
 	Alias bool
 	// Soon: it is computed as soon as its arguments are there, not when its results are needed.
 	Soon bool
+	// Meets: the ranks exchange values in it, and so wait for all that they send behind the ops before it.
+	Meets bool
 	// Make makes the kernels of the op, by Do: when its memory is known, and again before every run where an argument
 	// is an input of the graph.
 	Make func(c *Call)
@@ -239,6 +241,14 @@ func (g *Graph) Factors(n *Node) (a, b *Node, ok bool) {
 	}
 	in := children(g.expr, whole)
 	return in[op.Outer.A], in[op.Outer.B], true
+}
+
+// total is the number of rows of a batch.
+func total(counts []int32) (n int) {
+	for _, c := range counts {
+		n += int(c)
+	}
+	return n
 }
 
 func size(s tensor.Shape) int {

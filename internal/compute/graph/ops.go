@@ -20,8 +20,8 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 	x, w, b := t.X, t.W, t.B
 	n, i, o := Dim(x, 0), Dim(x, 1), Dim(w, 0)
 	wantShape("weight of a linear layer", w, o, i)
-	if rows := g.rowsOf(x, w); rows != nil {
-		return g.linearByRows(t, rows)
+	if rows := rowsOf(g, x, w); rows != nil {
+		return linearByRows(g, t, rows)
 	}
 	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o)}
 	rows, weight, bias := op.arg(x, true), op.arg(w, true), -1

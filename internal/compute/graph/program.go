@@ -33,6 +33,7 @@ type instr struct {
 	make   func(c *Call)
 	run    func(d device.Device, c *Call) // in place of kernels, of an op that is Nested
 	inputs bool                           // it has arguments that change with every run
+	meets  bool                           // Op.Meets
 	call   Call
 	refs   [4][]ref // of In, Out, Saved, Temp
 	before []func() // see Before
@@ -146,7 +147,7 @@ func (p *Program) emit(n *Node) error {
 		if op.Alias {
 			return nil
 		}
-		in.name, in.make = op.Name, op.Make
+		in.name, in.make, in.meets = op.Name, op.Make, op.Meets
 		if op.Nested != nil {
 			var err error
 			if in.run, err = op.Nested(p.s); err != nil {
@@ -415,16 +416,25 @@ func (p *Program) Then(written device.View, f func()) {
 	last.then = append(last.then, f)
 }
 
-// Before has Run call f before the first kernels that read a range of the parameters, and returns their place among
-// all. Where none reads it nothing calls f, and the place is behind all.
-func (p *Program) Before(read device.View, f func()) int {
+// Reader is the place of the first op that reads a range of the parameters, and the one behind the last op before it in
+// which the ranks meet, 0 without one. Where none reads it that is the end and 0.
+func (p *Program) Reader(read device.View) (place, met int) {
 	for i, in := range p.instrs {
 		if slices.ContainsFunc(in.refs[0], func(r ref) bool { return r.view.Overlaps(read) }) {
-			in.before = append(in.before, f)
-			return i
+			return i, met
+		}
+		if in.meets {
+			met = i + 1
 		}
 	}
-	return len(p.instrs)
+	return len(p.instrs), 0
+}
+
+// Before has Run call f before the kernels of a place, at the end not at all.
+func (p *Program) Before(place int, f func()) {
+	if place < len(p.instrs) {
+		p.instrs[place].before = append(p.instrs[place].before, f)
+	}
 }
 
 // Flops is the work of the products of the program, as it was prepared last (device.Flops).

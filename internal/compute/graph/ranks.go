@@ -32,14 +32,14 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int,
 		return x
 	}
 	shape := x.Shape().Clone()
-	deal := g.dealOf(x)
+	deal := dealOf(g, x)
 	if lengths == nil {
 		capacity = deal.Items
 		wantShape("rows that are gathered", x, append([]int{g.Share.Own()}, shape[1:]...)...)
 	} else {
 		wantShape("lengths of rows that are gathered", lengths, deal.Items)
 	}
-	op := &Op{Name: fmt.Sprintf("%s of %d values a row from %d ranks", name, deal.Width, deal.Ranks)}
+	op := &Op{Name: fmt.Sprintf("%s of %d values a row from %d ranks", name, deal.Width, deal.Ranks), Meets: true}
 	own, counts := op.arg(x, true), -1
 	if lengths != nil {
 		counts = op.arg(lengths, false)
@@ -63,16 +63,16 @@ func gatherRows(g *Graph, name string, x, lengths *Node, capacity int,
 }
 
 // dealOf is the deal of the rows of a node [n, …], one for each item that is here.
-func (g *Graph) dealOf(x *Node) device.Deal {
+func dealOf(g *Graph, x *Node) device.Deal {
 	return device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Items: g.Share.Items,
 		Width: x.Shape().TotalSize() / Dim(x, 0)}
 }
 
 // gatherBehind gathers the rows of x [n, I] of all items as soon as x is there, behind all that follows (device.Join):
 // x is not to be written until then. Products of so many rows or more alone read the result. It has no gradient.
-func (g *Graph) gatherBehind(x *Node, rows int) *Node {
+func gatherBehind(g *Graph, x *Node, rows int) *Node {
 	op := &Op{Name: fmt.Sprintf("gather of %d values a row from %d ranks behind", Dim(x, 1), g.Share.Ranks), Soon: true}
-	own, whole, deal := op.arg(x, false), op.result(g.Share.Items, Dim(x, 1)), g.dealOf(x)
+	own, whole, deal := op.arg(x, false), op.result(g.Share.Items, Dim(x, 1)), dealOf(g, x)
 	op.Make = func(c *Call) {
 		Do(c, device.AllGather{Deal: deal, Behind: true, Operand: rows, X: c.In[own], Y: c.Out[whole]})
 	}
@@ -82,7 +82,7 @@ func (g *Graph) gatherBehind(x *Node, rows int) *Node {
 // rowsOf are the rows of the weight of a linear layer that each rank multiplies: nil where it multiplies all, since it
 // updates all of them, x is no input with one row for each item, or there are so many items that it takes less to send
 // the weight and its gradient than x, the products and their gradients.
-func (g *Graph) rowsOf(x, w *Node) []int32 {
+func rowsOf(g *Graph, x, w *Node) []int32 {
 	rows := g.Share.Rows[w.Name()]
 	input := g.leaves[x.Name()]
 	items, o, i := g.Share.Items, Dim(w, 0), Dim(w, 1)
@@ -96,14 +96,14 @@ func (g *Graph) rowsOf(x, w *Node) []int32 {
 // linearByRows is a linear layer of inputs whose weight is too large to be sent: the ranks gather the inputs, each
 // multiplies all of them by its own rows of the weight, and they gather the products. So is the gradient of the weight
 // made, of these rows alone (OwnRows). The result is that of the items that are here.
-func (g *Graph) linearByRows(t LinearTerm, rows []int32) *Node {
+func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	n, i, o, all := Dim(t.X, 0), Dim(t.X, 1), Dim(t.W, 0), g.Share.Items
 	lo := total(rows[:g.Share.Rank])
 	hi := lo + int(rows[g.Share.Rank])
 	pieces := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Width: all, Lengths: device.Ints{Host: rows}}
 	items := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Items: all, Width: o}
-	op := &Op{Name: fmt.Sprintf("linear %d→%d by rows of %d ranks", i, o, g.Share.Ranks)}
-	inputs, weight, bias := op.arg(g.gatherBehind(t.X, o/g.Share.Ranks), false), op.arg(t.W, true), -1
+	op := &Op{Name: fmt.Sprintf("linear %d→%d by rows of %d ranks", i, o, g.Share.Ranks), Meets: true}
+	inputs, weight, bias := op.arg(gatherBehind(g, t.X, o/g.Share.Ranks), false), op.arg(t.W, true), -1
 	if t.B != nil {
 		wantShape("bias of a linear layer", t.B, o)
 		bias = op.arg(t.B, true)
@@ -130,7 +130,7 @@ func (g *Graph) linearByRows(t LinearTerm, rows []int32) *Node {
 		if bias >= 0 {
 			dBias = bw.gradient(bias)
 		}
-		inputs, dy, dys := bw.arg(in[inputs], false), bw.arg(dyNode, false), bw.arg(g.gatherBehind(dyNode, 0), false)
+		inputs, dy, dys := bw.arg(in[inputs], false), bw.arg(dyNode, false), bw.arg(gatherBehind(g, dyNode, 0), false)
 		bw.Make = func(c *Call) {
 			if dBias >= 0 && c.Out[dBias].Present() {
 				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: c.In[dy], Rows: n, Columns: o})
@@ -148,7 +148,7 @@ func (g *Graph) linearByRows(t LinearTerm, rows []int32) *Node {
 
 // OwnRows reports whether a gradient is that of the whole batch, and of the rows alone that this rank updates: it is
 // not to be summed over the ranks.
-func (g *Graph) OwnRows(n *Node) bool {
+func OwnRows(g *Graph, n *Node) bool {
 	if p, ok := n.Op().(*pick); ok {
 		op, ok := children(g.expr, n)[0].Op().(*Op)
 		return ok && op.ownRows && p.index == 0

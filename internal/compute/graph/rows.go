@@ -10,14 +10,6 @@ import (
 // capacity for all rows that there could be; only the first Σ counts are there, and every op that reads it takes counts
 // [B] int32 too.
 
-// total is the number of rows of a batch.
-func total(counts []int32) (n int) {
-	for _, c := range counts {
-		n += int(c)
-	}
-	return n
-}
-
 // LinearRows computes Σ x Wᵀ + b over one or more terms for the rows that are there: [capacity, O].
 func (g *Graph) LinearRows(counts *Node, terms ...LinearTerm) *Node {
 	return g.linearRows(1, counts, terms...)

@@ -119,8 +119,8 @@ func ranksTable(r io.Reader) (string, error) {
 		}
 		n := ranked{}
 		cells := strings.Split(lines.Text(), "\t")
-		to := []*float64{&n.goal, &n.parameters, &n.first, &n.step, &n.fixed, &n.pair, &n.forward, &n.behind, &n.embedding,
-			&n.norms, &n.matrix, &n.columns}
+		to := []*float64{&n.goal, &n.parameters, &n.first, &n.step, &n.fixed, &n.pair, &n.forward, &n.behind,
+			&n.embedding, &n.norms, &n.matrix, &n.columns}
 		if len(cells) != 1+len(to) {
 			return "", fmt.Errorf("line %d: %d cells, expected %d", line, len(cells), 1+len(to))
 		}
