@@ -8,64 +8,6 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even: its products are even
-// (device.Gemm).
-type LinearTerm struct {
-	X, W, B *Node
-	Even    bool
-}
-
-// Linear computes a linear layer: y [N, O].
-func (g *Graph) Linear(t LinearTerm) *Node {
-	x, w, b := t.X, t.W, t.B
-	n, i, o := Dim(x, 0), Dim(x, 1), Dim(w, 0)
-	wantShape("weight of a linear layer", w, o, i)
-	if rows := rowsOf(g, x, w); rows != nil {
-		return linearByRows(g, t, rows)
-	}
-	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o)}
-	rows, weight, bias := op.arg(x, true), op.arg(w, true), -1
-	if b != nil {
-		wantShape("bias of a linear layer", b, o)
-		bias = op.arg(b, true)
-	}
-	y := op.result(n, o)
-	op.Make = func(c *Call) {
-		a := device.Gemm{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
-			Even: t.Even}
-		if bias >= 0 {
-			a.Bias = c.In[bias]
-		}
-		Do(c, a)
-	}
-	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
-		bw := op.backward() // needs no bias
-		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.adding(bw.gradient(weight)), -1
-		if bias >= 0 {
-			dBias = bw.gradient(bias)
-		}
-		rows, weight, dy := bw.arg(in[rows], false), bw.arg(in[weight], false), bw.arg(dyNode, false)
-		bw.Outer = &Outer{Result: dWeight, A: dy, B: rows}
-		bw.Make = func(c *Call) {
-			x, w, dy := c.In[rows], c.In[weight], c.In[dy]
-			if dBias >= 0 && c.Out[dBias].Present() {
-				// and rounds dy for the products, where they read it as bfloat16
-				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: dy, Rows: n, Columns: o})
-			}
-			if c.Out[dx].Present() {
-				Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, Beta: c.beta(dx), A: dy, B: w, C: c.Out[dx],
-					Even: t.Even})
-			}
-			if c.Out[dWeight].Present() {
-				Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, Beta: c.beta(dWeight), A: dy, B: x,
-					C: c.Out[dWeight], Even: t.Even})
-			}
-		}
-		return g.gradients(bw)
-	}
-	return g.apply(op)
-}
-
 // MatMulT computes A Bᵀ for A [M, K] and B [N, K]: the similarities of two sets of embeddings. exact is for float32
 // products also in precision bf16.
 func (g *Graph) MatMulT(a, b *Node, exact bool) *Node {

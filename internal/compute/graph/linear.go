@@ -1,0 +1,132 @@
+package graph
+
+import (
+	"fmt"
+
+	"vsetrain/internal/compute/device"
+)
+
+// LinearTerm is x Wᵀ + b for x [N, I], W [O, I] and b [O] or nil. Even: its products are even
+// (device.Gemm).
+type LinearTerm struct {
+	X, W, B *Node
+	Even    bool
+}
+
+// Linear computes a linear layer: y [N, O].
+func (g *Graph) Linear(t LinearTerm) *Node {
+	x, w, b := t.X, t.W, t.B
+	n, i, o := Dim(x, 0), Dim(x, 1), Dim(w, 0)
+	wantShape("weight of a linear layer", w, o, i)
+	if rows := rowsOf(g, x, w); rows != nil {
+		return linearByRows(g, t, rows)
+	}
+	op := &Op{Name: fmt.Sprintf("linear %d→%d", i, o)}
+	rows, weight, bias := op.arg(x, true), op.arg(w, true), -1
+	if b != nil {
+		wantShape("bias of a linear layer", b, o)
+		bias = op.arg(b, true)
+	}
+	y := op.result(n, o)
+	op.Make = func(c *Call) {
+		a := device.Gemm{TransB: true, M: n, N: o, K: i, Alpha: 1, A: c.In[rows], B: c.In[weight], C: c.Out[y],
+			Even: t.Even}
+		if bias >= 0 {
+			a.Bias = c.In[bias]
+		}
+		Do(c, a)
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward() // needs no bias
+		dx, dWeight, dBias := bw.adding(bw.gradient(rows)), bw.adding(bw.gradient(weight)), -1
+		if bias >= 0 {
+			dBias = bw.gradient(bias)
+		}
+		rows, weight, dy := bw.arg(in[rows], false), bw.arg(in[weight], false), bw.arg(dyNode, false)
+		bw.Outer = &Outer{Result: dWeight, A: dy, B: rows}
+		bw.Make = func(c *Call) {
+			x, w, dy := c.In[rows], c.In[weight], c.In[dy]
+			if dBias >= 0 && c.Out[dBias].Present() {
+				// and rounds dy for the products, where they read it as bfloat16
+				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: dy, Rows: n, Columns: o})
+			}
+			if c.Out[dx].Present() {
+				Do(c, device.Gemm{M: n, N: i, K: o, Alpha: 1, Beta: c.beta(dx), A: dy, B: w, C: c.Out[dx],
+					Even: t.Even})
+			}
+			if c.Out[dWeight].Present() {
+				Do(c, device.Gemm{TransA: true, M: o, N: i, K: n, Alpha: 1, Beta: c.beta(dWeight), A: dy, B: x,
+					C: c.Out[dWeight], Even: t.Even})
+			}
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
+
+// rowsOf are the rows of the weight of a linear layer that each rank multiplies: nil where it multiplies all, since it
+// updates all of them, x is no input with one row for each item, or there are so many items that it takes less to send
+// the weight and its gradient than x, the products and their gradients.
+func rowsOf(g *Graph, x, w *Node) []int32 {
+	rows := g.Share.Rows[w.Name()]
+	input := g.leaves[x.Name()]
+	items, o, i := g.Share.Items, Dim(w, 0), Dim(w, 1)
+	if rows == nil || input == nil || input.node != x || input.param || Dim(x, 0) != g.Share.Own() ||
+		items*(i+2*o) > 2*o*i {
+		return nil
+	}
+	return rows
+}
+
+// linearByRows is a linear layer of inputs whose weight is too large to be sent: the ranks gather the inputs, each
+// multiplies all of them by its own rows of the weight, and they gather the products. So is the gradient of the weight
+// made, of these rows alone (OwnRows). The result is that of the items that are here.
+func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
+	n, i, o, all := Dim(t.X, 0), Dim(t.X, 1), Dim(t.W, 0), g.Share.Items
+	lo := total(rows[:g.Share.Rank])
+	hi := lo + int(rows[g.Share.Rank])
+	pieces := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Width: all, Lengths: device.Ints{Host: rows}}
+	items := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Items: all, Width: o}
+	op := &Op{Name: fmt.Sprintf("linear %d→%d by rows of %d ranks", i, o, g.Share.Ranks), Meets: true}
+	inputs, weight, bias := op.arg(gatherBehind(g, t.X, o/g.Share.Ranks), false), op.arg(t.W, true), -1
+	if t.B != nil {
+		wantShape("bias of a linear layer", t.B, o)
+		bias = op.arg(t.B, true)
+	}
+	y, products, turned := op.result(n, o), op.scratch(all*o), op.scratch(o*all)
+	op.Make = func(c *Call) {
+		own, whole := c.Temp[products].Slice(0, all*(hi-lo)), c.Temp[turned]
+		a := device.Gemm{TransB: true, M: all, N: hi - lo, K: i, Alpha: 1, A: c.In[inputs],
+			B: c.In[weight].Slice(lo*i, hi*i), C: own, Even: t.Even}
+		if bias >= 0 {
+			a.Bias = c.In[bias].Slice(lo, hi)
+		}
+		Do(c, device.Join{X: c.In[inputs]})
+		Do(c, a)
+		Do(c, device.SwapAxes{Dst: whole.Slice(lo*all, hi*all), X: own, A: all, B: hi - lo, Inner: 1})
+		Do(c, device.AllGather{Deal: pieces, X: whole.Slice(lo*all, hi*all), Y: whole})
+		Do(c, device.SwapAxes{Dst: c.Temp[products], X: whole, A: o, B: all, Inner: 1})
+		DoGrad(c, device.AllGather{Deal: items, DY: c.Temp[products], DX: c.Out[y]})
+	}
+	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
+		bw := op.backward()
+		bw.ownRows = true
+		dWeight, dBias := bw.gradient(weight), -1
+		if bias >= 0 {
+			dBias = bw.gradient(bias)
+		}
+		inputs, dy, dys := bw.arg(in[inputs], false), bw.arg(dyNode, false), bw.arg(gatherBehind(g, dyNode, 0), false)
+		bw.Make = func(c *Call) {
+			if dBias >= 0 && c.Out[dBias].Present() {
+				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: c.In[dy], Rows: n, Columns: o})
+			}
+			Do(c, device.Join{X: c.In[dys]})
+			if c.Out[dWeight].Present() {
+				Do(c, device.Gemm{TransA: true, M: hi - lo, N: i, K: all, Alpha: 1, A: c.In[dys].Slice(lo, c.In[dys].N),
+					LDA: o, B: c.In[inputs], C: c.Out[dWeight].Slice(lo*i, hi*i), Even: t.Even})
+			}
+		}
+		return g.gradients(bw)
+	}
+	return g.apply(op)
+}
