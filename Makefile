@@ -204,7 +204,7 @@ release: publish-tools ## pack archives, wheels, bills of materials and checksum
 	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
 	rm -rf bin/release/build
 
-release-check: ## make the release for one system twice, compare them byte by byte, and install its wheel
+release-check: ## make the release for this system and TARGETS twice, compare them byte by byte, and install the wheels
 	GO=$(GO) bash scripts/release-check.sh
 
 PREFIX ?= /usr/local
