@@ -7,6 +7,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 VERSION     ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
+# The one that scripts/install-test-tools.sh fetched, if it did: pictures in tests need it.
+export VSETRAIN_ONNXRUNTIME ?= $(wildcard $(CURDIR)/bin/libonnxruntime.so)
 # Go stamps the commit too, but not where GOFLAGS has -buildvcs=false.
 COMMIT      ?= $(shell git describe --always --exclude '*' --abbrev=12 --dirty=+changes 2>/dev/null)
 BUILT       := -X vsetrain/internal/system/build
@@ -202,7 +204,7 @@ release: publish-tools ## pack archives, wheels, bills of materials and checksum
 	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
 	rm -rf bin/release/build
 
-release-check: ## make the release for one system twice, compare them byte by byte, and install its wheel
+release-check: ## make the release for this system and TARGETS twice, compare them byte by byte, and install the wheels
 	GO=$(GO) bash scripts/release-check.sh
 
 PREFIX ?= /usr/local

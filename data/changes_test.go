@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"vsetrain/internal/files/crash"
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/house/try"
 )
@@ -200,6 +202,34 @@ func TestAmendTogether(t *testing.T) {
 	slices.Sort(got)
 	if strings.Join(got, " ") != "0=0 1=1 2=2 3=3 4=4 5=5 6=6 7=7 im0=0 im1=1" || held(t, before) != "im0=0 im1=1" {
 		t.Errorf("%v; before %s", got, held(t, before))
+	}
+}
+
+// Wherever the disk is full while images are added, the error says so and the images are those of before; with room the
+// same addition works.
+func TestAmendOnFullDisk(t *testing.T) {
+	c := Change{Added: added("b", "c"), Removed: []string{"im0"}}
+	for at := 0; ; at++ {
+		w := gallery(t, 2, false)
+		try.Do(t, Amend(w.dir, "test", Change{Added: added("a")}, features(false, 50)))
+		amend := func() error {
+			t.Helper()
+			err := Amend(w.dir, "test", c, features(false, 60, 70))
+			if got := held(t, w.open(t, "test", OpenOptions{Partial: true})); err != nil && got != "im0=0 im1=1 a=50" ||
+				err == nil && got != "im1=1 a=50 b=60 c=70" {
+				t.Errorf("full at call %d: %s, %v", at, got, err)
+			}
+			return err
+		}
+		restore := disk.Use(&crash.Faults{At: map[int]string{at: crash.ShortWrite}})
+		err := amend()
+		if restore(); err == nil && at > 3 {
+			return
+		}
+		if !disk.Full(err) {
+			t.Errorf("full at call %d: %v", at, err)
+		}
+		try.Do(t, amend())
 	}
 }
 

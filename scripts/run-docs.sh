@@ -12,7 +12,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "$1")
 shift
 pages=("$@")
-[ $# -gt 0 ] || pages=("$root"/README.md "$root"/docs/*.md "$root"/docs/*.ipynb)
+[ $# -gt 0 ] || pages=("$root"/README.md "$root"/docs/*.md "$root"/docs/log/*.md "$root"/docs/*.ipynb)
 for i in "${!pages[@]}"; do pages[i]=$(realpath "${pages[i]}"); done
 stage=${STAGE:+$(realpath "$STAGE")}
 cd "$root"

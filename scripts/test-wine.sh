@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the program for Windows under Wine: tests of files, then a training that is killed and resumed, interrupted by
-# Ctrl-C, evaluated, searched and served, in a folder whose path has spaces, umlauts and more than 260 characters. The
+# Ctrl-C and Ctrl-Break, evaluated, searched and served, in a folder whose path has spaces, umlauts and more than 260 characters. The
 # weights and recalls must equal those of the program for Linux. A minute once compiled. Where Wine or mingw is missing
 # it says so and ends with 0 (Debian: wine, wine64 and gcc-mingw-w64-x86-64; scripts/install-test-tools.sh).
 #
@@ -32,6 +32,29 @@ BOOLEAN NTAPI SystemFunction036(PVOID, ULONG); /* RtlGenRandom */
 __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size) { return SystemFunction036(data, (ULONG)size); }
 C
 x86_64-w64-mingw32-gcc -shared -o "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" "$work/prng.c" -ladvapi32
+
+# break.exe FILE COMMAND... carries out a command, sends it Ctrl-Break when FILE is there, and ends with its exit code.
+# Wine 8 refuses GenerateConsoleCtrlEvent for that; so this begins the thread in which Windows calls the handlers.
+cat >"$work/break.c" <<'C'
+#include <stdio.h>
+#include <windows.h>
+int main(int argc, char **argv) {
+  STARTUPINFOA start = {sizeof start};
+  PROCESS_INFORMATION it;
+  DWORD code = 99;
+  void *routine = (void *)GetProcAddress(GetModuleHandleA("kernelbase"), "CtrlRoutine");
+  char line[4096] = "";
+  for (int i = 2; i < argc; i++) snprintf(line + strlen(line), sizeof line - strlen(line), "%s ", argv[i]);
+  if (!CreateProcessA(NULL, line, NULL, NULL, TRUE, 0, NULL, NULL, &start, &it)) return 98;
+  while (GetFileAttributesA(argv[1]) == INVALID_FILE_ATTRIBUTES)
+    if (WaitForSingleObject(it.hProcess, 20) == WAIT_OBJECT_0) return 97; /* it ended before */
+  if (!CreateRemoteThread(it.hProcess, NULL, 0, routine, (void *)CTRL_BREAK_EVENT, 0, NULL)) return 96;
+  WaitForSingleObject(it.hProcess, INFINITE);
+  GetExitCodeProcess(it.hProcess, &code);
+  return code;
+}
+C
+x86_64-w64-mingw32-gcc -o "$work/break.exe" "$work/break.c"
 
 export CGO_ENABLED=0
 "$go" build -ldflags -w -o "$work/native" ./cmd/vsetrain
@@ -111,6 +134,15 @@ grep -q 'the state is saved, continue with --resume' log || fail "Ctrl-C: $(tail
 win train --config c.yaml --run stopped --resume >log || fail "resuming: $(tail -3 log)"
 same stopped whole
 say "a second training is refused; Ctrl-C saves the state and ends with 75"
+
+code=0
+timeout -s KILL 60 wine break.exe broken/checkpoints/last.safetensors vsetrain.exe train --config c.yaml --run broken \
+  >log 2>&1 || code=$?
+[ $code = 75 ] && grep -q 'the state is saved, continue with --resume' log ||
+  fail "Ctrl-Break: exit code $code: $(tail -3 log)"
+win train --config c.yaml --run broken --resume >log || fail "resuming: $(tail -3 log)"
+same broken whole
+say "so does Ctrl-Break"
 
 native eval whole --split dev | sed -n '/^protocol/,$p' >want
 win eval "$long/killed" --split dev | sed -n '/^protocol/,$p' >got

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +20,63 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/house/try"
 )
+
+// safeBuffer may be read while it is written.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// serving is a command that serves until it is told to stop.
+type serving struct {
+	safeBuffer        // what it prints on both outputs
+	url        string // its address, as it is printed
+	cancel     func()
+	done       chan error
+}
+
+// answering carries out such a command and returns when it has printed its address.
+func answering(t *testing.T, environ []string, args ...string) *serving {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &serving{cancel: cancel, done: make(chan error, 1)}
+	root := newCmdRoot(&app{Streams: &ui.Streams{Out: s, Err: s, Width: 80, Now: time.Now}, Environ: environ})
+	root.SetArgs(args)
+	go func() { s.done <- root.ExecuteContext(ctx) }()
+	for range 6000 {
+		url := regexp.MustCompile(`(http://[^\s"]+)[\s"]`).FindStringSubmatch(s.String())
+		if url != nil {
+			s.url = url[1]
+			return s
+		}
+		if len(s.done) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	t.Fatalf("%s: %v; printed %s", args, <-s.done, s)
+	return nil
+}
+
+// stop interrupts the command, which ends without an error.
+func (s *serving) stop(t *testing.T) {
+	t.Helper()
+	s.cancel()
+	try.Do(t, <-s.done)
+}
 
 // The command answers until it is interrupted, on an address that it prints: an embedder, and a pair scorer with a
 // shortlist. The token of the environment is asked for.
@@ -31,28 +90,10 @@ func TestServe(t *testing.T) {
 	for network, more := range map[string][]string{"vseinf": nil,
 		"gsmn": {"--shortlist", short, "--shortlist-size", "3"}} {
 		checkpoint, data := fixture(network)
-		var out, errs safeBuffer
-		a := &app{Streams: &ui.Streams{Out: &out, Err: &errs, Width: 80, Now: time.Now},
-			Environ: []string{"VSETRAIN_TOKEN=" + token}}
-		c := newCmdServe(a)
-		c.SetArgs(append([]string{checkpoint, "--data", data, "--listen", "0.0.0.0:0", "--no-cache", "--device", "cpu"},
-			more...))
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.ExecuteContext(ctx) }()
-		var url []string
-		for range 1000 {
-			if url = regexp.MustCompile(`^answers at (http://127\.0\.0\.1:\d+)/\n$`).FindStringSubmatch(
-				out.String()); url != nil {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if url == nil {
-			t.Fatalf("%s: printed %q, %q", network, out.String(), errs.String())
-		}
+		s := answering(t, []string{"VSETRAIN_TOKEN=" + token}, append([]string{"serve", checkpoint,
+			"--data", data, "--listen", "0.0.0.0:0", "--no-cache", "--device", "cpu"}, more...)...)
 		for header, want := range map[string]int{"Bearer " + token: 200, "Bearer no": 401} {
-			q := try.Get(http.NewRequest("POST", url[1]+"/v1/search",
+			q := try.Get(http.NewRequest("POST", s.url+"v1/search",
 				strings.NewReader(`{"query":"a rusty lantern","k":2}`)))(t)
 			q.Header.Set("Content-Type", "application/json")
 			q.Header.Set("Authorization", header)
@@ -63,12 +104,8 @@ func TestServe(t *testing.T) {
 				t.Errorf("%s, %q: %d %v, %s", network, header, r.StatusCode, err, body)
 			}
 		}
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("%s: %v", network, err)
-		}
-		if !strings.Contains(errs.String(), "path=/v1/search status=200") {
-			t.Errorf("%s: log %q", network, errs.String())
+		if s.stop(t); !strings.Contains(s.String(), "path=/v1/search status=200") {
+			t.Errorf("%s: log %q", network, s)
 		}
 	}
 }
@@ -85,24 +122,18 @@ func TestServeTold(t *testing.T) {
 	try.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "testdata", "torch", "vseinf"))))
 	gallery := filepath.Join(dir, "data")
 	try.Do(t, os.Remove(filepath.Join(gallery, "test_caps.txt")))
-	var all safeBuffer
-	a := &app{Streams: &ui.Streams{Out: &all, Err: &all, Width: 80, Now: time.Now}}
-	c := newCmdServe(a)
-	c.SetArgs([]string{filepath.Join(dir, "checkpoint.pth.tar"), "--data", gallery, "--listen", "0.0.0.0:0",
-		"--no-token", "--no-cache", "--device", "cpu", "--log", "json"})
-	done := make(chan error, 1)
-	go func() { done <- c.ExecuteContext(t.Context()) }()
+	s := answering(t, nil, "serve", filepath.Join(dir, "checkpoint.pth.tar"), "--data", gallery, "--listen",
+		"0.0.0.0:0", "--no-token", "--no-cache", "--device", "cpu", "--log", "json")
 	wait := func(text string) {
 		t.Helper()
 		for range 3000 {
-			if strings.Contains(all.String(), text) {
+			if strings.Contains(s.String(), text) {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		t.Fatalf("no %s in %s", text, all.String())
+		t.Fatalf("no %s in %s", text, s.String())
 	}
-	wait(`"msg":"ready"`)
 	self := try.Get(os.FindProcess(os.Getpid()))(t)
 	want := "encoded ready "
 	if hangup != nil {
@@ -114,9 +145,9 @@ func TestServeTold(t *testing.T) {
 		want += "reloading" + hangup.String() + " reload "
 	}
 	try.Do(t, self.Signal(syscall.SIGTERM))
-	try.Do(t, <-done)
+	try.Do(t, <-s.done)
 	said := []string{}
-	for line := range strings.Lines(all.String()) {
+	for line := range strings.Lines(s.String()) {
 		var l struct{ Msg, Signal string }
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Errorf("%q: %v", line, err)

@@ -125,6 +125,7 @@ var tests = map[string][]string{
 	"internal/run/study":          {"internal/run/runtest", "internal/run/evaluate"},
 	"internal/run/training":       {"internal/run/runtest"},
 	"internal/run/verify":         {"internal/run/runtest"},
+	"internal/apps/search":        {"internal/run/runtest"}, // a model that makes features
 	"internal/system/onnxruntime": {"internal/files/onnx"},
 	"internal/compute/device/cpu": {"internal/compute/device/devicetest"},
 	"internal/compute/device/cuda": {"internal/compute/device/cpu", "internal/compute/device/composed",

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"vsetrain/data"
+	"vsetrain/internal/files/crash"
+	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/house/try"
@@ -89,6 +91,33 @@ func TestAdd(t *testing.T) {
 			t.Error("changes of a folded gallery")
 		}
 		try.Refuses(data.Fold(out, "test", fold))(t, "exists")
+	}
+}
+
+// Wherever the disk is full while pictures are added, the gallery stays as it was, and with room they are added.
+func TestAddOnFullDisk(t *testing.T) {
+	x, dir, first := open(t, model(t, t.TempDir(), described)), folder(t, 3), t.TempDir()
+	r := request(dir, first)
+	r.IDs = filepath.Join(t.TempDir(), "ids.txt")
+	write(t, r.IDs, "0.png\n")
+	try.Get(Run(t.Context(), x, r))(t)
+	before := images(t, first)
+	r.Add, r.IDs = true, ""
+	for at, done := 0, false; !done; at++ {
+		r.Out = filepath.Join(t.TempDir(), "gallery")
+		try.Do(t, os.CopyFS(r.Out, os.DirFS(first)))
+		restore := disk.Use(&crash.Faults{At: map[int]string{at: crash.ShortWrite}})
+		_, err := Run(t.Context(), x, r)
+		restore()
+		got := images(t, r.Out)
+		done = err == nil && at > 20
+		if err == nil != (got != before) || err != nil && !disk.Full(err) {
+			t.Errorf("full at call %d: %v\n%s", at, err, got)
+		}
+		rep, err := Run(t.Context(), x, r)
+		if err != nil || rep.Had+rep.Rows != 3 || !strings.HasPrefix(images(t, r.Out), before) {
+			t.Errorf("with room after call %d: %+v, %v\n%s", at, rep, err, images(t, r.Out))
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/onnx"
 	"vsetrain/internal/files/pictures"
@@ -99,14 +100,22 @@ func request(images, out string) Request {
 	return Request{Images: images, Out: out, Split: "test", DType: npy.F32, Batch: 2, Threads: 2}
 }
 
-// digest is that of all files in a folder, hidden ones too.
+// digest is that of all files in a folder, hidden ones too. The manifest has times of files; it lists the digests.
 func digest(t *testing.T, dir string) string {
 	t.Helper()
 	entries := try.Get(os.ReadDir(dir))(t)
+	m := try.Get(integrity.Read(dir))(t)
 	var all []string
 	for _, e := range entries {
+		if e.Name() == integrity.ManifestName {
+			continue
+		}
 		b := try.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t)
-		all = append(all, fmt.Sprintf("%s %x", e.Name(), sha256.Sum256(b)))
+		sum := fmt.Sprintf("%x", sha256.Sum256(b))
+		if sum != m.Files[e.Name()].SHA256 {
+			t.Errorf("%s is not as the manifest lists it", e.Name())
+		}
+		all = append(all, e.Name()+" "+sum)
 	}
 	return strings.Join(all, "\n")
 }

@@ -4,45 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"vsetrain/internal/apps/extract"
-	"vsetrain/internal/files/onnx"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/system/onnxruntime"
 )
-
-// extractorOf writes a model that makes 36 cells of so many values of a picture of 6 x 6 pixels.
-func extractorOf(t *testing.T, values int) string {
-	t.Helper()
-	g := onnx.New("cells", "", nil)
-	x := g.Input("x", onnx.Float, onnx.Dims("batch", 3, 6, 6))
-	w := g.Tensor("w", []int{values, 3, 1, 1}, func() []float32 {
-		v := make([]float32, 3*values)
-		for i := range v {
-			v[i] = float32(i%5-2) / 2
-		}
-		return v
-	})
-	g.Output("y", onnx.Float, onnx.Dims("batch", values, 6, 6), g.Op("Conv", []onnx.Value{x, w}))
-	path := filepath.Join(t.TempDir(), "cells.onnx")
-	f, err := os.Create(path)
-	if err == nil {
-		err = errors.Join(g.Encode(f), f.Close())
-	}
-	if err == nil {
-		const text = "resize: 6\nfit: stretch\nfilter: bilinear\ncolours: rgb\nlayout: nchw\nscale: 255\n" +
-			"mean: [0.5, 0.5, 0.5]\nstd: [1, 1, 1]\noutput_layout: nchw\n"
-		err = os.WriteFile(extract.PreprocessingFile(path), []byte(text), 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // copyOf copies the data set of a fixture, so that a record can lie in it.
 func copyOf(t *testing.T, network string) Options {
@@ -91,7 +61,7 @@ func TestPictureIsImage(t *testing.T) {
 
 // A picture is asked with the model that made the features, and with no other.
 func TestOpenExtractor(t *testing.T) {
-	path := extractorOf(t, 8)
+	path := runtest.Extractor(t, 8)
 	warned := 0
 	o := copyOf(t, "gsmn")
 	o.Warn = func(error) { warned++ }
@@ -143,7 +113,7 @@ func TestOpenExtractor(t *testing.T) {
 	if err := os.Remove(extract.RecordFile(o.Data, "test")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.OpenExtractor(extractorOf(t, 9), os.Getenv); err == nil ||
+	if _, err := x.OpenExtractor(runtest.Extractor(t, 9), os.Getenv); err == nil ||
 		!strings.Contains(err.Error(), "makes features of 36 x 9, ") {
 		t.Errorf("another size: %v", err)
 	}

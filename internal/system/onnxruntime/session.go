@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrNone says that ONNX Runtime cannot be loaded at all: it is in the error of Open.
+// ErrNone says that no ONNX Runtime that can be loaded was found, and that none is named: it is in the error of Open.
 var ErrNone = errors.New("ONNX Runtime was not found")
 
 // Port is an input or output of a model.

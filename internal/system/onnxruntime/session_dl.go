@@ -75,7 +75,7 @@ type handle struct {
 }
 
 // Open loads a model from a file. The library is the first of Search that can be loaded. Where there is none the error
-// is ErrNone with what helps.
+// says what helps; it is ErrNone where Setting names no file.
 func Open(model string, getenv func(string) string, o Options) (*Session, error) {
 	lib, err := open(getenv)
 	if err != nil {
@@ -100,10 +100,13 @@ func open(getenv func(string) string) (*library, error) {
 		}
 		failed = append(failed, err)
 	}
-	if len(failed) > 0 {
-		return nil, fmt.Errorf("%w that can be loaded: %w; %s", ErrNone, errors.Join(failed...), remedy)
+	switch {
+	case len(failed) == 0:
+		return nil, missing
+	case getenv(Setting) != "":
+		return nil, fmt.Errorf("ONNX Runtime cannot be loaded: %w; %s", errors.Join(failed...), remedy)
 	}
-	return nil, missing
+	return nil, fmt.Errorf("%w that can be loaded: %w; %s", ErrNone, errors.Join(failed...), remedy)
 }
 
 func load(path string) (_ *library, err error) {
