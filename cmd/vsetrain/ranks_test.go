@@ -323,8 +323,8 @@ func TestManifestIsRead(t *testing.T) {
 	}
 }
 
-// slurmRanks trains with two ranks on each of two nodes. One of the second node is killed: the others end, the job is queued
-// again and goes on from its checkpoint, and its losses are those of one process but for rounding.
+// slurmRanks trains with two ranks on each of two nodes. One of the second node is killed: the others end, the job is
+// queued again and goes on from its checkpoint, and its losses are those of one process but for rounding.
 func slurmRanks(t *testing.T, call slurmCall) {
 	ranksWorld(t) // or skip
 	dir, _ := killWorld(t, 12)

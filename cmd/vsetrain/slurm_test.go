@@ -98,7 +98,7 @@ func slurmIdle(call slurmCall, dir string) bool {
 }
 
 // slurmSweeps runs a sweep of six trials on Slurm: the step of one task is killed, another is told that its time is
-// nearly up. Both are queued again and continue from their checkpoints, and their trials end as if nothing had happened.
+// nearly up. Both are queued again, continue from their checkpoints, and end as if nothing had happened.
 func slurmSweeps(t *testing.T, call slurmCall) {
 	dir := t.TempDir()
 	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(slurmSweep), 0o666))
