@@ -108,6 +108,12 @@ func TestSidesAreEncodedWhenNeeded(t *testing.T) {
 			encoded("opening")
 			try.Do(t, all.Prepare(t.Context(), AllQueries))
 			encoded("all queries", "encode images", "encode captions")
+			try.Get(all.Outcomes(t.Context()))(t)
+			if network == "saf" || network == "gsmn" { // they score pairs
+				encoded("outcomes", "score")
+			} else {
+				encoded("outcomes")
+			}
 			x := open(t, o)
 			for _, query := range []string{all.Caption(0), all.Caption(7)} {
 				got, err := x.Text(t.Context(), query, 9)
