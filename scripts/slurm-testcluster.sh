@@ -70,6 +70,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=100000,bf_interval=1
 ReturnToService=2
+SlurmdParameters=config_overrides
 JobRequeue=1
 KillWait=2
 InactiveLimit=0

@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
@@ -18,9 +19,7 @@ func divided(t testing.TB, c recordedCase, size int) recordedCase {
 	c.name = fmt.Sprintf("%s in micro-batches of %d", c.name, size)
 	c.step = func(d device.Device) *Step {
 		s := step(d)
-		if err := Divide(s, size, nil); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, Divide(s, size, nil))
 		return s
 	}
 	return c
@@ -90,9 +89,7 @@ func TestMicroBatchesInFloat32(t *testing.T) {
 func TestMicroBatchesRefuse(t *testing.T) {
 	s := pairStep(t, openCPU(t, cpu.Options{Threads: 1}), models.SAF, "lsh")
 	err := Divide(s, 4, nil)
-	if err == nil || !strings.Contains(err.Error(), "train.micro_batch is 4, but network saf scores pairs") {
-		t.Errorf("a network that scores pairs: %v", err)
-	}
+	try.Fails(t, err, "train.micro_batch is 4, but network saf scores pairs")
 }
 
 // On the emulated GPU steps in micro-batches are those of the whole batch on the CPU, also where features stay there.
@@ -104,10 +101,7 @@ func TestMicroBatchesOnGPU(t *testing.T) {
 		}
 		whole, parts := c.step(openCPU(t, cpu.Options{Threads: 1})), divided(t, c, 4).step(emulatedGPU(t, true))
 		for i := range 2 {
-			want, err := whole.Run(c.batch(i), 1e-3, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := try.Get(whole.Run(c.batch(i), 1e-3, false))(t)
 			got, err := parts.Run(c.batch(i), 1e-3, false)
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)

@@ -10,6 +10,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 )
 
@@ -52,11 +53,7 @@ func differ(a, b []float64) int {
 
 func run(t *testing.T, s *Step, b *data.Batch) StepResult {
 	t.Helper()
-	r, err := s.Run(b, 1e-2, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return try.Get(s.Run(b, 1e-2, false))(t)
 }
 
 // A step of a known shape allocates nothing, also when the shapes alternate.
@@ -110,10 +107,7 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 // A step is refused for any of its losses that is not finite, such as that of captioning, and for its norm.
 func TestGuardLooksAtEveryLoss(t *testing.T) {
 	dev := newDevice(t, cpu.FP64)
-	buf, err := dev.Alloc(device.Float, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	buf := try.Get(dev.Alloc(device.Float, 4))(t)
 	v := device.Of(buf)
 	losses := []device.View{v.Slice(1, 2), v.Slice(2, 3), v.Slice(3, 4)}
 	for bad := range 5 { // the norm, a loss, none

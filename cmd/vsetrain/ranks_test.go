@@ -323,11 +323,10 @@ func TestManifestIsRead(t *testing.T) {
 	}
 }
 
-// A training of two ranks on each of two nodes. One of the second node is killed: the others end, the job is queued
-// again and goes on from its checkpoint, and its losses are those of one process but for rounding.
-func TestSlurmRanks(t *testing.T) {
+// slurmRanks trains with two ranks on each of two nodes. One of the second node is killed: the others end, the job is
+// queued again and goes on from its checkpoint, and its losses are those of one process but for rounding.
+func slurmRanks(t *testing.T, call slurmCall) {
 	ranksWorld(t) // or skip
-	call := slurmCluster(t, 2)
 	dir, _ := killWorld(t, 12)
 	c := exec.Command(*program, "launch", "slurm", "--nodes", "2", "--procs", "2", "--submit", "--", "train",
 		"--config", "c.yaml", "--run", "r")
@@ -345,10 +344,10 @@ func TestSlurmRanks(t *testing.T) {
 	}
 	last := filepath.Join(dir, "r", "checkpoints", "last.safetensors")
 	hurt := false
-	deadline := time.Now().Add(2 * time.Minute)
-	for ; !slurmIdle(call); time.Sleep(100 * time.Millisecond) {
+	deadline := time.Now().Add(slurmLimit)
+	for ; !slurmIdle(call, dir); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not done after two minutes:\n%s\n%s", call("squeue"), logs())
+			t.Fatalf("not done after four minutes:\n%s\n%s", call("squeue"), logs())
 		}
 		if !hurt && exists(last) {
 			pid := rankOf(3)

@@ -1,9 +1,9 @@
+//go:build linux && (amd64 || arm64) && !nodl
+
 package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,9 +28,14 @@ launcher: {kind: slurm, slurm: {throttle: 2, signal_seconds: 30, time: "5"}}
 dir: sw
 `
 
-// slurmCluster starts a Slurm cluster of one or two nodes on this machine and returns a function that calls a command
-// of it.
-func slurmCluster(t *testing.T, nodes int) func(name string, args ...string) string {
+// slurmLimit is how long a job may take on a machine with other work.
+const slurmLimit = 4 * time.Minute
+
+// slurmCall calls a command of Slurm.
+type slurmCall func(name string, args ...string) string
+
+// TestSlurm has a sweep and a training of several ranks share a cluster of two nodes on this machine.
+func TestSlurm(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"bash", "sbatch", "/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -49,7 +54,7 @@ func slurmCluster(t *testing.T, nodes int) func(name string, args ...string) str
 		defer f.Close()
 		c := exec.Command(script, command, filepath.Join(dir, "c"))
 		c.Stdout, c.Stderr = f, f
-		c.Env = append(os.Environ(), "SLURM_TEST_CPUS=2", fmt.Sprint("SLURM_TEST_NODES=", nodes))
+		c.Env = append(os.Environ(), "SLURM_TEST_CPUS=4", "SLURM_TEST_NODES=2")
 		return c.Run()
 	}
 	t.Cleanup(func() {
@@ -63,58 +68,38 @@ func slurmCluster(t *testing.T, nodes int) func(name string, args ...string) str
 		t.Fatalf("%v\n%s", err, b)
 	}
 	t.Setenv("SLURM_CONF", filepath.Join(dir, "c", "slurm.conf"))
-	return func(name string, args ...string) string {
+	call := func(name string, args ...string) string {
 		b, err := exec.Command(name, args...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, b)
 		}
 		return string(b)
 	}
+	t.Run("sweep", func(t *testing.T) { t.Parallel(); slurmSweeps(t, call) })
+	t.Run("ranks", func(t *testing.T) { t.Parallel(); slurmRanks(t, call) })
 }
 
-// slurmIdle reports whether no job is left. One that was queued again starts two seconds later, when its node has
-// forgotten the old one; Slurm would let it wait for two minutes.
-func slurmIdle(call func(name string, args ...string) string) bool {
-	queue := call("squeue", "--noheader", "--format=%i %r")
-	for line := range strings.Lines(queue) {
-		if id, why, _ := strings.Cut(strings.TrimSpace(line), " "); why == "BeginTime" {
+// slurmIdle reports whether no job of a folder is left. One that was queued again starts two seconds later, when its
+// node has forgotten the old one; Slurm would let it wait for two minutes.
+func slurmIdle(call slurmCall, dir string) bool {
+	idle := true
+	for line := range strings.Lines(call("squeue", "--noheader", "--format=%i %r %Z")) {
+		job := strings.Fields(line)
+		if len(job) != 3 || job[2] != dir {
+			continue
+		}
+		idle = false
+		if job[1] == "BeginTime" {
 			time.Sleep(2 * time.Second)
-			call("scontrol", "update", "JobId="+id, "StartTime=now")
+			call("scontrol", "update", "JobId="+job[0], "StartTime=now")
 		}
 	}
-	return strings.TrimSpace(queue) == ""
+	return idle
 }
 
-// sweepStatus reads `vsetrain sweep status --json`.
-func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
-	t.Helper()
-	c := exec.Command(*program, "sweep", "status", "--config", "s.yaml", "--json")
-	c.Dir = dir
-	b, err := c.Output()
-	if err != nil {
-		t.Fatalf("sweep status: %v", err)
-	}
-	var v struct {
-		Counts map[string]int
-		Done   bool
-		Trials []struct {
-			ID, State, Job, Dir string
-			Epoch               float64
-		}
-	}
-	try.Do(t, json.Unmarshal(b, &v))
-	s.Counts, s.Done = v.Counts, v.Done
-	for _, l := range v.Trials {
-		s.Trials = append(s.Trials, sweep.Line{ID: l.ID, State: l.State, Job: l.Job, Dir: filepath.Join(dir, l.Dir),
-			Epoch: l.Epoch})
-	}
-	return s
-}
-
-// A sweep of six trials on Slurm: the step of one task is killed, another is told that its time is nearly up. Both are
-// queued again and continue from their checkpoints, and their trials end as if nothing had happened.
-func TestSlurmSweep(t *testing.T) {
-	call := slurmCluster(t, 1)
+// slurmSweeps runs a sweep of six trials on Slurm: the step of one task is killed, another is told that its time is
+// nearly up. Both are queued again, continue from their checkpoints, and end as if nothing had happened.
+func slurmSweeps(t *testing.T, call slurmCall) {
 	dir := t.TempDir()
 	try.Do(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(slurmSweep), 0o666))
 	mustRun(t, dir, "data", "synth", "world", "--train", "100", "--dev", "30", "--test", "0", "--regions", "4", "--dim",
@@ -122,10 +107,10 @@ func TestSlurmSweep(t *testing.T) {
 	mustRun(t, dir, "sweep", "run", "--config", "s.yaml")
 
 	var hurt []sweep.Line // the first is killed, the second warned
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(slurmLimit)
 	for ; ; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not done after two minutes:\n%s\n%s", call("squeue"), logsOf(t, dir))
+			t.Fatalf("not done after four minutes:\n%s\n%s", call("squeue"), logsOf(t, dir))
 		}
 		s := sweepStatus(t, dir)
 		for _, l := range s.Trials {
@@ -143,7 +128,7 @@ func TestSlurmSweep(t *testing.T) {
 			cancel()
 			hurt = append(hurt, l)
 		}
-		if slurmIdle(call) {
+		if slurmIdle(call, dir) {
 			break
 		}
 	}
@@ -181,13 +166,4 @@ func logsOf(t *testing.T, dir string) (all string) {
 		all += filepath.Base(f) + ":\n" + string(b)
 	}
 	return all
-}
-
-// sessions counts the sessions of a run.
-func sessions(t *testing.T, run string) int {
-	t.Helper()
-	b := try.Get(os.ReadFile(filepath.Join(run, "env.json")))(t)
-	var v struct{ Sessions []json.RawMessage }
-	try.Do(t, json.Unmarshal(b, &v))
-	return len(v.Sessions)
 }

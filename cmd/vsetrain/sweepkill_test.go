@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,4 +83,39 @@ func steps(t *testing.T, dir string) (n int) {
 		n += bytes.Count(b, []byte("\n"))
 	}
 	return n
+}
+
+// sweepStatus reads `vsetrain sweep status --json`.
+func sweepStatus(t *testing.T, dir string) (s sweep.Status) {
+	t.Helper()
+	c := exec.Command(*program, "sweep", "status", "--config", "s.yaml", "--json")
+	c.Dir = dir
+	b, err := c.Output()
+	if err != nil {
+		t.Fatalf("sweep status: %v", err)
+	}
+	var v struct {
+		Counts map[string]int
+		Done   bool
+		Trials []struct {
+			ID, State, Job, Dir string
+			Epoch               float64
+		}
+	}
+	try.Do(t, json.Unmarshal(b, &v))
+	s.Counts, s.Done = v.Counts, v.Done
+	for _, l := range v.Trials {
+		s.Trials = append(s.Trials, sweep.Line{ID: l.ID, State: l.State, Job: l.Job, Dir: filepath.Join(dir, l.Dir),
+			Epoch: l.Epoch})
+	}
+	return s
+}
+
+// sessions counts the sessions of a run.
+func sessions(t *testing.T, run string) int {
+	t.Helper()
+	b := try.Get(os.ReadFile(filepath.Join(run, "env.json")))(t)
+	var v struct{ Sessions []json.RawMessage }
+	try.Do(t, json.Unmarshal(b, &v))
+	return len(v.Sessions)
 }

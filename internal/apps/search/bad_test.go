@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"vsetrain/internal/house/try"
 )
 
 func TestUnknownWords(t *testing.T) {
@@ -29,10 +31,7 @@ func TestUnknownWords(t *testing.T) {
 	if err != nil || !slices.Equal(a.Unknown, []string{"zyzzyva", "quux"}) {
 		t.Errorf("unknown %q, %v", a.Unknown, err)
 	}
-	if _, err := x.Text(t.Context(), strings.Repeat("rusty ", 5000), 3); err == nil ||
-		!strings.Contains(err.Error(), "5000 words") {
-		t.Errorf("a query of 5,000 words: %v", err)
-	}
+	try.Refuses(x.Text(t.Context(), strings.Repeat("rusty ", 5000), 3))(t, "5000 words")
 }
 
 func TestFindImage(t *testing.T) {
@@ -86,9 +85,7 @@ func TestBadOptions(t *testing.T) {
 		if x != nil {
 			x.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		try.Fails(t, err, want)
 	}
 }
 
@@ -100,26 +97,16 @@ func TestFeaturesThatBecomeShorter(t *testing.T) {
 	}
 	o := optionsOf("vsepp")
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := os.CopyFS(dir, os.DirFS(o.Data)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.CopyFS(dir, os.DirFS(o.Data)))
 	o.Data = dir
 	x := open(t, o)
 	path := filepath.Join(dir, "test_ims.npy")
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
+	try.Do(t, os.Truncate(path, 0))
 	_, err = x.Text(t.Context(), x.Caption(0), 1)
-	if err == nil || !strings.Contains(err.Error(), path+" became shorter while it was in use") {
-		t.Errorf("shortened: %v", err)
-	}
-	if err := os.WriteFile(path, whole, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	try.Fails(t, err, path+" became shorter while it was in use")
+	try.Do(t, os.WriteFile(path, whole, 0o666))
 	if _, err := x.Text(t.Context(), x.Caption(0), 1); err != nil {
 		t.Errorf("whole again: %v", err)
 	}

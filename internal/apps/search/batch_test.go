@@ -12,6 +12,7 @@ import (
 
 	"vsetrain/internal/compute/gemm"
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
@@ -60,14 +61,9 @@ func TestBatchIsSearch(t *testing.T) {
 // A vector finds what the caption finds whose embedding it is.
 func TestVectorQueries(t *testing.T) {
 	x := open(t, optionsOf("vseinf"))
-	d, err := x.Dims()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := try.Get(x.Dims())(t)
 	rows, _, err := x.CaptionRows(t.Context(), []string{x.Caption(3), x.Caption(4)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	got := x.Batch(t.Context(), []Query{{Text: x.Caption(4), K: 3}, {Vector: rows[d.Embedding:], K: 3},
 		{Vector: rows, K: 3}, {Vector: append([]float32{float32(math.NaN())}, rows[1:d.Embedding]...)}})
 	if got[0].Err != nil || got[1].Err != nil || !slices.Equal(got[0].Hits, got[1].Hits) {
@@ -89,18 +85,11 @@ func TestVectorQueries(t *testing.T) {
 func TestBatchOfOtherScores(t *testing.T) {
 	run := trainRun(t, makeWorld(t, 1), func(m *models.Options) { m.VSEPP.Measure, m.VSEPP.UseAbs = "order", true })
 	x := open(t, Options{Checkpoints: []string{run}})
-	if err := x.PrepareBatches(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, x.PrepareBatches(t.Context()))
 	query := x.Caption(7)
-	want, err := x.Text(t.Context(), query, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := try.Get(x.Text(t.Context(), query, 5))(t)
 	row, _, err := x.CaptionRows(t.Context(), []string{query})
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	for i, r := range x.Batch(t.Context(), []Query{{Text: query, K: 5}, {Vector: row, K: 5}}) {
 		if r.Err != nil || !slices.Equal(r.Hits, want.Hits) || r.Scored != 12 {
 			t.Errorf("query %d: %+v, want %+v", i, r, want)
@@ -115,10 +104,7 @@ func TestBatchOfOtherScores(t *testing.T) {
 func TestRows(t *testing.T) {
 	x := open(t, optionsOf("vseinf"))
 	m := x.members[0].(*embedder)
-	captions, err := m.captionRows(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	captions := try.Get(m.captionRows(t.Context()))(t)
 	rows, unknown, err := x.CaptionRows(t.Context(), []string{x.Caption(2), x.Caption(5), x.Caption(6)})
 	if err != nil || len(unknown) != 3 {
 		t.Fatal(err, unknown)
@@ -128,15 +114,10 @@ func TestRows(t *testing.T) {
 		t.Error("captions differ from those of the split")
 	}
 	images, err := m.imageRows(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	var features []float32
 	for _, i := range []int{1, 3} {
-		p, err := m.readImage(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := try.Get(m.readImage(i))(t)
 		features = append(features, p.features...)
 	}
 	if rows, err = x.ImageRows(t.Context(), features); err != nil ||
@@ -158,10 +139,7 @@ func TestRows(t *testing.T) {
 func TestCandidates(t *testing.T) {
 	pool := par.New(2)
 	defer pool.Close()
-	engine, err := gemm.New(pool, gemm.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := try.Get(gemm.New(pool, gemm.Options{}))(t)
 	const n, dim, k = 3 * 4096, 24, 10
 	r := rand.New(rand.NewPCG(3, 4))
 	random := func(scale float64, from []float32, noise float64) []float32 {
@@ -219,10 +197,7 @@ func TestCandidates(t *testing.T) {
 				for lo := 0; lo < n; lo += 4096 {
 					near.see(lo, approximate[lo:lo+4096])
 				}
-				got, err := exactly([]*embedder{m}, [][]float32{q}, 0, near)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := try.Get(exactly([]*embedder{m}, [][]float32{q}, 0, near))(t)
 				want, err := top(exact, nil, k)
 				if err != nil || !slices.Equal(got, want) {
 					t.Errorf("%v, want %v, %v", got, want, err)

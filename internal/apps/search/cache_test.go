@@ -13,6 +13,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 )
 
 // answers asks every query of a split, and counts what was encoded for it.
@@ -25,17 +26,11 @@ func answers(t *testing.T, o Options) (all []Hit, encoded int) {
 	}
 	x := open(t, o)
 	for c := range x.Info().Captions {
-		a, err := x.OfCaption(t.Context(), c, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := try.Get(x.OfCaption(t.Context(), c, 3))(t)
 		all = append(all, a.Hits...)
 	}
 	for i := range x.Info().Images {
-		a, err := x.OfImage(t.Context(), i, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := try.Get(x.OfImage(t.Context(), i, 3))(t)
 		all = append(all, a.Hits...)
 	}
 	return all, encoded
@@ -46,9 +41,7 @@ func TestCache(t *testing.T) {
 	for _, network := range []string{"vsepp", "gsmn"} {
 		t.Run(network, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "world")
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtureOf(network), "data"))); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join(fixtureOf(network), "data"))))
 			o := optionsOf(network)
 			o.Data = dir
 			want, encoded := answers(t, o)
@@ -71,14 +64,9 @@ func TestCache(t *testing.T) {
 			ask("second", 0, 2)
 
 			path, _ := filepath.Glob(filepath.Join(o.Cache, "*-images-*"+cacheEnd))
-			whole, err := os.ReadFile(path[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := try.Get(os.ReadFile(path[0]))(t)
 			spoil := func(b []byte) {
-				if err := os.WriteFile(path[0], b, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, os.WriteFile(path[0], b, 0o600))
 			}
 			bad := slices.Clone(whole)
 			bad[len(bad)-9] ^= 1
@@ -89,14 +77,9 @@ func TestCache(t *testing.T) {
 			ask("mended", 0, 2)
 
 			features := filepath.Join(dir, "test_ims.npy")
-			b, err := os.ReadFile(features)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := try.Get(os.ReadFile(features))(t)
 			b[len(b)-1] ^= 0x80 // the sign of the last feature
-			if err := os.WriteFile(features, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, os.WriteFile(features, b, 0o600))
 			ask("changed features", 2, 4)
 		})
 	}
@@ -123,10 +106,14 @@ func TestSidesAreEncodedWhenNeeded(t *testing.T) {
 			}
 			all := open(t, o)
 			encoded("opening")
-			if err := all.Prepare(t.Context(), AllQueries); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, all.Prepare(t.Context(), AllQueries))
 			encoded("all queries", "encode images", "encode captions")
+			try.Get(all.Outcomes(t.Context()))(t)
+			if network == "saf" || network == "gsmn" { // they score pairs
+				encoded("outcomes", "score")
+			} else {
+				encoded("outcomes")
+			}
 			x := open(t, o)
 			for _, query := range []string{all.Caption(0), all.Caption(7)} {
 				got, err := x.Text(t.Context(), query, 9)
@@ -155,9 +142,7 @@ func TestOwnCache(t *testing.T) {
 	o.Cache, o.CacheLimit = filepath.Join(t.TempDir(), "vsetrain", "encoded"), 1<<20
 	ask := func() {
 		t.Helper()
-		if err := open(t, o).Prepare(t.Context(), AllQueries); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, open(t, o).Prepare(t.Context(), AllQueries))
 	}
 	files := func() []string {
 		found, _ := filepath.Glob(filepath.Join(o.Cache, "*"))
@@ -169,9 +154,7 @@ func TestOwnCache(t *testing.T) {
 	}
 	old := time.Now().Add(-time.Hour)
 	for _, f := range files() {
-		if err := os.Chtimes(f, old, old); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.Chtimes(f, old, old))
 	}
 	first := files()
 	o.CacheLimit, o.Checkpoints, o.Data = 1, []string{checkpointOf("vsrn")}, filepath.Join(fixtureOf("vsrn"), "data")
@@ -196,17 +179,13 @@ func TestOwnCache(t *testing.T) {
 func TestCacheOfTwoPrograms(t *testing.T) {
 	o := optionsOf("gsmn")
 	o.Cache = t.TempDir()
-	if _, err := open(t, o).Outcomes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(open(t, o).Outcomes(t.Context()))(t)
 	tiles, _ := filepath.Glob(filepath.Join(o.Cache, "*.tiles"))
 	if len(tiles) != 1 {
 		t.Fatalf("tiles %v", tiles)
 	}
 	lock, err := runfs.Lock(tiles[0], "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	defer lock.Close()
 	_, err = open(t, o).Outcomes(t.Context())
 	if !errors.Is(err, runfs.ErrLocked) || !strings.Contains(err.Error(), "name another folder with --cache DIR") {
@@ -231,9 +210,7 @@ func TestQueriesDoNotWaitForTheRanking(t *testing.T) {
 	x := open(t, optionsOf("vsepp"))
 	r := &ranked{member: x.members[0]}
 	x.members[0] = r
-	if _, err := x.Outcomes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(x.Outcomes(t.Context()))(t)
 	if r.pool == nil || r.pool == x.pool || r.pool == r.common().pool {
 		t.Error("the split is ranked on the pool of the queries")
 	}

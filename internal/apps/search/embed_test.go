@@ -14,6 +14,7 @@ import (
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/trained"
 )
 
@@ -29,21 +30,13 @@ func TestEmbedGivesTheScoresOfPyTorch(t *testing.T) {
 		dir := t.TempDir()
 		images, captions := filepath.Join(dir, "images.npy"), filepath.Join(dir, "captions.safetensors")
 		for what, out := range map[string]string{EmbedImages: images, EmbedCaptions: captions} {
-			if _, err := Embed(t.Context(), embedRequest(network, what, out)); err != nil {
-				t.Fatal(err)
-			}
+			try.Get(Embed(t.Context(), embedRequest(network, what, out)))(t)
 		}
 		s := matrixOf(t, filepath.Join(fixtureOf(network), "scores.npy"))
 		n, m := s.Dims()
-		a, err := npy.Open(images)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := try.Get(npy.Open(images))(t)
 		defer a.Close()
-		b, err := safetensors.Open(captions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(safetensors.Open(captions))(t)
 		defer b.Close()
 		c, ok := b.Tensor("embeddings")
 		if !ok || len(a.Shape) != 2 || a.Shape[0] != n || len(c.Shape) != 2 || c.Shape[0] != m ||
@@ -51,13 +44,9 @@ func TestEmbedGivesTheScoresOfPyTorch(t *testing.T) {
 			t.Fatalf("%s: shapes %v and %v", network, a.Shape, c.Shape)
 		}
 		x, y := make([]float32, a.Shape[1]), make([]float32, c.Len())
-		if err := c.Float32s(y); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, c.Float32s(y))
 		for i := range n {
-			if err := a.ReadRow(x, i); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, a.ReadRow(x, i))
 			for j := range m {
 				var dot float64
 				for e, v := range x {
@@ -76,10 +65,7 @@ func TestEmbedGivesTheScoresOfPyTorch(t *testing.T) {
 func checkIDs(t *testing.T, images string, captions map[string]string, want string, k int) {
 	t.Helper()
 	lines := func(path string) []string {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := try.Get(os.ReadFile(path))(t)
 		return strings.Fields(string(b))
 	}
 	ids, all := lines(images), lines(want)
@@ -93,9 +79,7 @@ func checkIDs(t *testing.T, images string, captions map[string]string, want stri
 		t.Errorf("ids %q, want %q", ids, all)
 	}
 	var got []string
-	if err := json.Unmarshal([]byte(captions["ids"]), &got); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal([]byte(captions["ids"]), &got))
 	if len(got) != k*len(ids) || got[0] != ids[0]+"#0" || got[k] != ids[1]+"#0" ||
 		got[k-1] != ids[0]+"#"+string(rune('0'+k-1)) {
 		t.Errorf("ids of captions %q", got)
@@ -112,9 +96,7 @@ func checkIDs(t *testing.T, images string, captions map[string]string, want stri
 // What fails leaves the old file alone.
 func TestEmbedKeepsTheOldFile(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "x.safetensors")
-	if err := os.WriteFile(out, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(out, []byte("old"), 0o600))
 	for want, r := range map[string]EmbedRequest{
 		"so neither has an embedding":       embedRequest("saf", EmbedImages, out),
 		"expected images, captions or text": embedRequest("vsepp", "everything", out),
@@ -124,9 +106,7 @@ func TestEmbedKeepsTheOldFile(t *testing.T) {
 			return r
 		}(),
 	} {
-		if _, err := Embed(t.Context(), r); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		try.Refuses(Embed(t.Context(), r))(t, want)
 	}
 	if b, err := os.ReadFile(out); err != nil || string(b) != "old" {
 		t.Errorf("the file is %q, %v", b, err)
@@ -142,9 +122,7 @@ func TestArrayComesAfterItsIDs(t *testing.T) {
 	rep := EmbedReport{Rows: 2, Dim: 1, Files: []string{out, idsPath(out)}}
 	set := &atomicfile.Set{}
 	defer set.Abort()
-	if err := stageNPY(set, rep, []float32{1, 2}, []string{"7", "9"}); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, stageNPY(set, rep, []float32{1, 2}, []string{"7", "9"}))
 	if got := set.Paths(); len(got) != 2 || got[0] != idsPath(out) || got[1] != out {
 		t.Errorf("%v", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/data/synth"
+	"vsetrain/internal/house/try"
 	"vsetrain/models"
 )
 
@@ -25,23 +26,15 @@ func TestManyQueriesAreSearch(t *testing.T) {
 	world := filepath.Join(t.TempDir(), "world")
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.TestAll, o.Regions, o.Dim = 40, 12, 400, *manyQueries/5, 1, 16
-	if err := synth.Generate(world, o, nil); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(world, "testall_caps.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, synth.Generate(world, o, nil))
+	text := try.Get(os.ReadFile(filepath.Join(world, "testall_caps.txt")))(t)
 	captions := strings.Split(strings.TrimSpace(string(text)), "\n")
 	run := trainRun(t, world, func(m *models.Options) {
 		m.Network, m.TextEncoder, m.EmbedDim, m.WordDim = models.VSEInf, "bigru", 256, 200
 	})
 	x := open(t, Options{Checkpoints: []string{run}})
 	m := x.members[0].(*embedder)
-	rows, err := m.imageRows(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := try.Get(m.imageRows(t.Context()))(t)
 	for i := range len(rows) / m.dim {
 		row := rows[i*m.dim : (i+1)*m.dim]
 		copy(row, rows[i/8*8*m.dim:])

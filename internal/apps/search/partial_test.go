@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/trained"
 )
 
@@ -15,9 +16,7 @@ import (
 func without(t *testing.T, network, file string) Options {
 	t.Helper()
 	o := copyOf(t, network)
-	if err := os.Remove(filepath.Join(o.Data, file)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.Remove(filepath.Join(o.Data, file)))
 	return o
 }
 
@@ -35,18 +34,12 @@ func TestPartialSplits(t *testing.T) {
 			t.Errorf("%s: %+v", network, i)
 		}
 		const query = "A rusty lantern rests near the river."
-		want, err := whole.Text(t.Context(), query, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := try.Get(whole.Text(t.Context(), query, 4))(t)
 		got := gallery.Batch(t.Context(), []Query{{Text: query, K: 4}})
 		if got[0].Err != nil || !slices.Equal(got[0].Hits, want.Hits) {
 			t.Errorf("%s: %+v, want %v", network, got, want.Hits)
 		}
-		p, err := whole.members[0].common().readImage(2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := try.Get(whole.members[0].common().readImage(2))(t)
 		n := whole.Info().Captions
 		a, b := make([]float64, n), make([]float64, n)
 		if err := errors.Join(whole.members[0].picture(t.Context(), a, p, nil),

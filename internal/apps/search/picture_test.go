@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/internal/apps/extract"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/system/onnxruntime"
 )
@@ -19,9 +20,7 @@ func copyOf(t *testing.T, network string) Options {
 	t.Helper()
 	o := optionsOf(network)
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(o.Data)); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.CopyFS(dir, os.DirFS(o.Data)))
 	o.Data = dir
 	return o
 }
@@ -31,10 +30,7 @@ func TestPictureIsImage(t *testing.T) {
 	for _, name := range []string{"vsepp", "vseinf", "saf", "gsmn"} {
 		x := open(t, optionsOf(name))
 		m := x.members[0]
-		p, err := m.common().readImage(2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := try.Get(m.common().readImage(2))(t)
 		n := x.Info().Captions
 		of := []int32{3, 0, 7}
 		for _, of := range [][]int32{nil, of} {
@@ -43,9 +39,7 @@ func TestPictureIsImage(t *testing.T) {
 				size = len(of)
 			}
 			want, got := make([]float64, size), make([]float64, size)
-			if err := errors.Join(m.image(t.Context(), want, 2, of), m.picture(t.Context(), got, p, of)); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, errors.Join(m.image(t.Context(), want, 2, of), m.picture(t.Context(), got, p, of)))
 			if !slices.Equal(got, want) || slices.Max(got) == slices.Min(got) {
 				t.Errorf("%s: scores %v, want %v", name, got, want)
 			}
@@ -66,9 +60,7 @@ func TestOpenExtractor(t *testing.T) {
 	o := copyOf(t, "gsmn")
 	o.Warn = func(error) { warned++ }
 	x := open(t, o)
-	if _, err := x.OpenExtractor("", os.Getenv); err == nil || !strings.Contains(err.Error(), "--extractor") {
-		t.Errorf("without a record: %v", err)
-	}
+	try.Refuses(x.OpenExtractor("", os.Getenv))(t, "--extractor")
 	e, err := x.OpenExtractor(path, os.Getenv)
 	if errors.Is(err, onnxruntime.ErrNone) {
 		t.Skip(err)
@@ -91,15 +83,10 @@ func TestOpenExtractor(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(extract.RecordFile(o.Data, "test"), b, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 	}
 	write(extract.Record{Model: path, Hash: e.Hash})
-	recorded, err := x.OpenExtractor("", os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorded := try.Get(x.OpenExtractor("", os.Getenv))(t)
 	defer recorded.Close()
 	b, err := recorded.OfPicture(t.Context(), p, 4)
 	if err != nil || !slices.Equal(a.Hits, b.Hits) || warned != 1 {
@@ -110,11 +97,6 @@ func TestOpenExtractor(t *testing.T) {
 		!strings.Contains(err.Error(), "is not the model that made the features of the data set, other.onnx") {
 		t.Errorf("another model: %v", err)
 	}
-	if err := os.Remove(extract.RecordFile(o.Data, "test")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.OpenExtractor(runtest.Extractor(t, 9), os.Getenv); err == nil ||
-		!strings.Contains(err.Error(), "makes features of 36 x 9, ") {
-		t.Errorf("another size: %v", err)
-	}
+	try.Do(t, os.Remove(extract.RecordFile(o.Data, "test")))
+	try.Refuses(x.OpenExtractor(runtest.Extractor(t, 9), os.Getenv))(t, "makes features of 36 x 9, ")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
+	"vsetrain/internal/house/try"
 )
 
 // amend changes the gallery of options: it removes ids, and adds images with the features of others of the split.
@@ -19,7 +20,7 @@ func amend(t *testing.T, o Options, removed []string, added map[string]int, from
 	for id := range added {
 		c.Added = append(c.Added, data.NewImage{ID: id, Width: 640, Height: 480})
 	}
-	err := data.Amend(o.Data, "test", c, func(w io.Writer) error {
+	try.Do(t, data.Amend(o.Data, "test", c, func(w io.Writer) error {
 		for _, n := range c.Added {
 			row := make([]float32, from.Regions()*from.Dim())
 			if err := from.ReadImage(row, added[n.ID]); err != nil {
@@ -36,10 +37,7 @@ func amend(t *testing.T, o Options, removed []string, added map[string]int, from
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // An index that is renewed answers as one that is opened anew, bit for bit, and has embedded only what is new. The
@@ -51,10 +49,7 @@ func TestRenew(t *testing.T) {
 		if network == "gsmn" {
 			o.Shortlist, o.Depth = checkpointOf("vsepp"), 3
 		}
-		x, err := Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := try.Get(Open(o))(t)
 		ask := func(x *Index) []Hit {
 			t.Helper()
 			r := x.Batch(t.Context(), []Query{{Text: query, K: 9}})
@@ -69,10 +64,7 @@ func TestRenew(t *testing.T) {
 		}
 		ids := data.ImageIDs(x.split)
 		amend(t, o, ids[1:2], map[string]int{"new": 3}, x.split)
-		r, err := Renew(t.Context(), x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(Renew(t.Context(), x))(t)
 		fresh := open(t, o)
 		if got, want := ask(r.Index), ask(fresh); !slices.Equal(got, want) || slices.Equal(got, first) {
 			t.Errorf("%s: %v, want %v; before %v", network, got, want, first)
@@ -107,24 +99,14 @@ func TestRenew(t *testing.T) {
 func TestRenewFails(t *testing.T) {
 	o := without(t, "vsepp", "test_caps.txt")
 	x := open(t, o)
-	want, err := x.Text(t.Context(), "a rusty lantern", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	good, err := os.ReadFile(filepath.Join(o.Data, "test_ids.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := try.Get(x.Text(t.Context(), "a rusty lantern", 3))(t)
+	good := try.Get(os.ReadFile(filepath.Join(o.Data, "test_ids.txt")))(t)
 	path := filepath.Join(o.Data, "test_ids.txt")
-	if err := os.WriteFile(path, []byte("one\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, []byte("one\n"), 0o644))
 	if r, err := Renew(t.Context(), x); err == nil || !strings.Contains(err.Error(), "test_ids.txt") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if err := os.WriteFile(path, good, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, os.WriteFile(path, good, 0o644))
 	if got, err := x.Text(t.Context(), "a rusty lantern", 3); err != nil || !slices.Equal(got.Hits, want.Hits) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -138,9 +120,7 @@ func TestCacheOfChanged(t *testing.T) {
 	o := without(t, "vsepp", "test_caps.txt")
 	o.Cache = filepath.Join(t.TempDir(), "kept")
 	x := open(t, o)
-	if err := x.Prepare(t.Context(), TextQueries); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, x.Prepare(t.Context(), TextQueries))
 	amend(t, o, data.ImageIDs(x.split)[:1], map[string]int{"new": 1}, x.split)
 	encoded := 0
 	o.Progress = func(_ string, done, _ int) { encoded = max(encoded, done) }

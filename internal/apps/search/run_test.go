@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/data/synth"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/training"
 	"vsetrain/models"
@@ -22,9 +23,7 @@ func makeWorld(t *testing.T, seed uint64) string {
 	dir := filepath.Join(t.TempDir(), "world")
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.Regions, o.Dim, o.Seed = 40, 12, 12, 4, 16, seed
-	if err := synth.Generate(dir, o, nil); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, synth.Generate(dir, o, nil))
 	return dir
 }
 
@@ -40,10 +39,8 @@ func trainRun(t *testing.T, world string, change func(*models.Options)) string {
 	c.Device.Threads = 1
 	change(&c.Model)
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := training.Train(t.Context(), training.Request{Config: &c, RunDir: dir,
-		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}); err != nil {
-		t.Fatal(err)
-	}
+	try.Get(training.Train(t.Context(), training.Request{Config: &c, RunDir: dir,
+		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}))(t)
 	return dir
 }
 
@@ -65,16 +62,11 @@ func TestRunsAgreeWithTheirMatrix(t *testing.T) {
 			x := open(t, Options{Checkpoints: []string{run}})
 			short := open(t, Options{Checkpoints: []string{run},
 				Shortlist: trainRun(t, world, func(*models.Options) {}), Depth: 5})
-			s, err := x.members[0].all(t.Context(), x.pool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := try.Get(x.members[0].all(t.Context(), x.pool))(t)
 			n, m := s.Dims()
 			near := func(what string, a Answer, err error, want func(int) float64) {
 				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
+				try.Do(t, err)
 				for _, h := range a.Hits {
 					if d := math.Abs(h.Score - want(h.Index)); !(d <= 1e-6) {
 						t.Fatalf("%s: candidate %d has score %v, want %v", what, h.Index, h.Score, want(h.Index))
@@ -89,9 +81,7 @@ func TestRunsAgreeWithTheirMatrix(t *testing.T) {
 				}
 				a, err := x.Text(t.Context(), x.Caption(c), n)
 				if name == "neighbors" {
-					if err == nil || !strings.Contains(err.Error(), "dependencies between the words") {
-						t.Fatalf("a typed query without dependencies: %v", err)
-					}
+					try.Fails(t, err, "dependencies between the words")
 					continue
 				}
 				near(fmt.Sprintf("caption %d typed", c), a, err, column)

@@ -10,6 +10,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
 )
 
@@ -39,10 +40,7 @@ func optionsOf(networks ...string) Options {
 
 func open(t *testing.T, o Options) *Index {
 	t.Helper()
-	x, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := try.Get(Open(o))(t)
 	t.Cleanup(func() {
 		if err := x.Close(); err != nil {
 			t.Error(err)
@@ -54,11 +52,7 @@ func open(t *testing.T, o Options) *Index {
 // matrixOf reads a score matrix.
 func matrixOf(t *testing.T, path string) eval.Scores {
 	t.Helper()
-	s, err := eval.LoadScores(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return try.Get(eval.LoadScores(path))(t)
 }
 
 // checkHits compares an answer over all candidates with the scores it should have.
@@ -95,10 +89,7 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 				t.Fatalf("%+v, want %d images and %d captions", i, n, m)
 			}
 			k := m / n
-			o, err := x.Outcomes(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := try.Get(x.Outcomes(t.Context()))(t)
 			for c := range m {
 				if typed, err := x.Text(t.Context(), x.Caption(c), n+5); x.Caption(c) == nonsense {
 					if err == nil {
@@ -110,10 +101,7 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 					checkHits(t, fmt.Sprintf("caption %d typed", c), typed.Hits, n,
 						func(i int) float64 { return s.At(i, c) }, limit)
 				}
-				known, err := x.OfCaption(t.Context(), c, n)
-				if err != nil {
-					t.Fatal(err)
-				}
+				known := try.Get(x.OfCaption(t.Context(), c, n))(t)
 				checkHits(t, fmt.Sprintf("caption %d", c), known.Hits, n, func(i int) float64 { return s.At(i, c) },
 					limit)
 				if at := slices.IndexFunc(known.Hits, func(h Hit) bool { return h.Index == c/k }); at != known.Rank ||
@@ -123,10 +111,7 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 				}
 			}
 			for i := range n {
-				a, err := x.OfImage(t.Context(), i, m)
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := try.Get(x.OfImage(t.Context(), i, m))(t)
 				checkHits(t, fmt.Sprintf("image %d", i), a.Hits, m, func(c int) float64 { return s.At(i, c) }, limit)
 				if at := slices.IndexFunc(a.Hits, func(h Hit) bool { return h.Index/k == i }); at != a.Rank ||
 					at != o.Images[i].Rank {
@@ -141,15 +126,9 @@ func TestScoresAreThoseOfPyTorch(t *testing.T) {
 // Dot products are those of evaluation bit for bit, so ranks can never differ.
 func TestScoresAreThoseOfEvaluation(t *testing.T) {
 	x := open(t, optionsOf("vseinf"))
-	s, err := x.members[0].all(t.Context(), x.pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(x.members[0].all(t.Context(), x.pool))(t)
 	for c := range x.Info().Captions {
-		a, err := x.OfCaption(t.Context(), c, 5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := try.Get(x.OfCaption(t.Context(), c, 5))(t)
 		for _, h := range a.Hits {
 			if h.Score != s.At(h.Index, c) {
 				t.Fatalf("image %d, caption %d: %v, evaluation has %v", h.Index, c, h.Score, s.At(h.Index, c))
@@ -166,10 +145,7 @@ func TestEnsemble(t *testing.T) {
 	const query = "a rusty lantern rests near the tower"
 	n := both.Info().Images
 	of := func(x *Index) map[int]float64 {
-		r, err := x.Text(t.Context(), query, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(x.Text(t.Context(), query, n))(t)
 		m := map[int]float64{}
 		for _, h := range r.Hits {
 			m[h.Index] = h.Score
@@ -177,10 +153,7 @@ func TestEnsemble(t *testing.T) {
 		return m
 	}
 	first, second := of(a), of(b)
-	r, err := both.Text(t.Context(), query, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(both.Text(t.Context(), query, n))(t)
 	checkHits(t, query, r.Hits, n, func(i int) float64 { return (first[i] + second[i]) / 2 }, 0)
 }
 
@@ -219,11 +192,7 @@ func TestShortlist(t *testing.T) {
 	}
 	ask := func(x *Index, f func(*Index) (Answer, error)) Answer {
 		t.Helper()
-		a, err := f(x)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
+		return try.Get(f(x))(t)
 	}
 	absent := 0
 	for c := range m {
@@ -254,10 +223,7 @@ func TestShortlist(t *testing.T) {
 // What outcomes say of a caption is what a search for it finds.
 func TestOutcomes(t *testing.T) {
 	x := open(t, optionsOf("vsrn"))
-	o, err := x.Outcomes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := try.Get(x.Outcomes(t.Context()))(t)
 	if again, err := x.Outcomes(t.Context()); err != nil || again != o {
 		t.Errorf("computed twice, %v", err)
 	}
@@ -265,9 +231,7 @@ func TestOutcomes(t *testing.T) {
 	k := m / n
 	check := func(what string, got Outcome, a Answer, err error, own func(int) bool) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, err)
 		match := slices.IndexFunc(a.Hits, func(h Hit) bool { return own(h.Index) })
 		wrong := slices.IndexFunc(a.Hits, func(h Hit) bool { return !own(h.Index) })
 		if got.Match != a.Hits[match] || got.Wrong != a.Hits[wrong] || got.Rank != match ||
@@ -329,15 +293,9 @@ func TestConcurrentQueries(t *testing.T) {
 func TestRecallsAreThoseOfEvaluation(t *testing.T) {
 	o := optionsOf("sgr", "saf")
 	x := open(t, o)
-	out, err := x.Outcomes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rep, err := evaluate.Run(t.Context(), evaluate.Request{Checkpoints: o.Checkpoints, Data: o.Data,
-		Split: "test", Protocol: eval.Whole, Device: o.Device})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := try.Get(x.Outcomes(t.Context()))(t)
+	rep := try.Get(evaluate.Run(t.Context(), evaluate.Request{Checkpoints: o.Checkpoints, Data: o.Data,
+		Split: "test", Protocol: eval.Whole, Device: o.Device}))(t)
 	first := 0
 	for _, c := range out.Captions {
 		if c.Rank == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/trained"
 	"vsetrain/models"
@@ -92,9 +93,7 @@ func BenchmarkThirtyThousand(b *testing.B) {
 	defer pool.Close()
 	m := &embedder{encoder: newBenchEncoder(b, pool, dim), dim: dim}
 	m.images.all, m.images.ready = unitRows(n, dim), true
-	if err := m.prepare(b.Context(), false, false, true); err != nil {
-		b.Fatal(err)
-	}
+	try.Do(b, m.prepare(b.Context(), false, false, true))
 	q := widen(unitRows(1, dim))
 	words := []int32{1, 7, 99, 1234, 11, 7, 4321, 2} // <start> a dog runs on the beach <end>
 	scores := make([]float64, n)
@@ -103,9 +102,7 @@ func BenchmarkThirtyThousand(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				start := time.Now()
-				if err := round(); err != nil {
-					b.Fatal(err)
-				}
+				try.Do(b, round())
 				if hits, err := top(scores, nil, 10); err != nil || len(hits) != 10 {
 					b.Fatal(err)
 				}
@@ -123,17 +120,11 @@ func BenchmarkThirtyThousand(b *testing.B) {
 // newBenchEncoder is an untrained network.
 func newBenchEncoder(b *testing.B, pool *par.Pool, dim int) *encoder {
 	b.Helper()
-	dev, err := place.Open(device.DefaultOptions(), "", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	dev := try.Get(place.Open(device.DefaultOptions(), "", nil))(b)
 	b.Cleanup(func() { dev.Close() })
 	o := models.DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim = models.VSEInf, "bigru", dim
-	model, err := models.NewModel(dev, o, models.Dims{Regions: 36, Feature: 64, Vocab: 8000})
-	if err != nil {
-		b.Fatal(err)
-	}
+	model := try.Get(models.NewModel(dev, o, models.Dims{Regions: 36, Feature: 64, Vocab: 8000}))(b)
 	model.Init(1, pool)
 	return &encoder{Trained: &trained.Trained{Model: model, Name: "bench"}, opt: &Options{}, pool: pool,
 		mu: &sync.Mutex{}}

@@ -18,6 +18,7 @@ import (
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/training"
 	"vsetrain/internal/system/bind"
@@ -40,14 +41,8 @@ func BenchmarkTwentyInParallel(b *testing.B) {
 // twentyInParallel measures the answers about an index of some images.
 func twentyInParallel(b *testing.B, x *search.Index, images int) {
 	const clients, each = 20, 100
-	l, err := bind.Listen("127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := New(Options{Splits: []string{"test"}, Window: 2 * time.Millisecond})
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := try.Get(bind.Listen("127.0.0.1:0"))(b)
+	s := try.Get(New(Options{Splits: []string{"test"}, Window: 2 * time.Millisecond}))(b)
 	ctx, stop := context.WithCancel(b.Context())
 	served := make(chan error, 1)
 	go func() {
@@ -108,19 +103,15 @@ func trainWorld(b *testing.B, images int) (run string) {
 	world := filepath.Join(b.TempDir(), "world")
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.Regions, o.Dim = 64, 12, images, 1, 64
-	if err := synth.Generate(world, o, nil); err != nil {
-		b.Fatal(err)
-	}
+	try.Do(b, synth.Generate(world, o, nil))
 	c := config.Default()
 	c.Data.Dir = world
 	c.Model.Network, c.Model.TextEncoder, c.Model.EmbedDim = models.VSEInf, "bigru", 1024
 	c.Loss.Name = "lmh"
 	c.Train.Epochs, c.Train.MaxSteps, c.Train.Batch, c.Train.ValStep = 1, 1, 64, 0
 	run = filepath.Join(b.TempDir(), "run")
-	if _, err := training.Train(b.Context(), training.Request{Config: &c, RunDir: run,
-		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}); err != nil {
-		b.Fatal(err)
-	}
+	try.Get(training.Train(b.Context(), training.Request{Config: &c, RunDir: run,
+		Env: runfs.Env{Host: "host", PID: os.Getpid()}, Now: time.Now}))(b)
 	return run
 }
 
@@ -129,16 +120,9 @@ func openRun(b *testing.B, run, precision string) *search.Index {
 	b.Helper()
 	o := search.Options{Checkpoints: []string{run}, Device: device.DefaultOptions()}
 	o.Device.Precision = precision
-	x, err := search.Open(o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	x := try.Get(search.Open(o))(b)
 	b.Cleanup(func() { x.Close() })
-	if err := x.Prepare(b.Context(), search.TextQueries); err != nil {
-		b.Fatal(err)
-	}
-	if err := x.PrepareBatches(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	try.Do(b, x.Prepare(b.Context(), search.TextQueries))
+	try.Do(b, x.PrepareBatches(b.Context()))
 	return x
 }

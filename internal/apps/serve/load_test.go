@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/bind"
 )
 
@@ -202,14 +203,8 @@ func TestServedUnderLoad(t *testing.T) {
 		}
 		queries, want = append(queries, x.Caption(i)), append(want, a)
 	}
-	l, err := bind.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(Options{Splits: []string{"test"}, Window: 2 * time.Millisecond, Limits: Limits{Queue: 16}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(bind.Listen("127.0.0.1:0"))(t)
+	s := try.Get(New(Options{Splits: []string{"test"}, Window: 2 * time.Millisecond, Limits: Limits{Queue: 16}}))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	served := make(chan error, 1)

@@ -22,6 +22,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/bind"
 )
 
@@ -64,9 +65,7 @@ func (g *growing) Batch(_ context.Context, queries []search.Query) []search.Resu
 func started(t *testing.T, o Options, opened Opened) (s *Server, url string, stop func()) {
 	t.Helper()
 	l, err := bind.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, err)
 	o.Splits = []string{"test"}
 	if s, err = New(o); err != nil {
 		t.Fatal(err)
@@ -216,9 +215,7 @@ func TestReloadFails(t *testing.T) {
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) {
-		if err := os.WriteFile(filepath.Join(dir, "test_ids.txt"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(filepath.Join(dir, "test_ids.txt"), []byte(text), 0o644))
 	}
 	write("a")
 	renewed := make(chan bool, 9)
@@ -286,9 +283,7 @@ func drawn(t *testing.T, red uint8) string {
 		m.Set(i%2, i/2, color.RGBA{red, 0, 0, 255})
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, m); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, png.Encode(&b, m))
 	return marshal(t, b.Bytes())
 }
 
@@ -315,14 +310,9 @@ func TestPictures(t *testing.T) {
 		e := &embedding{*newGrowing(len(r.images), &open, &most)}
 		return e, 1, nil
 	}}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(New(o))(t)
 	x := &embedding{*newGrowing(0, &open, &most)}
-	if err := s.start(Opened{Searchers: map[string]Searcher{"test": x}, Pictures: r, Gallery: r}); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, s.start(Opened{Searchers: map[string]Searcher{"test": x}, Pictures: r, Gallery: r}))
 	post := func(path, body string) *http.Response { return do(s, "POST", path, body) }
 	a := read[SearchAnswer](t, s, "/v1/search", post("/v1/search", `{"picture":`+drawn(t, 77)+`}`))
 	if len(a.Hits) != 1 || a.Hits[0].Image != 77 {

@@ -27,6 +27,7 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/bind"
 )
 
@@ -38,10 +39,7 @@ func fixture(t *testing.T, network string) *search.Index {
 		Data:   filepath.Join(dir, "data"),
 		Device: device.DefaultOptions()}
 	o.Device.Kind, o.Device.Threads = "cpu", 2
-	x, err := search.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := try.Get(search.Open(o))(t)
 	t.Cleanup(func() { x.Close() })
 	return x
 }
@@ -52,13 +50,8 @@ func readyServer(t *testing.T, o Options, searchers map[string]Searcher) *Server
 	if len(o.Splits) == 0 {
 		o.Splits = []string{"test"}
 	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.start(Opened{Searchers: searchers}); err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(New(o))(t)
+	try.Do(t, s.start(Opened{Searchers: searchers}))
 	t.Cleanup(func() {
 		for _, h := range s.ready.Load().shelves {
 			h.now.batcher.close()
@@ -88,10 +81,7 @@ func do(h http.Handler, method, path, body string, headers ...string) *http.Resp
 // read decodes a body and checks it against its schema in the description.
 func read[T any](t *testing.T, s *Server, path string, r *http.Response) (to T) {
 	t.Helper()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(io.ReadAll(r.Body))(t)
 	if err := json.Unmarshal(b, &to); err != nil {
 		t.Fatalf("%v in %s", err, b)
 	}
@@ -101,12 +91,8 @@ func read[T any](t *testing.T, s *Server, path string, r *http.Response) (to T) 
 	}
 	c := jsonschema.NewCompiler()
 	var whole any
-	if err := json.Unmarshal(s.Description(), &whole); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.AddResource("file:///openapi.json", whole); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(s.Description(), &whole))
+	try.Do(t, c.AddResource("file:///openapi.json", whole))
 	at := fmt.Sprintf("file:///openapi.json#/paths/%s/%s/responses/%d/content/application~1json/schema",
 		strings.ReplaceAll(path, "/", "~1"), method, r.StatusCode)
 	schema, err := c.Compile(at)
@@ -114,9 +100,7 @@ func read[T any](t *testing.T, s *Server, path string, r *http.Response) (to T) 
 		t.Fatalf("status %d is not described: %v; the body is %s", r.StatusCode, err, b)
 	}
 	var body any
-	if err := json.Unmarshal(b, &body); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, json.Unmarshal(b, &body))
 	if err := schema.Validate(body); err != nil {
 		t.Errorf("%s is not as described: %v", b, err)
 	}
@@ -125,10 +109,7 @@ func read[T any](t *testing.T, s *Server, path string, r *http.Response) (to T) 
 
 func marshal(t *testing.T, v any) string {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := try.Get(json.Marshal(v))(t)
 	return string(b)
 }
 
@@ -137,10 +118,7 @@ func TestSearchAndEmbed(t *testing.T) {
 	x := fixture(t, "vseinf")
 	s := readyServer(t, Options{Splits: []string{"test", "other"}}, map[string]Searcher{"test": x, "other": x})
 	const query = "A rusty lantern rests near the zyzzyva."
-	want, err := x.Text(t.Context(), query, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := try.Get(x.Text(t.Context(), query, 4))(t)
 	check := func(body string) SearchAnswer {
 		t.Helper()
 		r := do(s, "POST", "/v1/search", body)
@@ -184,10 +162,7 @@ func TestSearchAndEmbed(t *testing.T) {
 	for i := range image {
 		image[i] = float32(math.Sin(float64(i)))
 	}
-	one, err := x.ImageRows(t.Context(), image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := try.Get(x.ImageRows(t.Context(), image))(t)
 	for _, packed := range []bool{true, false} {
 		r := do(s, "POST", "/v1/embed", `{"images":[`+marshal(t, FloatArray{image, packed})+`]}`)
 		if got := read[EmbedAnswer](t, s, "/v1/embed", r); r.StatusCode != 200 ||
@@ -251,9 +226,7 @@ func TestRefusals(t *testing.T) {
 		r := do(s, c.method, c.path, c.body, c.headers...)
 		var got ErrorAnswer
 		if r.StatusCode == 404 || r.StatusCode == 405 {
-			if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
-				t.Fatal(err)
-			}
+			try.Do(t, json.NewDecoder(r.Body).Decode(&got))
 		} else {
 			got = read[ErrorAnswer](t, s, c.path, r)
 		}
@@ -307,9 +280,7 @@ func TestToken(t *testing.T) {
 	for text, want := range map[string]string{token + "\n": "", "": "expected one line", "short": "at least 16",
 		"0123456789 abcdef0": "one word", strings.Repeat("x", 5000): "expected one line"} {
 		path := filepath.Join(dir, "token")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		try.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		got, err := ReadToken(path)
 		if want == "" && (err != nil || got != token) ||
 			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -520,14 +491,8 @@ func TestTokenise(t *testing.T) {
 	})
 	// The loop does not look at the words again.
 	x := fixture(t, "vseinf")
-	q, err := x.Tokenise(search.Query{Text: "a rusty lantern"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := x.Text(t.Context(), q.Text, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := try.Get(x.Tokenise(search.Query{Text: "a rusty lantern"}))(t)
+	want := try.Get(x.Text(t.Context(), q.Text, 0))(t)
 	q.Text = ""
 	if got := x.Batch(t.Context(), []search.Query{q})[0]; got.Err != nil || !slices.Equal(got.Hits, want.Hits) {
 		t.Errorf("%+v, want %+v", got, want)
@@ -561,20 +526,14 @@ func TestSlowBodies(t *testing.T) {
 	defer h.Close()
 	var slow []net.Conn
 	for range 20 {
-		c, err := net.Dial("tcp", h.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := try.Get(net.Dial("tcp", h.Listener.Addr().String()))(t)
 		defer c.Close()
 		fmt.Fprintf(c, "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
 			"Content-Length: 100\r\n\r\n{")
 		slow = append(slow, c)
 	}
 	time.Sleep(50 * time.Millisecond)
-	r, err := http.Post(h.URL+"/v1/search", "application/json", strings.NewReader(`{"query":"dog"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := try.Get(http.Post(h.URL+"/v1/search", "application/json", strings.NewReader(`{"query":"dog"}`)))(t)
 	if r.Body.Close(); r.StatusCode != 200 {
 		t.Errorf("beside slow ones: %d", r.StatusCode)
 	}
@@ -640,14 +599,8 @@ func TestInternalErrors(t *testing.T) {
 
 // A server says that it is starting, then answers, and when it is told to stop finishes what it has begun.
 func TestLifecycle(t *testing.T) {
-	l, err := bind.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(Options{Splits: []string{"test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := try.Get(bind.Listen("127.0.0.1:0"))(t)
+	s := try.Get(New(Options{Splits: []string{"test"}}))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	x, opened, served := &stub{gate: make(chan struct{})}, make(chan bool), make(chan error, 1)
 	go func() {
@@ -658,10 +611,7 @@ func TestLifecycle(t *testing.T) {
 	}()
 	url := "http://" + l.Addr().String()
 	health := func() (int, string) {
-		r, err := http.Get(url + "/healthz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := try.Get(http.Get(url + "/healthz"))(t)
 		defer r.Body.Close()
 		return r.StatusCode, read[HealthAnswer](t, s, "/healthz", r).Status
 	}
@@ -711,23 +661,15 @@ func TestLifecycle(t *testing.T) {
 	if status := <-answered; status != 200 {
 		t.Errorf("the request in progress: %d", status)
 	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	try.Do(t, <-served)
 	if _, err := post(); err == nil {
 		t.Error("it still answers")
 	}
 
-	l, err = bind.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err = New(Options{Splits: []string{"test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l = try.Get(bind.Listen("127.0.0.1:0"))(t)
+	s = try.Get(New(Options{Splits: []string{"test"}}))(t)
 	failed := errors.New("no such run")
-	err = s.Serve(t.Context(), l, func(context.Context) (Opened, error) { return Opened{}, failed })
+	err := s.Serve(t.Context(), l, func(context.Context) (Opened, error) { return Opened{}, failed })
 	if !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
@@ -744,22 +686,14 @@ func TestOptions(t *testing.T) {
 		"characters beyond":  {Splits: []string{"test"}, Token: strings.Repeat("ü", 20)},
 		"a token with space": {Splits: []string{"test"}, Token: strings.Repeat("a ", 20)},
 	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", o, err, want)
-		}
+		try.Refuses(New(o))(t, want)
 	}
 }
 
 // docs/openapi.json is what the server says; vsetrain serve --openapi writes it.
 func TestDescriptionInDocs(t *testing.T) {
-	s, err := New(Options{Splits: []string{"test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "openapi.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := try.Get(New(Options{Splits: []string{"test"}}))(t)
+	want := try.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "openapi.json")))(t)
 	if !bytes.Equal(want, s.Description()) {
 		t.Error("docs/openapi.json is old: vsetrain serve --openapi > docs/openapi.json")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
 	"vsetrain/train"
@@ -20,9 +21,7 @@ func TestMicroBatchesTrainTheSameRun(t *testing.T) {
 		c.Model.Network, c.Model.TextEncoder, c.Device.Precision = "vseinf", "bigru", "fp64"
 		c.Train.MicroBatch = micro
 		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { all = append(all, i.StepResult.Loss) }}
-		if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 		if bytes := w.Plan.MicroBytes; (bytes > 0) != (micro > 0) {
 			t.Errorf("with train.micro_batch %d a step takes %d bytes", micro, bytes)
 		}
@@ -45,9 +44,7 @@ func TestMicroBatchesOfRanks(t *testing.T) {
 	c.Train.MicroBatch = 3
 	dir := filepath.Join(t.TempDir(), "run")
 	errs, _ := job(t, c, dir, 2, false, nil)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	try.Do(t, errors.Join(errs...))
 	near(t, dir, want)
 }
 
@@ -58,9 +55,7 @@ func TestMicroBatchesOnAGPU(t *testing.T) {
 	c.Model.Network, c.Model.TextEncoder, c.Train.MicroBatch, c.Train.MaxSteps = "vseinf", "bigru", 5, 2
 	run := func() (losses []float64) {
 		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
-		if _, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)); err != nil {
-			t.Fatal(err)
-		}
+		try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
 		if bytes := w.Plan.MicroBytes; bytes == 0 {
 			t.Errorf("steps take no memory for micro-batches")
 		}

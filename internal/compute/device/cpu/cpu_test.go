@@ -24,6 +24,7 @@ func families(rounding bool) []string {
 // On the kernels of this processor, and with the products of the least one. What a reduced precision does not change
 // is compared with fp32, bit by bit.
 func TestConformance(t *testing.T) {
+	cpu.SmallPanels(t)
 	for _, o := range []cpu.Options{{Precision: cpu.FP32}, {Precision: cpu.FP64}, {Precision: cpu.BF16},
 		{Precision: cpu.BF16, BLAS: "generic"}} {
 		o.Threads = 2

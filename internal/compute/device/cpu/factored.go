@@ -16,11 +16,11 @@ type factoredLoop[T vec.Float] struct {
 	rows              int
 }
 
-const (
-	// elements of a panel: rows long enough to stream the parameters, small enough for the last cache
-	panelFloats = 1 << 22
-	panelRows   = 16 // rows of one piece of the loop
-)
+const panelRows = 16 // rows of one piece of the loop
+
+// panelFloats are the elements of a panel: rows long enough to stream the parameters, small enough for the last cache.
+// A variable for tests.
+var panelFloats = 1 << 22
 
 func (l *factoredLoop[T]) Do(_, piece int) {
 	for r := piece * l.rows; r < min(l.o, (piece+1)*l.rows); r++ {

@@ -67,12 +67,14 @@ type Limits struct {
 	MatchBytes  int // workspace of BlockMatch; usually 512 MB
 	SelfWeights int // weights of self-attention; usually 2²⁶, 256 MB
 	StepBlocks  int // blocks of a step of a GRU on tensor cores, where its units are no more; usually 132
+	PanelFloats int // values of a factored gradient where product_adam does not make it; usually 2²², the second cache
 }
 
 // orUsual fills in the usual bounds.
 func (l Limits) orUsual() Limits {
 	return Limits{TileBytes: cmp.Or(l.TileBytes, 512<<20), MatchBytes: cmp.Or(l.MatchBytes, 512<<20),
-		SelfWeights: cmp.Or(l.SelfWeights, 1<<26), StepBlocks: cmp.Or(l.StepBlocks, 132)}
+		SelfWeights: cmp.Or(l.SelfWeights, 1<<26), StepBlocks: cmp.Or(l.StepBlocks, 132),
+		PanelFloats: cmp.Or(l.PanelFloats, 1<<22)}
 }
 
 // Validate reports the first option that is out of range.

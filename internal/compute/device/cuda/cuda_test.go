@@ -46,7 +46,8 @@ func TestConformance(t *testing.T) {
 			t.Fatalf("EMULATED_CUDA_ORDER=%s: expected 0 (forward), 1 (reverse) or 2 (random)", v)
 		}
 	}
-	devicetest.Run(t, variant(t, cuda.Options{BLAS: []string{"emulated"}}, order, 1))
+	o := cuda.Options{BLAS: []string{"emulated"}, Limits: cuda.Limits{PanelFloats: 16_384}}
+	devicetest.Run(t, variant(t, o, order, 1))
 }
 
 // Every kind of product; threads forward and in reverse, work at once and late.

@@ -106,10 +106,6 @@ func sumBits(d *dev, sum, x driver.Ptr, n int) {
 	d.start(kernelAddBits, threads, 1, 1, 1).ptr(sum, partial).int(blocks)
 }
 
-// panelFloats is the size of the piece of a factored gradient that is made at a time where product_adam does not make
-// it: small enough for the second cache.
-const panelFloats = 1 << 22
-
 // Rows of a block of product_adam, and columns that it works on at a time (optimiser_sm80.cu).
 const (
 	adamRows    = 128
@@ -129,7 +125,7 @@ func (d *dev) AdamFactored(a device.Adam, f device.Factored) {
 		d.fresh(copy, p, n)
 		return
 	}
-	width := min(f.I, max(64, panelFloats/f.O/64*64))
+	width := min(f.I, max(64, d.limits.PanelFloats/f.O/64*64))
 	grad := d.need(scratchPanel, 4*f.O*width)
 	for from := 0; from < f.I; from += width {
 		w := min(width, f.I-from)

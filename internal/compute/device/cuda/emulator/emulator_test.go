@@ -119,6 +119,17 @@ func TestPlantedMistakes(t *testing.T) {
 	}
 }
 
+// What was freed is no memory any more, while other memory is in use.
+func TestFreedMemory(t *testing.T) {
+	m := start(t)
+	x, y := m.memory(100), m.memory(100)
+	m.must(m.Free(x))
+	try.Fails(t, m.launch("planted_read_beyond", 1, 32, uint64(y), uint64(x), 32),
+		"reads 4 bytes of device memory that was never allocated or is free")
+	emulator.Mend(t)
+	m.must(m.Free(y))
+}
+
 // together runs a planted kernel on blocks that run at once, of two warps with 256 bytes of dynamic shared memory: on
 // two values for each block and a counter, all 0. It returns the values.
 func (m *machine) together(name string, blocks int) ([]float32, error) {

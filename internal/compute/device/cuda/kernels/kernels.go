@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 )
 
 //go:embed ptx.zip
@@ -28,8 +29,10 @@ type Module struct {
 // 32 bits integer, f for float32.
 type Entry struct{ Name, Parameters string }
 
-// Modules returns the kernels in the order of their files' names.
-func Modules() ([]Module, error) {
+// Modules returns the kernels in the order of their files' names; who has them must not change them.
+func Modules() ([]Module, error) { return modules() }
+
+var modules = sync.OnceValues(func() ([]Module, error) {
 	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return nil, fmt.Errorf("ptx.zip: %w", err)
@@ -47,7 +50,7 @@ func Modules() ([]Module, error) {
 		all = append(all, m)
 	}
 	return all, nil
-}
+})
 
 // entries reads ".visible .entry name( .param .u64 name_param_0, … )".
 func entries(ptx string) ([]Entry, error) {

@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 cxx=${CXX:-g++}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-common="-std=c++17 -O2 -g1 -fPIC -Wall -Wno-unknown-pragmas -I. -I$kernels"
+common="-std=c++17 -O2 -g1 -fPIC -fno-semantic-interposition -Wall -Wno-unknown-pragmas -I. -I$kernels"
 for f in *.cc; do
   "$cxx" $common -c "$f" -o "$work/${f%.cc}.o"
 done

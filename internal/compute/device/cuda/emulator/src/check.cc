@@ -25,10 +25,12 @@ static Shadow *shadows, *halves;
 static uint32_t half_launch = ~0u;  // first block of the last launch with accesses of 2 bytes
 static size_t used, live;
 static std::map<uint64_t, size_t> blocks;
-static uint64_t cached_lo, cached_hi;  // the allocation that was accessed last
+static uint16_t* rooms;  // of every kGap bytes of the arena: how many of them belong to an allocation
 
 extern "C" char __start_vse_shared[], __stop_vse_shared[];
-static Shadow* const shared_shadow = (Shadow*)calloc((__stop_vse_shared - __start_vse_shared) / 4 + 1, sizeof(Shadow));
+static const size_t kStatic = __stop_vse_shared - __start_vse_shared;
+static size_t touched_from = 0, touched_to = kStatic;  // of static shared memory, since it was filled
+static Shadow* const shared_shadow = (Shadow*)calloc(kStatic / 4 + 1, sizeof(Shadow));
 alignas(16) char dynamic_shared[kMostShared];
 static Shadow dynamic_shadow[kMostShared / 4];
 static unsigned dynamic_bytes;  // of the launch
@@ -40,6 +42,8 @@ static void open_arena() {
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   halves = (Shadow*)mmap(0, kArena / 2 * sizeof(Shadow), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  rooms = (uint16_t*)mmap(0, kArena / kGap * sizeof *rooms, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 // give_back gives the whole pages of [lo, hi) of the arena and of its shadows back, and keeps the addresses. The first
@@ -58,12 +62,14 @@ static void give_back(size_t lo, size_t hi) {
 void* allocate(size_t bytes) {
   open_arena();
   size_t size = (bytes + kGap - 1) / kGap * kGap;
-  if (arena == MAP_FAILED || shadows == MAP_FAILED || halves == MAP_FAILED || size > kArena - used - 2 * kGap)
+  if (arena == MAP_FAILED || shadows == MAP_FAILED || halves == MAP_FAILED || rooms == MAP_FAILED ||
+      size > kArena - used - 2 * kGap)
     return nullptr;
   used += kGap;
   char* p = arena + used;
   used += size;
   memset(p, 0xff, size);
+  for (size_t n = 0; n < bytes; n += kGap) rooms[(p - arena + n) / kGap] = bytes - n < kGap ? bytes - n : kGap;
   blocks[(uint64_t)p] = bytes;
   live += bytes;
   return p;
@@ -73,8 +79,8 @@ bool release(void* p) {
   auto it = blocks.find((uint64_t)p);
   if (it == blocks.end()) return false;
   live -= it->second;
-  cached_lo = cached_hi = 0;
   size_t at = (char*)p - arena, size = it->second;
+  memset(rooms + at / kGap, 0, (size + kGap - 1) / kGap * sizeof *rooms);
   blocks.erase(it);
   if (blocks.empty()) {  // everything is free: begin anew; shadows need not be cleared, as they are of launches before
     give_back(kKept, used);
@@ -108,10 +114,19 @@ bool allocation(uint64_t p, uint64_t* at, size_t* bytes) {
 }
 
 void fresh_shared(unsigned dynamic) {
-  memset(__start_vse_shared, 0xff, __stop_vse_shared - __start_vse_shared);
+  if (touched_to > touched_from) memset(__start_vse_shared + touched_from, 0xff, touched_to - touched_from);
+  touched_from = kStatic, touched_to = 0;
   memset(dynamic_shared, 0xff, dynamic_bytes = dynamic);
 }
-char* static_shared(size_t* bytes) { return *bytes = __stop_vse_shared - __start_vse_shared, __start_vse_shared; }
+void save_shared(std::vector<char>& to) {
+  to.assign(__start_vse_shared, __stop_vse_shared);
+  to.insert(to.end(), dynamic_shared, dynamic_shared + dynamic_bytes);
+}
+void restore_shared(const std::vector<char>& from) {
+  memcpy(__start_vse_shared, from.data(), kStatic);
+  memcpy(dynamic_shared, from.data() + kStatic, dynamic_bytes);
+  touched_from = 0, touched_to = kStatic;
+}
 
 static __attribute__((noinline, cold)) void race(const char* what, const char* other, const char* where,
                                                  const Access& a) {
@@ -183,35 +198,35 @@ static inline __attribute__((always_inline)) void look(Shadow& s, bool write, co
   s.read = mine;
 }
 
+// refuse says what is wrong with an access to device memory.
+static __attribute__((noinline, cold)) void refuse(uint64_t p, size_t bytes, bool write) {
+  const char* does = write ? "writes" : "reads";
+  auto it = owner(p);
+  if (it == blocks.end()) return fail("%s %zu bytes of device memory that was never allocated or is free", does, bytes);
+  if (p + bytes > it->first + it->second)
+    return fail("%s %zu bytes at byte %llu of an allocation of %zu", does, bytes, (unsigned long long)(p - it->first),
+                it->second);
+  fail("%s %zu bytes at an address that is not a multiple of %zu", does, bytes, bytes);
+}
+
 static inline __attribute__((always_inline)) void access(uint64_t p, size_t bytes, bool write) {
-  if (p - (uint64_t)__start_vse_shared < (uint64_t)(__stop_vse_shared - __start_vse_shared)) {
-    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++)
-      look(shared_shadow[w - (uint64_t)__start_vse_shared / 4], write, "shared", position.block);
-  } else if (p - (uint64_t)arena < kArena) {
-    if (p < cached_lo || p + bytes > cached_hi) {
-      auto it = owner(p);
-      if (it == blocks.end() || p + bytes > it->first + it->second) {
-        if (it == blocks.end())
-          return fail("%s %zu bytes of device memory that was never allocated or is free", write ? "writes" : "reads",
-                      bytes);
-        return fail("%s %zu bytes at byte %llu of an allocation of %zu", write ? "writes" : "reads", bytes,
-                    (unsigned long long)(p - it->first), it->second);
-      }
-      cached_lo = it->first, cached_hi = it->first + it->second;
-    }
-    if (p % bytes)
-      return fail("%s %zu bytes at an address that is not a multiple of %zu", write ? "writes" : "reads", bytes, bytes);
-    size_t at = p - (uint64_t)arena;
+  const uint64_t at = p - (uint64_t)arena, in_static = p - (uint64_t)__start_vse_shared;
+  if (at < kArena) {
+    if (p % bytes || at % kGap + bytes > rooms[at / kGap]) return refuse(p, bytes, write);
     if (bytes == 2) {
       half_launch = position.first;
       compare(shadows[at / 4], write, "device", position.first);
       return look(halves[at / 2], write, "device", position.first);
     }
-    for (size_t w = at / 4; w <= (at + bytes - 1) / 4; w++) {
-      look(shadows[w], write, "device", position.first);
-      if (half_launch != position.first) continue;
-      for (int i = 0; i < 2; i++) compare(halves[2 * w + i], write, "device", position.first);
-    }
+    for (size_t i = 0; i < (bytes + 3) / 4; i++) look(shadows[at / 4 + i], write, "device", position.first);
+    if (half_launch != position.first) return;
+    for (size_t i = 0; i < (bytes + 3) / 4 * 2; i++)
+      compare(halves[at / 4 * 2 + i], write, "device", position.first);
+  } else if (in_static < kStatic) {
+    if (in_static < touched_from) touched_from = in_static;
+    if (in_static + bytes > touched_to) touched_to = in_static + bytes;
+    for (uint64_t w = p / 4; w <= (p + bytes - 1) / 4; w++)
+      look(shared_shadow[w - (uint64_t)__start_vse_shared / 4], write, "shared", position.block);
   } else if (p - (uint64_t)dynamic_shared < kMostShared) {
     const uint64_t at = p - (uint64_t)dynamic_shared;
     if (at + bytes > dynamic_bytes)
@@ -230,9 +245,9 @@ void check_device(uint64_t p, size_t bytes, bool write) {
   access(p, bytes, write);
 }
 void check_shared(uint64_t p, size_t bytes, bool write) {
-  const uint64_t at = p - (uint64_t)__start_vse_shared, size = __stop_vse_shared - __start_vse_shared;
+  const uint64_t at = p - (uint64_t)__start_vse_shared;
   const bool dynamic = p - (uint64_t)dynamic_shared < kMostShared;
-  if ((!dynamic && (at >= size || at + bytes > size)) || p % bytes)
+  if ((!dynamic && (at >= kStatic || at + bytes > kStatic)) || p % bytes)
     return fail("%s %zu bytes at %lld of shared memory", write ? "writes" : "reads", bytes, (long long)at);
   access(p, bytes, write);
 }

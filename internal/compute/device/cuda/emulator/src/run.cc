@@ -86,11 +86,28 @@ static std::vector<char*> spare;  // stacks of blocks that ran at once; few of t
 static Fiber* fibers;
 static void* scheduler;
 static int current = -1, threads;
+static int base, lanes, turns[32], turn;  // of the warp that runs: its first thread, and its lanes by their turns
+static bool ran;                          // whether a lane did since this was false
 static void (*body_call)(void**);
 static void** body_parameters;
 static uint64_t random_state = 88172645463325252ull;
 
-static void suspend() { emu_switch(&fibers[current].sp, scheduler); }
+// go_on lets the next lane run that can, and behind the last one the scheduler. It saves where the caller stands.
+static void go_on(void** caller) {
+  while (turn < lanes && failure.empty()) {
+    const int i = base + turns[turn++];
+    if (fibers[i].state != kReady) continue;
+    const Dim d = now.block_dim;
+    now.thread = d.y == 1 && d.z == 1 ? Dim{(unsigned)i, 0, 0} : Dim{i % d.x, i / d.x % d.y, i / (d.x * d.y)};
+    position.thread = (uint16_t)i;
+    current = i, ran = true;
+    return emu_switch(caller, fibers[i].sp);
+  }
+  current = -1;
+  if (caller != &scheduler) emu_switch(caller, scheduler);
+}
+
+static void suspend() { go_on(&fibers[current].sp); }
 
 static void body() {
   body_call(body_parameters);
@@ -126,7 +143,7 @@ void barrier(int line) {
 }
 
 uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument) {
-  int me = current, lane = me & 31, base = me & ~31;
+  int me = current, lane = me & 31;
   if (!(mask >> lane & 1)) fail("a lane that is not in its own shuffle mask");
   Fiber& x = fibers[me];
   int p = x.parity;
@@ -149,7 +166,7 @@ static float half_of(uint32_t two, int upper) {
 // give_tiles gives what the lane has of A and of B to the others of its warp, and returns where theirs lie.
 static int give_tiles(const uint32_t* a, const uint32_t* b) {
   int me = current, p = fibers[me].parity;
-  if (threads - (me & ~31) < 32) fail("a product of a warp of %d threads", threads - (me & ~31));
+  if (lanes < 32) fail("a product of a warp of %d threads", lanes);
   memcpy(fibers[me].tiles[p], a, 16);
   memcpy(fibers[me].tiles[p] + 4, b, 8);
   shuffle(0xffffffffu, 0, kMultiply, me & 31);
@@ -157,7 +174,7 @@ static int give_tiles(const uint32_t* a, const uint32_t* b) {
 }
 
 void mma(float* c, const uint32_t* a, const uint32_t* b) {
-  int p = give_tiles(a, b), lane = current & 31, base = current & ~31;
+  int p = give_tiles(a, b), lane = current & 31;
   for (int i = 0; i < 4; i++) {
     int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
     for (int k = 0; k < 16; k++) {
@@ -183,7 +200,7 @@ static float read_tf32(uint32_t u) {
 }
 
 void mma_tf32(float* c, const uint32_t* a, const uint32_t* b) {
-  int p = give_tiles(a, b), lane = current & 31, base = current & ~31;
+  int p = give_tiles(a, b), lane = current & 31;
   for (int i = 0; i < 4; i++) {
     int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
     for (int k = 0; k < 8; k++)
@@ -192,17 +209,8 @@ void mma_tf32(float* c, const uint32_t* a, const uint32_t* b) {
   }
 }
 
-static void resume(int i) {
-  current = i;
-  Dim d = now.block_dim;
-  now.thread = d.y == 1 && d.z == 1 ? Dim{(unsigned)i, 0, 0} : Dim{i % d.x, i / d.x % d.y, i / (d.x * d.y)};
-  position.thread = (uint16_t)i;
-  emu_switch(&scheduler, fibers[i].sp);
-  current = -1;
-}
-
 // release_warp wakes the lanes of a warp whose shuffle is complete.
-static bool release_warp(int base, int lanes) {
+static bool release_warp() {
   for (int l = 0; l < lanes; l++) {
     Fiber& x = fibers[base + l];
     if (x.state != kAtShuffle) continue;
@@ -234,21 +242,14 @@ static void arrange(int* sequence, int n) {
   }
 }
 
-// run_warp lets the lanes of a warp run until none can go on before a barrier, in a new order after each shuffle. It
-// reports whether any ran.
-static bool run_warp(int base) {
-  int sequence[32], lanes = threads - base < 32 ? threads - base : 32;
-  bool ran = false;
+// run_warp lets the lanes of a warp run until none can go on before a barrier, in a new order after each shuffle.
+static void run_warp(int first) {
+  base = first, lanes = threads - base < 32 ? threads - base : 32;
   do {
-    arrange(sequence, lanes);
-    for (int i = 0; i < lanes; i++) {
-      if (fibers[base + sequence[i]].state != kReady) continue;
-      ran = true;
-      resume(base + sequence[i]);
-      if (failed()) return ran;
-    }
-  } while (release_warp(base, lanes));
-  return ran;
+    arrange(turns, lanes);
+    turn = 0;
+    go_on(&scheduler);
+  } while (!failed() && release_warp());
 }
 
 // release_barrier wakes the block where all its threads stand at one barrier.
@@ -298,9 +299,9 @@ static bool run_block() {
     if (fibers[i].state == kWatching) fibers[i].state = kReady;
   for (;;) {
     arrange(sequence, warps);
-    bool ran = false;
+    ran = false;
     for (int i = 0; i < warps; i++) {
-      ran |= run_warp(32 * sequence[i]);
+      run_warp(32 * sequence[i]);
       if (failed()) return true;
     }
     if (release_barrier()) continue;
@@ -386,8 +387,6 @@ static void run_together(const Extent& e, uint64_t blocks) {
   together = true;
   all.clear(), owners.clear(), counters.clear();
   all.resize(blocks);
-  size_t bytes;
-  char* shared = static_shared(&bytes);
   std::vector<int> sequence(blocks);
   uint64_t left = blocks;
   for (bool first = true; left && !failed(); first = false) {
@@ -404,8 +403,7 @@ static void run_together(const Extent& e, uint64_t blocks) {
         begin_block(b.fibers);
         renew();
       } else {
-        memcpy(shared, b.shared.data(), bytes);
-        memcpy(dynamic_shared, b.shared.data() + bytes, e.shared);
+        restore_shared(b.shared);
         fibers = b.fibers.data();
       }
       now.block = b.at, position.block = b.number, position.epoch = b.epoch;
@@ -413,9 +411,7 @@ static void run_together(const Extent& e, uint64_t blocks) {
         b.done = true, left--, news++;
         b.shared.clear();
       } else {
-        b.shared.resize(bytes + e.shared);
-        memcpy(b.shared.data(), shared, bytes);
-        memcpy(b.shared.data() + bytes, dynamic_shared, e.shared);
+        save_shared(b.shared);
       }
       b.epoch = position.epoch;
     }

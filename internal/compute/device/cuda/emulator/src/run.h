@@ -1,5 +1,7 @@
 // What the parts of the emulator know of each other.
 #pragma once
+#include <vector>
+
 #include "emu.h"
 
 namespace emu {
@@ -35,7 +37,8 @@ void check_device(uint64_t p, size_t bytes, bool write);   // ends the launch wh
 void check_shared(uint64_t p, size_t bytes, bool write);
 size_t allocated();
 void fresh_shared(unsigned dynamic);
-char* static_shared(size_t* bytes);
+void save_shared(std::vector<char>& to);
+void restore_shared(const std::vector<char>& from);
 
 // Of blocks that run at once, which have a new number behind each release. before reports whether what the block of a
 // number did comes before what the running one does now, with several whether all did that up to that number; own
