@@ -284,8 +284,9 @@ func TestServedUnderLoad(t *testing.T) {
 	ask(during / 2)
 	before := heap()
 	ask(during)
-	if after := heap(); after > before+before/4+8<<20 {
-		t.Errorf("%d bytes are in use behind %v, %d before", after, statuses, before)
+	after := heap()
+	if t.Logf("%d bytes are in use behind %v, %d before", after, statuses, before); after > before+before/4+8<<20 {
+		t.Error("memory grows with the requests")
 	}
 	for status, n := range statuses {
 		if !slices.Contains([]int{200, 400, 413, 422, 429, 503}, status) {

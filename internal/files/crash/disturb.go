@@ -18,8 +18,8 @@ import (
 
 // What a test that calls Disturb draws. scripts/campaign.sh gives more time, and several processes.
 var (
-	crashTime = flag.Duration("crash-time", time.Second, "how long a test tries power failures; 0 tries none")
-	faultTime = flag.Duration("fault-time", time.Second, "how long a test tries pairs of faults; 0 tries none")
+	crashTime = flag.Duration("crash-time", 300*time.Millisecond, "how long a test tries power failures; 0 tries none")
+	faultTime = flag.Duration("fault-time", 300*time.Millisecond, "how long a test tries pairs of faults; 0 tries none")
 	crashSeed = flag.Uint64("crash-seed", 1, "seed of the power failures and faults that are drawn")
 	shard     = flag.Int("crash-shard", 0, "which part of them this process tries, from 0")
 	shards    = flag.Int("crash-shards", 1, "how many processes try a part each")
@@ -71,7 +71,11 @@ type draw struct {
 	until         time.Time
 }
 
-func (d draw) late() bool { return time.Now().After(d.until) }
+// least is how many of each kind are tried, however slow the machine is.
+const least = 2
+
+// enough reports whether the time is over.
+func (d draw) enough(o *Outcome) bool { return o.Tried >= least && time.Now().After(d.until) }
 
 // perm orders n things by the seed, and returns those of this process.
 func (d draw) perm(n int, stream uint64) (list []int) {
@@ -126,7 +130,9 @@ func (p *Program) begin() error {
 			return fmt.Errorf("%s was not written", name)
 		}
 	}
-	p.states = slices.Collect(r.States)
+	if p.states = slices.Collect(r.States); len(p.states) == 0 {
+		return errors.New("the program changes no file")
+	}
 	return nil
 }
 
@@ -205,7 +211,7 @@ func (p *Program) powerFailures(d draw) (o Outcome, err error) {
 	all := d.perm(len(p.states), 1)
 	o.Found = len(all)
 	for _, i := range all {
-		if o.Tried > 0 && d.late() {
+		if d.enough(&o) {
 			break
 		}
 		s := p.states[i]
@@ -226,7 +232,7 @@ func (t twice) String() string { return fmt.Sprintf("%s; then %s", t.first, t.se
 func (p *Program) secondFailures(d draw) (o Outcome, err error) {
 	const each = 12
 	rng := rand.New(rand.NewPCG(d.seed, 3+uint64(d.shard)))
-	for !d.late() {
+	for !d.enough(&o) {
 		first := p.states[rng.IntN(len(p.states))]
 		if err := first.Write(p.Dir); err != nil {
 			return o, err
@@ -239,7 +245,7 @@ func (p *Program) secondFailures(d draw) (o Outcome, err error) {
 		states, ended := slices.Collect(r.States), r.Ops()
 		o.Found += len(states)
 		for _, i := range rng.Perm(len(states))[:min(each, len(states))] {
-			if d.late() {
+			if d.enough(&o) {
 				break
 			}
 			if err := states[i].Write(p.Dir); err != nil {
@@ -301,7 +307,7 @@ func (p *Program) singleFaults(d draw) (o Outcome, err error) {
 	all := d.perm(p.ended*kinds, 2)
 	o.Found = len(all)
 	for _, i := range all {
-		if o.Tried > 0 && d.late() {
+		if d.enough(&o) {
 			break
 		}
 		first := fault{i / kinds, FaultKinds[i%kinds]}
@@ -321,7 +327,7 @@ func (p *Program) faultPairs(d draw) (o Outcome, err error) {
 	kinds := len(FaultKinds)
 	o.Found = len(p.pairs) * kinds
 	for _, i := range rand.New(rand.NewPCG(d.seed, 3)).Perm(o.Found) {
-		if o.Tried > 0 && d.late() {
+		if d.enough(&o) {
 			break
 		}
 		pair := p.pairs[i/kinds]
