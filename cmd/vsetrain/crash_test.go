@@ -190,7 +190,9 @@ func crashWorld(dir string) error {
 // TestDisturbedCommands disturbs every command that writes. The next command finds what was there before or arrives at
 // what the undisturbed command left, and verify finds no damage.
 func TestDisturbedCommands(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(1600)) // commands are short, and what they share is large
+	// Commands are short, and what they share is large; but cobra keeps the flags of each for ever.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 << 30))
 	for _, library := range noGPU {
 		name, file, _ := strings.Cut(library, "=")
 		t.Setenv(name, file)
