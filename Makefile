@@ -118,10 +118,10 @@ mutants: ## plant mistakes, drawn by SEED, each behind a switch, and say which o
 	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)'
 
 TIME ?= 2m
-campaign: ## draw power failures, faults, kills, damages, flipped bits, sweeps, load and hostile input by SEED for TIME, and rewrite the table of docs/reliability.md
-	GO=$(GO) TIME=$(TIME) SEED=$(SEED) bash scripts/campaign.sh
+campaign: ## draw power failures, faults, kills, damages, flipped bits, sweeps, load and hostile input, or some KINDS of these, by SEED for TIME, and rewrite their tables of docs/reliability.md
+	GO=$(GO) TIME=$(TIME) SEED=$(SEED) KINDS="$(KINDS)" bash scripts/campaign.sh
 
-test-campaign: ## two minutes of the campaign, without its table (part of .ci/run): six with the compiling of fuzz targets
+test-campaign: ## two minutes of the campaign, without its tables (part of .ci/run): six with the compiling of fuzz targets
 	GO=$(GO) TIME=2m SEED=$(SEED) PAGE= bash scripts/campaign.sh
 
 vulncheck: ## look for known vulnerabilities in what the program is built from; skipped where their database is out of reach

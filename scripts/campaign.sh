@@ -1,69 +1,119 @@
 #!/usr/bin/env bash
 # Power failures, faults, kills, damages, flipped bits, sweeps on bad machines, load, and hostile files and answers, drawn
 # by SEED for TIME, through the readers of the program: runs the tests that draw them for longer than `make test` does,
-# and rewrites the table of docs/reliability.md; with PAGE= empty it only prints it. Run it as `make campaign TIME=1h
-# SEED=1`. TIME is a number with s, m or h.
+# and rewrites their tables of docs/reliability.md; with PAGE= empty it only prints them. Run it as `make campaign TIME=1h
+# SEED=1`. TIME is a number with s, m or h, and KINDS chooses some of the tables. Power failures and faults are tried by
+# PROCESSES at a time, one for each processor where it is not given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
-time=${TIME:-2m} seed=${SEED:-1} page=${PAGE-docs/reliability.md}
+time=${TIME:-2m} seed=${SEED:-1} page=${PAGE-docs/reliability.md} processes=${PROCESSES:-$(nproc)}
+kinds=${KINDS:-disturbed kills damages flips sweeps load hostile}
+declare -A shares=([disturbed]=55 [kills]=7 [damages]=5 [flips]=5 [sweeps]=15 [load]=3 [hostile]=10)
 case $time in
 *h) seconds=$((${time%h} * 3600)) ;;
 *m) seconds=$((${time%m} * 60)) ;;
 *s) seconds=${time%s} ;;
 *) echo "TIME: expected a number with s, m or h, such as 20m, found $time" >&2; exit 2 ;;
 esac
+all=0
+for kind in $kinds; do
+  [ -n "${shares[$kind]:-}" ] || { echo "KINDS: expected some of ${!shares[*]}, found $kind" >&2; exit 2; }
+  all=$((all + shares[$kind]))
+done
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 export CGO_ENABLED=0
-"$go" test -c -o "$work/program" ./cmd/vsetrain
-"$go" test -c -o "$work/verify" ./internal/run/verify
-"$go" test -c -o "$work/train" ./train
-"$go" test -c -o "$work/sweep" ./internal/apps/sweep
-"$go" test -c -o "$work/serve" ./internal/apps/serve
-
 failed=0
-# part FOLDER ARGUMENTS...: runs a test and keeps the rows that it prints.
+
+# of KIND [PERCENT]: the seconds of a kind, or of a part of it.
+of() { echo $((seconds * ${shares[$1]} * ${2:-100} / 100 / all)); }
+
+# part PACKAGE COPIES ARGUMENTS...: runs a test in so many processes, with their number for each @, and keeps the rows
+# that they print.
 part() {
-  local folder=$1; shift
-  (cd "$folder" && "$@" -test.v -test.timeout 0) >"$work/log" 2>&1 || { failed=1; grep -v 'campaign:\|=== ' "$work/log" | head -60; }
-  sed -n 's/^.*campaign: \(.*\): \([0-9]*\) found, \([0-9]*\) tried, \([0-9]*\) failed$/| \1 | \2 | \3 | \4 |/p' "$work/log" |
-    sort -s -t: -k1,1 | tee -a "$work/rows"
+  local package=$1 copies=$2 program i pids=(); shift 2
+  program=$work/${package//\//_}
+  [ -e "$program" ] || "$go" test -c -o "$program" "./$package"
+  for ((i = 0; i < copies; i++)); do
+    (cd "$package" && exec "$program" -test.v -test.timeout 0 "${@//@/$i}") >"$work/log$i" 2>&1 &
+    pids+=($!)
+  done
+  for ((i = 0; i < copies; i++)); do
+    wait "${pids[i]}" || { failed=1; grep -v 'campaign:\|=== ' "$work/log$i" | head -60; }
+    sed -n 's/^.*campaign: \(.*\): \([0-9]*\) found, \([0-9]*\) tried, \([0-9]*\) failed$/\1|\2|\3|\4/p' "$work/log$i" \
+      >>"$work/rows"
+  done
 }
-part cmd/vsetrain "$work/program" -test.run '^TestDisturbedCommands$' -crash-seed "$seed" \
-  -crash-time $((seconds * 30 / 100))s -fault-time $((seconds * 25 / 100))s
-part cmd/vsetrain "$work/program" -test.run '^TestKillAndResume$' -kills $((seconds / 10 + 1)) -kill-seed "$seed"
-part internal/run/verify "$work/verify" -test.run '^TestDamages$' -damage-time $((seconds * 5 / 100))s -damage-seed "$seed"
-part train "$work/train" -test.run '^TestFlippedBits$' -flips $((seconds * 200)) -flip-seed "$seed"
-part internal/apps/sweep "$work/sweep" -test.run '^TestSimulatedSweeps$' -sweep-time $((seconds * 15 / 100))s \
-  -sweep-seed $((seed * 1000000))
-part internal/apps/serve "$work/serve" -test.run '^(TestOverload|TestServedUnderLoad)$' -load-time $((seconds * 3 / 100))s
+
+disturbed() { # the last columns of a row are added over the processes, and over all that is disturbed
+  local each package
+  for each in cmd/vsetrain:82 internal/run/training:8 internal/apps/extract:6 internal/apps/sweep:4; do
+    package=${each%:*}
+    part "$package" "$processes" -test.run '^TestDisturbed' -crash-seed "$seed" -crash-shard @ -crash-shards "$processes" \
+      -crash-time "$(of disturbed $((${each#*:} / 2)))s" -fault-time "$(of disturbed $((${each#*:} / 2)))s"
+  done
+  awk -F'|' -v OFS='|' '{ kind = $1; sub(/: .*/, ": all", kind)
+    for (k = 0; k < 2; k++) { name = k ? kind : $1; if (!(name in found)) order[++n] = name
+      found[name] += $2; tried[name] += $3; bad[name] += $4 } }
+    END { for (i = 1; i <= n; i++) print order[i], found[order[i]], tried[order[i]], bad[order[i]] }' "$work/rows" |
+    sort -s -t: -k1,1 >"$work/sums"
+  mv "$work/sums" "$work/rows"
+}
+
+kills() {
+  part cmd/vsetrain 1 -test.run '^TestKillAndResume$' -kills $(($(of kills) * 10 / 7 + 1)) -kill-seed "$seed"
+}
+
+damages() {
+  part internal/run/verify 1 -test.run '^TestDamages$' -damage-time "$(of damages)s" -damage-seed "$seed"
+}
+
+flips() {
+  part train 1 -test.run '^TestFlippedBits$' -flips $(($(of flips) * 4000)) -flip-seed "$seed"
+}
+
+sweeps() {
+  part internal/apps/sweep 1 -test.run '^TestSimulatedSweeps$' -sweep-time "$(of sweeps)s" -sweep-seed $((seed * 1000000))
+}
+
+load() {
+  part internal/apps/serve 1 -test.run '^(TestOverload|TestServedUnderLoad)$' -load-time "$(of load)s"
+}
+
 # go test says FAIL where -fuzztime ends while a worker starts or answers (golang/go 75804), and has found nothing then.
 timed_out() {
   grep -q '^ *context deadline exceeded$' "$work/log" && ! grep -qE 'Failing input|panic:|_test\.go:|hung or terminated' "$work/log"
 }
-targets=$(grep -rlE '^func Fuzz' --include='*_test.go' . | sort)
-for file in $targets; do # each a moment
-  for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
-    each=$((seconds * 10 / 100 / 30 + 1))
-    ran=ran; "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "${each}s" -fuzzminimizetime 10x "$(dirname "$file")" \
-      >"$work/log" 2>&1 </dev/null || timed_out || { ran=failed; failed=1; grep -v 'fuzz: elapsed' "$work/log" | head -20; }
-    n=$(sed -n 's/^fuzz: elapsed.*execs: \([0-9]*\).*/\1/p' "$work/log" | tail -1)
-    echo "| hostile input: $(basename "$(dirname "$file")") $target | ${n:-0} | ${n:-0} | $([ $ran = ran ] && echo 0 || echo 1) |" |
-      tee -a "$work/rows"
-  done
-done
 
-{
-  echo "Seed $seed, $time, $(date -u +%F), commit $(git describe --always --exclude '*' --abbrev=12 --dirty=+changes):"
-  printf '\n| kind | there are | tried | not as promised |\n|---|---:|---:|---:|\n'
-  cat "$work/rows"
-} >"$work/table"
-cat "$work/table"
-[ -z "$page" ] && exit $failed
-awk -v table="$work/table" '
-  /^<!-- \/campaign -->$/ { while ((getline line <table) > 0) print line; inside = 0 }
-  !inside { print }
-  /^<!-- campaign -->$/ { inside = 1 }' "$page" >"$work/page"
-cp "$work/page" "$page"
+hostile() {
+  local file target ran n
+  for file in $(grep -rlE '^func Fuzz' --include='*_test.go' . | sort); do # each a moment
+    for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
+      ran=0; "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "$(($(of hostile) / 30 + 1))s" -fuzzminimizetime 10x \
+        "$(dirname "$file")" >"$work/log" 2>&1 </dev/null || timed_out ||
+        { ran=1; failed=1; grep -v 'fuzz: elapsed' "$work/log" | head -20; }
+      n=$(sed -n 's/^fuzz: elapsed.*execs: \([0-9]*\).*/\1/p' "$work/log" | tail -1)
+      echo "$(basename "$(dirname "$file")") $target|${n:-0}|${n:-0}|$ran" >>"$work/rows"
+    done
+  done
+}
+
+commit=$(git describe --always --exclude '*' --abbrev=12 --dirty=+changes)
+for kind in $kinds; do
+  : >"$work/rows"
+  "$kind"
+  {
+    echo "Seed $seed, $(of "$kind") s, $(date -u +%F), commit $commit:"
+    printf '\n| %s | there are | tried | not as promised |\n|---|---:|---:|---:|\n' "$kind"
+    sed 's/|/ | /g; s/.*/| & |/' "$work/rows"
+  } >"$work/table"
+  cat "$work/table"
+  [ -n "$page" ] || continue
+  awk -v table="$work/table" -v kind="$kind" '
+    $0 == "<!-- /campaign " kind " -->" { while ((getline line <table) > 0) print line; inside = 0 }
+    !inside { print }
+    $0 == "<!-- campaign " kind " -->" { inside = 1 }' "$page" >"$work/page"
+  cp "$work/page" "$page"
+done
 exit $failed

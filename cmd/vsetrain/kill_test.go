@@ -168,7 +168,7 @@ func checkLast(t *testing.T, run string) {
 // sameRuns compares the checkpoints of two runs byte for byte and their metrics line for line, times left out.
 func sameRuns(t *testing.T, got, want string) {
 	t.Helper()
-	try.Do(t, differ(got, want))
+	try.Do(t, try.Get(runtest.ReadOutcome(want))(t).Differs(got))
 }
 
 // Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP save the state, say how to continue and end with 75; the resumed run ends as the

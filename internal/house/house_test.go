@@ -159,12 +159,13 @@ var outside = map[string][]string{
 		"internal/compute/device/cuda/driver",
 		"internal/compute/device/cuda/emulator"},
 	"google.golang.org/protobuf": {"internal/files/onnx"},
-	"flag":                       {"internal/tools/mutants", "internal/tools/publish/release"},
+	"flag":                       {"internal/files/crash", "internal/tools/mutants", "internal/tools/publish/release"},
 	"github.com/CycloneDX":       {"internal/tools/publish/release"},
 	"github.com/yuin/goldmark":   {"internal/tools/publish/site"},
 	"math/rand":                  {"internal/files/crash"}, // draws states for tests
 	// of tests: the program links the suite of devicetest without it
-	"testing":   {"internal/compute/device/cuda/emulator", "internal/house/try", "internal/run/runtest"},
+	"testing": {"internal/compute/device/cuda/emulator", "internal/files/crash", "internal/house/try",
+		"internal/run/runtest"},
 	"os/signal": {"cmd/vsetrain"},
 	"C":         {},
 }

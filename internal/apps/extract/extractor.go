@@ -27,8 +27,14 @@ type Extractor struct {
 
 	rows, columns int // of the grid; 0 for regions and vectors
 	prep          *Preprocessing
-	session       *onnxruntime.Session
+	session       session
 	input, output string
+}
+
+// session runs a model.
+type session interface {
+	Run(input string, x onnxruntime.Tensor, output string) (onnxruntime.Tensor, error)
+	Close()
 }
 
 // Open opens a model and the description beside it, and runs it once to see what it gives. getenv reads the
@@ -50,11 +56,12 @@ func Open(model string, getenv func(string) string, threads int) (_ *Extractor, 
 	if x.Hash, err = hash(model); err != nil {
 		return nil, err
 	}
-	if x.session, err = onnxruntime.Open(model, getenv, onnxruntime.Options{Threads: threads}); err != nil {
+	s, err := onnxruntime.Open(model, getenv, onnxruntime.Options{Threads: threads})
+	if err != nil {
 		return nil, err
 	}
-	x.Runtime = x.session.Version
-	if err := x.ports(); err != nil {
+	x.session, x.Runtime = s, s.Version
+	if err := x.ports(s.Inputs, s.Outputs); err != nil {
 		x.Close()
 		return nil, fmt.Errorf("%s: %w", model, err)
 	}
@@ -86,12 +93,12 @@ func hash(model string) (string, error) {
 }
 
 // ports finds input and output and runs the model on a black picture.
-func (x *Extractor) ports() error {
-	in, err := onnxruntime.Find("input", x.session.Inputs, x.prep.Input)
+func (x *Extractor) ports(inputs, outputs []onnxruntime.Port) error {
+	in, err := onnxruntime.Find("input", inputs, x.prep.Input)
 	if err != nil {
 		return err
 	}
-	out, err := onnxruntime.Find("output", x.session.Outputs, x.prep.Output)
+	out, err := onnxruntime.Find("output", outputs, x.prep.Output)
 	if err != nil {
 		return err
 	}

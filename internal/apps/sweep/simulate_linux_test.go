@@ -302,7 +302,7 @@ func (t *simulatedTraining) run() int {
 		}
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 		if err == nil {
-			_, err = fmt.Fprintf(f, "{\"kind\":\"val\",\"epoch\":%d,\"m_recall\":%g}\n", e, scoreOf(t.id, e))
+			_, err = f.WriteString(line(t.id, e))
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
@@ -452,18 +452,30 @@ func simulateSweep(t *testing.T, plan *Plan, seed uint64) (s *simulation, took t
 
 // check compares what is there with what training gives.
 func (s *simulation) check() {
-	store := &Store{Dir: s.dir, Stale: time.Minute}
-	states, err := store.Read(s.plan.Trials)
-	if err != nil {
-		s.problem("%v", err)
-		return
+	for _, problem := range amiss(s.plan, &Store{Dir: s.dir, Stale: time.Minute}) {
+		s.problem("%s", problem)
 	}
-	if job, _ := s.plan.Def.next(states); job != nil {
-		s.problem("trial %s is lost: nobody trained it to epoch %d", job.State.ID, job.Epochs)
+	for trial, n := range s.trained {
+		if n != 1 {
+			s.problem("trial and epoch %s were trained %d times", trial, n)
+		}
+	}
+}
+
+// amiss lists what a sweep that is done lacks, and what differs from what training gives.
+func amiss(plan *Plan, store *Store) (list []string) {
+	problem := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	states, err := store.Read(plan.Trials)
+	if err != nil {
+		problem("%v", err)
+		return list
+	}
+	if job, _ := plan.Def.next(states); job != nil {
+		problem("trial %s is lost: nobody trained it to epoch %d", job.State.ID, job.Epochs)
 	}
 	for _, st := range states {
 		if st.Failed != nil {
-			s.problem("trial %s failed: %s", st.ID, st.Failed.Error)
+			problem("trial %s failed: %s", st.ID, st.Failed.Error)
 		}
 		most := 0
 		for epochs, r := range st.Results {
@@ -472,7 +484,7 @@ func (s *simulation) check() {
 				best = max(best, scoreOf(st.ID, e))
 			}
 			if most = max(most, epochs); r.Score != best {
-				s.problem("trial %s has a score of %v after %d epochs, expected %v", st.ID, r.Score, epochs, best)
+				problem("trial %s has a score of %v after %d epochs, expected %v", st.ID, r.Score, epochs, best)
 			}
 		}
 		lines, epoch := 0, 0.0
@@ -486,14 +498,15 @@ func (s *simulation) check() {
 			err = nil
 		}
 		if want := lastOf(st.ID, most); most > 0 && (err != nil || lines != want || epoch != float64(want)) {
-			s.problem("trial %s has %d lines up to epoch %v, expected %d: %v", st.ID, lines, epoch, want, err)
+			problem("trial %s has %d lines up to epoch %v, expected %d: %v", st.ID, lines, epoch, want, err)
 		}
 	}
-	for trial, n := range s.trained {
-		if n != 1 {
-			s.problem("trial and epoch %s were trained %d times", trial, n)
-		}
-	}
+	return list
+}
+
+// line is what an epoch adds to the log of a trial.
+func line(id string, epoch int) string {
+	return fmt.Sprintf("{\"kind\":\"val\",\"epoch\":%d,\"m_recall\":%g}\n", epoch, scoreOf(id, epoch))
 }
 
 const byGrid = "set: {train.epochs: 4}\naxes: [{param: train.batch, values: [16, 32, 64]}]\nseeds: [1, 2]\n"

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"vsetrain/internal/files/disk"
 )
@@ -174,9 +175,15 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return f.Commit()
 }
 
+// buffers are reused: most files are much smaller.
+var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<20) }}
+
 // Fill writes through a buffer. The error is an *Error, or one from write.
 func (f *File) Fill(write func(io.Writer) error) error {
-	w := bufio.NewWriterSize(f, 1<<20)
+	w := buffers.Get().(*bufio.Writer)
+	defer buffers.Put(w)
+	defer w.Reset(nil)
+	w.Reset(f)
 	err := write(w)
 	if err == nil {
 		err = w.Flush()

@@ -16,7 +16,7 @@ import (
 // record does something in a folder that holds the file old.
 func record(t *testing.T, do func(s disk.System, dir string) error) *Recorder {
 	t.Helper()
-	dir := t.TempDir()
+	dir := try.MemoryDir(t)
 	try.Do(t, os.WriteFile(filepath.Join(dir, "old"), []byte("old"), 0o666))
 	r := try.Get(Record(dir))(t)
 	defer disk.Use(r)()
@@ -28,7 +28,7 @@ func record(t *testing.T, do func(s disk.System, dir string) error) *Recorder {
 func describe(t *testing.T, r *Recorder) (all []string) {
 	t.Helper()
 	for s := range r.States {
-		dir := t.TempDir()
+		dir := try.MemoryDir(t)
 		try.Do(t, s.Write(dir))
 		var files []string
 		entries := try.Get(os.ReadDir(dir))(t)
@@ -47,7 +47,7 @@ func describe(t *testing.T, r *Recorder) (all []string) {
 }
 
 func put(s disk.System, path, text string, sync bool) error {
-	f, err := s.Create(path)
+	f, err := s.Open(path)
 	if err != nil {
 		return err
 	}
@@ -100,18 +100,85 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// What a check does not like is named with its state.
-func TestTry(t *testing.T) {
-	r := record(t, func(s disk.System, dir string) error { return put(s, filepath.Join(dir, "new"), "abcd", false) })
-	dir := filepath.Join(t.TempDir(), "state")
-	o, err := r.Try(dir, 1, time.Now().Add(time.Minute), func() error {
-		if b, err := os.ReadFile(filepath.Join(dir, "new")); err == nil && string(b) == "ab" {
-			return errors.New("a half")
+// Mistakes of a program that replaces a file are found by what shows them, and none where there is none.
+func TestPrograms(t *testing.T) {
+	const power, faults = "power failures ", "faults "
+	ignored := func(error) error { return nil }
+	for name, c := range map[string]struct {
+		run  func(s disk.System, temp, path string) error
+		want string
+	}{
+		"no mistake": {func(s disk.System, temp, path string) error {
+			return first(put(s, temp, "new", true), func() error { return s.Rename(temp, path) },
+				func() error { return s.SyncDir(filepath.Dir(path)) })
+		}, ""},
+		"the file is not synced": {func(s disk.System, temp, path string) error {
+			return first(put(s, temp, "new", false), func() error { return s.Rename(temp, path) },
+				func() error { return s.SyncDir(filepath.Dir(path)) })
+		}, power},
+		"the folder is not synced": {func(s disk.System, temp, path string) error {
+			return first(put(s, temp, "new", true), func() error { return s.Rename(temp, path) })
+		}, power},
+		"the name comes before the text": {func(s disk.System, temp, path string) error {
+			return first(put(s, temp, "", true), func() error { return s.Rename(temp, path) },
+				func() error { return put(s, path, "new", true) },
+				func() error { return s.SyncDir(filepath.Dir(path)) })
+		}, power + faults},
+		"an error of the write is lost": {func(s disk.System, temp, path string) error {
+			return first(ignored(put(s, temp, "new", true)), func() error { return s.Rename(temp, path) },
+				func() error { return s.SyncDir(filepath.Dir(path)) })
+		}, faults},
+	} {
+		dir := try.MemoryDir(t)
+		try.Do(t, os.WriteFile(filepath.Join(dir, "file"), []byte("old"), 0o666))
+		run := func() error {
+			os.Remove(filepath.Join(dir, "temp"))
+			return c.run(disk.Now(), filepath.Join(dir, "temp"), filepath.Join(dir, "file"))
 		}
-		return nil
-	})
-	if err != nil || o.Found != o.Tried || o.Failed != 1 ||
-		!strings.Contains(o.Errors[0].Error(), "1 of 1 names, data half: a half") {
-		t.Errorf("%+v, %v", o, err)
+		p := &Program{Dir: dir, Run: run, Again: run, Outputs: []string{"file"}}
+		try.Do(t, p.begin())
+		d, found := draw{seed: 1, shards: 1, until: time.Now().Add(time.Minute)}, ""
+		for _, kind := range []struct {
+			name string
+			try  func(draw) (Outcome, error)
+		}{{power, p.powerFailures}, {faults, p.singleFaults}, {faults, p.faultPairs}} {
+			o := try.Get(kind.try(d))(t)
+			if o.Tried != o.Found || kind.name == power && o.Tried < 6 ||
+				(o.Failed > 0) != (len(o.Errors) > 0) {
+				t.Errorf("%s, %s: %+v", name, kind.name, o)
+			}
+			if o.Failed > 0 && !strings.HasSuffix(found, kind.name) {
+				found += kind.name
+			}
+		}
+		if found != c.want {
+			t.Errorf("%s: found by %q, want %q", name, found, c.want)
+		}
+		d.until = time.Now().Add(10 * time.Millisecond)
+		if o := try.Get(p.secondFailures(d))(t); name == "no mistake" && (o.Tried == 0 || o.Failed > 0) {
+			t.Errorf("twice: %+v", o)
+		}
+	}
+}
+
+// first returns the first error of a row of calls, of which those behind it are not made.
+func first(err error, calls ...func() error) error {
+	for _, call := range calls {
+		if err == nil {
+			err = call()
+		}
+	}
+	return err
+}
+
+// The parts of several processes are the whole, and the same seed draws the same.
+func TestShards(t *testing.T) {
+	whole := draw{seed: 5, shards: 1}.perm(20, 1)
+	parts := append(draw{seed: 5, shards: 2}.perm(20, 1), draw{seed: 5, shard: 1, shards: 2}.perm(20, 1)...)
+	if slices.Sort(parts); slices.Equal(whole, parts) {
+		t.Error("the order is not drawn")
+	}
+	if slices.Sort(whole); !slices.Equal(whole, parts) || len(whole) != 20 {
+		t.Errorf("%v, %v", whole, parts)
 	}
 }

@@ -49,7 +49,7 @@ func (s *Faults) do(call func() error) error {
 	return call()
 }
 
-// Create, Open, Rename, Link, Remove, Mkdir and SyncDir implement disk.System.
+// Create, Open, Renew, Rename, Link, Remove, Mkdir and SyncDir implement disk.System.
 func (s *Faults) Create(path string) (f disk.File, err error) {
 	err = s.do(func() error { f, err = s.Host.Create(path); return err })
 	return s.wrap(f, err)
@@ -65,6 +65,10 @@ func (s *Faults) wrap(f disk.File, err error) (disk.File, error) {
 		return nil, err
 	}
 	return &faultyFile{f, s}, nil
+}
+
+func (s *Faults) Renew(path string, b []byte) error {
+	return s.do(func() error { return s.Host.Renew(path, b) })
 }
 
 func (s *Faults) Rename(from, to string) error {

@@ -68,7 +68,7 @@ func (s *Summer) Sum(changed time.Time) Sum {
 
 // SumOf reads a file.
 func SumOf(path string) (Sum, error) {
-	f, _, err := regular.Open(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
 		return Sum{}, err
 	}
@@ -78,7 +78,7 @@ func SumOf(path string) (Sum, error) {
 		return Sum{}, err
 	}
 	s := NewSummer()
-	if _, err := io.CopyBuffer(s, struct{ io.Reader }{f}, make([]byte, BlockSize)); err != nil {
+	if _, err := io.CopyBuffer(s, struct{ io.Reader }{f}, make([]byte, min(BlockSize, size+1))); err != nil {
 		return Sum{}, err
 	}
 	return s.Sum(info.ModTime()), nil
@@ -125,7 +125,7 @@ func atOnce(path string, should Sum) (same bool, err error) {
 	if size != should.Size {
 		return false, fmt.Errorf("has %d bytes and had %d", size, should.Size)
 	}
-	buf := make([]byte, BlockSize)
+	buf := make([]byte, min(BlockSize, size))
 	for _, block := range []int64{0, (size - 1) / BlockSize} {
 		n, err := f.ReadAt(buf[:min(BlockSize, size-block*BlockSize)], block*BlockSize)
 		if err != nil {

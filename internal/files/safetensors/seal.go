@@ -205,7 +205,7 @@ func (p *pieceWriter) Write(b []byte) (int, error) {
 	for p.n += int64(n); len(b) > 0; {
 		if p.buf == nil {
 			if p.buf = <-p.free; p.buf == nil {
-				p.buf = make([]byte, 0, sealPiece)
+				p.buf = make([]byte, 0, min(sealPiece, len(b))) // most tensors come at once
 			}
 		}
 		k := min(len(b), sealPiece-len(p.buf))

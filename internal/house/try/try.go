@@ -57,3 +57,15 @@ func Files(t testing.TB, texts map[string]string) string {
 	}
 	return dir
 }
+
+// MemoryDir makes a folder that goes when the test ends: in memory where the system has /dev/shm, since there a sync
+// costs nothing.
+func MemoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "vsetrain-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { Do(t, os.RemoveAll(dir)) })
+	return dir
+}

@@ -210,18 +210,19 @@ func TestTensorIsNamed(t *testing.T) {
 func TestEarlierVersions(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"config.yaml": "seed: 1\n", "test.json": "{\n  \"a\": 1\n}\n",
-		"train_caps.txt": "a dog\n"} {
+		"test_extractor.json": "{\n  \"model\": \"m.onnx\",\n  \"sha256\": \"ab\",\n  \"dim\": 4\n}\n",
+		"train_caps.txt":      "a dog\n"} {
 		try.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	r, err := Path(t.Context(), dir, quiet)
-	if err != nil || len(r.Without) != 3 || r.Whole != 0 || len(r.Damaged) > 0 {
+	if err != nil || len(r.Without) != 4 || r.Whole != 0 || len(r.Damaged) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	try.Do(t, os.Remove(filepath.Join(dir, "train_caps.txt")))
 	try.Get(integrity.Record(dir))(t)
 	try.Do(t, os.Remove(filepath.Join(dir, "test.json")))
 	r, err = Path(t.Context(), dir, quiet)
-	if err != nil || r.Whole != 2 || len(r.Damaged) != 1 || !strings.Contains(r.Damaged[0].What, "is missing") {
+	if err != nil || r.Whole != 3 || len(r.Damaged) != 1 || !strings.Contains(r.Damaged[0].What, "is missing") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

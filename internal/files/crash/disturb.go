@@ -1,0 +1,340 @@
+package crash
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vsetrain/internal/files/disk"
+)
+
+// What a test that calls Disturb draws. scripts/campaign.sh gives more time, and several processes.
+var (
+	crashTime = flag.Duration("crash-time", 300*time.Millisecond, "how long a test tries power failures; 0 tries none")
+	faultTime = flag.Duration("fault-time", 300*time.Millisecond, "how long a test tries pairs of faults; 0 tries none")
+	crashSeed = flag.Uint64("crash-seed", 1, "seed of the power failures and faults that are drawn")
+	shard     = flag.Int("crash-shard", 0, "which part of them this process tries, from 0")
+	shards    = flag.Int("crash-shards", 1, "how many processes try a part each")
+)
+
+// Program changes the files of a folder. Its functions work there, one after the other.
+type Program struct {
+	Dir   string       // the folder; Run finds there what is there when Disturb is called
+	Run   func() error // an error is what the program reports
+	Again func() error // what a person does behind a disturbed Run; it must end well
+	// Outputs are files, below Dir, that Again leaves as Run does undisturbed. Where all of them are there before, all
+	// are old or all are new, but for the Journal, to which records are appended.
+	Outputs []string
+	Journal string
+	Left    func() error // finds damage behind a disturbed Run whose Outputs are all there; may be nil
+	Done    func() error // finds what is not as Run leaves it undisturbed, beside Outputs; may be nil
+
+	old, wanted map[string][]byte
+	ended       int // calls, undisturbed
+	states      []State
+	start       State
+	pairs       [][2]fault // that are known, the second without a kind
+}
+
+// Outcome is what was tried.
+type Outcome struct {
+	Found, Tried, Failed int
+	Errors               []error // of those that are not as promised, the first few
+}
+
+// maxErrors bounds the errors that are kept.
+const maxErrors = 5
+
+// add counts one that was tried.
+func (o *Outcome) add(what fmt.Stringer, err error) {
+	o.Tried++
+	if err == nil {
+		return
+	}
+	if o.Failed++; o.Failed <= maxErrors {
+		o.Errors = append(o.Errors, fmt.Errorf("%s: %w", what, err))
+	}
+}
+
+// draw is the part of what there is that a process tries.
+type draw struct {
+	seed          uint64
+	shard, shards int
+	until         time.Time
+}
+
+// least is how many of each kind are tried, however slow the machine is.
+const least = 2
+
+// enough reports whether the time is over.
+func (d draw) enough(o *Outcome) bool { return o.Tried >= least && time.Now().After(d.until) }
+
+// perm orders n things by the seed, and returns those of this process.
+func (d draw) perm(n int, stream uint64) (list []int) {
+	for k, i := range rand.New(rand.NewPCG(d.seed, stream)).Perm(n) {
+		if k%d.shards == d.shard {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// Disturb runs a program undisturbed and then disturbs it for its part of the time of the test, which has so many
+// programs still to disturb. What was tried is logged for scripts/campaign.sh.
+func Disturb(t *testing.T, name string, programs int, p *Program) {
+	t.Helper()
+	if err := p.begin(); err != nil {
+		t.Fatal(err)
+	}
+	// part gives a kind so many shares of what is left of the time.
+	part := func(total *time.Duration, shares float64, kind string, try func(draw) (Outcome, error)) {
+		if *total == 0 {
+			return
+		}
+		began := time.Now()
+		o, err := try(draw{*crashSeed, *shard, *shards, began.Add(time.Duration(float64(*total) * shares))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*total = max(time.Millisecond, *total-time.Since(began))
+		for _, err := range o.Errors {
+			t.Errorf("%s: %v", kind, err)
+		}
+		t.Logf("campaign: %s: %s: %d found, %d tried, %d failed", kind, name, o.Found, o.Tried, o.Failed)
+	}
+	all := float64(programs)
+	part(crashTime, 0.5/all, "power failures", p.powerFailures)
+	part(crashTime, 0.5/(all-0.5), "power failures in a row", p.secondFailures)
+	part(faultTime, 0.5/all, "faults", p.singleFaults)
+	part(faultTime, 0.5/(all-0.5), "pairs of faults", p.faultPairs)
+}
+
+// begin records Run, undisturbed, and keeps what it finds and leaves.
+func (p *Program) begin() error {
+	p.old = p.read()
+	r, err := p.record(p.Run)
+	if err != nil {
+		return err
+	}
+	p.wanted, p.start, p.ended = p.read(), r.Start(), r.Ops()
+	for _, name := range p.Outputs {
+		if p.wanted[name] == nil {
+			return fmt.Errorf("%s was not written", name)
+		}
+	}
+	if p.states = slices.Collect(r.States); len(p.states) == 0 {
+		return errors.New("the program changes no file")
+	}
+	return nil
+}
+
+// record records what a function does to Dir.
+func (p *Program) record(do func() error) (*Recorder, error) {
+	r, err := Record(p.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer disk.Use(r)()
+	return r, do()
+}
+
+// read returns the outputs that are there.
+func (p *Program) read() map[string][]byte {
+	all := map[string][]byte{}
+	for _, name := range p.Outputs {
+		if b, err := os.ReadFile(filepath.Join(p.Dir, name)); err == nil {
+			all[name] = b
+		}
+	}
+	return all
+}
+
+// check looks at what a disturbed Run left. One that ended well has done what it should.
+func (p *Program) check(ended bool) error {
+	now := p.read()
+	if len(now) == len(p.wanted) && len(now) > 0 {
+		if !p.are(now, p.old) && !p.are(now, p.wanted) {
+			return fmt.Errorf("%s are neither all old nor all new", p.Outputs)
+		}
+		if p.Left != nil {
+			if err := p.Left(); err != nil {
+				return fmt.Errorf("before it is repeated: %w", err)
+			}
+		}
+	}
+	if ended {
+		if err := p.done(); err != nil {
+			return fmt.Errorf("behind a good end: %w", err)
+		}
+		return nil
+	}
+	if err := p.Again(); err != nil {
+		return err
+	}
+	return p.done()
+}
+
+// are reports whether files are those of a time, but for the journal.
+func (p *Program) are(now, then map[string][]byte) bool {
+	for name, b := range now {
+		if was, ok := then[name]; name != p.Journal && (!ok || !bytes.Equal(b, was)) {
+			return false
+		}
+	}
+	return true
+}
+
+// done looks at what must be as the undisturbed program leaves it.
+func (p *Program) done() error {
+	now := p.read()
+	for name, want := range p.wanted {
+		if !bytes.Equal(now[name], want) {
+			return fmt.Errorf("%s is not what the undisturbed program left", name)
+		}
+	}
+	if p.Done == nil {
+		return nil
+	}
+	return p.Done()
+}
+
+// powerFailures tries the states that a power failure may leave of Run.
+func (p *Program) powerFailures(d draw) (o Outcome, err error) {
+	all := d.perm(len(p.states), 1)
+	o.Found = len(all)
+	for _, i := range all {
+		if d.enough(&o) {
+			break
+		}
+		s := p.states[i]
+		if err := s.Write(p.Dir); err != nil {
+			return o, err
+		}
+		o.add(s, p.check(s.After == p.ended))
+	}
+	return o, nil
+}
+
+// twice is a power failure, and another while the program was run again.
+type twice struct{ first, second State }
+
+func (t twice) String() string { return fmt.Sprintf("%s; then %s", t.first, t.second) }
+
+// secondFailures tries the states that a power failure may leave of Again behind a power failure of Run: a few of each.
+func (p *Program) secondFailures(d draw) (o Outcome, err error) {
+	const each = 12
+	rng := rand.New(rand.NewPCG(d.seed, 3+uint64(d.shard)))
+	for !d.enough(&o) {
+		first := p.states[rng.IntN(len(p.states))]
+		if err := first.Write(p.Dir); err != nil {
+			return o, err
+		}
+		r, err := p.record(p.Again)
+		if err != nil {
+			o.add(first, err)
+			continue
+		}
+		states, ended := slices.Collect(r.States), r.Ops()
+		o.Found += len(states)
+		for _, i := range rng.Perm(len(states))[:min(each, len(states))] {
+			if d.enough(&o) {
+				break
+			}
+			if err := states[i].Write(p.Dir); err != nil {
+				return o, err
+			}
+			o.add(twice{first, states[i]}, p.check(states[i].After == ended))
+		}
+	}
+	return o, nil
+}
+
+// fault is a call, from 0, that fails.
+type fault struct {
+	at   int
+	kind string
+}
+
+// faults are one or two of a run.
+type faults struct {
+	list []fault
+	err  error // of the program
+}
+
+func (f faults) String() string {
+	var all []string
+	for _, one := range f.list {
+		all = append(all, fmt.Sprintf("%s of call %d", one.kind, one.at))
+	}
+	return fmt.Sprintf("%s, and the program says %v", strings.Join(all, " and "), f.err)
+}
+
+// ErrSilent is what Run returns when it failed and did not say so.
+var ErrSilent = errors.New("the program failed without a word")
+
+// fail lets calls of Run fail, and returns how many there were in all.
+func (p *Program) fail(o *Outcome, list ...fault) (calls int, err error) {
+	if err := p.start.Write(p.Dir); err != nil {
+		return 0, err
+	}
+	f := &Faults{At: map[int]string{}}
+	for _, one := range list {
+		f.At[one.at] = one.kind
+	}
+	restore := disk.Use(f)
+	said := p.Run()
+	restore()
+	bad := p.check(said == nil)
+	if errors.Is(said, ErrSilent) {
+		bad = said
+	}
+	o.add(faults{list, said}, bad)
+	return f.calls, nil
+}
+
+// singleFaults lets each call of Run fail, and notes which calls there are behind it: those with which it is a pair.
+func (p *Program) singleFaults(d draw) (o Outcome, err error) {
+	const window = 60 // calls: within the same save, validation, claim or set
+	kinds := len(FaultKinds)
+	all := d.perm(p.ended*kinds, 2)
+	o.Found = len(all)
+	for _, i := range all {
+		if d.enough(&o) {
+			break
+		}
+		first := fault{i / kinds, FaultKinds[i%kinds]}
+		calls, err := p.fail(&o, first)
+		if err != nil {
+			return o, err
+		}
+		for then := first.at + 1; first.kind != Kill && then < min(calls, first.at+window); then++ {
+			p.pairs = append(p.pairs, [2]fault{first, {at: then}})
+		}
+	}
+	return o, nil
+}
+
+// faultPairs lets two calls of Run fail, of which the second is one that is made although the first has failed.
+func (p *Program) faultPairs(d draw) (o Outcome, err error) {
+	kinds := len(FaultKinds)
+	o.Found = len(p.pairs) * kinds
+	for _, i := range rand.New(rand.NewPCG(d.seed, 3)).Perm(o.Found) {
+		if d.enough(&o) {
+			break
+		}
+		pair := p.pairs[i/kinds]
+		pair[1].kind = FaultKinds[i%kinds]
+		if _, err := p.fail(&o, pair[:]...); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
