@@ -30,7 +30,8 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 			"--set model.bert.intermediate=8"
 	)
 	base := t.TempDir()
-	try.Do(t, os.WriteFile(filepath.Join(base, "c.yaml"), fmt.Appendf(nil, crashConfig, ""), 0o666))
+	config := fmt.Appendf(nil, strings.Replace(crashConfig, "../world", "world", 1), "")
+	try.Do(t, os.WriteFile(filepath.Join(base, "c.yaml"), config, 0o666))
 	mustRun(t, base, strings.Fields("data synth world --train 8 --dev 2 --test 4 --regions 2 --dim 16")...)
 	mustRun(t, base, "train", "--config", "c.yaml", "--run", "run")
 	try.Do(t, os.Mkdir(filepath.Join(base, "bert"), 0o777))
