@@ -4,7 +4,7 @@
 
 FOLDER holds data/, as docs/leaderboard.md makes it. For VSE++, then VSE-infinity, then SGR the sweep leaderboard-NETWORK trains every loss with three rates and one
 seed. The best M-Recall on dev chooses the rate of a loss, and two more seeds are trained with it. SGR takes the four losses that are best with VSE-infinity. Wrong
-captions come after VSE++, at the rates that it chose. Finished trainings are not repeated.
+captions come after VSE++, at one rate. Finished trainings are not repeated.
 """
 import json
 import os
@@ -83,9 +83,7 @@ class Leaderboard:
     def run(self):
         rates = self.rates("vsepp")
         self.seeds("vsepp", rates, SEEDS[1:])
-        variants = {name: name.split("-")[0] for name in self.choices("noise", "loss")}  # lseh-zero has the rate of lseh
-        noisy = {name: rates[of] for name, of in variants.items() if of in rates}
-        self.seeds("noise", noisy, SEEDS)
+        self.seeds("noise", {name: self.choices("noise", "rate")[0] for name in self.choices("noise", "loss")}, SEEDS)
         rates = self.rates("vseinf")
         self.seeds("vseinf", rates, SEEDS[1:])
         means = {loss: self.scores("vseinf", {"rate": {rate}, "loss": {loss}}, SEEDS)[loss, rate] for loss, rate in rates.items()}

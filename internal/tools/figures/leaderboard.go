@@ -29,14 +29,10 @@ const (
 // contest is one comparison of the leaderboard, as a sweep offers it. Its runs are kept in folders PREFIX RATE-LOSS.
 type contest struct {
 	name, folder, prefix string
-	base                 string   // the preset of its sweep; one with a prefix takes the rates of one without
 	rates, losses        []string // as the sweep names them, the rates in rising order, the base of the tables first
 }
 
-var (
-	sweepBase   = regexp.MustCompile(`(?m)^base: (.*)$`)
-	sweepChoice = regexp.MustCompile(`(?m)^  - name: (\S+)|^      - \{name: "?([^",]+)`)
-)
+var sweepChoice = regexp.MustCompile(`(?m)^  - name: (\S+)|^      - \{name: "?([^",]+)`)
 
 // contests are those of the sweeps of the leaderboard, those that choose rates first.
 func contests() (all []contest, err error) {
@@ -59,7 +55,7 @@ func contests() (all []contest, err error) {
 			}
 		}
 		c := contest{folder: strings.TrimSuffix(strings.TrimPrefix(file, before), ".yaml"),
-			base: sweepBase.FindStringSubmatch(string(plan))[1], rates: axes["rate"], losses: axes["loss"]}
+			rates: axes["rate"], losses: axes["loss"]}
 		slices.SortFunc(c.rates, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
 		c.name = c.folder
 		if axes["noise"] == nil {
@@ -147,24 +143,26 @@ func leaderboard(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, best := map[string][]byte{}, map[string]map[string]string{} // best by the base of the sweep
+	files := map[string][]byte{}
 	list, err := contests()
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range list {
-		tables := map[string]string{}
-		if c.prefix == "" {
-			dev, rates, err := c.rated(root)
-			if err != nil {
+		tables, best := map[string]string{}, map[string]string{}
+		if len(c.rates) > 1 {
+			var dev map[string]map[string]float64
+			if dev, best, err = c.rated(root); err != nil {
 				return nil, err
 			}
-			best[c.base], tables["rates"] = rates, c.ratesTable(dev, rates)
+			tables["rates"] = c.ratesTable(dev, best)
 		}
 		s := study{name: leaderboardRuns + " " + c.name, tables: []string{primaryTable, queriesTable}, ranked: true}
 		for _, name := range c.losses {
-			from, _, _ := strings.Cut(name, "-") // a variant has the rate of its loss
-			s.settings = append(s.settings, setting{name, c.runAt(best[c.base][from], name), firstSeed, lastSeed})
+			if len(c.rates) == 1 {
+				best[name] = c.rates[0]
+			}
+			s.settings = append(s.settings, setting{name, c.runAt(best[name], name), firstSeed, lastSeed})
 		}
 		drawn, _, err := s.draw(root)
 		if err != nil {
