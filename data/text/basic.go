@@ -1,6 +1,7 @@
 package text
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -25,7 +26,8 @@ func (b *basic) split(s string) {
 	if isASCII(s) {
 		b.decomposed = append(b.decomposed[:0], s...)
 	} else {
-		b.decomposed = norm.NFD.AppendString(b.decomposed[:0], s)
+		// What is not UTF-8 is left out; norm would leave what follows as it is.
+		b.decomposed = norm.NFD.AppendString(b.decomposed[:0], strings.ToValidUTF8(s, ""))
 	}
 	for rest := b.decomposed; len(rest) > 0; {
 		r, size := utf8.DecodeRune(rest)

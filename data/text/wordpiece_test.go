@@ -131,6 +131,7 @@ func FuzzWordPiece(f *testing.F) {
 	f.Add("A dog, unaffable élé 犬 running.", "")
 	f.Add("İs th!s 𩸽 Ϻ Šœ Ugljšić dấu nặng", tinyPieces)
 	f.Add("\xff\u0301\u200d", "[PAD]\n##x\n")
+	f.Add("\xf5â", "")
 	v := try.Get(decodeWordPiece([]byte(tinyPieces)))(f)
 	f.Fuzz(func(t *testing.T, text, vocab string) {
 		other, err := decodeWordPiece([]byte(vocab))
