@@ -2,8 +2,8 @@
 # Power failures, faults, kills, damages, flipped bits, sweeps on bad machines, load, and hostile files and answers, drawn
 # by SEED for TIME, through the readers of the program: runs the tests that draw them for longer than `make test` does,
 # and rewrites their tables of docs/reliability.md; with PAGE= empty it only prints them. Run it as `make campaign TIME=1h
-# SEED=1`. TIME is a number with s, m or h, and KINDS chooses some of the tables. Power failures and faults are tried by
-# PROCESSES at a time, one for each processor where it is not given.
+# SEED=1`. TIME is a number with s, m or h, and KINDS chooses some of the tables. Power failures, faults and sweeps are
+# tried by PROCESSES at a time, one for each processor where it is not given. Sweeps are faster where TMPDIR is in memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -46,19 +46,16 @@ part() {
   done
 }
 
-disturbed() { # the last columns of a row are added over the processes, and over all that is disturbed
+disturbed() { # with a row for all that is disturbed
   local each package
   for each in cmd/vsetrain:82 internal/run/training:8 internal/apps/extract:6 internal/apps/sweep:4; do
     package=${each%:*}
     part "$package" "$processes" -test.run '^TestDisturbed' -crash-seed "$seed" -crash-shard @ -crash-shards "$processes" \
       -crash-time "$(of disturbed $((${each#*:} / 2)))s" -fault-time "$(of disturbed $((${each#*:} / 2)))s"
   done
-  awk -F'|' -v OFS='|' '{ kind = $1; sub(/: .*/, ": all", kind)
-    for (k = 0; k < 2; k++) { name = k ? kind : $1; if (!(name in found)) order[++n] = name
-      found[name] += $2; tried[name] += $3; bad[name] += $4 } }
-    END { for (i = 1; i <= n; i++) print order[i], found[order[i]], tried[order[i]], bad[order[i]] }' "$work/rows" |
-    sort -s -t: -k1,1 >"$work/sums"
-  mv "$work/sums" "$work/rows"
+  awk -F'|' -v OFS='|' '{ one = $0; sub(/: .*/, ": all", $1); print; print one }' "$work/rows" |
+    sort -s -t: -k1,1 >"$work/all"
+  mv "$work/all" "$work/rows"
 }
 
 kills() {
@@ -73,8 +70,9 @@ flips() {
   part train 1 -test.run '^TestFlippedBits$' -flips $(($(of flips) * 4000)) -flip-seed "$seed"
 }
 
-sweeps() {
-  part internal/apps/sweep 1 -test.run '^TestSimulatedSweeps$' -sweep-time "$(of sweeps)s" -sweep-seed $((seed * 1000000))
+sweeps() { # what is simulated takes turns; each process begins 100,000 seeds behind the one before
+  GOMAXPROCS=1 part internal/apps/sweep "$processes" -test.run '^TestSimulatedSweeps$' -sweep-time "$(of sweeps)s" \
+    -sweep-seed "${seed}@00000"
 }
 
 load() {
@@ -106,7 +104,9 @@ for kind in $kinds; do
   {
     echo "Seed $seed, $(of "$kind") s, $(date -u +%F), commit $commit:"
     printf '\n| %s | there are | tried | not as promised |\n|---|---:|---:|---:|\n' "$kind"
-    sed 's/|/ | /g; s/.*/| & |/' "$work/rows"
+    awk -F'|' '!($1 in found) { order[++n] = $1 } { found[$1] += $2; tried[$1] += $3; bad[$1] += $4 }
+      END { for (i = 1; i <= n; i++) print "|", order[i], "|", found[order[i]], "|", tried[order[i]], "|",
+        bad[order[i]], "|" }' "$work/rows"
   } >"$work/table"
   cat "$work/table"
   [ -n "$page" ] || continue

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,10 +28,12 @@ func TestCostOfVerify(t *testing.T) {
 	for _, preset := range []string{"vsepp/f30k-lmh2", "vsrn/f30k-lmh2", "vseinf/f30k-lmh2-bigru",
 		"vseinf/f30k-lmh2-bert", "saf/f30k-lmh2", "sgr/f30k-lmh2", "gsmn/f30k-lmh2", "scan/f30k-benchmark-ti-lse",
 		"chan/f30k-benchmark-bigru"} {
-		first := costOfVerify(t, preset, n, true)
-		second := costOfVerify(t, preset, n, false)
-		t.Logf("%s: %.3f s a step, %.4f times that with train.verify (%.4f and %.4f), %.3f s before saving", preset,
-			first.seconds, math.Sqrt(first.ratio*second.ratio), first.ratio, second.ratio, first.saving)
+		t.Run(strings.ReplaceAll(preset, "/", "-"), func(t *testing.T) {
+			first := costOfVerify(t, preset, n, true)
+			second := costOfVerify(t, preset, n, false)
+			t.Logf("%.3f s a step, %.4f times that with train.verify (%.4f and %.4f), %.3f s before saving",
+				first.seconds, math.Sqrt(first.ratio*second.ratio), first.ratio, second.ratio, first.saving)
+		})
 	}
 }
 
