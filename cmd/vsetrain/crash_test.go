@@ -125,6 +125,9 @@ var crashJobs = []crashJob{
 		outputs: "v.npy v.npy.json"},
 	{name: "precompute-svd over another", before: "precompute-svd --data ../world --k 5 --out v.npy",
 		command: "precompute-svd --data ../world --k 4 --out v.npy --force", outputs: "v.npy v.npy.json"},
+	{name: "precompute-bert over another",
+		before:  "precompute-bert --data ../world --bert ../bert --pool mean --out v.npy",
+		command: "precompute-bert --data ../world --bert ../bert --out v.npy --force", outputs: "v.npy v.npy.json"},
 	{name: "embed over another", before: "embed --checkpoint ../trained --of captions --out e.npy",
 		command: "embed --checkpoint ../trained --of images --out e.npy --force", outputs: "e.npy e_ids.txt"},
 	{name: "embed as safetensors", command: "embed --checkpoint ../trained --of images --out e.safetensors --force",
@@ -200,6 +203,7 @@ func TestDisturbedCommands(t *testing.T) {
 	world := try.MemoryDir(t)
 	dir := filepath.Join(world, "job")
 	try.Do(t, os.Mkdir(dir, 0o777))
+	try.Do(t, os.CopyFS(filepath.Join(world, "bert"), os.DirFS("../../testdata/torch/vseinf-bert/bert")))
 	t.Chdir(dir)
 	try.Do(t, crashWorld(world))
 	shared := listing(t, world)
