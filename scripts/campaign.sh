@@ -51,7 +51,7 @@ disturbed() { # with a row for all that is disturbed
   for each in cmd/vsetrain:82 internal/run/training:8 internal/apps/extract:6 internal/apps/sweep:4; do
     package=${each%:*}
     part "$package" "$processes" -test.run '^TestDisturbed' -crash-seed "$seed" -crash-shard @ -crash-shards "$processes" \
-      -crash-time "$(of disturbed $((${each#*:} / 2)))s" -fault-time "$(of disturbed $((${each#*:} / 2)))s"
+      -crash-time "$(of disturbed $((${each#*:} / 3)))s" -fault-time "$(of disturbed $((${each#*:} * 2 / 3)))s"
   done
   awk -F'|' -v OFS='|' '{ one = $0; sub(/: .*/, ": all", $1); print; print one }' "$work/rows" |
     sort -s -t: -k1,1 >"$work/all"

@@ -102,7 +102,7 @@ type crashJob struct {
 }
 
 // Every command works in an empty folder beside those of the world: a data set, a gallery, two configurations and what
-// they trained.
+// they trained. Time that one leaves is for those behind it, so those with many quick states are the last.
 var crashJobs = []crashJob{
 	{name: "train", command: "train --config ../c.yaml --run run",
 		again: "train --config ../c.yaml --run run --auto-resume", runs: "run"},
@@ -110,13 +110,17 @@ var crashJobs = []crashJob{
 		again: "train --config ../c.yaml --run run --auto-resume --set train.keep=2 --set optim.ema=0.9", runs: "run"},
 	{name: "train --resume", before: "train --config ../c.yaml --run run --set train.max_steps=3",
 		command: "train --config ../c.yaml --run run --resume", runs: "run"},
+	{name: "train --resume, finished", before: "train --config ../c.yaml --run run",
+		command: "train --config ../c.yaml --run run --resume", runs: "run"},
 	{name: "train --seeds", command: "train --config ../c.yaml --run run --seeds 7,8",
 		again: "train --config ../c.yaml --run run --seeds 7,8 --auto-resume", runs: "run-seed7 run-seed8"},
-	{name: "data synth", command: "data synth new --train 6 --dev 2 --test 2 --regions 2 --dim 16 --force",
-		outputs: "new/train_ims.npy new/train_caps.txt"},
-	{name: "data synth over another", before: "data synth new --train 6 --dev 2 --test 2 --regions 2 --dim 16 --seed 9",
-		command: "data synth new --train 6 --dev 2 --test 2 --regions 2 --dim 16 --force",
-		outputs: "new/train_ims.npy new/train_caps.txt new/test_caps.txt"},
+	{name: "mine", command: "mine ../trained --out mined.safetensors --force", outputs: "mined.safetensors"},
+	{name: "report --test", copies: "trained pairs", command: "report trained pairs --test --out rep"},
+	{name: "average", command: "average ../trained/checkpoints/best.safetensors " +
+		"../trained/checkpoints/last.safetensors --out soup.safetensors --force", outputs: "soup.safetensors"},
+	{name: "eval --work", command: "eval --checkpoint ../pairs --work work --json e.json --save-scores s.npy " +
+		"--save-ranks r.csv", outputs: "s.npy"},
+	{name: "search --cache", command: "search two dogs --checkpoint ../trained --cache cache"},
 	{name: "data convert", command: "data convert ../world/train_ims.npy --out half.npy --dtype f16 --force",
 		outputs: "half.npy"},
 	{name: "data vocab", before: "data vocab ../world --out v.json --threshold 1",
@@ -133,12 +137,6 @@ var crashJobs = []crashJob{
 	{name: "embed as safetensors", command: "embed --checkpoint ../trained --of images --out e.safetensors --force",
 		outputs: "e.safetensors"},
 	{name: "export", command: "export ../trained --out m.pth.tar --force", outputs: "m.pth.tar"},
-	{name: "export --onnx", command: "export ../trained --onnx onnx --force"},
-	{name: "export --hub", command: "export ../trained --hub hub --force",
-		outputs: "hub/README.md hub/config.json hub/vocab.json hub/image_encoder.onnx hub/model.safetensors"},
-	{name: "export --hub over another", before: "export ../pairs --hub hub",
-		command: "export ../trained --hub hub --force",
-		outputs: "hub/README.md hub/config.json hub/model.safetensors"},
 	{name: "import", before: "export ../trained --out m.pth.tar",
 		command: "import m.pth.tar --out i.safetensors --force", outputs: "i.safetensors"},
 	{name: "data noise", command: "data noise ../world --out n.npy --force", outputs: "n.npy"},
@@ -149,13 +147,17 @@ var crashJobs = []crashJob{
 		command: "serve ../trained --data gallery --split test --allow-changes --stdio --log none --cache cache",
 		ask:     []string{posted("images/remove", `{"ids":["10"]}`), posted("search", `{"query":"two dogs"}`)},
 		outputs: "gallery/test_changes.bin", journal: "gallery/test_changes.bin"},
-	{name: "mine", command: "mine ../trained --out mined.safetensors --force", outputs: "mined.safetensors"},
-	{name: "report --test", copies: "trained pairs", command: "report trained pairs --test --out rep"},
-	{name: "average", command: "average ../trained/checkpoints/best.safetensors " +
-		"../trained/checkpoints/last.safetensors --out soup.safetensors --force", outputs: "soup.safetensors"},
-	{name: "eval --work", command: "eval --checkpoint ../pairs --work work --json e.json --save-scores s.npy " +
-		"--save-ranks r.csv", outputs: "s.npy"},
-	{name: "search --cache", command: "search two dogs --checkpoint ../trained --cache cache"},
+	{name: "data synth over another", before: "data synth new --train 6 --dev 2 --test 2 --regions 2 --dim 16 --seed 9",
+		command: "data synth new --train 6 --dev 2 --test 2 --regions 2 --dim 16 --force",
+		outputs: "new/train_ims.npy new/train_caps.txt new/test_caps.txt"},
+	{name: "data synth", command: "data synth new --train 6 --dev 2 --test 2 --regions 2 --dim 16 --force",
+		outputs: "new/train_ims.npy new/train_caps.txt"},
+	{name: "export --onnx", command: "export ../trained --onnx onnx --force"},
+	{name: "export --hub over another", before: "export ../pairs --hub hub",
+		command: "export ../trained --hub hub --force",
+		outputs: "hub/README.md hub/config.json hub/model.safetensors"},
+	{name: "export --hub", command: "export ../trained --hub hub --force",
+		outputs: "hub/README.md hub/config.json hub/vocab.json hub/image_encoder.onnx hub/model.safetensors"},
 }
 
 // posted is a request to a server.

@@ -174,7 +174,7 @@ func (l *Log) openEvents(run *runfs.Dir, host string, step int64, c *config.Conf
 		}
 	}
 	if err == nil {
-		err = w.Flush()
+		err = w.Sync() // a session that has nothing left to do saves nothing
 	}
 	if err != nil {
 		w.Close()
