@@ -95,7 +95,8 @@ func (w *workFile) read(head []byte, put func(tile int, scores []float32)) error
 	got := make([]byte, len(head))
 	switch _, err := io.ReadFull(w.f, got); {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		err == nil && len(bytes.Trim(got, "\x00")) == 0: // zeros, as a power failure leaves them
+		err == nil && !bytes.Equal(got, head) && // zeros from somewhere on, as a power failure leaves them
+			bytes.HasPrefix(head, bytes.TrimRight(got, "\x00")):
 		if err := w.f.Truncate(0); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -80,11 +81,11 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 			t.Fatalf("cut at %d: %d tiles, want %d", cut, len(got), want)
 		}
 	}
-	if err := os.WriteFile(names[0], make([]byte, len(whole)), 0o666); err != nil { // as a power failure leaves it
-		t.Fatal(err)
-	}
-	if got := found(t, dir, 1); len(got) != 0 {
-		t.Fatalf("a file of zeros holds %v", got)
+	for from := range len(header([32]byte{}, workTiling)) - 1 { // as a power failure leaves it
+		try.Do(t, os.WriteFile(names[0], append(slices.Clone(whole[:from]), make([]byte, len(whole)-from)...), 0o666))
+		if got := found(t, dir, 1); len(got) != 0 {
+			t.Fatalf("a file of zeros from byte %d on holds %v", from, got)
+		}
 	}
 	broken := slices.Clone(whole)
 	broken[ends[0]+10] ^= 1 // in the second record
@@ -103,7 +104,7 @@ func TestWorkFileSurvivesBeingCut(t *testing.T) {
 	}
 	for magic, want := range map[string]string{workMagic: "not the tiles of these scores",
 		"VSETILE1": "tiles of an earlier version"} {
-		try.Do(t, os.WriteFile(names[0], append([]byte(magic), make([]byte, 100)...), 0o666))
+		try.Do(t, os.WriteFile(names[0], append([]byte(magic), bytes.Repeat([]byte{1}, 100)...), 0o666))
 		try.Refuses(openWork(dir, "", "saf", [32]byte{1}, workTiling, nil))(t, want, "remove")
 	}
 }
