@@ -171,8 +171,8 @@ func methodsOfInterface(files []*ast.File, name string) (methods []string) {
 
 // lacking is the table of devices and kernels: what a device has no kernel for, and what is not composed of others.
 var lacking = map[string][]string{
-	"cpu": append([]string{"Decoder", "FiltrateSimilarities", "Guard", "Gather", "GatherLists", "SumTable"},
-		ofRanks...),
+	"cpu": append([]string{"Decoder", "FiltrateSimilarities", "Guard", "SegmentProducts", "Gather", "GatherLists",
+		"SumTable"}, ofRanks...),
 	"cuda": nil,
 	"composed": {"Gemm", "Combine", "Activate", "Fill", "Copy", "Multiply", "Map", "Reduce",
 		"GatherWords", "Gather", "GatherLists", "SumTable"},
@@ -192,16 +192,13 @@ func TestTableOfKernels(t *testing.T) {
 		t.Errorf("device.Device has %d methods, expected at most %d: %q", len(m), maxDeviceMethods, m)
 	}
 	all := kernels(files)
-	if listed := mentioned(files, "Kernels"); len(all) < 50 || !slices.Equal(sorted(listed), all) {
+	if listed := had(files, "Kernels"); len(all) < 50 || !slices.Equal(sorted(listed), all) {
 		t.Errorf("device.Kernels lists %q, kernels are %q", listed, all)
 	}
-	composed := mentioned(sources(t, "internal/compute/device/composed"), "compose")
+	composed := had(sources(t, "internal/compute/device/composed"), "methods")
 	for name, want := range map[string][]string{"cpu": lacking["cpu"], "cuda": lacking["cuda"],
 		"composed": lacking["composed"], "toy": nil} {
-		has := mentioned(sources(t, "internal/compute/device/"+name), "Do")
-		if name == "composed" {
-			has = composed
-		}
+		has := had(sources(t, "internal/compute/device/"+name), "methods", "collective")
 		var lacks []string
 		for _, k := range all {
 			if !slices.Contains(has, k) {
@@ -235,16 +232,26 @@ func kernels(files []*ast.File) (names []string) {
 	return sorted(names)
 }
 
-// mentioned are the types T of *device.T in the cases of the switches of a function, or of &T{} in it.
-func mentioned(files []*ast.File, function string) (names []string) {
+// had are the kernels that functions name: by the method that computes one, or a function, in a call of device.Has and
+// the like; by T in the case *device.T of a switch; or in &T{}.
+func had(files []*ast.File, functions ...string) (names []string) {
 	for _, f := range files {
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
-			if !ok || fn.Name.Name != function {
+			if !ok || !slices.Contains(functions, fn.Name.Name) {
 				continue
 			}
 			ast.Inspect(fn, func(n ast.Node) bool {
 				switch x := n.(type) {
+				case *ast.CallExpr:
+					if s, ok := x.Fun.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Has") {
+						switch of := x.Args[1].(type) {
+						case *ast.SelectorExpr:
+							names = append(names, of.Sel.Name)
+						case *ast.FuncLit:
+							names = append(names, of.Type.Params.List[0].Type.(*ast.SelectorExpr).Sel.Name)
+						}
+					}
 				case *ast.CaseClause:
 					for _, e := range x.List {
 						if s, ok := e.(*ast.StarExpr); ok {
@@ -270,7 +277,7 @@ const maxMethods = 25
 // method for each kernel, Graph one for each operation.
 var larger = map[string]int{
 	"internal/compute/device/cuda.dev": 259, "internal/compute/device/cpu.dev": 135,
-	"internal/compute/device/composed.Device": 45, "internal/compute/device/composed.matching": 26,
+	"internal/compute/device/composed.Device": 44, "internal/compute/device/composed.matching": 26,
 	"internal/compute/device/toy.Device": 27, "internal/compute/device/devicetest.harness": 59,
 	"internal/compute/device/cuda/null.Driver": 42, "internal/compute/device/cuda/driver.libcuda": 42,
 	"internal/compute/device/cuda/driver.linked": 27, "internal/compute/graph.Graph": 81,

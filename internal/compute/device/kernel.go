@@ -19,6 +19,8 @@ type Gradient struct{ Grad bool }
 // SetGrad sets Grad.
 func (g *Gradient) SetGrad(grad bool) { g.Grad = grad }
 
+func (g *Gradient) isGrad() bool { return g.Grad }
+
 // Kernels lists one value of each kernel, for tests.
 func Kernels() []Kernel {
 	return []Kernel{
@@ -86,13 +88,45 @@ func do[K any, P interface {
 	pool.Put((*K)(p))
 }
 
-// Either computes the gradient of a kernel or the kernel itself: for the switches of devices.
-func Either[K any](grad bool, gradient, itself func(K), k K) {
-	if grad {
-		gradient(k)
-	} else {
-		itself(k)
+// KernelTable holds how a device computes kernels, by their types.
+type KernelTable map[reflect.Type]func(Kernel) bool
+
+// Do computes a kernel, or reports that the table has none.
+func (t KernelTable) Do(k Kernel) bool {
+	f := t[reflect.TypeOf(k)]
+	return f != nil && f(k)
+}
+
+// Has puts a kernel into a table.
+func Has[K any, P interface {
+	*K
+	Kernel
+}](t KernelTable, itself func(K)) {
+	HasSome[K, P](t, func(k K) bool { itself(k); return true })
+}
+
+// HasGrad is Has of a kernel and of its gradient.
+func HasGrad[K any, P interface {
+	*K
+	Kernel
+	isGrad() bool
+}](t KernelTable, itself, gradient func(K)) {
+	t[reflect.TypeFor[P]()] = func(k Kernel) bool {
+		if p := k.(P); p.isGrad() {
+			gradient(*p)
+		} else {
+			itself(*p)
+		}
+		return true
 	}
+}
+
+// HasSome is Has of a kernel that is computed at some sizes alone: itself reports whether it was.
+func HasSome[K any, P interface {
+	*K
+	Kernel
+}](t KernelTable, itself func(K) bool) {
+	t[reflect.TypeFor[P]()] = func(k Kernel) bool { return itself(*k.(P)) }
 }
 
 // pools keep memory for the kernels of Do, so that calling one allocates nothing.

@@ -18,6 +18,7 @@ type Device struct {
 
 	alone   bool // see Alone
 	scratch scratch
+	kernels device.KernelTable
 	checker device.Checker
 }
 
@@ -27,7 +28,7 @@ func Over(own device.Device) *Device {
 		return d
 	}
 	d := &Device{Device: own}
-	d.scratch.dev = own
+	d.scratch.dev, d.kernels = own, methods(d)
 	d.checker = device.Checker{Device: own.Name(), Memory: sizes{}}
 	return d
 }
@@ -53,112 +54,67 @@ func (d *Device) Do(k device.Kernel) bool {
 // compose computes a kernel in terms of others, and reports whether there is such a form.
 func (d *Device) compose(k device.Kernel) bool {
 	d.checker.Check(k)
-	switch a := k.(type) {
-	case *device.Add:
-		rows{d}.Add(a.Dst, a.A, a.B)
-	case *device.Scale:
-		rows{d}.Scale(a.Dst, a.X, a.Factor)
-	case *device.ColumnSum:
-		rows{d}.ColumnSum(a.Dst, a.X, a.Rows, a.Columns)
-	case *device.BiasActivate:
-		rows{d}.BiasActivateGrad(*a)
-	case *device.SwapAxes:
-		layouts{d}.SwapAxes(a.Dst, a.X, a.A, a.B, a.Inner)
-	case *device.SegmentMeans:
-		if a.Grad {
-			segments{d}.SegmentMeansGrad(a.Rows, a.Means, a.Counts, a.D)
-		} else {
-			segments{d}.SegmentMeans(a.Means, a.Rows, a.Counts, a.D)
-		}
-	case *device.UnpackWords:
-		segments{d}.UnpackWords(a.Dst, a.Src, a.Lengths, a.D, a.Back)
-	case *device.L2Norm:
-		device.Either(a.Grad, rows{d}.L2NormGrad, rows{d}.L2Norm, *a)
-	case *device.OrderScores:
-		device.Either(a.Grad, orders{d}.OrderScoresGrad, orders{d}.OrderScores, *a)
-	case *device.BatchNorm:
-		device.Either(a.Grad, normalisation{d}.BatchNormGrad, normalisation{d}.BatchNorm, *a)
-	case *device.PoolWeights:
-		device.Either(a.Grad, pooling{d}.PoolWeightsGrad, pooling{d}.PoolWeights, *a)
-	case *device.SortPool:
-		device.Either(a.Grad, pooling{d}.SortPoolGrad, pooling{d}.SortPool, *a)
-	case *device.GatedPool:
-		device.Either(a.Grad, segments{d}.GatedPoolGrad, segments{d}.GatedPool, *a)
-	case *device.GRU:
-		device.Either(a.Grad, recurrent{d}.GRUGrad, recurrent{d}.GRU, *a)
-	case *device.BiGRU:
-		device.Either(a.Grad, recurrent{d}.BiGRUGrad, recurrent{d}.BiGRU, *a)
-	case *device.GRUCell:
-		device.Either(a.Grad, cells{d}.GRUCellGrad, cells{d}.GRUCell, *a)
-	case *device.AdditiveAttention:
-		device.Either(a.Grad, attention{d}.AdditiveAttentionGrad, attention{d}.AdditiveAttention, *a)
-	case *device.Decoder:
-		device.Either(a.Grad, decoding{d}.grad, decoding{d}.steps, *a)
-	case *device.CrossEntropy:
-		device.Either(a.Grad, likelihood{d}.CrossEntropyGrad, likelihood{d}.CrossEntropy, *a)
-	case *device.Embed:
-		device.Either(a.Grad, transformer{d}.EmbedGrad, transformer{d}.Embed, *a)
-	case *device.LayerNorm:
-		device.Either(a.Grad, transformer{d}.LayerNormGrad, transformer{d}.LayerNorm, *a)
-	case *device.SelfAttention:
-		device.Either(a.Grad, transformer{d}.SelfAttentionGrad, transformer{d}.SelfAttention, *a)
-	case *device.PairAttention:
-		device.Either(a.Grad, pairs{d}.PairAttentionGrad, pairs{d}.PairAttention, *a)
-	case *device.Similarities:
-		device.Either(a.Grad, pairs{d}.SimilaritiesGrad, pairs{d}.Similarities, *a)
-	case *device.GraphReason:
-		device.Either(a.Grad, pairs{d}.GraphReasonGrad, pairs{d}.GraphReason, *a)
-	case *device.Filtrate:
-		device.Either(a.Grad, pairs{d}.FiltrateGrad, pairs{d}.Filtrate, *a)
-	case *device.FiltrateSimilarities:
+	return d.kernels.Do(k)
+}
+
+// methods lists the composed kernels: each is the method of its name, and its gradient that with Grad behind it.
+func methods(d *Device) device.KernelTable {
+	t := device.KernelTable{}
+	device.Has(t, rows{d}.Add)
+	device.Has(t, rows{d}.Scale)
+	device.Has(t, rows{d}.ColumnSum)
+	device.Has(t, rows{d}.BiasActivate)
+	device.Has(t, layouts{d}.SwapAxes)
+	device.HasGrad(t, segments{d}.SegmentMeans, segments{d}.SegmentMeansGrad)
+	device.Has(t, segments{d}.UnpackWords)
+	device.HasGrad(t, rows{d}.L2Norm, rows{d}.L2NormGrad)
+	device.HasGrad(t, orders{d}.OrderScores, orders{d}.OrderScoresGrad)
+	device.HasGrad(t, normalisation{d}.BatchNorm, normalisation{d}.BatchNormGrad)
+	device.HasGrad(t, pooling{d}.PoolWeights, pooling{d}.PoolWeightsGrad)
+	device.HasGrad(t, pooling{d}.SortPool, pooling{d}.SortPoolGrad)
+	device.HasGrad(t, segments{d}.GatedPool, segments{d}.GatedPoolGrad)
+	device.HasGrad(t, recurrent{d}.GRU, recurrent{d}.GRUGrad)
+	device.HasGrad(t, recurrent{d}.BiGRU, recurrent{d}.BiGRUGrad)
+	device.HasGrad(t, cells{d}.GRUCell, cells{d}.GRUCellGrad)
+	device.HasGrad(t, attention{d}.AdditiveAttention, attention{d}.AdditiveAttentionGrad)
+	device.HasGrad(t, decoding{d}.Decoder, decoding{d}.DecoderGrad)
+	device.HasGrad(t, likelihood{d}.CrossEntropy, likelihood{d}.CrossEntropyGrad)
+	device.HasGrad(t, transformer{d}.Embed, transformer{d}.EmbedGrad)
+	device.HasGrad(t, transformer{d}.LayerNorm, transformer{d}.LayerNormGrad)
+	device.HasGrad(t, transformer{d}.SelfAttention, transformer{d}.SelfAttentionGrad)
+	device.HasGrad(t, pairs{d}.PairAttention, pairs{d}.PairAttentionGrad)
+	device.HasGrad(t, pairs{d}.Similarities, pairs{d}.SimilaritiesGrad)
+	device.HasGrad(t, pairs{d}.GraphReason, pairs{d}.GraphReasonGrad)
+	device.HasGrad(t, pairs{d}.Filtrate, pairs{d}.FiltrateGrad)
+	device.Has(t, func(a device.FiltrateSimilarities) {
 		device.Do(d, a.Words)
 		device.Do(d, a.Captions)
 		device.Do(d, a.Filtrate)
-	case *device.BlockMatch:
-		device.Either(a.Grad, matching{d}.BlockMatchGrad, matching{d}.BlockMatch, *a)
-	case *device.PolarWeights:
-		device.Either(a.Grad, matching{d}.PolarWeightsGrad, matching{d}.PolarWeights, *a)
-	case *device.ScaleBlocks:
-		device.Either(a.Grad, matching{d}.ScaleBlocksGrad, matching{d}.ScaleBlocks, *a)
-	case *device.MixNodes:
-		device.Either(a.Grad, matching{d}.MixNodesGrad, matching{d}.MixNodes, *a)
-	case *device.MeanNodes:
-		device.Either(a.Grad, matching{d}.MeanNodesGrad, matching{d}.MeanNodes, *a)
-	case *device.WordGraph:
-		device.Either(a.Grad, matching{d}.WordGraphGrad, matching{d}.WordGraph, *a)
-	case *device.Hinge:
-		losses{d}.Hinge(*a)
-	case *device.SemanticMargins:
-		losses{d}.SemanticMargins(*a)
-	case *device.UniversalWeighting:
-		losses{d}.UniversalWeighting(*a)
-	case *device.SumSquaresFactored:
-		factoring{d}.SumSquaresFactored(a.Sum, a.Factored)
-	case *device.Guard:
-		d.guard(a)
-	case *device.SegmentProducts:
-		segments{d}.SegmentProducts(*a)
-	case *device.Dropout:
-		optimiser{d}.Dropout(*a)
-	case *device.SumSquares:
-		optimiser{d}.SumSquares(*a)
-	case *device.ClipCoefficient:
-		optimiser{d}.ClipCoefficient(*a)
-	case *device.Adam:
-		optimiser{d}.Adam(*a)
-	case *device.AdamFactored:
-		factoring{d}.AdamFactored(a.Adam, a.Factored)
-	case *device.SumBits:
-		optimiser{d}.SumBits(a)
-	case *device.AllReduce, *device.Broadcast, *device.Join: // of one rank
-	case *device.AllGather:
-		return rows{d}.AllGather(*a)
-	case *device.ReduceScatter:
-		return rows{d}.alone(a.Deal, a.Y, a.X)
-	default:
-		return false
-	}
-	return true
+	})
+	device.HasGrad(t, matching{d}.BlockMatch, matching{d}.BlockMatchGrad)
+	device.HasGrad(t, matching{d}.PolarWeights, matching{d}.PolarWeightsGrad)
+	device.HasGrad(t, matching{d}.ScaleBlocks, matching{d}.ScaleBlocksGrad)
+	device.HasGrad(t, matching{d}.MixNodes, matching{d}.MixNodesGrad)
+	device.HasGrad(t, matching{d}.MeanNodes, matching{d}.MeanNodesGrad)
+	device.HasGrad(t, matching{d}.WordGraph, matching{d}.WordGraphGrad)
+	device.Has(t, losses{d}.Hinge)
+	device.Has(t, losses{d}.SemanticMargins)
+	device.Has(t, losses{d}.UniversalWeighting)
+	device.Has(t, factoring{d}.SumSquaresFactored)
+	device.Has(t, losses{d}.Guard)
+	device.Has(t, segments{d}.SegmentProducts)
+	device.Has(t, optimiser{d}.Dropout)
+	device.Has(t, optimiser{d}.SumSquares)
+	device.Has(t, optimiser{d}.ClipCoefficient)
+	device.Has(t, optimiser{d}.Adam)
+	device.Has(t, factoring{d}.AdamFactored)
+	device.Has(t, optimiser{d}.SumBits)
+	device.Has(t, func(device.AllReduce) {}) // of one rank
+	device.Has(t, func(device.Broadcast) {})
+	device.Has(t, func(device.Join) {})
+	device.HasSome(t, rows{d}.AllGather)
+	device.HasSome(t, rows{d}.ReduceScatter)
+	return t
 }
 
 // sizes is a device.Inspector that looks at type and size alone: whose memory it is its own kernels see.

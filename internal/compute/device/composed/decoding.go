@@ -19,8 +19,8 @@ func attentionOf(a *device.Decoder, start, n int) device.AdditiveAttention {
 		Weights: rowsOf(a.Weights, start, n, a.R)}
 }
 
-// steps computes the steps of a decoder one behind the other.
-func (k decoding) steps(a device.Decoder) {
+// Decoder computes the steps one behind the other.
+func (k decoding) Decoder(a device.Decoder) {
 	defer k.give(k.use())
 	p, h, before := a.Lengths.Packing(), a.H, a.Initial
 	hidden := k.floats(len(a.Lengths.Host) * 3 * h)
@@ -43,9 +43,9 @@ func (k decoding) steps(a device.Decoder) {
 	}
 }
 
-// grad goes back through the steps. Each leaves the gradients of its gates, of its query and of its context, which the
-// attention adds up.
-func (k decoding) grad(a device.Decoder) {
+// DecoderGrad goes back through the steps. Each leaves the gradients of its gates, of its query and of its context,
+// which the attention adds up.
+func (k decoding) DecoderGrad(a device.Decoder) {
 	defer k.give(k.use())
 	p, h, b := a.Lengths.Packing(), a.H, len(a.Lengths.Host)
 	carry, dContext := k.floats(b*h), k.floats(b*a.E)
@@ -74,15 +74,15 @@ func (k decoding) grad(a device.Decoder) {
 	device.Do(k, device.Copy{Dst: a.DInitial, Src: carry})
 }
 
-// guard looks at the numbers on the host.
-func (d *Device) guard(a *device.Guard) {
-	defer d.give(d.use())
-	ok := finite(d, a.Coefficient) && finite(d, a.Norm)
+// Guard looks at the numbers on the host.
+func (k losses) Guard(a device.Guard) {
+	defer k.give(k.use())
+	ok := finite(k.Device, a.Coefficient) && finite(k.Device, a.Norm)
 	for _, v := range a.Losses {
-		ok = ok && finite(d, v)
+		ok = ok && finite(k.Device, v)
 	}
 	if !ok {
-		device.Do(d, device.Fill{Dst: a.Coefficient, Value: math.NaN()})
+		device.Do(k, device.Fill{Dst: a.Coefficient, Value: math.NaN()})
 	}
 }
 

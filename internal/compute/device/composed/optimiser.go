@@ -40,7 +40,7 @@ func (k optimiser) ClipCoefficient(a device.ClipCoefficient) {
 }
 
 // SumBits composes that kernel. The host adds.
-func (k optimiser) SumBits(a *device.SumBits) {
+func (k optimiser) SumBits(a device.SumBits) {
 	defer k.give(k.use())
 	x, sum := k.numbers(a.X.N).Host, k.numbers(1)
 	var all uint32

@@ -5,9 +5,7 @@ import "vsetrain/internal/compute/device"
 type rows struct{ *Device }
 
 // Add composes that kernel.
-func (k rows) Add(dst, a, b device.View) {
-	k.combine(dst, a, b, 1, 1)
-}
+func (k rows) Add(a device.Add) { k.combine(a.Dst, a.A, a.B, 1, 1) }
 
 // AllGather composes that kernel where there is one rank, and reports whether there is.
 func (k rows) AllGather(a device.AllGather) bool {
@@ -16,6 +14,9 @@ func (k rows) AllGather(a device.AllGather) bool {
 	}
 	return k.alone(a.Deal, a.Y, a.X)
 }
+
+// ReduceScatter is AllGather of that kernel.
+func (k rows) ReduceScatter(a device.ReduceScatter) bool { return k.alone(a.Deal, a.Y, a.X) }
 
 // alone copies the values of the only rank, and reports whether there is one.
 func (k rows) alone(d device.Deal, dst, src device.View) bool {
@@ -27,15 +28,15 @@ func (k rows) alone(d device.Deal, dst, src device.View) bool {
 }
 
 // Scale composes that kernel.
-func (k rows) Scale(dst, x, factor device.View) {
+func (k rows) Scale(a device.Scale) {
 	defer k.give(k.use())
-	all := k.floats(x.N)
-	k.spreadRows(all, factor, 1, x.N)
-	device.Do(k, device.Multiply{Dst: dst, A: x, B: all})
+	all := k.floats(a.X.N)
+	k.spreadRows(all, a.Factor, 1, a.X.N)
+	device.Do(k, device.Multiply{Dst: a.Dst, A: a.X, B: all})
 }
 
-// BiasActivateGrad composes that kernel.
-func (k rows) BiasActivateGrad(a device.BiasActivate) {
+// BiasActivate composes that kernel.
+func (k rows) BiasActivate(a device.BiasActivate) {
 	device.DoGrad(k, device.Activate{F: a.F, DX: a.DX, X: a.X, DY: a.DY})
 	if a.DBias.Present() {
 		k.sumAll(a.DBias, a.DX, a.M, a.N)
@@ -46,9 +47,7 @@ func (k rows) BiasActivateGrad(a device.BiasActivate) {
 }
 
 // ColumnSum composes that kernel.
-func (k rows) ColumnSum(dst, x device.View, n, cols int) {
-	k.sumAll(dst, x, n, cols)
-}
+func (k rows) ColumnSum(a device.ColumnSum) { k.sumAll(a.Dst, a.X, a.Rows, a.Columns) }
 
 // nothing is a number so small that the reciprocal of a norm below it is taken for 0: the L2Norm of eps 0.
 const nothing = 1e-30
@@ -104,15 +103,15 @@ func (k rows) L2NormGrad(a device.L2Norm) {
 type layouts struct{ *Device }
 
 // SwapAxes composes that kernel.
-func (k layouts) SwapAxes(dst, x device.View, a, b, inner int) {
+func (k layouts) SwapAxes(a device.SwapAxes) {
 	defer k.give(k.use())
-	from := k.numbers(a * b)
-	for i := range a {
-		for j := range b {
-			from.Host[j*a+i] = int32(i*b + j)
+	from := k.numbers(a.A * a.B)
+	for i := range a.A {
+		for j := range a.B {
+			from.Host[j*a.A+i] = int32(i*a.B + j)
 		}
 	}
-	k.gather(dst, x, inner, k.send(from))
+	k.gather(a.Dst, a.X, a.Inner, k.send(from))
 }
 
 type orders struct{ *Device }
@@ -171,14 +170,14 @@ func (k factoring) product(f device.Factored) device.View {
 }
 
 // SumSquaresFactored composes that kernel.
-func (k factoring) SumSquaresFactored(acc device.View, f device.Factored) {
+func (k factoring) SumSquaresFactored(a device.SumSquaresFactored) {
 	defer k.give(k.use())
-	device.Do(k, device.SumSquares{Sum: acc, X: k.product(f)})
+	device.Do(k, device.SumSquares{Sum: a.Sum, X: k.product(a.Factored)})
 }
 
 // AdamFactored composes that kernel.
-func (k factoring) AdamFactored(a device.Adam, f device.Factored) {
+func (k factoring) AdamFactored(a device.AdamFactored) {
 	defer k.give(k.use())
-	a.G = k.product(f)
-	device.Do(k, a)
+	a.G = k.product(a.Factored)
+	device.Do(k, a.Adam)
 }

@@ -14,20 +14,19 @@ func (d *Device) shares(counts []int32) device.View {
 }
 
 // SegmentMeans composes that kernel.
-func (k segments) SegmentMeans(dst, x device.View, counts device.Ints, d int) {
+func (k segments) SegmentMeans(a device.SegmentMeans) {
 	defer k.give(k.use())
-	b := len(counts.Host)
-	k.sumSegments(dst, x, counts, d)
-	k.timesRows(dst, dst, k.shares(counts.Host), b, d)
+	k.sumSegments(a.Means, a.Rows, a.Counts, a.D)
+	k.timesRows(a.Means, a.Means, k.shares(a.Counts.Host), len(a.Counts.Host), a.D)
 }
 
 // SegmentMeansGrad composes that kernel.
-func (k segments) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, d int) {
+func (k segments) SegmentMeansGrad(a device.SegmentMeans) {
 	defer k.give(k.use())
-	b := len(counts.Host)
-	share := k.floats(b * d)
-	k.timesRows(share, ddst, k.shares(counts.Host), b, d)
-	k.spreadSegments(dx, share, counts, d)
+	b := len(a.Counts.Host)
+	share := k.floats(b * a.D)
+	k.timesRows(share, a.Means, k.shares(a.Counts.Host), b, a.D)
+	k.spreadSegments(a.Rows, share, a.Counts, a.D)
 }
 
 // GatedPool composes that kernel.
@@ -84,9 +83,9 @@ func (d *Device) packedRows(lengths device.Ints, back bool) device.Ints {
 }
 
 // UnpackWords composes that kernel.
-func (k segments) UnpackWords(dst, src device.View, lengths device.Ints, d int, back bool) {
+func (k segments) UnpackWords(a device.UnpackWords) {
 	defer k.give(k.use())
-	k.gather(dst, src, d, k.packedRows(lengths, back))
+	k.gather(a.Dst, a.Src, a.D, k.packedRows(a.Lengths, a.Back))
 }
 
 // SegmentProducts composes that kernel: a product for each segment.

@@ -40,14 +40,12 @@ func (d *dev[T]) beginAttention(a device.AdditiveAttention, back bool) *attentio
 	return l
 }
 
-// AdditiveAttention computes that kernel.
 func (d *dev[T]) AdditiveAttention(a device.AdditiveAttention) {
 	l := d.beginAttention(a, false)
 	l.context = d.values(a.Context)
 	d.pool.For(a.B, l)
 }
 
-// AdditiveAttentionGrad computes that kernel.
 func (d *dev[T]) AdditiveAttentionGrad(a device.AdditiveAttention) {
 	l := d.beginAttention(a, true)
 	l.dContext = d.values(a.DContext)

@@ -39,7 +39,6 @@ type batchNormLoop[T vec.Float] struct {
 	width, perWorker int
 }
 
-// BatchNorm computes that kernel.
 func (d *dev[T]) BatchNorm(a device.BatchNorm) {
 	l := d.batchNormLoop(a)
 	l.y, l.b, l.plus = d.values(a.Y), d.values(a.Bias), d.values(a.Plus)
@@ -47,7 +46,6 @@ func (d *dev[T]) BatchNorm(a device.BatchNorm) {
 	d.pool.For(pieces(a.C, l.per), l)
 }
 
-// BatchNormGrad computes that kernel.
 func (d *dev[T]) BatchNormGrad(a device.BatchNorm) {
 	l := d.batchNormLoop(a)
 	l.grad, l.dy = true, d.values(a.DY)

@@ -19,8 +19,7 @@ type biasActivateLoop[T vec.Float] struct {
 // activateStrip is how many columns are worked on at a time.
 const activateStrip = 1024
 
-// BiasActivateGrad computes that kernel.
-func (d *dev[T]) BiasActivateGrad(a device.BiasActivate) {
+func (d *dev[T]) BiasActivate(a device.BiasActivate) {
 	l := &d.biasActivate
 	partial := l.partial
 	*l = biasActivateLoop[T]{ops: d.ops, f: mapOf(a.F), dx: d.values(a.DX), dy: d.values(a.DY),

@@ -76,7 +76,6 @@ func direction(a *device.BiGRU, k int) device.GRU {
 	return device.GRU{I: a.I, H: a.H, Lengths: a.Lengths, Reverse: k == 1, X: a.X, GRUDirection: a.Directions[k]}
 }
 
-// BiGRU computes that kernel.
 func (d *dev[T]) BiGRU(a device.BiGRU) {
 	y := [2]device.View{a.Y, a.Work}
 	for k := range y {
@@ -86,10 +85,9 @@ func (d *dev[T]) BiGRU(a device.BiGRU) {
 	}
 	d.directions.back = false
 	d.run(&d.directions)
-	d.Combine(y[0], y[0], y[1], 0.5, 0.5)
+	d.Combine(device.Combine{Dst: y[0], A: y[0], B: y[1], Alpha: 0.5, Beta: 0.5})
 }
 
-// BiGRUGrad computes that kernel.
 func (d *dev[T]) BiGRUGrad(a device.BiGRU) {
 	n := a.DY.N
 	dx := [2]device.View{}
@@ -97,7 +95,7 @@ func (d *dev[T]) BiGRUGrad(a device.BiGRU) {
 		dx = [2]device.View{a.DX, a.Work.Slice(n, a.Work.N)}
 	}
 	half := a.Work.Slice(0, n)
-	d.Combine(half, a.DY, device.View{}, 0.5, 0)
+	d.Combine(device.Combine{Dst: half, A: a.DY, Alpha: 0.5})
 	var o [2]gruOperands[T]
 	for k := range dx {
 		g := direction(&a, k)
@@ -110,6 +108,6 @@ func (d *dev[T]) BiGRUGrad(a device.BiGRU) {
 		d.gruWeights(&o[k])
 	}
 	if a.DX.Present() {
-		d.Add(dx[0], dx[0], dx[1])
+		d.Add(device.Add{Dst: dx[0], A: dx[0], B: dx[1]})
 	}
 }

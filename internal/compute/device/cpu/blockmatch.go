@@ -92,7 +92,6 @@ func (d *dev[T]) beginMatch(a device.BlockMatch) *blockMatch[T] {
 	return m
 }
 
-// BlockMatch computes that kernel.
 func (d *dev[T]) BlockMatch(a device.BlockMatch) {
 	m := d.beginMatch(a)
 	for m.image = 0; m.image < a.B; m.image += m.per {

@@ -14,7 +14,6 @@ import (
 // likewise for β, and with the products dW^b = dA^b V^b + 2 dG^b W^b, dV^b = (dA^b)ᵀ W^b + 2 dG'^b V^b. A is made
 // again. Pairs without gradient are passed over.
 
-// BlockMatchGrad computes that kernel.
 func (d *dev[T]) BlockMatchGrad(a device.BlockMatch) {
 	m := d.beginMatch(a)
 	m.dWordMatch, m.dRegMatch = d.values(a.DWordMatch), d.values(a.DRegionMatch)

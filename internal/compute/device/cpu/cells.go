@@ -14,7 +14,6 @@ type cellLoop[T vec.Float] struct {
 	dy, carry, zeros               []T
 }
 
-// GRUCell computes that kernel.
 func (d *dev[T]) GRUCell(a device.GRUCell) {
 	l := &d.cell
 	*l = cellLoop[T]{ops: d.ops, n: a.N, h: a.H, per: group(4 * a.H),
@@ -24,7 +23,6 @@ func (d *dev[T]) GRUCell(a device.GRUCell) {
 	d.pool.For(pieces(a.N, l.per), l)
 }
 
-// GRUCellGrad computes that kernel.
 func (d *dev[T]) GRUCellGrad(a device.GRUCell) {
 	l := &d.cell
 	*l = cellLoop[T]{ops: d.ops, back: true, n: a.N, h: a.H, per: group(4 * a.H), zeros: d.gru.zeroRow(a.H),

@@ -56,9 +56,8 @@ func (l *columnLoop[T]) add(sum []T, from, lo, hi int) {
 	}
 }
 
-// ColumnSum computes that kernel.
-func (d *dev[T]) ColumnSum(dst, x device.View, rows, cols int) {
-	d.columnSum(d.values(dst), d.values(x), rows, cols)
+func (d *dev[T]) ColumnSum(a device.ColumnSum) {
+	d.columnSum(d.values(a.Dst), d.values(a.X), a.Rows, a.Columns)
 }
 
 // columnSum sets dst to the sums of the first columns of x [rows, ld].

@@ -70,6 +70,7 @@ type dev[T vec.Float] struct {
 	precision string
 	closed    bool
 	checker   device.Checker
+	kernels   device.KernelTable
 	buffers   map[*buffer[T]]struct{}
 	held      map[*buffer[T]]struct{} // see Hold
 
@@ -77,13 +78,11 @@ type dev[T vec.Float] struct {
 	gemm         gemmState[T]
 	single       []single[T]
 	elements     elementLoop[T]
-	slopes       slopeLoop[T]
 	biasActivate biasActivateLoop[T]
 	columns      columnLoop[T]
 	norms        normLoop[T]
 	normGrads    normGradLoop[T]
 	batchNorms   batchNormLoop[T]
-	combine      combineLoop[T]
 	poolWeight   poolWeights[T]
 	sortPools    sortPool[T]
 	gather       gatherLoop[T]
@@ -131,7 +130,7 @@ type dev[T vec.Float] struct {
 func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
 	d := &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
 		held: map[*buffer[T]]struct{}{}, gru: recurrence[T]{ops: ops, pool: pool, products: p}}
-	d.checker = device.Checker{Device: "cpu", Memory: d}
+	d.checker, d.kernels = device.Checker{Device: "cpu", Memory: d}, methods(d)
 	return d
 }
 

@@ -1,123 +1,68 @@
 package cpu
 
-import "vsetrain/internal/compute/device"
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/vec"
+)
 
 // Do implements device.Device.
 func (d *dev[T]) Do(k device.Kernel) bool {
 	d.checker.Check(k)
-	switch a := k.(type) {
-	case *device.Gemm:
-		d.Gemm(*a)
-	case *device.Combine:
-		d.Combine(a.Dst, a.A, a.B, a.Alpha, a.Beta)
-	case *device.Add:
-		d.Add(a.Dst, a.A, a.B)
-	case *device.Scale:
-		d.Scale(a.Dst, a.X, a.Factor)
-	case *device.Activate:
-		if a.Grad {
-			d.ActivateGrad(a.F, a.DX, a.X, a.Y, a.DY)
-		} else {
-			d.Activate(a.F, a.Y, a.X)
-		}
-	case *device.ColumnSum:
-		d.ColumnSum(a.Dst, a.X, a.Rows, a.Columns)
-	case *device.BiasActivate:
-		d.BiasActivateGrad(*a)
-	case *device.Fill:
-		d.Fill(a.Dst, a.Value)
-	case *device.Copy:
-		d.Copy(a.Dst, a.Src)
-	case *device.SwapAxes:
-		d.SwapAxes(a.Dst, a.X, a.A, a.B, a.Inner)
-	case *device.Multiply:
-		d.Multiply(a.Dst, a.A, a.B)
-	case *device.Map:
-		device.Either(a.Grad, d.MapGrad, d.Map, *a)
-	case *device.Reduce:
-		d.Reduce(*a)
-	case *device.SegmentProducts:
-		d.SegmentProducts(*a)
-	case *device.SegmentMeans:
-		if a.Grad {
-			d.SegmentMeansGrad(a.Rows, a.Means, a.Counts, a.D)
-		} else {
-			d.SegmentMeans(a.Means, a.Rows, a.Counts, a.D)
-		}
-	case *device.UnpackWords:
-		d.UnpackWords(a.Dst, a.Src, a.Lengths, a.D, a.Back)
-	case *device.GatherWords:
-		device.Either(a.Grad, d.ScatterWords, d.GatherWords, *a)
-	case *device.Dropout:
-		d.Dropout(*a)
-	case *device.L2Norm:
-		device.Either(a.Grad, d.L2NormGrad, d.L2Norm, *a)
-	case *device.OrderScores:
-		device.Either(a.Grad, d.OrderScoresGrad, d.OrderScores, *a)
-	case *device.BatchNorm:
-		device.Either(a.Grad, d.BatchNormGrad, d.BatchNorm, *a)
-	case *device.PoolWeights:
-		device.Either(a.Grad, d.PoolWeightsGrad, d.PoolWeights, *a)
-	case *device.SortPool:
-		device.Either(a.Grad, d.SortPoolGrad, d.SortPool, *a)
-	case *device.GatedPool:
-		device.Either(a.Grad, d.GatedPoolGrad, d.GatedPool, *a)
-	case *device.GRU:
-		device.Either(a.Grad, d.GRUGrad, d.GRU, *a)
-	case *device.BiGRU:
-		device.Either(a.Grad, d.BiGRUGrad, d.BiGRU, *a)
-	case *device.GRUCell:
-		device.Either(a.Grad, d.GRUCellGrad, d.GRUCell, *a)
-	case *device.AdditiveAttention:
-		device.Either(a.Grad, d.AdditiveAttentionGrad, d.AdditiveAttention, *a)
-	case *device.CrossEntropy:
-		device.Either(a.Grad, d.CrossEntropyGrad, d.CrossEntropy, *a)
-	case *device.Embed:
-		device.Either(a.Grad, d.EmbedGrad, d.Embed, *a)
-	case *device.LayerNorm:
-		device.Either(a.Grad, d.LayerNormGrad, d.LayerNorm, *a)
-	case *device.SelfAttention:
-		device.Either(a.Grad, d.SelfAttentionGrad, d.SelfAttention, *a)
-	case *device.PairAttention:
-		device.Either(a.Grad, d.PairAttentionGrad, d.PairAttention, *a)
-	case *device.Similarities:
-		device.Either(a.Grad, d.SimilaritiesGrad, d.Similarities, *a)
-	case *device.GraphReason:
-		device.Either(a.Grad, d.GraphReasonGrad, d.GraphReason, *a)
-	case *device.Filtrate:
-		device.Either(a.Grad, d.FiltrateGrad, d.Filtrate, *a)
-	case *device.BlockMatch:
-		device.Either(a.Grad, d.BlockMatchGrad, d.BlockMatch, *a)
-	case *device.PolarWeights:
-		device.Either(a.Grad, d.PolarWeightsGrad, d.PolarWeights, *a)
-	case *device.ScaleBlocks:
-		device.Either(a.Grad, d.ScaleBlocksGrad, d.ScaleBlocks, *a)
-	case *device.MixNodes:
-		device.Either(a.Grad, d.MixNodesGrad, d.MixNodes, *a)
-	case *device.MeanNodes:
-		device.Either(a.Grad, d.MeanNodesGrad, d.MeanNodes, *a)
-	case *device.WordGraph:
-		device.Either(a.Grad, d.WordGraphGrad, d.WordGraph, *a)
-	case *device.Hinge:
-		d.Hinge(*a)
-	case *device.SemanticMargins:
-		d.SemanticMargins(*a)
-	case *device.UniversalWeighting:
-		d.UniversalWeighting(*a)
-	case *device.SumSquares:
-		d.SumSquares(a.Sum, a.X)
-	case *device.SumSquaresFactored:
-		d.SumSquaresFactored(a.Sum, a.Factored)
-	case *device.ClipCoefficient:
-		d.ClipCoefficient(a.Coefficient, a.Norm, a.SumSquares, a.Most)
-	case *device.Adam:
-		d.Adam(*a)
-	case *device.AdamFactored:
-		d.AdamFactored(a.Adam, a.Factored)
-	case *device.SumBits:
-		sumBits(d, a)
-	default:
-		return false
-	}
-	return true
+	return d.kernels.Do(k)
+}
+
+// methods lists the kernels: each is the method of its name, and its gradient that with Grad behind it.
+func methods[T vec.Float](d *dev[T]) device.KernelTable {
+	t := device.KernelTable{}
+	device.Has(t, d.Gemm)
+	device.Has(t, d.Combine)
+	device.Has(t, d.Add)
+	device.Has(t, d.Scale)
+	device.HasGrad(t, d.Activate, d.ActivateGrad)
+	device.Has(t, d.ColumnSum)
+	device.Has(t, d.BiasActivate)
+	device.Has(t, d.Fill)
+	device.Has(t, d.Copy)
+	device.Has(t, d.SwapAxes)
+	device.Has(t, d.Multiply)
+	device.HasGrad(t, d.Map, d.MapGrad)
+	device.Has(t, d.Reduce)
+	device.HasGrad(t, d.SegmentMeans, d.SegmentMeansGrad)
+	device.Has(t, d.UnpackWords)
+	device.HasGrad(t, d.GatherWords, d.GatherWordsGrad)
+	device.Has(t, d.Dropout)
+	device.HasGrad(t, d.L2Norm, d.L2NormGrad)
+	device.HasGrad(t, d.OrderScores, d.OrderScoresGrad)
+	device.HasGrad(t, d.BatchNorm, d.BatchNormGrad)
+	device.HasGrad(t, d.PoolWeights, d.PoolWeightsGrad)
+	device.HasGrad(t, d.SortPool, d.SortPoolGrad)
+	device.HasGrad(t, d.GatedPool, d.GatedPoolGrad)
+	device.HasGrad(t, d.GRU, d.GRUGrad)
+	device.HasGrad(t, d.BiGRU, d.BiGRUGrad)
+	device.HasGrad(t, d.GRUCell, d.GRUCellGrad)
+	device.HasGrad(t, d.AdditiveAttention, d.AdditiveAttentionGrad)
+	device.HasGrad(t, d.CrossEntropy, d.CrossEntropyGrad)
+	device.HasGrad(t, d.Embed, d.EmbedGrad)
+	device.HasGrad(t, d.LayerNorm, d.LayerNormGrad)
+	device.HasGrad(t, d.SelfAttention, d.SelfAttentionGrad)
+	device.HasGrad(t, d.PairAttention, d.PairAttentionGrad)
+	device.HasGrad(t, d.Similarities, d.SimilaritiesGrad)
+	device.HasGrad(t, d.GraphReason, d.GraphReasonGrad)
+	device.HasGrad(t, d.Filtrate, d.FiltrateGrad)
+	device.HasGrad(t, d.BlockMatch, d.BlockMatchGrad)
+	device.HasGrad(t, d.PolarWeights, d.PolarWeightsGrad)
+	device.HasGrad(t, d.ScaleBlocks, d.ScaleBlocksGrad)
+	device.HasGrad(t, d.MixNodes, d.MixNodesGrad)
+	device.HasGrad(t, d.MeanNodes, d.MeanNodesGrad)
+	device.HasGrad(t, d.WordGraph, d.WordGraphGrad)
+	device.Has(t, d.Hinge)
+	device.Has(t, d.SemanticMargins)
+	device.Has(t, d.UniversalWeighting)
+	device.Has(t, d.SumSquares)
+	device.Has(t, d.SumSquaresFactored)
+	device.Has(t, d.ClipCoefficient)
+	device.Has(t, d.Adam)
+	device.Has(t, d.AdamFactored)
+	device.Has(t, d.SumBits)
+	return t
 }

@@ -14,7 +14,6 @@ type dropoutLoop[T vec.Float] struct {
 	words      []uint32 // [workers, dropWords]
 }
 
-// Dropout computes that kernel.
 func (d *dev[T]) Dropout(a device.Dropout) {
 	l := &d.dropout
 	*l = dropoutLoop[T]{ops: d.ops, drop: d.drops(a.Drops), width: a.Width, per: group(a.Width), x: d.values(a.X),

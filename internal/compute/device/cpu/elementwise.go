@@ -13,16 +13,18 @@ const (
 	elementAdd elementKind = iota
 	elementMultiply
 	elementScale
+	elementSum
 	elementMap
+	elementSlope
 )
 
-// elementLoop is dst = a + b, dst = a∘b, dst = factor·a or dst = f(a).
+// elementLoop is dst = a + b, a∘b, alpha·a, alpha·a + beta·b, f(a) or b·f'(a).
 type elementLoop[T vec.Float] struct {
-	ops       *vec.Ops[T]
-	kind      elementKind
-	f         vec.Map
-	factor    T
-	dst, a, b []T
+	ops         *vec.Ops[T]
+	kind        elementKind
+	f           vec.Map
+	alpha, beta T
+	dst, a, b   []T
 }
 
 func (l *elementLoop[T]) Do(_, i int) {
@@ -33,59 +35,56 @@ func (l *elementLoop[T]) Do(_, i int) {
 	case elementMultiply:
 		l.ops.Mul(l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi])
 	case elementScale:
-		l.ops.Scale(l.dst[lo:hi], l.a[lo:hi], l.factor)
+		l.ops.Scale(l.dst[lo:hi], l.a[lo:hi], l.alpha)
+	case elementSum:
+		l.ops.Sum2(l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi], l.alpha, l.beta)
 	case elementMap:
 		l.ops.Map[l.f](l.dst[lo:hi], l.a[lo:hi])
+	case elementSlope:
+		l.ops.Slope[l.f](l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi])
 	}
 }
 
-// Add computes that kernel.
-func (d *dev[T]) Add(dst, a, b device.View) {
+func elementwise[T vec.Float](d *dev[T], kind elementKind, dst, a, b device.View) *elementLoop[T] {
 	l := &d.elements
-	*l = elementLoop[T]{ops: d.ops, kind: elementAdd, dst: d.values(dst),
-		a: d.values(a), b: d.values(b)}
-	d.blocks(dst.N, l)
+	*l = elementLoop[T]{ops: d.ops, kind: kind, dst: d.values(dst), a: d.values(a), b: d.values(b)}
+	return l
 }
 
-// Scale computes that kernel.
-func (d *dev[T]) Scale(dst, x, factor device.View) {
-	l := &d.elements
-	*l = elementLoop[T]{ops: d.ops, kind: elementScale, dst: d.values(dst),
-		a: d.values(x), factor: d.values(factor)[0]}
-	d.blocks(dst.N, l)
+func (d *dev[T]) Add(a device.Add) { d.blocks(a.Dst.N, elementwise(d, elementAdd, a.Dst, a.A, a.B)) }
+
+func (d *dev[T]) Multiply(a device.Multiply) {
+	d.blocks(a.Dst.N, elementwise(d, elementMultiply, a.Dst, a.A, a.B))
 }
 
-// Activate computes that kernel.
-func (d *dev[T]) Activate(f device.Activation, y, x device.View) {
-	l := &d.elements
-	*l = elementLoop[T]{ops: d.ops, kind: elementMap, f: mapOf(f), dst: d.values(y),
-		a: d.values(x)}
-	d.blocks(y.N, l)
+func (d *dev[T]) Scale(a device.Scale) {
+	l := elementwise(d, elementScale, a.Dst, a.X, device.View{})
+	l.alpha = d.values(a.Factor)[0]
+	d.blocks(a.Dst.N, l)
 }
 
-// slopeLoop is dx = dy·f'.
-type slopeLoop[T vec.Float] struct {
-	ops        *vec.Ops[T]
-	f          vec.Map
-	dx, of, dy []T
-}
-
-func (l *slopeLoop[T]) Do(_, i int) {
-	lo, hi := block(len(l.dx), i)
-	l.ops.Slope[l.f](l.dx[lo:hi], l.of[lo:hi], l.dy[lo:hi])
-}
-
-// ActivateGrad computes that kernel.
-func (d *dev[T]) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
-	l := &d.slopes
-	*l = slopeLoop[T]{ops: d.ops, f: mapOf(f), dx: d.values(dx),
-		dy: d.values(dy)}
-	if f == device.Tanh || f == device.Sigmoid {
-		l.of = d.values(y)
-	} else {
-		l.of = d.values(x)
+func (d *dev[T]) Combine(a device.Combine) {
+	l := elementwise(d, elementScale, a.Dst, a.A, a.B)
+	if l.alpha, l.beta = T(a.Alpha), T(a.Beta); l.b != nil {
+		l.kind = elementSum
 	}
-	d.blocks(dx.N, l)
+	d.blocks(a.Dst.N, l)
+}
+
+func (d *dev[T]) Activate(a device.Activate) {
+	l := elementwise(d, elementMap, a.Y, a.X, device.View{})
+	l.f = mapOf(a.F)
+	d.blocks(a.Y.N, l)
+}
+
+func (d *dev[T]) ActivateGrad(a device.Activate) {
+	of := a.X
+	if a.F == device.Tanh || a.F == device.Sigmoid {
+		of = a.Y
+	}
+	l := elementwise(d, elementSlope, a.DX, of, a.DY)
+	l.f = mapOf(a.F)
+	d.blocks(a.DX.N, l)
 }
 
 func mapOf(f device.Activation) vec.Map {

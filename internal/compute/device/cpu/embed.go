@@ -35,7 +35,6 @@ func (d *dev[T]) embedRows(what string, a *device.Embed) *embedLoop[T] {
 	return l
 }
 
-// Embed computes that kernel.
 func (d *dev[T]) Embed(a device.Embed) {
 	l := d.embedRows("Embed", &a)
 	l.word, l.position = d.values(a.Word), d.values(a.Position)
@@ -63,7 +62,6 @@ type embedGradLoop[T vec.Float] struct {
 
 const embedPieces = 16
 
-// EmbedGrad computes that kernel.
 func (d *dev[T]) EmbedGrad(a device.Embed) {
 	rows := d.embedRows("EmbedGrad", &a)
 	l := &d.embedGrad

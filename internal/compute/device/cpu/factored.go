@@ -30,11 +30,11 @@ func (l *factoredLoop[T]) Do(_, piece int) {
 	}
 }
 
-// AdamFactored computes that kernel.
-func (d *dev[T]) AdamFactored(a device.Adam, f device.Factored) {
+func (d *dev[T]) AdamFactored(a device.AdamFactored) {
+	f := a.Factored
 	dy, x := d.values(f.DY), d.values(f.X)
 	l := &d.factored
-	l.ops, l.s = d.ops, d.adamScalars(a)
+	l.ops, l.s = d.ops, d.adamScalars(a.Adam)
 	l.p, l.m, l.v = d.values(a.P), d.values(a.M), d.values(a.V)
 	l.before, l.after = d.integers(a.Before), d.integers(a.After)
 	l.o, l.i, l.rows = f.O, f.I, panelRows
@@ -54,11 +54,9 @@ func (d *dev[T]) AdamFactored(a device.Adam, f device.Factored) {
 	d.gemm.p = product[T]{}
 }
 
-// SumSquaresFactored computes that kernel.
-func (d *dev[T]) SumSquaresFactored(acc device.View, f device.Factored) {
-	dy, x := d.values(f.DY), d.values(f.X)
-	sum := d.values(acc)
-	n := f.N * f.N
+func (d *dev[T]) SumSquaresFactored(k device.SumSquaresFactored) {
+	f, sum := k.Factored, d.values(k.Sum)
+	dy, x, n := d.values(f.DY), d.values(f.X), f.N*f.N
 	if cap(d.grams) < 2*n {
 		d.grams = make([]T, 2*n)
 	}

@@ -60,7 +60,6 @@ func (l *filtration[T]) run(d *dev[T], phase filterPhase) {
 	d.pool.For(n, l)
 }
 
-// Filtrate computes that kernel.
 func (d *dev[T]) Filtrate(a device.Filtrate) {
 	l := d.beginFilter(a)
 	l.beta = float64(d.values(a.Beta)[0])
@@ -84,7 +83,6 @@ func (d *dev[T]) Filtrate(a device.Filtrate) {
 	l.run(d, filterSums)
 }
 
-// FiltrateGrad computes that kernel.
 func (d *dev[T]) FiltrateGrad(a device.Filtrate) {
 	l := d.beginFilter(a)
 	l.beta = float64(d.values(a.Beta)[0])

@@ -97,7 +97,6 @@ func (l *gruFinal[T]) Do(_, b int) {
 
 // The products of a GRU are even: states lie between -1 and 1.
 
-// GRU computes that kernel.
 func (d *dev[T]) GRU(a device.GRU) {
 	if o := d.projected(a, false); o.rows > 0 {
 		d.gru.forward(&o)

@@ -41,7 +41,6 @@ func (l *gruGradStep[T]) Do(_, i int) {
 	}
 }
 
-// GRUGrad computes that kernel.
 func (d *dev[T]) GRUGrad(a device.GRU) {
 	o := d.gruGradOperands(a)
 	d.gru.backward(&o)

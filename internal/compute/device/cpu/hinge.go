@@ -77,7 +77,6 @@ type hingeState[T vec.Float] struct {
 	columns  hingeColumns[T]
 }
 
-// Hinge computes that kernel.
 func (d *dev[T]) Hinge(a device.Hinge) {
 	l := &d.hinge
 	d.begin(&l.lossState, a.N, a.Scores, a.LossOut)

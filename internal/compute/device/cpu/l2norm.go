@@ -22,7 +22,6 @@ type normLoop[T vec.Float] struct {
 	x, y, nm []T
 }
 
-// L2Norm computes that kernel.
 func (d *dev[T]) L2Norm(a device.L2Norm) {
 	l := &d.norms
 	*l = normLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), eps: a.Eps,
@@ -73,7 +72,6 @@ type normGradLoop[T vec.Float] struct {
 	scratch       []T // [workers, 2, Inner]: the two factors of every column
 }
 
-// L2NormGrad computes that kernel.
 func (d *dev[T]) L2NormGrad(a device.L2Norm) {
 	l := &d.normGrads
 	*l = normGradLoop[T]{ops: d.ops, a: a, per: group(a.N * a.Inner), scratch: l.scratch,

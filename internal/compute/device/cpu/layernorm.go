@@ -47,7 +47,6 @@ func (d *dev[T]) layerNorms(a device.LayerNorm) *layerNormLoop[T] {
 	return l
 }
 
-// LayerNorm computes that kernel.
 func (d *dev[T]) LayerNorm(a device.LayerNorm) {
 	l := d.layerNorms(a)
 	l.x, l.y, l.bias = d.values(a.X), d.values(a.Y), d.values(a.Bias)
@@ -56,7 +55,6 @@ func (d *dev[T]) LayerNorm(a device.LayerNorm) {
 	d.pool.For(pieces(a.N, l.per), l)
 }
 
-// LayerNormGrad computes that kernel.
 func (d *dev[T]) LayerNormGrad(a device.LayerNorm) {
 	l := d.layerNorms(a)
 	l.back, l.dy = true, d.values(a.DY)
@@ -77,7 +75,7 @@ func (d *dev[T]) LayerNormGrad(a device.LayerNorm) {
 		}
 	}
 	if a.DBranchBias.Present() {
-		d.ColumnSum(a.DBranchBias, a.DBranch.Slice(0, a.N*a.D), a.N, a.D)
+		d.ColumnSum(device.ColumnSum{Dst: a.DBranchBias, X: a.DBranch.Slice(0, a.N*a.D), Rows: a.N, Columns: a.D})
 	}
 }
 

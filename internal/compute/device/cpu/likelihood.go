@@ -56,7 +56,6 @@ func (d *dev[T]) beginEntropy(what string, a *device.CrossEntropy, back bool) *e
 	return l
 }
 
-// CrossEntropy computes that kernel.
 func (d *dev[T]) CrossEntropy(a device.CrossEntropy) {
 	l := d.beginEntropy("CrossEntropy", &a, false)
 	loss := d.values(a.Loss)
@@ -68,7 +67,6 @@ func (d *dev[T]) CrossEntropy(a device.CrossEntropy) {
 	loss[0] = T(sum)
 }
 
-// CrossEntropyGrad computes that kernel.
 func (d *dev[T]) CrossEntropyGrad(a device.CrossEntropy) {
 	l := d.beginEntropy("CrossEntropyGrad", &a, true)
 	l.dLoss = float64(d.values(a.DLoss)[0])

@@ -20,7 +20,6 @@ type marginLoop[T vec.Float] struct {
 	norms  []float64 // 1/√C_ii, 0 for a zero vector
 }
 
-// SemanticMargins computes that kernel.
 func (d *dev[T]) SemanticMargins(a device.SemanticMargins) {
 	l := &d.margins
 	l.a, l.per = a, group(a.N)

@@ -33,14 +33,12 @@ func (d *dev[T]) beginMix(a device.MixNodes) *mixLoop[T] {
 	return l
 }
 
-// MixNodes computes that kernel.
 func (d *dev[T]) MixNodes(a device.MixNodes) {
 	l := d.beginMix(a)
 	l.y, l.what = d.values(a.Y), mixForward
 	d.pool.For(a.B, l)
 }
 
-// MixNodesGrad computes that kernel.
 func (d *dev[T]) MixNodesGrad(a device.MixNodes) {
 	l := d.beginMix(a)
 	l.y, l.dx, l.dw = d.values(a.DY), d.values(a.DX), d.values(a.DWeights)

@@ -22,14 +22,12 @@ func (d *dev[T]) beginScale(a device.ScaleBlocks) *scaleLoop[T] {
 	return l
 }
 
-// ScaleBlocks computes that kernel.
 func (d *dev[T]) ScaleBlocks(a device.ScaleBlocks) {
 	l := d.beginScale(a)
 	l.y = d.values(a.Y)
 	d.pool.For(a.A, l)
 }
 
-// ScaleBlocksGrad computes that kernel.
 func (d *dev[T]) ScaleBlocksGrad(a device.ScaleBlocks) {
 	l := d.beginScale(a)
 	l.back, l.y = true, d.values(a.DY)
@@ -76,28 +74,17 @@ func (l *scaleLoop[T]) Do(_, i int) {
 	}
 }
 
-// MeanNodes computes that kernel: image after image.
-func (d *dev[T]) MeanNodes(a device.MeanNodes) {
-	rows, pairs := nodesOfImage(a)
-	for i := range a.B {
-		d.SegmentMeans(a.Y.Slice(i*pairs, (i+1)*pairs), a.X.Slice(i*rows, (i+1)*rows), a.Lengths, a.H)
-	}
-}
+func (d *dev[T]) MeanNodes(a device.MeanNodes) { meansOfNodes(d, segmentMeans, &a, a.Y, a.X) }
 
-// MeanNodesGrad computes that kernel.
-func (d *dev[T]) MeanNodesGrad(a device.MeanNodes) {
-	rows, pairs := nodesOfImage(a)
-	for i := range a.B {
-		d.SegmentMeansGrad(a.DX.Slice(i*rows, (i+1)*rows), a.DY.Slice(i*pairs, (i+1)*pairs), a.Lengths, a.H)
-	}
-}
+func (d *dev[T]) MeanNodesGrad(a device.MeanNodes) { meansOfNodes(d, segmentMeansGrad, &a, a.DY, a.DX) }
 
-// nodesOfImage counts the values of the nodes and of the means of an image.
-func nodesOfImage(a device.MeanNodes) (rows, pairs int) {
-	for _, n := range a.Lengths.Host {
-		rows += int(n)
+// meansOfNodes works image after image.
+func meansOfNodes[T vec.Float](d *dev[T], kind segmentKind, a *device.MeanNodes, means, nodes device.View) {
+	pairs, rows := means.N/a.B, nodes.N/a.B
+	for i := range a.B {
+		meansOf(d, kind, &device.SegmentMeans{Means: means.Slice(i*pairs, (i+1)*pairs),
+			Rows: nodes.Slice(i*rows, (i+1)*rows), Counts: a.Lengths, D: a.H})
 	}
-	return rows * a.H, len(a.Lengths.Host) * a.H
 }
 
 // nodeRows are the places of the nodes of pairs.

@@ -20,12 +20,11 @@ func (l *squareLoop[T]) Do(_, i int) {
 	l.sums[i] = l.ops.Sumsq(l.x[lo:hi])
 }
 
-// SumSquares computes that kernel.
-func (d *dev[T]) SumSquares(acc, x device.View) {
+func (d *dev[T]) SumSquares(a device.SumSquares) {
 	l := &d.squares
-	l.ops, l.x = d.ops, d.values(x)
-	sum := d.values(acc)
-	n := pieces(x.N, blockSize(x.N))
+	l.ops, l.x = d.ops, d.values(a.X)
+	sum := d.values(a.Sum)
+	n := pieces(a.X.N, blockSize(a.X.N))
 	if cap(l.sums) < n {
 		l.sums = make([]float64, n)
 	}
@@ -38,11 +37,10 @@ func (d *dev[T]) SumSquares(acc, x device.View) {
 	sum[0] = T(float64(sum[0]) + total)
 }
 
-// ClipCoefficient computes that kernel.
-func (d *dev[T]) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
-	n := math.Sqrt(float64(d.values(sumSquares)[0]))
-	d.values(norm)[0] = T(n)
-	d.values(coef)[0] = T(min(1, maxNorm/(n+1e-6)))
+func (d *dev[T]) ClipCoefficient(a device.ClipCoefficient) {
+	n := math.Sqrt(float64(d.values(a.SumSquares)[0]))
+	d.values(a.Norm)[0] = T(n)
+	d.values(a.Coefficient)[0] = T(min(1, a.Most/(n+1e-6)))
 }
 
 // adamLoop is the update of device.Adam over one piece.
@@ -91,8 +89,7 @@ func (l *adamLoop[T]) add(sums *[2]uint32, p, m, v []T) {
 	sums[1] += middle + l.ops.Bits(v)
 }
 
-// sumBits computes device.SumBits.
-func sumBits[T vec.Float](d *dev[T], a *device.SumBits) {
+func (d *dev[T]) SumBits(a device.SumBits) {
 	l := &d.bits
 	l.ops, l.x, l.ints, l.sum = d.ops, nil, nil, 0
 	if a.X.Buf.DType() == device.Int32 {
@@ -126,7 +123,6 @@ func (l *bitLoop[T]) Do(_, i int) {
 	atomic.AddUint32(&l.sum, sum)
 }
 
-// Adam computes that kernel.
 func (d *dev[T]) Adam(a device.Adam) {
 	l, n := &d.adam, a.P.N
 	l.ops = d.ops

@@ -16,7 +16,6 @@ type orderLoop[T vec.Float] struct {
 	im, cap, s   []T
 }
 
-// OrderScores computes that kernel.
 func (d *dev[T]) OrderScores(a device.OrderScores) {
 	l := &d.orders
 	*l = orderLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(a.C * a.D),
@@ -42,7 +41,6 @@ type orderGradLoop[T vec.Float] struct {
 	s, ds, di, dc []T
 }
 
-// OrderScoresGrad computes that kernel.
 func (d *dev[T]) OrderScoresGrad(a device.OrderScores) {
 	l := &d.orderGrads
 	*l = orderGradLoop[T]{ops: d.ops, b: a.B, c: a.C, d: a.D, per: group(max(a.B, a.C) * a.D), im: d.values(a.Images),

@@ -36,13 +36,11 @@ func (d *dev[T]) beginPairAttention(a device.PairAttention, back bool) *pairAtte
 	return l
 }
 
-// PairAttention computes that kernel.
 func (d *dev[T]) PairAttention(a device.PairAttention) {
 	l := d.beginPairAttention(a, false)
 	d.pool.For(len(l.layout.lengths)*l.across, l)
 }
 
-// PairAttentionGrad computes that kernel.
 func (d *dev[T]) PairAttentionGrad(a device.PairAttention) {
 	l := d.beginPairAttention(a, true)
 	l.dWeights, l.dScores = d.values(a.DWeights), d.values(a.DScores)

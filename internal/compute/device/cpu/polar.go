@@ -34,14 +34,12 @@ func (d *dev[T]) beginPolar(a device.PolarWeights, weights device.View) *polarLo
 	return l
 }
 
-// PolarWeights computes that kernel.
 func (d *dev[T]) PolarWeights(a device.PolarWeights) {
 	l := d.beginPolar(a, a.Weights)
 	l.back = false
 	d.pool.For(a.B, l)
 }
 
-// PolarWeightsGrad computes that kernel.
 func (d *dev[T]) PolarWeightsGrad(a device.PolarWeights) {
 	l := d.beginPolar(a, a.DWeights)
 	l.back = true

@@ -13,29 +13,6 @@ import (
 // greater and those that are equal and come earlier. For the few rows of an image or a caption counting them is as
 // fast, and it is done for many channels at once.
 
-// Combine computes that kernel.
-func (d *dev[T]) Combine(dst, a, b device.View, alpha, beta float64) {
-	l := &d.combine
-	*l = combineLoop[T]{ops: d.ops, alpha: T(alpha), beta: T(beta), dst: d.values(dst), a: d.values(a),
-		b: d.values(b)}
-	d.blocks(dst.N, l)
-}
-
-type combineLoop[T vec.Float] struct {
-	ops         *vec.Ops[T]
-	alpha, beta T
-	dst, a, b   []T
-}
-
-func (l *combineLoop[T]) Do(_, i int) {
-	lo, hi := block(len(l.dst), i)
-	if l.b == nil {
-		l.ops.Scale(l.dst[lo:hi], l.a[lo:hi], l.alpha)
-		return
-	}
-	l.ops.Sum2(l.dst[lo:hi], l.a[lo:hi], l.b[lo:hi], l.alpha, l.beta)
-}
-
 // poolWeights is the softmax of each packed sequence, one sequence an item.
 type poolWeights[T vec.Float] struct {
 	pack      *device.Packing
@@ -55,14 +32,12 @@ func (d *dev[T]) poolWeightsLoop(a device.PoolWeights) *poolWeights[T] {
 	return l
 }
 
-// PoolWeights computes that kernel.
 func (d *dev[T]) PoolWeights(a device.PoolWeights) {
 	l := d.poolWeightsLoop(a)
 	l.scores = d.values(a.Scores)
 	d.pool.For(len(l.lengths), l)
 }
 
-// PoolWeightsGrad computes that kernel.
 func (d *dev[T]) PoolWeightsGrad(a device.PoolWeights) {
 	l := d.poolWeightsLoop(a)
 	l.dw = d.values(a.DWeights)
@@ -144,7 +119,6 @@ func (l *sortPool[T]) weights(b int) []T {
 	return l.w[(k-n)*k:][:n]
 }
 
-// SortPool computes that kernel.
 func (d *dev[T]) SortPool(a device.SortPool) {
 	l := d.sortPoolLoop(a)
 	l.grad, l.y = false, d.values(a.Y)
@@ -162,7 +136,6 @@ func (l *sortPool[T]) reserve(workers int) int {
 	return strip
 }
 
-// SortPoolGrad computes that kernel.
 func (d *dev[T]) SortPoolGrad(a device.SortPool) {
 	l, items := d.sortPoolLoop(a), len(a.Lengths.Host)
 	l.grad, l.dy = true, d.values(a.DY)

@@ -7,14 +7,6 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// Multiply computes that kernel.
-func (d *dev[T]) Multiply(dst, a, b device.View) {
-	l := &d.elements
-	*l = elementLoop[T]{ops: d.ops, kind: elementMultiply, dst: d.values(dst),
-		a: d.values(a), b: d.values(b)}
-	d.blocks(dst.N, l)
-}
-
 // mapLoop is y = f(x), or dx = dy·f'(x).
 type mapLoop[T vec.Float] struct {
 	ops          *vec.Ops[T]
@@ -23,13 +15,11 @@ type mapLoop[T vec.Float] struct {
 	x, y, dy, dx []T
 }
 
-// Map computes that kernel.
 func (d *dev[T]) Map(a device.Map) {
 	l := d.beginMap(a)
 	d.blocks(len(l.x), l)
 }
 
-// MapGrad computes that kernel.
 func (d *dev[T]) MapGrad(a device.Map) {
 	l := d.beginMap(a)
 	l.dy, l.dx = d.values(a.DY), d.values(a.DX)
@@ -128,7 +118,7 @@ type reduceLoop[T vec.Float] struct {
 	index  []int32
 }
 
-// Reduce computes that kernel.
+// Reduce computes that kernel and its gradient.
 func (d *dev[T]) Reduce(a device.Reduce) {
 	l := &d.reductions
 	*l = reduceLoop[T]{ops: d.ops, max: a.Max, spread: a.Grad, n: a.N, d: a.D}
@@ -226,26 +216,5 @@ func (l *reduceLoop[T]) spreadSegment(i int) {
 	l.ops.Fill(l.x[lo*d:hi*d], 0)
 	for k, at := range l.index[i*d:][:d] {
 		l.x[(lo+int(at))*d+k] = y[k]
-	}
-}
-
-// SegmentProducts computes that kernel: one small product per segment.
-func (d *dev[T]) SegmentProducts(a device.SegmentProducts) {
-	first := d.firstRows(a.Counts.Host)
-	for s, count := range a.Counts.Host {
-		n := int(count)
-		lo, hi := first[s], first[s+1]
-		x, y := a.A.Slice(lo*a.D, hi*a.D), a.B.Slice(lo*a.D, hi*a.D)
-		g := a.G.Slice(lo*a.Longest, (hi-1)*a.Longest+n)
-		switch a.Form {
-		case device.SegmentGram:
-			device.Do(d, device.Gemm{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest,
-				Exact: true})
-		case device.SegmentApply:
-			device.Do(d, device.Gemm{M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest, Exact: true})
-		case device.SegmentApplyT:
-			device.Do(d, device.Gemm{TransA: true, M: n, N: a.D, K: n, Alpha: 1, A: g, B: x, C: y, LDA: a.Longest,
-				Exact: true})
-		}
 	}
 }

@@ -43,7 +43,6 @@ type product[T vec.Float] struct {
 // gemmState is the reused argument of a product.
 type gemmState[T vec.Float] struct{ p product[T] }
 
-// Gemm computes that kernel.
 func (d *dev[T]) Gemm(a device.Gemm) {
 	if a.M == 0 || a.N == 0 {
 		return
@@ -57,6 +56,6 @@ func (d *dev[T]) Gemm(a device.Gemm) {
 	d.products.gemm(p, count, a.StrideA, a.StrideB, a.StrideC)
 	*p = product[T]{}
 	if a.Active.Present() {
-		d.Activate(a.F, a.Active, a.C)
+		d.Activate(device.Activate{F: a.F, Y: a.Active, X: a.C})
 	}
 }

@@ -62,7 +62,6 @@ func (d *dev[T]) beginReason(a device.GraphReason, back bool) *reasoning[T] {
 	return l
 }
 
-// GraphReason computes that kernel.
 func (d *dev[T]) GraphReason(a device.GraphReason) {
 	l := d.beginReason(a, false)
 	l.bias = d.values(a.Bias)
@@ -71,7 +70,6 @@ func (d *dev[T]) GraphReason(a device.GraphReason) {
 	d.pool.For(laneCount(a.B), l)
 }
 
-// GraphReasonGrad computes that kernel.
 func (d *dev[T]) GraphReasonGrad(a device.GraphReason) {
 	l := d.beginReason(a, true)
 	square := a.S * a.S

@@ -39,30 +39,25 @@ func (d *dev[T]) beginSegments(kind segmentKind, counts []int32, width int) *seg
 	return l
 }
 
-// SegmentMeans computes that kernel.
-func (d *dev[T]) SegmentMeans(dst, x device.View, counts device.Ints, width int) {
-	l := d.beginSegments(segmentMeans, counts.Host, width)
-	l.dst, l.x = d.values(dst), d.values(x)
-	d.pool.For(len(counts.Host), l)
+func (d *dev[T]) SegmentMeans(a device.SegmentMeans) { meansOf(d, segmentMeans, &a) }
+
+func meansOf[T vec.Float](d *dev[T], kind segmentKind, a *device.SegmentMeans) {
+	l := d.beginSegments(kind, a.Counts.Host, a.D)
+	l.dst, l.x = d.values(a.Means), d.values(a.Rows)
+	d.pool.For(len(a.Counts.Host), l)
 }
 
-// SegmentMeansGrad computes that kernel.
-func (d *dev[T]) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, width int) {
-	l := d.beginSegments(segmentMeansGrad, counts.Host, width)
-	l.dst, l.x = d.values(ddst), d.values(dx)
-	d.pool.For(len(counts.Host), l)
-}
+func (d *dev[T]) SegmentMeansGrad(a device.SegmentMeans) { meansOf(d, segmentMeansGrad, &a) }
 
-// UnpackWords computes that kernel.
-func (d *dev[T]) UnpackWords(dst, src device.View, lengths device.Ints, width int, back bool) {
+func (d *dev[T]) UnpackWords(a device.UnpackWords) {
 	kind := segmentUnpack
-	if back {
+	if a.Back {
 		kind = segmentPack
 	}
-	l := d.beginSegments(kind, lengths.Host, width)
-	l.pack = lengths.Packing()
-	l.dst, l.x = d.values(dst), d.values(src)
-	d.pool.For(len(lengths.Host), l)
+	l := d.beginSegments(kind, a.Lengths.Host, a.D)
+	l.pack = a.Lengths.Packing()
+	l.dst, l.x = d.values(a.Dst), d.values(a.Src)
+	d.pool.For(len(a.Lengths.Host), l)
 }
 
 func (d *dev[T]) beginPool(kind segmentKind, a device.GatedPool) *segmentLoop[T] {
@@ -72,7 +67,6 @@ func (d *dev[T]) beginPool(kind segmentKind, a device.GatedPool) *segmentLoop[T]
 	return l
 }
 
-// GatedPool computes that kernel.
 func (d *dev[T]) GatedPool(a device.GatedPool) {
 	l := d.beginPool(segmentPool, a)
 	l.dst = d.values(a.Out)
@@ -80,7 +74,6 @@ func (d *dev[T]) GatedPool(a device.GatedPool) {
 	d.pool.For(len(a.Counts.Host), l)
 }
 
-// GatedPoolGrad computes that kernel.
 func (d *dev[T]) GatedPoolGrad(a device.GatedPool) {
 	l := d.beginPool(segmentPoolGrad, a)
 	l.dOut, l.dl, l.dx = d.values(a.DOut), d.values(a.DL), d.values(a.DX)

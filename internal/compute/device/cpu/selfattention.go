@@ -56,14 +56,12 @@ func (d *dev[T]) attend(a device.SelfAttention) *selfAttentionLoop[T] {
 	return l
 }
 
-// SelfAttention computes that kernel.
 func (d *dev[T]) SelfAttention(a device.SelfAttention) {
 	l := d.attend(a)
 	l.c = d.values(a.Context)
 	d.pool.For(len(l.start), l)
 }
 
-// SelfAttentionGrad computes that kernel.
 func (d *dev[T]) SelfAttentionGrad(a device.SelfAttention) {
 	l := d.attend(a)
 	l.back, l.dc = true, d.values(a.DContext)

@@ -68,7 +68,6 @@ func (d *dev[T]) beginSimilarities(a device.Similarities, back bool) *similariti
 	return l
 }
 
-// Similarities computes that kernel.
 func (d *dev[T]) Similarities(a device.Similarities) {
 	l := d.beginSimilarities(a, false)
 	l.bias = d.values(a.Bias)

@@ -8,7 +8,6 @@ import "vsetrain/internal/compute/device"
 //
 // with d = u - c and z = d∘d. z and d(Σ α v) become operands row by row, as in the forward pass.
 
-// SimilaritiesGrad computes that kernel.
 func (d *dev[T]) SimilaritiesGrad(a device.Similarities) {
 	l := d.beginSimilarities(a, true)
 	d.packW(&l.backward, false, a.S, a.E, d.values(a.W), a.E)

@@ -93,18 +93,16 @@ func (d *dev[T]) DownloadInts(dst []int32, src device.View) {
 	d.memory.ints.dst = nil
 }
 
-// Fill implements device.Device.
-func (d *dev[T]) Fill(dst device.View, value float64) {
+func (d *dev[T]) Fill(a device.Fill) {
 	l := &d.memory.fill
-	l.ops, l.dst, l.value = d.ops, d.values(dst), T(value)
+	l.ops, l.dst, l.value = d.ops, d.values(a.Dst), T(a.Value)
 	d.blocks(len(l.dst), l)
 }
 
-// Copy implements device.Device.
-func (d *dev[T]) Copy(dst, src device.View) {
-	if dst.Buf.DType() == device.Int32 {
-		d.memory.ints.start(d, d.integers(dst), d.integers(src))
+func (d *dev[T]) Copy(a device.Copy) {
+	if a.Dst.Buf.DType() == device.Int32 {
+		d.memory.ints.start(d, d.integers(a.Dst), d.integers(a.Src))
 		return
 	}
-	d.memory.same.start(d, d.values(dst), d.values(src))
+	d.memory.same.start(d, d.values(a.Dst), d.values(a.Src))
 }

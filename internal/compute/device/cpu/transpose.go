@@ -11,12 +11,10 @@ type swapLoop[T vec.Float] struct {
 	dst, x           []T
 }
 
-// SwapAxes computes that kernel.
-func (d *dev[T]) SwapAxes(dst, x device.View, a, b, inner int) {
+func (d *dev[T]) SwapAxes(a device.SwapAxes) {
 	l := &d.swap
-	*l = swapLoop[T]{a: a, b: b, inner: inner, per: group(inner),
-		dst: d.values(dst), x: d.values(x)}
-	d.pool.For(pieces(a*b, l.per), l)
+	*l = swapLoop[T]{a: a.A, b: a.B, inner: a.Inner, per: group(a.Inner), dst: d.values(a.Dst), x: d.values(a.X)}
+	d.pool.For(pieces(a.A*a.B, l.per), l)
 }
 
 // Do writes a piece of the rows of dst.

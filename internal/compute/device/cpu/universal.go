@@ -22,7 +22,6 @@ type universalState[T vec.Float] struct {
 	columns universalColumns[T]
 }
 
-// UniversalWeighting computes that kernel.
 func (d *dev[T]) UniversalWeighting(a device.UniversalWeighting) {
 	l := &d.universal
 	d.begin(&l.lossState, a.N, a.Scores, a.LossOut)

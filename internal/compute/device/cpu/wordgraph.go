@@ -36,14 +36,12 @@ func (d *dev[T]) beginWordGraph(a device.WordGraph) *wordGraphLoop[T] {
 	return l
 }
 
-// WordGraph computes that kernel.
 func (d *dev[T]) WordGraph(a device.WordGraph) {
 	l := d.beginWordGraph(a)
 	l.out = nil
 	d.pool.For(len(a.Lengths.Host), l)
 }
 
-// WordGraphGrad computes that kernel.
 func (d *dev[T]) WordGraphGrad(a device.WordGraph) {
 	l := d.beginWordGraph(a)
 	l.dw, l.out = d.values(a.DWeights), d.values(a.DWords)

@@ -36,7 +36,6 @@ func (d *dev[T]) wordRows(what string, a *device.GatherWords) []int32 {
 	return l.rows
 }
 
-// GatherWords computes that kernel.
 func (d *dev[T]) GatherWords(a device.GatherWords) {
 	rows := d.wordRows("GatherWords", &a)
 	l := &d.gather
@@ -63,8 +62,7 @@ type scatterLoop[T vec.Float] struct {
 
 const scatterPieces = 16
 
-// ScatterWords computes that kernel.
-func (d *dev[T]) ScatterWords(a device.GatherWords) {
+func (d *dev[T]) GatherWordsGrad(a device.GatherWords) {
 	rows := d.wordRows("ScatterWords", &a)
 	l := &d.scatter
 	*l = scatterLoop[T]{ops: d.ops, rows: rows, v: a.V, d: a.D,

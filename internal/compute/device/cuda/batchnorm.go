@@ -7,14 +7,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelBatchNormParts     = entryOf("batch_norm_parts")
-	kernelBatchNorm          = entryOf("batch_norm")
-	kernelBatchNormWhole     = entryOf("batch_norm_whole")
-	kernelBatchNormGradParts = entryOf("batch_norm_grad_parts")
-	kernelBatchNormGrad      = entryOf("batch_norm_grad")
-)
-
 // normViews are what both kernels of batch normalisation read.
 func (d *dev) normViews(a device.BatchNorm) (x, w, mean, inv, pad, counts driver.Ptr) {
 	if a.Counts.Bounded {
@@ -44,7 +36,7 @@ func pieces(a device.BatchNorm) (n, per int) {
 }
 
 // channels begins a kernel over n pieces of all channels: 32 channels to a block where rows are dense, one otherwise.
-func (d *dev) channels(k kernel, a device.BatchNorm, n int) *command {
+func (d *dev) channels(k string, a device.BatchNorm, n int) *command {
 	if a.Inner == 1 {
 		return d.start(k, threads, (a.C+31)/32, n, 1)
 	}
@@ -63,7 +55,7 @@ func (j *job) wholeNorm(a device.BatchNorm, part, counts driver.Ptr, n, per int,
 		items, most = len(a.Counts.Host), slices.Max(a.Counts.Host)
 	}
 	whole, own := j.told(normTold(a.C))
-	j.on.each(kernelBatchNormWhole, a.C).ptr(own, part, counts).
+	j.on.each("batch_norm_whole", a.C).ptr(own, part, counts).
 		int(items, int(most), a.Outer*a.Inner, a.C, n, per).flag(sums)
 	j.tell(whole, own, normTold(a.C))
 	return whole
@@ -79,7 +71,7 @@ func (d *dev) BatchNorm(a device.BatchNorm) {
 	var part driver.Ptr
 	if a.Train {
 		part = d.need(scratchSums, 8*2*n*a.C)
-		d.channels(kernelBatchNormParts, a, n).ptr(part, x, counts).int(items, count, a.C, a.Inner, per)
+		d.channels("batch_norm_parts", a, n).ptr(part, x, counts).int(items, count, a.C, a.Inner, per)
 		if d.job.divided() {
 			part = d.wholeNorm(a, part, counts, n, per, false)
 		}
@@ -88,12 +80,11 @@ func (d *dev) BatchNorm(a device.BatchNorm) {
 	if plus != 0 { // layers follow a residual connection
 		copy = d.operandCopy(y, count*a.C)
 	}
-	d.channels(kernelBatchNorm, a, n).ptr(y, copy, mean, inv, rm, rv, part, x, plus, w, b, pad, counts).
+	d.channels("batch_norm", a, n).ptr(y, copy, mean, inv, rm, rv, part, x, plus, w, b, pad, counts).
 		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per, d.job.ranks).float(a.Eps, a.Momentum)
 	d.fresh(copy, y, count*a.C)
 }
 
-// BatchNormGrad computes that kernel.
 func (d *dev) BatchNormGrad(a device.BatchNorm) {
 	x, w, mean, inv, pad, counts := d.normViews(a)
 	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
@@ -101,7 +92,7 @@ func (d *dev) BatchNormGrad(a device.BatchNorm) {
 	n, per := pieces(a)
 	items, count := len(a.Counts.Host), a.Outer*a.Inner
 	part := d.need(scratchSums, 8*2*n*a.C)
-	d.channels(kernelBatchNormGradParts, a, n).ptr(part, x, mean, dy, counts).int(items, count, a.C, a.Inner, per)
+	d.channels("batch_norm_grad_parts", a, n).ptr(part, x, mean, dy, counts).int(items, count, a.C, a.Inner, per)
 	if a.Train && d.job.divided() {
 		part = d.wholeNorm(a, part, counts, n, per, true)
 	}
@@ -112,6 +103,6 @@ func (d *dev) BatchNormGrad(a device.BatchNorm) {
 	if dx == 0 {
 		grid = 1
 	}
-	d.channels(kernelBatchNormGrad, a, grid).ptr(dx, dw, db, dpad, part, x, w, mean, inv, dy, pad, counts).
+	d.channels("batch_norm_grad", a, grid).ptr(dx, dw, db, dpad, part, x, w, mean, inv, dy, pad, counts).
 		int(items, count, a.C, a.Inner, a.Pads).flag(a.Train).int(per, n, ranks, d.job.rank)
 }

@@ -5,12 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelMatchPrepare        = tensorEntries("match_prepare")
-	kernelMatchWordContexts   = tensorEntries("match_word_contexts")
-	kernelMatchRegionContexts = tensorEntries("match_region_contexts")
-)
-
 // The sizes of blockcontexts.cuh.
 const (
 	matchContextWidth  = 64 // of a block of the vectors, at most, and a multiple of 8
@@ -49,7 +43,7 @@ func (d *dev) matchContexts(a *device.BlockMatch, c *captions) {
 	wordNorm, regionNorm := p.take(norms(t)), p.take(norms(all))
 	words, regions := d.pointer(a.Words), d.pointer(a.Regions)
 	prepare := func(to, norm, x driver.Ptr, rows int) {
-		call := d.each(kernelMatchPrepare[d.tensor], 8*rows*a.Blocks)
+		call := d.each("match_prepare", 8*rows*a.Blocks)
 		if half {
 			call.ptr(to)
 		}
@@ -59,21 +53,21 @@ func (d *dev) matchContexts(a *device.BlockMatch, c *captions) {
 	prepare(regions16, regionNorm, regions, all)
 
 	group := d.tensor.matchContextItems()
-	start := func(k [3]kernel, match, context, row16, key16 driver.Ptr, rows, items int) (call *command, per int) {
+	start := func(k string, match, context, row16, key16 driver.Ptr, rows, items int) (call *command, per int) {
 		x, y := (a.Blocks+matchContextGroup-1)/matchContextGroup, (items+group-1)/group
 		rounds := (rows + matchContextRows - 1) / matchContextRows
 		parts := max(1, min(rounds/matchContextRounds, (matchContextBlocks+x*y-1)/(x*y)))
 		per = (rounds + parts - 1) / parts
-		call = d.start(k[d.tensor], matchContextGroup*group*32, x, y, (rounds+per-1)/per).ptr(match, context)
+		call = d.start(k, matchContextGroup*group*32, x, y, (rounds+per-1)/per).ptr(match, context)
 		if half {
 			call.ptr(row16, key16)
 		}
 		return call, per
 	}
-	call, per := start(kernelMatchWordContexts, d.pointer(a.WordMatch), d.pointer(a.WordNorm), words16, regions16,
+	call, per := start("match_word_contexts", d.pointer(a.WordMatch), d.pointer(a.WordNorm), words16, regions16,
 		t, a.B)
 	call.ptr(wordNorm, regionNorm, words, regions, d.pointer(a.WordAttention)).int(t, a.B, a.R, a.E, a.Blocks, per)
-	call, per = start(kernelMatchRegionContexts, d.pointer(a.RegionMatch), d.pointer(a.RegionNorm), regions16, words16,
+	call, per = start("match_region_contexts", d.pointer(a.RegionMatch), d.pointer(a.RegionNorm), regions16, words16,
 		all, c.n)
 	call.ptr(regionNorm, wordNorm, regions, words, d.pointer(a.RegionAttention), c.starts, c.squaresAt).
 		int(all, c.n, a.R, a.E, a.Blocks, per)

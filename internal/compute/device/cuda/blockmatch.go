@@ -5,16 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelBlockGrams    = entryOf("block_grams")
-	kernelMatchRegions  = entryOf("match_regions")
-	kernelMatchWords    = entryOf("match_words")
-	kernelMatchSlopes   = entryOf("match_slopes")
-	kernelMatchPairs    = entryOf("match_pairs_grad")
-	kernelMatchGramGrad = entryOf("match_gram_grad")
-	kernelBlockPull     = entryOf("block_pull")
-)
-
 // blockMatch is a call of BlockMatch: as on the CPU the contexts are not formed, and images are taken in groups, as
 // many as scratch memory of Limits.MatchBytes has room for.
 type blockMatch struct {
@@ -89,11 +79,11 @@ func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMat
 	p := panel{d.need(scratchPanel, 4*floats)}
 	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = p.take(m.t*a.Blocks), p.take(m.all*a.Blocks), p.take(capGrams),
 		p.take(imgGrams)
-	d.start(kernelBlockGrams, threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(m.capGrams, m.wordNorm, m.words,
+	d.start("block_grams", threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(m.capGrams, m.wordNorm, m.words,
 		m.c.starts, m.c.squaresAt).int(0, a.E, m.tiles)
 	m.c.clear(d, m.wordNorm, a.Blocks)
 	tiles := (a.R + matchTile - 1) / matchTile
-	d.start(kernelBlockGrams, threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R,
+	d.start("block_grams", threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R,
 		a.E, tiles)
 	return m, p
 }
@@ -117,7 +107,6 @@ func (d *dev) multiplyGroup(m *blockMatch) {
 		count: m.images, exact: true})
 }
 
-// BlockMatch computes that kernel.
 func (d *dev) BlockMatch(a device.BlockMatch) {
 	c := d.captions(a.Lengths)
 	if d.takesContexts(&a, c.longest) {
@@ -127,16 +116,15 @@ func (d *dev) BlockMatch(a device.BlockMatch) {
 	m, _ := d.beginMatch(a, &c, false)
 	for ; m.image < a.B; m.image += m.per {
 		d.multiplyGroup(m)
-		d.start(kernelMatchRegions, threads, (m.columns()+matchRegions-1)/matchRegions, m.c.n, 1).ptr(m.regMatch,
+		d.start("match_regions", threads, (m.columns()+matchRegions-1)/matchRegions, m.c.n, 1).ptr(m.regMatch,
 			m.regCtx, m.tile, m.regionAtt, m.words, m.regions, m.capGrams, m.wordNorm, m.regNorm,
 			m.c.starts, m.c.squaresAt).int(m.t, m.all, m.image, m.columns(), a.R, a.E, a.Blocks)
-		d.start(kernelMatchWords, threads, min(1<<16, (m.images*m.t*a.Blocks+31)/32), 1, 1).ptr(m.wordMatch, m.wordCtx,
+		d.start("match_words", threads, min(1<<16, (m.images*m.t*a.Blocks+31)/32), 1, 1).ptr(m.wordMatch, m.wordCtx,
 			m.tile, m.z, m.wordAtt, m.words, m.regions, m.wordNorm, m.regNorm).
 			int(m.t, m.all, m.image, m.images, a.R, a.E, a.Blocks)
 	}
 }
 
-// BlockMatchGrad computes that kernel.
 func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 	c := d.captions(a.Lengths)
 	m, p := d.beginMatch(a, &c, true)
@@ -158,18 +146,18 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 		d.multiplyGroup(m)
 		later, columns := m.image > 0, m.columns()
 		n, first := m.images*wordSlopes, m.image*wordSlopes
-		d.each(kernelMatchSlopes, n).ptr(word[0], word[1], word[2], at(dWordMatch, first), at(m.wordMatch, first),
+		d.each("match_slopes", n).ptr(word[0], word[1], word[2], at(dWordMatch, first), at(m.wordMatch, first),
 			at(m.wordCtx, first), m.wordNorm).long(n, wordSlopes, wordSlopes, 0)
 		n, first = m.images*regionSlopes, m.image*regionSlopes
-		d.each(kernelMatchSlopes, n).ptr(region[0], region[1], region[2], at(dRegMatch, first), at(m.regMatch, first),
+		d.each("match_slopes", n).ptr(region[0], region[1], region[2], at(dRegMatch, first), at(m.regMatch, first),
 			at(m.regCtx, first), at(m.regNorm, m.image*a.R*a.Blocks)).
 			long(n, regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
 		d.sumSlices(wordPull, word[2], wordSlopes, m.images, wordSlopes, later)
 		d.sumSlices(at(regPull, m.image*a.R*a.Blocks), region[2], a.R*a.Blocks, m.c.n, columns*a.Blocks, false)
-		d.start(kernelMatchPairs, threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z,
+		d.start("match_pairs_grad", threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z,
 			m.tile16, m.z16, m.regionAtt, m.wordAtt, m.capGrams, word[0], word[1], region[0], region[1],
 			m.c.of, m.c.starts, m.c.squaresAt).int(m.c.n, m.all, m.image, columns, a.R, a.Blocks)
-		d.start(kernelMatchGramGrad, threads, m.c.n, (a.Blocks+gramBlocks-1)/gramBlocks, parts*m.tiles*m.tiles).
+		d.start("match_gram_grad", threads, m.c.n, (a.Blocks+gramBlocks-1)/gramBlocks, parts*m.tiles*m.tiles).
 			ptr(gramPart, m.regionAtt, region[1], m.c.starts, m.c.squaresAt).
 			int(m.all, m.image, columns, a.R, a.Blocks, m.tiles, parts).long(grams)
 		d.sumSlices(dCapGrams, gramPart, grams, parts, grams, later)
@@ -190,7 +178,7 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 			strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
 			strideB: m.width, c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
 	}
-	d.wide(kernelBlockPull, m.t, a.E).ptr(dWords, m.words, wordPull, dCapGrams, m.c.of, m.c.starts,
+	d.wide("block_pull", m.t, a.E).ptr(dWords, m.words, wordPull, dCapGrams, m.c.of, m.c.starts,
 		m.c.squaresAt).int(0, a.E, a.Blocks)
-	d.wide(kernelBlockPull, m.all, a.E).ptr(dRegions, m.regions, regPull, dImgGrams, 0, 0, 0).int(a.R, a.E, a.Blocks)
+	d.wide("block_pull", m.all, a.E).ptr(dRegions, m.regions, regPull, dImgGrams, 0, 0, 0).int(a.R, a.E, a.Blocks)
 }

@@ -7,13 +7,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelCaptionTables = entryOf("caption_tables")
-	kernelCaptionWords  = entryOf("caption_words")
-	kernelRowOrder      = entryOf("row_order")
-	kernelSumWords      = entryOf("sum_words")
-)
-
 // captions are captions whose rows lie one after the other, with tables of them on the device (captions.cu).
 type captions struct {
 	n, rows, longest int
@@ -45,7 +38,7 @@ func (d *dev) captions(lengths device.Ints) (c captions) {
 	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
 	c.of = at(c.starts, c.n+1)
 	if !holds {
-		d.rows(kernelCaptionTables, c.n+1, c.n).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
+		d.rows("caption_tables", c.n+1, c.n).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
 	}
 	return c
 }
@@ -71,7 +64,7 @@ func (d *dev) captionWords(what string, c *captions, words, lengths device.Ints,
 	}
 	rows, holds := d.lengthTable(captionWords, lengths.View, words.View, [4]int{c.n, c.rows, columns}, 4*c.rows)
 	if !holds {
-		d.each(kernelCaptionWords, c.rows).ptr(rows, from, c.of, c.starts).int(c.rows, columns)
+		d.each("caption_words", c.rows).ptr(rows, from, c.of, c.starts).int(c.rows, columns)
 	}
 	return rows
 }
@@ -84,12 +77,12 @@ func (d *dev) sumWords(table, dout, rows driver.Ptr, count, v, width int) {
 		return
 	}
 	order := d.need(scratchOrder, 4*count)
-	d.start(kernelRowOrder, threads, count, 1, 1).ptr(order, rows).int(count)
-	d.wide(kernelSumWords, count, width).ptr(table, dout, rows, order).int(count, width)
+	d.start("row_order", threads, count, 1, 1).ptr(order, rows).int(count)
+	d.wide("sum_words", count, width).ptr(table, dout, rows, order).int(count, width)
 }
 
 // wide begins a kernel with blocks for n rows and pieces of their columns.
-func (d *dev) wide(k kernel, n, columns int) *command {
+func (d *dev) wide(k string, n, columns int) *command {
 	c := d.rows(k, n, columns)
 	c.launch.Grid[1] = uint32((columns + int(c.launch.Threads) - 1) / int(c.launch.Threads))
 	return c

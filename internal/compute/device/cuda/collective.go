@@ -10,11 +10,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelDealRows  = entryOf("deal_rows")
-	kernelWidenCopy = entryOf("widen_copy")
-)
-
 // job is what the device knows of the job that it is a rank of; without one it is rank 0 of 1.
 type job struct {
 	on          *dev
@@ -151,7 +146,7 @@ func (j *job) end() {
 	}
 }
 
-// collective computes a kernel of several ranks.
+// collective computes a kernel of several ranks, or reports that k is none, or that there is one rank.
 func (j *job) collective(k device.Kernel) bool {
 	if !j.divided() {
 		return false
@@ -177,6 +172,8 @@ func (j *job) collective(k device.Kernel) bool {
 		}
 	case *device.ReduceScatter:
 		j.scatterDealt(a)
+	default:
+		return false
 	}
 	return true
 }
@@ -373,7 +370,7 @@ func (j *job) scatterHalves(a *device.ReduceScatter, to, from driver.Ptr, n, tai
 	half := j.on.need(scratchHalves, 2*a.X.Buf.Len()) + driver.Ptr(2*a.X.Off)
 	place := func(i int) driver.Ptr { return half + driver.Ptr(2*i) }
 	wide := func(to, from driver.Ptr, n int) *written {
-		return &written{to: to, end: at(to, n), then: func() { j.on.each(kernelWidenCopy, n).ptr(to, from).long(n) }}
+		return &written{to: to, end: at(to, n), then: func() { j.on.each("widen_copy", n).ptr(to, from).long(n) }}
 	}
 	j.on.round(half, from, n*a.Ranks+tail)
 	j.send(sent{kind: commandReduceScatter, dst: place(j.rank * n), src: half, n: n, behind: a.Behind, half: true,
@@ -400,7 +397,7 @@ func (j *job) deal(a *device.Deal, way int, to, from driver.Ptr, room int) {
 	}
 	all, _ := a.Values()
 	pieces := min(64, 1+all/max(1, items)/4096)
-	j.on.start(kernelDealRows, threads, items+1, pieces, 1).ptr(to, from, lengths).
+	j.on.start("deal_rows", threads, items+1, pieces, 1).ptr(to, from, lengths).
 		int(items, a.Ranks, j.rank, a.Width).long(most, room).int(way)
 }
 

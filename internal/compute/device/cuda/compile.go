@@ -32,7 +32,7 @@ func (d *dev) Compile(now func() time.Time) (all []Compiled, err error) {
 			if err := d.load(m); err != nil {
 				return err
 			}
-			all = append(all, Compiled{m.Name, len(m.declare), now().Sub(start).Seconds()})
+			all = append(all, Compiled{m.Name, len(m.functions), now().Sub(start).Seconds()})
 		}
 		return nil
 	})
@@ -58,9 +58,11 @@ type Launcher interface {
 func (d *dev) Launches() map[string]int {
 	all := map[string]int{}
 	d.run(func() error {
-		for k, f := range d.functions {
-			if f.module.target() <= 10*d.info.Major+d.info.Minor {
-				all[kernelNames[k]] = f.launched
+		for _, m := range d.modules {
+			for _, f := range m.functions {
+				if m.target() <= 10*d.info.Major+d.info.Minor {
+					all[f.Name] = f.launched
+				}
 			}
 		}
 		return nil

@@ -5,12 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelSimilarityPack         = tensorEntries("similarity_pack")
-	kernelSimilarityContexts     = tensorEntries("similarity_contexts")
-	kernelSimilarityContextsGrad = tensorEntries("similarity_contexts_grad")
-)
-
 // contexts make the contexts of words where they are needed, on tensor cores, in place of a product that writes them
 // (contexts.cuh): z and the gradient of the contexts are all that is written of a pair and a column.
 type contexts struct {
@@ -69,8 +63,8 @@ func (s *similarities) groups(images, rows int) (count, per int) {
 
 // words begins a kernel over tiles of words and the groups of images. It writes z or its gradient, in TF32 as float32
 // alone.
-func (s *similarities) words(d *dev, of [3]kernel, rows, groups int) *command {
-	c := d.start(of[d.tensor], contextThreads, (rows+contextRows-1)/contextRows, groups, 1).ptr(s.squares)
+func (s *similarities) words(d *dev, of string, rows, groups int) *command {
+	c := d.start(of, contextThreads, (rows+contextRows-1)/contextRows, groups, 1).ptr(s.squares)
 	if d.tensor == tensorBF16 {
 		c.ptr(s.squares16)
 	}
@@ -81,9 +75,9 @@ func (s *similarities) words(d *dev, of [3]kernel, rows, groups int) *command {
 func (s *similarities) packedSquares(d *dev, t *similarityTile) {
 	a, c := &s.a, &s.contexts
 	n := t.images * c.steps * contextColumns / 8 * 32
-	d.each(kernelSimilarityPack[d.tensor], n).ptr(c.packed, s.image(t)).int(t.images, a.R, a.E, c.steps).long(n)
+	d.each("similarity_pack", n).ptr(c.packed, s.image(t)).int(t.images, a.R, a.E, c.steps).long(n)
 	groups, per := s.groups(t.images, t.rows)
-	s.words(d, kernelSimilarityContexts, t.rows, groups).ptr(at(s.weights, s.weight(t)), c.packed, s.row(t)).
+	s.words(d, "similarity_contexts", t.rows, groups).ptr(at(s.weights, s.weight(t)), c.packed, s.row(t)).
 		long(a.B*a.R).int(t.rows, t.images, a.R, a.E, c.steps, per)
 }
 
@@ -91,7 +85,7 @@ func (s *similarities) packedSquares(d *dev, t *similarityTile) {
 func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, dRows driver.Ptr) {
 	a, c := &s.a, &s.contexts
 	groups, per := s.groups(t.images, t.rows)
-	s.words(d, kernelSimilarityContextsGrad, t.rows, groups).
+	s.words(d, "similarity_contexts_grad", t.rows, groups).
 		ptr(c.drows, s.squares, at(s.weights, s.weight(t)), c.packed, s.row(t)).long(a.B*a.R).
 		int(t.rows, t.images, a.R, a.E, c.steps, per)
 	n := t.rows * a.E

@@ -9,8 +9,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var kernelRoundCopy = entryOf("round_copy")
-
 // In precision bf16 the operands of large products are read as bfloat16. Memory that holds such operands gets a copy in
 // bfloat16, half as large, in which every element has an index, and a set of the elements whose copies are those of
 // their values. A product rounds what its operands lack (round_copy), so each value is rounded once however many
@@ -233,7 +231,7 @@ func (m *copied) at(i int) driver.Ptr { return m.half + driver.Ptr(2*i) }
 // round writes n values rounded to an address with the alignment of the values: where theirs is a multiple of 16 bytes,
 // it is one of 8.
 func (d *dev) round(to, from driver.Ptr, n int) {
-	d.each(kernelRoundCopy, (n+3)/4).noted().ptr(to, from).long(headOf(n, from), n)
+	d.each("round_copy", (n+3)/4).noted().ptr(to, from).long(headOf(n, from), n)
 }
 
 // copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has

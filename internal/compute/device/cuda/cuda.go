@@ -96,6 +96,7 @@ func (o Options) Validate() error {
 // dev implements device.Device.
 type dev struct {
 	checker   device.Checker
+	kernels   device.KernelTable
 	drv       driver.Driver
 	blas      driver.BLAS // nil: products by the own kernel
 	blasSpace driver.Ptr  // memory that blas uses
@@ -112,10 +113,9 @@ type dev struct {
 	stream    driver.Stream // of the kernels
 	copies    driver.Stream // of values that are streamed
 	modules   []*module
-	functions []function // by kernel
+	functions map[string]*function // by the names that calls use
 	residents map[resident]int
-	apart     bool     // blocks do not wait for each other: StepByStep, or a recording of such kernels was refused
-	written   []uint64 // by kernel: parameters it writes through
+	apart     bool // blocks do not wait for each other: StepByStep, or a recording of such kernels was refused
 
 	queue
 	job            // that the device is a rank of
@@ -207,7 +207,7 @@ func Open(o Options) (device.Device, error) {
 	d := &dev{drv: drv, index: o.Index, precision: o.Precision, apart: o.StepByStep, limits: o.Limits.orUsual(),
 		residents: map[resident]int{}, buffers: map[*buffer]struct{}{}, recordings: map[*recording]struct{}{},
 		tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
-	d.checker = device.Checker{Device: "cuda", Memory: d}
+	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, methods(d)
 	d.job = job{on: d, ranks: 1, libraries: o.NCCL, fast: o.Fast}
 	if d.precision == "" {
 		d.precision = FP32

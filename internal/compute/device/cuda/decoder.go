@@ -5,13 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelDecoderWeights = entryOf("decoder_weights")
-	kernelDecoderSteps   = entryOf("decoder_steps")
-	kernelDecoderGrads   = entryOf("decoder_grads")
-	kernelDecoderSums    = entryOf("decoder_sums")
-)
-
 // The steps of a decoder on tensor cores (decoder_sm80.cu).
 const (
 	decoderWidth   = 512 // the greatest H, A and E, which have to be the same
@@ -24,7 +17,7 @@ type decoderBlocks struct{ x, y, shared int }
 
 // decoderBlocks finds them for blocks of so many units and columns, of which summed are added at a time; x is 0 where
 // they cannot run at once, or the sizes are others than the kernels have.
-func (d *dev) decoderBlocks(k kernel, a *device.Decoder, units, kinds, columns, summed int) (s decoderBlocks) {
+func (d *dev) decoderBlocks(k string, a *device.Decoder, units, kinds, columns, summed int) (s decoderBlocks) {
 	h, batch := a.H, len(a.Lengths.Host)
 	if d.tensor != tensorBF16 || h%32 != 0 || h > decoderWidth || a.A != h || a.E != h || a.R > decoderRegions ||
 		batch == 0 {
@@ -45,15 +38,14 @@ func (d *dev) decoderOperands(a *device.Decoder, back bool, width int) (columns,
 	first = d.need(scratchCarry, 2*rows*(width+h)+16)
 	second = first + driver.Ptr(2*rows*width)
 	arrived = second + driver.Ptr(2*rows*h)
-	d.each(kernelDecoderWeights, 7*h*h/8).ptr(columns, d.pointer(a.WHH), d.pointer(a.WIH), d.pointer(a.Attend),
-		arrived).int(h, a.LDWIH, a.LDAttend).flag(back)
+	d.each("decoder_weights", 7*h*h/8).ptr(columns).of(a.WHH, a.WIH, a.Attend).ptr(arrived).
+		int(h, a.LDWIH, a.LDAttend).flag(back)
 	return columns, first, second, arrived
 }
 
-// DecoderSteps computes that kernel.
-func (d *dev) DecoderSteps(a device.Decoder) bool {
+func (d *dev) Decoder(a device.Decoder) bool {
 	const state, context = 4 * tensorUnits, 3 * tensorUnits
-	s := d.decoderBlocks(kernelDecoderSteps, &a, tensorUnits, 1, state+context, state)
+	s := d.decoderBlocks("decoder_steps", &a, tensorUnits, 1, state+context, state)
 	if s.x == 0 {
 		return false
 	}
@@ -62,17 +54,16 @@ func (d *dev) DecoderSteps(a device.Decoder) bool {
 	drop := d.drops(a.Drop)
 	_, starts := d.starts(a.Lengths)
 	steps := d.pack.Steps()
-	d.atOnce(kernelDecoderSteps, s.x, s.y, s.shared).ptr(d.pointer(a.Gates), d.pointer(a.States), d.pointer(a.Prev),
-		d.pointer(a.Query), d.pointer(a.Weights), d.pointer(a.Context), d.pointer(a.Keys), d.pointer(a.Regions),
-		d.pointer(a.Score), d.pointer(a.Initial), d.pointer(a.BHH), columns, columns+driver.Ptr(2*4*h*h), states,
-		contexts, arrived, starts).drops(&drop).int(steps, len(a.Lengths.Host), a.R, h)
+	d.atOnce("decoder_steps", s.x, s.y, s.shared).
+		of(a.Gates, a.States, a.Prev, a.Query, a.Weights, a.Context, a.Keys, a.Regions, a.Score, a.Initial, a.BHH).
+		ptr(columns, columns+driver.Ptr(2*4*h*h), states, contexts, arrived, starts).drops(&drop).
+		int(steps, len(a.Lengths.Host), a.R, h)
 	return true
 }
 
-// DecoderStepsGrad computes that kernel.
-func (d *dev) DecoderStepsGrad(a device.Decoder) bool {
+func (d *dev) DecoderGrad(a device.Decoder) bool {
 	const columns, deep = tensorSlopes, 3 + 1 // h values of the slopes, h of the query
-	s := d.decoderBlocks(kernelDecoderGrads, &a, tensorSlopes, 2, deep*columns, columns)
+	s := d.decoderBlocks("decoder_grads", &a, tensorSlopes, 2, deep*columns, columns)
 	if s.x == 0 {
 		return false
 	}
@@ -83,12 +74,11 @@ func (d *dev) DecoderStepsGrad(a device.Decoder) bool {
 	rows, steps := d.pack.Rows(), d.pack.Steps()
 	dContext := d.need(scratchSums, 4*rows*(h+a.R))
 	dScores := at(dContext, rows*h)
-	d.Fill(a.DInitial, 0)
-	dQuery, keys, query, score := d.pointer(a.DQuery), d.pointer(a.Keys), d.pointer(a.Query), d.pointer(a.Score)
-	d.atOnce(kernelDecoderGrads, s.x, s.y, s.shared).ptr(d.pointer(a.Gates), d.pointer(a.DInitial), dContext,
-		dScores, dQuery, d.pointer(a.Prev), d.pointer(a.DStates), keys, d.pointer(a.Regions), query, score,
-		d.pointer(a.Weights), weights, slopes, queries, arrived, starts).drops(&drop).int(steps, batch, a.R, h)
-	d.columns(kernelDecoderSums, batch, h).ptr(d.pointer(a.DKeys), d.pointer(a.DRegions), d.pointer(a.DVector), keys,
-		query, score, d.pointer(a.Weights), dScores, dContext, starts).int(steps, a.R, h)
+	d.Fill(device.Fill{Dst: a.DInitial})
+	d.atOnce("decoder_grads", s.x, s.y, s.shared).of(a.Gates, a.DInitial).ptr(dContext, dScores).
+		of(a.DQuery, a.Prev, a.DStates, a.Keys, a.Regions, a.Query, a.Score, a.Weights).
+		ptr(weights, slopes, queries, arrived, starts).drops(&drop).int(steps, batch, a.R, h)
+	d.columns("decoder_sums", batch, h).of(a.DKeys, a.DRegions, a.DVector, a.Keys, a.Query, a.Score, a.Weights).
+		ptr(dScores, dContext, starts).int(steps, a.R, h)
 	return true
 }

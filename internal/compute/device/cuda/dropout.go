@@ -5,8 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var kernelDropout = entryOf("dropout")
-
 // drops are the parameters of a dropout: factor 0 keeps everything.
 type drops struct {
 	step, numbers    driver.Ptr
@@ -27,12 +25,11 @@ func (c *command) drops(p *drops) *command {
 	return c.ptr(p.step, p.numbers).word(p.key0, p.key1, p.less).float(p.factor)
 }
 
-// Dropout computes that kernel.
 func (d *dev) Dropout(a device.Dropout) {
 	p := d.drops(a.Drops)
 	y, x := d.pointer(a.Y), d.pointer(a.X)
 	if n := a.Y.N; n > 0 {
-		d.each(kernelDropout, n/a.Width*((a.Width+3)/4)).ptr(y, x).drops(&p).flag(inFours(a.Width, y, x)).
+		d.each("dropout", n/a.Width*((a.Width+3)/4)).ptr(y, x).drops(&p).flag(inFours(a.Width, y, x)).
 			int(a.Width).long(n)
 	}
 }

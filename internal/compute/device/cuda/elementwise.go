@@ -5,69 +5,36 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelAdd          = entryOf("add")
-	kernelScale        = entryOf("scale")
-	kernelCombine      = entryOf("combine")
-	kernelActivate     = entryOf("activate")
-	kernelActivateGrad = entryOf("activate_grad")
-	kernelBiasActGrad  = entryOf("bias_activate_grad")
-	kernelSwapAxes     = entryOf("swap_axes")
-	kernelColumnSum    = entryOf("column_sum")
-)
-
-// Add computes that kernel.
-func (d *dev) Add(dst, a, b device.View) {
-	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
-	if dst.N > 0 {
-		head := headOf(dst.N, y, x, z)
-		d.fours(kernelAdd, head, dst.N).ptr(y, x, z).long(head, dst.N)
-	}
+func (d *dev) Add(a device.Add) {
+	c, head := d.vectors("add", a.Dst, a.A, a.B)
+	c.long(head, a.Dst.N)
 }
 
-// Scale computes that kernel.
-func (d *dev) Scale(dst, x, factor device.View) {
-	y, from, f := d.pointer(dst), d.pointer(x), d.pointer(factor)
-	if dst.N > 0 {
-		head := headOf(dst.N, y, from)
-		d.fours(kernelScale, head, dst.N).ptr(y, from, f).long(head, dst.N)
-	}
+func (d *dev) Scale(a device.Scale) {
+	c, head := d.vectors("scale", a.Dst, a.X)
+	c.of(a.Factor).long(head, a.Dst.N)
 }
 
-// Combine computes that kernel.
-func (d *dev) Combine(dst, a, b device.View, alpha, beta float64) {
-	y, x, z := d.pointer(dst), d.pointer(a), d.pointer(b)
-	if dst.N > 0 {
-		head := headOf(dst.N, y, x, z)
-		d.fours(kernelCombine, head, dst.N).ptr(y, x, z).float(alpha, beta).long(head, dst.N)
-	}
+func (d *dev) Combine(a device.Combine) {
+	c, head := d.vectors("combine", a.Dst, a.A, a.B)
+	c.float(a.Alpha, a.Beta).long(head, a.Dst.N)
 }
 
-// Activate computes that kernel.
-func (d *dev) Activate(f device.Activation, y, x device.View) {
-	to, from := d.pointer(y), d.pointer(x)
-	if y.N > 0 {
-		head := headOf(y.N, to, from)
-		d.fours(kernelActivate, head, y.N).ptr(to, from).int(int(f)).long(head, y.N)
-	}
+func (d *dev) Activate(a device.Activate) {
+	c, head := d.vectors("activate", a.Y, a.X)
+	c.int(int(a.F)).long(head, a.Y.N)
 }
 
-// ActivateGrad computes that kernel.
-func (d *dev) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
-	to, from := d.pointer(dx), d.pointer(dy)
-	of := x
-	if f == device.Tanh || f == device.Sigmoid {
-		of = y
+func (d *dev) ActivateGrad(a device.Activate) {
+	of := a.X
+	if a.F == device.Tanh || a.F == device.Sigmoid {
+		of = a.Y
 	}
-	at := d.pointer(of)
-	if dx.N > 0 {
-		head := headOf(dx.N, to, at, from)
-		d.fours(kernelActivateGrad, head, dx.N).ptr(to, at, from).int(int(f)).long(head, dx.N)
-	}
+	c, head := d.vectors("activate_grad", a.DX, of, a.DY)
+	c.int(int(a.F)).long(head, a.DX.N)
 }
 
-// BiasActivateGrad computes that kernel.
-func (d *dev) BiasActivateGrad(a device.BiasActivate) {
+func (d *dev) BiasActivate(a device.BiasActivate) {
 	n, pieces := a.M*a.N, (a.M+columnPiece-1)/columnPiece
 	x, dy := d.pointer(a.X), d.pointer(a.DY)
 	dx, y, dbias := d.pointer(a.DX), d.pointer(a.Y), d.pointer(a.DBias)
@@ -77,8 +44,9 @@ func (d *dev) BiasActivateGrad(a device.BiasActivate) {
 	}
 	if n > 0 {
 		dxCopy, yCopy := d.operandCopy(dx, n), d.operandCopy(y, n)
-		d.start(kernelBiasActGrad, threads, (a.N+31)/32, pieces, 1).ptr(values(dx, dxCopy, a.Operand), values(y, yCopy,
-			a.Operand), dxCopy, yCopy, part, x, dy).int(int(a.F), a.M, a.N, columnPiece)
+		d.start("bias_activate_grad", threads, (a.N+31)/32, pieces, 1).
+			ptr(values(dx, dxCopy, a.Operand), values(y, yCopy, a.Operand), dxCopy, yCopy, part, x, dy).
+			int(int(a.F), a.M, a.N, columnPiece)
 		d.stored(dxCopy, dx, n, a.Operand)
 		d.stored(yCopy, y, n, a.Operand)
 	}
@@ -91,15 +59,13 @@ func (d *dev) BiasActivateGrad(a device.BiasActivate) {
 	}
 }
 
-// SwapAxes computes that kernel.
-func (d *dev) SwapAxes(dst, x device.View, a, b, inner int) {
-	n := a * b * inner
-	d.each(kernelSwapAxes, n).ptr(d.pointer(dst), d.pointer(x)).int(a, b, inner).long(n)
+func (d *dev) SwapAxes(a device.SwapAxes) {
+	n := a.A * a.B * a.Inner
+	d.each("swap_axes", n).of(a.Dst, a.X).int(a.A, a.B, a.Inner).long(n)
 }
 
-// ColumnSum computes that kernel.
-func (d *dev) ColumnSum(dst, x device.View, rows, cols int) {
-	d.roundingSum(d.pointer(dst), d.pointer(x), rows, cols)
+func (d *dev) ColumnSum(a device.ColumnSum) {
+	d.roundingSum(d.pointer(a.Dst), d.pointer(a.X), a.Rows, a.Columns)
 }
 
 // roundingSum is columnSum of x [rows, cols], which it also rounds where it has many rows: they are the gradient of a
@@ -133,11 +99,11 @@ func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols int) {
 
 // columnPieces writes the column sums of the pieces of x [rows, cols], and copy, x rounded, where it is not 0.
 func (d *dev) columnPieces(dst, copy, x driver.Ptr, rows, cols int) {
-	d.start(kernelColumnSum, threads, (cols+31)/32, (rows+columnPiece-1)/columnPiece, 1).ptr(dst, 0, copy,
+	d.start("column_sum", threads, (cols+31)/32, (rows+columnPiece-1)/columnPiece, 1).ptr(dst, 0, copy,
 		x).int(rows, cols, cols).long(cols).int(columnPiece)
 }
 
 // columnTotal writes the column sums of few rows, those of the columns from split on to rest where that is not 0.
 func (d *dev) columnTotal(dst, rest, x driver.Ptr, rows, cols, split, ld int) {
-	d.start(kernelColumnSum, threads, (cols+31)/32, 1, 1).ptr(dst, rest, 0, x).int(rows, cols, split).long(ld).int(rows)
+	d.start("column_sum", threads, (cols+31)/32, 1, 1).ptr(dst, rest, 0, x).int(rows, cols, split).long(ld).int(rows)
 }

@@ -17,10 +17,10 @@ type faultRange struct {
 
 // origin is a piece of work that was given to the GPU.
 type origin struct {
-	kind   commandKind
-	kernel kernel
-	at     string
-	known  bool
+	kind     commandKind
+	function *function
+	at       string
+	known    bool
 }
 
 // begin notes a command that is given to the GPU now.
@@ -28,7 +28,7 @@ func (t *faultRange) begin(c *command) {
 	if c.kind != commandLaunch && c.kind != commandProduct && c.kind != commandReplay && c.kind < commandAllReduce {
 		return
 	}
-	t.last = origin{c.kind, c.kernel, c.at, true}
+	t.last = origin{c.kind, c.function, c.at, true}
 	if !t.first.known {
 		t.first = t.last
 	}
@@ -65,7 +65,7 @@ func (t *faultRange) where() string {
 func (o *origin) name() string {
 	switch {
 	case o.kind == commandLaunch:
-		return "kernel " + kernelNames[o.kernel]
+		return "kernel " + o.function.Name
 	case o.kind >= commandAllReduce:
 		return collectiveNames[o.kind-commandAllReduce] + " of all ranks"
 	}
@@ -100,7 +100,7 @@ func (q *queue) describe(c *command, err error) error {
 	var what string
 	switch c.kind {
 	case commandLaunch:
-		what = fmt.Sprintf("kernel %s on a grid of %d blocks of %d threads%s", kernelNames[c.kernel], c.launch.Grid,
+		what = fmt.Sprintf("kernel %s on a grid of %d blocks of %d threads%s", c.function.Name, c.launch.Grid,
 			c.launch.Threads, in(c.at))
 	case commandProduct:
 		what = fmt.Sprintf("product of %d x %d x %d%s", c.product.M, c.product.N, c.product.K, in(c.at))

@@ -5,8 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var kernelSimilarityFilterGrad = entryOf("similarity_filter_grad")
-
 // filterLayer is the layer of a filtration on similarity vectors (device.Filter); without one all addresses are 0.
 type filterLayer struct {
 	w, bias, logits             driver.Ptr
@@ -26,7 +24,7 @@ func (f *filterLayer) setGrad(d *dev, a *device.Filter) {
 // of the filter.
 func (s *similarities) filteredGrad(d *dev, t *similarityTile, part driver.Ptr) {
 	f, node, size := &s.filter, t.i0*s.nodes, s.a.S
-	d.start(kernelSimilarityFilterGrad, threads, nodeBlocks(t.n), 1, 1).
+	d.start("similarity_filter_grad", threads, nodeBlocks(t.n), 1, 1).
 		ptr(s.inner, s.innerGrad16, part, at(s.out, s.firstNode(t)), f.w, at(f.weights, node),
 			at(f.dSums, t.i0*s.captions*size), at(f.dLogits, node), s.firstNorm(t)).
 		ptr(at(s.node, t.r0), s.caption).int(s.captions, t.rows, s.rows, s.nodes, size).long(t.n)

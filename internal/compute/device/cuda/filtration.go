@@ -5,18 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelFilterStatistics     = entryOf("filter_statistics")
-	kernelFilterWhole          = entryOf("filter_whole")
-	kernelFilterRunning        = entryOf("filter_running")
-	kernelFilterWeights        = entryOf("filter_weights")
-	kernelFilterSums           = entryOf("filter_sums")
-	kernelFilterSumsGrad       = entryOf("filter_sums_grad")
-	kernelFilterStatisticsGrad = entryOf("filter_statistics_grad")
-	kernelFilterFinish         = entryOf("filter_finish")
-	kernelFilterPairs          = entryOf("filter_pairs")
-)
-
 // filterViews are the views of both directions of the filtration; rows and pairs count nodes and captions of all
 // images.
 type filterViews struct {
@@ -51,24 +39,23 @@ func (d *dev) Filtrate(a device.Filtrate) {
 	if a.Train && d.job.divided() {
 		whole, own = d.told(filterTold(v.captions))
 	}
-	d.start(kernelFilterStatistics, threads, v.captions, 1, 1).ptr(v.mean, v.inv, each, own, mean, variance, v.logits,
+	d.start("filter_statistics", threads, v.captions, 1, 1).ptr(v.mean, v.inv, each, own, mean, variance, v.logits,
 		v.first).int(a.B, v.nodes).flag(a.Train).float(a.Eps)
 	if whole != 0 {
 		d.tell(whole, own, filterTold(v.captions))
-		d.each(kernelFilterWhole, v.captions).ptr(v.mean, v.inv, each, whole, v.first).int(v.captions,
+		d.each("filter_whole", v.captions).ptr(v.mean, v.inv, each, whole, v.first).int(v.captions,
 			d.job.ranks).float(a.Eps)
 	}
 	if a.Train {
-		d.start(kernelFilterRunning, 32, 1, 1, 1).ptr(mean, variance, v.mean, each, whole, v.first).int(v.captions,
+		d.start("filter_running", 32, 1, 1, 1).ptr(mean, variance, v.mean, each, whole, v.first).int(v.captions,
 			a.B, d.job.ranks).float(a.Momentum)
 	}
-	d.warps(kernelFilterWeights, v.pairs).ptr(v.weights, v.logits, v.mean, v.inv, v.gamma, v.beta,
+	d.warps("filter_weights", v.pairs).ptr(v.weights, v.logits, v.mean, v.inv, v.gamma, v.beta,
 		v.first).int(v.captions, v.nodes).long(v.pairs)
-	d.warps(kernelFilterSums, v.pairs).ptr(v.out, v.norms, v.weights, v.x, v.first).int(v.captions, v.nodes,
+	d.warps("filter_sums", v.pairs).ptr(v.out, v.norms, v.weights, v.x, v.first).int(v.captions, v.nodes,
 		a.S).long(v.pairs)
 }
 
-// FiltrateGrad computes that kernel.
 func (d *dev) FiltrateGrad(a device.Filtrate) {
 	v := d.filterViews(a)
 	dOut, dr, dz := d.pointer(a.DOut), d.pointer(a.DSums), d.pointer(a.DLogits)
@@ -80,12 +67,12 @@ func (d *dev) FiltrateGrad(a device.Filtrate) {
 		return
 	}
 	sums := d.need(scratchSums, 8*3*v.captions)
-	d.warps(kernelFilterSumsGrad, v.pairs).ptr(dr, dz, v.x, v.logits, v.weights, v.mean, v.inv, v.gamma, v.beta, v.out,
+	d.warps("filter_sums_grad", v.pairs).ptr(dr, dz, v.x, v.logits, v.weights, v.mean, v.inv, v.gamma, v.beta, v.out,
 		dOut, v.norms, v.first).
 		int(v.captions, v.nodes, a.S).long(v.pairs)
 	var whole driver.Ptr
 	statistics := func(own, whole driver.Ptr) {
-		d.start(kernelFilterStatisticsGrad, threads, v.captions, 1, 1).ptr(dz, sums, own, whole, v.logits, v.mean,
+		d.start("filter_statistics_grad", threads, v.captions, 1, 1).ptr(dz, sums, own, whole, v.logits, v.mean,
 			v.inv, v.gamma, v.first).int(v.captions, a.B, v.nodes).flag(a.Train).int(d.job.ranks)
 	}
 	if a.Train && d.job.divided() {
@@ -95,7 +82,7 @@ func (d *dev) FiltrateGrad(a device.Filtrate) {
 		d.tell(whole, own, filterTold(v.captions))
 	}
 	statistics(0, whole)
-	d.start(kernelFilterFinish, threads, 1, 1, 1).ptr(dBias, dGamma, dBeta, sums).int(v.captions)
+	d.start("filter_finish", threads, 1, 1, 1).ptr(dBias, dGamma, dBeta, sums).int(v.captions)
 }
 
 // filterColumns is the largest vector of filter_pairs.
@@ -103,12 +90,13 @@ const filterColumns = 256
 
 // FiltrateSimilarities computes that kernel. W z of all captions lies where their nodes would, that of the words
 // of a tile of images in scratch memory.
-func (d *dev) FiltrateSimilarities(words, captions device.Similarities, a device.Filtrate) bool {
-	w, c := d.similarities(words), d.similarities(captions)
+func (d *dev) FiltrateSimilarities(of device.FiltrateSimilarities) bool {
+	a, w, c := of.Filtrate, d.similarities(of.Words), d.similarities(of.Captions)
 	if a.Train || a.S > filterColumns || w.rows == 0 {
 		return false
 	}
-	out, filter, wordBias, captionBias := d.pointer(a.Out), &w.filter, d.pointer(words.Bias), d.pointer(captions.Bias)
+	out, filter := d.pointer(a.Out), &w.filter
+	wordBias, captionBias := d.pointer(of.Words.Bias), d.pointer(of.Captions.Bias)
 	gamma, beta := d.pointer(a.Gamma), d.pointer(a.Beta)
 	mean, variance := d.pointer(a.RunningMean), d.pointer(a.RunningVar)
 	floats := func(s *similarities, inner int) int { // of an image
@@ -131,7 +119,7 @@ func (d *dev) FiltrateSimilarities(words, captions device.Similarities, a device
 	for t := (similarityTile{}); w.next(&t); {
 		w.transform(d, &t)
 		first, pairs := t.i0*c.rows*a.S, t.images*c.rows
-		d.warps(kernelFilterPairs, pairs).ptr(at(out, first), w.inner, at(c.out, first), wordBias, captionBias,
+		d.warps("filter_pairs", pairs).ptr(at(out, first), w.inner, at(c.out, first), wordBias, captionBias,
 			filter.w, filter.bias, gamma, beta, mean, variance).float(a.Eps).ptr(w.first).int(c.rows, w.rows,
 			a.S).long(pairs)
 	}

@@ -5,19 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelGRUStep       = entryOf("gru_step")
-	kernelGRUStepGrad   = entryOf("gru_step_grad")
-	kernelGRUPacked     = entryOf("gru_packed_step")
-	kernelGRUPackedGrad = entryOf("gru_packed_grad")
-	kernelGRUSmall      = entryOf("gru_small")
-	kernelGRUSmallGrad  = entryOf("gru_small_grad")
-	kernelGRUFinal      = entryOf("gru_final")
-	kernelGRUBias       = entryOf("gru_bias")
-	kernelGRUMean       = entryOf("gru_mean")
-	kernelGRUTails      = entryOf("gru_tails")
-)
-
 // The GRU over a packed batch (device.GRU, device.BiGRU): the products with the inputs of all words are one
 // product, then each step is one product with the states of all sequences and one kernel for the gates, which knows
 // from the lengths in device memory which sequences have a word there. So no address and no size depends on the
@@ -62,7 +49,7 @@ func (d *dev) layer(a *device.BiGRU, directions int) *layer {
 }
 
 // both begins a kernel over n values of each direction.
-func (d *dev) both(k kernel, l *layer, n int) *command {
+func (d *dev) both(k string, l *layer, n int) *command {
 	c := d.each(k, n)
 	c.launch.Grid[1] = uint32(l.directions)
 	return c
@@ -72,7 +59,7 @@ func (d *dev) both(k kernel, l *layer, n int) *command {
 const smallGRU = 32
 
 // sequences begins a kernel with a warp for each sequence of each direction.
-func (d *dev) sequences(k kernel, l *layer) *command {
+func (d *dev) sequences(k string, l *layer) *command {
 	return d.start(k, smallGRU, l.batch, l.directions, 1)
 }
 
@@ -90,7 +77,7 @@ func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i,
 		c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
 	if h <= smallGRU {
-		d.sequences(kernelGRUSmall, l).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, p.whh, q.whh, p.bih, q.bih,
+		d.sequences("gru_small", l).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, p.whh, q.whh, p.bih, q.bih,
 			p.bhh, q.bhh, l.lengths, l.starts).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
 		d.clearTails(l, p.prev, q.prev, h)
 		return
@@ -109,7 +96,7 @@ func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 				a: either(half, state16, state), halfA: half, lda: h, b: p.whh, ldb: h, c: hidden, ldc: 3 * h},
 				either(half, state16+driver.Ptr(2*n), at(state, n)), q.whh, at(hidden, 3*n))
 		}
-		d.both(kernelGRUPacked, l, n).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state, state16, hidden, p.bih,
+		d.both("gru_packed_step", l, n).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state, state16, hidden, p.bih,
 			q.bih, p.bhh, q.bhh, l.starts).
 			int(done, l.steps, l.batch, h).flag(l.reverse)
 	}
@@ -123,7 +110,7 @@ func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.bat
 // clearTails zeroes the rows of values of each direction behind those that there are.
 func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
 	if l.bounded && l.rows > 0 {
-		d.both(kernelGRUTails, l, l.rows*width).ptr(x, y, l.starts).int(l.steps, width).long(l.rows * width)
+		d.both("gru_tails", l, l.rows*width).ptr(x, y, l.starts).int(l.steps, width).long(l.rows * width)
 	}
 }
 
@@ -141,7 +128,7 @@ func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale fl
 	p, q := &l.of[0], &l.of[1]
 	if h <= smallGRU {
 		if l.rows > 0 {
-			d.sequences(kernelGRUSmallGrad, l).ptr(p.gates, q.gates, p.prev, q.prev, p.whh, q.whh, dy, final, l.lengths,
+			d.sequences("gru_small_grad", l).ptr(p.gates, q.gates, p.prev, q.prev, p.whh, q.whh, dy, final, l.lengths,
 				l.starts).float(scale).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
 		}
 		d.clearTails(l, p.gates, q.gates, 4*h)
@@ -158,7 +145,7 @@ func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale fl
 	half := l.half(d)
 	slopes16 := either(half, slopes, 0) // in their place
 	for done := range l.steps {
-		d.both(kernelGRUPackedGrad, l, n).ptr(p.gates, q.gates, slopes, slopes16, carry, p.prev, q.prev, dy, final,
+		d.both("gru_packed_grad", l, n).ptr(p.gates, q.gates, slopes, slopes16, carry, p.prev, q.prev, dy, final,
 			l.starts).float(scale).
 			int(done, l.steps, l.batch, h).flag(l.reverse)
 		if done+1 < l.steps {
@@ -178,7 +165,7 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 	for k := range l.directions {
 		d.roundingSum(at(sums, k*4*h), l.of[k].gates, l.rows, 4*h)
 	}
-	d.both(kernelGRUBias, l, 3*h).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(h)
+	d.both("gru_bias", l, 3*h).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(h)
 
 	part := func(w *direction, n int) driver.Ptr { // of the gates: n, r, z, hn
 		if l.rows == 0 {
@@ -234,7 +221,6 @@ func single(a *device.GRU) device.BiGRU {
 		Directions: [2]device.GRUDirection{a.GRUDirection}}
 }
 
-// GRU computes that kernel.
 func (d *dev) GRU(a device.GRU) {
 	b := single(&a)
 	l := d.layer(&b, 1)
@@ -243,11 +229,10 @@ func (d *dev) GRU(a device.GRU) {
 	d.forward(&b, l, [2]driver.Ptr{y})
 	d.clearTail(y, a.Lengths, l.lengths, l.h)
 	if final != 0 && l.rows > 0 {
-		d.each(kernelGRUFinal, l.batch*l.h).ptr(final, y, l.lengths, l.starts).int(l.batch, l.h).flag(a.Reverse)
+		d.each("gru_final", l.batch*l.h).ptr(final, y, l.lengths, l.starts).int(l.batch, l.h).flag(a.Reverse)
 	}
 }
 
-// GRUGrad computes that kernel.
 func (d *dev) GRUGrad(a device.GRU) {
 	b := single(&a)
 	l := d.layer(&b, 1)
@@ -256,33 +241,25 @@ func (d *dev) GRUGrad(a device.GRU) {
 	d.backward(&b, l, dy, final, 1)
 }
 
-// BiGRU computes that kernel.
 func (d *dev) BiGRU(a device.BiGRU) {
 	l := d.layer(&a, 2)
 	n := l.rows * l.h
 	y, other := d.pointer(a.Y), d.pointer(a.Work)
 	d.forward(&a, l, [2]driver.Ptr{y, other})
 	if n > 0 {
-		d.each(kernelGRUMean, n).ptr(y, other, l.starts).int(l.steps, l.h).long(n)
+		d.each("gru_mean", n).ptr(y, other, l.starts).int(l.steps, l.h).long(n)
 	}
 }
 
-// BiGRUGrad computes that kernel.
 func (d *dev) BiGRUGrad(a device.BiGRU) {
 	l := d.layer(&a, 2)
 	d.backward(&a, l, d.pointer(a.DY), 0, 0.5)
 }
 
-// GRUCell computes that kernel.
 func (d *dev) GRUCell(a device.GRUCell) {
-	n := a.N * a.H
-	d.each(kernelGRUStep, n).ptr(d.pointer(a.Gates), d.pointer(a.Y), d.pointer(a.Prev),
-		d.pointer(a.Hidden), d.pointer(a.Before), 0).int(a.N, a.N, a.H)
+	d.each("gru_step", a.N*a.H).of(a.Gates, a.Y, a.Prev, a.Hidden, a.Before).ptr(0).int(a.N, a.N, a.H)
 }
 
-// GRUCellGrad computes that kernel.
 func (d *dev) GRUCellGrad(a device.GRUCell) {
-	n := a.N * a.H
-	d.each(kernelGRUStepGrad, n).ptr(d.pointer(a.Gates), d.pointer(a.Carry), d.pointer(a.Prev),
-		d.pointer(a.DY), 0).int(a.N, a.N, a.H)
+	d.each("gru_step_grad", a.N*a.H).of(a.Gates, a.Carry, a.Prev, a.DY).ptr(0).int(a.N, a.N, a.H)
 }

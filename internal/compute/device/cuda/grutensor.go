@@ -2,14 +2,6 @@ package cuda
 
 import "vsetrain/internal/compute/device/cuda/driver"
 
-var (
-	kernelGRUWeights     = tensorEntries("gru_weights")
-	kernelGRUTensorStep  = tensorEntries("gru_tensor_step")
-	kernelGRUTensorSteps = tensorEntries("gru_tensor_steps")
-	kernelGRUTensorGrad  = tensorEntries("gru_tensor_grad")
-	kernelGRUTensorGrads = tensorEntries("gru_tensor_grads")
-)
-
 // The steps of a large GRU on tensor cores (grusteps.cuh). A kernel packs the weights once a pass. Then all steps are
 // one kernel where the GPU runs its blocks at once, each with its columns of the weights in shared memory. Elsewhere
 // each step is one kernel, the product with the recurrent weights and the gates. The bits are the same.
@@ -49,19 +41,19 @@ func (d *dev) splits(batch, groups int) int {
 }
 
 // tensorStep begins a step whose blocks have so many units.
-func (d *dev) tensorStep(k kernel, l *layer, units int) *command {
+func (d *dev) tensorStep(k string, l *layer, units int) *command {
 	groups := l.h / units
 	return d.start(k, threads, groups*d.splits(l.batch, groups*l.directions), l.directions, 1)
 }
 
 // splitsAtOnce is splits for a kernel whose blocks have to run at once, with so much shared memory each: 0 where they
 // cannot.
-func (d *dev) splitsAtOnce(k kernel, batch, groups, shared int) int {
+func (d *dev) splitsAtOnce(k string, batch, groups, shared int) int {
 	return min(d.splits(batch, groups), d.blocksAtOnce(k, shared)/groups)
 }
 
 // atOnce begins a kernel whose blocks run at once.
-func (d *dev) atOnce(k kernel, x, y, shared int) *command {
+func (d *dev) atOnce(k string, x, y, shared int) *command {
 	d.together = d.together || d.recording
 	c := d.start(k, threads, x, y, 1)
 	c.launch.Shared, c.launch.Together = uint32(shared), true
@@ -74,7 +66,7 @@ const partOfSums = threads / 32 * 4 * 16
 
 // allSteps begins all steps as one kernel, nil where its blocks, with so many units, cannot run at once. Each block has
 // the weights of so many columns, which are as deep as that, and the parts of the sums in shared memory.
-func (d *dev) allSteps(k kernel, l *layer, units, columns, depth int) *command {
+func (d *dev) allSteps(k string, l *layer, units, columns, depth int) *command {
 	groups, shared := l.h/units, d.tensor.columns(columns, depth)
 	splits := d.splitsAtOnce(k, l.batch, groups*l.directions, shared)
 	if splits == 0 {
@@ -86,7 +78,7 @@ func (d *dev) allSteps(k kernel, l *layer, units, columns, depth int) *command {
 // tensorWeights packs the recurrent weights as operands of rows times columns, and sets a counter to 0.
 func (d *dev) tensorWeights(l *layer, arrived driver.Ptr, rows, columns int, transposed bool) driver.Ptr {
 	to, n := d.need(scratchHidden, d.tensor.bytes(l.directions*rows*columns)), d.tensor.bytes(rows*columns)/16
-	d.both(kernelGRUWeights[d.tensor], l, n).ptr(to, l.of[0].whh, l.of[1].whh, arrived).int(rows, columns).
+	d.both("gru_weights", l, n).ptr(to, l.of[0].whh, l.of[1].whh, arrived).int(rows, columns).
 		flag(transposed).long(n)
 	return to
 }
@@ -104,13 +96,13 @@ func (d *dev) tensorForward(l *layer, y [2]driver.Ptr) {
 	p, q, h := &l.of[0], &l.of[1], l.h
 	state, arrived, _ := d.places(l, h, 0)
 	weights := d.tensorWeights(l, arrived, 3*h, h, false)
-	if c := d.allSteps(kernelGRUTensorSteps[d.tensor], l, tensorUnits, 3*tensorUnits, h); c != nil {
+	if c := d.allSteps("gru_tensor_steps", l, tensorUnits, 3*tensorUnits, h); c != nil {
 		c.ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, state[0], state[1], weights, p.bih, q.bih, p.bhh, q.bhh,
 			arrived, l.starts).int(l.steps, l.rows, l.batch, h).flag(l.reverse)
 		return
 	}
 	for done := range l.steps {
-		d.tensorStep(kernelGRUTensorStep[d.tensor], l, tensorUnits).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev,
+		d.tensorStep("gru_tensor_step", l, tensorUnits).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev,
 			state[done%2], state[1-done%2], weights, p.bih, q.bih, p.bhh, q.bhh, l.starts).
 			int(done, l.steps, l.rows, l.batch, h).flag(l.reverse)
 	}
@@ -121,13 +113,13 @@ func (d *dev) tensorBackward(l *layer, dy, final driver.Ptr, scale float64) {
 	units := d.tensor.slopes()
 	slopes, arrived, carry := d.places(l, 3*h, l.directions*l.batch*h)
 	weights := d.tensorWeights(l, arrived, h, 3*h, true)
-	if c := d.allSteps(kernelGRUTensorGrads[d.tensor], l, units, units, 3*h); c != nil {
+	if c := d.allSteps("gru_tensor_grads", l, units, units, 3*h); c != nil {
 		c.ptr(p.gates, q.gates, slopes[0], slopes[1], carry, weights, p.prev, q.prev, dy, final, arrived,
 			l.starts).float(scale).int(l.steps, l.rows, l.batch, h).flag(l.reverse)
 		return
 	}
 	for done := range l.steps {
-		d.tensorStep(kernelGRUTensorGrad[d.tensor], l, units).ptr(p.gates, q.gates, slopes[done%2], slopes[1-done%2],
+		d.tensorStep("gru_tensor_grad", l, units).ptr(p.gates, q.gates, slopes[done%2], slopes[1-done%2],
 			carry, weights, p.prev, q.prev, dy, final, l.starts).float(scale).
 			int(done, l.steps, l.rows, l.batch, h).flag(l.reverse)
 	}

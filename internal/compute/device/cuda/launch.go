@@ -3,73 +3,61 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"strings"
 
+	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/kernels"
 )
 
-// kernel is a CUDA kernel that this package calls, an index into kernelNames.
-type kernel int
-
-var kernelNames []string
-
-// entryOf declares a kernel by its name in the PTX.
-func entryOf(name string) kernel {
-	kernelNames = append(kernelNames, name)
-	return kernel(len(kernelNames) - 1)
-}
-
-// tensorEntries declares a kernel on tensor cores, one for each kind of operands (tensor).
-func tensorEntries(name string) [3]kernel {
-	return [3]kernel{tensorBF16: entryOf(name), tensorTF32: entryOf(name + "_tf32")}
-}
-
 // function is a kernel of the PTX. Its module is loaded when one of its kernels is first started: the driver compiles
 // it then, and a network uses a third or half of them.
 type function struct {
-	handle     driver.Function // 0: its module is not loaded
-	parameters string          // kernels.Entry
-	module     *module
-	shared     int // bytes of dynamic shared memory that a block may have
-	launched   int // times; those of a recording count once
+	kernels.Entry
+	handle   driver.Function // 0: its module is not loaded
+	module   *module
+	written  uint64 // parameters that it may write through
+	shared   int    // bytes of dynamic shared memory that a block may have
+	launched int    // times; those of a recording count once
 }
 
-// module is the PTX of one source file, with its kernels that are declared.
+// module is the PTX of one source file.
 type module struct {
 	kernels.Module
-	handle  driver.Module // 0: not loaded
-	declare []kernel
+	handle    driver.Module // 0: not loaded
+	functions []*function
 }
 
-// find finds every declared kernel in the PTX, and loads the module of one: a driver that cannot compile PTX says so
-// now.
+// tf32 ends the name of a kernel that takes TF32 operands in place of those in bfloat16.
+const tf32 = "_tf32"
+
+// find finds the kernels in the PTX, those for the operands of the precision, and loads the module of one: a driver
+// that cannot compile PTX says so now.
 func (d *dev) find() error {
 	all, err := kernels.Modules()
 	if err != nil {
 		return err
 	}
-	found := map[string]function{}
-	for _, m := range all {
-		own := &module{Module: m}
-		d.modules = append(d.modules, own)
-		for _, e := range m.Entries {
-			found[e.Name] = function{parameters: e.Parameters, module: own}
-		}
-	}
 	written, err := kernels.Written()
 	if err != nil {
 		return err
 	}
-	for k, name := range kernelNames {
-		d.written = append(d.written, written[name])
-		f, ok := found[name]
-		if !ok {
-			return fmt.Errorf("no kernel %s in the PTX", name)
+	d.functions = map[string]*function{}
+	for _, m := range all {
+		own := &module{Module: m}
+		d.modules = append(d.modules, own)
+		for _, e := range m.Entries {
+			f := &function{Entry: e, module: own, written: written[e.Name]}
+			own.functions = append(own.functions, f)
+			d.functions[e.Name] = f
 		}
-		f.module.declare = append(f.module.declare, kernel(k))
-		d.functions = append(d.functions, f)
 	}
-	return d.load(d.functions[kernelGuard].module)
+	for name, f := range d.functions {
+		if of, ok := strings.CutSuffix(name, tf32); ok && d.tensor == tensorTF32 {
+			d.functions[of] = f
+		}
+	}
+	return d.load(d.functions["guard"].module)
 }
 
 // load loads a module, on the thread of the context.
@@ -77,9 +65,9 @@ func (d *dev) load(m *module) (err error) {
 	if m.handle, err = d.drv.LoadModule(m.PTX); err != nil {
 		return fmt.Errorf("load the kernels %s: %w", m.Name, err)
 	}
-	for _, k := range m.declare {
-		if d.functions[k].handle, err = d.drv.Function(m.handle, kernelNames[k]); err != nil {
-			return fmt.Errorf("kernel %s of %s: %w", kernelNames[k], m.Name, err)
+	for _, f := range m.functions {
+		if f.handle, err = d.drv.Function(m.handle, f.Name); err != nil {
+			return fmt.Errorf("kernel %s of %s: %w", f.Name, m.Name, err)
 		}
 	}
 	return nil
@@ -92,8 +80,8 @@ func (e *notLoaded) Error() string { return "the kernels " + e.Name + " are not 
 
 // launch starts the kernel of a command whose parameters must be those of the PTX.
 func (f *function) launch(d *dev, c *command) error {
-	if got := c.types[:c.count]; string(got) != f.parameters {
-		return fmt.Errorf("called with parameters %s, expected %s", got, f.parameters)
+	if got := c.types[:c.count]; string(got) != f.Parameters {
+		return fmt.Errorf("called with parameters %s, expected %s", got, f.Parameters)
 	}
 	if f.handle == 0 {
 		if d.capturing {
@@ -109,23 +97,23 @@ func (f *function) launch(d *dev, c *command) error {
 
 // resident is a kernel whose blocks have so many bytes of shared memory.
 type resident struct {
-	kernel
-	shared int
+	*function
+	bytes int
 }
 
 // blocksAtOnce is how many blocks of a kernel the GPU holds at once, 0 where it cannot start one whose blocks wait for
 // each other. The driver is asked once, and not while a recording is made: then it is 0 where it was not asked before.
-func (d *dev) blocksAtOnce(k kernel, shared int) (blocks int) {
+func (d *dev) blocksAtOnce(k string, shared int) (blocks int) {
 	if !d.info.Together || d.apart || shared > d.info.MaxSharedBytesPerBlock {
 		return 0
 	}
-	of := resident{k, shared}
+	f := d.functions[k]
+	of := resident{f, shared}
 	if n, asked := d.residents[of]; asked || d.recording {
 		return n
 	}
 	asked := false
 	d.run(func() error {
-		f := &d.functions[k]
 		if f.handle == 0 {
 			if err := d.load(f.module); err != nil {
 				return err
@@ -160,7 +148,7 @@ func (d *dev) tryTogether(blocks, shared int) error {
 	if blocks == 0 {
 		return nil
 	}
-	f := &d.functions[kernelAddBias]
+	f := d.functions["add_bias"]
 	if f.handle == 0 {
 		if err := d.load(f.module); err != nil {
 			return err
@@ -172,7 +160,7 @@ func (d *dev) tryTogether(blocks, shared int) error {
 		}
 		f.shared = shared
 	}
-	c := &command{kind: commandLaunch, kernel: kernelAddBias}
+	c := &command{kind: commandLaunch, function: f}
 	c.launch = driver.Launch{Grid: [3]uint32{uint32(blocks), 1, 1}, Threads: threads, Shared: uint32(shared),
 		Together: true}
 	c.ptr(0, 0).flag(true).long(0).int(0).long(0, 0)
@@ -188,20 +176,41 @@ func (d *dev) stepByStep(err error) {
 
 const threads = 256 // of a block, at most
 
-// start begins the call of a kernel; parameters follow in the order of its declaration.
-func (d *dev) start(k kernel, width, x, y, z int) *command {
-	c := d.next()
-	c.kind, c.kernel = commandLaunch, k
-	c.owner, c.written = d, d.written[k]
+// start begins the call of a kernel by its name; parameters follow in the order of its declaration. Without blocks it
+// begins one that is not made.
+func (d *dev) start(k string, width, x, y, z int) *command {
+	c := &d.dropped
+	if *c = (command{}); x*y*z > 0 {
+		c = d.next().calls(d.functions[k])
+		c.owner, c.written = d, c.function.written
+	}
 	c.launch.Threads, c.launch.Grid = uint32(width), [3]uint32{uint32(x), uint32(y), uint32(z)}
 	return c
 }
 
+// calls makes a command the launch of a function.
+func (c *command) calls(f *function) *command {
+	c.kind, c.function = commandLaunch, f
+	return c
+}
+
 // each begins the call of an elementwise kernel over n > 0 values.
-func (d *dev) each(k kernel, n int) *command { return d.start(k, threads, blocksFor(n), 1, 1) }
+func (d *dev) each(k string, n int) *command { return d.start(k, threads, blocksFor(n), 1, 1) }
 
 // fours begins the call of an elementwise kernel that works on four values at a time behind the first head of n > 0.
-func (d *dev) fours(k kernel, head, n int) *command { return d.each(k, max((n-head+3)/4, head)) }
+func (d *dev) fours(k string, head, n int) *command { return d.each(k, max((n-head+3)/4, head)) }
+
+// vectors begins the call of an elementwise kernel on vectors of one length by fours, the first its result; behind
+// other parameters follow head and length.
+func (d *dev) vectors(k string, of ...device.View) (c *command, head int) {
+	var all [4]driver.Ptr
+	for i, v := range of {
+		all[i] = d.pointer(v)
+	}
+	n, p := of[0].N, all[:len(of)]
+	head = headOf(n, p...)
+	return d.fours(k, head, n).ptr(p...), head
+}
 
 // headOf is the number of values of n in front of the first at a multiple of 16 bytes, of vectors that may be absent.
 // Where they do not all come there together it is n.
@@ -229,7 +238,7 @@ func inFours(width int, matrices ...driver.Ptr) bool {
 func blocksFor(n int) int { return min((n+threads-1)/threads, 2048) }
 
 // rows begins the call of a kernel with one block for each of n rows of the given width.
-func (d *dev) rows(k kernel, n, width int) *command {
+func (d *dev) rows(k string, n, width int) *command {
 	block := threads
 	switch {
 	case width <= 64:
@@ -250,6 +259,18 @@ func (c *command) parameter(t byte, v uint64) *command {
 func (c *command) noted() *command {
 	c.owner, c.written = nil, 0
 	return c
+}
+
+// of passes the addresses of views.
+func (c *command) of(views ...device.View) *command {
+	if c.owner == nil { // not made
+		return c
+	}
+	var all [driver.MaxParameters]driver.Ptr
+	for i, v := range views {
+		all[i] = c.owner.pointer(v)
+	}
+	return c.ptr(all[:len(views)]...)
 }
 
 func (c *command) ptr(p ...driver.Ptr) *command {
@@ -280,7 +301,7 @@ func (c *command) long(n ...int) *command {
 func (c *command) int(n ...int) *command {
 	for _, v := range n {
 		if v > math.MaxInt32 || v < math.MinInt32 {
-			panic(fmt.Sprintf("cuda: %s: size %d, expected at most 2³¹-1", kernelNames[c.kernel], v))
+			panic(fmt.Sprintf("cuda: %s: size %d, expected at most 2³¹-1", c.function.Name, v))
 		}
 		c.parameter('i', uint64(uint32(int32(v))))
 	}

@@ -5,13 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelHingeSides      = entryOf("hinge_sides")
-	kernelUniversalSide   = entryOf("universal_side")
-	kernelLossFinish      = entryOf("loss_finish")
-	kernelSemanticMargins = entryOf("semantic_margins")
-)
-
 // lossViews are the views of a loss over n anchors: side 0 are the rows (captions of an image), side 1 the columns.
 type lossViews struct {
 	n                  int
@@ -35,39 +28,35 @@ func (l *lossViews) part(side int) (loss, share driver.Ptr) {
 }
 
 func (d *dev) finish(l *lossViews, scale float64, hard bool) {
-	d.start(kernelLossFinish, threads, 1, 1, 1).ptr(l.loss, l.grad, l.parts).int(l.n).float(scale).flag(hard)
+	d.start("loss_finish", threads, 1, 1, 1).ptr(l.loss, l.grad, l.parts).int(l.n).float(scale).flag(hard)
 }
 
-// Hinge computes that kernel.
 func (d *dev) Hinge(a device.Hinge) {
 	l := d.lossViews(a.N, a.Scores, a.LossOut)
 	margins := d.pointer(a.Margins)
-	c := d.rows(kernelHingeSides, a.N, a.N)
+	c := d.rows("hinge_sides", a.N, a.N)
 	c.launch.Grid[1] = 2
 	c.ptr(l.grad, l.parts, l.hard[0], l.hard[1], l.cost[0], l.cost[1], l.scores, margins).float(a.Margin).int(a.N).
 		flag(a.Max)
 	d.finish(&l, 1, a.Max)
 }
 
-// UniversalWeighting computes that kernel.
 func (d *dev) UniversalWeighting(a device.UniversalWeighting) {
 	l := d.lossViews(a.N, a.Scores, a.LossOut)
 	p, n := a.Positive, a.Negative
 	for side := range 2 {
 		loss, share := l.part(side)
-		d.rows(kernelUniversalSide, a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores).
+		d.rows("universal_side", a.N, a.N).ptr(l.grad, loss, share, l.hard[side], l.cost[side], l.scores).
 			float(a.Margin, p[0], p[1], p[2], n[0], n[1], n[2]).int(a.N, side)
 	}
 	d.finish(&l, 1/float64(a.N), false)
 }
 
-// SemanticMargins computes that kernel.
 func (d *dev) SemanticMargins(a device.SemanticMargins) {
-	gram, out := d.pointer(a.Gram), d.pointer(a.Margins)
-	var images, captions driver.Ptr
+	var ids [2]device.View
 	if a.ZeroSameImage {
-		images, captions = d.pointer(a.Images), d.pointer(a.Captions)
+		ids = [2]device.View{a.Images, a.Captions}
 	}
-	d.rows(kernelSemanticMargins, a.N, a.N).ptr(out, gram, images, captions).float(a.Alpha,
-		a.Lambda).int(a.N).flag(a.Cosine)
+	d.rows("semantic_margins", a.N, a.N).of(a.Margins, a.Gram, ids[0], ids[1]).float(a.Alpha, a.Lambda).int(a.N).
+		flag(a.Cosine)
 }

@@ -214,9 +214,8 @@ func (d *dev) download(what string, dst unsafe.Pointer, src driver.Ptr, n int) e
 	return d.wait()
 }
 
-// Fill implements device.Device.
-func (d *dev) Fill(dst device.View, value float64) {
-	d.fill(d.pointer(dst), 4*dst.N, math.Float32bits(float32(value)))
+func (d *dev) Fill(a device.Fill) {
+	d.fill(d.pointer(a.Dst), 4*a.Dst.N, math.Float32bits(float32(a.Value)))
 }
 
 // changed says that elements from an address on get new values, which what was made of the old ones does not hold.
@@ -240,11 +239,7 @@ func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
 	c.kind, c.dst, c.bytes, c.pattern = commandFill, p, bytes, pattern
 }
 
-// Copy implements device.Device.
-func (d *dev) Copy(dst, src device.View) {
-	to, from := d.pointer(dst), d.pointer(src)
-	d.copy(to, from, 4*dst.N)
-}
+func (d *dev) Copy(a device.Copy) { d.copy(d.pointer(a.Dst), d.pointer(a.Src), 4*a.Dst.N) }
 
 func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	if bytes == 0 {

@@ -5,42 +5,24 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelSumSquares  = entryOf("sum_squares")
-	kernelDotPartials = entryOf("dot_partials")
-	kernelAddPartials = entryOf("add_partials")
-	kernelClip        = entryOf("clip_coefficient")
-	kernelAdam        = entryOf("adam")
-	kernelProductAdam = entryOf("product_adam")
-	kernelSummedAdam  = entryOf("product_adam_summed")
-	kernelSumBits     = entryOf("sum_bits")
-	kernelAddBits     = entryOf("add_bits")
-	kernelGramParts   = entryOf("gram_parts")
-	kernelGramDot     = entryOf("gram_dot")
-)
-
 // sumBlocks is how many partial sums a sum over a flat buffer has at most.
 const sumBlocks = 1056
 
-// SumSquares computes that kernel.
-func (d *dev) SumSquares(acc, x device.View) {
-	from, sum := d.pointer(x), d.pointer(acc)
-	if x.N == 0 {
+func (d *dev) SumSquares(a device.SumSquares) {
+	from, sum, n := d.pointer(a.X), d.pointer(a.Sum), a.X.N
+	if n == 0 {
 		return
 	}
-	n := min(blocksFor((x.N+3)/4), sumBlocks)
+	blocks := min(blocksFor((n+3)/4), sumBlocks)
 	partial := d.need(scratchSums, 8*sumBlocks)
-	d.start(kernelSumSquares, threads, n, 1, 1).ptr(partial, from).long(headOf(x.N, from), x.N)
-	d.start(kernelAddPartials, threads, 1, 1, 1).ptr(sum, partial).int(n)
+	d.start("sum_squares", threads, blocks, 1, 1).ptr(partial, from).long(headOf(n, from), n)
+	d.start("add_partials", threads, 1, 1, 1).ptr(sum, partial).int(blocks)
 }
 
-// ClipCoefficient computes that kernel.
-func (d *dev) ClipCoefficient(coef, norm, sumSquares device.View, maxNorm float64) {
-	d.start(kernelClip, 32, 1, 1, 1).ptr(d.pointer(coef), d.pointer(norm),
-		d.pointer(sumSquares)).float(maxNorm)
+func (d *dev) ClipCoefficient(a device.ClipCoefficient) {
+	d.start("clip_coefficient", 32, 1, 1, 1).of(a.Coefficient, a.Norm, a.SumSquares).float(a.Most)
 }
 
-// Adam computes that kernel.
 func (d *dev) Adam(a device.Adam) {
 	n := a.P.N
 	p, g := d.pointer(a.P), d.pointer(a.G)
@@ -70,7 +52,7 @@ func (d *dev) adam(a device.Adam, copy, p, m, v, g driver.Ptr, n, width, ld int)
 	}
 	blocks := blocksFor(max((n-head+3)/4, head))
 	partial := partialBits(d, &a, blocks)
-	d.fours(kernelAdam, head, n).ptr(copy, p, m, v, partial, g, hyper, clip).
+	d.fours("adam", head, n).ptr(copy, p, m, v, partial, g, hyper, clip).
 		float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(head, n, width, ld)
 	addBits(d, &a, partial, blocks)
 }
@@ -87,13 +69,15 @@ func partialBits(d *dev, a *device.Adam, blocks int) driver.Ptr {
 func addBits(d *dev, a *device.Adam, partial driver.Ptr, blocks int) {
 	for i, v := range []device.View{a.Before, a.After} {
 		if v.Present() {
-			d.start(kernelAddBits, threads, bitSums, 1, 1).ptr(d.pointer(v), at(partial, i*bitSums*blocks)).int(blocks)
+			d.start("add_bits", threads, bitSums, 1, 1).ptr(d.pointer(v), at(partial, i*bitSums*blocks)).int(blocks)
 		}
 	}
 }
 
 // bitSums is how many sums of bits there are of what an update reads, and of what it writes.
 const bitSums = 2
+
+func (d *dev) SumBits(a device.SumBits) { sumBits(d, d.pointer(a.Sum), d.pointer(a.X), a.X.N) }
 
 // sumBits adds the bits of n words.
 func sumBits(d *dev, sum, x driver.Ptr, n int) {
@@ -102,8 +86,8 @@ func sumBits(d *dev, sum, x driver.Ptr, n int) {
 	}
 	blocks := min(blocksFor(n), sumBlocks)
 	partial := d.need(scratchSums, 4*blocks)
-	d.start(kernelSumBits, threads, blocks, 1, 1).ptr(partial, x).long(n)
-	d.start(kernelAddBits, threads, 1, 1, 1).ptr(sum, partial).int(blocks)
+	d.start("sum_bits", threads, blocks, 1, 1).ptr(partial, x).long(n)
+	d.start("add_bits", threads, 1, 1, 1).ptr(sum, partial).int(blocks)
 }
 
 // Rows of a block of product_adam, and columns that it works on at a time (optimiser_sm80.cu).
@@ -112,8 +96,8 @@ const (
 	adamColumns = 32
 )
 
-// AdamFactored computes that kernel.
-func (d *dev) AdamFactored(a device.Adam, f device.Factored) {
+func (d *dev) AdamFactored(of device.AdamFactored) {
+	a, f := of.Adam, of.Factored
 	n := f.O * f.I
 	dy, x := d.pointer(f.DY), d.pointer(f.X)
 	p, m, v := d.pointer(a.P), d.pointer(a.M), d.pointer(a.V)
@@ -152,9 +136,9 @@ func (d *dev) productAdam(a *device.Adam, f *device.Factored, copy, p, m, v, dy,
 	}
 	rows := (f.O + adamRows - 1) / adamRows
 	columns := min((f.I+adamColumns-1)/adamColumns, max(1, 2*d.info.Multiprocessors/rows))
-	partial, k := partialBits(d, a, rows*columns), kernelProductAdam
+	partial, k := partialBits(d, a, rows*columns), "product_adam"
 	if partial != 0 {
-		k = kernelSummedAdam
+		k = "product_adam_summed"
 	}
 	c := d.start(k, threads, rows, columns, 1).ptr(copy, p, m, v)
 	if partial != 0 {
@@ -166,10 +150,10 @@ func (d *dev) productAdam(a *device.Adam, f *device.Factored, copy, p, m, v, dy,
 	return true
 }
 
-// SumSquaresFactored computes that kernel.
-func (d *dev) SumSquaresFactored(acc device.View, f device.Factored) {
+func (d *dev) SumSquaresFactored(a device.SumSquaresFactored) {
+	f := a.Factored
 	dy, x := d.pointer(f.DY), d.pointer(f.X)
-	sum := d.pointer(acc)
+	sum := d.pointer(a.Sum)
 	n := f.N * f.N
 	if n == 0 {
 		return
@@ -177,16 +161,16 @@ func (d *dev) SumSquaresFactored(acc device.View, f device.Factored) {
 	partial := d.need(scratchSums, 8*sumBlocks)
 	blocks := d.grams(&f, partial, dy, x)
 	if blocks == 0 {
-		a := d.need(scratchPanel, 4*2*n)
-		b := at(a, n)
-		d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.O, alpha: 1, a: dy, lda: f.O, b: dy, ldb: f.O, c: a,
+		ofY := d.need(scratchPanel, 4*2*n)
+		ofX := at(ofY, n)
+		d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.O, alpha: 1, a: dy, lda: f.O, b: dy, ldb: f.O, c: ofY,
 			ldc: f.N})
-		d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.I, alpha: 1, a: x, lda: f.I, b: x, ldb: f.I, c: b,
+		d.multiply(&product{transB: true, m: f.N, n: f.N, k: f.I, alpha: 1, a: x, lda: f.I, b: x, ldb: f.I, c: ofX,
 			ldc: f.N})
 		blocks = min(blocksFor(n), sumBlocks)
-		d.start(kernelDotPartials, threads, blocks, 1, 1).ptr(partial, a, b).long(n)
+		d.start("dot_partials", threads, blocks, 1, 1).ptr(partial, ofY, ofX).long(n)
 	}
-	d.start(kernelAddPartials, threads, 1, 1, 1).ptr(sum, partial).int(blocks)
+	d.start("add_partials", threads, 1, 1, 1).ptr(sum, partial).int(blocks)
 }
 
 // The Gram matrices of gram_sm80.cu: the most rows of the factors; the warps of a block, each of which makes a tile;
@@ -218,7 +202,7 @@ func (d *dev) grams(f *device.Factored, partial, dy, x driver.Ptr) int {
 	depth := ((f.O+f.I+gramSlices-1)/gramSlices + 31) / 32 * 32
 	ofX, ofY := (f.I+depth-1)/depth, (f.O+depth-1)/depth
 	parts := d.need(scratchPanel, 4*gramCells*(ofX+ofY))
-	d.start(kernelGramParts, 32*gramWarps, ofX+ofY, 1, 1).ptr(parts, g.a, y).int(f.N, f.I, f.O, depth)
-	d.start(kernelGramDot, threads, gramCells/gramBlock, 1, 1).ptr(partial, parts).int(ofX, ofY)
+	d.start("gram_parts", 32*gramWarps, ofX+ofY, 1, 1).ptr(parts, g.a, y).int(f.N, f.I, f.O, depth)
+	d.start("gram_dot", threads, gramCells/gramBlock, 1, 1).ptr(partial, parts).int(ofX, ofY)
 	return gramCells / gramBlock
 }

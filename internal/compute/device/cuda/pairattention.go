@@ -5,17 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelAttentionWordNorms       = entryOf("attention_word_norms")
-	kernelAttentionWordNormsGrad   = entryOf("attention_word_norms_grad")
-	kernelAttentionRegions         = entryOf("attention_regions")
-	kernelAttentionRegionsGrad     = entryOf("attention_regions_grad")
-	kernelAttentionRegionNorms     = entryOf("attention_region_norms")
-	kernelAttentionRegionNormsGrad = entryOf("attention_region_norms_grad")
-	kernelAttentionWords           = entryOf("attention_words")
-	kernelAttentionWordsGrad       = entryOf("attention_words_grad")
-)
-
 // attentionViews are the views of both directions of PairAttention.
 type attentionViews struct {
 	pairLayout
@@ -32,7 +21,6 @@ func (d *dev) attentionViews(a device.PairAttention) (v attentionViews) {
 	return v
 }
 
-// PairAttention computes that kernel.
 func (d *dev) PairAttention(a device.PairAttention) {
 	v := d.attentionViews(a)
 	if v.words == 0 {
@@ -41,18 +29,17 @@ func (d *dev) PairAttention(a device.PairAttention) {
 	if a.OverWords {
 		w := d.workspace(v.pairs)
 		factor := w.cut(v.pairs)
-		d.warps(kernelAttentionRegionNorms, v.pairs).ptr(factor, v.scores).float(a.Lambda).int(a.R).long(v.pairs)
-		d.each(kernelAttentionWords, v.columns).ptr(v.weights, v.scores, factor, v.first).int(a.B, a.R).long(v.columns)
+		d.warps("attention_region_norms", v.pairs).ptr(factor, v.scores).float(a.Lambda).int(a.R).long(v.pairs)
+		d.each("attention_words", v.columns).ptr(v.weights, v.scores, factor, v.first).int(a.B, a.R).long(v.columns)
 		v.clear(d, v.weights, v.wide)
 		return
 	}
 	w := d.workspace(v.columns)
 	factor := w.cut(v.columns)
-	d.each(kernelAttentionWordNorms, v.columns).ptr(factor, v.scores, v.first).float(a.Lambda).long(v.wide, v.columns)
-	d.warps(kernelAttentionRegions, v.pairs).ptr(v.weights, v.scores, factor, v.wordCaption).int(a.B, a.R).long(v.pairs)
+	d.each("attention_word_norms", v.columns).ptr(factor, v.scores, v.first).float(a.Lambda).long(v.wide, v.columns)
+	d.warps("attention_regions", v.pairs).ptr(v.weights, v.scores, factor, v.wordCaption).int(a.B, a.R).long(v.pairs)
 }
 
-// PairAttentionGrad computes that kernel.
 func (d *dev) PairAttentionGrad(a device.PairAttention) {
 	v := d.attentionViews(a)
 	dw, ds := d.pointer(a.DWeights), d.pointer(a.DScores)
@@ -60,12 +47,12 @@ func (d *dev) PairAttentionGrad(a device.PairAttention) {
 		return
 	}
 	if a.OverWords {
-		d.each(kernelAttentionWordsGrad, v.columns).ptr(ds, v.weights, dw, v.first).float(a.Lambda).long(v.wide,
+		d.each("attention_words_grad", v.columns).ptr(ds, v.weights, dw, v.first).float(a.Lambda).long(v.wide,
 			v.columns)
 		v.clear(d, ds, v.wide)
-		d.warps(kernelAttentionRegionNormsGrad, v.pairs).ptr(ds, v.scores).int(a.R).long(v.pairs)
+		d.warps("attention_region_norms_grad", v.pairs).ptr(ds, v.scores).int(a.R).long(v.pairs)
 		return
 	}
-	d.warps(kernelAttentionRegionsGrad, v.pairs).ptr(ds, v.weights, dw).float(a.Lambda).int(a.R).long(v.pairs)
-	d.each(kernelAttentionWordNormsGrad, v.columns).ptr(ds, v.scores, v.first).long(v.wide, v.columns)
+	d.warps("attention_regions_grad", v.pairs).ptr(ds, v.weights, dw).float(a.Lambda).int(a.R).long(v.pairs)
+	d.each("attention_word_norms_grad", v.columns).ptr(ds, v.scores, v.first).long(v.wide, v.columns)
 }

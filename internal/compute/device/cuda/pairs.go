@@ -5,8 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var kernelPairLayout = entryOf("pair_layout")
-
 // What the kernels of device/pairs.go share. All images of a batch, or as many as fit into a tile, are worked through
 // by one call of a kernel; values that are large for all pairs together (the contexts of words, the products of graph
 // reasoning) exist for one tile at a time and the gradients make them again. Tiles depend on sizes alone, and what is
@@ -66,7 +64,7 @@ func (d *dev) layout(lengths device.Ints) (l pairLayout) {
 	l.first, l.wordCaption, l.wordNode = cut(l.captions+1), cut(l.words), cut(l.words)
 	l.nodeCaption, l.captionNode = cut(l.nodes), cut(l.captions)
 	if !holds {
-		d.warps(kernelPairLayout, l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode,
+		d.warps("pair_layout", l.captions).ptr(l.first, l.wordCaption, l.wordNode, l.nodeCaption, l.captionNode,
 			on).int(l.captions, l.words)
 	}
 	return l
@@ -88,7 +86,7 @@ func (w *workspace) cut(floats int) (p driver.Ptr) {
 
 // warps begins the call of a kernel in which a warp does one of n > 0 units of work; the loop takes what is left in
 // further rounds.
-func (d *dev) warps(k kernel, n int) *command {
+func (d *dev) warps(k string, n int) *command {
 	const perBlock = threads / 32
 	return d.start(k, threads, min((n+perBlock-1)/perBlock, 1<<20), 1, 1)
 }
@@ -108,7 +106,7 @@ func tallFloats(parts, rows, cols int) int {
 func (t *tallSum) add(d *dev, x driver.Ptr, rows int) {
 	n := (rows + chunkRows - 1) / chunkRows
 	if n > 0 {
-		d.start(kernelColumnSum, threads, (t.cols+31)/32, n, 1).ptr(at(t.part, t.chunks*t.cols), 0, 0, x).int(rows,
+		d.start("column_sum", threads, (t.cols+31)/32, n, 1).ptr(at(t.part, t.chunks*t.cols), 0, 0, x).int(rows,
 			t.cols, t.cols).long(t.cols).int(chunkRows)
 	}
 	t.chunks += n

@@ -6,8 +6,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var kernelCopyParts = entryOf("copy_parts")
-
 // part is memory of n words that is copied to another place.
 type part struct {
 	to, from driver.Ptr
@@ -24,7 +22,7 @@ func (d *dev) copyParts(parts []part) {
 		for _, p := range some {
 			longest = max(longest, p.n)
 		}
-		c := d.start(kernelCopyParts, threads, blocksFor(longest), len(some), 1).noted()
+		c := d.start("copy_parts", threads, blocksFor(longest), len(some), 1).noted()
 		for i := range mostParts {
 			var p part
 			if i < len(some) {

@@ -5,34 +5,17 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelPoolWeights     = entryOf("pool_weights")
-	kernelPoolWeightsGrad = entryOf("pool_weights_grad")
-	kernelSortPool        = entryOf("sort_pool")
-	kernelSortPoolGrad    = entryOf("sort_pool_grad")
-	kernelSortPoolTable   = entryOf("sort_pool_table")
-)
-
-// PoolWeights computes that kernel.
 func (d *dev) PoolWeights(a device.PoolWeights) {
 	lengths, starts := d.starts(a.Lengths)
-	b := len(a.Lengths.Host)
-	w, s := d.pointer(a.Weights), d.pointer(a.Scores)
-	if b > 0 {
-		d.rows(kernelPoolWeights, b, a.L).ptr(w, s, lengths, starts).int(a.L).float(1 / a.Temperature)
-	}
+	d.rows("pool_weights", len(a.Lengths.Host), a.L).of(a.Weights, a.Scores).ptr(lengths, starts).int(a.L).
+		float(1 / a.Temperature)
 }
 
-// PoolWeightsGrad computes that kernel.
 func (d *dev) PoolWeightsGrad(a device.PoolWeights) {
 	lengths, starts := d.starts(a.Lengths)
-	b := len(a.Lengths.Host)
-	w, dw := d.pointer(a.Weights), d.pointer(a.DWeights)
-	ds := d.pointer(a.DScores)
-	if b > 0 {
-		d.rows(kernelPoolWeightsGrad, b, a.L).ptr(ds, w, dw, lengths, starts).int(a.L).float(1 / a.Temperature)
-		d.clearTail(ds, a.Lengths, lengths, 1)
-	}
+	d.rows("pool_weights_grad", len(a.Lengths.Host), a.L).of(a.DScores, a.Weights, a.DWeights).ptr(lengths, starts).
+		int(a.L).float(1 / a.Temperature)
+	d.clearTail(d.pointer(a.DScores), a.Lengths, lengths, 1)
 }
 
 // sortViews are the views that both directions of the sorted pooling share.
@@ -57,12 +40,11 @@ func (d *dev) sortViews(a device.SortPool) (v sortViews) {
 	return v
 }
 
-// SortPool computes that kernel.
 func (d *dev) SortPool(a device.SortPool) {
 	v := d.sortViews(a)
 	y := d.pointer(a.Y)
 	if v.items > 0 {
-		d.start(kernelSortPool, threads, (a.D+31)/32, v.items, 1).ptr(y, v.ranks, v.x, v.w, v.lengths,
+		d.start("sort_pool", threads, (a.D+31)/32, v.items, 1).ptr(y, v.ranks, v.x, v.w, v.lengths,
 			v.starts).flag(a.Packed).int(a.D, a.K)
 	}
 }
@@ -70,7 +52,6 @@ func (d *dev) SortPool(a device.SortPool) {
 // sortPieces is the greatest number of parts that the channels of an item are divided into for SortPoolGrad.
 const sortPieces = 16
 
-// SortPoolGrad computes that kernel.
 func (d *dev) SortPoolGrad(a device.SortPool) {
 	v := d.sortViews(a)
 	dy := d.pointer(a.DY)
@@ -80,12 +61,12 @@ func (d *dev) SortPoolGrad(a device.SortPool) {
 		part = d.need(scratchSums, 8*max(1, v.items*pieces*a.K))
 	}
 	if v.items > 0 && (dx != 0 || table != 0) {
-		d.start(kernelSortPoolGrad, 32, pieces, v.items, 1).ptr(dx, part, dy, v.x, v.ranks, v.w, v.lengths,
+		d.start("sort_pool_grad", 32, pieces, v.items, 1).ptr(dx, part, dy, v.x, v.ranks, v.w, v.lengths,
 			v.starts).flag(a.Packed).int(a.D, a.K)
 		d.clearTail(dx, a.Lengths, v.lengths, a.D)
 	}
 	if table != 0 {
-		c := d.start(kernelSortPoolTable, 128, a.K, a.K, 1)
+		c := d.start("sort_pool_table", 128, a.K, a.K, 1)
 		c.ptr(table, part, v.lengths).int(v.items, pieces, a.K)
 	}
 }

@@ -5,13 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelGemm    = entryOf("gemm")
-	kernelAddBias = entryOf("add_bias")
-	kernelBiasAct = entryOf("bias_activate")
-)
-
-// Gemm computes that kernel.
 func (d *dev) Gemm(a device.Gemm) {
 	if a.M == 0 || a.N == 0 {
 		return
@@ -33,7 +26,7 @@ func (d *dev) Gemm(a device.Gemm) {
 	if bias != 0 && !inFours(a.N, active, p.c, bias) {
 		head = n
 	}
-	d.fours(kernelBiasAct, head, n).ptr(values(active, copy, a.Operand), copy, p.c, bias).int(int(a.F), a.N).
+	d.fours("bias_activate", head, n).ptr(values(active, copy, a.Operand), copy, p.c, bias).int(int(a.F), a.N).
 		long(head, n)
 	d.stored(copy, active, n, a.Operand)
 }
@@ -181,7 +174,7 @@ func (d *dev) multiply(as *product) {
 		case d.precision == BF16 && !p.exact:
 			operands = operandsRounded
 		}
-		c := d.start(kernelGemm, threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count)
+		c := d.start("gemm", threads, (p.n+gemmTile-1)/gemmTile, (p.m+gemmTile-1)/gemmTile, p.count)
 		c.noted().ptr(p.c, p.a, p.b, p.bias).int(p.m, p.n, p.k).float(p.alpha, p.beta).long(ar, ac, br, bc, p.ldc,
 			p.strideA, p.strideB, p.strideC).int(operands)
 		return
@@ -204,17 +197,16 @@ func (d *dev) multiply(as *product) {
 	c := d.next()
 	c.kind, c.product = commandProduct, g
 	if p.bias != g.Bias {
-		d.next().addBias(&g, p.bias)
+		d.next().calls(d.functions["add_bias"]).addBias(&g, p.bias)
 	}
 }
 
-// addBias makes a command add a bias to every row of products.
+// addBias passes what add_bias adds to every row of products.
 func (c *command) addBias(of *driver.Gemm, bias driver.Ptr) {
 	aligned, values := inFours(of.N, of.C, bias) && of.LDC%4 == 0 && of.StrideC%4 == 0, of.M*of.N
 	if aligned {
 		values /= 4
 	}
-	c.kind, c.kernel = commandLaunch, kernelAddBias
 	c.launch.Threads, c.launch.Grid = threads, [3]uint32{uint32(blocksFor(values)), uint32(of.Count), 1}
 	c.ptr(of.C, bias).flag(aligned).long(of.M).int(of.N).long(of.LDC, of.StrideC)
 }
@@ -242,6 +234,6 @@ func (d *dev) product(g *driver.Gemm) error {
 	}
 	c := &d.bias
 	*c = command{}
-	c.addBias(g, g.Bias)
-	return d.functions[c.kernel].launch(d, c)
+	c.calls(d.functions["add_bias"]).addBias(g, g.Bias)
+	return c.function.launch(d, c)
 }

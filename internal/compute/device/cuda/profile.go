@@ -67,7 +67,7 @@ func (q *queue) profiled(c *command) error {
 func (d *dev) call(c *command) (driver.Call, bool) {
 	switch c.kind {
 	case commandLaunch:
-		return driver.Call{Kernel: kernelNames[c.kernel], Launch: c.launch, Parameters: string(c.types[:c.count])}, true
+		return driver.Call{Kernel: c.function.Name, Launch: c.launch, Parameters: string(c.types[:c.count])}, true
 	case commandProduct:
 		product := c.product
 		return driver.Call{Product: &product}, true

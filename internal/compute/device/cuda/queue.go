@@ -75,7 +75,7 @@ const (
 // command is one piece of work for the owner.
 type command struct {
 	kind     commandKind
-	kernel   kernel
+	function *function // of a launch
 	launch   driver.Launch
 	types    [driver.MaxParameters]byte
 	count    int // of parameters
@@ -206,7 +206,7 @@ func (q *queue) execute(c *command) error {
 	d := q.dev
 	switch c.kind {
 	case commandLaunch:
-		return d.functions[c.kernel].launch(d, c)
+		return c.function.launch(d, c)
 	case commandFill:
 		return d.drv.Fill(c.dst, c.pattern, c.bytes/4, d.stream)
 	case commandCopy:

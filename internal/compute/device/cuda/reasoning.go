@@ -5,16 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelReasonWeights = entryOf("reason_weights")
-	kernelReasonMix     = entryOf("reason_mix")
-	kernelReasonMixGrad = entryOf("reason_mix_grad")
-	kernelReasonSpread  = entryOf("reason_spread")
-	kernelReasonGather  = entryOf("reason_gather")
-	kernelReasonOut     = entryOf("reason_out")
-	kernelReasonOutGrad = entryOf("reason_out_grad")
-)
-
 // A step of reasoning (device.GraphReason) on the graphs of a tile of images with all captions. The products with the
 // weights run over the queries of the tile, every node or with First node 0 of every pair; the attention within the
 // graphs, each of a few nodes, is done by kernels.
@@ -123,7 +113,7 @@ func (r *reasoning) attend(d *dev, t *reasonTile, fresh, keep bool) (asking oper
 	}
 	if r.a.First {
 		asking = r.operand(r.gather16, r.gather)
-		d.warps(kernelReasonGather, t.n).ptr(r.gather, r.gather16, t.x, r.first).int(r.nodes, r.per, r.a.S).long(t.n)
+		d.warps("reason_gather", t.n).ptr(r.gather, r.gather16, t.x, r.first).int(r.nodes, r.per, r.a.S).long(t.n)
 	}
 	v := driver.Ptr(0)
 	if fresh || r.y == 0 {
@@ -137,17 +127,16 @@ func (r *reasoning) attend(d *dev, t *reasonTile, fresh, keep bool) (asking oper
 // dots computes softmax(y·x), or its gradient where a are the weights; where v is not 0 it is added to y, which keeps
 // the sum with keep.
 func (r *reasoning) dots(d *dev, t *reasonTile, to, a, y, v driver.Ptr, keep bool) {
-	d.warps(kernelReasonWeights, t.n).ptr(to, y, a, v, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
+	d.warps("reason_weights", t.n).ptr(to, y, a, v, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
 		r.a.S).flag(keep).long(t.n)
 }
 
 // mix writes to, half or both; the other is 0.
 func (r *reasoning) mix(d *dev, t *reasonTile, to, half, a driver.Ptr) {
-	d.warps(kernelReasonMix, t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
+	d.warps("reason_mix", t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
 		r.a.S).long(t.n)
 }
 
-// GraphReason computes that kernel.
 func (d *dev) GraphReason(a device.GraphReason) {
 	r := d.reasoning(a)
 	bias := d.pointer(a.Bias)
@@ -169,7 +158,7 @@ func (d *dev) GraphReason(a device.GraphReason) {
 		if r.half && !a.First {
 			copy = d.copyFor(out, t.n*a.S) // the next step multiplies it
 		}
-		d.each(kernelReasonOut, t.n*a.S).ptr(out, copy, bias).int(a.S).long(t.n * a.S)
+		d.each("reason_out", t.n*a.S).ptr(out, copy, bias).int(a.S).long(t.n * a.S)
 		d.fresh(copy, out, t.n*a.S)
 	}
 }
@@ -205,7 +194,7 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 	bias, v := tallSum{part: w.cut(sums), cols: s}, tallSum{part: w.cut(sums), cols: s}
 	for t := (reasonTile{}); r.next(&t); {
 		from := t.i0 * r.queries * s
-		d.each(kernelReasonOutGrad, t.n*s).ptr(r.dP, r.dP16, at(r.out, from), at(dOut, from)).long(t.n * s)
+		d.each("reason_out_grad", t.n*s).ptr(r.dP, r.dP16, at(r.out, from), at(dOut, from)).long(t.n * s)
 		bias.add(d, r.dP, t.n)
 		dP, dQ, e := r.operand(r.dP16, r.dP), r.operand(r.dQ16, r.dQ), r.operand(r.e16, r.e)
 		r.square(d, &t, r.dE, dP, false, r.w, 0)
@@ -217,10 +206,10 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 			r.mix(d, &t, r.dQ, r.dQ16, r.dWeights)
 			r.square(d, &t, r.back, dQ, true, r.m, 0)
 			nodes := t.images * r.nodes
-			d.warps(kernelReasonSpread, nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first,
+			d.warps("reason_spread", nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first,
 				r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), s).long(nodes)
 		} else {
-			d.warps(kernelReasonMixGrad, t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE,
+			d.warps("reason_mix_grad", t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE,
 				r.first, r.nodeCaption).int(r.nodes, r.rowWidth(), s).long(t.n)
 			r.square(d, &t, dx, dQ, true, r.m, 1)
 		}

@@ -2,14 +2,6 @@ package cuda
 
 import "vsetrain/internal/compute/device/cuda/driver"
 
-var (
-	kernelReasonPack       = entryOf("reason_pack")
-	kernelReasonTiles      = entryOf("reason_tiles")
-	kernelReasonGraphs     = entryOf("reason_graphs")
-	kernelReasonOutBack    = entryOf("reason_out_back")
-	kernelReasonGraphsGrad = entryOf("reason_graphs_grad")
-)
-
 // Steps of reasoning on tensor cores (reasoning_sm80.cu): all nodes of a pair ask, and a block of the GPU does products
 // and attention of whole graphs.
 
@@ -46,8 +38,8 @@ func (r *reasoning) graphTiles() int {
 // tileTable lists where the tiles begin, and packs two weights as operands, the second transposed.
 func (r *reasoning) tileTable(d *dev, w *workspace, tiles int, first, second driver.Ptr) (table, packed driver.Ptr) {
 	packed, table = w.cut(graphPacked), w.cut(tiles+1)
-	d.each(kernelReasonPack, graphPacked).ptr(packed, first, second).int(r.a.S)
-	d.start(kernelReasonTiles, threads, 1, 1, 1).ptr(table, r.first, r.nodeCaption).int(r.captions, r.nodes, tiles)
+	d.each("reason_pack", graphPacked).ptr(packed, first, second).int(r.a.S)
+	d.start("reason_tiles", threads, 1, 1, 1).ptr(table, r.first, r.nodeCaption).int(r.captions, r.nodes, tiles)
 	return table, packed
 }
 
@@ -71,7 +63,7 @@ func (r *reasoning) graphs(d *dev, bias driver.Ptr) {
 	if r.half {
 		copy = copyInEights(d.copyFor(r.out, values)) // the next step reads it
 	}
-	d.start(kernelReasonGraphs, threads, tiles*r.a.B, 1, 1).ptr(r.out, copy, r.y, r.x, copyInEights(half), packed, r.v,
+	d.start("reason_graphs", threads, tiles*r.a.B, 1, 1).ptr(r.out, copy, r.y, r.x, copyInEights(half), packed, r.v,
 		bias, table, r.first, r.nodeCaption).int(r.nodes, tiles, r.a.S).long(units)
 	d.fresh(copy, r.out, values)
 }
@@ -100,11 +92,11 @@ func (r *reasoning) graphsGrad(d *dev, dOut, dX, dM, dV, dW, dBias driver.Ptr) {
 	for t := (reasonTile{}); r.next(&t); {
 		from := t.i0 * r.nodes * s
 		blocks := (t.n + graphRows - 1) / graphRows
-		d.start(kernelReasonOutBack, threads, blocks, 1, 1).ptr(r.dE, r.dP16, part, at(r.out, from), at(dOut, from),
+		d.start("reason_out_back", threads, blocks, 1, 1).ptr(r.dE, r.dP16, part, at(r.out, from), at(dOut, from),
 			packed).int(s).long(t.n)
 		bias.add(d, part, blocks)
 		blocks = tiles * t.images
-		d.start(kernelReasonGraphsGrad, threads, blocks, 1, 1).ptr(at(dX, from), r.e16, r.dQ16, part, t.x, half,
+		d.start("reason_graphs_grad", threads, blocks, 1, 1).ptr(at(dX, from), r.e16, r.dQ16, part, t.x, half,
 			at(r.y, from), r.dE, at(packed, graphPacked/2), table, r.first, r.nodeCaption).int(r.nodes, tiles,
 			s).long(t.n)
 		if half != 0 {

@@ -8,8 +8,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var kernelGuard = entryOf("guard")
-
 // recording is a CUDA graph of kernel calls.
 type recording struct {
 	graph  driver.Graph
@@ -163,11 +161,8 @@ func (d *dev) recorded(r device.Recording) *recording {
 // Generation implements device.Recorder.
 func (d *dev) Generation() int { return d.moves }
 
-// Guard implements device.Recorder.
-func (d *dev) Guard(coef, norm device.View, losses []device.View) {
-	var of [2]driver.Ptr
-	for i, v := range losses {
-		of[i] = d.pointer(v)
-	}
-	d.start(kernelGuard, 32, 1, 1, 1).ptr(d.pointer(coef), d.pointer(norm), of[0], of[1])
+func (d *dev) Guard(a device.Guard) {
+	of := [2]device.View{}
+	copy(of[:], a.Losses)
+	d.start("guard", 32, 1, 1, 1).of(a.Coefficient, a.Norm, of[0], of[1])
 }

@@ -9,11 +9,6 @@ import (
 	"vsetrain/internal/files/half"
 )
 
-var (
-	kernelGatherTable = entryOf("gather_table")
-	kernelGatherLists = entryOf("gather_lists")
-)
-
 // table is memory for the features of a data set.
 type table struct {
 	owner *dev
@@ -101,16 +96,14 @@ func (d *dev) Store(t device.Table, at int, values []float32) {
 	d.wait()
 }
 
-// sumTable computes device.SumTable.
-func sumTable(d *dev, a *device.SumTable) {
+func (d *dev) SumTable(a device.SumTable) {
 	sumBits(d, d.pointer(a.Sum), d.table(a.Table).ptr+driver.Ptr(a.From), int(a.To-a.From+3)/4)
 }
 
-// Gather implements device.Resident.
-func (d *dev) Gather(dst device.View, t device.Table, index device.View, width int) {
-	own := d.table(t)
-	to, rows := d.pointer(dst), d.pointer(index)
-	if dst.N == 0 {
+func (d *dev) Gather(a device.Gather) {
+	own, n := d.table(a.Table), a.Dst.N
+	to, rows := d.pointer(a.Dst), d.pointer(a.Index)
+	if n == 0 {
 		return
 	}
 	var singles, halves driver.Ptr
@@ -119,20 +112,16 @@ func (d *dev) Gather(dst device.View, t device.Table, index device.View, width i
 	} else {
 		singles = own.ptr
 	}
-	copy := d.operandCopy(to, dst.N)
-	fours, values := inFours(width, to, 2*copy, singles, 2*halves) && dst.N%4 == 0, dst.N
+	copy := d.operandCopy(to, n)
+	fours, values := inFours(a.Width, to, 2*copy, singles, 2*halves) && n%4 == 0, n
 	if fours {
 		values /= 4
 	}
-	d.each(kernelGatherTable, values).ptr(to, copy, singles, halves, rows).int(index.N).flag(fours).long(width, dst.N)
-	d.fresh(copy, to, dst.N)
+	d.each("gather_table", values).ptr(to, copy, singles, halves, rows).int(a.Index.N).flag(fours).long(a.Width, n)
+	d.fresh(copy, to, n)
 }
 
-// GatherLists implements device.Resident.
-func (d *dev) GatherLists(dst, values, starts, index device.View, width int) {
-	to, from, first := d.pointer(dst), d.pointer(values), d.pointer(starts)
-	rows := d.pointer(index)
-	if dst.N > 0 {
-		d.each(kernelGatherLists, index.N*width).ptr(to, from, first, rows).int(width).long(index.N * width)
-	}
+func (d *dev) GatherLists(a device.GatherLists) {
+	n := a.Index.N * a.Width
+	d.each("gather_lists", n).of(a.Dst, a.Values, a.Starts, a.Index).int(a.Width).long(n)
 }

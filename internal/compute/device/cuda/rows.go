@@ -7,58 +7,34 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelNormRows        = entryOf("norm_rows")
-	kernelNormRowsGrad    = entryOf("norm_rows_grad")
-	kernelNormColumns     = entryOf("norm_columns")
-	kernelNormColumnsGrad = entryOf("norm_columns_grad")
-	kernelOrderScores     = entryOf("order_scores")
-	kernelOrderGrad       = entryOf("order_grad")
-	kernelPackStarts      = entryOf("pack_starts")
-	kernelPackWords       = entryOf("pack_words")
-	kernelGatherWords     = entryOf("gather_words")
-	kernelClearTail       = entryOf("clear_tail")
-)
-
-// L2Norm computes that kernel.
 func (d *dev) L2Norm(a device.L2Norm) {
 	count := a.Outer * a.Inner
-	x, y, norm := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Norm)
 	if a.Inner == 1 {
-		d.rows(kernelNormRows, a.Outer, a.N).ptr(y, norm, x).int(a.N).float(a.Eps)
+		d.rows("norm_rows", a.Outer, a.N).of(a.Y, a.Norm, a.X).int(a.N).float(a.Eps)
 		return
 	}
-	d.each(kernelNormColumns, count).ptr(y, norm, x).int(a.N, a.Inner).float(a.Eps).long(count)
+	d.each("norm_columns", count).of(a.Y, a.Norm, a.X).int(a.N, a.Inner).float(a.Eps).long(count)
 }
 
-// L2NormGrad computes that kernel.
 func (d *dev) L2NormGrad(a device.L2Norm) {
 	count := a.Outer * a.Inner
-	x, norm := d.pointer(a.X), d.pointer(a.Norm)
-	dy, dx := d.pointer(a.DY), d.pointer(a.DX)
 	if a.Inner == 1 {
-		d.rows(kernelNormRowsGrad, a.Outer, a.N).ptr(dx, x, norm, dy).int(a.N).float(a.Eps)
+		d.rows("norm_rows_grad", a.Outer, a.N).of(a.DX, a.X, a.Norm, a.DY).int(a.N).float(a.Eps)
 		return
 	}
-	d.each(kernelNormColumnsGrad, count).ptr(dx, x, norm, dy).int(a.N, a.Inner).float(a.Eps).long(count)
+	d.each("norm_columns_grad", count).of(a.DX, a.X, a.Norm, a.DY).int(a.N, a.Inner).float(a.Eps).long(count)
 }
 
-// OrderScores computes that kernel.
 func (d *dev) OrderScores(a device.OrderScores) {
-	s, im, cap := d.pointer(a.Scores), d.pointer(a.Images), d.pointer(a.Captions)
-	c := d.rows(kernelOrderScores, a.C, a.D).ptr(s, im, cap).int(a.C, a.D)
+	c := d.rows("order_scores", a.C, a.D).of(a.Scores, a.Images, a.Captions).int(a.C, a.D)
 	c.launch.Grid[1] = uint32(a.B)
 }
 
-// OrderScoresGrad computes that kernel.
 func (d *dev) OrderScoresGrad(a device.OrderScores) {
-	im, cap := d.pointer(a.Images), d.pointer(a.Captions)
-	s, ds := d.pointer(a.Scores), d.pointer(a.DScores)
-	if di := d.pointer(a.DImages); di != 0 {
-		d.each(kernelOrderGrad, a.B*a.D).ptr(di, im, cap, s, ds).int(a.B, a.C, a.D, 0)
-	}
-	if dc := d.pointer(a.DCaptions); dc != 0 {
-		d.each(kernelOrderGrad, a.C*a.D).ptr(dc, im, cap, s, ds).int(a.B, a.C, a.D, 1)
+	for side, to := range []device.View{a.DImages, a.DCaptions} {
+		if to.Present() {
+			d.each("order_grad", to.N).of(to, a.Images, a.Captions, a.Scores, a.DScores).int(a.B, a.C, a.D, side)
+		}
 	}
 }
 
@@ -72,7 +48,7 @@ func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	b, n := len(lengths.Host), d.pack.Steps()+1
 	table, holds := d.lengthTable(packedStarts, lengths.View, device.View{}, [4]int{b, n}, 4*n)
 	if !holds {
-		d.rows(kernelPackStarts, n, b).ptr(table, on).int(b)
+		d.rows("pack_starts", n, b).ptr(table, on).int(b)
 	}
 	return on, table
 }
@@ -91,7 +67,7 @@ func (d *dev) clearColumns(x driver.Ptr, lengths device.Ints, on driver.Ptr, wid
 	}
 	if lengths.Bounded && rows > 0 && x != 0 {
 		copy := d.currentCopy(x, last(rows, width, ld))
-		c := d.start(kernelClearTail, threads, min(64, blocksFor(rows*width)), 1, 1)
+		c := d.start("clear_tail", threads, min(64, blocksFor(rows*width)), 1, 1)
 		if copy != 0 {
 			c.noted()
 		}
@@ -126,24 +102,16 @@ func (d *dev) words(what string, words, lengths device.Ints, columns, below, shi
 	if lengths.Bounded {
 		d.fill(rows, 4*n, ^uint32(0)) // rows without a word are -1
 	}
-	d.each(kernelPackWords, b*steps).ptr(rows, from, on, table).int(b, columns, steps, shift)
+	d.each("pack_words", b*steps).ptr(rows, from, on, table).int(b, columns, steps, shift)
 	return rows
 }
 
-// GatherWords computes that kernel.
 func (d *dev) GatherWords(a device.GatherWords) {
 	rows := d.words("GatherWords", a.Words, a.Lengths, a.L, a.V, 0)
-	n := d.pack.Rows()
-	table, out := d.pointer(a.Table), d.pointer(a.Out)
-	if n > 0 {
-		d.rows(kernelGatherWords, n, a.D).ptr(out, table, rows).int(a.D)
-	}
+	d.rows("gather_words", d.pack.Rows(), a.D).of(a.Out, a.Table).ptr(rows).int(a.D)
 }
 
-// ScatterWords computes that kernel.
-func (d *dev) ScatterWords(a device.GatherWords) {
-	rows := d.words("ScatterWords", a.Words, a.Lengths, a.L, a.V, 0)
-	n := d.pack.Rows()
-	table, out := d.pointer(a.Table), d.pointer(a.Out)
-	d.sumWords(table, out, rows, n, a.V, a.D)
+func (d *dev) GatherWordsGrad(a device.GatherWords) {
+	rows := d.words("GatherWordsGrad", a.Words, a.Lengths, a.L, a.V, 0)
+	d.sumWords(d.pointer(a.Table), d.pointer(a.Out), rows, d.pack.Rows(), a.V, a.D)
 }

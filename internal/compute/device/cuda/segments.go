@@ -1,86 +1,42 @@
 package cuda
 
-import (
-	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/cuda/driver"
-)
+import "vsetrain/internal/compute/device"
 
-var (
-	kernelSegmentMeans     = entryOf("segment_means")
-	kernelSegmentMeansGrad = entryOf("segment_means_grad")
-	kernelUnpackWords      = entryOf("unpack_words")
-	kernelGatedPool        = entryOf("gated_pool")
-	kernelGatedPoolGrad    = entryOf("gated_pool_grad")
-)
-
-// SegmentMeans computes that kernel.
-func (d *dev) SegmentMeans(dst, x device.View, counts device.Ints, width int) {
-	l := d.layout(counts)
-	n := l.captions * width
-	to, from := d.pointer(dst), d.pointer(x)
-	if n > 0 {
-		d.each(kernelSegmentMeans, n).ptr(to, from, l.first).int(width).long(n)
-	}
+func (d *dev) SegmentMeans(a device.SegmentMeans) {
+	l := d.layout(a.Counts)
+	n := l.captions * a.D
+	d.each("segment_means", n).of(a.Means, a.Rows).ptr(l.first).int(a.D).long(n)
 }
 
-// SegmentMeansGrad computes that kernel.
-func (d *dev) SegmentMeansGrad(dx, ddst device.View, counts device.Ints, width int) {
-	l := d.layout(counts)
-	to, from := d.pointer(dx), d.pointer(ddst)
-	if l.words > 0 {
-		d.warps(kernelSegmentMeansGrad, l.words).ptr(to, from, l.first, l.wordCaption).int(width).long(l.words)
-	}
+func (d *dev) SegmentMeansGrad(a device.SegmentMeans) {
+	l := d.layout(a.Counts)
+	d.warps("segment_means_grad", l.words).of(a.Rows, a.Means).ptr(l.first, l.wordCaption).int(a.D).long(l.words)
 }
 
-// UnpackWords computes that kernel.
-func (d *dev) UnpackWords(dst, src device.View, lengths device.Ints, width int, back bool) {
-	l := d.layout(lengths)
-	_, starts := d.starts(lengths)
-	to, from := d.pointer(dst), d.pointer(src)
-	if l.words > 0 {
-		d.warps(kernelUnpackWords, l.words).ptr(to, from, starts, l.first,
-			l.wordCaption).int(width).flag(back).long(l.words)
-	}
-}
-
-// gatedViews are the views of both directions of the gated pooling.
-type gatedViews struct {
-	pairLayout
-	l, x, g, w, weights driver.Ptr
-}
-
-func (d *dev) gatedViews(a device.GatedPool) (v gatedViews) {
-	v.pairLayout = d.layout(a.Counts)
-	v.l, v.x = d.pointer(a.L), d.pointer(a.X)
-	v.g, v.w, v.weights = d.pointer(a.G), d.pointer(a.W), d.pointer(a.Weights)
-	return v
+func (d *dev) UnpackWords(a device.UnpackWords) {
+	l := d.layout(a.Lengths)
+	_, starts := d.starts(a.Lengths)
+	d.warps("unpack_words", l.words).of(a.Dst, a.Src).ptr(starts, l.first, l.wordCaption).int(a.D).flag(a.Back).
+		long(l.words)
 }
 
 // pooled begins the call of a kernel of gated pooling: a block for each item, as wide as its rows.
-func (d *dev) pooled(k kernel, items, width int) *command {
+func (d *dev) pooled(k string, items, width int) *command {
 	return d.start(k, min(512, (width+31)&^31), items, 1, 1)
 }
 
-// GatedPool computes that kernel.
 func (d *dev) GatedPool(a device.GatedPool) {
-	v := d.gatedViews(a)
-	out := d.pointer(a.Out)
-	if v.captions > 0 {
-		d.pooled(kernelGatedPool, v.captions, a.D).ptr(out, v.weights, v.l, v.g, v.w, v.x, v.first).int(a.D)
-	}
+	l := d.layout(a.Counts)
+	d.pooled("gated_pool", l.captions, a.D).of(a.Out, a.Weights, a.L, a.G, a.W, a.X).ptr(l.first).int(a.D)
 }
 
-// GatedPoolGrad computes that kernel.
 func (d *dev) GatedPoolGrad(a device.GatedPool) {
-	v := d.gatedViews(a)
-	dl, dg := d.pointer(a.DL), d.pointer(a.DG)
-	dx, dw := d.pointer(a.DX), d.pointer(a.DW)
-	dOut := d.pointer(a.DOut)
-	dots := d.need(scratchSums, 4*max(1, v.words))
-	if v.captions > 0 {
-		d.pooled(kernelGatedPoolGrad, v.captions, a.D).ptr(dl, dg, dx, dw, dots, v.l, v.g, v.w, v.x, v.weights, dOut,
-			v.first).int(a.D)
-		v.clear(d, dl, a.D)
-		v.clear(d, dx, a.D)
+	l := d.layout(a.Counts)
+	dots := d.need(scratchSums, 4*max(1, l.words))
+	if l.captions > 0 {
+		d.pooled("gated_pool_grad", l.captions, a.D).of(a.DL, a.DG, a.DX, a.DW).ptr(dots).
+			of(a.L, a.G, a.W, a.X, a.Weights, a.DOut).ptr(l.first).int(a.D)
+		l.clear(d, d.pointer(a.DL), a.D)
+		l.clear(d, d.pointer(a.DX), a.D)
 	}
 }

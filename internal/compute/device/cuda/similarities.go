@@ -5,15 +5,6 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelSimilaritySquares     = entryOf("similarity_squares")
-	kernelSimilarityNodes       = entryOf("similarity_nodes")
-	kernelSimilarityNodesGrad   = entryOf("similarity_nodes_grad")
-	kernelSimilaritySquaresGrad = entryOf("similarity_squares_grad")
-	kernelSimilarityGlobalGrad  = entryOf("similarity_global_grad")
-	kernelSimilarityImagesGrad  = entryOf("similarity_images_grad")
-)
-
 // Similarity vectors (device.Similarities) of a tile of images × rows; the rows are words, or captions with Global.
 // The contexts of a tile are one product for each image in one call, what follows is one product and one kernel for all
 // its pairs.
@@ -119,7 +110,7 @@ func (s *similarities) square(d *dev, t *similarityTile, context, norm driver.Pt
 			ldb: a.E, c: context, ldc: a.E, count: t.images, strideA: a.R, strideB: s.size, strideC: t.rows * a.E})
 		x = context
 	}
-	d.warps(kernelSimilaritySquares, t.n).ptr(s.squares, s.squares16, norm, x, s.row(t)).int(t.rows,
+	d.warps("similarity_squares", t.n).ptr(s.squares, s.squares16, norm, x, s.row(t)).int(t.rows,
 		a.E).flag(a.Global).long(t.n)
 	return x
 }
@@ -154,7 +145,6 @@ func (s *similarities) transform(d *dev, t *similarityTile) {
 		halfA: s.half, lda: e, b: s.w, ldb: e, c: s.inner, ldc: size})
 }
 
-// Similarities computes that kernel.
 func (d *dev) Similarities(a device.Similarities) {
 	s := d.similarities(a)
 	bias := d.pointer(a.Bias)
@@ -170,7 +160,7 @@ func (d *dev) Similarities(a device.Similarities) {
 	s.inner = w.cut(rows * a.S)
 	for t := (similarityTile{}); s.next(&t); {
 		s.transform(d, &t)
-		d.warps(kernelSimilarityNodes, t.n).
+		d.warps("similarity_nodes", t.n).
 			ptr(at(s.out, s.firstNode(&t)), s.firstNorm(&t), at(s.filter.logits, t.i0*s.nodes), s.inner, bias,
 				s.filter.w, s.filter.bias, at(s.node, t.r0)).
 			int(t.rows, s.rows, s.nodes, a.S).long(t.n)
@@ -232,7 +222,7 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 		if part := sums.next(t.n); filtered {
 			s.filteredGrad(d, &t, part)
 		} else {
-			d.start(kernelSimilarityNodesGrad, threads, nodeBlocks(t.n), 1, 1).
+			d.start("similarity_nodes_grad", threads, nodeBlocks(t.n), 1, 1).
 				ptr(s.inner, s.innerGrad16, part, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)),
 					s.firstNorm(&t), at(s.node, t.r0)).int(t.rows, s.rows, s.nodes, a.S).long(t.n)
 		}
@@ -245,16 +235,16 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 		to := at(dImages, t.i0*s.size)
 		if a.Global {
 			n := t.rows * a.E
-			d.each(kernelSimilarityGlobalGrad, n).ptr(s.squares, at(dRows, t.r0*a.E), x, s.row(&t)).int(t.images, a.E).
+			d.each("similarity_global_grad", n).ptr(s.squares, at(dRows, t.r0*a.E), x, s.row(&t)).int(t.images, a.E).
 				flag(t.i0 > 0).long(n)
-			d.each(kernelSimilarityImagesGrad, t.images*a.E).ptr(to, s.squares).int(t.rows,
+			d.each("similarity_images_grad", t.images*a.E).ptr(to, s.squares).int(t.rows,
 				a.E).flag(t.r0 > 0).long(t.images * a.E)
 			continue
 		}
 		if s.contexts.on {
 			s.packedSquaresGrad(d, &t, at(dRows, t.r0*a.E))
 		} else {
-			d.rows(kernelSimilaritySquaresGrad, t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm,
+			d.rows("similarity_squares_grad", t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm,
 				s.row(&t)).int(t.images, t.rows, a.E).flag(t.i0 > 0)
 		}
 		dContext := either(s.half, s.squares16, s.squares)

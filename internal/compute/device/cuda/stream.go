@@ -9,8 +9,6 @@ import (
 	"vsetrain/internal/files/half"
 )
 
-var kernelWidenHalf = entryOf("widen_half")
-
 // stage is pinned memory that features are read into and that the GPU fetches them from.
 type stage struct {
 	memory unsafe.Pointer
@@ -135,7 +133,7 @@ func (d *dev) StreamStage(dst device.View, s device.Stage, n int) {
 		if p&15 != 0 {
 			head = n
 		}
-		d.fours(kernelWidenHalf, head, n).ptr(p, copied, to.ptr).long(head, n)
+		d.fours("widen_half", head, n).ptr(p, copied, to.ptr).long(head, n)
 		d.fresh(copied, p, n)
 	} else {
 		d.copy(p, to.ptr, bytes)

@@ -7,33 +7,17 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-var (
-	kernelEmbed          = entryOf("embed")
-	kernelEmbedPositions = entryOf("embed_positions")
-	kernelLayerNorm      = entryOf("layer_norm")
-	kernelLayerNormGrad  = entryOf("layer_norm_grad")
-	kernelSelfAttention  = entryOf("self_attention")
-	kernelSelfRows       = entryOf("self_attention_rows")
-	kernelSelfColumns    = entryOf("self_attention_columns")
-)
-
 // embedRows lists the word of every row.
 func (d *dev) embedRows(what string, a *device.Embed) (captions, driver.Ptr) {
 	c := d.captions(a.Lengths)
 	return c, d.captionWords(what, &c, a.Words, a.Lengths, a.L, a.V)
 }
 
-// Embed computes that kernel.
 func (d *dev) Embed(a device.Embed) {
 	c, rows := d.embedRows("Embed", &a)
-	word, position := d.pointer(a.Word), d.pointer(a.Position)
-	kind, out := d.pointer(a.Type), d.pointer(a.Out)
-	if c.rows > 0 {
-		d.wide(kernelEmbed, c.rows, a.D).ptr(out, word, position, kind, rows, c.of, c.starts).int(a.D)
-	}
+	d.wide("embed", c.rows, a.D).of(a.Out, a.Word, a.Position, a.Type).ptr(rows, c.of, c.starts).int(a.D)
 }
 
-// EmbedGrad computes that kernel.
 func (d *dev) EmbedGrad(a device.Embed) {
 	c, rows := d.embedRows("EmbedGrad", &a)
 	out := d.pointer(a.Out)
@@ -41,7 +25,7 @@ func (d *dev) EmbedGrad(a device.Embed) {
 		d.sumWords(word, out, rows, c.rows, a.V, a.D)
 	}
 	if position := d.pointer(a.Position); position != 0 {
-		d.wide(kernelEmbedPositions, a.P, a.D).ptr(position, out, c.lengths, c.starts).int(c.n, a.D)
+		d.wide("embed_positions", a.P, a.D).ptr(position, out, c.lengths, c.starts).int(c.n, a.D)
 	}
 	if kind := d.pointer(a.Type); kind != 0 {
 		d.columnSum(kind, out, c.rows, a.D)
@@ -49,7 +33,6 @@ func (d *dev) EmbedGrad(a device.Embed) {
 	}
 }
 
-// LayerNorm computes that kernel.
 func (d *dev) LayerNorm(a device.LayerNorm) {
 	n, drop := a.N*a.D, d.drops(a.Drop)
 	x, y, branch, sum := d.pointer(a.X), d.pointer(a.Y), d.pointer(a.Branch), d.pointer(a.Sum)
@@ -57,7 +40,7 @@ func (d *dev) LayerNorm(a device.LayerNorm) {
 	weight, bias := d.pointer(a.Weight), d.pointer(a.Bias)
 	if a.N > 0 {
 		copy := d.operandCopy(y, n)
-		d.rows(kernelLayerNorm, a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias).
+		d.rows("layer_norm", a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias).
 			drops(&drop).int(a.D).float(a.Eps).
 			flag(inFours(a.D, y, sum, x, branch, weight, bias, 2*copy))
 		d.fresh(copy, y, n)
@@ -85,7 +68,7 @@ func (d *dev) LayerNormGrad(a device.LayerNorm) {
 	}
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
-		d.start(kernelLayerNormGrad, threads, blocks, 1, 1).ptr(dx, values(dBranch, copy, a.Operand), copy, part, s,
+		d.start("layer_norm_grad", threads, blocks, 1, 1).ptr(dx, values(dBranch, copy, a.Operand), copy, part, s,
 			mean, inv, weight, dy).drops(&drop).int(a.N, a.D).
 			flag(inFours(a.D, dx, dBranch, s, weight, dy, 2*copy))
 		d.stored(copy, dBranch, n, a.Operand)
@@ -143,7 +126,7 @@ func (h *heads) part(first int) (end, cells int) {
 
 // attend begins a kernel for the captions [first, end). Where lengths are bounds, that for the last one is also one for
 // the rows behind it, up to clear, that belong to none; otherwise clear is 0.
-func (d *dev) attend(k kernel, h *heads, first, end int) (c *command, clear int) {
+func (d *dev) attend(k string, h *heads, first, end int) (c *command, clear int) {
 	if h.a.Lengths.Bounded && end == h.c.n {
 		end, clear = end+1, h.c.rows
 	}
@@ -153,7 +136,6 @@ func (d *dev) attend(k kernel, h *heads, first, end int) (c *command, clear int)
 // tiles is the number of blocks of the rows of a caption.
 func (h *heads) tiles() int { return (h.c.longest + selfTile - 1) / selfTile }
 
-// SelfAttention computes that kernel.
 func (d *dev) SelfAttention(a device.SelfAttention) {
 	h := d.heads(a)
 	n := h.c.rows * a.D
@@ -162,7 +144,7 @@ func (d *dev) SelfAttention(a device.SelfAttention) {
 	for first := 0; first < h.c.n; {
 		end, cells := h.part(first)
 		weights := d.need(scratchHidden, 4*cells)
-		c, clear := d.attend(kernelSelfAttention, &h, first, end)
+		c, clear := d.attend("self_attention", &h, first, end)
 		c.ptr(values(context, copy, a.Operand), copy, weights, h.query, h.key, h.value, h.words, h.c.lengths,
 			h.c.starts, h.c.squaresAt).drops(&h.drop).float(h.factor).int(first, a.L, a.D, h.a.LD, clear)
 		first = end
@@ -170,7 +152,6 @@ func (d *dev) SelfAttention(a device.SelfAttention) {
 	d.stored(copy, context, n, a.Operand)
 }
 
-// SelfAttentionGrad computes that kernel.
 func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 	h := d.heads(a)
 	n := a.DQuery.N
@@ -201,10 +182,10 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 	for first := 0; first < h.c.n; {
 		end, cells := h.part(first)
 		weights, slopes := d.need(scratchHidden, 4*cells), d.need(scratchCarry, 4*cells)
-		c, clear := d.attend(kernelSelfRows, &h, first, end)
+		c, clear := d.attend("self_attention_rows", &h, first, end)
 		c.ptr(to[0], copies[0], sums, weights, slopes, dContext, h.query, h.key, h.value, h.words, h.c.lengths,
 			h.c.starts, h.c.squaresAt).drops(&h.drop).float(h.factor).int(first, a.L, a.D, h.a.LD, clear)
-		c, _ = d.attend(kernelSelfColumns, &h, first, end)
+		c, _ = d.attend("self_attention_columns", &h, first, end)
 		c.ptr(to[1], to[2], copies[1], copies[2], sums, weights, slopes, dContext, h.query, h.c.lengths, h.c.starts,
 			h.c.squaresAt).int(first, a.D, h.a.LD, clear)
 		first = end

@@ -187,12 +187,20 @@ func do[T float](d *Device, k device.Kernel) bool {
 		if !a.Train || d.ranks == 1 {
 			return d.Device.Do(k)
 		}
-		device.Either(a.Grad, normal[T]{d}.grad, normal[T]{d}.forward, *a)
+		if a.Grad {
+			normal[T]{d}.grad(*a)
+		} else {
+			normal[T]{d}.forward(*a)
+		}
 	case *device.Filtrate:
 		if !a.Train || d.ranks == 1 {
 			return d.Device.Do(k)
 		}
-		device.Either(a.Grad, filtered[T]{d}.grad, filtered[T]{d}.forward, *a)
+		if a.Grad {
+			filtered[T]{d}.grad(*a)
+		} else {
+			filtered[T]{d}.forward(*a)
+		}
 	default:
 		return d.Device.Do(k)
 	}

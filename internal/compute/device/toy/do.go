@@ -5,31 +5,20 @@ import "vsetrain/internal/compute/device"
 // Do implements device.Device.
 func (d *Device) Do(k device.Kernel) bool {
 	d.checker.Check(k)
-	switch a := k.(type) {
-	case *device.Gemm:
-		d.Gemm(*a)
-	case *device.Combine:
-		d.Combine(a.Dst, a.A, a.B, a.Alpha, a.Beta)
-	case *device.Activate:
-		if a.Grad {
-			d.ActivateGrad(a.F, a.DX, a.X, a.Y, a.DY)
-		} else {
-			d.Activate(a.F, a.Y, a.X)
-		}
-	case *device.Fill:
-		d.Fill(a.Dst, a.Value)
-	case *device.Copy:
-		d.Copy(a.Dst, a.Src)
-	case *device.Multiply:
-		d.Multiply(a.Dst, a.A, a.B)
-	case *device.Map:
-		device.Either(a.Grad, d.MapGrad, d.Map, *a)
-	case *device.Reduce:
-		device.Either(a.Grad, d.Spread, d.Reduce, *a)
-	case *device.GatherWords:
-		device.Either(a.Grad, d.ScatterWords, d.GatherWords, *a)
-	default:
-		return false
-	}
-	return true
+	return d.kernels.Do(k)
+}
+
+// methods lists the kernels: each is the method of its name, and its gradient that with Grad behind it.
+func methods(d *Device) device.KernelTable {
+	t := device.KernelTable{}
+	device.Has(t, d.Gemm)
+	device.Has(t, d.Combine)
+	device.HasGrad(t, d.Activate, d.ActivateGrad)
+	device.Has(t, d.Fill)
+	device.Has(t, d.Copy)
+	device.Has(t, d.Multiply)
+	device.HasGrad(t, d.Map, d.MapGrad)
+	device.HasGrad(t, d.Reduce, d.ReduceGrad)
+	device.HasGrad(t, d.GatherWords, d.GatherWordsGrad)
+	return t
 }

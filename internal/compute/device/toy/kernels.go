@@ -23,7 +23,6 @@ func operand(v device.View, transposed bool, ld, first int) matrix {
 	return m
 }
 
-// Gemm computes that kernel.
 func (d *Device) Gemm(a device.Gemm) {
 	if a.M == 0 || a.N == 0 {
 		return
@@ -96,46 +95,42 @@ func slope(f device.Activation, x, y float64) float64 {
 	panic(fmt.Sprintf("toy: unknown activation %d", f))
 }
 
-// Combine computes that kernel.
-func (d *Device) Combine(dst, a, b device.View, alpha, beta float64) {
-	y, x, z := floats(dst), floats(a), floats(b)
+func (d *Device) Combine(a device.Combine) {
+	y, x, z := floats(a.Dst), floats(a.A), floats(a.B)
 	for i := range y {
-		v := alpha * x[i]
+		v := a.Alpha * x[i]
 		if z != nil {
-			v += beta * z[i]
+			v += a.Beta * z[i]
 		}
 		y[i] = v
 	}
 }
 
-// Activate computes that kernel.
-func (d *Device) Activate(f device.Activation, y, x device.View) {
-	out := floats(y)
-	for i, v := range floats(x) {
-		out[i] = activation(f, v)
+func (d *Device) Activate(a device.Activate) {
+	out := floats(a.Y)
+	for i, v := range floats(a.X) {
+		out[i] = activation(a.F, v)
 	}
 }
 
-// ActivateGrad computes that kernel.
-func (d *Device) ActivateGrad(f device.Activation, dx, x, y, dy device.View) {
-	if f == device.Tanh || f == device.Sigmoid {
-		x = y
+func (d *Device) ActivateGrad(a device.Activate) {
+	x := a.X
+	if a.F == device.Tanh || a.F == device.Sigmoid {
+		x = a.Y
 	}
-	out, g := floats(dx), floats(dy)
+	out, g := floats(a.DX), floats(a.DY)
 	for i, v := range floats(x) {
-		out[i] = g[i] * slope(f, v, v)
+		out[i] = g[i] * slope(a.F, v, v)
 	}
 }
 
-// Multiply computes that kernel.
-func (d *Device) Multiply(dst, a, b device.View) {
-	y, x, z := floats(dst), floats(a), floats(b)
+func (d *Device) Multiply(a device.Multiply) {
+	y, x, z := floats(a.Dst), floats(a.A), floats(a.B)
 	for i := range y {
 		y[i] = x[i] * z[i]
 	}
 }
 
-// Map computes that kernel.
 func (d *Device) Map(a device.Map) {
 	y := floats(a.Y)
 	for i, x := range floats(a.X) {
@@ -164,7 +159,6 @@ func function(f device.Function, c, x float64) float64 {
 	panic(fmt.Sprintf("toy: unknown function %d", f))
 }
 
-// MapGrad computes that kernel.
 func (d *Device) MapGrad(a device.Map) {
 	x, y, dy, dx := floats(a.X), floats(a.Y), floats(a.DY), floats(a.DX)
 	for i, g := range dy {
@@ -207,7 +201,6 @@ func lines(a *device.Reduce, f func(i int, l line)) {
 	}
 }
 
-// Reduce computes that kernel.
 func (d *Device) Reduce(a device.Reduce) {
 	x, y, index := floats(a.X), floats(a.Y), ints(a.Index)
 	lines(&a, func(i int, l line) {
@@ -226,8 +219,7 @@ func (d *Device) Reduce(a device.Reduce) {
 	})
 }
 
-// Spread computes that kernel.
-func (d *Device) Spread(a device.Reduce) {
+func (d *Device) ReduceGrad(a device.Reduce) {
 	x, y, index := floats(a.X), floats(a.Y), ints(a.Index)
 	lines(&a, func(i int, l line) {
 		for k := range l.n {
@@ -252,14 +244,12 @@ func words(a *device.GatherWords, f func(row, word int)) {
 	}
 }
 
-// GatherWords computes that kernel.
 func (d *Device) GatherWords(a device.GatherWords) {
 	table, out := floats(a.Table), floats(a.Out)
 	words(&a, func(row, w int) { copy(out[row*a.D:][:a.D], table[w*a.D:]) })
 }
 
-// ScatterWords computes that kernel.
-func (d *Device) ScatterWords(a device.GatherWords) {
+func (d *Device) GatherWordsGrad(a device.GatherWords) {
 	table, out := floats(a.Table), floats(a.Out)
 	clear(table)
 	words(&a, func(row, w int) {

@@ -13,6 +13,7 @@ import (
 type Device struct {
 	live    map[*buffer]bool
 	checker device.Checker
+	kernels device.KernelTable
 }
 
 var _ device.Device = (*Device)(nil)
@@ -20,7 +21,7 @@ var _ device.Device = (*Device)(nil)
 // New opens a toy device.
 func New() *Device {
 	d := &Device{live: map[*buffer]bool{}}
-	d.checker = device.Checker{Device: "toy", Memory: d}
+	d.checker, d.kernels = device.Checker{Device: "toy", Memory: d}, methods(d)
 	return d
 }
 
@@ -144,19 +145,17 @@ func (d *Device) DownloadInts(dst []int32, src device.View) {
 	copy(dst, ints(src))
 }
 
-// Fill implements device.Device.
-func (d *Device) Fill(dst device.View, value float64) {
-	y := floats(dst)
+func (d *Device) Fill(a device.Fill) {
+	y := floats(a.Dst)
 	for i := range y {
-		y[i] = value
+		y[i] = a.Value
 	}
 }
 
-// Copy implements device.Device.
-func (d *Device) Copy(dst, src device.View) {
-	if dst.Buf.DType() == device.Int32 {
-		copy(ints(dst), ints(src))
+func (d *Device) Copy(a device.Copy) {
+	if a.Dst.Buf.DType() == device.Int32 {
+		copy(ints(a.Dst), ints(a.Src))
 		return
 	}
-	copy(floats(dst), floats(src))
+	copy(floats(a.Dst), floats(a.Src))
 }
