@@ -116,7 +116,7 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 	heads := device.SelfAttention{Heads: w.Heads, D: d, LD: 3 * d, L: Dim(words, 1),
 		Drop: g.dropper(rate, purpose+".probabilities")}
 	args := func(c *Call) (device.SelfAttention, device.LayerNorm, int) {
-		all, a := total(c.Host[counts]), heads
+		all, a := c.rows(counts), heads
 		a.Words, a.Lengths = c.Ints(ids), c.Ints(counts)
 		n.dropped.set(c, &a.Drop, all)
 		a.Query, a.Key, a.Value = three.part(c.Saved[qkv], all, 0), three.part(c.Saved[qkv], all, 1),
@@ -190,7 +190,7 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 	hidden, branch := op.scratch(capacity*f), op.scratch(capacity*d)
 	n := g.norm(op, capacity, d, w.Norm, rate, g.RowNumbers(capacity, Concatenated, lengths, nil), purpose+".output")
 	op.Make = func(c *Call) {
-		all := total(c.Host[counts])
+		all := c.rows(counts)
 		ln, active := n.args(c, all), c.Temp[hidden].Slice(0, all*f)
 		Do(c, device.Gemm{TransB: true, M: all, N: f, K: d, Alpha: 1, A: c.In[rows], B: c.In[inner.w],
 			C: c.Saved[before], Bias: c.In[inner.b], F: device.GELU, Active: active, Operand: true})
@@ -207,7 +207,7 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 		dNormW, dNormB := bw.gradient(n.weight), bw.gradient(n.bias)
 		hidden, branch, other := bw.scratch(capacity*f), bw.scratch(capacity*d), bw.scratch(capacity*d)
 		bw.Make = func(c *Call) {
-			all := total(c.Host[counts])
+			all := c.rows(counts)
 			ln, branch, hidden := n.args(c, all), c.Temp[branch], c.Temp[hidden].Slice(0, all*f)
 			pre, dx := c.Saved[before].Slice(0, all*f), or(c.Out[dRows], c.Temp[other])
 			ln.DY, ln.DX, ln.DBranch, ln.DWeight, ln.DBias = c.In[dy], dx, branch, c.Out[dNormW], c.Out[dNormB]

@@ -78,10 +78,10 @@ func (g *Graph) batchNorm(a device.BatchNorm, x *Node, w BatchNormWeights, count
 	args := func(c *Call) device.BatchNorm {
 		a := a
 		if lengths >= 0 {
-			a.Outer, a.Counts = total(c.Host[lengths]), c.Ints(lengths)
+			a.Outer, a.Counts = c.rows(lengths), c.Ints(lengths)
 		}
 		if padded >= 0 {
-			a.Pads, a.Pad = padding(c.Host[lengths]), c.In[padded]
+			a.Pads, a.Pad = padding(c.Ints(lengths).Host), c.In[padded]
 		}
 		a.X, a.Weight, a.Mean, a.InvStd = c.In[rows], c.In[weight], c.Saved[mean], c.Saved[inv]
 		return a

@@ -100,6 +100,7 @@ type leaf struct {
 	ints   []int32 // of constants: what Compile feeds
 	floats []float64
 	rows   *numbering // of numbers of rows: how programs make them
+	byRows bool       // see linearByRows
 }
 
 // New returns an empty graph; wide selects float64.

@@ -332,6 +332,18 @@ func TestMistakesAreErrors(t *testing.T) {
 	try.Refuses(graph.Compile(s, g, []*graph.Node{sq}, nil))(t, "has no kernel")
 }
 
+// A matrix that ranks multiply by rows has one reader: the gradient that a second one adds would stay on its rank.
+func TestOneReaderOfAMatrixByRows(t *testing.T) {
+	s := newSession(t, "fp64", 1, graph.ParamSpec{Name: "w", Shape: []int{8, 16}})
+	g := s.Graph()
+	g.Share = graph.Share{Ranks: 2, Items: 2, Rows: map[string][]int32{"w": {4, 4}}}
+	w := g.Param("w", 8, 16)
+	y := g.Linear(graph.LinearTerm{X: g.Input("x", 1, 16), W: w})
+	try.Get(graph.Compile(s, g, []*graph.Node{y}, nil))(t)
+	_, err := graph.Compile(s, g, []*graph.Node{y, g.Times(w, 2)}, nil)
+	try.Fails(t, err, "times 2 reads w")
+}
+
 // A large input is read in place, a small or double one copied; changing between them keeps the values apart.
 func TestFeedInPlaceAndCopied(t *testing.T) {
 	s := newSession(t, cpu.FP32, 2)

@@ -32,12 +32,18 @@ func (s *Instance) inner() *Instance {
 
 // bind sets an input to memory of an outer instance, with its host values where it is int32.
 func (s *Instance) bind(name string, v device.Ints) {
+	in := inputOf(s, name)
+	in.Ints, in.n, in.external = v, v.N, true
+}
+
+// inputOf returns an input by its name.
+func inputOf(s *Instance, name string) *input {
 	in := s.feed[name]
 	if in == nil {
 		in = &input{}
 		s.feed[name] = in
 	}
-	in.view, in.n, in.host, in.bounded, in.layout, in.external = v.View, v.N, v.Host, v.Bounded, v.Layout, true
+	return in
 }
 
 // Generation changes when memory has moved that programs use.
@@ -55,8 +61,7 @@ func NewInstance(dev device.Device, specs []ParamSpec) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Instance{Dev: composed.Over(dev), Params: p, ints: slab{dtype: device.Int32}, feed: map[string]*input{}},
-		nil
+	return (&Instance{Dev: composed.Over(dev), Params: p}).Beside(), nil
 }
 
 // Beside returns an instance with the parameters of s, and with inputs and values of its own.
@@ -101,23 +106,20 @@ func (s *slab) reserve(dev device.Device, n int) error {
 
 // input is the memory of one named graph input, as large as the largest value fed so far.
 type input struct {
-	view     device.View
-	n        int            // elements of the current value
-	values   []int32        // of an int32 input
-	host     []int32        // what kernels are told of them
-	bounded  bool           // host is an upper bound of the values
-	layout   *device.Layout // of host as lengths
-	shared   bool           // view is the host's own memory
-	external bool           // view is memory on the device that belongs to somebody else, see Bind
+	device.Ints         // with what kernels are told of the values of an int32 input
+	n           int     // elements of the current value
+	values      []int32 // of an int32 input
+	shared      bool    // the view is the host's own memory
+	external    bool    // the view is memory on the device that belongs to somebody else, see Bind
 }
 
 // set takes over the host values of an int32 input.
 func (in *input) set(host []int32, bounded bool) {
-	in.host, in.bounded = host, bounded
-	if in.layout == nil {
-		in.layout = &device.Layout{}
+	in.Host, in.Bounded = host, bounded
+	if in.Layout == nil {
+		in.Layout = &device.Layout{}
 	}
-	in.layout.Reset()
+	in.Layout.Reset()
 }
 
 // shareFrom is the number of values from which an input is read where the host has it, on devices that can: copying the
@@ -126,24 +128,20 @@ const shareFrom = 1 << 16
 
 // slot returns the memory of an input with capacity for n elements.
 func (s *Instance) slot(name string, t device.DType, n int) (*input, error) {
-	in := s.feed[name]
-	if in == nil {
-		in = &input{}
-		s.feed[name] = in
-	}
+	in := inputOf(s, name)
 	s.ungather(in)
 	if in.shared || in.external {
-		in.view, in.shared, in.external = device.View{}, false, false
+		in.View, in.shared, in.external = device.View{}, false, false
 	}
-	if in.view.N < n {
+	if in.View.N < n {
 		b, err := s.Dev.Alloc(t, n)
 		if err != nil {
 			return nil, fmt.Errorf("allocate input %s: %w", name, err)
 		}
-		if in.view.Present() {
-			s.Dev.Free(in.view.Buf)
+		if in.View.Present() {
+			s.Dev.Free(in.View.Buf)
 		}
-		in.view = device.Of(b)
+		in.View = device.Of(b)
 		s.moves++
 	}
 	in.n = n
@@ -160,7 +158,7 @@ func (s *Instance) Feed(name string, values []float32) error {
 	if err != nil {
 		return err
 	}
-	s.upload(in.view.Slice(0, in.n), values)
+	s.upload(in.View.Slice(0, in.n), values)
 	return nil
 }
 
@@ -175,26 +173,22 @@ func (s *Instance) upload(dst device.View, values []float32) {
 
 // share makes the input name a view of values themselves, if the device can.
 func (s *Instance) share(d device.Sharer, name string, values []float32) bool {
-	in := s.feed[name]
-	if in == nil {
-		in = &input{}
-		s.feed[name] = in
-	}
+	in := inputOf(s, name)
 	if in.external {
-		in.view, in.external = device.View{}, false
+		in.View, in.external = device.View{}, false
 	}
 	var old device.View
 	if in.shared {
-		old = in.view
+		old = in.View
 	}
 	v, ok := d.Share(old, values)
 	if !ok {
 		return false
 	}
-	if !in.shared && in.view.Present() {
-		s.Dev.Free(in.view.Buf)
+	if !in.shared && in.View.Present() {
+		s.Dev.Free(in.View.Buf)
 	}
-	in.view, in.n, in.shared = v, len(values), true
+	in.View, in.n, in.shared = v, len(values), true
 	return true
 }
 
@@ -204,7 +198,7 @@ func (s *Instance) FeedDoubles(name string, values []float64) error {
 	if err != nil {
 		return err
 	}
-	s.Dev.UploadDoubles(in.view.Slice(0, in.n), values)
+	s.Dev.UploadDoubles(in.View.Slice(0, in.n), values)
 	return nil
 }
 
@@ -216,7 +210,7 @@ func (s *Instance) FeedInts(name string, values []int32) error {
 	}
 	in.values = values
 	in.set(values, false)
-	s.Dev.UploadInts(in.view.Slice(0, in.n), values)
+	s.Dev.UploadInts(in.View.Slice(0, in.n), values)
 	return nil
 }
 
@@ -247,7 +241,7 @@ func (s *Instance) FeedPart(name string, values []float32, n int) error {
 	if err != nil {
 		return err
 	}
-	s.upload(in.view.Slice(0, len(values)), values)
+	s.upload(in.View.Slice(0, len(values)), values)
 	s.clearBehind(in, len(values))
 	return nil
 }
@@ -255,7 +249,7 @@ func (s *Instance) FeedPart(name string, values []float32, n int) error {
 // clearBehind sets the elements of an input behind the first ones to zero where a sum over rows meets them.
 func (s *Instance) clearBehind(in *input, first int) {
 	if _, ok := device.As[device.Recorder](s.Dev); ok && first < in.n {
-		device.Do(s.Dev, device.Fill{Dst: in.view.Slice(first, in.n)})
+		device.Do(s.Dev, device.Fill{Dst: in.View.Slice(first, in.n)})
 	}
 }
 

@@ -45,7 +45,7 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 			WordNorm: norms.Slice(split, all)}
 	}
 	op.Make = func(c *Call) {
-		Do(c, device.Gemm{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w], B: c.In[v],
+		Do(c, device.Gemm{TransB: true, M: c.rows(counts), N: b * r, K: e, Alpha: 1, A: c.In[w], B: c.In[v],
 			C: c.Saved[products]})
 		Do(c, attend(c, false))
 		Do(c, attend(c, true))
@@ -63,7 +63,7 @@ func (g *Graph) CrossMatch(regions, words, lengths *Node, lambda float64, blocks
 			a.DRegions, a.DWords = or(c.Out[dRegions], c.Temp[otherRegions]), or(c.Out[dWords], c.Temp[otherWords])
 			a.DWordAttention, a.DRegionAttention = c.Temp[dOfWords], c.Temp[dOfRegions]
 			DoGrad(c, a)
-			t := total(c.Host[counts])
+			t := c.rows(counts)
 			scores := [2]device.View{c.Temp[dOfWords].Slice(0, t*b*r), c.Temp[dOfRegions].Slice(0,
 				t*b*r)} // each in the place of its weights
 			for k, overWords := range []bool{false, true} {

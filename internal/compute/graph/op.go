@@ -14,15 +14,13 @@ import (
 
 // Call is what an op makes its kernels from: views of its inputs, outputs and buffers.
 type Call struct {
-	In      []device.View
-	Host    [][]int32        // host values of int32 graph inputs, nil for other arguments
-	Bounded []bool           // whether they are upper bounds (device.Ints)
-	Layout  []*device.Layout // of them as lengths
-	Out     []device.View    // an absent view is an output that nobody reads
-	Add     []bool           // whether an output is added to what lies there (Op.adding)
-	Saved   []device.View    // saved tensors of the forward op, shared with its backward op
-	Temp    []device.View    // scratch memory of this call
+	In    []device.View
+	Out   []device.View // an absent view is an output that nobody reads
+	Add   []bool        // whether an output is added to what lies there (Op.adding)
+	Saved []device.View // saved tensors of the forward op, shared with its backward op
+	Temp  []device.View // scratch memory of this call
 
+	ints    []device.Ints   // of arguments that are graph inputs of int32
 	kernels []device.Kernel // those of Do; the first made of them are of this time
 	made    int
 }
@@ -58,8 +56,13 @@ func DoGrad[K any, P interface {
 
 // Ints returns argument i, an int32 graph input, with its host values.
 func (c *Call) Ints(i int) device.Ints {
-	return device.Ints{View: c.In[i], Host: c.Host[i], Bounded: c.Bounded[i], Layout: c.Layout[i]}
+	x := c.ints[i]
+	x.View = c.In[i]
+	return x
 }
+
+// rows is the number of rows of items whose lengths argument i is.
+func (c *Call) rows(i int) int { return total(c.ints[i].Host) }
 
 // Slot is a tensor that a forward op saves for its backward op or for the host.
 type Slot struct {

@@ -37,7 +37,7 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 	op.Make = func(c *Call) {
 		a := args(c)
 		a.Weights = c.Out[weights]
-		Do(c, device.Gemm{TransB: true, M: total(c.Host[counts]), N: b * r, K: e, Alpha: 1, A: c.In[w],
+		Do(c, device.Gemm{TransB: true, M: c.rows(counts), N: b * r, K: e, Alpha: 1, A: c.In[w],
 			B: c.In[v], C: a.Scores,
 			Even: o.Even})
 		Do(c, a)
@@ -47,7 +47,7 @@ func (g *Graph) PairAttention(regions, words, lengths *Node, o PairAttentionOpti
 		weights, dWeights := bw.arg(weightsNode, false), bw.arg(dyNode, false)
 		dRegions, dWords, dProducts := bw.gradient(v), bw.gradient(w), bw.scratch(capacity*b*r)
 		bw.Make = func(c *Call) {
-			a, t := args(c), total(c.Host[counts])
+			a, t := args(c), c.rows(counts)
 			a.Weights, a.DWeights, a.DScores = c.In[weights], c.In[dWeights], c.Temp[dProducts]
 			DoGrad(c, a)
 			if c.Out[dRegions].Present() {

@@ -25,13 +25,13 @@ func (g *Graph) GroupProducts(x, m, counts *Node) *Node {
 		Do(c, k)
 	}
 	op.Make = func(c *Call) {
-		product(c, total(c.Host[lengths]), false, c.In[values], c.In[matrices], c.Out[y])
+		product(c, c.rows(lengths), false, c.In[values], c.In[matrices], c.Out[y])
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward(in...)
 		dy, dx, dMatrices := bw.arg(dyNode, false), bw.gradient(values), bw.gradient(matrices)
 		bw.Make = func(c *Call) {
-			n := total(c.Host[lengths])
+			n := c.rows(lengths)
 			if c.Out[dx].Present() {
 				product(c, n, true, c.In[dy], c.In[matrices], c.Out[dx])
 			}
@@ -93,7 +93,7 @@ func (g *Graph) SegmentGrams(x, counts *Node, longest int) *Node {
 			Do(c, k)
 			k.B, k.Form = c.Temp[half], device.SegmentApplyT
 			Do(c, k)
-			n := total(c.Host[lengths]) * d
+			n := c.rows(lengths) * d
 			Do(c, device.Add{Dst: c.Out[dx].Slice(0, n), A: c.Out[dx].Slice(0, n), B: c.Temp[half].Slice(0, n)})
 		}
 		return g.gradients(bw)

@@ -19,7 +19,7 @@ type gather struct {
 // gather makes the gathers that wait.
 func (s *Instance) gather() {
 	for _, g := range s.gathers {
-		to, index := g.to.view.Slice(0, g.to.n), g.index.view.Slice(0, g.index.n)
+		to, index := g.to.View.Slice(0, g.to.n), g.index.View.Slice(0, g.index.n)
 		if g.table != nil {
 			device.Do(s.Dev, device.Gather{Dst: to, Table: g.table, Index: index, Width: g.width})
 		} else {
@@ -39,16 +39,12 @@ func (s *Instance) ungather(in *input) {
 // caller and must not change until they have run. The next Feed of the input ends the binding. A recording stores
 // addresses, so an input of a recorded program must not be bound.
 func (s *Instance) Bind(name string, v device.View) {
-	in := s.feed[name]
-	if in == nil {
-		in = &input{}
-		s.feed[name] = in
-	}
+	in := inputOf(s, name)
 	s.ungather(in)
-	if in.view.Present() && !in.shared && !in.external {
-		s.Dev.Free(in.view.Buf)
+	if in.View.Present() && !in.shared && !in.external {
+		s.Dev.Free(in.View.Buf)
 	}
-	in.view, in.n, in.shared, in.external = v, v.N, false, true
+	in.View, in.n, in.shared, in.external = v, v.N, false, true
 }
 
 // FeedStage sets the first values of a float input of n elements to the first ones of a stage, as FeedPart does. The
@@ -61,7 +57,7 @@ func (s *Instance) FeedStage(name string, d device.Streamer, from device.Stage, 
 	if err != nil {
 		return err
 	}
-	d.StreamStage(in.view.Slice(0, values), from, values)
+	d.StreamStage(in.View.Slice(0, values), from, values)
 	s.clearBehind(in, values)
 	return nil
 }
@@ -85,7 +81,7 @@ func (s *Instance) FeedRows(name string, t device.Table, rows []int32, width, n 
 	if err != nil {
 		return err
 	}
-	s.Dev.UploadInts(index.view.Slice(0, len(rows)), rows)
+	s.Dev.UploadInts(index.View.Slice(0, len(rows)), rows)
 	s.gathers = append(s.gathers, gather{table: t, to: in, index: index, width: width})
 	return nil
 }
@@ -111,7 +107,7 @@ func (s *Instance) FeedLists(name string, values, starts device.View, lists []in
 		return err
 	}
 	in.set(host, false)
-	s.Dev.UploadInts(index.view.Slice(0, len(lists)), lists)
+	s.Dev.UploadInts(index.View.Slice(0, len(lists)), lists)
 	s.gathers = append(s.gathers, gather{values: values, starts: starts, to: in, index: index, width: width})
 	return nil
 }

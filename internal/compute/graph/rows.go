@@ -36,7 +36,7 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 	y := op.result(capacity, o)
 	op.Make = func(c *Call) {
 		for k, l := range layers {
-			a := device.Gemm{TransB: true, M: times * total(c.Host[lengths]), N: o, K: l.size, Alpha: 1,
+			a := device.Gemm{TransB: true, M: times * c.rows(lengths), N: o, K: l.size, Alpha: 1,
 				A: c.In[l.x], B: c.In[l.w],
 				C: c.Out[y], Even: l.even}
 			if k > 0 {
@@ -59,7 +59,7 @@ func (g *Graph) linearRows(times int, counts *Node, terms ...LinearTerm) *Node {
 			}
 		}
 		bw.Make = func(c *Call) {
-			n, dy := times*total(c.Host[lengths]), c.In[dy]
+			n, dy := times*c.rows(lengths), c.In[dy]
 			for k, l := range layers {
 				dx, dw, i := c.Out[grads[k].x], c.Out[grads[k].w], l.size
 				if b := grads[k].b; b >= 0 && c.Out[b].Present() {

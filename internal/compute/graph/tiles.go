@@ -146,12 +146,12 @@ func (t *tiles) each(s *Instance, all []*tileProgram, c *Call, run func(first in
 			p = all[len(all)-1]
 		}
 		for k := range t.ints {
-			v := c.In[k]
+			arg := c.Ints(k)
 			if k < len(t.split) {
 				width := t.split[k].TotalSize() / t.rows
-				v = v.Slice(first*width, (first+p.rows)*width)
+				arg.View = arg.Slice(first*width, (first+p.rows)*width)
 			}
-			s.bind(t.names[k], device.Ints{View: v, Host: c.Host[k], Bounded: c.Bounded[k], Layout: c.Layout[k]})
+			s.bind(t.names[k], arg)
 		}
 		run(first, p)
 	}

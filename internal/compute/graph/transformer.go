@@ -87,7 +87,7 @@ func (g *Graph) LayerNormRows(x, counts *Node, w LayerNormWeights) *Node {
 	n := g.norm(op, capacity, d, w, 0, nil, "")
 	op.Saved[n.sum].N = 0 // the sum is x
 	args := func(c *Call) device.LayerNorm {
-		a := n.args(c, total(c.Host[lengths]))
+		a := n.args(c, c.rows(lengths))
 		a.X, a.Sum = c.In[rows], device.View{}
 		return a
 	}
@@ -117,7 +117,7 @@ func (g *Graph) FirstRows(x, lengths *Node) *Node {
 	rows, counts, first := op.arg(x, true), op.arg(lengths, false), op.result(b, d)
 	op.Make = func(c *Call) {
 		at := 0
-		for i, n := range c.Host[counts] {
+		for i, n := range c.Ints(counts).Host {
 			Do(c, device.Copy{Dst: c.Out[first].Slice(i*d, (i+1)*d), Src: c.In[rows].Slice(at*d, (at+1)*d)})
 			at += int(n)
 		}
@@ -126,9 +126,9 @@ func (g *Graph) FirstRows(x, lengths *Node) *Node {
 		bw := op.backward()
 		counts, dy, dx := bw.arg(in[counts], false), bw.arg(dyNode, false), bw.gradient(rows)
 		bw.Make = func(c *Call) {
-			Do(c, device.Fill{Dst: c.Out[dx].Slice(0, total(c.Host[counts])*d)})
+			Do(c, device.Fill{Dst: c.Out[dx].Slice(0, c.rows(counts)*d)})
 			at := 0
-			for i, n := range c.Host[counts] {
+			for i, n := range c.Ints(counts).Host {
 				Do(c, device.Copy{Dst: c.Out[dx].Slice(at*d, (at+1)*d), Src: c.In[dy].Slice(i*d, (i+1)*d)})
 				at += int(n)
 			}
