@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"vsetrain/internal/compute/device"
@@ -31,15 +32,10 @@ const averagePiece = 1 << 20
 func newAverage(dev device.Device, p *graph.Params, decay float64) (*average, error) {
 	a := &average{decay: decay, dev: dev, params: p}
 	n := p.OptimisedSize()
-	for _, b := range []struct {
-		view *device.View
-		n    int
-	}{{&a.values, n}, {&a.piece, min(n, averagePiece)}, {&a.factor, 2}} {
-		buf, err := dev.Alloc(device.Float, b.n)
-		if err != nil {
-			return nil, fmt.Errorf("allocate the average of %d parameters (optim.ema): %w", n, err)
-		}
-		*b.view = device.Of(buf)
+	err := errors.Join(device.Make(dev, device.Float, n, &a.values),
+		device.Make(dev, device.Float, min(n, averagePiece), &a.piece), device.Make(dev, device.Float, 2, &a.factor))
+	if err != nil {
+		return nil, fmt.Errorf("allocate the average of %d parameters (optim.ema): %w", n, err)
 	}
 	device.Do(dev, device.Fill{Dst: a.values})
 	return a, nil

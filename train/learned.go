@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -40,16 +41,10 @@ func newLimits(dev device.Device, p *graph.Params) ([]limit, error) {
 			continue
 		}
 		l := limit{name: s.Name, value: p.Value(s.Name)}
-		for _, b := range []struct {
-			view  *device.View
-			dtype device.DType
-			n     int
-		}{{&l.ends, device.Float, 2}, {&l.pair, device.Float, 2}, {&l.index, device.Int32, 1}} {
-			buf, err := dev.Alloc(b.dtype, b.n)
-			if err != nil {
-				return nil, fmt.Errorf("allocate the range of %s: %w", s.Name, err)
-			}
-			*b.view = device.Of(buf)
+		err := errors.Join(device.Make(dev, device.Float, 2, &l.ends, &l.pair),
+			device.Make(dev, device.Int32, 1, &l.index))
+		if err != nil {
+			return nil, fmt.Errorf("allocate the range of %s: %w", s.Name, err)
 		}
 		ends := []float64{s.Within[0], -s.Within[1]}
 		for i := range ends {

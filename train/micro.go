@@ -101,11 +101,9 @@ func newMicro(model *models.Model, size int, seed *uint64, scale func(group stri
 		return nil, err
 	}
 	if m.captioning != nil {
-		b, err := in.Dev.Alloc(device.Float, 1)
-		if err != nil {
+		if err := device.Make(in.Dev, device.Float, 1, &m.captioned); err != nil {
 			return nil, err
 		}
-		m.captioned = device.Of(b)
 	}
 	m.readFrom(nil)
 	return m, nil
@@ -298,11 +296,9 @@ func (m *micro) keep(n int) (moved bool, err error) {
 			dev.Free(v.Buf)
 			*v = device.View{}
 		}
-		b, err := dev.Alloc(device.Float, size)
-		if err != nil {
+		if err := device.Make(dev, device.Float, size, v); err != nil {
 			return fmt.Errorf("allocate what is kept of %d pairs (train.micro_batch): %w", n, err)
 		}
-		*v = device.Of(b)
 		return nil
 	}
 	for _, k := range m.all() {

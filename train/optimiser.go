@@ -40,12 +40,8 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	}
 	s.bf16 = o.ReduceDtype == BF16
 	opt := &optimiser{shard: s, opt: o}
-	for _, v := range []*device.View{&opt.sumSq, &opt.norm, &opt.coef, &opt.coef2} {
-		b, err := dev.Alloc(device.Float, 1)
-		if err != nil {
-			return nil, fmt.Errorf("allocate optimiser state: %w", err)
-		}
-		*v = device.Of(b)
+	if err := device.Make(dev, device.Float, 1, &opt.sumSq, &opt.norm, &opt.coef, &opt.coef2); err != nil {
+		return nil, fmt.Errorf("allocate optimiser state: %w", err)
 	}
 	if opt.limits, err = newLimits(dev, p); err != nil {
 		return nil, err

@@ -60,11 +60,9 @@ func newRanks(m *models.Model) (*Ranks, error) {
 			"cannot divide it; train on one, or choose another value", m.Options.Network, by, r.Ranks)
 	}
 	if r != nil {
-		b, err := r.dev.Alloc(device.Float, 1)
-		if err != nil {
+		if err := device.Make(r.dev, device.Float, 1, &r.stops); err != nil {
 			return nil, err
 		}
-		r.stops = device.Of(b)
 	}
 	return r, nil
 }

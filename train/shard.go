@@ -88,13 +88,10 @@ func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 	if lo < end {
 		add(lo, end, 0)
 	}
-	for _, v := range []*device.View{&s.m, &s.v} {
-		b, err := dev.Alloc(device.Float, max(1, own))
-		if err != nil {
-			return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", own, err)
-		}
-		*v = device.Of(b).Slice(0, own)
+	if err := device.Make(dev, device.Float, max(1, own), &s.m, &s.v); err != nil {
+		return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", own, err)
 	}
+	s.m, s.v = s.m.Slice(0, own), s.v.Slice(0, own)
 	return s, nil
 }
 

@@ -44,12 +44,8 @@ func (e *FlippedBits) Error() string {
 
 func newVerifier(opt *optimiser, r runner, rec *recorder, every, batches int) (*verifier, error) {
 	v := &verifier{opt: opt, runner: r, recorder: rec, every: int64(every), batches: batches}
-	for _, x := range []*device.View{&v.sums, &v.zeros} {
-		b, err := opt.dev.Alloc(device.Int32, sumCount)
-		if err != nil {
-			return nil, fmt.Errorf("allocate the sums of train.verify: %w", err)
-		}
-		*x = device.Of(b)
+	if err := device.Make(opt.dev, device.Int32, sumCount, &v.sums, &v.zeros); err != nil {
+		return nil, fmt.Errorf("allocate the sums of train.verify: %w", err)
 	}
 	opt.sums = v.sums
 	return v, nil

@@ -74,6 +74,18 @@ type Ints struct {
 	Bounded bool
 }
 
+// Make allocates memory of n elements for each of some views.
+func Make(d Device, t DType, n int, views ...*View) error {
+	for _, v := range views {
+		b, err := d.Alloc(t, n)
+		if err != nil {
+			return err
+		}
+		*v = Of(b)
+	}
+	return nil
+}
+
 // Device is one compute device. It is used by one goroutine at a time.
 //
 // What a device can do beside computing is an interface of its own (Recorder, Streamer, Resident, …): As finds it.

@@ -1,0 +1,121 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"vsetrain/data"
+)
+
+// StepResult is what a step reports.
+type StepResult struct {
+	Loss                   float64 // the whole loss
+	LossCaption, LossImage float64 // its caption-retrieval and image-retrieval parts
+	LossCaptioning         float64 // what a captioning branch adds to them, 0 without one
+	GradNorm               float64 // before clipping
+	Gap                    float64 // by how much the highest-scoring negatives score above the matches, summed; see gap
+	LearningRate           float64
+	Stop                   bool // a rank wants to stop (Ranks)
+}
+
+// NotFinite is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the step;
+// running statistics may have moved.
+type NotFinite struct {
+	What  string
+	Value float64
+}
+
+func (e *NotFinite) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Value) }
+
+// Run does one step on a batch at the given learning rate. sum selects the warm-up form of the loss.
+func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
+	if err := s.Start(b, lr, sum); err != nil {
+		return StepResult{}, err
+	}
+	return s.Finish()
+}
+
+// whyNotFinite returns an error where bits that flipped are why a step has no finite result: of what the steps behind
+// it read, which may have updated, or of what stands there now.
+func whyNotFinite(s *Step) error {
+	for s.verifier != nil && len(s.started) > 0 {
+		if _, err := s.Finish(); flipped(err) {
+			return err
+		}
+	}
+	return s.verifier.unchanged()
+}
+
+var errNothingStarted = errors.New("training step: nothing was started")
+
+// Finish waits for the oldest step that was started and returns what it reports.
+func (s *Step) Finish() (StepResult, error) {
+	if len(s.started) == 0 {
+		return StepResult{}, errNothingStarted
+	}
+	st := s.started[0]
+	s.started = append(s.started[:0], s.started[1:]...)
+	x, scores, err := s.runner.fetched(st.slot)
+	if err != nil {
+		return StepResult{}, fmt.Errorf("training step: %w", err)
+	}
+	all := x
+	x = x[:len(x)-s.opt.sums.N]
+	r := StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3], LearningRate: st.lr}
+	if st.p.captioning != nil {
+		r.LossCaptioning = x[4]
+		r.Loss += r.LossCaptioning
+	}
+	r.Stop = s.ranks != nil && x[2+len(st.p.losses)] > 0 // the last of the losses
+	remembered := x[min(len(x), 3+1+len(st.p.losses)-1):]
+	if !finite(r.Loss) || !finite(r.GradNorm) {
+		s.opt.steps-- // nothing was updated
+		if err := whyNotFinite(s); err != nil {
+			return r, err
+		}
+		if finite(r.Loss) {
+			return r, &NotFinite{"the gradient norm", r.GradNorm}
+		}
+		return r, &NotFinite{"the loss", r.Loss}
+	}
+	if err := s.verifier.check(st.update, st.first, all, scores); err != nil {
+		return r, err
+	}
+	n := int(math.Sqrt(float64(len(scores))))
+	if cap(s.hardest) < n {
+		s.hardest = make([]float32, n)
+	}
+	if s.memory != nil {
+		s.memory.Take(&s.batch, remembered)
+	}
+	r.Gap = gap(scores, s.hardest[:n], n)
+	return r, nil
+}
+
+// gap returns by how much the highest-scoring negatives score above the matches, summed over rows and columns:
+//
+//	Σ_i max_{j≠i} S_ij - S_ii + Σ_j max_{i≠j} S_ij - S_jj
+//
+// The loss of LMH is 2·B·margin + gap while every hinge is active. hardest is scratch memory of n values.
+func gap(scores, hardest []float32, n int) float64 {
+	lowest := float32(math.Inf(-1))
+	for j := range hardest[:n] {
+		hardest[j] = lowest
+	}
+	sum := 0.0
+	for i := range n {
+		row := scores[i*n : (i+1)*n]
+		top := lowest
+		for j, s := range row {
+			if j != i {
+				top, hardest[j] = max(top, s), max(hardest[j], s)
+			}
+		}
+		sum += float64(top) - float64(row[i])
+	}
+	for j, s := range hardest[:n] {
+		sum += float64(s) - float64(scores[j*n+j])
+	}
+	return sum
+}
