@@ -14,7 +14,7 @@ type cublas struct {
 	path    string
 	handle  uintptr
 	version int
-	create, destroy, setStream,
+	create, destroy, setStream, setWorkspace,
 	getVersion, gemm entry
 	args [24]uintptr // of the call, so that it allocates nothing
 	out  *blasOutputs
@@ -34,13 +34,10 @@ func OpenBLAS(path string, s Stream) (BLAS, error) {
 		return nil, fmt.Errorf("load cuBLAS: %w", err)
 	}
 	b := &cublas{path: path, out: new(blasOutputs)}
-	for name, e := range map[string]*entry{"cublasCreate_v2": &b.create, "cublasDestroy_v2": &b.destroy,
-		"cublasSetStream_v2":  &b.setStream,
-		"cublasGetVersion_v2": &b.getVersion, "cublasGemmStridedBatchedEx": &b.gemm} {
-		e.name = name
-		if e.addr, err = purego.Dlsym(lib, name); err != nil {
-			return nil, fmt.Errorf("%s is no cuBLAS of version 11 or later: %w", path, err)
-		}
+	if _, err := find(lib, map[string]*entry{"cublasCreate_v2": &b.create, "cublasDestroy_v2": &b.destroy,
+		"cublasSetStream_v2": &b.setStream, "cublasSetWorkspace_v2": &b.setWorkspace,
+		"cublasGetVersion_v2": &b.getVersion, "cublasGemmStridedBatchedEx": &b.gemm}); err != nil {
+		return nil, fmt.Errorf("%s is no cuBLAS of version 11 or later: %w", path, err)
 	}
 	if err := b.call(&b.create, uintptr(unsafe.Pointer(&b.out.handle))); err != nil {
 		return nil, err
@@ -67,6 +64,14 @@ func (b *cublas) call(e *entry, args ...uintptr) error {
 
 func (b *cublas) Path() string { return b.path }
 func (b *cublas) Version() int { return b.version }
+
+// Workspace gives the handle memory of the caller's (cublasSetWorkspace), which must outlive it. Without, versions
+// before 12.2 keep memory of their own for every graph that products are recorded in, and later ones put allocations
+// into the graphs.
+func (b *cublas) Workspace(p Ptr, bytes int) error {
+	b.lt.space, b.lt.bytes = p, bytes
+	return b.call(&b.setWorkspace, b.handle, uintptr(p), uintptr(bytes))
+}
 
 func (b *cublas) Close() error {
 	err := b.call(&b.destroy, b.handle)

@@ -62,6 +62,17 @@ type entry struct {
 	addr uintptr
 }
 
+// find finds the functions of a library, and names one that it has not.
+func find(lib uintptr, functions map[string]*entry) (missing string, err error) {
+	for name, e := range functions {
+		e.name = name
+		if e.addr, err = purego.Dlsym(lib, name); err != nil {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
 func (s *symbols) list() map[string]*entry {
 	return map[string]*entry{
 		"cuInit": &s.init, "cuDriverGetVersion": &s.driverGetVersion, "cuDeviceGetCount": &s.deviceGetCount,
@@ -101,12 +112,9 @@ func load(path string) (*libcuda, error) {
 	}
 	d := &libcuda{path: path, out: new(outputs), ptrs: new([MaxParameters]unsafe.Pointer),
 		vals: new([MaxParameters]uint64)}
-	for name, e := range d.fn.list() {
-		e.name = name
-		if e.addr, err = purego.Dlsym(lib, name); err != nil {
-			return nil, &unloadable{fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer "+
-				"one: %w", path, name, err)}
-		}
+	if name, err := find(lib, d.fn.list()); err != nil {
+		return nil, &unloadable{fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer one: %w",
+			path, name, err)}
 	}
 	for i := range d.ptrs {
 		d.ptrs[i] = unsafe.Pointer(&d.vals[i])

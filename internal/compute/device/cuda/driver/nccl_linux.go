@@ -54,11 +54,8 @@ func OpenNCCL(path string, fast bool) (NCCL, error) {
 		return nil, fmt.Errorf("%s is no NCCL of version %s or later (it says %s); install one: pip install "+
 			"nvidia-nccl-cu12", path, VersionOfNCCL(oldestNCCL), VersionOfNCCL(n.version))
 	}
-	for name, e := range n.fn.list() {
-		e.name = name
-		if e.addr, err = purego.Dlsym(lib, name); err != nil {
-			return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
-		}
+	if name, err := find(lib, n.fn.list()); err != nil {
+		return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
 	}
 	purego.RegisterFunc(&n.initRank, n.fn.initRank.addr)
 	return n, nil

@@ -46,13 +46,11 @@ func OpenMonitor(path string, gpu Info) (Monitor, error) {
 		return nil, fmt.Errorf("load NVML: %w", err)
 	}
 	n := &nvml{text: new([96]byte), out: new(nvmlOutputs)}
-	for name, e := range map[string]*entry{"nvmlInit_v2": &n.fn.init, "nvmlShutdown": &n.fn.shutdown,
+	name, err := find(lib, map[string]*entry{"nvmlInit_v2": &n.fn.init, "nvmlShutdown": &n.fn.shutdown,
 		"nvmlSystemGetDriverVersion": &n.fn.driverVersion, "nvmlDeviceGetHandleByUUID": &n.fn.byUUID,
-		"nvmlDeviceGetHandleByPciBusId_v2": &n.fn.byBus, "nvmlDeviceGetMemoryInfo": &n.fn.memory} {
-		e.name = name
-		if e.addr, err = purego.Dlsym(lib, name); err != nil {
-			return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
-		}
+		"nvmlDeviceGetHandleByPciBusId_v2": &n.fn.byBus, "nvmlDeviceGetMemoryInfo": &n.fn.memory})
+	if err != nil {
+		return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
 	}
 	optional := func(e *entry, name string) bool {
 		addr, err := purego.Dlsym(lib, name)
