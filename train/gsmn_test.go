@@ -62,6 +62,9 @@ var gsmnModes = map[string]models.GSMNOptions{
 func TestGSMNTrains(t *testing.T) {
 	for name, mode := range gsmnModes {
 		for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
+			if precision == cpu.FP64 && mode.Mode != "dense" {
+				continue // slow: one mode tells that it trains, golden cases what the others compute
+			}
 			t.Run(name+" "+precision, func(t *testing.T) {
 				s := gsmnStep(t, newDevice(t, precision), mode, loss.LMH)
 				a, b := gsmnBatch(1, 6, 12), gsmnBatch(2, 4, 5)

@@ -42,7 +42,7 @@ func TestKilledGPU(t *testing.T) {
 	dir := stopWorld(t)
 	var out bytes.Buffer
 	c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", "r", "--gpus", "2", "--set", "train.val_step=4",
-		"--set", "train.log_step=1")
+		"--set", "model.embed_dim=16", "--set", "model.word_dim=8")
 	try.Do(t, c.Start())
 	waitFor(t, filepath.Join(dir, "r", "metrics.jsonl"), "\n", 7)
 	began := time.Now()

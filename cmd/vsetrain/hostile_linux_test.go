@@ -84,7 +84,7 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 				}
 			}
 			cmd := exec.Command("sh", "-c", "ulimit -d 1048576 && ulimit -t 10 && exec vsetrain "+c.command)
-			cmd.Dir = dir
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOGC=100") // what users have
 			start := time.Now()
 			out, err := cmd.CombinedOutput()
 			used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,5 +26,18 @@ func TestOutputThatFails(t *testing.T) {
 		if code := a.run(args); code != exitFailure || !strings.Contains(errs.String(), "no space left on device") {
 			t.Errorf("%s: exit code %d, %q", strings.Join(args, " "), code, errs.String())
 		}
+	}
+}
+
+// On a terminal the bar of embed ends as that of all rows, and what is printed begins below it.
+func TestBarOfEmbedEnds(t *testing.T) {
+	fixture := filepath.Join("..", "..", "testdata", "torch", "vsepp")
+	var terminal bytes.Buffer
+	a := &app{Streams: &ui.Streams{Out: &terminal, Err: &terminal, OutTTY: true, ErrTTY: true, Width: 100,
+		Now: time.Now}}
+	if code := a.run([]string{"embed", "--checkpoint", filepath.Join(fixture, "checkpoint.pth.tar"), "--data",
+		filepath.Join(fixture, "data"), "--of", "images", "--device", "cpu", "--out",
+		filepath.Join(t.TempDir(), "x.npy")}); code != exitOK || !strings.Contains(terminal.String(), "  100%\r\n") {
+		t.Errorf("exit code %d, %q", code, &terminal)
 	}
 }

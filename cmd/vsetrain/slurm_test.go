@@ -112,12 +112,16 @@ func slurmSweeps(t *testing.T, call slurmCall) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not done after four minutes:\n%s\n%s", call("squeue"), logsOf(t, dir))
 		}
-		s := sweepStatus(t, dir)
-		for _, l := range s.Trials {
-			if len(hurt) == 2 || l.State != sweep.Running || l.Epoch < 0.3 || l.Epoch > 5 ||
-				len(hurt) == 1 && hurt[0].ID == l.ID {
-				continue
+		for len(hurt) < 2 {
+			trials := sweepStatus(t, dir).Trials
+			i := slices.IndexFunc(trials, func(l sweep.Line) bool {
+				return l.State == sweep.Running && l.Epoch >= 0.3 && l.Epoch <= 5 &&
+					(len(hurt) == 0 || hurt[0].ID != l.ID)
+			})
+			if i < 0 {
+				break
 			}
+			l := trials[i]
 			how := []string{"--signal=KILL", l.Job + ".0"}
 			if len(hurt) == 1 {
 				how = []string{"--batch", "--signal=USR1", l.Job}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,6 +67,7 @@ func TestMemoryIsThatOfOneRecord(t *testing.T) {
 	if src.size() < 200e6 {
 		t.Fatalf("the source has only %d bytes", src.size())
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	dir := t.TempDir()
 	var ids strings.Builder
 	for i := range n {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -251,6 +252,7 @@ func TestDrawings(t *testing.T) {
 func TestMemoryDoesNotGrowWithTheNumberOfImages(t *testing.T) {
 	o := little()
 	o.Train, o.Regions, o.Dim = 3000, 36, 256 // 105 MB of features
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -6,6 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/cuda/null"
 	"vsetrain/internal/house/try"
 )
@@ -46,4 +47,28 @@ func TestBatchNormFillsTheGPU(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Over ranks each image lacks rows of the longest of all, also the only image of a rank: of four values and two padding
+// rows the mean is 2.
+func TestBatchNormOfOneImage(t *testing.T) {
+	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
+		d := ranked(t, m)
+		view := func(values ...float32) device.View {
+			v := device.Of(try.Get(d.Alloc(device.Float, len(values)))(t))
+			d.UploadFloats(v, values)
+			return v
+		}
+		rank, _ := m.Rank()
+		x, counts := [][]float32{{6}, {1, 2, 3}}[rank], [][]int32{{1}, {2, 1}}[rank]
+		a := device.BatchNorm{Outer: len(x), C: 1, Inner: 1, Pads: rank, Eps: 1e-5, Train: true, X: view(x...),
+			Y: view(x...), Weight: view(1), Bias: view(0), RunningMean: view(0), RunningVar: view(1), Mean: view(0),
+			InvStd: view(0), Pad: view(0), Counts: device.Ints{Host: counts}}
+		device.Do(d, a)
+		var mean [1]float32
+		d.DownloadFloats(mean[:], a.Mean)
+		if err := d.Sync(); err != nil || mean[0] != 2 {
+			t.Errorf("rank %d: the mean is %v: %v", rank, mean[0], err)
+		}
+	})
 }

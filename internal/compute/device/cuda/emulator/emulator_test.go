@@ -269,19 +269,26 @@ func TestProductInTF32(t *testing.T) {
 	}
 }
 
-// New memory is NaN, so that what is read before it is written shows.
+// New memory is NaN, so that what is read before it is written shows, and so is the shared memory of a block, whatever
+// an earlier one left there: planted_none of 32 threads reads what the other 32 would write.
 func TestNewMemoryIsNaN(t *testing.T) {
 	m := start(t)
-	p := m.memory(3)
-	x := make([]float32, 3)
-	m.must(m.Download(unsafe.Pointer(&x[0]), p, 12, m.stream))
+	x, y, fresh := m.memory(64), m.memory(64), m.memory(3)
+	defer m.Free(x)
+	defer m.Free(y)
+	defer m.Free(fresh)
+	m.must(m.Fill(x, 0, 64, m.stream))
+	m.must(m.launch("planted_none", 1, 64, uint64(y), uint64(x)))
+	m.must(m.launch("planted_none", 1, 32, uint64(y), uint64(x)))
+	var got [67]float32
+	m.must(m.Download(unsafe.Pointer(&got[0]), fresh, 12, m.stream))
+	m.must(m.Download(unsafe.Pointer(&got[3]), y, 256, m.stream))
 	m.must(m.Synchronize(m.stream))
-	for i, v := range x {
-		if !math.IsNaN(float64(v)) {
-			t.Errorf("element %d is %v", i, v)
+	for i, v := range got {
+		if math.IsNaN(float64(v)) != (i < 3+32) {
+			t.Errorf("value %d is %v", i, v)
 		}
 	}
-	m.must(m.Free(p))
 }
 
 // What a driver refuses: a thread without the context, copies beyond an allocation, grids that no GPU takes, a full
