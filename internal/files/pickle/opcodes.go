@@ -44,8 +44,8 @@ var opcodes = [256]func(*machine){
 	'B':  func(m *machine) { m.push(Bytes(m.in.sized(4))) },               // BINBYTES
 	0x8e: func(m *machine) { m.push(Bytes(m.in.sized(8))) },               // BINBYTES8
 	0x96: func(m *machine) { m.push(Bytes(m.in.sized(8))) },               // BYTEARRAY8
-	0x97: (*machine).buffer,                                               // NEXT_BUFFER
-	0x98: (*machine).buffer,                                               // READONLY_BUFFER
+	0x97: refuseBuffer,                                                    // NEXT_BUFFER
+	0x98: refuseBuffer,                                                    // READONLY_BUFFER
 	'h':  func(m *machine) { m.get(m.in.uint(1)) },                        // BINGET
 	'j':  func(m *machine) { m.get(m.in.uint(4)) },                        // LONG_BINGET
 	'q':  func(m *machine) { m.put(m.in.uint(1)) },                        // BINPUT
@@ -95,8 +95,8 @@ func (m *machine) proto() {
 	}
 }
 
-// buffer refuses the buffers that pickle.dump with a buffer_callback leaves out of the file (PEP 574).
-func (m *machine) buffer() {
+// refuseBuffer refuses the buffers that pickle.dump with a buffer_callback leaves out of the file (PEP 574).
+func refuseBuffer(*machine) {
 	failf("it refers to a buffer outside the pickle; write it again without buffer_callback")
 }
 
