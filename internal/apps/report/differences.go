@@ -61,7 +61,7 @@ func (g *Group) settings() map[string]string {
 	all := map[string][]string{}
 	for _, r := range g.Runs {
 		for _, v := range config.Values(&r.Config) {
-			if v.Key == "device.precision" || !matches(sameInAll, v.Key) && hasEffect(&r.Config, v.Key) {
+			if v.Key == "device.precision" || !matches(sameInAll, v.Key) && HasEffect(&r.Config, v.Key) {
 				if !slices.Contains(all[v.Key], v.Text) {
 					all[v.Key] = append(all[v.Key], v.Text)
 				}
@@ -82,9 +82,9 @@ func matches(list []string, key string) bool {
 	})
 }
 
-// hasEffect reports whether a setting belongs to the loss and the network of a run: loss.lseh.lambda to lseh alone,
+// HasEffect reports whether a setting belongs to the loss and the network of a run: loss.lseh.lambda to lseh alone,
 // model.bert.* to networks with BERT.
-func hasEffect(c *config.Config, key string) bool {
+func HasEffect(c *config.Config, key string) bool {
 	parts := strings.Split(key, ".")
 	if len(parts) < 3 {
 		return true
