@@ -111,8 +111,7 @@ func parseFile(file string, p *problems) *yaml.Node {
 	at := Source{File: file}
 	b, err := readSmall(file)
 	if err != nil {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pe.Err
 		}
 		p.add(at, "", "cannot read the configuration: %v", err)
