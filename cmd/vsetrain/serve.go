@@ -281,7 +281,8 @@ func (o *serveOptions) obey(ctx context.Context, s *serve.Server, told <-chan os
 // pictures opens the model for pictures: the one that is named, else the recorded one if that is there and works.
 func (o *serveOptions) pictures(a *app, s *serve.Server, x *search.Index) (*search.Extractor, error) {
 	i := x.Info()
-	if record, err := extract.LoadRecord(i.Data, i.Split); o.retrieval.Extractor == "" && (record == nil || err != nil) {
+	record, err := extract.LoadRecord(i.Data, i.Split)
+	if o.retrieval.Extractor == "" && (record == nil || err != nil) {
 		return nil, err
 	}
 	e, err := x.OpenExtractor(o.retrieval.Extractor, a.getenv)

@@ -132,7 +132,8 @@ func unknownCommand(c *cobra.Command, word string) error {
 	return usagef("%s", text)
 }
 
-// canWrite returns an error where the folder of a file is not there: before the work, not after it. - is standard output.
+// canWrite returns an error where the folder of a file is not there: before the work, not after it. - is the standard
+// output.
 func canWrite(files ...string) error {
 	for _, file := range files {
 		if st, err := os.Stat(filepath.Dir(file)); file != "" && file != "-" && (err != nil || !st.IsDir()) {

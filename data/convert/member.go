@@ -47,7 +47,8 @@ func openMember(f *zip.File, archive int64) (*member, error) {
 	if m.Stream, err = npy.NewStream(c); err == nil {
 		have := f.UncompressedSize64 - min(f.UncompressedSize64, uint64(m.Offset))
 		if size := uint64(m.Bytes()); size > have {
-			err = fmt.Errorf("truncated: shape %v of %s needs %d bytes, the member holds %d", m.Shape, m.DType, size, have)
+			err = fmt.Errorf("truncated: shape %v of %s needs %d bytes, the member holds %d", m.Shape, m.DType, size,
+				have)
 		}
 	}
 	if err != nil {

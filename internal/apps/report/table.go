@@ -43,7 +43,8 @@ type Cell struct {
 	Number bool
 }
 
-// heads are headings of columns. A > begins those of numbers, and OVER|NAME is a name below a heading of several columns.
+// heads are headings of columns. A > begins those of numbers, and OVER|NAME is a name below a heading of several
+// columns.
 func heads(names ...string) (out []Head) {
 	for _, name := range names {
 		name, number := strings.CutPrefix(name, ">")
