@@ -88,7 +88,9 @@ func TestNPZWholeSplit(t *testing.T) {
 		"boxes":     {"boxes", npyBytes("<f4", a.boxes, 1, 3, 4), "expected shape [2 3 4], found [1 3 4]"},
 		"truncated": {"features", members["features"][:len(members["features"])-5], "truncated"},
 		"type":      {"features", npyBytes(">f4", a.features, 1, 3, 5), "big-endian type"},
-		"not npy":   {"features", []byte("hello"), "not a .npy file"},
+		"order": {"size", bytes.Replace(npyBytes("<f4", []float32{1, 2, 3, 4}, 2, 2), []byte("False"),
+			[]byte("True "), 1), "Fortran order"},
+		"not npy": {"features", []byte("hello"), "not a .npy file"},
 		"sizes": {"size", npyBytes("<f4", []float32{1, 2, 3.5, 4}, 2, 2), "row 1 (image 1): expected a picture " +
 			"size in whole pixels"},
 		"absurd": {"features", npyBytes("<f4", a.features, 1<<40, 1<<40, 5), "too large"},
