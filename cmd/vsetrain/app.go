@@ -41,11 +41,7 @@ type app struct {
 func (a *app) run(args []string) int {
 	out := ui.NewOutput(a.Out)
 	a.Out = out
-	root := newCmdRoot(a)
-	root.SetArgs(args)
-	root.SetIn(a.In)
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
+	root := a.root(args)
 	cmd, err := root, misspelt(root, args)
 	if err == nil {
 		cmd, err = root.ExecuteC()
@@ -79,6 +75,16 @@ func (a *app) run(args []string) int {
 	}
 	a.Errorf("%v", err)
 	return exitFailure
+}
+
+// root returns the program for a command line.
+func (a *app) root(args []string) *cobra.Command {
+	root := newCmdRoot(a)
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	return root
 }
 
 // What cobra says about flags that exclude each other, and about flags that are missing.

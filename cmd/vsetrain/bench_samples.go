@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/atomicfile"
@@ -18,8 +14,8 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 	if o.Subsets < 2 || o.StepImages < 0 {
 		return usagef("expected --subsets >= 2 and --step-images >= 0")
 	}
-	if st, err := os.Stat(filepath.Dir(o.Samples)); err != nil || !st.IsDir() { // before the work, not after it
-		return fmt.Errorf("cannot write %s: %s is no folder; make it first", o.Samples, filepath.Dir(o.Samples))
+	if err := canWrite(o.Samples); err != nil {
+		return err
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
@@ -31,11 +27,7 @@ func (o *benchOptions) runSamples(ctx context.Context, a *app, cfg *config.Resol
 	if err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.WriteFile(o.Samples, atomicfile.Bytes(append(b, '\n'))); err != nil {
+	if err := atomicfile.WriteFile(o.Samples, indented(r)); err != nil {
 		return err
 	}
 	_, t := report.Timing(&r)

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"vsetrain/internal/apps/search"
+	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/run/config"
 )
 
@@ -50,9 +52,16 @@ var valuesOfFlag = map[string][]string{
 	"data check --dtype":   {"auto", "f32", "f16"},
 	"dtype":                {"f32", "f16"},
 	"data convert --split": nil, // NAME=IDS
+	"data convert --out":   nil, // a file too
+	"data extract --out":   nil,
+	"data noise --rule":    {"captions", "images"},
+	"embed --of":           {search.EmbedImages, search.EmbedCaptions},
+	"selftest --device":    {"cuda", "cpu"},
+	"selftest --family":    devicetest.Families(),
+	"serve --log":          {logText, logJSON, logNone},
 }
 
-// completeValues lets the shell complete the values of every flag that takes one of a few words.
+// completeValues lets the shell complete the values of every flag that takes one of a few words, or a folder.
 func completeValues(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeValues(sub)
@@ -66,7 +75,10 @@ func completeValues(c *cobra.Command) {
 		if !own {
 			values = valuesOfFlag[f.Name]
 		}
-		if key := keyOfFlag[f.Name]; key != "" {
+		if name, _ := pflag.UnquoteUsage(f); name == "DIR" && !own {
+			must(c.MarkFlagDirname(f.Name))
+		}
+		if key := keyOfFlag[f.Name]; key != "" && !own {
 			for _, v := range config.Complete(key + "=") {
 				values = append(values, strings.TrimPrefix(v, key+"="))
 			}

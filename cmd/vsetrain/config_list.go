@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -160,8 +159,4 @@ func (o *configListOptions) parts(a *app) error {
 	return nil
 }
 
-func printJSON(a *app, v any) error {
-	enc := json.NewEncoder(a.Out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
+func printJSON(a *app, v any) error { return indented(v)(a.Out) }

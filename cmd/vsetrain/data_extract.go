@@ -58,7 +58,6 @@ or none; the features that are there stay as they are. 'vsetrain data remove' re
 	for _, name := range []string{"model", "images", "out"} {
 		must(c.MarkFlagRequired(name))
 	}
-	must(c.MarkFlagDirname("images"))
 	return c
 }
 

@@ -43,8 +43,6 @@ Some come back to their own, so that slightly fewer than the share are wrong.`,
 	f.StringVar(&o.Rule, "rule", "captions", "what exchanges: captions or images")
 	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy)")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
-	must(c.RegisterFlagCompletionFunc("rule", cobra.FixedCompletions([]string{"captions", "images"},
-		cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 

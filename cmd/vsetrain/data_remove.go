@@ -49,7 +49,6 @@ passed over, so that the same command may be given again after a failure.
 	for _, name := range []string{"data", "split"} {
 		must(c.MarkFlagRequired(name))
 	}
-	must(c.MarkFlagDirname("data"))
 	return c
 }
 
@@ -117,7 +116,6 @@ into another folder: files that programs beside vsetrain read, without {split}_c
 	for _, name := range []string{"split", "out"} {
 		must(c.MarkFlagRequired(name))
 	}
-	must(c.MarkFlagDirname("out"))
 	return c
 }
 

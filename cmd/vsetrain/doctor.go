@@ -98,8 +98,6 @@ of each precision with its error. The exit code is 1 where no GPU can be opened 
 	f.BoolVar(&o.GPU, "gpu", false, "open the GPU and measure it")
 	f.IntVar(&o.Index, "index", 0, "`NUMBER` of the GPU of --gpu, as in device.index")
 	f.StringVar(&o.WritePTX, "write-ptx", "", "only write the kernels of the GPU, as PTX, into `DIR`")
-	must(c.MarkFlagDirname("dir"))
-	must(c.MarkFlagDirname("write-ptx"))
 	return c
 }
 
@@ -180,10 +178,13 @@ func (d *diagnosis) disk(quick bool) error {
 	return nil
 }
 
+// line prints a finding behind a heading.
+func (a *app) line(name, format string, args ...any) {
+	a.Printf("%s %s\n", a.Paint(ui.Bold, fmt.Sprintf("%-9s", name)), fmt.Sprintf(format, args...))
+}
+
 func (d *diagnosis) print(a *app) {
-	line := func(name, format string, args ...any) {
-		a.Printf("%s %s\n", a.Paint(ui.Bold, fmt.Sprintf("%-9s", name)), fmt.Sprintf(format, args...))
-	}
+	line := a.line
 	rate := func(x float64) string { return ui.Bytes(int64(x)) + "/s" }
 	a.Printf("vsetrain %s %s %s/%s\n\n", d.Version, d.Go, d.OS, d.Arch)
 	line("cpu", "%s, %s", d.CPU, ui.Count(d.CPUs, "processor"))

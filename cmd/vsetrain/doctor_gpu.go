@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -56,15 +57,10 @@ func (o *doctorOptions) runGPU(a *app) error {
 }
 
 func printGPU(a *app, r *measure.Report, blas driver.Library) {
-	line := func(name, format string, args ...any) {
-		a.Printf("%s %s\n", a.Paint(ui.Bold, fmt.Sprintf("%-9s", name)), fmt.Sprintf(format, args...))
-	}
+	line := a.line
 	line("gpu", "%s, device.index %d, compute capability %s, %d multiprocessors", r.Name, r.Index, r.Capability,
 		r.Multiprocessors)
-	kind := "whole"
-	if r.MIG {
-		kind = "a part of a divided one (MIG)"
-	}
+	kind := map[bool]string{true: "a part of a divided one (MIG)", false: "whole"}[r.MIG]
 	line("", "%s, mode %s, PCI bus %s, UUID %s", kind, r.Mode, r.Bus, r.UUID)
 	line("memory", "%s of %s free", ui.Bytes(r.MemoryFree), ui.Bytes(r.MemoryTotal))
 	for _, p := range r.Others {
@@ -100,11 +96,8 @@ func printGPU(a *app, r *measure.Report, blas driver.Library) {
 	}
 	line("kernels", "%d in %d files in %.2f s, the slowest file %s with %.2f s; %s", c.Kernels, c.Files, c.Seconds,
 		c.Slowest, c.Longest, kept)
-	where := c.Cache
-	if where == "" {
-		where = "nowhere: every command compiles them anew"
-	}
-	line("", "kept in %s; a training loads only files it uses, when it uses them", where)
+	line("", "kept in %s; a training loads only files it uses, when it uses them",
+		cmp.Or(c.Cache, "nowhere: every command compiles them anew"))
 	for i, x := range r.Rates {
 		name := ""
 		if i == 0 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -67,8 +66,6 @@ image) or the lines of the text, from 1. A file appears whole or not at all; an 
 	o.trainedFlags.add(c)
 	o.define(f)
 	must(c.MarkFlagRequired("out"))
-	must(c.RegisterFlagCompletionFunc("of", cobra.FixedCompletions([]string{search.EmbedImages, search.EmbedCaptions},
-		cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 
@@ -97,8 +94,8 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	if st, err := os.Stat(filepath.Dir(o.Out)); err != nil || !st.IsDir() {
-		return fmt.Errorf("cannot write %s: %s is no folder; make it first", o.Out, filepath.Dir(o.Out))
+	if err := canWrite(o.Out); err != nil {
+		return err
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -104,12 +103,9 @@ each: equal to the tenth, off by how much, or which quirk of the released evalua
 	f := c.Flags()
 	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil,
 		"run directory or checkpoint `PATH`, as an argument; repeat for an ensemble")
-	f.StringVar(&o.Data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
-	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
 	f.StringVar(&o.Split, "split", o.Split, "split to measure")
 	f.StringVar(&o.protocol, "protocol", string(eval.Auto), "auto, 1k, 5k, 5x1k or whole")
-	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
-	addDeviceFlags(f, &o.Device)
+	addTrainedFlags(f, &o.Data, &o.Vocab, &o.Batch, &o.Device)
 	o.rankFlags.define(f)
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
 	f.BoolVar(&o.Paper, "paper", false, "show how far R@1, R@5 and R@10 lie from each other, as the LSEH paper does")
@@ -130,8 +126,6 @@ each: equal to the tenth, off by how much, or which quirk of the released evalua
 	f.BoolVar(&o.Published, "published", false, "compare a public checkpoint with its published recalls: NAME FILE...")
 	f.StringVar(&o.Manifest, "manifest", "", "of --published: table `FILE` in place of the program's "+
 		"(docs/reproduce.md)")
-	must(c.MarkFlagDirname("work"))
-	must(c.MarkFlagDirname("data"))
 	return c
 }
 
@@ -149,13 +143,8 @@ func (o *evalOptions) check(*app) (err error) {
 }
 
 func (o *evalOptions) run(ctx context.Context, a *app) error {
-	for _, out := range []string{o.JSON, o.SaveScores, o.SaveRanks} { // before the work, not after it
-		if out == "" || out == "-" {
-			continue
-		}
-		if st, err := os.Stat(filepath.Dir(out)); err != nil || !st.IsDir() {
-			return fmt.Errorf("cannot write %s: %s is no folder; make it first", out, filepath.Dir(out))
-		}
+	if err := canWrite(o.JSON, o.SaveScores, o.SaveRanks); err != nil {
+		return err
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()

@@ -65,7 +65,6 @@ writes. eval, embed, search, serve and train.init_from read such a folder. Its o
 	for _, pair := range [][]string{{"onnx", "hub", "out"}, {"onnx", "namespace"}, {"hub", "namespace"}} {
 		c.MarkFlagsMutuallyExclusive(pair...)
 	}
-	must(c.MarkFlagDirname("hub"))
 	return c
 }
 

@@ -162,7 +162,7 @@ func TestArguments(t *testing.T) {
 		"eval --published saf-coco f.pth":           "request.checkpoints=[f.pth]; request.split=testall",
 		"eval --published vsrn-f30k f g":            "request.checkpoints=[f g]; request.split=test",
 		"eval --published sgr-coco f --split s":     "request.split=s; publishedoptions.published=true",
-		"search --checkpoint r two dogs":            "checkpoints=[r]; query=two dogs",
+		"search --checkpoint r two dogs":            "retrievalflags.checkpoints=[r]; query=two dogs",
 		"search --checkpoint r -":                   "query=-",
 		"launch slurm --nodes 3 -- train demo -c x": "launchoptions.train=[train demo -c x]; launchoptions.nodes=3",
 		"train demo --seeds 7,8":                    "configflags.file=demo; seeds=7,8",
@@ -177,7 +177,7 @@ func TestArguments(t *testing.T) {
 		"sweep run --config s.yaml --workers 2":     "sweepflags.file=s.yaml; workers=2",
 		"import p.pth":                              "in=p.pth",
 		"embed run --of images --out o.npy":         "checkpoint=run; of=images",
-		"serve a b --split dev,test --log none":     "checkpoints=[a b]; options.splits=[dev test]",
+		"serve a b --split dev,test --log none":     "retrieval.checkpoints=[a b]; options.splits=[dev test]",
 		"verify --record a b":                       "paths=[a b]; record=true",
 		"track r --mlflow http://127.0.0.1:5000":    "runs=[r]; options.mlflow=http://127.0.0.1:5000",
 	} {

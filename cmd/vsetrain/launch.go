@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -100,11 +101,11 @@ func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
 	return args, dir, nil
 }
 
-// submit hands a job to a program on its standard input.
-func (a *app) submit(ctx context.Context, job string, program string, args ...string) error {
+// submit hands a job to a program on its standard input, whose output goes to out.
+func (a *app) submit(ctx context.Context, job string, out io.Writer, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
 	var errs bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(job), a.Out, &errs, a.Environ
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(job), out, &errs, a.Environ
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, bytes.TrimSpace(errs.Bytes()))
 	}
@@ -167,7 +168,7 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 		a.Print(s.Script())
 		return nil
 	}
-	return a.submit(ctx, s.Script(), "sbatch")
+	return a.submit(ctx, s.Script(), a.Out, "sbatch")
 }
 
 type launchKubernetesOptions struct {
@@ -226,5 +227,5 @@ func (o *launchKubernetesOptions) run(ctx context.Context, a *app) error {
 		a.Print(string(b))
 		return nil
 	}
-	return a.submit(ctx, string(b), "kubectl", "apply", "-f", "-")
+	return a.submit(ctx, string(b), a.Out, "kubectl", "apply", "-f", "-")
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -54,10 +52,8 @@ func (o *lrRangeOptions) run(ctx context.Context, a *app) error {
 	if o.Steps < 10 {
 		return usagef("--steps: expected at least 10, found %d", o.Steps)
 	}
-	for _, file := range []string{o.Out, o.JSON} { // before the work, not after it
-		if st, err := os.Stat(filepath.Dir(file)); file != "" && file != "-" && (err != nil || !st.IsDir()) {
-			return fmt.Errorf("cannot write %s: %s is no folder; make it first", file, filepath.Dir(file))
-		}
+	if err := canWrite(o.Out, o.JSON); err != nil {
+		return err
 	}
 	cfg, err := o.load(a)
 	if err != nil {
@@ -87,11 +83,7 @@ func (o *lrRangeOptions) run(ctx context.Context, a *app) error {
 	if o.JSON == "" {
 		return nil
 	}
-	b, err := json.MarshalIndent(rep, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(o.JSON, atomicfile.Bytes(append(b, '\n')))
+	return atomicfile.WriteFile(o.JSON, indented(rep))
 }
 
 // rangeRows is the number of rows of the printed table.

@@ -37,7 +37,6 @@ the pages.`,
 	o.root = c.Root
 	c.Flags().StringVar(&o.Dir, "dir", "", "`DIR` to write to")
 	must(c.MarkFlagRequired("dir"))
-	must(c.MarkFlagDirname("dir"))
 	return c
 }
 

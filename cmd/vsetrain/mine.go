@@ -45,15 +45,11 @@ by block. Negatives that score above rho of the match are left out, because they
 		RunE: a.runs(o),
 	}
 	f := c.Flags()
-	f.StringVar(&o.Data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
-	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
 	f.StringVar(&o.Out, "out", "", "output `FILE` (.safetensors)")
 	f.IntVar(&o.K, "k", 8, "negatives of each caption and of each image")
 	f.Float64Var(&o.Rho, "rho", 0.95, "leave out what scores above this share of the match, up to 1; 0 leaves out none")
-	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
-	addDeviceFlags(f, &o.Device)
-	must(c.MarkFlagDirname("data"))
+	addTrainedFlags(f, &o.Data, &o.Vocab, &o.Batch, &o.Device)
 	must(c.MarkFlagRequired("out"))
 	return c
 }

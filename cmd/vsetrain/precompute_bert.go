@@ -49,7 +49,6 @@ model.safetensors or pytorch_model.bin. --procs N divides the captions over N pr
 	o.define(f)
 	for _, name := range []string{"data", "bert"} {
 		must(c.MarkFlagRequired(name))
-		must(c.MarkFlagDirname(name))
 	}
 	return c
 }

@@ -44,7 +44,6 @@ of captions from them.`,
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the start vectors; changes the result within the tolerance only")
 	f.IntVar(&o.Threads, "threads", o.Threads, "CPU threads; 0 uses all processors")
 	must(c.MarkFlagRequired("data"))
-	must(c.MarkFlagDirname("data"))
 	return c
 }
 

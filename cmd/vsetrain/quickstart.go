@@ -62,7 +62,6 @@ is taken over. Ctrl-C ends the page; 'vsetrain view' and 'vsetrain search' take 
 		"features the extractor made")
 	f.StringVar(&o.Listen, "listen", "", "`HOST:PORT` of the page; empty is the first free port from 8420")
 	f.BoolVar(&o.NoOpen, "no-open", false, "start no browser")
-	must(c.MarkFlagDirname("work"))
 	return c
 }
 
@@ -102,42 +101,38 @@ func (o *quickstartOptions) run(ctx context.Context, a *app) error {
 	return page.run(ctx, a)
 }
 
+// make carries out the command that makes a file, unless the file is there.
+func (a *app) make(ctx context.Context, file string, args ...string) error {
+	there, err := runfs.Exists(file)
+	if err != nil || there {
+		return err
+	}
+	return a.step(ctx, args...)
+}
+
 // step carries out another command of the program.
 func (a *app) step(ctx context.Context, args ...string) error {
 	a.Printf("\n%s\n", a.Paint(ui.Bold, "vsetrain "+strings.Join(args, " ")))
-	root := newCmdRoot(a)
-	root.SetArgs(args)
-	root.SetIn(a.In)
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
-	return root.ExecuteContext(ctx)
+	return a.root(args).ExecuteContext(ctx)
 }
 
 // world makes a synthetic world of so many training images in a folder of --work and trains on it.
 func (o *quickstartOptions) world(ctx context.Context, a *app, name string, train int) error {
 	dir := filepath.Join(o.Work, name)
-	if there, err := runfs.Exists(filepath.Join(dir, "vocab.json")); err != nil {
+	if err := atomicfile.MkdirAll(o.Work); err != nil {
 		return err
-	} else if !there {
-		if err := atomicfile.MkdirAll(o.Work); err != nil {
-			return err
-		}
-		if err := a.step(ctx, "data", "synth", dir, "--images", "--train", fmt.Sprint(train), "--dev", "100", "--test",
-			"200"); err != nil {
-			return err
-		}
+	}
+	if err := a.make(ctx, filepath.Join(dir, "vocab.json"), "data", "synth", dir, "--images", "--train",
+		fmt.Sprint(train), "--dev", "100", "--test", "200"); err != nil {
+		return err
 	}
 	return o.train(ctx, a, dir)
 }
 
 // arrays trains on a data set.
 func (o *quickstartOptions) arrays(ctx context.Context, a *app) error {
-	if there, err := runfs.Exists(filepath.Join(o.Dir, "vocab.json")); err != nil {
+	if err := a.make(ctx, filepath.Join(o.Dir, "vocab.json"), "data", "vocab", o.Dir, "--threshold", "1"); err != nil {
 		return err
-	} else if !there {
-		if err := a.step(ctx, "data", "vocab", o.Dir, "--threshold", "1"); err != nil {
-			return err
-		}
 	}
 	return o.train(ctx, a, o.Dir)
 }
@@ -186,13 +181,9 @@ func (o *quickstartOptions) drawn(ctx context.Context, a *app,
 		}
 		return o.train(ctx, a, dir)
 	}
-	if there, err := runfs.Exists(filepath.Join(dir, "vocab.json")); err != nil {
+	if err := a.make(ctx, filepath.Join(dir, "vocab.json"), "data", "synth", dir, "--images", "--train", "200", "--dev",
+		"50", "--test", "0"); err != nil {
 		return err
-	} else if !there {
-		err := a.step(ctx, "data", "synth", dir, "--images", "--train", "200", "--dev", "50", "--test", "0")
-		if err != nil {
-			return err
-		}
 	}
 	for _, split := range []string{"dev", "train"} { // train's record is the last that is written
 		ids := filepath.Join(dir, split+"_ids.txt")

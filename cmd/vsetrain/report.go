@@ -118,9 +118,6 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the image ids")
 	f.StringArrayVar(&o.Timing, "timing", nil, "`FILE` of 'vsetrain bench --samples'; repeat for more")
 	addDeviceFlags(f, &o.Device)
-	must(c.MarkFlagDirname("out"))
-	must(c.MarkFlagDirname("data"))
-	must(c.MarkFlagDirname("images"))
 	return c
 }
 
@@ -155,12 +152,7 @@ func (o *reportOptions) check(*app) error {
 	if st, err := os.Stat(o.Images); o.Images != "" && (err != nil || !st.IsDir()) {
 		return fmt.Errorf("--images: %s is no folder", o.Images)
 	}
-	for _, file := range []string{o.HTML, o.Curves, o.Suspects} { // before the work, not after it
-		if st, err := os.Stat(filepath.Dir(file)); file != "" && (err != nil || !st.IsDir()) {
-			return fmt.Errorf("cannot write %s: %s is no folder; make it first", file, filepath.Dir(file))
-		}
-	}
-	return nil
+	return canWrite(o.HTML, o.Curves, o.Suspects)
 }
 
 func (o *reportOptions) run(ctx context.Context, a *app) error {

@@ -17,15 +17,10 @@ import (
 )
 
 type searchOptions struct {
-	trainedFlags
-	Checkpoints []string
+	retrievalFlags
 	Query       string // "-" reads one a line from standard input
 	Image       string
-	Extractor   string
 	K, Captions int
-	Shortlist   string
-	Depth       int
-	cache       cacheFlags
 	Images      string
 	JSON        bool
 }
@@ -82,19 +77,14 @@ data finds them; other weights, features or captions are encoded again.`,
 		RunE: a.runs(o),
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil, "run directory or checkpoint `PATH`; repeat for an ensemble")
 	f.StringVar(&o.Image, "image", "", "find captions for the image with this `ID`, or number, or for a picture file")
 	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx for a picture file; empty is the recorded one")
 	f.IntVar(&o.K, "k", 10, "number of results")
 	f.IntVar(&o.Captions, "captions", 1, "captions shown of a found image")
-	f.StringVar(&o.Shortlist, "shortlist", "", "checkpoint `PATH` of an embedder that picks the candidates")
-	f.IntVar(&o.Depth, "shortlist-size", 100, "number of candidates it picks")
 	f.StringVar(&o.Images, "images", "", "`DIR` of the pictures, whose paths are shown; empty is images in the "+
 		"folder of the data set")
 	f.BoolVar(&o.JSON, "json", false, "a JSON object a line for each query")
-	o.trainedFlags.add(c)
-	o.cache.add(c)
-	must(c.MarkFlagDirname("images"))
+	o.retrievalFlags.add(c)
 	return c
 }
 
@@ -148,10 +138,7 @@ func (o *searchOptions) open(ctx context.Context, s *searcher) (*search.Index, e
 	defer stop()
 	bars, start := phases{app: a}, time.Now()
 	defer bars.close()
-	dir, limit := o.cache.folder()
-	x, err := search.Open(search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth,
-		Data: o.Data, Vocab: o.Vocab, Split: o.Split, Batch: o.Batch, Cache: dir, CacheLimit: limit, Device: o.Device,
-		BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: bars.show})
+	x, err := search.Open(o.options(a, o.Split, bars.show))
 	if err != nil {
 		return nil, err
 	}

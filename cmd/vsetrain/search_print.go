@@ -80,45 +80,53 @@ func (s *searcher) text(ctx context.Context, query string) error {
 	return nil
 }
 
+// image finds captions for an image of the split, or for the picture file that was opened.
 func (s *searcher) image(ctx context.Context, id string) error {
+	image, heading, out := -1, clean(id), searchJSON{}
+	var a search.Answer
+	var err error
 	if s.extractor != nil {
-		return s.picture(ctx, id)
+		out.File = id
+		a, err = s.extractor.OfPicture(ctx, s.photo, s.opt.K)
+	} else if image, err = s.index.FindImage(id); err == nil {
+		im := s.describe(image)
+		heading, out.Image = s.nameOf(im), &im
+		a, err = s.index.OfImage(ctx, image, s.opt.K)
 	}
-	i, err := s.index.FindImage(id)
-	if err != nil {
-		return err
-	}
-	a, err := s.index.OfImage(ctx, i, s.opt.K)
 	if err != nil {
 		return err
 	}
 	s.latency(a, "captions")
-	im := s.describe(i)
-	out := searchJSON{Image: &im, Scored: a.Scored, TookMS: milliseconds(a.Took)}
-	if match := a.Rank + 1; a.Rank >= 0 {
+	out.Scored, out.TookMS = a.Scored, milliseconds(a.Took)
+	if match := a.Rank + 1; image >= 0 && a.Rank >= 0 {
 		out.Match = &match
 	}
 	k := s.index.Info().CaptionsPerImage
 	for at, h := range a.Hits {
-		own := h.Index/k == i
 		of := s.describe(h.Index / k)
 		of.Captions = nil
-		out.Hits = append(out.Hits, hitJSON{Rank: at + 1, Score: h.Score, imageJSON: &of, Caption: &h.Index,
-			Text: s.index.Caption(h.Index), Own: &own})
+		hit := hitJSON{Rank: at + 1, Score: h.Score, imageJSON: &of, Caption: &h.Index, Text: s.index.Caption(h.Index)}
+		if own := h.Index/k == image; image >= 0 {
+			hit.Own = &own
+		}
+		out.Hits = append(out.Hits, hit)
 	}
-	s.missing([]hitJSON{{imageJSON: &im}})
+	if out.Image != nil {
+		s.missing([]hitJSON{{imageJSON: out.Image}})
+	}
 	if s.opt.JSON {
 		return s.encode(out)
 	}
-	s.Printf("%s\n", s.Paint(ui.Bold, s.nameOf(im)))
+	s.Printf("%s\n", s.Paint(ui.Bold, heading))
 	for _, h := range out.Hits {
 		mark := " "
-		if *h.Own {
+		if h.Own != nil && *h.Own {
 			mark = s.Paint(ui.Green, "*")
 		}
 		s.Printf("%3d  %8.4f %s %s\n", h.Rank, h.Score, mark, s.fit("               " + clean(h.Text))[15:])
 	}
 	switch {
+	case image < 0:
 	case out.Match == nil:
 		s.Printf("none of its own captions is in the shortlist\n")
 	default:
@@ -139,31 +147,6 @@ func (s *searcher) openPicture(ctx context.Context, x *search.Index) (err error)
 	}
 	s.extractor, err = x.OpenExtractor(s.opt.Extractor, s.getenv)
 	return err
-}
-
-// picture finds captions for the picture file that was opened.
-func (s *searcher) picture(ctx context.Context, path string) error {
-	a, err := s.extractor.OfPicture(ctx, s.photo, s.opt.K)
-	if err != nil {
-		return err
-	}
-	s.latency(a, "captions")
-	out := searchJSON{File: path, Scored: a.Scored, TookMS: milliseconds(a.Took)}
-	k := s.index.Info().CaptionsPerImage
-	for at, h := range a.Hits {
-		of := s.describe(h.Index / k)
-		of.Captions = nil
-		out.Hits = append(out.Hits, hitJSON{Rank: at + 1, Score: h.Score, imageJSON: &of, Caption: &h.Index,
-			Text: s.index.Caption(h.Index)})
-	}
-	if s.opt.JSON {
-		return s.encode(out)
-	}
-	s.Printf("%s\n", s.Paint(ui.Bold, clean(path)))
-	for _, h := range out.Hits {
-		s.Printf("%3d  %8.4f   %s\n", h.Rank, h.Score, s.fit("               " + clean(h.Text))[15:])
-	}
-	return nil
 }
 
 // describe returns an image with the path of its picture.

@@ -69,10 +69,6 @@ differs, and the step from which on it does.`,
 		strings.Join(measure.Plants(), " or "))
 	f.BoolVar(&o.Events, "events", false, "print events")
 	must(f.MarkHidden("events"))
-	must(c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"cuda", "cpu"},
-		cobra.ShellCompDirectiveNoFileComp)))
-	must(c.RegisterFlagCompletionFunc("family", cobra.FixedCompletions(devicetest.Families(),
-		cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 

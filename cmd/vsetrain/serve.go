@@ -25,15 +25,10 @@ import (
 
 type serveOptions struct {
 	serve.Options
-	trained      trainedFlags
-	Checkpoints  []string
-	Shortlist    string
-	Depth        int
-	cache        cacheFlags
+	retrieval    retrievalFlags
 	Listen       string
 	TokenFile    string
 	NoToken      bool
-	Extractor    string
 	AllowChanges bool
 	Stdio        bool
 	LogFormat    string
@@ -84,14 +79,11 @@ and output, without an address or a token, until the input ends. The Python pack
 			if o.Describe {
 				return noArgs(c, args)
 			}
-			return checkpointArgs(&o.Checkpoints, args)
+			return checkpointArgs(&o.retrieval.Checkpoints, args)
 		},
 		RunE: a.runs(o),
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil, "run directory or checkpoint `PATH`; repeat for an ensemble")
-	f.StringVar(&o.Shortlist, "shortlist", "", "checkpoint `PATH` of an embedder that picks the candidates")
-	f.IntVar(&o.Depth, "shortlist-size", 100, "number of candidates it picks")
 	f.StringVar(&o.Listen, "listen", "", fmt.Sprintf("`HOST:PORT` to listen on, port 0 for any; empty is %s with the "+
 		"first free port from %d", bind.Local, servePort))
 	f.StringVar(&o.TokenFile, "token-file", "", "`FILE` with the token that requests must bear; empty takes "+
@@ -108,28 +100,25 @@ and output, without an address or a token, until the input ends. The Python pack
 	f.DurationVar(&o.Timeout, "timeout", o.Timeout, "time of a request")
 	f.DurationVar(&o.Window, "window", 2*time.Millisecond, "how long queries wait for others")
 	f.DurationVar(&o.Grace, "grace", 20*time.Second, "how long requests in progress may take when the server stops")
-	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx for pictures; empty is the recorded one")
+	f.StringVar(&o.retrieval.Extractor, "extractor", "", "model `FILE`.onnx for pictures; empty is the recorded one")
 	f.BoolVar(&o.AllowChanges, "allow-changes", false, "let requests add images to the data set and remove them")
 	f.DurationVar(&o.Watch, "watch", 0, "how often to look whether the files of the splits have changed; 0s is never")
 	f.StringVar(&o.LogFormat, "log", logText, "a line for each request on standard error: text, json or none")
 	f.BoolVar(&o.Stdio, "stdio", false, "answer over standard input and output instead of an address")
 	f.BoolVar(&o.Describe, "openapi", false, "print the OpenAPI description and end")
-	o.trained.add(c)
+	o.retrieval.add(c)
 	f.Lookup("split").Usage = "splits of the data set that can be searched, with commas; the first is the usual one"
-	o.cache.add(c)
 	must(c.MarkFlagFilename("token-file"))
 	c.MarkFlagsMutuallyExclusive("token-file", "no-token")
 	for _, flag := range []string{"listen", "token-file", "no-token", "allow-host", "allow-origin"} {
 		c.MarkFlagsMutuallyExclusive("stdio", flag)
 	}
-	must(c.RegisterFlagCompletionFunc("log", cobra.FixedCompletions([]string{logText, logJSON, logNone},
-		cobra.ShellCompDirectiveNoFileComp)))
 	return c
 }
 
 func (o *serveOptions) check(a *app) (err error) {
-	if o.Depth < 1 {
-		return usagef("--shortlist-size: expected a whole number of at least 1, found %d", o.Depth)
+	if o.retrieval.Depth < 1 {
+		return usagef("--shortlist-size: expected a whole number of at least 1, found %d", o.retrieval.Depth)
 	}
 	switch o.LogFormat {
 	case logNone:
@@ -144,7 +133,7 @@ func (o *serveOptions) check(a *app) (err error) {
 			return usagef("--%s: expected more than 0", flag)
 		}
 	}
-	o.Splits, o.Version = strings.Split(o.trained.Split, ","), build.Current().Version
+	o.Splits, o.Version = strings.Split(o.retrieval.Split, ","), build.Current().Version
 	switch {
 	case o.TokenFile != "":
 		if o.Token, err = serve.ReadToken(o.TokenFile); err != nil {
@@ -161,7 +150,7 @@ func (o *serveOptions) check(a *app) (err error) {
 	if err := o.Validate(); err != nil {
 		return usagef("%v", err)
 	}
-	return o.trained.check()
+	return o.retrieval.check()
 }
 
 func (o *serveOptions) describe(a *app) error {
@@ -292,11 +281,12 @@ func (o *serveOptions) obey(ctx context.Context, s *serve.Server, told <-chan os
 // pictures opens the model for pictures: the one that is named, else the recorded one if that is there and works.
 func (o *serveOptions) pictures(a *app, s *serve.Server, x *search.Index) (*search.Extractor, error) {
 	i := x.Info()
-	if record, err := extract.LoadRecord(i.Data, i.Split); o.Extractor == "" && (record == nil || err != nil) {
+	record, err := extract.LoadRecord(i.Data, i.Split)
+	if o.retrieval.Extractor == "" && (record == nil || err != nil) {
 		return nil, err
 	}
-	e, err := x.OpenExtractor(o.Extractor, a.getenv)
-	if err != nil && o.Extractor == "" {
+	e, err := x.OpenExtractor(o.retrieval.Extractor, a.getenv)
+	if err != nil && o.retrieval.Extractor == "" {
 		o.warn(a, s, fmt.Errorf("pictures are not taken: %w", err))
 		return nil, nil
 	}
@@ -337,11 +327,9 @@ func (o *serveOptions) warn(a *app, s *serve.Server, err error) {
 func (o *serveOptions) open(ctx context.Context, a *app, s *serve.Server, split string) (*search.Index, error) {
 	bars, start := phases{app: a}, time.Now()
 	defer bars.close()
-	dir, limit := o.cache.folder()
-	x, err := search.Open(search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth,
-		Data: o.trained.Data, Vocab: o.trained.Vocab, Split: split, Batch: o.trained.Batch, Device: o.trained.Device,
-		Cache: dir, CacheLimit: limit, BLAS: a.getenv("VSETRAIN_BLAS"), Progress: bars.show,
-		Warn: func(err error) { o.warn(a, s, err) }})
+	opt := o.retrieval.options(a, split, bars.show)
+	opt.Warn = func(err error) { o.warn(a, s, err) }
+	x, err := search.Open(opt)
 	if err != nil {
 		return nil, err
 	}

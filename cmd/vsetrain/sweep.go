@@ -41,7 +41,6 @@ func (f *sweepFlags) addTo(c *cobra.Command) {
 	must(c.MarkFlagFilename("config", "yaml", "yml"))
 	c.ValidArgsFunction = cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt)
 	fileArg(c, &f.File, "FILE")
-	must(c.MarkFlagDirname("dir"))
 }
 
 // load reads the sweep and checks all its trials.

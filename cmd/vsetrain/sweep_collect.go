@@ -34,7 +34,6 @@ analysis of variance, corrected for the number of values).`,
 	o.addTo(c)
 	c.Flags().StringVar(&o.Out, "out", "", "write into `DIR`; empty is the folder collect of the sweep")
 	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON instead of tables")
-	must(c.MarkFlagDirname("out"))
 	return c
 }
 

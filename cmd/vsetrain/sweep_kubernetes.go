@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
-	"os/exec"
 	"path/filepath"
 
 	"vsetrain/internal/apps/sweep"
@@ -47,7 +43,7 @@ func (o *sweepRunOptions) kubernetes(ctx context.Context, a *app, plan *sweep.Pl
 		return err
 	}
 	path := filepath.Join(folder, "job.yaml")
-	if err := atomicfile.WriteFile(path, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+	if err := atomicfile.WriteFile(path, atomicfile.Bytes(b)); err != nil {
 		return err
 	}
 	a.Printf("wrote %s\n", path)
@@ -55,11 +51,5 @@ func (o *sweepRunOptions) kubernetes(ctx context.Context, a *app, plan *sweep.Pl
 		a.Printf("next: kubectl apply -f %s\n", path)
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, "kubectl", "apply", "-f", path)
-	var errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.Env = a.Out, &errs, a.Environ
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("kubectl apply -f %s: %w: %s", path, err, bytes.TrimSpace(errs.Bytes()))
-	}
-	return nil
+	return a.submit(ctx, "", a.Out, "kubectl", "apply", "-f", path)
 }

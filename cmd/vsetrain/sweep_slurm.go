@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,10 +90,7 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 	}
 	job, collect := filepath.Join(folder, "job.sh"), filepath.Join(folder, "collect.sh")
 	for path, text := range map[string]string{job: plan.JobScript(at, indices), collect: plan.CollectScript(at)} {
-		if err := atomicfile.WriteFile(path, func(w io.Writer) error {
-			_, err := io.WriteString(w, text)
-			return err
-		}); err != nil {
+		if err := atomicfile.WriteFile(path, atomicfile.Bytes([]byte(text))); err != nil {
 			return err
 		}
 	}
@@ -118,11 +114,9 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 
 // submit calls sbatch and returns the number of the job.
 func submit(ctx context.Context, a *app, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "sbatch", append([]string{"--parsable"}, args...)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, a.Environ
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("sbatch %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
+	var out bytes.Buffer
+	if err := a.submit(ctx, "", &out, "sbatch", append([]string{"--parsable"}, args...)...); err != nil {
+		return "", err
 	}
 	id, _, _ := strings.Cut(strings.TrimSpace(out.String()), ";") // of several clusters, the name follows
 	return id, nil

@@ -97,7 +97,6 @@ The table of validations goes to standard output, progress and warnings to stand
 	f.StringVar(&o.MLflow, "mlflow", "", "send the records to the MLflow server at `URL` too (track.mlflow), or off")
 	f.BoolVar(&o.DryRun, "dry-run", false, "check everything with a few steps and a validation, and predict "+
 		"time and disk")
-	must(c.MarkFlagDirname("run"))
 	return c
 }
 

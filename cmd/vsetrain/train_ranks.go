@@ -75,8 +75,7 @@ func (s *trainSession) join(ctx context.Context, o *rankFlags, p launch.Place, c
 		err := s.ended(f, dir)
 		a.Errorf("%v", err)
 		s.abandon()
-		var coded *codedError
-		if errors.As(err, &coded) {
+		if coded, ok := errors.AsType[*codedError](err); ok {
 			os.Exit(coded.code)
 		}
 		os.Exit(exitFailure)

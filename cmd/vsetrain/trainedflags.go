@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"vsetrain/internal/compute/device"
 )
@@ -15,13 +16,16 @@ type trainedFlags struct {
 
 func (o *trainedFlags) add(c *cobra.Command) {
 	o.Device = device.DefaultOptions()
-	f := c.Flags()
-	f.StringVar(&o.Data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
-	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
-	f.StringVar(&o.Split, "split", "test", "split of the data set")
-	f.IntVar(&o.Batch, "batch", 128, "images or captions embedded at a time; does not change the result")
-	addDeviceFlags(f, &o.Device)
-	must(c.MarkFlagDirname("data"))
+	c.Flags().StringVar(&o.Split, "split", "test", "split of the data set")
+	addTrainedFlags(c.Flags(), &o.Data, &o.Vocab, &o.Batch, &o.Device)
+}
+
+// addTrainedFlags adds those that every such command has.
+func addTrainedFlags(f *pflag.FlagSet, data, vocab *string, batch *int, d *device.Options) {
+	f.StringVar(data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
+	f.StringVar(vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
+	f.IntVar(batch, "batch", 128, "images or captions embedded at a time; does not change the result")
+	addDeviceFlags(f, d)
 }
 
 func (o *trainedFlags) check() error {

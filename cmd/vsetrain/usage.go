@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
+	"vsetrain/internal/system/options"
 	"vsetrain/models"
 )
 
@@ -102,7 +105,7 @@ func flagError(c *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if near := config.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+	if near := options.Nearest(unknown.GetSpecifiedName(), names); near != "" {
 		return usagef("%v; did you mean --%s?", err, near)
 	}
 	return err
@@ -127,6 +130,26 @@ func unknownCommand(c *cobra.Command, word string) error {
 		text += "; did you mean " + near[0] + "?"
 	}
 	return usagef("%s", text)
+}
+
+// canWrite returns an error where the folder of a file is not there: before the work, not after it. - is the standard
+// output.
+func canWrite(files ...string) error {
+	for _, file := range files {
+		if st, err := os.Stat(filepath.Dir(file)); file != "" && file != "-" && (err != nil || !st.IsDir()) {
+			return fmt.Errorf("cannot write %s: %s is no folder; make it first", file, filepath.Dir(file))
+		}
+	}
+	return nil
+}
+
+// indented returns what writes a value as JSON.
+func indented(v any) func(io.Writer) error {
+	return func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	}
 }
 
 // expandHome replaces ~ at the beginning of the values of flags: a shell does it in --data ~/x but not in --data=~/x.

@@ -59,9 +59,6 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the page may be called, beside localhost "+
 		"and addresses; may be repeated")
 	addDeviceFlags(f, &o.Device)
-	for _, name := range []string{"data", "images"} {
-		must(c.MarkFlagDirname(name))
-	}
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}

@@ -127,7 +127,7 @@ func (a *archive) features(dims int) (*member, error) {
 		return nil, fmt.Errorf("%s: expected features called %s, found %s; name the array with --features-key", a.path,
 			strings.Join(defaultKeys.features, " or "), a.names())
 	}
-	s := m.shape
+	s := m.Shape
 	if len(s) != dims || slices.Min(s) < 1 || s[dims-2] > maxRegions || s[dims-1] > maxDim ||
 		s[dims-2]*s[dims-1] > maxElements {
 		m.Close()
@@ -243,15 +243,14 @@ func readImage(path, id string, o *NPZOptions, rep *Report) (*item, error) {
 		return nil, err
 	}
 	defer m.Close()
-	it := &item{id: id, regions: m.shape[0], dim: m.shape[1], features: make([]float32, m.shape[0]*m.shape[1])}
-	wide := make([]float64, 4096)
-	if err := m.read32(it.features, wide); err != nil {
+	it := &item{id: id, regions: m.Shape[0], dim: m.Shape[1], features: make([]float32, m.Shape[0]*m.Shape[1])}
+	if err := read(m, it.features); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := finite(m.name, it.features, it.dim); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if it.boxes, err = a.boxes(it.regions, wide); err != nil {
+	if it.boxes, err = a.boxes(it.regions); err != nil {
 		return nil, err
 	}
 	if it.width, it.height, err = a.size(); err != nil {
@@ -264,17 +263,17 @@ func readImage(path, id string, o *NPZOptions, rep *Report) (*item, error) {
 }
 
 // boxes reads the [regions, 4] boxes of an image, nil when there are none.
-func (a *archive) boxes(regions int, wide []float64) ([]float32, error) {
+func (a *archive) boxes(regions int) ([]float32, error) {
 	m, err := a.array(a.o.Boxes, defaultKeys.boxes)
 	if m == nil || err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	if len(m.shape) != 2 || m.shape[0] != regions || m.shape[1] != 4 {
-		return nil, fmt.Errorf("%s: %s: expected boxes of shape [%d 4], found %v", a.path, m.name, regions, m.shape)
+	if len(m.Shape) != 2 || m.Shape[0] != regions || m.Shape[1] != 4 {
+		return nil, fmt.Errorf("%s: %s: expected boxes of shape [%d 4], found %v", a.path, m.name, regions, m.Shape)
 	}
 	v := make([]float32, 4*regions)
-	if err := m.read32(v, wide); err != nil {
+	if err := read(m, v); err != nil {
 		return nil, fmt.Errorf("%s: %w", a.path, err)
 	}
 	if err := finite(m.name, v, 4); err != nil {
@@ -314,14 +313,14 @@ func (a *archive) numbers(name string, usual []string, n int) ([]float64, error)
 	}
 	defer m.Close()
 	count := 1
-	for _, d := range m.shape {
+	for _, d := range m.Shape {
 		count *= min(d, 1<<10)
 	}
-	if len(m.shape) > 4 || count != n {
-		return nil, fmt.Errorf("%s: %s: expected %d values, found shape %v", a.path, m.name, n, m.shape)
+	if len(m.Shape) > 4 || count != n {
+		return nil, fmt.Errorf("%s: %s: expected %d values, found shape %v", a.path, m.name, n, m.Shape)
 	}
 	v := make([]float64, n)
-	if err := m.read(v); err != nil {
+	if err := read(m, v); err != nil {
 		return nil, fmt.Errorf("%s: %w", a.path, err)
 	}
 	return v, nil

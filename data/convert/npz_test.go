@@ -87,8 +87,10 @@ func TestNPZWholeSplit(t *testing.T) {
 		"rank":      {"features", npyBytes("<f4", a.features, 3, 5), "found shape [3 5]"},
 		"boxes":     {"boxes", npyBytes("<f4", a.boxes, 1, 3, 4), "expected shape [2 3 4], found [1 3 4]"},
 		"truncated": {"features", members["features"][:len(members["features"])-5], "truncated"},
-		"type":      {"features", npyBytes(">f4", a.features, 1, 3, 5), "unsupported element type"},
-		"not npy":   {"features", []byte("hello"), "expected a .npy array"},
+		"type":      {"features", npyBytes(">f4", a.features, 1, 3, 5), "big-endian type"},
+		"order": {"size", bytes.Replace(npyBytes("<f4", []float32{1, 2, 3, 4}, 2, 2), []byte("False"),
+			[]byte("True "), 1), "Fortran order"},
+		"not npy": {"features", []byte("hello"), "not a .npy file"},
 		"sizes": {"size", npyBytes("<f4", []float32{1, 2, 3.5, 4}, 2, 2), "row 1 (image 1): expected a picture " +
 			"size in whole pixels"},
 		"absurd": {"features", npyBytes("<f4", a.features, 1<<40, 1<<40, 5), "too large"},
@@ -200,11 +202,11 @@ func FuzzMemberHeader(f *testing.F) {
 		}
 		defer m.Close()
 		n := 1
-		for _, d := range m.shape {
+		for _, d := range m.Shape {
 			n *= d
 		}
-		if err := m.read(make([]float64, n)); err != nil {
-			t.Fatalf("shape %v of %s was accepted but cannot be read: %v", m.shape, m.dtype, err)
+		if err := read(m, make([]float64, n)); err != nil {
+			t.Fatalf("shape %v of %s was accepted but cannot be read: %v", m.Shape, m.DType, err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -23,7 +24,7 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 		return err
 	}
 	defer feats.Close()
-	n, r, d := feats.shape[0], feats.shape[1], feats.shape[2]
+	n, r, d := feats.Shape[0], feats.Shape[1], feats.Shape[2]
 	boxes, err := a.rows(o.Boxes, defaultKeys.boxes, n, r, 4)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 		return err
 	}
 	defer out.abort()
-	wide, size := make([]float64, 4096), make([]float64, 2)
+	size := make([]float64, 2)
 	it := &item{}
 	for i := range n {
 		if o.Fit || it.features == nil {
@@ -57,18 +58,18 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 			it.id = ids[i]
 		}
 		it.regions, it.dim = r, d
-		err := feats.read32(it.features, wide)
+		err := read(feats, it.features)
 		if err == nil {
 			err = finite(feats.name, it.features, d)
 		}
 		if err == nil && boxes != nil {
 			it.boxes = make([]float32, 4*r)
-			if err = boxes.read32(it.boxes, wide); err == nil {
+			if err = read(boxes, it.boxes); err == nil {
 				err = finite(boxes.name, it.boxes, 4)
 			}
 		}
 		if err == nil && sizes != nil {
-			if err = sizes.read(size); err == nil {
+			if err = read(sizes, size); err == nil {
 				it.width, it.height, err = pixels(size)
 			}
 		}
@@ -94,13 +95,9 @@ func (a *archive) rows(name string, usual []string, shape ...int) (*member, erro
 	if m == nil || err != nil {
 		return nil, err
 	}
-	same := len(m.shape) == len(shape)
-	for i := 0; same && i < len(shape); i++ {
-		same = m.shape[i] == shape[i]
-	}
-	if !same {
+	if !slices.Equal(m.Shape, shape) {
 		m.Close()
-		return nil, fmt.Errorf("%s: %s: expected shape %v, found %v", a.path, m.name, shape, m.shape)
+		return nil, fmt.Errorf("%s: %s: expected shape %v, found %v", a.path, m.name, shape, m.Shape)
 	}
 	return m, nil
 }

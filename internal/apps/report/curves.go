@@ -80,11 +80,10 @@ func slug(s string) string {
 
 // numbers returns the numbers that a figure shows.
 func numbers(f *chart.Figure) *Table {
-	t := &Table{Name: f.Name, Title: f.Title, Heads: []Head{{Name: "series"}, {Name: f.X, Number: true},
-		{Name: f.Y, Number: true}}}
+	t := &Table{Name: f.Name, Title: f.Title, Heads: heads("series", ">"+f.X, ">"+f.Y)}
 	for _, s := range f.Series {
 		for i := range s.X {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(s.Name), numberCell(s.X[i], 3), numberCell(s.Y[i], 3)}})
+			t.row(false, s.Name, numberCell(s.X[i], 3), numberCell(s.Y[i], 3))
 		}
 	}
 	return t

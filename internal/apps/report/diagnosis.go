@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"vsetrain/eval"
@@ -18,14 +19,7 @@ type RunDiagnosis struct {
 
 // DiagnosisTables explain the runs that were diagnosed, each table with the rows of all of them.
 func (d *DataSet) DiagnosisTables() (tables []*Table) {
-	var runs []*Run
-	for _, g := range d.Groups {
-		for _, r := range g.Runs {
-			if r.Diagnosis != nil {
-				runs = append(runs, r)
-			}
-		}
-	}
+	runs := slices.DeleteFunc(d.runs(), func(r *Run) bool { return r.Diagnosis == nil })
 	if len(runs) == 0 {
 		return nil
 	}
@@ -42,16 +36,14 @@ func (d *DataSet) DiagnosisTables() (tables []*Table) {
 			"Words that the vocabulary of the run lacks."},
 	} {
 		t := &Table{Name: "diagnosis-" + b.name, Title: "Text to image by " + b.title + " on " + d.Name +
-			", test split", Heads: []Head{{Name: "run"}, {Name: b.what}, {Name: "captions", Number: true},
-			{Name: "R@1", Number: true}, {Name: "R@5", Number: true}, {Name: "R@10", Number: true}}}
+			", test split", Heads: heads("run", b.what, ">captions", ">R@1", ">R@5", ">R@10")}
 		if b.note != "" {
 			t.Notes = append(t.Notes, b.note)
 		}
 		for i, r := range runs {
 			for k, bin := range b.of(r.Diagnosis.Diagnosis) {
-				t.Rows = append(t.Rows, Row{Rule: k == 0 && i > 0, Cells: []Cell{textCell(r.Name), textCell(bin.Label),
-					numberCell(float64(bin.Captions), 0), numberCell(bin.R1, 1), numberCell(bin.R5, 1),
-					numberCell(bin.R10, 1)}})
+				t.row(k == 0 && i > 0, r.Name, bin.Label, bin.Captions, numberCell(bin.R1, 1), numberCell(bin.R5, 1),
+					numberCell(bin.R10, 1))
 			}
 		}
 		if len(t.Rows) > 0 {
@@ -70,9 +62,8 @@ func (d *DataSet) DiagnosisTables() (tables []*Table) {
 // judgedErrorTable shows how many first answers that count as wrong judgements call right.
 func judgedErrorTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: "diagnosis-errors", Title: "Errors that judgements call right on " + d.Name + ", test split",
-		Heads: []Head{{Name: "run"}, {Name: "judgements"},
-			{"Image to text", "errors", true}, {"Image to text", "right", true}, {"Image to text", "%", true},
-			{"Text to image", "errors", true}, {"Text to image", "right", true}, {"Text to image", "%", true}},
+		Heads: heads("run", "judgements", ">Image to text|errors", ">Image to text|right", ">Image to text|%",
+			">Text to image|errors", ">Text to image|right", ">Text to image|%"),
 		Notes: []string{"Errors: judged queries whose first answer is not one of their own."}}
 	share := func(right, errors int) Cell {
 		if errors == 0 {
@@ -82,10 +73,8 @@ func judgedErrorTable(d *DataSet, runs []*Run) *Table {
 	}
 	for _, r := range runs {
 		for _, j := range r.Diagnosis.Judged {
-			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(j.Name),
-				numberCell(float64(j.I2TErrors), 0), numberCell(float64(j.I2TRight), 0), share(j.I2TRight, j.I2TErrors),
-				numberCell(float64(j.T2IErrors), 0), numberCell(float64(j.T2IRight), 0),
-				share(j.T2IRight, j.T2IErrors)}})
+			t.row(false, r.Name, j.Name, j.I2TErrors, j.I2TRight, share(j.I2TRight, j.I2TErrors),
+				j.T2IErrors, j.T2IRight, share(j.T2IRight, j.T2IErrors))
 		}
 	}
 	return t
@@ -94,9 +83,7 @@ func judgedErrorTable(d *DataSet, runs []*Run) *Table {
 // hubTable shows images and captions that answer too many queries.
 func hubTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: "diagnosis-hubs", Title: "Hubs on " + d.Name + ", test split",
-		Heads: []Head{{Name: "run"}, {Name: "answers"}, {Name: "expected", Number: true},
-			{Name: "skewness", Number: true},
-			{Name: "never, %", Number: true}, {Name: "largest (line: queries)"}},
+		Heads: heads("run", "answers", ">expected", ">skewness", ">never, %", "largest (line: queries)"),
 		Notes: []string{"N is the number of queries that have an item among their first ten answers: its mean, its " +
 			"skewness (0 without hubs), the share of items with N = 0, and the items of the largest N " +
 			"(images by their place in the split, captions by their line, from 1)."}}
@@ -109,9 +96,8 @@ func hubTable(d *DataSet, runs []*Run) *Table {
 			for _, x := range side.h.Largest {
 				largest = append(largest, fmt.Sprintf("%d: %d", x.Item+1, x.Queries))
 			}
-			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(side.name),
-				numberCell(side.h.Expected, 1), numberCell(side.h.Skewness, 2), numberCell(side.h.Never, 1),
-				textCell(strings.Join(largest, ", "))}})
+			t.row(false, r.Name, side.name, numberCell(side.h.Expected, 1), numberCell(side.h.Skewness, 2),
+				numberCell(side.h.Never, 1), strings.Join(largest, ", "))
 		}
 	}
 	return t
@@ -120,8 +106,7 @@ func hubTable(d *DataSet, runs []*Run) *Table {
 // calibrationTable shows whether scores know when they are right, and whether the margin holds.
 func calibrationTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: "diagnosis-margin", Title: "Lead and margin on " + d.Name + ", test split",
-		Heads: []Head{{Name: "run"}, {Name: "direction"}, {Name: "AUROC", Number: true}, {Name: "margin", Number: true},
-			{Name: "satisfied, %", Number: true}},
+		Heads: heads("run", "direction", ">AUROC", ">margin", ">satisfied, %"),
 		Notes: []string{"AUROC: probability that a right first answer leads the best one of another image by more " +
 			"than a wrong one does; 0.5 says nothing. Satisfied: queries whose match leads every wrong candidate of " +
 			"the split by the margin of the training (of LSEH its constant part)."}}
@@ -130,8 +115,7 @@ func calibrationTable(d *DataSet, runs []*Run) *Table {
 		if c.Margin > 0 {
 			margin, satisfied = numberCell(c.Margin, 3), numberCell(c.Satisfied, 1)
 		}
-		t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(name), numberCell(c.AUROC, 3), margin,
-			satisfied}})
+		t.row(false, r.Name, name, numberCell(c.AUROC, 3), margin, satisfied)
 	})
 	return t
 }
@@ -141,13 +125,11 @@ const leadTableName = "diagnosis-leads"
 
 func leadTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: leadTableName, Title: "R@1 by the lead of the first answer on " + d.Name + ", test split",
-		Heads: []Head{{Name: "run"}, {Name: "direction"}, {Name: "lead up to", Number: true},
-			{Name: "queries", Number: true},
-			{Name: "R@1", Number: true}}, Notes: []string{"A fifth of the queries in each row."}}
+		Heads: heads("run", "direction", ">lead up to", ">queries", ">R@1"),
+		Notes: []string{"A fifth of the queries in each row."}}
 	eachDirection(runs, func(r *Run, name string, c eval.ScoreCalibration) {
 		for i, b := range c.Bins {
-			t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0, Cells: []Cell{textCell(r.Name), textCell(name),
-				numberCell(b.High, 3), numberCell(float64(b.Queries), 0), numberCell(b.R1, 1)}})
+			t.row(i == 0 && len(t.Rows) > 0, r.Name, name, numberCell(b.High, 3), b.Queries, numberCell(b.R1, 1))
 		}
 	})
 	return t
@@ -164,18 +146,17 @@ func eachDirection(runs []*Run, do func(r *Run, name string, c eval.ScoreCalibra
 // each checkpoint of a run.
 func falseNegativeTable(d *DataSet, runs []*Run) *Table {
 	t := &Table{Name: "diagnosis-false", Title: "Hard negatives that are false ones on " + d.Name +
-		", training batches", Heads: []Head{{Name: "run"}, {Name: "checkpoint"}, {Name: "epoch", Number: true},
-		{"Hard negatives", "number", true}, {"Hard negatives", "similarity", true}, {"Hard negatives", "false, %",
-			true}, {"All negatives", "similarity", true}, {"All negatives", "false, %", true}},
+		", training batches", Heads: heads("run", "checkpoint", ">epoch", ">Hard negatives|number",
+		">Hard negatives|similarity", ">Hard negatives|false, %", ">All negatives|similarity",
+		">All negatives|false, %"),
 		Notes: []string{fmt.Sprintf("By the semantic vectors of the captions; a negative is called false from a "+
 			"similarity of %v on. Hard: the largest hinge of an anchor in its batch, as training takes it.",
 			train.FalseSimilarity)}}
 	for _, r := range runs {
 		for i, f := range r.Diagnosis.Negatives {
-			t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0,
-				Cells: []Cell{textCell(r.Name), textCell(f.Checkpoint), numberCell(f.Epoch, 1),
-					numberCell(float64(f.Hard), 0), numberCell(f.HardSimilar, 3),
-					numberCell(f.HardFalse, 1), numberCell(f.AllSimilar, 3), numberCell(f.AllFalse, 1)}})
+			t.row(i == 0 && len(t.Rows) > 0, r.Name, f.Checkpoint, numberCell(f.Epoch, 1), f.Hard,
+				numberCell(f.HardSimilar, 3), numberCell(f.HardFalse, 1), numberCell(f.AllSimilar, 3),
+				numberCell(f.AllFalse, 1))
 		}
 	}
 	return t

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,14 +19,12 @@ var sameInAll = []string{"version", "seed", "data.dir", "run.", "track.", "loss.
 // where nothing does.
 func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
 	t := &Table{Name: "differences", Title: "What differs between the compared runs on " + d.Name,
-		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Name: "what"}, {Name: "of the base"},
-			{Name: "of the loss"}}}
+		Heads: heads("network", "base", "loss", "what", "of the base", "of the loss")}
 	rising := map[string]bool{}
 	for i, c := range comparisons {
 		rule := i > 0
 		add := func(what, base, target string) {
-			t.Rows = append(t.Rows, Row{Rule: rule, Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss),
-				textCell(c.Target.Loss), textCell(what), textCell(base), textCell(target)}})
+			t.row(rule, c.Base.Network, c.Base.Loss, c.Target.Loss, what, base, target)
 			rule = false
 		}
 		base, target := c.Base.settings(), c.Target.settings()
@@ -40,7 +39,7 @@ func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
 			add("epochs trained", a, b)
 		}
 		if a, b := c.Base.rising(), c.Target.rising(); len(a) > 0 {
-			add("best at the last validation", strings.Join(a, ", "), orDash(b))
+			add("best at the last validation", strings.Join(a, ", "), cmp.Or(strings.Join(b, ", "), "-"))
 			for _, name := range a {
 				rising[name] = true
 			}
@@ -49,22 +48,11 @@ func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	for _, g := range d.Groups {
-		for _, r := range g.Runs {
-			if rising[r.Name] {
-				t.Notes = append(t.Notes, fmt.Sprintf("The base %s was still rising when it ended: "+
-					"its best validation is its last, and more epochs may raise it.", r.Name))
-			}
-		}
+	for _, name := range d.names(func(r *Run) bool { return rising[r.Name] }) {
+		t.Notes = append(t.Notes, fmt.Sprintf("The base %s was still rising when it ended: "+
+			"its best validation is its last, and more epochs may raise it.", name))
 	}
 	return t
-}
-
-func orDash(names []string) string {
-	if len(names) == 0 {
-		return "-"
-	}
-	return strings.Join(names, ", ")
 }
 
 // settings returns the values of the keys that count in a comparison, those of several runs in the order of the runs.
@@ -73,7 +61,7 @@ func (g *Group) settings() map[string]string {
 	all := map[string][]string{}
 	for _, r := range g.Runs {
 		for _, v := range config.Values(&r.Config) {
-			if v.Key == "device.precision" || !matches(sameInAll, v.Key) && hasEffect(&r.Config, v.Key) {
+			if v.Key == "device.precision" || !matches(sameInAll, v.Key) && HasEffect(&r.Config, v.Key) {
 				if !slices.Contains(all[v.Key], v.Text) {
 					all[v.Key] = append(all[v.Key], v.Text)
 				}
@@ -94,9 +82,9 @@ func matches(list []string, key string) bool {
 	})
 }
 
-// hasEffect reports whether a setting belongs to the loss and the network of a run: loss.lseh.lambda to lseh alone,
+// HasEffect reports whether a setting belongs to the loss and the network of a run: loss.lseh.lambda to lseh alone,
 // model.bert.* to networks with BERT.
-func hasEffect(c *config.Config, key string) bool {
+func HasEffect(c *config.Config, key string) bool {
 	parts := strings.Split(key, ".")
 	if len(parts) < 3 {
 		return true

@@ -122,11 +122,9 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 		how, sign = "reaches", "≥"
 	}
 	t := &Table{Name: "efficiency", Title: "Training efficiency on " + d.Name,
-		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"},
-			{Over: "base", Name: "best M-Recall", Number: true}, {Over: "base", Name: "at epoch", Number: true},
-			{Over: "loss", Name: sign + " best at epoch", Number: true}, {Over: "Difference", Name: "epochs",
-				Number: true}, {Over: "Difference", Name: "%", Number: true},
-			{Over: "Difference", Name: "95 % of epochs", Number: true}, {Name: "runs", Number: true}},
+		Heads: heads("network", "base", "loss", ">base|best M-Recall", ">base|at epoch",
+			">loss|"+sign+" best at epoch", ">Difference|epochs", ">Difference|%", ">Difference|95 % of epochs",
+			">runs"),
 		Notes: []string{"The epoch at which the loss first " + how + " the best validation M-Recall of its base, " +
 			"less the epoch at which the base reached it; negative is faster."}}
 	type mean struct{ epochs, percent []float64 }
@@ -152,10 +150,9 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 				reached = textCell("not reached")
 			}
 		}
-		t.Rows = append(t.Rows, Row{Rule: i > 0 && comparisons[i-1].Base.Network != c.Base.Network,
-			Cells: []Cell{textCell(c.Base.Network), textCell(c.Base.Loss),
-				textCell(c.Target.Loss), statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1),
-				signedCell(percent, 1), c.interval(epochs), textCell(runs)}})
+		t.row(i > 0 && comparisons[i-1].Base.Network != c.Base.Network, c.Base.Network, c.Base.Loss, c.Target.Loss,
+			statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1), signedCell(percent, 1),
+			c.interval(epochs), runs)
 		if len(epochs) > 0 {
 			key := c.Base.Loss + "\x00" + c.Target.Loss
 			if averages[key] == nil {
@@ -171,10 +168,9 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 			continue
 		}
 		base, target, _ := strings.Cut(key, "\x00")
-		t.Rows = append(t.Rows, Row{Rule: i == 0, Bold: true, Cells: []Cell{textCell("average"), textCell(base),
-			textCell(target), {}, {}, {},
-			signedCell([]float64{meanOf(m.epochs)}, 1), signedCell([]float64{meanOf(m.percent)}, 1), {},
-			textCell(fmt.Sprintf("%d networks", len(m.epochs)))}})
+		t.row(i == 0, "average", base, target, "", "", "", signedCell([]float64{meanOf(m.epochs)}, 1),
+			signedCell([]float64{meanOf(m.percent)}, 1), "", fmt.Sprintf("%d networks", len(m.epochs)))
+		t.Rows[len(t.Rows)-1].Bold = true
 	}
 	if !slices.ContainsFunc(t.Rows, func(r Row) bool { return strings.Contains(r.Cells[intervalColumn].Text, "to") }) {
 		t.dropColumn(intervalColumn)

@@ -58,11 +58,13 @@ func TestFinishedWhereTheLoopEnds(t *testing.T) {
 				}
 			}
 			loop.Hooks.Validation = func(v train.ValidationInfo) error {
-				r := records.ValidationRecord{Step: v.Position.Step, Epoch: v.EpochPosition, I2T: v.Metrics.I2T,
-					T2I: v.Metrics.T2I, MRecall: v.Metrics.MRecall}
+				measured := func(m eval.Metrics) records.Measured {
+					return records.Measured{I2T: m.I2T, T2I: m.T2I, MRecall: m.MRecall}
+				}
+				r := records.ValidationRecord{Step: v.Position.Step, Epoch: v.EpochPosition,
+					Measured: measured(v.Metrics)}
 				if a := v.Average; a != nil {
-					r.Average = &records.AverageRecord{I2T: a.Metrics.I2T, T2I: a.Metrics.T2I,
-						MRecall: a.Metrics.MRecall}
+					r.Average = new(measured(a.Metrics))
 				}
 				l.Validations = append(l.Validations, r)
 				finished = append(finished, l.Finished(&o))

@@ -94,8 +94,7 @@ func averageOver(x []float64) int {
 func (d *DataSet) NegativeFigures() (figures []*chart.Figure, peaks *Table) {
 	peaks = &Table{Name: "negatives", Title: "Unique hard negatives of a batch on " + d.Name +
 		", highest moving average",
-		Heads: []Head{{Name: "network"}, {Name: "loss"}, {Name: "run"}, {Name: "batch", Number: true}, {Name: "count"},
-			{Name: "peak", Number: true}, {Name: "at epoch", Number: true}}}
+		Heads: heads("network", "loss", "run", ">batch", "count", ">peak", ">at epoch")}
 	for _, groups := range d.networks() {
 		for k, kind := range kinds {
 			f := &chart.Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1),
@@ -118,10 +117,8 @@ func (d *DataSet) NegativeFigures() (figures []*chart.Figure, peaks *Table) {
 					s.Y = movingAverage(s.Y, averageOver(s.X))
 					f.Series = append(f.Series, s)
 					at := peak(s.Y)
-					peaks.Rows = append(peaks.Rows,
-						Row{Cells: []Cell{textCell(g.Network), textCell(g.Loss), textCell(r.Name),
-							textCell(fmt.Sprint(r.Config.Train.Batch)), textCell(kind.name),
-							numberCell(s.Y[at], 1), numberCell(s.X[at], 1)}})
+					peaks.row(false, g.Network, g.Loss, r.Name, fmt.Sprint(r.Config.Train.Batch), kind.name,
+						numberCell(s.Y[at], 1), numberCell(s.X[at], 1))
 				}
 			}
 			if len(f.Series) == 0 {

@@ -34,10 +34,8 @@ var pairedMeasures = recallMeasures[:3]
 func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) (*Table, error) {
 	t := &Table{Name: name, Title: "Differences on " + d.Name + ", test split, protocol " + protocol +
 		", weights of the best validation",
-		Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"}, {Name: "measure"},
-			{Over: "base", Name: "recall", Number: true}, {Over: "loss", Name: "recall", Number: true},
-			{Over: "Difference", Name: "points", Number: true}, {Over: "Difference", Name: "95 %", Number: true},
-			{Over: "Difference", Name: "p", Number: true}}}
+		Heads: heads("network", "base", "loss", "measure", ">base|recall", ">loss|recall", ">Difference|points",
+			">Difference|95 %", ">Difference|p")}
 	pool := par.New(0)
 	defer pool.Close()
 	images, ties := 0, 0
@@ -47,8 +45,7 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 		if len(base) == 0 || len(target) == 0 {
 			continue
 		}
-		n, err := t.addPaired(pool, target, base, textCell(c.Base.Network), textCell(c.Base.Loss),
-			textCell(c.Target.Loss))
+		n, err := t.addPaired(pool, target, base, c.Base.Network, c.Base.Loss, c.Target.Loss)
 		if err != nil {
 			return nil, fmt.Errorf("compare %s %s and %s on %s: %w", c.Base.Network, c.Base.Loss, c.Target.Loss, d.Name,
 				err)
@@ -58,14 +55,9 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 	if len(t.Rows) == 0 {
 		return nil, nil
 	}
-	for _, g := range d.Groups {
-		for _, r := range g.Runs {
-			for _, m := range r.Test {
-				if m.Protocol == protocol {
-					ties = max(ties, m.Ties.I2T+m.Ties.T2I)
-				}
-			}
-		}
+	for _, r := range d.runs() {
+		m, _ := testRecalls(protocol)(r)
+		ties = max(ties, m.Ties.I2T+m.Ties.T2I)
 	}
 	t.addHolm()
 	t.Notes = append(t.Notes, "Recalls are means over the runs, of the seeds that both have where there are any. "+
@@ -77,7 +69,7 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 
 // addPaired adds the differences of recalls between two systems, behind the cells that name them. It returns the number
 // of images.
-func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...Cell) (images int, err error) {
+func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...any) (images int, err error) {
 	r, err := eval.Compare(pool, target, base, eval.DefaultCompareOptions())
 	if err != nil {
 		return 0, err
@@ -85,10 +77,9 @@ func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...Cel
 	for i, m := range pairedMeasures {
 		at := slices.IndexFunc(r.Differences, func(x eval.Difference) bool { return x.Measure == m.key })
 		x := r.Differences[at]
-		t.Rows = append(t.Rows, Row{Rule: i == 0 && len(t.Rows) > 0,
-			Cells: append(slices.Clone(names), textCell(m.name),
-				numberCell(x.B.Value, 2), numberCell(x.A.Value, 2), signedCell([]float64{x.Difference.Value}, 2),
-				rangeCell(x.Difference.Interval, 2), pCell(x.P))})
+		t.row(i == 0 && len(t.Rows) > 0, append(slices.Clone(names), m.name, numberCell(x.B.Value, 2),
+			numberCell(x.A.Value, 2), signedCell([]float64{x.Difference.Value}, 2),
+			rangeCell(x.Difference.Interval, 2), pCell(x.P))...)
 	}
 	return r.Images, nil
 }
@@ -112,9 +103,7 @@ func RunDifferences(base *Run, others []*Run) (*Table, error) {
 	b := base.Hits[0]
 	t := &Table{Name: "differences", Title: "Differences from " + base.Name + ", test split, protocol " + b.Protocol +
 		", weights of the best validation",
-		Heads: []Head{{Name: "run"}, {Name: "measure"}, {Name: "base", Number: true}, {Name: "run", Number: true},
-			{Over: "Difference", Name: "points", Number: true}, {Over: "Difference", Name: "95 %", Number: true},
-			{Over: "Difference", Name: "p", Number: true}}}
+		Heads: heads("run", "measure", ">base", ">run", ">Difference|points", ">Difference|95 %", ">Difference|p")}
 	for _, r := range others {
 		i := slices.IndexFunc(r.Hits, func(h eval.Hits) bool {
 			return h.Protocol == b.Protocol && h.Images() == b.Images() && h.PerImage == b.PerImage
@@ -122,7 +111,7 @@ func RunDifferences(base *Run, others []*Run) (*Table, error) {
 		if i < 0 {
 			continue
 		}
-		if _, err := t.addPaired(pool, r.Hits[i:i+1], base.Hits[:1], textCell(r.Name)); err != nil {
+		if _, err := t.addPaired(pool, r.Hits[i:i+1], base.Hits[:1], r.Name); err != nil {
 			return nil, fmt.Errorf("compare %s and %s: %w", base.Name, r.Name, err)
 		}
 	}
@@ -149,24 +138,22 @@ func hits(runs []*Run, protocol string) (hits []eval.Hits) {
 // JudgedTables have a row for each network and loss, for each set of judgements that the runs were measured by.
 func (d *DataSet) JudgedTables() (tables []*Table) {
 	var names []string
-	for _, g := range d.Groups {
-		for _, r := range g.Runs {
-			for _, j := range r.Judged {
-				if !slices.Contains(names, j.Name) {
-					names = append(names, j.Name)
-				}
+	for _, r := range d.runs() {
+		for _, j := range r.Judged {
+			if !slices.Contains(names, j.Name) {
+				names = append(names, j.Name)
 			}
 		}
 	}
 	for _, name := range names {
 		t := &Table{Name: "judged-" + slug(name), Title: "Judgements " + name + " on " + d.Name +
-			", whole test split, weights of the best validation", Heads: []Head{{Name: "network"}, {Name: "loss"}}}
+			", whole test split, weights of the best validation", Heads: heads("network", "loss")}
 		for _, over := range directions {
 			for _, n := range []string{"mAP@R", "R-Precision", "R@1"} {
 				t.Heads = append(t.Heads, Head{over.name, n, true})
 			}
 		}
-		t.Heads = append(t.Heads, Head{Name: "seeds", Number: true})
+		t.Heads = append(t.Heads, heads(">seeds")...)
 		var about eval.JudgedMetrics
 		for i, g := range d.Groups {
 			var values [6][]float64
@@ -185,12 +172,8 @@ func (d *DataSet) JudgedTables() (tables []*Table) {
 			if len(values[0]) == 0 {
 				continue
 			}
-			cells := []Cell{textCell(g.Network), textCell(g.Loss)}
-			for _, v := range values {
-				cells = append(cells, statCell(v, 1))
-			}
-			t.Rows = append(t.Rows, Row{Rule: i > 0 && d.Groups[i-1].Network != g.Network && len(t.Rows) > 0,
-				Cells: append(cells, textCell(fmt.Sprint(len(values[0]))))})
+			t.row(i > 0 && d.Groups[i-1].Network != g.Network && len(t.Rows) > 0, g.Network, g.Loss,
+				statCells(values[:]), fmt.Sprint(len(values[0])))
 		}
 		note := fmt.Sprintf("%d images with %d right captions, %d captions with %d right images (docs/judgements.md).",
 			about.I2T.Queries, about.I2T.Positives, about.T2I.Queries, about.T2I.Positives)

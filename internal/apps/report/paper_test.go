@@ -39,7 +39,7 @@ func newRun(data, network, lossName string, seed uint64, history ...Point) *Run 
 	}
 	for i, p := range history {
 		r.Validations = append(r.Validations, records.ValidationRecord{Step: int64(i + 1), Epoch: p.Epoch,
-			MRecall: p.MRecall})
+			Measured: records.Measured{MRecall: p.MRecall}})
 	}
 	return r
 }

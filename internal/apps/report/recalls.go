@@ -58,7 +58,8 @@ func measureAll(groups []*Group, of Measure) (out []measured) {
 }
 
 // recalls returns R@1, R@5 and R@10 of one direction, each over the runs of the group.
-func (g *measured) recalls(of func(eval.Metrics) eval.Recalls) (r [3][]float64) {
+func (g *measured) recalls(of func(eval.Metrics) eval.Recalls) [][]float64 {
+	r := make([][]float64, 3)
 	for _, m := range g.metrics {
 		for k, v := range []float64{of(m).R1, of(m).R5, of(m).R10} {
 			r[k] = append(r[k], v)
@@ -98,27 +99,24 @@ func (g *measured) meanCell(of func(eval.Metrics) eval.Recalls, paper bool) Cell
 // sample standard deviation. In the paper's form the columns Mean show how far R@1, R@5 and R@10 lie from each other
 // instead (eval.MeanSpread).
 func recallTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
-	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "network"}, {Name: "loss"}}}
+	t := &Table{Name: name, Title: title, Heads: heads("network", "loss")}
 	for _, d := range directions {
 		for _, n := range []string{"R@1", "R@5", "R@10", "Mean"} {
 			t.Heads = append(t.Heads, Head{d.name, n, true})
 		}
 	}
-	t.Heads = append(t.Heads, Head{Name: "M-Recall", Number: true}, Head{Name: "seeds", Number: true})
+	t.Heads = append(t.Heads, heads(">M-Recall", ">seeds")...)
 	seeds := 1
 	all := measureAll(groups, of)
 	for i, g := range all {
-		cells := []Cell{textCell(g.Network), textCell(g.Loss)}
+		var cells []Cell
 		for _, d := range directions {
-			for _, r := range g.recalls(d.of) {
-				cells = append(cells, statCell(r, 1))
-			}
+			cells = append(cells, statCells(g.recalls(d.of))...)
 			cells = append(cells, g.meanCell(d.of, paper))
 		}
 		m := g.mRecalls()
 		seeds = max(seeds, len(m))
-		t.Rows = append(t.Rows, Row{Rule: i > 0 && all[i-1].Network != g.Network,
-			Cells: append(cells, statCell(m, 1), textCell(fmt.Sprint(len(m))))})
+		t.row(i > 0 && all[i-1].Network != g.Network, g.Network, g.Loss, cells, statCell(m, 1), fmt.Sprint(len(m)))
 	}
 	if seeds > 1 {
 		what := "mean ± sample standard deviation over the seeds."
@@ -165,8 +163,7 @@ func summaryTable(name, title string, groups []*Group, of Measure, paper bool) *
 	if len(losses) < 2 || len(networks) < 2 {
 		return nil
 	}
-	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "loss"}, {Name: directions[0].name, Number: true},
-		{Name: directions[1].name, Number: true}},
+	t := &Table{Name: name, Title: title, Heads: heads("loss", ">"+directions[0].name, ">"+directions[1].name),
 		Notes: []string{
 			fmt.Sprintf("Mean of the %d recalls R@1, R@5 and R@10 of %s.", 3*len(networks),
 				strings.Join(networks, ", "))}}
@@ -175,7 +172,7 @@ func summaryTable(name, title string, groups []*Group, of Measure, paper bool) *
 			"deviation), as in the LSEH paper; not an uncertainty.")
 	}
 	for _, l := range losses {
-		cells := []Cell{textCell(l)}
+		var cells []Cell
 		for _, d := range directions {
 			var values []float64
 			for _, n := range networks {
@@ -188,7 +185,7 @@ func summaryTable(name, title string, groups []*Group, of Measure, paper bool) *
 				cells = append(cells, numberCell(mean, 1))
 			}
 		}
-		t.Rows = append(t.Rows, Row{Cells: cells})
+		t.row(false, l, cells)
 	}
 	return t
 }

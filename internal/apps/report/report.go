@@ -84,10 +84,8 @@ func Build(sets []*DataSet, o Options) (*Report, error) {
 	for i, t := range o.Timing {
 		s := r.section(fmt.Sprintf("timing-%d", i+1), "Computation time and number of samples")
 		figures, table := Timing(t)
-		s.Items = append(s.Items, Item{Table: table})
-		for _, f := range figures {
-			s.Items = append(s.Items, Item{Figure: f})
-		}
+		s.tables(false, table)
+		s.figures(figures)
 	}
 	r.unique()
 	return r, nil
@@ -99,10 +97,18 @@ func (r *Report) section(id, title string) *Section {
 	return s
 }
 
-// add adds a table, where there is one.
-func (s *Section) add(t *Table, aside bool) {
-	if t != nil {
-		s.Items = append(s.Items, Item{Table: t, Aside: aside})
+// tables adds those that are there.
+func (s *Section) tables(aside bool, tables ...*Table) {
+	for _, t := range tables {
+		if t != nil {
+			s.Items = append(s.Items, Item{Table: t, Aside: aside})
+		}
+	}
+}
+
+func (s *Section) figures(figures []*chart.Figure) {
+	for _, f := range figures {
+		s.Items = append(s.Items, Item{Figure: f})
 	}
 }
 
@@ -114,19 +120,17 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	section := func(id, title string) *Section { return r.section(prefix+id, title+on) }
 
 	s := section("runs", "Runs")
-	s.Items = append(s.Items, Item{Table: d.RunTable()})
+	s.tables(false, d.RunTable())
 
 	comparisons := d.Comparisons(o.OrEqual)
 	s = section("efficiency", "Training efficiency")
 	if len(comparisons) > 0 {
-		s.Items = append(s.Items, Item{Table: d.EfficiencyTable(comparisons)})
-		s.add(d.SeedTable("speed", "Speed across seeds on "+d.Name+", validation split", comparisons, 0,
-			speedScores(o.After, o.Pass, o.OrEqual)...), false)
-		s.add(d.DifferenceTable(comparisons), false)
+		s.tables(false, d.EfficiencyTable(comparisons),
+			d.SeedTable("speed", "Speed across seeds on "+d.Name+", validation split", comparisons, 0,
+				speedScores(o.After, o.Pass, o.OrEqual)...),
+			d.DifferenceTable(comparisons))
 	}
-	for _, f := range d.Curves(comparisons) {
-		s.Items = append(s.Items, Item{Figure: f})
-	}
+	s.figures(d.Curves(comparisons))
 
 	s = section("recalls", "Recalls")
 	protocols := d.protocols()
@@ -145,28 +149,22 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	}
 	for _, p := range protocols {
 		what := testTitle(p)
-		for _, t := range d.RecallTables("test-"+p, what, testRecalls(p), o.Paper) {
-			s.Items = append(s.Items, Item{Table: t})
-		}
+		s.tables(false, d.RecallTables("test-"+p, what, testRecalls(p), o.Paper)...)
 		t, err := d.PairedTable("test-"+p+"-differences", p, comparisons)
 		if err != nil {
 			return err
 		}
-		s.add(t, false)
-		s.add(seedTable("test-"+p+"-seeds", "test", what, testRecalls(p)), false)
+		s.tables(false, t, seedTable("test-"+p+"-seeds", "test", what, testRecalls(p)))
 	}
-	for _, t := range d.JudgedTables() {
-		s.Items = append(s.Items, Item{Table: t})
-	}
+	s.tables(false, d.JudgedTables()...)
 	if len(protocols) == 0 {
 		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the "+
 			"highest M-Recall, so they are a little too good; --test measures the test split.")
 	}
-	for _, t := range d.RecallTables("validation", "validation split, best validation", validationRecalls, o.Paper) {
-		s.Items = append(s.Items, Item{Table: t, Aside: len(protocols) > 0})
-	}
-	s.add(seedTable("validation-seeds", "dev", "validation split, best validation", validationRecalls),
-		len(protocols) > 0 && primary.Split != "dev")
+	what := "validation split, best validation"
+	s.tables(len(protocols) > 0, d.RecallTables("validation", what, validationRecalls, o.Paper)...)
+	s.tables(len(protocols) > 0 && primary.Split != "dev",
+		seedTable("validation-seeds", "dev", what, validationRecalls))
 	if len(comparisons) > 0 && !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
 		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train "+
 			"each with two seeds or more for intervals and tests.")
@@ -175,17 +173,15 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	if tables := d.DiagnosisTables(); len(tables) > 0 {
 		s = section("diagnosis", "Where recalls come from")
 		for _, t := range tables {
-			s.Items = append(s.Items, Item{Table: t, Aside: t.Name == leadTableName})
+			s.tables(t.Name == leadTableName, t)
 		}
 	}
 
 	figures, peaks := d.NegativeFigures()
 	if len(figures) > 0 {
 		s = section("negatives", "Unique hard negatives of a batch")
-		for _, f := range figures {
-			s.Items = append(s.Items, Item{Figure: f})
-		}
-		s.Items = append(s.Items, Item{Table: peaks, Aside: true})
+		s.figures(figures)
+		s.tables(true, peaks)
 	}
 	for i, h := range o.Hardest[d] {
 		s = section(fmt.Sprintf("hardest-%d", i+1), "Hardest negatives of a caption")
@@ -238,10 +234,8 @@ func (r *Report) unique() {
 
 // RunTable lists the runs of a data set.
 func (d *DataSet) RunTable() *Table {
-	t := &Table{Name: "runs", Title: "Runs on " + d.Name, Heads: []Head{{Name: "run"}, {Name: "network"},
-		{Name: "loss"}, {Name: "margin", Number: true}, {Name: "lr", Number: true},
-		{Name: "batch", Number: true}, {Name: "seed", Number: true}, {Name: "epochs", Number: true},
-		{Name: "best M-Recall", Number: true}, {Name: "at epoch", Number: true}, {Name: "finished"}}}
+	t := &Table{Name: "runs", Title: "Runs on " + d.Name, Heads: heads("run", "network", "loss", ">margin", ">lr",
+		">batch", ">seed", ">epochs", ">best M-Recall", ">at epoch", "finished")}
 	for _, g := range d.Groups {
 		for _, r := range g.Runs {
 			c := r.Config
@@ -253,33 +247,36 @@ func (d *DataSet) RunTable() *Table {
 			if c.Loss.HasMargins() {
 				margin += " + " + fmt.Sprint(c.Loss.LSEH.Lambda) + " Sim"
 			}
-			t.Rows = append(t.Rows, Row{Cells: []Cell{textCell(r.Name), textCell(g.Network), textCell(g.Loss),
-				textCell(margin), textCell(fmt.Sprint(c.Optim.LR)),
-				textCell(fmt.Sprint(c.Train.Batch)), textCell(fmt.Sprint(c.Seed)), numberCell(r.Epochs(), 1), best, at,
-				textCell(map[bool]string{true: "yes", false: "no"}[r.Finished()])}})
+			t.row(false, r.Name, g.Network, g.Loss, margin, fmt.Sprint(c.Optim.LR), fmt.Sprint(c.Train.Batch),
+				fmt.Sprint(c.Seed), numberCell(r.Epochs(), 1), best, at,
+				map[bool]string{true: "yes", false: "no"}[r.Finished()])
 		}
 	}
 	if collapsed := d.names((*Run).Collapsed); len(collapsed) > 0 {
 		t.Notes = append(t.Notes, "Collapsed, all scores alike before the best validation: "+
 			strings.Join(collapsed, ", ")+".")
 	}
-	for _, g := range d.Groups {
-		for _, r := range g.Runs {
-			if r.Noise != nil {
-				t.Notes = append(t.Notes, fmt.Sprintf("%s was trained on %s.", r.Name, r.Noise))
-			}
+	for _, r := range d.runs() {
+		if r.Noise != nil {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s was trained on %s.", r.Name, r.Noise))
 		}
 	}
 	return t
 }
 
+// runs are those of all groups.
+func (d *DataSet) runs() (all []*Run) {
+	for _, g := range d.Groups {
+		all = append(all, g.Runs...)
+	}
+	return all
+}
+
 // names are those of the runs that are so.
 func (d *DataSet) names(so func(*Run) bool) (names []string) {
-	for _, g := range d.Groups {
-		for _, r := range g.Runs {
-			if so(r) {
-				names = append(names, r.Name)
-			}
+	for _, r := range d.runs() {
+		if so(r) {
+			names = append(names, r.Name)
 		}
 	}
 	return names
@@ -287,12 +284,10 @@ func (d *DataSet) names(so func(*Run) bool) (names []string) {
 
 // protocols lists those by which runs were measured on the test split.
 func (d *DataSet) protocols() (names []string) {
-	for _, g := range d.Groups {
-		for _, r := range g.Runs {
-			for _, m := range r.Test {
-				if !slices.Contains(names, m.Protocol) {
-					names = append(names, m.Protocol)
-				}
+	for _, r := range d.runs() {
+		for _, m := range r.Test {
+			if !slices.Contains(names, m.Protocol) {
+				names = append(names, m.Protocol)
 			}
 		}
 	}
@@ -343,9 +338,7 @@ func hardestItems(h *study.Hardest, p *Pictures) (*Gallery, *Table, error) {
 		"margin + similarity − match, the largest first; in training the first alone gets a gradient. Networks in " +
 		"evaluation mode."}
 	t := &Table{Name: "hardest", Title: "Hardest negatives of “" + h.Caption + "” (" + where + ")",
-		Heads: []Head{{Name: "run"}, {Name: "rank", Number: true}, {Name: "image"},
-			{Name: "similarity", Number: true}, {Name: "semantic", Number: true}, {Name: "margin", Number: true},
-			{Name: "hinge", Number: true}}}
+		Heads: heads("run", ">rank", "image", ">similarity", ">semantic", ">margin", ">hinge")}
 	card := func(id string, lines ...string) (Card, error) {
 		data, err := p.Embed(id, cardSide)
 		return Card{ID: id, Data: data, Lines: lines}, err
@@ -368,10 +361,8 @@ func hardestItems(h *study.Hardest, p *Pictures) (*Gallery, *Table, error) {
 				return nil, nil, err
 			}
 			row.Cards = append(row.Cards, c)
-			t.Rows = append(t.Rows, Row{Rule: k == 0 && i > 0,
-				Cells: []Cell{textCell(nameOf(l.Run)), numberCell(float64(k+1), 0), textCell(n.ImageID),
-					numberCell(n.Similarity, 4), semantic,
-					numberCell(n.Margin, 4), numberCell(n.Hinge, 4)}})
+			t.row(k == 0 && i > 0, nameOf(l.Run), k+1, n.ImageID, numberCell(n.Similarity, 4), semantic,
+				numberCell(n.Margin, 4), numberCell(n.Hinge, 4))
 		}
 		g.Rows = append(g.Rows, row)
 	}

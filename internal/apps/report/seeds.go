@@ -97,14 +97,12 @@ func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margi
 	if !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
 		return nil
 	}
-	t := &Table{Name: name, Title: title, Heads: []Head{{Name: "network"}, {Name: "base"}, {Name: "loss"},
-		{Name: "measure"}, {Over: "base", Name: "mean", Number: true}, {Over: "loss", Name: "mean", Number: true},
-		{Over: "Difference", Name: "mean", Number: true}, {Over: "Difference", Name: "95 %", Number: true},
-		{Over: "Difference", Name: "p", Number: true}}}
+	t := &Table{Name: name, Title: title, Heads: heads("network", "base", "loss", "measure", ">base|mean",
+		">loss|mean", ">Difference|mean", ">Difference|95 %", ">Difference|p")}
 	if margin > 0 {
 		t.Heads = append(t.Heads, Head{fmt.Sprintf("Equal within ±%g", margin), "p", true})
 	}
-	t.Heads = append(t.Heads, Head{Name: "test"})
+	t.Heads = append(t.Heads, heads("test")...)
 	untested := false
 	for i, c := range comparisons {
 		for n, s := range scores {
@@ -112,8 +110,8 @@ func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margi
 			if len(base) == 0 || len(target) == 0 {
 				continue
 			}
-			cells := []Cell{textCell(c.Base.Network), textCell(c.Base.Loss), textCell(c.Target.Loss), textCell(s.name),
-				reachedCell(base, s.decimals), reachedCell(target, s.decimals)}
+			cells := []any{c.Base.Network, c.Base.Loss, c.Target.Loss, s.name, reachedCell(base, s.decimals),
+				reachedCell(target, s.decimals)}
 			difference, interval, p, equal := signedCell([]float64{meanOf(target) - meanOf(base)}, s.decimals),
 				textCell("-"), textCell("-"), textCell("-")
 			how := fmt.Sprintf("Welch (n = %d, %d)", len(base), len(target))
@@ -140,8 +138,8 @@ func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margi
 			if margin > 0 {
 				cells = append(cells, equal)
 			}
-			t.Rows = append(t.Rows, Row{Rule: n == 0 && i > 0 && (len(scores) > 1 ||
-				comparisons[i-1].Base.Network != c.Base.Network), Cells: append(cells, textCell(how))})
+			t.row(n == 0 && i > 0 && (len(scores) > 1 || comparisons[i-1].Base.Network != c.Base.Network),
+				append(cells, how)...)
 		}
 	}
 	if len(t.Rows) == 0 {
@@ -178,23 +176,17 @@ func reachedCell(values []float64, decimals int) Cell {
 // standard deviation and the number of runs where there are two or more. Runs without a validation have no row.
 func Seeds(runs []*Run) *Table {
 	t := &Table{Name: "seeds", Title: "Best validation of each seed",
-		Heads: []Head{{Name: "seed"}, {Name: "epoch", Number: true}}}
+		Heads: heads("seed", ">epoch")}
 	for _, d := range directions {
 		for _, n := range []string{"R@1", "R@5", "R@10"} {
 			t.Heads = append(t.Heads, Head{d.name, n, true})
 		}
 	}
-	t.Heads = append(t.Heads, Head{Name: "M-Recall", Number: true})
-	row := func(name, epoch Cell, of []*Run) Row {
-		g := &Group{Runs: of}
-		m := measureAll([]*Group{g}, validationRecalls)[0]
-		cells := []Cell{name, epoch}
-		for _, d := range directions {
-			for _, r := range m.recalls(d.of) {
-				cells = append(cells, statCell(r, 1))
-			}
-		}
-		return Row{Cells: append(cells, statCell(m.mRecalls(), 2))}
+	t.Heads = append(t.Heads, heads(">M-Recall")...)
+	row := func(rule bool, name string, epoch Cell, of []*Run) {
+		m := measureAll([]*Group{{Runs: of}}, validationRecalls)[0]
+		t.row(rule, name, epoch, statCells(m.recalls(directions[0].of)), statCells(m.recalls(directions[1].of)),
+			statCell(m.mRecalls(), 2))
 	}
 	var with []*Run
 	for _, r := range runs {
@@ -203,12 +195,11 @@ func Seeds(runs []*Run) *Table {
 			continue
 		}
 		with = append(with, r)
-		t.Rows = append(t.Rows, row(textCell(fmt.Sprint(r.Config.Seed)), numberCell(best.Epoch, 2), []*Run{r}))
+		row(false, fmt.Sprint(r.Config.Seed), numberCell(best.Epoch, 2), []*Run{r})
 	}
 	if len(with) > 1 {
-		all := row(textCell(fmt.Sprintf("mean, n = %d", len(with))), textCell(""), with)
-		all.Rule, all.Bold = true, true
-		t.Rows = append(t.Rows, all)
+		row(true, fmt.Sprintf("mean, n = %d", len(with)), textCell(""), with)
+		t.Rows[len(t.Rows)-1].Bold = true
 		t.Notes = append(t.Notes, "Mean ± sample standard deviation over the seeds.")
 	}
 	return t

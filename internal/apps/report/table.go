@@ -37,17 +37,50 @@ type Row struct {
 
 // Cell is a text, or a number with the deviation of the values it is the mean of.
 type Cell struct {
-	Text     string  // for people
-	Value    float64 // for programs, where Number is set
-	Std      float64 // NaN if there is none
-	Number   bool
-	Decimals int
+	Text   string  // for people
+	Value  float64 // for programs, where Number is set
+	Std    float64 // NaN if there is none
+	Number bool
+}
+
+// heads are headings of columns. A > begins those of numbers, and OVER|NAME is a name below a heading of several
+// columns.
+func heads(names ...string) (out []Head) {
+	for _, name := range names {
+		name, number := strings.CutPrefix(name, ">")
+		over, below, ok := strings.Cut(name, "|")
+		if !ok {
+			over, below = "", name
+		}
+		out = append(out, Head{over, below, number})
+	}
+	return out
+}
+
+// row adds a row, where rule is set below a line. A cell is a Cell, several of them, a text, or a number of things.
+func (t *Table) row(rule bool, cells ...any) {
+	r := Row{Rule: rule}
+	for _, c := range cells {
+		switch c := c.(type) {
+		case string:
+			r.Cells = append(r.Cells, textCell(c))
+		case int:
+			r.Cells = append(r.Cells, numberCell(float64(c), 0))
+		case Cell:
+			r.Cells = append(r.Cells, c)
+		case []Cell:
+			r.Cells = append(r.Cells, c...)
+		default:
+			panic(fmt.Sprintf("report: a cell of a %T", c))
+		}
+	}
+	t.Rows = append(t.Rows, r)
 }
 
 func textCell(s string) Cell { return Cell{Text: s} }
 
 func numberCell(v float64, decimals int) Cell {
-	return Cell{Text: fixed(v, decimals), Value: v, Std: math.NaN(), Number: true, Decimals: decimals}
+	return Cell{Text: fixed(v, decimals), Value: v, Std: math.NaN(), Number: true}
 }
 
 // signedCell shows the sign of a difference.
@@ -71,9 +104,15 @@ func statCell(values []float64, decimals int) Cell {
 	return spreadCell(mean, std, decimals)
 }
 
+func statCells(columns [][]float64) (cells []Cell) {
+	for _, values := range columns {
+		cells = append(cells, statCell(values, 1))
+	}
+	return cells
+}
+
 func spreadCell(mean, std float64, decimals int) Cell {
-	return Cell{Text: fixed(mean, decimals) + " ± " + fixed(std, decimals), Value: mean, Std: std, Number: true,
-		Decimals: decimals}
+	return Cell{Text: fixed(mean, decimals) + " ± " + fixed(std, decimals), Value: mean, Std: std, Number: true}
 }
 
 // rangeCell shows an interval.
@@ -84,7 +123,7 @@ func rangeCell(i stats.Interval, decimals int) Cell {
 // pCell shows a p-value.
 func pCell(p float64) Cell {
 	if p < 0.0001 {
-		return Cell{Text: "< 0.0001", Value: p, Std: math.NaN(), Number: true, Decimals: 4}
+		return Cell{Text: "< 0.0001", Value: p, Std: math.NaN(), Number: true}
 	}
 	return numberCell(p, 4)
 }

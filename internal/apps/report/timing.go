@@ -74,10 +74,9 @@ func Timing(r *bench.SamplesReport) ([]*chart.Figure, *Table) {
 	inLoss := &chart.Figure{Name: "timing-loss", Title: "Time in the loss only: " + network, X: "subset n",
 		Y: "milliseconds", ZeroY: true, Legend: chart.TopLeft}
 	t := &Table{Name: "timing", Title: "Computation time and number of samples",
-		Heads: []Head{{Name: "loss"}, {"An epoch", "seconds, largest subset", true}, {"An epoch", "slope s", true},
-			{"An epoch", "intercept s", true}, {"An epoch", "r²", true},
-			{"In the loss", "ms, largest subset", true}, {"In the loss", "slope ms", true},
-			{"In the loss", "intercept ms", true}, {"In the loss", "r²", true}},
+		Heads: heads("loss", ">An epoch|seconds, largest subset", ">An epoch|slope s", ">An epoch|intercept s",
+			">An epoch|r²", ">In the loss|ms, largest subset", ">In the loss|slope ms", ">In the loss|intercept ms",
+			">In the loss|r²"),
 		Notes: []string{fmt.Sprintf("%s, batch %d, %s; subset n is the first %d·n images with their captions. T(n) = "+
 			"slope·n + intercept by least squares.", network, r.Batch, r.Device, r.StepImages)}}
 	for c, name := range r.Losses() {
@@ -89,7 +88,7 @@ func Timing(r *bench.SamplesReport) ([]*chart.Figure, *Table) {
 			}
 		}
 		label := strings.ToUpper(name)
-		cells := []Cell{textCell(label)}
+		var cells []Cell
 		for _, half := range []struct {
 			f *chart.Figure
 			y []float64
@@ -107,7 +106,7 @@ func Timing(r *bench.SamplesReport) ([]*chart.Figure, *Table) {
 			half.f.Series = append(half.f.Series, chart.Series{Name: label + " fitted", Color: c, X: ends, Hidden: true,
 				Y: []float64{fit.Slope*ends[0] + fit.Intercept, fit.Slope*ends[1] + fit.Intercept}})
 		}
-		t.Rows = append(t.Rows, Row{Cells: cells})
+		t.row(false, label, cells)
 	}
 	return []*chart.Figure{whole, inLoss}, t
 }

@@ -270,8 +270,7 @@ func (c *call) decode(to any) error {
 
 // explain puts errors of encoding/json into words without names of Go.
 func explain(err error) error {
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if kind.Field == "" {
 			return fmt.Errorf("a %s does not fit", kind.Value)
 		}

@@ -133,8 +133,7 @@ func (s *Store) claim(st *State, epochs int, job string, now time.Time) (*Claim,
 		if err = atomicfile.WriteNew(c.path, atomicfile.Bytes(c.text)); err == nil {
 			return c, nil
 		}
-		var link *os.LinkError
-		if errors.As(err, &link) && !errors.Is(err, fs.ErrExist) {
+		if _, ok := errors.AsType[*os.LinkError](err); ok && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("%s: hard links, which keep two processes from the same trial, cannot be made: %w",
 				st.Dir, err)
 		}

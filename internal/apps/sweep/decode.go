@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"vsetrain/internal/run/config"
+	"vsetrain/internal/system/options"
 )
 
 // reader decodes a sweep file node by node and collects every mistake with its position in the file.
@@ -65,7 +66,7 @@ func (r *reader) section(path string, n *yaml.Node, keys ...key) (seen map[strin
 			if path == "" {
 				hint = "a sweep has " + strings.Join(names, ", ")
 			}
-			if near := config.Nearest(k.Value, names); near != "" {
+			if near := options.Nearest(k.Value, names); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			r.add(k, at, "unknown key; %s", hint)
@@ -92,7 +93,7 @@ func (r *reader) text(out *string, words ...string) func(string, *yaml.Node, *ya
 		}
 		if len(words) > 0 && !slices.Contains(words, v.Value) {
 			hint := ""
-			if near := config.Nearest(v.Value, words); near != "" {
+			if near := options.Nearest(v.Value, words); near != "" {
 				hint = "; did you mean " + near + "?"
 			}
 			r.add(v, path, "expected one of %s, found %s%s", strings.Join(words, ", "), config.Describe(v), hint)

@@ -48,7 +48,7 @@ func simulate(t *testing.T, p *Plan, score func(Point, int) float64) (jobs []str
 		job.State.Target = job.Epochs
 		x := score(job.State.Point, job.Epochs)
 		job.State.Results[job.Epochs] = Result{Epochs: job.Epochs, Score: x,
-			Best: records.ValidationRecord{MRecall: x}}
+			Best: records.ValidationRecord{Measured: records.Measured{MRecall: x}}}
 		jobs = append(jobs, job.State.Point.String())
 	}
 	t.Fatal("no end")

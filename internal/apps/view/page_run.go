@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/records"
-	"vsetrain/models"
 )
 
 // setting is a line of a configuration.
@@ -36,28 +34,12 @@ func settings(c *config.Config) []settingGroup {
 	out := []settingGroup{{}, {Other: true}}
 	for i, v := range config.Values(c) {
 		g := &out[0]
-		if unread(c, v.Key) {
+		if !report.HasEffect(c, v.Key) {
 			g = &out[1]
 		}
 		g.List = append(g.List, setting{v, v.Text != base[i].Text})
 	}
 	return slices.DeleteFunc(out, func(g settingGroup) bool { return len(g.List) == 0 })
-}
-
-// unread reports whether a key is an option of another network, text encoder or loss than that of the run.
-func unread(c *config.Config, key string) bool {
-	part := strings.Split(key, ".")
-	switch {
-	case len(part) < 3:
-		return false
-	case part[0] == "loss":
-		return part[1] != c.Loss.Name
-	case part[0] == "model" && part[1] == models.TextBert:
-		return c.Model.TextEncoder != models.TextBert
-	case part[0] == "model":
-		return part[1] != c.Model.Traits().Section
-	}
-	return false
 }
 
 // timing tells when a run began and when it will be done.

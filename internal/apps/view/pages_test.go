@@ -114,8 +114,8 @@ func TestRunPlots(t *testing.T) {
 	r := &Run{}
 	for i := range 4 {
 		r.Steps = append(r.Steps, records.StepRecord{Epoch: float64(i), HardFalse: &share, AllFalse: &all})
-		r.Validations = append(r.Validations, records.ValidationRecord{Epoch: float64(i), MRecall: 20,
-			Average: &records.AverageRecord{MRecall: 25}})
+		r.Validations = append(r.Validations, records.ValidationRecord{Epoch: float64(i),
+			Measured: records.Measured{MRecall: 20}, Average: &records.Measured{MRecall: 25}})
 	}
 	found := map[string]string{}
 	for _, p := range runPlots(r) {

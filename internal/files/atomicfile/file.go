@@ -153,8 +153,7 @@ func (f *File) finish() {
 // explain describes an error that left the earlier file as it was.
 func (f *File) explain(err error) error {
 	err = Explain("write", f.path, err)
-	var e *Error
-	if errors.As(err, &e) && e.Path == f.path {
+	if e, ok := errors.AsType[*Error](err); ok && e.Path == f.path {
 		_, statErr := os.Lstat(f.path)
 		e.Intact = statErr == nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,14 +74,7 @@ func (m *Manifest) sum(name string) (Sum, bool) {
 }
 
 // Names returns the names of the files, in their order.
-func (m *Manifest) Names() []string {
-	var all []string
-	for name := range m.Files {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
+func (m *Manifest) Names() []string { return slices.Sorted(maps.Keys(m.Files)) }
 
 // CheckOpen compares size, first and last block of files of a folder with its manifest. changed are those that differ
 // in nothing of this, but were written at another time, as a copy is. Files that the manifest does not list, and that

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/mapped"
 	"vsetrain/internal/files/regular"
 )
@@ -59,7 +60,7 @@ func open(f *os.File, size int64, path string, mapFile bool) (*File, error) {
 	file := &File{Path: path, DType: h.dtype, Shape: h.shape, f: f, offset: h.offset, rows: 1, rowLen: 1}
 	if len(h.shape) > 0 {
 		file.rows = h.shape[0]
-		file.rowLen, err = elements(h.shape[1:], h.dtype.Size())
+		file.rowLen, err = elements.Count(h.shape[1:], h.dtype.Size())
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +81,7 @@ func (h *header) checkSize(size int64) error {
 	if h.dtype == Object {
 		return nil
 	}
-	n, err := elements(h.shape, h.dtype.Size())
+	n, err := elements.Count(h.shape, h.dtype.Size())
 	if err != nil {
 		return err
 	}

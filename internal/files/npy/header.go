@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/files/elements"
 )
 
 const (
@@ -136,7 +138,7 @@ func (h *header) parse(text string) error {
 			return fmt.Errorf("key %q is missing", key)
 		}
 	}
-	_, err := elements(h.shape, h.dtype.Size())
+	_, err := elements.Count(h.shape, h.dtype.Size())
 	return err
 }
 

@@ -12,7 +12,11 @@
 // which features of tens of gigabytes need.
 package npy
 
-import "fmt"
+import (
+	"cmp"
+
+	"vsetrain/internal/files/elements"
+)
 
 // DType is the element type of an array in NumPy's notation: byte order, kind, bytes per element.
 type DType string
@@ -33,53 +37,15 @@ const (
 	Object DType = "|O" // pickled Python objects: see ReadObjects
 )
 
-// names are what NumPy calls the types in Python.
-var names = map[DType]string{F16: "float16", F32: "float32", F64: "float64", I8: "int8", I16: "int16", I32: "int32",
-	I64: "int64", U8: "uint8", U16: "uint16", U32: "uint32", Bool: "bool", Object: "object"}
+// types are the types' names in safetensors, and what NumPy calls them in Python.
+var types = map[DType]struct{ element, name string }{
+	F16: {"F16", "float16"}, F32: {"F32", "float32"}, F64: {"F64", "float64"},
+	I8: {"I8", "int8"}, I16: {"I16", "int16"}, I32: {"I32", "int32"}, I64: {"I64", "int64"},
+	U8: {"U8", "uint8"}, U16: {"U16", "uint16"}, U32: {"U32", "uint32"}, Bool: {"BOOL", "bool"}, Object: {"", "object"},
+}
 
 // Name returns what NumPy calls the type in Python, such as float32 for "<f4".
-func (d DType) Name() string {
-	if name, ok := names[d]; ok {
-		return name
-	}
-	return string(d)
-}
+func (d DType) Name() string { return cmp.Or(types[d].name, string(d)) }
 
 // Size returns the number of bytes of one element, 0 for Object and unknown types.
-func (d DType) Size() int {
-	switch d {
-	case I8, U8, Bool:
-		return 1
-	case F16, I16, U16:
-		return 2
-	case F32, I32, U32:
-		return 4
-	case F64, I64:
-		return 8
-	}
-	return 0
-}
-
-// elements returns the product of shape, or an error when a dimension is negative or the data of that many
-// elements of size bytes each would not fit in an int.
-func elements(shape []int, size int) (int, error) {
-	const maxInt = int(^uint(0) >> 1)
-	n, zero := 1, false
-	for _, d := range shape {
-		if d < 0 {
-			return 0, fmt.Errorf("shape %v has a negative dimension", shape)
-		}
-		if d == 0 {
-			zero = true
-			continue
-		}
-		if n > maxInt/d/max(size, 1) {
-			return 0, fmt.Errorf("shape %v is too large: its size in bytes overflows", shape)
-		}
-		n *= d
-	}
-	if zero {
-		return 0, nil
-	}
-	return n, nil
-}
+func (d DType) Size() int { return elements.Sizes[types[d].element] }

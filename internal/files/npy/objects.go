@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/pickle"
 	"vsetrain/internal/files/regular"
 )
@@ -46,7 +47,7 @@ func readObjects(r io.Reader) ([]any, error) {
 	if !ok {
 		return nil, fmt.Errorf("it holds a pickled %s: expected a NumPy array", pickle.TypeName(v))
 	}
-	n, err := elements(h.shape, 1)
+	n, err := elements.Count(h.shape, 1)
 	if err != nil {
 		return nil, err
 	}

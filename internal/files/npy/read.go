@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/mapped"
 )
@@ -74,34 +75,17 @@ func (f *File) readRow(n, row int, take func([]byte)) (err error) {
 }
 
 // ReadScaled writes a row into dst, its numbers of any type times scale, rounded to float32.
-func (f *File) ReadScaled(dst []float32, row int, scale float64) (err error) {
-	switch {
-	case f.DType == Object || f.Fortran:
+func (f *File) ReadScaled(dst []float32, row int, scale float64) error {
+	if f.DType == Object || f.Fortran {
 		return fmt.Errorf("npy: %s: expected numbers in C order; %s", f.Path, f.Rewrite())
-	case row < 0 || row >= f.rows || len(dst) != f.rowLen:
-		return fmt.Errorf("npy: %s: row %d of %d, %d elements of %d", f.Path, row, f.rows, len(dst), f.rowLen)
 	}
-	size := f.rowLen * f.DType.Size()
-	at := f.offset + int64(row)*int64(size)
-	var b []byte
-	if f.mapped != nil {
-		defer f.mapped.Recover(mapped.Watch(), &err)
-		b = f.mapped.Bytes()[at : at+int64(size)]
-	} else {
-		b = make([]byte, size)
-		if err := f.readAt(b, at); err != nil {
-			return err
+	v := make([]float64, len(dst))
+	return f.readRow(len(dst), row, func(b []byte) {
+		convert(f, v, b)
+		for i, x := range v {
+			dst[i] = float32(scale * x)
 		}
-	}
-	for i := range dst {
-		switch f.DType {
-		case F16, F32, F64:
-			dst[i] = float32(scale * floatAt(f.DType, b, i))
-		default:
-			dst[i] = float32(scale * float64(intAt(f.DType, b, i)))
-		}
-	}
-	return nil
+	})
 }
 
 // Whole reports whether the elements are integers.
@@ -142,22 +126,19 @@ func (f *File) readAt(b []byte, at int64) error {
 }
 
 func (f *File) decodeRow(dst []float32, src []byte) {
-	switch f.DType {
-	case F16:
+	switch {
+	case len(dst) == 0:
+	case f.DType == F16:
 		half.Decode(dst, src)
-	case F32:
-		if littleEndian && len(dst) > 0 {
-			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), src)
-			return
-		}
-		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-		}
-	case F64:
-		for i := range dst {
-			dst[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:])))
-		}
+	case f.DType == F32 && littleEndian:
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), 4*len(dst)), src)
+	default:
+		convert(f, dst, src)
 	}
+}
+
+func convert[T elements.Number](f *File, dst []T, src []byte) {
+	elements.Convert(dst, types[f.DType].element, src)
 }
 
 // Ints returns the whole array in C order as int64. Floats must be whole numbers: image sizes are often saved
@@ -168,19 +149,17 @@ func (f *File) Ints() (out []int64, err error) {
 		return nil, err
 	}
 	defer f.mapped.Recover(mapped.Watch(), &err)
-	out = make([]int64, f.rows*f.rowLen)
-	for i := range out {
-		switch f.DType {
-		case F16, F32, F64:
-			v := floatAt(f.DType, b, i)
-			if v != math.Trunc(v) || v < -1<<63 || v >= 1<<63 {
-				return nil, fmt.Errorf("npy: %s: element %d is %v: expected an integer", f.Path, i, v)
+	if !f.Whole() {
+		v := make([]float64, f.rows*f.rowLen)
+		convert(f, v, b)
+		for i, x := range v {
+			if x != math.Trunc(x) || x < -1<<63 || x >= 1<<63 {
+				return nil, fmt.Errorf("npy: %s: element %d is %v: expected an integer", f.Path, i, x)
 			}
-			out[i] = int64(v)
-		default:
-			out[i] = intAt(f.DType, b, i)
 		}
 	}
+	out = make([]int64, f.rows*f.rowLen)
+	convert(f, out, b)
 	return inCOrder(f, out), nil
 }
 
@@ -192,14 +171,7 @@ func (f *File) Float64s() (out []float64, err error) {
 	}
 	defer f.mapped.Recover(mapped.Watch(), &err)
 	out = make([]float64, f.rows*f.rowLen)
-	for i := range out {
-		switch f.DType {
-		case F16, F32, F64:
-			out[i] = floatAt(f.DType, b, i)
-		default:
-			out[i] = float64(intAt(f.DType, b, i))
-		}
-	}
+	convert(f, out, b)
 	return inCOrder(f, out), nil
 }
 
@@ -214,34 +186,6 @@ func (f *File) all() ([]byte, error) {
 	}
 	b := make([]byte, size)
 	return b, f.readAt(b, f.offset)
-}
-
-func intAt(d DType, b []byte, i int) int64 {
-	switch d {
-	case I8:
-		return int64(int8(b[i]))
-	case U8, Bool:
-		return int64(b[i])
-	case I16:
-		return int64(int16(binary.LittleEndian.Uint16(b[2*i:])))
-	case U16:
-		return int64(binary.LittleEndian.Uint16(b[2*i:]))
-	case I32:
-		return int64(int32(binary.LittleEndian.Uint32(b[4*i:])))
-	case U32:
-		return int64(binary.LittleEndian.Uint32(b[4*i:]))
-	}
-	return int64(binary.LittleEndian.Uint64(b[8*i:]))
-}
-
-func floatAt(d DType, b []byte, i int) float64 {
-	switch d {
-	case F16:
-		return float64(half.Float32(binary.LittleEndian.Uint16(b[2*i:])))
-	case F32:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-	}
-	return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
 }
 
 // inCOrder returns v, stored in the file's order, in C order.

@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/integrity"
 )
@@ -47,13 +49,13 @@ func create(path string, dtype DType, shape []int, grow bool) (*Writer, error) {
 	if len(shape) > maxDims {
 		return nil, fmt.Errorf("npy: create %s: shape has %d dimensions, more than %d", path, len(shape), maxDims)
 	}
-	if _, err := elements(shape, dtype.Size()); err != nil {
+	if _, err := elements.Count(shape, dtype.Size()); err != nil {
 		return nil, fmt.Errorf("npy: create %s: %w", path, err)
 	}
 	w := &Writer{path: path, dtype: dtype, shape: shape, grow: grow, rowLen: 1}
 	if grow {
 		var err error
-		if w.rowLen, err = elements(shape[1:], dtype.Size()); err != nil || w.rowLen == 0 {
+		if w.rowLen, err = elements.Count(shape[1:], dtype.Size()); err != nil || w.rowLen == 0 {
 			return nil, fmt.Errorf("npy: create %s: a row of shape %v cannot be counted", path, shape[1:])
 		}
 	}
@@ -87,7 +89,7 @@ func (w *Writer) take(n int) error {
 		return fmt.Errorf("npy: write %s: the writer is closed", w.path)
 	}
 	if !w.grow {
-		total, _ := elements(w.shape, 1) // checked by create
+		total, _ := elements.Count(w.shape, 1) // checked by create
 		if w.written+n > total {
 			return fmt.Errorf("npy: write %s: %d elements are too many: shape %v holds %d", w.path, w.written+n,
 				w.shape, total)
@@ -109,32 +111,17 @@ func (w *Writer) WriteFloat32(v []float32) error {
 		w.written += len(v)
 		return nil
 	}
-	size := w.dtype.Size()
-	for len(v) > 0 {
-		part := v[:min(len(v), bufElements)]
-		b := w.buffer(len(part) * size)
-		bad := -1
+	return pieces(w, v, func(b []byte, part []float32) (bad int) {
 		if w.dtype == F16 {
-			bad = half.Encode(b, part)
-		} else {
-			for i, x := range part {
-				if !w.put(b[i*size:], float64(x)) {
-					bad = i
-					break
-				}
-			}
+			return half.Encode(b, part)
 		}
-		if bad >= 0 {
-			return fmt.Errorf("npy: write %s: element %d is %v, which %s cannot hold", w.path, w.written+bad, part[bad],
-				w.dtype)
-		}
-		if err := w.write(b); err != nil {
-			return err
-		}
-		w.written += len(part)
-		v = v[len(part):]
-	}
-	return nil
+		size := w.dtype.Size()
+		return slices.IndexFunc(part, func(x float32) bool {
+			ok := w.put(b, float64(x))
+			b = b[size:]
+			return !ok
+		})
+	})
 }
 
 // WriteInts appends integers (image sizes, ids) to an array of type I32, I64 or U8, or F64 up to 2^53.
@@ -142,27 +129,34 @@ func (w *Writer) WriteInts(v []int64) error {
 	if err := w.take(len(v)); err != nil {
 		return err
 	}
-	size := w.dtype.Size()
-	for len(v) > 0 {
-		part := v[:min(len(v), bufElements)]
-		b := w.buffer(len(part) * size)
-		for i, x := range part {
+	return pieces(w, v, func(b []byte, part []int64) (bad int) {
+		size := w.dtype.Size()
+		return slices.IndexFunc(part, func(x int64) bool {
 			ok := w.dtype == I64
 			if ok {
-				binary.LittleEndian.PutUint64(b[8*i:], uint64(x))
+				binary.LittleEndian.PutUint64(b, uint64(x))
 			} else if w.dtype != F16 && w.dtype != F32 && int64(float64(x)) == x {
-				ok = w.put(b[i*size:], float64(x))
+				ok = w.put(b, float64(x))
 			}
-			if !ok {
-				return fmt.Errorf("npy: write %s: element %d is %d, which %s cannot hold", w.path, w.written+i, x,
-					w.dtype)
-			}
+			b = b[size:]
+			return !ok
+		})
+	})
+}
+
+// pieces writes v piece by piece, each encoded into b. encode returns the index of the first element that the type of
+// the array cannot hold, -1 if there is none.
+func pieces[T float32 | int64](w *Writer, v []T, encode func(b []byte, part []T) (bad int)) error {
+	for part := range slices.Chunk(v, bufElements) {
+		b := w.buffer(len(part) * w.dtype.Size())
+		if bad := encode(b, part); bad >= 0 {
+			return fmt.Errorf("npy: write %s: element %d is %v, which %s cannot hold", w.path, w.written+bad, part[bad],
+				w.dtype)
 		}
 		if err := w.write(b); err != nil {
 			return err
 		}
 		w.written += len(part)
-		v = v[len(part):]
 	}
 	return nil
 }
@@ -226,7 +220,7 @@ func (w *Writer) Prepare() (*atomicfile.File, error) {
 
 func (w *Writer) finish() error {
 	if !w.grow {
-		if total, _ := elements(w.shape, 1); w.written != total {
+		if total, _ := elements.Count(w.shape, 1); w.written != total {
 			return fmt.Errorf("%d elements written, shape %v needs %d", w.written, w.shape, total)
 		}
 		return nil

@@ -1,13 +1,10 @@
 package pickle
 
-import "fmt"
-
 // checkTree refuses values that contain themselves, are nested too deep, or would be huge if written out without
 // sharing (a few bytes can describe 2^64 references), so that callers may walk a value by plain recursion.
 func checkTree(v any, l Limits) error {
 	c := checker{limits: l, seen: map[any]subtree{}}
-	_, err := c.visit(v, 0)
-	return err
+	return catch(func() { c.visit(v, 0) })
 }
 
 type subtree struct {
@@ -23,37 +20,34 @@ type checker struct {
 // expansion is how many times larger than Limits.Values a value may be when sharing is written out.
 const expansion = 16
 
-func (c *checker) visit(v any, depth int) (subtree, error) {
+func (c *checker) visit(v any, depth int) subtree {
 	key, children := parts(v)
 	if key == nil {
-		return subtree{size: 1}, nil
+		return subtree{size: 1}
 	}
 	s, ok := c.seen[key]
 	if s.open {
-		return s, fmt.Errorf("a %s contains itself", TypeName(v))
+		failf("a %s contains itself", TypeName(v))
 	}
 	if depth+s.height > c.limits.Depth {
-		return s, fmt.Errorf("nested more than %d deep", c.limits.Depth)
+		failf("nested more than %d deep", c.limits.Depth)
 	}
 	if ok {
-		return s, nil
+		return s
 	}
 	c.seen[key] = subtree{open: true}
 	s = subtree{size: 1}
 	for _, group := range children {
 		for i := range group.len() {
-			t, err := c.visit(group.at(i), depth+1)
-			if err != nil {
-				return s, err
-			}
+			t := c.visit(group.at(i), depth+1)
 			s.height = max(s.height, t.height+1)
 			if s.size += t.size; s.size > expansion*c.limits.Values {
-				return s, fmt.Errorf("more than %d values when written out", expansion*c.limits.Values)
+				failf("more than %d values when written out", expansion*c.limits.Values)
 			}
 		}
 	}
 	c.seen[key] = s
-	return s, nil
+	return s
 }
 
 // group is a list of children.

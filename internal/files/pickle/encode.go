@@ -31,7 +31,7 @@ type PersistentID struct{ ID any }
 func Encode(w io.Writer, v any, replace func(any) (any, error)) error {
 	e := &encoder{memo: map[any]int{}, replace: replace}
 	e.op(0x80, 2)
-	if err := e.value(v, 0); err != nil {
+	if err := catch(func() { e.value(v, 0) }); err != nil {
 		return fmt.Errorf("pickle: %w", err)
 	}
 	e.op('.')
@@ -74,14 +74,14 @@ func (e *encoder) remember(key any) {
 	e.b = binary.LittleEndian.AppendUint32(e.b, uint32(i))
 }
 
-func (e *encoder) value(v any, depth int) error {
+func (e *encoder) value(v any, depth int) {
 	if depth > 200 {
-		return fmt.Errorf("nested more than 200 deep, or contains itself")
+		failf("nested more than 200 deep, or contains itself")
 	}
 	if e.replace != nil {
 		var err error
 		if v, err = e.replace(v); err != nil {
-			return err
+			panic(failure{err})
 		}
 	}
 	switch o := v.(type) {
@@ -94,36 +94,36 @@ func (e *encoder) value(v any, depth int) error {
 	case int64:
 		e.integer(o)
 	case *big.Int:
-		return e.bigInt(o)
+		e.bigInt(o)
 	case float32:
-		return e.value(float64(o), depth)
+		e.value(float64(o), depth)
 	case float64:
 		e.op('G')
 		e.b = binary.BigEndian.AppendUint64(e.b, math.Float64bits(o))
 	case string:
-		return e.str(o)
+		e.str(o)
 	case Bytes:
 		runes := make([]rune, len(o))
 		for i, c := range o {
 			runes[i] = rune(c)
 		}
-		return e.value(Reduce{Name{"_codecs", "encode"}, Tuple{string(runes), "latin1"}}, depth)
+		e.value(Reduce{Name{"_codecs", "encode"}, Tuple{string(runes), "latin1"}}, depth)
 	case Tuple:
-		return e.tuple(o, depth)
+		e.tuple(o, depth)
 	case []any:
 		e.op(']')
-		return e.list(o, depth)
+		e.list(o, depth)
 	case []string:
 		items := make([]any, len(o))
 		for i, s := range o {
 			items[i] = s
 		}
-		return e.value(items, depth)
+		e.value(items, depth)
 	case *List:
 		if !e.seen(o) {
 			e.op(']')
 			e.remember(o)
-			return e.list(o.Items, depth)
+			e.list(o.Items, depth)
 		}
 	case map[string]any:
 		d := &Dict{}
@@ -131,13 +131,13 @@ func (e *encoder) value(v any, depth int) error {
 			d.Set(k, o[k])
 		}
 		e.op('}')
-		return e.items(d, depth)
+		e.items(d, depth)
 	case *Dict:
-		return e.dict(o, depth)
+		e.dict(o, depth)
 	case *Set:
-		return e.value(Reduce{Name{"__builtin__", "set"}, Tuple{o.Items}}, depth)
+		e.value(Reduce{Name{"__builtin__", "set"}, Tuple{o.Items}}, depth)
 	case *Object:
-		return e.object(o, depth)
+		e.object(o, depth)
 	case Name:
 		if !e.seen(o) {
 			e.op('c')
@@ -146,24 +146,17 @@ func (e *encoder) value(v any, depth int) error {
 		}
 	case *Class:
 		dot := strings.LastIndexByte(o.Name, '.')
-		return e.value(Name{o.Name[:max(dot, 0)], o.Name[dot+1:]}, depth)
+		e.value(Name{o.Name[:max(dot, 0)], o.Name[dot+1:]}, depth)
 	case Reduce:
-		if err := e.value(o.Func, depth+1); err != nil {
-			return err
-		}
-		if err := e.tuple(o.Args, depth); err != nil {
-			return err
-		}
+		e.value(o.Func, depth+1)
+		e.tuple(o.Args, depth)
 		e.op('R')
 	case PersistentID:
-		if err := e.value(o.ID, depth+1); err != nil {
-			return err
-		}
+		e.value(o.ID, depth+1)
 		e.op('Q')
 	default:
-		return fmt.Errorf("cannot write a value of type %T", v)
+		failf("cannot write a value of type %T", v)
 	}
-	return nil
 }
 
 func (e *encoder) integer(v int64) {
@@ -181,10 +174,10 @@ func (e *encoder) integer(v int64) {
 	}
 }
 
-func (e *encoder) bigInt(v *big.Int) error {
+func (e *encoder) bigInt(v *big.Int) {
 	size := v.BitLen()/8 + 1 // room for the sign
 	if size > 255 {
-		return fmt.Errorf("integer of %d bits is too long", v.BitLen())
+		failf("integer of %d bits is too long", v.BitLen())
 	}
 	two := v
 	if v.Sign() < 0 {
@@ -194,111 +187,86 @@ func (e *encoder) bigInt(v *big.Int) error {
 	slices.Reverse(b)
 	e.op(0x8a, byte(size))
 	e.b = append(e.b, b...)
-	return nil
 }
 
-func (e *encoder) str(s string) error {
+func (e *encoder) str(s string) {
 	if !utf8.ValidString(s) || len(s) > math.MaxInt32 {
-		return fmt.Errorf("string %s is not valid UTF-8 or too long", clip(s))
+		failf("string %s is not valid UTF-8 or too long", clip(s))
 	}
 	e.op('X')
 	e.b = binary.LittleEndian.AppendUint32(e.b, uint32(len(s)))
 	e.b = append(e.b, s...)
-	return nil
 }
 
-func (e *encoder) tuple(t Tuple, depth int) error {
+func (e *encoder) tuple(t Tuple, depth int) {
 	if len(t) == 0 {
 		e.op(')')
-		return nil
+		return
 	}
 	if len(t) > 3 {
 		e.op('(')
 	}
 	for _, v := range t {
-		if err := e.value(v, depth+1); err != nil {
-			return err
-		}
+		e.value(v, depth+1)
 	}
 	e.op([]byte{0x85, 0x86, 0x87, 't'}[min(len(t), 4)-1])
-	return nil
 }
 
-func (e *encoder) list(items []any, depth int) error {
+func (e *encoder) list(items []any, depth int) {
 	if len(items) == 0 {
-		return nil
+		return
 	}
 	e.op('(')
 	for _, v := range items {
-		if err := e.value(v, depth+1); err != nil {
-			return err
-		}
+		e.value(v, depth+1)
 	}
 	e.op('e')
-	return nil
 }
 
-func (e *encoder) dict(d *Dict, depth int) error {
+func (e *encoder) dict(d *Dict, depth int) {
 	if e.seen(d) {
-		return nil
+		return
 	}
 	if d.Ordered {
-		if err := e.value(Reduce{Func: Name{"collections", "OrderedDict"}}, depth); err != nil {
-			return err
-		}
+		e.value(Reduce{Func: Name{"collections", "OrderedDict"}}, depth)
 	} else {
 		e.op('}')
 	}
 	e.remember(d)
-	if err := e.items(d, depth); err != nil {
-		return err
-	}
+	e.items(d, depth)
 	if d.Attrs != nil && d.Ordered {
-		if err := e.value(d.Attrs, depth+1); err != nil {
-			return err
-		}
+		e.value(d.Attrs, depth+1)
 		e.op('b')
 	}
-	return nil
 }
 
-func (e *encoder) items(d *Dict, depth int) error {
+func (e *encoder) items(d *Dict, depth int) {
 	if d.Len() == 0 {
-		return nil
+		return
 	}
 	e.op('(')
 	for k, v := range d.All() {
-		if err := e.value(k, depth+1); err != nil {
-			return err
-		}
-		if err := e.value(v, depth+1); err != nil {
-			return fmt.Errorf("[%v]: %w", k, err)
+		e.value(k, depth+1)
+		if err := catch(func() { e.value(v, depth+1) }); err != nil {
+			failf("[%v]: %w", k, err)
 		}
 	}
 	e.op('u')
-	return nil
 }
 
-func (e *encoder) object(o *Object, depth int) error {
+func (e *encoder) object(o *Object, depth int) {
 	if e.seen(o) {
-		return nil
+		return
 	}
 	dot := strings.LastIndexByte(o.Class, '.')
 	if dot < 0 {
-		return fmt.Errorf("class %q has no module", o.Class)
+		failf("class %q has no module", o.Class)
 	}
-	if err := e.value(Name{o.Class[:dot], o.Class[dot+1:]}, depth+1); err != nil {
-		return err
-	}
-	if err := e.tuple(o.Args, depth); err != nil {
-		return err
-	}
+	e.value(Name{o.Class[:dot], o.Class[dot+1:]}, depth+1)
+	e.tuple(o.Args, depth)
 	e.op(0x81)
 	e.remember(o)
 	e.op('}')
-	if err := e.items(&o.Attrs, depth); err != nil {
-		return err
-	}
+	e.items(&o.Attrs, depth)
 	e.op('b')
-	return nil
 }

@@ -1,9 +1,10 @@
 package pickle
 
 import (
-	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -11,188 +12,111 @@ import (
 const maxProtocol = 5
 
 // opcodes maps an opcode to its action; nil means unknown. The names are those of CPython's pickle.py.
-var opcodes = [256]func(*machine) error{
-	'.':  func(m *machine) error { m.stop = true; return nil },           // STOP
-	'(':  (*machine).mark,                                                // MARK
-	'0':  (*machine).popOp,                                               // POP
-	'1':  func(m *machine) error { _, err := m.popMark(); return err },   // POP_MARK
-	'2':  func(m *machine) error { return m.with1(m.top, m.push) },       // DUP
-	'N':  func(m *machine) error { return m.push(nil) },                  // NONE
-	0x88: func(m *machine) error { return m.push(true) },                 // NEWTRUE
-	0x89: func(m *machine) error { return m.push(false) },                // NEWFALSE
-	'I':  func(m *machine) error { return m.textOp(m.pushInt) },          // INT
-	'L':  func(m *machine) error { return m.textOp(m.pushInt) },          // LONG
-	'F':  func(m *machine) error { return m.textOp(m.pushFloat) },        // FLOAT
-	'S':  func(m *machine) error { return m.textOp(m.pushQuoted) },       // STRING
-	'V':  func(m *machine) error { return m.textOp(m.pushEscaped) },      // UNICODE
-	'P':  func(m *machine) error { return m.textOp(m.persistentText) },   // PERSID
-	'g':  func(m *machine) error { return m.textIndex(m.get) },           // GET
-	'p':  func(m *machine) error { return m.textIndex(m.put) },           // PUT
-	'J':  func(m *machine) error { return m.binInt(4, true) },            // BININT
-	'K':  func(m *machine) error { return m.binInt(1, false) },           // BININT1
-	'M':  func(m *machine) error { return m.binInt(2, false) },           // BININT2
-	'G':  (*machine).binFloat,                                            // BINFLOAT
-	0x8a: func(m *machine) error { return m.blob(1, m.pushLong) },        // LONG1
-	0x8b: func(m *machine) error { return m.blob(4, m.pushLong) },        // LONG4
-	'U':  func(m *machine) error { return m.blob(1, m.pushByteString) },  // SHORT_BINSTRING
-	'T':  func(m *machine) error { return m.blob(4, m.pushByteString) },  // BINSTRING
-	0x8c: func(m *machine) error { return m.blob(1, m.pushUTF8) },        // SHORT_BINUNICODE
-	'X':  func(m *machine) error { return m.blob(4, m.pushUTF8) },        // BINUNICODE
-	0x8d: func(m *machine) error { return m.blob(8, m.pushUTF8) },        // BINUNICODE8
-	'C':  func(m *machine) error { return m.blob(1, m.pushBytes) },       // SHORT_BINBYTES
-	'B':  func(m *machine) error { return m.blob(4, m.pushBytes) },       // BINBYTES
-	0x8e: func(m *machine) error { return m.blob(8, m.pushBytes) },       // BINBYTES8
-	0x96: func(m *machine) error { return m.blob(8, m.pushBytes) },       // BYTEARRAY8
-	0x97: (*machine).buffer,                                              // NEXT_BUFFER
-	0x98: (*machine).buffer,                                              // READONLY_BUFFER
-	'h':  func(m *machine) error { return m.index(1, m.get) },            // BINGET
-	'j':  func(m *machine) error { return m.index(4, m.get) },            // LONG_BINGET
-	'q':  func(m *machine) error { return m.index(1, m.put) },            // BINPUT
-	'r':  func(m *machine) error { return m.index(4, m.put) },            // LONG_BINPUT
-	0x94: func(m *machine) error { return m.put(uint64(len(m.memo))) },   // MEMOIZE
-	0x80: (*machine).proto,                                               // PROTO
-	0x95: func(m *machine) error { _, err := m.in.uint(8); return err },  // FRAME
-	')':  func(m *machine) error { return m.push(Tuple{}) },              // EMPTY_TUPLE
-	0x85: func(m *machine) error { return m.tupleOf(1) },                 // TUPLE1
-	0x86: func(m *machine) error { return m.tupleOf(2) },                 // TUPLE2
-	0x87: func(m *machine) error { return m.tupleOf(3) },                 // TUPLE3
-	't':  func(m *machine) error { return m.withMark(m.pushTuple) },      // TUPLE
-	']':  func(m *machine) error { return m.push(&List{}) },              // EMPTY_LIST
-	'l':  func(m *machine) error { return m.withMark(m.pushList) },       // LIST
-	'a':  func(m *machine) error { return m.withN(1, m.appendTo) },       // APPEND
-	'e':  func(m *machine) error { return m.withMark(m.appendTo) },       // APPENDS
-	'}':  func(m *machine) error { return m.push(&Dict{}) },              // EMPTY_DICT
-	'd':  func(m *machine) error { return m.withMark(m.pushDict) },       // DICT
-	's':  func(m *machine) error { return m.withN(2, m.setItems) },       // SETITEM
-	'u':  func(m *machine) error { return m.withMark(m.setItems) },       // SETITEMS
-	0x8f: func(m *machine) error { return m.push(&Set{}) },               // EMPTY_SET
-	0x90: func(m *machine) error { return m.withMark(m.appendTo) },       // ADDITEMS
-	0x91: func(m *machine) error { return m.withMark(m.pushSet) },        // FROZENSET
-	'c':  (*machine).globalOp,                                            // GLOBAL
-	0x93: func(m *machine) error { return m.withN(2, m.stackGlobal) },    // STACK_GLOBAL
-	'R':  (*machine).reduce,                                              // REDUCE
-	0x81: func(m *machine) error { return m.withN(2, m.newObj) },         // NEWOBJ
-	0x92: func(m *machine) error { return m.withN(3, m.newObjEx) },       // NEWOBJ_EX
-	'i':  (*machine).inst,                                                // INST
-	'o':  func(m *machine) error { return m.withMark(m.obj) },            // OBJ
-	'b':  (*machine).build,                                               // BUILD
-	'Q':  func(m *machine) error { return m.with1(m.pop, m.persistent) }, // BINPERSID
-}
-
-func (m *machine) with1(from func() (any, error), f func(any) error) error {
-	v, err := from()
-	if err != nil {
-		return err
-	}
-	return f(v)
-}
-
-func (m *machine) withN(n int, f func([]any) error) error {
-	v, err := m.popN(n)
-	if err != nil {
-		return err
-	}
-	return f(v)
-}
-
-func (m *machine) withMark(f func([]any) error) error {
-	v, err := m.popMark()
-	if err != nil {
-		return err
-	}
-	return f(v)
-}
-
-func (m *machine) textOp(f func(string) error) error {
-	s, err := m.in.line()
-	if err != nil {
-		return err
-	}
-	return f(s)
-}
-
-func (m *machine) blob(lenSize int, f func([]byte) error) error {
-	b, err := m.in.sized(lenSize)
-	if err != nil {
-		return err
-	}
-	return f(b)
-}
-
-func (m *machine) index(size int, f func(uint64) error) error {
-	i, err := m.in.uint(size)
-	if err != nil {
-		return err
-	}
-	return f(i)
+var opcodes = [256]func(*machine){
+	'.':  func(m *machine) { m.stop = true },                              // STOP
+	'(':  (*machine).mark,                                                 // MARK
+	'0':  (*machine).popOp,                                                // POP
+	'1':  func(m *machine) { m.popMark() },                                // POP_MARK
+	'2':  func(m *machine) { m.push(m.top()) },                            // DUP
+	'N':  func(m *machine) { m.push(nil) },                                // NONE
+	0x88: func(m *machine) { m.push(true) },                               // NEWTRUE
+	0x89: func(m *machine) { m.push(false) },                              // NEWFALSE
+	'I':  func(m *machine) { m.push(textInt(m.in.line())) },               // INT
+	'L':  func(m *machine) { m.push(textInt(m.in.line())) },               // LONG
+	'F':  func(m *machine) { m.push(textFloat(m.in.line())) },             // FLOAT
+	'S':  func(m *machine) { m.push(byteString(quoted(m.in.line()))) },    // STRING
+	'V':  func(m *machine) { m.push(escaped(m.in.line())) },               // UNICODE
+	'P':  func(m *machine) { m.persistent(m.in.line()) },                  // PERSID
+	'g':  func(m *machine) { m.get(textIndex(m.in.line())) },              // GET
+	'p':  func(m *machine) { m.put(textIndex(m.in.line())) },              // PUT
+	'J':  func(m *machine) { m.push(int64(int32(m.in.uint(4)))) },         // BININT
+	'K':  func(m *machine) { m.push(int64(m.in.uint(1))) },                // BININT1
+	'M':  func(m *machine) { m.push(int64(m.in.uint(2))) },                // BININT2
+	'G':  func(m *machine) { m.push(bigEndian(m.in.uint(8))) },            // BINFLOAT
+	0x8a: func(m *machine) { m.push(long(m.in.sized(1))) },                // LONG1
+	0x8b: func(m *machine) { m.push(long(m.in.sized(4))) },                // LONG4
+	'U':  func(m *machine) { m.push(byteString(m.in.sized(1))) },          // SHORT_BINSTRING
+	'T':  func(m *machine) { m.push(byteString(m.in.sized(4))) },          // BINSTRING
+	0x8c: func(m *machine) { m.push(unicode(m.in.sized(1))) },             // SHORT_BINUNICODE
+	'X':  func(m *machine) { m.push(unicode(m.in.sized(4))) },             // BINUNICODE
+	0x8d: func(m *machine) { m.push(unicode(m.in.sized(8))) },             // BINUNICODE8
+	'C':  func(m *machine) { m.push(Bytes(m.in.sized(1))) },               // SHORT_BINBYTES
+	'B':  func(m *machine) { m.push(Bytes(m.in.sized(4))) },               // BINBYTES
+	0x8e: func(m *machine) { m.push(Bytes(m.in.sized(8))) },               // BINBYTES8
+	0x96: func(m *machine) { m.push(Bytes(m.in.sized(8))) },               // BYTEARRAY8
+	0x97: refuseBuffer,                                                    // NEXT_BUFFER
+	0x98: refuseBuffer,                                                    // READONLY_BUFFER
+	'h':  func(m *machine) { m.get(m.in.uint(1)) },                        // BINGET
+	'j':  func(m *machine) { m.get(m.in.uint(4)) },                        // LONG_BINGET
+	'q':  func(m *machine) { m.put(m.in.uint(1)) },                        // BINPUT
+	'r':  func(m *machine) { m.put(m.in.uint(4)) },                        // LONG_BINPUT
+	0x94: func(m *machine) { m.put(uint64(len(m.memo))) },                 // MEMOIZE
+	0x80: (*machine).proto,                                                // PROTO
+	0x95: func(m *machine) { m.in.uint(8) },                               // FRAME
+	')':  func(m *machine) { m.push(Tuple{}) },                            // EMPTY_TUPLE
+	0x85: func(m *machine) { m.push(Tuple(m.popN(1))) },                   // TUPLE1
+	0x86: func(m *machine) { m.push(Tuple(m.popN(2))) },                   // TUPLE2
+	0x87: func(m *machine) { m.push(Tuple(m.popN(3))) },                   // TUPLE3
+	't':  func(m *machine) { m.push(Tuple(m.popMark())) },                 // TUPLE
+	']':  func(m *machine) { m.push(&List{}) },                            // EMPTY_LIST
+	'l':  func(m *machine) { m.push(&List{Items: m.popMark()}) },          // LIST
+	'a':  func(m *machine) { m.appendTo(m.popN(1)) },                      // APPEND
+	'e':  func(m *machine) { m.appendTo(m.popMark()) },                    // APPENDS
+	'}':  func(m *machine) { m.push(&Dict{}) },                            // EMPTY_DICT
+	'd':  func(m *machine) { m.push(addPairs(&Dict{}, m.popMark())) },     // DICT
+	's':  func(m *machine) { m.setItems(m.popN(2)) },                      // SETITEM
+	'u':  func(m *machine) { m.setItems(m.popMark()) },                    // SETITEMS
+	0x8f: func(m *machine) { m.push(&Set{}) },                             // EMPTY_SET
+	0x90: func(m *machine) { m.appendTo(m.popMark()) },                    // ADDITEMS
+	0x91: func(m *machine) { m.push(&Set{Items: m.popMark()}) },           // FROZENSET
+	'c':  func(m *machine) { m.push(m.global(m.in.line(), m.in.line())) }, // GLOBAL
+	0x93: func(m *machine) { m.stackGlobal(m.popN(2)) },                   // STACK_GLOBAL
+	'R':  func(m *machine) { m.reduce(m.popN(2)) },                        // REDUCE
+	0x81: func(m *machine) { v := m.popN(2); m.newObject(v[0], v[1]) },    // NEWOBJ
+	0x92: func(m *machine) { m.newObjEx(m.popN(3)) },                      // NEWOBJ_EX
+	'i':  (*machine).inst,                                                 // INST
+	'o':  func(m *machine) { m.obj(m.popMark()) },                         // OBJ
+	'b':  func(m *machine) { m.build(m.pop()) },                           // BUILD
+	'Q':  func(m *machine) { m.persistent(m.pop()) },                      // BINPERSID
 }
 
 // popOp drops the top value, or the mark if that is on top.
-func (m *machine) popOp() error {
+func (m *machine) popOp() {
 	if n := len(m.marks); n > 0 && m.marks[n-1] == len(m.stack) {
 		m.marks = m.marks[:n-1]
-		return nil
+		return
 	}
-	_, err := m.pop()
-	return err
+	m.pop()
 }
 
-func (m *machine) proto() error {
-	p, err := m.in.byte()
-	if err == nil && p > maxProtocol {
-		err = fmt.Errorf("protocol %d: expected 0 to %d; write it again with protocol=%d", p, maxProtocol, maxProtocol)
+func (m *machine) proto() {
+	if p := m.in.byte(); p > maxProtocol {
+		failf("protocol %d: expected 0 to %d; write it again with protocol=%d", p, maxProtocol, maxProtocol)
 	}
-	return err
 }
 
-// buffer refuses the buffers that pickle.dump with a buffer_callback leaves out of the file (PEP 574).
-func (m *machine) buffer() error {
-	return fmt.Errorf("it refers to a buffer outside the pickle; write it again without buffer_callback")
+// refuseBuffer refuses the buffers that pickle.dump with a buffer_callback leaves out of the file (PEP 574).
+func refuseBuffer(*machine) {
+	failf("it refers to a buffer outside the pickle; write it again without buffer_callback")
 }
 
-func (m *machine) binInt(size int, signed bool) error {
-	u, err := m.in.uint(size)
-	if err != nil {
-		return err
-	}
-	if signed {
-		return m.push(int64(int32(u)))
-	}
-	return m.push(int64(u))
-}
-
-func (m *machine) binFloat() error {
-	b, err := m.in.bytes(8)
-	if err != nil {
-		return err
-	}
-	return m.push(math.Float64frombits(bigEndian(b)))
-}
-
-func bigEndian(b []byte) (u uint64) {
-	for _, c := range b {
-		u = u<<8 | uint64(c)
-	}
-	return u
-}
+// bigEndian is the float whose bytes were read in the other order.
+func bigEndian(u uint64) float64 { return math.Float64frombits(bits.ReverseBytes64(u)) }
 
 // maxIntBytes bounds integers: the largest PyTorch writes has 10 bytes.
 const maxIntBytes = 256
 
-// pushLong pushes a two's complement little-endian integer.
-func (m *machine) pushLong(b []byte) error {
+// long returns a two's complement little-endian integer.
+func long(b []byte) any {
 	if len(b) > maxIntBytes {
-		return fmt.Errorf("integer of %d bytes: at most %d are read", len(b), maxIntBytes)
+		failf("integer of %d bytes: at most %d are read", len(b), maxIntBytes)
 	}
-	be := make([]byte, len(b))
-	for i, c := range b {
-		be[len(b)-1-i] = c
+	slices.Reverse(b)
+	v := new(big.Int).SetBytes(b)
+	if len(b) > 0 && b[0]&0x80 != 0 {
+		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
-	v := new(big.Int).SetBytes(be)
-	if len(be) > 0 && be[0]&0x80 != 0 {
-		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(be))))
-	}
-	return m.push(shortInt(v))
+	return shortInt(v)
 }
 
 // shortInt returns an int64 where it fits.
@@ -203,85 +127,46 @@ func shortInt(v *big.Int) any {
 	return v
 }
 
-// pushByteString pushes a byte string of Python 2.
-func (m *machine) pushByteString(b []byte) error {
+// byteString returns a byte string of Python 2.
+func byteString(b []byte) any {
 	if utf8.Valid(b) {
-		return m.push(string(b))
+		return string(b)
 	}
-	return m.push(Bytes(b))
+	return Bytes(b)
 }
 
-// pushUTF8 pushes a str. Python writes lone surrogates as three bytes; they become U+FFFD.
-func (m *machine) pushUTF8(b []byte) error {
+// unicode returns a str. Python writes lone surrogates as three bytes; they become U+FFFD.
+func unicode(b []byte) string {
 	if utf8.Valid(b) {
-		return m.push(string(b))
+		return string(b)
 	}
-	return m.push(string([]rune(string(b))))
+	return string([]rune(string(b)))
 }
 
-func (m *machine) pushBytes(b []byte) error      { return m.push(Bytes(b)) }
-func (m *machine) pushTuple(v []any) error       { return m.push(Tuple(v)) }
-func (m *machine) pushList(v []any) error        { return m.push(&List{Items: v}) }
-func (m *machine) pushSet(v []any) error         { return m.push(&Set{Items: v}) }
-func (m *machine) newObj(v []any) error          { return m.newObject(v[0], v[1]) }
-func (m *machine) persistentText(s string) error { return m.persistent(s) }
-
-func (m *machine) tupleOf(n int) error { return m.withN(n, m.pushTuple) }
-
-func (m *machine) pushDict(v []any) error {
-	d := &Dict{}
-	if err := addPairs(d, v); err != nil {
-		return err
-	}
-	return m.push(d)
-}
-
-func (m *machine) globalOp() error {
-	module, err := m.in.line()
-	if err != nil {
-		return err
-	}
-	name, err := m.in.line()
-	if err != nil {
-		return err
-	}
-	return m.global(module, name)
-}
-
-func (m *machine) stackGlobal(v []any) error {
+func (m *machine) stackGlobal(v []any) {
 	module, ok1 := v[0].(string)
 	name, ok2 := v[1].(string)
 	if !ok1 || !ok2 {
-		return fmt.Errorf("a global is named by a %s and a %s: expected two str", TypeName(v[0]), TypeName(v[1]))
+		failf("a global is named by a %s and a %s: expected two str", TypeName(v[0]), TypeName(v[1]))
 	}
-	return m.global(module, name)
+	m.push(m.global(module, name))
 }
 
-func (m *machine) newObjEx(v []any) error {
+func (m *machine) newObjEx(v []any) {
 	if kw, ok := v[2].(*Dict); !ok || kw.Len() > 0 {
-		return fmt.Errorf("keyword arguments for %s are not supported", TypeName(v[0]))
+		failf("keyword arguments for %s are not supported", TypeName(v[0]))
 	}
-	return m.newObject(v[0], v[1])
+	m.newObject(v[0], v[1])
 }
 
-func (m *machine) inst() error {
-	args, err := m.popMark()
-	if err != nil {
-		return err
-	}
-	if err := m.globalOp(); err != nil {
-		return err
-	}
-	class, err := m.pop()
-	if err != nil {
-		return err
-	}
-	return m.newObject(class, Tuple(args))
+func (m *machine) inst() {
+	args := m.popMark()
+	m.newObject(m.global(m.in.line(), m.in.line()), Tuple(args))
 }
 
-func (m *machine) obj(v []any) error {
+func (m *machine) obj(v []any) {
 	if len(v) == 0 {
-		return fmt.Errorf("an instance without class: the pickle is corrupt")
+		failf("an instance without class: the pickle is corrupt")
 	}
-	return m.newObject(v[0], Tuple(v[1:]))
+	m.newObject(v[0], Tuple(v[1:]))
 }

@@ -80,11 +80,11 @@ func Decode(r io.Reader, o Options) (value any, size int64, err error) {
 		in:      input{r: bufio.NewReader(r)},
 		o:       o,
 		limits:  o.Limits.withDefaults(),
-		memo:    map[int]any{},
+		memo:    map[uint64]any{},
 		classes: map[string]*Class{},
 	}
 	m.in.limit = m.limits.Bytes
-	if value, err = m.run(); err != nil {
+	if err = catch(func() { value = m.run() }); err != nil {
 		return nil, m.in.n, fmt.Errorf("pickle, byte %d: %w", m.at, err)
 	}
 	if err := checkTree(value, m.limits); err != nil {

@@ -1,7 +1,6 @@
 package pickle
 
 import (
-	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
@@ -10,49 +9,45 @@ import (
 
 // The text forms of protocol 0.
 
-func (m *machine) textIndex(f func(uint64) error) error {
-	s, err := m.in.line()
-	if err != nil {
-		return err
-	}
+func textIndex(s string) uint64 {
 	i, err := strconv.ParseUint(strings.TrimSuffix(s, "L"), 10, 64)
 	if err != nil {
-		return fmt.Errorf("memo index %s is not a number", clip(s))
+		failf("memo index %s is not a number", clip(s))
 	}
-	return f(i)
+	return i
 }
 
-// pushInt reads "12", "12L" and the bools "00", "01" of protocol 1.
-func (m *machine) pushInt(s string) error {
+// textInt reads "12", "12L" and the bools "00", "01" of protocol 1.
+func textInt(s string) any {
 	switch s {
 	case "00":
-		return m.push(false)
+		return false
 	case "01":
-		return m.push(true)
+		return true
 	}
 	if len(s) > 2*maxIntBytes {
-		return fmt.Errorf("integer of %d digits: at most %d are read", len(s), 2*maxIntBytes)
+		failf("integer of %d digits: at most %d are read", len(s), 2*maxIntBytes)
 	}
 	v, ok := new(big.Int).SetString(strings.TrimSuffix(s, "L"), 10)
 	if !ok {
-		return fmt.Errorf("%s is not an integer", clip(s))
+		failf("%s is not an integer", clip(s))
 	}
-	return m.push(shortInt(v))
+	return shortInt(v)
 }
 
-func (m *machine) pushFloat(s string) error {
+func textFloat(s string) float64 {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil && v == 0 {
-		return fmt.Errorf("%s is not a float", clip(s))
+		failf("%s is not a float", clip(s))
 	}
-	return m.push(v)
+	return v
 }
 
-// pushQuoted reads a byte string in Python's quotes and escapes.
-func (m *machine) pushQuoted(s string) error {
+// quoted reads a byte string in Python's quotes and escapes.
+func quoted(s string) []byte {
 	s = strings.TrimRight(s, " \r")
 	if len(s) < 2 || s[0] != '\'' && s[0] != '"' || s[len(s)-1] != s[0] {
-		return fmt.Errorf("string %s without quotes", clip(s))
+		failf("string %s without quotes", clip(s))
 	}
 	s = s[1 : len(s)-1]
 	b := make([]byte, 0, len(s))
@@ -62,7 +57,7 @@ func (m *machine) pushQuoted(s string) error {
 			continue
 		}
 		if i++; i == len(s) {
-			return fmt.Errorf("string ends in a backslash")
+			failf("string ends in a backslash")
 		}
 		switch c := s[i]; c {
 		case '\\', '\'', '"':
@@ -72,19 +67,19 @@ func (m *machine) pushQuoted(s string) error {
 		case 'x':
 			v, err := strconv.ParseUint(s[i+1:min(i+3, len(s))], 16, 8)
 			if err != nil || i+3 > len(s) {
-				return fmt.Errorf("bad escape in string %s", clip(s))
+				failf("bad escape in string %s", clip(s))
 			}
 			b = append(b, byte(v))
 			i += 2
 		default:
-			return fmt.Errorf("unknown escape \\%c in string %s", c, clip(s))
+			failf("unknown escape \\%c in string %s", c, clip(s))
 		}
 	}
-	return m.pushByteString(b)
+	return b
 }
 
-// pushEscaped reads a str in Python's raw-unicode-escape: Latin-1 bytes with \uXXXX and \UXXXXXXXX.
-func (m *machine) pushEscaped(s string) error {
+// escaped reads a str in Python's raw-unicode-escape: Latin-1 bytes with \uXXXX and \UXXXXXXXX.
+func escaped(s string) string {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		digits := 0
@@ -103,10 +98,10 @@ func (m *machine) pushEscaped(s string) error {
 		end := i + 2 + digits
 		v, err := strconv.ParseUint(s[i+2:min(end, len(s))], 16, 32)
 		if err != nil || end > len(s) {
-			return fmt.Errorf("bad escape in string %s", clip(s))
+			failf("bad escape in string %s", clip(s))
 		}
 		b = utf8.AppendRune(b, rune(min(v, utf8.MaxRune+1)))
 		i = end - 1
 	}
-	return m.push(string(b))
+	return string(b)
 }

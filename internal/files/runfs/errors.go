@@ -13,8 +13,7 @@ var ErrLocked = errors.New("in use")
 // wrap gives err the operation, the path and, where the cause is known, the remedy for a run directory.
 func wrap(op, path string, err error) error {
 	err = atomicfile.Explain(op, path, err)
-	var e *atomicfile.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*atomicfile.Error](err); ok {
 		switch e.Kind {
 		case atomicfile.ErrDiskFull:
 			e.Remedy = "free space and resume"

@@ -12,7 +12,8 @@ package safetensors
 
 import (
 	"fmt"
-	"math"
+
+	"vsetrain/internal/files/elements"
 )
 
 // Tensor is a named array. Data holds its elements in C order, little-endian.
@@ -21,12 +22,6 @@ type Tensor struct {
 	DType string // F64 F32 F16 BF16 F8_E5M2 F8_E4M3 I64 I32 I16 I8 U64 U32 U16 U8 BOOL
 	Shape []int  // empty for a scalar
 	Data  []byte
-}
-
-// sizes holds the bytes of an element.
-var sizes = map[string]int{
-	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E5M2": 1, "F8_E4M3": 1,
-	"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
 }
 
 // metadataKey is the header entry that is no tensor.
@@ -43,20 +38,11 @@ func (t *Tensor) Len() int {
 
 // byteSize returns the bytes that dtype and shape need.
 func byteSize(dtype string, shape []int) (int64, error) {
-	size, ok := sizes[dtype]
+	size, ok := elements.Sizes[dtype]
 	if !ok {
 		return 0, fmt.Errorf("unknown dtype %q: expected one of F64 F32 F16 BF16 F8_E5M2 F8_E4M3 I64 I32 I16 I8 U64 "+
 			"U32 U16 U8 BOOL", dtype)
 	}
-	n := int64(size)
-	for _, d := range shape {
-		if d < 0 {
-			return 0, fmt.Errorf("shape %v has a negative dimension", shape)
-		}
-		if d > 0 && n > math.MaxInt64/int64(d) {
-			return 0, fmt.Errorf("shape %v is too large: its size in bytes overflows", shape)
-		}
-		n *= int64(d)
-	}
-	return n, nil
+	n, err := elements.Count(shape, size)
+	return int64(n) * int64(size), err
 }

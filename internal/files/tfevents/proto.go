@@ -1,12 +1,13 @@
 package tfevents
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // The parts of event.proto and summary.proto that are written, with their field numbers:
@@ -24,43 +25,41 @@ import (
 //	HParamsPluginData  session_start_info 3
 //	SessionStartInfo   hparams 1 (map: key 1, value 2), start_time_secs 5 (double)
 //	protobuf.Value     number_value 2 (double), string_value 3, bool_value 4
-const (
-	varint  = 0
-	fixed64 = 1
-	bytes   = 2
-	fixed32 = 5
-)
-
 const statusStart = 1
 
 // emptyTensor is TensorBoard's value of a summary that is all metadata: float, shape [0].
 var emptyTensor = []byte{0x08, 0x01, 0x12, 0x02, 0x12, 0x00}
 
-func key(b []byte, field, wire int) []byte { return binary.AppendUvarint(b, uint64(field<<3|wire)) }
+func appendBytes[T string | []byte](b []byte, field protowire.Number, v T) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), []byte(v))
+}
 
-func appendBytes[T string | []byte](b []byte, field int, v T) []byte {
-	b = binary.AppendUvarint(key(b, field, bytes), uint64(len(v)))
-	return append(b, v...)
+func appendVarint(b []byte, field protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
+}
+
+func appendDouble(b []byte, field protowire.Number, v float64) []byte {
+	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), math.Float64bits(v))
 }
 
 // encode returns the protocol buffer of e.
 func (e *Event) encode() []byte {
 	b := appendDouble(nil, 1, e.seconds())
 	if e.Step != 0 {
-		b = binary.AppendUvarint(key(b, 2, varint), uint64(e.Step))
+		b = appendVarint(b, 2, uint64(e.Step))
 	}
 	if e.FileVersion != "" {
 		return appendBytes(b, 3, e.FileVersion)
 	}
 	if e.Start {
-		return appendBytes(b, 7, appendUvarintField(nil, 1, statusStart))
+		return appendBytes(b, 7, appendVarint(nil, 1, statusStart))
 	}
 	value := appendBytes(nil, 1, e.Tag)
 	if e.HParams != nil {
 		value = appendBytes(appendBytes(value, 8, emptyTensor), 9, e.settings())
 		return appendBytes(b, 5, appendBytes(nil, 1, value))
 	}
-	value = binary.LittleEndian.AppendUint32(key(value, 2, fixed32), math.Float32bits(e.Value))
+	value = protowire.AppendFixed32(protowire.AppendTag(value, 2, protowire.Fixed32Type), math.Float32bits(e.Value))
 	return appendBytes(b, 5, appendBytes(nil, 1, value))
 }
 
@@ -75,11 +74,7 @@ func (e *Event) settings() []byte {
 		case string:
 			value = appendBytes(nil, 3, v)
 		case bool:
-			n := uint64(0)
-			if v {
-				n = 1
-			}
-			value = appendUvarintField(nil, 4, n)
+			value = appendVarint(nil, 4, protowire.EncodeBool(v))
 		}
 		session = appendBytes(session, 1, appendBytes(appendBytes(nil, 1, name), 2, value))
 	}
@@ -91,51 +86,34 @@ func (e *Event) settings() []byte {
 // seconds is the time of the event since 1970.
 func (e *Event) seconds() float64 { return float64(e.Wall.Unix()) + float64(e.Wall.Nanosecond())/1e9 }
 
-func appendDouble(b []byte, field int, v float64) []byte {
-	return binary.LittleEndian.AppendUint64(key(b, field, fixed64), math.Float64bits(v))
-}
-
-func appendUvarintField(b []byte, field int, v uint64) []byte {
-	return binary.AppendUvarint(key(b, field, varint), v)
-}
-
-// fields calls f for each field of a message. Exactly one of number (for varint, fixed32, fixed64) and data (for bytes)
-// counts.
-func fields(b []byte, f func(field, wire int, number uint64, data []byte) error) error {
+// fields calls f for each field of a message. Exactly one of number (for numbers) and data (for bytes) counts.
+func fields(b []byte, f func(field protowire.Number, wire protowire.Type, number uint64, data []byte) error) error {
 	for len(b) > 0 {
-		k, n := binary.Uvarint(b)
-		if n <= 0 || k>>3 == 0 || k>>3 > 1<<29 {
+		field, wire, n := protowire.ConsumeTag(b)
+		if n < 0 {
 			return fmt.Errorf("bad protocol buffer key")
 		}
 		b = b[n:]
 		var number uint64
 		var data []byte
-		switch k & 7 {
-		case varint:
-			number, n = binary.Uvarint(b)
-		case fixed64:
-			if n = 8; len(b) >= n {
-				number = binary.LittleEndian.Uint64(b)
-			}
-		case fixed32:
-			if n = 4; len(b) >= n {
-				number = uint64(binary.LittleEndian.Uint32(b))
-			}
-		case bytes:
-			number, n = binary.Uvarint(b)
-			if n > 0 && number <= uint64(len(b)-n) {
-				data = b[n : n+int(number)]
-				n += int(number)
-			} else {
-				n = -1
-			}
+		switch wire {
+		case protowire.VarintType:
+			number, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed64Type:
+			number, n = protowire.ConsumeFixed64(b)
+		case protowire.Fixed32Type:
+			var v uint32
+			v, n = protowire.ConsumeFixed32(b)
+			number = uint64(v)
+		case protowire.BytesType:
+			data, n = protowire.ConsumeBytes(b)
 		default:
-			return fmt.Errorf("protocol buffer wire type %d", k&7)
+			return fmt.Errorf("protocol buffer wire type %d", wire)
 		}
-		if n <= 0 || n > len(b) {
+		if n < 0 {
 			return fmt.Errorf("truncated protocol buffer field")
 		}
-		if err := f(int(k>>3), int(k&7), number, data); err != nil {
+		if err := f(field, wire, number, data); err != nil {
 			return err
 		}
 		b = b[n:]
@@ -147,17 +125,17 @@ func fields(b []byte, f func(field, wire int, number uint64, data []byte) error)
 func decode(b []byte) ([]Event, error) {
 	var head Event
 	var values []Event
-	err := fields(b, func(field, wire int, number uint64, data []byte) error {
+	err := fields(b, func(field protowire.Number, wire protowire.Type, number uint64, data []byte) error {
 		switch {
-		case field == 1 && wire == fixed64:
+		case field == 1 && wire == protowire.Fixed64Type:
 			head.Wall = wallTime(math.Float64frombits(number))
-		case field == 2 && wire == varint:
+		case field == 2 && wire == protowire.VarintType:
 			head.Step = int64(number)
-		case field == 3 && wire == bytes:
+		case field == 3 && wire == protowire.BytesType:
 			head.FileVersion = string(data)
-		case field == 5 && wire == bytes:
-			return fields(data, func(field, wire int, _ uint64, data []byte) error {
-				if field != 1 || wire != bytes {
+		case field == 5 && wire == protowire.BytesType:
+			return fields(data, func(field protowire.Number, wire protowire.Type, _ uint64, data []byte) error {
+				if field != 1 || wire != protowire.BytesType {
 					return nil
 				}
 				var v Event
@@ -167,9 +145,9 @@ func decode(b []byte) ([]Event, error) {
 				values = append(values, v)
 				return nil
 			})
-		case field == 7 && wire == bytes:
-			return fields(data, func(field, wire int, number uint64, _ []byte) error {
-				head.Start = head.Start || field == 1 && wire == varint && number == statusStart
+		case field == 7 && wire == protowire.BytesType:
+			return fields(data, func(field protowire.Number, wire protowire.Type, number uint64, _ []byte) error {
+				head.Start = head.Start || field == 1 && wire == protowire.VarintType && number == statusStart
 				return nil
 			})
 		}
@@ -197,11 +175,11 @@ func wallTime(seconds float64) time.Time {
 }
 
 func (e *Event) decodeValue(b []byte) error {
-	return fields(b, func(field, wire int, number uint64, data []byte) error {
+	return fields(b, func(field protowire.Number, wire protowire.Type, number uint64, data []byte) error {
 		switch {
-		case field == 1 && wire == bytes:
+		case field == 1 && wire == protowire.BytesType:
 			e.Tag = string(data)
-		case field == 2 && wire == fixed32:
+		case field == 2 && wire == protowire.Fixed32Type:
 			e.Value = math.Float32frombits(uint32(number))
 		}
 		return nil

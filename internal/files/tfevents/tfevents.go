@@ -7,7 +7,7 @@
 // where masked(c) = ((c >> 15) | (c << 17)) + 0xa282ead8 and data is an Event in protocol buffer encoding; the first
 // event holds the file version. Source: tensorflow/core/lib/io/record_writer.cc, tensorflow/core/util/event.proto.
 //
-// Why not a TensorFlow library: those for Go are no longer maintained, and bring in protocol buffers for two messages.
+// Why not a TensorFlow library: those for Go are no longer maintained.
 package tfevents
 
 import (

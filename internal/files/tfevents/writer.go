@@ -111,8 +111,7 @@ func (w *Writer) add(e Event) error {
 // explain says what a failed write needs: events belong to a run, which can be resumed.
 func explain(path string, err error) error {
 	err = atomicfile.Explain("write", path, err)
-	var e *atomicfile.Error
-	if errors.As(err, &e) && e.Kind == atomicfile.ErrDiskFull {
+	if e, ok := errors.AsType[*atomicfile.Error](err); ok && e.Kind == atomicfile.ErrDiskFull {
 		e.Remedy = "free space and resume"
 	}
 	return fmt.Errorf("tfevents: %w", err)

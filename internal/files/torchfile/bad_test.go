@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/pickle"
 	"vsetrain/internal/house/try"
 )
@@ -165,7 +166,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if x, ok := v.(*Tensor); ok && x.Len() < 1<<20 {
-			if data, err := x.Bytes(); err == nil && len(data) != x.Len()*elementSizes[x.DType] {
+			if data, err := x.Bytes(); err == nil && len(data) != x.Len()*elements.Sizes[x.DType] {
 				t.Fatalf("%d bytes for shape %v of %s", len(data), x.Shape, x.DType)
 			}
 		}

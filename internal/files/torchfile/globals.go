@@ -3,6 +3,7 @@ package torchfile
 import (
 	"fmt"
 
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/pickle"
 )
 
@@ -61,8 +62,8 @@ func rebuildTensor(args pickle.Tuple) (any, error) {
 			if !known {
 				return nil, fmt.Errorf("%s is no element type", c.Name)
 			}
-			bytes := s.numel * int64(elementSizes[s.dtype])
-			s = typed{s.storage, dtype, bytes / int64(elementSizes[dtype])}
+			bytes := s.numel * int64(elements.Sizes[s.dtype])
+			s = typed{s.storage, dtype, bytes / int64(elements.Sizes[dtype])}
 		}
 	}
 	t, err := newView(s, offset, shape, stride)

@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/pickle"
 )
 
@@ -205,7 +206,7 @@ func (l *legacy) persistent(id any) (any, error) {
 	if !ok1 || !ok2 || offset < 0 || numel < 0 || offset > r.numel || numel > r.numel-offset {
 		return nil, fmt.Errorf("view of storage %q lies outside its %d elements", r.key, r.numel)
 	}
-	width := int64(elementSizes[r.dtype])
+	width := int64(elements.Sizes[r.dtype])
 	part := &storage{size: numel * width}
 	l.views = append(l.views, view{part, s.storage, offset * width})
 	return typed{part, r.dtype, numel}, nil

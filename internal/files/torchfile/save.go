@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/pickle"
 )
 
@@ -89,7 +90,7 @@ func (s *saver) replace(v any) (any, error) {
 	if d := s.dtypes[t.storage]; d != t.DType {
 		return nil, fmt.Errorf("one storage is viewed as %s and as %s", d, t.DType)
 	}
-	numel := t.storage.size / int64(elementSizes[t.DType])
+	numel := t.storage.size / int64(elements.Sizes[t.DType])
 	id := pickle.PersistentID{ID: Tuple{"storage", pickle.Name{Module: "torch", Name: class}, key, "cpu", numel}}
 	hooks := pickle.Reduce{Func: pickle.Name{Module: "collections", Name: "OrderedDict"}}
 	call := pickle.Reduce{

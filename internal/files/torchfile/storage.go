@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 
+	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/pickle"
 )
 
@@ -34,12 +35,6 @@ func (s *storage) read(offset, size int64) ([]byte, error) {
 		return nil, fmt.Errorf("storage at byte %d is corrupt: its checksum is wrong; copy the file again", s.at)
 	}
 	return b, nil
-}
-
-// elementSizes holds the bytes of an element of each type, in the names of safetensors.
-var elementSizes = map[string]int{
-	"F64": 8, "F32": 4, "F16": 2, "BF16": 2,
-	"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1, "U16": 2, "U32": 4, "U64": 8,
 }
 
 // storageTypes maps PyTorch's storage classes to element types; untyped storages count bytes.
@@ -93,7 +88,7 @@ func parseReference(id any) (reference, error) {
 }
 
 // bytes returns the size of the storage.
-func (r reference) bytes() int64 { return r.numel * int64(elementSizes[r.dtype]) }
+func (r reference) bytes() int64 { return r.numel * int64(elements.Sizes[r.dtype]) }
 
 // storageClasses is storageTypes under the full names.
 var storageClasses = func() map[string]string {

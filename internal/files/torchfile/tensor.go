@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/files/half"
+	"vsetrain/internal/files/elements"
 )
 
 // Tensor is a view of a storage. The element types have the names of safetensors.
@@ -25,12 +25,12 @@ func (*Tensor) TypeName() string { return "tensor" }
 
 // NewTensor returns a tensor over data: the elements in C order, little-endian. data is not copied.
 func NewTensor(dtype string, shape []int, data []byte) (*Tensor, error) {
-	size, ok := elementSizes[dtype]
+	size, ok := elements.Sizes[dtype]
 	if !ok {
 		return nil, fmt.Errorf("torchfile: unknown element type %q", dtype)
 	}
 	t := &Tensor{DType: dtype, Shape: append([]int{}, shape...), storage: &storage{size: int64(len(data)), data: data}}
-	n, err := count(shape)
+	n, err := elements.Count(shape, size)
 	if err != nil {
 		return nil, fmt.Errorf("torchfile: %w", err)
 	}
@@ -53,18 +53,6 @@ func FromFloat32s(shape []int, data []float32) (*Tensor, error) {
 	return NewTensor("F32", shape, b)
 }
 
-// count returns the number of elements of a shape.
-func count(shape []int) (int, error) {
-	n := 1
-	for _, d := range shape {
-		if d < 0 || d > 0 && n > math.MaxInt64/64/d {
-			return 0, fmt.Errorf("shape %v is negative or too large", shape)
-		}
-		n *= d
-	}
-	return n, nil
-}
-
 // contiguous returns the strides of C order.
 func contiguous(shape []int) []int {
 	s := make([]int, len(shape))
@@ -81,7 +69,7 @@ const maxRepeat = 1 << 24
 
 // newView checks that a view lies within its storage.
 func newView(s typed, offset int64, shape, stride []int) (*Tensor, error) {
-	n, err := count(shape)
+	n, err := elements.Count(shape, elements.Sizes[s.dtype])
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +107,7 @@ func (t *Tensor) Len() int {
 
 // Bytes returns the elements in C order, little-endian, whatever the strides. The caller must not change them.
 func (t *Tensor) Bytes() ([]byte, error) {
-	n, size := t.Len(), elementSizes[t.DType]
+	n, size := t.Len(), elements.Sizes[t.DType]
 	if n == 0 {
 		return []byte{}, nil
 	}
@@ -166,43 +154,7 @@ func convert[T float32 | float64](t *Tensor) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	le := binary.LittleEndian
 	out := make([]T, t.Len())
-	switch t.DType {
-	case "F32":
-		for i := range out {
-			out[i] = T(math.Float32frombits(le.Uint32(b[4*i:])))
-		}
-		return out, nil
-	case "F64":
-		for i := range out {
-			out[i] = T(math.Float64frombits(le.Uint64(b[8*i:])))
-		}
-		return out, nil
-	}
-	for i := range out {
-		switch t.DType {
-		case "F16":
-			out[i] = T(half.Float32(le.Uint16(b[2*i:])))
-		case "BF16": // the upper half of a float32
-			out[i] = T(math.Float32frombits(uint32(le.Uint16(b[2*i:])) << 16))
-		case "I64":
-			out[i] = T(int64(le.Uint64(b[8*i:])))
-		case "I32":
-			out[i] = T(int32(le.Uint32(b[4*i:])))
-		case "I16":
-			out[i] = T(int16(le.Uint16(b[2*i:])))
-		case "I8":
-			out[i] = T(int8(b[i]))
-		case "U64":
-			out[i] = T(le.Uint64(b[8*i:]))
-		case "U32":
-			out[i] = T(le.Uint32(b[4*i:]))
-		case "U16":
-			out[i] = T(le.Uint16(b[2*i:]))
-		default: // U8, BOOL
-			out[i] = T(b[i])
-		}
-	}
+	elements.Convert(out, t.DType, b)
 	return out, nil
 }

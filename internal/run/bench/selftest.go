@@ -148,8 +148,7 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(SelftestDevice
 			}
 			slices.Sort(result.Kernels)
 			if len(result.Failures) > 0 { // what fails may leave the device unusable
-				var failed *device.Failed
-				if errors.As(d.Sync(), &failed) {
+				if failed, ok := errors.AsType[*device.Failed](d.Sync()); ok {
 					result.Failures = append(result.Failures, failed.Error())
 					each(result)
 					d.Close()

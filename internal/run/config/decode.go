@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
 	"vsetrain/internal/system/options"
 )
 
@@ -28,15 +29,15 @@ const extendsKey = "extends"
 func decodeSection(file string, section *field, node *yaml.Node, out layer, p *problems) {
 	seen := map[string]int{}
 	if k := foreign(section, node); k != nil {
-		p.add(sourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, as all others here; this file is no "+
+		p.add(SourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, as all others here; this file is no "+
 			"configuration: the top level has %s", strings.Join(section.keys(), ", "))
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		k, v := node.Content[i], node.Content[i+1]
-		at, path := sourceOf(file, k), join(section.path, k.Value)
+		at, path := SourceOf(file, k), join(section.path, k.Value)
 		if k.Kind != yaml.ScalarNode {
-			p.add(at, section.path, "expected a key, found %s", describe(k))
+			p.add(at, section.path, "expected a key, found %s", Describe(k))
 			continue
 		}
 		if line, ok := seen[k.Value]; ok {
@@ -58,9 +59,9 @@ func decodeSection(file string, section *field, node *yaml.Node, out layer, p *p
 		case f.isSection() && v.Kind == yaml.MappingNode:
 			decodeSection(file, f, v, out, p)
 		case f.isSection():
-			p.add(sourceOf(file, v), path, "expected a section with keys, found %s", describe(v))
+			p.add(SourceOf(file, v), path, "expected a section with keys, found %s", Describe(v))
 		default:
-			at := sourceOf(file, v)
+			at := SourceOf(file, v)
 			if value, ok := decodeLeaf(f, v, at, p); ok {
 				out[path] = setting{value, at}
 			}
@@ -78,7 +79,7 @@ func foreign(section *field, node *yaml.Node) *yaml.Node {
 		k := node.Content[i]
 		first, _, _ := strings.Cut(k.Value, ".")
 		if k.Kind != yaml.ScalarNode || k.Value == extendsKey || k.Tag == "!!merge" || section.child(first) != nil ||
-			options.Nearest(k.Value, section.keys()) != "" || sameKey(k.Value, paths()) != "" {
+			options.Nearest(k.Value, section.keys()) != "" || sameKey(k.Value, Keys()) != "" {
 			return nil
 		}
 	}
@@ -93,7 +94,7 @@ func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
 		return nil, false
 	}
 	if !convert(f, v, node) {
-		found := describe(node)
+		found := Describe(node)
 		if f.typ.Kind() == reflect.String && len(f.rule.Enum) == 0 && node.Kind == yaml.ScalarNode &&
 			node.Tag != "!!null" {
 			found += "; put it in quotes"
@@ -146,15 +147,15 @@ func convert(f *field, v reflect.Value, node *yaml.Node) bool {
 	panic(fmt.Sprintf("config: key %s has the type %s, which the decoder does not know", f.path, f.typ))
 }
 
-// describe names a node as a user sees it.
-func describe(n *yaml.Node) string {
+// Describe names a node as a user sees it: "a section", "[1, 2]", a quoted string.
+func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a section"
 	case yaml.SequenceNode:
 		items := make([]string, min(len(n.Content), 4))
 		for i := range items {
-			items[i] = describe(n.Content[i])
+			items[i] = Describe(n.Content[i])
 		}
 		if len(n.Content) > len(items) {
 			items = append(items, "...")
@@ -172,6 +173,7 @@ func describe(n *yaml.Node) string {
 	return n.Value
 }
 
-func sourceOf(file string, n *yaml.Node) Source {
+// SourceOf returns the place of a node of a file.
+func SourceOf(file string, n *yaml.Node) Source {
 	return Source{File: file, Line: n.Line, Column: n.Column}
 }

@@ -96,8 +96,8 @@ func (f *field) keys() []string {
 	return keys
 }
 
-// paths returns the dotted paths of all leaves.
-func paths() []string {
+// Keys are the keys of all settings, with dots between sections.
+func Keys() []string {
 	var all []string
 	root.leaves(func(f *field) { all = append(all, f.path) })
 	return all

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
 	"vsetrain/configs"
 	"vsetrain/internal/files/regular"
 )
@@ -65,7 +66,7 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 		return nil
 	}
 	if isSweep(top) {
-		p.add(sourceOf(d.name(), top), "",
+		p.add(SourceOf(d.name(), top), "",
 			"this is the file of a sweep: start it with vsetrain sweep run --config %s", d.path)
 		return nil
 	}
@@ -110,8 +111,7 @@ func parseFile(file string, p *problems) *yaml.Node {
 	at := Source{File: file}
 	b, err := readSmall(file)
 	if err != nil {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pe.Err
 		}
 		p.add(at, "", "cannot read the configuration: %v", err)
@@ -131,7 +131,7 @@ func parse(file string, b []byte, p *problems) *yaml.Node {
 		return nil
 	}
 	if err := dec.Decode(&second); err == nil {
-		p.add(sourceOf(file, &second), "", "expected one document, found a second one after ---")
+		p.add(SourceOf(file, &second), "", "expected one document, found a second one after ---")
 		return nil
 	} else if err != io.EOF {
 		syntaxError(file, err, p)
@@ -142,7 +142,7 @@ func parse(file string, b []byte, p *problems) *yaml.Node {
 		return &yaml.Node{Kind: yaml.MappingNode}
 	}
 	if top.Kind != yaml.MappingNode {
-		p.add(sourceOf(file, top), "", "expected keys such as model: and loss:, found %.40s", describe(top))
+		p.add(SourceOf(file, top), "", "expected keys such as model: and loss:, found %.40s", Describe(top))
 		return nil
 	}
 	return top
@@ -198,9 +198,9 @@ func bases(d *document, top *yaml.Node, p *problems) []base {
 		}
 		var all []base
 		for _, item := range items {
-			at := sourceOf(d.name(), item)
+			at := SourceOf(d.name(), item)
 			if item.Kind != yaml.ScalarNode || item.Tag != "!!str" || item.Value == "" {
-				p.add(at, extendsKey, "expected a file, a preset or a list of them, found %s", describe(item))
+				p.add(at, extendsKey, "expected a file, a preset or a list of them, found %s", Describe(item))
 				continue
 			}
 			if found := d.find(item.Value); found != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/viper"
+
 	"vsetrain/internal/system/options"
 )
 

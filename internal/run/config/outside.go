@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
 	"vsetrain/configs"
-	"vsetrain/internal/system/options"
 )
 
 // CheckSettings returns every mistake of the settings on their own: unknown keys and values out of range.
@@ -62,15 +62,6 @@ func IsRun(top *yaml.Node) bool {
 	return run
 }
 
-// SourceOf returns the place of a node of a file.
-func SourceOf(file string, n *yaml.Node) Source { return sourceOf(file, n) }
-
-// Describe names a node as a user sees it: "a section", "[1, 2]", a quoted string.
-func Describe(n *yaml.Node) string { return describe(n) }
-
-// Nearest returns the candidate most like word, or "" when none is close.
-func Nearest(word string, candidates []string) string { return options.Nearest(word, candidates) }
-
 // Whole reports whether the key holds a whole number; known is false for a key the configuration has not, or a section.
 func Whole(key string) (whole, known bool) {
 	f := root.find(key)
@@ -83,9 +74,6 @@ func Whole(key string) (whole, known bool) {
 	}
 	return false, true
 }
-
-// Keys are the keys of all settings, with dots between sections.
-func Keys() []string { return paths() }
 
 // Text returns the value of a key as the YAML that Marshal writes, "" for a key the configuration has not.
 func (c *Config) Text(key string) string {

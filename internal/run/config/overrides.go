@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
 	"vsetrain/internal/system/options"
 )
 
@@ -87,17 +88,7 @@ func setLayer(sets []string, p *problems) layer {
 			p.add(at, "", "expected key=value such as optim.lr=0.001, found %q", s)
 			continue
 		}
-		f := root.find(path)
-		switch {
-		case f == nil:
-			hint := "`vsetrain config show` lists all keys"
-			if near := nearestPath(path); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			p.add(at, path, "unknown key; %s", hint)
-		case f.isSection():
-			p.add(at, path, "is a section; set one of its keys: %s", strings.Join(f.keys(), ", "))
-		default:
+		if f := leafOf(path, at, p); f != nil {
 			if v, ok := decodeText(f, text, at, p); ok {
 				out[path] = setting{v, at}
 			}
@@ -106,9 +97,27 @@ func setLayer(sets []string, p *problems) layer {
 	return out
 }
 
+// leafOf returns the leaf of a path, nil after a mistake.
+func leafOf(path string, at Source, p *problems) *field {
+	f := root.find(path)
+	switch {
+	case f == nil:
+		hint := "`vsetrain config show` lists all keys"
+		if near := nearestPath(path); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		p.add(at, path, "unknown key; %s", hint)
+	case f.isSection():
+		p.add(at, path, "is a section; set one of its keys: %s", strings.Join(f.keys(), ", "))
+	default:
+		return f
+	}
+	return nil
+}
+
 // nearestPath returns the path most like the given one, or the first with the same key in another section, or "".
 func nearestPath(path string) string {
-	all := paths()
+	all := Keys()
 	if near := options.Nearest(path, all); near != "" {
 		return near
 	}
@@ -122,7 +131,7 @@ func decodeText(f *field, text string, at Source, p *problems) (any, bool) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
-		p.value(at, f, describe(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}))
+		p.value(at, f, Describe(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}))
 		return nil, false
 	}
 	return decodeLeaf(f, doc.Content[0], at, p)
@@ -141,17 +150,7 @@ type Setting struct {
 func settingsLayer(settings []Setting, p *problems) layer {
 	out := layer{}
 	for _, s := range settings {
-		f := root.find(s.Key)
-		switch {
-		case f == nil:
-			hint := "`vsetrain config show` lists all keys"
-			if near := nearestPath(s.Key); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			p.add(s.KeyAt, s.Key, "unknown key; %s", hint)
-		case f.isSection():
-			p.add(s.KeyAt, s.Key, "is a section; set one of its keys: %s", strings.Join(f.keys(), ", "))
-		default:
+		if f := leafOf(s.Key, s.KeyAt, p); f != nil {
 			if v, ok := decodeLeaf(f, s.Value, s.At, p); ok {
 				out[s.Key] = setting{v, s.At}
 			}

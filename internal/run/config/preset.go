@@ -47,7 +47,8 @@ type Part struct {
 	About string `json:"what"` // the first sentence of its comment
 }
 
-var presets = sync.OnceValue(func() []Preset {
+// Presets returns the rows of the table in its order.
+var Presets = sync.OnceValue(func() []Preset {
 	b, err := configs.FS.ReadFile(presetTable)
 	if err != nil {
 		panic("config: " + err.Error()) // it is embedded
@@ -59,13 +60,10 @@ var presets = sync.OnceValue(func() []Preset {
 	return rows
 })
 
-// Presets returns the rows of the table in its order.
-func Presets() []Preset { return presets() }
-
 // PresetLoss returns the loss of the preset that has the network, the data set, the loss and the schedule of a
 // configuration, such as "lmh1": what a table may call it. It is "" where there is none.
 func PresetLoss(c *Config) string {
-	for _, p := range presets() {
+	for _, p := range Presets() {
 		if p.Data != filepath.Base(filepath.Clean(c.Data.Dir)) {
 			continue
 		}
@@ -228,11 +226,11 @@ func (d *document) id() (string, error) {
 func derivedPreset(name string) *Preset {
 	for _, l := range loss.Names() {
 		start, ok := strings.CutSuffix(name, "-"+l)
-		i := slices.IndexFunc(presets(), func(p Preset) bool { return p.Name == start+"-benchmark" })
+		i := slices.IndexFunc(Presets(), func(p Preset) bool { return p.Name == start+"-benchmark" })
 		if !ok || i < 0 {
 			continue
 		}
-		r := presets()[i]
+		r := Presets()[i]
 		at := Source{File: presetFolder + presetTable, Line: r.line, Column: 1}
 		r.settings = append(slices.Clone(r.settings), cell{"loss.name", l, at},
 			cell{"loss.warmup_epochs", intText(loss.PublishedWarmUp(l)), at})
@@ -244,8 +242,8 @@ func derivedPreset(name string) *Preset {
 
 // presetNamed returns the preset or YAML file of the program that a name stands for, nil without.
 func presetNamed(name string) *document {
-	if i := slices.IndexFunc(presets(), func(p Preset) bool { return p.Name == name }); i >= 0 {
-		return &document{path: presetTable, row: &presets()[i], ours: true}
+	if i := slices.IndexFunc(Presets(), func(p Preset) bool { return p.Name == name }); i >= 0 {
+		return &document{path: presetTable, row: &Presets()[i], ours: true}
 	}
 	if r := derivedPreset(name); r != nil {
 		return &document{path: presetTable, row: r, ours: true}

@@ -14,7 +14,7 @@ func unknownKey(section *field, key string) string {
 	if section.path == "" && section != root { // another file than a configuration
 		return "unknown key; the file has " + strings.Join(section.keys(), ", ")
 	}
-	if near := sameKey(key, paths()); near != "" {
+	if near := sameKey(key, Keys()); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}
 	if section.find(key) != nil {

@@ -19,8 +19,8 @@ func TestValues(t *testing.T) {
 		}
 		seen[v.Key] = true
 	}
-	if !seen["optim.lr"] || !seen["seed"] || len(seen) != len(paths()) {
-		t.Errorf("%d values, the configuration has %d", len(seen), len(paths()))
+	if !seen["optim.lr"] || !seen["seed"] || len(seen) != len(Keys()) {
+		t.Errorf("%d values, the configuration has %d", len(seen), len(Keys()))
 	}
 }
 
@@ -37,7 +37,7 @@ func TestTypedSettings(t *testing.T) {
 			t.Errorf("%s is %v (%[2]T), want %v", key, s[key], want)
 		}
 	}
-	if n := len(paths()); len(s) > n || len(s) < n-10 {
+	if n := len(Keys()); len(s) > n || len(s) < n-10 {
 		t.Errorf("%d settings of %d keys", len(s), n)
 	}
 }

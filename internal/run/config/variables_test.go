@@ -17,7 +17,7 @@ var variable = regexp.MustCompile(`"(VSETRAIN_[A-Z0-9_]+)"`)
 // Every VSETRAIN_* variable that the program reads is a configuration key or listed as no key, or Load would refuse it.
 func TestVariablesAreKnown(t *testing.T) {
 	known := slices.Clone(notConfig)
-	for _, p := range paths() {
+	for _, p := range Keys() {
 		known = append(known, envName(p))
 	}
 	try.Do(t, filepath.WalkDir(filepath.Join("..", "..", ".."), func(path string, d fs.DirEntry, err error) error {

@@ -183,8 +183,7 @@ func (m *Member) serve() (addresses []string, err error) {
 		listen = ":" + port
 	}
 	l, err := bind.Listen(listen)
-	var taken *bind.PortInUse
-	if errors.As(err, &taken) {
+	if _, ok := errors.AsType[*bind.PortInUse](err); ok {
 		return nil, fmt.Errorf("rank 0 cannot listen on %s: another program uses the port; set MASTER_PORT to one "+
 			"that is free, the same for all ranks", listen)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -245,32 +246,24 @@ type Entry struct {
 // LogMetrics sends metrics, in as many requests as the server needs. A metric that it has already, with the same time
 // and value, is not there twice.
 func (c *Client) LogMetrics(ctx context.Context, id string, m []Metric) error {
-	return batches(m, maxMetrics, func(part []Metric) error {
-		return c.post(ctx, "runs/log-batch", map[string]any{"run_id": id, "metrics": part}, nil)
-	})
+	return logBatches(ctx, c, id, "metrics", m, maxMetrics)
 }
 
 // LogParams sends settings. One that the run has with another value is an error of the server.
 func (c *Client) LogParams(ctx context.Context, id string, p []Entry) error {
-	return batches(p, maxParams, func(part []Entry) error {
-		return c.post(ctx, "runs/log-batch", map[string]any{"run_id": id, "params": part}, nil)
-	})
+	return logBatches(ctx, c, id, "params", p, maxParams)
 }
 
 // LogTags sends tags; later ones replace earlier ones of the same name.
 func (c *Client) LogTags(ctx context.Context, id string, t []Entry) error {
-	return batches(t, maxTags, func(part []Entry) error {
-		return c.post(ctx, "runs/log-batch", map[string]any{"run_id": id, "tags": part}, nil)
-	})
+	return logBatches(ctx, c, id, "tags", t, maxTags)
 }
 
-func batches[T any](all []T, most int, send func([]T) error) error {
-	for len(all) > 0 {
-		n := min(most, len(all))
-		if err := send(all[:n]); err != nil {
+func logBatches[T any](ctx context.Context, c *Client, id, what string, all []T, most int) error {
+	for part := range slices.Chunk(all, most) {
+		if err := c.post(ctx, "runs/log-batch", map[string]any{"run_id": id, what: part}, nil); err != nil {
 			return err
 		}
-		all = all[n:]
 	}
 	return nil
 }

@@ -79,27 +79,26 @@ func (r *StepRecord) Pairs() float64 { return max(1, math.Round(r.CaptionsPerS*r
 
 // ValidationRecord is a line of metrics.jsonl about a validation.
 type ValidationRecord struct {
-	Kind    string       `json:"kind"` // "val"
-	Step    int64        `json:"step"`
-	Epoch   float64      `json:"epoch"`
-	Time    time.Time    `json:"time,omitzero"` // as of a step
+	Kind  string    `json:"kind"` // "val"
+	Step  int64     `json:"step"`
+	Epoch float64   `json:"epoch"`
+	Time  time.Time `json:"time,omitzero"` // as of a step
+	Measured
+	Seconds float64   `json:"seconds"`
+	Average *Measured `json:"average,omitempty"` // with the averaged weights (optim.ema); absent without
+}
+
+// Measured is what a validation measured with weights.
+type Measured struct {
 	I2T     eval.Recalls `json:"i2t"`
 	T2I     eval.Recalls `json:"t2i"`
 	RSum    float64      `json:"rsum"`
 	MRecall float64      `json:"m_recall"`
 	Best    bool         `json:"best"` // the best so far
-	Seconds float64      `json:"seconds"`
-	// Average is the same of the averaged weights (optim.ema); absent without.
-	Average *AverageRecord `json:"average,omitempty"`
 }
 
-// AverageRecord is what a validation measured with the averaged weights.
-type AverageRecord struct {
-	I2T     eval.Recalls `json:"i2t"`
-	T2I     eval.Recalls `json:"t2i"`
-	RSum    float64      `json:"rsum"`
-	MRecall float64      `json:"m_recall"`
-	Best    bool         `json:"best"`
+func measured(m eval.Metrics, better bool) Measured {
+	return Measured{I2T: m.I2T, T2I: m.T2I, RSum: m.RSum, MRecall: m.MRecall, Best: better}
 }
 
 // Open opens the records of a run on a host. lines is how many lines metrics.jsonl has up to a position, runfs.All if
@@ -281,12 +280,11 @@ func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // Validation writes the record of a validation.
 func (l *Log) Validation(i train.ValidationInfo) error {
-	now, m := l.now(), i.Metrics
+	now := l.now()
 	r := ValidationRecord{Kind: KindValidation, Time: stamp(now), Step: i.Position.Step, Epoch: i.EpochPosition,
-		I2T: m.I2T, T2I: m.T2I, RSum: m.RSum, MRecall: m.MRecall, Best: i.Better, Seconds: i.Duration.Seconds()}
+		Measured: measured(i.Metrics, i.Better), Seconds: i.Duration.Seconds()}
 	if a := i.Average; a != nil {
-		r.Average = &AverageRecord{I2T: a.Metrics.I2T, T2I: a.Metrics.T2I, RSum: a.Metrics.RSum,
-			MRecall: a.Metrics.MRecall, Best: a.Better}
+		r.Average = new(measured(a.Metrics, a.Better))
 	}
 	return l.write(r, now, r.Step, r.scalars())
 }

@@ -68,8 +68,7 @@ func Send(ctx context.Context, r Request) (Sent, error) {
 		end = st.ModTime()
 	}
 	err = t.finish(ctx, r.Status, end, files)
-	var proxy *mlflow.NoProxyError
-	if errors.As(err, &proxy) {
+	if _, ok := errors.AsType[*mlflow.NoProxyError](err); ok {
 		out.NoFiles, err = err, nil
 	}
 	if err != nil {

@@ -64,8 +64,7 @@ func LRRange(ctx context.Context, r RangeRequest) (rep RangeReport, err error) {
 	for i := range r.Steps {
 		lr := r.From * math.Pow(r.To/r.From, float64(i)/float64(r.Steps-1))
 		loss, pairs, err := t.dryStep(ctx, lr)
-		var wild *train.NotFinite
-		if errors.As(err, &wild) {
+		if _, ok := errors.AsType[*train.NotFinite](err); ok {
 			rep.Diverged = true
 			break
 		}

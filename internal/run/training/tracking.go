@@ -33,8 +33,7 @@ func (t *training) endTracking(err error) {
 		status = mlflow.Failed
 	}
 	if err := t.tracker.End(status, t.Now()); err != nil {
-		var proxy *mlflow.NoProxyError
-		if errors.As(err, &proxy) {
+		if _, ok := errors.AsType[*mlflow.NoProxyError](err); ok {
 			t.Observer.Warning(fmt.Errorf("MLflow at %s has settings and metrics of the run, but no files: %w",
 				t.Tracking.URL, err))
 			return

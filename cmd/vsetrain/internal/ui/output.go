@@ -38,8 +38,7 @@ func (o *Output) Err(name string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	err := o.err
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	return atomicfile.Explain("write", name, err)
