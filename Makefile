@@ -55,7 +55,7 @@ build-static: ## build bin/vsetrain-static: no CUDA, no shared libraries, for Li
 build-vsecu: ## build bin/vsetrain-vsecu, which calls CUDA through gorgonia.org/cu (needs gcc; docs/cuda.md)
 	GO=$(GO) LDFLAGS='$(LDFLAGS)' bash scripts/vsecu.sh build
 
-test: ## check formatting, vet, lint, and run the tests: four and a half minutes on two cores once compiled
+test: ## check formatting, vet, lint, and run the tests: four minutes on two cores once compiled
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./... && $(IN_PUBLISH) vet ./...
