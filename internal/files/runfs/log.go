@@ -13,6 +13,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/regular"
@@ -39,6 +40,8 @@ const All = math.MaxInt
 
 // maxLine bounds a line in bytes; a step has one kilobyte.
 const maxLine = 1 << 20
+
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxLine) }} // of scan
 
 // OpenLog opens or creates a log whose first lines, as many as counted, are known to be on disk. What a kill or power
 // failure left broken at the end is cut off: behind those lines everything from the first broken line on, since blocks
@@ -67,7 +70,9 @@ func OpenLog(path string, counted int) (*Log, error) {
 // of the lines that were accepted. The line is valid during the call.
 func scan(path string, f io.Reader, counted int, accept func(line []byte, number int) (bool, error)) (n int64,
 	lines int, err error) {
-	r := bufio.NewReaderSize(f, maxLine)
+	r := readers.Get().(*bufio.Reader)
+	defer readers.Put(r)
+	r.Reset(f)
 	broken := 0
 	for number := 1; ; number++ {
 		line, err := r.ReadSlice('\n')
