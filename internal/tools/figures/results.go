@@ -113,7 +113,7 @@ func (s *study) open(root string) (runs []*report.Run, missing map[string][]stri
 			if !ok {
 				return nil, nil, fmt.Errorf("%s: no measures of the test split in %s", dir, report.TestName)
 			}
-			r.Label, r.Test = x.name, m.Results
+			r.Label, r.Test, r.Hits = x.name, m.Results, m.Hits
 			runs = append(runs, r)
 		}
 	}
@@ -170,7 +170,8 @@ func (s *study) draw(root string) (tables map[string]string, chart []byte, err e
 	all[efficiencyTable] = paper[efficiencyTable]
 	tables = map[string]string{"settings": s.settingsTable(missing, all)}
 	for _, name := range s.tables {
-		if s.ranked && (all[name] == nil || runs[0].Label != s.settings[0].name) {
+		base, oneSeed := s.settings[0].name, name == primaryTable && all[name] == nil
+		if s.ranked && (oneSeed || runs[0].Label != base || runs[len(runs)-1].Label == base) {
 			tables[name] = noRuns
 			continue
 		}
