@@ -2,9 +2,9 @@
 
     cd FOLDER && python3 .../scripts/leaderboard.py .../bin/vsetrain .../configs/sweeps
 
-FOLDER holds data/, as docs/leaderboard.md makes it. For VSE++, then VSE-infinity, then SGR the sweep leaderboard-NETWORK trains every loss with three rates and one
-seed. The best M-Recall on dev chooses the rate of a loss, and two more seeds are trained with it. SGR takes the four losses that are best with VSE-infinity. Wrong
-captions come after VSE++, at one rate. Finished trainings are not repeated.
+FOLDER holds data/, as docs/leaderboard.md makes it. For VSE++, VSE++ with wrong captions, VSE-infinity, then SGR the sweep leaderboard-NAME trains every loss with all
+its rates and one seed. The best M-Recall on dev chooses the rate of a loss, and two more seeds are trained with it. SGR takes the four losses that are best with
+VSE-infinity. Finished trainings are not repeated.
 """
 import json
 import os
@@ -64,9 +64,8 @@ class Leaderboard:
         out = subprocess.run([self.vsetrain, "sweep", "collect", "--config", file, "--json"], check=True, stdout=subprocess.PIPE).stdout
         return {(p["settings"]["loss"], p["settings"]["rate"]): p["mean"] for p in json.loads(out)["points"] if p.get("mean") is not None}
 
-    def rates(self, name, losses=None):
+    def rates(self, name, keep):
         """Trains every rate with the first seed and returns the best one of each loss."""
-        keep = {"loss": losses} if losses else {}
         self.train(name, keep, SEEDS[:1])
         best = {}
         for (loss, rate), mean in self.scores(name, keep, SEEDS[:1]).items():
@@ -74,21 +73,22 @@ class Leaderboard:
                 best[loss] = (rate, mean)
         return {loss: rate for loss, (rate, _) in best.items()}
 
-    def seeds(self, name, rates, seeds):
-        """Trains each loss at its rate: one seed of all losses before the next seed."""
-        for seed in seeds:
+    def contest(self, name, keep):
+        """Trains each loss at its best rate, one seed of all losses before the next seed, and returns these rates."""
+        rates = self.rates(name, keep)
+        for seed in SEEDS[1:]:
             for rate in sorted(set(rates.values())):
-                self.train(name, {"rate": {rate}, "loss": {loss for loss in rates if rates[loss] == rate}}, [seed])
+                self.train(name, keep | {"rate": {rate}, "loss": {loss for loss in rates if rates[loss] == rate}}, [seed])
+        return rates
 
     def run(self):
-        rates = self.rates("vsepp")
-        self.seeds("vsepp", rates, SEEDS[1:])
-        self.seeds("noise", {name: self.choices("noise", "rate")[0] for name in self.choices("noise", "loss")}, SEEDS)
-        rates = self.rates("vseinf")
-        self.seeds("vseinf", rates, SEEDS[1:])
+        self.contest("vsepp", {})
+        for fraction in self.choices("noise", "noise"):
+            self.contest("noise", {"noise": {fraction}})
+        rates = self.contest("vseinf", {})
         means = {loss: self.scores("vseinf", {"rate": {rate}, "loss": {loss}}, SEEDS)[loss, rate] for loss, rate in rates.items()}
         best = sorted(means, key=means.get, reverse=True)[:BEST]
-        self.seeds("sgr", self.rates("sgr", set(best)), SEEDS[1:])
+        self.contest("sgr", {"loss": set(best)})
 
 
 if __name__ == "__main__":
