@@ -87,7 +87,7 @@ func TestBadDiagrams(t *testing.T) {
 	}
 }
 
-// The sweeps of the leaderboard offer every loss three rates; those of wrong captions have one.
+// The sweeps of the leaderboard offer every loss three rates; those of wrong captions offer the two larger ones.
 func TestLeaderboardSweeps(t *testing.T) {
 	all, err := contests()
 	if err != nil || len(all) != 5 {
@@ -96,7 +96,7 @@ func TestLeaderboardSweeps(t *testing.T) {
 	for _, c := range all {
 		want := []string{"2e-4", "5e-4", "1.25e-3"}
 		if c.prefix != "" {
-			want = want[1:2]
+			want = want[1:]
 		}
 		if !slices.Equal(c.rates, want) {
 			t.Errorf("the rates of %s are %q, expected %q", c.name, c.rates, want)

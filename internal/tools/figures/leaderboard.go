@@ -149,19 +149,13 @@ func leaderboard(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	for _, c := range list {
-		tables, best := map[string]string{}, map[string]string{}
-		if len(c.rates) > 1 {
-			var dev map[string]map[string]float64
-			if dev, best, err = c.rated(root); err != nil {
-				return nil, err
-			}
-			tables["rates"] = c.ratesTable(dev, best)
+		dev, best, err := c.rated(root)
+		if err != nil {
+			return nil, err
 		}
+		tables := map[string]string{"rates": c.ratesTable(dev, best)}
 		s := study{name: leaderboardRuns + " " + c.name, tables: []string{primaryTable, queriesTable}, ranked: true}
 		for _, name := range c.losses {
-			if len(c.rates) == 1 {
-				best[name] = c.rates[0]
-			}
 			s.settings = append(s.settings, setting{name, c.runAt(best[name], name), firstSeed, lastSeed})
 		}
 		drawn, _, err := s.draw(root)
