@@ -5,43 +5,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"vsetrain/internal/files/golden"
 	"vsetrain/internal/house/try"
 )
 
-// ownLosses is a file of two losses that nobody has: one that trains, and one whose gradient is not finite where all
-// scores are equal.
-const ownLosses = `package loss
-
-import (
-	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/graph"
-)
-
+// rootLoss is a loss whose gradient is not finite where all scores are equal.
+const rootLoss = `
 func init() {
-	registry["own"] = traits{about: "mean of squared hinges", order: 99, titles: []string{"Own"}, mean: true,
-		noWarmUp: true, build: squared,
-		learned: func(o *Options) []Learned { return []Learned{{Name: "own_scale", Start: 1, Least: 0.5, Most: 2}} }}
 	registry["root"] = traits{about: "distances to the match", order: 100, titles: []string{"Root"}, build: rooted}
-}
-
-var ownConstants = declare("own", ownOptions{Factor: 2})
-
-type ownOptions struct {
-	Factor float64 ` + "`yaml:\"factor\" above:\"0\" max:\"10\" doc:\"factor of the squares\"`" + `
-}
-
-func squared(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
-	n := graph.Dim(scores, 0)
-	match, scale := matches(g, scores), repeated(g, o.Learned()[0].node(g), scores)
-	cost := func(scores *graph.Node) *graph.Node {
-		costs := g.Multiply(violations(g, scores, match, o.Margin), scale)
-		factor := ownConstants.of(&o).Factor / float64(n)
-		return g.Times(g.Sum(g.Multiply(costs, costs), graph.AlongRows(n)), factor)
-	}
-	return fromCosts(g, "own", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 }
 
 func rooted(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
@@ -53,8 +29,8 @@ func rooted(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *g
 }
 `
 
-// A loss is one file: laid over the tree, it trains, is resumed, exported and reported, has options with ranges,
-// schema, completion and presets, and its gradient is checked.
+// A loss is one file: that of docs/add-a-loss.md, laid over the tree, trains to the numbers of infonce, is resumed,
+// exported and reported, has options with ranges, schema, completion and presets, and its gradient is checked.
 func TestALossIsOneFile(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -62,10 +38,16 @@ func TestALossIsOneFile(t *testing.T) {
 	}
 	dir := t.TempDir()
 	root := try.Get(filepath.Abs("../.."))(t)
-	file, overlay, bin := filepath.Join(dir, "own.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "own")
+	page := string(try.Get(os.ReadFile(filepath.Join(root, "docs", "add-a-loss.md")))(t))
+	_, page, found := strings.Cut(page, "```go\n")
+	ownLoss, _, ended := strings.Cut(page, "```\n")
+	if !found || !ended {
+		t.Fatal("no loss in docs/add-a-loss.md")
+	}
+	file, overlay, bin := filepath.Join(dir, "own.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "bin")
 	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "loss", "own.go"): file}})
 	try.Do(t, err)
-	for name, text := range map[string][]byte{file: []byte(ownLosses), overlay: list} {
+	for name, text := range map[string][]byte{file: []byte(ownLoss + rootLoss), overlay: list} {
 		try.Do(t, os.WriteFile(name, text, 0o666))
 	}
 	run := func(fails bool, where, name string, args ...string) string {
@@ -91,20 +73,36 @@ func TestALossIsOneFile(t *testing.T) {
 	}
 	own(false, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "12", "--regions", "4", "--dim",
 		"32")
-	train := []string{"train", "--config", "vsepp/f8k-own", "--run", "run", "--set", "data.dir=world", "--set",
-		"model.embed_dim=16", "--set", "model.word_dim=8", "--set", "train.batch=16", "--set", "train.log_step=1"}
-	own(false, append(train, "--set", "train.epochs=1", "--set", "loss.own.factor=3")...)
-	own(false, "train", "--resume", "--run", "run", "--set", "train.epochs=2")
-	has("the report", own(false, "report", "run", "--test"), "Own")
-	own(false, "export", "run", "--out", "own.pth")
-	metrics := try.Get(os.ReadFile(filepath.Join(dir, "run", "metrics.jsonl")))(t)
-	has("the log", string(metrics), `"own_scale":`)
-	has("a value out of range", own(true, append(train, "--set", "loss.own.factor=11")...), "loss.own.factor",
-		"(0, 10]")
-	has("config show", own(false, "config", "show", "vsepp/f8k-own", "--docs"), "factor of the squares",
-		"own mean of squared hinges", "warmup_epochs: 0")
-	has("the schema", own(false, "config", "schema"), `"factor"`, `"exclusiveMinimum": 0`)
-	has("completion", own(false, "__complete", "train", "--set", "loss.own."), "loss.own.factor=")
+	train := func(fails bool, loss string, more ...string) string {
+		t.Helper()
+		return own(fails, append([]string{"train", "--config", "vsepp/f8k-" + loss, "--run", loss, "--set",
+			"data.dir=world", "--set", "model.embed_dim=16", "--set", "model.word_dim=8", "--set", "train.batch=16",
+			"--set", "train.log_step=1", "--set", "train.epochs=1", "--set"}, more...)...)
+	}
+	losses := func(run string) (all []float64) {
+		metrics := try.Get(os.ReadFile(filepath.Join(dir, run, "metrics.jsonl")))(t)
+		for _, m := range regexp.MustCompile(`"loss":([^,]+)`).FindAllSubmatch(metrics, -1) {
+			all = append(all, try.Get(strconv.ParseFloat(string(m[1]), 64))(t))
+		}
+		return all
+	}
+	train(false, "own", "loss.own.temperature=0.1")
+	train(false, "infonce", "loss.infonce.temperature=0.1", "--set", "loss.infonce.learn=log_scale")
+	want := losses("infonce")
+	if len(want) < 10 {
+		t.Errorf("the losses of infonce are %v, expected ten or more", want)
+	}
+	golden.Close(t, "losses", losses("own"), want, golden.FP32)
+	own(false, "train", "--resume", "--run", "own", "--set", "train.epochs=2")
+	has("the report", own(false, "report", "own", "--test"), "Own")
+	own(false, "export", "own", "--out", "own.pth")
+	metrics := try.Get(os.ReadFile(filepath.Join(dir, "own", "metrics.jsonl")))(t)
+	has("the log", string(metrics), `"own_log_scale":`)
+	has("a value out of range", train(true, "own", "loss.own.temperature=2"), "loss.own.temperature", "[0.01, 1]")
+	has("config show", own(false, "config", "show", "vsepp/f8k-own", "--docs"), "temperature tau at first",
+		"own cross entropy over the batch", "warmup_epochs: 0")
+	has("the schema", own(false, "config", "schema"), `"own": {`)
+	has("completion", own(false, "__complete", "train", "--set", "loss.own."), "loss.own.temperature=")
 
 	has("the tests of gradients and of equal scores", run(true, root, goTool, "test", "-vet=off", "-ldflags=-s -w",
 		"-overlay", overlay, "./loss", "-v",

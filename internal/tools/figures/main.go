@@ -48,6 +48,7 @@ const (
 	performancePage = "docs/performance.md"
 	stepsChart      = "docs/steps.svg"
 	marginsFile     = "docs/margins.svg"
+	gradientsFile   = "docs/gradients.svg"
 	registersFile   = "internal/compute/device/cuda/kernels/registers.tsv"
 	internalsPage   = "docs/cuda-internals.md"
 )
@@ -70,6 +71,10 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	gradient, err := gradients()
+	if err != nil {
+		return nil, err
+	}
 	files, err := results(root)
 	if err != nil {
 		return nil, err
@@ -80,7 +85,7 @@ func generate(root string) (map[string][]byte, error) {
 	}
 	maps.Copy(files, board)
 	files[performancePage], files[stepsChart], files[marginsFile] = page, stepsBars(steps), lines.Draw().SVG()
-	files[internalsPage] = internals
+	files[internalsPage], files[gradientsFile] = internals, gradient.SVG()
 	if files[ranksPage], err = tableOf(root, ranksPage, "ranks", ranksFile, ranksTable); err != nil {
 		return nil, err
 	}
