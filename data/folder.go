@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,9 +21,7 @@ type FolderError struct {
 // Error implements error.
 func (e *FolderError) Error() string {
 	setting := e.Setting
-	if setting == "" {
-		setting = "data.dir"
-	}
+	setting = cmp.Or(setting, "data.dir")
 	if e.Below != "" {
 		return fmt.Sprintf("%s has no splits, but its folder precomp has; name %s with %s", e.Dir, e.Below, setting)
 	}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -55,12 +56,8 @@ func (o *LoaderOptions) setDefaults() error {
 	if o.Rank < 0 || o.Rank >= max(1, o.Ranks) {
 		return fmt.Errorf("data: rank %d of %d", o.Rank, o.Ranks)
 	}
-	if o.Workers == 0 {
-		o.Workers = 2
-	}
-	if o.Prefetch == 0 {
-		o.Prefetch = o.Workers + 1
-	}
+	o.Workers = cmp.Or(o.Workers, 2)
+	o.Prefetch = cmp.Or(o.Prefetch, o.Workers+1)
 	if n := len(o.Stages); n != 0 && n != o.Prefetch+1 {
 		return fmt.Errorf("data: %d stages for %d batches", n, o.Prefetch+1)
 	}

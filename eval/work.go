@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -61,9 +62,7 @@ func openWork(dir, setting, name string, key [32]byte, t tiling, put func(tile i
 		return nil, fmt.Errorf("folder for scored tiles: %w", err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%s-%x.tiles", name, key[:8]))
-	if setting == "" {
-		setting = "--work"
-	}
+	setting = cmp.Or(setting, "--work")
 	lock, err := runfs.Lock(path, "name another folder with "+setting+" DIR")
 	if err != nil {
 		return nil, fmt.Errorf("scored tiles: %w", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,7 @@ func (o *dataVocabOptions) run(_ context.Context, a *app) error {
 		return usagef("--threshold: expected a whole number >= 1, found %d", o.Threshold)
 	}
 	out := o.Out
-	if out == "" {
-		out = filepath.Join(o.Dir, "vocab.json")
-	}
+	out = cmp.Or(out, filepath.Join(o.Dir, "vocab.json"))
 	v, source, err := o.vocabulary()
 	if err != nil {
 		return err

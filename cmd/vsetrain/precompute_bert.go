@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -70,9 +71,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	o.BLAS, o.Warn = a.getenv("VSETRAIN_BLAS"), a.warn
-	if o.Out == "" {
-		o.Out = filepath.Join(o.Data, o.Split+"_bert.npy")
-	}
+	o.Out = cmp.Or(o.Out, filepath.Join(o.Data, o.Split+"_bert.npy"))
 	if !o.Force {
 		was, err := existingVectors(o.Out)
 		if err != nil {

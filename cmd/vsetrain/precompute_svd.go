@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -54,9 +55,7 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	out := o.Out
-	if out == "" {
-		out = filepath.Join(o.Data, o.Split+"_svd.npy")
-	}
+	out = cmp.Or(out, filepath.Join(o.Data, o.Split+"_svd.npy"))
 	captions, err := captionFile(o.Data, o.Split, "--data")
 	if err != nil {
 		return err

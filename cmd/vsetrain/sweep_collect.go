@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -51,9 +52,7 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 			"--config %s", store.Dir, c.Failed, o.File)
 	}
 	out := o.Out
-	if out == "" {
-		out = filepath.Join(store.Dir, "collect")
-	}
+	out = cmp.Or(out, filepath.Join(store.Dir, "collect"))
 	files, err := c.Write(plan.Def, out)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,9 +126,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	l := plan.Def.Launch
 	slots := l.Slots()
 	threads := l.Threads
-	if threads == 0 {
-		threads = max(runtime.GOMAXPROCS(0)/slots, 1)
-	}
+	threads = cmp.Or(threads, max(runtime.GOMAXPROCS(0)/slots, 1))
 	ctx, stop := a.saving(ctx, func() {
 		a.Errorf("ended at once; the trials that ran save their state themselves, and the same command goes on with " +
 			"them")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -102,11 +103,6 @@ func (a *app) tracking(o mlflow.Options) mlflow.Target {
 		t.URL = ""
 	}
 	t.URL = strings.TrimRight(t.URL, "/")
-	if t.Experiment == "" {
-		t.Experiment = a.getenv("MLFLOW_EXPERIMENT_NAME")
-	}
-	if t.Experiment == "" {
-		t.Experiment = "vsetrain"
-	}
+	t.Experiment = cmp.Or(t.Experiment, a.getenv("MLFLOW_EXPERIMENT_NAME"), "vsetrain")
 	return t
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,9 +137,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 		return err
 	}
 	dir := o.Run
-	if dir == "" {
-		dir = cfg.RunDir(o.File)
-	}
+	dir = cmp.Or(dir, cfg.RunDir(o.File))
 	if o.DryRun {
 		return o.dryRun(ctx, a, &cfg.Config, dir)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,9 +123,7 @@ func (o *trainOptions) seedRuns(a *app, seeds []uint64) (runs []seedRun, base st
 		if err != nil {
 			return nil, "", err
 		}
-		if base == "" {
-			base = cfg.RunDir(o.File)
-		}
+		base = cmp.Or(base, cfg.RunDir(o.File))
 		r := seedRun{seed: seed, dir: seedDir(base, seed), cfg: &cfg.Config}
 		if r.begun, err = runfs.Exists(filepath.Join(r.dir, runfs.ConfigName)); err != nil {
 			return nil, "", err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -35,9 +36,7 @@ and train.init_from also read the PyTorch file itself.`,
 }
 
 func (o *importOptions) run(_ context.Context, a *app) error {
-	if o.Out == "" {
-		o.Out = trimEndings(o.In, ".tar", ".pth", ".pt") + ".safetensors"
-	}
+	o.Out = cmp.Or(o.Out, trimEndings(o.In, ".tar", ".pth", ".pt")+".safetensors")
 	if err := checkpoints.RefuseOverwrite(o.Out, o.Force); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -117,12 +118,8 @@ type item struct {
 
 // shape settles R and D by the first image and checks or fits every later one.
 func (t *Target) shape(it *item, rep *Report) error {
-	if t.Regions == 0 {
-		t.Regions = it.regions
-	}
-	if t.Dim == 0 {
-		t.Dim = it.dim
-	}
+	t.Regions = cmp.Or(t.Regions, it.regions)
+	t.Dim = cmp.Or(t.Dim, it.dim)
 	if it.dim != t.Dim {
 		return fmt.Errorf("expected features of %d channels, found %d; all images of a data set must come from one "+
 			"detector", t.Dim, it.dim)

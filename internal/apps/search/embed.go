@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -100,9 +101,7 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 			t.Name, t.Model.Options.Network, embedders())
 	}
 	o := eval.EncodeOptions{Batch: r.Batch, Progress: r.Progress}
-	if o.Batch == 0 {
-		o.Batch = defaultBatch
-	}
+	o.Batch = cmp.Or(o.Batch, defaultBatch)
 	var rows []float32
 	var ids []string
 	switch r.What {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -72,15 +73,9 @@ func (o *Options) warn(err error) {
 
 // setDefaults fills in zero values.
 func (o *Options) setDefaults() {
-	if o.Split == "" {
-		o.Split = defaultSplit
-	}
-	if o.Depth == 0 {
-		o.Depth = defaultDepth
-	}
-	if o.Batch == 0 {
-		o.Batch = defaultBatch
-	}
+	o.Split = cmp.Or(o.Split, defaultSplit)
+	o.Depth = cmp.Or(o.Depth, defaultDepth)
+	o.Batch = cmp.Or(o.Batch, defaultBatch)
 	if o.Device == (device.Options{}) {
 		o.Device = device.DefaultOptions()
 	}

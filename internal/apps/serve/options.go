@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,24 +133,12 @@ func (o *Options) Validate() error {
 // setDefaults fills in zero values.
 func (o *Options) setDefaults() {
 	d := DefaultLimits()
-	if o.MaxK == 0 {
-		o.MaxK = d.MaxK
-	}
-	if o.MaxItems == 0 {
-		o.MaxItems = d.MaxItems
-	}
-	if o.MaxBody == 0 {
-		o.MaxBody = d.MaxBody
-	}
-	if o.Queue == 0 {
-		o.Queue = d.Queue
-	}
-	if o.Timeout == 0 {
-		o.Timeout = d.Timeout
-	}
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
+	o.MaxK = cmp.Or(o.MaxK, d.MaxK)
+	o.MaxItems = cmp.Or(o.MaxItems, d.MaxItems)
+	o.MaxBody = cmp.Or(o.MaxBody, d.MaxBody)
+	o.Queue = cmp.Or(o.Queue, d.Queue)
+	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	if o.Log == nil {
 		o.Log = io.Discard
 	}

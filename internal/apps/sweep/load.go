@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -83,9 +84,7 @@ func define(file string, top *yaml.Node, err error) (*Definition, error) {
 		name := filepath.Base(file)
 		d.Dir = filepath.Join("sweeps", strings.TrimSuffix(name, filepath.Ext(name)))
 	}
-	if d.Startup == 0 {
-		d.Startup = max(4, d.Trials/4)
-	}
+	d.Startup = cmp.Or(d.Startup, max(4, d.Trials/4))
 	return d, nil
 }
 

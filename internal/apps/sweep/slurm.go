@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -28,9 +29,7 @@ func (p *Plan) Indices(s *Store) ([]int, error) {
 			return nil, nil
 		}
 		n := p.Def.Launch.Workers
-		if n == 0 {
-			n = max(p.Def.Launch.Slurm.Throttle, p.Def.Launch.Kubernetes.Parallelism, 1)
-		}
+		n = cmp.Or(n, max(p.Def.Launch.Slurm.Throttle, p.Def.Launch.Kubernetes.Parallelism, 1))
 		var out []int
 		for i := range min(n, p.Points*len(p.Def.Seeds)) {
 			out = append(out, i)

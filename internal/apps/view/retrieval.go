@@ -34,12 +34,8 @@ type picked struct {
 // keyOf reads the choice from a query.
 func keyOf(q url.Values) networkKey {
 	k := networkKey{q.Get("r"), q.Get("ck"), q.Get("split")}
-	if k.Checkpoint == "" {
-		k.Checkpoint = checkpointNames[0]
-	}
-	if k.Split == "" {
-		k.Split = "test"
-	}
+	k.Checkpoint = cmp.Or(k.Checkpoint, checkpointNames[0])
+	k.Split = cmp.Or(k.Split, "test")
 	return k
 }
 

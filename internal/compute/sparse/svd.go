@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,15 +62,9 @@ func TruncatedSVD(ctx context.Context, pool *par.Pool, a *CSR, o SVDOptions) (*S
 		return nil, fmt.Errorf("truncated SVD: tolerance %v and passes %d must not be negative", o.Tolerance,
 			o.MaxPasses)
 	}
-	if o.Tolerance == 0 {
-		o.Tolerance = 1e-7
-	}
-	if o.MaxPasses == 0 {
-		o.MaxPasses = 100
-	}
-	if o.gramLimit == 0 {
-		o.gramLimit = maxGramWork
-	}
+	o.Tolerance = cmp.Or(o.Tolerance, 1e-7)
+	o.MaxPasses = cmp.Or(o.MaxPasses, 100)
+	o.gramLimit = cmp.Or(o.gramLimit, maxGramWork)
 	k := available()[0]
 	if o.kernels != nil {
 		k = *o.kernels

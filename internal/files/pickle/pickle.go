@@ -18,6 +18,7 @@ package pickle
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 )
@@ -30,15 +31,9 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Bytes == 0 {
-		l.Bytes = 256 << 20
-	}
-	if l.Values == 0 {
-		l.Values = 4 << 20
-	}
-	if l.Depth == 0 {
-		l.Depth = 200
-	}
+	l.Bytes = cmp.Or(l.Bytes, 256<<20)
+	l.Values = cmp.Or(l.Values, 4<<20)
+	l.Depth = cmp.Or(l.Depth, 200)
 	return l
 }
 

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -205,12 +206,8 @@ func (b *bench) sizes() models.Dims {
 		}
 		f.Close()
 	}
-	if d.Regions == 0 {
-		d.Regions = regions
-	}
-	if d.Feature == 0 {
-		d.Feature = feature
-	}
+	d.Regions = cmp.Or(d.Regions, regions)
+	d.Feature = cmp.Or(d.Feature, feature)
 	if d.Vocab == 0 {
 		if d.Vocab = flickrWords; b.Cfg.Model.TextEncoder == models.TextBert {
 			d.Vocab = bertPieces

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ func (r *SamplesReport) Losses() (names []string) {
 // Samples measures, for each loss, one training epoch over each subset. The graphs are built, and the smallest subset
 // is trained on once, before the clock starts.
 func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
-	if r.Subsets == 0 {
-		r.Subsets = 10
-	}
+	r.Subsets = cmp.Or(r.Subsets, 10)
 	if len(r.Losses) == 0 {
 		r.Losses = loss.Compared()
 	}
@@ -79,9 +78,7 @@ func Samples(ctx context.Context, r SamplesRequest) (SamplesReport, error) {
 	}
 	images := all.NumImages()
 	all.Close()
-	if r.StepImages == 0 {
-		r.StepImages = images / r.Subsets
-	}
+	r.StepImages = cmp.Or(r.StepImages, images/r.Subsets)
 	if r.StepImages < 1 || r.StepImages*r.Subsets > images {
 		return rep, fmt.Errorf("%s: %d images do not make %d subsets that grow by %d; ask for fewer subsets or a "+
 			"smaller step", c.Data.Dir, images, r.Subsets, r.StepImages)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strings"
 
 	"vsetrain/internal/system/options"
@@ -22,9 +23,7 @@ func unknownKey(section *field, key string) string {
 			strings.Repeat("}", strings.Count(key, "."))
 	}
 	where := section.path
-	if where == "" {
-		where = "the top level"
-	}
+	where = cmp.Or(where, "the top level")
 	return "unknown key; " + where + " has " + strings.Join(section.keys(), ", ")
 }
 

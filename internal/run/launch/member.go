@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -52,9 +53,7 @@ type Member struct {
 // Join meets the other ranks, compares facts with them, and starts MPI on the calling goroutine, which is locked to its
 // thread and makes all calls of the world. The error is a *Failure where another rank is the cause.
 func Join(ctx context.Context, o Options) (*Member, error) {
-	if o.Dead == 0 {
-		o.Dead = deadAfter
-	}
+	o.Dead = cmp.Or(o.Dead, deadAfter)
 	m := &Member{Place: o.Place, o: o, grace: grace, shared: make(chan string, 1), passed: make(chan struct{}, 1),
 		stopped: make(chan struct{}), failed: make(chan struct{}), ended: make(chan struct{}),
 		leaving: make(chan struct{})}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -119,9 +120,7 @@ func fieldTable(rows [][]string) string {
 	tests := map[string]string{"1k": "Flickr30K", "5k": "COCO 5K"}
 	for _, row := range rows {
 		for i := 2; i < 8; i++ {
-			if row[i] == "" {
-				row[i] = missing
-			}
+			row[i] = cmp.Or(row[i], missing)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", row[0], tests[row[1]], strings.Join(row[2:5], " "),
 			strings.Join(row[5:8], " "), row[8])
@@ -152,9 +151,7 @@ func publishedTable(list []eval.Published) string {
 				}
 			}
 			source := n.Source
-			if source == "" {
-				source = "none"
-			}
+			source = cmp.Or(source, "none")
 			fmt.Fprintf(&b, "| `%s` | [%s](%s) | %s | %s | %s | %s | %s |\n", p.Name, strings.Join(p.Files, ", "),
 				p.Where, network, n.Protocol, strings.Join(cells[:3], " "), strings.Join(cells[3:], " "), source)
 		}

@@ -7,6 +7,7 @@
 package cpu
 
 import (
+	"cmp"
 	"fmt"
 
 	"vsetrain/internal/compute/device"
@@ -46,9 +47,7 @@ func New(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Precision == "" {
-		o.Precision = FP32
-	}
+	o.Precision = cmp.Or(o.Precision, FP32)
 	pool := par.New(o.Threads)
 	if o.Precision == FP64 {
 		return newDev(pool, vec.Go64(), newProducts64(pool), o.Precision), nil

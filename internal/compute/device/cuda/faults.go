@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 
 	"vsetrain/internal/compute/device"
@@ -88,9 +89,7 @@ func in(at string) string {
 }
 
 func recorded(at string) string {
-	if at == "" {
-		at = "kernels"
-	}
+	at = cmp.Or(at, "kernels")
 	return "recorded " + at
 }
 
