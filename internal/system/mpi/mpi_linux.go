@@ -36,15 +36,6 @@ type World struct {
 var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Bcast Allreduce " +
 	"Allgather Alltoall Reduce_scatter_block Ibarrier Test Error_string Get_library_version Abort")
 
-// Start loads the library of a file and starts MPI.
-func Start(path string) (*World, error) {
-	w, err := Load(path)
-	if err != nil {
-		return nil, err
-	}
-	return w, w.Init()
-}
-
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
 //

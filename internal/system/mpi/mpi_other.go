@@ -16,10 +16,7 @@ type Float interface{ float32 | float64 }
 
 var errNone = errors.New("this build calls no MPI; use the one for Linux with glibc (docs/faq.md)")
 
-// Start fails here, as does every other call.
-func Start(string) (*World, error) { return nil, errNone }
-
-// Load fails here.
+// Load fails here, as does every other call.
 func Load(string) (*World, error) { return nil, errNone }
 
 // Init fails here.

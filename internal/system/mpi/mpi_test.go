@@ -78,7 +78,10 @@ func TestKindOf(t *testing.T) {
 
 // rank is what each process does.
 func rank(path string) error {
-	w, err := Start(path)
+	w, err := Load(path)
+	if err == nil {
+		err = w.Init()
+	}
 	if err != nil {
 		return err
 	}
