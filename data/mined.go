@@ -81,9 +81,9 @@ func WriteMined(path string, m *Mined) error {
 	})
 }
 
-// ReadMined reads what WriteMined wrote and checks it against a split, with the noise index that its captions follow,
+// readMined reads what WriteMined wrote and checks it against a split, with the noise index that its captions follow,
 // nil where each has its own image. It also returns the SHA-256 of the file.
-func ReadMined(path string, s *Split, noise *runfs.NoiseIndex) (m *Mined, sum string, err error) {
+func readMined(path string, s *Split, noise *runfs.NoiseIndex) (m *Mined, sum string, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, "", err
@@ -144,7 +144,7 @@ func ReadMined(path string, s *Split, noise *runfs.NoiseIndex) (m *Mined, sum st
 // AttachMined has training batches hold captions together with their mined negatives (Mined.together). It returns the
 // SHA-256 of the file.
 func AttachMined(s *Split, path string, noise *runfs.NoiseIndex) (sum string, err error) {
-	m, sum, err := ReadMined(path, s, noise)
+	m, sum, err := readMined(path, s, noise)
 	if err != nil {
 		return "", fmt.Errorf("data.mined: %w", err)
 	}

@@ -88,12 +88,12 @@ func TestMinedFiles(t *testing.T) {
 		try.Do(t, WriteMined(path, m))
 	}
 	write()
-	got, sum, err := ReadMined(path, s, nil)
+	got, sum, err := readMined(path, s, nil)
 	if err != nil || len(sum) != 64 || got.MinedHeader != m.MinedHeader ||
 		!slices.Equal(got.Images.Items, m.Images.Items) || !slices.Equal(got.Captions.Scores, m.Captions.Scores) {
 		t.Fatalf("%v, read %+v, wrote %+v", err, got, m)
 	}
-	if _, _, err := ReadMined(path, s, &runfs.NoiseIndex{SHA256: "ab"}); err == nil ||
+	if _, _, err := readMined(path, s, &runfs.NoiseIndex{SHA256: "ab"}); err == nil ||
 		!strings.Contains(err.Error(), "noise index") {
 		t.Errorf("another noise index: %v", err)
 	}

@@ -22,9 +22,9 @@ type IDs struct {
 	images, captions map[string]int32
 }
 
-// COCOCaptionIDs is the file of MS-COCO's 25,000 caption numbers in the order of the testall split, as the package
+// cocoCaptionIDs is the file of MS-COCO's 25,000 caption numbers in the order of the testall split, as the package
 // eccv_caption has it. Where it lies beside judgements, captions are called by these numbers.
-const COCOCaptionIDs = "coco_test_ids.npy"
+const cocoCaptionIDs = "coco_test_ids.npy"
 
 // NewIDs names the images and captions of a split for the judgements in a folder:
 //
@@ -63,7 +63,7 @@ func (ids *IDs) index() (err error) {
 
 // readCOCO takes the names of captions and images from the files beside judgements, if they exist.
 func (ids *IDs) readCOCO(folder string, k int) error {
-	path := filepath.Join(folder, COCOCaptionIDs)
+	path := filepath.Join(folder, cocoCaptionIDs)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

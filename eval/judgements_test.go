@@ -34,7 +34,7 @@ const pair2 = "x_caption_to_image.json"
 // Ids are those of the ids file, or of COCO; strings and numbers are one, and so are COCO's file names and numbers.
 func TestIDs(t *testing.T) {
 	numbers := t.TempDir()
-	w, err := npy.Create(filepath.Join(numbers, COCOCaptionIDs), npy.I64, []int{6})
+	w, err := npy.Create(filepath.Join(numbers, cocoCaptionIDs), npy.I64, []int{6})
 	if err == nil {
 		if err = w.WriteInts([]int64{770337, 771687, 38, 39, 40, 41}); err == nil {
 			err = w.Close()
@@ -76,7 +76,7 @@ func TestIDs(t *testing.T) {
 func TestBadIDs(t *testing.T) {
 	coco := func(numbers []int64) string {
 		dir := t.TempDir()
-		w, err := npy.Create(filepath.Join(dir, COCOCaptionIDs), npy.I64, []int{len(numbers)})
+		w, err := npy.Create(filepath.Join(dir, cocoCaptionIDs), npy.I64, []int{len(numbers)})
 		if err == nil {
 			if err = w.WriteInts(numbers); err == nil {
 				err = w.Close()

@@ -80,7 +80,8 @@ func TestRanksOverMPI(t *testing.T) {
 
 // overMPI is what each rank does.
 func overMPI(t *testing.T, path string) {
-	w := try.Get(mpi.Start(path))(t)
+	w := try.Get(mpi.Load(path))(t)
+	try.Do(t, w.Init())
 	world, bits := ranks.OverMPI(w), uint64(0)
 	if long {
 		for _, c := range everyLoss(t) {

@@ -26,8 +26,8 @@ type WordVectors struct {
 	Found  int         // words with a vector
 }
 
-// WordsSuffix replaces .npy in the name of an array of word vectors to name the file of its words, one a line.
-const WordsSuffix = ".words.txt"
+// wordsSuffix replaces .npy in the name of an array of word vectors to name the file of its words, one a line.
+const wordsSuffix = ".words.txt"
 
 // ReadWordVectors reads the vectors of dim values that a file has for words. A file is read from its beginning to its
 // end, and only these vectors are kept. It is one of
@@ -100,7 +100,7 @@ func (r *vectorReader) lines(path string, take func(line []byte, number int) err
 	f, _, err := regular.Open(path)
 	if err != nil {
 		return 0, fmt.Errorf("%w; model.word_init names a file of GloVe, word2vec or fastText, or an array .npy with "+
-			"its words in NAME%s", err, WordsSuffix)
+			"its words in NAME%s", err, wordsSuffix)
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, maxVectorLine)
@@ -248,7 +248,7 @@ func (r *vectorReader) array() error {
 	if err := r.add(r.path); err != nil {
 		return err
 	}
-	names := r.path[:len(r.path)-len(".npy")] + WordsSuffix
+	names := r.path[:len(r.path)-len(".npy")] + wordsSuffix
 	n, err := r.lines(names, func(line []byte, number int) error {
 		if number > f.Rows() {
 			return fmt.Errorf("a word more than the %d rows of %s", f.Rows(), r.path)

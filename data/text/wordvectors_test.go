@@ -103,7 +103,7 @@ func TestWordVectorsAreMatchedAsInCHAN(t *testing.T) {
 		}
 		b := try.Get(os.ReadFile(path))(t)
 		if names := strings.TrimSuffix(path, ".npy"); names != path {
-			more := try.Get(os.ReadFile(names + WordsSuffix))(t)
+			more := try.Get(os.ReadFile(names + wordsSuffix))(t)
 			b = append(b, more...)
 		}
 		if h := sha256.Sum256(b); got.SHA256 != hex.EncodeToString(h[:]) {
@@ -175,7 +175,7 @@ func TestBadWordVectors(t *testing.T) {
 				values[5] = nan
 			}
 			if err = npy.WriteFloat32(path, []int{2, 3}, values); err == nil && c.content != "" {
-				err = os.WriteFile(strings.TrimSuffix(path, ".npy")+WordsSuffix, []byte(c.content), 0o666)
+				err = os.WriteFile(strings.TrimSuffix(path, ".npy")+wordsSuffix, []byte(c.content), 0o666)
 			}
 		default:
 			err = os.WriteFile(path, []byte(c.content), 0o666)

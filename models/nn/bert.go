@@ -34,9 +34,9 @@ type LayerNorm struct {
 	eps    float64
 }
 
-func newLayerNorm(d int) LayerNorm {
+func newLayerNorm(d int, eps float64) LayerNorm {
 	return LayerNorm{Weight: Param{Shape: []int{d}, Init: Constant(1)}, Bias: Param{Shape: []int{d}, Init: Constant(0)},
-		eps: BertEps}
+		eps: eps}
 }
 
 func (l *LayerNorm) weights(g *graph.Graph) graph.LayerNormWeights {
@@ -94,15 +94,15 @@ func NewBert(s BertSizes) Bert {
 	b := Bert{sizes: s}
 	b.Embeddings.Word, b.Embeddings.Position, b.Embeddings.Type = bertTable(s.Vocab, s.Hidden), bertTable(s.Positions,
 		s.Hidden), bertTable(2, s.Hidden)
-	b.Embeddings.Norm = newLayerNorm(s.Hidden)
+	b.Embeddings.Norm = newLayerNorm(s.Hidden, BertEps)
 	for range s.Layers {
 		var l BertLayer
 		self, part := &l.Attention.Self, bertLinear(s.Hidden, s.Hidden)
 		self.QueryW, self.KeyW, self.ValueW = part.Weight, part.Weight, part.Weight
 		self.QueryB, self.KeyB, self.ValueB = part.Bias, part.Bias, part.Bias
-		l.Attention.Output = bertOutput{bertLinear(s.Hidden, s.Hidden), newLayerNorm(s.Hidden)}
+		l.Attention.Output = bertOutput{bertLinear(s.Hidden, s.Hidden), newLayerNorm(s.Hidden, BertEps)}
 		l.Intermediate.Dense = bertLinear(s.Hidden, s.Intermediate)
-		l.Output = bertOutput{bertLinear(s.Intermediate, s.Hidden), newLayerNorm(s.Hidden)}
+		l.Output = bertOutput{bertLinear(s.Intermediate, s.Hidden), newLayerNorm(s.Hidden, BertEps)}
 		b.Encoder.Layers = append(b.Encoder.Layers, l)
 	}
 	b.Pooler.Dense = bertLinear(s.Hidden, s.Hidden)

@@ -30,13 +30,6 @@ func (l *SelfAttention) Forward(g *graph.Graph, x, attended, counts *graph.Node)
 // torchEps is the ε of torch.nn.LayerNorm.
 const torchEps = 1e-5
 
-// NewLayerNorm is torch.nn.LayerNorm of d values.
-func NewLayerNorm(d int) LayerNorm {
-	l := newLayerNorm(d)
-	l.eps = torchEps
-	return l
-}
-
 // Forward normalises the rows of x [N, D], counts [B] of them in each set.
 func (l *LayerNorm) Forward(g *graph.Graph, x, counts *graph.Node) *graph.Node {
 	return g.LayerNormRows(x, counts, l.weights(g))
@@ -50,7 +43,7 @@ type Attended struct {
 
 // NewAttended returns the layer.
 func NewAttended(d, heads int) *Attended {
-	return &Attended{NewLayerNorm(d), newSelfAttention(d, heads)}
+	return &Attended{newLayerNorm(d, torchEps), newSelfAttention(d, heads)}
 }
 
 // Forward takes the arguments of SelfAttention.Forward.
@@ -73,7 +66,8 @@ type Transformer struct {
 
 // NewTransformer returns a layer with PyTorch's initialisation.
 func NewTransformer(d, heads int) *Transformer {
-	l := &Transformer{Attention: newSelfAttention(d, heads), Norm1: NewLayerNorm(d), Norm2: NewLayerNorm(d)}
+	norm := newLayerNorm(d, torchEps)
+	l := &Transformer{Attention: newSelfAttention(d, heads), Norm1: norm, Norm2: norm}
 	l.MLP.Inner, l.MLP.Outer = NewLinear(d, 4*d), NewLinear(4*d, d)
 	return l
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Family is the font in SVG and CSS: all of them have the widths of Liberation Sans, with which labels are placed.
-const Family = "'Liberation Sans',Arial,Helvetica,sans-serif"
+// family is the font in SVG and CSS: all of them have the widths of Liberation Sans, with which labels are placed.
+const family = "'Liberation Sans',Arial,Helvetica,sans-serif"
 
 // colour is one of the palette on a light ground and on a dark one.
 type colour struct{ light, dark color.RGBA }
@@ -53,7 +53,7 @@ func CSS() string {
 	}
 	light := declare(func(c colour) color.RGBA { return c.light })
 	dark := declare(func(c colour) color.RGBA { return c.dark })
-	return ":root{--chart-font:" + Family + ";--marker:" + Hex(Marker) + ";" + light + "}\n" +
+	return ":root{--chart-font:" + family + ";--marker:" + Hex(Marker) + ";" + light + "}\n" +
 		`@media (prefers-color-scheme: dark){:root:not([data-theme="light"]){` + dark + "}}\n" +
 		`:root[data-theme="dark"]{` + dark + "}\n"
 }
@@ -81,8 +81,8 @@ var Marker = rgb(0xffcf33)
 // stops of Ramp, whose lightness falls all the way.
 var stops = []color.RGBA{rgb(0xc8d6e5), rgb(0x9db8d2), rgb(0xb0a08c), rgb(0xd07a35), rgb(0xb34700)}
 
-// Ramp is the colour of the share t in [0, 1]: pale blue for low values, dark orange for high ones.
-func Ramp(t float64) color.RGBA { return Between(stops, t) }
+// ramp is the colour of the share t in [0, 1]: pale blue for low values, dark orange for high ones.
+func ramp(t float64) color.RGBA { return Between(stops, t) }
 
 // Between is the colour of the share t in [0, 1] on the way past stops at equal distances.
 func Between(stops []color.RGBA, t float64) color.RGBA {

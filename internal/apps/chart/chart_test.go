@@ -68,13 +68,13 @@ func TestPalette(t *testing.T) {
 func TestRamp(t *testing.T) {
 	last := 2.0
 	for i := range 101 {
-		l := luminance(Ramp(float64(i) / 100))
+		l := luminance(ramp(float64(i) / 100))
 		if l > last+0.004 {
 			t.Errorf("at %d %%: luminance %.3f after %.3f", i, l, last)
 		}
 		last = l
 	}
-	if c := Ramp(1); c != stops[len(stops)-1] {
+	if c := ramp(1); c != stops[len(stops)-1] {
 		t.Errorf("the end of the ramp is %v", c)
 	}
 }

@@ -142,7 +142,7 @@ func (d *Drawing) Inline() string {
 func (d *Drawing) svg(head, ground string, paint func(color.RGBA) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<svg %s viewBox=\"0 0 %s %s\" font-family=\"%s\" fill=\"none\" stroke-linecap=\"round\" "+
-		"stroke-linejoin=\"round\">\n%s", head, Coordinate(d.width), Coordinate(d.height), Family, ground)
+		"stroke-linejoin=\"round\">\n%s", head, Coordinate(d.width), Coordinate(d.height), family, ground)
 	for _, s := range d.shapes {
 		switch c := paint(s.color); {
 		case s.text != "":

@@ -47,7 +47,7 @@ func Parallel(title string, columns []Column, tracks []Track) *Drawing {
 				if i > last+1 { // over columns on which it has no height
 					dashes = []int{2, 3}
 				}
-				d.Line(Ramp(share), 0.8+1.4*share, Trace([]float64{float64(last), float64(i)},
+				d.Line(ramp(share), 0.8+1.4*share, Trace([]float64{float64(last), float64(i)},
 					[]float64{t.At[last], v}, x, y), dashes...)
 			}
 			last = i

@@ -34,7 +34,7 @@ func (constant) Close() {}
 // ends, and whatever call fails, the next one leaves what it should, and no file is damaged.
 func TestDisturbedExtractions(t *testing.T) {
 	dir, images := try.MemoryDir(t), folder(t, 5)
-	description := PreprocessingFile(filepath.Join(dir, "m.onnx"))
+	description := preprocessingFile(filepath.Join(dir, "m.onnx"))
 	write(t, description, described)
 	x := &Extractor{Model: filepath.Join(dir, "m.onnx"), Hash: "of m", session: constant{}}
 	x.prep = try.Get(loadPreprocessing(description))(t)

@@ -53,7 +53,7 @@ func model(t *testing.T, dir, description string) string {
 	f := try.Get(os.Create(path))(t)
 	defer f.Close()
 	try.Do(t, g.Encode(f))
-	write(t, PreprocessingFile(path), description)
+	write(t, preprocessingFile(path), description)
 	return path
 }
 

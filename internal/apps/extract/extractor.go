@@ -50,7 +50,7 @@ func Open(model string, getenv func(string) string, threads int) (_ *Extractor, 
 			"scripts/torch_backbone_to_onnx.py writes both from a network of torchvision", model)
 	}
 	x := &Extractor{Model: model}
-	if x.prep, err = loadPreprocessing(PreprocessingFile(model)); err != nil {
+	if x.prep, err = loadPreprocessing(preprocessingFile(model)); err != nil {
 		return nil, err
 	}
 	if x.Hash, err = hash(model); err != nil {
@@ -74,7 +74,7 @@ func (x *Extractor) Close() { x.session.Close() }
 // hash digests what features depend on beside the pictures.
 func hash(model string) (string, error) {
 	h := sha256.New()
-	for _, path := range []string{model, model + ".data", PreprocessingFile(model)} {
+	for _, path := range []string{model, model + ".data", preprocessingFile(model)} {
 		f, size, err := regular.Open(path)
 		if errors.Is(err, fs.ErrNotExist) && path == model+".data" {
 			continue
@@ -107,7 +107,7 @@ func (x *Extractor) ports(inputs, outputs []onnxruntime.Port) error {
 	for i, d := range in.Shape {
 		if len(in.Shape) != 4 || i > 0 && d > 0 && d != want[i] {
 			return fmt.Errorf("input %q has the shape %v, the preprocessing makes %v; mend %s", in.Name, in.Shape,
-				append([]int64{-1}, want[1:]...), PreprocessingFile(x.Model))
+				append([]int64{-1}, want[1:]...), preprocessingFile(x.Model))
 		}
 	}
 	if len(in.Shape) == 4 && in.Shape[0] > 1 {

@@ -33,8 +33,8 @@ type Preprocessing struct {
 // required are the keys that have no default.
 var required = []string{"resize", "fit", "filter", "colours", "layout", "scale", "mean", "std", "output_layout"}
 
-// PreprocessingFile is where the description of a model lies: FILE.yaml beside FILE.onnx.
-func PreprocessingFile(model string) string {
+// preprocessingFile is where the description of a model lies: FILE.yaml beside FILE.onnx.
+func preprocessingFile(model string) string {
 	return strings.TrimSuffix(model, filepath.Ext(model)) + ".yaml"
 }
 

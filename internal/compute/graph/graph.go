@@ -103,8 +103,8 @@ type leaf struct {
 	byRows bool       // see linearByRows
 }
 
-// New returns an empty graph; wide selects float64.
-func New(wide bool) *Graph {
+// newGraph returns an empty graph; wide selects float64.
+func newGraph(wide bool) *Graph {
 	g := &Graph{expr: G.NewGraph(), dtype: tensor.Float32, leaves: map[string]*leaf{}}
 	if wide {
 		g.dtype = tensor.Float64

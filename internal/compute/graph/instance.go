@@ -70,7 +70,7 @@ func (s *Instance) Beside() *Instance {
 }
 
 // Graph returns an empty graph of the instance's precision.
-func (s *Instance) Graph() *Graph { return New(s.Dev.Wide()) }
+func (s *Instance) Graph() *Graph { return newGraph(s.Dev.Wide()) }
 
 // slab is memory that programs use one after the other. It grows to the largest program; generation tells a program
 // that its views have to be computed again.

@@ -9,7 +9,7 @@ import (
 
 // Buffers that are alive at the same time never overlap, and reuse makes the slab smaller than the sum of all buffers.
 func TestPlanNeverOverlaps(t *testing.T) {
-	g := New(false)
+	g := newGraph(false)
 	x := g.Input("x", 16, 8)
 	for range 12 {
 		x = g.L2Norm(g.Linear(LinearTerm{X: x, W: g.Input("w", 8, 8), B: g.Input("b", 8)}), 1, 0)
@@ -37,7 +37,7 @@ func TestPlanNeverOverlaps(t *testing.T) {
 // Gradients that meet are added by the products that make them, unless something else reads one of them.
 func TestSumsOfProducts(t *testing.T) {
 	for _, read := range []bool{false, true} {
-		g := New(false)
+		g := newGraph(false)
 		in := g.Input("x", 16, 8)
 		x := g.Activate(device.Tanh, in)
 		y, z := g.Linear(LinearTerm{X: x, W: g.Input("w", 8, 8)}), g.Input("z", 16, 8)

@@ -124,8 +124,8 @@ func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 	}
 }
 
-// Go32 returns the plain Go kernels of float32.
-func Go32() *Ops[float32] {
+// go32 returns the plain Go kernels of float32.
+func go32() *Ops[float32] {
 	o := goOps(exp32, sigmoid32, tanh32, tail32)
 	return &o
 }

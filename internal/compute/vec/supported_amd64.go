@@ -11,5 +11,5 @@ func Supported() []*Ops[float32] {
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
 		all = append(all, avx2())
 	}
-	return append(all, Go32())
+	return append(all, go32())
 }

@@ -3,4 +3,4 @@
 package vec
 
 // Supported returns the float32 tables this processor can run, fastest first.
-func Supported() []*Ops[float32] { return []*Ops[float32]{Go32()} }
+func Supported() []*Ops[float32] { return []*Ops[float32]{go32()} }

@@ -1,7 +1,7 @@
 // Package vec holds the vector kernels of the CPU device: elementwise maps, reductions, Adam and the gates of a GRU,
 // each over one contiguous range of memory on one thread.
 //
-// The kernels come as a table of functions. Go32 and Go64 are plain Go and run everywhere; Best is the fastest
+// The kernels come as a table of functions. go32 and Go64 are plain Go and run everywhere; Best is the fastest
 // table for this processor (assembly of AVX-512, AVX2 or NEON, which compute/asmgen writes). All tables compute the
 // same formulas; results differ only by rounding, and one table always gives the same bits.
 //

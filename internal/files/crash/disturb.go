@@ -303,14 +303,14 @@ func (p *Program) fail(o *Outcome, list ...fault) (calls int, err error) {
 // singleFaults lets each call of Run fail, and notes which calls there are behind it: those with which it is a pair.
 func (p *Program) singleFaults(d draw) (o Outcome, err error) {
 	const window = 60 // calls: within the same save, validation, claim or set
-	kinds := len(FaultKinds)
+	kinds := len(faultKinds)
 	all := d.perm(p.ended*kinds, 2)
 	o.Found = len(all)
 	for _, i := range all {
 		if d.enough(&o) {
 			break
 		}
-		first := fault{i / kinds, FaultKinds[i%kinds]}
+		first := fault{i / kinds, faultKinds[i%kinds]}
 		calls, err := p.fail(&o, first)
 		if err != nil {
 			return o, err
@@ -324,14 +324,14 @@ func (p *Program) singleFaults(d draw) (o Outcome, err error) {
 
 // faultPairs lets two calls of Run fail, of which the second is one that is made although the first has failed.
 func (p *Program) faultPairs(d draw) (o Outcome, err error) {
-	kinds := len(FaultKinds)
+	kinds := len(faultKinds)
 	o.Found = len(p.pairs) * kinds
 	for _, i := range rand.New(rand.NewPCG(d.seed, 3)).Perm(o.Found) {
 		if d.enough(&o) {
 			break
 		}
 		pair := p.pairs[i/kinds]
-		pair[1].kind = FaultKinds[i%kinds]
+		pair[1].kind = faultKinds[i%kinds]
 		if _, err := p.fail(&o, pair[:]...); err != nil {
 			return o, err
 		}

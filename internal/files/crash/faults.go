@@ -14,8 +14,8 @@ const (
 	Kill       = "kill"
 )
 
-// FaultKinds are the ways in which a call may fail.
-var FaultKinds = []string{"EIO", "ENOSPC", "EINTR", "ESTALE", ShortWrite, Kill}
+// faultKinds are the ways in which a call may fail.
+var faultKinds = []string{"EIO", "ENOSPC", "EINTR", "ESTALE", ShortWrite, Kill}
 
 var errnos = map[string]error{"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EINTR": syscall.EINTR,
 	"ESTALE": syscall.ESTALE, ShortWrite: syscall.ENOSPC, Kill: syscall.EIO}

@@ -215,7 +215,7 @@ func KeepFile(f *atomicfile.File) error {
 // Record writes the manifest of a folder: the files in it as they are now. progress is told the bytes read so far of a
 // file.
 func Record(dir string) (*Manifest, error) {
-	names, err := Listed(dir)
+	names, err := listed(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -232,9 +232,9 @@ func Record(dir string) (*Manifest, error) {
 	return m, f.Commit()
 }
 
-// Listed returns the names of the files of a folder that belong into its manifest: all but hidden files, journals,
+// listed returns the names of the files of a folder that belong into its manifest: all but hidden files, journals,
 // which grow and have checksums of their own, folders and what is no file.
-func Listed(dir string) ([]string, error) {
+func listed(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err

@@ -46,8 +46,8 @@ var predictedBits string
 // that is recorded and launched as a graph.
 const bitSteps = 2 * syntheticBatches
 
-// BitNetworks are the networks with their text encoders.
-func BitNetworks() (names []string) {
+// bitNetworks are the networks with their text encoders.
+func bitNetworks() (names []string) {
 	for _, n := range models.Having(func(models.Traits) bool { return true }) {
 		o := models.DefaultOptions()
 		o.Network = n
@@ -59,7 +59,7 @@ func BitNetworks() (names []string) {
 	return names
 }
 
-// bitConfig is the small training of a network of BitNetworks.
+// bitConfig is the small training of a network of bitNetworks.
 func bitConfig(name string) *config.Config {
 	network, encoder, _ := strings.Cut(name, "-")
 	c := config.Default()
@@ -74,8 +74,8 @@ func bitConfig(name string) *config.Config {
 	return &c
 }
 
-// TrainBits trains a network of BitNetworks on a device.
-func TrainBits(ctx context.Context, dev func() (device.Device, error), network string) (out Bits, err error) {
+// trainBits trains a network of bitNetworks on a device.
+func trainBits(ctx context.Context, dev func() (device.Device, error), network string) (out Bits, err error) {
 	c := bitConfig(network)
 	out.Network = network
 	b := newBench(Request{Config: c, Regions: 4, Feature: 24, Vocab: 50, Now: time.Now})
@@ -119,8 +119,8 @@ func (b *bench) sum() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), b.Device.Sync()
 }
 
-// PredictedBits are those that the PTX gives.
-func PredictedBits() (all []Bits) {
+// predictions are those that the PTX gives.
+func predictions() (all []Bits) {
 	for line := range strings.Lines(predictedBits) {
 		if f := strings.Fields(line); len(f) > 3 {
 			all = append(all, Bits{f[0], f[1], f[3:], f[2]})
@@ -160,14 +160,14 @@ func CompareBits(ctx context.Context, getenv func(string) string, each func(netw
 	lib, _ := driver.Search("/", getenv)
 	open := func() (device.Device, error) { return place.OpenGPU(lib, cuda.Options{}) }
 	predicted := map[string]Bits{}
-	for _, p := range PredictedBits() {
+	for _, p := range predictions() {
 		predicted[p.Network] = p
 	}
-	for _, n := range BitNetworks() {
+	for _, n := range bitNetworks() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		got, err := TrainBits(ctx, open, n)
+		got, err := trainBits(ctx, open, n)
 		if err != nil {
 			return fmt.Errorf("%s: %w", n, err)
 		}

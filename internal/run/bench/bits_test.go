@@ -23,8 +23,8 @@ func TestPredictedBits(t *testing.T) {
 		t.Skip("the PTX with the rounding of a GPU takes long: make test-ptx-fused")
 	}
 	var text strings.Builder
-	predicted := PredictedBits()
-	for _, n := range BitNetworks() {
+	predicted := predictions()
+	for _, n := range bitNetworks() {
 		start := time.Now()
 		got := emulatedBits(t, n)
 		t.Logf("%s: %.1f s", n, time.Since(start).Seconds())
@@ -48,7 +48,7 @@ func TestPredictedBits(t *testing.T) {
 func emulatedBits(t *testing.T, network string) Bits {
 	t.Helper()
 	path := emulator.Library(t)
-	got, err := TrainBits(t.Context(), func() (device.Device, error) { return cuda.Open(cuda.Options{Driver: path}) },
+	got, err := trainBits(t.Context(), func() (device.Device, error) { return cuda.Open(cuda.Options{Driver: path}) },
 		network)
 	if err != nil {
 		t.Fatalf("%s: %v", network, err)
@@ -59,13 +59,13 @@ func emulatedBits(t *testing.T, network string) Bits {
 // Every network has a prediction, of every step, and none is left over.
 func TestPredictionsAreComplete(t *testing.T) {
 	var names []string
-	for _, p := range PredictedBits() {
+	for _, p := range predictions() {
 		names = append(names, p.Network)
 		if len(p.Losses) != bitSteps || len(p.Start) != 16 || len(p.End) != 16 {
 			t.Errorf("%s: %d losses, %d and %d digits", p.Network, len(p.Losses), len(p.Start), len(p.End))
 		}
 	}
-	if want := BitNetworks(); !slices.Equal(names, want) {
+	if want := bitNetworks(); !slices.Equal(names, want) {
 		t.Errorf("predictions of %q, networks are %q", names, want)
 	}
 }
@@ -92,8 +92,8 @@ func TestBitsDifference(t *testing.T) {
 
 // The predictions are of the same training as that of the processor: losses differ by rounding alone.
 func TestPredictionsAreThoseOfTheCPU(t *testing.T) {
-	for _, p := range PredictedBits() {
-		got := try.Get(TrainBits(t.Context(),
+	for _, p := range predictions() {
+		got := try.Get(trainBits(t.Context(),
 			func() (device.Device, error) { return cpu.New(cpu.Options{Threads: 1}) }, p.Network))(t)
 		for i, l := range got.Losses {
 			var a, b uint32

@@ -23,8 +23,8 @@ func Fingerprint(dir string) (integrity.Marks, error) {
 	return integrity.MarksOf(dir, func(string) bool { return true })
 }
 
-// ReadFingerprint returns that of the data set that a run began with, nil where it kept none.
-func ReadFingerprint(run string) (integrity.Marks, error) {
+// readFingerprint returns that of the data set that a run began with, nil where it kept none.
+func readFingerprint(run string) (integrity.Marks, error) {
 	path := filepath.Join(run, DataName)
 	b, err := integrity.ReadSealed(path, maxFingerprint, "a fingerprint of data")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +42,7 @@ func ReadFingerprint(run string) (integrity.Marks, error) {
 
 // ChangedData returns the names of the files that a split was read from which are not those that a run began with.
 func ChangedData(run string, s *data.Split) ([]string, error) {
-	began, err := ReadFingerprint(run)
+	began, err := readFingerprint(run)
 	if err != nil || began == nil {
 		return nil, err
 	}

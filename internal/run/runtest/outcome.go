@@ -29,7 +29,7 @@ func ReadOutcome(dir string) (*Outcome, error) {
 			return nil, err
 		}
 	}
-	if o.metrics, err = ReadMetrics(dir); err != nil {
+	if o.metrics, err = readMetrics(dir); err != nil {
 		return nil, fmt.Errorf("%s of %s: %w", runfs.MetricsName, dir, err)
 	}
 	return o, nil
@@ -51,7 +51,7 @@ func (o *Outcome) Differs(dir string) error {
 			}
 		}
 	}
-	got, err := ReadMetrics(dir)
+	got, err := readMetrics(dir)
 	if err == nil && !slices.Equal(got, o.metrics) {
 		err = fmt.Errorf("%s of %s has %d lines, want the %d of the uninterrupted run", runfs.MetricsName, dir,
 			len(got), len(o.metrics))

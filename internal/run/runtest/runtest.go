@@ -201,11 +201,11 @@ func Checkpoint(dir, name string) string { return filepath.Join(dir, runfs.Check
 // Metrics is ReadMetrics for a log that is there.
 func Metrics(t *testing.T, dir string) []string {
 	t.Helper()
-	return try.Get(ReadMetrics(dir))(t)
+	return try.Get(readMetrics(dir))(t)
 }
 
-// ReadMetrics returns the lines of metrics.jsonl without what depends on the clock.
-func ReadMetrics(dir string) (out []string, err error) {
+// readMetrics returns the lines of metrics.jsonl without what depends on the clock.
+func readMetrics(dir string) (out []string, err error) {
 	f, err := os.Open(filepath.Join(dir, runfs.MetricsName))
 	if err != nil {
 		return nil, err

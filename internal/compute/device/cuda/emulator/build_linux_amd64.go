@@ -28,9 +28,9 @@ func Build() (string, error) {
 		})
 }
 
-// BuildPTX is Build with the kernels of the PTX in place of their sources, or with none but those of planted.ptx, which
+// buildPTX is Build with the kernels of the PTX in place of their sources, or with none but those of planted.ptx, which
 // takes seconds.
-func BuildPTX(plantedAlone bool) (string, error) {
+func buildPTX(plantedAlone bool) (string, error) {
 	planted, err := os.ReadFile(in("src", "planted.ptx"))
 	if err != nil {
 		return "", err
@@ -154,9 +154,9 @@ func BuildNVML(options ...string) (string, error) {
 		})
 }
 
-// BuildStrict compiles the strict driver, which computes nothing and reports what a GPU's driver refuses
+// buildStrict compiles the strict driver, which computes nothing and reports what a GPU's driver refuses
 // (strict/strict.h).
-func BuildStrict() (string, error) {
+func buildStrict() (string, error) {
 	registers := in("..", "kernels", "registers.tsv")
 	return cached("strict", "libcuda_strict.so", []string{in("strict", "*"), registers},
 		func(cxx, path string) error {

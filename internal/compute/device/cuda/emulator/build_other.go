@@ -12,11 +12,11 @@ func Build() (string, error) {
 	return "", fmt.Errorf("%w: it is for linux/amd64, this is %s/%s", errUnavailable, runtime.GOOS, runtime.GOARCH)
 }
 
-// BuildPTX reports the same of the driver that executes PTX.
-func BuildPTX(bool) (string, error) { return Build() }
+// buildPTX reports the same of the driver that executes PTX.
+func buildPTX(bool) (string, error) { return Build() }
 
 // BuildNVML reports the same of NVML.
 func BuildNVML(...string) (string, error) { return Build() }
 
-// BuildStrict reports the same of the strict driver.
-func BuildStrict() (string, error) { return Build() }
+// buildStrict reports the same of the strict driver.
+func buildStrict() (string, error) { return Build() }

@@ -11,7 +11,7 @@
 // executes the PTX itself (package ptx) with the same checks, and finds a race of two `x += v` too: of the sources, GCC
 // checks such an address for reading alone.
 //
-// The strict driver (BuildStrict) computes nothing and reports what a GPU's driver refuses, at full size.
+// The strict driver (buildStrict) computes nothing and reports what a GPU's driver refuses, at full size.
 package emulator
 
 import (
@@ -36,11 +36,11 @@ func Library(t testing.TB) string {
 	case "":
 		return library(t, Build)
 	case comparedPTX:
-		p := library(t, func() (string, error) { return BuildPTX(false) })
+		p := library(t, func() (string, error) { return buildPTX(false) })
 		Compare(t, p)
 		return p
 	case fusedPTX:
-		return library(t, func() (string, error) { return BuildPTX(false) })
+		return library(t, func() (string, error) { return buildPTX(false) })
 	default:
 		if _, err := os.Stat(path); err != nil {
 			t.Fatal(fmt.Errorf("VSETRAIN_EMULATOR: %w", err))
@@ -52,7 +52,7 @@ func Library(t testing.TB) string {
 // PlantedPTX is Library for a build that executes the PTX of the planted kernels alone.
 func PlantedPTX(t testing.TB) string {
 	t.Helper()
-	return library(t, func() (string, error) { return BuildPTX(true) })
+	return library(t, func() (string, error) { return buildPTX(true) })
 }
 
 func library(t testing.TB, build func() (string, error)) string {
@@ -78,5 +78,5 @@ func NVML(t testing.TB, options ...string) string {
 // Strict is Library for the strict driver.
 func Strict(t testing.TB) string {
 	t.Helper()
-	return library(t, BuildStrict)
+	return library(t, buildStrict)
 }

@@ -66,8 +66,8 @@ type Assumed struct {
 
 const engineering = "an assumption, of the size that is usual for such kernels"
 
-// Assumptions are those of the model. All of them are here.
-var Assumptions = map[string]Assumed{
+// assumptions are those of the model. All of them are here.
+var assumptions = map[string]Assumed{
 	"start": {2.0e-6, "s", "from the end of a recorded kernel to the first work of the one behind it, and its end",
 		engineering},
 	"dram": {0.65e-6, "s", "until a value from device memory is there", "an assumption: the latency without load, " +
@@ -91,4 +91,4 @@ var Assumptions = map[string]Assumed{
 	"resident": {2048, "threads", "that a multiprocessor holds", "CUDA C++ programming guide; 1536 for 8.6 and 8.9"},
 }
 
-func assumed(name string) float64 { return Assumptions[name].Value }
+func assumed(name string) float64 { return assumptions[name].Value }

@@ -145,7 +145,7 @@ func TestProducts(t *testing.T) {
 // docs/gpu-model.md tells every assumption.
 func TestAssumptionsAreTold(t *testing.T) {
 	doc := try.Get(os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "docs", "gpu-model.md")))(t)
-	for name, a := range Assumptions {
+	for name, a := range assumptions {
 		value := fmt.Sprintf("%g %s", a.Value, a.Unit)
 		switch {
 		case a.Unit == "s":
