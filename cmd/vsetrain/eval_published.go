@@ -30,15 +30,8 @@ type publishedOptions struct {
 	list      []eval.Published
 }
 
-// quirkSwitches turn quirks of the references' evaluations on, by their rows of docs/fidelity.md. Flag is what a person
-// writes.
-var quirkSwitches = map[string]struct {
-	flag string
-	set  func(r *evaluate.Request)
-}{
-	"Q9":  {"--compat-boxes", func(r *evaluate.Request) { r.CompatBoxes = true }},
-	"Q10": {"--compat-boxes", func(r *evaluate.Request) { r.CompatBoxes = true }},
-}
+// boxQuirks are the quirks of the references' evaluations that --compat-boxes has, by their rows of docs/fidelity.md.
+var boxQuirks = []string{"Q9", "Q10"}
 
 // published reads the table and the arguments of --published, NAME FILE..., of which none lists the table. MS-COCO is
 // measured on testall, unless a split is named.
@@ -181,24 +174,10 @@ func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) err
 	return o.writeJSON(a, publishedJSON{o.measures(a, rep), p.name, sums, verdicts})
 }
 
-// measurement is one of those that --published may need: of the recalls of a protocol, with the quirks of the source's
-// own evaluation or without.
+// measurement is one of those that --published may need: of the recalls of a protocol, with boxQuirks or without.
 type measurement struct {
 	recalls int
 	quirks  bool
-}
-
-// quirksOf are the quirks of a source's evaluation that ours has on request, and their flags.
-func quirksOf(n eval.PublishedRecalls) (known, flags []string) {
-	for _, q := range n.Quirks {
-		if s, ok := quirkSwitches[q]; ok {
-			known = append(known, q)
-			if !slices.Contains(flags, s.flag) {
-				flags = append(flags, s.flag)
-			}
-		}
-	}
-	return known, flags
 }
 
 // publishedRequest asks for a measurement.
@@ -206,10 +185,7 @@ func (o *evalOptions) publishedRequest(m measurement) evaluate.Request {
 	r, n := o.Request, o.entry.Recalls[m.recalls]
 	if m.quirks {
 		r.Protocol, r.SaveScores, r.SaveRanks = n.Protocol, "", ""
-		known, _ := quirksOf(n)
-		for _, q := range known {
-			quirkSwitches[q].set(&r)
-		}
+		r.CompatBoxes = true
 	} else if r.CompatBoxes { // GSMN's scores depend on the protocol then
 		r.Protocol = n.Protocol
 	}
@@ -278,24 +254,28 @@ func judge(n eval.PublishedRecalls, m eval.Metrics) verdict {
 	return v
 }
 
-// explain measures again as the source's own evaluation does, where it has quirks that ours has on request.
+// explain measures again as the source's own evaluation does, where it has some of boxQuirks.
 func (o *evalOptions) explain(ctx context.Context, at int, v *verdict) error {
-	known, flags := quirksOf(v.published)
-	if r := o.publishedRequest(measurement{at, true}); len(known) == 0 || r.CompatBoxes == o.CompatBoxes {
+	var known []string
+	for _, q := range v.published.Quirks {
+		if slices.Contains(boxQuirks, q) {
+			known = append(known, q)
+		}
+	}
+	if len(known) == 0 || o.CompatBoxes {
 		return nil
 	}
 	rep, err := o.measurePublished(ctx, measurement{at, true})
 	if err != nil {
 		return err
 	}
-	names, flag := strings.Join(known, " and "), strings.Join(flags, " ")
-	again := judge(v.published, rep.Results[0].Metrics)
+	names, again := strings.Join(known, " and "), judge(v.published, rep.Results[0].Metrics)
 	if again.Verdict == "equal" {
 		v.Verdict, v.Quirks = "quirk", known
-		v.text += fmt.Sprintf("; explained by %s (docs/fidelity.md): equal with %s", names, flag)
+		v.text += fmt.Sprintf("; explained by %s (docs/fidelity.md): equal with --compat-boxes", names)
 		return nil
 	}
-	v.text += fmt.Sprintf("; not explained by %s: with %s %s", names, flag, again.text)
+	v.text += fmt.Sprintf("; not explained by %s: with --compat-boxes %s", names, again.text)
 	return nil
 }
 
