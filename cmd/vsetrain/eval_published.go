@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/regular"
@@ -309,20 +307,14 @@ func printPublished(a *app, e eval.Published, verdicts []verdict) {
 // hashes returns the SHA-256 of the files, and an error where one is not the published one.
 func (p *publishedOptions) hashes(files []string) (sums []string, err error) {
 	for i, path := range files {
-		f, _, err := regular.Open(path)
+		sum, err := data.FileSHA256(path)
 		if errors.Is(err, regular.ErrNot) { // a run directory
 			return nil, usagef("--published: %v; name the file of the checkpoint", err)
 		}
 		if err != nil {
 			return nil, err
 		}
-		h := sha256.New()
-		_, err = io.Copy(h, f)
-		f.Close()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		sums = append(sums, hex.EncodeToString(h.Sum(nil)))
+		sums = append(sums, sum)
 		if want := p.entry.SHA256; want != nil && want[i] != sums[i] {
 			return nil, fmt.Errorf("%s has SHA-256 %s, %s of %s has %s: it is another file, or a damaged copy; fetch "+
 				"it from %s", path, sums[i], p.entry.Files[i], p.name, want[i], p.entry.Where)
