@@ -1,9 +1,7 @@
 package data
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +10,6 @@ import (
 	"slices"
 
 	"vsetrain/internal/files/integrity"
-	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
 )
@@ -137,7 +134,7 @@ func readMined(path string, s *Split, noise *runfs.NoiseIndex) (m *Mined, sum st
 			return nil, "", err
 		}
 	}
-	sum, err = FileSHA256(path)
+	sum, err = integrity.FileSHA256(path)
 	return m, sum, err
 }
 
@@ -197,18 +194,4 @@ func (m *Mined) together(s *Split, order []int32, batch int) []int32 {
 		}
 	}
 	return out
-}
-
-// FileSHA256 returns the SHA-256 of a file, in hexadecimal digits.
-func FileSHA256(path string) (string, error) {
-	r, _, err := regular.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	h := sha256.New()
-	if _, err = io.Copy(h, r); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

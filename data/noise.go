@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
 )
@@ -139,7 +140,7 @@ func readNoise(path string) (index []int64, sum string, err error) {
 	if index, err = f.Ints(); err != nil {
 		return nil, "", err
 	}
-	sum, err = FileSHA256(path)
+	sum, err = integrity.FileSHA256(path)
 	return index, sum, err
 }
 

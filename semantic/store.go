@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 )
 
@@ -96,7 +97,7 @@ func (s *Store) check(o OpenOptions) error {
 		}
 		return nil
 	}
-	hash, err := hashFile(o.CaptionFile)
+	hash, err := integrity.FileSHA256(o.CaptionFile)
 	if err != nil {
 		return fmt.Errorf("semantic vectors %s: captions: %w", s.Path, err)
 	}

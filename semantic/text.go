@@ -3,8 +3,6 @@ package semantic
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -158,18 +156,4 @@ func (p *textParser) line(b *parsed, line []byte) error {
 		b.values = append(b.values, float32(v))
 	}
 	return nil
-}
-
-// hashFile returns the SHA-256 of a file, hexadecimal.
-func hashFile(path string) (string, error) {
-	f, _, err := regular.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

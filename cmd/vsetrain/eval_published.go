@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device/ranks"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/system/options"
@@ -307,7 +307,7 @@ func printPublished(a *app, e eval.Published, verdicts []verdict) {
 // hashes returns the SHA-256 of the files, and an error where one is not the published one.
 func (p *publishedOptions) hashes(files []string) (sums []string, err error) {
 	for i, path := range files {
-		sum, err := data.FileSHA256(path)
+		sum, err := integrity.FileSHA256(path)
 		if errors.Is(err, regular.ErrNot) { // a run directory
 			return nil, usagef("--published: %v; name the file of the checkpoint", err)
 		}

@@ -145,3 +145,9 @@ func atOnce(path string, should Sum) (same bool, err error) {
 func sameTime(info os.FileInfo, should Sum) bool {
 	return info.ModTime().UTC().Truncate(time.Microsecond).Equal(should.Time.Truncate(time.Microsecond))
 }
+
+// FileSHA256 returns the SHA-256 of a file, in hexadecimal digits.
+func FileSHA256(path string) (string, error) {
+	s, err := SumOf(path)
+	return s.SHA256, err
+}

@@ -10,6 +10,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/trained"
 	"vsetrain/loss"
@@ -71,7 +72,7 @@ func Mine(ctx context.Context, r MineRequest) (rep *MinedReport, err error) {
 				"captions", r.Scores, n, m, split.Dir(), split.NumImages(), split.NumCaptions())
 		}
 		scores, rep.Found = stored, r.Scores
-		if head.SHA256, err = data.FileSHA256(r.Scores); err != nil {
+		if head.SHA256, err = integrity.FileSHA256(r.Scores); err != nil {
 			return nil, err
 		}
 		head.Source = filepath.Base(r.Scores)
@@ -88,7 +89,7 @@ func Mine(ctx context.Context, r MineRequest) (rep *MinedReport, err error) {
 			head.NoiseIndex = t.Model.Noise.SHA256
 		}
 		split, o, rep.Found = t.Split, t.Data, t.Found
-		if head.SHA256, err = data.FileSHA256(t.File); err != nil {
+		if head.SHA256, err = integrity.FileSHA256(t.File); err != nil {
 			return nil, err
 		}
 		head.Source = t.Name
