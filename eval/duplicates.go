@@ -34,13 +34,9 @@ func NearDuplicates(pool *par.Pool, captions []string, k int) []int {
 			holders[id] = append(holders[id], int32(c))
 		}
 	}
-	threads := 1
-	if pool != nil {
-		threads = pool.Threads()
-	}
-	shared := make([][]int32, threads) // terms that the caption at hand shares with every other
+	shared := make([][]int32, pool.Threads()) // terms that the caption at hand shares with every other
 	counts := make([]int, len(captions))
-	loop(pool, len(captions), par.Func(func(worker, c int) {
+	pool.For(len(captions), par.Func(func(worker, c int) {
 		if shared[worker] == nil {
 			shared[worker] = make([]int32, len(captions))
 		}

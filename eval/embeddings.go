@@ -101,7 +101,7 @@ func pack[T float32 | float64](pool *par.Pool, dst []T, x []float32, dim, width 
 	n := len(x) / dim
 	var first atomic.Int64
 	first.Store(math.MaxInt64)
-	loop(pool, len(dst)/(dim*width), par.Func(func(_, p int) {
+	pool.For(len(dst)/(dim*width), par.Func(func(_, p int) {
 		out := dst[p*dim*width : (p+1)*dim*width]
 		for r := p * width; r < min(n, (p+1)*width); r++ {
 			var bad float32 // v-v is 0, or NaN when v is not finite
@@ -136,16 +136,5 @@ func lower(at *atomic.Int64, v int64) {
 		if v >= old || at.CompareAndSwap(old, v) {
 			return
 		}
-	}
-}
-
-// loop runs the body on the pool, or in the caller if there is none.
-func loop(pool *par.Pool, n int, body par.Body) {
-	if pool != nil {
-		pool.For(n, body)
-		return
-	}
-	for i := range n {
-		body.Do(0, i)
 	}
 }

@@ -141,15 +141,11 @@ func positionsIn(size tileSize, pool *par.Pool, s Scores, i2t, t2i *Relevance) (
 		return nil, nil, fmt.Errorf("text to image: %w", err)
 	}
 	across := (m + size.captions - 1) / size.captions
-	threads := 1
-	if pool != nil {
-		threads = pool.Threads()
-	}
 	scratch := make([]struct { // of each worker
 		tile   []float64
 		counts []int32
-	}, threads)
-	loop(pool, (n+size.images-1)/size.images*across, par.Func(func(worker, t int) {
+	}, pool.Threads())
+	pool.For((n+size.images-1)/size.images*across, par.Func(func(worker, t int) {
 		i0, c0 := t/across*size.images, t%across*size.captions
 		i1, c1 := min(n, i0+size.images), min(m, c0+size.captions)
 		w := c1 - c0
@@ -227,7 +223,7 @@ func newPlacements(pool *par.Pool, rel *Relevance, queries, candidates int, scor
 			}
 		}
 	}
-	loop(pool, len(rel.Queries), par.Func(func(_, q int) {
+	pool.For(len(rel.Queries), par.Func(func(_, q int) {
 		scores, items := p.of(int32(q))
 		type scored struct {
 			item  int32

@@ -56,15 +56,11 @@ func ranksAndTies(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, 
 		aboveI: make([]atomic.Int64, n), aboveC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n),
 		equalC: make([]atomic.Int32, m)}
 	r.nan.Store(math.MaxInt64)
-	loop(pool, n, par.Func(r.matches))
+	pool.For(n, par.Func(r.matches))
 
-	threads := 1
-	if pool != nil {
-		threads = pool.Threads()
-	}
-	r.scratch = make([][]float64, threads)
+	r.scratch = make([][]float64, pool.Threads())
 	r.columns = (m + t.captions - 1) / t.captions
-	loop(pool, (n+t.images-1)/t.images*r.columns, par.Func(r.tile))
+	pool.For((n+t.images-1)/t.images*r.columns, par.Func(r.tile))
 	if at := r.nan.Load(); at != math.MaxInt64 {
 		return nil, nil, ties, fmt.Errorf("the score of image %d and caption %d is NaN: the network has diverged, or "+
 			"one of the two has an all-zero input",

@@ -31,7 +31,7 @@ func saveIn(tileC int, pool *par.Pool, path string, s Scores) error {
 	row := make([]float32, min(saveRows, n)*m)
 	for i0 := 0; i0 < n; i0 += saveRows {
 		i1 := min(n, i0+saveRows)
-		loop(pool, strip, par.Func(func(_, t int) {
+		pool.For(strip, par.Func(func(_, t int) {
 			c0 := t * tileC
 			c1 := min(m, c0+tileC)
 			tile := make([]float64, (i1-i0)*(c1-c0))

@@ -38,7 +38,7 @@ func tops(size tileSize, pool *par.Pool, s Scores, depth int, keep func(i, c int
 	var mu sync.Mutex // guards images; a column belongs to one worker
 	for i0 := 0; i0 < n; i0 += size.images {
 		i1 := min(n, i0+size.images)
-		loop(pool, (m+size.captions-1)/size.captions, par.Func(func(_, t int) {
+		pool.For((m+size.captions-1)/size.captions, par.Func(func(_, t int) {
 			c0 := t * size.captions
 			c1 := min(m, c0+size.captions)
 			tile := make([]float64, (i1-i0)*(c1-c0))

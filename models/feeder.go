@@ -246,9 +246,9 @@ func (f *Feeder) Captions(b batch.Captions) error {
 	if f.positions > 0 && l > f.positions {
 		return fmt.Errorf("feed captions: %d words, BERT has %d positions", l, f.positions)
 	}
-	if sum(b.Lengths) != len(b.Words) {
+	if device.Total(b.Lengths) != len(b.Words) {
 		return fmt.Errorf("feed captions: %d words, the lengths of %d captions add up to %d", len(b.Words), n,
-			sum(b.Lengths))
+			device.Total(b.Lengths))
 	}
 	wide, at := Bucket(l), 0
 	f.words = slices.Grow(f.words[:0], n*wide)[:n*wide]
@@ -313,13 +313,6 @@ func (f *Feeder) lengths(which int, input string, lengths []int32, longest, unit
 	return f.instance.FeedBounded(input, lengths, f.limits[which])
 }
 
-func sum(lengths []int32) (n int) {
-	for _, l := range lengths {
-		n += int(l)
-	}
-	return n
-}
-
 // Bucket rounds a caption length up to the lengths that graphs are compiled for, so that few graphs serve all batches.
 // Packed work means that the rounding costs memory, not time.
 func Bucket(l int) int { return max(8, (l+7)/8*8) }
@@ -328,7 +321,7 @@ func Bucket(l int) int { return max(8, (l+7)/8*8) }
 // longest, as a multiple of unit, with enough for one sequence of the longest length.
 func capacity(lengths []int32, longest, unit int) int {
 	n := len(lengths)
-	return min(max((sum(lengths)+unit-1)/unit*unit, longest+n-1), n*longest)
+	return min(max((device.Total(lengths)+unit-1)/unit*unit, longest+n-1), n*longest)
 }
 
 // wordUnit is what the words of n captions are rounded up to: half a word a caption, since all work over pairs is done

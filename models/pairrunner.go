@@ -81,7 +81,7 @@ func (r *PairRunner) AppendCaptions(s *EncodedSet, b batch.Captions, capacity in
 		s.First = append(s.First, s.First[len(s.First)-1]+int(c))
 	}
 	r.append(&s.Values, e, e.values, n, capacity)
-	r.append(&s.Words, e, e.words, sum(b.Lengths), 0)
+	r.append(&s.Words, e, e.words, device.Total(b.Lengths), 0)
 	s.N += n
 	s.appendEdges(b.Edges, b.EdgeStart)
 	return nil

@@ -56,7 +56,7 @@ func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, e
 	n, w := u.Len(), u.Width
 	sums, p := make([]int64, resamples*w), newPacked(u)
 	key := philox.NewKey(seed, "bootstrap")
-	loop(pool, par.Chunks(resamples, grain), func(chunk int) {
+	pool.For(par.Chunks(resamples, grain), par.Func(func(_, chunk int) {
 		lo, hi := par.Range(resamples, par.Chunks(resamples, grain), chunk)
 		draws, sum := make([]uint32, n), make([]uint64, p.size)
 		for r := lo; r < hi; r++ {
@@ -67,7 +67,7 @@ func (u Units) Bootstrap(pool *par.Pool, seed uint64, resamples int) ([]int64, e
 			}
 			p.unpack(sums[r*w:(r+1)*w], sum, n)
 		}
-	})
+	}))
 	return sums, nil
 }
 
@@ -91,7 +91,7 @@ func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64,
 	chunks := par.Chunks(resamples, grain)
 	extreme := make([]int64, chunks*w)
 	key := philox.NewKey(seed, "permutation")
-	loop(pool, chunks, func(chunk int) {
+	pool.For(chunks, par.Func(func(_, chunk int) {
 		lo, hi := par.Range(resamples, chunks, chunk)
 		sum, unflipped, count := make([]uint64, pack.size), make([]int64, w), extreme[chunk*w:(chunk+1)*w]
 		draws := make([]uint32, (n+31)/32)
@@ -115,7 +115,7 @@ func (u Units) SignFlips(pool *par.Pool, seed uint64, resamples int) ([]float64,
 				}
 			}
 		}
-	})
+	}))
 	p := make([]float64, w)
 	for c := range p {
 		reached := int64(1)
@@ -151,13 +151,3 @@ func quantile(sorted []float64, q float64) float64 {
 }
 
 func abs(v int64) int64 { return max(v, -v) }
-
-func loop(pool *par.Pool, n int, body func(i int)) {
-	if pool == nil {
-		for i := range n {
-			body(i)
-		}
-		return
-	}
-	pool.For(n, par.Func(func(_, i int) { body(i) }))
-}

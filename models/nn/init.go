@@ -59,14 +59,7 @@ func (p *Param) Fill(dst []float32, lo int, seed uint64, pool *par.Pool) {
 		return
 	}
 	f := &filler{init: p.Init, key: philox.NewKey(seed, "init/"+p.Name), dst: dst, first: lo / fillChunk}
-	chunks := (len(dst) + fillChunk - 1) / fillChunk
-	if pool == nil {
-		for c := range chunks {
-			f.Do(0, c)
-		}
-		return
-	}
-	pool.For(chunks, f)
+	pool.For((len(dst)+fillChunk-1)/fillChunk, f)
 }
 
 func (p *Param) fillRowNorms(dst []float32, seed uint64) {

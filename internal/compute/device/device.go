@@ -74,6 +74,14 @@ type Ints struct {
 	Bounded bool
 }
 
+// Total is the sum of counts, such as the rows of a batch of their lengths.
+func Total(counts []int32) (n int) {
+	for _, c := range counts {
+		n += int(c)
+	}
+	return n
+}
+
 // Make allocates memory of n elements for each of some views.
 func Make(d Device, t DType, n int, views ...*View) error {
 	for _, v := range views {

@@ -12,30 +12,30 @@ func Flops(k Kernel) float64 {
 	case *AdamFactored:
 		return products(a.N, a.O, a.I)
 	case *SegmentProducts:
-		return products(a.Counts.squares(sum(a.Counts)), a.D)
+		return products(a.Counts.squares(Total(a.Counts.Host)), a.D)
 	case *GRU:
-		return gruFlops(&a.Gradient, sum(a.Lengths), a.I, a.H, a.DX)
+		return gruFlops(&a.Gradient, Total(a.Lengths.Host), a.I, a.H, a.DX)
 	case *BiGRU:
-		return 2 * gruFlops(&a.Gradient, sum(a.Lengths), a.I, a.H, a.DX)
+		return 2 * gruFlops(&a.Gradient, Total(a.Lengths.Host), a.I, a.H, a.DX)
 	case *Decoder:
-		rows := sum(a.Lengths)
+		rows := Total(a.Lengths.Host)
 		return a.forBoth(products(rows, a.A, a.H), products(rows, 3*a.H, a.E), products(rows, 3*a.H, a.H),
 			products(rows, a.R, a.A+a.E))
 	case *AdditiveAttention:
 		return a.forBoth(products(a.B, a.R, a.H+a.E))
 	case *SelfAttention:
-		return a.forBoth(2 * products(a.Lengths.squares(sum(a.Lengths)), a.D))
+		return a.forBoth(2 * products(a.Lengths.squares(Total(a.Lengths.Host)), a.D))
 	case *Similarities:
 		if a.Global {
 			return a.forBoth(products(a.B, len(a.Lengths.Host), a.E, a.S))
 		}
-		return a.forBoth(products(a.B, sum(a.Lengths), a.E, a.R+a.S))
+		return a.forBoth(products(a.B, Total(a.Lengths.Host), a.E, a.R+a.S))
 	case *FiltrateSimilarities:
 		return Flops(&a.Words) + Flops(&a.Captions)
 	case *GraphReason:
 		return a.forBoth(reasoningFlops(a))
 	case *BlockMatch:
-		return a.forBoth(2 * products(a.B, sum(a.Lengths), a.R, a.E))
+		return a.forBoth(2 * products(a.B, Total(a.Lengths.Host), a.R, a.E))
 	}
 	return 0
 }
@@ -56,13 +56,6 @@ func (g *Gradient) forBoth(work ...float64) (n float64) {
 	}
 	if g.Grad {
 		return 2 * n
-	}
-	return n
-}
-
-func sum(x Ints) (n int) {
-	for _, l := range x.Host {
-		n += int(l)
 	}
 	return n
 }

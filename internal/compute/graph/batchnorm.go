@@ -152,5 +152,5 @@ func padding(counts []int32) int {
 	for _, c := range counts {
 		most = max(most, c)
 	}
-	return int(most)*len(counts) - total(counts)
+	return int(most)*len(counts) - device.Total(counts)
 }

@@ -239,7 +239,7 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 		k.ints(attended, &a.Words)
 	}
 	k.last = func() {
-		n := total(a.Lengths.Host)
+		n := device.Total(a.Lengths.Host)
 		a.Query, a.Key, a.Value = three.part(rows, n, 0), three.part(rows, n, 1), three.part(rows, n, 2)
 		if a.Grad {
 			a.DQuery, a.DKey, a.DValue = three.part(dRows, n, 0), three.part(dRows, n, 1), three.part(dRows, n, 2)

@@ -84,7 +84,7 @@ func rowsOf(g *Graph, x, w *Node) []int32 {
 func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	g.leaves[t.W.Name()].byRows = true
 	n, i, o, all := Dim(t.X, 0), Dim(t.X, 1), Dim(t.W, 0), g.Share.Items
-	lo := total(rows[:g.Share.Rank])
+	lo := device.Total(rows[:g.Share.Rank])
 	hi := lo + int(rows[g.Share.Rank])
 	pieces := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Width: all, Lengths: device.Ints{Host: rows}}
 	items := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Items: all, Width: o}

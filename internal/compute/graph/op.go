@@ -62,7 +62,7 @@ func (c *Call) Ints(i int) device.Ints {
 }
 
 // rows is the number of rows of items whose lengths argument i is.
-func (c *Call) rows(i int) int { return total(c.ints[i].Host) }
+func (c *Call) rows(i int) int { return device.Total(c.ints[i].Host) }
 
 // Slot is a tensor that a forward op saves for its backward op or for the host.
 type Slot struct {
@@ -244,14 +244,6 @@ func (g *Graph) Factors(n *Node) (a, b *Node, ok bool) {
 	}
 	in := children(g.expr, whole)
 	return in[op.Outer.A], in[op.Outer.B], true
-}
-
-// total is the number of rows of a batch.
-func total(counts []int32) (n int) {
-	for _, c := range counts {
-		n += int(c)
-	}
-	return n
 }
 
 func size(s tensor.Shape) int {

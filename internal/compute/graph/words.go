@@ -29,7 +29,7 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 	}
 	op.Make = func(c *Call) {
 		a := args(c)
-		Do(c, device.Gemm{TransB: true, M: total(a.Lengths.Host), N: v, K: h, Alpha: 1, A: c.In[hidden],
+		Do(c, device.Gemm{TransB: true, M: device.Total(a.Lengths.Host), N: v, K: h, Alpha: 1, A: c.In[hidden],
 			B: c.In[weight], C: a.Logits, Bias: c.In[offset]})
 		a.Loss = c.Out[loss]
 		Do(c, a)
@@ -42,7 +42,7 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 			a := args(c)
 			a.DLoss, a.DLogits = c.In[dy], a.Logits
 			DoGrad(c, a)
-			n := total(a.Lengths.Host)
+			n := device.Total(a.Lengths.Host)
 			if c.Out[dOffset].Present() {
 				// and rounds DLogits, see Linear
 				Do(c, device.ColumnSum{Dst: c.Out[dOffset], X: a.DLogits, Rows: n, Columns: v})

@@ -26,7 +26,8 @@ type Func func(worker, i int)
 // Do implements Body.
 func (f Func) Do(worker, i int) { f(worker, i) }
 
-// Pool is a fixed set of workers. For must not be called from inside a Body of the same pool.
+// Pool is a fixed set of workers; nil is the calling goroutine alone. For must not be called from inside a Body of the
+// same pool.
 type Pool struct {
 	threads int
 	mu      sync.Mutex // one loop at a time
@@ -53,7 +54,12 @@ func New(threads int) *Pool {
 }
 
 // Threads returns the number of threads, the calling one included.
-func (p *Pool) Threads() int { return p.threads }
+func (p *Pool) Threads() int {
+	if p == nil {
+		return 1
+	}
+	return p.threads
+}
 
 // For calls body.Do for every i in [0, n), each exactly once, and returns when all are done. Indices are
 // handed out one by one, so uneven work balances itself. A panic in a body is raised again in the caller.
@@ -61,7 +67,7 @@ func (p *Pool) For(n int, body Body) {
 	if n <= 0 {
 		return
 	}
-	if p.threads == 1 || n == 1 {
+	if p.Threads() == 1 || n == 1 {
 		for i := range n {
 			body.Do(0, i)
 		}
@@ -87,6 +93,9 @@ func (p *Pool) For(n int, body Body) {
 
 // Close stops the workers. The pool must not be used afterwards.
 func (p *Pool) Close() {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

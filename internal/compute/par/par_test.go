@@ -19,8 +19,8 @@ func (c *count) Do(worker, i int) {
 }
 
 func TestForVisitsEachIndexOnce(t *testing.T) {
-	for _, threads := range []int{1, 2, 3, 8} {
-		p := New(threads)
+	for _, p := range []*Pool{nil, New(1), New(2), New(3), New(8)} {
+		threads := p.Threads()
 		for _, n := range []int{0, 1, 2, 7, 1000} {
 			c := &count{seen: make([]atomic.Int32, n), max: threads}
 			p.For(n, c)

@@ -122,9 +122,7 @@ func (t *Setup) Close() {
 	if t.Device != nil {
 		t.Device.Close()
 	}
-	if t.Pool != nil {
-		t.Pool.Close()
-	}
+	t.Pool.Close()
 }
 
 // readFrom says what of the training split, and of the validation split, is on the device.

@@ -128,7 +128,7 @@ type along struct {
 func alongRows(n, width int) along { return along{rows: n, width: width} }
 
 func alongSegments(counts device.Ints, width int) along {
-	return along{rows: total(counts.Host), width: width, counts: counts}
+	return along{rows: device.Total(counts.Host), width: width, counts: counts}
 }
 
 // results is the number of sums along it.

@@ -80,7 +80,7 @@ func (k matching) eachCaption(a *device.BlockMatch, f func(c, first, n int)) {
 // BlockMatch composes that kernel.
 func (k matching) BlockMatch(a device.BlockMatch) {
 	defer k.give(k.use())
-	t, width := total(a.Lengths.Host), a.E/a.Blocks
+	t, width := device.Total(a.Lengths.Host), a.E/a.Blocks
 	x, y := k.wordNodes(&a, t)
 	n := a.B * t * a.Blocks
 	k.cosine(a.WordMatch, x, y, a.WordNorm, n, width)
@@ -92,7 +92,7 @@ func (k matching) BlockMatch(a device.BlockMatch) {
 // BlockMatchGrad composes that kernel. Contexts and norms are computed again.
 func (k matching) BlockMatchGrad(a device.BlockMatch) {
 	defer k.give(k.use())
-	t, width, captions := total(a.Lengths.Host), a.E/a.Blocks, len(a.Lengths.Host)
+	t, width, captions := device.Total(a.Lengths.Host), a.E/a.Blocks, len(a.Lengths.Host)
 	dWords, dRegions, ld := a.DWords, a.DRegions, a.B*a.R
 
 	x, y := k.wordNodes(&a, t)

@@ -170,7 +170,7 @@ type mixed struct {
 
 // mixes calls f for every set of weights.
 func (k matching) mixes(a *device.MixNodes, f func(m mixed)) {
-	t, captions, at, first := total(a.Lengths.Host), len(a.Lengths.Host), 0, 0
+	t, captions, at, first := device.Total(a.Lengths.Host), len(a.Lengths.Host), 0, 0
 	if a.PerImage {
 		n := int(a.Lengths.Host[0])
 		for i := range a.B {

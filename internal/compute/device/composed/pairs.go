@@ -9,7 +9,7 @@ const smallest = 1e-8 // of norms and sums
 // axes are what the norms and the softmax of an attention run along.
 func (k pairs) axes(a *device.PairAttention) (norm, softmax along) {
 	words := alongSegments(a.Lengths, a.B*a.R)
-	regions := alongRows(total(a.Lengths.Host)*a.B, a.R)
+	regions := alongRows(device.Total(a.Lengths.Host)*a.B, a.R)
 	if a.OverWords {
 		return regions, words
 	}
@@ -94,7 +94,7 @@ type compared struct {
 }
 
 func (k pairs) compare(a *device.Similarities) compared {
-	c := compared{nodes: nodes{b: a.B, rows: total(a.Lengths.Host), lengths: a.Lengths.Host, captions: a.Global}}
+	c := compared{nodes: nodes{b: a.B, rows: device.Total(a.Lengths.Host), lengths: a.Lengths.Host, captions: a.Global}}
 	if a.Global {
 		c.rows = len(a.Lengths.Host)
 	}

@@ -12,7 +12,7 @@ type pooling struct{ *Device }
 
 // positions returns the index in [B, L] of every position, one sequence after the other.
 func (k pooling) positions(a *device.PoolWeights) device.Ints {
-	at := k.numbers(total(a.Lengths.Host))
+	at := k.numbers(device.Total(a.Lengths.Host))
 	i := 0
 	for b, n := range a.Lengths.Host {
 		for t := range int(n) {
@@ -26,7 +26,7 @@ func (k pooling) positions(a *device.PoolWeights) device.Ints {
 // PoolWeights composes that kernel.
 func (k pooling) PoolWeights(a device.PoolWeights) {
 	defer k.give(k.use())
-	n := total(a.Lengths.Host)
+	n := device.Total(a.Lengths.Host)
 	scores := k.floats(n)
 	k.gather(scores, a.Scores, 1, k.packedRows(a.Lengths, false))
 	k.softmax(scores, scores, 1/a.Temperature, alongSegments(a.Lengths, 1))
@@ -36,7 +36,7 @@ func (k pooling) PoolWeights(a device.PoolWeights) {
 // PoolWeightsGrad composes that kernel.
 func (k pooling) PoolWeightsGrad(a device.PoolWeights) {
 	defer k.give(k.use())
-	n := total(a.Lengths.Host)
+	n := device.Total(a.Lengths.Host)
 	weights, d, at := k.floats(n), k.floats(n), k.positions(&a)
 	k.gather(weights, a.Weights, 1, at)
 	k.gather(d, a.DWeights, 1, at)
@@ -47,7 +47,7 @@ func (k pooling) PoolWeightsGrad(a device.PoolWeights) {
 // sorted is the order of all channels: from[i] is the number in X of the value at rank i, where the places of item b
 // are those of its rows, one item after the other, the greatest value first.
 func (k pooling) sorted(a *device.SortPool) (from device.Ints) {
-	t, d := total(a.Lengths.Host), a.D
+	t, d := device.Total(a.Lengths.Host), a.D
 	x := k.host(t * d)
 	k.DownloadDoubles(x, a.X)
 	from = k.numbers(t * d)
@@ -97,7 +97,7 @@ func (k pooling) row(a *device.SortPool, b, first, p int) int {
 // SortPool composes that kernel. The host sorts.
 func (k pooling) SortPool(a device.SortPool) {
 	defer k.give(k.use())
-	t, d := total(a.Lengths.Host), a.D
+	t, d := device.Total(a.Lengths.Host), a.D
 	values := k.floats(t * d)
 	k.gather(values, a.X, 1, k.sorted(&a))
 	first := 0
@@ -118,7 +118,7 @@ func (k pooling) weights(w device.View, a *device.SortPool, n int) device.View {
 // SortPoolGrad composes that kernel.
 func (k pooling) SortPoolGrad(a device.SortPool) {
 	defer k.give(k.use())
-	t, d := total(a.Lengths.Host), a.D
+	t, d := device.Total(a.Lengths.Host), a.D
 	from, to := k.numbers(t*d), k.numbers(t*d) // of the values in sorted order; and back
 	k.DownloadInts(to.Host, a.Ranks)
 	first := 0

@@ -29,7 +29,7 @@ func (k pairs) reason(a *device.GraphReason) reasoning {
 	for _, n := range r.counts.Host {
 		longest = max(longest, int(n))
 	}
-	r.n = total(r.counts.Host)
+	r.n = device.Total(r.counts.Host)
 	r.shape = device.SegmentProducts{D: a.S, Longest: longest, Counts: r.counts}
 	r.y, r.p, r.mixed, r.rows = k.floats(r.n*a.S), k.filled(r.n*longest, unattended), k.floats(r.n*a.S), r.n
 	v := k.floats(r.n * a.S)
@@ -120,7 +120,7 @@ type filtration struct {
 }
 
 func (k pairs) filtration(a *device.Filtrate) filtration {
-	per := total(a.Lengths.Host) + len(a.Lengths.Host) // nodes of an image
+	per := device.Total(a.Lengths.Host) + len(a.Lengths.Host) // nodes of an image
 	f := filtration{n: a.B * per}
 	f.from, f.to = k.numbers(f.n), k.numbers(f.n)
 	f.pairs, f.captions = k.numbers(a.B*len(a.Lengths.Host)), k.numbers(len(a.Lengths.Host))

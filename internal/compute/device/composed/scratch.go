@@ -152,11 +152,3 @@ func (s *scratch) release() {
 	}
 	*s = scratch{dev: s.dev}
 }
-
-// total is the sum of counts.
-func total(counts []int32) (n int) {
-	for _, c := range counts {
-		n += int(c)
-	}
-	return n
-}

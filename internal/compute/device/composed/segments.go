@@ -32,7 +32,7 @@ func (k segments) SegmentMeansGrad(a device.SegmentMeans) {
 // GatedPool composes that kernel.
 func (k segments) GatedPool(a device.GatedPool) {
 	defer k.give(k.use())
-	t, d := total(a.Counts.Host), a.D
+	t, d := device.Total(a.Counts.Host), a.D
 	x, weights := k.floats(t*d), a.Weights
 	k.spreadSegments(x, a.G, a.Counts, d)
 	device.Do(k, device.Multiply{Dst: x, A: x, B: a.L})
@@ -45,7 +45,7 @@ func (k segments) GatedPool(a device.GatedPool) {
 // GatedPoolGrad composes that kernel.
 func (k segments) GatedPoolGrad(a device.GatedPool) {
 	defer k.give(k.use())
-	t, d, weights := total(a.Counts.Host), a.D, a.Weights
+	t, d, weights := device.Total(a.Counts.Host), a.D, a.Weights
 	dOut, gate, de := k.floats(t*d), k.floats(t*d), k.floats(t)
 	k.spreadSegments(dOut, a.DOut, a.Counts, d)
 	k.spreadSegments(gate, a.G, a.Counts, d)

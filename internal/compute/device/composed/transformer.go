@@ -21,7 +21,7 @@ func (d *Device) dropout(y, x device.View, drop device.Drops, width int) {
 
 // rows are the numbers of the words and of the positions of all rows.
 func (k transformer) rows(a *device.Embed) (words, places device.Ints) {
-	n := total(a.Lengths.Host)
+	n := device.Total(a.Lengths.Host)
 	words, places = k.numbers(n), k.numbers(n)
 	i := 0
 	for b, length := range a.Lengths.Host {
@@ -229,7 +229,7 @@ func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
 			B: c.rowsOf(a.Query, a.LD, a.D), LDB: a.LD, StrideB: d, C: c.rowsOf(a.DKey, a.LD, a.D), LDC: a.LD,
 			StrideC: d})
 	})
-	if rows := total(a.Lengths.Host); a.DBias.Present() {
+	if rows := device.Total(a.Lengths.Host); a.DBias.Present() {
 		ones := k.floats(rows)
 		device.Do(k, device.Fill{Dst: ones, Value: 1})
 		for i, x := range []device.View{a.DQuery, a.DKey, a.DValue} {

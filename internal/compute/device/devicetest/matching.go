@@ -37,7 +37,7 @@ func testBlockMatch(h *harness) {
 
 // blockMatch tests one case; 0 and 1 are special.
 func blockMatch(h *harness, n int, s matchSizes) {
-	what, t := fmt.Sprintf("BlockMatch %d", n), total(s.lengths)
+	what, t := fmt.Sprintf("BlockMatch %d", n), device.Total(s.lengths)
 	words, regions := h.normal(t*s.e, 1), h.normal(s.b*s.r*s.e, 1)
 	attention := [2][]float64{h.positive(t*s.b*s.r, 0.1, 0.1), h.positive(t*s.b*s.r, 0.1, 0.1)}
 	if n != 1 { // contexts that do not cancel, so that rounded products leave something of them
@@ -169,7 +169,7 @@ func testMixNodes(h *harness) {
 				weights = s.b * int(s.lengths[0]*s.lengths[0]) * k
 			}
 			a := device.MixNodes{B: s.b, K: k, H: width, PerImage: perImage, Lengths: h.inInts(s.lengths),
-				X: h.in(h.normal(s.b*total(s.lengths)*k*width, 1)), Weights: h.in(h.normal(weights, 1))}
+				X: h.in(h.normal(s.b*device.Total(s.lengths)*k*width, 1)), Weights: h.in(h.normal(weights, 1))}
 			h.bothWays(fmt.Sprintf("MixNodes %v per image %v", s, perImage), &a, all(h.tol.product), h.slopes())
 			h.release()
 		}
@@ -180,7 +180,7 @@ func testMeanNodes(h *harness) {
 	for _, s := range []pairSizes{{1, 0, []int32{1}}, {2, 0, []int32{3, 3}}, {3, 0, []int32{4, 1, 6}}} {
 		for _, width := range []int{1, 5, 33} {
 			a := device.MeanNodes{B: s.b, H: width, Lengths: h.inInts(s.lengths),
-				X: h.in(h.normal(s.b*total(s.lengths)*width, 1))}
+				X: h.in(h.normal(s.b*device.Total(s.lengths)*width, 1))}
 			h.bothWays(fmt.Sprintf("MeanNodes %v of %d", s, width), &a, all(h.tol.product), all(h.tol.exact))
 			h.release()
 		}

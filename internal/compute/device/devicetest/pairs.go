@@ -24,7 +24,7 @@ func testPairAttention(h *harness) {
 
 func pairAttention(h *harness, lengths []int32, b, r int, over bool) {
 	what := fmt.Sprintf("PairAttention of %v, %d images of %d regions, over words %v", lengths, b, r, over)
-	n := total(lengths) * b * r
+	n := device.Total(lengths) * b * r
 	a := device.PairAttention{B: b, R: r, Lambda: 9, OverWords: over, Lengths: h.inInts(lengths),
 		Scores: h.in(h.normal(n, 1))}
 	h.check(what, &a, all(10*h.tol.product))
@@ -52,7 +52,7 @@ func testSimilarities(h *harness) {
 func similarities(h *harness, lengths []int32, b, r, e, s int, global, filtered bool) {
 	what := fmt.Sprintf("Similarities of %v, %d images of %d regions of %d, %d values, global %v, filter %v", lengths,
 		b, r, e, s, global, filtered)
-	words, captions := total(lengths), len(lengths)
+	words, captions := device.Total(lengths), len(lengths)
 	nodes, rows, size := words+captions, pick(global, captions, words), b*e*pick(global, 1, r)
 	fill := func(n int, v float64) device.View { // rows of the other kind are left alone
 		x := make([]float64, n)
@@ -129,7 +129,7 @@ func testGraphReason(h *harness) {
 func graphReason(h *harness, lengths []int32, b, s int, first, keep bool) {
 	what := fmt.Sprintf("GraphReason of %v, %d images, %d values, first %v, Y kept %v", lengths, b, s, first, keep)
 	captions, scale := len(lengths), 1/math.Sqrt(float64(s))
-	nodes := total(lengths) + captions
+	nodes := device.Total(lengths) + captions
 	a := device.GraphReason{B: b, S: s, First: first, Lengths: h.inInts(lengths), X: h.in(h.normal(b*nodes*s, 1)),
 		M: h.in(h.normal(s*s, scale)), V: h.in(h.normal(s, 1)), W: h.in(h.normal(s*s, scale)),
 		Bias: h.in(h.normal(s, 1))}
@@ -167,7 +167,7 @@ func testFiltrate(h *harness) {
 
 func filtrate(h *harness, lengths []int32, b, s int, train bool) {
 	what := fmt.Sprintf("Filtrate of %v, %d images, %d values, training %v", lengths, b, s, train)
-	nodes := total(lengths) + len(lengths)
+	nodes := device.Total(lengths) + len(lengths)
 	a := device.Filtrate{B: b, S: s, Train: train, Eps: 1e-5, Momentum: 0.1, Lengths: h.inInts(lengths),
 		X: h.in(h.normal(b*nodes*s, 1)), Logits: h.in(h.normal(b*nodes, math.Sqrt(float64(s)))),
 		Gamma: h.in([]float64{1.3}), Beta: h.in([]float64{-0.4}), RunningMean: h.inout([]float64{0.3}),

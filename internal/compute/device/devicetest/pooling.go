@@ -10,7 +10,7 @@ import (
 func testPoolWeights(h *harness) {
 	for n, lengths := range h.lengthCases() {
 		a := device.PoolWeights{L: int(lengths[0]) + n%3, Temperature: 0.1, Lengths: h.inInts(lengths),
-			Scores: h.more(h.normal(total(lengths), 0.3), 1)}
+			Scores: h.more(h.normal(device.Total(lengths), 0.3), 1)}
 		h.bothWays(fmt.Sprintf("PoolWeights of %v", lengths), &a, all(10*h.tol.exact),
 			bounds{"": {abs: 100 * h.tol.exact}})
 		h.release()
@@ -47,7 +47,7 @@ func testSortPool(h *harness) {
 
 func sortPool(h *harness, a device.SortPool, lengths []int32) {
 	what := fmt.Sprintf("SortPool of %v, packed %v, D %d", lengths, a.Packed, a.D)
-	x := h.normal(total(lengths)*a.D, 1)
+	x := h.normal(device.Total(lengths)*a.D, 1)
 	for i := range x {
 		switch {
 		case h.definition: // values that are close have no slope
@@ -76,7 +76,7 @@ func testSegments(h *harness) {
 }
 
 func segments(h *harness, counts []int32, d int) {
-	what, rows := fmt.Sprintf("segments of %v rows of %d", counts, d), total(counts)
+	what, rows := fmt.Sprintf("segments of %v rows of %d", counts, d), device.Total(counts)
 	h.transpose(what, &device.SegmentMeans{Rows: h.in(h.normal(rows*d, 1)), Counts: h.inInts(counts), D: d},
 		all(h.tol.product), "Means", "Rows")
 	for _, back := range []bool{false, true} {

@@ -68,11 +68,11 @@ func boundedGRU(h *harness, i, n int) {
 	_, exact := bigru(h, i, n, lengths, false)
 	a := exact
 	a.Lengths = device.Ints{View: h.placeInts(lengths, false), Host: bound, Bounded: true, Layout: &device.Layout{}}
-	a.X = h.in(append(h.read(exact.X), h.normal((rows-total(lengths))*i, 1)...)) // finite values behind
+	a.X = h.in(append(h.read(exact.X), h.normal((rows-device.Total(lengths))*i, 1)...)) // finite values behind
 	h.defined(&exact)
 	equal := func(what string, v, want device.View) {
-		h.equal(what+" of bounded lengths", v, append(h.want(want)[:total(lengths)*n],
-			make([]float64, (rows-total(lengths))*n)...), h.tol.reduced)
+		h.equal(what+" of bounded lengths", v, append(h.want(want)[:device.Total(lengths)*n],
+			make([]float64, (rows-device.Total(lengths))*n)...), h.tol.reduced)
 	}
 	h.outputs(&a)
 	h.run("BiGRU of bounded lengths", func() { device.Do(h.d, a) })

@@ -31,7 +31,7 @@ func ofRecurrence(h *harness) bounds {
 
 func gru(h *harness, i, n int, lengths []int32, reverse bool) (what string, a device.GRU) {
 	return fmt.Sprintf("GRU(%d→%d) of %v reverse=%v", i, n, lengths, reverse), device.GRU{I: i, H: n,
-		Lengths: h.inInts(lengths), Reverse: reverse, X: h.in(h.normal(total(lengths)*i, 1)),
+		Lengths: h.inInts(lengths), Reverse: reverse, X: h.in(h.normal(device.Total(lengths)*i, 1)),
 		GRUDirection: direction(h, i, n)}
 }
 
@@ -77,7 +77,7 @@ func testGRUGrad(h *harness) {
 // bigru draws both directions. turned gives the second direction the lower addresses: a device may take advantage of
 // one order.
 func bigru(h *harness, i, n int, lengths []int32, turned bool) (what string, a device.BiGRU) {
-	a = device.BiGRU{I: i, H: n, Lengths: h.inInts(lengths), X: h.in(h.normal(total(lengths)*i, 1))}
+	a = device.BiGRU{I: i, H: n, Lengths: h.inInts(lengths), X: h.in(h.normal(device.Total(lengths)*i, 1))}
 	for k := range a.Directions {
 		a.Directions[pick(turned, 1-k, k)] = direction(h, i, n)
 	}
@@ -156,7 +156,7 @@ func testDecoder(h *harness) {
 		{64, 36, []int32{3, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 0.25},
 		{64, 5, []int32{3, 3, 3}, 0.5},
 	} {
-		n, r, b, rows, small := c.h, c.r, len(c.lengths), total(c.lengths), 1/math.Sqrt(float64(c.h))
+		n, r, b, rows, small := c.h, c.r, len(c.lengths), device.Total(c.lengths), 1/math.Sqrt(float64(c.h))
 		a := device.Decoder{R: r, H: n, A: n, E: n, Lengths: h.inInts(c.lengths), Keys: h.in(h.normal(b*r*n, 1)),
 			Regions: h.in(h.normal(b*r*n, 1)), Initial: h.in(h.normal(b*n, 1)), Score: h.in(h.normal(n, 3*small)),
 			Attend: h.in(h.normal(n*2*n, small)), LDAttend: 2 * n, WHH: h.in(h.normal(3*n*n, small)),

@@ -114,7 +114,7 @@ func testPrimitives(h *harness) {
 			reduce(h, device.Reduce{N: n, D: d}, n)
 		}
 		for _, counts := range h.lengthCases() {
-			reduce(h, device.Reduce{D: d, Counts: device.Ints{Host: counts}}, total(counts))
+			reduce(h, device.Reduce{D: d, Counts: device.Ints{Host: counts}}, device.Total(counts))
 			segmentProducts(h, counts, d)
 		}
 	}
@@ -139,7 +139,7 @@ func reduce(h *harness, a device.Reduce, rows int) {
 }
 
 func segmentProducts(h *harness, counts []int32, d int) {
-	rows, longest := total(counts), 1+int(max(2, slices.Max(counts)))
+	rows, longest := device.Total(counts), 1+int(max(2, slices.Max(counts)))
 	a := device.SegmentProducts{D: d, Longest: longest, Counts: h.inInts(counts), A: h.in(h.normal(rows*d, 1)),
 		B: h.in(h.normal(rows*d, 1)), G: h.inout(h.normal(rows*longest, 1))}
 	h.check(fmt.Sprintf("SegmentProducts of %v rows of %d", counts, d), &a, all(h.tol.product))

@@ -36,13 +36,6 @@ func packed(lengths []int32) (rows [][2]int) {
 	return rows
 }
 
-func total(lengths []int32) (n int) {
-	for _, l := range lengths {
-		n += int(l)
-	}
-	return n
-}
-
 func repeat(n int, v int32) (out []int32) {
 	for range n {
 		out = append(out, v)

@@ -85,7 +85,7 @@ func testSelfAttention(h *harness) {
 func selfAttention(h *harness, heads, d int, lengths []int32, rate float64, padded bool) {
 	what := fmt.Sprintf("SelfAttention of %v, %d heads, D %d, dropout %v, padding %v", lengths, heads, d, rate, padded)
 	const columns = 41
-	rows := total(lengths)
+	rows := device.Total(lengths)
 	q, k, v := h.normal(rows*d, 1), h.normal(rows*d, 1), h.normal(rows*d, 1)
 	a := device.SelfAttention{Heads: heads, D: d, L: columns, Lengths: h.inInts(lengths), Query: h.in(q), Key: h.in(k),
 		Value: h.in(v), Drop: h.drops(rate, philox.NewKey(4, what), rows)}
