@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,9 +79,7 @@ func (r *Report) checkDependencies(s *Split, words []int) {
 	first := error(nil)
 	for c, n := range words {
 		if err := d.check(c, n); err != nil {
-			if first == nil {
-				first = err
-			}
+			first = cmp.Or(first, err)
 			wrong = append(wrong, fmt.Sprint(d.Line(c)))
 		}
 	}

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -63,9 +64,7 @@ func (p *conllu) take(text string, line int) error {
 		}
 		return nil
 	}
-	if p.begin == 0 {
-		p.begin = line
-	}
+	p.begin = cmp.Or(p.begin, line)
 	columns := strings.Split(text, "\t")
 	if len(columns) < 8 {
 		return fmt.Errorf("%s:%d: %d columns separated by tabs; expected the ten of CoNLL-U", p.d.path, line,

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -31,9 +32,7 @@ func solveLayout(text *lineFile, images RowSource, ids *lineFile, want int, path
 	captions, name := text.len(), fmt.Sprintf("%s and %s", text.path, filepath.Base(path))
 	l := layout{captions: captions, rows: images.Rows(), k: want}
 	if l.rows != captions {
-		if l.k == 0 {
-			l.k = usualCaptions
-		}
+		l.k = cmp.Or(l.k, usualCaptions)
 		if l.rows*l.k == captions {
 			return l, nil
 		}

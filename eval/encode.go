@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -105,11 +106,7 @@ func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v
 
 // loader returns the options of the loaders of a split.
 func (o *EncodeOptions) loader() data.LoaderOptions {
-	batch := o.Batch
-	if batch == 0 {
-		batch = 128
-	}
-	return data.LoaderOptions{Batch: batch, Workers: o.Workers}
+	return data.LoaderOptions{Batch: cmp.Or(o.Batch, 128), Workers: o.Workers}
 }
 
 // imageLoader returns those of a loader of images, which reads what does not stay on the device.

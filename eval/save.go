@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -160,9 +161,7 @@ func (s *StoredScores) read(i0, i1 int) {
 		}
 		if err != nil {
 			clear(row)
-			if s.err == nil {
-				s.err = err
-			}
+			s.err = cmp.Or(s.err, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -105,9 +106,7 @@ func similarities(vectors []float32, n, dim int, cosine bool) []float64 {
 		if cosine {
 			scale[i] = math.Sqrt(out[i*n+i])
 		}
-		if scale[i] == 0 {
-			scale[i] = 1
-		}
+		scale[i] = cmp.Or(scale[i], 1)
 	}
 	for i := range n {
 		for j := range n {

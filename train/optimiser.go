@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -117,10 +118,7 @@ func (o *optimiser) norms(list []update) {
 	if o.ranks != nil {
 		o.ranks.sum(o.sumSq)
 	}
-	clip := o.opt.Clip
-	if clip == 0 {
-		clip = math.MaxFloat32
-	}
+	clip := cmp.Or(o.opt.Clip, math.MaxFloat32)
 	device.Do(o.dev, device.ClipCoefficient{Coefficient: o.coef, Norm: o.norm, SumSquares: o.sumSq, Most: clip})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -373,12 +374,8 @@ func (o *evalOptions) listPublished(a *app) error {
 	}
 	t := ui.NewTable("name", "network", "data", "protocol", ">i2t R@1", ">R@5", ">R@10", ">t2i R@1", ">R@5", ">R@10")
 	for _, e := range list {
-		network := e.Network
-		if network == "" {
-			network = "not read"
-		}
 		for _, n := range e.Recalls {
-			cells := []string{e.Name, network, e.Data, string(n.Protocol)}
+			cells := []string{e.Name, cmp.Or(e.Network, "not read"), e.Data, string(n.Protocol)}
 			for _, v := range n.Values {
 				if math.IsNaN(v) {
 					cells = append(cells, "")

@@ -136,8 +136,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	dir := o.Run
-	dir = cmp.Or(dir, cfg.RunDir(o.File))
+	dir := cmp.Or(o.Run, cfg.RunDir(o.File))
 	if o.DryRun {
 		return o.dryRun(ctx, a, &cfg.Config, dir)
 	}
@@ -312,9 +311,7 @@ func (v *trainView) Started(p training.Plan) {
 // Step implements training.Observer.
 func (v *trainView) Step(i train.StepInfo) {
 	smooth := func(x *float64, now float64) {
-		if *x == 0 {
-			*x = now
-		}
+		*x = cmp.Or(*x, now)
 		*x += 0.05 * (now - *x)
 	}
 	smooth(&v.rate, float64(i.Batch)/i.Duration.Seconds())

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -53,9 +54,7 @@ func readIDs(path string) (*idList, error) {
 	for n := 1; s.Scan(); n++ {
 		id := canonical(s.Text())
 		if id == "" {
-			if blank == 0 {
-				blank = n
-			}
+			blank = cmp.Or(blank, n)
 			continue
 		}
 		if blank > 0 {

@@ -1,6 +1,10 @@
 package chart
 
-import "math"
+import (
+	"cmp"
+
+	"math"
+)
 
 // Axis maps the values from Lo to Hi to the places from From to To of a drawing.
 type Axis struct {
@@ -21,9 +25,7 @@ func Values(lo, hi float64, zero, log bool) Axis {
 		a.Lo, a.Hi = lo-pad, hi+pad
 	}
 	if y := math.Abs(a.Lo); a.Hi-a.Lo <= 1e-9*y {
-		if y == 0 {
-			y = 1
-		}
+		y = cmp.Or(y, 1)
 		a.Hi += y
 		if !zero {
 			a.Lo -= y

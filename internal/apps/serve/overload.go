@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 )
@@ -42,9 +43,7 @@ func (c *costs) add(n, t float64) {
 func (c *costs) twice(most int) int {
 	n, t := c.n/c.weight, c.t/c.weight
 	spread := c.nn/c.weight - n*n
-	if c.last == 0 {
-		c.last = most
-	}
+	c.last = cmp.Or(c.last, most)
 	if spread < 0.1 {
 		return c.last
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -68,9 +69,7 @@ func newPlot(p plot) *plot {
 	if len(kept) == 0 {
 		return &p
 	}
-	if p.Across.Hi == 0 {
-		p.Across.Hi = 1
-	}
+	p.Across.Hi = cmp.Or(p.Across.Hi, 1)
 	p.Up = chart.Values(lo, hi, p.Zero, p.Log)
 	p.Up.From, p.Up.To = plotBottom, plotTop
 	return &p

@@ -3,6 +3,7 @@ package runfs
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -148,10 +149,7 @@ func (l *Log) Counted() Counted {
 // Check compares the first lines of a log with what a checkpoint counted, where it did. It returns how many lines there
 // are of those that accept is true for.
 func (c Counted) Check(path string, accept func(line []byte, number int) (bool, error)) (lines int, err error) {
-	counted := c.Lines
-	if counted == 0 {
-		counted = All
-	}
+	counted := cmp.Or(c.Lines, All)
 	sum := sha256.New()
 	lines, err = ReadLog(path, counted, func(line []byte, number int) (bool, error) {
 		if number <= c.Lines {

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -155,9 +156,7 @@ func OpenGPU(lib driver.Library, o cuda.Options) (device.Device, error) {
 		if err == nil {
 			return d, nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 		if !driver.NoDriver(err) {
 			break
 		}

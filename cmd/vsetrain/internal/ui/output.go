@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -26,9 +27,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	if err != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.err == nil {
-			o.err = err
-		}
+		o.err = cmp.Or(o.err, err)
 	}
 	return n, err
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"math"
 
 	"vsetrain/internal/compute/device"
@@ -44,9 +45,7 @@ func (l *marginLoop[T]) Do(_, k int) {
 		for _, g := range gram {
 			largest = max(largest, g)
 		}
-		if largest == 0 {
-			largest = 1
-		}
+		largest = cmp.Or(largest, 1)
 		for j, g := range gram {
 			sim := float64(g) / float64(largest)
 			if l.a.Cosine {

@@ -204,18 +204,12 @@ func Open(o Options) (device.Device, error) {
 		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or "+
 			"later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
-	d := &dev{drv: drv, index: o.Index, precision: o.Precision, apart: o.StepByStep, limits: o.Limits.orUsual(),
-		residents: map[resident]int{}, buffers: map[*buffer]struct{}{}, recordings: map[*recording]struct{}{},
-		tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
+	d := &dev{drv: drv, index: o.Index, precision: cmp.Or(o.Precision, FP32), apart: o.StepByStep,
+		limits: o.Limits.orUsual(), residents: map[resident]int{}, buffers: map[*buffer]struct{}{},
+		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
 	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, methods(d)
 	d.job = job{on: d, ranks: 1, libraries: o.NCCL, fast: o.Fast}
-	if d.precision == "" {
-		d.precision = FP32
-	}
-	d.bf16.on, d.bf16.from = d.precision == BF16, o.RoundFrom
-	if d.bf16.from == 0 {
-		d.bf16.from = roundFrom
-	}
+	d.bf16.on, d.bf16.from = d.precision == BF16, cmp.Or(o.RoundFrom, roundFrom)
 	if o.Hung != nil {
 		d.hung, d.hungAfter, d.patience = o.Hung, cmp.Or(o.HungAfter, time.Minute), time.NewTimer(time.Hour)
 	}
@@ -352,9 +346,7 @@ func (d *dev) Close() error {
 
 func (d *dev) end() (first error) {
 	keep := func(err error) {
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	for _, s := range [3]driver.Stream{d.copies, d.side.stream, d.stream} {
 		if s != 0 {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"unsafe"
 
 	"vsetrain/internal/compute/device/cuda/driver"
@@ -114,9 +115,7 @@ type backBuffer struct {
 
 func (s *backBuffer) close(drv driver.Driver) (first error) {
 	keep := func(err error) {
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	if s.ptr != 0 {
 		keep(drv.Free(s.ptr))

@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -55,9 +56,7 @@ func gemm(h *harness, a device.Gemm, bias, rounds bool) {
 		a.M, a.N, a.K, a.TransA, a.TransB, a.LDA, a.LDB, a.LDC, a.Batch, bias, a.Exact, a.Alpha, a.Beta)
 	items := max(1, a.Batch)
 	operand := func(rows, cols, ld int, stride *int) []float64 {
-		if ld == 0 {
-			ld = cols
-		}
+		ld = cmp.Or(ld, cols)
 		size, n := max(1, rows*ld), items
 		switch {
 		case *stride == -1:

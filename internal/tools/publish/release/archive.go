@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
@@ -202,10 +203,7 @@ func pep440(version string) (string, error) {
 	}
 	v := m[1]
 	if m[2] != "" {
-		number := m[3]
-		if number == "" {
-			number = "0"
-		}
+		number := cmp.Or(m[3], "0")
 		if m[2] == "dev" {
 			v += "."
 		}

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -81,10 +82,7 @@ func in(parts ...string) string {
 // cached returns a library in the user's cache folder, which build makes where the sources that the patterns name are
 // new.
 func cached(kind, name string, sources []string, build func(cxx, path string) error) (string, error) {
-	cxx := os.Getenv("CXX")
-	if cxx == "" {
-		cxx = "g++"
-	}
+	cxx := cmp.Or(os.Getenv("CXX"), "g++")
 	if _, err := exec.LookPath(cxx); err != nil {
 		return "", fmt.Errorf("%w: %w", errUnavailable, err)
 	}
