@@ -4,7 +4,7 @@
 
 FOLDER holds data/, as docs/leaderboard.md makes it. For VSE++, VSE++ with wrong captions, VSE-infinity, then SGR the sweep leaderboard-NAME trains every loss with all
 its rates and one seed. The best M-Recall on dev chooses the rate of a loss, and two more seeds are trained with it. SGR takes the four losses that are best with
-VSE-infinity. Finished trainings are not repeated.
+VSE-infinity, LMH and LSEH. Finished trainings are not repeated.
 """
 import json
 import os
@@ -88,7 +88,7 @@ class Leaderboard:
         rates = self.contest("vseinf", {})
         means = {loss: self.scores("vseinf", {"rate": {rate}, "loss": {loss}}, SEEDS)[loss, rate] for loss, rate in rates.items()}
         best = sorted(means, key=means.get, reverse=True)[:BEST]
-        self.contest("sgr", {"loss": set(best)})
+        self.contest("sgr", {"loss": {"lmh", "lseh", *best}})
 
 
 if __name__ == "__main__":
