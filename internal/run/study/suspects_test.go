@@ -1,7 +1,6 @@
 package study_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -15,16 +14,11 @@ import (
 )
 
 // Of captions of which 40 % have another image, those that a small VSE++ suspects are the wrong ones: the area under
-// the ROC curve, of all pairs of a wrong and a right caption the share that is in the right order. Half the world gives
-// less, and takes a few seconds.
+// the ROC curve, of all pairs of a wrong and a right caption the share that is in the right order.
 func TestSuspectsAreWrongCaptions(t *testing.T) {
-	images, dim, epochs, want := 1500, 128, 6, 0.75
-	if os.Getenv("VSETRAIN_LONG") != "" {
-		images, dim, epochs, want = 3000, 256, 5, 0.95
-	}
 	dir := filepath.Join(t.TempDir(), "world")
 	o := synth.Default()
-	o.Train, o.Dev, o.Test, o.Regions, o.Dim = images, 60, 10, 12, dim
+	o.Train, o.Dev, o.Test, o.Regions, o.Dim = 3000, 60, 10, 12, 256
 	try.Do(t, synth.Generate(dir, o, nil))
 	index := data.NoisyCaptions(5*o.Train, 5, 0.4, 1)
 	c := runtest.TinyConfig()
@@ -32,7 +26,7 @@ func TestSuspectsAreWrongCaptions(t *testing.T) {
 	try.Do(t, data.WriteNoise(c.Data.NoiseIndex, index))
 	c.Loss.Name, c.Model.EmbedDim, c.Model.WordDim = "rcl", 128, 64
 	c.Optim.LR, c.Optim.LRUpdate = 2e-3, 15
-	c.Train.Epochs, c.Train.Batch, c.Train.ValStep, c.Train.LogStep = epochs, 64, 0, 0
+	c.Train.Epochs, c.Train.Batch, c.Train.ValStep, c.Train.LogStep = 5, 64, 0, 0
 	run := runtest.Train(t, c)
 	list := try.Get(study.Suspects(t.Context(), trained.AnalysisRequest{Device: c.Device}, run, nil))(t)
 	right, order, pairs := 0, 0, 0
@@ -48,8 +42,8 @@ func TestSuspectsAreWrongCaptions(t *testing.T) {
 	pairs = right * (len(index) - right)
 	auroc := float64(order) / float64(pairs)
 	t.Logf("AUROC %.4f", auroc)
-	if auroc < want || slices.Contains(seen, false) {
-		t.Errorf("AUROC %.4f, expected at least %v; all captions are listed: %t", auroc, want,
+	if auroc < 0.95 || slices.Contains(seen, false) {
+		t.Errorf("AUROC %.4f, expected at least 0.95; all captions are listed: %t", auroc,
 			!slices.Contains(seen, false))
 	}
 }
