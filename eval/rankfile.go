@@ -77,31 +77,22 @@ func firsts(size tileSize, pool *par.Pool, s Scores) (captions, images []int) {
 		}
 	}
 	var mu sync.Mutex // guards captions and rows; a column belongs to one worker
-	for i0 := 0; i0 < n; i0 += size.images {
-		i1 := min(n, i0+size.images)
-		pool.For((m+size.captions-1)/size.captions, par.Func(func(_, t int) {
-			c0 := t * size.captions
-			c1 := min(m, c0+size.captions)
-			tile := make([]float64, (i1-i0)*(c1-c0))
-			s.Tile(tile, i0, i1, c0, c1)
-			for i := i0; i < i1; i++ {
-				first, row := 0, tile[(i-i0)*(c1-c0):][:c1-c0]
-				for c, v := range row {
-					if v >= row[first] {
-						first = c
-					}
-					if v >= columns[c0+c] {
-						columns[c0+c], images[c0+c] = v, i
-					}
-				}
-				mu.Lock()
-				if v := row[first]; v > rows[i] || v == rows[i] && c0+first > captions[i] {
-					rows[i], captions[i] = v, c0+first
-				}
-				mu.Unlock()
+	eachRow(size, pool, s, func(i, c0 int, row []float64) {
+		first := 0
+		for c, v := range row {
+			if v >= row[first] {
+				first = c
 			}
-		}))
-	}
+			if v >= columns[c0+c] {
+				columns[c0+c], images[c0+c] = v, i
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if v := row[first]; v > rows[i] || v == rows[i] && c0+first > captions[i] {
+			rows[i], captions[i] = v, c0+first
+		}
+	})
 	return captions, images
 }
 

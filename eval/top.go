@@ -36,6 +36,33 @@ func tops(size tileSize, pool *par.Pool, s Scores, depth int, keep func(i, c int
 	n, m := s.Dims()
 	images, captions = make([]topList, n), make([]topList, m)
 	var mu sync.Mutex // guards images; a column belongs to one worker
+	eachRow(size, pool, s, func(i, c0 int, row []float64) {
+		var best topList
+		for c, v := range row {
+			image, caption := true, true
+			if keep != nil {
+				image, caption = keep(i, c0+c, v)
+			}
+			if image {
+				best.offer(int32(c0+c), v, depth)
+			}
+			if caption {
+				captions[c0+c].offer(int32(i), v, depth)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for k, c := range best.items {
+			images[i].offer(c, best.scores[k], depth)
+		}
+	})
+	return images, captions
+}
+
+// eachRow calls do, on all threads of pool, with the scores of image i and the captions of a tile, from c0 on. A
+// caption is in the hands of one worker at a time, and its images come in their order.
+func eachRow(size tileSize, pool *par.Pool, s Scores, do func(i, c0 int, row []float64)) {
+	n, m := s.Dims()
 	for i0 := 0; i0 < n; i0 += size.images {
 		i1 := min(n, i0+size.images)
 		pool.For((m+size.captions-1)/size.captions, par.Func(func(_, t int) {
@@ -44,26 +71,8 @@ func tops(size tileSize, pool *par.Pool, s Scores, depth int, keep func(i, c int
 			tile := make([]float64, (i1-i0)*(c1-c0))
 			s.Tile(tile, i0, i1, c0, c1)
 			for i := i0; i < i1; i++ {
-				var best topList
-				for c, v := range tile[(i-i0)*(c1-c0):][:c1-c0] {
-					image, caption := true, true
-					if keep != nil {
-						image, caption = keep(i, c0+c, v)
-					}
-					if image {
-						best.offer(int32(c0+c), v, depth)
-					}
-					if caption {
-						captions[c0+c].offer(int32(i), v, depth)
-					}
-				}
-				mu.Lock()
-				for k, c := range best.items {
-					images[i].offer(c, best.scores[k], depth)
-				}
-				mu.Unlock()
+				do(i, c0, tile[(i-i0)*(c1-c0):][:c1-c0])
 			}
 		}))
 	}
-	return images, captions
 }

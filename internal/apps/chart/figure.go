@@ -48,7 +48,7 @@ type Corner int
 
 // Corners.
 const (
-	BottomRight Corner = iota
+	Beside Corner = iota // on the right of the lines
 	TopRight
 	TopLeft
 )
@@ -91,10 +91,14 @@ func (f *Figure) Draw() *Drawing {
 	const row = 13
 	height := row * float64(len(entries))
 	y.From, y.To = d.height-edge-30, d.top
-	if f.Legend != BottomRight { // room for a legend above the lines
+	if f.Legend != Beside { // room for a legend above the lines
 		y.Hi += (y.Hi - y.Lo) * height / (y.From - y.To)
 	}
 	x.From, x.To = edge+18, d.width-2*edge
+	at := Point{x.To - width, y.To}
+	if f.Legend == Beside {
+		x.To -= min(width+8, d.width/2)
+	}
 	for _, v := range y.Ticks(6) {
 		x.From = max(x.From, edge+18+Plain.Width(Number(v)))
 	}
@@ -110,10 +114,6 @@ func (f *Figure) Draw() *Drawing {
 	}
 	for _, m := range f.Marks {
 		d.Line(Colour(m.Color), 1.2, []Point{{x.At(m.X), y.From}, {x.At(m.X), y.To}}, 3, 4)
-	}
-	at := Point{x.To - width, y.From - height - 5}
-	if f.Legend != BottomRight {
-		at.Y = y.To
 	}
 	if f.Legend == TopLeft {
 		at.X = x.From + 6

@@ -1,8 +1,8 @@
 // Package vec holds the vector kernels of the CPU device: elementwise maps, reductions, Adam and the gates of a GRU,
 // each over one contiguous range of memory on one thread.
 //
-// The kernels come as a table of functions. go32 and Go64 are plain Go and run everywhere; Best is the fastest
-// table for this processor (assembly of AVX-512, AVX2 or NEON, which compute/asmgen writes). All tables compute the
+// The kernels come as tables of functions. Those in plain Go run everywhere (Go64 is the one of float64); Best is the
+// fastest for this processor (assembly of AVX-512, AVX2 or NEON, which compute/asmgen writes). All tables compute the
 // same formulas; results differ only by rounding, and one table always gives the same bits.
 //
 // Reductions accumulate in float64 whatever the element type, unless they say T: those are for rows of networks.

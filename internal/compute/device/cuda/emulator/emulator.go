@@ -11,7 +11,7 @@
 // executes the PTX itself (package ptx) with the same checks, and finds a race of two `x += v` too: of the sources, GCC
 // checks such an address for reading alone.
 //
-// The strict driver (buildStrict) computes nothing and reports what a GPU's driver refuses, at full size.
+// The strict driver (Strict) computes nothing and reports what a GPU's driver refuses, at full size.
 package emulator
 
 import (
