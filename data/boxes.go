@@ -90,17 +90,18 @@ type StoredBoxes struct {
 func (s *Split) stored(image int, which *StoredBoxes) (row, times int) {
 	caption := image
 	if which.Folds {
-		caption = image * s.k
+		caption = s.groups.First(image)
 	}
 	row = s.ImageRow(caption)
 	if s.repeated {
 		return row, 2
 	}
-	first, last := caption-caption%s.k, caption
+	own := s.groups.ImageOf(caption)
+	first, end, last := s.groups.First(own), s.groups.First(own+1), caption
 	if s.boxes.shared {
-		last = min((caption/which.Batch+1)*which.Batch, first+s.k) - 1
+		last = min((caption/which.Batch+1)*which.Batch, end) - 1
 	}
-	return row, s.k + last - first + 1 // by all captions of the image, then up to the last of these
+	return row, end - first + last - first + 1 // by all captions of the image, then up to the last of these
 }
 
 // badBox says what is wrong with the first box of a picture that is wrong, "" when all are inside it, give or take a

@@ -143,7 +143,7 @@ func TestBoxesThatDecay(t *testing.T) {
 			s := w.open(t, "train", OpenOptions{Boxes: true})
 			for _, from := range []int{0, 1, 2} {
 				if from == 2 { // from then on with a noise index
-					try.Get(AttachNoise(s, w.noise(t, NoisyCaptions(20, 5, 0.5, 1)...)))(t)
+					try.Get(AttachNoise(s, w.noise(t, NoisyCaptions(EqualGroups(4, 5), 0.5, 1)...)))(t)
 				}
 				l := try.Get(NewLoader(s, vocab(t), LoaderOptions{Batch: 6, Seed: 3, Shuffle: true, Epochs: 3,
 					Fields: []Field{FieldFeatures, FieldDecayedBoxes}, StartEpoch: from, Unsorted: true}))(t)

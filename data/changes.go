@@ -316,6 +316,7 @@ func install(s *Split, c *changes, m *members) error {
 		return err
 	}
 	s.ids, s.images, s.rows = lines, c, lines.len()
+	s.groups = EqualGroups(s.rows, 1)
 	s.finite = make([]atomic.Uint32, (s.rows+31)/32)
 	if s.boxes != nil {
 		s.boxes.pixels, s.boxes.sizes = &changedBoxes{c, s.boxes.pixels}, pixels
@@ -330,8 +331,8 @@ func changeable(s *Split) error {
 			"folder with `vsetrain data fold` before captions are written", s.path(changesEnd), s.CaptionPath())
 	}
 	if s.repeated {
-		return refuse(nil, "%s: each image has %d rows; images are added to and removed from a split with a row for "+
-			"each", s.imagePath, s.k)
+		return refuse(nil, "%s: %d rows of %d images; images are added to and removed from a split with a row for "+
+			"each", s.imagePath, s.rows, s.NumImages())
 	}
 	return nil
 }

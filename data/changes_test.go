@@ -167,7 +167,7 @@ func TestChangesOfOthers(t *testing.T) {
 	}
 	w = newWorld(t, 4, 5, true, "test")
 	os.Remove(w.path("test_caps.txt"))
-	try.Fails(t, Amend(w.dir, "test", Change{Removed: []string{"im1"}}, nil), "5 rows")
+	try.Fails(t, Amend(w.dir, "test", Change{Removed: []string{"im1"}}, nil), "20 rows of 4 images")
 	w = gallery(t, 2, false)
 	w.write(t, "test_ids.txt", "a\nb\n")
 	w.halves(t, "test_ims.npy", []int{2, 3, 4}, make([]float32, 24))

@@ -68,15 +68,18 @@ func (r *Report) checkVocab(path string) *text.Vocabulary {
 
 // checkSplit opens a split and reads its captions; nil when it cannot be opened.
 func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Split {
-	s, err := Open(r.Dir, name, OpenOptions{CaptionsPerImage: o.Open.CaptionsPerImage,
-		FeatureDType: o.Open.FeatureDType, AllowEmpty: true, Partial: true, Original: true})
+	s, err := Open(r.Dir, name, OpenOptions{CaptionsPerImage: o.PerImage.Of(name),
+		FeatureDType: o.FeatureDType, AllowEmpty: true, Partial: true, Original: true})
 	if err != nil {
 		r.fail(name, "", "%v", err) // the error names file and remedy
 		return nil
 	}
 	sr := SplitReport{
 		Name: name, Captions: s.n, Dropped: s.DroppedCaptions(), Images: s.NumImages(),
-		CaptionsPerImage: s.CaptionsPerImage(), Repeated: s.repeated, Regions: s.regions, Dim: s.dim,
+		CaptionsPerImage: s.Groups().Each(), Repeated: s.repeated, Regions: s.regions, Dim: s.dim,
+	}
+	if s.captions != nil {
+		sr.FewestCaptions, sr.MostCaptions = s.groups.Range()
 	}
 	r.checkChanges(&sr)
 	if s.captions != nil {

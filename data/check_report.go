@@ -1,10 +1,15 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+
+	"vsetrain/internal/system/options"
+)
 
 // CheckOptions says what Check looks at. The zero value examines every file wholly.
 type CheckOptions struct {
-	Open OpenOptions // captions per image and feature type to insist on; the other fields are not read
+	PerImage     options.PerSplit // captions of an image that the files must bear out
+	FeatureDType string           // see OpenOptions
 
 	// Vocab is a vocabulary file; "" and "auto" take vocab.json of the folder if there is one.
 	Vocab string
@@ -49,10 +54,12 @@ type SplitReport struct {
 	Captions         int         `json:"captions"` // in use
 	Dropped          int         `json:"dropped"`  // left out at the end of the file, see OpenOptions.MaxCaptions
 	Images           int         `json:"images"`
-	CaptionsPerImage int         `json:"captions_per_image"` // 0 in a split of images alone
-	Repeated         bool        `json:"repeated"`           // a feature row per caption rather than per image
-	Added            int         `json:"added,omitempty"`    // images that are not in the feature file
-	Removed          int         `json:"removed,omitempty"`  // images of the feature file that the split has no more
+	CaptionsPerImage int         `json:"captions_per_image"` // 0 where images differ, and in a split of images alone
+	FewestCaptions   int         `json:"fewest_captions"`    // of an image
+	MostCaptions     int         `json:"most_captions"`
+	Repeated         bool        `json:"repeated"`          // a feature row per caption rather than per image
+	Added            int         `json:"added,omitempty"`   // images that are not in the feature file
+	Removed          int         `json:"removed,omitempty"` // images of the feature file that the split has no more
 	Regions          int         `json:"regions"`
 	Dim              int         `json:"dim"`
 	Lengths          LengthStats `json:"lengths"`

@@ -42,7 +42,8 @@ func TestCheckSoundDataSet(t *testing.T) {
 			t.Fatalf("splits %+v", r.Splits)
 		}
 		got := r.Splits[0]
-		want := SplitReport{Name: "train", Captions: 30, Images: 6, CaptionsPerImage: 5, Regions: 3, Dim: 4, Words: 145,
+		want := SplitReport{Name: "train", Captions: 30, Images: 6, CaptionsPerImage: 5,
+			FewestCaptions: 5, MostCaptions: 5, Regions: 3, Dim: 4, Words: 145,
 			Lengths: LengthStats{Min: 2, Median: 5, Mean: 145. / 30, P99: 8, Max: 8}}
 		if got != want {
 			t.Errorf("train is\n%+v, want\n%+v", got, want)

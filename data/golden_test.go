@@ -103,7 +103,8 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 		lines[ids[i]] = strings.Join(words, " ")
 	}
 	file := try.Get(splitLines(name, strings.Join(lines, "\n")))(t)
-	s := &Split{captions: file, layout: layout{captions: len(lines), rows: len(lines), k: 1}, n: len(lines), regions: 1,
+	n := len(lines)
+	s := &Split{captions: file, layout: layout{captions: n, rows: n, groups: EqualGroups(n, 1)}, n: n, regions: 1,
 		dim: 1}
 	w := worker{coder: v.Coder()}
 	var b Batch

@@ -1,182 +1,262 @@
 package data
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"strings"
 )
 
-// layout says how captions, image rows and ids of a split belong together.
+// layout says how captions, feature rows and ids of a split belong together.
 type layout struct {
-	captions int  // lines of the caption file
-	rows     int  // rows of the feature file; of captions alone the images that they describe
-	k        int  // captions per image; of images alone the rows of an image
-	repeated bool // an image row per caption rather than per image
+	groups   Groups // the captions of each image; without captions its feature rows
+	captions int    // lines of the caption file
+	rows     int    // rows of the feature file; of captions alone the images that they describe
+	repeated bool   // a feature row per caption, or several for an image, rather than one per image
 }
 
-// solveLayout finds k and the storage of the rows. want is the captions per image that the user insists on, 0 for
-// none; text is nil without captions, images without features, ids where there is no ids file. path is that of the
-// features.
+// solveLayout reads from the files of a split how many captions each image has:
 //
-// Rule (spec of the precomp files): as many rows as captions means one row per caption, else five captions per
-// row. One row per caption is either one caption per image (k = 1) or each image stored k times; the ids tell, and
-// where they do not, the features do.
+//  1. from the ids, which are equal for the captions of an image;
+//  2. where these do not say, from runs of equal feature rows, with a row per caption;
+//  3. where these do not say either, from the numbers of rows and captions.
+//
+// Counts differ from image to image only where ids say so. A number that the user gives (want, 0 for none) must agree
+// with what the files say; it decides only where they say nothing. Where two readings fit, neither is taken.
+//
+// text is nil without captions, images without features, ids without an ids file; path is that of the features.
 func solveLayout(text *lineFile, images RowSource, ids *lineFile, want int, path string) (layout, error) {
-	switch {
-	case text == nil:
-		return galleryLayout(images, ids, path)
-	case images == nil:
-		return captionLayout(text, ids, want)
+	r := layoutReader{text: text, images: images, ids: ids, want: want, features: path}
+	if text != nil {
+		r.captions, r.items, r.of = text.len(), text.len(), text.path
 	}
-	captions, name := text.len(), fmt.Sprintf("%s and %s", text.path, filepath.Base(path))
-	l := layout{captions: captions, rows: images.Rows(), k: want}
-	if l.rows != captions {
-		l.k = cmp.Or(l.k, usualCaptions)
-		if l.rows*l.k == captions {
-			return l, nil
-		}
-		hint := ""
-		if want == 0 && l.rows > 0 && captions%l.rows == 0 {
-			hint = fmt.Sprintf("; if each image has %d captions, set data.captions_per_image: %d", captions/l.rows,
-				captions/l.rows)
-		}
-		return l, fmt.Errorf("%s: %d captions do not fit %d image rows: expected %d captions (%d for each row) or %d "+
-			"(one for each row)%s",
-			name, captions, l.rows, l.rows*l.k, l.k, l.rows, hint)
-	}
-	if want == 0 {
-		k, err := repetition(images, ids, captions, name)
-		l.k, l.repeated = k, k > 1
-		return l, err
-	}
-	l.repeated = want > 1
-	if captions%want != 0 {
-		return l, fmt.Errorf("%s: %d captions are not a multiple of %d captions per image", name, captions, want)
-	}
-	if ids == nil || ids.len() != captions {
-		return l, nil
-	}
-	return l, checkRuns(images, ids, want, name)
-}
-
-// galleryLayout is that of images without captions. Each row is an image, unless ids come in groups of equal ones, or
-// the features do where there are no ids that say otherwise.
-func galleryLayout(images RowSource, ids *lineFile, name string) (layout, error) {
-	l := layout{rows: images.Rows(), k: 1}
-	if ids != nil && ids.len() == l.rows && runLength(ids, 0) == 1 {
-		return l, nil
+	if images != nil {
+		r.rows = images.Rows()
 	}
 	var err error
-	l.k, err = repetition(images, ids, l.rows, name)
-	l.repeated = l.k > 1
-	return l, err
-}
-
-// captionLayout is that of captions without images.
-func captionLayout(captions, ids *lineFile, want int) (layout, error) {
-	l := layout{captions: captions.len(), k: max(want, 1)}
-	if want == 0 && ids != nil && ids.len() == l.captions {
-		l.k = runLength(ids, 0)
-	} else if want == 0 && ids != nil && ids.len() > 0 {
-		l.k = max(l.captions/ids.len(), 1)
-	}
-	if l.rows = l.captions / l.k; l.rows*l.k != l.captions {
-		return l, fmt.Errorf("%s: %d captions are not a multiple of %d captions per image", captions.path, l.captions,
-			l.k)
-	}
-	return l, nil
-}
-
-// usualCaptions is the number of captions per image of Flickr8K, Flickr30K and MS-COCO.
-const usualCaptions = 5
-
-// repetition returns how often each image is stored in a row-per-caption layout.
-func repetition(images RowSource, ids *lineFile, n int, name string) (int, error) {
-	k := 1
 	switch {
-	case ids == nil:
-	case ids.len() == n:
-		k = runLength(ids, 0)
-		if k > 1 {
-			return k, checkRuns(images, ids, k, name)
-		}
-		for i := 1; i < n; i++ {
-			if ids.line(i) == ids.line(i-1) {
-				return 0, fmt.Errorf("%s: image %q has several rows, image %q one; every image must have the same "+
-					"number of captions",
-					at(ids, i), ids.line(i), ids.line(0))
-			}
-		}
-	case ids.len() > 0 && n%ids.len() == 0:
-		k = n / ids.len()
-		if same, err := rowsRepeat(images, k); err != nil || same {
-			return k, err
-		}
-		return 0, fmt.Errorf("%s: %d ids for %d image rows, but the rows do not come in groups of %d equal ones",
-			ids.path, ids.len(), n, k)
+	case text == nil:
+		r.items, r.of, r.want = r.rows, path, 0
+		err = r.gallery()
+	case images == nil:
+		err = r.captionsAlone()
+	case r.rows == r.captions:
+		err = r.rowPerCaption()
+	default:
+		err = r.rowPerImage()
 	}
-	same, err := rowsRepeat(images, usualCaptions)
-	if same {
-		k = usualCaptions
+	if err == nil && r.want > 0 && r.groups.Each() != r.want {
+		err = fmt.Errorf("%s: data.captions_per_image (--captions-per-image) is %d, but %s; leave it at auto, or give "+
+			"each split its own number, such as train=20,test=1", r.of, r.want, r.says)
 	}
-	return k, err
+	if images == nil {
+		r.rows = r.groups.Images()
+	}
+	return r.layout, err
 }
 
-// runLength returns how many lines from i on are equal.
-func runLength(ids *lineFile, i int) int {
-	j := i + 1
-	for j < ids.len() && ids.line(j) == ids.line(i) {
-		j++
-	}
-	return j - i
+// layoutReader is a layout while it is read.
+type layoutReader struct {
+	layout
+	text     *lineFile
+	images   RowSource
+	ids      *lineFile
+	want     int
+	features string // file
+	of       string // file of the items: captions, without these feature rows
+	items    int
+	says     string // what the files say of the number of captions
 }
 
-// checkRuns checks that one id per row comes in groups of k equal ones. Ids that are all different are accepted when
-// the features repeat.
-func checkRuns(images RowSource, ids *lineFile, k int, name string) error {
-	for i := 0; i < ids.len(); i += k {
-		run := runLength(ids, i)
-		if run == k {
-			continue
-		}
-		if i == 0 && run == 1 && k > 1 {
-			if same, err := rowsRepeat(images, k); err != nil || same {
-				return err
-			}
-		}
-		return fmt.Errorf("%s: image id %q stands on %d consecutive lines; expected %d, the captions per image of %s",
-			at(ids, i), ids.line(i), run, k, name)
+// idLines is the number of ids, 0 without a file.
+func (r *layoutReader) idLines() int {
+	if r.ids == nil {
+		return 0
 	}
+	return r.ids.len()
+}
+
+// rowPerImage reads a split with other numbers of rows and captions: each row is an image.
+func (r *layoutReader) rowPerImage() error {
+	switch r.idLines() {
+	case 0, r.rows:
+	case r.captions:
+		counts, err := runsOfIDs(r.ids)
+		if err != nil {
+			return err
+		}
+		if len(counts) == r.captions && r.captions%r.rows == 0 {
+			return fmt.Errorf("%s: %d ids, all different, for the captions of %d image rows; expected the id of the "+
+				"image of each caption, equal for the captions of an image", r.ids.path, len(counts), r.rows)
+		}
+		if len(counts) != r.rows {
+			return fmt.Errorf("%s: %d runs of equal ids, but %s has %d rows; expected a row for each image, or for "+
+				"each of the %d captions", r.ids.path, len(counts), filepath.Base(r.features), r.rows, r.captions)
+		}
+		return r.take(counts)
+	default:
+		return r.wrongIDs()
+	}
+	if r.captions%r.rows != 0 {
+		return fmt.Errorf("%s and %s: %d captions do not fit %d image rows: expected as many captions for each row, "+
+			"or a row for each caption; where images have different numbers of captions, write the id of its image "+
+			"for each caption into %s", r.text.path, filepath.Base(r.features), r.captions, r.rows, r.idsPath())
+	}
+	k := r.captions / r.rows
+	runs, err := runsOf(r.images, few)
+	if err != nil {
+		return err
+	}
+	if runs.length > 1 && runs.length < r.rows {
+		return fmt.Errorf("%s: rows come in groups of %d equal ones, and there are %d captions for each row; expected "+
+			"each image once, or once for each of its captions", r.features, runs.length, k)
+	}
+	r.groups = EqualGroups(r.rows, k)
+	r.says = fmt.Sprintf("there are %d captions for %d image rows, %d for each", r.captions, r.rows, k)
 	return nil
 }
 
-// rowsRepeat reports whether the rows come in groups of k equal ones, judged by up to eight groups spread over the
-// file.
-func rowsRepeat(images RowSource, k int) (bool, error) {
-	n := images.Rows()
-	if k < 2 || n == 0 || n%k != 0 {
-		return false, nil
-	}
-	first, other := make([]float32, images.RowLen()), make([]float32, images.RowLen())
-	groups := n / k
-	probes := min(groups, 8)
-	for p := range probes {
-		g := p * groups / probes
-		if err := images.ReadRow(first, g*k); err != nil {
-			return false, err
+// rowPerCaption reads a split with as many rows as captions: each image has one caption, or is stored once for each.
+func (r *layoutReader) rowPerCaption() error {
+	switch m := r.idLines(); {
+	case m == r.items:
+		counts, err := runsOfIDs(r.ids)
+		if err != nil {
+			return err
 		}
-		for j := 1; j < k; j++ {
-			if err := images.ReadRow(other, g*k+j); err != nil {
-				return false, err
-			}
-			if !slices.Equal(first, other) {
-				return false, nil
-			}
+		if r.repeated = len(counts) < r.items; r.repeated {
+			return r.take(counts)
 		}
+		// Ids that all differ are those of images, or of captions where the rows repeat.
+		runs, err := runsOf(r.images, many)
+		if err == nil && runs.length > 1 && runs.length < r.rows {
+			return r.takeRuns(runs.length)
+		}
+		r.groups = EqualGroups(r.items, 1)
+		r.says = fmt.Sprintf("%s has a different id for each caption", r.ids.path)
+		return err
+	case m > 0:
+		return r.idPerImage()
 	}
-	return true, nil
+	runs, err := runsOf(r.images, many)
+	if err != nil {
+		return err
+	}
+	k := 1
+	switch {
+	case runs.differ == 0 && (runs.equal == 0 || r.want > 0): // zeros, or all equal: the features say nothing
+		if k = max(r.want, 1); r.items%k != 0 {
+			return fmt.Errorf("%s: %d captions are not a multiple of %d captions per image", r.of, r.items, k)
+		}
+	case !runs.clear() && r.want != runs.length:
+		return fmt.Errorf("%s: %d of %d neighbouring rows are equal, the first of them %d and %d, but not as many for "+
+			"each image, so it cannot be told which rows are of one image; write the id of its image for each caption "+
+			"into %s, or set data.captions_per_image to %d where images look alike", r.features, runs.equal,
+			runs.equal+runs.differ, runs.first, runs.first+1, r.idsPath(), runs.length)
+	case runs.length > 1:
+		return r.takeRuns(runs.length)
+	}
+	r.groups, r.repeated = EqualGroups(r.items/k, k), k > 1
+	r.says = fmt.Sprintf("%s has a row for each caption, and neighbouring rows differ", r.features)
+	return nil
 }
 
-// at names a line of a file.
-func at(l *lineFile, i int) string { return fmt.Sprintf("%s:%d", l.path, i+1) }
+// idPerImage reads a split with a row per caption and an id per image.
+func (r *layoutReader) idPerImage() error {
+	m := r.ids.len()
+	if m > r.items {
+		return r.wrongIDs()
+	}
+	runs, err := runsOf(r.images, many)
+	if err != nil {
+		return err
+	}
+	k := r.items / m
+	if m*k == r.items && runs.length%k == 0 {
+		r.repeated = k > 1
+		r.groups = EqualGroups(m, k)
+		r.says = fmt.Sprintf("%s has %d ids for %d rows, %d for each", r.ids.path, m, r.rows, k)
+		return nil
+	}
+	counts, err := countRuns(r.images)
+	if err != nil {
+		return err
+	}
+	if len(counts) != m {
+		return fmt.Errorf("%s: %d ids for %d image rows, which come in %d groups of equal ones; expected a group for "+
+			"each id, or an id for each row", r.ids.path, m, r.rows, len(counts))
+	}
+	r.repeated = true
+	return r.take(counts)
+}
+
+// gallery reads a split without captions. Each row is an image, unless ids come in groups of equal ones, or the
+// features do where there are no ids that say otherwise.
+func (r *layoutReader) gallery() error {
+	switch m := r.idLines(); {
+	case m == r.rows:
+		counts, err := runsOfIDs(r.ids)
+		if err != nil {
+			return err
+		}
+		r.repeated = len(counts) < r.rows
+		return r.take(counts)
+	case m > 0:
+		return r.idPerImage()
+	}
+	runs, err := runsOf(r.images, many)
+	if err == nil && runs.length > 1 && runs.length < r.rows {
+		return r.takeRuns(runs.length)
+	}
+	r.groups = EqualGroups(r.rows, 1)
+	return err
+}
+
+// captionsAlone reads a split without images.
+func (r *layoutReader) captionsAlone() error {
+	k := max(r.want, 1)
+	switch m := r.idLines(); {
+	case m == r.items:
+		counts, err := runsOfIDs(r.ids)
+		if err != nil {
+			return err
+		}
+		return r.take(counts)
+	case m > 0 && r.items%m == 0:
+		k = r.items / m
+	case m > 0:
+		return r.wrongIDs()
+	case r.items%k != 0:
+		return fmt.Errorf("%s: %d captions are not a multiple of %d captions per image", r.of, r.items, k)
+	}
+	r.groups = EqualGroups(r.items/k, k)
+	r.says = fmt.Sprintf("there are %d captions for each of the %d ids", k, r.idLines())
+	return nil
+}
+
+// take takes the number of captions of each image.
+func (r *layoutReader) take(counts []int) error {
+	r.groups = GroupsOf(counts)
+	each := "different numbers of lines for its images"
+	if k := r.groups.Each(); k > 0 {
+		each = fmt.Sprintf("%d equal lines for each image", k)
+	}
+	r.says = fmt.Sprintf("%s has %s", r.ids.path, each)
+	return nil
+}
+
+// takeRuns takes runs of k equal rows, each of an image.
+func (r *layoutReader) takeRuns(k int) error {
+	r.groups, r.repeated = EqualGroups(r.items/k, k), true
+	r.says = fmt.Sprintf("the rows of %s come in groups of %d equal ones", r.features, k)
+	return nil
+}
+
+// idsPath is where the ids of the split belong.
+func (r *layoutReader) idsPath() string {
+	return strings.TrimSuffix(r.features, "_ims.npy") + "_ids.txt"
+}
+
+func (r *layoutReader) wrongIDs() error {
+	return fmt.Errorf("%s: %d ids for %d image rows and %d captions; expected one for each row, image or caption",
+		r.ids.path, r.ids.len(), r.rows, r.captions)
+}

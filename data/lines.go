@@ -50,22 +50,30 @@ func splitLines(path, s string) (*lineFile, error) {
 	if strings.HasPrefix(s, "\ufeff") {
 		start = len("\ufeff") // byte order mark
 	}
+	valid := utf8.ValidString(s)
 	for start < len(s) {
 		end := len(s)
 		if i := strings.IndexByte(s[start:], '\n'); i >= 0 {
 			end = start + i
 		}
 		line := s[start:end]
-		if !utf8.ValidString(line) {
+		if !valid && !utf8.ValidString(line) {
 			return nil, fmt.Errorf("%s:%d: not UTF-8; convert the file, for example with iconv", path, len(l.spans)+1)
 		}
-		left := strings.TrimLeftFunc(line, isBlank)
-		lo := start + len(line) - len(left)
-		l.spans = append(l.spans, lineSpan{uint32(lo), uint32(lo + len(strings.TrimRightFunc(left, isBlank)))})
+		lo, hi := start, end
+		if len(line) > 0 && !(isPrint(line[0]) && isPrint(line[len(line)-1])) {
+			left := strings.TrimLeftFunc(line, isBlank)
+			lo = start + len(line) - len(left)
+			hi = lo + len(strings.TrimRightFunc(left, isBlank))
+		}
+		l.spans = append(l.spans, lineSpan{uint32(lo), uint32(hi)})
 		start = end + 1
 	}
 	return l, nil
 }
+
+// isPrint reports whether a byte is ASCII that is no blank.
+func isPrint(b byte) bool { return b > ' ' && b < 0x7f }
 
 // isBlank is the white space that Python's strip removes.
 func isBlank(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
@@ -73,6 +81,9 @@ func isBlank(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f 
 func (l *lineFile) len() int { return len(l.spans) }
 
 func (l *lineFile) line(i int) string { return l.text[l.spans[i].lo:l.spans[i].hi] }
+
+// at names a line of a file.
+func at(l *lineFile, i int) string { return fmt.Sprintf("%s:%d", l.path, i+1) }
 
 // empty returns the number of blank lines among the first n and the 1-based number of the first one; nil has none.
 func (l *lineFile) empty(n int) (count, first int) {

@@ -14,7 +14,7 @@ import (
 // the batches follow from seed and epoch alone, and a file of other data is refused.
 func TestMinedNegativesShareABatch(t *testing.T) {
 	const n, k, depth, size = 60, 5, 2, 7
-	s := &Split{n: n, layout: layout{k: k}, captions: &lineFile{path: "train_caps.txt"}}
+	s := &Split{n: n, layout: layout{groups: EqualGroups(n/k, k)}, captions: &lineFile{path: "train_caps.txt"}}
 	m := &Mined{MinedHeader: MinedHeader{K: depth}}
 	for c := range n {
 		m.Images.Items = append(m.Images.Items, int32((c/k+3)%(n/k)), -1)

@@ -19,10 +19,10 @@ import (
 
 // NoisyCaptions returns the image of every caption (XLearning-SCU/2021-NeurIPS-NCR, data.py). BiCro's published files
 // of Flickr30K are those of 145,000 captions, 5 an image: ratio 0.2, 0.4 and 0.6 of seed 96, 0.5 of seed 34.
-func NoisyCaptions(captions, perImage int, ratio float64, seed uint32) []int64 {
-	index := make([]int64, captions)
+func NoisyCaptions(g Groups, ratio float64, seed uint32) []int64 {
+	index := make([]int64, g.Items())
 	for c := range index {
-		index[c] = int64(c / perImage)
+		index[c] = int64(g.ImageOf(c))
 	}
 	exchange(index, ratio, seed)
 	return index
@@ -30,7 +30,7 @@ func NoisyCaptions(captions, perImage int, ratio float64, seed uint32) []int64 {
 
 // NoisyImages returns the image that the captions of every image are given (penghu-cs/RCL, data.py).
 func NoisyImages(images int, ratio float64, seed uint32) []int64 {
-	return NoisyCaptions(images, 1, ratio, seed)
+	return NoisyCaptions(EqualGroups(images, 1), ratio, seed)
 }
 
 // exchange shuffles the values at a random choice of floor(ratio·n) places.
@@ -54,22 +54,24 @@ func exchange(index []int64, ratio float64, seed uint32) {
 
 // NoisyPairs returns the image of every caption of a split by a noise index of either shape, and how many captions are
 // given another image than their own.
-func NoisyPairs(index []int64, captions, perImage int) (images []int64, wrong int, err error) {
-	n, per := captions/perImage, 1
-	if len(index) == n {
-		per = perImage
-	} else if len(index) != captions {
+func NoisyPairs(index []int64, g Groups) (images []int64, wrong int, err error) {
+	n, captions := g.Images(), g.Items()
+	if len(index) != n && len(index) != captions {
 		return nil, 0, fmt.Errorf("%d entries, expected %d, the image of each caption, or %d, of each image; the "+
 			"index is of another split", len(index), captions, n)
 	}
 	images = make([]int64, captions)
 	for c := range images {
-		at := c / per
+		own := g.ImageOf(c)
+		at := c
+		if len(index) == n {
+			at = own
+		}
 		if index[at] < 0 || index[at] >= int64(n) {
 			return nil, 0, fmt.Errorf("entry %d is %d, expected the number of an image from 0 to %d; the index is of "+
 				"another split", at, index[at], n-1)
 		}
-		if images[c] = index[at]; images[c] != int64(c/perImage) {
+		if images[c] = index[at]; images[c] != int64(own) {
 			wrong++
 		}
 	}
@@ -88,7 +90,7 @@ func AttachNoise(s *Split, path string) (*runfs.NoiseIndex, error) {
 		return nil, fmt.Errorf("data.noise_index: %w", err)
 	}
 	n, record := &noise{}, &runfs.NoiseIndex{File: filepath.Base(path), SHA256: sum, Of: s.n}
-	if n.images, record.Wrong, err = NoisyPairs(index, s.n, s.k); err != nil {
+	if n.images, record.Wrong, err = NoisyPairs(index, s.groups); err != nil {
 		return nil, fmt.Errorf("data.noise_index: %s: %w than %s; name the index of this data set, or make one with "+
 			"`vsetrain data noise %s`", path, err, s.captions.path, s.dir)
 	}

@@ -47,7 +47,7 @@ func TestGoldenNoise(t *testing.T) {
 		captions, perImage := c.Config.Images, 1
 		if c.Config.Rule == "captions" {
 			captions, perImage = c.Config.Captions, c.Config.PerImage
-			got = NoisyCaptions(captions, perImage, c.Config.Ratio, c.Config.Seed)
+			got = NoisyCaptions(EqualGroups(captions/perImage, perImage), c.Config.Ratio, c.Config.Seed)
 		}
 		if !slices.Equal(got, c.Expected.Index) {
 			t.Errorf("%s: %v, want %v", c.Name, got, c.Expected.Index)
@@ -56,7 +56,8 @@ func TestGoldenNoise(t *testing.T) {
 		for _, v := range c.Expected.Correct {
 			right += v
 		}
-		if _, wrong, err := NoisyPairs(got, captions, perImage); err != nil || wrong != captions-int(right) {
+		if _, wrong, err := NoisyPairs(got, EqualGroups(captions/perImage, perImage)); err != nil ||
+			wrong != captions-int(right) {
 			t.Errorf("%s: %d wrong captions, want %d: %v", c.Name, wrong, captions-int(right), err)
 		}
 	}
@@ -75,20 +76,20 @@ func TestNoisyCaptionsAreThePublishedOnes(t *testing.T) {
 		sum   string
 	}{{0.2, 96, 28999, "4d367b5592645950"}, {0.4, 96, 58000, "8152f92aa51c5afc"}, {0.5, 34, 72497, "9db257937b57de99"},
 		{0.6, 96, 86996, "bcf16a227419634d"}} {
-		index := NoisyCaptions(captions, 5, c.ratio, c.seed)
+		index := NoisyCaptions(EqualGroups(captions/5, 5), c.ratio, c.seed)
 		var b bytes.Buffer
 		try.Do(t, binary.Write(&b, binary.LittleEndian, index))
 		if got := fmt.Sprintf("%x", sha256.Sum256(b.Bytes())); !strings.HasPrefix(got, c.sum) {
 			t.Errorf("ratio %v of seed %d: SHA-256 %.16s, want %s", c.ratio, c.seed, got, c.sum)
 		}
-		if _, wrong, err := NoisyPairs(index, captions, 5); err != nil || wrong != c.wrong {
+		if _, wrong, err := NoisyPairs(index, EqualGroups(captions/5, 5)); err != nil || wrong != c.wrong {
 			t.Errorf("ratio %v: %d wrong captions, want %d: %v", c.ratio, wrong, c.wrong, err)
 		}
 	}
 }
 
 func TestNoisyPairs(t *testing.T) {
-	images, wrong, err := NoisyPairs([]int64{1, 0, 2}, 6, 2) // an entry for each image
+	images, wrong, err := NoisyPairs([]int64{1, 0, 2}, EqualGroups(3, 2)) // an entry for each image
 	if err != nil || wrong != 4 || !slices.Equal(images, []int64{1, 1, 0, 0, 2, 2}) {
 		t.Errorf("%v, %d wrong, %v", images, wrong, err)
 	}
@@ -98,7 +99,7 @@ func TestNoisyPairs(t *testing.T) {
 	}{{[]int64{0, 0, 1, 1}, "4 entries, expected 6"}, {[]int64{0, 1, 3}, "entry 2 is 3, expected the number of an " +
 		"image"},
 		{[]int64{0, -1, 2}, "entry 1 is -1"}} {
-		if _, _, err := NoisyPairs(c.index, 6, 2); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := NoisyPairs(c.index, EqualGroups(3, 2)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.index, err, c.want)
 		}
 	}
@@ -108,7 +109,7 @@ func TestNoisyPairs(t *testing.T) {
 // rows are stored once per caption, and the record names the file.
 func TestBatchesFollowANoiseIndex(t *testing.T) {
 	for _, repeated := range []bool{false, true} {
-		for _, index := range [][]int64{NoisyCaptions(45, 5, 0.6, 2), {3, 1, 2, 0, 4, 5, 8, 7, 6}} {
+		for _, index := range [][]int64{NoisyCaptions(EqualGroups(9, 5), 0.6, 2), {3, 1, 2, 0, 4, 5, 8, 7, 6}} {
 			w := newWorld(t, 9, 5, repeated, "train")
 			s := w.open(t, "train", OpenOptions{})
 			path := w.noise(t, index...)

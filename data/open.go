@@ -99,9 +99,6 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	if s.layout, err = solveLayout(s.captions, s.images, s.ids, o.CaptionsPerImage, s.imagePath); err != nil {
 		return nil, err
 	}
-	if err := s.checkIDs(); err != nil {
-		return nil, err
-	}
 	s.limit(o.MaxCaptions)
 	if n, line := s.captions.empty(s.n); n > 0 && !o.AllowEmpty {
 		return nil, fmt.Errorf("%s:%d: empty caption (%d in all); write a caption on the line, or remove the line "+
@@ -275,34 +272,13 @@ func (s *Split) openSemantics(path string) error {
 	return s.AttachSemantics(f, path)
 }
 
-// checkIDs checks the number of ids, and that the ids of one image are equal if there is one per caption.
-func (s *Split) checkIDs() error {
-	if s.ids == nil {
-		return nil
-	}
-	m := s.ids.len()
-	if m == s.rows || s.repeated && m*s.k == s.rows {
-		return nil
-	}
-	if m != s.layout.captions {
-		return fmt.Errorf("%s: %d ids for %d image rows and %d captions; expected one for each row, image or caption",
-			s.ids.path, m, s.rows, s.layout.captions)
-	}
-	for i := range m {
-		if first := i - i%s.k; s.ids.line(i) != s.ids.line(first) {
-			return fmt.Errorf("%s: id %q, but captions %d to %d belong to image row %d with id %q",
-				at(s.ids, i), s.ids.line(i), first, first+s.k-1, first/s.k, s.ids.line(first))
-		}
-	}
-	return nil
-}
-
 func (s *Split) limit(most int) {
 	s.n = s.layout.captions
 	if most == 0 && s.name == "dev" {
 		most = devCaptions
 	}
 	if most > 0 && most < s.n {
-		s.n = max(most-most%s.k, s.k)
+		s.groups = s.groups.Part(0, s.groups.atMost(most))
+		s.n = s.groups.Items()
 	}
 }

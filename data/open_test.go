@@ -16,9 +16,9 @@ func TestOpenBothLayouts(t *testing.T) {
 	for _, repeated := range []bool{false, true} {
 		w := newWorld(t, 7, 5, repeated, "train")
 		s := w.open(t, "train", OpenOptions{})
-		if s.NumCaptions() != 35 || s.NumImages() != 7 || s.CaptionsPerImage() != 5 || s.Repeated() != repeated {
+		if s.NumCaptions() != 35 || s.NumImages() != 7 || s.Groups().Each() != 5 || s.Repeated() != repeated {
 			t.Fatalf("repeated %v: %d captions, %d images, k %d, repeated %v", repeated, s.NumCaptions(), s.NumImages(),
-				s.CaptionsPerImage(), s.Repeated())
+				s.Groups().Each(), s.Repeated())
 		}
 		if s.Regions() != 3 || s.Dim() != 4 {
 			t.Errorf("%d regions of %d", s.Regions(), s.Dim())
@@ -75,7 +75,7 @@ func TestOpenDerivesCaptionsPerImage(t *testing.T) {
 			false},
 		{"explicit three, unique", 4, 3, false, "", 3, 3, false},
 		{"explicit three, repeated", 4, 3, true, "", 3, 3, true},
-		{"explicit five, no ids", 10, 1, false, "-", 5, 5, true},
+		{"explicit one, no ids", 10, 1, false, "-", 1, 1, false},
 	}
 	for _, c := range cases {
 		w := newWorld(t, c.images, c.k, c.repeated, "train")
@@ -91,8 +91,8 @@ func TestOpenDerivesCaptionsPerImage(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if s.CaptionsPerImage() != c.k2 || s.Repeated() != c.rep2 {
-			t.Errorf("%s: k %d, repeated %v; want %d, %v", c.name, s.CaptionsPerImage(), s.Repeated(), c.k2, c.rep2)
+		if s.Groups().Each() != c.k2 || s.Repeated() != c.rep2 {
+			t.Errorf("%s: k %d, repeated %v; want %d, %v", c.name, s.Groups().Each(), s.Repeated(), c.k2, c.rep2)
 		}
 		if c.ids == "-" && (s.HasIDs() || s.ImageID(3) != "3") {
 			t.Errorf("%s: image id %s", c.name, s.ImageID(3))
@@ -172,15 +172,12 @@ func TestOpenErrors(t *testing.T) {
 			s := w.read(t, "train_caps.txt")
 			w.write(t, "train_caps.txt", s[:strings.LastIndex(s[:len(s)-1], "\n")+1])
 		}, OpenOptions{}, []string{"24 captions do not fit 5 image rows",
-			"expected 25 captions (5 for each row) or 5"}},
-		{"four captions per image", func(t *testing.T, w *world) {
-			lines := strings.SplitAfter(w.read(t, "train_caps.txt"), "\n")
-			w.write(t, "train_caps.txt", strings.Join(lines[:20], ""))
-		}, OpenOptions{}, []string{"20 captions do not fit 5", "data.captions_per_image: 4"}},
-		{"explicit k", nil, OpenOptions{CaptionsPerImage: 3}, []string{"25 captions do not fit 5 image rows",
-			"15 captions (3 for each row)"}},
+			"write the id of its image for each caption into", "train_ids.txt"}},
+		{"explicit k", nil, OpenOptions{CaptionsPerImage: 3}, []string{"data.captions_per_image " +
+			"(--captions-per-image) is 3, but there are 25 captions for 5 image rows, 5 for each"}},
 		{"explicit k does not divide", func(t *testing.T, w *world) {
 			w.array(t, "train_ims.npy", []int{25, 2}, make([]float32, 50))
+			os.Remove(w.path("train_ids.txt"))
 		},
 			OpenOptions{CaptionsPerImage: 3}, []string{"25 captions are not a multiple of 3"}},
 		{"negative k", nil, OpenOptions{CaptionsPerImage: -1}, []string{"captions per image -1"}},
@@ -208,11 +205,11 @@ func TestOpenErrors(t *testing.T) {
 			[]string{"train_ids.txt: 2 ids for 5 image rows and 25 captions"}},
 		{"ids of other captions", func(t *testing.T, w *world) {
 			w.write(t, "train_ids.txt", strings.Repeat("a\n", 4)+strings.Repeat("b\n", 6)+strings.Repeat("c\n", 15))
-		}, OpenOptions{}, []string{"train_ids.txt:5", `id "b"`, `id "a"`}},
-		{"irregular repetition", func(t *testing.T, w *world) {
+		}, OpenOptions{}, []string{"train_ids.txt: 3 runs of equal ids", "train_ims.npy has 5 rows"}},
+		{"an id comes back", func(t *testing.T, w *world) {
 			w.array(t, "train_ims.npy", []int{25, 1}, make([]float32, 25))
-			w.write(t, "train_ids.txt", strings.Repeat("a\n", 5)+strings.Repeat("b\n", 4)+strings.Repeat("c\n", 16))
-		}, OpenOptions{}, []string{"train_ids.txt:6", `"b"`, "4 consecutive lines; expected 5"}},
+			w.write(t, "train_ids.txt", strings.Repeat("a\n", 5)+strings.Repeat("b\n", 4)+strings.Repeat("a\n", 16))
+		}, OpenOptions{}, []string{"train_ids.txt:10", `id "a" again`, "which line 1 has"}},
 		{"semantics missing", nil, OpenOptions{Semantics: "none.npy"}, []string{"none.npy", "precompute-svd"}},
 	}
 	for _, c := range cases {
@@ -355,9 +352,9 @@ func TestOpenPartial(t *testing.T) {
 		os.Remove(w.path("dev_" + c.gone))
 		s := w.open(t, "dev", OpenOptions{Partial: true, WordIDs: true, Dependencies: "check"})
 		if s.NumImages() != c.images || s.NumCaptions() != c.captions || s.Regions() != c.regions ||
-			s.CaptionsPerImage() != c.perImage || s.ImageID(s.RowOf(2)) != c.id {
+			s.Groups().Each() != c.perImage || s.ImageID(s.RowOf(2)) != c.id {
 			t.Errorf("%s: %d images, %d captions, %d regions, %d captions per image, image %s", c.name, s.NumImages(),
-				s.NumCaptions(), s.Regions(), s.CaptionsPerImage(), s.ImageID(s.RowOf(2)))
+				s.NumCaptions(), s.Regions(), s.Groups().Each(), s.ImageID(s.RowOf(2)))
 		}
 		if err := Need(s, c.regions > 0, c.captions > 0); err != nil {
 			t.Errorf("%s: %v", c.name, err)

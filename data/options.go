@@ -8,8 +8,11 @@ type Options struct {
 	// the commands that read data.
 	Dir string `yaml:"dir" doc:"folder of the data set: {train,dev,test}_caps.txt, _ims.npy, _ids.txt"`
 
-	// CaptionsPerImage is 0 ("auto") to derive it from the numbers of captions and image rows.
-	CaptionsPerImage options.AutoInt `yaml:"captions_per_image" min:"0" max:"1000" doc:"captions of one image; auto derives it from the files"`
+	// CaptionsPerImage must agree with what the files say (solveLayout).
+	CaptionsPerImage options.PerSplit `yaml:"captions_per_image" doc:"captions of one image, which the files have to bear out; auto reads it from them"`
+
+	// DevCaptions is OpenOptions.DevCaptions.
+	DevCaptions int `yaml:"dev_captions" min:"0" doc:"captions of the dev split that are used, from the first on; 0 is all"`
 
 	// Vocab is a SCAN JSON or Python pickle vocabulary, or "auto": vocab.json in Dir.
 	Vocab string `yaml:"vocab" doc:"vocabulary file (SCAN JSON or pickle); auto is vocab.json in the data folder"`
@@ -30,7 +33,7 @@ type Options struct {
 
 // DefaultOptions returns the options of a data set in the usual layout; only Dir is left to name.
 func DefaultOptions() Options {
-	return Options{Vocab: "auto", FeatureDType: "auto", Semantics: "auto"}
+	return Options{CaptionsPerImage: "auto", DevCaptions: 5000, Vocab: "auto", FeatureDType: "auto", Semantics: "auto"}
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

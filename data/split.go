@@ -135,21 +135,14 @@ func (s *Split) NumCaptions() int { return s.n }
 func (s *Split) DroppedCaptions() int { return s.layout.captions - s.n }
 
 // NumImages returns the number of distinct images in use; of captions alone, of those that they describe.
-func (s *Split) NumImages() int {
-	if s.captions == nil {
-		return s.rows / s.k
-	}
-	return s.n / s.k
-}
+func (s *Split) NumImages() int { return s.groups.Images() }
 
-// CaptionsPerImage returns k: captions i*k to i*k+k-1 describe image i. It is 5 where there are five captions for
-// each image row, or where rows come in groups of five with the same id or the same features; 1 where there are as
-// many rows as captions and all differ; 0 without captions.
-func (s *Split) CaptionsPerImage() int {
+// Groups returns the captions in use of each image; none without captions.
+func (s *Split) Groups() Groups {
 	if s.captions == nil {
-		return 0
+		return Groups{}
 	}
-	return s.k
+	return s.groups
 }
 
 // Repeated reports whether the feature file holds one row per caption, each image k times; without captions, whether
@@ -179,22 +172,24 @@ func (s *Split) ImageOf(caption int) int {
 	if s.noise != nil {
 		return int(s.noise.images[caption])
 	}
-	return caption / s.k
+	return s.groups.ImageOf(caption)
 }
 
 // ImageRow returns the feature row of a caption's image.
 func (s *Split) ImageRow(caption int) int {
-	if s.repeated {
-		return s.ImageOf(caption)*s.k + caption%s.k
+	image := s.ImageOf(caption)
+	if !s.repeated {
+		return image
 	}
-	return s.ImageOf(caption)
+	first, own := s.groups.First(image), s.groups.First(s.groups.ImageOf(caption))
+	return first + (caption-own)%(s.groups.First(image+1)-first)
 }
 
 // users appends the captions whose image is a feature row of a split, in ascending order.
 func users(to []int32, s *Split, row int) []int32 {
 	image := row
 	if s.repeated {
-		image = row / s.k
+		image = s.groups.ImageOf(row)
 	}
 	to = captionsOf(to, s, image)
 	if s.repeated {
@@ -208,7 +203,7 @@ func captionsOf(to []int32, s *Split, image int) []int32 {
 	if s.noise != nil {
 		return append(to, s.noise.captions[s.noise.start[image]:s.noise.start[image+1]]...)
 	}
-	for c := image * s.k; c < (image+1)*s.k; c++ {
+	for c := range s.groups.Of(image) {
 		to = append(to, int32(c))
 	}
 	return to
@@ -226,7 +221,7 @@ func Digest(s *Split) string {
 // RowOf returns the feature row of an image; of repeated rows the first.
 func (s *Split) RowOf(image int) int {
 	if s.repeated {
-		return image * s.k
+		return s.groups.First(image)
 	}
 	return image
 }
@@ -243,9 +238,9 @@ func (s *Split) ImageID(row int) string {
 	case m == s.rows:
 		return s.ids.line(row)
 	case m > s.rows: // one per caption
-		return s.ids.line(row * s.k)
+		return s.ids.line(s.groups.First(row))
 	}
-	return s.ids.line(row / s.k) // one per image, rows repeated
+	return s.ids.line(s.groups.ImageOf(row)) // one per image, rows repeated
 }
 
 // ReadImage writes the features [R, D] of a row into dst. Features that are not finite are an error.

@@ -3,7 +3,9 @@ package eval
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/stats"
 )
@@ -14,27 +16,31 @@ const hitColumns = 6
 // Hits say of every measured image which of its queries found their match: all that the recalls of a split depend on.
 type Hits struct {
 	Protocol string `json:"protocol"`
-	PerImage int    `json:"captions_per_image"`
+	PerImage int    `json:"captions_per_image"` // 0 where images have different numbers of captions
+	// Captions [images] are these numbers, nil where all are equal.
+	Captions []byte `json:"captions,omitempty"`
 	// Counts [images, 6]: whether the image found one of its captions among the first 1, 5, 10 (0 or 1), and how many
-	// of its captions found it there (0 .. PerImage). In five folds candidates are those of the fold.
+	// of its captions found it there. In five folds candidates are those of the fold.
 	Counts []byte `json:"counts"`
 }
 
 // Hits returns which queries found their match.
 func (r *Result) Hits() (Hits, error) {
 	n := len(r.I2T)
-	if len(r.T2I)/n > math.MaxUint8 {
-		return Hits{}, fmt.Errorf("%d captions per image cannot be compared; expected at most %d", len(r.T2I)/n,
-			math.MaxUint8)
+	if _, most := r.Own.Range(); most > math.MaxUint8 {
+		return Hits{}, fmt.Errorf("%d captions per image cannot be compared; expected at most %d", most, math.MaxUint8)
 	}
-	h := Hits{r.Metrics.Protocol, len(r.T2I) / n, make([]byte, n*hitColumns)}
+	h := Hits{Protocol: r.Metrics.Protocol, PerImage: r.Own.Each(), Counts: make([]byte, n*hitColumns)}
 	for i, rank := range r.I2T {
 		row := h.Counts[i*hitColumns : (i+1)*hitColumns]
 		for c, depth := range []int{1, 5, 10} {
 			row[c] = byte(b2i(rank < depth))
-			for _, own := range r.T2I[i*h.PerImage : (i+1)*h.PerImage] {
+			for _, own := range r.T2I[r.Own.First(i):r.Own.First(i+1)] {
 				row[3+c] += byte(b2i(own < depth))
 			}
+		}
+		if h.PerImage == 0 {
+			h.Captions = append(h.Captions, byte(r.Own.First(i+1)-r.Own.First(i)))
 		}
 	}
 	return h, nil
@@ -42,6 +48,24 @@ func (r *Result) Hits() (Hits, error) {
 
 // Images returns the number of images.
 func (h *Hits) Images() int { return len(h.Counts) / hitColumns }
+
+// own returns the captions of each image.
+func (h *Hits) own() data.Groups {
+	if h.PerImage > 0 {
+		return data.EqualGroups(h.Images(), h.PerImage)
+	}
+	counts := make([]int, len(h.Captions))
+	for i, n := range h.Captions {
+		counts[i] = int(n)
+	}
+	return data.GroupsOf(counts)
+}
+
+// SameQueries reports whether two systems were measured on the same images and captions, by their numbers.
+func (h *Hits) SameQueries(o *Hits) bool {
+	return h.Protocol == o.Protocol && h.Images() == o.Images() && h.PerImage == o.PerImage &&
+		slices.Equal(h.Captions, o.Captions)
+}
 
 // CompareOptions say how a difference is tested.
 type CompareOptions struct {
@@ -84,7 +108,8 @@ var compared = []string{"i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_
 
 // Compare compares two systems, each one model (or ensemble) or several, such as one for each seed, whose recalls are
 // averaged. Images are the units: an image and its captions are drawn together, and both systems with them. The
-// candidates stay those of the split. Intervals are between percentiles of bootstrap samples (stats.Units.Bootstrap),
+// candidates stay those of the split. A resample is divided by the number of its captions, which differs where images
+// have different numbers of them. Intervals are between percentiles of bootstrap samples (stats.Units.Bootstrap),
 // p-values those of swapping the systems image by image (stats.Units.SignFlips). pool may be nil.
 func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) {
 	if !(o.Level > 0 && o.Level < 1) {
@@ -93,17 +118,19 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 	if err := comparable(a, b); err != nil {
 		return Comparison{}, err
 	}
-	n, k := a[0].Images(), a[0].PerImage
-	out := Comparison{Protocol: a[0].Protocol, Images: n, Captions: n * k, CompareOptions: o}
+	own := a[0].own()
+	n, m := own.Images(), own.Items()
+	out := Comparison{Protocol: a[0].Protocol, Images: n, Captions: m, CompareOptions: o}
 
 	// Each unit holds whole numbers: of A times the number of models of B, and the other way round, so that both stand
-	// over one denominator.
+	// over one denominator. Last is the number of its captions.
 	w := len(compared)
-	both, differences := stats.Units{Width: 2 * w, Values: make([]int32, 2*w*n)}, stats.Units{Width: w,
+	both, differences := stats.Units{Width: 2*w + 1, Values: make([]int32, (2*w+1)*n)}, stats.Units{Width: w,
 		Values: make([]int32, w*n)}
 	for i := range n {
-		row := both.Values[i*2*w : (i+1)*2*w]
-		a, b := addHits(row[:w], a, i, len(b)), addHits(row[w:], b, i, len(a))
+		row := both.Values[i*both.Width : (i+1)*both.Width]
+		a, b := addHits(row[:w], a, own, i, len(b)), addHits(row[w:2*w], b, own, i, len(a))
+		row[2*w] = int32(own.First(i+1) - own.First(i))
 		for c := range w {
 			differences.Values[i*w+c] = a[c] - b[c]
 		}
@@ -118,33 +145,50 @@ func Compare(pool *par.Pool, a, b []Hits, o CompareOptions) (Comparison, error) 
 	}
 	total, models := both.Sums(), float64(len(a)*len(b))
 	values := make([]float64, o.Resamples)
-	estimate := func(scale float64, of func(sums []int64) int64) Estimate {
-		for r := range values {
-			values[r] = scale * float64(of(sums[r*2*w:(r+1)*2*w]))
+	// percent is measure c of a sample: the sums of one system, or of their difference, and the captions drawn.
+	percent := func(c int, s []int64, captions int64) float64 {
+		switch {
+		case c < 3:
+			return 100 / float64(n) / models * float64(s[c])
+		case c < 6:
+			return 100 / float64(captions) / models * float64(s[c])
+		case own.Each() > 0:
+			return 100 / (6 * float64(m)) / models * float64(s[c])
 		}
-		return Estimate{scale * float64(of(total)), stats.Percentile(values, o.Level)}
+		return 100 / models / 6 * (float64(s[0]+s[1]+s[2])/float64(n) + float64(s[3]+s[4]+s[5])/float64(captions))
+	}
+	part := make([]int64, w)
+	estimate := func(c int, a, b int64) Estimate { // of a times A plus b times B
+		of := func(s []int64) float64 {
+			for j := range part {
+				part[j] = a*s[j] + b*s[w+j]
+			}
+			return percent(c, part, s[2*w])
+		}
+		for r := range values {
+			values[r] = of(sums[r*both.Width : (r+1)*both.Width])
+		}
+		return Estimate{of(total), stats.Percentile(values, o.Level)}
 	}
 	for c, name := range compared {
-		queries := []float64{float64(n), float64(n), float64(n), float64(n * k), float64(n * k), float64(n * k),
-			6 * float64(n*k)}[c]
-		scale := 100 / queries / models
-		out.Differences = append(out.Differences, Difference{Measure: name, P: p[c],
-			A:          estimate(scale, func(s []int64) int64 { return s[c] }),
-			B:          estimate(scale, func(s []int64) int64 { return s[w+c] }),
-			Difference: estimate(scale, func(s []int64) int64 { return s[c] - s[w+c] })})
+		out.Differences = append(out.Differences, Difference{Measure: name, P: p[c], A: estimate(c, 1, 0),
+			B: estimate(c, 0, 1), Difference: estimate(c, 1, -1)})
 	}
 	return out, nil
 }
 
-// addHits writes the outcomes of image i, summed over models and times a factor: the six counts, and last 6 k times its
-// part of M-Recall.
-func addHits(row []int32, models []Hits, i, factor int) []int32 {
+// addHits writes the outcomes of image i, summed over models and times a factor: the six counts, and last its part of
+// M-Recall, which weights scale to whole numbers.
+func addHits(row []int32, models []Hits, own data.Groups, i, factor int) []int32 {
+	ofImage, ofCaption := weights(own)
 	for _, h := range models {
 		for c, v := range h.Counts[i*hitColumns : (i+1)*hitColumns] {
 			v := int32(v) * int32(factor)
 			row[c] += v
 			if c < 3 {
-				v *= int32(h.PerImage)
+				v *= int32(ofImage)
+			} else {
+				v *= int32(ofCaption)
 			}
 			row[hitColumns] += v
 		}
@@ -152,22 +196,30 @@ func addHits(row []int32, models []Hits, i, factor int) []int32 {
 	return row
 }
 
+// weights are those of an image and of a caption in M-Recall: whole numbers in inverse proportion to their numbers.
+func weights(own data.Groups) (ofImage, ofCaption int) {
+	if k := own.Each(); k > 0 {
+		return k, 1
+	}
+	return own.Items(), own.Images()
+}
+
 // comparable checks that all systems were measured on the same queries.
 func comparable(a, b []Hits) error {
 	if len(a) == 0 || len(b) == 0 {
 		return fmt.Errorf("a comparison needs two systems, found %d and %d models", len(a), len(b))
 	}
-	if len(a)*len(b) > math.MaxInt32/(2*6*255) {
-		return fmt.Errorf("a comparison of %d with %d models is too large", len(a), len(b))
-	}
 	first := a[0]
+	ofImage, ofCaption := weights(first.own())
+	if len(a)*len(b) > math.MaxInt32/(2*6*max(255*ofCaption, ofImage)) {
+		return fmt.Errorf("a comparison of %d with %d models on %d images is too large", len(a), len(b), first.Images())
+	}
 	for _, side := range [][]Hits{a, b} {
 		for _, h := range side {
-			if h.Protocol != first.Protocol || h.Images() != first.Images() || h.PerImage != first.PerImage ||
-				h.Images() == 0 {
+			if !h.SameQueries(&first) || h.Images() == 0 {
 				return fmt.Errorf("only measures of the same split and protocol can be compared: found protocol %s "+
-					"with %d images of %d captions, and protocol %s with %d images of %d",
-					first.Protocol, first.Images(), first.PerImage, h.Protocol, h.Images(), h.PerImage)
+					"with %d images of %v captions, and protocol %s with %d images of %v",
+					first.Protocol, first.Images(), first.own(), h.Protocol, h.Images(), h.own())
 			}
 		}
 	}

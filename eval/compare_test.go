@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/golden"
 	"vsetrain/internal/house/try"
@@ -18,8 +19,9 @@ func hitsOf(t testing.TB, r Result) Hits {
 
 // By hand: two images of two captions. Image 0 ranks 0, its captions 0 and 6; image 1 ranks 7, its captions 4 and 10.
 func TestHitsByHand(t *testing.T) {
-	h := hitsOf(t, Result{Metrics: Metrics{Protocol: "whole"}, I2T: []int{0, 7}, T2I: []int{0, 6, 4, 10}})
-	want := Hits{"whole", 2, []byte{1, 1, 1, 1, 1, 2, 0, 0, 1, 0, 1, 1}}
+	h := hitsOf(t, Result{Metrics: Metrics{Protocol: "whole"}, I2T: []int{0, 7}, T2I: []int{0, 6, 4, 10},
+		Own: data.EqualGroups(2, 2)})
+	want := Hits{Protocol: "whole", PerImage: 2, Counts: []byte{1, 1, 1, 1, 1, 2, 0, 0, 1, 0, 1, 1}}
 	if !reflect.DeepEqual(h, want) {
 		t.Errorf("%+v, want %+v", h, want)
 	}
@@ -31,7 +33,7 @@ func TestHitsByHand(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(back, h) {
 		t.Errorf("through JSON: %+v (%v)", back, err)
 	}
-	r := Result{I2T: []int{0}, T2I: make([]int, 256)}
+	r := Result{I2T: []int{0}, T2I: make([]int, 256), Own: data.EqualGroups(1, 256)}
 	try.Refuses(r.Hits())(t, "256 captions per image")
 }
 
@@ -46,7 +48,7 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 	var results []Result
 	for range 3 {
 		e := try.Get(newEmbeddings(pool, gaussian(rng, n, 3), gaussian(rng, n*k, 3), 3))(t)
-		r := try.Get(Evaluate(pool, e, k, FiveFolds))(t)
+		r := try.Get(Evaluate(pool, e, each(e, k), FiveFolds))(t)
 		results = append(results, r[0])
 	}
 	a, b := []Hits{hitsOf(t, results[0])}, []Hits{hitsOf(t, results[1]), hitsOf(t, results[2])}
@@ -80,7 +82,7 @@ func TestCompareMeasuresWhatEvaluateMeasures(t *testing.T) {
 // Where all ten are better, two of 1024 patterns do.
 func TestComparePValuesByHand(t *testing.T) {
 	system := func(better int) []Hits {
-		h := Hits{"whole", 1, make([]byte, 10*hitColumns)}
+		h := Hits{Protocol: "whole", PerImage: 1, Counts: make([]byte, 10*hitColumns)}
 		for i := range better {
 			h.Counts[i*hitColumns] = 1
 		}
@@ -107,7 +109,9 @@ func TestComparePValuesByHand(t *testing.T) {
 }
 
 func TestBadComparisons(t *testing.T) {
-	h := func(protocol string, images, k int) Hits { return Hits{protocol, k, make([]byte, images*hitColumns)} }
+	h := func(protocol string, images, k int) Hits {
+		return Hits{Protocol: protocol, PerImage: k, Counts: make([]byte, images*hitColumns)}
+	}
 	o := DefaultCompareOptions()
 	for _, c := range []struct {
 		a, b []Hits

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/stats"
 )
@@ -29,7 +30,7 @@ const judgedUnit = 1 << 20
 // image and its judged captions are drawn together. A resample of a direction is divided by the number of its queries,
 // which differs where images have different numbers of judged captions. A direction without queries is left out. pool
 // may be nil.
-func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, perImage int, o CompareOptions) (JudgedComparison, error) {
+func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, own data.Groups, o CompareOptions) (JudgedComparison, error) {
 	out := JudgedComparison{Name: a.Name, CompareOptions: o}
 	if !(o.Level > 0 && o.Level < 1) {
 		return out, fmt.Errorf("level of intervals %v; expected a number between 0 and 1", o.Level)
@@ -39,7 +40,7 @@ func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, perImage int, o CompareO
 		return out, fmt.Errorf("judgements %s and %s: only measures of the same queries can be compared", a.Name,
 			b.Name)
 	}
-	if len(a.I2T)+len(a.T2I) == 0 || perImage < 1 {
+	if len(a.I2T)+len(a.T2I) == 0 {
 		return out, fmt.Errorf("judgements %s: no judged query to compare", a.Name)
 	}
 	var images []int32
@@ -47,7 +48,7 @@ func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, perImage int, o CompareO
 		images = append(images, x.Query)
 	}
 	for _, x := range a.T2I {
-		images = append(images, x.Query/int32(perImage))
+		images = append(images, int32(own.ImageOf(int(x.Query))))
 	}
 	slices.Sort(images)
 	images = slices.Compact(images)
@@ -73,7 +74,7 @@ func CompareJudged(pool *par.Pool, a, b JudgedOutcomes, perImage int, o CompareO
 		}
 	}
 	add(0, a.I2T, b.I2T, func(q int32) int32 { return q })
-	add(1, a.T2I, b.T2I, func(q int32) int32 { return q / int32(perImage) })
+	add(1, a.T2I, b.T2I, func(q int32) int32 { return int32(own.ImageOf(int(q))) })
 	sums, err := both.Bootstrap(pool, o.Seed, o.Resamples)
 	if err != nil {
 		return out, err

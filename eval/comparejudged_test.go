@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/internal/house/try"
 )
 
@@ -30,7 +31,7 @@ func TestCompareJudged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	a, b := judgedWorld(rng, 300, 3, 0.7), judgedWorld(rng, 300, 3, 0.5)
 	o := CompareOptions{Resamples: 1000, Seed: 1, Level: 0.95}
-	c, err := CompareJudged(nil, a, b, 3, o)
+	c, err := CompareJudged(nil, a, b, data.EqualGroups(2, 3), o)
 	if err != nil || len(c.Differences) != 6 || c.Images != 300 {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -57,7 +58,7 @@ func TestCompareJudged(t *testing.T) {
 	if x, y := c.Differences[0].Difference, c.Differences[1].Difference; math.Abs(x.High-2*y.High) > 1e-3 {
 		t.Errorf("mAP@R %+v, R-Precision %+v", x, y)
 	}
-	c, err = CompareJudged(nil, a, a, 3, o)
+	c, err = CompareJudged(nil, a, a, data.EqualGroups(2, 3), o)
 	try.Do(t, err)
 	for _, d := range c.Differences {
 		if d.P != 1 || d.Difference.Low != 0 || d.Difference.High != 0 {
@@ -65,12 +66,13 @@ func TestCompareJudged(t *testing.T) {
 		}
 	}
 	alone := JudgedOutcomes{Name: "x", T2I: a.T2I[:1]}
-	if c, err = CompareJudged(nil, alone, alone, 3, o); err != nil || len(c.Differences) != 3 || c.Images != 1 {
+	if c, err = CompareJudged(nil, alone, alone, data.EqualGroups(2, 3), o); err != nil || len(c.Differences) != 3 ||
+		c.Images != 1 {
 		t.Errorf("one direction: %+v, %v", c, err)
 	}
 	b.T2I[4].Query++
-	try.Refuses(CompareJudged(nil, a, b, 3, o))(t, "the same queries")
-	if _, err := CompareJudged(nil, JudgedOutcomes{}, JudgedOutcomes{}, 3, o); err == nil {
+	try.Refuses(CompareJudged(nil, a, b, data.EqualGroups(2, 3), o))(t, "the same queries")
+	if _, err := CompareJudged(nil, JudgedOutcomes{}, JudgedOutcomes{}, data.EqualGroups(2, 3), o); err == nil {
 		t.Error("no queries at all")
 	}
 }

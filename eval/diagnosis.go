@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 )
 
@@ -88,13 +89,14 @@ type LeadBin struct {
 }
 
 // Diagnose looks at a model on a whole split. margin is that of the training, 0 if it is not known. pool may be nil.
-func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []*Judgements,
+func Diagnose(pool *par.Pool, s Scores, own data.Groups, facts CaptionFacts, judgements []*Judgements,
 	margin float64) (*Diagnosis, error) {
-	_, t2i, err := Ranks(pool, s, k)
+	_, t2i, err := Ranks(pool, s, own)
 	if err != nil {
 		return nil, err
 	}
-	images, captions := tops(usualTiles(), pool, s, max(hubDepth, k+1), nil)
+	_, most := own.Range()
+	images, captions := tops(usualTiles(), pool, s, max(hubDepth, most+1), nil)
 	d := &Diagnosis{
 		Length:     binned(facts.Words, t2i, quintiles(facts.Words)),
 		Duplicates: binned(facts.Duplicates, t2i, []int{0, 1, 4, 9}),
@@ -104,19 +106,22 @@ func Diagnose(pool *par.Pool, s Scores, k int, facts CaptionFacts, judgements []
 	}
 	for _, j := range judgements {
 		e := JudgedErrors{Name: j.Name}
-		e.I2TErrors, e.I2TRight = judgedErrors(&j.I2T, images, func(i, c int32) bool { return int(c)/k == int(i) })
-		e.T2IErrors, e.T2IRight = judgedErrors(&j.T2I, captions, func(c, i int32) bool { return int(c)/k == int(i) })
+		e.I2TErrors, e.I2TRight = judgedErrors(&j.I2T, images,
+			func(i, c int32) bool { return own.ImageOf(int(c)) == int(i) })
+		e.T2IErrors, e.T2IRight = judgedErrors(&j.T2I, captions,
+			func(c, i int32) bool { return own.ImageOf(int(c)) == int(i) })
 		d.Judged = append(d.Judged, e)
 	}
-	d.I2T = calibrate(images, margin, func(i int, c int32) int { return int(c) / k }, func(i int) (int, float64) {
-		own := math.Inf(-1)
-		for c := i * k; c < (i+1)*k; c++ {
-			own = max(own, s.At(i, c))
+	imageOf := func(_ int, c int32) int { return own.ImageOf(int(c)) }
+	d.I2T = calibrate(images, margin, imageOf, func(i int) (int, float64) {
+		best := math.Inf(-1)
+		for c := range own.Of(i) {
+			best = max(best, s.At(i, c))
 		}
-		return i, own
+		return i, best
 	})
 	d.T2I = calibrate(captions, margin, func(_ int, i int32) int { return int(i) },
-		func(c int) (int, float64) { return c / k, s.At(c/k, c) })
+		func(c int) (int, float64) { return own.ImageOf(c), s.At(own.ImageOf(c), c) })
 	return d, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/golden"
 	"vsetrain/internal/house/try"
@@ -62,7 +63,7 @@ func TestNearDuplicates(t *testing.T) {
 	}
 	pool := par.New(2)
 	defer pool.Close()
-	got := NearDuplicates(pool, captions, 2)
+	got := NearDuplicates(pool, captions, data.EqualGroups(len(captions)/2, 2))
 	some := 0
 	for c, x := range captions {
 		want := 0
@@ -104,7 +105,8 @@ func TestDiagnosisByHand(t *testing.T) {
 	j.T2I.add(0, []int32{0, 1}, 0)
 	j.T2I.add(2, []int32{2}, 0)
 	j.I2T.add(0, []int32{0}, 0)
-	d, err := Diagnose(nil, s, 1, CaptionFacts{Words: []int{4, 7, 7}, Unknown: []int{2, 0, 1}}, []*Judgements{j}, 2.5)
+	d, err := Diagnose(nil, s, each(s, 1), CaptionFacts{Words: []int{4, 7, 7}, Unknown: []int{2, 0, 1}},
+		[]*Judgements{j}, 2.5)
 	try.Do(t, err)
 	if want := []JudgedErrors{{"x", 0, 0, 1, 1}}; !reflect.DeepEqual(d.Judged, want) {
 		t.Errorf("judged errors %+v, want %+v", d.Judged, want)

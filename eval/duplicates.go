@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 	"vsetrain/semantic"
 )
@@ -12,9 +13,8 @@ import (
 const nearDuplicate = 0.6
 
 // NearDuplicates counts for every caption those of other images that say nearly the same: the sets of their terms
-// (semantic.Terms: stems without stop words) share at least 60 percent of their union. k is the number of captions per
-// image. pool may be nil.
-func NearDuplicates(pool *par.Pool, captions []string, k int) []int {
+// (semantic.Terms: stems without stop words) share at least 60 percent of their union. pool may be nil.
+func NearDuplicates(pool *par.Pool, captions []string, own data.Groups) []int {
 	number := map[string]int32{}
 	terms := make([][]int32, len(captions)) // distinct, ascending
 	var holders [][]int32                   // of each term the captions with it
@@ -57,7 +57,7 @@ func NearDuplicates(pool *par.Pool, captions []string, k int) []int {
 		}
 		for _, other := range touched {
 			with[other] = 0
-			if int(other)/k != c/k && jaccard(terms[c], terms[other]) >= nearDuplicate {
+			if own.ImageOf(int(other)) != own.ImageOf(c) && jaccard(terms[c], terms[other]) >= nearDuplicate {
 				counts[c]++
 			}
 		}

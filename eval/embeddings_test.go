@@ -89,7 +89,7 @@ func TestEmbeddingRanksEqualSortingWithRepeatedRows(t *testing.T) {
 		pool := par.New(threads)
 		for _, tile := range []tileSize{{128, 256}, {5, 9}} {
 			e := try.Get(newEmbeddings(pool, im, ca, dim))(t)
-			gotI, gotT, err := ranksIn(tile, pool, e, k)
+			gotI, gotT, err := ranksIn(tile, pool, e, each(e, k))
 			try.Do(t, err)
 			same(t, "i2t", gotI, wantI)
 			same(t, "t2i", gotT, wantT)
@@ -125,7 +125,7 @@ func BenchmarkRanksEmbeddings1K(b *testing.B) {
 	defer pool.Close()
 	for b.Loop() {
 		e := try.Get(newEmbeddings(pool, im, ca, dim))(b)
-		if _, _, err := Ranks(pool, e, k); err != nil {
+		if _, _, err := Ranks(pool, e, each(e, k)); err != nil {
 			b.Fatal(err)
 		}
 	}

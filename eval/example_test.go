@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log"
 
+	"vsetrain/data"
 	"vsetrain/eval"
 )
 
@@ -14,12 +15,12 @@ func ExampleMeasure() {
 		0.6, 0.5, 0.9, 0.1, // image 0: captions 0 and 1 are its own
 		0.2, 0.3, 0.8, 0.7, // image 1: captions 2 and 3 are its own
 	}}
-	i2t, t2i, err := eval.Ranks(nil, scores, 2)
+	i2t, t2i, err := eval.Ranks(nil, scores, data.EqualGroups(2, 2))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("ranks of images", i2t, "and of captions", t2i)
-	m, err := eval.Measure(nil, scores, 2)
+	m, err := eval.Measure(nil, scores, data.EqualGroups(2, 2))
 	if err != nil {
 		log.Fatal(err)
 	}

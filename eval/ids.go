@@ -35,16 +35,16 @@ const cocoCaptionIDs = "coco_test_ids.npy"
 //
 // A COCO file name (COCO_val2014_000000391895.jpg, 000000391895.jpg) and the number in it are one.
 func NewIDs(s *data.Split, folder string) (*IDs, error) {
-	n, k := s.NumImages(), s.CaptionsPerImage()
-	ids := &IDs{Split: fmt.Sprintf("split %s of %s", s.Name(), s.Dir()), Images: make([]string, n),
-		Captions: make([]string, n*k)}
+	own := s.Groups()
+	ids := &IDs{Split: fmt.Sprintf("split %s of %s", s.Name(), s.Dir()), Images: make([]string, own.Images()),
+		Captions: make([]string, own.Items())}
 	for i := range ids.Images {
 		ids.Images[i] = s.ImageID(s.RowOf(i))
-		for j := range k {
-			ids.Captions[i*k+j] = ids.Images[i] + "#" + strconv.Itoa(j)
+		for c := range own.Of(i) {
+			ids.Captions[c] = ids.Images[i] + "#" + strconv.Itoa(c-own.First(i))
 		}
 	}
-	if err := ids.readCOCO(folder, k); err != nil {
+	if err := ids.readCOCO(folder, own); err != nil {
 		return nil, err
 	}
 	return ids, ids.index()
@@ -62,7 +62,7 @@ func (ids *IDs) index() (err error) {
 }
 
 // readCOCO takes the names of captions and images from the files beside judgements, if they exist.
-func (ids *IDs) readCOCO(folder string, k int) error {
+func (ids *IDs) readCOCO(folder string, groups data.Groups) error {
 	path := filepath.Join(folder, cocoCaptionIDs)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -97,11 +97,11 @@ func (ids *IDs) readCOCO(folder string, k int) error {
 		if len(own) != 1 {
 			return fmt.Errorf("%s: expected one image of caption %s, found %d", path, caption, len(own))
 		}
-		if c%k == 0 {
-			ids.Images[c/k] = own[0]
-		} else if own[0] != ids.Images[c/k] {
+		if i := groups.ImageOf(c); c == groups.First(i) {
+			ids.Images[i] = own[0]
+		} else if own[0] != ids.Images[i] {
 			return fmt.Errorf("%s: captions %s and %s of image row %d have images %s and %s; expected one", path,
-				ids.Captions[c-1], caption, c/k, ids.Images[c/k], own[0])
+				ids.Captions[c-1], caption, i, ids.Images[i], own[0])
 		}
 	}
 	return nil

@@ -228,7 +228,7 @@ func TestAgreementWithPeople(t *testing.T) {
 			t.Errorf("%s is not taken for ratings", path)
 		}
 		r := try.Get(ReadRatings(path, ids))(t)
-		got := try.Get(Agree(s, 2, r))(t)
+		got := try.Get(Agree(s, each(s, 2), r))(t)
 		for _, p := range [][2]Agreement{{got.All, want.All}, {got.Others, want.Others}} {
 			golden.Close(t, name, p[0].list(), p[1].list(), golden.FP64)
 		}
@@ -260,7 +260,7 @@ func TestBadRatings(t *testing.T) {
 	}
 	r, err := ReadRatings(filepath.Join(try.Files(t, map[string]string{"r.txt": "1\t10\t2\t2\t2\n"}), "r.txt"), ids)
 	try.Do(t, err)
-	_, err = Agree(&Dense[float64]{3, 6, make([]float64, 18)}, 2, r)
+	_, err = Agree(&Dense[float64]{3, 6, make([]float64, 18)}, each(&Dense[float64]{3, 6, make([]float64, 18)}, 2), r)
 	wantWords(t, err, "ratings r", "at least two different values")
 }
 

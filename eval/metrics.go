@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 )
 
@@ -62,8 +63,8 @@ func NewMetrics(i2t, t2i []int) Metrics {
 }
 
 // Measure ranks a whole score matrix and returns its measures, without a protocol name.
-func Measure(pool *par.Pool, s Scores, k int) (Metrics, error) {
-	i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, s, k)
+func Measure(pool *par.Pool, s Scores, own data.Groups) (Metrics, error) {
+	i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, s, own)
 	if err != nil {
 		return Metrics{}, err
 	}

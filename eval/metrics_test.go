@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/internal/files/golden"
 	"vsetrain/internal/house/try"
 )
@@ -25,7 +26,7 @@ type goldenMeasures struct {
 
 func (w goldenMeasures) check(t *testing.T, s Scores, k int) {
 	t.Helper()
-	i2t, t2i, err := Ranks(nil, s, k)
+	i2t, t2i, err := Ranks(nil, s, each(s, k))
 	try.Do(t, err)
 	same(t, "i2t", i2t, w.RI)
 	same(t, "t2i", t2i, w.RT)
@@ -92,7 +93,7 @@ func TestGoldenEvaluation(t *testing.T) {
 				want(&w)
 				s := flat(c.Sims)
 				w.Full.check(t, s, c.K)
-				r, err := evaluateFolds(nil, s, c.K, c.Folds, c.ImagesPerFold)
+				r, err := evaluateFolds(nil, s, each(s, c.K), c.Folds, c.ImagesPerFold)
 				mean, each := r.Metrics, r.Folds
 				if err != nil || len(each) != len(w.Folds) {
 					t.Fatalf("%d folds, %v; want %d", len(each), err, len(w.Folds))
@@ -155,7 +156,7 @@ func TestProtocols(t *testing.T) {
 		{"2k", 30, 1, `unknown protocol "2k"`},
 	} {
 		got := ""
-		results, err := Evaluate(nil, diagonal{c.n, c.n * c.k, c.k}, c.k, c.protocol)
+		results, err := Evaluate(nil, diagonal{c.n, c.n * c.k, c.k}, data.EqualGroups(c.n, c.k), c.protocol)
 		if err != nil {
 			got = err.Error()
 		}
@@ -199,15 +200,15 @@ func TestFoldsOfEmbeddingsEqualFoldsOfTheMatrix(t *testing.T) {
 	e := try.Get(newEmbeddings(nil, gaussian(rng, n, dim), gaussian(rng, n*k, dim), dim))(t)
 	d, _ := newDense[float64](n, n*k)
 	e.Tile(d.Data, 0, n, 0, n*k)
-	a := try.Get(evaluateFolds(nil, e, k, folds, n/folds))(t)
-	b, err := evaluateFolds(nil, d, k, folds, n/folds)
+	a := try.Get(evaluateFolds(nil, e, each(e, k), folds, n/folds))(t)
+	b, err := evaluateFolds(nil, d, each(d, k), folds, n/folds)
 	if err != nil || a.Metrics != b.Metrics {
 		t.Errorf("embeddings %+v, matrix %+v, %v", a.Metrics, b.Metrics, err)
 	}
 	for f := range folds { // a fold is the same as the matrix cut out
 		cut := make([]float64, n/folds*n/folds*k)
 		e.Tile(cut, f*n/folds, (f+1)*n/folds, f*n/folds*k, (f+1)*n/folds*k)
-		m, err := Measure(nil, &Dense[float64]{n / folds, n / folds * k, cut}, k)
+		m, err := Measure(nil, &Dense[float64]{n / folds, n / folds * k, cut}, data.EqualGroups(n/folds, k))
 		if err != nil || m != a.Folds[f] {
 			t.Errorf("fold %d: %+v, cut out %+v, %v", f, a.Folds[f], m, err)
 		}
@@ -217,8 +218,8 @@ func TestFoldsOfEmbeddingsEqualFoldsOfTheMatrix(t *testing.T) {
 func TestFoldErrorSaysWhichFold(t *testing.T) {
 	d, _ := newDense[float32](6, 6)
 	d.Data[4*6+5] = float32(math.NaN())
-	try.Refuses(evaluateFolds(nil, d, 1, 3, 2))(t, "fold 2 (images from 4", "image 0 and caption 1")
-	if _, err := evaluateFolds(nil, d, 1, 4, 2); err == nil {
+	try.Refuses(evaluateFolds(nil, d, each(d, 1), 3, 2))(t, "fold 2 (images from 4", "image 0 and caption 1")
+	if _, err := evaluateFolds(nil, d, each(d, 1), 4, 2); err == nil {
 		t.Error("four folds of two fit into six images")
 	}
 }
@@ -235,7 +236,7 @@ func TestEnsembleIsTheMeanAndRefusesMixtures(t *testing.T) {
 		}
 	}
 	wantI, wantT := naiveRanks(mean, k)
-	gotI, gotT, err := ranksIn(tileSize{4, 7}, nil, s, k)
+	gotI, gotT, err := ranksIn(tileSize{4, 7}, nil, s, each(s, k))
 	try.Do(t, err)
 	same(t, "i2t", gotI, wantI)
 	same(t, "t2i", gotT, wantT)

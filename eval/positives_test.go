@@ -119,7 +119,7 @@ func TestOwnCaptionsAsJudgements(t *testing.T) {
 	}
 	got, _, err := Judge(nil, e, &j)
 	try.Do(t, err)
-	want := try.Get(Measure(nil, e, k))(t)
+	want := try.Get(Measure(nil, e, each(e, k)))(t)
 	golden.Close(t, "recalls", []float64{got.I2T.R1, got.I2T.R5, got.I2T.R10, got.T2I.R1, got.T2I.R5, got.T2I.R10},
 		[]float64{want.I2T.R1, want.I2T.R5, want.I2T.R10, want.T2I.R1, want.T2I.R5, want.T2I.R10}, golden.FP64)
 	golden.Close(t, "one positive", []float64{got.T2I.MAPAtR, got.T2I.RPrecision}, []float64{want.T2I.R1, want.T2I.R1},

@@ -3,6 +3,7 @@ package eval
 import (
 	"fmt"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 )
 
@@ -32,6 +33,7 @@ type Result struct {
 	Folds   []Metrics // of FiveFolds only: the measures of each fold
 	// 0-based ranks of the measured images and captions in file order; in folds those within the fold
 	I2T, T2I []int
+	Own      data.Groups // the captions of the measured images
 }
 
 // ParseProtocol checks the name of a protocol; an empty one is Auto.
@@ -45,25 +47,25 @@ func ParseProtocol(name string) (Protocol, error) {
 	return "", fmt.Errorf("unknown protocol %q: expected auto, 1k, 5k, 5x1k or whole", name)
 }
 
-// Evaluate ranks the scores of a split with k captions per image. It returns one result, and for Auto on COCO's
-// testall two: 5k first, then 5x1k. The first result is the one to report where only one is wanted. pool may be nil.
-func Evaluate(pool *par.Pool, s Scores, k int, protocol Protocol) ([]Result, error) {
+// Evaluate ranks the scores of a split, whose captions belong to the images as own says. It returns one result, and for
+// Auto on COCO's testall two: 5k first, then 5x1k. The first result is the one to report where only one is wanted. pool
+// may be nil.
+func Evaluate(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) ([]Result, error) {
 	protocol, err := ParseProtocol(string(protocol))
 	if err != nil {
 		return nil, err
 	}
-	n, m := s.Dims()
-	if k <= 0 || m != n*k {
-		_, _, err := Ranks(pool, s, k)
+	if err := fit(s, own); err != nil {
 		return nil, err
 	}
+	n := own.Images()
 	var results []Result
-	for _, p := range protocol.Resolve(n, k) {
+	for _, p := range protocol.Resolve(own) {
 		folds, size := p.layout(n)
 		if n < folds*size {
 			return nil, p.tooFew(n)
 		}
-		r, err := evaluateFolds(pool, s, k, folds, size)
+		r, err := evaluateFolds(pool, s, own, folds, size)
 		if err != nil {
 			return nil, err
 		}
@@ -78,23 +80,22 @@ func Evaluate(pool *par.Pool, s Scores, k int, protocol Protocol) ([]Result, err
 
 // evaluateFolds ranks consecutive folds of imagesPerFold images and their captions, each by itself, and returns the
 // mean of every measure and the measures of each fold. Images after the last fold are left out.
-func evaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (out Result, err error) {
-	n, m := s.Dims()
-	if folds <= 0 || imagesPerFold <= 0 || k <= 0 || folds > n/imagesPerFold || m != n*k {
-		return out, fmt.Errorf("%d folds of %d images with %d captions each do not fit scores of %d images x %d "+
-			"captions",
-			folds, imagesPerFold, k, n, m)
+func evaluateFolds(pool *par.Pool, s Scores, own data.Groups, folds, imagesPerFold int) (out Result, err error) {
+	n := own.Images()
+	if folds <= 0 || imagesPerFold <= 0 || folds > n/imagesPerFold {
+		return out, fmt.Errorf("%d folds of %d images do not fit scores of %d images", folds, imagesPerFold, n)
 	}
 	for f := range folds {
-		var part Scores = block{s, f * imagesPerFold, f * imagesPerFold * k, imagesPerFold, imagesPerFold * k}
+		from := foldOf(s, own, f*imagesPerFold, imagesPerFold)
+		var part Scores = from
 		if imagesPerFold == n {
 			part = s
 		}
-		i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, part, k)
+		i2t, t2i, ties, err := ranksAndTies(usualTiles(), pool, part, own.Part(from.i0, from.i0+imagesPerFold))
 		if err != nil {
 			if folds > 1 {
 				err = fmt.Errorf("fold %d (images from %d, captions from %d, numbered from 0 within the fold): %w",
-					f, f*imagesPerFold, f*imagesPerFold*k, err)
+					f, from.i0, from.c0, err)
 			}
 			return out, err
 		}
@@ -102,18 +103,19 @@ func evaluateFolds(pool *par.Pool, s Scores, k, folds, imagesPerFold int) (out R
 		r.Ties = ties
 		out.Folds, out.I2T, out.T2I = append(out.Folds, r), append(out.I2T, i2t...), append(out.T2I, t2i...)
 	}
+	out.Own = own.Part(0, folds*imagesPerFold)
 	out.Metrics, err = meanOf(out.Folds)
 	return out, err
 }
 
-// Resolve turns Auto into the protocols of a split of n images with k captions each.
-func (p Protocol) Resolve(n, k int) []Protocol {
-	switch {
+// Resolve turns Auto into the protocols of a split.
+func (p Protocol) Resolve(own data.Groups) []Protocol {
+	switch n := own.Images(); {
 	case p != Auto:
 		return []Protocol{p}
 	case n == 1000:
 		return []Protocol{OneK}
-	case n == 5000 && k == 5:
+	case n == 5000 && own.Each() == 5:
 		return []Protocol{FiveK, FiveFolds}
 	}
 	return []Protocol{Whole}

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"sync"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/pickle"
 	"vsetrain/internal/files/torchfile"
 )
 
-// Ranking is the outcome for each query of a split, in file order. With k captions per image, image i has the captions
-// i*k to i*k+k-1. Ranks count from 0, as in Ranks.
+// Ranking is the outcome for each query of a split, in file order. Ranks count from 0, as in Ranks.
 type Ranking struct {
 	I2T, I2TTop []int // [N] rank of the best own caption of an image, and the caption that ranks first
 	T2I, T2ITop []int // [M] rank of the image of a caption, and the image that ranks first
@@ -25,30 +25,29 @@ type Ranking struct {
 // Rank ranks every query of the part of a split that a protocol measures. With FiveFolds a query meets the candidates
 // of its own fold alone; Auto stands for the first protocol that Evaluate reports. All numbers are those of the whole
 // split. pool may be nil.
-func Rank(pool *par.Pool, s Scores, k int, protocol Protocol) (Ranking, error) {
-	return rankIn(usualTiles(), pool, s, k, protocol)
+func Rank(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) (Ranking, error) {
+	return rankIn(usualTiles(), pool, s, own, protocol)
 }
 
 // rankIn is Rank in tiles of a given size.
-func rankIn(t tileSize, pool *par.Pool, s Scores, k int, protocol Protocol) (Ranking, error) {
+func rankIn(t tileSize, pool *par.Pool, s Scores, own data.Groups, protocol Protocol) (Ranking, error) {
 	var all Ranking
 	protocol, err := ParseProtocol(string(protocol))
 	if err != nil {
 		return all, err
 	}
-	n, m := s.Dims()
-	if k <= 0 || m != n*k {
-		_, _, err := Ranks(pool, s, k)
+	if err := fit(s, own); err != nil {
 		return all, err
 	}
-	protocol = protocol.Resolve(n, k)[0]
+	n := own.Images()
+	protocol = protocol.Resolve(own)[0]
 	folds, size := protocol.layout(n)
 	if n < folds*size {
 		return all, protocol.tooFew(n)
 	}
 	for f := range folds {
-		part := block{s, f * size, f * size * k, size, size * k}
-		i2t, t2i, err := ranksIn(t, pool, part, k)
+		part := foldOf(s, own, f*size, size)
+		i2t, t2i, err := ranksIn(t, pool, part, own.Part(f*size, (f+1)*size))
 		if err != nil {
 			return all, err
 		}

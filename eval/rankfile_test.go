@@ -37,7 +37,7 @@ func TestRankAgreesWithSorting(t *testing.T) {
 	}
 	pool := par.New(3)
 	defer pool.Close()
-	r := try.Get(rankIn(tileSize{4, 7}, pool, d, k, Whole))(t)
+	r := try.Get(rankIn(tileSize{4, 7}, pool, d, each(d, k), Whole))(t)
 	for i := range n {
 		row := make([]float64, n*k)
 		for c := range row {
@@ -66,8 +66,8 @@ func TestRankInFolds(t *testing.T) {
 	const n = 5000
 	rng := rand.New(rand.NewPCG(7, 8))
 	e := try.Get(newEmbeddings(nil, gaussian(rng, n, 2), gaussian(rng, n, 2), 2))(t)
-	r := try.Get(Rank(nil, e, 1, FiveFolds))(t)
-	results := try.Get(Evaluate(nil, e, 1, FiveFolds))(t)
+	r := try.Get(Rank(nil, e, each(e, 1), FiveFolds))(t)
+	results := try.Get(Evaluate(nil, e, each(e, 1), FiveFolds))(t)
 	for f, fold := range results[0].Folds {
 		lo, hi := 1000*f, 1000*(f+1)
 		if got := NewMetrics(r.I2T[lo:hi], r.T2I[lo:hi]); got.I2T != fold.I2T || got.T2I != fold.T2I {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 )
 
@@ -14,20 +15,21 @@ type tileSize struct{ images, captions int }
 // usualTiles are 256 KB of scores per worker. Both sides are multiples of the panels of Embeddings.
 func usualTiles() tileSize { return tileSize{128, 256} }
 
-// Ranks returns the 0-based rank of every query in S [N, M] with k captions per image:
+// Ranks returns the 0-based rank of every query in S [N, M], whose captions belong to the images as own says:
 //
-//	i2t[i] = min over the k captions of image i of their position in row i      (N values)
-//	t2i[c] = position of image c / k in column c                                (M values)
+//	i2t[i] = min over the captions of image i of their position in row i        (N values)
+//	t2i[c] = position of the image of caption c in column c                     (M values)
 //
 // Positions are in descending order of score; among equal scores the larger index comes first. Nothing is
 // sorted: a rank is the number of candidates above,
 //
 //	position of o = #{j > o: S_j >= S_o} + #{j < o: S_j > S_o}
 //
-// and the best of the own captions is the one of highest score, the last of them on ties. M must be N k.
+// and the best of the own captions is the one of highest score, the last of them on ties. own has N images of M
+// captions, each with one at least.
 // A NaN score is an error that names its image and caption. Results do not depend on the pool, which may be nil.
-func Ranks(pool *par.Pool, s Scores, k int) (i2t, t2i []int, err error) {
-	return ranksIn(usualTiles(), pool, s, k)
+func Ranks(pool *par.Pool, s Scores, own data.Groups) (i2t, t2i []int, err error) {
+	return ranksIn(usualTiles(), pool, s, own)
 }
 
 // Ties counts the queries whose rank depends on the order of equal scores: those with a wrong candidate of exactly the
@@ -38,20 +40,18 @@ type Ties struct {
 }
 
 // ranksIn is Ranks in tiles of a given size.
-func ranksIn(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, err error) {
-	i2t, t2i, _, err = ranksAndTies(t, pool, s, k)
+func ranksIn(t tileSize, pool *par.Pool, s Scores, own data.Groups) (i2t, t2i []int, err error) {
+	i2t, t2i, _, err = ranksAndTies(t, pool, s, own)
 	return i2t, t2i, err
 }
 
 // ranksAndTies is ranksIn, and counts the ties.
-func ranksAndTies(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, ties Ties, err error) {
-	n, m := s.Dims()
-	if k <= 0 || n <= 0 || m%n != 0 || m/n != k {
-		return nil, nil, ties, fmt.Errorf("scores of %d images x %d captions cannot be ranked with %d captions per "+
-			"image: %s",
-			n, m, k, perImageHint(n, m))
+func ranksAndTies(t tileSize, pool *par.Pool, s Scores, own data.Groups) (i2t, t2i []int, ties Ties, err error) {
+	if err := fit(s, own); err != nil {
+		return nil, nil, ties, err
 	}
-	r := &ranking{s: s, tiles: t, n: n, m: m, k: k,
+	n, m := s.Dims()
+	r := &ranking{s: s, tiles: t, n: n, m: m, groups: own,
 		best: make([]int, n), bestScore: make([]float64, n), own: make([]float64, m),
 		aboveI: make([]atomic.Int64, n), aboveC: make([]atomic.Int64, m), equalI: make([]atomic.Int32, n),
 		equalC: make([]atomic.Int32, m)}
@@ -78,17 +78,21 @@ func ranksAndTies(t tileSize, pool *par.Pool, s Scores, k int) (i2t, t2i []int, 
 	return i2t, t2i, ties, nil
 }
 
-func perImageHint(n, m int) string {
-	if n > 0 && m%n == 0 {
-		return fmt.Sprintf("there are %d", m/n)
+// fit returns an error where scores are not those of the images and captions of a split.
+func fit(s Scores, own data.Groups) error {
+	n, m := s.Dims()
+	if least, _ := own.Range(); n <= 0 || own.Images() != n || own.Items() != m || least < 1 {
+		return fmt.Errorf("scores of %d images x %d captions cannot be ranked: expected those of %d images and their "+
+			"%d captions (%v per image)", n, m, own.Images(), own.Items(), own)
 	}
-	return "the number of captions is not a multiple of the number of images"
+	return nil
 }
 
 type ranking struct {
 	s         Scores
 	tiles     tileSize
-	n, m, k   int
+	n, m      int
+	groups    data.Groups
 	best      []int     // [N] the own caption of each image that ranks first
 	bestScore []float64 // [N] its score
 	own       []float64 // [M] score of each caption with its own image
@@ -104,15 +108,16 @@ type ranking struct {
 
 // matches finds the scores of image i with its own captions.
 func (r *ranking) matches(_, i int) {
-	r.best[i] = i * r.k
-	for c := i * r.k; c < (i+1)*r.k; c++ {
+	first, end := r.groups.First(i), r.groups.First(i+1)
+	r.best[i] = first
+	for c := first; c < end; c++ {
 		r.own[c] = r.s.At(i, c)
-		if c == i*r.k || r.own[c] >= r.bestScore[i] {
+		if c == first || r.own[c] >= r.bestScore[i] {
 			r.best[i], r.bestScore[i] = c, r.own[c]
 		}
 		r.equalC[c].Store(-1)
 	}
-	for _, v := range r.own[i*r.k : (i+1)*r.k] {
+	for _, v := range r.own[first:end] {
 		if v == r.bestScore[i] {
 			r.equalI[i].Add(-1)
 		}
@@ -139,7 +144,7 @@ func (r *ranking) tile(worker, t int) {
 		}
 		// Captions [c0, p) have own images before i, so this image wins their ties; captions [q, c1)
 		// come after the best own caption, so they win theirs.
-		p := min(max(i*r.k, c0), c1) - c0
+		p := min(max(r.groups.First(i), c0), c1) - c0
 		q := min(max(r.best[i], c0), c1) - c0
 		own, b := r.own[c0:c1], r.bestScore[i]
 		count := 0

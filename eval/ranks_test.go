@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/house/try"
 )
@@ -41,6 +42,12 @@ func naiveRanks(s [][]float64, k int) (i2t, t2i []int) {
 	return i2t, t2i
 }
 
+// each gives every image of a score matrix k captions.
+func each(s Scores, k int) data.Groups {
+	n, _ := s.Dims()
+	return data.EqualGroups(n, k)
+}
+
 func flat(s [][]float64) *Dense[float64] {
 	return &Dense[float64]{len(s), len(s[0]), slices.Concat(s...)}
 }
@@ -71,7 +78,7 @@ func TestRanksEqualSortingWithManyTies(t *testing.T) {
 		}
 		wantI, wantT := naiveRanks(s, k)
 		for _, tile := range []tileSize{{128, 256}, {1, 1}, {3, 7}, {8, 4}, {64, 5}} {
-			gotI, gotT, err := ranksIn(tile, pools[trial%len(pools)], flat(s), k)
+			gotI, gotT, err := ranksIn(tile, pools[trial%len(pools)], flat(s), each(flat(s), k))
 			try.Do(t, err)
 			same(t, "i2t", gotI, wantI)
 			same(t, "t2i", gotT, wantT)
@@ -91,8 +98,8 @@ func TestRanksFollowAPermutationOfImages(t *testing.T) {
 			moved[i][c] = s[perm[i]][perm[c/k]*k+c%k]
 		}
 	}
-	i0, t0, _ := Ranks(nil, flat(s), k)
-	i1, t1, err := Ranks(nil, flat(moved), k)
+	i0, t0, _ := Ranks(nil, flat(s), each(flat(s), k))
+	i1, t1, err := Ranks(nil, flat(moved), each(flat(moved), k))
 	try.Do(t, err)
 	for i := range n {
 		if i1[i] != i0[perm[i]] {
@@ -139,7 +146,7 @@ func TestTilesInAnyOrderGiveTheSameRanks(t *testing.T) {
 		}
 		try.Do(t, d.Put(v, x.i0, x.i1, x.c0, x.c1))
 	}
-	got, gotT, err := Ranks(nil, d, k)
+	got, gotT, err := Ranks(nil, d, each(d, k))
 	try.Do(t, err)
 	same(t, "i2t", got, want)
 	same(t, "t2i", gotT, wantT)
@@ -152,7 +159,7 @@ func TestNaNScoreIsNamed(t *testing.T) {
 		s[at[0]][at[1]] = math.NaN()
 		s[8][17] = math.NaN() // the first in row order is reported
 		for _, tile := range []tileSize{{128, 256}, {2, 3}} {
-			_, _, err := ranksIn(tile, nil, flat(s), k)
+			_, _, err := ranksIn(tile, nil, flat(s), each(flat(s), k))
 			want := fmt.Sprintf("image %d and caption %d is NaN", at[0], at[1])
 			try.Fails(t, err, want)
 		}
@@ -164,12 +171,12 @@ func TestRanksRefuseShapes(t *testing.T) {
 		n, m, k int
 		want    string
 	}{
-		{3, 15, 4, "there are 5"},
-		{3, 14, 5, "not a multiple"},
-		{3, 15, 0, "there are 5"},
+		{3, 15, 4, "their 12 captions (4 per image)"},
+		{3, 14, 5, "their 15 captions"},
+		{3, 15, 0, "their 0 captions"},
 	} {
 		d := &Dense[float32]{c.n, c.m, make([]float32, c.n*c.m)}
-		if _, _, err := Ranks(nil, d, c.k); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := Ranks(nil, d, each(d, c.k)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d x %d, k %d: error %v, want one with %q", c.n, c.m, c.k, err, c.want)
 		}
 	}
@@ -193,13 +200,14 @@ func TestDenseRefusesShapes(t *testing.T) {
 func TestTiesByHand(t *testing.T) {
 	s := [][]float64{{5, 5, 5, 1}, {4, 3, 5, 5}}
 	for _, tile := range []tileSize{{128, 256}, {1, 1}, {2, 3}} {
-		_, _, ties, err := ranksAndTies(tile, nil, flat(s), 2)
+		_, _, ties, err := ranksAndTies(tile, nil, flat(s), each(flat(s), 2))
 		try.Do(t, err)
 		if ties != (Ties{1, 1}) {
 			t.Errorf("tiles %v: ties %+v, want one in each direction", tile, ties)
 		}
 	}
-	r, err := evaluateFolds(nil, flat([][]float64{{1, 1, 0, 0}, {1, 1, 0, 0}, {0, 0, 2, 1}, {0, 0, 2, 2}}), 1, 2, 2)
+	folded := flat([][]float64{{1, 1, 0, 0}, {1, 1, 0, 0}, {0, 0, 2, 1}, {0, 0, 2, 2}})
+	r, err := evaluateFolds(nil, folded, each(folded, 1), 2, 2)
 	if err != nil || r.Metrics.Ties != (Ties{3, 3}) || r.Folds[1].Ties != (Ties{1, 1}) {
 		t.Errorf("folds: ties %+v, each %+v (%v)", r.Metrics.Ties, r.Folds, err)
 	}

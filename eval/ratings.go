@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vsetrain/data"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/stats"
 )
@@ -123,8 +124,8 @@ func ratingValues(fields []string) (values []float64, crowd bool, err error) {
 	return v[:1], true, nil
 }
 
-// Agree correlates scores with ratings; k is the number of captions per image.
-func Agree(s Scores, k int, r *Ratings) (HumanAgreement, error) {
+// Agree correlates scores with ratings.
+func Agree(s Scores, groups data.Groups, r *Ratings) (HumanAgreement, error) {
 	h := HumanAgreement{Name: r.Name}
 	for _, part := range []struct {
 		into *Agreement
@@ -133,7 +134,7 @@ func Agree(s Scores, k int, r *Ratings) (HumanAgreement, error) {
 		var scores, ratings []float64
 		for p, values := range r.Values {
 			i, c := int(r.Images[p]), int(r.Captions[p])
-			if !part.own && c/k == i {
+			if !part.own && groups.ImageOf(c) == i {
 				continue
 			}
 			part.into.Pairs++

@@ -3,6 +3,8 @@ package eval
 import (
 	"fmt"
 	"math"
+
+	"vsetrain/data"
 )
 
 // Scores is a score matrix S [images, captions] that need not be in memory.
@@ -66,6 +68,12 @@ func (d *Dense[T]) Tile(dst []float64, i0, i1, c0, c1 int) {
 type block struct {
 	Scores
 	i0, c0, images, captions int
+}
+
+// foldOf is the part of so many images from one on, and of their captions.
+func foldOf(s Scores, own data.Groups, image, images int) block {
+	first := own.First(image)
+	return block{s, image, first, images, own.First(image+images) - first}
 }
 
 func (b block) Dims() (images, captions int) { return b.images, b.captions }

@@ -12,16 +12,17 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/system/options"
 )
 
 type dataCheckOptions struct {
-	Dir              string
-	Vocab            string
-	CaptionsPerImage int
-	DType            string
-	Quick            bool
-	JSON             bool
-	Manifest         bool
+	Dir      string
+	Vocab    string
+	PerImage options.PerSplit
+	DType    string
+	Quick    bool
+	JSON     bool
+	Manifest bool
 }
 
 func newCmdDataCheck(a *app) *cobra.Command {
@@ -39,7 +40,7 @@ captions and files that do not belong together, and say how to mend them. Exits 
 	}
 	f := c.Flags()
 	f.StringVar(&o.Vocab, "vocab", "auto", "vocabulary `FILE`; auto is vocab.json in the folder")
-	f.IntVar(&o.CaptionsPerImage, "captions-per-image", 0, "insist on so many captions per image; 0 derives it")
+	addPerImage(f, &o.PerImage)
 	f.StringVar(&o.DType, "dtype", "auto", "insist on a feature type: auto, f32 or f16")
 	f.BoolVar(&o.Quick, "quick", false, "examine about 1,000 rows of each array instead of all")
 	f.BoolVar(&o.JSON, "json", false, "print the report as JSON")
@@ -53,8 +54,7 @@ func (o *dataCheckOptions) run(_ context.Context, a *app) error {
 			return err
 		}
 	}
-	check := data.CheckOptions{Vocab: o.Vocab, Open: data.OpenOptions{CaptionsPerImage: o.CaptionsPerImage,
-		FeatureDType: o.DType}}
+	check := data.CheckOptions{Vocab: o.Vocab, PerImage: o.PerImage, FeatureDType: o.DType}
 	if o.Quick {
 		check.SampleRows = 1000
 	}
@@ -121,7 +121,7 @@ func writeReport(a *app, r *data.Report) {
 		if r.Vocab != nil && s.Words > 0 {
 			unknown = fmt.Sprintf("%.2f %%", 100*float64(s.Unknown)/float64(s.Words))
 		}
-		splits.Row(s.Name, strconv.Itoa(s.Images), strconv.Itoa(s.Captions), strconv.Itoa(s.CaptionsPerImage), rows,
+		splits.Row(s.Name, strconv.Itoa(s.Images), strconv.Itoa(s.Captions), perImage(s), rows,
 			strconv.Itoa(s.Regions), strconv.Itoa(s.Dim), strconv.Itoa(s.Words), unknown, fmt.Sprintf("%.1f",
 				s.Lengths.Mean))
 	}
@@ -155,6 +155,14 @@ func writeReport(a *app, r *data.Report) {
 		}
 		a.Printf("%s: %s\n", a.Paint(style, kind), text)
 	}
+}
+
+// perImage is the number of captions of an image, or the smallest and the largest.
+func perImage(s data.SplitReport) string {
+	if s.FewestCaptions == s.MostCaptions {
+		return strconv.Itoa(s.MostCaptions)
+	}
+	return fmt.Sprintf("%d to %d", s.FewestCaptions, s.MostCaptions)
 }
 
 func shapeText(shape []int) string {

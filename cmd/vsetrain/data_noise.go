@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/system/options"
 )
 
 type dataNoiseOptions struct {
@@ -18,6 +19,7 @@ type dataNoiseOptions struct {
 	Rule     string
 	Out      string
 	Force    bool
+	PerImage options.PerSplit
 }
 
 func newCmdDataNoise(a *app) *cobra.Command {
@@ -43,6 +45,7 @@ Some come back to their own, so that slightly fewer than the share are wrong.`,
 	f.StringVar(&o.Rule, "rule", "captions", "what exchanges: captions or images")
 	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy)")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
+	addPerImage(f, &o.PerImage)
 	return c
 }
 
@@ -64,24 +67,24 @@ func (o *dataNoiseOptions) run(_ context.Context, a *app) error {
 	if there && !o.Force {
 		return fmt.Errorf("%s exists; replace it with --force, or name another file with --out", o.Out)
 	}
-	s, err := data.Open(o.Dir, "train", data.OpenOptions{})
+	s, err := data.Open(o.Dir, "train", data.OpenOptions{CaptionsPerImage: o.PerImage.Of("train")})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	n, images, k := s.NumCaptions(), s.NumImages(), s.CaptionsPerImage()
-	index := data.NoisyImages(images, o.Fraction, uint32(o.Seed))
+	own := s.Groups()
+	index := data.NoisyImages(own.Images(), o.Fraction, uint32(o.Seed))
 	if o.Rule == "captions" {
-		index = data.NoisyCaptions(n, k, o.Fraction, uint32(o.Seed))
+		index = data.NoisyCaptions(own, o.Fraction, uint32(o.Seed))
 	}
-	_, wrong, err := data.NoisyPairs(index, n, k)
+	_, wrong, err := data.NoisyPairs(index, own)
 	if err != nil {
 		return err
 	}
 	if err := data.WriteNoise(o.Out, index); err != nil {
 		return err
 	}
-	a.Printf("%s: %d of %d training captions (%.1f %%) have another image than their own\n", o.Out, wrong, n,
-		100*float64(wrong)/float64(n))
+	a.Printf("%s: %d of %d training captions (%.1f %%) have another image than their own\n", o.Out, wrong, own.Items(),
+		100*float64(wrong)/float64(own.Items()))
 	return nil
 }

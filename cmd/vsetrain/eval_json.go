@@ -27,7 +27,7 @@ type (
 		Split            string `json:"split,omitempty"`
 		Images           int    `json:"images"`
 		Captions         int    `json:"captions"`
-		CaptionsPerImage int    `json:"captions_per_image"`
+		CaptionsPerImage int    `json:"captions_per_image"`        // 0 where images have different numbers
 		SHA256           string `json:"captions_sha256,omitempty"` // of all captions, a line feed behind each
 	}
 	// programJSON is the vsetrain that measured.
@@ -47,7 +47,7 @@ func (a *app) program() programJSON {
 func (o *evalOptions) measures(a *app, rep evaluate.Report) evalJSON {
 	out := evalJSON{Metrics: rep.Results[0].Metrics, Judgements: rep.Judged, People: rep.People, Models: rep.Measured,
 		Program: a.program(), Measured: a.Now().UTC().Truncate(time.Second),
-		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.CaptionsPerImage,
+		Data: evalDataJSON{Images: rep.Images, Captions: rep.Captions, CaptionsPerImage: rep.Own.Each(),
 			SHA256: rep.Digest}}
 	if rep.Data != "" {
 		out.Data.Dir, out.Data.Split = rep.Data, rep.Split

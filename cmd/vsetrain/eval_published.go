@@ -142,8 +142,8 @@ func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) err
 				return err
 			}
 			if m, ok = metricsOf(rep, n.Protocol); !ok {
-				return fmt.Errorf("%s is published for protocol %s; split %s of %s has %d images with %d captions each",
-					p.name, n.Protocol, rep.Split, rep.Data, rep.Images, rep.CaptionsPerImage)
+				return fmt.Errorf("%s is published for protocol %s; split %s of %s has %d images with %v captions each",
+					p.name, n.Protocol, rep.Split, rep.Data, rep.Images, rep.Own)
 			}
 		}
 		for _, m := range rep.Measured {

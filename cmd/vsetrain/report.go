@@ -23,6 +23,7 @@ import (
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/study"
 	"vsetrain/internal/run/trained"
+	"vsetrain/internal/system/options"
 	"vsetrain/models"
 )
 
@@ -34,6 +35,7 @@ type reportOptions struct {
 	Query, Batch, Top         int
 	Split, Semantics, Images  string
 	Data                      string
+	PerImage                  options.PerSplit
 	Attention, Timing         []string
 	Judgements                []string
 	Base, Primary, Suspects   string
@@ -110,6 +112,7 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 	f.IntVar(&o.Top, "top", 8, "negatives to show")
 	f.StringVar(&o.Data, "data", "",
 		"`DIR` of the data set for --test, --hardest and --attention; empty is the one each run was trained on")
+	addPerImage(f, &o.PerImage)
 	f.StringVar(&o.Split, "split", "", "split of --hardest (train) and of --attention (test)")
 	f.StringVar(&o.Semantics, "semantics", "", "semantic vectors of the captions of --split; empty finds "+
 		"SPLIT_svd.npy in the data folder")
@@ -280,8 +283,8 @@ func openRuns(a *app, args []string) ([]*report.Run, error) {
 // measure measures the runs on the test split; a run without weights is left out.
 func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run) error {
 	for _, r := range runs {
-		q := evaluate.Request{Data: o.Data, Judgements: o.Judgements, Diagnose: o.Diagnose, Batch: 128,
-			Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: o.bars.show}
+		q := evaluate.Request{Data: o.Data, PerImage: o.PerImage, Judgements: o.Judgements, Diagnose: o.Diagnose,
+			Batch: 128, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: o.bars.show}
 		if len(r.Validations) == 0 {
 			a.Errorf("%s has no validation yet, so no best weights: it is left out of the test recalls", r.Dir)
 			continue
@@ -297,8 +300,8 @@ func (o *reportOptions) request(a *app, split string) trained.AnalysisRequest {
 	if o.Split != "" {
 		split = o.Split
 	}
-	return trained.AnalysisRequest{Data: o.Data, Split: split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"),
-		Warn: a.warn}
+	return trained.AnalysisRequest{Data: o.Data, PerImage: o.PerImage, Split: split, Device: o.Device,
+		BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
 }
 
 // suspects writes the training captions of a run, those that are most probably wrong first (--suspects).

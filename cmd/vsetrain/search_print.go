@@ -101,12 +101,12 @@ func (s *searcher) image(ctx context.Context, id string) error {
 	if match := a.Rank + 1; image >= 0 && a.Rank >= 0 {
 		out.Match = &match
 	}
-	k := s.index.Info().CaptionsPerImage
+	ofImage := s.index.Info().Own
 	for at, h := range a.Hits {
-		of := s.describe(h.Index / k)
+		of := s.describe(ofImage.ImageOf(h.Index))
 		of.Captions = nil
 		hit := hitJSON{Rank: at + 1, Score: h.Score, imageJSON: &of, Caption: &h.Index, Text: s.index.Caption(h.Index)}
-		if own := h.Index/k == image; image >= 0 {
+		if own := of.Index == image; image >= 0 {
 			hit.Own = &own
 		}
 		out.Hits = append(out.Hits, hit)

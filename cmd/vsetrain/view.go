@@ -51,6 +51,7 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 		"first free port from %d", bind.Local, viewPort))
 	f.BoolVar(&o.Open, "open", false, "open the page in the browser")
 	f.StringVar(&o.Data, "data", "", "`DIR` of the data set to retrieve from; empty is the one each run was trained on")
+	addPerImage(f, &o.PerImage)
 	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the ids of the images; empty is images in the "+
 		"folder of the data set")
 	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx for pictures sent to the search page; empty is "+

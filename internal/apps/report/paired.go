@@ -106,7 +106,7 @@ func RunDifferences(base *Run, others []*Run) (*Table, error) {
 		Heads: heads("run", "measure", ">base", ">run", ">Difference|points", ">Difference|95 %", ">Difference|p")}
 	for _, r := range others {
 		i := slices.IndexFunc(r.Hits, func(h eval.Hits) bool {
-			return h.Protocol == b.Protocol && h.Images() == b.Images() && h.PerImage == b.PerImage
+			return h.SameQueries(&b)
 		})
 		if i < 0 {
 			continue

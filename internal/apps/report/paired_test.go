@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
@@ -21,7 +22,7 @@ import (
 // measuredRun is a run whose test split of 200 images was measured: it answers a query with the given probability.
 func measuredRun(rng *rand.Rand, lossName string, seed uint64, chance float64) *Run {
 	r := newRun("a", models.VSEPP, lossName, seed, Point{1, 50})
-	res := eval.Result{I2T: make([]int, 200), T2I: make([]int, 1000)}
+	res := eval.Result{I2T: make([]int, 200), T2I: make([]int, 1000), Own: data.EqualGroups(200, 5)}
 	for _, ranks := range [][]int{res.I2T, res.T2I} {
 		for i := range ranks {
 			if rng.Float64() > chance {

@@ -174,7 +174,7 @@ func (m Measurement) Current() bool {
 
 // addNegatives measures the hard negatives of the training batches of a run, where there are semantic vectors.
 func (m *Measurement) addNegatives(ctx context.Context, dir string, q evaluate.Request) (err error) {
-	a := trained.AnalysisRequest{Data: q.Data, Device: q.Device, BLAS: q.BLAS}
+	a := trained.AnalysisRequest{Data: q.Data, PerImage: q.PerImage, Device: q.Device, BLAS: q.BLAS}
 	m.Diagnosis.Negatives, err = study.MeasureFalseNegatives(ctx, a, dir)
 	return err
 }

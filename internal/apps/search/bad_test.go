@@ -41,7 +41,7 @@ func TestFindImage(t *testing.T) {
 			t.Errorf("image %d by its id %q: %d, %v", i, x.Image(i).ID, at, err)
 		}
 	}
-	if im := x.Image(1); len(im.Captions) != x.Info().CaptionsPerImage ||
+	if im := x.Image(1); len(im.Captions) != x.Info().Own.Each() ||
 		im.Captions[0] != x.Caption(len(im.Captions)) {
 		t.Errorf("%+v", im)
 	}

@@ -111,9 +111,11 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 		}
 		rows, err = eval.EncodeImages(ctx, t.Runner.Embeds, t.Split, o)
 	case EmbedCaptions:
-		k := t.Split.CaptionsPerImage()
-		for c := range t.Split.NumCaptions() {
-			ids = append(ids, fmt.Sprintf("%s#%d", idOf(t.Split, c/k), c%k))
+		own := t.Split.Groups()
+		for i := range own.Images() {
+			for j := range own.First(i+1) - own.First(i) {
+				ids = append(ids, fmt.Sprintf("%s#%d", idOf(t.Split, i), j))
+			}
 		}
 		rows, err = eval.EncodeCaptions(ctx, t.Runner.Embeds, t.Split, t.Lexicon, o)
 	case EmbedTexts:

@@ -153,21 +153,21 @@ func needs(s *data.Split, q Queries) error {
 // Info describes an index.
 type Info struct {
 	Data, Split      string
-	Checkpoints      []string // as they were found, for people
-	Shortlist        string   // the same of the shortlist's checkpoint; "" without
-	Images, Captions int      // that can be found
-	Queries          Queries  // that can be asked: of images alone text, of captions alone pictures
-	CaptionsPerImage int
-	Scored           int    // images that the last pass scores for a text query: all, or the length of the shortlist
-	Network          string // of the first checkpoint
-	Pairs            bool   // some checkpoint scores pairs: a query takes longer, Outcomes much longer
+	Checkpoints      []string    // as they were found, for people
+	Shortlist        string      // the same of the shortlist's checkpoint; "" without
+	Images, Captions int         // that can be found
+	Queries          Queries     // that can be asked: of images alone text, of captions alone pictures
+	Own              data.Groups // the captions of each image
+	Scored           int         // images that the last pass scores for a text query: all, or those of the shortlist
+	Network          string      // of the first checkpoint
+	Pairs            bool        // some checkpoint scores pairs: a query takes longer, Outcomes much longer
 }
 
 // Info returns what was opened.
 func (x *Index) Info() Info {
 	s := x.split
 	i := Info{Data: s.Dir(), Split: s.Name(), Images: s.NumImages(), Captions: s.NumCaptions(),
-		CaptionsPerImage: s.CaptionsPerImage(), Scored: s.NumImages(),
+		Own: s.Groups(), Scored: s.NumImages(),
 		Network: x.members[0].common().Model.Options.Network}
 	for _, m := range x.members {
 		_, pairs := m.(*scorer)
@@ -197,14 +197,13 @@ type Image struct {
 // Image returns the description of an image. It panics when i is out of range, like an index of a slice.
 func (x *Index) Image(i int) Image {
 	m := Image{Index: i, ID: x.imageID(i)}
-	k := x.split.CaptionsPerImage()
-	for c := i * k; c < (i+1)*k; c++ {
+	for c := range x.split.Groups().Of(i) {
 		m.Captions = append(m.Captions, x.split.Caption(c))
 	}
 	return m
 }
 
-// Caption returns caption c, 0 ≤ c < Info.Captions; it describes image c / Info.CaptionsPerImage.
+// Caption returns caption c, 0 ≤ c < Info.Captions; it describes image Info.Own.ImageOf(c).
 func (x *Index) Caption(c int) string { return x.split.Caption(c) }
 
 func (x *Index) imageID(i int) string { return idOf(x.split, i) }

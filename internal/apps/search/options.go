@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/run/trained"
+	"vsetrain/internal/system/options"
 )
 
 // Options say what Open opens. Checkpoints is required; the zero value of every other field is usable.
@@ -16,11 +17,12 @@ type Options struct {
 	// Shortlist is the checkpoint of an embedder. Where it is given, it picks Depth candidates for each query and the
 	// checkpoints above score those alone. "" scores every candidate.
 	Shortlist string
-	Depth     int    // length of the shortlist; 0 is 100
-	Data      string // folder of the data set; "" is the one the first run was trained on
-	Vocab     string // vocabulary file; "" is that of the run, or of the data set
-	Split     string // "" is test
-	Batch     int    // images or captions encoded at a time; 0 is 128; does not change the result
+	Depth     int              // length of the shortlist; 0 is 100
+	Data      string           // folder of the data set; "" is the one the first run was trained on
+	PerImage  options.PerSplit // captions of an image that the files must bear out; "" is the run's setting
+	Vocab     string           // vocabulary file; "" is that of the run, or of the data set
+	Split     string           // "" is test
+	Batch     int              // images or captions encoded at a time; 0 is 128; does not change the result
 	// Cache is a folder where encodings are kept between sessions, under a name that depends on weights, features,
 	// captions and precision. "" keeps nothing.
 	Cache string
@@ -61,8 +63,8 @@ func (o *Options) Validate() error {
 
 // trained is the request for one checkpoint.
 func (o *Options) trained(checkpoint string) trained.Request {
-	return trained.Request{Checkpoint: checkpoint, Data: o.Data, Vocab: o.Vocab, Split: o.Split, Partial: true,
-		Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
+	return trained.Request{Checkpoint: checkpoint, Data: o.Data, PerImage: o.PerImage, Vocab: o.Vocab,
+		Split: o.Split, Partial: true, Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
 }
 
 func (o *Options) warn(err error) {

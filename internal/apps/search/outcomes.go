@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/run/study"
@@ -62,12 +63,12 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := x.split.CaptionsPerImage()
-	i2t, t2i, err := eval.Ranks(pool, s, k)
+	own := x.split.Groups()
+	i2t, t2i, err := eval.Ranks(pool, s, own)
 	if err != nil {
 		return nil, err
 	}
-	o := outcomesOf(pool, s, k)
+	o := outcomesOf(pool, s, own)
 	for i := range o.Images {
 		o.Images[i].Rank = i2t[i]
 	}
@@ -81,9 +82,9 @@ func (x *Index) Outcomes(ctx context.Context) (*Outcomes, error) {
 // Rows and columns of S that are looked at together.
 const outcomeTile = 128
 
-// outcomesOf finds the best match and the best wrong candidate of every image and caption in S [N, M], M = N k. Ranks
-// are left at 0.
-func outcomesOf(pool *par.Pool, s eval.Scores, k int) *Outcomes {
+// outcomesOf finds the best match and the best wrong candidate of every image and caption in S [N, M]. Ranks are left
+// at 0.
+func outcomesOf(pool *par.Pool, s eval.Scores, own data.Groups) *Outcomes {
 	n, m := s.Dims()
 	none := Hit{Index: -1}
 	o := &Outcomes{Images: make([]Outcome, n), Captions: make([]Outcome, m)}
@@ -98,7 +99,7 @@ func outcomesOf(pool *par.Pool, s eval.Scores, k int) *Outcomes {
 			s.Tile(tile, i0, i1, c0, c1)
 			for i := i0; i < i1; i++ {
 				for c := c0; c < c1; c++ {
-					o.Images[i].see(Hit{c, tile[(i-i0)*(c1-c0)+c-c0]}, c/k == i)
+					o.Images[i].see(Hit{c, tile[(i-i0)*(c1-c0)+c-c0]}, own.ImageOf(c) == i)
 				}
 			}
 		}
@@ -114,7 +115,7 @@ func outcomesOf(pool *par.Pool, s eval.Scores, k int) *Outcomes {
 			s.Tile(tile, i0, i1, c0, c1)
 			for i := i0; i < i1; i++ {
 				for c := c0; c < c1; c++ {
-					o.Captions[c].see(Hit{i, tile[(i-i0)*(c1-c0)+c-c0]}, c/k == i)
+					o.Captions[c].see(Hit{i, tile[(i-i0)*(c1-c0)+c-c0]}, own.ImageOf(c) == i)
 				}
 			}
 		}

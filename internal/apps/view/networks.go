@@ -170,8 +170,9 @@ func (s *networks) load(k networkKey, run *Run) {
 			data = c.Data.Dir
 		}
 	}
-	o := search.Options{Checkpoints: []string{checkpointPath(run.Dir, k.Checkpoint)}, Data: s.opt.Data, Split: k.Split,
-		Cache: s.opt.Cache, CacheLimit: s.opt.CacheLimit, Device: s.opt.Device, BLAS: s.opt.BLAS, Warn: s.opt.Warn,
+	o := search.Options{Checkpoints: []string{checkpointPath(run.Dir, k.Checkpoint)}, Data: s.opt.Data,
+		PerImage: s.opt.PerImage, Split: k.Split, Cache: s.opt.Cache, CacheLimit: s.opt.CacheLimit,
+		Device: s.opt.Device, BLAS: s.opt.BLAS, Warn: s.opt.Warn,
 		Progress: s.reporter(b)}
 	s.work.Go(func() { s.open(ctx, b, o, data) })
 }

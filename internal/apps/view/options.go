@@ -11,13 +11,15 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/system/options"
 )
 
 // Options say what New shows. Dir is required; the zero value of every other field is usable.
 type Options struct {
-	Dir    string // folder of runs, at any depth up to five, or one run
-	Data   string // data set that networks retrieve from; "" is the one each run was trained on
-	Images string // folder of pictures; "" is the folder images of the data set, if there is one
+	Dir      string           // folder of runs, at any depth up to five, or one run
+	Data     string           // data set that networks retrieve from; "" is the one each run was trained on
+	PerImage options.PerSplit // captions of an image that its files must bear out
+	Images   string           // folder of pictures; "" is the folder images of the data set, if there is one
 	// Extractor is the model of ONNX for pictures that are sent to the page; "" is the one that 'data extract'
 	// recorded. Getenv reads the environment, for the library that runs it.
 	Extractor string

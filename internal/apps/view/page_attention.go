@@ -82,7 +82,7 @@ func (s *Server) attentionPage(r *request, p *picked) error {
 			return err
 		}
 		d.Words, d.Opacity = wordFigures(d.Of, d.Image.Picture != ""), study.MostVeil
-		for o := i * p.Info.CaptionsPerImage; o < (i+1)*p.Info.CaptionsPerImage && o < p.Info.Captions; o++ {
+		for o := range p.Info.Own.Of(i) {
 			l := p.line(o)
 			l.Own, l.Look = o == c, p.look(i, o)
 			d.Own = append(d.Own, l)

@@ -20,10 +20,9 @@ func (s *Server) imagePage(r *request, p *picked) error {
 		} else if i, err = r.whole("i", p.Info.Images); err != nil {
 			return err
 		}
-		k := p.Info.CaptionsPerImage
 		d.Image = p.figure(i)
 		out := s.networks.ranks(p.network)
-		for c := i * k; c < (i+1)*k && c < p.Info.Captions; c++ {
+		for c := range p.Info.Own.Of(i) {
 			l := p.line(c)
 			l.Look = p.look(i, c)
 			if out != nil {
@@ -41,7 +40,7 @@ func (s *Server) imagePage(r *request, p *picked) error {
 			}
 			for n, h := range a.Hits {
 				l := p.line(h.Index)
-				l.Score, l.Rank, l.Own, l.Look = h.Score, n+1, h.Index/k == i, p.look(i, h.Index)
+				l.Score, l.Rank, l.Own, l.Look = h.Score, n+1, p.Info.Own.ImageOf(h.Index) == i, p.look(i, h.Index)
 				d.Hits = append(d.Hits, l)
 			}
 			d.TookMS = float64(a.Took.Microseconds()) / 1000

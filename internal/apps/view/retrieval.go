@@ -148,7 +148,7 @@ type line struct {
 
 func (p *picked) line(c int) line {
 	return line{Index: c, Text: p.network.index.Caption(c), URL: p.URL("/search", "c", c),
-		Image: p.figure(c / p.Info.CaptionsPerImage)}
+		Image: p.figure(p.Info.Own.ImageOf(c))}
 }
 
 // load starts to open the network that a form names, and goes back to the page.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/house/try"
@@ -29,7 +30,7 @@ type fake struct {
 
 func (f *fake) Info() search.Info {
 	return search.Info{Data: hostile, Split: "test", Images: len(f.list()), Captions: len(f.list()),
-		CaptionsPerImage: 1, Scored: len(f.list()), Pairs: f.pairs, Queries: search.AllQueries}
+		Own: data.EqualGroups(len(f.list()), 1), Scored: len(f.list()), Pairs: f.pairs, Queries: search.AllQueries}
 }
 
 func (f *fake) list() []string {

@@ -1,6 +1,8 @@
 package npy
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -42,6 +44,18 @@ func (f *File) ReadHalves(dst []uint16, row int) error {
 			dst[i] = binary.LittleEndian.Uint16(b[2*i:])
 		}
 	})
+}
+
+// EqualRows reports whether two rows hold the same bytes, and whether these are all zero.
+func (f *File) EqualRows(i, j int) (equal, zero bool, err error) {
+	var second error
+	err = f.readRow(f.rowLen, i, func(a []byte) {
+		second = f.readRow(f.rowLen, j, func(b []byte) {
+			equal = bytes.Equal(a, b)
+			zero = equal && (len(a) == 0 || a[0] == 0 && bytes.Equal(a[1:], a[:len(a)-1]))
+		})
+	})
+	return equal, zero, cmp.Or(err, second)
 }
 
 // readRow gives take the bytes of a row of n elements.

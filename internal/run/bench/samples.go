@@ -113,9 +113,9 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 		return err
 	}
 	t.Model.Init(c.Seed, t.Pool)
-	k := t.Train.CaptionsPerImage()
+	own := t.Train.Groups()
 	total, done := 0, 0
-	size := func(n int) int { return n * r.StepImages * k }
+	size := func(n int) int { return own.First(n * r.StepImages) }
 	for n := range r.Subsets + 1 {
 		total += (size(max(1, n)) + c.Train.Batch - 1) / c.Train.Batch
 	}
@@ -151,7 +151,7 @@ func (t *epochs) timeEpoch(ctx context.Context, timer *train.LossTimer, captions
 		return p, err
 	}
 	defer l.Close()
-	p.Captions, p.Images = captions, captions/t.Train.CaptionsPerImage()
+	p.Captions, p.Images = captions, t.Train.ImageOf(captions-1)+1
 	var inLoss time.Duration
 	start := now()
 	for {

@@ -30,8 +30,8 @@ func TestNamesOfNetworksAndLosses(t *testing.T) {
 // One file per mistake, with its whole message after "testdata/bad/".
 var badFiles = map[string]string{
 	"alias": `alias.yaml:1:39: loss.lseh.lambda: aliases (*m) are not read; write the value out`,
-	"captions_per_image": `captions_per_image.yaml:1:28: data.captions_per_image: expected auto or a whole number >= ` +
-		`1, found 0`,
+	"captions_per_image": `captions_per_image.yaml:1:28: data.captions_per_image: expected auto, a whole number ` +
+		`>= 1, or one for each split such as train=20,test=1, found 0`,
 	"duplicate_key":     `duplicate_key.yaml:4:3: train.batch: duplicate key; already set in line 2`,
 	"duplicate_section": `duplicate_section.yaml:2:1: loss: duplicate key; already set in line 1`,
 	"enum": `enum.yaml:1:18: model.network: expected ` + networkNames + `, found "vsep"; did you ` +

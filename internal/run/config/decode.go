@@ -95,7 +95,7 @@ func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
 	}
 	if !convert(f, v, node) {
 		found := Describe(node)
-		if f.typ.Kind() == reflect.String && len(f.rule.Enum) == 0 && node.Kind == yaml.ScalarNode &&
+		if f.typ.Kind() == reflect.String && !isText(f.typ) && len(f.rule.Enum) == 0 && node.Kind == yaml.ScalarNode &&
 			node.Tag != "!!null" {
 			found += "; put it in quotes"
 		}

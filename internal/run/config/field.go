@@ -24,7 +24,7 @@ var root = fieldsOf(reflect.ValueOf(Default()), "", nil)
 
 var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-// isText reports whether values of the type read themselves from text (options.AutoInt).
+// isText reports whether values of the type read themselves from text (options.PerSplit).
 func isText(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textType) }
 
 func fieldsOf(v reflect.Value, path string, index []int) *field {
@@ -107,7 +107,7 @@ func Keys() []string {
 func (f *field) expected() string {
 	switch {
 	case isText(f.typ):
-		return "auto or a whole number >= 1"
+		return options.PerSplitExpected
 	case f.typ.Kind() == reflect.Array:
 		item := strings.Replace(strings.TrimPrefix(f.rule.String(), "a "), "number", "numbers", 1)
 		return "a list of " + strconv.Itoa(f.typ.Len()) + " " + item

@@ -70,7 +70,7 @@ func Whole(key string) (whole, known bool) {
 	}
 	switch f.typ.Kind() {
 	case reflect.Int, reflect.Uint64:
-		return !isText(f.typ), true
+		return true, true
 	}
 	return false, true
 }

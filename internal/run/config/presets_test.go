@@ -139,7 +139,7 @@ func TestPresets(t *testing.T) {
 		c, network := &r.Config, path.Dir(p.Base)
 		if path.Dir(p.Name) != network || !strings.HasPrefix(path.Base(p.Name), p.Data+"-") ||
 			c.Model.Network != network || c.Data.Dir != "data/"+p.Data ||
-			(c.Data.CaptionsPerImage == 1) != (p.Data == "iapr") {
+			(c.Data.CaptionsPerImage == "1") != (p.Data == "iapr") {
 			t.Errorf("%s: base %s, data %s; network %s on %s", p.Name, p.Base, p.Data, c.Model.Network, c.Data.Dir)
 		}
 		want, known := lossRules[p.Loss]

@@ -44,8 +44,8 @@ func leaf(f *field) map[string]any {
 	case f.path == "version":
 		return map[string]any{"const": Version}
 	case isText(f.typ):
-		return map[string]any{"anyOf": []any{
-			map[string]any{"const": "auto"}, map[string]any{"type": "integer", "minimum": 1}}}
+		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 1},
+			map[string]any{"type": "string", "pattern": "^(auto|[^=,]+=[0-9]+(,[^=,]+=[0-9]+)*)$"}}}
 	case f.typ.Kind() == reflect.Array:
 		return map[string]any{"type": "array", "minItems": f.typ.Len(), "maxItems": f.typ.Len(),
 			"items": number(f, f.typ.Elem())}

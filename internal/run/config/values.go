@@ -30,7 +30,7 @@ func Settings(c *Config) map[string]any {
 			out[f.path] = v.Bool()
 		case v.CanFloat():
 			out[f.path] = v.Float()
-		case v.CanInt() && !isText(v.Type()):
+		case v.CanInt():
 			out[f.path] = float64(v.Int())
 		case v.CanUint() && v.Uint() < 1<<53:
 			out[f.path] = float64(v.Uint())

@@ -44,7 +44,7 @@ func TestMarshalReadsBack(t *testing.T) {
 		c.Optim.LR = rng.Float64()
 		c.Optim.Eps = rng.Float64() * 1e-12
 		c.Loss.LUWM.Negative = [3]float64{rng.NormFloat64(), -1e-300, 1e6}
-		c.Data.CaptionsPerImage = 5
+		c.Data.CaptionsPerImage = "train=20,test=1"
 		c.Model.GSMN.Neighbors = "true"
 		readsBack(t, file, c)
 	}

@@ -69,8 +69,7 @@ func Compare(ctx context.Context, r CompareRequest) (rep CompareReport, err erro
 		rep.Comparisons = append(rep.Comparisons, c)
 	}
 	for i := range rep.A.Outcomes {
-		c, err := eval.CompareJudged(pool, rep.A.Outcomes[i], rep.B.Outcomes[i], rep.A.CaptionsPerImage,
-			r.CompareOptions)
+		c, err := eval.CompareJudged(pool, rep.A.Outcomes[i], rep.B.Outcomes[i], rep.A.Own, r.CompareOptions)
 		if err != nil {
 			return rep, err
 		}

@@ -16,7 +16,7 @@ import (
 func captionFacts(pool *par.Pool, s *data.Split, v text.Lexicon) eval.CaptionFacts {
 	captions := slices.Collect(s.Captions)
 	f := eval.CaptionFacts{Words: make([]int, len(captions)), Unknown: make([]int, len(captions)),
-		Duplicates: eval.NearDuplicates(pool, captions, s.CaptionsPerImage())}
+		Duplicates: eval.NearDuplicates(pool, captions, s.Groups())}
 	coder, ids := v.Coder(), []int32(nil)
 	for c, caption := range captions {
 		ids, f.Words[c], f.Unknown[c] = coder.Append(ids[:0], caption)
@@ -50,7 +50,7 @@ func (d *diagnosis) measure(pool *par.Pool, s eval.Scores, j *judges, rep *Repor
 	if j != nil {
 		judgements = j.judgements
 	}
-	rep.Diagnosis, err = eval.Diagnose(pool, s, rep.CaptionsPerImage, d.facts, judgements, d.margin)
+	rep.Diagnosis, err = eval.Diagnose(pool, s, rep.Own, d.facts, judgements, d.margin)
 	return err
 }
 

@@ -41,7 +41,7 @@ func Run(ctx context.Context, r Request) (Report, error) {
 		_, err := r.scoreAll(ctx, pool, &opened, &rep)
 		return rep, err
 	}
-	stored, perImage, err := r.stored(&rep)
+	stored, err := r.stored(&rep)
 	if err != nil {
 		return rep, err
 	}
@@ -66,7 +66,7 @@ func Run(ctx context.Context, r Request) (Report, error) {
 			return rep, err
 		}
 	}
-	if rep.Results, err = eval.Evaluate(pool, scores, perImage, r.Protocol); err != nil {
+	if rep.Results, err = eval.Evaluate(pool, scores, rep.Own, r.Protocol); err != nil {
 		return rep, err
 	}
 	if err := judges.measure(pool, scores, &rep); err != nil {
@@ -75,7 +75,7 @@ func Run(ctx context.Context, r Request) (Report, error) {
 	if err := diagnosis.measure(pool, scores, judges, &rep); err != nil || r.SaveRanks == "" {
 		return rep, err
 	}
-	ranks, err := eval.Rank(pool, scores, perImage, r.Protocol)
+	ranks, err := eval.Rank(pool, scores, rep.Own, r.Protocol)
 	if err != nil {
 		return rep, err
 	}
@@ -123,23 +123,22 @@ func (r *Request) survey(rep *Report) (opened []*trained.Prepared, err error) {
 // describe records the split that is measured.
 func (rep *Report) describe(s *data.Split) {
 	rep.Data, rep.Images, rep.Captions = s.Dir(), s.NumImages(), s.NumCaptions()
-	rep.CaptionsPerImage, rep.Digest = s.CaptionsPerImage(), data.Digest(s)
+	rep.Own, rep.Digest = s.Groups(), data.Digest(s)
 }
 
 // trained is the request for one checkpoint.
 func (r *Request) trained(path string) trained.Request {
-	return trained.Request{Checkpoint: path, Data: r.Data, Vocab: r.Vocab, Split: r.Split, Device: r.Device,
-		BLAS: r.BLAS, Warn: r.Warn, World: r.World}
+	return trained.Request{Checkpoint: path, Data: r.Data, PerImage: r.PerImage, Vocab: r.Vocab, Split: r.Split,
+		Device: r.Device, BLAS: r.BLAS, Warn: r.Warn, World: r.World}
 }
 
 // stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder
-// in the request. Without either, the first matrix says how many images and captions there are. It returns the
-// captions per image too.
-func (r *Request) stored(rep *Report) ([]eval.Member, int, error) {
+// in the request. Without either, the first matrix says how many images and captions there are.
+func (r *Request) stored(rep *Report) ([]eval.Member, error) {
 	if len(r.Scores) > 0 && rep.Data == "" && r.Data != "" {
-		s, err := data.Open(r.Data, r.Split, data.OpenOptions{})
+		s, err := data.Open(r.Data, r.Split, data.OpenOptions{CaptionsPerImage: r.PerImage.Of(r.Split)})
 		if err != nil {
-			return nil, 0, inputs.NameFolder(err, "--data", nil)
+			return nil, inputs.NameFolder(err, "--data", nil)
 		}
 		defer s.Close()
 		rep.describe(s)
@@ -148,19 +147,19 @@ func (r *Request) stored(rep *Report) ([]eval.Member, int, error) {
 	for _, path := range r.Scores {
 		s, err := eval.LoadScores(path)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		n, m := s.Dims()
 		switch {
 		case rep.Images == 0: // no split to compare with
 			if m%n != 0 {
-				return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; expected the same number of "+
+				return nil, fmt.Errorf("%s: scores of %d images x %d captions; expected the same number of "+
 					"captions for every image; "+
 					"is it the transpose, or a shard? (--data DIR names the data set)", path, n, m)
 			}
-			rep.Images, rep.Captions, rep.CaptionsPerImage = n, m, m/n
+			rep.Images, rep.Captions, rep.Own = n, m, data.EqualGroups(n, m/n)
 		case rep.Data == "" && (n != rep.Images || m != rep.Captions):
-			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; %s has %d x %d: score the same split "+
+			return nil, fmt.Errorf("%s: scores of %d images x %d captions; %s has %d x %d: score the same split "+
 				"with every model",
 				path, n, m, r.Scores[0], rep.Images, rep.Captions)
 		case n != rep.Images || m != rep.Captions:
@@ -168,13 +167,13 @@ func (r *Request) stored(rep *Report) ([]eval.Member, int, error) {
 			if n == rep.Captions && m == rep.Images {
 				remedy = "this is the transpose; expected a row for each image"
 			}
-			return nil, 0, fmt.Errorf("%s: scores of %d images x %d captions; split %s of %s has %d images and %d "+
+			return nil, fmt.Errorf("%s: scores of %d images x %d captions; split %s of %s has %d images and %d "+
 				"captions; %s", path, n, m, r.Split, rep.Data, rep.Images, rep.Captions, remedy)
 		}
 		members = append(members, eval.Member{Name: path, Data: rep.Digest, Scores: s})
 		rep.Measured = append(rep.Measured, Measured{Scores: path})
 	}
-	return members, rep.CaptionsPerImage, nil
+	return members, nil
 }
 
 // score embeds the split with checkpoint i of the request.
@@ -214,7 +213,7 @@ func compatBoxes(t *trained.Prepared, p eval.Protocol) (*data.StoredBoxes, error
 		return nil, fmt.Errorf("compat-boxes: network %s looks at no boxes; it is for %s", network.Network,
 			strings.Join(models.Having(func(t models.Traits) bool { return t.Boxes }), ", "))
 	}
-	protocols := p.Resolve(t.Split.NumImages(), t.Split.CaptionsPerImage())
+	protocols := p.Resolve(t.Split.Groups())
 	if len(protocols) > 1 {
 		return nil, fmt.Errorf("compat-boxes: the repository takes other boxes in five folds than for the whole "+
 			"split; name protocol %s or %s", protocols[0], protocols[1])

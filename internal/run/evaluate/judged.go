@@ -25,7 +25,7 @@ func (r *Request) openJudges(rep *Report) (*judges, error) {
 		return nil, errors.New("judgements call images and captions by ids, which stored scores do not have: name " +
 			"their data set with --data")
 	}
-	s, err := data.Open(rep.Data, r.Split, data.OpenOptions{CaptionsPerImage: rep.CaptionsPerImage})
+	s, err := data.Open(rep.Data, r.Split, data.OpenOptions{CaptionsPerImage: rep.Own.Each()})
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (j *judges) measure(pool *par.Pool, s eval.Scores, rep *Report) error {
 		rep.Judged, rep.Outcomes = append(rep.Judged, m), append(rep.Outcomes, o)
 	}
 	for _, r := range j.ratings {
-		h, err := eval.Agree(s, rep.CaptionsPerImage, r)
+		h, err := eval.Agree(s, rep.Own, r)
 		if err != nil {
 			return err
 		}

@@ -1,16 +1,19 @@
 package evaluate
 
 import (
+	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/system/options"
 )
 
 // Request asks for the recalls of one checkpoint or stored score matrix, or of an ensemble of them.
 type Request struct {
 	Checkpoints []string
-	Scores      []string // .npy files with scores of the split; they come after the checkpoints in an ensemble
-	Data        string   // folder; empty is the one the first run was trained on
-	Vocab       string   // file; empty is the run's own, or the data set's
+	Scores      []string         // .npy files with scores of the split; they come after the checkpoints in an ensemble
+	Data        string           // folder; empty is the one the first run was trained on
+	PerImage    options.PerSplit // captions of an image that the files must bear out
+	Vocab       string           // file; empty is the run's own, or the data set's
 	Split       string
 	Protocol    eval.Protocol
 	Batch       int
@@ -34,10 +37,10 @@ type Report struct {
 	Data, Split      string     // Data is empty where stored scores were ranked without their data set
 	Measured         []Measured // checkpoints in the order of the request, then stored scores
 	Images, Captions int
-	CaptionsPerImage int
-	Digest           string   // SHA-256 of the captions, a line feed behind each; "" without Data
-	Device, Choice   string   // of the last checkpoint; how auto chose, empty if the device was named
-	Memory           []string // of a GPU: what it kept while pairs were scored, for each checkpoint that scores pairs
+	Own              data.Groups // the captions of each image
+	Digest           string      // SHA-256 of the captions, a line feed behind each; "" without Data
+	Device, Choice   string      // of the last checkpoint; how auto chose, empty if the device was named
+	Memory           []string    // of a GPU: what it kept while pairs were scored, by checkpoint
 	Results          []eval.Result
 	Judged           []eval.JudgedMetrics  // by each set of judgements, on the whole split
 	Outcomes         []eval.JudgedOutcomes // of their queries, in the same order

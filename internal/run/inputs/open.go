@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -98,7 +99,10 @@ func OpenSplit(o data.Options, m models.Options, split string, open data.OpenOpt
 		return nil, err
 	}
 	t := m.Traits()
-	open.CaptionsPerImage, open.FeatureDType = int(o.CaptionsPerImage), o.FeatureDType
+	open.CaptionsPerImage, open.FeatureDType = o.CaptionsPerImage.Of(split), o.FeatureDType
+	if split == "dev" {
+		open.MaxCaptions = cmp.Or(o.DevCaptions, -1)
+	}
 	open.Boxes, open.WordIDs = t.Boxes, t.StoredWords
 	switch {
 	case t.ReadsEdges:

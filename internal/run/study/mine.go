@@ -54,7 +54,8 @@ func Mine(ctx context.Context, r MineRequest) (rep *MinedReport, err error) {
 	var scores eval.Scores
 	o := data.DefaultOptions()
 	if o.Dir = r.Data; r.Scores != "" {
-		if split, err = data.Open(r.Data, r.Split, data.OpenOptions{}); err != nil {
+		open := data.OpenOptions{CaptionsPerImage: r.PerImage.Of(r.Split)}
+		if split, err = data.Open(r.Data, r.Split, open); err != nil {
 			return nil, err
 		}
 		defer split.Close()

@@ -20,7 +20,7 @@ func TestSuspectsAreWrongCaptions(t *testing.T) {
 	o := synth.Default()
 	o.Train, o.Dev, o.Test, o.Regions, o.Dim = 3000, 60, 10, 12, 256
 	try.Do(t, synth.Generate(dir, o, nil))
-	index := data.NoisyCaptions(5*o.Train, 5, 0.4, 1)
+	index := data.NoisyCaptions(data.EqualGroups(o.Train, 5), 0.4, 1)
 	c := runtest.TinyConfig()
 	c.Data.Dir, c.Data.NoiseIndex = dir, filepath.Join(t.TempDir(), "noise.npy")
 	try.Do(t, data.WriteNoise(c.Data.NoiseIndex, index))

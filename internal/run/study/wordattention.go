@@ -167,7 +167,7 @@ func boxesOf(t *trained.Trained, row int) (boxes []float32, width, height float6
 			return gridBoxes(k), 1, 1, false, nil
 		}
 		o := t.Data
-		if s, err = data.Open(s.Dir(), s.Name(), data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
+		if s, err = data.Open(s.Dir(), s.Name(), data.OpenOptions{CaptionsPerImage: o.CaptionsPerImage.Of(s.Name()),
 			FeatureDType: o.FeatureDType, Boxes: true}); err != nil {
 			return nil, 0, 0, false, err
 		}
@@ -209,7 +209,7 @@ func AttendWords(ctx context.Context, r trained.AnalysisRequest, checkpoint stri
 	}
 	var out []*WordAttention
 	for _, i := range numbers {
-		a, err := AttendPair(ctx, l, i, i*l.Split.CaptionsPerImage())
+		a, err := AttendPair(ctx, l, i, l.Split.Groups().First(i))
 		if err != nil {
 			return nil, err
 		}

@@ -2,8 +2,10 @@
 package trained
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,19 +15,21 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
+	"vsetrain/internal/system/options"
 	"vsetrain/models"
 	"vsetrain/train"
 )
 
 // Request asks for a trained network together with a split.
 type Request struct {
-	Checkpoint string // run directory, folder of the Hub's layout, or file of vsetrain or of a reference repository
-	Data       string // folder; empty is the one the run was trained on
-	Vocab      string // file; empty is the run's own, or the data set's
-	Split      string // "" opens none: for a network that is applied to captions that are typed
-	Boxes      bool   // the boxes of the regions too, also where the network does not look at them
-	Partial    bool   // a split of images alone, or of captions alone, will do
-	Original   bool   // without what was added to and removed from a gallery since its files were written
+	Checkpoint string           // run directory, folder of the Hub's layout, or file of vsetrain or of a reference
+	Data       string           // folder; empty is the one the run was trained on
+	PerImage   options.PerSplit // captions of an image that the files must bear out; empty is the run's setting
+	Vocab      string           // file; empty is the run's own, or the data set's
+	Split      string           // "" opens none: for a network that is applied to captions that are typed
+	Boxes      bool             // the boxes of the regions too, also where the network does not look at them
+	Partial    bool             // a split of images alone, or of captions alone, will do
+	Original   bool             // without what was added to and removed from a gallery since its files were written
 	Device     device.Options
 	BLAS       string
 	Warn       func(error) // what a person should know of the device; may be nil
@@ -208,9 +212,8 @@ func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
 // captions.
 func (r *Request) open(o data.Options, network models.Options) (*data.Split, error) {
 	if r.Boxes {
-		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: int(o.CaptionsPerImage),
-			FeatureDType: o.FeatureDType, Boxes: true, Partial: r.Partial,
-			Original: r.Original})
+		return data.Open(o.Dir, r.Split, data.OpenOptions{CaptionsPerImage: o.CaptionsPerImage.Of(r.Split),
+			FeatureDType: o.FeatureDType, Boxes: true, Partial: r.Partial, Original: r.Original})
 	}
 	return inputs.OpenSplit(o, network, r.Split, data.OpenOptions{Partial: r.Partial, Original: r.Original,
 		Warn: r.warn})
@@ -280,18 +283,25 @@ func (r *Request) dataOptions(vocab string) (data.Options, error) {
 			return o, err
 		}
 		o = cfg.Data
-		if r.Data != "" {
-			o.Vocab, o.CaptionsPerImage, o.FeatureDType, o.NoiseIndex = "auto", 0, "auto", ""
+		if r.Data != "" && !sameFolder(r.Data, o.Dir) {
+			d := data.DefaultOptions()
+			o.Vocab, o.CaptionsPerImage, o.FeatureDType, o.NoiseIndex = d.Vocab, d.CaptionsPerImage, d.FeatureDType, ""
 		}
 	}
-	if r.Data != "" {
-		o.Dir = r.Data
-	}
+	o.Dir = cmp.Or(r.Data, o.Dir)
+	o.CaptionsPerImage = cmp.Or(r.PerImage, o.CaptionsPerImage)
 	if o.Dir == "" && (r.Split != "" || vocab == "") {
 		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was " +
 			"trained on)")
 	}
 	return o, nil
+}
+
+// sameFolder reports whether two paths lead to one folder.
+func sameFolder(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
 // lexicon is that of the file, or that of the data set.
@@ -371,18 +381,19 @@ func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) 
 
 // AnalysisRequest names what an analysis looks at: a trained network and a split of its data.
 type AnalysisRequest struct {
-	Data   string // folder; empty is the one the run was trained on
-	Split  string
-	Device device.Options
-	BLAS   string
-	Warn   func(error) // what a person should know of the device and of the data; may be nil
+	Data     string           // folder; empty is the one the run was trained on
+	PerImage options.PerSplit // see Request
+	Split    string
+	Device   device.Options
+	BLAS     string
+	Warn     func(error) // what a person should know of the device and of the data; may be nil
 }
 
 // Load opens a checkpoint, the best one of a run directory, with the split, and the boxes of its regions where asked
 // for.
 func (r *AnalysisRequest) Load(path string, boxes bool) (*Trained, error) {
-	return Open(Request{Checkpoint: path, Data: r.Data, Split: r.Split, Boxes: boxes, Device: r.Device,
-		BLAS: r.BLAS, Warn: r.Warn})
+	return Open(Request{Checkpoint: path, Data: r.Data, PerImage: r.PerImage, Split: r.Split, Boxes: boxes,
+		Device: r.Device, BLAS: r.BLAS, Warn: r.Warn})
 }
 
 // LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a

@@ -23,11 +23,11 @@ import (
 func TestNoiseIndexOfARun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "noise.npy")
 	write := func(seed uint32) {
-		try.Do(t, data.WriteNoise(path, data.NoisyCaptions(200, 5, 0.4, seed)))
+		try.Do(t, data.WriteNoise(path, data.NoisyCaptions(data.EqualGroups(40, 5), 0.4, seed)))
 	}
 	write(1)
 	content := try.Get(os.ReadFile(path))(t)
-	_, wrong, err := data.NoisyPairs(data.NoisyCaptions(200, 5, 0.4, 1), 200, 5)
+	_, wrong, err := data.NoisyPairs(data.NoisyCaptions(data.EqualGroups(40, 5), 0.4, 1), data.EqualGroups(40, 5))
 	try.Do(t, err)
 	want := runfs.NoiseIndex{
 		File:   "noise.npy",
@@ -121,7 +121,7 @@ func TestLabelsOfAnEarlierRound(t *testing.T) {
 		try.Fails(t, err, words...)
 	}
 	c.Data.NoiseIndex = filepath.Join(t.TempDir(), "noise.npy")
-	try.Do(t, data.WriteNoise(c.Data.NoiseIndex, data.NoisyCaptions(200, 5, 0.4, 1)))
+	try.Do(t, data.WriteNoise(c.Data.NoiseIndex, data.NoisyCaptions(data.EqualGroups(40, 5), 0.4, 1)))
 	refused("loss crcl", "no noise index", "name a run with the noise index of this one")
 	c.Data.NoiseIndex, c.Loss = "", lossWith(runtest.Checkpoint(first, runfs.BestName))
 	refused("loss crcl", "holds weights only", runfs.LastName)

@@ -34,7 +34,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	if err != nil || !t.first() {
 		return eval.Metrics{}, err
 	}
-	m, err := eval.Measure(t.Pool, s, t.Val.CaptionsPerImage())
+	m, err := eval.Measure(t.Pool, s, t.Val.Groups())
 	m.Protocol = "dev"
 	return m, err
 }

@@ -59,15 +59,21 @@ func TestUnder(t *testing.T) {
 	}
 }
 
-func TestAutoInt(t *testing.T) {
-	for text, want := range map[string]AutoInt{"auto": 0, "1": 1, "5": 5} {
-		var a AutoInt
-		if err := a.UnmarshalText([]byte(text)); err != nil || a != want || a.String() != text {
-			t.Errorf("%q: %v, %v", text, a, err)
+func TestPerSplit(t *testing.T) {
+	for text, want := range map[string][2]int{"auto": {}, "1": {1, 1}, "5": {5, 5}, "train=20,test=1": {20, 1},
+		"test=2": {0, 2}, "dev=3": {}} {
+		var p PerSplit
+		if err := p.UnmarshalText([]byte(text)); err != nil || p.Of("train") != want[0] || p.Of("test") != want[1] ||
+			p.String() != text {
+			t.Errorf("%q: %v, %v", text, p, err)
 		}
 	}
-	for _, text := range []string{"0", "-1", "", "five", "1.5"} {
-		if err := new(AutoInt).UnmarshalText([]byte(text)); err == nil {
+	if p := PerSplit(""); p.Of("train") != 0 || p.String() != "auto" {
+		t.Errorf("empty: %v", p)
+	}
+	for _, text := range []string{"0", "-1", "", "five", "1.5", "1,2", "train=0", "train=", "=3", "train=1,train=2",
+		"train=1,5", "train=auto", "train=1,"} {
+		if err := new(PerSplit).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q accepted", text)
 		}
 	}

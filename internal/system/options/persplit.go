@@ -1,0 +1,63 @@
+package options
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// PerSplit is a whole number of at least 1 for all splits of a data set, such as "5", or one for each split that it
+// names, such as "train=20,test=1". "auto", or empty, leaves the choice to the files.
+type PerSplit string
+
+// PerSplitExpected says in words what a PerSplit is.
+const PerSplitExpected = "auto, a whole number >= 1, or one for each split such as train=20,test=1"
+
+// Of returns the number of a split; 0 is auto.
+func (p PerSplit) Of(split string) int {
+	for part := range strings.SplitSeq(string(p), ",") {
+		name, number, named := strings.Cut(part, "=")
+		if !named {
+			number = name
+		}
+		if n, err := strconv.Atoi(number); err == nil && (!named || name == split) {
+			return n
+		}
+	}
+	return 0
+}
+
+// String returns the text.
+func (p PerSplit) String() string {
+	if p == "" {
+		return "auto"
+	}
+	return string(p)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p PerSplit) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *PerSplit) UnmarshalText(b []byte) error {
+	text := strings.ReplaceAll(string(b), " ", "")
+	var names []string
+	for part := range strings.SplitSeq(text, ",") {
+		name, number, named := strings.Cut(part, "=")
+		if !named {
+			name, number = "", part
+		}
+		n, err := strconv.Atoi(number)
+		single := text == part && !named
+		if single && part == "auto" {
+			break
+		}
+		if err != nil || n < 1 || n > 1e6 || !named && !single || named && name == "" || slices.Contains(names, name) {
+			return fmt.Errorf("expected %s, found %q", PerSplitExpected, b)
+		}
+		names = append(names, name)
+	}
+	*p = PerSplit(text)
+	return nil
+}
