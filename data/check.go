@@ -29,13 +29,25 @@ func Check(dir string, o CheckOptions) (*Report, error) {
 			"no split: there is no file named *_caps.txt or *_ims.npy")
 	}
 	captions := map[string]int{}
+	var splits []*Split
 	for _, name := range names {
-		if s := r.checkSplit(name, vocab, o); s != nil {
-			if s.captions != nil {
-				captions[name] = s.layout.captions
-			}
-			s.Close()
+		s := r.checkSplit(name, vocab, o)
+		if s == nil {
+			continue
 		}
+		defer s.Close()
+		if s.captions != nil {
+			captions[name] = s.layout.captions
+		}
+		for _, other := range splits {
+			if name == "testall" && other.name == "test" { // MS-COCO's test images are the first of testall
+				continue
+			}
+			if err := SharedImages(other, s); err != nil {
+				r.warn(name+"_ids.txt", "no image belongs in two splits", "%v", err)
+			}
+		}
+		splits = append(splits, s)
 	}
 	for _, e := range entries {
 		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
@@ -96,6 +108,9 @@ func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Sp
 			"no ids file; images are known by their row")
 	} else if n, line := s.ids.empty(s.ids.len()); n > 0 {
 		r.fail(name+"_ids.txt", "write an image id on each line", "%d empty lines, the first is line %d", n, line)
+	}
+	if err := oddIDs(s); err != nil {
+		r.warn(name+"_ids.txt", "name each image once", "%v", err)
 	}
 	r.Splits = append(r.Splits, sr)
 	return s

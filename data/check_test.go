@@ -29,6 +29,7 @@ func problems(r *Report) string {
 
 func TestCheckSoundDataSet(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train", "test")
+	w.write(t, "test_ids.txt", strings.ReplaceAll(w.read(t, "test_ids.txt"), "im", "test"))
 	try.Do(t, vocab(t).Save(w.path("vocab.json")))
 	w.array(t, "train_svd.npy", []int{30, 2}, make([]float32, 60))
 	w.array(t, "train_boxes.npy", []int{6, 3, 4}, make([]float32, 72))
@@ -104,8 +105,18 @@ func TestCheckFindsEveryFault(t *testing.T) {
 			"warning train_caps.txt: 66.7 % of the words are unknown"},
 		{"bad vocabulary", func(w *world) { w.write(t, "vocab.json", "{}") }, "no word2idx"},
 		{"no vocabulary", func(w *world) { os.Remove(w.path("vocab.json")) }, "warning vocab.json: no vocabulary"},
-		{"ids", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, "2 ids for 6 image rows"},
+		{"ids", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, "2 ids for the 6 image rows"},
 		{"no ids", func(w *world) { os.Remove(w.path("train_ids.txt")) }, "warning train_ids.txt: no ids file"},
+		{"an id twice", func(w *world) { w.write(t, "train_ids.txt", "a\nb\nc\nd\nb\ne\n") },
+			`train_ids.txt: 1 ids name an image that another names too, but for the ending of a file name: images 1 ` +
+				`and 4 have the ids "b" and "b"`},
+		{"ids that differ in an ending", func(w *world) { w.write(t, "train_ids.txt", "a.jpg\nb\nc\nd\nb.jpg\na.png\n") },
+			`2 ids name an image that another names too, but for the ending of a file name: images 1 and 4 have the ` +
+				`ids "b" and "b.jpg"`},
+		{"ids of another split", func(w *world) {
+			w.writeSplit(t, "dev")
+			w.write(t, "dev_ids.txt", "im7.jpg\nim1.jpg\nim8\nim2\nim9\nim10\n")
+		}, `dev_ids.txt: 2 of 6 images are in split train too, such as "im1.jpg": are these the ids of another split?`},
 		{"blank id", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n\nc\nd\ne\n") },
 			"error train_ids.txt: 1 empty lines, the first is line 3"},
 		{"semantics", func(w *world) { w.array(t, "train_svd.npy", []int{29, 2}, make([]float32, 58)) },

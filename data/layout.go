@@ -257,6 +257,7 @@ func (r *layoutReader) idsPath() string {
 }
 
 func (r *layoutReader) wrongIDs() error {
-	return fmt.Errorf("%s: %d ids for %d image rows and %d captions; expected one for each row, image or caption",
-		r.ids.path, r.ids.len(), r.rows, r.captions)
+	return fmt.Errorf("%s: %d ids for the %d image rows of %s and %d captions; expected one for each row, image or "+
+		"caption",
+		r.ids.path, r.ids.len(), r.rows, filepath.Base(r.features), r.captions)
 }

@@ -100,6 +100,11 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 		return nil, err
 	}
 	s.limit(o.MaxCaptions)
+	if o.Warn != nil {
+		if err := errors.Join(oddIDs(s), s.dropped(o.MaxCaptions)); err != nil {
+			o.Warn(err)
+		}
+	}
 	if n, line := s.captions.empty(s.n); n > 0 && !o.AllowEmpty {
 		return nil, fmt.Errorf("%s:%d: empty caption (%d in all); write a caption on the line, or remove the line "+
 			"together with its image row and id",
@@ -150,7 +155,7 @@ func (s *Split) openCaptions() error {
 		return fmt.Errorf("%s: %d captions; at most %d are read", path, lines.len(), math.MaxInt32)
 	}
 	s.captions = lines
-	return nil
+	return refuseForeign(lines)
 }
 
 // openImages maps the features, if there are any.
@@ -270,6 +275,15 @@ func (s *Split) openSemantics(path string) error {
 		return fmt.Errorf("%s: shape %v; expected [captions, k]", path, f.Shape)
 	}
 	return s.AttachSemantics(f, path)
+}
+
+// dropped says that captions are left out of a split whose published results do not leave them out too.
+func (s *Split) dropped(asked int) error {
+	if n := s.layout.captions; s.n == n || asked > 0 && asked != devCaptions || n == 5070 || n == 25000 {
+		return nil // Flickr30K and MS-COCO
+	}
+	return fmt.Errorf("%s: the first %d of %d captions are used; data.dev_captions: 0 uses all", s.CaptionPath(), s.n,
+		s.layout.captions)
 }
 
 func (s *Split) limit(most int) {

@@ -202,7 +202,7 @@ func TestOpenErrors(t *testing.T) {
 		}, OpenOptions{}, []string{"found int32", "scale", "--scale S"}},
 		{"bad dtype option", nil, OpenOptions{FeatureDType: "f8"}, []string{`feature type "f8"`}},
 		{"ids mismatch", func(t *testing.T, w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, OpenOptions{},
-			[]string{"train_ids.txt: 2 ids for 5 image rows and 25 captions"}},
+			[]string{"train_ids.txt: 2 ids for the 5 image rows of train_ims.npy and 25 captions"}},
 		{"ids of other captions", func(t *testing.T, w *world) {
 			w.write(t, "train_ids.txt", strings.Repeat("a\n", 4)+strings.Repeat("b\n", 6)+strings.Repeat("c\n", 15))
 		}, OpenOptions{}, []string{"train_ids.txt: 3 runs of equal ids", "train_ims.npy has 5 rows"}},

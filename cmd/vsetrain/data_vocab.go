@@ -9,13 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/internal/files/regular"
 )
 
 type dataVocabOptions struct {
@@ -59,7 +57,7 @@ func (o *dataVocabOptions) run(_ context.Context, a *app) error {
 	}
 	out := o.Out
 	out = cmp.Or(out, filepath.Join(o.Dir, "vocab.json"))
-	v, source, err := o.vocabulary()
+	v, source, err := o.vocabulary(a)
 	if err != nil {
 		return err
 	}
@@ -80,7 +78,7 @@ func (o *dataVocabOptions) run(_ context.Context, a *app) error {
 }
 
 // vocabulary converts or counts, and says from what.
-func (o *dataVocabOptions) vocabulary() (*text.Vocabulary, string, error) {
+func (o *dataVocabOptions) vocabulary(a *app) (*text.Vocabulary, string, error) {
 	if o.From != "" {
 		v, err := text.LoadVocabulary(o.From)
 		return v, o.From, err
@@ -91,7 +89,7 @@ func (o *dataVocabOptions) vocabulary() (*text.Vocabulary, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		lines, err := readCaptions(path)
+		lines, err := data.ReadCaptions(path, a.warn)
 		if err != nil {
 			return nil, "", err
 		}
@@ -113,24 +111,4 @@ func captionFile(dir, split, setting string) (string, error) {
 		return "", &data.FolderError{Dir: dir, Split: split, Setting: setting}
 	}
 	return filepath.Join(dir, split+"_caps.txt"), nil
-}
-
-// maxCaptionFile bounds a caption file in bytes; the captions of COCO have 30 MB.
-const maxCaptionFile = 1<<32 - 1
-
-// readCaptions returns the lines of a caption file.
-func readCaptions(path string) ([]string, error) {
-	b, err := regular.ReadFile(path, maxCaptionFile, "captions")
-	if err != nil {
-		return nil, fmt.Errorf("read captions: %w", err)
-	}
-	var lines []string
-	for line := range strings.Lines(strings.TrimPrefix(string(b), "\ufeff")) {
-		if !utf8.ValidString(line) {
-			return nil, fmt.Errorf("%s:%d: expected UTF-8 text, found other bytes; convert the file, for example "+
-				"with iconv", path, len(lines)+1)
-		}
-		lines = append(lines, strings.TrimSpace(line))
-	}
-	return lines, nil
 }

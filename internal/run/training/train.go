@@ -128,6 +128,9 @@ func (t *training) openData() (err error) {
 	if t.Val, err = inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{Warn: t.Warn}); err != nil {
 		return err
 	}
+	if err := data.SharedImages(t.Train, t.Val); err != nil && t.first() {
+		t.Warn(err)
+	}
 	if t.Val.Regions() != t.Train.Regions() || t.Val.Dim() != t.Train.Dim() {
 		return fmt.Errorf("%s: features of split dev are %dx%d, those of train %dx%d", c.Data.Dir, t.Val.Regions(),
 			t.Val.Dim(), t.Train.Regions(), t.Train.Dim())

@@ -1,0 +1,76 @@
+package data
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// oddIDs says what is odd about the ids of the images of a split, nil where nothing is: an id that two images have, or
+// two ids that differ in the ending of a file name alone, so that a picture is found for both.
+func oddIDs(s *Split) error {
+	if !named(s) {
+		return nil
+	}
+	seen := make(map[string]int, s.groups.Images())
+	count, first := 0, ""
+	for i := range s.groups.Images() {
+		id := s.ImageID(s.RowOf(i))
+		other, again := seen[stem(id)]
+		if !again {
+			seen[stem(id)] = i
+			continue
+		}
+		if count++; count == 1 {
+			first = fmt.Sprintf("images %d and %d have the ids %q and %q", other, i, s.ImageID(s.RowOf(other)), id)
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %d ids name an image that another names too, but for the ending of a file name: %s",
+		s.ids.path, count, first)
+}
+
+// stem is an id without the ending of a file name.
+func stem(id string) string {
+	if end := filepath.Ext(id); len(end) > 3 && len(end) < 6 {
+		return strings.TrimSuffix(id, end)
+	}
+	return id
+}
+
+// named reports whether images have ids beside their numbers, from 0 or 1.
+func named(s *Split) bool {
+	for i := 0; s.ids != nil && i < s.groups.Images(); i++ {
+		if n, err := strconv.Atoi(s.ImageID(s.RowOf(i))); err != nil || n != i && n != i+1 {
+			return true
+		}
+	}
+	return false
+}
+
+// SharedImages returns an error that says how many images of split b split a has too, by their ids; nil for none.
+func SharedImages(a, b *Split) error {
+	if !named(a) || !named(b) {
+		return nil
+	}
+	have := make(map[string]bool, a.NumImages())
+	for i := range a.NumImages() {
+		have[stem(a.ImageID(a.RowOf(i)))] = true
+	}
+	count, first := 0, ""
+	for i := range b.NumImages() {
+		if id := b.ImageID(b.RowOf(i)); have[stem(id)] {
+			if count++; count == 1 {
+				first = id
+			}
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %d of %d images are in split %s too, such as %q: are these the ids of another split?",
+		b.ids.path, count, b.NumImages(), a.name, first)
+}
