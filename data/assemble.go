@@ -12,6 +12,7 @@ type worker struct {
 	words []int32 // encoded captions, one after the other
 	items []encoded
 	aug   *augmenter // nil without size augmentation
+	all   []int32    // 0, 1, 2, ..., for regions
 
 	positions      []int32 // of every caption in the order of epoch positionsEpoch, for uses
 	positionsEpoch int
@@ -52,15 +53,15 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	if err := w.readBoxes(l, b); err != nil {
 		return err
 	}
+	if w.aug != nil || s.counts != nil {
+		b.Counts = resize(b.Counts, b.N)
+	}
 	if !l.opts.has(FieldFeatures) {
 		b.Features = b.Features[:0]
-		if w.aug != nil {
+		if b.Counts != nil {
 			w.nameSome(s, b)
 		}
 		return nil
-	}
-	if w.aug != nil {
-		b.Counts = resize(b.Counts, b.N)
 	}
 	if b.Stage == nil {
 		b.Features = resize(b.Features, b.N*s.regions*s.dim)
@@ -77,14 +78,16 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	return err
 }
 
-// keepOwn leaves the images of the batch's rank, and finds the most regions that size augmentation keeps of an image.
+// keepOwn leaves the images of the batch's rank, and finds the most regions of an image of all ranks.
 func (w *worker) keepOwn(s *Split, b *Batch) {
 	if b.Ranks < 2 {
 		return
 	}
 	b.MostRegions = 0
-	for i := 0; i < b.N && w.aug != nil; i++ {
-		b.MostRegions = max(b.MostRegions, int32(len(w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[i]))))
+	for i, row := range b.Rows {
+		if w.aug != nil || s.counts != nil {
+			b.MostRegions = max(b.MostRegions, int32(len(w.regions(s, b, row, i))))
+		}
 	}
 	own := 0
 	for i := b.Rank; i < b.N; i += b.Ranks {
@@ -94,8 +97,21 @@ func (w *worker) keepOwn(s *Split, b *Batch) {
 	b.N, b.Rows = own, b.Rows[:own]
 }
 
-// readImages reads the features of a batch, with size augmentation those of the regions that are kept, one image after
-// the other, and returns the number of values.
+// regions returns the regions of pair i of a batch, whose image is a row: those that are there and that size
+// augmentation keeps, in order; valid until the next call.
+func (w *worker) regions(s *Split, b *Batch, row int32, i int) []int32 {
+	n := regionCount(s, int(row))
+	if w.aug != nil {
+		return w.aug.keptRegions(n, b.Epoch, b.Numbers[i])
+	}
+	for len(w.all) < n {
+		w.all = append(w.all, int32(len(w.all)))
+	}
+	return w.all[:n]
+}
+
+// readImages reads the features of a batch, one image after the other, of each those of its regions, and returns the
+// number of values.
 func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read func([]T, int) error) (int, error) {
 	at, size := 0, s.regions*s.dim
 	for i, row := range b.Rows {
@@ -103,8 +119,8 @@ func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read 
 		if err := read(x, int(row)); err != nil {
 			return at, err
 		}
-		if w.aug != nil {
-			n = keepRows(x, w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[b.pair(i)]), s.dim)
+		if b.Counts != nil {
+			n = keepRows(x, w.regions(s, b, row, b.pair(i)), s.dim)
 			b.Counts[i] = int32(n)
 		}
 		at += n * s.dim
@@ -112,11 +128,11 @@ func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read 
 	return at, nil
 }
 
-// nameSome lists the regions that size augmentation keeps.
+// nameSome lists the regions of each image.
 func (w *worker) nameSome(s *Split, b *Batch) {
-	b.Counts, b.RegionRows = resize(b.Counts, b.N), b.RegionRows[:0]
+	b.RegionRows = b.RegionRows[:0]
 	for i, row := range b.Rows {
-		kept := w.aug.keptRegions(s.regions, b.Epoch, b.Numbers[b.pair(i)])
+		kept := w.regions(s, b, row, b.pair(i))
 		for _, r := range kept {
 			b.RegionRows = append(b.RegionRows, row*int32(s.regions)+r)
 		}

@@ -14,7 +14,7 @@ import (
 // Boxes of the regions, for networks that look at where things are (GSMN): {split}_boxes.npy or, as the reference names
 // it, {split}_ims_bbx.npy holds [rows, R, 4] pixel coordinates x1, y1, x2, y2, and {split}_sizes.npy or
 // {split}_ims_size.npy the width and height of each picture, [rows, 2] numbers or dicts {image_w, image_h}. Rows are
-// those of the feature file.
+// those of the feature file. Where no coordinate is beyond 1, they are shares of width and height.
 //
 // What is read is x/width, y/height, anew at every read: the reference divides in place at each access, so that its
 // boxes shrink to nothing within a few epochs (quirk Q9), and pairs image i of a validation set with the box of caption
@@ -23,7 +23,38 @@ type boxes struct {
 	pixels RowSource // [rows, R·4]
 	sizes  []float32 // [rows, 2]
 	shared bool      // see Split.SharedBoxes
+	shares bool      // the file holds shares of width and height
 	path   string
+}
+
+// shareBoxes are boxes in pixels from a file of shares of width and height.
+type shareBoxes struct {
+	RowSource
+	sizes []float32
+}
+
+// ReadRow implements RowSource.
+func (b *shareBoxes) ReadRow(dst []float32, row int) error {
+	err := b.RowSource.ReadRow(dst, row)
+	for i := range dst {
+		dst[i] *= b.sizes[2*row+i%2]
+	}
+	return err
+}
+
+// areShares reports whether boxes are shares of width and height: of 64 rows, no coordinate is beyond 1, give or take a
+// half, and some picture is larger than that.
+func areShares(boxes RowSource, sizes []float32) (bool, error) {
+	row, sample := make([]float32, boxes.RowLen()), min(boxes.Rows(), 64)
+	largest, picture := float32(0), float32(0)
+	for k := range sample {
+		i := k * boxes.Rows() / sample
+		if err := boxes.ReadRow(row, i); err != nil {
+			return false, err
+		}
+		largest, picture = max(largest, slices.Max(row)), max(picture, sizes[2*i], sizes[2*i+1])
+	}
+	return largest > 0 && largest < 1.5 && picture > 4, nil
 }
 
 // boxNames and sizeNames are the ends of the file names, the references' last.
@@ -143,8 +174,11 @@ func (s *Split) openBoxes() error {
 	if b.sizes, err = s.readSizes(); err != nil {
 		return err
 	}
+	if b.shares, err = areShares(b.pixels, b.sizes); b.shares {
+		b.pixels = &shareBoxes{b.pixels, b.sizes}
+	}
 	s.boxes = b
-	return nil
+	return err
 }
 
 // openEither opens the first of several files that exists.

@@ -316,6 +316,15 @@ func install(s *Split, c *changes, m *members) error {
 		return err
 	}
 	s.ids, s.images, s.rows = lines, c, lines.len()
+	if s.counts != nil { // images that were added have a region in every place
+		counts := make([]int32, len(c.places))
+		for i, p := range c.places {
+			if counts[i] = int32(s.regions); p.record < 0 {
+				counts[i] = s.counts[p.from]
+			}
+		}
+		s.counts = counts
+	}
 	s.groups = EqualGroups(s.rows, 1)
 	s.finite = make([]atomic.Uint32, (s.rows+31)/32)
 	if s.boxes != nil {
@@ -383,7 +392,7 @@ func Changed(s *Split) (added, removed int) {
 
 // filesOf describes the files of features and boxes, as they were when a split was opened.
 func filesOf(s *Split) (all []fs.FileInfo) {
-	for _, end := range slices.Concat([]string{"_ims.npy"}, boxNames, sizeNames) {
+	for _, end := range slices.Concat([]string{"_ims.npy", lengthsEnd}, boxNames, sizeNames) {
 		if st, err := os.Stat(s.path(end)); err == nil {
 			all = append(all, st)
 		}
@@ -427,7 +436,8 @@ func Unchanged(earlier, s *Split) ([]int32, error) {
 		if err := errors.Join(earlier.ReadImage(a, earlier.RowOf(int(j))), s.ReadImage(b, s.RowOf(i))); err != nil {
 			return nil, err
 		}
-		if slices.Equal(a, b) && equalBoxes(earlier, s, int(j), i) {
+		if slices.Equal(a, b) && regionCount(earlier, earlier.RowOf(int(j))) == regionCount(s, s.RowOf(i)) &&
+			equalBoxes(earlier, s, int(j), i) {
 			same[i] = j
 		}
 	}

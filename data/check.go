@@ -28,32 +28,29 @@ func Check(dir string, o CheckOptions) (*Report, error) {
 			"`vsetrain data convert` or `vsetrain data synth`",
 			"no split: there is no file named *_caps.txt or *_ims.npy")
 	}
-	captions := map[string]int{}
-	var splits []*Split
-	for _, name := range names {
+	splits := map[string]*Split{}
+	for i, name := range names {
 		s := r.checkSplit(name, vocab, o)
 		if s == nil {
 			continue
 		}
 		defer s.Close()
-		if s.captions != nil {
-			captions[name] = s.layout.captions
-		}
-		for _, other := range splits {
-			if name == "testall" && other.name == "test" { // MS-COCO's test images are the first of testall
-				continue
+		splits[name] = s
+		for _, earlier := range names[:i] {
+			other := splits[earlier]
+			if other == nil || name == "testall" && earlier == "test" {
+				continue // MS-COCO's test images are the first of testall
 			}
 			if err := SharedImages(other, s); err != nil {
 				r.warn(name+"_ids.txt", "no image belongs in two splits", "%v", err)
 			}
 		}
-		splits = append(splits, s)
 	}
 	for _, e := range entries {
 		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		r.checkFile(e, captions, o)
+		r.checkFile(e, splits, o)
 	}
 	r.Features = recognise(r.Files)
 	sort.SliceStable(r.Problems, func(i, j int) bool { return r.Problems[i].Error && !r.Problems[j].Error })
@@ -99,6 +96,7 @@ func (r *Report) checkSplit(name string, v *text.Vocabulary, o CheckOptions) *Sp
 	}
 	if s.images != nil {
 		r.checkBoxes(s)
+		r.checkRepeated(s, o)
 	} else {
 		r.warn(name+"_ims.npy", "write them with `vsetrain data convert` or `vsetrain data extract`",
 			"no features; train, eval and text queries need them")

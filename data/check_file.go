@@ -11,8 +11,8 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// checkFile adds the report of one file. captions counts those of the splits that could be opened.
-func (r *Report) checkFile(e fs.DirEntry, captions map[string]int, o CheckOptions) {
+// checkFile adds the report of one file. splits are those that could be opened.
+func (r *Report) checkFile(e fs.DirEntry, splits map[string]*Split, o CheckOptions) {
 	kind, split := kindOf(e.Name())
 	f := FileReport{Name: e.Name(), Kind: kind}
 	path := filepath.Join(r.Dir, e.Name())
@@ -31,18 +31,18 @@ func (r *Report) checkFile(e fs.DirEntry, captions map[string]int, o CheckOption
 		f.Lines = n
 		if err != nil {
 			r.fail(f.Name, "", "%v", err)
-		} else if want, known := captions[split]; kind == "semantics" && known && n != want {
+		} else if want, known := captionsOfSplit(splits[split]); kind == "semantics" && known && n != want {
 			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "%d semantic vectors, but the split has "+
 				"%d captions", n, want)
 		}
 	case strings.HasSuffix(path, ".npy"):
-		r.checkArray(path, split, &f, captions, o)
+		r.checkArray(path, splits[split], &f, o)
 	}
 	r.Files = append(r.Files, f)
 }
 
 // checkArray reads an .npy file: its shape must fit its split, its floating-point elements must be finite.
-func (r *Report) checkArray(path, split string, f *FileReport, captions map[string]int, o CheckOptions) {
+func (r *Report) checkArray(path string, s *Split, f *FileReport, o CheckOptions) {
 	a, err := npy.Open(path)
 	if err != nil {
 		r.fail(f.Name, "copy or convert the file again", "%v", err)
@@ -52,7 +52,7 @@ func (r *Report) checkArray(path, split string, f *FileReport, captions map[stri
 	f.DType, f.Shape = string(a.DType), slices.Clone(a.Shape)
 	switch f.Kind {
 	case "semantics":
-		if n, known := captions[split]; len(a.Shape) != 2 || known && a.Shape[0] != n {
+		if n, known := captionsOfSplit(s); len(a.Shape) != 2 || known && a.Shape[0] != n {
 			r.fail(f.Name, "run `vsetrain precompute-svd` on this data set", "shape %v; expected [%s, k]: a vector "+
 				"for each caption", a.Shape, count(n, known))
 		}
@@ -65,7 +65,11 @@ func (r *Report) checkArray(path, split string, f *FileReport, captions map[stri
 			o.Progress(f.Name, done, total)
 		}
 	}
-	st, err := scan(a, o.SampleRows, o.Workers, progress)
+	looks := look{source: a}
+	if f.Kind == "features" && s != nil && s.images != nil {
+		looks.regions, looks.counts = s.regions, s.counts
+	}
+	st, err := looks.scan(o.SampleRows, o.Workers, progress)
 	if err != nil {
 		r.fail(f.Name, "", "%v", err)
 		return
@@ -79,6 +83,23 @@ func (r *Report) checkArray(path, split string, f *FileReport, captions map[stri
 		r.warn(f.Name, "was the extraction of these images complete?", "%d rows are all zero, the first are %v",
 			st.ZeroRows, st.FirstZero)
 	}
+	switch n := st.PaddedRows; {
+	case n == 0:
+	case looks.counts == nil:
+		r.warn(f.Name, lengthsRemedy, "the last regions of %d rows are zeros and count as regions, the first rows are "+
+			"%v", n, st.FirstPadded)
+	default:
+		r.warn(f.Name, "are "+s.name+lengthsEnd+" the numbers of these images?", "%d rows have values after the "+
+			"regions that are counted, the first are %v", n, st.FirstPadded)
+	}
+}
+
+// captionsOfSplit returns the lines of the caption file of a split, which may be nil.
+func captionsOfSplit(s *Split) (n int, known bool) {
+	if s == nil || s.captions == nil {
+		return 0, false
+	}
+	return s.layout.captions, true
 }
 
 func count(n int, known bool) string {

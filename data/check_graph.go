@@ -34,6 +34,10 @@ func (r *Report) checkBoxes(s *Split) {
 		return
 	}
 	file = filepath.Base(s.boxes.path)
+	if s.boxes.shares {
+		r.warn(file, "nothing to do where that is what they are", "no coordinate of a box is beyond 1: boxes are "+
+			"taken for shares of the width and height of their pictures, not for pixels")
+	}
 	row := make([]float32, 4*s.regions)
 	var bad []int
 	first := ""
@@ -52,6 +56,33 @@ func (r *Report) checkBoxes(s *Split) {
 		r.fail(file, "do boxes and sizes belong to the same pictures? convert them again together",
 			"%d rows have boxes outside the picture, the first are %v; row %d, %s",
 			len(bad), bad[:min(len(bad), firstRows)], bad[0], first)
+	}
+}
+
+// checkRepeated looks whether the rows of an image are equal where there are several.
+func (r *Report) checkRepeated(s *Split, o CheckOptions) {
+	if !s.repeated || o.SampleRows > 0 {
+		return
+	}
+	count, first := 0, 0
+	for row := 1; row < s.rows && row < s.groups.Items(); row++ {
+		if s.groups.ImageOf(row) != s.groups.ImageOf(row-1) {
+			continue
+		}
+		equal, _, err := equalRows(s.images, row-1, row)
+		if err != nil {
+			r.fail(s.name+"_ims.npy", "", "%v", err)
+			return
+		}
+		if !equal {
+			if count++; count == 1 {
+				first = row
+			}
+		}
+	}
+	if count > 0 {
+		r.warn(s.name+"_ims.npy", "are ids and rows in one order?", "%d rows differ from the row before although both "+
+			"are of one image, the first is row %d (image id %s)", count, first, s.ImageID(first))
 	}
 }
 

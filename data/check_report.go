@@ -39,7 +39,8 @@ type Report struct {
 // FileReport describes one file.
 type FileReport struct {
 	Name string `json:"name"`
-	// captions, features, ids, changes, boxes, sizes, dependencies, word ids, semantics, vocabulary, id mapping, other
+	// captions, features, ids, changes, region counts, boxes, sizes, dependencies, word ids, semantics, vocabulary, id
+	// mapping, other
 	Kind  string     `json:"kind"`
 	Bytes int64      `json:"bytes"`
 	DType string     `json:"dtype,omitempty"`

@@ -22,13 +22,24 @@ type ScanStats struct {
 	FirstBad  []int   `json:"first_bad,omitempty"`
 	ZeroRows  int     `json:"zero_rows"` // rows that are all zero
 	FirstZero []int   `json:"first_zero,omitempty"`
+	// PaddedRows are those of features whose last regions are zeros; where {split}_lengths.npy counts the regions,
+	// those with values after them.
+	PaddedRows  int   `json:"padded_rows,omitempty"`
+	FirstPadded []int `json:"first_padded,omitempty"`
+}
+
+// look says what scan reads: rows, and of features how many regions a row has and which of them are counted.
+type look struct {
+	source  RowSource
+	regions int     // 0 where rows are not features
+	counts  []int32 // nil where all regions are
 }
 
 const firstRows = 5 // rows named in a report
 
-// scan reads the rows of a, or about sample of them, in parallel.
-func scan(a RowSource, sample, workers int, progress func(done, total int)) (*ScanStats, error) {
-	n := a.Rows()
+// scan reads the rows, or about sample of them, in parallel.
+func (l look) scan(sample, workers int, progress func(done, total int)) (*ScanStats, error) {
+	n := l.source.Rows()
 	step := 1
 	if sample > 0 && sample < n {
 		step = (n + sample - 1) / sample
@@ -44,7 +55,7 @@ func scan(a RowSource, sample, workers int, progress func(done, total int)) (*Sc
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			parts[w], errs[w] = scanRows(a, step, total, &next, func(done int) {
+			parts[w], errs[w] = l.rows(step, total, &next, func(done int) {
 				if w == 0 {
 					progress(done, total)
 				}
@@ -58,7 +69,7 @@ func scan(a RowSource, sample, workers int, progress func(done, total int)) (*Sc
 		}
 	}
 	progress(total, total)
-	return merge(parts, total, a.RowLen()), nil
+	return merge(parts, total, l.source.RowLen()), nil
 }
 
 // part is what one goroutine found.
@@ -66,17 +77,18 @@ type part struct {
 	min, max  float32
 	zeros     int
 	bad, zero []int
+	padded    []int
 }
 
-func scanRows(a RowSource, step, total int, next *atomic.Int64, progress func(done int)) (part, error) {
+func (l look) rows(step, total int, next *atomic.Int64, progress func(done int)) (part, error) {
 	p := part{min: float32(math.Inf(1)), max: float32(math.Inf(-1))}
-	row := make([]float32, a.RowLen())
+	row := make([]float32, l.source.RowLen())
 	for {
 		i := int(next.Add(1) - 1)
 		if i >= total {
 			return p, nil
 		}
-		if err := a.ReadRow(row, i*step); err != nil {
+		if err := l.source.ReadRow(row, i*step); err != nil {
 			return p, err
 		}
 		zeros := 0
@@ -88,6 +100,11 @@ func scanRows(a RowSource, step, total int, next *atomic.Int64, progress func(do
 		}
 		if p.zeros += zeros; zeros == len(row) {
 			p.zero = append(p.zero, i*step)
+		} else if l.regions > 1 {
+			n := regionsIn(row, len(row)/l.regions)
+			if l.counts == nil && n < l.regions || l.counts != nil && n > int(l.counts[i*step]) {
+				p.padded = append(p.padded, i*step)
+			}
 		}
 		if i%64 == 0 {
 			progress(i)
@@ -137,6 +154,7 @@ func merge(parts []part, rows, rowLen int) *ScanStats {
 		s.ZeroRows += len(p.zero)
 		s.FirstBad = append(s.FirstBad, p.bad...)
 		s.FirstZero = append(s.FirstZero, p.zero...)
+		s.FirstPadded = append(s.FirstPadded, p.padded...)
 	}
 	if s.Min > s.Max { // nothing finite; JSON has no infinity
 		s.Min, s.Max = 0, 0
@@ -144,10 +162,11 @@ func merge(parts []part, rows, rowLen int) *ScanStats {
 	if rows > 0 {
 		s.ZeroShare = float64(zeros) / float64(rows*rowLen)
 	}
-	slices.Sort(s.FirstBad)
-	slices.Sort(s.FirstZero)
-	s.FirstBad = s.FirstBad[:min(len(s.FirstBad), firstRows)]
-	s.FirstZero = s.FirstZero[:min(len(s.FirstZero), firstRows)]
+	s.PaddedRows = len(s.FirstPadded)
+	for _, rows := range []*[]int{&s.FirstBad, &s.FirstZero, &s.FirstPadded} {
+		slices.Sort(*rows)
+		*rows = (*rows)[:min(len(*rows), firstRows)]
+	}
 	return s
 }
 

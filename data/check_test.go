@@ -110,7 +110,9 @@ func TestCheckFindsEveryFault(t *testing.T) {
 		{"an id twice", func(w *world) { w.write(t, "train_ids.txt", "a\nb\nc\nd\nb\ne\n") },
 			`train_ids.txt: 1 ids name an image that another names too, but for the ending of a file name: images 1 ` +
 				`and 4 have the ids "b" and "b"`},
-		{"ids that differ in an ending", func(w *world) { w.write(t, "train_ids.txt", "a.jpg\nb\nc\nd\nb.jpg\na.png\n") },
+		{"ids that differ in an ending", func(w *world) {
+			w.write(t, "train_ids.txt", "a.jpg\nb\nc\nd\nb.jpg\na.png\n")
+		},
 			`2 ids name an image that another names too, but for the ending of a file name: images 1 and 4 have the ` +
 				`ids "b" and "b.jpg"`},
 		{"ids of another split", func(w *world) {
@@ -174,7 +176,7 @@ func TestCheckSamplesRows(t *testing.T) {
 	f := try.Get(npy.Open(w.path("train_ims.npy")))(t)
 	defer f.Close()
 	last := 0
-	st, err := scan(f, 10, 2, func(done, total int) {
+	st, err := look{source: f}.scan(10, 2, func(done, total int) {
 		if total != 10 || done > total {
 			t.Errorf("progress %d of %d", done, total)
 		}
@@ -192,12 +194,12 @@ func TestScanReportsTheFiniteRange(t *testing.T) {
 	m := matrix{3, 5, func(row, col int) float32 {
 		return []float32{float32(math.Inf(1)), float32(math.NaN()), -2, 3, 0}[(row+col)%5]
 	}}
-	st, err := scan(m, 0, 2, func(int, int) {})
+	st, err := look{source: m}.scan(0, 2, func(int, int) {})
 	if err != nil || st.Min != -2 || st.Max != 3 || st.BadRows != 3 || st.ZeroShare != 0.2 {
 		t.Errorf("%+v (%v)", st, err)
 	}
 	m.at = func(int, int) float32 { return float32(math.NaN()) }
-	if st, err = scan(m, 0, 1, func(int, int) {}); err != nil || st.Min != 0 || st.Max != 0 {
+	if st, err = (look{source: m}).scan(0, 1, func(int, int) {}); err != nil || st.Min != 0 || st.Max != 0 {
 		t.Errorf("nothing finite: %+v (%v)", st, err)
 	}
 }

@@ -58,6 +58,11 @@ func Fold(dir, split, to string) ([]string, error) {
 			return nil, err
 		}
 	}
+	if s.counts != nil {
+		if err := stageCounts(set, out.path(lengthsEnd), s.counts); err != nil {
+			return nil, err
+		}
+	}
 	dtype, _ := FeatureDType(s)
 	if err := stageRows(set, out.path("_ims.npy"), dtype, []int{s.rows, s.regions, s.dim}, s.ReadImage); err != nil {
 		return nil, err
@@ -78,6 +83,25 @@ func stageText(set *atomicfile.Set, path, text string) error {
 	}
 	set.Add(f)
 	_, err = io.WriteString(f, text)
+	return err
+}
+
+// stageCounts adds whole numbers to a set.
+func stageCounts(set *atomicfile.Set, path string, counts []int32) error {
+	w, err := npy.Create(path, npy.I32, []int{len(counts)})
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	for _, n := range counts {
+		if err := w.WriteInts([]int64{int64(n)}); err != nil {
+			return err
+		}
+	}
+	f, err := w.Prepare()
+	if err == nil {
+		set.Add(f)
+	}
 	return err
 }
 

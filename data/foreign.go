@@ -13,7 +13,8 @@ var formats = []struct {
 }{
 	{regexp.MustCompile(`^b(".*"|'.*')$`), "Python bytes"},
 	{regexp.MustCompile(`^([{[].*[}\]],?|"[^"]*": .*)$`), "JSON"},
-	{regexp.MustCompile(`^"?[^\s,|;"]+\.(?i:jpe?g|png|gif|bmp|webp|tiff?|mp4|avi|webm|mkv)\b`), "the name of a picture"},
+	{regexp.MustCompile(`^"?[^\s,|;"]+\.(?i:jpe?g|png|gif|bmp|webp|tiff?|mp4|avi|webm|mkv)\b`),
+		"the name of a picture"},
 	{regexp.MustCompile(`^\S+#\w*\d\s`), "the id of a caption"},
 	{regexp.MustCompile(`\t`), "fields with tabs between them"},
 	{regexp.MustCompile(`\|.*\|`), "fields with | between them"},
@@ -23,11 +24,11 @@ var formats = []struct {
 }
 
 // heads is a line of names of columns.
-var heads = regexp.MustCompile(`^"?(?i:[a-z]*[_ ]?(image|img|picture|photo|file|video|caption|comment|sentence|text|id|index|` +
-	`name|number|split|raw|title|label|description)s?[_ ]?[a-z]*|"|,|;|\||\t| )+$`)
+var heads = regexp.MustCompile(`^"?(?i:[a-z]*[_ ]?(image|img|picture|photo|file|video|caption|comment|sentence|text|` +
+	`id|index|name|number|split|raw|title|label|description)s?[_ ]?[a-z]*|"|,|;|\||\t| )+$`)
 
-// refuseForeign refuses lines of captions where most, or the first as the head of a table, are of another format that is
-// text too. It looks at 64 of them.
+// refuseForeign refuses lines of captions where most, or the first as the head of a table, are of another format that
+// is text too. It looks at 64 of them.
 func refuseForeign(l *lineFile) error {
 	sample := min(l.len(), 64)
 	for _, f := range formats {

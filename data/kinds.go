@@ -10,7 +10,7 @@ import (
 var fileKinds = []struct{ suffix, kind string }{
 	{"_caps.txt", "captions"}, {"_ims.npy", "features"}, {"_ids.txt", "ids"},
 	{"_boxes.npy", "boxes"}, {"_ims_bbx.npy", "boxes"}, {"_sizes.npy", "sizes"}, {"_ims_size.npy", "sizes"},
-	{changesEnd, "changes"},
+	{changesEnd, "changes"}, {lengthsEnd, "region counts"},
 	{"_precaps_stan.txt", "word ids"}, {"_caps.json", "dependencies"}, {"_caps.conllu", "dependencies"},
 	{"_svd.npy", "semantics"}, {"_bert.npy", "semantics"}, {"_svd.txt", "semantics"}, {"_bert.txt", "semantics"},
 }

@@ -100,9 +100,16 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 		return nil, err
 	}
 	s.limit(o.MaxCaptions)
+	if s.images != nil {
+		if err := openLengths(s); err != nil {
+			return nil, err
+		}
+	}
 	if o.Warn != nil {
-		if err := errors.Join(oddIDs(s), s.dropped(o.MaxCaptions)); err != nil {
-			o.Warn(err)
+		for _, err := range []error{oddIDs(s), dropped(s, o.MaxCaptions), padding(s)} {
+			if err != nil {
+				o.Warn(err)
+			}
 		}
 	}
 	if n, line := s.captions.empty(s.n); n > 0 && !o.AllowEmpty {
@@ -278,7 +285,7 @@ func (s *Split) openSemantics(path string) error {
 }
 
 // dropped says that captions are left out of a split whose published results do not leave them out too.
-func (s *Split) dropped(asked int) error {
+func dropped(s *Split, asked int) error {
 	if n := s.layout.captions; s.n == n || asked > 0 && asked != devCaptions || n == 5070 || n == 25000 {
 		return nil // Flickr30K and MS-COCO
 	}

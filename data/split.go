@@ -26,6 +26,7 @@ type Split struct {
 	layout
 	n            int // captions in use
 	regions, dim int
+	counts       []int32 // regions of each row; nil where all places are regions
 
 	boxes        *boxes        // nil unless asked for
 	dependencies *Dependencies // nil unless asked for and there

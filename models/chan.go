@@ -9,8 +9,9 @@ package models
 //	         vsa u_r = v_r·a_r/(‖a_r‖ + 1e-8), a_r = Σ_w softmax_w(v_r·c_w/α) c_w
 //	score    ln Σ e^(u/β), or mean, sum, maximum or Σ softmax(u/β) u, over the words (vha) or the regions (tha, vsa)
 //
-// with l2(x) = x/(‖x‖ + 1e-8). Regions that size augmentation drops in training count in no coding and no pooling, but
-// as released they are attended to, with zero features, up to the most regions of an image of the batch (mask_padding).
+// with l2(x) = x/(‖x‖ + 1e-8). Regions that an image lacks, or that size augmentation drops, count in no coding and no
+// pooling. In training they are attended to as released, with zero features, up to the most regions of an image of the
+// batch (mask_padding).
 
 import (
 	"vsetrain/internal/compute/device"
@@ -28,10 +29,10 @@ func init() {
 			Alpha: 0.1, Beta: 0.1, SizeAugment: true}
 	}, traits: func(o *Options) Traits {
 		t := Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan",
-			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true, SizeAugment: o.CHAN.SizeAugment,
+			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true, Counts: true, SizeAugment: o.CHAN.SizeAugment,
 			MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
 		if o.CHAN.ImageEncoder == "transformer" && o.CHAN.Axis == "batch" {
-			t.Together = "chan.transformer_axis: batch"
+			t.Together, t.Counts = "chan.transformer_axis: batch", false
 		}
 		return t
 	}}
@@ -107,12 +108,13 @@ func checkCHAN(o *Options) *options.Error {
 func (n *chanNet) Params() []*nn.Param { return n.params }
 func (n *chanNet) Parts() []string     { return []string{"img", "txt", "sim", "crit"} } // two have no tensors
 
-// Images encodes regions: v [B, R·E], and where a training graph drops regions the mask [B, R] of those that are there.
+// Images encodes regions: v [B, R·E], and where images have different numbers of them the mask [B, R] of those that are
+// there.
 func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b, r, e := graph.Dim(in.Regions, 0), n.dims.Regions, n.embed
 	all := regionCounts(g, b, r)
 	var f, mask, attended *graph.Node
-	if g.Training && n.opt.SizeAugment {
+	if n.dims.counted(g, n.opt.SizeAugment) {
 		f, mask, attended = n.padded.linear(g, in.Regions, &n.Image.FC, r)
 	} else {
 		f = n.Image.FC.Forward(g, g.Reshape(in.Regions, b*r, n.dims.Feature))
@@ -137,9 +139,9 @@ func (n *chanNet) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	return v
 }
 
-// feedCounts implements countReader.
+// feedCounts implements countReader; most 0 is that of each image.
 func (n *chanNet) feedCounts(s *graph.Instance, counts []int32, most int32) error {
-	return n.padded.feed(s, counts, most, n.dims.Regions, n.opt.MaskPadding)
+	return n.padded.feed(s, counts, most, n.dims.Regions, n.opt.MaskPadding || most == 0)
 }
 
 // Words encodes captions: the words [capacity, E].
@@ -175,13 +177,6 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 		norms := g.Map(device.Sqrt, 0, g.Activate(device.ReLU, square))
 		u = g.Multiply(g.Sum(g.Multiply(w, a), ofWords), g.Map(device.Reciprocal, chanEps, norms))
 	}
-	u = maskRegions(g, u, images[1:], n.opt.Pooling != "mean" && n.opt.Pooling != "sum")
-	var score *graph.Node
-	if len(images) > 1 && n.opt.Pooling == "mean" { // over the regions that are there
-		counts := g.Map(device.Reciprocal, 0, g.Sum(images[1], ofRegions))
-		score = g.Multiply(g.Sum(u, ofRegions), g.Repeat(counts, c))
-	} else {
-		score = aggregate(g, n.opt.Pooling, 1/n.opt.Beta, u, ofRegions)
-	}
+	score := aggregateRegions(g, n.opt.Pooling, 1/n.opt.Beta, u, images[1:], r)
 	return g.SwapAxes(g.Reshape(score, c, b))
 }

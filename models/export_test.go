@@ -102,7 +102,7 @@ func TestExportsHoldTheOptionsThatTheReferencesRead(t *testing.T) {
 		o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = c.options.Network, c.options.TextEncoder, 16, 5
 		o.SGRAF.SimDim = 4
 		o.Bert.Layers, o.Bert.Hidden, o.Bert.Heads, o.Bert.Intermediate, o.Bert.Positions = 1, 4, 2, 6, 8
-		m := try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7}))(t)
+		m := try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 2, Feature: 4, Vocab: 7}))(t)
 		path := filepath.Join(t.TempDir(), "model_best.pth.tar")
 		trained := map[string]any{"margin": 0.185, "batch_size": 84, "loss": "lseh"}
 		try.Do(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{Namespace: true, Trained: trained}))
@@ -178,7 +178,8 @@ func TestExportOfANetworkWithoutARepository(t *testing.T) {
 	defer delete(registry, own)
 	o := DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = own, "gru", 16, 5
-	m := try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7}, Learned("bias", -3, -10, 10)))(t)
+	m := try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 2, Feature: 4, Vocab: 7},
+		Learned("bias", -3, -10, 10)))(t)
 	m.Init(1, nil)
 	path := filepath.Join(t.TempDir(), "own.pth")
 	try.Do(t, ExportReference(path, m, &Checkpoint{Info: Info{Step: 70}}, ExportOptions{
@@ -224,6 +225,6 @@ func TestExportOfANetworkWithoutARepository(t *testing.T) {
 		n, err := registry[VSEPP].build(o, d)
 		return struct{ Embedder }{n.(Embedder)}, err
 	}}
-	m = try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{2, 4, 7}))(t)
+	m = try.Get(NewModel(newDevice(t, cpu.FP32), o, Dims{Regions: 2, Feature: 4, Vocab: 7}))(t)
 	try.Refuses(m.ONNX())(t, "onnxCaptions", "export --out")
 }

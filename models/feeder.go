@@ -42,6 +42,7 @@ type Feeder struct {
 	edges         bool        // and dependencies
 	pairs         bool        // it is a PairScorer
 	counter       countReader // the network, where it reads more of the counts; nil otherwise
+	evaluates     bool        // what an image lacks is attended to by nothing, whatever the training does
 	positions     int         // words of a caption that there are positions for, 0 without a limit
 
 	features, boxes, semantics rows
@@ -57,7 +58,8 @@ func NewFeeder(m *Model, r *Resident, bounds bool) *Feeder {
 	o := &m.Options
 	t := o.Traits()
 	f := &Feeder{instance: m.Instance, network: o.Network, dims: m.Dims, bounds: bounds, boxed: t.Boxes,
-		counts: t.SizeAugment, edges: t.ReadsEdges, features: hostRows{}, boxes: hostRows{}, semantics: hostRows{}}
+		counts: t.SizeAugment || m.Dims.Counted, edges: t.ReadsEdges, features: hostRows{}, boxes: hostRows{},
+		semantics: hostRows{}}
 	f.counter, _ = m.Network.(countReader)
 	_, f.pairs = m.Network.(PairScorer)
 	if o.TextEncoder == TextBert {
@@ -185,6 +187,9 @@ func (f *Feeder) Images(b batch.Images) error {
 	counts, numbers, count, width := b.Counts, b.Rows, b.N, r*d
 	if counts == nil {
 		counts = f.whole(b.N)
+	} else if !f.counts {
+		return fmt.Errorf("feed images: different numbers of regions for network %s, which was built for %d each",
+			f.network, r)
 	} else {
 		numbers, count, width = b.RegionRows, 0, d
 		for i, c := range counts {
@@ -217,15 +222,18 @@ func (f *Feeder) Images(b batch.Images) error {
 	return f.regionCounts(counts, b.MostRegions)
 }
 
-// countReader is a network whose training graphs have inputs of their own that follow from the numbers of regions of
-// the images, and from the largest in the batch.
+// countReader is a network whose graphs have inputs of their own that follow from the numbers of regions of the images,
+// and from the largest in the batch, up to which an image attends to what it lacks; 0 is that of the image itself.
 type countReader interface {
 	feedCounts(s *graph.Instance, counts []int32, most int32) error
 }
 
 func (f *Feeder) regionCounts(counts []int32, most int32) error {
 	if f.counter != nil {
-		if err := f.counter.feedCounts(f.instance, counts, max(most, slices.Max(counts))); err != nil {
+		if most = max(most, slices.Max(counts)); f.evaluates {
+			most = 0
+		}
+		if err := f.counter.feedCounts(f.instance, counts, most); err != nil {
 			return err
 		}
 	}

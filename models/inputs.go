@@ -10,7 +10,7 @@ const (
 	InputRegions = "in.regions" // [B, R·D]
 	InputWords   = "in.words"   // int32 [B, L]
 	InputLengths = "in.lengths" // int32 [B]
-	// InputRegionCounts is read by training graphs whose images have different numbers of regions: int32 [B].
+	// InputRegionCounts is read by graphs whose images have different numbers of regions (Dims.counted): int32 [B].
 	// InputRegions is then the concatenated regions of all images; the capacity is R each.
 	InputRegionCounts = "in.region_counts"
 

@@ -13,6 +13,8 @@ type Dims struct {
 	Regions int // R, 36
 	Feature int // D, 2048
 	Vocab   int // V, special words included
+	// Counted says that images may have fewer regions than R (InputRegionCounts); it is no size of the weights.
+	Counted bool `json:"-"`
 }
 
 // Captions are the inputs of a text encoder: word ids [B, L] and lengths [B] in descending order.

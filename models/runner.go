@@ -17,12 +17,14 @@ type Runner struct {
 
 // NewRunner returns the runner of a model for a split of which r stays on the device; nil is nothing.
 func NewRunner(m *Model, r *Resident) *Runner {
+	feeder := NewFeeder(m, r, false)
+	feeder.evaluates = true
 	if p, ok := m.PairScorer(); ok {
-		return &Runner{Model: m, Pairs: &PairRunner{Model: m, net: p, Resident: r, feeder: NewFeeder(m, r, false),
+		return &Runner{Model: m, Pairs: &PairRunner{Model: m, net: p, Resident: r, feeder: feeder,
 			images: map[int]*pairEncoder{}, captions: map[[2]int]*pairEncoder{}, tiles: map[tileShape]*encoder{}}}
 	}
 	return &Runner{Model: m, Embeds: &EmbedRunner{Model: m, net: m.Embedder(), Resident: r,
-		feeder: NewFeeder(m, r, false), images: map[int]*encoder{}, captions: map[[2]int]*encoder{},
+		feeder: feeder, images: map[int]*encoder{}, captions: map[[2]int]*encoder{},
 		scores: map[[2]int]*encoder{}}}
 }
 

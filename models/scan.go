@@ -11,7 +11,8 @@ package models
 //
 // with l2(x) = x/(‖x‖ + 1e-8). n normalises along the queries: leaky(a) of slope 0.1 divided by its norm, as published,
 // or the form that SCANOptions.Norm names. The context Σ_k w_jk s_k is not formed: with the Gram matrix G of the
-// sources its product with q_j is Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ.
+// sources its product with q_j is Σ_k w_jk a_jk, and its squared norm w_j G w_jᵀ. Regions that an image lacks take part
+// in nothing.
 
 import (
 	"vsetrain/internal/compute/device"
@@ -27,7 +28,7 @@ func init() {
 		o.SCAN = SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6}
 	}, traits: func(*Options) Traits {
 		return Traits{Title: "SCAN", Order: 7, Section: "scan", TextEncoders: []string{"bigru", "gru"},
-			AnyRegions: true, WordAttention: true}
+			AnyRegions: true, Counts: true, WordAttention: true}
 	}}
 }
 
@@ -56,6 +57,7 @@ type scan struct {
 	} `param:"img"`
 	Text   wordEncoder `param:"txt"`
 	params []*nn.Param
+	padded paddedRegions
 }
 
 func newSCAN(o Options, d Dims) (Network, error) {
@@ -73,10 +75,15 @@ func newSCAN(o Options, d Dims) (Network, error) {
 func (n *scan) Params() []*nn.Param { return n.params }
 func (n *scan) Parts() []string     { return []string{"img", "txt"} }
 
-// Images encodes regions: v [B, R·E].
+// Images encodes regions: v [B, R·E], and where images have different numbers of them the mask [B, R] of those that are
+// there.
 func (n *scan) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	b := graph.Dim(in.Regions, 0)
 	x := g.Reshape(in.Regions, b*n.dims.Regions, n.dims.Feature)
+	var masks []*graph.Node
+	if n.dims.counted(g, false) {
+		x, masks = n.padded.rows(g, x, b, n.dims.Regions)
+	}
 	if n.opt.WeightNorm {
 		x = n.Image.Norm.Forward(g, x)
 	} else {
@@ -85,7 +92,12 @@ func (n *scan) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	if !n.opt.NoImgNorm {
 		x = g.L2Norm(x, 1, scanEps)
 	}
-	return EncodedImages{Values: []*graph.Node{g.Reshape(x, b, n.dims.Regions*n.embed)}}
+	return EncodedImages{Values: append([]*graph.Node{g.Reshape(x, b, n.dims.Regions*n.embed)}, masks...)}
+}
+
+// feedCounts implements countReader.
+func (n *scan) feedCounts(s *graph.Instance, counts []int32, _ int32) error {
+	return n.padded.feed(s, counts, 0, n.dims.Regions, true)
 }
 
 // Words encodes captions: the words [capacity, E].
@@ -103,44 +115,50 @@ func (n *scan) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCapti
 	return g.Tiles(tileImages(graph.Dim(whole[0], 0)*n.dims.Regions), images.Values, whole, n.pairs)
 }
 
-// pairs scores images, v [B, R·E], with captions, words [capacity, E] and lengths [C]: [B, C]. Products of words and
-// regions have a row per word, and in it R values for each image.
+// pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]:
+// [B, C]. Products of words and regions have a row per word, and in it R values for each image.
 func (n *scan) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node {
 	words, lengths := captions[0], captions[1]
 	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
 	v := g.Reshape(images[0], b*r, n.embed)
-	a, w := n.weights(g, v, words, lengths)
+	a, w := n.weights(g, v, words, lengths, images[1:])
 	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
 	norms := func(x *graph.Node) *graph.Node {
 		return g.Map(device.Sqrt, 0, g.Sum(g.Multiply(x, x), graph.AlongRows(n.embed)))
 	}
-	if !n.AttendsWords() {
+	var s *graph.Node
+	if n.AttendsWords() {
+		mixed := g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)
+		s = n.local(g, a, w, mixed, g.Repeat(norms(v), c), ofWords)
+		s = g.Reshape(aggregateRegions(g, n.opt.Aggregate, n.opt.LambdaLSE, s, images[1:], r), c, b)
+	} else {
 		mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
 		queries := g.Spread(norms(words), graph.AlongRows(b), capacity, b)
-		local := g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), capacity, b)
-		return g.SwapAxes(n.score(g, local, ofWords))
+		s = g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), capacity, b)
+		s = aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, s, ofWords)
 	}
-	mixed := g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)
-	queries := g.Repeat(norms(v), c)
-	local := n.local(g, a, w, mixed, queries, ofWords)
-	return g.SwapAxes(g.Reshape(n.score(g, local, ofRegions), c, b))
+	if n.opt.Aggregate == "lse" { // LogSumExp is divided by its factor
+		s = g.Times(s, 1/n.opt.LambdaLSE)
+	}
+	return g.SwapAxes(s)
 }
 
 // weights computes the products of words [capacity, E] and regions [B·R, E], and the attention that comes of them:
-// [capacity, B·R] each.
-func (n *scan) weights(g *graph.Graph, v, words, lengths *graph.Node) (products, weights *graph.Node) {
-	products = g.LinearRows(lengths, graph.LinearTerm{X: words, W: v})
-	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(n.dims.Regions)
+// [capacity, B·R] each. masks is empty, or the mask [B, R] alone.
+func (n *scan) weights(g *graph.Graph, v, words, lengths *graph.Node, masks []*graph.Node) (a, w *graph.Node) {
+	a = g.LinearRows(lengths, graph.LinearTerm{X: words, W: v})
+	queries, sources := graph.AlongSegments(lengths), graph.AlongRows(n.dims.Regions)
 	if n.AttendsWords() {
-		return products, n.attend(g, products, ofRegions, ofWords)
+		queries, sources = sources, queries
 	}
-	return products, n.attend(g, products, ofWords, ofRegions)
+	return a, n.attend(g, a, masks, queries, sources)
 }
 
 // Attention computes the attention of the words to the regions, with attention i2t that of the regions to the words.
 func (n *scan) Attention(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	v := images.Values[0]
-	_, w := n.weights(g, g.Reshape(v, graph.Dim(v, 0)*n.dims.Regions, n.embed), captions.Words[0], captions.Lengths)
+	v = g.Reshape(v, graph.Dim(v, 0)*n.dims.Regions, n.embed)
+	_, w := n.weights(g, v, captions.Words[0], captions.Lengths, images.Values[1:])
 	return w
 }
 
@@ -148,7 +166,10 @@ func (n *scan) Attention(g *graph.Graph, images EncodedImages, captions EncodedC
 func (n *scan) AttendsWords() bool { return n.opt.Attention == "i2t" }
 
 // attend turns the products a into the weights of the sources.
-func (n *scan) attend(g *graph.Graph, a *graph.Node, queries, sources graph.Axis) *graph.Node {
+func (n *scan) attend(g *graph.Graph, a *graph.Node, masks []*graph.Node, queries, sources graph.Axis) *graph.Node {
+	if n.AttendsWords() {
+		a, masks = maskRegions(g, a, masks, n.opt.Norm == "softmax"), nil
+	}
 	shape := a.Shape().Clone()
 	over := func(x *graph.Node, f device.Function) *graph.Node { // a divided by a function of the sums of x
 		return g.Multiply(a, g.Spread(g.Map(device.Reciprocal, scanEps, g.Map(f, 1, g.Sum(x, queries))), queries,
@@ -166,7 +187,7 @@ func (n *scan) attend(g *graph.Graph, a *graph.Node, queries, sources graph.Axis
 	case "softmax":
 		a = g.Softmax(a, 1, queries)
 	}
-	return g.Softmax(a, n.opt.Lambda, sources)
+	return g.Softmax(maskRegions(g, a, masks, true), n.opt.Lambda, sources)
 }
 
 // local computes the cosines of the queries with their contexts; mixed is w times the Gram matrix of the sources.
@@ -174,13 +195,4 @@ func (n *scan) local(g *graph.Graph, a, w, mixed, queries *graph.Node, sources g
 	square := g.Activate(device.ReLU, g.Sum(g.Multiply(w, mixed), sources)) // rounding may leave it below 0
 	norms := g.Multiply(queries, g.Map(device.Sqrt, 0, square))
 	return g.Multiply(g.Sum(g.Multiply(w, a), sources), g.Map(device.Inverse, scanEps, norms))
-}
-
-// score is the aggregate of the similarities; LogSumExp is divided by its factor.
-func (n *scan) score(g *graph.Graph, local *graph.Node, over graph.Axis) *graph.Node {
-	s := aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, local, over)
-	if n.opt.Aggregate == "lse" {
-		s = g.Times(s, 1/n.opt.LambdaLSE)
-	}
-	return s
 }

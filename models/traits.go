@@ -13,6 +13,7 @@ type Traits struct {
 	Section      string   // key under model of its options, if it has any
 	Embeds       bool     // it has one vector per image and per caption; otherwise it scores pairs
 	AnyRegions   bool     // the weights serve images of any number of regions
+	Counts       bool     // images of one batch may have different numbers of regions
 	Attention    bool     // it is a RegionEncoder, whose attention can be shown
 
 	// it is a WordAttender, whose attention can be shown

@@ -29,7 +29,7 @@ func init() {
 		o.VSEInf = VSEInfOptions{SizeAugment: true}
 	}, traits: func(o *Options) Traits {
 		return Traits{Title: "VSE-infinity", Variant: encoderTitle(o), Order: 5, Section: "vseinf",
-			TextEncoders: []string{TextBert, "bigru"}, Embeds: true, AnyRegions: true,
+			TextEncoders: []string{TextBert, "bigru"}, Embeds: true, AnyRegions: true, Counts: true,
 			SizeAugment: o.VSEInf.SizeAugment, MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
 	}}
 }
@@ -85,11 +85,10 @@ func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
 func (n *vseinf) Params() []*nn.Param { return n.params }
 func (n *vseinf) Parts() []string     { return []string{"img", "txt"} }
 
-// Images embeds regions [B, R·D], of which a training graph with size augmentation takes the first InputRegionCounts
-// rows.
+// Images embeds regions [B, R·D], of which a graph with counts takes the first InputRegionCounts rows.
 func (n *vseinf) Images(g *graph.Graph, regions *graph.Node) *graph.Node {
 	b, r := graph.Dim(regions, 0), n.dims.Regions
-	if g.Training && n.opt.SizeAugment {
+	if n.dims.counted(g, n.opt.SizeAugment) {
 		return n.images(g, regions, g.InputInts(InputRegionCounts, b))
 	}
 	return n.images(g, regions, regionCounts(g, b, r))

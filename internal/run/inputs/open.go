@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
@@ -110,7 +111,17 @@ func OpenSplit(o data.Options, m models.Options, split string, open data.OpenOpt
 	case t.Dependencies:
 		open.Dependencies = "check"
 	}
-	return data.Open(o.Dir, split, open)
+	s, err := data.Open(o.Dir, split, open)
+	if err == nil && data.Counted(s) && !t.Counts {
+		able := models.Having(func(t models.Traits) bool { return t.Counts })
+		err = errors.Join(fmt.Errorf("%s: images with different numbers of regions (%s_lengths.npy), which network %s "+
+			"cannot tell apart; choose one of %s, or remove that file to count the padding as regions",
+			s.FeaturePath(), split, m.Network, strings.Join(able, ", ")), s.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // CheckData opens the splits that a training reads, without their features.
@@ -129,7 +140,7 @@ func CheckData(c *config.Config) error {
 
 // Dims returns the sizes of a network for a split and a vocabulary.
 func Dims(s *data.Split, v text.Lexicon) models.Dims {
-	return models.Dims{Regions: s.Regions(), Feature: s.Dim(), Vocab: v.Len()}
+	return models.Dims{Regions: s.Regions(), Feature: s.Dim(), Vocab: v.Len(), Counted: data.Counted(s)}
 }
 
 // SemanticsPath finds the semantic vectors of the training captions.

@@ -368,7 +368,7 @@ func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) 
 	if s.Regions() == 0 {
 		return d, SameVocabulary(c, v)
 	}
-	if o.Traits().AnyRegions {
+	if d.Counted = data.Counted(s); o.Traits().AnyRegions {
 		d.Regions = s.Regions()
 	}
 	if d.Regions*d.Feature != s.Regions()*s.Dim() {

@@ -161,7 +161,9 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	}
 	t.Warnings = append(choice.Warnings, t.Warnings...)
 	t.named = t.named.WithPrecision(choice.Precision)
-	if err = t.Build(dev, choice.Precision, inputs.Dims(t.Train, t.Lexicon)); err != nil {
+	dims := inputs.Dims(t.Train, t.Lexicon)
+	dims.Counted = dims.Counted || data.Counted(t.Val)
+	if err = t.Build(dev, choice.Precision, dims); err != nil {
 		return position, plan, err
 	}
 	c = t.Cfg

@@ -1,0 +1,94 @@
+package data
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"vsetrain/internal/files/npy"
+)
+
+// Images with fewer regions than the array has places are padded: {split}_lengths.npy, whole numbers [rows], says how
+// many regions of a row are there, from the first on. The rest of the row is not looked at. Without the file every
+// place is a region.
+const lengthsEnd = "_lengths.npy"
+
+// Counted reports whether images have different numbers of regions (Batch.Counts).
+func Counted(s *Split) bool { return s.counts != nil }
+
+// regionCount returns the number of regions of a feature row.
+func regionCount(s *Split, row int) int {
+	if s.counts == nil {
+		return s.regions
+	}
+	return int(s.counts[row])
+}
+
+// openLengths reads the numbers of regions, if there is a file of them. It changes nothing where every place is one.
+func openLengths(s *Split) error {
+	f, err := npy.Open(s.path(lengthsEnd))
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.files = append(s.files, f)
+	if len(f.Shape) != 1 || f.Rows() != s.rows || !f.Whole() {
+		return fmt.Errorf("%s: shape %v of %s; expected whole numbers [%d], the regions of each row of %s", f.Path,
+			f.Shape, f.DType.Name(), s.rows, filepath.Base(s.imagePath))
+	}
+	counts, err := f.Ints()
+	if err != nil {
+		return err
+	}
+	padded := false
+	out := make([]int32, len(counts))
+	for row, n := range counts {
+		if n < 1 || n > int64(s.regions) {
+			return fmt.Errorf("%s: row %d has %d regions; expected 1 to %d, the places of %s", f.Path, row, n,
+				s.regions, filepath.Base(s.imagePath))
+		}
+		out[row] = int32(n)
+		padded = padded || out[row] < int32(s.regions)
+	}
+	if padded {
+		s.counts = out
+	}
+	return nil
+}
+
+// padding says that rows seem to be padded although no file says so: their last regions are zeros. It looks at 64 rows.
+func padding(s *Split) error {
+	if s.images == nil || s.counts != nil || s.regions < 2 {
+		return nil
+	}
+	row := make([]float32, s.regions*s.dim)
+	padded, sample := 0, min(s.rows, 64)
+	for k := range sample {
+		if err := s.images.ReadRow(row, k*s.rows/sample); err != nil {
+			return err
+		}
+		if n := regionsIn(row, s.dim); n > 0 && n < s.regions {
+			padded++
+		}
+	}
+	if padded == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: the last regions of %d of %d rows are zeros and count as regions; %s", s.imagePath, padded,
+		sample, lengthsRemedy)
+}
+
+// lengthsRemedy says how padding is told from regions.
+const lengthsRemedy = "if they are padding, `vsetrain data convert --fit` writes how many regions each image has " +
+	"({split}_lengths.npy, docs/data.md)"
+
+// regionsIn returns the number of regions of a row [R, dim] up to the last that is not zero.
+func regionsIn(row []float32, dim int) int {
+	for i := len(row) - 1; i >= 0; i-- {
+		if row[i] != 0 {
+			return i/dim + 1
+		}
+	}
+	return 0
+}
