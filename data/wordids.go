@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -72,6 +73,30 @@ func (s *Split) fits(v text.Lexicon) error {
 			"belong to", w.path, w.line, w.largest, v.Len())
 	}
 	return nil
+}
+
+// OddDependencies says how many captions have dependencies on words that they do not have, which training leaves out: nil
+// for none of a thousand, and without dependencies.
+func OddDependencies(s *Split, v text.Lexicon) error {
+	if s.dependencies == nil {
+		return nil
+	}
+	var ids []int32
+	var first error
+	coder, odd, sample := v.Coder(), 0, min(s.n, 1000)
+	for k := range sample {
+		words, i := 0, k*s.n/sample
+		ids, words, _ = s.appendWords(ids[:0], coder, i)
+		if err := s.dependencies.check(i, words); err != nil {
+			odd++
+			first = cmp.Or(first, err)
+		}
+	}
+	if odd == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: so have %d of %d captions, and training leaves these pairs out; are they the trees of other "+
+		"captions? `vsetrain data check %s` counts all", first, odd, sample, s.dir)
 }
 
 // appendWords appends the word ids of a caption, those at its start and end included; words is the number of its words,

@@ -47,6 +47,9 @@ func (t *Setup) OpenTrain() (err error) {
 	if t.Train, err = inputs.OpenSplit(t.Cfg.Data, t.Cfg.Model, "train", data.OpenOptions{Warn: t.Warn}); err != nil {
 		return err
 	}
+	if err := data.OddDependencies(t.Train, t.Lexicon); err != nil {
+		t.Warn(err)
+	}
 	if path := t.Cfg.Data.NoiseIndex; path != "" {
 		if t.Noise, err = data.AttachNoise(t.Train, path); err != nil {
 			return err
