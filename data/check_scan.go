@@ -77,7 +77,7 @@ type part struct {
 	min, max  float32
 	zeros     int
 	bad, zero []int
-	padded    []int
+	padded    zeroRegions // where regions are counted, rows with values after them
 }
 
 func (l look) rows(step, total int, next *atomic.Int64, progress func(done int)) (part, error) {
@@ -101,9 +101,10 @@ func (l look) rows(step, total int, next *atomic.Int64, progress func(done int))
 		if p.zeros += zeros; zeros == len(row) {
 			p.zero = append(p.zero, i*step)
 		} else if l.regions > 1 {
-			n := regionsIn(row, len(row)/l.regions)
-			if l.counts == nil && n < l.regions || l.counts != nil && n > int(l.counts[i*step]) {
-				p.padded = append(p.padded, i*step)
+			if dim := len(row) / l.regions; l.counts == nil {
+				p.padded.add(row, dim, i*step)
+			} else if regionsIn(row, dim) > int(l.counts[i*step]) {
+				p.padded.last = append(p.padded.last, i*step)
 			}
 		}
 		if i%64 == 0 {
@@ -147,6 +148,7 @@ func (p *part) addSlow(row []float32) (zeros int) {
 func merge(parts []part, rows, rowLen int) *ScanStats {
 	s := &ScanStats{Rows: rows, Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
 	zeros := 0
+	var padded zeroRegions
 	for _, p := range parts {
 		s.Min, s.Max = min(s.Min, p.min), max(s.Max, p.max)
 		zeros += p.zeros
@@ -154,7 +156,10 @@ func merge(parts []part, rows, rowLen int) *ScanStats {
 		s.ZeroRows += len(p.zero)
 		s.FirstBad = append(s.FirstBad, p.bad...)
 		s.FirstZero = append(s.FirstZero, p.zero...)
-		s.FirstPadded = append(s.FirstPadded, p.padded...)
+		padded.last, padded.between = append(padded.last, p.padded.last...), padded.between+p.padded.between
+	}
+	if padded.padding() {
+		s.PaddedRows, s.FirstPadded = len(padded.last), padded.last
 	}
 	if s.Min > s.Max { // nothing finite; JSON has no infinity
 		s.Min, s.Max = 0, 0
@@ -162,7 +167,6 @@ func merge(parts []part, rows, rowLen int) *ScanStats {
 	if rows > 0 {
 		s.ZeroShare = float64(zeros) / float64(rows*rowLen)
 	}
-	s.PaddedRows = len(s.FirstPadded)
 	for _, rows := range []*[]int{&s.FirstBad, &s.FirstZero, &s.FirstPadded} {
 		slices.Sort(*rows)
 		*rows = (*rows)[:min(len(*rows), firstRows)]

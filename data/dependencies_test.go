@@ -69,8 +69,8 @@ func TestBadDependencies(t *testing.T) {
 // A batch has the edges of its captions, without those that reach behind them; what is missing is named.
 func TestOddDependenciesAreCounted(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train") // captions 7i have one word beside the stop
-	for pair, want := range map[string]string{"[1,2]": "", "[1,3]": "train_caps.json:2: caption 0 has a dependency on " +
-		"token 3, but only 2 words: so have 5 of 30 captions, and training leaves these pairs out"} {
+	for pair, want := range map[string]string{"[1,2]": "", "[1,3]": "train_caps.json:2: caption 0 has a dependency " +
+		"on token 3, but only 2 words: so have 5 of 30 captions, and training leaves these pairs out"} {
 		w.write(t, "train_caps.json", trees(30, "[[0,1],"+pair+"]"))
 		err := OddDependencies(w.open(t, "train", OpenOptions{Dependencies: "need"}), vocab(t))
 		if want == "" && err == nil {

@@ -63,21 +63,43 @@ func padding(s *Split) error {
 		return nil
 	}
 	row := make([]float32, s.regions*s.dim)
-	padded, sample := 0, min(s.rows, 64)
+	sample := min(s.rows, 64)
+	var z zeroRegions
 	for k := range sample {
 		if err := s.images.ReadRow(row, k*s.rows/sample); err != nil {
 			return err
 		}
-		if n := regionsIn(row, s.dim); n > 0 && n < s.regions {
-			padded++
-		}
+		z.add(row, s.dim, k)
 	}
-	if padded == 0 {
+	if !z.padding() {
 		return nil
 	}
-	return fmt.Errorf("%s: the last regions of %d of %d rows are zeros and count as regions; %s", s.imagePath, padded,
-		sample, lengthsRemedy)
+	return fmt.Errorf("%s: the last regions of %d of %d rows are zeros and count as regions; %s", s.imagePath,
+		len(z.last), sample, lengthsRemedy)
 }
+
+// zeroRegions counts rows of features with regions of zeros.
+type zeroRegions struct {
+	last    []int // rows that end with one
+	between int   // that have one before another
+}
+
+// add takes a row [R, dim]. A row of zeros alone says nothing.
+func (z *zeroRegions) add(row []float32, dim, number int) {
+	n := regionsIn(row, dim)
+	if n > 0 && n*dim < len(row) {
+		z.last = append(z.last, number)
+	}
+	for r := range max(n-1, 0) {
+		if regionsIn(row[r*dim:(r+1)*dim], dim) == 0 {
+			z.between++
+			return
+		}
+	}
+}
+
+// padding reports whether regions of zeros are at the ends of rows more often than chance would put them there.
+func (z *zeroRegions) padding() bool { return len(z.last) > 1+2*z.between }
 
 // lengthsRemedy says how padding is told from regions.
 const lengthsRemedy = "if they are padding, `vsetrain data convert --fit` writes how many regions each image has " +

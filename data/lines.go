@@ -3,11 +3,11 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 
 	"vsetrain/internal/files/regular"
 )
@@ -26,22 +26,11 @@ const maxLineFile = 1<<32 - 1
 
 // readLines reads a UTF-8 file. A line feed ends a line; one at the end of the file starts no further line.
 func readLines(path string) (*lineFile, error) {
-	f, size, err := regular.Open(path)
+	b, err := regular.ReadFile(path, maxLineFile, "lines of text")
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	if size > maxLineFile {
-		return nil, fmt.Errorf("%s: %d bytes; text files of 4 GB and more are not read", path, size)
-	}
-	var b strings.Builder
-	b.Grow(int(size))
-	if n, err := io.Copy(&b, io.LimitReader(f, maxLineFile+1)); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	} else if n > maxLineFile {
-		return nil, fmt.Errorf("%s: the file grew beyond 4 GB while it was read", path)
-	}
-	return splitLines(path, b.String())
+	return splitLines(path, unsafe.String(unsafe.SliceData(b), len(b))) // nobody writes to b
 }
 
 func splitLines(path, s string) (*lineFile, error) {

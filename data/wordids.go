@@ -75,8 +75,8 @@ func (s *Split) fits(v text.Lexicon) error {
 	return nil
 }
 
-// OddDependencies says how many captions have dependencies on words that they do not have, which training leaves out: nil
-// for none of a thousand, and without dependencies.
+// OddDependencies says how many captions have dependencies on words that they do not have, which training leaves out:
+// nil for none of a thousand, and without dependencies.
 func OddDependencies(s *Split, v text.Lexicon) error {
 	if s.dependencies == nil {
 		return nil
@@ -95,8 +95,8 @@ func OddDependencies(s *Split, v text.Lexicon) error {
 	if odd == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: so have %d of %d captions, and training leaves these pairs out; are they the trees of other "+
-		"captions? `vsetrain data check %s` counts all", first, odd, sample, s.dir)
+	return fmt.Errorf("%w: so have %d of %d captions, and training leaves these pairs out; are they the trees of "+
+		"other captions? `vsetrain data check %s` counts all", first, odd, sample, s.dir)
 }
 
 // appendWords appends the word ids of a caption, those at its start and end included; words is the number of its words,

@@ -67,12 +67,14 @@ var valued = map[string]string{"--device": "cpu", "--precision": "bf16", "--prot
 	"embed --of": "captions", "embed --texts": "-", "embed --checkpoint": "-", "serve --token-file": "-",
 	"report --images": "..", "selftest --family": "Gemm", "selftest --variant": "fp64 --device cpu",
 	"selftest --plant": "-", "serve --max-body": "7", "serve --window": "1ms", "serve --allow-origin": "http://x",
-	"serve --openapi": "-",
-	"search --image":  "-", "search --extractor": "-", "eval --compare": "-",
+	"serve --openapi":      "-",
+	"--captions-per-image": "test=7",
+	"search --image":       "-", "search --extractor": "-", "eval --compare": "-",
 	"eval --published": "-", "quickstart --checkpoint": "r d --extractor=m", "quickstart --extractor": "m d"}
 
 // fieldOf are the fields of flags that bear another name; two where the check derives one from the other.
-var fieldOf = map[string]string{"--config": "file", "--device": "kind", "--gpu": "index", "--cache": "dir",
+var fieldOf = map[string]string{"--config": "file", "--device": "kind",
+	"--captions-per-image": "perimage", "--gpu": "index", "--cache": "dir",
 	"--no-cache": "off", "--hub": "dir", "--checkpoint": "checkpoints", "embed --checkpoint": "checkpoint",
 	"quickstart --checkpoint": "checkpoint", "--allow-origin": "origins",
 	"doctor --gpu":  "gpu",
