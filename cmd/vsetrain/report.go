@@ -57,10 +57,11 @@ VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time.
 
 Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
 sample standard deviation (n-1) over the seeds. A seed counts once: of several runs of one setting and seed, copies
-too, the one trained furthest is taken, and the others are named and left out. Runs of different data sets have sections of their own and are
-not compared. Runs that share seeds are compared in pairs, seed by seed, and p-values are corrected for the
-number of tests of a table (docs/statistics.md). LMH with the margin and schedule of a preset is called LMH1 or
-LMH2, any other by its margin; LABEL=RUN gives the loss of a run another name. docs/reports.md explains every table.
+too, the one trained furthest is taken, and the others are named and left out. Runs of different data sets have
+sections of their own and are not compared. Runs that share seeds are compared in pairs, seed by seed, and p-values
+are corrected for the number of tests of a table (docs/statistics.md). LMH with the margin and schedule of a preset
+is called LMH1 or LMH2, any other by its margin; LABEL=RUN gives the loss of a run another name. docs/reports.md
+explains every table.
 
 Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss
 against its base query by query, and with --judgements by judgements with several positives (docs/judgements.md). The

@@ -88,8 +88,8 @@ func (c *Comparison) sides(has func(*Run) bool) (base, target []*Run, bySeed boo
 	return with(b, t, false), with(t, b, false), false
 }
 
-// differences returns the differences of the pairs in epochs, and in percent: none where a pair did not get there, since
-// the mean of those that did would favour the loss.
+// differences returns the differences of the pairs in epochs, and in percent: none where a pair did not get there,
+// since the mean of those that did would favour the loss.
 func (c *Comparison) differences() (epochs, percent []float64) {
 	for _, e := range c.Pairs {
 		if !e.Reached {
@@ -195,7 +195,8 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 			"optim.lr.")
 	}
 	if some {
-		t.Notes = append(t.Notes, "Where a pair did not get there, the row has no difference, and the networks no average.")
+		t.Notes = append(t.Notes, "Where a pair did not get there, the row has no difference, and the networks no "+
+			"average.")
 	}
 	return t
 }

@@ -143,8 +143,8 @@ func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margi
 	if len(scores) == 1 {
 		t.dropColumn(3)
 	}
-	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the seeds. Settings that share seeds are compared "+
-		"by these seeds alone: Student's t-test of the differences, seed by seed; others by Welch's t-test. Two-sided.")
+	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the seeds. Settings that share seeds are "+
+		"compared by these seeds alone: Student's t-test of the differences, seed by seed; others by Welch's t-test. Two-sided.")
 	t.addHolm()
 	if margin > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Equal within ±%g: two one-sided t-tests; a small p says that the means "+
