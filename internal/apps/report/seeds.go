@@ -144,7 +144,8 @@ func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margi
 		t.dropColumn(3)
 	}
 	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the seeds. Settings that share seeds are "+
-		"compared by these seeds alone: Student's t-test of the differences, seed by seed; others by Welch's t-test. Two-sided.")
+		"compared by these seeds alone: Student's t-test of the differences, seed by seed; others by Welch's t-test. "+
+		"Two-sided.")
 	t.addHolm()
 	if margin > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Equal within ±%g: two one-sided t-tests; a small p says that the means "+
