@@ -34,8 +34,8 @@ func TestChance(t *testing.T) {
 			mean := sum[k] / draws
 			off := 4 * math.Sqrt(max(0, squares[k]/draws-mean*mean)/draws)
 			if !(math.Abs(mean-want) <= off+1e-9) {
-				t.Errorf("%d images of %v captions, measure %d: %.2f ± %.2f on average, want %.2f", own.Images(), own, k,
-					mean, off, want)
+				t.Errorf("%d images of %v captions, measure %d: %.2f ± %.2f on average, want %.2f", own.Images(), own,
+					k, mean, off, want)
 			}
 		}
 	}

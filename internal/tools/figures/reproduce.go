@@ -65,8 +65,8 @@ func reproduce(root string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", speedFile, err)
 	}
-	for _, t := range []struct{ name, text string }{{"paper", rows}, {"efficiency", efficiency}, {"field", fieldTable(field)},
-		{"published", publishedTable(eval.PublishedCheckpoints())}} {
+	for _, t := range []struct{ name, text string }{{"paper", rows}, {"efficiency", efficiency},
+		{"field", fieldTable(field)}, {"published", publishedTable(eval.PublishedCheckpoints())}} {
 		if page, err = between(page, t.name, t.text); err != nil {
 			return nil, fmt.Errorf("%s: %w", reproducePage, err)
 		}
@@ -116,8 +116,8 @@ func paperTable(rows [][]string, steps map[string]float64) (string, error) {
 // run must lie within the epochs of its preset.
 func passedTable(rows [][]string, steps map[string]float64) (string, error) {
 	var b strings.Builder
-	b.WriteString("| preset | best M-Recall on dev | at epoch | LSEH passes it at epoch | steps | hours, predicted |\n" +
-		"|---|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| preset | best M-Recall on dev | at epoch | LSEH passes it at epoch | steps | hours, predicted " +
+		"|\n|---|---:|---:|---:|---:|---:|\n")
 	for _, row := range rows {
 		cost, epochs, err := costOf(row[0], steps)
 		if err != nil {
