@@ -67,7 +67,7 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 		a.Printf("not all there: %s failed, %d not finished\n", ui.Count(c.Failed, "trial"), c.Left)
 	}
 	if n := len(c.Best()); n > 1 {
-		a.Printf("%d points are equally good, with %s %.2f\n", n, c.Metric, c.Rows[0].Mean)
+		a.Printf("%d points are equal, with the best %s, %.2f\n", n, c.Metric, c.Rows[0].Mean)
 	}
 	for _, axis := range c.NoEffect {
 		a.Printf("%s had no effect: points that differ in it alone have the same %s\n", axis, c.Metric)

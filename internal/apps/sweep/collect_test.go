@@ -105,7 +105,7 @@ func TestTies(t *testing.T) {
 	if !slices.Equal(ranks(c), []int{1, 1, 1}) || len(c.Best()) != 3 || !slices.Equal(c.NoEffect, p.Def.Keys()) {
 		t.Errorf("all equal: ranks %v, without effect %q", ranks(c), c.NoEffect)
 	}
-	has(files, "best.yaml", "train.batch=16\n# m_recall 12.00 (mean of 2 seeds)", "# 3 points are equally good; this "+
+	has(files, "best.yaml", "train.batch=16\n# m_recall 12.00 (mean of 2 seeds)", "# 3 points are equal; this "+
 		"is the first of them:\n#   train.batch=32\n#   train.batch=64\n# train.batch had no effect.\n")
 	has(files, "results.csv", "2.8284271247461903,1\n")
 	has(files, "results.json", `"rank": 1`, `"axes_without_effect": [`)
@@ -115,10 +115,10 @@ func TestTies(t *testing.T) {
 	if !slices.Equal(ranks(c), []int{1, 1, 3}) || len(c.NoEffect) != 0 {
 		t.Errorf("two of the same mean: ranks %v, without effect %q", ranks(c), c.NoEffect)
 	}
-	has(files, "best.yaml", "# 2 points are equally good")
+	has(files, "best.yaml", "# 2 points are equal")
 	try.Do(t, os.Remove(filepath.Join(s.trialDir(p.Trials[1].ID), "result-3.json")))
 	c, files = show(20)
-	if !slices.Equal(ranks(c), []int{1, 2, 3}) || strings.Contains(files["best.yaml"], "equally") {
+	if !slices.Equal(ranks(c), []int{1, 2, 3}) || strings.Contains(files["best.yaml"], "equal") {
 		t.Errorf("one best: ranks %v\n%s", ranks(c), files["best.yaml"])
 	}
 	has(files, "best.yaml", "m_recall 20.00 (seed 1) after")

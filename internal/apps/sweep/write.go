@@ -86,7 +86,7 @@ func (c *Collection) bestConfig(w io.Writer) error {
 	}
 	more := ""
 	if n := len(best); n > 1 {
-		more = fmt.Sprintf("# %d points are equally good; this is the first of them:\n", n)
+		more = fmt.Sprintf("# %d points are equal; this is the first of them:\n", n)
 		for _, r := range best[1:] {
 			more += fmt.Sprintf("#   %s\n", r.Point)
 		}
