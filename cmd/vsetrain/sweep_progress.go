@@ -74,10 +74,11 @@ func sweepProgress(st *sweep.Status, total int64) (through int64, best string) {
 		through = min(through, total-1)
 	}
 	if top >= 0 {
-		best = fmt.Sprintf("best %s %.2f, trial %d", st.Metric, *st.Trials[top].Best, st.Trials[top].Number)
+		which := fmt.Sprintf("trial %d", st.Trials[top].Number)
 		if equal > 1 {
-			best += fmt.Sprintf(" and %d equal", equal-1)
+			which = fmt.Sprintf("%d trials equal", equal)
 		}
+		best = fmt.Sprintf("best %s %.2f, %s", st.Metric, *st.Trials[top].Best, which)
 	}
 	return through, best
 }
