@@ -14,6 +14,7 @@ import (
 // CaptionLoader the image fields.
 type Batch struct {
 	Epoch, Iter int // position in the run: iteration Iter of epoch Epoch, both from 0
+	Full        int // pairs of a full batch of all ranks (LoaderOptions.Batch); the last one of an epoch may have fewer
 
 	L       int // longest caption, in words, <start> and <end> included
 	Regions int // R

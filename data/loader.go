@@ -200,7 +200,7 @@ func (l *Loader) start() (*Loader, error) {
 	l.ready = make([]chan *Batch, buffers)
 	for i := range l.ready {
 		l.ready[i] = make(chan *Batch, 1)
-		b := &Batch{Rank: o.Rank, Ranks: o.Ranks}
+		b := &Batch{Full: o.Batch, Rank: o.Rank, Ranks: o.Ranks}
 		if len(o.Stages) > 0 {
 			b.Stage = o.Stages[i]
 		}

@@ -53,6 +53,9 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 				break
 			}
 			try.Do(t, err)
+			if b.Full != 8 {
+				t.Errorf("%d of %d pairs", b.N, b.Full)
+			}
 			for i := range b.N {
 				c := int(b.Numbers[i])
 				seen[b.Numbers[i]] = true

@@ -7,12 +7,12 @@ package loss
 //
 //	row = Σ_j (l - m)² + Σ_j m (1 - m)/(A + 1) + λ2 KL(Dir(b) ‖ Dir(1)),  b = e (1 - l) + 1
 //	loss = mean of the rows + mean of the columns + λ1 Σ_i over right pairs (mean of the k largest hinges of t
-//	       in row i + the same for column i),  k = max(N - 0.025 step, 5), at most N - 1
+//	       in row i + the same for column i),  k = max(B - 0.025 step, 5), N - 1 where N < k
 //
-// In warm-up epochs all pairs are right. Later a pair is right where its evidence was the largest of its row, both
-// directions added. The reference judges all pairs in a pass of its own before each epoch; here the judgement is that
-// of the step that had the caption last, in the epoch before. It takes the scores of SAF and SGR before their sigmoid;
-// here all losses see the scores of the network (quirk L30).
+// N pairs are in the batch, B in a full one. In warm-up epochs all pairs are right. Later a pair is right where its
+// evidence was the largest of its row, both directions added. The reference judges all pairs in a pass of its own
+// before each epoch; here the judgement is that of the step that had the caption last, in the epoch before. It takes
+// the scores of SAF and SGR before their sigmoid; here all losses see the scores of the network (quirk L30).
 
 import (
 	"fmt"
@@ -108,14 +108,21 @@ func gammas(g *graph.Graph, b *graph.Node) (log, slope *graph.Node) {
 	return log, g.Minus(slope, sum)
 }
 
+// hinges is how many of the largest hinges of an anchor count (DECL.py: train_batch): fewer with each step, from the
+// size of a full batch, also in a smaller one.
+func hinges(b *Batch) int {
+	k := max(int(float64(max(b.Full, b.N))-float64(0.025*float64(b.Step+1))), 5)
+	if b.N < k {
+		return b.N - 1
+	}
+	return k
+}
+
 // declMemory is the last judgement of every caption.
 type declMemory struct{ right perCaption }
 
 func (m *declMemory) Feed(s *graph.Instance, b *Batch) error {
-	right, most := m.right.of(b), max(b.N-int(math.Ceil(0.025*float64(b.Step+1))), 5)
-	if b.N < most {
-		most = b.N - 1
-	}
+	right, most := m.right.of(b), hinges(b)
 	pool := make([]float64, b.N*b.N)
 	for i := range right {
 		if b.WarmUp {

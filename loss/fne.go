@@ -6,11 +6,11 @@ package loss
 //
 //	loss = 1/N (Σ_i [α + S_ij(i) - S_ii]+ + Σ_j [α + S_i(j)j - S_jj]+)
 //
-// Pairs that are each other's best form two normal distributions over the run: of their scores (µ+, v+), and of their
+// Pairs that are each other's best form two normal distributions over the epoch: of their scores (µ+, v+), and of their
 // hardest negatives' (µ-, v-). A negative of another image with score s has the weight e^(-τ (s - S_ii)²), or, where it
 // looks like a match by q = P/(P + (K-1) Q) > 0.001 for the densities P and Q of the two, e^(-τ q). It has none at or
-// below µ+ - α. A row without a weight takes its hardest negative. Warm-up epochs are LMH divided by N. Constants:
-// τ = 0.5, K = 10000, densities count after 200 pairs.
+// below µ+ - α. A row without a weight takes its hardest negative. Warm-up epochs are LMH divided by N, or LSH.
+// Constants: τ = 0.5, K = 10000, densities count after 200 pairs.
 //
 // The reference draws from a queue of 8,224 captions as well; here the batch has all candidates (quirks L12, L13).
 
@@ -26,6 +26,12 @@ func init() {
 	registry["fne"] = traits{about: "one negative drawn, few of them false by Bayes' rule", order: 13,
 		titles: []string{"FNE"}, mean: true, warmUp: 1, build: drawn, images: func(*Options) bool { return true },
 		memory: func(*Options) Memory { return &fneMemory{sums: make([]float64, fneSums)} }}
+}
+
+var fneConstants = declare("fne", fneOptions{Warmup: LMH})
+
+type fneOptions struct {
+	Warmup string `yaml:"warmup" enum:"lmh|lsh" doc:"what warm-up epochs are: lmh as published, or lsh, which gets past the plateau of lmh"`
 }
 
 // The statistics of FNE, in the order in which they are remembered.
@@ -49,7 +55,11 @@ func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool
 	rows, match, share := graph.AlongRows(n), matches(g, scores), 1/float64(n)
 	if warmUp {
 		cost := func(scores *graph.Node) *graph.Node {
-			return g.Times(g.Max(violations(g, scores, match, o.Margin), rows), share)
+			costs := violations(g, scores, match, o.Margin)
+			if fneConstants.of(&o).Warmup == LSH {
+				return g.Times(g.Sum(costs, rows), share)
+			}
+			return g.Times(g.Max(costs, rows), share)
 		}
 		return fromCosts(g, "fne", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 	}
@@ -65,7 +75,7 @@ func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool
 		cost(g.SwapAxes(scores), g.SwapAxes(s), inputDrawColumns))
 }
 
-// statistics are what the run and the batch tell of scores: mean and variance of those of matches and of hardest
+// statistics are what the epoch and the batch tell of scores: mean and variance of those of matches and of hardest
 // negatives, and whether these are trusted, [1, 1] each.
 type statistics struct{ up, down, upSpread, downSpread, trusted *graph.Node }
 
@@ -142,8 +152,16 @@ func drawOne(g *graph.Graph, weights, u *graph.Node) *graph.Node {
 	return largest(g, above(g, g.Minus(sums, g.Spread(g.Multiply(u, whole), rows, n, n))))
 }
 
-// fneMemory are the sums over the run.
+// fneMemory are the sums over an epoch: its first step forgets those of the one before (train.py resets its meters
+// there).
 type fneMemory struct{ sums []float64 }
+
+func (m *fneMemory) before(b *Batch) []float64 {
+	if b.Iter == 0 {
+		return make([]float64, fneSums)
+	}
+	return m.sums
+}
 
 func (m *fneMemory) Feed(s *graph.Instance, b *Batch) error {
 	r := b.draws("fne")
@@ -156,10 +174,11 @@ func (m *fneMemory) Feed(s *graph.Instance, b *Batch) error {
 			return err
 		}
 	}
-	return s.FeedDoubles(inputSums, m.sums)
+	return s.FeedDoubles(inputSums, m.before(b))
 }
 
-func (m *fneMemory) Take(_ *Batch, values []float64) {
+func (m *fneMemory) Take(b *Batch, values []float64) {
+	m.sums = m.before(b)
 	for i, v := range values {
 		m.sums[i] += v
 	}

@@ -361,7 +361,7 @@ func (c *lossCase) checkRemembered(t *testing.T, prog *graph.Program, nodes []*g
 	}
 	if c.Expected.StateAfter != nil {
 		m := fneMemory{sumsOf(c.Inputs.State)}
-		m.Take(nil, got)
+		m.Take(&Batch{Iter: 1}, got)
 		golden.Close(t, "state", m.sums, sumsOf(c.Expected.StateAfter), tol)
 	}
 	if c.Expected.Predicted != nil {

@@ -20,10 +20,12 @@ type Memory interface {
 // Batch is what the host knows of the batch of a step.
 type Batch struct {
 	N        int
+	Full     int     // pairs of a full batch (train.batch), N at least: the last one of an epoch may have fewer
 	Captions []int32 // number of the caption of each pair in its split
 	Seed     uint64  // of the run
 	Step     int64   // steps before it
 	Epoch    int     // from 0
+	Iter     int     // steps of its epoch before it
 	WarmUp   bool    // the loss has its warm-up form
 }
 

@@ -29,8 +29,6 @@ step precompute-svd --data $data
 step train --config demo --run $run
 step eval $run --json $run/test.json
 
-# 500 images with 5 captions each: a guess has one right answer in 500 either way.
-printf '\nchance: R@1 0.2, R@5 1.0, R@10 2.0, M-Recall 1.1\n'
 recall=$(sed -n 's/.*"m_recall": *\([0-9]*\).*/\1/p' $run/test.json)
 if [ "${recall:-0}" -lt 40 ]; then
   echo "M-Recall on the test split is ${recall:-missing}, expected at least 40: something is wrong" >&2

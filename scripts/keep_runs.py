@@ -47,10 +47,9 @@ def main(vsetrain, log, sweeps):
             with open(os.path.join(copy, "metrics.jsonl"), "w") as f:
                 f.write(validations)
             kept[name] = copy
-        if not kept:
-            return
-        subprocess.run([vsetrain, "report", *kept.values(), "--test", "--format", "csv"], check=True, stdout=subprocess.DEVNULL)
         for name, copy in kept.items():
+            # one by one, because a report of several leaves repeated seeds out
+            subprocess.run([vsetrain, "report", copy, "--test", "--format", "csv"], check=True, stdout=subprocess.DEVNULL)
             with open(os.path.join(copy, "test.json")) as f:
                 test = f.read()
             to = os.path.join(log, name)

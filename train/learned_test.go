@@ -141,3 +141,29 @@ func TestLearnedTemperatureStaysInItsRange(t *testing.T) {
 	err := c.Restore(learningStep(t, newDevice(t, cpu.FP32), l, adam(1)).model)
 	try.Fails(t, err, "loss.temperature is 0.5, expected a number from 0.01 to 0.1")
 }
+
+// A loss with a memory is told the place of a batch in its epoch, and the size of a full batch.
+func TestLossesKnowThePlaceOfABatch(t *testing.T) {
+	matches := func(perEpoch int) float64 { // that FNE has counted in the last epoch of 20 steps
+		s := tinyStep(t, newDevice(t, cpu.FP64), "fne", 0)
+		for i := range 20 {
+			b := tinyBatch(uint64(i), 6, 7)
+			b.Epoch, b.Iter = i/perEpoch, i%perEpoch
+			run(t, s, b)
+		}
+		return (*s.memory.State()["sums"])[1]
+	}
+	if one, all := matches(1), matches(20); all <= one || one > 6 {
+		t.Errorf("%v matches in an epoch of one step, %v in one of 20", one, all)
+	}
+	cost := func(full int) float64 { // of DECL after 200 steps, which leave a full batch five hinges less
+		s := tinyStep(t, newDevice(t, cpu.FP64), "decl", 0)
+		s.opt.steps = 200
+		b := tinyBatch(1, 9, 7)
+		b.Full = full
+		return run(t, s, b).Loss
+	}
+	if smaller, whole := cost(13), cost(9); smaller == whole {
+		t.Errorf("the last batch of an epoch costs %v, as one that is full", whole)
+	}
+}

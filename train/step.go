@@ -241,8 +241,8 @@ func (s *Step) feed(b *data.Batch, pairs *batch.Pairs, sh shape) (err error) {
 	if s.memory == nil {
 		return nil
 	}
-	s.batch = loss.Batch{N: sh.All, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps, Epoch: b.Epoch,
-		WarmUp: sh.sum}
+	s.batch = loss.Batch{N: sh.All, Full: b.Full, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps,
+		Epoch: b.Epoch, Iter: b.Iter, WarmUp: sh.sum}
 	return s.memory.Feed(in, &s.batch)
 }
 

@@ -235,6 +235,7 @@ func (o *evalOptions) print(a *app, rep evaluate.Report) {
 		t.add("text to image", m.T2I)
 		t.Write(a.Streams)
 		a.Printf("sum of recalls %.1f, M-Recall %s\n", m.RSum, a.Paint(ui.Bold, fmt.Sprintf("%.2f", m.MRecall)))
+		a.remark("guessing gives an M-Recall of %.2f", r.Chance())
 		a.remark("%s", tiesText(m.Ties))
 	}
 	printJudged(a, rep)

@@ -56,10 +56,12 @@ recalls, unique hard negatives of a batch, and on request the hardest negatives 
 VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time.
 
 Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
-sample standard deviation (n-1) over the seeds. Runs of different data sets have sections of their own and are
-not compared. Runs that share seeds are compared in pairs, seed by seed, and p-values are corrected for the
-number of tests of a table (docs/statistics.md). LMH with the margin and schedule of a preset is called LMH1 or
-LMH2, any other by its margin; LABEL=RUN gives the loss of a run another name. docs/reports.md explains every table.
+sample standard deviation (n-1) over the seeds. A seed counts once: of several runs of one setting and seed, copies
+too, the one trained furthest is taken, and the others are named and left out. Runs of different data sets have
+sections of their own and are not compared. Runs that share seeds are compared in pairs, seed by seed, and p-values
+are corrected for the number of tests of a table (docs/statistics.md). LMH with the margin and schedule of a preset
+is called LMH1 or LMH2, any other by its margin; LABEL=RUN gives the loss of a run another name. docs/reports.md
+explains every table.
 
 Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss
 against its base query by query, and with --judgements by judgements with several positives (docs/judgements.md). The
@@ -167,12 +169,17 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	o.bars = phases{app: a}
 	defer o.bars.close()
-	if o.Test {
-		if err := o.measure(ctx, a, runs); err != nil {
-			return err
+	sets := report.Collect(runs)
+	for _, d := range sets {
+		for _, line := range d.Repeated() {
+			a.Errorf("warning: %s", line)
+		}
+		if o.Test {
+			if err := o.measure(ctx, a, d.Runs()); err != nil {
+				return err
+			}
 		}
 	}
-	sets := report.Collect(runs)
 	opt := report.Options{OrEqual: o.OrEqual, Paper: o.Paper, Equivalence: o.Equivalence, After: o.After, Pass: o.Pass}
 	if o.Primary != "" {
 		if opt.Primary, err = report.ParsePrimary(o.Primary); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,8 @@ func newCmdSweepCollect(a *app) *cobra.Command {
 		Use:   "collect",
 		Short: "Make tables, the best configuration and plots of a sweep",
 		Long: `Gather the results of a sweep, done or not: a table with mean and sample standard deviation over
-the seeds, the best point first. Into the folder go results.csv and results.json, best.yaml (the configuration
+the seeds, the best point first. Points with the same mean share a rank, and an axis that changed no result is
+named. Into the folder go results.csv and results.json, best.yaml (the configuration
 of the best point, for vsetrain train) and, as .svg and .pdf, a parallel-coordinates plot and the importance of
 the axes: the share of the variance of the points' scores that an axis explains on its own (main effects of an
 analysis of variance, corrected for the number of values).`,
@@ -64,7 +66,16 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 	if c.Failed+c.Left > 0 {
 		a.Printf("not all there: %s failed, %d not finished\n", ui.Count(c.Failed, "trial"), c.Left)
 	}
+	if n := len(c.Best()); n > 1 {
+		a.Printf("%d points are equal, with the best %s, %.2f\n", n, c.Metric, c.Rows[0].Mean)
+	}
+	for _, axis := range c.NoEffect {
+		a.Printf("%s had no effect: points that differ in it alone have the same %s\n", axis, c.Metric)
+	}
 	for _, x := range c.Importance {
+		if slices.Contains(c.NoEffect, x.Axis) {
+			continue
+		}
 		a.Printf("%-24s alone explains %3.0f %% of the variance of %s after %s\n",
 			x.Axis, 100*x.Share, ui.Count(x.Points, "point"), ui.Count(x.Epochs, "epoch"))
 	}
@@ -81,7 +92,8 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 
 func resultTable(a *app, plan *sweep.Plan, c *sweep.Collection) {
 	keys := plan.Def.Keys()
-	t := ui.NewTable(append([]string{">point", ">" + c.Metric, ">std", ">seeds", ">epochs", ">at epoch"}, keys...)...)
+	t := ui.NewTable(append([]string{">rank", ">point", ">" + c.Metric, ">std", ">seeds", ">epochs", ">at epoch"},
+		keys...)...)
 	for _, r := range c.Rows {
 		std, at := "", 0.0
 		if r.Std != nil {
@@ -90,8 +102,8 @@ func resultTable(a *app, plan *sweep.Plan, c *sweep.Collection) {
 		for _, s := range r.Seeds {
 			at += s.BestEpoch / float64(len(r.Seeds))
 		}
-		row := []string{fmt.Sprint(r.Number), fmt.Sprintf("%.2f", r.Mean), std, fmt.Sprint(len(r.Seeds)),
-			fmt.Sprint(r.Epochs), fmt.Sprintf("%.1f", at)}
+		row := []string{fmt.Sprint(r.Rank), fmt.Sprint(r.Number), fmt.Sprintf("%.2f", r.Mean), std,
+			fmt.Sprint(len(r.Seeds)), fmt.Sprint(r.Epochs), fmt.Sprintf("%.1f", at)}
 		for _, k := range keys {
 			row = append(row, r.Point.Text(k))
 		}

@@ -56,21 +56,29 @@ func (v *sweepView) total() int64 { return int64(v.plan.Points * len(v.plan.Def.
 // sweepProgress counts the trials on which nothing is left to do, as far as known, and names the best result. With asha
 // results decide who continues, so that all are through only when the sweep is done.
 func sweepProgress(st *sweep.Status, total int64) (through int64, best string) {
-	top := -1
+	top, equal := -1, 0
 	for i, l := range st.Trials {
 		switch l.State {
 		case sweep.Done, sweep.Paused, sweep.Pruned, sweep.Failed:
 			through++
 		}
-		if l.Best != nil && (top < 0 || *l.Best > *st.Trials[top].Best) {
-			top = i
+		switch {
+		case l.Best == nil || top >= 0 && *l.Best < *st.Trials[top].Best:
+		case top >= 0 && *l.Best == *st.Trials[top].Best:
+			equal++
+		default:
+			top, equal = i, 1
 		}
 	}
 	if !st.Done {
 		through = min(through, total-1)
 	}
 	if top >= 0 {
-		best = fmt.Sprintf("best %s %.2f, trial %d", st.Metric, *st.Trials[top].Best, st.Trials[top].Number)
+		which := fmt.Sprintf("trial %d", st.Trials[top].Number)
+		if equal > 1 {
+			which = fmt.Sprintf("%d trials equal", equal)
+		}
+		best = fmt.Sprintf("best %s %.2f, %s", st.Metric, *st.Trials[top].Best, which)
 	}
 	return through, best
 }

@@ -19,8 +19,12 @@ func TestSweepProgress(t *testing.T) {
 		{Number: 2, State: sweep.Running, Best: &high}, {Number: 3, State: sweep.Waiting},
 		{Number: 4, State: sweep.Paused, Best: &high}}}
 	through, best := sweepProgress(st, 5)
-	if through != 3 || best != "best m_recall 42.50, trial 2" {
+	if through != 3 || best != "best m_recall 42.50, 2 trials equal" {
 		t.Errorf("%d, %q", through, best)
+	}
+	st.Trials[4].Best = &low
+	if _, best = sweepProgress(st, 5); best != "best m_recall 42.50, trial 2" {
+		t.Errorf("one is best: %q", best)
 	}
 	if through, _ = sweepProgress(st, 3); through != 2 {
 		t.Errorf("%d of 3 trials of a sweep that is not done", through)

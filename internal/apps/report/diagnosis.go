@@ -19,7 +19,7 @@ type RunDiagnosis struct {
 
 // DiagnosisTables explain the runs that were diagnosed, each table with the rows of all of them.
 func (d *DataSet) DiagnosisTables() (tables []*Table) {
-	runs := slices.DeleteFunc(d.runs(), func(r *Run) bool { return r.Diagnosis == nil })
+	runs := slices.DeleteFunc(d.Runs(), func(r *Run) bool { return r.Diagnosis == nil })
 	if len(runs) == 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -87,13 +88,15 @@ func (c *Comparison) sides(has func(*Run) bool) (base, target []*Run, bySeed boo
 	return with(b, t, false), with(t, b, false), false
 }
 
-// differences returns the differences of the pairs that reached the best of their base: in epochs, and in percent.
+// differences returns the differences of the pairs in epochs, and in percent: none where a pair did not get there,
+// since the mean of those that did would favour the loss.
 func (c *Comparison) differences() (epochs, percent []float64) {
 	for _, e := range c.Pairs {
-		if e.Reached {
-			abs, pct := e.Difference()
-			epochs, percent = append(epochs, abs), append(percent, pct)
+		if !e.Reached {
+			return nil, nil
 		}
+		abs, pct := e.Difference()
+		epochs, percent = append(epochs, abs), append(percent, pct)
 	}
 	return epochs, percent
 }
@@ -101,10 +104,9 @@ func (c *Comparison) differences() (epochs, percent []float64) {
 // intervalColumn of the table of efficiency is there with several seeds.
 const intervalColumn = 8
 
-// interval shows between which values the mean difference in epochs lies, where seeds tell: each pair must have got
-// there, since those that did not have no difference.
+// interval shows between which values the mean difference in epochs lies, where seeds tell.
 func (c *Comparison) interval(epochs []float64) Cell {
-	if !c.BySeed || len(epochs) < len(c.Pairs) {
+	if !c.BySeed {
 		return textCell("-")
 	}
 	t, err := stats.OneSample(epochs, 0.95)
@@ -115,7 +117,8 @@ func (c *Comparison) interval(epochs []float64) Cell {
 }
 
 // EfficiencyTable is the paper's table of training efficiency of a data set: when each loss reached, or passed, the
-// best M-Recall of its base, the difference, and its average over the networks where there are several.
+// best M-Recall of its base, the difference, and its average over the networks where there are several, all of which
+// got there.
 func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 	how, sign := "exceeds", ">"
 	if len(comparisons) > 0 && comparisons[0].OrEqual {
@@ -131,40 +134,43 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 	averages, order, some := map[string]*mean{}, []string(nil), false
 	for i, c := range comparisons {
 		var best, at, target []float64
+		missing := 0
 		for _, e := range c.Pairs {
 			best, at = append(best, e.BaseBest), append(at, e.BaseEpochs)
-			if e.Reached {
-				target = append(target, e.Epochs)
+			if !e.Reached {
+				e.Epochs = math.NaN()
+				missing++
 			}
+			target = append(target, e.Epochs)
 		}
 		epochs, percent := c.differences()
-		runs := fmt.Sprint(len(c.Pairs))
-		reached := statCell(target, 1)
-		if len(target) < len(c.Pairs) {
-			runs = fmt.Sprintf("%d of %d", len(target), len(c.Pairs))
+		runs, reached := fmt.Sprint(len(c.Pairs)), reachedCell(target, 1)
+		if missing > 0 {
+			runs = fmt.Sprintf("%d of %d", len(target)-missing, len(c.Pairs))
 			some = true
 			switch {
 			case !slices.ContainsFunc(c.Pairs, func(e Efficiency) bool { return !e.Collapsed }):
 				reached = textCell("base collapsed")
-			case len(target) == 0:
+			case missing == len(target):
 				reached = textCell("not reached")
 			}
+		}
+		if !c.BySeed && len(c.Pairs) > 1 {
+			runs += " pairs"
 		}
 		t.row(i > 0 && comparisons[i-1].Base.Network != c.Base.Network, c.Base.Network, c.Base.Loss, c.Target.Loss,
 			statCell(best, 1), statCell(at, 1), reached, signedCell(epochs, 1), signedCell(percent, 1),
 			c.interval(epochs), runs)
-		if len(epochs) > 0 {
-			key := c.Base.Loss + "\x00" + c.Target.Loss
-			if averages[key] == nil {
-				averages[key], order = &mean{}, append(order, key)
-			}
-			m := averages[key]
-			m.epochs, m.percent = append(m.epochs, meanOf(epochs)), append(m.percent, meanOf(percent))
+		key := c.Base.Loss + "\x00" + c.Target.Loss
+		if averages[key] == nil {
+			averages[key], order = &mean{}, append(order, key)
 		}
+		m := averages[key]
+		m.epochs, m.percent = append(m.epochs, meanOf(epochs)), append(m.percent, meanOf(percent))
 	}
 	for i, key := range order {
 		m := averages[key]
-		if len(m.epochs) < 2 {
+		if len(m.epochs) < 2 || math.IsNaN(meanOf(m.epochs)) { // a network did not get there
 			continue
 		}
 		base, target, _ := strings.Cut(key, "\x00")
@@ -189,7 +195,8 @@ func (d *DataSet) EfficiencyTable(comparisons []*Comparison) *Table {
 			"optim.lr.")
 	}
 	if some {
-		t.Notes = append(t.Notes, "Pairs that did not get there count in neither the differences nor the averages.")
+		t.Notes = append(t.Notes, "Where a pair did not get there, the row has no difference, and the networks no "+
+			"average.")
 	}
 	return t
 }

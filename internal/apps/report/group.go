@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"vsetrain/internal/run/config"
 	"vsetrain/loss"
@@ -16,8 +17,32 @@ import (
 type Group struct {
 	Network string // as the paper writes it
 	Loss    string // LMH1, LMH2, LSEH ...
-	Runs    []*Run // by seed
+	Runs    []*Run // by seed, one of each
+	Repeats []*Run // of seeds that Runs have; they are in no table and no figure
 	key     string
+}
+
+// add takes a run. One run of a seed counts, since the same seed trained again, resumed or copied says nothing of other
+// seeds: a run that came to its end before one that did not, then the one trained furthest, the one validated last, and
+// the one named first.
+func (g *Group) add(r *Run) {
+	at := slices.IndexFunc(g.Runs, func(o *Run) bool { return o.Config.Seed == r.Config.Seed })
+	if at < 0 {
+		g.Runs = append(g.Runs, r)
+		return
+	}
+	kept := g.Runs[at]
+	validated := func(r *Run) (t time.Time) {
+		if n := len(r.Validations); n > 0 {
+			t = r.Validations[n-1].Time
+		}
+		return t
+	}
+	if cmp.Or(b2i(r.Finished())-b2i(kept.Finished()), cmp.Compare(r.Epochs(), kept.Epochs()),
+		validated(r).Compare(validated(kept))) > 0 {
+		g.Runs[at], r = r, kept
+	}
+	g.Repeats = append(g.Repeats, r)
 }
 
 // DataSet is the runs on one data set. Runs of different data sets are never compared.
@@ -33,7 +58,7 @@ func SetBase(sets []*DataSet, run string) error {
 	var in []*Group
 	for _, d := range sets {
 		for _, g := range d.Groups {
-			if slices.ContainsFunc(g.Runs, func(r *Run) bool {
+			if slices.ContainsFunc(slices.Concat(g.Runs, g.Repeats), func(r *Run) bool {
 				return r.Name == run || filepath.Clean(r.Dir) == filepath.Clean(run)
 			}) {
 				d.Base, in = g, append(in, g)
@@ -101,11 +126,27 @@ func (d *DataSet) add(r *Run) {
 	key := fmt.Sprint(name, setting(&r.Config))
 	for _, g := range d.Groups {
 		if g.key == key && g.Network == network {
-			g.Runs = append(g.Runs, r)
+			g.add(r)
 			return
 		}
 	}
 	d.Groups = append(d.Groups, &Group{Network: network, Loss: name, Runs: []*Run{r}, key: key})
+}
+
+// Repeated names the runs that are left out, with those that count in their place.
+func (d *DataSet) Repeated() (lines []string) {
+	for _, g := range d.Groups {
+		for _, r := range g.Repeats {
+			kept := g.Runs[slices.IndexFunc(g.Runs, func(o *Run) bool { return o.Config.Seed == r.Config.Seed })]
+			this, that := r.Name, kept.Name
+			if this == that {
+				this, that = r.Dir, kept.Dir
+			}
+			lines = append(lines, fmt.Sprintf("%s is left out: it has the setting and the seed, %d, of %s, and a seed "+
+				"counts once.", this, r.Config.Seed, that))
+		}
+	}
+	return lines
 }
 
 // arrange orders the groups, and tells those of one name apart by what they differ in.

@@ -55,12 +55,12 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 	if len(t.Rows) == 0 {
 		return nil, nil
 	}
-	for _, r := range d.runs() {
+	for _, r := range d.Runs() {
 		m, _ := testRecalls(protocol)(r)
 		ties = max(ties, m.Ties.I2T+m.Ties.T2I)
 	}
 	t.addHolm()
-	t.Notes = append(t.Notes, "Recalls are means over the runs, of the seeds that both have where there are any. "+
+	t.Notes = append(t.Notes, "Recalls are means over the seeds, of those that both have where there are any. "+
 		pairedNote(images),
 		fmt.Sprintf("Ties: of equal scores the later in the file ranks first; the rank of at most %d queries of a run "+
 			"depends on that.", ties))
@@ -138,7 +138,7 @@ func hits(runs []*Run, protocol string) (hits []eval.Hits) {
 // JudgedTables have a row for each network and loss, for each set of judgements that the runs were measured by.
 func (d *DataSet) JudgedTables() (tables []*Table) {
 	var names []string
-	for _, r := range d.runs() {
+	for _, r := range d.Runs() {
 		for _, j := range r.Judged {
 			if !slices.Contains(names, j.Name) {
 				names = append(names, j.Name)

@@ -166,7 +166,7 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	s.tables(len(protocols) > 0 && primary.Split != "dev",
 		seedTable("validation-seeds", "dev", what, validationRecalls))
 	if len(comparisons) > 0 && !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
-		s.Paragraphs = append(s.Paragraphs, "Every setting has one run, so nothing says how far seeds spread: train "+
+		s.Paragraphs = append(s.Paragraphs, "Every setting has one seed, so nothing says how far seeds spread: train "+
 			"each with two seeds or more for intervals and tests.")
 	}
 
@@ -256,16 +256,17 @@ func (d *DataSet) RunTable() *Table {
 		t.Notes = append(t.Notes, "Collapsed, all scores alike before the best validation: "+
 			strings.Join(collapsed, ", ")+".")
 	}
-	for _, r := range d.runs() {
+	for _, r := range d.Runs() {
 		if r.Noise != nil {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s was trained on %s.", r.Name, r.Noise))
 		}
 	}
+	t.Notes = append(t.Notes, d.Repeated()...)
 	return t
 }
 
-// runs are those of all groups.
-func (d *DataSet) runs() (all []*Run) {
+// Runs are those of all groups, one for each seed.
+func (d *DataSet) Runs() (all []*Run) {
 	for _, g := range d.Groups {
 		all = append(all, g.Runs...)
 	}
@@ -274,7 +275,7 @@ func (d *DataSet) runs() (all []*Run) {
 
 // names are those of the runs that are so.
 func (d *DataSet) names(so func(*Run) bool) (names []string) {
-	for _, r := range d.runs() {
+	for _, r := range d.Runs() {
 		if so(r) {
 			names = append(names, r.Name)
 		}
@@ -284,7 +285,7 @@ func (d *DataSet) names(so func(*Run) bool) (names []string) {
 
 // protocols lists those by which runs were measured on the test split.
 func (d *DataSet) protocols() (names []string) {
-	for _, r := range d.runs() {
+	for _, r := range d.Runs() {
 		for _, m := range r.Test {
 			if !slices.Contains(names, m.Protocol) {
 				names = append(names, m.Protocol)

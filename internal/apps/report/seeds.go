@@ -69,30 +69,25 @@ func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	return scores
 }
 
-// samples returns the values of both sides of a comparison. By seed they are pairs; a seed that was trained twice
-// counts with its mean.
+// samples returns the values of both sides of a comparison. By seed they are pairs.
 func (c *Comparison) samples(of score) (base, target []float64, bySeed bool) {
 	bases, targets, bySeed := c.sides(func(r *Run) bool {
 		_, ok := of.of(r)
 		return ok
 	})
-	values := func(runs []*Run) (means []float64) {
-		for _, same := range chunk(runs, func(a, b *Run) bool { return bySeed && a.Config.Seed == b.Config.Seed }) {
-			var values []float64
-			for _, r := range same {
-				v, _ := of.of(r)
-				values = append(values, v)
-			}
-			means = append(means, meanOf(values))
+	values := func(runs []*Run) (all []float64) {
+		for _, r := range runs {
+			v, _ := of.of(r)
+			all = append(all, v)
 		}
-		return means
+		return all
 	}
 	return values(bases), values(targets), bySeed
 }
 
 // SeedTable compares the settings of each network across seeds by some scores: the means, their difference with its 95
 // percent interval, the p-value of Student's test of the differences of pairs, or of Welch's test, and with a margin
-// that of equivalence. It is nil if no setting has several runs.
+// that of equivalence. It is nil if no setting has several seeds.
 func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margin float64, scores ...score) *Table {
 	if !slices.ContainsFunc(d.Groups, func(g *Group) bool { return len(g.Runs) > 1 }) {
 		return nil
@@ -148,15 +143,16 @@ func (d *DataSet) SeedTable(name, title string, comparisons []*Comparison, margi
 	if len(scores) == 1 {
 		t.dropColumn(3)
 	}
-	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the runs. Settings that share seeds are compared "+
-		"by these seeds alone: Student's t-test of the differences, seed by seed; others by Welch's t-test. Two-sided.")
+	t.Notes = append(t.Notes, "Mean ± sample standard deviation over the seeds. Settings that share seeds are "+
+		"compared by these seeds alone: Student's t-test of the differences, seed by seed; others by Welch's t-test. "+
+		"Two-sided.")
 	t.addHolm()
 	if margin > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("Equal within ±%g: two one-sided t-tests; a small p says that the means "+
 			"differ by less than %g.", margin, margin))
 	}
 	if untested {
-		t.Notes = append(t.Notes, "No test where there is one run or one pair, which says nothing of the spread "+
+		t.Notes = append(t.Notes, "No test where there is one seed or one pair, which says nothing of the spread "+
 			"between seeds (train two seeds or more), nor where all differences are equal.")
 	}
 	return t

@@ -123,7 +123,7 @@ func TestOneSeed(t *testing.T) {
 	var b bytes.Buffer
 	try.Do(t, r.Text(&b, func(s string) string { return s }))
 	if text := b.String(); strings.Contains(text, "across seeds") ||
-		!strings.Contains(text, "Every setting has one run") {
+		!strings.Contains(text, "Every setting has one seed") {
 		t.Errorf("report of one seed:\n%s", text)
 	}
 }

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strconv"
 
 	"vsetrain/eval"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/stats"
 )
 
 // Row is what a sweep found at one point.
 type Row struct {
+	Rank   int   `json:"rank"` // from 1; points with the same mean share it
 	Number int   `json:"number"`
 	Point  Point `json:"-"`
 	// Settings is what the point sets, by key, with the types of the configuration; of a bundle its name.
@@ -45,8 +48,9 @@ type Collection struct {
 	Dir        string       `json:"dir"`
 	Method     string       `json:"method"`
 	Metric     string       `json:"metric"`
-	Split      string       `json:"split"`  // the metric is that of the best validation on it
-	Rows       []Row        `json:"points"` // the best first
+	Split      string       `json:"split"`                         // the metric is that of the best validation on it
+	Rows       []Row        `json:"points"`                        // the best first
+	NoEffect   []string     `json:"axes_without_effect,omitempty"` // see stats.WithoutEffect
 	Importance []Importance `json:"importance"`
 	Overlap    float64      `json:"importance_overlap,omitempty"` // sum of the shares where it is above 1, see overlap
 	Failed     int          `json:"failed_trials"`
@@ -84,6 +88,13 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 		}
 	}
 	slices.SortStableFunc(c.Rows, func(a, b Row) int { return cmp.Compare(b.Mean, a.Mean) })
+	for i := range c.Rows {
+		const rounding = 1e-9 // of a mean
+		if c.Rows[i].Rank = i + 1; i > 0 && c.Rows[i-1].Mean-c.Rows[i].Mean <= rounding {
+			c.Rows[i].Rank = c.Rows[i-1].Rank
+		}
+	}
+	c.NoEffect = c.withoutEffect(p.Def)
 	c.Importance = importances(p.Def, groups(states))
 	c.Overlap = overlap(c.Importance)
 	if len(c.Rows) > 0 {
@@ -91,6 +102,37 @@ func Collect(p *Plan, s *Store) (*Collection, error) {
 		c.best = trials[best.ID]
 	}
 	return c, nil
+}
+
+// Best are the points with the best mean: several where they are equal, in the order of the plan.
+func (c *Collection) Best() []Row {
+	n := 0
+	for n < len(c.Rows) && c.Rows[n].Rank == 1 {
+		n++
+	}
+	return c.Rows[:n]
+}
+
+// withoutEffect lists the axes that changed no score.
+func (c *Collection) withoutEffect(d *Definition) (axes []string) {
+	var levels [][]string
+	var scores []float64
+	keys := d.Keys()
+	for _, r := range c.Rows {
+		for _, s := range r.Seeds {
+			l := []string{strconv.FormatUint(s.Seed, 10), strconv.Itoa(r.Epochs)}
+			for _, k := range keys {
+				l = append(l, r.Point.Text(k))
+			}
+			levels, scores = append(levels, l), append(scores, s.Score)
+		}
+	}
+	for i, none := range stats.WithoutEffect(levels, scores) {
+		if none && i >= 2 {
+			axes = append(axes, keys[i-2])
+		}
+	}
+	return axes
 }
 
 // row returns mean and deviation after the most epochs that any seed finished, over the seeds that did.

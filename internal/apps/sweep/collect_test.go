@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func TestCollect(t *testing.T) {
 	b := try.Get(os.ReadFile(filepath.Join(dir, "results.csv")))(t)
 	lines, err := csv.NewReader(strings.NewReader(string(b))).ReadAll()
 	if err != nil || len(lines) != 7 || strings.Join(lines[0], " ") != "point trial seed epochs train.batch m_recall "+
-		"best_epoch mean std" || lines[2][5] != "60" || lines[2][4] != "32" {
+		"best_epoch mean std rank" || lines[2][5] != "60" || lines[2][4] != "32" {
 		t.Errorf("%v, %q", err, lines)
 	}
 	for _, name := range []string{"parallel.svg", "importance.svg"} {
@@ -66,6 +67,61 @@ func TestCollect(t *testing.T) {
 			t.Errorf("%s shows no axis, %v", name, err)
 		}
 	}
+}
+
+// Points with the same mean share a rank, and an axis that changed no score is named, wherever results are shown.
+func TestTies(t *testing.T) {
+	p, s := planOf(t, batches)
+	try.Do(t, worker(p, s, 2, "good", nil).Run(context.Background()))
+	show := func(scores ...float64) (c *Collection, files map[string]string) {
+		t.Helper()
+		for i, x := range scores {
+			r := Result{Epochs: 3, Score: x, Finished: time.Now()}
+			try.Do(t, integrity.WriteJSON(filepath.Join(s.trialDir(p.Trials[i].ID), "result-3.json"), r))
+		}
+		c = try.Get(Collect(p, s))(t)
+		dir := t.TempDir()
+		files = map[string]string{}
+		for _, path := range try.Get(c.Write(p.Def, dir))(t) {
+			files[filepath.Base(path)] = string(try.Get(os.ReadFile(path))(t))
+		}
+		return c, files
+	}
+	ranks := func(c *Collection) (ranks []int) {
+		for _, r := range c.Rows {
+			ranks = append(ranks, r.Rank)
+		}
+		return ranks
+	}
+	has := func(files map[string]string, name string, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if !strings.Contains(files[name], w) {
+				t.Errorf("%s: no %q in\n%s", name, w, files[name])
+			}
+		}
+	}
+	c, files := show(10, 14, 10, 14, 10, 14)
+	if !slices.Equal(ranks(c), []int{1, 1, 1}) || len(c.Best()) != 3 || !slices.Equal(c.NoEffect, p.Def.Keys()) {
+		t.Errorf("all equal: ranks %v, without effect %q", ranks(c), c.NoEffect)
+	}
+	has(files, "best.yaml", "train.batch=16\n# m_recall 12.00 (mean of 2 seeds)", "# 3 points are equal; this "+
+		"is the first of them:\n#   train.batch=32\n#   train.batch=64\n# train.batch had no effect.\n")
+	has(files, "results.csv", "2.8284271247461903,1\n")
+	has(files, "results.json", `"rank": 1`, `"axes_without_effect": [`)
+	has(files, "parallel.svg", "train.batch (no effect)", "3 points, dark orange are the best 3, which are equal")
+	has(files, "importance.svg", "train.batch (no effect)")
+	c, files = show(10, 14, 14, 10, 9, 9)
+	if !slices.Equal(ranks(c), []int{1, 1, 3}) || len(c.NoEffect) != 0 {
+		t.Errorf("two of the same mean: ranks %v, without effect %q", ranks(c), c.NoEffect)
+	}
+	has(files, "best.yaml", "# 2 points are equal")
+	try.Do(t, os.Remove(filepath.Join(s.trialDir(p.Trials[1].ID), "result-3.json")))
+	c, files = show(20)
+	if !slices.Equal(ranks(c), []int{1, 2, 3}) || strings.Contains(files["best.yaml"], "equal") {
+		t.Errorf("one best: ranks %v\n%s", ranks(c), files["best.yaml"])
+	}
+	has(files, "best.yaml", "m_recall 20.00 (seed 1) after")
 }
 
 // Shares that add up to more than one are told.

@@ -176,7 +176,7 @@ func TestRandomWithoutRepetition(t *testing.T) {
 
 // The presets that come with the program are plans without a mistake.
 func TestShippedSweeps(t *testing.T) {
-	want := map[string]int{"ablate-vseinf": 10, "claim-vseinf": 8, "claim-vsepp": 30, "demo": 12, "paper": 168,
+	want := map[string]int{"ablate-vseinf": 10, "claim-vseinf": 8, "claim-vsepp": 30, "demo": 12, "paper": 170,
 		"high-rate": 9, "rate-vseinf": 4, "leaderboard-noise": 32, "leaderboard-sgr": 42, "leaderboard-vseinf": 42,
 		"leaderboard-vsepp": 42}
 	names := config.SweepNames()

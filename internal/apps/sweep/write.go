@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"vsetrain/internal/apps/chart"
@@ -50,7 +51,7 @@ func (c *Collection) csv(d *Definition, w io.Writer) error {
 	out := csv.NewWriter(w)
 	keys := d.Keys()
 	head := append([]string{"point", "trial", "seed", "epochs"}, keys...)
-	if err := out.Write(append(head, c.Metric, "best_epoch", "mean", "std")); err != nil {
+	if err := out.Write(append(head, c.Metric, "best_epoch", "mean", "std", "rank")); err != nil {
 		return err
 	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
@@ -64,7 +65,8 @@ func (c *Collection) csv(d *Definition, w io.Writer) error {
 			for _, k := range keys {
 				line = append(line, r.Point.Text(k))
 			}
-			if err := out.Write(append(line, number(s.Score), number(s.BestEpoch), number(r.Mean), std)); err != nil {
+			line = append(line, number(s.Score), number(s.BestEpoch), number(r.Mean), std, strconv.Itoa(r.Rank))
+			if err := out.Write(line); err != nil {
 				return err
 			}
 		}
@@ -75,13 +77,41 @@ func (c *Collection) csv(d *Definition, w io.Writer) error {
 
 // bestConfig writes the configuration of the best point, its best seed, ready for `vsetrain train`.
 func (c *Collection) bestConfig(w io.Writer) error {
-	r := c.Rows[0]
-	cfg := c.best.Config
+	best := c.Best()
+	r, cfg := best[0], c.best.Config
 	cfg.Run.Dir = ""
-	_, err := fmt.Fprintf(w, "# Best point of the sweep in %s: %s\n# %s %.2f (mean of %d seeds) after %d epochs; "+
-		"trial %s\n%s",
-		c.Dir, r.Point, c.Metric, r.Mean, len(r.Seeds), r.Epochs, c.best.ID, config.Marshal(&cfg))
+	seeds := fmt.Sprintf("seed %d", r.Seeds[0].Seed)
+	if n := len(r.Seeds); n > 1 {
+		seeds = fmt.Sprintf("mean of %d seeds", n)
+	}
+	more := ""
+	if n := len(best); n > 1 {
+		more = fmt.Sprintf("# %d points are equal; this is the first of them:\n", n)
+		for _, r := range best[1:] {
+			more += fmt.Sprintf("#   %s\n", r.Point)
+		}
+	}
+	for _, axis := range c.NoEffect {
+		more += fmt.Sprintf("# %s had no effect.\n", axis)
+	}
+	_, err := fmt.Fprintf(w, "# Best point of the sweep in %s: %s\n# %s %.2f (%s) after %s; trial %s\n%s%s",
+		c.Dir, r.Point, c.Metric, r.Mean, seeds, epochs(r.Epochs), c.best.ID, more, config.Marshal(&cfg))
 	return err
+}
+
+func epochs(n int) string {
+	if n == 1 {
+		return "1 epoch"
+	}
+	return fmt.Sprintf("%d epochs", n)
+}
+
+// named is an axis in a figure.
+func (c *Collection) named(axis string) string {
+	if slices.Contains(c.NoEffect, axis) {
+		return axis + " (no effect)"
+	}
+	return axis
 }
 
 // parallel draws a line for each point over the axes and the metric.
@@ -89,7 +119,7 @@ func (c *Collection) parallel(d *Definition) *chart.Drawing {
 	var columns []chart.Column
 	axes := map[string][]*Axis{}
 	for _, key := range d.Keys() {
-		col := chart.Column{Name: key}
+		col := chart.Column{Name: c.named(key)}
 		for i := range d.Axes {
 			if a := &d.Axes[i]; a.Key() == key {
 				axes[key] = append(axes[key], a)
@@ -128,6 +158,9 @@ func (c *Collection) parallel(d *Definition) *chart.Drawing {
 		tracks = append(tracks, chart.Track{At: append(t.At, y), Value: r.Mean})
 	}
 	title := fmt.Sprintf("%d points, dark orange is the best", len(tracks))
+	if n := len(c.Best()); n > 1 {
+		title = fmt.Sprintf("%d points, dark orange are the best %d, which are equal", len(tracks), n)
+	}
 	if c.Method == ASHA {
 		title += " (after the epochs each was given)"
 	}
@@ -155,14 +188,10 @@ func (c *Collection) bars() *chart.Drawing {
 	var names []string
 	var shares []float64
 	for _, x := range c.Importance {
-		names, shares = append(names, x.Axis), append(shares, x.Share)
+		names, shares = append(names, c.named(x.Axis)), append(shares, x.Share)
 	}
 	first := c.Importance[0]
-	epochs := "1 epoch"
-	if first.Epochs != 1 {
-		epochs = fmt.Sprintf("%d epochs", first.Epochs)
-	}
-	title := fmt.Sprintf("Main effects on %s,\n%d points after %s", c.Metric, first.Points, epochs)
+	title := fmt.Sprintf("Main effects on %s,\n%d points after %s", c.Metric, first.Points, epochs(first.Epochs))
 	if c.Overlap > 0 {
 		title += fmt.Sprintf(";\nthey overlap (sum %.2f)", c.Overlap)
 	}

@@ -14,6 +14,7 @@ import (
 type measured struct {
 	Recalls, Differences, Judged, Diagnosis []*report.Table
 	Stale                                   []string // runs whose weights have changed since
+	Repeated                                []string // says which runs of a seed count in no table across seeds
 }
 
 // Empty reports that nothing was measured.
@@ -80,6 +81,7 @@ func (s *measures) of(runs []*Run) (*measured, error) {
 	}
 	d := report.Collect(all)[0]
 	out.Recalls, out.Judged, out.Diagnosis = d.TestTables(), d.JudgedTables(), d.DiagnosisTables()
+	out.Repeated = d.Repeated()
 	if len(all) < 2 || all[0].Name != runs[0].Name {
 		return out, nil
 	}

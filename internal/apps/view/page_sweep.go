@@ -13,6 +13,7 @@ import (
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/config"
+	"vsetrain/internal/stats"
 )
 
 // sweepRow is a sweep: the runs in a folder named trials.
@@ -21,7 +22,8 @@ type sweepRow struct {
 	Trials   []*Run
 	Counts   map[string]int  // of trials by how they stand
 	standing map[*Run]string // runRow.Standing
-	Best     *Run
+	Best     *Run            // the first of the best
+	Equal    []*Run          // as good as Best
 }
 
 // sweepsOf finds the sweeps among runs that are in the order of their ids.
@@ -45,8 +47,12 @@ func sweepsOf(runs []*Run) []sweepRow {
 		}
 		w := &out[at[id]]
 		w.Trials = append(w.Trials, run)
-		if run.HasBest && (w.Best == nil || run.Best.MRecall > w.Best.Best.MRecall) {
-			w.Best = run
+		switch {
+		case !run.HasBest || w.Best != nil && run.Best.MRecall < w.Best.Best.MRecall:
+		case w.Best != nil && run.Best.MRecall == w.Best.Best.MRecall:
+			w.Equal = append(w.Equal, run)
+		default:
+			w.Best, w.Equal = run, nil
 		}
 	}
 	for i := range out {
@@ -71,6 +77,7 @@ func (s *Server) sweepPage(r *request) error {
 		Sweeps  []sweepRow
 		Sweep   *sweepRow
 		Keys    []string
+		Without []string // keys that had no effect
 		Rows    []runRow
 		Columns []column
 		Plot    *plot
@@ -95,6 +102,7 @@ func (s *Server) sweepPage(r *request) error {
 		r.q.Set("desc", "1")
 	}
 	d.Rows, d.Keys = trialRows(d.Sweep.Trials)
+	d.Without = withoutEffect(d.Rows, d.Keys)
 	d.Plot = sweepPlot(d.Rows, d.Keys)
 	d.Rungs = len(rungsOf(d.Rows)) > 1
 	d.Counts = d.Sweep.Counts
@@ -169,6 +177,24 @@ func trialRows(trials []*Run) (rows []runRow, keys []string) {
 	return rows, keys
 }
 
+// withoutEffect lists the settings that changed the best M-Recall of no trial.
+func withoutEffect(rows []runRow, keys []string) (without []string) {
+	var levels [][]string
+	var best []float64
+	for i := range rows {
+		if row := &rows[i]; row.HasBest && row.Config != nil {
+			levels = append(levels, append(slices.Clone(row.Values), fmt.Sprint(row.Epochs())))
+			best = append(best, row.Best.MRecall)
+		}
+	}
+	for i, none := range stats.WithoutEffect(levels, best) {
+		if none && i < len(keys) {
+			without = append(without, keys[i])
+		}
+	}
+	return without
+}
+
 // label names a trial by its settings: loss=lseh, margin=0.1, lr=0.001.
 func (row *runRow) label(keys []string) string {
 	var parts []string
@@ -192,7 +218,7 @@ func rungsOf(rows []runRow) (all []int) {
 }
 
 // sweepPlot draws the trials. The best have a colour each, as many as there are, and give their name to the table; the
-// others are grey. The rungs of successive halving are lines.
+// others are grey. Trials whose curves are the same are one curve. The rungs of successive halving are lines.
 func sweepPlot(rows []runRow, keys []string) *plot {
 	p := plot{ID: "trials", Title: "M-Recall of the trials", X: "epoch", Y: "%"}
 	order := make([]*runRow, len(rows))
@@ -200,16 +226,28 @@ func sweepPlot(rows []runRow, keys []string) *plot {
 		order[i] = &rows[i]
 	}
 	slices.SortStableFunc(order, func(a, b *runRow) int { return orders["best"](b, a) })
-	for i, row := range order {
+	at, equal := map[string]int{}, map[int]int{} // curves by their points, and how many trials more they are of
+	var coloured []string                        // class of each curve, "" where it is grey
+	for _, row := range order {
 		c := row.validations(row.label(keys), "trial", mRecall)
-		if i < chart.Colours && row.HasBest {
-			row.Class = class(i)
+		line := fmt.Sprint(c.X, c.Y)
+		if i, seen := at[line]; seen && row.HasBest {
+			row.Class = coloured[i]
+			equal[i]++
+			continue
+		}
+		if n := len(p.Curves); n < chart.Colours && row.HasBest {
+			row.Class = class(n)
 			c.Class = row.Class
 		}
 		if len(c.X) == 1 {
 			c.Class += " dot"
 		}
-		p.Curves = append(p.Curves, c)
+		at[line] = len(p.Curves)
+		p.Curves, coloured = append(p.Curves, c), append(coloured, row.Class)
+	}
+	for i, n := range equal {
+		p.Curves[i].Name += fmt.Sprintf(" and %d equal", n)
 	}
 	slices.Reverse(p.Curves) // the best is drawn over the others
 	if rungs := rungsOf(rows); len(rungs) > 1 {

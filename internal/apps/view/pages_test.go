@@ -186,6 +186,7 @@ func TestMeasuredRuns(t *testing.T) {
 	for _, name := range []string{"one", "sub/two"} {
 		try.Do(t, os.CopyFS(filepath.Join(root, name), os.DirFS(filepath.Join(runs, name))))
 	}
+	try.Do(t, os.CopyFS(filepath.Join(root, "copy"), os.DirFS(filepath.Join(runs, "one"))))
 	s := open(t, Options{Dir: root})
 	s.has("/run?id=one", "Not measured yet")
 	if text := s.get("/compare?r=one&r=sub%2Ftwo"); strings.Contains(text, "Test split") {
@@ -210,6 +211,11 @@ func TestMeasuredRuns(t *testing.T) {
 	s.has("/compare?r=one&r=sub%2Ftwo", "Differences from one, test split, protocol whole",
 		"paired bootstrap over 8 images", "Judgements eccv")
 	s.has("/compare?r=sub%2Ftwo&r=one", "Differences from sub/two")
+	measure("copy")
+	if text := s.has("/compare?r=one&r=copy", "copy is left out: it has the setting and the seed, "); strings.Contains(
+		text, "± 0.0") {
+		t.Error("a copy counts as a seed")
+	}
 	measure("one") // asks for less, and loses nothing
 	s.has("/run?id=one", "Judgements eccv on world", "Hubs on world")
 	later := time.Now().Add(time.Hour)
@@ -254,6 +260,28 @@ func TestSweepPage(t *testing.T) {
 	whole := open(t, Options{Dir: filepath.Join(root, "lr")})
 	whole.has("/sweep", "3 trials")
 	open(t, Options{Dir: runs}).has("/sweep", "No sweep below this folder")
+}
+
+// Trials that are equally good are all named, equal curves are one with one name, and a setting that changed nothing is
+// named.
+func TestSweepTies(t *testing.T) {
+	root := t.TempDir()
+	for i, batch := range []int{2, 3} {
+		for k, margin := range []float64{0.1, 0.2, 0.3} {
+			c := tiny()
+			c.Train.Batch, c.Loss.Margin = batch, margin
+			fakeRun(t, filepath.Join(root, "lr/trials", fmt.Sprintf("t%d%d", i, k)), c,
+				line2(16, 2, float64(10+i), true))
+		}
+	}
+	s := open(t, Options{Dir: root})
+	text := s.has("/sweep", "Best M-Recall <b>11.00</b>", ">t10</a> and 2 that are equal: <a",
+		">t11</a>, <a", ">t12</a>.", "No effect on it: <code>loss.margin</code>. Trials that differ in it alone",
+		"margin=0.1, batch=3 and 2 equal", `class="curve s1 dot"`)
+	if strings.Contains(text, "<code>train.batch</code>. ") || strings.Contains(text, `class="curve s2`) {
+		t.Error("the batch had no effect, or equal curves are drawn apart")
+	}
+	s.has("/", "11.00")
 }
 
 // The best trials of a sweep have colours and names, rungs are lines, trials below the last one are paused, and the

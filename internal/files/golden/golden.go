@@ -1,12 +1,16 @@
 // Package golden reads the golden numeric cases that the tests of every package compare with.
 //
 // The folder is the one named by the environment variable VSETRAIN_GOLDEN, by default testdata/golden of the
-// project, so that the same tests run unchanged on any other set of cases in the same format.
+// project, so that the same tests run unchanged on any other set of cases in the same format. A file that the other
+// set lacks is that of the project.
 package golden
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -31,21 +35,26 @@ type T interface {
 // Dir returns the folder of golden cases and fails the test where it does not exist.
 func Dir(t T) string {
 	t.Helper()
-	dir := os.Getenv("VSETRAIN_GOLDEN")
-	if dir == "" {
-		_, file, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(file), "..", "..", "..", "testdata", "golden")
-	}
+	dir := cmp.Or(os.Getenv("VSETRAIN_GOLDEN"), own())
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatalf("golden cases: %v (set VSETRAIN_GOLDEN to their folder)", err)
 	}
 	return dir
 }
 
+// own is the folder of the project.
+func own() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..", "testdata", "golden")
+}
+
 // Load decodes one golden file into v.
 func Load(t T, name string, v any) {
 	t.Helper()
 	path := filepath.Join(Dir(t), name)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		path = filepath.Join(own(), name)
+	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

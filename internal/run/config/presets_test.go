@@ -23,7 +23,8 @@ var networkRules = map[string]func(c *Config, p *Preset) bool{
 	},
 	"vsrn": func(c *Config, p *Preset) bool {
 		mode := map[bool]string{true: "coco", false: "f30k"}[p.Data == "coco"]
-		return repeats(c, p, 30) && c.Model.TextEncoder == "gru" && c.Model.EmbedDim == 2048 &&
+		epochs := map[bool]int{true: 40, false: 30}[p.Data == "iapr"] // quirk Q40
+		return repeats(c, p, epochs) && c.Model.TextEncoder == "gru" && c.Model.EmbedDim == 2048 &&
 			c.Model.VSRN.Mode == mode && c.Model.VSRN.Caption && c.Train.Batch == 128
 	},
 	"saf": func(c *Config, p *Preset) bool { return repeats(c, p, shorter(p, 30)) && sgraf(c) },

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"vsetrain/data"
+	"vsetrain/eval"
 	"vsetrain/internal/house/try"
 	"vsetrain/loss"
 )
@@ -154,5 +158,37 @@ func TestRanksTable(t *testing.T) {
 	for row, want := range map[string]string{"SAF\t98": "2 cells, expected 13",
 		"SAF\t1\t1\t1\t1\t1\t1\t1\tx\t1\t1\t1\t1": `"x", expected a number`} {
 		try.Refuses(ranksTable(strings.NewReader(row)))(t, want)
+	}
+}
+
+var (
+	guessed = regexp.MustCompile(`[Gg]uessing gives[^|]{1,160}`)
+	chance  = regexp.MustCompile(`of\s+([\d.]+)\s+on\s+(?:the\s+)?([\d,]+)\s+(?:\w+\s+)?images`)
+)
+
+// Pages that say what guessing gives on so many images with five captions each say what eval.Chance computes.
+func TestChanceOnPages(t *testing.T) {
+	pages := try.Get(filepath.Glob("../../../docs/*"))(t)
+	found := 0
+	for _, page := range append(pages, "../../../README.md") {
+		if ext := filepath.Ext(page); ext != ".md" && ext != ".ipynb" {
+			continue
+		}
+		for _, text := range guessed.FindAllString(string(try.Get(os.ReadFile(page))(t)), -1) {
+			said := chance.FindAllStringSubmatch(text, -1)
+			for _, m := range said {
+				n := try.Get(strconv.Atoi(strings.ReplaceAll(m[2], ",", "")))(t)
+				if want := fmt.Sprintf("%.2f", eval.Chance(data.EqualGroups(n, 5)).MRecall); m[1] != want {
+					t.Errorf("%s: guessing gives %s on %d images, want %s", page, m[1], n, want)
+				}
+				found++
+			}
+			if output := strings.HasPrefix(text, "guessing gives an M-Recall of 2.65\n"); len(said) == 0 && !output {
+				t.Errorf("%s: %q names no number of images", page, text)
+			}
+		}
+	}
+	if found < 6 {
+		t.Errorf("%d pages say what guessing gives", found)
 	}
 }

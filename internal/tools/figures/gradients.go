@@ -109,7 +109,7 @@ func slopes(name string, xs []float64) (wrong, match []float64, err error) {
 	}
 	if name == "fne" { // it has seen matches of 0.6 ± 0.1 and hardest negatives of 0.3 ± 0.1
 		const seen = 1000
-		memory.Take(nil, []float64{seen * matchScore, seen, 2 * seen * 0.3, seen * 0.01, 2 * seen * 0.01})
+		memory.Take(&loss.Batch{}, []float64{seen * matchScore, seen, 2 * seen * 0.3, seen * 0.01, 2 * seen * 0.01})
 	}
 	g := s.Graph()
 	var slope *graph.Node
@@ -138,7 +138,7 @@ func slopes(name string, xs []float64) (wrong, match []float64, err error) {
 		ofWrong, ofMatch := 0.0, 0.0
 		for k := range times {
 			if memory != nil {
-				err = memory.Feed(s, &loss.Batch{N: n, Seed: 1, Step: int64(k)})
+				err = memory.Feed(s, &loss.Batch{Iter: 1, N: n, Seed: 1, Step: int64(k)})
 			}
 			if err = cmp.Or(err, s.FeedDoubles("scores", scores)); err == nil {
 				err = p.RunAll()

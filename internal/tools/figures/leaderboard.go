@@ -169,7 +169,8 @@ func leaderboard(root string) (map[string][]byte, error) {
 		}
 		if tables["curves"] = noRuns; len(runs) > 0 {
 			name := "leaderboard-" + c.name + ".svg"
-			tables["curves"] = "![M-Recall on dev over epochs](" + name + ")\n"
+			tables["curves"] = fmt.Sprintf("![M-Recall on dev over epochs, seed %d](%s)\n\nRuns of seed %[1]d, which "+
+				"chose the rates.\n", firstSeed, name)
 			files["docs/"+name] = leaderboardCurves(c.name, runs)
 		}
 		for name, text := range tables {

@@ -20,6 +20,7 @@ import (
 const (
 	reproducePage = "docs/reproduce.md"
 	paperFile     = "docs/log/reproduce/paper.tsv"
+	speedFile     = "docs/log/reproduce/efficiency.tsv"
 	predictedFile = "docs/log/reproduce/predicted.tsv"
 	fieldFile     = "docs/log/reproduce/field.tsv"
 )
@@ -47,6 +48,10 @@ func reproduce(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	speed, err := readTable(root, speedFile, "preset", "m_recall", "epoch", "lseh_epoch")
+	if err != nil {
+		return nil, err
+	}
 	field, err := readTable(root, fieldFile, append(append([]string{"method", "protocol"}, recallColumns...),
 		"source")...)
 	if err != nil {
@@ -56,8 +61,12 @@ func reproduce(root string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", paperFile, err)
 	}
-	for _, t := range []struct{ name, text string }{{"paper", rows}, {"field", fieldTable(field)},
-		{"published", publishedTable(eval.PublishedCheckpoints())}} {
+	efficiency, err := passedTable(speed, steps)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", speedFile, err)
+	}
+	for _, t := range []struct{ name, text string }{{"paper", rows}, {"efficiency", efficiency},
+		{"field", fieldTable(field)}, {"published", publishedTable(eval.PublishedCheckpoints())}} {
 		if page, err = between(page, t.name, t.text); err != nil {
 			return nil, fmt.Errorf("%s: %w", reproducePage, err)
 		}
@@ -93,23 +102,51 @@ func paperTable(rows [][]string, steps map[string]float64) (string, error) {
 	b.WriteString("| preset | protocol | image to text R@1, 5, 10 | text to image R@1, 5, 10 | steps | " +
 		"hours, predicted |\n|---|---|---|---|---:|---:|\n")
 	for _, row := range rows {
-		c, err := config.Load(config.Request{Preset: row[0]})
+		cost, _, err := costOf(row[0], steps)
 		if err != nil {
 			return "", err
 		}
-		captions, ms := trainCaptions[filepath.Base(c.Data.Dir)], steps[row[0]]
-		if captions == 0 || ms == 0 {
-			return "", fmt.Errorf("%s: the training captions or the predicted step are not known", row[0])
-		}
-		batches := (captions + c.Train.Batch - 1) / c.Train.Batch
-		if c.Train.DropLast {
-			batches = captions / c.Train.Batch
-		}
-		all := float64(batches * c.Train.Epochs)
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %.2g |\n", row[0], row[1], strings.Join(row[2:5], " "),
-			strings.Join(row[5:8], " "), milliseconds(all), all*ms/3.6e6)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", row[0], row[1], strings.Join(row[2:5], " "),
+			strings.Join(row[5:8], " "), cost)
 	}
 	return b.String(), nil
+}
+
+// passedTable is a row for each preset of the LSEH paper's table of training efficiency. The best validation of a
+// run must lie within the epochs of its preset.
+func passedTable(rows [][]string, steps map[string]float64) (string, error) {
+	var b strings.Builder
+	b.WriteString("| preset | best M-Recall on dev | at epoch | LSEH passes it at epoch | steps | hours, predicted " +
+		"|\n|---|---:|---:|---:|---:|---:|\n")
+	for _, row := range rows {
+		cost, epochs, err := costOf(row[0], steps)
+		if err != nil {
+			return "", err
+		}
+		if at, err := strconv.ParseFloat(row[2], 64); err != nil || at > float64(epochs) {
+			return "", fmt.Errorf("%s: best at epoch %q of %d", row[0], row[2], epochs)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", row[0], strings.Join(row[1:], " | "), cost)
+	}
+	return b.String(), nil
+}
+
+// costOf returns the cells of the steps that a preset takes and of their hours, and its epochs.
+func costOf(preset string, steps map[string]float64) (cells string, epochs int, err error) {
+	c, err := config.Load(config.Request{Preset: preset})
+	if err != nil {
+		return "", 0, err
+	}
+	captions, ms := trainCaptions[filepath.Base(c.Data.Dir)], steps[preset]
+	if captions == 0 || ms == 0 {
+		return "", 0, fmt.Errorf("%s: the training captions or the predicted step are not known", preset)
+	}
+	batches := (captions + c.Train.Batch - 1) / c.Train.Batch
+	if c.Train.DropLast {
+		batches = captions / c.Train.Batch
+	}
+	all := float64(batches * c.Train.Epochs)
+	return fmt.Sprintf("%s | %.2g", milliseconds(all), all*ms/3.6e6), c.Train.Epochs, nil
 }
 
 // fieldTable is a row for each method and protocol; a recall that the source lacks is a dash.
