@@ -25,7 +25,7 @@ type world struct {
 
 func newWorld(t testing.TB, images, k int, repeated bool, splits ...string) *world {
 	t.Helper()
-	w := &world{dir: t.TempDir(), images: images, k: k, regions: 3, dim: 4, repeated: repeated}
+	w := &world{dir: try.MemoryDir(t), images: images, k: k, regions: 3, dim: 4, repeated: repeated}
 	for _, split := range splits {
 		w.writeSplit(t, split)
 	}

@@ -97,7 +97,7 @@ func (d drawn) told() bool { return d.same || d.ids != "" }
 // many captions an image has, it is opened. A number that the user gives changes nothing but that a wrong one is
 // refused.
 func TestCaptionsFindTheirImages(t *testing.T) {
-	dir := t.TempDir()
+	dir := try.MemoryDir(t)
 	opened, refused := 0, 0
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 1))
