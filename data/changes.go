@@ -311,10 +311,7 @@ func install(s *Split, c *changes, m *members) error {
 			pixels = append(pixels, float32(m.sizes[i][0]), float32(m.sizes[i][1]))
 		}
 	}
-	lines, err := splitLines(s.path("_ids.txt"), ids.String())
-	if err != nil {
-		return err
-	}
+	lines := splitLines(s.path("_ids.txt"), ids.String())
 	s.ids, s.images, s.rows = lines, c, lines.len()
 	if s.counts != nil { // images that were added have a region in every place
 		counts := make([]int32, len(c.places))
