@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data/convert"
@@ -31,7 +32,7 @@ type dataConvertOptions struct {
 	Axes        convert.Axes
 	IDKey       string
 	Captions    int
-	changed     func(flag string) bool
+	changed     []string // names of the flags that were given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
@@ -66,7 +67,8 @@ not padding. Of an image with a broken record and a whole one the whole one is t
   vsetrain data convert dataset_coco.json --out data/coco --captions 5
   vsetrain data convert dataset_coco.json --out data/coco --split testall=test`,
 		Args: func(c *cobra.Command, args []string) error {
-			o.Sources, o.changed = args, c.Flags().Changed
+			o.Sources, o.changed = args, nil
+			c.Flags().Visit(func(f *pflag.Flag) { o.changed = append(o.changed, f.Name) })
 			return cobra.MinimumNArgs(1)(c, args)
 		},
 		RunE: a.runs(o),
@@ -75,7 +77,8 @@ not padding. Of an image with a broken record and a whole one the whole one is t
 	f.StringVar(&o.Out, "out", "", "output `DIR`; for a .npy source the output file")
 	f.StringArrayVar(&o.SplitFlags, "split", nil, "output split and its ids file, `NAME[=IDS]`; may be repeated")
 	f.StringVar(&o.DType, "dtype", "f32", "type of the stored features: f32 or f16")
-	f.StringVar(&o.SourceDType, "source-dtype", "", "type of the features in a .tsv: f16, f32 or f64; empty finds it out")
+	f.StringVar(&o.SourceDType, "source-dtype", "", "type of the features in a .tsv: f16, f32 or f64; empty finds it "+
+		"out")
 	f.IntVar(&o.Regions, "regions", 0, "regions per image; 0 takes them from the first image")
 	f.IntVar(&o.Dim, "dim", 0, "feature size; 0 takes it from the source")
 	f.BoolVar(&o.Fit, "fit", false, "pad images of fewer regions with zeros and cut those of more")
@@ -99,7 +102,8 @@ not padding. Of an image with a broken record and a whole one the whole one is t
 // convertFlags are the flags that each kind of source has beside --out and --force.
 var convertFlags = map[string][]string{
 	".tsv": {"split", "dtype", "source-dtype", "regions", "dim", "fit", "distinct", "keep-first", "skip-broken"},
-	".npz": {"split", "dtype", "regions", "dim", "fit", "features-key", "boxes-key", "sizes-key", "scale", "grid", "squeeze"},
+	".npz": {"split", "dtype", "regions", "dim", "fit", "features-key", "boxes-key", "sizes-key", "scale", "grid",
+		"squeeze"},
 	"folder": {"split", "dtype", "regions", "dim", "fit", "distinct", "skip-broken", "features-key", "boxes-key",
 		"sizes-key", "scale", "grid", "squeeze"},
 	".npy":  {"dtype", "scale", "grid", "squeeze"},
@@ -159,9 +163,9 @@ func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert
 	if err := o.checkOut(first, kind == ".npy"); err != nil {
 		return nil, err
 	}
-	for _, all := range convertFlags {
-		for _, name := range all {
-			if o.changed(name) && !slices.Contains(flags, name) {
+	for _, name := range o.changed {
+		for _, all := range convertFlags {
+			if slices.Contains(all, name) && !slices.Contains(flags, name) {
 				return nil, usagef("--%s is not for %s; a %s source has --%s", name, strings.Join(o.Sources, " "), kind,
 					strings.Join(flags, ", --"))
 			}
@@ -186,8 +190,8 @@ func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert
 			return nil, convert.Retype(first, o.Out, retype, p)
 		}, check(retype.Validate())
 	case ".json":
-		captions := convert.CaptionOptions{Path: first, Out: o.Out, Splits: o.Splits, IDKey: o.IDKey, Captions: o.Captions,
-			SkipBroken: o.SkipBroken, Force: o.Force}
+		captions := convert.CaptionOptions{Path: first, Out: o.Out, Splits: o.Splits, IDKey: o.IDKey,
+			Captions: o.Captions, SkipBroken: o.SkipBroken, Force: o.Force}
 		o.Splits = nil // of which there are no features
 		return func(convert.Progress) (*convert.Report, error) { return convert.Captions(captions) },
 			check(captions.Validate())
@@ -255,8 +259,10 @@ func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 		a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused(r.Unused))
 	}
 	if r.Padded+r.Cut > 0 {
-		a.Printf("%d images padded with zeros, %d cut; {split}_lengths.npy has the number of regions of each where some "+
-			"are padded\n", r.Padded, r.Cut)
+		a.Printf("%d images padded with zeros, %d cut\n", r.Padded, r.Cut)
+	}
+	if r.Padded > 0 {
+		a.Printf("{split}_lengths.npy has the number of regions of each image\n")
 	}
 	for i, d := range r.Duplicates {
 		if i == shownImages {

@@ -19,8 +19,8 @@ type ArrayOptions struct {
 
 	// Path is a folder with one file for each image: {image_id}.npz, holding features [R, D], boxes [R, 4] and the size
 	// of the picture, or {image_id}.npy, the features alone. Or it is one archive of a whole split, holding features
-	// [N, R, D], boxes [N, R, 4] and sizes [N, 2]. Rows of a whole split stay in their order; its ids file, if any, must
-	// have one line per row.
+	// [N, R, D], boxes [N, R, 4] and sizes [N, 2]. Rows of a whole split stay in their order; its ids file, if any,
+	// must have one line per row.
 	Path string
 
 	// Names of the arrays in archives; empty tries the usual ones (see defaultKeys).
@@ -50,7 +50,7 @@ func (o *ArrayOptions) Validate() error {
 	return o.Target.Validate()
 }
 
-// NPZ converts an archive or a folder of archives.
+// Arrays converts an archive, or a folder with a file for each image.
 func Arrays(o ArrayOptions, progress Progress) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -224,7 +224,8 @@ func folderIDs(dir string) (*folder, error) {
 	for _, e := range entries {
 		ext := filepath.Ext(e.Name())
 		base := strings.TrimSuffix(e.Name(), ext)
-		if !slices.Contains([]string{".npz", ".npy"}, strings.ToLower(ext)) || strings.HasPrefix(base, ".") || e.IsDir() {
+		if !slices.Contains([]string{".npz", ".npy"}, strings.ToLower(ext)) || strings.HasPrefix(base, ".") ||
+			e.IsDir() {
 			continue
 		}
 		if of, ok := strings.CutSuffix(base, "_info"); ok && f.path[canonical(of)] != "" {
@@ -300,7 +301,9 @@ func (a *archive) boxes(regions int) ([]float32, error) {
 		return nil, err
 	}
 	defer m.Close()
-	if len(m.Shape) != 2 || m.Shape[0] != regions || m.Shape[1] != 4 {
+	want := []int{regions, 4}
+	squeezed, err := a.o.squeeze(m.Shape) // with the features, or as they are
+	if !slices.Equal(m.Shape, want) && (err != nil || !slices.Equal(squeezed, want)) {
 		return nil, fmt.Errorf("%s: %s: expected boxes of shape [%d 4], found %v", a.path, m.name, regions, m.Shape)
 	}
 	v := make([]float32, 4*regions)

@@ -146,8 +146,8 @@ func TestNPZThatLies(t *testing.T) {
 		rows   int
 	}{"stored": {zip.Store, 1 << 33}, "deflated": {zip.Deflate, 1 << 33}, "stored, few": {zip.Store, 1 << 10}} {
 		path := write(t, dir, "lie.npz", string(lying(c.method, c.rows)))
-		o := ArrayOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
-			Path: path}
+		o := ArrayOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}},
+			DType: npy.F32}, Path: path}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := Arrays(o, nil)
@@ -276,7 +276,8 @@ func TestRetypeTypes(t *testing.T) {
 			err = w.Close()
 		}
 		try.Do(t, err)
-		err = Retype(src, dst, RetypeOptions{DType: npy.F32, Scale: c.scale, Axes: Axes{Grid: c.grid}, Force: true}, nil)
+		o := RetypeOptions{DType: npy.F32, Scale: c.scale, Axes: Axes{Grid: c.grid}, Force: true}
+		err = Retype(src, dst, o, nil)
 		if !strings.HasPrefix(c.want, "[") {
 			try.Fails(t, err, c.want)
 			continue

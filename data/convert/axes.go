@@ -28,12 +28,11 @@ func (a Axes) validate() error {
 	return nil
 }
 
-// features returns the shape without the axes that are dropped, and the shape of the features that the array becomes:
-// [N, R, D] or [N, D]; of one image [R, D].
-func (a Axes) features(shape []int, one bool) (squeezed, features []int, err error) {
+// squeeze returns a shape without the axes that are dropped.
+func (a Axes) squeeze(shape []int) (squeezed []int, err error) {
 	for _, axis := range a.Squeeze {
 		if axis >= len(shape) || shape[axis] != 1 {
-			return nil, nil, fmt.Errorf("shape %v has no axis %d of length 1, which --squeeze would drop", shape, axis)
+			return nil, fmt.Errorf("shape %v has no axis %d of length 1, which --squeeze would drop", shape, axis)
 		}
 	}
 	for i, n := range shape {
@@ -41,7 +40,17 @@ func (a Axes) features(shape []int, one bool) (squeezed, features []int, err err
 			squeezed = append(squeezed, n)
 		}
 	}
-	s, lead, want := squeezed, 1, "[N, R, D] or [N, D]"
+	return squeezed, nil
+}
+
+// features returns the shape without the axes that are dropped, and the shape of the features that the array becomes:
+// [N, R, D] or [N, D]; of one image [R, D].
+func (a Axes) features(shape []int, one bool) (squeezed, features []int, err error) {
+	s, err := a.squeeze(shape)
+	if err != nil {
+		return nil, nil, err
+	}
+	lead, want := 1, "[N, R, D] or [N, D]"
 	if one {
 		lead, want = 0, "[R, D] or [D]"
 	}

@@ -26,8 +26,8 @@ import (
 type CaptionOptions struct {
 	Path string
 	Out  string // folder, made when missing
-	// Splits to write, in IDs the splits of the file that each is made of, separated by commas; empty is the usual ones.
-	// None are those of usualSplits that the file has.
+	// Splits to write, in IDs the splits of the file that each is made of, separated by commas; empty is the usual
+	// ones. None are those of usualSplits that the file has.
 	Splits     []Split
 	IDKey      string // key of an image that holds its id; empty is cocoid, video_id or filename
 	Captions   int    // the first so many of each image; 0 is all
@@ -243,8 +243,8 @@ func readCaptioned(name, idKey string) ([]captioned, error) {
 	}
 	defer f.Close()
 	if size > maxCaptionFile {
-		return nil, fmt.Errorf("%s: %w: %d bytes; expected captions and splits of at most %d", name, regular.ErrLarge, size,
-			maxCaptionFile)
+		return nil, fmt.Errorf("%s: %w: %d bytes; expected captions and splits of at most %d", name, regular.ErrLarge,
+			size, maxCaptionFile)
 	}
 	in := bufio.NewReader(f)
 	if b, _ := in.Peek(len(byteOrderMark)); bytes.Equal(b, byteOrderMark) {
@@ -256,10 +256,15 @@ func readCaptioned(name, idKey string) ([]captioned, error) {
 		err = errors.New("the file ends within its JSON object: it is cut off")
 	}
 	if err != nil {
-		return nil, regular.Explain(fmt.Errorf("%s: at byte %d: %w", name, r.dec.InputOffset(), err), name, regular.JSON)
+		err = fmt.Errorf("%s: at byte %d: %w", name, r.dec.InputOffset(), err)
+		return nil, regular.Explain(err, name, regular.JSON)
 	}
 	return r.images, nil
 }
+
+// errAnnotations names the file that has what COCO's annotations lack.
+var errAnnotations = errors.New("COCO's annotations, which have no splits; Karpathy's dataset_coco.json has the same " +
+	"captions with the splits that are used")
 
 func (r *captionReader) file() error {
 	start, err := r.dec.Token()
@@ -304,8 +309,7 @@ func (r *captionReader) file() error {
 	}
 	switch {
 	case slices.Contains(r.hints, "annotations"):
-		return errors.New("COCO's annotations, which have no splits; Karpathy's dataset_coco.json has the same captions " +
-			"with the splits that are used")
+		return errAnnotations
 	case len(r.images) == 0:
 		return fmt.Errorf("no images: expected {\"images\": [{\"filename\", \"split\", \"sentences\"}]} of Karpathy, "+
 			"found the keys %s", strings.Join(r.hints, ", "))
@@ -336,9 +340,8 @@ func (r *captionReader) list(read func(o map[string]json.RawMessage) error) erro
 
 // image reads an image, or a video.
 func (r *captionReader) image(o map[string]json.RawMessage) error {
-	if _, ok := o["split"]; !ok && slices.Contains(slices.Collect(maps.Keys(o)), "file_name") {
-		return errors.New("COCO's annotations, which have no splits; Karpathy's dataset_coco.json has the same captions " +
-			"with the splits that are used")
+	if o["split"] == nil && o["file_name"] != nil {
+		return errAnnotations
 	}
 	im := captioned{split: scalar(o["split"])}
 	for _, key := range []string{r.idKey, "cocoid", "video_id", "filename"} {

@@ -34,6 +34,9 @@ type columns struct {
 	fits   bool            // without a header: whether the set fits a record
 }
 
+// sure reports whether a header names the columns or a record shows them.
+func (c *columns) sure() bool { return c.header != "" || c.fits }
+
 func (c *columns) has(col column) bool { return c.at[col] >= 0 }
 
 // columnSets are those of published files, which have no header.
@@ -65,7 +68,7 @@ func named(names []string) columns {
 func header(fields [][]byte) (c columns, is bool, err error) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
-		names[i] = strings.TrimSpace(string(f))
+		names[i] = strings.ToLower(strings.TrimSpace(string(f)))
 	}
 	c = named(names)
 	if slices.Max(c.at[:]) < 0 {
@@ -82,9 +85,15 @@ func header(fields [][]byte) (c columns, is bool, err error) {
 		return c, true, fmt.Errorf("the header names only one of image_w and image_h: expected both or none, found %s",
 			strings.Join(names, " "))
 	}
-	for i, n := range names {
-		if known := slices.Index(c.at[:], slices.Index(names, n)); known >= 0 && slices.Contains(names[i+1:], n) {
-			return c, true, fmt.Errorf("the header names the column %s twice", n)
+	for _, known := range columnNames {
+		var twice []string
+		for _, n := range names {
+			if slices.Contains(known, n) {
+				twice = append(twice, n)
+			}
+		}
+		if len(twice) > 1 {
+			return c, true, fmt.Errorf("the header names one column several times: %s", strings.Join(twice, ", "))
 		}
 	}
 	return c, true, nil
@@ -121,8 +130,8 @@ func columnsOf(fields [][]byte) (columns, error) {
 		sets = append(sets, fmt.Sprintf("%s (%s)", s.name, s.columns))
 	}
 	return columns{}, fmt.Errorf("%d columns of no known set: %s; known are %s; a line that is cut off has fewer; for "+
-		"another set, name the columns in a first line, between tabs: image_id, num_boxes and features among them, any "+
-		"names for those that are not read", len(fields), strings.Join(found, ", "), strings.Join(sets, ", "))
+		"another set, name the columns in a first line, between tabs: image_id, num_boxes and features among them, "+
+		"any names for those that are not read", len(fields), strings.Join(found, ", "), strings.Join(sets, ", "))
 }
 
 // arrays reports whether the columns of a record that are not read are arrays with as many bytes for each region, as

@@ -101,15 +101,15 @@ func (p *place) kind(head place) string {
 	return "?"
 }
 
-// sizes are the bytes of a value of each type that a source may have, and typeName is what NumPy calls it.
-var sizes = map[npy.DType]int{"": 0, npy.F16: 2, npy.F32: 4, npy.F64: 8}
+// valueSizes are the bytes of a value of each type that a source may have; typeName is what NumPy calls it.
+var valueSizes = map[npy.DType]int{"": 0, npy.F16: 2, npy.F32: 4, npy.F64: 8}
 
 func typeName(size int) string { return fmt.Sprintf("float%d", 8*size) }
 
 // choose returns the bytes of a value, which the options say, or the number of values does, or the values do. width is
 // the number of bytes of a region.
 func (o *TSVOptions) choose(width int, w *wordStats) (int, error) {
-	given, size := sizes[o.Source], 0
+	given, size := valueSizes[o.Source], 0
 	if o.Dim > 0 {
 		size = width / o.Dim // survey leaves no other widths
 	}

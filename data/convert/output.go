@@ -48,8 +48,8 @@ func newOutput(t *Target, s Split, rows int) (*output, error) {
 			return nil, free(o.name("_ids.txt"), false)
 		}
 		if t.SkipBroken {
-			return nil, fmt.Errorf("%s: --skip-broken may leave out images of this file, which chooses the images too; "+
-				"name another --out, or replace the file with --force", o.name("_ids.txt"))
+			return nil, fmt.Errorf("%s: --skip-broken may leave out images of this file, which chooses the images "+
+				"too; name another --out, or replace the file with --force", o.name("_ids.txt"))
 		}
 	}
 	return o, nil
@@ -130,14 +130,13 @@ func (t *Target) writeLists(lists []*idList, left map[string]bool, rep *Report, 
 	for i, out := range outs {
 		defer out.abort()
 		var it *item
-		last := ""
+		last, where := "", ""
 		for j, id := range lists[i].ids {
 			switch line := lists[i].lines[j]; {
 			case left[id]:
 			case id == last && t.Distinct:
 				out.again(line)
 			default:
-				where := ""
 				if id != last {
 					var err error
 					if it, where, err = load(id); err != nil {

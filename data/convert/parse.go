@@ -87,10 +87,10 @@ func (p *parser) decode() (err error) {
 	case n == 0:
 		return fmt.Errorf("num_boxes: 0, an image without regions, of which no row can be made")
 	}
-	if it.regions = int(n); c.has(colBoxes) {
-		if err := p.boxes(p.fields[c.at[colBoxes]]); err != nil {
-			return err
-		}
+	if it.regions = int(n); !c.has(colBoxes) {
+		it.boxes = nil // of a source that has them
+	} else if err := p.boxes(p.fields[c.at[colBoxes]]); err != nil {
+		return err
 	}
 	if p.raw, err = decode64(colFeatures, features, p.raw); err != nil {
 		return err
@@ -109,46 +109,32 @@ func (p *parser) boxes(field []byte) error {
 		return err
 	}
 	p.raw = b[:0]
-	size := len(b) / (4 * p.it.regions)
-	if len(b)%(4*p.it.regions) != 0 || floatTypes[size] == "" || p.boxSize != 0 && size != p.boxSize {
-		want := slices.Sorted(func(yield func(int) bool) {
-			for s := range floatTypes {
-				if (p.boxSize == 0 || s == p.boxSize) && !yield(s*4*p.it.regions) {
-					return
-				}
-			}
-		})
+	values := 4 * p.it.regions
+	size := len(b) / values
+	if len(b)%values != 0 || floatTypes[size] == "" || p.boxSize != 0 && size != p.boxSize {
+		want := oneOf(2*values, 4*values, 8*values)
+		if p.boxSize != 0 {
+			want = strconv.Itoa(p.boxSize * values)
+		}
 		return fmt.Errorf("boxes: expected %s bytes, 4 values for each of %d boxes (num_boxes), found %d: the line is "+
-			"truncated or num_boxes is wrong", oneOf(want), p.it.regions, len(b))
+			"truncated or num_boxes is wrong", want, p.it.regions, len(b))
 	}
 	p.boxSize = size
 	p.it.boxes = floats(p.it.boxes, b, size)
 	return finite("boxes", p.it.boxes, 4)
 }
 
-// oneOf lists numbers.
-func oneOf(list []int) string {
-	text := ""
-	for i, n := range list {
-		switch {
-		case i > 0 && i == len(list)-1:
-			text += " or "
-		case i > 0:
-			text += ", "
-		}
-		text += strconv.Itoa(n)
-	}
-	return text
-}
+// oneOf lists the numbers of bytes of the three types.
+func oneOf(f16, f32, f64 int) string { return fmt.Sprintf("%d, %d or %d", f16, f32, f64) }
 
 // features makes numbers of the bytes of the features, now that their type is known.
 func (p *parser) features() error {
 	it, n := &p.it, len(p.raw)
 	switch {
 	case p.size == 0 && p.dim > 0:
-		return fmt.Errorf("expected features of %d channels (--dim), %s bytes for each of %d boxes as float16, float32 or "+
-			"float64, found %d in all: the line is truncated, or the channels are others", p.dim,
-			oneOf([]int{2 * p.dim, 4 * p.dim, 8 * p.dim}), it.regions, n)
+		return fmt.Errorf("expected features of %d channels (--dim), %s bytes for each of %d boxes as float16, "+
+			"float32 or float64, found %d in all: the line is truncated, or the channels are others", p.dim,
+			oneOf(2*p.dim, 4*p.dim, 8*p.dim), it.regions, n)
 	case p.size == 0:
 		return fmt.Errorf("features: %d bytes of a type that is not known, since no record at the beginning of the "+
 			"file could be read; say it with --source-dtype f16, f32 or f64", n)

@@ -42,8 +42,8 @@ func checkScale(scale float64) error {
 
 // errCodes says that integers need a scale.
 func errCodes(d npy.DType) error {
-	return fmt.Errorf("found %s; its numbers stand for others: say with --scale what they are multiplied by; --scale 1 "+
-		"takes them as they are", d.Name())
+	return fmt.Errorf("found %s; its numbers stand for others: say with --scale what they are multiplied by; --scale "+
+		"1 takes them as they are", d.Name())
 }
 
 // Retype writes the features of the array file src to dst in another type or with other axes, row by row.

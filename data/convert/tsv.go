@@ -1,7 +1,7 @@
 package convert
 
 import (
-	"cmp"
+	"bufio"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -27,7 +27,7 @@ func (o *TSVOptions) Validate() error {
 	if len(o.Files) == 0 {
 		return fmt.Errorf("convert: expected at least one .tsv file, found none")
 	}
-	if _, ok := sizes[o.Source]; !ok {
+	if _, ok := valueSizes[o.Source]; !ok {
 		return fmt.Errorf("convert: type of the source: expected f16 (%s), f32 (%s) or f64 (%s), found %q", npy.F16,
 			npy.F32, npy.F64, string(o.Source))
 	}
@@ -74,7 +74,13 @@ func TSVStream(r io.Reader, name string, o TSVOptions, progress Progress) (*Repo
 		return nil, fmt.Errorf("convert: %s: a stream gives one split in its own order: expected one split without "+
 			"an ids file; store the stream in a file to choose images", name)
 	}
-	rep, err := convertTSV(&o, []source{{name: name, r: r, size: -1}}, progress)
+	in := bufio.NewReaderSize(r, regular.Sniffed)
+	if head, _ := in.Peek(regular.Sniffed); len(head) > 0 {
+		if err := regular.ExpectHead(head, name, "tab-separated records", regular.Text, regular.Table); err != nil {
+			return nil, fmt.Errorf("convert: %w", err)
+		}
+	}
+	rep, err := convertTSV(&o, []source{{name: name, r: in, size: -1}}, progress)
 	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
@@ -83,13 +89,29 @@ func TSVStream(r io.Reader, name string, o TSVOptions, progress Progress) (*Repo
 
 func convertTSV(o *TSVOptions, sources []source, progress Progress) (*Report, error) {
 	rep := &Report{Rows: map[string]int{}}
+	unknown, like := make([]error, len(sources)), -1
 	for i := range sources {
-		s := &sources[i]
-		if err := s.survey(o); err != nil {
+		var err error
+		if unknown[i], err = sources[i].findColumns(); err != nil {
 			return nil, err
 		}
-		if s.dim > 0 {
-			o.Dim = cmp.Or(o.Dim, s.dim)
+		if sources[i].columns.sure() && like < 0 {
+			like = i
+		}
+	}
+	for i := range sources {
+		s := &sources[i]
+		switch {
+		case s.columns.sure():
+		case like >= 0: // a part without the header, say, or whose records are broken
+			s.columns = sources[like].columns
+		case unknown[i] != nil:
+			return nil, unknown[i]
+		}
+		if err := s.findType(o); err != nil {
+			return nil, err
+		}
+		if s.valueSize > 0 && s.dim > 0 {
 			rep.note("%s: features of %d %s values a region", s.name, s.dim, typeName(s.valueSize))
 		}
 	}
@@ -131,7 +153,8 @@ func inOrder(o *TSVOptions, sources []source, rep *Report, progress Progress) er
 				idx.repeated(rep, id, e, sources, err)
 				return nil
 			case err != nil:
-				if broken = append(broken, Broken{id, e.where(sources), err}); len(broken) > mostBroken && !o.SkipBroken {
+				broken = append(broken, Broken{id, e.where(sources), err})
+				if len(broken) > mostBroken && !o.SkipBroken {
 					return fmt.Errorf("%w; so are %d more", err, mostBroken)
 				}
 				return nil
@@ -191,10 +214,12 @@ func byIDs(o *TSVOptions, sources []source, rep *Report, progress Progress) erro
 	}
 	left := map[string]bool{}
 	for _, b := range lines {
-		switch _, wanted := idx.entries[b.ID]; {
-		case !wanted || left[b.ID] || idx.have(b.ID):
-			rep.note("%s: passed over: %v", b.Where, b.Err)
-		default:
+		_, wanted := idx.entries[b.ID]
+		switch {
+		case idx.have(b.ID):
+			kept := idx.entries[b.ID]
+			rep.Duplicates = append(rep.Duplicates, Duplicate{b.ID, kept.where(sources), b.Where, b.Err.Error()})
+		case wanted && !left[b.ID]:
 			if err := o.broken(rep, b.ID, b.Where, b.Err); err != nil {
 				return err
 			}
@@ -204,7 +229,7 @@ func byIDs(o *TSVOptions, sources []source, rep *Report, progress Progress) erro
 	for _, l := range lists {
 		err := l.missing(func(id string) bool { return left[id] || idx.have(id) }, strings.Join(o.Files, ", "))
 		if i := slices.IndexFunc(lines, func(b Broken) bool { return b.ID == "" }); err != nil && i >= 0 {
-			err = fmt.Errorf("%s: %w; and %w", lines[i].Where, lines[i].Err, err) // which may be the one
+			err = fmt.Errorf("%s: %w; and %w", lines[i].Where, lines[i].Err, err) // one of which it may be
 		}
 		if err != nil {
 			return err

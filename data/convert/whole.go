@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// wholeSplit converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. The three
-// arrays are read side by side, row by row.
+// wholeSplit converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. The
+// three arrays are read side by side, row by row.
 func wholeSplit(o *ArrayOptions, rep *Report, progress Progress) error {
 	if len(o.Splits) != 1 {
 		return fmt.Errorf("%s: an archive with all images is one split: expected one split, found %d", o.Path,

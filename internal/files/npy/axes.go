@@ -35,8 +35,9 @@ func Readings(shape []int, one bool) (list []Reading) {
 	add := func(drop, shape []int, grid, does string) {
 		var flags, texts []string
 		if len(drop) > 0 {
-			axes := strings.Trim(strings.ReplaceAll(fmt.Sprint(drop), " ", ","), "[]")
-			flags, texts = append(flags, "--squeeze "+axes), append(texts, "drops the axes of length 1 ("+axes+")")
+			axes := strings.Trim(fmt.Sprint(drop), "[]")
+			flags = append(flags, "--squeeze "+strings.ReplaceAll(axes, " ", ","))
+			texts = append(texts, "drops axis "+strings.ReplaceAll(axes, " ", ", axis "))
 		}
 		if grid != "" {
 			flags = append(flags, "--grid "+grid)
@@ -46,30 +47,37 @@ func Readings(shape []int, one bool) (list []Reading) {
 		}
 		list = append(list, Reading{strings.Join(flags, " "), strings.Join(texts, ", "), shape})
 	}
+	grids := func(drop, rest []int) {
+		n, g, names := rest[:lead], rest[lead:], strings.Repeat("N, ", lead)
+		add(drop, slices.Concat(n, []int{g[1] * g[2], g[0]}), "nchw", "takes the axes for ["+names+"C, H, W]")
+		add(drop, slices.Concat(n, []int{g[0] * g[1], g[2]}), "nhwc", "takes the axes for ["+names+"H, W, C]")
+	}
 	first := append([]int{0}, ones...) // to be dropped where images lie along a later axis
 	switch values := len(rest) - lead; {
 	case len(shape) < 3+lead || values < 1:
 	case lead == 1 && shape[0] == 1 && values == 3:
 		add(first, rest[1:], "", fmt.Sprintf("for %d images", rest[1]))
+	case lead == 1 && shape[0] == 1 && values == 4:
+		grids(first, rest[1:])
 	case lead == 1 && shape[0] == 1 && values == 2:
 		add(ones, rest, "", fmt.Sprintf("for one image of %d regions", rest[1]))
 		add(first, rest[1:], "", fmt.Sprintf("for %d images of one vector", rest[1]))
 	case values < 3:
 		add(ones, rest, "", "")
 	case values == 3:
-		n, g := rest[:lead], rest[lead:]
-		names := strings.Repeat("N, ", lead)
-		add(ones, slices.Concat(n, []int{g[1] * g[2], g[0]}), "nchw", "takes the axes for ["+names+"C, H, W]")
-		add(ones, slices.Concat(n, []int{g[0] * g[1], g[2]}), "nhwc", "takes the axes for ["+names+"H, W, C]")
+		grids(ones, rest)
 	}
 	return list
 }
 
-// AxesRemedy says which commands make features of the array at path, and what each does; "" where none can. It begins
-// with a semicolon.
+// AxesRemedy says which commands make features of the array at path, and what each does. It begins with a semicolon.
 func AxesRemedy(path string, shape []int) string {
 	var b strings.Builder
-	for _, r := range Readings(shape, false) {
+	readings := Readings(shape, false)
+	if len(readings) == 0 {
+		return "; no command knows what its axes stand for: reshape it in Python"
+	}
+	for _, r := range readings {
 		fmt.Fprintf(&b, "; `vsetrain data convert %s --out NEW.npy %s` %s: %v", regular.Quote(path), r.Flags, r.Does,
 			r.Shape)
 	}

@@ -32,8 +32,8 @@ const (
 	Picture     Format = "picture"     // JPEG, PNG, GIF, WebP
 )
 
-// sniffed is how many bytes Content looks at.
-const sniffed = 4096
+// Sniffed is how many of the first bytes of a file Content looks at.
+const Sniffed = 4096
 
 // magics are the formats that begin with a number of their own. PATH in what a message says is the path of the file, as
 // a shell takes it.
@@ -170,7 +170,7 @@ var htmlTitle = regexp.MustCompile(`(?is)<title[^>]*>\s*(.*?)\s*</title>`)
 
 // textContent tells texts apart.
 func textContent(head []byte, path string) (Format, string) {
-	whole := len(head) < sniffed
+	whole := len(head) < Sniffed
 	for i := 0; i < utf8.UTFMax && !whole && len(head) > 0 && !utf8.Valid(head); i++ {
 		head = head[:len(head)-1] // a character that the end cuts
 	}
@@ -265,6 +265,14 @@ func Expect(path, what string, reads ...Format) error {
 	return nil
 }
 
+// ExpectHead is Expect for a stream whose first bytes, up to Sniffed, have been read; name stands for it in messages.
+func ExpectHead(head []byte, name, what string, reads ...Format) error {
+	if format, says := Content(head, name); format != "" && !slices.Contains(reads, format) {
+		return fmt.Errorf("%s: expected %s; it is %s", name, what, says)
+	}
+	return nil
+}
+
 // other says what the file at path is; "" where it is of one of the formats, of none that is known, or cannot be read.
 func other(path string, reads []Format) string {
 	f, _, err := Open(path)
@@ -272,7 +280,7 @@ func other(path string, reads []Format) string {
 		return ""
 	}
 	defer f.Close()
-	head := make([]byte, sniffed)
+	head := make([]byte, Sniffed)
 	n, err := f.ReadAt(head, 0)
 	format, says := Content(head[:n], path)
 	if err != nil && !errors.Is(err, io.EOF) || slices.Contains(reads, format) {

@@ -14,7 +14,7 @@ func ReadText(path string, limit int64, what string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	format, says := Content(b[:min(len(b), sniffed)], path)
+	format, says := Content(b[:min(len(b), Sniffed)], path)
 	lines := format == Text || format == Table || format == "" || format == "empty"
 	if i := badByte(b); i >= 0 {
 		found := "bytes that are not UTF-8"
@@ -22,8 +22,8 @@ func ReadText(path string, limit int64, what string) (string, error) {
 			found = "a zero byte"
 		}
 		if lines {
-			says = fmt.Sprintf("text of another encoding, such as Latin-1; `iconv -f LATIN1 -t UTF-8 %s > NEW` converts "+
-				"that", Quote(path))
+			says = fmt.Sprintf("text of another encoding, such as Latin-1; `iconv -f LATIN1 -t UTF-8 %s > NEW` "+
+				"converts that", Quote(path))
 		}
 		return "", fmt.Errorf("%s:%d: expected %s as text in UTF-8, found %s; the file is %s", path,
 			1+bytes.Count(b[:i], []byte{'\n'}), what, found, says)
