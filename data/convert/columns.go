@@ -105,14 +105,15 @@ func header(fields [][]byte) (c columns, is bool, err error) {
 func columnsOf(fields [][]byte) (columns, error) {
 	var fit, broken []columns
 	for _, s := range columnSets {
-		c := named(splitSet(s.columns))
+		names := splitSet(s.columns)
+		c := named(names)
 		if c.fields != len(fields) {
 			continue
 		}
 		p := parser{columns: c, fields: fields}
 		if err := p.decode(); err != nil {
 			broken = append(broken, c)
-		} else if c.fits = p.arrays(); c.fits {
+		} else if c.fits = p.fitsNames(names); c.fits {
 			fit = append(fit, c)
 		}
 	}
@@ -134,15 +135,16 @@ func columnsOf(fields [][]byte) (columns, error) {
 		"any names for those that are not read", len(fields), strings.Join(found, ", "), strings.Join(sets, ", "))
 }
 
-// arrays reports whether the columns of a record that are not read are arrays with as many bytes for each region, as
-// those of the known sets are.
-func (p *parser) arrays() bool {
+// fitsNames reports whether the columns of a record that are not read are arrays as their names in a known set say: a
+// number for each region, or a probability of each class.
+func (p *parser) fitsNames(names []string) bool {
 	for i, f := range p.fields {
 		if slices.Contains(p.columns.at[:], i) {
 			continue
 		}
 		b, err := decode64(colFeatures, f, nil)
-		if err != nil || len(b) == 0 || len(b)%(2*p.it.regions) != 0 {
+		one := len(b) <= 8*p.it.regions
+		if err != nil || len(b) == 0 || len(b)%(2*p.it.regions) != 0 || one == strings.HasSuffix(names[i], "_prob") {
 			return false
 		}
 	}
