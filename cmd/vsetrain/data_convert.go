@@ -275,11 +275,7 @@ func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 		if i == shownImages {
 			break
 		}
-		where := ""
-		if b.Where != "" {
-			where = b.Where + ": "
-		}
-		a.Printf("left out: %s%v\n", where, b.Err)
+		a.Printf("left out: %v\n", b)
 	}
 	if n := len(r.Broken); n > 0 {
 		a.Printf("%s left out; captions of such images have to go too\n", ui.Count(n, "broken image"))

@@ -168,7 +168,7 @@ func (o *CaptionOptions) writeSplit(set *atomicfile.Set, name string, of []strin
 		n := len(im.captions)
 		if o.Captions > 0 && im.fault == nil {
 			if n < o.Captions {
-				im.fault = fmt.Errorf("image %s: %d captions, fewer than %d (--captions)", im.id, n, o.Captions)
+				im.fault = fmt.Errorf("%d captions, fewer than %d (--captions)", n, o.Captions)
 			}
 			n = min(n, o.Captions)
 		}
@@ -262,6 +262,8 @@ func readCaptioned(name, idKey string) ([]captioned, error) {
 	return r.images, nil
 }
 
+var errSilent = errors.New("no sentences")
+
 // errAnnotations names the file that has what COCO's annotations lack.
 var errAnnotations = errors.New("COCO's annotations, which have no splits; Karpathy's dataset_coco.json has the same " +
 	"captions with the splits that are used")
@@ -303,7 +305,7 @@ func (r *captionReader) file() error {
 		if im := &r.images[i]; im.captions == nil && im.fault == nil {
 			im.captions = r.videos[im.id]
 			if len(im.captions) == 0 {
-				im.fault = fmt.Errorf("image %s has no sentences", im.id)
+				im.fault = errSilent
 			}
 		}
 	}
@@ -378,12 +380,12 @@ func (r *captionReader) image(o map[string]json.RawMessage) error {
 		for i, s := range sentences {
 			c := s.caption()
 			if c == "" && im.fault == nil {
-				im.fault = fmt.Errorf("image %s: sentence %d is empty", im.id, i)
+				im.fault = fmt.Errorf("sentence %d is empty", i)
 			}
 			im.captions = append(im.captions, c)
 		}
 		if len(sentences) == 0 {
-			im.fault = fmt.Errorf("image %s has no sentences", im.id)
+			im.fault = errSilent
 		}
 	}
 	r.images = append(r.images, im)

@@ -151,7 +151,7 @@ func TestCaptionsRefused(t *testing.T) {
 		{map[string]any{"images": []any{image(nil), other}}, func(o *CaptionOptions) { o.IDKey = "cocoid" },
 			[]string{"image 0 has no cocoid", "filename, imgid, sentences, split"}},
 		{map[string]any{"images": []any{other, image(map[string]any{"sentences": []any{}})}}, nil,
-			[]string{"image a has no sentences", "--skip-broken"}},
+			[]string{"image a: no sentences", "--skip-broken"}},
 		{map[string]any{"images": []any{image(map[string]any{"sentences": []any{map[string]any{"raw": " \n"}}})}}, nil,
 			[]string{"image a: sentence 0 is empty", "--skip-broken"}},
 		{map[string]any{"images": []any{image(nil), other}}, func(o *CaptionOptions) { o.Captions = 3 },

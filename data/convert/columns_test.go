@@ -142,6 +142,28 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// Parts have the columns of their own, or of the part that has a header; images without boxes do not get those of
+// another one.
+func TestColumnsOfParts(t *testing.T) {
+	dir := try.MemoryDir(t)
+	a, b, c := precise("7", 5, 8), precise("19", 5, 8), precise("3", 5, 8)
+	o := TSVOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}}, DType: npy.F32},
+		Source: npy.F32}
+	wide, oscar := splitSet(columnSets[0].columns), []string{"image_id", "num_boxes", "features"}
+	o.Files = []string{write(t, dir, "a.tsv", a.published(wide)), write(t, dir, "b.tsv", b.published(oscar))}
+	try.Refuses(TSV(o, nil))(t, "b.tsv:1", "image 19: expected boxes and image size in all images or in none")
+
+	mixed := []string{"image_id", "num_boxes", "image_h", "note", "features", "image_w", "boxes"}
+	cut := c.published(mixed)
+	o.Files = []string{write(t, dir, "a.tsv", a.published(mixed)),
+		write(t, dir, "b.tsv", strings.Join(mixed, "\t")+"\n"+b.published(mixed)),
+		write(t, dir, "c.tsv", cut[:len(cut)/2]+"\n"+c.published(mixed))}
+	if rep := try.Get(TSV(o, nil))(t); rep.Rows["x"] != 3 {
+		t.Errorf("report %+v", rep)
+	}
+	checkSplit(t, o.Out, "x", npy.F32, a, b, c)
+}
+
 // A file of unknown columns is refused with what it has, what is known, and a way that works.
 func TestUnknownColumns(t *testing.T) {
 	dir := try.MemoryDir(t)

@@ -79,12 +79,27 @@ type Duplicate struct {
 	Why        string // it was left: what is wrong with it, or how it compares with the other
 }
 
-// Broken is an image that was left out because its record cannot be read.
+// Broken is an image whose record cannot be read.
 type Broken struct {
 	ID    string // "" where the record does not tell
-	Where string // file:line, or file
+	Where string // file:line; "" where the error names the file
 	Err   error
 }
+
+// Error implements error.
+func (b Broken) Error() string {
+	text := b.Err.Error()
+	if b.ID != "" {
+		text = "image " + b.ID + ": " + text
+	}
+	if b.Where != "" {
+		text = b.Where + ": " + text
+	}
+	return text
+}
+
+// Unwrap implements errors.Unwrap.
+func (b Broken) Unwrap() error { return b.Err }
 
 // Validate returns an error that names the first field that cannot be used.
 func (t *Target) Validate() error {

@@ -163,16 +163,13 @@ func (t *Target) writeLists(lists []*idList, left map[string]bool, rep *Report, 
 	return commit(outs...)
 }
 
-// broken turns what is wrong with an image into an error, or notes it where such images are left out. where is "" for
-// errors that name their file.
+// broken turns what is wrong with an image into an error, or notes it where such images are left out.
 func (t *Target) broken(rep *Report, id, where string, err error) error {
+	b := Broken{id, where, err}
 	if !t.SkipBroken {
-		if where != "" {
-			err = fmt.Errorf("%s: %w", where, err)
-		}
-		return fmt.Errorf("%w; --skip-broken leaves such images out", err)
+		return fmt.Errorf("%w; --skip-broken leaves such images out", b)
 	}
-	rep.Broken = append(rep.Broken, Broken{id, where, err})
+	rep.Broken = append(rep.Broken, b)
 	return nil
 }
 

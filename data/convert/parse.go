@@ -55,7 +55,7 @@ func (p *parser) item(id string) (*item, error) {
 		err = p.features()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", id, err)
+		return nil, err
 	}
 	return &p.it, nil
 }

@@ -155,7 +155,7 @@ func inOrder(o *TSVOptions, sources []source, rep *Report, progress Progress) er
 			case err != nil:
 				broken = append(broken, Broken{id, e.where(sources), err})
 				if len(broken) > mostBroken && !o.SkipBroken {
-					return fmt.Errorf("%w; so are %d more", err, mostBroken)
+					return fmt.Errorf("image %s: %w; %d records before it cannot be read either", id, err, mostBroken)
 				}
 				return nil
 			case idx.have(id):
@@ -229,7 +229,7 @@ func byIDs(o *TSVOptions, sources []source, rep *Report, progress Progress) erro
 	for _, l := range lists {
 		err := l.missing(func(id string) bool { return left[id] || idx.have(id) }, strings.Join(o.Files, ", "))
 		if i := slices.IndexFunc(lines, func(b Broken) bool { return b.ID == "" }); err != nil && i >= 0 {
-			err = fmt.Errorf("%s: %w; and %w", lines[i].Where, lines[i].Err, err) // one of which it may be
+			err = fmt.Errorf("%w; and %w", lines[i], err) // one of which it may be
 		}
 		if err != nil {
 			return err
