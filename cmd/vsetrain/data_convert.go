@@ -32,7 +32,7 @@ type dataConvertOptions struct {
 	Axes        convert.Axes
 	IDKey       string
 	Captions    int
-	changed     []string // names of the flags that were given
+	given       func(func(*pflag.Flag)) // visits the flags that were given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
@@ -67,8 +67,7 @@ not padding. Of an image with a broken record and a whole one the whole one is t
   vsetrain data convert dataset_coco.json --out data/coco --captions 5
   vsetrain data convert dataset_coco.json --out data/coco --split testall=test`,
 		Args: func(c *cobra.Command, args []string) error {
-			o.Sources, o.changed = args, nil
-			c.Flags().Visit(func(f *pflag.Flag) { o.changed = append(o.changed, f.Name) })
+			o.Sources, o.given = args, c.Flags().Visit
 			return cobra.MinimumNArgs(1)(c, args)
 		},
 		RunE: a.runs(o),
@@ -163,13 +162,17 @@ func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert
 	if err := o.checkOut(first, kind == ".npy"); err != nil {
 		return nil, err
 	}
-	for _, name := range o.changed {
+	var misused error
+	o.given(func(f *pflag.Flag) {
 		for _, all := range convertFlags {
-			if slices.Contains(all, name) && !slices.Contains(flags, name) {
-				return nil, usagef("--%s is not for %s; a %s source has --%s", name, strings.Join(o.Sources, " "), kind,
+			if slices.Contains(all, f.Name) && !slices.Contains(flags, f.Name) {
+				misused = usagef("--%s is not for %s; a %s source has --%s", f.Name, strings.Join(o.Sources, " "), kind,
 					strings.Join(flags, ", --"))
 			}
 		}
+	})
+	if misused != nil {
+		return nil, misused
 	}
 	switch kind {
 	case ".tsv":
