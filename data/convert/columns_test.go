@@ -149,8 +149,9 @@ func TestColumnsOfParts(t *testing.T) {
 	a, b, c := precise("7", 5, 8), precise("19", 5, 8), precise("3", 5, 8)
 	o := TSVOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}}, DType: npy.F32},
 		Source: npy.F32}
-	wide, oscar := splitSet(columnSets[0].columns), []string{"image_id", "num_boxes", "features"}
-	o.Files = []string{write(t, dir, "a.tsv", a.published(wide)), write(t, dir, "b.tsv", b.published(oscar))}
+	boxes, oscar := []string{"image_id", "num_boxes", "boxes", "features"}, []string{"image_id", "num_boxes", "features"}
+	o.Files = []string{write(t, dir, "a.tsv", strings.Join(boxes, "\t")+"\n"+a.published(boxes)),
+		write(t, dir, "b.tsv", b.published(oscar))}
 	try.Refuses(TSV(o, nil))(t, "b.tsv:1", "image 19: expected boxes and image size in all images or in none")
 
 	mixed := []string{"image_id", "num_boxes", "image_h", "note", "features", "image_w", "boxes"}
@@ -177,6 +178,10 @@ func TestUnknownColumns(t *testing.T) {
 		"first line, between tabs: image_id, num_boxes and features")
 	write(t, dir, "a.tsv", strings.Join(columns, "\t")+"\n"+text) // what the message says
 	try.Get(TSV(o, nil))(t)
+	// As many columns as a known set has, with the features elsewhere.
+	eight := []string{"image_id", "image_h", "image_w", "num_boxes", "boxes", "features", "cls_prob", "cls_idx"}
+	write(t, dir, "a.tsv", p.published(eight))
+	try.Refuses(TSV(o, nil))(t, "a.tsv:1: 8 columns of no known set")
 	for text, want := range map[string]string{
 		"image_id\tnum_boxes\tfeatures\timage_w\n":      "only one of image_w and image_h",
 		"image_id\tnum_boxes\tfeatures\tfeatures\n":     "several times: features, features",

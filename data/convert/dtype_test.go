@@ -88,6 +88,12 @@ var drawn = []struct {
 	{"columns of three kinds", false, func(s *philox.Stream, c, d int) float64 {
 		return []float64{s.Float64(), float64(s.IntN(5)), 600 * s.Float64()}[c%3]
 	}},
+	{"columns, one signed", false, func(s *philox.Stream, c, d int) float64 {
+		return []float64{s.Norm(), 50 + 10*s.Float64()}[c%2]
+	}},
+	{"small last bits", false, func(s *philox.Stream, c, d int) float64 {
+		return float64(math.Float32frombits(math.Float32bits(float32(s.Norm()))&^0xffff | uint32(s.IntN(512))))
+	}},
 	{"wide range", false, func(s *philox.Stream, c, d int) float64 { return math.Exp(min(4*s.Norm()-4, 11)) }},
 }
 
@@ -96,6 +102,22 @@ func zero(s *philox.Stream, share float64) float64 {
 		return 0
 	}
 	return 1
+}
+
+// Few float16 numbers of two columns, one of which has any magnitude, are not taken for float32.
+func TestFewWordsAreNotMistaken(t *testing.T) {
+	for seed := range 4000 {
+		s := philox.NewKey(uint64(seed), "few words").Stream(0)
+		var w wordStats
+		for range 20 + s.IntN(20) {
+			row := make([]byte, 4)
+			half.Encode(row, []float32{float32(math.Exp(20*s.Float64() - 9.5)), float32(1 + s.Float64())})
+			w.add(row)
+		}
+		if size := w.size(4); size > 2 {
+			t.Fatalf("seed %d: %d bytes a value", seed, size)
+		}
+	}
 }
 
 // Base64 features are read in the type that they have, or refused with the flag that says it; they are never read in

@@ -68,7 +68,7 @@ func TestContent(t *testing.T) {
 		{"image,caption\n1.jpg,a dog\n2.jpg,a cat\n", Table, `a table whose first line is "image,caption"`},
 		{long, Text, `text that begins with "a dog runs in the street ."`},
 		{"a dog , a cat\na man\n", Text, "text"},
-		{"[1] a dog\n", Text, "text"}, {"{ 0.1 0.2\n", Text, "text"}, {"[ 0.1 0.2\n", Text, "text"},
+		{"[1] a dog\n" + long, Text, "text"}, {"[1] a dog\n", Text, "text"}, {"{ 0.1 0.2\n", Text, "text"}, {"[ 0.1 0.2\n", Text, "text"},
 		{"<unk> 0.1\n", Text, "text"}, {"zwei Hunde spielen im Schnee. Größe\n", Text, "text"},
 		{wide("a dog\n", binary.LittleEndian, true), "utf16",
 			`in UTF-16 that begins with "a dog"; ` + "`iconv -f UTF-16"},
