@@ -149,7 +149,8 @@ func TestColumnsOfParts(t *testing.T) {
 	a, b, c := precise("7", 5, 8), precise("19", 5, 8), precise("3", 5, 8)
 	o := TSVOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}}, DType: npy.F32},
 		Source: npy.F32}
-	boxes, oscar := []string{"image_id", "num_boxes", "boxes", "features"}, []string{"image_id", "num_boxes", "features"}
+	boxes := []string{"image_id", "num_boxes", "boxes", "features"}
+	oscar := []string{"image_id", "num_boxes", "features"}
 	o.Files = []string{write(t, dir, "a.tsv", strings.Join(boxes, "\t")+"\n"+a.published(boxes)),
 		write(t, dir, "b.tsv", b.published(oscar))}
 	try.Refuses(TSV(o, nil))(t, "b.tsv:1", "image 19: expected boxes and image size in all images or in none")

@@ -1,9 +1,14 @@
 package regular
 
 import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,7 +73,8 @@ func TestContent(t *testing.T) {
 		{"image,caption\n1.jpg,a dog\n2.jpg,a cat\n", Table, `a table whose first line is "image,caption"`},
 		{long, Text, `text that begins with "a dog runs in the street ."`},
 		{"a dog , a cat\na man\n", Text, "text"},
-		{"[1] a dog\n" + long, Text, "text"}, {"[1] a dog\n", Text, "text"}, {"{ 0.1 0.2\n", Text, "text"}, {"[ 0.1 0.2\n", Text, "text"},
+		{"[1] a dog\n" + long, Text, "text"},
+		{"[1] a dog\n", Text, "text"}, {"{ 0.1 0.2\n", Text, "text"}, {"[ 0.1 0.2\n", Text, "text"},
 		{"<unk> 0.1\n", Text, "text"}, {"zwei Hunde spielen im Schnee. Größe\n", Text, "text"},
 		{wide("a dog\n", binary.LittleEndian, true), "utf16",
 			`in UTF-16 that begins with "a dog"; ` + "`iconv -f UTF-16"},
@@ -127,6 +133,43 @@ func TestOpenPointer(t *testing.T) {
 		try.Refuses(ReadText(at(name), 1000, "captions"))(t, want)
 	}
 	try.Refuses(ReadText(at("text"), 5, "captions"))(t, "too large", "expected captions of at most 5")
+}
+
+// The commands that messages name turn the file into the text that it holds.
+func TestRemedies(t *testing.T) {
+	const text = "a dog runs\nGröße\n"
+	var gz, archive, zipped bytes.Buffer
+	z := gzip.NewWriter(&gz)
+	try.Get(z.Write([]byte(text)))(t)
+	tw := tar.NewWriter(&archive)
+	try.Do(t, tw.WriteHeader(&tar.Header{Name: "NEW", Mode: 0o644, Size: int64(len(text)), Format: tar.FormatUSTAR}))
+	try.Get(tw.Write([]byte(text)))(t)
+	zw := zip.NewWriter(&zipped)
+	member := try.Get(zw.Create("NEW"))(t)
+	try.Get(member.Write([]byte(text)))(t)
+	try.Do(t, errors.Join(z.Close(), tw.Close(), zw.Close()))
+	latin := strings.ReplaceAll(strings.ReplaceAll(text, "ö", "\xf6"), "ß", "\xdf")
+	for name, content := range map[string]string{"gzip": gz.String(), "tar": archive.String(), "zip": zipped.String(),
+		"utf16": wide(text, binary.LittleEndian, true), "utf16be": wide(text, binary.BigEndian, true), "latin1": latin} {
+		dir := try.Files(t, map[string]string{"my file": content})
+		_, err := ReadText(filepath.Join(dir, "my file"), 1<<20, "captions")
+		try.Fails(t, err, "the file is")
+		_, run, _ := strings.Cut(err.Error(), "`")
+		run, _, _ = strings.Cut(run, "`")
+		if tool, _, _ := strings.Cut(run, " "); tool == "" {
+			t.Errorf("%s: no command in %v", name, err)
+		} else if _, missing := exec.LookPath(tool); missing != nil {
+			t.Logf("%s: %v", name, missing)
+			continue
+		}
+		cmd := exec.Command("sh", "-c", run)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		got, readErr := os.ReadFile(filepath.Join(dir, "NEW"))
+		if err := errors.Join(err, readErr); err != nil || strings.TrimPrefix(string(got), "\ufeff") != text {
+			t.Errorf("%s: %s: %v %s: %q", name, run, err, out, got)
+		}
+	}
 }
 
 func TestQuote(t *testing.T) {
