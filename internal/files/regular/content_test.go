@@ -150,7 +150,8 @@ func TestRemedies(t *testing.T) {
 	try.Do(t, errors.Join(z.Close(), tw.Close(), zw.Close()))
 	latin := strings.ReplaceAll(strings.ReplaceAll(text, "ö", "\xf6"), "ß", "\xdf")
 	for name, content := range map[string]string{"gzip": gz.String(), "tar": archive.String(), "zip": zipped.String(),
-		"utf16": wide(text, binary.LittleEndian, true), "utf16be": wide(text, binary.BigEndian, true), "latin1": latin} {
+		"utf16": wide(text, binary.LittleEndian, true), "utf16be": wide(text, binary.BigEndian, true),
+		"latin1": latin} {
 		dir := try.Files(t, map[string]string{"my file": content})
 		_, err := ReadText(filepath.Join(dir, "my file"), 1<<20, "captions")
 		try.Fails(t, err, "the file is")
