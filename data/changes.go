@@ -289,11 +289,12 @@ func openChanges(s *Split) error {
 			return fmt.Errorf("%s: record %d: %w; the file is damaged", s.path(changesEnd), i, err)
 		}
 	}
-	return install(s, c, m)
+	install(s, c, m)
+	return nil
 }
 
 // install gives a split the images that changes leave.
-func install(s *Split, c *changes, m *members) error {
+func install(s *Split, c *changes, m *members) {
 	var ids strings.Builder
 	var pixels []float32
 	for i, id := range m.ids {
@@ -311,10 +312,7 @@ func install(s *Split, c *changes, m *members) error {
 			pixels = append(pixels, float32(m.sizes[i][0]), float32(m.sizes[i][1]))
 		}
 	}
-	lines, err := splitLines(s.path("_ids.txt"), ids.String())
-	if err != nil {
-		return err
-	}
+	lines := splitLines(s.path("_ids.txt"), ids.String())
 	s.ids, s.images, s.rows = lines, c, lines.len()
 	if s.counts != nil { // images that were added have a region in every place
 		counts := make([]int32, len(c.places))
@@ -330,7 +328,6 @@ func install(s *Split, c *changes, m *members) error {
 	if s.boxes != nil {
 		s.boxes.pixels, s.boxes.sizes = &changedBoxes{c, s.boxes.pixels}, pixels
 	}
-	return nil
 }
 
 // changeable returns why the images of a split cannot be changed.

@@ -212,7 +212,7 @@ func TestCheckAdvice(t *testing.T) {
 		want  []string
 	}{
 		{npy.U8, []int{6, 3, 4}, []string{"found uint8", "train_ims.npy --out NEW.npy --scale S"}},
-		{npy.F64, []int{6, 3, 4}, []string{"found float64", "`vsetrain data convert` makes it so"}},
+		{npy.F64, []int{6, 3, 4}, []string{"found float64", "train_ims.npy --out NEW.npy` makes it so"}},
 		{npy.F32, []int{6, 3, 2, 2}, []string{"--out NEW.npy --grid nchw"}},
 	} {
 		w := newWorld(t, 6, 5, false, "train")

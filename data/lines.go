@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 	"unicode"
-	"unicode/utf8"
-	"unsafe"
 
 	"vsetrain/internal/files/regular"
 )
@@ -26,29 +24,25 @@ const maxLineFile = 1<<32 - 1
 
 // readLines reads a UTF-8 file. A line feed ends a line; one at the end of the file starts no further line.
 func readLines(path string) (*lineFile, error) {
-	b, err := regular.ReadFile(path, maxLineFile, "lines of text")
+	s, err := regular.ReadText(path, maxLineFile, "lines of text")
 	if err != nil {
 		return nil, err
 	}
-	return splitLines(path, unsafe.String(unsafe.SliceData(b), len(b))) // nobody writes to b
+	return splitLines(path, s), nil
 }
 
-func splitLines(path, s string) (*lineFile, error) {
+func splitLines(path, s string) *lineFile {
 	l := &lineFile{path: path, text: s, spans: make([]lineSpan, 0, strings.Count(s, "\n")+1)}
 	start := 0
 	if strings.HasPrefix(s, "\ufeff") {
 		start = len("\ufeff") // byte order mark
 	}
-	valid := utf8.ValidString(s)
 	for start < len(s) {
 		end := len(s)
 		if i := strings.IndexByte(s[start:], '\n'); i >= 0 {
 			end = start + i
 		}
 		line := s[start:end]
-		if !valid && !utf8.ValidString(line) {
-			return nil, fmt.Errorf("%s:%d: not UTF-8; convert the file, for example with iconv", path, len(l.spans)+1)
-		}
 		lo, hi := start, end
 		if len(line) > 0 && !(isPrint(line[0]) && isPrint(line[len(line)-1])) {
 			left := strings.TrimLeftFunc(line, isBlank)
@@ -58,7 +52,7 @@ func splitLines(path, s string) (*lineFile, error) {
 		l.spans = append(l.spans, lineSpan{uint32(lo), uint32(hi)})
 		start = end + 1
 	}
-	return l, nil
+	return l
 }
 
 // isPrint reports whether a byte is ASCII that is no blank.

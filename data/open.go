@@ -196,7 +196,7 @@ func checkFeatures(f *npy.File, dtype string) error {
 	}
 	if len(f.Shape) != 2 && len(f.Shape) != 3 {
 		return fmt.Errorf("%s: shape %v; expected [rows, regions, features] or [rows, features]%s", f.Path, f.Shape,
-			npy.GridRemedy(f.Shape))
+			npy.AxesRemedy(f.Path, f.Shape))
 	}
 	for _, n := range f.Shape {
 		if n < 1 {
@@ -218,7 +218,7 @@ func checkFeatures(f *npy.File, dtype string) error {
 		if f.Fortran {
 			order = " in Fortran order"
 		} else if f.DType == npy.F64 {
-			remedy = "`vsetrain data convert` makes it so"
+			remedy = "`vsetrain data convert " + regular.Quote(f.Path) + " --out NEW.npy` makes it so"
 		}
 		return fmt.Errorf("%s: expected features of float32 or float16 in C order, found %s%s; %s", f.Path,
 			f.DType.Name(), order, remedy)
@@ -264,9 +264,9 @@ func readDependencies(path string) (*Dependencies, error) {
 	defer f.Close()
 	d := &Dependencies{path: path, first: []int32{0}}
 	if isCoNLLU(path) {
-		return d, d.readCoNLLU(f)
+		return d, regular.Explain(d.readCoNLLU(f), path, regular.Text, regular.Table)
 	}
-	return d, d.readJSON(f)
+	return d, regular.Explain(d.readJSON(f), path, regular.JSON)
 }
 
 func (s *Split) openSemantics(path string) error {

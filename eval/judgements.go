@@ -313,7 +313,8 @@ func readJSON(path string, read func(*json.Decoder) error) error {
 		err = errors.New("the file ends within its JSON object: it is cut off")
 	}
 	if err != nil {
-		return fmt.Errorf("judgements %s:%d: %w", path, lines.line(dec.InputOffset()), err)
+		return regular.Explain(fmt.Errorf("judgements %s:%d: %w", path, lines.line(dec.InputOffset()), err), path,
+			regular.JSON)
 	}
 	return nil
 }

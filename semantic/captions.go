@@ -1,7 +1,6 @@
 package semantic
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -31,17 +30,13 @@ const maxCaptions = 1<<32 - 1
 
 // readCaptions reads a caption file: a line ends at \n; a last line without it counts, an empty end does not.
 func readCaptions(path string) (*captionFile, error) {
-	b, err := regular.ReadFile(path, maxCaptions, "captions")
+	text, err := regular.ReadText(path, maxCaptions, "captions")
 	if err != nil {
 		return nil, fmt.Errorf("read captions: %w", err)
 	}
-	if len(b) == 0 {
+	if text == "" {
 		return nil, fmt.Errorf("read captions: %s is empty; expected one caption per line", path)
 	}
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		return nil, fmt.Errorf("read captions: %s:%d: holds a zero byte; expected UTF-8 text, one caption per line",
-			path, 1+bytes.Count(b[:i], []byte{'\n'}))
-	}
-	sum := sha256.Sum256(b)
-	return &captionFile{path, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n"), hex.EncodeToString(sum[:])}, nil
+	sum := sha256.Sum256([]byte(text))
+	return &captionFile{path, strings.Split(strings.TrimSuffix(text, "\n"), "\n"), hex.EncodeToString(sum[:])}, nil
 }

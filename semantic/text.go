@@ -33,7 +33,8 @@ func readText(path string, threads int) (values []float32, dim int, err error) {
 	defer pool.Close()
 	values, dim, err = parseText(f, pool)
 	if err != nil {
-		return nil, 0, fmt.Errorf("semantic vectors %s%w", path, err)
+		err = fmt.Errorf("semantic vectors %s%w", path, err)
+		return nil, 0, regular.Explain(err, path, regular.Table, regular.Text)
 	}
 	return values, dim, nil
 }

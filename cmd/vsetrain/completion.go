@@ -54,6 +54,8 @@ var valuesOfFlag = map[string][]string{
 	"data convert --split": nil, // NAME=IDS
 	"data convert --out":   nil, // a file too
 	"data extract --out":   nil,
+	"source-dtype":         {"f16", "f32", "f64"},
+	"grid":                 {"nchw", "nhwc"},
 	"data noise --rule":    {"captions", "images"},
 	"embed --of":           {search.EmbedImages, search.EmbedCaptions},
 	"selftest --device":    {"cuda", "cpu"},

@@ -6,49 +6,68 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data/convert"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
 )
 
 type dataConvertOptions struct {
 	convert.Target
-	Sources    []string
-	SplitFlags []string // NAME or NAME=IDS
-	DType      string
-	KeepFirst  bool
-	Features   string
-	Boxes      string
-	Sizes      string
-	Scale      float64
-	Grid       string
+	Sources     []string
+	SplitFlags  []string // NAME or NAME=IDS
+	DType       string
+	SourceDType string
+	KeepFirst   bool
+	Features    string
+	Boxes       string
+	Sizes       string
+	Scale       float64
+	Axes        convert.Axes
+	IDKey       string
+	Captions    int
+	given       func(func(*pflag.Flag)) // visits the flags that were given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
 	o := &dataConvertOptions{}
 	c := &cobra.Command{
 		Use:   "convert SOURCE...",
-		Short: "Convert region features from TSV or NPZ, or between f32 and f16",
+		Short: "Convert published region features and captions, or arrays of other types and axes",
 		Long: `Convert published region features to {split}_ims.npy with boxes, picture sizes and ids, row by row
 in constant memory. A SOURCE is
 
-  .tsv    bottom-up-attention's file with base64 arrays; several parts may be given, - reads one from stdin
-  .npz    a NumPy archive of a whole split, or a folder with one archive per image
-  .npy    features to store in another type; --out names the new file. --scale multiplies them, as codes of uint8
-          need it; --grid makes the places of a grid [N, C, H, W] or [N, H, W, C] regions
+  .tsv    base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those that a
+          first line names; several parts may be given, - reads one from stdin
+  .npz    a NumPy archive of a whole split
+  folder  one .npz or .npy for each image, whose name is the id
+  .npy    features to store in another type or with other axes; --out names the new file. --scale multiplies them,
+          as codes of uint8 need it; --grid makes the places of a grid [N, C, H, W] or [N, H, W, C] regions;
+          --squeeze drops axes of length 1
+  .json   captions and splits as dataset_flickr30k.json has them: {split}_caps.txt and {split}_ids.txt of train
+          (with restval), dev and test
 
 Each --split names an output and, after =, the ids file that chooses its images and their order. A split without
-ids takes every image in the order of the source.`,
+ids takes every image in the order of the source. Of a .json the names after = are those of its own splits.
+
+The type of base64 features follows from their number with --dim, and otherwise from their values; where those do
+not tell it, --source-dtype is asked for. With --fit, {split}_lengths.npy says how many regions of each image are
+not padding. Of an image with a broken record and a whole one the whole one is taken.`,
 		Example: "  vsetrain data convert trainval_36.tsv --out data/coco " +
 			`--split train=train_ids.txt --split dev=dev_ids.txt
   vsetrain data convert features/ --out data/f30k --split test=test_ids.txt --dtype f16
   vsetrain data convert train_ims.npy --out f16/train_ims.npy --dtype f16
-  vsetrain data convert grid.npy --out data/mine/test_ims.npy --grid nchw --scale 0.0123   # uint8 codes`,
+  vsetrain data convert grid.npy --out data/mine/test_ims.npy --grid nchw --scale 0.0123   # uint8 codes
+  vsetrain data convert dataset_coco.json --out data/coco --captions 5
+  vsetrain data convert dataset_coco.json --out data/coco --split testall=test`,
 		Args: func(c *cobra.Command, args []string) error {
-			o.Sources = args
+			o.Sources, o.given = args, c.Flags().Visit
 			return cobra.MinimumNArgs(1)(c, args)
 		},
 		RunE: a.runs(o),
@@ -57,19 +76,37 @@ ids takes every image in the order of the source.`,
 	f.StringVar(&o.Out, "out", "", "output `DIR`; for a .npy source the output file")
 	f.StringArrayVar(&o.SplitFlags, "split", nil, "output split and its ids file, `NAME[=IDS]`; may be repeated")
 	f.StringVar(&o.DType, "dtype", "f32", "type of the stored features: f32 or f16")
+	f.StringVar(&o.SourceDType, "source-dtype", "", "type of the features in a .tsv: f16, f32 or f64; empty finds it "+
+		"out")
 	f.IntVar(&o.Regions, "regions", 0, "regions per image; 0 takes them from the first image")
-	f.IntVar(&o.Dim, "dim", 0, "feature size; 0 takes it from the first image")
+	f.IntVar(&o.Dim, "dim", 0, "feature size; 0 takes it from the source")
 	f.BoolVar(&o.Fit, "fit", false, "pad images of fewer regions with zeros and cut those of more")
+	f.BoolVar(&o.Distinct, "distinct", false, "one row for an image that an ids file names once for each caption")
 	f.BoolVar(&o.KeepFirst, "keep-first", false, "of images that a .tsv holds twice with different content keep the "+
 		"first")
+	f.BoolVar(&o.SkipBroken, "skip-broken", false, "leave out images that cannot be read, and name them")
 	f.StringVar(&o.Features, "features-key", "", "name of the features in .npz; empty tries the usual ones")
 	f.StringVar(&o.Boxes, "boxes-key", "", "name of the boxes in .npz; empty tries the usual ones")
 	f.StringVar(&o.Sizes, "sizes-key", "", "name of the picture sizes in .npz; empty tries the usual ones")
-	f.Float64Var(&o.Scale, "scale", 0, "multiply the numbers of a .npy; integers need it, 1 takes them as they are")
-	f.StringVar(&o.Grid, "grid", "", "axes of a .npy that holds grids: nchw or nhwc")
+	f.Float64Var(&o.Scale, "scale", 0, "multiply the numbers of arrays; integers need it, 1 takes them as they are")
+	f.StringVar(&o.Axes.Grid, "grid", "", "axes of arrays that hold grids: nchw or nhwc")
+	f.IntSliceVar(&o.Axes.Squeeze, "squeeze", nil, "drop these axes of length 1 of arrays, counted from 0")
+	f.StringVar(&o.IDKey, "id-key", "", "key of an image of a .json that holds its id; empty is cocoid or filename")
+	f.IntVar(&o.Captions, "captions", 0, "take the first so many captions of each image of a .json; 0 takes all")
 	f.BoolVar(&o.Force, "force", false, "replace files that exist")
 	must(c.MarkFlagRequired("out"))
 	return c
+}
+
+// convertFlags are the flags that each kind of source has beside --out and --force.
+var convertFlags = map[string][]string{
+	".tsv": {"split", "dtype", "source-dtype", "regions", "dim", "fit", "distinct", "keep-first", "skip-broken"},
+	".npz": {"split", "dtype", "regions", "dim", "fit", "features-key", "boxes-key", "sizes-key", "scale", "grid",
+		"squeeze"},
+	"folder": {"split", "dtype", "regions", "dim", "fit", "distinct", "skip-broken", "features-key", "boxes-key",
+		"sizes-key", "scale", "grid", "squeeze"},
+	".npy":  {"dtype", "scale", "grid", "squeeze"},
+	".json": {"split", "id-key", "captions", "skip-broken"},
 }
 
 func (o *dataConvertOptions) run(_ context.Context, a *app) error {
@@ -99,54 +136,82 @@ func (o *dataConvertOptions) run(_ context.Context, a *app) error {
 	return nil
 }
 
-// job chooses the conversion by what the sources are. Its report is nil when only the type changes.
-func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert.Report, error),
-	error) {
-	sources := o.Sources
-	first := sources[0]
-	info, err := os.Stat(first)
-	ext := strings.ToLower(filepath.Ext(first))
-	tsv := convert.TSVOptions{Target: o.Target, Files: sources, KeepFirst: o.KeepFirst}
-	npz := convert.NPZOptions{Target: o.Target, Path: first, Features: o.Features, Boxes: o.Boxes, Sizes: o.Sizes}
-	single := len(sources) == 1
-	switch {
-	case first == "-" && single:
-		return func(p convert.Progress) (*convert.Report, error) { return convert.TSVStream(in, "stdin", tsv, p) },
-			check(tsv.Validate())
-	case err != nil:
+// job chooses the conversion by what the sources are. Its report is nil when one array was written.
+func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert.Report, error), error) {
+	first, single := o.Sources[0], len(o.Sources) == 1
+	kind := strings.ToLower(filepath.Ext(first))
+	stream := first == "-" && single
+	if stream {
+		kind = ".tsv"
+	} else if info, err := os.Stat(first); err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
+	} else if info.IsDir() {
+		kind = "folder"
 	}
-	library := map[string]string{".h5": "h5py", ".hdf5": "h5py", ".hdf": "h5py", ".pt": "torch", ".pth": "torch"}[ext]
+	library := map[string]string{".h5": "h5py", ".hdf5": "h5py", ".hdf": "h5py", ".pt": "torch", ".pth": "torch"}[kind]
 	if library != "" {
 		return nil, usagef("%s: not read; write it as a .npy first, piece by piece, with %s and "+
 			"numpy.lib.format.open_memmap: docs/data.md, \"HDF5 and PyTorch files\", has the lines of Python", first,
 			library)
 	}
-	if err := o.checkOut(first, ext == ".npy" && single); err != nil {
+	flags, known := convertFlags[kind]
+	if !known || !single && kind != ".tsv" {
+		const expected = "expected .tsv files, or one .npz, .npy, .json or folder of .npz or .npy"
+		return nil, usagef("%v", regular.Explain(fmt.Errorf("%s: %s", strings.Join(o.Sources, " "), expected), first))
+	}
+	if err := o.checkOut(first, kind == ".npy"); err != nil {
 		return nil, err
 	}
-	array := ext == ".npy" && single
-	switch {
-	case !array && (o.Scale != 0 || o.Grid != ""):
-		return nil, usagef("--scale and --grid are for a .npy file, found %s", strings.Join(sources, " "))
-	case ext == ".tsv":
-		return func(p convert.Progress) (*convert.Report, error) { return convert.TSV(tsv, p) }, check(tsv.Validate())
-	case (ext == ".npz" || info.IsDir()) && single:
-		return func(p convert.Progress) (*convert.Report, error) { return convert.NPZ(npz, p) }, check(npz.Validate())
-	case array:
-		if err := check(o.retype().Validate()); err != nil {
+	var misused error
+	o.given(func(f *pflag.Flag) {
+		for _, all := range convertFlags {
+			if slices.Contains(all, f.Name) && !slices.Contains(flags, f.Name) {
+				misused = usagef("--%s is not for %s; a %s source has --%s", f.Name, strings.Join(o.Sources, " "), kind,
+					strings.Join(flags, ", --"))
+			}
+		}
+	})
+	if misused != nil {
+		return nil, misused
+	}
+	switch kind {
+	case ".tsv":
+		source, err := sourceType(o.SourceDType)
+		if err != nil {
 			return nil, err
 		}
+		tsv := convert.TSVOptions{Target: o.Target, Files: o.Sources, Source: source, KeepFirst: o.KeepFirst}
 		return func(p convert.Progress) (*convert.Report, error) {
-			return nil, convert.Retype(first, o.Out, o.retype(), p)
-		}, nil
+			if stream {
+				return convert.TSVStream(in, "stdin", tsv, p)
+			}
+			return convert.TSV(tsv, p)
+		}, check(tsv.Validate())
+	case ".npy":
+		retype := convert.RetypeOptions{DType: o.Target.DType, Scale: o.Scale, Axes: o.Axes, Force: o.Force}
+		return func(p convert.Progress) (*convert.Report, error) {
+			return nil, convert.Retype(first, o.Out, retype, p)
+		}, check(retype.Validate())
+	case ".json":
+		captions := convert.CaptionOptions{Path: first, Out: o.Out, Splits: o.Splits, IDKey: o.IDKey,
+			Captions: o.Captions, SkipBroken: o.SkipBroken, Force: o.Force}
+		o.Splits = nil // of which there are no features
+		return func(convert.Progress) (*convert.Report, error) { return convert.Captions(captions) },
+			check(captions.Validate())
 	}
-	return nil, usagef("%s: expected .tsv files, or one .npz, .npy or folder of .npz", strings.Join(sources, " "))
+	arrays := convert.ArrayOptions{Target: o.Target, Axes: o.Axes, Scale: o.Scale, Path: first, Features: o.Features,
+		Boxes: o.Boxes, Sizes: o.Sizes}
+	return func(p convert.Progress) (*convert.Report, error) { return convert.Arrays(arrays, p) },
+		check(arrays.Validate())
 }
 
-// retype are the options of a .npy source.
-func (o *dataConvertOptions) retype() convert.RetypeOptions {
-	return convert.RetypeOptions{DType: o.Target.DType, Scale: o.Scale, Grid: o.Grid, Force: o.Force}
+// sourceType returns the type that --source-dtype names.
+func sourceType(name string) (npy.DType, error) {
+	d, ok := map[string]npy.DType{"": "", "f16": npy.F16, "f32": npy.F32, "f64": npy.F64}[name]
+	if !ok {
+		return "", usagef("--source-dtype: expected f16, f32 or f64, found %q", name)
+	}
+	return d, nil
 }
 
 // checkOut returns an error where --out names a folder and a file is written, or the other way round.
@@ -183,19 +248,39 @@ func unused(n int) string {
 	return fmt.Sprintf(", %d of them in no split", n)
 }
 
+// shownImages is how many images are named where many are told of.
+const shownImages = 10
+
 func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
+	for _, n := range r.Notes {
+		a.Printf("%s\n", n)
+	}
 	for _, s := range o.Splits {
 		a.Printf("%s: %d rows (%s)\n", filepath.Join(o.Out, s.Name+"_ims.npy"), r.Rows[s.Name], o.DType)
 	}
-	a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused(r.Unused))
+	if len(o.Splits) > 0 {
+		a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused(r.Unused))
+	}
 	if r.Padded+r.Cut > 0 {
 		a.Printf("%d images padded with zeros, %d cut\n", r.Padded, r.Cut)
 	}
-	for _, d := range r.Duplicates {
-		same := "with other content"
-		if d.Same {
-			same = "byte by byte the same"
+	if r.Padded > 0 {
+		a.Printf("{split}_lengths.npy has the number of regions of each image\n")
+	}
+	for i, d := range r.Duplicates {
+		if i == shownImages {
+			a.Printf("%d more records left out\n", len(r.Duplicates)-i)
+			break
 		}
-		a.Printf("image %s occurs again at %s, %s; kept the one at %s\n", d.ID, d.Second, same, d.First)
+		a.Printf("image %s: took the record at %s, left out the one at %s: %s\n", d.ID, d.Kept, d.Left, d.Why)
+	}
+	for i, b := range r.Broken {
+		if i == shownImages {
+			break
+		}
+		a.Printf("left out: %v\n", b)
+	}
+	if n := len(r.Broken); n > 0 {
+		a.Printf("%s left out; captions of such images have to go too\n", ui.Count(n, "broken image"))
 	}
 }

@@ -58,6 +58,8 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 			"broken record"},
 		{"sweep", "s.yaml", "axes:", 2 * gigabyte, "sweep status s.yaml", "too large"},
 		{"TSV", "a.tsv", "1\t2", 2 * gigabyte, "data convert a.tsv --out o --split train", "a.tsv"},
+		{"captions and splits", "k.json", `{"images": [{"raw": "`, 2 * gigabyte, "data convert k.json --out o",
+			"too large"},
 		{"vocabulary", "v.json", `{"word2idx": {"`, 2 * gigabyte, train + "--set data.vocab=v.json",
 			"at most 268435456"},
 		{"word vectors", "v.txt", "dog 1 ", 2 * gigabyte, train + "--set model.word_init=v.txt",

@@ -1,12 +1,15 @@
-// Package convert turns published region features into the files of a precomp folder, row by row in constant memory:
+// Package convert turns published region features and captions into the files of a precomp folder, features row by row
+// in constant memory:
 //
-//	TSV     bottom-up-attention's tab-separated files with base64 arrays, of any size
-//	NPZ     NumPy archives: one for a whole split, or a folder with one per image
-//	Retype  float32 to float16 and back
+//	TSV       bottom-up-attention's tab-separated files with base64 arrays, of any size
+//	Arrays    NumPy archives and arrays: one archive for a whole split, or a folder with a file for each image
+//	Retype    one array of features: float32 to float16 and back, other axes
+//	Captions  Karpathy's JSON of captions and splits
 //
-// All write {split}_ims.npy [N, R, D], and where the source has them {split}_ims_bbx.npy [N, R, 4] (float32, pixels x1,
-// y1, x2, y2) and {split}_ims_size.npy [N, 2] (int32, width, height), plus {split}_ids.txt. Rows follow the order of an
-// ids file, as SCAN's converter does; an id may occur several times there (the repeated layout).
+// Features become {split}_ims.npy [N, R, D], and where the source has them {split}_ims_bbx.npy [N, R, 4] (float32,
+// pixels x1, y1, x2, y2) and {split}_ims_size.npy [N, 2] (int32, width, height), plus {split}_ids.txt. Where an image
+// has fewer regions than R, {split}_lengths.npy [N] (int32) has the number of each. Rows follow the order of an ids
+// file, as SCAN's converter does; an id may occur several times there (the repeated layout).
 package convert
 
 import (
@@ -28,7 +31,7 @@ type Split struct {
 	IDs  string // path of a text file with one image id per line
 }
 
-// Target says what is written and where. It is part of the options of TSV and NPZ.
+// Target says what is written and where. It is part of the options of TSV and Arrays.
 type Target struct {
 	Out    string // folder, made when missing
 	Splits []Split
@@ -38,6 +41,9 @@ type Target struct {
 	Fit     bool      // pad images of fewer than R regions with zeros and cut those of more; otherwise they are errors
 	DType   npy.DType // of the features: npy.F32 or npy.F16
 	Force   bool      // replace files that exist
+
+	SkipBroken bool // leave images out that cannot be read
+	Distinct   bool // one row for an image that an ids file names on several lines in a row, once for each caption
 }
 
 // Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when
@@ -55,23 +61,49 @@ type Report struct {
 	Rows       map[string]int // rows written for each split
 	Records    int            // images read from the source
 	Unused     int            // images of the source in no split
-	Duplicates []Duplicate    // images that the source holds more than once
+	Duplicates []Duplicate    // records beside others of the same images
+	Broken     []Broken       // images that were left out (SkipBroken)
 	Padded     int            // images with fewer than R regions (Fit)
 	Cut        int            // images with more than R regions (Fit)
+	Notes      []string       // what else a person should know, a line each
 }
 
-// Duplicate is a repeated image: the later record was skipped.
-type Duplicate struct {
-	ID            string
-	First, Second string // file:line
-	Same          bool   // whether the two records agree byte by byte
+func (r *Report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
+
+// Duplicate is a record that was left out, since another one of the same image was taken.
+type Duplicate struct {
+	ID         string
+	Kept, Left string // file:line
+	Why        string // it was left: what is wrong with it, or how it compares with the other
+}
+
+// Broken is an image whose record cannot be read.
+type Broken struct {
+	ID    string // "" where the record does not tell
+	Where string // file:line; "" where the error names the file
+	Err   error
+}
+
+// Error implements error.
+func (b Broken) Error() string {
+	text := b.Err.Error()
+	if b.ID != "" {
+		text = "image " + b.ID + ": " + text
+	}
+	if b.Where != "" {
+		text = b.Where + ": " + text
+	}
+	return text
+}
+
+// Unwrap implements errors.Unwrap.
+func (b Broken) Unwrap() error { return b.Err }
 
 // Validate returns an error that names the first field that cannot be used.
 func (t *Target) Validate() error {
 	switch {
-	case t.Out == "":
-		return fmt.Errorf("convert: output folder: expected a path, found nothing")
 	case t.DType != npy.F32 && t.DType != npy.F16:
 		return fmt.Errorf("convert: feature type: expected f32 (%s) or f16 (%s), found %q", npy.F32, npy.F16,
 			string(t.DType))
@@ -85,17 +117,27 @@ func (t *Target) Validate() error {
 		return fmt.Errorf("convert: padding and cutting needs the number of regions; set it with --regions, 36 for " +
 			"the usual layout")
 	}
-	seen := map[string]bool{}
 	for _, s := range t.Splits {
+		if s.IDs == "" && len(t.Splits) > 1 {
+			return fmt.Errorf("convert: split %s has no ids file: with several splits each needs one, to tell which "+
+				"images are its own", s.Name)
+		}
+	}
+	return checkNames(t.Out, t.Splits)
+}
+
+// checkNames returns an error for an output that has no folder, or splits whose files would not be different ones.
+func checkNames(out string, splits []Split) error {
+	if out == "" {
+		return fmt.Errorf("convert: output folder: expected a path, found nothing")
+	}
+	seen := map[string]bool{}
+	for _, s := range splits {
 		if s.Name == "" || filepath.Base(s.Name) != s.Name || seen[s.Name] {
 			return fmt.Errorf("convert: split name %q: expected a different plain name for each split, such as train",
 				s.Name)
 		}
 		seen[s.Name] = true
-		if s.IDs == "" && len(t.Splits) > 1 {
-			return fmt.Errorf("convert: split %s has no ids file: with several splits each needs one, to tell which "+
-				"images are its own", s.Name)
-		}
 	}
 	return nil
 }
@@ -111,6 +153,7 @@ const (
 type item struct {
 	id            string
 	regions, dim  int
+	length        int       // regions that are not padding
 	features      []float32 // [regions, dim]
 	boxes         []float32 // [regions, 4]; nil when the source has none
 	width, height int64     // 0 when unknown
@@ -124,6 +167,7 @@ func (t *Target) shape(it *item, rep *Report) error {
 		return fmt.Errorf("expected features of %d channels, found %d; all images of a data set must come from one "+
 			"detector", t.Dim, it.dim)
 	}
+	it.length = min(it.regions, t.Regions)
 	if it.regions == t.Regions {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"strings"
@@ -13,9 +12,11 @@ import (
 
 // idList is an ids file: the images of a split in order.
 type idList struct {
-	path string
-	ids  []string // canonical
-	line []int    // of each id in the file, from 1
+	path   string
+	ids    []string // canonical
+	lines  []string // as they are written
+	number []int    // of each line in the file, from 1
+	rows   int      // that the ids stand for
 }
 
 // canonical removes blanks and, from whole numbers, leading zeros, so that 000042 and 42 are one image.
@@ -41,18 +42,21 @@ func checkID(id string) error {
 	return nil
 }
 
-// readIDs reads an ids file; blank lines are allowed at its end only.
-func readIDs(path string) (*idList, error) {
-	f, _, err := regular.Open(path)
+// maxIDs bounds an ids file in bytes.
+const maxIDs = 1 << 30
+
+// readIDs reads an ids file; blank lines are allowed at its end only. Equal ids in a row stand for one row where they
+// are to be distinct.
+func readIDs(path string, distinct bool) (*idList, error) {
+	text, err := regular.ReadText(path, maxIDs, "ids of images")
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	l := &idList{path: path}
-	s := bufio.NewScanner(f)
-	blank := 0
-	for n := 1; s.Scan(); n++ {
-		id := canonical(s.Text())
+	blank, n, at := 0, 0, map[string]int{}
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		n++
+		id := canonical(line)
 		if id == "" {
 			blank = cmp.Or(blank, n)
 			continue
@@ -63,11 +67,15 @@ func readIDs(path string) (*idList, error) {
 		if err := checkID(id); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
-		l.ids = append(l.ids, id)
-		l.line = append(l.line, n)
-	}
-	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		if last := len(l.ids) - 1; !distinct || last < 0 || l.ids[last] != id {
+			if distinct && at[id] > 0 {
+				return nil, fmt.Errorf("%s:%d: image %s was in line %d already, with others between them; for one row "+
+					"for each image (--distinct) the lines of an image have to follow each other", path, n, id, at[id])
+			}
+			l.rows++
+		}
+		at[id] = n
+		l.ids, l.lines, l.number = append(l.ids, id), append(l.lines, strings.TrimSpace(line)), append(l.number, n)
 	}
 	if len(l.ids) == 0 {
 		return nil, fmt.Errorf("%s: expected one image id per line, found an empty file", path)
@@ -87,7 +95,7 @@ func (l *idList) missing(have func(id string) bool, source string) error {
 		}
 		seen[id] = true
 		if n++; n <= shown {
-			list = append(list, fmt.Sprintf("%s (line %d)", id, l.line[i]))
+			list = append(list, fmt.Sprintf("%s (line %d)", id, l.number[i]))
 		}
 	}
 	if n == 0 {

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 )
@@ -9,6 +10,8 @@ import (
 type index struct {
 	seed      maphash.Seed
 	entries   map[string]entry
+	others    map[string][]entry // records of images that have an entry, with other content
+	order     []string           // of others, by their first one
 	keepFirst bool
 }
 
@@ -20,7 +23,8 @@ type entry struct {
 }
 
 func newIndex(keepFirst bool) *index {
-	return &index{seed: maphash.MakeSeed(), entries: map[string]entry{}, keepFirst: keepFirst}
+	return &index{seed: maphash.MakeSeed(), entries: map[string]entry{}, others: map[string][]entry{},
+		keepFirst: keepFirst}
 }
 
 func (x *index) have(id string) bool {
@@ -28,58 +32,96 @@ func (x *index) have(id string) bool {
 	return ok && e.file >= 0
 }
 
-// put notes a record, or reports it as a duplicate, which must be skipped. Two different records of one image are an
-// error unless the first is to be kept.
-func (x *index) put(id string, e entry, sources []source, rep *Report) (duplicate bool, err error) {
-	if !x.have(id) {
-		x.entries[id] = e
-		return false, nil
+// repeated notes that a record of an image that has one is left out: it is the same, or broken.
+func (x *index) repeated(rep *Report, id string, e entry, sources []source, broken error) {
+	old, why := x.entries[id], "the same byte by byte"
+	if broken != nil {
+		why = broken.Error()
 	}
-	old := x.entries[id]
-	d := Duplicate{id, old.where(sources), e.where(sources), old.hash == e.hash}
-	if !d.Same && !x.keepFirst {
-		return true, fmt.Errorf("image %s was at %s already, with other content; remove one of them or keep the "+
-			"first with --keep-first", id, d.First)
-	}
-	rep.Duplicates = append(rep.Duplicates, d)
-	return true, nil
+	rep.Duplicates = append(rep.Duplicates, Duplicate{id, old.where(sources), e.where(sources), why})
 }
 
-// build scans the sources for the images that have an entry and returns the columns of each source.
-func (x *index) build(sources []source, rep *Report, progress Progress) ([]columns, error) {
+// conflict is what happens to a whole record of an image that has another one: it is left out where the first is to be
+// kept, and an error otherwise.
+func (x *index) conflict(rep *Report, id string, e entry, sources []source) error {
+	old := x.entries[id]
+	if !x.keepFirst {
+		return fmt.Errorf("image %s was at %s already, with other content; remove one of them or keep the first with "+
+			"--keep-first", id, old.where(sources))
+	}
+	x.repeated(rep, id, e, sources, errors.New("with other content"))
+	return nil
+}
+
+// build scans the sources for the images that have an entry and returns the lines that are no records.
+func (x *index) build(sources []source, rep *Report, progress Progress) (broken []Broken, err error) {
 	var total, done int64
 	for _, s := range sources {
 		total += s.size
 	}
-	cols := make([]columns, len(sources))
 	var p parser
 	for i := range sources {
 		err := sources[i].scan(&p, done, total, progress, func(r *recordReader, rec []byte) error {
 			rep.Records++
 			e := entry{file: int32(i), line: int32(r.line), length: int32(len(rec)), offset: r.offset}
 			e.hash = maphash.Bytes(x.seed, rec)
-			var err error
-			if p.fields, err = splitFields(rec, p.fields); err != nil {
-				return err
-			}
-			id, err := p.id(p.fields)
-			if err != nil {
-				return err
-			}
-			if _, wanted := x.entries[id]; !wanted {
+			id, err := p.begin(rec)
+			old, wanted := x.entries[id]
+			switch {
+			case err != nil:
+				broken = append(broken, Broken{id, e.where(sources), err})
+			case !wanted:
 				rep.Unused++
-				return nil
+			case !x.have(id):
+				x.entries[id] = e
+			case old.hash == e.hash:
+				x.repeated(rep, id, e, sources, nil)
+			default:
+				if x.others[id] == nil {
+					x.order = append(x.order, id)
+				}
+				x.others[id] = append(x.others[id], e)
 			}
-			_, err = x.put(id, e, sources, rep)
-			return err
+			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		cols[i] = p.columns
 		done += sources[i].size
 	}
-	return cols, nil
+	return broken, nil
+}
+
+// resolve chooses among several records of an image the first that can be read. Another one that can, with other
+// content, is a conflict.
+func (x *index) resolve(sources []source, rep *Report) error {
+	var p parser
+	var rec []byte
+	for _, id := range x.order {
+		all := append([]entry{x.entries[id]}, x.others[id]...)
+		faults, kept := make([]error, len(all)), -1
+		for i, e := range all {
+			var err error
+			if rec, err = e.load(sources, rec); err != nil {
+				return fmt.Errorf("%s: %w", e.where(sources), err)
+			}
+			if _, faults[i] = p.read(&sources[e.file], rec); faults[i] == nil && kept < 0 {
+				kept, x.entries[id] = i, e
+			}
+		}
+		for i, e := range all {
+			switch {
+			case kept < 0 || i == kept:
+			case faults[i] != nil:
+				x.repeated(rep, id, e, sources, faults[i])
+			default:
+				if err := x.conflict(rep, id, e, sources); err != nil {
+					return fmt.Errorf("%s: %w", e.where(sources), err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // where names the record: file:line.

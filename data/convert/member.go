@@ -6,12 +6,13 @@ import (
 	"io"
 
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
 )
 
 // A .npz archive is a zip file whose members are .npy arrays. Members are read front to back because compressed ones
 // cannot be mapped; the format is that of internal/files/npy, restricted to little-endian numbers in C order.
 
-// member is an open array inside an archive.
+// member is an open array, in an archive or alone.
 type member struct {
 	*npy.Stream
 	name string
@@ -54,6 +55,24 @@ func openMember(f *zip.File, archive int64) (*member, error) {
 	if err != nil {
 		c.Close()
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return m, nil
+}
+
+// openArray starts reading the array of a .npy file; Close it.
+func openArray(path string) (*member, error) {
+	f, size, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{name: "features", c: f}
+	if m.Stream, err = npy.NewStream(f); err == nil && m.Offset+m.Bytes() != size {
+		err = fmt.Errorf("shape %v of %s needs %d bytes of data, found %d; copy or convert the file again", m.Shape,
+			m.DType.Name(), m.Bytes(), size-m.Offset)
+	}
+	if err != nil {
+		f.Close()
+		return nil, regular.Explain(fmt.Errorf("%s: %w", path, err), path, regular.NPY)
 	}
 	return m, nil
 }

@@ -89,8 +89,8 @@ func TestMemoryIsThatOfOneRecord(t *testing.T) {
 		}
 		src.at = 0
 		o := TSVOptions{Target: Target{Out: filepath.Join(dir, name), Splits: []Split{split}, DType: npy.F16},
-			Files: []string{"endless"}}
-		rep := try.Get(convertTSV(&o, []source{{"endless", src, src, src.size()}}, watch))(t)
+			Files: []string{"endless"}, Source: npy.F32}
+		rep := try.Get(convertTSV(&o, []source{{name: "endless", r: src, at: src, size: src.size()}}, watch))(t)
 		want := n
 		if split.IDs != "" {
 			want = n / 10
@@ -111,7 +111,7 @@ func BenchmarkTSV(b *testing.B) {
 	for range b.N {
 		src.at = 0
 		o := TSVOptions{Target: Target{Out: b.TempDir(), Splits: []Split{{Name: "a"}}, DType: npy.F16},
-			Files: []string{"endless"}}
-		try.Get(convertTSV(&o, []source{{"endless", src, src, src.size()}}, nil))(b)
+			Files: []string{"endless"}, Source: npy.F32}
+		try.Get(convertTSV(&o, []source{{name: "endless", r: src, at: src, size: src.size()}}, nil))(b)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/integrity"
@@ -20,6 +21,7 @@ type output struct {
 	rows              int // expected; -1 when unknown
 	written           int
 	ims, boxes, sizes *npy.Writer
+	lengths           []int64 // of each row
 	ids               bytes.Buffer
 }
 
@@ -29,18 +31,25 @@ func newOutput(t *Target, s Split, rows int) (*output, error) {
 		return nil, err
 	}
 	o := &output{t: t, split: s.Name, rows: rows}
-	for _, end := range []string{"_ims.npy", "_ims_bbx.npy", "_ims_size.npy"} {
+	if t.SkipBroken {
+		o.rows = -1
+	}
+	for _, end := range []string{"_ims.npy", "_ims_bbx.npy", "_ims_size.npy", "_lengths.npy"} {
 		if err := free(o.name(end), t.Force); err != nil {
 			return nil, err
 		}
 	}
-	// The ids file may well be the one of the output folder.
+	// The ids file may well be the one of the output folder. It keeps its lines, unless images are left out.
 	if a, err := os.Stat(o.name("_ids.txt")); !errors.Is(err, os.ErrNotExist) && !t.Force {
 		if err != nil {
 			return nil, err
 		}
 		if b, err := os.Stat(s.IDs); err != nil || !os.SameFile(a, b) {
 			return nil, free(o.name("_ids.txt"), false)
+		}
+		if t.SkipBroken {
+			return nil, fmt.Errorf("%s: --skip-broken may leave out images of this file, which chooses the images "+
+				"too; name another --out, or replace the file with --force", o.name("_ids.txt"))
 		}
 	}
 	return o, nil
@@ -70,8 +79,8 @@ func (o *output) open(it *item) (err error) {
 	return err
 }
 
-// write appends an image whose shape has been checked.
-func (o *output) write(it *item) error {
+// write appends an image whose shape has been checked, under the id that is to be written.
+func (o *output) write(it *item, id string) error {
 	if o.ims == nil {
 		if err := o.open(it); err != nil {
 			return err
@@ -93,9 +102,74 @@ func (o *output) write(it *item) error {
 			return err
 		}
 	}
-	o.ids.WriteString(it.id)
-	o.ids.WriteByte('\n')
+	o.lengths = append(o.lengths, int64(it.length))
+	o.again(id)
 	o.written++
+	return nil
+}
+
+// again writes the id of the last row once more, for its next caption.
+func (o *output) again(id string) {
+	o.ids.WriteString(id)
+	o.ids.WriteByte('\n')
+}
+
+// writeLists writes every split in the order of its ids. load returns an image and where it stands; one that cannot be
+// loaded is broken. Images that were left out before are in left.
+func (t *Target) writeLists(lists []*idList, left map[string]bool, rep *Report, progress Progress,
+	load func(id string) (it *item, where string, err error)) error {
+	outs, total := make([]*output, len(lists)), 0
+	for i, l := range lists {
+		var err error
+		if outs[i], err = newOutput(t, t.Splits[i], l.rows); err != nil {
+			return err
+		}
+		total += l.rows
+	}
+	done := 0
+	for i, out := range outs {
+		defer out.abort()
+		var it *item
+		last, where := "", ""
+		for j, id := range lists[i].ids {
+			switch line := lists[i].lines[j]; {
+			case left[id]:
+			case id == last && t.Distinct:
+				out.again(line)
+			default:
+				if id != last {
+					var err error
+					if it, where, err = load(id); err != nil {
+						last, left[id] = "", true
+						if err := t.broken(rep, id, where, err); err != nil {
+							return err
+						}
+						break
+					}
+					if err := t.shape(it, rep); err != nil {
+						return fmt.Errorf("%s: image %s: %w", where, id, err)
+					}
+					last = id
+				}
+				if err := out.write(it, line); err != nil {
+					return fmt.Errorf("%s: image %s: %w", where, id, err)
+				}
+				done++
+				progress.report("write", int64(done), int64(total))
+			}
+		}
+		rep.Rows[out.split] = out.written
+	}
+	return commit(outs...)
+}
+
+// broken turns what is wrong with an image into an error, or notes it where such images are left out.
+func (t *Target) broken(rep *Report, id, where string, err error) error {
+	b := Broken{id, where, err}
+	if !t.SkipBroken {
+		return fmt.Errorf("%w; --skip-broken leaves such images out", b)
+	}
+	rep.Broken = append(rep.Broken, b)
 	return nil
 }
 
@@ -124,6 +198,9 @@ func prepare(set *atomicfile.Set, outs ...*output) error {
 		if err := o.prepareArray(set, o.sizes, "_ims_size.npy"); err != nil {
 			return err
 		}
+		if err := o.prepareLengths(set); err != nil {
+			return err
+		}
 	}
 	for _, o := range outs {
 		if err := o.prepareArray(set, o.ims, "_ims.npy"); err != nil {
@@ -146,6 +223,22 @@ func (o *output) prepareArray(set *atomicfile.Set, w *npy.Writer, end string) er
 	}
 	set.Add(f)
 	return nil
+}
+
+// prepareLengths adds the number of regions of each image to a set, where one has fewer than the array.
+func (o *output) prepareLengths(set *atomicfile.Set) error {
+	var w *npy.Writer
+	if slices.Min(o.lengths) < int64(o.t.Regions) {
+		var err error
+		if w, err = npy.Create(o.name("_lengths.npy"), npy.I32, []int{len(o.lengths)}); err != nil {
+			return err
+		}
+		defer w.Abort()
+		if err := w.WriteInts(o.lengths); err != nil {
+			return err
+		}
+	}
+	return o.prepareArray(set, w, "_lengths.npy")
 }
 
 // prepareIDs adds the ids file to a set. One that has the same ids already is left alone: it may be the one that chose

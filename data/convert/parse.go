@@ -1,163 +1,209 @@
 package convert
 
 import (
+	"bytes"
 	"encoding/base64"
-	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
+
+	"vsetrain/internal/files/elements"
 )
 
-// The fields of a bottom-up-attention file (peteanderson80/bottom-up-attention, tools/generate_tsv.py).
-var fieldNames = []string{"image_id", "image_w", "image_h", "num_boxes", "boxes", "features"}
+// floatTypes are the types that arrays may have, by the bytes of a value, under their names in package elements.
+var floatTypes = map[int]string{2: "F16", 4: "F32", 8: "F64"}
 
-// columns maps the six fields to positions in a record.
-type columns struct {
-	at    [6]int
-	named bool // by a header; there may be further fields then
-}
-
-var defaultColumns = columns{at: [6]int{0, 1, 2, 3, 4, 5}}
-
-// need returns the smallest number of fields of a record.
-func (c *columns) need() int { return slices.Max(c.at[:]) + 1 }
-
-// header returns the columns named by a header record and true, or false when the record is data.
-func header(fields [][]byte) (columns, bool, error) {
-	c := columns{named: true}
-	if len(fields) == 0 || !strings.Contains(" "+strings.Join(fieldNames, " ")+" ", " "+string(fields[0])+" ") {
-		return defaultColumns, false, nil
-	}
-	for i, name := range fieldNames {
-		c.at[i] = -1
-		for j, f := range fields {
-			if string(f) == name {
-				c.at[i] = j
-			}
-		}
-		if c.at[i] < 0 {
-			return c, true, fmt.Errorf("header has no field %q: expected %s", name, strings.Join(fieldNames, ", "))
-		}
-	}
-	return c, true, nil
-}
-
-// parser turns records into items; it owns the buffers the items point into.
+// parser turns records into items; it owns the buffers that the items point into.
 type parser struct {
 	columns columns
+	size    int // bytes of a value of the features; 0 where it is not known
+	dim     int // values of a region, the same
+	boxSize int // of the boxes, the same
 	fields  [][]byte
-	raw     []byte
+	raw     []byte // of the features
 	it      item
 }
 
-// id returns the image id of a record cut into fields.
-func (p *parser) id(fields [][]byte) (string, error) {
-	need := p.columns.need()
-	if len(fields) < need || !p.columns.named && len(fields) > need {
-		return "", fmt.Errorf("expected %d tab-separated fields (%s), found %d; a short line is a truncated file", need,
-			strings.Join(fieldNames, ", "), len(fields))
+// begin cuts a record into fields and reads its id, which it may return with an error too.
+func (p *parser) begin(rec []byte) (id string, err error) {
+	if p.fields, err = splitFields(bytes.TrimPrefix(rec, byteOrderMark), p.fields); err != nil {
+		return "", err
 	}
-	id := canonical(string(fields[p.columns.at[0]]))
-	if err := checkID(id); err != nil {
-		return "", fmt.Errorf("field %d: %w", p.columns.at[0]+1, err)
+	if at := p.columns.at[colID]; at < len(p.fields) {
+		id = canonical(string(pythonBytes(p.fields[at])))
+		if err := checkID(id); err != nil {
+			return "", fmt.Errorf("field %d: %w", at+1, err)
+		}
+	}
+	if n := p.columns.fields; len(p.fields) != n {
+		what := "the line is cut off"
+		if len(p.fields) > n {
+			what = "another record may follow without a line end"
+		}
+		return id, fmt.Errorf("expected %d tab-separated fields, found %d; %s", n, len(p.fields), what)
 	}
 	return id, nil
 }
 
-// item decodes a record. The result is valid until the next call.
-func (p *parser) item(rec []byte) (*item, error) {
-	var err error
-	if p.fields, err = splitFields(rec, p.fields); err != nil {
+// item decodes a record that begin has read. The result is valid until the next call.
+func (p *parser) item(id string) (*item, error) {
+	p.it.id = id
+	err := p.decode()
+	if err == nil {
+		err = p.features()
+	}
+	if err != nil {
 		return nil, err
 	}
-	it := &p.it
-	if it.id, err = p.id(p.fields); err != nil {
-		return nil, err
-	}
-	if err := p.decode(it); err != nil {
-		return nil, fmt.Errorf("image %s: %w", it.id, err)
-	}
-	return it, nil
+	return &p.it, nil
 }
 
-func (p *parser) decode(it *item) (err error) {
-	if it.width, err = p.number(1, 1, 1<<30); err != nil {
+// decode reads the fields of a record; the features stay bytes.
+func (p *parser) decode() (err error) {
+	it, c := &p.it, &p.columns
+	count, features := []byte(nil), []byte(nil)
+	if c.has(colObject) {
+		if count, features, err = object(p.fields[c.at[colObject]]); err != nil {
+			return err
+		}
+	} else {
+		count, features = p.fields[c.at[colCount]], p.fields[c.at[colFeatures]]
+	}
+	it.width, it.height = 0, 0
+	if c.has(colWidth) {
+		if it.width, err = number(colWidth, p.fields[c.at[colWidth]], 1, 1<<30); err == nil {
+			it.height, err = number(colHeight, p.fields[c.at[colHeight]], 1, 1<<30)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	n, err := number(colCount, count, 0, maxRegions)
+	switch {
+	case err != nil:
+		return err
+	case n == 0:
+		return fmt.Errorf("num_boxes: 0, an image without regions, of which no row can be made")
+	}
+	if it.regions = int(n); !c.has(colBoxes) {
+		it.boxes = nil // of a source that has them
+	} else if err := p.boxes(p.fields[c.at[colBoxes]]); err != nil {
 		return err
 	}
-	if it.height, err = p.number(2, 1, 1<<30); err != nil {
+	if p.raw, err = decode64(colFeatures, features, p.raw); err != nil {
 		return err
 	}
-	n, err := p.number(3, 1, maxRegions)
+	if len(p.raw) == 0 || len(p.raw)%(2*it.regions) != 0 {
+		return fmt.Errorf("features: %d bytes are not as many values for each of %d boxes (num_boxes): the line is "+
+			"truncated or its count is wrong", len(p.raw), it.regions)
+	}
+	return nil
+}
+
+// boxes reads the boxes, [num_boxes, 4], whose type follows from the number of their bytes.
+func (p *parser) boxes(field []byte) error {
+	b, err := decode64(colBoxes, field, p.raw)
 	if err != nil {
 		return err
 	}
-	it.regions = int(n)
-	if it.boxes, err = p.floats(4, it.boxes, 4*it.regions); err != nil {
-		return err
+	p.raw = b[:0]
+	values := 4 * p.it.regions
+	size := len(b) / values
+	if len(b)%values != 0 || floatTypes[size] == "" || p.boxSize != 0 && size != p.boxSize {
+		want := oneOf(2*values, 4*values, 8*values)
+		if p.boxSize != 0 {
+			want = strconv.Itoa(p.boxSize * values)
+		}
+		return fmt.Errorf("boxes: expected %s bytes, 4 values for each of %d boxes (num_boxes), found %d: the line is "+
+			"truncated or num_boxes is wrong", want, p.it.regions, len(b))
 	}
-	if it.features, err = p.floats(5, it.features, 0); err != nil {
-		return err
+	p.boxSize = size
+	p.it.boxes = floats(p.it.boxes, b, size)
+	return finite("boxes", p.it.boxes, 4)
+}
+
+// oneOf lists the numbers of bytes of the three types.
+func oneOf(f16, f32, f64 int) string { return fmt.Sprintf("%d, %d or %d", f16, f32, f64) }
+
+// features makes numbers of the bytes of the features, now that their type is known.
+func (p *parser) features() error {
+	it, n := &p.it, len(p.raw)
+	switch {
+	case p.size == 0 && p.dim > 0:
+		return fmt.Errorf("expected features of %d channels (--dim), %s bytes for each of %d boxes as float16, "+
+			"float32 or float64, found %d in all: the line is truncated, or the channels are others", p.dim,
+			oneOf(2*p.dim, 4*p.dim, 8*p.dim), it.regions, n)
+	case p.size == 0:
+		return fmt.Errorf("features: %d bytes of a type that is not known, since no record at the beginning of the "+
+			"file could be read; say it with --source-dtype f16, f32 or f64", n)
+	case n%(p.size*it.regions) != 0 || p.dim > 0 && n != p.size*p.dim*it.regions:
+		return fmt.Errorf("features: expected %d bytes for each of %d boxes, as in most records, found %d in all: the "+
+			"line is truncated, or of another detector", p.size*p.dim, it.regions, n)
+	case n/p.size > maxElements:
+		return fmt.Errorf("features: %d values are more than %d", n/p.size, maxElements)
 	}
-	if len(it.features) == 0 || len(it.features)%it.regions != 0 {
-		return fmt.Errorf("features: %d values are not a multiple of num_boxes %d: the line is truncated or its "+
-			"count is wrong", len(it.features), it.regions)
-	}
+	it.features = floats(it.features, p.raw, p.size)
 	it.dim = len(it.features) / it.regions
-	if err := finite("boxes", it.boxes, 4); err != nil {
-		return err
-	}
 	return finite("features", it.features, it.dim)
 }
 
+// floats converts little-endian values of size bytes each into dst, grown when needed.
+func floats(dst []float32, b []byte, size int) []float32 {
+	dst = slices.Grow(dst[:0], len(b)/size)[:len(b)/size]
+	elements.Convert(dst, floatTypes[size], b)
+	return dst
+}
+
+// object returns num_boxes and features of a JSON object, as VinVL writes it; Python's repr of such a dict is read too.
+func object(field []byte) (count, features []byte, err error) {
+	o := struct {
+		Count    json.Number `json:"num_boxes"`
+		Features *string     `json:"features"`
+	}{}
+	text := bytes.TrimSpace(field)
+	if bytes.HasPrefix(text, []byte("{'")) && bytes.IndexByte(text, '"') < 0 {
+		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(": b'"), []byte(": '")), []byte("'"), []byte(`"`))
+	}
+	if err := json.Unmarshal(text, &o); err != nil {
+		return nil, nil, fmt.Errorf("not a JSON object with num_boxes and features as base64: %w; the line is "+
+			"truncated or of another set of columns", err)
+	}
+	if o.Count == "" || o.Features == nil {
+		return nil, nil, fmt.Errorf("a JSON object without num_boxes and features: %s", clip(string(text)))
+	}
+	return []byte(o.Count), []byte(*o.Features), nil
+}
+
 // number reads a whole number, also written as 640.0.
-func (p *parser) number(field int, lo, hi int64) (int64, error) {
-	text := strings.TrimSpace(string(p.fields[p.columns.at[field]]))
+func number(col column, field []byte, lo, hi int64) (int64, error) {
+	name, text := columnNames[col][0], string(pythonBytes(field))
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		f, e := strconv.ParseFloat(text, 64)
 		if e != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-			return 0, fmt.Errorf("%s: expected a whole number, found %q", fieldNames[field], clip(text))
+			return 0, fmt.Errorf("%s: expected a whole number, found %q", name, clip(text))
 		}
 		n = int64(f)
 	}
 	if n < lo || n > hi {
-		return 0, fmt.Errorf("%s: expected a whole number in [%d, %d], found %d", fieldNames[field], lo, hi, n)
+		return 0, fmt.Errorf("%s: expected a whole number in [%d, %d], found %d", name, lo, hi, n)
 	}
 	return n, nil
 }
 
-// floats decodes a base64 array of little-endian float32 into dst, grown when needed. want is the number of values, 0
-// for any.
-func (p *parser) floats(field int, dst []float32, want int) ([]float32, error) {
-	name, text := fieldNames[field], p.fields[p.columns.at[field]]
-	if n := base64.StdEncoding.DecodedLen(len(text)); cap(p.raw) < n {
-		p.raw = make([]byte, n)
-	}
-	n, err := base64.StdEncoding.Decode(p.raw[:cap(p.raw)], text)
+// decode64 decodes base64 into dst, grown when needed.
+func decode64(col column, field, dst []byte) ([]byte, error) {
+	text := pythonBytes(field)
+	n := base64.StdEncoding.DecodedLen(len(text))
+	dst = slices.Grow(dst[:0], n)[:n]
+	n, err := base64.StdEncoding.Decode(dst, text)
 	if err != nil {
-		return dst, fmt.Errorf("%s: not base64: %v of %d characters; the line is truncated or damaged", name, err,
-			len(text))
+		return dst[:0], fmt.Errorf("%s: not base64: %v of %d characters; the line is truncated or damaged",
+			columnNames[col][0], err, len(text))
 	}
-	if n%4 != 0 {
-		return dst, fmt.Errorf("%s: %d bytes are not float32 values: the line is truncated", name, n)
-	}
-	if want > 0 && n != 4*want {
-		return dst, fmt.Errorf("%s: expected %d values, found %d: the line is truncated or num_boxes is wrong", name,
-			want, n/4)
-	}
-	if n/4 > maxElements {
-		return dst, fmt.Errorf("%s: %d values are more than %d", name, n/4, maxElements)
-	}
-	if cap(dst) < n/4 {
-		dst = make([]float32, n/4)
-	}
-	dst = dst[:n/4]
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(p.raw[4*i:]))
-	}
-	return dst, nil
+	return dst[:n], nil
 }
 
 // clip shortens text for messages.

@@ -67,7 +67,7 @@ func FuzzRecord(f *testing.F) {
 func FuzzTSV(f *testing.F) {
 	p := made("12", 1, 2)
 	line := p.line()
-	header := strings.Join(fieldNames, "\t")
+	header := strings.ReplaceAll(columnSets[0].columns, " ", "\t")
 	seven := "image_id\textra\timage_w\timage_h\tnum_boxes\tboxes\tfeatures\n"
 	f.Add([]byte(header + "\n" + line + "\n"))
 	f.Add([]byte(header + "\tmore\n" + line + "\tand more\n"))
@@ -98,8 +98,8 @@ func FuzzItem(f *testing.F) {
 	f.Add([]byte("1\t2\t3\t1\t\t"))
 	f.Add([]byte("1\t2\t3\t99999999999\t\"\"\t\"A\nA\""))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		p := parser{columns: defaultColumns}
-		it, err := p.item(line)
+		p := parser{}
+		it, err := p.read(&source{columns: named(strings.Fields(columnSets[0].columns)), valueSize: 4}, line)
 		if err != nil {
 			return
 		}

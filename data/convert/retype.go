@@ -15,8 +15,8 @@ type RetypeOptions struct {
 	DType npy.DType // npy.F32 or npy.F16
 	// Scale multiplies all numbers; 0 takes floats as they are and refuses integers, whose meaning it would be.
 	Scale float64
-	Grid  string // axes of grids: "nchw", "nhwc", or "" where rows are vectors or regions
-	Force bool   // replace a file that exists
+	Axes
+	Force bool // replace a file that exists
 }
 
 // Validate returns an error that names the first field that cannot be used.
@@ -25,15 +25,28 @@ func (o RetypeOptions) Validate() error {
 	case o.DType != npy.F32 && o.DType != npy.F16:
 		return fmt.Errorf("convert: feature type: expected f32 (%s) or f16 (%s), found %q", npy.F32, npy.F16,
 			string(o.DType))
-	case math.IsNaN(o.Scale) || math.IsInf(o.Scale, 0) || o.Scale < 0:
-		return fmt.Errorf("convert: scale: expected a number > 0, found %v", o.Scale)
-	case o.Grid != "" && o.Grid != "nchw" && o.Grid != "nhwc":
-		return fmt.Errorf("convert: grid: expected nchw or nhwc, found %q", o.Grid)
+	}
+	if err := checkScale(o.Scale); err != nil {
+		return err
+	}
+	return o.Axes.validate()
+}
+
+// checkScale returns an error for a number that is no scale; 0 stands for none.
+func checkScale(scale float64) error {
+	if math.IsNaN(scale) || math.IsInf(scale, 0) || scale < 0 {
+		return fmt.Errorf("convert: scale: expected a number > 0, found %v", scale)
 	}
 	return nil
 }
 
-// Retype writes the features of the array file src, [N, D], [N, R, D] or grids, to dst in another type, row by row.
+// errCodes says that integers need a scale.
+func errCodes(d npy.DType) error {
+	return fmt.Errorf("found %s; its numbers stand for others: say with --scale what they are multiplied by; --scale "+
+		"1 takes them as they are", d.Name())
+}
+
+// Retype writes the features of the array file src to dst in another type or with other axes, row by row.
 // Float16 halves the file and rounds to 11 bits; a value beyond its range (65504) or a value that is not finite is an
 // error. dst may be src when Force is set. Its folder is made where it is missing.
 func Retype(src, dst string, o RetypeOptions, progress Progress) error {
@@ -68,11 +81,8 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 	turned := make([]float32, len(row))
 	for i := range in.Rows() {
 		err := read(row, i)
-		if err == nil && o.Grid == "nchw" {
-			turn(turned, row, width)
-			row, turned = turned, row
-		}
 		if err == nil {
+			row, turned = o.order(row, turned, width)
 			err = finite("features", row, max(1, width))
 		}
 		if err == nil {
@@ -95,33 +105,17 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 	return nil
 }
 
-// shape returns that of the result.
+// shape returns that of the result, and drops axes of the source.
 func (o RetypeOptions) shape(in *npy.File) ([]int, error) {
-	s := in.Shape
-	switch {
-	case in.RowLen() > maxElements:
-		return nil, fmt.Errorf("shape %v: expected at most %d values for an image", s, maxElements)
-	case o.Scale == 0 && in.Whole():
-		return nil, fmt.Errorf("found %s; its numbers stand for others: say with --scale what they are multiplied by; "+
-			"--scale 1 takes them as they are", in.DType.Name())
-	case o.Grid != "" && len(s) != 4:
-		return nil, fmt.Errorf("shape %v; --grid %s expects 4 axes", s, o.Grid)
-	case o.Grid == "nchw":
-		return []int{s[0], s[2] * s[3], s[1]}, nil
-	case o.Grid == "nhwc":
-		return []int{s[0], s[1] * s[2], s[3]}, nil
-	case len(s) != 2 && len(s) != 3:
-		return nil, fmt.Errorf("expected rows of features, [N, D] or [N, R, D], found shape %v%s", s, npy.GridRemedy(s))
+	if o.Scale == 0 && in.Whole() {
+		return nil, errCodes(in.DType)
 	}
-	return s, nil
-}
-
-// turn writes the values [width, R] of a grid as regions [R, width].
-func turn(dst, src []float32, width int) {
-	regions := len(src) / max(1, width)
-	for c := range width {
-		for r := range regions {
-			dst[r*width+c] = src[c*regions+r]
-		}
+	squeezed, shape, err := o.features(in.Shape, false)
+	if err == nil && !in.Fortran { // which cannot be read by rows, as their reader says
+		err = in.Reshape(squeezed)
 	}
+	if err == nil && in.RowLen() > maxElements {
+		err = fmt.Errorf("shape %v: expected at most %d values for an image", shape, maxElements)
+	}
+	return shape, err
 }

@@ -33,12 +33,13 @@ func TestTSVByIDs(t *testing.T) {
 			last = [2]int64{done, total}
 		}
 	}))(t)
+	a.id = "0011" // as the ids file has it
 	checkSplit(t, out, "train", npy.F32, d, a, c)
 	checkSplit(t, out, "test", npy.F32, b, b, e, e)
 	if rep.Records != 6 || rep.Unused != 0 || rep.Rows["test"] != 4 || last != [2]int64{7, 7} {
 		t.Errorf("report %+v, progress %v", rep, last)
 	}
-	want := Duplicate{"7", f1 + ":2", f2 + ":2", true}
+	want := Duplicate{"7", f1 + ":2", f2 + ":2", "the same byte by byte"}
 	if len(rep.Duplicates) != 1 || rep.Duplicates[0] != want {
 		t.Errorf("duplicates %+v, want %+v", rep.Duplicates, want)
 	}
@@ -66,7 +67,7 @@ func TestTSVInOrderInfersTheShape(t *testing.T) {
 			reversed(a.line()) + "\tx\n" + reversed(b.line()) + "\ty\n",
 	} {
 		out := filepath.Join(dir, name)
-		o := TSVOptions{Target: Target{Out: out, Splits: []Split{{Name: "all"}}, DType: npy.F32}}
+		o := TSVOptions{Target: Target{Out: out, Splits: []Split{{Name: "all"}}, DType: npy.F32}, Source: npy.F32}
 		rep, err := TSVStream(strings.NewReader(text), name, o, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -119,6 +120,7 @@ func TestTSVBadInput(t *testing.T) {
 	nan.features[6] = float32(math.NaN())
 	other := made("2", 3, 5)
 	big := made("1", 3, 5)
+	names := strings.Fields(columnSets[0].columns)
 	big.features[0] = 1e6
 	for name, c := range map[string]struct {
 		text string
@@ -126,24 +128,25 @@ func TestTSVBadInput(t *testing.T) {
 	}{
 		"truncated base64":  {line[:len(line)-7], []string{"a.tsv:1", "image 1", "features", "truncated"}},
 		"cut after a group": {line[:len(line)-8], []string{"a.tsv:1", "image 1", "features", "truncated"}},
-		"wrong field count": {strings.Join(fields[:5], "\t"), []string{"a.tsv:1", "expected 6 tab-separated fields",
-			"found 5"}},
-		"too many fields": {line + "\tmore", []string{"a.tsv:1", "found 7"}},
+		"wrong field count": {strings.Join(fields[:5], "\t"), []string{"a.tsv:1", "5 columns of no known set",
+			"cut off"}},
+		"too many fields": {line + "\tmore", []string{"a.tsv:1", "7 columns of no known set", `the text "more"`}},
 		"not base64":      {with(4, "!!!!"), []string{"a.tsv:1", "boxes", "base64"}},
-		"boxes too few":   {with(4, base(good.boxes[:8])), []string{"boxes", "expected 12 values, found 8"}},
-		"num_boxes":       {with(3, "x"), []string{"num_boxes", "whole number", `"x"`}},
-		"num_boxes zero":  {with(3, "0"), []string{"num_boxes", "found 0"}},
-		"width":           {with(1, "-5"), []string{"image_w", "found -5"}},
+		"boxes too few": {with(4, base(good.boxes[:8])),
+			[]string{"boxes", "expected 24, 48 or 96 bytes", "found 32"}},
+		"num_boxes":      {with(3, "x"), []string{"num_boxes", "whole number", `"x"`}},
+		"num_boxes zero": {with(3, "0"), []string{"image 1", "num_boxes: 0", "--skip-broken"}},
+		"width":          {with(1, "-5"), []string{"image_w", "found -5"}},
 		"channels": {with(5, base(good.features[:12])),
-			[]string{"expected features of 5 channels, found 4"}},
+			[]string{"a.tsv:1", "expected features of 5 channels", "10, 20 or 40 bytes"}},
 		"not a number":         {nan.line(), []string{"region 1, channel 1 is NaN"}},
 		"beyond float16":       {big.line(), []string{"image 1", "1e+06"}},
 		"missing id":           {other.line(), []string{"ids.txt", "1 (line 1)", "a.tsv"}},
 		"differing duplicates": {line + "\n" + with(1, "77"), []string{"a.tsv:2", "image 1", "a.tsv:1", "first"}},
 		"open quote":           {"\"" + line, []string{"a.tsv:1", "closing quote"}},
 		"empty id":             {with(0, ""), []string{"a.tsv:1", "image id"}},
-		"header":               {"image_id\tboxes\n" + line, []string{"a.tsv:1", "image_w"}},
-		"cut off, seven named": {strings.Join(append(fieldNames[:1:1], append([]string{"extra"}, fieldNames[1:]...)...),
+		"header":               {"image_id\tboxes\n" + line, []string{"a.tsv:1", "no column num_boxes"}},
+		"cut off, seven named": {strings.Join(append(names[:1:1], append([]string{"extra"}, names[1:]...)...),
 			"\t") + "\n" + line, []string{"a.tsv:2", "expected 7 tab-separated fields", "found 6"}},
 		"id of two lines": {"\"1\n2\"" + line[1:], []string{"a.tsv:1", "field 1", "without control characters",
 			`"1\n2"`}},
@@ -170,8 +173,8 @@ func TestFeaturesComeLast(t *testing.T) {
 	var outs []*output
 	for _, s := range to.Splits {
 		o := try.Get(newOutput(&to, s, -1))(t)
-		it := item{id: p.id, regions: 3, dim: 5, features: p.features, boxes: p.boxes, width: 4, height: 5}
-		try.Do(t, o.write(&it))
+		it := item{id: p.id, regions: 3, length: 3, dim: 5, features: p.features, boxes: p.boxes, width: 4, height: 5}
+		try.Do(t, o.write(&it, it.id))
 		outs = append(outs, o)
 	}
 	set := &atomicfile.Set{}
@@ -198,10 +201,10 @@ func TestForceLeavesNoOldBoxes(t *testing.T) {
 	checkSplit(t, out, "test", o.DType, p)
 	folder := t.TempDir()
 	npz(t, filepath.Join(folder, "7.npz"), map[string][]byte{"x": npyBytes("<f4", p.features, 3, 5)})
-	n := NPZOptions{Target: o.Target, Path: folder}
-	try.Refuses(NPZ(n, nil))(t, "already exists")
+	n := ArrayOptions{Target: o.Target, Path: folder}
+	try.Refuses(Arrays(n, nil))(t, "already exists")
 	n.Force = true
-	try.Get(NPZ(n, nil))(t)
+	try.Get(Arrays(n, nil))(t)
 	for _, end := range []string{"_ims_bbx.npy", "_ims_size.npy"} {
 		if _, err := os.Lstat(filepath.Join(out, "test"+end)); !os.IsNotExist(err) {
 			t.Errorf("test%s is still there (%v)", end, err)
@@ -217,7 +220,7 @@ func TestTSVKeepFirst(t *testing.T) {
 	o := TSVOptions{Target: target(dir, Split{Name: "x"}), Files: []string{tsv(t, dir, "a.tsv", "\n", a, b)},
 		KeepFirst: true}
 	rep := try.Get(TSV(o, nil))(t)
-	if len(rep.Duplicates) != 1 || rep.Duplicates[0].Same {
+	if len(rep.Duplicates) != 1 || rep.Duplicates[0].Why != "with other content" {
 		t.Errorf("duplicates %+v", rep.Duplicates)
 	}
 	checkSplit(t, dir, "x", npy.F32, a)

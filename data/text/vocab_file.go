@@ -32,22 +32,25 @@ func LoadVocabulary(path string) (*Vocabulary, error) {
 func loadVocabulary(path string) (*Vocabulary, error) {
 	b, err := regular.ReadFile(path, maxVocabFile, "a vocabulary")
 	if err != nil {
-		remedy := "is this another file?"
-		if !errors.Is(err, regular.ErrLarge) {
-			remedy = "`vsetrain data vocab` writes one from the captions"
+		remedy := ""
+		switch {
+		case errors.Is(err, regular.ErrLarge):
+			remedy = "; is this another file?"
+		case !errors.Is(err, regular.ErrPointer):
+			remedy = "; `vsetrain data vocab` writes one from the captions"
 		}
 		if pe, ok := err.(*fs.PathError); ok {
 			err = pe.Err
 		}
-		return nil, fmt.Errorf("%w; %s", err, remedy)
+		return nil, fmt.Errorf("%w%s", err, remedy)
 	}
 	switch {
-	case len(b) == 0:
-		return nil, fmt.Errorf("the file is empty")
-	case b[0] == 0x80 || b[0] == '(' || b[0] == 'c':
-		return decodePickleVocab(b)
+	case len(b) > 0 && (b[0] == 0x80 || b[0] == '(' || b[0] == 'c'):
+		v, err := decodePickleVocab(b)
+		return v, regular.Explain(err, path, regular.Pickle)
 	}
-	return decodeVocab(b)
+	v, err := decodeVocab(b)
+	return v, regular.Explain(err, path, regular.JSON)
 }
 
 // vocabFile is the JSON layout of the references.

@@ -35,7 +35,7 @@ func LoadWordPiece(path string) (*WordPiece, error) {
 	}
 	v, err := decodeWordPiece(b)
 	if err != nil {
-		return nil, fmt.Errorf("word pieces %s: %w", path, err)
+		return nil, regular.Explain(fmt.Errorf("word pieces %s: %w", path, err), path, regular.Text, regular.Table)
 	}
 	return v, nil
 }

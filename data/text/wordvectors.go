@@ -124,19 +124,14 @@ func (r *vectorReader) lines(path string, take func(line []byte, number int) err
 	}
 }
 
-// packed are the first bytes of files that have to be unpacked: gzip, zip, bzip2 and xz.
-var packed = [][]byte{{0x1f, 0x8b}, []byte("PK\x03\x04"), []byte("BZh"), []byte("\xfd7zXZ")}
-
 // text reads a file of lines.
 func (r *vectorReader) text() error {
+	if err := regular.Expect(r.path, "word vectors as text", regular.Text, regular.Table); err != nil {
+		return err
+	}
 	promised, header := -1, 0
 	n, err := r.lines(r.path, func(line []byte, number int) error {
 		if number == 1 {
-			for _, magic := range packed {
-				if bytes.HasPrefix(line, magic) {
-					return errors.New("the file is packed; unpack it first")
-				}
-			}
 			var size int
 			if promised, size = vectorHeader(line); promised >= 0 {
 				header = 1

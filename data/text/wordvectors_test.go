@@ -124,7 +124,7 @@ func TestBadWordVectors(t *testing.T) {
 		want          []string
 	}{
 		"missing":           {"", "", []string{"nothing.txt", "no such file", "model.word_init"}},
-		"empty":             {"v.txt", "", []string{"v.txt: expected lines of a word", "found none"}},
+		"empty":             {"v.txt", "", []string{"v.txt: expected word vectors", "the file is empty"}},
 		"header alone":      {"v.vec", "0 3\n", []string{"v.vec: expected lines of a word"}},
 		"another width":     {"v.txt", "a 1 2\n", []string{"v.txt:1: vectors of 2 values", "model.word_dim is 3"}},
 		"width of header":   {"v.vec", "2 300\n" + good, []string{"v.vec:1: vectors of 300 values", "word_dim to 300"}},
@@ -144,8 +144,8 @@ func TestBadWordVectors(t *testing.T) {
 		"beyond float32":    {"v.txt", "a 1e39 1 1\n", []string{`v.txt:1: value 1 of the word "a" is +Inf`}},
 		"beyond float64":    {"v.txt", "a 1e999 1 1\n", []string{`v.txt:1: value 1 of the word "a" is +Inf`}},
 		"repeated":          {"v.txt", good + "a 1 2 3\n", []string{`v.txt:3: the word "a" was in line 1 already`}},
-		"gzip":              {"v.txt", "\x1f\x8b\x08\x00", []string{"v.txt:1: the file is packed"}},
-		"zip":               {"v.txt", "PK\x03\x04 1 2", []string{"v.txt:1: the file is packed"}},
+		"gzip":              {"v.txt", "\x1f\x8b\x08\x00", []string{"v.txt: expected", "a gzip archive"}},
+		"zip":               {"v.txt", "PK\x03\x04 1 2", []string{"v.txt: expected", "a zip archive"}},
 		"binary":            {"v.bin", "2 3\na \x00\x01\x02\x03\n", []string{"v.bin:2: " + short, "save it as text"}},
 		"one long line":     {"v.txt", strings.Repeat("x", maxVectorLine+1), []string{"v.txt:1: a line of more"}},
 		"array":             {"v.npy", good, []string{"v.npy", "npy"}},

@@ -55,11 +55,11 @@ func (r *Request) readIDs() ([]string, error) {
 	if r.IDs == "" {
 		return listPictures(r.Images)
 	}
-	b, err := regular.ReadFile(r.IDs, maxIDs, "an ids file")
+	text, err := regular.ReadText(r.IDs, maxIDs, "ids of images")
 	if err != nil {
 		return nil, fmt.Errorf("ids: %w", err)
 	}
-	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
 	for i, id := range lines {
 		if lines[i] = strings.TrimSpace(id); lines[i] == "" {
 			return nil, fmt.Errorf("%s:%d: an empty line; expected an image id", r.IDs, i+1)

@@ -58,7 +58,7 @@ func Open(model string, getenv func(string) string, threads int) (_ *Extractor, 
 	}
 	s, err := onnxruntime.Open(model, getenv, onnxruntime.Options{Threads: threads})
 	if err != nil {
-		return nil, err
+		return nil, regular.Explain(err, model)
 	}
 	x.session, x.Runtime = s, s.Version
 	if err := x.ports(s.Inputs, s.Outputs); err != nil {

@@ -44,7 +44,7 @@ func openPath(path string, mapFile bool) (*File, error) {
 	file, err := open(f, size, path, mapFile)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("npy: %s: %w", path, err)
+		return nil, regular.Explain(fmt.Errorf("npy: %s: %w", path, err), path, regular.NPY)
 	}
 	return file, nil
 }

@@ -2,7 +2,6 @@ package npy
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -37,10 +36,6 @@ func readHeader(r io.Reader) (header, error) {
 	var pre [12]byte
 	if n, err := io.ReadFull(r, pre[:8]); err != nil {
 		return h, fmt.Errorf("not a .npy file: it has only %d bytes", n)
-	}
-	if string(pre[:2]) == "PK" {
-		return h, errors.New("not a .npy file but a zip archive, as NumPy writes .npz and PyTorch .pt; store the " +
-			"array in Python: np.save(NEW, np.load(FILE)[NAME]), or np.save(NEW, torch.load(FILE).numpy())")
 	}
 	if string(pre[:6]) != magic {
 		return h, fmt.Errorf("not a .npy file: it starts with %q, expected %q", pre[:6], magic)

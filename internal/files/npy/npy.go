@@ -47,5 +47,8 @@ var types = map[DType]struct{ element, name string }{
 // Name returns what NumPy calls the type in Python, such as float32 for "<f4".
 func (d DType) Name() string { return cmp.Or(types[d].name, string(d)) }
 
+// Whole reports whether the type is one of integers.
+func (d DType) Whole() bool { return d != F16 && d != F32 && d != F64 && d != Object }
+
 // Size returns the number of bytes of one element, 0 for Object and unknown types.
 func (d DType) Size() int { return elements.Sizes[types[d].element] }

@@ -21,7 +21,7 @@ func ReadObjects(path string) ([]any, error) {
 	defer f.Close()
 	objects, err := readObjects(f)
 	if err != nil {
-		return nil, fmt.Errorf("npy: %s: %w", path, err)
+		return nil, regular.Explain(fmt.Errorf("npy: %s: %w", path, err), path, regular.NPY)
 	}
 	return objects, nil
 }

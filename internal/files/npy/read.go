@@ -12,6 +12,7 @@ import (
 	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/mapped"
+	"vsetrain/internal/files/regular"
 )
 
 // littleEndian tells whether the machine's byte order is that of the files.
@@ -103,9 +104,7 @@ func (f *File) ReadScaled(dst []float32, row int, scale float64) error {
 }
 
 // Whole reports whether the elements are integers.
-func (f *File) Whole() bool {
-	return f.DType != F16 && f.DType != F32 && f.DType != F64 && f.DType != Object
-}
+func (f *File) Whole() bool { return f.DType.Whole() }
 
 // Rewrite says how an array whose rows cannot be read as float32 is made one whose rows can.
 func (f *File) Rewrite() string {
@@ -116,17 +115,8 @@ func (f *File) Rewrite() string {
 	case Object:
 		return in + "np.save(f, np.stack(a).astype(np.float32))"
 	}
-	return "its numbers stand for others: `vsetrain data convert " + f.Path + " --out NEW.npy --scale S` multiplies " +
-		"them by the scale they were made with"
-}
-
-// GridRemedy says how the features of a convolutional network, [N, C, H, W], become regions; "" for other shapes.
-func GridRemedy(shape []int) string {
-	if len(shape) != 4 {
-		return ""
-	}
-	return "; `vsetrain data convert FILE.npy --out NEW.npy --grid nchw` makes the places of a grid [N, C, H, W] " +
-		"regions, --grid nhwc those of [N, H, W, C]"
+	return "its numbers stand for others: `vsetrain data convert " + regular.Quote(f.Path) + " --out NEW.npy --scale " +
+		"S`, with S the scale they were made with, multiplies them; 1 takes them as they are"
 }
 
 func (f *File) readAt(b []byte, at int64) error {

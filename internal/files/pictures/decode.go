@@ -47,7 +47,7 @@ func Open(ctx context.Context, path string) (*RGB, error) {
 	}
 	p, err := Decode(ctx, b, MaxDecoded)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, regular.Explain(fmt.Errorf("%s: %w", path, err), path, regular.Picture)
 	}
 	return p, nil
 }

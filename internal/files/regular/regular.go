@@ -1,5 +1,6 @@
-// Package regular opens regular files only. A pipe blocks whoever opens it, and a device such as /dev/zero never ends;
-// names of files come from folders that others can write.
+// Package regular opens regular files only, and says what is in those that a reader does not take (Content). A pipe
+// blocks whoever opens it, and a device such as /dev/zero never ends; names of files come from folders that others can
+// write.
 package regular
 
 import (
@@ -16,7 +17,8 @@ var ErrNot = errors.New("expected a regular file")
 // ErrLarge says that a file is larger than its kind.
 var ErrLarge = errors.New("too large")
 
-// Open opens a file for reading and returns its size. A link is followed.
+// Open opens a file for reading and returns its size. A link is followed. A pointer that Git LFS or git-annex left in
+// place of the file is an error (ErrPointer).
 func Open(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path) // before it is opened: that would wait for the other end of a pipe
 	if err != nil {
@@ -31,6 +33,9 @@ func Open(path string) (*os.File, int64, error) {
 	}
 	if info, err = f.Stat(); err == nil {
 		err = check(path, info)
+	}
+	if err == nil {
+		err = checkPointer(f, info.Size())
 	}
 	if err != nil {
 		f.Close()

@@ -33,7 +33,7 @@ func Open(path string) (*File, error) {
 	}
 	if err := f.parse(); err != nil {
 		_ = f.mem.Close()
-		return nil, fmt.Errorf("safetensors: %s: %w", path, err)
+		return nil, regular.Explain(fmt.Errorf("safetensors: %s: %w", path, err), path, regular.Safetensors)
 	}
 	return f, nil
 }

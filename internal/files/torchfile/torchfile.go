@@ -39,7 +39,7 @@ func Load(path string) (any, error) {
 	v, err := read(f, size)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("torchfile: %s: %w", path, err)
+		return nil, regular.Explain(fmt.Errorf("torchfile: %s: %w", path, err), path, regular.Torch)
 	}
 	return v, nil
 }

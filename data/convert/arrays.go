@@ -11,16 +11,19 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// NPZOptions describes a conversion of NumPy archives.
-type NPZOptions struct {
+// ArrayOptions describes a conversion of arrays of NumPy.
+type ArrayOptions struct {
 	Target
+	Axes
+	Scale float64 // multiplies the features; 0 takes floats as they are and refuses integers, whose meaning it would be
 
-	// Path is a folder with one archive {image_id}.npz for each image, holding features [n, D], boxes [n, 4] and the
-	// size of the picture; or one archive of a whole split, holding features [N, R, D], boxes [N, R, 4] and sizes
-	// [N, 2]. Rows of a whole split stay in their order; its ids file, if any, must have one line per row.
+	// Path is a folder with one file for each image: {image_id}.npz, holding features [R, D], boxes [R, 4] and the size
+	// of the picture, or {image_id}.npy, the features alone. Or it is one archive of a whole split, holding features
+	// [N, R, D], boxes [N, R, 4] and sizes [N, 2]. Rows of a whole split stay in their order; its ids file, if any,
+	// must have one line per row.
 	Path string
 
-	// Names of the arrays; empty tries the usual ones (see defaultKeys).
+	// Names of the arrays in archives; empty tries the usual ones (see defaultKeys).
 	Features, Boxes, Sizes string
 }
 
@@ -34,15 +37,21 @@ var defaultKeys = struct{ features, boxes, sizes, width, height []string }{
 }
 
 // Validate returns an error that names the first field that cannot be used.
-func (o *NPZOptions) Validate() error {
+func (o *ArrayOptions) Validate() error {
 	if o.Path == "" {
-		return fmt.Errorf("convert: expected a .npz file or a folder of them, found no path")
+		return fmt.Errorf("convert: expected a .npz file, or a folder with a file for each image, found no path")
+	}
+	if err := checkScale(o.Scale); err != nil {
+		return err
+	}
+	if err := o.Axes.validate(); err != nil {
+		return err
 	}
 	return o.Target.Validate()
 }
 
-// NPZ converts an archive or a folder of archives.
-func NPZ(o NPZOptions, progress Progress) (*Report, error) {
+// Arrays converts an archive, or a folder with a file for each image.
+func Arrays(o ArrayOptions, progress Progress) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -50,9 +59,9 @@ func NPZ(o NPZOptions, progress Progress) (*Report, error) {
 	info, err := os.Stat(o.Path)
 	if err == nil {
 		if info.IsDir() {
-			err = npzFolder(&o, rep, progress)
+			err = folderOf(&o, rep, progress)
 		} else {
-			err = npzWhole(&o, rep, progress)
+			err = wholeSplit(&o, rep, progress)
 		}
 	}
 	if err != nil {
@@ -67,13 +76,13 @@ type archive struct {
 	f     *os.File
 	bytes int64
 	path  string
-	o     *NPZOptions
+	o     *ArrayOptions
 }
 
 // Close closes the file.
 func (a *archive) Close() error { return a.f.Close() }
 
-func openArchive(path string, o *NPZOptions) (*archive, error) {
+func openArchive(path string, o *ArrayOptions) (*archive, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, err
@@ -81,7 +90,7 @@ func openArchive(path string, o *NPZOptions) (*archive, error) {
 	z, err := zip.NewReader(f, size)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: not a readable .npz archive: %w", path, err)
+		return nil, regular.Explain(fmt.Errorf("%s: not a readable .npz archive: %w", path, err), path, regular.NPZ)
 	}
 	return &archive{z, f, size, path, o}, nil
 }
@@ -117,78 +126,93 @@ func (a *archive) names() string {
 	return "only " + strings.Join(names, ", ")
 }
 
-// features opens the features, which must have the given number of dimensions.
-func (a *archive) features(dims int) (*member, error) {
+// features opens the features of an archive.
+func (a *archive) features() (*member, error) {
 	m, err := a.array(a.o.Features, defaultKeys.features)
-	if err != nil {
-		return nil, err
-	}
-	if m == nil {
-		return nil, fmt.Errorf("%s: expected features called %s, found %s; name the array with --features-key", a.path,
+	if err == nil && m == nil {
+		err = fmt.Errorf("%s: expected features called %s, found %s; name the array with --features-key", a.path,
 			strings.Join(defaultKeys.features, " or "), a.names())
 	}
-	s := m.Shape
-	if len(s) != dims || slices.Min(s) < 1 || s[dims-2] > maxRegions || s[dims-1] > maxDim ||
-		s[dims-2]*s[dims-1] > maxElements {
-		m.Close()
-		return nil, fmt.Errorf("%s: %s: expected features with %d dimensions ending in regions x channels, found "+
-			"shape %v", a.path, m.name, dims, s)
-	}
-	return m, nil
+	return m, err
 }
 
-// npzFolder converts a folder of one archive per image.
-func npzFolder(o *NPZOptions, rep *Report, progress Progress) error {
+// shape returns the shape of the features that an array becomes, of one image [R, D], otherwise [N, R, D].
+func (o *ArrayOptions) shape(m *member, one bool) ([]int, error) {
+	_, s, err := o.Axes.features(m.Shape, one)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, err)
+	}
+	if n := len(s); n != 2 && one || n != 3 && !one || slices.Min(s) < 1 || s[n-2] > maxRegions || s[n-1] > maxDim ||
+		s[n-2]*s[n-1] > maxElements {
+		return nil, fmt.Errorf("%s: expected features whose shape ends in regions x channels, at most %d x %d, found "+
+			"shape %v", m.name, maxRegions, maxDim, m.Shape)
+	}
+	if o.Scale == 0 && m.DType.Whole() {
+		return nil, fmt.Errorf("%s: %w", m.name, errCodes(m.DType))
+	}
+	return s, nil
+}
+
+// next reads the features of an image, [regions, dim], of the shape of it.
+func (o *ArrayOptions) next(m *member, it *item) error {
+	v := make([]float32, it.regions*it.dim)
+	if o.Scale == 0 {
+		if err := read(m, v); err != nil {
+			return err
+		}
+	} else {
+		wide := make([]float64, len(v))
+		if err := read(m, wide); err != nil {
+			return err
+		}
+		for i, x := range wide {
+			v[i] = float32(o.Scale * x)
+		}
+	}
+	if it.features = v; o.Grid == "nchw" {
+		it.features, _ = o.order(v, make([]float32, len(v)), it.dim)
+	}
+	return finite(m.name, it.features, it.dim)
+}
+
+// folderOf converts a folder of one file for each image.
+func folderOf(o *ArrayOptions, rep *Report, progress Progress) error {
 	names, err := folderIDs(o.Path)
 	if err != nil {
 		return err
 	}
-	lists := make([]*idList, len(o.Splits))
-	outs := make([]*output, len(o.Splits))
-	var done, total int64
-	used := map[string]bool{}
+	if n := len(names.infos); n > 0 {
+		rep.note("%s: %d files such as %s, which describe others, were passed over", o.Path, n, names.infos[0])
+	}
+	lists, used := make([]*idList, len(o.Splits)), map[string]bool{}
 	for i, s := range o.Splits {
 		if s.IDs == "" {
-			lists[i] = &idList{path: o.Path, ids: names.order}
-		} else if lists[i], err = readIDs(s.IDs); err != nil {
+			lists[i] = &idList{path: o.Path, ids: names.order, lines: names.order, rows: len(names.order)}
+		} else if lists[i], err = readIDs(s.IDs, o.Distinct); err != nil {
 			return err
 		}
 		if err := lists[i].missing(func(id string) bool { return names.path[id] != "" }, o.Path); err != nil {
 			return err
 		}
-		if outs[i], err = newOutput(&o.Target, s, len(lists[i].ids)); err != nil {
-			return err
-		}
-		total += int64(len(lists[i].ids))
 		for _, id := range lists[i].ids {
 			used[id] = true
 		}
 	}
 	rep.Records, rep.Unused = len(names.order), len(names.order)-len(used)
-	for i, out := range outs {
-		defer out.abort()
-		var it *item
-		for _, id := range lists[i].ids {
-			if it == nil || it.id != id {
-				if it, err = readImage(names.path[id], id, o, rep); err != nil {
-					return err
-				}
-			}
-			if err := out.write(it); err != nil {
-				return fmt.Errorf("%s: %w", names.path[id], err)
-			}
-			done++
-			progress.report("write", done, total)
+	return o.writeLists(lists, map[string]bool{}, rep, progress, func(id string) (*item, string, error) {
+		it, err := readImage(names.path[id], o)
+		if err != nil {
+			return nil, "", err
 		}
-		rep.Rows[out.split] = out.written
-	}
-	return commit(outs...)
+		return it, names.path[id], nil
+	})
 }
 
-// folder lists the archives of a folder by image id.
+// folder lists the files of a folder by image id.
 type folder struct {
 	order []string // ids, numbers by value before other names
 	path  map[string]string
+	infos []string // NAME_info.npy beside NAME.npy, of facebookresearch/mmf
 }
 
 func folderIDs(dir string) (*folder, error) {
@@ -198,8 +222,14 @@ func folderIDs(dir string) (*folder, error) {
 	}
 	f := &folder{path: map[string]string{}}
 	for _, e := range entries {
-		base, ok := strings.CutSuffix(e.Name(), ".npz")
-		if !ok {
+		ext := filepath.Ext(e.Name())
+		base := strings.TrimSuffix(e.Name(), ext)
+		if !slices.Contains([]string{".npz", ".npy"}, strings.ToLower(ext)) || strings.HasPrefix(base, ".") ||
+			e.IsDir() {
+			continue
+		}
+		if of, ok := strings.CutSuffix(base, "_info"); ok && f.path[canonical(of)] != "" {
+			f.infos = append(f.infos, e.Name())
 			continue
 		}
 		id := canonical(base)
@@ -214,7 +244,7 @@ func folderIDs(dir string) (*folder, error) {
 		f.order = append(f.order, id)
 	}
 	if len(f.order) == 0 {
-		return nil, fmt.Errorf("%s: expected archives {image_id}.npz, found none", dir)
+		return nil, fmt.Errorf("%s: expected a file {image_id}.npz or {image_id}.npy for each image, found none", dir)
 	}
 	slices.SortFunc(f.order, func(a, b string) int {
 		na, nb := strings.Trim(a, "0123456789") == "", strings.Trim(b, "0123456789") == ""
@@ -231,35 +261,37 @@ func folderIDs(dir string) (*folder, error) {
 	return f, nil
 }
 
-// readImage reads the archive of one image.
-func readImage(path, id string, o *NPZOptions, rep *Report) (*item, error) {
-	a, err := openArchive(path, o)
-	if err != nil {
-		return nil, err
+// readImage reads the file of one image.
+func readImage(path string, o *ArrayOptions) (*item, error) {
+	var a *archive
+	var m *member
+	var err error
+	if strings.EqualFold(filepath.Ext(path), ".npy") {
+		m, err = openArray(path)
+	} else if a, err = openArchive(path, o); err == nil {
+		defer a.Close()
+		m, err = a.features()
 	}
-	defer a.Close()
-	m, err := a.features(2)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	it := &item{id: id, regions: m.Shape[0], dim: m.Shape[1], features: make([]float32, m.Shape[0]*m.Shape[1])}
-	if err := read(m, it.features); err != nil {
+	s, err := o.shape(m, true)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := finite(m.name, it.features, it.dim); err != nil {
+	it := &item{regions: s[0], dim: s[1]}
+	if err := o.next(m, it); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if a == nil {
+		return it, nil
 	}
 	if it.boxes, err = a.boxes(it.regions); err != nil {
 		return nil, err
 	}
-	if it.width, it.height, err = a.size(); err != nil {
-		return nil, err
-	}
-	if err := o.shape(it, rep); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return it, nil
+	it.width, it.height, err = a.size()
+	return it, err
 }
 
 // boxes reads the [regions, 4] boxes of an image, nil when there are none.
@@ -269,7 +301,9 @@ func (a *archive) boxes(regions int) ([]float32, error) {
 		return nil, err
 	}
 	defer m.Close()
-	if len(m.Shape) != 2 || m.Shape[0] != regions || m.Shape[1] != 4 {
+	want := []int{regions, 4}
+	squeezed, err := a.o.squeeze(m.Shape) // with the features, or as they are
+	if !slices.Equal(m.Shape, want) && (err != nil || !slices.Equal(squeezed, want)) {
 		return nil, fmt.Errorf("%s: %s: expected boxes of shape [%d 4], found %v", a.path, m.name, regions, m.Shape)
 	}
 	v := make([]float32, 4*regions)

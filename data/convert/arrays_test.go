@@ -36,28 +36,28 @@ func TestNPZFolder(t *testing.T) {
 		store(t, src, p, [2]string{"x", "bbox"})
 	}
 	out := filepath.Join(dir, "out")
-	o := NPZOptions{Target: target(out, Split{Name: "all"}), Path: src}
-	try.Get(NPZ(o, nil))(t)
+	o := ArrayOptions{Target: target(out, Split{Name: "all"}), Path: src}
+	try.Get(Arrays(o, nil))(t)
 	checkSplit(t, out, "all", npy.F32, c, b, a)
 	named, four := made("12a", 3, 5), made("4", 3, 5) // names stand behind all numbers
 	store(t, src, named, [2]string{"x", "bbox"})
 	store(t, src, four, [2]string{"x", "bbox"})
-	try.Get(NPZ(NPZOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src}, nil))(t)
+	try.Get(Arrays(ArrayOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src}, nil))(t)
 	checkSplit(t, filepath.Join(dir, "named"), "all", npy.F32, c, four, b, a, named)
 	for _, id := range []string{"12a", "4"} {
 		try.Do(t, os.Remove(filepath.Join(src, id+".npz")))
 	}
 	o.Splits = []Split{{"train", write(t, dir, "t.txt", "100\n3\n3\n")}}
-	rep := try.Get(NPZ(o, nil))(t)
+	rep := try.Get(Arrays(o, nil))(t)
 	checkSplit(t, out, "train", npy.F32, a, c, c)
 	if rep.Unused != 1 || rep.Records != 3 {
 		t.Errorf("report %+v", rep)
 	}
 	o.Splits = []Split{{"dev", write(t, dir, "d.txt", "3\n77\n")}}
-	try.Refuses(NPZ(o, nil))(t, "d.txt", "77 (line 2)", src)
+	try.Refuses(Arrays(o, nil))(t, "d.txt", "77 (line 2)", src)
 
 	o.Splits, o.Features = []Split{{Name: "dev"}}, "pooled"
-	try.Refuses(NPZ(o, nil))(t, "3.npz", `"pooled"`, "bbox")
+	try.Refuses(Arrays(o, nil))(t, "3.npz", `"pooled"`, "bbox")
 }
 
 func TestNPZWholeSplit(t *testing.T) {
@@ -71,12 +71,12 @@ func TestNPZWholeSplit(t *testing.T) {
 	}
 	npz(t, path, members)
 	out := filepath.Join(dir, "out")
-	o := NPZOptions{Target: target(out, Split{Name: "test"}), Path: path}
-	try.Get(NPZ(o, nil))(t)
+	o := ArrayOptions{Target: target(out, Split{Name: "test"}), Path: path}
+	try.Get(Arrays(o, nil))(t)
 	checkSplit(t, out, "test", npy.F32, a, b)
 
 	o.Splits = []Split{{"dev", write(t, dir, "ids.txt", "1\n2\n3\n")}}
-	try.Refuses(NPZ(o, nil))(t, "ids.txt", "expected 2 ids", "found 3")
+	try.Refuses(Arrays(o, nil))(t, "ids.txt", "expected 2 ids", "found 3")
 
 	o.Splits = []Split{{Name: "dev"}}
 	for name, c := range map[string]struct {
@@ -101,13 +101,13 @@ func TestNPZWholeSplit(t *testing.T) {
 		}
 		bad[c.member] = c.bytes
 		npz(t, path, bad)
-		try.Refuses(NPZ(o, nil))(t, "all.npz", c.want)
+		try.Refuses(Arrays(o, nil))(t, "all.npz", c.want)
 		if _, err := os.Stat(filepath.Join(out, "dev_ims.npy")); err == nil {
 			t.Errorf("%s: an incomplete file was left", name)
 		}
 	}
 	write(t, dir, "all.npz", "not a zip file")
-	try.Refuses(NPZ(o, nil))(t, "all.npz", "not a readable .npz archive")
+	try.Refuses(Arrays(o, nil))(t, "all.npz", "not a readable .npz archive")
 }
 
 func wide(v []float32) []float64 {
@@ -146,11 +146,11 @@ func TestNPZThatLies(t *testing.T) {
 		rows   int
 	}{"stored": {zip.Store, 1 << 33}, "deflated": {zip.Deflate, 1 << 33}, "stored, few": {zip.Store, 1 << 10}} {
 		path := write(t, dir, "lie.npz", string(lying(c.method, c.rows)))
-		o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
-			Path: path}
+		o := ArrayOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}},
+			DType: npy.F32}, Path: path}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := NPZ(o, nil)
+		_, err := Arrays(o, nil)
 		runtime.ReadMemStats(&after)
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
 			t.Errorf("%s: allocated %d bytes", name, grown)
@@ -161,9 +161,9 @@ func TestNPZThatLies(t *testing.T) {
 	at := bytes.LastIndex(raw, []byte("PK\x01\x02"))
 	binary.LittleEndian.PutUint32(raw[at+20:], 1<<30)
 	binary.LittleEndian.PutUint32(raw[at+24:], 1<<30)
-	o := NPZOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
+	o := ArrayOptions{Target: Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "test"}}, DType: npy.F32},
 		Path: write(t, dir, "lie.npz", string(raw))}
-	try.Refuses(NPZ(o, nil))(t, "features.npy", "claims 1073741824 bytes in an archive of")
+	try.Refuses(Arrays(o, nil))(t, "features.npy", "claims 1073741824 bytes in an archive of")
 }
 
 // FuzzNPZ checks that no archive makes a conversion panic or take much memory.
@@ -179,8 +179,8 @@ func FuzzNPZ(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path, out := filepath.Join(dir, "fuzz.npz"), filepath.Join(t.TempDir(), "out")
 		try.Do(t, os.WriteFile(path, b, 0o666))
-		o := NPZOptions{Target: Target{Out: out, Splits: []Split{{Name: "test"}}, DType: npy.F32}, Path: path}
-		if _, err := NPZ(o, nil); err != nil {
+		o := ArrayOptions{Target: Target{Out: out, Splits: []Split{{Name: "test"}}, DType: npy.F32}, Path: path}
+		if _, err := Arrays(o, nil); err != nil {
 			leftovers(t, out)
 		}
 	})
@@ -194,7 +194,7 @@ func FuzzMemberHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(dir, "fuzz.npz")
 		npz(t, path, map[string][]byte{"x": b})
-		a := try.Get(openArchive(path, &NPZOptions{}))(t)
+		a := try.Get(openArchive(path, &ArrayOptions{}))(t)
 		defer a.Close()
 		m, err := a.array("x", nil)
 		if err != nil {
@@ -260,7 +260,7 @@ func TestRetypeTypes(t *testing.T) {
 		{npy.U8, []int{2, 3}, 0.5, "", "[2 3] 0.5 1 1.5 2 2.5 3"},
 		{npy.I64, []int{1, 2, 3}, 1, "", "[1 2 3] 1 2 3 4 5 6"},
 		{npy.U8, []int{2, 3}, 0, "", "found uint8; its numbers stand for others: say with --scale"},
-		{npy.F32, []int{1, 3, 1, 2}, 0, "", "--grid nchw"},
+		{npy.F32, []int{1, 1, 3, 2}, 0, "", "--squeeze 1"},
 		{npy.F32, []int{1, 3, 1, 2}, 0, "nchw", "[1 2 3] 1 3 5 2 4 6"},
 		{npy.U8, []int{1, 1, 2, 3}, 2, "nhwc", "[1 2 3] 2 4 6 8 10 12"},
 		{npy.F32, []int{2, 3}, 0, "nchw", "--grid nchw expects 4 axes"},
@@ -276,7 +276,8 @@ func TestRetypeTypes(t *testing.T) {
 			err = w.Close()
 		}
 		try.Do(t, err)
-		err = Retype(src, dst, RetypeOptions{DType: npy.F32, Scale: c.scale, Grid: c.grid, Force: true}, nil)
+		o := RetypeOptions{DType: npy.F32, Scale: c.scale, Axes: Axes{Grid: c.grid}, Force: true}
+		err = Retype(src, dst, o, nil)
 		if !strings.HasPrefix(c.want, "[") {
 			try.Fails(t, err, c.want)
 			continue

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// npzWhole converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. The three
-// arrays are read side by side, row by row.
-func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
+// wholeSplit converts one archive that holds a whole split: features [N, R, D], boxes [N, R, 4], sizes [N, 2]. The
+// three arrays are read side by side, row by row.
+func wholeSplit(o *ArrayOptions, rep *Report, progress Progress) error {
 	if len(o.Splits) != 1 {
 		return fmt.Errorf("%s: an archive with all images is one split: expected one split, found %d", o.Path,
 			len(o.Splits))
@@ -19,12 +19,16 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 		return err
 	}
 	defer a.Close()
-	feats, err := a.features(3)
+	feats, err := a.features()
 	if err != nil {
 		return err
 	}
 	defer feats.Close()
-	n, r, d := feats.Shape[0], feats.Shape[1], feats.Shape[2]
+	shape, err := o.shape(feats, false)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.Path, err)
+	}
+	n, r, d := shape[0], shape[1], shape[2]
 	boxes, err := a.rows(o.Boxes, defaultKeys.boxes, n, r, 4)
 	if err != nil {
 		return err
@@ -51,17 +55,11 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 	size := make([]float64, 2)
 	it := &item{}
 	for i := range n {
-		if o.Fit || it.features == nil {
-			it.features = make([]float32, r*d)
-		}
 		if it.id = strconv.Itoa(i); ids != nil {
 			it.id = ids[i]
 		}
 		it.regions, it.dim = r, d
-		err := read(feats, it.features)
-		if err == nil {
-			err = finite(feats.name, it.features, d)
-		}
+		err := o.next(feats, it)
 		if err == nil && boxes != nil {
 			it.boxes = make([]float32, 4*r)
 			if err = read(boxes, it.boxes); err == nil {
@@ -74,10 +72,10 @@ func npzWhole(o *NPZOptions, rep *Report, progress Progress) error {
 			}
 		}
 		if err == nil {
-			err = o.shape(it, rep)
+			err = o.Target.shape(it, rep)
 		}
 		if err == nil {
-			err = out.write(it)
+			err = out.write(it, it.id)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: row %d (image %s): %w", o.Path, i, it.id, err)
@@ -104,19 +102,19 @@ func (a *archive) rows(name string, usual []string, shape ...int) (*member, erro
 
 // wholeIDs returns the id of every row, the lines of the ids file; nil if there is none and rows are known by their
 // number.
-func wholeIDs(o *NPZOptions, n int) ([]string, error) {
+func wholeIDs(o *ArrayOptions, n int) ([]string, error) {
 	path := o.Splits[0].IDs
 	if path == "" {
 		return nil, nil
 	}
-	l, err := readIDs(path)
+	l, err := readIDs(path, false)
 	if err != nil {
 		return nil, err
 	}
 	if len(l.ids) != n {
 		return nil, fmt.Errorf("%s: expected %d ids, one for each row of %s, found %d", path, n, o.Path, len(l.ids))
 	}
-	return l.ids, nil
+	return l.lines, nil
 }
 
 // pixels checks a width and height.

@@ -1,0 +1,89 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vsetrain/internal/files/npy"
+)
+
+// Axes says what the axes of an array stand for where they are not those of features, [N, R, D] or [N, D], or of one
+// image, [R, D] or [D]. Nothing is guessed: an array of other axes is an error that names the choices (npy.Readings).
+type Axes struct {
+	Squeeze []int  // axes of length 1 that are dropped, counted from 0
+	Grid    string // "nchw" or "nhwc": the places of a grid become regions, [N, H*W, C]; "" where there is none
+}
+
+// validate returns an error that names the first field that cannot be used.
+func (a Axes) validate() error {
+	if a.Grid != "" && a.Grid != "nchw" && a.Grid != "nhwc" {
+		return fmt.Errorf("convert: grid: expected nchw or nhwc, found %q", a.Grid)
+	}
+	for i, axis := range a.Squeeze {
+		if axis < 0 || slices.Contains(a.Squeeze[:i], axis) {
+			return fmt.Errorf("convert: squeeze: expected different axes, counted from 0, found %v", a.Squeeze)
+		}
+	}
+	return nil
+}
+
+// squeeze returns a shape without the axes that are dropped.
+func (a Axes) squeeze(shape []int) (squeezed []int, err error) {
+	for _, axis := range a.Squeeze {
+		if axis >= len(shape) || shape[axis] != 1 {
+			return nil, fmt.Errorf("shape %v has no axis %d of length 1, which --squeeze would drop", shape, axis)
+		}
+	}
+	for i, n := range shape {
+		if !slices.Contains(a.Squeeze, i) {
+			squeezed = append(squeezed, n)
+		}
+	}
+	return squeezed, nil
+}
+
+// features returns the shape without the axes that are dropped, and the shape of the features that the array becomes:
+// [N, R, D] or [N, D]; of one image [R, D].
+func (a Axes) features(shape []int, one bool) (squeezed, features []int, err error) {
+	s, err := a.squeeze(shape)
+	if err != nil {
+		return nil, nil, err
+	}
+	lead, want := 1, "[N, R, D] or [N, D]"
+	if one {
+		lead, want = 0, "[R, D] or [D]"
+	}
+	switch axes := len(s) - lead; {
+	case a.Grid != "" && axes != 3:
+		return nil, nil, fmt.Errorf("shape %v; --grid %s expects %d axes", s, a.Grid, 3+lead)
+	case a.Grid == "nchw":
+		return s, append(slices.Clone(s[:lead]), s[lead+1]*s[lead+2], s[lead]), nil
+	case a.Grid == "nhwc":
+		return s, append(slices.Clone(s[:lead]), s[lead]*s[lead+1], s[lead+2]), nil
+	case axes == 2 || axes == 1 && !one:
+		return s, s, nil
+	case axes == 1:
+		return s, []int{1, s[0]}, nil
+	}
+	var choices strings.Builder
+	for _, r := range npy.Readings(shape, one) {
+		fmt.Fprintf(&choices, "; %s %s: %v", r.Flags, r.Does, r.Shape)
+	}
+	return nil, nil, fmt.Errorf("expected features %s, found shape %v%s", want, shape, choices.String())
+}
+
+// order brings the values of an image into the order of regions, where the grid has its channels first; turned is
+// as long as row. It returns the row in order, and the other slice.
+func (a Axes) order(row, turned []float32, width int) (ordered, spare []float32) {
+	if a.Grid != "nchw" {
+		return row, turned
+	}
+	regions := len(row) / max(1, width)
+	for c := range width {
+		for r := range regions {
+			turned[r*width+c] = row[c*regions+r]
+		}
+	}
+	return turned, row
+}

@@ -1,0 +1,162 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"vsetrain/internal/compute/philox"
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/house/try"
+)
+
+// With Fit, {split}_lengths.npy has the number of regions of each image before it was padded, at most that of the
+// array, where one has fewer; from every kind of source. No earlier one stays where none has.
+func TestLengths(t *testing.T) {
+	dir := try.MemoryDir(t)
+	try.Do(t, os.Mkdir(filepath.Join(dir, "out"), 0o777))
+	for seed := range 40 {
+		s := philox.NewKey(uint64(seed), "lengths").Stream(0)
+		regions, least := 3+s.IntN(4), 1+s.IntN(5)
+		var pictures []picture
+		var want []int64
+		short := false
+		src := filepath.Join(dir, fmt.Sprint(seed))
+		try.Do(t, os.Mkdir(src, 0o777))
+		for i := range 2 + s.IntN(6) {
+			n := least + s.IntN(5)
+			p := precise(fmt.Sprint(10+i), n, 4)
+			pictures = append(pictures, p)
+			store(t, src, p, [2]string{"x", "bbox"})
+			want, short = append(want, int64(min(n, regions))), short || n < regions
+		}
+		to := Target{Out: filepath.Join(dir, "out"), Splits: []Split{{Name: "x"}}, Regions: regions, Fit: true,
+			DType: npy.F32, Force: true}
+		ids := ""
+		for _, p := range pictures {
+			ids += p.id + "\n" + p.id + "\n"
+		}
+		byIDs := to
+		byIDs.Splits = []Split{{"x", write(t, dir, "ids.txt", ids)}}
+		file := []string{tsv(t, dir, "a.tsv", "\n", pictures...)}
+		for name, convert := range map[string]func() (*Report, error){
+			"folder": func() (*Report, error) { return Arrays(ArrayOptions{Target: to, Path: src}, nil) },
+			"order":  func() (*Report, error) { return TSV(TSVOptions{Target: to, Files: file, Source: npy.F32}, nil) },
+			"ids": func() (*Report, error) {
+				return TSV(TSVOptions{Target: byIDs, Files: file, Source: npy.F32}, nil)
+			},
+		} {
+			write(t, dir, "out/x_lengths.npy", "of another source")
+			try.Get(convert())(t)
+			f, err := npy.Open(filepath.Join(to.Out, "x_lengths.npy"))
+			if !short {
+				if !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("seed %d, %s: lengths where no image is padded (%v)", seed, name, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("seed %d, %s: %v", seed, name, err)
+			}
+			expected := want
+			if name == "ids" {
+				expected = nil
+				for _, n := range want {
+					expected = append(expected, n, n)
+				}
+			}
+			if got := try.Get(f.Ints())(t); f.DType != npy.I32 || len(f.Shape) != 1 || !slices.Equal(got, expected) {
+				t.Errorf("seed %d, %s: lengths %v of %s, want %v", seed, name, got, f.DType, expected)
+			}
+			f.Close()
+		}
+	}
+}
+
+// A folder may hold a .npy for each image, with other axes and types too, and archives beside them.
+func TestFolderOfArrays(t *testing.T) {
+	dir := t.TempDir()
+	a, b, c := made("3", 4, 6), made("20", 4, 6), made("100", 4, 6)
+	chw := func(p picture) (v []float32) { // [6, 2, 2]: channels first
+		for ch := range 6 {
+			for place := range 4 {
+				v = append(v, p.features[place*6+ch])
+			}
+		}
+		return v
+	}
+	for name, test := range map[string]struct {
+		files map[string][]byte
+		axes  Axes
+		scale float64
+		want  string // error, or nothing
+	}{
+		"plain": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6), "20.NPY": npyBytes("<f8",
+			wide(b.features), 4, 6), "000100.npy": npyBytes("<f4", c.features, 4, 6), "._3.npy": {1},
+			"20_info.npy": []byte("dict"), "notes.txt": {1}}, Axes{}, 0, ""},
+		"batch axis": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 1, 4, 6), "20.npy": npyBytes("<f4",
+			b.features, 1, 4, 6), "100.npy": npyBytes("<f4", c.features, 1, 4, 6)}, Axes{Squeeze: []int{0}}, 0, ""},
+		"batch axis, not told": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 1, 4, 6)}, Axes{}, 0,
+			"3.npy: features: expected features [R, D] or [D], found shape [1 4 6]; --squeeze 0 drops"},
+		"grid": {map[string][]byte{"3.npy": npyBytes("<f4", chw(a), 6, 2, 2),
+			"20.npy": npyBytes("<f4", chw(b), 6, 2, 2), "100.npy": npyBytes("<f4", chw(c), 6, 2, 2)},
+			Axes{Grid: "nchw"}, 0, ""},
+		"grid, not told": {map[string][]byte{"3.npy": npyBytes("<f4", chw(a), 6, 2, 2)}, Axes{}, 0,
+			"--grid nchw takes the axes for [C, H, W]: [4 6]; --grid nhwc takes the axes for [H, W, C]: [12 2]"},
+		"codes": {map[string][]byte{"3.npy": npyBytes("|u1", make([]byte, 24), 4, 6)}, Axes{}, 0,
+			"found uint8; its numbers stand for others: say with --scale"},
+		"no such axis": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6)}, Axes{Squeeze: []int{1}}, 0,
+			"shape [4 6] has no axis 1 of length 1"},
+		"both": {map[string][]byte{"3.npy": npyBytes("<f4", a.features, 4, 6), "03.npy": npyBytes("<f4", a.features, 4,
+			6)}, Axes{}, 0, "are both image 3"},
+		"cut off": {map[string][]byte{"3.npy": npyBytes("<f4", a.features[:20], 4, 6)}, Axes{}, 0,
+			"needs 96 bytes of data, found 80"},
+		"not one": {map[string][]byte{"3.npy": []byte("PK\x03\x04" + string(make([]byte, 22)) + "\x0c\x00\x00\x00" +
+			"features.npy")}, Axes{}, 0, "a NumPy archive with the array features"},
+		"nothing": {map[string][]byte{"notes.txt": {1}}, Axes{}, 0, "{image_id}.npz or {image_id}.npy"},
+	} {
+		src := filepath.Join(dir, name)
+		try.Do(t, os.Mkdir(src, 0o777))
+		for f, content := range test.files {
+			write(t, src, f, string(content))
+		}
+		o := ArrayOptions{Target: Target{Out: filepath.Join(dir, name+" out"), Splits: []Split{{Name: "x"}},
+			DType: npy.F32}, Axes: test.axes, Scale: test.scale, Path: src}
+		rep, err := Arrays(o, nil)
+		if test.want != "" {
+			try.Fails(t, err, test.want)
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		f := opened(t, o.Out, "x_ims.npy")
+		for i, p := range []picture{a, b, c} {
+			v := make([]float32, f.RowLen())
+			try.Do(t, f.ReadRow(v, i))
+			if !equal(v, p.features) {
+				t.Errorf("%s: row %d is not image %s", name, i, p.id)
+			}
+		}
+		if name == "plain" && len(rep.Notes) != 1 {
+			t.Errorf("%s: %q", name, rep.Notes)
+		}
+	}
+	// An archive beside an array, and an image that cannot be read.
+	src := filepath.Join(dir, "mixed")
+	try.Do(t, os.Mkdir(src, 0o777))
+	write(t, src, "3.npy", string(npyBytes("<f4", a.features, 4, 6)))
+	npz(t, filepath.Join(src, "20.npz"), map[string][]byte{"feat": npyBytes("<f4", b.features, 4, 6)})
+	write(t, src, "7.npy", "\x93NUMPY")
+	o := ArrayOptions{Target: Target{Out: filepath.Join(dir, "o"), Splits: []Split{{Name: "x"}}, DType: npy.F32},
+		Path: src}
+	try.Refuses(Arrays(o, nil))(t, "7.npy", "--skip-broken")
+	o.SkipBroken = true
+	if rep := try.Get(Arrays(o, nil))(t); len(rep.Broken) != 1 || rep.Rows["x"] != 2 {
+		t.Errorf("report %+v", rep)
+	}
+}
