@@ -252,11 +252,11 @@ func (o *serveOptions) listen(a *app, s *serve.Server) (net.Listener, error) {
 	}
 	if !o.NoToken {
 		l.Close()
-		return nil, fmt.Errorf("%s is not the loopback address: everybody who reaches it could search; name a token "+
-			"with --token-file or VSETRAIN_TOKEN, or say --no-token", l.Addr())
+		return nil, usagef("--listen %s is not the loopback address: everybody who reaches it could search; name a "+
+			"token with --token-file or VSETRAIN_TOKEN, or say --no-token", o.Listen)
 	}
-	o.warn(a, s, fmt.Errorf("%s is not the loopback address: everybody who reaches it may search, and read captions "+
-		"and ids", l.Addr()))
+	o.warn(a, s, fmt.Errorf("--listen %s is not the loopback address: everybody who reaches it may search, and read "+
+		"captions and ids", o.Listen))
 	return l, nil
 }
 

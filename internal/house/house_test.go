@@ -78,6 +78,7 @@ var sideways = map[string][]string{
 	"internal/files/tfevents": {"internal/files/atomicfile", "internal/files/disk", "internal/files/regular"},
 	"internal/files/journal":  {"internal/files/atomicfile", "internal/files/disk", "internal/files/regular"},
 	"internal/run/mlflow":     {"internal/system/options"},
+	"internal/files/regular":  {"internal/system/options"}, // proposes names
 	"internal/files/runfs": {"internal/system/options", "internal/files/atomicfile", "internal/files/disk",
 		"internal/files/integrity",
 		"internal/files/regular"},

@@ -287,8 +287,8 @@ func TestOpenErrors(t *testing.T) {
 func TestOpenAnotherKindOfModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.pt")
 	write(t, path, "PK")
-	try.Refuses(Open(path, os.Getenv, 1))(t, path+": expected a file "+
-		"FILE.onnx, with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py writes both")
+	try.Refuses(Open(path, os.Getenv, 1))(t, path+": expected FILE.onnx with "+
+		"its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py writes both")
 }
 
 // Every mistake in a description is told with its line.

@@ -40,15 +40,19 @@ type session interface {
 // Open opens a model and the description beside it, and runs it once to see what it gives. getenv reads the
 // environment (onnxruntime.Setting).
 func Open(model string, getenv func(string) string, threads int) (_ *Extractor, err error) {
+	const made = "expected FILE.onnx with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py " +
+		"writes both from a network of torchvision (docs/data.md)"
+	if strings.ToLower(filepath.Ext(model)) != ".onnx" {
+		return nil, fmt.Errorf("model %s: %s", model, made)
+	}
 	f, _, err := regular.Open(model)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("model: %w; %s", err, made)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	f.Close()
-	if strings.ToLower(filepath.Ext(model)) != ".onnx" {
-		return nil, fmt.Errorf("model %s: expected a file FILE.onnx, with its description FILE.yaml beside it; "+
-			"scripts/torch_backbone_to_onnx.py writes both from a network of torchvision", model)
-	}
 	x := &Extractor{Model: model}
 	if x.prep, err = loadPreprocessing(preprocessingFile(model)); err != nil {
 		return nil, err

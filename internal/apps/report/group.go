@@ -56,7 +56,11 @@ type DataSet struct {
 // SetBase makes the setting of a run, given by its name or its directory, the base of its data set.
 func SetBase(sets []*DataSet, run string) error {
 	var in []*Group
+	var names []string
 	for _, d := range sets {
+		for _, r := range d.runs() {
+			names = append(names, r.Name)
+		}
 		for _, g := range d.Groups {
 			if slices.ContainsFunc(slices.Concat(g.Runs, g.Repeats), func(r *Run) bool {
 				return r.Name == run || filepath.Clean(r.Dir) == filepath.Clean(run)
@@ -66,8 +70,8 @@ func SetBase(sets []*DataSet, run string) error {
 		}
 	}
 	if len(in) != 1 {
-		return fmt.Errorf("the base %s: expected the name or the directory of one of the runs, found %d settings "+
-			"with it", run, len(in))
+		return fmt.Errorf("the base %s: expected the name or the directory of one of the runs (%s), found %d settings "+
+			"with it", run, strings.Join(names, ", "), len(in))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"vsetrain/eval"
+	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/models"
@@ -63,7 +64,7 @@ func Open(dir string) (*Run, error) {
 	file := filepath.Join(dir, runfs.ConfigName)
 	if _, err := os.Stat(file); err != nil {
 		if _, err := os.Stat(dir); err != nil {
-			return nil, fmt.Errorf("%s: no such run directory", dir)
+			return nil, fmt.Errorf("run directory %w", regular.Missing{Path: dir})
 		}
 		return nil, fmt.Errorf("%s: neither a run directory nor a folder that holds some: no %s in it",
 			dir, runfs.ConfigName)

@@ -68,6 +68,13 @@ func Open(o Options) (_ *Index, err error) {
 		}
 		x.members = append(x.members, m)
 	}
+	var files []string
+	for _, m := range x.members {
+		files = append(files, m.common().File)
+	}
+	if err := trained.Repeated(files, o.Warn); err != nil {
+		return nil, err
+	}
 	if o.Shortlist != "" {
 		m, err := openMember(&x.opt, x.pool, o.Shortlist)
 		if err != nil {

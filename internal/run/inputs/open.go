@@ -34,7 +34,7 @@ func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 		}
 		path := filepath.Join(o.Dir, "vocab.txt")
 		if _, err := os.Stat(path); o.Dir == "" || errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("which word pieces? name the folder of BERT (vocab.txt and weights) with " +
+			return nil, config.Mistakef("which word pieces? name the folder of BERT (vocab.txt and weights) with " +
 				"model.bert.dir, or its vocab.txt with --vocab or data.vocab")
 		}
 		return LoadLexicon(path, m)
@@ -87,7 +87,7 @@ func LoadLexicon(path string, m *models.Options) (text.Lexicon, error) {
 
 func needsDir(o data.Options) error {
 	if o.Dir == "" {
-		return errors.New("data.dir is empty; name the folder of the data set, for example with --set " +
+		return config.Mistakef("data.dir is empty; name the folder of the data set, for example with --set " +
 			"data.dir=data/f30k")
 	}
 	return nil

@@ -12,7 +12,9 @@ import (
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/system/options"
@@ -191,6 +193,27 @@ func (r *Request) nameFolder(err error) error {
 	return inputs.NameFolder(err, "--data", started)
 }
 
+// Repeated warns of files of an ensemble that hold the same: their mean is that of fewer networks.
+func Repeated(files []string, warn func(error)) error {
+	for i, a := range files {
+		for _, b := range files[:i] {
+			same, err := regular.Same(a, b)
+			if err != nil {
+				return err
+			}
+			if same && warn != nil {
+				what := b + " and " + a + " are the same"
+				if a == b {
+					what = a + " is named twice"
+				}
+				warn(fmt.Errorf("%s: an ensemble of a network with itself is that network; leave one out", what))
+				break
+			}
+		}
+	}
+	return nil
+}
+
 // SameSplit returns an error where two checkpoints, a on s and b on t, are not applied to the same images and captions,
 // so that their scores cannot be averaged.
 func SameSplit(a string, s *data.Split, b string, t *data.Split) error {
@@ -291,8 +314,8 @@ func (r *Request) dataOptions(vocab string) (data.Options, error) {
 	o.Dir = cmp.Or(r.Data, o.Dir)
 	o.CaptionsPerImage = cmp.Or(r.PerImage, o.CaptionsPerImage)
 	if o.Dir == "" && (r.Split != "" || vocab == "") {
-		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was " +
-			"trained on)")
+		return o, config.Mistakef("which data set? name its folder with --data (only a run directory knows the one " +
+			"it was trained on)")
 	}
 	return o, nil
 }

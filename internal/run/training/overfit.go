@@ -2,10 +2,10 @@ package training
 
 import (
 	"context"
-	"fmt"
 
 	"vsetrain/data"
 	"vsetrain/eval"
+	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
@@ -17,8 +17,8 @@ func (t *archive) checkOverfit() error {
 	}
 	batches, err := t.batches()
 	if err == nil && t.Cfg.Train.Overfit > batches {
-		err = fmt.Errorf("train.overfit is %d, but an epoch has %d batches of %d captions; expected at most that many",
-			t.Cfg.Train.Overfit, batches, t.Cfg.Train.Batch)
+		err = config.Mistakef("train.overfit is %d, but an epoch has %d batches of %d captions; expected at most that "+
+			"many", t.Cfg.Train.Overfit, batches, t.Cfg.Train.Batch)
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package training
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/records"
@@ -113,11 +113,11 @@ func (t *training) openData() (err error) {
 	c := t.Cfg
 	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" &&
 		c.Train.InitFrom == "" && !t.Resume {
-		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
+		return config.Mistakef("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
 			"model.safetensors or pytorch_model.bin), or set model.bert.init to random")
 	}
 	if c.Model.WordInit != "" && c.Train.InitFrom != "" {
-		return errors.New("model.word_init and train.init_from both bring word vectors; leave one of them out")
+		return config.Mistakef("model.word_init and train.init_from both bring word vectors; leave one of them out")
 	}
 	if err = t.OpenTrain(); err != nil {
 		return err
@@ -230,7 +230,10 @@ func (t *archive) initialise() (train.Position, error) {
 		}
 	}
 	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
-		return train.Position{}, trained.LoadWeights(t.Model, from, t.Lexicon)
+		if err := trained.LoadWeights(t.Model, from, t.Lexicon); err != nil {
+			return train.Position{}, fmt.Errorf("train.init_from: %w", err)
+		}
+		return train.Position{}, nil
 	}
 	if path := t.Cfg.Model.WordInit; path != "" {
 		return train.Position{}, startWords(t.Model, path, t.Lexicon)
