@@ -30,7 +30,7 @@ func init() {
 		o.VSEInf = VSEInfOptions{SizeAugment: true}
 	}, traits: func(o *Options) Traits {
 		return Traits{Title: "VSE-infinity", Variant: encoderTitle(o), Order: 5, Section: "vseinf",
-			TextEncoders: []string{TextBert, "bigru"}, Embeds: true, AnyRegions: true, Counts: true,
+			TextEncoders: []string{TextBert, "bigru"}, Embeds: true, AnyRegions: true, Counts: true, Span: cosines,
 			SizeAugment: o.VSEInf.SizeAugment, MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
 	}}
 }

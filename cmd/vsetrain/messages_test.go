@@ -259,3 +259,51 @@ func TestProtocolNamesALargerSplit(t *testing.T) {
 		t.Errorf("%d, %s", code, text)
 	}
 }
+
+// A run whose loss never came out of its warm-up is told so before its first step, and is not listed under that loss; once
+// it was trained for longer it is. Dry runs, the configuration and plans of sweeps tell the same.
+func TestLossThatNeverActs(t *testing.T) {
+	inWorld(t)
+	const told = "loss.warmup_epochs: expected less than 2, the epochs of the run, found 3; loss lmh never acts"
+	text := "data: {dir: w}\nmodel: {embed_dim: 8, word_dim: 4}\nloss: {warmup_epochs: 3}\ntrain: {epochs: 2, batch: 20}\n"
+	try.Do(t, os.WriteFile("c.yaml", []byte(text), 0o644))
+	try.Do(t, os.WriteFile("s.yaml", []byte("base: c.yaml\naxes: [{param: optim.lr, values: [1e-3, 1e-4]}]\n"), 0o644))
+	for _, c := range []struct {
+		line  string
+		words []string
+	}{
+		{"config show -c c.yaml", []string{told}},
+		{"train -c c.yaml --dry-run", []string{told}},
+		{"sweep plan --config s.yaml", []string{"2 of 2 trials: " + told}},
+		{"train -c c.yaml --run runs/b", []string{told}},
+		{"report runs/b", []string{"LMH α=0.2 (warm-up only)", "b: " + told}},
+		{"eval runs/b --json -", []string{`"loss":"lmh (warm-up only)"`}},
+		{"export runs/b --hub hub", nil},
+		{"train -c c.yaml --run runs/b --resume --set train.epochs=5", []string{"resumed after step"}},
+		{"report runs/b", []string{"LMH α=0.2 ", "5.0"}},
+	} {
+		code, out := say(strings.Fields(c.line)...)
+		text := strings.Join(strings.Fields(out), " ")
+		if code != exitOK {
+			t.Errorf("%s: %s", c.line, out)
+		}
+		for _, w := range c.words {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: %q lacks %q", c.line, text, w)
+			}
+		}
+		if at := strings.Index(out, "M-Recall"); strings.Contains(c.line, "--run runs/b") && len(c.words) > 0 &&
+			c.words[0] == told && (at < 0 || strings.Index(out, "loss.warmup_epochs") > at) {
+			t.Errorf("%s: told after the first validation: %s", c.line, out)
+		}
+		if strings.Contains(c.line, "hub") {
+			card := string(try.Get(os.ReadFile(filepath.Join("hub", "README.md")))(t))
+			if !strings.Contains(card, "trained with LMH α=0.2 (warm-up only)") || strings.Contains(card, "- lmh\n") {
+				t.Errorf("the card says %s", card)
+			}
+		}
+	}
+	if _, out := say("report", "runs/b"); strings.Contains(out, "warm-up") {
+		t.Errorf("a run that was trained for longer: %s", out)
+	}
+}

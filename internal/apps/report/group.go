@@ -87,10 +87,11 @@ func (r *Run) LossName() string {
 	if r.Label != "" {
 		return r.Label
 	}
+	unacted := r.Config.Loss.Unacted(r.Epochs())
 	if p := strings.ToUpper(config.PresetLoss(&r.Config)); slices.Contains(loss.Titles(), p) {
-		return p // LMH1 and LMH2 are LMH with the margin and the schedule of the paper
+		return p + unacted // LMH1 and LMH2 are LMH with the margin and the schedule of the paper
 	}
-	return r.Config.Loss.Title()
+	return r.Config.Loss.Title() + unacted
 }
 
 // immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.

@@ -22,6 +22,8 @@ type Run struct {
 	Label  string // of its loss, where it was given one; else it is found from the configuration
 	Config config.Config
 	Noise  *runfs.NoiseIndex // nil where every training caption has its image
+	// Warnings are what a person was told, before the last session, of settings that do not go together.
+	Warnings []string
 	Log
 	// recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
 	Test   []eval.Metrics
@@ -78,9 +80,13 @@ func Open(dir string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(sessions) > 0 && sessions[len(sessions)-1].NoiseIndex != nil {
+	var session runfs.Env
+	if len(sessions) > 0 {
+		session = sessions[len(sessions)-1]
+	}
+	r.Warnings = session.Warnings
+	if r.Noise = session.NoiseIndex; r.Noise != nil {
 		// Files of one name differ, so that the setting is what the file holds.
-		r.Noise = sessions[len(sessions)-1].NoiseIndex
 		r.Config.Data.NoiseIndex = fmt.Sprintf("%s %.12s", r.Noise.File, r.Noise.SHA256)
 	}
 	path := filepath.Join(dir, runfs.MetricsName)

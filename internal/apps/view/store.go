@@ -152,4 +152,7 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 }
 
 // sessions returns the records of env.json.
+// LossName is the loss of a run with a configuration, in tables.
+func (r *Run) LossName() string { return r.Config.Loss.Name + r.Config.Loss.Unacted(r.Epochs()) }
+
 func (r *Run) sessions() ([]runfs.Env, error) { return runfs.ReadSessions(r.Dir) }

@@ -59,7 +59,7 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 			}
 			layers = append(layers, readFiles(base, at, chain, p)...)
 		}
-		return append(layers, r.layer(p))
+		return append(layers, ofOurs(r.layer(p)))
 	}
 	top := parseDocument(d, p)
 	if top == nil {
@@ -75,7 +75,19 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 	}
 	own := layer{}
 	decodeSection(d.name(), root, root, top, own, p)
+	if d.ours {
+		own = ofOurs(own)
+	}
 	return append(layers, own)
+}
+
+// ofOurs marks the settings of a document of the program.
+func ofOurs(l layer) layer {
+	for path, s := range l {
+		s.source.ours = true
+		l[path] = s
+	}
+	return l
 }
 
 // parseDocument returns the top mapping of a YAML document, an empty one for an empty document, nil after a mistake.

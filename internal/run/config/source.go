@@ -12,6 +12,7 @@ type Source struct {
 	File         string
 	Line, Column int
 	Name         string // "--set" or the name of an environment variable
+	ours         bool   // a preset or another file of the program
 }
 
 // String returns "file:line", the name of the variable or flag, or "default".

@@ -138,6 +138,16 @@ func CheckData(c *config.Config) error {
 	return nil
 }
 
+// Captions is the number of captions of the training split of a configuration, 0 where it cannot be opened.
+func Captions(c *config.Config) int {
+	s, err := OpenSplit(c.Data, c.Model, "train", data.OpenOptions{})
+	if err != nil {
+		return 0
+	}
+	defer s.Close()
+	return s.NumCaptions()
+}
+
 // Dims returns the sizes of a network for a split and a vocabulary.
 func Dims(s *data.Split, v text.Lexicon) models.Dims {
 	return models.Dims{Regions: s.Regions(), Feature: s.Dim(), Vocab: v.Len(), Counted: data.Counted(s)}
