@@ -260,12 +260,13 @@ func TestProtocolNamesALargerSplit(t *testing.T) {
 	}
 }
 
-// A run whose loss never came out of its warm-up is told so before its first step, and is not listed under that loss; once
-// it was trained for longer it is. Dry runs, the configuration and plans of sweeps tell the same.
+// A run whose loss never came out of its warm-up is told so before its first step, and is not listed under that loss;
+// once it was trained for longer it is. Dry runs, the configuration and plans of sweeps tell the same.
 func TestLossThatNeverActs(t *testing.T) {
 	inWorld(t)
 	const told = "loss.warmup_epochs: expected less than 2, the epochs of the run, found 3; loss lmh never acts"
-	text := "data: {dir: w}\nmodel: {embed_dim: 8, word_dim: 4}\nloss: {warmup_epochs: 3}\ntrain: {epochs: 2, batch: 20}\n"
+	text := "data: {dir: w}\nmodel: {embed_dim: 8, word_dim: 4}\nloss: {warmup_epochs: 3}\n" +
+		"train: {epochs: 2, batch: 20}\n"
 	try.Do(t, os.WriteFile("c.yaml", []byte(text), 0o644))
 	try.Do(t, os.WriteFile("s.yaml", []byte("base: c.yaml\naxes: [{param: optim.lr, values: [1e-3, 1e-4]}]\n"), 0o644))
 	for _, c := range []struct {

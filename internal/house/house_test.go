@@ -105,7 +105,7 @@ var sideways = map[string][]string{
 	"internal/apps/search":             {"internal/apps/extract"},
 	"internal/apps/serve":              {"internal/apps/search"},
 	// a page on what they tell
-	"internal/apps/view": {"internal/apps/extract", "internal/apps/report", "internal/apps/search"},
+	"internal/apps/view": {"internal/apps/report", "internal/apps/search"},
 	"cmd/vsetrain":       {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
 	"internal/compute/device/cuda/emulator": {"internal/compute/device/cuda/emulator/ptx",

@@ -13,8 +13,10 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/data"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/regular"
+	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/system/onnxruntime"
 )
 
@@ -74,6 +76,20 @@ func Open(model string, getenv func(string) string, threads int) (_ *Extractor, 
 
 // Close releases the model.
 func (x *Extractor) Close() { x.session.Close() }
+
+// Made returns an error where the features of a record were made by another model.
+func (x *Extractor) Made(r *data.ExtractorRecord) error {
+	if r.Hash == x.Hash {
+		return nil
+	}
+	return fmt.Errorf("%s is not the model that made the features of the data set, %s (SHA-256 %.12s, not %.12s with "+
+		"its weights and preprocessing): scores would mean nothing", x.Model, r.Model, r.Hash, x.Hash)
+}
+
+// Features says which model made the features that the extractor makes.
+func (x *Extractor) Features() inputs.Features {
+	return inputs.Features{Model: filepath.Base(x.Model), SHA256: x.Hash}
+}
 
 // hash digests what features depend on beside the pictures.
 func hash(model string) (string, error) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/run/trained"
 	"vsetrain/internal/system/options"
 )
 
@@ -211,6 +212,7 @@ func (s *Server) info(c *call) error {
 		x := r.shelves[name].take()
 		i := x.searcher.Info()
 		a.Splits = append(a.Splits, SplitInfo{Name: name, Images: i.Images, Captions: i.Captions, Version: x.version,
+			Features: string(cmp.Or(i.Origin, trained.UnknownOrigin)), Note: i.OriginNote,
 			AgeSeconds: time.Since(x.since).Seconds()})
 		x.users.Done()
 	}

@@ -147,14 +147,18 @@ func (l layer) nested() map[string]any {
 func (r *Resolved) choose(files []layer) {
 	r.chosen = map[string]bool{}
 	def := Default()
-	keys := Keys()
+	keys := 0
+	root.leaves(func(*field) { keys++ })
 	whole := map[string]bool{} // files that have every key
 	for _, l := range files {
 		for _, s := range l {
-			whole[s.source.File] = len(l) == len(keys)
+			whole[s.source.File] = len(l) == keys
 		}
 	}
-	for path, at := range r.origins {
-		r.chosen[path] = !at.ours && !(whole[at.File] && r.Text(path) == def.Text(path))
-	}
+	mine, standard := reflect.ValueOf(&r.Config).Elem(), reflect.ValueOf(&def).Elem()
+	root.leaves(func(f *field) {
+		at, set := r.origins[f.path]
+		r.chosen[f.path] = set && !at.ours &&
+			!(whole[at.File] && f.of(mine).Interface() == f.of(standard).Interface())
+	})
 }

@@ -259,7 +259,8 @@ func TestPresetsGoTogether(t *testing.T) {
 	}
 }
 
-// What a person chose is looked at wherever it was set; what a preset, the program or a copy of all settings has is not.
+// What a person chose is looked at wherever it was set; what a preset, the program or a copy of all settings has is
+// not.
 func TestChosen(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
