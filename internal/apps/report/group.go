@@ -58,7 +58,7 @@ func SetBase(sets []*DataSet, run string) error {
 	var in []*Group
 	var names []string
 	for _, d := range sets {
-		for _, r := range d.runs() {
+		for _, r := range d.Runs() {
 			names = append(names, r.Name)
 		}
 		for _, g := range d.Groups {
