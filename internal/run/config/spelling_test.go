@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,7 +106,8 @@ func TestMisspelt(t *testing.T) {
 			for _, s := range root.children {
 				if s.isSection() && s.find(key) == nil && !strings.HasPrefix(section, s.key+".") &&
 					options.Nearest(key, s.keys()) == "" {
-					if near := suggested(s.key + "." + key + "=1"); near != f.path+"?" {
+					value := append(slices.Clone(f.rule.Enum), "1")[0]
+					if near := suggested(s.key + "." + key + "=" + value); near != f.path+"?" {
 						t.Errorf("%s.%s: did you mean %s want %s", s.key, key, near, f.path)
 					}
 				}

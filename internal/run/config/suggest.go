@@ -52,9 +52,9 @@ func instead(tree *field, path, value string) string {
 const maxAlike = 5
 
 // alike returns the paths of the keys that come closest to a word that is none, which was to have a value; nil where
-// none comes close. That is a key of the section that is spelt nearly so; the only key of that name; then keys of the
-// section, before those elsewhere, that have the word in common, take the value, or are explained by the word. A word
-// of two letters has to be the key.
+// none comes close. That is a key of the section that is spelt nearly so; the only key of that name that can have the
+// value; then keys of the section, before those elsewhere, that have the word in common, take the value, or are
+// explained by the word. A word of two letters has to be the key.
 func alike(tree, section *field, word, value string) []string {
 	if near := options.Nearest(word, section.keys()); near != "" {
 		return []string{join(section.path, near)}
@@ -67,6 +67,7 @@ func alike(tree, section *field, word, value string) []string {
 			options.Nearest(word, []string{f.key}) != "")
 	}
 	takes := func(f *field) bool { return options.Nearest(value, f.rule.Enum) != "" }
+	fits := func(f *field) bool { return same(f) && (f.rule.Enum == nil || takes(f)) }
 	begins := func(f *field) bool {
 		return long && section != tree && strings.HasPrefix(f.doc, strings.Join(words, " "))
 	}
@@ -79,7 +80,7 @@ func alike(tree, section *field, word, value string) []string {
 		in   *field
 		is   func(*field) bool
 		most int
-	}{{section, same, maxAlike}, {tree, same, several}, {section, shares, maxAlike}, {section, takes, maxAlike},
+	}{{section, same, maxAlike}, {tree, fits, several}, {section, shares, maxAlike}, {section, takes, maxAlike},
 		{section, begins, maxAlike}, {section, tells, maxAlike}, {tree, shares, maxAlike}, {tree, takes, several}} {
 		if found := rule.in.paths(rule.is); len(found) > 0 && len(found) <= rule.most {
 			return found
