@@ -201,8 +201,8 @@ func (r *reach) loop() {
 	}
 	// a best validation, n in vain, and a later one that is left out
 	if n := t.EarlyStop; n > 0 && int64(n)+2 > r.validations {
-		r.doubt("train.early_stop", n, fmt.Sprintf("at most %d, two less than the validations of the run",
-			max(0, r.validations-2)), "it never ends the run; lower it or train.val_step, or train for longer")
+		r.doubt("train.early_stop", r.validations, fmt.Sprintf("a run of at least %d validations", n+2),
+			"it never ends the run; lower it or train.val_step, or train for longer")
 	}
 	if t.Keep > 1 {
 		r.beyond("train.keep", t.Keep, r.validations, "validations", "all of them are kept")
