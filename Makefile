@@ -178,7 +178,7 @@ gpu-pack: build ## pack what scripts/gpu-check.sh needs on a GPU machine into bi
 	@rm -f bin/libcuda_emulated.so; if command -v g++ >/dev/null; then $(MAKE) --no-print-directory emulator; fi
 	tar czf bin/gpu-check.tar.gz --exclude=__pycache__ $(GPU_PACK) $$(ls bin/libcuda_emulated.so 2>/dev/null)
 
-demo: build ## synthetic data, semantic vectors, training, recalls: under three minutes
+demo: build ## synthetic data, semantic vectors, training, recalls in bin/demo: under three minutes
 	bash scripts/demo.sh bin/vsetrain
 
 cross: ## build for every supported system into bin/, the static builds for Linux included
@@ -223,5 +223,5 @@ bench-kernels: ## time the kernels into bin/kernels.txt, for make bench-compare
 bench-compare: ## compare two results of bench-kernels: make bench-compare OLD=before.txt
 	$(GO) run $(BENCHSTAT) $(OLD) bin/kernels.txt
 
-clean: ## remove what build and the demos made
-	rm -rf bin pictures data/demo data/sweep runs/demo runs/demo-[0-9]* sweeps/demo
+clean: ## remove bin, where everything is that these targets make
+	rm -rf bin

@@ -15,9 +15,6 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// maxRecord bounds the file beside a gallery that says which model made its features.
-const maxRecord = 1 << 20
-
 // Fold writes the files of a gallery as its changes leave them into another folder, where no file of the split may be:
 // for programs that read no changes, and to be rid of what was removed. It returns the names of the files. The gallery
 // itself stays as it is.
@@ -37,9 +34,9 @@ func Fold(dir, split, to string) ([]string, error) {
 	out := &Split{dir: to, name: split}
 	set := &atomicfile.Set{}
 	defer set.Abort()
-	record, err := regular.ReadFile(s.path("_extractor.json"), maxRecord, "the record of an extractor")
+	record, err := regular.ReadFile(s.path(extractorEnd), maxRecord, "the record of an extractor")
 	if err == nil {
-		err = stageText(set, out.path("_extractor.json"), string(record))
+		err = stageText(set, out.path(extractorEnd), string(record))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -61,10 +61,10 @@ func Evaluate(pool *par.Pool, s Scores, own data.Groups, protocol Protocol) ([]R
 	n := own.Images()
 	var results []Result
 	for _, p := range protocol.Resolve(own) {
-		folds, size := p.layout(n)
-		if n < folds*size {
-			return nil, p.tooFew(n)
+		if err := p.Fits(n); err != nil {
+			return nil, err
 		}
+		folds, size := p.layout(n)
 		r, err := evaluateFolds(pool, s, own, folds, size)
 		if err != nil {
 			return nil, err
@@ -121,8 +121,12 @@ func (p Protocol) Resolve(own data.Groups) []Protocol {
 	return []Protocol{Whole}
 }
 
-func (p Protocol) tooFew(n int) error {
+// Fits returns an error where a split of n images is too small for the protocol.
+func (p Protocol) Fits(n int) error {
 	folds, size := p.layout(n)
+	if n >= folds*size {
+		return nil
+	}
 	return fmt.Errorf("protocol %s needs %d images, the split has %d: use protocol auto for the whole split", p,
 		folds*size, n)
 }

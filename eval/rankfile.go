@@ -41,10 +41,10 @@ func rankIn(t tileSize, pool *par.Pool, s Scores, own data.Groups, protocol Prot
 	}
 	n := own.Images()
 	protocol = protocol.Resolve(own)[0]
-	folds, size := protocol.layout(n)
-	if n < folds*size {
-		return all, protocol.tooFew(n)
+	if err := protocol.Fits(n); err != nil {
+		return all, err
 	}
+	folds, size := protocol.layout(n)
 	for f := range folds {
 		part := foldOf(s, own, f*size, size)
 		i2t, t2i, err := ranksIn(t, pool, part, own.Part(f*size, (f+1)*size))

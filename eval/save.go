@@ -62,10 +62,8 @@ func LoadScores(path string) (Scores, error) {
 		return nil, fmt.Errorf("load scores: %w", err)
 	}
 	defer f.Close()
-	if len(f.Shape) != 2 || f.Shape[0] == 0 || f.Shape[1] == 0 ||
-		(f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64) {
-		return nil, fmt.Errorf("load scores: %s: expected floats of shape [images, captions], found %s %v", path,
-			f.DType, f.Shape)
+	if err := scoresShape(f); err != nil {
+		return nil, fmt.Errorf("load scores: %s: %w", path, err)
 	}
 	if f.DType == npy.F64 || f.Fortran {
 		v, err := f.Float64s()
@@ -81,6 +79,20 @@ func LoadScores(path string) (Scores, error) {
 		}
 	}
 	return checkScores(path, &Dense[float32]{f.Shape[0], f.Shape[1], v})
+}
+
+// scoresShape returns an error where an array is none of scores.
+func scoresShape(f *npy.File) error {
+	text := fmt.Sprintf("expected floats of shape [images, captions], found %s of shape %v", f.DType.Name(), f.Shape)
+	switch {
+	case len(f.Shape) == 3:
+		return fmt.Errorf("%s; these look like features of images: name a run or a checkpoint, with --data for their "+
+			"folder", text)
+	case len(f.Shape) != 2 || f.Shape[0] == 0 || f.Shape[1] == 0 ||
+		f.DType != npy.F16 && f.DType != npy.F32 && f.DType != npy.F64:
+		return fmt.Errorf("%s; 'vsetrain eval RUN --save-scores FILE.npy' writes such a file", text)
+	}
+	return nil
 }
 
 // checkScores returns an error where a score is NaN, which has no rank.
@@ -110,8 +122,10 @@ func OpenScores(path string) (*StoredScores, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open scores: %w", err)
 	}
-	if len(f.Shape) != 2 || f.Shape[0] == 0 || f.Shape[1] == 0 || (f.DType != npy.F16 && f.DType != npy.F32) ||
-		f.Fortran {
+	if err := scoresShape(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("open scores: %s: %w", path, err), f.Close())
+	}
+	if f.DType != npy.F16 && f.DType != npy.F32 || f.Fortran {
 		err := fmt.Errorf("open scores: %s: expected float32 or float16 of shape [images, captions] in C order, "+
 			"found %s %v; save it with numpy.save(file, numpy.ascontiguousarray(scores, 'float32'))", path,
 			f.DType.Name(), f.Shape)

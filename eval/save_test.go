@@ -56,10 +56,10 @@ func TestLoadScoresReadsFloat64AndRefusesOthers(t *testing.T) {
 		t.Errorf("float64 scores: %v, %v", s, err)
 	}
 	for path, want := range map[string]string{
-		write("cube.npy", npy.F32, []int{1, 1, 2}, 1, 2): "found <f4 [1 1 2]",
-		write("ints.npy", npy.I32, []int{1, 2}, 1, 2):    "found <i4 [1 2]",
-		write("none.npy", npy.F32, []int{0, 2}): "expected floats of shape [images, captions], found <f4 [0 " +
-			"2]",
+		write("cube.npy", npy.F32, []int{1, 1, 2}, 1, 2): "found float32 of shape [1 1 2]",
+		write("ints.npy", npy.I32, []int{1, 2}, 1, 2):    "found int32 of shape [1 2]",
+		write("none.npy", npy.F32, []int{0, 2}): "expected floats of shape [images, captions], found float32 of " +
+			"shape [0 2]",
 		filepath.Join(dir, "absent.npy"): "absent.npy",
 	} {
 		try.Refuses(LoadScores(path))(t, want)

@@ -21,7 +21,11 @@ import (
 
 func init() {
 	registry["crcl"] = traits{about: "complementary learning with labels that follow the scores, for wrong captions",
-		order: 12, titles: []string{"CRCL"}, mean: true, warmUp: 2, build: refined,
+		order: 12, titles: []string{"CRCL"}, mean: true,
+		doubts: func(o *Options, span float64, _ int) []*options.Error {
+			return even("crcl.temperature", crclConstants.of(o).Temperature, span)
+		},
+		warmUp: 2, build: refined,
 		memory: func(o *Options) Memory {
 			own := crclConstants.of(o)
 			return &crclMemory{labels: perCaption{first: 1}, warmUp: o.WarmupEpochs, later: own.Labels != ""}

@@ -20,11 +20,16 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
 )
 
 func init() {
 	registry["decl"] = traits{about: "evidence with wrong pairs left out, for wrong captions", order: 15,
 		titles: []string{"DECL"}, warmUp: 5, build: evidential,
+		hinges: func(span float64) float64 { return 2 * math.Tanh(span/2) },
+		doubts: func(o *Options, span float64, _ int) []*options.Error {
+			return even("decl.temperature", declConstants.of(o).Temperature, span)
+		},
 		memory: func(*Options) Memory { return &declMemory{right: perCaption{first: 1}} }}
 }
 

@@ -24,7 +24,7 @@ import (
 
 func init() {
 	registry["fne"] = traits{about: "one negative drawn, few of them false by Bayes' rule", order: 13,
-		titles: []string{"FNE"}, mean: true, warmUp: 1, build: drawn, images: func(*Options) bool { return true },
+		titles: []string{"FNE"}, hinges: asTheyAre, mean: true, warmUp: 1, build: drawn, images: always,
 		memory: func(*Options) Memory { return &fneMemory{sums: make([]float64, fneSums)} }}
 }
 

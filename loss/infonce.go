@@ -24,7 +24,10 @@ import (
 func init() {
 	registry["infonce"] = traits{about: "cross entropy over the batch", order: 6, titles: []string{"InfoNCE"},
 		noWarmUp: true, mean: true, build: infoNCE,
-		images:  func(o *Options) bool { return infoNCEConstants.of(o).Targets == "same_image" },
+		images: func(o *Options) bool { return infoNCEConstants.of(o).Targets == "same_image" },
+		doubts: func(o *Options, span float64, _ int) []*options.Error {
+			return even("infonce.temperature", infoNCEConstants.of(o).Temperature, span)
+		},
 		learned: learnedTemperature, check: checkTemperature}
 }
 

@@ -94,12 +94,12 @@ const (
 )
 
 func init() {
-	registry[LSH] = traits{about: "sum of hinges", order: 1, titles: []string{"LSH"},
+	registry[LSH] = traits{about: "sum of hinges", order: 1, sum: true, hinges: asTheyAre, titles: []string{"LSH"},
 		reference: func(_ *Options, s map[string]any) { s["max_violation"] = false },
 		build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
 			return hinge(g, scores, nil, o.Margin, false)
 		}}
-	registry[LMH] = traits{about: "max of hinges", order: 2, compared: true, plateau: true,
+	registry[LMH] = traits{about: "max of hinges", order: 2, compared: true, plateau: true, hinges: asTheyAre,
 		titles: []string{"LMH1", "LMH2", "LMH"}, // the LSEH paper's two, by margin and schedule, and others
 		title:  func(o *Options) string { return fmt.Sprintf("LMH α=%v", o.Margin) },
 		build: func(o Options, g *graph.Graph, scores *graph.Node, _ Context, sum bool) *graph.Node {

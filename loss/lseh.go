@@ -19,6 +19,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
 )
 
 // LSEH is the loss of semantically enhanced hard negatives.
@@ -27,7 +28,14 @@ const LSEH = "lseh"
 func init() {
 	registry[LSEH] = traits{about: "semantically enhanced hard negatives", defaults: func(o *Options) {
 		o.LSEH = LSEHOptions{Lambda: 0.025, Similarity: "rowmax", SameImage: "zero_margin", Semantics: "svd"}
-	}, order: 5, compared: true, titles: []string{"LSEH-SVD", "LSEH-BERT"},
+	}, order: 5, compared: true, hinges: asTheyAre, doubts: func(o *Options, span float64, _ int) []*options.Error {
+		if o.Margin >= span || o.Margin+o.LSEH.Lambda < span {
+			return nil
+		}
+		return []*options.Error{{Key: "lseh.lambda", Found: fmt.Sprint(o.LSEH.Lambda), Remedy: "hinges of captions " +
+			"that are alike are active then whatever they score", Expected: fmt.Sprintf("less than %.4g, so that with "+
+			"loss.margin it stays below the most by which scores differ, %.4g", span-o.Margin, span)}}
+	}, titles: []string{"LSEH-SVD", "LSEH-BERT"},
 		title:     func(o *Options) string { return "LSEH-" + strings.ToUpper(o.LSEH.Semantics) },
 		reference: func(o *Options, s map[string]any) { s["lambda"] = o.LSEH.Lambda }, semantics: always,
 		build: func(o Options, g *graph.Graph, scores *graph.Node, c Context, sum bool) *graph.Node {

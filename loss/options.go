@@ -126,7 +126,13 @@ type traits struct {
 	mean      bool                  // it is a mean over the pairs of the batch, not their sum
 	warmUp    int                   // epochs that it is published with
 	noWarmUp  bool                  // it has no form for warm-up epochs
+	sum       bool                  // it is a sum already: its form for warm-up epochs is the loss itself
 	plateau   bool                  // where all scores are equal it is 2 x pairs x margin, and hardly that elsewhere
+	// hinges is the limit, for scores that differ by span at most, from which on a margin makes every hinge active; nil
+	// has no hinges.
+	hinges func(span float64) float64
+	// doubts are those about the loss's own constants (Options.Doubts); may be nil
+	doubts func(o *Options, span float64, pairs int) []*options.Error
 	// reference adds the settings of the references' options; nil adds nothing.
 	reference func(o *Options, settings map[string]any)
 	learned   func(o *Options) []Learned // nil is none

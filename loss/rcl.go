@@ -13,6 +13,7 @@ package loss
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"vsetrain/internal/compute/device"
@@ -23,6 +24,16 @@ import (
 func init() {
 	registry["rcl"] = traits{about: "complementary contrastive loss, for wrong captions", order: 11,
 		titles: []string{"RCL"}, noWarmUp: true, mean: true, build: complementary,
+		doubts: func(o *Options, span float64, pairs int) []*options.Error {
+			own := rclConstants.of(o)
+			all := even("rcl.temperature", own.Temperature, span)
+			if pairs > 0 && int(own.Ratio*float64(pairs)) < 1 {
+				all = append(all, &options.Error{Key: "rcl.ratio", Found: fmt.Sprint(own.Ratio),
+					Expected: fmt.Sprintf("at least 1 of the %d pairs of a batch", pairs),
+					Remedy:   "no negative is kept then, and the loss is 0"})
+			}
+			return all
+		},
 		memory: func(o *Options) Memory {
 			ratio := rclConstants.of(o).Ratio
 			if ratio == 1 {

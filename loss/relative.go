@@ -15,11 +15,22 @@ package loss
 import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
 )
 
 func init() {
 	registry["relative"] = traits{about: "max of hinges of negatives well below the match", order: 8,
-		titles: []string{"LMH ρ"}, build: relative,
+		titles: []string{"LMH ρ"}, build: relative, hinges: asTheyAre,
+		doubts: func(o *Options, span float64, _ int) []*options.Error {
+			own := relativeConstants.of(o)
+			if own.Filter != "absolute" {
+				return nil
+			}
+			if own.Guide == "semantics" {
+				span = 2 // of cosines
+			}
+			return beyond("relative.distance", own.Distance, span, "no negative is kept then, and the loss is 0")
+		},
 		semantics: func(o *Options) bool { return relativeConstants.of(o).Guide == "semantics" }}
 }
 

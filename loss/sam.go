@@ -12,11 +12,26 @@ package loss
 // for it here, and 1 - cos lies between 0 and 2, so that d = 3 leaves margins of a third of that. The released margins
 // index rows in both directions; margins: released does so too (quirks L31, L33).
 
-import "vsetrain/internal/compute/graph"
+import (
+	"fmt"
+
+	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
+)
 
 func init() {
 	registry["sam"] = traits{about: "max of hinges, and hinges whose margin is semantic", order: 14,
-		titles: []string{"SAM"}, semantics: always, build: adaptive,
+		titles: []string{"SAM"}, semantics: always, build: adaptive, hinges: asTheyAre,
+		doubts: func(o *Options, span float64, _ int) []*options.Error {
+			divisor := samConstants.of(o).Divisor
+			if span == 0 || min(2/divisor, 1) < span {
+				return nil
+			}
+			return []*options.Error{{Key: "sam.divisor", Found: fmt.Sprint(divisor),
+				Expected: fmt.Sprintf("more than %.4g, so that margins stay below the most by which scores differ, "+
+					"%.4g", 2/span, span),
+				Remedy: "hinges of captions that are unlike are active then whatever they score"}}
+		},
 		memory: func(o *Options) Memory {
 			if samConstants.of(o).Negatives != "random" {
 				return nil

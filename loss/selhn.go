@@ -13,12 +13,16 @@ package loss
 import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
 )
 
 func init() {
 	registry["selhn"] = traits{about: "mean or max of hinges, chosen for each anchor", order: 7,
 		titles:   []string{"SelHN"},
-		noWarmUp: true, mean: true, build: selHN}
+		noWarmUp: true, mean: true, build: selHN, hinges: asTheyAre,
+		doubts: func(o *Options, span float64, _ int) []*options.Error {
+			return beyond("selhn.epsilon", selHNConstants.of(o).Epsilon, span, "every anchor takes the mean then")
+		}}
 }
 
 var selHNConstants = declare("selhn", selHNOptions{Epsilon: 0.01})

@@ -11,6 +11,7 @@ package loss
 
 import (
 	"fmt"
+	"slices"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
@@ -20,6 +21,12 @@ import (
 func init() {
 	registry["softlabels"] = traits{about: "cross entropy over the batch, and similarities of captions as soft labels",
 		order: 9, titles: []string{"soft labels"}, noWarmUp: true, mean: true, semantics: always, build: softLabels,
+		doubts: func(o *Options, span float64, _ int) []*options.Error {
+			own := softLabelsConstants.of(o)
+			return slices.Concat(even("infonce.temperature", infoNCEConstants.of(o).Temperature, span),
+				even("softlabels.temperature", own.Temperature, span),
+				even("softlabels.teacher_temperature", own.TeacherTemperature, 2))
+		},
 		check: func(o *Options) error {
 			own := softLabelsConstants.of(o)
 			if own.Learn && !(own.Temperature >= 0.1 && own.Temperature <= 0.99) {

@@ -31,6 +31,9 @@ func init() {
 		t := Traits{Title: "CHAN", Variant: encoderTitle(o), Order: 8, Section: "chan",
 			TextEncoders: []string{"bigru", TextBert}, AnyRegions: true, Counts: true, SizeAugment: o.CHAN.SizeAugment,
 			MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
+		if !o.CHAN.NoImgNorm {
+			t.Span = pooledSpan(o.CHAN.Pooling, 1/o.CHAN.Beta, false)
+		}
 		if o.CHAN.ImageEncoder == "transformer" && o.CHAN.Axis == "batch" {
 			t.Together, t.Counts = "chan.transformer_axis: batch", false
 		}

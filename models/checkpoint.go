@@ -14,10 +14,10 @@ import (
 	"strings"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/system/build"
-	"vsetrain/internal/system/options"
 	"vsetrain/models/nn"
 )
 
@@ -209,8 +209,11 @@ const HubName = "model.safetensors"
 // its last one before the first validation, and a folder of the Hub's layout becomes its weights.
 func FindCheckpoint(path string) (string, error) {
 	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("checkpoint %w", regular.Missing{Path: path})
+	}
 	if err != nil {
-		return "", fmt.Errorf("checkpoint %s: %w%s", path, withoutPath(err), beside(path))
+		return "", fmt.Errorf("checkpoint %s: %w", path, withoutPath(err))
 	}
 	if !st.IsDir() {
 		return path, nil
@@ -226,22 +229,6 @@ func FindCheckpoint(path string) (string, error) {
 		}
 	}
 	return "", noCheckpoint(path)
-}
-
-// beside suggests a name like that of a path that is not there, from its folder.
-func beside(path string) string {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return ""
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	if near := options.Nearest(filepath.Base(path), names); near != "" {
-		return "; did you mean " + filepath.Join(filepath.Dir(path), near) + "?"
-	}
-	return ""
 }
 
 // noCheckpoint lists what to name instead of a directory without a checkpoint: the runs in it, if there are any.

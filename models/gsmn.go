@@ -27,6 +27,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
 	"vsetrain/models/nn"
 )
 
@@ -102,7 +103,8 @@ func newGSMN(o Options, d Dims) (Network, error) { return newGSMNOf(o, d, gsmnPu
 
 func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 	if o.EmbedDim%s.blocks != 0 {
-		return nil, fmt.Errorf("network gsmn: embed_dim %d, expected a multiple of %d blocks", o.EmbedDim, s.blocks)
+		return nil, &options.Error{Key: "embed_dim", Found: fmt.Sprint(o.EmbedDim),
+			Expected: fmt.Sprintf("a multiple of %d for network gsmn", s.blocks)}
 	}
 	n := &gsmn{opt: o.GSMN, dims: d, embed: o.EmbedDim, size: s}
 	n.Image.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)

@@ -26,9 +26,10 @@ const SCAN = "scan"
 func init() {
 	registry[SCAN] = entry{build: newSCAN, defaults: func(o *Options) {
 		o.SCAN = SCANOptions{Attention: "t2i", Aggregate: "lse", Norm: "clipped_l2norm", Lambda: 9, LambdaLSE: 6}
-	}, traits: func(*Options) Traits {
+	}, traits: func(o *Options) Traits {
 		return Traits{Title: "SCAN", Order: 7, Section: "scan", TextEncoders: []string{"bigru", "gru"},
-			AnyRegions: true, Counts: true, WordAttention: true}
+			AnyRegions: true, Counts: true, WordAttention: true,
+			Span: pooledSpan(o.SCAN.Aggregate, o.SCAN.LambdaLSE, true)}
 	}}
 }
 

@@ -39,7 +39,7 @@ func init() {
 			o.SGRAF = SGRAFOptions{SimDim: 256, Steps: 3, Dropout: 0.4}
 		}, traits: func(*Options) Traits {
 			return Traits{Title: "SGRAF-" + strings.ToUpper(name), Order: 3 + order, Section: "sgraf",
-				TextEncoders: []string{"bigru"}, WordAttention: true}
+				TextEncoders: []string{"bigru"}, WordAttention: true, Span: 1}
 		}}
 	}
 }

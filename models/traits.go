@@ -1,5 +1,7 @@
 package models
 
+import "math"
+
 // Traits are what the rest of the program needs to know of a network without building it. The network's own file
 // declares them for its options.
 type Traits struct {
@@ -8,6 +10,9 @@ type Traits struct {
 	Order   int    // in tables, from 1
 	// Apart: the LSEH paper lists the network in a table of its own, and not in its summary.
 	Apart bool
+
+	// Span is the most by which two scores differ, of captions of up to spanWords words; 0 where there is no bound.
+	Span float64
 
 	TextEncoders []string // those it is defined with, the published one first
 	Section      string   // key under model of its options, if it has any
@@ -32,6 +37,26 @@ type Traits struct {
 	// cannot divide it; empty where each is encoded by itself.
 	Together        string
 	WarmupReference string // option of its repository for loss.warmup_epochs; empty if it has none
+}
+
+// spanWords bounds the words of a caption that Traits.Span speaks of.
+const spanWords = 512
+
+// cosines is the span of cosines.
+const cosines = 2
+
+// pooledSpan is the span of cosines that were pooled over up to spanWords words; lse is the factor of ln Σ e^(lse x),
+// and divided says whether that is divided by it again.
+func pooledSpan(pooling string, lse float64, divided bool) float64 {
+	switch {
+	case pooling == "sum":
+		return 0
+	case pooling == "lse" && divided:
+		return cosines + math.Log(spanWords)/lse
+	case pooling == "lse":
+		return cosines*lse + math.Log(spanWords)
+	}
+	return cosines
 }
 
 // Name is the network in tables: its title, and the variant if there is one.

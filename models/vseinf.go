@@ -18,6 +18,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
 	"vsetrain/models/nn"
 )
 
@@ -29,7 +30,7 @@ func init() {
 		o.VSEInf = VSEInfOptions{SizeAugment: true}
 	}, traits: func(o *Options) Traits {
 		return Traits{Title: "VSE-infinity", Variant: encoderTitle(o), Order: 5, Section: "vseinf",
-			TextEncoders: []string{TextBert, "bigru"}, Embeds: true, AnyRegions: true, Counts: true,
+			TextEncoders: []string{TextBert, "bigru"}, Embeds: true, AnyRegions: true, Counts: true, Span: cosines,
 			SizeAugment: o.VSEInf.SizeAugment, MaskWord: true, WarmupReference: "vse_mean_warmup_epochs"}
 	}}
 }
@@ -69,7 +70,8 @@ func newVSEInf(o Options, d Dims) (Network, error) {
 
 func newVSEInfOf(o Options, d Dims, s vseinfSizes) (*vseinf, error) {
 	if s.mlp < 1 {
-		return nil, fmt.Errorf("network vseinf: embed_dim %d, expected at least 2", o.EmbedDim)
+		return nil, &options.Error{Key: "embed_dim", Expected: "at least 2 for network vseinf",
+			Found: fmt.Sprint(o.EmbedDim)}
 	}
 	n := &vseinf{opt: o.VSEInf, dims: d, embed: o.EmbedDim, size: s}
 	n.Image.FC = nn.NewXavierLinear(d.Feature, o.EmbedDim)

@@ -22,8 +22,16 @@ const VSEPP = "vsepp"
 func init() {
 	registry[VSEPP] = entry{build: newVSEPP, defaults: func(o *Options) {
 		o.VSEPP = VSEPPOptions{Measure: "cosine"}
-	}, traits: func(*Options) Traits {
-		return Traits{Title: "VSE++", Order: 1, Section: "vsepp", TextEncoders: []string{"gru"}, Embeds: true}
+	}, traits: func(o *Options) Traits {
+		t := Traits{Title: "VSE++", Order: 1, Section: "vsepp", TextEncoders: []string{"gru"}, Embeds: true,
+			Span: cosines}
+		switch {
+		case o.VSEPP.NoImgNorm:
+			t.Span = 0
+		case o.VSEPP.UseAbs:
+			t.Span = 1
+		}
+		return t
 	}}
 }
 

@@ -26,7 +26,7 @@ func init() {
 		o.VSRN = VSRNOptions{Mode: "f30k", L2Axis: "region", Caption: true, Hidden: 512, Dropout: 0.2}
 	}, traits: func(*Options) Traits {
 		return Traits{Title: "VSRN", Order: 2, Section: "vsrn", TextEncoders: []string{"gru"}, Embeds: true,
-			AnyRegions: true, Attention: true}
+			Span: cosines, AnyRegions: true, Attention: true}
 	}}
 }
 

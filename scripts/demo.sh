@@ -4,10 +4,13 @@
 #
 #   scripts/demo.sh [PROGRAM]      PROGRAM is bin/vsetrain unless given
 #
-# Data stay in data/demo and are used again; every run gets a folder of its own, runs/demo, runs/demo-2, ...
+# It works in bin/demo. Data stay in data/demo there and are used again; every run gets a folder of its own, runs/demo,
+# runs/demo-2, ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
-program=${1:-bin/vsetrain}
+program=$(realpath "${1:-bin/vsetrain}")
+mkdir -p bin/demo
+cd bin/demo
 data=data/demo
 run=runs/demo
 for ((i = 2; ; i++)); do
@@ -34,4 +37,4 @@ if [ "${recall:-0}" -lt 40 ]; then
   echo "M-Recall on the test split is ${recall:-missing}, expected at least 40: something is wrong" >&2
   exit 1
 fi
-printf 'took %d seconds; the run is in %s\n' $SECONDS $run
+printf 'took %d seconds; the run is in %s\n' $SECONDS bin/demo/$run

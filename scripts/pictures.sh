@@ -4,15 +4,15 @@
 #
 #   scripts/pictures.sh [PROGRAM]      PROGRAM is bin/vsetrain unless given
 #
-# The worlds, the runs and the sweep stay in pictures/ and are used again; remove the folder to begin anew.
+# The worlds, the runs and the sweep stay in bin/pictures and are used again; remove the folder to begin anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$(realpath "${1:-bin/vsetrain}")
 out=$PWD/docs/images
 browser=${VSETRAIN_CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
 [ -n "$browser" ] || { echo "no Chromium here; scripts/install-test-tools.sh installs it" >&2; exit 1; }
-mkdir -p pictures "$out"
-cd pictures
+mkdir -p bin/pictures "$out"
+cd bin/pictures
 
 train() { # RUN SETTING...
   local run=$1; shift

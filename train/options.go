@@ -58,6 +58,29 @@ func (o *Options) AtOnce() int {
 	return o.Batch
 }
 
+// Planned returns the steps and validations of a run of epochs of so many batches, without early stopping.
+func (o *Options) Planned(batches int) (steps, validations int64) {
+	steps = int64(o.Epochs) * int64(batches)
+	if o.MaxSteps > 0 {
+		steps = min(steps, int64(o.MaxSteps))
+	}
+	n, v := int64(batches), int64(o.ValStep)
+	validations = steps / n
+	due := steps%n == 0
+	if v > 0 {
+		a, b := n, v
+		for b > 0 {
+			a, b = b, a%b
+		}
+		validations += steps/v - steps/(n/a*v)
+		due = due || steps%v == 0
+	}
+	if !due { // the last step
+		validations++
+	}
+	return steps, validations
+}
+
 // Stop is the value of Options.OnCollapse that ends a collapsed run.
 const Stop = "stop"
 

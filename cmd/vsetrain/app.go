@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/config"
 )
 
@@ -42,7 +45,7 @@ func (a *app) run(args []string) int {
 	out := ui.NewOutput(a.Out)
 	a.Out = out
 	root := a.root(args)
-	cmd, err := root, misspelt(root, args)
+	cmd, err := misspelt(root, args)
 	if err == nil {
 		cmd, err = root.ExecuteC()
 	}
@@ -55,26 +58,39 @@ func (a *app) run(args []string) int {
 	}
 	var usage *usageError
 	var bad *config.Error
+	var mistake *config.Mistake
 	var coded *codedError
 	var logged *loggedError
+	text := messageOf(err)
 	switch {
 	case errors.As(err, &logged):
 		return exitFailure
 	case errors.As(err, &coded):
-		a.Errorf("%v", err)
+		a.Errorf("%s", text)
 		return coded.code
 	case errors.Is(err, context.Canceled): // contexts end by signals alone
 		a.Errorf("interrupted")
 		return exitCtrlC
-	case errors.As(err, &bad):
-		a.Errorf("%v", err)
+	case errors.As(err, &bad), errors.As(err, &mistake):
+		a.Errorf("%s", text)
 		return exitUsage
 	case errors.As(err, &usage), !a.started:
-		a.Errorf("%s\nsee %s --help", flagText(err.Error()), cmd.CommandPath())
+		a.Errorf("%s\nsee %s --help", flagText(text), cmd.CommandPath())
 		return exitUsage
 	}
-	a.Errorf("%v", err)
+	a.Errorf("%s", text)
 	return exitFailure
+}
+
+// messageOf is an error as it is printed. Where a path of the system is missing it says where that was looked for and
+// what may be meant, without the name of a system call.
+func messageOf(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(e.Err, fs.ErrNotExist) &&
+		slices.Contains([]string{"open", "stat", "lstat", "CreateFile", "GetFileAttributesEx"}, e.Op) {
+		text = strings.Replace(text, e.Error(), regular.Missing{Path: e.Path}.Error(), 1)
+	}
+	return text
 }
 
 // root returns the program for a command line.

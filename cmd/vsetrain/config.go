@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/inputs"
 )
 
 func newCmdConfig(a *app) *cobra.Command {
@@ -31,7 +32,8 @@ func newCmdConfigShow(a *app) *cobra.Command {
 		Short: "Print the resolved configuration and where each value came from",
 		Long: `Print the configuration that results from flags (--set), environment (VSETRAIN_OPTIM_LR for
 optim.lr), file and defaults, in this order of strength. A comment behind each value says where it came from.
-The output is itself a configuration.`,
+The output is itself a configuration. Warnings of settings that do not go together, such as a warm-up longer than the
+run, go to standard error.`,
 		Example: `  vsetrain config show
   vsetrain config show --config vsepp/f30k-lseh --set train.batch=64
   vsetrain config show --docs`,
@@ -51,9 +53,15 @@ func (o *configShowOptions) run(_ context.Context, a *app) error {
 	}
 	if o.Plain {
 		a.Print(string(config.Marshal(&r.Config)))
-		return nil
+	} else {
+		a.Print(r.Show(o.Docs))
 	}
-	a.Print(r.Show(o.Docs))
+	warnings, err := r.Together(inputs.Captions(&r.Config))
+	for _, w := range append(warnings, err) {
+		if w != nil {
+			a.warn(w)
+		}
+	}
 	return nil
 }
 

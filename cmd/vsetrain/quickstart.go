@@ -11,11 +11,13 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
+	"vsetrain/internal/apps/extract"
 	"vsetrain/internal/apps/view"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/trained"
 )
 
 type quickstartOptions struct {
@@ -155,6 +157,11 @@ func (o *quickstartOptions) gallery(ctx context.Context, a *app, page *viewOptio
 	if _, err := pictures.OpenGallery(o.Dir); err != nil {
 		return err
 	}
+	if o.Checkpoint != "" { // before the work, not after it
+		if err := o.reads(a); err != nil {
+			return err
+		}
+	}
 	extract := func(images, to, split string, more ...string) error {
 		return a.step(ctx, append([]string{"data", "extract", "--model", o.Extractor, "--images", images, "--out", to,
 			"--split", split, "--skip-broken"}, more...)...)
@@ -169,6 +176,21 @@ func (o *quickstartOptions) gallery(ctx context.Context, a *app, page *viewOptio
 	a.Warnf("no --checkpoint: the network is trained on drawn pictures, so that it knows their colours and shapes " +
 		"alone")
 	return o.drawn(ctx, a, extract)
+}
+
+// reads returns an error where the network cannot read the features that the extractor makes, and warns where nothing
+// says that it was trained on such.
+func (o *quickstartOptions) reads(a *app) error {
+	x, err := extract.Open(o.Extractor, a.getenv, 0)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	note, err := trained.Reads(o.Checkpoint, x.Regions, x.Dim, x.HasBoxes(), x.Features())
+	if err == nil && note != "" {
+		a.Warnf("%s", note)
+	}
+	return err
 }
 
 // drawn trains on drawn pictures, whose features the extractor makes.

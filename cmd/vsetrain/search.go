@@ -66,6 +66,9 @@ data finds them; other weights, features or captions are encoded again.`,
 			case o.Image != "" && len(args) > 0:
 				return usagef("expected a query or --image, found both")
 			}
+			if o.Image == "" && strings.TrimSpace(o.Query) == "" {
+				return usagef("expected a query of words, found %q", o.Query)
+			}
 			if o.Extractor != "" && o.Image == "" {
 				return usagef("--extractor is for a picture: add --image FILE")
 			}

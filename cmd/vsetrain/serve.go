@@ -231,14 +231,14 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 			all.Searchers[split] = x
 		}
 		first := all.Searchers[o.Splits[0]].(*search.Index)
-		if extractor, err = o.pictures(a, s, first); err != nil {
+		if extractor, all.NoPictures, err = o.pictures(a, s, first); err != nil {
 			return all, err
 		}
 		if extractor != nil {
 			all.Pictures = extractor.Extractor
 		}
 		if o.AllowChanges {
-			all.Gallery = &gallery{dir: first.Info().Data, extractor: extractor}
+			all.Gallery = &gallery{dir: first.Info().Data, extractor: extractor, without: all.NoPictures}
 		}
 		return all, nil
 	})
@@ -252,11 +252,11 @@ func (o *serveOptions) listen(a *app, s *serve.Server) (net.Listener, error) {
 	}
 	if !o.NoToken {
 		l.Close()
-		return nil, fmt.Errorf("%s is not the loopback address: everybody who reaches it could search; name a token "+
-			"with --token-file or VSETRAIN_TOKEN, or say --no-token", l.Addr())
+		return nil, usagef("--listen %s is not the loopback address: everybody who reaches it could search; name a "+
+			"token with --token-file or VSETRAIN_TOKEN, or say --no-token", o.Listen)
 	}
-	o.warn(a, s, fmt.Errorf("%s is not the loopback address: everybody who reaches it may search, and read captions "+
-		"and ids", l.Addr()))
+	o.warn(a, s, fmt.Errorf("--listen %s is not the loopback address: everybody who reaches it may search, and read "+
+		"captions and ids", o.Listen))
 	return l, nil
 }
 
@@ -278,32 +278,30 @@ func (o *serveOptions) obey(ctx context.Context, s *serve.Server, told <-chan os
 	}
 }
 
-// pictures opens the model for pictures: the one that is named, else the recorded one if that is there and works.
-func (o *serveOptions) pictures(a *app, s *serve.Server, x *search.Index) (*search.Extractor, error) {
-	i := x.Info()
-	record, err := extract.LoadRecord(i.Data, i.Split)
-	if o.retrieval.Extractor == "" && (record == nil || err != nil) {
-		return nil, err
+// pictures opens the model for pictures: the one that is named, else the recorded one; where that is not there or does
+// not work it says why.
+func (o *serveOptions) pictures(a *app, s *serve.Server, x *search.Index) (e *search.Extractor, why string, err error) {
+	e, err = x.OpenExtractor(o.retrieval.Extractor, a.getenv)
+	if err == nil || o.retrieval.Extractor != "" {
+		return e, "", err
 	}
-	e, err := x.OpenExtractor(o.retrieval.Extractor, a.getenv)
-	if err != nil && o.retrieval.Extractor == "" {
+	if !errors.Is(err, search.ErrNoExtractor) { // it is recorded, and somebody may expect it
 		o.warn(a, s, fmt.Errorf("pictures are not taken: %w", err))
-		return nil, nil
 	}
-	return e, err
+	return nil, messageOf(err), nil
 }
 
 // gallery changes the images of the splits of a data set.
 type gallery struct {
 	dir       string
 	extractor *search.Extractor // nil cannot add
+	without   string            // why there is none
 }
 
 // Add implements serve.Gallery.
 func (g *gallery) Add(ctx context.Context, split, id string, p *pictures.RGB) error {
 	if g.extractor == nil {
-		return &data.ChangeError{Text: "images are added with the model that made the others; start the server with " +
-			"--extractor FILE.onnx"}
+		return &data.ChangeError{Text: "images are added with the model that made the others: " + g.without}
 	}
 	to := extract.Gallery{Dir: g.dir, Split: split, Extractor: g.extractor.Extractor}
 	return to.Add(ctx, id, p)

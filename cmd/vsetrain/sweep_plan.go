@@ -69,6 +69,7 @@ func (o *sweepPlanOptions) run(_ context.Context, a *app) error {
 		if err := checkData(plan); err != nil {
 			a.Errorf("warning: no trial can be trained here: %v", err)
 		}
+		warnTogether(a, plan)
 		return nil
 	case o.Output == "json":
 		return planJSON(a, plan)
@@ -93,6 +94,31 @@ func checkData(plan *sweep.Plan) error {
 		}
 	}
 	return nil
+}
+
+// warnTogether tells which settings of trials do not go together, each with the number of its trials.
+func warnTogether(a *app, plan *sweep.Plan) {
+	var texts []string
+	trials := map[string]int{}
+	captions := map[string]int{} // of training splits
+	for _, t := range plan.Trials {
+		key := t.Config.Data.Dir + "\n" + t.Config.Model.Network
+		if _, known := captions[key]; !known {
+			captions[key] = inputs.Captions(&t.Config)
+		}
+		warnings, err := t.Config.Together(captions[key])
+		for _, w := range append(warnings, err) {
+			if w == nil {
+				continue
+			}
+			if trials[w.Error()]++; trials[w.Error()] == 1 {
+				texts = append(texts, w.Error())
+			}
+		}
+	}
+	for _, text := range texts {
+		a.Warnf("%d of %s: %s", trials[text], ui.Count(len(plan.Trials), "trial"), text)
+	}
 }
 
 func planTable(a *app, plan *sweep.Plan) {

@@ -279,7 +279,7 @@ func (v *trainView) Started(p training.Plan) {
 	}
 	v.Printf("%s of %s, %s, %s of %d an epoch, %s\n", ui.Count(p.TrainCaptions, "caption"),
 		ui.Count(p.TrainImages, "image"),
-		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), v.cfg.Train.Batch,
+		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), p.Pairs,
 		ui.Count(p.Epochs, "epoch"))
 	if n := v.cfg.Train.Overfit; n > 0 {
 		v.Printf("overfitting %s, which validations measure\n", ui.Count(n, "batch"))

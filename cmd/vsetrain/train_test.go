@@ -26,8 +26,8 @@ func TestStartedLines(t *testing.T) {
 		var out, errs bytes.Buffer
 		cfg := config.Default()
 		v := &trainView{app: &app{Streams: &ui.Streams{Out: &out, Err: &errs, Now: time.Now}}, cfg: &cfg}
-		v.Started(training.Plan{TrainCaptions: 200, TrainImages: 1, DevImages: 1, Batches: 2, Epochs: 1, Resume: true,
-			Resumed: c.resumed})
+		v.Started(training.Plan{TrainCaptions: 200, TrainImages: 1, DevImages: 1, Batches: 2, Pairs: 128, Epochs: 1,
+			Resume: true, Resumed: c.resumed})
 		v.close()
 		want := "200 captions of 1 image, 1 validation image, 2 batches of 128 an epoch, 1 epoch\n"
 		if !strings.Contains(out.String(), want) {

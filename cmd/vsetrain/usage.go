@@ -111,23 +111,35 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// misspelt returns an error for a command line whose first word is no command, before its flags are looked at: they
-// belong to the command that was meant.
-func misspelt(root *cobra.Command, args []string) error {
-	c, rest, err := root.Find(args)
-	if err != nil || !c.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") ||
-		strings.HasPrefix(rest[0], "__") {
-		return nil // cobra tells, or it is the command that shells complete with
+// misspelt returns an error for a command line whose words are no command, before flags are looked at: they belong to
+// the command that was meant; and the command whose help tells more. The words behind help are those of a command too.
+func misspelt(root *cobra.Command, args []string) (*cobra.Command, error) {
+	help := len(args) > 0 && args[0] == "help"
+	if help {
+		args = args[1:]
 	}
-	return unknownCommand(c, rest[0])
+	c, rest, err := root.Find(args)
+	if err != nil || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || strings.HasPrefix(rest[0], "__") ||
+		!help && !c.HasSubCommands() {
+		return root, nil // cobra tells, or it is the command that shells complete with
+	}
+	return c, unknownCommand(c, rest[0])
 }
 
 // unknownCommand is the error of a word that is no command of c.
 func unknownCommand(c *cobra.Command, word string) error {
 	text := fmt.Sprintf("unknown command %q for %s", word, c.CommandPath())
-	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(word); len(near) > 0 {
-		text += "; did you mean " + near[0] + "?"
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	switch near := options.Nearest(word, names); {
+	case near != "":
+		text += "; did you mean " + near + "?"
+	case c.HasParent() && len(names) > 0:
+		text += "; it has " + strings.Join(names, ", ")
 	}
 	return usagef("%s", text)
 }

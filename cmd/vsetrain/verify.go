@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,6 +63,9 @@ func (o *verifyOptions) run(ctx context.Context, a *app) error {
 		bars := phases{app: a}
 		r, err := verify.Path(ctx, path, bars.show)
 		bars.close()
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w; expected a run, a data set or a file", err)
+		}
 		if err != nil {
 			return err
 		}

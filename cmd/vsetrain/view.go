@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +67,12 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 	return c
 }
 
-func (o *viewOptions) check(*app) error { return checkDevice(&o.Device) }
+func (o *viewOptions) check(*app) error {
+	if err := bind.CheckHosts(o.Hosts); err != nil {
+		return usagef("%v", err)
+	}
+	return checkDevice(&o.Device)
+}
 
 func (o *viewOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
@@ -87,8 +93,8 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 		if name, err := os.Hostname(); err == nil && name != "" {
 			o.Hosts = append(o.Hosts, name)
 		}
-		a.Warnf("%s is not the loopback address: everybody who reaches it may read the runs, captions and pictures",
-			l.Addr())
+		a.Warnf("--listen %s is not the loopback address: everybody who reaches it may read the runs, captions and "+
+			"pictures", o.Listen)
 	}
 	s, err := view.New(o.Options)
 	if err != nil {
@@ -109,6 +115,17 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 func listenOn(addr string, port int) (net.Listener, error) {
 	if addr == "" {
 		return bind.ListenFrom(port)
+	}
+	_, p, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", p)
+	}
+	if err != nil {
+		near := ""
+		if _, err := strconv.ParseUint(addr, 10, 16); err == nil {
+			near = fmt.Sprintf("; did you mean %s:%s?", bind.Local, addr)
+		}
+		return nil, usagef("--listen: expected HOST:PORT, such as %s:%d, found %q%s", bind.Local, port, addr, near)
 	}
 	return bind.Listen(addr)
 }

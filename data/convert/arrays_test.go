@@ -48,7 +48,11 @@ func TestNPZFolder(t *testing.T) {
 		try.Do(t, os.Remove(filepath.Join(src, id+".npz")))
 	}
 	o.Splits = []Split{{"train", write(t, dir, "t.txt", "100\n3\n3\n")}}
+	record := write(t, out, "train_extractor.json", "{}") // of features that are replaced
 	rep := try.Get(Arrays(o, nil))(t)
+	if _, err := os.Stat(record); err == nil {
+		t.Error("the record of the model of other features stays")
+	}
 	checkSplit(t, out, "train", npy.F32, a, c, c)
 	if rep.Unused != 1 || rep.Records != 3 {
 		t.Errorf("report %+v", rep)

@@ -203,6 +203,9 @@ func prepare(set *atomicfile.Set, outs ...*output) error {
 		}
 	}
 	for _, o := range outs {
+		if o.ims != nil {
+			set.Remove(o.name("_extractor.json")) // of features that were there before
+		}
 		if err := o.prepareArray(set, o.ims, "_ims.npy"); err != nil {
 			return err
 		}

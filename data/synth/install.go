@@ -140,5 +140,8 @@ func collect(set *atomicfile.Set, staging, dir string) error {
 			set.Remove(path)
 		}
 	}
+	for _, s := range splits {
+		set.Remove(filepath.Join(dir, s+"_extractor.json")) // of features that were there before
+	}
 	return nil
 }

@@ -2,7 +2,9 @@ package house
 
 import (
 	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -108,5 +110,45 @@ func TestPresetsAreRowsOrFiles(t *testing.T) {
 		if files[name] {
 			t.Errorf("configs/%s is a file and a row of presets.tsv: write its settings into the row", name)
 		}
+	}
+}
+
+// What the project makes lies below bin/: make clean removes that folder and nothing that commands of the pages, or a
+// user, may have made beside it.
+func TestCleanRemovesBinAlone(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("make is missing")
+	}
+	dir := t.TempDir()
+	makefile := try.Get(os.ReadFile(filepath.Join("..", "..", "Makefile")))(t)
+	try.Do(t, os.WriteFile(filepath.Join(dir, "Makefile"), makefile, 0o644))
+	words := regexp.MustCompile(`[\w./-]+`)
+	users := map[string]bool{"sweeps/demo": true, "runs/demo-2": true}
+	for _, text := range texts(t, ".md") {
+		for _, w := range words.FindAllString(text, -1) {
+			if first, _, _ := strings.Cut(w, "/"); slices.Contains([]string{"pictures", "runs", "sweeps", "data",
+				"quickstart", "images"}, first) && filepath.IsLocal(w) {
+				users[filepath.Clean(w)] = true
+			}
+		}
+	}
+	if len(users) < 20 || !users["pictures"] || !users["runs/demo"] {
+		t.Fatalf("the pages name %d folders of users", len(users))
+	}
+	for _, name := range append(slices.Collect(maps.Keys(users)), "bin") {
+		try.Do(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	clean := exec.Command("make", "clean")
+	clean.Dir = dir
+	if out, err := clean.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name := range users {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("make clean removes %s", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "bin")); err == nil {
+		t.Error("make clean leaves bin")
 	}
 }

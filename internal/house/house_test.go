@@ -78,6 +78,7 @@ var sideways = map[string][]string{
 	"internal/files/tfevents": {"internal/files/atomicfile", "internal/files/disk", "internal/files/regular"},
 	"internal/files/journal":  {"internal/files/atomicfile", "internal/files/disk", "internal/files/regular"},
 	"internal/run/mlflow":     {"internal/system/options"},
+	"internal/files/regular":  {"internal/system/options"}, // proposes names
 	"internal/files/runfs": {"internal/system/options", "internal/files/atomicfile", "internal/files/disk",
 		"internal/files/integrity",
 		"internal/files/regular"},
@@ -104,7 +105,7 @@ var sideways = map[string][]string{
 	"internal/apps/search":             {"internal/apps/extract"},
 	"internal/apps/serve":              {"internal/apps/search"},
 	// a page on what they tell
-	"internal/apps/view": {"internal/apps/extract", "internal/apps/report", "internal/apps/search"},
+	"internal/apps/view": {"internal/apps/report", "internal/apps/search"},
 	"cmd/vsetrain":       {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
 	"internal/compute/device/cuda/emulator": {"internal/compute/device/cuda/emulator/ptx",

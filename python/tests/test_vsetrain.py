@@ -4,12 +4,18 @@ The folder has runs/demo, scores.npy, ranks.csv, test.json, images.npy, captions
 program wrote (cmd/vsetrain/testdata/script/python_package.txtar).
 """
 
+import contextlib
 import json
 import os
+import random
+import signal
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import unittest.mock
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +59,193 @@ class Models(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "checkpoint runs/nosuch: no such file"):
             vsetrain.load("runs/nosuch")
         with vsetrain.load("runs/demo") as model:
+            with self.assertRaisesRegex(ValueError, "no words"):
+                model.encode([""])
+            before = model.encode("a dog")
             model._process.kill()
-            with self.assertRaisesRegex(RuntimeError, "ended with code"):
+            with self.assertRaisesRegex(RuntimeError, "ended with code .* the next question starts it again"):
                 model.search("a dog")
+            np.testing.assert_array_equal(model.encode("a dog"), before)
+            with self.assertRaises(ValueError):
+                model.search("a dog " * 300_000)  # the server ends a connection with so much on it
+            np.testing.assert_array_equal(model.encode("a dog"), before)
+            model.info["checkpoints"] = ["another one"]
+            model._process.kill()
+            for _ in range(2):
+                with self.assertRaisesRegex(RuntimeError, "ended with code|have changed since"):
+                    model.encode("a dog")
+
+    def test_inputs(self):
+        captions = ["a red ball", "a dog", "two men"]
+        features = np.load("world/test_ims.npy")[:3]
+        with vsetrain.load("runs/demo") as model:
+            truth, images = model.encode(captions), model.encode(features)
+            given = [tuple(captions), np.array(captions), np.array(captions, object), (c for c in captions),
+                     dict.fromkeys(captions).keys(), map(str, captions)]
+            with contextlib.suppress(ImportError):
+                import pandas
+                given.append(pandas.Series(captions, index=[4, 9, 2]))
+            for x in given:
+                np.testing.assert_array_equal(model.encode(x), truth, type(x).__name__)
+            for x in features.tolist(), list(features), features.astype(np.float64), (f for f in features):
+                np.testing.assert_allclose(model.encode(x), images, atol=1e-6)
+            for x in (b"a dog", {"a dog"}, {"a dog": 1}, 7, None, Path("a dog"), [b"a dog"], [None], [1, 2], 1.5,
+                      ["a dog", None], ["a dog", float("nan")], np.array("a dog"), [[1, 2], [3]], features[None]):
+                with self.assertRaisesRegex(TypeError, r"expected captions \(a list of strings\) or features"):
+                    model.encode(x)
+
+
+class Shared(unittest.TestCase):
+    """Whoever asks gets the answer to his own question: threads, interrupts, forks and close in any order."""
+
+    def setUp(self):
+        self.draw = random.Random(7)
+        self.captions = Path("world/test_caps.txt").read_text().splitlines()[:12]
+        self.wrong = []
+
+    def open(self):
+        model = vsetrain.load("runs/demo")
+        self.addCleanup(model.close)
+        self.truth = model.encode(self.captions)
+        self.hits = [model.search(c, k=3) for c in self.captions]
+        return model
+
+    def ask(self, model, draw):
+        i = draw.randrange(len(self.captions))
+        if draw.random() < 0.5:
+            ok = np.array_equal(model.encode(self.captions[i]), self.truth[i])
+        else:
+            ok = model.search(self.captions[i], k=3) == self.hits[i]
+        if not ok:
+            self.wrong.append(i)
+
+    @contextlib.contextmanager
+    def threads(self, model, n):
+        """n threads that ask all the time; what ends one, beside a model that is closed, is wrong."""
+        over = threading.Event()
+
+        def work(seed):
+            draw = random.Random(seed)
+            while not over.is_set():
+                try:
+                    self.ask(model, draw)
+                except ValueError as e:
+                    if "closed" not in str(e):
+                        self.wrong.append(e)
+                    return
+                except BaseException as e:
+                    self.wrong.append(e)
+                    return
+
+        all = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(n)]
+        for t in all:
+            t.start()
+        try:
+            yield
+        finally:
+            over.set()
+            for t in all:
+                t.join(20)
+            self.assertFalse(any(t.is_alive() for t in all), "a thread hangs")
+            self.assertEqual(self.wrong, [])
+
+    @unittest.skipUnless(hasattr(signal, "setitimer"), "no timers here")
+    def test_interrupts(self):
+        class Interrupt(BaseException):
+            pass
+
+        asking = []
+
+        def interrupt(*_):
+            if asking:
+                raise Interrupt
+
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, interrupt))
+        model = self.open()
+        interrupted = 0
+        for n in 0, 3:
+            with self.threads(model, n):
+                for k in range(40):
+                    # from before the first byte to after the answer, and at times while the program starts again
+                    signal.setitimer(signal.ITIMER_REAL, self.draw.choice([2e-4, 2e-3, 2e-2]) * self.draw.random())
+                    if k % 10 == 0:  # an answer that takes its time
+                        os.kill(model._process.pid, signal.SIGSTOP)
+                        signal.setitimer(signal.ITIMER_REAL, 0.05)
+                    try:
+                        asking.append(1)
+                        self.ask(model, self.draw)
+                    except Interrupt:
+                        interrupted += 1
+                    finally:
+                        asking.clear()
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                    if k % 10 == 0:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(model._process.pid, signal.SIGCONT)
+                    if k % 2:
+                        self.ask(model, self.draw)
+        self.assertGreater(interrupted, 10)
+
+    @unittest.skipUnless(hasattr(signal, "setitimer"), "no timers here")
+    def test_a_signal_handler_that_asks(self):
+        model, said = self.open(), []
+
+        def handler(*_):
+            try:
+                self.ask(model, self.draw)
+            except RuntimeError as e:
+                said.append(str(e))
+
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, handler))
+        for _ in range(30):
+            signal.setitimer(signal.ITIMER_REAL, 2e-3 * self.draw.random())
+            self.ask(model, self.draw)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.assertEqual(self.wrong, [])
+        self.assertTrue(all("signal handler" in s for s in said), said)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork here")
+    def test_forks(self):
+        model = self.open()
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads
+        children = []
+        with self.threads(model, 3):
+            for k in range(4):
+                time.sleep(0.05 * self.draw.random())
+                pid = os.fork()
+                if pid == 0:
+                    code = 1
+                    signal.alarm(20)  # where it hangs
+                    try:
+                        self.wrong.clear()
+                        for _ in range(5):
+                            self.ask(model, random.Random(k))
+                        if k % 2:
+                            model.close()
+                        code = 0 if not self.wrong else 2
+                    finally:
+                        os._exit(code)
+                children.append(pid)
+                self.ask(model, self.draw)
+            for pid in children:
+                self.assertEqual(os.waitpid(pid, 0)[1], 0)
+            self.ask(model, self.draw)
+
+    def test_close(self):
+        for stopped in False, True:
+            model = self.open()
+            with self.threads(model, 4):
+                time.sleep(0.1)
+                if stopped and hasattr(signal, "SIGSTOP"):
+                    os.kill(model._process.pid, signal.SIGSTOP)
+                    time.sleep(0.05)
+                start = time.monotonic()
+                model.close()
+                self.assertLess(time.monotonic() - start, 1)
+            model.close()
+            self.assertIsNotNone(model._process.returncode)
+            with self.assertRaisesRegex(ValueError, "closed"):
+                model.encode("a dog")
 
 
 class Runs(unittest.TestCase):

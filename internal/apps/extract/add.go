@@ -43,15 +43,15 @@ func openTarget(x *Extractor, r *Request) (*target, error) {
 		return nil, fmt.Errorf("%s: the split has captions; pictures are added to a gallery, which has none",
 			s.CaptionPath())
 	}
-	record, err := LoadRecord(r.Out, r.Split)
+	record, err := data.LoadExtractor(r.Out, r.Split)
 	if err != nil {
 		return nil, err
 	}
 	if record == nil {
 		return nil, fmt.Errorf("%s does not say which model made the features; compute all of them with --force",
-			RecordFile(r.Out, r.Split))
+			data.ExtractorFile(r.Out, r.Split))
 	}
-	if err := record.Check(x); err != nil {
+	if err := x.Made(record); err != nil {
 		return nil, err
 	}
 	t := &target{dir: r.Out, split: r.Split, ids: map[string]bool{}}

@@ -84,7 +84,7 @@ func TestAdd(t *testing.T) {
 			strings.Count(images(t, fold), "png") != 5 {
 			t.Errorf("folded: %v\n%s\nwant\n%s", err, images(t, fold), images(t, out))
 		}
-		if r, err := LoadRecord(fold, "test"); err != nil || r == nil || r.Hash != x.Hash {
+		if r, err := data.LoadExtractor(fold, "test"); err != nil || r == nil || r.Hash != x.Hash {
 			t.Errorf("record %+v, %v", r, err)
 		}
 		if _, err := os.Stat(data.ChangesFile(fold, "test")); err == nil {
@@ -145,7 +145,7 @@ func TestGalleryAdds(t *testing.T) {
 	r.IDs = filepath.Join(t.TempDir(), "ids.txt")
 	write(t, r.IDs, "2.png\n0.png\n2.png\n")
 	try.Refuses(Run(t.Context(), x, r))(t, `"2.png" is asked for twice`)
-	try.Do(t, os.Remove(RecordFile(out, "test")))
+	try.Do(t, os.Remove(data.ExtractorFile(out, "test")))
 	try.Refuses(Run(t.Context(), x, r))(t, "does not say which model")
 	write(t, filepath.Join(out, "test_caps.txt"), strings.Repeat("x\n", 3))
 	try.Fails(t, g.Add(t.Context(), "more", p), "has captions")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/data"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/onnx"
@@ -154,12 +155,12 @@ func TestRun(t *testing.T) {
 	if err != nil || string(ids) != "4\n2.png\n0\n" {
 		t.Errorf("ids %q, %v", ids, err)
 	}
-	record, err := LoadRecord(out, "test")
-	if err != nil || record.Hash != x.Hash || record.Check(x) != nil {
+	record, err := data.LoadExtractor(out, "test")
+	if err != nil || record.Hash != x.Hash || x.Made(record) != nil {
 		t.Errorf("record %+v, %v", record, err)
 	}
 	other := open(t, model(t, t.TempDir(), strings.Replace(described, "bilinear", "bicubic", 1)))
-	try.Fails(t, record.Check(other), "is not the model that made")
+	try.Fails(t, other.Made(record), "is not the model that made")
 	try.Refuses(Run(t.Context(), x, r))(t, "replace it with --force")
 }
 
@@ -287,8 +288,8 @@ func TestOpenErrors(t *testing.T) {
 func TestOpenAnotherKindOfModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.pt")
 	write(t, path, "PK")
-	try.Refuses(Open(path, os.Getenv, 1))(t, path+": expected a file "+
-		"FILE.onnx, with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py writes both")
+	try.Refuses(Open(path, os.Getenv, 1))(t, path+": expected FILE.onnx with "+
+		"its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py writes both")
 }
 
 // Every mistake in a description is told with its line.

@@ -13,8 +13,10 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/data"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/regular"
+	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/system/onnxruntime"
 )
 
@@ -40,15 +42,19 @@ type session interface {
 // Open opens a model and the description beside it, and runs it once to see what it gives. getenv reads the
 // environment (onnxruntime.Setting).
 func Open(model string, getenv func(string) string, threads int) (_ *Extractor, err error) {
+	const made = "expected FILE.onnx with its description FILE.yaml beside it; scripts/torch_backbone_to_onnx.py " +
+		"writes both from a network of torchvision (docs/data.md)"
+	if strings.ToLower(filepath.Ext(model)) != ".onnx" {
+		return nil, fmt.Errorf("model %s: %s", model, made)
+	}
 	f, _, err := regular.Open(model)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("model: %w; %s", err, made)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	f.Close()
-	if strings.ToLower(filepath.Ext(model)) != ".onnx" {
-		return nil, fmt.Errorf("model %s: expected a file FILE.onnx, with its description FILE.yaml beside it; "+
-			"scripts/torch_backbone_to_onnx.py writes both from a network of torchvision", model)
-	}
 	x := &Extractor{Model: model}
 	if x.prep, err = loadPreprocessing(preprocessingFile(model)); err != nil {
 		return nil, err
@@ -70,6 +76,20 @@ func Open(model string, getenv func(string) string, threads int) (_ *Extractor, 
 
 // Close releases the model.
 func (x *Extractor) Close() { x.session.Close() }
+
+// Made returns an error where the features of a record were made by another model.
+func (x *Extractor) Made(r *data.ExtractorRecord) error {
+	if r.Hash == x.Hash {
+		return nil
+	}
+	return fmt.Errorf("%s is not the model that made the features of the data set, %s (SHA-256 %.12s, not %.12s with "+
+		"its weights and preprocessing): scores would mean nothing", x.Model, r.Model, r.Hash, x.Hash)
+}
+
+// Features says which model made the features that the extractor makes.
+func (x *Extractor) Features() inputs.Features {
+	return inputs.Features{Model: filepath.Base(x.Model), SHA256: x.Hash}
+}
 
 // hash digests what features depend on beside the pictures.
 func hash(model string) (string, error) {

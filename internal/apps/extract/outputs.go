@@ -33,7 +33,8 @@ func (r *Request) files() (outputs, error) {
 		return outputs{}, fmt.Errorf("--out %s is a folder: name the split with --split, such as --split test", r.Out)
 	}
 	return outputs{features, prefix + "_ids.txt", prefix + "_ims_bbx.npy", prefix + "_ims_size.npy",
-		prefix + recordEnd, data.ChangesFile(filepath.Dir(prefix), filepath.Base(prefix))}, nil
+		data.ExtractorFile(filepath.Dir(prefix), filepath.Base(prefix)),
+		data.ChangesFile(filepath.Dir(prefix), filepath.Base(prefix))}, nil
 }
 
 func (o *outputs) all() []string {
@@ -88,8 +89,8 @@ func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *R
 	if err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(Record{Model: model, Hash: x.Hash, Runtime: x.Runtime, Regions: x.Regions, Dim: x.Dim,
-		DType: map[npy.DType]string{npy.F16: "f16", npy.F32: "f32"}[r.DType]}, "", "  ")
+	b, err := json.MarshalIndent(data.ExtractorRecord{Model: model, Hash: x.Hash, Runtime: x.Runtime,
+		Regions: x.Regions, Dim: x.Dim, DType: map[npy.DType]string{npy.F16: "f16", npy.F32: "f32"}[r.DType]}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,11 @@ type DataSet struct {
 // SetBase makes the setting of a run, given by its name or its directory, the base of its data set.
 func SetBase(sets []*DataSet, run string) error {
 	var in []*Group
+	var names []string
 	for _, d := range sets {
+		for _, r := range d.Runs() {
+			names = append(names, r.Name)
+		}
 		for _, g := range d.Groups {
 			if slices.ContainsFunc(slices.Concat(g.Runs, g.Repeats), func(r *Run) bool {
 				return r.Name == run || filepath.Clean(r.Dir) == filepath.Clean(run)
@@ -66,8 +70,8 @@ func SetBase(sets []*DataSet, run string) error {
 		}
 	}
 	if len(in) != 1 {
-		return fmt.Errorf("the base %s: expected the name or the directory of one of the runs, found %d settings "+
-			"with it", run, len(in))
+		return fmt.Errorf("the base %s: expected the name or the directory of one of the runs (%s), found %d settings "+
+			"with it", run, strings.Join(names, ", "), len(in))
 	}
 	return nil
 }
@@ -83,10 +87,11 @@ func (r *Run) LossName() string {
 	if r.Label != "" {
 		return r.Label
 	}
+	unacted := r.Config.Loss.Unacted(r.Epochs())
 	if p := strings.ToUpper(config.PresetLoss(&r.Config)); slices.Contains(loss.Titles(), p) {
-		return p // LMH1 and LMH2 are LMH with the margin and the schedule of the paper
+		return p + unacted // LMH1 and LMH2 are LMH with the margin and the schedule of the paper
 	}
-	return r.Config.Loss.Title()
+	return r.Config.Loss.Title() + unacted
 }
 
 // immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.

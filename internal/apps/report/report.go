@@ -260,6 +260,9 @@ func (d *DataSet) RunTable() *Table {
 		if r.Noise != nil {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s was trained on %s.", r.Name, r.Noise))
 		}
+		for _, w := range r.Warnings {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: %s.", r.Name, w))
+		}
 	}
 	t.Notes = append(t.Notes, d.Repeated()...)
 	return t

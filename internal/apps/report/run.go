@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"vsetrain/eval"
+	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/models"
@@ -21,6 +22,8 @@ type Run struct {
 	Label  string // of its loss, where it was given one; else it is found from the configuration
 	Config config.Config
 	Noise  *runfs.NoiseIndex // nil where every training caption has its image
+	// Warnings are what a person was told, before the last session, of settings that do not go together.
+	Warnings []string
 	Log
 	// recalls of its best weights on the test split, one for each protocol; empty unless they were asked for
 	Test   []eval.Metrics
@@ -63,7 +66,7 @@ func Open(dir string) (*Run, error) {
 	file := filepath.Join(dir, runfs.ConfigName)
 	if _, err := os.Stat(file); err != nil {
 		if _, err := os.Stat(dir); err != nil {
-			return nil, fmt.Errorf("%s: no such run directory", dir)
+			return nil, fmt.Errorf("run directory %w", regular.Missing{Path: dir})
 		}
 		return nil, fmt.Errorf("%s: neither a run directory nor a folder that holds some: no %s in it",
 			dir, runfs.ConfigName)
@@ -77,9 +80,13 @@ func Open(dir string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(sessions) > 0 && sessions[len(sessions)-1].NoiseIndex != nil {
+	var session runfs.Env
+	if len(sessions) > 0 {
+		session = sessions[len(sessions)-1]
+	}
+	r.Warnings = session.Warnings
+	if r.Noise = session.NoiseIndex; r.Noise != nil {
 		// Files of one name differ, so that the setting is what the file holds.
-		r.Noise = sessions[len(sessions)-1].NoiseIndex
 		r.Config.Data.NoiseIndex = fmt.Sprintf("%s %.12s", r.Noise.File, r.Noise.SHA256)
 	}
 	path := filepath.Join(dir, runfs.MetricsName)

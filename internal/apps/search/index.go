@@ -68,6 +68,13 @@ func Open(o Options) (_ *Index, err error) {
 		}
 		x.members = append(x.members, m)
 	}
+	var files []string
+	for _, m := range x.members {
+		files = append(files, m.common().File)
+	}
+	if err := trained.Repeated(files, o.Warn); err != nil {
+		return nil, err
+	}
 	if o.Shortlist != "" {
 		m, err := openMember(&x.opt, x.pool, o.Shortlist)
 		if err != nil {
@@ -159,8 +166,12 @@ type Info struct {
 	Queries          Queries     // that can be asked: of images alone text, of captions alone pictures
 	Own              data.Groups // the captions of each image
 	Scored           int         // images that the last pass scores for a text query: all, or those of the shortlist
-	Network          string      // of the first checkpoint
-	Pairs            bool        // some checkpoint scores pairs: a query takes longer, Outcomes much longer
+	// Origin of the features, the least known of all checkpoints, and what a person should know of it, "" where it is
+	// the same.
+	Origin     trained.Origin
+	OriginNote string
+	Network    string // of the first checkpoint
+	Pairs      bool   // some checkpoint scores pairs: a query takes longer, Outcomes much longer
 }
 
 // Info returns what was opened.
@@ -169,6 +180,11 @@ func (x *Index) Info() Info {
 	i := Info{Data: s.Dir(), Split: s.Name(), Images: s.NumImages(), Captions: s.NumCaptions(),
 		Own: s.Groups(), Scored: s.NumImages(),
 		Network: x.members[0].common().Model.Options.Network}
+	for _, m := range x.all() {
+		if t := m.common(); i.Origin == "" || i.Origin == trained.SameOrigin || t.Origin == trained.OtherOrigin {
+			i.Origin, i.OriginNote = t.Origin, t.OriginNote
+		}
+	}
 	for _, m := range x.members {
 		_, pairs := m.(*scorer)
 		i.Checkpoints, i.Pairs = append(i.Checkpoints, m.common().Found), i.Pairs || pairs

@@ -18,6 +18,9 @@ type Extractor struct {
 	index *Index
 }
 
+// ErrNoExtractor is a split whose features no model is known to have made.
+var ErrNoExtractor = errors.New("nothing says which model")
+
 // OpenExtractor opens a model for pictures; "" is the one that made the features of the split, which 'vsetrain data
 // extract' records. Another model than the recorded one is an error; where nothing is recorded, a warning says so.
 // getenv reads the environment, for the library of ONNX Runtime.
@@ -29,14 +32,14 @@ func (x *Index) OpenExtractor(model string, getenv func(string) string) (_ *Extr
 				"name one data set with --data", s.Dir(), other.Dir())
 		}
 	}
-	record, err := extract.LoadRecord(s.Dir(), s.Name())
+	record, err := data.LoadExtractor(s.Dir(), s.Name())
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case model == "" && record == nil:
-		return nil, fmt.Errorf("which model made the features of %s? %s does not say; name it with --extractor "+
-			"FILE.onnx", s.FeaturePath(), extract.RecordFile(s.Dir(), s.Name()))
+		return nil, fmt.Errorf("%w made the features of %s: there is no %s; name it with --extractor FILE.onnx",
+			ErrNoExtractor, s.FeaturePath(), data.ExtractorFile(s.Dir(), s.Name()))
 	case model == "":
 		model = record.Model
 	}
@@ -56,9 +59,9 @@ func (x *Index) OpenExtractor(model string, getenv func(string) string) (_ *Extr
 }
 
 // fits checks that the extractor makes features as those of the split.
-func (e *Extractor) fits(s *data.Split, record *extract.Record) error {
+func (e *Extractor) fits(s *data.Split, record *data.ExtractorRecord) error {
 	if record != nil {
-		if err := record.Check(e.Extractor); err != nil {
+		if err := e.Made(record); err != nil {
 			return err
 		}
 	}
@@ -72,6 +75,9 @@ func (e *Extractor) fits(s *data.Split, record *extract.Record) error {
 			"--extractor", e.Model, e.Regions, e.Dim, s.FeaturePath(), regions, dim)
 	}
 	for _, m := range e.index.all() {
+		if err := m.common().Takes(e.Features()); err != nil {
+			return err
+		}
 		if m.common().Model.Options.Traits().Boxes && !e.HasBoxes() {
 			return fmt.Errorf("%s: the network reads boxes of regions, and %s has none: its output is no grid",
 				m.common().Name, e.Model)

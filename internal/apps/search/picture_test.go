@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/apps/extract"
+	"vsetrain/data"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
+	"vsetrain/internal/run/trained"
 	"vsetrain/internal/system/onnxruntime"
 )
 
@@ -60,6 +61,11 @@ func TestOpenExtractor(t *testing.T) {
 	o := copyOf(t, "gsmn")
 	o.Warn = func(error) { warned++ }
 	x := open(t, o)
+	if i := x.Info(); warned != 1 || i.Origin != trained.UnknownOrigin ||
+		!strings.Contains(i.OriginNote, "nothing says") {
+		t.Errorf("%d warnings, %+v", warned, i)
+	}
+	warned = 0
 	try.Refuses(x.OpenExtractor("", os.Getenv))(t, "--extractor")
 	e, err := x.OpenExtractor(path, os.Getenv)
 	if errors.Is(err, onnxruntime.ErrNone) {
@@ -78,25 +84,25 @@ func TestOpenExtractor(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 
-	write := func(r extract.Record) {
+	write := func(r data.ExtractorRecord) {
 		b, err := json.Marshal(r)
 		if err == nil {
-			err = os.WriteFile(extract.RecordFile(o.Data, "test"), b, 0o644)
+			err = os.WriteFile(data.ExtractorFile(o.Data, "test"), b, 0o644)
 		}
 		try.Do(t, err)
 	}
-	write(extract.Record{Model: path, Hash: e.Hash})
+	write(data.ExtractorRecord{Model: path, Hash: e.Hash})
 	recorded := try.Get(x.OpenExtractor("", os.Getenv))(t)
 	defer recorded.Close()
 	b, err := recorded.OfPicture(t.Context(), p, 4)
 	if err != nil || !slices.Equal(a.Hits, b.Hits) || warned != 1 {
 		t.Errorf("recorded: %+v, %v, %d warnings", b, err, warned)
 	}
-	write(extract.Record{Model: "other.onnx", Hash: strings.Repeat("0", 64)})
+	write(data.ExtractorRecord{Model: "other.onnx", Hash: strings.Repeat("0", 64)})
 	if _, err := x.OpenExtractor(path, os.Getenv); err == nil ||
 		!strings.Contains(err.Error(), "is not the model that made the features of the data set, other.onnx") {
 		t.Errorf("another model: %v", err)
 	}
-	try.Do(t, os.Remove(extract.RecordFile(o.Data, "test")))
+	try.Do(t, os.Remove(data.ExtractorFile(o.Data, "test")))
 	try.Refuses(x.OpenExtractor(runtest.Extractor(t, 9), os.Getenv))(t, "makes features of 36 x 9, ")
 }

@@ -58,6 +58,7 @@ type InfoAnswer struct {
 	Regions     int         `json:"regions" doc:"Regions of an image; 0 where there are no embeddings."`
 	Feature     int         `json:"feature" doc:"Numbers of a region; 0 where there are no embeddings."`
 	Pictures    bool        `json:"pictures" doc:"Whether /v1/search and /v1/embed take pictures."`
+	NoPictures  string      `json:"no_pictures" doc:"Why they take none, for people; empty where they do."`
 	Changes     bool        `json:"changes" doc:"Whether images can be added and removed."`
 	Limits      LimitsInfo  `json:"limits" doc:"What a request may ask for."`
 }
@@ -67,6 +68,8 @@ type SplitInfo struct {
 	Name       string  `json:"name" doc:"What a request calls it."`
 	Images     int     `json:"images" doc:"Images of the split."`
 	Captions   int     `json:"captions" doc:"Captions of the split."`
+	Features   string  `json:"features" doc:"Whether the model that made the features of the split is that of the training: scores of different ones mean nothing." enum:"same,different,unknown"`
+	Note       string  `json:"features_note" doc:"What is known of that, for people; empty where it is the same."`
 	Version    int     `json:"version" doc:"The version of the index, from 1; it grows when images come or go."`
 	AgeSeconds float64 `json:"age_seconds" doc:"Seconds since this version is served."`
 }

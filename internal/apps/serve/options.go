@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/system/bind"
 )
 
 // Searcher answers queries against one split; *search.Index is one.
@@ -122,10 +122,8 @@ func (o *Options) Validate() error {
 				"path", origin)
 		}
 	}
-	for _, h := range o.Hosts {
-		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {
-			return fmt.Errorf("--allow-host %q: expected a name without port", h)
-		}
+	if err := bind.CheckHosts(o.Hosts); err != nil {
+		return err
 	}
 	return checkToken(o.Token)
 }

@@ -389,7 +389,7 @@ func (r *ready) embedPictures(ctx context.Context, x *served, files [][]byte) ([
 	}
 	if r.Pictures == nil {
 		return nil, &failure{status: http.StatusUnprocessableEntity, code: "unprocessable",
-			message: cmp.Or(r.NoPictures, "this server takes no pictures; start it with --extractor FILE.onnx")}
+			message: "this server takes no pictures: " + r.NoPictures}
 	}
 	leave, err := r.decodeNext(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,10 +9,13 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/run/trained"
+	"vsetrain/internal/system/options"
 )
 
 // route is one operation.
@@ -208,6 +212,7 @@ func (s *Server) info(c *call) error {
 		x := r.shelves[name].take()
 		i := x.searcher.Info()
 		a.Splits = append(a.Splits, SplitInfo{Name: name, Images: i.Images, Captions: i.Captions, Version: x.version,
+			Features: string(cmp.Or(i.Origin, trained.UnknownOrigin)), Note: i.OriginNote,
 			AgeSeconds: time.Since(x.since).Seconds()})
 		x.users.Done()
 	}
@@ -265,7 +270,24 @@ func (c *call) decode(to any) error {
 	if err == nil {
 		return nil
 	}
+	if _, key, ok := strings.Cut(err.Error(), "unknown field "); ok {
+		return badRequest("the body: %s", unknownKey(strings.Trim(key, `"`), reflect.TypeOf(to).Elem()))
+	}
 	return badRequest("the body: %v", explain(err))
+}
+
+// unknownKey says what to write instead of a key that a body does not have.
+func unknownKey(key string, body reflect.Type) string {
+	var keys []string
+	for f := range body.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		keys = append(keys, name)
+	}
+	text := fmt.Sprintf("unknown key %q; expected %s", key, cmp.Or(strings.Join(keys, ", "), "an empty object"))
+	if near := options.Nearest(key, keys); near != "" {
+		text += "; did you mean " + near + "?"
+	}
+	return text
 }
 
 // explain puts errors of encoding/json into words without names of Go.

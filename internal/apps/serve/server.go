@@ -131,6 +131,9 @@ func (s *Server) start(o Opened) error {
 		r.shelves[name] = &shelf{now: r.index(x, 1)}
 	}
 	r.info.Pictures, r.info.Changes = o.Pictures != nil && r.info.Embeds, o.Gallery != nil
+	if r.NoPictures = cmp.Or(r.NoPictures, "start it with --extractor FILE.onnx"); !r.info.Pictures {
+		r.info.NoPictures = r.NoPictures
+	}
 	s.ready.Store(r)
 	if s.opt.Ready != nil {
 		s.opt.Ready()

@@ -150,6 +150,7 @@ func (g group) row() (r Row, ok bool, err error) {
 			r.Epochs, ok = max(r.Epochs, last.Epochs), true
 		}
 	}
+	r.Loss += c.Loss.Unacted(float64(r.Epochs))
 	for _, s := range g.states {
 		if x, done := s.Results[r.Epochs]; done {
 			seed, err := s.seed(x)

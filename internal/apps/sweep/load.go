@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"vsetrain/internal/run/config"
+	"vsetrain/internal/system/options"
 )
 
 // Metrics that a sweep can maximise, all from validations.
@@ -28,11 +29,14 @@ func Load(file string) (*Definition, error) {
 		}
 		remedy := "a sweep is a YAML file with axes (docs/sweeps.md), or one of the program: " +
 			strings.Join(config.SweepNames(), ", ")
+		if near := options.Nearest(file, config.SweepNames()); near != "" {
+			remedy = "did you mean " + near + "?"
+		}
 		if _, preset := config.Find(file, ""); preset {
 			remedy = fmt.Sprintf("it is a preset of one run: 'vsetrain train --config %s' trains it, and a sweep "+
 				"names it with base:", file)
 		}
-		return nil, fmt.Errorf("%s: no such sweep file; %s", file, remedy)
+		return nil, config.Mistakef("%s: no such sweep file; %s", file, remedy)
 	}
 	top, err := config.ParseFile(file)
 	return define(file, top, err)

@@ -13,7 +13,7 @@ var bad = map[string]struct{ text, want string }{
 	"unknown parameter": {"axes:\n  - {param: optim.lrr, values: [1]}\n",
 		`s.yaml:2:13: optim.lrr: unknown key; did you mean optim.lr?`},
 	"parameter far off": {"axes: [{param: altitude, values: [1]}]\n", "s.yaml:1:16: altitude: unknown key; " +
-		"`vsetrain config show` lists all keys"},
+		"the top level has version, seed, data, model, loss, optim, train, device, run, track"},
 	"a section": {"axes: [{param: optim, values: [1]}]\n",
 		`s.yaml:1:16: optim: is a section; set one of its keys: name, lr, bert_lr, decay, schedule, lr_update, ` +
 			`lr_update2, cosine_epochs, cosine_end, warmup_steps, clip, weight_decay, betas, eps, ema, reduce_dtype, ` +
@@ -78,7 +78,7 @@ var bad = map[string]struct{ text, want string }{
 	"slurm time": {"seeds: [7, 8]\nlauncher: {slurm: {time: tomorrow}}\n",
 		`s.yaml:2:26: launcher.slurm.time: expected minutes, hours:minutes:seconds or days-hours:minutes:seconds, ` +
 			`found "tomorrow"`},
-	"a line too many": {"seeds: [7, 8]\nlauncher: {slurm: {setup: [\"a\\nb\"]}}\n",
+	"a line too many": {"seeds: [7, 8]\nlauncher: {slurm: {setup: [\"a\\u000ab\"]}}\n",
 		`s.yaml:2:28: launcher.slurm.setup[0]: expected one line, found "a\nb"`},
 	"more GPUs than there are": {"seeds: [7, 8]\nlauncher: {gpus: [0, 1], gpus_per_trial: 3}\n",
 		`s.yaml:2:11: launcher.gpus_per_trial: expected at most 2, as many as gpus has, found 3`},

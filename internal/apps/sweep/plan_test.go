@@ -197,3 +197,20 @@ func TestShippedSweeps(t *testing.T) {
 		}
 	}
 }
+
+// The sweeps of the program have no settings that do not go together.
+func TestSweepsOfTheProgramGoTogether(t *testing.T) {
+	for _, name := range config.SweepNames() {
+		p := try.Get(NewPlan(try.Get(Load(name))(t)))(t)
+		for _, trial := range p.Trials {
+			captions := 30_000 // of Flickr8K
+			if name == "demo" {
+				captions = 5_000
+			}
+			if warnings := try.Get(trial.Config.Together(captions))(t); len(warnings) > 0 {
+				t.Errorf("%s, trial %s: %v", name, trial.Point, warnings)
+				break
+			}
+		}
+	}
+}

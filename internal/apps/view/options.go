@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"time"
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/system/bind"
 	"vsetrain/internal/system/options"
 )
 
@@ -57,10 +57,8 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("%s%s is a file; expected a folder that holds %s", d.what, d.dir, d.holds)
 		}
 	}
-	for _, h := range o.Hosts {
-		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {
-			return fmt.Errorf("host name %q: expected a name without port", h)
-		}
+	if err := bind.CheckHosts(o.Hosts); err != nil {
+		return err
 	}
 	if o.Device == (device.Options{}) {
 		return nil

@@ -110,6 +110,7 @@ func (s *Server) runPage(r *request) error {
 		Settings    []settingGroup
 		Sessions    []runfs.Env
 		SessionsErr string
+		Warnings    []string // of the last session, of settings that do not go together
 		Timing      timing
 		SearchURL   string
 		Measured    *measured
@@ -139,6 +140,9 @@ func (s *Server) runPage(r *request) error {
 	}
 	if d.Sessions, err = run.sessions(); err != nil {
 		d.SessionsErr = err.Error()
+	}
+	if n := len(d.Sessions); n > 0 {
+		d.Warnings = d.Sessions[n-1].Warnings
 	}
 	d.Timing = timingOf(run, d.Sessions)
 	if len(run.Saved) > 0 {

@@ -60,7 +60,7 @@ func lossName(r *runRow) string {
 	if r.Config == nil {
 		return ""
 	}
-	return r.Config.Loss.Name
+	return r.LossName()
 }
 
 // columns returns the headings with the addresses that sort by them: again in the other direction where it is sorted by

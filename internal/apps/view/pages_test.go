@@ -535,8 +535,8 @@ func TestOptions(t *testing.T) {
 		"file is a file; expected a folder that holds runs":        {Dir: file},
 		"nothing to show: no run":                                  {Dir: empty},
 		"gone: no such folder; expected one that holds a data set": {Dir: runs, Data: filepath.Join(empty, "gone")},
-		"--images ":                  {Dir: runs, Images: file},
-		`host name "a:80": expected`: {Dir: runs, Hosts: []string{"a:80"}},
+		"--images ":                     {Dir: runs, Images: file},
+		`--allow-host "a:80": expected`: {Dir: runs, Hosts: []string{"a:80"}},
 	} {
 		try.Refuses(New(o))(t, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/trained"
 	"vsetrain/internal/system/bind"
 )
 
@@ -39,9 +40,27 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("%s: nothing to show: no run directory (a folder with config.yaml) in it or up to %d "+
 			"folders below it", o.Dir, runfs.FindDepth)
 	}
+	warnOfOrigins(&s.opt, runs)
 	var err error
 	s.pages, err = parsePages()
 	return s, err
+}
+
+// warnOfOrigins tells before a page is asked for which runs were not trained on features as those of Options.Data, or
+// may not have been.
+func warnOfOrigins(o *Options, runs []*Run) {
+	if o.Data == "" || o.Warn == nil {
+		return
+	}
+	for _, run := range runs {
+		if len(run.Saved) == 0 {
+			continue
+		}
+		// a split that is not there, and a run that cannot be opened, tell so when they are opened
+		if note, err := trained.Gallery(run.Dir, o.Data, "test"); err == nil && note != "" {
+			o.Warn(errors.New(note))
+		}
+	}
 }
 
 // Runs returns how many runs are shown now.

@@ -151,5 +151,8 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	return r
 }
 
+// LossName is the loss of a run with a configuration, in tables.
+func (r *Run) LossName() string { return r.Config.Loss.Name + r.Config.Loss.Unacted(r.Epochs()) }
+
 // sessions returns the records of env.json.
 func (r *Run) sessions() ([]runfs.Env, error) { return runfs.ReadSessions(r.Dir) }

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"os"
 
-	"vsetrain/internal/apps/extract"
+	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
 )
@@ -57,7 +57,7 @@ func (x *index) OfPicture(ctx context.Context, b []byte, k int) (search.Answer, 
 // HasExtractor reports whether a model for pictures is named or recorded.
 func (x *index) HasExtractor() bool {
 	i := x.Info()
-	_, err := os.Stat(extract.RecordFile(i.Data, i.Split))
+	_, err := os.Stat(data.ExtractorFile(i.Data, i.Split))
 	return x.model != "" || err == nil
 }
 

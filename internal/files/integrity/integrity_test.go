@@ -171,7 +171,8 @@ func TestCheckOpen(t *testing.T) {
 		}
 	}
 	check("")
-	for at, want := range map[int]string{0: "block 0 (from byte 0) differs", len(b) - 1: "block 2 (from byte 2097152)",
+	for at, want := range map[int]string{0: "it differs in block 0 (from byte 0)",
+		len(b) - 1:    "block 2 (from byte 2097152)",
 		BlockSize + 1: ""} { // between them only Sum looks
 		bad := bytes.Clone(b)
 		bad[at]++

@@ -94,7 +94,7 @@ func CheckOpen(dir string, names ...string) (changed []string, err error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return nil, fmt.Errorf("%s is not the file of its manifest: it %w; bring that file back, or, if it was "+
+			return nil, fmt.Errorf("%s is not the file of its manifest: %w; bring that file back, or, if it was "+
 				"changed on purpose, record it with 'vsetrain verify --record %s'", path, err, dir)
 		case !same:
 			changed = append(changed, name)

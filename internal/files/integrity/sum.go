@@ -123,7 +123,7 @@ func atOnce(path string, should Sum) (same bool, err error) {
 	}
 	defer f.Close()
 	if size != should.Size {
-		return false, fmt.Errorf("has %d bytes and had %d", size, should.Size)
+		return false, fmt.Errorf("it has %d bytes and had %d", size, should.Size)
 	}
 	buf := make([]byte, min(BlockSize, size))
 	for _, block := range []int64{0, (size - 1) / BlockSize} {
@@ -132,7 +132,7 @@ func atOnce(path string, should Sum) (same bool, err error) {
 			return false, err
 		}
 		if at := 8 * block; fmt.Sprintf("%08x", crc32.ChecksumIEEE(buf[:n])) != should.Blocks[at:at+8] {
-			return false, fmt.Errorf("block %d (from byte %d) differs", block, block*BlockSize)
+			return false, fmt.Errorf("it differs in block %d (from byte %d)", block, block*BlockSize)
 		}
 		if size <= BlockSize {
 			break

@@ -49,7 +49,11 @@ func Open(path string, owner Owner) (*Dir, error) {
 			Remedy: "set run.dir or --run DIR"}
 	}
 	if err := atomicfile.MkdirAll(filepath.Join(path, CheckpointsName)); err != nil {
-		return nil, wrap("create", path, err)
+		err = wrap("create", path, err)
+		if e, ok := errors.AsType[*atomicfile.Error](err); ok && e.Remedy == "" {
+			e.Remedy = "no folder can be made there; choose another run directory with --run DIR"
+		}
+		return nil, err
 	}
 	lock, err := acquire(path, filepath.Join(path, lockName), "choose another directory with --run DIR", owner)
 	if err != nil {

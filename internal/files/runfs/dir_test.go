@@ -102,7 +102,8 @@ func TestOpenUnnamed(t *testing.T) {
 func TestOpenOnFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	try.Do(t, os.WriteFile(path, nil, 0o644))
-	if _, err := Open(path, owner); err == nil || err.Error() != "create "+path+": not a directory" {
+	if _, err := Open(path, owner); err == nil || err.Error() != "create "+path+": not a directory; no "+
+		"folder can be made there; choose another run directory with --run DIR" {
 		t.Errorf("got %v", err)
 	}
 }

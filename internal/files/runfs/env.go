@@ -27,6 +27,7 @@ type Env struct {
 	GEMM        string      `json:"gemm,omitempty"`      // matrix-product kernel chosen
 	WordInit    string      `json:"word_init,omitempty"` // SHA-256 of the file that the word vectors came from
 	NoiseIndex  *NoiseIndex `json:"noise_index,omitempty"`
+	Warnings    []string    `json:"warnings,omitempty"` // of settings that do not go together, as a person was told
 	Host        string      `json:"host"`
 	PID         int         `json:"pid"`
 	Dir         string      `json:"working_directory"`

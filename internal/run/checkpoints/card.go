@@ -80,8 +80,12 @@ func (c *modelCard) write(w io.Writer) error {
 		Tags: []string{"image-text-retrieval", "cross-modal-retrieval", "visual-semantic-embedding", network}}
 	var rows, of strings.Builder
 	if c.trained != nil {
-		data.Tags = append(data.Tags, c.trained.Loss.Name)
-		fmt.Fprintf(&of, ", trained with %s", c.trained.Loss.Title())
+		epoch, _, _ := c.weights.Progress()
+		unacted := c.trained.Loss.Unacted(epoch)
+		if unacted == "" {
+			data.Tags = append(data.Tags, c.trained.Loss.Name)
+		}
+		fmt.Fprintf(&of, ", trained with %s%s", c.trained.Loss.Title(), unacted)
 	}
 	index := cardIndex{Name: c.name}
 	for _, r := range c.recalls {

@@ -36,6 +36,10 @@ type Config struct {
 	Device  device.Options     `yaml:"device" doc:"where the numbers are computed"`
 	Run     runfs.Options      `yaml:"run" doc:"the run directory"`
 	Track   mlflow.Options     `yaml:"track" doc:"where the records of a run are sent as well"`
+
+	// chosen are the keys whose values a person chose: a flag, a variable or a file that is no preset set them. Of a
+	// file that has every key, as that of a run, they are those with another value than the default.
+	chosen map[string]bool
 }
 
 // Default returns the configuration of an empty file: VSE++ with LMH and the benchmark settings, without a data folder.
@@ -98,6 +102,13 @@ func (c *Config) RunDir(file string) string {
 		name = c.Model.Network + "-" + name
 	}
 	return filepath.Join("runs", name)
+}
+
+// Unchosen returns a copy of which nobody chose a value, for Together.
+func (c *Config) Unchosen() *Config {
+	out := *c
+	out.chosen = nil
+	return &out
 }
 
 // WithPrecision returns a copy that computes in another precision: the one that device.precision auto chose.

@@ -25,8 +25,8 @@ type layer map[string]setting
 // file. Later files of the list win over earlier ones, and the file itself over all of them.
 const extendsKey = "extends"
 
-// decodeSection decodes the mapping node into out; every mistake goes to p.
-func decodeSection(file string, section *field, node *yaml.Node, out layer, p *problems) {
+// decodeSection decodes the mapping node of a section of a tree into out; every mistake goes to p.
+func decodeSection(file string, tree, section *field, node *yaml.Node, out layer, p *problems) {
 	seen := map[string]int{}
 	if k := foreign(section, node); k != nil {
 		p.add(SourceOf(file, k), fmt.Sprintf("%.40s", k.Value), "unknown key, as all others here; this file is no "+
@@ -55,9 +55,9 @@ func decodeSection(file string, section *field, node *yaml.Node, out layer, p *p
 		f := section.child(k.Value)
 		switch {
 		case f == nil:
-			p.add(at, path, "%s", unknownKey(section, k.Value))
+			p.add(at, path, "%s", unknownKey(tree, section, k.Value, v.Value))
 		case f.isSection() && v.Kind == yaml.MappingNode:
-			decodeSection(file, f, v, out, p)
+			decodeSection(file, tree, f, v, out, p)
 		case f.isSection():
 			p.add(SourceOf(file, v), path, "expected a section with keys, found %s", Describe(v))
 		default:
@@ -79,7 +79,7 @@ func foreign(section *field, node *yaml.Node) *yaml.Node {
 		k := node.Content[i]
 		first, _, _ := strings.Cut(k.Value, ".")
 		if k.Kind != yaml.ScalarNode || k.Value == extendsKey || k.Tag == "!!merge" || section.child(first) != nil ||
-			options.Nearest(k.Value, section.keys()) != "" || sameKey(k.Value, Keys()) != "" {
+			len(alike(root, section, k.Value, "")) > 0 {
 			return nil
 		}
 	}

@@ -59,7 +59,7 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 			}
 			layers = append(layers, readFiles(base, at, chain, p)...)
 		}
-		return append(layers, r.layer(p))
+		return append(layers, ofOurs(r.layer(p)))
 	}
 	top := parseDocument(d, p)
 	if top == nil {
@@ -74,8 +74,20 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 		layers = append(layers, readFiles(base.document, base.at, chain, p)...)
 	}
 	own := layer{}
-	decodeSection(d.name(), root, top, own, p)
+	decodeSection(d.name(), root, root, top, own, p)
+	if d.ours {
+		own = ofOurs(own)
+	}
 	return append(layers, own)
+}
+
+// ofOurs marks the settings of a document of the program.
+func ofOurs(l layer) layer {
+	for path, s := range l {
+		s.source.ours = true
+		l[path] = s
+	}
+	return l
 }
 
 // parseDocument returns the top mapping of a YAML document, an empty one for an empty document, nil after a mistake.
@@ -120,7 +132,8 @@ func parseFile(file string, p *problems) *yaml.Node {
 	return parse(file, b, p)
 }
 
-// parse is parseFile on the text of a document.
+// parse is parseFile on the text of a document. After a mistake of spelling that is easily mended it returns what the
+// text would be, so that the mistakes behind it are told too.
 func parse(file string, b []byte, p *problems) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	var doc, second yaml.Node
@@ -128,7 +141,7 @@ func parse(file string, b []byte, p *problems) *yaml.Node {
 		return &yaml.Node{Kind: yaml.MappingNode}
 	} else if err != nil {
 		syntaxError(file, err, p)
-		return nil
+		return mended(b)
 	}
 	if err := dec.Decode(&second); err == nil {
 		p.add(SourceOf(file, &second), "", "expected one document, found a second one after ---")
@@ -137,6 +150,7 @@ func parse(file string, b []byte, p *problems) *yaml.Node {
 		syntaxError(file, err, p)
 		return nil
 	}
+	escapedPaths(file, bytes.Split(b, []byte("\n")), &doc, p)
 	top := doc.Content[0]
 	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
 		return &yaml.Node{Kind: yaml.MappingNode}
@@ -146,6 +160,52 @@ func parse(file string, b []byte, p *problems) *yaml.Node {
 		return nil
 	}
 	return top
+}
+
+var (
+	indent = regexp.MustCompile(`(?m)^[ \t]*\t[ \t]*`)
+	quoted = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
+)
+
+// mended returns the top mapping of a text with spaces for tabs in front of lines and backslashes of quoted paths taken
+// as they are, nil where that does not help. Its nodes know their lines, and no columns.
+func mended(b []byte) *yaml.Node {
+	b = quoted.ReplaceAllFunc(b, func(q []byte) []byte { return bytes.ReplaceAll(q, []byte(`\`), []byte(`\\`)) })
+	for _, width := range []int{1, 2, 4, 8} {
+		spaced := indent.ReplaceAllFunc(b, func(tabs []byte) []byte {
+			return bytes.ReplaceAll(tabs, []byte("\t"), bytes.Repeat([]byte(" "), width))
+		})
+		var doc yaml.Node
+		if yaml.Unmarshal(spaced, &doc) == nil && len(doc.Content) > 0 && doc.Content[0].Kind == yaml.MappingNode {
+			withoutColumns(&doc)
+			return doc.Content[0]
+		}
+	}
+	return nil
+}
+
+// oneLetter is a string in double quotes up to an escape sequence of one letter, such as \n in "C:\new\table".
+var oneLetter = regexp.MustCompile(`^"(?:[^"\\]|\\["\\/uU])*(\\[^"\\/uU])`)
+
+// escapedPaths adds a mistake for every value in double quotes with such a sequence: no setting has a line break, a tab
+// or the like in it, but paths of Windows have backslashes.
+func escapedPaths(file string, lines [][]byte, n *yaml.Node, p *problems) {
+	if n.Kind == yaml.ScalarNode && n.Style&yaml.DoubleQuotedStyle != 0 && n.Line <= len(lines) {
+		line := []rune(string(lines[n.Line-1]))
+		if m := oneLetter.FindStringSubmatch(string(line[min(n.Column-1, len(line)):])); m != nil {
+			p.add(SourceOf(file, n), "", "found %s in %s; %s", m[1], Describe(n), singleQuotes)
+		}
+	}
+	for _, c := range n.Content {
+		escapedPaths(file, lines, c, p)
+	}
+}
+
+func withoutColumns(n *yaml.Node) {
+	n.Column = 0
+	for _, c := range n.Content {
+		withoutColumns(c)
+	}
 }
 
 func readSmall(file string) ([]byte, error) {
@@ -173,11 +233,19 @@ func syntaxError(file string, err error, p *problems) {
 		fmt.Sscan(m[1], &at.Line)
 		text = m[2]
 	}
-	if strings.Contains(text, "cannot start any token") {
+	if strings.Contains(text, "cannot start any token") || strings.Contains(text, "a tab") {
 		text += "; indent with spaces, not tabs, and quote strings that begin with @, ` or %"
+	}
+	if strings.Contains(text, "escape") || strings.Contains(text, "hexdecimal") {
+		at.Line = max(at.Line, 1) // which the library leaves out
+		text += "; " + singleQuotes
 	}
 	p.add(at, "", "not valid YAML: %s", text)
 }
+
+// singleQuotes is what to do where backslashes of a path were taken for escape sequences.
+const singleQuotes = `in double quotes a backslash begins an escape sequence; write such text in single quotes, as ` +
+	`'C:\data\f30k'`
 
 // base is a document named by extends, and where it is named.
 type base struct {

@@ -46,6 +46,7 @@ func Load(req Request) (*Resolved, error) {
 	}
 	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
 	r.merge(files, env, sets, outside)
+	r.choose(files)
 	r.expandHome()
 	if err := r.Validate(); err != nil {
 		r.report(err, &p)
@@ -140,4 +141,24 @@ func (l layer) nested() map[string]any {
 		m[keys[len(keys)-1]] = s.value
 	}
 	return top
+}
+
+// choose finds out which keys a person chose.
+func (r *Resolved) choose(files []layer) {
+	r.chosen = map[string]bool{}
+	def := Default()
+	keys := 0
+	root.leaves(func(*field) { keys++ })
+	whole := map[string]bool{} // files that have every key
+	for _, l := range files {
+		for _, s := range l {
+			whole[s.source.File] = len(l) == keys
+		}
+	}
+	mine, standard := reflect.ValueOf(&r.Config).Elem(), reflect.ValueOf(&def).Elem()
+	root.leaves(func(f *field) {
+		at, set := r.origins[f.path]
+		r.chosen[f.path] = set && !at.ours &&
+			!(whole[at.File] && f.of(mine).Interface() == f.of(standard).Interface())
+	})
 }

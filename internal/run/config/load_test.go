@@ -19,7 +19,7 @@ func load(t *testing.T, req Request) *Resolved {
 
 func TestDefaultsAreValid(t *testing.T) {
 	r := load(t, Request{})
-	if r.Config != Default() {
+	if len(Differences("", r.Config, Default())) > 0 {
 		t.Error("an empty request is not the default configuration")
 	}
 	if r.Optim.LR != 2e-4 || r.Loss.Margin != 0.2 || r.Train.Batch != 128 || r.Model.EmbedDim != 1024 ||
@@ -87,7 +87,8 @@ func TestBadOverrides(t *testing.T) {
 	}{
 		{"near", Request{Set: []string{"optim.lrr=1"}}, `--set: optim.lrr: unknown key; did you mean optim.lr?`},
 		{"no section", Request{Set: []string{"lr=1"}}, `--set: lr: unknown key; did you mean optim.lr?`},
-		{"far", Request{Set: []string{"a.b.c=1"}}, "--set: a.b.c: unknown key; `vsetrain config show` lists all keys"},
+		{"far", Request{Set: []string{"a.b.c=1"}}, "--set: a.b.c: unknown key; " +
+			"the top level has version, seed, data, model, loss, optim, train, device, run, track"},
 		{"section", Request{Set: []string{"model.sgraf=1"}},
 			`--set: model.sgraf: is a section; set one of its keys: sim_dim, steps, dropout`},
 		{"no value", Request{Set: []string{"seed"}}, `--set: expected key=value such as optim.lr=0.001, found "seed"`},
@@ -97,8 +98,8 @@ func TestBadOverrides(t *testing.T) {
 			`--set: train.epochs: expected a whole number in [1, 1000000], found ""`},
 		{"enum", Request{Set: []string{"loss.name=lsseh"}},
 			`--set: loss.name: expected ` + lossNames + `, found "lsseh"; did you mean lseh?`},
-		{"file only", Request{Set: []string{"extends=x.yaml"}}, "--set: extends: unknown key; `vsetrain config show` " +
-			"lists all keys"},
+		{"file only", Request{Set: []string{"extends=x.yaml"}}, "--set: extends: unknown key; " +
+			"the top level has version, seed, data, model, loss, optim, train, device, run, track"},
 		{"env near", Request{Env: []string{"VSETRAIN_OPTM_LR=1"}},
 			`VSETRAIN_OPTM_LR: unknown environment variable; did you mean VSETRAIN_OPTIM_LR?`},
 		{"env known", Request{Env: []string{"VSETRAIN_BLASS=mkl"}},

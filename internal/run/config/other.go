@@ -15,7 +15,7 @@ func DecodeFile(file string, out any, required ...string) error {
 	tree := fieldsOf(reflect.ValueOf(out).Elem(), "", nil)
 	found := layer{}
 	if top := parseFile(file, p); top != nil {
-		decodeSection(file, tree, top, found, p)
+		decodeSection(file, tree, tree, top, found, p)
 		for _, key := range required {
 			has := slices.ContainsFunc(p.list, func(q Problem) bool { return q.Key == key })
 			if _, ok := found[key]; !ok && !has {

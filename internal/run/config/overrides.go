@@ -88,7 +88,7 @@ func setLayer(sets []string, p *problems) layer {
 			p.add(at, "", "expected key=value such as optim.lr=0.001, found %q", s)
 			continue
 		}
-		if f := leafOf(path, at, p); f != nil {
+		if f := leafOf(path, text, at, p); f != nil {
 			if v, ok := decodeText(f, text, at, p); ok {
 				out[path] = setting{v, at}
 			}
@@ -97,31 +97,18 @@ func setLayer(sets []string, p *problems) layer {
 	return out
 }
 
-// leafOf returns the leaf of a path, nil after a mistake.
-func leafOf(path string, at Source, p *problems) *field {
+// leafOf returns the leaf of a path, which is to have a value; nil after a mistake.
+func leafOf(path, value string, at Source, p *problems) *field {
 	f := root.find(path)
 	switch {
 	case f == nil:
-		hint := "`vsetrain config show` lists all keys"
-		if near := nearestPath(path); near != "" {
-			hint = "did you mean " + near + "?"
-		}
-		p.add(at, path, "unknown key; %s", hint)
+		p.add(at, path, "unknown key; %s", instead(root, path, value))
 	case f.isSection():
 		p.add(at, path, "is a section; set one of its keys: %s", strings.Join(f.keys(), ", "))
 	default:
 		return f
 	}
 	return nil
-}
-
-// nearestPath returns the path most like the given one, or the first with the same key in another section, or "".
-func nearestPath(path string) string {
-	all := Keys()
-	if near := options.Nearest(path, all); near != "" {
-		return near
-	}
-	return sameKey(path[strings.LastIndexByte(path, '.')+1:], all)
 }
 
 // decodeText decodes the text of a variable or flag: strings as they stand, everything else as YAML.
@@ -150,7 +137,7 @@ type Setting struct {
 func settingsLayer(settings []Setting, p *problems) layer {
 	out := layer{}
 	for _, s := range settings {
-		if f := leafOf(s.Key, s.KeyAt, p); f != nil {
+		if f := leafOf(s.Key, s.Value.Value, s.KeyAt, p); f != nil {
 			if v, ok := decodeLeaf(f, s.Value, s.At, p); ok {
 				out[s.Key] = setting{v, s.At}
 			}

@@ -12,6 +12,7 @@ type Source struct {
 	File         string
 	Line, Column int
 	Name         string // "--set" or the name of an environment variable
+	ours         bool   // a preset or another file of the program
 }
 
 // String returns "file:line", the name of the variable or flag, or "default".
@@ -86,6 +87,16 @@ func (p *problems) option(at Source, e *options.Error) {
 	}
 	p.add(at, e.Key, "%s", text)
 }
+
+// Mistake is a mistake of the configuration that shows where data and machine are known. Commands end with the same
+// code as for one that shows in the file.
+type Mistake struct{ error }
+
+// Mistakef returns a *Mistake with the text of fmt.Errorf.
+func Mistakef(format string, args ...any) error { return &Mistake{fmt.Errorf(format, args...)} }
+
+// Unwrap returns the error below.
+func (m *Mistake) Unwrap() error { return m.error }
 
 func (p *problems) err() error {
 	if len(p.list) == 0 {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"vsetrain/data"
@@ -43,6 +44,12 @@ func Run(ctx context.Context, r Request) (Report, error) {
 	}
 	stored, err := r.stored(&rep)
 	if err != nil {
+		return rep, err
+	}
+	if err := r.enough(&rep); err != nil {
+		return rep, err
+	}
+	if err := r.repeated(opened); err != nil {
 		return rep, err
 	}
 	judges, err := r.openJudges(&rep)
@@ -118,6 +125,36 @@ func (r *Request) survey(rep *Report) (opened []*trained.Prepared, err error) {
 		rep.Measured = append(rep.Measured, m)
 	}
 	return opened, nil
+}
+
+// enough returns an error where the split is too small for the protocol; it names another split of the folder that is
+// large enough.
+func (r *Request) enough(rep *Report) error {
+	err := r.Protocol.Fits(rep.Images)
+	if err == nil || rep.Data == "" {
+		return err
+	}
+	names, _ := data.Splits(rep.Data) // the error in hand is the one to tell
+	for _, name := range names {
+		s, e := data.Open(rep.Data, name, data.OpenOptions{})
+		if e != nil {
+			continue
+		}
+		if n := s.NumImages(); name != "train" && r.Protocol.Fits(n) == nil {
+			err = fmt.Errorf("%w; or split %s of %s, which has %d: --split %s", err, name, rep.Data, n, name)
+		}
+		s.Close()
+	}
+	return err
+}
+
+// repeated warns of a member of an ensemble that is there twice.
+func (r *Request) repeated(opened []*trained.Prepared) error {
+	files := slices.Clone(r.Scores)
+	for _, p := range opened {
+		files = append(files, p.File)
+	}
+	return trained.Repeated(files, r.Warn)
 }
 
 // describe records the split that is measured.

@@ -78,7 +78,7 @@ func measuredOf(path string, p *trained.Prepared) (Measured, error) {
 	if err != nil {
 		return m, err
 	}
-	m.Run, m.Loss, m.Seed = absolute(dir), c.Loss.Name, &c.Seed
+	m.Run, m.Loss, m.Seed = absolute(dir), c.Loss.Name+c.Loss.Unacted(epoch), &c.Seed
 	m.Foreign = absolute(c.Data.Dir) != absolute(p.Split.Dir())
 	return m, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -23,26 +24,30 @@ func Fingerprint(dir string) (integrity.Marks, error) {
 	return integrity.MarksOf(dir, func(string) bool { return true })
 }
 
-// readFingerprint returns that of the data set that a run began with, nil where it kept none.
-func readFingerprint(run string) (integrity.Marks, error) {
+// readFingerprint returns that of the data set that a run began with, nil where it kept none, and which model made the
+// features of its training split, nil where it did not keep that.
+func readFingerprint(run string) (integrity.Marks, *Features, error) {
 	path := filepath.Join(run, DataName)
 	b, err := integrity.ReadSealed(path, maxFingerprint, "a fingerprint of data")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var marks integrity.Marks
+	var kept struct {
+		Features *Features `json:"/features"`
+	}
 	if err == nil {
-		err = json.Unmarshal(b, &marks)
+		err = errors.Join(json.Unmarshal(b, &marks), json.Unmarshal(b, &kept))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; remove it to go on without the comparison of the data", path, err)
+		return nil, nil, fmt.Errorf("%s: %w; remove it to go on without the comparison of the data", path, err)
 	}
-	return marks, nil
+	return marks, kept.Features, nil
 }
 
 // ChangedData returns the names of the files that a split was read from which are not those that a run began with.
 func ChangedData(run string, s *data.Split) ([]string, error) {
-	began, err := readFingerprint(run)
+	began, _, err := readFingerprint(run)
 	if err != nil || began == nil {
 		return nil, err
 	}
@@ -52,4 +57,41 @@ func ChangedData(run string, s *data.Split) ([]string, error) {
 		return nil, err
 	}
 	return began.Changed(now), nil
+}
+
+// TrainedOn returns which model made the features that a run was trained on, and whether dir holds its data set: the
+// training features there are those that it began with, in this folder or another. A run that began before this was
+// kept has the record that its data set has now.
+func TrainedOn(run, dir string) (f Features, own bool, err error) {
+	c, err := LoadRun(run)
+	if err != nil {
+		return f, false, err
+	}
+	began, kept, err := readFingerprint(run)
+	if err != nil {
+		return f, false, err
+	}
+	const name = "train_ims.npy"
+	same := func(dir string) bool {
+		if began == nil {
+			return sameFolder(dir, c.Data.Dir)
+		}
+		now, err := integrity.MarksOf(dir, func(n string) bool { return n == name })
+		return err == nil && len(now) == 1 && began[name].Size > 0 && began[name].Same(now[name])
+	}
+	own = same(dir)
+	if kept != nil || !same(c.Data.Dir) {
+		if kept != nil {
+			f = *kept
+		}
+		return f, own, nil
+	}
+	f, err = FeaturesOf(c.Data.Dir, "train", 0, 0)
+	return f, own, err
+}
+
+func sameFolder(a, b string) bool {
+	x, err := os.Stat(a)
+	y, e := os.Stat(b)
+	return err == nil && e == nil && os.SameFile(x, y)
 }

@@ -34,7 +34,7 @@ func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
 		}
 		path := filepath.Join(o.Dir, "vocab.txt")
 		if _, err := os.Stat(path); o.Dir == "" || errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("which word pieces? name the folder of BERT (vocab.txt and weights) with " +
+			return nil, config.Mistakef("which word pieces? name the folder of BERT (vocab.txt and weights) with " +
 				"model.bert.dir, or its vocab.txt with --vocab or data.vocab")
 		}
 		return LoadLexicon(path, m)
@@ -87,7 +87,7 @@ func LoadLexicon(path string, m *models.Options) (text.Lexicon, error) {
 
 func needsDir(o data.Options) error {
 	if o.Dir == "" {
-		return errors.New("data.dir is empty; name the folder of the data set, for example with --set " +
+		return config.Mistakef("data.dir is empty; name the folder of the data set, for example with --set " +
 			"data.dir=data/f30k")
 	}
 	return nil
@@ -136,6 +136,16 @@ func CheckData(c *config.Config) error {
 		}
 	}
 	return nil
+}
+
+// Captions is the number of captions of the training split of a configuration, 0 where it cannot be opened.
+func Captions(c *config.Config) int {
+	s, err := OpenSplit(c.Data, c.Model, "train", data.OpenOptions{})
+	if err != nil {
+		return 0
+	}
+	defer s.Close()
+	return s.NumCaptions()
 }
 
 // Dims returns the sizes of a network for a split and a vocabulary.

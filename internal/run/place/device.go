@@ -12,6 +12,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/ranks"
+	"vsetrain/internal/run/config"
 )
 
 // Choice says how a device was chosen.
@@ -85,10 +86,12 @@ func chooseKind(o device.Options, blas string) (device.Device, Choice, error) {
 				}
 			}
 			return d, c, nil
-		case o.Kind == "cuda":
+		case o.Kind == "cuda" && errors.As(err, &unusable): // today
 			return nil, c, fmt.Errorf("device.kind cuda: %w; set device.kind to auto or cpu", err)
+		case o.Kind == "cuda":
+			return nil, c, config.Mistakef("device.kind cuda: %w; set device.kind to auto or cpu", err)
 		case errors.As(err, &none) && o.Index > 0:
-			return nil, c, fmt.Errorf("device.kind auto: %w", err)
+			return nil, c, config.Mistakef("device.kind auto: %w", err)
 		case errors.Is(err, driver.ErrNone):
 			warn("a CUDA driver is here and not used, so the CPU computes: %w", err)
 		case errors.As(err, &unusable):

@@ -1,6 +1,8 @@
 package place
 
 import (
+	"errors"
+
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
@@ -8,6 +10,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/system/options"
 	"vsetrain/models"
 	"vsetrain/semantic"
 	"vsetrain/train"
@@ -75,6 +78,9 @@ func (t *Setup) Build(dev device.Device, precision string, d models.Dims) (err e
 	t.Device, t.Cfg = dev, t.Cfg.WithPrecision(precision)
 	t.Pool = par.New(t.Cfg.Device.Threads)
 	if t.Model, err = train.NewModel(dev, t.Cfg.Model, d, &t.Cfg.Loss); err != nil {
+		if e, ok := errors.AsType[*options.Error](err); ok {
+			err = config.Mistakef("%w", options.Under("model", e))
+		}
 		return err
 	}
 	if t.Step, err = train.NewStep(t.Model, t.Cfg.Loss, t.Cfg.Optim); err != nil {

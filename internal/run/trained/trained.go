@@ -12,7 +12,9 @@ import (
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/system/options"
@@ -47,7 +49,11 @@ type Trained struct {
 	File    string // of the checkpoint
 	Data    data.Options
 	Choice  place.Choice // of the device
-	dev     device.Device
+	Origin  Origin       // of the features of Split
+	// OriginNote is what a person should know of it, "" where the origin is the same.
+	OriginNote string
+	provenance provenance // of the features of the training
+	dev        device.Device
 }
 
 // Open opens a checkpoint and a split and checks that weights, features and vocabulary belong together.
@@ -152,7 +158,17 @@ func (r *Request) Prepare() (_ *Prepared, err error) {
 	if err = r.sameData(p.Split); err != nil {
 		return nil, err
 	}
-	p.dims, err = fits(c, p.Split, p.Lexicon)
+	if p.dims, err = fits(c, p.Split, p.Lexicon); err != nil {
+		return nil, err
+	}
+	if p.provenance, err = trace(r.Checkpoint, p.Split.Dir()); err != nil {
+		return nil, err
+	}
+	p.Origin, p.OriginNote, err = p.provenance.of(p.Split)
+	// a person who searches sees no recalls that would tell
+	if err == nil && p.OriginNote != "" && (p.Origin == OtherOrigin || r.Partial) {
+		r.warn(errors.New(p.OriginNote))
+	}
 	return p, err
 }
 
@@ -189,6 +205,27 @@ func (r *Request) nameFolder(err error) error {
 		started, _ = inputs.StartedIn(dir) // the error in hand is the one to tell
 	}
 	return inputs.NameFolder(err, "--data", started)
+}
+
+// Repeated warns of files of an ensemble that hold the same: their mean is that of fewer networks.
+func Repeated(files []string, warn func(error)) error {
+	for i, a := range files {
+		for _, b := range files[:i] {
+			same, err := regular.Same(a, b)
+			if err != nil {
+				return err
+			}
+			if same && warn != nil {
+				what := b + " and " + a + " are the same"
+				if a == b {
+					what = a + " is named twice"
+				}
+				warn(fmt.Errorf("%s: an ensemble of a network with itself is that network; leave one out", what))
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // SameSplit returns an error where two checkpoints, a on s and b on t, are not applied to the same images and captions,
@@ -234,6 +271,12 @@ func (r *Request) Again(t *Trained) (*Trained, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	again.Split = s
+	if again.Origin, again.OriginNote, err = t.provenance.of(s); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if again.OriginNote != t.OriginNote && again.OriginNote != "" {
+		r.warn(errors.New(again.OriginNote))
+	}
 	return &again, nil
 }
 
@@ -291,8 +334,8 @@ func (r *Request) dataOptions(vocab string) (data.Options, error) {
 	o.Dir = cmp.Or(r.Data, o.Dir)
 	o.CaptionsPerImage = cmp.Or(r.PerImage, o.CaptionsPerImage)
 	if o.Dir == "" && (r.Split != "" || vocab == "") {
-		return o, errors.New("which data set? name its folder with --data (only a run directory knows the one it was " +
-			"trained on)")
+		return o, config.Mistakef("which data set? name its folder with --data (only a run directory knows the one " +
+			"it was trained on)")
 	}
 	return o, nil
 }
@@ -345,38 +388,32 @@ func VocabularyOf(path string, m *models.Options) (string, error) {
 	return file, nil
 }
 
-// RunOf returns the run directory that a checkpoint path names or lies in.
-func RunOf(path string) (string, bool, error) {
-	for _, dir := range []string{path, filepath.Dir(filepath.Dir(path))} {
-		if there, err := runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
-			return "", false, err
-		} else if !there {
-			continue
-		}
-		for _, l := range []text.Lexicon{(*text.Vocabulary)(nil), (*text.BertCaptions)(nil)} {
-			if there, err := runfs.Exists(filepath.Join(dir, l.FileName())); there || err != nil {
-				return dir, there, err
-			}
-		}
-	}
-	return "", false, nil
-}
-
 // fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.
 func fits(c models.Weights, s *data.Split, v text.Lexicon) (models.Dims, error) {
-	d, o := c.Sizes(), c.Network()
 	if s.Regions() == 0 {
-		return d, SameVocabulary(c, v)
+		return c.Sizes(), SameVocabulary(c, v)
 	}
-	if d.Counted = data.Counted(s); o.Traits().AnyRegions {
-		d.Regions = s.Regions()
+	d, err := sizesFit(c, s.Regions(), s.Dim(), s.FeaturePath()+" has",
+		"name a data set with features of that size with --data")
+	if err != nil {
+		return d, err
 	}
-	if d.Regions*d.Feature != s.Regions()*s.Dim() {
-		return d, fmt.Errorf("%s was trained on features of %d x %d, %s has %d x %d; "+
-			"name a data set with features of that size with --data",
-			c.File(), c.Sizes().Regions, d.Feature, s.FeaturePath(), s.Regions(), s.Dim())
-	}
+	d.Counted = data.Counted(s)
 	return d, SameVocabulary(c, v)
+}
+
+// sizesFit checks that weights read features [.., regions, dim], which whose calls, and returns the sizes of the
+// network for them.
+func sizesFit(c models.Weights, regions, dim int, whose, remedy string) (models.Dims, error) {
+	d, o := c.Sizes(), c.Network()
+	if o.Traits().AnyRegions {
+		d.Regions = regions
+	}
+	if d.Regions*d.Feature != regions*dim {
+		return d, fmt.Errorf("%s was trained on features of %d x %d, %s %d x %d; %s", c.File(), c.Sizes().Regions,
+			d.Feature, whose, regions, dim, remedy)
+	}
+	return d, nil
 }
 
 // AnalysisRequest names what an analysis looks at: a trained network and a split of its data.

@@ -7,43 +7,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/config"
-	"vsetrain/train"
 )
-
-// What a person hears about before the first step.
-const (
-	fewBatches = 10   // in an epoch
-	highLR     = 0.05 // the papers' learning rates end at 0.003
-)
-
-// advice are the warnings that follow from the configuration and the data set.
-func advice(c *config.Config, captions, batches int) (out []error) {
-	if batches < fewBatches && c.Train.Epochs > 1 {
-		steps := "1 step"
-		if batches != 1 {
-			steps = fmt.Sprintf("%d steps", batches)
-		}
-		out = append(out, fmt.Errorf("an epoch has only %s: train.batch is %d of %d captions, "+
-			"and each batch is one update of the weights; lower train.batch",
-			steps, c.Train.Batch, captions))
-	}
-	if c.Optim.LR > highLR {
-		out = append(out, fmt.Errorf("optim.lr %g is high: %s changes every weight by about that much in a step, "+
-			"and most weights are smaller; if the loss does not fall, try 0.0002 to 0.002", c.Optim.LR, c.Optim.Name))
-	}
-	return out
-}
-
-// checkSchedule refuses a warm-up that leaves nothing of the cosine: the learning rate would be that of its end at
-// once.
-func checkSchedule(o *train.OptimOptions, batches int) error {
-	if steps := o.CosineEpochs * batches; o.Schedule == train.Cosine && o.WarmupSteps >= steps {
-		return fmt.Errorf("optim.warmup_steps is %d, but the cosine ends after %d steps (optim.cosine_epochs %d of %d "+
-			"steps); expected a shorter warm-up", o.WarmupSteps, steps, o.CosineEpochs, batches)
-	}
-	return nil
-}
 
 // checkpointSizes returns the bytes of the checkpoints of a run: those of weights alone (best, averaged, and those that
 // are kept), and last, with the state of the optimiser.

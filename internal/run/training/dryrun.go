@@ -11,7 +11,6 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
-	"vsetrain/train"
 )
 
 // DryRunReport is what a dry run measured, and what the whole run will take by it.
@@ -64,7 +63,7 @@ func DryRun(ctx context.Context, r Request) (rep DryRunReport, err error) {
 		return rep, fmt.Errorf("validation: %w", err)
 	}
 	rep.Validation = t.Now().Sub(start)
-	rep.Steps, rep.Validations = planned(t.Cfg.Train, t.Loader.BatchesPerEpoch())
+	rep.Steps, rep.Validations = t.Cfg.Train.Planned(t.Loader.BatchesPerEpoch())
 	each := rep.Validation
 	if t.Step.Averages() {
 		each *= 2
@@ -104,27 +103,4 @@ func (t *training) dryStep(ctx context.Context, lr float64) (loss float64, pairs
 	defer t.Loader.Release(b)
 	r, err := t.Step.Run(b, lr, t.Cfg.Loss.WarmupEpochs > 0)
 	return r.Loss, b.Pairs(), err
-}
-
-// planned returns the steps and validations of a run without early stopping.
-func planned(o train.Options, batches int) (steps, validations int64) {
-	steps = int64(o.Epochs) * int64(batches)
-	if o.MaxSteps > 0 {
-		steps = min(steps, int64(o.MaxSteps))
-	}
-	n, v := int64(batches), int64(o.ValStep)
-	validations = steps / n
-	due := steps%n == 0
-	if v > 0 {
-		a, b := n, v
-		for b > 0 {
-			a, b = b, a%b
-		}
-		validations += steps/v - steps/(n/a*v)
-		due = due || steps%v == 0
-	}
-	if !due { // the last step
-		validations++
-	}
-	return steps, validations
 }

@@ -2,26 +2,12 @@ package training
 
 import (
 	"context"
-	"fmt"
 
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
-
-// checkOverfit refuses more batches than an epoch has.
-func (t *archive) checkOverfit() error {
-	if t.Cfg.Train.Overfit == 0 {
-		return nil
-	}
-	batches, err := t.batches()
-	if err == nil && t.Cfg.Train.Overfit > batches {
-		err = fmt.Errorf("train.overfit is %d, but an epoch has %d batches of %d captions; expected at most that many",
-			t.Cfg.Train.Overfit, batches, t.Cfg.Train.Batch)
-	}
-	return err
-}
 
 // validateBatches measures the batches that a run overfits (train.overfit), each by itself, with the network in
 // evaluation mode: the ranks of the pairs among all captions, and all images, of their batch. Captions of one image do

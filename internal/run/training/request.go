@@ -24,6 +24,7 @@ type Plan struct {
 	TrainImages   int
 	DevImages     int
 	Batches       int // per epoch
+	Pairs         int // of a batch
 	Epochs        int
 	Resume        bool              // an earlier run goes on
 	Resumed       train.Position    // where it goes on; zero for a new run, and before the first checkpoint

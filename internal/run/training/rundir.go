@@ -130,7 +130,11 @@ func (t *archive) record() error {
 		if err != nil {
 			return err
 		}
-		if err := t.run.WriteJSON(inputs.DataName, marks); err != nil {
+		features, err := inputs.FeaturesOf(t.Cfg.Data.Dir, "train", t.Train.Regions(), t.Train.Dim())
+		if err != nil {
+			return err
+		}
+		if err := t.run.WriteJSON(inputs.DataName, inputs.WithFeatures(marks, features)); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ type training struct {
 	started    []string // working directories of earlier sessions
 	loop       *train.Loop
 	tracker    *track.Tracker // nil without a server
+	doubts     []error        // about settings that do not go together (config.Together)
 	untracked  bool           // the person knows that it does not answer
 	warned     bool
 	gauge      gauge

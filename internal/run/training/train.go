@@ -2,7 +2,6 @@ package training
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/records"
@@ -101,6 +101,9 @@ func (t *training) log(position train.Position) (err error) {
 		env.WordInit = w.SHA256
 	}
 	env.NoiseIndex = t.Model.Noise
+	for _, d := range t.doubts {
+		env.Warnings = append(env.Warnings, d.Error())
+	}
 	if err = t.run.AppendEnv(env); err != nil {
 		return err
 	}
@@ -113,11 +116,11 @@ func (t *training) openData() (err error) {
 	c := t.Cfg
 	if c.Model.TextEncoder == models.TextBert && c.Model.Bert.Init == models.BertPretrained && c.Model.Bert.Dir == "" &&
 		c.Train.InitFrom == "" && !t.Resume {
-		return errors.New("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
+		return config.Mistakef("model.bert.dir is empty; name the folder of a pretrained BERT (vocab.txt and " +
 			"model.safetensors or pytorch_model.bin), or set model.bert.init to random")
 	}
 	if c.Model.WordInit != "" && c.Train.InitFrom != "" {
-		return errors.New("model.word_init and train.init_from both bring word vectors; leave one of them out")
+		return config.Mistakef("model.word_init and train.init_from both bring word vectors; leave one of them out")
 	}
 	if err = t.OpenTrain(); err != nil {
 		return err
@@ -141,7 +144,7 @@ func (t *training) openData() (err error) {
 // show tells the observer about a run that is about to start, and what a person should know of it.
 func (t *training) show(plan Plan) {
 	t.Observer.Started(plan)
-	for _, w := range slices.Concat(t.Warnings, advice(t.Cfg, t.Train.NumCaptions(), plan.Batches)) {
+	for _, w := range slices.Concat(t.Warnings, t.doubts) {
 		t.Observer.Warning(w)
 	}
 }
@@ -149,7 +152,7 @@ func (t *training) show(plan Plan) {
 // build opens the device and puts the network with its weights, the data and the batches on it. Nothing is written.
 func (t *training) build(ctx context.Context) (position train.Position, plan Plan, err error) {
 	c := t.Cfg
-	if err := t.checkOverfit(); err != nil {
+	if t.doubts, err = c.Together(t.Train.NumCaptions()); err != nil {
 		return position, plan, err
 	}
 	dev, choice, err := place.Choose(c.Device, t.BLAS)
@@ -189,8 +192,9 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		Parameters: t.Model.Instance.Params.Count(), TrainCaptions: t.Train.NumCaptions(),
 		TrainImages: t.Train.NumImages(), DevImages: t.Val.NumImages(), Batches: t.Loader.BatchesPerEpoch(),
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory,
-		MicroBytes: train.MicroBytes(t.Step), Words: t.Model.Words, Noise: t.Model.Noise}
-	return position, plan, checkSchedule(&c.Optim, plan.Batches)
+		MicroBytes: train.MicroBytes(t.Step), Words: t.Model.Words, Noise: t.Model.Noise,
+		Pairs: min(c.Train.Batch, t.Train.NumCaptions())}
+	return position, plan, nil
 }
 
 // begin sets the parameters and the state of all ranks to those that rank 0 begins with.
@@ -230,7 +234,10 @@ func (t *archive) initialise() (train.Position, error) {
 		}
 	}
 	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
-		return train.Position{}, trained.LoadWeights(t.Model, from, t.Lexicon)
+		if err := trained.LoadWeights(t.Model, from, t.Lexicon); err != nil {
+			return train.Position{}, fmt.Errorf("train.init_from: %w", err)
+		}
+		return train.Position{}, nil
 	}
 	if path := t.Cfg.Model.WordInit; path != "" {
 		return train.Position{}, startWords(t.Model, path, t.Lexicon)

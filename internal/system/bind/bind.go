@@ -95,6 +95,16 @@ func AllowedHost(host string, names []string) bool {
 	return err == nil
 }
 
+// CheckHosts returns an error for the first of the names of hosts, for AllowedHost, that is none.
+func CheckHosts(names []string) error {
+	for _, h := range names {
+		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {
+			return fmt.Errorf("--allow-host %q: expected a name without port", h)
+		}
+	}
+	return nil
+}
+
 // ErrCutOff is the error of a server that was told to stop and whose requests in progress took too long.
 var ErrCutOff = errors.New("requests in progress were cut off")
 

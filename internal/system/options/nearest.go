@@ -2,9 +2,16 @@ package options
 
 import "strings"
 
+// edit is the distance of an insertion, a deletion and a substitution. A swap of neighbours is a smaller one, so that
+// lshe is lseh before it is lsh.
+const (
+	edit = 8
+	swap = 7
+)
+
 // Nearest returns the candidate most like word, or "" when none is close: at most one edit for every three letters.
 func Nearest(word string, candidates []string) string {
-	best, bestDistance := "", 1+max(1, len(word)/3)
+	best, bestDistance := "", 1+edit*max(1, len(word)/3)
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
 			best, bestDistance = c, d
@@ -18,20 +25,20 @@ func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
+		rows[i][0] = edit * i
 	}
 	for j := range rows[0] {
-		rows[0][j] = j
+		rows[0][j] = edit * j
 	}
 	for i := 1; i <= len(a); i++ {
 		for j := 1; j <= len(b); j++ {
-			cost := 1
+			cost := edit
 			if a[i-1] == b[j-1] {
 				cost = 0
 			}
-			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			d := min(rows[i-1][j]+edit, rows[i][j-1]+edit, rows[i-1][j-1]+cost)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, rows[i-2][j-2]+1)
+				d = min(d, rows[i-2][j-2]+swap)
 			}
 			rows[i][j] = d
 		}

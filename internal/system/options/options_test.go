@@ -79,13 +79,14 @@ func TestPerSplit(t *testing.T) {
 	}
 }
 
-// Each edit counts once, and two neighbours that change places are one.
+// Edits count alike, and two neighbours that change places a little less.
 func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "abcd", 1},
-		{"abcd", "abc", 1}, {"abc", "acb", 1}, {"ca", "abc", 3}, {"kitten", "sitting", 3}, {"batch", "bacth", 1}} {
+	}{{"", "", 0}, {"", "abc", 3 * edit}, {"abc", "", 3 * edit}, {"abc", "abc", 0}, {"abc", "abd", edit},
+		{"abc", "abcd", edit}, {"abcd", "abc", edit}, {"abc", "acb", swap}, {"ca", "abc", 3 * edit},
+		{"kitten", "sitting", 3 * edit}, {"batch", "bacth", swap}} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("from %q to %q: %d, want %d", c.a, c.b, got, c.want)
 		}

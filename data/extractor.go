@@ -1,0 +1,63 @@
+package data
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
+)
+
+// ExtractorRecord says which model made the features of a split: {split}_extractor.json beside them.
+type ExtractorRecord struct {
+	Model   string `json:"model"`  // path, absolute
+	Hash    string `json:"sha256"` // of model, weights and preprocessing
+	Runtime string `json:"onnxruntime"`
+	Regions int    `json:"regions"`
+	Dim     int    `json:"dim"`
+	DType   string `json:"dtype"`
+}
+
+const extractorEnd = "_extractor.json"
+
+// maxRecord bounds that file.
+const maxRecord = 1 << 20
+
+// ExtractorFile is where the record of a split lies.
+func ExtractorFile(dir, split string) string { return filepath.Join(dir, split+extractorEnd) }
+
+// LoadExtractor reads the record of a split; nil is none.
+func LoadExtractor(dir, split string) (*ExtractorRecord, error) {
+	path := ExtractorFile(dir, split)
+	b, err := regular.ReadFile(path, maxRecord, "the record of an extractor")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := &ExtractorRecord{}
+	if err == nil {
+		err = json.Unmarshal(b, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; remove the file if the features were not made by 'vsetrain data extract'", path,
+			err)
+	}
+	return r, nil
+}
+
+// Published names the published features that a folder may hold: those whose training, validation and test arrays all
+// have the name, type and shape of its own. "" is none.
+func Published(dir string) string {
+	var files []FileReport
+	for _, name := range []string{"train_ims.npy", "dev_ims.npy", "test_ims.npy"} {
+		f, err := npy.Open(filepath.Join(dir, name))
+		if err != nil {
+			return ""
+		}
+		files = append(files, FileReport{Name: name, Kind: "features", DType: string(f.DType), Shape: f.Shape})
+		f.Close()
+	}
+	return recognise(files)
+}
