@@ -40,6 +40,7 @@ func (l Limits) withDefaults() Limits {
 // Options say what a pickle may mention. The zero value allows plain data only.
 type Options struct {
 	Globals    Globals                   // allowed names
+	Instances  bool                      // also instances of any other class, as *Object; see anyClass
 	Persistent func(id any) (any, error) // resolves persistent ids (PyTorch's storages); nil: none allowed
 	Limits     Limits
 }

@@ -68,10 +68,11 @@ type tokenisation struct {
 }
 
 // ExportONNX writes the encoders of an embedder as models of ONNX into a folder, with the vocabulary and what a program
-// has to know to run them. vocab, where given, is the file of the vocabulary; a run directory has its own. It returns
-// the files and what the checkpoint is. The description comes last: a folder without it is incomplete.
-func ExportONNX(in, dir, vocab string, force bool) (files []string, found string, err error) {
-	c, err := convert(in, vocab, func(m *models.Model, c models.Weights, v text.Lexicon) (err error) {
+// has to know to run them. It returns the files and what the checkpoint is. The description comes last: a folder
+// without it is incomplete.
+func ExportONNX(from Source, dir string, force bool) (files []string, found string, err error) {
+	in := from.Checkpoint
+	c, err := from.convert(func(m *models.Model, c models.Weights, v text.Lexicon) (err error) {
 		e, err := m.ONNX()
 		if err != nil {
 			return fmt.Errorf("%s: %w", filepath.Base(filepath.Clean(in)), err)

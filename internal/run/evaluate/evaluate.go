@@ -128,8 +128,8 @@ func (rep *Report) describe(s *data.Split) {
 
 // trained is the request for one checkpoint.
 func (r *Request) trained(path string) trained.Request {
-	return trained.Request{Checkpoint: path, Data: r.Data, PerImage: r.PerImage, Vocab: r.Vocab, Split: r.Split,
-		Device: r.Device, BLAS: r.BLAS, Warn: r.Warn, World: r.World}
+	return trained.Request{Checkpoint: path, Set: r.Set, Data: r.Data, PerImage: r.PerImage, Vocab: r.Vocab,
+		Split: r.Split, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn, World: r.World}
 }
 
 // stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder

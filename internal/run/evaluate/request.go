@@ -11,6 +11,7 @@ import (
 type Request struct {
 	Checkpoints []string
 	Scores      []string         // .npy files with scores of the split; they come after the checkpoints in an ensemble
+	Set         []string         // options of their networks, "model.scan.lambda=9", that a file of a repository does not tell
 	Data        string           // folder; empty is the one the first run was trained on
 	PerImage    options.PerSplit // captions of an image that the files must bear out
 	Vocab       string           // file; empty is the run's own, or the data set's

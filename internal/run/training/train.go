@@ -230,7 +230,7 @@ func (t *archive) initialise() (train.Position, error) {
 		}
 	}
 	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
-		return train.Position{}, trained.LoadWeights(t.Model, from, t.Lexicon)
+		return train.Position{}, trained.LoadWeights(t.Model, from, t.Lexicon, t.Warn)
 	}
 	if path := t.Cfg.Model.WordInit; path != "" {
 		return train.Position{}, startWords(t.Model, path, t.Lexicon)
