@@ -32,7 +32,12 @@ func newVocabulary(words []string) (*Vocabulary, error) {
 	v := &Vocabulary{ids: make(map[string]int32, len(words)), words: words}
 	for i, w := range special {
 		if i >= len(words) || words[i] != w {
-			return nil, fmt.Errorf("id %d must be %s: a vocabulary starts with <pad>, <start>, <end>, <unk>", i, w)
+			found := "no word"
+			if i < len(words) {
+				found = fmt.Sprintf("%.40q", words[i])
+			}
+			return nil, fmt.Errorf("id %d must be %s, found %s: a vocabulary starts with <pad>, <start>, <end>, <unk>, "+
+				"as the references write it; `vsetrain data vocab` writes one from the captions", i, w, found)
 		}
 	}
 	for i, w := range words {
