@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"path/filepath"
 )
 
 // Lexicon gives captions their ids: the Vocabulary of the GRU encoders, or the word pieces of BERT. It does not change
@@ -14,13 +15,30 @@ type Lexicon interface {
 	Len() int
 	// Hash identifies the lexicon: equal for equal words with equal ids.
 	Hash() string
-	// FileName is the usual name of the file it is kept in, and Save writes that file.
+	// FileName is the usual name of the file it is kept in. Files are that file, and in front of it those that say how
+	// it is read.
 	FileName() string
-	Save(path string) error
+	Files() []File
 	// Coder returns an encoder for one goroutine.
 	Coder() Coder
 	// Sort cuts a caption into words as the coder does, and tells those that the lexicon has from those it lacks.
 	Sort(caption string) (known, unknown []string)
+}
+
+// File is a file that is to be written.
+type File struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
+// SaveIn writes the files of a lexicon into a folder, each complete or not at all.
+func SaveIn(dir string, l Lexicon) error {
+	for _, f := range l.Files() {
+		if err := save(filepath.Join(dir, f.Name), f.Write); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Coder encodes captions. It allocates nothing once it has grown, except for captions outside ASCII.
@@ -56,6 +74,9 @@ func newSampler(n int) *sampler {
 
 // FileName implements Lexicon.
 func (v *Vocabulary) FileName() string { return "vocab.json" }
+
+// Files implements Lexicon.
+func (v *Vocabulary) Files() []File { return []File{{v.FileName(), v.encode}} }
 
 // Coder implements Lexicon.
 func (v *Vocabulary) Coder() Coder { return &wordCoder{v: v, sampler: newSampler(v.Len() + 1)} }
@@ -115,18 +136,21 @@ func LoadBertCaptions(path string, positions int) (*BertCaptions, error) {
 // FileName implements Lexicon.
 func (b *BertCaptions) FileName() string { return "vocab.txt" }
 
-// Save writes vocab.txt. The file appears complete or not at all.
-func (v *WordPiece) Save(path string) error {
-	return save(path, func(w io.Writer) error {
-		_, err := w.Write(v.file)
+// Files implements Lexicon.
+func (b *BertCaptions) Files() []File {
+	return []File{{tokenizerConfig, b.writeNormalizer}, {b.FileName(), func(w io.Writer) error {
+		_, err := w.Write(b.file)
 		return err
-	})
+	}}}
 }
 
-// Hash identifies the pieces and their order.
+// Hash identifies the pieces, their order, and what becomes of letters.
 func (v *WordPiece) Hash() string {
 	h := sha256.New()
 	io.WriteString(h, "word pieces\n")
+	if v.Normalizer != uncased {
+		fmt.Fprintf(h, "%+v\n", v.Normalizer)
+	}
 	h.Write(v.file)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
@@ -137,7 +161,7 @@ func (b *BertCaptions) Coder() Coder { return &pieceCoder{b: b, sampler: newSamp
 // Sort implements Lexicon.
 func (b *BertCaptions) Sort(caption string) (known, unknown []string) {
 	var p Pieces
-	p.basic.split(caption)
+	p.basic.split(caption, b.Normalizer)
 	for i := range p.basic.ends {
 		w := p.basic.word(i)
 		if _, ok := b.appendWord(nil, w); ok {

@@ -42,7 +42,7 @@ func TestBertCaptions(t *testing.T) {
 func TestBertCaptionsAreKept(t *testing.T) {
 	b := bertLexicon(t, 9)
 	path := filepath.Join(t.TempDir(), b.FileName())
-	try.Do(t, b.Save(path))
+	try.Do(t, SaveIn(filepath.Dir(path), b))
 	again, err := LoadBertCaptions(path, 9)
 	if err != nil || again.Hash() != b.Hash() || again.Len() != 10 {
 		t.Errorf("read back: %v", err)

@@ -37,7 +37,7 @@ func ExportHub(r HubRequest) (files []string, found string, err error) {
 		}
 		f := &folder{dir: r.Dir}
 		defer f.Abort()
-		names := append(onnxNames(), HubCard, HubConfig, v.FileName(), models.HubName)
+		names := append(append(onnxNames(), HubCard, HubConfig, models.HubName), vocabularyNames(v)...)
 		if err := f.prepare(r.Force, names); err != nil {
 			return err
 		}
