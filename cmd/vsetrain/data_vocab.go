@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -85,7 +86,7 @@ func (o *dataVocabOptions) vocabulary(a *app) (*text.Vocabulary, string, error) 
 	}
 	var captions []string
 	for _, split := range o.Splits {
-		path, err := captionFile(o.Dir, split, "DIR")
+		path, err := captionFile(o.Dir, split, "DIR", "--splits")
 		if err != nil {
 			return nil, "", err
 		}
@@ -95,20 +96,21 @@ func (o *dataVocabOptions) vocabulary(a *app) (*text.Vocabulary, string, error) 
 		}
 		captions = append(captions, lines...)
 	}
-	v, err := text.BuildVocabulary(func(yield func(string) bool) {
-		for _, c := range captions {
-			if !yield(c) {
-				return
-			}
+	v, err := text.BuildVocabulary(slices.Values(captions), o.Threshold)
+	if err == nil {
+		warning, _ := text.CoverageOf(slices.Values(captions), v).Check()
+		if warning != nil {
+			a.warn(fmt.Errorf("%w lower --threshold where words are rare", warning))
 		}
-	}, o.Threshold)
+	}
 	return v, fmt.Sprintf("%d captions of %s", len(captions), strings.Join(o.Splits, " and ")), err
 }
 
-// captionFile returns the path of the captions of a split in a data folder, which setting names.
-func captionFile(dir, split, setting string) (string, error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return "", &data.FolderError{Dir: dir, Split: split, Setting: setting}
+// captionFile returns the path of the captions of a split in a data folder. setting names the folder, and flag splits.
+func captionFile(dir, split, setting, flag string) (string, error) {
+	path := filepath.Join(dir, split+"_caps.txt")
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, nil
 	}
-	return filepath.Join(dir, split+"_caps.txt"), nil
+	return "", data.MissingCaptions(dir, split, setting, flag)
 }

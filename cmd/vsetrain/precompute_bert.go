@@ -67,7 +67,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	var err error
-	if o.Captions, err = captionFile(o.Data, o.Split, "--data"); err != nil {
+	if o.Captions, err = captionFile(o.Data, o.Split, "--data", "--split"); err != nil {
 		return err
 	}
 	o.BLAS, o.Warn = a.getenv("VSETRAIN_BLAS"), a.warn

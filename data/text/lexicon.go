@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 )
 
@@ -23,6 +24,40 @@ type Lexicon interface {
 	Coder() Coder
 	// Sort cuts a caption into words as the coder does, and tells those that the lexicon has from those it lacks.
 	Sort(caption string) (known, unknown []string)
+}
+
+// Coverage says how many of the words of captions a lexicon has.
+type Coverage struct{ Words, Unknown int }
+
+// manyUnknown is the share of unknown words from which a lexicon hardly belongs to the captions.
+const manyUnknown = 0.2
+
+// CoverageOf counts the words of captions and those that a lexicon lacks.
+func CoverageOf(captions iter.Seq[string], l Lexicon) (c Coverage) {
+	coder, ids := l.Coder(), []int32(nil)
+	for caption := range captions {
+		var words, unknown int
+		ids, words, unknown = coder.Append(ids[:0], caption)
+		c.Words, c.Unknown = c.Words+words, c.Unknown+unknown
+	}
+	return c
+}
+
+// Percent is the share of unknown words.
+func (c Coverage) Percent() float64 { return 100 * float64(c.Unknown) / float64(max(c.Words, 1)) }
+
+// Check returns an error where the lexicon has none of the words, since all captions are the same then, and a warning
+// where it lacks many.
+func (c Coverage) Check() (warning, err error) {
+	const ask = "is the vocabulary that of another data set or language? are words separated by blanks?"
+	switch {
+	case c.Words > 0 && c.Unknown == c.Words:
+		return nil, fmt.Errorf("all %d words of the captions are unknown; %s build one with `vsetrain data vocab`, or "+
+			"name the right one with --vocab or data.vocab", c.Words, ask)
+	case float64(c.Unknown) > manyUnknown*float64(c.Words):
+		return fmt.Errorf("%.1f %% of the words are unknown; %s", c.Percent(), ask), nil
+	}
+	return nil, nil
 }
 
 // File is a file that is to be written.

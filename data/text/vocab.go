@@ -59,7 +59,9 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 	index := map[string]int{} // word -> index in order
 	var order []string
 	var count []int
+	n := 0
 	for c := range captions {
+		n++
 		for _, w := range t.Words(c) {
 			i, known := index[string(w)]
 			if !known {
@@ -75,6 +77,11 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 		if count[i] >= threshold && !isSpecial(w) {
 			words = append(words, w)
 		}
+	}
+	if len(words) == len(special) {
+		return nil, fmt.Errorf("vocabulary: no word occurs %d times or more in %d captions, which have %d different "+
+			"words; words are what stands between blanks and punctuation: separate them where a language writes no "+
+			"blanks, or lower --threshold", threshold, n, len(order))
 	}
 	return newVocabulary(words)
 }

@@ -111,7 +111,7 @@ func (r *Request) survey(rep *Report) (opened []*trained.Prepared, err error) {
 		} else if err := trained.SameSplit(r.Checkpoints[0], opened[0].Split, path, p.Split); err != nil {
 			return opened, err
 		}
-		m, err := measuredOf(path, p)
+		m, err := measuredOf(path, p, r.Warn)
 		if err != nil {
 			return opened, err
 		}

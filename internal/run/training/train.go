@@ -128,6 +128,19 @@ func (t *training) openData() (err error) {
 	if t.Val, err = inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{Warn: t.Warn}); err != nil {
 		return err
 	}
+	for i, s := range []*data.Split{t.Train, t.Val} {
+		if !t.first() {
+			break
+		}
+		t.coverage[i] = text.CoverageOf(s.Captions, t.Lexicon)
+		warning, err := t.coverage[i].Check()
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.CaptionPath(), err)
+		}
+		if warning != nil {
+			t.Warn(fmt.Errorf("%s: %w", s.CaptionPath(), warning))
+		}
+	}
 	if err := data.SharedImages(t.Train, t.Val); err != nil && t.first() {
 		t.Warn(err)
 	}
@@ -189,7 +202,8 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		Parameters: t.Model.Instance.Params.Count(), TrainCaptions: t.Train.NumCaptions(),
 		TrainImages: t.Train.NumImages(), DevImages: t.Val.NumImages(), Batches: t.Loader.BatchesPerEpoch(),
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory,
-		MicroBytes: train.MicroBytes(t.Step), Words: t.Model.Words, Noise: t.Model.Noise}
+		MicroBytes: train.MicroBytes(t.Step), Words: t.Model.Words, Coverage: t.coverage,
+		Noise: t.Model.Noise}
 	return position, plan, checkSchedule(&c.Optim, plan.Batches)
 }
 
