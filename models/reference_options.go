@@ -295,6 +295,16 @@ func dictOf(v any) *pickle.Dict {
 		return d
 	case *pickle.Object:
 		return &d.Attrs
+	case *pickle.List: // of pairs
+		pairs := &pickle.Dict{}
+		for _, item := range d.Items {
+			pair, _ := item.(pickle.Tuple)
+			if len(pair) != 2 {
+				return nil
+			}
+			pairs.Set(pair[0], pair[1])
+		}
+		return pairs
 	case map[string]any:
 		m = d
 	case string:

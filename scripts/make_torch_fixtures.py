@@ -66,6 +66,15 @@ def pickles():
     for protocol in range(5):
         with open(os.path.join(out, f"plain_p{protocol}.pkl"), "wb") as f:
             pickle.dump(plain, f, protocol=protocol)
+    numbers = []  # each with its value as a float
+    for code in "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 g".split():
+        for value in (0, 1) if code == "?" else (0, 1, 100) if code[0] == "u" else (0, 1, -100, 0.5) if code[0] in "fg" else (0, -100, 100):
+            one = np.dtype(code).type(value)
+            numbers += [(float(one), one), (float(one), np.array(one)), (float(one), np.array([one], dtype=np.dtype(code).newbyteorder(">")))]
+    other = [np.str_("t2i"), np.str_(""), np.bytes_(b"t2i"), np.array("é\U0001f600"), np.array("ab", dtype=">U2"), np.complex64(1), np.datetime64("2020-01-01")]
+    for protocol in (2, 4, 5):
+        with open(os.path.join(out, f"scalars_p{protocol}.pkl"), "wb") as f:
+            pickle.dump((numbers, other), f, protocol=protocol)
     vocab = Vocabulary()
     for word in ["<pad>", "<start>", "<end>", "<unk>", "dog", "café"]:
         vocab.add_word(word)

@@ -69,9 +69,9 @@ func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
 		if whole {
 			where = tokenizerConfig + " says nothing of do_lower_case"
 		}
-		return n, fmt.Errorf("its piece %q has capitals or accents, so that it is not of an uncased BERT, and %s; fetch "+
-			"that file from where the vocabulary comes from, or write one with {\"do_lower_case\": false}, or true where "+
-			"the model was trained in lower case", v.foreign, where)
+		return n, fmt.Errorf("its piece %q has capitals or accents, so that it is not of an uncased BERT, and %s; "+
+			"fetch that file from where the vocabulary comes from, or write one with {\"do_lower_case\": false}, or "+
+			"true where the model was trained in lower case", v.foreign, where)
 	}
 	n.Lowercase = says.Lower == nil || *says.Lower
 	n.StripAccents = n.Lowercase

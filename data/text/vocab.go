@@ -36,8 +36,8 @@ func newVocabulary(words []string) (*Vocabulary, error) {
 			if i < len(words) {
 				found = fmt.Sprintf("%.40q", words[i])
 			}
-			return nil, fmt.Errorf("id %d must be %s, found %s: a vocabulary starts with <pad>, <start>, <end>, <unk>, "+
-				"as the references write it; `vsetrain data vocab` writes one from the captions", i, w, found)
+			return nil, fmt.Errorf("id %d must be %s, found %s: a vocabulary starts with <pad>, <start>, <end>, "+
+				"<unk>, as the references write it; `vsetrain data vocab` writes one from the captions", i, w, found)
 		}
 	}
 	for i, w := range words {

@@ -213,8 +213,9 @@ func TestNormalizerOfAFolder(t *testing.T) {
 		}
 		var lower, strip, chinese *bool
 		if r.IntN(3) > 0 {
-			config := map[string]any{"tokenizer_class": []any{nil, "BertTokenizer", "DistilBertTokenizerFast"}[r.IntN(3)],
-				"do_basic_tokenize": true, "never_split": nil, "cls_token": map[string]any{"content": "[CLS]"}}
+			class := []any{nil, "BertTokenizer", "DistilBertTokenizerFast"}[r.IntN(3)]
+			config := map[string]any{"tokenizer_class": class, "do_basic_tokenize": true,
+				"never_split": nil, "cls_token": map[string]any{"content": "[CLS]"}}
 			lower, strip, chinese = maybe(config, "do_lower_case"), maybe(config, "strip_accents"),
 				maybe(config, "tokenize_chinese_chars")
 			files[tokenizerConfig] = string(try.Get(json.Marshal(config))(t))

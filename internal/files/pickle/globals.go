@@ -7,15 +7,20 @@ import (
 )
 
 // Standard allows the names of Python's standard library that plain data needs: ordered dicts, other dicts of module
-// collections (as dicts), sets, bytes, paths (as str) and the helpers that protocols 0 to 2 build objects with.
+// collections (as dicts), sets, bytes, paths and decimal numbers (as str), times (as objects without attributes) and
+// the helpers that protocols 0 to 2 build objects with.
 func Standard() Globals {
 	t := Globals{
 		"collections.OrderedDict": {Call: orderedDict},
 		"collections.defaultdict": {Call: func(Tuple) (any, error) { return &Dict{}, nil }}, // of a factory
 		"collections.Counter":     {Call: counter},
+		"decimal.Decimal":         {Call: newPath}, // of its digits
 		"_codecs.encode":          {Call: encodeLatin1},
 		"copy_reg._reconstructor": {Call: reconstructor},
 		"copyreg._reconstructor":  {Call: reconstructor},
+	}
+	for _, name := range []string{"datetime", "date", "time", "timedelta", "timezone"} {
+		t["datetime."+name] = Class{Call: func(Tuple) (any, error) { return &Object{Class: "datetime." + name}, nil }}
 	}
 	for _, flavour := range []string{"PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"} {
 		t["pathlib."+flavour], t["pathlib._local."+flavour] = Class{Call: newPath}, Class{Call: newPath}

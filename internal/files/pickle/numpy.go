@@ -164,6 +164,9 @@ func scalar(args Tuple) (any, error) {
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("expected a dtype and bytes, found a %s and a %s", TypeName(args[0]), TypeName(args[1]))
 	}
+	if len(b) == 0 && strings.Contains("US", d.kind[:1]) {
+		return "", nil
+	}
 	if size, err := d.size(); err != nil || size == 0 || size != len(b) {
 		return nil, fmt.Errorf("scalar of NumPy type %s with %d bytes is not read", clip(d.kind), len(b))
 	}

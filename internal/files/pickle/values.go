@@ -59,12 +59,14 @@ var errNotAllowed = errors.New("which is not on the list of what may be loaded; 
 // anyClass is the table entry for a class of which nothing is known. An instance is data, its class and attributes;
 // but a name that is called with arguments may be a function, and so is no data.
 func anyClass(name string) Class {
-	return Class{New: func(args Tuple) (any, error) {
+	c := ObjectClass(name)
+	c.Call = func(args Tuple) (any, error) {
 		if len(args) > 0 {
 			return nil, fmt.Errorf("it calls %s, %w", clip(name), errNotAllowed)
 		}
-		return &Object{Class: name}, nil
-	}}
+		return c.New(args)
+	}
+	return c
 }
 
 // Dict is a Python dict in insertion order. The zero value is an empty dict.
