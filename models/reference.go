@@ -338,14 +338,16 @@ func (r *Reference) unknown(found []reading) error {
 		names = slices.AppendSeq(names, maps.Keys(s))
 	}
 	slices.Sort(names)
-	if len(names) > 6 {
-		names = append(names[:6], "...")
+	const shown = 12
+	if len(names) > shown {
+		names = append(names[:shown], "...")
 	}
 	which := fmt.Sprintf("no network this version knows; it knows %v", Available())
 	if given, is := r.given["network"]; is {
 		which = fmt.Sprintf("another network than %v", given)
 	}
-	return fmt.Errorf("the %d state dicts (%s) are of %s", len(states), strings.Join(names, ", "), which)
+	return fmt.Errorf("the %d state dicts (%s) are of %s; where they hold more than such a network, %s",
+		len(states), strings.Join(names, ", "), which, savedState)
 }
 
 // oneLayer refuses a recurrence of several layers, which the references' option --num_layers makes.

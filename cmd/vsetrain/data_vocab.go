@@ -32,9 +32,9 @@ func newCmdDataVocab(a *app) *cobra.Command {
 		Use:   "vocab DIR",
 		Short: "Build the vocabulary of a data set from its captions",
 		Long: `Count the words of the train and dev captions, keep those that occur often enough, and write
-vocab.json in the layout of SCAN. With --from, convert a published vocabulary (SCAN JSON or the pickle of VSE++
-and VSRN) instead of counting. Weights are of use with the vocabulary they were trained with alone, so a file of other
-words or ids is replaced with --force only.`,
+vocab.json in the layout of SCAN. With --from, convert a published vocabulary instead of counting: JSON, or a pickle
+such as those of VSE++ and VSRN. Weights are of use with the vocabulary they were trained with alone, so a file of
+other words or ids is replaced with --force only.`,
 		Example: `  vsetrain data vocab data/f30k
   vsetrain data vocab data/f30k --threshold 5 --out other.json
   vsetrain data vocab data/f30k --from f30k_precomp_vocab.pkl`,

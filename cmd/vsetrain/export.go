@@ -27,13 +27,14 @@ reference's parameter names.
 
 opt holds every option that the reference's own parser knows. A run directory gives it the settings of the run:
 margin, batch_size, learning_rate, max_violation and the like, and beside them loss and seed. A file on its own
-has the defaults of the repository, a .pth.tar its own options.
+has the defaults of the repository, a .pth.tar its own options. What the repository has no option for is stored in the
+entry vsetrain, which eval and import read and the repository ignores.
 
 --onnx DIR writes an embedder (VSE++, VSRN, VSE-infinity) for ONNX Runtime and other programs instead:
 
   image_encoder.onnx     regions float32 [batch, regions, values] -> embedding [batch, E]
   caption_encoder.onnx   ids int64 [batch, length], lengths int64 [batch] -> embedding [batch, E]
-  vocab.json             or vocab.txt of a BERT
+  vocab.json             or vocab.txt and tokenizer_config.json of a BERT
   preprocessing.json     how captions become ids and lengths, and how scores are computed
 
 Ids behind the length of a caption have no influence. Weights of 2 GiB and more lie in a file of their own.

@@ -22,10 +22,12 @@ func newCmdImport(a *app) *cobra.Command {
 		Use:   "import CHECKPOINT",
 		Short: "Convert a PyTorch checkpoint of a reference repository",
 		Long: `Read a .pth or .pth.tar of a reference repository (both formats of PyTorch; nothing in the file is
-executed) and write its weights as a .safetensors checkpoint, which loads faster and knows its vocabulary. eval
-and train.init_from also read the PyTorch file itself.`,
+executed) and write its weights as a .safetensors checkpoint, which loads faster and knows its vocabulary and its
+options. A warning names the options that the file does not tell; --set gives and records them. eval and
+train.init_from also read the PyTorch file itself.`,
 		Example: `  vsetrain import model_best.pth.tar --vocab data/f30k/vocab.json
-  vsetrain import model_best.pth.tar --out vsepp-f30k.safetensors`,
+  vsetrain import model_best.pth.tar --out vsepp-f30k.safetensors
+  vsetrain import scan.pth --set model.network=scan --set model.scan.lambda=4`,
 		Args: oneArg("CHECKPOINT", &o.Checkpoint),
 		RunE: a.runs(o),
 	}
