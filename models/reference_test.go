@@ -68,8 +68,8 @@ func restored(t *testing.T, w Weights) *Model {
 	return m
 }
 
-// scoresOf are the scores of three images with four captions.
-func scoresOf(t *testing.T, m *Model) []float32 {
+// fixedScores are the scores of three images with four captions.
+func fixedScores(t *testing.T, m *Model) []float32 {
 	t.Helper()
 	const n = 3
 	lengths := []int32{9, 5, 3, 2}
@@ -94,24 +94,10 @@ func scoresOf(t *testing.T, m *Model) []float32 {
 	if m.Options.Traits().ReadsEdges {
 		c.Edges, c.EdgeStart = edges.Edges, edges.EdgeStart
 	}
-	out := make([]float32, n*len(lengths))
-	run := NewRunner(m, nil)
-	if p := run.Pairs; p != nil {
-		if m.Options.Traits().Boxes {
-			im.Boxes = boxes
-		}
-		var images, captions EncodedSet
-		try.Do(t, p.AppendImages(&images, im, n))
-		try.Do(t, p.AppendCaptions(&captions, c, len(lengths)))
-		try.Do(t, p.Score(out, &images, 0, n, &captions, 0, len(lengths), captions.First[len(lengths)]))
-		return out
+	if m.Options.Traits().Boxes {
+		im.Boxes = boxes
 	}
-	e := run.Embeds
-	a, b := make([]float32, n*e.Dim()), make([]float32, len(lengths)*e.Dim())
-	try.Do(t, e.Images(a, im))
-	try.Do(t, e.Captions(b, c))
-	try.Do(t, e.Scores(out, a, b, n, len(lengths)))
-	return out
+	return scoresOf(t, m, im, c)
 }
 
 // others are values that an option may have in place of its own.
@@ -202,7 +188,7 @@ func TestEveryOptionTravels(t *testing.T) {
 			if a := w.Assumed(); a != "" {
 				t.Errorf("%s: %s", o.Network, a)
 			}
-			if got, want := scoresOf(t, restored(t, w)), scoresOf(t, m); !slices.Equal(got, want) {
+			if got, want := fixedScores(t, restored(t, w)), fixedScores(t, m); !slices.Equal(got, want) {
 				t.Errorf("%s, %s: scores %v, want %v (%v)", o.Network, o.TextEncoder, got, want, o.differing(base))
 			}
 		}
@@ -418,7 +404,7 @@ func TestWeightsThatFitTwoNetworks(t *testing.T) {
 			_, err := saved(t, v, nil)
 			try.Fails(t, err, "scan and vsepp", "--set model.network=")
 			w := try.Get(saved(t, v, Given{"network": o.Network}))(t)
-			if got, want := scoresOf(t, restored(t, w)), scoresOf(t, m); !slices.Equal(got, want) {
+			if got, want := fixedScores(t, restored(t, w)), fixedScores(t, m); !slices.Equal(got, want) {
 				t.Errorf("%s: scores %v, want %v", o.Network, got, want)
 			}
 		}
@@ -468,7 +454,7 @@ func TestFormsOfOtherTrainingLoops(t *testing.T) {
 	}
 	for _, o := range smallNetworks() {
 		m := smallModel(t, o)
-		want := scoresOf(t, m)
+		want := fixedScores(t, m)
 		_, top := exported(t, m, false)
 		list, _ := top.Get("model")
 		opt, _ := top.Get("opt")
@@ -521,7 +507,7 @@ func TestFormsOfOtherTrainingLoops(t *testing.T) {
 				if i > 3 { // without options, which may be others than the model's
 					continue
 				}
-				if got := scoresOf(t, restored(t, w)); !slices.Equal(got, want) {
+				if got := fixedScores(t, restored(t, w)); !slices.Equal(got, want) {
 					t.Errorf("%s, %s, form %d: scores %v, want %v", o.Network, o.TextEncoder, i, got, want)
 				}
 			}
