@@ -266,8 +266,10 @@ func plain(x any) any {
 			return plain(s)
 		}
 	case *pickle.Object:
-		if inner, ok := v.Attrs.Get("_val"); ok { // a value of OmegaConf
-			return plain(inner)
+		for _, value := range []string{"_val", "val"} { // of a node of OmegaConf, today and in its version 1
+			if inner, ok := v.Attrs.Get(value); ok && strings.HasPrefix(v.Class, "omegaconf.") {
+				return plain(inner)
+			}
 		}
 	case *torchfile.Tensor:
 		if v.Len() != 1 {

@@ -80,20 +80,26 @@ const savedState = "write one in Python: torch.save({\"model\": [part.state_dict
 func statesOf(v any) (states []state, err error) {
 	items, ok := pickle.Items(v)
 	if d, isDict := v.(*torchfile.Dict); isDict {
-		var tensors, dicts int
-		for _, x := range d.All() {
-			switch x.(type) {
-			case *torchfile.Tensor:
+		tensors, more := 0, 0
+		for k, x := range d.All() {
+			switch _, isTensor := x.(*torchfile.Tensor); {
+			case isTensor:
 				tensors++
-			case *torchfile.Dict:
-				dicts++
+			case isExtra(k, x):
+				more++
+			default:
 				items = append(items, x)
 			}
 		}
-		if tensors > 0 && tensors == d.Len() {
+		whole := tensors > 0 && tensors+more == d.Len()
+		if whole {
 			items = []any{d}
 		}
-		ok = d.Len() > 0 && max(tensors, dicts) == d.Len()
+		ok = whole || len(items) > 0 && len(items) == d.Len()
+		for _, x := range items {
+			_, isDict := x.(*torchfile.Dict)
+			ok = ok && isDict
+		}
 	}
 	if !ok {
 		return nil, nil
@@ -108,6 +114,9 @@ func statesOf(v any) (states []state, err error) {
 		for k, v := range d.All() {
 			name, okName := pickle.Text(k)
 			t, okTensor := v.(*torchfile.Tensor)
+			if isExtra(k, v) {
+				continue
+			}
 			if !okName || !okTensor {
 				return nil, fmt.Errorf("found a %s under %v in state dict %d", pickle.TypeName(v), k, i)
 			}
@@ -129,6 +138,13 @@ func statesOf(v any) (states []state, err error) {
 		return nil, nil
 	}
 	return states, nil
+}
+
+// isExtra reports whether an entry of a state dict is what a module keeps beside its tensors (get_extra_state).
+func isExtra(key, value any) bool {
+	name, _ := pickle.Text(key)
+	_, isTensor := value.(*torchfile.Tensor)
+	return !isTensor && strings.HasSuffix(name, "_extra_state")
 }
 
 // wrappers are the names that PyTorch gives a module inside of one that adds something to it: data parallelism,

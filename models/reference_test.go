@@ -47,7 +47,7 @@ func smallModel(t *testing.T, o Options) *Model {
 // exported writes a model for its repository and reads the file back as PyTorch would.
 func exported(t *testing.T, m *Model, namespace bool) (path string, top *torchfile.Dict) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "a.pth")
+	path = filepath.Join(try.MemoryDir(t), "a.pth")
 	try.Do(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{Namespace: namespace}))
 	return path, try.Get(torchfile.Load(path))(t).(*torchfile.Dict)
 }
@@ -55,7 +55,7 @@ func exported(t *testing.T, m *Model, namespace bool) (path string, top *torchfi
 // saved writes a file of torch.save and opens it.
 func saved(t *testing.T, v any, given Given) (*Reference, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "a.pth")
+	path := filepath.Join(try.MemoryDir(t), "a.pth")
 	try.Do(t, torchfile.Save(path, v))
 	return OpenReference(path, given)
 }
@@ -258,7 +258,7 @@ func wrap(r *rand.Rand, opt *torchfile.Dict) any {
 		content, o := &torchfile.Dict{}, &pickle.Object{Class: "omegaconf.dictconfig.DictConfig"}
 		for k, v := range opt.All() {
 			node := &pickle.Object{Class: "omegaconf.nodes.AnyNode"}
-			node.Attrs.Set("_val", v)
+			node.Attrs.Set([]string{"_val", "val"}[r.IntN(2)], v)
 			content.Set(k, node)
 		}
 		o.Attrs.Set("_content", content)
@@ -464,6 +464,9 @@ func TestFormsOfOtherTrainingLoops(t *testing.T) {
 				d := &torchfile.Dict{Ordered: r.IntN(2) == 0}
 				for k, x := range v.(*torchfile.Dict).All() {
 					d.Set(wrapped(k.(string)), x)
+				}
+				if r.IntN(3) == 0 {
+					d.Set(wrapped("_extra_state"), map[string]any{"lr": 0.1})
 				}
 				states = append(states, d)
 			}

@@ -173,7 +173,7 @@ func (b *BertCaptions) FileName() string { return "vocab.txt" }
 
 // Files implements Lexicon.
 func (b *BertCaptions) Files() []File {
-	return []File{{tokenizerConfig, b.writeNormalizer}, {b.FileName(), func(w io.Writer) error {
+	return []File{{TokenizerConfig, b.writeNormalizer}, {b.FileName(), func(w io.Writer) error {
 		_, err := w.Write(b.file)
 		return err
 	}}}

@@ -19,7 +19,7 @@ import (
 
 // What the folder of a BERT says about its letters, in the files of Hugging Face's tokenisers.
 const (
-	tokenizerConfig = "tokenizer_config.json"
+	TokenizerConfig = "tokenizer_config.json" // what a run keeps of them
 	tokenizerFile   = "tokenizer.json"
 )
 
@@ -43,7 +43,7 @@ var wordPieceClasses = []string{"BertTokenizer", "DistilBertTokenizer", "Electra
 // lower case, they do, unless the vocabulary has a piece that no text becomes then: it is of another BERT, and refused.
 func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
 	var says letters
-	whole, err := readJSON(filepath.Join(dir, tokenizerConfig), &says)
+	whole, err := readJSON(filepath.Join(dir, TokenizerConfig), &says)
 	if err != nil {
 		return n, err
 	}
@@ -52,12 +52,12 @@ func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
 	switch {
 	case class != "" && !generic && !slices.Contains(wordPieceClasses, class):
 		return n, fmt.Errorf("%s names the tokeniser %s, which cuts words in another way; expected one of %s",
-			tokenizerConfig, says.Class, strings.Join(wordPieceClasses, ", "))
+			TokenizerConfig, says.Class, strings.Join(wordPieceClasses, ", "))
 	case says.Basic != nil && !*says.Basic:
 		return n, fmt.Errorf("%s: do_basic_tokenize is false; expected true: words come from BERT's basic tokeniser",
-			tokenizerConfig)
+			TokenizerConfig)
 	case len(says.Never) > 0:
-		return n, fmt.Errorf("%s: never_split is %q; expected none", tokenizerConfig, says.Never)
+		return n, fmt.Errorf("%s: never_split is %q; expected none", TokenizerConfig, says.Never)
 	}
 	if says.Lower == nil || says.Chinese == nil || generic {
 		if err := says.complete(filepath.Join(dir, tokenizerFile), generic); err != nil {
@@ -65,9 +65,9 @@ func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
 		}
 	}
 	if says.Lower == nil && v.foreign != "" {
-		where := "there is no " + tokenizerConfig
+		where := "there is no " + TokenizerConfig
 		if whole {
-			where = tokenizerConfig + " says nothing of do_lower_case"
+			where = TokenizerConfig + " says nothing of do_lower_case"
 		}
 		return n, fmt.Errorf("its piece %q has capitals or accents, so that it is not of an uncased BERT, and %s; "+
 			"fetch that file from where the vocabulary comes from, or write one with {\"do_lower_case\": false}, or "+
@@ -114,7 +114,7 @@ func (says *letters) complete(path string, needed bool) error {
 		return fmt.Errorf("%s: model type %q; expected WordPiece, as a BERT has", path, f.Model.Type)
 	case found.Type != "BertNormalizer":
 		return fmt.Errorf("%s: normaliser %q; expected BertNormalizer; say do_lower_case, strip_accents and "+
-			"tokenize_chinese_chars in a %s", path, found.Type, tokenizerConfig)
+			"tokenize_chinese_chars in a %s", path, found.Type, TokenizerConfig)
 	}
 	if says.Lower == nil {
 		says.Lower, says.Strip = found.Lower, cmp.Or(says.Strip, found.Strip)

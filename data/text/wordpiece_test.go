@@ -218,7 +218,7 @@ func TestNormalizerOfAFolder(t *testing.T) {
 				"never_split": nil, "cls_token": map[string]any{"content": "[CLS]"}}
 			lower, strip, chinese = maybe(config, "do_lower_case"), maybe(config, "strip_accents"),
 				maybe(config, "tokenize_chinese_chars")
-			files[tokenizerConfig] = string(try.Get(json.Marshal(config))(t))
+			files[TokenizerConfig] = string(try.Get(json.Marshal(config))(t))
 		}
 		if r.IntN(3) > 0 {
 			own := map[string]any{"type": "BertNormalizer", "clean_text": true}
@@ -244,7 +244,7 @@ func TestNormalizerOfAFolder(t *testing.T) {
 		v, err := LoadBertCaptions(path, 9)
 		if lower == nil && foreign {
 			refused++
-			try.Fails(t, err, "capitals or accents", tokenizerConfig, `{"do_lower_case": false}`)
+			try.Fails(t, err, "capitals or accents", TokenizerConfig, `{"do_lower_case": false}`)
 			continue
 		}
 		if err != nil || v.Normalizer != want {
@@ -273,10 +273,10 @@ func TestNormalizerOfAFolder(t *testing.T) {
 		`{"tokenizer_class": "PreTrainedTokenizerFast"}`: `model type ""; expected WordPiece`,
 		`{`: "unexpected end",
 	} {
-		dir := try.Files(t, map[string]string{"vocab.txt": tinyPieces, tokenizerConfig: file})
-		try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, tokenizerConfig[:9], want)
+		dir := try.Files(t, map[string]string{"vocab.txt": tinyPieces, TokenizerConfig: file})
+		try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, TokenizerConfig[:9], want)
 	}
 	dir := try.Files(t, map[string]string{"vocab.txt": tinyPieces,
 		tokenizerFile: `{"model": {"type": "WordPiece"}, "normalizer": {"type": "Lowercase"}}`})
-	try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, `normaliser "Lowercase"`, tokenizerConfig)
+	try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, `normaliser "Lowercase"`, TokenizerConfig)
 }

@@ -443,9 +443,13 @@ func LoadWeights(m *models.Model, path string, v text.Lexicon, warn func(error))
 // SameVocabulary refuses weights whose word vectors belong to another vocabulary.
 func SameVocabulary(c models.Weights, v text.Lexicon) error {
 	if h := c.VocabularyHash(); h != "" && h != v.Hash() {
+		beside := ""
+		if _, ok := v.(*text.BertCaptions); ok {
+			beside = ", with its " + text.TokenizerConfig + " beside it,"
+		}
 		return fmt.Errorf("%s was trained with another vocabulary (hash %.12s) than the one given (%d words, %.12s), "+
-			"so its word vectors mean other words; name the right one with --vocab or data.vocab",
-			c.File(), h, v.Len(), v.Hash())
+			"so its word vectors mean other words; name the right one%s with --vocab or data.vocab",
+			c.File(), h, v.Len(), v.Hash(), beside)
 	}
 	if n := c.Sizes().Vocab; n != v.Len() {
 		return fmt.Errorf("%s has vectors for %d words, the vocabulary has %d; "+
