@@ -107,7 +107,8 @@ func TestCodersDoNotAllocate(t *testing.T) {
 	}
 }
 
-// A lexicon without a word of the captions is refused, one that lacks many is warned about, and none is built of nothing.
+// A lexicon without a word of the captions is refused, one that lacks many is warned about, and none is built of
+// nothing.
 func TestCoverage(t *testing.T) {
 	v := small(t)
 	known := func(captions ...string) Coverage { return CoverageOf(slices.Values(captions), v) }
