@@ -166,63 +166,29 @@ func vocabularyOf(value any) (*Vocabulary, error) {
 	return fromValues(ids, words, n)
 }
 
-// fromValues makes a vocabulary of words to ids, ids to words, each nil or a dict, the latter also a list, and their
-// number, nil or an int.
+// fromValues makes a vocabulary of words to ids, ids to words and their number, each nil where it is not there.
 func fromValues(ids, words, n any) (*Vocabulary, error) {
-	pair := func(word, id any) (string, int64, error) {
-		w, isText := pickle.Text(word)
-		i, isInt := id.(int64)
-		if key, ok := pickle.Text(id); ok && !isInt {
-			k, err := strconv.ParseInt(key, 10, 64)
-			if err != nil {
-				return "", 0, fmt.Errorf("idx2word has the key %q; expected a number", key)
-			}
-			i, isInt = k, true
+	byID := map[int64]string(nil)
+	if words != nil {
+		list, err := numbered(words, "idx2word")
+		if err != nil {
+			return nil, err
 		}
-		if !isText || !isInt {
-			return "", 0, fmt.Errorf("it maps a %s to a %s; expected words and ints", pickle.TypeName(word),
-				pickle.TypeName(id))
+		byID = make(map[int64]string, len(list))
+		for _, e := range list {
+			byID[e.id] = e.word
 		}
-		return w, i, nil
 	}
-	var byID map[int64]string
-	if list, ok := pickle.Items(words); ok {
-		d := &pickle.Dict{}
-		for i, w := range list {
-			d.Set(int64(i), w)
-		}
-		words = d
+	list, err := numbered(cmp.Or(ids, words), "word2idx")
+	if err != nil {
+		return nil, err
 	}
-	if d, ok := words.(*pickle.Dict); ok {
-		byID = make(map[int64]string, d.Len())
-		for id, word := range d.All() {
-			w, i, err := pair(word, id)
-			if err != nil {
-				return nil, err
-			}
-			byID[i] = w
+	byWord := make(map[string]int64, len(list))
+	for _, e := range list {
+		if id, twice := byWord[e.word]; twice {
+			return nil, fmt.Errorf("word %q has two ids, %d and %d", e.word, id, e.id)
 		}
-	} else if words != nil {
-		return nil, fmt.Errorf("its idx2word is a %s; expected a dict or a list", pickle.TypeName(words))
-	}
-	byWord := map[string]int64{}
-	if d, ok := ids.(*pickle.Dict); ok {
-		for word, id := range d.All() {
-			w, i, err := pair(word, id)
-			if err != nil {
-				return nil, err
-			}
-			byWord[w] = i
-		}
-	} else if ids != nil {
-		return nil, fmt.Errorf("its word2idx is a %s; expected a dict", pickle.TypeName(ids))
-	} else {
-		for _, i := range slices.Sorted(maps.Keys(byID)) {
-			if j, twice := byWord[byID[i]]; twice {
-				return nil, fmt.Errorf("word %q has two ids, %d and %d", byID[i], j, i)
-			}
-			byWord[byID[i]] = i
-		}
+		byWord[e.word] = e.id
 	}
 	number, ok := n.(int64)
 	switch {
@@ -232,6 +198,44 @@ func fromValues(ids, words, n any) (*Vocabulary, error) {
 		return nil, fmt.Errorf("its idx is a %s; expected an int", pickle.TypeName(n))
 	}
 	return fromMaps(byWord, byID, number)
+}
+
+type numberedWord struct {
+	word string
+	id   int64
+}
+
+// numbered returns the words of a dict, in either direction, or of a list with their ids.
+func numbered(v any, name string) (list []numberedWord, err error) {
+	d, ok := v.(*pickle.Dict)
+	if items, isList := pickle.Items(v); isList {
+		d, ok = &pickle.Dict{}, true
+		for i, w := range items {
+			d.Set(int64(i), w)
+		}
+	}
+	if !ok {
+		return nil, fmt.Errorf("its %s is a %s; expected a dict or a list", name, pickle.TypeName(v))
+	}
+	for word, id := range d.All() {
+		if _, isID := id.(int64); !isID {
+			word, id = id, word
+		}
+		w, isText := pickle.Text(word)
+		i, isInt := id.(int64)
+		if key, isKey := pickle.Text(id); isKey { // JSON has no other keys
+			if i, err = strconv.ParseInt(key, 10, 64); err != nil {
+				return nil, fmt.Errorf("%s has the key %q; expected a number", name, key)
+			}
+			isInt = true
+		}
+		if !isText || !isInt {
+			return nil, fmt.Errorf("its %s maps a %s to a %s; expected words and ints", name, pickle.TypeName(word),
+				pickle.TypeName(id))
+		}
+		list = append(list, numberedWord{w, i})
+	}
+	return list, nil
 }
 
 // fromMaps checks word2idx against idx2word (unless nil) and idx, and builds the vocabulary.
