@@ -38,10 +38,13 @@ func CoverageOf(captions iter.Seq[string], l Lexicon) (c Coverage) {
 	for caption := range captions {
 		var words, unknown int
 		ids, words, unknown = coder.Append(ids[:0], caption)
-		c.Words, c.Unknown = c.Words+words, c.Unknown+unknown
+		c.Add(words, unknown)
 	}
 	return c
 }
+
+// Add counts the words of a caption, and those of them that are unknown.
+func (c *Coverage) Add(words, unknown int) { c.Words, c.Unknown = c.Words+words, c.Unknown+unknown }
 
 // Percent is the share of unknown words.
 func (c Coverage) Percent() float64 { return 100 * float64(c.Unknown) / float64(max(c.Words, 1)) }

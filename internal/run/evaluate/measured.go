@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/trained"
@@ -65,7 +66,7 @@ func measuredOf(path string, p *trained.Prepared, warn func(error)) (Measured, e
 	m := Measured{Checkpoint: absolute(w.File()), Network: networkOf(w), Epoch: &epoch, Step: &step, Validation: score,
 		Vocabulary: p.Lexicon.Hash(), found: w.Describe(), Foreign: true,
 		feature: fmt.Sprintf("%d x %d", p.Split.Regions(), p.Split.Dim())}
-	known := text.CoverageOf(p.Split.Captions, p.Lexicon)
+	known := data.CoverageOf(p.Split, p.Lexicon)
 	m.Words, m.Unknown = known.Words, known.Unknown
 	switch warning, err := known.Check(); {
 	case err != nil:

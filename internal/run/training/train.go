@@ -132,7 +132,7 @@ func (t *training) openData() (err error) {
 		if !t.first() {
 			break
 		}
-		t.coverage[i] = text.CoverageOf(s.Captions, t.Lexicon)
+		t.coverage[i] = data.CoverageOf(s, t.Lexicon)
 		warning, err := t.coverage[i].Check()
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.CaptionPath(), err)
