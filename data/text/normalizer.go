@@ -133,7 +133,7 @@ func readJSON(path string, v any) (bool, error) {
 		err = json.Unmarshal(b, v)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", path, err)
+		return false, regular.Explain(fmt.Errorf("%s: %w", path, err), path, regular.JSON)
 	}
 	return true, nil
 }
