@@ -8,9 +8,6 @@ import (
 	"vsetrain/data/text"
 )
 
-// manyUnknown is the share of unknown words from which the vocabulary hardly belongs to the captions.
-const manyUnknown = 0.2
-
 // checkCaptions fills in what the captions hold.
 func (r *Report) checkCaptions(s *Split, v *text.Vocabulary, sr *SplitReport) {
 	file := s.name + "_caps.txt"
@@ -51,9 +48,11 @@ func (r *Report) checkCaptions(s *Split, v *text.Vocabulary, sr *SplitReport) {
 			"%d captions have no known word (lines %s): the network cannot tell them apart", sr.UnknownOnly,
 			strings.Join(unknownLines, ", "))
 	}
-	if sr.Words > 0 && float64(sr.Unknown) > manyUnknown*float64(sr.Words) {
-		r.warn(file, "is this the vocabulary of another data set or language?", "%.1f %% of the words are unknown",
-			100*float64(sr.Unknown)/float64(sr.Words))
+	switch warning, err := (text.Coverage{Words: sr.Words, Unknown: sr.Unknown}).Check(); {
+	case err != nil && v != nil:
+		r.fail(file, "", "%v", err)
+	case warning != nil:
+		r.warn(file, "", "%v", warning)
 	}
 	if sr.Dropped > 0 {
 		r.warn(file, "nothing to do when this is Flickr30K or MS-COCO, whose published results use these captions",

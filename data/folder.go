@@ -67,6 +67,20 @@ func Splits(dir string) ([]string, error) {
 	return names, nil
 }
 
+// MissingCaptions is the error of a split without captions in a folder that setting names. flag names splits.
+func MissingCaptions(dir, split, setting, flag string) error {
+	names, err := Splits(dir)
+	if err != nil || len(names) == 0 {
+		err = missingSplit(dir, split)
+		if f, ok := err.(*FolderError); ok {
+			f.Setting = setting
+		}
+		return err
+	}
+	return fmt.Errorf("%s has no captions of split %q (%s_caps.txt): found the splits %s; name those to take with %s",
+		dir, split, split, strings.Join(names, ", "), flag)
+}
+
 // missingSplit explains why a split was not found.
 func missingSplit(dir, split string) error {
 	names, err := Splits(dir)
@@ -76,8 +90,12 @@ func missingSplit(dir, split string) error {
 	case err != nil:
 		return err
 	case len(names) > 0:
-		return fmt.Errorf("%s has no split %q (%s_caps.txt, %s_ims.npy): found %s", dir, split, split, split,
-			strings.Join(names, ", "))
+		remedy := "name one of them with --split"
+		if split == "train" || split == "dev" {
+			remedy = fmt.Sprintf("a training reads train and dev: rename the files of such a split to %s_*", split)
+		}
+		return fmt.Errorf("%s has no split %q (%s_caps.txt, %s_ims.npy): found %s; %s", dir, split, split, split,
+			strings.Join(names, ", "), remedy)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "precomp", split+"_caps.txt")); err == nil {
 		return &FolderError{Dir: dir, Split: split, Below: filepath.Join(dir, "precomp")}

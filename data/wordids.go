@@ -99,6 +99,17 @@ func OddDependencies(s *Split, v text.Lexicon) error {
 		"other captions? `vsetrain data check %s` counts all", first, odd, sample, s.dir)
 }
 
+// CoverageOf says how many of the words of the captions, or of those that are stored in their place, a lexicon has.
+func CoverageOf(s *Split, l text.Lexicon) (c text.Coverage) {
+	coder, ids := l.Coder(), []int32(nil)
+	for i := range s.n {
+		var words, unknown int
+		ids, words, unknown = s.appendWords(ids[:0], coder, i)
+		c.Add(words, unknown)
+	}
+	return c
+}
+
 // appendWords appends the word ids of a caption, those at its start and end included; words is the number of its words,
 // unknown how many of them the lexicon lacks.
 func (s *Split) appendWords(dst []int32, c text.Coder, caption int) (ids []int32, words, unknown int) {

@@ -151,7 +151,7 @@ func bertName(param string) string {
 
 // tensorName maps a name in a file to that of package nn.
 func tensorName(name string) string {
-	name = strings.TrimPrefix(strings.TrimPrefix(name, "module."), "bert.")
+	name = strings.TrimPrefix(unwrapped(name), "bert.")
 	if s, ok := strings.CutSuffix(name, "LayerNorm.gamma"); ok {
 		return s + "LayerNorm.weight"
 	}

@@ -1,17 +1,13 @@
 package models
 
-import (
-	"fmt"
-	"maps"
-
-	"vsetrain/internal/files/pickle"
-)
+import "maps"
 
 // The checkpoints of ppanzx/CHAN: four state dicts, of images, text, similarity and loss, the last two empty. What does
 // not follow from the tensors comes from the options, under the repository's names. Two are our own additions: the
 // repository has 8 heads (region_attention_heads) and attends across the batch (transformer_axis).
 func init() {
-	formats[CHAN] = format{matches: isCHAN, read: readCHAN, options: chanReferenceOptions, recalls: 6}
+	formats[CHAN] = format{matches: isCHAN, read: readCHAN, options: chanReferenceOptions, recalls: 6,
+		unsupported: []string{"no_txtnorm"}}
 }
 
 // chanReferenceOptions are those of ppanzx/CHAN, arguments.py and train.py.
@@ -27,26 +23,21 @@ func chanReferenceOptions(m *Model) map[string]any {
 		"optim": "adam", "word2idx": nil, "model_name": "runs/runX", "bi_gru": true, "input_scale_factor": 1.0,
 		"seed": 2022,
 	})
-	writeOptions(o, &c)
 	if m.Options.TextEncoder == TextBert {
-		o["vocab_size"], o[headsOption] = m.Dims.Vocab, m.Options.Bert.Heads
+		o["vocab_size"] = m.Dims.Vocab
 	}
 	return o
 }
 
 func isCHAN(r *Reference) bool {
-	if len(r.states) != 4 || !r.has(0, "fc.weight", 2) || len(r.states[2])+len(r.states[3]) > 0 {
+	if len(r.states) != 4 || !r.has(0, "fc.weight", 2) || len(r.states[2])+len(r.states[3]) > 0 || isVSEInf(r) {
 		return false
 	}
 	return r.has(1, "bert."+bertWords, 2) || r.has(1, "embed.weight", 2) && r.has(1, "fc.weight", 2)
 }
 
-func readCHAN(r *Reference, opt map[string]any) error {
-	if r.has(1, "bert."+bertWords, 2) {
-		if err := readBert(r, opt); err != nil {
-			return err
-		}
-	} else if err := readMaskedBiGRU(r, "CHAN"); err != nil {
+func readCHAN(r *Reference) error {
+	if err := readBertOrBiGRU(r); err != nil {
 		return err
 	}
 	c := &r.options.CHAN
@@ -58,10 +49,5 @@ func readCHAN(r *Reference, opt map[string]any) error {
 	default:
 		c.ImageEncoder = "basic"
 	}
-	for _, option := range []string{"coding_type", "pooling_type"} {
-		if _, ok := pickle.Text(opt[option]); !ok {
-			return fmt.Errorf("a CHAN checkpoint without the option %s, which does not follow from any tensor", option)
-		}
-	}
-	return r.readOptions(c, opt)
+	return nil
 }

@@ -65,7 +65,7 @@ func TestCHANReferenceKeepsOptionsAndWeights(t *testing.T) {
 		})
 		path := filepath.Join(t.TempDir(), "model_best.pth")
 		try.Do(t, ExportReference(path, m, &Checkpoint{}, ExportOptions{}))
-		r := try.Get(OpenReference(path))(t)
+		r := try.Get(OpenReference(path, nil))(t)
 		if r.options != m.Options || r.dims != m.Dims {
 			t.Errorf("written as %+v %v, read as %+v %v", m.Options, m.Dims, r.options, r.dims)
 			continue

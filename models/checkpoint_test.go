@@ -195,7 +195,7 @@ func FuzzOpenWeights(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, own bool) {
 		path := filepath.Join(t.TempDir(), map[bool]string{true: "c.safetensors", false: "c.pth"}[own])
 		try.Do(t, os.WriteFile(path, b, 0o666))
-		w, err := OpenWeights(path)
+		w, err := OpenWeights(path, nil)
 		if err != nil {
 			return
 		}
@@ -227,11 +227,11 @@ func TestOtherTorchFiles(t *testing.T) {
 			d.Set(k, int64(i))
 		}
 		try.Do(t, torchfile.Save(path, d))
-		try.Refuses(OpenWeights(path))(t, path+": not a checkpoint of a reference repository: ", c.want)
+		try.Refuses(OpenWeights(path, nil))(t, path+": not a checkpoint of a reference repository: ", c.want)
 	}
 	tensor := try.Get(torchfile.FromFloat32s([]int{1}, []float32{1}))(t)
 	try.Do(t, torchfile.Save(path, tensor))
-	if _, err := OpenWeights(path); err == nil || !strings.HasSuffix(err.Error(), ", found a tensor") {
+	if _, err := OpenWeights(path, nil); err == nil || !strings.HasSuffix(err.Error(), ", found a tensor") {
 		t.Errorf("%v; expected it to end with a tensor", err)
 	}
 }

@@ -21,9 +21,10 @@ type ExportOptions struct {
 }
 
 // ExportReference writes a model as a checkpoint of its reference repository, which PyTorch loads. Its options are all
-// that the repository's own parser knows, so that the evaluation there finds every one it reads. A network without a
-// repository gets one state dict under the names of this program, "img.fc.weight", in place of a list of them. What the
-// loss learned is a dict of its own, "loss".
+// that the repository's own parser knows, so that the evaluation there finds every one it reads. A checkpoint that is
+// read again has the options of the model: what the repository has no option for is stored in ownEntry, and what cannot
+// be stored is an error. A network without a repository gets one state dict under the names of this program,
+// "img.fc.weight", in place of a list of them. What the loss learned is a dict of its own, "loss".
 func ExportReference(path string, m *Model, from Weights, o ExportOptions) error {
 	f, known := formats[m.Options.Network]
 	if !known {
@@ -76,6 +77,7 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 	if r, ok := from.(*Reference); ok {
 		maps.Copy(opt, r.settings())
 	}
+	writeOptions(opt, m.Options)
 	top := &torchfile.Dict{}
 	top.Set("epoch", int(epoch))
 	top.Set("model", whole)
@@ -86,17 +88,40 @@ func ExportReference(path string, m *Model, from Weights, o ExportOptions) error
 		top.Set("loss", learned)
 	}
 	top.Set("best_rsum", float64(f.recalls)*score)
+	top.Set("opt", opt)
+	top.Set("Eiters", int(step))
+	if known {
+		if err := storeOwn(top, opt, m); err != nil {
+			return fmt.Errorf("export %s: %w", path, err)
+		}
+	}
 	if o.Namespace {
 		ns := &torchfile.Namespace{Class: "argparse.Namespace"}
 		for _, k := range slices.Sorted(maps.Keys(opt)) {
 			ns.Attrs.Set(k, opt[k])
 		}
 		top.Set("opt", ns)
-	} else {
-		top.Set("opt", opt)
 	}
-	top.Set("Eiters", int(step))
 	return torchfile.Save(path, top)
+}
+
+// storeOwn adds ownEntry to the options of a checkpoint, where it would be read with other options than the model has.
+func storeOwn(top *torchfile.Dict, opt map[string]any, m *Model) error {
+	want := m.Options.stored()
+	for {
+		r := &Reference{}
+		if err := r.parse(top); err != nil {
+			return err
+		}
+		lost := want.differing(r.options)
+		if len(lost) == 0 {
+			return nil
+		}
+		if opt[ownEntry] != nil {
+			return fmt.Errorf("a checkpoint of the reference repository cannot hold %v", lost)
+		}
+		opt[ownEntry] = lost
+	}
 }
 
 // ownOptions are the name and the sizes of a network that no repository has.

@@ -160,7 +160,7 @@ func TestExportsHoldTheOptionsThatTheReferencesRead(t *testing.T) {
 			}
 		}
 		// What is exported again keeps its options.
-		r := try.Get(OpenReference(path))(t)
+		r := try.Get(OpenReference(path, nil))(t)
 		again := filepath.Join(t.TempDir(), "again.pth.tar")
 		try.Do(t, ExportReference(again, m, r, ExportOptions{}))
 		v = try.Get(torchfile.Load(again))(t)

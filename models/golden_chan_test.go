@@ -119,8 +119,9 @@ func (c *chanCase) run(t *testing.T, file *chanFile, p precision) {
 	params := shared.ParamsImage[c.Config.Image]
 	o.Network, o.TextEncoder, o.EmbedDim = CHAN, c.Config.Text, params["fc.bias"].Shape[0]
 	o.CHAN = CHANOptions{ImageEncoder: c.Config.Image, Axis: "regions", Heads: c.Config.Heads,
-		Coding:  chanCodings[c.Config.Coding],
-		Pooling: chanPoolings[c.Config.Pooling], Alpha: c.Config.Alpha, Beta: c.Config.Beta, SizeAugment: dropped,
+		Coding:  valuesOf(CHAN, "coding_type")[c.Config.Coding],
+		Pooling: valuesOf(CHAN, "pooling_type")[c.Config.Pooling],
+		Alpha:   c.Config.Alpha, Beta: c.Config.Beta, SizeAugment: dropped,
 		MaskPadding: c.Config.Mask}
 	if c.Config.Axis != "" {
 		o.CHAN.Axis = c.Config.Axis
@@ -222,8 +223,8 @@ func (c *chanCase) pairs(t *testing.T, w *chanRow, p precision) {
 	}
 	s := try.Get(graph.NewInstance(newDevice(t, p.name), nil))(t)
 	g := s.Graph()
-	n := &chanNet{dims: Dims{Regions: r}, embed: e, opt: CHANOptions{Coding: chanCodings[w.Coding],
-		Pooling: chanPoolings[w.Pooling],
+	n := &chanNet{dims: Dims{Regions: r}, embed: e, opt: CHANOptions{Coding: valuesOf(CHAN, "coding_type")[w.Coding],
+		Pooling: valuesOf(CHAN, "pooling_type")[w.Pooling],
 		Alpha:   c.Config.Alpha, Beta: c.Config.Beta}}
 	in := []*graph.Node{g.Input("v", b, r*e), g.Input("words", capacity, e)}
 	scores := n.Pairs(g, EncodedImages{Values: []*graph.Node{in[0], g.Input("mask", b, r)}},

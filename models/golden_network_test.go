@@ -233,40 +233,16 @@ func TestFormOfGoldenNetworks(t *testing.T) {
 	}
 }
 
-// What options of the references are called here, by what the references call them.
-var (
-	scanAggregates = valuesOf(&SCANOptions{}, "agg_func")
-	chanCodings    = valuesOf(&CHANOptions{}, "coding_type")
-	chanPoolings   = valuesOf(&CHANOptions{}, "pooling_type")
-)
-
-func valuesOf(section any, option string) map[string]string {
-	ours := map[string]string{}
-	_ = referenced(section, func(name string, values [][2]string, _ reflect.Value) error {
-		for _, p := range values {
-			if name == option {
+// valuesOf is what the values of an option of a repository are called here, by what they are called there.
+func valuesOf(network, option string) map[string]string {
+	ours, o := map[string]string{}, DefaultOptions()
+	o.Network = network
+	for _, ref := range o.referenced() {
+		for _, p := range ref.values {
+			if ref.name == option {
 				ours[p[0]] = p[1]
 			}
 		}
-		return nil
-	})
+	}
 	return ours
-}
-
-// A value that an option does not have is refused with those that it has.
-func TestReferenceOptionsThatAreUnknown(t *testing.T) {
-	r := &Reference{options: DefaultOptions()}
-	r.options.Network = SCAN
-	s := &r.options.SCAN
-	err := r.readOptions(s, map[string]any{"cross_attn": "i2t", "agg_func": "Median", "lambda_lse": int64(5)})
-	want := `a SCAN checkpoint with agg_func "Median", expected one of LogSumExp, Mean, Max, Sum`
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	try.Do(t, r.readOptions(s, map[string]any{"cross_attn": "i2t", "agg_func": "Sum", "lambda_lse": int64(5),
-		"lambda_softmax": "four", "no_txtnorm": true, "no_imgnorm": int64(1)}))
-	if s.Attention != "i2t" || s.Aggregate != "sum" || s.LambdaLSE != 5 || s.Lambda != 9 || !s.NoTxtNorm ||
-		s.NoImgNorm {
-		t.Errorf("read %+v", *s)
-	}
 }

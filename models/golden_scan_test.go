@@ -99,7 +99,7 @@ func (c *scanCase) options(t *testing.T) Options {
 	if cfg.Both {
 		o.TextEncoder = "bigru"
 	}
-	o.SCAN = SCANOptions{Attention: cfg.Attention, Aggregate: scanAggregates[cfg.Aggregate], Norm: cfg.Norm,
+	o.SCAN = SCANOptions{Attention: cfg.Attention, Aggregate: valuesOf(SCAN, "agg_func")[cfg.Aggregate], Norm: cfg.Norm,
 		Lambda: cfg.Lambda.(float64), LambdaLSE: cfg.LambdaLSE.(float64), WeightNorm: cfg.ImageLayer == "weight_norm",
 		NoImgNorm: cfg.NoImgNorm, NoTxtNorm: cfg.NoTxtNorm}
 	try.Do(t, o.Validate())
@@ -152,7 +152,7 @@ func TestGoldenSCANScores(t *testing.T) {
 		try.Do(t, json.Unmarshal(config.LambdaLSE, &lambdaLSE))
 		for _, w := range expected.Table {
 			ran++
-			opt := SCANOptions{Attention: w.Attention, Norm: w.Norm, Aggregate: scanAggregates[w.Aggregate],
+			opt := SCANOptions{Attention: w.Attention, Norm: w.Norm, Aggregate: valuesOf(SCAN, "agg_func")[w.Aggregate],
 				Lambda: lambda[w.Attention], LambdaLSE: lambdaLSE[w.Attention]}
 			for _, p := range offGPU {
 				golden.Close(t, fmt.Sprintf("%v in %s", opt, p.name), in.score(t, opt, p.name), w.Scores.Data, p.out)

@@ -50,8 +50,8 @@ func init() {
 
 // GSMNOptions are the choices of GSMN.
 type GSMNOptions struct {
-	Mode      string  `yaml:"mode" enum:"sparse|dense" doc:"text graph: dependency edges or all pairs"`
-	Lambda    float64 `yaml:"lambda" above:"0" max:"80" doc:"inverse temperature of cross attention; 20 for Flickr30K, 10 for COCO"`
+	Mode      string  `yaml:"mode" enum:"sparse|dense" doc:"text graph: dependency edges or all pairs" reference:"is_sparse=True:sparse,False:dense"`
+	Lambda    float64 `yaml:"lambda" above:"0" max:"80" doc:"inverse temperature of cross attention; 20 for Flickr30K, 10 for COCO" reference:"lambda_softmax"`
 	BoxDecay  bool    `yaml:"compat_box_decay" doc:"divide boxes again at every use of an image in training, as the released code does; not recommended"`
 	Neighbors string  `yaml:"neighbors" enum:"self|true" doc:"graph convolution over the node's own vector (self, as published) or its neighbours' (true, as in the paper)"`
 }

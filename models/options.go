@@ -76,7 +76,7 @@ type BertOptions struct {
 
 	Layers       int     `yaml:"layers" min:"1" max:"1000" doc:"layers"`
 	Hidden       int     `yaml:"hidden" min:"1" max:"65536" doc:"size of a hidden state"`
-	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads; hidden is a multiple"`
+	Heads        int     `yaml:"heads" min:"1" max:"65536" doc:"attention heads; hidden is a multiple" reference:"+num_attention_heads"`
 	Intermediate int     `yaml:"intermediate" min:"1" max:"1000000" doc:"size of the inner layer"`
 	Positions    int     `yaml:"positions" min:"3" max:"65536" doc:"longest caption in word pieces, [CLS] and [SEP] included; longer ones are cut"`
 	Dropout      float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of embeddings, attention and both branches in training; 0 turns it off"`

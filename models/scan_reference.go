@@ -1,7 +1,5 @@
 package models
 
-import "fmt"
-
 // The checkpoints of kuanghuei/SCAN: two state dicts, of images and text. What does not follow from the tensors comes
 // from the options.
 func init() {
@@ -17,25 +15,21 @@ func scanReferenceOptions(m *Model) map[string]any {
 	if m.Options.SCAN.WeightNorm {
 		o["precomp_enc_type"] = "weight_norm"
 	}
-	writeOptions(o, &m.Options.SCAN)
 	return o
 }
 
-// isSCAN distinguishes SCAN from VSE++, whose text encoder has the same tensors, by the options that only SCAN has.
+// isSCAN: with a unidirectional GRU the tensors are also those of VSE++.
 func isSCAN(r *Reference) bool {
-	_, named := r.opt["cross_attn"]
-	return named && len(r.states) == 2 && r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
+	return len(r.states) == 2 && (r.has(0, "fc.weight", 2) && len(r.states[0]) == 2 || r.has(0, "fc.weight_v", 2)) &&
+		r.has(1, "embed.weight", 2) && r.has(1, "rnn.weight_hh_l0", 2)
 }
 
-func readSCAN(r *Reference, opt map[string]any) error {
+func readSCAN(r *Reference) error {
 	o := &r.options
 	s := &o.SCAN
 	fc := r.states[0]["fc.weight"]
 	if fc == nil {
 		fc, s.WeightNorm = r.states[0]["fc.weight_v"], true
-	}
-	if fc == nil || len(fc.Shape) != 2 {
-		return fmt.Errorf("a SCAN checkpoint whose image encoder has neither fc.weight nor fc.weight_v")
 	}
 	o.TextEncoder = "gru"
 	if r.has(1, "rnn.weight_hh_l0_reverse", 2) {
@@ -44,5 +38,5 @@ func readSCAN(r *Reference, opt map[string]any) error {
 	embed := r.states[1]["embed.weight"]
 	o.EmbedDim, o.WordDim = fc.Shape[0], embed.Shape[1]
 	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: embed.Shape[0]}
-	return r.readOptions(s, opt)
+	return nil
 }

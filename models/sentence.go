@@ -91,7 +91,7 @@ func bertSizes(dir string) (BertOptions, error) {
 		return o, fmt.Errorf("BERT: %s: config.json: %w", dir, err)
 	}
 	if o.Heads = c.Heads; o.Heads == 0 {
-		o.Heads = o.Hidden / usualHead
+		o.Heads = o.Hidden / headSize
 	}
 	if o.Heads < 1 || o.Hidden%o.Heads != 0 {
 		return o, fmt.Errorf("%s: %d heads for a hidden size of %d; name the number in config.json as "+

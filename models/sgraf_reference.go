@@ -3,8 +3,6 @@ package models
 import (
 	"fmt"
 	"maps"
-
-	"vsetrain/internal/files/pickle"
 )
 
 // The checkpoints of Paranioar/SGRAF and of LSEH's SGRAF_LSEH: three state dicts, of images, text and similarity, with
@@ -13,7 +11,8 @@ func init() {
 	for name, module := range map[string]string{SAF: "SAF_module.attn_sim_w.weight",
 		SGR: "SGR_module.0.graph_query_w.weight"} {
 		formats[name] = format{matches: func(r *Reference) bool { return isSGRAF(r) && r.has(2, module, 2) },
-			read: readSGRAF, options: sgrafReferenceOptions, recalls: 6}
+			read: readSGRAF, options: sgrafReferenceOptions, recalls: 6,
+			unsupported: []string{"no_imgnorm", "no_txtnorm"}}
 	}
 }
 
@@ -24,18 +23,12 @@ func isSGRAF(r *Reference) bool {
 }
 
 // readSGRAF takes the number of regions from the batch norm that has them as channels.
-func readSGRAF(r *Reference, opt map[string]any) error {
+func readSGRAF(r *Reference) error {
 	if r.states[1]["cap_rnn.weight_hh_l0_reverse"] == nil {
 		return fmt.Errorf("a SGRAF checkpoint with a unidirectional GRU, which is not supported; supported is the " +
 			"bidirectional GRU of the published models")
 	}
-	for _, name := range []string{"no_imgnorm", "no_txtnorm"} {
-		if opt[name] == true {
-			return fmt.Errorf("a SGRAF checkpoint with the option %s, which is not supported; the published models "+
-				"are without", name)
-		}
-	}
-	if name, ok := pickle.Text(opt["module_name"]); ok && name != "SAF" && name != "SGR" {
+	if name, ok := r.opt["module_name"].(string); ok && name != "SAF" && name != "SGR" {
 		return fmt.Errorf("a SGRAF checkpoint with module_name %q, expected SAF or SGR", name)
 	}
 	o, image, text, sim := &r.options, r.states[0], r.states[1], r.states[2]

@@ -38,7 +38,7 @@ func init() {
 // VSEInfOptions are the choices of VSE-infinity in region mode.
 type VSEInfOptions struct {
 	BNIgnorePadding bool `yaml:"bn_ignore_padding" doc:"keep zero padding rows out of batch norm statistics; false as published"`
-	SizeAugment     bool `yaml:"size_augment" doc:"drop 20 % of regions and mask or drop 20 % of words in training"`
+	SizeAugment     bool `yaml:"size_augment" doc:"drop 20 % of regions and mask or drop 20 % of words in training" reference:"+drop"`
 }
 
 type vseinf struct {

@@ -3,17 +3,19 @@ package models
 import (
 	"fmt"
 	"maps"
+	"slices"
 )
 
 func init() {
-	formats[VSEInf] = format{matches: isVSEInf, read: readVSEInf, options: vseinfReferenceOptions, recalls: 6,
-		prefix: vseinfPrefix}
+	formats[VSEInf] = format{matches: func(r *Reference) bool { return len(r.states) == 2 && isVSEInf(r) },
+		read: readBertOrBiGRU, options: vseinfReferenceOptions, recalls: 6,
+		unsupported: []string{"no_imgnorm", "no_txtnorm"}, prefix: vseinfPrefix}
 }
 
 // isVSEInf reports whether the state dicts are those of VSE-infinity in region mode: a linear layer and a perceptron on
 // the regions, and the pooling operator on both sides.
 func isVSEInf(r *Reference) bool {
-	return len(r.states) == 2 && r.has(0, "fc.weight", 2) && r.has(0, "mlp.layers.0.weight", 2) &&
+	return r.has(0, "fc.weight", 2) && r.has(0, "mlp.layers.0.weight", 2) &&
 		r.has(0, "gpool.linear.weight", 2) &&
 		r.has(1, "gpool.linear.weight", 2)
 }
@@ -27,17 +29,14 @@ func vseinfPrefix(m *Model) string {
 	return ""
 }
 
-func readVSEInf(r *Reference, opt map[string]any) error {
+// readBertOrBiGRU finds the sizes of a network with BERT, or with a BiGRU whose last word vector is that of <mask>.
+func readBertOrBiGRU(r *Reference) error {
 	if r.has(1, "bert."+bertWords, 2) {
-		return readBert(r, opt)
+		return readBert(r)
 	}
-	return readMaskedBiGRU(r, "VSE-infinity")
-}
-
-// readMaskedBiGRU finds the sizes of a network with a BiGRU whose last word vector is that of <mask>.
-func readMaskedBiGRU(r *Reference, network string) error {
 	if !r.has(1, "embed.weight", 2) || !r.has(1, "rnn.weight_hh_l0_reverse", 2) {
-		return fmt.Errorf("a %s checkpoint with neither a bidirectional GRU nor BERT in its text encoder", network)
+		return fmt.Errorf("a %s checkpoint with neither a bidirectional GRU nor BERT in its text encoder",
+			r.options.Traits().Title)
 	}
 	o := &r.options
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
@@ -50,14 +49,13 @@ func readMaskedBiGRU(r *Reference, network string) error {
 	return nil
 }
 
-// headsOption is our own addition to the options: no weight tells how many heads a BERT has.
-const headsOption = "num_attention_heads"
+// headSize is the size of a head of BERT, and publishedHidden are the hidden states that it was published with.
+const headSize = 64
 
-// usualHead is the size of a head of every published BERT.
-const usualHead = 64
+var publishedHidden = []int{128, 256, 512, 768, 1024}
 
 // readBert finds the sizes of a network with BERT.
-func readBert(r *Reference, opt map[string]any) error {
+func readBert(r *Reference) error {
 	fc, words, state := r.states[0]["fc.weight"], r.states[1]["bert."+bertWords], r.states[1]
 	o := &r.options
 	o.TextEncoder, o.EmbedDim, o.Bert.Hidden = TextBert, fc.Shape[0], words.Shape[1]
@@ -72,14 +70,14 @@ func readBert(r *Reference, opt map[string]any) error {
 	if o.Bert.Layers == 0 {
 		return fmt.Errorf("BERT without a layer: no tensor bert.encoder.layer.0.intermediate.dense.weight")
 	}
-	switch heads, ok := opt[headsOption].(int64); {
-	case ok && heads > 0:
-		o.Bert.Heads = int(heads)
-	case o.Bert.Hidden%usualHead == 0:
-		o.Bert.Heads = o.Bert.Hidden / usualHead
-	default:
-		return fmt.Errorf("BERT of hidden size %d, which heads of %d do not divide, and no option %s", o.Bert.Hidden,
-			usualHead, headsOption)
+	o.Bert.Heads = o.Bert.Hidden / headSize // where the option does not tell
+	const option, key = "num_attention_heads", "bert.heads"
+	if !slices.Contains(publishedHidden, o.Bert.Hidden) && r.opt[option] == nil && r.given[key] == nil {
+		if o.Bert.Hidden%headSize != 0 {
+			return fmt.Errorf("BERT of hidden size %d, which heads of %d do not divide, and no option %s; "+
+				"give their number with --set %s%s=N", o.Bert.Hidden, headSize, option, modelSection, key)
+		}
+		r.assume("option "+option+" is missing", key, o.Bert.Heads)
 	}
 	r.dims = Dims{Regions: usualRegions, Feature: fc.Shape[1], Vocab: words.Shape[0]}
 	return nil
@@ -92,14 +90,13 @@ func vseinfReferenceOptions(m *Model) map[string]any {
 		"img_dim": m.Dims.Feature, "vocab_size": m.Dims.Vocab + 1, "no_txtnorm": false, "data_path": "data/f30k",
 		"data_name":  "f30k",
 		"model_name": "runs/runX", "num_epochs": 25, "learning_rate": 0.0005, "log_step": 200, "optim": "adam",
-		"drop":                   true,
 		"vse_mean_warmup_epochs": 1, "embedding_warmup_epochs": 2, "reset_start_epoch": false,
 		"precomp_enc_type": "basic",
 		"backbone_source":  "detector", "backbone_path": "", "backbone_warmup_epochs": 5, "backbone_lr_factor": 0.01,
 		"input_scale_factor": 1.0,
 	})
 	if m.Options.TextEncoder == TextBert {
-		o["vocab_size"], o[headsOption] = m.Dims.Vocab, m.Options.Bert.Heads
+		o["vocab_size"] = m.Dims.Vocab
 	}
 	return o
 }

@@ -184,7 +184,7 @@ func TestVSEInfReferenceCheckpoint(t *testing.T) {
 		top := rename(t, path, prefix)
 		again := filepath.Join(t.TempDir(), "checkpoint.pth")
 		try.Do(t, torchfile.Save(again, top))
-		r := try.Get(OpenWeights(again))(t)
+		r := try.Get(OpenWeights(again, nil))(t)
 		if o := r.Network(); o != m.Options {
 			t.Errorf("prefix %q: options %+v, want %+v", prefix, o, m.Options)
 		}

@@ -7,7 +7,6 @@ func init() {
 	formats[VSEPP] = format{matches: isVSEPP, read: readVSEPP, recalls: 6, options: func(m *Model) map[string]any {
 		o := imageOptions(m)
 		o["img_dim"] = m.Dims.Regions * m.Dims.Feature
-		writeOptions(o, &m.Options.VSEPP)
 		return o
 	}}
 }
@@ -17,7 +16,7 @@ func isVSEPP(r *Reference) bool {
 		r.has(1, "rnn.weight_hh_l0", 2)
 }
 
-func readVSEPP(r *Reference, opt map[string]any) error {
+func readVSEPP(r *Reference) error {
 	if r.states[1]["rnn.weight_ih_l0_reverse"] != nil {
 		return fmt.Errorf("a VSE++ checkpoint with a bidirectional GRU, which is not supported; supported is the " +
 			"unidirectional GRU of the published models")
@@ -29,7 +28,7 @@ func readVSEPP(r *Reference, opt map[string]any) error {
 	if fc.Shape[1] == usualRegions*usualFeature {
 		r.dims.Regions, r.dims.Feature = usualRegions, usualFeature
 	}
-	return r.readOptions(&o.VSEPP, opt)
+	return nil
 }
 
 // What the stored product of both most likely is, and the number of regions where nothing is stored that depends on it.

@@ -36,10 +36,10 @@ type VSRNOptions struct {
 	L2Axis          string `yaml:"l2_axis" enum:"region|feature" doc:"axis of the L2 normalisation of region vectors; region as published"`
 	DuplicateParams bool   `yaml:"duplicate_params" doc:"count the captioning parameters twice in clipping and Adam, as the reference does"`
 	Caption         bool   `yaml:"caption" doc:"train the captioning branch beside retrieval"`
-	Hidden          int    `yaml:"caption_hidden" min:"1" max:"65536" doc:"values of a hidden state of the captioning branch; 512 as published (dim_hidden)"`
+	Hidden          int    `yaml:"caption_hidden" min:"1" max:"65536" doc:"values of a hidden state of the captioning branch; 512 as published (dim_hidden)" reference:"+dim_hidden"`
 	// Dropout is input_dropout_p of the reference: of the encoder's inputs, and of the words and contexts of the
 	// decoder.
-	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of the captioning branch in training; 0 turns it off"`
+	Dropout float64 `yaml:"dropout" min:"0" below:"1" doc:"dropout of the captioning branch in training; 0 turns it off" reference:"+input_dropout_p"`
 }
 
 const modeCOCO = "coco"

@@ -1,21 +1,19 @@
 package models
 
-import "fmt"
-
 // The checkpoints of KunpengLi1994/VSRN and of LSEH's VSRN_LSEH: the retrieval network without its captioning branch.
 // Their "best_rsum" adds up four recalls, without R@10 (train.py, validate; quirk Q14).
 func init() {
-	formats[VSRN] = format{matches: isVSRN, read: readVSRN, recalls: 4, options: func(m *Model) map[string]any {
-		o := imageOptions(m)
-		o["img_dim"], o["dim_vid"] = m.Dims.Feature, m.Options.EmbedDim
-		if m.Options.VSRN.Mode == modeCOCO {
-			o["data_name"] = "coco_precomp"
-		}
-		o["dim_hidden"], o["dim_word"], o["max_len"] = m.Options.VSRN.Hidden, m.Options.WordDim, captionLength
-		o["bidirectional"], o["rnn_type"], o["input_dropout_p"], o["rnn_dropout_p"] = 0, "gru", m.Options.VSRN.Dropout,
-			0.5
-		return o
-	}}
+	formats[VSRN] = format{matches: isVSRN, read: readVSRN, recalls: 4,
+		unsupported: []string{"use_abs", "no_imgnorm"}, options: func(m *Model) map[string]any {
+			o := imageOptions(m)
+			o["img_dim"], o["dim_vid"] = m.Dims.Feature, m.Options.EmbedDim
+			if m.Options.VSRN.Mode == modeCOCO {
+				o["data_name"] = "coco_precomp"
+			}
+			o["dim_word"], o["max_len"] = m.Options.WordDim, captionLength
+			o["bidirectional"], o["rnn_type"], o["rnn_dropout_p"] = 0, "gru", 0.5
+			return o
+		}}
 }
 
 func isVSRN(r *Reference) bool {
@@ -24,13 +22,7 @@ func isVSRN(r *Reference) bool {
 }
 
 // readVSRN takes the mode from the batch norm behind the GRU. No tensor depends on the number of regions.
-func readVSRN(r *Reference, opt map[string]any) error {
-	for _, name := range []string{"use_abs", "no_imgnorm"} {
-		if opt[name] == true {
-			return fmt.Errorf("a VSRN checkpoint with the option %s, which is not supported; the published models "+
-				"are without", name)
-		}
-	}
+func readVSRN(r *Reference) error {
 	o := &r.options
 	fc, embed := r.states[0]["fc.weight"], r.states[1]["embed.weight"]
 	o.TextEncoder, o.EmbedDim, o.WordDim = "gru", fc.Shape[0], embed.Shape[1]

@@ -1,4 +1,4 @@
-"""Write the small files under internal/files/{pickle,npy,torchfile}/testdata that PyTorch, NumPy and CPython produce.
+"""Write the small files under internal/files/{pickle,npy,torchfile}/testdata and data/text/testdata that PyTorch, NumPy and CPython produce.
 
 The Go tests read them and need no Python. Every number follows a formula that the tests repeat, so that
 there is nothing to keep in step. Run from the top of the repository:
@@ -12,7 +12,10 @@ import argparse
 import collections
 import os
 import pickle
+import random
+import struct
 import sys
+import types
 
 import numpy as np
 import torch
@@ -63,6 +66,15 @@ def pickles():
     for protocol in range(5):
         with open(os.path.join(out, f"plain_p{protocol}.pkl"), "wb") as f:
             pickle.dump(plain, f, protocol=protocol)
+    numbers = []  # each with its value as a float
+    for code in "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 g".split():
+        for value in (0, 1) if code == "?" else (0, 1, 100) if code[0] == "u" else (0, 1, -100, 0.5) if code[0] in "fg" else (0, -100, 100):
+            one = np.dtype(code).type(value)
+            numbers += [(float(one), one), (float(one), np.array(one)), (float(one), np.array([one], dtype=np.dtype(code).newbyteorder(">")))]
+    other = [np.str_("t2i"), np.str_(""), np.bytes_(b"t2i"), np.array("é\U0001f600"), np.array("ab", dtype=">U2"), np.complex64(1), np.datetime64("2020-01-01")]
+    for protocol in (2, 4, 5):
+        with open(os.path.join(out, f"scalars_p{protocol}.pkl"), "wb") as f:
+            pickle.dump((numbers, other), f, protocol=protocol)
     vocab = Vocabulary()
     for word in ["<pad>", "<start>", "<end>", "<unk>", "dog", "café"]:
         vocab.add_word(word)
@@ -71,6 +83,46 @@ def pickles():
     for protocol in (0, 2, 4):
         with open(os.path.join(out, f"vocab_p{protocol}.pkl"), "wb") as f:
             pickle.dump(vocab, f, protocol=protocol)
+
+
+def vocabularies():
+    """Pickles of one vocabulary in many forms, each behind its length in four bytes."""
+    words = "<pad> <start> <end> <unk> dog runs . the".split()
+    rng = random.Random(50)
+    forms = [dict, collections.OrderedDict, collections.Counter, lambda d: collections.defaultdict(int, d)]
+    with open(os.path.join("data", "text", "testdata", "vocabularies.pkls"), "wb") as f:
+        for i in range(60):
+            number = rng.choice([int, int, np.int64, np.int32, np.uint16])
+            text = rng.choice([str, str, str.encode])
+            form = rng.choice(forms)
+            to_id = form({text(w): number(k) for k, w in enumerate(words)})
+            to_word = rng.choice([rng.choice(forms)({number(k): text(w) for k, w in enumerate(words)}), [text(w) for w in words]])
+            module, name = rng.choice(["__main__", "vocab", "build_vocab", "lib.vocab", "a.b.c"]), rng.choice(["Vocabulary", "Vocab", "words"])
+            for k in range(module.count(".") + 1):
+                sys.modules.setdefault(module.rsplit(".", k)[0], types.ModuleType(module))
+            kind = rng.choice(["plain", "slots", "state", "dict", "bare", "list"])
+            members = {"word2idx": to_id, "idx2word": to_word, "idx": number(len(words))}
+            namespace = {"__module__": module, "__qualname__": name}
+            if kind == "slots":
+                namespace["__slots__"] = list(members)
+                namespace["__getstate__"] = lambda self: (None, {k: getattr(self, k) for k in self.__slots__})
+            if kind == "state":
+                namespace["__getstate__"] = lambda self: dict(self.__dict__, version=2)
+                namespace["__setstate__"] = lambda self, state: self.__dict__.update(state)
+            cls = type(name, (dict,) if kind == "dict" else (object,), namespace)
+            setattr(sys.modules[module], name, cls)
+            value = cls()
+            if kind == "dict":
+                value.update(members)
+            elif kind == "bare":
+                value = rng.choice([members, to_id])
+            elif kind == "list":
+                value = rng.choice([list, tuple])(map(text, words))
+            else:
+                for k, v in members.items():
+                    setattr(value, k, v)
+            b = pickle.dumps(value, protocol=i % 6)
+            f.write(struct.pack("<I", len(b)) + b)
 
 
 def arrays():
@@ -124,18 +176,19 @@ def checkpoints():
         "dtype": torch.float16,
         "device": torch.device("cpu"),
     }
-    types = {
+    by_type = {
         str(dtype).split(".")[1]: torch.arange(5).to(dtype)
         for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.int32,
                       torch.int16, torch.int8, torch.uint8, torch.bool)
     }
     unsigned = {"uint16": torch.tensor([1, 65535], dtype=torch.uint16)}  # rebuilt by version 3, from untyped storages
-    for name, value in [("checkpoint", checkpoint), ("shared", shared), ("types", types), ("unsigned", unsigned)]:
+    for name, value in [("checkpoint", checkpoint), ("shared", shared), ("types", by_type), ("unsigned", unsigned)]:
         torch.save(value, os.path.join(out, name + "_zip.pth"))
         torch.save(value, os.path.join(out, name + "_legacy.pth"), _use_new_zipfile_serialization=False)
 
 
 if __name__ == "__main__":
     pickles()
+    vocabularies()
     arrays()
     checkpoints()

@@ -36,10 +36,12 @@ it with eval.`,
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "", "`FILE` to write; empty is average.safetensors beside the checkpoints of one run")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
+	addWeightFlag(f, &o.Set)
 	return c
 }
 
 func (o *averageOptions) run(_ context.Context, a *app) error {
+	o.Warn = a.warn
 	out, network, err := checkpoints.Average(o.AverageRequest)
 	if errors.Is(err, checkpoints.ErrSeveralRuns) {
 		return usagef("%v", err)

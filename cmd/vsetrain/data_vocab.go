@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,9 +32,9 @@ func newCmdDataVocab(a *app) *cobra.Command {
 		Use:   "vocab DIR",
 		Short: "Build the vocabulary of a data set from its captions",
 		Long: `Count the words of the train and dev captions, keep those that occur often enough, and write
-vocab.json in the layout of SCAN. With --from, convert a published vocabulary (SCAN JSON or the pickle of VSE++
-and VSRN) instead of counting. Weights are of use with the vocabulary they were trained with alone, so a file of other
-words or ids is replaced with --force only.`,
+vocab.json in the layout of SCAN. With --from, convert a published vocabulary instead of counting: JSON, or a pickle
+such as those of VSE++ and VSRN. Weights are of use with the vocabulary they were trained with alone, so a file of
+other words or ids is replaced with --force only.`,
 		Example: `  vsetrain data vocab data/f30k
   vsetrain data vocab data/f30k --threshold 5 --out other.json
   vsetrain data vocab data/f30k --from f30k_precomp_vocab.pkl`,
@@ -85,7 +86,7 @@ func (o *dataVocabOptions) vocabulary(a *app) (*text.Vocabulary, string, error) 
 	}
 	var captions []string
 	for _, split := range o.Splits {
-		path, err := captionFile(o.Dir, split, "DIR")
+		path, err := captionFile(o.Dir, split, "DIR", "--splits")
 		if err != nil {
 			return nil, "", err
 		}
@@ -95,20 +96,21 @@ func (o *dataVocabOptions) vocabulary(a *app) (*text.Vocabulary, string, error) 
 		}
 		captions = append(captions, lines...)
 	}
-	v, err := text.BuildVocabulary(func(yield func(string) bool) {
-		for _, c := range captions {
-			if !yield(c) {
-				return
-			}
+	v, err := text.BuildVocabulary(slices.Values(captions), o.Threshold)
+	if err == nil {
+		warning, _ := text.CoverageOf(slices.Values(captions), v).Check()
+		if warning != nil {
+			a.warn(fmt.Errorf("%w lower --threshold where words are rare", warning))
 		}
-	}, o.Threshold)
+	}
 	return v, fmt.Sprintf("%d captions of %s", len(captions), strings.Join(o.Splits, " and ")), err
 }
 
-// captionFile returns the path of the captions of a split in a data folder, which setting names.
-func captionFile(dir, split, setting string) (string, error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return "", &data.FolderError{Dir: dir, Split: split, Setting: setting}
+// captionFile returns the path of the captions of a split in a data folder. setting names the folder, and flag splits.
+func captionFile(dir, split, setting, flag string) (string, error) {
+	path := filepath.Join(dir, split+"_caps.txt")
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, nil
 	}
-	return filepath.Join(dir, split+"_caps.txt"), nil
+	return "", data.MissingCaptions(dir, split, setting, flag)
 }

@@ -100,8 +100,8 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch,
-		Request: trained.Request{Checkpoint: o.Checkpoint, Data: o.Data, PerImage: o.PerImage, Vocab: o.Vocab,
-			Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}}
+		Request: trained.Request{Checkpoint: o.Checkpoint, Set: o.Set, Data: o.Data, PerImage: o.PerImage,
+			Vocab: o.Vocab, Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}}
 	if o.Texts != "" {
 		r.What, r.Source = search.EmbedTexts, nameOfInput(o.Texts)
 		if r.Texts, err = readTexts(a.In, o.Texts); err != nil {

@@ -105,7 +105,7 @@ each: equal to the tenth, off by how much, or which quirk of the released evalua
 		"run directory or checkpoint `PATH`, as an argument; repeat for an ensemble")
 	f.StringVar(&o.Split, "split", o.Split, "split to measure")
 	f.StringVar(&o.protocol, "protocol", string(eval.Auto), "auto, 1k, 5k, 5x1k or whole")
-	addTrainedFlags(f, &o.Data, &o.PerImage, &o.Vocab, &o.Batch, &o.Device)
+	addTrainedFlags(f, &o.Set, &o.Data, &o.PerImage, &o.Vocab, &o.Batch, &o.Device)
 	o.rankFlags.define(f)
 	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
 	f.BoolVar(&o.Paper, "paper", false, "show how far R@1, R@5 and R@10 lie from each other, as the LSEH paper does")

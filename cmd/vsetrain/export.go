@@ -10,10 +10,10 @@ import (
 )
 
 type exportOptions struct {
-	In, Out   string
+	Out       string
 	ONNX      string
 	Namespace bool
-	hub       checkpoints.HubRequest // its Vocab and Force serve the other forms too
+	hub       checkpoints.HubRequest // its Source and Force serve the other forms too
 }
 
 func newCmdExport(a *app) *cobra.Command {
@@ -27,13 +27,14 @@ reference's parameter names.
 
 opt holds every option that the reference's own parser knows. A run directory gives it the settings of the run:
 margin, batch_size, learning_rate, max_violation and the like, and beside them loss and seed. A file on its own
-has the defaults of the repository, a .pth.tar its own options.
+has the defaults of the repository, a .pth.tar its own options. What the repository has no option for is stored in the
+entry vsetrain, which eval and import read and the repository ignores.
 
 --onnx DIR writes an embedder (VSE++, VSRN, VSE-infinity) for ONNX Runtime and other programs instead:
 
   image_encoder.onnx     regions float32 [batch, regions, values] -> embedding [batch, E]
   caption_encoder.onnx   ids int64 [batch, length], lengths int64 [batch] -> embedding [batch, E]
-  vocab.json             or vocab.txt of a BERT
+  vocab.json             or vocab.txt and tokenizer_config.json of a BERT
   preprocessing.json     how captions become ids and lengths, and how scores are computed
 
 Ids behind the length of a caption have no influence. Weights of 2 GiB and more lie in a file of their own.
@@ -46,7 +47,7 @@ writes. eval, embed, search, serve and train.init_from read such a folder. Its o
   vsetrain export runs/vseinf-f30k-lseh --onnx vseinf-onnx
   vsetrain eval runs/vsepp-f30k-lseh --json recalls.json
   vsetrain export runs/vsepp-f30k-lseh --hub vsepp-hub --recalls recalls.json --license cc-by-4.0`,
-		Args: oneArg("CHECKPOINT", &o.In),
+		Args: oneArg("CHECKPOINT", &o.hub.Checkpoint),
 		RunE: a.runs(o),
 	}
 	f := c.Flags()
@@ -62,6 +63,7 @@ writes. eval, embed, search, serve and train.init_from read such a folder. Its o
 	f.StringVar(&o.hub.Vocab, "vocab", "", "with --onnx or --hub, the vocabulary `FILE` of the weights; empty is the "+
 		"run's own")
 	f.BoolVar(&o.hub.Force, "force", false, "replace existing files")
+	addWeightFlag(f, &o.hub.Set)
 	for _, pair := range [][]string{{"onnx", "hub", "out"}, {"onnx", "namespace"}, {"hub", "namespace"}} {
 		c.MarkFlagsMutuallyExclusive(pair...)
 	}
@@ -79,21 +81,21 @@ func (o *exportOptions) check(*app) error {
 }
 
 func (o *exportOptions) run(_ context.Context, a *app) error {
+	o.hub.Warn = a.warn
 	if o.ONNX != "" {
-		return a.tellExported(checkpoints.ExportONNX(o.In, o.ONNX, o.hub.Vocab, o.hub.Force))
+		return a.tellExported(checkpoints.ExportONNX(o.hub.Source, o.ONNX, o.hub.Force))
 	}
 	if o.hub.Dir != "" {
-		o.hub.Checkpoint = o.In
 		if len(o.hub.Recalls) == 0 {
 			a.warn(fmt.Errorf("the model card has no recalls: measure them with 'vsetrain eval %s --json FILE' and "+
-				"name the file with --recalls", o.In))
+				"name the file with --recalls", o.hub.Checkpoint))
 		}
 		return a.tellExported(checkpoints.ExportHub(o.hub))
 	}
 	if err := checkpoints.RefuseOverwrite(o.Out, o.hub.Force); err != nil {
 		return err
 	}
-	w, err := checkpoints.Export(o.In, o.Out, o.Namespace)
+	w, err := checkpoints.Export(o.hub.Source, o.Out, o.Namespace)
 	if err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func TestArguments(t *testing.T) {
 		"report A=a b --attention 3 --query 2":      "runs=[A=a b]; attention=[3]; query=2",
 		"average a b c":                             "averagerequest.checkpoints=[a b c]",
 		"sweep run --config s.yaml --workers 2":     "sweepflags.file=s.yaml; workers=2",
-		"import p.pth":                              "in=p.pth",
+		"import p.pth":                              "source.checkpoint=p.pth",
 		"embed run --of images --out o.npy":         "checkpoint=run; of=images",
 		"serve a b --split dev,test --log none":     "retrieval.checkpoints=[a b]; options.splits=[dev test]",
 		"verify --record a b":                       "paths=[a b]; record=true",

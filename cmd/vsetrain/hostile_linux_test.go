@@ -35,7 +35,7 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 	mustRun(t, base, strings.Fields("data synth world --train 8 --dev 2 --test 4 --regions 2 --dim 16")...)
 	mustRun(t, base, "train", "--config", "c.yaml", "--run", "run")
 	try.Do(t, os.Mkdir(filepath.Join(base, "bert"), 0o777))
-	pieces := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+	pieces := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nthe\n"
 	try.Do(t, os.WriteFile(filepath.Join(base, "bert", "vocab.txt"), []byte(pieces), 0o666))
 	for _, c := range []struct {
 		name, file, begin string
@@ -65,6 +65,7 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 		{"word vectors", "v.txt", "dog 1 ", 2 * gigabyte, train + "--set model.word_init=v.txt",
 			"of more than 2097152"},
 		{"word pieces", "bert/vocab.txt", "[PAD]", 2 * gigabyte, train + bert, "at most 67108864"},
+		{"letters of BERT", "bert/tokenizer_config.json", "{", 2 * gigabyte, train + bert, "at most 67108864"},
 		{"settings of BERT", "bert/config.json", "{", 2 * gigabyte, train + bert, "at most 1048576"},
 		{"log of a run", "run/metrics.jsonl", "{", gigabyte / 8, "verify run", "metrics.jsonl"},
 		{"record of sessions", "run/env.json", "{", 2 * gigabyte, "report run --out o", "at most 67109120"},

@@ -18,6 +18,7 @@ import (
 
 type mineOptions struct {
 	Source      string // a checkpoint, or a score matrix (.npy)
+	Set         []string
 	Data, Vocab string
 	PerImage    options.PerSplit
 	Out         string
@@ -51,7 +52,7 @@ by block. Negatives that score above rho of the match are left out, because they
 	f.IntVar(&o.K, "k", 8, "negatives of each caption and of each image")
 	f.Float64Var(&o.Rho, "rho", 0.95, "leave out what scores above this share of the match, up to 1; 0 leaves out none")
 	f.BoolVar(&o.Force, "force", false, "replace an existing file")
-	addTrainedFlags(f, &o.Data, &o.PerImage, &o.Vocab, &o.Batch, &o.Device)
+	addTrainedFlags(f, &o.Set, &o.Data, &o.PerImage, &o.Vocab, &o.Batch, &o.Device)
 	must(c.MarkFlagRequired("out"))
 	return c
 }
@@ -79,8 +80,8 @@ func (o *mineOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := phases{app: a}
-	r := study.MineRequest{Request: trained.Request{Checkpoint: o.Source, Data: o.Data, PerImage: o.PerImage,
-		Vocab: o.Vocab, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn},
+	r := study.MineRequest{Request: trained.Request{Checkpoint: o.Source, Set: o.Set, Data: o.Data,
+		PerImage: o.PerImage, Vocab: o.Vocab, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn},
 		Options: eval.MineOptions{Depth: o.K, Rho: o.Rho}, Batch: o.Batch, Progress: bars.show}
 	if o.stored() {
 		r.Scores = o.Source

@@ -30,7 +30,8 @@ func newCmdPrecomputeBert(a *app) *cobra.Command {
 		Long: `Encode the training captions with a pretrained BERT, without training it, and write one vector
 for each: train_bert.npy beside the captions. The LSEH loss takes the similarity of captions from them where
 loss.lseh.semantics is bert. The folder of BERT is laid out as Hugging Face's bert-base-uncased: vocab.txt, and
-model.safetensors or pytorch_model.bin. --procs N divides the captions over N processes.`,
+model.safetensors or pytorch_model.bin; tokenizer_config.json says whether it is cased. --procs N divides the captions
+over N processes.`,
 		Example: `  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased
   vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --pool mean --precision bf16
   vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --procs 4`,
@@ -67,7 +68,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	var err error
-	if o.Captions, err = captionFile(o.Data, o.Split, "--data"); err != nil {
+	if o.Captions, err = captionFile(o.Data, o.Split, "--data", "--split"); err != nil {
 		return err
 	}
 	o.BLAS, o.Warn = a.getenv("VSETRAIN_BLAS"), a.warn

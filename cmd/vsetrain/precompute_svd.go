@@ -56,7 +56,7 @@ func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	out := o.Out
 	out = cmp.Or(out, filepath.Join(o.Data, o.Split+"_svd.npy"))
-	captions, err := captionFile(o.Data, o.Split, "--data")
+	captions, err := captionFile(o.Data, o.Split, "--data", "--split")
 	if err != nil {
 		return err
 	}

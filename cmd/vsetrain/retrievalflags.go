@@ -62,7 +62,7 @@ func (o *retrievalFlags) add(c *cobra.Command) {
 // options are those of an index of a split.
 func (o *retrievalFlags) options(a *app, split string, progress func(phase string, done, total int)) search.Options {
 	dir, limit := o.cache.folder()
-	return search.Options{Checkpoints: o.Checkpoints, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data,
+	return search.Options{Checkpoints: o.Checkpoints, Set: o.Set, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data,
 		PerImage: o.PerImage, Vocab: o.Vocab, Split: split, Batch: o.Batch, Cache: dir, CacheLimit: limit,
 		Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: progress}
 }

@@ -281,6 +281,10 @@ func (v *trainView) Started(p training.Plan) {
 		ui.Count(p.TrainImages, "image"),
 		ui.Count(p.DevImages, "validation image"), ui.Count(p.Batches, "batch"), p.Pairs,
 		ui.Count(p.Epochs, "epoch"))
+	if c := p.Coverage; c[0].Unknown+c[1].Unknown > 0 {
+		v.Printf("words that the vocabulary lacks: %.1f %% in the training captions, %.1f %% in those of validation\n",
+			c[0].Percent(), c[1].Percent())
+	}
 	if n := v.cfg.Train.Overfit; n > 0 {
 		v.Printf("overfitting %s, which validations measure\n", ui.Count(n, "batch"))
 	}

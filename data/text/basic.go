@@ -8,45 +8,68 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The basic tokeniser of BERT, uncased (google-research/bert, tokenization.py, BasicTokenizer): control characters
-// and everything that is no character are left out, white space separates, letters lose their accents (Unicode NFD
-// without nonspacing marks) and become lower case, and every punctuation mark and every Chinese character is a word of
-// its own.
+// The basic tokeniser of BERT (google-research/bert, tokenization.py, BasicTokenizer; Hugging Face's of that name):
+// control characters and everything that is no character are left out, white space separates, and every punctuation
+// mark is a word of its own. What becomes of letters is the normaliser's.
+
+// Normalizer says what a BERT does with the letters of a text.
+type Normalizer struct {
+	Lowercase    bool // they become lower case
+	StripAccents bool // they lose their accents: Unicode NFD without nonspacing marks, in place of NFC
+	Chinese      bool // every Chinese character is a word of its own
+}
+
+// uncased is the normaliser of bert-base-uncased.
+var uncased = Normalizer{Lowercase: true, StripAccents: true, Chinese: true}
 
 // basic is the memory of the tokeniser: the words of one text, one after the other.
 type basic struct {
-	decomposed []byte
-	words      []byte
-	ends       []int // where each word ends in words
+	normal []byte
+	words  []byte
+	ends   []int // where each word ends in words
 }
 
 // split finds the words of a text.
-func (b *basic) split(s string) {
+func (b *basic) split(s string, n Normalizer) {
 	b.words, b.ends = b.words[:0], b.ends[:0]
-	if isASCII(s) {
-		b.decomposed = append(b.decomposed[:0], s...)
-	} else {
-		// What is not UTF-8 is left out; norm would leave what follows as it is.
-		b.decomposed = norm.NFD.AppendString(b.decomposed[:0], strings.ToValidUTF8(s, ""))
+	switch { // what is not UTF-8 is left out; norm would leave what follows as it is
+	case isASCII(s):
+		b.normal = append(b.normal[:0], s...)
+	case n.StripAccents:
+		b.normal = norm.NFD.AppendString(b.normal[:0], strings.ToValidUTF8(s, ""))
+	default:
+		b.normal = norm.NFC.AppendString(b.normal[:0], strings.Map(withoutControl, strings.ToValidUTF8(s, "")))
 	}
-	for rest := b.decomposed; len(rest) > 0; {
+	for rest := b.normal; len(rest) > 0; {
 		r, size := utf8.DecodeRune(rest)
 		rest = rest[size:]
 		switch {
 		case r == ' ' || r == '\t' || r == '\n' || r == '\r':
 			b.end()
 		case r < utf8.RuneSelf:
-			b.ascii(byte(r))
-		case r == utf8.RuneError || unicode.In(r, unicode.C, unicode.Mn):
+			b.ascii(byte(r), n.Lowercase)
+		case r == utf8.RuneError || unicode.In(r, unicode.C) || n.StripAccents && unicode.In(r, unicode.Mn):
 		case unicode.In(r, unicode.Z):
 			b.end()
-		case isChinese(r) || unicode.In(r, unicode.P):
+		case n.Chinese && isChinese(r) || unicode.In(r, unicode.P):
 			b.alone(r)
-		default:
+		case n.Lowercase && r == 'İ': // the only letter of two in lower case
+			b.words = append(b.words, "i\u0307"...)
+		case n.Lowercase:
 			b.words = utf8.AppendRune(b.words, unicode.ToLower(r))
+		default:
+			b.words = utf8.AppendRune(b.words, r)
 		}
 	}
 	b.end()
+}
+
+// withoutControl leaves out what would keep letters and their accents apart.
+func withoutControl(r rune) rune {
+	if r == '\t' || r == '\n' || r == '\r' || !unicode.In(r, unicode.C) {
+		return r
+	}
+	return -1
 }
 
 func isASCII(s string) bool {
@@ -58,11 +81,14 @@ func isASCII(s string) bool {
 	return true
 }
 
-func (b *basic) ascii(c byte) {
+func (b *basic) ascii(c byte, lower bool) {
 	switch {
 	case c < ' ' || c == 0x7f: // control
 	case c >= 'A' && c <= 'Z':
-		b.words = append(b.words, c+('a'-'A'))
+		if lower {
+			c += 'a' - 'A'
+		}
+		b.words = append(b.words, c)
 	case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
 		b.words = append(b.words, c)
 	default: // symbols such as $ and ^ count as punctuation

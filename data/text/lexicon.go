@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
+	"path/filepath"
 )
 
 // Lexicon gives captions their ids: the Vocabulary of the GRU encoders, or the word pieces of BERT. It does not change
@@ -14,13 +16,67 @@ type Lexicon interface {
 	Len() int
 	// Hash identifies the lexicon: equal for equal words with equal ids.
 	Hash() string
-	// FileName is the usual name of the file it is kept in, and Save writes that file.
+	// FileName is the usual name of the file it is kept in. Files are that file, and in front of it those that say how
+	// it is read.
 	FileName() string
-	Save(path string) error
+	Files() []File
 	// Coder returns an encoder for one goroutine.
 	Coder() Coder
 	// Sort cuts a caption into words as the coder does, and tells those that the lexicon has from those it lacks.
 	Sort(caption string) (known, unknown []string)
+}
+
+// Coverage says how many of the words of captions a lexicon has.
+type Coverage struct{ Words, Unknown int }
+
+// manyUnknown is the share of unknown words from which a lexicon hardly belongs to the captions.
+const manyUnknown = 0.2
+
+// CoverageOf counts the words of captions and those that a lexicon lacks.
+func CoverageOf(captions iter.Seq[string], l Lexicon) (c Coverage) {
+	coder, ids := l.Coder(), []int32(nil)
+	for caption := range captions {
+		var words, unknown int
+		ids, words, unknown = coder.Append(ids[:0], caption)
+		c.Add(words, unknown)
+	}
+	return c
+}
+
+// Add counts the words of a caption, and those of them that are unknown.
+func (c *Coverage) Add(words, unknown int) { c.Words, c.Unknown = c.Words+words, c.Unknown+unknown }
+
+// Percent is the share of unknown words.
+func (c Coverage) Percent() float64 { return 100 * float64(c.Unknown) / float64(max(c.Words, 1)) }
+
+// Check returns an error where the lexicon has none of the words, since all captions are the same then, and a warning
+// where it lacks many.
+func (c Coverage) Check() (warning, err error) {
+	const ask = "is the vocabulary that of another data set or language? are words separated by blanks?"
+	switch {
+	case c.Words > 0 && c.Unknown == c.Words:
+		return nil, fmt.Errorf("all %d words of the captions are unknown; %s build one with `vsetrain data vocab`, or "+
+			"name the right one with --vocab or data.vocab", c.Words, ask)
+	case float64(c.Unknown) > manyUnknown*float64(c.Words):
+		return fmt.Errorf("%.1f %% of the words are unknown; %s", c.Percent(), ask), nil
+	}
+	return nil, nil
+}
+
+// File is a file that is to be written.
+type File struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
+// SaveIn writes the files of a lexicon into a folder, each complete or not at all.
+func SaveIn(dir string, l Lexicon) error {
+	for _, f := range l.Files() {
+		if err := save(filepath.Join(dir, f.Name), f.Write); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Coder encodes captions. It allocates nothing once it has grown, except for captions outside ASCII.
@@ -56,6 +112,9 @@ func newSampler(n int) *sampler {
 
 // FileName implements Lexicon.
 func (v *Vocabulary) FileName() string { return "vocab.json" }
+
+// Files implements Lexicon.
+func (v *Vocabulary) Files() []File { return []File{{v.FileName(), v.encode}} }
 
 // Coder implements Lexicon.
 func (v *Vocabulary) Coder() Coder { return &wordCoder{v: v, sampler: newSampler(v.Len() + 1)} }
@@ -115,18 +174,21 @@ func LoadBertCaptions(path string, positions int) (*BertCaptions, error) {
 // FileName implements Lexicon.
 func (b *BertCaptions) FileName() string { return "vocab.txt" }
 
-// Save writes vocab.txt. The file appears complete or not at all.
-func (v *WordPiece) Save(path string) error {
-	return save(path, func(w io.Writer) error {
-		_, err := w.Write(v.file)
+// Files implements Lexicon.
+func (b *BertCaptions) Files() []File {
+	return []File{{TokenizerConfig, b.writeNormalizer}, {b.FileName(), func(w io.Writer) error {
+		_, err := w.Write(b.file)
 		return err
-	})
+	}}}
 }
 
-// Hash identifies the pieces and their order.
+// Hash identifies the pieces, their order, and what becomes of letters.
 func (v *WordPiece) Hash() string {
 	h := sha256.New()
 	io.WriteString(h, "word pieces\n")
+	if v.Normalizer != uncased {
+		fmt.Fprintf(h, "%+v\n", v.Normalizer)
+	}
 	h.Write(v.file)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
@@ -137,7 +199,7 @@ func (b *BertCaptions) Coder() Coder { return &pieceCoder{b: b, sampler: newSamp
 // Sort implements Lexicon.
 func (b *BertCaptions) Sort(caption string) (known, unknown []string) {
 	var p Pieces
-	p.basic.split(caption)
+	p.basic.split(caption, b.Normalizer)
 	for i := range p.basic.ends {
 		w := p.basic.word(i)
 		if _, ok := b.appendWord(nil, w); ok {

@@ -42,7 +42,7 @@ func TestBertCaptions(t *testing.T) {
 func TestBertCaptionsAreKept(t *testing.T) {
 	b := bertLexicon(t, 9)
 	path := filepath.Join(t.TempDir(), b.FileName())
-	try.Do(t, b.Save(path))
+	try.Do(t, SaveIn(filepath.Dir(path), b))
 	again, err := LoadBertCaptions(path, 9)
 	if err != nil || again.Hash() != b.Hash() || again.Len() != 10 {
 		t.Errorf("read back: %v", err)
@@ -105,4 +105,28 @@ func TestCodersDoNotAllocate(t *testing.T) {
 			t.Errorf("%T: %v allocations for a caption", c, n)
 		}
 	}
+}
+
+// A lexicon without a word of the captions is refused, one that lacks many is warned about, and none is built of
+// nothing.
+func TestCoverage(t *testing.T) {
+	v := small(t)
+	known := func(captions ...string) Coverage { return CoverageOf(slices.Values(captions), v) }
+	if c := known("the dog runs", "the cat"); c != (Coverage{5, 1}) || c.Percent() != 20 {
+		t.Errorf("%+v", c)
+	}
+	for share, c := range map[string]Coverage{"": known("the dog runs", "the cat"), "50.0 %": known("the cat"),
+		"no words": {}} {
+		warning, err := c.Check()
+		if err != nil || (warning != nil) != strings.Contains(share, "%") {
+			t.Errorf("%s: %v, %v", share, warning, err)
+		}
+		if warning != nil {
+			try.Fails(t, warning, share)
+		}
+	}
+	_, err := known("一只狗在街上跑", "女人").Check()
+	try.Fails(t, err, "all 2 words", "separated by blanks", "data vocab")
+	try.Refuses(BuildVocabulary(slices.Values([]string{"一只狗", "一只猫", "女人"}), 2))(t, "no word occurs 2 times",
+		"3 captions", "blanks", "--threshold")
 }

@@ -32,7 +32,12 @@ func newVocabulary(words []string) (*Vocabulary, error) {
 	v := &Vocabulary{ids: make(map[string]int32, len(words)), words: words}
 	for i, w := range special {
 		if i >= len(words) || words[i] != w {
-			return nil, fmt.Errorf("id %d must be %s: a vocabulary starts with <pad>, <start>, <end>, <unk>", i, w)
+			found := "no word"
+			if i < len(words) {
+				found = fmt.Sprintf("%.40q", words[i])
+			}
+			return nil, fmt.Errorf("id %d must be %s, found %s: a vocabulary starts with <pad>, <start>, <end>, "+
+				"<unk>, as the references write it; `vsetrain data vocab` writes one from the captions", i, w, found)
 		}
 	}
 	for i, w := range words {
@@ -54,7 +59,9 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 	index := map[string]int{} // word -> index in order
 	var order []string
 	var count []int
+	n := 0
 	for c := range captions {
+		n++
 		for _, w := range t.Words(c) {
 			i, known := index[string(w)]
 			if !known {
@@ -70,6 +77,11 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 		if count[i] >= threshold && !isSpecial(w) {
 			words = append(words, w)
 		}
+	}
+	if len(words) == len(special) {
+		return nil, fmt.Errorf("vocabulary: no word occurs %d times or more in %d captions, which have %d different "+
+			"words; words are what stands between blanks and punctuation: separate them where a language writes no "+
+			"blanks, or lower --threshold", threshold, n, len(order))
 	}
 	return newVocabulary(words)
 }

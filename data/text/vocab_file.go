@@ -2,6 +2,7 @@ package text
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,16 +12,19 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/files/pickle"
 	"vsetrain/internal/files/regular"
 )
 
 // maxVocabFile bounds the size of a vocabulary file; the largest published one has 1 MB.
 const maxVocabFile = 256 << 20
 
-// LoadVocabulary reads a vocabulary file: SCAN's JSON {"word2idx": {word: id}, "idx2word": {"id": word}, "idx": n}
-// or the Python pickle of VSE++ and VSRN. Errors name the file and what is wrong in it.
+// LoadVocabulary reads a vocabulary file: JSON or a Python pickle of words with their ids, in any form that has the
+// content of SCAN's {"word2idx": {word: id}, "idx2word": {"id": word}, "idx": n} (vocabularyOf). Errors name the file
+// and what is wrong in it.
 func LoadVocabulary(path string) (*Vocabulary, error) {
 	v, err := loadVocabulary(path)
 	if err != nil {
@@ -45,7 +49,9 @@ func loadVocabulary(path string) (*Vocabulary, error) {
 		return nil, fmt.Errorf("%w%s", err, remedy)
 	}
 	switch {
-	case len(b) > 0 && (b[0] == 0x80 || b[0] == '(' || b[0] == 'c'):
+	case bytes.HasPrefix(b, []byte("[PAD]")):
+		return nil, errors.New("these are word pieces of a BERT; expected the vocabulary of a network with a GRU")
+	case len(b) > 0 && (b[0] == 0x80 || strings.IndexByte("(c}]", b[0]) >= 0):
 		v, err := decodePickleVocab(b)
 		return v, regular.Explain(err, path, regular.Pickle)
 	}
@@ -53,73 +59,183 @@ func loadVocabulary(path string) (*Vocabulary, error) {
 	return v, regular.Explain(err, path, regular.JSON)
 }
 
-// vocabFile is the JSON layout of the references.
-type vocabFile struct {
-	Word2Idx unique[int64]  `json:"word2idx"`
-	Idx2Word unique[string] `json:"idx2word"`
-	Idx      *int64         `json:"idx"`
-}
-
-// unique is a JSON object in which no key stands twice, as package json would overlook.
-type unique[V any] map[string]V
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (m *unique[V]) UnmarshalJSON(b []byte) error {
-	if *m != nil {
-		return errors.New("an object stands twice")
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	switch t, err := d.Token(); {
-	case err != nil:
-		return err
-	case t == nil: // null
-		return nil
-	case t != json.Delim('{'):
-		return fmt.Errorf("found %v, expected an object", t)
-	}
-	*m = unique[V]{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return err
-		}
-		key, _ := t.(string)
-		if _, twice := (*m)[key]; twice {
-			return fmt.Errorf("%q stands twice", key)
-		}
-		var v V
-		if err := d.Decode(&v); err != nil {
-			return err
-		}
-		(*m)[key] = v
-	}
-	return nil
-}
-
+// decodeVocab reads a vocabulary in JSON.
 func decodeVocab(b []byte) (*Vocabulary, error) {
-	var f vocabFile
-	if err := json.Unmarshal(b, &f); err != nil {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	value, err := decodeJSON(d, 0)
+	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("something follows its end")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("not a vocabulary: %w; expected JSON with word2idx, idx2word and idx", err)
 	}
-	if f.Word2Idx == nil {
-		return nil, fmt.Errorf("no word2idx; expected JSON with word2idx, idx2word and idx")
+	return vocabularyOf(value)
+}
+
+// decodeJSON reads a value of JSON as the pickle of the same value is read. A key that stands twice is an error, which
+// package json would overlook.
+func decodeJSON(d *json.Decoder, depth int) (any, error) {
+	const deepest = 8
+	t, err := d.Token()
+	if err != nil || depth > deepest {
+		return nil, cmp.Or(err, errors.New("nested too deep"))
 	}
-	byID := make(map[int64]string, len(f.Idx2Word))
-	for k, w := range f.Idx2Word {
-		id, err := strconv.ParseInt(k, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("idx2word has the key %q; expected a number", k)
+	switch v := t.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n, nil
 		}
-		byID[id] = w
+		return v.Float64()
+	case json.Delim:
+		list, dict := &pickle.List{}, &pickle.Dict{}
+		for d.More() {
+			var key any
+			if v == '{' {
+				if key, err = d.Token(); err != nil {
+					return nil, err
+				}
+				if _, twice := dict.Get(key); twice {
+					return nil, fmt.Errorf("%q stands twice", key)
+				}
+			}
+			x, err := decodeJSON(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			if list.Items = append(list.Items, x); v == '{' {
+				dict.Set(key, x)
+			}
+		}
+		if _, err := d.Token(); err != nil {
+			return nil, err
+		}
+		if v == '{' {
+			return dict, nil
+		}
+		return list, nil
 	}
-	if f.Idx2Word == nil {
-		byID = nil
+	return t, nil
+}
+
+// What files call the two directions of a vocabulary.
+var (
+	toID   = []string{"word2idx", "stoi", "word_to_ix", "wtoi", "word2id"}
+	toWord = []string{"idx2word", "itos", "ix_to_word", "itow", "id2word"}
+)
+
+// vocabularyOf makes a vocabulary of what a file holds. It goes by the content: words to ids, ids to words, or both,
+// which must agree, among the entries of a dict or the attributes of an object of any class; or a dict of words to ids,
+// or a list of the words.
+func vocabularyOf(value any) (*Vocabulary, error) {
+	if _, isList := pickle.Items(value); isList {
+		return fromValues(nil, value, nil)
 	}
-	n := int64(len(f.Word2Idx))
-	if f.Idx != nil {
-		n = *f.Idx
+	d, ok := value.(*pickle.Dict)
+	if o, isObject := value.(*pickle.Object); isObject {
+		d, ok = &o.Attrs, true
 	}
-	return fromMaps(f.Word2Idx, byID, n)
+	if !ok {
+		return nil, fmt.Errorf("it holds a %s; expected word2idx, idx2word and idx", pickle.TypeName(value))
+	}
+	first := func(names []string) any {
+		for _, name := range names {
+			if v, ok := d.Get(name); ok && v != nil {
+				return v
+			}
+		}
+		return nil
+	}
+	ids, words := first(toID), first(toWord)
+	n, _ := d.Get("idx")
+	if ids == nil && words == nil {
+		var names []string
+		numbers := d.Len() > 0
+		for k, v := range d.All() {
+			name, _ := pickle.Text(k)
+			names = append(names, fmt.Sprintf("%.40q", name))
+			_, isNumber := v.(int64)
+			numbers = numbers && isNumber
+		}
+		if !numbers {
+			return nil, fmt.Errorf("no word2idx in it, but %s; expected word2idx, idx2word and idx, a dict of words "+
+				"and their ids, or a list of words", strings.Join(names[:min(len(names), 6)], ", "))
+		}
+		ids, n = d, nil
+	}
+	return fromValues(ids, words, n)
+}
+
+// fromValues makes a vocabulary of words to ids, ids to words and their number, each nil where it is not there.
+func fromValues(ids, words, n any) (*Vocabulary, error) {
+	byID := map[int64]string(nil)
+	if words != nil {
+		list, err := numbered(words, "idx2word")
+		if err != nil {
+			return nil, err
+		}
+		byID = make(map[int64]string, len(list))
+		for _, e := range list {
+			byID[e.id] = e.word
+		}
+	}
+	list, err := numbered(cmp.Or(ids, words), "word2idx")
+	if err != nil {
+		return nil, err
+	}
+	byWord := make(map[string]int64, len(list))
+	for _, e := range list {
+		if id, twice := byWord[e.word]; twice {
+			return nil, fmt.Errorf("word %q has two ids, %d and %d", e.word, id, e.id)
+		}
+		byWord[e.word] = e.id
+	}
+	number, ok := n.(int64)
+	switch {
+	case n == nil:
+		number = int64(len(byWord))
+	case !ok:
+		return nil, fmt.Errorf("its idx is a %s; expected an int", pickle.TypeName(n))
+	}
+	return fromMaps(byWord, byID, number)
+}
+
+type numberedWord struct {
+	word string
+	id   int64
+}
+
+// numbered returns the words of a dict, in either direction, or of a list with their ids.
+func numbered(v any, name string) (list []numberedWord, err error) {
+	d, ok := v.(*pickle.Dict)
+	if items, isList := pickle.Items(v); isList {
+		d, ok = &pickle.Dict{}, true
+		for i, w := range items {
+			d.Set(int64(i), w)
+		}
+	}
+	if !ok {
+		return nil, fmt.Errorf("its %s is a %s; expected a dict or a list", name, pickle.TypeName(v))
+	}
+	for word, id := range d.All() {
+		if _, isID := id.(int64); !isID {
+			word, id = id, word
+		}
+		w, isText := pickle.Text(word)
+		i, isInt := id.(int64)
+		if key, isKey := pickle.Text(id); isKey { // JSON has no other keys
+			if i, err = strconv.ParseInt(key, 10, 64); err != nil {
+				return nil, fmt.Errorf("%s has the key %q; expected a number", name, key)
+			}
+			isInt = true
+		}
+		if !isText || !isInt {
+			return nil, fmt.Errorf("its %s maps a %s to a %s; expected words and ints", name, pickle.TypeName(word),
+				pickle.TypeName(id))
+		}
+		list = append(list, numberedWord{w, i})
+	}
+	return list, nil
 }
 
 // fromMaps checks word2idx against idx2word (unless nil) and idx, and builds the vocabulary.
@@ -147,6 +263,17 @@ func fromMaps(word2idx map[string]int64, idx2word map[int64]string, idx int64) (
 		words[id], set[id] = w, true
 	}
 	return newVocabulary(words)
+}
+
+// decodePickleVocab reads a vocabulary that Python pickled: mostly an instance of a class Vocabulary of the script that
+// wrote it. Nothing of the pickle is executed.
+func decodePickleVocab(b []byte) (*Vocabulary, error) {
+	value, _, err := pickle.Decode(bytes.NewReader(b), pickle.Options{Instances: true,
+		Globals: pickle.Merge(pickle.Standard(), pickle.NumPy())})
+	if err != nil {
+		return nil, fmt.Errorf("not a vocabulary pickle: %w", err)
+	}
+	return vocabularyOf(value)
 }
 
 // Save writes the vocabulary as SCAN's JSON. The file appears complete or not at all.

@@ -2,6 +2,9 @@ package text
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,15 +89,15 @@ func pickled(t testing.TB, words []string, class string) []byte {
 func TestLoadPickleVocabulary(t *testing.T) {
 	v := small(t)
 	path := filepath.Join(t.TempDir(), "vocab.pkl")
-	for _, class := range []string{"__main__.Vocabulary", "vocab.Vocabulary"} {
+	for _, class := range []string{"__main__.Vocabulary", "vocab.Vocabulary", "lib.vocab.Vocabulary", "a.b.c.Words"} {
 		try.Do(t, os.WriteFile(path, pickled(t, v.words, class), 0o644))
 		got := try.Get(LoadVocabulary(path))(t)
 		if got.Hash() != v.Hash() {
 			t.Errorf("%s: words %q, want %q", class, got.words, v.words)
 		}
 	}
-	try.Do(t, os.WriteFile(path, pickled(t, v.words, "os.system"), 0o644))
-	try.Refuses(LoadVocabulary(path))(t, "os.system")
+	try.Do(t, os.WriteFile(path, []byte("cos\nsystem\n(S'touch x'\ntR."), 0o644))
+	try.Refuses(LoadVocabulary(path))(t, "os.system", "nothing was executed")
 }
 
 // Python 3.8 and later write HIGHEST_PROTOCOL as 5: testdata/vocab_python311.pkl is a class Vocabulary of seven words
@@ -128,11 +131,16 @@ func TestLoadVocabularyErrors(t *testing.T) {
 	cases := []struct{ name, file, want string }{
 		{"empty", "", "empty"},
 		{"not json", "hello", "expected JSON with word2idx"},
-		{"other json", `{"a": 1}`, "no word2idx"},
+		{"other json", `{"a": {"b": 1}, "n": 2}`, `no word2idx in it, but "a", "n"; expected`},
+		{"word pieces", "[PAD]\n[UNK]\n", "word pieces of a BERT"},
+		{"ids from 1", `{"<pad>":1,"<start>":2,"<end>":3,"<unk>":4}`, `the id 4; ids must be 0 to 3`},
+		{"words of torchtext", `{"itos":["<unk>","<pad>","a"]}`, `id 0 must be <pad>, found "<unk>"`},
+		{"nested", strings.Repeat("[", 100) + strings.Repeat("]", 100), "nested too deep"},
+		{"two values", `["a"] ["b"]`, "something follows"},
 		{"idx", `{"word2idx":{` + head + `},"idx2word":{` + back + `},"idx":9}`, "idx is 9, but word2idx has 4 words"},
 		{"doubled word", `{"word2idx":{` + head + `,"<end>":2},"idx2word":{` + back + `},"idx":4}`,
 			`"<end>" stands twice`},
-		{"doubled object", `{"word2idx":{` + head + `},"word2idx":{` + head + `},"idx":4}`, "an object stands twice"},
+		{"doubled object", `{"word2idx":{` + head + `},"word2idx":{` + head + `},"idx":4}`, `"word2idx" stands twice`},
 		{"gap", `{"word2idx":{` + head + `,"x":7},"idx":5}`, `"x" has the id 7; ids must be 0 to 4`},
 		{"shared", `{"word2idx":{` + head + `,"x":3},"idx":5}`, `share the id 3`},
 		{"inverse", `{"word2idx":{` + head + `,"x":4},"idx2word":{` + back + `,"4":"y"},"idx":5}`,
@@ -142,7 +150,8 @@ func TestLoadVocabularyErrors(t *testing.T) {
 		{"bad key", `{"word2idx":{` + head + `},"idx2word":{"zero":"<pad>"},"idx":4}`, `the key "zero"`},
 		{"special", `{"word2idx":{"<start>":0,"<pad>":1,"<end>":2,"<unk>":3},"idx":4}`, "id 0 must be <pad>"},
 		{"no words", `{"word2idx":{},"idx":0}`, "id 0 must be <pad>"},
-		{"pickle of something else", "\x80\x02]q\x00.", "holds a list"},
+		{"pickle of something else", "\x80\x02K\x05.", "it holds a int"},
+		{"pickle of nothing", "\x80\x02]q\x00.", "id 0 must be <pad>, found no word"},
 		{"truncated pickle", "\x80\x02c__main__\nVoc", "not a vocabulary pickle"},
 	}
 	path := filepath.Join(t.TempDir(), "vocab.json")
@@ -175,4 +184,41 @@ func FuzzLoadVocabulary(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A vocabulary is read by its content: whatever the class, the protocol, the containers and the types of ids are, and
+// in every form that holds words with their ids. testdata/vocabularies.pkls are such pickles by CPython, one after the
+// other, of the words of small(t): scripts/make_torch_fixtures.py.
+func TestVocabularyOfOtherForms(t *testing.T) {
+	want := small(t)
+	load := func(name string, b []byte) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "v")
+		try.Do(t, os.WriteFile(path, b, 0o644))
+		if v, err := LoadVocabulary(path); err != nil || v.Hash() != want.Hash() {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ids, words := map[string]int{}, map[int]string{}
+	for i, w := range want.words {
+		ids[w], words[i] = i, w
+	}
+	for name, v := range map[string]any{"ids alone": map[string]any{"word2idx": ids}, "words and ids": ids,
+		"list": want.words, "words by id": map[string]any{"idx2word": words},
+		"words in a list": map[string]any{"idx2word": want.words, "word2idx": ids},
+		"torchtext":       map[string]any{"itos": want.words, "stoi": ids, "freqs": nil},
+		"neuraltalk2":     map[string]any{"ix_to_word": words, "images": nil}} {
+		load(name, try.Get(json.Marshal(v))(t))
+	}
+	all := try.Get(os.ReadFile("testdata/vocabularies.pkls"))(t)
+	n := 0
+	for len(all) > 0 {
+		size := binary.LittleEndian.Uint32(all)
+		n++
+		load(fmt.Sprint("pickle ", n), all[4:4+size])
+		all = all[4+size:]
+	}
+	if n < 60 {
+		t.Errorf("%d pickles", n)
+	}
 }

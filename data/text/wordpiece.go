@@ -3,6 +3,7 @@ package text
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"unicode/utf8"
 
 	"vsetrain/internal/files/regular"
@@ -20,6 +21,9 @@ type WordPiece struct {
 	longest      int              // bytes of the longest piece
 	n            int
 	file         []byte // the pieces, each with a line feed
+
+	Normalizer Normalizer
+	foreign    string // the first piece that no text becomes by the normaliser of bert-base-uncased, "" without
 }
 
 const (
@@ -27,13 +31,17 @@ const (
 	maxPieceFile = 64 << 20 // bytes; that of the multilingual BERT has 1 MB
 )
 
-// LoadWordPiece reads a vocab.txt: one piece a line, its id the number of the line from 0.
+// LoadWordPiece reads a vocab.txt: one piece a line, its id the number of the line from 0. The files beside it say what
+// becomes of letters (readNormalizer).
 func LoadWordPiece(path string) (*WordPiece, error) {
 	b, err := regular.ReadFile(path, maxPieceFile, "vocab.txt")
 	if err != nil {
 		return nil, fmt.Errorf("word pieces: %w; vocab.txt belongs to the BERT weights", err)
 	}
 	v, err := decodeWordPiece(b)
+	if err == nil {
+		v.Normalizer, err = v.readNormalizer(filepath.Dir(path))
+	}
 	if err != nil {
 		return nil, regular.Explain(fmt.Errorf("word pieces %s: %w", path, err), path, regular.Text, regular.Table)
 	}
@@ -41,7 +49,7 @@ func LoadWordPiece(path string) (*WordPiece, error) {
 }
 
 func decodeWordPiece(b []byte) (*WordPiece, error) {
-	v := &WordPiece{first: map[string]int32{}, later: map[string]int32{}}
+	v := &WordPiece{first: map[string]int32{}, later: map[string]int32{}, Normalizer: uncased}
 	for line := range bytes.Lines(b) {
 		line = bytes.TrimRight(line, "\r\n")
 		piece, continued := bytes.CutPrefix(line, []byte("##"))
@@ -58,6 +66,9 @@ func decodeWordPiece(b []byte) (*WordPiece, error) {
 			return nil, fmt.Errorf("line %d: piece %q stands in line %d already", v.n+1, line, id+1)
 		}
 		into[string(piece)] = int32(v.n)
+		if c := piece[0]; v.foreign == "" && c != '[' && c != '<' && isForeign(string(piece)) { // no [unused1] or <S>
+			v.foreign = string(line)
+		}
 		v.longest = max(v.longest, len(piece))
 		v.file = append(append(v.file, line...), '\n')
 		v.n++
@@ -89,7 +100,7 @@ type Pieces struct {
 // Split cuts a text and returns the piece ids of each of its words, without [CLS] and [SEP], and how many words are
 // [UNK]. The result is valid until the next call. Once p has grown it allocates nothing for ASCII text.
 func (v *WordPiece) Split(p *Pieces, text string) (words [][]int32, unknown int) {
-	p.basic.split(text)
+	p.basic.split(text, v.Normalizer)
 	p.ids, p.words = p.ids[:0], p.words[:0]
 	if n := len(p.basic.words) + 1; cap(p.ids) < n { // no word has more pieces than bytes: ids never move
 		p.ids = make([]int32, 0, 2*n)

@@ -2,6 +2,7 @@ package text
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,4 +152,131 @@ func FuzzWordPiece(f *testing.F) {
 			t.Errorf("%q: pieces %v, of its words %q %v", text, words, again, same)
 		}
 	})
+}
+
+// The words of a text are those of Hugging Face's BasicTokenizer, for all settings: testdata/basic_tokenizer.json, by
+// scripts/make_tokenizer_cases.py.
+func TestBasicTokenizerConforms(t *testing.T) {
+	var cases []struct {
+		Text  string
+		Lower bool  `json:"do_lower_case"`
+		Strip *bool `json:"strip_accents"`
+
+		Chinese bool `json:"tokenize_chinese_chars"`
+		Words   []string
+	}
+	try.Do(t, json.Unmarshal(try.Get(os.ReadFile("testdata/basic_tokenizer.json"))(t), &cases))
+	for _, c := range cases {
+		n := Normalizer{c.Lower, c.Lower, c.Chinese}
+		if c.Strip != nil {
+			n.StripAccents = *c.Strip
+		}
+		var b basic
+		b.split(c.Text, n)
+		var got []string
+		for i := range b.ends {
+			got = append(got, string(b.word(i)))
+		}
+		if !slices.Equal(got, c.Words) {
+			t.Errorf("%q with %+v: %q, want %q", c.Text, n, got, c.Words)
+		}
+	}
+	if len(cases) < 200 {
+		t.Errorf("%d cases", len(cases))
+	}
+}
+
+// What becomes of letters follows from the files of the folder: drawn entries of tokenizer_config.json and
+// tokenizer.json, beside vocabularies with and without capitals and accents.
+func TestNormalizerOfAFolder(t *testing.T) {
+	r := rand.New(rand.NewPCG(50, 7))
+	maybe := func(entries map[string]any, key string) *bool {
+		var v *bool
+		switch k := r.IntN(4); k {
+		case 0, 1:
+			b := k == 0
+			v = &b
+			entries[key] = b
+		case 2:
+			entries[key] = nil
+		}
+		return v
+	}
+	refused := 0
+	for range 150 {
+		files := map[string]string{"vocab.txt": tinyPieces}
+		foreign := r.IntN(2) == 0
+		if foreign {
+			files["vocab.txt"] += []string{"Dog\n", "##Ly\n", "é\n", "が\n", "ÿ\n"}[r.IntN(5)]
+		} else {
+			files["vocab.txt"] += "[unused1]\n<S>\n"
+		}
+		var lower, strip, chinese *bool
+		if r.IntN(3) > 0 {
+			class := []any{nil, "BertTokenizer", "DistilBertTokenizerFast"}[r.IntN(3)]
+			config := map[string]any{"tokenizer_class": class, "do_basic_tokenize": true,
+				"never_split": nil, "cls_token": map[string]any{"content": "[CLS]"}}
+			lower, strip, chinese = maybe(config, "do_lower_case"), maybe(config, "strip_accents"),
+				maybe(config, "tokenize_chinese_chars")
+			files[TokenizerConfig] = string(try.Get(json.Marshal(config))(t))
+		}
+		if r.IntN(3) > 0 {
+			own := map[string]any{"type": "BertNormalizer", "clean_text": true}
+			l, s, c := maybe(own, "lowercase"), maybe(own, "strip_accents"), maybe(own, "handle_chinese_chars")
+			if lower == nil {
+				if lower = l; strip == nil {
+					strip = s
+				}
+			}
+			if chinese == nil {
+				chinese = c
+			}
+			var n any = own
+			if r.IntN(2) == 0 {
+				n = map[string]any{"type": "Sequence", "normalizers": []any{map[string]any{"type": "NFC"}, own}}
+			}
+			files[tokenizerFile] = string(try.Get(json.Marshal(map[string]any{"normalizer": n, "version": "1.0",
+				"model": map[string]any{"type": "WordPiece", "vocab": map[string]int{}}}))(t))
+		}
+		is := func(b *bool, unsaid bool) bool { return b == nil && unsaid || b != nil && *b }
+		want := Normalizer{is(lower, true), is(strip, is(lower, true)), is(chinese, true)}
+		path := filepath.Join(try.Files(t, files), "vocab.txt")
+		v, err := LoadBertCaptions(path, 9)
+		if lower == nil && foreign {
+			refused++
+			try.Fails(t, err, "capitals or accents", TokenizerConfig, `{"do_lower_case": false}`)
+			continue
+		}
+		if err != nil || v.Normalizer != want {
+			t.Fatalf("%v: %+v, want %+v (%v)", files, v, want, err)
+		}
+		dir := t.TempDir()
+		try.Do(t, SaveIn(dir, v))
+		again := try.Get(LoadBertCaptions(filepath.Join(dir, "vocab.txt"), 9))(t)
+		if again.Normalizer != want || again.Hash() != v.Hash() {
+			t.Errorf("%+v, kept as %+v", want, again.Normalizer)
+		}
+		plain := try.Get(decodeWordPiece([]byte(files["vocab.txt"])))(t)
+		if (plain.Hash() == v.Hash()) != (want == uncased) {
+			t.Errorf("%+v: the hash does not tell", want)
+		}
+	}
+	if refused < 10 {
+		t.Errorf("only %d refused", refused)
+	}
+	for file, want := range map[string]string{
+		`{"tokenizer_class": "RobertaTokenizer"}`:        "RobertaTokenizer, which cuts words in another way",
+		`{"tokenizer_class": "BertJapaneseTokenizer"}`:   "BertJapaneseTokenizer",
+		`{"do_basic_tokenize": false}`:                   "do_basic_tokenize",
+		`{"never_split": ["[X]"]}`:                       "never_split",
+		`{"do_lower_case": "no"}`:                        "do_lower_case",
+		`{"tokenizer_class": "PreTrainedTokenizerFast"}`: `model type ""; expected WordPiece`,
+		`{`: "unexpected end",
+	} {
+		dir := try.Files(t, map[string]string{"vocab.txt": tinyPieces, TokenizerConfig: file})
+		try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, TokenizerConfig[:9], want)
+	}
+	dir := try.Files(t, map[string]string{"vocab.txt": tinyPieces,
+		tokenizerFile: `{"model": {"type": "WordPiece"}, "normalizer": {"type": "Lowercase"}}`})
+	try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, `normaliser "Lowercase"`, TokenizerConfig)
 }

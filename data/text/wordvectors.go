@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,7 @@ const wordsSuffix = ".words.txt"
 // end, and only these vectors are kept. It is one of
 //
 //   - text, a line "word v1 … vD" for each word (GloVe), behind a line "N D" or not (word2vec); a file named .vec
-//     (fastText) has that line;
+//     (fastText) has that line. The last D fields are the values, and a word may have blanks;
 //   - an array .npy [N, D], float16, float32 or float64, with its words in NAME.words.txt.
 //
 // A word that the file lacks takes the vector of its reduced form (reducedWord). Numbers are read as float64, rounded
@@ -41,9 +42,9 @@ const wordsSuffix = ".words.txt"
 // ppanzx/CHAN, lib/encoders.py, EncoderTextBigru.init_weights), with vectors that torchtext reads (torchtext/vocab,
 // Vectors).
 //
-// Errors name file and line: vectors of another size, a line with more or fewer values than the others, a value that is
-// not a finite number, a word that is asked for and occurs twice, and a first line with another number of words. Lines
-// of words that are not asked for are counted and measured, and their values are not looked at.
+// Errors name file and line: vectors of another size, a line with fewer values than the others, two lines in one, a
+// value that is not a finite number, a word that is asked for and occurs twice, and a first line with another number of
+// words. Lines of words that are not asked for are counted and measured, and their values are not looked at.
 func ReadWordVectors(path string, words []string, dim int) (*WordVectors, error) {
 	r := &vectorReader{path: path, dim: dim, hash: sha256.New(), wanted: make(map[string]*wordVector, len(words))}
 	for _, w := range words {
@@ -81,10 +82,12 @@ var withoutMarks = strings.NewReplacer("-", "", ".", "", "'", "")
 
 // vectorReader reads one file.
 type vectorReader struct {
-	path   string
-	dim    int
-	hash   hash.Hash
-	wanted map[string]*wordVector
+	path    string
+	dim     int
+	hash    hash.Hash
+	wanted  map[string]*wordVector
+	longer  []int // values of lines that may have longer vectors, while none is regular
+	regular bool  // a header, or a word without blanks and its values, was met: the size of the vectors is right
 }
 
 type wordVector struct {
@@ -118,7 +121,7 @@ func (r *vectorReader) lines(path string, take func(line []byte, number int) err
 			return n, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 		r.hash.Write(line)
-		if err := take(bytes.TrimRight(line, " \r\n"), n); err != nil {
+		if err := take(bytes.TrimRight(line, " \t\r\n"), n); err != nil {
 			return n, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 	}
@@ -134,7 +137,7 @@ func (r *vectorReader) text() error {
 		if number == 1 {
 			var size int
 			if promised, size = vectorHeader(line); promised >= 0 {
-				header = 1
+				header, r.regular = 1, true
 				return r.width(size)
 			}
 			if strings.EqualFold(filepath.Ext(r.path), ".vec") {
@@ -142,27 +145,17 @@ func (r *vectorReader) text() error {
 					".vec file; its beginning is missing, or it is GloVe's text and should be named .txt")
 			}
 		}
-		word, rest, _ := bytes.Cut(line, []byte{' '})
-		values := 0
-		if len(rest) > 0 {
-			values = bytes.Count(rest, []byte{' '}) + 1
-		}
-		switch {
-		case len(word) == 0:
-			return fmt.Errorf("expected a word and %d values, found a line that begins without a word", r.dim)
-		case number == 1 && values > 1:
-			if err := r.width(values); err != nil {
-				return err
-			}
-		case values != r.dim:
-			return fmt.Errorf("expected %d values behind the word %.40q, found %d: the line is torn, or this is not "+
-				"the text form; fetch the file again, or save it as text", r.dim, word, values)
+		word, rest, err := r.cut(line)
+		if err != nil {
+			return err
 		}
 		return r.take(word, number, func(dst []float32) error { return parseVector(dst, rest) })
 	})
 	switch {
 	case err != nil:
 		return err
+	case len(r.longer) > 0 && !r.regular:
+		return fmt.Errorf("%s: %w", r.path, r.width(slices.Min(r.longer)))
 	case n == header:
 		return fmt.Errorf("%s: expected lines of a word and its values, found none", r.path)
 	case promised >= 0 && n-1 != promised:
@@ -170,6 +163,64 @@ func (r *vectorReader) text() error {
 			"again", r.path, n, n-1, promised)
 	}
 	return nil
+}
+
+// cut returns the word of a line and its values: the last fields, as many as a vector has. The word is what stands in
+// front of them, which may have blanks and tabs in it. A line with fewer fields is an error, and so is one in which
+// numbers stand where a word would have to: a longer vector, or two lines in one.
+func (r *vectorReader) cut(line []byte) (word, values []byte, err error) {
+	for i := bytes.IndexByte(line, '\t'); i >= 0 && i < len(line); i++ {
+		if line[i] == '\t' {
+			line[i] = ' '
+		}
+	}
+	blank := []byte{' '}
+	word, values, _ = bytes.Cut(line, blank)
+	if len(word) > 0 && bytes.Count(values, blank)+1 == r.dim && !bytes.Contains(line, []byte("  ")) {
+		r.regular = true
+		return word, values, nil
+	}
+	fields := bytes.FieldsFunc(line, func(c rune) bool { return c == ' ' })
+	if len(fields) > 0 && line[0] == ' ' && len(fields) <= r.dim {
+		fields = append([][]byte{nil}, fields...) // the word is a blank
+	}
+	more := len(fields) - 1 - r.dim // fields of the word behind its first one
+	trailing := 0
+	for trailing < len(fields)-1 && isNumber(fields[len(fields)-1-trailing]) {
+		trailing++
+	}
+	switch {
+	case trailing < r.dim && trailing > 1 && !r.regular:
+		return nil, nil, r.width(trailing)
+	case more < 0:
+		return nil, nil, fmt.Errorf("expected %d values behind the word %.40q, found %d: the line is truncated, or "+
+			"this is not the text form; fetch the file again, or save it as text", r.dim, word, max(len(fields)-1, 0))
+	}
+	numbers := 0
+	for numbers < more && isNumber(fields[1+numbers]) {
+		numbers++
+	}
+	_, wanted := r.wanted[string(word)]
+	switch {
+	case more > 0 && numbers == more && !r.regular: // longer vectors, or a word such as "e.g. 7"
+		r.longer = append(r.longer, len(fields)-1)
+		if len(r.longer) == 4 {
+			return nil, nil, r.width(slices.Min(r.longer))
+		}
+	case numbers >= r.dim, wanted && numbers > 0 && bytes.IndexByte(fields[1], '.') >= 0:
+		return nil, nil, fmt.Errorf("expected %d values behind the word %.40q, found more: two lines stand in one; "+
+			"fetch the file again", r.dim, word)
+	case more > 0 && trailing < r.dim:
+		return nil, nil, fmt.Errorf("value %d behind the word %.40q is %.40q, expected a number: the line is "+
+			"truncated; fetch the file again", r.dim-trailing, word, fields[len(fields)-1-trailing])
+	}
+	r.regular = r.regular || more == 0
+	return bytes.Join(fields[:1+more], blank), bytes.Join(fields[1+more:], blank), nil
+}
+
+func isNumber(field []byte) bool {
+	_, err := strconv.ParseFloat(string(field), 64)
+	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // vectorHeader reads a first line "N D"; -1 where the line is none.
@@ -195,7 +246,7 @@ func (r *vectorReader) width(values int) error {
 // take keeps the vector of a word that is wanted.
 func (r *vectorReader) take(word []byte, line int, read func(dst []float32) error) error {
 	e, ok := r.wanted[string(word)]
-	if !ok {
+	if !ok || len(word) == 0 { // the reduced form of . is no word
 		return nil
 	}
 	if e.line > 0 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,13 +133,17 @@ func TestBadWordVectors(t *testing.T) {
 		"no header":         {"v.vec", good, []string{"v.vec:1: expected the number of words"}},
 		"too few words":     {"v.vec", "3 3\n" + good, []string{"v.vec:3: " + ends + "3"}},
 		"too many words":    {"v.vec", "1 3\n" + good, []string{"v.vec:3: " + ends + "1"}},
-		"torn":              {"v.txt", good + "c 7 8", []string{"v.txt:3: " + short + `"c", found 2`, "torn"}},
+		"torn":              {"v.txt", good + "c 7 8", []string{"v.txt:3: " + short + `"c", found 2`, "truncated"}},
 		"torn in the word":  {"v.txt", good + "c", []string{"v.txt:3: " + short + `"c", found 0`}},
-		"two lines in one":  {"v.txt", "a 1 2 3 b 4 5 6\n", []string{"v.txt:1: vectors of 7 values"}},
-		"blank line":        {"v.txt", "a 1 2 3\n\nb 4 5 6\n", []string{"v.txt:2: expected a word and 3 values"}},
-		"no word":           {"v.txt", good + " 1 2 3\n", []string{"v.txt:3: expected a word and 3 values"}},
+		"two lines in one":  {"v.txt", "a 1 2 3 b 4 5 6\n", []string{"v.txt:1: " + short + `"a", found more`}},
+		"two in one later":  {"v.txt", good + "x 1 2 3 y 4 5 6\n", []string{"v.txt:3: " + short + `"x", found more`}},
+		"torn onward":       {"v.txt", "b 4 5 6\na 1.5 2c 4 5 6\n", []string{"v.txt:2: " + short + `"a", found more`}},
+		"torn, of blanks":   {"v.txt", good + ". . . 1 2\n", []string{`v.txt:3: value 1 behind the word "." is "."`}},
+		"longer, of blanks": {"v.txt", ". . 1 2 3 4 5\nc 1 2 3 4 5\n", []string{"v.txt: vectors of 5 values"}},
+		"blank line":        {"v.txt", "a 1 2 3\n\nb 4 5 6\n", []string{"v.txt:2: " + short + `"", found 0`}},
+		"no word":           {"v.txt", good + "1 2 3\n", []string{"v.txt:3: " + short + `"1", found 2`}},
 		"not a number":      {"v.txt", "a 1 x 3\n", []string{`v.txt:1: value 2 is "x", expected a number`}},
-		"double blank":      {"v.txt", "a 1  3\n", []string{`v.txt:1: value 2 is "", expected a number`}},
+		"double blank":      {"v.txt", "a 1  3\n", []string{"v.txt:1: vectors of 2 values"}},
 		"NaN":               {"v.txt", "b 4 5 6\na 1 2 nan\n", []string{`v.txt:2: value 3 of the word "a" is NaN`}},
 		"infinite":          {"v.txt", "a 1 -inf 2\n", []string{`v.txt:1: value 2 of the word "a" is -Inf`}},
 		"beyond float32":    {"v.txt", "a 1e39 1 1\n", []string{`v.txt:1: value 1 of the word "a" is +Inf`}},
@@ -229,4 +234,65 @@ func FuzzWordVectors(f *testing.F) {
 			t.Errorf("%d rows of two words", len(v.Rows))
 		}
 	})
+}
+
+// Words of any form, drawn: those of the vocabulary have their vectors whatever stands around them, a line that is cut
+// is named, and so is a size that contradicts.
+func TestWordVectorsOfDrawnFiles(t *testing.T) {
+	r := rand.New(rand.NewPCG(50, 6))
+	odd := []string{". . .", "to name@domain.com", "name\tname@domain.com", "\u00a0", "a\u00a0b", "...", "1/2", "3.5",
+		"1 2 x", "is is is", "\u3000", "\u0085", "mail：name@domain.com", "日本 語", "", "e.g. 7", "<s>", "\xff\xfe"}
+	known := strings.Fields("the dog runs . a ' 3 straße é 日本 , -")
+	for range 80 {
+		dim := 2 + r.IntN(12)
+		words := slices.Concat(known[:1+r.IntN(len(known))], odd[:r.IntN(len(odd))])
+		r.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+		table, lines := map[string][]float32{}, []string(nil)
+		separator, end := []string{" ", " ", "\t", "  "}[r.IntN(4)], []string{"", " ", "\t", "\r"}[r.IntN(4)]
+		for _, w := range words {
+			line := w
+			for range dim {
+				v := float32(r.IntN(20001)-10000) / 1000
+				table[w] = append(table[w], v)
+				line += separator + strconv.FormatFloat(float64(v), []byte("fge")[r.IntN(3)], -1, 32)
+			}
+			lines = append(lines, line+end)
+		}
+		file, name := strings.Join(lines, "\n")+"\n", "v.txt"
+		header := r.IntN(2)
+		if header == 1 {
+			file, name = fmt.Sprintf("%d %d%s\n", len(words), dim, end)+file, []string{"v.txt", "v.vec"}[r.IntN(2)]
+		}
+		path := filepath.Join(try.Files(t, map[string]string{name: file}), name)
+		got, err := ReadWordVectors(path, known, dim)
+		if err != nil {
+			t.Errorf("%v\n%q", err, file)
+			continue
+		}
+		for i, w := range known {
+			if !slices.Equal(got.Rows[i], table[w]) {
+				t.Errorf("%q has %v, want %v, in %q", w, got.Rows[i], table[w], file)
+			}
+		}
+		for _, other := range []int{1, dim - 1, dim + 1, dim + 7, 2*dim + 1} {
+			if other == dim {
+				continue
+			}
+			_, err := ReadWordVectors(path, known, other)
+			try.Fails(t, err, path)
+			if header == 1 || strings.HasPrefix(lines[0], "the") {
+				try.Fails(t, err, fmt.Sprintf("vectors of %d values, model.word_dim is %d", dim, other))
+			}
+		}
+		k := r.IntN(len(lines))
+		if words[k] == "" || len(strings.FieldsFunc(words[k], func(c rune) bool { return c == ' ' || c == '\t' })) > 1 {
+			continue // what is left has as many fields as another word
+		}
+		lines[k] = strings.TrimRight(lines[k], end+" ")
+		lines[k] = lines[k][:strings.LastIndexAny(lines[k], " \t")]
+		try.Do(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o666))
+		if _, err := ReadWordVectors(path, known, dim); err == nil {
+			t.Errorf("a line of %q that was cut is read: %q", words[k], lines)
+		}
+	}
 }

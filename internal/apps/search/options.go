@@ -14,6 +14,7 @@ import (
 type Options struct {
 	// run directories or checkpoint files, as evaluation takes them; several are an ensemble: the mean of their scores
 	Checkpoints []string
+	Set         []string // options of their networks, "model.scan.lambda=9", that a file of a repository does not tell
 	// Shortlist is the checkpoint of an embedder. Where it is given, it picks Depth candidates for each query and the
 	// checkpoints above score those alone. "" scores every candidate.
 	Shortlist string
@@ -63,7 +64,7 @@ func (o *Options) Validate() error {
 
 // trained is the request for one checkpoint.
 func (o *Options) trained(checkpoint string) trained.Request {
-	return trained.Request{Checkpoint: checkpoint, Data: o.Data, PerImage: o.PerImage, Vocab: o.Vocab,
+	return trained.Request{Checkpoint: checkpoint, Set: o.Set, Data: o.Data, PerImage: o.PerImage, Vocab: o.Vocab,
 		Split: o.Split, Partial: true, Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
 }
 

@@ -37,6 +37,9 @@ func (c *checker) visit(v any, depth int) subtree {
 	}
 	c.seen[key] = subtree{open: true}
 	s = subtree{size: 1}
+	if o, ok := v.(*Object); ok {
+		c.cut(&o.Attrs)
+	}
 	for _, group := range children {
 		for i := range group.len() {
 			t := c.visit(group.at(i), depth+1)
@@ -48,6 +51,15 @@ func (c *checker) visit(v any, depth int) subtree {
 	}
 	c.seen[key] = s
 	return s
+}
+
+// cut leaves out attributes that lead back to what holds them, such as the parent of a node.
+func (c *checker) cut(attrs *Dict) {
+	for i, e := range attrs.entries {
+		if key, _ := parts(e.value); key != nil && c.seen[key].open {
+			attrs.entries[i].value = nil
+		}
+	}
 }
 
 // group is a list of children.

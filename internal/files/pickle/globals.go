@@ -1,18 +1,34 @@
 package pickle
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"path"
+)
 
-// Standard allows the names of Python's standard library that plain data needs: ordered dicts, sets, bytes and the
-// helpers that protocols 0 to 2 build objects with.
+// Standard allows the names of Python's standard library that plain data needs: ordered dicts, other dicts of module
+// collections (as dicts), sets, bytes, paths and decimal numbers (as str), times (as objects without attributes) and
+// the helpers that protocols 0 to 2 build objects with.
 func Standard() Globals {
 	t := Globals{
 		"collections.OrderedDict": {Call: orderedDict},
+		"collections.defaultdict": {Call: func(Tuple) (any, error) { return &Dict{}, nil }}, // of a factory
+		"collections.Counter":     {Call: counter},
+		"decimal.Decimal":         {Call: newPath}, // of its digits
 		"_codecs.encode":          {Call: encodeLatin1},
 		"copy_reg._reconstructor": {Call: reconstructor},
 		"copyreg._reconstructor":  {Call: reconstructor},
 	}
+	for _, name := range []string{"datetime", "date", "time", "timedelta", "timezone"} {
+		t["datetime."+name] = Class{Call: func(Tuple) (any, error) { return &Object{Class: "datetime." + name}, nil }}
+	}
+	for _, flavour := range []string{"PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"} {
+		t["pathlib."+flavour], t["pathlib._local."+flavour] = Class{Call: newPath}, Class{Call: newPath}
+	}
 	for _, builtins := range []string{"__builtin__.", "builtins."} {
-		t[builtins+"object"] = Class{}
+		for _, mentioned := range []string{"object", "dict", "list", "int", "float", "str"} { // also factories
+			t[builtins+mentioned] = Class{}
+		}
 		t[builtins+"set"] = Class{Call: newSet}
 		t[builtins+"frozenset"] = Class{Call: newSet}
 		t[builtins+"bytes"] = Class{Call: emptyBytes}
@@ -38,6 +54,35 @@ func orderedDict(args Tuple) (any, error) {
 		d.Set(kv[0], kv[1])
 	}
 	return d, nil
+}
+
+// counter makes a dict from nothing or from a dict of counts.
+func counter(args Tuple) (any, error) {
+	d := &Dict{}
+	if len(args) == 0 {
+		return d, nil
+	}
+	counts, ok := args[0].(*Dict)
+	if !ok {
+		return nil, fmt.Errorf("expected a dict, found a %s", TypeName(args[0]))
+	}
+	for k, v := range counts.All() {
+		d.Set(k, v)
+	}
+	return d, nil
+}
+
+// newPath joins the parts of a path.
+func newPath(args Tuple) (any, error) {
+	var parts []string
+	for _, a := range args {
+		s, ok := Text(a)
+		if !ok {
+			return nil, fmt.Errorf("expected parts of a path, found a %s", TypeName(a))
+		}
+		parts = append(parts, s)
+	}
+	return path.Join(parts...), nil
 }
 
 // Items returns the elements of a list or tuple.
@@ -89,18 +134,36 @@ func encodeLatin1(args Tuple) (any, error) {
 	return b, nil
 }
 
-// reconstructor is how protocols 0 and 1 make an instance of a class derived from object.
+// reconstructor is how protocols 0 and 1 make an instance of a class derived from object or from dict.
 func reconstructor(args Tuple) (any, error) {
-	if len(args) != 3 || args[2] != nil {
-		return nil, fmt.Errorf("only classes derived from object are rebuilt")
+	const expected = "only classes derived from object or dict are rebuilt"
+	if len(args) != 3 {
+		return nil, errors.New(expected)
 	}
 	c, ok := args[0].(*Class)
 	base, ok2 := args[1].(*Class)
-	if !ok || !ok2 || base.Name != "__builtin__.object" && base.Name != "builtins.object" {
-		return nil, fmt.Errorf("only classes derived from object are rebuilt")
+	if !ok || !ok2 {
+		return nil, errors.New(expected)
+	}
+	items, isDict := args[2].(*Dict)
+	switch base.Name {
+	case "__builtin__.object", "builtins.object":
+	case "__builtin__.dict", "builtins.dict":
+		ok = isDict
+	default:
+		ok = false
+	}
+	if !ok {
+		return nil, errors.New(expected)
 	}
 	if c.New == nil {
 		return nil, fmt.Errorf("%s may not be instantiated; nothing was executed", c.Name)
 	}
-	return c.New(Tuple{})
+	v, err := c.New(Tuple{})
+	if o, ok := v.(*Object); ok && isDict {
+		for k, x := range items.All() {
+			o.Attrs.Set(k, x)
+		}
+	}
+	return v, err
 }

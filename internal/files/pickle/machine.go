@@ -143,8 +143,12 @@ func (m *machine) global(module, name string) *Class {
 	c, ok := m.classes[full]
 	if !ok {
 		entry, allowed := m.o.Globals[full]
-		if !allowed {
-			failf("it names %s, which is not on the list of what may be loaded; nothing was executed", clip(full))
+		switch {
+		case allowed:
+		case m.o.Instances:
+			entry = anyClass(full)
+		default:
+			failf("it names %s, %w", clip(full), errNotAllowed)
 		}
 		c = &entry
 		c.Name = full
@@ -270,14 +274,17 @@ func (m *machine) appendTo(items []any) {
 	}
 }
 
-// setItems adds alternating keys and values to the dict on top of the stack.
+// setItems adds alternating keys and values to the dict on top of the stack. Those of an instance of a class derived
+// from dict are taken for attributes.
 func (m *machine) setItems(items []any) {
-	v := m.top()
-	d, ok := v.(*Dict)
-	if !ok {
-		failf("a %s cannot take items", TypeName(v))
+	switch d := m.top().(type) {
+	case *Dict:
+		addPairs(d, items)
+	case *Object:
+		addPairs(&d.Attrs, items)
+	default:
+		failf("a %s cannot take items", TypeName(d))
 	}
-	addPairs(d, items)
 }
 
 // addPairs adds alternating keys and values to a dict and returns it.

@@ -1,15 +1,19 @@
 package pickle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/files/half"
 )
 
-// NumPy allows NumPy arrays (*Array) and scalars (int64, float64, bool).
+// NumPy allows NumPy arrays (*Array) and scalars (int64, float64, bool, string).
 func NumPy() Globals {
 	t := Globals{
 		"numpy.dtype":   {Call: newDType},
@@ -70,8 +74,11 @@ func (d *dtype) size() (int, error) {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(d.kind[1:])
-	if err != nil || n <= 0 || n > 1<<20 || !strings.Contains("biufcSa", d.kind[:1]) {
+	if err != nil || n <= 0 || n > 1<<20 || !strings.Contains("biufcSaUMm", d.kind[:1]) {
 		return 0, fmt.Errorf("NumPy type %q is not read", clip(d.kind))
+	}
+	if d.kind[0] == 'U' {
+		n *= 4
 	}
 	return n, nil
 }
@@ -147,7 +154,7 @@ func (a *Array) BuildState(state any) error {
 	return nil
 }
 
-// scalar makes a number from (dtype, bytes).
+// scalar makes a number or text from (dtype, bytes).
 func scalar(args Tuple) (any, error) {
 	if len(args) != 2 {
 		return nil, fmt.Errorf("expected 2 arguments, found %d", len(args))
@@ -157,29 +164,75 @@ func scalar(args Tuple) (any, error) {
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("expected a dtype and bytes, found a %s and a %s", TypeName(args[0]), TypeName(args[1]))
 	}
-	if size, err := d.size(); err != nil || size != len(b) || size > 8 {
+	if len(b) == 0 && strings.Contains("US", d.kind[:1]) {
+		return "", nil
+	}
+	if size, err := d.size(); err != nil || size == 0 || size != len(b) {
 		return nil, fmt.Errorf("scalar of NumPy type %s with %d bytes is not read", clip(d.kind), len(b))
 	}
-	var le [8]byte
-	for i, c := range b {
-		if d.order == ">" {
-			i = len(b) - 1 - i
-		}
-		le[i] = c
+	return d.element(b), nil
+}
+
+// Scalar returns the element of an array that has one, as a NumPy scalar.
+func (a *Array) Scalar() (any, bool) {
+	if len(a.Objects) == 1 {
+		return a.Objects[0], true
 	}
-	u := binary.LittleEndian.Uint64(le[:])
-	shift := uint(64 - 8*len(b))
+	d := &dtype{a.DType[:1], a.DType[1:]}
+	if size, err := d.size(); err != nil || size == 0 || size != len(a.Data) {
+		return nil, false
+	}
+	return d.element(a.Data), true
+}
+
+// element is an element of the type as plain data; of a type that has no such form, an object without attributes.
+func (d *dtype) element(b []byte) any {
+	le := slices.Clone(b)
+	if d.order == ">" {
+		slices.Reverse(le)
+	}
+	var word [8]byte
+	copy(word[:], le)
+	u := binary.LittleEndian.Uint64(word[:])
+	shift := uint(max(64-8*len(b), 0))
 	switch d.kind {
 	case "b1":
-		return u != 0, nil
+		return u != 0
 	case "i1", "i2", "i4", "i8":
-		return int64(u<<shift) >> shift, nil
+		return int64(u<<shift) >> shift
 	case "u1", "u2", "u4", "u8":
-		return shortInt(new(big.Int).SetUint64(u)), nil
+		return shortInt(new(big.Int).SetUint64(u))
+	case "f2":
+		return float64(half.Float32(uint16(u)))
 	case "f4":
-		return float64(math.Float32frombits(uint32(u))), nil
+		return float64(math.Float32frombits(uint32(u)))
 	case "f8":
-		return math.Float64frombits(u), nil
+		return math.Float64frombits(u)
+	case "f16":
+		return extended(le)
 	}
-	return nil, fmt.Errorf("scalar of NumPy type %s is not read", clip(d.kind))
+	switch d.kind[0] {
+	case 'S', 'a':
+		return byteString(bytes.TrimRight(b, "\x00"))
+	case 'U':
+		var text []rune
+		for c := range slices.Chunk(le, 4) {
+			text = append(text, rune(binary.LittleEndian.Uint32(c)))
+		}
+		if d.order == ">" {
+			slices.Reverse(text)
+		}
+		return strings.TrimRight(string(text), "\x00")
+	}
+	return &Object{Class: "numpy scalar of type " + d.kind}
+}
+
+// extended is the long double of x86 in 16 bytes: 64 bits of the fraction, then the exponent and the sign.
+func extended(le []byte) float64 {
+	fraction, exponent := binary.LittleEndian.Uint64(le), int(binary.LittleEndian.Uint16(le[8:]))
+	v := math.Ldexp(float64(fraction), exponent&0x7fff-16383-63)
+	if exponent&0x7fff == 0x7fff {
+		v = math.NaN()
+	}
+	return math.Copysign(v, -float64(exponent>>15&1)+0.5)
 }

@@ -161,12 +161,12 @@ func (m *machine) newObjEx(v []any) {
 
 func (m *machine) inst() {
 	args := m.popMark()
-	m.newObject(m.global(m.in.line(), m.in.line()), Tuple(args))
+	m.reduce([]any{m.global(m.in.line(), m.in.line()), Tuple(args)})
 }
 
 func (m *machine) obj(v []any) {
 	if len(v) == 0 {
 		failf("an instance without class: the pickle is corrupt")
 	}
-	m.newObject(v[0], Tuple(v[1:]))
+	m.reduce([]any{v[0], Tuple(v[1:])})
 }

@@ -1,13 +1,14 @@
-// Package pickle reads Python pickles, protocols 0 to 4, without executing anything, and writes protocol 2.
+// Package pickle reads Python pickles, protocols 0 to 5, without executing anything, and writes protocol 2.
 //
 // A pickle is a program for a small stack machine; Python's own loader lets it import and call any function. This
 // reader knows only data: every name a pickle mentions (opcode GLOBAL) is looked up in a table the caller supplies,
-// whose entries are Go functions that build plain values. Any other name is an error. It is enough for PyTorch
-// checkpoints, the vocabulary pickles of VSE++, and NumPy object arrays.
+// whose entries are Go functions that build plain values. Any other name is an error, or, where the caller asks for it,
+// a class of which nothing but the attributes of its instances is known. It is enough for PyTorch checkpoints, the
+// vocabulary pickles of VSE++, and NumPy object arrays.
 //
 // Go values of Python values: None nil, bool bool, int int64 (*big.Int beyond), float float64, str string, bytes
-// Bytes, tuple Tuple, list *List, dict *Dict, set *Set, instances of allowed plain classes *Object, NumPy arrays
-// *Array, NumPy scalars int64, float64 or bool. Byte strings of Python 2 are string where valid UTF-8, otherwise Bytes:
+// Bytes, tuple Tuple, list *List, dict *Dict, set *Set, instances of plain classes *Object, NumPy arrays *Array, NumPy
+// scalars int64, float64, bool or string. Byte strings of Python 2 are string where valid UTF-8, otherwise Bytes:
 // see Text.
 //
 // Source: pickletools.py of CPython describes every opcode.
@@ -40,6 +41,7 @@ func (l Limits) withDefaults() Limits {
 // Options say what a pickle may mention. The zero value allows plain data only.
 type Options struct {
 	Globals    Globals                   // allowed names
+	Instances  bool                      // also instances of any other class, as *Object; see anyClass
 	Persistent func(id any) (any, error) // resolves persistent ids (PyTorch's storages); nil: none allowed
 	Limits     Limits
 }

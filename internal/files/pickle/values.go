@@ -1,6 +1,7 @@
 package pickle
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math/big"
@@ -27,7 +28,8 @@ type Object struct {
 	Attrs Dict
 }
 
-// BuildState adds attributes: a dict, or a pair (dict or None, dict or None) for classes with slots.
+// BuildState adds attributes: a dict, or a pair (dict or None, dict or None) for classes with slots. Any other state is
+// an attribute __state__.
 func (o *Object) BuildState(state any) error {
 	parts := Tuple{state}
 	if t, ok := state.(Tuple); ok && len(t) == 2 {
@@ -41,7 +43,7 @@ func (o *Object) BuildState(state any) error {
 				o.Attrs.Set(k, v)
 			}
 		default:
-			return fmt.Errorf("state of a %s is a %s: expected a dict", o.Class, TypeName(p))
+			o.Attrs.Set("__state__", p)
 		}
 	}
 	return nil
@@ -50,6 +52,21 @@ func (o *Object) BuildState(state any) error {
 // ObjectClass is the table entry for a class whose instances become *Object.
 func ObjectClass(name string) Class {
 	return Class{New: func(args Tuple) (any, error) { return &Object{Class: name, Args: args}, nil }}
+}
+
+var errNotAllowed = errors.New("which is not on the list of what may be loaded; nothing was executed")
+
+// anyClass is the table entry for a class of which nothing is known. An instance is data, its class and attributes;
+// but a name that is called with arguments may be a function, and so is no data.
+func anyClass(name string) Class {
+	c := ObjectClass(name)
+	c.Call = func(args Tuple) (any, error) {
+		if len(args) > 0 {
+			return nil, fmt.Errorf("it calls %s, %w", clip(name), errNotAllowed)
+		}
+		return c.New(args)
+	}
+	return c
 }
 
 // Dict is a Python dict in insertion order. The zero value is an empty dict.

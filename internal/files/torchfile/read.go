@@ -75,7 +75,7 @@ func readZip(src io.ReaderAt, size int64) (any, error) {
 	}
 	sum := crc32.NewIEEE()
 	in := io.TeeReader(io.NewSectionReader(src, s.at, s.size), sum)
-	v, _, err := pickle.Decode(in, pickle.Options{Globals: globals(), Persistent: a.persistent})
+	v, _, err := pickle.Decode(in, pickle.Options{Globals: globals(), Instances: true, Persistent: a.persistent})
 	if s.crc != 0 {
 		if _, copyErr := io.Copy(io.Discard, in); copyErr == nil && sum.Sum32() != s.crc {
 			return nil, fmt.Errorf("record data.pkl is corrupt: its checksum is wrong; copy the file again")
@@ -169,7 +169,7 @@ func readLegacy(src io.ReaderAt, size int64) (any, error) {
 		}
 	}
 	l := &legacy{stores: map[string]typed{}}
-	v, err := next(pickle.Options{Globals: globals(), Persistent: l.persistent})
+	v, err := next(pickle.Options{Globals: globals(), Instances: true, Persistent: l.persistent})
 	if err != nil {
 		return nil, err
 	}

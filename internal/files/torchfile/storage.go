@@ -65,7 +65,7 @@ func parseReference(id any) (reference, error) {
 		return r, fmt.Errorf("reference to a storage is a %s: expected a tuple", pickle.TypeName(id))
 	}
 	if t[0] == "module" {
-		return r, fmt.Errorf("a whole model is pickled in it; save model.state_dict() in Python instead")
+		return r, fmt.Errorf("a whole model is pickled in it; %s", saveState)
 	}
 	if t[0] != "storage" || len(t) != 5 && len(t) != 6 {
 		return r, fmt.Errorf("reference to a storage is a tuple of %d: expected 5 or 6", len(t))

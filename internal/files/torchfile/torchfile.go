@@ -25,18 +25,25 @@ type (
 	Dict      = pickle.Dict // dict and OrderedDict, in order
 	List      = pickle.List
 	Tuple     = pickle.Tuple
-	Namespace = pickle.Object // argparse.Namespace: the options are its Attrs
+	Namespace = pickle.Object // argparse.Namespace and other classes: the options are its Attrs
 )
 
-// Load reads a checkpoint. The result is built from nil, bool, int64, float64, string, *Dict, *List, Tuple, *Namespace
-// and *Tensor. Tensor data are read from the open file when asked for; the file is closed once no tensor of it is left.
-// Whatever is not plain data or tensors (a pickled model, custom classes) is an error that names it.
+// saveState is the way to a file that can be read.
+const saveState = "save its state_dict() in Python instead; nothing was executed"
+
+// Load reads a checkpoint. The result is built from nil, bool, int64, float64, string, *Dict, *List, Tuple, *Tensor and
+// *Namespace, an instance of any class with its attributes. Tensor data are read from the open file when asked for; the
+// file is closed once no tensor of it is left. Calls of names that are not on the allow-list are an error that names
+// them.
 func Load(path string) (any, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("torchfile: %w", err)
 	}
 	v, err := read(f, size)
+	if o, ok := v.(*pickle.Object); ok && err == nil {
+		err = fmt.Errorf("a whole %s is pickled in it; %s", o.Class, saveState)
+	}
 	if err != nil {
 		f.Close()
 		return nil, regular.Explain(fmt.Errorf("torchfile: %s: %w", path, err), path, regular.Torch)

@@ -22,6 +22,8 @@ type AverageRequest struct {
 	Checkpoints []string
 	Out         string // file; empty is average.safetensors beside the checkpoints, where all are of one run
 	Force       bool   // replace an existing file
+	Set         []string
+	Warn        func(error) // as in Source
 }
 
 // ErrSeveralRuns is the error of a mean over several runs that no file is named for.
@@ -46,7 +48,7 @@ func Average(r AverageRequest) (out, network string, err error) {
 	}()
 	info := models.Info{}
 	for _, path := range r.Checkpoints {
-		w, err := models.OpenWeights(path)
+		w, err := trained.OpenWeights(path, r.Set, r.Warn)
 		if err != nil {
 			return out, "", err
 		}

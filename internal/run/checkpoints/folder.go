@@ -42,12 +42,20 @@ func (f *folder) addJSON(name string, v any) error {
 	return f.add(name, atomicfile.Bytes(append(b, '\n')))
 }
 
-// addVocabulary takes over the file that the lexicon writes.
+// addVocabulary writes the files of a lexicon.
 func (f *folder) addVocabulary(v text.Lexicon) error {
-	temp := filepath.Join(f.dir, "."+v.FileName()+".new")
-	if err := v.Save(temp); err != nil {
-		return err
+	for _, file := range v.Files() {
+		if err := f.add(file.Name, file.Write); err != nil {
+			return err
+		}
 	}
-	f.Add(atomicfile.Adopt(temp, filepath.Join(f.dir, v.FileName())))
 	return nil
+}
+
+// vocabularyNames are the names of the files of a lexicon.
+func vocabularyNames(v text.Lexicon) (names []string) {
+	for _, file := range v.Files() {
+		names = append(names, file.Name)
+	}
+	return names
 }

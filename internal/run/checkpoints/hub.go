@@ -13,12 +13,11 @@ import (
 
 // HubRequest asks for a folder in the layout of the Hugging Face Hub.
 type HubRequest struct {
-	Checkpoint string
-	Dir        string   // folder to write
-	Vocab      string   // file; empty is the one that lies with the checkpoint
-	Recalls    []string // files that 'vsetrain eval --json' wrote of these weights
-	License    string   // of the weights, as the Hub spells it; empty is not stated
-	Force      bool     // replace the files of an earlier export
+	Source
+	Dir     string   // folder to write
+	Recalls []string // files that 'vsetrain eval --json' wrote of these weights
+	License string   // of the weights, as the Hub spells it; empty is not stated
+	Force   bool     // replace the files of an earlier export
 }
 
 // ExportHub writes weights, configuration, vocabulary, model card and, where the network has them, the encoders of
@@ -28,7 +27,7 @@ func ExportHub(r HubRequest) (files []string, found string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := convert(r.Checkpoint, r.Vocab, func(m *models.Model, c models.Weights, v text.Lexicon) error {
+	c, err := r.convert(func(m *models.Model, c models.Weights, v text.Lexicon) error {
 		if err := needsVocabulary(r.Checkpoint, v); err != nil {
 			return err
 		}
@@ -38,7 +37,7 @@ func ExportHub(r HubRequest) (files []string, found string, err error) {
 		}
 		f := &folder{dir: r.Dir}
 		defer f.Abort()
-		names := append(onnxNames(), HubCard, HubConfig, v.FileName(), models.HubName)
+		names := append(append(onnxNames(), HubCard, HubConfig, models.HubName), vocabularyNames(v)...)
 		if err := f.prepare(r.Force, names); err != nil {
 			return err
 		}

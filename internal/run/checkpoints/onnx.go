@@ -61,17 +61,21 @@ type tokenisation struct {
 	Hash       string `json:"vocabulary_hash"`
 	Tokeniser  string `json:"tokeniser"`
 	Lowercase  bool   `json:"lowercase"`
-	Start      int32  `json:"start_id"`
-	End        int32  `json:"end_id"`
-	Unknown    int32  `json:"unknown_id"`
-	Pad        int32  `json:"pad_id"`
+	// what else a BERT does with letters (text.Normalizer)
+	StripAccents *bool `json:"strip_accents,omitempty"`
+	Chinese      *bool `json:"tokenize_chinese_chars,omitempty"`
+	Start        int32 `json:"start_id"`
+	End          int32 `json:"end_id"`
+	Unknown      int32 `json:"unknown_id"`
+	Pad          int32 `json:"pad_id"`
 }
 
 // ExportONNX writes the encoders of an embedder as models of ONNX into a folder, with the vocabulary and what a program
-// has to know to run them. vocab, where given, is the file of the vocabulary; a run directory has its own. It returns
-// the files and what the checkpoint is. The description comes last: a folder without it is incomplete.
-func ExportONNX(in, dir, vocab string, force bool) (files []string, found string, err error) {
-	c, err := convert(in, vocab, func(m *models.Model, c models.Weights, v text.Lexicon) (err error) {
+// has to know to run them. It returns the files and what the checkpoint is. The description comes last: a folder
+// without it is incomplete.
+func ExportONNX(from Source, dir string, force bool) (files []string, found string, err error) {
+	in := from.Checkpoint
+	c, err := from.convert(func(m *models.Model, c models.Weights, v text.Lexicon) (err error) {
 		e, err := m.ONNX()
 		if err != nil {
 			return fmt.Errorf("%s: %w", filepath.Base(filepath.Clean(in)), err)
@@ -81,7 +85,7 @@ func ExportONNX(in, dir, vocab string, force bool) (files []string, found string
 		}
 		f := &folder{dir: dir}
 		defer f.Abort()
-		if err := f.prepare(force, append(onnxNames(), v.FileName())); err != nil {
+		if err := f.prepare(force, append(onnxNames(), vocabularyNames(v)...)); err != nil {
 			return err
 		}
 		d := describeONNX(m, v, e, c.Describe())
@@ -129,6 +133,8 @@ func describeONNX(m *models.Model, v text.Lexicon, e *models.ONNX, checkpoint st
 		d.Caption.Longest = b.Max
 		d.Tokens.Tokeniser, d.Tokens.Start, d.Tokens.End = "bert word pieces", b.Cls, b.Sep
 		d.Tokens.Unknown, d.Tokens.Pad = b.Unk, b.Pad
+		n := b.Normalizer
+		d.Tokens.Lowercase, d.Tokens.StripAccents, d.Tokens.Chinese = n.Lowercase, &n.StripAccents, &n.Chinese
 	}
 	return d
 }

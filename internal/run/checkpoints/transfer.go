@@ -17,10 +17,18 @@ import (
 	"vsetrain/models"
 )
 
-// Import converts a checkpoint of a reference repository into one of vsetrain. vocab, where given, must fit and is
-// recorded.
-func Import(in, out, vocab string) (models.Weights, error) {
-	return convert(in, vocab, func(m *models.Model, c models.Weights, v text.Lexicon) error {
+// Source names weights to be converted.
+type Source struct {
+	Checkpoint string
+	Vocab      string      // file; empty is the one that lies with the checkpoint
+	Set        []string    // options of the network that a file of a reference repository does not tell, as for --set
+	Warn       func(error) // what a person should know; may be nil
+}
+
+// Import converts a checkpoint of a reference repository into one of vsetrain. The vocabulary, where there is one, must
+// fit and is recorded.
+func Import(from Source, out string) (models.Weights, error) {
+	return from.convert(func(m *models.Model, c models.Weights, v text.Lexicon) error {
 		return atomicfile.WriteFile(out, func(w io.Writer) error { return writeWeights(w, m, c, v) })
 	})
 }
@@ -37,16 +45,16 @@ func writeWeights(w io.Writer, m *models.Model, c models.Weights, v text.Lexicon
 
 // Export converts a checkpoint into one of the network's reference repository; see models.ExportReference. The options
 // of a checkpoint in a run directory are those of the run.
-func Export(in, out string, namespace bool) (models.Weights, error) {
+func Export(from Source, out string, namespace bool) (models.Weights, error) {
 	o := models.ExportOptions{Namespace: namespace}
-	dir, cfg, err := runConfig(in)
+	dir, cfg, err := runConfig(from.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
 	if cfg != nil {
 		o.Trained = referenceSettings(cfg, dir)
 	}
-	return convert(in, "", func(m *models.Model, c models.Weights, _ text.Lexicon) error {
+	return from.convert(func(m *models.Model, c models.Weights, _ text.Lexicon) error {
 		return models.ExportReference(out, m, c, o)
 	})
 }
@@ -82,18 +90,16 @@ func referenceSettings(c *config.Config, dir string) map[string]any {
 	return s
 }
 
-// convert loads weights in float32 on one thread and hands them to write with their vocabulary: the file vocab, or the
-// one that lies with the checkpoint; nil without.
-func convert(in, vocab string, write func(m *models.Model, c models.Weights, v text.Lexicon) error) (models.Weights,
-	error) {
-	c, err := models.OpenWeights(in)
+// convert loads weights in float32 on one thread and hands them to write with their vocabulary, nil without.
+func (s *Source) convert(write func(m *models.Model, c models.Weights, v text.Lexicon) error) (models.Weights, error) {
+	c, err := trained.OpenWeights(s.Checkpoint, s.Set, s.Warn)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	network := c.Network()
+	network, vocab := c.Network(), s.Vocab
 	if vocab == "" {
-		if vocab, err = trained.VocabularyOf(in, &network); err != nil {
+		if vocab, err = trained.VocabularyOf(s.Checkpoint, &network); err != nil {
 			return nil, err
 		}
 	}

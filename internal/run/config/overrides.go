@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"vsetrain/internal/system/options"
+	"vsetrain/models"
 )
 
 const envPrefix = "VSETRAIN_"
@@ -95,6 +96,21 @@ func setLayer(sets []string, p *problems) layer {
 		}
 	}
 	return out
+}
+
+// Given decodes the --set flags of commands that open weights: options of a network, key=value with a key of section
+// model. An error lists every mistake.
+func Given(sets []string) (models.Given, error) {
+	var p problems
+	given := models.Given{}
+	for path, s := range setLayer(sets, &p) {
+		key, ok := strings.CutPrefix(path, "model.")
+		if !ok {
+			p.add(s.source, path, "expected an option of the network, such as model.scan.lambda=9")
+		}
+		given[key] = s.value
+	}
+	return given, p.err()
 }
 
 // leafOf returns the leaf of a path, which is to have a value; nil after a mistake.

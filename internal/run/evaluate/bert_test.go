@@ -33,8 +33,9 @@ func TestBertGivesTheScoresOfPyTorch(t *testing.T) {
 func TestBertImportAndExport(t *testing.T) {
 	source, dir := filepath.Join(runtest.BertFixture, "checkpoint.pth"), t.TempDir()
 	ours, back := filepath.Join(dir, "ours.safetensors"), filepath.Join(dir, "back.pth")
-	try.Get(checkpoints.Import(source, ours, filepath.Join(runtest.BertFixture, "data", "vocab.txt")))(t)
-	try.Get(checkpoints.Export(ours, back, true))(t)
+	try.Get(checkpoints.Import(checkpoints.Source{Checkpoint: source,
+		Vocab: filepath.Join(runtest.BertFixture, "data", "vocab.txt")}, ours))(t)
+	try.Get(checkpoints.Export(checkpoints.Source{Checkpoint: ours}, back, true))(t)
 	want, _, _ := tensorsOf(t, source)
 	got, _, _ := tensorsOf(t, back)
 	for i := range want {
@@ -47,13 +48,14 @@ func TestBertImportAndExport(t *testing.T) {
 			}
 		}
 	}
-	a := try.Get(models.OpenReference(source))(t)
-	b := try.Get(models.OpenReference(back))(t)
+	a := try.Get(models.OpenReference(source, nil))(t)
+	b := try.Get(models.OpenReference(back, nil))(t)
 	if o := a.Network(); o != b.Network() || a.Sizes() != b.Sizes() || o.Bert.Heads != 3 || o.Bert.Layers != 2 ||
 		o.Bert.Hidden != 12 || o.Bert.Intermediate != 20 || o.Bert.Positions != 40 {
 		t.Errorf("read as %+v, back as %+v", a.Network(), b.Network())
 	}
-	if _, err := checkpoints.Import(source, ours, filepath.Join(runtest.Fixture, "data", "vocab.json")); err == nil {
+	if _, err := checkpoints.Import(checkpoints.Source{Checkpoint: source,
+		Vocab: filepath.Join(runtest.Fixture, "data", "vocab.json")}, ours); err == nil {
 		t.Error("a vocabulary of words was accepted for word pieces")
 	}
 }

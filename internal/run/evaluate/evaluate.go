@@ -118,7 +118,7 @@ func (r *Request) survey(rep *Report) (opened []*trained.Prepared, err error) {
 		} else if err := trained.SameSplit(r.Checkpoints[0], opened[0].Split, path, p.Split); err != nil {
 			return opened, err
 		}
-		m, err := measuredOf(path, p)
+		m, err := measuredOf(path, p, r.Warn)
 		if err != nil {
 			return opened, err
 		}
@@ -165,8 +165,8 @@ func (rep *Report) describe(s *data.Split) {
 
 // trained is the request for one checkpoint.
 func (r *Request) trained(path string) trained.Request {
-	return trained.Request{Checkpoint: path, Data: r.Data, PerImage: r.PerImage, Vocab: r.Vocab, Split: r.Split,
-		Device: r.Device, BLAS: r.BLAS, Warn: r.Warn, World: r.World}
+	return trained.Request{Checkpoint: path, Set: r.Set, Data: r.Data, PerImage: r.PerImage, Vocab: r.Vocab,
+		Split: r.Split, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn, World: r.World}
 }
 
 // stored loads the score matrices and compares their shapes with the split: that of the checkpoints, or of the folder

@@ -84,7 +84,7 @@ func TestExportOfTheSettingsOfARun(t *testing.T) {
 	c.Train.Epochs, c.Train.MaxSteps, c.Train.Batch, c.Train.ValStep = 2, 2, 8, 5
 	run := runtest.Train(t, c)
 	path := filepath.Join(t.TempDir(), "model.pth")
-	try.Get(checkpoints.Export(run, path, true))(t)
+	try.Get(checkpoints.Export(checkpoints.Source{Checkpoint: run}, path, true))(t)
 	v := try.Get(torchfile.Load(path))(t)
 	opt, _ := v.(*torchfile.Dict).Get("opt")
 	for name, want := range map[string]any{"loss": "lsh", "margin": 0.185, "max_violation": false, "seed": int64(11),
@@ -118,7 +118,7 @@ func TestSeveralLayersAreRefused(t *testing.T) {
 		text.Set(name+"2", w)
 		path := filepath.Join(t.TempDir(), "layers.pth.tar")
 		try.Do(t, torchfile.Save(path, v))
-		_, err = models.OpenReference(path)
+		_, err = models.OpenReference(path, nil)
 		try.Fails(t, err, path, "network "+network, "3 GRU layers (--num_layers 3)", "supported is one layer")
 	}
 }
@@ -172,7 +172,8 @@ func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 
 	// A file that does not know its batch serves only where the batch does not matter.
 	ours := filepath.Join(t.TempDir(), "ours.safetensors")
-	try.Get(checkpoints.Import(r.Checkpoints[0], ours, filepath.Join(dir, "data", "vocab.json")))(t)
+	try.Get(checkpoints.Import(checkpoints.Source{Checkpoint: r.Checkpoints[0],
+		Vocab: filepath.Join(dir, "data", "vocab.json")}, ours))(t)
 	r.Checkpoints, r.Data, r.CompatBoxes = []string{ours}, wide, true
 	if _, got := evaluateWith(t, r); runtest.Worst(got, seen["float64"]) > 2e-7 {
 		t.Errorf("imported: scores differ by up to %g", runtest.Worst(got, seen["float64"]))

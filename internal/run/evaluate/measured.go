@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"vsetrain/data"
+	"vsetrain/data/text"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/trained"
 	"vsetrain/models"
@@ -37,7 +39,7 @@ type Measured struct {
 func (m *Measured) Notes() (out []string) {
 	if m.Unknown > 0 {
 		out = append(out, fmt.Sprintf("%.1f %% of the words of the captions are unknown to its vocabulary",
-			100*float64(m.Unknown)/float64(m.Words)))
+			text.Coverage{Words: m.Words, Unknown: m.Unknown}.Percent()))
 	}
 	if m.Foreign {
 		out = append(out, fmt.Sprintf("its features were compared with those of the data set in size alone (%s): "+
@@ -58,17 +60,19 @@ func (m *Measured) String() string {
 }
 
 // measuredOf describes a checkpoint, and the run it lies in.
-func measuredOf(path string, p *trained.Prepared) (Measured, error) {
+func measuredOf(path string, p *trained.Prepared, warn func(error)) (Measured, error) {
 	w := p.Weights
 	epoch, step, score := w.Progress()
 	m := Measured{Checkpoint: absolute(w.File()), Network: networkOf(w), Epoch: &epoch, Step: &step, Validation: score,
 		Vocabulary: p.Lexicon.Hash(), found: w.Describe(), Foreign: true,
 		feature: fmt.Sprintf("%d x %d", p.Split.Regions(), p.Split.Dim())}
-	coder, ids := p.Lexicon.Coder(), []int32(nil)
-	for caption := range p.Split.Captions {
-		var words, unknown int
-		ids, words, unknown = coder.Append(ids[:0], caption)
-		m.Words, m.Unknown = m.Words+words, m.Unknown+unknown
+	known := data.CoverageOf(p.Split, p.Lexicon)
+	m.Words, m.Unknown = known.Words, known.Unknown
+	switch warning, err := known.Check(); {
+	case err != nil:
+		return m, fmt.Errorf("%s: %w", p.Split.CaptionPath(), err)
+	case warning != nil && warn != nil:
+		warn(fmt.Errorf("%s: %w", p.Split.CaptionPath(), warning))
 	}
 	dir, ok, err := trained.RunOf(path)
 	if err != nil || !ok {

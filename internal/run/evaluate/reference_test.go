@@ -127,7 +127,8 @@ func importAndExport(t *testing.T, fixture, name string, score float64) {
 	dir := t.TempDir()
 	source := filepath.Join(fixture, name)
 	ours := filepath.Join(dir, "ours.safetensors")
-	try.Get(checkpoints.Import(source, ours, filepath.Join(fixture, "data", "vocab.json")))(t)
+	try.Get(checkpoints.Import(checkpoints.Source{Checkpoint: source,
+		Vocab: filepath.Join(fixture, "data", "vocab.json")}, ours))(t)
 	m1, s1 := evaluate(t, fixture, cpu.FP32, source)
 	m2, s2 := evaluate(t, fixture, cpu.FP32, ours)
 	if m1 != m2 || !slices.Equal(s1, s2) {
@@ -144,7 +145,7 @@ func importAndExport(t *testing.T, fixture, name string, score float64) {
 	for _, from := range []string{source, ours} {
 		for _, namespace := range []bool{false, true} {
 			back := filepath.Join(dir, "back.pth.tar")
-			try.Get(checkpoints.Export(from, back, namespace))(t)
+			try.Get(checkpoints.Export(checkpoints.Source{Checkpoint: from}, back, namespace))(t)
 			checkExport(t, source, back, namespace)
 		}
 	}
@@ -193,8 +194,8 @@ func checkExport(t *testing.T, source, back string, namespace bool) {
 			t.Errorf("option %s is %v, want %v", key, a, b)
 		}
 	}
-	a := try.Get(models.OpenReference(source))(t)
-	if r, err := models.OpenReference(back); err != nil {
+	a := try.Get(models.OpenReference(source, nil))(t)
+	if r, err := models.OpenReference(back, nil); err != nil {
 		t.Error(err)
 	} else if r.Network() != a.Network() || r.Sizes() != a.Sizes() || r.Network().EmbedDim%16 != 0 ||
 		r.Network().WordDim != 6 || r.Sizes().Regions*r.Sizes().Feature != 36*8 {
@@ -229,7 +230,7 @@ func exportOfARun(t *testing.T, network string) {
 	c.Train.Epochs, c.Train.MaxSteps = 1, 4
 	run := runtest.Train(t, c)
 	path := filepath.Join(t.TempDir(), "model.pth.tar")
-	try.Get(checkpoints.Export(run, path, false))(t)
+	try.Get(checkpoints.Export(checkpoints.Source{Checkpoint: run}, path, false))(t)
 	r := Request{Checkpoints: []string{run}, Split: "test", Protocol: eval.Auto, Device: device.DefaultOptions()}
 	_, want := evaluateWith(t, r)
 	r.Checkpoints, r.Data = []string{path}, runtest.World
@@ -237,7 +238,7 @@ func exportOfARun(t *testing.T, network string) {
 		t.Errorf("exported scores differ by %g", runtest.Worst(got, want))
 	}
 	for _, from := range []string{run, path} {
-		w := try.Get(models.OpenWeights(from))(t)
+		w := try.Get(models.OpenWeights(from, nil))(t)
 		if n, err := trainedBatch(w); n != int(c.Train.Batch) || err != nil {
 			t.Errorf("%s was trained with batches of %d, %v; want %d", from, n, err, c.Train.Batch)
 		}

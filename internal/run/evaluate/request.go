@@ -10,16 +10,18 @@ import (
 // Request asks for the recalls of one checkpoint or stored score matrix, or of an ensemble of them.
 type Request struct {
 	Checkpoints []string
-	Scores      []string         // .npy files with scores of the split; they come after the checkpoints in an ensemble
-	Data        string           // folder; empty is the one the first run was trained on
-	PerImage    options.PerSplit // captions of an image that the files must bear out
-	Vocab       string           // file; empty is the run's own, or the data set's
-	Split       string
-	Protocol    eval.Protocol
-	Batch       int
-	Device      device.Options
-	BLAS        string
-	Work        string // folder for scored tiles, see eval.EncodeOptions
+	Scores      []string // .npy files with scores of the split; they come after the checkpoints in an ensemble
+	// Set are options of their networks, "model.scan.lambda=9", that a file of a repository does not tell.
+	Set      []string
+	Data     string           // folder; empty is the one the first run was trained on
+	PerImage options.PerSplit // captions of an image that the files must bear out
+	Vocab    string           // file; empty is the run's own, or the data set's
+	Split    string
+	Protocol eval.Protocol
+	Batch    int
+	Device   device.Options
+	BLAS     string
+	Work     string // folder for scored tiles, see eval.EncodeOptions
 	// CompatBoxes gives GSMN the boxes that its repository's evaluation gives it (data.StoredBoxes), so that its
 	// published numbers can be reproduced.
 	CompatBoxes bool

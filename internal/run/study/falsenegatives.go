@@ -64,7 +64,7 @@ func checkpointsOf(dir string) (paths []string, err error) {
 		if e.IsDir() || filepath.Ext(path) != ".safetensors" {
 			continue
 		}
-		w, err := models.OpenWeights(path)
+		w, err := models.OpenWeights(path, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func falseNegatives(ctx context.Context, r trained.AnalysisRequest, dir, file st
 	if err != nil {
 		return f, false, err
 	}
-	w, err := models.OpenWeights(file)
+	w, err := models.OpenWeights(file, nil)
 	if err != nil {
 		return f, false, err
 	}

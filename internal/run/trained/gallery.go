@@ -31,7 +31,7 @@ func (t *Trained) Takes(f inputs.Features) error {
 // not fit, the boxes that the network looks at are missing, or those of its training were made by another model. Where
 // that is not known, the note says so.
 func Reads(checkpoint string, regions, dim int, boxes bool, f inputs.Features) (note string, err error) {
-	c, err := models.OpenWeights(checkpoint)
+	c, err := models.OpenWeights(checkpoint, nil)
 	if err != nil {
 		return "", err
 	}

@@ -24,18 +24,20 @@ import (
 
 // Request asks for a trained network together with a split.
 type Request struct {
-	Checkpoint string           // run directory, folder of the Hub's layout, or file of vsetrain or of a reference
-	Data       string           // folder; empty is the one the run was trained on
-	PerImage   options.PerSplit // captions of an image that the files must bear out; empty is the run's setting
-	Vocab      string           // file; empty is the run's own, or the data set's
-	Split      string           // "" opens none: for a network that is applied to captions that are typed
-	Boxes      bool             // the boxes of the regions too, also where the network does not look at them
-	Partial    bool             // a split of images alone, or of captions alone, will do
-	Original   bool             // without what was added to and removed from a gallery since its files were written
-	Device     device.Options
-	BLAS       string
-	Warn       func(error) // what a person should know of the device; may be nil
-	World      device.Job  // the job whose ranks divide the work; nil is one rank
+	Checkpoint string // run directory, folder of the Hub's layout, or file of vsetrain or of a reference
+	// Set are options of the network, "model.scan.lambda=9", that a file of a reference repository does not tell.
+	Set      []string
+	Data     string           // folder; empty is the one the run was trained on
+	PerImage options.PerSplit // captions of an image that the files must bear out; empty is the run's setting
+	Vocab    string           // file; empty is the run's own, or the data set's
+	Split    string           // "" opens none: for a network that is applied to captions that are typed
+	Boxes    bool             // the boxes of the regions too, also where the network does not look at them
+	Partial  bool             // a split of images alone, or of captions alone, will do
+	Original bool             // without what was added to and removed from a gallery since its files were written
+	Device   device.Options
+	BLAS     string
+	Warn     func(error) // what a person should know of the device; may be nil
+	World    device.Job  // the job whose ranks divide the work; nil is one rank
 }
 
 // Trained is a network with its weights on a device, and a split that it fits.
@@ -124,7 +126,7 @@ type Prepared struct {
 
 // Prepare opens the weights and the split of a request and checks that they belong together.
 func (r *Request) Prepare() (_ *Prepared, err error) {
-	c, err := models.OpenWeights(r.Checkpoint)
+	c, err := OpenWeights(r.Checkpoint, r.Set, r.warn)
 	if err != nil {
 		return nil, err
 	}
@@ -433,26 +435,57 @@ func (r *AnalysisRequest) Load(path string, boxes bool) (*Trained, error) {
 		Device: r.Device, BLAS: r.BLAS, Warn: r.Warn})
 }
 
+// OpenWeights opens weights. set are options of the network as for --set, in place of those that a file of a reference
+// repository does not tell; warn is told which these are.
+func OpenWeights(path string, set []string, warn func(error)) (models.Weights, error) {
+	given, err := config.Given(set)
+	if err != nil {
+		return nil, err
+	}
+	c, err := models.OpenWeights(path, given)
+	if err != nil {
+		return nil, err
+	}
+	if text := c.Assumed(); text != "" && warn != nil {
+		warn(errors.New(text))
+	}
+	return c, nil
+}
+
 // LoadWeights starts a model from the weights of a checkpoint: a run directory, a file of vsetrain, or one of a
 // reference repository. The vocabulary must be the one the weights were trained with, where the checkpoint knows it.
-func LoadWeights(m *models.Model, path string, v text.Lexicon) error {
-	c, err := models.OpenWeights(path)
-	if err != nil {
-		return err
+// The options stay those of the model; warn is told which of them the weights were trained with other values of.
+func LoadWeights(m *models.Model, path string, v text.Lexicon, warn func(error)) error {
+	c, err := models.OpenWeights(path, nil)
+	if err != nil { // what the file does not tell, the configuration does
+		var e error
+		if c, e = models.OpenWeights(path, models.GivenBy(m.Options)); e != nil {
+			return err
+		}
 	}
 	defer c.Close()
 	if err := SameVocabulary(c, v); err != nil {
 		return err
 	}
-	return c.Restore(m)
+	if err := c.Restore(m); err != nil {
+		return err
+	}
+	if other := models.OtherOptions(c, m.Options); other != "" {
+		warn(fmt.Errorf("train.init_from: %s was trained with %s; this run has other values", c.File(), other))
+	}
+	return nil
 }
 
 // SameVocabulary refuses weights whose word vectors belong to another vocabulary.
 func SameVocabulary(c models.Weights, v text.Lexicon) error {
 	if h := c.VocabularyHash(); h != "" && h != v.Hash() {
+		beside := ""
+		if _, ok := v.(*text.BertCaptions); ok {
+			beside = ", with its " + text.TokenizerConfig + " beside it,"
+		}
 		return fmt.Errorf("%s was trained with another vocabulary (hash %.12s) than the one given (%d words, %.12s), "+
-			"so its word vectors mean other words; name the right one with --vocab or data.vocab",
-			c.File(), h, v.Len(), v.Hash())
+			"so its word vectors mean other words; name the right one%s with --vocab or data.vocab",
+			c.File(), h, v.Len(), v.Hash(), beside)
 	}
 	if n := c.Sizes().Vocab; n != v.Len() {
 		return fmt.Errorf("%s has vectors for %d words, the vocabulary has %d; "+

@@ -3,6 +3,7 @@ package training
 import (
 	"time"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/runfs"
@@ -32,6 +33,7 @@ type Plan struct {
 	Memory        *place.MemoryPlan // nil on the CPU
 	MicroBytes    int64             // of a step in micro-batches (train.Step.MicroBytes), 0 without
 	Words         *models.Words     // where the word vectors began; nil where they were drawn
+	Coverage      [2]text.Coverage  // of the training and the validation captions by the vocabulary
 	Noise         *runfs.NoiseIndex // which captions are wrong; nil where every caption has its image
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vsetrain/data"
+	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
@@ -138,7 +139,7 @@ func (t *archive) record() error {
 			return err
 		}
 	}
-	if err := t.Lexicon.Save(t.run.Path(t.Lexicon.FileName())); err != nil {
+	if err := text.SaveIn(t.run.Path(""), t.Lexicon); err != nil {
 		return err
 	}
 	return t.run.WriteText(runfs.ConfigName, config.Marshal(t.named))

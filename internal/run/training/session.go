@@ -3,6 +3,7 @@ package training
 import (
 	"fmt"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/place"
@@ -22,7 +23,8 @@ type training struct {
 	untracked  bool           // the person knows that it does not answer
 	warned     bool
 	gauge      gauge
-	callByCall string // what the plan said
+	coverage   [2]text.Coverage // see Plan
+	callByCall string           // what the plan said
 }
 
 func newTraining(r Request) *training {

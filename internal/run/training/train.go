@@ -131,6 +131,19 @@ func (t *training) openData() (err error) {
 	if t.Val, err = inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{Warn: t.Warn}); err != nil {
 		return err
 	}
+	for i, s := range []*data.Split{t.Train, t.Val} {
+		if !t.first() {
+			break
+		}
+		t.coverage[i] = data.CoverageOf(s, t.Lexicon)
+		warning, err := t.coverage[i].Check()
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.CaptionPath(), err)
+		}
+		if warning != nil {
+			t.Warn(fmt.Errorf("%s: %w", s.CaptionPath(), warning))
+		}
+	}
 	if err := data.SharedImages(t.Train, t.Val); err != nil && t.first() {
 		t.Warn(err)
 	}
@@ -192,7 +205,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 		Parameters: t.Model.Instance.Params.Count(), TrainCaptions: t.Train.NumCaptions(),
 		TrainImages: t.Train.NumImages(), DevImages: t.Val.NumImages(), Batches: t.Loader.BatchesPerEpoch(),
 		Epochs: c.Train.Epochs, Resume: t.Resume, Resumed: position, Choice: choice.Reason, Memory: memory,
-		MicroBytes: train.MicroBytes(t.Step), Words: t.Model.Words, Noise: t.Model.Noise,
+		MicroBytes: train.MicroBytes(t.Step), Words: t.Model.Words, Coverage: t.coverage, Noise: t.Model.Noise,
 		Pairs: min(c.Train.Batch, t.Train.NumCaptions())}
 	return position, plan, nil
 }
@@ -234,7 +247,7 @@ func (t *archive) initialise() (train.Position, error) {
 		}
 	}
 	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
-		if err := trained.LoadWeights(t.Model, from, t.Lexicon); err != nil {
+		if err := trained.LoadWeights(t.Model, from, t.Lexicon, t.Warn); err != nil {
 			return train.Position{}, fmt.Errorf("train.init_from: %w", err)
 		}
 		return train.Position{}, nil

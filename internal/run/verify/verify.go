@@ -18,6 +18,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"vsetrain/data/text"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/journal"
 	"vsetrain/internal/files/regular"
@@ -163,8 +164,10 @@ func (v *verifier) file(path string) error {
 		return archive(path)
 	case name == "vocab.json", name == "vocab.txt":
 		return vocabulary(path)
+	case name == text.TokenizerConfig: // of which the hash of the vocabulary tells
+		return vocabulary(filepath.Join(filepath.Dir(path), "vocab.txt"))
 	case slices.Contains([]string{".json", ".yaml", ""}, ext):
-		return text(path)
+		return plainText(path)
 	}
 	return errNothing
 }
@@ -226,8 +229,8 @@ func archive(path string) error {
 	return nil
 }
 
-// text verifies a sealed text.
-func text(path string) error {
+// plainText verifies a sealed text.
+func plainText(path string) error {
 	b, err := regular.ReadFile(path, maxText, "a text")
 	if errors.Is(err, regular.ErrLarge) {
 		return errNothing
