@@ -115,7 +115,7 @@ func TestBadLengths(t *testing.T) {
 	}
 }
 
-// Zeros behind the regions of a row are said to count as regions, by Open and by Check, unless they are counted.
+// Zeros after the regions of a row are said to count as regions, by Open and by Check, unless they are counted.
 func TestPaddingIsNamed(t *testing.T) {
 	w := newWorld(t, 4, 5, false, "train")
 	x := make([]float32, 4*3*4)

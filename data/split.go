@@ -210,7 +210,7 @@ func captionsOf(to []int32, s *Split, image int) []int32 {
 	return to
 }
 
-// Digest identifies the captions of a split: the SHA-256 of them, a line feed behind each.
+// Digest identifies the captions of a split: the SHA-256 of them, a line feed after each.
 func Digest(s *Split) string {
 	h := sha256.New()
 	for c := range s.Captions {

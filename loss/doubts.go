@@ -43,7 +43,7 @@ func (o *Options) WarmsUp() bool {
 	return o.WarmupEpochs > 0 && !registry[o.Name].sum && !registry[o.Name].noWarmUp
 }
 
-// Unacted is what is said behind the name of the loss of a run that trained so many epochs, all of them of its warm-up,
+// Unacted is what is said after the name of the loss of a run that trained so many epochs, all of them of its warm-up,
 // and "" where the loss itself has acted, or nothing has yet.
 func (o *Options) Unacted(epochs float64) string {
 	if o.WarmsUp() && epochs > 0 && epochs <= float64(o.WarmupEpochs) {

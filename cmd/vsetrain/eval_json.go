@@ -28,7 +28,7 @@ type (
 		Images           int    `json:"images"`
 		Captions         int    `json:"captions"`
 		CaptionsPerImage int    `json:"captions_per_image"`        // 0 where images have different numbers
-		SHA256           string `json:"captions_sha256,omitempty"` // of all captions, a line feed behind each
+		SHA256           string `json:"captions_sha256,omitempty"` // of all captions, a line feed after each
 	}
 	// programJSON is the vsetrain that measured.
 	programJSON struct {

@@ -193,7 +193,7 @@ func (r *vectorReader) cut(line []byte) (word, values []byte, err error) {
 	case trailing < r.dim && trailing > 1 && !r.regular:
 		return nil, nil, r.width(trailing)
 	case more < 0:
-		return nil, nil, fmt.Errorf("expected %d values behind the word %.40q, found %d: the line is truncated, or "+
+		return nil, nil, fmt.Errorf("expected %d values after the word %.40q, found %d: the line is truncated, or "+
 			"this is not the text form; fetch the file again, or save it as text", r.dim, word, max(len(fields)-1, 0))
 	}
 	numbers := 0
@@ -208,10 +208,10 @@ func (r *vectorReader) cut(line []byte) (word, values []byte, err error) {
 			return nil, nil, r.width(slices.Min(r.longer))
 		}
 	case numbers >= r.dim, wanted && numbers > 0 && bytes.IndexByte(fields[1], '.') >= 0:
-		return nil, nil, fmt.Errorf("expected %d values behind the word %.40q, found more: two lines stand in one; "+
+		return nil, nil, fmt.Errorf("expected %d values after the word %.40q, found more: two lines stand in one; "+
 			"fetch the file again", r.dim, word)
 	case more > 0 && trailing < r.dim:
-		return nil, nil, fmt.Errorf("value %d behind the word %.40q is %.40q, expected a number: the line is "+
+		return nil, nil, fmt.Errorf("value %d after the word %.40q is %.40q, expected a number: the line is "+
 			"truncated; fetch the file again", r.dim-trailing, word, fields[len(fields)-1-trailing])
 	}
 	r.regular = r.regular || more == 0

@@ -117,7 +117,7 @@ func TestWordVectorsAreMatchedAsInCHAN(t *testing.T) {
 func TestBadWordVectors(t *testing.T) {
 	const (
 		good  = "a 1 2 3\nb 4 5 6\n"
-		short = `expected 3 values behind the word `
+		short = `expected 3 values after the word `
 		ends  = "the file ends after 2 words, its first line says "
 	)
 	for name, c := range map[string]struct {
@@ -138,7 +138,7 @@ func TestBadWordVectors(t *testing.T) {
 		"two lines in one":  {"v.txt", "a 1 2 3 b 4 5 6\n", []string{"v.txt:1: " + short + `"a", found more`}},
 		"two in one later":  {"v.txt", good + "x 1 2 3 y 4 5 6\n", []string{"v.txt:3: " + short + `"x", found more`}},
 		"torn onward":       {"v.txt", "b 4 5 6\na 1.5 2c 4 5 6\n", []string{"v.txt:2: " + short + `"a", found more`}},
-		"torn, of blanks":   {"v.txt", good + ". . . 1 2\n", []string{`v.txt:3: value 1 behind the word "." is "."`}},
+		"torn, of blanks":   {"v.txt", good + ". . . 1 2\n", []string{`v.txt:3: value 1 after the word "." is "."`}},
 		"longer, of blanks": {"v.txt", ". . 1 2 3 4 5\nc 1 2 3 4 5\n", []string{"v.txt: vectors of 5 values"}},
 		"blank line":        {"v.txt", "a 1 2 3\n\nb 4 5 6\n", []string{"v.txt:2: " + short + `"", found 0`}},
 		"no word":           {"v.txt", good + "1 2 3\n", []string{"v.txt:3: " + short + `"1", found 2`}},

@@ -133,7 +133,7 @@ func parseFile(file string, p *problems) *yaml.Node {
 }
 
 // parse is parseFile on the text of a document. After a mistake of spelling that is easily mended it returns what the
-// text would be, so that the mistakes behind it are told too.
+// text would be, so that the mistakes after it are told too.
 func parse(file string, b []byte, p *problems) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	var doc, second yaml.Node

@@ -40,7 +40,7 @@ type Report struct {
 	Measured         []Measured // checkpoints in the order of the request, then stored scores
 	Images, Captions int
 	Own              data.Groups // the captions of each image
-	Digest           string      // SHA-256 of the captions, a line feed behind each; "" without Data
+	Digest           string      // SHA-256 of the captions, a line feed after each; "" without Data
 	Device, Choice   string      // of the last checkpoint; how auto chose, empty if the device was named
 	Memory           []string    // of a GPU: what it kept while pairs were scored, by checkpoint
 	Results          []eval.Result
