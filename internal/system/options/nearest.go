@@ -9,11 +9,22 @@ const (
 	swap = 7
 )
 
-// Nearest returns the candidate most like word, or "" when none is close: at most one edit for every three letters.
+// Nearest returns the candidate most like word, or "" when none is close: at most one edit for every three letters, and
+// some letter in common. A candidate
+// that begins with the word, of three letters or more, is one edit away.
 func Nearest(word string, candidates []string) string {
+	word = strings.ToLower(word)
 	best, bestDistance := "", 1+edit*max(1, len(word)/3)
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
+		lower := strings.ToLower(c)
+		d := distance(word, lower)
+		switch {
+		case d >= edit*max(len(word), len(c)):
+			continue
+		case len(word) >= 3 && strings.HasPrefix(lower, word):
+			d = min(d, edit)
+		}
+		if d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}

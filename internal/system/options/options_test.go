@@ -92,3 +92,14 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+// What is near shares letters with the word: a name of one letter is not another.
+func TestNearest(t *testing.T) {
+	candidates := []string{"d", "lmh", "lseh", "vsepp/f30k-benchmark", "vseinf/f30k-benchmark-bigru"}
+	for word, want := range map[string]string{"r": "", "D": "d", "lshe": "lseh", "vsepp/f30k-benchmrak": candidates[3],
+		"vseinf/f30k-benchmark": candidates[4], "VSEinf": candidates[4], "vs": "", "": "", "xyz": ""} {
+		if got := Nearest(word, candidates); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}
