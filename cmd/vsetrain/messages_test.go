@@ -111,8 +111,8 @@ eval runs/a runs/a/checkpoints/best.safetensors --batch 8
 	0 warning:  | leave one out
 eval runs/a --protocol 1k
 	1 protocol 1k needs 1000 images, the split has 20
-eval runs/b
-	1 checkpoint runs/b: no such file or directory | did you mean runs/a?
+eval runs/ab
+	1 checkpoint runs/ab: no such file or directory | did you mean runs/a?
 data check nosuch
 	1 nosuch: no such file or directory in HERE | train_caps.txt
 quickstart nosuchdir
