@@ -108,17 +108,21 @@ func TestCheckFindsEveryFault(t *testing.T) {
 		{"ids", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n") }, "2 ids for the 6 image rows"},
 		{"no ids", func(w *world) { os.Remove(w.path("train_ids.txt")) }, "warning train_ids.txt: no ids file"},
 		{"an id twice", func(w *world) { w.write(t, "train_ids.txt", "a\nb\nc\nd\nb\ne\n") },
-			`train_ids.txt: 1 ids name an image that another names too, but for the ending of a file name: images 1 ` +
-				`and 4 have the ids "b" and "b"`},
+			`train_ids.txt: ids of images repeat, endings of file names aside (1 of 6): images 1 and 4 have the ids ` +
+				`"b" and "b"`},
 		{"ids that differ in an ending", func(w *world) {
 			w.write(t, "train_ids.txt", "a.jpg\nb\nc\nd\nb.jpg\na.png\n")
 		},
-			`2 ids name an image that another names too, but for the ending of a file name: images 1 and 4 have the ` +
-				`ids "b" and "b.jpg"`},
+			`ids of images repeat, endings of file names aside (2 of 6): images 1 and 4 have the ids "b" and "b.jpg"`},
 		{"ids of another split", func(w *world) {
 			w.writeSplit(t, "dev")
 			w.write(t, "dev_ids.txt", "im7.jpg\nim1.jpg\nim8\nim2\nim9\nim10\n")
 		}, `dev_ids.txt: 2 of 6 images are in split train too, such as "im1.jpg": are these the ids of another split?`},
+		{"ids of another split, which has numbers from 1", func(w *world) {
+			w.writeSplit(t, "dev")
+			w.write(t, "train_ids.txt", "1\n2\n3\n4\n5\n6\n")
+			w.write(t, "dev_ids.txt", "5\n6\n7\n8\n9\n10\n")
+		}, `dev_ids.txt: 2 of 6 images are in split train too, such as "5"`},
 		{"blank id", func(w *world) { w.write(t, "train_ids.txt", "a\nb\n\nc\nd\ne\n") },
 			"error train_ids.txt: 1 empty lines, the first is line 3"},
 		{"semantics", func(w *world) { w.array(t, "train_svd.npy", []int{29, 2}, make([]float32, 58)) },

@@ -31,6 +31,10 @@ var heads = regexp.MustCompile(`^"?(?i:[a-z]*[_ ]?(image|img|picture|photo|file|
 // is text too. It looks at 64 of them.
 func refuseForeign(l *lineFile) error {
 	sample := min(l.len(), 64)
+	if sample > 1 && strings.ContainsAny(l.line(0), ",;|\t") && heads.MatchString(l.line(0)) {
+		return fmt.Errorf("%s: expected a caption alone on each line, found the head of a table: %.60q; write its "+
+			"column of captions alone, one per line", at(l, 0), l.line(0))
+	}
 	for _, f := range formats {
 		found, first := 0, 0
 		for k := range sample {
@@ -44,16 +48,12 @@ func refuseForeign(l *lineFile) error {
 		if sample < 2 || 2*found <= sample {
 			continue
 		}
-		remedy := ""
+		remedy := "; write the captions alone, one per line"
 		if tabs := strings.Count(l.line(first), "\t"); tabs > 0 {
 			remedy = fmt.Sprintf("; `cut -f%d %s` prints what follows the last tab", tabs+1, l.path)
 		}
 		return fmt.Errorf("%s: expected a caption alone on each line, found %s: %.60q%s", at(l, first), f.what,
 			l.line(first), remedy)
-	}
-	if sample > 1 && strings.ContainsAny(l.line(0), ",;|\t") && heads.MatchString(l.line(0)) {
-		return fmt.Errorf("%s: expected a caption alone on each line, found the head of a table: %.60q", at(l, 0),
-			l.line(0))
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func refuseForeign(l *lineFile) error {
 // ReadCaptions returns the lines of a file of captions, without white space at their ends. warn is told where they look
 // like lines of another format, which Open refuses.
 func ReadCaptions(path string, warn func(error)) ([]string, error) {
-	l, err := readLines(path)
+	l, err := readLines(path, "captions")
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ func oddIDs(s *Split) error {
 	if count == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %d ids name an image that another names too, but for the ending of a file name: %s",
-		s.ids.path, count, first)
+	return fmt.Errorf("%s: ids of images repeat, endings of file names aside (%d of %d): %s", s.ids.path, count,
+		s.groups.Images(), first)
 }
 
 // stem is an id without the ending of a file name.
@@ -51,9 +51,10 @@ func named(s *Split) bool {
 	return false
 }
 
-// SharedImages returns an error that says how many images of split b split a has too, by their ids; nil for none.
+// SharedImages returns an error that says how many images of split b split a has too, by their ids; nil for none. Ids of
+// b that are the numbers of its own images say nothing.
 func SharedImages(a, b *Split) error {
-	if !named(a) || !named(b) {
+	if a.ids == nil || !named(b) {
 		return nil
 	}
 	have := make(map[string]bool, a.NumImages())

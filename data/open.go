@@ -93,7 +93,7 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 			return nil, err
 		}
 	}
-	if s.ids, err = readLines(s.path("_ids.txt")); err != nil && !missing(err) {
+	if s.ids, err = readLines(s.path("_ids.txt"), "ids"); err != nil && !missing(err) {
 		return nil, err
 	}
 	if s.layout, err = solveLayout(s.captions, s.images, s.ids, o.CaptionsPerImage, s.imagePath); err != nil {
@@ -148,7 +148,7 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 // openCaptions reads the captions, if there are any.
 func (s *Split) openCaptions() error {
 	path := s.CaptionPath()
-	lines, err := readLines(path)
+	lines, err := readLines(path, "captions")
 	if missing(err) {
 		return nil
 	}

@@ -26,7 +26,7 @@ const wordIDsEnd = "_precaps_stan.txt"
 
 // openWordIDs reads the file if there is one.
 func (s *Split) openWordIDs() error {
-	lines, err := readLines(s.path(wordIDsEnd))
+	lines, err := readLines(s.path(wordIDsEnd), "word ids")
 	if missing(err) {
 		return nil
 	}

@@ -158,8 +158,9 @@ func vocabularyOf(value any) (*Vocabulary, error) {
 			numbers = numbers && isNumber
 		}
 		if !numbers {
+			found := strings.Join(names[:min(len(names), 6)], ", ")
 			return nil, fmt.Errorf("no word2idx in it, but %s; expected word2idx, idx2word and idx, a dict of words "+
-				"and their ids, or a list of words", strings.Join(names[:min(len(names), 6)], ", "))
+				"and their ids, or a list of words", cmp.Or(found, "nothing"))
 		}
 		ids, n = d, nil
 	}
