@@ -73,7 +73,12 @@ data finds them; other weights, features or captions are encoded again.`,
 				return usagef("--extractor is for a picture: add --image FILE")
 			}
 			if len(o.Checkpoints) == 0 {
-				return usagef("which network? name a run or a checkpoint before the query, or with --checkpoint")
+				found := "no argument"
+				if len(args) > 0 {
+					found = fmt.Sprintf("%q, which is neither", args[0])
+				}
+				return usagef("which network? expected a run or a checkpoint before the query, or with --checkpoint, "+
+					"found %s", found)
 			}
 			return nil
 		},
