@@ -51,8 +51,8 @@ func named(s *Split) bool {
 	return false
 }
 
-// SharedImages returns an error that says how many images of split b split a has too, by their ids; nil for none. Ids of
-// b that are the numbers of its own images say nothing.
+// SharedImages returns an error that says how many images of split b split a has too, by their ids; nil for none. Ids
+// of b that are the numbers of its own images say nothing.
 func SharedImages(a, b *Split) error {
 	if a.ids == nil || !named(b) {
 		return nil

@@ -22,7 +22,8 @@ type lineSpan struct{ lo, hi uint32 }
 // maxLineFile is the size that 32-bit places can address.
 const maxLineFile = 1<<32 - 1
 
-// readLines reads a UTF-8 file of captions, ids or the like, as what calls them. A line feed ends a line; one at the end of the file starts no further line.
+// readLines reads a UTF-8 file of captions, ids or the like, as what calls them. A line feed ends a line; one at the
+// end of the file starts no further line.
 func readLines(path, what string) (*lineFile, error) {
 	s, err := regular.ReadText(path, maxLineFile, what)
 	if err != nil {
