@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,14 +18,15 @@ import (
 // Amend changes the images of a gallery and returns when the change is on the disk; after an error nothing has changed.
 // write writes, for each image that is added, its features in the type of the feature file (FeatureDType), and its
 // boxes in pixels where the gallery has boxes. Of several processes that amend a gallery one is first and the others
-// follow. Ids that were removed earlier are left out of a removal.
-func Amend(dir, split string, c Change, write func(io.Writer) error) (err error) {
+// follow, until ctx ends. Ids that were removed earlier are left out of a removal. What is done under the lock takes time
+// in proportion to the images, the changes and the ids, each for itself.
+func Amend(ctx context.Context, dir, split string, c Change, write func(io.Writer) error) (err error) {
 	if _, err := os.Lstat((&Split{dir: dir, name: split}).CaptionPath()); err == nil {
 		return refuse(nil, "split %s of %s has captions; images are added to and removed from a gallery, which has "+
 			"none", split, dir)
 	}
 	path := ChangesFile(dir, split)
-	lock, err := lockChanges(filepath.Join(dir, "."+split+"_changes"))
+	lock, err := lockChanges(ctx, filepath.Join(dir, "."+split+"_changes"))
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func Amend(dir, split string, c Change, write func(io.Writer) error) (err error)
 		if head, headBytes = now.changesHead, now.head; len(c.Removed) > 0 {
 			c.Removed = slices.DeleteFunc(slices.Clone(c.Removed), func(id string) bool {
 				_, there := m.at[id]
-				return !there && now.removed(id)
+				return !there && now.gone[id]
 			})
 		}
 	}
@@ -62,6 +64,9 @@ func Amend(dir, split string, c Change, write func(io.Writer) error) (err error)
 	}
 	note, err := json.Marshal(c)
 	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	features, boxes := head.sizes()
@@ -96,12 +101,16 @@ func (c *counter) Write(b []byte) (int, error) {
 const lockWait = 30 * time.Second
 
 // lockChanges locks a journal, waiting for others that change it.
-func lockChanges(path string) (io.Closer, error) {
+func lockChanges(ctx context.Context, path string) (io.Closer, error) {
 	for until := time.Now().Add(lockWait); ; {
 		lock, err := runfs.Lock(path, "try again when the other process is done")
 		if err == nil || !errors.Is(err, runfs.ErrLocked) || time.Now().After(until) {
 			return lock, err
 		}
-		time.Sleep(5 * time.Millisecond)
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }

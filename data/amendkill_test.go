@@ -51,7 +51,7 @@ func TestAmendIsWholeAfterKills(t *testing.T) {
 		s.Close()
 		for ; ; n++ {
 			v := float32(n)
-			try.Do(t, Amend(dir, "test", step(n), features(false, v, v, v)))
+			try.Do(t, Amend(t.Context(), dir, "test", step(n), features(false, v, v, v)))
 			fmt.Printf("done %d\n", n+1)
 		}
 	}

@@ -131,6 +131,7 @@ type changes struct {
 	file   *journal.File
 	base   RowSource
 	places []place
+	gone   map[string]bool // ids that were removed and did not come back
 }
 
 // Rows implements RowSource.
@@ -297,6 +298,7 @@ func openChanges(s *Split) error {
 func install(s *Split, c *changes, m *members) {
 	var ids strings.Builder
 	var pixels []float32
+	c.gone = m.gone
 	for i, id := range m.ids {
 		if id == "" {
 			continue
@@ -350,14 +352,6 @@ func ImageIDs(s *Split) []string {
 		ids[i] = s.ImageID(s.RowOf(i))
 	}
 	return ids
-}
-
-// removed reports whether an image was removed once.
-func (c *changes) removed(id string) bool {
-	return slices.ContainsFunc(c.file.Records, func(r journal.Record) bool {
-		var change Change
-		return json.Unmarshal(r.Note, &change) == nil && slices.Contains(change.Removed, id)
-	})
 }
 
 // FeatureDType returns the type in which the features of a split are stored, and whether images that are added to it

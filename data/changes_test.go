@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"vsetrain/internal/files/crash"
 	"vsetrain/internal/files/disk"
@@ -98,7 +100,7 @@ func TestAmend(t *testing.T) {
 			{Change{Added: added("c")}, nil, "im0=0 im2=2 b=60 im1=70", errors.New("0 bytes of 1 images")},
 			{Change{Added: added("ü é.jpg")}, []float32{80}, "im0=0 im2=2 b=60 im1=70 ü é.jpg=80", nil},
 		} {
-			err := Amend(w.dir, "test", c.change, features(boxes, c.values...))
+			err := Amend(t.Context(), w.dir, "test", c.change, features(boxes, c.values...))
 			if c.kind == nil && err != nil || c.kind != nil && (err == nil || !errors.Is(err, c.kind) &&
 				!strings.Contains(err.Error(), c.kind.Error())) {
 				t.Errorf("%+v: %v, want %v", c.change, err, c.kind)
@@ -140,7 +142,7 @@ func TestAmend(t *testing.T) {
 // Changes belong to the files that they were made of, and to galleries.
 func TestChangesOfOthers(t *testing.T) {
 	w := gallery(t, 4, false)
-	try.Do(t, Amend(w.dir, "test", Change{Added: added("nan")}, features(false, float32(math.NaN()))))
+	try.Do(t, Amend(t.Context(), w.dir, "test", Change{Added: added("nan")}, features(false, float32(math.NaN()))))
 	if r, err := Check(w.dir, CheckOptions{}); err != nil || r.OK() || !strings.Contains(problems(r),
 		"error test_changes.bin: ") || !strings.Contains(problems(r), "must be finite") {
 		t.Errorf("%+v, %v", r, err)
@@ -158,7 +160,7 @@ func TestChangesOfOthers(t *testing.T) {
 		ids, ims := w.read(t, "test_ids.txt"), w.read(t, "test_ims.npy")
 		c.spoil()
 		try.Refuses(Open(w.dir, "test", OpenOptions{Partial: true}))(t, c.want)
-		if Amend(w.dir, "test", Change{Removed: []string{"im1"}}, nil) == nil {
+		if Amend(t.Context(), w.dir, "test", Change{Removed: []string{"im1"}}, nil) == nil {
 			t.Errorf("%s: amended", name)
 		}
 		w.write(t, "test_ids.txt", ids)
@@ -167,13 +169,13 @@ func TestChangesOfOthers(t *testing.T) {
 	}
 	w = newWorld(t, 4, 5, true, "test")
 	os.Remove(w.path("test_caps.txt"))
-	try.Fails(t, Amend(w.dir, "test", Change{Removed: []string{"im1"}}, nil), "20 rows of 4 images")
+	try.Fails(t, Amend(t.Context(), w.dir, "test", Change{Removed: []string{"im1"}}, nil), "20 rows of 4 images")
 	w = gallery(t, 2, false)
 	w.write(t, "test_ids.txt", "a\nb\n")
 	w.halves(t, "test_ims.npy", []int{2, 3, 4}, make([]float32, 24))
 	half := make([]byte, 24)
 	half[1] = 0x3c // 1
-	try.Do(t, Amend(w.dir, "test", Change{Added: added("c")}, func(to io.Writer) error {
+	try.Do(t, Amend(t.Context(), w.dir, "test", Change{Added: added("c")}, func(to io.Writer) error {
 		_, err := to.Write(half)
 		return err
 	}))
@@ -190,7 +192,7 @@ func TestAmendTogether(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			err := Amend(w.dir, "test", Change{Added: added(fmt.Sprint(i))}, features(false, float32(i)))
+			err := Amend(t.Context(), w.dir, "test", Change{Added: added(fmt.Sprint(i))}, features(false, float32(i)))
 			if err != nil {
 				t.Error(err)
 			}
@@ -205,16 +207,61 @@ func TestAmendTogether(t *testing.T) {
 	}
 }
 
+// Ten times as many ids over ten times as many changes take ten times the work, also where no id is there any more.
+func TestWorkOfRemovals(t *testing.T) {
+	work := func(n int) float64 {
+		w := gallery(t, 2, false)
+		gone := make([]string, n)
+		for i := range gone {
+			gone[i] = fmt.Sprint("gone", i)
+			c := Change{Added: added(gone[i])}
+			if i > 0 {
+				c.Removed = gone[i-1 : i]
+			}
+			try.Do(t, Amend(t.Context(), w.dir, "test", c, features(false, 1)))
+		}
+		gone = gone[:n-1]
+		return testing.AllocsPerRun(1, func() {
+			try.Do(t, Amend(t.Context(), w.dir, "test", Change{Removed: gone}, nil))
+		})
+	}
+	const n = 10
+	if few, many := work(n), work(10*n); many > 11*few {
+		t.Errorf("%d changes and ids: %.0f allocations; %d: %.0f", n, few, 10*n, many)
+	}
+}
+
+// A change waits for another no longer than it is told to.
+func TestAmendIsBounded(t *testing.T) {
+	w := gallery(t, 2, false)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err := Amend(t.Context(), w.dir, "test", Change{Added: added("a")}, func(to io.Writer) error { // holds the lock
+		inner := Amend(ctx, w.dir, "test", Change{Removed: []string{"im0"}}, nil)
+		if !errors.Is(inner, context.DeadlineExceeded) {
+			t.Errorf("beside another: %v", inner)
+		}
+		return features(false, 5)(to)
+	})
+	try.Do(t, err)
+	if err := Amend(ctx, w.dir, "test", Change{Removed: []string{"im0"}}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after its time: %v", err)
+	}
+	if got := held(t, w.open(t, "test", OpenOptions{Partial: true})); got != "im0=0 im1=1 a=5" {
+		t.Error(got)
+	}
+}
+
 // Wherever the disk is full while images are added, the error says so and the images are those of before; with room the
 // same addition works.
 func TestAmendOnFullDisk(t *testing.T) {
 	c := Change{Added: added("b", "c"), Removed: []string{"im0"}}
 	for at := 0; ; at++ {
 		w := gallery(t, 2, false)
-		try.Do(t, Amend(w.dir, "test", Change{Added: added("a")}, features(false, 50)))
+		try.Do(t, Amend(t.Context(), w.dir, "test", Change{Added: added("a")}, features(false, 50)))
 		amend := func() error {
 			t.Helper()
-			err := Amend(w.dir, "test", c, features(false, 60, 70))
+			err := Amend(t.Context(), w.dir, "test", c, features(false, 60, 70))
 			if got := held(t, w.open(t, "test", OpenOptions{Partial: true})); err != nil && got != "im0=0 im1=1 a=50" ||
 				err == nil && got != "im1=1 a=50 b=60 c=70" {
 				t.Errorf("full at call %d: %s, %v", at, got, err)
@@ -238,8 +285,9 @@ func TestUnchanged(t *testing.T) {
 	w := gallery(t, 4, true)
 	o := OpenOptions{Partial: true, Boxes: true}
 	first := w.open(t, "test", o)
-	try.Do(t, errors.Join(Amend(w.dir, "test", Change{Removed: []string{"im1"}, Added: added("a")}, features(true, 50)),
-		Amend(w.dir, "test", Change{Removed: []string{"im2"}, Added: added("im1")}, features(true, 60))))
+	try.Do(t, errors.Join(
+		Amend(t.Context(), w.dir, "test", Change{Removed: []string{"im1"}, Added: added("a")}, features(true, 50)),
+		Amend(t.Context(), w.dir, "test", Change{Removed: []string{"im2"}, Added: added("im1")}, features(true, 60))))
 	second := w.open(t, "test", o)
 	check := func(what string, a, b *Split, want ...int32) {
 		t.Helper()
@@ -251,7 +299,7 @@ func TestUnchanged(t *testing.T) {
 	check("the same", second, w.open(t, "test", o), 0, 1, 2, 3)
 	os.Remove(ChangesFile(w.dir, "test"))
 	again := Change{Removed: []string{"im1"}, Added: added("a")}
-	try.Do(t, Amend(w.dir, "test", again, features(true, 51)))
+	try.Do(t, Amend(t.Context(), w.dir, "test", again, features(true, 51)))
 	third := w.open(t, "test", o) // im0 im2 im3 a, another a
 	check("another journal", second, third, 0, -1, 1, -1)
 	data := make([]float32, 36)

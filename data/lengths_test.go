@@ -146,7 +146,7 @@ func TestGalleryKeepsTheRegionsThatAreThere(t *testing.T) {
 	w := gallery(t, 4, false)
 	w.counts(t, "test", 3, 1, 2, 3)
 	change := Change{Removed: []string{"im0"}, Added: []NewImage{{ID: "new"}}}
-	try.Do(t, Amend(w.dir, "test", change, features(false, 7)))
+	try.Do(t, Amend(t.Context(), w.dir, "test", change, features(false, 7)))
 	folded := t.TempDir()
 	names := try.Get(Fold(w.dir, "test", folded))(t)
 	if !slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, "test_lengths.npy") }) {

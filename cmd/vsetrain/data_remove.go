@@ -52,7 +52,7 @@ passed over, so that the same command may be given again after a failure.
 	return c
 }
 
-func (o *dataRemoveOptions) run(_ context.Context, a *app) error {
+func (o *dataRemoveOptions) run(ctx context.Context, a *app) error {
 	ids := o.IDs
 	if o.File != "" {
 		in := a.In
@@ -70,7 +70,7 @@ func (o *dataRemoveOptions) run(_ context.Context, a *app) error {
 		}
 		ids = append(ids, more...)
 	}
-	if err := data.Amend(o.Dir, o.Split, data.Change{Removed: ids}, nil); err != nil {
+	if err := data.Amend(ctx, o.Dir, o.Split, data.Change{Removed: ids}, nil); err != nil {
 		if errors.Is(err, data.ErrNoImage) {
 			return fmt.Errorf("%w; nothing was removed", err)
 		}
@@ -119,7 +119,7 @@ into another folder: files that programs beside vsetrain read, without {split}_c
 	return c
 }
 
-func (o *dataFoldOptions) run(_ context.Context, a *app) error {
+func (o *dataFoldOptions) run(ctx context.Context, a *app) error {
 	files, err := data.Fold(o.Dir, o.Split, o.Out)
 	if err != nil {
 		return err

@@ -308,8 +308,8 @@ func (g *gallery) Add(ctx context.Context, split, id string, p *pictures.RGB) er
 }
 
 // Remove implements serve.Gallery.
-func (g *gallery) Remove(split string, ids []string) error {
-	return data.Amend(g.dir, split, data.Change{Removed: ids}, nil)
+func (g *gallery) Remove(ctx context.Context, split string, ids []string) error {
+	return data.Amend(ctx, g.dir, split, data.Change{Removed: ids}, nil)
 }
 
 // warn writes a warning into the log where that is JSON.

@@ -139,7 +139,7 @@ func TestServeTold(t *testing.T) {
 	if hangup != nil {
 		ids := try.Get(os.ReadFile(filepath.Join(gallery, "test_ids.txt")))(t)
 		first, _, _ := strings.Cut(string(ids), "\n")
-		try.Do(t, data.Amend(gallery, "test", data.Change{Removed: []string{first}}, nil))
+		try.Do(t, data.Amend(t.Context(), gallery, "test", data.Change{Removed: []string{first}}, nil))
 		try.Do(t, self.Signal(hangup))
 		wait(`"msg":"reload","split":"test","images":5,"version":2,"embedded":0`)
 		want += "reloading" + hangup.String() + " reload "

@@ -78,7 +78,7 @@ func (t *target) without(ids []string) (missing []string, err error) {
 }
 
 // add brings what was computed into the gallery.
-func (t *target) add(x *Extractor, ids []string, w *work, rep *Report) error {
+func (t *target) add(ctx context.Context, x *Extractor, ids []string, w *work, rep *Report) error {
 	var c data.Change
 	for i, s := range w.sizes {
 		if s[0] > 0 {
@@ -91,7 +91,7 @@ func (t *target) add(x *Extractor, ids []string, w *work, rep *Report) error {
 	}
 	if rep.Rows > 0 {
 		rep.Files = []string{data.ChangesFile(t.dir, t.split)}
-		err := data.Amend(t.dir, t.split, c, func(to io.Writer) error {
+		err := data.Amend(ctx, t.dir, t.split, c, func(to io.Writer) error {
 			for _, n := range c.Added {
 				if _, err := io.CopyN(to, w.rows, w.rowSize); err != nil {
 					return err
@@ -150,7 +150,7 @@ func (g *Gallery) Add(ctx context.Context, id string, p *pictures.RGB) error {
 	if err := t.writeBoxes(&boxes, g.Extractor, n); err != nil {
 		return err
 	}
-	return data.Amend(g.Dir, g.Split, data.Change{Added: []data.NewImage{n}}, func(to io.Writer) error {
+	return data.Amend(ctx, g.Dir, g.Split, data.Change{Added: []data.NewImage{n}}, func(to io.Writer) error {
 		_, err := to.Write(append(row, boxes.Bytes()...))
 		return err
 	})

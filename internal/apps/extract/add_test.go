@@ -79,7 +79,7 @@ func TestAdd(t *testing.T) {
 			t.Errorf("left behind: %v, %v", left, err)
 		}
 		fold := filepath.Join(t.TempDir(), "new")
-		try.Do(t, data.Amend(out, "test", data.Change{Removed: []string{"0.png", "5.png"}}, nil))
+		try.Do(t, data.Amend(t.Context(), out, "test", data.Change{Removed: []string{"0.png", "5.png"}}, nil))
 		if _, err := data.Fold(out, "test", fold); err != nil || images(t, fold) != images(t, out) ||
 			strings.Count(images(t, fold), "png") != 5 {
 			t.Errorf("folded: %v\n%s\nwant\n%s", err, images(t, fold), images(t, out))

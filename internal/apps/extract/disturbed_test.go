@@ -84,7 +84,7 @@ func TestDisturbedExtractions(t *testing.T) {
 			try.Do(t, extract(out, c.before)())
 		}
 		if slices.Equal(c.outputs, changes) { // which say when the features were written, where they begin
-			try.Do(t, data.Amend(out, "test", data.Change{Removed: []string{"3.png"}}, nil))
+			try.Do(t, data.Amend(t.Context(), out, "test", data.Change{Removed: []string{"3.png"}}, nil))
 		}
 		program := &crash.Program{Dir: out, Run: c.run(out), Again: c.run(out), Outputs: c.outputs,
 			Done: func() error { return undamaged(out) }}

@@ -136,7 +136,7 @@ func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 		return rep, err
 	}
 	if had != nil {
-		return rep, had.add(x, ids, w, &rep)
+		return rep, had.add(ctx, x, ids, w, &rep)
 	}
 	return rep, r.write(x, ids, w, out, &rep)
 }

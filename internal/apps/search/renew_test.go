@@ -20,7 +20,7 @@ func amend(t *testing.T, o Options, removed []string, added map[string]int, from
 	for id := range added {
 		c.Added = append(c.Added, data.NewImage{ID: id, Width: 640, Height: 480})
 	}
-	try.Do(t, data.Amend(o.Data, "test", c, func(w io.Writer) error {
+	try.Do(t, data.Amend(t.Context(), o.Data, "test", c, func(w io.Writer) error {
 		for _, n := range c.Added {
 			row := make([]float32, from.Regions()*from.Dim())
 			if err := from.ReadImage(row, added[n.ID]); err != nil {

@@ -38,7 +38,7 @@ type Pictures interface {
 // data.ErrNoImage are told apart.
 type Gallery interface {
 	Add(ctx context.Context, split, id string, p *pictures.RGB) error
-	Remove(split string, ids []string) error
+	Remove(ctx context.Context, split string, ids []string) error
 }
 
 // Opened is what a server answers from.

@@ -336,7 +336,7 @@ func removeImages(c *call) error {
 	if len(q.IDs) == 0 {
 		return badRequest("ids: expected the ids of images")
 	}
-	if err := g.Remove(split, q.IDs); err != nil {
+	if err := g.Remove(c.Context(), split, q.IDs); err != nil {
 		return err
 	}
 	return c.ready.changed(c, split)

@@ -265,7 +265,7 @@ func (r *reds) Add(ctx context.Context, split, id string, p *pictures.RGB) error
 	return err
 }
 
-func (r *reds) Remove(split string, ids []string) error {
+func (r *reds) Remove(_ context.Context, split string, ids []string) error {
 	for _, id := range ids {
 		if _, there := r.images[id]; !there {
 			return &data.ChangeError{Text: "no " + id, Kind: data.ErrNoImage}
