@@ -18,8 +18,8 @@ import (
 // Amend changes the images of a gallery and returns when the change is on the disk; after an error nothing has changed.
 // write writes, for each image that is added, its features in the type of the feature file (FeatureDType), and its
 // boxes in pixels where the gallery has boxes. Of several processes that amend a gallery one is first and the others
-// follow, until ctx ends. Ids that were removed earlier are left out of a removal. What is done under the lock takes time
-// in proportion to the images, the changes and the ids, each for itself.
+// follow, until ctx ends. Ids that were removed earlier are left out of a removal. The work under the lock grows with
+// the images, the changes and the ids, not with their product.
 func Amend(ctx context.Context, dir, split string, c Change, write func(io.Writer) error) (err error) {
 	if _, err := os.Lstat((&Split{dir: dir, name: split}).CaptionPath()); err == nil {
 		return refuse(nil, "split %s of %s has captions; images are added to and removed from a gallery, which has "+

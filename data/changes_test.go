@@ -244,7 +244,8 @@ func TestAmendIsBounded(t *testing.T) {
 		return features(false, 5)(to)
 	})
 	try.Do(t, err)
-	if err := Amend(ctx, w.dir, "test", Change{Removed: []string{"im0"}}, nil); !errors.Is(err, context.DeadlineExceeded) {
+	err = Amend(ctx, w.dir, "test", Change{Removed: []string{"im0"}}, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("after its time: %v", err)
 	}
 	if got := held(t, w.open(t, "test", OpenOptions{Partial: true})); got != "im0=0 im1=1 a=5" {

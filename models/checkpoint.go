@@ -43,6 +43,8 @@ type Info struct {
 	Score      float64           `json:"score"` // validation score of these weights, 0 when never validated
 	// Train is the training state that belongs to the extra tensors; absent in a checkpoint of weights alone.
 	Train json.RawMessage `json:"train,omitempty"`
+	// SHA256 is the checksum of the file that the description was read from; "" is unknown.
+	SHA256 string `json:"-"`
 }
 
 const (
@@ -147,6 +149,7 @@ func readInfo(f *safetensors.File) (Info, error) {
 	if err := json.Unmarshal([]byte(desc), &i); err != nil {
 		return i, fmt.Errorf("broken description: %w", err)
 	}
+	i.SHA256 = f.Seal()
 	return i, nil
 }
 

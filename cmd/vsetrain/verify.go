@@ -26,9 +26,9 @@ func newCmdVerify(a *app) *cobra.Command {
 		Short: "Read files completely and say whether they are as they were written",
 		Long: `Read every file of a run, a data set, a sweep or a single file, and compare it with what was noted when
 it was written: the manifest of a data set (vsetrain-manifest.json), the checksums in checkpoints, events,
-configurations and results, the log as the last checkpoint counted it. A damaged file is named with the block of
-1 MiB, or the tensor, that differs. Exits with 1 then. What has no checksum is listed once: files of other programs
-and of earlier versions.
+configurations and results, and what the last checkpoint of a run says of its log and its other parts. A damaged file
+is named with the block of 1 MiB, or the tensor, that differs; so is a part that is missing or of another run. Exits
+with 1 then. What has no checksum is listed once: files of other programs and of earlier versions.
 
 docs/reliability.md says what is noted where.`,
 		Example: `  vsetrain verify runs/demo

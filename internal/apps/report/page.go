@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 )
 
 //go:embed page.html
@@ -106,15 +106,16 @@ func (r *Report) CSV() string {
 }
 
 // Write writes the report into a folder: index.html, tables.md, tables.tex, a .csv for each table and figure, .svg and
-// .pdf for each figure, .png for each heat map. It returns how many files it wrote.
+// .pdf for each figure, .png for each heat map, and their manifest. It returns how many files it wrote beside that.
 func (r *Report) Write(dir string, now time.Time) (files int, err error) {
-	if err := atomicfile.MkdirAll(dir); err != nil {
+	f, err := integrity.NewFolder(dir)
+	if err != nil {
 		return 0, err
 	}
+	defer f.Abort()
 	write := func(name string, b []byte) {
 		if err == nil {
-			err = atomicfile.WriteFile(filepath.Join(dir, name), atomicfile.Bytes(b))
-			files++
+			err = f.Write(name, atomicfile.Bytes(b))
 		}
 	}
 	var html bytes.Buffer
@@ -144,7 +145,11 @@ func (r *Report) Write(dir string, now time.Time) (files int, err error) {
 			}
 		}
 	}
-	return files, err
+	if err != nil {
+		return 0, err
+	}
+	files = len(f.Files())
+	return files, f.Commit()
 }
 
 func dataURI(kind string, b []byte) string {

@@ -87,7 +87,7 @@ func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	n := try.Get(r.Write(dir, time.Unix(0, 0)))(t)
 	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != n {
+	if err != nil || len(files) != n+1 { // the manifest
 		t.Errorf("%d files, %d written, %v", len(files), n, err)
 	}
 	csv, err := os.ReadFile(filepath.Join(dir, "curves-vsepp.csv"))

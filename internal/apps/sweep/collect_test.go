@@ -51,6 +51,9 @@ func TestCollect(t *testing.T) {
 	if err != nil || len(files) != 7 {
 		t.Fatalf("%q, %v", files, err)
 	}
+	if m, err := integrity.Read(dir); err != nil || len(m.Names()) != len(files) { // so that verify reads them
+		t.Errorf("manifest %v, %v", m, err)
+	}
 	best := try.Get(config.Load(config.Request{File: filepath.Join(dir, "best.yaml")}))(t)
 	want := p.Trials[3].Config
 	if want.Run.Dir = ""; len(config.Differences("", best.Config, want)) > 0 {

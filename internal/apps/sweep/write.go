@@ -2,10 +2,10 @@ package sweep
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -15,35 +15,40 @@ import (
 	"vsetrain/internal/run/config"
 )
 
-// Write puts the tables (results.csv, results.json), the best configuration (best.yaml) and the plots (parallel,
-// importance; .svg and .pdf) into a folder and returns the files.
+// Write puts the tables (results.csv, results.json), the best configuration (best.yaml), the plots (parallel,
+// importance; .svg and .pdf) and a manifest of these into a folder and returns the files.
 func (c *Collection) Write(d *Definition, dir string) (files []string, err error) {
-	if err := atomicfile.MkdirAll(dir); err != nil {
+	f, err := integrity.NewFolder(dir)
+	if err != nil {
 		return nil, err
 	}
-	add := func(name string, write func(path string) error) {
+	defer f.Abort()
+	add := func(name string, write func(io.Writer) error) {
 		if err == nil {
-			files = append(files, filepath.Join(dir, name))
-			err = write(filepath.Join(dir, name))
+			err = f.Write(name, write)
 		}
 	}
-	add("results.csv", func(path string) error {
-		return atomicfile.WriteFile(path, func(w io.Writer) error { return c.csv(d, w) })
-	})
-	add("results.json", func(path string) error { return integrity.WriteJSON(path, c) })
-	if len(c.Rows) == 0 {
-		return files, err
+	results, err := json.MarshalIndent(c, "", "  ")
+	add("results.csv", func(w io.Writer) error { return c.csv(d, w) })
+	add("results.json", atomicfile.Bytes(integrity.Seal(append(results, '\n'))))
+	plot := func(name string, p *chart.Drawing) {
+		add(name+".svg", atomicfile.Bytes(p.SVG()))
+		add(name+".pdf", atomicfile.Bytes(p.PDF()))
 	}
-	add("best.yaml", func(path string) error { return atomicfile.WriteFile(path, c.bestConfig) })
-	for _, ext := range []string{".svg", ".pdf"} {
+	if len(c.Rows) > 0 {
+		add("best.yaml", c.bestConfig)
 		if len(d.Axes) > 0 {
-			add("parallel"+ext, c.parallel(d).Save)
+			plot("parallel", c.parallel(d))
 		}
 		if len(c.Importance) > 0 {
-			add("importance"+ext, c.bars().Save)
+			plot("importance", c.bars())
 		}
 	}
-	return files, err
+	if err != nil {
+		return nil, err
+	}
+	files = f.Paths()
+	return files, f.Commit()
 }
 
 // csv writes a line for each seed of each point, the best point first.

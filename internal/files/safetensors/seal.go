@@ -63,6 +63,9 @@ func WriteSealed(w io.Writer, tensors []Tensor, metadata map[string]string, data
 	return WriteStream(w, tensors, sealed, data)
 }
 
+// Seal returns the SHA-256 that a sealed file carries, "" of another.
+func (f *File) Seal() string { return f.metadata[sealKey] }
+
 // Verify reads all of a sealed file and returns ErrDamaged where the content does not fit the checksum. A file without
 // one is whole as far as can be known; then sealed is false. ErrDamaged does not name the file.
 func (f *File) Verify() (sealed bool, err error) {

@@ -2,50 +2,39 @@ package checkpoints
 
 import (
 	"encoding/json"
-	"io"
 	"path/filepath"
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/integrity"
 )
 
-// folder is a set of new files in one folder, whose other files stay.
-type folder struct {
-	atomicfile.Set
-	dir string
-}
+// folder is the folder of an export.
+type folder struct{ *integrity.Folder }
 
-// prepare makes the folder. Without force none of the files may be there.
-func (f *folder) prepare(force bool, names []string) error {
+// newFolder makes the folder. Without force none of the files may be there.
+func newFolder(dir string, force bool, names []string) (folder, error) {
 	for _, name := range names {
-		if err := RefuseOverwrite(filepath.Join(f.dir, name), force); err != nil {
-			return err
+		if err := RefuseOverwrite(filepath.Join(dir, name), force); err != nil {
+			return folder{}, err
 		}
 	}
-	return atomicfile.MkdirAll(f.dir)
+	f, err := integrity.NewFolder(dir)
+	return folder{f}, err
 }
 
-func (f *folder) add(name string, write func(io.Writer) error) error {
-	file, err := atomicfile.Create(filepath.Join(f.dir, name))
-	if err != nil {
-		return err
-	}
-	f.Add(file)
-	return write(file)
-}
-
-func (f *folder) addJSON(name string, v any) error {
+func (f folder) addJSON(name string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return f.add(name, atomicfile.Bytes(append(b, '\n')))
+	return f.Write(name, atomicfile.Bytes(append(b, '\n')))
 }
 
 // addVocabulary writes the files of a lexicon.
-func (f *folder) addVocabulary(v text.Lexicon) error {
+func (f folder) addVocabulary(v text.Lexicon) error {
 	for _, file := range v.Files() {
-		if err := f.add(file.Name, file.Write); err != nil {
+		if err := f.Write(file.Name, file.Write); err != nil {
 			return err
 		}
 	}

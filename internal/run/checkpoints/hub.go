@@ -35,12 +35,12 @@ func ExportHub(r HubRequest) (files []string, found string, err error) {
 		if err != nil {
 			return err
 		}
-		f := &folder{dir: r.Dir}
-		defer f.Abort()
 		names := append(append(onnxNames(), HubCard, HubConfig, models.HubName), vocabularyNames(v)...)
-		if err := f.prepare(r.Force, names); err != nil {
+		f, err := newFolder(r.Dir, r.Force, names)
+		if err != nil {
 			return err
 		}
+		defer f.Abort()
 		if err := f.addHub(r, cfg, m, c, v, recalls); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func ExportHub(r HubRequest) (files []string, found string, err error) {
 	return files, c.Describe(), nil
 }
 
-func (f *folder) addHub(r HubRequest, cfg *config.Config, m *models.Model, c models.Weights, v text.Lexicon,
+func (f folder) addHub(r HubRequest, cfg *config.Config, m *models.Model, c models.Weights, v text.Lexicon,
 	recalls []recallFile) error {
 	if m.HasONNX() {
 		e, err := m.ONNX()
@@ -84,6 +84,6 @@ func (f *folder) addHub(r HubRequest, cfg *config.Config, m *models.Model, c mod
 	if sections == nil {
 		card.trained = cfg
 	}
-	return errors.Join(f.addVocabulary(v), f.add(HubConfig, atomicfile.Bytes(settings)), f.add(HubCard, card.write),
-		f.add(models.HubName, func(w io.Writer) error { return writeWeights(w, m, c, v) }))
+	return errors.Join(f.addVocabulary(v), f.Write(HubConfig, atomicfile.Bytes(settings)), f.Write(HubCard, card.write),
+		f.Write(models.HubName, func(w io.Writer) error { return writeWeights(w, m, c, v) }))
 }

@@ -83,11 +83,11 @@ func ExportONNX(from Source, dir string, force bool) (files []string, found stri
 		if err := needsVocabulary(in, v); err != nil {
 			return err
 		}
-		f := &folder{dir: dir}
-		defer f.Abort()
-		if err := f.prepare(force, append(onnxNames(), vocabularyNames(v)...)); err != nil {
+		f, err := newFolder(dir, force, append(onnxNames(), vocabularyNames(v)...))
+		if err != nil {
 			return err
 		}
+		defer f.Abort()
 		d := describeONNX(m, v, e, c.Describe())
 		if err := errors.Join(f.addEncoders(e), f.addVocabulary(v), f.addJSON(ONNXPreprocessing, d)); err != nil {
 			return err
@@ -139,17 +139,17 @@ func describeONNX(m *models.Model, v text.Lexicon, e *models.ONNX, checkpoint st
 	return d
 }
 
-func (f *folder) addEncoders(e *models.ONNX) error {
+func (f folder) addEncoders(e *models.ONNX) error {
 	return errors.Join(f.addModel(ONNXImages, e.Images), f.addModel(ONNXCaptions, e.Captions))
 }
 
 // addModel writes a model of ONNX, and its weights into a file of their own where they are too large for one.
-func (f *folder) addModel(name string, g *onnx.Graph) error {
+func (f folder) addModel(name string, g *onnx.Graph) error {
 	if g.Fits() {
-		f.Remove(filepath.Join(f.dir, name+apart))
-		return f.add(name, g.Encode)
+		f.Remove(filepath.Join(f.Dir, name+apart))
+		return f.Write(name, g.Encode)
 	}
-	return f.add(name+apart, func(weights io.Writer) error {
-		return f.add(name, func(w io.Writer) error { return g.EncodeApart(w, weights, name+apart) })
+	return f.Write(name+apart, func(weights io.Writer) error {
+		return f.Write(name, func(w io.Writer) error { return g.EncodeApart(w, weights, name+apart) })
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/models"
 )
 
 // RunOf returns the run directory that a checkpoint path names or lies in.
@@ -22,4 +23,37 @@ func RunOf(path string) (string, bool, error) {
 		}
 	}
 	return "", false, nil
+}
+
+// lexiconName is the file of the vocabulary that a network reads captions with.
+func lexiconName(m *models.Options) string {
+	if m.TextEncoder == models.TextBert {
+		return (*text.BertCaptions)(nil).FileName()
+	}
+	return (*text.Vocabulary)(nil).FileName()
+}
+
+// VocabularyOf returns the vocabulary file of a checkpoint: of the run directory that its path names or lies in, or
+// beside it in a folder of the Hub's layout. It is "" for a file elsewhere.
+func VocabularyOf(path string, m *models.Options) (string, error) {
+	name := lexiconName(m)
+	dir, ok, err := RunOf(path)
+	if err != nil {
+		return "", err
+	}
+	if ok {
+		return filepath.Join(dir, name), nil
+	}
+	if filepath.Base(path) != models.HubName {
+		path = filepath.Join(path, models.HubName)
+	}
+	there, err := runfs.Exists(path)
+	file := filepath.Join(filepath.Dir(path), name)
+	if there && err == nil {
+		there, err = runfs.Exists(file)
+	}
+	if !there || err != nil {
+		return "", err
+	}
+	return file, nil
 }

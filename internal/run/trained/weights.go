@@ -3,11 +3,9 @@ package trained
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
-	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/models"
 )
@@ -21,6 +19,10 @@ func OpenWeights(path string, set []string, warn func(error)) (models.Weights, e
 	}
 	c, err := models.OpenWeights(path, given)
 	if err != nil {
+		return nil, err
+	}
+	if err := ofItsRun(path, c); err != nil {
+		c.Close()
 		return nil, err
 	}
 	if text := c.Assumed(); text != "" && warn != nil {
@@ -41,7 +43,7 @@ func LoadWeights(m *models.Model, path string, v text.Lexicon, warn func(error))
 		}
 	}
 	defer c.Close()
-	if err := SameVocabulary(c, v); err != nil {
+	if err := errors.Join(ofItsRun(path, c), SameVocabulary(c, v)); err != nil {
 		return err
 	}
 	if err := c.Restore(m); err != nil {
@@ -70,34 +72,6 @@ func SameVocabulary(c models.Weights, v text.Lexicon) error {
 			c.File(), n, v.Len())
 	}
 	return nil
-}
-
-// VocabularyOf returns the vocabulary file of a checkpoint: of the run directory that its path names or lies in, or
-// beside it in a folder of the Hub's layout. It is "" for a file elsewhere.
-func VocabularyOf(path string, m *models.Options) (string, error) {
-	name := (*text.Vocabulary)(nil).FileName()
-	if m.TextEncoder == models.TextBert {
-		name = (*text.BertCaptions)(nil).FileName()
-	}
-	dir, ok, err := RunOf(path)
-	if err != nil {
-		return "", err
-	}
-	if ok {
-		return filepath.Join(dir, name), nil
-	}
-	if filepath.Base(path) != models.HubName {
-		path = filepath.Join(path, models.HubName)
-	}
-	there, err := runfs.Exists(path)
-	file := filepath.Join(filepath.Dir(path), name)
-	if there && err == nil {
-		there, err = runfs.Exists(file)
-	}
-	if !there || err != nil {
-		return "", err
-	}
-	return file, nil
 }
 
 // fits checks that weights, data and vocabulary belong together, and returns the sizes of the network for this data.

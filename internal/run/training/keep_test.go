@@ -11,6 +11,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
+	"vsetrain/internal/run/trained"
 	"vsetrain/internal/run/training"
 	"vsetrain/models"
 	"vsetrain/train"
@@ -55,7 +56,7 @@ func TestKeep(t *testing.T) {
 	last := try.Get(models.ReadInfo(runtest.Checkpoint(dir, runfs.LastName)))(t)
 	var st struct {
 		train.State
-		Kept []training.Kept
+		Kept []trained.Kept
 	}
 	if err := json.Unmarshal(last.Train, &st); err != nil || len(st.Kept) != 2 || st.Kept[0].Score < st.Kept[1].Score {
 		t.Errorf("%+v, %v", st, err)

@@ -9,6 +9,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/records"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -27,7 +28,7 @@ func (t *archive) restore(path string) (train.Position, error) {
 	if err := t.samePairs(c); err != nil {
 		return train.Position{}, err
 	}
-	var st runState
+	var st trained.State
 	if err := t.Step.RestoreState(c, &st); err != nil {
 		return st.Position, fmt.Errorf("resume: %w", err)
 	}
@@ -83,7 +84,7 @@ func (t *archive) remember(path string) error {
 		return err
 	}
 	defer c.Close()
-	var st runState
+	var st trained.State
 	if len(c.Info.Train) == 0 {
 		return fmt.Errorf("%s holds weights only; name the %s of the earlier run", path, runfs.LastName)
 	}
@@ -110,15 +111,6 @@ func (t *archive) batches() (int, error) {
 	return s.BatchesPerEpoch(), nil
 }
 
-// nextValidation returns the step of the first validation after a position, except for one at the end of training.
-func (t *archive) nextValidation(p train.Position, batches int) int64 {
-	next := int64(p.Epoch+1) * int64(batches)
-	if v := int64(t.Cfg.Train.ValStep); v > 0 {
-		next = min(next, (p.Step/v+1)*v)
-	}
-	return next
-}
-
 // bestFits looks at the best checkpoint of a run that stands at a position. A session that was killed while it saved
 // may have left one of the next validation; one of a later step belongs to a last checkpoint that is not there any
 // more.
@@ -133,7 +125,7 @@ func (t *archive) bestFits(p train.Position, batches int) error {
 			"back if there is a copy; "+
 			"without one it is there again when a validation scores above %.2f", path, p.BestStep, p.Best))
 	}
-	if best > t.nextValidation(p, batches) {
+	if best > trained.NextValidation(p, batches, t.Cfg) {
 		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that "+
 			"belongs to the run, "+
 			"or move %s away and resume, which repeats the steps since %d", path, best, runfs.LastName, p.Step,
@@ -144,7 +136,7 @@ func (t *archive) bestFits(p train.Position, batches int) error {
 
 // logFits refuses a log that has lost lines since the checkpoint was written. That all are gone is a warning: whoever
 // removes the log wants to continue without it.
-func (t *archive) logFits(st *runState) error {
+func (t *archive) logFits(st *trained.State) error {
 	path := t.run.Path(runfs.MetricsName)
 	if t.counted = st.Lines; t.counted == 0 {
 		t.counted = runfs.All // unknown
@@ -198,7 +190,7 @@ func (t *archive) neverSaved() error {
 	if err != nil {
 		return err
 	}
-	first := max(validation, t.nextValidation(train.Position{}, batches))
+	first := max(validation, trained.NextValidation(train.Position{}, batches, t.Cfg))
 	if (validations == 0 || validations == 1 && last == validation) && best <= first {
 		return nil
 	}

@@ -145,25 +145,12 @@ func (t *archive) record() error {
 	return t.run.WriteText(runfs.ConfigName, config.Marshal(t.named))
 }
 
-// sameRun refuses to resume with a configuration that would make it another run. Device, run directory, how long to
-// train, and what is logged may change.
+// sameRun refuses to resume with a configuration that would make it another run.
 func sameRun(earlier, now *config.Config) error {
-	a, b := *earlier, *now
-	for _, c := range []*config.Config{&a, &b} {
-		precision := c.Device.Precision
-		c.Device, c.Run, c.Track, c.Data.Vocab = config.Default().Device, config.Default().Run,
-			config.Default().Track, ""
-		// the weights are in the run's checkpoint
-		c.Model.Bert.Dir, c.Model.Bert.Init, c.Model.WordInit = "", "", ""
-		c.Device.Precision = precision
-		c.Train.Epochs, c.Train.EarlyStop, c.Train.MaxSteps, c.Train.LogStep = 1, 0, 0, 0
-		c.Train.CollapseSteps, c.Train.OnCollapse, c.Train.Keep = 0, "", 0
-	}
-	changed := config.Differences("", a, b)
+	changed := config.IdentityOf(earlier).Differences(config.IdentityOf(now))
 	if len(changed) == 0 {
 		return nil
 	}
 	return fmt.Errorf("the configuration is not the one the run began with: %s; leave it as it was, or start a new "+
-		"run with another --run",
-		strings.Join(changed, ", "))
+		"run with another --run", strings.Join(changed, ", "))
 }

@@ -11,17 +11,10 @@ import (
 
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 	"vsetrain/train"
 )
-
-// runState is what a checkpoint stores of a run beside weights and moments.
-type runState struct {
-	train.State
-	runfs.Counted        // lines of metrics.jsonl
-	Captions      int    `json:"captions"`       // of the training split; order and epochs depend on it; 0 is unknown
-	Kept          []Kept `json:"kept,omitempty"` // checkpoints beside the best one (train.keep), the best first
-}
 
 // save is the loop's hook: the weights first, then the state to resume from, and last what is not kept any longer is
 // removed. A kill in between repeats the steps since the earlier state and arrives at the same files.
@@ -40,9 +33,13 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 	if v != nil {
 		score = v.Score
 	}
+	state := &trained.State{State: train.State{Position: p, Seed: t.Cfg.Seed}, Captions: t.Train.NumCaptions(),
+		Counted: t.logs.Counted(), Kept: kept}
+	if err := state.NameParts(t.run.Path(), t.named); err != nil {
+		return err
+	}
 	err = t.run.WriteFile(runfs.CheckpointsName+"/"+runfs.LastName, func(w io.Writer) error {
-		return t.Step.WriteState(w, t.info(p, score), &runState{State: train.State{Position: p, Seed: t.Cfg.Seed},
-			Captions: t.Train.NumCaptions(), Counted: t.logs.Counted(), Kept: kept})
+		return t.Step.WriteState(w, t.info(p, score), state)
 	})
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
@@ -97,22 +94,19 @@ func (t *archive) stepOfBest() (int64, error) {
 	return info.Step, err
 }
 
-// keptName is the checkpoint of a step among the best ones (train.keep).
-func keptName(step int64) string { return fmt.Sprintf("step-%08d.safetensors", step) }
-
 // saveKept writes the weights behind a validation that is among the best train.keep ones, and returns those to keep,
 // the best first. Of equal scores the earlier is the better.
-func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]Kept, error) {
+func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]trained.Kept, error) {
 	if t.Cfg.Train.Keep < 2 || v == nil {
 		return t.kept, nil
 	}
-	kept := append(slices.Clone(t.kept), Kept{Step: p.Step, Score: v.Score})
-	slices.SortStableFunc(kept, func(a, b Kept) int { return cmp.Compare(b.Score, a.Score) })
+	kept := append(slices.Clone(t.kept), trained.Kept{Step: p.Step, Score: v.Score})
+	slices.SortStableFunc(kept, func(a, b trained.Kept) int { return cmp.Compare(b.Score, a.Score) })
 	kept = kept[:min(len(kept), t.Cfg.Train.Keep)]
-	if !slices.ContainsFunc(kept, func(k Kept) bool { return k.Step == p.Step }) {
+	if !slices.ContainsFunc(kept, func(k trained.Kept) bool { return k.Step == p.Step }) {
 		return kept, nil
 	}
-	return kept, t.saveWeights(keptName(p.Step), t.info(p, v.Score))
+	return kept, t.saveWeights(trained.Kept{Step: p.Step}.Name(), t.info(p, v.Score))
 }
 
 // removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Those of later steps
@@ -128,8 +122,8 @@ func (t *archive) removeOthers(p train.Position) error {
 	for _, f := range files {
 		var step int64
 		if _, err := fmt.Sscanf(filepath.Base(f), "step-%d.safetensors", &step); err != nil ||
-			filepath.Base(f) != keptName(step) || step > p.Step ||
-			slices.ContainsFunc(t.kept, func(k Kept) bool { return k.Step == step }) {
+			filepath.Base(f) != (trained.Kept{Step: step}).Name() || step > p.Step ||
+			slices.ContainsFunc(t.kept, func(k trained.Kept) bool { return k.Step == step }) {
 			continue
 		}
 		if err := disk.Now().Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,7 @@ import (
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/run/track"
+	"vsetrain/internal/run/trained"
 	"vsetrain/train"
 )
 
@@ -49,7 +50,7 @@ type archive struct {
 	told     func(step int64) // Request.Saved
 	saved    int64            // step of the last checkpoint, 0 without one
 	counted  int              // lines of the log that the last checkpoint counts, 0 without one
-	kept     []Kept           // checkpoints of the best validations so far (train.keep)
+	kept     []trained.Kept   // checkpoints of the best validations so far (train.keep)
 }
 
 // savedAt notes that the state at a step is safe on disk.
@@ -74,10 +75,4 @@ func (t *archive) close() {
 	if t.run != nil {
 		t.run.Close()
 	}
-}
-
-// Kept is a checkpoint that is kept because it is among the best ones.
-type Kept struct {
-	Step  int64   `json:"step"`
-	Score float64 `json:"score"`
 }

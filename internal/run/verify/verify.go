@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ import (
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/files/tfevents"
 	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 )
 
@@ -55,6 +57,7 @@ func Path(ctx context.Context, path string, progress func(phase string, done, to
 		size int64
 	}
 	var files []found
+	var runs []string
 	total, done := int64(0), int64(0)
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) {
 		if info, err := os.Stat(real); err == nil && info.IsDir() { // links below it are not followed
@@ -72,6 +75,9 @@ func Path(ctx context.Context, path string, progress func(phase string, done, to
 			return nil
 		case e.IsDir():
 			r.missing(at, v.manifest(at))
+			if there, err := runfs.Exists(filepath.Join(at, runfs.CheckpointsName)); err == nil && there {
+				runs = append(runs, at)
+			}
 			return nil
 		}
 		if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() { // a link may lead to a folder
@@ -80,6 +86,7 @@ func Path(ctx context.Context, path string, progress func(phase string, done, to
 		}
 		return nil
 	})
+	outcome := map[string]error{} // by path
 	for _, f := range files {
 		if err == nil {
 			err = ctx.Err()
@@ -88,10 +95,31 @@ func Path(ctx context.Context, path string, progress func(phase string, done, to
 			return r, err
 		}
 		progress("verify", int(done>>20), int(total>>20))
-		r.add(f.path, v.file(f.path))
+		outcome[f.path] = v.file(f.path)
 		done += f.size
 	}
+	for _, dir := range runs {
+		if outcome[filepath.Join(dir, runfs.CheckpointsName, runfs.LastName)] == nil {
+			misfits(dir, outcome)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(outcome)) {
+		r.add(path, outcome[path])
+	}
 	return r, err
+}
+
+// misfits adds to the outcome of the files of a run what does not belong to its last checkpoint.
+func misfits(dir string, outcome map[string]error) {
+	wrong, err := trained.Misfits(dir)
+	if err != nil {
+		wrong = map[string]string{filepath.Join(dir, runfs.CheckpointsName, runfs.LastName): err.Error()}
+	}
+	for path, what := range wrong {
+		if was, there := outcome[path]; !there || was == nil || errors.Is(was, errNothing) {
+			outcome[path] = errors.New(what)
+		}
+	}
 }
 
 // add takes over the outcome of a file.
@@ -253,10 +281,12 @@ func plainText(path string) error {
 	return errNothing
 }
 
-// ofRun returns the description of the last, or the best, checkpoint of the run that a file lies in.
+// ofRun returns the description of the last, or the best, checkpoint of the run that a file lies in, or of the weights
+// beside it in a folder of the Hub's layout.
 func ofRun(path string) (models.Info, error) {
-	for _, name := range []string{runfs.LastName, runfs.BestName} {
-		info, err := models.ReadInfo(filepath.Join(filepath.Dir(path), runfs.CheckpointsName, name))
+	for _, name := range []string{runfs.CheckpointsName + "/" + runfs.LastName,
+		runfs.CheckpointsName + "/" + runfs.BestName, models.HubName} {
+		info, err := models.ReadInfo(filepath.Join(filepath.Dir(path), name))
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return info, err
 		}
