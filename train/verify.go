@@ -38,8 +38,7 @@ type FlippedBits struct {
 }
 
 func (e *FlippedBits) Error() string {
-	return fmt.Sprintf("%s: %s; the state was not saved, and the last checkpoint stands: %s", e.Device, e.Array,
-		e.Remedy)
+	return fmt.Sprintf("%s: %s; the state was not saved: %s", e.Device, e.Array, e.Remedy)
 }
 
 func newVerifier(opt *optimiser, r runner, rec *recorder, every, batches int) (*verifier, error) {
@@ -191,7 +190,7 @@ func flipped(err error) bool {
 
 func (v *verifier) failure(what string) error {
 	return &FlippedBits{Device: v.opt.dev.Name(), Array: what, Remedy: "test the memory and the " +
-		"processors of this machine, and continue with --resume"}
+		"processors of this machine"}
 }
 
 // residentPart is what of the resident data a step adds.

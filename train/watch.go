@@ -61,8 +61,8 @@ func (l *Loop) explain(err error, p Position) error {
 	if p.Step == 0 {
 		more = "; a loss needs a finite gradient where all scores are equal, as they nearly are at first"
 	}
-	return fmt.Errorf("step %d (epoch %d, iteration %d): %w; the parameters were not updated and the last checkpoint "+
-		"stands. Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'%s",
+	return fmt.Errorf("step %d (epoch %d, iteration %d): %w; the parameters were not updated. "+
+		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'%s",
 		p.Step+1, p.Epoch, p.Iter, err, more)
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -19,9 +20,11 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/files/crash"
+	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/verify"
+	"vsetrain/models"
 )
 
 // noGPU is an environment in which none is looked for.
@@ -248,6 +251,9 @@ func (j *crashJob) program(t *testing.T, dir string) *crash.Program {
 	wanted := map[string]*runtest.Outcome{} // of the runs, undisturbed
 	run := func(command string) error {
 		code, out := inProcess(j.ask, strings.Fields(command)...)
+		if err := claimed(out); err != nil {
+			return fmt.Errorf("%w: exit code %d: %w\n%s", crash.ErrSilent, code, err, out)
+		}
 		if code == exitOK && strings.Count(out, answered+"200 OK") == len(j.ask) {
 			for _, run := range strings.Fields(j.runs) {
 				if wanted[run] == nil {
@@ -276,6 +282,33 @@ func (j *crashJob) program(t *testing.T, dir string) *crash.Program {
 			}
 			return undamaged()
 		}}
+}
+
+// claims are what a command says that it has left, and each is a file.
+var claims = []*regexp.Regexp{regexp.MustCompile(`(?m)\bwritten to (.+)$`), regexp.MustCompile(`(?m)^written: (.+)$`),
+	regexp.MustCompile(`(?m)\bweights (?:in|are in) (.+)$`)}
+
+// claimed returns an error where a command says that a file is there which is not.
+func claimed(out string) error {
+	for _, claim := range claims {
+		for _, m := range claim.FindAllStringSubmatch(out, -1) {
+			for _, file := range strings.FieldsFunc(strings.ReplaceAll(m[1], " and ", ","), func(r rune) bool {
+				return r == ',' || r == ' '
+			}) {
+				if _, err := os.Stat(file); err != nil {
+					return fmt.Errorf("it says %q: %w", m[0], err)
+				}
+			}
+		}
+	}
+	saved := regexp.MustCompile(`(?:state is saved|checkpoint of step (\d+) is saved).*--run (\S+)`)
+	for _, m := range saved.FindAllStringSubmatch(out, -1) {
+		info, err := models.ReadInfo(filepath.Join(m[2], runfs.CheckpointsName, runfs.LastName))
+		if err != nil || m[1] != "" && m[1] != fmt.Sprint(info.Step) {
+			return fmt.Errorf("it says %q, and the checkpoint is of step %d (%v)", m[0], info.Step, err)
+		}
+	}
+	return nil
 }
 
 // missing is what verify says of a file that a set lacks: anybody sees it. It is so where a file could neither be

@@ -5,7 +5,9 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -82,6 +84,30 @@ func TestClosedPipeSavesTheState(t *testing.T) {
 		}
 		if !exists(filepath.Join(dir, run, "checkpoints", "last.safetensors")) {
 			t.Error("nothing is saved")
+		}
+	}
+}
+
+// A training that is told to end at any moment, as one process or as a rank that waits for the others, says that its
+// state is saved, and ends with the code for that, if and only if there is a checkpoint.
+func TestSavedIsSaved(t *testing.T) {
+	dir := stopWorld(t)
+	r := rand.New(rand.NewPCG(1, 5))
+	for i := range 12 {
+		run := fmt.Sprint("r", i)
+		var out bytes.Buffer
+		c := vsetrain(dir, &out, "train", "--config", "c.yaml", "--run", run)
+		if rank := i % 3; rank < 2 {
+			c.Env = append(os.Environ(), "WORLD_SIZE=2", fmt.Sprint("RANK=", rank), "MASTER_ADDR=127.0.0.1",
+				"MASTER_PORT=29791")
+		}
+		try.Do(t, c.Start())
+		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
+		try.Do(t, c.Process.Signal(syscall.SIGTERM))
+		code := exitCode(t, c)
+		saved := exists(filepath.Join(dir, run, "checkpoints", "last.safetensors"))
+		if saved != (code == exitInterrupted) || saved != strings.Contains(out.String(), "the state is saved") {
+			t.Errorf("exit code %d, saved: %v\n%s", code, saved, &out)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 	}
 	_, err = s.divided(ctx, &o.rankFlags, place, c, o.Dir, begun)
 	switch {
-	case errors.Is(err, train.ErrInterrupted):
+	case errors.Is(err, train.ErrInterrupted), errors.Is(err, errNotBegun): // its state is what it was
 		return &codedError{err, exitInterrupted}
 	case errors.Is(err, runfs.ErrLocked):
 		return &codedError{err, sweep.ExitLocked}

@@ -152,6 +152,9 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 	if errors.Is(err, train.ErrInterrupted) {
 		return &codedError{fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir), exitInterrupted}
 	}
+	if errors.Is(err, errNotBegun) {
+		return &codedError{err, exitCtrlC}
+	}
 	if err != nil {
 		return err
 	}

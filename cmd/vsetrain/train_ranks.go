@@ -81,10 +81,13 @@ func (s *trainSession) join(ctx context.Context, o *rankFlags, p launch.Place, c
 		os.Exit(exitFailure)
 	})
 	if errors.Is(err, context.Canceled) {
-		return train.ErrInterrupted
+		return errNotBegun
 	}
 	return s.ended(err, dir)
 }
+
+// errNotBegun is a rank that was interrupted before it trained.
+var errNotBegun = errors.New("interrupted while it waited for the other ranks; nothing was trained; start it again")
 
 // divided trains one run on the ranks of a job, of which this process is one, or alone.
 func (s *trainSession) divided(ctx context.Context, o *rankFlags, p launch.Place, c *config.Config, dir string,

@@ -61,13 +61,13 @@ func (t *archive) savedAt(step int64) {
 	}
 }
 
-// survives says what of a run is safe on disk.
+// survives says what of a run is safe on disk, and how to go on from there.
 func (t *archive) survives() string {
 	if t.saved == 0 {
 		return "no checkpoint had been written yet: start the run again"
 	}
-	return fmt.Sprintf("the checkpoint of step %d stands: when the GPU is back (nvidia-smi), go on with vsetrain "+
-		"train --resume --run %s", t.saved, t.run.Path())
+	return fmt.Sprintf("the checkpoint of step %d is saved: go on with vsetrain train --resume --run %s", t.saved,
+		t.run.Path())
 }
 
 func (t *archive) close() {

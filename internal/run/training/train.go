@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -41,10 +42,18 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 			return Outcome{RunDir: r.RunDir}, err
 		}
 	}
-	err := place.Explain(t.loop.Run(ctx), t.Cfg.Device, t.survives())
+	err := t.loop.Run(ctx)
 	if !t.first() {
-		return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, err
+		return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, place.Explain(err, t.Cfg.Device,
+			"rank 0 says what is saved")
 	}
+	saved := t.survives()
+	_, notFinite := errors.AsType[*train.NotFinite](err)
+	_, flipped := errors.AsType[*train.FlippedBits](err)
+	if notFinite || flipped {
+		err = fmt.Errorf("%w; %s", err, saved)
+	}
+	err = place.Explain(err, t.Cfg.Device, "when the GPU is back (nvidia-smi): "+saved)
 	if e := t.logs.Close(); err == nil {
 		err = e
 	}
