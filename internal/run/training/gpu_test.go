@@ -240,7 +240,7 @@ func TestLostGPU(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err = training.Train(t.Context(), runtest.Request(config(), dir, lose(7, 5)))
 	try.Fails(t, err, "CUDA_ERROR_UNKNOWN", "recorded training step of ", " pairs with captions of up to ",
-		"device.capture: never", "the checkpoint of step 6 stands", "--resume --run "+dir)
+		"device.capture: never", "the checkpoint of step 6 is saved", "--resume --run "+dir)
 	emulator.Set(t, "lose", 0, 0)
 	emulator.Mend(t)
 	runtest.Resume(t, runtest.Request(config(), dir, &runtest.Watcher{}))

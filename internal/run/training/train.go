@@ -53,7 +53,7 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 	if notFinite || flipped {
 		err = fmt.Errorf("%w; %s", err, saved)
 	}
-	err = place.Explain(err, t.Cfg.Device, "when the GPU is back (nvidia-smi): "+saved)
+	err = place.Explain(err, t.Cfg.Device, saved+" when the GPU is back (nvidia-smi)")
 	if e := t.logs.Close(); err == nil {
 		err = e
 	}
