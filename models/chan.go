@@ -153,10 +153,10 @@ func (n *chanNet) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}}
 }
 
-// Pairs scores all pairs, a few images at a time.
+// Pairs scores all pairs, in tiles of images.
 func (n *chanNet) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
 	whole := []*graph.Node{captions.Words[0], captions.Lengths}
-	return g.Tiles(tileImages(graph.Dim(whole[0], 0)*n.dims.Regions), images.Values, whole, n.pairs)
+	return g.Tiles(graph.Dim(whole[0], 0)*n.dims.Regions, images.Values, whole, n.pairs)
 }
 
 // pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]:

@@ -52,12 +52,6 @@ type EncodedCaptions struct {
 	Edges, EdgeStart *graph.Node
 }
 
-// tileImages is how many images a tile of graph.Tiles takes whose values hold so many numbers per image: few enough
-// that they stay in the cache of a processor.
-func tileImages(perImage int) int { return max(1, tileValues/max(1, perImage)) }
-
-const tileValues = 1 << 19
-
 // aggregate turns the similarities u of words or regions into scores, in the way of that name: mean, max, sum, lse,
 // which is ln(Σ e^(factor·u)) along the axis, or softmax, which is Σ softmax(factor·u)·u.
 func aggregate(g *graph.Graph, way string, factor float64, u *graph.Node, over graph.Axis) *graph.Node {

@@ -169,6 +169,12 @@ type Holder interface {
 	Hold(b Buffer)
 }
 
+// Tiler is implemented by devices that work through pairs in larger tiles than the cache of a processor holds.
+type Tiler interface {
+	// TileValues is how many float32 a value of a tile may have, beside others of this size.
+	TileValues() int
+}
+
 // Sharer is implemented by devices that compute in the host's own memory.
 type Sharer interface {
 	// Share returns a view of host values themselves, without copying them, and whether the device can: kernels read

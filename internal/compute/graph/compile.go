@@ -109,8 +109,12 @@ func (p *Program) emit(n *Node) error {
 		}
 		in.name, in.make, in.meets = op.Name, op.Make, op.Meets
 		if op.Nested != nil {
+			read := make([]bool, len(op.Outs))
+			for k, b := range p.plan.outs[n] {
+				read[k] = b != nil
+			}
 			var err error
-			if in.run, err = op.Nested(p.s); err != nil {
+			if in.run, err = op.Nested(p.s, read); err != nil {
 				return fmt.Errorf("%s: %w", op.Name, err)
 			}
 		}

@@ -108,10 +108,13 @@ var composeCases = []opCase{
 	}},
 }
 
+// ofRows is the width of rows of which n stay in the cache of a processor, of 512 Ki values.
+func ofRows(n int) int { return 1 << 19 / n }
+
 // tiles scores 5 images of 3 values with the words of three captions, n images at a time.
 func tiles(g *graph.Graph, in []*graph.Node, n int) *graph.Node {
 	_, l := sequenceInputs(g)
-	return g.Tiles(n, in[:1], []*graph.Node{in[1], l}, func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
+	return g.Tiles(ofRows(n), in[:1], []*graph.Node{in[1], l}, func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
 		s := g.LinearRows(all[1], graph.LinearTerm{X: all[0], W: images[0]})
 		return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))
 	})
@@ -160,7 +163,7 @@ func TestTilesBoundMemory(t *testing.T) {
 		g := s.Graph()
 		images, words := g.Input("images", 64, 8), g.Input("words", 400, 8)
 		l := g.InputInts("lengths", 40)
-		out := g.Tiles(n, []*graph.Node{images}, []*graph.Node{words, l},
+		out := g.Tiles(ofRows(n), []*graph.Node{images}, []*graph.Node{words, l},
 			func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
 				s := g.LinearRows(all[1], graph.LinearTerm{X: all[0], W: images[0]})
 				return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))

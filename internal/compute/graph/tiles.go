@@ -9,39 +9,39 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// Tiles computes build for tiles of n rows of the split values, [B, …] each, one after the other, with whole values
+// Tiles computes build for tiles of some rows of the split values, [B, …] each, one after the other, with whole values
 // that all tiles read: the results [n, …] of the tiles make one value [B, …]. What is computed inside a tile is
 // forgotten when the tile is done; the backward pass computes it again. So a network of pairs is written for a few
-// images and all captions, and its memory is that of one tile.
+// images and all captions, and its memory is that of one tile. The largest values of a tile hold width numbers for each
+// row; a tile has as many rows as the device wants of them (device.Tiler), or as stay in the cache of a processor.
 //
 // build is given an empty graph and inputs of it that stand for its arguments. It may use no other value, and no
 // parameter: those are passed as whole values. int32 values, such as lengths, can only be whole.
-func (g *Graph) Tiles(n int, split, whole []*Node, build func(g *Graph, split, whole []*Node) *Node) *Node {
-	if len(split) == 0 || n < 1 {
-		fail("%d values in tiles of %d rows", len(split), n)
+func (g *Graph) Tiles(width int, split, whole []*Node, build func(g *Graph, split, whole []*Node) *Node) *Node {
+	if len(split) == 0 || width < 1 {
+		fail("tiles of %d values with %d numbers a row", len(split), width)
 	}
 	rows := Dim(split[0], 0)
-	t := &tiles{from: g, rows: rows, most: min(n, rows), split: shapesOf(split), whole: shapesOf(whole), build: build}
+	t := &tiles{from: g, rows: rows, width: width, split: shapesOf(split), whole: shapesOf(whole), build: build}
 	for _, s := range t.split {
 		if s[0] != rows {
 			fail("%d and %d rows of values that are split together", rows, s[0])
 		}
 	}
-	op := &Op{Name: fmt.Sprintf("tiles of %d of %d", t.most, rows)}
+	op := &Op{Name: fmt.Sprintf("tiles of %d", rows)}
 	for k, x := range append(append([]*Node(nil), split...), whole...) {
 		t.ints = append(t.ints, x.Dtype() == tensor.Int32)
 		t.names = append(t.names, fmt.Sprintf("in.tile.%d", k))
 		op.Wants = append(op.Wants, !t.ints[k])
 	}
-	_, out := t.graph(t.most)
+	_, out := t.graph(rows)
 	shape := out.Shape().Clone()
-	if shape[0] != t.most {
-		fail("a tile of %d rows gives %v", t.most, shape)
+	if shape[0] != rows {
+		fail("a tile of %d rows gives %v", rows, shape)
 	}
-	t.out = shape.TotalSize() / t.most
-	shape[0] = rows
+	t.out = shape.TotalSize() / rows
 	op.Outs = []tensor.Shape{shape}
-	op.Nested = func(s *Instance) (func(device.Device, *Call), error) { return t.forward(s) }
+	op.Nested = func(s *Instance, _ []bool) (func(device.Device, *Call), error) { return t.forward(s) }
 	op.Grad = func(in []*Node, _, dy *Node) []*Node {
 		bw := &Op{Name: op.Name + " gradient"}
 		for k, x := range in {
@@ -49,7 +49,7 @@ func (g *Graph) Tiles(n int, split, whole []*Node, build func(g *Graph, split, w
 				bw.Outs = append(bw.Outs, x.Shape().Clone())
 			}
 		}
-		bw.Nested = func(s *Instance) (func(device.Device, *Call), error) { return t.backward(s) }
+		bw.Nested = func(s *Instance, read []bool) (func(device.Device, *Call), error) { return t.backward(s, read) }
 		grads := g.ApplyMulti(bw, append(append([]*Node(nil), in...), dy)...)
 		out := make([]*Node, len(in))
 		for k := range in {
@@ -72,7 +72,7 @@ func shapesOf(nodes []*Node) (s []tensor.Shape) {
 // tiles is an op that runs a graph of its own for every tile.
 type tiles struct {
 	from         *Graph
-	rows, most   int
+	rows, width  int
 	out          int // values of a row of the result
 	split, whole []tensor.Shape
 	ints         []bool
@@ -114,13 +114,22 @@ type tileProgram struct {
 	rows  int
 	prog  *Program
 	out   *Node
-	grads []*Node // of the float arguments
+	grads []*Node // of the float arguments whose gradient is read, in their order
 }
 
-// programs compiles the graphs of the tiles: all but the last have the same size.
-func (t *tiles) programs(compile func(sub *Graph, out *Node, p *tileProgram) error) (all []*tileProgram, err error) {
-	sizes := []int{t.most}
-	if last := t.rows % t.most; last != 0 {
+// cacheValues is how many float32 stay in the cache of a processor beside others of a tile.
+const cacheValues = 1 << 19
+
+// programs compiles the graphs of the tiles for a device: all but the last have the same size.
+func (t *tiles) programs(d device.Device, compile func(sub *Graph, out *Node, p *tileProgram) error) (
+	all []*tileProgram, err error) {
+	values := cacheValues
+	if tiler, ok := device.As[device.Tiler](d); ok {
+		values = tiler.TileValues()
+	}
+	most := min(t.rows, max(1, values/t.width))
+	sizes := []int{most}
+	if last := t.rows % most; last != 0 {
 		sizes = append(sizes, last)
 	}
 	for _, n := range sizes {
@@ -140,9 +149,9 @@ func (t *tiles) programs(compile func(sub *Graph, out *Node, p *tileProgram) err
 
 // each runs the programs over the tiles: run gets the first row and the program, whose inputs are set.
 func (t *tiles) each(s *Instance, all []*tileProgram, c *Call, run func(first int, p *tileProgram)) {
-	for first := 0; first < t.rows; first += t.most {
+	for first := 0; first < t.rows; first += all[0].rows {
 		p := all[0]
-		if t.rows-first < t.most {
+		if t.rows-first < p.rows {
 			p = all[len(all)-1]
 		}
 		for k := range t.ints {
@@ -166,7 +175,7 @@ func (p *tileProgram) must() {
 
 func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
 	inner := s.inner()
-	all, err := t.programs(func(sub *Graph, out *Node, p *tileProgram) (err error) {
+	all, err := t.programs(s.Dev, func(sub *Graph, out *Node, p *tileProgram) (err error) {
 		p.prog, err = Compile(inner, sub, []*Node{out}, nil)
 		return err
 	})
@@ -182,13 +191,24 @@ func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
 	}, nil
 }
 
-func (t *tiles) backward(s *Instance) (func(device.Device, *Call), error) {
+// backward computes the gradients that are read.
+func (t *tiles) backward(s *Instance, read []bool) (func(device.Device, *Call), error) {
 	inner := s.inner()
-	all, err := t.programs(func(sub *Graph, out *Node, p *tileProgram) (err error) {
+	var of []int // the argument of each gradient, -1 where it is not read
+	for arg, ints := range t.ints {
+		if ints {
+			continue
+		}
+		if !read[len(of)] {
+			arg = -1
+		}
+		of = append(of, arg)
+	}
+	all, err := t.programs(s.Dev, func(sub *Graph, out *Node, p *tileProgram) (err error) {
 		var wrt []*Node
-		for k, ints := range t.ints {
-			if !ints {
-				wrt = append(wrt, sub.leaves[t.names[k]].node)
+		for _, arg := range of {
+			if arg >= 0 {
+				wrt = append(wrt, sub.leaves[t.names[arg]].node)
 			}
 		}
 		cost := sub.WeightedSum(out, sub.Input(tileGradient, out.Shape()...))
@@ -206,15 +226,14 @@ func (t *tiles) backward(s *Instance) (func(device.Device, *Call), error) {
 		t.each(inner, all, c, func(first int, p *tileProgram) {
 			inner.bind(tileGradient, device.Ints{View: dy.Slice(first*t.out, (first+p.rows)*t.out)})
 			p.must()
-			k := 0
-			for arg, ints := range t.ints {
-				if ints {
+			grads := p.grads
+			for k, arg := range of {
+				if arg < 0 {
 					continue
 				}
-				out, grad := c.Out[k], p.prog.View(p.grads[k])
-				k++
+				out, grad := c.Out[k], p.prog.View(grads[0])
+				grads = grads[1:]
 				switch {
-				case !out.Present():
 				case arg < len(t.split):
 					width := t.split[arg].TotalSize() / t.rows
 					device.Do(d, device.Copy{Dst: out.Slice(first*width, (first+p.rows)*width), Src: grad.Slice(0,

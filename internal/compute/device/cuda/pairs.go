@@ -22,6 +22,9 @@ func (d *dev) tileOf(n, bytes, rows int) int {
 	return (n + count - 1) / count
 }
 
+// TileValues implements device.Tiler: a tile of the graph holds at most some eight values of this size.
+func (d *dev) TileValues() int { return max(1, d.limits.TileBytes/(8*4)) }
+
 // pairLayout says where the words and nodes of captions lie, on the device and on the host. Where lengths are bounds,
 // words and nodes count those that there is room for: the words behind the last have no caption, -1, and the nodes of
 // an image behind the last, one for each of them.
