@@ -165,11 +165,13 @@ func (n *chanNet) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.N
 	words, lengths := captions[0], captions[1]
 	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
 	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
-	a := g.LinearRows(lengths, graph.LinearTerm{X: words, W: g.Reshape(images[0], b*r, n.embed)})
+	similarity := graph.LinearTerm{X: words, W: g.Reshape(images[0], b*r, n.embed)}
 	if n.opt.Coding == "vha" {
-		u := g.Reshape(g.Max(maskRegions(g, a, images[1:], true), ofRegions), capacity, b)
+		similarity.B = leastRegions(g, images[1:])
+		u := g.Reshape(g.Max(g.LinearRows(lengths, similarity), ofRegions), capacity, b)
 		return g.SwapAxes(aggregate(g, n.opt.Pooling, 1/n.opt.Beta, u, ofWords))
 	}
+	a := g.LinearRows(lengths, similarity)
 	u := a
 	if n.opt.Coding == "tha" {
 		u = g.Max(a, ofWords)

@@ -89,11 +89,21 @@ func maskRegions(g *graph.Graph, x *graph.Node, masks []*graph.Node, least bool)
 	for _, mask := range masks {
 		n := x.Shape().TotalSize() / mask.Shape().TotalSize()
 		x = g.Multiply(x, g.Repeat(mask, n))
-		if least { // 1/max(mask, 1e-9) is 1 or 1e9
-			x = g.Add(x, g.Repeat(g.Minus(mask, g.Map(device.Inverse, 1e-9, mask)), n))
+		if least {
+			x = g.Add(x, g.Repeat(leastRegions(g, masks), n))
 		}
 	}
 	return x
+}
+
+// leastRegions is what makes the similarities of rows without a region less than those of all others when it is added
+// to them, as the bias of a product: [B·R], 0 where a region is and -1e9 elsewhere; nil without a mask.
+func leastRegions(g *graph.Graph, masks []*graph.Node) *graph.Node {
+	for _, mask := range masks {
+		// 1/max(mask, 1e-9) is 1 or 1e9
+		return g.Reshape(g.Minus(mask, g.Map(device.Inverse, 1e-9, mask)), mask.Shape().TotalSize())
+	}
+	return nil
 }
 
 // aggregateRegions is aggregate over the regions of each image that are there, of similarities u [N, B·R]: [N·B]. masks
