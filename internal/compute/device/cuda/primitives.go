@@ -3,25 +3,47 @@ package cuda
 import "vsetrain/internal/compute/device"
 
 func (d *dev) Multiply(a device.Multiply) {
-	d.each("multiply", a.Dst.N).of(a.Dst, a.A, a.B).long(a.Dst.N)
+	c, head := d.vectors("multiply", a.Dst, a.A, a.B)
+	c.long(head, a.Dst.N)
 }
 
 func (d *dev) Map(a device.Map) {
-	d.each("map_values", a.X.N).of(a.Y, a.X).int(int(a.F)).float(a.C).long(a.X.N)
+	c, head := d.vectors("map_values", a.Y, a.X)
+	c.int(int(a.F)).float(a.C).long(head, a.X.N)
 }
 
 func (d *dev) MapGrad(a device.Map) {
-	d.each("map_grad", a.X.N).of(a.DX, a.X, a.Y, a.DY).int(int(a.F)).float(a.C).long(a.X.N)
+	c, head := d.vectors("map_grad", a.DX, a.X, a.Y, a.DY)
+	c.int(int(a.F)).float(a.C).long(head, a.X.N)
 }
+
+// segmentPiece is the number of rows of a segment that a block adds up: more than a caption has words.
+const segmentPiece = 512
 
 func (d *dev) Reduce(a device.Reduce) {
 	if !a.Segmented() {
-		d.warps("reduce_rows", a.N).of(a.Y, a.Index, a.X).int(a.D).long(a.N)
+		lanes := 32
+		if a.D <= 64 {
+			lanes = 8
+		}
+		d.warps("reduce_rows", (a.N*lanes+31)/32).of(a.Y, a.Index, a.X).int(a.D).long(a.N)
 		return
 	}
 	l := d.layout(a.Counts)
-	n := l.captions * a.D
-	d.each("reduce_segments", n).of(a.Y, a.Index, a.X).ptr(l.first).int(a.D).long(n)
+	n, pieces, per := l.captions*a.D, 1, l.longest
+	if !a.Max && l.longest > segmentPiece {
+		pieces, per = (l.longest+segmentPiece-1)/segmentPiece, segmentPiece
+	}
+	y := d.pointer(a.Y)
+	to := y
+	if pieces > 1 {
+		to = d.need(scratchPanel, 4*pieces*n)
+	}
+	d.start("reduce_segments", threads, (n+31)/32, pieces, 1).ptr(to, d.pointer(a.Index), d.pointer(a.X), l.first).
+		int(a.D, per).long(l.words, n)
+	if pieces > 1 {
+		d.columnTotal(y, 0, to, pieces, n, n, n)
+	}
 }
 
 func (d *dev) ReduceGrad(a device.Reduce) {
