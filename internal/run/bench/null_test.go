@@ -134,8 +134,8 @@ var budgets = map[string][3]budget{
 	models.SAF:    {{376, 1864, 0}, {207, 1890, 7.26}, {222, 2357, 4.34}},
 	models.SGR:    {{485, 3504, 0}, {316, 3530, 13.15}, {297, 4815, 6.88}},
 	models.GSMN:   {{365, 1046, 0}, {206, 1046, 2.96}, {213, 1379, 2.31}},
-	models.SCAN: {{1, 1, 0}, {1, 1, 1}, {1, 1, 1}},
-	models.CHAN: {{1, 1, 0}, {1, 1, 1}, {1, 1, 1}},
+	models.SCAN:   {{340, 1480, 0}, {184, 1480, 4.14}, {190, 1761, 3.14}},
+	models.CHAN:   {{267, 1362, 0}, {111, 1362, 3.27}, {118, 1362, 1.97}},
 }
 
 // A step of streamed features is sent them once, in the precision of the file, and little else. They take device memory

@@ -196,3 +196,60 @@ func TestPairsInTilesAndOrders(t *testing.T) {
 		}
 	}
 }
+
+// The sum of a segment and its greatest value are those of its rows alone: other segments, other columns and the bound
+// of lengths change no bit of them, so that a score does not depend on the tile that it is computed in.
+func TestSegmentsStandAlone(t *testing.T) {
+	d := open(t, cuda.Options{})
+	defer d.Close()
+	rng := philox.NewKey(7, "segments").Stream(0)
+	for range 30 {
+		columns, counts := 1+rng.IntN(40), make([]int32, 1+rng.IntN(5))
+		for i := range counts {
+			counts[i] = 1 + int32(rng.IntN([]int{3, 40, 700}[rng.IntN(3)]))
+		}
+		x := make([]float64, device.Total(counts)*columns)
+		for i := range x {
+			x[i] = float64(float32(rng.Norm()))
+		}
+		for _, most := range []bool{false, true} {
+			c := &pairCase{t: t, d: d}
+			reduce := func(x []float64, columns int, counts, bound []int32) []float64 {
+				a := device.Reduce{Max: most, D: columns, Counts: device.Ints{View: c.place(device.Int32, len(counts)),
+					Host: bound, Bounded: true}, X: c.place(device.Float, device.Total(bound)*columns),
+					Y: c.out(len(counts) * columns), Index: c.place(device.Int32, len(counts)*columns)}
+				d.UploadInts(a.Counts.View, counts)
+				d.UploadDoubles(a.X, append(slices.Clone(x), make([]float64, a.X.N-len(x))...))
+				device.Do(d, a)
+				c.results = nil
+				c.read(a.Y)
+				return c.results[0]
+			}
+			all, first := reduce(x, columns, counts, counts), 0
+			for i, n := range counts {
+				k := rng.IntN(columns)
+				var own []float64
+				want := 0.0
+				for r := range int(n) {
+					v := x[(first+r)*columns+k]
+					if own = append(own, v); !most {
+						want += v
+					} else if r == 0 || v > want {
+						want = v
+					}
+				}
+				first += int(n)
+				got := all[i*columns+k]
+				bound := n + int32(rng.IntN(900))
+				if alone := reduce(own, 1, []int32{n}, []int32{bound})[0]; alone != got {
+					t.Fatalf("segment %d of %v, column %d of %d, max %v: %v, alone with a bound of %d rows %v", i, counts,
+						k, columns, most, got, bound, alone)
+				}
+				if math.Abs(got-want) > 1e-4 {
+					t.Fatalf("segment %d of %v, column %d of %d, max %v: %v, expected %v", i, counts, k, columns, most,
+						got, want)
+				}
+			}
+		}
+	}
+}

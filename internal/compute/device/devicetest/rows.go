@@ -118,6 +118,11 @@ func testPrimitives(h *harness) {
 			segmentProducts(h, counts, d)
 		}
 	}
+	if long := []int32{1300, 1, 7, 513}; !h.definition { // more rows than a GPU adds up at once
+		for _, d := range []int{1, 3, 40} {
+			reduce(h, device.Reduce{D: d, Counts: device.Ints{Host: long}}, device.Total(long))
+		}
+	}
 }
 
 // reduce tests reductions of rows.
@@ -134,6 +139,10 @@ func reduce(h *harness, a device.Reduce, rows int) {
 		}
 		b.X = h.in(x)
 		h.transpose(what, &b, bounds{"Y": {rel: h.tol.product * float64(pick(a.Max, 0, 1))}}, "Y", "X")
+		x := slices.Clone(x)
+		x[h.rng.IntN(len(x))] = math.NaN() // must stay visible
+		b.Grad, b.X, b.Y, b.Index = false, h.in(x), device.View{}, device.View{}
+		h.check(what+" with NaN", &b, bounds{"Y": {rel: h.tol.product * float64(pick(a.Max, 0, 1))}})
 		h.release()
 	}
 }
