@@ -109,8 +109,8 @@ func TestPairGradientsOnEmulatedGPU(t *testing.T) {
 		limits := cuda.Limits{TileBytes: 32 * tile * words * p.d.Regions}
 		gpu := try.Get(cuda.Open(cuda.Options{Driver: path, BLAS: []string{path}, Limits: limits}))(t)
 		want, got := p.gradients(t, newDevice(t, cpu.FP64), false), p.gradients(t, gpu, bounds)
-		what := fmt.Sprintf("seed %d, %s, %d captions of %v words, images of %v of %d regions, tiles of %d, bounds %v, "+
-			"%+v %+v", seed, p.o.Network, len(p.lengths), p.lengths, p.counts, p.d.Regions, tile, bounds, p.o.SCAN, p.o.CHAN)
+		what := fmt.Sprintf("seed %d, %s, captions of %v words, images of %v of %d regions, tiles of %d, bounds %v, "+
+			"%+v %+v", seed, p.o.Network, p.lengths, p.counts, p.d.Regions, tile, bounds, p.o.SCAN, p.o.CHAN)
 		for name, w := range want {
 			most := 1e-3
 			for _, v := range w {

@@ -114,14 +114,15 @@ func ofRows(n int) int { return 1 << 19 / n }
 // tiles scores 5 images of 3 values with the words of three captions, n images at a time.
 func tiles(g *graph.Graph, in []*graph.Node, n int) *graph.Node {
 	_, l := sequenceInputs(g)
-	return g.Tiles(ofRows(n), in[:1], []*graph.Node{in[1], l}, func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
+	score := func(g *graph.Graph, images, all []*graph.Node) *graph.Node {
 		s := g.LinearRows(all[1], graph.LinearTerm{X: all[0], W: images[0]})
 		return g.SwapAxes(g.LogSumExp(g.Multiply(s, s), 1, graph.AlongSegments(all[1])))
-	})
+	}
+	return g.Tiles(ofRows(n), in[:1], []*graph.Node{in[1], l}, score)
 }
 
-// Tiles of any size give the same values and gradients, whichever gradients are read, and a gradient of a value that all
-// tiles read is their sum.
+// Tiles of any size give the same values and gradients, whichever gradients are read, and a gradient of a value that
+// all tiles read is their sum.
 func TestTilesChangeNothing(t *testing.T) {
 	var want [][]float64
 	for _, n := range []int{5, 1, 2, 3, 9} {
@@ -156,8 +157,8 @@ func TestTilesChangeNothing(t *testing.T) {
 			for k := range want {
 				for i, v := range got[k] {
 					if math.Abs(v-want[k][i]) > 1e-12*(1+math.Abs(want[k][i])) {
-						t.Fatalf("tiles of %d, gradients %v: value %d of result %d is %v, expected %v", n, read, i, k, v,
-							want[k][i])
+						t.Fatalf("tiles of %d, gradients %v: value %d of result %d is %v, expected %v", n, read, i,
+							k, v, want[k][i])
 					}
 				}
 			}

@@ -18,8 +18,8 @@ import (
 // build is given an empty graph and inputs of it that stand for its arguments. It may use no other value, and no
 // parameter: those are passed as whole values. int32 values, such as lengths, can only be whole.
 func (g *Graph) Tiles(width int, split, whole []*Node, build func(g *Graph, split, whole []*Node) *Node) *Node {
-	if len(split) == 0 || width < 1 {
-		fail("tiles of %d values with %d numbers a row", len(split), width)
+	if len(split) == 0 {
+		fail("tiles of no values")
 	}
 	rows := Dim(split[0], 0)
 	t := &tiles{from: g, rows: rows, width: width, split: shapesOf(split), whole: shapesOf(whole), build: build}
@@ -127,7 +127,7 @@ func (t *tiles) programs(d device.Device, compile func(sub *Graph, out *Node, p 
 	if tiler, ok := device.As[device.Tiler](d); ok {
 		values = tiler.TileValues()
 	}
-	most := min(t.rows, max(1, values/t.width))
+	most := min(t.rows, max(1, values/max(1, t.width)))
 	sizes := []int{most}
 	if last := t.rows % most; last != 0 {
 		sizes = append(sizes, last)

@@ -68,12 +68,12 @@ func (d *dev) ColumnSum(a device.ColumnSum) {
 	d.roundingSum(d.pointer(a.Dst), d.pointer(a.X), a.Rows, a.Columns)
 }
 
-// roundingSum is columnSum of x [rows, cols], which it also rounds where it has many rows: they are the gradient of a
+// roundingSum is columnSums of x [rows, cols], which it also rounds where it has many rows: they are the gradient of a
 // layer, which products read too.
 func (d *dev) roundingSum(dst, x driver.Ptr, rows, cols int) {
 	n := rows * cols
 	if rows <= columnPiece || d.currentCopy(x, n) != 0 {
-		d.columnSum(dst, x, rows, cols)
+		d.columnSums(dst, 0, x, rows, cols)
 		return
 	}
 	copy := d.operandCopy(x, n)
@@ -84,10 +84,8 @@ func (d *dev) roundingSum(dst, x driver.Ptr, rows, cols int) {
 // columnPiece is the number of rows that a block adds up.
 const columnPiece = 128
 
-// columnSum writes the column sums of x [rows, cols]: over pieces of rows, then over the pieces.
-func (d *dev) columnSum(dst, x driver.Ptr, rows, cols int) { d.columnSums(dst, 0, x, rows, cols) }
-
-// columnSums is columnSum, and writes copy, x rounded, where it is not 0 and x has several pieces.
+// columnSums writes the column sums of x [rows, cols]: over pieces of rows, then over the pieces. It also writes copy,
+// x rounded, where it is not 0 and x has several pieces.
 func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols int) {
 	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
 		part := d.need(scratchPanel, 4*pieces*cols)

@@ -242,12 +242,12 @@ func TestSegmentsStandAlone(t *testing.T) {
 				got := all[i*columns+k]
 				bound := n + int32(rng.IntN(900))
 				if alone := reduce(own, 1, []int32{n}, []int32{bound})[0]; alone != got {
-					t.Fatalf("segment %d of %v, column %d of %d, max %v: %v, alone with a bound of %d rows %v", i, counts,
-						k, columns, most, got, bound, alone)
+					t.Fatalf("segment %d of %v, column %d of %d, max %v: %v, alone with a bound of %d rows %v", i,
+						counts, k, columns, most, got, bound, alone)
 				}
 				if math.Abs(got-want) > 1e-4 {
-					t.Fatalf("segment %d of %v, column %d of %d, max %v: %v, expected %v", i, counts, k, columns, most,
-						got, want)
+					t.Fatalf("segment %d of %v, column %d of %d, max %v: %v, expected %v", i, counts, k, columns,
+						most, got, want)
 				}
 			}
 		}

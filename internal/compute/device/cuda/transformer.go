@@ -28,7 +28,7 @@ func (d *dev) EmbedGrad(a device.Embed) {
 		d.wide("embed_positions", a.P, a.D).ptr(position, out, c.lengths, c.starts).int(c.n, a.D)
 	}
 	if kind := d.pointer(a.Type); kind != 0 {
-		d.columnSum(kind, out, c.rows, a.D)
+		d.columnSums(kind, 0, out, c.rows, a.D)
 		d.fill(at(kind, a.D), 4*(a.K-1)*a.D, 0)
 	}
 }
