@@ -13,8 +13,12 @@ import (
 // The score of a pair is a function of its image and its caption alone: tiles of any size, capacity for more words, and
 // captions with longer neighbours give the same bits.
 func TestPairScoresDoNotDependOnTiles(t *testing.T) {
-	for _, network := range []string{SAF, SGR, GSMN} {
-		for _, precision := range []string{cpu.FP32, cpu.BF16} {
+	for _, network := range []string{SAF, SGR, GSMN, SCAN, CHAN} {
+		precisions := []string{cpu.FP32, cpu.BF16}
+		if network == SCAN || network == CHAN { // composed of kernels whose grids depend on the tile
+			precisions = append(precisions, emulatedGPU)
+		}
+		for _, precision := range precisions {
 			t.Run(network+"/"+precision, func(t *testing.T) {
 				o := DefaultOptions()
 				o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.SGRAF.SimDim = network, "bigru", 48, 8, 24
