@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/run/place"
 )
 
 func main() {
@@ -14,6 +13,5 @@ func main() {
 		os.Exit(exitFailure)
 	}
 	a := &app{Streams: ui.System(os.Getenv), Environ: os.Environ()}
-	place.Hung = func(what string) { a.Warnf("%s", what) }
 	os.Exit(a.run(os.Args[1:]))
 }

@@ -108,11 +108,13 @@ func countGPUs(a *app) (int, error) {
 	if lib.Path == "" {
 		return 0, fmt.Errorf("no GPU can be used: %s", lib.Missing())
 	}
-	d, err := driver.Open(lib.Path)
-	if err != nil {
-		return 0, fmt.Errorf("no GPU can be used: %w", err)
-	}
-	return d.Devices()
+	return driver.Within(driver.Timeout, "its start", func() (int, error) {
+		d, err := driver.Open(lib.Path)
+		if err != nil {
+			return 0, fmt.Errorf("no GPU can be used: %w", err)
+		}
+		return d.Devices()
+	})
 }
 
 // placeDevice gives this process its device, and its part of the processors of a machine with several ranks. Ranks have

@@ -18,6 +18,8 @@ type Options struct {
 	Capture string `yaml:"capture" enum:"auto|never" doc:"training steps as recorded CUDA graphs; never starts every kernel by itself"`
 	// Deterministic: several GPUs add in one order. NCCL is faster where it may choose another one in every call.
 	Deterministic bool `yaml:"deterministic" doc:"several GPUs give the same bits in every run; false lets NCCL choose the fastest way to add"`
+	// Timeout is in seconds.
+	Timeout int `yaml:"timeout" min:"1" max:"86400" doc:"seconds after which a GPU that does not answer is an error, which names its kernels"`
 	// Threads is the number of CPU threads; 0 uses all processors. Results do not depend on it.
 	Threads int `yaml:"threads" min:"0" max:"4096" doc:"CPU threads; 0 uses all processors; results do not depend on it"`
 	// Precision: fp32; auto (bf16 on a GPU that has units for it, elsewhere fp32); tf32 (CUDA products with 10-bit
@@ -36,7 +38,8 @@ type Precise interface {
 
 // DefaultOptions returns fp32 on the best device there is.
 func DefaultOptions() Options {
-	return Options{Kind: "auto", Precision: "fp32", Resident: "auto", Capture: "auto", Deterministic: true}
+	return Options{Kind: "auto", Precision: "fp32", Resident: "auto", Capture: "auto", Deterministic: true,
+		Timeout: 600}
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

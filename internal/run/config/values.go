@@ -45,11 +45,12 @@ func Settings(c *Config) map[string]any {
 
 // elsewhere reports whether a key says where a run lives and computes, not what comes out.
 func elsewhere(key string) bool {
-	return strings.HasPrefix(key, "run.") || strings.HasPrefix(key, "track.") || key == "device.threads"
+	return strings.HasPrefix(key, "run.") || strings.HasPrefix(key, "track.") || key == "device.threads" ||
+		key == "device.timeout"
 }
 
 // Differing returns the settings that are not the same in all configurations: the keys, and for each the values in the
-// order of the configurations. Settings of where a run lives and computes (run, track, device.threads) are left out.
+// order of the configurations. Settings of where a run lives and computes (run, track, device.threads, device.timeout) are left out.
 func Differing(all []*Config) (keys []string, values [][]string) {
 	if len(all) < 2 {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
@@ -140,19 +141,15 @@ func openCUDA(o device.Options) (device.Device, driver.Library, error) {
 	}
 	d, err := OpenGPU(lib, cuda.Options{BLAS: blas.Paths(), Precision: o.Precision, Index: o.Index,
 		NVML: driver.SearchNVML("/", os.Getenv).Paths(), NCCL: driver.SearchNCCL("/", os.Getenv).Paths(),
-		Fast: !o.Deterministic})
+		Fast: !o.Deterministic, Timeout: time.Duration(o.Timeout) * time.Second})
 	return d, blas, err
 }
-
-// Hung is told what a GPU works on that has not answered for a minute. The program sets it once, before it opens any.
-var Hung func(what string)
 
 // OpenGPU starts the GPU through the first of the files found that is a driver.
 func OpenGPU(lib driver.Library, o cuda.Options) (device.Device, error) {
 	if lib.Path == "" {
 		return nil, errors.New(lib.Missing())
 	}
-	o.Hung = Hung
 	var first error
 	for _, o.Driver = range lib.Paths() {
 		d, err := cuda.Open(o)

@@ -141,7 +141,7 @@ func (j *job) watch() {
 func (j *job) end() {
 	if j.over != nil {
 		close(j.over)
-		j.watching.Wait()
+		driver.Within(j.on.timeout, "the end of its job", func() (any, error) { j.watching.Wait(); return nil, nil })
 		j.over = nil
 	}
 }

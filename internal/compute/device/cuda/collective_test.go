@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
@@ -129,6 +130,23 @@ func TestRanksDisagree(t *testing.T) {
 			device.Do(d, device.Broadcast{X: x.Slice(0, 5)})
 		}
 		try.Fails(t, d.Sync(), want)
+	})
+}
+
+// A rank that waits for one which does not come to a collective has an error that names it.
+func TestRankThatDoesNotCome(t *testing.T) {
+	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
+		d := ranked(t, m)
+		x := device.Of(try.Get(d.Alloc(device.Float, 8))(t))
+		device.Do(d, device.AllReduce{X: x})
+		try.Do(t, d.Sync())
+		if rank, _ := m.Rank(); rank == 0 {
+			gpu, _ := device.As[device.Joiner](d)
+			cuda.SetTimeout(gpu.(device.Device), 100*time.Millisecond)
+			device.Do(d, device.AllReduce{X: x})
+			try.Fails(t, d.Sync(), "the GPU has not answered for 100ms: it is at AllReduce of all ranks")
+		}
+		m.Wait()
 	})
 }
 

@@ -54,11 +54,10 @@ type Options struct {
 	// StepByStep refuses the kernels whose blocks wait for each other, which compute all steps of a recurrence. For
 	// tests.
 	StepByStep bool
-	// Hung, where it is not nil, is told at which kernels the GPU is when it has not answered for HungAfter; 0 is a
-	// minute.
-	Hung      func(what string)
-	HungAfter time.Duration
-	Limits    Limits
+	// Timeout is how long a call of the driver may take, 0 ten minutes: a GPU that has not answered by then has failed,
+	// with an error that names its kernels (driver.Silence).
+	Timeout time.Duration
+	Limits  Limits
 }
 
 // Limits bound what a call works on at once; 0 is the usual bound. Results do not depend on them. For tests.
@@ -159,7 +158,7 @@ var (
 type NoSuchGPU struct{ Index, Count int }
 
 func (e *NoSuchGPU) Error() string {
-	return fmt.Sprintf("device: cuda: GPU %d does not exist: the driver lists %d, counted from 0; set device.index",
+	return fmt.Sprintf("GPU %d does not exist: the driver lists %d, counted from 0; set device.index",
 		e.Index, e.Count)
 }
 
@@ -185,24 +184,10 @@ func Open(o Options) (device.Device, error) {
 	default:
 		return nil, fmt.Errorf("device: cuda: VSETRAIN_KERNELS=%s: expected base, or nothing", v)
 	}
-	drv, err := o.On, error(nil)
-	if drv == nil {
-		if drv, err = driver.Open(o.Driver); err != nil {
-			return nil, opened(err)
-		}
-	}
-	n, err := drv.Devices()
+	o.Timeout = cmp.Or(o.Timeout, driver.Timeout)
+	drv, err := driver.Within(o.Timeout, "its start", o.start)
 	if err != nil {
 		return nil, opened(err)
-	}
-	if o.Index >= n {
-		return nil, &NoSuchGPU{o.Index, n}
-	}
-	if v, err := drv.Version(); err != nil {
-		return nil, opened(err)
-	} else if v < oldest {
-		return nil, &Unusable{fmt.Errorf("device: cuda: the driver %s is for CUDA %s; install one for CUDA %s or "+
-			"later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
 	d := &dev{drv: drv, index: o.Index, precision: cmp.Or(o.Precision, FP32), apart: o.StepByStep,
 		limits: o.Limits.orUsual(), residents: map[resident]int{}, buffers: map[*buffer]struct{}{},
@@ -210,9 +195,7 @@ func Open(o Options) (device.Device, error) {
 	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, methods(d)
 	d.job = job{on: d, ranks: 1, libraries: o.NCCL, fast: o.Fast}
 	d.bf16.on, d.bf16.from = d.precision == BF16, cmp.Or(o.RoundFrom, roundFrom)
-	if o.Hung != nil {
-		d.hung, d.hungAfter, d.patience = o.Hung, cmp.Or(o.HungAfter, time.Minute), time.NewTimer(time.Hour)
-	}
+	d.timeout = o.Timeout
 	d.queue.start(d)
 	d.run(func() error { return d.begin(o) })
 	if err := d.Sync(); err != nil {
@@ -222,12 +205,38 @@ func Open(o Options) (device.Device, error) {
 	return d, nil
 }
 
+// start loads the driver and looks whether it has the GPU.
+func (o *Options) start() (drv driver.Driver, err error) {
+	if drv = o.On; drv == nil {
+		if drv, err = driver.Open(o.Driver); err != nil {
+			return nil, err
+		}
+	}
+	n, err := drv.Devices()
+	if err != nil {
+		return nil, err
+	}
+	if o.Index >= n {
+		return nil, &NoSuchGPU{o.Index, n}
+	}
+	if v, err := drv.Version(); err != nil {
+		return nil, err
+	} else if v < oldest {
+		return nil, &Unusable{fmt.Errorf("the driver %s is for CUDA %s; install one for CUDA %s or "+
+			"later (version 470)", drv.Path(), version(v), version(oldest))}
+	}
+	return drv, nil
+}
+
 // opened is the error of a driver that does not start: of a GPU only where the driver says something else than that
 // there is none.
 func opened(err error) error {
-	err = fmt.Errorf("device: cuda: %w", err)
 	var said *driver.Error
-	if errors.As(err, &said) && !driver.NoDevice(err) && !driver.NoDriver(err) {
+	var silent *driver.Silence
+	var unusable *Unusable
+	usable := !errors.As(err, &said) || driver.NoDevice(err) || driver.NoDriver(err)
+	usable = usable && !errors.As(err, &silent) && !errors.As(err, &unusable)
+	if err = fmt.Errorf("device: cuda: %w", err); !usable {
 		return &Unusable{err}
 	}
 	return err
@@ -336,6 +345,10 @@ func (d *dev) Close() error {
 	d.uploads.drop()
 	d.wait()
 	d.job.end()
+	if d.gone != nil { // nothing can be released
+		d.closed = true
+		return nil
+	}
 	d.failure = nil // what can be released is released also after a failure
 	d.run(d.end)
 	err := d.wait()

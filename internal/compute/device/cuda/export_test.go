@@ -20,6 +20,12 @@ func Stall(d device.Device, t time.Duration) {
 	own(d).run(func() error { time.Sleep(t); return nil })
 }
 
+// AwaitLeft waits until the GPU has answered to what a device waited for in vain.
+func AwaitLeft(d device.Device) { <-own(d).done }
+
+// SetTimeout is Options.Timeout of an open device.
+func SetTimeout(d device.Device, t time.Duration) { own(d).timeout = t }
+
 // WithoutCopies makes a device of precision bf16 round operands in its products.
 func WithoutCopies(d device.Device) device.Device {
 	own(d).bf16.on = false

@@ -1,7 +1,10 @@
 package cuda_test
 
 import (
-	"slices"
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -46,21 +49,102 @@ func TestBiasesThatCUBLASFailsAt(t *testing.T) {
 	}
 }
 
-// A GPU that does not answer is at some kernel.
+// A GPU that never ends a piece of work is an error of the next call that waits for it, whichever that is, in time. It
+// names what the GPU was given since it last answered; after that every call returns at once.
 func TestGPUThatHangs(t *testing.T) {
-	var said []string
-	d := open(t, cuda.Options{Hung: func(what string) { said = append(said, what) }, HungAfter: 20 * time.Millisecond})
-	defer d.Close()
-	b := &bench{t, d}
-	v := b.floats(1, 2, 3)
-	device.Do(d, device.Combine{Dst: v, A: v, Alpha: 2})
-	cuda.Stall(d, 100*time.Millisecond)
-	try.Do(t, d.Sync())
-	// It may have taken long to open.
-	said = slices.DeleteFunc(said, func(s string) bool { return strings.Contains(s, "at no kernel") })
-	if !slices.Equal(said, []string{"the GPU has not answered for 20ms: it is at kernel combine"}) {
-		t.Errorf("%q", said)
+	const timeout = 40 * time.Millisecond
+	waits := map[string]func(b *bench, v, spare device.View) error{
+		"Sync":   func(b *bench, v, _ device.View) error { return b.Sync() },
+		"Alloc":  func(b *bench, v, _ device.View) error { return cmp.Or(second(b.Alloc(device.Float, 99)), b.Sync()) },
+		"Free":   func(b *bench, _, spare device.View) error { b.Free(spare.Buf); return b.Sync() },
+		"Upload": func(b *bench, v, _ device.View) error { b.UploadFloats(v, make([]float32, v.N)); return b.Sync() },
+		"Download": func(b *bench, v, _ device.View) error {
+			x := make([]float32, v.N)
+			if b.DownloadFloats(x, v); x[0] == x[0] {
+				return fmt.Errorf("values of a GPU that hangs are %v", x)
+			}
+			return b.Sync()
+		},
+		"Fetched": func(b *bench, v, _ device.View) error {
+			b.Device.(device.Recorder).Fetch(1, v)
+			return second(b.Device.(device.Recorder).Fetched(1))
+		},
+		"more launches": func(b *bench, v, _ device.View) error {
+			for range 500 {
+				device.Do(b.Device, device.Combine{Dst: v, A: v, Alpha: 2})
+			}
+			return b.Sync()
+		},
 	}
+	draw := rand.New(rand.NewPCG(51, 2))
+	for n := range 6 {
+		for name, wait := range waits {
+			deferred, replayed, before, at := n%2, n%3 == 0, draw.IntN(90), draw.IntN(90)
+			what := fmt.Sprintf("%s, deferred %d, replayed %t, launch %d of those after %d", name, deferred, replayed, at,
+				before)
+			b := &bench{t, open(t, cuda.Options{})}
+			v, spare := b.floats(1, 2, 3), b.floats(4)
+			launches := func(n int) {
+				for i := range n {
+					b.Device.(device.Namer).At(fmt.Sprintf("node %d", i))
+					device.Do(b.Device, device.Combine{Dst: v, A: v, Alpha: 2})
+				}
+			}
+			launches(1 + before)
+			try.Do(t, b.Sync())
+			var r device.Recording
+			if replayed {
+				b.Device.(device.Namer).At("the step")
+				r = try.Get(b.Device.(device.Recorder).Record(func() { launches(3) }))(t)
+			}
+			emulator.Set(t, "defer", deferred, 0)
+			emulator.Set(t, "hang", 1+at, 0)
+			cuda.SetTimeout(b.Device, timeout)
+			if replayed {
+				for range 1 + at {
+					b.Device.(device.Recorder).Replay(r)
+				}
+			} else {
+				launches(1 + at)
+			}
+			start := time.Now()
+			err := wait(b, v, spare)
+			if took := time.Since(start); took > 50*timeout {
+				t.Errorf("%s: took %v", what, took)
+			}
+			want := "kernel combine in node "
+			if replayed {
+				want = "recorded the step"
+			}
+			try.Fails(t, err, "the GPU has not answered for 40ms: it is at ", want, "device.timeout")
+			if failed := (*device.Failed)(nil); !errors.As(err, &failed) {
+				t.Errorf("%s: %v is no failure of the device", what, err)
+			}
+			start = time.Now()
+			launches(300)
+			try.Fails(t, b.Sync(), "has not answered")
+			try.Fails(t, second(b.Alloc(device.Float, 1)), "has not answered")
+			if err := b.Close(); err != nil || time.Since(start) > 10*timeout {
+				t.Errorf("%s: closed after %v: %v", what, time.Since(start), err)
+			}
+			emulator.Set(t, "hang", 0, 0)
+			cuda.AwaitLeft(b.Device)
+			emulator.Set(t, "defer", 0, 0)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A device whose calls take long one by one, but not too long each, is no device that hangs.
+func TestSlowGPUDoesNotHang(t *testing.T) {
+	d := open(t, cuda.Options{})
+	defer d.Close()
+	cuda.SetTimeout(d, 500*time.Millisecond)
+	for range 20 {
+		cuda.Stall(d, 50*time.Millisecond)
+	}
+	try.Do(t, d.Sync())
 }
 
 // What the driver's compiler says of PTX is in the error.

@@ -1,8 +1,8 @@
 package cuda
 
 import (
-	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -18,9 +18,9 @@ type queue struct {
 	dev     *dev
 	batch   *batch // being filled
 	work    chan *batch
-	free    chan *batch
-	done    chan struct{}
-	failure error // the first; written by the owner, read after wait
+	free    chan *batch // those that the owner has done
+	done    chan *batch // those of them that somebody waits for
+	failure error       // the first; written by the owner, read after wait
 	staging staging
 	fetches [device.FetchSlots]fetchBuffer
 
@@ -31,11 +31,16 @@ type queue struct {
 	faults     faultRange
 	full       error // scratch memory that the GPU had no room for: commands are dropped until Sync reports it
 	dropped    command
-	hung       func(string) // told where the GPU is when it has not answered for so long; may be nil
-	hungAfter  time.Duration
-	patience   *time.Timer
 	bias       command // of a product whose bias cuBLAS does not add, on the thread of the context
+
+	timeout  time.Duration // Options.Timeout
+	patience *time.Timer
+	answered atomic.Int64 // calls of the driver that came back; left where the owner was left behind
+	gone     error        // the GPU has not answered: commands are dropped from then on
 }
+
+// left in place of the number of answers has the owner end without touching anything.
+const left = -1
 
 const batchSize = 64
 
@@ -98,7 +103,8 @@ type command struct {
 
 func (q *queue) start(d *dev) {
 	q.dev, q.batch = d, new(batch)
-	q.work, q.free, q.done = make(chan *batch, 1), make(chan *batch, 2), make(chan struct{})
+	q.work, q.free, q.done = make(chan *batch, 1), make(chan *batch, 2), make(chan *batch, 1)
+	q.patience = time.NewTimer(q.timeout)
 	q.free <- new(batch)
 	go q.own()
 }
@@ -108,13 +114,13 @@ func (q *queue) stop() { close(q.work) }
 // next returns a new command at the end of the batch.
 func (q *queue) next() *command {
 	if len(q.dev.uploads.parts) > 0 {
-		if q.full == nil {
+		if q.full == nil && q.gone == nil {
 			q.dev.deliver()
 		} else {
 			q.dev.uploads.drop()
 		}
 	}
-	if q.full != nil {
+	if q.full != nil || q.gone != nil {
 		q.dropped = command{}
 		q.dev.bf16.lost = true
 		return &q.dropped
@@ -132,28 +138,47 @@ func (q *queue) next() *command {
 func (q *queue) At(what string) { q.at = what }
 
 func (q *queue) flush(wait bool) {
+	if q.gone != nil {
+		return
+	}
 	q.batch.wait = wait
-	q.work <- q.batch
-	q.batch = <-q.free
+	q.work <- q.batch // which has room: there are two batches, and the owner takes one before it gives back the other
+	if q.batch = q.answer(q.free); q.batch == nil {
+		q.batch = new(batch)
+	}
+}
+
+// answer is what the owner sends, nil where the GPU has not answered in time. Every wait for the GPU is one for the
+// owner, which alone calls the driver, so this is where they all end: where no call of the driver comes back during
+// Options.Timeout, the owner is left behind with it, and the device has failed.
+func (q *queue) answer(from <-chan *batch) *batch {
+	select {
+	case b := <-from:
+		return b
+	default:
+	}
+	for {
+		seen := q.answered.Load()
+		q.patience.Reset(q.timeout)
+		select {
+		case b := <-from:
+			q.patience.Stop()
+			return b
+		case <-q.patience.C:
+		}
+		if seen == q.answered.Load() && q.answered.CompareAndSwap(seen, left) {
+			q.gone = &device.Failed{Err: &driver.Silence{For: q.timeout, At: q.faults.where()}}
+			return nil
+		}
+	}
 }
 
 // wait returns when the owner has handed every command to the driver, with the first failure so far.
 func (q *queue) wait() error {
-	q.flush(true)
-	if q.hung == nil {
-		<-q.done
+	if q.flush(true); q.gone == nil && q.answer(q.done) != nil {
 		return q.failure
 	}
-	q.patience.Reset(q.hungAfter)
-	select {
-	case <-q.done:
-	case <-q.patience.C:
-		// The owner is within one call of the driver meanwhile, and changes nothing.
-		q.hung(fmt.Sprintf("the GPU has not answered for %v: it is at %s", q.hungAfter, q.faults.where()))
-		<-q.done
-	}
-	q.patience.Stop()
-	return q.failure
+	return q.gone
 }
 
 // run executes f on the thread of the context, in its turn.
@@ -165,8 +190,7 @@ func (q *queue) run(f func() error) {
 // own is the life of the owner. The context is current on its thread and nowhere else; when the device is closed the
 // thread has none.
 func (q *queue) own() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	runtime.LockOSThread() // a thread that is left behind ends with its context
 	for b := range q.work {
 		for i := range b.n {
 			if q.failure != nil {
@@ -179,7 +203,12 @@ func (q *queue) own() {
 			if !q.capturing {
 				q.faults.begin(c)
 			}
+			n := q.answered.Load()
 			err := q.profiled(c)
+			if !q.answered.CompareAndSwap(n, n+1) {
+				close(q.done)
+				return
+			}
 			if err == nil && q.dev.job.aborted() { // what a collective was to write is anything
 				err = errAborted
 			}
@@ -197,9 +226,10 @@ func (q *queue) own() {
 		wait := b.wait
 		q.free <- b
 		if wait {
-			q.done <- struct{}{}
+			q.done <- b
 		}
 	}
+	runtime.UnlockOSThread()
 }
 
 func (q *queue) execute(c *command) error {

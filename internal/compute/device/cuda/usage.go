@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -54,9 +55,13 @@ func (d *dev) Usage() (device.Usage, bool) {
 	if d.monitor == nil || d.closed {
 		return device.Usage{}, false
 	}
-	s, err := d.monitor.State()
+	m := d.monitor
+	s, err := driver.Within(d.timeout, "NVML", m.State)
+	if silent := (*driver.Silence)(nil); errors.As(err, &silent) {
+		d.monitor = nil // it is still at that call
+	}
 	if err != nil {
-		return device.Usage{}, false // a GPU that is lost says so with the next kernel
+		return device.Usage{}, false // a GPU that is lost, or hangs, says so with the next kernel
 	}
 	u := device.Usage{Used: s.Used, Total: s.Total, Busy: s.Busy, Celsius: s.Celsius, Watts: -1}
 	if s.Milliwatts >= 0 {

@@ -97,9 +97,12 @@ const emulatedName = "emulated GPU"
 
 // GPU opens a GPU and measures it. What cannot be had of cuBLAS and NVML is said in the report.
 func GPU(r Request) (*Report, error) {
-	rep := &Report{Index: r.Index, Driver: r.Driver}
-	if err := rep.look(r); err != nil {
-		return nil, err
+	rep, err := driver.Within(driver.Timeout, "its start", func() (*Report, error) {
+		rep := &Report{Index: r.Index, Driver: r.Driver}
+		return rep, rep.look(r)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
 	before := folderBytes(driver.CacheFolder(r.Getenv))
 	start := r.Now()
@@ -125,7 +128,9 @@ func GPU(r Request) (*Report, error) {
 	if err := d.Close(); err != nil {
 		return nil, err
 	}
-	if err := rep.copies(r); err != nil {
+	if _, err := driver.Within(driver.Timeout, "copies between host and GPU", func() (any, error) {
+		return nil, rep.copies(r)
+	}); err != nil {
 		return nil, err
 	}
 	for _, k := range kinds {
@@ -163,7 +168,7 @@ func GPU(r Request) (*Report, error) {
 func (rep *Report) look(r Request) error {
 	drv, err := driver.Open(r.Driver)
 	if err != nil {
-		return fmt.Errorf("device: cuda: %w", err)
+		return err
 	}
 	n, err := drv.Devices()
 	if err != nil {

@@ -63,7 +63,12 @@ func Plants() []string { return []string{"write", "race"} }
 
 // Plant runs a kernel with a mistake that a sanitizer must report: "write", one beyond an allocation of 99 numbers, or
 // "race", one in shared memory. A GPU alone does not notice them. The error is that of the driver.
-func Plant(r Request, mistake string) (err error) {
+func Plant(r Request, mistake string) error {
+	_, err := driver.Within(driver.Timeout, "a planted kernel", func() (any, error) { return nil, plant(r, mistake) })
+	return err
+}
+
+func plant(r Request, mistake string) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	drv, err := driver.Open(r.Driver)

@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <vector>
 
 #include "run.h"
@@ -78,6 +79,7 @@ long no_capture;      // recording fails: 1 where it begins, 2 where it ends, 3 
 long free_waits = 1;  // cuMemFree waits for all work: with 0 it does not, as NVIDIA's reference allows
 long no_pinned;       // this allocation of pinned memory fails, counted from now on; 0 never
 long lose;            // the GPU is lost at this launch from now on; 0 never
+long hang;            // the work of this launch from now on has no end until hang is 0 again; 0 never
 long others;          // bytes of memory that other processes hold
 long multiprocessors = 4;
 long mode, taken;     // CUcomputemode, and whether another process holds a GPU that is for one alone
@@ -102,6 +104,15 @@ bool recording() {
 #define NOT_RECORDED if (recording()) return kCaptureUnsupported
 // lost counts a launch.
 Result lost() { return lose > 0 && --lose == 0 ? broken = kUnknown : kOK; }
+// endless is the work of a launch, which hang may make one without end.
+Work endless(Work w) {
+  if (hang <= 0 || (hang = hang - 1) > 0) return w;
+  hang = -1;
+  return [w] {
+    while (*(volatile long*)&hang) usleep(1000);
+    w();
+  };
+}
 void go_ahead();
 // flush does the work of a stream, with a mark until the mark has reached a recording.
 void flush(Stream* s, Mark* until = nullptr, long recorded = 0) {
@@ -172,6 +183,7 @@ static std::map<std::string, long*> settings() {
           {"free_waits", &free_waits},
           {"no_pinned", &no_pinned},
           {"lose", &lose},
+          {"hang", &hang},
           {"others", &others},
           {"mode", &mode},
           {"taken", &taken},
@@ -364,14 +376,15 @@ static Result start(Function* fn, const emu::Extent& extent, void* st, void** pa
   if (Result r = lost()) return r;
   auto values = std::make_shared<std::vector<uint64_t>>(fn->kernel->count);  // the driver copies parameters at the call
   for (int i = 0; i < fn->kernel->count; i++) memcpy(&(*values)[i], parameters[i], fn->kernel->sizes[i]);
-  return enqueue(stream(st), [=] {
+  Work work = [=] {
     if (broken) return;
     std::vector<void*> p;
     for (auto& v : *values) p.push_back(&v);
     emu::launch(*fn->kernel, extent, p.data());
     finished++;
     if (emu::failed()) broken = kIllegalAddress;
-  });
+  };
+  return enqueue(stream(st), stream(st)->capture ? work : endless(work));
 }
 Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                       unsigned shared, void* st, void** parameters, void** extra) {
@@ -472,9 +485,9 @@ Result cuGraphInstantiateWithFlags(void** x, void* g, unsigned long long) {
 Result cuGraphLaunch(void* x, void* s) {
   READY;
   if (Result r = lost()) return r;
-  return enqueue(stream(s), [x] {
+  return enqueue(stream(s), endless([x] {
     for (auto& w : ((Graph*)x)->work) w();
-  });
+  }));
 }
 Result cuGraphExecDestroy(void* x) { delete (Graph*)x; return kOK; }
 Result cuGraphDestroy(void* g) { delete (Graph*)g; return kOK; }
