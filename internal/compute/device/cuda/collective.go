@@ -17,7 +17,7 @@ type job struct {
 	libraries   []string // of NCCL
 	fast        bool
 	comm        driver.Communicator
-	meeting     device.Meeting
+	meets       device.Job
 	side        side
 	over        chan struct{}  // closed when the device is
 	watching    sync.WaitGroup // watch
@@ -40,7 +40,7 @@ func (j *job) Rank() (rank, ranks int) { return j.rank, j.ranks }
 // Wait implements device.Ranked.
 func (j *job) Wait() {
 	if j.divided() {
-		err := j.meeting.Wait()
+		err := j.meets.Wait()
 		j.on.run(func() error { return err })
 	}
 }
@@ -68,8 +68,8 @@ func (j *job) Join(m device.Meeting) error {
 		return fmt.Errorf("device: cuda: rank %d of %d joins the others through NCCL %s: %w", rank, ranks,
 			driver.VersionOfNCCL(lib.Version()), err)
 	}
-	j.rank, j.ranks, j.meeting, j.over = rank, ranks, m, make(chan struct{})
-	j.watching.Go(j.watch)
+	j.rank, j.ranks, j.meets, j.over = rank, ranks, m, make(chan struct{})
+	j.watching.Go(func() { j.watch(m.Lost()) })
 	return nil
 }
 
@@ -111,14 +111,14 @@ const (
 )
 
 // watch ends the collectives that wait for a rank which is gone: the GPU would wait for it for ever.
-func (j *job) watch() {
+func (j *job) watch(lost <-chan struct{}) {
 	every := time.NewTicker(lookEvery)
 	defer every.Stop()
 	for {
 		select {
 		case <-j.over:
 			return
-		case <-j.meeting.Lost():
+		case <-lost:
 			j.comm.Abort()
 			return
 		case <-every.C:
@@ -126,7 +126,7 @@ func (j *job) watch() {
 				continue
 			}
 			select {
-			case <-j.meeting.Lost():
+			case <-lost:
 			case <-j.over:
 				return
 			case <-time.After(hearsay):
@@ -285,7 +285,8 @@ func together(a *device.Deal) (n, tail int) {
 func (j *job) gatherDealt(a *device.AllGather) {
 	deal, own, all := a.Deal, a.X.N, a.Y.N
 	to, from := j.on.pointer(a.Y), j.on.pointer(a.X)
-	if a.Operand > 0 && a.Width%2 == 0 && j.on.takesHalf(all*a.Operand) { // pairs of bfloat16 in place of float32
+	// Pairs of bfloat16 in place of float32, where they begin at multiples of 4 bytes, on all ranks alike.
+	if a.Operand > 0 && a.Width%2 == 0 && (to|from)&7 == 0 && j.on.takesHalf(all*a.Operand) {
 		to, from = j.operands(a, to, from)
 		deal.Width, own, all = a.Width/2, own/2, all/2
 	}

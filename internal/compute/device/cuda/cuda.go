@@ -38,6 +38,9 @@ type Options struct {
 	NVML []string
 	// NCCL are paths of NCCL, which sends values to the GPUs of other ranks (device.Joiner), the best first.
 	NCCL []string
+	// Host, where it is not nil, is a job that the device is a rank of, and whose values go through memory of the host:
+	// for tests where there is one GPU, which NCCL refuses to two ranks.
+	Host HostJob
 	// Fast lets NCCL add in another order in every call.
 	Fast  bool
 	Index int // which GPU
@@ -198,6 +201,9 @@ func Open(o Options) (device.Device, error) {
 	d.timeout = o.Timeout
 	d.queue.start(d)
 	d.run(func() error { return d.begin(o) })
+	if o.Host != nil {
+		d.job.overHost(o.Host)
+	}
 	if err := d.Sync(); err != nil {
 		d.Close()
 		return nil, &Unusable{fmt.Errorf("device: cuda: %w", err)}

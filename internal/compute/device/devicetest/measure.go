@@ -18,7 +18,7 @@ type Measured struct {
 }
 
 // Families lists the kernel families in the order of the suite. Mistakes, which checks that wrong arguments panic, is
-// for tests.
+// for tests. The last is Together.
 func Families() []string {
 	var names []string
 	for _, s := range suite {
@@ -26,7 +26,7 @@ func Families() []string {
 			names = append(names, s.name)
 		}
 	}
-	return names
+	return append(names, Together)
 }
 
 const mistakes = "Mistakes"
@@ -46,37 +46,79 @@ const (
 // Measure runs a family on a device and never panics: with views at odd addresses, and again with views as a training
 // has them, for which a GPU has other kernels. rounds is the tolerance of products that are not Exact, 0 for that of
 // the device's arithmetic. After a failure the device may not be usable.
-func Measure(d device.Device, family string, rounds float64) (m Measured) {
+func Measure(d device.Device, family string, rounds float64) Measured {
+	return measure(d, family, rounds, false)
+}
+
+// Touch calls the kernels of a family on a device and compares nothing: on one that computes nothing it shows which
+// kernels the family calls.
+func Touch(d device.Device, family string) Measured { return measure(d, family, 0, true) }
+
+// MeasureTogether is Measure of the family Together, on the devices of the ranks of a job.
+func MeasureTogether(job []*World, devices []device.Device, rounds float64) Measured {
+	return measureTogether(job, devices, rounds, false)
+}
+
+// TouchTogether is Touch of the family Together.
+func TouchTogether(job []*World, devices []device.Device) Measured {
+	return measureTogether(job, devices, 0, true)
+}
+
+func measureTogether(job []*World, devices []device.Device, rounds float64, blind bool) (m Measured) {
+	of := make([]Measured, len(job))
+	together(job, func(w *World) { of[w.rank] = measure(devices[w.rank], Together, rounds, blind) })
+	for rank, own := range of {
+		m.Comparisons += own.Comparisons
+		if own.share() > m.share() {
+			m.Difference, m.Allowed = own.Difference, own.Allowed
+		}
+		for _, f := range own.Failures {
+			m.Failures = append(m.Failures, fmt.Sprintf("rank %d of %d: %s", rank, len(job), f))
+		}
+	}
+	return m
+}
+
+// share is how much of the bound the difference takes.
+func (m *Measured) share() float64 {
+	if m.Difference == 0 { // also where no difference is allowed
+		return 0
+	}
+	return m.Difference / m.Allowed
+}
+
+func measure(d device.Device, family string, rounds float64, blind bool) (m Measured) {
 	defer func() {
 		if r := recover(); r != nil && r != any(given) {
 			m.Failures = append(m.Failures, fmt.Sprint(r))
 		}
 	}()
-	if !slices.Contains(Families(), family) {
-		panic(fmt.Sprintf("no kernel family %q", family))
-	}
-	share := -1.0
 	for _, guard := range []int{unaligned, aligned} {
 		h := startHarness(&collector{&m}, d, family, rounds)
-		h.guard = guard
+		h.guard, h.short, h.blind = guard, blind, blind
 		h.watch = func(difference, allowed float64) {
 			m.Comparisons++
-			of := difference / allowed
-			if difference == 0 { // also where no difference is allowed
-				of = 0
-			}
-			if of > share {
-				share, m.Difference, m.Allowed = of, difference, allowed
+			if now := (&Measured{Difference: difference, Allowed: allowed}); m.Allowed == 0 || now.share() > m.share() {
+				m.Difference, m.Allowed = difference, allowed
 			}
 		}
-		for _, s := range suite {
-			if s.name == family {
-				s.test(h)
-			}
-		}
+		testOf(family)(h)
 		h.release()
 	}
 	return m
+}
+
+// testOf is the test of a family.
+func testOf(family string) func(*harness) {
+	if family == Together {
+		return testTogether
+	}
+	for _, s := range suite {
+		if s.name == family {
+			return s.test
+		}
+	}
+	panic(fmt.Sprintf("no kernel family %q", family))
 }
 
 // collector is a T that keeps what is reported and ends a family by a panic with given.

@@ -107,14 +107,25 @@ type job struct {
 }
 
 // Ranks runs f as so many ranks, and returns when all have ended.
-func Ranks(n int, f func(w *World)) {
+func Ranks(n int, f func(w *World)) { together(Worlds(n), f) }
+
+// Worlds are the ranks of a job, for devices that are opened before Measure runs them.
+func Worlds(n int) (all []*World) {
 	j := &job{what: make([]string, n), with: make([]any, n)}
 	j.met = sync.NewCond(j)
-	var all sync.WaitGroup
 	for rank := range n {
+		all = append(all, &World{rank: rank, job: j})
+	}
+	return all
+}
+
+// together runs f as the ranks of a job, and returns when all have ended.
+func together(ranks []*World, f func(w *World)) {
+	var all sync.WaitGroup
+	for _, w := range ranks {
 		all.Go(func() {
-			defer j.end()
-			f(&World{rank: rank, job: j})
+			defer w.job.end()
+			f(w)
 		})
 	}
 	all.Wait()

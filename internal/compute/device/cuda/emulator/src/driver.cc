@@ -17,6 +17,7 @@
 #include <malloc.h>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -94,7 +95,10 @@ long launches, finished, uploaded;  // kernels started and done, bytes from the 
 
 Stream* stream(void* s) { return s ? (Stream*)s : &null_stream; }
 Result ready() { return !initialized ? kNotInitialized : !context ? kInvalidContext : broken ? broken : kOK; }
-#define READY if (Result r_ = ready()) return r_
+// Threads of the process call one after the other.
+std::recursive_mutex calls;
+#define ONE_CALL std::lock_guard<std::recursive_mutex> call_(calls)
+#define READY ONE_CALL; if (Result r_ = ready()) return r_
 // What a GPU refuses while a stream of the thread records; the recording is spoiled.
 bool recording() {
   for (Stream* s : streams)
@@ -164,8 +168,8 @@ std::map<std::string, std::vector<int>> entries(const std::string& ptx) {
 }
 }  // namespace
 
-void emu_enqueue(void* s, std::function<void()> w) { enqueue(stream(s), std::move(w)); }
-bool emu_ready() { return ready() == kOK; }
+void emu_enqueue(void* s, std::function<void()> w) { ONE_CALL; enqueue(stream(s), std::move(w)); }
+bool emu_ready() { ONE_CALL; return ready() == kOK; }
 int emu_gpu;  // of the context
 void emu_broken(const std::string& why) { broken = kIllegalAddress, fault = why; }
 bool emu_records(void* s) { return stream(s)->capture; }
@@ -265,6 +269,7 @@ Result cuDeviceGetPCIBusId(char* bus, int length, int device) {
   return snprintf(bus, length, "0000:%02x:00.0", 16 + device), kOK;
 }
 Result cuDevicePrimaryCtxRetain(void** c, int device) {
+  ONE_CALL;
   emu_gpu = device;
   return !initialized              ? kNotInitialized
          : mode == 2 || (mode && taken) ? kUnavailable
@@ -288,6 +293,7 @@ Result cuMemAlloc_v2(Address* p, size_t n) {
   return q ? (*p = (Address)q, kOK) : kOutOfMemory;
 }
 Result cuMemFree_v2(Address p) {
+  ONE_CALL;
   if (!context) return kInvalidContext;
   NOT_RECORDED;
   if (free_waits) flush_all();
@@ -299,7 +305,11 @@ Result cuMemHostAlloc(void** p, size_t n, unsigned) {
   if (no_pinned > 0 && --no_pinned == 0) return kOutOfMemory;
   return (*p = malloc(n)) ? kOK : kOutOfMemory;
 }
-Result cuMemFreeHost(void* p) { if (free_waits) free(p); else memset(p, 0xff, malloc_usable_size(p)); return kOK; }
+Result cuMemFreeHost(void* p) {
+  ONE_CALL;
+  if (free_waits) free(p); else memset(p, 0xff, malloc_usable_size(p));
+  return kOK;
+}
 Result cuMemcpyHtoDAsync_v2(Address d, const void* s, size_t n, void* st) {
   READY;
   if (!emu::inside(d, n)) return kInvalidValue;
@@ -343,7 +353,7 @@ Result cuModuleLoadDataEx(void** m, const void* image, unsigned n, const int* op
   return kOK;
 }
 Result cuModuleLoadData(void** m, const void* image) { return cuModuleLoadDataEx(m, image, 0, 0, 0); }
-Result cuModuleUnload(void* m) { delete (Module*)m; return kOK; }
+Result cuModuleUnload(void* m) { ONE_CALL; delete (Module*)m; return kOK; }
 Result cuModuleGetFunction(void** f, void* m, const char* name) {
   READY;
   auto it = ((Module*)m)->entries.find(name);
@@ -412,6 +422,7 @@ Result cuStreamCreate(void** s, unsigned) {
   return *s = made, kOK;
 }
 Result cuStreamDestroy_v2(void* s) {
+  ONE_CALL;
   flush((Stream*)s);
   for (size_t i = 0; i < streams.size(); i++) if (streams[i] == s) streams.erase(streams.begin() + i--);
   delete (Stream*)s;
@@ -433,7 +444,7 @@ Result cuStreamWaitEvent(void* s, void* e, unsigned flags) {
   return broken;
 }
 Result cuEventCreate(void** e, unsigned) { READY; *e = new Event; return kOK; }
-Result cuEventDestroy_v2(void* e) { delete (Event*)e; return kOK; }
+Result cuEventDestroy_v2(void* e) { ONE_CALL; delete (Event*)e; return kOK; }
 Result cuEventRecord(void* e, void* s) {
   READY;
   std::shared_ptr<Mark> m = ((Event*)e)->mark;
@@ -462,6 +473,7 @@ Result cuStreamBeginCapture_v2(void* s, int) {
   return kOK;
 }
 Result cuStreamEndCapture(void* s, void** g) {
+  ONE_CALL;
   Stream* st = stream(s);
   if (!st->capture) return kCaptureInvalid;
   *g = st->capture;
@@ -489,8 +501,8 @@ Result cuGraphLaunch(void* x, void* s) {
     for (auto& w : ((Graph*)x)->work) w();
   }));
 }
-Result cuGraphExecDestroy(void* x) { delete (Graph*)x; return kOK; }
-Result cuGraphDestroy(void* g) { delete (Graph*)g; return kOK; }
+Result cuGraphExecDestroy(void* x) { ONE_CALL; delete (Graph*)x; return kOK; }
+Result cuGraphDestroy(void* g) { ONE_CALL; delete (Graph*)g; return kOK; }
 Result cuGetErrorName(Result r, const char** s) {
   static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
                                                    {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
