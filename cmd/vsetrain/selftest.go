@@ -39,8 +39,10 @@ The GPU is tested with cuBLAS, where it is found, and with vsetrain's own produc
 products in it, or writes what they read, is tested in reduced precisions too (tf32, bf16, own-tf32, own-bf16),
 with operands in memory as bfloat16 (bf16-copies, own-bf16-copies), and recurrences step by step
 (own-tf32-steps, own-bf16-steps). Each family runs twice, since a GPU has other kernels for arrays whose
-addresses are multiples of 16 bytes. A whole selftest also fails where a kernel for this GPU was never launched.
-It takes a minute or two.
+addresses are multiples of 16 bytes. What the ranks of a job compute together is tested with two ranks on the one
+GPU, which send their values through memory of the host (own-fp32-ranks, own-bf16-ranks). A whole selftest also
+fails where a kernel for this GPU was never launched; those that this machine does not start are named with the
+reason. It takes a minute or two.
 
 A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own,
 and after a failure of the GPU another one continues after the family that failed. --in-process uses one process
@@ -60,7 +62,8 @@ differs, and the step from which on it does.`,
 	f.StringVar(&o.Kind, "device", o.Kind, "`KIND` of device, cuda or cpu")
 	f.StringSliceVar(&o.Families, "family", nil, "test these kernel `FAMILIES` only")
 	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, bf16-copies, "+
-		"own-fp32, own-tf32, own-bf16, own-bf16-copies, own-tf32-steps, own-bf16-steps, on the processor fp64")
+		"own-fp32, own-tf32, own-bf16, own-bf16-copies, own-tf32-steps, own-bf16-steps, own-fp32-ranks, "+
+		"own-bf16-ranks, on the processor fp64, fp32-ranks")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.BoolVar(&o.InProcess, "in-process", false, "test everything in this process; a failure of the GPU ends it")
 	f.BoolVar(&o.Bits, "bits", false, "compare small trainings of all networks, on vsetrain's own products, with the "+
@@ -93,7 +96,7 @@ func (o *selftestOptions) check(*app) error {
 	return nil
 }
 
-// selftestReport is what --json prints.
+// selftestReport collects what a selftest tells, and is what --json prints.
 type selftestReport struct {
 	Devices map[string]string      `json:"devices"` // by variant
 	Skipped map[string]string      `json:"skipped,omitempty"`
@@ -101,6 +104,11 @@ type selftestReport struct {
 	Failed  int                    `json:"failed"`
 	Kernels int                    `json:"kernels,omitempty"` // of this GPU
 	Never   []string               `json:"never,omitempty"`   // those of them that were not launched
+	Barred  map[string]string      `json:"barred,omitempty"`  // those that this machine does not start, and why
+
+	options *selftestOptions
+	app     *app
+	never   map[string]bool // kernels of this GPU that nothing has launched
 }
 
 func (o *selftestOptions) run(ctx context.Context, a *app) error {
@@ -115,71 +123,85 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	if o.Events {
 		return o.report(ctx, a)
 	}
-	r := selftestReport{Devices: map[string]string{}, Skipped: map[string]string{}}
-	never := map[string]bool{} // kernels of this GPU that nothing has launched
-	kernels := 0
-	opened := func(d bench.SelftestDevice) {
-		if d.Skipped != "" {
-			r.Skipped[d.Variant] = d.Skipped
-			d.Name = "skipped: " + d.Skipped
-		} else if r.Devices[d.Variant] != "" { // opened again after a failure
-			return
-		} else {
-			r.Devices[d.Variant] = d.Name
-		}
-		if kernels == 0 {
-			kernels = len(d.Kernels)
-			for _, name := range d.Kernels {
-				never[name] = true
-			}
-		}
-		if !o.JSON {
-			a.Printf("%s %s\n", a.Paint(ui.Bold, d.Variant+":"), d.Name)
-		}
-	}
-	begin := func(family string) { // so that a GPU that hangs has a family
-		if !o.JSON {
-			a.Printf("  %-18s ", family)
-		}
-	}
-	each := func(x bench.SelftestResult) {
-		r.Results = append(r.Results, x)
-		if len(x.Failures) > 0 {
-			r.Failed++
-		}
-		for _, name := range x.Kernels {
-			delete(never, name)
-		}
-		if !o.JSON {
-			printFamily(a, x)
-		}
-	}
+	r := newSelftestReport(o, a)
 	var err error
 	if o.InProcess || o.Kind == "cpu" {
-		err = bench.Selftest(ctx, o.SelftestRequest, opened, begin, each)
+		err = bench.Selftest(ctx, o.SelftestRequest, r.opened, r.begin, r.each)
 	} else {
-		err = o.inProcesses(ctx, opened, begin, each)
+		err = o.inProcesses(ctx, r.opened, r.begin, r.each)
 	}
-	r.Kernels, r.Never = kernels, slices.Sorted(maps.Keys(never))
+	return r.end(err)
+}
+
+func newSelftestReport(o *selftestOptions, a *app) *selftestReport {
+	return &selftestReport{Devices: map[string]string{}, Skipped: map[string]string{}, Barred: map[string]string{},
+		options: o, app: a, never: map[string]bool{}}
+}
+
+func (r *selftestReport) opened(d bench.SelftestDevice) {
+	if d.Skipped != "" {
+		r.Skipped[d.Variant] = d.Skipped
+		d.Name = "skipped: " + d.Skipped
+	} else if r.Devices[d.Variant] != "" { // opened again after a failure
+		return
+	} else {
+		r.Devices[d.Variant] = d.Name
+	}
+	if r.Kernels == 0 {
+		r.Kernels = len(d.Kernels)
+		for _, name := range d.Kernels {
+			r.never[name] = true
+		}
+	}
+	if !r.options.JSON {
+		r.app.Printf("%s %s\n", r.app.Paint(ui.Bold, d.Variant+":"), d.Name)
+	}
+}
+
+// begin names a family before it is tested, so that a GPU that hangs has one.
+func (r *selftestReport) begin(family string) {
+	if !r.options.JSON {
+		r.app.Printf("  %-18s ", family)
+	}
+}
+
+func (r *selftestReport) each(x bench.SelftestResult) {
+	r.Results = append(r.Results, x)
+	if len(x.Failures) > 0 {
+		r.Failed++
+	}
+	for _, name := range x.Kernels {
+		delete(r.never, name)
+	}
+	maps.Copy(r.Barred, x.Barred)
+	if !r.options.JSON {
+		printFamily(r.app, x)
+	}
+}
+
+// end says what a selftest shows that ended with err, or returns why it failed. Of a whole one every kernel must have
+// been launched, but those that this machine does not start.
+func (r *selftestReport) end(err error) error {
+	o, a := r.options, r.app
+	tests, whole := len(r.Results), len(o.Families) == 0 && len(o.Variants) == 0
+	maps.DeleteFunc(r.Barred, func(name, _ string) bool { return !r.never[name] })
+	barred := slices.Sorted(maps.Keys(r.Barred))
+	for name := range r.Barred {
+		delete(r.never, name)
+	}
+	r.Never = slices.Sorted(maps.Keys(r.never))
 	if o.JSON {
 		if err := printJSON(a, r); err != nil {
 			return err
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return o.conclude(a, &r)
-}
-
-// conclude says what a selftest shows, or returns why it failed.
-func (o *selftestOptions) conclude(a *app, r *selftestReport) error {
-	tests, whole := len(r.Results), len(o.Families) == 0 && len(o.Variants) == 0
-	covered := fmt.Sprintf("%d of %d kernels for this GPU were launched", r.Kernels-len(r.Never), r.Kernels)
+	covered := fmt.Sprintf("%d of %d kernels for this GPU were launched", r.Kernels-len(r.Never)-len(barred), r.Kernels)
 	if whole && len(r.Never) > 0 {
 		covered += ", never: " + strings.Join(r.Never, ", ")
 	}
 	switch {
+	case err != nil:
+		return err
 	case r.Failed > 0:
 		return fmt.Errorf("selftest: %d of %d tests of kernel families failed", r.Failed, tests)
 	case tests == 0 && len(r.Skipped) > 0:
@@ -194,6 +216,9 @@ func (o *selftestOptions) conclude(a *app, r *selftestReport) error {
 	a.Printf("%s\n", a.Paint(ui.Green, fmt.Sprintf("%d tests of kernel families passed", tests)))
 	if r.Kernels > 0 {
 		a.Printf("%s\n", covered)
+	}
+	for _, name := range barred {
+		a.Printf("  not %s: %s\n", name, r.Barred[name])
 	}
 	return nil
 }

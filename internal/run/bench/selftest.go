@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/run/place"
 )
 
@@ -34,7 +36,9 @@ type SelftestResult struct {
 	Allowed     float64  `json:"allowed"`
 	Seconds     float64  `json:"seconds"`
 	Kernels     []string `json:"kernels,omitempty"` // of a GPU that were launched
-	Failures    []string `json:"failures,omitempty"`
+	// Barred are those so far that the GPU does not start, each with the reason.
+	Barred   map[string]string `json:"barred,omitempty"`
+	Failures []string          `json:"failures,omitempty"`
 }
 
 // SelftestDevice is the device of a variant.
@@ -52,6 +56,7 @@ type variant struct {
 	rounds                float64 // devicetest.Measure; 0: in full precision
 	copies                bool    // all products read bfloat16 from memory, whatever their size
 	steps                 bool    // recurrences step by step, as where blocks of a GPU cannot wait for each other
+	ranks                 int     // of a job that share the device; 0: no job
 }
 
 var variants = []variant{
@@ -65,9 +70,12 @@ var variants = []variant{
 	{kind: "cuda", name: "own-bf16-copies", precision: cuda.BF16, rounds: devicetest.RoundsBF16, copies: true},
 	{kind: "cuda", name: "own-tf32-steps", precision: cuda.TF32, rounds: devicetest.RoundsTF32, steps: true},
 	{kind: "cuda", name: "own-bf16-steps", precision: cuda.BF16, rounds: devicetest.RoundsBF16, steps: true},
+	{kind: "cuda", name: "own-fp32-ranks", precision: cuda.FP32, ranks: 2},
+	{kind: "cuda", name: "own-bf16-ranks", precision: cuda.BF16, rounds: devicetest.RoundsBF16, copies: true, ranks: 2},
 	{kind: "cpu", name: "fp32", precision: cpu.FP32},
 	{kind: "cpu", name: "bf16", precision: cpu.BF16, rounds: devicetest.RoundsBF16},
 	{kind: "cpu", name: "fp64", precision: cpu.FP64},
+	{kind: "cpu", name: "fp32-ranks", precision: cpu.FP32, ranks: 2},
 }
 
 // stepFamilies have recurrences of which a GPU computes all steps at once.
@@ -75,7 +83,10 @@ var stepFamilies = []string{"GRU", "GRUGrad", "BiGRU", "BiGRUGrad"}
 
 // tests reports whether a family is tested: in full precision all, otherwise those that compute something else then.
 func (v variant) tests(family string) bool {
-	if v.steps {
+	switch {
+	case v.ranks > 0 || family == devicetest.Together:
+		return v.ranks > 0 && family == devicetest.Together
+	case v.steps:
 		return slices.Contains(stepFamilies, family)
 	}
 	return v.rounds == 0 || devicetest.Rounds(family)
@@ -118,12 +129,12 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(SelftestDevice
 		if v.kind != r.Kind || len(r.Variants) > 0 && !slices.Contains(r.Variants, v.name) {
 			continue
 		}
-		var d device.Device
+		var d tested
 		for _, family := range r.Tested(v.name) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if d == nil {
+			if d.devices == nil {
 				next, skipped, err := v.open()
 				if err != nil {
 					return err
@@ -133,54 +144,122 @@ func Selftest(ctx context.Context, r SelftestRequest, opened func(SelftestDevice
 					break
 				}
 				d = next
-				opened(SelftestDevice{Variant: v.name, Name: d.Name(), Kernels: slices.Sorted(maps.Keys(launches(d)))})
+				opened(SelftestDevice{Variant: v.name, Name: d.devices[0].Name(),
+					Kernels: slices.Sorted(maps.Keys(d.launches()))})
 			}
 			begin(family)
-			before, start := launches(d), time.Now()
-			m := devicetest.Measure(d, family, v.rounds)
+			before, start := d.launches(), time.Now()
+			m := d.measure(family, v.rounds)
 			result := SelftestResult{Variant: v.name, Family: family, Comparisons: m.Comparisons,
 				Difference: m.Difference, Allowed: m.Allowed, Seconds: time.Since(start).Seconds(),
-				Failures: m.Failures}
-			for name, n := range launches(d) {
+				Barred: d.barred(), Failures: m.Failures}
+			for name, n := range d.launches() {
 				if n > before[name] {
 					result.Kernels = append(result.Kernels, name)
 				}
 			}
 			slices.Sort(result.Kernels)
 			if len(result.Failures) > 0 { // what fails may leave the device unusable
-				if failed, ok := errors.AsType[*device.Failed](d.Sync()); ok {
+				failed := d.failure()
+				if failed != nil {
 					result.Failures = append(result.Failures, failed.Error())
-					each(result)
-					d.Close()
+				}
+				each(result)
+				d.close()
+				if failed != nil {
 					return ErrFaulted
 				}
-				d.Close()
-				d = nil
+				d = tested{}
+				continue
 			}
 			each(result)
 		}
-		if d != nil {
-			if err := d.Close(); err != nil {
-				return fmt.Errorf("%s: close the device: %w", v.name, err)
-			}
+		if err := d.close(); err != nil {
+			return fmt.Errorf("%s: close the device: %w", v.name, err)
 		}
 	}
 	return nil
 }
 
+// tested is the device of a variant, or the devices of all ranks of one.
+type tested struct {
+	devices []device.Device
+	job     []*devicetest.World // nil of one that is no job
+}
+
+func (t *tested) measure(family string, rounds float64) devicetest.Measured {
+	if t.job != nil {
+		return devicetest.MeasureTogether(t.job, t.devices, rounds)
+	}
+	return devicetest.Measure(t.devices[0], family, rounds)
+}
+
 // launches is how often each kernel of a GPU was launched so far.
-func launches(d device.Device) map[string]int {
-	if l, ok := d.(cuda.Launcher); ok {
-		return l.Launches()
+func (t *tested) launches() map[string]int {
+	all := map[string]int{}
+	for _, d := range t.devices {
+		if l, ok := d.(cuda.Launcher); ok {
+			for name, n := range l.Launches() {
+				all[name] += n
+			}
+		}
+	}
+	return all
+}
+
+// barred is cuda.Launcher.Barred, nil of other devices.
+func (t *tested) barred() map[string]string {
+	if l, ok := t.devices[0].(cuda.Launcher); ok {
+		return l.Barred()
 	}
 	return nil
 }
 
-// open starts the device, or says why this variant is not available.
-func (v variant) open() (d device.Device, skipped string, err error) {
+// failure is that of a device, nil where none failed.
+func (t *tested) failure() error {
+	for _, d := range t.devices {
+		if failed, ok := errors.AsType[*device.Failed](d.Sync()); ok {
+			return failed
+		}
+	}
+	return nil
+}
+
+func (t *tested) close() (first error) {
+	for _, d := range t.devices {
+		first = cmp.Or(first, d.Close())
+	}
+	return first
+}
+
+// open starts the devices, or says why this variant is not available.
+func (v variant) open() (t tested, skipped string, err error) {
+	worlds := []*devicetest.World{nil} // one device, in no job
+	if v.ranks > 0 {
+		t.job = devicetest.Worlds(v.ranks)
+		worlds = t.job
+	}
+	for _, w := range worlds {
+		d, skipped, err := v.openRank(w)
+		if d == nil {
+			t.close()
+			return tested{}, skipped, err
+		}
+		t.devices = append(t.devices, d)
+	}
+	return t, "", nil
+}
+
+// openRank starts the device of a rank of a job; nil is none.
+func (v variant) openRank(w *devicetest.World) (d device.Device, skipped string, err error) {
 	if v.kind == "cpu" {
-		d, err = cpu.New(cpu.Options{Precision: v.precision})
-		return d, "", err
+		if d, err = cpu.New(cpu.Options{Precision: v.precision}); err != nil || w == nil {
+			return d, "", err
+		}
+		if d, err = ranks.New(d, w); err != nil {
+			return nil, "", err
+		}
+		return d, "", nil
 	}
 	if driver.ErrNone != nil {
 		return nil, "", fmt.Errorf("no GPU to test: %w", driver.ErrNone)
@@ -189,10 +268,7 @@ func (v variant) open() (d device.Device, skipped string, err error) {
 	if lib.Path == "" {
 		return nil, "", fmt.Errorf("no GPU to test: %s", lib.Missing())
 	}
-	o := cuda.Options{Precision: v.precision, StepByStep: v.steps}
-	if v.copies {
-		o.RoundFrom = 1
-	}
+	o := v.options(w)
 	if v.blas {
 		if o.BLAS = blas.Paths(); o.BLAS == nil {
 			return nil, blas.Missing(), nil
@@ -200,4 +276,16 @@ func (v variant) open() (d device.Device, skipped string, err error) {
 	}
 	d, err = place.OpenGPU(lib, o)
 	return d, "", err
+}
+
+// options are those of a GPU, without what is found on the machine.
+func (v variant) options(w *devicetest.World) cuda.Options {
+	o := cuda.Options{Precision: v.precision, StepByStep: v.steps}
+	if v.copies {
+		o.RoundFrom = 1
+	}
+	if w != nil {
+		o.Host = w
+	}
+	return o
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -52,6 +53,9 @@ type Launcher interface {
 	// Launches is how often each kernel for this GPU was started so far, with 0 for those that were not; those of a
 	// recording count once.
 	Launches() map[string]int
+	// Barred are kernels for this GPU that the device does not start here, each with the reason: what the machine lacks,
+	// not what was asked for.
+	Barred() map[string]string
 }
 
 // Launches implements Launcher.
@@ -69,6 +73,19 @@ func (d *dev) Launches() map[string]int {
 	})
 	d.wait()
 	return all
+}
+
+// bar notes why a kernel is not started.
+func (d *dev) bar(k, format string, args ...any) {
+	if d.barred[k] == "" {
+		d.barred[k] = fmt.Sprintf(format, args...)
+	}
+}
+
+// Barred implements Launcher.
+func (d *dev) Barred() map[string]string {
+	d.wait()
+	return maps.Clone(d.barred)
 }
 
 // Multiplier is implemented by the devices of this package.

@@ -117,6 +117,7 @@ type dev struct {
 	modules   []*module
 	functions map[string]*function // by the names that calls use
 	residents map[resident]int
+	barred    map[string]string
 	apart     bool // blocks do not wait for each other: StepByStep, or a recording of such kernels was refused
 
 	queue
@@ -193,7 +194,7 @@ func Open(o Options) (device.Device, error) {
 		return nil, opened(err)
 	}
 	d := &dev{drv: drv, index: o.Index, precision: cmp.Or(o.Precision, FP32), apart: o.StepByStep,
-		limits: o.Limits.orUsual(), residents: map[resident]int{}, buffers: map[*buffer]struct{}{},
+		limits: o.Limits.orUsual(), residents: map[resident]int{}, barred: map[string]string{}, buffers: map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
 	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, methods(d)
 	d.job = job{on: d, ranks: 1, libraries: o.NCCL, fast: o.Fast}
@@ -294,6 +295,13 @@ func (d *dev) begin(o Options) (err error) {
 	}
 	if err = d.find(); err != nil {
 		return err
+	}
+	for _, m := range d.modules {
+		for _, f := range m.functions {
+			if o.BaseKernels && m.target() >= 80 {
+				d.bar(f.Name, "VSETRAIN_KERNELS=base leaves it out")
+			}
+		}
 	}
 	if err = d.openBLAS(o.BLAS); err != nil {
 		return err

@@ -26,6 +26,11 @@ func (d *dev) decoderBlocks(k string, a *device.Decoder, units, kinds, columns, 
 	groups := h / units
 	s.y, s.shared = kinds, columns*2*h+summed*partOfSums
 	s.x = groups * d.splitsAtOnce(k, batch, groups*kinds, s.shared)
+	if why := d.barred[k]; s.x == 0 && why != "" {
+		for _, with := range [2]string{"decoder_weights", "decoder_sums"} {
+			d.bar(with, "it belongs to %s, and of that %s", k, why)
+		}
+	}
 	return s
 }
 

@@ -104,10 +104,17 @@ type resident struct {
 // blocksAtOnce is how many blocks of a kernel the GPU holds at once, 0 where it cannot start one whose blocks wait for
 // each other. The driver is asked once, and not while a recording is made: then it is 0 where it was not asked before.
 func (d *dev) blocksAtOnce(k string, shared int) (blocks int) {
-	if !d.info.Together || d.apart || shared > d.info.MaxSharedBytesPerBlock {
+	f := d.functions[k]
+	switch most := d.info.MaxSharedBytesPerBlock; {
+	case !d.info.Together:
+		d.bar(f.Name, "its blocks wait for each other, and this GPU starts none that do")
+		return 0
+	case shared > most:
+		d.bar(f.Name, "its blocks need %d KB of shared memory, of which this GPU has %d", shared>>10, most>>10)
+		return 0
+	case d.apart:
 		return 0
 	}
-	f := d.functions[k]
 	of := resident{f, shared}
 	if n, asked := d.residents[of]; asked || d.recording {
 		return n
@@ -138,6 +145,9 @@ func (d *dev) blocksAtOnce(k string, shared int) (blocks int) {
 	})
 	if d.wait() == nil && asked {
 		d.residents[of] = blocks
+	}
+	if blocks == 0 {
+		d.bar(f.Name, "its blocks wait for each other, and the driver does not start them at once")
 	}
 	return blocks
 }

@@ -50,9 +50,9 @@ func Measure(d device.Device, family string, rounds float64) Measured {
 	return measure(d, family, rounds, false)
 }
 
-// Touch calls the kernels of a family on a device and compares nothing: on one that computes nothing it shows which
-// kernels the family calls.
-func Touch(d device.Device, family string) Measured { return measure(d, family, 0, true) }
+// Touch calls the kernels of a family on a device that computes nothing, and compares nothing: it shows which kernels
+// the family calls.
+func Touch(d device.Device, family string) { measure(d, family, 0, true) }
 
 // MeasureTogether is Measure of the family Together, on the devices of the ranks of a job.
 func MeasureTogether(job []*World, devices []device.Device, rounds float64) Measured {

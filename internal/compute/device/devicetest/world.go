@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -255,8 +256,9 @@ func joined[T float32 | float64](all [][]T) (y []T) {
 	return y
 }
 
-// Collectives compares the kernels with their definition: value k of all is k, and k + 1000·rank for a sum.
-func Collectives(d device.Device, deal device.Deal) error {
+// Collectives compares the kernels with their definition: value k of all is k, and k + 1000·rank for a sum. It calls
+// all of them, whatever the first ones computed.
+func Collectives(d device.Device, deal device.Deal) (first error) {
 	all, own := deal.Values()
 	var want []float64 // of this rank
 	at := 0
@@ -282,28 +284,21 @@ func Collectives(d device.Device, deal device.Deal) error {
 		d.UploadDoubles(v, x)
 		return v
 	}
-	equal := func(what string, v device.View, want []float64) error {
+	keep := func(err error) { first = cmp.Or(first, err) }
+	equal := func(what string, v device.View, want []float64) {
 		x := make([]float64, v.N)
 		d.DownloadDoubles(x, v)
-		if err := d.Sync(); err != nil {
-			return err
+		if keep(d.Sync()); !slices.Equal(x, want) {
+			keep(fmt.Errorf("%s: %d values, expected %d: %.20v, expected %.20v", what, len(x), len(want), x[:min(9,
+				len(x))], want[:min(9, len(want))]))
 		}
-		if !slices.Equal(x, want) {
-			return fmt.Errorf("%s: %d values, expected %d: %.20v, expected %.20v", what, len(x), len(want), x[:min(9,
-				len(x))], want[:min(9, len(want))])
-		}
-		return nil
 	}
 	x, y := view(want), view(make([]float64, all))
 	device.Do(d, device.AllGather{Deal: deal, X: x, Y: y})
-	if err := equal("AllGather", y, count(all, 0)); err != nil {
-		return err
-	}
+	equal("AllGather", y, count(all, 0))
 	dx := view(make([]float64, own))
 	device.DoGrad(d, device.AllGather{Deal: deal, DX: dx, DY: y})
-	if err := equal("AllGatherGrad", dx, want); err != nil {
-		return err
-	}
+	equal("AllGatherGrad", dx, want)
 	ranked := view(count(all, 1000*float64(deal.Rank)))
 	device.Do(d, device.ReduceScatter{Deal: deal, X: ranked, Y: dx})
 	r := float64(deal.Ranks)
@@ -311,9 +306,7 @@ func Collectives(d device.Device, deal device.Deal) error {
 	for i, v := range want {
 		summed[i] = r*v + 1000*r*(r-1)/2
 	}
-	if err := equal("ReduceScatter", dx, summed); err != nil {
-		return err
-	}
+	equal("ReduceScatter", dx, summed)
 	if !d.Wide() {
 		summed = make([]float64, own)
 		for i, v := range want {
@@ -332,29 +325,26 @@ func Collectives(d device.Device, deal device.Deal) error {
 				x := make([]float64, own)
 				d.DownloadDoubles(x, dx)
 				if err := near(x, summed, r/256*magnitude(summed)); err != nil {
-					return fmt.Errorf("ReduceScatter in bf16: %w", err)
+					keep(fmt.Errorf("ReduceScatter in bf16: %w", err))
 				}
-			} else if err := equal("ReduceScatter in bf16", dx, summed); err != nil {
-				return err
+			} else {
+				equal("ReduceScatter in bf16", dx, summed)
 			}
 		}
 	}
 	device.Do(d, device.Broadcast{Root: deal.Ranks - 1, X: ranked})
-	if err := equal("Broadcast", ranked, count(all, 1000*(r-1))); err != nil {
-		return err
-	}
+	equal("Broadcast", ranked, count(all, 1000*(r-1)))
 	for _, behind := range []bool{false, true} {
 		same := view([]float64{1, float64(deal.Rank)})
 		device.Do(d, device.Fill{Dst: y})
 		device.Do(d, device.AllReduce{Behind: behind, X: same})
 		device.Do(d, device.AllGather{Deal: deal, Behind: behind, X: x, Y: y})
 		device.Do(d, device.Join{})
-		if err := errors.Join(equal("AllReduce", same, []float64{r, r * (r - 1) / 2}),
-			equal("AllGather", y, count(all, 0))); err != nil {
-			return fmt.Errorf("behind %v: %w", behind, err)
-		}
+		equal(fmt.Sprintf("AllReduce, behind %v", behind), same, []float64{r, r * (r - 1) / 2})
+		equal(fmt.Sprintf("AllGather, behind %v", behind), y, count(all, 0))
 	}
 	job, _ := device.As[device.Ranked](d)
 	job.Wait()
-	return d.Sync()
+	keep(d.Sync())
+	return first
 }
