@@ -64,8 +64,8 @@ func (l Library) Paths() []string {
 const none = "none"
 
 // Find looks for a library in folders below root, "/" except in tests: the file that its setting names, and then no
-// other, or those in the folders, in their order, that only root and the user can change. Of several files in one
-// folder the newest comes first.
+// other, or those in the folders, in their order, that nobody else can change than those whose code runs here anyway
+// (owners). Of several files in one folder the newest comes first.
 func Find(root string, getenv func(string) string, w Wanted, folders *Folders) Library {
 	lib := Library{Name: w.Name, Setting: w.Setting}
 	switch file := getenv(w.Setting); file {
@@ -77,21 +77,27 @@ func Find(root string, getenv func(string) string, w Wanted, folders *Folders) L
 		lib.Path, lib.From = file, "setting"
 		return lib
 	}
+	var refused [][2]string // files, and why
 	for _, p := range folders.list {
 		for _, file := range filesIn(root, p.dir, w.Files) {
-			err := trusted(root, file)
+			err := trusted(root, file, folders.owners(p))
+			if i := slices.IndexFunc(refused, func(r [2]string) bool { return r[0] == file }); err == nil && i >= 0 {
+				refused = slices.Delete(refused, i, i+1) // found again in a folder of the system
+			} else if err != nil && i < 0 && !slices.Contains(lib.Paths(), file) {
+				refused = append(refused, [2]string{file, err.Error()})
+			}
 			switch {
 			case err != nil:
-				refused := fmt.Sprintf("%s: %v, or name the file in %s if you trust it", file, err, w.Setting)
-				if !slices.Contains(lib.Refused, refused) {
-					lib.Refused = append(lib.Refused, refused)
-				}
 			case lib.Path == "":
 				lib.Path, lib.From = file, p.from
 			case file != lib.Path && !slices.Contains(lib.Others, file):
 				lib.Others = append(lib.Others, file)
 			}
 		}
+	}
+	for _, r := range refused {
+		lib.Refused = append(lib.Refused, fmt.Sprintf("%s: %s, or name the file in %s if you trust it", r[0], r[1],
+			w.Setting))
 	}
 	if lib.Path == "" {
 		lib.Install = w.Install
@@ -106,23 +112,31 @@ func Find(root string, getenv func(string) string, w Wanted, folders *Folders) L
 type Folders struct {
 	root   string
 	getenv func(string) string
+	python python
 	list   []folder
 }
 
-type folder struct{ from, dir string }
+// folder is one that the system names, or one that the environment does: a variable, or PATH.
+type folder struct {
+	from, dir string
+	named     bool // by the environment
+	packages  bool // of a Python
+}
 
 // NewFolders returns none yet.
 func NewFolders(root string, getenv func(string) string) *Folders {
-	return &Folders{root: root, getenv: getenv}
+	return &Folders{root: root, getenv: getenv, python: findPython(root, getenv)}
 }
 
 // Arch is the name that folders have for this processor.
 func Arch() string { return map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] }
 
-// Add adds folders of a kind.
-func (f *Folders) Add(from string, dirs ...string) {
-	for _, d := range dirs {
-		f.list = append(f.list, folder{from, d})
+// Add adds folders of a kind, which the system names.
+func (f *Folders) Add(from string, dirs ...string) { f.add(folder{from: from}, dirs...) }
+
+func (f *Folders) add(as folder, dirs ...string) {
+	for _, as.dir = range dirs {
+		f.list = append(f.list, as)
 	}
 }
 
@@ -131,7 +145,7 @@ func (f *Folders) AddEnv(from, name string, below ...string) {
 	for _, prefix := range filepath.SplitList(f.getenv(name)) {
 		for _, b := range below {
 			if filepath.IsAbs(prefix) {
-				f.Add(from, filepath.Join(prefix, b))
+				f.add(folder{from: from, named: true, packages: from == conda || from == pip}, filepath.Join(prefix, b))
 			}
 		}
 	}
@@ -146,31 +160,40 @@ func (f *Folders) AddLoaderPath() {
 		"/usr/lib")
 }
 
+// Kinds of folders of a Python.
+const conda, pip = "conda", "pip"
+
 // AddConda adds folders of the conda environment that is active, and of the one that images come with.
 func (f *Folders) AddConda(inside ...string) {
-	f.AddEnv("conda", "CONDA_PREFIX", inside...)
+	f.AddEnv(conda, "CONDA_PREFIX", inside...)
 	for _, name := range inside {
-		f.Add("conda", filepath.Join("/opt/conda", name))
+		f.add(folder{from: conda, packages: true}, filepath.Join("/opt/conda", name))
 	}
 }
 
 // AddPip adds folders of pip's packages, such as torch/lib: of the active environment (VIRTUAL_ENV, CONDA_PREFIX), the
-// user's, those beside a bin in PATH and beside what python and python3 in PATH are links to, the system's. An
-// environment that merely lies in the working folder is none of them: it may have come with a data set.
+// user's, those that the python3 of PATH imports from, those beside a bin in PATH, the system's. An environment that
+// merely lies in the working folder is none of them: it may have come with a data set.
 func (f *Folders) AddPip(inside ...string) {
-	const from = "pip"
-	beside := pythons(f.root, f.getenv)
+	from, of := pip, folder{from: pip, packages: true}
+	for _, site := range f.python.sites {
+		for _, name := range inside {
+			f.add(folder{pip, "", true, true}, filepath.Join(site, name))
+		}
+	}
 	for _, packages := range []string{"site-packages", "dist-packages"} {
 		for _, python := range []string{"lib/python3*", "lib64/python3*"} {
 			for _, name := range inside {
 				dir := filepath.Join(python, packages, name)
 				f.AddEnv(from, "VIRTUAL_ENV", dir)
 				f.AddEnv(from, "CONDA_PREFIX", dir)
+				f.AddEnv(from, "PYTHONHOME", dir)
+				f.AddEnv(from, "PYTHONUSERBASE", dir)
 				f.AddEnv(from, "HOME", filepath.Join(".local", dir))
-				for _, prefix := range beside {
-					f.Add(from, filepath.Join(prefix, dir))
+				for _, prefix := range f.python.prefixes {
+					f.add(folder{pip, "", true, true}, filepath.Join(prefix, dir))
 				}
-				f.Add(from, "/usr/local/"+dir, "/usr/"+dir, "/opt/conda/"+dir, "/opt/venv/"+dir)
+				f.add(of, "/usr/local/"+dir, "/usr/"+dir, "/opt/conda/"+dir, "/opt/venv/"+dir)
 			}
 		}
 	}
@@ -202,37 +225,6 @@ func loaderConf(root, name string, depth int) []string {
 		}
 	}
 	return dirs
-}
-
-// pythons returns the folders of the Pythons in PATH: those above a bin, and those above the bin that python or python3
-// is a link into, one link after the other.
-func pythons(root string, getenv func(string) string) (prefixes []string) {
-	add := func(bin string) {
-		if p := filepath.Dir(bin); filepath.Base(bin) == "bin" && !slices.Contains(prefixes, p) {
-			prefixes = append(prefixes, p)
-		}
-	}
-	for _, bin := range filepath.SplitList(getenv("PATH")) {
-		if !filepath.IsAbs(bin) {
-			continue
-		}
-		add(filepath.Clean(bin))
-		for _, name := range []string{"python3", "python"} {
-			file := filepath.Join(bin, name)
-			for range 8 {
-				to, err := os.Readlink(filepath.Join(root, file))
-				if err != nil {
-					break
-				}
-				if !filepath.IsAbs(to) {
-					to = filepath.Join(filepath.Dir(file), to)
-				}
-				file = to
-				add(filepath.Dir(file))
-			}
-		}
-	}
-	return prefixes
 }
 
 // filesIn returns the files in the folders that the pattern names, the best name first, of one name those of the newest

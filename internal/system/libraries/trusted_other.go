@@ -2,4 +2,14 @@
 
 package libraries
 
-func trusted(string, string) error { return nil }
+import "io/fs"
+
+type owners struct{}
+
+func (f *Folders) owners(folder) owners { return owners{} }
+
+func trusted(string, string, owners) error { return nil }
+
+func ownerOf(fs.FileInfo) (uint32, bool) { return 0, false }
+
+func ownersOf(string, string) []uint32 { return nil }

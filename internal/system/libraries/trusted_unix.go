@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -14,18 +15,54 @@ import (
 // maxLinks is how many symbolic links a path may go through, as in Linux.
 const maxLinks = 40
 
-// trusted returns an error that names what to change where others than root and the user could put another file in
-// place of name, which lies below root: the file, every folder and every link on the way to it.
-func trusted(root, name string) error {
+// owners are those whose files are loaded from a folder, beside root: they run their code here anyway.
+type owners struct {
+	user   uint32   // who runs the program
+	python []uint32 // whoever can change the python3 whose packages these are: this user runs it
+	// outside is the number of all users of a machine who do not exist in this container, or -1: in folders that the
+	// system names, where the machine's libraries of a driver are put, they are root of the machine.
+	outside int64
+}
+
+// owners are those of a folder.
+func (f *Folders) owners(of folder) owners {
+	o := owners{user: uint32(os.Getuid()), outside: -1}
+	if of.packages {
+		o.python = f.python.owners
+	}
+	if !of.named {
+		o.outside = outside()
+	}
+	return o
+}
+
+func (o *owners) has(user uint32) bool {
+	return user == 0 || user == o.user || slices.Contains(o.python, user)
+}
+
+func (o *owners) String() string {
+	s := fmt.Sprintf("root or yourself (user %d)", o.user)
+	for _, user := range o.python {
+		if user != 0 && user != o.user {
+			s += fmt.Sprintf(" or the owner of your python3 (user %d)", user)
+		}
+	}
+	return s
+}
+
+// trusted returns an error that names what to change where others than the owners could put another file in place of
+// name, which lies below root: the file, every folder and every link on the way to it.
+func trusted(root, name string, o owners) error {
 	rest, at := strings.Split(strings.Trim(name, "/"), "/"), "/"
 	for links := 0; len(rest) > 0; {
 		at, rest = filepath.Join(at, rest[0]), rest[1:]
-		info, err := os.Lstat(filepath.Join(root, at))
+		path := filepath.Join(root, at)
+		info, err := os.Lstat(path)
 		if err != nil {
 			return err
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok {
-			if err := trustedEntry(at, info.Mode(), st.Uid, st.Gid, uint32(os.Getuid())); err != nil {
+			if err := o.check(at, info.Mode(), st.Uid, st.Gid, func() bool { return listed(path) }); err != nil {
 				return err
 			}
 		}
@@ -35,7 +72,7 @@ func trusted(root, name string) error {
 		if links++; links > maxLinks {
 			return fmt.Errorf("%s goes through more than %d links; remove them", name, maxLinks)
 		}
-		to, err := os.Readlink(filepath.Join(root, at))
+		to, err := os.Readlink(path)
 		if err != nil {
 			return err
 		}
@@ -47,20 +84,59 @@ func trusted(root, name string) error {
 	return nil
 }
 
-// trustedEntry checks one file, folder or link of a path. A group counts as others unless it is root's or, by the
-// convention of Linux, the user's own: its number is the user's. What lies in a folder that everybody may write, such
-// as /tmp, is safe where the folder lets nobody rename what is not theirs (the sticky bit).
-func trustedEntry(path string, mode fs.FileMode, owner, group, user uint32) error {
-	if owner != 0 && owner != user {
-		return fmt.Errorf("%s belongs to user %d, expected root or yourself (user %d): install a copy of your own",
-			path, owner, user)
+// check checks one file, folder or link of a path: it belongs to one of the owners, and nobody else may write it. A
+// group counts as others unless it is root's or, by the convention of Linux, an owner's own: its number is the owner's.
+// What lies in a folder that everybody may write, such as /tmp, is safe where the folder lets nobody rename what is not
+// theirs (the sticky bit). listed says whether an access control list lets more users write.
+func (o *owners) check(path string, mode fs.FileMode, owner, group uint32, listed func() bool) error {
+	if !o.has(owner) && int64(owner) != o.outside {
+		return fmt.Errorf("%s belongs to user %d, expected %v: install a copy of your own", path, owner, o)
 	}
 	others := mode.Perm() & 0o002
-	if group != 0 && group != user {
+	if !o.has(group) {
 		others = mode.Perm() & 0o022
 	}
-	if others == 0 || mode&fs.ModeSymlink != 0 || mode.IsDir() && mode&fs.ModeSticky != 0 {
-		return nil
+	switch {
+	case mode&fs.ModeSymlink != 0 || mode.IsDir() && mode&fs.ModeSticky != 0:
+	case others != 0:
+		return fmt.Errorf("others may write %s (mode %04o, group %d): have its owner run 'chmod go-w %[1]s'", path,
+			mode.Perm(), group)
+	case mode.Perm()&0o020 != 0 && listed(): // of a file with a list these are the most that it gives to anybody
+		return fmt.Errorf("the access control list of %s lets others write it: have its owner run 'setfacl -b %[1]s'",
+			path)
 	}
-	return fmt.Errorf("others may write %s (mode %04o, group %d): run 'chmod go-w %[1]s'", path, mode.Perm(), group)
+	return nil
+}
+
+// ownerOf is the number of the user to whom a file belongs.
+func ownerOf(info fs.FileInfo) (user uint32, known bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return st.Uid, true
+}
+
+// ownersOf are those who can put another python3 into a folder of PATH, beside root and the user; nil where everybody
+// can, as in /tmp.
+func ownersOf(root, bin string) []uint32 {
+	all := []uint32{}
+	for dir := bin; ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(filepath.Join(root, dir))
+		if err != nil {
+			return nil
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		sticky := dir != bin && info.Mode()&fs.ModeSticky != 0
+		group := st != nil && (st.Gid == 0 || st.Gid == st.Uid || st.Gid == uint32(os.Getuid()))
+		if !ok || !sticky && (info.Mode().Perm()&0o002 != 0 || !group && info.Mode().Perm()&0o020 != 0) {
+			return nil
+		}
+		if !slices.Contains(all, st.Uid) {
+			all = append(all, st.Uid)
+		}
+		if dir == "/" {
+			return all
+		}
+	}
 }

@@ -57,31 +57,46 @@ func TestFindRefusesWhatOthersCanWrite(t *testing.T) {
 	}
 }
 
-// The owner is root or the user, and a group that may write is root's or the user's own.
-func TestTrustedEntry(t *testing.T) {
+// Files belong to root, to the user or to whoever owns the python3 that runs here; a group that may write is that of one
+// of them. In a container, folders of the system may be the machine's.
+func TestOwners(t *testing.T) {
+	const nobody = 65534
 	for _, c := range []struct {
-		mode               fs.FileMode
-		owner, group, user uint32
-		want               string
+		mode         fs.FileMode
+		owner, group uint32
+		o            owners
+		want         string
 	}{
-		{0o644, 0, 0, 1000, ""},
-		{0o644, 1000, 50, 1000, ""},
-		{0o644, 1001, 1001, 1000, "/x belongs to user 1001, expected root or yourself (user 1000)"},
-		{0o644, 1001, 1001, 0, "/x belongs to user 1001"},
-		{0o664, 1000, 1000, 1000, ""},
-		{0o664, 0, 0, 1000, ""},
-		{0o664, 1000, 100, 1000, "others may write /x (mode 0664, group 100)"},
-		{0o602, 1000, 1000, 1000, "others may write /x (mode 0602"},
-		{0o777 | fs.ModeSymlink, 1000, 1000, 1000, ""},
-		{0o777 | fs.ModeSymlink, 1001, 1001, 1000, "/x belongs to user 1001"},
-		{0o777 | fs.ModeDir | fs.ModeSticky, 0, 0, 1000, ""},
+		{0o644, 0, 0, owners{user: 0, outside: -1}, ""},
+		{0o644, 1000, 50, owners{user: 1000, outside: -1}, ""},
+		{0o644, 1001, 1001, owners{user: 1000, outside: -1}, "/x belongs to user 1001, expected root or yourself (user 1000)"},
+		{0o644, 1001, 1001, owners{user: 0, outside: -1}, "/x belongs to user 1001"},
+		{0o644, 1001, 1001, owners{user: 0, outside: -1, python: []uint32{1001}}, ""},
+		{0o664, 1001, 1001, owners{user: 0, outside: -1, python: []uint32{1001}}, ""},
+		{0o664, 1001, 1002, owners{user: 0, outside: -1, python: []uint32{1001}}, "others may write /x (mode 0664, group 1002)"},
+		{0o666, 1001, 1001, owners{user: 0, outside: -1, python: []uint32{1001}}, "others may write /x"},
+		{0o644, 1002, 1001, owners{user: 0, outside: -1, python: []uint32{0, 1001}}, "or the owner of your python3 (user 1001)"},
+		{0o664, 1000, 1000, owners{user: 1000, outside: -1}, ""},
+		{0o664, 0, 0, owners{user: 1000, outside: -1}, ""},
+		{0o664, 1000, 100, owners{user: 1000, outside: -1}, "others may write /x (mode 0664, group 100)"},
+		{0o602, 1000, 1000, owners{user: 1000, outside: -1}, "others may write /x (mode 0602"},
+		{0o777 | fs.ModeSymlink, 1000, 1000, owners{user: 1000, outside: -1}, ""},
+		{0o777 | fs.ModeSymlink, 1001, 1001, owners{user: 1000, outside: -1}, "/x belongs to user 1001"},
+		{0o777 | fs.ModeDir | fs.ModeSticky, 0, 0, owners{user: 1000, outside: -1}, ""},
+		{0o755, nobody, nobody, owners{user: 1000, outside: -1}, "/x belongs to user 65534"},
+		{0o755, nobody, nobody, owners{user: 1000, outside: nobody}, ""},
+		{0o775, nobody, nobody, owners{user: 1000, outside: nobody}, "others may write /x"},
+		{0o777, nobody, nobody, owners{user: 0, outside: nobody}, "others may write /x"},
 	} {
 		got := ""
-		if err := trustedEntry("/x", c.mode, c.owner, c.group, c.user); err != nil {
+		if err := c.o.check("/x", c.mode, c.owner, c.group, func() bool { return false }); err != nil {
 			got = err.Error()
 		}
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%+v: got %q", c, got)
 		}
 	}
+	o := owners{user: 1000, outside: -1}
+	try.Fails(t, o.check("/x", 0o664, 1000, 1000, func() bool { return true }), "setfacl -b /x")
+	try.Do(t, o.check("/x", 0o644, 1000, 1000, func() bool { return true }))
 }
