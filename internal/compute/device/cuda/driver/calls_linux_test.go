@@ -59,7 +59,7 @@ func TestNamesDoNotMove(t *testing.T) {
 
 // An error with a known cause says what helps.
 func TestErrorsSayWhatHelps(t *testing.T) {
-	for code, says := range map[int]string{34: "stubs", 46: "nvidia-smi -c DEFAULT", 221: "libnvidia-ptxjitcompiler",
+	for code, says := range map[int]string{34: "stubs", 46: "nvidia-smi -c DEFAULT",
 		802: "nvidia-fabricmanager",
 		803: "different driver versions", 804: "compatibility package", 999: "nvidia-uvm"} {
 		if e := (&Error{Call: "cuInit", Code: code, Name: "X"}).Error(); !strings.Contains(e, says) {

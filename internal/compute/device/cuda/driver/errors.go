@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,8 @@ type Error struct {
 	Code int
 	Name string // CUDA_ERROR_OUT_OF_MEMORY
 	Text string // what the library says of it
+	// Remedy is what helps, where that depends on the machine; empty where it is known by the code alone.
+	Remedy string
 }
 
 func (e *Error) Error() string {
@@ -31,6 +34,7 @@ const (
 	codeOutOfMemory = 2
 	codeStub        = 34
 	codeNoDevice    = 100
+	codeNoCompiler  = 221
 )
 
 // remedies say what helps against errors of the driver that have one known cause, by their code (CUresult of cuda.h).
@@ -40,8 +44,6 @@ var remedies = map[int]string{
 	46: "another process holds the GPU, which is in exclusive mode; end that process (nvidia-smi lists it), " +
 		"or allow several with nvidia-smi -c DEFAULT",
 	101: "the device that CUDA_VISIBLE_DEVICES names does not exist; nvidia-smi -L lists those that do",
-	221: "the driver's compiler libnvidia-ptxjitcompiler.so.1 is missing; install the driver's package of it " +
-		"(Debian: libnvidia-ptxjitcompiler1; in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility)",
 	222: "the driver is too old for the kernels' PTX; install version 470 or later",
 	223: "CUDA_DISABLE_PTX_JIT or CUDA_DISABLE_JIT is set in the environment; unset it",
 	802: "the NVLink fabric of this machine is not up; start NVIDIA's fabric manager " +
@@ -61,7 +63,7 @@ func (e *Error) remedy() string {
 	if e.Code == 999 && e.Call != "cuInit" { // of a kernel it says nothing
 		return ""
 	}
-	return remedies[e.Code]
+	return cmp.Or(e.Remedy, remedies[e.Code])
 }
 
 // Fault reports whether an error is of work that a GPU did, such as an address outside memory: the call that returns it

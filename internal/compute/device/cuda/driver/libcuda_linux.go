@@ -15,12 +15,13 @@ import (
 
 // libcuda is the driver by dlopen. Results are written to memory of its own, so that a call allocates nothing.
 type libcuda struct {
-	path string
-	fn   symbols
-	args [12]uintptr // of the call, so that it allocates nothing
-	out  *outputs
-	ptrs *[MaxParameters]unsafe.Pointer
-	vals *[MaxParameters]uint64
+	path     string
+	compiler error // why the compiler beside it was not opened
+	fn       symbols
+	args     [12]uintptr // of the call, so that it allocates nothing
+	out      *outputs
+	ptrs     *[MaxParameters]unsafe.Pointer
+	vals     *[MaxParameters]uint64
 }
 
 type outputs struct {
@@ -106,11 +107,12 @@ func (s *symbols) list() map[string]*entry {
 func load(path string) (*libcuda, error) {
 	runtime.LockOSThread() // the loader keeps what went wrong for each thread
 	defer runtime.UnlockOSThread()
+	problem := openCompilers(path)
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, &unloadable{fmt.Errorf("load the CUDA driver: %w", err)}
 	}
-	d := &libcuda{path: path, out: new(outputs), ptrs: new([MaxParameters]unsafe.Pointer),
+	d := &libcuda{path: path, compiler: problem, out: new(outputs), ptrs: new([MaxParameters]unsafe.Pointer),
 		vals: new([MaxParameters]uint64)}
 	if name, err := find(lib, d.fn.list()); err != nil {
 		return nil, &unloadable{fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer one: %w",
@@ -148,7 +150,12 @@ func (d *libcuda) failure(call string, code int32) error {
 		}
 		return cString(d.out.handle)
 	}
-	return &Error{Call: call, Code: int(code), Name: text(&d.fn.errorName), Text: text(&d.fn.errorString)}
+	e := &Error{Call: call, Code: int(code), Name: text(&d.fn.errorName), Text: text(&d.fn.errorString)}
+	if code == codeNoCompiler {
+		e.Remedy = "libcuda does not find its compiler " + compilers[0] + ": " +
+			missingCompiler(d.path, d.compiler, "/", os.Getenv)
+	}
+	return e
 }
 
 // cString copies a string of the library.

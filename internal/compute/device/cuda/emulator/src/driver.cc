@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <dlfcn.h>
 #include <functional>
 #include <malloc.h>
 #include <map>
@@ -38,6 +39,7 @@ enum {
   kInvalidDevice = 101,
   kInvalidImage = 200,
   kInvalidContext = 201,
+  kNoCompiler = 221,
   kNotFound = 500,
   kIllegalAddress = 700,
   kTooLarge = 720,
@@ -83,6 +85,7 @@ long lose;            // the GPU is lost at this launch from now on; 0 never
 long hang;            // the work of this launch from now on has no end until hang is 0 again; 0 never
 long others;          // bytes of memory that other processes hold
 long multiprocessors = 4;
+long compiler;        // PTX is compiled by a library that the loader is asked for by its name
 long mode, taken;     // CUcomputemode, and whether another process holds a GPU that is for one alone
 long cooperative = 1;  // kernels whose blocks run at once: 0 none, 2 none recorded, 3 none, though claimed
 int context_object, broken;
@@ -191,6 +194,7 @@ static std::map<std::string, long*> settings() {
           {"others", &others},
           {"mode", &mode},
           {"taken", &taken},
+          {"compiler", &compiler},
           {"cooperative", &cooperative},
           {"multiprocessors", &multiprocessors},
           {"nccl", &emu_nccl},
@@ -338,6 +342,7 @@ Result cuMemsetD32Async(Address d, unsigned v, size_t n, void* st) {
 Result cuModuleLoadDataEx(void** m, const void* image, unsigned n, const int* options, void** values) {
   READY;
   NOT_RECORDED;
+  if (compiler && !dlopen("libnvidia-ptxjitcompiler.so.1", RTLD_LAZY)) return kNoCompiler;
   std::string ptx = (const char*)image;
   char* log = 0;
   size_t bytes = 0;
@@ -513,6 +518,7 @@ Result cuGetErrorName(Result r, const char** s) {
                                                    {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
                                                    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
                                                    {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
+                                                   {kNoCompiler, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND"},
                                                    {kNotFound, "CUDA_ERROR_NOT_FOUND"},
                                                    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
                                                    {kTooLarge, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
