@@ -3,7 +3,7 @@ package device
 // Usage is how a device is used at this moment, by all programs. A number that the device does not tell is -1.
 type Usage struct {
 	Used, Total int64 // bytes of memory
-	Busy        int   // per cent of the last moment in which it computed
+	Busy        int   // per cent of the last second, or less, in which it computed
 	Celsius     int
 	Watts       float64
 }

@@ -56,7 +56,7 @@ type StepRecord struct {
 	// Of the GPU and all its programs, as NVML tells it; absent without.
 	GPUMemoryMB      *float64 `json:"gpu_memory_mb,omitempty"` // in use
 	GPUMemoryTotalMB *float64 `json:"gpu_memory_total_mb,omitempty"`
-	GPUBusy          *float64 `json:"gpu_busy,omitempty"` // per cent of the last moment
+	GPUBusy          *float64 `json:"gpu_busy,omitempty"` // per cent of the last second, of steps alone
 	GPUWatts         *float64 `json:"gpu_watts,omitempty"`
 	GPUCelsius       *float64 `json:"gpu_celsius,omitempty"`
 	// Different captions among the hard negatives of all images (train.Negatives).

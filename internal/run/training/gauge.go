@@ -11,17 +11,31 @@ type gauge struct {
 	heard  int           // warnings that were passed on
 	looked time.Time     // when its use was looked at last
 	used   *device.Usage // what it was then
+	began  time.Time     // of the steps that followed each other without a pause
+	last   time.Time     // when the last one ended
 }
 
-// usage looks at a device once a second.
-func (g *gauge) usage(d device.Device, now time.Time) *device.Usage {
+// pause is what may lie between two steps.
+const pause = 50 * time.Millisecond
+
+// usage looks at a device once a second, behind a step of the given duration. A device tells how busy it was in the
+// second before, which says something of steps only where nothing else was in it: behind a validation or a checkpoint
+// it is how idle the device was meanwhile.
+func (g *gauge) usage(d device.Device, now time.Time, step time.Duration) *device.Usage {
 	tells, ok := device.As[device.Gauge](d)
 	if !ok {
 		return nil
 	}
+	if began := now.Add(-step); began.Sub(g.last) > pause {
+		g.began = began
+	}
+	g.last = now
 	if now.Sub(g.looked) >= time.Second {
 		g.looked, g.used = now, nil
 		if u, ok := tells.Usage(); ok {
+			if now.Sub(g.began) < time.Second {
+				u.Busy = -1
+			}
 			g.used = &u
 		}
 	}

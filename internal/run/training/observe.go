@@ -40,7 +40,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 }
 
 func (t *training) onStep(i train.StepInfo) error {
-	i.Usage = t.gauge.usage(t.Device, t.Now())
+	i.Usage = t.gauge.usage(t.Device, t.Now(), i.Duration)
 	t.Observer.Step(i)
 	if why := t.Step.CallByCall(); why != t.callByCall { // the device could not record after all
 		t.callByCall = why
