@@ -33,9 +33,10 @@ test lint: export GOGC := 400
 # by checksums that what is committed is of the same sources. They take two fifths of the time of all tests.
 COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestConformanceInParts|TestGRUOnTensorCores|$\
 	TestBF16Copies|TestCUDALossCurve|TestRecordedSteps|TestRanksOnManyGPUs|TestResidentFeatures|$\
-	TestGSMNLearnsWithEveryLoss|TestPTXIsOfTheSources|TestAssembler)$$
-# Every network on the strict driver: make test-strict.
+	TestGSMNLearnsWithEveryLoss|TestPTXIsOfTheSources|TestAssembler|TestSelftestOnOtherGPUs)$$
+# Every network on the strict driver: make test-strict. A whole selftest on the emulated driver: make test-selftest.
 STRICT      := ^TestStrictDriverAll$$
+WHOLE       := ^TestWholeSelftest$$
 CONFIG      ?= vsepp/f30k-lseh
 
 # Every target with a description is a command and no file.
@@ -61,11 +62,11 @@ test: ## check formatting, vet, lint, and run the tests: four minutes on two cor
 	$(GO) vet ./... && $(IN_PUBLISH) vet ./...
 	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
 	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
-	$(GO) test -p $(PACKAGES) -vet=off -ldflags=-w -timeout 20m -skip '$(COMBINED)|$(STRICT)' $(LONGEST) ./...
+	$(GO) test -p $(PACKAGES) -vet=off -ldflags=-w -timeout 20m -skip '$(COMBINED)|$(STRICT)|$(WHOLE)' $(LONGEST) ./...
 	$(IN_PUBLISH) test -count=1 ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
-	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/compute/device/cuda/kernels ./internal/run/training ./train
+	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/compute/device/cuda/kernels ./internal/run/training ./internal/run/bench ./train
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test
@@ -88,6 +89,9 @@ bits: ## predict the bits of small trainings on a GPU anew, for kernels that wer
 test-strict: ## run every network, at full size, on a CUDA driver that computes nothing and reports what a GPU's refuses (needs g++)
 	$(GO) test -count=1 -timeout 10m -run '$(STRICT)' ./cmd/vsetrain
 
+test-selftest: ## run a whole vsetrain selftest on the emulated driver, which must launch every kernel (needs g++): ten minutes
+	$(GO) test -count=1 -v -timeout 60m -run '$(WHOLE)' ./cmd/vsetrain
+
 NO_AVX512 := cpu.avx512f=off,cpu.avx512bw=off,cpu.avx512dq=off,cpu.avx512vl=off
 test-avx2: ## run the tests of the arithmetic as on a processor without AVX-512 and AMX
 	GODEBUG=$(NO_AVX512) $(GO) test -count=1 -timeout 15m -skip 'CUDA|BF16Copies|Recorded|GPUs' ./internal/compute/device/cpu ./internal/compute/gemm ./internal/compute/vec ./internal/compute/sparse ./eval ./loss ./models/... ./train
@@ -104,7 +108,7 @@ test-wine: ## run the program for Windows under Wine: tests of files, training, 
 vet-all: ## vet the sources for every supported system
 	@set -e; for t in $(TARGETS); do echo "vet $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./...; done
 
-test-long: test test-combined test-strict ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
+test-long: test test-combined test-strict test-selftest ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
 
 lint: ## run staticcheck (part of make test)
@@ -117,7 +121,7 @@ test-race: ## run the tests of the concurrent packages under the race detector (
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m -skip Browser $(RACED)
 
 mutants: ## plant mistakes, drawn by SEED, each behind a switch, and say which of them no test sees; again to continue
-	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)'
+	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)|$(WHOLE)'
 
 TIME ?= 2m
 campaign: ## draw power failures, faults, kills, damages, flipped bits, sweeps, load and hostile input, or some KINDS of these, by SEED for TIME, and rewrite their tables of docs/reliability.md

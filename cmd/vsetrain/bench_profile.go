@@ -46,8 +46,8 @@ func (o *benchOptions) runProfile(ctx context.Context, a *app) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	a.Printf("\nA prediction rests on data sheets and on assumptions that nobody has measured with this program:\n" +
-		"docs/gpu-model.md\n")
+	a.Printf("\nA prediction rests on data sheets and on assumptions; on an NVIDIA H100 80GB HBM3 (2026-11-27)\n" +
+		"steps in bf16 took 1.1 to 1.9 times as long: docs/gpu-model.md\n")
 	return nil
 }
 

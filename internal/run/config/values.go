@@ -50,7 +50,7 @@ func elsewhere(key string) bool {
 }
 
 // Differing returns the settings that are not the same in all configurations: the keys, and for each the values in the
-// order of the configurations. Settings of where a run lives and computes (run, track, device.threads, device.timeout) are left out.
+// order of the configurations. Settings of where a run lives and computes (elsewhere) are left out.
 func Differing(all []*Config) (keys []string, values [][]string) {
 	if len(all) < 2 {
 		return nil, nil

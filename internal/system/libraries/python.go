@@ -50,7 +50,8 @@ func findPython(root string, getenv func(string) string) (p python) {
 }
 
 func (p *python) add(bin string) {
-	if prefix := filepath.Dir(filepath.Clean(bin)); filepath.Base(bin) == "bin" && !slices.Contains(p.prefixes, prefix) {
+	prefix := filepath.Dir(filepath.Clean(bin))
+	if filepath.Base(bin) == "bin" && !slices.Contains(p.prefixes, prefix) {
 		p.prefixes = append(p.prefixes, prefix)
 	}
 }

@@ -57,8 +57,8 @@ func TestFindRefusesWhatOthersCanWrite(t *testing.T) {
 	}
 }
 
-// Files belong to root, to the user or to whoever owns the python3 that runs here; a group that may write is that of one
-// of them. In a container, folders of the system may be the machine's.
+// Files belong to root, to the user or to whoever owns the python3 that runs here; a group that may write is that of
+// one of them. In a container, folders of the system may be the machine's.
 func TestOwners(t *testing.T) {
 	const nobody = 65534
 	for _, c := range []struct {
@@ -69,16 +69,20 @@ func TestOwners(t *testing.T) {
 	}{
 		{0o644, 0, 0, owners{user: 0, outside: -1}, ""},
 		{0o644, 1000, 50, owners{user: 1000, outside: -1}, ""},
-		{0o644, 1001, 1001, owners{user: 1000, outside: -1}, "/x belongs to user 1001, expected root or yourself (user 1000)"},
+		{0o644, 1001, 1001, owners{user: 1000, outside: -1},
+			"/x belongs to user 1001, expected root or yourself (user 1000)"},
 		{0o644, 1001, 1001, owners{user: 0, outside: -1}, "/x belongs to user 1001"},
 		{0o644, 1001, 1001, owners{user: 0, outside: -1, python: []uint32{1001}}, ""},
 		{0o664, 1001, 1001, owners{user: 0, outside: -1, python: []uint32{1001}}, ""},
-		{0o664, 1001, 1002, owners{user: 0, outside: -1, python: []uint32{1001}}, "others may write /x (mode 0664, group 1002)"},
+		{0o664, 1001, 1002, owners{user: 0, outside: -1, python: []uint32{1001}},
+			"others may write /x (mode 0664, group 1002)"},
 		{0o666, 1001, 1001, owners{user: 0, outside: -1, python: []uint32{1001}}, "others may write /x"},
-		{0o644, 1002, 1001, owners{user: 0, outside: -1, python: []uint32{0, 1001}}, "or the owner of your python3 (user 1001)"},
+		{0o644, 1002, 1001, owners{user: 0, outside: -1, python: []uint32{0, 1001}},
+			"or the owner of your python3 (user 1001)"},
 		{0o664, 1000, 1000, owners{user: 1000, outside: -1}, ""},
 		{0o664, 0, 0, owners{user: 1000, outside: -1}, ""},
-		{0o664, 1000, 100, owners{user: 1000, outside: -1}, "others may write /x (mode 0664, group 100)"},
+		{0o664, 1000, 100, owners{user: 1000, outside: -1},
+			"others may write /x (mode 0664, group 100)"},
 		{0o602, 1000, 1000, owners{user: 1000, outside: -1}, "others may write /x (mode 0602"},
 		{0o777 | fs.ModeSymlink, 1000, 1000, owners{user: 1000, outside: -1}, ""},
 		{0o777 | fs.ModeSymlink, 1001, 1001, owners{user: 1000, outside: -1}, "/x belongs to user 1001"},

@@ -53,8 +53,8 @@ type Launcher interface {
 	// Launches is how often each kernel for this GPU was started so far, with 0 for those that were not; those of a
 	// recording count once.
 	Launches() map[string]int
-	// Barred are kernels for this GPU that the device does not start here, each with the reason: what the machine lacks,
-	// not what was asked for.
+	// Barred are kernels for this GPU that the device does not start here, each with the reason: what the machine
+	// lacks, not what was asked for.
 	Barred() map[string]string
 }
 
@@ -75,18 +75,17 @@ func (d *dev) Launches() map[string]int {
 	return all
 }
 
-// bar notes why a kernel is not started.
-func (d *dev) bar(k, format string, args ...any) {
-	if d.barred[k] == "" {
-		d.barred[k] = fmt.Sprintf(format, args...)
+// barred are the reasons why kernels are not started, by their names.
+type barred map[string]string
+
+func (b barred) bar(k, format string, args ...any) {
+	if b[k] == "" {
+		b[k] = fmt.Sprintf(format, args...)
 	}
 }
 
 // Barred implements Launcher.
-func (d *dev) Barred() map[string]string {
-	d.wait()
-	return maps.Clone(d.barred)
-}
+func (b barred) Barred() map[string]string { return maps.Clone(b) }
 
 // Multiplier is implemented by the devices of this package.
 type Multiplier interface {

@@ -117,10 +117,10 @@ type dev struct {
 	modules   []*module
 	functions map[string]*function // by the names that calls use
 	residents map[resident]int
-	barred    map[string]string
 	apart     bool // blocks do not wait for each other: StepByStep, or a recording of such kernels was refused
 
 	queue
+	barred
 	job            // that the device is a rank of
 	bf16    copies // of operands
 	match   blockMatch
@@ -194,7 +194,7 @@ func Open(o Options) (device.Device, error) {
 		return nil, opened(err)
 	}
 	d := &dev{drv: drv, index: o.Index, precision: cmp.Or(o.Precision, FP32), apart: o.StepByStep,
-		limits: o.Limits.orUsual(), residents: map[resident]int{}, barred: map[string]string{}, buffers: map[*buffer]struct{}{},
+		limits: o.Limits.orUsual(), residents: map[resident]int{}, barred: barred{}, buffers: map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
 	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, methods(d)
 	d.job = job{on: d, ranks: 1, libraries: o.NCCL, fast: o.Fast}

@@ -54,8 +54,10 @@ func TestBiasesThatCUBLASFailsAt(t *testing.T) {
 func TestGPUThatHangs(t *testing.T) {
 	const timeout = 40 * time.Millisecond
 	waits := map[string]func(b *bench, v, spare device.View) error{
-		"Sync":   func(b *bench, v, _ device.View) error { return b.Sync() },
-		"Alloc":  func(b *bench, v, _ device.View) error { return cmp.Or(second(b.Alloc(device.Float, 99)), b.Sync()) },
+		"Sync": func(b *bench, v, _ device.View) error { return b.Sync() },
+		"Alloc": func(b *bench, v, _ device.View) error {
+			return cmp.Or(second(b.Alloc(device.Float, 99)), b.Sync())
+		},
 		"Free":   func(b *bench, _, spare device.View) error { b.Free(spare.Buf); return b.Sync() },
 		"Upload": func(b *bench, v, _ device.View) error { b.UploadFloats(v, make([]float32, v.N)); return b.Sync() },
 		"Download": func(b *bench, v, _ device.View) error {
@@ -80,7 +82,7 @@ func TestGPUThatHangs(t *testing.T) {
 	for n := range 6 {
 		for name, wait := range waits {
 			deferred, replayed, before, at := n%2, n%3 == 0, draw.IntN(90), draw.IntN(90)
-			what := fmt.Sprintf("%s, deferred %d, replayed %t, launch %d of those after %d", name, deferred, replayed, at,
+			what := fmt.Sprintf("%s, deferred %d, replayed %t, launch %d after %d", name, deferred, replayed, at,
 				before)
 			b := &bench{t, open(t, cuda.Options{})}
 			v, spare := b.floats(1, 2, 3), b.floats(4)

@@ -57,14 +57,14 @@ func part(h *harness, x []float64, counts []int32, width int) (own []float64) {
 }
 
 // whole is a harness of the reference, for the batch of all ranks: the values that it draws are the same on all.
-func (h *harness) whole() *harness {
+func whole(h *harness) *harness {
 	w := startHarness(h.t, toy.New(), Together, 0)
 	w.short = true
 	return w
 }
 
 // partly compares a result with the part of this rank.
-func (h *harness) partly(what string, v device.View, want []float64, b bound) {
+func partly(h *harness, what string, v device.View, want []float64, b bound) {
 	h.t.Helper()
 	got := h.read(v)
 	if err := h.d.Sync(); err != nil {
@@ -78,16 +78,16 @@ func (h *harness) partly(what string, v device.View, want []float64, b bound) {
 }
 
 // summed compares what the ranks have parts of with their sum.
-func (h *harness) summed(what string, v device.View, want []float64, b bound) {
+func summed(h *harness, what string, v device.View, want []float64, b bound) {
 	h.t.Helper()
 	device.Do(h.d, device.AllReduce{X: v})
-	h.partly(what, v, want, b)
+	partly(h, what, v, want, b)
 }
 
 // gatheredOperand: what ranks gather for products is what these read, in whatever precision.
 func gatheredOperand(h *harness) {
 	rank, ranks := device.RankOf(h.d)
-	w := h.whole()
+	w := whole(h)
 	const m, k, n = 24, 32, 40
 	for _, items := range []int{k, ranks} { // rows that are dealt in turn, and pieces that lie together
 		x, y := h.hold(w.normal(m*k, 1)), h.hold(w.normal(k*n, 1))
@@ -109,7 +109,7 @@ func gatheredOperand(h *harness) {
 			Operand: m, X: h.in(part(h, y, counts, k/items*n)), Y: gathered})
 		product := h.out(m * n)
 		device.Do(h.d, device.Gemm{M: m, N: n, K: k, Alpha: 1, A: h.in(x), B: gathered, C: product})
-		h.partly(fmt.Sprintf("product of %d rows with what was gathered of %d items", m, items), product, want,
+		partly(h, fmt.Sprintf("product of %d rows with what was gathered of %d items", m, items), product, want,
 			bound{rel: h.tol.reduced})
 	}
 	h.release()
@@ -117,11 +117,12 @@ func gatheredOperand(h *harness) {
 
 func batchNormOfRanks(h *harness, c, inner int, counts []int32, pad bool) {
 	rank, ranks := device.RankOf(h.d)
-	w, rows, width := h.whole(), device.Total(counts), c*inner
+	w, rows, width := whole(h), device.Total(counts), c*inner
 	what := fmt.Sprintf("BatchNorm of %v rows of %d channels of %d values, padding rows %t", counts, c, inner, pad)
 	a := device.BatchNorm{Outer: rows, C: c, Inner: inner, Eps: 1e-5, Momentum: 0.1, Train: true,
-		X: w.in(h.hold(w.normal(rows*width, 1))), Weight: w.in(h.hold(w.normal(c, 1))), Bias: w.in(h.hold(w.normal(c, 1))),
-		RunningMean: w.inout(h.hold(w.normal(c, 1))), RunningVar: w.inout(h.hold(w.positive(c, 0.1, 1)))}
+		X: w.in(h.hold(w.normal(rows*width, 1))), Weight: w.in(h.hold(w.normal(c, 1))),
+		Bias: w.in(h.hold(w.normal(c, 1))), RunningMean: w.inout(h.hold(w.normal(c, 1))),
+		RunningVar: w.inout(h.hold(w.positive(c, 0.1, 1)))}
 	most := int32(0)
 	for _, n := range counts {
 		most = max(most, n)
@@ -153,10 +154,10 @@ func batchNormOfRanks(h *harness, c, inner int, counts []int32, pad bool) {
 	h.outputs(&own)
 	device.Do(h.d, own)
 	rounding := 8 * h.tol.exact * max(1, magnitude(w.read(a.InvStd)))
-	h.partly(what+": Y", own.Y, part(h, w.read(a.Y), counts, width), bound{rel: rounding, abs: rounding})
+	partly(h, what+": Y", own.Y, part(h, w.read(a.Y), counts, width), bound{rel: rounding, abs: rounding})
 	for _, v := range [][2]device.View{{own.Mean, a.Mean}, {own.InvStd, a.InvStd}, {own.RunningMean, a.RunningMean},
 		{own.RunningVar, a.RunningVar}} {
-		h.partly(what+": statistics", v[0], w.read(v[1]), bound{rel: rounding + h.tol.product, abs: rounding})
+		partly(h, what+": statistics", v[0], w.read(v[1]), bound{rel: rounding + h.tol.product, abs: rounding})
 	}
 	a.Grad, own.Grad = true, true
 	dy := h.hold(w.normal(rows*width, 1))
@@ -170,18 +171,18 @@ func batchNormOfRanks(h *harness, c, inner int, counts []int32, pad bool) {
 	device.Do(h.d, own)
 	n := math.Sqrt(float64(rows * inner))
 	scale := 4 * rounding * (1 + magnitude(w.read(a.Weight))) * max(1, magnitude(w.read(a.InvStd)))
-	h.partly(what+": DX", own.DX, part(h, w.read(a.DX), counts, width), bound{abs: scale, rel: h.tol.product})
-	h.summed(what+": DWeight", own.DWeight, w.read(a.DWeight), bound{abs: 2 * rounding * n, rel: 2 * rounding})
-	h.summed(what+": DBias", own.DBias, w.read(a.DBias), bound{abs: h.tol.product * n, rel: h.tol.product})
+	partly(h, what+": DX", own.DX, part(h, w.read(a.DX), counts, width), bound{abs: scale, rel: h.tol.product})
+	summed(h, what+": DWeight", own.DWeight, w.read(a.DWeight), bound{abs: 2 * rounding * n, rel: 2 * rounding})
+	summed(h, what+": DBias", own.DBias, w.read(a.DBias), bound{abs: h.tol.product * n, rel: h.tol.product})
 	if pad {
-		h.summed(what+": DPad", own.DPad, w.read(a.DPad), bound{abs: scale, rel: scale})
+		summed(h, what+": DPad", own.DPad, w.read(a.DPad), bound{abs: scale, rel: scale})
 	}
 	h.release()
 }
 
 func filtrateOfRanks(h *harness, lengths []int32, b, s int) {
 	rank, ranks := device.RankOf(h.d)
-	w, captions := h.whole(), len(lengths)
+	w, captions := whole(h), len(lengths)
 	nodes := device.Total(lengths) + captions
 	what := fmt.Sprintf("Filtrate of %v, %d images, %d values", lengths, b, s)
 	images := make([]int32, b)
@@ -190,7 +191,8 @@ func filtrateOfRanks(h *harness, lengths []int32, b, s int) {
 	}
 	a := device.Filtrate{B: b, S: s, Train: true, Eps: 1e-5, Momentum: 0.1, Lengths: w.inInts(lengths),
 		X:      w.in(h.hold(w.normal(b*nodes*s, 1))),
-		Logits: w.in(h.hold(w.normal(b*nodes, 1.5))), Gamma: w.in(h.hold([]float64{1.3})), Beta: w.in(h.hold([]float64{-0.4})),
+		Logits: w.in(h.hold(w.normal(b*nodes, 1.5))), Gamma: w.in(h.hold([]float64{1.3})),
+		Beta:        w.in(h.hold([]float64{-0.4})),
 		RunningMean: w.inout(h.hold([]float64{0.3})), RunningVar: w.inout(h.hold([]float64{1.7}))}
 	own := device.Filtrate{B: (b - rank + ranks - 1) / ranks, S: s, Train: true, Eps: a.Eps, Momentum: a.Momentum,
 		Lengths: h.inInts(lengths), X: h.in(part(h, w.read(a.X), images, nodes*s)),
@@ -201,11 +203,11 @@ func filtrateOfRanks(h *harness, lengths []int32, b, s int) {
 	h.outputs(&own)
 	device.Do(h.d, own)
 	tol := bound{rel: 30 * h.tol.product, abs: 30 * h.tol.product}
-	h.partly(what+": Out", own.Out, part(h, w.read(a.Out), images, captions*s), tol)
-	h.partly(what+": Weights", own.Weights, part(h, w.read(a.Weights), images, nodes), tol)
+	partly(h, what+": Out", own.Out, part(h, w.read(a.Out), images, captions*s), tol)
+	partly(h, what+": Weights", own.Weights, part(h, w.read(a.Weights), images, nodes), tol)
 	for _, v := range [][2]device.View{{own.Mean, a.Mean}, {own.InvStd, a.InvStd}, {own.RunningMean, a.RunningMean},
 		{own.RunningVar, a.RunningVar}} {
-		h.partly(what+": statistics", v[0], w.read(v[1]), tol)
+		partly(h, what+": statistics", v[0], w.read(v[1]), tol)
 	}
 	dOut := h.hold(w.normal(b*captions*s, 1))
 	a.Grad, own.Grad, a.DOut, own.DOut = true, true, w.in(dOut), h.in(part(h, dOut, images, captions*s))
@@ -214,10 +216,10 @@ func filtrateOfRanks(h *harness, lengths []int32, b, s int) {
 	h.outputs(&own)
 	device.Do(h.d, own)
 	slope := bound{rel: h.tol.deriv, abs: h.tol.deriv * usual * math.Sqrt(float64(b*nodes))}
-	h.partly(what+": DSums", own.DSums, part(h, w.read(a.DSums), images, captions*s), slope)
-	h.partly(what+": DLogits", own.DLogits, part(h, w.read(a.DLogits), images, nodes), slope)
+	partly(h, what+": DSums", own.DSums, part(h, w.read(a.DSums), images, captions*s), slope)
+	partly(h, what+": DLogits", own.DLogits, part(h, w.read(a.DLogits), images, nodes), slope)
 	for _, v := range [][2]device.View{{own.DGamma, a.DGamma}, {own.DBeta, a.DBeta}, {own.DBias, a.DBias}} {
-		h.summed(what+": gradients of one value", v[0], w.read(v[1]), slope)
+		summed(h, what+": gradients of one value", v[0], w.read(v[1]), slope)
 	}
 	h.release()
 }

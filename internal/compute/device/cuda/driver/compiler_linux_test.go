@@ -28,8 +28,8 @@ func TestMissingCompiler(t *testing.T) {
 			"it lies in " + beside + "; start the program with LD_LIBRARY_PATH=" + beside},
 		{"beside, and not opened", beside, t.TempDir(), errors.New("it is damaged"),
 			"it is damaged; start the program with LD_LIBRARY_PATH=" + beside},
-		{"in another folder", alone, system, nil, "there is one in /usr/local/nvidia/lib64, which must be of the driver's " +
-			"version; start the program with LD_LIBRARY_PATH=/usr/local/nvidia/lib64"},
+		{"in another folder", alone, system, nil, "there is one in /usr/local/nvidia/lib64, which must be of the " +
+			"driver's version; start the program with LD_LIBRARY_PATH=/usr/local/nvidia/lib64"},
 	} {
 		got := missingCompiler(filepath.Join(c.libcuda, "libcuda.so.1"), c.problem, c.root, none)
 		if !strings.HasPrefix(got, c.want) {

@@ -17,9 +17,9 @@ type Silence struct {
 }
 
 func (e *Silence) Error() string {
-	return fmt.Sprintf("the GPU has not answered for %v: it is at %s; if it may take so long, set device.timeout to more "+
-		"seconds; if not, see what the driver says (dmesg, Xid), and VSETRAIN_KERNELS=base in the environment leaves "+
-		"out the kernels whose blocks wait for each other", e.For, e.At)
+	return fmt.Sprintf("the GPU has not answered for %v: it is at %s; if it may take so long, set device.timeout to "+
+		"more seconds; if not, see what the driver says (dmesg, Xid), and VSETRAIN_KERNELS=base in the environment "+
+		"leaves out the kernels whose blocks wait for each other", e.For, e.At)
 }
 
 // Within returns what f returns, which calls the driver, or a Silence where f has not ended in time. f runs in a

@@ -55,8 +55,8 @@ func Find(name string) (GPU, error) {
 	return g, nil
 }
 
-// Assumed are what a data sheet does not say. Nothing here has been measured with this program; a measurement corrects
-// it.
+// Assumed are what a data sheet does not say. None was measured by itself; on an H100 (2026-11-27) steps of eight
+// networks in bf16 took 1.1 to 1.9 times what follows from all of them. A measurement corrects them.
 type Assumed struct {
 	Value float64
 	Unit  string
