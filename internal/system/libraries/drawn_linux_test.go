@@ -121,3 +121,38 @@ func TestTrustedIsWhatTheSystemAllows(t *testing.T) {
 		t.Errorf("%d of %d trees are refused, which shows little", refused, len(trees))
 	}
 }
+
+// In a container with users of its own, as rootless ones are, files of the machine's root belong to nobody who is there:
+// they are taken in folders of the system, and in none that a variable names.
+func TestTrustedInAContainer(t *testing.T) {
+	const inside = "VSETRAIN_TEST_INSIDE"
+	if root := os.Getenv(inside); root != "" {
+		f := NewFolders("/", os.Getenv)
+		for _, named := range []bool{false, true} {
+			fmt.Println(outside(), trusted(root, "/lib/x.so", f.owners(folder{named: named})))
+		}
+		return
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can make the container of another user")
+	}
+	root := t.TempDir()
+	for _, dir := range []string{root, filepath.Dir(root)} {
+		try.Do(t, os.Chmod(dir, 0o755))
+	}
+	try.Do(t, os.Mkdir(filepath.Join(root, "lib"), 0o755))
+	try.Do(t, os.WriteFile(filepath.Join(root, "lib/x.so"), nil, 0o644))
+	c := exec.Command("/proc/self/exe", "-test.run", "^TestTrustedInAContainer$")
+	c.Env, c.Dir = append(os.Environ(), inside+"="+root), "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, Credential: &syscall.Credential{},
+		UidMappings: []syscall.SysProcIDMap{{HostID: 3000, Size: 1000}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: 3000, Size: 1000}}}
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Skipf("this machine makes no containers: %v: %s", err, out)
+	}
+	lines := strings.Split(string(out), "\n")
+	if lines[0] != "65534 <nil>" || !strings.Contains(lines[1], "/lib belongs to user 65534, expected root or yourself") {
+		t.Errorf("%s", out)
+	}
+}
