@@ -172,10 +172,10 @@ emulator: ## build the emulated CUDA driver into bin/ (needs g++)
 
 gpu-check-emulated: gpu-pack ## unpack what gpu-pack made into an empty folder and run it on the emulated driver: tiny, no times
 	rm -rf bin/gpu-check && mkdir -p bin/gpu-check && tar xzf bin/gpu-check.tar.gz -C bin/gpu-check
-	cd bin/gpu-check && scripts/gpu-check.sh --emulated A B C
+	cd bin/gpu-check && scripts/gpu-check.sh --emulated
 
 # With the emulated driver, where g++ is there to build it.
-GPU_PACK := bin/vsetrain bin/models.test scripts/gpu-check.sh scripts/gpu-check-lib.sh scripts/gpu-check-steps.sh scripts/gpu-check-report.awk \
+GPU_PACK := bin/vsetrain bin/models.test scripts/gpu-check.sh scripts/gpu-check-lib.sh scripts/gpu-check-steps.sh \
 	scripts/torch_peer.py scripts/peer testdata/torch/vseinf-bert/bert testdata/golden
 gpu-pack: build ## pack what scripts/gpu-check.sh needs on a GPU machine into bin/gpu-check.tar.gz
 	$(GO) test -c -trimpath -ldflags '-s -w' -o bin/models.test ./models

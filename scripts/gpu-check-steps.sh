@@ -1,27 +1,188 @@
-# The steps of gpu-check.sh. Each returns 0 (ok), 1 (failed) or 2 (skipped) and says in remark what it saw.
+# The steps of gpu-check.sh and its table. Each returns 0 (ok), 1 (failed) or 2 (skipped) and says in remark what it saw.
 
-# ------------------------------------------------------------------------------------------- the program is right, part A
+# ------------------------------------------------------------------------------------------------------- is it right?
 doctor() {
-  try_into "$out/logs/machine.log" "$binary" doctor --quick --dir "$out"
-  try_into "$out/doctor.txt" "$binary" doctor --gpu || return 1
+  if ! try_into "$out/doctor.txt" "$binary" doctor --gpu; then
+    local why=$remark cut=$result
+    limit=10 && try "$binary" doctor --quick # what it found and where, for the log
+    remark=$why result=$cut
+    return 1
+  fi
   remark=$(sed -n 's/^gpu  *//p' "$out/doctor.txt" | cut -c1-120)
+}
+
+# opens_torch says whether PyTorch opens a GPU that vsetrain does not.
+opens_torch() {
+  try "${PYTHON:-python3}" -c 'import torch; print(torch.__version__, torch.ones(9, device="cuda").sum().item())' || return 2
+  remark="PyTorch opens the GPU: $(cat "$work/output")"
 }
 
 selftest() {
   local arguments=()
   [ -n "$emulated" ] && arguments=(--variant fp32,own-fp32 --family Memory,L2Norm,SemanticMargins,Cells)
-  try_into "$work/selftest" "$binary" selftest "${arguments[@]}" || return 1
-  remark=$(tail -n 1 "$work/selftest")
+  if ! try "$binary" selftest "${arguments[@]}"; then
+    remark+=$(awk '/^[a-z0-9-]+: /{ variant = $1 } /FAILED/{ printf "; %s %s FAILED", variant, $1 }' "$log" | cut -c1-90)
+    return 1
+  fi
+  remark=$(tail -n 1 "$work/output")
 }
 
 # bits compares trainings on own products with the bits that the arithmetic of IEEE 754 predicts.
 bits() {
   [ -z "$emulated" ] || { remark="the emulated driver of the sources rounds a product and its sum twice"; return 2; }
-  try_into "$work/bits" "$binary" selftest --bits || return 1
-  remark=$(tail -n 1 "$work/bits")
+  try "$binary" selftest --bits || return 1
+  remark=$(tail -n 1 "$work/output")
 }
 
-# ------------------------------------------------------------------------------------------------- how fast it is, part A
+# golden compares with what PyTorch computed: outputs, losses and every gradient of all networks, by the tests of package
+# models as one program.
+golden() {
+  local tests cases found=${VSETRAIN_CUDA_DRIVER:-}
+  tests=$(dirname "$binary")/models.test
+  [ -x "$tests" ] || { remark="models.test is not beside the program: make gpu-pack builds it"; return 2; }
+  [ -n "$found" ] || found=$("$binary" doctor --quick --json | sed -nE '/"name": "CUDA driver"/{n;s/.*"path": "(.*)",/\1/p;q}')
+  try env VSETRAIN_EMULATOR="$found" VSETRAIN_GOLDEN="$root/testdata/golden" \
+    "$tests" -test.v -test.run '^TestGolden' || return 1
+  cases=$(grep -acE -- '--- PASS: .*/.*(cuda|OnEmulatedGPU/)' "$work/output")
+  remark="$cases cases of PyTorch, own products"
+  [ "$cases" -gt 0 ] || { remark="no case ran on the GPU"; return 1; }
+}
+
+# training NETWORK PRECISION KIND LIMIT starts 20 steps of a small network on the synthetic world, beside the script.
+training() {
+  local arguments=() steps=20 batch=32 width=128
+  [ -n "$emulated" ] && steps=4 batch=8 width=16
+  settings "$(small "$1" $width)"
+  [ "$1" = vseinf-bert ] && arguments+=(--set "model.bert.dir=$root/testdata/torch/vseinf-bert/bert")
+  timeout -k 3 "$4" "$binary" train --config "$(preset "$1")" "${arguments[@]}" --set "data.dir=$work/world" \
+    --set loss.name=lmh --set optim.lr=5e-4 --set train.epochs=50 --set "train.max_steps=$steps" --set "train.batch=$batch" \
+    --set train.val_step=0 --set train.log_step=1 --set train.drop_last=true --set run.tensorboard=false \
+    --set "device.precision=$2" --set "device.kind=$3" --run "$work/runs/$1-$2-$3" >"$out/logs/$1-$2-$3.txt" 2>&1 &
+}
+
+# references trains all networks on the processor, in fp32 and in fp64, three at a time.
+references() {
+  local sizes='--train 200 --regions 12 --dim 128' n p
+  [ -n "$emulated" ] && sizes='--train 12 --regions 3 --dim 16'
+  "$binary" data synth "$work/world" $sizes --dev 10 --test 10
+  for n in $networks; do for p in fp32 fp64; do
+    [ "$(jobs -rp | wc -l)" -lt 3 ] || wait -n
+    training "$n" $p cpu 200
+  done; done
+  wait
+  touch "$work/references"
+}
+
+# until_there FILE waits for what a function beside the steps makes.
+until_there() {
+  until [ -e "$1" ]; do
+    [ "$(left)" -gt 8 ] && [ -n "$(jobs -rp)" ] || { remark="${1##*/} did not end on the processor"; return 1; }
+    sleep 0.2
+  done
+}
+
+# losses RUN prints those of its steps, a line each.
+losses() { sed -nE '/"kind":"train"/s/.*"loss":([-0-9.eE+]+).*/\1/p' "$work/runs/$1/metrics.jsonl" 2>/dev/null; }
+
+# compare NETWORK PRECISION prints the largest relative difference of the losses on the GPU from those in fp64 on the
+# processor, and what is allowed at that step: 100 times as much as fp32 differs from fp64 on the processor up to five
+# steps later, at least 3e-6 and at most 0.1; in tf32 and bf16 1,000 times that, at least 2e-2 and at most 0.1. Rounding
+# grows from step to step in some networks, where a negative that is hardest by a hair is another one, and not in others.
+compare() {
+  paste <(losses "$1-fp64-cpu") <(losses "$1-fp32-cpu") <(losses "$1-$2-cuda") | awk -v precision="$2" '
+    function difference(a, b) { b = (a - b) / (b > 1e-6 ? b : 1e-6); return b < 0 ? -b : b }
+    NF != 3 { short = 1; exit }
+    { seen = difference($2, $1); grown[NR] = seen > grown[NR - 1] ? seen : grown[NR - 1]; gpu[NR] = difference($3, $1)
+      if (!(gpu[NR] == gpu[NR])) bad = 1 }
+    END {
+      for (i = 1; i <= NR && !short; i++) {
+        allowed = 100 * grown[i + 5 < NR ? i + 5 : NR]
+        least = precision == "fp32" ? 3e-6 : 2e-2
+        if (precision != "fp32") allowed *= 1000
+        if (allowed < least) allowed = least
+        if (allowed > 0.1) allowed = 0.1
+        if (gpu[i] > allowed) bad = 1
+        if (gpu[i] / allowed >= worst) { worst = gpu[i] / allowed; text = sprintf("%.0e of %.0e", gpu[i], allowed) }
+      }
+      if (short || NR < 2) { print "none"; exit 1 }
+      print text (bad ? " WRONG" : "")
+      exit bad
+    }'
+}
+
+# networks trains every network on the GPU in three precisions, three at a time, and compares their losses.
+networks() {
+  local n p rest longest=40 pids=() wrong
+  [ -n "$emulated" ] && longest=300
+  until_there "$work/references" || return 1
+  for p in fp32 bf16 tf32; do for n in $networks; do
+    rest=$(($(left) - 6))
+    [ $rest -ge $longest ] || result=cut
+    [ $rest -gt 1 ] || break 2
+    [ ${#pids[@]} -lt 3 ] || { wait "${pids[0]}"; pids=("${pids[@]:1}"); }
+    training "$n" $p cuda $((rest < longest ? rest : longest))
+    pids+=($!)
+  done; done
+  wait "${pids[@]}"
+  for n in $networks; do for p in fp32 tf32 bf16; do
+    printf '%s\t%s\t%s\n' "$n" $p "$(compare "$n" $p)"
+  done; done >"$out/losses.tsv"
+  for n in "$work"/runs/*; do cp "$n/metrics.jsonl" "$out/logs/${n##*/}.jsonl"; done 2>>"$log"
+  wrong=$(awk -F'\t' '/WRONG|none/ { print $1, $2 }' "$out/losses.tsv" | paste -sd, | cut -c1-150)
+  remark="${wrong:+wrong or missing: $wrong}"
+  if grep -q WRONG "$out/losses.tsv"; then result=failed; fi
+  [ -z "$wrong" ] && result=''
+}
+
+# demo_settings fills the array arguments: a small demo on the emulated driver.
+demo_settings() {
+  arguments=(--config demo --set "data.dir=$work/demo" --set run.tensorboard=false)
+  [ -z "$emulated" ] || arguments+=(--set train.epochs=1 --set train.batch=8 --set model.embed_dim=16 --set model.word_dim=8)
+}
+
+# demo_on_processor makes the data set of the demo and trains on the processor.
+demo_on_processor() {
+  local arguments sizes=''
+  [ -n "$emulated" ] && sizes='--train 60 --dev 10 --test 20 --regions 4 --dim 16'
+  demo_settings
+  "$binary" data synth "$work/demo" $sizes && "$binary" precompute-svd --data "$work/demo" && touch "$work/demo.ready" &&
+    "$binary" train "${arguments[@]}" --set device.kind=cpu --run "$work/demo-cpu" &&
+    "$binary" eval "$work/demo-cpu" --json "$work/demo-cpu/test.json"
+}
+
+# demo PRECISION trains the demo on the GPU; its M-Recall is in the table beside that of the processor.
+demo() {
+  local arguments
+  until_there "$work/demo.ready" || return 1
+  demo_settings
+  try "$binary" train "${arguments[@]}" --set device.kind=cuda --set "device.precision=$1" --run "$work/demo-$1" &&
+    try "$binary" eval "$work/demo-$1" --json "$work/demo-$1/test.json" || return 1
+  remark="M-Recall of the test split $(recall "$work/demo-$1")"
+}
+
+recall() { awk -v r="$(number "$1/test.json" m_recall)" 'BEGIN { printf r == "" ? "-" : "%.2f", r }'; }
+
+# sanitizer TOOL MISTAKE looks at own products, so that what is looked at is ours; the emulated driver does this itself.
+# The tool must first find a mistake that is planted in a kernel: one that sees no kernel finds none.
+sanitizer() {
+  [ -z "$emulated" ] || { remark="the emulated driver looks for the same mistakes in every step"; return 2; }
+  local tool seen variants=own-bf16-copies
+  tool=$(find_tool compute-sanitizer) || { remark="compute-sanitizer not found (package cuda-sanitizer-12-8)"; return 2; }
+  try_into "$work/planted" "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --plant "$2"
+  if ! grep -aqE 'SUMMARY: *[1-9][0-9]* (error|hazard)' "$work/planted"; then
+    remark="the tool sees no kernel: it does not find the mistake that is planted ($remark)"
+    return 1
+  fi
+  try "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --in-process --variant $variants || return 1
+  seen=$(grep -aoE '[1-9][0-9]* of [0-9]+ kernels for this GPU were launched' "$work/output" | tail -n 1)
+  if [ -z "$seen" ]; then
+    remark="the sanitizer reports no error, but the program did not run to its end under it"
+    return 1
+  fi
+  remark="$(grep -aE 'ERROR SUMMARY|RACECHECK SUMMARY' "$work/output" | tail -n 1 | sed 's/^=* *//'); $seen; finds a planted mistake"
+}
+
+# ------------------------------------------------------------------------------------------------- how fast is it?
 # bench_arguments NETWORK PRECISION fills the array arguments.
 bench_arguments() {
   arguments=(--config "$(preset "$1")" --set device.kind=cuda --set "device.precision=$2")
@@ -31,182 +192,118 @@ bench_arguments() {
   fi
 }
 
-# bench_row WHO NETWORK PRECISION MS CAPTIONS MEMORY PRODUCTS
-bench_row() { row bench.tsv 3 "$@"; }
+# predictions asks for what the model of the GPU predicts of every network: network, precision, milliseconds.
+predictions() {
+  local n p arguments
+  [ -n "$model" ] || return 0
+  for p in bf16 tf32 fp32; do
+    [ -z "$emulated" ] || [ $p = bf16 ] || return 0
+    for n in $networks; do
+      bench_arguments "$n" $p
+      printf '%s\t%s\t%s\n' "$n" $p "$("$binary" bench "${arguments[@]}" --model "$model" | awk '$1 == "sum" { print $NF }')"
+    done
+  done >"$out/predictions.tsv"
+}
 
-# bench_ours times a step of a network at the sizes of Flickr30K, as training does it.
-bench_ours() {
-  local arguments file=$work/ours.json
+# time_row WHO NETWORK PRECISION MILLISECONDS MB
+time_row() { (IFS=$'\t'; echo "$*") >>"$out/times.tsv"; }
+
+# bench NETWORK PRECISION times a step of a network at the sizes of Flickr30K, as training does it.
+bench() {
+  local arguments file=$work/bench.json
   bench_arguments "$1" "$2"
   try_into "$file" "$binary" bench "${arguments[@]}" --json || return 1
   if [ "$(number "$file" replayed)" = 0 ]; then
     remark="no step ran as a recorded CUDA graph: $(grep -aoE '"call_by_call":"[^"]*' "$file" | cut -c17-160)"
     return 1
   fi
-  [ -z "$emulated" ] || { remark='ran; emulated, no times'; return 0; }
-  local products=own
-  if grep -aq '"cublas":' "$file"; then products=cuBLAS; fi
-  bench_row vsetrain "$1" "$2" "$(number "$file" median)" "$(number "$file" captions_per_s)" \
-    "$(number "$file" gpu_used_mb)" $products
-  remark="$(number "$file" median) ms"
-  [ $products = cuBLAS ] || remark+=", own products: no cuBLAS"
+  remark=$(cat "$file" | grep -aq '"cublas":' || echo "own products: no cuBLAS")
+  [ -n "$emulated" ] || time_row vsetrain "$1" "$2" "$(number "$file" median)" "$(number "$file" gpu_used_mb)"
 }
 
-# profile times the kernels of a step one by one, beside what the model of the GPU predicts.
-profile() {
-  local arguments file=$out/profile-$1-$2.txt model=''
-  bench_arguments "$1" "$2"
-  [ -n "$emulated" ] && arguments+=(--model h200)
-  if ! try_into "$file" "$binary" bench "${arguments[@]}" --profile; then
-    grep -aq 'there is no model of' "$log" || return 1
-    model='; no model of this GPU: predicted for an H200'
-    try_into "$file" "$binary" bench "${arguments[@]}" --profile --model h200 || return 1
-  fi
-  # kernel, calls, MB, GFLOP, predicted, measured: the name of a kernel may have spaces
-  awk 'NF >= 6 && $1 == "sum" { print $(NF-4), $(NF-3), $(NF-2), $(NF-1), $NF }' "$file" >"$work/sum"
-  local calls mb gflop predicted measured
-  read -r calls mb gflop predicted measured <"$work/sum" || { remark="no sum of kernels, see $file"; return 1; }
-  [ -z "$emulated" ] || measured='' # means nothing
-  row profile.tsv 2 "$1" "$2" "$calls" "$mb" "$gflop" "$predicted" "$measured"
-  remark="$calls launches, predicted $predicted ms${measured:+, one by one $measured ms}$model"
+# variant NETWORK FLAGS... times a step in bf16 another way.
+variant() {
+  local network=$1 arguments
+  shift
+  bench_arguments "$network" bf16
+  try "$binary" bench "${arguments[@]}" --json "$@" || return 1
+  [ -n "$emulated" ] || remark="$(number "$work/output" median) ms"
 }
 
-# ------------------------------------------------------------------------------------------- the program is right, part B
-# golden compares with what PyTorch computed: outputs, losses and every gradient of all networks, by the tests of package
-# models as one program.
-golden() {
-  local tests; tests=$(dirname "$(command -v "$binary")")/models.test
-  [ -x "$tests" ] || { remark="models.test is not beside the program: make gpu-pack builds it"; return 2; }
-  local driver=${VSETRAIN_CUDA_DRIVER:-}
-  [ -n "$driver" ] || driver=$("$binary" doctor --quick --json 2>/dev/null |
-    sed -nE '/"name": "CUDA driver"/{n;s/.*"path": "(.*)",/\1/p;q}')
-  [ -n "$driver" ] || { remark="no driver"; return 1; }
-  try_into "$work/golden" env VSETRAIN_EMULATOR="$driver" VSETRAIN_GOLDEN="$root/testdata/golden" \
-    "$tests" -test.v -test.run '^TestGolden' || return 1
-  local cases
-  cases=$(grep -acE -- '--- PASS: .*/.*(cuda|OnEmulatedGPU/)' "$work/golden")
-  remark="$cases cases of PyTorch on $driver, own products"
-  [ "$cases" -gt 0 ] || { remark="no case ran on the GPU"; return 1; }
-}
-
-# world makes the synthetic data set of the trainings.
-world() {
-  local sizes=(--train 200 --regions 12 --dim 128)
-  [ ! -e "$out/world" ] || return 0
-  [ -n "$emulated" ] && sizes=(--train 12 --regions 3 --dim 16)
-  try "$binary" data synth "$work/world" "${sizes[@]}" --dev 10 --test 10 && mv "$work/world" "$out/world"
-}
-
-# parity NETWORK [PRECISION] trains a network on the synthetic world twice, from the same seed, and compares the losses of
-# all steps: in fp32 on the processor and on the GPU, in tf32 or bf16 on the GPU with the base kernels and with those on
-# tensor cores, 20 steps. Differences are relative to the first: 1e-4 in the first ten steps of fp32, 1e-2 where operands
-# are rounded; rounding grows from step to step (a negative that is hardest by a hair is another one), so that 2e-2 are
-# allowed in all.
-parity() {
-  local precision=${2:-fp32} steps=100 batch=32 wide=128 near=1e-4 sides='cpu cuda' side arguments=()
-  local bert=$root/testdata/torch/vseinf-bert/bert
-  [ $precision = fp32 ] || { steps=20 near=1e-2 sides='base cuda'; }
-  [ -n "$emulated" ] && steps=6 batch=8 wide=$([ $precision = fp32 ] && echo 16 || echo 64)
-  if [ "$1" = vseinf-bert ] && [ ! -e "$bert" ]; then remark='no small BERT: testdata/torch is not here'; return 2; fi
-  world || return 1
-  settings "$(small "$1" $wide)"
-  [ "$1" = vseinf-bert ] && arguments+=(--set "model.bert.dir=$bert")
-  arguments+=(--set "data.dir=$out/world" --set loss.name=lmh --set optim.lr=5e-4 --set train.epochs=50
-    --set "train.max_steps=$steps" --set "train.batch=$batch" --set train.val_step=0 --set train.log_step=1
-    --set train.drop_last=true --set run.tensorboard=false --set "device.precision=$precision")
-  for side in $sides; do
-    if ! try env VSETRAIN_KERNELS="$([ $side = base ] && echo base)" "$binary" train --config "$(preset "$1")" "${arguments[@]}" \
-      --set "device.kind=${side/base/cuda}" --run "$work/$1-$precision-$side"; then
-      remark="$side: $remark"
-      return 1
-    fi
-  done
-  losses() { sed -nE '/"kind":"train"/s/.*"loss":([-0-9.eE+]+).*/\1/p' "$work/$1/metrics.jsonl"; }
-  paste <(losses "$1-$precision-${sides% *}") <(losses "$1-$precision-cuda") | awk -v steps=$steps -v near=$near '
-    { d = $2 - $1; if (d < 0) d = -d; d /= ($1 > 1e-6 ? $1 : 1e-6); if (!(d == d)) bad = 1
-      if (NR <= 10 && d > early) early = d; if (d > all) all = d; if (NR == 1) first = $1; one = $1; other = $2 }
-    END {
-      ok = NR == steps && NF == 2 && !bad && early <= near && all <= 2e-2
-      printf "%.5g %.5g %.5g %.2g %.2g %d\n", first, one, other, early, all, NR
-      exit !ok
-    }' >"$work/compared"
-  local ok=$? first one other early all found
-  read -r first one other early all found <"$work/compared"
-  row parity.tsv 1 "$1${2:+ $2}" "$first" "$one" "$other" "$early" "$all"
-  remark="$found steps; difference $early in ten steps, allowed $near, $all in all, allowed 2e-2"
-  return $ok
-}
-
-# sanitizer TOOL looks at own products, so that what is looked at is ours; the emulated driver does this itself. The tool
-# must first find a mistake that is planted in a kernel: one that sees no kernel finds none.
-sanitizer() {
-  [ -z "$emulated" ] || { remark="the emulated driver looks for the same mistakes in every step"; return 2; }
-  local tool seen kernels plant=write
-  tool=$(find_tool compute-sanitizer) || { remark="compute-sanitizer not found (package cuda-sanitizer-12-8)"; return 2; }
-  [ "$1" = racecheck ] && plant=race
-  try "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --plant $plant
-  if ! grep -aqE 'SUMMARY: *[1-9][0-9]* (error|hazard)' "$log"; then
-    remark="the tool sees no kernel: it does not find the mistake that is planted ($remark)"
-    return 1
-  fi
-  : >"$log.clean"
-  log=$log.clean
-  try "$tool" --tool "$1" --error-exitcode 9 "$binary" selftest --in-process --variant own-fp32,own-bf16-copies || return 1
-  seen=$(grep -aoE '[1-9][0-9]* tests of kernel families passed.*' "$log" | tail -n 1)
-  kernels=$(grep -aoE '[1-9][0-9]* of [0-9]+ kernels for this GPU were launched' "$log" | tail -n 1)
-  if [ -z "$seen" ] || [ -z "$kernels" ]; then
-    remark="the sanitizer reports no error, but the program did not run to its end under it"
-    return 1
-  fi
-  remark="$(grep -aE 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/^=* *//'); $kernels; finds a planted mistake"
-}
-
-ptxas() {
-  local tool arch files=0 failed=0 f
-  "$binary" doctor --write-ptx "$out/ptx" >>"$log" 2>&1 && [ -e "$out/ptx/gemm.ptx" ] ||
-    { remark="the program did not write its PTX"; return 1; }
-  tool=$(find_tool ptxas) ||
-    { remark="ptxas not found (package cuda-nvcc-12-8, or pip's nvidia-cuda-nvcc-cu12 or triton)"; return 2; }
-  arch=$(sed -nE 's/^gpu .* compute capability ([0-9]+)\.([0-9]+),.*/sm_\1\2/p' "$out/doctor.txt" 2>/dev/null)
-  arch=${arch:-sm_90}
-  for f in "$out"/ptx/*.ptx; do
-    files=$((files + 1))
-    try "$tool" -v -arch="$arch" -o /dev/null "$f" || failed=$((failed + 1))
-  done
-  local most spills
-  most=$(grep -o 'Used [0-9]* registers' "$log" | awk '{ if ($2 > m) m = $2 } END { print m + 0 }')
-  spills=$(grep -o '[0-9]* bytes spill stores' "$log" | awk '$1 > 0 { n++ } END { print n + 0 }')
-  remark="$arch: $files files, $failed refused; at most $most registers, $spills kernels spill"
-  [ $failed = 0 ]
-}
-
-# torch NETWORK PRECISION eager|compile times the same step in PyTorch. A peer that does not run is no failure of ours.
+# torch NETWORK PRECISION --graph|--compile times the same step in PyTorch: eagerly, then that way. A peer that does not
+# run is no failure of ours; what it measured before the limit is kept.
 torch() {
-  local file=$work/torch.json arguments=(--steps 6 --warmup 2) found
-  find_torch
-  found=$(cat "$work/torch")
-  case $found in none:*) remark=${found#none: }; return 2 ;; esac
+  local file=$work/torch.json way seen=''
+  [ -z "$emulated" ] || { remark="not on the emulated driver"; return 2; }
   [ "$1" = chan ] && { remark='scripts/torch_peer.py has no CHAN'; return 2; }
+  local arguments=(--network "$1" --dtype "$2" --device cuda --steps 10 --warmup 3 --gemm-seconds 0)
   [ "$1" = scan ] || arguments+=(--loss lseh)
-  [ "$3" = compile ] && arguments+=(--compile)
-  try_into "$file" "${PYTHON:-python3}" "$here/torch_peer.py" --device cuda --network "$1" --dtype "$2" \
-    --gemm-seconds 0.1 "${arguments[@]}" || { [ -n "$cut" ] && return 1; return 2; }
-  bench_row "torch-$3" "$1" "$2" "$(number "$file" median)" "$(number "$file" captions_per_s)" \
-    "$(number "$file" peak_memory_mb)"
-  remark="$(number "$file" median) ms, torch $found"
+  try_into "$file" "${PYTHON:-python3}" "$here/torch_peer.py" "${arguments[@]}" "$3"
+  for way in eager graph compile; do
+    [ -n "$(number "$file" "${way}_ms")" ] || continue
+    seen+="${seen:+, }$way $(number "$file" ${way}_ms) ms"
+    time_row $way "$1" "$2" "$(number "$file" ${way}_ms)" "$(number "$file" peak_memory_mb)"
+  done
+  remark="$seen${remark:+; $remark}$(grep -ao '"not_run": "[^"]*' "$file" | tail -n 1 | cut -c11-160)"
+  [[ $seen = *${3#--}* ]] || { [ "$result" = cut ] && return 1; return 2; }
 }
 
-# ------------------------------------------------------------------------------------------------- how fast it is, part C
-# evaluation scores all pairs of a split of MS-COCO's size with a network of full size after one step; the seconds are
-# those of the whole command. Features are short: only their encoding depends on them.
+# profile NETWORK PRECISION times the kernels of a step one by one, beside what the model of the GPU predicts.
+profile() {
+  local arguments file=$out/profile-$1-$2.txt as=()
+  bench_arguments "$1" "$2"
+  case $model,$emulated in *,1) as=(--model h200) ;; ,*) as=(--model h200) remark='no model of this GPU: predicted for an H200; ' ;; esac
+  try_into "$file" "$binary" bench "${arguments[@]}" --profile ${as[@]+"${as[@]}"} || return 1
+  # kernel, calls, MB, GFLOP, predicted, measured: the name of a kernel may have spaces
+  remark+=$(awk 'NF >= 6 && $1 == "sum" { print $(NF-4) " launches, predicted " $(NF-1) " ms" }' "$file")
+  [ -n "$emulated" ] || remark+=$(awk 'NF >= 6 && $1 == "sum" { print ", one by one " $NF " ms" }' "$file")
+}
+
+# longest prints the kernels of all profiles, those that take longest first, each in the network where it takes longest:
+# milliseconds a step and a launch, kernel, network and precision, milliseconds predicted.
+longest() {
+  awk 'FNR == 1 { of = FILENAME; sub(/.*profile-/, "", of); sub(/\.txt$/, "", of) }
+    NF >= 6 && $1 != "sum" && $1 != "kernel" && $(NF - 4) > 0 && $NF > 0 {
+      name = $1
+      for (i = 2; i <= NF - 5; i++) name = name " " $i
+      printf "%s\t%.4f\t%s\t%s\t%s\n", $NF, $NF / $(NF - 4), name, of, $(NF - 1) }' \
+    "$out"/profile-*.txt 2>/dev/null | sort -rn | awk -F'\t' '!seen[$3]++'
+}
+
+# ncu RANK looks at one of the longest kernels.
+ncu() {
+  local tool kernel of arguments
+  [ -z "$emulated" ] || { remark="there are no counters on the emulated driver"; return 2; }
+  tool=$(find_tool ncu) || { remark="ncu not found (package nsight-compute)"; return 2; }
+  IFS=$'\t' read -r _ _ kernel of _ < <(longest | awk -F'\t' '$3 !~ /^product /' | sed -n "$1p") ||
+    { remark="no profile to choose from"; return 2; }
+  bench_arguments "${of%-*}" "${of##*-}"
+  try_into "$out/ncu-$1.txt" "$tool" --clock-control none --set full --kernel-name "$kernel" --launch-skip 2 \
+    --launch-count 1 "$binary" bench "${arguments[@]}" --steps 1 --warmup 1 --set device.capture=never || return 1
+  grep -aq 'Duration' "$out/ncu-$1.txt" || { remark="ncu saw no launch of $kernel"; return 1; }
+  remark="$kernel of $of: $(sed -nE \
+    's/^ *(Duration|Memory Throughput|DRAM Throughput|Compute \(SM\) Throughput|Achieved Occupancy|Registers Per Thread) +(\S+) +(\S+)$/\1 \3 \2/p' \
+    "$out/ncu-$1.txt" | head -n 6 | paste -sd, | sed 's/,/, /g')"
+}
+
+# flickr8k LOSS trains VSE-infinity on the folder of --data and tests it.
+flickr8k() {
+  local run=$work/flickr8k-$1
+  [ -n "$data" ] || { remark="no --data"; return 2; }
+  try "$binary" train --config "vseinf/f8k-$1-bigru" --set "data.dir=$data" --set device.kind=cuda \
+    --set device.precision=bf16 --set run.tensorboard=false --run "$run" || return 1
+  cp "$run/metrics.jsonl" "$out/logs/flickr8k-$1.jsonl"
+  try "$binary" eval "$run" --json "$run/test.json" || return 1
+  remark="M-Recall of the test split $(recall "$run")"
+}
+
+# evaluation NETWORK scores all pairs of a split of MS-COCO's size with a network of full size after one step; the seconds
+# are those of the whole command. Features are short: only their encoding depends on them.
 evaluation() {
   local images=5000 before arguments=()
   [ -n "$emulated" ] && images=5 && settings "$(small "$1" 16)"
-  if [ ! -e "$out/coco" ]; then
-    try "$binary" data synth "$work/coco" --train 20 --dev 4 --test $images --regions 36 --dim 64 &&
-      mv "$work/coco" "$out/coco" || return 1
-  fi
-  arguments+=(--set "data.dir=$out/coco" --set loss.name=lmh --set train.max_steps=1 --set train.batch=4
+  [ -e "$work/coco" ] || try "$binary" data synth "$work/coco" --train 20 --dev 4 --test $images --regions 36 --dim 64 || return 1
+  arguments+=(--set "data.dir=$work/coco" --set loss.name=lmh --set train.max_steps=1 --set train.batch=4
     --set train.val_step=0 --set run.tensorboard=false --set device.kind=cuda)
   try "$binary" train --config "$(preset "$1")" "${arguments[@]}" --run "$work/coco-$1" || return 1
   before=$(date +%s%N)
@@ -215,25 +312,48 @@ evaluation() {
   [ -n "$emulated" ] || remark+=": $(awk -v n=$(($(date +%s%N) - before)) 'BEGIN { printf "%.1f", n / 1e9 }') s"
 }
 
-# ncu RANK looks at one of the five kernels that the profiles of part B measured to take longest, of each kernel the
-# network in which it takes longest.
-ncu() {
-  local tool network precision kernel ms arguments
-  [ -z "$emulated" ] || { remark="there are no counters on the emulated driver"; return 2; }
-  tool=$(find_tool ncu) || { remark="ncu not found (package nsight-compute)"; return 2; }
-  for f in "$out"/profile-*.txt; do
-    [ -e "$f" ] || continue
-    f=${f##*/profile-}
-    awk -v of="${f%.txt}" 'NF == 6 && $1 != "sum" && $1 != "kernel" && $2 > 0 { print $6 / $2, $6, $1, of }' \
-      "$out/profile-$f"
-  done | sort -k2,2 -rn | awk '!seen[$3]++' | sed -n "$1p" >"$work/worst"
-  read -r _ ms kernel network <"$work/worst" || { remark="no profile of part B to choose from"; return 2; }
-  precision=${network##*-} network=${network%-*}
-  bench_arguments "$network" "$precision"
-  try_into "$out/ncu-$1.txt" "$tool" --clock-control none --set full --kernel-name "$kernel" --launch-skip 2 \
-    --launch-count 1 "$binary" bench "${arguments[@]}" --steps 1 --warmup 1 --set device.capture=never || return 1
-  grep -aq 'Duration' "$out/ncu-$1.txt" || { remark="ncu saw no launch of $kernel, see ncu-$1.txt"; return 1; }
-  remark="$kernel of $network in $precision, $ms ms a step: $(sed -nE \
-    's/^ *(Duration|Memory Throughput|DRAM Throughput|Compute \(SM\) Throughput|Achieved Occupancy) +(\S+) +(\S+)$/\1 \3 \2/p' \
-    "$out/ncu-$1.txt" | head -n 5 | paste -sd, | sed 's/,/, /g')"
+# ----------------------------------------------------------------------------------------------------------- the table
+table() {
+  local n p=''
+  echo "== gpu-check: $gpu; $("$binary" version | head -n 1); $(date -u +%Y-%m-%dT%H:%MZ) =="
+  awk -F'\t' '{ n[$2]++; if ($2 == "failed") who = who ", " $1 }
+    END { printf "%d steps ok, %d failed, %d skipped, %d cut off, %d without time%s\n", n["ok"], n["failed"], n["skipped"],
+      n["cut"], n["waiting"], who == "" ? "" : ". FAILED: " substr(who, 3, 300) }' "$out/steps.tsv"
+  grep -aE '^(gpu|driver|cublas|start|kernels|memory|copies|products|warning| {10})' "$out/doctor.txt" 2>/dev/null | cut -c1-110 | head -n 18
+  if [ -s "$out/losses.tsv" ]; then
+    echo "-- losses of the GPU beside fp64 on the processor: relative difference, and what rounding allows there"
+    awk -F'\t' '{ if (!($1 in row)) order[++k] = $1; row[$1] = row[$1] sprintf("%-23s", $2 " " $3) }
+      END { for (i = 1; i <= k; i++) printf "%-13s %s\n", order[i], row[order[i]] }' "$out/losses.tsv"
+  fi
+  for n in "$work"/demo-*/test.json; do [ -e "$n" ] || continue; n=${n%/*}; p+=" ${n##*-} $(recall "$n")"; done
+  [ -z "$p" ] || echo "-- demo, M-Recall of the test split:$p"
+  if [ -s "$out/times.tsv" ]; then
+    echo "-- a step at the sizes of Flickr30K, milliseconds; PyTorch eagerly, as CUDA graphs, compiled; times: its fastest over ours"
+    printf '%-13s %-5s %8s %9s %6s %8s %8s %8s %6s %7s\n' network prec vsetrain predicted ratio eager graph compile times MB
+    cat "$out/predictions.tsv" 2>/dev/null | sed 's/^/predicted\t/' | cat - "$out/times.tsv" | awk -F'\t' '
+      function show(x) { return x == "" ? "-" : sprintf("%.2f", x) }
+      function times(a, b) { return a > 0 && b > 0 ? sprintf("%.1f", a / b) : "-" }
+      { key = $2 SUBSEP $3
+        if (ms[$1, key] == "" || $4 < ms[$1, key]) ms[$1, key] = $4 # eager steps are timed before each other way
+        if ($1 == "vsetrain") { order[++k] = key; mb[key] = $5 }
+        else if ($1 != "predicted" && (!(key in best) || $4 < best[key])) best[key] = $4 }
+      END { for (i = 1; i <= k; i++) { key = order[i]; split(key, f, SUBSEP)
+        printf "%-13s %-5s %8s %9s %6s %8s %8s %8s %6s %7d\n", f[1], f[2], show(ms["vsetrain", key]), show(ms["predicted", key]),
+          times(ms["vsetrain", key], ms["predicted", key]), show(ms["eager", key]), show(ms["graph", key]),
+          show(ms["compile", key]), times(best[key], ms["vsetrain", key]), mb[key] } }'
+  fi
+  if [ -z "$emulated" ] && [ -n "$(longest)" ]; then
+    echo "-- the longest kernels, one by one: ms a step, ms a launch, kernel, where, ms predicted"
+    longest | head -n 14
+  fi
+  echo "-- steps, seconds"
+  awk -F'\t' '
+    $2 == "skipped" || $2 == "waiting" || $2 == "ok" && $1 ~ /^(bench|profile) / { # those of a kind in one line
+      key = substr($1, 1, index($1 " ", " ") - 1) "\t" $2 "\t" ($2 == "ok" ? "" : $4)
+      if (!(key in n)) order[++k] = key
+      n[key]++; s[key] += $3; id[key] = $1; next }
+    { printf "%-22s %-7s %4d  %s\n", substr($1, 1, 22), $2, $3, substr($4, 1, $2 == "ok" && $1 !~ /^ncu/ ? 110 : 180) }
+    END { for (i = 1; i <= k; i++) { split(order[i], f, "\t")
+      printf "%-22s %-7s %4d  %s\n", (n[order[i]] > 1 ? f[1] " x" n[order[i]] : substr(id[order[i]], 1, 22)), f[2], s[order[i]], substr(f[3], 1, 120) } }' \
+    "$out/steps.tsv"
 }

@@ -1,118 +1,98 @@
 #!/usr/bin/env bash
-# Everything that has to be seen on a machine with an NVIDIA GPU: the program is right there, and how fast it is. In
-# three parts, each of at most nine minutes.
+# Checks vsetrain on a machine with an NVIDIA GPU: is it right there, and how fast is it?
 #
-#   scripts/gpu-check.sh A B C [--out gpu-checked] [--budget 540] [--only STEP,...] [--networks NAME,...] [--again STEP,...]
-#   scripts/gpu-check.sh --emulated A B C     tiny, on the emulated driver of the pack, no times
+#   scripts/gpu-check.sh [--budget 350] [right] [speed]
+#   scripts/gpu-check.sh --emulated         all of it tiny, on the emulated driver of the pack, no times
 #
-#   A   doctor --gpu, selftest, own products against the predicted bits, losses of 100 training steps beside those of the
-#       processor, and the training step of every network in tf32 and bf16
-#   B   golden cases of PyTorch, compute-sanitizer, ptxas, the same training steps in PyTorch, and kernel by kernel
-#       beside what the model of the GPU predicts
-#   C   evaluation of all pairs of a split of MS-COCO's size, torch.compile, ncu on the five longest kernels
+#   right   doctor --gpu, predicted bits, selftest, 20 steps of every network in three precisions beside the processor,
+#           golden cases of PyTorch, the demo trained on both, compute-sanitizer
+#   speed   steps of every network in three precisions, the same steps in PyTorch, kernels one by one, Nsight Compute on
+#           the longest of them, streamed and unrecorded steps, torch.compile, evaluation of a split of MS-COCO's size
 #
-# It needs bash, coreutils, awk and the program; no Go and no network. PYTHON names an interpreter with torch. Every step
-# has a limit of its own and stops no other, except that nothing follows a doctor that fails. The folder of --out keeps
-# what was done: the same command goes on from there, also after it was killed, does what failed again, and does no step
-# twice that is done, except those of --again. A step that cannot run says why. Where it may, it turns persistence mode
-# on while it runs: without it the driver starts the GPU anew for every command. report.md is written anew after every
-# step. Exit status: 0 if no step failed.
+# Without a part it does both, and begins with what one wants to know most. It needs bash, coreutils, awk and the program;
+# no Go and no network. It changes no setting of the card, and nothing else may run on it meanwhile.
+#
+#   --budget SECONDS    for everything (350; BUDGET); steps for which no time is left are named in the table
+#   --archive FILE      everything so far, written anew after every step (gpu-check.tar.gz, in the folder OUT if that is set)
+#   --networks NAME,... those of vsepp, vseinf-bigru, vseinf-bert, sgr, saf, gsmn, vsrn, scan, chan
+#   --only STEP,...     steps, or kinds of them: doctor,bench,'torch sgr'
+#   --data DIR          a prepared folder of Flickr8K: trains VSE-infinity on it too
+#   --binary, --driver  the program and the emulated driver, if they are not those of the pack
+#
+# PYTHON names an interpreter with torch. The table comes last, in at most 10,000 characters. Exit status: 0 if no step
+# failed; 1 if one did, or if the first one, doctor --gpu, did not end in time; 2 for wrong arguments.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
-binary=$root/bin/vsetrain out=gpu-checked budget='' only='' again='' emulated='' driver=$root/bin/libcuda_emulated.so
-networks=vsepp,vsrn,vseinf-bigru,vseinf-bert,saf,sgr,gsmn,scan,chan parts=''
+binary=$root/bin/vsetrain driver=$root/bin/libcuda_emulated.so emulated=${EMULATED:-} budget=${BUDGET:-} only='' data=''
+archive=${OUT:-.}/gpu-check.tar.gz networks=vsepp,vseinf-bigru,vseinf-bert,sgr,saf,gsmn,vsrn,scan,chan parts=''
 
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case $1 in
-  A | B | C) parts+=$1; shift ;;
-  --binary | --out | --budget | --only | --again | --networks | --driver)
+  right | speed) parts+=" $1"; shift ;;
+  --budget | --archive | --networks | --only | --data | --binary | --driver)
     [ $# -ge 2 ] || usage
     printf -v "${1#--}" %s "$2"; shift 2 ;;
   --emulated) emulated=1; shift ;;
   *) usage ;;
   esac
 done
-[ -n "$parts" ] || usage
-budget=${budget:-$((emulated ? 3600 : 540))} # the emulated driver takes its time
-[[ $budget =~ ^[0-9]+$ ]] || usage
+parts=${parts:-right speed}
+budget=${budget:-$((emulated ? 3600 : 350))} # the emulated driver takes its time
+[[ $budget =~ ^[1-9][0-9]*$ ]] || usage
+networks=${networks//,/ }
 binary=$(command -v "$binary") && binary=$(realpath "$binary") ||
   { echo "gpu-check: no program at --binary; build it with make build" >&2; exit 2; }
-mkdir -p "$out/logs" && out=$(realpath "$out") || exit 2
+archive=$(realpath "$archive") && : >"$archive" || { echo "gpu-check: --archive $archive cannot be written" >&2; exit 2; }
 if [ -n "$emulated" ]; then
   [ -e "$driver" ] || { echo "gpu-check: no emulated driver at $driver; build it with make emulator" >&2; exit 2; }
   VSETRAIN_CUDA_DRIVER=$(realpath "$driver")
   export VSETRAIN_CUDA_DRIVER VSETRAIN_CUBLAS=$VSETRAIN_CUDA_DRIVER
 fi
-work=$(mktemp -d)
-# Compiled kernels, for all commands here and for the next part: HOME may not be writable.
-export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$out/cache}
-child='' persisting='' repeated=''
-finish() {
-  [ -z "$persisting" ] || timeout -k 5 20 nvidia-smi -pm 0 >/dev/null 2>&1
-  rm -rf "$work"
-}
-stop() { # at once: timeout hands the signal on to what it runs, and ends that after five seconds
-  [ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null
-  exit 130
-}
-trap finish EXIT
-trap stop INT TERM
-touch "$out/steps.tsv" "$out/parity.tsv" "$out/bench.tsv" "$out/profile.tsv"
+work=$(mktemp -d) && out=$work/out && mkdir -p "$out/logs" && : >"$out/steps.tsv" || exit 2
+export root binary work out emulated networks
 . "$here/gpu-check-lib.sh"
 . "$here/gpu-check-steps.sh"
+trap finish EXIT
+trap 'exit 143' INT TERM
 find_machine
-[ -n "$emulated" ] || find_cublas
-precisions='tf32 bf16'
-[ -z "$emulated" ] || precisions=tf32
+is() { [[ " $parts " = *" $1 "* ]]; }
 
-part_A() {
-  local network precision
-  step selftest 150 selftest
-  step bits 120 bits
-  for network in ${networks//,/ }; do step "parity $network" 60 parity "$network"; done
-  for precision in bf16 tf32; do
-    for network in ${networks//,/ }; do step "parity $network $precision" 60 parity "$network" $precision; done
-  done
-  for precision in $precisions; do
-    for network in ${networks//,/ }; do step "bench $network $precision" 60 bench_ours "$network" $precision; done
-  done
-}
-
-part_B() {
-  local network precision
+if ! step doctor 90 doctor; then
+  step torch 60 opens_torch # is it the machine, or vsetrain?
+  exit 1
+fi
+is right && listed networks && beside references 240 references
+is right && listed demo && beside demo 240 demo_on_processor
+is speed && listed bench && beside predictions 240 predictions
+if is right; then
+  step bits 60 bits
+  step selftest 180 selftest
+  step networks 120 networks
   step golden 60 golden
-  step memcheck 150 sanitizer memcheck
-  step racecheck 150 sanitizer racecheck
-  step ptxas 60 ptxas
-  for precision in $precisions; do
-    for network in ${networks//,/ }; do step "torch $network $precision" 60 torch "$network" $precision eager; done
+  for precision in bf16 fp32; do step "demo $precision" 60 demo $precision; done
+fi
+quiet
+if is speed; then
+  for n in $networks; do step "bench $n bf16" 30 bench "$n" bf16; done
+  for n in $networks; do step "torch $n bf16" 60 torch "$n" bf16 --graph; done
+  for n in $networks; do step "profile $n bf16" 30 profile "$n" bf16; done
+  for n in $networks; do step "bench $n tf32" 30 bench "$n" tf32; done
+fi
+if is right; then step memcheck 120 sanitizer memcheck write; fi
+if is speed; then
+  for n in $networks; do step "bench $n fp32" 30 bench "$n" fp32; done
+  for rank in 1 2 3; do step "ncu $rank" 45 ncu $rank; done
+  for n in vsepp vseinf-bigru; do
+    step "streamed $n" 30 variant "$n" --stream
+    step "unrecorded $n" 30 variant "$n" --set device.capture=never
   done
-  for precision in $precisions; do
-    for network in ${networks//,/ }; do step "profile $network $precision" 60 profile "$network" $precision; done
+  for loss in lseh benchmark; do step "flickr8k $loss" 60 flickr8k $loss; done
+  for n in $networks; do step "compile $n bf16" 120 torch "$n" bf16 --compile; done
+  for n in $networks; do
+    [[ $n = @(vse*|vsrn) ]] || step "evaluation $n" 120 evaluation "$n" # the others look at pairs
   done
-}
-
-part_C() {
-  local network rank
-  for network in saf sgr gsmn scan chan; do
-    if [[ ,$networks, = *,$network,* ]]; then step "evaluation $network" 150 evaluation "$network"; fi
-  done
-  for network in vsepp vseinf-bigru vseinf-bert; do # what torch.compile takes to start is long
-    if [[ ,$networks, = *,$network,* ]]; then step "compile $network bf16" 120 torch "$network" bf16 compile; fi
-  done
-  for rank in 1 2 3 4 5; do step "ncu $rank" 60 ncu $rank; done
-}
-
-for part in A B C; do
-  [[ $parts = *$part* ]] || continue
-  began=$SECONDS
-  step doctor 90 doctor || break
-  part_$part
-done
-report && cat "$out/report.md"
-failed=$(awk -F'\t' '$3 == "failed"' "$out/steps.tsv" | wc -l)
-waiting=$(awk -F'\t' '$3 == "waiting"' "$out/steps.tsv" | wc -l)
-echo "gpu-check: $failed steps failed, $waiting wait for another call; report.md and report.json are in $out" >&2
-[ "$failed" = 0 ]
+fi
+if is right; then step racecheck 120 sanitizer racecheck race; fi
+! grep -q $'\tfailed\t' "$out/steps.tsv"
