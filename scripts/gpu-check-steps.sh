@@ -230,22 +230,24 @@ variant() {
   [ -n "$emulated" ] || remark="$(number "$work/output" median) ms"
 }
 
-# torch NETWORK PRECISION --graph|--compile times the same step in PyTorch: eagerly, then that way. A peer that does not
-# run is no failure of ours; what it measured before the limit is kept.
+# torch NETWORK PRECISION graph|compile times the same step in PyTorch: eagerly, then as a CUDA graph, compiled before that
+# or not. A peer that does not run is no failure of ours; what it measured before the limit is kept.
 torch() {
   local file=$work/torch.json way seen=''
   [ -z "$emulated" ] || { remark="not on the emulated driver"; return 2; }
   [ "$1" = chan ] && { remark='scripts/torch_peer.py has no CHAN'; return 2; }
-  local arguments=(--network "$1" --dtype "$2" --device cuda --steps 10 --warmup 3 --gemm-seconds 0)
+  local arguments=(--network "$1" --dtype "$2" --device cuda --steps 10 --warmup 3 --gemm-seconds 0 --graph)
   [ "$1" = scan ] || arguments+=(--loss lseh)
-  try_into "$file" "${PYTHON:-python3}" "$here/torch_peer.py" "${arguments[@]}" "$3"
+  [ "$3" = graph ] || arguments+=(--compile)
+  try_into "$work/lines" "${PYTHON:-python3}" "$here/torch_peer.py" "${arguments[@]}"
+  grep -a '^{' "$work/lines" | tail -n 1 >"$file" # a line after each way, of all so far
   for way in eager graph compile; do
     [ -n "$(number "$file" "${way}_ms")" ] || continue
     seen+="${seen:+, }$way $(number "$file" ${way}_ms) ms"
     time_row $way "$1" "$2" "$(number "$file" ${way}_ms)" "$(number "$file" peak_memory_mb)"
   done
-  remark="$seen${remark:+; $remark}$(grep -ao '"not_run": "[^"]*' "$file" | tail -n 1 | cut -c11-160)"
-  [[ $seen = *${3#--}* ]] || { [ "$result" = cut ] && return 1; return 2; }
+  remark="$seen${remark:+; $remark}$(grep -ao '"not_run": "[^"]*' "$file" | tail -n 1 | sed 's/"not_run": "/; not run: /')"
+  [[ $seen = *$3* ]] || { [ "$result" = cut ] && return 1; return 2; }
 }
 
 # profile NETWORK PRECISION times the kernels of a step one by one, beside what the model of the GPU predicts.

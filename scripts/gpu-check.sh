@@ -76,7 +76,7 @@ fi
 quiet
 if is speed; then
   for n in $networks; do step "bench $n bf16" 30 bench "$n" bf16; done
-  for n in $networks; do step "torch $n bf16" 60 torch "$n" bf16 --graph; done
+  for n in $networks; do step "torch $n bf16" 60 torch "$n" bf16 graph; done
   for n in $networks; do step "profile $n bf16" 30 profile "$n" bf16; done
   for n in $networks; do step "bench $n tf32" 30 bench "$n" tf32; done
 fi
@@ -89,7 +89,7 @@ if is speed; then
     step "unrecorded $n" 30 variant "$n" --set device.capture=never
   done
   for loss in lseh benchmark; do step "flickr8k $loss" 60 flickr8k $loss; done
-  for n in $networks; do step "compile $n bf16" 120 torch "$n" bf16 --compile; done
+  for n in $networks; do step "compile $n bf16" 120 torch "$n" bf16 compile; done
   for n in $networks; do
     [[ $n = @(vse*|vsrn) ]] || step "evaluation $n" 120 evaluation "$n" # the others look at pairs
   done

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 """PyTorch peer of vsetrain: one training step of each visual-semantic embedding network, timed.
 
-The layers are those of the papers at full size, and the work is arranged the way the public reference
-repositories arrange it: packed GRUs, one Python iteration per caption in SGRAF and GSMN, a Python loop over
+The layers are those of the papers at full size.  On the CPU the work is arranged the way the public reference
+repositories arrange it: packed GRUs, one Python iteration per caption in SGRAF, SCAN and GSMN, a Python loop over
 decoder time steps in VSRN's captioning branch, a Python loop over anchors for LUWM, Adam/AdamW over plain
-parameter lists, gradient clipping at 2.0 and one host read of the loss per step.  The code is our own.
+parameter lists, gradient clipping at 2.0 and one host read of the loss per step.
+
+On a GPU it is arranged for speed: features and all that follows from lengths and ids lie there, the host waits
+before the first and after the last of the timed steps only, the pairs of all captions are scored at once, BERT's
+attention is that of scaled_dot_product_attention and the optimiser one kernel.  --graph also times the step as a
+CUDA graph, --compile with torch.compile; step_ms is that of the fastest, eager_ms, graph_ms and compile_ms are
+those of each.  --pairs loop and --attention eager are as on the CPU.  The code is our own.
 
     torch_peer.py --network saf --steps 10                 one JSON line on stdout
-    torch_peer.py --network vseinf-bert --dtype bf16 --device cuda
+    torch_peer.py --network vseinf-bert --dtype bf16 --device cuda --graph
     torch_peer.py --network sgr --eval-pairs               scoring 1000 images x 5000 captions
     torch_peer.py --semantics --captions train_caps.txt    TF-IDF + truncated SVD
     torch_peer.py --gemm                                   matrix-product peak only
@@ -82,9 +88,13 @@ def main(argv=None):
     p.add_argument("--threads", type=int, default=0, help="CPU threads of torch and BLAS (0: library default)")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--plain-env", action="store_true", help="do not restart with tuned malloc / OpenMP settings on CPU")
-    p.add_argument("--compile", action="store_true", help="torch.compile every module (torch 2)")
-    p.add_argument("--split", action="store_true", help="phase times on CUDA too (adds synchronisation points)")
-    p.add_argument("--bert-attn", choices=("eager", "sdpa"), default="eager")
+    p.add_argument("--graph", action="store_true", help="also time the step as a CUDA graph")
+    p.add_argument("--compile", action="store_true", help="torch.compile, for batches of one shape (torch 2); with --graph recorded then")
+    p.add_argument("--limit", type=int, default=100, help="seconds for each of eager, --graph and --compile on CUDA")
+    p.add_argument("--pairs", choices=("loop", "all"), help="one caption after the other as the references score pairs, or all at once;"
+                   " VSRN's layers channels first or last (default: loop on the CPU, all on CUDA)")
+    p.add_argument("--split", action="store_true", help="phase times on CUDA too: features are sent, and every step is waited for")
+    p.add_argument("--attention", choices=("eager", "sdpa"), help="BERT's (default: eager on the CPU, sdpa on CUDA)")
     p.add_argument("--gsmn-mode", choices=("sparse", "dense"), default="sparse")
     p.add_argument("--vsrn-duplicate", action="store_true", help="list the captioning parameters twice, as the reference does")
     p.add_argument("--with-loader", action="store_true", help="read batches through a reference-like DataLoader")
@@ -105,6 +115,11 @@ def main(argv=None):
     opts = p.parse_args(argv)
     if argv is None and not opts.verify:
         settle_environment(opts)
+    cuda = opts.device == "cuda"
+    if opts.graph and (not cuda or opts.loss.startswith("luwm") or opts.with_loader or opts.split):
+        p.error("--graph needs --device cuda, a loss without indices of its own (not LUWM), and neither --with-loader nor --split")
+    opts.together = (opts.pairs or ("all" if cuda else "loop")) == "all" and opts.gsmn_mode == "sparse"
+    opts.attention = opts.attention or ("sdpa" if cuda else "eager")
     if not opts.batch:
         opts.batch = 64 if opts.network == "gsmn" else 128
     if opts.verify:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .base import l2_eps
+from .base import Lengths, l2_eps, norms, single
 
 
 class NormedLinear(nn.Module):
@@ -53,6 +53,11 @@ class PatchConv(nn.Module):
         super().__init__()
         self.kernels, self.hidden = kernels, hidden
         self.conv_weights = nn.ModuleList([nn.Linear(blocks, hidden // kernels, bias=bias) for _ in range(kernels)])
+
+    def outer(self, match):
+        """[..., blocks] through the linear layers of all kernels: [..., kernels, hidden / kernels]"""
+        w = torch.stack([conv.weight for conv in self.conv_weights])
+        return torch.matmul(match, w.flatten(0, 1).t()).unflatten(-1, (self.kernels, -1))
 
     def convolve(self, weights, hood, n, k):
         size = hood.size(2)
@@ -104,9 +109,33 @@ class GraphHead(nn.Module):
         self.out_1 = NormedLinear(hidden, hidden)
         self.out_2 = NormedLinear(hidden, 1)
 
+    def nodes(self, h):
+        return self.out_2(self.out_1(h).tanh()).squeeze(-1)
+
     def judge(self, h, n):
-        h = h.view(n * h.size(1), -1)
-        return self.out_2(self.out_1(h).tanh()).view(n, -1).mean(dim=1, keepdim=True)
+        return self.nodes(h.view(n * h.size(1), -1)).view(n, -1).mean(dim=1, keepdim=True)
+
+
+def word_matching(images, captions, lengths, width, lam):
+    """Cosines of blocks, of all captions: those of regions with their contexts [n, captions, regions, blocks], and those of
+    words with theirs [n, words, blocks]; images [n, regions, d], captions [captions, longest, d]"""
+    mask, device = lengths.mask(images.device), images.device
+    (n, r, d), c = images.shape, len(captions)
+    a = torch.matmul(images.reshape(n * r, d), captions.flatten(0, 1).t()).view(n, r, c, -1)
+    a = F.leaky_relu(a.to(single(a)), 0.1) * mask
+    norm = (a.pow(2).sum(1, keepdim=True) + ~mask).sqrt()   # padding has one that has a gradient
+    by_region = (a / (norm + 1e-8) * lam).masked_fill(~mask, float("-inf")).softmax(3)
+    ctx = torch.bmm(by_region.to(captions.dtype).permute(2, 0, 1, 3).reshape(c, n * r, -1), captions).view(c, n, r, d)
+    regions = block_cosines(images, ctx, width).transpose(0, 1)
+    by_word = (a / (a.pow(2).sum(3, keepdim=True).sqrt() + 1e-8) * lam).softmax(1)
+    by_word = by_word.to(images.dtype).flatten(2).index_select(2, lengths.words(device))
+    words = captions.flatten(0, 1).index_select(0, lengths.words(device))
+    return regions, block_cosines(words, torch.bmm(by_word.transpose(1, 2), images), width)
+
+
+def block_cosines(x, y, width, eps=1e-8):
+    x, y = x.to(y.dtype).unflatten(-1, (-1, width)), y.unflatten(-1, (-1, width))
+    return (x * y).sum(-1, dtype=single(x)) / (norms(x) * norms(y)).squeeze(-1).clamp(min=eps)
 
 
 class ImageGraph(GraphHead):
@@ -114,11 +143,21 @@ class ImageGraph(GraphHead):
         super().__init__(hidden)
         self.graph_convolution_1 = GaussianConv(blocks, hidden, kernels)
 
-    def forward(self, images, captions, boxes, lengths, width, lam):
-        n, r = images.size(0), images.size(1)
+    def all_captions(self, match, boxes):
+        """Scores [n, captions] of the cosines of regions; every neighbour of a region has the same match"""
+        n, r = boxes.size(0), boxes.size(1)
+        conv = self.graph_convolution_1
+        share = conv.kernel_weights(self.polar(boxes)).view(n, 1, r, r, -1).sum(3)
+        return self.nodes((conv.outer(match) * share.unsqueeze(4)).flatten(3)).mean(2)
+
+    def polar(self, boxes):
+        r = boxes.size(1)
         centre = boxes[:, :, :2] + 0.5 * (boxes[:, :, 2:] - boxes[:, :, :2])
         d = centre.view(-1, r, 1, 2) - centre.view(-1, 1, r, 2)
-        polar = torch.stack((torch.sqrt(d[..., 0] ** 2 + d[..., 1] ** 2), torch.atan2(d[..., 0], d[..., 1])), -1)
+        return torch.stack((torch.sqrt(d[..., 0] ** 2 + d[..., 1] ** 2), torch.atan2(d[..., 0], d[..., 1])), -1)
+
+    def forward(self, images, captions, boxes, lengths, width, lam):
+        n, r, polar = images.size(0), images.size(1), self.polar(boxes)
         columns = []
         for i in range(captions.size(0)):
             cap = captions[i, :lengths[i], :].unsqueeze(0).contiguous().repeat(n, 1, 1)
@@ -138,10 +177,34 @@ def adjacency(pairs, n):
     return a + np.eye(n)
 
 
+def adjacencies(depends, lengths):
+    """[captions, longest, longest]"""
+    out = torch.zeros(len(lengths), max(lengths), max(lengths))
+    for a, pairs, n in zip(out, depends, lengths):
+        a[:n, :n] = torch.from_numpy(adjacency(pairs, n))
+    return out
+
+
 class TextGraph(GraphHead):
     def __init__(self, blocks=16, hidden=32, kernels=8):
         super().__init__(hidden)
         self.graph_convolution_3 = ScalarConv(blocks, hidden, kernels)
+
+    def all_captions(self, match, captions, adjacent, lengths, lam):
+        """Scores [n, captions] of the cosines of words [n, words, blocks]; adjacent [captions, longest, longest]"""
+        device, mask = captions.device, lengths.mask(captions.device)
+        intra = torch.bmm(captions, captions.transpose(1, 2)) * lam
+        intra = intra.masked_fill(~mask[:, None, :], float("-inf")).softmax(2)
+        w = adjacent * intra                                # of words with words, the same for every image
+        w = w / ((w.pow(2).sum(2, keepdim=True) + ~mask.unsqueeze(2)).sqrt() + 1e-8)
+        conv = self.graph_convolution_3
+        w = w.unsqueeze(3) * conv.params.view(-1)
+        total = w.sum(2, keepdim=True)
+        share = (w / torch.where(total == 0, torch.ones_like(total), total) * adjacent.unsqueeze(3)).sum(2)
+        share = share.flatten(0, 1).index_select(0, lengths.words(device))
+        bias = torch.stack([c.bias for c in conv.conv_weights])
+        h = self.nodes((conv.outer(match) * share.unsqueeze(2) + bias).flatten(2))
+        return lengths.sums(h.to(single(h))) / lengths.on(device)
 
     def forward(self, images, captions, depends, lengths, width, lam, sparse):
         n = images.size(0)

@@ -9,7 +9,7 @@ def hinge_parts(scores, margin, max_violation=True):
     """margin: number or [n, n] matrix.  Returns (loss, caption part, image part, cost matrices)."""
     n = scores.size(0)
     diag = scores.diag().view(n, 1)
-    eye = (torch.eye(n) > 0.5).to(scores.device)
+    eye = torch.eye(n, dtype=torch.bool, device=scores.device)
     cost_s = positive_part(margin + scores - diag.expand_as(scores)).masked_fill(eye, 0)
     cost_im = positive_part(margin + scores - diag.t().expand_as(scores)).masked_fill(eye, 0)
     full = (cost_s, cost_im)
@@ -42,9 +42,13 @@ def semantic_margin(vectors, caption_ids, image_ids, alpha=0.185, lam=0.025, div
                     keep[i, j] = 0
     else:
         keep = torch.from_numpy((image_ids[:, None] != other[None, :]).astype(np.float32))
-    keep = keep.to(device=vectors.device, dtype=vectors.dtype)
+    return margins(vectors, keep.to(device=vectors.device, dtype=vectors.dtype), alpha, lam, kind)
+
+
+def margins(vectors, keep, alpha=0.185, lam=0.025, kind="rowmax"):
+    """margin matrix of LSEH where keep is 1: the caption is not one of the image"""
     m = (semantic_similarity(vectors, kind) * lam + alpha) * keep
-    return m.masked_fill((torch.eye(len(image_ids)) > 0.5).to(m.device), 0)
+    return m.masked_fill(torch.eye(m.size(0), dtype=torch.bool, device=m.device), 0)
 
 
 LUWM_POS, LUWM_NEG, LUWM_EPS = (0.5, -0.7, 0.2), (0.03, -0.4, 0.9), 1e-5
@@ -78,7 +82,7 @@ def luwm_loop(scores, margin=0.2, a=LUWM_POS, b=LUWM_NEG, eps=LUWM_EPS):
 def luwm_vec(scores, margin=0.2, a=LUWM_POS, b=LUWM_NEG, eps=LUWM_EPS):
     n = scores.size(0)
     p = scores.diag()
-    off = scores.masked_fill((torch.eye(n) > 0.5).to(scores.device), float("-inf"))
+    off = scores.masked_fill(torch.eye(n, dtype=torch.bool, device=scores.device), float("-inf"))
     total = scores.new_zeros(())
     for mat in (off, off.t()):
         v = mat.max(1)[0]
@@ -90,6 +94,8 @@ def luwm_vec(scores, margin=0.2, a=LUWM_POS, b=LUWM_NEG, eps=LUWM_EPS):
 def retrieval_loss(kind, scores, batch):
     if kind in ("lmh", "lsh"):
         return hinge_parts(scores, 0.2, kind == "lmh")[0]
+    if kind == "lseh" and "keep" in batch:                  # it lies on the device
+        return hinge_parts(scores, margins(batch["svd"], batch["keep"]))[0]
     if kind in ("lseh", "lseh-loop"):
         m = semantic_margin(batch["svd"], batch["caption_ids"], batch["image_ids"], loop=kind == "lseh-loop")
         return hinge_parts(scores, m)[0]

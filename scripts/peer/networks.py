@@ -8,7 +8,7 @@ from .vsrn import CaptionModel, VsrnImage
 from .scan import ScanSimilarity
 from .sgraf import RegionWords, SgrafSimilarity, WordStates
 from .vseinf import PooledBertText, PooledGruText, PooledImage
-from .gsmn import ImageGraph, TextGraph
+from .gsmn import ImageGraph, TextGraph, word_matching
 
 
 class Net:
@@ -33,11 +33,13 @@ class Net:
         elif name == "vseinf-bigru":
             m = {"img": PooledImage(), "txt": PooledGruText()}
         elif name == "vseinf-bert":
-            m = {"img": PooledImage(), "txt": PooledBertText(sdpa=opts.bert_attn == "sdpa")}
+            m = {"img": PooledImage(), "txt": PooledBertText(sdpa=opts.attention == "sdpa")}
         elif name == "gsmn":
             m = {"img": RegionWords(), "txt": WordStates(rnn_name="rnn", p=0), "i2t": ImageGraph(), "t2i": TextGraph()}
         self.modules = m
-        self.run = dict(m)
+        for x in m.values():
+            x.together = opts.together
+        self.together = opts.together
         self.duplicate = opts.vsrn_duplicate and name == "vsrn"
 
     def to(self, device):
@@ -46,8 +48,7 @@ class Net:
         return self
 
     def compile(self):
-        for k, m in self.modules.items():
-            self.run[k] = torch.compile(m)
+        self.forward = torch.compile(self.forward, dynamic=False)
 
     def mode(self, train):
         for k, m in self.modules.items():
@@ -63,24 +64,27 @@ class Net:
     def count(self):
         return sum(p.numel() for m in self.modules.values() for p in m.parameters())
 
-    def optimizer(self):
+    def optimizer(self, recorded=False):
+        """The optimiser of the references; on a GPU in one kernel, and so that its steps may be recorded in a CUDA graph"""
+        kw = {"foreach": False} if self.duplicate else {}
+        if self.parameters()[0].is_cuda and not self.duplicate:
+            kw = {"fused": True, "capturable": recorded}
         if self.name == "vseinf-bert":
             bert = list(self.modules["txt"].bert.parameters())
             ids = {id(p) for p in bert}
             rest = [p for p in self.modules["txt"].parameters() if id(p) not in ids]
             lr = 5e-4
             return torch.optim.AdamW([{"params": rest, "lr": lr}, {"params": bert, "lr": lr * 0.1},
-                                      {"params": self.modules["img"].parameters(), "lr": lr}], lr=lr, weight_decay=1e-4)
+                                      {"params": self.modules["img"].parameters(), "lr": lr}], lr=lr, weight_decay=1e-4, **kw)
         if self.name == "vseinf-bigru":
-            return torch.optim.AdamW(self.parameters(), lr=5e-4)
-        kw = {"foreach": False} if self.duplicate else {}
+            return torch.optim.AdamW(self.parameters(), lr=5e-4, **kw)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.optim.Adam(self.parameters(), lr=2e-4, **kw)
 
     def embed(self, b):
         """(image side, text side)"""
-        r = self.run
+        r = self.modules
         if self.name in ("vsrn", "vsrn-nocap"):
             txt = r["txt"](b["tokens"], b["lengths"])
             img, g = r["img"](b["images"])
@@ -89,18 +93,22 @@ class Net:
             return r["img"](b["images"], b["image_lengths"]), r["txt"](b["tokens"], b["lengths"]), None
         return r["img"](b["images"]), r["txt"](b["tokens"], b["lengths"]), None
 
-    def pair_scores(self, img, txt, lengths, boxes=None, depends=None):
+    def pair_scores(self, img, txt, lengths, boxes=None, depends=None, adjacent=None):
+        m = self.modules
         if self.name in ("saf", "sgr", "scan"):
-            return self.run["sim"](img, txt, lengths)
+            return m["sim"](img, txt, lengths)
         if self.name == "gsmn":
             width = img.size(-1) // 16
-            return (self.run["i2t"](img, txt, boxes, lengths, width, self.lam)
-                    + self.run["t2i"](img, txt, depends, lengths, width, self.lam, self.sparse))
+            if adjacent is not None:
+                regions, words = word_matching(img, txt, lengths, width, self.lam)
+                return m["i2t"].all_captions(regions, boxes) + m["t2i"].all_captions(words, txt, adjacent, lengths, self.lam)
+            return (m["i2t"](img, txt, boxes, lengths, width, self.lam)
+                    + m["t2i"](img, txt, depends, lengths, width, self.lam, self.sparse))
         return img.mm(txt.t())
 
     def forward(self, b):
         img, txt, g = self.embed(b)
         extra = None
-        if "cap" in self.run:
-            extra = CaptionModel.loss(self.run["cap"](g, b["labels"]), b["labels"], b["masks"])
-        return self.pair_scores(img, txt, b["lengths"], b.get("boxes"), b.get("depends")), extra
+        if "cap" in self.modules:
+            extra = CaptionModel.loss(self.modules["cap"](g, b["labels"]), b["labels"], b["masks"])
+        return self.pair_scores(img, txt, b["lengths"], b.get("boxes"), b.get("depends"), b.get("adjacent")), extra

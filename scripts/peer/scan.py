@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .base import l1_eps, l2_eps
+from .base import Lengths, l1_eps, l2_eps, norms, single
 
 
 def attend(queries, sources, norm, smooth):
@@ -21,6 +21,20 @@ def attend(queries, sources, norm, smooth):
     return torch.bmm(weights.to(sources.dtype), sources), weights
 
 
+def attend_words(words, sources, lengths, smooth, norm="clipped_l2norm"):
+    """Contexts [n, words, d] of the words [words, d] of all captions over sources [n, s, d]; norm runs along the words of a
+    caption, as in attend."""
+    n, s, d = sources.shape
+    a = torch.matmul(sources.reshape(n * s, d), words.t()).view(n, s, -1)
+    if norm.startswith("clipped"):
+        a = F.leaky_relu(a, 0.1)
+    if norm.endswith("l2norm"):
+        a = a.to(single(a))
+        a = a / (lengths.sums(a * a).sqrt() + 1e-8).index_select(2, lengths.owners(a.device))
+    weights = F.softmax(a * smooth, dim=1)
+    return torch.bmm(weights.to(sources.dtype).transpose(1, 2), sources)
+
+
 def cosine(x, y, eps=1e-8):
     norms = torch.norm(x, 2, -1) * torch.norm(y, 2, -1)
     return (x * y).sum(-1) / norms.clamp(min=eps)
@@ -28,6 +42,8 @@ def cosine(x, y, eps=1e-8):
 
 class ScanSimilarity(nn.Module):
     """Scores of every image with every caption; the defaults are those of the published t2i LogSumExp model of Flickr30K."""
+
+    together = False                                        # one caption at a time, as the reference does
 
     def __init__(self, cross="t2i", aggregate="LogSumExp", norm="clipped_l2norm", smooth=9.0, smooth_lse=6.0):
         super().__init__()
@@ -46,7 +62,21 @@ class ScanSimilarity(nn.Module):
         context, weights = attend(queries, sources, self.norm, self.smooth)
         return cosine(queries, context), weights
 
+    def all_captions(self, images, captions, lengths):
+        """The same scores, the words of all captions side by side"""
+        lengths = Lengths.of(lengths)
+        words = captions.flatten(0, 1).index_select(0, lengths.words(captions.device))
+        ctx = attend_words(words, images, lengths, self.smooth, self.norm)
+        words = words.to(ctx.dtype)
+        local = (words * ctx).sum(-1, dtype=single(ctx)) / (norms(words) * norms(ctx)).squeeze(-1).clamp(min=1e-8)
+        if self.aggregate == "LogSumExp":
+            return torch.log(lengths.sums(torch.exp(local * self.smooth_lse))) / self.smooth_lse
+        total = lengths.sums(local)
+        return total if self.aggregate == "Sum" else total / lengths.on(local.device)
+
     def forward(self, images, captions, lengths):
+        if self.together and self.cross == "t2i" and self.aggregate != "Max" and self.norm in ("l2norm", "clipped_l2norm", "clipped"):
+            return self.all_captions(images, captions, lengths)
         n = images.size(0)
         columns = []
         for i in range(captions.size(0)):

@@ -3,7 +3,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .base import FEAT, REGIONS, VOCAB, l1_eps, l2_eps, mean_of_directions, packed_states, word_table, xlinear
+from .base import FEAT, REGIONS, VOCAB, Lengths, l1_eps, l2_eps, mean_of_directions, packed_states, word_table, xlinear, single, unit
+from .scan import attend_words
 
 
 class RegionWords(nn.Module):
@@ -46,6 +47,16 @@ class SelfAttentionPool(nn.Module):
         self.embedding_global = branch(embed if regions else None)
         self.embedding_common = nn.Sequential(xlinear(embed, 1))
 
+    def of_words(self, words, lengths):
+        """The global vectors [n, d] of all captions, from their words [words, d]"""
+        total = torch.zeros(len(lengths), words.size(1), dtype=words.dtype, device=words.device)
+        raw = total.index_add(0, lengths.owners(words.device), words) / lengths.on(words.device).unsqueeze(1)
+        glo = self.embedding_global(raw).index_select(0, lengths.owners(words.device))
+        logits = self.embedding_common(self.embedding_local(words).mul(glo)).squeeze(1)[lengths.places(words.device)]
+        w = torch.softmax(logits.masked_fill(~lengths.mask(words.device), float("-inf")), dim=1)
+        own = words.index_select(0, lengths.places(words.device).flatten()).view(*w.shape, -1)
+        return unit((w.unsqueeze(2) * own).sum(dim=1))
+
     def forward(self, local, raw):
         loc = self.embedding_local(local)
         glo = self.embedding_global(raw).unsqueeze(1).repeat(1, loc.size(1), 1)
@@ -60,8 +71,9 @@ class GraphStep(nn.Module):
         self.graph_key_w = xlinear(d, d)
         self.sim_graph_w = xlinear(d, d)
 
-    def forward(self, x):
-        edge = torch.softmax(torch.bmm(self.graph_query_w(x), self.graph_key_w(x).permute(0, 2, 1)), dim=-1)
+    def forward(self, x, padding=None):
+        edge = torch.bmm(self.graph_query_w(x), self.graph_key_w(x).permute(0, 2, 1))
+        edge = torch.softmax(edge if padding is None else edge.masked_fill(padding, float("-inf")), dim=-1)
         return torch.relu(self.sim_graph_w(torch.bmm(edge.to(x.dtype), x)))
 
 
@@ -70,6 +82,26 @@ class Filtration(nn.Module):
         super().__init__()
         self.attn_sim_w = xlinear(d, 1)
         self.bn = nn.BatchNorm1d(1)
+
+    def of_pairs(self, x, there):
+        """The same for nodes [n, captions, nodes, d], of which those that are there count: each caption is a batch for itself"""
+        z = self.attn_sim_w(x).squeeze(3)
+        z = z.to(single(z))
+        if self.training:
+            count = there.sum(1) * x.size(0)
+            mean = (z * there).sum((0, 2)) / count
+            var = (((z - mean[:, None]) * there) ** 2).sum((0, 2)) / count
+            with torch.no_grad():                           # as if the captions came one after the other
+                keep = 1 - self.bn.momentum
+                share = self.bn.momentum * keep ** torch.arange(len(count) - 1, -1, -1, device=z.device, dtype=z.dtype)
+                for kept, new in ((self.bn.running_mean, mean), (self.bn.running_var, var * count / (count - 1))):
+                    kept.mul_(keep ** len(count)).add_((share * new).sum())
+                self.bn.num_batches_tracked.add_(len(count))
+        else:
+            mean, var = (t.expand(z.size(1)) for t in (self.bn.running_mean, self.bn.running_var))
+        z = (z - mean[:, None]) / (var + self.bn.eps).sqrt()[:, None] * self.bn.weight + self.bn.bias
+        a = l1_eps(torch.sigmoid(z) * there, -1)
+        return unit(torch.matmul(a.unsqueeze(2).to(x.dtype), x).squeeze(2))
 
     def forward(self, x):
         a = l1_eps(torch.sigmoid(self.bn(self.attn_sim_w(x).permute(0, 2, 1))), -1)
@@ -88,6 +120,8 @@ def cross_attention(words, regions, smooth):
 
 
 class SgrafSimilarity(nn.Module):
+    together = False                                        # one caption at a time, as the reference does
+
     def __init__(self, embed=1024, sim=256, module="SAF", steps=3, regions=REGIONS, smooth=9.0):
         super().__init__()
         self.module, self.smooth = module, smooth
@@ -101,7 +135,32 @@ class SgrafSimilarity(nn.Module):
         else:
             self.SAF_module = Filtration(sim)
 
+    def all_captions(self, images, captions, lengths):
+        """The same scores, the words of all captions side by side, and the nodes of all pairs padded to one length"""
+        lengths, device = Lengths.of(lengths), captions.device
+        n, c = len(images), len(captions)
+        words = captions.flatten(0, 1).index_select(0, lengths.words(device))
+        img_glo, cap_glo = self.v_global_w(images, torch.mean(images, 1)), self.t_global_w.of_words(words, lengths)
+        ctx = unit(attend_words(words, images, lengths, self.smooth))
+        away = ctx - words.to(ctx.dtype)
+        loc = unit(self.sim_tranloc_w(away * away))
+        away = img_glo[:, None] - cap_glo
+        glo = unit(self.sim_tranglo_w(away * away))
+        place = torch.cat([torch.arange(c, device=device)[:, None], c + lengths.places(device)], 1)
+        nodes = torch.cat([glo, loc], 1).index_select(1, place.flatten()).view(n, c, place.size(1), -1)
+        there = F.pad(lengths.mask(device), (1, 0), value=True)
+        if self.module == "SGR":
+            nodes, padding = nodes.flatten(0, 1), ~there.repeat(n, 1).unsqueeze(1)
+            for step in self.SGR_module:
+                nodes = step(nodes, padding)
+            vec = nodes[:, 0, :].view(n, c, -1)
+        else:
+            vec = self.SAF_module.of_pairs(nodes, there)
+        return torch.sigmoid(self.sim_eval_w(vec)).squeeze(2)
+
     def forward(self, images, captions, lengths):
+        if self.together:
+            return self.all_captions(images, captions, lengths)
         n = images.size(0)
         img_glo = self.v_global_w(images, torch.mean(images, 1))
         columns = []

@@ -4,7 +4,8 @@ import math
 import numpy as np
 import torch
 
-from .base import BERT_VOCAB, FEAT, REGIONS, VOCAB
+from .base import BERT_VOCAB, FEAT, REGIONS, VOCAB, Lengths
+from .gsmn import adjacencies
 
 # Number of Flickr30K training captions per token count (start and end token included), measured on the 145,000
 # public training captions with a Treebank-style tokeniser; the 440 captions longer than 40 are put at 40.  Mean 15.4.
@@ -111,8 +112,21 @@ def caption_labels(caps, max_len):
     return torch.from_numpy(labels), torch.from_numpy(masks)
 
 
-DEVICE_KEYS = ("images", "tokens", "svd", "labels", "masks", "boxes", "image_lengths")
+DEVICE_KEYS = ("images", "tokens", "svd", "labels", "masks", "boxes")
 
 
 def to_device(b, device):
-    return {k: (v.to(device) if k in DEVICE_KEYS else v) for k, v in b.items()}
+    return {k: (v.to(device, non_blocking=True) if k in DEVICE_KEYS else v) for k, v in b.items()}
+
+
+def placed(b, device, together):
+    """A batch that stays on the device, with all that its steps would else make on the host and send."""
+    b = to_device(b, device)
+    b["lengths"] = Lengths.of(b["lengths"])
+    if "image_lengths" in b:
+        b["image_lengths"] = Lengths.of(b["image_lengths"])
+    keep = torch.from_numpy(b["image_ids"])[:, None] != torch.from_numpy(b["caption_ids"] // 5)
+    b["keep"] = keep.float().to(device)
+    if together and "depends" in b:
+        b["adjacent"] = adjacencies(b["depends"], b["lengths"]).to(device)
+    return b

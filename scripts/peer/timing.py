@@ -1,11 +1,14 @@
 """One training step, timed."""
 import contextlib
+import json
 import math
 import os
 import random
 import resource
+import signal
 import statistics
 import time
+import traceback
 
 import numpy as np
 import torch
@@ -15,7 +18,7 @@ from .base import log, sync
 from .losses import retrieval_loss
 from .networks import Net
 from .flops import forward_gflop, gemm_peaks, nominal_gflop
-from .synth import Synth, to_device
+from .synth import Synth, placed, to_device
 from .loader import loader_source
 
 CLIP = 2.0
@@ -27,23 +30,13 @@ def autocast(device, dtype):
     return contextlib.nullcontext()
 
 
-def train_step(net, opt, params, batch, opts, device, split):
-    marks = []
-
-    def mark():
-        if split:
-            sync(device)
-            marks.append(time.perf_counter())
-
-    mark()
-    net.mode(True)
-    b = to_device(batch, device)
-    mark()
+def train_step(net, opt, params, b, opts, device, mark=lambda: None):
+    """One step; the loss stays on the device.  mark is called between its phases."""
     with autocast(device, opts.dtype):
         scores, extra = net.forward(b)
     opt.zero_grad()
     loss = retrieval_loss(opts.loss, scores.float(), b)
-    value = loss.item()                                     # the references log the loss of every step
+    value = loss.detach()
     if extra is not None:
         loss = loss + extra.float()
     mark()
@@ -52,7 +45,134 @@ def train_step(net, opt, params, batch, opts, device, split):
     clip_grad_norm_(params, CLIP)
     opt.step()
     mark()
+    return value
+
+
+def phased_step(net, opt, params, batch, opts, device, split):
+    """One step from a batch on the host to its loss there, and the seconds of its phases if split."""
+    marks = []
+
+    def mark():
+        if split:
+            sync(device)
+            marks.append(time.perf_counter())
+
+    mark()
+    b = to_device(batch, device)
+    mark()
+    value = train_step(net, opt, params, b, opts, device, mark).item()
     return value, [y - x for x, y in zip(marks, marks[1:])]
+
+
+class Recorded:
+    """Steps as CUDA graphs, one for each batch of the pool, as its lengths are part of what is recorded.  A training would
+    pad its batches to a few shapes; that each has a graph of its own favours PyTorch."""
+
+    def __init__(self, step, pool, net, opt, device):
+        self.at, self.graphs = 0, []
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):                       # libraries choose their kernels and take their memory here
+            for b in pool * 2:
+                step(b)
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        memory = None
+        for b in pool:
+            opt.zero_grad(set_to_none=True)                 # gradients are allocated in the memory of the graph
+            g = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(g, pool=memory):
+                loss = step(b)
+            memory = g.pool()
+            self.graphs.append((g, loss))
+
+    def __call__(self, _):
+        g, loss = self.graphs[self.at % len(self.graphs)]
+        self.at += 1
+        g.replay()
+        return loss
+
+
+def free_running(step, pool, opts):
+    """Milliseconds of steps that follow each other, from one result to the next, and their losses.  The host waits before the
+    first and after the last."""
+    for i in range(opts.warmup):
+        step(pool[i % len(pool)])
+    torch.cuda.synchronize()
+    marks, losses = [torch.cuda.Event(enable_timing=True) for _ in range(opts.steps + 1)], []
+    marks[0].record()
+    for i in range(opts.steps):
+        losses.append(step(pool[i % len(pool)]).clone())    # the next replay of the graph writes there again
+        marks[i + 1].record()
+    torch.cuda.synchronize()
+    return [a.elapsed_time(b) / 1000 for a, b in zip(marks, marks[1:])], [x.item() for x in losses]
+
+
+@contextlib.contextmanager
+def limited(seconds):
+    """Ends what it surrounds after so many seconds, as far as it returns to Python."""
+    def stop(*_):
+        raise TimeoutError("took longer than its limit of %d s" % seconds)
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def resident(opts, device):
+    """Times steps whose features lie on the GPU: eagerly, and as a CUDA graph or compiled if that is asked for.  Prints what it
+    has after each of these, and returns the last."""
+    net = Net(opts.network, opts).to(device)
+    net.mode(True)
+    params = net.parameters()
+    opt = net.optimizer(recorded=True)
+    synth = Synth(opts.network, opts.batch, opts.seed)
+    pool = [placed(synth.make(), device, opts.together) for _ in range(1 if opts.compile else min(opts.pool, 4))]
+
+    def step(b):
+        return train_step(net, opt, params, b, opts, device)
+
+    out = common(opts, device)
+    lengths = [n for b in pool for n in b["lengths"]]
+    gflop = 3 * statistics.mean(forward_gflop(opts.network, b["lengths"], b.get("image_lengths")) for b in pool)
+    out.update({"parameters": net.count(), "steps": opts.steps, "warmup": opts.warmup, "features": "resident",
+                "gflop_per_step": round(gflop, 1), "mean_tokens": round(statistics.mean(lengths), 2), "longest_tokens": max(lengths),
+                "pairs": "all" if opts.together else "loop", "attention": opts.attention, "batches": len(pool)})
+    ways = ["eager"] + ["compile"] * opts.compile + ["graph"] * opts.graph
+    for way in ways:
+        try:
+            with limited(opts.limit):
+                if way == "compile":
+                    net.compile()
+                run = step
+                if way == "graph":
+                    run = Recorded(step, pool, net, opt, device)
+                t, losses = free_running(run, pool, opts)
+        except Exception as e:                              # what this version of PyTorch cannot do is no end of the rest
+            out["not_run"] = "%s: %s" % (way, (str(e).strip() or type(e).__name__).splitlines()[0][:150])
+            log(traceback.format_exc())
+            if way != "graph" or not torch.backends.cudnn.enabled:
+                break
+            torch.backends.cudnn.enabled = False            # is it the GRU of cuDNN that cannot be recorded?
+            ways.append(way)
+            continue
+        name = "compile" if opts.compile and way == "graph" else way        # compiled, then recorded: the faster of both
+        med = ms(statistics.median(t))
+        if name not in out.get("ways", ()):
+            out.setdefault("ways", []).append(name)
+        out[name + "_ms"] = min(med, out.get(name + "_ms", med))
+        if med <= out.get("step_ms", {"median": med})["median"]:
+            out.update({"fastest": name, "captions_per_s": round(opts.batch / statistics.median(t), 2),
+                        "gflops": round(gflop / statistics.median(t), 1), "cudnn": torch.backends.cudnn.enabled,
+                        "step_ms": {"min": ms(min(t)), "median": med, "p90": ms(quantile(t, 0.9)), "max": ms(max(t))},
+                        "loss_first": round(losses[0], 5), "loss_last": round(losses[-1], 5)})
+        out["peak_memory_mb"], out["peak_memory_kind"] = peak_memory_mb(device)
+        if way != ways[-1]:
+            print(json.dumps(out), flush=True)              # a limit from outside leaves this
+    return out
 
 
 def loss_only(opts, batch, device, repeats=5):
@@ -111,9 +231,14 @@ def common(opts, device):
 
 def bench(opts):
     device = configure(opts)
+    if device.type == "cuda" and not (opts.split or opts.with_loader):
+        out = resident(opts, device)
+        out["gemm_peak_gflops"] = gemm_peaks(device, opts.gemm_seconds) if opts.gemm_seconds else None
+        return out
     net = Net(opts.network, opts).to(device)
     if opts.compile:
         net.compile()
+    net.mode(True)
     params = net.parameters()
     optimizer = net.optimizer()
     total = opts.warmup + opts.steps
@@ -135,7 +260,7 @@ def bench(opts):
             t0 = time.perf_counter()
             batch = next(stream)
             t1 = time.perf_counter()
-            value, phases = train_step(net, optimizer, params, batch, opts, device, split)
+            value, phases = phased_step(net, optimizer, params, batch, opts, device, split)
             sync(device)
             t2 = time.perf_counter()
             log("step %d %s loss %.4f  %.1f ms%s" % (i, "warm" if i < opts.warmup else "    ", value, 1000 * (t2 - t1),
@@ -179,7 +304,7 @@ def bench(opts):
     if opts.network == "gsmn":
         out["gsmn_mode"] = opts.gsmn_mode
     if opts.network == "vseinf-bert":
-        out["bert_attn"] = opts.bert_attn
+        out["attention"] = opts.attention
     if opts.network == "vsrn":
         out["vsrn_duplicate"] = bool(opts.vsrn_duplicate)
     return out

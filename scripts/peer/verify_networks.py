@@ -3,14 +3,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .base import mean_of_directions, packed_states
+from .base import Lengths, mean_of_directions, packed_states
 from .vsepp import FlatImage, LastStateText
 from .vsrn import CaptionModel, VsrnImage
 from .scan import ScanSimilarity
 from .sgraf import RegionWords, SgrafSimilarity, WordStates
 from .vseinf import GPO, PooledGruText, PooledImage
 from .bert import Bert
-from .gsmn import ImageGraph, TextGraph, adjacency
+from .gsmn import ImageGraph, TextGraph, adjacencies, adjacency, word_matching
 from .verifier import T, TI, X, fill, leaf
 
 
@@ -54,10 +54,11 @@ def verify_vsepp(v, c):
 
 
 def verify_vsrn_image(v, doc):
-    for c in doc["cases"]:
-        v.case("vsrn_image/" + c["name"])
+    for c, last in ((c, last) for c in doc["cases"] for last in (False, True)):
+        v.case("vsrn_image/" + c["name"] + "/last" * last)
         cfg, e = c["config"], c["expected"]
         m = fill(VsrnImage(cfg["img_dim"], cfg["embed"], cfg["dataset_mode"] == "f30k"), c["params"], c["running_stats"])
+        m.together = last
         m.train(cfg["training"])
         x = leaf(c["inputs"]["images"])
         y, g = m(x)
@@ -85,13 +86,14 @@ def verify_vsrn_caption(v, c):
 
 
 def verify_sgraf(v, doc):
-    for c in doc["cases"]:
-        v.case("sgraf/" + c["name"])
+    for c, together in ((c, together) for c in doc["cases"] for together in (False, True)):
+        v.case("sgraf/" + c["name"] + "/all" * together)
         cfg, e = c["config"], c["expected"]
         im = fill(RegionWords(cfg["img_dim"], cfg["embed"]), c["params_image"])
         tx = fill(WordStates(cfg["vocab"], cfg["word_dim"], cfg["embed"]), c["params_text"])
         sm = fill(SgrafSimilarity(cfg["embed"], cfg["sim_dim"], cfg["module"], cfg["sgr_steps"], cfg["regions"], cfg["attention_smooth"]),
                   c["params_sim"], c["running_stats"])
+        sm.together = together
         for m in (im, tx, sm):
             m.train(cfg["training"])
         a, b = im(X(c["inputs"]["images"])), tx(TI(c["captions"]), c["lengths"])
@@ -113,20 +115,22 @@ SCAN_OPTIONS = {"cross_attn": "cross", "agg_func": "aggregate", "raw_feature_nor
 def verify_scan(v, doc):
     """Cases with the encoders that the peer has: BiGRU, plain linear layer, both normalised."""
     sizes = doc["config"]
-    for c in doc["cases"]:
+    for c, together in ((c, together) for c in doc["cases"] for together in (False, True)):
         cfg = dict(sizes, **c.get("config", {}))
         case = dict(doc["shared"], **c)
         special = cfg.get("precomp_enc_type", "basic") != "basic" or not cfg.get("bi_gru", True)
         if "cross_attn" not in cfg or special or cfg.get("no_imgnorm") or cfg.get("no_txtnorm") or c["name"].startswith("zero_region"):
-            v.skipped.append("scan.json case " + c["name"])
+            if not together:
+                v.skipped.append("scan.json case " + c["name"])
             continue
-        v.case("scan/" + c["name"])
+        v.case("scan/" + c["name"] + "/all" * together)
         e = c["expected"]
         embed, feat = case["params_image"]["fc.weight"]["shape"]
         vocab, word = case["params_text"]["embed.weight"]["shape"]
         im = fill(RegionWords(feat, embed), case["params_image"])
         tx = fill(WordStates(vocab, word, embed, rnn_name="rnn", p=0), case["params_text"])
         sm = ScanSimilarity(**{ours: cfg[theirs] for theirs, ours in SCAN_OPTIONS.items()})
+        sm.together = together
         x = leaf(case["inputs"]["images"])
         a, b = im(x), tx(TI(case["captions"]), case["lengths"])
         local, weights = sm.local(a[:1], b[:1, :case["lengths"][0]])
@@ -194,8 +198,10 @@ def verify_bert(v, c):
 
 def verify_gsmn(v, doc):
     shared = None
-    for c in doc["cases"]:
-        v.case("gsmn/" + c["name"])
+    for c, together in ((c, together) for c in doc["cases"] for together in (False, True)):
+        if together and not c["config"]["is_sparse"]:
+            continue
+        v.case("gsmn/" + c["name"] + "/all" * together)
         cfg, e = c["config"], c["expected"]
         if isinstance(c["params_image_graph"], dict):
             shared = (c["params_image_graph"], c["params_text_graph"])
@@ -203,8 +209,14 @@ def verify_gsmn(v, doc):
         gi = fill(ImageGraph(blocks, cfg["hid_dim"], cfg["n_kernels"]), shared[0])
         gt = fill(TextGraph(blocks, cfg["hid_dim"], cfg["n_kernels"]), shared[1])
         im, ca = leaf(c["inputs"]["images"]), leaf(c["inputs"]["captions"])
-        a = gi(im, ca, X(c["bboxes"]), c["lengths"], width, cfg["lambda_softmax"])
-        b = gt(im, ca, c["dependencies"], c["lengths"], width, cfg["lambda_softmax"], cfg["is_sparse"])
+        if together:
+            lengths = Lengths.of(c["lengths"])
+            regions, words = word_matching(im, ca, lengths, width, cfg["lambda_softmax"])
+            a = gi.all_captions(regions, X(c["bboxes"]))
+            b = gt.all_captions(words, ca, adjacencies(c["dependencies"], lengths).to(ca.dtype), lengths, cfg["lambda_softmax"])
+        else:
+            a = gi(im, ca, X(c["bboxes"]), c["lengths"], width, cfg["lambda_softmax"])
+            b = gt(im, ca, c["dependencies"], c["lengths"], width, cfg["lambda_softmax"], cfg["is_sparse"])
         s = a + b
         loss = (s * T(c["loss_weights"])).sum()
         loss.backward()
@@ -212,6 +224,11 @@ def verify_gsmn(v, doc):
             v.same(k, t, e[k])
         for i, want in enumerate(e["adjacency"]):
             v.same("adjacency %d" % i, torch.from_numpy(adjacency(c["dependencies"][i], c["lengths"][i])), want)
+        own = [x.grad for x in (im, ca, *gi.parameters(), *gt.parameters())]
+        if together:                                        # this case has no gradients of its own: as those of the loop
+            for i, (got, want) in enumerate(zip(own, looped)):
+                v.same("grad %d" % i, got, want)
+        looped = own
         if "grads_image_graph" in e:
             v.grads("image graph", gi, e["grads_image_graph"])
             v.grads("text graph", gt, e["grads_text_graph"])

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .base import FEAT, VOCAB, l2_eps, mean_of_directions, packed_states, word_table, xlinear
+from .base import FEAT, VOCAB, Lengths, l2_eps, mean_of_directions, packed_states, word_table, xlinear
 from .bert import Bert
 
 
@@ -19,30 +19,29 @@ class GPO(nn.Module):
         self.linear = nn.Linear(d_hidden, 1, bias=False)
         self._tables = {}
 
-    def table(self, length):
-        if length not in self._tables:
+    def table(self, length, device="cpu"):
+        if (length, device) not in self._tables:
             pos = torch.arange(length, dtype=torch.float64).unsqueeze(1)
             div = torch.exp(torch.arange(0, self.d_pe, 2, dtype=torch.float64) * -(math.log(10000.0) / self.d_pe))
             pe = torch.zeros(length, self.d_pe, dtype=torch.float64)
             pe[:, 0::2] = torch.sin(pos * div)
             pe[:, 1::2] = torch.cos(pos * div)
-            self._tables[length] = pe.to(self.linear.weight.dtype)
-        return self._tables[length]
+            self._tables[length, device] = pe.to(device, self.linear.weight.dtype)
+        return self._tables[length, device]
 
     def weights(self, lengths, device):
-        n, k = lengths.size(0), int(lengths.max())
-        pe = self.table(k).unsqueeze(0).repeat(n, 1, 1).to(device)
-        mask = (torch.arange(k).expand(n, k).to(device) < lengths.long().unsqueeze(1)).unsqueeze(-1)
+        pe = self.table(max(lengths), device).unsqueeze(0).repeat(len(lengths), 1, 1)
+        mask = lengths.mask(device).unsqueeze(-1)
         pe = pe.masked_fill(mask == 0, 0)
-        self.gru.flatten_parameters()
-        out = mean_of_directions(packed_states(self.gru, pe, lengths.long()))
+        out = mean_of_directions(packed_states(self.gru, pe, lengths))
         scores = self.linear(out)
         scores = scores.masked_fill(mask == 0, -10000.0)
         return torch.softmax(scores / 0.1, 1), mask
 
     def forward(self, features, lengths):
+        lengths = Lengths.of(lengths)
         w, mask = self.weights(lengths, features.device)
-        x = features[:, :int(lengths.max()), :]
+        x = features[:, :max(lengths), :]
         x = x.masked_fill(mask == 0, -10000.0).sort(dim=1, descending=True)[0]
         x = x.masked_fill(mask == 0, 0)
         return (x * w).sum(1), w
@@ -82,10 +81,8 @@ class PooledGruText(nn.Module):
         self.gpool = GPO(d_pe, d_hidden)
 
     def forward(self, tokens, lengths):
-        self.rnn.flatten_parameters()
         x = mean_of_directions(packed_states(self.rnn, self.embed(tokens), lengths))
-        at = torch.as_tensor(lengths).to(x.device)
-        x, _ = self.gpool(x, at)
+        x, _ = self.gpool(x, lengths)
         return l2_eps(x, -1)
 
 
@@ -98,5 +95,5 @@ class PooledBertText(nn.Module):
 
     def forward(self, tokens, lengths):
         x = self.linear(self.bert(tokens)[0])
-        x, _ = self.gpool(x, torch.as_tensor(lengths).to(x.device))
+        x, _ = self.gpool(x, lengths)
         return l2_eps(x, -1)

@@ -2,7 +2,7 @@
 import torch
 from torch import nn
 
-from .base import FEAT, REGIONS, VOCAB, l2_plain, packed_states, word_table, xlinear
+from .base import FEAT, REGIONS, VOCAB, Lengths, l2_plain, packed_states, word_table, xlinear
 
 
 class FlatImage(nn.Module):
@@ -24,6 +24,5 @@ class LastStateText(nn.Module):
 
     def forward(self, tokens, lengths):
         out = packed_states(self.rnn, self.embed(tokens), lengths)
-        at = torch.as_tensor(lengths, dtype=torch.long).view(-1, 1, 1)
-        at = (at.expand(out.size(0), 1, out.size(2)) - 1).to(out.device)
+        at = Lengths.of(lengths).on(out.device).view(-1, 1, 1).expand(out.size(0), 1, out.size(2)) - 1
         return l2_plain(torch.gather(out, 1, at).squeeze(1), 1)

@@ -16,6 +16,14 @@ class RegionReasoning(nn.Module):
         nn.init.zeros_(self.W[1].weight)
         nn.init.zeros_(self.W[1].bias)
 
+    def last(self, v):
+        """The same over [B, N, C], where convolutions of width 1 are linear layers"""
+        def layer(conv, x):
+            return F.linear(x, conv.weight[:, :, 0], conv.bias)
+        rel = torch.matmul(layer(self.theta, v), layer(self.phi, v).transpose(1, 2)) / v.size(1)
+        y = layer(self.W[0], torch.matmul(rel, layer(self.g, v)))
+        return self.W[1](y.flatten(0, 1)).view_as(y) + v
+
     def forward(self, v):                                   # [B, C, N]
         g = self.g(v).permute(0, 2, 1)
         theta = self.theta(v).permute(0, 2, 1)
@@ -26,6 +34,8 @@ class RegionReasoning(nn.Module):
 
 
 class VsrnImage(nn.Module):
+    together = False
+
     def __init__(self, feat=FEAT, embed=2048, f30k=True):
         super().__init__()
         self.f30k = f30k
@@ -42,10 +52,10 @@ class VsrnImage(nn.Module):
         f = self.fc(images)
         if not self.f30k:
             f = l2_plain(f, 1)
-        v = f.permute(0, 2, 1)
+        v = f if self.together else f.permute(0, 2, 1)
         for block in (self.Rs_GCN_1, self.Rs_GCN_2, self.Rs_GCN_3, self.Rs_GCN_4):
-            v = block(v)
-        g = l2_plain(v.permute(0, 2, 1), 1)                 # region axis, as released
+            v = block.last(v) if self.together else block(v)
+        g = l2_plain(v if self.together else v.permute(0, 2, 1), 1)     # region axis, as released
         _, h = self.img_rnn(rnn_input(self.img_rnn, g))
         h = h[0]
         if self.f30k:
@@ -63,7 +73,6 @@ class CaptionEncoder(nn.Module):
 
     def forward(self, g):
         x = self.drop(self.vid2hid(g))
-        self.rnn.flatten_parameters()
         return self.rnn(rnn_input(self.rnn, x))
 
 
@@ -93,7 +102,6 @@ class CaptionDecoder(nn.Module):
         nn.init.xavier_normal_(self.out.weight)
 
     def forward(self, enc, h, labels):
-        self.rnn.flatten_parameters()
         words = self.embedding(labels)
         steps = []
         for t in range(self.max_len - 1):
