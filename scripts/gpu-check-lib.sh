@@ -55,8 +55,12 @@ try_into() {
   return 1
 }
 
-# keep writes everything so far into the archive. It is renamed into place: a script that is killed leaves the last one.
-keep() { tar czf "$archive.new" -C "$out" . && mv "$archive.new" "$archive"; }
+# keep writes everything so far into the archive, with its table. It is renamed into place: a script that is killed leaves
+# the last one.
+keep() {
+  { table | head -c 9800; echo; echo "gpu-check: $SECONDS s of $budget s; logs are in $archive"; } >"$out/table.txt"
+  tar czf "$archive.new" -C "$out" . && mv "$archive.new" "$archive"
+}
 
 # beside NAME LIMIT FUNCTION: a function beside the steps, in a process group of its own.
 beside() { timeout -k 3 "$2" nice bash -c "$(declare -f); $3" >"$out/logs/$1.txt" 2>&1 </dev/null & }
@@ -71,7 +75,6 @@ finish() {
   local running
   running=$(jobs -p) reader=${reader:-}
   [ -z "$running$reader" ] || { kill $running $reader && wait; } 2>/dev/null
-  { table | head -c 9800; echo; echo "gpu-check: $SECONDS s of $budget s; logs are in $archive"; } >"$out/table.txt"
   keep
   cat "$out/table.txt"
   rm -rf "$work"

@@ -73,10 +73,11 @@ references() {
   touch "$work/references"
 }
 
-# until_there FILE waits for what a function beside the steps makes.
+# until_there FILE waits within the limit of the step for what a function beside the steps makes.
 until_there() {
+  local end=$((SECONDS + limit))
   until [ -e "$1" ]; do
-    [ "$(left)" -gt 8 ] && [ -n "$(jobs -rp)" ] || { remark="${1##*/} did not end on the processor"; return 1; }
+    [ $SECONDS -lt $end ] && [ "$(left)" -gt 8 ] && [ -n "$(jobs -rp)" ] || { remark="${1##*/} did not end on the processor"; return 1; }
     sleep 0.2
   done
 }
