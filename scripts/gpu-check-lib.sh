@@ -28,7 +28,7 @@ step() {
   [[ $result = @(cut|waiting) && ! -s $out/steps.tsv ]] && result=failed
   [ "$result" = ok ] || echo "gpu-check: $id: $result: $remark" >&2
   printf '%s\t%s\t%d\t%s\n' "$id" "$result" $((SECONDS - from)) "${remark//$'\t'/ }" >>"$out/steps.tsv"
-  keep
+  [ "$result" = waiting ] || keep
   return $code
 }
 

@@ -81,7 +81,7 @@ class Recorded:
         for b in pool:
             opt.zero_grad(set_to_none=True)                 # gradients are allocated in the memory of the graph
             g = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(g, pool=memory):
+            with torch.cuda.graph(g, pool=memory, stream=side):     # cuDNN has its memory of this stream already
                 loss = step(b)
             memory = g.pool()
             self.graphs.append((g, loss))
