@@ -29,12 +29,22 @@ type World struct {
 	Ranks   int    // how many there are, once it is started
 
 	handles
-	fn  map[string]uintptr
-	out *[4]int32 // results of calls
+	fn    map[string]uintptr
+	out   *[4]int32 // results of calls
+	state *pending
 }
 
-var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Bcast Allreduce " +
-	"Allgather Alltoall Reduce_scatter_block Ibarrier Test Error_string Get_library_version Abort")
+// pending is a collective that has begun. A request is an int or an address, a status of no library has more than 64
+// bytes.
+type pending struct {
+	request [1]uintptr
+	done    [1]int32
+	status  [16]int32
+}
+
+var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Ibcast Allreduce Iallreduce " +
+	"Iallgather Ialltoall Reduce_scatter_block Ireduce_scatter_block Ibarrier Test Error_string Get_library_version " +
+	"Abort")
 
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
@@ -52,7 +62,7 @@ func Load(path string) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load MPI: %w", err)
 	}
-	w := &World{fn: map[string]uintptr{}, out: new([4]int32)}
+	w := &World{fn: map[string]uintptr{}, out: new([4]int32), state: new(pending)}
 	for _, n := range functions {
 		if w.fn[n], err = purego.Dlsym(lib, "MPI_"+n); err != nil {
 			return nil, fmt.Errorf("load MPI: %s lacks MPI_%s; name another library in VSETRAIN_MPI", path, n)
@@ -69,10 +79,12 @@ func Load(path string) (*World, error) {
 	return w, nil
 }
 
-// Init starts MPI. It locks the goroutine to its thread, and puts handlers of signals back as Load does.
+// Init starts MPI. It locks the goroutine to its thread, whose pauses end when they are to and not 50 microseconds
+// later, and puts handlers of signals back as Load does.
 func (w *World) Init() error {
 	defer restore(handlers())
 	runtime.LockOSThread()
+	syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_TIMERSLACK, uintptr(time.Microsecond), 0)
 	if err := w.call("Init_thread", nil, 0, 0, uintptr(w.funneled), address(w.out[:])); err != nil {
 		return err
 	}
@@ -136,6 +148,46 @@ func (w *World) call(name string, alive any, args ...uintptr) error {
 	return &CallError{"MPI_" + name, string(text[:max(0, min(int(w.out[3]), len(text)))])}
 }
 
+// looking is how long a rank looks for the others without a pause: as long as they take who are as fast and have a
+// processor each. longest is the longest pause afterwards.
+const (
+	looking = 200 * time.Microsecond
+	longest = 2 * time.Millisecond
+)
+
+// collective calls a collective that returns at once, and waits for its end. A rank that waits for others gives its
+// processor away after 200 microseconds: a collective of MPI that returns at its end keeps the processor that the rank
+// which it waits for may need. The pauses are a sixteenth of the time waited so far, which is what they cost at most.
+func (w *World) collective(name string, alive any, args ...uintptr) error {
+	s := w.state
+	if err := w.call(name, alive, append(args, w.world, address(s.request[:]))...); err != nil {
+		return err
+	}
+	for began := time.Now(); ; {
+		err := w.call("Test", alive, address(s.request[:]), address(s.done[:]), address(s.status[:]))
+		if err != nil || s.done[0] != 0 {
+			return err
+		}
+		if waited := time.Since(began); waited > looking {
+			pause := syscall.NsecToTimespec(int64(min(waited/16, longest)))
+			syscall.Nanosleep(&pause, nil) // the thread's own: the goroutine is locked to it
+		}
+	}
+}
+
+// reduce calls a collective that adds. Sums of more than two ranks depend on the order in which the library adds them,
+// and its collectives that return at once have another one than those that bits of earlier versions depend on: then all
+// ranks come first, and only the transfer itself keeps the processor.
+func (w *World) reduce(name string, alive any, args ...uintptr) error {
+	if w.Ranks <= 2 {
+		return w.collective("I"+strings.ToLower(name), alive, args...)
+	}
+	if err := w.Wait(); err != nil {
+		return err
+	}
+	return w.call(name, alive, append(args, w.world)...)
+}
+
 // Float is a value that MPI adds.
 type Float interface{ float32 | float64 }
 
@@ -164,7 +216,7 @@ func pieces(elements, bytes int, f func(from, n int) error) error {
 func AllReduce[T Float](w *World, x []T) error {
 	mpi, bytes := typeOf[T](w)
 	return pieces(len(x), int(bytes), func(from, n int) error {
-		return w.call("Allreduce", x, w.inPlace, address(x[from:]), uintptr(n), mpi, w.sum, w.world)
+		return w.reduce("Allreduce", x, w.inPlace, address(x[from:]), uintptr(n), mpi, w.sum)
 	})
 }
 
@@ -172,7 +224,7 @@ func AllReduce[T Float](w *World, x []T) error {
 func Broadcast[T Float](w *World, x []T, root int) error {
 	mpi, bytes := typeOf[T](w)
 	return pieces(len(x), int(bytes), func(from, n int) error {
-		return w.call("Bcast", x, address(x[from:]), uintptr(n), mpi, uintptr(root), w.world)
+		return w.collective("Ibcast", x, address(x[from:]), uintptr(n), mpi, uintptr(root))
 	})
 }
 
@@ -183,7 +235,7 @@ func AllGather[T Float](w *World, dst, src []T) error {
 	}
 	mpi, _ := typeOf[T](w)
 	n := uintptr(len(src))
-	return w.call("Allgather", [2][]T{dst, src}, address(src), n, mpi, address(dst), n, mpi, w.world)
+	return w.collective("Iallgather", [2][]T{dst, src}, address(src), n, mpi, address(dst), n, mpi)
 }
 
 // ReduceScatter sets dst to piece r of the sum of src of all ranks, r being this one.
@@ -192,8 +244,7 @@ func ReduceScatter[T Float](w *World, dst, src []T) error {
 		return fmt.Errorf("scatter %d values in pieces of %d to %d ranks", len(src), len(dst), w.Ranks)
 	}
 	mpi, _ := typeOf[T](w)
-	return w.call("Reduce_scatter_block", [2][]T{dst, src}, address(src), address(dst), uintptr(len(dst)), mpi, w.sum,
-		w.world)
+	return w.reduce("Reduce_scatter_block", [2][]T{dst, src}, address(src), address(dst), uintptr(len(dst)), mpi, w.sum)
 }
 
 // AllToAll sets piece r of dst, which are as many as there are ranks, to what rank r has in src as the piece of this
@@ -204,29 +255,11 @@ func AllToAll[T Float](w *World, dst, src []T) error {
 	}
 	mpi, _ := typeOf[T](w)
 	n := uintptr(len(src) / w.Ranks)
-	return w.call("Alltoall", [2][]T{dst, src}, address(src), n, mpi, address(dst), n, mpi, w.world)
+	return w.collective("Ialltoall", [2][]T{dst, src}, address(src), n, mpi, address(dst), n, mpi)
 }
 
-// Wait waits until all ranks call it. It looks for them a few hundred times a second and leaves the processor to others
-// meanwhile; other collectives spin.
-func (w *World) Wait() error {
-	// A request is an int or an address, a status of no library has more than 64 bytes.
-	state := new(struct {
-		request [1]uintptr
-		done    [1]int32
-		status  [16]int32
-	})
-	if err := w.call("Ibarrier", state, w.world, address(state.request[:])); err != nil {
-		return err
-	}
-	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		err := w.call("Test", state, address(state.request[:]), address(state.done[:]), address(state.status[:]))
-		if err != nil || state.done[0] != 0 {
-			return err
-		}
-		time.Sleep(pause)
-	}
-}
+// Wait waits until all ranks call it.
+func (w *World) Wait() error { return w.collective("Ibarrier", nil) }
 
 // Finalize ends MPI; the goroutine is locked to its thread no more. The launcher of MPICH 5 may kill three ranks and
 // more as they end.
