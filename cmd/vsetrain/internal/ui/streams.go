@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -23,15 +24,16 @@ type Streams struct {
 	Now      func() time.Time
 }
 
-// System returns the streams of the process. Colours need a terminal and respect NO_COLOR and TERM=dumb; getenv is
-// os.Getenv.
+// System returns the streams of the process. A terminal that understands no escape sequence gets what a pipe gets;
+// colours respect NO_COLOR too (no-color.org). getenv is os.Getenv.
 func System(getenv func(string) string) *Streams {
 	s := &Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Width: 80, Now: now}
-	s.OutTTY = term.IsTerminal(int(os.Stdout.Fd()))
-	s.ErrTTY = term.IsTerminal(int(os.Stderr.Fd()))
+	able := !dumb(runtime.GOOS, getenv("TERM"))
+	s.OutTTY = able && term.IsTerminal(int(os.Stdout.Fd()))
+	s.ErrTTY = able && term.IsTerminal(int(os.Stderr.Fd()))
 	showEscapes(os.Stdout)
 	showEscapes(os.Stderr)
-	s.Color = colorWanted(getenv)
+	s.Color = getenv("NO_COLOR") == ""
 	s.Size = func() int {
 		for _, f := range []*os.File{os.Stdout, os.Stderr} {
 			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -52,9 +54,10 @@ func (s *Streams) columns() int {
 	return s.Size()
 }
 
-// colorWanted reports whether the environment leaves colours on: NO_COLOR (no-color.org) and TERM=dumb turn them off.
-func colorWanted(getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+// dumb reports whether a terminal understands no escape sequences, as the shells of Emacs and consoles of CI do not.
+// Windows sets no TERM; elsewhere a terminal without one is not known, and taken for dumb as Git takes it.
+func dumb(system, name string) bool {
+	return name == "dumb" || name == "unknown" || name == "" && system != "windows"
 }
 
 // Style is an escape sequence for text.

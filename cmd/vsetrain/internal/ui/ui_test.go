@@ -158,17 +158,12 @@ func TestColour(t *testing.T) {
 		t.Errorf("%q %q", out, errs)
 	}
 	for _, c := range []struct {
-		name, value string
-		want        bool
-	}{{"NO_COLOR", "1", false}, {"NO_COLOR", "", true}, {"TERM", "dumb", false}, {"TERM", "xterm", true}} {
-		got := colorWanted(func(n string) string {
-			if n == c.name {
-				return c.value
-			}
-			return ""
-		})
-		if got != c.want {
-			t.Errorf("%s=%q: colour %v", c.name, c.value, got)
+		system, term string
+		want         bool
+	}{{"linux", "dumb", true}, {"linux", "unknown", true}, {"darwin", "", true}, {"linux", "xterm-256color", false},
+		{"windows", "dumb", true}, {"windows", "", false}, {"linux", "dumb-emacs-ansi", false}} {
+		if got := dumb(c.system, c.term); got != c.want {
+			t.Errorf("TERM=%q on %s: dumb %v", c.term, c.system, got)
 		}
 	}
 }
