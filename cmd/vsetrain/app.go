@@ -8,12 +8,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/regular"
+	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 )
 
@@ -35,6 +37,8 @@ type app struct {
 	*ui.Streams
 	Environ []string // "NAME=value"
 	started bool     // a command accepted its arguments and runs
+
+	unlocked sync.Once // the warning of noLocks
 
 	// runF stands in for every command in tests of arguments and flags: it sees what they gave, and nothing runs.
 	runF func(command) error
@@ -163,9 +167,26 @@ func (a *app) watch(c *cobra.Command) {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			a.started = true
 			expandHome(cmd)
+			switch v := a.getenv(runfs.LockVariable); v {
+			case "", runfs.LockOn:
+			case runfs.LockOff:
+				a.noLocks()
+			default:
+				return usagef("%s: expected %s or %s, found %q", runfs.LockVariable, runfs.LockOn, runfs.LockOff, v)
+			}
 			return run(cmd, args)
 		}
 	}
+}
+
+// noLocks writes without locks (run.lock), and says once what that means.
+func (a *app) noLocks() {
+	runfs.NoLocks(func(path string) {
+		a.unlocked.Do(func() {
+			a.warn(fmt.Errorf("%s is written without a lock (run.lock is off): a second process that writes there at "+
+				"the same time would damage it unnoticed", path))
+		})
+	})
 }
 
 // oneArg accepts exactly one argument, which the message calls by its name, and keeps it.

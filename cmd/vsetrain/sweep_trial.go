@@ -57,7 +57,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 		c = c.Unchosen()
 	}
 	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, o.Dir
-	s := newTrainSession(a)
+	s := newTrainSession(a, c)
 	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)

@@ -145,7 +145,7 @@ func (o *trainOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	s := newTrainSession(a)
+	s := newTrainSession(a, &cfg.Config)
 	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
 	out, err := s.divided(ctx, &o.rankFlags, place, &cfg.Config, dir, o.Resume)
@@ -171,7 +171,12 @@ type trainSession struct {
 	now    atomic.Pointer[trainView] // nil between runs
 }
 
-func newTrainSession(a *app) *trainSession { return &trainSession{app: a} }
+func newTrainSession(a *app, c *config.Config) *trainSession {
+	if c.Run.Lock == runfs.LockOff {
+		a.noLocks()
+	}
+	return &trainSession{app: a}
+}
 
 // abandon ends the run that trains now without saving it.
 func (s *trainSession) abandon() {

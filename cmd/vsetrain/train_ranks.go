@@ -33,7 +33,8 @@ func (s *trainSession) settings(o *rankFlags, c *config.Config, p launch.Place) 
 }
 
 // notAgreed are settings that may differ from rank to rank: where something is, and what changes no result.
-var notAgreed = []string{"data.dir", "run.dir", "device.threads", "device.index", "device.timeout", "track.mlflow"}
+var notAgreed = []string{"data.dir", "run.dir", "run.lock", "device.threads", "device.index", "device.timeout",
+	"track.mlflow"}
 
 // facts are what all ranks must agree on.
 func facts(list []launch.Fact, c *config.Config, resume bool) ([]launch.Fact, error) {

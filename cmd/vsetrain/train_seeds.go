@@ -70,7 +70,7 @@ func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
 		return err
 	}
 	again := fmt.Sprintf("vsetrain train --resume --run %s --seeds %s", base, joinSeeds(seeds))
-	session := newTrainSession(a)
+	session := newTrainSession(a, runs[0].cfg)
 	ctx, stop := a.saving(ctx, session.abandon)
 	defer stop()
 	for i, r := range runs {

@@ -3,6 +3,7 @@
 package runfs
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,15 @@ import (
 // errHeld is the error of lockFile where another process holds the lock.
 const errHeld = unix.EWOULDBLOCK
 
+// flock is that of the system; tests have file systems without it.
+var flock = unix.Flock
+
+// hasNone reports whether an error of lockFile is that of a file system without locks.
+func hasNone(err error) bool {
+	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOTSUP) ||
+		errors.Is(err, unix.EOPNOTSUPP)
+}
+
 // lockFile takes the lock of an open file without waiting, alone or shared with others who do not want it alone.
 func lockFile(f *os.File, alone bool) error {
 	how := unix.LOCK_SH
@@ -18,7 +28,7 @@ func lockFile(f *os.File, alone bool) error {
 		how = unix.LOCK_EX
 	}
 	for {
-		if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != unix.EINTR {
+		if err := flock(int(f.Fd()), how|unix.LOCK_NB); err != unix.EINTR {
 			return err
 		}
 	}

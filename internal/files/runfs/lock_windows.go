@@ -1,6 +1,7 @@
 package runfs
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -8,6 +9,11 @@ import (
 
 // errHeld is the error of lockFile where another process holds the lock.
 const errHeld = windows.ERROR_LOCK_VIOLATION
+
+// hasNone reports whether an error of lockFile is that of a file system without locks.
+func hasNone(err error) bool {
+	return errors.Is(err, windows.ERROR_INVALID_FUNCTION) || errors.Is(err, windows.ERROR_NOT_SUPPORTED)
+}
 
 // lockFile takes the lock of an open file without waiting, alone or shared with others who do not want it alone. What
 // is locked here nobody else can read: a byte far behind the owner's line.

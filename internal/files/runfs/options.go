@@ -7,10 +7,18 @@ type Options struct {
 	// Dir is the run directory; empty lets the train command name it after network and config file: runs/NETWORK-NAME.
 	Dir         string `yaml:"dir" doc:"run directory; empty is runs/NETWORK-NAME after network and config file"`
 	TensorBoard bool   `yaml:"tensorboard" doc:"write TensorBoard event files"`
+	Lock        string `yaml:"lock" enum:"on|off" doc:"keep other processes from writing to the directory at the same time; off for file systems that have no locks"`
 }
 
-// DefaultOptions returns an unnamed directory with TensorBoard events.
-func DefaultOptions() Options { return Options{TensorBoard: true} }
+// Values of Options.Lock, and the variable by which commands without a configuration are told.
+const (
+	LockOn       = "on"
+	LockOff      = "off"
+	LockVariable = "VSETRAIN_RUN_LOCK"
+)
+
+// DefaultOptions returns an unnamed directory with TensorBoard events and a lock.
+func DefaultOptions() Options { return Options{TensorBoard: true, Lock: LockOn} }
 
 // Validate returns an *options.Error for the first option that cannot be used.
 func (o *Options) Validate() error { return options.Check(o) }
