@@ -21,8 +21,8 @@ func newCmdDataExtract(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "extract --model FILE.onnx --images DIR --out DATADIR --split NAME",
 		Short: "Compute features of pictures with an ONNX model",
-		Long: `Compute the features of a folder of pictures (JPEG, PNG, WebP, the first frame of a GIF) with a model
-of ONNX, and write them as the images of a split: {split}_ims.npy [N, regions, values], {split}_ids.txt, for a grid
+		Long: `Compute the features of a folder of pictures (JPEG, PNG, WebP, GIF; the first frame of animations) with a
+model of ONNX, and write them as the images of a split: {split}_ims.npy [N, regions, values], {split}_ids.txt, for a grid
 its cells as {split}_ims_bbx.npy with {split}_ims_size.npy, and {split}_extractor.json, which says what made them.
 
 FILE.yaml beside FILE.onnx says how a picture becomes the input of the model (docs/data.md lists its keys);
@@ -30,7 +30,7 @@ scripts/torch_backbone_to_onnx.py writes both from a network of torchvision. The
 ONNX Runtime: 'pip install onnxruntime' brings it, or VSETRAIN_ONNXRUNTIME names the file.
 
 Pictures and their order are those of --ids, an image id a line, which is a file name with or without its ending;
-without it they are all pictures of the folder, sorted by name. A session that was killed goes on where it was when it
+without it they are all pictures of the folder, sorted by name, and files with other endings are counted. A session that was killed goes on where it was when it
 is started again, and the files are the same.
 
 With --add the pictures whose ids a gallery (a split without captions) lacks are computed and added to it, all of them
@@ -98,6 +98,9 @@ func (o *dataExtractOptions) run(ctx context.Context, a *app) (err error) {
 	}
 	if rep.Skipped > 0 {
 		a.Printf("%s left out\n", ui.Count(rep.Skipped, "broken picture"))
+	}
+	if others := rep.Others.String(); others != "" {
+		a.Printf("files with other endings left out: %s\n", others)
 	}
 	if rep.Added {
 		a.Printf("%s added to split %s of %s, which had %d of them already\n", ui.Count(rep.Rows, "picture"), o.Split,

@@ -1,11 +1,13 @@
 package extract
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -41,54 +43,73 @@ type Request struct {
 // Report is the outcome.
 type Report struct {
 	Rows, Regions, Dim int
-	Skipped            int // pictures that could not be read
-	Resumed            int // pictures that an earlier session had done
+	Skipped            int    // pictures that could not be read
+	Others             Others // files of the folder that are no pictures by their names
+	Resumed            int    // pictures that an earlier session had done
 	Files              []string
 	Added              bool // to a gallery that was there, which had Had of the pictures
 	Had                int
 }
 
+// Others counts files by their endings.
+type Others map[string]int
+
+// String lists the endings with their counts; "" of no file.
+func (o Others) String() string {
+	var list []string
+	for _, end := range slices.Sorted(maps.Keys(o)) {
+		list = append(list, fmt.Sprintf("%s (%d)", cmp.Or(end, "no ending"), o[end]))
+	}
+	return strings.Join(list, ", ")
+}
+
 const maxIDs = 1 << 30
 
 // readIDs reads the ids file, or lists the pictures of the folder with their paths inside it as ids.
-func (r *Request) readIDs() ([]string, error) {
+func (r *Request) readIDs() (ids []string, others Others, err error) {
 	if r.IDs == "" {
 		return listPictures(r.Images)
 	}
 	text, err := regular.ReadText(r.IDs, maxIDs, "ids of images")
 	if err != nil {
-		return nil, fmt.Errorf("ids: %w", err)
+		return nil, nil, fmt.Errorf("ids: %w", err)
 	}
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
 	for i, id := range lines {
 		if lines[i] = strings.TrimSpace(id); lines[i] == "" {
-			return nil, fmt.Errorf("%s:%d: an empty line; expected an image id", r.IDs, i+1)
+			return nil, nil, fmt.Errorf("%s:%d: an empty line; expected an image id", r.IDs, i+1)
 		}
 	}
-	return lines, nil
+	return lines, nil, nil
 }
 
-// listPictures returns the pictures below a folder, sorted.
-func listPictures(dir string) (ids []string, err error) {
+// listPictures returns the pictures below a folder, sorted, and counts the other files, by ending: each file is one or
+// the other, but for hidden ones.
+func listPictures(dir string) (ids []string, others Others, err error) {
+	others = Others{}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(pictures.Endings, strings.ToLower(filepath.Ext(path))) && !e.IsDir() &&
-			!strings.HasPrefix(e.Name(), ".") {
-			name, err := filepath.Rel(dir, path)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, filepath.ToSlash(name))
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			return nil
 		}
-		return nil
+		if end := strings.ToLower(filepath.Ext(path)); !slices.Contains(pictures.Endings, end) {
+			if e.Type().IsRegular() {
+				others[end]++
+			}
+			return nil
+		}
+		name, err := filepath.Rel(dir, path)
+		ids = append(ids, filepath.ToSlash(name))
+		return err
 	})
 	slices.Sort(ids)
 	if err == nil && len(ids) == 0 {
-		err = fmt.Errorf("%s: no pictures; expected files ending in %s", dir, strings.Join(pictures.Endings, ", "))
+		err = fmt.Errorf("%s: no pictures; expected files ending in %s, found %s", dir,
+			strings.Join(pictures.Endings, ", "), cmp.Or(others.String(), "no file"))
 	}
-	return ids, err
+	return ids, others, err
 }
 
 // Run computes the features. What is done survives a kill and is not done again.
@@ -107,10 +128,11 @@ func Run(ctx context.Context, x *Extractor, r Request) (rep Report, err error) {
 	if err != nil {
 		return rep, err
 	}
-	ids, err := r.readIDs()
+	ids, others, err := r.readIDs()
 	if err != nil {
 		return rep, err
 	}
+	rep.Others = others
 	if had != nil {
 		n := len(ids)
 		if ids, err = had.without(ids); err != nil {

@@ -345,3 +345,24 @@ func TestTensor(t *testing.T) {
 		t.Error("a picture of 100,000,000 x 1 may become 200,000,000 x 2")
 	}
 }
+
+// Every file of a folder but hidden ones is a picture or counted by its ending.
+func TestOthers(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.jpg", "B.JPEG", "sub/c.webp", "d.bmp", "e.TIFF", "sub/f.tiff", "g.avif", "h.jpe",
+		"README", "._a.jpg", ".DS_Store", "folder.png/i.heic"} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		try.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		try.Do(t, os.WriteFile(path, nil, 0o644))
+	}
+	ids, others, err := listPictures(dir)
+	if want := "no ending (1), .avif (1), .bmp (1), .heic (1), .jpe (1), .tiff (2)"; err != nil ||
+		others.String() != want || !slices.Equal(ids, []string{"B.JPEG", "a.jpg", "sub/c.webp"}) {
+		t.Errorf("%q, %v, %v; want %s", ids, others, err, want)
+	}
+	if _, _, err := listPictures(filepath.Join(dir, "folder.png")); err == nil ||
+		!strings.HasSuffix(err.Error(), "no pictures; expected files ending in .jpg, .jpeg, .png, .webp, .gif, found "+
+			".heic (1)") {
+		t.Error(err)
+	}
+}

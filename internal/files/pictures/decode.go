@@ -67,7 +67,8 @@ func (r reader) Read(b []byte) (int, error) {
 	return r.from.Read(b[:min(len(b), 512)])
 }
 
-// Decode reads a picture whose decoder takes at most so many bytes, and turns it as its EXIF orientation says.
+// Decode reads a picture whose decoder takes at most so many bytes, and turns it as its EXIF orientation says. Of an
+// animation it reads the first frame.
 // Transparency is left out: the colours are those behind it. When ctx ends it returns soon; a lossy WebP and the last
 // pass of a progressive JPEG are computed to their end.
 func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
@@ -97,7 +98,17 @@ func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
 			"smaller", c.Width, c.Height, all>>20, most>>20)
 	}
 	var img image.Image
-	from := reader{ctx, bytes.NewReader(b)}
+	at, file := image.Rect(0, 0, c.Width, c.Height), b
+	if format == "webp" {
+		frame, place, err := firstFrame(b)
+		if err != nil {
+			return nil, fmt.Errorf("broken webp: %w", err)
+		}
+		if frame != nil {
+			at, file = place, frame
+		}
+	}
+	from := reader{ctx, bytes.NewReader(file)}
 	if format == "gif" {
 		img, err = gif.Decode(from) // the first frame
 	} else {
@@ -116,11 +127,11 @@ func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
 	if format == "webp" {
 		rules.convert, rules.rows = videoToRGB, webpRows
 	}
-	p, err := toRGB(ctx, img, c.Width, c.Height, rules)
+	p, err := toRGB(ctx, img, at.Dx(), at.Dy(), rules)
 	if err != nil {
 		return nil, err
 	}
-	return p.turned(orientation(b)), nil
+	return p.on(c.Width, c.Height, at.Min).turned(orientation(b)), nil
 }
 
 // depth is how many bytes a pixel takes at most as a decoder leaves it.
@@ -232,6 +243,18 @@ func (u rules) pixels(m *image.YCbCr) func(x, y int) (r, g, b byte) {
 		at := m.COffset(x, y)
 		return u.convert(m.Y[m.YOffset(x, y)], m.Cb[at], m.Cr[at])
 	}
+}
+
+// on returns the picture with its corner at a place of a black one.
+func (p *RGB) on(width, height int, at image.Point) *RGB {
+	if width == p.Width && height == p.Height {
+		return p
+	}
+	all := newRGB(width, height)
+	for y := range p.Height {
+		copy(all.Pix[3*((at.Y+y)*width+at.X):], p.Pix[3*y*p.Width:][:3*p.Width])
+	}
+	return all
 }
 
 // turned returns the picture upright, given its EXIF orientation: 1 is upright, 2 to 8 are mirrored, turned or both.
