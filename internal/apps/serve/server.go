@@ -176,6 +176,12 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController find the writer below.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// requestID is the header by which a client numbers its requests: an answer has that of its request, up to a length.
+const (
+	requestID    = "X-Request-Id"
+	maxRequestID = 128
+)
+
 // ServeHTTP implements http.Handler. It answers and writes one line of the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start, rec := time.Now(), &recorder{ResponseWriter: w}
@@ -209,6 +215,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'")
+	if id := r.Header.Get(requestID); id != "" && len(id) <= maxRequestID {
+		h.Set(requestID, id)
+	}
 	if allowOrigin(s.opt.Origins, h, r) && r.Method == http.MethodOptions {
 		rec.WriteHeader(http.StatusNoContent)
 		return

@@ -111,6 +111,9 @@ var ErrCutOff = errors.New("requests in progress were cut off")
 // Serve answers requests on l until ctx ends. Then it accepts no more and lets those in progress finish, for at most
 // the given time; after that it cuts them off and returns ErrCutOff.
 func Serve(ctx context.Context, s *http.Server, l net.Listener, grace time.Duration) error {
+	if streams, ok := l.(*Stdio); ok {
+		s.Handler = streams.answered(s.Handler)
+	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	select {

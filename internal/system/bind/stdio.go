@@ -1,8 +1,11 @@
 package bind
 
 import (
+	"bufio"
+	"context"
 	"io"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -17,20 +20,22 @@ type Stdio struct {
 	end   func()
 }
 
-// NewStdio connects a server with streams: it reads requests from in, until its end, and writes answers to out.
+// NewStdio connects a server with streams: it reads requests from in and writes answers to out. Every request that
+// arrived is answered, also where in ends before ready is closed or within the work on one; the end of in is the end of
+// the connection after the last answer, or at once where nothing was asked.
 func NewStdio(in io.Reader, out io.Writer, ready <-chan struct{}) *Stdio {
 	here, there := net.Pipe()
-	s := &Stdio{ready: ready, conn: lasting{here}, ended: make(chan struct{})}
-	s.end = sync.OnceFunc(func() {
-		there.Close()
-		close(s.ended)
-	})
-	copies := func(to io.Writer, from io.Reader) {
-		_, _ = io.Copy(to, from) // the other side notices an error: it is the end
-		s.end()
-	}
-	go copies(there, in)
-	go copies(out, there)
+	s := &Stdio{ready: ready, ended: make(chan struct{})}
+	s.end = sync.OnceFunc(func() { close(s.ended) })
+	s.conn = lasting{here, out, s.end}
+	go func() {
+		asked := bufio.NewReader(in)
+		if _, err := asked.Peek(1); err != nil {
+			s.end()
+		}
+		_, _ = io.Copy(there, asked) // an error of in is its end
+		there.Close()                // which the server reads after all requests
+	}()
 	return s
 }
 
@@ -57,13 +62,31 @@ func (s *Stdio) Close() error {
 // Addr implements net.Listener.
 func (s *Stdio) Addr() net.Addr { return s.conn.LocalAddr() }
 
-// lasting is a connection that no time in the future ends: who is at its other end may think for hours. A deadline in
-// the past, by which net/http ends its own reading, holds.
-type lasting struct{ net.Conn }
+// answered returns the handler for the requests of the streams: net/http ends the context of a request where its
+// connection has ended, and here that is the end of the questions alone.
+func (s *Stdio) answered(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+	})
+}
 
-func (c lasting) SetDeadline(t time.Time) error      { return c.Conn.SetDeadline(past(t)) }
-func (c lasting) SetReadDeadline(t time.Time) error  { return c.Conn.SetReadDeadline(past(t)) }
-func (c lasting) SetWriteDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(past(t)) }
+// lasting is a connection that no time in the future ends: who is at its other end may think for hours. A deadline in
+// the past, by which net/http ends its own reading, holds. What is written goes to another stream than what is read
+// comes from.
+type lasting struct {
+	net.Conn
+	out io.Writer
+	end func()
+}
+
+func (c lasting) SetDeadline(t time.Time) error     { return c.Conn.SetDeadline(past(t)) }
+func (c lasting) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(past(t)) }
+func (c lasting) SetWriteDeadline(time.Time) error  { return nil }
+func (c lasting) Write(b []byte) (int, error)       { return c.out.Write(b) }
+func (c lasting) Close() error {
+	c.end()
+	return c.Conn.Close()
+}
 
 func past(t time.Time) time.Time {
 	if time.Until(t) > 0 {
