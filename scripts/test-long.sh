@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests that take minutes: every fuzz target for FUZZTIME (20s), and the race detector over the packages that share
 # memory between goroutines, where a C compiler is there for it, a training run killed 50 times,
-# and intervals and p-values of 1,000 made-up worlds. Run it as `make test-long`.
+# intervals and p-values of 1,000 made-up worlds, 10,000 questions of Python (where NumPy is there), and more. Run it as `make test-long`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -32,6 +32,9 @@ echo "a gallery is whole after 300 kills"
 
 echo "100,000 queries that are answered together have the hits of search"
 "$go" test -v -timeout 60m -run ManyQueries ./internal/apps/search -queries 100000
+
+echo "10,000 questions of threads, forked processes and interrupts have their own answers"
+VSETRAIN_QUESTIONS=10000 "$go" test -v -count=1 -run '^TestScripts/python_package$' ./cmd/vsetrain
 
 echo "simulated sweeps"
 "$go" test -v -timeout 60m -run '^TestSimulatedSweeps' ./internal/apps/sweep -sweep-time 10m

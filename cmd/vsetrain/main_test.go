@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
 			e.Setenv("EMULATED_GPU", gpu)
 			e.Setenv("EMULATED_NVML", nvml)
+			e.Setenv("VSETRAIN_QUESTIONS", os.Getenv("VSETRAIN_QUESTIONS"))
 			e.Setenv("VSETRAIN_NVML", "/nowhere/libnvidia-ml.so.1")
 			e.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1") // the CPU, also where there is a GPU
 			return nil

@@ -46,7 +46,7 @@ class Models(unittest.TestCase):
             np.testing.assert_allclose([h.score for h in hits], np.sort(scores)[::-1][:4], atol=1e-6)
             self.assertEqual(hits[0].captions, [captions[5 * hits[0].image]])
             self.assertEqual([h.id for h in model.search(encoded[7], k=4)], [h.id for h in hits])
-            self.assertEqual(model.rank(np.load("scores.npy")).m_recall, json.load(open("test.json"))["m_recall"])
+            self.assertEqual(model.rank(np.load("scores.npy")).m_recall, json.loads(Path("test.json").read_text())["m_recall"])
             with self.assertRaisesRegex(ValueError, "k: expected 1 to"):
                 model.search("a dog", k=0)
             self.assertEqual(len(model.search("a dog", k=2)), 2)
@@ -93,6 +93,13 @@ class Models(unittest.TestCase):
                       ["a dog", None], ["a dog", float("nan")], np.array("a dog"), [[1, 2], [3]], features[None]):
                 with self.assertRaisesRegex(TypeError, r"expected captions \(a list of strings\) or features"):
                     model.encode(x)
+            self.assertEqual(model.search("a dog", k=np.int64(2)), model.search(np.str_("a dog"), k=2))
+            self.assertEqual(model.search(truth[1].tolist(), k=2), model.search(truth[1], k=np.uint8(2)))
+            for x in captions, captions[:1], truth, None, b"a dog", 7, {"a dog"}:
+                with self.assertRaisesRegex(TypeError, r"expected a caption \(a string\) or an embedding \[E\]"):
+                    model.search(x)
+            with self.assertRaisesRegex(TypeError, "integer"):
+                model.search("a dog", k=2.5)
 
 
 class Shared(unittest.TestCase):
@@ -230,6 +237,82 @@ class Shared(unittest.TestCase):
             for pid in children:
                 self.assertEqual(os.waitpid(pid, 0)[1], 0)
             self.ask(model, self.draw)
+
+    @unittest.skipUnless(hasattr(os, "fork") and hasattr(signal, "setitimer"), "no fork or no timers here")
+    def test_all_at_once(self):
+        """Threads that ask, interrupts, forked processes that ask and models that are closed, VSETRAIN_QUESTIONS in
+        all, each answer compared with its own."""
+        class Interrupt(BaseException):
+            pass
+
+        def interrupt(*_):
+            if armed:
+                raise Interrupt
+
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, interrupt))
+        total, counts, armed = int(os.environ.get("VSETRAIN_QUESTIONS") or 300), [0] * 5, []
+        models = [self.open()]
+
+        def ask(who, draw):
+            try:
+                self.ask(models[0], draw)
+                counts[who] += 1
+            except ValueError as e:
+                if "closed" not in str(e):
+                    raise
+
+        def work(who):
+            draw = random.Random(who)
+            while sum(counts) < total and not self.wrong:
+                try:
+                    ask(who, draw)
+                except BaseException as e:
+                    self.wrong.append(e)
+
+        threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
+        for t in threads:
+            t.start()
+        done = dict.fromkeys(("asked", "interrupted", "forked", "closed"), 0)
+        while (sum(counts) < total or min(done.values()) == 0) and not self.wrong:
+            what = self.draw.choices(list(done), (20, 10, 2, 2))[0]
+            if what == "interrupted":
+                signal.setitimer(signal.ITIMER_REAL, self.draw.choice([2e-4, 2e-3, 2e-2]) * self.draw.random())
+                try:
+                    armed.append(1)
+                    ask(4, self.draw)
+                    what = "asked"
+                except Interrupt:
+                    pass
+                finally:
+                    armed.clear()
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            elif what == "forked":
+                pid = os.fork()
+                if pid == 0:
+                    signal.alarm(60)  # where it hangs
+                    try:
+                        self.ask(models[0], random.Random(sum(counts)))
+                        os._exit(2 if self.wrong else 0)
+                    finally:
+                        os._exit(1)
+                if os.waitpid(pid, 0)[1] != 0:
+                    self.wrong.append("of a forked process")
+                counts[4] += 1
+            elif what == "closed":
+                old, models[0] = models[0], vsetrain.load("runs/demo")
+                self.addCleanup(models[0].close)
+                start = time.monotonic()
+                old.close()
+                if time.monotonic() - start > 2:  # a second on an idle machine
+                    self.wrong.append("close takes long")
+            else:
+                ask(4, self.draw)
+            done[what] += 1
+        for t in threads:
+            t.join(60)
+        self.assertFalse(any(t.is_alive() for t in threads), "a thread hangs")
+        self.assertEqual(self.wrong, [])
 
     def test_close(self):
         for stopped in False, True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import operator
 import os
 import subprocess
 import tempfile
@@ -16,7 +17,7 @@ from typing import Any, Iterable, List, Sequence, Union
 import numpy as np
 
 from vsetrain._program import program
-from vsetrain._ranks import Ranks, rank
+from vsetrain._ranks import Ranks, numbers, rank
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Model:
         self._folder, self._environment = os.getcwd(), dict(os.environ)  # paths keep their meaning
         self._lock = threading.RLock()  # held from the first byte of a question to the last of its answer
         self._spent = True  # a question may be on its way whose answer was not read to the end
+        self._asked = 0  # the number of the last question, which its answer has too
         self._closed = False
         self._process = self._log = self.info = None
         _models.add(self)
@@ -88,8 +90,16 @@ class Model:
 
     def search(self, query: Union[str, np.ndarray], k: int = 10, captions: int = 1) -> List[Hit]:
         """Find the k images that fit a caption, or an embedding [E], best first."""
-        body = {"query": query} if isinstance(query, str) else {"vector": _base64(query)}
-        answer = self._ask("POST", "/v1/search", {**body, "k": k, "captions": captions})
+        if isinstance(query, str):
+            body = {"query": query}
+        else:
+            vector = np.asarray(numbers(query))
+            if vector.dtype.kind not in "fiu" or vector.ndim != 1:
+                raise TypeError("expected a caption (a string) or an embedding [E], found "
+                                f"{type(query).__name__} of type {vector.dtype} and shape {list(vector.shape)}")
+            body = {"vector": _base64(vector)}
+        answer = self._ask("POST", "/v1/search",
+                           {**body, "k": operator.index(k), "captions": operator.index(captions)})
         return [Hit(**hit) for hit in answer["hits"]]
 
     def rank(self, scores: Any) -> Ranks:
@@ -107,6 +117,7 @@ class Model:
                     free = self._lock.acquire(timeout=0.5)
                 if free:
                     self._end()
+                    self._log.close()
         finally:
             if free:
                 self._lock.release()
@@ -114,6 +125,8 @@ class Model:
     def _start(self) -> None:
         """Start the program, in place of one whose connection is spent."""
         self._end()
+        if self._log:
+            self._log.close()
         self._log = tempfile.TemporaryFile()
         # In a session of its own Ctrl-C does not reach it: this process decides what an interrupt ends.
         self._process = subprocess.Popen(self._command, bufsize=0, cwd=self._folder, env=self._environment,
@@ -149,6 +162,7 @@ class Model:
         if self._process:
             self._process.stdin.close()
             self._process.stdout.close()
+            self._log.close()
             self._process.returncode, self._process = 0, None
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -168,10 +182,14 @@ class Model:
         connection = _Connection("localhost")
         connection.sock = _Pipes(self._process)
         self._spent = True
+        self._asked += 1
+        number = str(self._asked)
         try:
-            connection.request(method, path, text, {"Content-Type": "application/json"})
+            connection.request(method, path, text, {"Content-Type": "application/json", "X-Request-Id": number})
             response = connection.getresponse()
             answer = json.loads(response.read())
+            if response.headers["X-Request-Id"] != number:
+                raise ValueError(f"the answer to question {response.headers['X-Request-Id']} in place of {number}")
         except (OSError, ValueError, http.client.HTTPException) as error:
             self._end(0.3 if self._closed else 10)
             if self._closed:
@@ -218,7 +236,7 @@ def _items(inputs: Any) -> Union[List[str], np.ndarray]:
             if not isinstance(x, str) and any(isinstance(y, str) for y in inputs):
                 raise TypeError(f"{expected}{x!r} as caption {i} of a list")
     try:
-        features = np.asarray(inputs)
+        features = np.asarray(numbers(inputs))
     except ValueError:  # of several shapes
         features = np.empty(len(inputs), object)
     if features.dtype.kind not in "fiu" or features.ndim not in (2, 3):

@@ -40,8 +40,7 @@ def rank(scores: Any) -> Ranks:
     Of equal scores the larger number ranks first, as in evaluation. Works on a block of rows or columns at a time.
     A tensor of PyTorch is taken too, also one that has a gradient.
     """
-    if hasattr(scores, "detach"):
-        scores = scores.detach().cpu().numpy()
+    scores = numbers(scores)
     n, m = scores.shape
     if n == 0 or m % n:
         raise ValueError(f"scores {scores.shape}; expected [images, captions], as many captions for each image")
@@ -62,3 +61,10 @@ def rank(scores: Any) -> Ranks:
         t2i[lo:lo + part.shape[1]] = np.sum((part > own) | ((part == own) & (images[:, None] > match)), axis=0)
         t2i_first[lo:lo + part.shape[1]] = n - 1 - np.argmax(part[::-1], axis=0)
     return Ranks(i2t, t2i, i2t_first, t2i_first)
+
+
+def numbers(values: Any) -> Any:
+    """Return what NumPy takes: the values of tensors of PyTorch, which may have a gradient or be on a GPU."""
+    if isinstance(values, list) and values and hasattr(values[0], "detach"):
+        return [numbers(x) for x in values]
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
