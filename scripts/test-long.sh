@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The tests that take minutes: every fuzz target for FUZZTIME (20s), and the race detector over the packages that share
 # memory between goroutines, where a C compiler is there for it, a training run killed 50 times,
-# intervals and p-values of 1,000 made-up worlds, 10,000 questions of Python (where NumPy is there), and more. Run it as `make test-long`.
+# intervals and p-values of 1,000 made-up worlds, 10,000 questions of Python (where NumPy is there), and more. Run it as
+# `make test-long`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}

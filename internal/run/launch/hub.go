@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ type hub struct {
 	began    bool    // all have come and agree
 	failure  *Failure
 	left     int // how many have done their work
-	waiting  int // how many wait for the others
+	passed   int // the number of the last wait in which all were
 	unaware  int // how many are still to come and to be told that the ranks contradict each other
 	open     sync.WaitGroup
 	complete chan struct{} // closed when all have come, or one failed
@@ -41,7 +42,8 @@ type peer struct {
 	*link
 	message // its hello
 
-	done bool
+	done  bool
+	waits int // the number of the wait that it is in, or was
 }
 
 func (p *peer) String() string {
@@ -193,9 +195,11 @@ func (h *hub) handle(p *peer, m message) {
 	case share:
 		h.tell(m)
 	case wait:
-		if h.waiting++; h.waiting == len(h.peers) {
-			h.waiting = 0
-			h.tell(m)
+		p.waits = m.Number
+		all := slices.MinFunc(h.peers, func(a, b *peer) int { return a.waits - b.waits }).waits
+		if all > h.passed {
+			h.passed = all
+			h.tell(message{Kind: wait, Number: all})
 		}
 	case done:
 		p.done = true

@@ -2,10 +2,13 @@ package launch
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -191,4 +194,68 @@ func TestFailureBehindACall(t *testing.T) {
 			theirs.Close()
 		}
 	})
+}
+
+// A wait ends where all ranks are in the same one: messages that come twice, late or ahead end none for others.
+func TestNumberedWaits(t *testing.T) {
+	draw := rand.New(rand.NewPCG(3, 4))
+	for range 20 {
+		h := newHub(3, "", time.Hour)
+		var all []visitor
+		for rank := range 3 {
+			all = append(all, come(h, rank))
+		}
+		for _, v := range all {
+			v.expect(t, welcome, "")
+		}
+		in, passed := [3]int{}, 0
+		for passed < 5 {
+			rank := draw.IntN(3)
+			if in[rank] == passed { // it waits for the next time; else it says again that it does
+				in[rank]++
+			}
+			all[rank].send(message{Kind: wait, Rank: rank, Number: in[rank]})
+			if slices.Min(in[:]) > passed {
+				passed++
+				for _, v := range all {
+					if m := <-v.got; m.Kind != wait || m.Number != passed {
+						t.Fatalf("%+v, want wait %d", m, passed)
+					}
+				}
+			}
+		}
+		for _, v := range all {
+			select {
+			case m := <-v.got:
+				t.Fatalf("%+v after the last wait", m)
+			default:
+			}
+			v.close()
+		}
+	}
+}
+
+// A message that was written in part is the last of its connection: the next one is not read as its rest.
+func TestMessageWrittenInPart(t *testing.T) {
+	for part := range 20 {
+		ours, theirs := net.Pipe()
+		l := newLink(ours, bufio.NewReader(ours), 10*time.Millisecond)
+		got := make(chan string)
+		go func() {
+			b := make([]byte, part)
+			io.ReadFull(theirs, b)
+			time.Sleep(20 * time.Millisecond)
+			rest, _ := io.ReadAll(theirs)
+			got <- string(b) + string(rest)
+		}()
+		l.send(message{Kind: failed, Rank: 1, Text: "the first message"})
+		time.Sleep(40 * time.Millisecond)
+		l.send(message{Kind: failed, Rank: 2, Text: "the second"})
+		l.close()
+		for line := range strings.Lines(<-got) {
+			if strings.HasSuffix(line, "\n") && !json.Valid([]byte(line)) {
+				t.Errorf("after %d bytes: %q", part, line)
+			}
+		}
+	}
 }

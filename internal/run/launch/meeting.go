@@ -37,11 +37,16 @@ func (m Meeting) Share(text []byte) ([]byte, error) {
 
 // Wait implements device.Job.
 func (m Meeting) Wait() error {
-	m.member.link.send(message{Kind: wait, Rank: m.member.Rank})
-	select {
-	case <-m.member.passed:
-		return nil
-	case <-m.member.failed:
-		return m.member.failure
+	m.member.waits++
+	m.member.link.send(message{Kind: wait, Rank: m.member.Rank, Number: m.member.waits})
+	for {
+		select {
+		case n := <-m.member.passed:
+			if n == m.member.waits {
+				return nil
+			}
+		case <-m.member.failed:
+			return m.member.failure
+		}
 	}
 }

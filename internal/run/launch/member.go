@@ -29,6 +29,8 @@ const (
 	deviceGrace = 5 * time.Second
 	// parting is how long rank 0 waits for the connections and processes of ranks that have done their work.
 	parting = 5 * time.Second
+	// ahead is how many messages this rank may be behind with: whoever reads what rank 0 says must hear of a failure.
+	ahead = 256
 )
 
 // Member is this process among the ranks of a training.
@@ -42,8 +44,9 @@ type Member struct {
 	children *children
 	failure  *Failure
 	grace    time.Duration
-	shared   chan string   // what rank 0 shares
-	passed   chan struct{} // all ranks wait
+	shared   chan string // what rank 0 shares
+	passed   chan int    // the number of a wait in which all ranks are
+	waits    int         // how often this rank has waited
 
 	stopped, failed, ended chan struct{}
 	leaving                chan struct{} // closed when this rank ends by itself
@@ -54,7 +57,7 @@ type Member struct {
 // thread and makes all calls of the world. The error is a *Failure where another rank is the cause.
 func Join(ctx context.Context, o Options) (*Member, error) {
 	o.Dead = cmp.Or(o.Dead, deadAfter)
-	m := &Member{Place: o.Place, o: o, grace: grace, shared: make(chan string, 1), passed: make(chan struct{}, 1),
+	m := &Member{Place: o.Place, o: o, grace: grace, shared: make(chan string, ahead), passed: make(chan int, ahead),
 		stopped: make(chan struct{}), failed: make(chan struct{}), ended: make(chan struct{}),
 		leaving: make(chan struct{})}
 	if o.Devices {
@@ -250,7 +253,7 @@ func (m *Member) watch() {
 		case r.Kind == share:
 			m.shared <- r.Text
 		case r.Kind == wait:
-			m.passed <- struct{}{}
+			m.passed <- r.Number
 		case r.Kind == end:
 			close(m.ended)
 		case r.Kind == failed:

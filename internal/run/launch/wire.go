@@ -31,6 +31,8 @@ const (
 type message struct {
 	Kind string
 
+	Number int `json:",omitempty"` // of a wait, counted by each rank
+
 	Rank  int    `json:",omitempty"` // of the rank that is meant
 	Text  string `json:",omitempty"`
 	Lost  bool   `json:",omitempty"`
@@ -119,7 +121,9 @@ func (l *link) beats() {
 	}
 }
 
-// send writes a message. Its error is that of the connection, which the reader of the link sees too.
+// send writes a message, whole or not at all. Its error is that of the connection, which the reader of the link sees too;
+// where a part was written in the time there was, the connection ends, since the next message would be read as the rest
+// of this one.
 func (l *link) send(m message) {
 	line, err := json.Marshal(m)
 	if err != nil {
@@ -128,7 +132,9 @@ func (l *link) send(m message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.SetWriteDeadline(time.Now().Add(l.dead / 5))
-	l.Write(append(line, '\n'))
+	if n, err := l.Write(append(line, '\n')); err != nil && n > 0 {
+		l.Conn.Close()
+	}
 }
 
 // receive returns the next message that is no beat.

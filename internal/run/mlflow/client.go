@@ -140,6 +140,7 @@ func (c *Client) Experiment(ctx context.Context) (string, error) {
 	var found struct {
 		Experiment struct {
 			ID    string `json:"experiment_id"`
+			Name  string `json:"name"`
 			Stage string `json:"lifecycle_stage"`
 		} `json:"experiment"`
 	}
@@ -164,6 +165,9 @@ func (c *Client) Experiment(ctx context.Context) (string, error) {
 		return "", err
 	case found.Experiment.ID == "":
 		return "", fmt.Errorf("%s is no MLflow server: it knows no experiments", c.base)
+	case found.Experiment.Name != "" && found.Experiment.Name != name:
+		return "", fmt.Errorf("%s is no MLflow server: asked for the experiment %q, it answers with %.60q", c.base, name,
+			found.Experiment.Name)
 	case found.Experiment.Stage == "deleted":
 		return "", fmt.Errorf("the experiment %q was deleted there; restore it, or name another one (track.experiment)",
 			name)

@@ -1,13 +1,18 @@
 package mlflow
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,3 +200,44 @@ type transport func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// Requests that are given up and threads that share a client change no answer: each is that to its own question.
+func TestOwnAnswers(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		id := r.URL.Query().Get("run_id")
+		n, _ := strconv.Atoi(id)
+		time.Sleep(time.Duration(n%4) * time.Millisecond)
+		fmt.Fprintf(w, `{"run": {"info": {"run_id": %q, "artifact_uri": "of %s%s"}}}`, id, id, strings.Repeat("x", n%5000))
+	})
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	for thread := range 4 {
+		all.Go(func() {
+			draw := rand.New(rand.NewPCG(9, uint64(thread)))
+			for range 150 {
+				ctx, stop := context.WithTimeout(t.Context(), time.Duration(draw.IntN(6000))*time.Microsecond)
+				id := strconv.Itoa(draw.IntN(20000))
+				r, ok, err := c.FindRun(ctx, id)
+				switch {
+				case err != nil && ctx.Err() == nil:
+					t.Errorf("run %s: %v", id, err)
+				case err == nil && (!ok || r.ID != id || strings.TrimRight(r.ArtifactURI, "x") != "of "+id):
+					t.Errorf("run %s: %+v", id, r)
+				case err == nil:
+					answered.Add(1)
+				}
+				stop()
+			}
+		})
+	}
+	all.Wait()
+	if n := answered.Load(); n == 0 || n == 600 {
+		t.Errorf("%d of 600 were answered: nothing was tried", n)
+	}
+	other := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"experiment": {"experiment_id": "3", "name": "another"}}`)
+	})
+	if id, err := other.Experiment(t.Context()); err == nil || !strings.Contains(err.Error(), `answers with "another"`) {
+		t.Errorf("%q, %v", id, err)
+	}
+}
