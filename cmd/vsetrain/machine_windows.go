@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -27,6 +28,18 @@ var (
 	globalMemoryStatusEx = kernel32.NewProc("GlobalMemoryStatusEx")
 	getProcessMemoryInfo = kernel32.NewProc("K32GetProcessMemoryInfo")
 )
+
+// processorTime returns the processor time that the process has had, 0 when unknown.
+func processorTime() time.Duration {
+	var begun, ended, kernel, user windows.Filetime
+	if windows.GetProcessTimes(windows.CurrentProcess(), &begun, &ended, &kernel, &user) != nil {
+		return 0
+	}
+	ticks := func(t windows.Filetime) time.Duration { // of 100 ns
+		return 100 * time.Duration(int64(t.HighDateTime)<<32|int64(t.LowDateTime))
+	}
+	return ticks(kernel) + ticks(user)
+}
 
 // memoryBytes returns the size of main memory, 0 when unknown.
 func memoryBytes() uint64 {

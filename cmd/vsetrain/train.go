@@ -200,7 +200,7 @@ func (s *trainSession) train(ctx context.Context, c *config.Config, dir string, 
 	defer w.close()
 	return training.Train(ctx, training.Request{World: world, Config: c, RunDir: dir, Resume: resume,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Env: session(a.Now()), Now: a.Now, Observer: w, FreeDisk: probe.Free,
-		FreeMemory: freeMemory, Saved: w.saved.Store, Tracking: a.tracking(c.Track),
+		FreeMemory: freeMemory, ProcessorTime: processorTime, Saved: w.saved.Store, Tracking: a.tracking(c.Track),
 		Copying: func(done, total int) { w.resident.show("features to the GPU", done, total) }})
 }
 

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"fmt"
 	"time"
 
 	"vsetrain/internal/compute/device"
@@ -40,6 +41,45 @@ func (g *gauge) usage(d device.Device, now time.Time, step time.Duration) *devic
 		}
 	}
 	return g.used
+}
+
+// attention compares the processor time of this process with the time of its steps.
+type attention struct {
+	processor  func() time.Duration // nil does not look
+	last       time.Duration        // processor time at the last step; 0 where something else came between
+	used, wall time.Duration        // of the steps since the last look
+	said       bool
+}
+
+// watched is how long steps are watched before their share of processors is known.
+const watched = 10 * time.Second
+
+// step notes a step that took some time beside waiting for data. It returns the warning of processor time below half of
+// that, once.
+func (a *attention) step(took time.Duration, ranks bool) error {
+	if a.processor == nil || a.said {
+		return nil
+	}
+	now := a.processor()
+	if a.last > 0 {
+		a.used, a.wall = a.used+now-a.last, a.wall+took
+	}
+	a.last = now
+	if a.wall < watched {
+		return nil
+	}
+	share := float64(a.used) / float64(a.wall)
+	a.used, a.wall = 0, 0
+	if share >= 0.5 {
+		return nil
+	}
+	a.said = true
+	late := ""
+	if ranks {
+		late = ", or another rank is late and this one waits for it"
+	}
+	return fmt.Errorf("steps had a processor for %.0f %% of their time: other programs compute on this machine%s; steps "+
+		"take as much longer", 100*share, late)
 }
 
 // warnings are those that a device has had since it was last asked.

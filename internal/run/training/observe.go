@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"vsetrain/eval"
+	"vsetrain/internal/compute/device"
 	"vsetrain/train"
 )
 
@@ -42,6 +43,10 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 func (t *training) onStep(i train.StepInfo) error {
 	i.Usage = t.gauge.usage(t.Device, t.Now(), i.Duration)
 	t.Observer.Step(i)
+	_, ranks := device.RankOf(t.Device)
+	if starved := t.attention.step(i.Duration-i.DataWait, ranks > 1); starved != nil {
+		t.Observer.Warning(starved)
+	}
 	if why := t.Step.CallByCall(); why != t.callByCall { // the device could not record after all
 		t.callByCall = why
 		t.Observer.Warning(fmt.Errorf("training steps are started kernel by kernel: %s", why))
@@ -76,6 +81,7 @@ func (t *training) onWarning(err error) error {
 }
 
 func (t *training) onValidation(i train.ValidationInfo) error {
+	t.attention.last = 0
 	t.Observer.Validation(i)
 	err := t.logs.Validation(i)
 	t.tracked()

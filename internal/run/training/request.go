@@ -54,6 +54,8 @@ type Request struct {
 	FreeDisk func(dir string) (int64, error)
 	// FreeMemory returns the bytes of main memory that are available, 0 when unknown; nil does not look.
 	FreeMemory func() int64
+	// ProcessorTime returns the processor time that this process has had; nil does not look.
+	ProcessorTime func() time.Duration
 	// Saved is called with the step of each checkpoint as soon as it is written, and first, when the directory is
 	// locked, with that of the run so far, 0 without one; nil is not called.
 	Saved func(step int64)

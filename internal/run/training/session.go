@@ -24,6 +24,7 @@ type training struct {
 	untracked  bool           // the person knows that it does not answer
 	warned     bool
 	gauge      gauge
+	attention  attention
 	coverage   [2]text.Coverage // see Plan
 	callByCall string           // what the plan said
 }

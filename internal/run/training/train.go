@@ -196,6 +196,9 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if position, err = t.begin(); err != nil {
 		return position, plan, err
 	}
+	if _, own := device.As[device.Resident](t.Device); !own { // a GPU computes while its process waits
+		t.attention.processor = t.ProcessorTime
+	}
 	t.Model.Noise, t.Model.Mined = t.Noise, t.Mined
 	memory, err := t.PlanMemory(ctx)
 	if err != nil {
