@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/checkpoints"
 )
 
@@ -42,7 +46,7 @@ Ids behind the length of a caption have no influence. Weights of 2 GiB and more 
 --hub DIR writes a folder in the layout of the Hugging Face Hub (docs/hub.md): README.md, a model card with the
 measures of --recalls in its metadata, model.safetensors, config.json, the vocabulary, and for embedders what --onnx
 writes. eval, embed, search, serve and train.init_from read such a folder. Its other files stay.`,
-		Example: `  vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar
+		Example: `  vsetrain export runs/vsepp-f30k-lseh
   vsetrain export runs/vsepp-f30k-lseh --out model_best.pth.tar --namespace   # opt as argparse.Namespace
   vsetrain export runs/vseinf-f30k-lseh --onnx vseinf-onnx
   vsetrain eval runs/vsepp-f30k-lseh --json recalls.json
@@ -51,7 +55,8 @@ writes. eval, embed, search, serve and train.init_from read such a folder. Its o
 		RunE: a.runs(o),
 	}
 	f := c.Flags()
-	f.StringVar(&o.Out, "out", "model_best.pth.tar", "`FILE` to write")
+	f.StringVar(&o.Out, "out", "", "`FILE` to write, ending in "+strings.Join(torchEndings, ", ")+"; empty is "+
+		"CHECKPOINT"+torchEndings[0]+", beside the run or file")
 	f.BoolVar(&o.Namespace, "namespace", false, "write opt as argparse.Namespace, which the reference's evaluation "+
 		"reads; torch.load then needs weights_only=False")
 	f.StringVar(&o.ONNX, "onnx", "", "write the encoders of an embedder as ONNX into this `DIR` instead")
@@ -74,6 +79,10 @@ func (o *exportOptions) check(*app) error {
 	if o.hub.Vocab != "" && o.ONNX == "" && o.hub.Dir == "" {
 		return usagef("--vocab: the vocabulary is written with --onnx or --hub alone; add --onnx DIR or leave it out")
 	}
+	if o.Out != "" && trimEndings(o.Out, torchEndings...) == o.Out {
+		return usagef("--out %s: expected a file of PyTorch, ending in %s; --onnx DIR and --hub DIR write other formats",
+			o.Out, strings.Join(torchEndings, ", "))
+	}
 	if o.hub.Dir == "" && (len(o.hub.Recalls) > 0 || o.hub.License != "") {
 		return usagef("--recalls and --license belong to --hub; add --hub DIR or leave them out")
 	}
@@ -92,6 +101,12 @@ func (o *exportOptions) run(_ context.Context, a *app) error {
 		}
 		return a.tellExported(checkpoints.ExportHub(o.hub))
 	}
+	if o.Out == "" {
+		var err error
+		if o.Out, err = exportName(o.hub.Checkpoint); err != nil {
+			return err
+		}
+	}
 	if err := checkpoints.RefuseOverwrite(o.Out, o.hub.Force); err != nil {
 		return err
 	}
@@ -101,6 +116,30 @@ func (o *exportOptions) run(_ context.Context, a *app) error {
 	}
 	a.Printf("%s\nwritten to %s\n", w.Describe(), o.Out)
 	return nil
+}
+
+// torchEndings are those of files that torch.save writes, as people know them.
+var torchEndings = []string{".pth.tar", ".pth", ".pt"}
+
+// exportName is the file beside a run, or beside a checkpoint file, that its export is written to: runs/a.pth.tar of the
+// run runs/a, runs/a-last.pth.tar of its checkpoint last. Nothing is written into a run.
+func exportName(checkpoint string) (string, error) {
+	path, err := filepath.Abs(checkpoint) // also of . and ..
+	if err != nil {
+		return "", err
+	}
+	stem := trimEndings(filepath.Base(path), append(torchEndings, ".safetensors")...)
+	dir := filepath.Dir(path)
+	if run := filepath.Dir(dir); filepath.Base(dir) == runfs.CheckpointsName {
+		dir, stem = filepath.Dir(run), filepath.Base(run)+"-"+stem
+	}
+	name := filepath.Join(dir, stem+torchEndings[0])
+	if here, err := os.Getwd(); err == nil && !filepath.IsAbs(checkpoint) {
+		if short, err := filepath.Rel(here, name); err == nil {
+			name = short
+		}
+	}
+	return name, nil
 }
 
 // tellExported tells what was found and written.

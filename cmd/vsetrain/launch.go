@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -134,7 +135,7 @@ is up, and when a process was killed, the job is put back into the queue, where 
 		RunE: a.runs(o),
 	}
 	f := o.define(c)
-	f.IntVar(&o.CPUs, "cpus", 1, "`N` processors for each process")
+	f.IntVar(&o.CPUs, "cpus", 1, "`N` processors for each process, and its threads unless device.threads is set")
 	f.StringVar(&o.Time, "time", "", "limit of the job, as sbatch takes it")
 	f.StringArrayVar(&o.Sbatch, "sbatch", nil, "another `OPTION` of sbatch, such as --sbatch=--partition=gpu; may be "+
 		"repeated")
@@ -152,11 +153,11 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	s := cluster.Steps{Name: filepath.Base(dir), Args: append(args, "--set", fmt.Sprintf("device.threads=%d", o.CPUs)),
+	s := cluster.Steps{Name: filepath.Base(dir), Args: args,
 		Nodes: o.Nodes, PerNode: max(o.Procs, o.GPUs), CPUs: o.CPUs, GPUs: o.GPUs, Time: o.Time, Options: o.Sbatch,
 		Setup: o.Setup, Requeues: o.Requeues, TokenVariable: launch.TokenVariable}
-	if o.GPUs > 0 {
-		s.Args = append(s.Args, "--set", "device.kind=cuda") // with a process for each, which Slurm starts
+	if o.GPUs > 0 { // with a process for each, which Slurm starts; what the user sets counts
+		s.Args = slices.Insert(slices.Clone(args), 1, "--set", "device.kind=cuda")
 	}
 	if s.Program, err = slurmProgram(); err != nil {
 		return err

@@ -50,8 +50,9 @@ func TestScript(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, s)
 		}
 	}
-	for _, want := range []string{"\nmodule load mpich\n", "-lt 5 ]", "\nsrun --mpi=none --kill-on-bad-exit=1 " +
-		`--gpu-bind=none --cpus-per-task=3 '/bin/vse train' 'train' 'it'\''s' &` + "\n"} {
+	for _, want := range []string{"\nmodule load mpich\n", "-lt 5 ]",
+		"\ncpus=\"${SLURM_CPUS_PER_TASK:-3}\"\n", "\nsrun --mpi=none --kill-on-bad-exit=1 " +
+			`--gpu-bind=none --cpus-per-task="$cpus" '/bin/vse train' 'train' 'it'\''s' &` + "\n"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no %q in\n%s", want, s)
 		}
@@ -61,6 +62,16 @@ func TestScript(t *testing.T) {
 		c.Stdin = strings.NewReader(s)
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
+		}
+		for _, c := range []struct{ env, want string }{{"", "3 --mpi=none --cpus-per-task=3"},
+			{"SLURM_CPUS_PER_TASK=8", "8 --mpi=none --cpus-per-task=8"},
+			{"SLURM_CPUS_PER_TASK=8 GOMAXPROCS=2", "2 --mpi=none --cpus-per-task=8"}} {
+			job := exec.Command(bash)
+			job.Env = append([]string{"PATH=" + os.Getenv("PATH")}, strings.Fields(c.env)...)
+			job.Stdin = strings.NewReader(`module() { :; }; srun() { echo "$GOMAXPROCS" "$1" "$4"; };` + "\n" + s)
+			if out, err := job.Output(); err != nil || strings.TrimSpace(string(out)) != c.want {
+				t.Errorf("%s: %q (%v), want %q", c.env, out, err, c.want)
+			}
 		}
 	}
 }

@@ -94,7 +94,11 @@ func (s Steps) Script() string {
 		words = append(words, Shell(w))
 	}
 	add(`export %s=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')`, s.TokenVariable)
-	add("srun --mpi=none --kill-on-bad-exit=1%s --cpus-per-task=%d %s &", gpus, s.CPUs, strings.Join(words, " "))
+	// Threads are the processors that the job has, also where it is submitted with another number of them, unless
+	// somebody chose: with device.threads, which comes before this variable of Go, or with the variable.
+	add(`cpus="${SLURM_CPUS_PER_TASK:-%d}"`, s.CPUs)
+	add(`export GOMAXPROCS="${GOMAXPROCS:-$cpus}"`)
+	add(`srun --mpi=none --kill-on-bad-exit=1%s --cpus-per-task="$cpus" %s &`, gpus, strings.Join(words, " "))
 	b.WriteString(Requeue("$SLURM_JOB_ID", s.Requeues))
 	return b.String()
 }
