@@ -42,8 +42,10 @@ chance, and better networks reach higher ones. The same options and seed give th
 	f.BoolVar(&o.Repeat, "repeat", false, "store each image row once per caption in dev and test, as SCAN's "+
 		"Flickr30K does")
 	f.BoolVar(&o.Images, "images", false, "also draw every scene as a PNG")
+	f.StringSliceVar(&o.ImagesOf, "images-of", nil, "also draw the scenes of these `SPLITS` as PNGs, with commas")
 	f.BoolVar(&o.Force, "force", false, "replace a data set that is already there")
 	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
+	c.MarkFlagsMutuallyExclusive("images", "images-of")
 	return c
 }
 

@@ -3,6 +3,7 @@ package synth
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"vsetrain/internal/compute/par"
@@ -116,9 +117,9 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 	defer pool.Close()
 	b := newBlock(o, pool.Threads())
 	mapping := map[string]string{}
-	if o.Images {
-		b.images = filepath.Join(dir, imagesName)
-		if err := disk.Now().Mkdir(b.images); err != nil {
+	folder := filepath.Join(dir, imagesName)
+	if o.Images || len(o.ImagesOf) > 0 {
+		if err := disk.Now().Mkdir(folder); err != nil {
 			return err
 		}
 	}
@@ -130,6 +131,9 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 		n := counts[split]
 		if n == 0 {
 			continue
+		}
+		if b.images = ""; o.Images || slices.Contains(o.ImagesOf, split) {
+			b.images = folder
 		}
 		b.keys, b.firstID = newKeys(o.Seed, split), firstID[split]
 		f, err := openSplit(dir, split, n, o)
@@ -154,7 +158,7 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 						words.add(w)
 					}
 				}
-				if o.Images {
+				if b.images != "" {
 					mapping[strconv.Itoa(p.id)] = strconv.Itoa(p.id) + ".png"
 				}
 			}
@@ -167,7 +171,7 @@ func generate(dir string, o *Options, progress func(done, total int)) error {
 			return err
 		}
 	}
-	if o.Images {
+	if len(mapping) > 0 {
 		if err := writeJSON(filepath.Join(dir, "id_mapping.json"), mapping); err != nil {
 			return err
 		}

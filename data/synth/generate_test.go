@@ -247,6 +247,15 @@ func TestDrawings(t *testing.T) {
 	if len(m) != 4 || m["3"] != "3.png" {
 		t.Errorf("id_mapping.json holds %v", m)
 	}
+	last := read(t, dir, "images/3.png")
+	o.Images, o.ImagesOf = false, []string{"test"}
+	dir = generated(t, o)
+	files := try.Get(os.ReadDir(filepath.Join(dir, "images")))(t)
+	if len(files) != 2 || !bytes.Equal(read(t, dir, "images/3.png"), last) { // and the manifest
+		t.Errorf("of test alone: %v", files)
+	}
+	o.ImagesOf = []string{"tets"}
+	try.Fails(t, o.Validate(), "expected one of train, dev, test, testall")
 }
 
 func TestMemoryDoesNotGrowWithTheNumberOfImages(t *testing.T) {

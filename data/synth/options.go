@@ -2,6 +2,8 @@ package synth
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"vsetrain/internal/files/npy"
 )
@@ -17,11 +19,13 @@ type Options struct {
 	CaptionsPerImage int    // 1 to 50; the readers of precomp folders know 5, and 1 with Repeat or without
 	Seed             uint64 // of everything; the same options and seed give the same bytes
 	// store each image row of dev, test and testall CaptionsPerImage times, as SCAN's Flickr30K does
-	Repeat  bool
-	DType   npy.DType // npy.F32 or npy.F16
-	Images  bool      // also draw every scene: images/{id}.png and id_mapping.json
-	Force   bool      // replace a data set that is already in the folder
-	Threads int       // 0 is all processors; never changes the result
+	Repeat bool
+	DType  npy.DType // npy.F32 or npy.F16
+	Images bool      // also draw every scene: images/{id}.png and id_mapping.json
+	// ImagesOf are the splits whose scenes are drawn where Images is false.
+	ImagesOf []string
+	Force    bool // replace a data set that is already in the folder
+	Threads  int  // 0 is all processors; never changes the result
 }
 
 // Default returns the world of the demonstration: 3,000 training images of 36 regions of 512 channels, five captions
@@ -50,6 +54,11 @@ func (o *Options) Validate() error {
 	if o.Train+o.Dev+o.Test+o.TestAll == 0 {
 		return fmt.Errorf("synthetic world: every split has 0 images; ask for at least one image in train, dev, test " +
 			"or testall")
+	}
+	for _, name := range o.ImagesOf {
+		if !slices.Contains(splits, name) {
+			return fmt.Errorf("synthetic world: images of split %q: expected one of %s", name, strings.Join(splits, ", "))
+		}
 	}
 	if o.DType != npy.F32 && o.DType != npy.F16 {
 		return fmt.Errorf("synthetic world: feature type: expected f32 (%s) or f16 (%s), found %q", npy.F32, npy.F16,
