@@ -6,6 +6,7 @@
 
 # Where a build has to be repeatable, name the digests too: --build-arg GO=golang:1.26-bookworm@sha256:…
 ARG GO=golang:1.26-bookworm
+ARG PYTHON=python:3.12-slim-bookworm
 ARG RUNTIME=debian:bookworm-slim
 
 FROM ${GO} AS build
@@ -17,6 +18,13 @@ RUN go mod download
 COPY . .
 RUN make install PREFIX=/usr/local DESTDIR=/out VERSION="$VERSION" COMMIT="$COMMIT" SOURCE_DATE_EPOCH=0
 
+# ONNX Runtime, for pictures: its library alone, of the wheel of PyPI.
+FROM ${PYTHON} AS onnxruntime
+ARG ONNXRUNTIME=1.32.0
+RUN pip install --no-cache-dir --no-deps --target /ort "onnxruntime==${ONNXRUNTIME}" \
+ && mkdir -p /out/lib /out/share/doc/onnxruntime && cp /ort/onnxruntime/capi/libonnxruntime.so.* /out/lib/ \
+ && cp /ort/onnxruntime/LICENSE /ort/onnxruntime/ThirdPartyNotices.txt /out/share/doc/onnxruntime/
+
 FROM ${RUNTIME}
 ARG VERSION=
 ARG COMMIT=
@@ -25,9 +33,15 @@ LABEL org.opencontainers.image.title="vsetrain" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"
+# MPICH, for --procs; certificates, for MLflow over https.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates libmpich12 \
+ && rm -rf /var/lib/apt/lists/*
+COPY --from=onnxruntime /out /usr/local
 COPY --from=build /out/usr/local /usr/local
-COPY LICENSE NOTICE /usr/local/share/doc/vsetrain/
-RUN useradd --uid 10001 --user-group --create-home --home-dir /work vsetrain
+# Another user (--user) may write beside what is mounted.
+RUN useradd --uid 10001 --user-group --create-home --home-dir /work vsetrain && chmod 1777 /work
 USER 10001
 WORKDIR /work
 ENV XDG_CACHE_HOME=/tmp/cache

@@ -214,8 +214,8 @@ release-check: ## make the release for this system and TARGETS twice, compare th
 	GO=$(GO) bash scripts/release-check.sh
 
 PREFIX ?= /usr/local
-install: build ## install the program, man pages and completions into PREFIX (/usr/local) below DESTDIR
-	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) bash scripts/install.sh bin/vsetrain '$(DESTDIR)$(PREFIX)'
+install: build ## install the program, man pages, completions and licences into PREFIX (/usr/local) below DESTDIR
+	GO=$(GO) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) bash scripts/install.sh bin/vsetrain '$(DESTDIR)$(PREFIX)'
 
 bench: build ## time the training step: make bench CONFIG=saf/f30k-lseh
 	bin/vsetrain bench --config $(CONFIG)

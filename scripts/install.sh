@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install a built program with its man pages and completions below a prefix. `make install` runs it.
+# Install a built program with its man pages, completions and licences below a prefix. `make install` runs it.
 #
 #   scripts/install.sh bin/vsetrain /usr/local
 set -euo pipefail
@@ -20,4 +20,22 @@ done
 install -D -m 644 "$made/bash" "$prefix/share/bash-completion/completions/vsetrain"
 install -D -m 644 "$made/zsh" "$prefix/share/zsh/site-functions/_vsetrain"
 install -D -m 644 "$made/fish" "$prefix/share/fish/vendor_completions.d/vsetrain.fish"
-echo "installed in $prefix: bin/vsetrain, man pages, completions for bash, zsh and fish"
+# The licences of the program, and those of Go and of the modules that are linked into it, which ask for that.
+doc=$prefix/share/doc/vsetrain
+install -D -m 644 LICENSE "$doc/LICENSE"
+install -D -m 644 NOTICE "$doc/NOTICE"
+go=${GO:-go}
+licences() { # MODULE@VERSION FOLDER DEPTH
+  local found=0 file
+  while read -r file; do
+    install -D -m 644 "$file" "$doc/licences/$1/${file#"$2"/}"
+    found=1
+  done < <(find "$2" -maxdepth "$3" -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \
+    -o -iname 'patents*' -o -iname 'unlicense*' \) ! -name '*.go' ! -path '*/testdata/*' | sort)
+  [ $found = 1 ] || { echo "no licence of $1 in $2" >&2; return 1; }
+}
+licences "go@$("$go" env GOVERSION)" "$("$go" env GOROOT)" 1
+"$go" version -m "$program" | awk '$1 == "dep" { print $2, $3 }' | while read -r module version; do
+  licences "$module@$version" "$("$go" list -m -f '{{.Dir}}' "$module")" 9
+done
+echo "installed in $prefix: bin/vsetrain, man pages, completions for bash, zsh and fish, licences"
