@@ -22,16 +22,16 @@ func newCmdDataExtract(a *app) *cobra.Command {
 		Use:   "extract --model FILE.onnx --images DIR --out DATADIR --split NAME",
 		Short: "Compute features of pictures with an ONNX model",
 		Long: `Compute the features of a folder of pictures (JPEG, PNG, WebP, GIF; the first frame of animations) with a
-model of ONNX, and write them as the images of a split: {split}_ims.npy [N, regions, values], {split}_ids.txt, for a grid
-its cells as {split}_ims_bbx.npy with {split}_ims_size.npy, and {split}_extractor.json, which says what made them.
+model of ONNX, and write them as the images of a split: {split}_ims.npy [N, regions, values], {split}_ids.txt, for a
+grid its cells as {split}_ims_bbx.npy with {split}_ims_size.npy, and {split}_extractor.json, which says what made them.
 
 FILE.yaml beside FILE.onnx says how a picture becomes the input of the model (docs/data.md lists its keys);
 scripts/torch_backbone_to_onnx.py writes both from a network of torchvision. The model runs in the shared library of
 ONNX Runtime: 'pip install onnxruntime' brings it, or VSETRAIN_ONNXRUNTIME names the file.
 
 Pictures and their order are those of --ids, an image id a line, which is a file name with or without its ending;
-without it they are all pictures of the folder, sorted by name, and files with other endings are counted. A session that was killed goes on where it was when it
-is started again, and the files are the same.
+without it they are all pictures of the folder, sorted by name, and files with other endings are counted. A session
+that was killed goes on where it was when it is started again, and the files are the same.
 
 With --add the pictures whose ids a gallery (a split without captions) lacks are computed and added to it, all of them
 or none; the features that are there stay as they are. 'vsetrain data remove' removes images.`,

@@ -80,8 +80,8 @@ func (o *exportOptions) check(*app) error {
 		return usagef("--vocab: the vocabulary is written with --onnx or --hub alone; add --onnx DIR or leave it out")
 	}
 	if o.Out != "" && trimEndings(o.Out, torchEndings...) == o.Out {
-		return usagef("--out %s: expected a file of PyTorch, ending in %s; --onnx DIR and --hub DIR write other formats",
-			o.Out, strings.Join(torchEndings, ", "))
+		return usagef("--out %s: expected a file of PyTorch, ending in %s; --onnx DIR and --hub DIR write other "+
+			"formats", o.Out, strings.Join(torchEndings, ", "))
 	}
 	if o.hub.Dir == "" && (len(o.hub.Recalls) > 0 || o.hub.License != "") {
 		return usagef("--recalls and --license belong to --hub; add --hub DIR or leave them out")
@@ -121,8 +121,8 @@ func (o *exportOptions) run(_ context.Context, a *app) error {
 // torchEndings are those of files that torch.save writes, as people know them.
 var torchEndings = []string{".pth.tar", ".pth", ".pt"}
 
-// exportName is the file beside a run, or beside a checkpoint file, that its export is written to: runs/a.pth.tar of the
-// run runs/a, runs/a-last.pth.tar of its checkpoint last. Nothing is written into a run.
+// exportName is the file beside a run, or beside a checkpoint file, that its export is written to: runs/a.pth.tar of
+// the run runs/a, runs/a-last.pth.tar of its checkpoint last. Nothing is written into a run.
 func exportName(checkpoint string) (string, error) {
 	path, err := filepath.Abs(checkpoint) // also of . and ..
 	if err != nil {

@@ -57,7 +57,8 @@ func (o *Options) Validate() error {
 	}
 	for _, name := range o.ImagesOf {
 		if !slices.Contains(splits, name) {
-			return fmt.Errorf("synthetic world: images of split %q: expected one of %s", name, strings.Join(splits, ", "))
+			return fmt.Errorf("synthetic world: images of split %q: expected one of %s", name,
+				strings.Join(splits, ", "))
 		}
 	}
 	if o.DType != npy.F32 && o.DType != npy.F16 {

@@ -65,8 +65,8 @@ func acquire(dir, path, instead string, owner Owner) (io.Closer, error) {
 	return f, nil
 }
 
-// isHeld reports whether a process holds the lock of an open lock file for writing. A file system without locks has none
-// that is held.
+// isHeld reports whether a process holds the lock of an open lock file for writing. A file system without locks has
+// none that is held.
 func isHeld(f *os.File) (bool, error) {
 	switch err := lockFile(f, false); { // given up when f is closed
 	case errors.Is(err, errHeld):

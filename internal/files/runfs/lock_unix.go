@@ -5,6 +5,7 @@ package runfs
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,10 +16,11 @@ const errHeld = unix.EWOULDBLOCK
 // flock is that of the system; tests have file systems without it.
 var flock = unix.Flock
 
-// hasNone reports whether an error of lockFile is that of a file system without locks.
+// hasNone reports whether an error of lockFile is that of a file system without locks. NFS has EBADF and EINVAL where
+// locks cannot be passed on.
 func hasNone(err error) bool {
-	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOTSUP) ||
-		errors.Is(err, unix.EOPNOTSUPP)
+	return slices.ContainsFunc([]error{unix.ENOSYS, unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP, unix.EBADF,
+		unix.EINVAL}, func(none error) bool { return errors.Is(err, none) })
 }
 
 // lockFile takes the lock of an open file without waiting, alone or shared with others who do not want it alone.

@@ -18,7 +18,8 @@ import (
 // lock. Another error is none of a file system without locks, and a lock that is held stays one.
 func TestNoLocks(t *testing.T) {
 	defer func() { flock = unix.Flock; unlocked.Store(nil) }()
-	for _, none := range []error{unix.ENOSYS, unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP} {
+	for _, none := range []error{unix.ENOSYS, unix.ENOLCK, unix.ENOTSUP, unix.EOPNOTSUPP, unix.EBADF,
+		unix.EINVAL} {
 		unlocked.Store(nil)
 		flock = func(int, int) error { return none }
 		dir := filepath.Join(t.TempDir(), "run")

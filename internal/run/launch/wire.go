@@ -121,9 +121,9 @@ func (l *link) beats() {
 	}
 }
 
-// send writes a message, whole or not at all. Its error is that of the connection, which the reader of the link sees too;
-// where a part was written in the time there was, the connection ends, since the next message would be read as the rest
-// of this one.
+// send writes a message, whole or not at all. Its error is that of the connection, which the reader of the link sees
+// too; where a part was written in the time there was, the connection ends, since the next message would be read as the
+// rest of this one.
 func (l *link) send(m message) {
 	line, err := json.Marshal(m)
 	if err != nil {

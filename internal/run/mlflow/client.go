@@ -166,8 +166,8 @@ func (c *Client) Experiment(ctx context.Context) (string, error) {
 	case found.Experiment.ID == "":
 		return "", fmt.Errorf("%s is no MLflow server: it knows no experiments", c.base)
 	case found.Experiment.Name != "" && found.Experiment.Name != name:
-		return "", fmt.Errorf("%s is no MLflow server: asked for the experiment %q, it answers with %.60q", c.base, name,
-			found.Experiment.Name)
+		return "", fmt.Errorf("%s is no MLflow server: asked for the experiment %q, it answers with %.60q", c.base,
+			name, found.Experiment.Name)
 	case found.Experiment.Stage == "deleted":
 		return "", fmt.Errorf("the experiment %q was deleted there; restore it, or name another one (track.experiment)",
 			name)

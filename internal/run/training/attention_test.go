@@ -15,7 +15,7 @@ func TestAttention(t *testing.T) {
 		share float64
 		ranks bool
 		want  string
-	}{{1.9, false, ""}, {0.55, true, ""}, {0.45, false, "on this machine; steps"}, {0.1, true, "another rank is late"}} {
+	}{{1.9, false, ""}, {0.55, true, ""}, {0.45, false, "this machine; steps"}, {0.1, true, "another rank is late"}} {
 		now := time.Hour
 		a := attention{processor: func() time.Duration { return now }}
 		var said []string

@@ -78,8 +78,8 @@ func (a *attention) step(took time.Duration, ranks bool) error {
 	if ranks {
 		late = ", or another rank is late and this one waits for it"
 	}
-	return fmt.Errorf("steps had a processor for %.0f %% of their time: other programs compute on this machine%s; steps "+
-		"take as much longer", 100*share, late)
+	return fmt.Errorf("steps had a processor for %.0f %% of their time: other programs compute on this machine%s; "+
+		"steps take as much longer", 100*share, late)
 }
 
 // warnings are those that a device has had since it was last asked.

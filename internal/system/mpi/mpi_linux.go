@@ -42,9 +42,9 @@ type pending struct {
 	status  [16]int32
 }
 
-var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Ibcast Allreduce Iallreduce " +
-	"Iallgather Ialltoall Reduce_scatter_block Ireduce_scatter_block Ibarrier Test Error_string Get_library_version " +
-	"Abort")
+var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Ibcast Allreduce " +
+	"Iallreduce Iallgather Ialltoall Reduce_scatter_block Ireduce_scatter_block Ibarrier Test Error_string " +
+	"Get_library_version Abort")
 
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
