@@ -68,7 +68,8 @@ token, from --token-file or VSETRAIN_TOKEN, unless --no-token is given. When the
 accepts nothing new and finishes the requests in progress.
 
 --stdio answers the program that started the server, and nobody else: the same requests, as HTTP over standard input
-and output, without an address or a token, until the input ends. The Python package does so (docs/python.md).`,
+and output, without an address or a token, until the input ends and what it asked is answered. The Python package does
+so (docs/python.md).`,
 		Example: `  vsetrain serve runs/vseinf-f30k-lseh
   vsetrain serve runs/gsmn --shortlist runs/vseinf --shortlist-size 50 --split test,dev
   vsetrain serve runs/vseinf --data data/mine --extractor resnet101.onnx --watch 5s --allow-changes

@@ -93,7 +93,7 @@ func rank(path string) error {
 			return fmt.Errorf("%d values: %w", n, err)
 		}
 	}
-	if err := waiting(w); err != nil {
+	if err := errors.Join(waiting(w), leaving(w)); err != nil {
 		return err
 	}
 	if err := AllGather(w, make([]float32, 1+w.Ranks), make([]float32, 1)); err == nil {
@@ -126,6 +126,37 @@ func waiting(w *World) error {
 		return errors.New("Wait returned before the last rank came")
 	}
 	return nil
+}
+
+// leaving checks that ranks leave the processor to others while they wait for a late one, in every collective.
+func leaving(w *World) error {
+	const late = 200 * time.Millisecond
+	x, y, all := make([]float32, w.Ranks), make([]float32, w.Ranks), make([]float32, w.Ranks*w.Ranks)
+	for i, call := range []func() error{
+		func() error { return AllReduce(w, x) },
+		func() error { return Broadcast(w, x, w.Ranks-1) },
+		func() error { return AllGather(w, all, x) },
+		func() error { return ReduceScatter(w, x, all) },
+		func() error { return AllToAll(w, x, y) },
+	} {
+		if w.Rank == w.Ranks-1 {
+			time.Sleep(late)
+		}
+		before := processorTime()
+		if err := call(); err != nil {
+			return err
+		}
+		if used := processorTime() - before; w.Rank < w.Ranks-1 && used > late/2 {
+			return fmt.Errorf("collective %d took %v of processor time in %v of waiting", i, used, late)
+		}
+	}
+	return nil
+}
+
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // collectives compares each with its definition; sums of these integers are exact.
