@@ -61,7 +61,7 @@ var needed = map[string]string{"average": "a b", "data check": "d", "data conver
 // allow; "-" leaves a flag to the tests of its command.
 var valued = map[string]string{"--device": "cpu", "--precision": "bf16", "--protocol": "5k", "--log": "json",
 	"report --format": "latex", "embed --out": "x.safetensors", "--primary": "t2i_r1@dev", "--after": "3",
-	"mine --rho":          "0.5",
+	"mine --rho": "0.5", "export --out": "x.pth",
 	"report --judgements": "x.json --test", "report --diagnose": "true --test", "export --vocab": "v --onnx o",
 	"export --recalls": "r --hub h", "export --license": "l --hub h",
 	"embed --of": "captions", "embed --texts": "-", "embed --checkpoint": "-", "serve --token-file": "-",
