@@ -264,7 +264,7 @@ func TestReadLines(t *testing.T) {
 	}{
 		{"", nil}, {"\n", []string{""}}, {"a", []string{"a"}}, {"a\nb\n", []string{"a", "b"}},
 		{"a\n\n", []string{"a", ""}},
-		{"\ufeffa\r\n b \u00a0\r\n", []string{"a", "b"}}, {"a\rb\n", []string{"a\rb"}},
+		{"a\r\n b \u00a0\r\n", []string{"a", "b"}}, {"a\rb\n", []string{"a\rb"}},
 	}
 	for _, c := range cases {
 		l := splitLines("f", c.file)

@@ -53,6 +53,8 @@ Images are region features (.npy), captions are text files; see README.md for th
 	root.InitDefaultCompletionCmd()
 	addCompletionExamples(root)
 	completeValues(root)
+	readNumbers(root)
+	showFlags(root)
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
 	return root

@@ -86,6 +86,7 @@ var sideways = map[string][]string{
 	"internal/system/onnxruntime": {"internal/system/libraries"},
 	"internal/system/mpi":         {"internal/system/libraries"},
 	"internal/files/pictures":     {"internal/files/regular"},
+	"internal/files/jsontext":     {"internal/files/regular"},
 	"internal/compute/gemm":       {"internal/system/libraries", "internal/compute/par"},
 	"internal/compute/sparse": {"internal/compute/par", "internal/compute/philox",
 		"internal/compute/tile64"},

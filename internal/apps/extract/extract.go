@@ -61,8 +61,9 @@ func (r *Request) readIDs() ([]string, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
 	for i, id := range lines {
-		if lines[i] = strings.TrimSpace(id); lines[i] == "" {
-			return nil, fmt.Errorf("%s:%d: an empty line; expected an image id", r.IDs, i+1)
+		lines[i] = strings.TrimSpace(id)
+		if err := regular.CheckID(lines[i]); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", r.IDs, i+1, err)
 		}
 	}
 	return lines, nil
@@ -80,7 +81,11 @@ func listPictures(dir string) (ids []string, err error) {
 			if err != nil {
 				return err
 			}
-			ids = append(ids, filepath.ToSlash(name))
+			id := filepath.ToSlash(name)
+			if err := regular.CheckID(id); err != nil {
+				return fmt.Errorf("the name of a picture is its id: %w", err)
+			}
+			ids = append(ids, id)
 		}
 		return nil
 	})

@@ -171,9 +171,9 @@ func (r *reader) flatten(prefix string, n *yaml.Node) (out []config.Setting) {
 
 func (r *reader) seed(out *uint64) func(string, *yaml.Node, *yaml.Node) {
 	return func(path string, _, v *yaml.Node) {
-		n, err := strconv.ParseUint(v.Value, 10, 64)
-		if v.Kind != yaml.ScalarNode || v.Tag != "!!int" || err != nil {
-			r.add(v, path, "expected a whole number >= 0, found %s", config.Describe(v))
+		n, err := config.Uint(v)
+		if err != nil {
+			r.add(v, path, "expected a whole number >= 0, found %s%s", config.Describe(v), config.Doubt(v))
 			return
 		}
 		*out = n

@@ -102,6 +102,9 @@ func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
 		if near := options.Nearest(node.Value, f.rule.Enum); near != "" {
 			found += "; did you mean " + near + "?"
 		}
+		if f.typ.Kind() != reflect.String || isText(f.typ) {
+			found += Doubt(node)
+		}
 		p.value(at, f, found)
 		return nil, false
 	}
@@ -136,13 +139,17 @@ func convert(f *field, v reflect.Value, node *yaml.Node) bool {
 	case reflect.Bool:
 		return node.Tag == "!!bool" && node.Decode(v.Addr().Interface()) == nil
 	case reflect.Float64:
-		return (node.Tag == "!!float" || node.Tag == "!!int") && node.Decode(v.Addr().Interface()) == nil &&
-			f.rule.AcceptsNumber(v.Float())
+		x, err := Float(node)
+		v.SetFloat(x)
+		return err == nil && f.rule.AcceptsNumber(x)
 	case reflect.Int:
-		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil && f.rule.AcceptsNumber(float64(v.Int()))
+		n, err := Int(node)
+		v.SetInt(int64(n))
+		return err == nil && f.rule.AcceptsNumber(float64(n))
 	case reflect.Uint64:
-		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil &&
-			f.rule.AcceptsNumber(float64(v.Uint()))
+		n, err := Uint(node)
+		v.SetUint(n)
+		return err == nil && f.rule.AcceptsNumber(float64(n))
 	}
 	panic(fmt.Sprintf("config: key %s has the type %s, which the decoder does not know", f.path, f.typ))
 }

@@ -133,7 +133,8 @@ func decodeText(f *field, text string, at Source, p *problems) (any, bool) {
 		return decodeLeaf(f, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, at, p)
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 ||
+		strings.ContainsAny(text, "#\n\r") { // else a comment or a second document would be left out
 		p.value(at, f, Describe(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}))
 		return nil, false
 	}

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+
+	"vsetrain/internal/system/options"
+)
+
+// Int, Uint and Float read a number of a YAML file as options.ParseInt, ParseUint and ParseFloat do. A string is none,
+// and a whole number has neither a point nor an exponent.
+func Int(n *yaml.Node) (int, error)       { return read(n, options.ParseInt, "!!int") }
+func Uint(n *yaml.Node) (uint64, error)   { return read(n, options.ParseUint, "!!int") }
+func Float(n *yaml.Node) (float64, error) { return read(n, options.ParseFloat, "!!int", "!!float") }
+
+func read[T any](n *yaml.Node, parse func(string) (T, error), tags ...string) (x T, err error) {
+	for _, tag := range tags {
+		if n.Kind == yaml.ScalarNode && n.Tag == tag {
+			return parse(n.Value)
+		}
+	}
+	return x, fmt.Errorf("expected a number, found %s", Describe(n))
+}
+
+// Doubt says, for the end of a message, how to write a number with a leading zero that a node has; "" where it has
+// none.
+func Doubt(n *yaml.Node) string {
+	if zero := options.LeadingZero(n.Value); zero != "" {
+		return "; " + zero
+	}
+	for _, item := range n.Content {
+		if says := Doubt(item); says != "" {
+			return says
+		}
+	}
+	return ""
+}
