@@ -162,7 +162,9 @@ func (a *app) watch(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			a.started = true
-			expandHome(cmd)
+			if err := expandHome(cmd); err != nil {
+				return err
+			}
 			return run(cmd, args)
 		}
 	}

@@ -84,6 +84,10 @@ func define(file string, top *yaml.Node, err error) (*Definition, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
+	var bad error
+	if d.Dir, bad = config.ExpandHome(d.Dir); bad != nil {
+		return nil, config.Mistakef("%s: dir: %w", file, bad)
+	}
 	if d.Dir == "" {
 		name := filepath.Base(file)
 		d.Dir = filepath.Join("sweeps", strings.TrimSuffix(name, filepath.Ext(name)))

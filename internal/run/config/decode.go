@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -97,7 +98,9 @@ func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
 		found := Describe(node)
 		if f.typ.Kind() == reflect.String && !isText(f.typ) && len(f.rule.Enum) == 0 && node.Kind == yaml.ScalarNode &&
 			node.Tag != "!!null" {
-			found += "; put it in quotes"
+			if found += "; put it in quotes"; !utf8.ValidString(node.Value) {
+				found = Describe(node) + ", which is not UTF-8"
+			}
 		}
 		if near := options.Nearest(node.Value, f.rule.Enum); near != "" {
 			found += "; did you mean " + near + "?"
@@ -135,7 +138,7 @@ func convert(f *field, v reflect.Value, node *yaml.Node) bool {
 	case reflect.String:
 		v.SetString(node.Value)
 		// A value like true may be one of the accepted words, so these are compared as written.
-		return f.rule.AcceptsText(node.Value) && (node.Tag == "!!str" || len(f.rule.Enum) > 0)
+		return utf8.ValidString(node.Value) && f.rule.AcceptsText(node.Value) && (node.Tag == "!!str" || len(f.rule.Enum) > 0)
 	case reflect.Bool:
 		return node.Tag == "!!bool" && node.Decode(v.Addr().Interface()) == nil
 	case reflect.Float64:

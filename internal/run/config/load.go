@@ -47,7 +47,9 @@ func Load(req Request) (*Resolved, error) {
 	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
 	r.merge(files, env, sets, outside)
 	r.choose(files)
-	r.expandHome()
+	if r.expandHome(&p); p.err() != nil {
+		return nil, p.err()
+	}
 	if err := r.Validate(); err != nil {
 		r.report(err, &p)
 		return nil, p.err()
@@ -93,12 +95,18 @@ func (r *Resolved) merge(files []layer, stronger ...layer) {
 }
 
 // expandHome expands the settings that name files and folders.
-func (r *Resolved) expandHome() {
+func (r *Resolved) expandHome(p *problems) {
 	cfg := reflect.ValueOf(&r.Config).Elem()
 	root.leaves(func(f *field) {
-		if slices.Contains(pathKeys, f.path) {
-			options.Set(cfg, f.index, reflect.ValueOf(ExpandHome(f.of(cfg).String())))
+		if !slices.Contains(pathKeys, f.path) {
+			return
 		}
+		path, err := ExpandHome(f.of(cfg).String())
+		if err = cmp.Or(err, checkPath(f.of(cfg).String())); err != nil {
+			p.add(r.origins[f.path], f.path, "%v", err)
+			return
+		}
+		options.Set(cfg, f.index, reflect.ValueOf(path))
 	})
 }
 
