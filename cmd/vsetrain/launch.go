@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -164,11 +163,15 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 	if s.WorkDir, err = os.Getwd(); err != nil {
 		return err
 	}
+	script, err := s.Script()
+	if err != nil {
+		return err
+	}
 	if !o.Submit {
-		a.Print(s.Script())
+		a.Print(script)
 		return nil
 	}
-	return a.submit(ctx, s.Script(), a.Out, "sbatch")
+	return a.submit(ctx, script, a.Out, "sbatch")
 }
 
 type launchKubernetesOptions struct {
@@ -216,7 +219,12 @@ func (o *launchKubernetesOptions) run(ctx context.Context, a *app) error {
 		p.GPUs = fmt.Sprint(o.GPUs)
 		args = append(args, "--gpus", p.GPUs)
 	}
-	p.Name, p.Args, p.Tasks = path.Base(filepath.ToSlash(dir)), args, o.Nodes
+	if wd, err := os.Getwd(); err == nil && filepath.IsAbs(dir) { // a run has one name
+		if rel, err := filepath.Rel(wd, dir); err == nil && filepath.IsLocal(rel) {
+			dir = rel
+		}
+	}
+	p.Dir, p.Args, p.Tasks = filepath.ToSlash(filepath.Clean(dir)), args, o.Nodes
 	p.Together, p.Port, p.Interrupted, p.GraceSeconds = true, launch.DefaultPort, exitInterrupted, 120
 	p.TokenVariable, p.Token = launch.TokenVariable, rand.Text()
 	b, err := p.Manifest()

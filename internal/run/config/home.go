@@ -14,12 +14,12 @@ import (
 var pathKeys = []string{"data.dir", "data.vocab", "data.semantics", "data.noise_index", "data.mined",
 	"model.bert.dir", "model.word_init", "loss.crcl.labels", "train.init_from", "run.dir"}
 
-// variable is what a shell would replace by the value of a variable: $NAME at the beginning of a name, ${NAME} anywhere.
-var variable = regexp.MustCompile(`\$\{\w+\}|(?:^|/)\$[A-Za-z_]\w*`)
+// shellVariable is what a shell would replace by the value of a variable: $NAME at the beginning of a name, ${NAME} anywhere.
+var shellVariable = regexp.MustCompile(`\$\{\w+\}|(?:^|/)\$[A-Za-z_]\w*`)
 
 // checkPath returns an error for a path that was written for a shell, and would name a folder called ${HOME} or ~bob.
 func checkPath(path string) error {
-	if found := variable.FindString(path); found != "" {
+	if found := shellVariable.FindString(path); found != "" {
 		return fmt.Errorf("variables such as %s are not read in settings; write the path itself, ~/ for the home "+
 			"directory, or name it with --set, where the shell reads them", strings.TrimPrefix(found, "/"))
 	}

@@ -26,6 +26,7 @@ type Request struct {
 type Resolved struct {
 	Config
 	File    string
+	Others  []string // variables VSETRAIN_* that are none of this program, and far from all that are
 	origins map[string]Source
 }
 
@@ -40,11 +41,13 @@ func Load(req Request) (*Resolved, error) {
 	if d := req.document(&p); d != nil {
 		files = readFiles(d, Source{File: d.name()}, nil, &p)
 	}
-	env, sets, outside := envLayer(req.Env, &p), setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
+	env, others := envLayer(req.Env, &p)
+	sets, outside := setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
+	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), Others: others,
+		origins: map[string]Source{}}
 	r.merge(files, env, sets, outside)
 	r.choose(files)
 	if r.expandHome(&p); p.err() != nil {
