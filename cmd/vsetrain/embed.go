@@ -124,7 +124,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 // tell prints what was embedded.
 func (o *embedOptions) tell(a *app, rep search.EmbedReport) {
 	if rep.UnknownOnly > 0 {
-		fmt.Fprintf(a.Err, "%d of %d captions have no word that the network knows\n", rep.UnknownOnly, rep.Rows)
+		a.Notef("%d of %d captions have no word that the network knows\n", rep.UnknownOnly, rep.Rows)
 	}
 	a.Printf("%s\n%d x %d float32 written to %s\n", rep.Checkpoint, rep.Rows, rep.Dim, strings.Join(rep.Files, " and "))
 }

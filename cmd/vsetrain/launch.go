@@ -171,7 +171,7 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 		a.Print(script)
 		return nil
 	}
-	return a.submit(ctx, script, a.Out, "sbatch")
+	return a.submit(ctx, script, a.Raw(), "sbatch")
 }
 
 type launchKubernetesOptions struct {
@@ -235,5 +235,5 @@ func (o *launchKubernetesOptions) run(ctx context.Context, a *app) error {
 		a.Print(string(b))
 		return nil
 	}
-	return a.submit(ctx, string(b), a.Out, "kubectl", "apply", "-f", "-")
+	return a.submit(ctx, string(b), a.Raw(), "kubectl", "apply", "-f", "-")
 }

@@ -165,7 +165,7 @@ func (o *searchOptions) open(ctx context.Context, s *searcher) (*search.Index, e
 	}
 	bars.close()
 	i := x.Info()
-	fmt.Fprintf(a.Err, "%s, split %s: %d images, %d captions; ready after %s\n", i.Data, i.Split, i.Images, i.Captions,
+	a.Notef("%s, split %s: %d images, %d captions; ready after %s\n", i.Data, i.Split, i.Images, i.Captions,
 		ui.Duration(time.Since(start)))
 	return x, nil
 }

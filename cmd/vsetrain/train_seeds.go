@@ -174,7 +174,7 @@ func (o *trainOptions) compareSeeds(a *app, runs []seedRun) error {
 		next = "next: vsetrain report"
 	}
 	t := report.Seeds(all)
-	a.Print("\n" + t.Text(func(s string) string { return a.Paint(ui.Bold, s) }))
+	a.Show("\n" + t.Text(func(s string) string { return a.Paint(ui.Bold, s) }))
 	for _, r := range runs {
 		next += " " + r.dir
 	}

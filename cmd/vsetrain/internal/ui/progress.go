@@ -39,7 +39,7 @@ type Progress struct {
 // session.
 func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 	now := s.Now()
-	p := &Progress{s: s, name: name, total: total, start: now, said: now, first: first, done: first}
+	p := &Progress{s: s, name: Clean(name), total: total, start: now, said: now, first: first, done: first}
 	if s.ErrTTY {
 		p.draw()
 	}
@@ -50,7 +50,7 @@ func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 func (p *Progress) Set(done int64, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done, p.text = done, text
+	p.done, p.text = done, Clean(text)
 	every := plainEvery
 	if p.s.ErrTTY {
 		every = drawEvery
@@ -71,11 +71,11 @@ func (p *Progress) above(w io.Writer, sameTerminal bool, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.s.ErrTTY || !sameTerminal {
-		fmt.Fprintln(w, text)
+		fmt.Fprintln(w, shown(text))
 		return
 	}
 	fmt.Fprint(p.s.Err, eraseBar)
-	fmt.Fprintln(w, fold(text, p.s.columns()))
+	fmt.Fprintln(w, shown(fold(text, p.s.columns())))
 	p.draw()
 }
 
