@@ -162,6 +162,9 @@ func (a *app) watch(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			a.started = true
+			if a.Quiet && a.Verbose {
+				return usagef("--quiet and --verbose exclude each other; leave one out")
+			}
 			if err := expandHome(cmd); err != nil {
 				return err
 			}

@@ -10,12 +10,12 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// number is the value of a flag whose numbers are read as those of files are; package strconv takes 010 for eight where
+// numberFlag is the value of a flag whose numbers are read as those of files are; package strconv takes 010 for eight where
 // it looks for a whole number, and for ten where it does not.
-type number struct{ pflag.Value }
+type numberFlag struct{ pflag.Value }
 
 // Set implements pflag.Value.
-func (n number) Set(text string) error {
+func (n numberFlag) Set(text string) error {
 	items := []string{text}
 	if strings.HasSuffix(n.Type(), "Slice") {
 		items = strings.Split(text, ",")
@@ -39,7 +39,7 @@ func (n number) Set(text string) error {
 	return n.Value.Set(strings.Join(items, ","))
 }
 
-// readNumbers lets number read the flags of a command, and of all below it, that are numbers.
+// readNumbers lets numberFlag read the flags of a command, and of all below it, that are numbers.
 func readNumbers(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		readNumbers(sub)
@@ -47,9 +47,15 @@ func readNumbers(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		switch f.Value.Type() {
 		case "int", "int64", "uint64", "float64", "intSlice", "float64Slice":
-			f.Value = number{f.Value}
+			f.Value = numberFlag{f.Value}
 		}
 	})
+}
+
+// addVerbosity adds the flags of every command that say how much is told beside results.
+func (a *app) addVerbosity(f *pflag.FlagSet) {
+	f.BoolVar(&a.Quiet, "quiet", false, "print results, warnings and errors alone, no progress")
+	f.BoolVar(&a.Verbose, "verbose", false, "print progress every second, also into a pipe, and how long each part took")
 }
 
 // plainBool is a truth value without "[=true|false]" after its name in the help.

@@ -73,6 +73,7 @@ func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
 		t = o.(*trainOptions)
 		return nil
 	}})
+	a.addVerbosity(c.Flags())
 	c.SetArgs(o.Train[1:])
 	c.SilenceErrors, c.SilenceUsage = true, true
 	if err := c.Execute(); err != nil {

@@ -63,6 +63,9 @@ var zeroNumber = regexp.MustCompile(`-?0+[0-9]+$`)
 func Explain(err error, text []byte) error {
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
 		end := min(int(bad.Offset), len(text))
+		for end < len(text) && text[end] >= '0' && text[end] <= '9' {
+			end++
+		}
 		if m := zeroNumber.Find(text[:end]); m != nil {
 			return fmt.Errorf("line %d: %s has a leading zero, which JSON has not; write %s",
 				1+bytes.Count(text[:end], []byte("\n")), m, short(string(m)))

@@ -18,6 +18,8 @@ type Streams struct {
 	OutTTY   bool
 	ErrTTY   bool
 	Color    bool       // escape sequences for colour are wanted
+	Quiet    bool       // results, warnings and errors alone: no progress, no notes
+	Verbose  bool       // progress every second, also in a pipe, and how long each job took
 	Width    int        // of the terminal, in columns, when the program started
 	Size     func() int // width of the terminal now; nil is Width
 	Now      func() time.Time
@@ -112,9 +114,11 @@ func (c cleaner) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Notef writes a line beside results to Err.
+// Notef writes a line beside results to Err, unless only these are wanted.
 func (s *Streams) Notef(format string, args ...any) {
-	fmt.Fprint(s.Err, shown(fmt.Sprintf(format, args...)))
+	if !s.Quiet {
+		fmt.Fprint(s.Err, shown(fmt.Sprintf(format, args...)))
+	}
 }
 
 // Errorf writes "vsetrain: message" to Err, the name in red where colours show; further lines of the message are
@@ -131,7 +135,7 @@ func (s *Streams) message(style Style, kind, format string, args []any) {
 		text = fold(text, s.columns()-len(name+kind))
 	}
 	text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(name)))
-	s.Notef("%s\n", paint(s.ErrTTY && s.Color, style, name+kind)+text)
+	fmt.Fprintln(s.Err, shown(paint(s.ErrTTY && s.Color, style, name+kind)+text))
 }
 
 // Warning returns "warning: message" for a line beside a progress bar, the word in yellow where Err shows colours.
