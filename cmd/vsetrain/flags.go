@@ -10,7 +10,8 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// numberFlag is the value of a flag whose numbers are read as those of files are; package strconv takes 010 for eight where
+// numberFlag is the value of a flag whose numbers are read as those of files are; package strconv takes 010 for eight
+// where
 // it looks for a whole number, and for ten where it does not.
 type numberFlag struct{ pflag.Value }
 
@@ -55,7 +56,8 @@ func readNumbers(c *cobra.Command) {
 // addVerbosity adds the flags of every command that say how much is told beside results.
 func (a *app) addVerbosity(f *pflag.FlagSet) {
 	f.BoolVar(&a.Quiet, "quiet", false, "print results, warnings and errors alone, no progress")
-	f.BoolVar(&a.Verbose, "verbose", false, "print progress every second, also into a pipe, and how long each part took")
+	f.BoolVar(&a.Verbose, "verbose", false, "print progress every second, also into a pipe, and how long each part "+
+		"took")
 }
 
 // plainBool is a truth value without "[=true|false]" after its name in the help.

@@ -245,7 +245,8 @@ func readCaptioned(name, idKey string) ([]captioned, error) {
 		return nil, fmt.Errorf("%s: %w: %d bytes; expected captions and splits of at most %d", name, regular.ErrLarge,
 			size, maxCaptionFile)
 	}
-	r := &captionReader{dec: json.NewDecoder(jsontext.Reader(f)), idKey: idKey, byID: map[string]int{}, videos: map[string][]string{}}
+	r := &captionReader{dec: json.NewDecoder(jsontext.Reader(f)), idKey: idKey, byID: map[string]int{},
+		videos: map[string][]string{}}
 	err = r.file()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file ends within its JSON object: it is cut off")

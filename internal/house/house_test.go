@@ -28,7 +28,7 @@ var levels = [][]string{
 		"internal/files/pickle", "internal/stats", "internal/files/half", "internal/files/elements",
 		"internal/compute/vec",
 		"internal/system/libraries", "internal/files/onnx", "internal/system/onnxruntime", "internal/system/mpi",
-		"internal/files/pictures",
+		"internal/files/pictures", "internal/files/jsontext", "internal/files/csvfile",
 		"internal/files/npy", "internal/files/safetensors", "internal/files/torchfile", "internal/files/tfevents",
 		"internal/files/runfs", "internal/files/journal",
 		"internal/compute/sparse", "internal/compute/tile64", "internal/compute/gemm",

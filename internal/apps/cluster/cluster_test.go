@@ -39,7 +39,8 @@ func TestManifest(t *testing.T) {
 
 // A script is one that bash reads, and each line for sbatch is an option of it.
 func TestScript(t *testing.T) {
-	s := try.Get(Steps{Name: "a%b", WorkDir: "/w o", Program: "/bin/vse train", Args: []string{"train", "it's"}, Nodes: 2,
+	s := try.Get(Steps{Name: "a%b", WorkDir: "/w o", Program: "/bin/vse train", Args: []string{"train", "it's"},
+		Nodes:   2,
 		PerNode: 4, CPUs: 3, GPUs: 4, Time: "1:00:00", Options: []string{"--partition=gpu"},
 		Setup:    []string{"module load mpich"},
 		Requeues: 5, TokenVariable: "TOKEN"}.Script())(t)

@@ -149,7 +149,8 @@ func (p Pods) Manifest() ([]byte, error) {
 	if p.WorkingDir == "" && p.Volume != "" {
 		p.WorkingDir = p.Mount
 	}
-	if err := plain(append(p.Args, p.Dir, p.Namespace, p.Image, p.WorkingDir, p.CPU, p.Memory, p.GPUs, p.Volume, p.Mount,
+	if err := plain(append(p.Args, p.Dir, p.Namespace, p.Image, p.WorkingDir, p.CPU, p.Memory, p.GPUs, p.Volume,
+		p.Mount,
 		p.ServiceAccount)...); err != nil {
 		return nil, err
 	}

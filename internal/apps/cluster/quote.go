@@ -66,7 +66,8 @@ func (d *Directives) Option(text string) {
 
 func (d *Directives) refuse(option, value, found string) {
 	if d.err == nil {
-		d.err = fmt.Errorf("%q cannot stand in a script of Slurm, as --%s: found %s; use another name", value, option, found)
+		d.err = fmt.Errorf("%q cannot stand in a script of Slurm, as --%s: found %s; use another name", value, option,
+			found)
 	}
 }
 

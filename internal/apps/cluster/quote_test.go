@@ -79,7 +79,8 @@ func TestSbatchReads(t *testing.T) {
 			w = filepath.Clean("--output=/"+strings.ReplaceAll(w, "%", "%%")) + "/slurm-%j.log"
 		}
 		lines, err := d.Lines()
-		if bad := strings.ContainsAny(w, "\"\n\t") || strings.HasPrefix(w, "--output") && strings.Contains(w, `\`); bad {
+		if bad := strings.ContainsAny(w, "\"\n\t") || strings.HasPrefix(w, "--output") && strings.Contains(w,
+			`\`); bad {
 			if refused++; err == nil {
 				t.Errorf("%q was not refused: %s", w, lines)
 			}
@@ -141,8 +142,10 @@ func TestLiteral(t *testing.T) {
 			t.Fatalf("%q becomes %q", w, got)
 		}
 	}
-	b := try.Get(Pods{Dir: "runs/x", Args: []string{"$(WORLD_SIZE)"}, Indices: []string{"--job"}, Tasks: 1}.Manifest())(t)
-	for _, want := range []string{"- $$(WORLD_SIZE)\n", "- --job\n", "- $(JOB_COMPLETION_INDEX)\n", "enableServiceLinks: false"} {
+	b := try.Get(Pods{Dir: "runs/x", Args: []string{"$(WORLD_SIZE)"}, Indices: []string{"--job"},
+		Tasks: 1}.Manifest())(t)
+	for _, want := range []string{"- $$(WORLD_SIZE)\n", "- --job\n", "- $(JOB_COMPLETION_INDEX)\n",
+		"enableServiceLinks: false"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("no %q in\n%s", want, b)
 		}

@@ -42,7 +42,8 @@ type Steps struct {
 }
 
 // Script writes the script of the job. When its time is nearly up, or a node is needed, Slurm signals the processes;
-// they save the run and end with 75, and the job is put back into the queue. One that fails ends all. A name that sbatch
+// they save the run and end with 75, and the job is put back into the queue. One that fails ends all. A name that
+// sbatch
 // cannot read is an error.
 func (s Steps) Script() (string, error) {
 	var d Directives

@@ -258,7 +258,8 @@ func (r *reader) when(path string, n *yaml.Node, earlier []Axis) (out []Conditio
 		default:
 			for j, text := range c.Values {
 				if !slices.Contains(has, text) {
-					r.add(items[j], path, "%s never is %s; it has %s", c.Key, inline(items[j]), strings.Join(texts, ", "))
+					r.add(items[j], path, "%s never is %s; it has %s", c.Key, inline(items[j]), strings.Join(texts,
+						", "))
 				}
 			}
 		}

@@ -111,7 +111,8 @@ func (r *reader) whole(out *int, lo, hi int) func(string, *yaml.Node, *yaml.Node
 	return func(path string, _, v *yaml.Node) {
 		n, err := config.Int(v)
 		if err != nil || n < lo || n > hi {
-			r.add(v, path, "expected a whole number in [%d, %d], found %s%s", lo, hi, config.Describe(v), config.Doubt(v))
+			r.add(v, path, "expected a whole number in [%d, %d], found %s%s", lo, hi, config.Describe(v),
+				config.Doubt(v))
 			return
 		}
 		*out = n

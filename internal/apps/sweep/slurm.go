@@ -147,7 +147,8 @@ func (p *Plan) CollectScript(at Location) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n%s%sexec %s sweep "+
+	return fmt.Sprintf("#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n%s%sexec %s "+
+		"sweep "+
 		"collect --config %s --dir %s\n", lines, strings.Join(append(s.Setup, ""), "\n"), cluster.Shell(at.Program),
 		cluster.Shell(at.File), cluster.Shell(at.Dir)), nil
 }

@@ -10,7 +10,8 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// checker looks at the bytes of a text in UTF-8 as they come, for what package json changes or overlooks. The grammar is
+// checker looks at the bytes of a text in UTF-8 as they come, for what package json changes or overlooks. The grammar
+// is
 // left to that package.
 type checker struct {
 	line   int // of the last byte, from 1
@@ -35,7 +36,9 @@ type object struct {
 // deepest is how deep package json reads objects and lists within others.
 const deepest = 10_000
 
-var errHalf = errors.New("half of a surrogate pair (\\ud800 to \\udfff), which is no character; write both halves, or " +
+var errHalf = errors.New("half of a surrogate pair (\\ud800 to \\udfff), which is no character; write both, or "+
+	"
+	"" +
 	"leave it out")
 
 // add looks at the bytes that follow.

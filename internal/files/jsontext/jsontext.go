@@ -208,7 +208,8 @@ func (w *walk) value(t reflect.Type, path string) error {
 		return w.items(']', func(i int) error { return w.value(t.Elem(), fmt.Sprintf("%s[%d]", path, i)) })
 	case x == '"' && (t.Kind() == reflect.String || t == isBytes),
 		(x == 't' || x == 'f') && t.Kind() == reflect.Bool,
-		(x == '-' || x >= '0' && x <= '9') && (t == isNumber || t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64):
+		(x == '-' || x >= '0' && x <= '9') && (t == isNumber || t.Kind() == reflect.Float32 ||
+			t.Kind() == reflect.Float64):
 		w.pass()
 		return nil
 	case x == '-' || x >= '0' && x <= '9':

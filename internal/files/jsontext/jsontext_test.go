@@ -32,7 +32,8 @@ type body struct {
 // Text is read as it is written, or refused with the reason.
 func TestUnmarshal(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"k": 1.0}`: "k 1", `{"k": 1e0}`: "k 1", `{"k": 10.0e-1}`: "k 1", `{"k": -2E1}`: "k -20", `{"k": 120e-1}`: "k 12",
+		`{"k": 1.0}`: "k 1", `{"k": 1e0}`: "k 1", `{"k": 10.0e-1}`: "k 1", `{"k": -2E1}`: "k -20",
+		`{"k": 120e-1}`:    "k 12",
 		"\ufeff{\"k\": 3}": "k 3", `{"k": null}`: "k nil", `{}`: "k nil", ` { "k" : 7 } `: "k 7",
 		`{"\u006b": 7}`:                 "k 7",
 		`{"k": 1.5}`:                    "k: expected a whole number, found 1.5",
@@ -46,24 +47,30 @@ func TestUnmarshal(t *testing.T) {
 		`{"k": 99999999999999999999}`:   "a number 99999999999999999999 does not fit",
 		`{"inner": {"n": 2.0}}`:         "k nil", `{"inner": {"n": -1.0}}`: "does not fit",
 		`{"inner": {"N": 2}}`: `inner: unknown key "N"`,
-		`{"K": 1}`:            `unknown key "K"`, `{"k": 1, "K": 2}`: `unknown key "K"`, `{"unknown": 1}`: `unknown key "unknown"`,
-		`{"k": 1, "k": 1}`:      `line 1: the key "k" stands twice in an object`,
-		`{"k": 1, "\u006b": 2}`: `the key "k" stands twice`, `{"map": {"a": 1, "b": 2, "a": 3}}`: `the key "a" stands twice`,
+		`{"K": 1}`:            `unknown key "K"`, `{"k": 1, "K": 2}`: `unknown key "K"`,
+		`{"unknown": 1}`:                                       `unknown key "unknown"`,
+		`{"k": 1, "k": 1}`:                                     `line 1: the key "k" stands twice in an object`,
+		`{"k": 1, "\u006b": 2}`:                                `the key "k" stands twice`,
+		`{"map": {"a": 1, "b": 2, "a": 3}}`:                    `the key "a" stands twice`,
 		`{"map": {"a": 1, "A": 2.0}, "pairs": [[1.0, 2], []]}`: "k nil",
-		`{"pairs": [[1.5]]}`: "pairs[0][0]: expected a whole number, found 1.5",
-		`{"pairs": 3}`:       "pairs: expected a list, found 3", `{"ids": [1]}`: "ids[0]: expected a string, found 1",
-		`{"ids": {"a": 1}}`:         "ids: expected a list, found an object",
-		`{"flag": 1}`:               "flag: expected true or false, found 1",
-		`{"vector": [1, 2.5, 1e3]}`: "k nil", `{"vector": ["1"]}`: `vector[0]: expected a number, found "1"`,
+		`{"pairs": [[1.5]]}`:                                   "pairs[0][0]: expected a whole number, found 1.5",
+		`{"pairs": 3}`:                                         "pairs: expected a list, found 3",
+		`{"ids": [1]}`:                                         "ids[0]: expected a string, found 1",
+		`{"ids": {"a": 1}}`:                                    "ids: expected a list, found an object",
+		`{"flag": 1}`:                                          "flag: expected true or false, found 1",
+		`{"vector": [1, 2.5, 1e3]}`:                            "k nil", `{"vector": ["1"]}`: `vector[0]: expected a number, found "1"`,
 		`{"bytes": "AAAA"}`: "k nil", `{"bytes": [1]}`: "bytes: expected bytes in base64, found a list",
-		`{"ids": ["\ud800"]}`: "line 1: half of a surrogate pair", `{"ids": ["\udc00"]}`: "half of a surrogate pair",
+		`{"ids": ["\ud800"]}`:       "line 1: half of a surrogate pair",
+		`{"ids": ["\udc00"]}`:       "half of a surrogate pair",
 		`{"ids": ["\ud83d\ude00"]}`: "k nil", `{"ids": ["\ud83d\ud83d"]}`: "half of a surrogate pair",
 		`{"ids": ["\ud83dx"]}`: "half of a surrogate pair", `{"ids": ["\ud83d\n"]}`: "half of a surrogate pair",
 		`{"ids": ["\ud800", "\udc00"]}`: "half of a surrogate pair", `{"ids": ["\\ud800"]}`: "k nil",
 		`{"\ud800": 1}`:                  "half of a surrogate pair",
 		"{\"query\": \"caf\xe9\"}":       `line 1: expected text in UTF-8, found "\xe9"`,
-		"{\"query\":\n\"\xed\xa0\x80\"}": "line 2: expected text in UTF-8", `[]`: "expected an object, found a list",
-		`{"k": 1} {}`: "there is more after its end", `{"k": 1`: "the JSON ends within its value", ``: "the JSON ends within its value",
+		"{\"query\":\n\"\xed\xa0\x80\"}": "line 2: expected text in UTF-8",
+		`[]`:                             "expected an object, found a list",
+		`{"k": 1} {}`:                    "there is more after its end", `{"k": 1`: "the JSON ends within its value",
+		``:         "the JSON ends within its value",
 		`{'k': 1}`: "invalid character",
 	} {
 		var b body
@@ -124,7 +131,8 @@ func drawn(rng *rand.Rand, depth int) (text string, value any, bad bool) {
 		text, value string
 		bad         bool
 	}{{"a", "a", false}, {"é", "é", false}, {`\"`, `"`, false}, {`\\`, `\`, false}, {`\u00e9`, "é", false},
-		{`\ud83d\ude00`, "😀", false}, {"😀", "😀", false}, {"\ufeff", "\ufeff", false}, {`\ud83d`, "", true}, {`\uDE00`, "", true},
+		{`\ud83d\ude00`, "😀", false}, {"😀", "😀", false}, {"\ufeff", "\ufeff", false}, {`\ud83d`, "", true}, {`\uDE00`,
+			"", true},
 		{"\xff", "", true}, {"\xc3", "", true}, {"\xed\xa0\x80", "", true}}
 	var b, v strings.Builder
 	for range rng.IntN(5) {

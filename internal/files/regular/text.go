@@ -13,7 +13,8 @@ import (
 )
 
 // ReadText reads a text in UTF-8 of at most limit bytes whose lines are records: captions, ids, words. what names them
-// for errors; a byte order mark is left out. A file of another format is an error, also a web page, XML or JSON, which are text too.
+// for errors; a byte order mark is left out. A file of another format is an error, also a web page, XML or JSON, which
+// are text too.
 func ReadText(path string, limit int64, what string) (string, error) {
 	b, err := ReadFile(path, limit, what)
 	if err != nil {
@@ -89,7 +90,8 @@ func (r *textReader) Read(p []byte) (int, error) {
 	if !utf8.Valid(b) {
 		i := badByte(b)
 		if err != nil || utf8.FullRune(b[i:]) {
-			r.err = fmt.Errorf("line %d: expected text in UTF-8, found %q; %s", 1+r.lines+bytes.Count(b[:i], []byte("\n")),
+			r.err = fmt.Errorf("line %d: expected text in UTF-8, found %q; %s", 1+r.lines+bytes.Count(b[:i],
+				[]byte("\n")),
 				b[i:i+1], iconv)
 			return 0, r.err
 		}

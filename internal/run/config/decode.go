@@ -4,7 +4,6 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -138,7 +137,8 @@ func convert(f *field, v reflect.Value, node *yaml.Node) bool {
 	case reflect.String:
 		v.SetString(node.Value)
 		// A value like true may be one of the accepted words, so these are compared as written.
-		return utf8.ValidString(node.Value) && f.rule.AcceptsText(node.Value) && (node.Tag == "!!str" || len(f.rule.Enum) > 0)
+		return utf8.ValidString(node.Value) && f.rule.AcceptsText(node.Value) && (node.Tag == "!!str" ||
+			len(f.rule.Enum) > 0)
 	case reflect.Bool:
 		return node.Tag == "!!bool" && node.Decode(v.Addr().Interface()) == nil
 	case reflect.Float64:
@@ -155,32 +155,6 @@ func convert(f *field, v reflect.Value, node *yaml.Node) bool {
 		return err == nil && f.rule.AcceptsNumber(float64(n))
 	}
 	panic(fmt.Sprintf("config: key %s has the type %s, which the decoder does not know", f.path, f.typ))
-}
-
-// Describe names a node as a user sees it: "a section", "[1, 2]", a quoted string.
-func Describe(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a section"
-	case yaml.SequenceNode:
-		items := make([]string, min(len(n.Content), 4))
-		for i := range items {
-			items[i] = Describe(n.Content[i])
-		}
-		if len(n.Content) > len(items) {
-			items = append(items, "...")
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	case yaml.AliasNode:
-		return "an alias"
-	}
-	switch n.Tag {
-	case "!!null":
-		return "nothing; leave the key out to keep its default"
-	case "!!str":
-		return strconv.Quote(n.Value)
-	}
-	return n.Value
 }
 
 // SourceOf returns the place of a node of a file.

@@ -14,7 +14,8 @@ import (
 var pathKeys = []string{"data.dir", "data.vocab", "data.semantics", "data.noise_index", "data.mined",
 	"model.bert.dir", "model.word_init", "loss.crcl.labels", "train.init_from", "run.dir"}
 
-// shellVariable is what a shell would replace by the value of a variable: $NAME at the beginning of a name, ${NAME} anywhere.
+// shellVariable is what a shell would replace by the value of a variable: $NAME at the beginning of a name, ${NAME}
+// anywhere.
 var shellVariable = regexp.MustCompile(`\$\{\w+\}|(?:^|/)\$[A-Za-z_]\w*`)
 
 // checkPath returns an error for a path that was written for a shell, and would name a folder called ${HOME} or ~bob.
@@ -24,7 +25,8 @@ func checkPath(path string) error {
 			"directory, or name it with --set, where the shell reads them", strings.TrimPrefix(found, "/"))
 	}
 	if name, _, _ := strings.Cut(path, "/"); len(name) > 1 && name[0] == '~' {
-		return fmt.Errorf("%s, the home directory of another user, is not read; write its path, or ./%s for a folder of "+
+		return fmt.Errorf("%s, the home directory of another user, is not read; write its path, or ./%s for a folder "+
+			"of "+
 			"that name", name, path)
 	}
 	return nil
@@ -40,7 +42,8 @@ func ExpandHome(path string) (string, error) {
 	if err != nil {
 		u, err := user.LookupId(strconv.Itoa(os.Getuid()))
 		if err != nil || u.HomeDir == "" {
-			return "", fmt.Errorf("%s: HOME is not set, and the user database has no home directory; set HOME, or write "+
+			return "", fmt.Errorf("%s: HOME is not set, and the user database has no home directory; set HOME, or "+
+				"write "+
 				"the path itself", path)
 		}
 		home = u.HomeDir

@@ -13,7 +13,8 @@ import (
 var (
 	decimal     = regexp.MustCompile(`^[+-]?(\d+(_\d+)*(\.(\d+(_\d+)*)?)?|\.\d+(_\d+)*)([eE][+-]?\d+)?$`)
 	based       = regexp.MustCompile(`^[+-]?0([xX](_?[0-9a-fA-F])+|[oO](_?[0-7])+|[bB](_?[01])+)$`)
-	leadingZero = regexp.MustCompile(`(^|[^\w.+-])([+-]?)(0[0_]*)([0-9][0-9_]*)(\.?[0-9_]*(?:[eE][+-]?[0-9]+)?)(?:$|[^\w.])`)
+	leadingZero = regexp.MustCompile(`(^|[^\w.+-])([+-]?)(0[0_]*)([0-9][0-9_]*)` +
+		`(\.?[0-9_]*(?:[eE][+-]?[0-9]+)?)(?:$|[^\w.])`)
 	octal       = regexp.MustCompile(`^[0-7_]*$`)
 )
 

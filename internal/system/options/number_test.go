@@ -91,22 +91,26 @@ func TestParseNumbers(t *testing.T) {
 }
 
 func TestParseFloat(t *testing.T) {
-	for text, want := range map[string]float64{"0": 0, "-0": math.Copysign(0, -1), "0.5": 0.5, ".5": 0.5, "5.": 5, "1e-3": 1e-3,
-		"1E3": 1000, "+1.5e+2": 150, "1_000.5": 1000.5, "0x10": 16, "0b11": 3, "0o17": 15, "0e5": 0, "0.0": 0} {
+	for text, want := range map[string]float64{"0": 0, "-0": math.Copysign(0, -1), "0.5": 0.5, ".5": 0.5, "5.": 5,
+		"1e-3": 1e-3,
+		"1E3":  1000, "+1.5e+2": 150, "1_000.5": 1000.5, "0x10": 16, "0b11": 3, "0o17": 15, "0e5": 0, "0.0": 0} {
 		if x, err := ParseFloat(text); err != nil || x != want {
 			t.Errorf("%s: %v, %v, want %v", text, x, err, want)
 		}
 	}
-	for _, text := range []string{"", ".", "-", "010", "00", "08", "01.5", "-010", "+007", "0_1", "1e400", "1e-400", "inf", "nan",
+	for _, text := range []string{"", ".", "-", "010", "00", "08", "01.5", "-010", "+007", "0_1", "1e400", "1e-400",
+		"inf", "nan",
 		"Infinity", "0x1p-2", "1.5.2", "1e", "e5", "1 ", " 1", "1,5", "1_", "_1", "1__0", "0x", "0b2", "0o8", "١"} {
 		if x, err := ParseFloat(text); err == nil {
 			t.Errorf("%q is read as %v", text, x)
 		}
 	}
 	for text, want := range map[string]string{"010": "010 has a leading zero: write 10, or 0o10 for the octal number",
-		"08": "08 has a leading zero: write 8", "-007": "-007 has a leading zero: write -7, or -0o7 for the octal number",
+		"08": "08 has a leading zero: write 8", "-007": "-007 has a leading zero: write -7, or -0o7 for the octal " +
+			"number",
 		"train=010": "010 has a leading zero: write 10, or 0o10 for the octal number",
-		"00":        "00 has a leading zero: write 0", "0": "", "0.5": "", "10": "", "1.05": "", "0x10": "", "v0.01": ""} {
+		"00":        "00 has a leading zero: write 0", "0": "", "0.5": "", "10": "", "1.05": "", "0x10": "",
+		"v0.01": ""} {
 		if got := LeadingZero(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}

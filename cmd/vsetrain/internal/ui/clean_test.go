@@ -17,8 +17,10 @@ var ours = regexp.MustCompile("\r\x1b\\[J|\x1b\\[(0|1|2|31|32|33)m|\r$|\r(\r\x1b
 
 // hostile is random bytes, among them those that steer terminals.
 func hostile(rng *rand.Rand) string {
-	pieces := []string{"\x1b]0;title\a", "\x1b[2J", "\x1b[31m", "\x1b[0m", "\r", "\b\b", "\x9b2J", "\u009b2J", "\u202e", "\u2028",
-		"\u200b", "\ufeff", "\x7f", "\x00", "\xff\xfe", "\xc3", "é", "日本", "a b", "\x1bP", "\u2066", "\U000e0041", "\xed\xa0\x80"}
+	pieces := []string{"\x1b]0;title\a", "\x1b[2J", "\x1b[31m", "\x1b[0m", "\r", "\b\b", "\x9b2J", "\u009b2J",
+		"\u202e", "\u2028",
+		"\u200b", "\ufeff", "\x7f", "\x00", "\xff\xfe", "\xc3", "é", "日本", "a b", "\x1bP", "\u2066", "\U000e0041",
+		"\xed\xa0\x80"}
 	var b strings.Builder
 	for range 1 + rng.IntN(6) {
 		b.WriteString(pieces[rng.IntN(len(pieces))])

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -21,6 +23,32 @@ func read[T any](n *yaml.Node, parse func(string) (T, error), tags ...string) (x
 		}
 	}
 	return x, fmt.Errorf("expected a number, found %s", Describe(n))
+}
+
+// Describe names a node as a user sees it: "a section", "[1, 2]", a quoted string.
+func Describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a section"
+	case yaml.SequenceNode:
+		items := make([]string, min(len(n.Content), 4))
+		for i := range items {
+			items[i] = Describe(n.Content[i])
+		}
+		if len(n.Content) > len(items) {
+			items = append(items, "...")
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.Tag {
+	case "!!null":
+		return "nothing; leave the key out to keep its default"
+	case "!!str":
+		return strconv.Quote(n.Value)
+	}
+	return n.Value
 }
 
 // Doubt says, for the end of a message, how to write a number with a leading zero that a node has; "" where it has
