@@ -37,8 +37,6 @@ type object struct {
 const deepest = 10_000
 
 var errHalf = errors.New("half of a surrogate pair (\\ud800 to \\udfff), which is no character; write both, or "+
-	"
-	"" +
 	"leave it out")
 
 // add looks at the bytes that follow.
