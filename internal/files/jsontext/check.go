@@ -36,7 +36,7 @@ type object struct {
 // deepest is how deep package json reads objects and lists within others.
 const deepest = 10_000
 
-var errHalf = errors.New("half of a surrogate pair (\\ud800 to \\udfff), which is no character; write both, or "+
+var errHalf = errors.New("half of a surrogate pair (\\ud800 to \\udfff), which is no character; write both, or " +
 	"leave it out")
 
 // add looks at the bytes that follow.
