@@ -80,7 +80,8 @@ func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
 	return pages, nil
 }
 
-// replaceOptions puts other options into a section of a page: those of the generator are written as --batch=128 and --checkpoint=[],
+// replaceOptions puts other options into a section of a page: those of the generator are written as --batch=128 and
+// --checkpoint=[],
 // which nobody types.
 func replaceOptions(page, section, options string) string {
 	heading := ".SH " + section + "\n"

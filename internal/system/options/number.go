@@ -15,7 +15,7 @@ var (
 	based       = regexp.MustCompile(`^[+-]?0([xX](_?[0-9a-fA-F])+|[oO](_?[0-7])+|[bB](_?[01])+)$`)
 	leadingZero = regexp.MustCompile(`(^|[^\w.+-])([+-]?)(0[0_]*)([0-9][0-9_]*)` +
 		`(\.?[0-9_]*(?:[eE][+-]?[0-9]+)?)(?:$|[^\w.])`)
-	octal       = regexp.MustCompile(`^[0-7_]*$`)
+	octal = regexp.MustCompile(`^[0-7_]*$`)
 )
 
 // LeadingZero says what to write instead of the first number with a leading zero in a text: "010 has a leading zero:
