@@ -68,6 +68,7 @@ func TestUnmarshal(t *testing.T) {
 		`{"ids": ["\ud83d\ud83d"]}`:                            "half of a surrogate pair",
 		`{"ids": ["\ud83dx"]}`:                                 "half of a surrogate pair", `{"ids": ["\ud83d\n"]}`: "half of a surrogate pair",
 		`{"ids": ["\ud800", "\udc00"]}`: "half of a surrogate pair", `{"ids": ["\\ud800"]}`: "k nil",
+		`{"ids": ["\ud83d\u0041"]}`:      "half of a surrogate pair",
 		`{"\ud800": 1}`:                  "half of a surrogate pair",
 		"{\"query\": \"caf\xe9\"}":       `line 1: expected text in UTF-8, found "\xe9"`,
 		"{\"query\":\n\"\xed\xa0\x80\"}": "line 2: expected text in UTF-8",

@@ -94,6 +94,12 @@ func TestShown(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
+	s, out, _, _ := streams(true)
+	table := NewTable("run")
+	table.Row("a\nvsetrain: all saved")
+	if table.Write(s); strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("a cell is more than one line: %q", out)
+	}
 	if got := Clean("a\nb" + own + "[1m"); got != `a\nb\x1b[1m` {
 		t.Errorf("on one line: %q", got)
 	}
