@@ -216,3 +216,18 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
+
+// around matches what writes to a stream without the methods that clean text for a terminal.
+var around = regexp.MustCompile(`Fprint\w*\(\w+\.(Out|Err)\b|NewEncoder\(\w+\.(Out|Err)\b|\.(Out|Err)\.Write\(`)
+
+// Commands print by the methods of ui.Streams alone.
+func TestNothingIsPrintedAround(t *testing.T) {
+	for _, file := range try.Get(filepath.Glob("*.go"))(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		if m := around.Find(try.Get(os.ReadFile(file))(t)); m != nil {
+			t.Errorf("%s: %s; use Printf, Print, Notef or Raw", file, m)
+		}
+	}
+}

@@ -17,7 +17,8 @@ func spellings(rng *rand.Rand, key string, n int) string {
 	var ways []string
 	switch key {
 	case "train.batch":
-		ways = []string{fmt.Sprint(n), fmt.Sprintf("0x%X", n), fmt.Sprintf("0o%o", n), fmt.Sprintf("0b%b", n), fmt.Sprintf("+%d", n)}
+		ways = []string{fmt.Sprint(n), fmt.Sprintf("0x%X", n), fmt.Sprintf("0o%o", n), fmt.Sprintf("0b%b", n),
+			fmt.Sprintf("+%d", n)}
 	case "optim.lr":
 		x := float64(n) / 1000
 		plain := strconv.FormatFloat(x, 'f', -1, 64)
@@ -34,7 +35,8 @@ func spellings(rng *rand.Rand, key string, n int) string {
 // A condition holds for the points whose values equal its own, however both are spelt.
 func TestConditionsCompareValues(t *testing.T) {
 	dir := t.TempDir()
-	try.Do(t, os.WriteFile(filepath.Join(dir, "base.yaml"), []byte("model: {network: vsepp}\nloss: {name: lmh}\n"), 0o666))
+	try.Do(t, os.WriteFile(filepath.Join(dir, "base.yaml"), []byte("model: {network: vsepp}\nloss: {name: lmh}\n"),
+		0o666))
 	rng := rand.New(rand.NewPCG(19, 1))
 	keys := []string{"train.batch", "optim.lr", "model.vsepp.use_abs", "optim.betas"}
 	for range 150 {
@@ -55,7 +57,8 @@ func TestConditionsCompareValues(t *testing.T) {
 		if len(when) == 0 {
 			continue
 		}
-		text := fmt.Sprintf("base: base.yaml\naxes:\n  - {param: %s, choices: [%s]}\n  - {param: loss.margin, values: [0.15, 0.25], "+
+		text := fmt.Sprintf("base: base.yaml\naxes:\n  - {param: %s, choices: [%s]}\n  - {param: loss.margin, values: "+
+			"[0.15, 0.25], "+
 			"when: {%s: [%s]}}\n", key, strings.Join(list, ", "), key, strings.Join(when, ", "))
 		file := filepath.Join(dir, "s.yaml")
 		try.Do(t, os.WriteFile(file, []byte(text), 0o666))

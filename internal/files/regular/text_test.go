@@ -16,7 +16,8 @@ import (
 
 // drawBytes is random text, and sometimes no text.
 func drawBytes(rng *rand.Rand) []byte {
-	pieces := []string{"a dog", "é", "日本", "😀", "\n", "\r\n", "\ufeff", "\u2028", "\xe9", "\xc3", "\xed\xa0\x80", "\xf0\x9f", "\xff"}
+	pieces := []string{"a dog", "é", "日本", "😀", "\n", "\r\n", "\ufeff", "\u2028", "\xe9", "\xc3", "\xed\xa0\x80",
+		"\xf0\x9f", "\xff"}
 	good := 8
 	if rng.IntN(3) == 0 {
 		good = len(pieces)
@@ -68,7 +69,8 @@ func TestTextReader(t *testing.T) {
 
 // An id is text all of which shows.
 func TestCheckID(t *testing.T) {
-	for _, id := range []string{"a.jpg", "000042", "ü é.jpg", "caf\ufffd.jpg", "日本/1", "../x", "می\u200cخواهم", "👩\u200d👧",
+	for _, id := range []string{"a.jpg", "000042", "ü é.jpg", "caf\ufffd.jpg", "日本/1", "../x", "می\u200cخواهم",
+		"👩\u200d👧",
 		"cafe\u0301"} {
 		try.Do(t, CheckID(id))
 	}
