@@ -13,7 +13,7 @@ import (
 const formulas = "=+-@\t\r\n＝＋－＠"
 
 // Writer writes records. A cell that a spreadsheet would compute has ' in front, which it takes for the mark of a text;
-// numbers stay as they are.
+// numbers, and the - of a cell without one, stay as they are.
 type Writer struct{ *csv.Writer }
 
 // NewWriter returns a Writer to w. Its lines are there after Flush.
@@ -24,7 +24,7 @@ func (w Writer) Write(record []string) error {
 	cells := make([]string, len(record))
 	for i, c := range record {
 		cells[i] = c
-		if first, _ := utf8.DecodeRuneInString(c); c != "" && strings.ContainsRune(formulas, first) {
+		if first, _ := utf8.DecodeRuneInString(c); c != "" && c != "-" && strings.ContainsRune(formulas, first) {
 			if _, err := strconv.ParseFloat(c, 64); err != nil {
 				cells[i] = "'" + c
 			}

@@ -33,7 +33,7 @@ func TestWriter(t *testing.T) {
 		want = append(want, marked)
 	}
 	for cell, marked := range map[string]string{"-0.5": "-0.5", "+1e-3": "+1e-3", "-1+cmd": "'-1+cmd", "=1": "'=1",
-		"@SUM(A1)": "'@SUM(A1)", "＝1": "'＝1", "a=1": "a=1", "": "", "-": "'-"} {
+		"@SUM(A1)": "'@SUM(A1)", "＝1": "'＝1", "a=1": "a=1", "": "", "-": "-", "--": "'--"} {
 		try.Do(t, w.Write([]string{cell, "", ""}))
 		want = append(want, []string{marked, "", ""})
 	}
