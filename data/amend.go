@@ -56,6 +56,11 @@ func Amend(ctx context.Context, dir, split string, c Change, write func(io.Write
 			})
 		}
 	}
+	for _, n := range c.Added {
+		if err := checkID(n.ID); err != nil {
+			return err
+		}
+	}
 	if err := m.apply(c, 0, 0); err != nil {
 		return fmt.Errorf("split %s of %s: %w", split, dir, err)
 	}

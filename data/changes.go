@@ -14,12 +14,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/journal"
 	"vsetrain/internal/files/npy"
+	"vsetrain/internal/files/regular"
 )
 
 // The images of a gallery, a split without captions, may change after its files were written: {split}_changes.bin is a
@@ -225,9 +224,6 @@ func (m *members) apply(c Change, record int, size int64) error {
 		m.ids[i], m.gone[id] = "", true
 	}
 	for i, n := range c.Added {
-		if err := checkID(n.ID); err != nil {
-			return err
-		}
 		if _, ok := m.at[n.ID]; ok {
 			return refuse(ErrImageExists, "image %.200q", n.ID)
 		}
@@ -244,10 +240,11 @@ const maxID = 1024
 
 // checkID returns an error where an id is no line of an ids file.
 func checkID(id string) error {
-	if id == "" || len(id) > maxID || !utf8.ValidString(id) || strings.TrimFunc(id, isBlank) != id ||
-		strings.ContainsFunc(id, unicode.IsControl) {
-		return refuse(nil, "image id %.100q: expected 1 to %d bytes of text without control characters, and without "+
-			"blanks at its ends", id, maxID)
+	if id == "" || len(id) > maxID || strings.TrimFunc(id, isBlank) != id {
+		return refuse(nil, "image id %.100q: expected 1 to %d bytes without blanks at the ends", id, maxID)
+	}
+	if err := regular.CheckID(id); err != nil {
+		return refuse(nil, "%v", err)
 	}
 	return nil
 }

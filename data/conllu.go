@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/files/regular"
 )
 
 // CoNLL-U (universaldependencies.org/format.html): sentences separated by blank lines, a line of ten columns separated
@@ -20,7 +22,7 @@ import (
 func isCoNLLU(path string) bool { return strings.EqualFold(filepath.Ext(path), ".conllu") }
 
 func (d *Dependencies) readCoNLLU(r io.Reader) error {
-	s := bufio.NewScanner(r)
+	s := bufio.NewScanner(regular.TextReader(r))
 	s.Buffer(make([]byte, 0, 1<<16), 1<<20)
 	p := conllu{d: d}
 	for line := 1; s.Scan(); line++ {

@@ -1,11 +1,12 @@
 package data
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+
+	"vsetrain/internal/files/jsontext"
 )
 
 // Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
@@ -72,7 +73,7 @@ func (d *Dependencies) check(caption, words int) error {
 
 // readJSON reads a list over captions of lists of pairs.
 func (d *Dependencies) readJSON(r io.Reader) error {
-	c := &lineCounter{r: bufio.NewReaderSize(r, 1<<16)}
+	c := &lineCounter{r: jsontext.Reader(r)}
 	dec := json.NewDecoder(c)
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%s:%d: %s", d.path, c.line(dec.InputOffset()), fmt.Sprintf(format, args...))
@@ -82,8 +83,12 @@ func (d *Dependencies) readJSON(r io.Reader) error {
 	}
 	var pairs []int32
 	for dec.More() {
+		var text json.RawMessage
 		var raw [][]int32
-		err := dec.Decode(&raw)
+		err := dec.Decode(&text)
+		if err == nil {
+			err = jsontext.Unmarshal(text, &raw)
+		}
 		if err != nil {
 			return fail("dependencies of caption %d: %v; expected a list of pairs [governor, dependent]", d.Len(), err)
 		}

@@ -1,12 +1,12 @@
 package data
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 
+	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/regular"
 )
@@ -38,7 +38,7 @@ func LoadExtractor(dir, split string) (*ExtractorRecord, error) {
 	}
 	r := &ExtractorRecord{}
 	if err == nil {
-		err = json.Unmarshal(b, r)
+		err = jsontext.Unmarshal(b, r)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; remove the file if the features were not made by 'vsetrain data extract'", path,

@@ -34,11 +34,7 @@ func readLines(path, what string) (*lineFile, error) {
 
 func splitLines(path, s string) *lineFile {
 	l := &lineFile{path: path, text: s, spans: make([]lineSpan, 0, strings.Count(s, "\n")+1)}
-	start := 0
-	if strings.HasPrefix(s, "\ufeff") {
-		start = len("\ufeff") // byte order mark
-	}
-	for start < len(s) {
+	for start := 0; start < len(s); {
 		end := len(s)
 		if i := strings.IndexByte(s[start:], '\n'); i >= 0 {
 			end = start + i

@@ -96,6 +96,13 @@ func Open(dir, split string, o OpenOptions) (_ *Split, err error) {
 	if s.ids, err = readLines(s.path("_ids.txt"), "ids"); err != nil && !missing(err) {
 		return nil, err
 	}
+	for i := 0; s.ids != nil && i < s.ids.len(); i++ {
+		if id := s.ids.line(i); id != "" { // blank lines are told with the layout
+			if err := regular.CheckID(id); err != nil {
+				return nil, fmt.Errorf("%s: %w", at(s.ids, i), err)
+			}
+		}
+	}
 	if s.layout, err = solveLayout(s.captions, s.images, s.ids, o.CaptionsPerImage, s.imagePath); err != nil {
 		return nil, err
 	}

@@ -264,7 +264,7 @@ func TestReadLines(t *testing.T) {
 	}{
 		{"", nil}, {"\n", []string{""}}, {"a", []string{"a"}}, {"a\nb\n", []string{"a", "b"}},
 		{"a\n\n", []string{"a", ""}},
-		{"\ufeffa\r\n b \u00a0\r\n", []string{"a", "b"}}, {"a\rb\n", []string{"a\rb"}},
+		{"a\r\n b \u00a0\r\n", []string{"a", "b"}}, {"a\rb\n", []string{"a\rb"}},
 	}
 	for _, c := range cases {
 		l := splitLines("f", c.file)
@@ -283,8 +283,8 @@ func FuzzSplitLines(f *testing.F) {
 	f.Add("\ufeff")
 	f.Fuzz(func(t *testing.T, s string) {
 		l := splitLines("f", s)
-		want := strings.Split(strings.TrimSuffix(strings.TrimPrefix(s, "\ufeff"), "\n"), "\n")
-		if strings.TrimPrefix(s, "\ufeff") == "" {
+		want := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+		if s == "" {
 			want = nil
 		}
 		if l.len() != len(want) {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/files/regular"
 )
 
@@ -105,9 +106,6 @@ func ReadJudgements(files []string, ids *IDs) (*Judgements, error) {
 			if i < 0 {
 				return fmt.Errorf("key %q; expected %q and %q, or files NAME_%s.json and NAME_%s.json", key,
 					imageToCaption, captionToImage, imageToCaption, captionToImage)
-			}
-			if seen[key] {
-				return fmt.Errorf("key %q stands there twice", key)
 			}
 			seen[key] = true
 			return both[i].read(dec)
@@ -301,7 +299,7 @@ func readJSON(path string, read func(*json.Decoder) error) error {
 		return fmt.Errorf("judgements: %w", err)
 	}
 	defer f.Close()
-	lines := &lineReader{r: f}
+	lines := &lineReader{r: jsontext.Reader(f)}
 	dec := json.NewDecoder(lines)
 	err = read(dec)
 	if err == nil {

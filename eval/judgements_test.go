@@ -136,7 +136,7 @@ func TestBadJudgements(t *testing.T) {
 			[]string{"x_image_to_caption.json:3", "image 2 has an empty list of positives"}},
 		{"a positive twice", `{"1": [10, 11, 10]}`, []string{"image 1 lists caption 10 twice"}},
 		{"a positive twice as text and number", `{"1": [10, "10"]}`, []string{"image 1 lists caption 10 twice"}},
-		{"a query twice", `{"1": [10], "1": [11]}`, []string{"image 1 stands there twice"}},
+		{"a query twice", `{"1": [10], "1": [11]}`, []string{`"1" stands twice`}},
 		{"no judgements", `{}`, []string{"no judgements", "images is empty"}},
 		{"no list", `{"1": 10}`, []string{"image 1: expected a list of ids, found 10"}},
 		{"null", `{"1": null}`, []string{"image 1 has an empty list"}},
@@ -184,7 +184,7 @@ func TestBadJudgements(t *testing.T) {
 	_, err = ReadJudgements([]string{filepath.Join(dir, "other.json")}, ids)
 	wantWords(t, err, "other.json:1", `key "i2t"`, "image_to_caption")
 	_, err = ReadJudgements([]string{filepath.Join(dir, "twice.json")}, ids)
-	wantWords(t, err, "twice.json:1", "stands there twice")
+	wantWords(t, err, "twice.json:1", "stands twice")
 }
 
 func TestFindJudgements(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/files/regular"
 )
 
 // Published is a public checkpoint, or several whose scores are averaged, with the recalls that its authors print.
@@ -61,7 +63,7 @@ var quirkName = regexp.MustCompile(`^Q[1-9][0-9]?$`)
 // for errors, which name its line.
 func ReadPublished(r io.Reader, name string) ([]Published, error) {
 	var list []Published
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(regular.TextReader(r))
 	for number := 1; lines.Scan(); number++ {
 		cells := strings.Split(lines.Text(), "\t")
 		if number == 1 {

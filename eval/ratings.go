@@ -57,7 +57,7 @@ func ReadRatings(path string, ids *IDs) (*Ratings, error) {
 	r := &Ratings{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
 	seen := map[[2]int32]int{}
 	crowd := false
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(regular.TextReader(f))
 	for n := 1; lines.Scan(); n++ {
 		fail := func(format string, args ...any) (*Ratings, error) {
 			return nil, fmt.Errorf("ratings %s:%d: %s", path, n, fmt.Sprintf(format, args...))

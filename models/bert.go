@@ -1,7 +1,6 @@
 package models
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/files/pickle"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/files/safetensors"
@@ -109,7 +109,7 @@ func checkBertConfig(dir string, heads int) error {
 		Eps   float64 `json:"layer_norm_eps"`
 	}{heads, "gelu", nn.BertEps}
 	if err == nil {
-		err = json.Unmarshal(b, &c)
+		err = jsontext.Unmarshal(b, &c)
 	}
 	switch {
 	case err != nil:

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/files/regular"
 	"vsetrain/models/nn"
 )
@@ -83,7 +83,7 @@ func bertSizes(dir string) (BertOptions, error) {
 	}{}
 	b, err := regular.ReadFile(filepath.Join(dir, "config.json"), maxBertConfig, "the configuration of a BERT")
 	if err == nil {
-		err = json.Unmarshal(b, &c)
+		err = jsontext.Unmarshal(b, &c)
 	} else if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}

@@ -56,7 +56,7 @@ func (e *lineError) Unwrap() error { return e.err }
 
 // parseText returns the rows of a text, each rounded from float64, and their length.
 func parseText(r io.Reader, pool *par.Pool) ([]float32, int, error) {
-	in := bufio.NewReaderSize(r, 1<<18)
+	in := bufio.NewReaderSize(regular.TextReader(r), 1<<18)
 	p := &textParser{blocks: make([]parsed, 4*pool.Threads())}
 	var out []float32
 	for line, done := 1, false; !done; {

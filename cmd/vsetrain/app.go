@@ -166,7 +166,12 @@ func (a *app) watch(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			a.started = true
-			expandHome(cmd)
+			if a.Quiet && a.Verbose {
+				return usagef("--quiet and --verbose exclude each other; leave one out")
+			}
+			if err := expandHome(cmd); err != nil {
+				return err
+			}
 			switch v := a.getenv(runfs.LockVariable); v {
 			case "", runfs.LockOn:
 			case runfs.LockOff:

@@ -118,7 +118,7 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 			r.GPUMemory.CallByCall))
 	}
 	if o.JSON {
-		return json.NewEncoder(a.Out).Encode(r)
+		return json.NewEncoder(a.Raw()).Encode(r)
 	}
 	features := ""
 	if r.GPUMemory != nil {

@@ -27,12 +27,12 @@ func (o *benchOptions) runProfile(ctx context.Context, a *app) error {
 		return err
 	}
 	if o.JSON {
-		return json.NewEncoder(a.Out).Encode(t)
+		return json.NewEncoder(a.Raw()).Encode(t)
 	}
 	c := o.Config
 	a.Printf("%s, loss %s, batch %d, %s: %s on %s\n\n", c.Model.Network, c.Loss.Name, c.Train.Batch,
 		c.Device.Precision, what, t.GPU)
-	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(a.Raw(), 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "kernel\tcalls\tMB\tGFLOP\tpredicted ms\t%s\n", measuredHead(o.Profile))
 	t.Sum.Name = "sum"
 	for _, l := range append(t.Lines, t.Sum) {

@@ -159,4 +159,4 @@ func (o *configListOptions) parts(a *app) error {
 	return nil
 }
 
-func printJSON(a *app, v any) error { return indented(v)(a.Out) }
+func printJSON(a *app, v any) error { return indented(v)(a.Raw()) }

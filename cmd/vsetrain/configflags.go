@@ -43,7 +43,11 @@ func completePreset(_ *cobra.Command, _ []string, word string) (names []string, 
 
 // load reads the configuration the flags name, over the environment, over the file.
 func (f *configFlags) load(a *app) (*config.Resolved, error) {
-	return config.Load(config.Request{File: f.File, Env: a.Environ, Set: f.Set})
+	r, err := config.Load(config.Request{File: f.File, Env: a.Environ, Set: f.Set})
+	if err == nil && len(r.Others) > 0 {
+		a.Warnf("%s: no setting of this program, left out; see 'vsetrain config show'", strings.Join(r.Others, ", "))
+	}
+	return r, err
 }
 
 // must is for mistakes of the program itself, such as completing a flag that does not exist.

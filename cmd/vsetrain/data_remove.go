@@ -13,6 +13,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
+	"vsetrain/internal/files/regular"
 )
 
 type dataRemoveOptions struct {
@@ -87,7 +88,7 @@ func (o *dataRemoveOptions) run(ctx context.Context, a *app) error {
 
 // idLines reads ids, one a line; empty lines are passed over.
 func idLines(in io.Reader) (ids []string, err error) {
-	s := bufio.NewScanner(in)
+	s := bufio.NewScanner(regular.TextReader(in))
 	for s.Scan() {
 		if id := strings.TrimSpace(s.Text()); id != "" {
 			ids = append(ids, id)

@@ -7,13 +7,13 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/ranks"
+	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/trained"
 )
@@ -124,7 +124,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 // tell prints what was embedded.
 func (o *embedOptions) tell(a *app, rep search.EmbedReport) {
 	if rep.UnknownOnly > 0 {
-		fmt.Fprintf(a.Err, "%d of %d captions have no word that the network knows\n", rep.UnknownOnly, rep.Rows)
+		a.Notef("%d of %d captions have no word that the network knows\n", rep.UnknownOnly, rep.Rows)
 	}
 	a.Printf("%s\n%d x %d float32 written to %s\n", rep.Checkpoint, rep.Rows, rep.Dim, strings.Join(rep.Files, " and "))
 }
@@ -149,21 +149,13 @@ func readTexts(in io.Reader, path string) (lines []string, err error) {
 		defer f.Close()
 		in = f
 	}
-	s := bufio.NewScanner(in)
+	s := bufio.NewScanner(regular.TextReader(in))
 	s.Buffer(nil, maxTextLine)
 	for s.Scan() {
-		line := s.Text()
-		if len(lines) == 0 {
-			line = strings.TrimPrefix(line, "\ufeff") // byte order mark
-		}
-		if !utf8.ValidString(line) {
-			return nil, fmt.Errorf("%s:%d: not UTF-8; convert the file, for example with iconv", nameOfInput(path),
-				len(lines)+1)
-		}
-		lines = append(lines, line)
+		lines = append(lines, s.Text())
 	}
 	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", nameOfInput(path), len(lines)+1, err)
+		return nil, fmt.Errorf("%s: after %d lines: %w", nameOfInput(path), len(lines), err)
 	}
 	return lines, nil
 }

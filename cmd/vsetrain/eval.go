@@ -187,7 +187,7 @@ func (o *evalOptions) writeJSON(a *app, v any) error {
 	case "":
 		return nil
 	case "-":
-		return json.NewEncoder(a.Out).Encode(v)
+		return json.NewEncoder(a.Raw()).Encode(v)
 	}
 	return integrity.WriteJSON(o.JSON, v)
 }

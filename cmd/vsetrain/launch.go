@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,6 +74,7 @@ func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
 		t = o.(*trainOptions)
 		return nil
 	}})
+	a.addVerbosity(c.Flags())
 	c.SetArgs(o.Train[1:])
 	c.SilenceErrors, c.SilenceUsage = true, true
 	if err := c.Execute(); err != nil {
@@ -165,11 +165,15 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 	if s.WorkDir, err = os.Getwd(); err != nil {
 		return err
 	}
+	script, err := s.Script()
+	if err != nil {
+		return err
+	}
 	if !o.Submit {
-		a.Print(s.Script())
+		a.Print(script)
 		return nil
 	}
-	return a.submit(ctx, s.Script(), a.Out, "sbatch")
+	return a.submit(ctx, script, a.Raw(), "sbatch")
 }
 
 type launchKubernetesOptions struct {
@@ -217,7 +221,12 @@ func (o *launchKubernetesOptions) run(ctx context.Context, a *app) error {
 		p.GPUs = fmt.Sprint(o.GPUs)
 		args = append(args, "--gpus", p.GPUs)
 	}
-	p.Name, p.Args, p.Tasks = path.Base(filepath.ToSlash(dir)), args, o.Nodes
+	if wd, err := os.Getwd(); err == nil && filepath.IsAbs(dir) { // a run has one name
+		if rel, err := filepath.Rel(wd, dir); err == nil && filepath.IsLocal(rel) {
+			dir = rel
+		}
+	}
+	p.Dir, p.Args, p.Tasks = filepath.ToSlash(filepath.Clean(dir)), args, o.Nodes
 	p.Together, p.Port, p.Interrupted, p.GraceSeconds = true, launch.DefaultPort, exitInterrupted, 120
 	p.TokenVariable, p.Token = launch.TokenVariable, rand.Text()
 	b, err := p.Manifest()
@@ -228,5 +237,5 @@ func (o *launchKubernetesOptions) run(ctx context.Context, a *app) error {
 		a.Print(string(b))
 		return nil
 	}
-	return a.submit(ctx, string(b), a.Out, "kubectl", "apply", "-f", "-")
+	return a.submit(ctx, string(b), a.Raw(), "kubectl", "apply", "-f", "-")
 }

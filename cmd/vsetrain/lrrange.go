@@ -77,7 +77,7 @@ func (o *lrRangeOptions) run(ctx context.Context, a *app) error {
 		}
 	}
 	if o.JSON == "-" {
-		return json.NewEncoder(a.Out).Encode(rep)
+		return json.NewEncoder(a.Raw()).Encode(rep)
 	}
 	o.print(a, rep)
 	if o.JSON == "" {

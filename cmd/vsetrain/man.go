@@ -61,7 +61,8 @@ func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
 	if err := doc.GenMan(c, header, &page); err != nil {
 		return 0, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)
 	}
-	text := replaceOptions(page.String(), manOptions(c))
+	text := replaceOptions(page.String(), "OPTIONS", manOptions(c.NonInheritedFlags()))
+	text = replaceOptions(text, "OPTIONS INHERITED FROM PARENT COMMANDS", manOptions(c.InheritedFlags()))
 	if err := atomicfile.WriteFile(filepath.Join(dir, name+".1"), atomicfile.Bytes([]byte(text))); err != nil {
 		return 0, err
 	}
@@ -79,10 +80,11 @@ func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
 	return pages, nil
 }
 
-// replaceOptions puts other options into a page: those of the generator are written as --batch=128 and --checkpoint=[],
+// replaceOptions puts other options into a section of a page: those of the generator are written as --batch=128 and
+// --checkpoint=[],
 // which nobody types.
-func replaceOptions(page, options string) string {
-	const heading = ".SH OPTIONS\n"
+func replaceOptions(page, section, options string) string {
+	heading := ".SH " + section + "\n"
 	begin := strings.Index(page, heading)
 	if begin < 0 {
 		return page
@@ -94,11 +96,11 @@ func replaceOptions(page, options string) string {
 	return page[:begin+len(heading)] + options + page[begin+len(heading)+end+1:]
 }
 
-// manOptions lists the flags of a command in roff: "-c, --config FILE", the explanation, and the default where it says
+// manOptions lists flags in roff: "-c, --config FILE", the explanation, and the default where it says
 // something.
-func manOptions(c *cobra.Command) string {
+func manOptions(flags *pflag.FlagSet) string {
 	var b strings.Builder
-	c.Flags().VisitAll(func(f *pflag.Flag) {
+	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Deprecated != "" {
 			return
 		}

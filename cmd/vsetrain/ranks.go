@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"vsetrain/internal/run/launch"
 	"vsetrain/internal/system/build"
 	"vsetrain/internal/system/mpi"
+	"vsetrain/internal/system/options"
 )
 
 // rankFlags are the flags of a command whose work several processes divide.
@@ -73,7 +73,10 @@ func (o *rankFlags) place(a *app) (launch.Place, error) {
 // checkGPUs reads --gpus, and compares it with the GPUs that there are.
 func (o *rankFlags) checkGPUs(a *app) error {
 	for i, item := range strings.Split(o.GPUs, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(item))
+		n, err := options.ParseInt(strings.TrimSpace(item))
+		if zero := options.LeadingZero(item); zero != "" {
+			return usagef("--gpus: item %d: %s", i+1, zero)
+		}
 		if err != nil || n < 0 || n > 1023 || slices.Contains(o.numbers, n) {
 			return usagef("--gpus: item %d: expected the number of a GPU, each once, found %q; --gpus 8 takes eight "+
 				"GPUs, --gpus 0,2,5 takes three", i+1, item)

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/files/csvfile"
 
 	"github.com/spf13/cobra"
 
@@ -325,7 +326,7 @@ func (o *reportOptions) suspects(ctx context.Context, a *app, runs []*report.Run
 	}
 	o.bars.close()
 	err = atomicfile.WriteFile(o.Suspects, func(w io.Writer) error {
-		c := csv.NewWriter(w)
+		c := csvfile.NewWriter(w)
 		rows := [][]string{{"caption", "image_id", "probability", "loss"}}
 		for _, s := range list {
 			rows = append(rows, []string{strconv.Itoa(s.Caption), s.ImageID,
@@ -407,9 +408,11 @@ func (o *reportOptions) write(a *app, r *report.Report, sets []*report.DataSet) 
 	case "csv":
 		a.Print(r.CSV())
 	default:
-		if err := r.Text(a.Out, func(s string) string { return a.Paint(ui.Bold, s) }); err != nil {
+		var text strings.Builder
+		if err := r.Text(&text, func(s string) string { return a.Paint(ui.Bold, s) }); err != nil {
 			return err
 		}
+		a.Show(text.String())
 	}
 	say := func(format string, args ...any) {
 		if o.Format == "text" {

@@ -26,6 +26,7 @@ Images are region features (.npy), captions are text files; see README.md for th
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	a.addVerbosity(root.PersistentFlags())
 	root.SetVersionTemplate("vsetrain {{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: groupPrepare, Title: "Prepare data:"},
@@ -53,6 +54,8 @@ Images are region features (.npy), captions are text files; see README.md for th
 	root.InitDefaultCompletionCmd()
 	addCompletionExamples(root)
 	completeValues(root)
+	readNumbers(root)
+	showFlags(root)
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
 	return root

@@ -14,6 +14,7 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/files/regular"
 )
 
 type searchOptions struct {
@@ -164,7 +165,7 @@ func (o *searchOptions) open(ctx context.Context, s *searcher) (*search.Index, e
 	}
 	bars.close()
 	i := x.Info()
-	fmt.Fprintf(a.Err, "%s, split %s: %d images, %d captions; ready after %s\n", i.Data, i.Split, i.Images, i.Captions,
+	a.Notef("%s, split %s: %d images, %d captions; ready after %s\n", i.Data, i.Split, i.Images, i.Captions,
 		ui.Duration(time.Since(start)))
 	return x, nil
 }
@@ -172,7 +173,7 @@ func (o *searchOptions) open(ctx context.Context, s *searcher) (*search.Index, e
 // lines answers one query a line. A query that cannot be answered does not end the others.
 func (s *searcher) lines(ctx context.Context, r io.Reader) error {
 	queries, failed := 0, 0
-	in := bufio.NewScanner(r)
+	in := bufio.NewScanner(regular.TextReader(r))
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
 		query := strings.TrimSpace(in.Text())

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/search"
@@ -58,7 +57,7 @@ func (s *searcher) text(ctx context.Context, query string) error {
 		return err
 	}
 	if len(a.Unknown) > 0 {
-		fmt.Fprintf(s.Err, "unknown words, searched as <unk>: %s\n", clean(strings.Join(a.Unknown, ", ")))
+		s.Notef("unknown words, searched as <unk>: %s\n", ui.Clean(strings.Join(a.Unknown, ", ")))
 	}
 	s.latency(a, "images")
 	out := searchJSON{Query: query, Unknown: a.Unknown, Scored: a.Scored, TookMS: milliseconds(a.Took)}
@@ -70,11 +69,11 @@ func (s *searcher) text(ctx context.Context, query string) error {
 	if s.opt.JSON {
 		return s.encode(out)
 	}
-	s.Printf("%s\n", s.Paint(ui.Bold, clean(query)))
+	s.Printf("%s\n", s.Paint(ui.Bold, ui.Clean(query)))
 	for _, h := range out.Hits {
 		s.Printf("%3d  %8.4f  %s\n", h.Rank, h.Score, s.nameOf(*h.imageJSON))
 		for _, c := range h.Captions[:min(s.opt.Captions, len(h.Captions))] {
-			s.Printf("%s\n", s.Paint(ui.Faint, s.fit("               "+clean(c))))
+			s.Printf("%s\n", s.Paint(ui.Faint, s.fit("               "+ui.Clean(c))))
 		}
 	}
 	return nil
@@ -82,7 +81,7 @@ func (s *searcher) text(ctx context.Context, query string) error {
 
 // image finds captions for an image of the split, or for the picture file that was opened.
 func (s *searcher) image(ctx context.Context, id string) error {
-	image, heading, out := -1, clean(id), searchJSON{}
+	image, heading, out := -1, ui.Clean(id), searchJSON{}
 	var a search.Answer
 	var err error
 	if s.extractor != nil {
@@ -123,7 +122,7 @@ func (s *searcher) image(ctx context.Context, id string) error {
 		if h.Own != nil && *h.Own {
 			mark = s.Paint(ui.Green, "*")
 		}
-		s.Printf("%3d  %8.4f %s %s\n", h.Rank, h.Score, mark, s.fit("               " + clean(h.Text))[15:])
+		s.Printf("%3d  %8.4f %s %s\n", h.Rank, h.Score, mark, s.fit("               " + ui.Clean(h.Text))[15:])
 	}
 	switch {
 	case image < 0:
@@ -160,9 +159,9 @@ func (s *searcher) describe(i int) imageJSON {
 
 func (s *searcher) nameOf(im imageJSON) string {
 	if im.File != "" {
-		return clean(im.File)
+		return ui.Clean(im.File)
 	}
-	return clean(im.ID)
+	return ui.Clean(im.ID)
 }
 
 // missing says which pictures are not there.
@@ -173,11 +172,11 @@ func (s *searcher) missing(hits []hitJSON) {
 	var ids []string
 	for _, h := range hits {
 		if h.File == "" {
-			ids = append(ids, clean(h.ID))
+			ids = append(ids, ui.Clean(h.ID))
 		}
 	}
 	if len(ids) > 0 {
-		fmt.Fprintf(s.Err, "%d of %d pictures are not in %s: %s\n", len(ids), len(hits), s.opt.Images,
+		s.Notef("%d of %d pictures are not in %s: %s\n", len(ids), len(hits), s.opt.Images,
 			strings.Join(ids, ", "))
 	}
 }
@@ -191,12 +190,12 @@ func (s *searcher) failed(query string, err error) {
 }
 
 func (s *searcher) latency(a search.Answer, what string) {
-	fmt.Fprintf(s.Err, "%.1f ms, %d %s scored\n", milliseconds(a.Took), a.Scored, what)
+	s.Notef("%.1f ms, %d %s scored\n", milliseconds(a.Took), a.Scored, what)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (s *searcher) encode(out searchJSON) error { return json.NewEncoder(s.Out).Encode(out) }
+func (s *searcher) encode(out searchJSON) error { return json.NewEncoder(s.Raw()).Encode(out) }
 
 // fit shortens a line to the width of the terminal; a pipe gets all of it.
 func (s *searcher) fit(line string) string {
@@ -205,14 +204,4 @@ func (s *searcher) fit(line string) string {
 		return line
 	}
 	return string(r[:s.Width-1]) + "…"
-}
-
-// clean takes control characters out of text from a data set or a query, so that it cannot steer the terminal.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return r
-	}, text)
 }

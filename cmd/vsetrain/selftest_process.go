@@ -24,7 +24,7 @@ type selftestEvent struct {
 
 // report tests in this process and prints events.
 func (o *selftestOptions) report(ctx context.Context, a *app) error {
-	enc := json.NewEncoder(a.Out)
+	enc := json.NewEncoder(a.Raw())
 	var failed error
 	send := func(e selftestEvent) {
 		if err := enc.Encode(e); failed == nil {

@@ -124,7 +124,7 @@ func (o *serveOptions) check(a *app) (err error) {
 	switch o.LogFormat {
 	case logNone:
 	case logText, logJSON:
-		o.Log, o.JSON = a.Err, o.LogFormat == logJSON
+		o.Log, o.JSON = a.Log(), o.LogFormat == logJSON
 	default:
 		return usagef("--log: expected text, json or none, found %q", o.LogFormat)
 	}
@@ -159,8 +159,8 @@ func (o *serveOptions) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.Out.Write(s.Description())
-	return err
+	a.Print(string(s.Description()))
+	return nil
 }
 
 func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
@@ -353,6 +353,6 @@ func (o *serveOptions) open(ctx context.Context, a *app, s *serve.Server, split 
 		s.Log().Info("encoded", "data", i.Data, "split", i.Split, "images", i.Images, "seconds", took.Seconds())
 		return x, nil
 	}
-	fmt.Fprintf(a.Err, "%s, split %s: %d images; ready after %s\n", i.Data, i.Split, i.Images, ui.Duration(took))
+	a.Notef("%s, split %s: %d images; ready after %s\n", i.Data, i.Split, i.Images, ui.Duration(took))
 	return x, nil
 }

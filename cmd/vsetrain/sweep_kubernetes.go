@@ -51,5 +51,5 @@ func (o *sweepRunOptions) kubernetes(ctx context.Context, a *app, plan *sweep.Pl
 		a.Printf("next: kubectl apply -f %s\n", path)
 		return nil
 	}
-	return a.submit(ctx, "", a.Out, "kubectl", "apply", "-f", path)
+	return a.submit(ctx, "", a.Raw(), "kubectl", "apply", "-f", path)
 }

@@ -71,7 +71,11 @@ func printScript(a *app, plan *sweep.Plan, store *sweep.Store) error {
 	if len(indices) == 0 {
 		return fmt.Errorf("%s: nothing is left to do", at.Dir)
 	}
-	a.Print(string(plan.JobScript(at, indices)))
+	script, err := plan.JobScript(at, indices)
+	if err != nil {
+		return err
+	}
+	a.Print(script)
 	return nil
 }
 
@@ -84,12 +88,20 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 	if len(indices) == 0 {
 		return summary(a, plan, store, -1, 0)
 	}
+	array, err := plan.JobScript(at, indices)
+	if err != nil {
+		return err
+	}
+	after, err := plan.CollectScript(at)
+	if err != nil {
+		return err
+	}
 	folder := filepath.Join(at.Dir, "slurm")
 	if err := atomicfile.MkdirAll(folder); err != nil {
 		return err
 	}
 	job, collect := filepath.Join(folder, "job.sh"), filepath.Join(folder, "collect.sh")
-	for path, text := range map[string]string{job: plan.JobScript(at, indices), collect: plan.CollectScript(at)} {
+	for path, text := range map[string]string{job: array, collect: after} {
 		if err := atomicfile.WriteFile(path, atomicfile.Bytes([]byte(text))); err != nil {
 			return err
 		}
@@ -102,13 +114,13 @@ func (o *sweepRunOptions) slurm(ctx context.Context, a *app, plan *sweep.Plan, s
 	if err != nil {
 		return err
 	}
-	after, err := submit(ctx, a, "--dependency=afterany:"+id, collect)
+	collector, err := submit(ctx, a, "--dependency=afterany:"+id, collect)
 	if err != nil {
 		return err
 	}
 	a.Printf("job array %s of %d tasks, and job %s that collects after it; logs in %s\nnext: vsetrain sweep status "+
 		"--config %s\n",
-		id, len(indices), after, folder, plan.Def.File)
+		id, len(indices), collector, folder, plan.Def.File)
 	return nil
 }
 

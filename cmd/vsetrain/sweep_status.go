@@ -49,7 +49,7 @@ func (o *sweepStatusOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 		if o.JSON {
-			enc := json.NewEncoder(a.Out)
+			enc := json.NewEncoder(a.Raw())
 			if o.Watch == 0 {
 				enc.SetIndent("", "  ")
 			}

@@ -14,6 +14,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/system/options"
 	"vsetrain/train"
 )
 
@@ -33,8 +34,11 @@ func parseSeeds(list string) (seeds []uint64, err error) {
 	seen := map[uint64]bool{}
 	for i, item := range strings.Split(list, ",") {
 		item = strings.TrimSpace(item)
-		seed, err := strconv.ParseUint(item, 10, 64)
+		seed, err := options.ParseUint(item)
+		zero := options.LeadingZero(item)
 		switch {
+		case zero != "":
+			return nil, usagef("--seeds: item %d: %s", i+1, zero)
 		case err != nil:
 			return nil, usagef("--seeds: item %d: expected a whole number of at least 0, found %q; "+
 				"separate seeds by commas: --seeds 7,8,9", i+1, item)
@@ -170,7 +174,7 @@ func (o *trainOptions) compareSeeds(a *app, runs []seedRun) error {
 		next = "next: vsetrain report"
 	}
 	t := report.Seeds(all)
-	a.Print("\n" + t.Text(func(s string) string { return a.Paint(ui.Bold, s) }))
+	a.Show("\n" + t.Text(func(s string) string { return a.Paint(ui.Bold, s) }))
 	for _, r := range runs {
 		next += " " + r.dir
 	}

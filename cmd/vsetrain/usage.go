@@ -165,19 +165,27 @@ func indented(v any) func(io.Writer) error {
 }
 
 // expandHome replaces ~ at the beginning of the values of flags: a shell does it in --data ~/x but not in --data=~/x.
-func expandHome(c *cobra.Command) {
+func expandHome(c *cobra.Command) (err error) {
+	home := func(f *pflag.Flag, path string) string {
+		expanded, bad := config.ExpandHome(path)
+		if bad != nil {
+			err = usagef("--%s %v", f.Name, bad)
+		}
+		return expanded
+	}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		switch v := f.Value.(type) {
 		case pflag.SliceValue:
 			values := v.GetSlice()
 			for i, s := range values {
-				values[i] = config.ExpandHome(s)
+				values[i] = home(f, s)
 			}
 			must(v.Replace(values))
 		default:
-			if s := config.ExpandHome(v.String()); s != v.String() {
+			if s := home(f, v.String()); s != v.String() {
 				must(v.Set(s))
 			}
 		}
 	})
+	return err
 }

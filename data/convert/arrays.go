@@ -233,7 +233,7 @@ func folderIDs(dir string) (*folder, error) {
 			continue
 		}
 		id := canonical(base)
-		if err := checkID(id); err != nil {
+		if err := regular.CheckID(id); err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, e.Name()), err)
 		}
 		if f.path[id] != "" {

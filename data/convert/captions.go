@@ -1,8 +1,6 @@
 package convert
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/regular"
 )
@@ -246,11 +245,8 @@ func readCaptioned(name, idKey string) ([]captioned, error) {
 		return nil, fmt.Errorf("%s: %w: %d bytes; expected captions and splits of at most %d", name, regular.ErrLarge,
 			size, maxCaptionFile)
 	}
-	in := bufio.NewReader(f)
-	if b, _ := in.Peek(len(byteOrderMark)); bytes.Equal(b, byteOrderMark) {
-		in.Discard(len(b))
-	}
-	r := &captionReader{dec: json.NewDecoder(in), idKey: idKey, byID: map[string]int{}, videos: map[string][]string{}}
+	r := &captionReader{dec: json.NewDecoder(jsontext.Reader(f)), idKey: idKey, byID: map[string]int{},
+		videos: map[string][]string{}}
 	err = r.file()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file ends within its JSON object: it is cut off")
@@ -363,7 +359,7 @@ func (r *captionReader) image(o map[string]json.RawMessage) error {
 		return fmt.Errorf("image %d has no %s, found the keys %s", n, r.idKey, strings.Join(slices.Sorted(maps.Keys(o)),
 			", "))
 	}
-	if err := checkID(im.id); err != nil {
+	if err := regular.CheckID(im.id); err != nil {
 		return fmt.Errorf("image %d: %w", n, err)
 	}
 	if other, twice := r.byID[canonical(im.id)]; twice {
@@ -373,7 +369,7 @@ func (r *captionReader) image(o map[string]json.RawMessage) error {
 	r.byID[canonical(im.id)] = n
 	if raw, ok := o["sentences"]; ok {
 		var sentences []sentence
-		if err := json.Unmarshal(raw, &sentences); err != nil {
+		if err := jsontext.Unmarshal(raw, &sentences); err != nil {
 			return fmt.Errorf("image %d (%s): sentences: %w", n, im.id, err)
 		}
 		im.captions = []string{}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"vsetrain/internal/files/regular"
 )
@@ -31,17 +29,6 @@ func canonical(id string) string {
 	return "0"
 }
 
-// checkID returns an error for what cannot be a line of an ids file.
-func checkID(id string) error {
-	switch {
-	case id == "":
-		return fmt.Errorf("expected an image id, found nothing")
-	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
-		return fmt.Errorf("expected an image id without control characters in UTF-8, found %q", clip(id))
-	}
-	return nil
-}
-
 // maxIDs bounds an ids file in bytes.
 const maxIDs = 1 << 30
 
@@ -54,7 +41,7 @@ func readIDs(path string, distinct bool) (*idList, error) {
 	}
 	l := &idList{path: path}
 	blank, n, at := 0, 0, map[string]int{}
-	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+	for line := range strings.Lines(text) {
 		n++
 		id := canonical(line)
 		if id == "" {
@@ -64,7 +51,7 @@ func readIDs(path string, distinct bool) (*idList, error) {
 		if blank > 0 {
 			return nil, fmt.Errorf("%s:%d: expected an image id, found a blank line; remove it", path, blank)
 		}
-		if err := checkID(id); err != nil {
+		if err := regular.CheckID(id); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 		if last := len(l.ids) - 1; !distinct || last < 0 || l.ids[last] != id {

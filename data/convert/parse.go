@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"vsetrain/internal/files/elements"
+	"vsetrain/internal/files/regular"
 )
 
 // floatTypes are the types that arrays may have, by the bytes of a value, under their names in package elements.
@@ -33,7 +34,7 @@ func (p *parser) begin(rec []byte) (id string, err error) {
 	}
 	if at := p.columns.at[colID]; at < len(p.fields) {
 		id = canonical(string(pythonBytes(p.fields[at])))
-		if err := checkID(id); err != nil {
+		if err := regular.CheckID(id); err != nil {
 			return "", fmt.Errorf("field %d: %w", at+1, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/files/regular"
 )
 
@@ -86,15 +87,17 @@ func (v *WordPiece) readNormalizer(dir string) (n Normalizer, err error) {
 // BERT's.
 func (says *letters) complete(path string, needed bool) error {
 	type normalizer struct {
-		Type    string
+		Type    string       `json:"type"`
 		Lower   *bool        `json:"lowercase"`
 		Strip   *bool        `json:"strip_accents"`
 		Chinese *bool        `json:"handle_chinese_chars"`
 		List    []normalizer `json:"normalizers"`
 	}
 	var f struct {
-		Model      struct{ Type string }
-		Normalizer *normalizer
+		Model struct {
+			Type string `json:"type"`
+		} `json:"model"`
+		Normalizer *normalizer `json:"normalizer"`
 	}
 	there, err := readJSON(path, &f)
 	if err != nil || !there && !needed {
@@ -130,7 +133,7 @@ func readJSON(path string, v any) (bool, error) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(b, v)
+		err = jsontext.Unmarshal(b, v)
 	}
 	if err != nil {
 		return false, regular.Explain(fmt.Errorf("%s: %w", path, err), path, regular.JSON)

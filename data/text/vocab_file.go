@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"vsetrain/internal/files/integrity"
+	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/files/pickle"
 	"vsetrain/internal/files/regular"
 )
@@ -61,7 +62,7 @@ func loadVocabulary(path string) (*Vocabulary, error) {
 
 // decodeVocab reads a vocabulary in JSON.
 func decodeVocab(b []byte) (*Vocabulary, error) {
-	d := json.NewDecoder(bytes.NewReader(b))
+	d := json.NewDecoder(jsontext.Reader(bytes.NewReader(b)))
 	d.UseNumber()
 	value, err := decodeJSON(d, 0)
 	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
@@ -73,8 +74,7 @@ func decodeVocab(b []byte) (*Vocabulary, error) {
 	return vocabularyOf(value)
 }
 
-// decodeJSON reads a value of JSON as the pickle of the same value is read. A key that stands twice is an error, which
-// package json would overlook.
+// decodeJSON reads a value of JSON as the pickle of the same value is read. A number without a fraction is an int.
 func decodeJSON(d *json.Decoder, depth int) (any, error) {
 	const deepest = 8
 	t, err := d.Token()
@@ -86,7 +86,11 @@ func decodeJSON(d *json.Decoder, depth int) (any, error) {
 		if n, err := v.Int64(); err == nil {
 			return n, nil
 		}
-		return v.Float64()
+		f, err := v.Float64()
+		if n := int64(f); float64(n) == f && n < 1<<53 && n > -1<<53 {
+			return n, err
+		}
+		return f, err
 	case json.Delim:
 		list, dict := &pickle.List{}, &pickle.Dict{}
 		for d.More() {
@@ -94,9 +98,6 @@ func decodeJSON(d *json.Decoder, depth int) (any, error) {
 			if v == '{' {
 				if key, err = d.Token(); err != nil {
 					return nil, err
-				}
-				if _, twice := dict.Get(key); twice {
-					return nil, fmt.Errorf("%q stands twice", key)
 				}
 			}
 			x, err := decodeJSON(d, depth+1)

@@ -38,7 +38,10 @@ func LoadWordPiece(path string) (*WordPiece, error) {
 	if err != nil {
 		return nil, fmt.Errorf("word pieces: %w; vocab.txt belongs to the BERT weights", err)
 	}
-	v, err := decodeWordPiece(b)
+	var v *WordPiece
+	if b, err = regular.UTF8(b); err == nil {
+		v, err = decodeWordPiece(b)
+	}
 	if err == nil {
 		v.Normalizer, err = v.readNormalizer(filepath.Dir(path))
 	}

@@ -271,7 +271,7 @@ func TestNormalizerOfAFolder(t *testing.T) {
 		`{"never_split": ["[X]"]}`:                       "never_split",
 		`{"do_lower_case": "no"}`:                        "do_lower_case",
 		`{"tokenizer_class": "PreTrainedTokenizerFast"}`: `model type ""; expected WordPiece`,
-		`{`: "unexpected end",
+		`{`: "ends within",
 	} {
 		dir := try.Files(t, map[string]string{"vocab.txt": tinyPieces, TokenizerConfig: file})
 		try.Refuses(LoadWordPiece(filepath.Join(dir, "vocab.txt")))(t, TokenizerConfig[:9], want)

@@ -121,6 +121,9 @@ func (r *vectorReader) lines(path string, take func(line []byte, number int) err
 			return n, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 		r.hash.Write(line)
+		if n == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // byte order mark
+		}
 		if err := take(bytes.TrimRight(line, " \t\r\n"), n); err != nil {
 			return n, fmt.Errorf("%s:%d: %w", path, n, err)
 		}

@@ -13,7 +13,7 @@ import (
 // Decode it so again, or hand it to `kubectl apply --dry-run=server --validate=strict`, where it has to change.
 func TestManifest(t *testing.T) {
 	got := try.Get(Pods{
-		Name:          "My_Run.x",
+		Dir:           "runs/My_Run.x",
 		Namespace:     "team-a",
 		Image:         "registry.example/vsetrain:1",
 		Args:          []string{"train", "--config", "demo"},
@@ -39,11 +39,12 @@ func TestManifest(t *testing.T) {
 
 // A script is one that bash reads, and each line for sbatch is an option of it.
 func TestScript(t *testing.T) {
-	s := Steps{Name: "a%b", WorkDir: "/w o", Program: "/bin/vse train", Args: []string{"train", "it's"}, Nodes: 2,
+	s := try.Get(Steps{Name: "a%b", WorkDir: "/w o", Program: "/bin/vse train", Args: []string{"train", "it's"},
+		Nodes:   2,
 		PerNode: 4, CPUs: 3, GPUs: 4, Time: "1:00:00", Options: []string{"--partition=gpu"},
 		Setup:    []string{"module load mpich"},
-		Requeues: 5, TokenVariable: "TOKEN"}.Script()
-	for _, want := range []string{`--job-name="vsetrain-a%%b"`, "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=3",
+		Requeues: 5, TokenVariable: "TOKEN"}.Script())(t)
+	for _, want := range []string{`--job-name="vsetrain-a%b"`, "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=3",
 		"--gpus-per-node=4", `--time="1:00:00"`, "--requeue", "--signal=USR1@120", "--partition=gpu",
 		`--output="/w o/slurm-%j.log"`} {
 		if !strings.Contains(s, "\n#SBATCH "+want+"\n") {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -57,6 +56,7 @@ type (
 		RestartPolicy                 string      `yaml:"restartPolicy"`
 		ServiceAccountName            string      `yaml:"serviceAccountName,omitempty"`
 		Subdomain                     string      `yaml:"subdomain,omitempty"`
+		EnableServiceLinks            bool        `yaml:"enableServiceLinks"` // no variables of other services
 		TerminationGracePeriodSeconds int         `yaml:"terminationGracePeriodSeconds"`
 		Containers                    []container `yaml:"containers"`
 		Volumes                       []volume    `yaml:"volumes,omitempty"`
@@ -122,13 +122,16 @@ const containerName = "worker"
 
 // Pods are the pods of an Indexed Job, which differ in their index alone.
 type Pods struct {
-	Name, Namespace       string // Name becomes one of small letters, digits and hyphens
+	Dir                   string // of the run or sweep as its user names it, with slashes; the job is called after it
+	Sweep                 bool
+	Namespace             string
 	Image, WorkingDir     string // WorkingDir is Mount where it is empty
 	Args                  []string
-	CPU, Memory, GPUs     string // quantities; GPUs may be empty
-	Volume, Mount         string // a PersistentVolumeClaim, which may be empty, and where pods see it
-	ServiceAccount        string // may be empty
-	Tasks, Parallelism    int    // Parallelism is Tasks where it is 0
+	Indices               []string // flags that take the number of the pod
+	CPU, Memory, GPUs     string   // quantities; GPUs may be empty
+	Volume, Mount         string   // a PersistentVolumeClaim, which may be empty, and where pods see it
+	ServiceAccount        string   // may be empty
+	Tasks, Parallelism    int      // Parallelism is Tasks where it is 0
 	Retries, GraceSeconds int
 	Interrupted           int    // the exit code of a pod that is to be started again
 	Together              bool   // one that fails ends all, and pods find each other by name
@@ -146,10 +149,26 @@ func (p Pods) Manifest() ([]byte, error) {
 	if p.WorkingDir == "" && p.Volume != "" {
 		p.WorkingDir = p.Mount
 	}
-	name := label("vsetrain-" + p.Name)
+	if err := plain(append(p.Args, p.Dir, p.Namespace, p.Image, p.WorkingDir, p.CPU, p.Memory, p.GPUs, p.Volume,
+		p.Mount,
+		p.ServiceAccount)...); err != nil {
+		return nil, err
+	}
+	kind := ""
+	if p.Sweep {
+		kind = sweepKind
+	}
+	name := jobName(kind, p.Dir)
+	var args []string
+	for _, a := range p.Args {
+		args = append(args, Literal(a))
+	}
+	for _, flag := range p.Indices {
+		args = append(args, flag, "$(JOB_COMPLETION_INDEX)")
+	}
 	labels := map[string]string{"app.kubernetes.io/name": "vsetrain", "app.kubernetes.io/instance": name}
 	meta := metadata{Name: name, Namespace: p.Namespace, Labels: labels}
-	c := container{Name: containerName, Image: p.Image, Command: []string{"vsetrain"}, Args: p.Args,
+	c := container{Name: containerName, Image: p.Image, Command: []string{"vsetrain"}, Args: args,
 		WorkingDir: p.WorkingDir,
 		Resources: resources{Requests: map[string]string{"cpu": p.CPU, "memory": p.Memory},
 			Limits: map[string]string{"memory": p.Memory}}}
@@ -197,15 +216,4 @@ func (p Pods) Manifest() ([]byte, error) {
 		}
 	}
 	return b.Bytes(), enc.Close()
-}
-
-// label makes a name of small letters, digits and hyphens, at most 50 characters.
-func label(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(s))
-	return strings.Trim(s[:min(len(s), 50)], "-")
 }

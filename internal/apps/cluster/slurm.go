@@ -2,25 +2,8 @@ package cluster
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 )
-
-// Shell quotes a word for sh.
-func Shell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// Option quotes a value of an #SBATCH line; % begins a pattern there.
-func Option(s string) string { return `"` + strings.ReplaceAll(s, "%", "%%") + `"` }
-
-// Comment keeps a text on the line of a comment.
-func Comment(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' {
-			return '?'
-		}
-		return r
-	}, s)
-}
 
 // Requeue is the end of a script whose step was started in the background: it waits for the step, and puts the task, a
 // number of a job in the words of sh, back into the queue where the step was interrupted (75) or killed, so many times.
@@ -59,32 +42,38 @@ type Steps struct {
 }
 
 // Script writes the script of the job. When its time is nearly up, or a node is needed, Slurm signals the processes;
-// they save the run and end with 75, and the job is put back into the queue. One that fails ends all.
-func (s Steps) Script() string {
+// they save the run and end with 75, and the job is put back into the queue. One that fails ends all. A name that
+// sbatch
+// cannot read is an error.
+func (s Steps) Script() (string, error) {
+	var d Directives
+	d.Add("job-name", "vsetrain-"+s.Name)
+	d.Option(fmt.Sprintf("--nodes=%d", s.Nodes))
+	d.Option(fmt.Sprintf("--ntasks-per-node=%d", s.PerNode))
+	d.Option(fmt.Sprintf("--cpus-per-task=%d", s.CPUs))
+	gpus := ""
+	if s.GPUs > 0 {
+		d.Option(fmt.Sprintf("--gpus-per-node=%d", s.GPUs))
+		gpus = " --gpu-bind=none" // a process that sees one GPU alone cannot copy to the others
+	}
+	d.Add("time", s.Time)
+	d.Option("--requeue")
+	d.Option("--open-mode=append")
+	d.Output(s.WorkDir, "slurm-%j.log")
+	d.Add("chdir", s.WorkDir)
+	d.Option("--signal=USR1@120")
+	for _, o := range s.Options {
+		d.Option(o)
+	}
+	lines, err := d.Lines()
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	add("#!/bin/bash")
 	add("# A training on %d x %d processes; written by vsetrain launch slurm.", s.Nodes, s.PerNode)
-	add("#SBATCH --job-name=%s", Option("vsetrain-"+s.Name))
-	add("#SBATCH --nodes=%d", s.Nodes)
-	add("#SBATCH --ntasks-per-node=%d", s.PerNode)
-	add("#SBATCH --cpus-per-task=%d", s.CPUs)
-	gpus := ""
-	if s.GPUs > 0 {
-		add("#SBATCH --gpus-per-node=%d", s.GPUs)
-		gpus = " --gpu-bind=none" // a process that sees one GPU alone cannot copy to the others
-	}
-	if s.Time != "" {
-		add("#SBATCH --time=%s", Option(s.Time))
-	}
-	add("#SBATCH --requeue")
-	add("#SBATCH --open-mode=append")
-	add("#SBATCH --output=%s", strings.TrimSuffix(Option(filepath.Join(s.WorkDir, "slurm")), `"`)+`-%j.log"`)
-	add("#SBATCH --chdir=%s", Option(s.WorkDir))
-	add("#SBATCH --signal=USR1@120")
-	for _, o := range s.Options {
-		add("#SBATCH %s", o)
-	}
+	b.WriteString(lines)
 	add("set -u")
 	for _, line := range s.Setup {
 		add("%s", line)
@@ -100,5 +89,5 @@ func (s Steps) Script() string {
 	add(`export GOMAXPROCS="${GOMAXPROCS:-$cpus}"`)
 	add(`srun --mpi=none --kill-on-bad-exit=1%s --cpus-per-task="$cpus" %s &`, gpus, strings.Join(words, " "))
 	b.WriteString(Requeue("$SLURM_JOB_ID", s.Requeues))
-	return b.String()
+	return b.String(), nil
 }

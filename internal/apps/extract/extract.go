@@ -76,8 +76,9 @@ func (r *Request) readIDs() (ids []string, others Others, err error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
 	for i, id := range lines {
-		if lines[i] = strings.TrimSpace(id); lines[i] == "" {
-			return nil, nil, fmt.Errorf("%s:%d: an empty line; expected an image id", r.IDs, i+1)
+		lines[i] = strings.TrimSpace(id)
+		if err := regular.CheckID(lines[i]); err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: %w", r.IDs, i+1, err)
 		}
 	}
 	return lines, nil, nil
@@ -101,8 +102,15 @@ func listPictures(dir string) (ids []string, others Others, err error) {
 			return nil
 		}
 		name, err := filepath.Rel(dir, path)
-		ids = append(ids, filepath.ToSlash(name))
-		return err
+		if err != nil {
+			return err
+		}
+		id := filepath.ToSlash(name)
+		if err := regular.CheckID(id); err != nil {
+			return fmt.Errorf("the name of a picture is its id: %w", err)
+		}
+		ids = append(ids, id)
+		return nil
 	})
 	slices.Sort(ids)
 	if err == nil && len(ids) == 0 {

@@ -1,11 +1,12 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/files/csvfile"
 )
 
 // Markdown returns the table as GitHub's Markdown: a heading, the table, the notes.
@@ -120,7 +121,7 @@ func (t *Table) CSV() string {
 		}
 	}
 	var b strings.Builder
-	w := csv.NewWriter(&b)
+	w := csvfile.NewWriter(&b)
 	var head []string
 	for i, h := range t.Heads {
 		name := strings.TrimSpace(h.Over + " " + h.Name)

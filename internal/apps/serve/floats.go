@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"vsetrain/internal/files/jsontext"
 )
 
 // FloatArray is numbers as a JSON list, or as a string: the bytes of float32 values, little-endian, in base64.
@@ -44,7 +46,7 @@ func (f *FloatArray) UnmarshalJSON(b []byte) error {
 			return errors.New("expected a list of numbers, or float32 values in base64")
 		}
 		if err := json.Unmarshal(b, &f.Values); err != nil {
-			return fmt.Errorf("expected a list of numbers of float32: %w", explain(err))
+			return fmt.Errorf("expected a list of numbers of float32: %w", jsontext.Explain(err, b))
 		}
 		if len(f.Values) == 0 {
 			return errors.New("expected numbers, found none")

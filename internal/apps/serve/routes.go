@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/run/trained"
 	"vsetrain/internal/system/options"
 )
@@ -248,32 +250,24 @@ func (c *call) decode(to any) error {
 		return &failure{status: http.StatusUnsupportedMediaType, code: "media_type",
 			message: "expected the header Content-Type: application/json"}
 	}
-	in := json.NewDecoder(c.Body)
-	in.DisallowUnknownFields()
-	var object json.RawMessage
-	err := in.Decode(&object)
-	if err == nil {
-		if _, err = in.Token(); err == nil {
-			err = errors.New("more after the object")
-		} else if errors.Is(err, io.EOF) {
-			err = nil
-		}
+	b, err := io.ReadAll(c.Body)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		if object[0] != '{' {
-			return badRequest("expected a JSON object")
-		}
-		strict := json.NewDecoder(strings.NewReader(string(object)))
-		strict.DisallowUnknownFields()
-		err = strict.Decode(to)
+	if start := bytes.TrimLeft(b, "\ufeff \t\r\n"); len(start) > 0 && start[0] != '{' && json.Valid(start) {
+		return badRequest("expected a JSON object")
 	}
-	if err == nil {
-		return nil
+	err = jsontext.UnmarshalKnown(b, to)
+	if unknown, ok := errors.AsType[*jsontext.UnknownKeyError](err); ok {
+		return badRequest("the body: %s", unknownKey(unknown.Key, reflect.TypeOf(to).Elem()))
 	}
-	if _, key, ok := strings.Cut(err.Error(), "unknown field "); ok {
-		return badRequest("the body: %s", unknownKey(strings.Trim(key, `"`), reflect.TypeOf(to).Elem()))
+	if errors.Is(err, jsontext.ErrCut) {
+		return badRequest("the body ends within its object")
 	}
-	return badRequest("the body: %v", explain(err))
+	if err != nil {
+		return badRequest("the body: %v", err)
+	}
+	return nil
 }
 
 // unknownKey says what to write instead of a key that a body does not have.
@@ -288,15 +282,4 @@ func unknownKey(key string, body reflect.Type) string {
 		text += "; did you mean " + near + "?"
 	}
 	return text
-}
-
-// explain puts errors of encoding/json into words without names of Go.
-func explain(err error) error {
-	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		if kind.Field == "" {
-			return fmt.Errorf("a %s does not fit", kind.Value)
-		}
-		return fmt.Errorf("%s: a %s does not fit", kind.Field, kind.Value)
-	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -111,6 +111,9 @@ func (r *reader) fill(path string, a *Axis, values, choices []*yaml.Node, linear
 		}
 		a.Ordered = a.Ordered && !slices.ContainsFunc(a.Values, func(v Value) bool { return math.IsNaN(v.Number) })
 	}
+	for i, v := range a.Values {
+		a.Values[i].canonical = config.Canonical(a.Param, v.Text)
+	}
 	if a.Param == "" {
 		return
 	}
@@ -131,10 +134,8 @@ func (r *reader) value(path string, a *Axis, n *yaml.Node) Value {
 	if a.Param != "" {
 		v := Value{Text: inline(n), Number: math.NaN(),
 			Settings: []config.Setting{{Key: a.Param, Value: n, KeyAt: r.at(n), At: r.at(n)}}}
-		if n.Tag == "!!float" || n.Tag == "!!int" {
-			if x, err := strconv.ParseFloat(n.Value, 64); err == nil {
-				v.Number = x
-			}
+		if x, err := config.Float(n); err == nil {
+			v.Number = x
 		}
 		return v
 	}
@@ -230,25 +231,24 @@ func (r *reader) when(path string, n *yaml.Node, earlier []Axis) (out []Conditio
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
-		items := v.Content
-		if v.Kind == yaml.ScalarNode {
-			items = []*yaml.Node{v}
-		}
 		c := Condition{Key: k.Value}
-		for _, item := range items {
-			c.Values = append(c.Values, inline(item))
-		}
-		var known []string
-		var texts []string
-		interval := false
+		var known, texts, has []string
+		interval, param := false, ""
 		for _, e := range earlier {
 			known = append(known, e.Key())
 			if e.Key() == c.Key {
-				interval = interval || e.Continuous()
+				param, interval = e.Param, interval || e.Continuous()
 				for _, x := range e.Values {
-					texts = append(texts, x.Text)
+					texts, has = append(texts, x.Text), append(has, x.canonical)
 				}
 			}
+		}
+		items := v.Content
+		if v.Kind == yaml.ScalarNode || slices.Contains(has, config.Canonical(param, inline(v))) { // a list is a value
+			items = []*yaml.Node{v}
+		}
+		for _, item := range items {
+			c.Values = append(c.Values, config.Canonical(param, inline(item)))
 		}
 		switch {
 		case !slices.Contains(known, c.Key):
@@ -257,8 +257,9 @@ func (r *reader) when(path string, n *yaml.Node, earlier []Axis) (out []Conditio
 			r.add(k, path, "%s is an interval; conditions need an axis with a list of values", c.Key)
 		default:
 			for j, text := range c.Values {
-				if !slices.Contains(texts, text) {
-					r.add(items[j], path, "%s never is %s; it has %s", c.Key, text, strings.Join(texts, ", "))
+				if !slices.Contains(has, text) {
+					r.add(items[j], path, "%s never is %s; it has %s", c.Key, inline(items[j]), strings.Join(texts,
+						", "))
 				}
 			}
 		}

@@ -3,7 +3,6 @@ package sweep
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -110,9 +109,10 @@ func (r *reader) text(out *string, words ...string) func(string, *yaml.Node, *ya
 // whole decodes a whole number in a range.
 func (r *reader) whole(out *int, lo, hi int) func(string, *yaml.Node, *yaml.Node) {
 	return func(path string, _, v *yaml.Node) {
-		n, err := strconv.Atoi(v.Value)
-		if v.Kind != yaml.ScalarNode || v.Tag != "!!int" || err != nil || n < lo || n > hi {
-			r.add(v, path, "expected a whole number in [%d, %d], found %s", lo, hi, config.Describe(v))
+		n, err := config.Int(v)
+		if err != nil || n < lo || n > hi {
+			r.add(v, path, "expected a whole number in [%d, %d], found %s%s", lo, hi, config.Describe(v),
+				config.Doubt(v))
 			return
 		}
 		*out = n
@@ -122,9 +122,9 @@ func (r *reader) whole(out *int, lo, hi int) func(string, *yaml.Node, *yaml.Node
 // number decodes a finite number.
 func (r *reader) number(out *float64) func(string, *yaml.Node, *yaml.Node) {
 	return func(path string, _, v *yaml.Node) {
-		var x float64
-		if v.Kind != yaml.ScalarNode || v.Tag != "!!float" && v.Tag != "!!int" || v.Decode(&x) != nil || x-x != 0 {
-			r.add(v, path, "expected a finite number, found %s", config.Describe(v))
+		x, err := config.Float(v)
+		if err != nil {
+			r.add(v, path, "expected a finite number, found %s%s", config.Describe(v), config.Doubt(v))
 			return
 		}
 		*out = x

@@ -77,12 +77,14 @@ type Value struct {
 	Text     string           // as tables and points show it
 	Number   float64          // of an ordered axis
 	Settings []config.Setting // what it sets; the value of Param, or the bundle of a named choice
+
+	canonical string // equal values have one, however they are spelt; "" on an interval
 }
 
 // Condition lets an axis exist only where an earlier axis has one of some values.
 type Condition struct {
 	Key    string
-	Values []string
+	Values []string // canonical
 }
 
 // Launcher says where the trials run.

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"errors"
-	"path"
 	"strings"
 
 	"vsetrain/internal/apps/cluster"
@@ -14,16 +13,18 @@ func (p *Plan) Manifest(at Location, tasks int) ([]byte, error) {
 	if k.Image == "" {
 		return nil, errors.New("the launcher needs launcher.kubernetes.image, a container image with vsetrain")
 	}
-	args := []string{"sweep", "worker", "--config", at.File, "--dir", at.Dir, "--job", "$(JOB_COMPLETION_INDEX)"}
+	indices := []string{"--job"}
 	if p.Indexed() {
-		args = append(args, "--index", "$(JOB_COMPLETION_INDEX)")
+		indices = append(indices, "--index")
 	}
 	return cluster.Pods{
-		Name:           path.Base(strings.ReplaceAll(at.Dir, `\`, "/")),
+		Dir:            strings.ReplaceAll(at.Dir, `\`, "/"),
+		Sweep:          true,
 		Namespace:      k.Namespace,
 		Image:          k.Image,
 		WorkingDir:     k.WorkingDir,
-		Args:           args,
+		Args:           []string{"sweep", "worker", "--config", at.File, "--dir", at.Dir},
+		Indices:        indices,
 		CPU:            k.CPU,
 		Memory:         k.Memory,
 		GPUs:           p.Def.Launch.taskGPUs(k.GPUs),

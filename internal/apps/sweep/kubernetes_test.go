@@ -44,7 +44,7 @@ func TestGPUsOfTasks(t *testing.T) {
 		t.Errorf("%v\n%s", err, b)
 	}
 	const option = "#SBATCH --gpus-per-task=\"2\"\n"
-	if script := p.JobScript(Location{}, []int{0, 1}); !strings.Contains(script, option) {
+	if script := try.Get(p.JobScript(Location{}, []int{0, 1}))(t); !strings.Contains(script, option) {
 		t.Errorf("no %s in\n%s", option, script)
 	}
 }

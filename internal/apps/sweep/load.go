@@ -84,6 +84,10 @@ func define(file string, top *yaml.Node, err error) (*Definition, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
+	var bad error
+	if d.Dir, bad = config.ExpandHome(d.Dir); bad != nil {
+		return nil, config.Mistakef("%s: dir: %w", file, bad)
+	}
 	if d.Dir == "" {
 		name := filepath.Base(file)
 		d.Dir = filepath.Join("sweeps", strings.TrimSuffix(name, filepath.Ext(name)))
@@ -171,9 +175,9 @@ func (r *reader) flatten(prefix string, n *yaml.Node) (out []config.Setting) {
 
 func (r *reader) seed(out *uint64) func(string, *yaml.Node, *yaml.Node) {
 	return func(path string, _, v *yaml.Node) {
-		n, err := strconv.ParseUint(v.Value, 10, 64)
-		if v.Kind != yaml.ScalarNode || v.Tag != "!!int" || err != nil {
-			r.add(v, path, "expected a whole number >= 0, found %s", config.Describe(v))
+		n, err := config.Uint(v)
+		if err != nil {
+			r.add(v, path, "expected a whole number >= 0, found %s%s", config.Describe(v), config.Doubt(v))
 			return
 		}
 		*out = n

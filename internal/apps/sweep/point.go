@@ -89,7 +89,9 @@ func (p Point) MarshalJSON() ([]byte, error) {
 // holds reports whether the axis exists after the choices made so far.
 func (a *Axis) holds(p Point) bool {
 	for _, c := range a.When {
-		if !slices.Contains(c.Values, p.Text(c.Key)) {
+		if !slices.ContainsFunc(p, func(earlier Choice) bool {
+			return earlier.Key == c.Key && slices.Contains(c.Values, earlier.Value.canonical)
+		}) {
 			return false
 		}
 	}
@@ -187,7 +189,9 @@ func (d *Definition) parse(b []byte) (Point, error) {
 			if x, err := strconv.ParseFloat(text, 64); err == nil && x >= a.From && x <= a.To {
 				return numberSetting(a, x)
 			}
-		} else if i := slices.IndexFunc(a.Values, func(v Value) bool { return v.Text == text }); ok && i >= 0 {
+		} else if i := slices.IndexFunc(a.Values, func(v Value) bool {
+			return v.canonical == config.Canonical(a.Param, text)
+		}); ok && i >= 0 {
 			return a.Values[i]
 		}
 		missing = fmt.Errorf("the axis %s has no value %q any more", a.Key(), text)

@@ -75,31 +75,34 @@ func ranges(n []int) string {
 // JobScript writes the script of a job array. The worker is a step of its own. When a task's time is nearly up, Slurm
 // signals the script, the worker saves its trial and ends with 75, and the task is put back into the queue; so it is
 // when the step was killed. Slurm itself queues the tasks of a node that failed.
-func (p *Plan) JobScript(at Location, indices []int) string {
+func (p *Plan) JobScript(at Location, indices []int) (string, error) {
 	s := p.Def.Launch.Slurm
 	s.GPUs = p.Def.Launch.taskGPUs(s.GPUs)
-	logs := filepath.Join(at.Dir, "slurm")
-	var b strings.Builder
-	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	array := ranges(indices)
 	if s.Throttle > 0 {
 		array += fmt.Sprintf("%%%d", s.Throttle)
 	}
+	var d cluster.Directives
+	d.Add("job-name", "vsetrain-"+filepath.Base(at.Dir))
+	d.Option("--array=" + array)
+	d.Option("--requeue")
+	d.Option("--open-mode=append")
+	d.Output(filepath.Join(at.Dir, "slurm"), "%A_%a.log")
+	d.Add("chdir", at.WorkDir)
+	d.Option("--ntasks=1")
+	d.Option(fmt.Sprintf("--cpus-per-task=%d", s.CPUs))
+	d.Option(fmt.Sprintf("--signal=B:USR1@%d", s.SignalSeconds))
+	s.options(&d)
+	lines, err := d.Lines()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	add("#!/bin/bash")
 	add("# A worker of the sweep %s for each task; written by vsetrain sweep run.",
 		cluster.Comment(filepath.Base(at.File)))
-	add("#SBATCH --job-name=%s", cluster.Option("vsetrain-"+filepath.Base(at.Dir)))
-	add("#SBATCH --array=%s", array)
-	add("#SBATCH --requeue")
-	add("#SBATCH --open-mode=append")
-	add("#SBATCH --output=%s", strings.TrimSuffix(cluster.Option(logs), `"`)+`/%A_%a.log"`)
-	add("#SBATCH --chdir=%s", cluster.Option(at.WorkDir))
-	add("#SBATCH --ntasks=1")
-	add("#SBATCH --cpus-per-task=%d", s.CPUs)
-	add("#SBATCH --signal=B:USR1@%d", s.SignalSeconds)
-	for _, o := range s.options() {
-		add("#SBATCH %s", o)
-	}
+	b.WriteString(lines)
 	add("set -u")
 	for _, line := range s.Setup {
 		add("%s", line)
@@ -113,38 +116,39 @@ func (p *Plan) JobScript(at Location, indices []int) string {
 	add(`task="${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"`)
 	add(`srun --mpi=none --ntasks=1 --cpus-per-task=%d %s &`, s.CPUs, strings.Join(worker, " "))
 	b.WriteString(cluster.Requeue("$task", s.Requeues))
-	return b.String()
+	return b.String(), nil
 }
 
-// options returns the #SBATCH options of the resources.
-func (s *Slurm) options() (out []string) {
-	for _, o := range []struct{ name, value string }{{"partition", s.Partition}, {"account", s.Account}, {"qos", s.QOS},
-		{"time", s.Time},
-		{"mem", s.Memory}, {"gpus-per-task", s.GPUs}, {"constraint", s.Constraint}} {
-		if o.value != "" {
-			out = append(out, "--"+o.name+"="+cluster.Option(o.value))
-		}
+// options adds the options of the resources.
+func (s *Slurm) options(d *cluster.Directives) {
+	d.Add("partition", s.Partition)
+	d.Add("account", s.Account)
+	d.Add("qos", s.QOS)
+	d.Add("time", s.Time)
+	d.Add("mem", s.Memory)
+	d.Add("gpus-per-task", s.GPUs)
+	d.Add("constraint", s.Constraint)
+	for _, o := range s.Extra {
+		d.Option(o)
 	}
-	return append(out, s.Extra...)
 }
 
 // CollectScript writes the script of the job that collects after the array.
-func (p *Plan) CollectScript(at Location) string {
+func (p *Plan) CollectScript(at Location) (string, error) {
 	s := p.Def.Launch.Slurm
 	s.GPUs, s.Memory, s.Time = "", "", ""
-	var b strings.Builder
-	fmt.Fprintf(&b, "#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n#SBATCH "+
-		"--job-name=%s\n#SBATCH --output=%s\n#SBATCH --chdir=%s\n#SBATCH --ntasks=1\n",
-		cluster.Option("vsetrain-collect-"+filepath.Base(at.Dir)),
-		cluster.Option(filepath.Join(at.Dir, "slurm", "collect.log")),
-		cluster.Option(at.WorkDir))
-	for _, o := range s.options() {
-		fmt.Fprintf(&b, "#SBATCH %s\n", o)
+	var d cluster.Directives
+	d.Add("job-name", "vsetrain-collect-"+filepath.Base(at.Dir))
+	d.Output(filepath.Join(at.Dir, "slurm"), "collect.log")
+	d.Add("chdir", at.WorkDir)
+	d.Option("--ntasks=1")
+	s.options(&d)
+	lines, err := d.Lines()
+	if err != nil {
+		return "", err
 	}
-	for _, line := range s.Setup {
-		fmt.Fprintln(&b, line)
-	}
-	fmt.Fprintf(&b, "exec %s sweep collect --config %s --dir %s\n", cluster.Shell(at.Program),
-		cluster.Shell(at.File), cluster.Shell(at.Dir))
-	return b.String()
+	return fmt.Sprintf("#!/bin/bash\n# Tables and plots of the sweep; written by vsetrain sweep run.\n%s%sexec %s "+
+		"sweep "+
+		"collect --config %s --dir %s\n", lines, strings.Join(append(s.Setup, ""), "\n"), cluster.Shell(at.Program),
+		cluster.Shell(at.File), cluster.Shell(at.Dir)), nil
 }

@@ -1,13 +1,14 @@
 package sweep
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
+
+	"vsetrain/internal/files/csvfile"
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/atomicfile"
@@ -53,7 +54,7 @@ func (c *Collection) Write(d *Definition, dir string) (files []string, err error
 
 // csv writes a line for each seed of each point, the best point first.
 func (c *Collection) csv(d *Definition, w io.Writer) error {
-	out := csv.NewWriter(w)
+	out := csvfile.NewWriter(w)
 	keys := d.Keys()
 	head := append([]string{"point", "trial", "seed", "epochs"}, keys...)
 	if err := out.Write(append(head, c.Metric, "best_epoch", "mean", "std", "rank")); err != nil {

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/system/options"
 )
 
 // splitPictures are the picture files of a split's images.
@@ -72,7 +72,7 @@ func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
 		return
 	}
 	defer release()
-	i, err := strconv.Atoi(q.Get("i"))
+	i, err := options.ParseInt(q.Get("i"))
 	if err != nil || i < 0 || i >= b.index.Info().Images {
 		http.NotFound(w, hr)
 		return

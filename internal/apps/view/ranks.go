@@ -9,6 +9,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/system/options"
 )
 
 // pageSize is the number of queries or mistakes on a page.
@@ -103,7 +104,7 @@ type paging struct {
 
 // paging finds the page that is asked for; url is the address of page n.
 func (r *request) paging(total, size int, url func(n int) string) paging {
-	n, _ := strconv.Atoi(r.q.Get("page"))
+	n, _ := options.ParseInt(r.q.Get("page"))
 	n = max(0, min(n, (total-1)/size))
 	p := paging{Total: total, From: n * size, To: min(total, (n+1)*size)}
 	if n > 0 {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/system/options"
 )
 
 // picked is the network and split that retrieval pages work with, and what the choice offers.
@@ -207,7 +207,7 @@ func isSplit(name string) bool {
 
 // whole reads a parameter that is a whole number in [0, below).
 func (r *request) whole(name string, below int) (int, error) {
-	i, err := strconv.Atoi(r.q.Get(name))
+	i, err := options.ParseInt(r.q.Get(name))
 	if err != nil || i < 0 || i >= below {
 		return 0, &badRequest{fmt.Sprintf("%s: expected a whole number from 0 to %d, found %q", name, below-1,
 			r.q.Get(name))}

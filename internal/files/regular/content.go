@@ -162,7 +162,7 @@ func utf16Text(head []byte) (string, bool) {
 	for i := range units {
 		units[i] = order.Uint16(head[2*i:])
 	}
-	text := strings.TrimPrefix(string(utf16.Decode(units)), "\ufeff")
+	text := strings.TrimPrefix(string(utf16.Decode(units)), byteOrderMark)
 	return text, !strings.ContainsRune(text, 0)
 }
 
@@ -177,7 +177,7 @@ func textContent(head []byte, path string) (Format, string) {
 	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
 		return "", ""
 	}
-	text := strings.TrimPrefix(string(head), "\ufeff")
+	text := strings.TrimPrefix(string(head), byteOrderMark)
 	trimmed := strings.TrimSpace(text)
 	low := strings.ToLower(trimmed[:min(len(trimmed), 512)])
 	switch {

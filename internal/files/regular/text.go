@@ -1,14 +1,20 @@
 package regular
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 	"unsafe"
 )
 
 // ReadText reads a text in UTF-8 of at most limit bytes whose lines are records: captions, ids, words. what names them
-// for errors. A file of another format is an error, also a web page, XML or JSON, which are text too.
+// for errors; a byte order mark is left out. A file of another format is an error, also a web page, XML or JSON, which
+// are text too.
 func ReadText(path string, limit int64, what string) (string, error) {
 	b, err := ReadFile(path, limit, what)
 	if err != nil {
@@ -31,6 +37,7 @@ func ReadText(path string, limit int64, what string) (string, error) {
 	if !lines {
 		return "", fmt.Errorf("%s: expected %s as lines of text; the file is %s", path, what, says)
 	}
+	b = bytes.TrimPrefix(b, []byte(byteOrderMark))
 	return unsafe.String(unsafe.SliceData(b), len(b)), nil // nobody else has b
 }
 
@@ -47,4 +54,83 @@ func badByte(b []byte) int {
 		}
 		i += n
 	}
+}
+
+// byteOrderMark may begin a text, and is no part of it.
+const byteOrderMark = "\ufeff"
+
+// iconv is how to convert a text of another encoding.
+const iconv = "`iconv -f LATIN1 -t UTF-8 FILE > NEW` converts text in Latin-1"
+
+// TextReader returns the text of r without a byte order mark. It ends with an error that names the line of bytes that
+// are not UTF-8.
+func TextReader(r io.Reader) io.Reader {
+	in := bufio.NewReader(r)
+	if b, _ := in.Peek(len(byteOrderMark)); string(b) == byteOrderMark {
+		in.Discard(len(b))
+	}
+	return &textReader{in: in}
+}
+
+type textReader struct {
+	in    io.Reader
+	lines int
+	cut   []byte // the beginning of a character
+	err   error
+}
+
+// Read implements io.Reader.
+func (r *textReader) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.in.Read(p)
+	b := append(r.cut, p[:n]...)
+	r.cut = nil
+	if !utf8.Valid(b) {
+		i := badByte(b)
+		if err != nil || utf8.FullRune(b[i:]) {
+			r.err = fmt.Errorf("line %d: expected text in UTF-8, found %q; %s", 1+r.lines+bytes.Count(b[:i],
+				[]byte("\n")),
+				b[i:i+1], iconv)
+			return 0, r.err
+		}
+		b, r.cut = b[:i], bytes.Clone(b[i:])
+	}
+	r.lines += bytes.Count(b, []byte("\n"))
+	return n, err
+}
+
+// UTF8 returns a text without a byte order mark. It is an error where the text is not UTF-8.
+func UTF8(b []byte) ([]byte, error) {
+	if !utf8.Valid(b) {
+		return io.ReadAll(TextReader(bytes.NewReader(b)))
+	}
+	return bytes.TrimPrefix(b, []byte(byteOrderMark)), nil
+}
+
+// CheckID returns an error for what is no id of an image: ids are compared by their bytes, so they are text in UTF-8
+// without what does not show (controls, marks of direction, blanks of no width, ends of lines and paragraphs). The
+// joiners of Persian, of languages of India and of emoji are letters of words.
+func CheckID(id string) error {
+	found := ""
+	switch i := strings.IndexFunc(id, hidden); {
+	case id == "":
+		return errors.New("expected an image id, found nothing")
+	case !utf8.ValidString(id):
+		found = "bytes that are not UTF-8"
+	case i >= 0:
+		r, _ := utf8.DecodeRuneInString(id[i:])
+		found = fmt.Sprintf("%U, which does not show", r)
+	default:
+		return nil
+	}
+	return fmt.Errorf("expected an image id in UTF-8 without control characters, found %s in %+.100q; write it "+
+		"without that", found, id)
+}
+
+// hidden reports whether a character does not show, or changes how others do.
+func hidden(r rune) bool {
+	const nonJoiner, joiner = 0x200c, 0x200d
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != nonJoiner && r != joiner
 }

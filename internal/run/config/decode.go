@@ -4,8 +4,8 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -97,10 +97,15 @@ func decodeLeaf(f *field, node *yaml.Node, at Source, p *problems) (any, bool) {
 		found := Describe(node)
 		if f.typ.Kind() == reflect.String && !isText(f.typ) && len(f.rule.Enum) == 0 && node.Kind == yaml.ScalarNode &&
 			node.Tag != "!!null" {
-			found += "; put it in quotes"
+			if found += "; put it in quotes"; !utf8.ValidString(node.Value) {
+				found = Describe(node) + ", which is not UTF-8"
+			}
 		}
 		if near := options.Nearest(node.Value, f.rule.Enum); near != "" {
 			found += "; did you mean " + near + "?"
+		}
+		if f.typ.Kind() != reflect.String || isText(f.typ) {
+			found += Doubt(node)
 		}
 		p.value(at, f, found)
 		return nil, false
@@ -132,45 +137,24 @@ func convert(f *field, v reflect.Value, node *yaml.Node) bool {
 	case reflect.String:
 		v.SetString(node.Value)
 		// A value like true may be one of the accepted words, so these are compared as written.
-		return f.rule.AcceptsText(node.Value) && (node.Tag == "!!str" || len(f.rule.Enum) > 0)
+		return utf8.ValidString(node.Value) && f.rule.AcceptsText(node.Value) && (node.Tag == "!!str" ||
+			len(f.rule.Enum) > 0)
 	case reflect.Bool:
 		return node.Tag == "!!bool" && node.Decode(v.Addr().Interface()) == nil
 	case reflect.Float64:
-		return (node.Tag == "!!float" || node.Tag == "!!int") && node.Decode(v.Addr().Interface()) == nil &&
-			f.rule.AcceptsNumber(v.Float())
+		x, err := Float(node)
+		v.SetFloat(x)
+		return err == nil && f.rule.AcceptsNumber(x)
 	case reflect.Int:
-		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil && f.rule.AcceptsNumber(float64(v.Int()))
+		n, err := Int(node)
+		v.SetInt(int64(n))
+		return err == nil && f.rule.AcceptsNumber(float64(n))
 	case reflect.Uint64:
-		return node.Tag == "!!int" && node.Decode(v.Addr().Interface()) == nil &&
-			f.rule.AcceptsNumber(float64(v.Uint()))
+		n, err := Uint(node)
+		v.SetUint(n)
+		return err == nil && f.rule.AcceptsNumber(float64(n))
 	}
 	panic(fmt.Sprintf("config: key %s has the type %s, which the decoder does not know", f.path, f.typ))
-}
-
-// Describe names a node as a user sees it: "a section", "[1, 2]", a quoted string.
-func Describe(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a section"
-	case yaml.SequenceNode:
-		items := make([]string, min(len(n.Content), 4))
-		for i := range items {
-			items[i] = Describe(n.Content[i])
-		}
-		if len(n.Content) > len(items) {
-			items = append(items, "...")
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	case yaml.AliasNode:
-		return "an alias"
-	}
-	switch n.Tag {
-	case "!!null":
-		return "nothing; leave the key out to keep its default"
-	case "!!str":
-		return strconv.Quote(n.Value)
-	}
-	return n.Value
 }
 
 // SourceOf returns the place of a node of a file.

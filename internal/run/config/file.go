@@ -135,6 +135,14 @@ func parseFile(file string, p *problems) *yaml.Node {
 // parse is parseFile on the text of a document. After a mistake of spelling that is easily mended it returns what the
 // text would be, so that the mistakes after it are told too.
 func parse(file string, b []byte, p *problems) *yaml.Node {
+	if utf16 := bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")); !utf16 {
+		text, err := regular.UTF8(b)
+		if err != nil {
+			p.add(Source{File: file}, "", "%v", err)
+			return nil
+		}
+		b = text
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); err == io.EOF {

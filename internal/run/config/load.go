@@ -26,6 +26,7 @@ type Request struct {
 type Resolved struct {
 	Config
 	File    string
+	Others  []string // variables VSETRAIN_* that are none of this program, and far from all that are
 	origins map[string]Source
 }
 
@@ -40,14 +41,18 @@ func Load(req Request) (*Resolved, error) {
 	if d := req.document(&p); d != nil {
 		files = readFiles(d, Source{File: d.name()}, nil, &p)
 	}
-	env, sets, outside := envLayer(req.Env, &p), setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
+	env, others := envLayer(req.Env, &p)
+	sets, outside := setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
+	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), Others: others,
+		origins: map[string]Source{}}
 	r.merge(files, env, sets, outside)
 	r.choose(files)
-	r.expandHome()
+	if r.expandHome(&p); p.err() != nil {
+		return nil, p.err()
+	}
 	if err := r.Validate(); err != nil {
 		r.report(err, &p)
 		return nil, p.err()
@@ -93,12 +98,18 @@ func (r *Resolved) merge(files []layer, stronger ...layer) {
 }
 
 // expandHome expands the settings that name files and folders.
-func (r *Resolved) expandHome() {
+func (r *Resolved) expandHome(p *problems) {
 	cfg := reflect.ValueOf(&r.Config).Elem()
 	root.leaves(func(f *field) {
-		if slices.Contains(pathKeys, f.path) {
-			options.Set(cfg, f.index, reflect.ValueOf(ExpandHome(f.of(cfg).String())))
+		if !slices.Contains(pathKeys, f.path) {
+			return
 		}
+		path, err := ExpandHome(f.of(cfg).String())
+		if err = cmp.Or(err, checkPath(f.of(cfg).String())); err != nil {
+			p.add(r.origins[f.path], f.path, "%v", err)
+			return
+		}
+		options.Set(cfg, f.index, reflect.ValueOf(path))
 	})
 }
 

@@ -75,6 +75,18 @@ func Whole(key string) (whole, known bool) {
 	return false, true
 }
 
+// Canonical returns the text of a value of a key as Marshal writes it, so that equal values have one text: 1e-3 and
+// 0.001. What is no value of the key stays as it is.
+func Canonical(key, text string) string {
+	var p problems
+	if f := root.find(key); f != nil && !f.isSection() {
+		if v, ok := decodeText(f, text, Source{}, &p); ok {
+			return scalar(reflect.ValueOf(v))
+		}
+	}
+	return text
+}
+
 // Text returns the value of a key as the YAML that Marshal writes, "" for a key the configuration has not.
 func (c *Config) Text(key string) string {
 	f := root.find(key)

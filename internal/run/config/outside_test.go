@@ -2,9 +2,12 @@ package config
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -59,11 +62,24 @@ func TestChanged(t *testing.T) {
 func TestHome(t *testing.T) {
 	t.Setenv("HOME", "/home/me")
 	r := try.Get(Load(Request{Set: []string{
-		"data.dir=~/f30k", "data.vocab=x/~/v.json", "model.bert.dir=~/", "run.dir=~other/runs",
+		"data.dir=~/f30k", "data.vocab=x/~/v.json", "model.bert.dir=~/", "run.dir=./~other/runs", "train.init_from=~",
+		"loss.crcl.labels=a$b",
 	}}))(t)
 	if r.Data.Dir != "/home/me/f30k" || r.Data.Vocab != "x/~/v.json" ||
-		r.Model.Bert.Dir != "/home/me" || r.Run.Dir != "~other/runs" {
+		r.Model.Bert.Dir != "/home/me" || r.Run.Dir != "./~other/runs" || r.Train.InitFrom != "/home/me" {
 		t.Errorf("%+v, bert %q, run %q", r.Data, r.Model.Bert.Dir, r.Run.Dir)
+	}
+	for _, path := range []string{"~other/runs", "${HOME}/x", "$HOME", "/scratch/$USER/x", "a/${USER}"} {
+		if _, err := Load(Request{Set: []string{"run.dir=" + path}}); err == nil {
+			t.Errorf("%s is taken for a folder of that name", path)
+		}
+	}
+	t.Setenv("HOME", "")
+	t.Setenv("USER", "")
+	home, err := ExpandHome("~/x")
+	if u, bad := user.LookupId(strconv.Itoa(os.Getuid())); bad == nil && home != filepath.Join(u.HomeDir, "x") ||
+		bad != nil && (err == nil || !strings.Contains(err.Error(), "set HOME")) {
+		t.Errorf("without HOME: %q, %v", home, err)
 	}
 	for _, key := range pathKeys {
 		if f := root.find(key); f == nil || f.typ.Kind() != reflect.String {

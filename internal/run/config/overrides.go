@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,51 +32,69 @@ var notConfig = []string{
 	"VSETRAIN_LAUNCH_TOKEN", // secret of the ranks of a training
 	"VSETRAIN_LAUNCH_PLACE", // which rank a process is that vsetrain started
 	"VSETRAIN_TOKEN",        // what requests to vsetrain serve must bear
+	"VSETRAIN_VERSION",      // of an image
 }
+
+// versionKey has no variable: the version of a configuration belongs into its file.
+const versionKey = "version"
+
+// serviceLink is what Kubernetes puts into every pod of a namespace for a service whose name begins with vsetrain.
+var serviceLink = regexp.MustCompile(`^VSETRAIN_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|` +
+	`PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?)$`)
 
 // envName returns the environment variable of a key: VSETRAIN_OPTIM_LR of optim.lr.
 func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// envLayer decodes the VSETRAIN_* variables of environ ("NAME=value"). An empty variable counts as not set.
-func envLayer(environ []string, p *problems) layer {
-	byName := map[string]*field{}
+// envLayer decodes the VSETRAIN_* variables of environ ("NAME=value"). An empty variable counts as not set. The prefix
+// is not ours alone: what Kubernetes sets for services is passed over, and an unknown name that is far from all keys is
+// others', and is returned. A name that is near a key is a mistake.
+func envLayer(environ []string, p *problems) (out layer, others []string) {
+	byName, sections := map[string]*field{}, map[string][]string{}
 	names := slices.Clone(notConfig)
 	root.leaves(func(f *field) {
-		byName[envName(f.path)] = f
-		names = append(names, envName(f.path))
+		if f.path != versionKey {
+			name, key := envName(f.path), strings.ToUpper(f.key)
+			byName[name], sections[key] = f, append(sections[key], name)
+			names = append(names, name)
+		}
 	})
-	out := layer{}
+	out = layer{}
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		name, text, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || text == "" || slices.Contains(notConfig, name) {
+		if !strings.HasPrefix(name, envPrefix) || text == "" || slices.Contains(notConfig, name) ||
+			byName[name] == nil && serviceLink.MatchString(name) {
 			continue
 		}
 		at := Source{Name: name}
 		f := byName[name]
 		if f == nil {
-			hint := "unset it"
-			if near := options.Nearest(name[len(envPrefix):], trimPrefixes(names)); near != "" {
-				hint = "did you mean " + envPrefix + near + "?"
+			if near := nearNames(name[len(envPrefix):], names, sections); len(near) > 0 {
+				p.add(at, "", "unknown environment variable; did you mean %s?", strings.Join(near, " or "))
+			} else {
+				others = append(others, name)
 			}
-			p.add(at, "", "unknown environment variable; %s", hint)
 			continue
 		}
 		if v, ok := decodeText(f, text, at, p); ok {
 			out[f.path] = setting{v, at}
 		}
 	}
-	return out
+	return out, others
 }
 
-// trimPrefixes leaves out VSETRAIN_, so that the common prefix does not count as likeness.
-func trimPrefixes(names []string) []string {
-	short := make([]string, len(names))
+// nearNames returns the variable that is spelt nearly like an unknown one without its prefix, else those of the keys
+// that it names without their section.
+func nearNames(word string, names []string, sections map[string][]string) []string {
+	short := make([]string, len(names)) // the prefix does not count as likeness
 	for i, n := range names {
 		short[i] = strings.TrimPrefix(n, envPrefix)
 	}
-	return short
+	if one := options.Nearest(word, short); one != "" {
+		return []string{envPrefix + one}
+	}
+	return sections[word]
 }
 
 // setLayer decodes --set key=value flags; a later flag wins over an earlier one.
@@ -133,7 +152,8 @@ func decodeText(f *field, text string, at Source, p *problems) (any, bool) {
 		return decodeLeaf(f, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, at, p)
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 ||
+		strings.ContainsAny(text, "#\n\r") { // else a comment or a second document would be left out
 		p.value(at, f, Describe(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}))
 		return nil, false
 	}

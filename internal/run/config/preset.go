@@ -261,6 +261,9 @@ func presetNamed(name string) *document {
 // line: a file first, then a preset. It is nil if there is neither.
 func find(name, dir string) *document {
 	file := filepath.FromSlash(name)
+	if home, err := ExpandHome(file); err == nil {
+		file = home
+	}
 	if dir != "" && !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}

@@ -25,7 +25,7 @@ func Settings(c *Config) map[string]any {
 	root.leaves(func(f *field) {
 		v := f.of(cfg)
 		switch {
-		case f.path == "version" || elsewhere(f.path):
+		case f.path == versionKey || elsewhere(f.path):
 		case v.Kind() == reflect.Bool:
 			out[f.path] = v.Bool()
 		case v.CanFloat():

@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"vsetrain/internal/system/options"
 )
 
 // TokenVariable holds a secret that all ranks of a training share; a process with another one is refused.
@@ -124,7 +125,7 @@ func Environment(getenv func(string) string) (Place, error) {
 			return p, err
 		}
 		p.Device = p.Local
-	} else if n, err := strconv.Atoi(getenv(by.device)); err == nil && n >= 0 {
+	} else if n, err := options.ParseInt(getenv(by.device)); err == nil && n >= 0 {
 		p.Device = n
 	}
 	return p, p.address(getenv, by)
@@ -133,8 +134,8 @@ func Environment(getenv func(string) string) (Place, error) {
 // pair reads a number and how many there are.
 func pair(getenv func(string) string, name, of string) (n, all int, err error) {
 	for variable, to := range map[string]*int{name: &n, of: &all} {
-		if *to, err = strconv.Atoi(getenv(variable)); err != nil {
-			return 0, 0, fmt.Errorf("%s: expected a whole number, found %q", variable, getenv(variable))
+		if *to, err = options.ParseInt(getenv(variable)); err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", variable, err)
 		}
 	}
 	if n < 0 || n >= all {
@@ -162,7 +163,7 @@ func (p *Place) address(getenv func(string) string, by launcher) error {
 		}
 		return fmt.Errorf("%s and %s are set, but not MASTER_ADDR, the host of rank 0", by.rank, by.ranks)
 	}
-	n, err := strconv.Atoi(cmp.Or(port, strconv.Itoa(DefaultPort)))
+	n, err := options.ParseInt(cmp.Or(port, strconv.Itoa(DefaultPort)))
 	if err != nil || n < 1 || n > 65534 {
 		return fmt.Errorf("MASTER_PORT: expected a port in [1, 65534], found %q", port)
 	}

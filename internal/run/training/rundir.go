@@ -13,6 +13,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
+	"vsetrain/internal/run/track"
 )
 
 // locate makes the relative paths of a run that is resumed usable, also from another working directory than the one
@@ -37,7 +38,10 @@ func (t *training) openRun() error {
 			return err
 		}
 	}
-	var err error
+	err := runfs.Unclaimed(t.RunDir, inputs.DataName, t.ownNames()...)
+	if err != nil {
+		return err
+	}
 	if t.run, err = runfs.Open(t.RunDir, runfs.Owner{PID: t.Env.PID, Host: t.Env.Host, Since: t.Now()}); err != nil {
 		return err
 	}
@@ -70,6 +74,15 @@ func (t *training) openRun() error {
 		return err
 	}
 	return t.sameVocabulary()
+}
+
+// ownNames are the names at the top of a run directory, that of the fingerprint aside.
+func (t *archive) ownNames() []string {
+	names := []string{runfs.EnvName, runfs.MetricsName, runfs.TestName, track.StateName}
+	for _, f := range t.Lexicon.Files() {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // sameData refuses to resume with other data than the run began with.

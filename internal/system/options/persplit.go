@@ -1,9 +1,9 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -21,7 +21,7 @@ func (p PerSplit) Of(split string) int {
 		if !named {
 			number = name
 		}
-		if n, err := strconv.Atoi(number); err == nil && (!named || name == split) {
+		if n, err := ParseInt(number); err == nil && (!named || name == split) {
 			return n
 		}
 	}
@@ -48,13 +48,17 @@ func (p *PerSplit) UnmarshalText(b []byte) error {
 		if !named {
 			name, number = "", part
 		}
-		n, err := strconv.Atoi(number)
+		n, err := ParseInt(number)
 		single := text == part && !named
 		if single && part == "auto" {
 			break
 		}
 		if err != nil || n < 1 || n > 1e6 || !named && !single || named && name == "" || slices.Contains(names, name) {
-			return fmt.Errorf("expected %s, found %q", PerSplitExpected, b)
+			text := fmt.Sprintf("expected %s, found %q", PerSplitExpected, b)
+			if zero := LeadingZero(number); zero != "" {
+				text += "; " + zero
+			}
+			return errors.New(text)
 		}
 		names = append(names, name)
 	}

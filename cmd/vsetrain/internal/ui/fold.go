@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	escapes = regexp.MustCompile(own + `\[[0-9;]*m`)
 	label   = regexp.MustCompile(`^ *\S+( \S+)?  +`) // "data wait   ", in front of a text
 	command = regexp.MustCompile(`(^|[ '(])vsetrain `)
 )
@@ -51,9 +51,12 @@ func breakAt(line string, room int) int {
 		end = at[1] - len("vsetrain ")
 	}
 	last, clause := 0, 0
-	for i := 1; i < end && columnsOf(line[:i]) <= room; i++ {
+	for i := 1; i < end; i++ {
 		if line[i] != ' ' || line[i-1] == ' ' {
 			continue
+		}
+		if columnsOf(line[:i]) > room {
+			break
 		}
 		if last = i; strings.ContainsRune(",;:", rune(line[i-1])) {
 			clause = i

@@ -11,8 +11,9 @@ import (
 
 // plainEvery is the time between two lines of progress that go to a pipe, drawEvery that between two drawings of a bar.
 const (
-	plainEvery = 10 * time.Second
-	drawEvery  = 100 * time.Millisecond
+	plainEvery   = 10 * time.Second
+	verboseEvery = time.Second
+	drawEvery    = 100 * time.Millisecond
 )
 
 // eraseBar goes to the start of the line and clears the screen from there on.
@@ -39,7 +40,7 @@ type Progress struct {
 // session.
 func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 	now := s.Now()
-	p := &Progress{s: s, name: name, total: total, start: now, said: now, first: first, done: first}
+	p := &Progress{s: s, name: Clean(name), total: total, start: now, said: now, first: first, done: first}
 	if s.ErrTTY {
 		p.draw()
 	}
@@ -50,10 +51,13 @@ func (s *Streams) NewProgress(name string, first, total int64) *Progress {
 func (p *Progress) Set(done int64, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done, p.text = done, text
+	p.done, p.text = done, Clean(text)
 	every := plainEvery
-	if p.s.ErrTTY {
+	switch {
+	case p.s.ErrTTY:
 		every = drawEvery
+	case p.s.Verbose:
+		every = verboseEvery
 	}
 	if now := p.s.Now(); now.Sub(p.said) >= every {
 		p.said = now
@@ -70,12 +74,12 @@ func (p *Progress) Println(text string) { p.above(p.s.Err, true, text) }
 func (p *Progress) above(w io.Writer, sameTerminal bool, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.s.ErrTTY || !sameTerminal {
-		fmt.Fprintln(w, text)
+	if !p.s.ErrTTY || !sameTerminal || p.s.Quiet {
+		fmt.Fprintln(w, shown(text))
 		return
 	}
 	fmt.Fprint(p.s.Err, eraseBar)
-	fmt.Fprintln(w, fold(text, p.s.columns()))
+	fmt.Fprintln(w, shown(fold(text, p.s.columns())))
 	p.draw()
 }
 
@@ -84,16 +88,23 @@ func (p *Progress) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
+	case p.s.Quiet:
 	case p.s.ErrTTY:
 		p.draw()
 		fmt.Fprintln(p.s.Err)
 	case p.said != p.start:
 		p.draw()
 	}
+	if p.s.Verbose {
+		p.s.Notef("%s took %s\n", p.name, Duration(p.s.Now().Sub(p.start)))
+	}
 }
 
 // draw shows the present state: the bar, or a line on a pipe.
 func (p *Progress) draw() {
+	if p.s.Quiet {
+		return
+	}
 	if !p.s.ErrTTY {
 		fmt.Fprintln(p.s.Err, p.name+": "+p.status())
 		return

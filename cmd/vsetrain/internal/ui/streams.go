@@ -19,6 +19,8 @@ type Streams struct {
 	OutTTY   bool
 	ErrTTY   bool
 	Color    bool       // escape sequences for colour are wanted
+	Quiet    bool       // results, warnings and errors alone: no progress, no notes
+	Verbose  bool       // progress every second, also in a pipe, and how long each job took
 	Width    int        // of the terminal, in columns, when the program started
 	Size     func() int // width of the terminal now; nil is Width
 	Now      func() time.Time
@@ -60,19 +62,19 @@ func dumb(system, name string) bool {
 	return name == "dumb" || name == "unknown" || name == "" && system != "windows"
 }
 
-// Style is an escape sequence for text.
+// Style is an escape sequence for text, without its beginning.
 type Style string
 
 // Styles.
 const (
-	Bold   Style = "\x1b[1m"
-	Faint  Style = "\x1b[2m"
-	Red    Style = "\x1b[31m"
-	Green  Style = "\x1b[32m"
-	Yellow Style = "\x1b[33m"
+	Bold   Style = "[1m"
+	Faint  Style = "[2m"
+	Red    Style = "[31m"
+	Green  Style = "[32m"
+	Yellow Style = "[33m"
 )
 
-// Paint returns text in a style where Out shows colours, else as it is.
+// Paint returns text in a style where Out shows colours, else as it is; it is for the methods that write.
 func (s *Streams) Paint(style Style, text string) string {
 	return paint(s.OutTTY && s.Color, style, text)
 }
@@ -83,11 +85,44 @@ func (s *Streams) Printf(format string, args ...any) {
 	if s.OutTTY {
 		text = fold(text, s.columns())
 	}
-	s.Print(text)
+	s.Show(text)
 }
 
-// Print writes to Out.
-func (s *Streams) Print(text string) { fmt.Fprint(s.Out, text) }
+// Show writes a text for people to Out, its lines as they are.
+func (s *Streams) Show(text string) { fmt.Fprint(s.Out, shown(text)) }
+
+// Print writes a text that other programs may read to Out: files and pipes get it as it is.
+func (s *Streams) Print(text string) { _, _ = s.Raw().Write([]byte(text)) }
+
+// Raw is a writer that prints. It is for text that is whole with each call of Write.
+func (s *Streams) Raw() io.Writer { return cleaner{s.Out, s.OutTTY} }
+
+// Log is a writer to Err for lines of a log, which files get as they are.
+func (s *Streams) Log() io.Writer { return cleaner{s.Err, s.ErrTTY} }
+
+// cleaner writes text as a terminal gets it, where it writes to one.
+type cleaner struct {
+	io.Writer
+	tty bool
+}
+
+// Write implements io.Writer.
+func (c cleaner) Write(b []byte) (int, error) {
+	if !c.tty {
+		return c.Writer.Write(b)
+	}
+	if _, err := io.WriteString(c.Writer, shown(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Notef writes a line beside results to Err, unless only these are wanted.
+func (s *Streams) Notef(format string, args ...any) {
+	if !s.Quiet {
+		fmt.Fprint(s.Err, shown(fmt.Sprintf(format, args...)))
+	}
+}
 
 // Errorf writes "vsetrain: message" to Err, the name in red where colours show; further lines of the message are
 // indented below the first.
@@ -103,7 +138,7 @@ func (s *Streams) message(style Style, kind, format string, args []any) {
 		text = fold(text, s.columns()-len(name+kind))
 	}
 	text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(name)))
-	fmt.Fprintln(s.Err, paint(s.ErrTTY && s.Color, style, name+kind)+text)
+	fmt.Fprintln(s.Err, shown(paint(s.ErrTTY && s.Color, style, name+kind)+text))
 }
 
 // Warning returns "warning: message" for a line beside a progress bar, the word in yellow where Err shows colours.
@@ -115,5 +150,5 @@ func paint(on bool, style Style, text string) string {
 	if !on || text == "" {
 		return text
 	}
-	return string(style) + text + "\x1b[0m"
+	return own + string(style) + text + own + "[0m"
 }

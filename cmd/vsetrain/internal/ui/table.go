@@ -33,7 +33,7 @@ func NewTable(head ...string) *Table {
 func (t *Table) Row(cells ...string) {
 	row := make([]cell, len(t.head))
 	for i, text := range cells {
-		row[i].text = text
+		row[i].text = Clean(text)
 	}
 	t.rows = append(t.rows, row)
 }
@@ -76,9 +76,9 @@ func (t *Table) Write(s *Streams) {
 		most = s.columns()
 	}
 	plain := func(_ Style, text string) string { return text }
-	s.Print(s.Paint(Bold, t.line(head, width, most, plain)) + "\n")
+	s.Show(s.Paint(Bold, t.line(head, width, most, plain)) + "\n")
 	for _, row := range t.rows {
-		s.Print(t.line(row, width, most, s.Paint) + "\n")
+		s.Show(t.line(row, width, most, s.Paint) + "\n")
 	}
 }
 

@@ -106,7 +106,7 @@ func TestFold(t *testing.T) {
 	} {
 		s, out, _, _ := streams(c.tty)
 		s.Size = func() int { return 24 }
-		if s.Printf("%s", c.text); out.String() != c.want {
+		if s.Printf("%s", strings.ReplaceAll(c.text, "\x1b", own)); out.String() != c.want {
 			t.Errorf("terminal %v: got\n%qwant\n%q", c.tty, out, c.want)
 		}
 	}
@@ -133,7 +133,7 @@ func TestWarnings(t *testing.T) {
 	if want := "\x1b[33mvsetrain: warning: \x1b[0mlook at this\n"; errs.String() != want {
 		t.Errorf("%q, want %q", errs, want)
 	}
-	if got := s.Warning(errors.New("slow")); got != "\x1b[33mwarning: \x1b[0mslow" {
+	if got := shown(s.Warning(errors.New("slow"))); got != "\x1b[33mwarning: \x1b[0mslow" {
 		t.Errorf("%q", got)
 	}
 	s.Color = false // NO_COLOR

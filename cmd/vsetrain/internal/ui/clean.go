@@ -1,0 +1,53 @@
+package ui
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// own begins the escape sequences of this program until they are written. Nobody who writes a file knows it.
+var own = "\x1b" + rand.Text()
+
+// shown is a text as a terminal gets it: the escape sequences of this program, and no others. All text of files and
+// users comes by here on its way to a terminal, and in messages and tables for people everywhere; files are left as
+// they are. What is no text, does not show, or changes how other letters do is written as \x1b or \u202e.
+func shown(text string) string {
+	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case strings.HasPrefix(text[i:], own):
+			b.WriteByte('\x1b')
+			n = len(own)
+		case r == utf8.RuneError && n == 1, r < 0x80 && steers(r):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case steers(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteString(text[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// steers reports whether a character moves the cursor, begins a command of the terminal, does not show, or changes the
+// direction of others. The joiners of words are letters.
+func steers(r rune) bool {
+	switch r {
+	case '\n', '\t', 0x200c, 0x200d:
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// Clean is a text of a file as a terminal shows it, on one line, for what is measured or cut before it is printed.
+func Clean(text string) string {
+	return shown(strings.NewReplacer("\n", `\n`, own, `\x1b`).Replace(text))
+}

@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// Shell quotes a word for sh.
+func Shell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Comment keeps a text on the line of a comment.
+func Comment(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Directives are the #SBATCH lines of a script. sbatch takes a value as it stands between double quotes, a backslash
+// before another one; % begins a pattern in the names of outputs alone. What would end the quotes or the line is
+// refused.
+type Directives struct {
+	lines []string
+	err   error
+}
+
+// Add adds an option, unless the value is empty.
+func (d *Directives) Add(option, value string) {
+	if value == "" {
+		return
+	}
+	if i := strings.IndexFunc(value, func(r rune) bool { return r == '"' || r < ' ' || r == 0x7f }); i >= 0 {
+		d.refuse(option, value, fmt.Sprintf("%q, which ends the quotes or the line of sbatch", value[i]))
+		return
+	}
+	d.lines = append(d.lines, "--"+option+`="`+strings.ReplaceAll(value, `\`, `\\`)+`"`)
+}
+
+// Output adds the file that takes what the job prints: a pattern of sbatch, such as slurm-%j.log, in a folder.
+func (d *Directives) Output(dir, pattern string) {
+	if strings.Contains(dir, `\`) {
+		d.refuse("output", dir, "a backslash, after which sbatch replaces no patterns")
+		return
+	}
+	d.Add("output", path.Join(strings.ReplaceAll(dir, "%", "%%"), pattern))
+}
+
+// Option adds an option as its user writes it, such as --partition=gpu.
+func (d *Directives) Option(text string) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		d.refuse("sbatch", text, "the end of a line")
+		return
+	}
+	name, value, ok := strings.Cut(text, "=")
+	if ok && strings.ContainsAny(value, " #") && !strings.ContainsAny(text, `'"\`) {
+		text = name + `="` + value + `"`
+	}
+	d.lines = append(d.lines, text)
+}
+
+func (d *Directives) refuse(option, value, found string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%q cannot stand in a script of Slurm, as --%s: found %s; use another name", value, option,
+			found)
+	}
+}
+
+// Lines returns the lines, or the error of the first value that was refused.
+func (d *Directives) Lines() (string, error) {
+	var b strings.Builder
+	for _, l := range d.lines {
+		fmt.Fprintf(&b, "#SBATCH %s\n", l)
+	}
+	return b.String(), d.err
+}
+
+// Literal writes a word that Kubernetes takes as it is: it replaces $(NAME) in commands, and $$ by $.
+func Literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
+
+// jobName makes the name of a job of the folder of its run: a DNS label of at most 50 characters, to which the numbers
+// of pods come. One name belongs to one folder: where letters were folded or cut, or folders left out, eight
+// letters of a hash tell it from others.
+func jobName(kind, dir string) string {
+	base := path.Base(dir)
+	name := "vsetrain-" + kind + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(base))
+	const most, letters = 50, 8
+	whole := strings.Trim(name, "-")
+	usual := map[string]string{"": "runs", sweepKind: "sweeps"}[kind] // where the folders of a kind lie
+	if whole == "vsetrain-"+kind+base && len(whole) <= most && dir == path.Join(usual, base) &&
+		!(kind == "" && strings.HasPrefix(base, sweepKind)) {
+		return whole
+	}
+	sum := sha256.Sum256([]byte(dir))
+	hash := "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:letters]
+	return strings.TrimRight(whole[:min(len(whole), most-len(hash))], "-") + hash
+}
+
+// sweepKind begins what the jobs of sweeps are called.
+const sweepKind = "sweep-"
+
+// plain returns an error for words that no manifest can hold.
+func plain(words ...string) error {
+	for _, w := range words {
+		if !utf8.ValidString(w) {
+			return fmt.Errorf("%q cannot stand in a manifest of Kubernetes: expected text in UTF-8", w)
+		}
+	}
+	return nil
+}
