@@ -81,16 +81,17 @@ VSE_INLINE void forward_(const Forward<T>& f, typename T::Value* to, const typen
   // The output of a thread in each tile of 16 sequences.
   int half = threadIdx.x / kTile, own = threadIdx.x % kTile / 8;
   if (arrived && s.first >= s.last) grid_arrive(arrived);
+  float *gates = f.gates + start * 4 * h + k, *y = f.y + k;
   for (int row = s.first; row < s.last; row += 16 * kTall) {
     float x[kTall][kForward][4], g[kTall][4], sums[kTall][3];
     UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
-      UNROLL for (int j = 0; j < 3; j++) g[i][j] = q < s.last ? f.gates[((start + q) * 4 + j) * h + k] : 0;
-      g[i][3] = q < continued && q < s.last ? f.y[(before + q) * h + k] : 0;
+      int q = row + 16 * i + own;
+      UNROLL for (int j = 0; j < 3; j++) g[i][j] = q < s.last ? gates[(q * 4 + j) * h] : 0;
+      g[i][3] = q < continued && q < s.last ? y[before * h + q * h] : 0;
     }
     int last = s.last < continued ? s.last : continued;
     if (row < last)
-      multiply_(x, from + f.all + Tile<T>::kColumns * row, sixteens(b), f.of, h, (last - row + 15) / 16);
+      multiply_<true>(x, from + f.all + Tile<T>::kColumns * row, sixteens(b), f.of, h, (last - row + 15) / 16);
     UNROLL for (int i = 0; i < kTall; i++) {
       UNROLL for (int j = 0; j < 3; j++) sums[i][j] = 0;
       if (row + 16 * i >= last) continue;
@@ -105,21 +106,21 @@ VSE_INLINE void forward_(const Forward<T>& f, typename T::Value* to, const typen
                     sums[i][2], g[i][3]);
     }
     UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
+      int q = row + 16 * i + own;
       if (q >= s.last) continue;
-      f.y[(start + q) * h + k] = v[i].after;
+      y[start * h + q * h] = v[i].after;
       to[f.all + tiled<T>(q, k, sixteens(b))] = T::value(v[i].after);
     }
     if (arrived && row + 16 * kTall >= s.last) grid_arrive(arrived);
     UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
+      int q = row + 16 * i + own;
       if (q >= s.last) continue;
-      float* o = f.gates + (start + q) * 4 * h + k;
+      float* o = gates + q * 4 * h;
       o[0] = v[i].r;
       o[h] = v[i].z;
       o[2 * h] = v[i].m;
       o[3 * h] = sums[i][2];
-      f.prev[(start + q) * h + k] = g[i][3];
+      f.prev[start * h + q * h + k] = g[i][3];
     }
   }
   if (n == steps - 1) {
@@ -213,7 +214,7 @@ VSE_INLINE void back_(const Back<T>& f, typename T::Value* to, const typename T:
       }
     int last = s.last < carried ? s.last : carried;
     if (row < last)
-      multiply_(x, from + f.all + Tile<T>::kColumns * row, sixteens(b), f.of, 3 * h, (last - row + 15) / 16);
+      multiply_<true>(x, from + f.all + Tile<T>::kColumns * row, sixteens(b), f.of, 3 * h, (last - row + 15) / 16);
     UNROLL for (int i = 0; i < kTall; i++) {
       UNROLL for (int u = 0; u < kOwn; u++) sums[i][u] = 0;
       if (row + 16 * i >= last) continue;
