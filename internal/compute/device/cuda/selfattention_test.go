@@ -214,8 +214,8 @@ func TestSelfAttentionOnTensorCores(t *testing.T) {
 		{1 + rng.IntN(4), 16 * (1 + rng.IntN(5)), 2 + rng.IntN(63), true},
 		{1 + rng.IntN(4), 16 * (1 + rng.IntN(5)), 2 + rng.IntN(63), true}} {
 		x := draw(c.heads, c.size, c.most)
-		what := fmt.Sprintf("%d heads of %d, captions of %v, dropout %.2f, padding %v", c.heads, c.size, x.lengths, x.rate,
-			x.words != nil)
+		what := fmt.Sprintf("%d heads of %d, captions of %v, dropout %.2f, padding %v", c.heads, c.size, x.lengths,
+			x.rate, x.words != nil)
 		x.run(t, cuda.Options{BaseKernels: true}, false, 0)
 		base := x.results
 		x.run(t, cuda.Options{}, false, 0)

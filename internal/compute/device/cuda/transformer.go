@@ -111,14 +111,14 @@ func (d *dev) heads(a device.SelfAttention) heads {
 	return h
 }
 
-// wholeHeads reports whether a block has a head of a caption, on tensor cores (selfheads.cuh). Upper bounds of lengths are
+// whole reports whether a block has a head of a caption, on tensor cores (selfheads.cuh). Upper bounds of lengths are
 // multiples of 8, so a step of a recording is computed as one that is not recorded.
-func (d *dev) wholeHeads(h *heads) bool {
+func (h *heads) whole(d *dev) bool {
 	return d.tensor == tensorBF16 && h.a.D/h.a.Heads%16 == 0 && h.c.longest <= selfRows
 }
 
-// attendHeads begins a kernel on tensor cores, whose blocks keep so many matrices of the weights in shared memory.
-func (d *dev) attendHeads(k string, h *heads, matrices int) (c *command, clear int) {
+// start begins a kernel on tensor cores, whose blocks keep so many matrices of the weights in shared memory.
+func (h *heads) start(d *dev, k string, matrices int) (c *command, clear int) {
 	blocks, tall := h.c.n, (h.c.longest+15)/16*16
 	if h.a.Lengths.Bounded {
 		blocks, clear = blocks+1, h.c.rows
@@ -160,8 +160,8 @@ func (d *dev) SelfAttention(a device.SelfAttention) {
 	n := h.c.rows * a.D
 	context := d.pointer(a.Context)
 	copy := d.operandCopy(context, n)
-	if d.wholeHeads(&h) {
-		c, clear := d.attendHeads("self_attention_heads", &h, 1)
+	if h.whole(d) {
+		c, clear := h.start(d, "self_attention_heads", 1)
 		c.ptr(values(context, copy, a.Operand), copy, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts).
 			drops(&h.drop).float(h.factor).int(a.L, a.D, h.a.LD, clear).
 			flag(inFours(a.D, context, h.query, h.key, h.value, at(0, h.a.LD), 2*copy))
@@ -203,7 +203,7 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 		to[i] = values(x, copies[i], a.Operand)
 	}
 	dBias, parts, sums := d.pointer(a.DBias), h.c.n*h.tiles(), driver.Ptr(0)
-	whole := d.wholeHeads(&h)
+	whole := h.whole(d)
 	if whole {
 		parts = h.c.n
 	}
@@ -211,7 +211,7 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 		sums = d.need(scratchSums, max(1, 4*parts*3*a.D))
 	}
 	if whole {
-		c, clear := d.attendHeads("self_attention_heads_grad", &h, 2)
+		c, clear := h.start(d, "self_attention_heads_grad", 2)
 		c.ptr(to[0], to[1], to[2], copies[0], copies[1], copies[2], sums, dContext, h.query, h.key, h.value, h.words,
 			h.c.lengths, h.c.starts).drops(&h.drop).float(h.factor).int(a.L, a.D, h.a.LD, clear).
 			flag(inFours(a.D, dContext, h.query, h.key, h.value, dQuery, dKey, dValue, at(0, h.a.LD), 2*copies[0],

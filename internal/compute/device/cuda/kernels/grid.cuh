@@ -22,8 +22,8 @@ VSE_INLINE u32 load_acquire(const u32* at) {
 #endif
 
 // grid_barrier is the n-th barrier of all threads of a grid of two dimensions, counted from 1. arrived counts the
-// blocks that have come to any of them; it is 0 before the launch. It has two halves: what a block writes between them no
-// other block may read behind the barrier, and it takes no time of those that wait.
+// blocks that have come to any of them; it is 0 before the launch. It has two halves: what a block writes between them
+// no other block may read behind the barrier, and it takes no time of those that wait.
 VSE_INLINE void grid_arrive(u32* arrived) {
   __syncthreads();
   if (threadIdx.x == 0) add_release(arrived, 1);

@@ -185,8 +185,8 @@ VSE_INLINE Back<T> back_of_(float* gates, const float* prev, float* carry, const
 
 // back_ is the gradient of a step. to and from [2, b, 3h], in tiles, are the slopes of this step and of the one before;
 // carry [2, b, h] is z times the gradient of the state. The gates become the gradients of the gate inputs, at the last
-// step with zeros behind the words. dy is scaled; it and final may be null. What a thread needs of its own outputs is on
-// its way while it multiplies. Where arrived is not null, the block comes to the barrier behind the step before it
+// step with zeros behind the words. dy is scaled; it and final may be null. What a thread needs of its own outputs is
+// on its way while it multiplies. Where arrived is not null, the block comes to the barrier behind the step before it
 // writes the gates.
 template <class T>
 VSE_INLINE void back_(const Back<T>& f, typename T::Value* to, const typename T::Value* from, float* part,

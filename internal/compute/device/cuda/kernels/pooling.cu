@@ -42,10 +42,10 @@ enum { kTile = 40, kEach = kTile / 8 };  // rows that a block of sort_pool ranks
 enum { kRanks = 48, kAhead = 6 };  // ranks that a warp of sort_pool_grad sums at once, rows that it asks for at once
 
 // before_ adds to the ranks of the values v of a warp's rows how many values of a tile come before them: of rows with a
-// greater number those that are greater, of rows with a smaller one also those that are equal. A pair adds one to either
-// of its two, so ranks stay below n also where a value is NaN. The tile has a multiple of 8 rows; behind the last lies
-// -∞, which comes before nothing. A warp has one row of each eight, so which of two comes first is known to the
-// compiler but within eight rows.
+// greater number those that are greater, of rows with a smaller one also those that are equal. A pair adds one to
+// either of its two, so ranks stay below n also where a value is NaN. The tile has a multiple of 8 rows; behind the
+// last lies -∞, which comes before nothing. A warp has one row of each eight, so which of two comes first is known to
+// the compiler but within eight rows.
 VSE_INLINE void before_(int (&rank)[kEach], const float (&v)[kEach], const float (*tile)[32], int rows) {
   int lane = threadIdx.x % 32, first = threadIdx.x / 32;
   UNROLL for (int s = 0; s < kEach; s++) {

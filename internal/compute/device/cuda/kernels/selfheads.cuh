@@ -1,7 +1,8 @@
-// Self-attention on tensor cores, with operands T (mma.cuh): device.SelfAttention; selfattention.cu has the base kernels.
-// A block has one head (blockIdx.y) of one caption (blockIdx.x) of at most 64 rows, all of it, in three parts with a
-// barrier between them: scores Q Kᵀ (and dC Vᵀ) to shared memory, a softmax of each row there, and products of these
-// weights with values (and keys, queries, dC). So a step is one launch each way, and no weight is written to memory.
+// Self-attention on tensor cores, with operands T (mma.cuh): device.SelfAttention; selfattention.cu has the base
+// kernels. A block has one head (blockIdx.y) of one caption (blockIdx.x) of at most 64 rows, all of it, in three parts
+// with a barrier between them: scores Q Kᵀ (and dC Vᵀ) to shared memory, a softmax of each row there, and products of
+// these weights with values (and keys, queries, dC). So a step is one launch each way, and no weight is written to
+// memory.
 //
 // Rows of operands are read where they lie, from memory or the first cache, straight into the registers of an
 // instruction. The depth of a product may be in any order that both operands have: a lane takes eight neighbouring
@@ -36,8 +37,8 @@ VSE_INLINE Head head_(const int* lengths, const int* starts, int d, int ld) {
   return h;
 }
 
-// put_ writes four neighbouring values, get_ sets v to an even number of them, 0 where there are none. fours says that each four of a row
-// lie at a multiple of 16 bytes.
+// put_ writes four neighbouring values, get_ sets v to an even number of them, 0 where there are none. fours says that
+// each four of a row lie at a multiple of 16 bytes.
 template <bool fours, class P> VSE_INLINE void put_(P* x, Four v) {
   if (fours) put_four(x, v);
   else
@@ -114,8 +115,8 @@ struct Drop {
   float keep;
 };
 
-// weights_ turns scores p into weights with dropout, over the rows whose word is not 0, and with back the gradients d of
-// those into the gradients of the scores. Rows and keys behind the caption get 0. Eight lanes have a row.
+// weights_ turns scores p into weights with dropout, over the rows whose word is not 0, and with back the gradients d
+// of those into the gradients of the scores. Rows and keys behind the caption get 0. Eight lanes have a row.
 template <bool back>
 VSE_INLINE void weights_(const Head& h, float* p, float* d, const int* words, const Drop& drop, float factor) {
   int eighth = h.lane % 8, number = drop.keep != 0 ? drop.numbers[drop.starts[blockIdx.x]] : 0;
@@ -163,8 +164,8 @@ VSE_INLINE void weights_(const Head& h, float* p, float* d, const int* words, co
   }
 }
 
-// Mix is out_i = Σ_j w_ij x_j, copy_i rounded, and total = Σ_i out_i, each where it is not null. The weight w_ij lies at
-// i·down + j·across in shared memory; rows of x lie ldx apart, those of out and copy ldo.
+// Mix is out_i = Σ_j w_ij x_j, copy_i rounded, and total = Σ_i out_i, each where it is not null. The weight w_ij lies
+// at i·down + j·across in shared memory; rows of x lie ldx apart, those of out and copy ldo.
 struct Mix {
   const float* w;
   int down, across;

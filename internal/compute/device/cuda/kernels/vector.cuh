@@ -15,8 +15,8 @@ VSE_INLINE void put_four(bf16* x, Four v) {
 VSE_INLINE void put_one(float* x, float v) { *x = v; }
 VSE_INLINE void put_one(bf16* x, float v) { *x = bf16_of(v); }
 
-// What kernels use that work on values of type V: four at a time where the rows of all matrices begin at multiples of 16
-// bytes, otherwise one.
+// What kernels use that work on values of type V: four at a time where the rows of all matrices begin at multiples of
+// 16 bytes, otherwise one.
 VSE_INLINE void get_(Four* v, const float* x) { *v = four(x); }
 VSE_INLINE void get_(float* v, const float* x) { *v = *x; }
 VSE_INLINE void put_(float* x, Four v) { put_four(x, v); }
