@@ -140,30 +140,7 @@ var boundedKernels = map[string]func(c *boundedCase){
 			f()
 		}
 	},
-	"self-attention": func(c *boundedCase) {
-		const d = boundedWidth
-		numbers := make([]int32, c.capacity)
-		for i := range numbers {
-			if numbers[i] = -1; i < boundedWords {
-				numbers[i] = int32(i)
-			}
-		}
-		a := device.SelfAttention{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage),
-			Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
-			Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)},
-				Rows: c.ints(numbers...)}}
-		var read [4]func()
-		a.Context, read[0] = c.out("context", 1, 0, d, true)
-		device.Do(c.Device, a)
-		a.DContext = c.rows(1, 0, d, zeros)
-		a.DQuery, read[1] = c.out("dquery", 1, 0, d, true)
-		a.DKey, read[2] = c.out("dkey", 1, 0, d, true)
-		a.DValue, read[3] = c.out("dvalue", 1, 0, d, true)
-		device.DoGrad(c.Device, a)
-		for _, f := range read {
-			f()
-		}
-	},
+	"self-attention": func(c *boundedCase) { c.selfAttention(boundedWidth) },
 	"words of packed captions": func(c *boundedCase) {
 		for _, back := range []bool{false, true} {
 			dst, read := c.out(fmt.Sprint("back ", back), 1, 0, 3, true)
@@ -355,6 +332,30 @@ func (c *boundedCase) reason(first bool) {
 	}
 }
 
+func (c *boundedCase) selfAttention(d int) {
+	numbers := make([]int32, c.capacity)
+	for i := range numbers {
+		if numbers[i] = -1; i < boundedWords {
+			numbers[i] = int32(i)
+		}
+	}
+	a := device.SelfAttention{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage),
+		Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
+		Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)},
+			Rows: c.ints(numbers...)}}
+	var read [4]func()
+	a.Context, read[0] = c.out("context", 1, 0, d, true)
+	device.Do(c.Device, a)
+	a.DContext = c.rows(1, 0, d, zeros)
+	a.DQuery, read[1] = c.out("dquery", 1, 0, d, true)
+	a.DKey, read[2] = c.out("dkey", 1, 0, d, true)
+	a.DValue, read[3] = c.out("dvalue", 1, 0, d, true)
+	device.DoGrad(c.Device, a)
+	for _, f := range read {
+		f()
+	}
+}
+
 func TestBoundedLengths(t *testing.T) {
 	compare := func(name string, o cuda.Options, run func(c *boundedCase)) {
 		t.Run(name, func(t *testing.T) {
@@ -388,4 +389,6 @@ func TestBoundedLengths(t *testing.T) {
 		compare("block match on tensor cores in "+precision, cuda.Options{Precision: precision},
 			func(c *boundedCase) { c.blockMatch(1) })
 	}
+	compare("self-attention on tensor cores", cuda.Options{Precision: cuda.BF16},
+		func(c *boundedCase) { c.selfAttention(32) })
 }

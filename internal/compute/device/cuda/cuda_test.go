@@ -59,12 +59,13 @@ func TestConformanceOfProducts(t *testing.T) {
 		families        []string
 	}{
 		{"own", cuda.Options{}, 0, 0, []string{"Gemm", "Factored"}},
-		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1, []string{"Gemm", "Similarities", "GraphReason"}},
+		{"own bf16", cuda.Options{Precision: cuda.BF16}, 1, 1, []string{"Gemm", "Similarities", "GraphReason",
+			"SelfAttention"}},
 		{"cuBLAS bf16", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}}, 0, 1,
 			[]string{"Gemm", "GRU", "GRUGrad", "BiGRU", "Factored"}},
 		{"own bf16 copies", cuda.Options{Precision: cuda.BF16, RoundFrom: 1}, 0, 0, []string{"Gemm"}},
 		{"cuBLAS bf16 copies", cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}, 2, 1,
-			[]string{"Gemm", "BiGRUGrad", "BlockMatch", "Similarities", "GraphReason", "Factored"}},
+			[]string{"Gemm", "BiGRUGrad", "BlockMatch", "Similarities", "GraphReason", "SelfAttention", "Factored"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			devicetest.RunOnly(t, variant(t, c.options, c.order, c.deferred), c.families...)

@@ -34,8 +34,11 @@ func (d *dev) ActivateGrad(a device.Activate) {
 	c.int(int(a.F)).long(head, a.DX.N)
 }
 
+// activePiece is the number of rows that a block of BiasActivate has.
+const activePiece = 32
+
 func (d *dev) BiasActivate(a device.BiasActivate) {
-	n, pieces := a.M*a.N, (a.M+columnPiece-1)/columnPiece
+	n, pieces := a.M*a.N, (a.M+activePiece-1)/activePiece
 	x, dy := d.pointer(a.X), d.pointer(a.DY)
 	dx, y, dbias := d.pointer(a.DX), d.pointer(a.Y), d.pointer(a.DBias)
 	part := dbias
@@ -44,9 +47,13 @@ func (d *dev) BiasActivate(a device.BiasActivate) {
 	}
 	if n > 0 {
 		dxCopy, yCopy := d.operandCopy(dx, n), d.operandCopy(y, n)
-		d.start("bias_activate_grad", threads, (a.N+31)/32, pieces, 1).
+		columns, aligned := 32, inFours(a.N, dx, y, part, x, dy, 2*dxCopy, 2*yCopy)
+		if aligned {
+			columns *= 4
+		}
+		d.start("bias_activate_grad", threads, (a.N+columns-1)/columns, pieces, 1).
 			ptr(values(dx, dxCopy, a.Operand), values(y, yCopy, a.Operand), dxCopy, yCopy, part, x, dy).
-			int(int(a.F), a.M, a.N, columnPiece)
+			int(int(a.F), a.M, a.N, activePiece).flag(aligned)
 		d.stored(dxCopy, dx, n, a.Operand)
 		d.stored(yCopy, y, n, a.Operand)
 	}

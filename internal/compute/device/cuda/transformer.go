@@ -89,8 +89,10 @@ func (d *dev) LayerNormGrad(a device.LayerNorm) {
 	}
 }
 
-// selfTile is the number of rows of a block of self-attention.
-const selfTile = 16
+const (
+	selfTile = 16 // rows of a block of self-attention
+	selfRows = 64 // of a caption, at most, of which a block on tensor cores has a head
+)
 
 // heads is self-attention, checked.
 type heads struct {
@@ -107,6 +109,23 @@ func (d *dev) heads(a device.SelfAttention) heads {
 	h.words, h.c = d.pointer(a.Words.View), d.captions(a.Lengths)
 	h.query, h.key, h.value = d.pointer(a.Query), d.pointer(a.Key), d.pointer(a.Value)
 	return h
+}
+
+// whole reports whether a block has a head of a caption, on tensor cores (selfheads.cuh). Upper bounds of lengths are
+// multiples of 8, so a step of a recording is computed as one that is not recorded.
+func (h *heads) whole(d *dev) bool {
+	return d.tensor == tensorBF16 && h.a.D/h.a.Heads%16 == 0 && h.c.longest <= selfRows
+}
+
+// start begins a kernel on tensor cores, whose blocks keep so many matrices of the weights in shared memory.
+func (h *heads) start(d *dev, k string, matrices int) (c *command, clear int) {
+	blocks, tall := h.c.n, (h.c.longest+15)/16*16
+	if h.a.Lengths.Bounded {
+		blocks, clear = blocks+1, h.c.rows
+	}
+	c = d.start(k, threads/2, blocks, h.a.Heads, 1)
+	c.launch.Shared = uint32(matrices * 4 * tall * (tall + 4))
+	return c, clear
 }
 
 // part returns the captions [first, end) whose weights are kept at once, and room for the weights.
@@ -141,6 +160,14 @@ func (d *dev) SelfAttention(a device.SelfAttention) {
 	n := h.c.rows * a.D
 	context := d.pointer(a.Context)
 	copy := d.operandCopy(context, n)
+	if h.whole(d) {
+		c, clear := h.start(d, "self_attention_heads", 1)
+		c.ptr(values(context, copy, a.Operand), copy, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts).
+			drops(&h.drop).float(h.factor).int(a.L, a.D, h.a.LD, clear).
+			flag(inFours(a.D, context, h.query, h.key, h.value, at(0, h.a.LD), 2*copy))
+		d.stored(copy, context, n, a.Operand)
+		return
+	}
 	for first := 0; first < h.c.n; {
 		end, cells := h.part(first)
 		weights := d.need(scratchHidden, 4*cells)
@@ -176,10 +203,21 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 		to[i] = values(x, copies[i], a.Operand)
 	}
 	dBias, parts, sums := d.pointer(a.DBias), h.c.n*h.tiles(), driver.Ptr(0)
+	whole := h.whole(d)
+	if whole {
+		parts = h.c.n
+	}
 	if dBias != 0 {
 		sums = d.need(scratchSums, max(1, 4*parts*3*a.D))
 	}
-	for first := 0; first < h.c.n; {
+	if whole {
+		c, clear := h.start(d, "self_attention_heads_grad", 2)
+		c.ptr(to[0], to[1], to[2], copies[0], copies[1], copies[2], sums, dContext, h.query, h.key, h.value, h.words,
+			h.c.lengths, h.c.starts).drops(&h.drop).float(h.factor).int(a.L, a.D, h.a.LD, clear).
+			flag(inFours(a.D, dContext, h.query, h.key, h.value, dQuery, dKey, dValue, at(0, h.a.LD), 2*copies[0],
+				2*copies[1], 2*copies[2]))
+	}
+	for first := 0; first < h.c.n && !whole; {
 		end, cells := h.part(first)
 		weights, slopes := d.need(scratchHidden, 4*cells), d.need(scratchCarry, 4*cells)
 		c, clear := d.attend("self_attention_rows", &h, first, end)

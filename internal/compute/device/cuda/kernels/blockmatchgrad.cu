@@ -1,7 +1,13 @@
 // The gradient of block cosines (device/cpu/blockmatchgrad.go), for a group of images.
 #include "items.cuh"
+#include "vector.cuh"
 
-enum { kTile = 16, kDepth = 32 };
+enum {
+  kTile = 16,
+  kDepth = 32,
+  kEight = 8,  // blocks of the vectors that a thread of match_pairs_grad works on at once
+  kSome = 16   // those of match_gram_grad (Go: gramBlocks)
+};
 
 // For n nodes with block norms q, context norms and cosines m: the gradient of the numerator, of the squared norm of
 // the context, and what the block is multiplied by in its own gradient. Norm i of an image of per nodes is q[image·step
@@ -39,18 +45,20 @@ KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, 
 
 // The gradients of both attentions for word blockIdx.x and the regions of a group. A becomes dA^b = α∘dn + β∘dn', Z
 // becomes β∘ds': operands of products alone, which go to tile16 and z16 where those are not null. All are zero for a
-// word of no caption.
+// word of no caption. A thread makes Σ_l g_l α_l for kEight blocks of the vectors together, so that α is read once for
+// them; the Gram matrices of the word are in shared memory.
 // Cost: read 8*gx*columns*blocks+8*gx*columns; write 8*gx*columns*blocks+8*gx*columns; flop
-// gx*columns*blocks*(2*words+12); flight 8; turns blocks*(2+words/4)
+// gx*columns*blocks*(2*words+12); flight 8; turns ceil(blocks/8)*(2+words/4)+blocks/4
 KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16* tile16, bf16* z16, const float* alpha,
                         const float* beta, const float* grams, const float* word_dot, const float* word_square,
                         const float* region_dot, const float* region_square, const int* of, const int* starts,
                         const i64* squares, int captions, int all, int image, int columns, int r, int blocks) {
-  int w = blockIdx.x, t = gridDim.x, c = of[w], col = blockIdx.y * blockDim.x + threadIdx.x;
-  if (col >= columns) return;
-  int i = col / r, k = col - i * r, images = columns / r;
+  __shared__ __attribute__((aligned(16))) float tg[kDepth][kEight];
+  int w = blockIdx.x, t = gridDim.x, c = of[w], col = blockIdx.y * blockDim.x + threadIdx.x, there = col < columns;
+  int i = col / r, k = col - i * r;
   i64 at = (i64)w * all + (i64)image * r + col;
   if (c < 0) {
+    if (!there) return;
     dalpha[at] = dbeta[at] = 0;
     for (int b = 0; b < blocks; b++) {
       i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)i * t + w) * blocks + b) * r + k;
@@ -60,30 +68,51 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16
     return;
   }
   Item it = item_of(starts, squares, c, 0);
-  int j = (int)(w - it.first);
-  const float* a = alpha + it.first * all + (i64)image * r + col;
-  float own = alpha[at], other = beta[at], da = 0, db = 0;
-  for (int b = 0; b < blocks; b++) {
-    i64 x = ((i64)i * t + w) * blocks + b, y = (((i64)i * captions + c) * r + k) * blocks + b;
-    i64 to = ((i64)b * t + w) * columns + col, tz = (((i64)i * t + w) * blocks + b) * r + k;
-    const float* g = grams + blocks * it.square + ((i64)b * it.n + j) * it.n;
-    float product = tile[to], wd = word_dot[x], ws = word_square[x], rd = region_dot[y], rs = region_square[y], s = 0;
-    for (int l = 0; l < it.n; l++) s += g[l] * a[(i64)l * all];
-    da += rd * product + 2 * rs * s;
-    db += wd * product + 2 * ws * z[tz];
-    if (tile16) {
-      tile16[to] = bf16_of(own * rd + other * wd);
-      z16[tz] = bf16_of(ws * other);
-    } else {
-      tile[to] = own * rd + other * wd;
-      z[tz] = ws * other;
+  int j = (int)(w - it.first), fours = blocks % 4 == 0 && (((u64)region_dot | (u64)region_square) & 15) == 0;
+  const float *a = alpha + it.first * all + (i64)image * r + col, *grams_of = grams + blocks * it.square;
+  float own = there ? alpha[at] : 0, other = there ? beta[at] : 0, da = 0, db = 0;
+  for (int b0 = 0; b0 < blocks; b0 += kEight) {
+    float s[kEight];
+    UNROLL for (int b = 0; b < kEight; b++) s[b] = 0;
+    for (int l0 = 0; l0 < it.n; l0 += kDepth) {
+      __syncthreads();
+      for (int p = threadIdx.x; p < kDepth * kEight; p += blockDim.x) {
+        int l = p % kDepth, b = p / kDepth;
+        tg[l][b] = l0 + l < it.n && b0 + b < blocks ? grams_of[((i64)(b0 + b) * it.n + j) * it.n + l0 + l] : 0;
+      }
+      __syncthreads();
+      for (int l = 0; there && l < kDepth && l0 + l < it.n; l++) {
+        float v = a[(i64)(l0 + l) * all];
+        UNROLL for (int b = 0; b < kEight; b++) s[b] += tg[l][b] * v;
+      }
+    }
+    UNROLL for (int q = 0; q < kEight; q += 4) {
+      if (!there || b0 + q >= blocks) break;
+      // Neighbouring threads read 64 bytes each.
+      i64 x = ((i64)i * t + w) * blocks + b0 + q, y = (((i64)i * captions + c) * r + k) * blocks + b0 + q;
+      i64 to = ((i64)(b0 + q) * t + w) * columns + col, tz = x * r + k;
+      Four rd = {0, 0, 0, 0}, rs = rd;
+      if (fours) rd = four(region_dot + y), rs = four(region_square + y);
+      UNROLL for (int e = 0; e < 4; e++, to += (i64)t * columns, tz += r) {
+        if (b0 + q + e >= blocks) break;
+        if (!fours) rd[e] = region_dot[y + e], rs[e] = region_square[y + e];
+        float product = tile[to], wd = word_dot[x + e], ws = word_square[x + e];
+        da += rd[e] * product + 2 * rs[e] * s[q + e];
+        db += wd * product + 2 * ws * z[tz];
+        if (tile16) {
+          tile16[to] = bf16_of(own * rd[e] + other * wd);
+          z16[tz] = bf16_of(ws * other);
+        } else {
+          tile[to] = own * rd[e] + other * wd;
+          z[tz] = ws * other;
+        }
+      }
     }
   }
+  if (!there) return;
   dalpha[at] = da;
   dbeta[at] = db;
 }
-
-enum { kSome = 16 };  // blocks that a thread of match_gram_grad sums (Go: gramBlocks)
 
 // dG^b_jl = Σ ds·α_j·α_l over one of the parts of the regions of a group, for the blocks of every caption: part [parts,
 // as grams]. A block makes 16 × 16 sums for kSome blocks of nodes, so that α is read once for them; blockIdx.z says

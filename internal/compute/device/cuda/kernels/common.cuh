@@ -97,12 +97,9 @@ VSE_INLINE bf16 bf16_of(float x) { return (bf16)(x != x ? 0x7fc0u : as_bits(to_b
 VSE_INLINE float bf16_value(bf16 h) { return as_float((u32)h << 16); }
 
 // e^x as internal/compute/vec computes it (Cephes, S. L. Moshier): x = k·ln 2 + r, a polynomial of degree 7 for e^r.
-// Beyond the float32 range the argument is clamped; NaN stays.
-VSE_INLINE float exp_(float x) {
-  if (x != x) return x;
-  x = x < -87.3f ? -87.3f : x > 88.3f ? 88.3f : x;
-  float t = x * 1.44269504088896341f;
-  float k = (float)(int)(t + (t < 0 ? -0.5f : 0.5f));
+// Beyond the float32 range the argument is clamped; NaN stays. power_ is that of an x within, with its k; fall_ is e^x
+// for x <= 0 alone, which takes half the instructions, and takes NaN for the least.
+VSE_INLINE float power_(float x, float k) {
   float r = x - k * 0.693359375f;
   r -= k * -2.12194440e-4f;
   float p = 1.9875691500e-4f;
@@ -112,6 +109,16 @@ VSE_INLINE float exp_(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   return (p * (r * r) + r + 1.0f) * as_float((u32)((int)k + 127) << 23);
+}
+VSE_INLINE float exp_(float x) {
+  if (x != x) return x;
+  x = x < -87.3f ? -87.3f : x > 88.3f ? 88.3f : x;
+  float t = x * 1.44269504088896341f;
+  return power_(x, (float)(int)(t + (t < 0 ? -0.5f : 0.5f)));
+}
+VSE_INLINE float fall_(float x) {
+  x = x > -87.3f ? x : -87.3f;
+  return power_(x, (float)(int)(x * 1.44269504088896341f - 0.5f));
 }
 
 // ln x for normal x > 0 (Cephes logf): x = 2^e·m with m in [√½, √2).
@@ -151,14 +158,14 @@ VSE_INLINE float tail_(float t) {
   p = p * t - 0.3183034062f;
   p = p * t - 0.7978851199f;
   p = p * t - 0.6931471825f;
-  return exp_(p);
+  return fall_(p);
 }
 
-VSE_INLINE float gelu_(float x) { return x < 0 ? x * tail_(-x) : x - x * tail_(x); }
-
-VSE_INLINE float gelu_slope_(float x) {
-  float phi = x < 0 ? tail_(-x) : 1.0f - tail_(x);
-  return phi + x * exp_(-0.5f * x * x) * 0.39894228f;
+// The GELU and its slope from Φ(-|x|), which lanes of both signs compute together.
+VSE_INLINE float tail_of(float x) { return tail_(x < 0 ? -x : x); }
+VSE_INLINE float gelu_(float x, float tail) { return x < 0 ? x * tail : x - x * tail; }
+VSE_INLINE float gelu_slope_(float x, float tail) {
+  return (x < 0 ? tail : 1.0f - tail) + x * fall_(-0.5f * x * x) * 0.39894228f;
 }
 
 VSE_INLINE float sigmoid_(float x) { return 1.0f / (1.0f + exp_(-x)); }

@@ -75,7 +75,7 @@ VSE_INLINE void products_(float* part, const bf16* operand, const Columns<column
                           int last, int rows, Use use) {
   for (int row = o.s.first; row < last; row += 16 * kTall) {
     float x[kTall][columns][4];
-    multiply_(x, operand + 32 * row, rows, of, depth, (last - row + 15) / 16);
+    multiply_<false>(x, operand + 32 * row, rows, of, depth, (last - row + 15) / 16);
     UNROLL for (int i = 0; i < kTall; i++) {
       int q = row + 16 * i + o.sequence;
       if (row + 16 * i >= last) continue;

@@ -30,7 +30,7 @@ VSE_INLINE float value_of(int f, float v) {
   return f == kReLU      ? (v < 0 ? 0 : v)
          : f == kTanh    ? tanh_(v)
          : f == kSigmoid ? sigmoid_(v)
-         : f == kGELU    ? gelu_(v)
+         : f == kGELU    ? gelu_(v, tail_of(v))
                          : (v < 0 ? -v : v);
 }
 
@@ -39,13 +39,31 @@ VSE_INLINE float slope_of(int f, float of) {
   return f == kReLU      ? (of > 0)
          : f == kTanh    ? 1 - of * of
          : f == kSigmoid ? of * (1 - of)
-         : f == kGELU    ? gelu_slope_(of)
+         : f == kGELU    ? gelu_slope_(of, tail_of(of))
                          : (float)((of > 0) - (of < 0));
 }
 
 VSE_INLINE Four values_of(int f, Four v) {
-  Four y = {value_of(f, v[0]), value_of(f, v[1]), value_of(f, v[2]), value_of(f, v[3])};
+  Four y;
+  if (f == kGELU) {
+    UNROLL for (int k = 0; k < 4; k++) y[k] = gelu_(v[k], tail_of(v[k]));
+  } else {
+    UNROLL for (int k = 0; k < 4; k++) y[k] = value_of(f, v[k]);
+  }
   return y;
+}
+
+// both_of sets y to the value at x and dx to dy times the slope there, not for tanh and the sigmoid.
+VSE_INLINE void both_of(int f, const float* x, const float* dy, float* y, float* dx, int n) {
+  if (f == kGELU) {
+    UNROLL for (int k = 0; k < n; k++) {
+      float tail = tail_of(x[k]);
+      y[k] = gelu_(x[k], tail);
+      dx[k] = dy[k] * gelu_slope_(x[k], tail);
+    }
+  } else {
+    UNROLL for (int k = 0; k < n; k++) y[k] = value_of(f, x[k]), dx[k] = dy[k] * slope_of(f, x[k]);
+  }
 }
 
 // y = f(x)
@@ -57,7 +75,7 @@ KERNEL activate(float* y, const float* x, int f, i64 head, i64 n) {
 
 // x += bias in every row of cols values, and y = f(x); bias may be absent (null), and y or copy, y rounded. cols is a
 // multiple of 4 and bias lies at one of 16 bytes, or head is n.
-// Cost: read 4*n; write 4*n*(y+bias)+2*n*copy; flop 9*n; flight 16
+// Cost: read 4*n; write 4*n*(y+bias)+2*n*copy; flop n*(9+50*eq(f,4)); flight 16
 KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, int cols, i64 head, i64 n) {
   EACH_FOUR(i, head, n) {
     Four v = four(x + i);
@@ -75,28 +93,25 @@ KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, i
   }
 }
 
-// For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be x), dx_copy and y_copy, both rounded, and the sums of the
-// columns of dx over each piece of per rows, part [pieces, cols]. All of them may be absent. A block takes 32 columns
-// of a piece, eight rows at a time.
-// Cost: read 8*rows*cols; write 4*rows*cols*(dx+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop 10*rows*cols;
-// flight 8; turns per/8
-KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x,
-                          const float* dy, int f, int rows, int cols, int per) {
-  __shared__ float sums[8][32];
-  int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
+// The gradient works on values of type V, each thread on the same columns of every eighth row of a piece.
+template <class V>
+VSE_INLINE void activate_gradient(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x,
+                                  const float* dy, int f, int rows, int cols, int per, V (*sums)[32]) {
+  const int many = sizeof(V) / 4;
+  int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = many * (blockIdx.x * 32 + lane);
   i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;
-  float s = 0;
+  V s;
+  zero_(&s);
   if (col < cols)
     for (i64 r = lo + first; r < hi; r += 8) {
       i64 i = r * cols + col;
-      float v = x[i], d = dy[i] * slope_of(f, v);
-      if (dx) dx[i] = d;
-      if (dx_copy) dx_copy[i] = bf16_of(d);
-      if (y || y_copy) {
-        v = value_of(f, v);
-        if (y) y[i] = v;
-        if (y_copy) y_copy[i] = bf16_of(v);
-      }
+      V v, d, value;
+      get_(&v, x + i), get_(&d, dy + i);
+      both_of(f, (float*)&v, (float*)&d, (float*)&value, (float*)&d, many);
+      if (dx) put_(dx + i, d);
+      if (dx_copy) put_(dx_copy + i, d);
+      if (y) put_(y + i, value);
+      if (y_copy) put_(y_copy + i, value);
       s += d;
     }
   if (!part) return;
@@ -104,7 +119,21 @@ KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, floa
   __syncthreads();
   if (first || col >= cols) return;
   for (int w = 1; w < 8; w++) s += sums[w][lane];
-  part[blockIdx.y * (i64)cols + col] = s;
+  put_(part + blockIdx.y * (i64)cols + col, s);
+}
+
+// For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be x), dx_copy and y_copy, both rounded, and the sums of the
+// columns of dx over each piece of per rows, part [pieces, cols]. All of them may be absent. A block takes 128 columns
+// of a piece, or 32 where rows are not aligned, eight rows at a time.
+// Cost: read 8*rows*cols; write 4*rows*cols*(dx+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop
+// rows*cols*(10+90*eq(f,4)); flight 8+24*aligned; turns ceil(gx*gy*block/resident)*per/8
+KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x,
+                          const float* dy, int f, int rows, int cols, int per, int aligned) {
+  __shared__ __attribute__((aligned(16))) float sums[8 * 32 * 4];
+  if (aligned)
+    activate_gradient(dx, y, dx_copy, y_copy, part, x, dy, f, rows, cols, per, (Four(*)[32])sums);
+  else
+    activate_gradient(dx, y, dx_copy, y_copy, part, x, dy, f, rows, cols, per, (float(*)[32])sums);
 }
 
 // dx = dy·f'

@@ -22,12 +22,18 @@ VSE_INLINE u32 load_acquire(const u32* at) {
 #endif
 
 // grid_barrier is the n-th barrier of all threads of a grid of two dimensions, counted from 1. arrived counts the
-// blocks that have come to any of them; it is 0 before the launch.
-VSE_INLINE void grid_barrier(u32* arrived, u32 n) {
+// blocks that have come to any of them; it is 0 before the launch. It has two halves: what a block writes between them
+// no other block may read behind the barrier, and it takes no time of those that wait.
+VSE_INLINE void grid_arrive(u32* arrived) {
   __syncthreads();
-  if (threadIdx.x == 0) {
-    add_release(arrived, 1);
+  if (threadIdx.x == 0) add_release(arrived, 1);
+}
+VSE_INLINE void grid_wait(const u32* arrived, u32 n) {
+  if (threadIdx.x == 0)
     while (load_acquire(arrived) < n * gridDim.x * gridDim.y) {}
-  }
   __syncthreads();
+}
+VSE_INLINE void grid_barrier(u32* arrived, u32 n) {
+  grid_arrive(arrived);
+  grid_wait(arrived, n);
 }

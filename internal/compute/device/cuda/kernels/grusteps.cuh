@@ -67,10 +67,12 @@ VSE_INLINE Forward<T> forward_of_(float* gates, float* y, float* prev, const typ
 }
 
 // forward_ is a step when n of all steps are done. to and from [2, b, h], in tiles, b rounded up to 16, are the states
-// after and before it. At the last step the rows of prev behind the words become zero.
+// after and before it. At the last step the rows of prev behind the words become zero. The gates of all tiles are made
+// together, so that a thread has several on their way. Where arrived is not null, the block comes to the barrier behind
+// the step once the states are written, before gates and prev, which no other block reads.
 template <class T>
 VSE_INLINE void forward_(const Forward<T>& f, typename T::Value* to, const typename T::Value* from, float* part,
-                         const int* starts, int n, int steps, int rows, int b, int h, int reverse) {
+                         u32* arrived, const int* starts, int n, int steps, int rows, int b, int h, int reverse) {
   int t = word(n, steps, reverse), old = word(n - 1, steps, reverse), k = f.k;
   i64 start = starts[t], before = n == 0 ? 0 : starts[old];
   int active = starts[t + 1] - (int)start, continued = n == 0 ? 0 : starts[old + 1] - (int)before;
@@ -78,40 +80,47 @@ VSE_INLINE void forward_(const Forward<T>& f, typename T::Value* to, const typen
   Sequences s = sequences_(active, blockIdx.x / groups, gridDim.x / groups);
   // The output of a thread in each tile of 16 sequences.
   int half = threadIdx.x / kTile, own = threadIdx.x % kTile / 8;
+  if (arrived && s.first >= s.last) grid_arrive(arrived);
+  float *gates = f.gates + start * 4 * h + k, *y = f.y + k;
   for (int row = s.first; row < s.last; row += 16 * kTall) {
-    float x[kTall][kForward][4], g[kTall][4];
+    float x[kTall][kForward][4], g[kTall][4], sums[kTall][3];
     UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
-      UNROLL for (int j = 0; j < 3; j++) g[i][j] = q < s.last ? f.gates[((start + q) * 4 + j) * h + k] : 0;
-      g[i][3] = q < continued && q < s.last ? f.y[(before + q) * h + k] : 0;
+      int q = row + 16 * i + own;
+      UNROLL for (int j = 0; j < 3; j++) g[i][j] = q < s.last ? gates[(q * 4 + j) * h] : 0;
+      g[i][3] = q < continued && q < s.last ? y[before * h + q * h] : 0;
     }
     int last = s.last < continued ? s.last : continued;
     if (row < last)
-      multiply_(x, from + f.all + Tile<T>::kColumns * row, sixteens(b), f.of, h, (last - row + 15) / 16);
+      multiply_<true>(x, from + f.all + Tile<T>::kColumns * row, sixteens(b), f.of, h, (last - row + 15) / 16);
     UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
-      float hr = 0, hz = 0, c = 0;
-      if (row + 16 * i < last) {
-        give_<kForward>(part, x[i]);
-        if (q < last) {
-          hr = total_<kForward>(part, half, threadIdx.x % kTile);
-          hz = total_<kForward>(part, 2 + half, threadIdx.x % kTile);
-          c = total_<kForward>(part, 4 + half, threadIdx.x % kTile);
-        }
-      }
+      UNROLL for (int j = 0; j < 3; j++) sums[i][j] = 0;
+      if (row + 16 * i >= last) continue;
+      give_<kForward>(part, x[i]);
+      if (row + 16 * i + own >= last) continue;
+      UNROLL for (int j = 0; j < 3; j++) sums[i][j] = total_<kForward>(part, 2 * j + half, threadIdx.x % kTile);
+    }
+    Gates v[kTall];
+    UNROLL for (int i = 0; i < kTall; i++) {
+      sums[i][2] += f.bn;
+      v[i] = gates_(g[i][0] + f.ir + (sums[i][0] + f.br), g[i][1] + f.iz + (sums[i][1] + f.bz), g[i][2] + f.in,
+                    sums[i][2], g[i][3]);
+    }
+    UNROLL for (int i = 0; i < kTall; i++) {
+      int q = row + 16 * i + own;
       if (q >= s.last) continue;
-      hr += f.br;
-      hz += f.bz;
-      c += f.bn;
-      Gates v = gates_(g[i][0] + f.ir + hr, g[i][1] + f.iz + hz, g[i][2] + f.in, c, g[i][3]);
-      float* o = f.gates + (start + q) * 4 * h + k;
-      o[0] = v.r;
-      o[h] = v.z;
-      o[2 * h] = v.m;
-      o[3 * h] = c;
-      f.prev[(start + q) * h + k] = g[i][3];
-      f.y[(start + q) * h + k] = v.after;
-      to[f.all + tiled<T>(q, k, sixteens(b))] = T::value(v.after);
+      y[start * h + q * h] = v[i].after;
+      to[f.all + tiled<T>(q, k, sixteens(b))] = T::value(v[i].after);
+    }
+    if (arrived && row + 16 * kTall >= s.last) grid_arrive(arrived);
+    UNROLL for (int i = 0; i < kTall; i++) {
+      int q = row + 16 * i + own;
+      if (q >= s.last) continue;
+      float* o = gates + q * 4 * h;
+      o[0] = v[i].r;
+      o[h] = v[i].z;
+      o[2 * h] = v[i].m;
+      o[3 * h] = sums[i][2];
+      f.prev[start * h + q * h + k] = g[i][3];
     }
   }
   if (n == steps - 1) {
@@ -130,7 +139,7 @@ VSE_INLINE void step_(float* gates0, float* gates1, float* y0, float* y1, float*
   int second = blockIdx.y;
   Forward<T> f = forward_of_<T>(second ? gates1 : gates0, second ? y1 : y0, second ? prev1 : prev0, weights,
                                 second ? bih1 : bih0, second ? bhh1 : bhh0, b, h);
-  forward_<T>(f, to, from, part, starts, n, steps, rows, b, h, reverse);
+  forward_<T>(f, to, from, part, 0, starts, n, steps, rows, b, h, reverse);
 }
 
 // All steps forward, whose states lie in even and odd in turn. The blocks run at once; between two steps is a barrier
@@ -146,8 +155,9 @@ VSE_INLINE void steps_(float* gates0, float* gates1, float* y0, float* y1, float
   f.of = keep_(shared_quads, f.of, h);
   float* part = (float*)(shared_quads + kForward * (8 * h / Tile<T>::kQuad));
   for (int n = 0; n < steps; n++) {
-    if (n > 0) grid_barrier(arrived, n);
-    forward_<T>(f, n % 2 ? odd : even, n % 2 ? even : odd, part, starts, n, steps, rows, b, h, reverse);
+    if (n > 0) grid_wait(arrived, n);
+    forward_<T>(f, n % 2 ? odd : even, n % 2 ? even : odd, part, n < steps - 1 ? arrived : 0, starts, n, steps, rows, b,
+                h, reverse);
   }
 }
 
@@ -175,10 +185,12 @@ VSE_INLINE Back<T> back_of_(float* gates, const float* prev, float* carry, const
 
 // back_ is the gradient of a step. to and from [2, b, 3h], in tiles, are the slopes of this step and of the one before;
 // carry [2, b, h] is z times the gradient of the state. The gates become the gradients of the gate inputs, at the last
-// step with zeros behind the words. dy is scaled; it and final may be null.
+// step with zeros behind the words. dy is scaled; it and final may be null. What a thread needs of its own outputs is
+// on its way while it multiplies. Where arrived is not null, the block comes to the barrier behind the step before it
+// writes the gates.
 template <class T>
 VSE_INLINE void back_(const Back<T>& f, typename T::Value* to, const typename T::Value* from, float* part,
-                      const int* starts, int n, int steps, int rows, int b, int h, int reverse) {
+                      u32* arrived, const int* starts, int n, int steps, int rows, int b, int h, int reverse) {
   enum { kSlopes = BackSizes<T>::kSlopes, kBack = BackSizes<T>::kBack, kOwn = kSlopes / 16 };
   int t = word(n, steps, !reverse), done = word(n - 1, steps, !reverse), k = f.k;
   i64 start = starts[t];
@@ -187,41 +199,57 @@ VSE_INLINE void back_(const Back<T>& f, typename T::Value* to, const typename T:
   Sequences s = sequences_(active, blockIdx.x / groups, gridDim.x / groups);
   // The outputs of a thread in each tile of 16 sequences.
   int half = threadIdx.x / kTile, own = threadIdx.x % kTile / 8;
+  if (arrived && s.first >= s.last) grid_arrive(arrived);
+  float* gates = f.gates + start * 4 * h + k;
   for (int row = s.first; row < s.last; row += 16 * kTall) {
-    float x[kTall][kBack][4];
-    int last = s.last < carried ? s.last : carried;
-    if (row < last)
-      multiply_(x, from + f.all + Tile<T>::kColumns * row, sixteens(b), f.of, 3 * h, (last - row + 15) / 16);
+    float x[kTall][kBack][4], sums[kTall][kOwn];
     float kept[kTall][kOwn][7];  // r, z, n, c, the state before, the gradient of the state in two parts
     UNROLL for (int i = 0; i < kTall; i++)
       UNROLL for (int u = 0; u < kOwn; u++) {
-        i64 q = row + 16 * i + own, at = q * h + k + 16 * u;
-        int there = q < s.last;
-        UNROLL for (int j = 0; j < 4; j++)
-          kept[i][u][j] = there ? f.gates[((start + q) * 4 + j) * h + k + 16 * u] : 0;
-        kept[i][u][4] = there ? f.prev[start * h + at] : 0;
-        kept[i][u][5] = !there ? 0 : q < carried ? f.carry[at] : f.final ? f.final[at] : 0;
-        kept[i][u][6] = there && f.dy ? f.scale * f.dy[start * h + at] : 0;
+        int q = row + 16 * i + own, at = q * h + 16 * u, there = q < s.last;
+        UNROLL for (int j = 0; j < 4; j++) kept[i][u][j] = there ? gates[(q * 4 + j) * h + 16 * u] : 0;
+        kept[i][u][4] = there ? f.prev[start * h + k + at] : 0;
+        kept[i][u][5] = !there ? 0 : q < carried ? f.carry[k + at] : f.final ? f.final[k + at] : 0;
+        kept[i][u][6] = there && f.dy ? f.dy[start * h + k + at] : 0;
+      }
+    int last = s.last < carried ? s.last : carried;
+    if (row < last)
+      multiply_<true>(x, from + f.all + Tile<T>::kColumns * row, sixteens(b), f.of, 3 * h, (last - row + 15) / 16);
+    UNROLL for (int i = 0; i < kTall; i++) {
+      UNROLL for (int u = 0; u < kOwn; u++) sums[i][u] = 0;
+      if (row + 16 * i >= last) continue;
+      give_<kBack>(part, x[i]);
+      if (row + 16 * i + own >= last) continue;
+      UNROLL for (int u = 0; u < kOwn; u++) sums[i][u] = total_<kBack>(part, 2 * u + half, threadIdx.x % kTile);
+    }
+    Slopes v[kTall][kOwn];
+    UNROLL for (int i = 0; i < kTall; i++)
+      UNROLL for (int u = 0; u < kOwn; u++) {
+        const float* in = kept[i][u];
+        sums[i][u] = in[5] + sums[i][u] + f.scale * in[6];
+        v[i][u] = slopes_(sums[i][u], in[0], in[1], in[2], in[3], in[4]);
       }
     UNROLL for (int i = 0; i < kTall; i++) {
-      i64 q = row + 16 * i + own;
-      if (row + 16 * i < last) give_<kBack>(part, x[i]);
+      int q = row + 16 * i + own;
       if (q >= s.last) continue;
       UNROLL for (int u = 0; u < kOwn; u++) {
-        i64 at = q * h + k + 16 * u;
-        const float* in = kept[i][u];
-        float d = in[5] + (q < last ? total_<kBack>(part, 2 * u + half, threadIdx.x % kTile) : 0) + in[6];
-        Slopes v = slopes_(d, in[0], in[1], in[2], in[3], in[4]);
-        float* g = f.gates + (start + q) * 4 * h + k + 16 * u;
-        g[0] = v.dn;
-        g[h] = v.dr;
-        g[2 * h] = v.dz;
-        g[3 * h] = v.dh;
         typename T::Value* o = to + f.all + tiled<T>(q, k + 16 * u, sixteens(b));
-        o[0] = T::value(v.dr);
-        o[(i64)h * sixteens(b)] = T::value(v.dz);
-        o[2 * (i64)h * sixteens(b)] = T::value(v.dh);
-        f.carry[at] = d * in[1];
+        o[0] = T::value(v[i][u].dr);
+        o[(i64)h * sixteens(b)] = T::value(v[i][u].dz);
+        o[2 * (i64)h * sixteens(b)] = T::value(v[i][u].dh);
+        f.carry[k + q * h + 16 * u] = sums[i][u] * kept[i][u][1];
+      }
+    }
+    if (arrived && row + 16 * kTall >= s.last) grid_arrive(arrived);
+    UNROLL for (int i = 0; i < kTall; i++) {
+      int q = row + 16 * i + own;
+      if (q >= s.last) continue;
+      UNROLL for (int u = 0; u < kOwn; u++) {
+        float* g = gates + q * 4 * h + 16 * u;
+        g[0] = v[i][u].dn;
+        g[h] = v[i][u].dr;
+        g[2 * h] = v[i][u].dz;
+        g[3 * h] = v[i][u].dh;
       }
     }
   }
@@ -240,7 +268,7 @@ VSE_INLINE void grad_(float* gates0, float* gates1, typename T::Value* to, const
   __shared__ __attribute__((aligned(16))) float part[kWarps * BackSizes<T>::kBack * kTile];
   int second = blockIdx.y;
   Back<T> f = back_of_<T>(second ? gates1 : gates0, second ? prev1 : prev0, carry, weights, dy, final, scale, b, h);
-  back_<T>(f, to, from, part, starts, n, steps, rows, b, h, reverse);
+  back_<T>(f, to, from, part, 0, starts, n, steps, rows, b, h, reverse);
 }
 
 // The gradients of all steps, as steps_.
@@ -254,7 +282,8 @@ VSE_INLINE void grads_(float* gates0, float* gates1, typename T::Value* even, ty
   f.of = keep_(shared_quads, f.of, 3 * h);
   float* part = (float*)(shared_quads + BackSizes<T>::kBack * (8 * 3 * h / Tile<T>::kQuad));
   for (int n = 0; n < steps; n++) {
-    if (n > 0) grid_barrier(arrived, n);
-    back_<T>(f, n % 2 ? odd : even, n % 2 ? even : odd, part, starts, n, steps, rows, b, h, reverse);
+    if (n > 0) grid_wait(arrived, n);
+    back_<T>(f, n % 2 ? odd : even, n % 2 ? even : odd, part, n < steps - 1 ? arrived : 0, starts, n, steps, rows, b, h,
+             reverse);
   }
 }

@@ -90,16 +90,6 @@ KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, con
 
 enum { kNormRows = 8 };  // of a block of the gradient (Go: normRows)
 
-// The gradient works on values of type V: four at a time where the rows of all matrices begin at multiples of 16 bytes,
-// otherwise one.
-VSE_INLINE void get_(Four* v, const float* x) { *v = four(x); }
-VSE_INLINE void get_(float* v, const float* x) { *v = *x; }
-VSE_INLINE void put_(float* x, Four v) { put_four(x, v); }
-VSE_INLINE void put_(bf16* x, Four v) { put_four(x, v); }
-VSE_INLINE void put_(float* x, float v) { put_one(x, v); }
-VSE_INLINE void put_(bf16* x, float v) { put_one(x, v); }
-VSE_INLINE void zero_(Four* v) { *v = (Four){0, 0, 0, 0}; }
-VSE_INLINE void zero_(float* v) { *v = 0; }
 VSE_INLINE float sum_(Four v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 VSE_INLINE float sum_(float v) { return v; }
 // drop_ drops columns from k on of the row with a number.

@@ -41,11 +41,29 @@ VSE_INLINE i64 pool_row(const int* starts, int packed, int b, int p) {
 enum { kTile = 40, kEach = kTile / 8 };  // rows that a block of sort_pool ranks at once, and a thread of it
 enum { kRanks = 48, kAhead = 6 };  // ranks that a warp of sort_pool_grad sums at once, rows that it asks for at once
 
+// before_ adds to the ranks of the values v of a warp's rows how many values of a tile come before them: of rows with a
+// greater number those that are greater, of rows with a smaller one also those that are equal. A pair adds one to
+// either of its two, so ranks stay below n also where a value is NaN. The tile has a multiple of 8 rows; behind the
+// last lies -∞, which comes before nothing. A warp has one row of each eight, so which of two comes first is known to
+// the compiler but within eight rows.
+VSE_INLINE void before_(int (&rank)[kEach], const float (&v)[kEach], const float (*tile)[32], int rows) {
+  int lane = threadIdx.x % 32, first = threadIdx.x / 32;
+  UNROLL for (int s = 0; s < kEach; s++) {
+    if (8 * s >= rows) break;
+    float o[8];
+    UNROLL for (int i = 0; i < 8; i++) o[i] = tile[8 * s + i][lane];
+    UNROLL for (int j = 0; j < kEach; j++) {
+      if (8 * j >= rows) break;
+      UNROLL for (int i = 0; i < 8; i++)
+        rank[j] += s < j || (s == j && i < first) ? !(v[j] > o[i]) : (s > j || i > first) && o[i] > v[j];
+    }
+  }
+}
+
 // y[b, c] and the ranks; the rank of a value is the number of values before it. A block has 32 channels of an item
-// (blockIdx.y), its warps every eighth row each. A pair adds one to either of its two, so ranks stay below n also where
-// a value is NaN.
+// (blockIdx.y), its warps every eighth row each.
 // Cost: read 4*gy*d*(packed*words+(1-packed)*k); write 4*gy*d*(packed*words+(1-packed)*k+1); flop
-// 4*gy*d*(packed*words+(1-packed)*k)*(packed*words+(1-packed)*k); flight 24; turns
+// 3*gy*d*(packed*words+(1-packed)*k+8)*(packed*words+(1-packed)*k+8); flight 24; turns
 // ceil(gx*gy*block/resident)*5*ceil((packed*words+(1-packed)*k)/40)
 KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, const int* lengths, const int* starts,
                  int packed, int d, int k) {
@@ -56,27 +74,29 @@ KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, con
   for (int p0 = 0; p0 < n; p0 += kTile) {
     float v[kEach];
     int rank[kEach];
-    for (int j = 0; j < kEach; j++) {
+    UNROLL for (int j = 0; j < kEach; j++) {
       int p = p0 + first + 8 * j;
       v[j] = p < n && c < d ? x[pool_row(starts, packed, b, p) * d + c] : 0;
       rank[j] = 0;
     }
     for (int q0 = 0; q0 < n; q0 += kTile) {
       __syncthreads();
-      for (int j = 0; j < kEach; j++) {
+      UNROLL for (int j = 0; j < kEach; j++) {
         int q = q0 + first + 8 * j;
-        tile[first + 8 * j][lane] = q0 == p0 ? v[j] : q < n && c < d ? x[pool_row(starts, packed, b, q) * d + c] : 0;
+        float o = -as_float(0x7f800000u);
+        if (q < n) o = q0 == p0 ? v[j] : c < d ? x[pool_row(starts, packed, b, q) * d + c] : 0;
+        tile[first + 8 * j][lane] = o;
       }
       __syncthreads();
-      for (int q = q0; q < n && q < q0 + kTile; q++) {
-        float o = tile[q - q0][lane];
-        for (int j = 0; j < kEach; j++) {
-          int p = p0 + first + 8 * j;
-          rank[j] += q < p ? !(v[j] > o) : q > p && o > v[j];
+      int rows = n - q0 < kTile ? n - q0 : kTile;
+      if (q0 == p0) before_(rank, v, tile, rows);
+      else
+        for (int q = 0; q < rows; q++) {
+          float o = tile[q][lane];
+          UNROLL for (int j = 0; j < kEach; j++) rank[j] += q0 < p0 ? !(v[j] > o) : o > v[j];
         }
-      }
     }
-    for (int j = 0; j < kEach; j++) {
+    UNROLL for (int j = 0; j < kEach; j++) {
       int p = p0 + first + 8 * j;
       if (p >= n || c >= d) continue;
       ranks[pool_row(starts, packed, b, p) * d + c] = rank[j];

@@ -57,38 +57,58 @@ VSE_INLINE Columns<columns, near, T> keep_(Quad* own, const Columns<columns, nea
   return kept;
 }
 
-// multiply_ makes x the part of the warp of the products of up to tall tiles of 16 rows of a, which has rowsA, with
-// columns.
-template <int tall, int columns, int near, class T>
-VSE_INLINE void multiply_(float (&x)[tall][columns][4], const typename T::Value* a, int rowsA,
-                          const Columns<columns, near, T>& of, int depth, int tiles) {
-  enum { kColumns = Tile<T>::kColumns, kQuad = Tile<T>::kQuad };
-  int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-  UNROLL for (int i = 0; i < tall; i++)
-    UNROLL for (int j = 0; j < columns; j++)
-      UNROLL for (int k = 0; k < 4; k++) x[i][j][k] = 0;
+// Rows are operands of a lane in tiles of 16 rows, rows_ those of the first tiles of a.
+template <int most> struct Rows { Quad low[most], high[most]; };
+
+template <class T, int most> VSE_INLINE void rows_(Rows<most>& r, const typename T::Value* a, int tiles) {
+  UNROLL for (int i = 0; i < most; i++)
+    if (i < tiles) {
+      r.low[i] = *(const Quad*)(a + Tile<T>::kColumns * 16 * i);
+      r.high[i] = *(const Quad*)(a + Tile<T>::kColumns * (16 * i + 8));
+    }
+}
+
+// multiply_tiles adds to x the part of the warp of the products of up to most tiles. Where these are few there are
+// registers for the operands that follow, which are on their way while it multiplies.
+template <int most, int tall, int columns, int near, class T>
+VSE_INLINE void multiply_tiles(float (&x)[tall][columns][4], const typename T::Value* a, int rowsA,
+                               const Columns<columns, near, T>& of, int depth, int tiles) {
+  enum { kColumns = Tile<T>::kColumns, kQuad = Tile<T>::kQuad, kFew = most <= 2 };
+  int lane = threadIdx.x & 31, warp = threadIdx.x / 32, n = depth / kColumns;
   a += kColumns * (i64)rowsA * warp + kQuad * lane;
   const typename T::Value* w = of.w + kColumns * (i64)of.rows * warp + kQuad * lane;
-  for (int c = warp; c < depth / kColumns;
-       c += kWarps, a += kColumns * kWarps * (i64)rowsA, w += kColumns * kWarps * (i64)of.rows) {
-    Quad low[tall], high[tall], v[columns];
+  Rows<most> r, next;
+  if (kFew && warp < n) rows_<T>(next, a, tiles);
+  for (int c = warp; c < n; c += kWarps, w += kColumns * kWarps * (i64)of.rows) {
+    Quad v[columns];
     UNROLL for (int j = 0; j < columns; j++)
       v[j] = *(const Quad*)(w + kColumns * ((i64)of.apart * (j / near) + 8 * (j % near)));
-    UNROLL for (int i = 0; i < tall; i++)
-      if (i < tiles) {
-        low[i] = *(const Quad*)(a + kColumns * 16 * i);
-        high[i] = *(const Quad*)(a + kColumns * (16 * i + 8));
-      }
-    UNROLL for (int i = 0; i < tall; i++)
+    if (kFew) r = next;
+    else rows_<T>(r, a, tiles);
+    a += kColumns * kWarps * (i64)rowsA;
+    if (kFew && c + kWarps < n) rows_<T>(next, a, tiles);
+    UNROLL for (int i = 0; i < most; i++)
       if (i < tiles)
         UNROLL for (int k = 0; k < 4; k += 2) {
-          u32 rows[4] = {low[i][k], high[i][k], low[i][k + 1], high[i][k + 1]};
+          u32 rows[4] = {r.low[i][k], r.high[i][k], r.low[i][k + 1], r.high[i][k + 1]};
           UNROLL for (int j = 0; j < columns; j++) {
             u32 two[2] = {v[j][k], v[j][k + 1]};
             T::multiply(x[i][j], rows, two);
           }
         }
   }
+}
+
+// multiply_ makes x the part of the warp of the products of up to tall tiles of 16 rows of a, which has rowsA, with
+// columns. ahead: few of them ask for operands before they are needed.
+template <bool ahead, int tall, int columns, int near, class T>
+VSE_INLINE void multiply_(float (&x)[tall][columns][4], const typename T::Value* a, int rowsA,
+                          const Columns<columns, near, T>& of, int depth, int tiles) {
+  UNROLL for (int i = 0; i < tall; i++)
+    UNROLL for (int j = 0; j < columns; j++)
+      UNROLL for (int k = 0; k < 4; k++) x[i][j][k] = 0;
+  if (ahead && tiles <= 2) multiply_tiles<2>(x, a, rowsA, of, depth, tiles);
+  else multiply_tiles<tall>(x, a, rowsA, of, depth, tiles);
 }
 
 // give_ puts the part of the warp of a tile of 16 rows into part, [warps, columns, 16, 8]; total_ adds what lies there

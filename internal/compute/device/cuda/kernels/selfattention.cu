@@ -3,8 +3,7 @@
 // in scratch memory, the heads of a caption one behind the other. The rows of queries, keys, values and their gradients
 // lie ld apart. Where lengths are bounds, memory has rows rows, otherwise 0, and the blocks of one more caption clear
 // those that belong to none.
-#include "philox.cuh"
-#include "warp.cuh"
+#include "selfattention.cuh"
 
 enum { kRows = 16, kWide = 64 };
 
@@ -30,19 +29,6 @@ VSE_INLINE Tile tile_of(const int* lengths, const int* starts, const i64* square
   t.column = ((i64)h * t.n + t.row) * t.n;
   t.scratch = heads * (squares[c] - squares[first]) + t.column;
   return t;
-}
-
-// clears reports whether the block is one of those that clear.
-VSE_INLINE bool clears(int rows) { return rows && blockIdx.x == gridDim.x - 1; }
-
-// clear zeroes the columns of a head in rows [from, rows) of x, which lie ld apart; the tiles (blockIdx.z) share them.
-// copy, x rounded, or x may be null.
-VSE_INLINE void clear(float* x, bf16* copy, i64 ld, int from, int rows, int size) {
-  for (i64 e = blockIdx.z * blockDim.x + threadIdx.x; e < (i64)(rows - from) * size; e += gridDim.z * blockDim.x) {
-    i64 at = (from + e / size) * ld + blockIdx.y * size + e % size;
-    if (x) x[at] = 0;
-    if (copy) copy[at] = 0;
-  }
 }
 
 // load reads 16 rows of at most 64 columns, which lie ld apart, to shared memory; all of a thread's values are on their
@@ -153,11 +139,6 @@ VSE_INLINE float softmax(float* p, const int* words, int n, float factor) {
   float scale = 1 / warp_sum(sum);
   for (int j = lane + 32; j < n; j += 32) p[j] *= scale;
   return first * scale;
-}
-
-// kept_ is dropout_factor, and 1 where keep is 0 because nothing is dropped.
-VSE_INLINE float kept_(int number, int column, const int* step, u32 key0, u32 key1, u32 limit, float keep) {
-  return keep == 0 ? 1 : dropout_factor(number, column, step, key0, key1, limit, keep);
 }
 
 // words may be null; factor is 1/√(columns of a head); context or copy may be null.

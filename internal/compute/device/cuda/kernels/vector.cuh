@@ -15,6 +15,17 @@ VSE_INLINE void put_four(bf16* x, Four v) {
 VSE_INLINE void put_one(float* x, float v) { *x = v; }
 VSE_INLINE void put_one(bf16* x, float v) { *x = bf16_of(v); }
 
+// What kernels use that work on values of type V: four at a time where the rows of all matrices begin at multiples of
+// 16 bytes, otherwise one.
+VSE_INLINE void get_(Four* v, const float* x) { *v = four(x); }
+VSE_INLINE void get_(float* v, const float* x) { *v = *x; }
+VSE_INLINE void put_(float* x, Four v) { put_four(x, v); }
+VSE_INLINE void put_(bf16* x, Four v) { put_four(x, v); }
+VSE_INLINE void put_(float* x, float v) { put_one(x, v); }
+VSE_INLINE void put_(bf16* x, float v) { put_one(x, v); }
+VSE_INLINE void zero_(Four* v) { *v = (Four){0, 0, 0, 0}; }
+VSE_INLINE void zero_(float* v) { *v = 0; }
+
 // EACH_FOUR: i runs over n elements in steps of the whole grid, four at a time, but for the first head of them and what
 // is left at the end, which are those of EACH_ONE. Behind head all vectors lie at multiples of four values; a caller
 // whose vectors do not passes n as head.

@@ -161,12 +161,15 @@ func (d *Driver) Function(m driver.Module, name string) (driver.Function, error)
 	return f, nil
 }
 
+// plainShared is the shared memory of a block without a call that allows it more.
+const plainShared = 48 << 10
+
 func (d *Driver) Launch(f driver.Function, l *driver.Launch, _ driver.Stream) error {
 	x, y, z := l.Grid[0], l.Grid[1], l.Grid[2]
 	if l.Threads == 0 || l.Threads > 1024 || x == 0 || y == 0 || z == 0 || x > 0x7fffffff || y > 65535 || z > 65535 {
 		return fmt.Errorf("kernel %s on a grid of %v blocks of %d threads: %w", d.names[f], l.Grid, l.Threads, errValue)
 	}
-	if int(l.Shared) > d.allowed[f] || l.Together &&
+	if int(l.Shared) > max(d.allowed[f], plainShared) || l.Together &&
 		(!d.GPU.Together || uint64(x)*uint64(y)*uint64(z) > uint64(d.GPU.Multiprocessors)) {
 		return fmt.Errorf("kernel %s on a grid of %v blocks with %d bytes of shared memory, all at once %v: %w",
 			d.names[f], l.Grid, l.Shared, l.Together, errValue)
