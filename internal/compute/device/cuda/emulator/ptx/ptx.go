@@ -152,6 +152,8 @@ func (k *kernel) instruction(s statement) (string, error) {
 		return k.multiply("emu::mma", s, unknown)
 	case s.op == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" && n == 4:
 		return k.multiply("emu::mma_tf32", s, unknown)
+	case s.op == "prefetch.L2" && n == 1:
+		return ";", nil // it changes no value
 	case s.op == "cvt.rna.tf32.f32" && n == 2:
 		return k.call("set(%s, emu::tf32(as<float>(%s)));", s.args...)
 	case s.op == "red.release.gpu.global.add.u32" && n == 2:
