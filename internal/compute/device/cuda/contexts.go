@@ -98,9 +98,8 @@ func (s *similarities) packedSquares(d *dev, t *similarityTile) {
 func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, dRows driver.Ptr) {
 	a, c := &s.a, &s.contexts
 	groups, per := s.groups(t.images, t.rows)
-	of := s.words(d, "similarity_contexts_grad", t.rows, groups)
-	of.launch.Shared = contextShared
-	of.ptr(c.drows, s.squares, c.alphas, c.packed, s.row(t)).int(t.rows, t.images, a.E, c.steps, per)
+	s.words(d, "similarity_contexts_grad", t.rows, groups).shares(contextShared).
+		ptr(c.drows, s.squares, c.alphas, c.packed, s.row(t)).int(t.rows, t.images, a.E, c.steps, per)
 	n := t.rows * a.E
 	d.sumSlices(dRows, c.drows, n, groups, n, t.i0 > 0)
 }

@@ -274,6 +274,12 @@ func (c *command) parameter(t byte, v uint64) *command {
 	return c
 }
 
+// shares gives each block bytes of dynamic shared memory.
+func (c *command) shares(bytes int) *command {
+	c.launch.Shared = uint32(bytes)
+	return c
+}
+
 // noted says that the caller itself notes what the kernel reads and writes (copies).
 func (c *command) noted() *command {
 	c.owner, c.written = nil, 0

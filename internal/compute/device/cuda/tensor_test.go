@@ -662,7 +662,7 @@ func (g *graphCase) check(t *testing.T, what string, lengths []int32, keep bool)
 // order of the threads, for lengths that the host knows a bound of too; graphs and rows that are more than the kernels
 // take are left to the base kernels, whose bits they have.
 func TestReasoningOnTensorCores(t *testing.T) {
-	long := []int32{7, 0, 54, 14, 19, 3, 30, 12, 1}
+	long := []int32{7, 0, 63, 14, 19, 3, 30, 12, 1}
 	for n, c := range []struct {
 		b, s        int
 		lengths     []int32
@@ -674,7 +674,7 @@ func TestReasoningOnTensorCores(t *testing.T) {
 		{1, 256, []int32{5, 20}, nil, false, true, false}, {2, 72, long, nil, false, true, false},
 		{2, 16, []int32{3, 17, 30}, []int32{50, 40, 32}, false, true, false},
 		{2, 40, []int32{15, 15, 15, 15, 15}, nil, false, false, false},
-		{2, 16, []int32{3, 55}, nil, false, true, true}, {2, 20, []int32{3, 4}, nil, false, true, true},
+		{2, 16, []int32{3, 64}, nil, false, true, true}, {2, 20, []int32{3, 4}, nil, false, true, true},
 		{1, 264, []int32{3}, nil, false, true, true}, {2, 16, []int32{3, 4}, nil, true, false, true},
 	} {
 		on := func(o cuda.Options) *graphCase {
