@@ -570,7 +570,7 @@ func (g *graphCase) check(t *testing.T, what string, lengths []int32, keep bool)
 		for k := range s {
 			d.add(a(i, k), x(j, k))
 		}
-		return d.after(min(s, 32+(s+31)/32)) // of 32 columns by a warp, then of the warps
+		return d.total()
 	}
 	mix := func(rounded []approx, of [2]int, k int) approx {
 		var e sum

@@ -8,7 +8,7 @@ KERNEL similarity_pack(u32* packed, u32* weights, const float* regions, const fl
 }
 
 // Cost: read 2*rows*images*steps*16+2*images*steps*16*e+4*rows*e; write 4*rows*images*e*(1-half)+2*rows*images*e*half; flop
-// 6*rows*images*e; mma 2*gx*16*images*steps*16*e; turns ceil(gx*gy*block*4/resident)*per*(0.5+0.4*(steps+1))
+// 6*rows*images*e; mma 2*gx*16*images*steps*16*e; turns ceil(gx*gy*block*4/resident)*per*(0.4+0.35*(steps+1))
 KERNEL similarity_contexts(float* z, bf16* half, const u32* weights, const u32* packed, const float* c, int rows,
                          int images, int e, int steps, int per) {
   __shared__ __attribute__((aligned(16))) Parts part[2];

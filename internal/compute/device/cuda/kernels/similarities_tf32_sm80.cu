@@ -8,7 +8,7 @@ KERNEL similarity_pack_tf32(u32* packed, u32* weights, const float* regions, con
 }
 
 // Cost: read 4*rows*images*steps*8+4*images*steps*8*e+4*rows*e; write 4*rows*images*e; flop
-// 6*rows*images*e; tf32 2*gx*16*images*steps*8*e; turns ceil(gx*gy*block*4/resident)*per*(0.5+0.4*(steps+1))
+// 6*rows*images*e; tf32 2*gx*16*images*steps*8*e; turns ceil(gx*gy*block*4/resident)*per*(0.4+0.35*(steps+1))
 KERNEL similarity_contexts_tf32(float* z, const u32* weights, const u32* packed, const float* c, int rows,
                          int images, int e, int steps, int per) {
   __shared__ __attribute__((aligned(16))) Parts part[2];

@@ -25,7 +25,7 @@ var shapes = map[string]string{
 	"mul.lo": "tt", "mul.hi": "tt", "mul.wide": "tt", "mad.lo": "ttt",
 	"fma.rn": "ttt", "div": "tt", "div.rn": "tt", "rem": "tt", "rcp.rn": "t", "sqrt.rn": "t", "neg": "t",
 	"min": "tt", "max": "tt", "and": "tt", "or": "tt", "xor": "tt", "not": "t", "shl": "tu", "shr": "tu", "bfe": "tuu",
-	"selp": "ttp", "mov": "t", "cvta.to.global": "t",
+	"selp": "ttp", "mov": "t", "cvta.to.global": "t", "cvta.global": "t",
 	"setp.eq": "tt", "setp.ne": "tt", "setp.lt": "tt", "setp.le": "tt", "setp.gt": "tt", "setp.ge": "tt",
 	"setp.equ": "tt", "setp.neu": "tt", "setp.ltu": "tt", "setp.leu": "tt", "setp.gtu": "tt", "setp.geu": "tt",
 	"setp.num": "tt", "setp.nan": "tt",
