@@ -59,7 +59,7 @@ func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, more int) wo
 		short = nil
 	}
 	floats := r.queries * (len(rows)*r.a.S + len(short)*halves(r.a.S) + len(weights)*r.rowWidth())
-	r.tile = d.tileOf(r.a.B, 4*floats, r.queries)
+	r.tile = d.tileOf(r.a.B, 4*floats, r.nodes)
 	w := d.workspace(r.tile*floats + more)
 	for _, p := range short {
 		*p = w.cut(r.tile * r.queries * halves(r.a.S))

@@ -6,9 +6,10 @@
 // neighbouring rows, and takes 32 of them at a time in pieces of 64 columns, which lie in shared memory: first all
 // pieces for the weights, then each again for what the weights are multiplied by, which the L2 cache still has. There
 // is a query for each node, or with per > 0 one for node 0 of each pair, query b·per + c. Rows of A and dS have
-// row_width for the longest caption. Nodes of no caption are graphs of their own, which one block of an image walks
-// through: there A is 1 and dS 0. What is an operand of products alone is written as bfloat16, to the place that is
-// not null of the two there are; what is more than that too, to a copy. fours says that all rows are read by fours.
+// row_width for the longest caption; a tile of images has fewer than 2³¹ values of each kind. Nodes of no caption are
+// graphs of their own, which one block of an image walks through: there A is 1 and dS 0. What is an operand of products
+// alone is written as bfloat16, to the place that is not null of the two there are; what is more than that too, to a
+// copy. fours says that all rows are read by fours.
 #define VSE_THREADS 128  // (Go: attentionThreads)
 #define VSE_BLOCKS 4
 #include "pairs.cuh"
@@ -47,7 +48,7 @@ VSE_INLINE void load_(Piece to, const float* x, int n, int k, int s, int fours) 
 // What a lane has of the weights of a tile: those of four rows for two nodes, 16 from each other. The 16 lanes that
 // have the same rows reduce over all nodes.
 typedef float Values[4][2];
-VSE_INLINE int row_() { return threadIdx.x / 32 * 8 + (threadIdx.x >> 4 & 1) * 4; }
+VSE_INLINE int row_() { return threadIdx.x / 16 * 4; }
 VSE_INLINE int node_() { return threadIdx.x & 15; }
 
 VSE_INLINE float most_of_16(float v) {
@@ -185,9 +186,10 @@ VSE_INLINE void mix_(Sums e, const Tile w, const Piece x, int n) {
   }
 }
 
-// Columns from k on of e to to and to half, of which either may be null.
-VSE_INLINE void write_(float* to, bf16* half, const Sums e, int rows, int k, int s) {
-  int row = threadIdx.x / 32 * 8, column = k + (threadIdx.x & 31), at = row * s + column;
+// Columns from k on of e to to and to half, of which either may be null, where its rows begin at `at`.
+VSE_INLINE void write_(float* to, bf16* half, const Sums e, int at, int rows, int k, int s) {
+  int row = threadIdx.x / 32 * 8, column = k + (threadIdx.x & 31);
+  at += row * s + column;
   UNROLL for (int i = 0; i < 8; i++, at += s) {
     if (row + i >= rows) break;
     UNROLL for (int j = 0; j < 2; j++) {
@@ -228,9 +230,8 @@ KERNEL reason_attend(float* e, bf16* half, float* a, const float* y, const float
   Graph g = graph_(first, image, c, nodes);
   i64 from = per ? image * per + c : g.base;
   int asked = per ? 1 : g.n;
-  x += g.base * s, y += from * s, a += from * row_width;
-  if (e) e += from * s;
-  if (half) half += from * s;
+  int at_y = (int)from * s;
+  x += g.base * s, y += at_y, a += from * row_width;
   for (int r = 0; r < asked; r += kTile) {
     int rows = upto(asked - r);
     weights_(a + r * row_width, 0, y + r * s, x, 0, rows, g.n, row_width, s, fours, per, false);
@@ -244,7 +245,7 @@ KERNEL reason_attend(float* e, bf16* half, float* a, const float* y, const float
         __syncthreads();
         if ((int)threadIdx.x / 32 * 8 < rows) mix_(sum, weights, keys, upto(g.n - at));
       }
-      write_(e ? e + r * s : 0, half ? half + r * s : 0, sum, rows, k, s);
+      write_(e, half, sum, at_y + r * s, rows, k, s);
     }
   }
 }
@@ -273,46 +274,45 @@ KERNEL reason_attend_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx
   Graph g = graph_(first, image, c, nodes);
   i64 from = per ? image * per + c : g.base;
   int asked = per ? 1 : g.n;
-  x += g.base * s, y += from * s, de += from * s, a += from * row_width, ds += from * row_width;
+  int at_x = (int)g.base * s, at_y = (int)from * s, at_a = (int)from * row_width;
   for (int r = 0; r < asked; r += kTile)
-    weights_(a + r * row_width, ds + r * row_width, y + r * s, x, de + r * s, upto(asked - r), g.n, row_width, s,
-             fours, per, true);
+    weights_(a + at_a + r * row_width, ds + at_a + r * row_width, y + at_y + r * s, x + at_x, de + at_y + r * s,
+             upto(asked - r), g.n, row_width, s, fours, per, true);
   for (int r = 0; r < asked; r += kTile) {
-    int rows = upto(asked - r), here = (int)threadIdx.x / 32 * 8 < rows;
-    i64 to = (from + r) * s;
+    int rows = upto(asked - r), here = (int)threadIdx.x / 32 * 8 < rows, to = at_y + r * s;
     for (int k = 0; k < s; k += kPiece) {
       Sums sum, of;
       clear_(sum), clear_(of);
       for (int at = 0; at < g.n; at += kTile) {
         __syncthreads();
         if (g.n > kTile) {
-          tile_(weights, a + r * row_width + at, rows, upto(g.n - at), row_width, true);
-          tile_(gradients, ds + r * row_width + at, rows, upto(g.n - at), row_width, true);
+          tile_(weights, a + at_a + r * row_width + at, rows, upto(g.n - at), row_width, true);
+          tile_(gradients, ds + at_a + r * row_width + at, rows, upto(g.n - at), row_width, true);
         }
-        load_(keys, x + at * s, upto(g.n - at), k, s, fours);
+        load_(keys, x + at_x + at * s, upto(g.n - at), k, s, fours);
         __syncthreads();
         if (!here) continue;
         mix_(sum, weights, keys, upto(g.n - at));
         mix_(of, gradients, keys, upto(g.n - at));
       }
-      write_(half ? 0 : e + to, half ? half + to : 0, sum, rows, k, s);
-      write_(dy + to, half ? copy + to : 0, of, rows, k, s);
+      write_(e, half, sum, to, rows, k, s);
+      write_(dy, copy, of, to, rows, k, s);
       if (per) continue;
       clear_(sum);
       for (int at = 0; at < g.n; at += kTile) {
         __syncthreads();
         if (g.n > kTile) {
-          tile_(weights_back, a + at * row_width + r, upto(g.n - at), rows, row_width, false);
-          tile_(gradients_back, ds + at * row_width + r, upto(g.n - at), rows, row_width, false);
+          tile_(weights_back, a + at_a + at * row_width + r, upto(g.n - at), rows, row_width, false);
+          tile_(gradients_back, ds + at_a + at * row_width + r, upto(g.n - at), rows, row_width, false);
         }
-        load_(queries, y + at * s, upto(g.n - at), k, s, fours);
-        load_(slopes, de + at * s, upto(g.n - at), k, s, fours);
+        load_(queries, y + at_y + at * s, upto(g.n - at), k, s, fours);
+        load_(slopes, de + at_y + at * s, upto(g.n - at), k, s, fours);
         __syncthreads();
         if (!here) continue;
         mix_(sum, weights_back, slopes, upto(g.n - at));
         mix_(sum, gradients_back, queries, upto(g.n - at));
       }
-      write_(dx + to, 0, sum, rows, k, s);
+      write_(dx, 0, sum, to, rows, k, s);
     }
   }
 }
