@@ -713,3 +713,25 @@ func TestReasoningOnTensorCores(t *testing.T) {
 		}
 	}
 }
+
+// The same on drawn pairs: numbers of images, regions, values and words that are no multiples of tiles.
+func TestDrawnPairsOnTensorCores(t *testing.T) {
+	rng := philox.NewKey(7, "tensor").Stream(0)
+	draw := func(n int) int { return 1 + rng.IntN(n) }
+	for range 5 {
+		lengths := make([]int32, draw(5))
+		for i := range lengths {
+			lengths[i] = int32(draw([]int{6, 20, 63}[rng.IntN(3)]))
+		}
+		b, r, e, s := draw(4), draw(50), 8*draw(20), 4*draw(4)
+		what := fmt.Sprintf("captions of %v words, %d images of %d regions, %d to %d values", lengths, b, r, e, s)
+		o := cuda.Options{RoundFrom: 1, Limits: cuda.Limits{TileBytes: draw(200_000)}}
+		tensorCase(t, o, lengths...).contexts(b, r, e, s).check(t, what, bfloat16, bfloat16)
+		o.Precision = cuda.TF32
+		tensorCase(t, o, lengths...).contexts(b, r, e, s).check(t, "TF32: "+what, tf32, unrounded)
+		b, s = draw(3), 8*draw(16)
+		what = fmt.Sprintf("graphs of %v words, %d images, %d values", lengths, b, s)
+		o.Precision = cuda.BF16
+		tensorCase(t, o, lengths...).graphs(b, s, false, true).check(t, what, lengths, true)
+	}
+}

@@ -1,6 +1,6 @@
-// What a step of reasoning (device.GraphReason) does around its products and its attention (reasonattention.cu). What is
-// an operand of products alone is written as bfloat16, to the place that is not null of the two there are; what is more
-// than that too, to a copy.
+// What a step of reasoning (device.GraphReason) does around its products and its attention (reasonattention.cu). What
+// is an operand of products alone is written as bfloat16, to the place that is not null of the two there are; what is
+// more than that too, to a copy.
 #include "pairs.cuh"
 
 // dx of every node k of a pair whose node 0 alone has a query q: a_k de + ds_k q, and for node 0 back, what its own

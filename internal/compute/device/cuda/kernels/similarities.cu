@@ -10,7 +10,7 @@
 // z = (x/(‖x‖ + ε) - c)²; x may be z. norm keeps ‖x‖ where it is not null. With global x is the vector of the image
 // [e], taken as it is.
 // Cost: read 4*units*e*(1-global)+4*units/rows*e*global+4*rows*e; write 4*units*e*(1-half)+2*units*e*half; flop
-// 6*units*e; turns units/(gx*block/32)*2*e/32/4
+// 6*units*e; turns units/(gx*block/32)*(e/32/8+e/32/4)
 KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, const float* c, int rows, int e,
                           int global, i64 units) {
   WARPS(t, units) {
@@ -19,15 +19,24 @@ KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, con
     float f = 1;
     if (!global) {
       float s = 0;
-      LANES(k, e) s += u[k] * u[k];
+      _Pragma("unroll 8") LANES(k, e) s += u[k] * u[k];
       s = sqrtf(warp_sum(s));
       f = 1.0f / (s + PAIR_EPS);
       if (norm && (threadIdx.x & 31) == 0) norm[t] = s;
     }
-    LANES(k, e) {
-      float d = u[k] * f - v[k];
-      if (half) half[t * e + k] = bf16_of(d * d);
-      else z[t * e + k] = d * d;
+    for (int k = threadIdx.x & 31; k < e; k += 128) {
+      float x4[4], v4[4];  // on their way at a time
+      UNROLL for (int j = 0; j < 4; j++) {
+        bool there = k + 32 * j < e;
+        x4[j] = there ? u[k + 32 * j] : 0, v4[j] = there ? v[k + 32 * j] : 0;
+      }
+      UNROLL for (int j = 0; j < 4; j++) {
+        if (k + 32 * j >= e) continue;
+        float d = x4[j] * f - v4[j];
+        i64 to = t * e + k + 32 * j;
+        if (half) half[to] = bf16_of(d * d);
+        else z[to] = d * d;
+      }
     }
   }
 }
@@ -175,7 +184,7 @@ KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* o
 // The gradient of the contexts x, to half or in the place of dz, and drows -= Σ_images dd, set before unless add. A
 // block walks through the images of one row.
 // Cost: read 8*images*rows*e; write 4*images*rows*e*(1-half)+2*images*rows*e*half+4*rows*e; flop 14*images*rows*e;
-// flight 8; turns ceil(rows*block/resident)*images*(2*e/block/2+1.5)
+// flight 8; turns ceil(rows*block/resident)*images*(2*ceil(e/block/4)+1.5)
 KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float* x, const float* norm, const float* c,
                                int images, int rows, int e, int add) {
   i64 j = blockIdx.x;
@@ -186,16 +195,37 @@ KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float*
     const float* u = x + t * e;
     float *d = dz + t * e, n = norm[t], f = 1.0f / (n + PAIR_EPS), dot = 0;
     int sum = add || b > 0;
-    for (int k = threadIdx.x; k < e; k += blockDim.x) {
-      float y = u[k] * f, dd = 2 * (y - v[k]) * d[k];
-      dot += dd * y;
-      dv[k] = sum ? dv[k] - dd : -dd;
+    int next = blockDim.x;
+    for (int k = threadIdx.x; k < e; k += 4 * next) {
+      float x4[4], v4[4], d4[4], dv4[4];  // on their way at a time
+      UNROLL for (int j = 0; j < 4; j++) {
+        int at = k + next * j;
+        bool there = at < e;
+        x4[j] = there ? u[at] : 0, v4[j] = there ? v[at] : 0, d4[j] = there ? d[at] : 0;
+        dv4[j] = there && sum ? dv[at] : 0;
+      }
+      UNROLL for (int j = 0; j < 4; j++) {
+        if (k + next * j >= e) continue;
+        float y = x4[j] * f, dd = 2 * (y - v4[j]) * d4[j];
+        dot += dd * y;
+        dv[k + next * j] = dv4[j] - dd;
+      }
     }
     Unit g = unit_(n, block_sum(dot));
-    for (int k = threadIdx.x; k < e; k += blockDim.x) {
-      float dd = 2 * (u[k] * f - v[k]) * d[k], to = g.u * dd + g.v * f * u[k];
-      if (half) half[t * e + k] = bf16_of(to);
-      else d[k] = to;
+    for (int k = threadIdx.x; k < e; k += 4 * next) {
+      float x4[4], v4[4], d4[4];
+      UNROLL for (int j = 0; j < 4; j++) {
+        int at = k + next * j;
+        bool there = at < e;
+        x4[j] = there ? u[at] : 0, v4[j] = there ? v[at] : 0, d4[j] = there ? d[at] : 0;
+      }
+      UNROLL for (int j = 0; j < 4; j++) {
+        int at = k + next * j;
+        if (at >= e) continue;
+        float dd = 2 * (x4[j] * f - v4[j]) * d4[j], to = g.u * dd + g.v * f * x4[j];
+        if (half) half[t * e + at] = bf16_of(to);
+        else d[at] = to;
+      }
     }
   }
 }
