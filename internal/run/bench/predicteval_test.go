@@ -11,7 +11,7 @@ import (
 
 // evalBudgets are the milliseconds that the evaluation of COCO's test split is predicted to take on an H200 in bf16. A
 // change that needs more says why; one that needs less lowers them.
-var evalBudgets = map[string]float64{models.SAF: 4120, models.SGR: 10290, models.GSMN: 5000}
+var evalBudgets = map[string]float64{models.SAF: 4420, models.SGR: 11730, models.GSMN: 5000}
 
 // The evaluation of a pair network at full size stays within its budget. It counts each pair once: the products with W
 // alone are as many operations as the definition has.

@@ -177,8 +177,7 @@ func Misfits(dir string) (map[string]string, error) {
 	names := r.checkpoints()
 	for _, name := range []string{runfs.BestName, runfs.AverageName} { // of another run, where this one has none
 		if there, err := runfs.Exists(filepath.Join(dir, runfs.CheckpointsName, name)); err == nil && there {
-			name = runfs.CheckpointsName + "/" + name
-			names[name] = names[name]
+			names[runfs.CheckpointsName+"/"+name] = 0
 		}
 	}
 	for name := range names {

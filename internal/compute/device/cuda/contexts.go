@@ -10,7 +10,8 @@ import (
 type contexts struct {
 	on     bool
 	steps  int        // of 16 regions, of 8 in TF32
-	packed driver.Ptr // regions of the images of a tile of pairs
+	packed driver.Ptr // regions of the images of a tile of pairs, as operands
+	alphas driver.Ptr // its weights, as operands
 	drows  driver.Ptr // sums of the groups of images of a tile of pairs
 }
 
@@ -18,7 +19,8 @@ const (
 	contextColumns = 1024 // of a block, at most
 	contextRows    = 16   // of a block
 	contextThreads = 512
-	contextBlocks  = 264 // from which a launch keeps a large GPU busy
+	contextShared  = 4 * contextRows * contextColumns // bytes that the gradient keeps of its words
+	contextBlocks  = 264                              // from which a launch keeps a large GPU busy
 )
 
 // set decides by the sizes and by where words lie: eight values are read at once.
@@ -28,16 +30,25 @@ func (c *contexts) set(d *dev, a *device.Similarities) {
 	c.steps = (a.R + deep - 1) / deep
 }
 
-// packedFloats is the workspace of the regions: 8 columns of a step are 64 words. What lies behind it begins at a
-// multiple of 16 bytes.
-func (s *similarities) packedFloats() int {
+// packedWords is the workspace of the operands of a tile: of regions, 8 columns of a step are 64 words, of weights 16
+// words are 128. What lies behind begins at a multiple of 16 bytes.
+func (s *similarities) packedWords(images, rows int) (regions, weights int) {
 	if !s.contexts.on {
-		return 0
+		return 0, 0
 	}
-	return s.tileI * s.contexts.steps * contextColumns / 8 * 64
+	steps := images * s.contexts.steps
+	return steps * contextColumns / 8 * 64, steps * ((rows + contextRows - 1) / contextRows) * 128
 }
 
-func (s *similarities) cutPacked(w *workspace) { s.contexts.packed = w.cut(s.packedFloats()) }
+func (s *similarities) packedFloats() int {
+	regions, weights := s.packedWords(s.tileI, s.tileR)
+	return regions + weights
+}
+
+func (s *similarities) cutPacked(w *workspace) {
+	regions, weights := s.packedWords(s.tileI, s.tileR)
+	s.contexts.packed, s.contexts.alphas = w.cut(regions), w.cut(weights)
+}
 
 // packedGradFloats is that of the gradient, which sums dRows over groups of images first.
 func (s *similarities) packedGradFloats() int {
@@ -74,20 +85,21 @@ func (s *similarities) words(d *dev, of string, rows, groups int) *command {
 // packedSquares computes z of a tile.
 func (s *similarities) packedSquares(d *dev, t *similarityTile) {
 	a, c := &s.a, &s.contexts
-	n := t.images * c.steps * contextColumns / 8 * 32
-	d.each("similarity_pack", n).ptr(c.packed, s.image(t)).int(t.images, a.R, a.E, c.steps).long(n)
+	regions, weights := s.packedWords(t.images, t.rows)
+	n := (regions + weights) / 4
+	d.each("similarity_pack", n).ptr(c.packed, c.alphas, s.image(t), at(s.weights, s.weight(t))).long(a.B*a.R).
+		int(t.rows, t.images, a.R, a.E, c.steps).long(n)
 	groups, per := s.groups(t.images, t.rows)
-	s.words(d, "similarity_contexts", t.rows, groups).ptr(at(s.weights, s.weight(t)), c.packed, s.row(t)).
-		long(a.B*a.R).int(t.rows, t.images, a.R, a.E, c.steps, per)
+	s.words(d, "similarity_contexts", t.rows, groups).ptr(c.alphas, c.packed, s.row(t)).
+		int(t.rows, t.images, a.E, c.steps, per)
 }
 
-// packedSquaresGrad computes the gradient of the contexts of a tile, whose regions are packed, and adds to dRows.
+// packedSquaresGrad computes the gradient of the contexts of a tile, whose operands are packed, and adds to dRows.
 func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, dRows driver.Ptr) {
 	a, c := &s.a, &s.contexts
 	groups, per := s.groups(t.images, t.rows)
-	s.words(d, "similarity_contexts_grad", t.rows, groups).
-		ptr(c.drows, s.squares, at(s.weights, s.weight(t)), c.packed, s.row(t)).long(a.B*a.R).
-		int(t.rows, t.images, a.R, a.E, c.steps, per)
+	s.words(d, "similarity_contexts_grad", t.rows, groups).shares(contextShared).
+		ptr(c.drows, s.squares, c.alphas, c.packed, s.row(t)).int(t.rows, t.images, a.E, c.steps, per)
 	n := t.rows * a.E
 	d.sumSlices(dRows, c.drows, n, groups, n, t.i0 > 0)
 }

@@ -91,8 +91,23 @@ func (f *function) launch(d *dev, c *command) error {
 			return err
 		}
 	}
+	if err := f.allow(d, int(c.launch.Shared)); err != nil {
+		return err
+	}
 	f.launched++
 	return d.drv.Launch(f.handle, &c.launch, d.stream)
+}
+
+// allow lets the blocks of a kernel have so many bytes of dynamic shared memory.
+func (f *function) allow(d *dev, shared int) error {
+	if shared <= f.shared {
+		return nil
+	}
+	if err := d.drv.Allow(f.handle, shared); err != nil {
+		return err
+	}
+	f.shared = shared
+	return nil
 }
 
 // resident is a kernel whose blocks have so many bytes of shared memory.
@@ -127,11 +142,8 @@ func (d *dev) blocksAtOnce(k string, shared int) (blocks int) {
 			}
 		}
 		asked = true
-		if shared > f.shared {
-			if d.drv.Allow(f.handle, shared) != nil {
-				return nil
-			}
-			f.shared = shared
+		if f.allow(d, shared) != nil {
+			return nil
 		}
 		if n, err := d.drv.Resident(f.handle, threads, shared); err == nil {
 			blocks = n * d.info.Multiprocessors
@@ -164,11 +176,8 @@ func (d *dev) tryTogether(blocks, shared int) error {
 			return err
 		}
 	}
-	if shared > f.shared {
-		if d.drv.Allow(f.handle, shared) != nil {
-			return nil
-		}
-		f.shared = shared
+	if f.allow(d, shared) != nil {
+		return nil
 	}
 	c := &command{kind: commandLaunch, function: f}
 	c.launch = driver.Launch{Grid: [3]uint32{uint32(blocks), 1, 1}, Threads: threads, Shared: uint32(shared),
@@ -262,6 +271,12 @@ func (d *dev) rows(k string, n, width int) *command {
 func (c *command) parameter(t byte, v uint64) *command {
 	c.types[c.count], c.launch.Values[c.count] = t, v
 	c.count++
+	return c
+}
+
+// shares gives each block bytes of dynamic shared memory.
+func (c *command) shares(bytes int) *command {
+	c.launch.Shared = uint32(bytes)
 	return c
 }
 

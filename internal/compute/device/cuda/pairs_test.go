@@ -27,9 +27,14 @@ const caseB, caseR, caseE, caseS, caseWords, caseCaptions, caseNodes = 5, 3, 7, 
 
 func newPairCase(t *testing.T, d device.Device) *pairCase {
 	t.Helper()
+	return pairCaseOf(t, d, 5, 3, 2, 1)
+}
+
+func pairCaseOf(t *testing.T, d device.Device, lengths ...int32) *pairCase {
+	t.Helper()
 	c := &pairCase{t: t, d: d, rng: philox.NewKey(3, "pairs").Stream(0)}
-	c.lengths.Host = []int32{5, 3, 2, 1}
-	c.lengths.View = c.place(device.Int32, caseCaptions)
+	c.lengths.Host = lengths
+	c.lengths.View = c.place(device.Int32, len(lengths))
 	d.UploadInts(c.lengths.View, c.lengths.Host)
 	return c
 }
@@ -248,6 +253,48 @@ func TestSegmentsStandAlone(t *testing.T) {
 				if math.Abs(got-want) > 1e-4 {
 					t.Fatalf("segment %d of %v, column %d of %d, max %v: %v, expected %v", i, counts, k, columns,
 						most, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Steps of reasoning on drawn graphs, of one node to three tiles of the kernels of the attention, with vectors of one
+// to three pieces that can be read by fours or not, give what the CPU gives, and every order of the threads gives the
+// same bits.
+func TestReasoningOfDrawnGraphs(t *testing.T) {
+	rng := philox.NewKey(11, "graphs").Stream(0)
+	for n := range 12 {
+		b, s, lengths := 1+rng.IntN(3), 1+rng.IntN(150), make([]int32, 1+rng.IntN(4))
+		if n%2 == 0 {
+			s = (s + 3) &^ 3
+		}
+		for i := range lengths {
+			lengths[i] = int32(rng.IntN([]int{5, 20, 40, 80}[rng.IntN(4)]))
+		}
+		first, keep, tile := n%3 == 0, n%3 == 1, rng.IntN(100_000)
+		what := fmt.Sprintf("draw %d: captions of %v words, %d images, %d values, first %v, Y kept %v, tiles of %d", n,
+			lengths, b, s, first, keep, tile)
+		on := func(d device.Device) [][]float64 { return pairCaseOf(t, d, lengths...).graphs(b, s, first, keep).bits }
+		want := on(try.Get(cpu.New(cpu.Options{Threads: 1}))(t))
+		var forward [][]float64
+		for order := range 3 {
+			emulator.Set(t, "order", order, 0)
+			got := on(open(t, cuda.Options{Limits: cuda.Limits{TileBytes: tile}}))
+			if order == 0 {
+				forward = got
+			} else if !slices.EqualFunc(got, forward, slices.Equal) {
+				t.Errorf("%s: other bits in order %d", what, order)
+			}
+		}
+		for i, w := range want {
+			most := 0.0
+			for _, v := range w {
+				most = max(most, math.Abs(v))
+			}
+			for k, v := range w {
+				if !(math.Abs(forward[i][k]-v) <= 1e-5*(most+1)) {
+					t.Fatalf("%s: element %d of result %d is %v, %v on the CPU", what, k, i, forward[i][k], v)
 				}
 			}
 		}

@@ -7,7 +7,7 @@ import (
 
 // A step of reasoning (device.GraphReason) on the graphs of a tile of images with all captions. The products with the
 // weights run over the queries of the tile, every node or with First node 0 of every pair; the attention within the
-// graphs, each of a few nodes, is done by kernels.
+// graphs, each of a few nodes, is a kernel between them.
 type reasoning struct {
 	pairLayout
 	a                  device.GraphReason
@@ -59,7 +59,7 @@ func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, more int) wo
 		short = nil
 	}
 	floats := r.queries * (len(rows)*r.a.S + len(short)*halves(r.a.S) + len(weights)*r.rowWidth())
-	r.tile = d.tileOf(r.a.B, 4*floats, r.queries)
+	r.tile = d.tileOf(r.a.B, 4*floats, r.nodes)
 	w := d.workspace(r.tile*floats + more)
 	for _, p := range short {
 		*p = w.cut(r.tile * r.queries * halves(r.a.S))
@@ -97,16 +97,19 @@ func (r *reasoning) next(t *reasonTile) bool {
 	return t.images > 0
 }
 
-// square computes c = a·b + beta·c for the queries of a tile and a weight [S, S].
-func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b driver.Ptr, beta float64) {
-	s := r.a.S
+// square computes c = a·b + bias for the queries of a tile and a weight [S, S]; add sums to c in place of that.
+func (r *reasoning) square(d *dev, t *reasonTile, c driver.Ptr, a operand, transB bool, b, bias driver.Ptr, add bool) {
+	s, beta := r.a.S, 0.0
+	if add {
+		beta = 1
+	}
 	d.multiply(&product{transB: transB, m: t.n, n: s, k: s, alpha: 1, beta: beta, a: a.ptr, halfA: a.half, lda: s, b: b,
-		ldb: s, c: c, ldc: s})
+		ldb: s, c: c, ldc: s, bias: bias})
 }
 
-// attend computes the queries X M + v and their attention weights. It returns the nodes that ask, and their queries,
-// which are not kept (X M alone) where nothing reads them.
-func (r *reasoning) attend(d *dev, t *reasonTile, fresh, keep bool) (asking operand, q driver.Ptr) {
+// asks computes the queries X M + v, unless they are kept and not to be made anew. It returns the nodes that ask, and
+// their queries.
+func (r *reasoning) asks(d *dev, t *reasonTile, fresh bool) (asking operand, q driver.Ptr) {
 	asking, q = operand{ptr: t.x}, r.q
 	if r.y != 0 {
 		q = at(r.y, t.i0*r.nodes*r.a.S)
@@ -115,26 +118,23 @@ func (r *reasoning) attend(d *dev, t *reasonTile, fresh, keep bool) (asking oper
 		asking = r.operand(r.gather16, r.gather)
 		d.warps("reason_gather", t.n).ptr(r.gather, r.gather16, t.x, r.first).int(r.nodes, r.per, r.a.S).long(t.n)
 	}
-	v := driver.Ptr(0)
 	if fresh || r.y == 0 {
-		r.square(d, t, q, asking, false, r.m, 0)
-		v = r.v
+		r.square(d, t, q, asking, false, r.m, r.v, false)
 	}
-	r.dots(d, t, r.weights, 0, q, v, v != 0 && (keep || r.y != 0))
 	return asking, q
 }
 
-// dots computes softmax(y·x), or its gradient where a are the weights; where v is not 0 it is added to y, which keeps
-// the sum with keep.
-func (r *reasoning) dots(d *dev, t *reasonTile, to, a, y, v driver.Ptr, keep bool) {
-	d.warps("reason_weights", t.n).ptr(to, y, a, v, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
-		r.a.S).flag(keep).long(t.n)
-}
+const attentionThreads = 128
 
-// mix writes to, half or both; the other is 0.
-func (r *reasoning) mix(d *dev, t *reasonTile, to, half, a driver.Ptr) {
-	d.warps("reason_mix", t.n).ptr(to, half, a, t.x, r.first, r.nodeCaption).int(r.nodes, r.per, r.rowWidth(),
-		r.a.S).long(t.n)
+// attention begins the call of a kernel with a block for each graph of a tile, and without First one for the nodes of
+// an image that are of no caption. It ends with the parameters that attention does not know before.
+func (r *reasoning) attention(d *dev, of string, t *reasonTile, results, rows []driver.Ptr) {
+	graphs := r.captions
+	if !r.a.First {
+		graphs++
+	}
+	c := d.start(of, attentionThreads, t.images*graphs, 1, 1).ptr(results...).ptr(rows...).ptr(r.first)
+	c.int(r.captions, r.nodes, r.per, r.rowWidth(), r.a.S).flag(inFours(r.a.S, rows...))
 }
 
 func (d *dev) GraphReason(a device.GraphReason) {
@@ -150,10 +150,10 @@ func (d *dev) GraphReason(a device.GraphReason) {
 	rows, short := [...]*driver.Ptr{&r.e, &r.q, &r.gather}, [...]*driver.Ptr{&r.e16, &r.gather16}
 	r.cut(d, rows[:r.fewer(1, 2, 3)], short[:r.fewer(1, 1, 2)], []*driver.Ptr{&r.weights}, 0)
 	for t := (reasonTile{}); r.next(&t); {
-		r.attend(d, &t, true, false)
-		r.mix(d, &t, r.single(r.e), r.e16, r.weights)
+		_, q := r.asks(d, &t, true)
+		r.attention(d, "reason_attend", &t, []driver.Ptr{r.single(r.e), r.e16, r.weights}, []driver.Ptr{q, t.x})
 		out := at(r.out, t.i0*r.queries*a.S)
-		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0)
+		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0, false)
 		copy := driver.Ptr(0)
 		if r.half && !a.First {
 			copy = d.copyFor(out, t.n*a.S) // the next step multiplies it
@@ -197,21 +197,18 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 		d.each("reason_out_grad", t.n*s).ptr(r.dP, r.dP16, at(r.out, from), at(dOut, from)).long(t.n * s)
 		bias.add(d, r.dP, t.n)
 		dP, dQ, e := r.operand(r.dP16, r.dP), r.operand(r.dQ16, r.dQ), r.operand(r.e16, r.e)
-		r.square(d, &t, r.dE, dP, false, r.w, 0)
-		asking, q := r.attend(d, &t, false, true)
-		r.dots(d, &t, r.dWeights, r.weights, r.dE, 0, false)
+		r.square(d, &t, r.dE, dP, false, r.w, 0, false)
+		asking, q := r.asks(d, &t, false)
 		dx := at(dX, t.i0*r.nodes*s)
+		r.attention(d, "reason_attend_grad", &t, []driver.Ptr{r.single(r.e), r.e16, r.dQ, r.dQ16, dx, r.weights,
+			r.dWeights}, []driver.Ptr{q, t.x, r.dE})
 		if a.First {
-			r.mix(d, &t, r.single(r.e), r.e16, r.weights)
-			r.mix(d, &t, r.dQ, r.dQ16, r.dWeights)
-			r.square(d, &t, r.back, dQ, true, r.m, 0)
+			r.square(d, &t, r.back, dQ, true, r.m, 0, false)
 			nodes := t.images * r.nodes
 			d.warps("reason_spread", nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first,
 				r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), s).long(nodes)
 		} else {
-			d.warps("reason_mix_grad", t.n).ptr(r.e, r.e16, r.dQ, r.dQ16, dx, r.weights, r.dWeights, t.x, q, r.dE,
-				r.first, r.nodeCaption).int(r.nodes, r.rowWidth(), s).long(t.n)
-			r.square(d, &t, dx, dQ, true, r.m, 1)
+			r.square(d, &t, dx, dQ, true, r.m, 0, true)
 		}
 		r.sum(d, &t, dW, dP, e)
 		r.sum(d, &t, dM, asking, dQ)

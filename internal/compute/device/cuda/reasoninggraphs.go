@@ -7,16 +7,20 @@ import "vsetrain/internal/compute/device/cuda/driver"
 
 const (
 	graphRows     = 64   // of a tile
-	graphNodes    = 55   // of a graph, at most
 	graphColumns  = 256  // of a node, at most
 	graphCaptions = 4095 // at most
 	graphPacked   = 2 * graphColumns * graphColumns / 2
+
+	// Bytes of two tiles of rows, and of the weights of their nodes, of which the gradient has two kinds.
+	graphTilesShared = 2 * graphRows * graphColumns * 2
+	graphShared      = graphTilesShared + graphRows*graphRows*2 + 4*4*graphRows
+	graphGradShared  = graphTilesShared + 2*graphRows*graphRows*2
 )
 
 // inGraphs decides by the sizes and by where rows lie: eight values are read at once.
 func (r *reasoning) inGraphs(d *dev, rows ...driver.Ptr) bool {
 	return d.tensor == tensorBF16 && !r.a.First && r.a.S <= graphColumns && r.a.S%8 == 0 &&
-		r.rowWidth() <= graphNodes && r.captions <= graphCaptions && inFours(r.a.S, rows...)
+		r.rowWidth() <= graphRows && r.captions <= graphCaptions && inFours(r.a.S, rows...)
 }
 
 // graphTiles is the number of tiles of an image's nodes. Where lengths are bounds it is one that they do not exceed: a
@@ -63,8 +67,8 @@ func (r *reasoning) graphs(d *dev, bias driver.Ptr) {
 	if r.half {
 		copy = copyInEights(d.copyFor(r.out, values)) // the next step reads it
 	}
-	d.start("reason_graphs", threads, tiles*r.a.B, 1, 1).ptr(r.out, copy, r.y, r.x, copyInEights(half), packed, r.v,
-		bias, table, r.first, r.nodeCaption).int(r.nodes, tiles, r.a.S).long(units)
+	d.start("reason_graphs", threads, tiles*r.a.B, 1, 1).shares(graphShared).ptr(r.out, copy, r.y, r.x,
+		copyInEights(half), packed, r.v, bias, table, r.first, r.nodeCaption).int(r.nodes, tiles, r.a.S).long(units)
 	d.fresh(copy, r.out, values)
 }
 
@@ -96,9 +100,9 @@ func (r *reasoning) graphsGrad(d *dev, dOut, dX, dM, dV, dW, dBias driver.Ptr) {
 			packed).int(s).long(t.n)
 		bias.add(d, part, blocks)
 		blocks = tiles * t.images
-		d.start("reason_graphs_grad", threads, blocks, 1, 1).ptr(at(dX, from), r.e16, r.dQ16, part, t.x, half,
-			at(r.y, from), r.dE, at(packed, graphPacked/2), table, r.first, r.nodeCaption).int(r.nodes, tiles,
-			s).long(t.n)
+		d.start("reason_graphs_grad", threads, blocks, 1, 1).shares(graphGradShared).ptr(at(dX, from), r.e16, r.dQ16,
+			part, t.x, half, at(r.y, from), r.dE, at(packed, graphPacked/2), table, r.first, r.nodeCaption).
+			int(r.nodes, tiles, s).long(t.n)
 		if half != 0 {
 			half += driver.Ptr(2 * t.n * s)
 		}

@@ -570,7 +570,7 @@ func (g *graphCase) check(t *testing.T, what string, lengths []int32, keep bool)
 		for k := range s {
 			d.add(a(i, k), x(j, k))
 		}
-		return d.after(min(s, 32+(s+31)/32)) // of 32 columns by a warp, then of the warps
+		return d.total()
 	}
 	mix := func(rounded []approx, of [2]int, k int) approx {
 		var e sum
@@ -662,7 +662,7 @@ func (g *graphCase) check(t *testing.T, what string, lengths []int32, keep bool)
 // order of the threads, for lengths that the host knows a bound of too; graphs and rows that are more than the kernels
 // take are left to the base kernels, whose bits they have.
 func TestReasoningOnTensorCores(t *testing.T) {
-	long := []int32{7, 0, 54, 14, 19, 3, 30, 12, 1}
+	long := []int32{7, 0, 63, 14, 19, 3, 30, 12, 1}
 	for n, c := range []struct {
 		b, s        int
 		lengths     []int32
@@ -674,7 +674,7 @@ func TestReasoningOnTensorCores(t *testing.T) {
 		{1, 256, []int32{5, 20}, nil, false, true, false}, {2, 72, long, nil, false, true, false},
 		{2, 16, []int32{3, 17, 30}, []int32{50, 40, 32}, false, true, false},
 		{2, 40, []int32{15, 15, 15, 15, 15}, nil, false, false, false},
-		{2, 16, []int32{3, 55}, nil, false, true, true}, {2, 20, []int32{3, 4}, nil, false, true, true},
+		{2, 16, []int32{3, 64}, nil, false, true, true}, {2, 20, []int32{3, 4}, nil, false, true, true},
 		{1, 264, []int32{3}, nil, false, true, true}, {2, 16, []int32{3, 4}, nil, true, false, true},
 	} {
 		on := func(o cuda.Options) *graphCase {
@@ -711,5 +711,27 @@ func TestReasoningOnTensorCores(t *testing.T) {
 				t.Errorf("%s: other bits where threads run in another order", what)
 			}
 		}
+	}
+}
+
+// The same on drawn pairs: numbers of images, regions, values and words that are no multiples of tiles.
+func TestDrawnPairsOnTensorCores(t *testing.T) {
+	rng := philox.NewKey(7, "tensor").Stream(0)
+	draw := func(n int) int { return 1 + rng.IntN(n) }
+	for range 5 {
+		lengths := make([]int32, draw(5))
+		for i := range lengths {
+			lengths[i] = int32(draw([]int{6, 20, 63}[rng.IntN(3)]))
+		}
+		b, r, e, s := draw(4), draw(50), 8*draw(20), 4*draw(4)
+		what := fmt.Sprintf("captions of %v words, %d images of %d regions, %d to %d values", lengths, b, r, e, s)
+		o := cuda.Options{RoundFrom: 1, Limits: cuda.Limits{TileBytes: draw(200_000)}}
+		tensorCase(t, o, lengths...).contexts(b, r, e, s).check(t, what, bfloat16, bfloat16)
+		o.Precision = cuda.TF32
+		tensorCase(t, o, lengths...).contexts(b, r, e, s).check(t, "TF32: "+what, tf32, unrounded)
+		b, s = draw(3), 8*draw(16)
+		what = fmt.Sprintf("graphs of %v words, %d images, %d values", lengths, b, s)
+		o.Precision = cuda.BF16
+		tensorCase(t, o, lengths...).graphs(b, s, false, true).check(t, what, lengths, true)
 	}
 }

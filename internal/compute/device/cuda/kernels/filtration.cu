@@ -112,19 +112,30 @@ KERNEL filter_weights(float* a, const float* z, const float* mean, const float* 
   }
 }
 
+enum { kFilterValues = 8 };  // of a lane (Go: filterColumns of a warp)
+
 // out = l2(Σ a_k x_k), and the norms.
-// Cost: read 4*units*(words+1)*s; write 8*units*s; flop 2*units*(words+1)*s; turns units/(gx*block/32)*s/32*(words+1)/4
+// Cost: read 4*units*(words+1)*s; write 8*units*s; flop 2*units*(words+1)*s; turns
+// units/(gx*block/32)*ceil(s/256)*(words+1)/2
 KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, const int* first, int captions, int nodes,
                    int s, i64 units) {
   WARPS(r, units) {
     i64 b = r / captions;
     Graph g = graph_(first, b, (int)(r - b * captions), nodes);
     float n = 0;
-    LANES(i, s) {
-      float v = 0;
-      for (int k = 0; k < g.n; k++) v += a[g.base + k] * x[(g.base + k) * s + i];
-      out[r * s + i] = v;
-      n += v * v;
+    for (int first = threadIdx.x & 31; first < s; first += 32 * kFilterValues) {
+      float v[kFilterValues];  // 256 columns, of two nodes at a time
+      UNROLL for (int j = 0; j < kFilterValues; j++) v[j] = 0;
+      _Pragma("unroll 2") for (int k = 0; k < g.n; k++) {
+        float w = a[g.base + k];
+        const float* from = x + (g.base + k) * s + first;
+        UNROLL for (int j = 0; j < kFilterValues; j++)
+          if (first + 32 * j < s) v[j] += w * from[32 * j];
+      }
+      UNROLL for (int j = 0; j < kFilterValues; j++) {
+        if (first + 32 * j < s) out[r * s + first + 32 * j] = v[j];
+        n += v[j] * v[j];
+      }
     }
     n = sqrtf(warp_sum(n));
     if ((threadIdx.x & 31) == 0) norms[r] = n;
@@ -133,9 +144,8 @@ KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, con
   }
 }
 
-enum { kFilterValues = 8 };  // of a lane: s is at most 256 (Go: filterColumns)
-
-// Node is a vector W z + Bias in the registers of a warp, and its part of the sum: its gate, and that over its norm.
+// Node is a vector W z + Bias of up to 256 values in the registers of a warp, and its part of the sum: its gate, and
+// that over its norm.
 struct Node { float v[kFilterValues], gate, factor; };
 
 VSE_INLINE void node_read(Node* d, const float* x, const float* bias, int s) {

@@ -20,12 +20,11 @@ VSE_INLINE float half_sum(float low, float high, int bit) {
   return keep + __shfl_xor_sync(0xffffffffu, give, bit);
 }
 
-// warp_dots writes to[k] = y·x_k, or (y + plus)·x_k where it adds, for k < n rows x_k of s values, eight at a time: y
-// is read once for eight, and nine shuffles add them all. Each value is written by the lane that DOTS gives it to; no
-// other lane may read it before the kernel ends.
+// warp_dots writes to[k] = y·x_k for k < n rows x_k of s values, eight at a time: y is read once for eight, and nine
+// shuffles add them all. Each value is written by the lane that DOTS gives it to; no other lane may read it before the
+// kernel ends.
 #define DOTS(k, n) for (int k = (threadIdx.x & 3) << 3 | (threadIdx.x >> 2 & 7); k < (n); k += 32)
-VSE_INLINE void warp_dots(float* to, const float* y, const float* x, int n, int s, bool adds = false,
-                          const float* plus = 0) {
+VSE_INLINE void warp_dots(float* to, const float* y, const float* x, int n, int s) {
   int lane_row = threadIdx.x >> 2 & 7;
   for (int k = 0; k < n; k += 8) {
     const float *x0 = x + (i64)k * s, *x1 = k + 1 < n ? x0 + s : x0, *x2 = k + 2 < n ? x1 + s : x0,
@@ -33,7 +32,7 @@ VSE_INLINE void warp_dots(float* to, const float* y, const float* x, int n, int 
                 *x6 = k + 6 < n ? x5 + s : x0, *x7 = k + 7 < n ? x6 + s : x0;
     float d0 = 0, d1 = 0, d2 = 0, d3 = 0, d4 = 0, d5 = 0, d6 = 0, d7 = 0;
     LANES(i, s) {
-      float v = adds ? y[i] + plus[i] : y[i];
+      float v = y[i];
       d0 += v * x0[i];
       d1 += v * x1[i];
       d2 += v * x2[i];

@@ -7,7 +7,8 @@
 // from 32w on, of all rows. In registers they lie as the results of the instruction (mma.cuh), in an order in which a
 // lane has eight neighbouring values of a row: column 32w + 8t + 2j + i is column 2t + i of the warp's tile j. Where a
 // product sums over columns, its operands have the same order: step i of the two steps over 32 columns takes the tiles
-// 2i and 2i + 1. In shared memory rows are pairs of bfloat16, in an order that avoids conflicts of banks.
+// 2i and 2i + 1. In shared memory rows are pairs of bfloat16, in an order that avoids conflicts of banks. Of logits and
+// weights a warp has 16 rows and half of the nodes, over all columns.
 #define VSE_THREADS 256
 #define VSE_BLOCKS 2
 #include "mma.cuh"
@@ -15,16 +16,14 @@
 enum {
   kRows = 64,    // of a tile (Go: graphRows)
   kWords = 128,  // pairs of columns of a row, at most
-  kBand = 60,    // words of a row of weights, so that eight rows lie in different banks
   kWarps = 8,
   kPacked = 32768,  // words of a packed weight
   kCaptions = 4095  // at most (Go: graphCaptions)
 };
 
-namespace {  // of every block
-__shared__ __attribute__((aligned(16))) u32 tile[kRows * kWords];
-__shared__ float band[kRows * kBand];
-}  // namespace
+// Tiles of rows, and behind them weights of their nodes (Go: graphShared, graphGradShared).
+DYNAMIC_SHARED(Quad, shared_tiles);
+enum { kTile = kRows * kWords, kWeights = kRows * kRows / 2 };  // words
 
 // packed: two weights [s, s] as operands B, the second transposed. Word q of a lane holds the rows 8t + 2q + 0, 1 of
 // 32; rows and columns that are not there are 0.
@@ -45,7 +44,7 @@ KERNEL reason_pack(u32* packed, const float* first, const float* second, int s) 
 // caption follow in tiles of their own; tiles behind the last are empty. No graph has more nodes than a tile.
 // Cost: read 8*captions; write 4*count; turns 4+count*0.1
 KERNEL reason_tiles(int* tiles, const int* first, const int* node_caption, int captions, int nodes, int count) {
-  int *start = (int*)tile, *next = start + kCaptions + 1;
+  __shared__ int start[kCaptions + 1], next[kCaptions];
   for (int c = threadIdx.x; c <= captions; c += blockDim.x) start[c] = first[c] + c;
   for (int c = threadIdx.x; c < captions; c += blockDim.x) {
     int behind = first[c] + c + kRows;
@@ -108,11 +107,17 @@ VSE_INLINE Quad operand_(const Block& b, const T* x, int row, int k) {
   return row >= b.rows || k >= b.s ? none : eight_(x + b.from + row * b.s + k);
 }
 
-// The tile gets the rows of x.
-template <class T>
-VSE_INLINE void load_tile(const Block& b, const T* x) {
-  for (int row = b.warp; row < 16 * b.m; row += kWarps)
-    if (b.lane < 4 * b.steps) *(Quad*)(tile + at_(row, 4 * b.lane)) = operand_(b, x, row, 8 * b.lane);
+// The tile gets the rows of x, some of a warp at a time.
+template <int kSome, class T>
+VSE_INLINE void load_tile(u32* tile, const Block& b, const T* x) {
+  for (int first = b.warp; first < 16 * b.m; first += kWarps * kSome) {
+    Quad v[kSome];
+    UNROLL for (int i = 0; i < kSome; i++) v[i] = operand_(b, x, first + kWarps * i, 8 * b.lane);
+    UNROLL for (int i = 0; i < kSome; i++) {
+      int row = first + kWarps * i;
+      if (row < 16 * b.m && b.lane < 4 * b.steps) *(Quad*)(tile + at_(row, 4 * b.lane)) = v[i];
+    }
+  }
 }
 
 // The eight values that a lane has of a row.
@@ -121,7 +126,7 @@ VSE_INLINE void values_(float* v, Columns x, int i, int side) {
 }
 
 // The tile gets x.
-VSE_INLINE void store_tile(const Block& b, Columns x) {
+VSE_INLINE void store_tile(u32* tile, const Block& b, Columns x) {
   if (b.warp >= b.steps) return;
   UNROLL for (int i = 0; i < 4; i++)
     UNROLL for (int side = 0; side < 2; side++) {
@@ -131,13 +136,18 @@ VSE_INLINE void store_tile(const Block& b, Columns x) {
     }
 }
 
-// x += the tile times a packed weight.
-VSE_INLINE void product_(Columns x, const Block& b, const u32* packed) {
+// x += the tile times a packed weight, whose next step is on its way while the last one is multiplied.
+VSE_INLINE void product_(Columns x, const Block& b, const u32* tile, const u32* packed) {
   if (b.warp >= b.steps) return;
   packed += 4 * (b.warp * 4 * 32 + b.lane);
-  for (int step = 0; step < b.steps; step++, packed += 4096) {
+  Quad next[4];
+  UNROLL for (int j = 0; j < 4; j++) next[j] = *(const Quad*)(packed + 128 * j);
+  for (int step = 0; step < b.steps; step++) {
     Quad w[4];
-    UNROLL for (int j = 0; j < 4; j++) w[j] = *(const Quad*)(packed + 128 * j);
+    UNROLL for (int j = 0; j < 4; j++) w[j] = next[j];
+    packed += 4096;
+    if (step + 1 < b.steps)
+      UNROLL for (int j = 0; j < 4; j++) next[j] = *(const Quad*)(packed + 128 * j);
     UNROLL for (int i = 0; i < 4; i++) {
       if (i >= b.m) continue;
       int word = 16 * step + 4 * b.t;
@@ -173,144 +183,125 @@ VSE_INLINE bool meets(const Block& b, int i, int k, int n) {
   return k < graphs.base[last] + graphs.size[last] && k + n > graphs.base[16 * i];
 }
 
-// band [rows, kBand] = a·x for the nodes x of the graph of each row, in the tile; a lane gives the operand of its rows,
-// of the warp's columns. Warps take turns, each adds its columns to 16 rows and half the nodes at a time.
-VSE_INLINE void dots_(const Block& b, const Quad (*a)[2]) {
-  for (int turn = 0; turn < kWarps; turn++) {
-    int i = (b.warp + turn) & 3, half = (b.warp / 4 + turn / 4) & 1;
-    Quad low = a[0][0], high = a[0][1];
-    UNROLL for (int k = 1; k < 4; k++)
-      if (i == k) low = a[k][0], high = a[k][1];
+// What a lane has of logits or weights: tiles of 16 rows and 8 nodes, as results of the instruction. Of a warp they are
+// the rows from 16·(warp % 4) on and the nodes from 32·(warp / 4) on.
+typedef float Scores[4][4];
+VSE_INLINE int row_of(const Block& b, int side) { return row_(b, b.warp & 3, side); }
+VSE_INLINE int node_of(const Block& b, int j) { return b.warp / 4 * 32 + 8 * j + 2 * b.t; }
+
+// c = a·x for the rows of a tile a and the nodes of a tile x that they have in their graphs.
+VSE_INLINE void dots_(Scores c, const Block& b, const u32* a, const u32* x) {
+  int i = b.warp & 3, first = b.warp / 4 * 32;
+  bool has[4];
+  UNROLL for (int j = 0; j < 4; j++) {
+    UNROLL for (int k = 0; k < 4; k++) c[j][k] = 0;
+    has[j] = i < b.m && meets(b, i, first + 8 * j, 8);
+  }
+  if (!(has[0] || has[1] || has[2] || has[3])) return;
+  for (int step = 0; step < b.steps; step++) {
+    int word = 16 * step + 4 * b.t;
+    Quad low = *(const Quad*)(a + at_(row_(b, i, 0), word)), high = *(const Quad*)(a + at_(row_(b, i, 1), word));
     u32 a1[4] = {low[0], high[0], low[1], high[1]}, a2[4] = {low[2], high[2], low[3], high[3]};
     UNROLL for (int j = 0; j < 4; j++) {
-      int node = 32 * half + 8 * j;
-      if (!meets(b, i, node, 8)) continue;
-      float c[4] = {0, 0, 0, 0};
-      if (b.warp < b.steps) {
-        Quad w = *(const Quad*)(tile + at_(node + b.g, 16 * b.warp + 4 * b.t));
-        u32 w1[2] = {w[0], w[1]}, w2[2] = {w[2], w[3]};
-        mma_(c, a1, w1);
-        mma_(c, a2, w2);
-      }
-      UNROLL for (int e = 0; e < 4; e++) {
-        int row = row_(b, i, e / 2), k = node + 2 * b.t + e % 2 - graphs.base[row];
-        if (k < 0 || k >= graphs.size[row]) continue;
-        float* to = band + row * kBand + k;
-        *to = turn ? *to + c[e] : c[e];
-      }
+      if (!has[j]) continue;
+      Quad w = *(const Quad*)(x + at_(first + 8 * j + b.g, word));
+      u32 w1[2] = {w[0], w[1]}, w2[2] = {w[2], w[3]};
+      mma_(c[j], a1, w1);
+      mma_(c[j], a2, w2);
     }
-    __syncthreads();
   }
 }
 
-// The weights of eight rows of a warp: a lane has the nodes 2·lane and 2·lane + 1 of the tile, 0 outside the graph.
-typedef float Weights[8][2];
+VSE_INLINE float more_(float x, float y) { return y > x || y != y ? y : x; }
 
-VSE_INLINE bool inside(const Block& b, int i, int side) {
-  int row = 8 * b.warp + i, k = 2 * b.lane + side - graphs.base[row];
-  return k >= 0 && k < graphs.size[row];
-}
-
-VSE_INLINE void take_weights(Weights p, const Block& b) {
-  UNROLL for (int i = 0; i < 8; i++)
-    UNROLL for (int side = 0; side < 2; side++) {
-      int row = 8 * b.warp + i;
-      p[i][side] = inside(b, i, side) ? band[row * kBand + 2 * b.lane + side - graphs.base[row]] : 0;
+// The sums, or with most the greatest, of v over the nodes of the two rows of a lane, which two warps have.
+typedef float Halves[2][kRows];
+VSE_INLINE void over_nodes(float* v, const Block& b, Halves part, bool most) {
+  UNROLL for (int side = 0; side < 2; side++) {
+    for (int d = 1; d < 4; d <<= 1) {
+      float o = __shfl_xor_sync(0xffffffffu, v[side], d);
+      v[side] = most ? more_(v[side], o) : v[side] + o;
     }
+    if (b.t == 0) part[b.warp / 4][row_of(b, side)] = v[side];
+  }
+  __syncthreads();
+  UNROLL for (int side = 0; side < 2; side++) {
+    float x = part[0][row_of(b, side)], y = part[1][row_of(b, side)];
+    v[side] = most ? more_(x, y) : x + y;
+  }
 }
 
-VSE_INLINE void softmax_(Weights p, const Block& b) {
-  UNROLL for (int i = 0; i < 8; i++) {
-    bool low = inside(b, i, 0), high = inside(b, i, 1);
-    float one = low ? p[i][0] : -3.0e38f, next = high ? p[i][1] : -3.0e38f;
-    float most = warp_max(one > next || one != one ? one : next);
-    one = low ? exp_(one - most) : 0, next = high ? exp_(next - most) : 0;
-    float sum = warp_sum(one + next), f = sum == 0 ? 0 : 1.0f / sum;  // a row that is not there has no node
-    p[i][0] = one * f, p[i][1] = next * f;
+// Logits become weights; 0 outside the graph. A row that is not there has no node. Two sums go through parts.
+VSE_INLINE void softmax_(Scores c, const Block& b, Halves* parts) {
+  float most[2] = {-3.0e38f, -3.0e38f}, sum[2] = {0, 0};
+  bool in[4][4];
+  UNROLL for (int k = 0; k < 4; k++) {
+    int base = graphs.base[row_of(b, k / 2)], size = graphs.size[row_of(b, k / 2)];
+    UNROLL for (int j = 0; j < 4; j++) {
+      int node = node_of(b, j) + k % 2 - base;
+      in[j][k] = node >= 0 && node < size;
+      if (in[j][k]) most[k / 2] = more_(most[k / 2], c[j][k]);
+    }
   }
+  over_nodes(most, b, parts[0], true);
+  UNROLL for (int j = 0; j < 4; j++)
+    UNROLL for (int k = 0; k < 4; k++) {
+      c[j][k] = in[j][k] ? exp_(c[j][k] - most[k / 2]) : 0;
+      sum[k / 2] += c[j][k];
+    }
+  over_nodes(sum, b, parts[1], false);
+  UNROLL for (int side = 0; side < 2; side++) sum[side] = sum[side] == 0 ? 0 : 1.0f / sum[side];
+  UNROLL for (int j = 0; j < 4; j++)
+    UNROLL for (int k = 0; k < 4; k++) c[j][k] *= sum[k / 2];
 }
 
 // d = p∘(d - Σ p∘d), the gradient of what softmax_ takes, from the gradient d of the weights p.
-VSE_INLINE void softmax_grad(Weights d, Weights p) {
-  UNROLL for (int i = 0; i < 8; i++) {
-    float mean = warp_sum(p[i][0] * d[i][0] + p[i][1] * d[i][1]);
-    UNROLL for (int side = 0; side < 2; side++) d[i][side] = p[i][side] * (d[i][side] - mean);
-  }
+VSE_INLINE void softmax_grad(Scores d, Scores p, const Block& b, Halves part) {
+  float mean[2] = {0, 0};
+  UNROLL for (int j = 0; j < 4; j++)
+    UNROLL for (int k = 0; k < 4; k++) mean[k / 2] += p[j][k] * d[j][k];
+  over_nodes(mean, b, part, false);
+  UNROLL for (int j = 0; j < 4; j++)
+    UNROLL for (int k = 0; k < 4; k++) d[j][k] = p[j][k] * (d[j][k] - mean[k / 2]);
 }
 
-typedef u32 Rounded[8];  // weights in bfloat16
+// Where a pair of nodes of a row of weights lies.
+VSE_INLINE int pair_(int row, int pair) { return row * (kRows / 2) + (pair ^ (row & 7) << 2); }
 
-VSE_INLINE void round_(Rounded to, Weights p) {
-  UNROLL for (int i = 0; i < 8; i++) to[i] = two_(p[i][0], p[i][1]);
+VSE_INLINE void put_weights(u32* weights, const Block& b, Scores p) {
+  if ((b.warp & 3) >= b.m) return;
+  UNROLL for (int j = 0; j < 4; j++)
+    UNROLL for (int side = 0; side < 2; side++)
+      weights[pair_(row_of(b, side), node_of(b, j) / 2)] = two_(p[j][2 * side], p[j][2 * side + 1]);
 }
 
-// As an operand [kRows, kRows] of the nodes of the tile.
-VSE_INLINE u32* weights_(const Block& b) { return (u32*)band + 8 * b.warp * kBand + b.lane; }
-VSE_INLINE void put_weights(const Block& b, Rounded p) {
-  UNROLL for (int i = 0; i < 8; i++) weights_(b)[i * kBand] = p[i];
+// Of two pairs the lower or the upper values, as a pair.
+VSE_INLINE u32 halves_(u32 one, u32 next, bool upper) {
+  return upper ? one >> 16 | (next & 0xffff0000u) : (one & 0xffffu) | next << 16;
 }
 
-// As its transpose.
-VSE_INLINE void put_transposed(const Block& b, Rounded p) {
-  u32* to = (u32*)band + 2 * b.lane * kBand + 4 * b.warp;
-  UNROLL for (int i = 0; i < 4; i++) {
-    to[i] = (p[2 * i] & 0xffffu) | p[2 * i + 1] << 16;
-    to[kBand + i] = p[2 * i] >> 16 | (p[2 * i + 1] & 0xffff0000u);
-  }
-}
-
-// Where a lane's weights of row i are kept behind the operand, null where they are none of the graph: there are
-// 28 pairs of nodes, enough for 55 nodes from any on (Go: graphNodes).
-VSE_INLINE u32* kept_(const Block& b, int i) {
-  int row = 8 * b.warp + i, at = b.lane - graphs.base[row] / 2;
-  return at < 0 || at >= kBand - kRows / 2 ? 0 : (u32*)band + row * kBand + kRows / 2 + at;
-}
-
-VSE_INLINE void keep_weights(const Block& b, Rounded p) {
-  UNROLL for (int i = 0; i < 8; i++)
-    if (u32* to = kept_(b, i)) *to = p[i];
-}
-
-// Exchanges the weights of the operand, which go to p, and those that are kept, which go to q.
-VSE_INLINE void exchange_weights(Rounded p, Rounded q, const Block& b) {
-  UNROLL for (int i = 0; i < 8; i++) {
-    p[i] = weights_(b)[i * kBand];
-    u32* at = kept_(b, i);
-    q[i] = at ? *at : 0;
-    if (at) *at = p[i];
-  }
-}
-
-// x += the operand of put_weights times the rows of the tile.
-VSE_INLINE void mix_(Columns x, const Block& b) {
+// x += the weights, or with turned their transpose, times the rows of the tile.
+VSE_INLINE void mix_(Columns x, const Block& b, const u32* weights, const u32* tile, bool turned) {
   if (b.warp >= b.steps) return;
-  const u32* weights = (const u32*)band;
   for (int k = 0; k < b.m; k++) {
     int row = 16 * k + 2 * b.t, word = 16 * b.warp + b.g / 2 * 4;
     u32 w[4][2];
     UNROLL for (int e = 0; e < 2; e++) {
       Quad one = *(const Quad*)(tile + at_(row + 8 * e, word));
       Quad next = *(const Quad*)(tile + at_(row + 8 * e + 1, word));
-      UNROLL for (int j = 0; j < 4; j++)
-        w[j][e] = b.g % 2 ? one[j] >> 16 | (next[j] & 0xffff0000u) : (one[j] & 0xffffu) | next[j] << 16;
+      UNROLL for (int j = 0; j < 4; j++) w[j][e] = halves_(one[j], next[j], b.g % 2);
     }
     UNROLL for (int i = 0; i < 4; i++) {
-      if (!meets(b, i, 16 * k, 16)) continue;
-      const u32 *low = weights + row_(b, i, 0) * kBand + 8 * k + b.t, *high = low + 8 * kBand;
-      u32 a[4] = {low[0], high[0], low[4], high[4]};
+      if (i >= b.m || !meets(b, i, 16 * k, 16)) continue;
+      u32 a[4];
+      UNROLL for (int e = 0; e < 4; e++) {
+        int of = row_(b, i, e % 2), at = row + e / 2 * 8;
+        if (turned) a[e] = halves_(weights[pair_(at, of / 2)], weights[pair_(at + 1, of / 2)], b.g % 2);
+        else a[e] = weights[pair_(of, at / 2)];
+      }
       UNROLL for (int j = 0; j < 4; j++) mma_(x[i][j], a, w[j]);
     }
   }
-}
-
-// The operands of the rows of x, for dots_.
-VSE_INLINE void operands_(Quad (*a)[2], Columns x) {
-  UNROLL for (int i = 0; i < 4; i++)
-    UNROLL for (int side = 0; side < 2; side++) {
-      float v[8];
-      values_(v, x, i, side);
-      a[i][side] = quad_(v);
-    }
 }
 
 // x goes to to and to half, of which either may be null.
@@ -345,35 +336,30 @@ KERNEL reason_graphs(float* out, bf16* copy, float* y, const float* x, const bf1
   i64 image = blockIdx.x / per;
   int begin = tiles[blockIdx.x % per], rows = tiles[blockIdx.x % per + 1] - begin;
   if (rows <= 0) return;
+  u32 *at_x = (u32*)shared_tiles, *at_q = at_x + kTile, *weights = at_q + kTile;
   Block b = block_(image * nodes + begin, rows, s);
-  if (half) load_tile(b, half);
-  else load_tile(b, x);
+  if (half) load_tile<4>(at_x, b, half);
+  else load_tile<4>(at_x, b, x);
   graphs_(b, first, captions, begin);
   __syncthreads();
   Columns c;
   clear_(c);
-  product_(c, b, packed);
+  product_(c, b, at_x, packed);
   add_bias_(c, b, v);
   if (y) write_(y, 0, b, c);
-  __syncthreads();  // fewer values at a time: there are registers for no more
-  Quad a[4][2];
-  operands_(a, c);
-  dots_(b, a);
-  Weights p;
-  take_weights(p, b);
-  softmax_(p, b);
-  Rounded w;
-  round_(w, p);
+  store_tile(at_q, b, c);
   __syncthreads();
-  put_weights(b, w);
+  Scores p;
+  dots_(p, b, at_q, at_x);
+  softmax_(p, b, (Halves*)(weights + kWeights));
+  put_weights(weights, b, p);
   __syncthreads();
   clear_(c);
-  mix_(c, b);
-  __syncthreads();
-  store_tile(b, c);
+  mix_(c, b, weights, at_x, false);
+  store_tile(at_q, b, c);
   __syncthreads();
   clear_(c);
-  product_(c, b, packed + kPacked);
+  product_(c, b, at_q, packed + kPacked);
   add_bias_(c, b, bias);
   UNROLL for (int i = 0; i < 4; i++)
     UNROLL for (int j = 0; j < 4; j++)
@@ -386,6 +372,8 @@ KERNEL reason_graphs(float* out, bf16* copy, float* y, const float* x, const bf1
 // ceil(gx*block*4/resident)*(2+0.4*s/32)
 KERNEL reason_out_back(bf16* de, bf16* dp, float* sums, const float* out, const float* dout, const u32* packed, int s,
                        i64 units) {
+  __shared__ __attribute__((aligned(16))) u32 tile[kTile];
+  __shared__ float parts[2 * kWords * kWarps];
   i64 from = (i64)blockIdx.x * kRows;
   Block b = block_(from, units - from < kRows ? (int)(units - from) : kRows, s);
   float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -399,16 +387,16 @@ KERNEL reason_out_back(bf16* de, bf16* dp, float* sums, const float* out, const 
     if (b.lane < 4 * b.steps) *(Quad*)(tile + at_(row, 4 * b.lane)) = quad_(v);
     write_eight_halves(dp + (from + row) * s, v, k, n);
   }
-  UNROLL for (int j = 0; j < 8; j++) band[2 * kWords * b.warp + k + j] = sum[j];
+  UNROLL for (int j = 0; j < 8; j++) parts[2 * kWords * b.warp + k + j] = sum[j];
   __syncthreads();
   if ((int)threadIdx.x < s) {
     float total = 0;
-    for (int w = 0; w < kWarps; w++) total += band[2 * kWords * w + threadIdx.x];
+    for (int w = 0; w < kWarps; w++) total += parts[2 * kWords * w + threadIdx.x];
     sums[(i64)blockIdx.x * s + threadIdx.x] = total;
   }
   Columns c;
   clear_(c);
-  product_(c, b, packed);
+  product_(c, b, tile, packed);
   write_(0, de, b, c);
 }
 
@@ -439,61 +427,42 @@ KERNEL reason_graphs_grad(float* dx, bf16* e, bf16* dq, float* sums, const float
     if ((int)threadIdx.x < s) sums[(i64)blockIdx.x * s + threadIdx.x] = 0;
     return;
   }
+  u32 *at_x = (u32*)shared_tiles, *at_y = at_x + kTile, *weights = at_y + kTile, *slopes = weights + kWeights;
+  __shared__ Halves part;
   Block b = block_(image * nodes + begin, rows, s);
-  Quad a[4][2];
-  UNROLL for (int i = 0; i < 8; i++) a[i / 2][i % 2] = operand_(b, y, row_(b, i / 2, i % 2), b.column);
-  if (half) load_tile(b, half);
-  else load_tile(b, x);
+  if ((int)threadIdx.x * 64 < rows * s) prefetch_(de + b.from + threadIdx.x * 64);
+  load_tile<4>(at_y, b, y);
+  if (half) load_tile<4>(at_x, b, half);
+  else load_tile<4>(at_x, b, x);
   graphs_(b, first, captions, begin);
   __syncthreads();
-  dots_(b, a);
-  UNROLL for (int i = 0; i < 8; i++) a[i / 2][i % 2] = operand_(b, de, row_(b, i / 2, i % 2), b.column);
-  Weights p, d;
-  take_weights(p, b);
-  softmax_(p, b);
+  Scores p, d;
+  dots_(p, b, at_y, at_x);
+  softmax_(p, b, (Halves*)slopes);
+  put_weights(weights, b, p);  // all have read what lies in the place of y
+  load_tile<4>(at_y, b, de);
   __syncthreads();
-  dots_(b, a);
-  take_weights(d, b);
-  softmax_grad(d, p);
-  Rounded wp, wd;
-  round_(wp, p);
-  round_(wd, d);
-  __syncthreads();
-  keep_weights(b, wd);
-  put_weights(b, wp);
+  dots_(d, b, at_y, at_x);
+  softmax_grad(d, p, b, part);
+  put_weights(slopes, b, d);
   __syncthreads();
   Columns c;
   clear_(c);
-  mix_(c, b);
+  mix_(c, b, weights, at_x, false);
   write_(0, e, b, c);
-  __syncthreads();
-  exchange_weights(wp, wd, b);
-  put_weights(b, wd);
-  __syncthreads();
   clear_(c);
-  mix_(c, b);
+  mix_(c, b, slopes, at_x, false);
   write_(0, dq, b, c);
   column_sums(sums + (i64)blockIdx.x * s, b, c);
   __syncthreads();
-  store_tile(b, c);
-  exchange_weights(wd, wp, b);
-  __syncthreads();
-  put_transposed(b, wp);
+  store_tile(at_x, b, c);
   __syncthreads();
   clear_(c);
-  product_(c, b, packed);
+  product_(c, b, at_x, packed);
+  mix_(c, b, weights, at_y, true);
   __syncthreads();
-  load_tile(b, de);
+  load_tile<2>(at_y, b, y);
   __syncthreads();
-  mix_(c, b);
-  __syncthreads();
-  load_tile(b, y);
-  UNROLL for (int i = 0; i < 8; i++) {
-    const u32* at = kept_(b, i);
-    wd[i] = at ? *at : 0;
-  }
-  put_transposed(b, wd);
-  __syncthreads();
-  mix_(c, b);
+  mix_(c, b, slopes, at_y, true);
   write_(dx, 0, b, c);
 }

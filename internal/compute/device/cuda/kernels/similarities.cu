@@ -10,7 +10,7 @@
 // z = (x/(‖x‖ + ε) - c)²; x may be z. norm keeps ‖x‖ where it is not null. With global x is the vector of the image
 // [e], taken as it is.
 // Cost: read 4*units*e*(1-global)+4*units/rows*e*global+4*rows*e; write 4*units*e*(1-half)+2*units*e*half; flop
-// 6*units*e; turns units/(gx*block/32)*2*e/32/4
+// 6*units*e; turns units/(gx*block/32)*(e/32/8+e/32/4)
 KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, const float* c, int rows, int e,
                           int global, i64 units) {
   WARPS(t, units) {
@@ -19,15 +19,24 @@ KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, con
     float f = 1;
     if (!global) {
       float s = 0;
-      LANES(k, e) s += u[k] * u[k];
+      _Pragma("unroll 8") LANES(k, e) s += u[k] * u[k];
       s = sqrtf(warp_sum(s));
       f = 1.0f / (s + PAIR_EPS);
       if (norm && (threadIdx.x & 31) == 0) norm[t] = s;
     }
-    LANES(k, e) {
-      float d = u[k] * f - v[k];
-      if (half) half[t * e + k] = bf16_of(d * d);
-      else z[t * e + k] = d * d;
+    for (int k = threadIdx.x & 31; k < e; k += 128) {
+      float x4[4], v4[4];  // on their way at a time
+      UNROLL for (int j = 0; j < 4; j++) {
+        bool there = k + 32 * j < e;
+        x4[j] = there ? u[k + 32 * j] : 0, v4[j] = there ? v[k + 32 * j] : 0;
+      }
+      UNROLL for (int j = 0; j < 4; j++) {
+        if (k + 32 * j >= e) continue;
+        float d = x4[j] * f - v4[j];
+        i64 to = t * e + k + 32 * j;
+        if (half) half[to] = bf16_of(d * d);
+        else z[to] = d * d;
+      }
     }
   }
 }
@@ -60,16 +69,19 @@ KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s,
   }
 }
 
-// The gradient of W z + Bias is made by blocks of kNodeRows rows, which also add up what they give: first its factors,
-// a warp for each row, then its values, a thread for each column.
+// The gradient of W z + Bias is made by blocks of kNodeRows rows, which also add up what they give: first where its
+// rows lie, a thread for each, then its factors, a warp for two rows at a time, then its values, a thread for each
+// column.
 enum { kNodeRows = 64 };  // (Go: nodeRows)
 
 // NodeRows are the factors of the rows of a block: ds = r·R + w·W + y·Y, and along·Y of the gradient of W. Y begins at
-// at_y, R at at_r; at_y is -1 for a row without gradient.
+// at_y, R at at_r; at_y is -1 for a row without gradient. They are made of norms and gates.
 struct NodeRows {
   i64 at_y[kNodeRows], at_r[kNodeRows];
-  float y[kNodeRows], r[kNodeRows], w[kNodeRows], along[kNodeRows];
+  float norm[kNodeRows], gate[kNodeRows], y[kNodeRows], r[kNodeRows], w[kNodeRows], along[kNodeRows];
 };
+
+enum { kNodesAhead = 4 };  // rows that are on their way at a time
 
 // Writes ds [units, size], or copy, the same rounded, for the n rows from first on; both may be null. part [gx, 2,
 // size] gets the sums of ds and of along·Y, without w [gx, size] those of ds.
@@ -78,14 +90,14 @@ VSE_INLINE void node_gradients(float* ds, bf16* copy, float* part, const NodeRow
   int kinds = w ? 2 : 1;
   for (int k = threadIdx.x; k < size; k += blockDim.x) {
     float sum = 0, along = 0, filter = w ? w[k] : 0;
-    for (int i = 0; i < n; i += 4) {
-      float a[4], b[4];  // four rows are on their way at a time
-      UNROLL for (int j = 0; j < 4; j++) {
+    for (int i = 0; i < n; i += kNodesAhead) {
+      float a[kNodesAhead], b[kNodesAhead];
+      UNROLL for (int j = 0; j < kNodesAhead; j++) {
         bool there = i + j < n && of->at_y[i + j] >= 0;
         a[j] = there ? y[of->at_y[i + j] + k] : 0;
         b[j] = there ? r[of->at_r[i + j] + k] : 0;
       }
-      UNROLL for (int j = 0; j < 4; j++) {
+      UNROLL for (int j = 0; j < kNodesAhead; j++) {
         if (i + j >= n) continue;
         float d = of->r[i + j] * b[j] + of->y[i + j] * a[j];
         if (w) d += of->w[i + j] * filter;
@@ -103,20 +115,30 @@ VSE_INLINE void node_gradients(float* ds, bf16* copy, float* part, const NodeRow
 
 // The gradient of W z + Bias from that of the vectors.
 // Cost: read 8*units*size; write 4*units*size*ds+2*units*size*copy+4*gx*size; flop 8*units*size; turns
-// ceil(gx*block/resident)*(64/(block/32)*2+0.4*64/4)
+// ceil(gx*block/resident)*(2+64/(block/32)+0.4*64/4)
 KERNEL similarity_nodes_grad(float* ds, bf16* copy, float* part, const float* out, const float* dout,
                              const float* norms, const int* node, int rows, int all, int nodes, int size, i64 units) {
   __shared__ NodeRows of;
   i64 first = (i64)blockIdx.x * kNodeRows;
   int n = units - first < kNodeRows ? (int)(units - first) : kNodeRows;
-  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 32) {
-    i64 t = first + i, b = t / rows, j = t - b * rows, at = (b * nodes + node[j]) * size;
-    float dot = 0;
-    LANES(k, size) dot += out[at + k] * dout[at + k];
-    Unit f = unit_(norms[b * all + j], warp_sum(dot));
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    i64 t = first + i, b = t / rows, j = t - b * rows;
+    of.at_y[i] = of.at_r[i] = (b * nodes + node[j]) * size;
+    of.norm[i] = norms[b * all + j], of.along[i] = 0;
+  }
+  __syncthreads();
+  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 16) {
+    int next = i + blockDim.x / 32 < n ? i + blockDim.x / 32 : i;
+    const float *y = out + of.at_y[i], *g = dout + of.at_y[i], *y2 = out + of.at_y[next], *g2 = dout + of.at_y[next];
+    float dot = 0, dot2 = 0;
+    _Pragma("unroll 4") LANES(k, size) {
+      dot += y[k] * g[k];
+      dot2 += y2[k] * g2[k];
+    }
+    Unit f = unit_(of.norm[i], warp_sum(dot)), f2 = unit_(of.norm[next], warp_sum(dot2));
     if (threadIdx.x & 31) continue;
-    of.at_y[i] = of.at_r[i] = at;
-    of.y[i] = f.v, of.r[i] = f.u, of.along[i] = 0;
+    of.y[next] = f2.v, of.r[next] = f2.u;
+    of.y[i] = f.v, of.r[i] = f.u;
   }
   __syncthreads();
   node_gradients(ds, copy, part, &of, out, dout, 0, first, n, size);
@@ -125,7 +147,7 @@ KERNEL similarity_nodes_grad(float* ds, bf16* copy, float* part, const float* ou
 // The same where the gradient of a vector has factors, a dr + dz w (device.Filter); along is dz. Rows of no caption
 // have none.
 // Cost: read 4*units*size+4*units/rows*captions*size; write 4*units*size*ds+2*units*size*copy+8*gx*size; flop
-// 14*units*size; turns ceil(gx*block/resident)*(64/(block/32)*2+0.4*64/4)
+// 14*units*size; turns ceil(gx*block/resident)*(3+64/(block/32)+0.4*64/4)
 KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* out, const float* w, const float* a,
                               const float* dr, const float* dz, const float* norms, const int* node,
                               const int* node_caption, int captions, int rows, int all, int nodes, int size,
@@ -133,20 +155,27 @@ KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* o
   __shared__ NodeRows of;
   i64 first = (i64)blockIdx.x * kNodeRows;
   int n = units - first < kNodeRows ? (int)(units - first) : kNodeRows;
-  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 32) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
     i64 t = first + i, b = t / rows, j = t - b * rows, at = b * nodes + node[j];
     int c = node_caption[node[j]];
-    i64 at_r = (b * captions + c) * size;
-    float u = 0, v = 0, dot = 0;
-    if (c >= 0) {
-      u = a[at], v = dz[at];
-      LANES(k, size) dot += out[at * size + k] * (u * dr[at_r + k] + v * w[k]);
+    of.at_y[i] = c < 0 ? -1 : at * size, of.at_r[i] = c < 0 ? 0 : (b * captions + c) * size;
+    of.gate[i] = c < 0 ? 0 : a[at], of.along[i] = c < 0 ? 0 : dz[at];
+    of.norm[i] = norms[b * all + j];
+  }
+  __syncthreads();
+  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 16) {
+    int next = i + blockDim.x / 32 < n ? i + blockDim.x / 32 : i;
+    float dot = 0, dot2 = 0, u = of.gate[i], v = of.along[i], u2 = of.gate[next], v2 = of.along[next];
+    const float *y = out + (of.at_y[i] < 0 ? 0 : of.at_y[i]), *g = dr + of.at_r[i];
+    const float *y2 = out + (of.at_y[next] < 0 ? 0 : of.at_y[next]), *g2 = dr + of.at_r[next];
+    _Pragma("unroll 2") LANES(k, size) {
+      dot += y[k] * (u * g[k] + v * w[k]);
+      dot2 += y2[k] * (u2 * g2[k] + v2 * w[k]);
     }
-    Unit f = unit_(norms[b * all + j], warp_sum(dot));
+    Unit f = unit_(of.norm[i], warp_sum(dot)), f2 = unit_(of.norm[next], warp_sum(dot2));
     if (threadIdx.x & 31) continue;
-    bool there = c >= 0;
-    of.at_y[i] = there ? at * size : -1, of.at_r[i] = at_r;
-    of.y[i] = there ? f.v : 0, of.r[i] = there ? f.u * u : 0, of.w[i] = there ? f.u * v : 0, of.along[i] = v;
+    of.y[next] = f2.v, of.r[next] = f2.u * u2, of.w[next] = f2.u * v2;
+    of.y[i] = f.v, of.r[i] = f.u * u, of.w[i] = f.u * v;
   }
   __syncthreads();
   node_gradients(ds, copy, part, &of, out, dr, w, first, n, size);
@@ -155,7 +184,7 @@ KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* o
 // The gradient of the contexts x, to half or in the place of dz, and drows -= Σ_images dd, set before unless add. A
 // block walks through the images of one row.
 // Cost: read 8*images*rows*e; write 4*images*rows*e*(1-half)+2*images*rows*e*half+4*rows*e; flop 14*images*rows*e;
-// flight 8; turns ceil(rows*block/resident)*images*(2*e/block/2+1.5)
+// flight 8; turns ceil(rows*block/resident)*images*(2*ceil(e/block/4)+1.5)
 KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float* x, const float* norm, const float* c,
                                int images, int rows, int e, int add) {
   i64 j = blockIdx.x;
@@ -166,16 +195,37 @@ KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float*
     const float* u = x + t * e;
     float *d = dz + t * e, n = norm[t], f = 1.0f / (n + PAIR_EPS), dot = 0;
     int sum = add || b > 0;
-    for (int k = threadIdx.x; k < e; k += blockDim.x) {
-      float y = u[k] * f, dd = 2 * (y - v[k]) * d[k];
-      dot += dd * y;
-      dv[k] = sum ? dv[k] - dd : -dd;
+    int next = blockDim.x;
+    for (int k = threadIdx.x; k < e; k += 4 * next) {
+      float x4[4], v4[4], d4[4], dv4[4];  // on their way at a time
+      UNROLL for (int j = 0; j < 4; j++) {
+        int at = k + next * j;
+        bool there = at < e;
+        x4[j] = there ? u[at] : 0, v4[j] = there ? v[at] : 0, d4[j] = there ? d[at] : 0;
+        dv4[j] = there && sum ? dv[at] : 0;
+      }
+      UNROLL for (int j = 0; j < 4; j++) {
+        if (k + next * j >= e) continue;
+        float y = x4[j] * f, dd = 2 * (y - v4[j]) * d4[j];
+        dot += dd * y;
+        dv[k + next * j] = dv4[j] - dd;
+      }
     }
     Unit g = unit_(n, block_sum(dot));
-    for (int k = threadIdx.x; k < e; k += blockDim.x) {
-      float dd = 2 * (u[k] * f - v[k]) * d[k], to = g.u * dd + g.v * f * u[k];
-      if (half) half[t * e + k] = bf16_of(to);
-      else d[k] = to;
+    for (int k = threadIdx.x; k < e; k += 4 * next) {
+      float x4[4], v4[4], d4[4];
+      UNROLL for (int j = 0; j < 4; j++) {
+        int at = k + next * j;
+        bool there = at < e;
+        x4[j] = there ? u[at] : 0, v4[j] = there ? v[at] : 0, d4[j] = there ? d[at] : 0;
+      }
+      UNROLL for (int j = 0; j < 4; j++) {
+        int at = k + next * j;
+        if (at >= e) continue;
+        float dd = 2 * (x4[j] * f - v4[j]) * d4[j], to = g.u * dd + g.v * f * x4[j];
+        if (half) half[t * e + at] = bf16_of(to);
+        else d[at] = to;
+      }
     }
   }
 }

@@ -25,7 +25,7 @@ var shapes = map[string]string{
 	"mul.lo": "tt", "mul.hi": "tt", "mul.wide": "tt", "mad.lo": "ttt",
 	"fma.rn": "ttt", "div": "tt", "div.rn": "tt", "rem": "tt", "rcp.rn": "t", "sqrt.rn": "t", "neg": "t",
 	"min": "tt", "max": "tt", "and": "tt", "or": "tt", "xor": "tt", "not": "t", "shl": "tu", "shr": "tu", "bfe": "tuu",
-	"selp": "ttp", "mov": "t", "cvta.to.global": "t",
+	"selp": "ttp", "mov": "t", "cvta.to.global": "t", "cvta.global": "t",
 	"setp.eq": "tt", "setp.ne": "tt", "setp.lt": "tt", "setp.le": "tt", "setp.gt": "tt", "setp.ge": "tt",
 	"setp.equ": "tt", "setp.neu": "tt", "setp.ltu": "tt", "setp.leu": "tt", "setp.gtu": "tt", "setp.geu": "tt",
 	"setp.num": "tt", "setp.nan": "tt",
@@ -152,6 +152,8 @@ func (k *kernel) instruction(s statement) (string, error) {
 		return k.multiply("emu::mma", s, unknown)
 	case s.op == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" && n == 4:
 		return k.multiply("emu::mma_tf32", s, unknown)
+	case s.op == "prefetch.L2" && n == 1:
+		return ";", nil // it changes no value
 	case s.op == "cvt.rna.tf32.f32" && n == 2:
 		return k.call("set(%s, emu::tf32(as<float>(%s)));", s.args...)
 	case s.op == "red.release.gpu.global.add.u32" && n == 2:

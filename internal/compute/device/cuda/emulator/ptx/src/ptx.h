@@ -153,6 +153,7 @@ OF(std::is_integral) T op_bfe(T a, uint32_t b, uint32_t c) {
 template <class T> OP T op_selp(T a, T b, bool p) { return p ? a : b; }
 template <class T> OP T op_mov(T a) { return a; }
 template <class T> OP T op_cvta_to_global(T a) { return a; }
+template <class T> OP T op_cvta_global(T a) { return a; }
 
 #define COMPARE(NAME, SIGN)                                                               \
   template <class T> OP bool op_setp_##NAME(T a, T b) { return a SIGN b && a == a && b == b; } \
