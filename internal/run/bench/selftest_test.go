@@ -67,7 +67,7 @@ func TestSelftestOnOtherGPUs(t *testing.T) {
 	apart.Together = false
 	launchesEveryKernel(t, "h100 without blocks that wait", apart, 8)
 	t.Setenv("VSETRAIN_KERNELS", "base")
-	launchesEveryKernel(t, "h100 with base kernels", infoOf("h100"), 35)
+	launchesEveryKernel(t, "h100 with base kernels", infoOf("h100"), 37)
 }
 
 func infoOf(name string) driver.Info {
