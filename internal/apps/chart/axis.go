@@ -34,6 +34,20 @@ func Values(lo, hi float64, zero, log bool) Axis {
 	return a
 }
 
+// Positions returns the axis of positions from lo to hi that curves follow, such as epochs. It begins at 0, or with the
+// positions where more than a sixth of it would be empty. A single position is in its middle.
+func Positions(lo, hi float64) Axis {
+	switch pad := 0.03 * (hi - lo); {
+	case hi <= 0:
+		return Axis{Lo: min(0, lo), Hi: 1}
+	case hi == lo:
+		return Axis{Hi: 2 * hi}
+	case lo > hi/6:
+		return Axis{Lo: lo - pad, Hi: hi + pad}
+	}
+	return Axis{Lo: min(0, lo), Hi: hi}
+}
+
 // Shown returns the points of a curve that have a place on logarithmic or other axes.
 func Shown(xs, ys []float64, logX, logY bool) (x, y []float64) {
 	shows := func(v float64, log bool) bool { return math.Abs(v) < 1e30 && (!log || v > 0) }

@@ -185,36 +185,3 @@ func (d *Drawing) Save(path string) error {
 		return fmt.Errorf("%s: cannot draw a file ending in %q; expected .svg or .pdf", path, ext)
 	}
 }
-
-// widths are those of the characters from the space to ~ in Helvetica, Arial and Liberation Sans, in thousandths of
-// the size, plain and bold.
-var widths = [2][95]int{
-	{278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278, 556, 556, 556, 556, 556, 556, 556,
-		556, 556, 556, 278, 278, 584, 584, 584, 556, 1015, 667, 667, 722, 722, 667, 611, 778, 722, 278, 500, 667, 556,
-		833, 722, 778, 667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611, 278, 278, 278, 469, 556, 333, 556, 556,
-		500, 556, 556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500,
-		500, 500, 334, 260, 334, 584},
-	{278, 333, 474, 556, 556, 889, 722, 238, 333, 333, 389, 584, 278, 333, 278, 278, 556, 556, 556, 556, 556, 556, 556,
-		556, 556, 556, 333, 333, 584, 584, 584, 611, 975, 722, 722, 722, 722, 667, 611, 778, 722, 278, 556, 722, 611,
-		833, 722, 778, 667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611, 333, 278, 333, 584, 556, 333, 556, 611,
-		556, 611, 556, 333, 611, 611, 278, 278, 556, 278, 889, 611, 611, 611, 611, 389, 556, 333, 611, 556, 778, 556,
-		556, 500, 389, 280, 389, 584},
-}
-
-// Width is how wide a text is; a character beyond ASCII counts as a digit, a narrow one as a hyphen.
-func (f Font) Width(text string) float64 {
-	sum := 0
-	for _, r := range text {
-		width := &widths[0]
-		if f.Bold {
-			width = &widths[1]
-		}
-		if strings.ContainsRune("·²“”", r) {
-			r = '-'
-		} else if r < ' ' || r > '~' {
-			r = '0'
-		}
-		sum += width[r-' ']
-	}
-	return float64(sum) * f.Size / 1000
-}

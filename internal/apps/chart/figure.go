@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"image/color"
 	"math"
 	"slices"
 )
@@ -12,16 +13,18 @@ type Figure struct {
 	Caption string // below it
 	X, Y    string // what the axes are
 	Series  []Series
+	Markers []string // what the markers of the series stand for, such as seeds; nil names none
 	Marks   []Mark
 	ZeroY   bool // the axis begins at 0
 	LogX    bool // the horizontal axis is logarithmic
 	Legend  Corner
 }
 
-// Series is a line, or points with a line through them.
+// Series is a line, or points with a line through them. A series of one value is a point.
 type Series struct {
 	Name   string // in the legend; the same name and colour may stand for several lines
-	Color  int    // of the palette
+	Color  int    // of the palette, with dashes of its own: lines are told apart without colours too
+	Marker int    // form of the points
 	X, Y   []float64
 	Style  Style
 	Hidden bool // not in the legend
@@ -33,15 +36,23 @@ type Style int
 // Styles.
 const (
 	Solid  Style = iota
-	Dotted       // a line with a dot at each point
+	Marked       // a line with markers, at each of a few points, or at twenty
 	Points
 )
 
-// Mark is a vertical line.
+// Mark is a vertical line. Those of one name share a letter beside the line and in the legend.
 type Mark struct {
+	Name  string // "" is not in the legend
 	X     float64
 	Color int
 }
+
+// dashes are the strokes and gaps of lines, by colour. They differ from the palette in number, so that no two of forty
+// series look the same.
+var dashes = [][]int{nil, {7, 3}, {2, 3}, {9, 3, 2, 3}, {4, 2}}
+
+// Dashes returns the strokes and gaps of lines of colour i; nil is a solid line.
+func Dashes(i int) []int { return dashes[i%len(dashes)] }
 
 // Corner is the place of a legend.
 type Corner int
@@ -55,44 +66,93 @@ const (
 
 // axes returns the axes of the figure, and its series without the points that they cannot show.
 func (f *Figure) axes() (x, y Axis, shown []Series) {
-	x = Axis{Lo: math.Inf(1), Hi: math.Inf(-1), Log: f.LogX}
-	if !f.LogX {
-		x.Lo, x.Hi = 0, 0
-	}
+	first, last := math.Inf(1), math.Inf(-1)
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, s := range f.Series {
 		if s.X, s.Y = Shown(s.X, s.Y, f.LogX, false); len(s.X) > 0 {
 			shown = append(shown, s)
-			x.Lo, x.Hi = min(x.Lo, slices.Min(s.X)), max(x.Hi, slices.Max(s.X))
+			first, last = min(first, slices.Min(s.X)), max(last, slices.Max(s.X))
 			lo, hi = min(lo, slices.Min(s.Y)), max(hi, slices.Max(s.Y))
 		}
 	}
 	if len(shown) == 0 {
-		x.Lo, lo, hi = 1, 0, 0
+		first, last, lo, hi = 1, 1, 0, 0
 	}
-	if x.Hi <= x.Lo {
-		x.Hi = x.Lo + 1
+	x = Positions(first, last)
+	if f.LogX {
+		x = Axis{Lo: first, Hi: max(last, first*2), Log: true}
 	}
 	return x, Values(lo, hi, f.ZeroY, false), shown
 }
+
+// legendEntry is a line of a legend.
+type legendEntry struct {
+	name string
+	draw func(d *Drawing, left, right Point) // the sample
+}
+
+// legend lists the series that are shown, what markers stand for and what the vertical lines on an axis are, each once,
+// and gives the vertical lines their letters.
+func (f *Figure) legend(shown []Series, x Axis) (entries []legendEntry, letters map[string]string) {
+	seen := map[string]bool{}
+	add := func(name string, draw func(*Drawing, Point, Point)) {
+		if name != "" && !seen[name] {
+			seen[name] = true
+			entries = append(entries, legendEntry{name, draw})
+		}
+	}
+	for _, s := range shown {
+		if s.Hidden {
+			continue
+		}
+		add(s.Name, func(d *Drawing, left, right Point) {
+			if s.Style == Marked && len(f.Markers) > 0 {
+				s.Style = Solid // the markers have entries of their own
+			}
+			points := []Point{left, right}
+			if s.Style == Points || len(s.X) == 1 {
+				points = points[1:]
+			}
+			d.series(s, points)
+		})
+	}
+	for i, name := range f.Markers {
+		add(name, func(d *Drawing, _, right Point) { d.marker(Soft, i, Point{right.X - 9, right.Y}) })
+	}
+	letters = map[string]string{}
+	for _, m := range f.Marks {
+		if m.X < x.Lo || m.X > x.Hi || m.Name == "" {
+			continue
+		}
+		if letters[m.Name] == "" {
+			letters[m.Name] = string(rune('a' + len(letters)%26))
+		}
+		add(m.Name, func(d *Drawing, _, right Point) {
+			at := Point{right.X - 9, right.Y}
+			d.Line(Colour(m.Color), 1.2, []Point{{at.X, at.Y + 5}, {at.X, at.Y - 5}}, vertical...)
+			d.Text(Point{at.X + 3, at.Y + 3}, Start, letters[m.Name], Plain, Soft)
+		})
+	}
+	return entries, letters
+}
+
+// vertical is how vertical lines are broken, which no series is.
+var vertical = []int{1, 3}
 
 // Draw draws the figure.
 func (f *Figure) Draw() *Drawing {
 	d := New(17*centimetre, 9.5*centimetre, f.Title)
 	x, y, shown := f.axes()
-	var entries []Series
-	width, named := 0.0, map[string]bool{}
-	for _, s := range shown {
-		if !s.Hidden && !named[s.Name] {
-			named[s.Name] = true
-			entries, width = append(entries, s), max(width, Plain.Width(s.Name)+28)
-		}
+	entries, letters := f.legend(shown, x)
+	width := 0.0
+	for _, e := range entries {
+		width = max(width, Plain.Width(e.name)+28)
 	}
 	const row = 13
 	height := row * float64(len(entries))
 	y.From, y.To = d.height-edge-30, d.top
 	if f.Legend != Beside { // room for a legend above the lines
-		y.Hi += (y.Hi - y.Lo) * height / (y.From - y.To)
+		y.Hi += (y.Hi - y.Lo) * height / max(y.From-y.To-height, height/2)
 	}
 	x.From, x.To = edge+18, d.width-2*edge
 	at := Point{x.To - width, y.To}
@@ -112,8 +172,15 @@ func (f *Figure) Draw() *Drawing {
 	for _, s := range shown {
 		d.series(s, Trace(s.X, s.Y, x, y))
 	}
+	places := map[float64]float64{} // vertical lines of one place stand side by side
 	for _, m := range f.Marks {
-		d.Line(Colour(m.Color), 1.2, []Point{{x.At(m.X), y.From}, {x.At(m.X), y.To}}, 3, 4)
+		if m.X < x.Lo || m.X > x.Hi {
+			continue
+		}
+		at := x.At(m.X) + places[m.X]
+		places[m.X] += 1 + Plain.Width(letters[m.Name])
+		d.Line(Colour(m.Color), 1.2, []Point{{at, y.From}, {at, y.To}}, vertical...)
+		d.Text(Point{at + 1.5, y.To + 8}, Start, letters[m.Name], Plain, Soft)
 	}
 	if f.Legend == TopLeft {
 		at.X = x.From + 6
@@ -121,26 +188,51 @@ func (f *Figure) Draw() *Drawing {
 	if len(entries) > 0 {
 		d.Area(white, Box(at.X-2, at.Y, width+2, height)...)
 	}
-	for i, s := range entries {
+	for i, e := range entries {
 		middle := at.Y + row*(float64(i)+0.5)
-		sample := []Point{{at.X, middle}, {at.X + 18, middle}}
-		if s.Style == Points {
-			sample = sample[1:]
-		}
-		d.series(s, sample)
-		d.Text(Point{at.X + 23, middle + 3}, Start, s.Name, Plain, Black)
+		e.draw(d, Point{at.X, middle}, Point{at.X + 18, middle})
+		d.Text(Point{at.X + 23, middle + 3}, Start, e.name, Plain, Black)
 	}
 	return d
 }
 
 func (d *Drawing) series(s Series, points []Point) {
 	if s.Style != Points {
-		d.Line(Colour(s.Color), 1.6, points)
+		d.Line(Colour(s.Color), 1.6, points, Dashes(s.Color)...)
 	}
-	if s.Style != Solid {
-		for _, p := range points {
-			d.Line(Colour(s.Color), 4, []Point{p})
+	step := 1
+	switch {
+	case len(points) == 1, s.Style == Points:
+	case s.Style == Solid:
+		return
+	case len(points) > 60:
+		step = (len(points) + 19) / 20
+	}
+	for i := 0; i < len(points); i += step {
+		d.marker(Colour(s.Color), s.Marker, points[i])
+	}
+}
+
+// markers are the corners of forms, around their middle; the first form is a disc.
+var markers = [][]Point{nil, Box(-2.2, -2.2, 4.4, 4.4), {{0, -3}, {2.8, 2}, {-2.8, 2}},
+	{{0, -3.2}, {3.2, 0}, {0, 3.2}, {-3.2, 0}}, {{0, 3}, {2.8, -2}, {-2.8, -2}}}
+
+// marker draws form i; behind the last one they begin again, hollow.
+func (d *Drawing) marker(c color.RGBA, i int, at Point) {
+	form := func(c color.RGBA, size float64) {
+		corners := slices.Clone(markers[i%len(markers)])
+		for k, p := range corners {
+			corners[k] = Point{at.X + size*p.X, at.Y + size*p.Y}
 		}
+		if corners == nil {
+			d.Line(c, 4.4*size, []Point{at})
+			return
+		}
+		d.Area(c, corners...)
+	}
+	form(c, 1)
+	if i/len(markers)%2 == 1 {
+		form(white, 0.5)
 	}
 }
 

@@ -3,15 +3,20 @@ package chart
 import (
 	"bytes"
 	"compress/zlib"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/image/font/sfnt"
+	"golang.org/x/image/math/fixed"
 
 	"vsetrain/internal/house/try"
 )
@@ -24,7 +29,7 @@ func figures() map[string]*Drawing {
 	tracks := []Track{{At: []float64{0.2, 0, 1}, Value: 40}, {At: []float64{0.8, math.NaN(), 0}, Value: 20}}
 	f := Figure{Title: "Curves", X: "epoch", Y: "M-Recall on dev", Marks: []Mark{{X: 9}}}
 	for i := range 3 {
-		f.Series = append(f.Series, Series{Name: fmt.Sprintf("loss <%d> α", i), Color: i, Style: Dotted,
+		f.Series = append(f.Series, Series{Name: fmt.Sprintf("loss <%d> α", i), Color: i, Style: Marked, Marker: i,
 			X: []float64{1, 9, 9, 18}, Y: []float64{7.98, math.NaN(), math.Inf(1), 39.2}})
 	}
 	b := Bars{Title: "effects", X: "share", Width: 9, Groups: []string{"model.vseinf.size_augment", "optim.lr"},
@@ -65,9 +70,6 @@ func TestTexts(t *testing.T) {
 	if w := figures()["bars"].width; w > 260 {
 		t.Errorf("bars are %.0f points wide, a telephone has room for 260", w)
 	}
-	if w := heading.Width("W±"); math.Abs(w-11*1.5) > 1e-9 {
-		t.Errorf("the width of a heading is %g", w)
-	}
 }
 
 // A file has colours, a page has variables. A legend stands on a ground, in front of the marks.
@@ -79,7 +81,7 @@ func TestColoursOfFilesAndPages(t *testing.T) {
 			t.Errorf("the file lacks %s", want)
 		}
 	}
-	if _, legend, _ := strings.Cut(svg, "stroke-dasharray=\"3 4\""); strings.Count(legend, Hex(white)) != 1 {
+	if _, legend, _ := strings.Cut(svg, "stroke-dasharray=\"1 3\""); strings.Count(legend, Hex(white)) != 1 {
 		t.Errorf("the legend covers no lines: %.600s", legend)
 	}
 	if strings.Contains(page, "#") || strings.Count(page, `fill="var(--ground)"`) != 1 ||
@@ -88,8 +90,10 @@ func TestColoursOfFilesAndPages(t *testing.T) {
 	}
 }
 
-// Each object of a PDF begins where its table says. Greek letters have a font of their own.
+// Each object of a PDF begins where its table says. All fonts are embedded, as whole tables, with an outline and a
+// letter for each glyph that a text has. The title stands in the file's own description.
 func TestPDF(t *testing.T) {
+	stream := regexp.MustCompile(`(?s)/Length (\d+)[^>]*>>stream\n`)
 	for name, d := range figures() {
 		b := d.PDF()
 		for i, m := range regexp.MustCompile(`(?m)^(\d{10}) 00000 n `).FindAllSubmatch(b, -1) {
@@ -98,12 +102,160 @@ func TestPDF(t *testing.T) {
 				t.Errorf("%s: object %d is not at %s", name, i+1, m[1])
 			}
 		}
-		_, stream, _ := bytes.Cut(b, []byte("stream\n"))
-		z := try.Get(zlib.NewReader(bytes.NewReader(stream)))(t)
-		text, err := io.ReadAll(z)
-		if err != nil || name == "curves" && !bytes.Contains(text, []byte("/F2 9 Tf <61> Tj")) {
-			t.Errorf("%s: %v\n%.600s", name, err, text)
+		var streams []string
+		for _, at := range stream.FindAllIndex(b, -1) {
+			z := try.Get(zlib.NewReader(bytes.NewReader(b[at[1]:])))(t)
+			streams = append(streams, string(try.Get(io.ReadAll(z))(t)))
 		}
+		page, fonts := streams[0], bytes.Count(b, []byte("/Subtype/Type0"))
+		if bytes.Count(b, []byte("/FontFile2 ")) != fonts || bytes.Contains(b, []byte("/Type1")) ||
+			len(streams) != 1+2*fonts || fonts == 0 && name != "empty" {
+			t.Errorf("%s: %d fonts in %d streams", name, fonts, len(streams))
+		}
+		if title := utf16Hex(d.title); !bytes.Contains(b, []byte("<</Title"+title+"/Creator(vsetrain)>>")) {
+			t.Errorf("%s: the title %s is not in the file", name, title)
+		}
+		for k, m := range regexp.MustCompile(`/F(\d) \d+ 0 R`).FindAllSubmatch(b, -1) {
+			letters, file := streams[1+2*k], []byte(streams[2+2*k])
+			font := try.Get(sfnt.Parse(withLetters(t, file, faces[m[1][0]-'0'])))(t)
+			for _, text := range regexp.MustCompile(`/F`+string(m[1])+` \S+ Tf <([0-9a-f]+)>`).
+				FindAllStringSubmatch(page, -1) {
+				for c := text[1]; c != ""; c = c[4:] {
+					glyph := try.Get(strconv.ParseUint(c[:4], 16, 16))(t)
+					said := regexp.MustCompile(`<` + c[:4] + `> <([0-9a-f]{4})>`).FindStringSubmatch(letters)
+					if said == nil {
+						t.Fatalf("%s: glyph %s has no letter", name, c[:4])
+					}
+					letter := rune(try.Get(strconv.ParseUint(said[1], 16, 16))(t))
+					outline, err := font.LoadGlyph(nil, sfnt.GlyphIndex(glyph), fixed.I(10), nil)
+					if err != nil || len(outline) == 0 && letter != ' ' {
+						t.Errorf("%s: %q has %d parts, %v", name, letter, len(outline), err)
+					}
+				}
+			}
+		}
+		if len(b) > 40000 {
+			t.Errorf("%s has %d bytes", name, len(b))
+		}
+	}
+}
+
+// withLetters adds the tables to a subset that PDF does without, so that a reader of fonts takes it.
+func withLetters(t *testing.T, subset []byte, f *face) []byte {
+	t.Helper()
+	type table struct{ tag, body string }
+	var tables []table
+	for i := range int(binary.BigEndian.Uint16(subset[4:])) {
+		e := subset[12+16*i:]
+		at, n := binary.BigEndian.Uint32(e[8:]), binary.BigEndian.Uint32(e[12:])
+		tables = append(tables, table{string(e[:4]), string(subset[at : at+n])})
+	}
+	for _, tag := range []string{"cmap", "name", "OS/2", "post"} {
+		tables = append(tables, table{tag, string(f.table(tag))})
+	}
+	slices.SortFunc(tables, func(a, b table) int { return strings.Compare(a.tag, b.tag) })
+	out := binary.BigEndian.AppendUint16(slices.Clone(subset[:4]), uint16(len(tables)))
+	out = append(out, make([]byte, 6)...)
+	body := ""
+	for _, x := range tables {
+		out = append(append(out, x.tag...), 0, 0, 0, 0)
+		out = binary.BigEndian.AppendUint32(out, uint32(12+16*len(tables)+len(body)))
+		out = binary.BigEndian.AppendUint32(out, uint32(len(x.body)))
+		body += x.body + strings.Repeat("\x00", -len(x.body)&3)
+	}
+	return append(out, body...)
+}
+
+// Letters have the widths of their font; one that it lacks counts as a digit.
+func TestWidths(t *testing.T) {
+	for text, want := range map[string]float64{"00": 1.112, "W": 0.944, "α0": 0.556 + 0.578, "\u4e2d": 0.556} {
+		if w := Plain.Width(text) / Plain.Size; math.Abs(w-want) > 0.04 {
+			t.Errorf("%q is %.3f wide, want %.3f", text, w, want)
+		}
+	}
+}
+
+// Forty series in a row differ in colour or dashes from each other, and neighbours in dashes: the figure can be read
+// without colours. Markers differ as well, and so do the vertical lines of different series.
+func TestSeriesAreToldApart(t *testing.T) {
+	look := func(f Figure) string {
+		svg := string(f.Draw().SVG())
+		return svg[strings.LastIndex(svg, "stroke-width=\"0.8\""):] // behind the axes
+	}
+	grey := regexp.MustCompile(`#[0-9A-F]{6}`)
+	seen := map[string]string{}
+	for i := range 40 {
+		f := Figure{Series: []Series{{Color: i, Marker: i / Colours, Style: Marked, X: []float64{1, 2},
+			Y: []float64{3, 4}}}}
+		lines := look(f)
+		if before := seen[lines]; before != "" {
+			t.Errorf("series %d looks like series %s", i, before)
+		}
+		seen[lines] = fmt.Sprint(i)
+		next := f
+		next.Series = []Series{{Color: i + 1, X: []float64{1, 2}, Y: []float64{3, 4}}}
+		f.Series = []Series{{Color: i, X: []float64{1, 2}, Y: []float64{3, 4}}}
+		if grey.ReplaceAllString(look(f), "") == grey.ReplaceAllString(look(next), "") {
+			t.Errorf("without colours series %d and %d look the same", i, i+1)
+		}
+	}
+	forms := map[string]bool{}
+	for i := range 10 {
+		d := New(100, 100, "")
+		d.marker(Soft, i, Point{50, 50})
+		forms[string(d.SVG())] = true
+	}
+	if len(forms) != 10 {
+		t.Errorf("%d forms of 10 markers", len(forms))
+	}
+}
+
+// A series of one value is a point with a size, whatever its style and place; the axis has its place inside.
+func TestOneValueIsAPoint(t *testing.T) {
+	for _, style := range []Style{Solid, Marked, Points} {
+		for _, at := range []float64{0, 0.125, 1, 30} {
+			for _, log := range []bool{false, true} {
+				if log && at == 0 {
+					continue
+				}
+				f := Figure{LogX: log, Series: []Series{{Name: "a", Style: style, X: []float64{at}, Y: []float64{5}}}}
+				svg := string(f.Draw().SVG())
+				if n := strings.Count(svg, `stroke-width="4.4"`); n != 2 { // in the figure and its legend
+					t.Errorf("style %d at %g: %d points", style, at, n)
+				}
+				if x, _, _ := f.axes(); !(x.Lo <= at && at < x.Hi) {
+					t.Errorf("the axis of one value at %g is %g to %g", at, x.Lo, x.Hi)
+				}
+			}
+		}
+	}
+}
+
+// An axis of positions begins at 0 unless more than a sixth of it were empty.
+func TestPositions(t *testing.T) {
+	for _, c := range []struct{ lo, hi, from, to float64 }{{0, 10, 0, 10}, {1, 30, 0, 30}, {1, 6, 0, 6}, {1, 3, 0.94, 3.06},
+		{2, 2, 0, 4}, {0, 0, 0, 1}} {
+		if a := Positions(c.lo, c.hi); math.Abs(a.Lo-c.from) > 1e-9 || math.Abs(a.Hi-c.to) > 1e-9 {
+			t.Errorf("positions from %g to %g: an axis from %g to %g", c.lo, c.hi, a.Lo, a.Hi)
+		}
+	}
+}
+
+// Vertical lines of one place stand beside each other, and the legend names each kind once.
+func TestMarks(t *testing.T) {
+	f := Figure{Series: []Series{{X: []float64{1, 9}, Y: []float64{1, 2}}}, Marks: []Mark{{Name: "a passes", X: 3, Color: 0},
+		{Name: "b passes", X: 3, Color: 1}, {Name: "a passes", X: 5, Color: 0}, {Name: "outside", X: 50, Color: 2}}}
+	svg := string(f.Draw().SVG())
+	places := map[string]bool{}
+	for _, m := range regexp.MustCompile(`points="(\S+),\d{3}\S* (\S+),\d\d(\.\d+)?" stroke="\S+" stroke-width="1.2"`).
+		FindAllStringSubmatch(svg, -1) {
+		if m[1] != m[2] || places[m[1]] {
+			t.Errorf("a vertical line from %s to %s", m[1], m[2])
+		}
+		places[m[1]] = true
+	}
+	if strings.Count(svg, ">a passes<") != 1 || strings.Count(svg, ">b passes<") != 1 || len(places) != 3 {
+		t.Errorf("%d places: %s", len(places), svg)
 	}
 }
 

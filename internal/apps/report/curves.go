@@ -2,32 +2,49 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"vsetrain/internal/apps/chart"
 )
 
-// maxDots is the largest number of validations whose curve has dots.
-const maxDots = 60
+// seedMarkers gives the seeds of groups a marker each, and names them where there are several.
+func seedMarkers(groups []*Group) (of map[uint64]int, names []string) {
+	var seeds []uint64
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			seeds = append(seeds, r.Config.Seed)
+		}
+	}
+	slices.Sort(seeds)
+	seeds = slices.Compact(seeds)
+	of = map[uint64]int{}
+	for i, seed := range seeds {
+		of[seed] = i
+		if len(seeds) > 1 {
+			names = append(names, fmt.Sprintf("seed %d", seed))
+		}
+	}
+	return of, names
+}
 
 // Curves draws the learning curves of each network of a data set: M-Recall on the validation split over epochs, a
-// colour for each loss and a line for each run. Vertical lines stand where a base reached its best and where the loss
-// passed it.
+// colour and dashes for each loss, a line for each run and a marker for each seed. Vertical lines stand where a base
+// reached its best, where a loss passed it, and where the warm-up of a loss ends.
 func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 	var out []*chart.Figure
 	for _, groups := range d.networks() {
 		f := &chart.Figure{Name: "curves-" + slug(groups[0].Network), Title: groups[0].Network + " on " + d.Name,
 			X: "epoch", Y: "M-Recall on dev"}
 		color := map[*Group]int{}
+		markers, names := seedMarkers(groups)
+		f.Markers = names
 		for i, g := range groups {
 			color[g] = i
 			for _, r := range g.Runs {
-				s := chart.Series{Name: g.Loss, Color: i}
+				s := chart.Series{Name: g.Loss, Color: i, Marker: markers[r.Config.Seed], Style: chart.Marked}
 				for _, p := range r.History() {
 					s.X, s.Y = append(s.X, p.Epoch), append(s.Y, p.MRecall)
-				}
-				if len(s.X) <= maxDots {
-					s.Style = chart.Dotted
 				}
 				if len(s.X) > 0 {
 					f.Series = append(f.Series, s)
@@ -37,14 +54,9 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 		if len(f.Series) == 0 {
 			continue
 		}
-		seeds := 0
-		for _, g := range groups {
-			seeds = max(seeds, len(g.Runs))
-		}
-		marked := map[chart.Mark]bool{}
-		mark := func(m chart.Mark) {
-			if !marked[m] {
-				marked[m] = true
+		mark := func(g *Group, what string, at float64) {
+			m := chart.Mark{Name: g.Loss + " " + what, X: at, Color: color[g]}
+			if !slices.Contains(f.Marks, m) {
 				f.Marks = append(f.Marks, m)
 			}
 		}
@@ -53,17 +65,16 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 				continue
 			}
 			for _, e := range c.Pairs {
-				mark(chart.Mark{X: e.BaseEpochs, Color: color[c.Base]})
+				mark(c.Base, "at its best", e.BaseEpochs)
 				if e.Reached {
-					mark(chart.Mark{X: e.Epochs, Color: color[c.Target]})
+					mark(c.Target, "passes "+c.Base.Loss, e.Epochs)
 				}
 			}
 		}
-		if len(f.Marks) > 0 {
-			f.Caption = "Vertical lines: where a base reached its best, and where another loss passed that value."
-		}
-		if seeds > 1 {
-			f.Caption = strings.TrimSpace(f.Caption + fmt.Sprintf(" A line for each of up to %d seeds.", seeds))
+		for _, g := range groups {
+			if o := &g.Runs[0].Config.Loss; o.WarmsUp() {
+				mark(g, "ends its warm-up", float64(o.WarmupEpochs))
+			}
 		}
 		out = append(out, f)
 	}
@@ -80,11 +91,18 @@ func slug(s string) string {
 
 // numbers returns the numbers that a figure shows.
 func numbers(f *chart.Figure) *Table {
-	t := &Table{Name: f.Name, Title: f.Title, Heads: heads("series", ">"+f.X, ">"+f.Y)}
+	t := &Table{Name: f.Name, Title: f.Title, Heads: heads("series", "marker", ">"+f.X, ">"+f.Y)}
 	for _, s := range f.Series {
-		for i := range s.X {
-			t.row(false, s.Name, numberCell(s.X[i], 3), numberCell(s.Y[i], 3))
+		marker := ""
+		if len(f.Markers) > 0 {
+			marker = f.Markers[s.Marker]
 		}
+		for i := range s.X {
+			t.row(false, s.Name, marker, numberCell(s.X[i], 3), numberCell(s.Y[i], 3))
+		}
+	}
+	if len(f.Markers) == 0 {
+		t.dropColumn(1)
 	}
 	return t
 }

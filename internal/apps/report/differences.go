@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -48,9 +47,9 @@ func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	for _, name := range d.names(func(r *Run) bool { return rising[r.Name] }) {
-		t.Notes = append(t.Notes, fmt.Sprintf("The base %s was still rising when it ended: "+
-			"its best validation is its last, and more epochs may raise it.", name))
+	if names := d.names(func(r *Run) bool { return rising[r.Name] }); len(names) > 0 {
+		t.Notes = append(t.Notes, "Still rising when they ended, so that more epochs may raise them (the best validation "+
+			"of each base is its last): "+strings.Join(names, ", ")+".")
 	}
 	return t
 }

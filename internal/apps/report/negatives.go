@@ -11,8 +11,8 @@ import (
 
 // counts is one kind of unique hard negatives (#ImEmbs and #DesEmbs of the LSEH paper).
 type counts struct {
-	name, what string
-	of         func(s step) (float64, bool)
+	file, name, what string // file is the end of the name of its figure
+	of               func(s step) (float64, bool)
 }
 
 // step is what a run logged of a training step.
@@ -40,25 +40,25 @@ func (r *Run) steps() []step {
 
 // kinds are the counts that are drawn. Old runs have the active ones only, a little too high.
 var kinds = []counts{
-	{"#DesEmbs", "different captions among the hard negatives of all images",
+	{"captions", "#DesEmbs", "different captions among the hard negatives of all images",
 		func(s step) (float64, bool) { return float64(s.Captions), s.Active }},
-	{"#ImEmbs", "different images among the hard negatives of all captions",
+	{"images", "#ImEmbs", "different images among the hard negatives of all captions",
 		func(s step) (float64, bool) { return float64(s.Images), s.Active }},
-	{"#DesEmbs, violated only", "different captions among the hard negatives of the images whose margin is violated",
+	{"captions-violated", "#DesEmbs, violated only", "different captions among the hard negatives of the images whose margin is violated",
 		func(s step) (float64, bool) {
 			if s.Active {
 				return float64(s.ActiveCaptions), true
 			}
 			return float64(s.Captions), s.Captions > 0
 		}},
-	{"#ImEmbs, violated only", "different images among the hard negatives of the captions whose margin is violated",
+	{"images-violated", "#ImEmbs, violated only", "different images among the hard negatives of the captions whose margin is violated",
 		func(s step) (float64, bool) {
 			if s.Active {
 				return float64(s.ActiveImages), true
 			}
 			return float64(s.Images), s.Images > 0
 		}},
-	{"false hard negatives, %", fmt.Sprintf("share of the hard negatives whose semantic similarity to their anchor is "+
+	{"false", "false hard negatives, %", fmt.Sprintf("share of the hard negatives whose semantic similarity to their anchor is "+
 		"at least %v", train.FalseSimilarity), func(s step) (float64, bool) {
 		if s.HardFalse == nil {
 			return 0, false
@@ -96,14 +96,18 @@ func (d *DataSet) NegativeFigures() (figures []*chart.Figure, peaks *Table) {
 		", highest moving average",
 		Heads: heads("network", "loss", "run", ">batch", "count", ">peak", ">at epoch")}
 	for _, groups := range d.networks() {
-		for k, kind := range kinds {
-			f := &chart.Figure{Name: fmt.Sprintf("negatives-%s-%d", slug(groups[0].Network), k+1),
+		markers, names := seedMarkers(groups)
+		for _, kind := range kinds {
+			f := &chart.Figure{Name: "negatives-" + slug(groups[0].Network) + "-" + kind.file,
 				Title: strings.ToUpper(kind.name[:1]) + kind.name[1:] + ": " + groups[0].Network + " on " + d.Name,
-				X:     "epoch", Y: kind.name, Legend: chart.TopRight}
+				X:     "epoch", Y: kind.name, Markers: names, Legend: chart.TopRight}
 			old, window := false, 0
 			for c, g := range groups {
 				for _, r := range g.Runs {
-					s := chart.Series{Name: g.Loss, Color: c}
+					s := chart.Series{Name: g.Loss, Color: c, Marker: markers[r.Config.Seed]}
+					if len(names) > 0 {
+						s.Style = chart.Marked
+					}
 					for _, st := range r.steps() {
 						if v, ok := kind.of(st); ok {
 							s.X, s.Y = append(s.X, st.Epoch), append(s.Y, v)

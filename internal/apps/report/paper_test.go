@@ -267,8 +267,8 @@ func TestDifferences(t *testing.T) {
 	if csv != want {
 		t.Errorf("got\n%swant\n%s", csv, want)
 	}
-	note := "The base vsepp-lmh1-7 was still rising when it ended: its best validation is its last, " +
-		"and more epochs may raise it."
+	note := "Still rising when they ended, so that more epochs may raise them (the best validation of each base is " +
+		"its last): vsepp-lmh1-7."
 	if !slices.Contains(table.Notes, note) {
 		t.Errorf("notes %q", table.Notes)
 	}

@@ -93,7 +93,7 @@ func Timing(r *bench.SamplesReport) ([]*chart.Figure, *Table) {
 			f *chart.Figure
 			y []float64
 		}{{whole, epoch}, {inLoss, loss}} {
-			half.f.Series = append(half.f.Series, chart.Series{Name: label, Color: c, X: x, Y: half.y,
+			half.f.Series = append(half.f.Series, chart.Series{Name: label, Color: c, Marker: c, X: x, Y: half.y,
 				Style: chart.Points})
 			cells = append(cells, numberCell(half.y[len(half.y)-1], 3))
 			fit, ok := fitLine(x, half.y)

@@ -195,8 +195,7 @@ func leaderboardCurves(name string, runs []*report.Run) []byte {
 		if r.Config.Seed != firstSeed {
 			continue
 		}
-		n := len(f.Series)
-		s := chart.Series{Name: r.Label, Color: n, Style: chart.Style(n / chart.Colours)} // dots from the ninth on
+		s := chart.Series{Name: r.Label, Color: len(f.Series)}
 		for _, v := range r.History() {
 			s.X, s.Y = append(s.X, v.Epoch), append(s.Y, v.MRecall)
 		}
