@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -229,61 +229,61 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 // runArg is a run directory that an argument names.
 type runArg struct {
 	arg, label, dir string
-	found           bool // in a folder that the argument names
+	run             bool // the directory is that of a run
 }
 
 // expandRuns takes [LABEL=]RUN arguments apart. A folder that holds runs stands for all of them.
 func expandRuns(args []string) (out []runArg) {
 	for _, arg := range args {
-		r := runArg{arg: arg, dir: arg}
+		label, root := "", arg
 		if l, d, ok := strings.Cut(arg, "="); ok && !strings.ContainsAny(l, `/\`) {
 			if _, err := os.Stat(arg); err != nil {
-				r.label, r.dir = l, d
+				label, root = l, d
 			}
 		}
-		below, _ := runfs.FindRuns(r.dir)
-		if len(below) == 0 || below[0] == "." {
-			out = append(out, r)
-			continue
-		}
+		below, _ := runfs.FindRuns(root)
 		for _, id := range below {
-			dir := filepath.Join(r.dir, filepath.FromSlash(id))
-			out = append(out, runArg{arg: dir, label: r.label, dir: dir, found: true})
+			dir := filepath.Join(root, filepath.FromSlash(id))
+			out = append(out, runArg{arg: dir, label: label, dir: dir, run: true})
+		}
+		if len(below) == 0 {
+			out = append(out, runArg{arg: arg, label: label, dir: root})
 		}
 	}
 	return out
 }
 
-// openRuns opens the runs of [LABEL=]RUN arguments. Of those that were found in a folder, one that cannot be read, or
-// has not begun to train, is left out with a warning.
+// openRuns opens the runs of [LABEL=]RUN arguments. A run that cannot be read, of another build for one, or that has not
+// begun to train, is left out with a warning while another run is left. What is no run is an error.
 func openRuns(a *app, args []string) ([]*report.Run, error) {
 	var runs []*report.Run
-	var left error
+	var left []error
 	seen := map[string]string{}
 	for _, x := range expandRuns(args) {
-		arg, label, dir := x.arg, x.label, x.dir
-		r, err := report.Open(dir)
-		if x.found && err != nil {
-			a.Errorf("warning: left out: %v", err)
-			left = cmp.Or(left, err)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		abs, err := filepath.Abs(dir)
+		abs, err := filepath.Abs(x.dir)
 		if err != nil {
 			return nil, err
 		}
 		if before, twice := seen[abs]; twice {
-			return nil, usagef("%s and %s are one run; name it once", before, arg)
+			return nil, usagef("%s and %s are one run; name it once", before, x.arg)
 		}
-		seen[abs] = arg
-		r.Label = label
-		runs = append(runs, r)
+		seen[abs] = x.arg
+		r, err := report.Open(x.dir)
+		switch {
+		case err == nil:
+			r.Label = x.label
+			runs = append(runs, r)
+		case x.run:
+			left = append(left, err)
+		default:
+			return nil, err
+		}
 	}
-	if len(runs) == 0 && left != nil {
-		return nil, fmt.Errorf("no run is left: %w", left)
+	if len(runs) == 0 && len(left) > 0 {
+		return nil, errors.Join(left...)
+	}
+	for _, err := range left {
+		a.Errorf("warning: left out: %v", err)
 	}
 	return runs, nil
 }

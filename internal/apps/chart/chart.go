@@ -41,8 +41,11 @@ func Colour(i int) color.RGBA { return palette[i%len(palette)].light }
 // Variable returns the name under which CSS declares colour i of the palette.
 func Variable(i int) string { return fmt.Sprintf("--s%d", i%len(palette)) }
 
+// DashClass returns the class of CSS that has the dashes of series i.
+func DashClass(i int) string { return fmt.Sprintf("d%d", i%len(dashes)) }
+
 // CSS declares the font as --chart-font, the Marker as --marker and the palette as variables --s0, --s1 ... These
-// follow the system, and the choice in data-theme of <html>.
+// follow the system, and the choice in data-theme of <html>. The dashes of series are classes.
 func CSS() string {
 	declare := func(of func(colour) color.RGBA) string {
 		var b strings.Builder
@@ -53,7 +56,13 @@ func CSS() string {
 	}
 	light := declare(func(c colour) color.RGBA { return c.light })
 	dark := declare(func(c colour) color.RGBA { return c.dark })
-	return ":root{--chart-font:" + family + ";--marker:" + Hex(Marker) + ";" + light + "}\n" +
+	broken := ""
+	for i, d := range dashes {
+		if d != nil {
+			broken += fmt.Sprintf(".%s{stroke-dasharray:%s}\n", DashClass(i), strings.Trim(fmt.Sprint(d), "[]"))
+		}
+	}
+	return broken + ":root{--chart-font:" + family + ";--marker:" + Hex(Marker) + ";" + light + "}\n" +
 		`@media (prefers-color-scheme: dark){:root:not([data-theme="light"]){` + dark + "}}\n" +
 		`:root[data-theme="dark"]{` + dark + "}\n"
 }

@@ -36,7 +36,7 @@ type Style int
 // Styles.
 const (
 	Solid  Style = iota
-	Marked       // a line with markers, at each of a few points, or at twenty
+	Marked       // a line with markers: at each of up to 24 points, or at a dozen
 	Points
 )
 
@@ -49,7 +49,7 @@ type Mark struct {
 
 // dashes are the strokes and gaps of lines, by colour. They differ from the palette in number, so that no two of forty
 // series look the same.
-var dashes = [][]int{nil, {7, 3}, {2, 3}, {9, 3, 2, 3}, {4, 2}}
+var dashes = [][]int{nil, {7, 4}, {2, 4}, {10, 4, 2, 4}, {10, 3, 2, 3, 2, 3}}
 
 // Dashes returns the strokes and gaps of lines of colour i; nil is a solid line.
 func Dashes(i int) []int { return dashes[i%len(dashes)] }
@@ -205,8 +205,8 @@ func (d *Drawing) series(s Series, points []Point) {
 	case len(points) == 1, s.Style == Points:
 	case s.Style == Solid:
 		return
-	case len(points) > 60:
-		step = (len(points) + 19) / 20
+	case len(points) > 24:
+		step = (len(points) + 11) / 12
 	}
 	for i := 0; i < len(points); i += step {
 		d.marker(Colour(s.Color), s.Marker, points[i])

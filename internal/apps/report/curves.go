@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -54,9 +55,8 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 		if len(f.Series) == 0 {
 			continue
 		}
-		mark := func(g *Group, what string, at float64) {
-			m := chart.Mark{Name: g.Loss + " " + what, X: at, Color: color[g]}
-			if !slices.Contains(f.Marks, m) {
+		mark := func(name string, at float64, color int) {
+			if m := (chart.Mark{Name: name, X: at, Color: color}); !slices.Contains(f.Marks, m) {
 				f.Marks = append(f.Marks, m)
 			}
 		}
@@ -65,16 +65,25 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 				continue
 			}
 			for _, e := range c.Pairs {
-				mark(c.Base, "at its best", e.BaseEpochs)
+				mark(c.Base.Loss+" at its best", e.BaseEpochs, color[c.Base])
 				if e.Reached {
-					mark(c.Target, "passes "+c.Base.Loss, e.Epochs)
+					mark(c.Target.Loss+" passes "+c.Base.Loss, e.Epochs, color[c.Target])
 				}
 			}
 		}
+		warm := map[int][]string{} // losses whose warm-up has so many epochs
 		for _, g := range groups {
 			if o := &g.Runs[0].Config.Loss; o.WarmsUp() {
-				mark(g, "ends its warm-up", float64(o.WarmupEpochs))
+				warm[o.WarmupEpochs] = append(warm[o.WarmupEpochs], g.Loss)
 			}
+		}
+		for _, epochs := range slices.Sorted(maps.Keys(warm)) {
+			const grey = 6 // of the palette
+			name := "warm-up ends"
+			if losses := warm[epochs]; len(losses) < len(groups) {
+				name = strings.Join(losses, ", ") + ": " + name
+			}
+			mark(name, float64(epochs), grey)
 		}
 		out = append(out, f)
 	}

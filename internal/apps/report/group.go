@@ -76,8 +76,8 @@ func SetBase(sets []*DataSet, run string) error {
 	return nil
 }
 
-// networkName is the name of a network in tables.
-func networkName(m *models.Options) string {
+// NetworkName is the name of a network in tables.
+func NetworkName(m *models.Options) string {
 	t := m.Traits()
 	return t.Name()
 }
@@ -127,7 +127,7 @@ func Collect(runs []*Run) []*DataSet {
 }
 
 func (d *DataSet) add(r *Run) {
-	name, network := r.LossName(), networkName(&r.Config.Model)
+	name, network := r.LossName(), NetworkName(&r.Config.Model)
 	key := fmt.Sprint(name, setting(&r.Config))
 	for _, g := range d.Groups {
 		if g.key == key && g.Network == network {

@@ -121,34 +121,35 @@ func (c *Collection) named(axis string) string {
 	return axis
 }
 
-// parallel draws a line for each point over the axes and the metric.
+// metricTitles are the metrics in figures.
+var metricTitles = map[string]string{"m_recall": "M-Recall", "rsum": "sum of recalls", "i2t_r1": "image to text R@1",
+	"t2i_r1": "text to image R@1"}
+
+// parallel draws a line for each point over the metric, which a narrow page begins with, and the axes.
 func (c *Collection) parallel(d *Definition) *chart.Drawing {
-	var columns []chart.Column
-	axes := map[string][]*Axis{}
+	lo, hi := c.Rows[len(c.Rows)-1].Mean, c.Rows[0].Mean
+	score := chart.Axis{Lo: lo, Hi: hi, To: 1}
+	if hi == lo {
+		score = chart.Axis{Lo: lo - 1, Hi: lo + 1, To: 1}
+	}
+	result := chart.Column{Name: metricTitles[c.Metric]}
+	for _, v := range score.Ticks(5) {
+		result.Labels, result.At = append(result.Labels, chart.Number(v)), append(result.At, score.At(v))
+	}
+	columns := []chart.Column{result}
 	for _, key := range d.Keys() {
 		col := chart.Column{Name: c.named(key)}
 		for i := range d.Axes {
 			if a := &d.Axes[i]; a.Key() == key {
-				axes[key] = append(axes[key], a)
 				labels, at := a.ticks()
 				col.Labels, col.At = append(col.Labels, labels...), append(col.At, at...)
 			}
 		}
 		columns = append(columns, col)
 	}
-	lo, hi := c.Rows[len(c.Rows)-1].Mean, c.Rows[0].Mean
-	score := chart.Column{Name: c.Metric}
-	for i := range 5 {
-		x := float64(i) / 4
-		score.Labels, score.At = append(score.Labels, fmt.Sprintf("%.1f", lo+x*(hi-lo))), append(score.At, x)
-	}
-	if lo == hi {
-		score.Labels, score.At = score.Labels[:1], []float64{0.5}
-	}
-	columns = append(columns, score)
 	var tracks []chart.Track
 	for _, r := range c.Rows {
-		t := chart.Track{Value: r.Mean}
+		t := chart.Track{At: []float64{score.At(r.Mean)}, Value: r.Mean}
 		for _, key := range d.Keys() {
 			y := math.NaN()
 			for _, choice := range r.Point {
@@ -158,15 +159,11 @@ func (c *Collection) parallel(d *Definition) *chart.Drawing {
 			}
 			t.At = append(t.At, y)
 		}
-		y := 0.5
-		if hi > lo {
-			y = (r.Mean - lo) / (hi - lo)
-		}
-		tracks = append(tracks, chart.Track{At: append(t.At, y), Value: r.Mean})
+		tracks = append(tracks, t)
 	}
-	title := fmt.Sprintf("%d points, dark orange is the best", len(tracks))
+	title := fmt.Sprintf("%d points, the thickest line is the best", len(tracks))
 	if n := len(c.Best()); n > 1 {
-		title = fmt.Sprintf("%d points, dark orange are the best %d, which are equal", len(tracks), n)
+		title = fmt.Sprintf("%d points, the thickest lines are the best %d,\nwhich are equal", len(tracks), n)
 	}
 	if c.Method == ASHA {
 		title += " (after the epochs each was given)"
@@ -198,7 +195,7 @@ func (c *Collection) bars() *chart.Drawing {
 		names, shares = append(names, c.named(x.Axis)), append(shares, x.Share)
 	}
 	first := c.Importance[0]
-	title := fmt.Sprintf("Main effects on %s,\n%d points after %s", c.Metric, first.Points, epochs(first.Epochs))
+	title := fmt.Sprintf("Main effects on %s,\n%d points after %s", metricTitles[c.Metric], first.Points, epochs(first.Epochs))
 	if c.Overlap > 0 {
 		title += fmt.Sprintf(";\nthey overlap (sum %.2f)", c.Overlap)
 	}

@@ -1,8 +1,12 @@
 package view
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/png"
+	"math"
 	"net/url"
 	"os"
 	"os/exec"
@@ -383,7 +387,8 @@ func TestBrowserWithoutScript(t *testing.T) {
 var pagesOfRuns = []string{"/", "/run?id=one", "/compare?r=one&r=sub%2Ftwo", "/search?r=one&q=a", "/image?r=one&i=0",
 	"/queries?r=one", "/mistakes?r=one"}
 
-// The page fits a telephone: nothing but tables scrolls sideways.
+// The page fits a telephone: nothing but tables and figures scrolls sideways, and what a page is opened for is seen
+// without that. A picture by itself is shown whole, a curve of one value is seen.
 func TestBrowserNarrow(t *testing.T) {
 	chromiumPath(t)
 	s := open(t, Options{Dir: runs})
@@ -394,6 +399,55 @@ func TestBrowserNarrow(t *testing.T) {
 		b.open(page)
 		if w := value[int](b, "document.documentElement.scrollWidth"); w > 390 {
 			t.Errorf("%s is %d pixels wide on a screen of 390", page, w)
+		}
+	}
+	for page, head := range map[string]string{"/": "Best M-Recall", "/compare?r=one&r=sub%2Ftwo": "Best M-Recall",
+		"/compare?r=sub%2Ftwo&r=one": "Difference", "/queries?r=one": "Rank"} {
+		b.open(page)
+		if right := value[float64](b, `[...document.querySelectorAll("thead th")].find((e) => e.innerText.includes(`+
+			quote(head)+`)).getBoundingClientRect().right`); right <= 0 || right > 390 {
+			t.Errorf("%s: %s ends at %g of 390 pixels", page, head, right)
+		}
+	}
+	for _, width := range []int64{390, 1400} {
+		b.do(chromedp.EmulateViewport(width, 800))
+		for _, shape := range [][2]int{{40, 200}, {200, 40}, {30, 30}} {
+			picture := filepath.Join(world, "images", s.server.networks.all[networkKey{"one", "best", "test"}].index.
+				Image(0).ID+".png")
+			before := try.Get(os.ReadFile(picture))(t)
+			var drawn bytes.Buffer
+			try.Do(t, png.Encode(&drawn, image.NewGray(image.Rect(0, 0, shape[0], shape[1]))))
+			write(t, picture, drawn.String())
+			b.open(fmt.Sprintf("/image?r=one&i=0&shape=%d", shape[0]))
+			b.do(command(network.ClearBrowserCache, cdp.Empty{}))
+			b.open(fmt.Sprintf("/image?r=one&i=0&again=%d", shape[0]))
+			b.until("the picture is drawn", `document.querySelector(".big img").naturalWidth === `+fmt.Sprint(shape[0]))
+			ratio := value[float64](b, `(({width, height}) => width / height)(document.querySelector(".big img")`+
+				`.getBoundingClientRect())`)
+			if want := float64(shape[0]) / float64(shape[1]); math.Abs(ratio/want-1) > 0.05 {
+				t.Errorf("at %d pixels a picture of %v is shown %.2f times as wide as high", width, shape, ratio)
+			}
+			write(t, picture, string(before))
+		}
+	}
+}
+
+// A run of one validation and one logged step has a dot in every plot and in the table of runs.
+func TestBrowserOneValue(t *testing.T) {
+	chromiumPath(t)
+	root := t.TempDir()
+	fakeRun(t, filepath.Join(root, "one"), tiny(), `{"kind":"train","step":1,"epoch":0.125,"loss":3,"grad_norm":1,`+
+		`"lr":0.1,"step_ms":2,"captions_per_s":8000,"hard_captions":4,"hard_images":4}`+"\n"+
+		`{"kind":"val","step":1,"epoch":0.125,"m_recall":20,"best":true}`+"\n")
+	s := open(t, Options{Dir: root})
+	b := browse(t, s)
+	for page, least := range map[string]int{"/run?id=one": 13, "/": 1, "/compare?r=one": 4} {
+		b.open(page)
+		if n := value[int](b, `[...document.querySelectorAll("polyline.curve")].filter((e) => {
+			const {x, y} = e.getBoundingClientRect(), style = getComputedStyle(e);
+			return parseFloat(style.strokeWidth) >= 5 && style.strokeLinecap === "round" && x > 0 && y > 0;
+		}).length`); n < least {
+			t.Errorf("%s shows %d dots, want %d", page, n, least)
 		}
 	}
 }

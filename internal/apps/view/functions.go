@@ -28,6 +28,7 @@ var functions = template.FuncMap{
 	},
 	"join":  func(s []string) string { return strings.Join(s, " ") },
 	"run":   func(id string) string { return "/run?" + url.Values{"id": {id}}.Encode() },
+	"dot":   func(class string) bool { return strings.HasSuffix(class, " dot") },
 	"faint": func(class string) bool { return strings.Contains(class, "faint") },
 	"grey":  func(class string) bool { return strings.HasPrefix(class, "trial") },
 	"bytes": func(n uint64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) },

@@ -7,7 +7,11 @@ import (
 	"strings"
 	"sync"
 
+	"vsetrain/data"
+	"vsetrain/eval"
 	"vsetrain/internal/apps/report"
+	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/inputs"
 )
 
 // measured is what 'vsetrain report --test' measured of runs, as tables.
@@ -25,6 +29,7 @@ type measures struct {
 	mu          sync.Mutex
 	files       map[string]measuredFile  // by run directory
 	differences map[string]*report.Table // by runs and stamps
+	guesses     map[*config.Config]float64
 }
 
 type measuredFile struct {
@@ -37,7 +42,32 @@ type measuredFile struct {
 const maxDifferences = 32
 
 func newMeasures() *measures {
-	return &measures{files: map[string]measuredFile{}, differences: map[string]*report.Table{}}
+	return &measures{files: map[string]measuredFile{}, differences: map[string]*report.Table{},
+		guesses: map[*config.Config]float64{}}
+}
+
+// guess returns the M-Recall that guessing gives on the validation split of a run, 0 where its data set is not there.
+func (s *measures) guess(run *Run) float64 {
+	if run.Config == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g, known := s.guesses[run.Config]; known {
+		return g
+	}
+	s.guesses[run.Config] = 0
+	c := *run.Config
+	if err := inputs.LocateRun(run.Dir, &c); err != nil {
+		return 0
+	}
+	dev, err := inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{})
+	if err != nil {
+		return 0 // who opens the network is told
+	}
+	defer dev.Close()
+	s.guesses[run.Config] = eval.Chance(dev.Groups()).MRecall
+	return s.guesses[run.Config]
 }
 
 // read returns the measurement of a run directory, with the stamp of its file.
@@ -68,7 +98,7 @@ func (s *measures) of(runs []*Run) (*measured, error) {
 		if !f.ok || run.Config == nil || runs[0].Config == nil || run.Config.Data.Dir != runs[0].Config.Data.Dir {
 			continue
 		}
-		r := &report.Run{Dir: run.Dir, Name: run.Name, Config: *run.Config, Log: run.Log}
+		r := run.reported()
 		r.Take(f.m, true)
 		all = append(all, r)
 		fmt.Fprintf(&key, "%q %d\n", run.ID, f.stamp)

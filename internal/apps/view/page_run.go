@@ -18,26 +18,32 @@ type setting struct {
 	Changed bool // is not the default
 }
 
-// settingGroup is the settings that a run reads, or those of other networks and losses, which it does not.
+// settingGroup is the settings of a run that are not the default, those that are, or those of other networks and losses,
+// which it does not read.
 type settingGroup struct {
-	Other bool
-	List  []setting
+	ID, Text string
+	List     []setting
 }
 
-// settings lists the configuration of a run, those that it does not read apart.
+// settings lists the configuration of a run in groups, the one that tells most first.
 func settings(c *config.Config) []settingGroup {
 	if c == nil {
 		return nil
 	}
 	standard := config.Default()
 	base := config.Values(&standard)
-	out := []settingGroup{{}, {Other: true}}
+	out := []settingGroup{{ID: "settings", Text: "that are not the default"},
+		{ID: "settings-default", Text: "that are the default"},
+		{ID: "settings-other", Text: "of other networks and losses, which this run does not read"}}
 	for i, v := range config.Values(c) {
-		g := &out[0]
-		if !report.HasEffect(c, v.Key) {
+		changed, g := v.Text != base[i].Text, &out[0]
+		switch {
+		case !report.HasEffect(c, v.Key):
+			g = &out[2]
+		case !changed:
 			g = &out[1]
 		}
-		g.List = append(g.List, setting{v, v.Text != base[i].Text})
+		g.List = append(g.List, setting{v, changed})
 	}
 	return slices.DeleteFunc(out, func(g settingGroup) bool { return len(g.List) == 0 })
 }
@@ -115,7 +121,7 @@ func (s *Server) runPage(r *request) error {
 		SearchURL   string
 		Measured    *measured
 	}
-	d.Run, d.Row, d.Plots = run, newRow(run), runPlots(run)
+	d.Run, d.Row, d.Plots = run, newRow(run), runPlots(run, s.measures.guess(run))
 	for i := range run.Validations {
 		v := &run.Validations[i]
 		if d.BestRow == nil || v.MRecall > d.BestRow.MRecall {
@@ -158,6 +164,7 @@ const maxCompared = 16
 type compared struct {
 	runRow
 	Class      string
+	Loss       string
 	Base       bool
 	Comparable bool // trained on the data of the base
 	Collapsed  bool // the base did, so nothing is compared with it
@@ -221,7 +228,7 @@ func (s *Server) comparePage(r *request) error {
 	var marks []mark
 	folders := map[string]bool{}
 	for i, run := range runs {
-		c := compared{runRow: newRow(run), Class: class(i), Base: i == 0}
+		c := compared{runRow: newRow(run), Class: look(i), Base: i == 0}
 		first, rest := []*Run{run}, []*Run{}
 		for k, other := range runs {
 			if k != i {
@@ -235,7 +242,7 @@ func (s *Server) comparePage(r *request) error {
 		}
 		c.Comparable = run.Config != nil && runs[0].Config != nil && run.Config.Data.Dir == runs[0].Config.Data.Dir
 		if i == 0 && run.HasBest {
-			marks = append(marks, mark{run.Name + ": best", c.Class, run.Best.Epoch})
+			marks = append(marks, mark{Name: run.Name + ": best", Class: c.Class, X: run.Best.Epoch})
 		}
 		if i > 0 && c.Comparable && runs[0].HasBest {
 			e := report.Compare(runs[0].History(), run.History(), d.OrEqual)
@@ -245,11 +252,13 @@ func (s *Server) comparePage(r *request) error {
 			c.Reached, c.At = e.Reached, e.Epochs
 			c.Abs, c.Pct = e.Difference()
 			if e.Reached {
-				marks = append(marks, mark{run.Name + ": passes the best of " + runs[0].Name, c.Class, e.Epochs})
+				marks = append(marks, mark{Name: run.Name + ": passes the best of " + runs[0].Name, Class: c.Class,
+					X: e.Epochs})
 			}
 		}
 		d.Runs = append(d.Runs, c)
 	}
+	nameAlike(d.Runs)
 	d.Plots = comparePlots(runs, marks)
 	d.Differences = differencesOf(runs)
 	var err error
@@ -257,6 +266,25 @@ func (s *Server) comparePage(r *request) error {
 		return err
 	}
 	return r.show("compare", frame{Title: "Compare", Tab: "compare", Part: r.partURL(), Data: d})
+}
+
+// nameAlike gives the losses of runs the names that the tables of their report have, which say what else differs.
+func nameAlike(runs []compared) {
+	var all []*report.Run
+	at := map[*report.Run]int{}
+	for i := range runs {
+		if runs[i].Config != nil {
+			r := runs[i].reported()
+			all, at[r] = append(all, r), i
+		}
+	}
+	for _, d := range report.Collect(all) {
+		for _, g := range d.Groups {
+			for _, r := range slices.Concat(g.Runs, g.Repeats) {
+				runs[at[r]].Loss = g.Loss
+			}
+		}
+	}
 }
 
 // differencesOf lists the settings in which runs differ.

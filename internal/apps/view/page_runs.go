@@ -40,8 +40,9 @@ type column struct {
 // orders are the ways to sort runs; a key that is unknown leaves the order of names.
 var orders = map[string]func(a, b *runRow) int{
 	"name":    func(a, b *runRow) int { return strings.Compare(a.ID, b.ID) },
-	"network": func(a, b *runRow) int { return strings.Compare(networkOf(a), networkOf(b)) },
-	"loss":    func(a, b *runRow) int { return strings.Compare(lossName(a), lossName(b)) },
+	"network": func(a, b *runRow) int { return strings.Compare(a.Network, b.Network) },
+	"loss":    func(a, b *runRow) int { return strings.Compare(a.Loss, b.Loss) },
+	"seed":    func(a, b *runRow) int { return cmp.Compare(seedOf(a), seedOf(b)) },
 	"data":    func(a, b *runRow) int { return strings.Compare(a.Data, b.Data) },
 	"epochs":  func(a, b *runRow) int { return cmp.Compare(a.Epochs(), b.Epochs()) },
 	"best":    func(a, b *runRow) int { return cmp.Compare(a.Best.MRecall, b.Best.MRecall) },
@@ -49,18 +50,11 @@ var orders = map[string]func(a, b *runRow) int{
 	"updated": func(a, b *runRow) int { return a.Run.Updated.Compare(b.Run.Updated) },
 }
 
-func networkOf(r *runRow) string {
+func seedOf(r *runRow) uint64 {
 	if r.Config == nil {
-		return ""
+		return 0
 	}
-	return r.Config.Model.Network
-}
-
-func lossName(r *runRow) string {
-	if r.Config == nil {
-		return ""
-	}
-	return r.LossName()
+	return r.Config.Seed
 }
 
 // columns returns the headings with the addresses that sort by them: again in the other direction where it is sorted by
@@ -105,8 +99,11 @@ func (r *request) sorted(rows []runRow) {
 
 // matches reports whether a run has every word of a filter in its name, network, loss, data or state.
 func (row *runRow) matches(filter string) bool {
-	text := strings.ToLower(strings.Join([]string{row.ID, networkOf(row), lossName(row), row.Data, string(row.State)},
-		" "))
+	words := []string{row.ID, row.Network, row.Loss, row.Data, string(row.State)}
+	if row.Config != nil {
+		words = append(words, row.Config.Model.Network, row.Config.Loss.Name)
+	}
+	text := strings.ToLower(strings.Join(words, " "))
 	for _, word := range strings.Fields(strings.ToLower(filter)) {
 		if !strings.Contains(text, word) {
 			return false
@@ -127,6 +124,7 @@ func (s *Server) runsPage(r *request) error {
 		Full    bool
 		Counts  map[string]int
 		Total   int
+		Listed  int // without those that are folded
 		Sweeps  []sweepRow
 	}
 	d.Filter, d.Full, d.Counts, d.Total = r.q.Get("q"), full, map[string]int{}, len(runs)
@@ -146,10 +144,11 @@ func (s *Server) runsPage(r *request) error {
 			d.Rows = append(d.Rows, row)
 		}
 	}
+	d.Listed = d.Total - d.Folded
 	d.Hidden = len(runs) - len(d.Rows) - d.Folded
 	r.sorted(d.Rows)
 	d.Columns = r.columns(column{Key: "name", Text: "Run"}, column{Key: "network", Text: "Network", Class: "wide"},
-		column{Key: "loss", Text: "Loss"},
+		column{Key: "loss", Text: "Loss"}, column{Key: "seed", Text: "Seed", Class: "num wide"},
 		column{Key: "data", Text: "Data", Class: "wide"}, column{Key: "epochs", Text: "Epochs", Class: "num wide"},
 		column{Key: "best", Text: "Best M-Recall", Class: "num"},
 		column{Key: "state", Text: "State"}, column{Key: "updated", Text: "Updated", Class: "num wide"})

@@ -237,11 +237,8 @@ func sweepPlot(rows []runRow, keys []string) *plot {
 			continue
 		}
 		if n := len(p.Curves); n < chart.Colours && row.HasBest {
-			row.Class = class(n)
+			row.Class = look(n)
 			c.Class = row.Class
-		}
-		if len(c.X) == 1 {
-			c.Class += " dot"
 		}
 		at[line] = len(p.Curves)
 		p.Curves, coloured = append(p.Curves, c), append(coloured, row.Class)
@@ -272,11 +269,12 @@ func (r *runRow) Standing() string {
 	return string(r.State)
 }
 
-// drawing is a figure that 'vsetrain sweep collect' wrote into the folder of a sweep.
-type drawing struct{ Name, Title string }
+// drawing is a figure that 'vsetrain sweep collect' wrote into the folder of a sweep, and what it shows for those who do
+// not see it; the figure has a title of its own.
+type drawing struct{ Name, Text string }
 
 // figures are those that collect writes.
-var figures = []drawing{{"parallel", "Settings and results of all points (parallel coordinates)"},
+var figures = []drawing{{"parallel", "Results and settings of all points (parallel coordinates)"},
 	{"importance", "How much of the differences each setting explains alone"}}
 
 // maxFigure bounds the file of a figure.

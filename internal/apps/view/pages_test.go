@@ -79,7 +79,7 @@ func TestComparePage(t *testing.T) {
 	if s.has("/compare?r=flat&r=fast", "base collapsed"); strings.Contains(s.get("/compare?r=flat&r=fast"), "passes") {
 		t.Error("something passes the best of a run that collapsed")
 	}
-	text := s.has("/compare?r=slow&r=fast", "2.0</td><td class=\"num\">\u22122.0 <span class=\"note\">(\u221250.0 %)",
+	text := s.has("/compare?r=slow&r=fast", "2.0</td><td class=\"num\">\u22122.0 <span class=\"note wide\">(\u221250.0 %)",
 		"<code>optim.lr</code></th><td><code>0.0002</code></td><td><code>0.01</code>",
 		"fast: passes the best of slow", "slow: best")
 	if strings.Contains(text, "different data") {
@@ -92,7 +92,7 @@ func TestComparePage(t *testing.T) {
 	s.has("/compare?r=slow&r=fast&eq=1", "1.0</td><td class=\"num\">\u22123.0")
 	s.has("/compare?r=fast&r=slow", "not reached")
 	s.has("/compare?r=slow&r=other", "were trained on different data", "other data")
-	s.has("/compare", "Choose runs to compare")
+	s.has("/compare", "Tick runs in the table of")
 	if r, _ := s.ask("GET", "/compare?r=slow&r=gone", nil); r.StatusCode != http.StatusNotFound {
 		t.Errorf("a run that is not there: %s", r.Status)
 	}
@@ -118,8 +118,11 @@ func TestRunPlots(t *testing.T) {
 			Measured: records.Measured{MRecall: 20}, Average: &records.Measured{MRecall: 25}})
 	}
 	found := map[string]string{}
-	for _, p := range runPlots(r) {
+	for _, p := range runPlots(r, 2.5) {
 		found[p.ID] = p.Description()
+		if want := map[string]float64{"m_recall": 2.5}[p.ID]; p.Guess != want || want > 0 && p.Up.At(want) > plotBottom {
+			t.Errorf("%s: guessing gives %g, at %g", p.ID, p.Guess, p.Up.At(p.Guess))
+		}
 	}
 	for id, want := range map[string]string{"false_negatives": "hard negatives: from 30 to 30",
 		"m_recall": "averaged weights: from 25 to 25"} {
@@ -133,7 +136,7 @@ func TestRunPlots(t *testing.T) {
 // speed; a loss that is a mean is drawn as it is. A run whose configuration cannot be read is drawn all the same.
 func TestShortBatch(t *testing.T) {
 	values := func(r *Run, id string) string {
-		for _, p := range runPlots(r) {
+		for _, p := range runPlots(r, 2.5) {
 			if p.ID == id {
 				return fmt.Sprintf("%.4g", p.Curves[0].Y)
 			}
@@ -277,7 +280,7 @@ func TestSweepTies(t *testing.T) {
 	s := open(t, Options{Dir: root})
 	text := s.has("/sweep", "Best M-Recall <b>11.00</b>", ">t10</a> and 2 that are equal: <a",
 		">t11</a>, <a", ">t12</a>.", "No effect on it: <code>loss.margin</code>. Trials that differ in it alone",
-		"margin=0.1, batch=3 and 2 equal", `class="curve s1 dot"`)
+		"margin=0.1, batch=3 and 2 equal", `class="curve s1 d1 dot"`)
 	if strings.Contains(text, "<code>train.batch</code>. ") || strings.Contains(text, `class="curve s2`) {
 		t.Error("the batch had no effect, or equal curves are drawn apart")
 	}
@@ -302,7 +305,7 @@ func TestSweepRungsAndFigures(t *testing.T) {
 		write(t, filepath.Join(dir, "result-x.json"), "{}")
 	}
 	s := open(t, Options{Dir: root})
-	text := s.has("/sweep", `data-name="lr=0.01"`, `class="curve s0 dot"`, `class="curve s7 dot"`,
+	text := s.has("/sweep", `data-name="lr=0.01"`, `class="curve s0 d0 dot"`, `class="curve s7 d2 dot"`,
 		`class="curve trial dot"`, `rung <span class="note">at 1</span>`, `rung <span class="note">at 2</span>`,
 		"2 finished · 8 paused", `paused</span></td>`, // the column of rungs says after how many epochs
 		"draws which settings matter")
@@ -317,7 +320,7 @@ func TestSweepRungsAndFigures(t *testing.T) {
 	write(t, filepath.Join(sweep, "collect/secret.svg"), "<svg/>")
 	early := time.Now().Add(-time.Hour)
 	s.has("/sweep?id=deep%2Fer",
-		`<div class="scroll" tabindex="0" role="group" aria-label="Settings and results of all `+
+		`<div class="scroll" tabindex="0" role="group" aria-label="Results and settings of all `+
 			`points (parallel coordinates)"><img src="/figure?id=deep%2fer&amp;figure=parallel"`)
 	try.Do(t, os.Chtimes(filepath.Join(sweep, "collect/parallel.svg"), early, early))
 	s.has("/sweep", "There are newer results")
@@ -342,7 +345,7 @@ func TestTrialsAreFolded(t *testing.T) {
 		fakeRun(t, filepath.Join(root, "lr/trials", name), tiny(), line2(16, 2, 20, true))
 	}
 	s := open(t, Options{Dir: root})
-	text := s.has("/", ">single</a>", "2 trials are on the pages of their sweeps", "3 runs")
+	text := s.has("/", ">single</a>", "the trials are on the pages of their sweeps", "1 run and 2 trials of sweeps")
 	if strings.Contains(text, "lr/trials/a") || strings.Contains(text, "do not match") {
 		t.Error("a trial is among the runs")
 	}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -28,6 +27,7 @@ type curve struct {
 type mark struct {
 	Name, Class string
 	X           float64
+	At          string // its place in the plot; lines of one X stand side by side
 }
 
 // plot is what a curve plot shows. Its exported methods are for the template.
@@ -37,6 +37,7 @@ type plot struct {
 	Zero            bool   // the axis begins at 0
 	Curves          []curve
 	Marks           []mark
+	Guess           float64 // what guessing gives, drawn as a level; 0 is not drawn
 	Note            string
 
 	Across, Up chart.Axis
@@ -51,25 +52,38 @@ func (p *plot) Legend() []curve {
 	return list
 }
 
-// newPlot finds the ranges of the axes. Curves without points stay out.
+// newPlot finds the ranges of the axes. Curves without points stay out, one of a single value is a dot.
 func newPlot(p plot) *plot {
 	kept := p.Curves[:0:0]
 	lo, hi := math.Inf(1), math.Inf(-1)
-	p.Across = chart.Axis{From: plotLeft, To: plotRight}
+	first, end := math.Inf(1), math.Inf(-1)
 	for _, c := range p.Curves {
 		if c.X, c.Y = chart.Shown(c.X, c.Y, false, p.Log); len(c.X) == 0 {
 			continue
 		}
-		p.Across.Hi = max(p.Across.Hi, slices.Max(c.X))
+		first, end = min(first, slices.Min(c.X)), max(end, slices.Max(c.X))
 		lo, hi = min(lo, slices.Min(c.Y)), max(hi, slices.Max(c.Y))
-		c.X, c.Y = thin(c.X, c.Y, 400)
+		if c.X, c.Y = thin(c.X, c.Y, 400); len(c.X) == 1 {
+			c.Class += " dot"
+		}
 		kept = append(kept, c)
 	}
 	p.Curves = kept
 	if len(kept) == 0 {
 		return &p
 	}
-	p.Across.Hi = cmp.Or(p.Across.Hi, 1)
+	if p.Guess > 0 {
+		lo, hi = min(lo, p.Guess), max(hi, p.Guess)
+	}
+	p.Across = chart.Positions(first, end)
+	p.Across.From, p.Across.To = plotLeft, plotRight
+	p.Marks = slices.DeleteFunc(slices.Clone(p.Marks), func(m mark) bool { return m.X < p.Across.Lo || m.X > p.Across.Hi })
+	places := map[float64]float64{}
+	for i := range p.Marks {
+		m := &p.Marks[i]
+		m.At = chart.Coordinate(p.Across.At(m.X) + places[m.X])
+		places[m.X] += 3
+	}
 	p.Up = chart.Values(lo, hi, p.Zero, p.Log)
 	p.Up.From, p.Up.To = plotBottom, plotTop
 	return &p

@@ -1,13 +1,17 @@
 package view
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"vsetrain/internal/apps/report"
 	"vsetrain/internal/house/try"
+	"vsetrain/internal/run/records"
 )
 
 // Points land in the frame, at the places of their values.
@@ -51,6 +55,93 @@ func TestPlot(t *testing.T) {
 	zero := newPlot(plot{Zero: true, Curves: []curve{{X: []float64{0, 5}, Y: []float64{0, 0}}}})
 	if got := zero.Points(zero.Curves[0]); got != "52,236 588,236" { // on the axis
 		t.Errorf("curve of zeros: %s", got)
+	}
+}
+
+// A curve of one value is a dot inside the frame, also where values beside it cannot be shown; one of several is none.
+func TestOneValueIsADot(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	for range 500 {
+		c, shown := curve{Class: "s0"}, 0
+		for range 1 + random.IntN(3) {
+			y := []float64{math.NaN(), math.Inf(-1), -3, 0, 1e-9, 5.73, 100}[random.IntN(7)]
+			c.X, c.Y = append(c.X, float64(len(c.X)*random.IntN(40))/8), append(c.Y, y)
+			shown += map[bool]int{true: 1}[math.Abs(y) <= 100]
+		}
+		p := newPlot(plot{Curves: []curve{c}})
+		if shown == 0 {
+			if !p.Empty() {
+				t.Errorf("%+v is shown", c)
+			}
+			continue
+		}
+		if dot := strings.HasSuffix(p.Curves[0].Class, " dot"); dot != (shown == 1) {
+			t.Errorf("%+v of %d values: class %q", c, shown, p.Curves[0].Class)
+		}
+		for xy := range strings.SplitSeq(p.Points(p.Curves[0]), " ") {
+			var x, y float64
+			if _, err := fmt.Sscanf(xy, "%g,%g", &x, &y); err != nil || x < plotLeft || x > plotRight || y < plotTop ||
+				y > plotBottom {
+				t.Errorf("%+v: a point at %s, %v", c, xy, err)
+			}
+		}
+	}
+	if spark := sparkline(&Run{Log: report.Log{Validations: []records.ValidationRecord{{Epoch: 1}}}}); spark == "" {
+		t.Error("a run of one validation has no course")
+	}
+}
+
+// A rate that held its value changes at a step, one that always changes by a line.
+func TestStairs(t *testing.T) {
+	for _, c := range []struct{ y, want []float64 }{{[]float64{1, 1, 0.1, 0.1}, []float64{1, 1, 1, 0.1, 0.1}},
+		{[]float64{3, 2, 1}, []float64{3, 2, 1}}, {[]float64{1, 2}, []float64{1, 2}}, {nil, nil},
+		{[]float64{1, 1, 2, 3, 3, 1}, []float64{1, 1, 1, 2, 3, 3, 3, 1}}} {
+		in := curve{Y: c.y}
+		for i := range c.y {
+			in.X = append(in.X, float64(i))
+		}
+		if got := stairs(in); !slices.Equal(got.Y, c.want) || len(got.X) != len(c.want) {
+			t.Errorf("%v becomes %v at %v, want %v", c.y, got.Y, got.X, c.want)
+		}
+	}
+}
+
+// Runs whose curves are equal share one, which names them all; vertical lines of one place stand side by side.
+func TestComparePlots(t *testing.T) {
+	var all []*Run
+	for i, loss := range []string{"lmh", "lseh", "lmh"} {
+		c := tiny()
+		c.Loss.Name, c.Loss.WarmupEpochs = loss, 1
+		r := &Run{Name: fmt.Sprint("r", i), Config: c}
+		for k := range 4 {
+			r.Steps = append(r.Steps, records.StepRecord{Epoch: float64(k), LearningRate: 0.5, Loss: float64(1 + i + k)})
+			r.Validations = append(r.Validations, records.ValidationRecord{Epoch: float64(k),
+				Measured: records.Measured{MRecall: float64(10*i + k)}})
+		}
+		all = append(all, r)
+	}
+	looks := map[string]bool{}
+	for _, p := range comparePlots(all, []mark{{Name: "best", X: 1}}) {
+		switch p.ID {
+		case "lr":
+			if len(p.Curves) != 1 || p.Curves[0].Name != "r0 = r1 = r2" {
+				t.Errorf("equal rates: %+v", p.Curves)
+			}
+		case "m_recall":
+			for _, c := range p.Curves {
+				looks[c.Class[strings.LastIndex(c.Class, " d"):]] = true
+			}
+			if len(looks) != 3 {
+				t.Errorf("dashes %v", looks)
+			}
+			if len(p.Marks) != 2 || p.Marks[0].At == p.Marks[1].At {
+				t.Errorf("the base's best and one warm-up: %+v", p.Marks)
+			}
+		case "loss":
+			if !strings.Contains(p.Note, "different kinds") {
+				t.Errorf("note %q", p.Note)
+			}
+		}
 	}
 }
 

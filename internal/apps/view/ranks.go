@@ -34,18 +34,15 @@ type bin struct {
 
 // Name returns the ranks of a bin.
 func (b bin) Name() string {
-	switch {
-	case b.To == 0:
-		return fmt.Sprintf("over %d", b.From-1)
-	case b.From == b.To:
+	if b.From == b.To {
 		return strconv.Itoa(b.From)
 	}
 	return fmt.Sprintf("%d\u2013%d", b.From, b.To)
 }
 
-// histogram counts ranks in bins that widen: the limits of R@1, R@5, R@10, and then.
-func histogram(of []search.Outcome) []bin {
-	limits := []int{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 0}
+// histogram counts ranks among so many candidates in bins that widen: the limits of R@1, R@5, R@10, and then.
+func histogram(of []search.Outcome, candidates int) []bin {
+	limits := []int{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, candidates}
 	worst := 0
 	for _, o := range of {
 		worst = max(worst, o.Rank+1)
@@ -53,6 +50,7 @@ func histogram(of []search.Outcome) []bin {
 	var bins []bin
 	from := 1
 	for _, to := range limits {
+		to = min(to, candidates)
 		bins = append(bins, bin{From: from, To: to})
 		if to >= worst {
 			break
@@ -62,7 +60,7 @@ func histogram(of []search.Outcome) []bin {
 	most := 1
 	for _, o := range of {
 		for i := range bins {
-			if b := &bins[i]; o.Rank+1 >= b.From && (b.To == 0 || o.Rank+1 <= b.To) {
+			if b := &bins[i]; o.Rank+1 >= b.From && o.Rank+1 <= b.To {
 				b.Count++
 				most = max(most, b.Count)
 				break
@@ -134,18 +132,26 @@ func (s *Server) queriesPage(r *request, p *picked) error {
 		for i, o := range of {
 			ranks[i] = o.Rank
 		}
-		d.Recalls, d.Bins = eval.NewRecalls(ranks), histogram(of)
+		candidates := p.Info.Images
+		if d.Dir == imageToText {
+			candidates = p.Info.Captions
+		}
+		d.Recalls, d.Bins = eval.NewRecalls(ranks), histogram(of, candidates)
 		d.Filter = r.q.Get("bin")
 		for i := range d.Bins {
 			b := &d.Bins[i]
 			b.URL = p.URL("/queries", "dir", d.Dir, "bin", b.From)
 			if b.Chosen = d.Filter == strconv.Itoa(b.From); b.Chosen {
 				of = slices.DeleteFunc(slices.Clone(of), func(o search.Outcome) bool {
-					return o.Rank+1 < b.From || b.To > 0 && o.Rank+1 > b.To
+					return o.Rank+1 < b.From || o.Rank+1 > b.To
 				})
 			}
 		}
 		of = slices.Clone(of)
+		if !r.q.Has("sort") { // the worst first
+			r.q.Set("sort", "rank")
+			r.q.Set("desc", "1")
+		}
 		sortOutcomes(of, r.q.Get("sort"), r.q.Get("desc") != "")
 		d.paging = r.paging(len(of), pageSize, func(n int) string {
 			return p.URL("/queries", "dir", d.Dir, "bin", d.Filter, "sort", r.q.Get("sort"), "desc", r.q.Get("desc"),
@@ -175,11 +181,8 @@ func outcomesOf(out *search.Outcomes, dir string) []search.Outcome {
 	return out.Captions
 }
 
-// sortOutcomes orders by rank, the worst first, unless another column is asked for.
+// sortOutcomes orders by a column.
 func sortOutcomes(of []search.Outcome, key string, down bool) {
-	if key == "" {
-		key, down = "rank", true
-	}
 	slices.SortStableFunc(of, func(a, b search.Outcome) int {
 		c := 0
 		switch key {

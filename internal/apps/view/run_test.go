@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,26 +49,27 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// Options of other networks and losses are apart from those that a run reads.
+// Options that are not the default are apart from those that are, and from those of other networks and losses.
 func TestSettingGroups(t *testing.T) {
 	c := tiny()
 	c.Model.Network, c.Loss.Name = "saf", "lseh"
 	groups := settings(c)
-	if len(groups) != 2 || groups[0].Other || !groups[1].Other {
-		t.Fatalf("%d groups", len(groups))
+	in := map[string]string{}
+	for _, g := range groups {
+		for _, s := range g.List {
+			in[s.Key] += g.ID
+		}
 	}
-	in := func(g int, key string) bool {
-		return slices.ContainsFunc(groups[g].List, func(s setting) bool { return s.Key == key })
-	}
-	for key, group := range map[string]int{"model.network": 0, "model.sgraf.steps": 0, "loss.lseh.lambda": 0, "seed": 0,
-		"optim.lr": 0, "model.vsrn.mode": 1, "model.bert.dir": 1, "loss.luwm.positive": 1} {
-		if !in(group, key) || in(1-group, key) {
-			t.Errorf("%s is not in group %d alone", key, group)
+	for key, group := range map[string]string{"model.network": "settings", "data.dir": "settings",
+		"model.sgraf.steps": "settings-default", "loss.lseh.lambda": "settings-default",
+		"model.vsrn.mode": "settings-other", "model.bert.dir": "settings-other", "loss.luwm.positive": "settings-other"} {
+		if in[key] != group {
+			t.Errorf("%s is in %q, want %q", key, in[key], group)
 		}
 	}
 	standard := config.Default()
-	if n := len(groups[0].List) + len(groups[1].List); n != len(config.Values(&standard)) {
-		t.Errorf("%d settings", n)
+	if len(in) != len(config.Values(&standard)) {
+		t.Errorf("%d settings", len(in))
 	}
 	s := open(t, Options{Dir: runs})
 	s.has("/run?id=one", "of other networks and losses, which this run does not read", "<dt>Seed</dt><dd>7</dd>")
@@ -85,7 +85,7 @@ func TestWarmupMarks(t *testing.T) {
 			GradNorm: 1, LearningRate: 1})
 	}
 	got := map[string][]mark{}
-	for _, p := range runPlots(r) {
+	for _, p := range runPlots(r, 0) {
 		got[p.ID] = p.Marks
 	}
 	if m := got["loss"]; len(m) != 1 || m[0].X != 1 || !strings.Contains(m[0].Name, "loss's warm-up") {
@@ -95,7 +95,7 @@ func TestWarmupMarks(t *testing.T) {
 		t.Errorf("learning rate: %+v", m)
 	}
 	r.Steps = r.Steps[:3]
-	for _, p := range runPlots(r) {
+	for _, p := range runPlots(r, 0) {
 		if len(p.Marks) > 0 {
 			t.Errorf("%s: %+v before any warm-up is over", p.ID, p.Marks)
 		}

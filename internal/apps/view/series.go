@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"vsetrain/internal/apps/chart"
@@ -12,8 +13,12 @@ import (
 // axis.
 const logFrom = 50
 
-// class is the style of curve i; the palette begins again behind its last colour.
+// class is colour i; the palette begins again behind its last colour.
 func class(i int) string { return strings.TrimPrefix(chart.Variable(i), "--") }
+
+// look is the style of curve i of several: a colour and dashes, by which curves are told apart without colours, and seen
+// where they lie on each other.
+func look(i int) string { return class(i) + " " + chart.DashClass(i) }
 
 // steps and validations take one value of every record.
 func (r *Run) steps(name, class string, value func(*records.StepRecord) float64) curve {
@@ -118,13 +123,26 @@ func averaged(c curve) []curve {
 	return []curve{c, mean}
 }
 
-// runPlots are the plots of one run.
-func runPlots(r *Run) []*plot {
+// stairs draws a value that stayed as it was before it changed as a step.
+func stairs(c curve) curve {
+	out := c
+	out.X, out.Y = nil, nil
+	for i, y := range c.Y {
+		if i > 1 && y != c.Y[i-1] && c.Y[i-1] == c.Y[i-2] {
+			out.X, out.Y = append(out.X, c.X[i]), append(out.Y, c.Y[i-1])
+		}
+		out.X, out.Y = append(out.X, c.X[i]), append(out.Y, y)
+	}
+	return out
+}
+
+// runPlots are the plots of one run; guess is the M-Recall that guessing gives, 0 where that is not known.
+func runPlots(r *Run, guess float64) []*plot {
 	const x = "epoch"
 	loss, norm := r.loss("loss", class(1)), r.gradNorm("gradient norm", class(2))
-	recall := plot{ID: "m_recall", Title: "M-Recall on the validation split", X: x, Y: "%",
+	recall := plot{ID: "m_recall", Title: "M-Recall on the validation split", X: x, Y: "%", Guess: guess,
 		Curves: []curve{r.validations("M-Recall", class(0), mRecall)}}
-	average := curve{Name: "averaged weights", Class: class(1)}
+	average := curve{Name: "averaged weights", Class: look(1)}
 	for _, v := range r.Validations {
 		if v.Average != nil {
 			average.X, average.Y = append(average.X, v.Epoch), append(average.Y, v.Average.MRecall)
@@ -145,13 +163,13 @@ func runPlots(r *Run) []*plot {
 		{ID: "grad_norm", Title: "Gradient norm of a pair, before clipping", X: x, Log: wide(norm),
 			Curves: averaged(norm)},
 		{ID: "lr", Title: "Learning rate", X: x, Zero: true,
-			Curves: []curve{r.steps("learning rate", class(3), learningRate)}},
-		{ID: "negatives", Title: "Different hard negatives in a batch", X: x, Y: "% of its pairs", Zero: true,
-			Curves: append(averaged(r.steps("captions", class(4), hardCaptions)),
-				averaged(r.steps("images", class(5), hardImages))...)},
+			Curves: []curve{stairs(r.steps("learning rate", class(3), learningRate))}},
+		{ID: "negatives", Title: "Distinct hard negatives per batch", X: x, Y: "% of pairs", Zero: true,
+			Curves: append(averaged(r.steps("captions", look(5), hardCaptions)),
+				averaged(r.steps("images", look(6), hardImages))...)},
 		{ID: "false_negatives", Title: "False hard negatives by the semantic vectors", X: x, Y: "%", Zero: true,
 			Curves: append(averaged(r.shares("hard negatives", class(1), hardFalse)),
-				averaged(r.shares("all negatives", class(6), allFalse))...)},
+				averaged(r.shares("all negatives", look(6), allFalse))...)},
 		{ID: "speed", Title: "Captions a second, over an epoch", X: x, Zero: true,
 			Curves: []curve{r.speed()}},
 	}
@@ -198,7 +216,7 @@ var quantities = []struct {
 	}},
 	{"loss", "Loss of a pair (mean)", true,
 		func(r *Run, n, c string) curve { return last(averaged(r.loss(n, c))) }},
-	{"lr", "Learning rate", true, func(r *Run, n, c string) curve { return r.steps(n, c, learningRate) }},
+	{"lr", "Learning rate", true, func(r *Run, n, c string) curve { return stairs(r.steps(n, c, learningRate)) }},
 	{"grad_norm", "Gradient norm of a pair, before clipping (mean)", true,
 		func(r *Run, n, c string) curve { return last(averaged(r.gradNorm(n, c))) }},
 }
@@ -209,15 +227,31 @@ func last[T any](c []T) T { return c[len(c)-1] }
 func comparePlots(runs []*Run, marks []mark) []*plot {
 	var out []*plot
 	for i, q := range quantities {
-		p := plot{ID: q.ID, Title: q.Title, X: "epoch"}
+		p, losses := plot{ID: q.ID, Title: q.Title, X: "epoch"}, map[string]bool{}
 		for k, r := range runs {
-			c := q.curve(r, r.Name, class(k))
+			c := q.curve(r, r.Name, look(k))
 			c.Name = r.Name
-			p.Curves = append(p.Curves, c)
+			same := func(o curve) bool { return slices.Equal(o.X, c.X) && slices.Equal(o.Y, c.Y) }
+			if i := slices.IndexFunc(p.Curves, same); i >= 0 && len(c.X) > 0 { // they would hide each other
+				p.Curves[i].Name += " = " + r.Name
+			} else {
+				p.Curves = append(p.Curves, c)
+			}
+			for _, m := range r.warmups(q.ID) {
+				if !slices.Contains(p.Marks, m) {
+					p.Marks = append(p.Marks, m)
+				}
+			}
+			if r.Config != nil {
+				losses[r.Config.Loss.Name] = true
+			}
+		}
+		if (q.ID == "loss" || q.ID == "grad_norm") && len(losses) > 1 {
+			p.Note = "The losses are of different kinds: compare the courses of their curves, not their values."
 		}
 		p.Log = q.log && wide(p.Curves...)
 		if i == 0 {
-			p.Marks = marks
+			p.Marks = append(slices.Clone(marks), p.Marks...)
 		}
 		if p := newPlot(p); !p.Empty() {
 			out = append(out, p)
@@ -226,11 +260,11 @@ func comparePlots(runs []*Run, marks []mark) []*plot {
 	return out
 }
 
-// sparkline is the M-Recall of a run as a small polyline in a box of 96 x 24.
+// sparkline is the M-Recall of a run as a small polyline in a box of 96 x 24, a dot where it is one value.
 func sparkline(r *Run) string {
 	c := r.validations("", "", mRecall)
 	p := newPlot(plot{Curves: []curve{c}})
-	if p.Empty() || len(p.Curves[0].X) < 2 {
+	if p.Empty() {
 		return ""
 	}
 	c = p.Curves[0]

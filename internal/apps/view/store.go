@@ -22,6 +22,8 @@ type Run struct {
 	Name   string // for people: ID, or the name of the folder
 	Dir    string
 	Config *config.Config // nil if it cannot be read
+	// Network and Loss are their names in tables, as 'vsetrain report' has them; "" without a configuration.
+	Network, Loss string
 	report.Log
 	State   State
 	Owner   runfs.Owner // of a running run
@@ -128,6 +130,11 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	err := cmp.Or(e.err, e.follow.read()) // what is logged needs no configuration
 	r.Log = e.follow.Log
 	r.Best, r.HasBest = report.Best(r.History())
+	if r.Config != nil {
+		named := r.reported()
+		r.Network = report.NetworkName(&r.Config.Model)
+		r.Loss = strings.Replace(named.LossName(), "LSEH-SVD", "LSEH", 1) // SVD is what goes without saying
+	}
 	if err != nil {
 		r.Err = err.Error()
 		return r
@@ -151,8 +158,10 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	return r
 }
 
-// LossName is the loss of a run with a configuration, in tables.
-func (r *Run) LossName() string { return r.Config.Loss.Name + r.Config.Loss.Unacted(r.Epochs()) }
+// reported is a run with a configuration as reports know it.
+func (r *Run) reported() *report.Run {
+	return &report.Run{Dir: r.Dir, Name: r.Name, Config: *r.Config, Log: r.Log}
+}
 
 // sessions returns the records of env.json.
 func (r *Run) sessions() ([]runfs.Env, error) { return runfs.ReadSessions(r.Dir) }
