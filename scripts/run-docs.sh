@@ -74,11 +74,14 @@ stop_server() {
 }
 export -f vsetrain stop_server
 
-# The code cells of a notebook as one program; a line that begins with ! is a command.
+# The code cells of a notebook as one program; a line that begins with ! is a command. Its training is a whole one, since
+# it says what the network finds.
 cells() { # NOTEBOOK
   python3 - "$1" <<'END'
 import json, sys
-print("import subprocess")
+print("""import os, subprocess
+for name in [n for n in os.environ if n.startswith(("VSETRAIN_TRAIN_", "VSETRAIN_MODEL_"))]:
+    del os.environ[name]""")
 for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
     if cell["cell_type"] == "code":
         for line in "".join(cell["source"]).splitlines():

@@ -253,8 +253,8 @@ func expandRuns(args []string) (out []runArg) {
 	return out
 }
 
-// openRuns opens the runs of [LABEL=]RUN arguments. A run that cannot be read, of another build for one, or that has not
-// begun to train, is left out with a warning while another run is left. What is no run is an error.
+// openRuns opens the runs of [LABEL=]RUN arguments. A run that cannot be read, of another build for one, or that has
+// not begun to train, is left out with a warning while another run is left. What is no run is an error.
 func openRuns(a *app, args []string) ([]*report.Run, error) {
 	var runs []*report.Run
 	var left []error

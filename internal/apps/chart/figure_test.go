@@ -233,8 +233,8 @@ func TestOneValueIsAPoint(t *testing.T) {
 
 // An axis of positions begins at 0 unless more than a sixth of it were empty.
 func TestPositions(t *testing.T) {
-	for _, c := range []struct{ lo, hi, from, to float64 }{{0, 10, 0, 10}, {1, 30, 0, 30}, {1, 6, 0, 6}, {1, 3, 0.94, 3.06},
-		{2, 2, 0, 4}, {0, 0, 0, 1}} {
+	for _, c := range []struct{ lo, hi, from, to float64 }{{0, 10, 0, 10}, {1, 30, 0, 30}, {1, 6, 0, 6},
+		{1, 3, 0.94, 3.06}, {2, 2, 0, 4}, {0, 0, 0, 1}} {
 		if a := Positions(c.lo, c.hi); math.Abs(a.Lo-c.from) > 1e-9 || math.Abs(a.Hi-c.to) > 1e-9 {
 			t.Errorf("positions from %g to %g: an axis from %g to %g", c.lo, c.hi, a.Lo, a.Hi)
 		}
@@ -243,8 +243,9 @@ func TestPositions(t *testing.T) {
 
 // Vertical lines of one place stand beside each other, and the legend names each kind once.
 func TestMarks(t *testing.T) {
-	f := Figure{Series: []Series{{X: []float64{1, 9}, Y: []float64{1, 2}}}, Marks: []Mark{{Name: "a passes", X: 3, Color: 0},
-		{Name: "b passes", X: 3, Color: 1}, {Name: "a passes", X: 5, Color: 0}, {Name: "outside", X: 50, Color: 2}}}
+	f := Figure{Series: []Series{{X: []float64{1, 9}, Y: []float64{1, 2}}}}
+	f.Marks = []Mark{{Name: "a passes", X: 3, Color: 0}, {Name: "b passes", X: 3, Color: 1},
+		{Name: "a passes", X: 5, Color: 0}, {Name: "outside", X: 50, Color: 2}}
 	svg := string(f.Draw().SVG())
 	places := map[string]bool{}
 	for _, m := range regexp.MustCompile(`points="(\S+),\d{3}\S* (\S+),\d\d(\.\d+)?" stroke="\S+" stroke-width="1.2"`).

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// face is a TrueType font: the Go fonts, which have Latin, Greek and Cyrillic letters and the signs of mathematics. They
-// have the widths of Liberation Sans, Arial and Helvetica but for a few narrow letters. They are embedded in PDF, and
-// the texts of SVG are placed by their widths.
+// face is a TrueType font, one of the Go fonts, which have Latin, Greek and Cyrillic letters and the signs of
+// mathematics. They have the widths of Liberation Sans, Arial and Helvetica but for a few narrow letters. They are
+// embedded in PDF, and the texts of SVG are placed by their widths.
 type face struct {
 	name   string
 	file   []byte
@@ -107,7 +107,8 @@ func components(outline []byte) (parts []int) {
 	for at, flags := 10, more; flags&more != 0; {
 		flags = int(binary.BigEndian.Uint16(outline[at:]))
 		parts = append(parts, int(binary.BigEndian.Uint16(outline[at+2:])))
-		at += 6 + 2*b2i(flags&words != 0) + 2*b2i(flags&scale != 0) + 4*b2i(flags&scales != 0) + 8*b2i(flags&matrix != 0)
+		at += 6 + 2*b2i(flags&words != 0) + 2*b2i(flags&scale != 0) + 4*b2i(flags&scales != 0) +
+			8*b2i(flags&matrix != 0)
 	}
 	return parts
 }

@@ -93,12 +93,12 @@ func (f *face) pdf(glyphs map[int]rune, first int) []string {
 	}
 	file := f.subset(all)
 	return []string{
-		fmt.Sprintf("<</Type/Font/Subtype/Type0/BaseFont/%s/Encoding/Identity-H/DescendantFonts[%d 0 R]/ToUnicode %d 0 R>>",
-			name, first+1, first+2),
+		fmt.Sprintf("<</Type/Font/Subtype/Type0/BaseFont/%s/Encoding/Identity-H/DescendantFonts[%d 0 R]"+
+			"/ToUnicode %d 0 R>>", name, first+1, first+2),
 		fmt.Sprintf("<</Type/Font/Subtype/CIDFontType2/BaseFont/%s/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)"+
 			"/Supplement 0>>/FontDescriptor %d 0 R/CIDToGIDMap/Identity/W[%s]>>", name, first+3, widths),
-		stream("", "/CIDInit/ProcSet findresource begin\n12 dict begin\nbegincmap\n/CMapName/Letters def\n/CMapType 2 def\n"+
-			"1 begincodespacerange\n<0000> <ffff>\nendcodespacerange\n"+letters+
+		stream("", "/CIDInit/ProcSet findresource begin\n12 dict begin\nbegincmap\n/CMapName/Letters def\n"+
+			"/CMapType 2 def\n1 begincodespacerange\n<0000> <ffff>\nendcodespacerange\n"+letters+
 			"endcmap\nCMapName currentdict/CMap defineresource pop\nend\nend\n"),
 		fmt.Sprintf("<</Type/FontDescriptor/FontName/%s/Flags 4/FontBBox[-500 -300 1500 1100]/ItalicAngle 0/Ascent 935"+
 			"/Descent -211/CapHeight 723/StemV 80/FontFile2 %d 0 R>>", name, first+4),

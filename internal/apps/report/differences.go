@@ -48,8 +48,8 @@ func (d *DataSet) DifferenceTable(comparisons []*Comparison) *Table {
 		return nil
 	}
 	if names := d.names(func(r *Run) bool { return rising[r.Name] }); len(names) > 0 {
-		t.Notes = append(t.Notes, "Still rising when they ended, so that more epochs may raise them (the best validation "+
-			"of each base is its last): "+strings.Join(names, ", ")+".")
+		t.Notes = append(t.Notes, "Still rising when they ended, so that more epochs may raise them (the best "+
+			"validation of each base is its last): "+strings.Join(names, ", ")+".")
 	}
 	return t
 }

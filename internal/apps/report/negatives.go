@@ -44,22 +44,24 @@ var kinds = []counts{
 		func(s step) (float64, bool) { return float64(s.Captions), s.Active }},
 	{"images", "#ImEmbs", "different images among the hard negatives of all captions",
 		func(s step) (float64, bool) { return float64(s.Images), s.Active }},
-	{"captions-violated", "#DesEmbs, violated only", "different captions among the hard negatives of the images whose margin is violated",
+	{"captions-violated", "#DesEmbs, violated only",
+		"different captions among the hard negatives of the images whose margin is violated",
 		func(s step) (float64, bool) {
 			if s.Active {
 				return float64(s.ActiveCaptions), true
 			}
 			return float64(s.Captions), s.Captions > 0
 		}},
-	{"images-violated", "#ImEmbs, violated only", "different images among the hard negatives of the captions whose margin is violated",
+	{"images-violated", "#ImEmbs, violated only",
+		"different images among the hard negatives of the captions whose margin is violated",
 		func(s step) (float64, bool) {
 			if s.Active {
 				return float64(s.ActiveImages), true
 			}
 			return float64(s.Images), s.Images > 0
 		}},
-	{"false", "false hard negatives, %", fmt.Sprintf("share of the hard negatives whose semantic similarity to their anchor is "+
-		"at least %v", train.FalseSimilarity), func(s step) (float64, bool) {
+	{"false", "false hard negatives, %", fmt.Sprintf("share of the hard negatives whose semantic similarity to "+
+		"their anchor is at least %v", train.FalseSimilarity), func(s step) (float64, bool) {
 		if s.HardFalse == nil {
 			return 0, false
 		}

@@ -159,7 +159,7 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 	s.tables(false, d.JudgedTables()...)
 	if len(protocols) == 0 {
 		s.Paragraphs = append(s.Paragraphs, "These are recalls on the validation split, at the validation with the "+
-			"highest M-Recall, so they are a little too good; --test measures the test split.")
+			"highest M-Recall, so they are slightly optimistic; --test measures the test split.")
 	}
 	what := "validation split, best validation"
 	s.tables(len(protocols) > 0, d.RecallTables("validation", what, validationRecalls, o.Paper)...)

@@ -2,15 +2,19 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/golden"
 	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/models"
 )
 
 // The efficiency cases of analysis.json.
@@ -114,5 +118,42 @@ func TestOpenAndDraw(t *testing.T) {
 	} {
 		write("metrics.jsonl", text)
 		try.Refuses(Open(dir))(t, want)
+	}
+}
+
+// Of losses and seeds that are drawn at random, every curve differs from all others without its colour: in its dashes
+// or its markers. Losses that warm up at one epoch share a line there.
+func TestCurvesWithoutColours(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 3))
+	for range 40 {
+		var runs []*Run
+		for l, losses := 0, 1+random.IntN(5); l < losses; l++ {
+			for seed := range 1 + random.IntN(4) {
+				r := newRun("w", models.VSEPP, "LMH1", uint64(7+seed), Point{1, 12}, Point{2, 14})
+				r.Label, r.Config.Loss.Margin, r.Config.Loss.WarmupEpochs = "", 0.1+float64(l)/100, 1+l%2
+				runs = append(runs, r)
+			}
+		}
+		d := Collect(runs)[0]
+		f := d.Curves(nil)[0]
+		looks, curves := map[string]bool{}, 0
+		for _, s := range f.Series {
+			looks[fmt.Sprint(chart.Dashes(s.Color), s.Marker)], curves = true, curves+1
+			if s.Style != chart.Marked || len(f.Markers) > 0 && f.Markers[s.Marker] == "" {
+				t.Errorf("%+v", s)
+			}
+		}
+		if len(looks) != curves {
+			t.Errorf("%d curves have %d looks", curves, len(looks))
+		}
+		at := map[float64]int{}
+		for _, m := range f.Marks {
+			if at[m.X]++; at[m.X] > 1 || !strings.HasSuffix(m.Name, "warm-up ends") {
+				t.Errorf("marks %+v", f.Marks)
+			}
+		}
+		if text := numbers(f).CSV(); strings.Contains(text, "seed 7") != (len(f.Markers) > 0) {
+			t.Errorf("seeds in the numbers:\n%s", text)
+		}
 	}
 }

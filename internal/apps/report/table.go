@@ -151,7 +151,7 @@ func (t *Table) addHolm() {
 		}
 	}
 	t.Notes = append(t.Notes, "p, Holm: corrected for all tests of the column, so that the chance of any false alarm "+
-		"among them is at most the level. Intervals are each for itself.")
+		"among them is at most the level. Intervals are not corrected for multiple comparisons.")
 }
 
 // dropColumn removes a column.

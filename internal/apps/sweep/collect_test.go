@@ -112,7 +112,8 @@ func TestTies(t *testing.T) {
 		"is the first of them:\n#   train.batch=32\n#   train.batch=64\n# train.batch had no effect.\n")
 	has(files, "results.csv", "2.8284271247461903,1\n")
 	has(files, "results.json", `"rank": 1`, `"axes_without_effect": [`)
-	has(files, "parallel.svg", "train.batch (no effect)", "3 points, the thickest lines are the best 3,", "which are equal")
+	has(files, "parallel.svg", "train.batch (no effect)", "3 points, the thickest lines are the best 3,",
+		"which are equal")
 	has(files, "importance.svg", "train.batch (no effect)")
 	c, files = show(10, 14, 14, 10, 9, 9)
 	if !slices.Equal(ranks(c), []int{1, 1, 3}) || len(c.NoEffect) != 0 {

@@ -195,7 +195,8 @@ func (c *Collection) bars() *chart.Drawing {
 		names, shares = append(names, c.named(x.Axis)), append(shares, x.Share)
 	}
 	first := c.Importance[0]
-	title := fmt.Sprintf("Main effects on %s,\n%d points after %s", metricTitles[c.Metric], first.Points, epochs(first.Epochs))
+	title := fmt.Sprintf("Main effects on %s,\n%d points after %s", metricTitles[c.Metric], first.Points,
+		epochs(first.Epochs))
 	if c.Overlap > 0 {
 		title += fmt.Sprintf(";\nthey overlap (sum %.2f)", c.Overlap)
 	}

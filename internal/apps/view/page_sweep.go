@@ -269,8 +269,8 @@ func (r *runRow) Standing() string {
 	return string(r.State)
 }
 
-// drawing is a figure that 'vsetrain sweep collect' wrote into the folder of a sweep, and what it shows for those who do
-// not see it; the figure has a title of its own.
+// drawing is a figure that 'vsetrain sweep collect' wrote into the folder of a sweep, with a title of its own, and what
+// it shows, for those who do not see it.
 type drawing struct{ Name, Text string }
 
 // figures are those that collect writes.

@@ -79,7 +79,8 @@ func TestComparePage(t *testing.T) {
 	if s.has("/compare?r=flat&r=fast", "base collapsed"); strings.Contains(s.get("/compare?r=flat&r=fast"), "passes") {
 		t.Error("something passes the best of a run that collapsed")
 	}
-	text := s.has("/compare?r=slow&r=fast", "2.0</td><td class=\"num\">\u22122.0 <span class=\"note wide\">(\u221250.0 %)",
+	text := s.has("/compare?r=slow&r=fast",
+		"2.0</td><td class=\"num\">\u22122.0 <span class=\"note wide\">(\u221250.0 %)",
 		"<code>optim.lr</code></th><td><code>0.0002</code></td><td><code>0.01</code>",
 		"fast: passes the best of slow", "slow: best")
 	if strings.Contains(text, "different data") {
@@ -120,7 +121,8 @@ func TestRunPlots(t *testing.T) {
 	found := map[string]string{}
 	for _, p := range runPlots(r, 2.5) {
 		found[p.ID] = p.Description()
-		if want := map[string]float64{"m_recall": 2.5}[p.ID]; p.Guess != want || want > 0 && p.Up.At(want) > plotBottom {
+		want := map[string]float64{"m_recall": 2.5}[p.ID]
+		if p.Guess != want || want > 0 && p.Up.At(want) > plotBottom {
 			t.Errorf("%s: guessing gives %g, at %g", p.ID, p.Guess, p.Up.At(p.Guess))
 		}
 	}

@@ -77,7 +77,9 @@ func newPlot(p plot) *plot {
 	}
 	p.Across = chart.Positions(first, end)
 	p.Across.From, p.Across.To = plotLeft, plotRight
-	p.Marks = slices.DeleteFunc(slices.Clone(p.Marks), func(m mark) bool { return m.X < p.Across.Lo || m.X > p.Across.Hi })
+	p.Marks = slices.DeleteFunc(slices.Clone(p.Marks), func(m mark) bool {
+		return m.X < p.Across.Lo || m.X > p.Across.Hi
+	})
 	places := map[float64]float64{}
 	for i := range p.Marks {
 		m := &p.Marks[i]

@@ -114,7 +114,8 @@ func TestComparePlots(t *testing.T) {
 		c.Loss.Name, c.Loss.WarmupEpochs = loss, 1
 		r := &Run{Name: fmt.Sprint("r", i), Config: c}
 		for k := range 4 {
-			r.Steps = append(r.Steps, records.StepRecord{Epoch: float64(k), LearningRate: 0.5, Loss: float64(1 + i + k)})
+			r.Steps = append(r.Steps, records.StepRecord{Epoch: float64(k), LearningRate: 0.5,
+				Loss: float64(1 + i + k)})
 			r.Validations = append(r.Validations, records.ValidationRecord{Epoch: float64(k),
 				Measured: records.Measured{MRecall: float64(10*i + k)}})
 		}

@@ -62,7 +62,8 @@ func TestSettingGroups(t *testing.T) {
 	}
 	for key, group := range map[string]string{"model.network": "settings", "data.dir": "settings",
 		"model.sgraf.steps": "settings-default", "loss.lseh.lambda": "settings-default",
-		"model.vsrn.mode": "settings-other", "model.bert.dir": "settings-other", "loss.luwm.positive": "settings-other"} {
+		"model.vsrn.mode": "settings-other", "model.bert.dir": "settings-other",
+		"loss.luwm.positive": "settings-other"} {
 		if in[key] != group {
 			t.Errorf("%s is in %q, want %q", key, in[key], group)
 		}

@@ -16,8 +16,8 @@ const logFrom = 50
 // class is colour i; the palette begins again behind its last colour.
 func class(i int) string { return strings.TrimPrefix(chart.Variable(i), "--") }
 
-// look is the style of curve i of several: a colour and dashes, by which curves are told apart without colours, and seen
-// where they lie on each other.
+// look is the style of curve i of several: a colour and dashes, by which curves are told apart without colours, and
+// seen where they lie on each other.
 func look(i int) string { return class(i) + " " + chart.DashClass(i) }
 
 // steps and validations take one value of every record.
