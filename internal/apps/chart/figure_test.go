@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -166,6 +167,36 @@ func withLetters(t *testing.T, subset []byte, f *face) []byte {
 	return append(out, body...)
 }
 
+// Subsets for letters that are drawn at random have the outlines and widths of the whole font, and are a small part of it.
+func TestSubsets(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, f := range faces {
+		for range 40 {
+			var glyphs []int
+			for len(glyphs) < 20 {
+				if g := f.glyph(rune(' ' + random.IntN(0x2300))); g != 0 {
+					glyphs = append(glyphs, g)
+				}
+			}
+			file := f.subset(glyphs)
+			font := try.Get(sfnt.Parse(withLetters(t, file, f)))(t)
+			if len(file) > len(f.file)/3 {
+				t.Errorf("%s: a subset of %d letters has %d bytes", f.name, len(glyphs), len(file))
+			}
+			for _, g := range glyphs {
+				want, err := f.parsed.LoadGlyph(nil, sfnt.GlyphIndex(g), fixed.I(f.units), nil)
+				got, err2 := font.LoadGlyph(nil, sfnt.GlyphIndex(g), fixed.I(f.units), nil)
+				if err != nil || err2 != nil || !slices.Equal(want, got) {
+					t.Fatalf("%s: glyph %d has %d parts, want %d; %v, %v", f.name, g, len(got), len(want), err, err2)
+				}
+				if part := (&face{file: file, parsed: font, units: f.units}); part.advance(g) != f.advance(g) {
+					t.Errorf("%s: glyph %d is %d wide, want %d", f.name, g, part.advance(g), f.advance(g))
+				}
+			}
+		}
+	}
+}
+
 // Letters have the widths of their font; one that it lacks counts as a digit.
 func TestWidths(t *testing.T) {
 	for text, want := range map[string]float64{"00": 1.112, "W": 0.944, "α0": 0.556 + 0.578, "\u4e2d": 0.556} {
@@ -257,6 +288,49 @@ func TestMarks(t *testing.T) {
 	}
 	if strings.Count(svg, ">a passes<") != 1 || strings.Count(svg, ">b passes<") != 1 || len(places) != 3 {
 		t.Errorf("%d places: %s", len(places), svg)
+	}
+}
+
+// No two names of columns lie on each other, however long they are, nor on the edge, below ten columns of names that are
+// drawn at random.
+func TestNamesOfColumns(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		columns := []Column{{Name: "M-Recall"}}
+		for range 1 + random.IntN(9) {
+			columns = append(columns, Column{Name: strings.Repeat("model.", 1+random.IntN(5)) + "x (no effect)"})
+		}
+		d := Parallel("", columns, nil)
+		ends := map[string]float64{} // of the names in a row
+		for _, m := range anyText.FindAllStringSubmatch(string(d.SVG()), -1) {
+			x, width := try.Get(strconv.ParseFloat(m[1], 64))(t), try.Get(strconv.ParseFloat(m[4], 64))(t)
+			if x-width/2 < ends[m[2]] || x+width/2 > d.width {
+				t.Errorf("%q stands at %g to %g of %g, behind one that ends at %g", m[8], x-width/2, x+width/2, d.width,
+					ends[m[2]])
+			}
+			ends[m[2]] = x + width/2
+		}
+	}
+}
+
+// Letters that the fonts lack, also those beyond 16 bits, are question marks; a minus is one.
+func TestLettersOfPDF(t *testing.T) {
+	d := New(200, 100, "Mass \U00010308 \u4e2d")
+	d.Text(Point{20, 50}, Start, "\u2212\u03b1\u03c9\u0416\u20ac", Plain, Black)
+	b := d.PDF()
+	letters := ""
+	for _, part := range bytes.Split(b, []byte("stream\n")) {
+		if z, err := zlib.NewReader(bytes.NewReader(part)); err == nil {
+			text, _ := io.ReadAll(z)
+			if bytes.Contains(text, []byte("begincmap")) {
+				letters += string(text)
+			}
+		}
+	}
+	for _, want := range []string{"<003f>", "<2212>", "<03b1>", "<03c9>", "<0416>", "<20ac>"} {
+		if !strings.Contains(letters, "> "+want+"\n") {
+			t.Errorf("%s is no letter of the file: %s", want, letters)
+		}
 	}
 }
 

@@ -98,29 +98,12 @@ func (f *face) outline(glyph int) []byte {
 	return f.table("glyf")[at(glyph):at(glyph+1)]
 }
 
-// components returns the glyphs that a glyph is composed of.
-func components(outline []byte) (parts []int) {
-	if len(outline) == 0 || int16(binary.BigEndian.Uint16(outline)) >= 0 {
-		return nil
-	}
-	const words, scale, more, scales, matrix = 1, 1 << 3, 1 << 5, 1 << 6, 1 << 7
-	for at, flags := 10, more; flags&more != 0; {
-		flags = int(binary.BigEndian.Uint16(outline[at:]))
-		parts = append(parts, int(binary.BigEndian.Uint16(outline[at+2:])))
-		at += 6 + 2*b2i(flags&words != 0) + 2*b2i(flags&scale != 0) + 4*b2i(flags&scales != 0) +
-			8*b2i(flags&matrix != 0)
-	}
-	return parts
-}
-
-// subset returns the font with the outlines of some glyphs and those that they are composed of. All keep their numbers.
+// subset returns the font with the outlines of some glyphs, which keep their numbers. No glyph of the Go fonts is
+// composed of others.
 func (f *face) subset(glyphs []int) []byte {
-	kept := map[int]bool{}
-	for todo := append([]int{0}, glyphs...); len(todo) > 0; todo = todo[1:] {
-		if g := todo[0]; !kept[g] {
-			kept[g] = true
-			todo = append(todo, components(f.outline(g))...)
-		}
+	kept := map[int]bool{0: true}
+	for _, g := range glyphs {
+		kept[g] = true
 	}
 	n := f.parsed.NumGlyphs()
 	var glyf, loca []byte

@@ -21,11 +21,17 @@ type Track struct {
 }
 
 // Parallel draws parallel coordinates (Inselberg 1985): a column for each setting and the result, a line for each
-// point, the best in front and in the strongest colour.
+// point, the best in front and in the strongest colour. Names that are wider than a column stand in two rows by turns.
 func Parallel(title string, columns []Column, tracks []Track) *Drawing {
 	d := New(float64(max(14, 4*len(columns)))*centimetre, 11*centimetre, title)
-	y := Axis{Hi: 1, From: d.height - 30, To: d.top + 6}
 	x := Axis{Lo: -0.3, Hi: float64(len(columns)) - 0.3, From: edge, To: d.width - edge}
+	rows := 1
+	for i := 1; i < len(columns); i++ {
+		if Plain.Width(columns[i-1].Name)+Plain.Width(columns[i].Name)+12 > 2*(x.At(1)-x.At(0)) {
+			rows = 2
+		}
+	}
+	y := Axis{Hi: 1, From: d.height - 18 - 12*float64(rows), To: d.top + 6}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, t := range tracks {
 		lo, hi = min(lo, t.Value), max(hi, t.Value)
@@ -56,7 +62,9 @@ func Parallel(title string, columns []Column, tracks []Track) *Drawing {
 	for i, c := range columns {
 		at := x.At(float64(i))
 		d.Line(Soft, 1, []Point{{at, y.From}, {at, y.To}})
-		d.Text(Point{at, y.From + 22}, Middle, c.Name, Plain, Black)
+		half := Plain.Width(c.Name) / 2
+		d.Text(Point{min(max(at, edge+half), d.width-edge-half), y.From + 22 + 12*float64(i%rows)}, Middle, c.Name,
+			Plain, Black)
 		for k, label := range c.Labels {
 			d.boxed(Point{at, y.At(c.At[k])}, label)
 		}
