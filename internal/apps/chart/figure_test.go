@@ -167,7 +167,8 @@ func withLetters(t *testing.T, subset []byte, f *face) []byte {
 	return append(out, body...)
 }
 
-// Subsets for letters that are drawn at random have the outlines and widths of the whole font, and are a small part of it.
+// Subsets for letters that are drawn at random have the outlines and widths of the whole font, and are a small part of
+// it.
 func TestSubsets(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, f := range faces {
@@ -279,8 +280,8 @@ func TestMarks(t *testing.T) {
 		{Name: "a passes", X: 5, Color: 0}, {Name: "outside", X: 50, Color: 2}}
 	svg := string(f.Draw().SVG())
 	places := map[string]bool{}
-	for _, m := range regexp.MustCompile(`points="(\S+),\d{3}\S* (\S+),\d\d(\.\d+)?" stroke="\S+" stroke-width="1.2"`).
-		FindAllStringSubmatch(svg, -1) {
+	vertical := regexp.MustCompile(`points="(\S+),\d{3}\S* (\S+),\d\d(\.\d+)?" stroke="\S+" stroke-width="1.2"`)
+	for _, m := range vertical.FindAllStringSubmatch(svg, -1) {
 		if m[1] != m[2] || places[m[1]] {
 			t.Errorf("a vertical line from %s to %s", m[1], m[2])
 		}
@@ -291,8 +292,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// No two names of columns lie on each other, however long they are, nor on the edge, below ten columns of names that are
-// drawn at random.
+// No two names of columns lie on each other, however long they are, nor on the edge, below up to ten columns of names
+// that are drawn at random.
 func TestNamesOfColumns(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
