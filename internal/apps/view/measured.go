@@ -52,22 +52,23 @@ func (s *measures) guess(run *Run) float64 {
 		return 0
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g, known := s.guesses[run.Config]; known {
+	g, known := s.guesses[run.Config]
+	s.mu.Unlock()
+	if known {
 		return g
 	}
-	s.guesses[run.Config] = 0
 	c := *run.Config
-	if err := inputs.LocateRun(run.Dir, &c); err != nil {
-		return 0
+	if err := inputs.LocateRun(run.Dir, &c); err == nil {
+		// who opens the network is told of a data set that cannot be read
+		if dev, err := inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{}); err == nil {
+			g = eval.Chance(dev.Groups()).MRecall
+			dev.Close()
+		}
 	}
-	dev, err := inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{})
-	if err != nil {
-		return 0 // who opens the network is told
-	}
-	defer dev.Close()
-	s.guesses[run.Config] = eval.Chance(dev.Groups()).MRecall
-	return s.guesses[run.Config]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.guesses[run.Config] = g
+	return g
 }
 
 // read returns the measurement of a run directory, with the stamp of its file.
