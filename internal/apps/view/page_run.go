@@ -287,18 +287,22 @@ func nameAlike(runs []compared) {
 	}
 }
 
-// differencesOf lists the settings in which runs differ.
+// differencesOf lists the settings in which runs differ. A run whose configuration cannot be read has none.
 func differencesOf(runs []*Run) []difference {
 	var configs []*config.Config
 	for _, run := range runs {
-		if run.Config == nil {
-			return nil
+		if run.Config != nil {
+			configs = append(configs, run.Config)
 		}
-		configs = append(configs, run.Config)
 	}
 	keys, values := config.Differing(configs)
 	var out []difference
 	for i, k := range keys {
+		for at, run := range runs {
+			if run.Config == nil {
+				values[i] = slices.Insert(values[i], at, "")
+			}
+		}
 		out = append(out, difference{k, values[i]})
 	}
 	return out

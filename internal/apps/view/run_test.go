@@ -1,9 +1,12 @@
 package view
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +77,34 @@ func TestSettingGroups(t *testing.T) {
 	}
 	s := open(t, Options{Dir: runs})
 	s.has("/run?id=one", "of other networks and losses, which this run does not read", "<dt>Seed</dt><dd>7</dd>")
+}
+
+// Settings that differ stand below their runs, also beside runs whose configuration cannot be read.
+func TestDifferencesBesideUnreadable(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 6))
+	for range 100 {
+		var runs []*Run
+		var want []string
+		rates := map[string]bool{}
+		for range 2 + random.IntN(4) {
+			r := &Run{}
+			text := ""
+			if random.IntN(3) > 0 {
+				r.Config = tiny()
+				r.Config.Optim.LR = []float64{0.5, 0.25}[random.IntN(2)]
+				text = fmt.Sprint(r.Config.Optim.LR)
+				rates[text] = true
+			}
+			runs, want = append(runs, r), append(want, text)
+		}
+		got := differencesOf(runs)
+		if len(rates) < 2 && len(got) == 0 {
+			continue
+		}
+		if len(got) != 1 || got[0].Key != "optim.lr" || !slices.Equal(got[0].Values, want) {
+			t.Fatalf("%+v, want %q", got, want)
+		}
+	}
 }
 
 // Warm-ups that are over have a line where they end.
