@@ -177,10 +177,14 @@ func (f *Figure) Draw() *Drawing {
 		if m.X < x.Lo || m.X > x.Hi {
 			continue
 		}
-		at := x.At(m.X) + places[m.X]
-		places[m.X] += 1 + Plain.Width(letters[m.Name])
+		letter, side, align := letters[m.Name], 1.0, Start
+		if x.At(m.X) > x.To-20 {
+			side, align = -1, End
+		}
+		at := x.At(m.X) + side*places[m.X]
+		places[m.X] += 1 + Plain.Width(letter)
 		d.Line(Colour(m.Color), 1.2, []Point{{at, y.From}, {at, y.To}}, vertical...)
-		d.Text(Point{at + 1.5, y.To + 8}, Start, letters[m.Name], Plain, Soft)
+		d.Text(Point{at + side*1.5, y.To + 8}, align, letter, Plain, Soft)
 	}
 	if f.Legend == TopLeft {
 		at.X = x.From + 6

@@ -83,7 +83,11 @@ func newPlot(p plot) *plot {
 	places := map[float64]float64{}
 	for i := range p.Marks {
 		m := &p.Marks[i]
-		m.At = chart.Coordinate(p.Across.At(m.X) + places[m.X])
+		at, side := p.Across.At(m.X), 1.0
+		if at > plotRight-20 {
+			side = -1
+		}
+		m.At = chart.Coordinate(at + side*places[m.X])
 		places[m.X] += 3
 	}
 	p.Up = chart.Values(lo, hi, p.Zero, p.Log)
