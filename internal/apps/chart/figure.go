@@ -136,6 +136,14 @@ func (f *Figure) legend(shown []Series, x Axis) (entries []legendEntry, letters 
 	return entries, letters
 }
 
+// inward is 1 for a place that has room at its right, -1 for one at the end of the axis.
+func inward(place float64, x Axis) float64 {
+	if x.At(place) > x.To-20 {
+		return -1
+	}
+	return 1
+}
+
 // vertical is how vertical lines are broken, which no series is.
 var vertical = []int{1, 3}
 
@@ -172,19 +180,26 @@ func (f *Figure) Draw() *Drawing {
 	for _, s := range shown {
 		d.series(s, Trace(s.X, s.Y, x, y))
 	}
-	places := map[float64]float64{} // vertical lines of one place stand side by side
+	there := map[float64]string{} // letters of the vertical lines of one place, which stand side by side
+	var places []float64
 	for _, m := range f.Marks {
 		if m.X < x.Lo || m.X > x.Hi {
 			continue
 		}
-		letter, side, align := letters[m.Name], 1.0, Start
-		if x.At(m.X) > x.To-20 {
-			side, align = -1, End
+		if !slices.Contains(places, m.X) {
+			places = append(places, m.X)
 		}
-		at := x.At(m.X) + side*places[m.X]
-		places[m.X] += 1 + Plain.Width(letter)
+		at := x.At(m.X) + 2.5*inward(m.X, x)*float64(len(there[m.X]))
+		there[m.X] += letters[m.Name]
 		d.Line(Colour(m.Color), 1.2, []Point{{at, y.From}, {at, y.To}}, vertical...)
-		d.Text(Point{at + side*1.5, y.To + 8}, align, letter, Plain, Soft)
+	}
+	for _, place := range places {
+		side, align := inward(place, x), Start
+		if side < 0 {
+			align = End
+		}
+		at := x.At(place) + side*(2.5*float64(len(there[place]))-1)
+		d.Text(Point{at, y.To + 8}, align, there[place], Plain, Soft)
 	}
 	if f.Legend == TopLeft {
 		at.X = x.From + 6
