@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Power failures, faults, kills, damages, flipped bits, sweeps on bad machines, load, and hostile files and answers, drawn
-# by SEED for TIME, through the readers of the program: runs the tests that draw them for longer than `make test` does,
-# and rewrites their tables of docs/reliability.md; with PAGE= empty it only prints them. Run it as `make campaign TIME=1h
-# SEED=1`. TIME is a number with s, m or h, and KINDS chooses some of the tables. Power failures, faults and sweeps are
-# tried by PROCESSES at a time, one for each processor where it is not given. Sweeps are faster where TMPDIR is in memory.
+# Power failures, faults, kills, damages, flipped bits, sweeps on bad machines, load, waits, and hostile files and answers,
+# drawn by SEED for TIME, through the readers of the program: runs the tests that draw them for longer than `make test`
+# does, and rewrites their tables of docs/reliability.md; with PAGE= empty it only prints them. Run it as `make campaign
+# TIME=1h SEED=1`. TIME is a number with s, m or h, and KINDS chooses some of the tables. Power failures, faults and
+# sweeps are tried by PROCESSES at a time, one for each processor where it is not given. Sweeps are faster where TMPDIR
+# is in memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 time=${TIME:-2m} seed=${SEED:-1} page=${PAGE-docs/reliability.md} processes=${PROCESSES:-$(nproc)}
-kinds=${KINDS:-disturbed kills damages flips sweeps load hostile}
-declare -A shares=([disturbed]=55 [kills]=7 [damages]=5 [flips]=5 [sweeps]=15 [load]=3 [hostile]=10)
+kinds=${KINDS:-disturbed kills damages flips sweeps load waits hostile}
+declare -A shares=([disturbed]=55 [kills]=7 [damages]=5 [flips]=5 [sweeps]=15 [load]=3 [waits]=3 [hostile]=10)
 case $time in
 *h) seconds=$((${time%h} * 3600)) ;;
 *m) seconds=$((${time%m} * 60)) ;;
@@ -63,7 +64,8 @@ kills() {
 }
 
 damages() {
-  part internal/run/verify 1 -test.run '^TestDamages$' -damage-time "$(of damages)s" -damage-seed "$seed"
+  part internal/run/verify 1 -test.run '^(TestDamages|TestSetsOfParts)$' -damage-time "$(of damages 50)s" \
+    -damage-seed "$seed"
 }
 
 flips() {
@@ -77,6 +79,11 @@ sweeps() { # what is simulated takes turns; each process begins 100,000 seeds be
 
 load() {
   part internal/apps/serve 1 -test.run '^(TestOverload|TestServedUnderLoad)$' -load-time "$(of load)s"
+}
+
+waits() { # of work under a lock, and of ranks for a processor; the second wants a machine that is idle
+  part data 1 -test.run '^TestWorkOfRemovals$' -work-rounds $(($(of waits) / 10 + 1))
+  part cmd/vsetrain 1 -test.run '^TestBesideNeighbours$' -neighbours $(($(of waits) / 20 + 1))
 }
 
 # go test says FAIL where -fuzztime ends while a worker starts or answers (golang/go 75804), and has found nothing then.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math"
 	"net"
@@ -87,6 +88,56 @@ func TestProcs(t *testing.T) {
 			t.Errorf("the loss of line %d is %v, with one process %v", i, got[i], want)
 		}
 	}
+}
+
+var neighbours = flag.Int("neighbours", 0, "how often TestBesideNeighbours trains on an idle machine; 0 skips it")
+
+// A step of two ranks takes at most 2.5 times as long beside two programs that compute.
+func TestBesideNeighbours(t *testing.T) {
+	if *neighbours == 0 {
+		t.Skip("times are measured with -neighbours N, on an idle machine")
+	}
+	dir := ranksWorld(t)
+	mustRun(t, dir, "data", "synth", "larger", "--train", "200", "--dev", "12", "--test", "0", "--regions", "12", "--dim",
+		"256")
+	step := func() float64 {
+		t.Helper()
+		try.Do(t, os.RemoveAll(filepath.Join(dir, "r")))
+		mustRun(t, dir, "train", "--config", "c.yaml", "--run", "r", "--procs", "2", "--set", "data.dir=larger", "--set",
+			"model.embed_dim=1024", "--set", "train.batch=64", "--set", "train.max_steps=30", "--set", "train.val_step=0")
+		var all []float64
+		for _, line := range runtest.Metrics(t, filepath.Join(dir, "r")) {
+			var l struct {
+				Step   int64
+				StepMS float64 `json:"step_ms"`
+			}
+			if try.Do(t, json.Unmarshal([]byte(line), &l)); l.Step > 5 && l.StepMS > 0 {
+				all = append(all, l.StepMS)
+			}
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	failed := 0
+	for range *neighbours {
+		alone := step()
+		var loops []*exec.Cmd
+		for range 2 {
+			c := exec.Command("sh", "-c", "while :; do :; done")
+			try.Do(t, c.Start())
+			loops = append(loops, c)
+		}
+		beside := step()
+		for _, c := range loops {
+			c.Process.Kill()
+			c.Wait()
+		}
+		if t.Logf("%.1f ms alone, %.1f ms beside two loops", alone, beside); beside > 2.5*alone {
+			failed++
+			t.Errorf("a step takes %.1f times as long", beside/alone)
+		}
+	}
+	t.Logf("campaign: two ranks beside two busy programs: %d found, %[1]d tried, %d failed", *neighbours, failed)
 }
 
 // nearWhole fails where the losses of a run are not those of one process, but for rounding.

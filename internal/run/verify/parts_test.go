@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/tfevents"
@@ -52,7 +53,8 @@ func TestSetsOfParts(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(*damageSeed, 3))
 	named := map[string]int{}
-	for n := 0; n < 300; n++ {
+	tried, failed, until := 0, 0, time.Now().Add(*damageTime)
+	for n := 0; n < 300 || time.Now().Before(until); n++ {
 		name := files[r.IntN(len(files))]
 		path := filepath.Join(run, name)
 		before := try.Get(os.ReadFile(path))(t)
@@ -89,11 +91,13 @@ func TestSetsOfParts(t *testing.T) {
 		isNamed := slices.ContainsFunc(found.Damaged, func(d Damage) bool {
 			return d.Path == path || filepath.Base(name) == runfs.LastName
 		})
-		if isNamed != (why == "") {
+		if tried++; isNamed != (why == "") {
+			failed++
 			t.Errorf("%s %s: named %v, %+v", name, how, isNamed, found)
 		}
 		named[name]++
 	}
+	t.Logf("campaign: parts of a run taken away or swapped: %d found, %[1]d tried, %d failed", tried, failed)
 	if len(named) < len(files)-1 {
 		t.Errorf("drawn were %v of %q", named, files)
 	}

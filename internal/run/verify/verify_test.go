@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	damageTime = flag.Duration("damage-time", 0, "how long TestDamages draws damages; 0 draws 200")
+	damageTime = flag.Duration("damage-time", 0, "how long TestDamages and TestSetsOfParts draw; 0 draws a few hundred")
 	damageSeed = flag.Uint64("damage-seed", 1, "seed of the damages")
 )
 
