@@ -241,7 +241,7 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	for _, q := range []string{"i=../secret.png", "i=..%2fsecret", "i=%2e%2e%2fsecret.png", "i=-1", "i=99999", "i=",
-		"id=../secret", "i=0x1", "i=0&split=../x", "i=0&r=../one"} {
+		"id=../secret", "i=01", "i=1.5", "i=0&split=../x", "i=0&r=../one"} {
 		v := try.Get(url.ParseQuery("r=one&ck=best&split=test"))(t)
 		more, _ := url.ParseQuery(q)
 		for name := range more {
