@@ -98,13 +98,14 @@ func TestBesideNeighbours(t *testing.T) {
 		t.Skip("times are measured with -neighbours N, on an idle machine")
 	}
 	dir := ranksWorld(t)
-	mustRun(t, dir, "data", "synth", "larger", "--train", "200", "--dev", "12", "--test", "0", "--regions", "12", "--dim",
-		"256")
+	mustRun(t, dir, "data", "synth", "larger", "--train", "200", "--dev", "12", "--test", "0", "--regions", "12",
+		"--dim", "256")
 	step := func() float64 {
 		t.Helper()
 		try.Do(t, os.RemoveAll(filepath.Join(dir, "r")))
-		mustRun(t, dir, "train", "--config", "c.yaml", "--run", "r", "--procs", "2", "--set", "data.dir=larger", "--set",
-			"model.embed_dim=1024", "--set", "train.batch=64", "--set", "train.max_steps=30", "--set", "train.val_step=0")
+		mustRun(t, dir, "train", "--config", "c.yaml", "--run", "r", "--procs", "2", "--set", "data.dir=larger",
+			"--set", "model.embed_dim=1024", "--set", "train.batch=64", "--set", "train.max_steps=30",
+			"--set", "train.val_step=0")
 		var all []float64
 		metrics := try.Get(os.ReadFile(filepath.Join(dir, "r", "metrics.jsonl")))(t)
 		for line := range bytes.Lines(metrics) {
