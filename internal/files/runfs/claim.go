@@ -41,9 +41,8 @@ func Unclaimed(dir, first string, names ...string) error {
 			own = begun || err == nil && len(entries) == 0
 		}
 		if !own {
-			return &atomicfile.Error{Op: "write", Path: path, Err: errors.New("it is there already, and of no run: a " +
-				"new " +
-				"run would write over it"), Remedy: "choose another directory with --run DIR, or move it away"}
+			return &atomicfile.Error{Op: "write", Path: path, Err: errors.New("it is there already, and of no run: " +
+				"a new run would write over it"), Remedy: "choose another directory with --run DIR, or move it away"}
 		}
 	}
 	return nil

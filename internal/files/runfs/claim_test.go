@@ -36,15 +36,21 @@ func TestUnclaimed(t *testing.T) {
 		{"its lock, and a link", map[string]string{lockName: "", MetricsName: "->"}, MetricsName},
 		{"a run", map[string]string{ConfigName: "seed: 7\n", MetricsName: "->", "data.json": "x"}, ""},
 	} {
-		dir := t.TempDir()
+		dir, shown := t.TempDir(), true
 		for name, text := range c.files {
 			path := filepath.Join(dir, name)
 			try.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
 			if text == "->" {
 				try.Do(t, os.Symlink(precious, path))
+				st, err := os.Lstat(path)
+				shown = err == nil && st.Mode()&os.ModeSymlink != 0
 			} else {
 				try.Do(t, os.WriteFile(path, []byte(text), 0o666))
 			}
+		}
+		if !shown { // Wine shows no links
+			t.Logf("%s: left out, links are not shown here", c.name)
+			continue
 		}
 		err := Unclaimed(dir, "data.json", MetricsName, EnvName)
 		if c.taken == "" && err != nil || c.taken != "" &&
