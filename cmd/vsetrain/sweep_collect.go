@@ -53,8 +53,9 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 		return fmt.Errorf("%s: no trial of the sweep has a result yet (%d failed); start it with vsetrain sweep run "+
 			"--config %s", store.Dir, c.Failed, o.File)
 	}
-	out := cmp.Or(o.Out, filepath.Join(store.Dir, "collect"))
-	files, err := c.Write(plan.Def, out, o.Out == "")
+	out := o.Out
+	out = cmp.Or(out, filepath.Join(store.Dir, "collect"))
+	files, err := c.Write(plan.Def, out)
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,6 @@ func newFolder(dir string, force bool, names []string) (folder, error) {
 		}
 	}
 	f, err := integrity.NewFolder(dir)
-	if err == nil {
-		f.Replace = force
-	}
 	return folder{f}, err
 }
 
