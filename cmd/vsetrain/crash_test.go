@@ -195,22 +195,37 @@ func crashWorld(dir string) error {
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, "gallery/test_ids.txt"), ids, 0o666))
 }
 
+// crashJobsWorld makes the world of the commands, and an empty folder in it that is the working directory.
+func crashJobsWorld(t *testing.T) (world, dir string) {
+	t.Helper()
+	for _, library := range noGPU {
+		name, file, _ := strings.Cut(library, "=")
+		t.Setenv(name, file)
+	}
+	world = try.MemoryDir(t)
+	dir = filepath.Join(world, "job")
+	try.Do(t, os.Mkdir(dir, 0o777))
+	try.Do(t, os.CopyFS(filepath.Join(world, "bert"), os.DirFS("../../testdata/torch/vseinf-bert/bert")))
+	t.Chdir(dir)
+	try.Do(t, crashWorld(world))
+	return world, dir
+}
+
+// begin copies what a job changes of the world, and does what comes first.
+func (j *crashJob) begin(t *testing.T) {
+	for _, name := range strings.Fields(j.copies) {
+		try.Do(t, os.CopyFS(name, os.DirFS(filepath.Join("..", name))))
+	}
+	try.Do(t, mustInProcess(j.before))
+}
+
 // TestDisturbedCommands disturbs every command that writes. The next command finds what was there before or arrives at
 // what the undisturbed command left, and verify finds no damage.
 func TestDisturbedCommands(t *testing.T) {
 	// Commands are short, and what they share is large; but cobra keeps the flags of each for ever.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 << 30))
-	for _, library := range noGPU {
-		name, file, _ := strings.Cut(library, "=")
-		t.Setenv(name, file)
-	}
-	world := try.MemoryDir(t)
-	dir := filepath.Join(world, "job")
-	try.Do(t, os.Mkdir(dir, 0o777))
-	try.Do(t, os.CopyFS(filepath.Join(world, "bert"), os.DirFS("../../testdata/torch/vseinf-bert/bert")))
-	t.Chdir(dir)
-	try.Do(t, crashWorld(world))
+	world, dir := crashJobsWorld(t)
 	shared := listing(t, world)
 	for i := range crashJobs {
 		j := &crashJobs[i]
@@ -243,10 +258,7 @@ func listing(t *testing.T, world string) string {
 
 // program is the command as it is disturbed in the working directory.
 func (j *crashJob) program(t *testing.T, dir string) *crash.Program {
-	for _, name := range strings.Fields(j.copies) {
-		try.Do(t, os.CopyFS(name, os.DirFS(filepath.Join("..", name))))
-	}
-	try.Do(t, mustInProcess(j.before))
+	j.begin(t)
 	again := cmp.Or(j.again, j.command)
 	wanted := map[string]*runtest.Outcome{} // of the runs, undisturbed
 	run := func(command string) error {

@@ -5,9 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"vsetrain/internal/files/crash"
@@ -30,16 +28,7 @@ var notVerified = map[string]string{
 // TestWhatCommandsWriteIsVerified damages every file that a command writes, as the disk has it when the command is
 // done: verify names it, or the file is of those that it is known not to read.
 func TestWhatCommandsWriteIsVerified(t *testing.T) {
-	for _, library := range noGPU {
-		name, file, _ := strings.Cut(library, "=")
-		t.Setenv(name, file)
-	}
-	world := try.MemoryDir(t)
-	dir := filepath.Join(world, "job")
-	try.Do(t, os.Mkdir(dir, 0o777))
-	try.Do(t, os.CopyFS(filepath.Join(world, "bert"), os.DirFS("../../testdata/torch/vseinf-bert/bert")))
-	t.Chdir(dir)
-	try.Do(t, crashWorld(world))
+	_, dir := crashJobsWorld(t)
 	r := rand.New(rand.NewPCG(1, 4))
 	used := map[string]bool{}
 	for i := range crashJobs {
@@ -49,10 +38,8 @@ func TestWhatCommandsWriteIsVerified(t *testing.T) {
 		}
 		try.Do(t, crash.State{}.Write(dir))
 		t.Chdir(dir)
-		for _, name := range strings.Fields(j.copies) {
-			try.Do(t, os.CopyFS(name, os.DirFS(filepath.Join("..", name))))
-		}
-		try.Do(t, mustInProcess(j.before+";"+j.command))
+		j.begin(t)
+		try.Do(t, mustInProcess(j.command))
 		try.Do(t, fs.WalkDir(os.DirFS("."), ".", func(file string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err

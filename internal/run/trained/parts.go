@@ -231,22 +231,19 @@ func saved(dir string) bool {
 	return err != nil || validations != 1 || !ends
 }
 
-// otherSettings lists the settings of a run that its configuration has other values of.
+// otherSettings lists the settings of a run that its configuration has other values of: of the network alone where the
+// last checkpoint is of an earlier version.
 func (r *run) otherSettings() string {
 	if r.settings == nil {
 		return ""
 	}
-	now := config.IdentityOf(r.settings)
-	return strings.Join(append(otherModel(&r.info.Model, now), r.Settings.Differences(now)...), "; ")
-}
-
-// otherModel lists the options of a network that settings have other values of.
-func otherModel(m *models.Options, now config.Identity) (out []string) {
-	c := config.Default()
-	c.Model = *m
-	of := config.IdentityOf(&c)
-	maps.DeleteFunc(of, func(key, _ string) bool { return !strings.HasPrefix(key, "model.") })
-	return of.Differences(now)
+	of := r.Settings
+	if of == nil {
+		c := *r.settings
+		c.Model = r.info.Model
+		of = config.IdentityOf(&c)
+	}
+	return strings.Join(of.Differences(config.IdentityOf(r.settings)), "; ")
 }
 
 // checkpoint returns what is wrong with a checkpoint of a run, "" where nothing is.
@@ -258,9 +255,7 @@ func (r *run) checkpoint(name string) string {
 	if err != nil {
 		return "" // damaged
 	}
-	c := config.Default()
-	c.Model = r.info.Model
-	other := otherModel(&info.Model, config.IdentityOf(&c))
+	other := config.Differences("model", r.info.Model, info.Model)
 	step, known := r.checkpoints()[name]
 	switch sum := r.Files[name]; {
 	case len(other) > 0:

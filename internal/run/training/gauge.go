@@ -19,8 +19,8 @@ type gauge struct {
 // pause is what may lie between two steps.
 const pause = 50 * time.Millisecond
 
-// usage looks at a device once a second, behind a step of the given duration. A device tells how busy it was in the
-// second before, which says something of steps only where nothing else was in it: behind a validation or a checkpoint
+// usage looks at a device once a second, after a step of the given duration. A device tells how busy it was in the
+// second before, which says something of steps only where nothing else was in it: after a validation or a checkpoint
 // it is how idle the device was meanwhile.
 func (g *gauge) usage(d device.Device, now time.Time, step time.Duration) *device.Usage {
 	tells, ok := device.As[device.Gauge](d)
