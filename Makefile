@@ -33,7 +33,8 @@ test lint: export GOGC := 400
 # by checksums that what is committed is of the same sources. They take two fifths of the time of all tests.
 COMBINED    := ^(TestCopiesOfAllKernels|TestConformanceOfProducts|TestConformanceInParts|TestGRUOnTensorCores|$\
 	TestBF16Copies|TestCUDALossCurve|TestRecordedSteps|TestRanksOnManyGPUs|TestResidentFeatures|$\
-	TestGSMNLearnsWithEveryLoss|TestPTXIsOfTheSources|TestAssembler|TestSelftestOnOtherGPUs)$$
+	TestGSMNLearnsWithEveryLoss|TestPTXIsOfTheSources|TestAssembler|TestSelftestLaunchesEveryKernel|$\
+	TestSelftestOnOtherGPUs|TestReasoningOfDrawnGraphs|TestSelfAttentionOnTensorCores|TestDrawnPairsOnTensorCores)$$
 # Every network on the strict driver: make test-strict. A whole selftest on the emulated driver: make test-selftest.
 STRICT      := ^TestStrictDriverAll$$
 WHOLE       := ^TestWholeSelftest$$
