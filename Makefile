@@ -67,7 +67,7 @@ test: ## check formatting, vet, lint, and run the tests: four minutes on two cor
 	$(IN_PUBLISH) test -count=1 ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
-	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/compute/device/cuda/kernels ./internal/run/training ./internal/run/bench ./train
+	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/compute/device/cuda/kernels ./internal/run/training ./lab/selftest ./train
 
 test-vsecu: ## run the tests of the CUDA driver through gorgonia.org/cu, on the emulated driver (needs gcc and g++)
 	GO=$(GO) bash scripts/vsecu.sh test
@@ -122,7 +122,7 @@ test-race: ## run the tests of the concurrent packages under the race detector (
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m -skip Browser $(RACED)
 
 mutants: ## plant mistakes, drawn by SEED, each behind a switch, and say which of them no test sees; again to continue
-	$(GO) run ./internal/tools/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)|$(WHOLE)'
+	$(GO) run ./lab/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)|$(WHOLE)'
 
 TIME ?= 2m
 campaign: ## draw power failures, faults, kills, damages, flipped bits, sweeps, load and hostile input, or some KINDS of these, by SEED for TIME, and rewrite their tables of docs/reliability.md
@@ -138,18 +138,18 @@ fmt: ## format the sources
 	gofmt -w .
 
 generate: ## write the assembly kernels anew
-	$(GO) generate ./internal/compute/asmgen
+	$(GO) generate ./lab/asmgen
 
 figures: ## draw the charts of docs/ and write the tables beside them anew, from docs/log
-	$(GO) run ./internal/tools/figures
+	$(GO) run ./lab/figures
 
 keep-runs: build ## keep the finished trials of STUDY/sweeps in docs/log without their weights, and draw their figures
 	cd $(or $(STUDY),$(error name the folder that holds sweeps/: make keep-runs STUDY=FOLDER)) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log sweeps/*
-	$(GO) run ./internal/tools/figures
+	$(GO) run ./lab/figures
 
 leaderboard: build ## write docs/leaderboard.md anew, after the finished trainings of STUDY/sweeps were kept, if STUDY is given
 	$(if $(STUDY),cd $(STUDY) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log/leaderboard sweeps/*/)
-	$(GO) run ./internal/tools/figures
+	$(GO) run ./lab/figures
 
 pictures: build ## draw the pictures of docs/images anew: small trainings, then Chromium (some minutes)
 	bash scripts/pictures.sh bin/vsetrain
@@ -161,15 +161,15 @@ REV ?= HEAD
 PTX := internal/compute/device/cuda/kernels/ptx.zip
 ptx-diff: ## show how the PTX differs from that of a commit: make ptx-diff REV=HEAD~1
 	@t=$$(mktemp -d); trap "rm -r $$t" EXIT; git show $(REV):$(PTX) >$$t/ptx.zip && \
-	$(GO) run ./$(dir $(PTX))pack -unpack $$t/ptx.zip $$t/$(REV) && \
-	$(GO) run ./$(dir $(PTX))pack -unpack $(PTX) $$t/now && cd $$t && (git diff --no-index $(REV) now || true)
+	$(GO) run ./lab/pack -unpack $$t/ptx.zip $$t/$(REV) && \
+	$(GO) run ./lab/pack -unpack $(PTX) $$t/now && cd $$t && (git diff --no-index $(REV) now || true)
 
 registers: ## write the registers of the kernels anew, and their table in docs (needs ptxas: scripts/install-test-tools.sh)
 	$(GO) test -count=1 -run '^TestAssembler$$' ./internal/compute/device/cuda/kernels -update
-	$(GO) run ./internal/tools/figures
+	$(GO) run ./lab/figures
 
 emulator: ## build the emulated CUDA driver into bin/ (needs g++)
-	bash internal/compute/device/cuda/emulator/src/build.sh internal/compute/device/cuda/kernels bin/libcuda_emulated.so
+	bash lab/emulator/src/build.sh internal/compute/device/cuda/kernels bin/libcuda_emulated.so
 
 gpu-check-emulated: gpu-pack ## unpack what gpu-pack made into an empty folder and run it on the emulated driver: tiny, no times
 	rm -rf bin/gpu-check && mkdir -p bin/gpu-check && tar xzf bin/gpu-check.tar.gz -C bin/gpu-check
@@ -177,7 +177,7 @@ gpu-check-emulated: gpu-pack ## unpack what gpu-pack made into an empty folder a
 
 # With the emulated driver, where g++ is there to build it.
 GPU_PACK := bin/vsetrain bin/models.test scripts/gpu-check.sh scripts/gpu-check-lib.sh scripts/gpu-check-steps.sh \
-	scripts/torch_peer.py scripts/peer testdata/torch/vseinf-bert/bert testdata/golden
+	scripts/torch_peer.py lab/peer testdata/torch/vseinf-bert/bert testdata/golden
 gpu-pack: build ## pack what scripts/gpu-check.sh needs on a GPU machine into bin/gpu-check.tar.gz
 	$(GO) test -c -trimpath -ldflags '-s -w' -o bin/models.test ./models
 	@rm -f bin/libcuda_emulated.so; if command -v g++ >/dev/null; then $(MAKE) --no-print-directory emulator; fi

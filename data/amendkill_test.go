@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var amendKills = flag.Int("amend-kills", 4, "how often TestAmendIsWholeAfterKills kills the process")

@@ -9,7 +9,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // pairs drains an epoch and returns what augmentation did to each caption: its words and the features that are left.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Every pair of a batch has the boxes of its own image, divided by the size of the picture exactly once, however often

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/files/crash"
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/crash"
+	"vsetrain/lab/try"
 )
 
 // gallery is a split test of n images without captions, each 3 x 4 values, with boxes where asked.

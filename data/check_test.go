@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // problems returns the report's problems as lines "error|warning file: what".

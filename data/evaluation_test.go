@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // readAll runs a loader to its end and hands each batch to f.

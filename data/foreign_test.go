@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // otherFormats write caption c of image i as files of the field have it.

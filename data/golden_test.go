@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"vsetrain/data/text"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 func TestGoldenData(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // world is a small data set for tests: n images of k captions, features [rows, R, D] in which element e of image i

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // drawn is a split whose captions, rows and ids were written from known groups.

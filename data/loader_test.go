@@ -13,7 +13,7 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/internal/files/half"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // snapshot is what a batch says, as one comparable text.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A loader of one of several ranks brings every so manieth image of what a loader of one brings, and all captions, with

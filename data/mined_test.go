@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Every caption comes once an epoch, as many of the mined negatives of an anchor as there is room for are in its batch,

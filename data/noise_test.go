@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/files/golden"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 func TestGoldenNoise(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func TestOpenBothLayouts(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // unzip writes a compressed file of the public data into dir.

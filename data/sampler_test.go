@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func TestSamplerVisitsEachCaptionOnce(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The recalls of random scores are, on average, those of Chance: splits of one caption an image, of several, of counts

@@ -8,8 +8,8 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 func hitsOf(t testing.TB, r Result) Hits {

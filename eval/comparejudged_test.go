@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // judgedWorld has one judged query for each of n images and for their first captions; a query is answered by chance.

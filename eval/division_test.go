@@ -9,9 +9,9 @@ import (
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/compute/device/ranks"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

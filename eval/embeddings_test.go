@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // gaussian returns rows of unit length.

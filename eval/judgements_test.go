@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/files/golden"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 // openSplit makes a split of three images of two captions.

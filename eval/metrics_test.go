@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 // goldenMeasures are the expected values of one score matrix in evaluation.json.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Negatives are those of sorting all candidates, with ties, wrong captions, a relative margin, tiles of any size and

@@ -8,7 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A fifth of MS-COCO's 5,000 test images with lists as long as ECCV Caption's and plausible match's.

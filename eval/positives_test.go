@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 // By hand, of a query with three positives at positions 0, 2 and 5 (from 0): the first three candidates hold two of

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The program's table has at least 25 checkpoints; each recall is printed to a tenth, and each quirk is a row of

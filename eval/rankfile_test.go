@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/torchfile"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // sortedRow returns the candidates of a query in descending order of score, of equal scores the larger number first.

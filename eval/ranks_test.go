@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // naiveRanks is the reference code: sort ascending by score and index, reverse, look the own item up.

@@ -16,8 +16,8 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

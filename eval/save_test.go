@@ -8,7 +8,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func TestSavedScoresComeBack(t *testing.T) {

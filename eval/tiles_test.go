@@ -10,7 +10,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

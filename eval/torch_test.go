@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 // The scores PyTorch computed for the checkpoint fixtures, read from numpy's files, give the recalls of the

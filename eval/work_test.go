@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var workTiling = tiling{images: 5, captions: 7, tileI: 2, tileC: 3}

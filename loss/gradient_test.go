@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // evaluator computes a loss, with its learned scalars at their start, over scores in float64.

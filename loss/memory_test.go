@@ -7,9 +7,9 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/stats"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 // remembering is a loss with its memory over the scores of one step after the other.

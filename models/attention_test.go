@@ -7,7 +7,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The weights of words and regions are softmax(λ n(leaky(w·v))), n over the words of the caption for each region, and

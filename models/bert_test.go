@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/models/nn"
 )
 

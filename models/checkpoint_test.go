@@ -16,7 +16,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/files/torchfile"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func tinyModel(t testing.TB, precision string, change func(*Options, *Dims)) *Model {

@@ -8,7 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/files/torchfile"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // takes reports whether a reference takes a value of an option: whether its code goes on, and to the branch of the

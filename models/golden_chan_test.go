@@ -8,8 +8,8 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 type chanText struct {

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 // networkCase is what a reference computed of a whole network.

@@ -7,9 +7,9 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/toy"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	ref "vsetrain/lab/reference"
+	"vsetrain/lab/try"
 )
 
 type precision struct {
@@ -20,12 +20,12 @@ type precision struct {
 // precisions are the arithmetics the golden cases are checked in.
 var precisions = []precision{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad}}
 
-// toyDevice names the device that has the core alone, in float64.
-const toyDevice = "toy"
+// referenceDevice names the device that has the core alone, in float64.
+const referenceDevice = "reference"
 
 // offGPU are these and the device whose kernels are composed; everywhere adds the GPU, on the emulated driver.
 var (
-	offGPU     = append(slices.Clone(precisions), precision{toyDevice, golden.FP64, golden.FP64})
+	offGPU     = append(slices.Clone(precisions), precision{referenceDevice, golden.FP64, golden.FP64})
 	everywhere = append(slices.Clone(offGPU), precision{emulatedGPU, golden.FP32, golden.FP32Grad})
 )
 
@@ -34,8 +34,8 @@ func newDevice(t testing.TB, precision string) device.Device {
 	switch precision {
 	case emulatedGPU:
 		return newEmulatedGPU(t)
-	case toyDevice:
-		return composed.Over(toy.New())
+	case referenceDevice:
+		return composed.Over(ref.New())
 	}
 	dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: precision}))(t)
 	t.Cleanup(func() { dev.Close() })

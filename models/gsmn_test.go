@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The published sizes, and initial values in the ranges of the reference: the lengths of weight-normalised rows are

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Every network that is written for it has two models of ONNX, of the same bytes each time; every other one says why it

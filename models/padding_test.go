@@ -7,7 +7,7 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // countedOptions draws options of a network that takes images of different numbers of regions.

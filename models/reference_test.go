@@ -18,8 +18,8 @@ import (
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/pickle"
 	"vsetrain/internal/files/torchfile"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
+	"vsetrain/lab/try"
 )
 
 // smallNetworks are all networks with all their text encoders, at small sizes.

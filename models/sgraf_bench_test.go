@@ -6,7 +6,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // BenchmarkScorePairs scores a tile of 64 images and 64 captions of 9 to 21 words at full size.

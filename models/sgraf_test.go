@@ -7,7 +7,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The score of a pair is a function of its image and its caption alone: tiles of any size, capacity for more words, and

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
+	"vsetrain/lab/try"
 )
 
 // What a network declares of itself is what it does.

@@ -11,7 +11,7 @@ import (
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/torchfile"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func vseinfOptions(embed, word int) Options {

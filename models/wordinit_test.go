@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Every network with a table of words takes vectors for some of them, leaves the others as they are drawn, and keeps

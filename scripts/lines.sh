@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Prints a Markdown table of the lines of Go in every package directory at two revisions: without tests, and of tests.
+# Counts the lines of Go: of the product, of the laboratory (lab/) and of tests.
 #
-#   scripts/lines.sh OLD [NEW]      NEW is HEAD unless given
+#   scripts/lines.sh                 of the working tree
+#   scripts/lines.sh OLD [NEW]       a Markdown table of every package directory at two revisions; NEW is HEAD unless given
 set -euo pipefail
 cd "$(dirname "$0")/.."
-old=${1:?usage: scripts/lines.sh OLD [NEW]}
-new=${2:-HEAD}
-old=$(git rev-parse --short "$old^{commit}") new=$(git rev-parse --short "$new^{commit}")
+
+if [ $# = 0 ]; then
+  git ls-files -co --exclude-standard -z -- '*.go' | xargs -0 grep -sc '' | awk -F: '
+    { n[$1 ~ /_test\.go$/ ? "tests" : $1 ~ /^lab\// ? "laboratory" : "product"] += $2 }
+    END { printf "product    %7d\nlaboratory %7d\ntests      %7d\n", n["product"], n["laboratory"], n["tests"] }'
+  exit
+fi
+old=$(git rev-parse --short "$1^{commit}") new=$(git rev-parse --short "${2:-HEAD}^{commit}")
 
 printf '| directory | lines at %s | at %s | of tests at %s | at %s |\n|---|---|---|---|---|\n' "$old" "$new" "$old" "$new"
 for rev in "$old" "$new"; do

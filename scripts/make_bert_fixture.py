@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lab"))
 import make_checkpoint_fixture as base  # noqa: E402
 from peer.base import l2_eps  # noqa: E402
 from peer.bert import Bert  # noqa: E402

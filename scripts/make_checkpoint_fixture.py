@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lab"))
 from peer.evaluation import recalls  # noqa: E402
 from peer.gsmn import ImageGraph, TextGraph  # noqa: E402
 from peer.sgraf import RegionWords, SgrafSimilarity, WordStates  # noqa: E402

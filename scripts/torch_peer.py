@@ -45,6 +45,8 @@ import json
 
 import torch
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lab"))
+
 from peer.flops import gemm_peaks
 from peer.timing import bench, configure
 from peer.evaluation import eval_pairs

@@ -51,10 +51,10 @@ test)
   stub
   settings
   mkdir -p "$folder/emulated"
-  bash internal/compute/device/cuda/emulator/src/build.sh internal/compute/device/cuda/kernels "$folder/emulated/libcuda.so.1"
+  bash lab/emulator/src/build.sh internal/compute/device/cuda/kernels "$folder/emulated/libcuda.so.1"
   export VSETRAIN_EMULATOR=$folder/emulated/libcuda.so.1 LD_LIBRARY_PATH=$folder/emulated${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   "$GO" vet -tags vsecu ./internal/compute/device/cuda/...
-  "$GO" test -tags vsecu ./internal/compute/device/cuda/driver ./internal/compute/device/cuda/emulator
+  "$GO" test -tags vsecu ./internal/compute/device/cuda/driver ./lab/emulator
   "$GO" test -tags vsecu -run 'Open|Full|Fault|TF32|Conformance/(Memory|Gemm|L2Norm|Hinge|Adam)$' ./internal/compute/device/cuda
   ;;
 *)

@@ -8,8 +8,8 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/sparse"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 // All singular values of the small term matrix, the smallest of which may be zero.

@@ -12,7 +12,7 @@ import (
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 const someCaptions = "Two dogs run over green grass.\nA dog jumps over a red fence.\n\nMen climb the steep " +

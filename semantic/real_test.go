@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // realCaptions reads the gzipped captions of a data set under VSETRAIN_DATA.

@@ -14,7 +14,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func TestOpenText(t *testing.T) {

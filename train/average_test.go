@@ -9,7 +9,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The average of three updates by its formula, for a decay that is reached and one that is not; the weights come back

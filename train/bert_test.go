@@ -8,7 +8,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

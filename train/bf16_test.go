@@ -8,7 +8,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/lab/emulator"
 	"vsetrain/loss"
 )
 

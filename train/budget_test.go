@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/lab/devicetest"
 	"vsetrain/models"
 )
 

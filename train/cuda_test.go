@@ -8,8 +8,8 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

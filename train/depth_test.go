@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // deep is a script of which two steps may be on their way.

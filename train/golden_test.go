@@ -9,10 +9,10 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/toy"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/reference"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -46,7 +46,7 @@ const definition = "definition"
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
 	if precision == definition {
-		return composed.Over(toy.New())
+		return composed.Over(reference.New())
 	}
 	return openCPU(t, cpu.Options{Threads: 2, Precision: precision})
 }

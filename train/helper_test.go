@@ -12,7 +12,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"vsetrain/eval"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func TestLoopCadence(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

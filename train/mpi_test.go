@@ -15,8 +15,8 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/ranks"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/mpi"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

@@ -14,9 +14,9 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/compute/device/ranks"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

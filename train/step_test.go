@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 )
 

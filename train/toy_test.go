@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/toy"
+	"vsetrain/lab/reference"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -20,7 +20,7 @@ import (
 const toyLoss, toyParams = 1e-11, 1e-9
 
 // Every network and loss trains on a device that has the core alone as it does on the CPU, whose kernels are fused.
-func TestToyTrainsEveryNetwork(t *testing.T) {
+func TestReferenceTrainsEveryNetwork(t *testing.T) {
 	cases := recordedCases(t)
 	images := published(t, models.SCAN)
 	images.SCAN.Attention = "i2t"
@@ -37,7 +37,7 @@ func TestToyTrainsEveryNetwork(t *testing.T) {
 				steps = 2 // of its decoder the sizes are fixed, and plain loops slow
 			}
 			want, wantParams := trainCase(t, own, c, steps)
-			got, gotParams := trainCase(t, c.step(composed.Over(toy.New())), c, steps)
+			got, gotParams := trainCase(t, c.step(composed.Over(reference.New())), c, steps)
 			for i, w := range want {
 				if !(math.Abs(got[i].Loss-w.Loss) <= toyLoss*math.Abs(w.Loss)) {
 					t.Errorf("step %d: loss %.15g, the CPU has %.15g", i, got[i].Loss, w.Loss)

@@ -13,7 +13,7 @@ import (
 
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var convertCommand = regexp.MustCompile("`(vsetrain data convert [^`]*)`[^:;]*: (\\[[0-9 ]*\\])")

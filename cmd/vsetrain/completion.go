@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"vsetrain/internal/apps/search"
-	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/selftest"
 )
 
 // completionExamples are those of the commands that cobra adds, by the name of the shell; "" is the command that holds
@@ -59,7 +59,7 @@ var valuesOfFlag = map[string][]string{
 	"data noise --rule":    {"captions", "images"},
 	"embed --of":           {search.EmbedImages, search.EmbedCaptions},
 	"selftest --device":    {"cuda", "cpu"},
-	"selftest --family":    devicetest.Families(),
+	"selftest --family":    selftest.Families(),
 	"serve --log":          {logText, logJSON, logNone},
 }
 

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/files/crash"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/verify"
+	"vsetrain/lab/crash"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

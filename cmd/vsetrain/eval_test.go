@@ -11,8 +11,8 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/stats"
+	"vsetrain/lab/try"
 )
 
 // The tables of eval are sober: headings and what counts in bold, how it was measured faint. Files, pipes, NO_COLOR and

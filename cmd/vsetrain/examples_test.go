@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 )
 
 // Every command has two examples, and each of them is a command line that the command accepts, with presets that there

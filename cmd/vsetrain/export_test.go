@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // An export is written beside the run or the file that it is of, and never into a run.

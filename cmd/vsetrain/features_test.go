@@ -12,9 +12,9 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/apps/serve"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/system/onnxruntime"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // Features of another model, and of an unknown one, are named at the start of every command that searches, by the

@@ -15,7 +15,7 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/files/torchfile"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/semantic"
 )
 

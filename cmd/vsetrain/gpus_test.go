@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // childOf is a process that another one started, on whichever of its threads.

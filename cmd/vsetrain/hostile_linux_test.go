@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Files that claim to be large, or are large and hold nothing, end the program with a message within a gigabyte of

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 var (

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // say carries out a command line in this process and returns its exit code and what it wrote.

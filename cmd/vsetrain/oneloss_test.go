@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 // rootLoss is a loss whose gradient is not finite where all scores are equal.

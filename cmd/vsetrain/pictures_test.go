@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/serve"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/system/onnxruntime"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // A folder of pictures becomes a search page and a service: quickstart computes their features and trains, search and

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A data set without a vocabulary is trained on and searched; a second call takes the run over. Without a data set a

@@ -23,10 +23,10 @@ import (
 
 	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/integrity"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/launch"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/system/mpi"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // ranksWorld is stopWorld, where MPICH is.

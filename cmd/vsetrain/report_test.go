@@ -13,8 +13,8 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 )
 
 // Of runs with damages that are drawn at random, named or found in folders, those that can be read are opened, and a

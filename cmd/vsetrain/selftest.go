@@ -12,12 +12,12 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/measure"
-	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/run/bench"
+	"vsetrain/lab/selftest"
 )
 
 type selftestOptions struct {
-	bench.SelftestRequest
+	selftest.Request
 	JSON      bool
 	InProcess bool
 	Bits      bool
@@ -26,7 +26,7 @@ type selftestOptions struct {
 }
 
 func newCmdSelftest(a *app) *cobra.Command {
-	o := &selftestOptions{SelftestRequest: bench.SelftestRequest{Kind: "cuda"}}
+	o := &selftestOptions{Request: selftest.Request{Kind: "cuda"}}
 	c := &cobra.Command{
 		Use:   "selftest",
 		Short: "Compare every kernel of the GPU with its reference on random data",
@@ -79,7 +79,7 @@ func (o *selftestOptions) check(*app) error {
 	if o.Plant != "" && !slices.Contains(measure.Plants(), o.Plant) {
 		return usagef("--plant %q: expected %s", o.Plant, strings.Join(measure.Plants(), " or "))
 	}
-	known := bench.SelftestVariants(o.Kind)
+	known := selftest.Variants(o.Kind)
 	if len(known) == 0 {
 		return usagef("--device %q: expected cuda or cpu", o.Kind)
 	}
@@ -89,8 +89,8 @@ func (o *selftestOptions) check(*app) error {
 		}
 	}
 	for _, f := range o.Families {
-		if !slices.Contains(devicetest.Families(), f) {
-			return usagef("--family %q: expected one of %s", f, strings.Join(devicetest.Families(), ", "))
+		if !slices.Contains(selftest.Families(), f) {
+			return usagef("--family %q: expected one of %s", f, strings.Join(selftest.Families(), ", "))
 		}
 	}
 	return nil
@@ -98,13 +98,13 @@ func (o *selftestOptions) check(*app) error {
 
 // selftestReport collects what a selftest tells, and is what --json prints.
 type selftestReport struct {
-	Devices map[string]string      `json:"devices"` // by variant
-	Skipped map[string]string      `json:"skipped,omitempty"`
-	Results []bench.SelftestResult `json:"results"`
-	Failed  int                    `json:"failed"`
-	Kernels int                    `json:"kernels,omitempty"` // of this GPU
-	Never   []string               `json:"never,omitempty"`   // those of them that were not launched
-	Barred  map[string]string      `json:"barred,omitempty"`  // those that this machine does not start, and why
+	Devices map[string]string `json:"devices"` // by variant
+	Skipped map[string]string `json:"skipped,omitempty"`
+	Results []selftest.Result `json:"results"`
+	Failed  int               `json:"failed"`
+	Kernels int               `json:"kernels,omitempty"` // of this GPU
+	Never   []string          `json:"never,omitempty"`   // those of them that were not launched
+	Barred  map[string]string `json:"barred,omitempty"`  // those that this machine does not start, and why
 
 	options *selftestOptions
 	app     *app
@@ -126,7 +126,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	r := newSelftestReport(o, a)
 	var err error
 	if o.InProcess || o.Kind == "cpu" {
-		err = bench.Selftest(ctx, o.SelftestRequest, r.opened, r.begin, r.each)
+		err = selftest.Run(ctx, o.Request, r.opened, r.begin, r.each)
 	} else {
 		err = o.inProcesses(ctx, r.opened, r.begin, r.each)
 	}
@@ -138,7 +138,7 @@ func newSelftestReport(o *selftestOptions, a *app) *selftestReport {
 		options: o, app: a, never: map[string]bool{}}
 }
 
-func (r *selftestReport) opened(d bench.SelftestDevice) {
+func (r *selftestReport) opened(d selftest.Device) {
 	if d.Skipped != "" {
 		r.Skipped[d.Variant] = d.Skipped
 		d.Name = "skipped: " + d.Skipped
@@ -165,7 +165,7 @@ func (r *selftestReport) begin(family string) {
 	}
 }
 
-func (r *selftestReport) each(x bench.SelftestResult) {
+func (r *selftestReport) each(x selftest.Result) {
 	r.Results = append(r.Results, x)
 	if len(x.Failures) > 0 {
 		r.Failed++
@@ -257,7 +257,7 @@ func (o *selftestOptions) plant(a *app) error {
 	return nil
 }
 
-func printFamily(a *app, x bench.SelftestResult) {
+func printFamily(a *app, x selftest.Result) {
 	verdict := a.Paint(ui.Green, "ok")
 	if len(x.Failures) > 0 {
 		verdict = a.Paint(ui.Red, "FAILED")

@@ -11,15 +11,15 @@ import (
 	"os/exec"
 	"strings"
 
-	"vsetrain/internal/run/bench"
+	"vsetrain/lab/selftest"
 )
 
 // selftestEvent is what a process of selftest tells the one that started it.
 type selftestEvent struct {
-	Opened *bench.SelftestDevice `json:"opened,omitempty"`
-	Begin  string                `json:"begin,omitempty"` // the family that is tested next
-	Result *bench.SelftestResult `json:"result,omitempty"`
-	Error  string                `json:"error,omitempty"` // nothing can be tested
+	Opened *selftest.Device `json:"opened,omitempty"`
+	Begin  string           `json:"begin,omitempty"` // the family that is tested next
+	Result *selftest.Result `json:"result,omitempty"`
+	Error  string           `json:"error,omitempty"` // nothing can be tested
 }
 
 // report tests in this process and prints events.
@@ -31,11 +31,11 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 			failed = err
 		}
 	}
-	err := bench.Selftest(ctx, o.SelftestRequest,
-		func(d bench.SelftestDevice) { send(selftestEvent{Opened: &d}) },
+	err := selftest.Run(ctx, o.Request,
+		func(d selftest.Device) { send(selftestEvent{Opened: &d}) },
 		func(family string) { send(selftestEvent{Begin: family}) },
-		func(x bench.SelftestResult) { send(selftestEvent{Result: &x}) })
-	if err != nil && !errors.Is(err, bench.ErrFaulted) {
+		func(x selftest.Result) { send(selftestEvent{Result: &x}) })
+	if err != nil && !errors.Is(err, selftest.ErrFaulted) {
 		send(selftestEvent{Error: err.Error()})
 	}
 	return failed
@@ -43,11 +43,11 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 
 // inProcesses tests each variant in a process of its own. Where one ends before its families do, another continues with
 // the next.
-func (o *selftestOptions) inProcesses(ctx context.Context, opened func(bench.SelftestDevice),
-	begin func(family string), each func(bench.SelftestResult)) error {
+func (o *selftestOptions) inProcesses(ctx context.Context, opened func(selftest.Device),
+	begin func(family string), each func(selftest.Result)) error {
 	wanted := o.Variants
 	if len(wanted) == 0 {
-		wanted = bench.SelftestVariants(o.Kind)
+		wanted = selftest.Variants(o.Kind)
 	}
 	for _, variant := range wanted {
 		families := o.Tested(variant)
@@ -61,7 +61,7 @@ func (o *selftestOptions) inProcesses(ctx context.Context, opened func(bench.Sel
 				break
 			}
 			if p.done == 0 || p.done < len(families) && !p.faulted { // it died in the next family
-				each(bench.SelftestResult{Variant: variant, Family: families[p.done],
+				each(selftest.Result{Variant: variant, Family: families[p.done],
 					Failures: []string{"the process that tested it ended: " + ended}})
 				p.done++
 			}
@@ -75,9 +75,9 @@ func (o *selftestOptions) inProcesses(ctx context.Context, opened func(bench.Sel
 type selftestProcess struct {
 	variant  string
 	families []string
-	opened   func(bench.SelftestDevice)
+	opened   func(selftest.Device)
 	begin    func(family string)
-	each     func(bench.SelftestResult)
+	each     func(selftest.Result)
 
 	done             int  // families, the first ones
 	faulted, skipped bool // the last result was a failure; there is nothing to test

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/bench"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/selftest"
+	"vsetrain/lab/try"
 )
 
 // A whole selftest passes on a healthy GPU, whose kernels it launches all. It fails where a kernel is taken out of what
@@ -43,7 +43,7 @@ func TestWholeSelftest(t *testing.T) {
 	all := slices.Sorted(maps.Keys(launched))
 	for _, out := range append([]string{""}, all...) {
 		again := newSelftestReport(&selftestOptions{}, &app{Streams: &ui.Streams{Out: new(bytes.Buffer)}})
-		again.opened(bench.SelftestDevice{Variant: "fp32", Name: "a GPU", Kernels: all})
+		again.opened(selftest.Device{Variant: "fp32", Name: "a GPU", Kernels: all})
 		for _, x := range r.Results {
 			x.Kernels = slices.DeleteFunc(slices.Clone(x.Kernels), func(k string) bool { return k == out })
 			again.each(x)

@@ -18,7 +18,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // safeBuffer may be read while it is written.

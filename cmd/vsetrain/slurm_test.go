@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/sweep"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 const slurmSweep = `

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // exitCode waits for a command and returns its exit code. One that does not end is killed.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // strict runs the program on the strict driver, which computes nothing, and sums the calls that it counts.

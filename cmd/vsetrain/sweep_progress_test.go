@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func TestSweepProgress(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/sweep"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 const killedSweep = `

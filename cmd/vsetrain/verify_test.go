@@ -8,9 +8,9 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/files/crash"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/verify"
+	"vsetrain/lab/crash"
+	"vsetrain/lab/try"
 )
 
 // notVerified says why `verify` does not tell a damage of a file that a command writes, by pattern of its name.

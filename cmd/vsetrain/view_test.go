@@ -11,8 +11,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 )
 
 // taken sets a variable to an address of this machine that somebody listens on until the script ends: taken ADDR.

@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // damages are what can happen to the line of an image; each leaves its id.

@@ -12,7 +12,7 @@ import (
 
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // lines returns those of a file.

@@ -9,7 +9,7 @@ import (
 
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // published writes a picture in the columns of a set, as the scripts that made the published files do.

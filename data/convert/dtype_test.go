@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // valueTypes are the types of base64 features.

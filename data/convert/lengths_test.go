@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // With Fit, {split}_lengths.npy has the number of regions of each image before it was padded, at most that of the

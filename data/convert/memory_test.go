@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // endless is a source file of n images that is computed as it is read: the same 36 x 2048 features under different ids.

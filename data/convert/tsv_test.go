@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func target(out string, splits ...Split) Target {

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // little returns options of a set small enough to generate in milliseconds.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // tokens splits a caption as a Treebank tokeniser does: the grammar has no other punctuation.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A linear probe shows that the world can be learnt and how far the simplest model comes: ridge regression from the

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 )
 
 func TestGoldenTokenizer(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // bertWords is a lexicon of a few pieces: ids 5 to 7 are beginnings of words, 8 and 9 what follows.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/files/regular"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // An endless device is not read, a pipe not waited for, and a file that is far too large not taken into memory.

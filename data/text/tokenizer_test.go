@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Captions that exercise one rule each; the expected sentences (separated by |) and words (by blanks) are those of

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/pickle"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func small(t testing.TB) *Vocabulary {

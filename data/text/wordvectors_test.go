@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // initWeights is EncoderTextBigru.init_weights of ppanzx/CHAN over a whole table in memory, as Python runs it.

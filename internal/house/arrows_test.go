@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // arrows are the uses of a package: arrows[a][b] says that file a names something that file b declares, a function, a

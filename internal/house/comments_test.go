@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Every package has one package comment, which begins "Package NAME" or, of a program, "Command NAME", in doc.go or the

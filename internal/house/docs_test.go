@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var docsPage = regexp.MustCompile(`\bdocs/(log/)?([a-z0-9-]+|README)\.(md|svg|csv)\b`)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // writers are the calls that make or rename files, and the places, relative to the repository, that may do so.
@@ -24,16 +24,12 @@ var writers = []struct {
 		`\bos\.O_(CREATE|RDWR|WRONLY)\b`),
 		"write through internal/files/disk, which tests record and fail", []string{
 			"internal/files/disk/",
-			"internal/files/crash/",                              // the states that it makes
 			"internal/apps/sweep/process.go",                     // the output of a trial, appended to
 			"internal/files/runfs/lock.go",                       // locks: what they hold is for people
 			"internal/apps/sweep/claim.go",                       // marks without contents
 			"cmd/vsetrain/internal/probe/",                       // tries whether a folder can be written to
-			"internal/compute/device/cuda/emulator/",             // of tests
-			"internal/run/runtest/",                              //
-			"internal/house/try/",                                //
-			"internal/compute/asmgen/",                           // of developers
-			"internal/tools/",                                    //
+			"internal/tools/",                                    // of developers
+			"lab/",                                               //
 			"internal/compute/device/cuda/driver/cache_linux.go", // a folder for this user alone
 		}},
 	{regexp.MustCompile(`\bdisk\.Now\(\)\.(Create|Open|Rename|Link)\(`),

@@ -14,15 +14,15 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 const module = "vsetrain/"
 
 // levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
-	{"batch", "configs", "internal/compute/asmgen", "internal/system/bind", "internal/system/build",
-		"internal/apps/chart", "internal/apps/cluster", "internal/files/golden", "internal/house/try",
+	{"batch", "configs", "internal/system/bind", "internal/system/build",
+		"internal/apps/chart", "internal/apps/cluster",
 		"internal/files/mapped", "internal/run/mlflow", "internal/system/options", "internal/compute/par",
 		"internal/compute/philox",
 		"internal/files/pickle", "internal/stats", "internal/files/half", "internal/files/elements",
@@ -32,14 +32,11 @@ var levels = [][]string{
 		"internal/files/npy", "internal/files/safetensors", "internal/files/torchfile", "internal/files/tfevents",
 		"internal/files/runfs", "internal/files/journal",
 		"internal/compute/sparse", "internal/compute/tile64", "internal/compute/gemm",
-		"internal/files/atomicfile", "internal/files/disk", "internal/files/crash", "internal/files/integrity",
+		"internal/files/atomicfile", "internal/files/disk", "internal/files/integrity",
 		"internal/system/process", "internal/files/regular"},
-	{"internal/compute/device", "internal/compute/device/cpu", "internal/compute/device/devicetest",
+	{"internal/compute/device", "internal/compute/device/cpu",
 		"internal/compute/device/composed", "internal/compute/device/ranks",
-		"internal/compute/device/toy",
-		"internal/compute/device/cuda", "internal/compute/device/cuda/driver", "internal/compute/device/cuda/emulator",
-		"internal/compute/device/cuda/emulator/ptx", "internal/compute/device/cuda/kernels",
-		"internal/compute/device/cuda/kernels/pack",
+		"internal/compute/device/cuda", "internal/compute/device/cuda/driver", "internal/compute/device/cuda/kernels",
 		"internal/compute/device/cuda/measure",
 		"internal/compute/device/cuda/model", "internal/compute/device/cuda/null", "internal/run/launch"},
 	{"internal/compute/graph"},
@@ -53,9 +50,8 @@ var levels = [][]string{
 	{"internal/run/bench", "internal/run/checkpoints", "internal/run/evaluate", "internal/run/study",
 		"internal/run/verify"},
 	{"internal/run/training"},
-	{"internal/run/runtest", "internal/apps/extract", "internal/apps/report", "internal/apps/search",
+	{"internal/apps/extract", "internal/apps/report", "internal/apps/search",
 		"internal/apps/sweep", "internal/apps/view", "internal/apps/serve",
-		"internal/tools/figures", "internal/tools/mutants", "internal/tools/mutants/switches",
 		"internal/tools/publish/release", "internal/tools/publish/site",
 		"internal/house"},
 	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
@@ -64,7 +60,6 @@ var levels = [][]string{
 // sideways are the imports allowed within a level; all others are not. A loss knows no network and no data set.
 var sideways = map[string][]string{
 	"internal/files/atomicfile": {"internal/files/disk", "internal/system/process"},
-	"internal/files/crash":      {"internal/files/disk"},
 	"internal/files/integrity":  {"internal/files/atomicfile", "internal/files/journal", "internal/files/regular"},
 	"internal/apps/chart":       {"internal/files/atomicfile"},
 	"internal/files/elements":   {"internal/files/half"},
@@ -94,58 +89,36 @@ var sideways = map[string][]string{
 	"internal/compute/device/cpu": {"internal/compute/device"},
 	"internal/compute/device/cuda": {"internal/compute/device", "internal/compute/device/cuda/driver",
 		"internal/compute/device/cuda/kernels"},
-	// the definition of the kernels is composed of those of the toy device
-	"internal/compute/device/devicetest": {"internal/compute/device", "internal/compute/device/composed",
-		"internal/compute/device/toy"},
 	"internal/compute/device/composed": {"internal/compute/device"},
 	"internal/compute/device/ranks":    {"internal/compute/device"},
-	"internal/compute/device/toy":      {"internal/compute/device"},
 	"data":                             {"data/text"},
 	"models":                           {"models/nn"},
-	"internal/tools/figures":           {"internal/apps/report"},
-	"internal/tools/mutants":           {"internal/tools/mutants/switches"},
 	"internal/apps/search":             {"internal/apps/extract"},
 	"internal/apps/serve":              {"internal/apps/search"},
 	// a page on what they tell
 	"internal/apps/view": {"internal/apps/report", "internal/apps/search"},
 	"cmd/vsetrain":       {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
-	"internal/compute/device/cuda/emulator": {"internal/compute/device/cuda/emulator/ptx",
-		"internal/compute/device/cuda/kernels"},
 	"internal/compute/device/cuda/measure": {"internal/compute/device", "internal/compute/device/cuda",
 		"internal/compute/device/cuda/driver"},
 	"internal/compute/device/cuda/model": {"internal/compute/device/cuda/driver",
 		"internal/compute/device/cuda/kernels"},
-	"internal/compute/device/cuda/null": {"internal/compute/device/cuda/driver"},
-}
+	"internal/compute/device/cuda/null": {"internal/compute/device/cuda/driver"}}
 
 // tests are the imports that only tests may have beside those of their package. They may lead upwards.
 var tests = map[string][]string{
 	// whole runs
-	"internal/run/place":          {"internal/run/runtest"},
-	"internal/run/bench":          {"internal/run/runtest"},
-	"internal/run/checkpoints":    {"internal/run/runtest", "internal/run/evaluate"},
-	"internal/run/evaluate":       {"internal/run/runtest", "internal/run/checkpoints"},
-	"internal/run/study":          {"internal/run/runtest", "internal/run/evaluate"},
-	"internal/run/training":       {"internal/run/runtest"},
-	"internal/run/verify":         {"internal/run/runtest"},
-	"internal/apps/search":        {"internal/run/runtest"}, // a model that makes features
+	"internal/run/checkpoints":    {"internal/run/evaluate"},
+	"internal/run/evaluate":       {"internal/run/checkpoints"},
+	"internal/run/study":          {"internal/run/evaluate"},
 	"internal/system/onnxruntime": {"internal/files/onnx"},
-	"internal/compute/device/cpu": {"internal/compute/device/devicetest"},
 	"internal/compute/device/cuda": {"internal/compute/device/cpu", "internal/compute/device/composed",
-		"internal/compute/device/devicetest",
-		"internal/compute/device/cuda/emulator", "internal/compute/device/cuda/null"},
-	"internal/compute/device/composed": {"internal/compute/device/cpu", "internal/compute/device/devicetest"},
-	"internal/compute/device/toy": {"internal/compute/device/composed",
-		"internal/compute/device/devicetest"},
-	"internal/compute/device/ranks": {"internal/compute/device/composed", "internal/compute/device/cpu",
-		"internal/compute/device/devicetest", "internal/compute/device/toy"},
-	"internal/compute/device/cuda/driver":       {"internal/compute/device/cuda/emulator"},
-	"internal/compute/device/cuda/emulator":     {"internal/compute/device/cuda/driver"},
-	"internal/compute/device/cuda/emulator/ptx": {"internal/compute/device/cuda/kernels"},
-}
+		"internal/compute/device/cuda/null"},
+	"internal/compute/device/composed": {"internal/compute/device/cpu"},
+	"internal/compute/device/ranks":    {"internal/compute/device/composed", "internal/compute/device/cpu"}}
 
-// outside says which packages may import what lies outside the module: a package, or all packages below a path.
+// outside says which packages may import what lies outside the module: a package, or all packages below a path. The
+// laboratory may import all.
 var outside = map[string][]string{
 	"github.com/spf13/cobra": {"cmd/vsetrain"},
 	"github.com/spf13/pflag": {"cmd/vsetrain"},
@@ -160,18 +133,15 @@ var outside = map[string][]string{
 	"github.com/chewxy/hm":  {"internal/compute/graph"},
 	"gonum.org/v1/gonum":    {"internal/compute/gemm", "internal/compute/sparse", "internal/stats"},
 	"github.com/ebitengine/purego": {"internal/system/onnxruntime", "internal/system/mpi", "internal/compute/gemm",
-		"internal/compute/device/cuda/driver",
-		"internal/compute/device/cuda/emulator"},
+		"internal/compute/device/cuda/driver"},
 	"google.golang.org/protobuf": {"internal/files/onnx", "internal/files/tfevents"},
-	"flag":                       {"internal/files/crash", "internal/tools/mutants", "internal/tools/publish/release"},
+	"flag":                       {"internal/tools/publish/release"},
 	"github.com/CycloneDX":       {"internal/tools/publish/release"},
 	"github.com/yuin/goldmark":   {"internal/tools/publish/site"},
-	"math/rand":                  {"internal/files/crash"}, // draws states for tests
-	// of tests: the program links the suite of devicetest without it
-	"testing": {"internal/compute/device/cuda/emulator", "internal/files/crash", "internal/house/try",
-		"internal/run/runtest"},
-	"os/signal": {"cmd/vsetrain"},
-	"C":         {},
+	"math/rand":                  {},
+	"testing":                    {}, // the program links the conformance suite without it
+	"os/signal":                  {"cmd/vsetrain"},
+	"C":                          {},
 }
 
 // goPackage is what `go list -json` says of a package.
@@ -250,7 +220,7 @@ func faults(pkgs []goPackage) []string {
 	var list []string
 	for _, p := range pkgs {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		if level(name) < 0 {
+		if level(name) < 0 && !inLab(name) {
 			list = append(list, fmt.Sprintf("%s has no level: put it into the table of internal/house", name))
 			continue
 		}
@@ -258,9 +228,10 @@ func faults(pkgs []goPackage) []string {
 			list = append(list, forbidden(name, to, sideways[name])...)
 		}
 		allowed := append(slices.Clone(sideways[name]), tests[name]...)
-		allowed = append(allowed, name, "internal/house/try") // an external test imports its own package
+		allowed = append(allowed, name) // an external test imports its own package
 		for _, to := range append(p.TestImports, p.XTestImports...) {
-			if strings.HasPrefix(to, module) { // tests may use any module
+			// tests may use any module, and the laboratory
+			if strings.HasPrefix(to, module) && !inLab(strings.TrimPrefix(to, module)) {
 				list = append(list, forbidden(name, to, allowed)...)
 			}
 		}
@@ -273,7 +244,7 @@ func forbidden(name, to string, allowed []string) []string {
 	inner, ours := strings.CutPrefix(to, module)
 	if !ours {
 		for prefix, users := range outside {
-			if (to == prefix || strings.HasPrefix(to, prefix+"/")) && !slices.Contains(users, name) {
+			if (to == prefix || strings.HasPrefix(to, prefix+"/")) && !slices.Contains(users, name) && !inLab(name) {
 				return []string{fmt.Sprintf("%s imports %s, which is left to %q", name, to, users)}
 			}
 		}
@@ -281,6 +252,11 @@ func forbidden(name, to string, allowed []string) []string {
 	}
 	from, at := level(name), level(inner)
 	switch {
+	case inLab(name) || name == "cmd/vsetrain" && inner == "lab/selftest":
+		return nil
+	case inLab(inner):
+		return []string{fmt.Sprintf("%s imports %s: the product imports nothing of the laboratory, and the command "+
+			"selftest only lab/selftest", name, inner)}
 	case !satellite(name) && satellite(inner):
 		return []string{fmt.Sprintf("%s imports %s: the core knows no satellite", name, inner)}
 	case at < 0 || at < from || slices.Contains(allowed, inner):
@@ -290,6 +266,9 @@ func forbidden(name, to string, allowed []string) []string {
 	}
 	return []string{fmt.Sprintf("%s (level %d) imports %s (level %d): upwards", name, from, inner, at)}
 }
+
+// inLab reports whether a package builds, tests or proves the product.
+func inLab(name string) bool { return strings.HasPrefix(name, "lab/") }
 
 // satellite reports whether a package uses runs and serves nothing of the core: the commands link it.
 func satellite(name string) bool {
@@ -442,15 +421,21 @@ func TestFaults(t *testing.T) {
 			"internal/compute/gemm imports C, which is " +
 				"left to []"},
 		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/loss",
-			"vsetrain/internal/files/golden",
+			"vsetrain/lab/golden",
 			"gonum.org/v1/gonum/mat"}}, ""},
 		{goPackage{ImportPath: "vsetrain/loss", XTestImports: []string{"vsetrain/models"}},
 			"loss imports models, sideways on level 3"},
 		{goPackage{ImportPath: "vsetrain/internal/compute/graph", TestImports: []string{"vsetrain/train"}},
 			"internal/compute/graph (level 2) imports train (level 5): upwards"},
-		{goPackage{ImportPath: "vsetrain/internal/compute/device/cpu",
-			Imports: []string{"vsetrain/internal/compute/device/devicetest"}},
-			"internal/compute/device/cpu imports internal/compute/device/devicetest, sideways on level 1"},
+		{goPackage{ImportPath: "vsetrain/train", Imports: []string{"vsetrain/lab/golden"}},
+			"train imports lab/golden: the product imports nothing of the laboratory, and the command selftest only " +
+				"lab/selftest"},
+		{goPackage{ImportPath: "vsetrain/internal/run/bench", Imports: []string{"vsetrain/lab/selftest"}},
+			"internal/run/bench imports lab/selftest: the product imports nothing of the laboratory, and the command " +
+				"selftest only lab/selftest"},
+		{goPackage{ImportPath: "vsetrain/cmd/vsetrain", Imports: []string{"vsetrain/lab/selftest"},
+			XTestImports: []string{"vsetrain/lab/crash"}}, ""},
+		{goPackage{ImportPath: "vsetrain/lab/crash", Imports: []string{"vsetrain/train"}}, ""},
 	} {
 		want := []string{}
 		if c.want != "" {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // maxColumns is the width of a line of Go, CUDA, C++ and Markdown. A column is a rune, a tab is four.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // maxModelMethods bounds what models.Model is: a network and its parameters. What runs and feeds it are types of their
@@ -197,8 +197,12 @@ func TestTableOfKernels(t *testing.T) {
 	}
 	composed := had(sources(t, "internal/compute/device/composed"), "methods")
 	for name, want := range map[string][]string{"cpu": lacking["cpu"], "cuda": lacking["cuda"],
-		"composed": lacking["composed"], "toy": nil} {
-		has := had(sources(t, "internal/compute/device/"+name), "methods", "collective")
+		"composed": lacking["composed"], "reference": nil} {
+		folder := "internal/compute/device/" + name
+		if name == "reference" {
+			folder = "lab/reference"
+		}
+		has := had(sources(t, folder), "methods", "collective")
 		var lacks []string
 		for _, k := range all {
 			if !slices.Contains(has, k) {
@@ -208,7 +212,7 @@ func TestTableOfKernels(t *testing.T) {
 				}
 			}
 		}
-		if name != "toy" && !slices.Equal(lacks, sorted(want)) {
+		if name != "reference" && !slices.Equal(lacks, sorted(want)) {
 			t.Errorf("%s lacks %q, the table says %q", name, lacks, sorted(want))
 		}
 	}
@@ -278,10 +282,10 @@ const maxMethods = 25
 var larger = map[string]int{
 	"internal/compute/device/cuda.dev": 259, "internal/compute/device/cpu.dev": 135,
 	"internal/compute/device/composed.Device": 44, "internal/compute/device/composed.matching": 26,
-	"internal/compute/device/toy.Device": 27, "internal/compute/device/devicetest.harness": 59,
+	"lab/reference.Device": 27, "lab/devicetest.harness": 59,
 	"internal/compute/device/cuda/null.Driver": 42, "internal/compute/device/cuda/driver.libcuda": 42,
 	"internal/compute/device/cuda/driver.linked": 27, "internal/compute/graph.Graph": 81,
-	"internal/compute/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,
+	"lab/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,
 	"data.Split": 48, "data/synth.speaker": 30,
 	"internal/apps/search.Index": 31,
 }

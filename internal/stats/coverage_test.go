@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A made-up world: images of different difficulty, each with one query of its own and five captions, answered by two

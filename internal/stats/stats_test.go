@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func near(t *testing.T, what string, got, want, tol float64) {

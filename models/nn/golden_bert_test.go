@@ -7,10 +7,10 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 	"vsetrain/models/nn"
 )
 

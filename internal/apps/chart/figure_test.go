@@ -19,7 +19,7 @@ import (
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // figures are one of each kind.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The types of Kubernetes 1.34 (k8s.io/api v0.34.1: Job, Service, Secret) take the file in testdata, strictly decoded.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // drawWord is a word of letters that mean something somewhere.

@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/files/crash"
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/crash"
+	"vsetrain/lab/try"
 )
 
 // images are the ids of a gallery, each with its features and boxes.

@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/files/crash"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/verify"
 	"vsetrain/internal/system/onnxruntime"
+	"vsetrain/lab/crash"
+	"vsetrain/lab/try"
 )
 
 // constant is a model whose features of a picture are parts of it.

@@ -19,8 +19,8 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/onnx"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/onnxruntime"
+	"vsetrain/lab/try"
 )
 
 func write(t *testing.T, path, text string) {

@@ -8,8 +8,8 @@ import (
 	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/records"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

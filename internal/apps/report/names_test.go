@@ -3,8 +3,8 @@ package report
 import (
 	"testing"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 )
 
 // LMH has the paper's names with the margin and the schedule that the presets have for its network and data set, and

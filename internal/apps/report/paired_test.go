@@ -14,8 +14,8 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

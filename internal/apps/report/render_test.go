@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/chart"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/run/study"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

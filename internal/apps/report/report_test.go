@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"vsetrain/internal/apps/chart"
-	"vsetrain/internal/files/golden"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/golden"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

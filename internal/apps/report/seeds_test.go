@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"vsetrain/internal/compute/gemm"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -13,7 +13,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // answers asks every query of a split, and counts what was encoded for it.

@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/trained"
+	"vsetrain/lab/try"
 )
 
 func embedRequest(network, what, out string) EmbedRequest {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/data/synth"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/trained"
+	"vsetrain/lab/try"
 )
 
 // without removes a file of the split from a copy of a fixture's data.

@@ -10,10 +10,10 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
 	"vsetrain/internal/system/onnxruntime"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // copyOf copies the data set of a fixture, so that a record can lie in it.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/data"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // amend changes the gallery of options: it removes ids, and adds images with the features of others of the split.

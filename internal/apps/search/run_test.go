@@ -11,9 +11,9 @@ import (
 
 	"vsetrain/data/synth"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
+	"vsetrain/lab/try"
 )
 
 // The fixtures are checkpoints of the reference repositories, their data, and the scores PyTorch computed from them.

@@ -11,9 +11,9 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/place"
 	"vsetrain/internal/run/trained"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -18,10 +18,10 @@ import (
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/training"
 	"vsetrain/internal/system/bind"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

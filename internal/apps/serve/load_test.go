@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/search"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/bind"
+	"vsetrain/lab/try"
 )
 
 var (

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Pages on the list may ask, from a browser that asks beforehand without the token; others get no leave.

@@ -22,8 +22,8 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/bind"
+	"vsetrain/lab/try"
 )
 
 // growing is a stub with as many images as its number; all answers are of one of them. It notes what is open.

@@ -27,8 +27,8 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/bind"
+	"vsetrain/lab/try"
 )
 
 // fixture opens what a reference repository trained.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/process"
+	"vsetrain/lab/try"
 )
 
 func claimed(t *testing.T, s *Store) *State {

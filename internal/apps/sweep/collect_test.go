@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"vsetrain/internal/files/integrity"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 )
 
 // Means and deviations over the seeds, the best point first, and its configuration reads back as that of the trial.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/files/crash"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/crash"
+	"vsetrain/lab/try"
 )
 
 // atOnce is a trial that is trained when its worker waits for it. What it logs is lasting.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // load writes a sweep file into a folder of its own and reads it.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 const kubernetesSweep = `axes: [{param: optim.lr, values: [1e-4, 1e-3, 1e-2]}]

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 )
 
 func pointsOf(p *Plan) (out []string) {

@@ -20,7 +20,7 @@ import (
 
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var (

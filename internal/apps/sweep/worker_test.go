@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The test program is also the process of a trial: SWEEP_TEST_TRIAL holds what it does.

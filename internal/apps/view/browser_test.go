@@ -25,7 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Whatever the pieces in which a file grows, the records are those of the whole file; a torn line waits for its rest.

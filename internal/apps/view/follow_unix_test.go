@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/files/regular"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A pipe that stands for the metrics of a run is not waited for.

@@ -16,9 +16,9 @@ import (
 
 	"vsetrain/data/synth"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

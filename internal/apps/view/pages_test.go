@@ -19,10 +19,10 @@ import (
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/system/bind"
+	"vsetrain/lab/try"
 )
 
 // The table of runs says what the files say; filter and order are links and forms.

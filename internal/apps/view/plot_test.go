@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"vsetrain/internal/apps/report"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/records"
+	"vsetrain/lab/try"
 )
 
 // Points land in the frame, at the places of their values.

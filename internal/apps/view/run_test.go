@@ -13,10 +13,10 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/records"
+	"vsetrain/lab/try"
 )
 
 // The time left follows the pace of the session that trains now, not the hours in which nothing ran.

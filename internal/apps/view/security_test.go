@@ -14,8 +14,8 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/study"
+	"vsetrain/lab/try"
 )
 
 // hostile breaks out of text, attributes, addresses and scripts where it is not escaped.

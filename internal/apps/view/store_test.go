@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 const validated = `{"kind":"train","step":%d,"epoch":%g}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/search"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // send posts a form with one file.

@@ -3,8 +3,8 @@
 // Everything a network, a loss or an optimiser computes is a kernel: a value with its operands and sizes (Gemm, GRU,
 // Hinge, …), whose comment defines it. A device is memory and one method, Do, which computes a kernel or says that it
 // has none. The package composed writes the kernels that a device lacks in terms of others. device/cpu and device/cuda
-// compute nearly all of them, device/toy few. A new device has to pass the conformance suite of devicetest and nothing
-// else; a new network needs no device code at all.
+// compute nearly all of them, lab/reference few. A new device has to pass the conformance suite of lab/devicetest and
+// nothing else; a new network needs no device code at all.
 //
 // Conventions. Matrices are row-major. B is the batch, L the longest caption of the batch, T = Σ lengths the number
 // of words of a batch, D a feature size, H a hidden size. Views carry no shape: kernels do. Unless a kernel says

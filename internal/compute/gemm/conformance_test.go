@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // splitAlways is "amx" with products of any number of terms in bf16 parts, few ones included.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A library lies in the system, in an active environment or where its setting says, and not in the working folder,

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // own returns an engine for every kernel of ours, float32 and bf16, on the given number of threads.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Operands given row by row give the same bits as those of a product that packs them itself.

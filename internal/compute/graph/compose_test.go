@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // alongSegments is the axis of the words of three captions.

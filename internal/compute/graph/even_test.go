@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // products is a device that notes which products are even.

@@ -5,9 +5,9 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // What fails on a GPU is named with the kernel, its grid, and the node with its arguments and their shapes.

@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func newSession(t testing.TB, precision string, threads int, specs ...graph.ParamSpec) *graph.Instance {

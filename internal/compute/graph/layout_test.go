@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Kernels that are given the same lengths share one packing, which is computed again when other lengths are fed.

@@ -6,7 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Two images of three regions, and the captions of "lengths", without capacity to spare.

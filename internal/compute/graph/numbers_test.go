@@ -10,7 +10,7 @@ import (
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Packed, padded and concatenated, whole and divided into any pieces, a batch draws one mask: column k of position t of

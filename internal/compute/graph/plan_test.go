@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Buffers that are alive at the same time never overlap, and reuse makes the slab smaller than the sum of all buffers.

@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func norm(g *graph.Graph, in []*graph.Node, axis int) *graph.Node {

@@ -9,7 +9,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func randomBlock(name string, rows, panels int) *block {

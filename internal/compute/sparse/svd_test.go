@@ -12,7 +12,7 @@ import (
 
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // randomCSR returns a matrix [rows, cols] with about perRow positive entries a row, skewed to the first columns as

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/disk"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // faulty fails every write beyond limit bytes, or sync or close, as a full or broken disk does.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/process"
+	"vsetrain/lab/try"
 )
 
 // ended returns the number of a process that has ended.

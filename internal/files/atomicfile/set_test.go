@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/disk"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // newSet makes a set of the files of a folder, each with the text.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // content is a file of two blocks and a half.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 type body struct {

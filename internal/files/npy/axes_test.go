@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // What is said about axes; cmd/vsetrain runs the commands (TestAdviceAboutAxes).

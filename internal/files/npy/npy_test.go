@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/pickle"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // ramp is element i of the arrays [2, 3, 4] in testdata.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func writeAll(t *testing.T, dtype DType, shape []int, data []float32) string {

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // fields are those of a message: numbers as they are, messages, strings and packed values as bytes.

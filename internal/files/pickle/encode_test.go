@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func encode(t *testing.T, v any) string {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A list of 150 levels is allowed; met again 100 levels down it is too deep, wherever it was seen first.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Colours at half the resolution are smoothed as by the decoders that Pillow uses: beside each picture of testdata lies

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // gradient is a picture with something in every pixel and channel.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // webpChunk is one chunk of a WebP.

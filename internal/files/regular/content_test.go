@@ -14,7 +14,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // wide encodes text in UTF-16.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A path with one name misspelt, at any depth, is told with the folder that it was looked for in and with the path that

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A pipe without a writer and an endless device are refused at once, also behind a link.

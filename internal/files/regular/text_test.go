@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // drawBytes is random text, and sometimes no text.

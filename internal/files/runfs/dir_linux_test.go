@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/files/atomicfile"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // mount mounts a tmpfs and skips the test where that is not allowed.

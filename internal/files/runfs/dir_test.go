@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var owner = Owner{PID: 4711, Host: "gallery", Since: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A directory is held from Open to Close, by the process that wrote itself into the lock; what was never locked is held

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A file system without locks is refused by the name of the setting, and is written with it after a warning for each

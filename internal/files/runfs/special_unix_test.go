@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vsetrain/internal/files/regular"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A pipe or an endless device in a run directory is an error at once, whichever file it stands for.

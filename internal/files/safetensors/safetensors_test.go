@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func save(t *testing.T, content []byte) string {

@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var started = time.Unix(1700000000, 250_000_000)

@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/internal/files/elements"
 	"vsetrain/internal/files/pickle"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // zipOf returns an archive with the given pickle and one storage "0".

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func mustLoad(t *testing.T, name string) *Dict {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/pickle"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // TestSaveReadBack saves what PyTorch wrote, reads it again, and saves over the file it was read from.

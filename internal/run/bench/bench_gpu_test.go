@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
 	"vsetrain/models"
 )
 

@@ -22,7 +22,7 @@ import (
 
 // The arithmetic of the kernels is that of IEEE 754 and every sum has one order, so the bits of a training in fp32 on
 // products of vsetrain follow from the PTX alone: a GPU of any model must give those that the PTX gives when a
-// processor executes it (internal/compute/device/cuda/emulator/ptx). Each sum and product of the PTX is rounded by
+// processor executes it (lab/emulator/ptx). Each sum and product of the PTX is rounded by
 // itself (.rn), so its compiler may not make one rounding of two. The kernels on tensor cores (*_sm80.cu) are excluded:
 // PTX leaves the order and the rounding of their sums open. A training in fp32 takes none of them.
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 	"vsetrain/train"

@@ -15,8 +15,8 @@ import (
 	"vsetrain/internal/compute/device/cuda/kernels"
 	"vsetrain/internal/compute/device/cuda/model"
 	"vsetrain/internal/compute/device/cuda/null"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/model"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

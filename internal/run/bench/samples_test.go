@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // Every loss is measured on every subset, by a clock that ticks once a look.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

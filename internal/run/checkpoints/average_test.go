@@ -8,10 +8,10 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // The mean of three checkpoints is the mean of each of their tensors, running statistics included; it restores, and

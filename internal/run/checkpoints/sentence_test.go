@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 	"vsetrain/semantic"
 )

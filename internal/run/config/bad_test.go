@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

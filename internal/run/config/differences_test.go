@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Differences name settings of every depth by their keys, also the constants that a loss declares in its file.

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func given(key, tag, value string) Setting {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // What is portable is read back to the same values, and no setting that names a file is in it.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/configs"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

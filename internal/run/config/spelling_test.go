@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
+	"vsetrain/lab/try"
 )
 
 // A path of Windows in double quotes is refused, whatever letters follow its backslashes, and named with the remedy; in

@@ -14,8 +14,8 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/options"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/train"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var variable = regexp.MustCompile(`"(VSETRAIN_[A-Z0-9_]+)"`)

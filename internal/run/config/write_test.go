@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func readsBack(t *testing.T, file string, c Config) {

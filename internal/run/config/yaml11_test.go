@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // yamlNumber are the numbers of YAML 1.1 as PyYAML, the reader most people have, resolves them: a float has a point,

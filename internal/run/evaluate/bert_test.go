@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/checkpoints"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

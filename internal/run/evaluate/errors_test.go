@@ -13,8 +13,8 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 func TestEvalErrors(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/torchfile"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/place"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

@@ -11,7 +11,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
 	"vsetrain/loss"
 	"vsetrain/models"
 )

@@ -13,10 +13,10 @@ import (
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

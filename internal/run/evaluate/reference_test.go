@@ -16,9 +16,9 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/torchfile"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/checkpoints"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/system/mpi"
 	"vsetrain/internal/system/process"
+	"vsetrain/lab/try"
 )
 
 // testRank is set in processes of these tests that are ranks: words NAME=value that rank reads.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // serve answers requests as a server would, and returns a client that signs in with a token.

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/place"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // More memory than there is: the error says what takes less.

@@ -7,10 +7,10 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // A run is diagnosed with its own vocabulary and margin, and its checkpoints on batches of its training.

@@ -7,10 +7,10 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/synth"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/study"
 	"vsetrain/internal/run/trained"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // Of captions of which 40 % have another image, those that a small VSE++ suspects are the wrong ones: the area under

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

@@ -11,9 +11,9 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
+	"vsetrain/lab/try"
 )
 
 // setOf writes the features of a split, as a model of a number makes them, with a record of it or without.

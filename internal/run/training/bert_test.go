@@ -12,11 +12,11 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 	"vsetrain/train"
 )

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

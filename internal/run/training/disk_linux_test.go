@@ -13,10 +13,10 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/files/crash"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/crash"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // A training of two ranks, of which the machine has a power failure, or whose calls fail, at any moment: resumed by two

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

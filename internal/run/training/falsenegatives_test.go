@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/records"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 )
 

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"vsetrain/data/synth"
-	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 	"vsetrain/train"
 )

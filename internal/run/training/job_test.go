@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/compute/device/devicetest"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/train"
 )

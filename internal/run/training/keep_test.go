@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/trained"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 	"vsetrain/train"
 )

@@ -11,10 +11,10 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // resumed continues a run.

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

@@ -4,9 +4,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // VSE++ learns two batches by heart: every pair ranks first in its batch, where a run on all captions is far from it.

@@ -15,10 +15,10 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/tfevents"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/train"
 )

@@ -19,13 +19,13 @@ import (
 
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
 	"vsetrain/internal/run/records"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/track"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/train"
 )
 

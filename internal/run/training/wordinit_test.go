@@ -12,11 +12,11 @@ import (
 
 	"vsetrain/data/text"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/runtest"
 	"vsetrain/internal/run/training"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 

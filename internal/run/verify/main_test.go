@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(runtest.Main(m.Run)) }

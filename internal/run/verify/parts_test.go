@@ -13,9 +13,9 @@ import (
 
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/tfevents"
-	"vsetrain/internal/house/try"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 // notChecked says why a part of a run may be missing, or that of another run, without being named.

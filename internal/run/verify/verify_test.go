@@ -21,8 +21,8 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/files/tfevents"
-	"vsetrain/internal/house/try"
-	"vsetrain/internal/run/runtest"
+	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 )
 
 var (

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A server answers over a pair of streams one request after the other, however long they are apart, begins when it is

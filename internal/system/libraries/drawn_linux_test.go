@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A file is refused exactly where the system lets somebody else change it or its way, in drawn trees of owners, groups,

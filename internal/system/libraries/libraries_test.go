@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // tree makes a folder with empty files and one configuration of the loader in it.

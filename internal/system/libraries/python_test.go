@@ -12,7 +12,7 @@ import (
 	"slices"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // findCUBLAS looks for a library among pip's packages.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/onnx"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // example is y[n, 2] = the mean over pixels of a convolution of x[n, 1, h, w] with 1 and with 10, in one file, or with

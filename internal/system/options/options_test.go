@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 type inner struct {

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func TestAlive(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 func TestControlGroup(t *testing.T) {

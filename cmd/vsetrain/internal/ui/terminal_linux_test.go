@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // A terminal that understands no escape sequence gets what a pipe gets, and NO_COLOR takes the colours alone.

@@ -1,4 +1,4 @@
-// Package composed writes kernels in terms of others: it makes a whole device of one that has few (device/toy).
+// Package composed writes kernels in terms of others: it makes a whole device of one that has few (lab/reference).
 // Networks then train on a new device before a single fused kernel exists, and a fused kernel has a form to be measured
 // against.
 //

@@ -7,8 +7,8 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/try"
 )
 
 func open(t *testing.T, precision string) device.Device {
@@ -16,7 +16,7 @@ func open(t *testing.T, precision string) device.Device {
 	return try.Get(cpu.New(cpu.Options{Threads: 1, Precision: precision}))(t)
 }
 
-// families are those that are composed. Those in float64 are tested with device/toy.
+// families are those that are composed. Those in float64 are tested with lab/reference.
 var families = []string{"Elementwise", "ColumnSum", "L2Norm", "BatchNorm", "PoolWeights", "SortPool", "Order",
 	"GRU", "GRUGrad", "BiGRU", "BiGRUGrad", "Words", "Active", "Cells", "Attention", "BlockMatch", "FewPairs",
 	"PolarWeights", "ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph", "Embed", "LayerNorm", "SelfAttention",

@@ -7,7 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // newBiGRU opens a device, and on it a BiGRU of 19 values and h units over 5 captions of 23 words, whose views hold

@@ -7,8 +7,8 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/try"
 )
 
 func open(t testing.TB, o cpu.Options) device.Device {

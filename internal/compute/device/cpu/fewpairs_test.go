@@ -6,7 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // fewPairs are the sizes of a batch of which one pair alone has a gradient, and views of random values in which what

@@ -7,7 +7,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/lab/devicetest"
 )
 
 // wrong is a device whose Add is off by a thousandth at one element, and whose ColumnSum breaks down.

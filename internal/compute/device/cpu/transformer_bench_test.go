@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // BenchmarkTransformer is what a layer of bert-base does between its products, for a batch of captions of 8 to 24 word

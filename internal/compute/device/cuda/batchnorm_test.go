@@ -6,9 +6,9 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/cuda/null"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // Batch normalisation of the sizes of the networks gives every multiprocessor of a large GPU three blocks or more, in

@@ -11,8 +11,8 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // said are the warnings of a device in one string.

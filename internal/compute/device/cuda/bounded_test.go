@@ -8,7 +8,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The kernels that a recorded step calls with lengths of which the host knows an upper bound only (device.Ints,

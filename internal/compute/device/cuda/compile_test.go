@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // Compile loads every kernel that the GPU can run, once. Precision auto is that of the GPU, with its kernels.

@@ -8,9 +8,9 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // watched is a device of which every value is copied before every kernel, and whose copies are looked at behind it.

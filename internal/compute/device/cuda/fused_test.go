@@ -9,9 +9,9 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/cuda/null"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // launches counts the kernels of calls that were made before, with products by the own kernel.

@@ -12,9 +12,9 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 func warningsOf(d device.Device) string { return strings.Join(d.(device.Warner).Warnings(), "; ") }

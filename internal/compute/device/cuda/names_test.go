@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/kernels"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Kernels are called by their names. Every kernel is called, and what is given for a parameter k is the name of one.

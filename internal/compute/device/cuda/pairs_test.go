@@ -9,9 +9,9 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // pairCase is a device with 5 images of 3 regions and 4 captions, and the results so far.

@@ -8,9 +8,9 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/compute/device/cuda/null"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // Small uploads come to the GPU together and to their places, more than one call of the kernel takes: before a kernel

@@ -10,9 +10,9 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
 	"vsetrain/internal/files/half"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // sender returns a way to stream values to a view: from memory that is free when the call returns, or from stages.

@@ -5,9 +5,9 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // Ranks whose values go through memory of the host share a GPU, and compute what one computes of all.

@@ -7,9 +7,9 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/devicetest"
-	"vsetrain/internal/compute/device/toy"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/devicetest"
+	"vsetrain/lab/reference"
+	"vsetrain/lab/try"
 )
 
 func open(t *testing.T, w World, precision string) device.Device {
@@ -60,6 +60,6 @@ func TestFailures(t *testing.T) {
 		if err := d.Sync(); err == nil || !strings.HasPrefix(err.Error(), "rank 0 of 2: another rank has ended") {
 			t.Errorf("%v", err)
 		}
-		try.Refuses(New(toy.New(), w))(t, "set device.kind to cpu")
+		try.Refuses(New(reference.New(), w))(t, "set device.kind to cpu")
 	})
 }

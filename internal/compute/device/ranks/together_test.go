@@ -5,7 +5,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/devicetest"
+	"vsetrain/lab/devicetest"
 )
 
 // What ranks compute together is what one device computes of the batch of all.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The statement names every file with its sum, the commit and the compiler, in the same bytes whatever the order.

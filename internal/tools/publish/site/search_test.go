@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Every heading of a page of the site can be found, with the text below it, code and tables included.

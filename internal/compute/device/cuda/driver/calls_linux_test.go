@@ -11,7 +11,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // at calls f below so many frames.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The message of the loader reaches the error from whichever thread the library was asked for.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // NCCL tells its version and makes ids; one that is too old, or none, is refused. A real library is taken where one is

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/emulator"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/emulator"
+	"vsetrain/lab/try"
 )
 
 // gpus are those of the emulated driver, as libcuda describes them.

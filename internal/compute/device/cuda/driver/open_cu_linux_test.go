@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/compute/device/cuda/emulator"
+	"vsetrain/lab/emulator"
 )
 
 // The binding with gorgonia.org/cu opens the library that the program is linked with, and no other.

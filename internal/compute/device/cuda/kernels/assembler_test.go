@@ -17,7 +17,7 @@ import (
 	"sync"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 var update = flag.Bool("update", false, "write registers.tsv anew")

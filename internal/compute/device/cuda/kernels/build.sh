@@ -14,6 +14,6 @@ for f in *.cu; do
     sed -E 's/\b(add|sub|mul)\.(f32|f64)\b/\1.rn.\2/' >"$out/${f%.cu}.ptx"
 done
 if [ $# = 0 ]; then
-  "${GO:-go}" run ./pack "$out"
+  "${GO:-go}" run ../../../../../lab/pack "$out"
   rm -r "$out"
 fi

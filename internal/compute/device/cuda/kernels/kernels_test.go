@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // The committed PTX is what the sources give. Other versions of clang write other PTX, so the version is part of the

@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/kernels"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // Every kernel says what it costs, in terms of its parameters.

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/house/try"
+	"vsetrain/lab/try"
 )
 
 // What a GPU refuses is refused, and does not count.
