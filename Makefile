@@ -218,6 +218,11 @@ PREFIX ?= /usr/local
 install: build ## install the program, man pages, completions and licences into PREFIX (/usr/local) below DESTDIR
 	GO=$(GO) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) bash scripts/install.sh bin/vsetrain '$(DESTDIR)$(PREFIX)'
 
+uninstall: ## remove what make install put into PREFIX
+	cd '$(DESTDIR)$(PREFIX)' && rm -rf bin/vsetrain share/man/man1/vsetrain.1 share/man/man1/vsetrain-*.1 \
+		share/bash-completion/completions/vsetrain share/zsh/site-functions/_vsetrain \
+		share/fish/vendor_completions.d/vsetrain.fish share/doc/vsetrain
+
 bench: build ## time the training step: make bench CONFIG=saf/f30k-lseh
 	bin/vsetrain bench --config $(CONFIG)
 

@@ -35,6 +35,18 @@ type Env struct {
 	Started     time.Time   `json:"started"`
 }
 
+// Build names the build of a session: version and commit.
+func (e *Env) Build() string {
+	name := e.Version
+	if e.Commit != "" {
+		name += " (" + e.Commit + ")"
+	}
+	if e.Dirty {
+		name += ", with changes"
+	}
+	return name
+}
+
 // NoiseIndex is what a run records of the noise index that it trains with (data.noise_index).
 type NoiseIndex struct {
 	File   string `json:"file"`   // base name

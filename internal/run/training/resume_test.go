@@ -154,7 +154,13 @@ func TestResumeForLonger(t *testing.T) {
 	c.Train.Epochs = 1
 	dir := runtest.Train(t, c)
 	c.Train.Epochs = 2
-	runtest.Resume(t, runtest.Request(c, dir, &runtest.Watcher{}))
+	other := &runtest.Watcher{}
+	r := runtest.Request(c, dir, other)
+	r.Env.Version, r.Env.Commit = "1.2", "abc"
+	runtest.Resume(t, r)
+	if len(other.Warnings) != 1 || !strings.Contains(other.Warnings[0].Error(), "goes on with 1.2 (abc), which") {
+		t.Errorf("a resume by another build warns %q", other.Warnings)
+	}
 	runtest.SameTensors(t, runtest.Checkpoint(dir, runfs.LastName), runtest.Checkpoint(runtest.Train(t, c),
 		runfs.LastName))
 }

@@ -113,6 +113,14 @@ func (t *training) log(position train.Position) (err error) {
 	for _, d := range t.doubts {
 		env.Warnings = append(env.Warnings, d.Error())
 	}
+	sessions, err := t.run.Sessions()
+	if err != nil {
+		return err
+	}
+	if n := len(sessions); n > 0 && sessions[n-1].Build() != env.Build() {
+		t.Observer.Warning(fmt.Errorf("the run was trained by vsetrain %s so far and goes on with %s, which may round "+
+			"differently", sessions[n-1].Build(), env.Build()))
+	}
 	if err = t.run.AppendEnv(env); err != nil {
 		return err
 	}
