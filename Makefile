@@ -143,13 +143,20 @@ generate: ## write the assembly kernels anew
 figures: ## draw the charts of docs/ and write the tables beside them anew, from docs/log
 	$(GO) run ./lab/figures
 
-keep-runs: build ## keep the finished trials of STUDY/sweeps in docs/log without their weights, and draw their figures
-	cd $(or $(STUDY),$(error name the folder that holds sweeps/: make keep-runs STUDY=FOLDER)) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log sweeps/*
-	$(GO) run ./lab/figures
+runs: ## unpack the runs of docs/log/runs.zip into bin/runs, to look at them or to change them before make pack-runs
+	mkdir -p bin && $(GO) run ./lab/figures unpack bin/runs
 
-leaderboard: build ## write docs/leaderboard.md anew, after the finished trainings of STUDY/sweeps were kept, if STUDY is given
-	$(if $(STUDY),cd $(STUDY) && python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $(CURDIR)/docs/log/leaderboard sweeps/*/)
-	$(GO) run ./lab/figures
+pack-runs: ## write docs/log/runs.zip anew from bin/runs, and the figures that follow from it
+	$(GO) run ./lab/figures pack bin/runs && $(GO) run ./lab/figures
+
+keep-runs: build ## keep the finished trials of STUDY/sweeps in docs/log/runs.zip without their weights, and draw their figures
+	@set -e; t=$$(mktemp -d); trap "rm -r $$t" EXIT; $(GO) run ./lab/figures unpack $$t/runs; \
+	cd $(or $(STUDY),$(error name the folder that holds sweeps/: make keep-runs STUDY=FOLDER)); \
+	python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $$t/runs/$(BELOW) sweeps/*; \
+	cd $(CURDIR); $(GO) run ./lab/figures pack $$t/runs; $(GO) run ./lab/figures
+
+leaderboard: ## write docs/leaderboard.md anew, after the finished trainings of STUDY/sweeps were kept, if STUDY is given
+	$(if $(STUDY),$(MAKE) keep-runs BELOW=leaderboard,$(GO) run ./lab/figures)
 
 pictures: build ## draw the pictures of docs/images anew: small trainings, then Chromium (some minutes)
 	bash scripts/pictures.sh bin/vsetrain

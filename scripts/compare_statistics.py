@@ -1,5 +1,5 @@
 """Compares vsetrain's intervals, p-values and rank correlations with scipy on made-up scores, and its tests across seeds
-with scipy and statsmodels on the runs of docs/log.
+with scipy and statsmodels on the runs of docs/log/runs.zip.
 
     python3 -m venv venv && venv/bin/pip install numpy scipy statsmodels
     venv/bin/python scripts/compare_statistics.py bin/vsetrain
@@ -16,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 import numpy as np
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttost_paired
 
-LOG = os.path.join(os.path.dirname(__file__), "..", "docs", "log")
+RUNS = os.path.join(os.path.dirname(__file__), "..", "docs", "log", "runs.zip")
 IMAGES, K, RESAMPLES = 1000, 5, 10000
 
 
@@ -35,10 +36,10 @@ def hits(scores):
     return (np.stack([image_rank < d for d in depths], 1).astype(float), np.stack([(caption_rank < d).sum(1) for d in depths], 1) / K)
 
 
-def seeds(vsetrain, check):
+def seeds(vsetrain, runs, check):
     """Compares the table across seeds of a report on LSEH and LMH; of LMH2 with the seeds that LSEH has, or with others."""
     for lseh, lmh2 in (("s*", "s*"), ("s[78]", "s[!78]*")):
-        settings = [sorted(glob.glob(os.path.join(LOG, p))) for p in (f"claim-vseinf/lseh/{lseh}", "ablate-vseinf/lmh1-early/s*", f"claim-vseinf/lmh2/{lmh2}")]
+        settings = [sorted(glob.glob(os.path.join(runs, p))) for p in (f"claim-vseinf/lseh/{lseh}", "ablate-vseinf/lmh1-early/s*", f"claim-vseinf/lmh2/{lmh2}")]
         out = subprocess.run([vsetrain, "report", *sum(settings, []), "--test", "--base", settings[0][0], "--equivalence", "1", "--format", "csv"],
                              check=True, stdout=subprocess.PIPE, text=True).stdout
         table = out[out.index("# M-Recall across seeds"):].split("\n", 1)[1].split("\n\n")[0]
@@ -78,8 +79,10 @@ def main(vsetrain):
         print(f"{what:<44}{mine:>14.6f}{theirs:>14.6f}  {'' if ok else 'DIFFERS'}")
 
     print(f"{'':<44}{'vsetrain':>14}{'scipy':>14}")
-    seeds(vsetrain, check)
     with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(RUNS) as z:
+            z.extractall(folder)
+        seeds(vsetrain, folder, check)
         path = lambda name: os.path.join(folder, name)
         with open(path("test_caps.txt"), "w") as f:
             f.writelines(f"caption {c}\n" for c in range(IMAGES * K))

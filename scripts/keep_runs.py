@@ -1,9 +1,10 @@
-"""Keeps the finished trials of sweeps in docs/log without their weights: settings, validations, and measures of the test split.
+"""Keeps the finished trials of sweeps without their weights: settings, validations, and measures of the test split.
 
-    cd FOLDER && python3 .../scripts/keep_runs.py .../bin/vsetrain .../docs/log sweeps/claim-vsepp ...
+    cd FOLDER && python3 .../scripts/keep_runs.py .../bin/vsetrain RUNS sweeps/claim-vsepp ...
 
-FOLDER is where the sweeps were run: paths of data sets are relative to it. Trial LOSS of seed 7 of sweep claim-vsepp goes to docs/log/claim-vsepp/LOSS/s7.
-Trials that are there already, with these validations, are left alone. Nothing in FOLDER is written. `make keep-runs STUDY=FOLDER` keeps all sweeps of it.
+FOLDER is where the sweeps were run: paths of data sets are relative to it. Trial LOSS of seed 7 of sweep claim-vsepp goes to RUNS/claim-vsepp/LOSS/s7.
+Trials that are there already, with these validations, are left alone. Nothing in FOLDER is written. `make keep-runs STUDY=FOLDER` keeps all sweeps of it
+in docs/log/runs.zip.
 """
 import glob
 import json
@@ -20,7 +21,7 @@ def unsealed(text):
     return re.sub(r'\A(# sha256 .*\n|(\{\n)  "sha256": .*\n)', lambda m: m[2] or "", text)
 
 
-def main(vsetrain, log, sweeps):
+def main(vsetrain, runs, sweeps):
     with tempfile.TemporaryDirectory() as folder:
         kept = {}
         for trial in sorted(t for s in sweeps for t in glob.glob(os.path.join(s, "trials", "*"))):
@@ -35,7 +36,7 @@ def main(vsetrain, log, sweeps):
                 continue
             with open(os.path.join(trial, "metrics.jsonl")) as f:
                 validations = "".join(line for line in f if json.loads(line)["kind"] == "val")
-            there = os.path.join(log, name, "metrics.jsonl")
+            there = os.path.join(runs, name, "metrics.jsonl")
             if os.path.exists(there) and open(there).read() == validations:
                 continue
             copy = os.path.join(folder, name)
@@ -52,7 +53,7 @@ def main(vsetrain, log, sweeps):
             subprocess.run([vsetrain, "report", copy, "--test", "--format", "csv"], check=True, stdout=subprocess.DEVNULL)
             with open(os.path.join(copy, "test.json")) as f:
                 test = f.read()
-            to = os.path.join(log, name)
+            to = os.path.join(runs, name)
             os.makedirs(to, exist_ok=True)
             for file in ("config.yaml", "metrics.jsonl"):
                 shutil.copy(os.path.join(copy, file), to)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"errors"
 	"fmt"
@@ -28,6 +29,37 @@ func TestCommitted(t *testing.T) {
 			t.Error(err)
 		} else if !bytes.Equal(had, want) {
 			t.Errorf("%s does not show the numbers as they are; run make figures", name)
+		}
+	}
+}
+
+// The archive of runs is as it is packed, and one that is not is refused before anything is written.
+func TestArchive(t *testing.T) {
+	root := filepath.Join("..", "..")
+	kept := filepath.Join(t.TempDir(), "runs")
+	try.Do(t, unpack(filepath.Join(root, runsFile), kept))
+	if had := try.Get(os.ReadFile(filepath.Join(root, runsFile)))(t); !bytes.Equal(try.Get(packed(kept))(t), had) {
+		t.Errorf("%s is not as it is packed; unpack and pack it anew", runsFile)
+	}
+	try.Fails(t, unpack(filepath.Join(root, runsFile), kept), "file exists")
+	for want, h := range map[string]zip.FileHeader{
+		`"../s7/test.json" is no stored file of a relative name`: {Name: "../s7/test.json"},
+		`"/s7/test.json" is no stored file of a relative name`:   {Name: "/s7/test.json"},
+		`"s7/" is no stored file of a relative name`:             {Name: "s7/"},
+		`"s7/test.json" is no stored file of a relative name`:    {Name: "s7/test.json", Method: zip.Deflate},
+		`"s9/test.json" and the files before it have more than`:  {Name: "s9/test.json", UncompressedSize64: mostRuns},
+		"runs.zip: s8/test.json: duplicate entries":         {Name: "s8/test.json"},
+	} {
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		f := try.Get(w.CreateHeader(&zip.FileHeader{Name: "s8/test.json"}))(t)
+		try.Get(f.Write([]byte("{}")))(t)
+		try.Get(w.CreateRaw(&h))(t)
+		folder, file := filepath.Join(t.TempDir(), "runs"), filepath.Join(t.TempDir(), "runs.zip")
+		try.Do(t, errors.Join(w.Close(), os.WriteFile(file, b.Bytes(), 0o644)))
+		try.Fails(t, unpack(file, folder), want)
+		if _, err := os.Stat(folder); err == nil && h.Name != "s8/test.json" { // that is seen last
+			t.Errorf("%s: files were written", want)
 		}
 	}
 }
@@ -118,20 +150,21 @@ func TestLeaderboardSweeps(t *testing.T) {
 
 // The best validation of the first seed chooses a rate, and a loss without runs has none.
 func TestRateIsChosenOnDev(t *testing.T) {
-	root := t.TempDir()
+	kept := t.TempDir()
 	c := contest{folder: "n", rates: []string{"2e-4", "5e-4", "1.25e-3"}, losses: []string{"a", "b"}}
-	config := try.Get(os.ReadFile("../../docs/log/claim-vsepp/lmh1/s7/config.yaml"))(t)
+	const config = "version: 1\n"
 	for dir, recalls := range map[string][]float64{"2e-4-a/s7": {1, 8, 7}, "5e-4-a/s7": {9, 3},
 		"1.25e-3-a/s8": {50}} {
-		dir = filepath.Join(root, runsFolder, leaderboardRuns, "n", dir)
+		dir = filepath.Join(kept, leaderboardRuns, "n", dir)
 		var lines strings.Builder
 		for i, r := range recalls {
 			fmt.Fprintf(&lines, `{"kind":"val","step":%d,"epoch":%d,"m_recall":%g}`+"\n", i+1, i+1, r)
 		}
-		try.Do(t, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.yaml"), config, 0o644),
+		try.Do(t, errors.Join(os.MkdirAll(dir, 0o755),
+			os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o644),
 			os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines.String()), 0o644)))
 	}
-	dev, best, err := c.rated(root)
+	dev, best, err := c.rated(kept)
 	try.Do(t, err)
 	const want = "| loss | 2e-4 | 5e-4 | 1.25e-3 | missing |\n|---|---:|---:|---:|---|\n" +
 		"| a | 8.0 | **9.0** | - | 1.25e-3 |\n| b | - | - | - | 2e-4, 5e-4, 1.25e-3 |\n"

@@ -78,19 +78,19 @@ func number(rate string) float64 {
 	return v
 }
 
-// runAt is the folder of the runs of a loss with a rate, below runsFolder.
+// runAt is the folder of the runs of a loss with a rate, in the archive.
 func (c *contest) runAt(rate, name string) string {
 	return filepath.Join(leaderboardRuns, c.folder, c.prefix+rate+"-"+name)
 }
 
 // rated returns the best M-Recall on dev of the first seed by loss and rate, as far as runs are kept, and the best rate
 // of each loss.
-func (c *contest) rated(root string) (dev map[string]map[string]float64, best map[string]string, err error) {
+func (c *contest) rated(kept string) (dev map[string]map[string]float64, best map[string]string, err error) {
 	dev, best = map[string]map[string]float64{}, map[string]string{}
 	for _, name := range c.losses {
 		dev[name] = map[string]float64{}
 		for _, rate := range c.rates {
-			dir := filepath.Join(root, runsFolder, c.runAt(rate, name), fmt.Sprint("s", firstSeed))
+			dir := filepath.Join(kept, c.runAt(rate, name), fmt.Sprint("s", firstSeed))
 			if _, err := os.Stat(dir); err != nil {
 				continue
 			}
@@ -138,7 +138,7 @@ func (c *contest) ratesTable(dev map[string]map[string]float64, best map[string]
 }
 
 // leaderboard returns the page with its tables made anew, and its charts.
-func leaderboard(root string) (map[string][]byte, error) {
+func leaderboard(root, kept string) (map[string][]byte, error) {
 	page, err := os.ReadFile(filepath.Join(root, leaderboardPage))
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func leaderboard(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	for _, c := range list {
-		dev, best, err := c.rated(root)
+		dev, best, err := c.rated(kept)
 		if err != nil {
 			return nil, err
 		}
@@ -158,12 +158,12 @@ func leaderboard(root string) (map[string][]byte, error) {
 		for _, name := range c.losses {
 			s.settings = append(s.settings, setting{name, c.runAt(best[name], name), firstSeed, lastSeed})
 		}
-		drawn, _, err := s.draw(root)
+		drawn, _, err := s.draw(kept)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 		maps.Copy(tables, drawn)
-		runs, _, err := s.open(root)
+		runs, _, err := s.open(kept)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,11 +13,21 @@ import (
 )
 
 func main() {
-	root := "."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) == 0:
+		err = run(".")
+	case len(args) == 2 && args[0] == "unpack":
+		err = unpack(runsFile, args[1])
+	case len(args) == 2 && args[0] == "pack":
+		var data []byte
+		if data, err = packed(args[1]); err == nil {
+			err = atomicfile.WriteFile(runsFile, atomicfile.Bytes(data))
+		}
+	default:
+		err = errors.New("usage: figures [unpack FOLDER | pack FOLDER], in the folder of the repository")
 	}
-	if err := run(root); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)
 		os.Exit(1)
 	}
@@ -33,8 +44,7 @@ func run(root string) error {
 		if had, err := os.ReadFile(path); err == nil && bytes.Equal(had, want) {
 			continue
 		}
-		write := func(w io.Writer) error { _, err := w.Write(want); return err }
-		if err := atomicfile.WriteFile(path, write); err != nil {
+		if err := atomicfile.WriteFile(path, atomicfile.Bytes(want)); err != nil {
 			return err
 		}
 		fmt.Println(path)
@@ -75,11 +85,20 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := results(root)
+	temp, err := os.MkdirTemp("", "figures")
 	if err != nil {
 		return nil, err
 	}
-	board, err := leaderboard(root)
+	defer os.RemoveAll(temp)
+	kept := filepath.Join(temp, "runs")
+	if err := unpack(filepath.Join(root, runsFile), kept); err != nil {
+		return nil, err
+	}
+	files, err := results(root, kept)
+	if err != nil {
+		return nil, err
+	}
+	board, err := leaderboard(root, kept)
 	if err != nil {
 		return nil, err
 	}

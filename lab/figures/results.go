@@ -16,7 +16,6 @@ import (
 
 const (
 	resultsPage = "docs/results.md"
-	runsFolder  = "docs/log"
 )
 
 // setting is what a study trained with some seeds: a name for people, and the folder of its runs, s7 for seed 7.
@@ -69,15 +68,15 @@ var studies = []study{
 		options: report.Options{After: []int{3}, Equivalence: 1}, tables: []string{primaryTable, speedTable}},
 }
 
-// results returns the page of results with its tables, and their charts.
-func results(root string) (map[string][]byte, error) {
+// results returns the page of results with its tables, and their charts, from the folder of the runs that are kept.
+func results(root, kept string) (map[string][]byte, error) {
 	page, err := os.ReadFile(filepath.Join(root, resultsPage))
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{}
 	for _, s := range studies {
-		tables, chart, err := s.draw(root)
+		tables, chart, err := s.draw(kept)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -96,11 +95,11 @@ func results(root string) (map[string][]byte, error) {
 
 // open reads the runs of a study that are kept, with what was measured of them, and returns the seeds that are not by
 // the name of their setting.
-func (s *study) open(root string) (runs []*report.Run, missing map[string][]string, err error) {
+func (s *study) open(kept string) (runs []*report.Run, missing map[string][]string, err error) {
 	missing = map[string][]string{}
 	for _, x := range s.settings {
 		for seed := x.first; seed <= x.last; seed++ {
-			dir := filepath.Join(root, runsFolder, x.folder, fmt.Sprint("s", seed))
+			dir := filepath.Join(kept, x.folder, fmt.Sprint("s", seed))
 			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 				missing[x.name] = append(missing[x.name], fmt.Sprint(seed))
 				continue
@@ -147,8 +146,8 @@ func tablesOf(runs []*report.Run, base string, o report.Options) (map[string]*re
 }
 
 // draw returns the tables of a study by their names, and its chart.
-func (s *study) draw(root string) (tables map[string]string, chart []byte, err error) {
-	runs, missing, err := s.open(root)
+func (s *study) draw(kept string) (tables map[string]string, chart []byte, err error) {
+	runs, missing, err := s.open(kept)
 	if err != nil {
 		return nil, nil, err
 	}
