@@ -1,28 +1,25 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 
 	"vsetrain/internal/apps/chart"
 )
 
-// stream is what a block of a diagram computes with.
-type stream int
+//go:embed networks.tsv
+var networks string
 
-const (
-	image stream = iota
-	caption
-	pair
-	training // left out once the network is trained
-)
-
-// fills and edges are the colours of the streams.
+// streams are what a block of a diagram computes with, fills and edges their colours. What is of the last one is left
+// out once the network is trained.
 var (
-	fills = [...]color.RGBA{{0xe6, 0xf0, 0xf7, 255}, {0xfb, 0xed, 0xe4, 255}, {0xe4, 0xf3, 0xee, 255},
+	streams = []string{"image", "caption", "pair", "training"}
+	fills   = [...]color.RGBA{{0xe6, 0xf0, 0xf7, 255}, {0xfb, 0xed, 0xe4, 255}, {0xe4, 0xf3, 0xee, 255},
 		{0xf0, 0xf1, 0xf2, 255}}
 	edges = [...]color.RGBA{chart.Colour(0), chart.Colour(1), chart.Colour(2), chart.Soft}
 )
@@ -32,7 +29,7 @@ var (
 type block struct {
 	name     string
 	col, row float64
-	of       stream
+	of       int // index of streams
 	lines    []string
 }
 
@@ -88,7 +85,7 @@ func (d diagram) draw() ([]byte, error) {
 		box := chart.Box(x, y, blockWidth, blockHeight)
 		c.Area(fills[b.of], box...)
 		var dashes []int
-		if b.of == training {
+		if streams[b.of] == "training" {
 			dashes = []int{4, 2}
 		}
 		c.Line(edges[b.of], 0.8, append(box, box[0]), dashes...)
@@ -102,6 +99,48 @@ func (d diagram) draw() ([]byte, error) {
 		}
 	}
 	return c.SVG(), nil
+}
+
+// diagrams draws those of networks.tsv.
+func (b *book) diagrams() error {
+	list, err := readDiagrams(networks)
+	for _, d := range list {
+		if err == nil {
+			b.files[d.file], err = d.draw()
+		}
+	}
+	return err
+}
+
+// readDiagrams reads a text such as networks.tsv, whose head says what its lines are.
+func readDiagrams(text string) (list []*diagram, err error) {
+	var d *diagram
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSpace(line), "\t")
+		switch {
+		case strings.HasPrefix(line, "#"):
+		case len(cells) == 2:
+			d = &diagram{file: cells[0], title: cells[1]}
+			list = append(list, d)
+		case len(cells) == 5 && d != nil:
+			b := block{name: cells[0], of: slices.Index(streams, cells[3]), lines: strings.Split(cells[4], " | ")}
+			if _, err := fmt.Sscan(cells[1]+" "+cells[2], &b.col, &b.row); err != nil || b.of < 0 {
+				return nil, fmt.Errorf("%s: block %q, expected a name, a column, a row, one of %q and its text", d.file,
+					cells, streams)
+			}
+			d.blocks = append(d.blocks, b)
+		case len(cells) == 1 && d != nil:
+			for _, chain := range strings.Fields(line) {
+				names := strings.Split(chain, ">")
+				for i := range names[1:] {
+					d.flows = append(d.flows, [2]string{names[i], names[i+1]})
+				}
+			}
+		default:
+			return nil, fmt.Errorf("networks.tsv: %q is no line of a diagram", line)
+		}
+	}
+	return list, nil
 }
 
 // lowered cuts a line into its pieces, and each stands behind the width of those before. It returns the width of all.

@@ -48,7 +48,7 @@ func TestArchive(t *testing.T) {
 		`"s7/" is no stored file of a relative name`:             {Name: "s7/"},
 		`"s7/test.json" is no stored file of a relative name`:    {Name: "s7/test.json", Method: zip.Deflate},
 		`"s9/test.json" and the files before it have more than`:  {Name: "s9/test.json", UncompressedSize64: mostRuns},
-		"runs.zip: s8/test.json: duplicate entries":         {Name: "s8/test.json"},
+		"runs.zip: s8/test.json: duplicate entries":              {Name: "s8/test.json"},
 	} {
 		var b bytes.Buffer
 		w := zip.NewWriter(&b)
@@ -64,15 +64,20 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-const heads = "date,machine,network,batch,pytorch_fp32_ms,pytorch_fp32_best_ms,fp32_ms,fp32_best_ms,bf16_ms," +
-	"bf16_best_ms," +
-	"pytorch_gb,vsetrain_gb,peak_fp32_percent,peak_bf16_percent\n"
+// steps reads rows below the heads of steps.csv.
+func steps(rows string) ([]row, error) {
+	heads := strings.ReplaceAll(strings.Join(stepColumns, ","), ">", "")
+	read, err := readRows(strings.NewReader(heads+"\n"+rows), "steps.csv", stepColumns...)
+	if err != nil {
+		return nil, err
+	}
+	return newest(read)
+}
 
 func TestNewestRowCounts(t *testing.T) {
-	steps := try.Get(readSteps(strings.NewReader(heads +
-		"2026-01-01,m,VSE++,128,900,,300,,150,,3.4,1.2,,\n" +
+	steps := try.Get(steps("2026-01-01,m,VSE++,128,900,,300,,150,,3.4,1.2,,\n" +
 		"2026-01-01,m,SCAN,128,,,2000,,,,,,,\n" +
-		"2026-01-02,m,VSE++,128,12000,,400,,,,,,,\n")))(t)
+		"2026-01-02,m,VSE++,128,12000,,400,,,,,,,\n"))(t)
 	const want = "| VSE++ | 128 | 12,000 | 400 | – | 30.0x | – | – | – | 2026-01-02 |\n" +
 		"| SCAN | 128 | – | 2,000 | – | – | – | – | – | 2026-01-01 |\n"
 	if got := stepsTable(steps); !strings.HasSuffix(got, want) {
@@ -84,41 +89,48 @@ func TestNewestRowCounts(t *testing.T) {
 	}
 }
 
-func TestBadSteps(t *testing.T) {
+// A table, a page or a diagram that cannot be read is refused.
+func TestBadSources(t *testing.T) {
 	for _, c := range []struct{ rows, want string }{
-		{"date,network\n", "columns [\"date\" \"network\"], expected"},
-		{heads + "2026-01-02,m,SAF,128,,,,,,,,,,\n2026-01-01,m,SGR,128,,,,,,,,,,\n",
-			"line 3: the date 2026-01-01 is before"},
-		{heads + "yesterday,m,SAF,128,,,,,,,,,,\n", "line 2: date \"yesterday\""},
-		{heads + "2026-01-01,,SAF,128,,,,,,,,,,\n", "line 2: a row needs a machine"},
-		{heads + "2026-01-01,m,SAF,,,,,,,,,,,\n", "line 2: a row needs a batch"},
-		{heads + "2026-01-01,m,SAF,128,,,-5,,,,,,,\n", "line 2: fp32_ms \"-5\", expected a number above 0"},
-		{heads + "2026-01-01,m,SAF,128,,,NaN,,,,,,,\n", "line 2: fp32_ms \"NaN\", expected a number above 0"},
-		{heads + "2026-01-01,m\n", "wrong number of fields"},
+		{"2026-01-02,m,SAF,128,,,,,,,,,,\n2026-01-01,m,SGR,128,,,,,,,,,,\n", ":3: the date 2026-01-01 is before"},
+		{"yesterday,m,SAF,128,,,,,,,,,,\n", ":2: date \"yesterday\""},
+		{"2026-01-01,,SAF,128,,,,,,,,,,\n", ":2: a row needs a machine, a network and a batch"},
+		{"2026-01-01,m,SAF,,,,,,,,,,,\n", ":2: a row needs a machine, a network and a batch"},
+		{"2026-01-01,m,SAF,128,,,-5,,,,,,,\n", ":2: fp32_ms \"-5\", expected a number of at least 0"},
+		{"2026-01-01,m,SAF,128,,,NaN,,,,,,,\n", ":2: fp32_ms \"NaN\", expected a number of at least 0"},
+		{"2026-01-01,m,SAF,128,,,1e10,,,,,,,\n", ":2: fp32_ms \"1e10\", expected a number of at least 0"},
+		{"2026-01-01,m\n", "steps.csv: record on line 2: wrong number of fields"},
 	} {
-		try.Refuses(readSteps(strings.NewReader(c.rows)))(t, c.want)
+		try.Refuses(steps(c.rows))(t, c.want)
 	}
-	if _, err := between([]byte("<!-- /steps -->\n<!-- steps -->\n"), "steps", ""); err == nil {
-		t.Error("a page without a place for the table passed")
+	for _, heads := range []string{"file\tsm_75\n", "file\tkernel\n", "date,network\n"} {
+		try.Refuses(readRows(strings.NewReader(heads), "r.tsv", "file", "kernel", ">*"))(t, "r.tsv:1: columns")
+	}
+	b := &book{files: map[string][]byte{"page.md": []byte("<!-- /steps -->\n<!-- steps -->\n")}}
+	try.Fails(t, b.put("page.md", "steps", ""), "page.md: expected the lines")
+	for text, want := range map[string]string{
+		"a\t0\t0\timage\tregions\n":                        "is no line of a diagram",
+		"f\tt\na\t0\t0\tpicture\tregions\n":                "f: block",
+		"f\tt\na\t0\t?\timage\tregions\n":                  "f: block",
+		"f\tt\na\t0\t0\timage\tx\nb\t0.5\t0.5\tpair\ty\n":  "blocks a and b overlap",
+		"f\tt\na\t0\t0\timage\t" + strings.Repeat("w", 24): "block a has no room for",
+		"f\tt\na\t0\t0\timage\tx\na>c\n":                   `a flow from "a" to "c", which are no`,
+		"f\tt\na\t0\t0\timage\tx | y | z | w\n":            "block a has no room for",
+	} {
+		list, err := readDiagrams(text)
+		if err == nil {
+			_, err = list[0].draw()
+		}
+		try.Fails(t, err, want)
 	}
 }
 
-// A diagram that cannot be read is refused.
-func TestBadDiagrams(t *testing.T) {
-	long := strings.Repeat("w", 24)
-	a, b := block{"a", 0, 0, image, []string{"regions"}}, block{"b", 1, 0, pair, []string{"score"}}
-	for want, d := range map[string]diagram{
-		"blocks a and b overlap":               {blocks: []block{a, {"b", 0.5, 0.5, pair, nil}}},
-		"block c has no room for":              {blocks: []block{a, {"c", 1, 0, pair, []string{long}}}},
-		`a flow from "a" to "c", which are no`: {blocks: []block{a, b}, flows: [][2]string{{"a", "c"}}},
-	} {
-		try.Refuses(d.draw())(t, want)
-	}
-	svg, err := diagram{title: "t", blocks: []block{a, {"b", 1, 0, pair, []string{"s_jk < v_2 + 1"}}},
-		flows: [][2]string{{"a", "b"}}}.draw()
+func TestDiagram(t *testing.T) {
+	list := try.Get(readDiagrams("f\tt\na\t0\t0\timage\tregions\nb\t1\t0\tpair\ts_jk < v_2 + 1\na>b\n"))(t)
+	svg := string(try.Get(list[0].draw())(t))
 	for _, want := range []string{`font-size="7" fill="#000000">jk<`, `font-size="9" fill="#000000">&lt; v<`} {
-		if err != nil || !strings.Contains(string(svg), want) {
-			t.Errorf("%v, no %s in\n%s", err, want, svg)
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %s in\n%s", want, svg)
 		}
 	}
 }
@@ -155,7 +167,7 @@ func TestRateIsChosenOnDev(t *testing.T) {
 	const config = "version: 1\n"
 	for dir, recalls := range map[string][]float64{"2e-4-a/s7": {1, 8, 7}, "5e-4-a/s7": {9, 3},
 		"1.25e-3-a/s8": {50}} {
-		dir = filepath.Join(kept, leaderboardRuns, "n", dir)
+		dir = filepath.Join(kept, "leaderboard", "n", dir)
 		var lines strings.Builder
 		for i, r := range recalls {
 			fmt.Fprintf(&lines, `{"kind":"val","step":%d,"epoch":%d,"m_recall":%g}`+"\n", i+1, i+1, r)
@@ -173,12 +185,12 @@ func TestRateIsChosenOnDev(t *testing.T) {
 	}
 }
 
-// Predictions keep to what is certain: a batch of more pairs hides more, a network without parameters and norms waits
-// for its scores alone, and a broken row is named.
-func TestRanksTable(t *testing.T) {
+// Predictions keep to what is certain: a batch of more pairs hides more, and a network without parameters and norms
+// waits for its scores alone.
+func TestEfficiency(t *testing.T) {
 	c := cluster{nodes: 1, gpus: 8, gradient: 4}
-	n := ranked{parameters: 14.4, first: 2.1, step: 1.4, fixed: 0.6, forward: 0.3, behind: 0.45,
-		embedding: 1024}
+	n := row{number: map[string]float64{"parameters": 14.4, "first": 2.1, "step": 1.4, "fixed": 0.6, "forward": 0.3,
+		"behind": 0.45, "embedding": 1024}}
 	if a, b := c.efficiency(n, 1024), c.efficiency(n, 8192); !(0 < a && a < b && b <= 1) {
 		t.Errorf("efficiencies %v and %v", a, b)
 	}
@@ -187,10 +199,6 @@ func TestRanksTable(t *testing.T) {
 	want := 1.4 / (1.4 + waits - 24*14.4e6/3.84e9*7/8)
 	if got := c.efficiency(n, 1024); got < want-1e-6 || got > want+1e-6 {
 		t.Errorf("efficiency %v, expected %v", got, want)
-	}
-	for row, want := range map[string]string{"SAF\t98": "2 cells, expected 13",
-		"SAF\t1\t1\t1\t1\t1\t1\t1\tx\t1\t1\t1\t1": `"x", expected a number`} {
-		try.Refuses(ranksTable(strings.NewReader(row)))(t, want)
 	}
 }
 

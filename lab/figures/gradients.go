@@ -8,6 +8,7 @@ import (
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/run/config"
 	"vsetrain/loss"
 )
 
@@ -20,8 +21,29 @@ const (
 	draws      = 64 // averaged for losses that draw
 )
 
+// margins draws the margins of the losses that the LSEH paper compares, as their presets set them.
+func (b *book) margins() error {
+	f := &chart.Figure{Title: "Margin of a negative pair over the semantic similarity of its captions",
+		X: "similarity Sim", Y: "margin", Legend: chart.TopLeft}
+	for i, preset := range []string{"vsepp/f30k-benchmark", "vsepp/f30k-lmh2", "vsepp/f30k-lseh"} {
+		r, err := config.Load(config.Request{Preset: preset})
+		if err != nil {
+			return err
+		}
+		o := r.Config.Loss
+		rise := 0.0
+		if o.HasMargins() {
+			rise = o.LSEH.Lambda
+		}
+		f.Series = append(f.Series, chart.Series{Name: []string{"LMH1", "LMH2", o.Title()}[i], Color: []int{0, 2, 1}[i],
+			X: []float64{-1, 1}, Y: []float64{o.Margin - rise, o.Margin + rise}})
+	}
+	b.files["docs/margins.svg"] = f.Draw().SVG()
+	return nil
+}
+
 // gradients draws the slopes of every loss over the score of one wrong caption.
-func gradients() (*chart.Drawing, error) {
+func (b *book) gradients() error {
 	const columns, width, height, centimetre = 4, 4.25, 3.4, 72 / 2.54
 	names := loss.Names()
 	rows := (len(names) + columns) / columns // with room for the legend
@@ -38,7 +60,7 @@ func gradients() (*chart.Drawing, error) {
 	for i, name := range names {
 		wrong, match, err := slopes(name, xs)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		left, top := place(i)
 		y := chart.Values(min(0, slices.Min(match)), max(0, slices.Max(wrong)), false, false)
@@ -69,7 +91,8 @@ func gradients() (*chart.Drawing, error) {
 		}
 		d.Text(chart.Point{X: left + 25, Y: at.Y + 3}, chart.Start, text, chart.Plain, chart.Black)
 	}
-	return d, nil
+	b.files["docs/gradients.svg"] = d.SVG()
+	return nil
 }
 
 // slopes are the derivatives of a loss with its defaults by the score x of caption 1 with image 0, and by that of the

@@ -3,27 +3,23 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"vsetrain/configs"
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/apps/report"
+	"vsetrain/internal/apps/sweep"
+	"vsetrain/internal/run/config"
 )
 
 // docs/leaderboard.md: every loss with the same networks, starts, epochs and schedule (scripts/leaderboard.py).
 const (
 	leaderboardPage = "docs/leaderboard.md"
-	leaderboardRuns = "leaderboard"
 	firstSeed       = 7 // chooses the rate
 	lastSeed        = 9
-	queriesTable    = "test-1k-differences"
 )
 
 // contest is one comparison of the leaderboard, as a sweep offers it. Its runs are kept in folders PREFIX RATE-LOSS.
@@ -32,55 +28,43 @@ type contest struct {
 	rates, losses        []string // as the sweep names them, the rates in rising order, the base of the tables first
 }
 
-var sweepChoice = regexp.MustCompile(`(?m)^  - name: (\S+)|^      - \{name: "?([^",]+)`)
-
-// contests are those of the sweeps of the leaderboard, those that choose rates first.
+// contests are those of the sweeps of the leaderboard.
 func contests() (all []contest, err error) {
-	const before = "sweeps/leaderboard-"
-	files, err := fs.Glob(configs.FS, before+"*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range files {
-		plan, err := configs.FS.ReadFile(file)
+	for _, sweepName := range config.SweepNames() {
+		folder, ok := strings.CutPrefix(sweepName, "leaderboard-")
+		if !ok {
+			continue
+		}
+		d, err := sweep.Load(sweepName)
 		if err != nil {
 			return nil, err
 		}
-		axes, axis := map[string][]string{}, ""
-		for _, m := range sweepChoice.FindAllStringSubmatch(string(plan), -1) {
-			if m[1] != "" {
-				axis = m[1]
-			} else {
-				axes[axis] = append(axes[axis], m[2])
+		axes := map[string][]string{}
+		for _, a := range d.Axes {
+			for _, v := range a.Values {
+				axes[a.Name] = append(axes[a.Name], v.Text)
 			}
 		}
-		c := contest{folder: strings.TrimSuffix(strings.TrimPrefix(file, before), ".yaml"),
-			rates: axes["rate"], losses: axes["loss"]}
-		slices.SortFunc(c.rates, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
-		c.name = c.folder
+		slices.SortFunc(axes["rate"], func(a, b string) int {
+			x, _ := strconv.ParseFloat(a, 64)
+			y, _ := strconv.ParseFloat(b, 64)
+			return cmp.Compare(x, y)
+		})
+		c := contest{folder, folder, "", axes["rate"], axes["loss"]}
 		if axes["noise"] == nil {
-			all = slices.Insert(all, 0, c)
+			all = append(all, c)
 		}
 		for _, n := range axes["noise"] {
-			c.name, c.prefix = c.folder+"-"+n, n+"-"
+			c.name, c.prefix = folder+"-"+n, n+"-"
 			all = append(all, c)
 		}
 	}
 	return all, nil
 }
 
-// number is a rate as a sweep names it.
-func number(rate string) float64 {
-	v, err := strconv.ParseFloat(rate, 64)
-	if err != nil {
-		panic(err) // of a file of this repository
-	}
-	return v
-}
-
 // runAt is the folder of the runs of a loss with a rate, in the archive.
 func (c *contest) runAt(rate, name string) string {
-	return filepath.Join(leaderboardRuns, c.folder, c.prefix+rate+"-"+name)
+	return filepath.Join("leaderboard", c.folder, c.prefix+rate+"-"+name)
 }
 
 // rated returns the best M-Recall on dev of the first seed by loss and rate, as far as runs are kept, and the best rate
@@ -111,82 +95,64 @@ func (c *contest) rated(kept string) (dev map[string]map[string]float64, best ma
 
 // ratesTable shows what each rate reaches on dev, the chosen one in bold.
 func (c *contest) ratesTable(dev map[string]map[string]float64, best map[string]string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| loss | %s | missing |\n|---|%s---|\n", strings.Join(c.rates, " | "),
-		strings.Repeat("---:|", len(c.rates)))
+	heads := []string{"loss"}
+	for _, rate := range c.rates {
+		heads = append(heads, ">"+rate)
+	}
+	t := newTable(append(heads, "missing")...)
 	for _, name := range c.losses {
-		fmt.Fprintf(&b, "| %s |", name)
+		cells := []string{name}
 		var gone []string
 		for _, rate := range c.rates {
 			v, ok := dev[name][rate]
+			cell := fmt.Sprintf("%.1f", v)
 			switch {
 			case !ok:
-				gone = append(gone, rate)
-				b.WriteString(" - |")
+				gone, cell = append(gone, rate), "-"
 			case rate == best[name]:
-				fmt.Fprintf(&b, " **%.1f** |", v)
-			default:
-				fmt.Fprintf(&b, " %.1f |", v)
+				cell = "**" + cell + "**"
 			}
+			cells = append(cells, cell)
 		}
-		if gone == nil {
-			gone = []string{"none"}
-		}
-		fmt.Fprintf(&b, " %s |\n", strings.Join(gone, ", "))
+		t.row(append(cells, cmp.Or(strings.Join(gone, ", "), "none"))...)
 	}
-	return b.String()
+	return t.String()
 }
 
-// leaderboard returns the page with its tables made anew, and its charts.
-func leaderboard(root, kept string) (map[string][]byte, error) {
-	page, err := os.ReadFile(filepath.Join(root, leaderboardPage))
-	if err != nil {
-		return nil, err
-	}
-	files := map[string][]byte{}
+// leaderboard writes the tables of docs/leaderboard.md, and its charts.
+func (b *book) leaderboard() error {
 	list, err := contests()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, c := range list {
-		dev, best, err := c.rated(kept)
+		dev, best, err := c.rated(b.runs)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		tables := map[string]string{"rates": c.ratesTable(dev, best)}
-		s := study{name: leaderboardRuns + " " + c.name, tables: []string{primaryTable, queriesTable}, ranked: true}
+		s := &study{tables: []string{primaryTable, queriesTable}, ranked: true}
 		for _, name := range c.losses {
 			s.settings = append(s.settings, setting{name, c.runAt(best[name], name), firstSeed, lastSeed})
 		}
-		drawn, _, err := s.draw(kept)
+		runs, err := b.study(leaderboardPage, c.name, s)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		maps.Copy(tables, drawn)
-		runs, _, err := s.open(kept)
-		if err != nil {
-			return nil, err
-		}
-		if tables["curves"] = noRuns; len(runs) > 0 {
+		curves := noRuns
+		if len(runs) > 0 {
 			name := "leaderboard-" + c.name + ".svg"
-			tables["curves"] = fmt.Sprintf("![M-Recall on dev over epochs, seed %d](%s)\n\nRuns of seed %[1]d, which "+
+			curves = fmt.Sprintf("![M-Recall on dev over epochs, seed %d](%s)\n\nRuns of seed %[1]d, which "+
 				"chose the rates.\n", firstSeed, name)
-			files["docs/"+name] = leaderboardCurves(c.name, runs)
+			b.files["docs/"+name] = leaderboardCurves(c.name, runs)
 		}
-		for name, text := range tables {
-			if page, err = between(page, c.name+" "+name, text); err != nil {
-				return nil, fmt.Errorf("%s: %w", leaderboardPage, err)
-			}
+		err = cmp.Or(b.put(leaderboardPage, c.name+" rates", c.ratesTable(dev, best)),
+			b.put(leaderboardPage, c.name+" curves", curves))
+		if err != nil {
+			return err
 		}
 	}
-	files[leaderboardPage] = page
-	return files, nil
+	return nil
 }
-
-var otherMeasure = regexp.MustCompile(`(?m)^\|.*\| (image to text|text to image) R@.*\n`)
-
-// recallRows keeps the rows of M-Recall of a table of several measures.
-func recallRows(table string) string { return otherMeasure.ReplaceAllString(table, "") }
 
 // leaderboardCurves draws the validations of the first seed of each loss.
 func leaderboardCurves(name string, runs []*report.Run) []byte {

@@ -1,11 +1,13 @@
+// Command figures draws the charts of docs/ and writes the tables that show the same numbers: from the runs and tables
+// in docs/log, the registers of the CUDA kernels and the losses themselves. It also draws the diagrams of the networks.
+// The same input gives the same bytes. Run it as `make figures`; `make runs` and `make pack-runs` unpack and write the
+// archive of runs.
 package main
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
 
@@ -52,101 +54,46 @@ func run(root string) error {
 	return nil
 }
 
-// Files that are read and written, relative to the repository.
-const (
-	stepsFile       = "docs/log/steps.csv"
-	performancePage = "docs/performance.md"
-	stepsChart      = "docs/steps.svg"
-	marginsFile     = "docs/margins.svg"
-	gradientsFile   = "docs/gradients.svg"
-	registersFile   = "internal/compute/device/cuda/kernels/registers.tsv"
-	internalsPage   = "docs/cuda-internals.md"
-)
+// book is what is written, and what it is made of.
+type book struct {
+	root, runs string            // the folder of the repository, and that of the runs of its archive
+	files      map[string][]byte // pages and charts, by their names in the repository
+}
 
 // generate returns the contents of every generated file by its name.
 func generate(root string) (map[string][]byte, error) {
-	var steps []step
-	page, err := tableOf(root, performancePage, "steps", stepsFile, func(r io.Reader) (_ string, err error) {
-		steps, err = readSteps(r)
-		return stepsTable(steps), err
-	})
-	if err != nil {
-		return nil, err
-	}
-	internals, err := tableOf(root, internalsPage, "registers", registersFile, registersTable)
-	if err != nil {
-		return nil, err
-	}
-	lines, err := margins()
-	if err != nil {
-		return nil, err
-	}
-	gradient, err := gradients()
-	if err != nil {
-		return nil, err
-	}
 	temp, err := os.MkdirTemp("", "figures")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(temp)
-	kept := filepath.Join(temp, "runs")
-	if err := unpack(filepath.Join(root, runsFile), kept); err != nil {
+	b := &book{root, filepath.Join(temp, "runs"), map[string][]byte{}}
+	if err := unpack(filepath.Join(root, runsFile), b.runs); err != nil {
 		return nil, err
 	}
-	files, err := results(root, kept)
-	if err != nil {
-		return nil, err
-	}
-	board, err := leaderboard(root, kept)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(files, board)
-	files[performancePage], files[stepsChart], files[marginsFile] = page, stepsBars(steps), lines.Draw().SVG()
-	files[internalsPage], files[gradientsFile] = internals, gradient.SVG()
-	if files[ranksPage], err = tableOf(root, ranksPage, "ranks", ranksFile, ranksTable); err != nil {
-		return nil, err
-	}
-	if files[reproducePage], err = reproduce(root); err != nil {
-		return nil, err
-	}
-	for _, d := range networks {
-		if files[d.file], err = d.draw(); err != nil {
+	for _, write := range []func(*book) error{(*book).steps, (*book).registers, (*book).ranks, (*book).reproduce,
+		(*book).margins, (*book).gradients, (*book).diagrams, (*book).results, (*book).leaderboard} {
+		if err := write(b); err != nil {
 			return nil, err
 		}
 	}
-	return files, nil
+	return b.files, nil
 }
 
-// tableOf returns a page with the table of that name made anew from a file.
-func tableOf(root, page, name, source string, table func(io.Reader) (string, error)) ([]byte, error) {
-	f, err := os.Open(filepath.Join(root, source))
-	if err != nil {
-		return nil, err
+// put writes a text between the comments `<!-- name -->` and `<!-- /name -->` of a page.
+func (b *book) put(page, name, text string) (err error) {
+	had, ok := b.files[page]
+	if !ok {
+		if had, err = os.ReadFile(filepath.Join(b.root, page)); err != nil {
+			return err
+		}
 	}
-	defer f.Close()
-	text, err := table(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
-	}
-	b, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		return nil, err
-	}
-	if b, err = between(b, name, text); err != nil {
-		return nil, fmt.Errorf("%s: %w", page, err)
-	}
-	return b, nil
-}
-
-// between returns a page with the text between the comments `<!-- name -->` and `<!-- /name -->` replaced.
-func between(page []byte, name, text string) ([]byte, error) {
 	begin, end := []byte("<!-- "+name+" -->\n"), []byte("<!-- /"+name+" -->\n")
-	i, j := bytes.Index(page, begin), bytes.Index(page, end)
+	i, j := bytes.Index(had, begin), bytes.Index(had, end)
 	if i < 0 || j < i {
-		return nil, fmt.Errorf("expected the lines %q and %q in this order", bytes.TrimSpace(begin),
+		return fmt.Errorf("%s: expected the lines %q and %q in this order", page, bytes.TrimSpace(begin),
 			bytes.TrimSpace(end))
 	}
-	return bytes.Join([][]byte{page[:i+len(begin)], page[j:]}, []byte(text)), nil
+	b.files[page] = bytes.Join([][]byte{had[:i+len(begin)], had[j:]}, []byte(text))
+	return nil
 }

@@ -14,10 +14,6 @@ import (
 	"vsetrain/internal/apps/report"
 )
 
-const (
-	resultsPage = "docs/results.md"
-)
-
 // setting is what a study trained with some seeds: a name for people, and the folder of its runs, s7 for seed 7.
 type setting struct {
 	name, folder string
@@ -38,6 +34,7 @@ type study struct {
 // Names of the tables of a report that the page shows.
 const (
 	primaryTable    = "test-1k-seeds"
+	queriesTable    = "test-1k-differences"
 	speedTable      = "speed"
 	efficiencyTable = "efficiency"
 )
@@ -68,29 +65,55 @@ var studies = []study{
 		options: report.Options{After: []int{3}, Equivalence: 1}, tables: []string{primaryTable, speedTable}},
 }
 
-// results returns the page of results with its tables, and their charts, from the folder of the runs that are kept.
-func results(root, kept string) (map[string][]byte, error) {
-	page, err := os.ReadFile(filepath.Join(root, resultsPage))
+// results writes the tables of docs/results.md, and their charts.
+func (b *book) results() error {
+	for _, s := range studies {
+		if _, err := b.study("docs/results.md", s.name, &s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// study writes the tables of a study, named with a prefix, into a page, and its chart. It returns the runs.
+func (b *book) study(page, prefix string, s *study) ([]*report.Run, error) {
+	runs, missing, err := s.open(b.runs)
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{}
-	for _, s := range studies {
-		tables, chart, err := s.draw(kept)
+	var all map[string]*report.Table
+	settings := noRuns
+	if len(runs) > 0 {
+		if all, _, err = tablesOf(runs, runs[0].Dir, s.options); err != nil {
+			return nil, err
+		}
+		settings = s.settingsTable(missing, all)
+	}
+	if s.chart != "" {
+		paper, set, err := tablesOf(runs, "", s.options)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
+			return nil, err
 		}
-		for name, text := range tables {
-			if page, err = between(page, s.name+" "+name, text); err != nil {
-				return nil, fmt.Errorf("%s: %w", resultsPage, err)
-			}
+		all[efficiencyTable] = paper[efficiencyTable]
+		b.files[s.chart] = set.Curves(nil)[0].Draw().SVG()
+	}
+	if err := b.put(page, prefix+" settings", settings); err != nil {
+		return nil, err
+	}
+	for _, name := range s.tables {
+		text := noRuns
+		base, t := s.settings[0].name, all[name]
+		switch {
+		case t == nil && !s.ranked:
+			return nil, fmt.Errorf("its report has no table %s", name)
+		case t != nil && (!s.ranked || runs[0].Label == base && runs[len(runs)-1].Label != base):
+			text = rowsOf(t)
 		}
-		if s.chart != "" {
-			files[s.chart] = chart
+		if err := b.put(page, prefix+" "+name, text); err != nil {
+			return nil, err
 		}
 	}
-	files[resultsPage] = page
-	return files, nil
+	return runs, nil
 }
 
 // open reads the runs of a study that are kept, with what was measured of them, and returns the seeds that are not by
@@ -145,94 +168,48 @@ func tablesOf(runs []*report.Run, base string, o report.Options) (map[string]*re
 	return tables, sets[0], nil
 }
 
-// draw returns the tables of a study by their names, and its chart.
-func (s *study) draw(kept string) (tables map[string]string, chart []byte, err error) {
-	runs, missing, err := s.open(kept)
-	if err != nil {
-		return nil, nil, err
-	}
-	if s.ranked && len(runs) == 0 {
-		tables = map[string]string{"settings": noRuns}
-		for _, name := range s.tables {
-			tables[name] = noRuns
-		}
-		return tables, nil, nil
-	}
-	all, _, err := tablesOf(runs, runs[0].Dir, s.options)
-	if err != nil {
-		return nil, nil, err
-	}
-	paper, set, err := tablesOf(runs, "", s.options)
-	if err != nil {
-		return nil, nil, err
-	}
-	all[efficiencyTable] = paper[efficiencyTable]
-	tables = map[string]string{"settings": s.settingsTable(missing, all)}
-	for _, name := range s.tables {
-		base, oneSeed := s.settings[0].name, name == primaryTable && all[name] == nil
-		if s.ranked && (oneSeed || runs[0].Label != base || runs[len(runs)-1].Label == base) {
-			tables[name] = noRuns
-			continue
-		}
-		if all[name] == nil {
-			return nil, nil, fmt.Errorf("its report has no table %s", name)
-		}
-		tables[name] = rowsOf(all[name])
-		if name == queriesTable {
-			tables[name] = recallRows(tables[name])
-		}
-	}
-	if s.chart != "" {
-		chart = set.Curves(nil)[0].Draw().SVG()
-	}
-	return tables, chart, err
-}
-
 // settingsTable shows the recalls of each setting, and how many seeds they are of.
 func (s *study) settingsTable(missing map[string][]string, all map[string]*report.Table) string {
-	type line struct {
-		text string
-		test float64
-	}
-	var lines []line
-	for _, x := range s.settings {
-		cell := func(table string, fromEnd int) report.Cell {
-			rows := all[table].Rows
-			i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Cells[1].Text == x.name })
-			if i < 0 {
-				return report.Cell{Text: "-", Value: -1}
-			}
-			return rows[i].Cells[len(rows[i].Cells)-fromEnd]
+	cell := func(name, table string, fromEnd int) report.Cell {
+		rows := all[table].Rows
+		i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Cells[1].Text == name })
+		if i < 0 {
+			return report.Cell{Text: "-", Value: -1}
 		}
-		gone := "none"
-		if len(missing[x.name]) > 0 {
-			gone = strings.Join(missing[x.name], ", ")
-		}
-		test := cell("test-1k", 2)
-		lines = append(lines, line{fmt.Sprintf("| %s | %s | %s | %s | %s |\n", x.name, cell("validation", 2).Text,
-			test.Text, cell("test-1k", 1).Text, gone), test.Value})
+		return rows[i].Cells[len(rows[i].Cells)-fromEnd]
 	}
+	settings := slices.Clone(s.settings)
 	if s.ranked {
-		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.test, a.test) })
+		slices.SortStableFunc(settings, func(a, b setting) int {
+			return cmp.Compare(cell(b.name, "test-1k", 2).Value, cell(a.name, "test-1k", 2).Value)
+		})
 	}
-	var b strings.Builder
-	b.WriteString("| setting | best M-Recall on dev | M-Recall on test | seeds | missing seeds |\n" +
-		"|---|---:|---:|---:|---|\n")
-	for _, l := range lines {
-		b.WriteString(l.text)
+	t := newTable("setting", ">best M-Recall on dev", ">M-Recall on test", ">seeds", "missing seeds")
+	for _, x := range settings {
+		t.row(x.name, cell(x.name, "validation", 2).Text, cell(x.name, "test-1k", 2).Text,
+			cell(x.name, "test-1k", 1).Text, cmp.Or(strings.Join(missing[x.name], ", "), "none"))
 	}
-	return b.String()
+	return t.String()
 }
 
-var firstCell = regexp.MustCompile(`^\|[^|]*`)
+// otherMeasures are the rows of a table of several measures that are not of M-Recall.
+var (
+	firstCell     = regexp.MustCompile(`(?m)^\|[^|]*`)
+	otherMeasures = regexp.MustCompile(`(?m)^\|.*\| (image to text|text to image) R@.*\n`)
+)
 
-// rowsOf returns a table in Markdown without its title, its notes and its first column, the network.
+// rowsOf returns a table in Markdown without its title, its notes and its first column, the network, and of several
+// measures M-Recall alone.
 func rowsOf(t *report.Table) string {
 	var b strings.Builder
 	for line := range strings.Lines(t.Markdown()) {
 		if strings.HasPrefix(line, "|") {
-			b.WriteString(firstCell.ReplaceAllString(line, ""))
+			b.WriteString(line)
 		}
 	}
-	return b.String()
+	text := firstCell.ReplaceAllString(b.String(), "")
+	if t.Name == queriesTable {
+		text = otherMeasures.ReplaceAllString(text, "")
+	}
+	return text
 }
