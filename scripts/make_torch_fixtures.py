@@ -1,4 +1,4 @@
-"""Write the small files under internal/files/{pickle,npy,torchfile}/testdata and data/text/testdata that PyTorch, NumPy and CPython produce.
+"""Write the small files of testdata/files.zip, and data/text/testdata/vocabularies.pkls, that PyTorch, NumPy and CPython produce.
 
 The Go tests read them and need no Python. Every number follows a formula that the tests repeat, so that
 there is nothing to keep in step. Run from the top of the repository:
@@ -10,21 +10,44 @@ Made with PyTorch 2.x and NumPy 2.x; the files do not depend on random numbers.
 
 import argparse
 import collections
+import glob
 import os
 import pickle
 import random
+import shutil
 import struct
 import sys
+import tempfile
 import types
+import zipfile
 
 import numpy as np
 import torch
 
 
+ARCHIVE = os.path.join("testdata", "files.zip")
+OUT = tempfile.mkdtemp()
+
+
 def folder(package):
-    path = os.path.join("internal", "files", package, "testdata")
+    path = os.path.join(OUT, package)
     os.makedirs(path, exist_ok=True)
     return path
+
+
+def pack():
+    """Replaces the files of the archive that were made; others stay. The same files give the same bytes."""
+    files = {}
+    if os.path.exists(ARCHIVE):
+        with zipfile.ZipFile(ARCHIVE) as z:
+            files = {name: z.read(name) for name in z.namelist()}
+    for path in glob.glob(os.path.join(OUT, "*", "*")):
+        with open(path, "rb") as f:
+            files[os.path.relpath(path, OUT).replace(os.sep, "/")] = f.read()
+    with zipfile.ZipFile(ARCHIVE, "w") as z:
+        for name in sorted(files):
+            z.writestr(zipfile.ZipInfo(name), files[name])
+    shutil.rmtree(OUT)
 
 
 class Vocabulary(object):
@@ -192,3 +215,4 @@ if __name__ == "__main__":
     vocabularies()
     arrays()
     checkpoints()
+    pack()

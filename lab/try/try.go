@@ -2,8 +2,11 @@
 package try
 
 import (
+	"archive/zip"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -55,6 +58,17 @@ func Files(t testing.TB, texts map[string]string) string {
 		Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
+	return dir
+}
+
+// Fixtures makes a folder with the files of a folder of testdata/files.zip, what other programs wrote.
+func Fixtures(t testing.TB, folder string) string {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	z := Get(zip.OpenReader(filepath.Join(filepath.Dir(here), "..", "..", "testdata", "files.zip")))(t)
+	defer z.Close()
+	dir := t.TempDir()
+	Do(t, os.CopyFS(dir, Get(fs.Sub(z, folder))(t)))
 	return dir
 }
 

@@ -3,6 +3,7 @@ package npy
 import (
 	"bytes"
 	"encoding/binary"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,11 +65,12 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want one with the path and %q", c.name, err, c.want)
 		}
 	}
-	try.Refuses(Open("testdata/big.npy"))(t, "big-endian")
-	if _, err := Open("testdata"); err == nil {
+	dir := try.Fixtures(t, "npy")
+	try.Refuses(Open(filepath.Join(dir, "big.npy")))(t, "big-endian")
+	if _, err := Open(dir); err == nil {
 		t.Error("folder accepted")
 	}
-	if _, err := Open("testdata/missing.npy"); !os.IsNotExist(unwrapAll(err)) {
+	if _, err := Open(filepath.Join(dir, "missing.npy")); !os.IsNotExist(unwrapAll(err)) {
 		t.Errorf("missing file: %v", err)
 	}
 }
@@ -99,13 +101,9 @@ func TestOldHeaders(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.npy")
-	if len(files) == 0 {
-		f.Fatal("no seeds in testdata")
-	}
-	for _, name := range files {
-		b := try.Get(os.ReadFile(name))(f)
-		f.Add(b)
+	files := os.DirFS(try.Fixtures(f, "npy"))
+	for _, e := range try.Get(fs.ReadDir(files, "."))(f) {
+		f.Add(try.Get(fs.ReadFile(files, e.Name()))(f))
 	}
 	path := filepath.Join(f.TempDir(), "a.npy")
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -14,7 +14,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// ramp is element i of the arrays [2, 3, 4] in testdata.
+// ramp is element i of the arrays [2, 3, 4] in testdata/files.zip.
 func ramp(i int) float32 { return float32(i-5) / 4 }
 
 func mustOpen(t *testing.T, path string) *File {
@@ -35,8 +35,9 @@ func unmapped(t *testing.T, path string) *File {
 }
 
 func TestReadRowsOfNumPy(t *testing.T) {
+	dir := try.Fixtures(t, "npy")
 	for _, name := range []string{"f4", "f2", "f8", "version2"} {
-		path := filepath.Join("testdata", name+".npy")
+		path := filepath.Join(dir, name+".npy")
 		for _, f := range []*File{mustOpen(t, path), unmapped(t, path)} {
 			if f.Rows() != 2 || f.RowLen() != 12 || !reflect.DeepEqual(f.Shape, []int{2, 3, 4}) || f.Fortran {
 				t.Fatalf("%s: %d rows of %d, shape %v", name, f.Rows(), f.RowLen(), f.Shape)
@@ -80,7 +81,7 @@ func TestReadRowsOfNumPy(t *testing.T) {
 
 func TestInts(t *testing.T) {
 	for _, name := range []string{"i4", "i8", "u1"} {
-		path := "testdata/" + name + ".npy"
+		path := filepath.Join(try.Fixtures(t, "npy"), name+".npy")
 		for _, f := range []*File{mustOpen(t, path), unmapped(t, path)} {
 			v, err := f.Ints()
 			if err != nil || !reflect.DeepEqual(v, []int64{0, 1, 2, 3, 4, 5}) {
@@ -89,11 +90,11 @@ func TestInts(t *testing.T) {
 			try.Fails(t, f.ReadRow(make([]float32, 2), 0), "expected rows of float16, float32 or float64, found ")
 		}
 	}
-	try.Refuses(mustOpen(t, "testdata/f8.npy").Ints())(t, "element 0 is -1.25: expected an integer")
+	try.Refuses(mustOpen(t, filepath.Join(try.Fixtures(t, "npy"), "f8.npy")).Ints())(t, "element 0 is -1.25: expected an integer")
 }
 
 func TestFortranOrder(t *testing.T) {
-	f := mustOpen(t, "testdata/fortran.npy")
+	f := mustOpen(t, filepath.Join(try.Fixtures(t, "npy"), "fortran.npy"))
 	try.Fails(t, f.ReadRow(make([]float32, 12), 0), "np.ascontiguousarray")
 	v := try.Get(f.Float64s())(t)
 	for i := range v {
@@ -104,8 +105,9 @@ func TestFortranOrder(t *testing.T) {
 }
 
 func TestReadObjects(t *testing.T) {
+	dir := try.Fixtures(t, "npy")
 	for _, name := range []string{"sizes", "sizes_p2"} {
-		v, err := ReadObjects("testdata/" + name + ".npy")
+		v, err := ReadObjects(filepath.Join(dir, name+".npy"))
 		if err != nil || len(v) != 3 {
 			t.Fatalf("%s: %v, %v", name, v, err)
 		}
@@ -117,14 +119,14 @@ func TestReadObjects(t *testing.T) {
 			}
 		}
 	}
-	f := mustOpen(t, "testdata/sizes.npy")
+	f := mustOpen(t, filepath.Join(dir, "sizes.npy"))
 	if f.DType != Object || f.Rows() != 3 {
 		t.Errorf("type %s, %d rows", f.DType, f.Rows())
 	}
 	if _, err := f.Ints(); err == nil {
 		t.Error("objects read as integers")
 	}
-	try.Refuses(ReadObjects("testdata/f4.npy"))(t, "expected Python objects")
+	try.Refuses(ReadObjects(filepath.Join(dir, "f4.npy")))(t, "expected Python objects")
 }
 
 // TestPython2Objects reads a protocol 2 pickle with byte strings, as Python 2 wrote the sizes of GSMN.
@@ -148,14 +150,14 @@ func TestPython2Objects(t *testing.T) {
 
 // TestObjectsMustFitTheShape reads a file whose header promises more objects than its pickle holds.
 func TestObjectsMustFitTheShape(t *testing.T) {
-	b := try.Get(os.ReadFile("testdata/sizes.npy"))(t)
+	b := try.Get(os.ReadFile(filepath.Join(try.Fixtures(t, "npy"), "sizes.npy")))(t)
 	path := filepath.Join(t.TempDir(), "a.npy")
 	try.Do(t, os.WriteFile(path, []byte(strings.Replace(string(b), "(3,)", "(4,)", 1)), 0o666))
 	try.Refuses(ReadObjects(path))(t, "3 objects of type |O: the header's shape [4]")
 }
 
 func TestReadRowDoesNotAllocate(t *testing.T) {
-	f := mustOpen(t, "testdata/f2.npy")
+	f := mustOpen(t, filepath.Join(try.Fixtures(t, "npy"), "f2.npy"))
 	row, halves := make([]float32, 12), make([]uint16, 12)
 	if n := testing.AllocsPerRun(100, func() {
 		try.Do(t, errors.Join(f.ReadRow(row, 1), f.ReadHalves(halves, 1)))

@@ -32,7 +32,7 @@ func decode(s string) (any, error) {
 
 func decodeFile(t *testing.T, name string) any {
 	t.Helper()
-	b := try.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
+	b := try.Get(os.ReadFile(filepath.Join(try.Fixtures(t, "pickle"), name)))(t)
 	v, err := decode(string(b))
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)

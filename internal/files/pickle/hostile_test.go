@@ -1,8 +1,8 @@
 package pickle
 
 import (
+	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -135,13 +135,9 @@ func TestClaimedLengthIsNotAllocated(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.pkl")
-	if len(files) == 0 {
-		f.Fatal("no seeds in testdata")
-	}
-	for _, name := range files {
-		b := try.Get(os.ReadFile(name))(f)
-		f.Add(b)
+	files := os.DirFS(try.Fixtures(f, "pickle"))
+	for _, e := range try.Get(fs.ReadDir(files, "."))(f) {
+		f.Add(try.Get(fs.ReadFile(files, e.Name()))(f))
 	}
 	f.Add([]byte("(c__main__\nVocabulary\nK\x01o."))
 	f.Add([]byte("\x80\x05\x95\x0a\x00\x00\x00\x00\x00\x00\x00\x96\x01\x00\x00\x00\x00\x00\x00\x00a\x94\x98."))

@@ -8,13 +8,14 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Colours at half the resolution are smoothed as by the decoders that Pillow uses: beside each picture of testdata lies
+// Colours at half the resolution are smoothed as by the decoders that Pillow uses: beside each picture of testdata/files.zip lies
 // what Pillow 13.0 (libjpeg-turbo, libwebp) made of it. WebP is equal; the transform of a JPEG rounds luma and colours
 // by one at most in another way, which is three in blue.
 func TestColoursAsPillow(t *testing.T) {
+	dir := try.Fixtures(t, "pictures")
 	for name, most := range map[string]int{"420.jpg": 3, "422.jpg": 3, "440.jpg": 3, "even.webp": 0, "odd.webp": 0} {
-		got := try.Get(Open(t.Context(), filepath.Join("testdata", name)))(t)
-		want, err := Open(t.Context(), filepath.Join("testdata", strings.TrimSuffix(name, filepath.Ext(name))+".png"))
+		got := try.Get(Open(t.Context(), filepath.Join(dir, name)))(t)
+		want, err := Open(t.Context(), filepath.Join(dir, strings.TrimSuffix(name, filepath.Ext(name))+".png"))
 		try.Do(t, err)
 		if got.Width != want.Width || got.Height != want.Height {
 			t.Fatalf("%s: %d x %d, want %d x %d", name, got.Width, got.Height, want.Width, want.Height)

@@ -58,8 +58,9 @@ func animation(draw *rand.Rand, still []byte, size image.Point) (b []byte, canva
 // anywhere in front of the second frame is an error and no panic.
 func TestAnimatedWebP(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
+	dir := try.Fixtures(t, "pictures")
 	for i := range 60 {
-		still := try.Get(os.ReadFile(filepath.Join("testdata", []string{"even.webp", "odd.webp"}[i%2])))(t)
+		still := try.Get(os.ReadFile(filepath.Join(dir, []string{"even.webp", "odd.webp"}[i%2])))(t)
 		want := try.Get(Decode(t.Context(), still, MaxDecoded))(t)
 		b, canvas, at := animation(draw, still, image.Pt(want.Width, want.Height))
 		got, err := Decode(t.Context(), b, MaxDecoded)
@@ -81,7 +82,7 @@ func TestAnimatedWebP(t *testing.T) {
 			Decode(t.Context(), bad, MaxDecoded) // whatever comes
 		}
 	}
-	still := try.Get(os.ReadFile("testdata/even.webp"))(t)
+	still := try.Get(os.ReadFile(filepath.Join(dir, "even.webp")))(t)
 	b, _, _ := animation(draw, still, image.Pt(40, 40)) // another size than its data has, and outside of the canvas
 	if _, err := Decode(t.Context(), b, MaxDecoded); err == nil {
 		t.Error("a frame of another size than its data is no error")
@@ -94,9 +95,10 @@ func TestAnimatedWebP(t *testing.T) {
 
 // What Pillow 13.0 reads of animations that it wrote itself.
 func TestAnimatedWebPAsPillow(t *testing.T) {
+	dir := try.Fixtures(t, "pictures")
 	for _, name := range []string{"animated-lossy", "animated-lossless"} {
-		got := try.Get(Open(t.Context(), filepath.Join("testdata", name+".webp")))(t)
-		want := try.Get(Open(t.Context(), filepath.Join("testdata", name+".png")))(t)
+		got := try.Get(Open(t.Context(), filepath.Join(dir, name+".webp")))(t)
+		want := try.Get(Open(t.Context(), filepath.Join(dir, name+".png")))(t)
 		if !bytes.Equal(got.Pix, want.Pix) {
 			n := 0
 			for i := range want.Pix {

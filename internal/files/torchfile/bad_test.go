@@ -3,6 +3,7 @@ package torchfile
 import (
 	"bytes"
 	"encoding/binary"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,13 +150,9 @@ func TestPython2Legacy(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.pth")
-	if len(files) == 0 {
-		f.Fatal("no seeds in testdata")
-	}
-	for _, name := range files {
-		b := try.Get(os.ReadFile(name))(f)
-		f.Add(b)
+	files := os.DirFS(try.Fixtures(f, "torchfile"))
+	for _, e := range try.Get(fs.ReadDir(files, "."))(f) {
+		f.Add(try.Get(fs.ReadFile(files, e.Name()))(f))
 	}
 	good := tensorOf(f, "FloatStorage", 6, 0, Tuple{2, 3}, Tuple{1, 2})
 	f.Add([]byte(zipOf(f, good, strings.Repeat("1234", 6))))

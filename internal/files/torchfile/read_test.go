@@ -1,6 +1,7 @@
 package torchfile
 
 import (
+	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 
 func mustLoad(t *testing.T, name string) *Dict {
 	t.Helper()
-	v := try.Get(Load("testdata/" + name))(t)
+	v := try.Get(Load(filepath.Join(try.Fixtures(t, "torchfile"), name)))(t)
 	d, ok := v.(*Dict)
 	if !ok {
 		t.Fatalf("%s holds a %T", name, v)
@@ -26,7 +27,7 @@ func get(t *testing.T, d *Dict, key any) any {
 	return v
 }
 
-// ramp is element i of the tensors in testdata, see scripts/make_torch_fixtures.py.
+// ramp is element i of the tensors in testdata/files.zip, see scripts/make_torch_fixtures.py.
 func ramp(i int) float32 { return float32(i-3) / 8 }
 
 // checkTensor compares a tensor with values in C order.
