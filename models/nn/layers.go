@@ -102,3 +102,51 @@ func (l *GRU) Final(g *graph.Graph, x, lengths *graph.Node) *graph.Node {
 func (l *GRU) States(g *graph.Graph, x, lengths *graph.Node) *graph.Node {
 	return g.GRU(x, lengths, l.weights(g), false, false)
 }
+
+// BatchNorm is torch.nn.BatchNorm1d: ε 1e-5, momentum 0.1. The running statistics are stored with the parameters and
+// never optimised.
+type BatchNorm struct {
+	Weight Param `param:"weight"`
+	Bias   Param `param:"bias"`
+	Mean   Param `param:"running_mean"`
+	Var    Param `param:"running_var"`
+}
+
+// NewBatchNorm returns a normalisation of c channels that starts as the identity on standardised values.
+func NewBatchNorm(c int) BatchNorm {
+	p := func(v float64, state bool) Param { return Param{Shape: []int{c}, Init: Constant(v), State: state} }
+	return BatchNorm{Weight: p(1, false), Bias: p(0, false), Mean: p(0, true), Var: p(1, true)}
+}
+
+// Weights returns the nodes of the parameters.
+func (l *BatchNorm) Weights(g *graph.Graph) graph.BatchNormWeights {
+	return graph.BatchNormWeights{Weight: l.Weight.Node(g), Bias: l.Bias.Node(g), Mean: l.Mean.Node(g),
+		Var: l.Var.Node(g)}
+}
+
+// BiGRU is one layer of gated recurrent units in both directions, with the parameter names of a bidirectional
+// torch.nn.GRU.
+type BiGRU struct {
+	Forward  GRU     `param:""`
+	Backward reverse `param:""`
+}
+
+// reverse is a GRU whose parameters carry the suffix of the backward direction.
+type reverse struct {
+	WIH Param `param:"weight_ih_l0_reverse"`
+	WHH Param `param:"weight_hh_l0_reverse"`
+	BIH Param `param:"bias_ih_l0_reverse"`
+	BHH Param `param:"bias_hh_l0_reverse"`
+}
+
+// NewBiGRU returns a layer drawn uniformly from ±1/√H.
+func NewBiGRU(in, hidden int) BiGRU {
+	return BiGRU{NewGRU(in, hidden), reverse(NewGRU(in, hidden))}
+}
+
+// Mean returns (→h + ←h)/2 for all words of packed x [B·L, I], packed: [B·L, H].
+func (l *BiGRU) Mean(g *graph.Graph, x, lengths *graph.Node) *graph.Node {
+	backward := graph.GRUWeights{WIH: l.Backward.WIH.Node(g), WHH: l.Backward.WHH.Node(g), BIH: l.Backward.BIH.Node(g),
+		BHH: l.Backward.BHH.Node(g)}
+	return g.BiGRU(x, lengths, l.Forward.weights(g), backward)
+}

@@ -1,5 +1,7 @@
 package vec
 
+import "math"
+
 // The elementwise kernels and reductions in plain Go. Reslicing to the length of the first slice checks the others
 // once and lets the compiler drop the checks inside the loops.
 
@@ -256,5 +258,18 @@ func drop[T Float](y, x []T, words []uint32, limit uint32, factor T) {
 		} else {
 			y[i] = x[i] * factor
 		}
+	}
+}
+
+// adam is Adam and AdamW (Kingma and Ba 2015; Loshchilov and Hutter 2019) with the constants of AdamScalars.
+func adam[T Float](p, g, m, v []T, s *AdamScalars[T]) {
+	g, m, v = g[:len(p)], m[:len(p)], v[:len(p)]
+	c := *s
+	for i := range p {
+		gi := c.Clip * g[i]
+		mi := c.B1*m[i] + c.C1*gi
+		vi := c.B2*v[i] + c.C2*(gi*gi)
+		m[i], v[i] = mi, vi
+		p[i] = c.Decay*p[i] - c.Step*mi/(T(math.Sqrt(float64(vi)))*c.Inv+c.Eps)
 	}
 }
