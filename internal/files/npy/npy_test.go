@@ -90,7 +90,8 @@ func TestInts(t *testing.T) {
 			try.Fails(t, f.ReadRow(make([]float32, 2), 0), "expected rows of float16, float32 or float64, found ")
 		}
 	}
-	try.Refuses(mustOpen(t, filepath.Join(try.Fixtures(t, "npy"), "f8.npy")).Ints())(t, "element 0 is -1.25: expected an integer")
+	f := mustOpen(t, filepath.Join(try.Fixtures(t, "npy"), "f8.npy"))
+	try.Refuses(f.Ints())(t, "element 0 is -1.25: expected an integer")
 }
 
 func TestFortranOrder(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Colours at half the resolution are smoothed as by the decoders that Pillow uses: beside each picture of testdata/files.zip lies
-// what Pillow 13.0 (libjpeg-turbo, libwebp) made of it. WebP is equal; the transform of a JPEG rounds luma and colours
-// by one at most in another way, which is three in blue.
+// Colours at half the resolution are smoothed as by the decoders that Pillow uses: beside each picture lies what Pillow
+// 13.0 (libjpeg-turbo, libwebp) made of it. WebP is equal; the transform of a JPEG rounds luma and colours by one at
+// most in another way, which is three in blue.
 func TestColoursAsPillow(t *testing.T) {
 	dir := try.Fixtures(t, "pictures")
 	for name, most := range map[string]int{"420.jpg": 3, "422.jpg": 3, "440.jpg": 3, "even.webp": 0, "odd.webp": 0} {
