@@ -192,14 +192,13 @@ func (s *study) settingsTable(missing map[string][]string, all map[string]*repor
 	return t.String()
 }
 
-// otherMeasures are the rows of a table of several measures that are not of M-Recall.
+// What pages leave out of a table of a report: its first column, the network, and of several measures all but M-Recall.
 var (
 	firstCell     = regexp.MustCompile(`(?m)^\|[^|]*`)
 	otherMeasures = regexp.MustCompile(`(?m)^\|.*\| (image to text|text to image) R@.*\n`)
 )
 
-// rowsOf returns a table in Markdown without its title, its notes and its first column, the network, and of several
-// measures M-Recall alone.
+// rowsOf returns the rows of a table that pages show, in Markdown.
 func rowsOf(t *report.Table) string {
 	var b strings.Builder
 	for line := range strings.Lines(t.Markdown()) {
