@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"image/color"
 	"math"
@@ -24,20 +25,12 @@ var (
 	edges = [...]color.RGBA{chart.Colour(0), chart.Colour(1), chart.Colour(2), chart.Soft}
 )
 
-// block is a step of a network, at a place of the grid of its diagram. Its lines are a title and shapes; `_` puts the
-// letters and digits behind it lower.
+// block is a step of a network, at a place of the grid of its diagram.
 type block struct {
 	name     string
 	col, row float64
 	of       int // index of streams
 	lines    []string
-}
-
-// diagram is the flow of data of a network.
-type diagram struct {
-	file, title string // the file relative to the repository
-	blocks      []block
-	flows       [][2]string // names of two blocks: the second reads the first
 }
 
 // Sizes of diagrams.
@@ -51,36 +44,63 @@ func (b block) at() (x, y float64) {
 	return margin + b.col*(blockWidth+gapX), head + b.row*(blockHeight+gapY)
 }
 
-// draw draws the diagram, or says what is wrong with it: blocks that overlap, text that does not fit, flows from or to
-// nothing.
-func (d diagram) draw() ([]byte, error) {
+// diagrams draws those of networks.tsv.
+func (b *book) diagrams() error {
+	for _, text := range strings.Split(networks, "\n\n")[1:] {
+		file, svg, err := diagram(text)
+		if err != nil {
+			return fmt.Errorf("networks.tsv: %s: %w", file, err)
+		}
+		b.files[file] = svg
+	}
+	return nil
+}
+
+// diagram draws a paragraph such as those of networks.tsv, or says what is wrong with it: blocks that overlap, text
+// that does not fit, flows from or to nothing.
+func diagram(text string) (file string, svg []byte, err error) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	file, title, _ := strings.Cut(lines[0], "\t")
+	if len(lines) < 3 {
+		return file, nil, errors.New("expected a title, blocks and flows")
+	}
 	width, height := 0.0, 0.0
-	byName := map[string]block{}
-	for i, b := range d.blocks {
-		x, y := b.at()
-		width, height = max(width, x+blockWidth+margin), max(height, y+blockHeight+margin)
-		for _, o := range d.blocks[:i] {
+	var blocks []block
+	for _, line := range lines[1 : len(lines)-1] {
+		cells := append(strings.Split(line, "\t"), "", "", "", "")
+		b := block{name: cells[0], of: slices.Index(streams, cells[3]), lines: strings.Split(cells[4], " | ")}
+		if _, err := fmt.Sscan(cells[1]+" "+cells[2], &b.col, &b.row); err != nil || b.of < 0 {
+			return file, nil, fmt.Errorf("%q, expected a name, a column, a row, one of %q and a text", line, streams)
+		}
+		for _, o := range blocks {
 			if math.Abs(b.col-o.col) < 1 && math.Abs(b.row-o.row) < 1 {
-				return nil, fmt.Errorf("%s: blocks %s and %s overlap", d.file, o.name, b.name)
+				return file, nil, fmt.Errorf("blocks %s and %s overlap", o.name, b.name)
 			}
 		}
 		for _, l := range b.lines {
 			if lowered(l, nil) > blockWidth-6 || len(b.lines) > 3 {
-				return nil, fmt.Errorf("%s: block %s has no room for %q", d.file, b.name, l)
+				return file, nil, fmt.Errorf("block %s has no room for %q", b.name, l)
 			}
 		}
-		byName[b.name] = b
+		x, y := b.at()
+		width, height = max(width, x+blockWidth+margin), max(height, y+blockHeight+margin)
+		blocks = append(blocks, b)
 	}
-	c := chart.New(width, height, d.title)
-	for _, f := range d.flows {
-		from, ok := byName[f[0]]
-		to, also := byName[f[1]]
-		if !ok || !also {
-			return nil, fmt.Errorf("%s: a flow from %q to %q, which are not both blocks", d.file, f[0], f[1])
+	c := chart.New(width, height, title)
+	for _, chain := range strings.Fields(lines[len(lines)-1]) {
+		last := -1
+		for name := range strings.SplitSeq(chain, ">") {
+			i := slices.IndexFunc(blocks, func(b block) bool { return b.name == name })
+			if i < 0 {
+				return file, nil, fmt.Errorf("%s: there is no block %q", chain, name)
+			}
+			if last >= 0 {
+				arrow(c, blocks[last], blocks[i])
+			}
+			last = i
 		}
-		arrow(c, from, to)
 	}
-	for _, b := range d.blocks {
+	for _, b := range blocks {
 		x, y := b.at()
 		box := chart.Box(x, y, blockWidth, blockHeight)
 		c.Area(fills[b.of], box...)
@@ -98,49 +118,7 @@ func (d diagram) draw() ([]byte, error) {
 			})
 		}
 	}
-	return c.SVG(), nil
-}
-
-// diagrams draws those of networks.tsv.
-func (b *book) diagrams() error {
-	list, err := readDiagrams(networks)
-	for _, d := range list {
-		if err == nil {
-			b.files[d.file], err = d.draw()
-		}
-	}
-	return err
-}
-
-// readDiagrams reads a text such as networks.tsv, whose head says what its lines are.
-func readDiagrams(text string) (list []*diagram, err error) {
-	var d *diagram
-	for line := range strings.Lines(text) {
-		cells := strings.Split(strings.TrimSpace(line), "\t")
-		switch {
-		case strings.HasPrefix(line, "#"):
-		case len(cells) == 2:
-			d = &diagram{file: cells[0], title: cells[1]}
-			list = append(list, d)
-		case len(cells) == 5 && d != nil:
-			b := block{name: cells[0], of: slices.Index(streams, cells[3]), lines: strings.Split(cells[4], " | ")}
-			if _, err := fmt.Sscan(cells[1]+" "+cells[2], &b.col, &b.row); err != nil || b.of < 0 {
-				return nil, fmt.Errorf("%s: block %q, expected a name, a column, a row, one of %q and its text", d.file,
-					cells, streams)
-			}
-			d.blocks = append(d.blocks, b)
-		case len(cells) == 1 && d != nil:
-			for _, chain := range strings.Fields(line) {
-				names := strings.Split(chain, ">")
-				for i := range names[1:] {
-					d.flows = append(d.flows, [2]string{names[i], names[i+1]})
-				}
-			}
-		default:
-			return nil, fmt.Errorf("networks.tsv: %q is no line of a diagram", line)
-		}
-	}
-	return list, nil
+	return file, c.SVG(), nil
 }
 
 // lowered cuts a line into its pieces, and each stands behind the width of those before. It returns the width of all.

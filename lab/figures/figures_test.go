@@ -109,27 +109,26 @@ func TestBadSources(t *testing.T) {
 	b := &book{files: map[string][]byte{"page.md": []byte("<!-- /steps -->\n<!-- steps -->\n")}}
 	try.Fails(t, b.put("page.md", "steps", ""), "page.md: expected the lines")
 	for text, want := range map[string]string{
-		"a\t0\t0\timage\tregions\n":                        "is no line of a diagram",
-		"f\tt\na\t0\t0\tpicture\tregions\n":                "f: block",
-		"f\tt\na\t0\t?\timage\tregions\n":                  "f: block",
-		"f\tt\na\t0\t0\timage\tx\nb\t0.5\t0.5\tpair\ty\n":  "blocks a and b overlap",
-		"f\tt\na\t0\t0\timage\t" + strings.Repeat("w", 24): "block a has no room for",
-		"f\tt\na\t0\t0\timage\tx\na>c\n":                   `a flow from "a" to "c", which are no`,
-		"f\tt\na\t0\t0\timage\tx | y | z | w\n":            "block a has no room for",
+		"a\t0\t0\tpicture\tx\n": "expected a name, a column, a row",
+		"a\t0\t?\timage\tx\n":   "expected a name, a column, a row",
+		"a\t0\n":                "expected a name, a column, a row",
+		"a\t0\t0\timage\tx\nb\t0.5\t0.5\tpair\ty\n":         "blocks a and b overlap",
+		"a\t0\t0\timage\t" + strings.Repeat("w", 24) + "\n": "block a has no room for",
+		"a\t0\t0\timage\tx | y | z | w\n":                   "block a has no room for",
+		"b\t0\t0\timage\tx\n":                               `a>b: there is no block "a"`,
 	} {
-		list, err := readDiagrams(text)
-		if err == nil {
-			_, err = list[0].draw()
-		}
+		_, _, err := diagram("file\ttitle\n" + text + "a>b\n")
 		try.Fails(t, err, want)
 	}
 }
 
 func TestDiagram(t *testing.T) {
-	list := try.Get(readDiagrams("f\tt\na\t0\t0\timage\tregions\nb\t1\t0\tpair\ts_jk < v_2 + 1\na>b\n"))(t)
-	svg := string(try.Get(list[0].draw())(t))
+	file, svg, err := diagram("f.svg\tt\na\t0\t0\timage\tregions\nb\t1\t0\tpair\ts_jk < v_2 + 1\na>b\n")
+	if err != nil || file != "f.svg" {
+		t.Fatal(file, err)
+	}
 	for _, want := range []string{`font-size="7" fill="#000000">jk<`, `font-size="9" fill="#000000">&lt; v<`} {
-		if !strings.Contains(svg, want) {
+		if !strings.Contains(string(svg), want) {
 			t.Errorf("no %s in\n%s", want, svg)
 		}
 	}
@@ -176,11 +175,11 @@ func TestRateIsChosenOnDev(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o644),
 			os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines.String()), 0o644)))
 	}
-	dev, best, err := c.rated(kept)
+	best, got, err := c.ratesOf(kept)
 	try.Do(t, err)
 	const want = "| loss | 2e-4 | 5e-4 | 1.25e-3 | missing |\n|---|---:|---:|---:|---|\n" +
 		"| a | 8.0 | **9.0** | - | 1.25e-3 |\n| b | - | - | - | 2e-4, 5e-4, 1.25e-3 |\n"
-	if got := c.ratesTable(dev, best); got != want || len(best) != 1 || best["a"] != "5e-4" {
+	if got != want || len(best) != 1 || best["a"] != "5e-4" {
 		t.Errorf("chosen %v, the table is\n%s\nexpected\n%s", best, got, want)
 	}
 }

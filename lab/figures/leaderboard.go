@@ -67,56 +67,46 @@ func (c *contest) runAt(rate, name string) string {
 	return filepath.Join("leaderboard", c.folder, c.prefix+rate+"-"+name)
 }
 
-// rated returns the best M-Recall on dev of the first seed by loss and rate, as far as runs are kept, and the best rate
-// of each loss.
-func (c *contest) rated(kept string) (dev map[string]map[string]float64, best map[string]string, err error) {
-	dev, best = map[string]map[string]float64{}, map[string]string{}
-	for _, name := range c.losses {
-		dev[name] = map[string]float64{}
-		for _, rate := range c.rates {
-			dir := filepath.Join(kept, c.runAt(rate, name), fmt.Sprint("s", firstSeed))
-			if _, err := os.Stat(dir); err != nil {
-				continue
-			}
-			r, err := report.Open(dir)
-			if err != nil {
-				return nil, nil, err
-			}
-			for _, v := range r.History() {
-				dev[name][rate] = max(dev[name][rate], v.MRecall)
-			}
-			if b, ok := best[name]; !ok || dev[name][rate] > dev[name][b] {
-				best[name] = rate
-			}
-		}
-	}
-	return dev, best, nil
-}
-
-// ratesTable shows what each rate reaches on dev, the chosen one in bold.
-func (c *contest) ratesTable(dev map[string]map[string]float64, best map[string]string) string {
+// ratesOf returns the best rate of each loss by the best M-Recall on dev of the first seed, as far as runs are kept,
+// and the table of what each rate reaches, the best in bold.
+func (c *contest) ratesOf(kept string) (best map[string]string, text string, err error) {
 	heads := []string{"loss"}
 	for _, rate := range c.rates {
 		heads = append(heads, ">"+rate)
 	}
 	t := newTable(append(heads, "missing")...)
+	best = map[string]string{}
 	for _, name := range c.losses {
-		cells := []string{name}
+		cells := make([]string, 1+len(c.rates))
 		var gone []string
-		for _, rate := range c.rates {
-			v, ok := dev[name][rate]
-			cell := fmt.Sprintf("%.1f", v)
-			switch {
-			case !ok:
-				gone, cell = append(gone, rate), "-"
-			case rate == best[name]:
-				cell = "**" + cell + "**"
+		top := -1 // index of the best rate
+		reached := make([]float64, len(c.rates))
+		for i, rate := range c.rates {
+			dir := filepath.Join(kept, c.runAt(rate, name), fmt.Sprint("s", firstSeed))
+			if _, err := os.Stat(dir); err != nil {
+				gone = append(gone, rate)
+				cells[1+i] = "-"
+				continue
 			}
-			cells = append(cells, cell)
+			r, err := report.Open(dir)
+			if err != nil {
+				return nil, "", err
+			}
+			for _, v := range r.History() {
+				reached[i] = max(reached[i], v.MRecall)
+			}
+			cells[1+i] = fmt.Sprintf("%.1f", reached[i])
+			if top < 0 || reached[i] > reached[top] {
+				top = i
+			}
+		}
+		if cells[0] = name; top >= 0 {
+			best[name] = c.rates[top]
+			cells[1+top] = "**" + cells[1+top] + "**"
 		}
 		t.row(append(cells, cmp.Or(strings.Join(gone, ", "), "none"))...)
 	}
-	return t.String()
+	return best, t.String(), nil
 }
 
 // leaderboard writes the tables of docs/leaderboard.md, and its charts.
@@ -126,7 +116,7 @@ func (b *book) leaderboard() error {
 		return err
 	}
 	for _, c := range list {
-		dev, best, err := c.rated(b.runs)
+		best, rates, err := c.ratesOf(b.runs)
 		if err != nil {
 			return err
 		}
@@ -145,7 +135,7 @@ func (b *book) leaderboard() error {
 				"chose the rates.\n", firstSeed, name)
 			b.files["docs/"+name] = leaderboardCurves(c.name, runs)
 		}
-		err = cmp.Or(b.put(leaderboardPage, c.name+" rates", c.ratesTable(dev, best)),
+		err = cmp.Or(b.put(leaderboardPage, c.name+" rates", rates),
 			b.put(leaderboardPage, c.name+" curves", curves))
 		if err != nil {
 			return err
