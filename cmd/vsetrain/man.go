@@ -13,17 +13,18 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/internal/files/atomicfile"
 )
 
 type manPagesOptions struct {
-	Dir  string
+	Dir  string `flag:"dir" arg:"DIR" need:"yes" usage:"DIR to write to"`
 	root func() *cobra.Command
 }
 
 func newCmdMan(a *app) *cobra.Command {
 	o := &manPagesOptions{}
-	c := &cobra.Command{
+	c := a.command(o, &cobra.Command{
 		Use:   "man",
 		Short: "Write man pages of all commands",
 		Long: `Write a man page for every command, vsetrain.1, vsetrain-train.1 and so on, into a folder, which
@@ -31,12 +32,8 @@ is created if it is missing. Pages of an earlier version are replaced. SOURCE_DA
 the pages.`,
 		Example: `  vsetrain man --dir man/man1 && man -M man vsetrain-search
   vsetrain man --dir ~/.local/share/man/man1`,
-		Args: noArgs,
-		RunE: a.runs(o),
-	}
+	})
 	o.root = c.Root
-	c.Flags().StringVar(&o.Dir, "dir", "", "`DIR` to write to")
-	must(c.MarkFlagRequired("dir"))
 	return c
 }
 
@@ -98,13 +95,13 @@ func replaceOptions(page, section, options string) string {
 
 // manOptions lists flags in roff: "-c, --config FILE", the explanation, and the default where it says
 // something.
-func manOptions(flags *pflag.FlagSet) string {
+func manOptions(set *pflag.FlagSet) string {
 	var b strings.Builder
-	flags.VisitAll(func(f *pflag.Flag) {
+	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Deprecated != "" {
 			return
 		}
-		value, usage := pflag.UnquoteUsage(f)
+		value, usage := flags.Describe(f)
 		b.WriteString(".TP\n")
 		if f.Shorthand != "" {
 			fmt.Fprintf(&b, "\\fB\\-%s\\fP, ", f.Shorthand)
@@ -113,7 +110,7 @@ func manOptions(flags *pflag.FlagSet) string {
 		if value != "" {
 			fmt.Fprintf(&b, " \\fI%s\\fP", roff(value))
 		}
-		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+		if !slices.Contains([]string{"", "false"}, f.DefValue) {
 			usage += " (default " + f.DefValue + ")"
 		}
 		b.WriteString("\n" + roff(usage) + "\n")

@@ -23,21 +23,17 @@ import (
 )
 
 type trainOptions struct {
-	configFlags
-	rankFlags
-	Run        string
-	Resume     bool
-	AutoResume bool
-	DryRun     bool
-
-	Overfit int
-	Seeds   string // comma-separated; "" is one run with the seed of the configuration
-	MLflow  string
+	configFlags `group:"Configuration" alias:"overfit=train.overfit mlflow=track.mlflow"`
+	Run         string   `flag:"run" arg:"DIR" usage:"run DIR" empty:"run.dir of the configuration, or runs/NAME after network and file"`
+	Resume      bool     `flag:"resume" not:"auto-resume,dry-run" usage:"continue the run in the run directory"`
+	AutoResume  bool     `flag:"auto-resume" usage:"continue the run in the run directory if there is one, else begin; for jobs that are started again"`
+	DryRun      bool     `flag:"dry-run" not:"seeds" usage:"check everything with a few steps and a validation, and predict time and disk"`
+	Seeds       []uint64 `flag:"seeds" list:"," once:"yes" usage:"train a run for each seed of this LIST, such as 7,8,9"`
+	rankFlags   `group:"Ranks"`
 }
 
 func newCmdTrain(a *app) *cobra.Command {
-	o := &trainOptions{}
-	c := &cobra.Command{
+	return a.command(&trainOptions{}, &cobra.Command{
 		Use:   "train",
 		Short: "Train a network",
 		Long: `Train the network of a configuration: mini-batches, a validation every train.val_step steps and at
@@ -82,83 +78,67 @@ The table of validations goes to standard output, progress and warnings to stand
   vsetrain train --config demo --procs 2
   vsetrain train --config vseinf/f30k-lseh-bigru --gpus 8
   vsetrain train --config demo --overfit 4 --run runs/overfit`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	f := c.Flags()
-	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and "+
-		"file")
-	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
-	f.BoolVar(&o.AutoResume, "auto-resume", false, "continue the run in the run directory if there is one, else "+
-		"begin; for jobs that are started again")
-	o.define(f)
-	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
-		"them (train.overfit)")
-	f.StringVar(&o.Seeds, "seeds", "", "train a run for each seed of this `LIST`, such as 7,8,9")
-	f.StringVar(&o.MLflow, "mlflow", "", "send the records to the MLflow server at `URL` too (track.mlflow), or off")
-	f.BoolVar(&o.DryRun, "dry-run", false, "check everything with a few steps and a validation, and predict "+
-		"time and disk")
-	return c
+	})
 }
 
+// run trains in the way that the flags ask for.
 func (o *trainOptions) run(ctx context.Context, a *app) error {
-	if o.Resume && o.DryRun {
-		return usagef("--dry-run is for a new run; leave out --resume")
-	}
-	if o.Resume && o.AutoResume {
-		return usagef("--resume and --auto-resume exclude each other; leave one out")
-	}
 	place, err := o.place(a)
 	if err != nil {
 		return err
 	}
-	if several := place.Ranks > 1; several && (o.DryRun || o.Seeds != "") {
+	switch alone := place.Ranks == 1; {
+	case !alone && (o.DryRun || o.Seeds != nil):
 		return usagef("--dry-run and --seeds are for one process; leave them out, or --procs or the launcher")
-	}
-	if o.Overfit != 0 {
-		o.Set = append(o.Set, fmt.Sprintf("train.overfit=%d", o.Overfit))
-	}
-	if o.MLflow != "" {
-		o.Set = append(o.Set, "track.mlflow="+o.MLflow)
-	}
-	if o.Seeds != "" {
+	case o.Seeds != nil:
 		return o.runSeeds(ctx, a)
+	case o.DryRun:
+		return o.dryRun(ctx, a)
 	}
-	if o.Resume && o.File == "" { // the run knows its configuration
+	return o.runOne(ctx, a, place)
+}
+
+// configuration reads that of one run, and names its directory. A run that is resumed knows its configuration.
+func (o *trainOptions) configuration(a *app) (c *config.Config, dir string, err error) {
+	if o.Resume && o.File == "" {
 		if o.Run == "" {
-			return usagef("--resume needs --run DIR, or the --config FILE of the run")
+			return nil, "", usagef("--resume needs --run DIR, or the --config FILE of the run")
 		}
 		if o.File, err = inputs.RunConfig(o.Run); err != nil {
-			return err
+			return nil, "", err
 		}
 	}
-	cfg, err := o.load(a)
+	r, err := o.load(a)
+	if err != nil {
+		return nil, "", err
+	}
+	return &r.Config, cmp.Or(o.Run, r.RunDir(o.File)), nil
+}
+
+// runOne trains one run, alone or as a rank.
+func (o *trainOptions) runOne(ctx context.Context, a *app, place launch.Place) error {
+	c, dir, err := o.configuration(a)
 	if err != nil {
 		return err
-	}
-	dir := cmp.Or(o.Run, cfg.RunDir(o.File))
-	if o.DryRun {
-		return o.dryRun(ctx, a, &cfg.Config, dir)
 	}
 	if o.AutoResume {
 		if o.Resume, err = runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
 			return err
 		}
 	}
-	s := newTrainSession(a, &cfg.Config)
+	s := newTrainSession(a, c)
 	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
-	out, err := s.divided(ctx, &o.rankFlags, place, &cfg.Config, dir, o.Resume)
-	if errors.Is(err, train.ErrInterrupted) {
+	out, err := s.divided(ctx, &o.rankFlags, place, c, dir, o.Resume)
+	switch {
+	case errors.Is(err, train.ErrInterrupted):
 		return &codedError{fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir), exitInterrupted}
-	}
-	if errors.Is(err, errNotBegun) {
+	case errors.Is(err, errNotBegun):
 		return &codedError{err, exitCtrlC}
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
-	printOutcome(a, &cfg.Config, out.Position, dir)
+	printOutcome(a, c, out.Position, dir)
 	a.Printf("next: vsetrain eval %s\n", dir)
 	return nil
 }

@@ -18,6 +18,7 @@ type Request struct {
 	Preset string   // a preset, also where there is a file of that name; in place of File
 	Env    []string // the process environment as "NAME=value"
 	Set    []string // --set flags as "key=value"
+	Flags  []Alias  // flags that stand for keys, over the layers above
 
 	Settings []Setting // of another file, such as a sweep; over all others
 }
@@ -26,7 +27,6 @@ type Request struct {
 type Resolved struct {
 	Config
 	File    string
-	Others  []string // variables VSETRAIN_* that are none of this program, and far from all that are
 	origins map[string]Source
 }
 
@@ -41,13 +41,12 @@ func Load(req Request) (*Resolved, error) {
 	if d := req.document(&p); d != nil {
 		files = readFiles(d, Source{File: d.name()}, nil, &p)
 	}
-	env, others := envLayer(req.Env, &p)
-	sets, outside := setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
+	env := envLayer(req.Env, &p)
+	sets, outside := setLayer(req.Set, req.Flags, &p), settingsLayer(req.Settings, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), Others: others,
-		origins: map[string]Source{}}
+	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
 	r.merge(files, env, sets, outside)
 	r.choose(files)
 	if r.expandHome(&p); p.err() != nil {
