@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
 )
 
 type manPagesOptions struct {
@@ -37,42 +40,59 @@ the pages.`,
 	return c
 }
 
+// manPage is a page, and its first lines, by which one of an earlier version is known.
+type manPage struct{ name, head, text string }
+
 func (o *manPagesOptions) run(_ context.Context, a *app) error {
-	n, err := writeManPages(o.root(), o.Dir, a.Now())
-	if err == nil {
-		a.Printf("%d pages in %s\n", n, o.Dir)
+	pages, err := manPages(o.root(), a.Now())
+	if err != nil {
+		return err
 	}
-	return err
+	if err := atomicfile.MkdirAll(o.Dir); err != nil {
+		return fmt.Errorf("folder for man pages: %w", err)
+	}
+	for _, p := range pages { // before the first is written
+		path := filepath.Join(o.Dir, p.name)
+		switch b, err := regular.ReadFile(path, 1<<20, "a man page"); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case !strings.HasPrefix(string(b), p.head):
+			return fmt.Errorf("%s is no man page that vsetrain wrote: choose another folder, or move the file away", path)
+		}
+	}
+	for _, p := range pages {
+		if err := atomicfile.WriteFile(filepath.Join(o.Dir, p.name), atomicfile.Bytes([]byte(p.text))); err != nil {
+			return err
+		}
+	}
+	a.Printf("%d pages in %s\n", len(pages), o.Dir)
+	return nil
 }
 
-// writeManPages writes the page of a command and of all below it, and returns how many there are.
-func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
-	if err := atomicfile.MkdirAll(dir); err != nil {
-		return 0, fmt.Errorf("folder for man pages: %w", err)
-	}
+// manPages returns the page of a command and of all below it.
+func manPages(c *cobra.Command, now time.Time) ([]manPage, error) {
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
 	var page bytes.Buffer
 	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "vsetrain " + session(now).Version,
 		Manual: "vsetrain"}
 	c.DisableAutoGenTag = true
 	if err := doc.GenMan(c, header, &page); err != nil {
-		return 0, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)
+		return nil, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)
 	}
 	text := replaceOptions(page.String(), "OPTIONS", manOptions(c.NonInheritedFlags()))
 	text = replaceOptions(text, "OPTIONS INHERITED FROM PARENT COMMANDS", manOptions(c.InheritedFlags()))
-	if err := atomicfile.WriteFile(filepath.Join(dir, name+".1"), atomicfile.Bytes([]byte(text))); err != nil {
-		return 0, err
-	}
-	pages := 1
+	head, _, _ := strings.Cut(text, `" "1" `) // of .TH, the title line
+	pages := []manPage{{name + ".1", head, text}}
 	for _, sub := range c.Commands() {
 		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
 			continue
 		}
-		n, err := writeManPages(sub, dir, now)
+		more, err := manPages(sub, now)
 		if err != nil {
-			return pages, err
+			return nil, err
 		}
-		pages += n
+		pages = append(pages, more...)
 	}
 	return pages, nil
 }

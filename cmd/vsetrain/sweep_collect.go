@@ -48,7 +48,7 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 			"--config %s", store.Dir, c.Failed, o.File)
 	}
 	out := cmp.Or(o.Out, filepath.Join(store.Dir, "collect"))
-	files, err := c.Write(plan.Def, out)
+	files, err := c.Write(plan.Def, out, o.Out == "")
 	if err != nil {
 		return err
 	}
