@@ -130,7 +130,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 		}
 	}
 	err = w.Run(ctx)
-	v.bar.close()
+	v.bar.Close()
 	if errors.Is(err, sweep.ErrInterrupted) {
 		return &codedError{err, exitInterrupted}
 	} else if err != nil {

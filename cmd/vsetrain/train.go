@@ -209,7 +209,7 @@ type trainView struct {
 	cfg    *config.Config
 	dir    string // of the run
 	plan   training.Plan
-	bar    barLine
+	bar    *ui.Progress
 	rate   float64 // captions per second, smoothed
 	wait   float64 // share of the time spent waiting for data, smoothed
 	loss   float64 // smoothed
@@ -297,7 +297,7 @@ func (v *trainView) Started(p training.Plan) {
 		total = min(total, m)
 	}
 	v.step = p.Resumed.Step
-	v.bar = barLine{v.NewProgress("train", v.step, total)}
+	v.bar = v.NewProgress("train", v.step, total)
 }
 
 // Step implements training.Observer.
@@ -366,5 +366,5 @@ func (v *trainView) Warning(err error) {
 
 func (v *trainView) close() {
 	v.resident.close()
-	v.bar.close()
+	v.bar.Close()
 }

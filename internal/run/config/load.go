@@ -5,9 +5,6 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"strings"
-
-	"github.com/spf13/viper"
 
 	"vsetrain/internal/system/options"
 )
@@ -15,6 +12,7 @@ import (
 // Request names the layers of a configuration, the weakest first.
 type Request struct {
 	File   string   // YAML file, or if there is none of that name a preset; empty for the defaults alone
+	Named  string   // what named the file, for errors; empty is --config
 	Preset string   // a preset, also where there is a file of that name; in place of File
 	Env    []string // the process environment as "NAME=value"
 	Set    []string // --set flags as "key=value"
@@ -47,7 +45,7 @@ func Load(req Request) (*Resolved, error) {
 		return nil, err
 	}
 	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
-	r.merge(files, env, sets, outside)
+	r.merge(append(slices.Clone(files), env, sets, outside))
 	r.choose(files)
 	if r.expandHome(&p); p.err() != nil {
 		return nil, p.err()
@@ -70,30 +68,20 @@ func (r *Request) document(p *problems) *document {
 		d = find(name, "")
 	}
 	if d == nil {
-		p.add(Source{Name: "--config"}, "", "%s", Missing(name))
+		p.add(Source{Name: cmp.Or(r.Named, "--config")}, "", "%s", Missing(name))
 	}
 	return d
 }
 
-// merge lets viper decide which layer wins. It sees only checked, typed values under lower-case keys, so neither
-// its weak conversions nor its folding of case can touch them.
-func (r *Resolved) merge(files []layer, stronger ...layer) {
-	store := viper.New()
+// merge puts the layers over the defaults, the strongest last. They hold checked and typed values alone.
+func (r *Resolved) merge(layers []layer) {
 	cfg := reflect.ValueOf(&r.Config).Elem()
-	root.leaves(func(f *field) { store.SetDefault(f.path, f.of(cfg).Interface()) })
-	for _, l := range files {
-		if err := store.MergeConfigMap(l.nested()); err != nil {
-			panic("config: " + err.Error()) // nested always is a map of maps
-		}
-		r.remember(l)
-	}
-	for _, l := range stronger {
+	for _, l := range layers {
 		for path, s := range l {
-			store.Set(path, s.value)
+			options.Set(cfg, root.find(path).index, reflect.ValueOf(s.value))
+			r.origins[path] = s.source
 		}
-		r.remember(l)
 	}
-	root.leaves(func(f *field) { options.Set(cfg, f.index, reflect.ValueOf(store.Get(f.path))) })
 }
 
 // expandHome expands the settings that name files and folders.
@@ -112,12 +100,6 @@ func (r *Resolved) expandHome(p *problems) {
 	})
 }
 
-func (r *Resolved) remember(l layer) {
-	for path, s := range l {
-		r.origins[path] = s.source
-	}
-}
-
 // report adds the error of a Validate method at the place of the value it complains about.
 func (r *Resolved) report(err error, p *problems) {
 	var oe *options.Error
@@ -132,25 +114,6 @@ func (r *Resolved) report(err error, p *problems) {
 		at, oe = Source{File: r.File}, &c
 	}
 	p.option(at, oe)
-}
-
-// nested returns the layer as a tree of maps.
-func (l layer) nested() map[string]any {
-	top := map[string]any{}
-	for path, s := range l {
-		m := top
-		keys := strings.Split(path, ".")
-		for _, k := range keys[:len(keys)-1] {
-			next, ok := m[k].(map[string]any)
-			if !ok {
-				next = map[string]any{}
-				m[k] = next
-			}
-			m = next
-		}
-		m[keys[len(keys)-1]] = s.value
-	}
-	return top
 }
 
 // choose finds out which keys a person chose.

@@ -97,8 +97,8 @@ func nearNames(name, text string, names []string) string {
 			meant = append(meant, envName(path))
 		}
 		if meant == nil {
-			return fmt.Sprintf("%s has the keys %s, of which %s is a variable", section.key, strings.Join(section.keys(),
-				", "), envName(section.children[0].path))
+			return fmt.Sprintf("%s has the keys %s, of which %s is a variable", section.key,
+				strings.Join(section.keys(), ", "), envName(section.children[0].path))
 		}
 	}
 	root.leaves(func(f *field) {
