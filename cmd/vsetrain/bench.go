@@ -60,23 +60,16 @@ func newCmdBench(a *app) *cobra.Command {
 		Short: "Time the training step of a configuration",
 		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches
 are synthetic, with the caption lengths of Flickr30K and the feature sizes of the configuration's data set if it
-exists, otherwise 36 regions of 2048 values; with --with-data they come from the data set of the configuration,
-and the time spent waiting for them is measured too. On a GPU the features are resident, as in training if they
-fit; --stream copies them with every step. A GPU is given the next step before it has finished the last one, as
+exists, otherwise 36 regions of 2048 values. A GPU is given the next step before it has finished the last one, as
 in training, so the time of a step is that from one result to the next. The first step, which builds the graph,
 stands apart. The share of the peak compares the arithmetic of the network with the fastest large matrix product
 in the same process.
 
 With --model it prints what every kernel of a step moves and computes, and the time it is predicted to take on
-a GPU, which need not be there: nothing is computed. With --profile every kernel of a step is timed on the GPU
-that is there, beside its prediction.
-
-With --model and --eval it predicts, in place of a step, the evaluation of COCO's 5,000 test images with their
-25,000 captions by a network that looks at pairs.
+a GPU, which need not be there: nothing is computed.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each
-of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.
-'vsetrain report --timing' draws it.`,
+of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.`,
 		Example: `  vsetrain bench --config vsepp/f30k-lseh
   vsetrain bench --config vsepp/f30k-lseh --set device.precision=bf16 --json
   vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data

@@ -54,34 +54,19 @@ func newCmdEval(a *app) *cobra.Command {
 R@1, R@5, R@10, median and mean rank in both directions, their sum and M-Recall.
 
 A checkpoint is a run directory (its best checkpoint), a folder that 'export --hub' wrote, a .safetensors file of
-vsetrain, or a .pth or .pth.tar file of a reference repository; --checkpoint PATH names one too. Several are an
-ensemble, of any networks: the mean of their score matrices is ranked.
+vsetrain, or a .pth or .pth.tar file of a reference repository. Several are an ensemble, of any networks: the mean of
+their score matrices is ranked, and stored matrices (--scores) are members too.
 
---scores takes score matrices [images, captions] that --save-scores or numpy.save has written, alone or beside
-checkpoints; further files may follow it. Their shape is compared with the split, and that of one another where
-neither a checkpoint nor --data names it.
-
---save-ranks writes for every query its rank, counted from 0, and the candidate that ranks first: as .csv with
-the columns direction (i2t or t2i), query, rank, top1, numbers in file order; or as .pth.tar {rt: (ranks, top1),
-rti: (ranks, top1)} like ranks.pth.tar of the references. Where two protocols are measured it holds the first;
-in five folds a query meets the candidates of its fold.
-
---judgements also measures judgements with several positives (ECCV Caption, CxC, plausible match): mAP@R,
-R-Precision, R@1, 5 and 10 on the whole split; and the agreement with people's ratings of pairs (Flickr8K).
-docs/judgements.md describes the files.
-
---compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval
-of a paired bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an
-ensemble. With --judgements their measures are compared too.
+--compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval of a
+paired bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an ensemble.
 
 --published NAME FILE measures a public checkpoint in the protocols that its authors print recalls for, and says of
 each: equal to the tenth, off by how much, or which quirk of the released evaluation explains the difference
-(docs/fidelity.md). --published alone lists the names; --manifest names another table of the same form.
-
---procs N divides the work over N processes, and so do the launchers of docs/distributed.md; the result is the same.
+(docs/fidelity.md). --published alone lists the names.
 
 ` + pairScorers() + ` score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
-5,000 x 25,000. With --work they store what they have scored in a folder, where the same command finds it.`,
+5,000 x 25,000: --work keeps what is scored, --procs divides it. docs/judgements.md describes the files of
+--judgements, docs/fidelity.md those of --save-ranks.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
   vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored --procs 4

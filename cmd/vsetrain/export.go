@@ -32,21 +32,13 @@ func newCmdExport(a *app) *cobra.Command {
 		Short: "Write a checkpoint for PyTorch and the reference repositories, or as ONNX",
 		Long: `Write the weights of a checkpoint as the dict that the network's reference repository saves:
 epoch, model (a list of state dicts), best_rsum, opt, Eiters. torch.load reads it; the state dicts carry the
-reference's parameter names.
+reference's parameter names, opt every option that the reference's own parser knows: those of a run directory, the
+defaults of the repository for a file on its own. What the repository has no option for is stored in the entry vsetrain,
+which eval and import read and the repository ignores.
 
-opt holds every option that the reference's own parser knows. A run directory gives it the settings of the run:
-margin, batch_size, learning_rate, max_violation and the like, and beside them loss and seed. A file on its own
-has the defaults of the repository, a .pth.tar its own options. What the repository has no option for is stored in the
-entry vsetrain, which eval and import read and the repository ignores.
-
---onnx DIR writes an embedder (VSE++, VSRN, VSE-infinity) for ONNX Runtime and other programs instead:
-
-  image_encoder.onnx     regions float32 [batch, regions, values] -> embedding [batch, E]
-  caption_encoder.onnx   ids int64 [batch, length], lengths int64 [batch] -> embedding [batch, E]
-  vocab.json             or vocab.txt and tokenizer_config.json of a BERT
-  preprocessing.json     how captions become ids and lengths, and how scores are computed
-
-Ids behind the length of a caption have no influence. Weights of 2 GiB and more lie in a file of their own.
+--onnx DIR writes an embedder (VSE++, VSRN, VSE-infinity) for ONNX Runtime and other programs instead
+(docs/onnx.md): image_encoder.onnx, caption_encoder.onnx, the vocabulary, and preprocessing.json, which says how
+captions become ids and lengths, and how scores are computed.
 
 --hub DIR writes a folder in the layout of the Hugging Face Hub (docs/hub.md): README.md, a model card with the
 measures of --recalls in its metadata, model.safetensors, config.json, the vocabulary, and for embedders what --onnx

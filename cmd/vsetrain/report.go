@@ -85,23 +85,18 @@ func newCmdReport(a *app) *cobra.Command {
 		Short: "Turn runs into the tables and figures of the paper",
 		Long: `Compare run directories, finished or still running: training efficiency and learning curves,
 recalls, unique hard negatives of a batch, and on request the hardest negatives of a caption, attention maps of
-VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time.
+VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time. docs/reports.md explains every table.
 
 Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
 sample standard deviation (n-1) over the seeds. A seed counts once: of several runs of one setting and seed, copies
-too, the one trained furthest is taken, and the others are named and left out. Runs of different data sets have
-sections of their own and are not compared. Runs that share seeds are compared in pairs, seed by seed, and p-values
-are corrected for the number of tests of a table (docs/statistics.md). LMH with the margin and schedule of a preset
-is called LMH1 or LMH2, any other by its margin; LABEL=RUN gives the loss of a run another name. docs/reports.md
-explains every table.
+too, the one trained furthest is taken, and the others are named and left out. Runs that share seeds are compared in
+pairs, seed by seed, and p-values are corrected for the number of tests of a table (docs/statistics.md). LMH with the
+margin and schedule of a preset is called LMH1 or LMH2, any other by its margin; LABEL=RUN gives the loss of a run
+another name. A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.
 
 Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss
-against its base query by query, and with --judgements by judgements with several positives (docs/judgements.md). The
-result is kept in the run directory (test.json), used again until the weights change, and shown by 'vsetrain view'.
---diagnose tells where those recalls come from: length of captions, near-duplicates, unknown words, hubs, leads and
-margins, hard negatives that are false ones.
-
-A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.`,
+against its base query by query. The result is kept in the run directory (test.json), used again until the weights
+change, and shown by 'vsetrain view'.`,
 		Example: `  vsetrain report runs/vsepp-f8k-benchmark runs/vsepp-f8k-lseh
   vsetrain report runs --test --out report
   vsetrain report runs --test --diagnose --judgements eccv_caption/data --out report

@@ -40,16 +40,12 @@ A checkpoint is a run directory, a .safetensors file, or a .pth or .pth.tar file
 for eval; several are an ensemble. Where no --checkpoint is given, the arguments in front of the query that are
 paths name them. The query is tokenised as in training; words that the network does not know are named. With -
 queries are read from standard input, one a line, and answered one after the other with the network loaded once.
+--image takes an image of the split, or the file of any picture, whose features are computed with the model that made
+those of the data set.
 
 ` + pairScorers() + ` look at every pair. With --shortlist an embedder (` + embedders() + `) picks
-candidates and the pair scorer orders them.
-
---image takes an image of the split, or the file of any picture: its features are computed with the model that made
-those of the data set ('vsetrain data extract' records it; --extractor names it otherwise).
-
-A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder
-($XDG_CACHE_HOME or ~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and
-data finds them; other weights, features or captions are encoded again.`,
+candidates and the pair scorer orders them. Encodings are kept, and found by the next search with the same weights and
+data.`,
 		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
   vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
   vsetrain search runs/vseinf-mine --image holiday.jpg --extractor resnet101.onnx

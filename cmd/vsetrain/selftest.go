@@ -35,24 +35,13 @@ func newCmdSelftest(a *app) *cobra.Command {
 		Long: `Run every kernel family and every form of matrix product of a device on random data of many sizes,
 and compare the results with references in float64 computed on the processor. A line for each family says how
 large the difference was where it came closest to its bound. Around every array lies NaN, which must neither
-leak in nor change. Exit status 1 means that a family failed.
+leak in nor change. Exit status 1 means that a family failed, or, of a whole selftest, that a kernel for this GPU was
+never launched. It takes a minute or two.
 
-The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32). What has
-products in it, or writes what they read, is tested in reduced precisions too (tf32, bf16, own-tf32, own-bf16),
-with operands in memory as bfloat16 (bf16-copies, own-bf16-copies), and recurrences step by step
-(own-tf32-steps, own-bf16-steps). Each family runs twice, since a GPU has other kernels for arrays whose
-addresses are multiples of 16 bytes. What the ranks of a job compute together is tested with two ranks on the one
-GPU, which send their values through memory of the host (own-fp32-ranks, own-bf16-ranks). A whole selftest also
-fails where a kernel for this GPU was never launched; those that this machine does not start are named with the
-reason. It takes a minute or two.
-
-A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own,
-and after a failure of the GPU another one continues after the family that failed. --in-process uses one process
-for all, for tools that watch one process.
-
---bits trains every network for some steps on vsetrain's own products and compares losses and weights bit by bit
-with what the arithmetic of IEEE 754 makes of the kernels, which the program holds. It names the network that
-differs, and the step from which on it does.`,
+The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (own-...), in reduced precisions too,
+with operands in memory as bfloat16 (-copies), recurrences step by step (-steps), and as two ranks of a job that send
+their values through memory of the host (-ranks). A process whose GPU failed can compute nothing more on it, so each
+variant is tested in a process of its own, and after a failure another one continues after the family that failed.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32

@@ -71,24 +71,19 @@ func newCmdServe(a *app) *cobra.Command {
 		Short: "Answer queries as JSON over HTTP",
 		Long: `Open a trained network, encode the images of a split, and answer queries as JSON over HTTP until
 Ctrl-C or SIGTERM: POST /v1/search finds images for a caption, an embedding or a picture, POST /v1/embed returns
-embeddings of captions, region features and pictures, GET /v1/info, /healthz, /metrics and /openapi.json tell the rest.
+embeddings of captions, region features and pictures, GET /v1/info, /healthz, /metrics and /openapi.json tell the rest
+(docs/serve.md).
 
-A checkpoint is what search takes; several are an ensemble. The scores are those of search. Queries that arrive
-together are answered together. ` + pairScorers() + ` look at every pair of the query and an image, so
-they need --shortlist with an embedder (` + embedders() + `) that picks the candidates.
+A checkpoint is what search takes; several are an ensemble. ` + pairScorers() + ` look at every pair of the query and
+an image, so they need --shortlist with an embedder (` + embedders() + `) that picks the candidates.
 
 Images may come and go while it answers: on SIGHUP, on POST /v1/reload and with --watch the splits and the token are
-read anew, what is new is embedded beside the old index, and the new one takes its place. With --allow-changes POST
-/v1/images/add and /v1/images/remove change the gallery themselves. Pictures need the model that made the features of
-the split, which 'vsetrain data extract' records.
+read anew, what is new is embedded beside the old index, and the new one takes its place.
 
 The server listens on 127.0.0.1 unless --listen says otherwise. An address that other machines reach asks for a
 token, from --token-file or VSETRAIN_TOKEN, unless --no-token is given. When the server is told to stop it
-accepts nothing new and finishes the requests in progress.
-
---stdio answers the program that started the server, and nobody else: the same requests, as HTTP over standard input
-and output, without an address or a token, until the input ends and what it asked is answered. The Python package does
-so (docs/python.md).`,
+accepts nothing new and finishes the requests in progress. With --stdio it answers the program that started it, and
+nobody else, until the input ends.`,
 		Example: `  vsetrain serve runs/vseinf-f30k-lseh
   vsetrain serve runs/gsmn --shortlist runs/vseinf --shortlist-size 50 --split test,dev
   vsetrain serve runs/vseinf --data data/mine --extractor resnet101.onnx --watch 5s --allow-changes

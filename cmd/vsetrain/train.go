@@ -36,40 +36,21 @@ func newCmdTrain(a *app) *cobra.Command {
 	return a.command(&trainOptions{}, &cobra.Command{
 		Use:   "train",
 		Short: "Train a network",
-		Long: `Train the network of a configuration: mini-batches, a validation every train.val_step steps and at
-each epoch end, the best model by M-Recall.
+		Long: `Train the network of a configuration: mini-batches, a validation every train.val_step steps and at each
+epoch end, the best model by M-Recall. The run directory keeps the resolved configuration, the metrics of every logged
+step and validation (metrics.jsonl and TensorBoard events), and the checkpoints last and best. The table of validations
+goes to standard output, progress and warnings to standard error.
 
-The run directory keeps the resolved configuration, the metrics of every logged step and validation
-(metrics.jsonl and TensorBoard events), and the checkpoints last and best. Ctrl-C, SIGTERM, SIGUSR1 (which batch
-systems send before the time of a job is up), SIGHUP (of a terminal that is closed) and a closed pipe at the
-output save the state and end the run with exit code 75. With --resume it continues exactly where it was, also
-after a kill: then at the last validation. A second Ctrl-C ends the program without saving, with exit code 130.
+Ctrl-C, SIGTERM, SIGUSR1 (which batch systems send before the time of a job is up), SIGHUP (of a terminal that is
+closed) and a closed pipe at the output save the state. --resume continues exactly where it was, also after a kill: then
+at the last validation. A second Ctrl-C ends the program without saving.
 
-The exit code is 0 when the run is complete, 75 when it was interrupted and its state is saved, 2 for a wrong
-command line or configuration, and 1 for every other failure.
+--gpus and --procs divide each batch among processes; the result is that of one. Processes that torchrun, srun, mpirun,
+mpiexec or an Indexed Job of Kubernetes started are ranks of one training too (docs/distributed.md); vsetrain launch
+writes such jobs.
 
---dry-run checks configuration, data, memory and disk, does a few steps and a validation, and predicts how long the run
-will take and how large its checkpoints will be. It writes nothing.
-
---overfit N trains on N batches alone: a network, data and loss that fit each other learn them by heart, so that their
-validations come to an M-Recall near 100.
-
---seeds 7,8,9 trains a run for each seed, one after the other, in RUN-seed7, RUN-seed8 and RUN-seed9, and ends
-with a table of the seeds: their mean and sample standard deviation. With --resume the same command continues:
-runs that are complete are not trained again.
-
---mlflow URL sends settings, metrics and small files of the run to an MLflow server while it trains, as the
-configuration key track.mlflow and MLFLOW_TRACKING_URI do. A server that is slow or gone stops nothing;
-vsetrain track sends what is missing.
-
---gpus N trains on N GPUs of this machine, and --gpus 0,2,5 on those of these numbers, with a process for each and
-NVIDIA's library NCCL; --procs N trains on N processes and an MPI library, MPICH for example. They divide each batch
-among them (docs/distributed.md): the result is that of one process. Processes that torchrun, srun, mpirun, mpiexec or
-an Indexed Job of Kubernetes started are ranks of one training too; vsetrain launch writes such jobs. A signal to any
-of them stops all at one step. Where one fails, the others end within two seconds; where one was killed or hangs, with
-exit code 75.
-
-The table of validations goes to standard output, progress and warnings to standard error.`,
+The exit code is 0 when the run is complete, 75 when it was interrupted and its state is saved, 130 after a second
+Ctrl-C, 2 for a wrong command line or configuration, and 1 for every other failure.`,
 		Example: `  vsetrain train --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain train --config demo --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8
