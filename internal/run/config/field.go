@@ -77,6 +77,14 @@ func (f *field) find(path string) *field {
 	return f
 }
 
+// leaf returns the field of a setting, or nil for a path that is none.
+func (f *field) leaf(path string) *field {
+	if f = f.find(path); f == nil || f.isSection() {
+		return nil
+	}
+	return f
+}
+
 // leaves calls visit for every leaf below f in declaration order.
 func (f *field) leaves(visit func(*field)) {
 	for _, c := range f.children {
