@@ -138,10 +138,13 @@ func (a *app) command(o command, c *cobra.Command, words ...flags.Words) *cobra.
 	} else {
 		c.Args = set.Args(noArgs)
 	}
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.PreRunE = func(*cobra.Command, []string) error {
 		if err := set.Check(); err != nil {
 			return usagef("%v", err)
 		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		if o, ok := o.(interface{ check(*app) error }); ok {
 			if err := o.check(a); err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/internal/apps/cluster"
 	"vsetrain/internal/run/launch"
 )
@@ -58,7 +59,7 @@ func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
 	c.SetArgs(o.Train[1:])
 	c.SilenceErrors, c.SilenceUsage = true, true
 	if err := c.Execute(); err != nil {
-		return nil, "", usagef("%s: %v", strings.Join(o.Train, " "), err)
+		return nil, "", usagef("%s: %v", strings.Join(o.Train, " "), flags.Explain(err))
 	}
 	if t.Procs > 1 || t.GPUs != "" || t.Seeds != nil || t.DryRun || t.Resume {
 		return nil, "", usagef("--procs and --gpus belong before --, and a job takes no --seeds, --dry-run or " +
