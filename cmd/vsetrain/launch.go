@@ -105,7 +105,7 @@ type launchSlurmOptions struct {
 
 func newCmdLaunchSlurm(a *app) *cobra.Command {
 	return a.command(&launchSlurmOptions{}, &cobra.Command{
-		Use:   "slurm -- train …",
+		Use:   "slurm -- train ...",
 		Short: "Print or submit a job of Slurm",
 		Long: `Print the script of a job that trains on several nodes, or submit it. srun starts the processes; they
 find each other by its variables, with --mpi=none, so that no plug-in for MPI is needed. Two minutes before its time
@@ -156,7 +156,7 @@ type launchKubernetesOptions struct {
 
 func newCmdLaunchKubernetes(a *app) *cobra.Command {
 	return a.command(&launchKubernetesOptions{}, &cobra.Command{
-		Use:   "kubernetes -- train …",
+		Use:   "kubernetes -- train ...",
 		Short: "Print or submit an Indexed Job of Kubernetes",
 		Long: `Print the manifest of an Indexed Job that trains on several pods, or hand it to kubectl apply. A headless
 service gives pod 0 the name by which the others find it, and a secret holds what all of them share. A pod that was

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/regular"
+	"vsetrain/internal/system/build"
+	"vsetrain/internal/system/options"
 )
 
 type manPagesOptions struct {
@@ -44,10 +45,15 @@ the pages.`,
 type manPage struct{ name, head, text string }
 
 func (o *manPagesOptions) run(_ context.Context, a *app) error {
-	pages, err := manPages(o.root(), a.Now())
-	if err != nil {
-		return err
+	date := a.Now()
+	if epoch := a.getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+		seconds, err := options.ParseInt(epoch)
+		if err != nil {
+			return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
+		}
+		date = time.Unix(int64(seconds), 0)
 	}
+	pages := manPages(o.root(), date.UTC().Format("Jan 2006"))
 	if err := atomicfile.MkdirAll(o.Dir); err != nil {
 		return fmt.Errorf("folder for man pages: %w", err)
 	}
@@ -71,46 +77,46 @@ func (o *manPagesOptions) run(_ context.Context, a *app) error {
 }
 
 // manPages returns the page of a command and of all below it.
-func manPages(c *cobra.Command, now time.Time) ([]manPage, error) {
-	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	var page bytes.Buffer
-	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "vsetrain " + session(now).Version,
-		Manual: "vsetrain"}
-	c.DisableAutoGenTag = true
-	if err := doc.GenMan(c, header, &page); err != nil {
-		return nil, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)
+func manPages(c *cobra.Command, date string) []manPage {
+	c.InitDefaultHelpFlag()
+	title := func(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+	head := fmt.Sprintf(".nh\n.TH %q", strings.ToUpper(title(c)))
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s \"1\" %q %q \"vsetrain\"\n", head, date, "vsetrain "+build.Current().Version)
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n\\fB%s\\fP\n.SH DESCRIPTION\n", roff(title(c)), roff(c.Short),
+		roff(c.UseLine()))
+	for block := range strings.SplitSeq(cmp.Or(c.Long, c.Short), "\n\n") {
+		b.WriteString(manBlock(block))
 	}
-	text := replaceOptions(page.String(), "OPTIONS", manOptions(c.NonInheritedFlags()))
-	text = replaceOptions(text, "OPTIONS INHERITED FROM PARENT COMMANDS", manOptions(c.InheritedFlags()))
-	head, _, _ := strings.Cut(text, `" "1" `) // of .TH, the title line
-	pages := []manPage{{name + ".1", head, text}}
+	var links []string
+	if c.HasParent() {
+		links = append(links, title(c.Parent()))
+	}
+	var pages []manPage
 	for _, sub := range c.Commands() {
-		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
-			continue
+		if sub.IsAvailableCommand() && !sub.IsAdditionalHelpTopicCommand() {
+			links = append(links, title(sub))
+			pages = append(pages, manPages(sub, date)...)
 		}
-		more, err := manPages(sub, now)
-		if err != nil {
-			return nil, err
-		}
-		pages = append(pages, more...)
 	}
-	return pages, nil
+	for _, section := range []struct{ heading, text string }{{"OPTIONS", manOptions(c.NonInheritedFlags())},
+		{"OPTIONS INHERITED FROM PARENT COMMANDS", manOptions(c.InheritedFlags())}, {"EXAMPLE", manBlock(c.Example)},
+		{"SEE ALSO", "\\fB" + roff(strings.Join(links, "(1), ")) + "(1)\\fP\n"}} {
+		b.WriteString(".SH " + section.heading + "\n" + section.text)
+	}
+	return append([]manPage{{title(c) + ".1", head, b.String()}}, pages...)
 }
 
-// replaceOptions puts other options into a section of a page: those of the generator are written as --batch=128 and
-// --checkpoint=[],
-// which nobody types.
-func replaceOptions(page, section, options string) string {
-	heading := ".SH " + section + "\n"
-	begin := strings.Index(page, heading)
-	if begin < 0 {
-		return page
+// manBlock is a paragraph in roff, or, where its lines are indented, an example as it stands.
+func manBlock(text string) string {
+	begin, end := ".PP\n", ""
+	if strings.HasPrefix(text, "  ") {
+		begin, end = ".PP\n.EX\n", ".EE\n"
 	}
-	end := strings.Index(page[begin+len(heading):], "\n.SH ")
-	if end < 0 {
-		return page[:begin+len(heading)] + options
+	for line := range strings.Lines(text) {
+		begin += roff(strings.TrimSuffix(line, "\n")) + "\n"
 	}
-	return page[:begin+len(heading)] + options + page[begin+len(heading)+end+1:]
+	return begin + end
 }
 
 // manOptions lists flags in roff: "-c, --config FILE", the explanation, and the default where it says
