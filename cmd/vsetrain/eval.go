@@ -27,13 +27,20 @@ type evalOptions struct {
 	trainedFlags
 	evalOutput       `group:"Output"`
 	Compare          bool   `flag:"compare" not:"save-scores,save-ranks" usage:"compare the two models or ensembles that the arguments name" group:"Comparison"`
-	Resamples        int    `flag:"resamples" default:"10000" min:"1" with:"compare" usage:"bootstrap samples, and swaps of the permutation test" group:"Comparison"`
-	Seed             uint64 `flag:"seed" default:"1" with:"compare" usage:"seed of the resamples" group:"Comparison"`
+	Resamples        int    `flag:"resamples" min:"1" with:"compare" usage:"bootstrap samples, and swaps of the permutation test" group:"Comparison"`
+	Seed             uint64 `flag:"seed" with:"compare" usage:"seed of the resamples" group:"Comparison"`
 	publishedOptions `group:"Published checkpoints"`
 	rankFlags        `group:"Ranks"`
 
 	sides   [2]evaluate.Request // of --compare: what each argument names
 	request evaluate.Request
+}
+
+// Defaults implements flags.Defaulter.
+func (o *evalOptions) Defaults() {
+	o.deviceFlags.Defaults()
+	compare := eval.DefaultCompareOptions()
+	o.Resamples, o.Seed = compare.Resamples, compare.Seed
 }
 
 // evalOutput says what eval writes, and where.

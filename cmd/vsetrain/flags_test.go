@@ -82,20 +82,10 @@ func TestArguments(t *testing.T) {
 		"search --checkpoint r -":                   "query=-",
 		"launch slurm --nodes 3 -- train demo -c x": "launchoptions.train=[train demo -c x]; launchoptions.nodes=3",
 		"train demo --seeds 7,8":                    "configflags.file=demo; seeds=[7 8]",
-		"train -c demo --set a.b=1 --set c.d=2":     "configflags.file=demo; configflags.set=[a.b=1 c.d=2]",
-		"config list gsmn lseh":                     "words=[gsmn lseh]",
-		"data convert a.tsv b.tsv --out o":          "sources=[a.tsv b.tsv]",
-		"data synth d --dtype f16":                  "dir=d; dtype=f16",
-		"data noise d --rule images --out o":        "dir=d; rule=images; out=o",
-		"data vocab d --splits train,test":          "dir=d; splits=[train test]",
 		"report A=a b --attention 3 --query 2":      "runs=[A=a b]; reportpictures.attention=[3]; reportpictures.query=2",
-		"average a b c":                             "checkpoints=[a b c]",
 		"sweep run --config s.yaml --workers 2":     "sweepflags.file=s.yaml; workers=2",
-		"import p.pth":                              "checkpoint=p.pth",
 		"embed run --of images --out o.npy":         "checkpoint=run; of=images",
 		"serve a b --split dev,test --log none":     "retrievalflags.checkpoints=[a b]; server.splits=[dev test]",
-		"verify --record a b":                       "paths=[a b]; record=true",
-		"track r --mlflow http://127.0.0.1:5000":    "runs=[r]; options.mlflow=http://127.0.0.1:5000",
 	} {
 		fields, failure := parse(strings.Fields(line)...)
 		if failure != "" {
@@ -123,7 +113,6 @@ func TestArguments(t *testing.T) {
 		"report":                          "at least one run directory",
 		"report r --primary t2i_r1@test":  "add --test",
 		"serve r --queue 0":               "--queue: expected a whole number >= 1, found 0",
-		"data check":                      "expected one argument, DIR, found 0",
 		"train a b":                       "found",
 		"verify":                          "expected a run, a data set or a file",
 		"launch kubernetes --image i":     "expected the command line of train after --",

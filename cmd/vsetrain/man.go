@@ -64,7 +64,8 @@ func (o *manPagesOptions) run(_ context.Context, a *app) error {
 		case err != nil:
 			return err
 		case !strings.HasPrefix(string(b), p.head):
-			return fmt.Errorf("%s is no man page that vsetrain wrote: choose another folder, or move the file away", path)
+			return fmt.Errorf("%s is no man page that vsetrain wrote: choose another folder, or move the file away",
+				path)
 		}
 	}
 	for _, p := range pages {

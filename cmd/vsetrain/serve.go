@@ -38,6 +38,13 @@ type serveOptions struct {
 // servePort is the first port that is tried where --listen does not name one; the next ones follow.
 const servePort = 8430
 
+// Defaults implements flags.Defaulter.
+func (o *serveOptions) Defaults() {
+	o.deviceFlags.Defaults()
+	l := serve.DefaultLimits()
+	o.MaxK, o.MaxItems, o.MaxBody, o.Queue, o.Timeout = l.MaxK, l.MaxItems, l.MaxBody, l.Queue, l.Timeout
+}
+
 // serveAddress says who reaches the server.
 type serveAddress struct {
 	Listen       string   `flag:"listen" arg:"HOST:PORT" usage:"HOST:PORT to listen on, port 0 for any" empty:"127.0.0.1 with the first free port from 8430"`
@@ -50,11 +57,11 @@ type serveAddress struct {
 
 // serveLimits bound what requests ask for.
 type serveLimits struct {
-	MaxK     int           `flag:"max-k" default:"1000" min:"1" usage:"images that a request may ask for"`
-	MaxItems int           `flag:"max-items" default:"64" min:"1" usage:"captions or images that a request may have embedded"`
-	MaxBody  int64         `flag:"max-body" default:"8388608" min:"1" usage:"bytes of a request for embeddings"`
-	Queue    int           `flag:"queue" default:"128" min:"1" usage:"requests in progress; more are answered with status 429"`
-	Timeout  time.Duration `flag:"timeout" default:"30s" above:"0" usage:"time of a request"`
+	MaxK     int           `flag:"max-k" min:"1" usage:"images that a request may ask for"`
+	MaxItems int           `flag:"max-items" min:"1" usage:"captions or images that a request may have embedded"`
+	MaxBody  int64         `flag:"max-body" min:"1" usage:"bytes of a request for embeddings"`
+	Queue    int           `flag:"queue" min:"1" usage:"requests in progress; more are answered with status 429"`
+	Timeout  time.Duration `flag:"timeout" above:"0" usage:"time of a request"`
 	Window   time.Duration `flag:"window" default:"2ms" min:"0" max:"1" usage:"how long queries wait for others"`
 	Grace    time.Duration `flag:"grace" default:"20s" above:"0" usage:"how long requests in progress may take when the server stops"`
 }

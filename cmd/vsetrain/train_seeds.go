@@ -89,7 +89,8 @@ func (o *trainOptions) seedRuns(a *app) (runs []seedRun, base string, err error)
 	}
 	for _, seed := range o.Seeds {
 		one := f
-		one.Aliases = append(slices.Clone(f.Aliases), config.Alias{Flag: "--seeds", Key: "seed", Text: fmt.Sprint(seed)})
+		one.Aliases = append(slices.Clone(f.Aliases),
+			config.Alias{Flag: "--seeds", Key: "seed", Text: fmt.Sprint(seed)})
 		cfg, err := one.load(a)
 		if err != nil {
 			return nil, "", err

@@ -76,13 +76,6 @@ func doors(t *testing.T) map[string]func(text string) (uint64, error) {
 			}
 			return c.(*dataSynthOptions).World.Seed, nil
 		},
-		"a flag of an int": func(s string) (uint64, error) {
-			c, err := flags("search", "runs/r", "dog", "--k="+s)
-			if err != nil {
-				return 0, err
-			}
-			return uint64(c.(*searchOptions).K), nil
-		},
 		"a list of a flag": func(s string) (uint64, error) {
 			c, err := flags("train", "--seeds=999999,"+s)
 			if err != nil {

@@ -104,7 +104,8 @@ func parseDocument(d *document, p *problems) *yaml.Node {
 }
 
 // kindOf tells the file of a sweep, "sweep", and the configuration of a run, "run", from all others: a sweep has keys
-// that only a sweep has and no section of a configuration, a run has one of those, or extends another, and no other key.
+// that only a sweep has and no section of a configuration, a run has one of those, or extends another, and no other
+// key.
 func kindOf(top *yaml.Node) string {
 	sweep, run, other := false, false, false
 	for i := 0; i+1 < len(top.Content); i += 2 {

@@ -212,7 +212,8 @@ func (s *Set) complete(v *value) {
 		err = s.cmd.MarkFlagDirname(v.name)
 	}
 	if len(words) > 0 {
-		err = s.cmd.RegisterFlagCompletionFunc(v.name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		complete := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		err = s.cmd.RegisterFlagCompletionFunc(v.name, complete)
 	}
 	if err != nil {
 		panic(err) // the flag was added

@@ -59,39 +59,42 @@ func parse(line string) (*sample, *cobra.Command, error) {
 func TestFlags(t *testing.T) {
 	t.Setenv("HOME", "/home/me")
 	for line, want := range map[string]string{
-		"r":                         "[r]  cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
-		"r s --out ~/x":             "[r s] /home/me/x cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
-		"r --out=":                  "[r]  cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
-		"r --kind warm --k 0x10":    "[r]  warm 16 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
-		"r --big 1_000 --seed 9":    "[r]  cold 3 1000 9 0 2s auto false [] [1 2] auto fp32 0 []",
-		"r --share 1e-1 --wait 1m":  "[r]  cold 3 0 0 0.1 1m0s auto false [] [1 2] auto fp32 0 []",
-		"r --per test=7 --dry":      "[r]  cold 3 0 0 0 2s test=7 true [] [1 2] auto fp32 0 []",
-		"r --dry=false --k 5":       "[r]  cold 5 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
-		"r --many a,b --many c":     "[r]  cold 3 0 0 0 2s auto false [a,b c] [1 2] auto fp32 0 []",
-		"r --seeds 7,8 --seeds 9":   "[r]  cold 3 0 0 0 2s auto false [] [7 8 9] auto fp32 0 []",
-		"r --device cuda --gpu 1":   "[r]  cold 3 0 0 0 2s auto false [] [1 2] cuda fp32 1 []",
-		"r --overfit -1":            "[r]  cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 [{--overfit train.overfit -1}]",
-		"r --tensorboard":           "[r]  cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 [{--tensorboard run.tensorboard true}]",
+		"r":                        "[r]  cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
+		"r s --out ~/x":            "[r s] /home/me/x cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
+		"r --out=":                 "[r]  cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
+		"r --kind warm --k 0x10":   "[r]  warm 16 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
+		"r --big 1_000 --seed 9":   "[r]  cold 3 1000 9 0 2s auto false [] [1 2] auto fp32 0 []",
+		"r --share 1e-1 --wait 1m": "[r]  cold 3 0 0 0.1 1m0s auto false [] [1 2] auto fp32 0 []",
+		"r --per test=7 --dry":     "[r]  cold 3 0 0 0 2s test=7 true [] [1 2] auto fp32 0 []",
+		"r --dry=false --k 5":      "[r]  cold 5 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
+		"r --many a,b --many c":    "[r]  cold 3 0 0 0 2s auto false [a,b c] [1 2] auto fp32 0 []",
+		"r --seeds 7,8 --seeds 9":  "[r]  cold 3 0 0 0 2s auto false [] [7 8 9] auto fp32 0 []",
+		"r --device cuda --gpu 1":  "[r]  cold 3 0 0 0 2s auto false [] [1 2] cuda fp32 1 []",
+		"r --overfit -1": "[r]  cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 " +
+			"[{--overfit train.overfit -1}]",
+		"r --tensorboard": "[r]  cold 3 0 0 0 2s auto false [] [1 2] auto fp32 0 " +
+			"[{--tensorboard run.tensorboard true}]",
 		"r --wet --k 4 --word near": "[r]  cold 4 0 0 0 2s auto false [] [1 2] auto fp32 0 []",
 		"":                          "which run?",
 		"r --config=":               "--config: expected FILE, found an empty text; leave the flag out",
 		"r --kind col":              `--kind: expected one of cold, warm, found "col"; did you mean cold?`,
 		"r --word x":                `--word: expected one of near, far, found "x"`,
 		"r --k 0":                   "--k: expected a whole number >= 1, found 0",
-		"r --k 010":                 "--k: expected a whole number >= 1; 010 has a leading zero: write 10, or 0o10 for the octal number",
-		"r --big 1.5":               `--big: expected a whole number, found "1.5"`,
-		"r --seed -1":               `--seed: expected a whole number >= 0, found "-1"`,
-		"r --share 0":               "--share: expected a number in (0, 1], found 0",
-		"r --wait 2h":               "--wait: expected a time, in seconds in [0, 60], found 2h",
-		"r --wait 5":                `--wait: expected a time such as 10s or 5m, found "5"`,
-		"r --per x":                 `--per: expected auto, a whole number >= 1, or one for each split such as train=20,test=1, found "x"`,
-		"r --dry=x":                 `--dry: expected true or false, found "x"`,
-		"r --dry --k 3":             "--dry and --k exclude each other; leave one out",
-		"r --wet":                   "--wet belongs to --dry and --k: add --dry or --k or leave it out",
-		"r --seeds 7,x":             `--seeds: item 2: expected a whole number >= 0, found "x"`,
-		"r --seeds 7,8,7":           "--seeds: 7 is named twice",
-		"r --precision auto":        `--precision: expected one of fp32, tf32, bf16, fp64, found "auto"`,
-		"r --device cpu --gpu 2":    "--gpu: expected 0 on the cpu, found 2; set device.kind to cuda to choose a GPU",
+		"r --k 010": "--k: expected a whole number >= 1; 010 has a leading zero: write 10, or 0o10 for the " +
+			"octal number",
+		"r --big 1.5":            `--big: expected a whole number, found "1.5"`,
+		"r --seed -1":            `--seed: expected a whole number >= 0, found "-1"`,
+		"r --share 0":            "--share: expected a number in (0, 1], found 0",
+		"r --wait 2h":            "--wait: expected a time, in seconds in [0, 60], found 2h",
+		"r --wait 5":             `--wait: expected a time such as 10s or 5m, found "5"`,
+		"r --per x":              "--per: expected " + options.PerSplitExpected + `, found "x"`,
+		"r --dry=x":              `--dry: expected true or false, found "x"`,
+		"r --dry --k 3":          "--dry and --k exclude each other; leave one out",
+		"r --wet":                "--wet belongs to --dry and --k: add --dry or --k or leave it out",
+		"r --seeds 7,x":          `--seeds: item 2: expected a whole number >= 0, found "x"`,
+		"r --seeds 7,8,7":        "--seeds: 7 is named twice",
+		"r --precision auto":     `--precision: expected one of fp32, tf32, bf16, fp64, found "auto"`,
+		"r --device cpu --gpu 2": "--gpu: expected 0 on the cpu, found 2; set device.kind to cuda to choose a GPU",
 	} {
 		o, _, err := parse(strings.TrimSpace(line))
 		if line == "" {
@@ -133,8 +136,8 @@ func TestHelp(t *testing.T) {
 	if strings.Contains(got, "secret") || strings.Index(got, "--seeds") > strings.Index(got, "Configuration") {
 		t.Errorf("hidden flags, or flags without a group below one:\n%s", got)
 	}
-	for flag, want := range map[string]string{"kind": "cold warm", "word": "near far", "precision": "fp32 tf32 bf16 fp64",
-		"overfit": ""} {
+	for flag, want := range map[string]string{"kind": "cold warm", "word": "near far", "overfit": "",
+		"precision": "fp32 tf32 bf16 fp64"} {
 		complete, _ := c.GetFlagCompletionFunc(flag)
 		var words []string
 		if complete != nil {
