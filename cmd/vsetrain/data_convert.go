@@ -162,7 +162,8 @@ func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert
 	}
 	switch kind {
 	case ".tsv":
-		tsv := convert.TSVOptions{Target: o.target, Files: o.Sources, Source: dtypes[o.SourceDType], KeepFirst: o.KeepFirst}
+		tsv := convert.TSVOptions{Target: o.target, Files: o.Sources, Source: dtypes[o.SourceDType],
+			KeepFirst: o.KeepFirst}
 		return func(p convert.Progress) (*convert.Report, error) {
 			if stream {
 				return convert.TSVStream(in, "stdin", tsv, p)

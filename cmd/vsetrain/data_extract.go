@@ -67,9 +67,9 @@ func (o *dataExtractOptions) run(ctx context.Context, a *app) error {
 	defer x.Close()
 	bars := phases{app: a}
 	rep, err := extract.Run(ctx, x, extract.Request{Images: o.Images, IDs: o.IDs, Out: o.Out, Split: o.Split,
-		DType: dtypes[o.DType], Batch: o.Batch, Threads: o.Threads, SkipBroken: o.SkipBroken, Force: o.Force, Add: o.Add,
-		Progress: func(done, total int) { bars.show("extract", done, total) },
-		Broken:   func(id string, err error) { a.warn(err) }})
+		DType: dtypes[o.DType], Batch: o.Batch, Threads: o.Threads, SkipBroken: o.SkipBroken, Force: o.Force,
+		Add: o.Add, Progress: func(done, total int) { bars.show("extract", done, total) },
+		Broken: func(id string, err error) { a.warn(err) }})
 	bars.close()
 	if err != nil {
 		return err

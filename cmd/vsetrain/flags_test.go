@@ -82,10 +82,11 @@ func TestArguments(t *testing.T) {
 		"search --checkpoint r -":                   "query=-",
 		"launch slurm --nodes 3 -- train demo -c x": "launchoptions.train=[train demo -c x]; launchoptions.nodes=3",
 		"train demo --seeds 7,8":                    "configflags.file=demo; seeds=[7 8]",
-		"report A=a b --attention 3 --query 2":      "runs=[A=a b]; reportpictures.attention=[3]; reportpictures.query=2",
-		"sweep run --config s.yaml --workers 2":     "sweepflags.file=s.yaml; workers=2",
-		"embed run --of images --out o.npy":         "checkpoint=run; of=images",
-		"serve a b --split dev,test --log none":     "retrievalflags.checkpoints=[a b]; server.splits=[dev test]",
+		"report A=a b --attention 3 --query 2": "runs=[A=a b]; reportpictures.attention=[3]; " +
+			"reportpictures.query=2",
+		"sweep run --config s.yaml --workers 2": "sweepflags.file=s.yaml; workers=2",
+		"embed run --of images --out o.npy":     "checkpoint=run; of=images",
+		"serve a b --split dev,test --log none": "retrievalflags.checkpoints=[a b]; server.splits=[dev test]",
 	} {
 		fields, failure := parse(strings.Fields(line)...)
 		if failure != "" {
