@@ -122,6 +122,7 @@ var tests = map[string][]string{
 var outside = map[string][]string{
 	"github.com/spf13/cobra": {"cmd/vsetrain", "cmd/vsetrain/internal/flags"},
 	"github.com/spf13/pflag": {"cmd/vsetrain", "cmd/vsetrain/internal/flags"},
+	"github.com/spf13/viper": {"internal/run/config"},
 	"github.com/chromedp":    {}, // drives a browser in tests
 	"go.yaml.in": {"internal/run/config", "internal/run/checkpoints", "internal/apps/sweep",
 		"internal/apps/cluster"},

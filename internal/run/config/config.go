@@ -3,7 +3,7 @@
 //
 // Every file is decoded strictly against the options structs before anything is merged: an unknown, repeated or
 // mistyped key and a value out of range are errors that name file, line and column. Only checked and typed values
-// enter the layers, and the origin of every value is remembered.
+// enter the layers (kept by viper), and the origin of every value is remembered.
 package config
 
 import (

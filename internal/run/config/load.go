@@ -5,6 +5,9 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
+
+	"github.com/spf13/viper"
 
 	"vsetrain/internal/system/options"
 )
@@ -45,7 +48,7 @@ func Load(req Request) (*Resolved, error) {
 		return nil, err
 	}
 	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
-	r.merge(append(slices.Clone(files), env, sets, outside))
+	r.merge(files, env, sets, outside)
 	r.choose(files)
 	if r.expandHome(&p); p.err() != nil {
 		return nil, p.err()
@@ -73,15 +76,25 @@ func (r *Request) document(p *problems) *document {
 	return d
 }
 
-// merge puts the layers over the defaults, the strongest last. They hold checked and typed values alone.
-func (r *Resolved) merge(layers []layer) {
+// merge lets viper decide which layer wins. It sees only checked, typed values under lower-case keys, so neither
+// its weak conversions nor its folding of case can touch them.
+func (r *Resolved) merge(files []layer, stronger ...layer) {
+	store := viper.New()
 	cfg := reflect.ValueOf(&r.Config).Elem()
-	for _, l := range layers {
-		for path, s := range l {
-			options.Set(cfg, root.find(path).index, reflect.ValueOf(s.value))
-			r.origins[path] = s.source
+	root.leaves(func(f *field) { store.SetDefault(f.path, f.of(cfg).Interface()) })
+	for _, l := range files {
+		if err := store.MergeConfigMap(l.nested()); err != nil {
+			panic("config: " + err.Error()) // nested always is a map of maps
 		}
+		r.remember(l)
 	}
+	for _, l := range stronger {
+		for path, s := range l {
+			store.Set(path, s.value)
+		}
+		r.remember(l)
+	}
+	root.leaves(func(f *field) { options.Set(cfg, f.index, reflect.ValueOf(store.Get(f.path))) })
 }
 
 // expandHome expands the settings that name files and folders.
@@ -100,6 +113,12 @@ func (r *Resolved) expandHome(p *problems) {
 	})
 }
 
+func (r *Resolved) remember(l layer) {
+	for path, s := range l {
+		r.origins[path] = s.source
+	}
+}
+
 // report adds the error of a Validate method at the place of the value it complains about.
 func (r *Resolved) report(err error, p *problems) {
 	var oe *options.Error
@@ -114,6 +133,25 @@ func (r *Resolved) report(err error, p *problems) {
 		at, oe = Source{File: r.File}, &c
 	}
 	p.option(at, oe)
+}
+
+// nested returns the layer as a tree of maps.
+func (l layer) nested() map[string]any {
+	top := map[string]any{}
+	for path, s := range l {
+		m := top
+		keys := strings.Split(path, ".")
+		for _, k := range keys[:len(keys)-1] {
+			next, ok := m[k].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				m[k] = next
+			}
+			m = next
+		}
+		m[keys[len(keys)-1]] = s.value
+	}
+	return top
 }
 
 // choose finds out which keys a person chose.
