@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/files/regular"
@@ -79,7 +79,7 @@ func (a *app) run(args []string) int {
 		a.Errorf("%s", text)
 		return exitUsage
 	case errors.As(err, &usage), !a.started:
-		a.Errorf("%s\nsee %s --help", flagText(text), cmd.CommandPath())
+		a.Errorf("%s\nsee %s --help", text, cmd.CommandPath())
 		return exitUsage
 	}
 	a.Errorf("%s", text)
@@ -107,24 +107,6 @@ func (a *app) root(args []string) *cobra.Command {
 	return root
 }
 
-// What cobra says about flags that exclude each other, and about flags that are missing.
-var (
-	excludedFlags = regexp.MustCompile(`none of the others can be; \[(.*)\] were all set$`)
-	missingFlags  = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
-)
-
-// flagText puts errors of the flag library into the words of this program.
-func flagText(text string) string {
-	if m := excludedFlags.FindStringSubmatch(text); m != nil {
-		return "--" + strings.Join(strings.Fields(m[1]), " and --") + " exclude each other; leave all but one out"
-	}
-	if m := missingFlags.FindStringSubmatch(text); m != nil {
-		return "expected --" + strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), ", ", " and --") +
-			", which is missing"
-	}
-	return text
-}
-
 // loggedError is an error that a log has already.
 type loggedError struct{ error }
 
@@ -143,9 +125,26 @@ type command interface {
 	run(ctx context.Context, a *app) error
 }
 
-// runs returns what carries out o: its check, if it has one, then its run.
-func (a *app) runs(o command) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, _ []string) error {
+// command returns a command whose flags and arguments are those of the tags of its options (package flags); words are
+// what some flags accept.
+func (a *app) command(o command, c *cobra.Command, words ...flags.Words) *cobra.Command {
+	set := flags.Add(c, o, words...)
+	if x, ok := o.(interface{ extend(*cobra.Command) }); ok {
+		x.extend(c)
+	} else if x, ok := o.(interface {
+		arguments(*cobra.Command, []string) error
+	}); ok {
+		c.Args = x.arguments
+	} else {
+		c.Args = set.Args(noArgs)
+	}
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if err := set.Check(); err != nil {
+			return usagef("%v", err)
+		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		if o, ok := o.(interface{ check(*app) error }); ok {
 			if err := o.check(a); err != nil {
 				return err
@@ -156,6 +155,7 @@ func (a *app) runs(o command) func(*cobra.Command, []string) error {
 		}
 		return o.run(c.Context(), a)
 	}
+	return c
 }
 
 // watch makes every command below c note that its arguments were accepted, which tells usage errors from failures.
@@ -168,9 +168,6 @@ func (a *app) watch(c *cobra.Command) {
 			a.started = true
 			if a.Quiet && a.Verbose {
 				return usagef("--quiet and --verbose exclude each other; leave one out")
-			}
-			if err := expandHome(cmd); err != nil {
-				return err
 			}
 			switch v := a.getenv(runfs.LockVariable); v {
 			case "", runfs.LockOn:
@@ -192,17 +189,6 @@ func (a *app) noLocks() {
 				"the same time would damage it unnoticed", path))
 		})
 	})
-}
-
-// oneArg accepts exactly one argument, which the message calls by its name, and keeps it.
-func oneArg(name string, arg *string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usagef("expected one argument, %s, found %d", name, len(args))
-		}
-		*arg = args[0]
-		return nil
-	}
 }
 
 // group makes c a command that only holds others: alone it prints its help, an unknown subcommand is an error.

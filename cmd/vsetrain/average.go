@@ -9,11 +9,15 @@ import (
 	"vsetrain/internal/run/checkpoints"
 )
 
-type averageOptions struct{ checkpoints.AverageRequest }
+type averageOptions struct {
+	Checkpoints []string `args:"CHECKPOINT CHECKPOINT..."`
+	Out         string   `flag:"out" arg:"FILE" usage:"FILE to write" empty:"average.safetensors beside the checkpoints of one run"`
+	Force       bool     `flag:"force" usage:"replace an existing file"`
+	weightFlag
+}
 
 func newCmdAverage(a *app) *cobra.Command {
-	o := &averageOptions{}
-	c := &cobra.Command{
+	return a.command(&averageOptions{}, &cobra.Command{
 		Use:   "average CHECKPOINT CHECKPOINT...",
 		Short: "Write the mean of the weights of several checkpoints",
 		Long: `Average checkpoints of one network, a "soup": every weight and running statistic. They must have the same
@@ -24,25 +28,19 @@ A checkpoint is a run directory (its best checkpoint) or a file, as for eval. Th
 it with eval.`,
 		Example: `  vsetrain average runs/a/checkpoints/best.safetensors runs/a/checkpoints/last.safetensors
   vsetrain average runs/seed1 runs/seed2 --out soup.safetensors`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return usagef("expected two checkpoints or more, found %d", len(args))
-			}
-			o.Checkpoints = args
-			return nil
-		},
-		RunE: a.runs(o),
+	})
+}
+
+func (o *averageOptions) check(*app) error {
+	if len(o.Checkpoints) < 2 {
+		return usagef("expected two checkpoints or more, found %d", len(o.Checkpoints))
 	}
-	f := c.Flags()
-	f.StringVar(&o.Out, "out", "", "`FILE` to write; empty is average.safetensors beside the checkpoints of one run")
-	f.BoolVar(&o.Force, "force", false, "replace an existing file")
-	addWeightFlag(f, &o.Set)
-	return c
+	return nil
 }
 
 func (o *averageOptions) run(_ context.Context, a *app) error {
-	o.Warn = a.warn
-	out, network, err := checkpoints.Average(o.AverageRequest)
+	out, network, err := checkpoints.Average(checkpoints.AverageRequest{Checkpoints: o.Checkpoints, Out: o.Out,
+		Force: o.Force, Set: o.Set, Warn: a.warn})
 	if errors.Is(err, checkpoints.ErrSeveralRuns) {
 		return usagef("%v", err)
 	}

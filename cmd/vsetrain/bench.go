@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/model"
 	"vsetrain/internal/run/bench"
@@ -17,77 +17,70 @@ import (
 
 type benchOptions struct {
 	configFlags
-	bench.Request
-	JSON bool
+	Steps        int  `flag:"steps" default:"20" min:"1" usage:"steps to time"`
+	Warmup       int  `flag:"warmup" default:"3" min:"0" usage:"steps before them"`
+	JSON         bool `flag:"json" usage:"print one JSON line"`
+	benchBatches `group:"Batches"`
+	benchKernels `group:"Kernels"`
+	benchSamples `group:"Computation time"`
 
-	Profile, Eval bool
-
-	Samples             string
-	Losses              []string
-	Subsets, StepImages int
+	request bench.Request
 }
 
+// benchBatches say what is in the batches.
+type benchBatches struct {
+	WithData bool `flag:"with-data" usage:"take the batches from the data set of the configuration"`
+	Stream   bool `flag:"stream" usage:"send the features of synthetic batches to the GPU with every step; otherwise they stay there"`
+	Regions  int  `flag:"regions" min:"0" usage:"regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there"`
+	Feature  int  `flag:"feature-dim" min:"0" usage:"size of a synthetic region feature; 0 is that of the data set, or 2048"`
+	Vocab    int  `flag:"vocab-size" min:"0" usage:"words of the synthetic vocabulary, at least 10; 0 is that of Flickr30K, or of bert-base-uncased"`
+}
+
+// benchKernels say what is told of the kernels.
+type benchKernels struct {
+	Model   string `flag:"model" arg:"GPU" usage:"predict the step on a GPU"`
+	Eval    bool   `flag:"eval" with:"model" not:"profile" usage:"predict, in place of a step, the evaluation of 5,000 images and 25,000 captions by a network that looks at pairs"`
+	Profile bool   `flag:"profile" usage:"time every kernel of a step on the GPU, beside its prediction"`
+}
+
+// benchSamples measure time over the number of samples.
+type benchSamples struct {
+	Samples    string   `flag:"samples" arg:"FILE" usage:"measure epochs over growing subsets of the data set and write them to FILE"`
+	Losses     []string `flag:"losses" list:"," key:"loss.name" usage:"losses that --samples compares"`
+	Subsets    int      `flag:"subsets" default:"10" min:"2" with:"samples" usage:"number of subsets"`
+	StepImages int      `flag:"step-images" min:"0" with:"samples" usage:"images that each subset has more than the one before; 0 shares all out"`
+}
+
+// Defaults implements flags.Defaulter.
+func (o *benchSamples) Defaults() { o.Losses = loss.Compared() }
+
 func newCmdBench(a *app) *cobra.Command {
-	o := &benchOptions{Request: bench.Request{Steps: 20, Warmup: 3}}
-	c := &cobra.Command{
+	return a.command(&benchOptions{}, &cobra.Command{
 		Use:   "bench",
 		Short: "Time the training step of a configuration",
 		Long: `Time training steps: forward, loss, backward, clipping and update of a whole batch. The batches
 are synthetic, with the caption lengths of Flickr30K and the feature sizes of the configuration's data set if it
-exists, otherwise 36 regions of 2048 values; with --with-data they come from the data set of the configuration,
-and the time spent waiting for them is measured too. On a GPU the features are resident, as in training if they
-fit; --stream copies them with every step. A GPU is given the next step before it has finished the last one, as
+exists, otherwise 36 regions of 2048 values. A GPU is given the next step before it has finished the last one, as
 in training, so the time of a step is that from one result to the next. The first step, which builds the graph,
 stands apart. The share of the peak compares the arithmetic of the network with the fastest large matrix product
 in the same process.
 
 With --model it prints what every kernel of a step moves and computes, and the time it is predicted to take on
-a GPU, which need not be there: nothing is computed. With --profile every kernel of a step is timed on the GPU
-that is there, beside its prediction.
-
-With --model and --eval it predicts, in place of a step, the evaluation of COCO's 5,000 test images with their
-25,000 captions by a network that looks at pairs.
+a GPU, which need not be there: nothing is computed.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each
-of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.
-'vsetrain report --timing' draws it.`,
+of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.`,
 		Example: `  vsetrain bench --config vsepp/f30k-lseh
   vsetrain bench --config vsepp/f30k-lseh --set device.precision=bf16 --json
   vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data
   vsetrain bench --config sgr/f30k-lseh --model h200 --set device.precision=bf16
   vsetrain bench --config vseinf/f30k-lseh-bigru --samples times.json --step-images 100`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	f := c.Flags()
-	f.IntVar(&o.Steps, "steps", o.Steps, "steps to time")
-	f.IntVar(&o.Warmup, "warmup", o.Warmup, "steps before them")
-	f.IntVar(&o.Regions, "regions", o.Regions,
-		"regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there")
-	f.IntVar(&o.Feature, "feature-dim", o.Feature,
-		"size of a synthetic region feature; 0 is that of the data set, or 2048")
-	f.IntVar(&o.Vocab, "vocab-size", o.Vocab, "words of the synthetic vocabulary; 0 is that of Flickr30K, or of "+
-		"bert-base-uncased")
-	f.BoolVar(&o.WithData, "with-data", false, "take the batches from the data set of the configuration")
-	f.BoolVar(&o.Stream, "stream", false, "send the features of synthetic batches to the GPU with every step; "+
-		"otherwise they stay there")
-	f.StringVar(&o.Samples, "samples", "", "measure epochs over growing subsets of the data set and write them to "+
-		"`FILE`")
-	f.StringSliceVar(&o.Losses, "losses", loss.Compared(), "losses that --samples compares")
-	f.IntVar(&o.Subsets, "subsets", 10, "subsets of --samples")
-	f.IntVar(&o.StepImages, "step-images", 0, "images that each subset has more than the one before; 0 shares all out")
-	f.StringVar(&o.Model, "model", "", "predict the step on `GPU`: "+strings.Join(model.Names(), ", "))
-	f.BoolVar(&o.Eval, "eval", false, "predict, in place of a step, the evaluation of 5,000 images and 25,000 "+
-		"captions by a network that looks at pairs")
-	f.BoolVar(&o.Profile, "profile", false, "time every kernel of a step on the GPU, beside its prediction")
-	f.BoolVar(&o.JSON, "json", false, "print one JSON line")
-	return c
+	}, flags.Words{"model": model.Names()})
 }
 
 func (o *benchOptions) run(ctx context.Context, a *app) error {
-	if o.Steps < 1 || o.Warmup < 0 || o.Regions < 0 || o.Feature < 0 || o.Vocab != 0 && o.Vocab < 10 {
-		return usagef("expected --steps >= 1, --warmup >= 0, --regions >= 0, --feature-dim >= 0 and --vocab-size 0 " +
-			"or >= 10")
+	if o.Vocab != 0 && o.Vocab < 10 {
+		return usagef("--vocab-size: expected 0, or a whole number >= 10, found %d", o.Vocab)
 	}
 	cfg, err := o.load(a)
 	if err != nil {
@@ -99,12 +92,13 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := phases{app: a}
-	o.Config, o.BLAS, o.Now, o.PeakMemory = &cfg.Config, a.getenv("VSETRAIN_BLAS"), a.Now, peakMemory
+	o.request = bench.Request{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"), Steps: o.Steps, Warmup: o.Warmup,
+		WithData: o.WithData, Regions: o.Regions, Feature: o.Feature, Vocab: o.Vocab, Model: o.Model, Stream: o.Stream,
+		Now: a.Now, PeakMemory: peakMemory, Progress: func(done, total int) { bars.show("bench", done, total) }}
 	if o.Model != "" || o.Profile || o.Eval {
 		return o.runProfile(ctx, a)
 	}
-	o.Progress = func(done, total int) { bars.show("bench", done, total) }
-	r, err := bench.Run(ctx, o.Request)
+	r, err := bench.Run(ctx, o.request)
 	bars.close()
 	if err != nil {
 		return err

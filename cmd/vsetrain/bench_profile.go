@@ -12,14 +12,11 @@ import (
 
 // runProfile prints the table of the kernels of a step.
 func (o *benchOptions) runProfile(ctx context.Context, a *app) error {
-	if o.Eval && (o.Model == "" || o.Profile) {
-		return usagef("--eval predicts: name a GPU with --model, and leave out --profile")
-	}
 	predict, what := func() (*model.Table, error) {
-		return bench.Profile(ctx, o.Request, o.Profile)
+		return bench.Profile(ctx, o.request, o.Profile)
 	}, "a training step"
 	if o.Eval {
-		predict = func() (*model.Table, error) { return bench.PredictEvaluation(ctx, o.Request) }
+		predict = func() (*model.Table, error) { return bench.PredictEvaluation(ctx, o.request) }
 		what = fmt.Sprintf("an evaluation of %d images and %d captions", bench.EvalImages, bench.EvalCaptions)
 	}
 	t, err := predict()
@@ -29,7 +26,7 @@ func (o *benchOptions) runProfile(ctx context.Context, a *app) error {
 	if o.JSON {
 		return json.NewEncoder(a.Raw()).Encode(t)
 	}
-	c := o.Config
+	c := o.request.Config
 	a.Printf("%s, loss %s, batch %d, %s: %s on %s\n\n", c.Model.Network, c.Loss.Name, c.Train.Batch,
 		c.Device.Precision, what, t.GPU)
 	w := tabwriter.NewWriter(a.Raw(), 0, 0, 2, ' ', tabwriter.AlignRight)

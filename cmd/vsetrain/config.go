@@ -21,13 +21,12 @@ func newCmdConfig(a *app) *cobra.Command {
 
 type configShowOptions struct {
 	configFlags
-	Docs  bool
-	Plain bool
+	Docs  bool `flag:"docs" not:"plain" usage:"explain every key"`
+	Plain bool `flag:"plain" usage:"leave out all comments, as in a run directory's config.yaml"`
 }
 
 func newCmdConfigShow(a *app) *cobra.Command {
-	o := &configShowOptions{}
-	c := &cobra.Command{
+	return a.command(&configShowOptions{}, &cobra.Command{
 		Use:   "show",
 		Short: "Print the resolved configuration and where each value came from",
 		Long: `Print the configuration that results from flags (--set), environment (VSETRAIN_OPTIM_LR for
@@ -37,13 +36,7 @@ run, go to standard error.`,
 		Example: `  vsetrain config show
   vsetrain config show --config vsepp/f30k-lseh --set train.batch=64
   vsetrain config show --docs`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	c.Flags().BoolVar(&o.Docs, "docs", false, "explain every key")
-	c.Flags().BoolVar(&o.Plain, "plain", false, "leave out all comments, as in a run directory's config.yaml")
-	c.MarkFlagsMutuallyExclusive("docs", "plain")
-	return c
+	})
 }
 
 func (o *configShowOptions) run(_ context.Context, a *app) error {

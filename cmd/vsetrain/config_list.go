@@ -8,20 +8,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/run/config"
+	"vsetrain/models"
 	"vsetrain/train"
 )
 
 type configListOptions struct {
-	Words               []string
-	Network, Data, Loss string
-	Parts, JSON         bool
+	Words   []string `args:"WORD" optional:"yes"`
+	Network string   `flag:"network" usage:"presets of this network"`
+	Data    string   `flag:"data" words:"f30k|coco|iapr|f8k" usage:"presets of this data set: f30k, coco, iapr or f8k"`
+	Loss    string   `flag:"loss" words:"lmh1|lmh2|lmh|lseh|lseh-bert|luwm" usage:"presets of this loss: lmh1, lmh2, lseh, lseh-bert, luwm, or lmh for both LMH"`
+	Parts   bool     `flag:"parts" usage:"list the files that presets are put together from"`
+	JSON    bool     `flag:"json" usage:"print JSON"`
 }
 
 func newCmdConfigList(a *app) *cobra.Command {
-	o := &configListOptions{}
-	c := &cobra.Command{
+	return a.command(&configListOptions{}, &cobra.Command{
 		Use:   "list [WORD...]",
 		Short: "List the presets that --config takes",
 		Long: `List the presets: published settings of the networks, by data set and loss, with their source.
@@ -34,16 +38,7 @@ together from, for extends: of your own.`,
 		Example: `  vsetrain config list --network vsepp --data f30k
   vsetrain config list gsmn lseh
   vsetrain config list --parts`,
-		Args: func(_ *cobra.Command, words []string) error { o.Words = words; return nil },
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Network, "network", "", "presets of this network: "+networks())
-	f.StringVar(&o.Data, "data", "", "presets of this data set: f30k, coco, iapr or f8k")
-	f.StringVar(&o.Loss, "loss", "", "presets of this loss: lmh1, lmh2, lseh, lseh-bert, luwm, or lmh for both LMH")
-	f.BoolVar(&o.Parts, "parts", false, "list the files that presets are put together from")
-	f.BoolVar(&o.JSON, "json", false, "print JSON")
-	return c
+	}, flags.Words{"network": models.Having(func(models.Traits) bool { return true })})
 }
 
 // presetLine is a preset with the settings that tell it from others.

@@ -10,17 +10,24 @@ import (
 
 // configFlags are the flags of every command that reads a configuration.
 type configFlags struct {
-	File string
-	Set  []string
+	File    string         `flag:"config,c" arg:"FILE" usage:"configuration: a YAML FILE, or a preset (vsetrain config list)"`
+	Set     []string       `flag:"set" arg:"key=value" usage:"set one key=value, such as optim.lr=0.001"`
+	Aliases []config.Alias // flags that stand for keys
+	named   string         // "CONFIG" where an argument names the file
 }
 
-// addTo adds the flags to a command.
-func (f *configFlags) addTo(c *cobra.Command) {
-	c.Flags().StringVarP(&f.File, "config", "c", "", "configuration: a YAML `FILE`, or a preset (vsetrain config list)")
-	c.Flags().StringArrayVar(&f.Set, "set", nil, "set one `key=value`, such as optim.lr=0.001; may be repeated")
+// extend completes the flags, and lets the file be an argument.
+func (f *configFlags) extend(c *cobra.Command) {
 	must(c.RegisterFlagCompletionFunc("config", completePreset))
 	c.ValidArgsFunction = completePreset
 	fileArg(c, &f.File, "CONFIG")
+	take := c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			f.named = "CONFIG"
+		}
+		return take(c, args)
+	}
 	must(c.RegisterFlagCompletionFunc("set", func(_ *cobra.Command, _ []string, word string) ([]string,
 		cobra.ShellCompDirective) {
 		directive := cobra.ShellCompDirectiveNoFileComp
@@ -43,11 +50,7 @@ func completePreset(_ *cobra.Command, _ []string, word string) (names []string, 
 
 // load reads the configuration the flags name, over the environment, over the file.
 func (f *configFlags) load(a *app) (*config.Resolved, error) {
-	r, err := config.Load(config.Request{File: f.File, Env: a.Environ, Set: f.Set})
-	if err == nil && len(r.Others) > 0 {
-		a.Warnf("%s: no setting of this program, left out; see 'vsetrain config show'", strings.Join(r.Others, ", "))
-	}
-	return r, err
+	return config.Load(config.Request{File: f.File, Named: f.named, Env: a.Environ, Set: f.Set, Flags: f.Aliases})
 }
 
 // must is for mistakes of the program itself, such as completing a flag that does not exist.

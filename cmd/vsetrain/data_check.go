@@ -12,22 +12,20 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
-	"vsetrain/internal/system/options"
 )
 
 type dataCheckOptions struct {
-	Dir      string
-	Vocab    string
-	PerImage options.PerSplit
-	DType    string
-	Quick    bool
-	JSON     bool
-	Manifest bool
+	Dir   string `args:"DIR"`
+	Vocab string `flag:"vocab" arg:"FILE" default:"auto" usage:"vocabulary FILE; auto is vocab.json in the folder"`
+	perImageFlag
+	DType    string `flag:"dtype" enum:"auto|f32|f16" default:"auto" usage:"insist on a feature type"`
+	Quick    bool   `flag:"quick" usage:"examine about 1,000 rows of each array instead of all"`
+	JSON     bool   `flag:"json" usage:"print the report as JSON"`
+	Manifest bool   `flag:"manifest" usage:"then record size and checksums of all files, for vsetrain verify"`
 }
 
 func newCmdDataCheck(a *app) *cobra.Command {
-	o := &dataCheckOptions{}
-	c := &cobra.Command{
+	return a.command(&dataCheckOptions{}, &cobra.Command{
 		Use:   "check DIR",
 		Short: "List every file of a data set and what is wrong with it",
 		Long: `List every file of a data set with its shape, type and counts, look for NaN, missing rows, empty
@@ -35,25 +33,10 @@ captions and files that do not belong together, and say how to mend them. Exits 
 		Example: `  vsetrain data check data/f30k
   vsetrain data check data/coco --quick
   vsetrain data check data/coco --manifest`,
-		Args: oneArg("DIR", &o.Dir),
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Vocab, "vocab", "auto", "vocabulary `FILE`; auto is vocab.json in the folder")
-	addPerImage(f, &o.PerImage)
-	f.StringVar(&o.DType, "dtype", "auto", "insist on a feature type: auto, f32 or f16")
-	f.BoolVar(&o.Quick, "quick", false, "examine about 1,000 rows of each array instead of all")
-	f.BoolVar(&o.JSON, "json", false, "print the report as JSON")
-	f.BoolVar(&o.Manifest, "manifest", false, "then record size and checksums of all files, for vsetrain verify")
-	return c
+	})
 }
 
 func (o *dataCheckOptions) run(_ context.Context, a *app) error {
-	if o.DType != "auto" {
-		if _, err := dtype(o.DType); err != nil {
-			return err
-		}
-	}
 	check := data.CheckOptions{Vocab: o.Vocab, PerImage: o.PerImage, FeatureDType: o.DType}
 	if o.Quick {
 		check.SampleRows = 1000

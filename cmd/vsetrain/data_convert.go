@@ -14,30 +14,38 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data/convert"
-	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/regular"
 )
 
 type dataConvertOptions struct {
-	convert.Target
-	Sources     []string
-	SplitFlags  []string // NAME or NAME=IDS
-	DType       string
-	SourceDType string
-	KeepFirst   bool
-	Features    string
-	Boxes       string
-	Sizes       string
-	Scale       float64
-	Axes        convert.Axes
-	IDKey       string
-	Captions    int
-	given       func(func(*pflag.Flag)) // visits the flags that were given
+	Sources    []string `args:"SOURCE"`
+	Out        string   `flag:"out" arg:"DIR|FILE" need:"yes" usage:"output DIR; for a .npy source the output file"`
+	SplitFlags []string `flag:"split" arg:"NAME[=IDS]" usage:"output split and its ids file"`
+	Force      bool     `flag:"force" usage:"replace files that exist"`
+
+	DType       string  `flag:"dtype" enum:"f32|f16" default:"f32" usage:"type of the stored features"`
+	SourceDType string  `flag:"source-dtype" enum:"f16|f32|f64" usage:"type of the features in a .tsv, where its values do not tell it"`
+	Regions     int     `flag:"regions" min:"0" usage:"regions per image; 0 takes them from the first image"`
+	Dim         int     `flag:"dim" min:"0" usage:"feature size; 0 takes it from the source"`
+	Fit         bool    `flag:"fit" usage:"pad images of fewer regions with zeros and cut those of more"`
+	Distinct    bool    `flag:"distinct" usage:"one row for an image that an ids file names once for each caption"`
+	KeepFirst   bool    `flag:"keep-first" usage:"of images that a .tsv holds twice with different content keep the first"`
+	SkipBroken  bool    `flag:"skip-broken" usage:"leave out images that cannot be read, and name them"`
+	Features    string  `flag:"features-key" arg:"NAME" usage:"NAME of the features in .npz, if it is none of the usual ones"`
+	Boxes       string  `flag:"boxes-key" arg:"NAME" usage:"NAME of the boxes in .npz, if it is none of the usual ones"`
+	Sizes       string  `flag:"sizes-key" arg:"NAME" usage:"NAME of the picture sizes in .npz, if it is none of the usual ones"`
+	Scale       float64 `flag:"scale" usage:"multiply the numbers of arrays; integers need it, 1 takes them as they are"`
+	Grid        string  `flag:"grid" enum:"nchw|nhwc" usage:"axes of arrays that hold grids"`
+	Squeeze     []int   `flag:"squeeze" list:"," min:"0" usage:"drop these axes of length 1 of arrays, counted from 0"`
+	IDKey       string  `flag:"id-key" arg:"NAME" usage:"key of an image of a .json that holds its id" empty:"cocoid or filename"`
+	Captions    int     `flag:"captions" min:"0" usage:"take the first so many captions of each image of a .json; 0 takes all"`
+
+	target convert.Target
+	given  func(func(*pflag.Flag)) // visits the flags that were given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
-	o := &dataConvertOptions{}
-	c := &cobra.Command{
+	return a.command(&dataConvertOptions{}, &cobra.Command{
 		Use:   "convert SOURCE...",
 		Short: "Convert published region features and captions, or arrays of other types and axes",
 		Long: `Convert published region features to {split}_ims.npy with boxes, picture sizes and ids, row by row
@@ -66,36 +74,7 @@ not padding. Of an image with a broken record and a whole one the whole one is t
   vsetrain data convert grid.npy --out data/mine/test_ims.npy --grid nchw --scale 0.0123   # uint8 codes
   vsetrain data convert dataset_coco.json --out data/coco --captions 5
   vsetrain data convert dataset_coco.json --out data/coco --split testall=test`,
-		Args: func(c *cobra.Command, args []string) error {
-			o.Sources, o.given = args, c.Flags().Visit
-			return cobra.MinimumNArgs(1)(c, args)
-		},
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Out, "out", "", "output `DIR`; for a .npy source the output file")
-	f.StringArrayVar(&o.SplitFlags, "split", nil, "output split and its ids file, `NAME[=IDS]`; may be repeated")
-	f.StringVar(&o.DType, "dtype", "f32", "type of the stored features: f32 or f16")
-	f.StringVar(&o.SourceDType, "source-dtype", "", "type of the features in a .tsv: f16, f32 or f64; empty finds it "+
-		"out")
-	f.IntVar(&o.Regions, "regions", 0, "regions per image; 0 takes them from the first image")
-	f.IntVar(&o.Dim, "dim", 0, "feature size; 0 takes it from the source")
-	f.BoolVar(&o.Fit, "fit", false, "pad images of fewer regions with zeros and cut those of more")
-	f.BoolVar(&o.Distinct, "distinct", false, "one row for an image that an ids file names once for each caption")
-	f.BoolVar(&o.KeepFirst, "keep-first", false, "of images that a .tsv holds twice with different content keep the "+
-		"first")
-	f.BoolVar(&o.SkipBroken, "skip-broken", false, "leave out images that cannot be read, and name them")
-	f.StringVar(&o.Features, "features-key", "", "name of the features in .npz; empty tries the usual ones")
-	f.StringVar(&o.Boxes, "boxes-key", "", "name of the boxes in .npz; empty tries the usual ones")
-	f.StringVar(&o.Sizes, "sizes-key", "", "name of the picture sizes in .npz; empty tries the usual ones")
-	f.Float64Var(&o.Scale, "scale", 0, "multiply the numbers of arrays; integers need it, 1 takes them as they are")
-	f.StringVar(&o.Axes.Grid, "grid", "", "axes of arrays that hold grids: nchw or nhwc")
-	f.IntSliceVar(&o.Axes.Squeeze, "squeeze", nil, "drop these axes of length 1 of arrays, counted from 0")
-	f.StringVar(&o.IDKey, "id-key", "", "key of an image of a .json that holds its id; empty is cocoid or filename")
-	f.IntVar(&o.Captions, "captions", 0, "take the first so many captions of each image of a .json; 0 takes all")
-	f.BoolVar(&o.Force, "force", false, "replace files that exist")
-	must(c.MarkFlagRequired("out"))
-	return c
+	})
 }
 
 // convertFlags are the flags that each kind of source has beside --out and --force.
@@ -109,14 +88,21 @@ var convertFlags = map[string][]string{
 	".json": {"split", "id-key", "captions", "skip-broken"},
 }
 
+func (o *dataConvertOptions) arguments(c *cobra.Command, args []string) error {
+	o.Sources, o.given = args, c.Flags().Visit
+	return cobra.MinimumNArgs(1)(c, args)
+}
+
+func (o *dataConvertOptions) axes() convert.Axes {
+	return convert.Axes{Grid: o.Grid, Squeeze: o.Squeeze}
+}
+
 func (o *dataConvertOptions) run(_ context.Context, a *app) error {
-	var err error
-	if o.Target.DType, err = dtype(o.DType); err != nil {
-		return err
-	}
+	o.target = convert.Target{Out: o.Out, Regions: o.Regions, Dim: o.Dim, Fit: o.Fit, DType: dtypes[o.DType],
+		Force: o.Force, SkipBroken: o.SkipBroken, Distinct: o.Distinct}
 	for _, s := range o.SplitFlags {
 		name, ids, _ := strings.Cut(s, "=")
-		o.Splits = append(o.Splits, convert.Split{Name: name, IDs: ids})
+		o.target.Splits = append(o.target.Splits, convert.Split{Name: name, IDs: ids})
 	}
 	job, err := o.job(a.In)
 	if err != nil {
@@ -176,11 +162,8 @@ func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert
 	}
 	switch kind {
 	case ".tsv":
-		source, err := sourceType(o.SourceDType)
-		if err != nil {
-			return nil, err
-		}
-		tsv := convert.TSVOptions{Target: o.Target, Files: o.Sources, Source: source, KeepFirst: o.KeepFirst}
+		tsv := convert.TSVOptions{Target: o.target, Files: o.Sources, Source: dtypes[o.SourceDType],
+			KeepFirst: o.KeepFirst}
 		return func(p convert.Progress) (*convert.Report, error) {
 			if stream {
 				return convert.TSVStream(in, "stdin", tsv, p)
@@ -188,30 +171,21 @@ func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert
 			return convert.TSV(tsv, p)
 		}, check(tsv.Validate())
 	case ".npy":
-		retype := convert.RetypeOptions{DType: o.Target.DType, Scale: o.Scale, Axes: o.Axes, Force: o.Force}
+		retype := convert.RetypeOptions{DType: o.target.DType, Scale: o.Scale, Axes: o.axes(), Force: o.Force}
 		return func(p convert.Progress) (*convert.Report, error) {
 			return nil, convert.Retype(first, o.Out, retype, p)
 		}, check(retype.Validate())
 	case ".json":
-		captions := convert.CaptionOptions{Path: first, Out: o.Out, Splits: o.Splits, IDKey: o.IDKey,
+		captions := convert.CaptionOptions{Path: first, Out: o.Out, Splits: o.target.Splits, IDKey: o.IDKey,
 			Captions: o.Captions, SkipBroken: o.SkipBroken, Force: o.Force}
-		o.Splits = nil // of which there are no features
+		o.target.Splits = nil // of which there are no features
 		return func(convert.Progress) (*convert.Report, error) { return convert.Captions(captions) },
 			check(captions.Validate())
 	}
-	arrays := convert.ArrayOptions{Target: o.Target, Axes: o.Axes, Scale: o.Scale, Path: first, Features: o.Features,
+	arrays := convert.ArrayOptions{Target: o.target, Axes: o.axes(), Scale: o.Scale, Path: first, Features: o.Features,
 		Boxes: o.Boxes, Sizes: o.Sizes}
 	return func(p convert.Progress) (*convert.Report, error) { return convert.Arrays(arrays, p) },
 		check(arrays.Validate())
-}
-
-// sourceType returns the type that --source-dtype names.
-func sourceType(name string) (npy.DType, error) {
-	d, ok := map[string]npy.DType{"": "", "f16": npy.F16, "f32": npy.F32, "f64": npy.F64}[name]
-	if !ok {
-		return "", usagef("--source-dtype: expected f16, f32 or f64, found %q", name)
-	}
-	return d, nil
 }
 
 // checkOut returns an error where --out names a folder and a file is written, or the other way round.
@@ -255,10 +229,10 @@ func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 	for _, n := range r.Notes {
 		a.Printf("%s\n", n)
 	}
-	for _, s := range o.Splits {
+	for _, s := range o.target.Splits {
 		a.Printf("%s: %d rows (%s)\n", filepath.Join(o.Out, s.Name+"_ims.npy"), r.Rows[s.Name], o.DType)
 	}
-	if len(o.Splits) > 0 {
+	if len(o.target.Splits) > 0 {
 		a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused(r.Unused))
 	}
 	if r.Padded+r.Cut > 0 {

@@ -11,14 +11,21 @@ import (
 )
 
 type dataExtractOptions struct {
-	extract.Request
-	Model string
-	DType string
+	Model      string `flag:"model" arg:"FILE" need:"yes" usage:"FILE of the model, with its description FILE.yaml beside it"`
+	Images     string `flag:"images" arg:"DIR" need:"yes" usage:"DIR of the pictures"`
+	IDs        string `flag:"ids" arg:"FILE" usage:"FILE with an image id a line" empty:"all pictures, sorted by name"`
+	Out        string `flag:"out" arg:"DIR|FILE" need:"yes" usage:"data set DIR, or the features file, ending in .npy"`
+	Split      string `flag:"split" arg:"SPLIT" usage:"name of the split, such as train, where --out is a folder"`
+	DType      string `flag:"dtype" enum:"f32|f16" default:"f32" usage:"type of the stored features"`
+	Batch      int    `flag:"batch" default:"16" min:"1" max:"65536" usage:"pictures at a time"`
+	Threads    int    `flag:"threads" min:"0" usage:"CPU threads; 0 uses all processors"`
+	SkipBroken bool   `flag:"skip-broken" usage:"leave out pictures that cannot be read, and name them"`
+	Force      bool   `flag:"force" usage:"replace files that exist"`
+	Add        bool   `flag:"add" not:"force,dtype" usage:"add the pictures that the gallery lacks to it; make it where there is none"`
 }
 
 func newCmdDataExtract(a *app) *cobra.Command {
-	o := &dataExtractOptions{}
-	c := &cobra.Command{
+	return a.command(&dataExtractOptions{}, &cobra.Command{
 		Use:   "extract --model FILE.onnx --images DIR --out DATADIR --split NAME",
 		Short: "Compute features of pictures with an ONNX model",
 		Long: `Compute the features of a folder of pictures (JPEG, PNG, WebP, GIF; the first frame of animations) with a
@@ -38,38 +45,11 @@ or none; the features that are there stay as they are. 'vsetrain data remove' re
 		Example: `  vsetrain data extract --model resnet.onnx --images dir --out data/mine --split dev --ids ids.txt
   vsetrain data extract --model resnet.onnx --images pictures --out data/mine --split test --add
   vsetrain data extract --model resnet.onnx --images pictures --out pictures.npy --skip-broken --dtype f16`,
-		Args: cobra.NoArgs,
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Model, "model", "", "`FILE` of the model, with its description FILE.yaml beside it")
-	f.StringVar(&o.Images, "images", "", "`DIR` of the pictures")
-	f.StringVar(&o.IDs, "ids", "", "`FILE` with an image id a line; empty is all pictures, sorted by name")
-	f.StringVar(&o.Out, "out", "", "data set `DIR`, or the features file, ending in .npy")
-	f.StringVar(&o.Split, "split", "", "`NAME` of the split, such as train, where --out is a folder")
-	f.StringVar(&o.DType, "dtype", "f32", "type of the stored features: f32 or f16")
-	f.IntVar(&o.Batch, "batch", 16, "pictures at a time")
-	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
-	f.BoolVar(&o.SkipBroken, "skip-broken", false, "leave out pictures that cannot be read, and name them")
-	f.BoolVar(&o.Force, "force", false, "replace files that exist")
-	f.BoolVar(&o.Add, "add", false, "add the pictures that the gallery lacks to it; make it where there is none")
-	c.MarkFlagsMutuallyExclusive("add", "force")
-	c.MarkFlagsMutuallyExclusive("add", "dtype")
-	for _, name := range []string{"model", "images", "out"} {
-		must(c.MarkFlagRequired(name))
-	}
-	return c
+	})
 }
 
-func (o *dataExtractOptions) run(ctx context.Context, a *app) (err error) {
-	if o.Request.DType, err = dtype(o.DType); err != nil {
-		return err
-	}
+func (o *dataExtractOptions) run(ctx context.Context, a *app) error {
 	switch file := strings.HasSuffix(strings.ToLower(o.Out), ".npy"); {
-	case o.Batch < 1 || o.Batch > extract.MaxBatch:
-		return usagef("--batch: expected a whole number from 1 to %d, found %d", extract.MaxBatch, o.Batch)
-	case o.Threads < 0:
-		return usagef("--threads: expected a whole number of at least 0, found %d", o.Threads)
 	case file && o.Split != "":
 		return usagef("--split %s names files in a folder, but --out %s is a file; name a folder, or leave --split out",
 			o.Split, o.Out)
@@ -86,9 +66,10 @@ func (o *dataExtractOptions) run(ctx context.Context, a *app) (err error) {
 	}
 	defer x.Close()
 	bars := phases{app: a}
-	o.Progress = func(done, total int) { bars.show("extract", done, total) }
-	o.Broken = func(id string, err error) { a.warn(err) }
-	rep, err := extract.Run(ctx, x, o.Request)
+	rep, err := extract.Run(ctx, x, extract.Request{Images: o.Images, IDs: o.IDs, Out: o.Out, Split: o.Split,
+		DType: dtypes[o.DType], Batch: o.Batch, Threads: o.Threads, SkipBroken: o.SkipBroken, Force: o.Force,
+		Add: o.Add, Progress: func(done, total int) { bars.show("extract", done, total) },
+		Broken: func(id string, err error) { a.warn(err) }})
 	bars.close()
 	if err != nil {
 		return err

@@ -2,29 +2,25 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"math"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/data"
-	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/system/options"
+	"vsetrain/internal/run/checkpoints"
 )
 
 type dataNoiseOptions struct {
-	Dir      string
-	Fraction float64
-	Seed     uint64
-	Rule     string
-	Out      string
-	Force    bool
-	PerImage options.PerSplit
+	Dir      string  `args:"DIR"`
+	Fraction float64 `flag:"fraction" default:"0.4" above:"0" max:"1" usage:"share of captions, or of images, that exchange"`
+	Seed     uint64  `flag:"seed" default:"1" max:"4294967295" usage:"seed of the exchange, that of numpy.random.seed"`
+	Rule     string  `flag:"rule" enum:"captions|images" default:"captions" usage:"what exchanges"`
+	Out      string  `flag:"out" arg:"FILE" need:"yes" usage:"output FILE (.npy)"`
+	Force    bool    `flag:"force" usage:"replace an existing file"`
+	perImageFlag
 }
 
 func newCmdDataNoise(a *app) *cobra.Command {
-	o := &dataNoiseOptions{}
-	c := &cobra.Command{
+	return a.command(&dataNoiseOptions{}, &cobra.Command{
 		Use:   "noise DIR",
 		Short: "Give a share of the training captions wrong images",
 		Long: `Write a noise index: the image of each training caption, of which some are wrong. A run that names it in
@@ -36,36 +32,12 @@ Some come back to their own, so that slightly fewer than the share are wrong.`,
 		Example: `  vsetrain data noise data/f30k --fraction 0.4 --seed 96 --out f30k-noise-0.4.npy
   vsetrain data noise data/f30k --fraction 0.2 --rule images --out f30k-images-0.2.npy
   vsetrain train --config vsepp/f30k-benchmark --set data.dir=data/f30k --set data.noise_index=f30k-noise-0.4.npy`,
-		Args: oneArg("DIR", &o.Dir),
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.Float64Var(&o.Fraction, "fraction", 0.4, "share of captions, or of images, that exchange, above 0 and up to 1")
-	f.Uint64Var(&o.Seed, "seed", 1, "seed of the exchange, that of numpy.random.seed")
-	f.StringVar(&o.Rule, "rule", "captions", "what exchanges: captions or images")
-	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy)")
-	f.BoolVar(&o.Force, "force", false, "replace an existing file")
-	addPerImage(f, &o.PerImage)
-	return c
+	})
 }
 
 func (o *dataNoiseOptions) run(_ context.Context, a *app) error {
-	switch {
-	case o.Out == "":
-		return usagef("name the file to write with --out FILE")
-	case !(o.Fraction > 0 && o.Fraction <= 1):
-		return usagef("--fraction: expected a number above 0 and up to 1, found %v", o.Fraction)
-	case o.Seed > math.MaxUint32:
-		return usagef("--seed: expected a number from 0 to %d, found %d", uint32(math.MaxUint32), o.Seed)
-	case o.Rule != "captions" && o.Rule != "images":
-		return usagef("--rule: expected captions or images, found %q", o.Rule)
-	}
-	there, err := runfs.Exists(o.Out)
-	if err != nil {
+	if err := checkpoints.RefuseOverwrite(o.Out, o.Force); err != nil {
 		return err
-	}
-	if there && !o.Force {
-		return fmt.Errorf("%s exists; replace it with --force, or name another file with --out", o.Out)
 	}
 	s, err := data.Open(o.Dir, "train", data.OpenOptions{CaptionsPerImage: o.PerImage.Of("train")})
 	if err != nil {

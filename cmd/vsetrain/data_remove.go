@@ -17,14 +17,14 @@ import (
 )
 
 type dataRemoveOptions struct {
-	Dir, Split string
-	IDs        []string
-	File       string // with further ids
+	IDs   []string `args:"ID" optional:"yes"`
+	Dir   string   `flag:"data" arg:"DIR" need:"yes" usage:"DIR of the data set"`
+	Split string   `flag:"split" arg:"SPLIT" need:"yes" usage:"name of the split, such as test"`
+	File  string   `flag:"ids" arg:"FILE" usage:"FILE with an image id a line (- is standard input)"`
 }
 
 func newCmdDataRemove(a *app) *cobra.Command {
-	o := &dataRemoveOptions{}
-	c := &cobra.Command{
+	return a.command(&dataRemoveOptions{}, &cobra.Command{
 		Use:   "remove --data DIR --split NAME ID...",
 		Short: "Remove images from a gallery",
 		Long: `Remove images from a split without captions, by their ids: all of them, or none where an id is
@@ -35,26 +35,14 @@ passed over, so that the same command may be given again after a failure.
 'vsetrain data extract --add' adds pictures, 'vsetrain data fold' writes files without what was removed.`,
 		Example: `  vsetrain data remove --data data/mine --split test 1056338697.jpg 106490881.jpg
   vsetrain data remove --data data/mine --split test --ids gone.txt`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if o.IDs = args; len(args) == 0 && o.File == "" {
-				return usagef("expected ids of images, or --ids FILE")
-			}
-			return nil
-		},
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Dir, "data", "", "`DIR` of the data set")
-	f.StringVar(&o.Split, "split", "", "`NAME` of the split, such as test")
-	f.StringVar(&o.File, "ids", "", "`FILE` with an image id a line (- is standard input)")
-	for _, name := range []string{"data", "split"} {
-		must(c.MarkFlagRequired(name))
-	}
-	return c
+	})
 }
 
 func (o *dataRemoveOptions) run(ctx context.Context, a *app) error {
 	ids := o.IDs
+	if len(ids) == 0 && o.File == "" {
+		return usagef("expected ids of images, or --ids FILE")
+	}
 	if o.File != "" {
 		in := a.In
 		if o.File != "-" {
@@ -97,27 +85,21 @@ func idLines(in io.Reader) (ids []string, err error) {
 	return ids, s.Err()
 }
 
-type dataFoldOptions struct{ Dir, Split, Out string }
+type dataFoldOptions struct {
+	Dir   string `args:"DIR"`
+	Split string `flag:"split" arg:"SPLIT" need:"yes" usage:"name of the split, such as test"`
+	Out   string `flag:"out" arg:"DIR" need:"yes" usage:"DIR for the files"`
+}
 
 func newCmdDataFold(a *app) *cobra.Command {
-	o := &dataFoldOptions{}
-	c := &cobra.Command{
+	return a.command(&dataFoldOptions{}, &cobra.Command{
 		Use:   "fold DIR --split NAME --out DIR",
 		Short: "Write the files of a gallery anew, without what was removed",
 		Long: `Write features, ids, boxes and sizes of a gallery as they are after images were added and removed,
 into another folder: files that programs beside vsetrain read, without {split}_changes.bin.`,
 		Example: `  vsetrain data fold data/mine --split test --out data/mine-folded
   vsetrain data fold data/mine --split dev --out /media/copy/mine`,
-		Args: oneArg("DIR", &o.Dir),
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Split, "split", "", "`NAME` of the split, such as test")
-	f.StringVar(&o.Out, "out", "", "`DIR` for the files")
-	for _, name := range []string{"split", "out"} {
-		must(c.MarkFlagRequired(name))
-	}
-	return c
+	})
 }
 
 func (o *dataFoldOptions) run(ctx context.Context, a *app) error {

@@ -18,17 +18,16 @@ import (
 )
 
 type dataVocabOptions struct {
-	Dir       string
-	Splits    []string
-	Threshold int
-	Out       string
-	From      string
-	Force     bool
+	Dir       string   `args:"DIR"`
+	Splits    []string `flag:"splits" arg:"SPLITS" list:"," default:"train,dev" not:"from" usage:"splits whose captions are counted; leave test out"`
+	Threshold int      `flag:"threshold" default:"4" min:"1" not:"from" usage:"smallest number of occurrences of a word"`
+	Out       string   `flag:"out" arg:"FILE" usage:"output FILE" empty:"vocab.json in the folder"`
+	From      string   `flag:"from" arg:"FILE" usage:"convert this vocabulary FILE instead"`
+	Force     bool     `flag:"force" usage:"replace a vocabulary of other words or ids"`
 }
 
 func newCmdDataVocab(a *app) *cobra.Command {
-	o := &dataVocabOptions{}
-	c := &cobra.Command{
+	return a.command(&dataVocabOptions{}, &cobra.Command{
 		Use:   "vocab DIR",
 		Short: "Build the vocabulary of a data set from its captions",
 		Long: `Count the words of the train and dev captions, keep those that occur often enough, and write
@@ -38,26 +37,11 @@ other words or ids is replaced with --force only.`,
 		Example: `  vsetrain data vocab data/f30k
   vsetrain data vocab data/f30k --threshold 5 --out other.json
   vsetrain data vocab data/f30k --from f30k_precomp_vocab.pkl`,
-		Args: oneArg("DIR", &o.Dir),
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringSliceVar(&o.Splits, "splits", []string{"train", "dev"}, "splits whose captions are counted; leave test out")
-	f.IntVar(&o.Threshold, "threshold", text.DefaultThreshold, "smallest number of occurrences of a word")
-	f.StringVar(&o.Out, "out", "", "output `FILE`; empty is vocab.json in the folder")
-	f.StringVar(&o.From, "from", "", "convert this vocabulary `FILE` instead")
-	f.BoolVar(&o.Force, "force", false, "replace a vocabulary of other words or ids")
-	c.MarkFlagsMutuallyExclusive("from", "threshold")
-	c.MarkFlagsMutuallyExclusive("from", "splits")
-	return c
+	})
 }
 
 func (o *dataVocabOptions) run(_ context.Context, a *app) error {
-	if o.Threshold < 1 {
-		return usagef("--threshold: expected a whole number >= 1, found %d", o.Threshold)
-	}
-	out := o.Out
-	out = cmp.Or(out, filepath.Join(o.Dir, "vocab.json"))
+	out := cmp.Or(o.Out, filepath.Join(o.Dir, "vocab.json"))
 	v, source, err := o.vocabulary(a)
 	if err != nil {
 		return err

@@ -27,8 +27,8 @@ func TestDeploy(t *testing.T) {
 		t.Fatal("no ExecStart")
 	}
 	fields, failure := parse(strings.Fields(strings.NewReplacer("%d", dir, "%C", dir).Replace(start[1]))...)
-	if failure != "" || fields["listen"] != "127.0.0.1:8430" {
-		t.Errorf("ExecStart: %s, %v", failure, fields["listen"])
+	if failure != "" || fields["serveaddress.listen"] != "127.0.0.1:8430" {
+		t.Errorf("ExecStart: %s, %v", failure, fields["serveaddress.listen"])
 	}
 	if hangup != nil && !strings.Contains(unit, "ExecReload=/bin/kill -HUP $MAINPID") {
 		t.Error("a reload is no hangup")
@@ -43,7 +43,7 @@ func TestDeploy(t *testing.T) {
 		}
 		line = append(line, words...)
 	}
-	if fields, failure := parse(line[1:]...); failure != "" || fields["listen"] != "0.0.0.0:8430" ||
+	if fields, failure := parse(line[1:]...); failure != "" || fields["serveaddress.listen"] != "0.0.0.0:8430" ||
 		!strings.Contains(container, "EXPOSE 8430") {
 		t.Errorf("%v: %s", line, failure)
 	}

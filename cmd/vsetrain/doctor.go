@@ -20,12 +20,12 @@ import (
 )
 
 type doctorOptions struct {
-	Dir      string
-	Quick    bool
-	JSON     bool
-	GPU      bool
-	Index    int
-	WritePTX string
+	Dir      string `flag:"dir" arg:"DIR" default:"." usage:"DIR whose disk is measured"`
+	Quick    bool   `flag:"quick" usage:"look only, measure nothing"`
+	JSON     bool   `flag:"json" usage:"print JSON"`
+	GPU      bool   `flag:"gpu" usage:"open the GPU and measure it"`
+	Index    int    `flag:"index" min:"0" usage:"number of the GPU of --gpu, as in device.index"`
+	WritePTX string `flag:"write-ptx" arg:"DIR" usage:"only write the kernels of the GPU, as PTX, into DIR"`
 }
 
 // diagnosis is what doctor finds.
@@ -72,8 +72,7 @@ type warning struct {
 const doctorShape = 1024
 
 func newCmdDoctor(a *app) *cobra.Command {
-	o := &doctorOptions{}
-	c := &cobra.Command{
+	return a.command(&doctorOptions{}, &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at the machine: processor, memory, disk, GPU libraries, and how fast they are",
 		Long: `Report what of this machine matters for training, measure it for about two seconds, and say what
@@ -88,17 +87,7 @@ of each precision with its error. The exit code is 1 where no GPU can be opened 
   vsetrain doctor --gpu
   VSETRAIN_BLAS=openblas vsetrain doctor
   vsetrain doctor --write-ptx ptx && ptxas -v -arch=sm_90 -o /dev/null ptx/gemm.ptx`,
-		Args: noArgs,
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Dir, "dir", ".", "`DIR` whose disk is measured")
-	f.BoolVar(&o.Quick, "quick", false, "look only, measure nothing")
-	f.BoolVar(&o.JSON, "json", false, "print JSON")
-	f.BoolVar(&o.GPU, "gpu", false, "open the GPU and measure it")
-	f.IntVar(&o.Index, "index", 0, "`NUMBER` of the GPU of --gpu, as in device.index")
-	f.StringVar(&o.WritePTX, "write-ptx", "", "only write the kernels of the GPU, as PTX, into `DIR`")
-	return c
+	})
 }
 
 func (o *doctorOptions) run(_ context.Context, a *app) error {

@@ -15,20 +15,21 @@ import (
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/checkpoints"
-	"vsetrain/internal/run/trained"
 )
 
 type embedOptions struct {
+	Checkpoint string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint PATH, as the argument"`
+	Of         string `flag:"of" enum:"images|captions" not:"texts" usage:"what of the split"`
+	Texts      string `flag:"texts" arg:"FILE" usage:"text FILE with a caption a line, instead of a split (- is standard input)"`
+	Out        string `flag:"out" arg:"FILE" need:"yes" usage:"FILE to write, .npy or .safetensors"`
+	Force      bool   `flag:"force" usage:"replace an existing file"`
+	splitFlag
 	trainedFlags
-	rankFlags
-	Checkpoint, Out string
-	Of, Texts       string
-	Force           bool
+	rankFlags `group:"Ranks"`
 }
 
 func newCmdEmbed(a *app) *cobra.Command {
-	o := &embedOptions{}
-	c := &cobra.Command{
+	return a.command(&embedOptions{}, &cobra.Command{
 		Use:   "embed CHECKPOINT",
 		Short: "Write the embeddings of images or captions",
 		Long: `Embed the images or the captions of a split, or captions from a text file, with a trained embedder
@@ -42,46 +43,31 @@ image) or the lines of the text, from 1. A file appears whole or not at all; an 
 		Example: `  vsetrain embed runs/vseinf-f30k-lseh --of images --out test_images.npy
   vsetrain embed runs/vseinf-f30k-lseh --of captions --split dev --out dev_captions.safetensors
   echo "a dog runs on the beach" | vsetrain embed runs/vseinf-f30k-lseh --texts - --out query.npy`,
-		Args: func(_ *cobra.Command, args []string) error {
-			all := []string{o.Checkpoint}
-			if o.Checkpoint == "" {
-				all = nil
-			}
-			if err := checkpointArgs(&all, args); err != nil {
-				return err
-			}
-			if o.Checkpoint = all[0]; len(all) > 1 {
-				return usagef("embed takes one checkpoint, found %q too", all[1])
-			}
-			return nil
-		},
-		RunE: a.runs(o),
+	})
+}
+
+func (o *embedOptions) arguments(_ *cobra.Command, args []string) error {
+	var all []string
+	if o.Checkpoint != "" {
+		all = []string{o.Checkpoint}
 	}
-	f := c.Flags()
-	f.StringVar(&o.Checkpoint, "checkpoint", "", "run directory or checkpoint `PATH`, as the argument")
-	f.StringVar(&o.Of, "of", "", "images or captions of the split")
-	f.StringVar(&o.Texts, "texts", "", "text `FILE` with a caption a line, instead of a split (- is standard input)")
-	f.StringVar(&o.Out, "out", "", "`FILE` to write, .npy or .safetensors")
-	f.BoolVar(&o.Force, "force", false, "replace an existing file")
-	o.trainedFlags.add(c)
-	o.define(f)
-	must(c.MarkFlagRequired("out"))
-	return c
+	if err := checkpointArgs(&all, args); err != nil {
+		return err
+	}
+	if o.Checkpoint = all[0]; len(all) > 1 {
+		return usagef("embed takes one checkpoint, found %q too", all[1])
+	}
+	return nil
 }
 
 func (o *embedOptions) check(*app) error {
-	switch {
-	case o.Of == "" && o.Texts == "":
+	if o.Of == "" && o.Texts == "" {
 		return usagef("expected --of images, --of captions or --texts FILE")
-	case o.Of != "" && o.Texts != "":
-		return usagef("expected --of or --texts, found both")
-	case o.Of != "" && o.Of != search.EmbedImages && o.Of != search.EmbedCaptions:
-		return usagef("--of: expected images or captions, found %q", o.Of)
 	}
 	if _, err := search.EmbedFiles(o.Out); err != nil {
 		return usagef("--out: %v", err)
 	}
-	return o.trainedFlags.check()
+	return nil
 }
 
 func (o *embedOptions) run(ctx context.Context, a *app) error {
@@ -99,9 +85,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch,
-		Request: trained.Request{Checkpoint: o.Checkpoint, Set: o.Set, Data: o.Data, PerImage: o.PerImage,
-			Vocab: o.Vocab, Split: o.Split, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}}
+	r := search.EmbedRequest{What: o.Of, Out: o.Out, Batch: o.Batch, Request: o.request(a, o.Checkpoint, o.Split)}
 	if o.Texts != "" {
 		r.What, r.Source = search.EmbedTexts, nameOfInput(o.Texts)
 		if r.Texts, err = readTexts(a.In, o.Texts); err != nil {

@@ -18,56 +18,62 @@ import (
 )
 
 type evalOptions struct {
-	evaluate.Request
-	rankFlags
-	JSON    string
-	Paper   bool // show the spread of the recalls
-	Compare bool
-	compare eval.CompareOptions
-	sides   [2]evaluate.Request // of --compare: what each argument names
-	publishedOptions
+	Checkpoints []string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint, as an argument; several are an ensemble"`
+	Scores      []string `flag:"scores" arg:"FILE" usage:"stored score matrix FILE (.npy) to rank, or to take into the ensemble"`
+	splitFlag
+	Protocol    eval.Protocol `flag:"protocol" enum:"auto|1k|5k|5x1k|whole" default:"auto" usage:"how recalls of the split are computed"`
+	Judgements  []string      `flag:"judgements" arg:"FILE" usage:"FILE or folder of judgements with several positives, or of ratings (.txt)"`
+	CompatBoxes bool          `flag:"compat-boxes" usage:"GSMN: give images the boxes that the evaluation of its repository gives them (docs/gsmn.md)"`
+	trainedFlags
+	evalOutput       `group:"Output"`
+	Compare          bool   `flag:"compare" not:"save-scores,save-ranks" usage:"compare the two models or ensembles that the arguments name" group:"Comparison"`
+	Resamples        int    `flag:"resamples" min:"1" with:"compare" usage:"bootstrap samples, and swaps of the permutation test" group:"Comparison"`
+	Seed             uint64 `flag:"seed" with:"compare" usage:"seed of the resamples" group:"Comparison"`
+	publishedOptions `group:"Published checkpoints"`
+	rankFlags        `group:"Ranks"`
 
-	protocol string
+	sides   [2]evaluate.Request // of --compare: what each argument names
+	request evaluate.Request
+}
+
+// Defaults implements flags.Defaulter.
+func (o *evalOptions) Defaults() {
+	o.deviceFlags.Defaults()
+	compare := eval.DefaultCompareOptions()
+	o.Resamples, o.Seed = compare.Resamples, compare.Seed
+}
+
+// evalOutput says what eval writes, and where.
+type evalOutput struct {
+	JSON       string `flag:"json" arg:"FILE" usage:"write the measures to FILE (- is standard output)"`
+	Paper      bool   `flag:"paper" usage:"show how far R@1, R@5 and R@10 lie from each other, as the LSEH paper does"`
+	SaveScores string `flag:"save-scores" arg:"FILE" usage:"write the score matrix, float32 image x caption, to FILE (.npy)"`
+	SaveRanks  string `flag:"save-ranks" arg:"FILE" usage:"write the rank of every query to FILE (.csv or .pth.tar)"`
+	Work       string `flag:"work" arg:"DIR" usage:"DIR for the scores of networks that score pairs, tile by tile: a killed command goes on where it was"`
 }
 
 func newCmdEval(a *app) *cobra.Command {
-	o := &evalOptions{Request: evaluate.Request{Split: "test", Device: device.DefaultOptions()},
-		compare: eval.DefaultCompareOptions()}
-	c := &cobra.Command{
+	o := &evalOptions{}
+	c := a.command(o, &cobra.Command{
 		Use:   "eval CHECKPOINT... | --scores FILE... | --compare A B | --published NAME FILE...",
 		Short: "Measure recalls of a checkpoint or an ensemble",
 		Long: `Embed a split with the networks of one or several checkpoints and rank every image and caption:
 R@1, R@5, R@10, median and mean rank in both directions, their sum and M-Recall.
 
 A checkpoint is a run directory (its best checkpoint), a folder that 'export --hub' wrote, a .safetensors file of
-vsetrain, or a .pth or .pth.tar file of a reference repository; --checkpoint PATH names one too. Several are an
-ensemble, of any networks: the mean of their score matrices is ranked.
+vsetrain, or a .pth or .pth.tar file of a reference repository. Several are an ensemble, of any networks: the mean of
+their score matrices is ranked, and stored matrices (--scores) are members too.
 
---scores takes score matrices [images, captions] that --save-scores or numpy.save has written, alone or beside
-checkpoints; further files may follow it. Their shape is compared with the split, and that of one another where
-neither a checkpoint nor --data names it.
-
---save-ranks writes for every query its rank, counted from 0, and the candidate that ranks first: as .csv with
-the columns direction (i2t or t2i), query, rank, top1, numbers in file order; or as .pth.tar {rt: (ranks, top1),
-rti: (ranks, top1)} like ranks.pth.tar of the references. Where two protocols are measured it holds the first;
-in five folds a query meets the candidates of its fold.
-
---judgements also measures judgements with several positives (ECCV Caption, CxC, plausible match): mAP@R,
-R-Precision, R@1, 5 and 10 on the whole split; and the agreement with people's ratings of pairs (Flickr8K).
-docs/judgements.md describes the files.
-
---compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval
-of a paired bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an
-ensemble. With --judgements their measures are compared too.
+--compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval of a
+paired bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an ensemble.
 
 --published NAME FILE measures a public checkpoint in the protocols that its authors print recalls for, and says of
 each: equal to the tenth, off by how much, or which quirk of the released evaluation explains the difference
-(docs/fidelity.md). --published alone lists the names; --manifest names another table of the same form.
-
---procs N divides the work over N processes, and so do the launchers of docs/distributed.md; the result is the same.
+(docs/fidelity.md). --published alone lists the names.
 
 ` + pairScorers() + ` score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
-5,000 x 25,000. With --work they store what they have scored in a folder, where the same command finds it.`,
+5,000 x 25,000: --work keeps what is scored, --procs divides it. docs/judgements.md describes the files of
+--judgements, docs/fidelity.md those of --save-ranks.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json
   vsetrain eval runs/saf runs/sgr --data data/coco --split testall --work scored --procs 4
@@ -78,68 +84,30 @@ each: equal to the tenth, off by how much, or which quirk of the released evalua
   vsetrain eval --compare runs/saf,runs/sgr runs/vseinf --json difference.json
   vsetrain eval --published
   vsetrain eval --published gsmn-dense-f30k model_best.pth.tar --data data/f30k --vocab f30k_precomp_vocab.json`,
-		ValidArgsFunction: completePublished(o),
-		Args: func(c *cobra.Command, args []string) error {
-			if o.Compare {
-				return o.pair(args)
-			}
-			if o.Published {
-				return o.published(args, c.Flags().Changed("split"))
-			}
-			for _, arg := range args { // behind --scores, or a checkpoint without its flag
-				if strings.EqualFold(filepath.Ext(arg), ".npy") {
-					o.Scores = append(o.Scores, arg)
-				} else {
-					o.Checkpoints = append(o.Checkpoints, arg)
-				}
-			}
-			if len(o.Checkpoints)+len(o.Scores) == 0 {
-				return usagef("expected a run directory or a checkpoint: vsetrain eval RUN, or --scores FILE")
-			}
-			return nil
-		},
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringArrayVar(&o.Checkpoints, "checkpoint", nil,
-		"run directory or checkpoint `PATH`, as an argument; repeat for an ensemble")
-	f.StringVar(&o.Split, "split", o.Split, "split to measure")
-	f.StringVar(&o.protocol, "protocol", string(eval.Auto), "auto, 1k, 5k, 5x1k or whole")
-	addTrainedFlags(f, &o.Set, &o.Data, &o.PerImage, &o.Vocab, &o.Batch, &o.Device)
-	o.rankFlags.define(f)
-	f.StringVar(&o.JSON, "json", "", "write the measures to `FILE` (- is standard output)")
-	f.BoolVar(&o.Paper, "paper", false, "show how far R@1, R@5 and R@10 lie from each other, as the LSEH paper does")
-	f.StringVar(&o.SaveScores, "save-scores", "", "write the score matrix, float32 image x caption, to `FILE` (.npy)")
-	f.StringArrayVar(&o.Scores, "scores", nil,
-		"stored score matrix `FILE` (.npy) to rank, or to take into the ensemble; may be repeated")
-	f.StringVar(&o.SaveRanks, "save-ranks", "", "write the rank of every query to `FILE` (.csv or .pth.tar)")
-	f.BoolVar(&o.CompatBoxes, "compat-boxes", false, "GSMN: give images the boxes that the evaluation of its "+
-		"repository gives them (docs/gsmn.md)")
-	f.StringVar(&o.Work, "work", "", "`DIR` for the scores of networks that score pairs, tile by tile: a killed "+
-		"command goes on where it was")
-	f.StringArrayVar(&o.Judgements, "judgements", nil, "`FILE` or folder of judgements with several positives, or of "+
-		"ratings (.txt); may be repeated")
-	f.BoolVar(&o.Compare, "compare", false, "compare the two models or ensembles that the arguments name")
-	f.IntVar(&o.compare.Resamples, "resamples", o.compare.Resamples, "of --compare: bootstrap samples, and swaps of "+
-		"the permutation test")
-	f.Uint64Var(&o.compare.Seed, "seed", o.compare.Seed, "of --compare: seed of the resamples")
-	f.BoolVar(&o.Published, "published", false, "compare a public checkpoint with its published recalls: NAME FILE...")
-	f.StringVar(&o.Manifest, "manifest", "", "of --published: table `FILE` in place of the program's "+
-		"(docs/reproduce.md)")
+	})
+	c.ValidArgsFunction = completePublished(o)
 	return c
 }
 
-func (o *evalOptions) check(*app) (err error) {
-	if o.Protocol, err = eval.ParseProtocol(o.protocol); err != nil {
-		return usagef("--protocol: %v", err)
+// arguments takes those of the command line.
+func (o *evalOptions) arguments(c *cobra.Command, args []string) error {
+	if o.Compare {
+		return o.pair(args)
 	}
-	if o.Batch < 1 {
-		return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
+	if o.Published {
+		return o.published(args, c.Flags().Changed("split"))
 	}
-	if o.Published && (o.Compare || o.Protocol != eval.Auto) {
-		return usagef("--published measures the protocols of its table; leave out --compare and --protocol")
+	for _, arg := range args { // behind --scores, or a checkpoint without its flag
+		if strings.EqualFold(filepath.Ext(arg), ".npy") {
+			o.Scores = append(o.Scores, arg)
+		} else {
+			o.Checkpoints = append(o.Checkpoints, arg)
+		}
 	}
-	return checkDevice(&o.Device)
+	if len(o.Checkpoints)+len(o.Scores) == 0 {
+		return usagef("expected a run directory or a checkpoint: vsetrain eval RUN, or --scores FILE")
+	}
+	return nil
 }
 
 func (o *evalOptions) run(ctx context.Context, a *app) error {
@@ -148,23 +116,24 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	o.BLAS = a.getenv("VSETRAIN_BLAS")
 	bars := phases{app: a}
-	o.Progress = bars.show
-	o.Warn = a.warn
+	o.request = evaluate.Request{Checkpoints: o.Checkpoints, Scores: o.Scores, Set: o.Set, Data: o.Data,
+		PerImage: o.PerImage, Vocab: o.Vocab, Split: o.Split, Protocol: o.Protocol, Batch: o.Batch, Device: o.Device,
+		BLAS: a.getenv("VSETRAIN_BLAS"), Work: o.Work, CompatBoxes: o.CompatBoxes, Judgements: o.Judgements,
+		SaveScores: o.SaveScores, SaveRanks: o.SaveRanks, Progress: bars.show, Warn: a.warn}
 	if o.Published && o.name == "" {
 		defer bars.close()
 		return o.listPublished(a)
 	}
-	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world device.Job) error {
-		o.World = world
+	return o.divide(ctx, a, &o.request.Device, func(ctx context.Context, world device.Job) error {
+		o.request.World = world
 		if o.Compare {
 			return o.runCompare(ctx, a, bars.close)
 		}
 		if o.Published {
 			return o.runPublished(ctx, a, bars.close)
 		}
-		rep, err := evaluate.Run(ctx, o.Request)
+		rep, err := evaluate.Run(ctx, o.request)
 		bars.close()
 		if err != nil || !ranks.First(world) {
 			return err

@@ -19,14 +19,6 @@ func (o *evalOptions) pair(args []string) error {
 		return usagef("--compare: expected two arguments, each a run directory, a checkpoint or stored scores " +
 			"(.npy), or several with commas between them: vsetrain eval --compare A B")
 	}
-	for flag, set := range map[string]bool{"--save-scores": o.SaveScores != "", "--save-ranks": o.SaveRanks != ""} {
-		if set {
-			return usagef("%s measures one model or ensemble; leave out --compare", flag)
-		}
-	}
-	if o.compare.Resamples < 1 {
-		return usagef("--resamples: expected a whole number of at least 1, found %d", o.compare.Resamples)
-	}
 	for i, arg := range args {
 		members := []string{arg}
 		if _, err := os.Stat(arg); err != nil { // a comma may be part of a path
@@ -58,12 +50,13 @@ type compareJSON struct {
 }
 
 func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error {
-	q := evaluate.CompareRequest{A: o.Request, B: o.Request, CompareOptions: o.compare}
+	q := evaluate.CompareRequest{A: o.request, B: o.request, CompareOptions: eval.DefaultCompareOptions()}
+	q.Resamples, q.Seed = o.Resamples, o.Seed
 	q.A.Checkpoints, q.A.Scores = o.sides[0].Checkpoints, o.sides[0].Scores
 	q.B.Checkpoints, q.B.Scores = o.sides[1].Checkpoints, o.sides[1].Scores
 	rep, err := evaluate.Compare(ctx, q)
 	done()
-	if err != nil || !ranks.First(o.World) {
+	if err != nil || !ranks.First(o.request.World) {
 		return err
 	}
 	if o.JSON != "-" {

@@ -22,8 +22,8 @@ import (
 
 // publishedOptions are those of eval --published.
 type publishedOptions struct {
-	Published bool
-	Manifest  string         // file in place of the program's table
+	Published bool           `flag:"published" not:"compare,protocol" usage:"compare a public checkpoint with its published recalls: NAME FILE..."`
+	Manifest  string         `flag:"manifest" arg:"FILE" with:"published" usage:"table FILE in place of the program's (docs/reproduce.md)"`
 	name      string         // the first argument, empty to list all
 	entry     eval.Published // of that name
 	list      []eval.Published
@@ -125,7 +125,7 @@ type publishedJSON struct {
 // runPublished measures the files of a published checkpoint and says whether they are as published.
 func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) error {
 	p := &o.publishedOptions
-	if !ranks.First(o.World) {
+	if !ranks.First(o.request.World) {
 		defer done()
 		return o.follow(ctx)
 	}
@@ -181,7 +181,7 @@ type measurement struct {
 
 // publishedRequest asks for a measurement.
 func (o *evalOptions) publishedRequest(m measurement) evaluate.Request {
-	r, n := o.Request, o.entry.Recalls[m.recalls]
+	r, n := o.request, o.entry.Recalls[m.recalls]
 	if m.quirks {
 		r.Protocol, r.SaveScores, r.SaveRanks = n.Protocol, "", ""
 		r.CompatBoxes = true
@@ -201,7 +201,7 @@ func (o *evalOptions) measurePublished(ctx context.Context, m measurement) (rep 
 
 // announce tells the other ranks what is measured next; nil is nothing any more.
 func (o *evalOptions) announce(m *measurement) error {
-	if o.World == nil {
+	if o.request.World == nil {
 		return nil
 	}
 	x := []float32{-1, 0}
@@ -210,14 +210,14 @@ func (o *evalOptions) announce(m *measurement) error {
 			x[1] = 1
 		}
 	}
-	return errors.Join(o.World.Wait(), ranks.Tell(o.World, x))
+	return errors.Join(o.request.World.Wait(), ranks.Tell(o.request.World, x))
 }
 
 // follow measures what rank 0 announces.
 func (o *evalOptions) follow(ctx context.Context) error {
 	for {
 		x := []float32{0, 0}
-		if err := errors.Join(o.World.Wait(), ranks.Tell(o.World, x)); err != nil || x[0] < 0 {
+		if err := errors.Join(o.request.World.Wait(), ranks.Tell(o.request.World, x)); err != nil || x[0] < 0 {
 			return err
 		}
 		if _, err := evaluate.Run(ctx, o.publishedRequest(measurement{int(x[0]), x[1] > 0})); err != nil {

@@ -151,11 +151,13 @@ func accepts(line string) string {
 		if err := c.ParseFlags(args); err != nil {
 			return err.Error()
 		}
-		if err := c.ValidateRequiredFlags(); err != nil {
-			return err.Error()
-		}
 		if err := c.ValidateArgs(c.Flags().Args()); err != nil {
 			return err.Error()
+		}
+		if c.PreRunE != nil {
+			if err := c.PreRunE(c, nil); err != nil {
+				return err.Error()
+			}
 		}
 	}
 	if !called {

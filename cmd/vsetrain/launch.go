@@ -13,17 +13,19 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/internal/apps/cluster"
 	"vsetrain/internal/run/launch"
 )
 
 // launchOptions are those of both batch systems.
 type launchOptions struct {
-	Nodes, Procs, GPUs int
-	Submit             bool
-	Train              []string // the words from train on
+	Train  []string `args:"COMMAND" optional:"yes"` // the words from train on
+	Nodes  int      `flag:"nodes" default:"1" min:"1" max:"10000" usage:"number of machines"`
+	Procs  int      `flag:"procs" default:"1" min:"1" max:"10000" not:"gpus" usage:"processes on each machine"`
+	GPUs   int      `flag:"gpus" min:"0" max:"10000" usage:"GPUs on each machine"`
+	Submit bool     `flag:"submit" usage:"submit the job instead of printing it"`
 }
 
 func newCmdLaunch(a *app) *cobra.Command {
@@ -39,36 +41,15 @@ docs/distributed.md describes both.`,
 	return group(c, newCmdLaunchSlurm(a), newCmdLaunchKubernetes(a))
 }
 
-func (o *launchOptions) define(c *cobra.Command) *pflag.FlagSet {
-	f := c.Flags()
-	f.IntVar(&o.Nodes, "nodes", 1, "`N` machines")
-	f.IntVar(&o.Procs, "procs", 1, "`N` processes on each machine")
-	f.IntVar(&o.GPUs, "gpus", 0, "`N` GPUs on each machine")
-	f.BoolVar(&o.Submit, "submit", false, "submit the job instead of printing it")
-	c.Args = func(_ *cobra.Command, args []string) error {
-		o.Train = args
-		if len(args) == 0 || args[0] != "train" {
-			return usagef("expected the command line of train behind --, such as -- train --config demo, found %q",
-				args)
-		}
-		return nil
+func (o *launchOptions) check(*app) error {
+	if len(o.Train) == 0 || o.Train[0] != "train" {
+		return usagef("expected the command line of train after --, such as -- train --config demo, found %q", o.Train)
 	}
-	return f
+	return nil
 }
 
 // job checks the options, and returns the command line of train and the run directory.
 func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"nodes", o.Nodes, 1}, {"procs", o.Procs, 1}, {"gpus", o.GPUs, 0}} {
-		if n.value < n.least || n.value > 10000 {
-			return nil, "", usagef("--%s: expected a whole number in [%d, 10000], found %d", n.flag, n.least, n.value)
-		}
-	}
-	if o.GPUs > 0 && o.Procs > 1 {
-		return nil, "", usagef("--gpus and --procs exclude each other; leave all but one out")
-	}
 	t := &trainOptions{}
 	c := newCmdTrain(&app{Streams: a.Streams, Environ: a.Environ, runF: func(o command) error {
 		t = o.(*trainOptions)
@@ -78,9 +59,9 @@ func (o *launchOptions) job(a *app) (args []string, dir string, err error) {
 	c.SetArgs(o.Train[1:])
 	c.SilenceErrors, c.SilenceUsage = true, true
 	if err := c.Execute(); err != nil {
-		return nil, "", usagef("%s: %v", strings.Join(o.Train, " "), err)
+		return nil, "", usagef("%s: %v", strings.Join(o.Train, " "), flags.Explain(err))
 	}
-	if t.Procs > 1 || t.GPUs != "" || t.Seeds != "" || t.DryRun || t.Resume {
+	if t.Procs > 1 || t.GPUs != "" || t.Seeds != nil || t.DryRun || t.Resume {
 		return nil, "", usagef("--procs and --gpus belong before --, and a job takes no --seeds, --dry-run or " +
 			"--resume: it continues by itself")
 	}
@@ -115,40 +96,26 @@ func (a *app) submit(ctx context.Context, job string, out io.Writer, program str
 
 type launchSlurmOptions struct {
 	launchOptions
-	CPUs     int
-	Time     string
-	Sbatch   []string
-	Setup    []string
-	Requeues int
+	CPUs     int      `flag:"cpus" default:"1" min:"1" usage:"processors for each process, and its threads unless device.threads is set"`
+	Time     string   `flag:"time" usage:"limit of the job, as sbatch takes it"`
+	Sbatch   []string `flag:"sbatch" arg:"OPTION" usage:"another OPTION of sbatch, such as --sbatch=--partition=gpu"`
+	Setup    []string `flag:"setup" arg:"LINE" usage:"LINE of shell before the program, such as a module load"`
+	Requeues int      `flag:"requeues" default:"20" min:"0" usage:"how often the job is put back into the queue at most"`
 }
 
 func newCmdLaunchSlurm(a *app) *cobra.Command {
-	o := &launchSlurmOptions{}
-	c := &cobra.Command{
-		Use:   "slurm -- train …",
+	return a.command(&launchSlurmOptions{}, &cobra.Command{
+		Use:   "slurm -- train ...",
 		Short: "Print or submit a job of Slurm",
 		Long: `Print the script of a job that trains on several nodes, or submit it. srun starts the processes; they
 find each other by its variables, with --mpi=none, so that no plug-in for MPI is needed. Two minutes before its time
 is up, and when a process was killed, the job is put back into the queue, where it continues from its checkpoint.`,
 		Example: `  vsetrain launch slurm --nodes 2 --procs 4 --cpus 8 -- train --config vsepp/f30k-lseh --run runs/big
   vsetrain launch slurm --nodes 4 --time 8:00:00 --sbatch=--partition=cpu --submit -- train --config demo`,
-		RunE: a.runs(o),
-	}
-	f := o.define(c)
-	f.IntVar(&o.CPUs, "cpus", 1, "`N` processors for each process, and its threads unless device.threads is set")
-	f.StringVar(&o.Time, "time", "", "limit of the job, as sbatch takes it")
-	f.StringArrayVar(&o.Sbatch, "sbatch", nil, "another `OPTION` of sbatch, such as --sbatch=--partition=gpu; may be "+
-		"repeated")
-	f.StringArrayVar(&o.Setup, "setup", nil, "`LINE` of shell before the program, such as a module load; may be "+
-		"repeated")
-	f.IntVar(&o.Requeues, "requeues", 20, "how often the job is put back into the queue at most")
-	return c
+	})
 }
 
 func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
-	if o.CPUs < 1 {
-		return usagef("--cpus: expected a whole number of at least 1, found %d", o.CPUs)
-	}
 	args, dir, err := o.job(a)
 	if err != nil {
 		return err
@@ -178,14 +145,18 @@ func (o *launchSlurmOptions) run(ctx context.Context, a *app) error {
 
 type launchKubernetesOptions struct {
 	launchOptions
-	Pods cluster.Pods
+	Image     string `flag:"image" arg:"IMAGE" need:"yes" usage:"container IMAGE with vsetrain and MPICH"`
+	Namespace string `flag:"namespace" arg:"NAME" usage:"NAME of the namespace"`
+	CPU       string `flag:"cpu" arg:"N" default:"1" usage:"processors of a pod, such as 4 or 500m"`
+	Memory    string `flag:"memory" arg:"SIZE" default:"4Gi" usage:"memory of a pod"`
+	Volume    string `flag:"volume" arg:"NAME" usage:"NAME of a PersistentVolumeClaim with data and runs, which all pods can write"`
+	Mount     string `flag:"mount" arg:"PATH" default:"/shared" usage:"where pods see the volume, and work"`
+	Retries   int    `flag:"retries" default:"6" min:"0" usage:"how often a pod that was killed is started again"`
 }
 
 func newCmdLaunchKubernetes(a *app) *cobra.Command {
-	o := &launchKubernetesOptions{}
-	p := &o.Pods
-	c := &cobra.Command{
-		Use:   "kubernetes -- train …",
+	return a.command(&launchKubernetesOptions{}, &cobra.Command{
+		Use:   "kubernetes -- train ...",
 		Short: "Print or submit an Indexed Job of Kubernetes",
 		Long: `Print the manifest of an Indexed Job that trains on several pods, or hand it to kubectl apply. A headless
 service gives pod 0 the name by which the others find it, and a secret holds what all of them share. A pod that was
@@ -193,19 +164,7 @@ evicted or killed ends the others with code 75; all are started again and contin
 volume keeps.`,
 		Example: `  vsetrain launch kubernetes --nodes 4 --image registry.example/vsetrain:1 --volume w -- train demo
   vsetrain launch kubernetes --nodes 2 --procs 4 --cpu 4 --image registry.example/vsetrain:1 --submit -- train demo`,
-		RunE: a.runs(o),
-	}
-	f := o.define(c)
-	f.StringVar(&p.Image, "image", "", "container `IMAGE` with vsetrain and MPICH")
-	f.StringVar(&p.Namespace, "namespace", "", "`NAME` of the namespace")
-	f.StringVar(&p.CPU, "cpu", "1", "processors of a pod, such as 4 or 500m")
-	f.StringVar(&p.Memory, "memory", "4Gi", "memory of a pod")
-	f.StringVar(&p.Volume, "volume", "", "`NAME` of a PersistentVolumeClaim with data and runs, which all pods can "+
-		"write")
-	f.StringVar(&p.Mount, "mount", "/shared", "where pods see the volume, and work")
-	f.IntVar(&p.Retries, "retries", 6, "how often a pod that was killed is started again")
-	must(c.MarkFlagRequired("image"))
-	return c
+	})
 }
 
 func (o *launchKubernetesOptions) run(ctx context.Context, a *app) error {
@@ -213,7 +172,8 @@ func (o *launchKubernetesOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	p := o.Pods
+	p := cluster.Pods{Image: o.Image, Namespace: o.Namespace, CPU: o.CPU, Memory: o.Memory, Volume: o.Volume,
+		Mount: o.Mount, Retries: o.Retries}
 	if o.Procs > 1 {
 		args = append(args, "--procs", fmt.Sprint(o.Procs))
 	}

@@ -15,14 +15,15 @@ import (
 
 type lrRangeOptions struct {
 	configFlags
-	From, To  float64
-	Steps     int
-	Out, JSON string
+	From  float64 `flag:"from" default:"1e-6" above:"0" usage:"first learning rate"`
+	To    float64 `flag:"to" default:"1" max:"1000000" usage:"last learning rate"`
+	Steps int     `flag:"steps" default:"100" min:"10" usage:"steps of the test"`
+	Out   string  `flag:"out" arg:"FILE" usage:"draw the curve to FILE (.svg or .pdf)"`
+	JSON  string  `flag:"json" arg:"FILE" usage:"write every step to FILE (- is standard output)"`
 }
 
 func newCmdLRRange(a *app) *cobra.Command {
-	o := &lrRangeOptions{}
-	c := &cobra.Command{
+	return a.command(&lrRangeOptions{}, &cobra.Command{
 		Use:   "lr-range",
 		Short: "Find a learning rate: train while it rises, and draw the loss",
 		Long: `Train the network of a configuration from its start while the learning rate rises from step to step by a
@@ -33,24 +34,12 @@ Schedules and warm-up of the learning rate are left out, and so is an incomplete
 warm-up where loss.warmup_epochs asks for one.`,
 		Example: `  vsetrain lr-range --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain lr-range --config demo --from 1e-5 --to 0.1 --steps 60 --out range.svg --json range.json`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	f := c.Flags()
-	f.Float64Var(&o.From, "from", 1e-6, "first learning rate")
-	f.Float64Var(&o.To, "to", 1, "last learning rate")
-	f.IntVar(&o.Steps, "steps", 100, "steps of the test")
-	f.StringVar(&o.Out, "out", "", "draw the curve to `FILE` (.svg or .pdf)")
-	f.StringVar(&o.JSON, "json", "", "write every step to `FILE` (- is standard output)")
-	return c
+	})
 }
 
 func (o *lrRangeOptions) run(ctx context.Context, a *app) error {
-	if !(o.From > 0 && o.From < o.To && o.To <= 1e6) {
+	if o.From >= o.To {
 		return usagef("--from %g --to %g: expected 0 < from < to", o.From, o.To)
-	}
-	if o.Steps < 10 {
-		return usagef("--steps: expected at least 10, found %d", o.Steps)
 	}
 	if err := canWrite(o.Out, o.JSON); err != nil {
 		return err

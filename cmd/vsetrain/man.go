@@ -1,29 +1,34 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
+	"vsetrain/internal/system/build"
+	"vsetrain/internal/system/options"
 )
 
 type manPagesOptions struct {
-	Dir  string
+	Dir  string `flag:"dir" arg:"DIR" need:"yes" usage:"DIR to write to"`
 	root func() *cobra.Command
 }
 
 func newCmdMan(a *app) *cobra.Command {
 	o := &manPagesOptions{}
-	c := &cobra.Command{
+	c := a.command(o, &cobra.Command{
 		Use:   "man",
 		Short: "Write man pages of all commands",
 		Long: `Write a man page for every command, vsetrain.1, vsetrain-train.1 and so on, into a folder, which
@@ -31,80 +36,99 @@ is created if it is missing. Pages of an earlier version are replaced. SOURCE_DA
 the pages.`,
 		Example: `  vsetrain man --dir man/man1 && man -M man vsetrain-search
   vsetrain man --dir ~/.local/share/man/man1`,
-		Args: noArgs,
-		RunE: a.runs(o),
-	}
+	})
 	o.root = c.Root
-	c.Flags().StringVar(&o.Dir, "dir", "", "`DIR` to write to")
-	must(c.MarkFlagRequired("dir"))
 	return c
 }
 
+// manPage is a page, and its first lines, by which one of an earlier version is known.
+type manPage struct{ name, head, text string }
+
 func (o *manPagesOptions) run(_ context.Context, a *app) error {
-	n, err := writeManPages(o.root(), o.Dir, a.Now())
-	if err == nil {
-		a.Printf("%d pages in %s\n", n, o.Dir)
-	}
-	return err
-}
-
-// writeManPages writes the page of a command and of all below it, and returns how many there are.
-func writeManPages(c *cobra.Command, dir string, now time.Time) (int, error) {
-	if err := atomicfile.MkdirAll(dir); err != nil {
-		return 0, fmt.Errorf("folder for man pages: %w", err)
-	}
-	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	var page bytes.Buffer
-	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "vsetrain " + session(now).Version,
-		Manual: "vsetrain"}
-	c.DisableAutoGenTag = true
-	if err := doc.GenMan(c, header, &page); err != nil {
-		return 0, fmt.Errorf("man page of %s: %w", c.CommandPath(), err)
-	}
-	text := replaceOptions(page.String(), "OPTIONS", manOptions(c.NonInheritedFlags()))
-	text = replaceOptions(text, "OPTIONS INHERITED FROM PARENT COMMANDS", manOptions(c.InheritedFlags()))
-	if err := atomicfile.WriteFile(filepath.Join(dir, name+".1"), atomicfile.Bytes([]byte(text))); err != nil {
-		return 0, err
-	}
-	pages := 1
-	for _, sub := range c.Commands() {
-		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
-			continue
-		}
-		n, err := writeManPages(sub, dir, now)
+	date := a.Now()
+	if epoch := a.getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+		seconds, err := options.ParseInt(epoch)
 		if err != nil {
-			return pages, err
+			return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 		}
-		pages += n
+		date = time.Unix(int64(seconds), 0)
 	}
-	return pages, nil
+	pages := manPages(o.root(), date.UTC().Format("Jan 2006"))
+	if err := atomicfile.MkdirAll(o.Dir); err != nil {
+		return fmt.Errorf("folder for man pages: %w", err)
+	}
+	for _, p := range pages { // before the first is written
+		path := filepath.Join(o.Dir, p.name)
+		switch b, err := regular.ReadFile(path, 1<<20, "a man page"); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case !strings.HasPrefix(string(b), p.head):
+			return fmt.Errorf("%s is no man page that vsetrain wrote: choose another folder, or move the file away",
+				path)
+		}
+	}
+	for _, p := range pages {
+		if err := atomicfile.WriteFile(filepath.Join(o.Dir, p.name), atomicfile.Bytes([]byte(p.text))); err != nil {
+			return err
+		}
+	}
+	a.Printf("%d pages in %s\n", len(pages), o.Dir)
+	return nil
 }
 
-// replaceOptions puts other options into a section of a page: those of the generator are written as --batch=128 and
-// --checkpoint=[],
-// which nobody types.
-func replaceOptions(page, section, options string) string {
-	heading := ".SH " + section + "\n"
-	begin := strings.Index(page, heading)
-	if begin < 0 {
-		return page
+// manPages returns the page of a command and of all below it.
+func manPages(c *cobra.Command, date string) []manPage {
+	c.InitDefaultHelpFlag()
+	title := func(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+	head := fmt.Sprintf(".nh\n.TH %q", strings.ToUpper(title(c)))
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s \"1\" %q %q \"vsetrain\"\n", head, date, "vsetrain "+build.Current().Version)
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n\\fB%s\\fP\n.SH DESCRIPTION\n", roff(title(c)), roff(c.Short),
+		roff(c.UseLine()))
+	for block := range strings.SplitSeq(cmp.Or(c.Long, c.Short), "\n\n") {
+		b.WriteString(manBlock(block))
 	}
-	end := strings.Index(page[begin+len(heading):], "\n.SH ")
-	if end < 0 {
-		return page[:begin+len(heading)] + options
+	var links []string
+	if c.HasParent() {
+		links = append(links, title(c.Parent()))
 	}
-	return page[:begin+len(heading)] + options + page[begin+len(heading)+end+1:]
+	var pages []manPage
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() && !sub.IsAdditionalHelpTopicCommand() {
+			links = append(links, title(sub))
+			pages = append(pages, manPages(sub, date)...)
+		}
+	}
+	for _, section := range []struct{ heading, text string }{{"OPTIONS", manOptions(c.NonInheritedFlags())},
+		{"OPTIONS INHERITED FROM PARENT COMMANDS", manOptions(c.InheritedFlags())}, {"EXAMPLE", manBlock(c.Example)},
+		{"SEE ALSO", "\\fB" + roff(strings.Join(links, "(1), ")) + "(1)\\fP\n"}} {
+		b.WriteString(".SH " + section.heading + "\n" + section.text)
+	}
+	return append([]manPage{{title(c) + ".1", head, b.String()}}, pages...)
+}
+
+// manBlock is a paragraph in roff, or, where its lines are indented, an example as it stands.
+func manBlock(text string) string {
+	begin, end := ".PP\n", ""
+	if strings.HasPrefix(text, "  ") {
+		begin, end = ".PP\n.EX\n", ".EE\n"
+	}
+	for line := range strings.Lines(text) {
+		begin += roff(strings.TrimSuffix(line, "\n")) + "\n"
+	}
+	return begin + end
 }
 
 // manOptions lists flags in roff: "-c, --config FILE", the explanation, and the default where it says
 // something.
-func manOptions(flags *pflag.FlagSet) string {
+func manOptions(set *pflag.FlagSet) string {
 	var b strings.Builder
-	flags.VisitAll(func(f *pflag.Flag) {
+	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Deprecated != "" {
 			return
 		}
-		value, usage := pflag.UnquoteUsage(f)
+		value, usage := flags.Describe(f)
 		b.WriteString(".TP\n")
 		if f.Shorthand != "" {
 			fmt.Fprintf(&b, "\\fB\\-%s\\fP, ", f.Shorthand)
@@ -113,7 +137,7 @@ func manOptions(flags *pflag.FlagSet) string {
 		if value != "" {
 			fmt.Fprintf(&b, " \\fI%s\\fP", roff(value))
 		}
-		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+		if !slices.Contains([]string{"", "false"}, f.DefValue) {
 			usage += " (default " + f.DefValue + ")"
 		}
 		b.WriteString("\n" + roff(usage) + "\n")

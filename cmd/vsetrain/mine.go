@@ -9,29 +9,21 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/compute/device"
 	"vsetrain/internal/run/checkpoints"
 	"vsetrain/internal/run/study"
-	"vsetrain/internal/run/trained"
-	"vsetrain/internal/system/options"
 )
 
 type mineOptions struct {
-	Source      string // a checkpoint, or a score matrix (.npy)
-	Set         []string
-	Data, Vocab string
-	PerImage    options.PerSplit
-	Out         string
-	K           int
-	Rho         float64
-	Batch       int
-	Device      device.Options
-	Force       bool
+	Source string  `args:"CHECKPOINT"` // or a score matrix (.npy)
+	Out    string  `flag:"out" arg:"FILE" need:"yes" usage:"output FILE (.safetensors)"`
+	K      int     `flag:"k" default:"8" min:"1" usage:"negatives of each caption and of each image"`
+	Rho    float64 `flag:"rho" default:"0.95" min:"0" max:"1" usage:"leave out what scores above this share of the match; 0 leaves out none"`
+	Force  bool    `flag:"force" usage:"replace an existing file"`
+	trainedFlags
 }
 
 func newCmdMine(a *app) *cobra.Command {
-	o := &mineOptions{Device: device.DefaultOptions()}
-	c := &cobra.Command{
+	return a.command(&mineOptions{}, &cobra.Command{
 		Use:   "mine CHECKPOINT|SCORES.npy",
 		Short: "Find the hardest negatives of the training split, for data.mined",
 		Long: `Find, over the whole training split, the images that score highest with each caption and the captions
@@ -44,31 +36,14 @@ by block. Negatives that score above rho of the match are left out, because they
 		Example: `  vsetrain mine runs/vsepp-f30k-lmh1 --k 8 --rho 0.95 --out mined.safetensors
   vsetrain mine scores.npy --data data/f30k --out mined.safetensors
   vsetrain train --config vsepp/f30k-benchmark --set data.mined=mined.safetensors`,
-		Args: oneArg("CHECKPOINT", &o.Source),
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Out, "out", "", "output `FILE` (.safetensors)")
-	f.IntVar(&o.K, "k", 8, "negatives of each caption and of each image")
-	f.Float64Var(&o.Rho, "rho", 0.95, "leave out what scores above this share of the match, up to 1; 0 leaves out none")
-	f.BoolVar(&o.Force, "force", false, "replace an existing file")
-	addTrainedFlags(f, &o.Set, &o.Data, &o.PerImage, &o.Vocab, &o.Batch, &o.Device)
-	must(c.MarkFlagRequired("out"))
-	return c
+	})
 }
 
 func (o *mineOptions) check(*app) error {
-	switch {
-	case o.K < 1:
-		return usagef("--k: expected a whole number of at least 1, found %d", o.K)
-	case !(o.Rho >= 0 && o.Rho <= 1):
-		return usagef("--rho: expected a number from 0 to 1, found %v", o.Rho)
-	case o.Batch < 1:
-		return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
-	case o.stored() && o.Data == "":
+	if o.stored() && o.Data == "" {
 		return usagef("name the data set that the scores are of with --data DIR")
 	}
-	return checkDevice(&o.Device)
+	return nil
 }
 
 func (o *mineOptions) stored() bool { return strings.EqualFold(filepath.Ext(o.Source), ".npy") }
@@ -80,8 +55,7 @@ func (o *mineOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := phases{app: a}
-	r := study.MineRequest{Request: trained.Request{Checkpoint: o.Source, Set: o.Set, Data: o.Data,
-		PerImage: o.PerImage, Vocab: o.Vocab, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn},
+	r := study.MineRequest{Request: o.request(a, o.Source, ""),
 		Options: eval.MineOptions{Depth: o.K, Rho: o.Rho}, Batch: o.Batch, Progress: bars.show}
 	if o.stored() {
 		r.Scores = o.Source

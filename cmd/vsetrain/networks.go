@@ -6,9 +6,7 @@ import (
 	"vsetrain/models"
 )
 
-// networks lists all networks in help texts, by the names of the configuration; pairScorers and embedders list those of
-// either kind.
-func networks() string    { return inWords("and", func(models.Traits) bool { return true }) }
+// pairScorers and embedders list networks in help texts, by the names of the configuration.
 func pairScorers() string { return inWords("and", func(t models.Traits) bool { return !t.Embeds }) }
 func embedders() string   { return inWords("or", func(t models.Traits) bool { return t.Embeds }) }
 

@@ -20,8 +20,6 @@ func (s *phases) show(phase string, done, total int) {
 }
 
 func (s *phases) close() {
-	if s.bar != nil {
-		s.bar.Close()
-		s.bar = nil
-	}
+	s.bar.Close()
+	s.bar = nil
 }

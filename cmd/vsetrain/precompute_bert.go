@@ -4,27 +4,28 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/run/checkpoints"
-	"vsetrain/models"
 )
 
 type precomputeBertOptions struct {
-	checkpoints.SentenceRequest
+	Data  string `flag:"data" arg:"DIR" need:"yes" usage:"DIR of the data set"`
+	Bert  string `flag:"bert" arg:"DIR" need:"yes" usage:"DIR of the pretrained BERT"`
+	Pool  string `flag:"pool" enum:"pooler|cls|mean" default:"pooler" usage:"vector of a caption: pooler (its output for [CLS]), cls (last hidden state of [CLS]), mean (of all last hidden states)"`
+	Split string `flag:"split" arg:"SPLIT" default:"train" usage:"split whose captions are taken"`
+	Out   string `flag:"out" arg:"FILE" usage:"output FILE (.npy or .txt)" empty:"SPLIT_bert.npy in the data folder"`
+	Force bool   `flag:"force" usage:"replace existing vectors"`
+	Batch int    `flag:"batch" default:"64" min:"1" usage:"captions at a time"`
+	deviceFlags
 	rankFlags
-	Data  string
-	Split string
-	Force bool
 }
 
 func newCmdPrecomputeBert(a *app) *cobra.Command {
-	o := &precomputeBertOptions{SentenceRequest: checkpoints.SentenceRequest{Device: device.DefaultOptions()}}
-	c := &cobra.Command{
+	return a.command(&precomputeBertOptions{}, &cobra.Command{
 		Use:   "precompute-bert",
 		Short: "Compute sentence vectors of the training captions with BERT, for LSEH",
 		Long: `Encode the training captions with a pretrained BERT, without training it, and write one vector
@@ -35,43 +36,16 @@ over N processes.`,
 		Example: `  vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased
   vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --pool mean --precision bf16
   vsetrain precompute-bert --data data/f30k --bert data/bert-base-uncased --procs 4`,
-		Args: noArgs,
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Data, "data", "", "`DIR` of the data set")
-	f.StringVar(&o.Bert, "bert", "", "`DIR` of the pretrained BERT")
-	f.StringVar(&o.Pool, "pool", "pooler", "vector of a caption: pooler (its output for [CLS]), cls (last hidden "+
-		"state of [CLS]), mean (of all last hidden states)")
-	f.StringVar(&o.Split, "split", "train", "split whose captions are taken")
-	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy or .txt); empty is SPLIT_bert.npy in the data folder")
-	f.BoolVar(&o.Force, "force", false, "replace existing vectors")
-	f.IntVar(&o.Batch, "batch", 64, "captions at a time")
-	addDeviceFlags(f, &o.Device)
-	o.define(f)
-	for _, name := range []string{"data", "bert"} {
-		must(c.MarkFlagRequired(name))
-	}
-	return c
+	})
 }
 
 func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
-	if !slices.Contains(models.SentencePools, o.Pool) {
-		return usagef("--pool %s; expected pooler, cls or mean", o.Pool)
-	}
-	if err := checkDevice(&o.Device); err != nil {
-		return err
-	}
-	if o.Batch < 1 {
-		return usagef("--batch %d; expected at least 1", o.Batch)
-	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	var err error
-	if o.Captions, err = captionFile(o.Data, o.Split, "--data", "--split"); err != nil {
+	captions, err := captionFile(o.Data, o.Split, "--data", "--split")
+	if err != nil {
 		return err
 	}
-	o.BLAS, o.Warn = a.getenv("VSETRAIN_BLAS"), a.warn
 	o.Out = cmp.Or(o.Out, filepath.Join(o.Data, o.Split+"_bert.npy"))
 	if !o.Force {
 		was, err := existingVectors(o.Out)
@@ -83,10 +57,10 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 		}
 	}
 	bars := phases{app: a}
-	o.Progress = func(done, total int) { bars.show("encode", done, total) }
 	return o.divide(ctx, a, &o.Device, func(ctx context.Context, world device.Job) error {
-		o.World = world
-		r, err := checkpoints.PrecomputeBert(ctx, o.SentenceRequest)
+		r, err := checkpoints.PrecomputeBert(ctx, checkpoints.SentenceRequest{Captions: captions, Bert: o.Bert,
+			Pool: o.Pool, Out: o.Out, Batch: o.Batch, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), World: world,
+			Warn: a.warn, Progress: func(done, total int) { bars.show("encode", done, total) }})
 		bars.close()
 		if err != nil || !ranks.First(world) {
 			return err

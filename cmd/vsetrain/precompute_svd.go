@@ -14,16 +14,15 @@ import (
 )
 
 type precomputeSVDOptions struct {
-	semantic.Options
-	Data  string
-	Split string
-	Out   string
-	Force bool
+	Data             string `flag:"data" arg:"DIR" need:"yes" usage:"DIR of the data set"`
+	Split            string `flag:"split" arg:"SPLIT" default:"train" usage:"split whose captions are taken"`
+	Out              string `flag:"out" arg:"FILE" usage:"output FILE (.npy, or .txt as the LSEH repository reads)" empty:"SPLIT_svd.npy in the data folder"`
+	Force            bool   `flag:"force" usage:"replace existing vectors"`
+	semantic.Options `flags:"k tolerance seed threads"`
 }
 
 func newCmdPrecomputeSVD(a *app) *cobra.Command {
-	o := &precomputeSVDOptions{Options: semantic.DefaultOptions()}
-	c := &cobra.Command{
+	return a.command(&precomputeSVDOptions{Options: semantic.DefaultOptions()}, &cobra.Command{
 		Use:   "precompute-svd",
 		Short: "Compute the semantic vectors of the training captions for LSEH",
 		Long: `Clean and stem the training captions, weigh their terms by TF-IDF, and write the truncated SVD of
@@ -31,31 +30,13 @@ that matrix: one vector for each caption, train_svd.npy beside the captions. The
 of captions from them.`,
 		Example: `  vsetrain precompute-svd --data data/f30k
   vsetrain precompute-svd --data data/demo --k 100 --out demo_svd.npy`,
-		Args: noArgs,
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Data, "data", "", "`DIR` of the data set")
-	f.StringVar(&o.Split, "split", "train", "split whose captions are taken")
-	f.IntVar(&o.K, "k", o.K, "length of a vector")
-	f.StringVar(&o.Out, "out", "", "output `FILE` (.npy, or .txt as the LSEH repository reads); empty is "+
-		"SPLIT_svd.npy in the data folder")
-	f.BoolVar(&o.Force, "force", false, "replace existing vectors")
-	f.Float64Var(&o.Tolerance, "tolerance", o.Tolerance, "largest angle (radians) to the exact subspace; 0 is 1e-7")
-	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the start vectors; changes the result within the tolerance only")
-	f.IntVar(&o.Threads, "threads", o.Threads, "CPU threads; 0 uses all processors")
-	must(c.MarkFlagRequired("data"))
-	return c
+	})
 }
 
 func (o *precomputeSVDOptions) run(ctx context.Context, a *app) error {
-	if err := o.Options.Validate(); err != nil {
-		return usagef("--%v", err)
-	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	out := o.Out
-	out = cmp.Or(out, filepath.Join(o.Data, o.Split+"_svd.npy"))
+	out := cmp.Or(o.Out, filepath.Join(o.Data, o.Split+"_svd.npy"))
 	captions, err := captionFile(o.Data, o.Split, "--data", "--split")
 	if err != nil {
 		return err

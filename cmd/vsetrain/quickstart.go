@@ -12,8 +12,6 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/data"
 	"vsetrain/internal/apps/extract"
-	"vsetrain/internal/apps/view"
-	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/runfs"
@@ -21,17 +19,16 @@ import (
 )
 
 type quickstartOptions struct {
-	Dir        string
-	Work       string
-	Extractor  string
-	Checkpoint string
-	Listen     string
-	NoOpen     bool
+	Dir        string `args:"[DIR]"`
+	Work       string `flag:"work" arg:"DIR" default:"quickstart" usage:"DIR for what is made"`
+	Extractor  string `flag:"extractor" arg:"FILE" usage:"model FILE.onnx that makes features of pictures"`
+	Checkpoint string `flag:"checkpoint" arg:"DIR" with:"extractor" usage:"run DIR of a trained network for a folder of pictures, whose features the extractor made"`
+	Listen     string `flag:"listen" arg:"HOST:PORT" usage:"HOST:PORT of the page" empty:"the first free port from 8420"`
+	NoOpen     bool   `flag:"no-open" usage:"start no browser"`
 }
 
 func newCmdQuickstart(a *app) *cobra.Command {
-	o := &quickstartOptions{}
-	c := &cobra.Command{
+	return a.command(&quickstartOptions{}, &cobra.Command{
 		Use:   "quickstart [DIR]",
 		Short: "From nothing, arrays or pictures to a search page, in about a minute",
 		Long: `Train a small network and open its search page in the browser. What there is decides what it does:
@@ -46,40 +43,20 @@ is taken over. Ctrl-C ends the page; 'vsetrain view' and 'vsetrain search' take 
 		Example: `  vsetrain quickstart
   vsetrain quickstart data/f8k
   vsetrain quickstart pictures --extractor resnet18.onnx --checkpoint runs/vseinf-f30k-lseh`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("expected at most one folder, found %d", len(args))
-			}
-			if len(args) == 1 {
-				o.Dir = args[0]
-			}
-			return nil
-		},
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Work, "work", "quickstart", "`DIR` for what is made")
-	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx that makes features of pictures")
-	f.StringVar(&o.Checkpoint, "checkpoint", "", "run `DIR` of a trained network for a folder of pictures, whose "+
-		"features the extractor made")
-	f.StringVar(&o.Listen, "listen", "", "`HOST:PORT` of the page; empty is the first free port from 8420")
-	f.BoolVar(&o.NoOpen, "no-open", false, "start no browser")
-	return c
+	})
 }
 
 func (o *quickstartOptions) check(*app) error {
-	switch {
-	case o.Extractor != "" && o.Dir == "":
+	if o.Extractor != "" && o.Dir == "" {
 		return usagef("--extractor is for a folder of pictures: name it")
-	case o.Checkpoint != "" && o.Extractor == "":
-		return usagef("--checkpoint is for a folder of pictures, with --extractor FILE.onnx")
 	}
 	return nil
 }
 
 func (o *quickstartOptions) run(ctx context.Context, a *app) error {
-	page := viewOptions{Options: view.Options{Device: device.DefaultOptions(), Dir: filepath.Join(o.Work, "run"),
-		Extractor: o.Extractor}, Listen: o.Listen, Open: !o.NoOpen, page: "search"}
+	page := viewOptions{Dir: filepath.Join(o.Work, "run"), Extractor: o.Extractor, Listen: o.Listen, Open: !o.NoOpen,
+		page: "search"}
+	page.Defaults()
 	err := func() error {
 		ctx, stop := interruptible(ctx)
 		defer stop()

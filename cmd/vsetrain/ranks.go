@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
@@ -27,34 +25,18 @@ import (
 
 // rankFlags are the flags of a command whose work several processes divide.
 type rankFlags struct {
-	Procs int
-	GPUs  string
-	Wait  time.Duration
+	Procs int           `flag:"procs" default:"1" min:"1" max:"1024" not:"gpus" usage:"divide the work over N processes of this machine, which share its processors (MPI)"`
+	GPUs  string        `flag:"gpus" arg:"LIST" usage:"divide the work over these GPUs: how many, or a LIST such as 0,2,5 (NCCL)"`
+	Wait  time.Duration `flag:"wait" min:"0" usage:"how long ranks wait for each other at the start, such as 10m; 0 is for ever"`
 
 	numbers []int       // of the GPUs of this machine; nil without --gpus
 	nccl    driver.NCCL // of ranks with GPUs
 }
 
-func (o *rankFlags) define(f *pflag.FlagSet) {
-	f.IntVar(&o.Procs, "procs", 1, "divide the work over `N` processes of this machine, which share its processors "+
-		"(MPI)")
-	f.StringVar(&o.GPUs, "gpus", "", "divide the work over these GPUs: how many, or a `LIST` such as 0,2,5 (NCCL)")
-	f.DurationVar(&o.Wait, "wait", 0, "how long ranks wait for each other at the start, such as 10m; 0 is for ever")
-}
-
 // place finds which rank this process is: by the variables of a launcher, and --procs or --gpus.
 func (o *rankFlags) place(a *app) (launch.Place, error) {
-	if o.Procs < 1 || o.Procs > 1024 {
-		return launch.Place{}, usagef("--procs: expected a whole number in [1, 1024], found %d", o.Procs)
-	}
-	if o.Wait < 0 {
-		return launch.Place{}, usagef("--wait: expected a duration of at least 0, found %v", o.Wait)
-	}
 	procs := o.Procs
 	if o.GPUs != "" {
-		if procs > 1 {
-			return launch.Place{}, usagef("--gpus and --procs exclude each other; leave one out")
-		}
 		if err := o.checkGPUs(a); err != nil {
 			return launch.Place{}, err
 		}

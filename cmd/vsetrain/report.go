@@ -18,142 +18,109 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/internal/apps/report"
-	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/evaluate"
 	"vsetrain/internal/run/study"
 	"vsetrain/internal/run/trained"
-	"vsetrain/internal/system/options"
 	"vsetrain/models"
 )
 
 type reportOptions struct {
-	Runs                      []string
-	Curves, HTML, Out, Format string
-	OrEqual, Paper            bool
-	Test, Hardest, Diagnose   bool
-	Query, Batch, Top         int
-	Split, Semantics, Images  string
-	Data                      string
-	PerImage                  options.PerSplit
-	Attention, Timing         []string
-	Judgements                []string
-	Base, Primary, Suspects   string
-	Equivalence, Pass         float64
-	After                     []int
-	Device                    device.Options
+	Runs             []string `args:"[LABEL=]RUN" optional:"yes"`
+	reportOutput     `group:"Output"`
+	reportComparison `group:"Comparison"`
+	reportTest       `group:"Test split"`
+	reportPictures   `group:"Negatives, attention and pictures"`
+	Suspects         string   `flag:"suspects" arg:"FILE" usage:"rank the training captions of the run by how probably they are wrong, into FILE (.csv; docs/noise.md)" group:"Noise"`
+	Timing           []string `flag:"timing" arg:"FILE" usage:"draw the computation time in FILE, of 'vsetrain bench --samples'" group:"Computation time"`
+	Data             string   `flag:"data" arg:"DIR" usage:"DIR of the data set for --test, --hardest and --attention" empty:"the one each run was trained on" group:"Data"`
+	Split            string   `flag:"split" arg:"SPLIT" usage:"split of --hardest, otherwise train, and of --attention, otherwise test" group:"Data"`
+	perImageFlag     `group:"Data"`
+	deviceFlags
 
 	bars phases
 }
 
+// reportOutput says where a report goes.
+type reportOutput struct {
+	Out    string `flag:"out" arg:"DIR" usage:"write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PDF, CSV) into DIR"`
+	HTML   string `flag:"html" arg:"FILE" usage:"write one page that needs nothing else to FILE"`
+	Format string `flag:"format" enum:"text|markdown|latex|csv" default:"text" usage:"how tables are printed"`
+	Curves string `flag:"curves" arg:"FILE" usage:"draw M-Recall over epochs to FILE (.svg or .pdf); of several networks the first"`
+}
+
+// reportComparison says how runs are compared.
+type reportComparison struct {
+	Base        string  `flag:"base" arg:"RUN" usage:"compare every setting of a network with that of RUN, in place of every LSEH with every other loss"`
+	Primary     string  `flag:"primary" arg:"MEASURE@SPLIT" usage:"what decides the study, such as t2i_r1@dev" empty:"m_recall, on the test split with --test"`
+	Equivalence float64 `flag:"equivalence" arg:"POINTS" min:"0" usage:"also test whether settings differ by less than POINTS of recall"`
+	After       []int   `flag:"after" arg:"EPOCHS" list:"," min:"1" usage:"compare the M-Recalls on dev after these EPOCHS across seeds"`
+	Pass        float64 `flag:"pass" arg:"M-RECALL" min:"0" usage:"compare the epochs to pass this M-RECALL on dev across seeds"`
+	OrEqual     bool    `flag:"or-equal" usage:"count the epochs to reach the best of the base instead of exceeding it"`
+	Paper       bool    `flag:"paper" usage:"show how far R@1, R@5 and R@10 lie from each other beside their mean, as the LSEH paper does"`
+}
+
+// reportTest says what is measured on the test split.
+type reportTest struct {
+	Test       bool     `flag:"test" usage:"measure the best weights of every run on the test split"`
+	Judgements []string `flag:"judgements" arg:"FILE" with:"test" usage:"measure by a FILE or folder of judgements with several positives too"`
+	Diagnose   bool     `flag:"diagnose" with:"test" usage:"tell where the recalls come from (docs/reports.md)"`
+}
+
+// reportPictures says what is shown of single captions and images.
+type reportPictures struct {
+	Hardest   bool     `flag:"hardest" usage:"show the hardest negatives of a caption under two losses of each network"`
+	Query     int      `flag:"query" arg:"LINE" min:"0" usage:"LINE of the caption for --hardest, from 1; 0 takes the caption with the largest hinges of a batch"`
+	Batch     int      `flag:"batch" min:"0" usage:"pairs in the batch of --hardest; 0 is that of the run"`
+	Top       int      `flag:"top" default:"8" min:"1" usage:"negatives to show"`
+	Semantics string   `flag:"semantics" arg:"FILE" usage:"semantic vectors of the captions of --split" empty:"SPLIT_svd.npy in the data folder"`
+	Attention []string `flag:"attention" arg:"ID" usage:"show where VSRN looks in the image with this ID, and where the words of its first caption look in SAF, SGR, GSMN and SCAN"`
+	Images    string   `flag:"images" arg:"DIR" usage:"DIR of pictures, named as the image ids"`
+}
+
 func newCmdReport(a *app) *cobra.Command {
-	o := &reportOptions{Device: device.DefaultOptions()}
-	c := &cobra.Command{
+	return a.command(&reportOptions{}, &cobra.Command{
 		Use:   "report [LABEL=]RUN... | FOLDER",
 		Short: "Turn runs into the tables and figures of the paper",
 		Long: `Compare run directories, finished or still running: training efficiency and learning curves,
 recalls, unique hard negatives of a batch, and on request the hardest negatives of a caption, attention maps of
-VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time.
+VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time. docs/reports.md explains every table.
 
 Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
 sample standard deviation (n-1) over the seeds. A seed counts once: of several runs of one setting and seed, copies
-too, the one trained furthest is taken, and the others are named and left out. Runs of different data sets have
-sections of their own and are not compared. Runs that share seeds are compared in pairs, seed by seed, and p-values
-are corrected for the number of tests of a table (docs/statistics.md). LMH with the margin and schedule of a preset
-is called LMH1 or LMH2, any other by its margin; LABEL=RUN gives the loss of a run another name. docs/reports.md
-explains every table.
+too, the one trained furthest is taken, and the others are named and left out. Runs that share seeds are compared in
+pairs, seed by seed, and p-values are corrected for the number of tests of a table (docs/statistics.md). LMH with the
+margin and schedule of a preset is called LMH1 or LMH2, any other by its margin; LABEL=RUN gives the loss of a run
+another name. A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.
 
 Recalls are those of the best validation. --test measures the best weights on the test split and tests every loss
-against its base query by query, and with --judgements by judgements with several positives (docs/judgements.md). The
-result is kept in the run directory (test.json), used again until the weights change, and shown by 'vsetrain view'.
---diagnose tells where those recalls come from: length of captions, near-duplicates, unknown words, hubs, leads and
-margins, hard negatives that are false ones.
-
-A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.`,
+against its base query by query. The result is kept in the run directory (test.json), used again until the weights
+change, and shown by 'vsetrain view'.`,
 		Example: `  vsetrain report runs/vsepp-f8k-benchmark runs/vsepp-f8k-lseh
   vsetrain report runs --test --out report
   vsetrain report runs --test --diagnose --judgements eccv_caption/data --out report
   vsetrain report runs/lmh1 runs/lseh --hardest --split test --images data/f8k/pictures --html report.html
   vsetrain report runs/vsrn-lseh --attention 1056338697_4f7d7ce270.jpg --images data/f8k/pictures --out report`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && len(o.Timing) == 0 {
-				return usagef("expected at least one run directory, a folder that holds some, or --timing")
-			}
-			o.Runs = args
-			return nil
-		},
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Out, "out", "", "write the page, tables (Markdown, LaTeX, CSV) and figures (SVG, PDF, CSV) into "+
-		"`DIR`")
-	f.StringVar(&o.HTML, "html", "", "write one page that needs nothing else to `FILE`")
-	f.StringVar(&o.Format, "format", "text", "how tables are printed: text, markdown, latex or csv")
-	f.StringVar(&o.Curves, "curves", "", "draw M-Recall over epochs to `FILE` (.svg or .pdf); of several "+
-		"networks the first")
-	f.BoolVar(&o.OrEqual, "or-equal", false, "count the epochs to reach the best of the base instead of exceeding it")
-	f.StringVar(&o.Base, "base", "", "compare every setting of a network with that of `RUN`, in place of every LSEH "+
-		"with every other loss")
-	f.StringVar(&o.Primary, "primary", "", "`MEASURE@SPLIT` that decides the study, such as t2i_r1@dev; empty is "+
-		"m_recall, on the test split with --test")
-	f.Float64Var(&o.Equivalence, "equivalence", 0, "also test whether settings differ by less than `POINTS` of recall")
-	f.IntSliceVar(&o.After, "after", nil, "compare the M-Recalls on dev after these `EPOCHS` across seeds")
-	f.Float64Var(&o.Pass, "pass", 0, "compare the epochs to pass this `M-RECALL` on dev across seeds")
-	f.BoolVar(&o.Paper, "paper", false,
-		"show how far R@1, R@5 and R@10 lie from each other beside their mean, as the LSEH paper does")
-	f.BoolVar(&o.Test, "test", false, "measure the best weights of every run on the test split")
-	f.StringArrayVar(&o.Judgements, "judgements", nil, "of --test: `FILE` or folder of judgements with several "+
-		"positives; may be repeated")
-	f.BoolVar(&o.Diagnose, "diagnose", false, "of --test: tell where the recalls come from (docs/reports.md)")
-	f.StringVar(&o.Suspects, "suspects", "", "rank the training captions of the run by how probably they are wrong, "+
-		"into `FILE` (.csv; docs/noise.md)")
-	f.BoolVar(&o.Hardest, "hardest", false, "show the hardest negatives of a caption under two losses of each network")
-	f.IntVar(&o.Query, "query", 0, "`LINE` of the caption for --hardest, from 1; 0 takes the caption with the "+
-		"largest hinges of a batch")
-	f.IntVar(&o.Batch, "batch", 0, "pairs in the batch of --hardest; 0 is that of the run")
-	f.IntVar(&o.Top, "top", 8, "negatives to show")
-	f.StringVar(&o.Data, "data", "",
-		"`DIR` of the data set for --test, --hardest and --attention; empty is the one each run was trained on")
-	addPerImage(f, &o.PerImage)
-	f.StringVar(&o.Split, "split", "", "split of --hardest (train) and of --attention (test)")
-	f.StringVar(&o.Semantics, "semantics", "", "semantic vectors of the captions of --split; empty finds "+
-		"SPLIT_svd.npy in the data folder")
-	f.StringArrayVar(&o.Attention, "attention", nil, "show where VSRN looks in the image with this `ID`, and where "+
-		"the words of its first caption look in SAF, SGR, GSMN and SCAN; repeat for more")
-	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the image ids")
-	f.StringArrayVar(&o.Timing, "timing", nil, "`FILE` of 'vsetrain bench --samples'; repeat for more")
-	addDeviceFlags(f, &o.Device)
-	return c
+	})
 }
 
-var reportFormats = []string{"text", "markdown", "latex", "csv"}
+// arguments takes those of the command line.
+func (o *reportOptions) arguments(_ *cobra.Command, args []string) error {
+	if len(args) == 0 && len(o.Timing) == 0 {
+		return usagef("expected at least one run directory, a folder that holds some, or --timing")
+	}
+	o.Runs = args
+	return nil
+}
 
 func (o *reportOptions) check(*app) error {
-	if !slices.Contains(reportFormats, o.Format) {
-		return usagef("--format: expected %s, found %q", strings.Join(reportFormats, ", "), o.Format)
-	}
-	if o.Query < 0 || o.Batch < 0 || o.Top < 1 {
-		return usagef("expected --query >= 0, --batch >= 0 and --top >= 1")
-	}
-	if o.Equivalence < 0 || o.Pass < 0 || slices.ContainsFunc(o.After, func(k int) bool { return k < 1 }) {
-		return usagef("expected --equivalence >= 0, --pass >= 0 and --after >= 1")
-	}
 	if strings.HasSuffix(o.Primary, "@test") && !o.Test {
 		return usagef("--primary %s is of the test split: add --test", o.Primary)
-	}
-	if len(o.Judgements) > 0 && !o.Test {
-		return usagef("--judgements measures the test split: add --test")
-	}
-	if o.Diagnose && !o.Test {
-		return usagef("--diagnose looks at the test split: add --test")
 	}
 	if i := slices.IndexFunc(o.Judgements, eval.IsRatings); i >= 0 {
 		return usagef("--judgements: %s holds ratings, with which 'vsetrain eval --judgements' measures agreement; "+
 			"expected judgements with several positives (.json)", o.Judgements[i])
-	}
-	if err := checkDevice(&o.Device); err != nil {
-		return err
 	}
 	if st, err := os.Stat(o.Images); o.Images != "" && (err != nil || !st.IsDir()) {
 		return fmt.Errorf("--images: %s is no folder", o.Images)
@@ -173,7 +140,7 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 	sets := report.Collect(runs)
 	for _, d := range sets {
 		for _, line := range d.Repeated() {
-			a.Errorf("warning: %s", line)
+			a.Warnf("%s", line)
 		}
 		if o.Test {
 			if err := o.measure(ctx, a, d.Runs()); err != nil {
@@ -283,7 +250,7 @@ func openRuns(a *app, args []string) ([]*report.Run, error) {
 		return nil, errors.Join(left...)
 	}
 	for _, err := range left {
-		a.Errorf("warning: left out: %v", err)
+		a.Warnf("left out: %v", err)
 	}
 	return runs, nil
 }

@@ -1,6 +1,13 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"vsetrain/cmd/vsetrain/internal/flags"
+)
 
 // Groups of commands in the help.
 const (
@@ -53,10 +60,25 @@ Images are region features (.npy), captions are text files; see README.md for th
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	addCompletionExamples(root)
-	completeValues(root)
-	readNumbers(root)
-	showFlags(root)
+	a.showFlags(root)
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
 	return root
+}
+
+// addVerbosity adds the flags of every command that say how much is told beside results.
+func (a *app) addVerbosity(f *pflag.FlagSet) {
+	f.BoolVar(&a.Quiet, "quiet", false, "print results, warnings and errors alone, no progress")
+	f.BoolVar(&a.Verbose, "verbose", false, "print progress every second, also into a pipe, and how long each part "+
+		"took")
+}
+
+// showFlags makes the help of all commands list flags as package flags does, in lines of the terminal's width.
+func (a *app) showFlags(root *cobra.Command) {
+	cobra.AddTemplateFunc("flagUsages", func(f *pflag.FlagSet) string { return flags.Usages(f, min(a.Width, 100)) })
+	usage := root.UsageTemplate()
+	for _, set := range []string{"LocalFlags", "InheritedFlags"} {
+		usage = strings.ReplaceAll(usage, "."+set+".FlagUsages", "flagUsages ."+set)
+	}
+	root.SetUsageTemplate(usage)
 }

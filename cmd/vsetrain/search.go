@@ -18,17 +18,18 @@ import (
 )
 
 type searchOptions struct {
+	Image    string `flag:"image" arg:"ID|FILE" usage:"find captions for the image with this id, or number, or for a picture file"`
+	K        int    `flag:"k" default:"10" min:"1" usage:"number of results"`
+	Captions int    `flag:"captions" default:"1" min:"0" usage:"captions shown of a found image"`
+	Images   string `flag:"images" arg:"DIR" usage:"DIR of the pictures, whose paths are shown" empty:"images in the folder of the data set"`
+	JSON     bool   `flag:"json" usage:"a JSON object a line for each query"`
+	splitFlag
 	retrievalFlags
-	Query       string // "-" reads one a line from standard input
-	Image       string
-	K, Captions int
-	Images      string
-	JSON        bool
+	query string // "-" reads one a line from standard input
 }
 
 func newCmdSearch(a *app) *cobra.Command {
-	o := &searchOptions{}
-	c := &cobra.Command{
+	return a.command(&searchOptions{}, &cobra.Command{
 		Use:   "search [CHECKPOINT...] QUERY | - | --image ID | --image FILE",
 		Short: "Find images for a caption, or captions for an image",
 		Long: `Encode a split with a trained network and find the images that fit a caption best, or with --image
@@ -39,75 +40,50 @@ A checkpoint is a run directory, a .safetensors file, or a .pth or .pth.tar file
 for eval; several are an ensemble. Where no --checkpoint is given, the arguments in front of the query that are
 paths name them. The query is tokenised as in training; words that the network does not know are named. With -
 queries are read from standard input, one a line, and answered one after the other with the network loaded once.
+--image takes an image of the split, or the file of any picture, whose features are computed with the model that made
+those of the data set.
 
 ` + pairScorers() + ` look at every pair. With --shortlist an embedder (` + embedders() + `) picks
-candidates and the pair scorer orders them.
-
---image takes an image of the split, or the file of any picture: its features are computed with the model that made
-those of the data set ('vsetrain data extract' records it; --extractor names it otherwise).
-
-A text query needs the images encoded, --image the captions. Encodings are kept in the user's cache folder
-($XDG_CACHE_HOME or ~/.cache, 4 GiB at most) or in --cache DIR, where the next search with the same weights and
-data finds them; other weights, features or captions are encoded again.`,
+candidates and the pair scorer orders them. Encodings are kept, and found by the next search with the same weights and
+data.`,
 		Example: `  vsetrain search runs/vseinf-f30k-lseh "a dog runs on the beach" --data data/f30k
   vsetrain search runs/vseinf-f30k-lseh --image 1007129816.jpg --k 5
   vsetrain search runs/vseinf-mine --image holiday.jpg --extractor resnet101.onnx
   vsetrain search - --checkpoint runs/gsmn --shortlist runs/vsepp --cache encoded --json < queries.txt
   vsetrain search two men play chess --checkpoint runs/saf --checkpoint runs/sgr --images pictures/f30k`,
-		Args: func(_ *cobra.Command, args []string) error {
-			named := len(o.Checkpoints) > 0
-			for !named && len(args) > 0 && isCheckpoint(args[0]) {
-				o.Checkpoints, args = append(o.Checkpoints, args[0]), args[1:]
-			}
-			o.Query = strings.Join(args, " ")
-			switch {
-			case o.Image == "" && len(args) == 0:
-				return usagef(`expected a query such as "a dog runs on the beach", - for queries from standard ` +
-					`input, or --image ID`)
-			case o.Image != "" && len(args) > 0:
-				return usagef("expected a query or --image, found both")
-			}
-			if o.Image == "" && strings.TrimSpace(o.Query) == "" {
-				return usagef("expected a query of words, found %q", o.Query)
-			}
-			if o.Extractor != "" && o.Image == "" {
-				return usagef("--extractor is for a picture: add --image FILE")
-			}
-			if len(o.Checkpoints) == 0 {
-				found := "no argument"
-				if len(args) > 0 {
-					found = fmt.Sprintf("%q, which is neither", args[0])
-				}
-				return usagef("which network? expected a run or a checkpoint before the query, or with --checkpoint, "+
-					"found %s", found)
-			}
-			return nil
-		},
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Image, "image", "", "find captions for the image with this `ID`, or number, or for a picture file")
-	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx for a picture file; empty is the recorded one")
-	f.IntVar(&o.K, "k", 10, "number of results")
-	f.IntVar(&o.Captions, "captions", 1, "captions shown of a found image")
-	f.StringVar(&o.Images, "images", "", "`DIR` of the pictures, whose paths are shown; empty is images in the "+
-		"folder of the data set")
-	f.BoolVar(&o.JSON, "json", false, "a JSON object a line for each query")
-	o.retrievalFlags.add(c)
-	return c
+	})
 }
 
-func (o *searchOptions) check(*app) error {
-	for _, n := range []struct {
-		flag  string
-		value int
-		least int
-	}{{"k", o.K, 1}, {"captions", o.Captions, 0}, {"shortlist-size", o.Depth, 1}} {
-		if n.value < n.least {
-			return usagef("--%s: expected a whole number of at least %d, found %d", n.flag, n.least, n.value)
-		}
+func (o *searchOptions) arguments(_ *cobra.Command, args []string) error {
+	named := len(o.Checkpoints) > 0
+	for !named && len(args) > 0 && isCheckpoint(args[0]) {
+		o.Checkpoints, args = append(o.Checkpoints, args[0]), args[1:]
 	}
-	return o.trainedFlags.check()
+	o.query = strings.Join(args, " ")
+	switch {
+	case o.Image == "" && len(args) == 0:
+		return usagef(`expected a query such as "a dog runs on the beach", - for queries from standard ` +
+			`input, or --image ID`)
+	case o.Extractor != "" && o.Image == "":
+		return usagef("--extractor is for a picture: add --image FILE")
+	case o.Image != "" && len(args) > 0:
+		return usagef("expected a query or --image, found both")
+	}
+	if o.Image == "" && strings.TrimSpace(o.query) == "" {
+		return usagef("expected a query of words, found %q", o.query)
+	}
+	if o.Extractor != "" && o.Image == "" {
+		return usagef("--extractor is for a picture: add --image FILE")
+	}
+	if len(o.Checkpoints) == 0 {
+		found := "no argument"
+		if len(args) > 0 {
+			found = fmt.Sprintf("%q, which is neither", args[0])
+		}
+		return usagef("which network? expected a run or a checkpoint before the query, or with --checkpoint, "+
+			"found %s", found)
+	}
+	return nil
 }
 
 func (o *searchOptions) run(ctx context.Context, a *app) error {
@@ -133,10 +109,10 @@ func (o *searchOptions) run(ctx context.Context, a *app) error {
 	switch {
 	case o.Image != "":
 		return s.image(ctx, o.Image)
-	case o.Query == "-":
+	case o.query == "-":
 		return s.lines(ctx, a.In)
 	}
-	return s.text(ctx, o.Query)
+	return s.text(ctx, o.query)
 }
 
 // open encodes what the query compares with; an interrupt during it ends it in order, later ones end the program at

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/cuda/measure"
@@ -17,80 +18,46 @@ import (
 )
 
 type selftestOptions struct {
-	selftest.Request
-	JSON      bool
-	InProcess bool
-	Bits      bool
-	Plant     string
-	Events    bool // print a line of JSON for each event, for the process that started this one
+	Kind      string   `flag:"device" enum:"cuda|cpu" default:"cuda" usage:"device to test"`
+	Families  []string `flag:"family" arg:"FAMILIES" list:"," usage:"test these kernel FAMILIES only"`
+	Variants  []string `flag:"variant" arg:"VARIANTS" list:"," usage:"test these VARIANTS only: fp32, tf32, bf16, bf16-copies, own-fp32, own-tf32, own-bf16, own-bf16-copies, own-tf32-steps, own-bf16-steps, own-fp32-ranks, own-bf16-ranks, on the processor fp64, fp32-ranks"`
+	JSON      bool     `flag:"json" usage:"print JSON"`
+	InProcess bool     `flag:"in-process" usage:"test everything in this process; a failure of the GPU ends it"`
+	Bits      bool     `flag:"bits" usage:"compare small trainings of all networks, on vsetrain's own products, with the bits that they must have"`
+	Plant     string   `flag:"plant" usage:"only run a kernel with a mistake that a sanitizer must find"`
+	Events    bool     `flag:"events" hidden:"yes" usage:"print a line of JSON for each event, for the process that started this one"`
 }
 
 func newCmdSelftest(a *app) *cobra.Command {
-	o := &selftestOptions{Request: selftest.Request{Kind: "cuda"}}
-	c := &cobra.Command{
+	return a.command(&selftestOptions{}, &cobra.Command{
 		Use:   "selftest",
 		Short: "Compare every kernel of the GPU with its reference on random data",
 		Long: `Run every kernel family and every form of matrix product of a device on random data of many sizes,
 and compare the results with references in float64 computed on the processor. A line for each family says how
 large the difference was where it came closest to its bound. Around every array lies NaN, which must neither
-leak in nor change. Exit status 1 means that a family failed.
+leak in nor change. Exit status 1 means that a family failed, or, of a whole selftest, that a kernel for this GPU was
+never launched. It takes a minute or two.
 
-The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (fp32, own-fp32). What has
-products in it, or writes what they read, is tested in reduced precisions too (tf32, bf16, own-tf32, own-bf16),
-with operands in memory as bfloat16 (bf16-copies, own-bf16-copies), and recurrences step by step
-(own-tf32-steps, own-bf16-steps). Each family runs twice, since a GPU has other kernels for arrays whose
-addresses are multiples of 16 bytes. What the ranks of a job compute together is tested with two ranks on the one
-GPU, which send their values through memory of the host (own-fp32-ranks, own-bf16-ranks). A whole selftest also
-fails where a kernel for this GPU was never launched; those that this machine does not start are named with the
-reason. It takes a minute or two.
-
-A process whose GPU failed can compute nothing more on it, so each variant is tested in a process of its own,
-and after a failure of the GPU another one continues after the family that failed. --in-process uses one process
-for all, for tools that watch one process.
-
---bits trains every network for some steps on vsetrain's own products and compares losses and weights bit by bit
-with what the arithmetic of IEEE 754 makes of the kernels, which the program holds. It names the network that
-differs, and the step from which on it does.`,
+The GPU is tested with cuBLAS, where it is found, and with vsetrain's own products (own-...), in reduced precisions too,
+with operands in memory as bfloat16 (-copies), recurrences step by step (-steps), and as two ranks of a job that send
+their values through memory of the host (-ranks). A process whose GPU failed can compute nothing more on it, so each
+variant is tested in a process of its own, and after a failure another one continues after the family that failed.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32
   compute-sanitizer --tool racecheck vsetrain selftest --plant race`,
-		Args: noArgs,
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Kind, "device", o.Kind, "`KIND` of device, cuda or cpu")
-	f.StringSliceVar(&o.Families, "family", nil, "test these kernel `FAMILIES` only")
-	f.StringSliceVar(&o.Variants, "variant", nil, "test these `VARIANTS` only: fp32, tf32, bf16, bf16-copies, "+
-		"own-fp32, own-tf32, own-bf16, own-bf16-copies, own-tf32-steps, own-bf16-steps, own-fp32-ranks, "+
-		"own-bf16-ranks, on the processor fp64, fp32-ranks")
-	f.BoolVar(&o.JSON, "json", false, "print JSON")
-	f.BoolVar(&o.InProcess, "in-process", false, "test everything in this process; a failure of the GPU ends it")
-	f.BoolVar(&o.Bits, "bits", false, "compare small trainings of all networks, on vsetrain's own products, with the "+
-		"bits that they must have")
-	f.StringVar(&o.Plant, "plant", "", "only run a kernel with a `MISTAKE` that a sanitizer must find: "+
-		strings.Join(measure.Plants(), " or "))
-	f.BoolVar(&o.Events, "events", false, "print events")
-	must(f.MarkHidden("events"))
-	return c
+	}, flags.Words{"family": selftest.Families(), "plant": measure.Plants()})
+}
+
+func (o *selftestOptions) request() selftest.Request {
+	return selftest.Request{Kind: o.Kind, Families: o.Families, Variants: o.Variants}
 }
 
 func (o *selftestOptions) check(*app) error {
-	if o.Plant != "" && !slices.Contains(measure.Plants(), o.Plant) {
-		return usagef("--plant %q: expected %s", o.Plant, strings.Join(measure.Plants(), " or "))
-	}
 	known := selftest.Variants(o.Kind)
-	if len(known) == 0 {
-		return usagef("--device %q: expected cuda or cpu", o.Kind)
-	}
 	for _, v := range o.Variants {
 		if !slices.Contains(known, v) {
 			return usagef("--variant %q of device %s: expected %s", v, o.Kind, strings.Join(known, ", "))
-		}
-	}
-	for _, f := range o.Families {
-		if !slices.Contains(selftest.Families(), f) {
-			return usagef("--family %q: expected one of %s", f, strings.Join(selftest.Families(), ", "))
 		}
 	}
 	return nil
@@ -126,7 +93,7 @@ func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	r := newSelftestReport(o, a)
 	var err error
 	if o.InProcess || o.Kind == "cpu" {
-		err = selftest.Run(ctx, o.Request, r.opened, r.begin, r.each)
+		err = selftest.Run(ctx, o.request(), r.opened, r.begin, r.each)
 	} else {
 		err = o.inProcesses(ctx, r.opened, r.begin, r.each)
 	}

@@ -31,7 +31,7 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 			failed = err
 		}
 	}
-	err := selftest.Run(ctx, o.Request,
+	err := selftest.Run(ctx, o.request(),
 		func(d selftest.Device) { send(selftestEvent{Opened: &d}) },
 		func(family string) { send(selftestEvent{Begin: family}) },
 		func(x selftest.Result) { send(selftestEvent{Result: &x}) })
@@ -45,12 +45,12 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 // the next.
 func (o *selftestOptions) inProcesses(ctx context.Context, opened func(selftest.Device),
 	begin func(family string), each func(selftest.Result)) error {
-	wanted := o.Variants
+	wanted, request := o.Variants, o.request()
 	if len(wanted) == 0 {
 		wanted = selftest.Variants(o.Kind)
 	}
 	for _, variant := range wanted {
-		families := o.Tested(variant)
+		families := request.Tested(variant)
 		for len(families) > 0 {
 			p := selftestProcess{variant: variant, families: families, opened: opened, begin: begin, each: each}
 			ended, err := p.run(ctx)

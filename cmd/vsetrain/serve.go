@@ -24,138 +24,119 @@ import (
 )
 
 type serveOptions struct {
-	serve.Options
-	retrieval    retrievalFlags
-	Listen       string
-	TokenFile    string
-	NoToken      bool
-	AllowChanges bool
-	Stdio        bool
-	LogFormat    string
-	Describe     bool
+	Split string `flag:"split" arg:"SPLIT" default:"test" usage:"splits of the data set that can be searched, with commas; the first is the usual one"`
+	retrievalFlags
+	serveAddress `group:"Address"`
+	serveLimits  `group:"Limits"`
+	serveGallery `group:"Changes"`
+	LogFormat    string `flag:"log" enum:"text|json|none" default:"text" usage:"a line for each request on standard error"`
+	Describe     bool   `flag:"openapi" usage:"print the OpenAPI description and end"`
+
+	server serve.Options
 }
 
 // servePort is the first port that is tried where --listen does not name one; the next ones follow.
 const servePort = 8430
 
-// Formats of the access log.
-const (
-	logText = "text"
-	logJSON = "json"
-	logNone = "none"
-)
+// Defaults implements flags.Defaulter.
+func (o *serveOptions) Defaults() {
+	o.deviceFlags.Defaults()
+	l := serve.DefaultLimits()
+	o.MaxK, o.MaxItems, o.MaxBody, o.Queue, o.Timeout = l.MaxK, l.MaxItems, l.MaxBody, l.Queue, l.Timeout
+}
+
+// serveAddress says who reaches the server.
+type serveAddress struct {
+	Listen       string   `flag:"listen" arg:"HOST:PORT" usage:"HOST:PORT to listen on, port 0 for any" empty:"127.0.0.1 with the first free port from 8430"`
+	TokenFile    string   `flag:"token-file" arg:"FILE" usage:"FILE with the token that requests must bear" empty:"VSETRAIN_TOKEN"`
+	NoToken      bool     `flag:"no-token" not:"token-file" usage:"listen without a token where other machines reach the address"`
+	AllowHosts   []string `flag:"allow-host" arg:"NAME" usage:"host NAME under which the server may be called without a token, beside localhost and addresses"`
+	AllowOrigins []string `flag:"allow-origin" arg:"ORIGIN" usage:"ORIGIN of pages whose scripts may ask from a browser, such as https://search.example.org"`
+	Stdio        bool     `flag:"stdio" not:"listen,token-file,no-token,allow-host,allow-origin" usage:"answer over standard input and output instead of an address"`
+}
+
+// serveLimits bound what requests ask for.
+type serveLimits struct {
+	MaxK     int           `flag:"max-k" min:"1" usage:"images that a request may ask for"`
+	MaxItems int           `flag:"max-items" min:"1" usage:"captions or images that a request may have embedded"`
+	MaxBody  int64         `flag:"max-body" min:"1" usage:"bytes of a request for embeddings"`
+	Queue    int           `flag:"queue" min:"1" usage:"requests in progress; more are answered with status 429"`
+	Timeout  time.Duration `flag:"timeout" above:"0" usage:"time of a request"`
+	Window   time.Duration `flag:"window" default:"2ms" min:"0" max:"1" usage:"how long queries wait for others"`
+	Grace    time.Duration `flag:"grace" default:"20s" above:"0" usage:"how long requests in progress may take when the server stops"`
+}
+
+// serveGallery says how images come and go.
+type serveGallery struct {
+	AllowChanges bool          `flag:"allow-changes" usage:"let requests add images to the data set and remove them"`
+	Watch        time.Duration `flag:"watch" min:"0" usage:"how often to look whether the files of the splits have changed; 0s is never"`
+}
 
 func newCmdServe(a *app) *cobra.Command {
-	o := &serveOptions{Options: serve.Options{Limits: serve.DefaultLimits()}}
-	c := &cobra.Command{
+	return a.command(&serveOptions{}, &cobra.Command{
 		Use:   "serve CHECKPOINT...",
 		Short: "Answer queries as JSON over HTTP",
 		Long: `Open a trained network, encode the images of a split, and answer queries as JSON over HTTP until
 Ctrl-C or SIGTERM: POST /v1/search finds images for a caption, an embedding or a picture, POST /v1/embed returns
-embeddings of captions, region features and pictures, GET /v1/info, /healthz, /metrics and /openapi.json tell the rest.
+embeddings of captions, region features and pictures, GET /v1/info, /healthz, /metrics and /openapi.json tell the rest
+(docs/serve.md).
 
-A checkpoint is what search takes; several are an ensemble. The scores are those of search. Queries that arrive
-together are answered together. ` + pairScorers() + ` look at every pair of the query and an image, so
-they need --shortlist with an embedder (` + embedders() + `) that picks the candidates.
+A checkpoint is what search takes; several are an ensemble. ` + pairScorers() + ` look at every pair of the query and
+an image, so they need --shortlist with an embedder (` + embedders() + `) that picks the candidates.
 
 Images may come and go while it answers: on SIGHUP, on POST /v1/reload and with --watch the splits and the token are
-read anew, what is new is embedded beside the old index, and the new one takes its place. With --allow-changes POST
-/v1/images/add and /v1/images/remove change the gallery themselves. Pictures need the model that made the features of
-the split, which 'vsetrain data extract' records.
+read anew, what is new is embedded beside the old index, and the new one takes its place.
 
 The server listens on 127.0.0.1 unless --listen says otherwise. An address that other machines reach asks for a
 token, from --token-file or VSETRAIN_TOKEN, unless --no-token is given. When the server is told to stop it
-accepts nothing new and finishes the requests in progress.
-
---stdio answers the program that started the server, and nobody else: the same requests, as HTTP over standard input
-and output, without an address or a token, until the input ends and what it asked is answered. The Python package does
-so (docs/python.md).`,
+accepts nothing new and finishes the requests in progress. With --stdio it answers the program that started it, and
+nobody else, until the input ends.`,
 		Example: `  vsetrain serve runs/vseinf-f30k-lseh
   vsetrain serve runs/gsmn --shortlist runs/vseinf --shortlist-size 50 --split test,dev
   vsetrain serve runs/vseinf --data data/mine --extractor resnet101.onnx --watch 5s --allow-changes
   vsetrain serve runs/vseinf --listen 0.0.0.0:8430 --token-file token --log json
   vsetrain serve runs/vseinf --stdio --log none
   vsetrain serve --openapi`,
-		Args: func(c *cobra.Command, args []string) error {
-			if o.Describe {
-				return noArgs(c, args)
-			}
-			return checkpointArgs(&o.retrieval.Checkpoints, args)
-		},
-		RunE: a.runs(o),
+	})
+}
+
+// arguments takes those of the command line.
+func (o *serveOptions) arguments(c *cobra.Command, args []string) error {
+	if o.Describe {
+		return noArgs(c, args)
 	}
-	f := c.Flags()
-	f.StringVar(&o.Listen, "listen", "", fmt.Sprintf("`HOST:PORT` to listen on, port 0 for any; empty is %s with the "+
-		"first free port from %d", bind.Local, servePort))
-	f.StringVar(&o.TokenFile, "token-file", "", "`FILE` with the token that requests must bear; empty takes "+
-		"VSETRAIN_TOKEN")
-	f.BoolVar(&o.NoToken, "no-token", false, "listen without a token where other machines reach the address")
-	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the server may be called without a token, "+
-		"beside localhost and addresses; may be repeated")
-	f.StringArrayVar(&o.Origins, "allow-origin", nil, "`ORIGIN` of pages whose scripts may ask from a browser, such "+
-		"as https://search.example.org; may be repeated")
-	f.IntVar(&o.MaxK, "max-k", o.MaxK, "images that a request may ask for")
-	f.IntVar(&o.MaxItems, "max-items", o.MaxItems, "captions or images that a request may have embedded")
-	f.Int64Var(&o.MaxBody, "max-body", o.MaxBody, "bytes of a request for embeddings")
-	f.IntVar(&o.Queue, "queue", o.Queue, "requests in progress; more are answered with status 429")
-	f.DurationVar(&o.Timeout, "timeout", o.Timeout, "time of a request")
-	f.DurationVar(&o.Window, "window", 2*time.Millisecond, "how long queries wait for others")
-	f.DurationVar(&o.Grace, "grace", 20*time.Second, "how long requests in progress may take when the server stops")
-	f.StringVar(&o.retrieval.Extractor, "extractor", "", "model `FILE`.onnx for pictures; empty is the recorded one")
-	f.BoolVar(&o.AllowChanges, "allow-changes", false, "let requests add images to the data set and remove them")
-	f.DurationVar(&o.Watch, "watch", 0, "how often to look whether the files of the splits have changed; 0s is never")
-	f.StringVar(&o.LogFormat, "log", logText, "a line for each request on standard error: text, json or none")
-	f.BoolVar(&o.Stdio, "stdio", false, "answer over standard input and output instead of an address")
-	f.BoolVar(&o.Describe, "openapi", false, "print the OpenAPI description and end")
-	o.retrieval.add(c)
-	f.Lookup("split").Usage = "splits of the data set that can be searched, with commas; the first is the usual one"
-	must(c.MarkFlagFilename("token-file"))
-	c.MarkFlagsMutuallyExclusive("token-file", "no-token")
-	for _, flag := range []string{"listen", "token-file", "no-token", "allow-host", "allow-origin"} {
-		c.MarkFlagsMutuallyExclusive("stdio", flag)
-	}
-	return c
+	return checkpointArgs(&o.Checkpoints, args)
 }
 
 func (o *serveOptions) check(a *app) (err error) {
-	if o.retrieval.Depth < 1 {
-		return usagef("--shortlist-size: expected a whole number of at least 1, found %d", o.retrieval.Depth)
+	x := &o.server
+	if o.LogFormat != "none" {
+		x.Log, x.JSON = a.Log(), o.LogFormat == "json"
 	}
-	switch o.LogFormat {
-	case logNone:
-	case logText, logJSON:
-		o.Log, o.JSON = a.Log(), o.LogFormat == logJSON
-	default:
-		return usagef("--log: expected text, json or none, found %q", o.LogFormat)
-	}
-	for flag, value := range map[string]int64{"max-k": int64(o.MaxK), "max-items": int64(o.MaxItems),
-		"max-body": o.MaxBody, "queue": int64(o.Queue), "timeout": int64(o.Timeout), "grace": int64(o.Grace)} {
-		if value <= 0 {
-			return usagef("--%s: expected more than 0", flag)
-		}
-	}
-	o.Splits, o.Version = strings.Split(o.retrieval.Split, ","), build.Current().Version
+	x.Limits = serve.Limits{MaxK: o.MaxK, MaxItems: o.MaxItems, MaxBody: o.MaxBody, Queue: o.Queue, Timeout: o.Timeout}
+	x.Hosts, x.Origins, x.Window, x.Grace, x.Watch = o.AllowHosts, o.AllowOrigins, o.Window, o.Grace, o.Watch
+	x.Splits, x.Version = strings.Split(o.Split, ","), build.Current().Version
 	switch {
 	case o.TokenFile != "":
-		if o.Token, err = serve.ReadToken(o.TokenFile); err != nil {
+		if x.Token, err = serve.ReadToken(o.TokenFile); err != nil {
 			return err
 		}
-		o.NewToken = func() (string, error) { return serve.ReadToken(o.TokenFile) }
+		x.NewToken = func() (string, error) { return serve.ReadToken(o.TokenFile) }
 	case !o.NoToken && !o.Stdio:
-		o.Token = a.getenv("VSETRAIN_TOKEN")
+		x.Token = a.getenv("VSETRAIN_TOKEN")
 	}
-	o.Renew = func(ctx context.Context, _ string, s serve.Searcher) (serve.Searcher, int, error) {
+	x.Renew = func(ctx context.Context, _ string, s serve.Searcher) (serve.Searcher, int, error) {
 		r, err := search.Renew(ctx, s.(*search.Index))
 		return r.Index, r.Embedded, err
 	}
-	if err := o.Validate(); err != nil {
+	if err := x.Validate(); err != nil {
 		return usagef("%v", err)
 	}
-	return o.retrieval.check()
+	return nil
 }
 
 func (o *serveOptions) describe(a *app) error {
-	s, err := serve.New(o.Options)
+	s, err := serve.New(o.server)
 	if err != nil {
 		return err
 	}
@@ -170,22 +151,22 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 	var url string
 	var s *serve.Server // whose Ready names it
 	ready := make(chan struct{})
-	o.Ready = func() {
+	o.server.Ready = func() {
 		defer close(ready)
 		if o.Stdio {
 			return
 		}
-		if o.JSON {
+		if o.server.JSON {
 			s.Log().Info("ready", "url", url)
 			return
 		}
 		a.Printf("answers at %s\n", url)
 	}
-	if s, err = serve.New(o.Options); err != nil {
+	if s, err = serve.New(o.server); err != nil {
 		return err
 	}
 	defer func() {
-		if err != nil && o.JSON && !errors.Is(err, context.Canceled) { // as every line
+		if err != nil && o.server.JSON && !errors.Is(err, context.Canceled) { // as every line
 			s.Log().Error("failed", "error", err.Error())
 			err = &loggedError{err}
 		}
@@ -224,14 +205,14 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 				}
 			}
 		}()
-		for _, split := range o.Splits {
+		for _, split := range o.server.Splits {
 			x, err := o.open(ctx, a, s, split)
 			if err != nil {
 				return all, err
 			}
 			all.Searchers[split] = x
 		}
-		first := all.Searchers[o.Splits[0]].(*search.Index)
+		first := all.Searchers[o.server.Splits[0]].(*search.Index)
 		if extractor, all.NoPictures, err = o.pictures(a, s, first); err != nil {
 			return all, err
 		}
@@ -248,7 +229,7 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 // listen opens the address.
 func (o *serveOptions) listen(a *app, s *serve.Server) (net.Listener, error) {
 	l, err := listenOn(o.Listen, servePort)
-	if err != nil || bind.IsLoopback(l.Addr()) || o.Token != "" {
+	if err != nil || bind.IsLoopback(l.Addr()) || o.server.Token != "" {
 		return l, err
 	}
 	if !o.NoToken {
@@ -282,8 +263,8 @@ func (o *serveOptions) obey(ctx context.Context, s *serve.Server, told <-chan os
 // pictures opens the model for pictures: the one that is named, else the recorded one; where that is not there or does
 // not work it says why.
 func (o *serveOptions) pictures(a *app, s *serve.Server, x *search.Index) (e *search.Extractor, why string, err error) {
-	e, err = x.OpenExtractor(o.retrieval.Extractor, a.getenv)
-	if err == nil || o.retrieval.Extractor != "" {
+	e, err = x.OpenExtractor(o.Extractor, a.getenv)
+	if err == nil || o.Extractor != "" {
 		return e, "", err
 	}
 	if !errors.Is(err, search.ErrNoExtractor) { // it is recorded, and somebody may expect it
@@ -315,7 +296,7 @@ func (g *gallery) Remove(ctx context.Context, split string, ids []string) error 
 
 // warn writes a warning into the log where that is JSON.
 func (o *serveOptions) warn(a *app, s *serve.Server, err error) {
-	if o.JSON {
+	if o.server.JSON {
 		s.Log().Warn(err.Error())
 		return
 	}
@@ -326,7 +307,7 @@ func (o *serveOptions) warn(a *app, s *serve.Server, err error) {
 func (o *serveOptions) open(ctx context.Context, a *app, s *serve.Server, split string) (*search.Index, error) {
 	bars, start := phases{app: a}, time.Now()
 	defer bars.close()
-	opt := o.retrieval.options(a, split, bars.show)
+	opt := o.retrievalFlags.options(a, split, bars.show)
 	opt.Warn = func(err error) { o.warn(a, s, err) }
 	x, err := search.Open(opt)
 	if err != nil {
@@ -349,7 +330,7 @@ func (o *serveOptions) open(ctx context.Context, a *app, s *serve.Server, split 
 	}
 	bars.close()
 	took := time.Since(start)
-	if o.JSON {
+	if o.server.JSON {
 		s.Log().Info("encoded", "data", i.Data, "split", i.Split, "images", i.Images, "seconds", took.Seconds())
 		return x, nil
 	}

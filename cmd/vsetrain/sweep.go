@@ -30,14 +30,12 @@ on the same sweep.`,
 
 // sweepFlags are the flags of every command about a sweep.
 type sweepFlags struct {
-	File, Dir string
+	File string `flag:"config,c" arg:"FILE" usage:"sweep FILE (YAML), or the name of a sweep of the program, such as demo"`
+	Dir  string `flag:"dir" arg:"DIR" usage:"folder of the sweep" empty:"dir of the file, or sweeps/NAME after it"`
 }
 
-func (f *sweepFlags) addTo(c *cobra.Command) {
-	c.Flags().StringVarP(&f.File, "config", "c", "", "sweep `FILE` (YAML), or the name of a sweep of the "+
-		"program, such as demo")
-	c.Flags().StringVar(&f.Dir, "dir", "", "folder of the sweep `DIR`; empty is dir of the file, or sweeps/NAME "+
-		"after it")
+// extend completes what the flags name, and lets the file be an argument.
+func (f *sweepFlags) extend(c *cobra.Command) {
 	must(c.MarkFlagFilename("config", "yaml", "yml"))
 	c.ValidArgsFunction = cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt)
 	fileArg(c, &f.File, "FILE")

@@ -15,13 +15,12 @@ import (
 
 type sweepCollectOptions struct {
 	sweepFlags
-	Out  string
-	JSON bool
+	Out  string `flag:"out" arg:"DIR" usage:"write into DIR" empty:"the folder collect of the sweep"`
+	JSON bool   `flag:"json" usage:"print JSON instead of tables"`
 }
 
 func newCmdSweepCollect(a *app) *cobra.Command {
-	o := &sweepCollectOptions{}
-	c := &cobra.Command{
+	return a.command(&sweepCollectOptions{}, &cobra.Command{
 		Use:   "collect",
 		Short: "Make tables, the best configuration and plots of a sweep",
 		Long: `Gather the results of a sweep, done or not: a table with mean and sample standard deviation over
@@ -32,12 +31,7 @@ the axes: the share of the variance of the points' scores that an axis explains 
 analysis of variance, corrected for the number of values).`,
 		Example: `  vsetrain sweep collect --config demo
   vsetrain sweep collect --config demo --out tables --json`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	c.Flags().StringVar(&o.Out, "out", "", "write into `DIR`; empty is the folder collect of the sweep")
-	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON instead of tables")
-	return c
+	})
 }
 
 func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
@@ -53,9 +47,8 @@ func (o *sweepCollectOptions) run(_ context.Context, a *app) error {
 		return fmt.Errorf("%s: no trial of the sweep has a result yet (%d failed); start it with vsetrain sweep run "+
 			"--config %s", store.Dir, c.Failed, o.File)
 	}
-	out := o.Out
-	out = cmp.Or(out, filepath.Join(store.Dir, "collect"))
-	files, err := c.Write(plan.Def, out)
+	out := cmp.Or(o.Out, filepath.Join(store.Dir, "collect"))
+	files, err := c.Write(plan.Def, out, o.Out == "")
 	if err != nil {
 		return err
 	}

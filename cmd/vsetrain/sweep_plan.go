@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,17 +12,14 @@ import (
 	"vsetrain/internal/run/inputs"
 )
 
-var launchers = []string{sweep.Local, sweep.OnSlurm, sweep.OnKubernetes}
-
 type sweepPlanOptions struct {
 	sweepFlags
-	Launcher string
-	Output   string
+	launcherFlag
+	Output string `flag:"output,o" enum:"table|json|yaml|script" default:"table" usage:"what is printed; yaml is for kubernetes, script for slurm"`
 }
 
 func newCmdSweepPlan(a *app) *cobra.Command {
-	o := &sweepPlanOptions{}
-	c := &cobra.Command{
+	return a.command(&sweepPlanOptions{}, &cobra.Command{
 		Use:   "plan",
 		Short: "Show the trials of a sweep and check their configurations",
 		Long: `Resolve and check the configuration of every trial, look for their data, and list them; nothing is
@@ -31,21 +27,19 @@ written. With --output yaml and --launcher kubernetes the manifest of the Indexe
 script and --launcher slurm the script of the job array.`,
 		Example: `  vsetrain sweep plan --config demo
   vsetrain sweep plan --config demo --launcher slurm --output script`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	addLauncher(c, &o.Launcher)
-	c.Flags().StringVarP(&o.Output, "output", "o", "table", "table, json, yaml (kubernetes) or script (slurm)")
-	return c
+	})
 }
 
-// chooseLauncher puts the launcher of a flag over that of the sweep.
-func chooseLauncher(d *sweep.Definition, kind string) error {
+// launcherFlag puts another launcher over that of the sweep.
+type launcherFlag struct {
+	Launcher string `flag:"launcher" enum:"local|slurm|kubernetes" usage:"launcher instead of that of the sweep"`
+}
+
+// choose sets the launcher of a sweep where the flag was given.
+func (f *launcherFlag) choose(d *sweep.Definition) error {
+	kind := f.Launcher
 	if kind == "" {
 		return nil
-	}
-	if !slices.Contains(launchers, kind) {
-		return usagef("--launcher: expected one of %s, found %q", strings.Join(launchers, ", "), kind)
 	}
 	d.Launch.Kind = kind
 	if key, text := d.Launch.Check(); key != "" {
@@ -59,7 +53,7 @@ func (o *sweepPlanOptions) run(_ context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := chooseLauncher(plan.Def, o.Launcher); err != nil {
+	if err := o.choose(plan.Def); err != nil {
 		return err
 	}
 	kind := plan.Def.Launch.Kind

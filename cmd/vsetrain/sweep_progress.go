@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/sweep"
 )
 
@@ -14,7 +15,7 @@ type sweepView struct {
 	plan   *sweep.Plan
 	store  *sweep.Store
 	failed int // in this session
-	bar    barLine
+	bar    *ui.Progress
 }
 
 // open shows the bar, where there is a terminal for it.
@@ -27,7 +28,7 @@ func (v *sweepView) open() error {
 		return err
 	}
 	through, best := sweepProgress(st, v.total())
-	v.bar = barLine{v.NewProgress("trials", through, v.total())}
+	v.bar = v.NewProgress("trials", through, v.total())
 	v.bar.Set(through, best)
 	return nil
 }
@@ -38,7 +39,7 @@ func (v *sweepView) event(e sweep.Event) {
 		v.failed++
 	}
 	line := v.Now().Format("15:04:05") + " " + eventText(e, v.plan.Def)
-	if v.bar.Progress == nil {
+	if v.bar == nil {
 		v.Printf("%s\n", line)
 		return
 	}

@@ -52,7 +52,7 @@ func TestSweepView(t *testing.T) {
 		try.Do(t, v.open())
 		v.event(sweep.Event{Kind: sweep.Failed, Job: sweep.Job{State: &sweep.State{Trial: plan.Trials[1]}},
 			Fail: sweep.Failure{Error: "no memory"}})
-		v.bar.close()
+		v.bar.Close()
 		lines, rest := &out, &errs
 		if tty {
 			lines, rest = rest, lines

@@ -18,17 +18,16 @@ import (
 
 type sweepRunOptions struct {
 	sweepFlags
-	Launcher string
-	Workers  int
-	Threads  int
-	Retry    bool
-	Apply    bool
-	DryRun   bool
+	launcherFlag
+	Workers int  `flag:"workers" min:"0" usage:"trials at the same time; 0 is that of the sweep"`
+	Threads int  `flag:"threads" min:"0" usage:"CPU threads of a trial; 0 is that of the sweep, or a share of the processors"`
+	Retry   bool `flag:"retry" usage:"try failed trials again"`
+	Apply   bool `flag:"apply" usage:"kubernetes: hand the manifest to kubectl apply"`
+	DryRun  bool `flag:"dry-run" usage:"slurm and kubernetes: write the files, submit nothing"`
 }
 
 func newCmdSweepRun(a *app) *cobra.Command {
-	o := &sweepRunOptions{}
-	c := &cobra.Command{
+	return a.command(&sweepRunOptions{}, &cobra.Command{
 		Use:   "run",
 		Short: "Train the trials of a sweep, or continue them",
 		Long: `Train what is left of a sweep. With launcher local, the default, workers trials run at the same
@@ -41,21 +40,7 @@ also after a kill. A trial that fails is recorded with its error, the others con
 --retry tries failed trials again.`,
 		Example: `  vsetrain sweep run --config demo --workers 2
   vsetrain sweep run --config demo --launcher slurm --dry-run`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	f := c.Flags()
-	addLauncher(c, &o.Launcher)
-	f.IntVar(&o.Workers, "workers", 0, "trials at the same time; 0 is that of the sweep")
-	f.IntVar(&o.Threads, "threads", 0, "CPU threads of a trial; 0 is that of the sweep, or a share of the processors")
-	f.BoolVar(&o.Retry, "retry", false, "try failed trials again")
-	f.BoolVar(&o.Apply, "apply", false, "kubernetes: hand the manifest to kubectl apply")
-	f.BoolVar(&o.DryRun, "dry-run", false, "slurm and kubernetes: write the files, submit nothing")
-	return c
-}
-
-func addLauncher(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "launcher", "", "local, slurm or kubernetes instead of that of the sweep")
+	})
 }
 
 func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
@@ -63,7 +48,7 @@ func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := chooseLauncher(plan.Def, o.Launcher); err != nil {
+	if err := o.choose(plan.Def); err != nil {
 		return err
 	}
 	l := &plan.Def.Launch
@@ -78,15 +63,7 @@ func (o *sweepRunOptions) run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	if o.Workers < 0 || o.Threads < 0 {
-		return usagef("expected --workers and --threads of at least 0")
-	}
-	if o.Workers > 0 {
-		l.Workers = o.Workers
-	}
-	if o.Threads > 0 {
-		l.Threads = o.Threads
-	}
+	l.Workers, l.Threads = cmp.Or(o.Workers, l.Workers), cmp.Or(o.Threads, l.Threads)
 	switch l.Kind {
 	case sweep.OnSlurm:
 		return o.slurm(ctx, a, plan, store)
@@ -125,8 +102,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	}
 	l := plan.Def.Launch
 	slots := l.Slots()
-	threads := l.Threads
-	threads = cmp.Or(threads, max(runtime.GOMAXPROCS(0)/slots, 1))
+	threads := cmp.Or(l.Threads, max(runtime.GOMAXPROCS(0)/slots, 1))
 	ctx, stop := a.saving(ctx, func() {
 		a.Errorf("ended at once; the trials that ran save their state themselves, and the same command goes on with " +
 			"them")
@@ -154,7 +130,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 		}
 	}
 	err = w.Run(ctx)
-	v.bar.close()
+	v.bar.Close()
 	if errors.Is(err, sweep.ErrInterrupted) {
 		return &codedError{err, exitInterrupted}
 	} else if err != nil {

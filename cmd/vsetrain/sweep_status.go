@@ -15,25 +15,19 @@ import (
 
 type sweepStatusOptions struct {
 	sweepFlags
-	JSON  bool
-	Watch time.Duration
+	JSON  bool          `flag:"json" usage:"print JSON"`
+	Watch time.Duration `flag:"watch" min:"0" usage:"show it again after so long, such as 10s, until the sweep is done"`
 }
 
 func newCmdSweepStatus(a *app) *cobra.Command {
-	o := &sweepStatusOptions{}
-	c := &cobra.Command{
+	return a.command(&sweepStatusOptions{}, &cobra.Command{
 		Use:   "status",
 		Short: "Show how far the trials of a sweep are",
 		Long: `Show state, epochs, best metric so far and remaining time of every trial, from the files of the
 sweep; it does not matter whether a worker is running.`,
 		Example: `  vsetrain sweep status --config demo
   vsetrain sweep status --config demo --json`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	c.Flags().BoolVar(&o.JSON, "json", false, "write JSON")
-	c.Flags().DurationVar(&o.Watch, "watch", 0, "show it again after so long, such as 10s, until the sweep is done")
-	return c
+	})
 }
 
 func (o *sweepStatusOptions) run(ctx context.Context, a *app) error {

@@ -21,25 +21,19 @@ import (
 const lockPatience = time.Minute
 
 type sweepTrialOptions struct {
+	Dir     string `args:"DIR"`
+	Epochs  int    `flag:"epochs" need:"yes" min:"1" usage:"train up to so many epochs"`
+	Threads int    `flag:"threads" min:"0" usage:"CPU threads; 0 uses all processors"`
 	rankFlags
-	Dir             string
-	Epochs, Threads int
 }
 
 // newCmdSweepTrial returns the command that a worker starts for a trial. It ends when its standard input does.
 func newCmdSweepTrial(a *app) *cobra.Command {
-	o := &sweepTrialOptions{}
-	c := &cobra.Command{
+	return a.command(&sweepTrialOptions{}, &cobra.Command{
 		Use:    "trial DIR",
 		Short:  "Train one trial up to some epochs, or until standard input ends",
 		Hidden: true,
-		Args:   oneArg("DIR", &o.Dir),
-		RunE:   a.runs(o),
-	}
-	c.Flags().IntVar(&o.Epochs, "epochs", 0, "train up to so many epochs")
-	c.Flags().IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
-	o.define(c.Flags())
-	return c
+	})
 }
 
 func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {

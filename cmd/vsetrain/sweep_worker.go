@@ -8,14 +8,13 @@ import (
 
 type sweepWorkerOptions struct {
 	sweepFlags
-	Index   int
-	Threads int
-	Job     string
+	Index   int    `flag:"index" default:"-1" min:"-1" usage:"train this trial of the plan only, from 0; -1 is all"`
+	Threads int    `flag:"threads" min:"0" usage:"CPU threads; 0 uses all processors"`
+	Job     string `flag:"job" arg:"NAME" empty:"none" usage:"NAME of the job, for status"`
 }
 
 func newCmdSweepWorker(a *app) *cobra.Command {
-	o := &sweepWorkerOptions{}
-	c := &cobra.Command{
+	return a.command(&sweepWorkerOptions{}, &cobra.Command{
 		Use:   "worker",
 		Short: "Work on a sweep beside others, as the tasks of Slurm and Kubernetes do",
 		Long: `Take one trial after another that nobody works on, until nothing is left. Any number of workers on
@@ -25,14 +24,7 @@ is trained.
 SIGUSR1, SIGTERM, SIGHUP and Ctrl-C save the trial and end with exit code 75: start the same command again to go on.`,
 		Example: `  vsetrain sweep worker --config demo
   vsetrain sweep worker --config paper --index 3 --threads 8`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	f := c.Flags()
-	f.IntVar(&o.Index, "index", -1, "train this trial of the plan only, from 0; -1 is all")
-	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0 uses all processors")
-	f.StringVar(&o.Job, "job", "", "`NAME` of the job, for status")
-	return c
+	})
 }
 
 func (o *sweepWorkerOptions) run(ctx context.Context, a *app) error {

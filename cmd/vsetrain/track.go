@@ -12,14 +12,13 @@ import (
 )
 
 type trackOptions struct {
-	Runs []string
-	mlflow.Options
-	Weights bool
+	Runs           []string `args:"RUN" missing:"which run? name a run directory, or a folder that holds some"`
+	mlflow.Options `flags:"mlflow experiment"`
+	Weights        bool `flag:"weights" usage:"send the best checkpoint too"`
 }
 
 func newCmdTrack(a *app) *cobra.Command {
-	o := &trackOptions{}
-	c := &cobra.Command{
+	return a.command(&trackOptions{}, &cobra.Command{
 		Use:   "track RUN...",
 		Short: "Send runs to an MLflow server",
 		Long: `Send settings, metrics and small files of runs to an MLflow tracking server: those that were trained
@@ -32,20 +31,7 @@ its default).`,
 		Example: `  vsetrain track runs/demo --mlflow http://127.0.0.1:5000
   vsetrain track runs --mlflow http://127.0.0.1:5000 --experiment flickr8k
   vsetrain track runs/demo --weights`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("which run? name a run directory, or a folder that holds some")
-			}
-			o.Runs = args
-			return nil
-		},
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.MLflow, "mlflow", "", "`URL` of the server")
-	f.StringVar(&o.Experiment, "experiment", "", "`NAME` of the MLflow experiment, which is made where there is none")
-	f.BoolVar(&o.Weights, "weights", false, "send the best checkpoint too")
-	return c
+	})
 }
 
 func (o *trackOptions) run(ctx context.Context, a *app) error {

@@ -23,57 +23,34 @@ import (
 )
 
 type trainOptions struct {
-	configFlags
-	rankFlags
-	Run        string
-	Resume     bool
-	AutoResume bool
-	DryRun     bool
-
-	Overfit int
-	Seeds   string // comma-separated; "" is one run with the seed of the configuration
-	MLflow  string
+	configFlags `group:"Configuration" alias:"overfit=train.overfit mlflow=track.mlflow"`
+	Run         string   `flag:"run" arg:"DIR" usage:"run DIR" empty:"run.dir of the configuration, or runs/NAME after network and file"`
+	Resume      bool     `flag:"resume" not:"auto-resume,dry-run" usage:"continue the run in the run directory"`
+	AutoResume  bool     `flag:"auto-resume" usage:"continue the run in the run directory if there is one, else begin; for jobs that are started again"`
+	DryRun      bool     `flag:"dry-run" not:"seeds" usage:"check everything with a few steps and a validation, and predict time and disk"`
+	Seeds       []uint64 `flag:"seeds" list:"," once:"yes" usage:"train a run for each seed of this LIST, such as 7,8,9"`
+	rankFlags   `group:"Ranks"`
 }
 
 func newCmdTrain(a *app) *cobra.Command {
-	o := &trainOptions{}
-	c := &cobra.Command{
+	return a.command(&trainOptions{}, &cobra.Command{
 		Use:   "train",
 		Short: "Train a network",
-		Long: `Train the network of a configuration: mini-batches, a validation every train.val_step steps and at
-each epoch end, the best model by M-Recall.
+		Long: `Train the network of a configuration: mini-batches, a validation every train.val_step steps and at each
+epoch end, the best model by M-Recall. The run directory keeps the resolved configuration, the metrics of every logged
+step and validation (metrics.jsonl and TensorBoard events), and the checkpoints last and best. The table of validations
+goes to standard output, progress and warnings to standard error.
 
-The run directory keeps the resolved configuration, the metrics of every logged step and validation
-(metrics.jsonl and TensorBoard events), and the checkpoints last and best. Ctrl-C, SIGTERM, SIGUSR1 (which batch
-systems send before the time of a job is up), SIGHUP (of a terminal that is closed) and a closed pipe at the
-output save the state and end the run with exit code 75. With --resume it continues exactly where it was, also
-after a kill: then at the last validation. A second Ctrl-C ends the program without saving, with exit code 130.
+Ctrl-C, SIGTERM, SIGUSR1 (which batch systems send before the time of a job is up), SIGHUP (of a terminal that is
+closed) and a closed pipe at the output save the state. --resume continues exactly where it was, also after a kill: then
+at the last validation. A second Ctrl-C ends the program without saving.
 
-The exit code is 0 when the run is complete, 75 when it was interrupted and its state is saved, 2 for a wrong
-command line or configuration, and 1 for every other failure.
+--gpus and --procs divide each batch among processes; the result is that of one. Processes that torchrun, srun, mpirun,
+mpiexec or an Indexed Job of Kubernetes started are ranks of one training too (docs/distributed.md); vsetrain launch
+writes such jobs.
 
---dry-run checks configuration, data, memory and disk, does a few steps and a validation, and predicts how long the run
-will take and how large its checkpoints will be. It writes nothing.
-
---overfit N trains on N batches alone: a network, data and loss that fit each other learn them by heart, so that their
-validations come to an M-Recall near 100.
-
---seeds 7,8,9 trains a run for each seed, one after the other, in RUN-seed7, RUN-seed8 and RUN-seed9, and ends
-with a table of the seeds: their mean and sample standard deviation. With --resume the same command continues:
-runs that are complete are not trained again.
-
---mlflow URL sends settings, metrics and small files of the run to an MLflow server while it trains, as the
-configuration key track.mlflow and MLFLOW_TRACKING_URI do. A server that is slow or gone stops nothing;
-vsetrain track sends what is missing.
-
---gpus N trains on N GPUs of this machine, and --gpus 0,2,5 on those of these numbers, with a process for each and
-NVIDIA's library NCCL; --procs N trains on N processes and an MPI library, MPICH for example. They divide each batch
-among them (docs/distributed.md): the result is that of one process. Processes that torchrun, srun, mpirun, mpiexec or
-an Indexed Job of Kubernetes started are ranks of one training too; vsetrain launch writes such jobs. A signal to any
-of them stops all at one step. Where one fails, the others end within two seconds; where one was killed or hangs, with
-exit code 75.
-
-The table of validations goes to standard output, progress and warnings to standard error.`,
+The exit code is 0 when the run is complete, 75 when it was interrupted and its state is saved, 130 after a second
+Ctrl-C, 2 for a wrong command line or configuration, and 1 for every other failure.`,
 		Example: `  vsetrain train --config vsepp/f30k-lseh --set data.dir=data/f30k
   vsetrain train --config demo --set seed=8 --run runs/demo-seed8
   vsetrain train --resume --run runs/demo-seed8
@@ -82,83 +59,67 @@ The table of validations goes to standard output, progress and warnings to stand
   vsetrain train --config demo --procs 2
   vsetrain train --config vseinf/f30k-lseh-bigru --gpus 8
   vsetrain train --config demo --overfit 4 --run runs/overfit`,
-		RunE: a.runs(o),
-	}
-	o.addTo(c)
-	f := c.Flags()
-	f.StringVar(&o.Run, "run", "", "run `DIR`; empty is run.dir of the configuration, or runs/NAME after network and "+
-		"file")
-	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run directory")
-	f.BoolVar(&o.AutoResume, "auto-resume", false, "continue the run in the run directory if there is one, else "+
-		"begin; for jobs that are started again")
-	o.define(f)
-	f.IntVar(&o.Overfit, "overfit", 0, "train on the first `N` batches again and again, and validate on "+
-		"them (train.overfit)")
-	f.StringVar(&o.Seeds, "seeds", "", "train a run for each seed of this `LIST`, such as 7,8,9")
-	f.StringVar(&o.MLflow, "mlflow", "", "send the records to the MLflow server at `URL` too (track.mlflow), or off")
-	f.BoolVar(&o.DryRun, "dry-run", false, "check everything with a few steps and a validation, and predict "+
-		"time and disk")
-	return c
+	})
 }
 
+// run trains in the way that the flags ask for.
 func (o *trainOptions) run(ctx context.Context, a *app) error {
-	if o.Resume && o.DryRun {
-		return usagef("--dry-run is for a new run; leave out --resume")
-	}
-	if o.Resume && o.AutoResume {
-		return usagef("--resume and --auto-resume exclude each other; leave one out")
-	}
 	place, err := o.place(a)
 	if err != nil {
 		return err
 	}
-	if several := place.Ranks > 1; several && (o.DryRun || o.Seeds != "") {
+	switch alone := place.Ranks == 1; {
+	case !alone && (o.DryRun || o.Seeds != nil):
 		return usagef("--dry-run and --seeds are for one process; leave them out, or --procs or the launcher")
-	}
-	if o.Overfit != 0 {
-		o.Set = append(o.Set, fmt.Sprintf("train.overfit=%d", o.Overfit))
-	}
-	if o.MLflow != "" {
-		o.Set = append(o.Set, "track.mlflow="+o.MLflow)
-	}
-	if o.Seeds != "" {
+	case o.Seeds != nil:
 		return o.runSeeds(ctx, a)
+	case o.DryRun:
+		return o.dryRun(ctx, a)
 	}
-	if o.Resume && o.File == "" { // the run knows its configuration
+	return o.runOne(ctx, a, place)
+}
+
+// configuration reads that of one run, and names its directory. A run that is resumed knows its configuration.
+func (o *trainOptions) configuration(a *app) (c *config.Config, dir string, err error) {
+	if o.Resume && o.File == "" {
 		if o.Run == "" {
-			return usagef("--resume needs --run DIR, or the --config FILE of the run")
+			return nil, "", usagef("--resume needs --run DIR, or the --config FILE of the run")
 		}
 		if o.File, err = inputs.RunConfig(o.Run); err != nil {
-			return err
+			return nil, "", err
 		}
 	}
-	cfg, err := o.load(a)
+	r, err := o.load(a)
+	if err != nil {
+		return nil, "", err
+	}
+	return &r.Config, cmp.Or(o.Run, r.RunDir(o.File)), nil
+}
+
+// runOne trains one run, alone or as a rank.
+func (o *trainOptions) runOne(ctx context.Context, a *app, place launch.Place) error {
+	c, dir, err := o.configuration(a)
 	if err != nil {
 		return err
-	}
-	dir := cmp.Or(o.Run, cfg.RunDir(o.File))
-	if o.DryRun {
-		return o.dryRun(ctx, a, &cfg.Config, dir)
 	}
 	if o.AutoResume {
 		if o.Resume, err = runfs.Exists(filepath.Join(dir, runfs.ConfigName)); err != nil {
 			return err
 		}
 	}
-	s := newTrainSession(a, &cfg.Config)
+	s := newTrainSession(a, c)
 	ctx, stop := a.saving(ctx, s.abandon)
 	defer stop()
-	out, err := s.divided(ctx, &o.rankFlags, place, &cfg.Config, dir, o.Resume)
-	if errors.Is(err, train.ErrInterrupted) {
+	out, err := s.divided(ctx, &o.rankFlags, place, c, dir, o.Resume)
+	switch {
+	case errors.Is(err, train.ErrInterrupted):
 		return &codedError{fmt.Errorf("%w: vsetrain train --resume --run %s", err, dir), exitInterrupted}
-	}
-	if errors.Is(err, errNotBegun) {
+	case errors.Is(err, errNotBegun):
 		return &codedError{err, exitCtrlC}
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
-	printOutcome(a, &cfg.Config, out.Position, dir)
+	printOutcome(a, c, out.Position, dir)
 	a.Printf("next: vsetrain eval %s\n", dir)
 	return nil
 }
@@ -229,7 +190,7 @@ type trainView struct {
 	cfg    *config.Config
 	dir    string // of the run
 	plan   training.Plan
-	bar    barLine
+	bar    *ui.Progress
 	rate   float64 // captions per second, smoothed
 	wait   float64 // share of the time spent waiting for data, smoothed
 	loss   float64 // smoothed
@@ -317,7 +278,7 @@ func (v *trainView) Started(p training.Plan) {
 		total = min(total, m)
 	}
 	v.step = p.Resumed.Step
-	v.bar = barLine{v.NewProgress("train", v.step, total)}
+	v.bar = v.NewProgress("train", v.step, total)
 }
 
 // Step implements training.Observer.
@@ -386,5 +347,5 @@ func (v *trainView) Warning(err error) {
 
 func (v *trainView) close() {
 	v.resident.close()
-	v.bar.close()
+	v.bar.Close()
 }

@@ -19,7 +19,11 @@ func dryRequest(a *app, cfg *config.Config, dir string) (training.Request, *trai
 }
 
 // dryRun checks a run and predicts what it will take.
-func (o *trainOptions) dryRun(ctx context.Context, a *app, cfg *config.Config, dir string) error {
+func (o *trainOptions) dryRun(ctx context.Context, a *app) error {
+	cfg, dir, err := o.configuration(a)
+	if err != nil {
+		return err
+	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	r, w := dryRequest(a, cfg, dir)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
@@ -14,7 +14,6 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/system/options"
 	"vsetrain/train"
 )
 
@@ -29,51 +28,16 @@ type seedRun struct {
 	cfg   *config.Config
 }
 
-// parseSeeds reads a list such as 7,8,9. An empty item, another number than a seed and a repeated one are usage errors.
-func parseSeeds(list string) (seeds []uint64, err error) {
-	seen := map[uint64]bool{}
-	for i, item := range strings.Split(list, ",") {
-		item = strings.TrimSpace(item)
-		seed, err := options.ParseUint(item)
-		zero := options.LeadingZero(item)
-		switch {
-		case zero != "":
-			return nil, usagef("--seeds: item %d: %s", i+1, zero)
-		case err != nil:
-			return nil, usagef("--seeds: item %d: expected a whole number of at least 0, found %q; "+
-				"separate seeds by commas: --seeds 7,8,9", i+1, item)
-		case seen[seed]:
-			return nil, usagef("--seeds: seed %d is named twice; the two runs would be the same", seed)
-		case i == maxSeeds:
-			return nil, usagef("--seeds: more than %d seeds", maxSeeds)
-		}
-		seen[seed] = true
-		seeds = append(seeds, seed)
-	}
-	return seeds, nil
-}
-
 // runSeeds trains a run for each seed and compares them. Whatever can be wrong with the list, the configuration or the
 // folders is told before the first run begins.
 func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
-	seeds, err := parseSeeds(o.Seeds)
-	if err != nil {
-		return err
-	}
-	if o.DryRun {
-		return usagef("--dry-run is for one run; leave out --seeds")
-	}
-	for _, s := range o.Set {
-		if key, _, _ := strings.Cut(s, "="); strings.TrimSpace(key) == "seed" {
-			return usagef("--seeds and --set %s exclude each other; leave one out", s)
-		}
-	}
 	o.Resume = o.Resume || o.AutoResume // which begins what no seed has begun
-	runs, base, err := o.seedRuns(a, seeds)
+	runs, base, err := o.seedRuns(a)
 	if err != nil {
 		return err
 	}
-	again := fmt.Sprintf("vsetrain train --resume --run %s --seeds %s", base, joinSeeds(seeds))
+	again := fmt.Sprintf("vsetrain train --resume --run %s --seeds %s", base,
+		strings.ReplaceAll(strings.Trim(fmt.Sprint(o.Seeds), "[]"), " ", ","))
 	session := newTrainSession(a, runs[0].cfg)
 	ctx, stop := a.saving(ctx, session.abandon)
 	defer stop()
@@ -100,15 +64,18 @@ func (o *trainOptions) runSeeds(ctx context.Context, a *app) error {
 
 // seedRuns resolves the configuration of every run, and returns them with the directory that their names begin with.
 // Without --resume none of the directories may hold a run.
-func (o *trainOptions) seedRuns(a *app, seeds []uint64) (runs []seedRun, base string, err error) {
+func (o *trainOptions) seedRuns(a *app) (runs []seedRun, base string, err error) {
 	f := o.configFlags
 	base = o.Run
+	if len(o.Seeds) > maxSeeds {
+		return nil, "", usagef("--seeds: expected at most %d seeds, found %d", maxSeeds, len(o.Seeds))
+	}
 	from := "" // the run that the configuration is taken from
 	if o.Resume && f.File == "" {
 		if base == "" {
 			return nil, "", usagef("--resume needs --run DIR, or the --config FILE of the runs")
 		}
-		for _, seed := range seeds {
+		for _, seed := range o.Seeds {
 			dir := seedDir(base, seed)
 			if f.File, err = inputs.RunConfig(dir); err == nil {
 				from = dir
@@ -117,12 +84,13 @@ func (o *trainOptions) seedRuns(a *app, seeds []uint64) (runs []seedRun, base st
 		}
 		if from == "" {
 			return nil, "", fmt.Errorf("%s: no run to resume, nor one of the other seeds; begin with --config FILE",
-				seedDir(base, seeds[0]))
+				seedDir(base, o.Seeds[0]))
 		}
 	}
-	for _, seed := range seeds {
+	for _, seed := range o.Seeds {
 		one := f
-		one.Set = append(append([]string{}, f.Set...), fmt.Sprintf("seed=%d", seed))
+		one.Aliases = append(slices.Clone(f.Aliases),
+			config.Alias{Flag: "--seeds", Key: "seed", Text: fmt.Sprint(seed)})
 		cfg, err := one.load(a)
 		if err != nil {
 			return nil, "", err
@@ -148,17 +116,6 @@ func (o *trainOptions) seedRuns(a *app, seeds []uint64) (runs []seedRun, base st
 
 func seedDir(base string, seed uint64) string {
 	return fmt.Sprintf("%s-seed%d", filepath.Clean(base), seed)
-}
-
-func joinSeeds(seeds []uint64) string {
-	var b strings.Builder
-	for i, s := range seeds {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.FormatUint(s, 10))
-	}
-	return b.String()
 }
 
 // compareSeeds prints the table of the runs.

@@ -1,57 +1,92 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"os"
+	"path/filepath"
 
+	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/trained"
 	"vsetrain/internal/system/options"
 )
 
+// deviceFlags choose where a command computes.
+type deviceFlags struct {
+	Device device.Options `group:"Device" flags:"device=kind precision gpu=index threads"`
+}
+
+// Defaults implements flags.Defaulter.
+func (f *deviceFlags) Defaults() { f.Device = device.DefaultOptions() }
+
+// perImageFlag is that of the commands that open a data set.
+type perImageFlag struct {
+	PerImage options.PerSplit `flag:"captions-per-image" arg:"N" default:"auto" usage:"captions of one image, or one number for each split such as train=20,test=1; auto reads it from the files"`
+}
+
+// weightFlag is that of the commands that read files of the reference repositories.
+type weightFlag struct {
+	Set []string `flag:"set" arg:"key=value" usage:"option of the network, such as model.scan.lambda=9, where a file of a reference repository does not tell it"`
+}
+
 // trainedFlags are those of the commands that apply a trained network to a split.
 type trainedFlags struct {
-	Data, Vocab, Split string
-	PerImage           options.PerSplit
-	Set                []string
-	Batch              int
-	Device             device.Options
+	Data string `flag:"data" arg:"DIR" usage:"DIR of the data set" empty:"the one the run was trained on"`
+	perImageFlag
+	Vocab string `flag:"vocab" arg:"FILE" usage:"vocabulary FILE" empty:"the one of the run or of the data set"`
+	Batch int    `flag:"batch" default:"128" min:"1" usage:"images or captions embedded at a time; does not change the result"`
+	weightFlag
+	deviceFlags
 }
 
-func (o *trainedFlags) add(c *cobra.Command) {
-	o.Device = device.DefaultOptions()
-	c.Flags().StringVar(&o.Split, "split", "test", "split of the data set")
-	addTrainedFlags(c.Flags(), &o.Set, &o.Data, &o.PerImage, &o.Vocab, &o.Batch, &o.Device)
+// request asks for a network on a split.
+func (f *trainedFlags) request(a *app, checkpoint, split string) trained.Request {
+	return trained.Request{Checkpoint: checkpoint, Set: f.Set, Data: f.Data, PerImage: f.PerImage, Vocab: f.Vocab,
+		Split: split, Device: f.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
 }
 
-// addTrainedFlags adds those that every such command has.
-func addTrainedFlags(f *pflag.FlagSet, set *[]string, data *string, perImage *options.PerSplit, vocab *string,
-	batch *int, d *device.Options) {
-	addWeightFlag(f, set)
-	f.StringVar(data, "data", "", "`DIR` of the data set; empty is the one the run was trained on")
-	addPerImage(f, perImage)
-	f.StringVar(vocab, "vocab", "", "vocabulary `FILE`; empty is the one of the run or of the data set")
-	f.IntVar(batch, "batch", 128, "images or captions embedded at a time; does not change the result")
-	addDeviceFlags(f, d)
+// splitFlag names the split that a network is applied to.
+type splitFlag struct {
+	Split string `flag:"split" arg:"SPLIT" default:"test" usage:"split of the data set"`
 }
 
-// addPerImage adds the flag of the commands that open a data set.
-func addPerImage(f *pflag.FlagSet, p *options.PerSplit) {
-	f.TextVar(p, "captions-per-image", options.PerSplit("auto"), "captions of one image: a `NUMBER`, or one for each "+
-		"split such as train=20,test=1; auto reads it from the files")
+// cacheLimit bounds the cache that is used unasked.
+const cacheLimit = 4 << 30
+
+// cacheFlags say where the commands that retrieve keep encodings.
+type cacheFlags struct {
+	Cache   string `flag:"cache" arg:"DIR" usage:"DIR to keep encodings in" empty:"vsetrain/encoded in the user's cache folder, of 4 GiB at most"`
+	NoCache bool   `flag:"no-cache" not:"cache" usage:"keep no encodings and use none"`
 }
 
-// addWeightFlag adds that of the commands that read files of the reference repositories.
-func addWeightFlag(f *pflag.FlagSet, set *[]string) {
-	f.StringArrayVar(set, "set", nil, "option of the network as `key=value`, such as model.scan.lambda=9, where a "+
-		"file of a reference repository does not tell it; may be repeated")
-}
-
-func (o *trainedFlags) check() error {
-	if o.Batch < 1 {
-		return usagef("--batch: expected a whole number of at least 1, found %d", o.Batch)
+// folder returns the cache and its limit, 0 for a folder that was named. Without a home directory there is none.
+func (f *cacheFlags) folder() (dir string, limit int64) {
+	switch {
+	case f.NoCache:
+		return "", 0
+	case f.Cache != "":
+		return f.Cache, 0
 	}
-	if o.Split == "" {
-		return usagef("--split: expected the name of a split, such as test")
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", 0
 	}
-	return checkDevice(&o.Device)
+	return filepath.Join(dir, "vsetrain", "encoded"), cacheLimit
+}
+
+// retrievalFlags are those of the commands that answer queries: networks, and where they keep encodings.
+type retrievalFlags struct {
+	Checkpoints []string `flag:"checkpoint" arg:"PATH" usage:"run directory or checkpoint; several are an ensemble"`
+	Shortlist   string   `flag:"shortlist" arg:"PATH" usage:"checkpoint of an embedder that picks the candidates"`
+	Depth       int      `flag:"shortlist-size" default:"100" min:"1" usage:"number of candidates it picks"`
+	Extractor   string   `flag:"extractor" arg:"FILE" usage:"model FILE.onnx for pictures" empty:"the recorded one"`
+	trainedFlags
+	cacheFlags `group:"Encodings"`
+}
+
+// options are those of an index of a split.
+func (o *retrievalFlags) options(a *app, split string, progress func(phase string, done, total int)) search.Options {
+	dir, limit := o.folder()
+	return search.Options{Checkpoints: o.Checkpoints, Set: o.Set, Shortlist: o.Shortlist, Depth: o.Depth, Data: o.Data,
+		PerImage: o.PerImage, Vocab: o.Vocab, Split: split, Batch: o.Batch, Cache: dir, CacheLimit: limit,
+		Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn, Progress: progress}
 }

@@ -11,14 +11,15 @@ import (
 )
 
 type importOptions struct {
-	checkpoints.Source
-	Out   string
-	Force bool
+	Checkpoint string `args:"CHECKPOINT"`
+	Out        string `flag:"out" arg:"FILE" usage:"FILE to write" empty:"CHECKPOINT with the ending .safetensors"`
+	Vocab      string `flag:"vocab" arg:"FILE" usage:"vocabulary FILE the weights were trained with, to be recorded"`
+	Force      bool   `flag:"force" usage:"replace an existing file"`
+	weightFlag
 }
 
 func newCmdImport(a *app) *cobra.Command {
-	o := &importOptions{}
-	c := &cobra.Command{
+	return a.command(&importOptions{}, &cobra.Command{
 		Use:   "import CHECKPOINT",
 		Short: "Convert a PyTorch checkpoint of a reference repository",
 		Long: `Read a .pth or .pth.tar of a reference repository (both formats of PyTorch; nothing in the file is
@@ -28,15 +29,7 @@ train.init_from also read the PyTorch file itself.`,
 		Example: `  vsetrain import model_best.pth.tar --vocab data/f30k/vocab.json
   vsetrain import model_best.pth.tar --out vsepp-f30k.safetensors
   vsetrain import scan.pth --set model.network=scan --set model.scan.lambda=4`,
-		Args: oneArg("CHECKPOINT", &o.Checkpoint),
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Out, "out", "", "`FILE` to write; empty is CHECKPOINT with the ending .safetensors")
-	f.StringVar(&o.Vocab, "vocab", "", "vocabulary `FILE` the weights were trained with, to be recorded")
-	f.BoolVar(&o.Force, "force", false, "replace an existing file")
-	addWeightFlag(f, &o.Set)
-	return c
+	})
 }
 
 func (o *importOptions) run(_ context.Context, a *app) error {
@@ -44,8 +37,8 @@ func (o *importOptions) run(_ context.Context, a *app) error {
 	if err := checkpoints.RefuseOverwrite(o.Out, o.Force); err != nil {
 		return err
 	}
-	o.Warn = a.warn
-	w, err := checkpoints.Import(o.Source, o.Out)
+	w, err := checkpoints.Import(checkpoints.Source{Checkpoint: o.Checkpoint, Vocab: o.Vocab, Set: o.Set, Warn: a.warn},
+		o.Out)
 	if err != nil {
 		return err
 	}

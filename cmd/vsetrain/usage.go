@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/config"
 	"vsetrain/internal/system/options"
 	"vsetrain/models"
 )
@@ -93,11 +93,12 @@ func isCheckpoint(arg string) bool {
 	return false
 }
 
-// flagError adds the flag that is most like an unknown one.
+// flagError puts errors of the flag library into the words of this program, and adds the flag that is most like an
+// unknown one.
 func flagError(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
-		return err
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(unknown.GetSpecifiedName()) < 2 {
+		return flags.Explain(err)
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -162,30 +163,4 @@ func indented(v any) func(io.Writer) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(v)
 	}
-}
-
-// expandHome replaces ~ at the beginning of the values of flags: a shell does it in --data ~/x but not in --data=~/x.
-func expandHome(c *cobra.Command) (err error) {
-	home := func(f *pflag.Flag, path string) string {
-		expanded, bad := config.ExpandHome(path)
-		if bad != nil {
-			err = usagef("--%s %v", f.Name, bad)
-		}
-		return expanded
-	}
-	c.Flags().Visit(func(f *pflag.Flag) {
-		switch v := f.Value.(type) {
-		case pflag.SliceValue:
-			values := v.GetSlice()
-			for i, s := range values {
-				values[i] = home(f, s)
-			}
-			must(v.Replace(values))
-		default:
-			if s := home(f, v.String()); s != v.String() {
-				must(v.Set(s))
-			}
-		}
-	})
-	return err
 }

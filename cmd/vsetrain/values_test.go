@@ -74,21 +74,14 @@ func doors(t *testing.T) map[string]func(text string) (uint64, error) {
 			if err != nil {
 				return 0, err
 			}
-			return c.(*dataSynthOptions).Seed, nil
-		},
-		"a flag of an int": func(s string) (uint64, error) {
-			c, err := flags("search", "runs/r", "dog", "--k="+s)
-			if err != nil {
-				return 0, err
-			}
-			return uint64(c.(*searchOptions).K), nil
+			return c.(*dataSynthOptions).World.Seed, nil
 		},
 		"a list of a flag": func(s string) (uint64, error) {
-			seeds, err := parseSeeds("999999," + s)
+			c, err := flags("train", "--seeds=999999,"+s)
 			if err != nil {
 				return 0, err
 			}
-			return seeds[1], nil
+			return c.(*trainOptions).Seeds[1], nil
 		},
 		"a list of a sweep": func(s string) (uint64, error) {
 			d, err := sweep.Load(write("s.yaml", "base: demo\nseeds: [999999, "+s+"]\n"))

@@ -15,13 +15,12 @@ import (
 )
 
 type verifyOptions struct {
-	Paths  []string
-	Record bool
+	Paths  []string `args:"RUN|DATA|FILE" missing:"expected a run, a data set or a file, found no argument"`
+	Record bool     `flag:"record" usage:"take the files of a folder as they are: write its manifest"`
 }
 
 func newCmdVerify(a *app) *cobra.Command {
-	o := &verifyOptions{}
-	c := &cobra.Command{
+	return a.command(&verifyOptions{}, &cobra.Command{
 		Use:   "verify RUN|DATA|FILE...",
 		Short: "Read files completely and say whether they are as they were written",
 		Long: `Read every file of a run, a data set, a sweep or a single file, and compare it with what was noted when
@@ -34,17 +33,7 @@ docs/reliability.md says what is noted where.`,
 		Example: `  vsetrain verify runs/demo
   vsetrain verify data/f30k runs/*
   vsetrain verify --record data/f30k   # write the manifest of files from elsewhere`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("expected a run, a data set or a file, found no argument")
-			}
-			o.Paths = args
-			return nil
-		},
-		RunE: a.runs(o),
-	}
-	c.Flags().BoolVar(&o.Record, "record", false, "take the files of a folder as they are: write its manifest")
-	return c
+	})
 }
 
 func (o *verifyOptions) run(ctx context.Context, a *app) error {

@@ -10,21 +10,17 @@ import (
 	"vsetrain/internal/system/build"
 )
 
-type versionOptions struct{ JSON bool }
+type versionOptions struct {
+	JSON bool `flag:"json" usage:"print version, build and machine as JSON, as in a run directory's env.json"`
+}
 
 func newCmdVersion(a *app) *cobra.Command {
-	o := &versionOptions{}
-	c := &cobra.Command{
+	return a.command(&versionOptions{}, &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, and with --json the machine, for bug reports",
 		Example: `  vsetrain version
   vsetrain version --json`,
-		Args: noArgs,
-		RunE: a.runs(o),
-	}
-	c.Flags().BoolVar(&o.JSON, "json", false, "print version, build and machine as JSON, as in a run directory's "+
-		"env.json")
-	return c
+	})
 }
 
 func (o *versionOptions) run(_ context.Context, a *app) error {

@@ -13,24 +13,29 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/view"
-	"vsetrain/internal/compute/device"
 	"vsetrain/internal/system/bind"
 )
 
 type viewOptions struct {
-	view.Options
-	cache  cacheFlags
-	Listen string
-	Open   bool
-	page   string // that is opened; empty is the first
+	Dir    string `args:"DIR"`
+	Listen string `flag:"listen" arg:"HOST:PORT" usage:"HOST:PORT to listen on, port 0 for any" empty:"127.0.0.1 with the first free port from 8420"`
+	Open   bool   `flag:"open" usage:"open the page in the browser"`
+	Data   string `flag:"data" arg:"DIR" usage:"DIR of the data set to retrieve from" empty:"the one each run was trained on"`
+	perImageFlag
+	Images     string   `flag:"images" arg:"DIR" usage:"DIR of pictures, named as the ids of the images" empty:"images in the folder of the data set"`
+	Extractor  string   `flag:"extractor" arg:"FILE" usage:"model FILE.onnx for pictures sent to the search page" empty:"the one that 'data extract' recorded"`
+	Hosts      []string `flag:"allow-host" arg:"NAME" usage:"host NAME under which the page may be called, beside localhost and addresses"`
+	cacheFlags `group:"Encodings"`
+	deviceFlags
+
+	page string // that is opened; empty is the first
 }
 
 // viewPort is the first port that is tried where --listen does not name one; the next ones follow.
 const viewPort = 8420
 
 func newCmdView(a *app) *cobra.Command {
-	o := &viewOptions{Options: view.Options{Device: device.DefaultOptions()}}
-	c := &cobra.Command{
+	c := a.command(&viewOptions{}, &cobra.Command{
 		Use:   "view DIR",
 		Short: "Show runs, curves and retrieval as a local web page",
 		Long: `Show the runs in a folder as web pages on this machine: a table of runs, the curves of a run while
@@ -44,23 +49,7 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 		Example: `  vsetrain view runs
   vsetrain view runs --data data/f8k --images data/f8k/images --open
   vsetrain view runs/vsepp-f8k-lseh --listen 127.0.0.1:0`,
-		Args: oneArg("DIR", &o.Dir),
-		RunE: a.runs(o),
-	}
-	f := c.Flags()
-	f.StringVar(&o.Listen, "listen", "", fmt.Sprintf("`HOST:PORT` to listen on, port 0 for any; empty is %s with the "+
-		"first free port from %d", bind.Local, viewPort))
-	f.BoolVar(&o.Open, "open", false, "open the page in the browser")
-	f.StringVar(&o.Data, "data", "", "`DIR` of the data set to retrieve from; empty is the one each run was trained on")
-	addPerImage(f, &o.PerImage)
-	f.StringVar(&o.Images, "images", "", "`DIR` of pictures, named as the ids of the images; empty is images in the "+
-		"folder of the data set")
-	f.StringVar(&o.Extractor, "extractor", "", "model `FILE`.onnx for pictures sent to the search page; empty is "+
-		"the one that 'data extract' recorded")
-	o.cache.add(c)
-	f.StringArrayVar(&o.Hosts, "allow-host", nil, "host `NAME` under which the page may be called, beside localhost "+
-		"and addresses; may be repeated")
-	addDeviceFlags(f, &o.Device)
+	})
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
@@ -71,15 +60,12 @@ func (o *viewOptions) check(*app) error {
 	if err := bind.CheckHosts(o.Hosts); err != nil {
 		return usagef("%v", err)
 	}
-	return checkDevice(&o.Device)
+	return nil
 }
 
 func (o *viewOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	o.BLAS, o.Getenv = a.getenv("VSETRAIN_BLAS"), a.getenv
-	o.Cache, o.CacheLimit = o.cache.folder()
-	o.Warn = a.warn
 	l, err := listenOn(o.Listen, viewPort)
 	if err != nil {
 		return err
@@ -96,7 +82,10 @@ func (o *viewOptions) run(ctx context.Context, a *app) error {
 		a.Warnf("--listen %s is not the loopback address: everybody who reaches it may read the runs, captions and "+
 			"pictures", o.Listen)
 	}
-	s, err := view.New(o.Options)
+	cache, limit := o.folder()
+	s, err := view.New(view.Options{Dir: o.Dir, Data: o.Data, PerImage: o.PerImage, Images: o.Images,
+		Extractor: o.Extractor, Hosts: o.Hosts, Cache: cache, CacheLimit: limit, Device: o.Device,
+		BLAS: a.getenv("VSETRAIN_BLAS"), Getenv: a.getenv, Warn: a.warn})
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ var levels = [][]string{
 		"internal/apps/sweep", "internal/apps/view", "internal/apps/serve",
 		"internal/tools/publish/release", "internal/tools/publish/site",
 		"internal/house"},
-	{"cmd/vsetrain", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
+	{"cmd/vsetrain", "cmd/vsetrain/internal/flags", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 }
 
 // sideways are the imports allowed within a level; all others are not. A loss knows no network and no data set.
@@ -97,7 +97,7 @@ var sideways = map[string][]string{
 	"internal/apps/serve":              {"internal/apps/search"},
 	// a page on what they tell
 	"internal/apps/view": {"internal/apps/report", "internal/apps/search"},
-	"cmd/vsetrain":       {"cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
+	"cmd/vsetrain":       {"cmd/vsetrain/internal/flags", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
 	"internal/compute/device/cuda/measure": {"internal/compute/device", "internal/compute/device/cuda",
 		"internal/compute/device/cuda/driver"},
@@ -120,8 +120,8 @@ var tests = map[string][]string{
 // outside says which packages may import what lies outside the module: a package, or all packages below a path. The
 // laboratory may import all.
 var outside = map[string][]string{
-	"github.com/spf13/cobra": {"cmd/vsetrain"},
-	"github.com/spf13/pflag": {"cmd/vsetrain"},
+	"github.com/spf13/cobra": {"cmd/vsetrain", "cmd/vsetrain/internal/flags"},
+	"github.com/spf13/pflag": {"cmd/vsetrain", "cmd/vsetrain/internal/flags"},
 	"github.com/spf13/viper": {"internal/run/config"},
 	"github.com/chromedp":    {}, // drives a browser in tests
 	"go.yaml.in": {"internal/run/config", "internal/run/checkpoints", "internal/apps/sweep",

@@ -20,8 +20,8 @@ var (
 	wrapped = []string{".go", ".cu", ".cuh", ".cc", ".h", ".md"}
 	// generated marks files that a program wrote (https://go.dev/s/generatedcode).
 	generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
-	// tag is a struct tag of a setting or a message, which is one literal and cannot be broken.
-	tag = regexp.MustCompile("`(yaml|json):\"[^`]*`")
+	// tag is a struct tag of a setting, a flag or a message, which is one literal and cannot be broken.
+	tag = regexp.MustCompile("`(yaml|json|flags?):\"[^`]*`")
 	// url ends a line of Markdown that cannot be broken.
 	url = regexp.MustCompile(`^\s*\S*https?://\S+$`)
 )

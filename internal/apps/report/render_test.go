@@ -85,7 +85,15 @@ func TestPage(t *testing.T) {
 		t.Errorf("the keyboard scrolls %d figures", n)
 	}
 	dir := t.TempDir()
-	n := try.Get(r.Write(dir, time.Unix(0, 0)))(t)
+	mine := filepath.Join(dir, "tables.md")
+	try.Do(t, os.WriteFile(mine, []byte("mine"), 0o666))
+	try.Refuses(r.Write(dir, time.Unix(0, 0)))(t, "tables.md is there", "--record")
+	if b := try.Get(os.ReadFile(mine))(t); string(b) != "mine" || len(try.Get(os.ReadDir(dir))(t)) != 1 {
+		t.Errorf("a file of the user's is %q", b)
+	}
+	try.Do(t, os.Remove(mine))
+	try.Get(r.Write(dir, time.Unix(0, 0)))(t)
+	n := try.Get(r.Write(dir, time.Unix(0, 0)))(t) // over the earlier report
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != n+1 { // the manifest
 		t.Errorf("%d files, %d written, %v", len(files), n, err)

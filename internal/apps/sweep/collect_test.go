@@ -47,7 +47,7 @@ func TestCollect(t *testing.T) {
 	try.Refuses(Collect(p, s))(t, "env.json")
 	try.Do(t, os.Remove(env))
 	dir := t.TempDir()
-	files, err := c.Write(p.Def, dir)
+	files, err := c.Write(p.Def, dir, false)
 	if err != nil || len(files) != 7 {
 		t.Fatalf("%q, %v", files, err)
 	}
@@ -85,7 +85,7 @@ func TestTies(t *testing.T) {
 		c = try.Get(Collect(p, s))(t)
 		dir := t.TempDir()
 		files = map[string]string{}
-		for _, path := range try.Get(c.Write(p.Def, dir))(t) {
+		for _, path := range try.Get(c.Write(p.Def, dir, false))(t) {
 			files[filepath.Base(path)] = string(try.Get(os.ReadFile(path))(t))
 		}
 		return c, files

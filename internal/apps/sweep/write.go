@@ -17,12 +17,14 @@ import (
 )
 
 // Write puts the tables (results.csv, results.json), the best configuration (best.yaml), the plots (parallel,
-// importance; .svg and .pdf) and a manifest of these into a folder and returns the files.
-func (c *Collection) Write(d *Definition, dir string) (files []string, err error) {
+// importance; .svg and .pdf) and a manifest of these into a folder and returns the files. Files of others there are
+// replaced with own, in a folder that is the sweep's.
+func (c *Collection) Write(d *Definition, dir string, own bool) (files []string, err error) {
 	f, err := integrity.NewFolder(dir)
 	if err != nil {
 		return nil, err
 	}
+	f.Replace = own
 	defer f.Abort()
 	add := func(name string, write func(io.Writer) error) {
 		if err == nil {

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"reflect"
 	"strconv"
 
 	"vsetrain/internal/system/options"
@@ -60,6 +61,14 @@ func (o *Options) Validate() error {
 			Remedy: "the cpu reads features where they are"}
 	}
 	return nil
+}
+
+// FixedTags are tags of keys, before those of their fields, for what is measured.
+func (o *Options) FixedTags(key string) reflect.StructTag {
+	if key == "precision" {
+		return `enum:"fp32|tf32|bf16|fp64" doc:"tf32 is for cuda, fp64 for checking"`
+	}
+	return ""
 }
 
 // ValidateFixed is Validate for what is measured: its precision is named with the results, so it cannot be auto.

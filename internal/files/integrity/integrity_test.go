@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +147,49 @@ func TestTeeThatCannotGoBack(t *testing.T) {
 	if err != nil || m.Files["x"].SHA256 != fmt.Sprintf("%x", sha256.Sum256([]byte("7 rows"))) {
 		t.Errorf("%+v, %v", m, err)
 	}
+}
+
+// A file of somebody else stays, whatever it is. One that the manifest lists is replaced, and so is what a command left
+// that failed before its manifest was whole.
+func TestFolderKeepsFilesOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(replace bool) error {
+		f := try.Get(NewFolder(dir))(t)
+		f.Replace = replace
+		defer f.Abort()
+		if err := f.Write("a.md", atomicfile.Bytes([]byte("ours"))); err != nil {
+			return err
+		}
+		return f.Commit()
+	}
+	path, elsewhere := filepath.Join(dir, "a.md"), filepath.Join(t.TempDir(), "b")
+	for _, place := range []func() error{func() error { return os.WriteFile(path, []byte("mine"), 0o666) },
+		func() error { return os.Symlink(elsewhere, path) }} {
+		if err := place(); err != nil && runtime.GOOS == "windows" { // which may have no links
+			continue
+		} else {
+			try.Do(t, err)
+		}
+		try.Fails(t, write(false), "a.md is there", "--record")
+		if names := try.Get(os.ReadDir(dir))(t); len(names) != 1 {
+			t.Errorf("a refusal leaves %v", names)
+		}
+		try.Do(t, os.Remove(path))
+	}
+	f := try.Get(NewFolder(dir))(t)
+	try.Do(t, f.Write("a.md", atomicfile.Bytes(nil)))
+	try.Do(t, f.announce()) // and then the power fails, after the file has its name
+	f.Abort()
+	try.Do(t, os.WriteFile(path, []byte("half"), 0o666))
+	for range 2 {
+		try.Do(t, write(false))
+		m := try.Get(Read(dir))(t)
+		if b := try.Get(os.ReadFile(path))(t); string(b) != "ours" || len(m.Writing) > 0 || !m.knows("a.md") {
+			t.Errorf("%q, manifest %+v", b, m)
+		}
+	}
+	try.Do(t, os.Remove(filepath.Join(dir, ManifestName)))
+	try.Do(t, write(true))
 }
 
 func TestCheckOpen(t *testing.T) {

@@ -27,8 +27,9 @@ const maxManifest = 64 << 20
 
 // Manifest holds the sums of files of one folder, by name. It is a sealed JSON object.
 type Manifest struct {
-	Format string         `json:"format"`
-	Files  map[string]Sum `json:"files"`
+	Format  string         `json:"format"`
+	Files   map[string]Sum `json:"files"`
+	Writing []string       `json:"writing,omitempty"` // names of files that are about to be written; see Folder
 }
 
 // Read returns the manifest of a folder, nil where it has none.
@@ -148,6 +149,7 @@ func commit(set *atomicfile.Set, begin bool) error {
 		if m.Files[filepath.Base(f.Path())], err = sumOfNew(f); err != nil {
 			return atomicfile.Explain("write", f.Path(), err)
 		}
+		m.Writing = nil
 	}
 	for dir, m := range manifests {
 		if m == nil {

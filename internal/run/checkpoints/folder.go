@@ -20,6 +20,9 @@ func newFolder(dir string, force bool, names []string) (folder, error) {
 		}
 	}
 	f, err := integrity.NewFolder(dir)
+	if err == nil {
+		f.Replace = true // those that are there, with force
+	}
 	return folder{f}, err
 }
 

@@ -13,11 +13,11 @@ import (
 // field is one key of the configuration: a section with children or a leaf with a value. Decoding, layering,
 // writing and the JSON Schema all walk the same tree, which is read from the options structs.
 type field struct {
-	key, path, doc string
-	typ            reflect.Type
-	rule           options.Rule
-	index          []int // of the leaf in Config
-	children       []*field
+	key, path, doc, arg string
+	typ                 reflect.Type
+	rule                options.Rule
+	index               []int // of the leaf in Config
+	children            []*field
 }
 
 var root = fieldsOf(reflect.ValueOf(Default()), "", nil)
@@ -45,7 +45,8 @@ func fieldsOf(v reflect.Value, path string, index []int) *field {
 		if sf.Type.Kind() == reflect.Struct {
 			f = fieldsOf(v.Field(i), join(path, key), at)
 		}
-		f.key, f.path, f.doc, f.index, f.rule = key, join(path, key), sf.Tag.Get("doc"), at, options.RuleOf(sf)
+		f.key, f.path, f.index, f.rule = key, join(path, key), at, options.RuleOf(sf)
+		f.doc, f.arg = sf.Tag.Get("doc"), sf.Tag.Get("arg")
 		node.children = append(node.children, f)
 	}
 	return node
@@ -72,6 +73,14 @@ func (f *field) find(path string) *field {
 		if f = f.child(key); f == nil {
 			return nil
 		}
+	}
+	return f
+}
+
+// leaf returns the field of a setting, or nil for a path that is none.
+func (f *field) leaf(path string) *field {
+	if f = f.find(path); f == nil || f.isSection() {
+		return nil
 	}
 	return f
 }
@@ -146,4 +155,28 @@ func Complete(word string) []string {
 		}
 	})
 	return out
+}
+
+// Key is what a flag needs to know of a key that it stands for.
+type Key struct {
+	Doc, Arg string // what the key means, and what its value is called
+	Truth    bool   // true or false
+}
+
+// KeyOf returns what is known of a key, which must be there.
+func KeyOf(path string) Key {
+	f := root.find(path)
+	k := Key{Doc: f.doc, Arg: f.arg, Truth: f.typ.Kind() == reflect.Bool}
+	switch {
+	case k.Truth, k.Arg != "":
+	case len(f.rule.Enum) > 0:
+		k.Arg = strings.Join(f.rule.Enum, "|")
+	case f.typ.Kind() == reflect.String:
+		k.Arg = "TEXT"
+	case f.typ.Kind() == reflect.Float64:
+		k.Arg = "NUMBER"
+	default:
+		k.Arg = "N"
+	}
+	return k
 }

@@ -65,7 +65,7 @@ func readFiles(d *document, at Source, chain []string, p *problems) []layer {
 	if top == nil {
 		return nil
 	}
-	if isSweep(top) {
+	if kindOf(top) == "sweep" {
 		p.add(SourceOf(d.name(), top), "",
 			"this is the file of a sweep: start it with vsetrain sweep run --config %s", d.path)
 		return nil
@@ -103,19 +103,25 @@ func parseDocument(d *document, p *problems) *yaml.Node {
 	return parse(d.name(), b, p)
 }
 
-// isSweep reports whether a file is that of a sweep: it has keys that only a sweep has, and no section of a
-// configuration.
-func isSweep(top *yaml.Node) bool {
-	sweep := false
+// kindOf tells the file of a sweep, "sweep", and the configuration of a run, "run", from all others: a sweep has keys
+// that only a sweep has and no section of a configuration, a run has one of those, or extends another, and no other
+// key.
+func kindOf(top *yaml.Node) string {
+	sweep, run, other := false, false, false
 	for i := 0; i+1 < len(top.Content); i += 2 {
-		switch key := top.Content[i].Value; {
-		case root.child(key) != nil && root.child(key).isSection(), key == extendsKey:
-			return false
-		case slices.Contains([]string{"axes", "base", "seeds", "method", "launcher"}, key):
-			sweep = true
-		}
+		key := top.Content[i].Value
+		f := root.child(key)
+		run = run || key == extendsKey || f != nil && f.isSection()
+		other = other || key != extendsKey && f == nil
+		sweep = sweep || slices.Contains([]string{"axes", "base", "seeds", "method", "launcher"}, key)
 	}
-	return sweep
+	switch {
+	case sweep && !run:
+		return "sweep"
+	case run && !other:
+		return "run"
+	}
+	return ""
 }
 
 // parseFile returns the top mapping of a YAML file, an empty one for an empty file, nil after a mistake.

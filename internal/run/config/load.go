@@ -15,9 +15,11 @@ import (
 // Request names the layers of a configuration, the weakest first.
 type Request struct {
 	File   string   // YAML file, or if there is none of that name a preset; empty for the defaults alone
+	Named  string   // what named the file, for errors; empty is --config
 	Preset string   // a preset, also where there is a file of that name; in place of File
 	Env    []string // the process environment as "NAME=value"
 	Set    []string // --set flags as "key=value"
+	Flags  []Alias  // flags that stand for keys, over the layers above
 
 	Settings []Setting // of another file, such as a sweep; over all others
 }
@@ -26,7 +28,6 @@ type Request struct {
 type Resolved struct {
 	Config
 	File    string
-	Others  []string // variables VSETRAIN_* that are none of this program, and far from all that are
 	origins map[string]Source
 }
 
@@ -41,13 +42,12 @@ func Load(req Request) (*Resolved, error) {
 	if d := req.document(&p); d != nil {
 		files = readFiles(d, Source{File: d.name()}, nil, &p)
 	}
-	env, others := envLayer(req.Env, &p)
-	sets, outside := setLayer(req.Set, &p), settingsLayer(req.Settings, &p)
+	env := envLayer(req.Env, &p)
+	sets, outside := setLayer(req.Set, req.Flags, &p), settingsLayer(req.Settings, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), Others: others,
-		origins: map[string]Source{}}
+	r := &Resolved{Config: Default(), File: cmp.Or(req.File, req.Preset), origins: map[string]Source{}}
 	r.merge(files, env, sets, outside)
 	r.choose(files)
 	if r.expandHome(&p); p.err() != nil {
@@ -71,7 +71,7 @@ func (r *Request) document(p *problems) *document {
 		d = find(name, "")
 	}
 	if d == nil {
-		p.add(Source{Name: "--config"}, "", "%s", Missing(name))
+		p.add(Source{Name: cmp.Or(r.Named, "--config")}, "", "%s", Missing(name))
 	}
 	return d
 }

@@ -79,6 +79,12 @@ func TestExtendsOrder(t *testing.T) {
 	}
 }
 
+// Variables of others do not stop a run: what Kubernetes sets for services, and names that are like none of ours.
+func TestVariablesOfOthers(t *testing.T) {
+	load(t, Request{Env: []string{"VSETRAIN_SERVICE_HOST=10.0.0.1", "VSETRAIN_PORT=tcp://10.0.0.1:80",
+		"VSETRAIN_OPTIM_SERVICE_PORT=80", "VSETRAIN_RUN_PORT_80_TCP_ADDR=10.0.0.1", "VSETRAIN_FLEETNAME=x"}})
+}
+
 func TestBadOverrides(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -106,6 +112,19 @@ func TestBadOverrides(t *testing.T) {
 			`VSETRAIN_BLASS: unknown environment variable; did you mean VSETRAIN_BLAS?`},
 		{"env section", Request{Env: []string{"VSETRAIN_EPOCHS=1"}},
 			`VSETRAIN_EPOCHS: unknown environment variable; did you mean VSETRAIN_TRAIN_EPOCHS?`},
+		{"env key of a section", Request{Env: []string{"VSETRAIN_OPTIM_LEARNING_RATE=1"}},
+			`VSETRAIN_OPTIM_LEARNING_RATE: unknown environment variable; did you mean VSETRAIN_OPTIM_LR?`},
+		{"env far in a section", Request{Env: []string{"VSETRAIN_RUN_XYZZY=1"}}, "VSETRAIN_RUN_XYZZY: unknown " +
+			"environment variable; run has the keys dir, tensorboard, lock, of which VSETRAIN_RUN_DIR is a variable"},
+		{"alias", Request{Flags: []Alias{{"--overfit", "train.overfit", "-1"}}},
+			`--overfit: train.overfit: expected a whole number in [0, 1000000], found -1`},
+		{"alias together", Request{Flags: []Alias{{"--mlflow", "track.mlflow", "ftp://x"}}},
+			`--mlflow: track.mlflow: expected the address of a server, http://HOST:PORT, or off, found "ftp://x"; a ` +
+				`tracking server is reached over http or https`},
+		{"alias and key", Request{Set: []string{"train.overfit=2"},
+			Flags: []Alias{{"--overfit", "train.overfit", "3"}}},
+			`--overfit: train.overfit: --set sets it too; leave one out`},
+		{"argument", Request{File: "none.yaml", Named: "CONFIG"}, `CONFIG: no such file: none.yaml`},
 		{"env value", Request{Env: []string{"VSETRAIN_OPTIM_LR=-1"}},
 			`VSETRAIN_OPTIM_LR: optim.lr: expected a number in (0, 10], found -1`},
 		{"cross", Request{Set: []string{"model.text_encoder=bert"}},

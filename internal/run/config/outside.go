@@ -49,37 +49,19 @@ func SweepNames() (names []string) {
 
 // IsRun reports whether a file is the configuration of a run: it has one of its sections, or extends another, and
 // nothing that only a sweep has.
-func IsRun(top *yaml.Node) bool {
-	run := false
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		key := top.Content[i].Value
-		f := root.child(key)
-		if key != extendsKey && f == nil {
-			return false
-		}
-		run = run || key == extendsKey || f.isSection()
-	}
-	return run
-}
+func IsRun(top *yaml.Node) bool { return kindOf(top) == "run" }
 
 // Whole reports whether the key holds a whole number; known is false for a key the configuration has not, or a section.
 func Whole(key string) (whole, known bool) {
-	f := root.find(key)
-	if f == nil || f.isSection() {
-		return false, false
-	}
-	switch f.typ.Kind() {
-	case reflect.Int, reflect.Uint64:
-		return true, true
-	}
-	return false, true
+	f := root.leaf(key)
+	return f != nil && (f.typ.Kind() == reflect.Int || f.typ.Kind() == reflect.Uint64), f != nil
 }
 
 // Canonical returns the text of a value of a key as Marshal writes it, so that equal values have one text: 1e-3 and
 // 0.001. What is no value of the key stays as it is.
 func Canonical(key, text string) string {
 	var p problems
-	if f := root.find(key); f != nil && !f.isSection() {
+	if f := root.leaf(key); f != nil {
 		if v, ok := decodeText(f, text, Source{}, &p); ok {
 			return scalar(reflect.ValueOf(v))
 		}
@@ -89,11 +71,10 @@ func Canonical(key, text string) string {
 
 // Text returns the value of a key as the YAML that Marshal writes, "" for a key the configuration has not.
 func (c *Config) Text(key string) string {
-	f := root.find(key)
-	if f == nil || f.isSection() {
-		return ""
+	if f := root.leaf(key); f != nil {
+		return scalar(f.of(reflect.ValueOf(c).Elem()))
 	}
-	return scalar(f.of(reflect.ValueOf(c).Elem()))
+	return ""
 }
 
 // Value returns the value of a key, with its type; nil for a key the configuration has not.

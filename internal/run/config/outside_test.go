@@ -103,8 +103,7 @@ func TestKindsOfFiles(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "x.yaml")
 		try.Do(t, os.WriteFile(file, []byte(text), 0o666))
 		top := try.Get(ParseFile(file))(t)
-		kinds := map[[2]bool]string{{true, false}: "sweep", {false, true}: "run"}
-		if got := kinds[[2]bool{isSweep(top), IsRun(top)}]; got != want {
+		if got := kindOf(top); got != want || IsRun(top) != (want == "run") {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}

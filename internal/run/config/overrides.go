@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -48,73 +49,102 @@ func envName(path string) string {
 }
 
 // envLayer decodes the VSETRAIN_* variables of environ ("NAME=value"). An empty variable counts as not set. The prefix
-// is not ours alone: what Kubernetes sets for services is passed over, and an unknown name that is far from all keys is
-// others', and is returned. A name that is near a key is a mistake.
-func envLayer(environ []string, p *problems) (out layer, others []string) {
-	byName, sections := map[string]*field{}, map[string][]string{}
-	names := slices.Clone(notConfig)
+// is not ours alone: what Kubernetes sets for services is passed over, and so is a name that is like none of ours. A
+// name that is spelt nearly as one of ours, or begins with a section of the configuration, is a mistake.
+func envLayer(environ []string, p *problems) layer {
+	byName, names := map[string]*field{}, slices.Clone(notConfig)
 	root.leaves(func(f *field) {
 		if f.path != versionKey {
-			name, key := envName(f.path), strings.ToUpper(f.key)
-			byName[name], sections[key] = f, append(sections[key], name)
-			names = append(names, name)
+			byName[envName(f.path)] = f
+			names = append(names, envName(f.path))
 		}
 	})
-	out = layer{}
+	out := layer{}
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		name, text, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || text == "" || slices.Contains(notConfig, name) ||
-			byName[name] == nil && serviceLink.MatchString(name) {
-			continue
-		}
-		at := Source{Name: name}
-		f := byName[name]
-		if f == nil {
-			if near := nearNames(name[len(envPrefix):], names, sections); len(near) > 0 {
-				p.add(at, "", "unknown environment variable; did you mean %s?", strings.Join(near, " or "))
-			} else {
-				others = append(others, name)
-			}
-			continue
-		}
-		if v, ok := decodeText(f, text, at, p); ok {
-			out[f.path] = setting{v, at}
-		}
-	}
-	return out, others
-}
-
-// nearNames returns the variable that is spelt nearly like an unknown one without its prefix, else those of the keys
-// that it names without their section.
-func nearNames(word string, names []string, sections map[string][]string) []string {
-	short := make([]string, len(names)) // the prefix does not count as likeness
-	for i, n := range names {
-		short[i] = strings.TrimPrefix(n, envPrefix)
-	}
-	if one := options.Nearest(word, short); one != "" {
-		return []string{envPrefix + one}
-	}
-	return sections[word]
-}
-
-// setLayer decodes --set key=value flags; a later flag wins over an earlier one.
-func setLayer(sets []string, p *problems) layer {
-	at := Source{Name: "--set"}
-	out := layer{}
-	for _, s := range sets {
-		path, text, ok := strings.Cut(s, "=")
-		path = strings.TrimSpace(path)
-		if !ok || path == "" {
-			p.add(at, "", "expected key=value such as optim.lr=0.001, found %q", s)
-			continue
-		}
-		if f := leafOf(path, text, at, p); f != nil {
-			if v, ok := decodeText(f, text, at, p); ok {
-				out[path] = setting{v, at}
+		f, at := byName[name], Source{Name: name}
+		switch {
+		case !strings.HasPrefix(name, envPrefix), text == "", slices.Contains(notConfig, name):
+		case f != nil:
+			out.text(f.path, text, at, p)
+		case !serviceLink.MatchString(name):
+			if meant := nearNames(name, text, names); meant != "" {
+				p.add(at, "", "unknown environment variable; %s", meant)
 			}
 		}
 	}
 	return out
+}
+
+// nearNames says which variable may be meant by an unknown one: one that is spelt nearly so, one of the section that it
+// begins with, or those of the keys that it names without their section. It is "" where there is none.
+func nearNames(name, text string, names []string) string {
+	word := strings.TrimPrefix(name, envPrefix)
+	short := make([]string, len(names)) // the prefix does not count as likeness
+	for i, n := range names {
+		short[i] = strings.TrimPrefix(n, envPrefix)
+	}
+	if near := options.Nearest(word, short); near != "" {
+		return "did you mean " + envPrefix + near + "?"
+	}
+	var meant []string
+	for _, section := range root.children {
+		key, ok := strings.CutPrefix(strings.ToLower(word), section.key+"_")
+		if !ok || !section.isSection() {
+			continue
+		}
+		for _, path := range alike(root, section, key, text) {
+			meant = append(meant, envName(path))
+		}
+		if meant == nil {
+			return fmt.Sprintf("%s has the keys %s, of which %s is a variable", section.key,
+				strings.Join(section.keys(), ", "), envName(section.children[0].path))
+		}
+	}
+	root.leaves(func(f *field) {
+		if strings.ToUpper(f.key) == word {
+			meant = append(meant, envName(f.path))
+		}
+	})
+	if meant == nil {
+		return ""
+	}
+	return "did you mean " + strings.Join(meant, " or ") + "?"
+}
+
+// Alias is a flag that was given and stands for a key of the configuration.
+type Alias struct{ Flag, Key, Text string } // Flag as it is typed: "--overfit"
+
+// setLayer decodes --set key=value flags, of which a later one wins over an earlier one, and flags that are aliases.
+func setLayer(sets []string, aliases []Alias, p *problems) layer {
+	out := layer{}
+	for _, s := range sets {
+		at := Source{Name: setFlag}
+		path, text, ok := strings.Cut(s, "=")
+		if path = strings.TrimSpace(path); !ok || path == "" {
+			p.add(at, "", "expected key=value such as optim.lr=0.001, found %q", s)
+			continue
+		}
+		out.text(path, text, at, p)
+	}
+	for _, a := range aliases {
+		if s, twice := out[a.Key]; twice && s.source.Name == setFlag {
+			p.add(Source{Name: a.Flag}, a.Key, "%s sets it too; leave one out", setFlag)
+		}
+		out.text(a.Key, a.Text, Source{Name: a.Flag}, p)
+	}
+	return out
+}
+
+const setFlag = "--set"
+
+// text decodes the text of a variable or flag into the layer.
+func (l layer) text(path, text string, at Source, p *problems) {
+	if f := leafOf(path, text, at, p); f != nil {
+		if v, ok := decodeText(f, text, at, p); ok {
+			l[path] = setting{v, at}
+		}
+	}
 }
 
 // Given decodes the --set flags of commands that open weights: options of a network, key=value with a key of section
@@ -122,7 +152,7 @@ func setLayer(sets []string, p *problems) layer {
 func Given(sets []string) (models.Given, error) {
 	var p problems
 	given := models.Given{}
-	for path, s := range setLayer(sets, &p) {
+	for path, s := range setLayer(sets, nil, &p) {
 		key, ok := strings.CutPrefix(path, "model.")
 		if !ok {
 			p.add(s.source, path, "expected an option of the network, such as model.scan.lambda=9")

@@ -183,8 +183,8 @@ func parsePresets(text string) ([]Preset, error) {
 func (r *Preset) layer(p *problems) layer {
 	out := layer{}
 	for _, c := range r.settings {
-		f := root.find(c.key)
-		if f == nil || f.isSection() {
+		f := root.leaf(c.key)
+		if f == nil {
 			p.add(c.at, c.key, "the heading of this column is no key of the configuration")
 			continue
 		}

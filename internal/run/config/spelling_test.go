@@ -63,7 +63,7 @@ func TestMisspelt(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	suggested := func(set string) string {
 		var p problems
-		setLayer([]string{set}, &p)
+		setLayer([]string{set}, nil, &p)
 		_, near, _ := strings.Cut(fmt.Sprint(p.err()), "did you mean ")
 		return near
 	}

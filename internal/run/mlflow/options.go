@@ -12,8 +12,8 @@ const Off = "off"
 
 // Options say where the records of a run are sent as well.
 type Options struct {
-	MLflow     string `yaml:"mlflow" doc:"address of an MLflow tracking server, such as http://127.0.0.1:5000; empty is that of MLFLOW_TRACKING_URI, off is none"`
-	Experiment string `yaml:"experiment" doc:"name of the MLflow experiment; empty is MLFLOW_EXPERIMENT_NAME, or vsetrain"`
+	MLflow     string `yaml:"mlflow" arg:"URL" doc:"address of an MLflow tracking server, such as http://127.0.0.1:5000; empty is that of MLFLOW_TRACKING_URI, off is none"`
+	Experiment string `yaml:"experiment" arg:"NAME" doc:"name of the MLflow experiment; empty is MLFLOW_EXPERIMENT_NAME, or vsetrain"`
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

@@ -83,8 +83,12 @@ func (p *Progress) above(w io.Writer, sameTerminal bool, text string) {
 	p.draw()
 }
 
-// Close ends the display: the bar stays as it is last. A pipe that saw lines before sees the last state.
+// Close ends the display: the bar stays as it is last. A pipe that saw lines before sees the last state. Without a
+// display, nil, there is nothing to end.
 func (p *Progress) Close() {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
