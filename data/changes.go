@@ -250,7 +250,10 @@ func checkID(id string) error {
 }
 
 // openChanges reads the journal of a gallery, if there is one, and puts it into the split.
-func openChanges(s *Split) error {
+func openChanges(s *Split, o *OpenOptions) error {
+	if !o.Partial || o.Original || s.images == nil {
+		return nil
+	}
 	file, err := journal.Open(s.path(changesEnd))
 	if missing(err) {
 		return nil

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 
 	"vsetrain/internal/files/jsontext"
+	"vsetrain/internal/files/regular"
 )
 
 // Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
@@ -21,6 +23,48 @@ type Dependencies struct {
 	pairs []int32 // [edges, 2]
 	first []int32 // of each caption, and the number of edges at the end
 	lines []int32 // line of the file at which each caption begins
+}
+
+// openDependencies reads the dependency file that is asked for.
+func openDependencies(s *Split, o *OpenOptions) error {
+	if o.Dependencies == "" || s.captions == nil {
+		return nil
+	}
+	d, err := readDependencies(s.path("_caps.json"))
+	if missing(err) {
+		d, err = readDependencies(s.path("_caps.conllu"))
+	}
+	if missing(err) {
+		if o.Dependencies != "need" {
+			return nil
+		}
+		return fmt.Errorf("split %q has no dependencies: expected %s, a JSON list with [[governor, dependent], ...] "+
+			"for every caption, or %s in the CoNLL-U format; model.gsmn.mode: dense needs neither",
+			s.name, s.path("_caps.json"), s.path("_caps.conllu"))
+	}
+	if err != nil {
+		return err
+	}
+	if d.Len() != s.layout.captions {
+		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.CaptionPath(),
+			s.layout.captions)
+	}
+	s.dependencies, s.read = d, append(s.read, filepath.Base(d.path))
+	return nil
+}
+
+// readDependencies reads a dependency file: CoNLL-U where the name ends in .conllu, otherwise JSON.
+func readDependencies(path string) (*Dependencies, error) {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d := &Dependencies{path: path, first: []int32{0}}
+	if isCoNLLU(path) {
+		return d, regular.Explain(d.readCoNLLU(f), path, regular.Text, regular.Table)
+	}
+	return d, regular.Explain(d.readJSON(f), path, regular.JSON)
 }
 
 // Len returns the number of captions.

@@ -25,12 +25,12 @@ type wordIDs struct {
 const wordIDsEnd = "_precaps_stan.txt"
 
 // openWordIDs reads the file if there is one.
-func (s *Split) openWordIDs() error {
-	lines, err := readLines(s.path(wordIDsEnd), "word ids")
-	if missing(err) {
+func openWordIDs(s *Split, o *OpenOptions) error {
+	if !o.WordIDs || s.captions == nil {
 		return nil
 	}
-	if err != nil {
+	lines, err := s.lines(wordIDsEnd, "word ids")
+	if lines == nil {
 		return err
 	}
 	if lines.len() != s.layout.captions {
