@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,40 +18,25 @@ import (
 )
 
 type dataConvertOptions struct {
-	convert.Target
-	Sources     []string
-	SplitFlags  []string // NAME or NAME=IDS
-	DType       string
-	SourceDType string
-	KeepFirst   bool
-	Features    string
-	Boxes       string
-	Sizes       string
-	Scale       float64
-	Axes        convert.Axes
-	IDKey       string
-	Captions    int
-	given       func(func(*pflag.Flag)) // visits the flags that were given
+	*convert.Options
+	formats []*convert.Format
+	given   func(func(*pflag.Flag)) // visits the flags that were given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
-	o := &dataConvertOptions{}
+	o := &dataConvertOptions{Options: convert.NewOptions()}
+	o.formats = convert.Formats(o.Options)
+	var kinds strings.Builder
+	for _, f := range o.formats {
+		fmt.Fprintf(&kinds, "  %-7s %s\n", f.Kind, strings.ReplaceAll(f.Help, "\n", "\n          "))
+	}
 	c := &cobra.Command{
 		Use:   "convert SOURCE...",
 		Short: "Convert published region features and captions, or arrays of other types and axes",
 		Long: `Convert published region features to {split}_ims.npy with boxes, picture sizes and ids, row by row
 in constant memory. A SOURCE is
 
-  .tsv    base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those that a
-          first line names; several parts may be given, - reads one from stdin
-  .npz    a NumPy archive of a whole split
-  folder  one .npz or .npy for each image, whose name is the id
-  .npy    features to store in another type or with other axes; --out names the new file. --scale multiplies them,
-          as codes of uint8 need it; --grid makes the places of a grid [N, C, H, W] or [N, H, W, C] regions;
-          --squeeze drops axes of length 1
-  .json   captions and splits as dataset_flickr30k.json has them: {split}_caps.txt and {split}_ids.txt of train
-          (with restval), dev and test
-
+` + kinds.String() + `
 Each --split names an output and, after =, the ids file that chooses its images and their order. A split without
 ids takes every image in the order of the source. Of a .json the names after = are those of its own splits.
 
@@ -74,78 +58,77 @@ not padding. Of an image with a broken record and a whole one the whole one is t
 	}
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "", "output `DIR`; for a .npy source the output file")
-	f.StringArrayVar(&o.SplitFlags, "split", nil, "output split and its ids file, `NAME[=IDS]`; may be repeated")
-	f.StringVar(&o.DType, "dtype", "f32", "type of the stored features: f32 or f16")
-	f.StringVar(&o.SourceDType, "source-dtype", "", "type of the features in a .tsv: f16, f32 or f64; empty finds it "+
-		"out")
-	f.IntVar(&o.Regions, "regions", 0, "regions per image; 0 takes them from the first image")
-	f.IntVar(&o.Dim, "dim", 0, "feature size; 0 takes it from the source")
-	f.BoolVar(&o.Fit, "fit", false, "pad images of fewer regions with zeros and cut those of more")
-	f.BoolVar(&o.Distinct, "distinct", false, "one row for an image that an ids file names once for each caption")
-	f.BoolVar(&o.KeepFirst, "keep-first", false, "of images that a .tsv holds twice with different content keep the "+
-		"first")
-	f.BoolVar(&o.SkipBroken, "skip-broken", false, "leave out images that cannot be read, and name them")
-	f.StringVar(&o.Features, "features-key", "", "name of the features in .npz; empty tries the usual ones")
-	f.StringVar(&o.Boxes, "boxes-key", "", "name of the boxes in .npz; empty tries the usual ones")
-	f.StringVar(&o.Sizes, "sizes-key", "", "name of the picture sizes in .npz; empty tries the usual ones")
-	f.Float64Var(&o.Scale, "scale", 0, "multiply the numbers of arrays; integers need it, 1 takes them as they are")
-	f.StringVar(&o.Axes.Grid, "grid", "", "axes of arrays that hold grids: nchw or nhwc")
-	f.IntSliceVar(&o.Axes.Squeeze, "squeeze", nil, "drop these axes of length 1 of arrays, counted from 0")
-	f.StringVar(&o.IDKey, "id-key", "", "key of an image of a .json that holds its id; empty is cocoid or filename")
-	f.IntVar(&o.Captions, "captions", 0, "take the first so many captions of each image of a .json; 0 takes all")
 	f.BoolVar(&o.Force, "force", false, "replace files that exist")
+	for _, format := range o.formats {
+		for _, flag := range format.Flags {
+			if f.Lookup(flag.Name) == nil {
+				addFlag(f, flag)
+			}
+		}
+	}
 	must(c.MarkFlagRequired("out"))
 	return c
 }
 
-// convertFlags are the flags that each kind of source has beside --out and --force.
-var convertFlags = map[string][]string{
-	".tsv": {"split", "dtype", "source-dtype", "regions", "dim", "fit", "distinct", "keep-first", "skip-broken"},
-	".npz": {"split", "dtype", "regions", "dim", "fit", "features-key", "boxes-key", "sizes-key", "scale", "grid",
-		"squeeze"},
-	"folder": {"split", "dtype", "regions", "dim", "fit", "distinct", "skip-broken", "features-key", "boxes-key",
-		"sizes-key", "scale", "grid", "squeeze"},
-	".npy":  {"dtype", "scale", "grid", "squeeze"},
-	".json": {"split", "id-key", "captions", "skip-broken"},
+// addFlag adds a flag of a format.
+func addFlag(f *pflag.FlagSet, flag convert.Flag) {
+	switch v := flag.Value.(type) {
+	case *string:
+		f.StringVar(v, flag.Name, *v, flag.Usage)
+	case *bool:
+		f.BoolVar(v, flag.Name, *v, flag.Usage)
+	case *int:
+		f.IntVar(v, flag.Name, *v, flag.Usage)
+	case *float64:
+		f.Float64Var(v, flag.Name, *v, flag.Usage)
+	case *[]int:
+		f.IntSliceVar(v, flag.Name, *v, flag.Usage)
+	case *[]string:
+		f.StringArrayVar(v, flag.Name, *v, flag.Usage)
+	default:
+		panic(fmt.Sprintf("flag --%s of type %T", flag.Name, v))
+	}
 }
 
 func (o *dataConvertOptions) run(_ context.Context, a *app) error {
-	var err error
-	if o.Target.DType, err = dtype(o.DType); err != nil {
+	if err := check(o.Parse()); err != nil {
 		return err
 	}
-	for _, s := range o.SplitFlags {
-		name, ids, _ := strings.Cut(s, "=")
-		o.Splits = append(o.Splits, convert.Split{Name: name, IDs: ids})
-	}
-	job, err := o.job(a.In)
+	format, err := o.format()
 	if err != nil {
 		return err
 	}
+	if format.Check != nil {
+		if err := check(format.Check()); err != nil {
+			return err
+		}
+	}
+	o.In = a.In
 	bars := phases{app: a}
-	rep, err := job(func(phase string, done, total int64) { bars.show(phase, int(done), int(max(0, total))) })
+	rep, err := format.Run(func(phase string, done, total int64) { bars.show(phase, int(done), int(max(0, total))) })
 	bars.close()
 	if err != nil {
 		return err
 	}
 	if rep == nil {
-		a.Printf("%s: %s\n", o.Out, o.DType)
+		a.Printf("%s: %s\n", o.Out, short(o.DType))
 		return nil
 	}
 	o.summary(a, rep)
 	return nil
 }
 
-// job chooses the conversion by what the sources are. Its report is nil when one array was written.
-func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert.Report, error), error) {
-	first, single := o.Sources[0], len(o.Sources) == 1
+// short is what --dtype calls a type.
+func short(d npy.DType) string { return map[npy.DType]string{npy.F16: "f16", npy.F32: "f32"}[d] }
+
+// format returns what the sources are, and refuses flags that are not for it.
+func (o *dataConvertOptions) format() (*convert.Format, error) {
+	first := o.Sources[0]
 	kind := strings.ToLower(filepath.Ext(first))
-	stream := first == "-" && single
-	if stream {
-		kind = ".tsv"
-	} else if info, err := os.Stat(first); err != nil {
+	stream := first == "-" && len(o.Sources) == 1
+	if info, err := os.Stat(first); !stream && err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
-	} else if info.IsDir() {
+	} else if err == nil && info.IsDir() {
 		kind = "folder"
 	}
 	library := map[string]string{".h5": "h5py", ".hdf5": "h5py", ".hdf": "h5py", ".pt": "torch", ".pth": "torch"}[kind]
@@ -154,64 +137,38 @@ func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert
 			"numpy.lib.format.open_memmap: docs/data.md, \"HDF5 and PyTorch files\", has the lines of Python", first,
 			library)
 	}
-	flags, known := convertFlags[kind]
-	if !known || !single && kind != ".tsv" {
-		const expected = "expected .tsv files, or one .npz, .npy, .json or folder of .npz or .npy"
-		return nil, usagef("%v", regular.Explain(fmt.Errorf("%s: %s", strings.Join(o.Sources, " "), expected), first))
+	at := slices.IndexFunc(o.formats, func(f *convert.Format) bool { return f.Kind == kind || stream && f.Stdin })
+	if at < 0 || len(o.Sources) > 1 && !o.formats[at].Parts {
+		var parts, single []string
+		for _, f := range o.formats {
+			if f.Parts {
+				parts = append(parts, f.Kind+" files")
+			} else {
+				single = append(single, f.Kind)
+			}
+		}
+		return nil, usagef("%v", regular.Explain(fmt.Errorf("%s: expected %s, or one %s", strings.Join(o.Sources, " "),
+			strings.Join(parts, ", "), strings.Join(single, " or ")), first))
 	}
-	if err := o.checkOut(first, kind == ".npy"); err != nil {
+	format := o.formats[at]
+	if err := o.checkOut(first, format.File); err != nil {
 		return nil, err
+	}
+	var names []string
+	for _, f := range format.Flags {
+		names = append(names, f.Name)
 	}
 	var misused error
 	o.given(func(f *pflag.Flag) {
-		for _, all := range convertFlags {
-			if slices.Contains(all, f.Name) && !slices.Contains(flags, f.Name) {
-				misused = usagef("--%s is not for %s; a %s source has --%s", f.Name, strings.Join(o.Sources, " "), kind,
-					strings.Join(flags, ", --"))
-			}
+		of := func(g *convert.Format) bool {
+			return slices.ContainsFunc(g.Flags, func(own convert.Flag) bool { return own.Name == f.Name })
+		}
+		if slices.ContainsFunc(o.formats, of) && !of(format) {
+			misused = usagef("--%s is not for %s; a %s source has --%s", f.Name, strings.Join(o.Sources, " "),
+				format.Kind, strings.Join(names, ", --"))
 		}
 	})
-	if misused != nil {
-		return nil, misused
-	}
-	switch kind {
-	case ".tsv":
-		source, err := sourceType(o.SourceDType)
-		if err != nil {
-			return nil, err
-		}
-		tsv := convert.TSVOptions{Target: o.Target, Files: o.Sources, Source: source, KeepFirst: o.KeepFirst}
-		return func(p convert.Progress) (*convert.Report, error) {
-			if stream {
-				return convert.TSVStream(in, "stdin", tsv, p)
-			}
-			return convert.TSV(tsv, p)
-		}, check(tsv.Validate())
-	case ".npy":
-		retype := convert.RetypeOptions{DType: o.Target.DType, Scale: o.Scale, Axes: o.Axes, Force: o.Force}
-		return func(p convert.Progress) (*convert.Report, error) {
-			return nil, convert.Retype(first, o.Out, retype, p)
-		}, check(retype.Validate())
-	case ".json":
-		captions := convert.CaptionOptions{Path: first, Out: o.Out, Splits: o.Splits, IDKey: o.IDKey,
-			Captions: o.Captions, SkipBroken: o.SkipBroken, Force: o.Force}
-		o.Splits = nil // of which there are no features
-		return func(convert.Progress) (*convert.Report, error) { return convert.Captions(captions) },
-			check(captions.Validate())
-	}
-	arrays := convert.ArrayOptions{Target: o.Target, Axes: o.Axes, Scale: o.Scale, Path: first, Features: o.Features,
-		Boxes: o.Boxes, Sizes: o.Sizes}
-	return func(p convert.Progress) (*convert.Report, error) { return convert.Arrays(arrays, p) },
-		check(arrays.Validate())
-}
-
-// sourceType returns the type that --source-dtype names.
-func sourceType(name string) (npy.DType, error) {
-	d, ok := map[string]npy.DType{"": "", "f16": npy.F16, "f32": npy.F32, "f64": npy.F64}[name]
-	if !ok {
-		return "", usagef("--source-dtype: expected f16, f32 or f64, found %q", name)
-	}
-	return d, nil
+	return format, misused
 }
 
 // checkOut returns an error where --out names a folder and a file is written, or the other way round.
@@ -256,9 +213,11 @@ func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 		a.Printf("%s\n", n)
 	}
 	for _, s := range o.Splits {
-		a.Printf("%s: %d rows (%s)\n", filepath.Join(o.Out, s.Name+"_ims.npy"), r.Rows[s.Name], o.DType)
+		if rows, ok := r.Rows[s.Name]; ok {
+			a.Printf("%s: %d rows (%s)\n", filepath.Join(o.Out, s.Name+"_ims.npy"), rows, short(o.DType))
+		}
 	}
-	if len(o.Splits) > 0 {
+	if len(r.Rows) > 0 {
 		a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused(r.Unused))
 	}
 	if r.Padded+r.Cut > 0 {

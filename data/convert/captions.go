@@ -19,6 +19,23 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
+func init() {
+	register(func(o *Options) *Format {
+		c := CaptionOptions{}
+		return &Format{Kind: ".json",
+			Help: `captions and splits as dataset_flickr30k.json has them: {split}_caps.txt and {split}_ids.txt of train
+(with restval), dev and test`,
+			Flags: o.Flagged("split skip-broken",
+				Flag{"id-key", "key of an image of a .json that holds its id; empty is cocoid or filename", &c.IDKey},
+				Flag{"captions", "take the first so many captions of each image of a .json; 0 takes all", &c.Captions}),
+			Check: func() error {
+				c.Path, c.Out, c.Splits, c.SkipBroken, c.Force = o.Sources[0], o.Out, o.Splits, o.SkipBroken, o.Force
+				return c.Validate()
+			},
+			Run: func(Progress) (*Report, error) { return Captions(c) }}
+	})
+}
+
 // CaptionOptions describes a conversion of captions and splits in Karpathy's JSON (cs.stanford.edu/people/karpathy/
 // deepimagesent): {"images": [{"filename", "split", "sentences": [{"raw", "tokens"}], "imgid", "cocoid"}]}. That of
 // MSR-VTT is read too: {"videos": [{"video_id", "split"}], "sentences": [{"video_id", "caption"}]}.

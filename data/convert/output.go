@@ -114,6 +114,32 @@ func (o *output) again(id string) {
 	o.ids.WriteByte('\n')
 }
 
+// writeImages writes every split of a source, of whose images the ids are known; a split without an ids file has their
+// order. load returns an image and where it stands; one that cannot be loaded is broken.
+func (t *Target) writeImages(source string, ids []string, rep *Report, progress Progress,
+	load func(id string) (it *item, where string, err error)) error {
+	lists, has, used := make([]*idList, len(t.Splits)), map[string]bool{}, map[string]bool{}
+	for _, id := range ids {
+		has[id] = true
+	}
+	for i, s := range t.Splits {
+		var err error
+		if s.IDs == "" {
+			lists[i] = &idList{path: source, ids: ids, lines: ids, rows: len(ids)}
+		} else if lists[i], err = readIDs(s.IDs, t.Distinct); err != nil {
+			return err
+		}
+		if err := lists[i].missing(func(id string) bool { return has[id] }, source); err != nil {
+			return err
+		}
+		for _, id := range lists[i].ids {
+			used[id] = true
+		}
+	}
+	rep.Records, rep.Unused = len(ids), len(ids)-len(used)
+	return t.writeLists(lists, map[string]bool{}, rep, progress, load)
+}
+
 // writeLists writes every split in the order of its ids. load returns an image and where it stands; one that cannot be
 // loaded is broken. Images that were left out before are in left.
 func (t *Target) writeLists(lists []*idList, left map[string]bool, rep *Report, progress Progress,

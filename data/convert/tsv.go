@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -11,6 +12,31 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/regular"
 )
+
+func init() {
+	register(func(o *Options) *Format {
+		t, source := TSVOptions{}, ""
+		return &Format{Kind: ".tsv", Parts: true, Stdin: true,
+			Help: `base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those that a
+first line names; several parts may be given, - reads one from stdin`,
+			Flags: o.Flagged("split dtype regions dim fit distinct skip-broken",
+				Flag{"source-dtype", "type of the features in a .tsv: f16, f32 or f64; empty finds it out", &source},
+				Flag{"keep-first", "of images that a .tsv holds twice with different content keep the first",
+					&t.KeepFirst}),
+			Check: func() (err error) {
+				if t.Target, t.Files = o.Target, o.Sources; source != "" {
+					t.Source, err = dtypeOf("source-dtype", source, "f16", "f32", "f64")
+				}
+				return cmp.Or(err, t.Validate())
+			},
+			Run: func(p Progress) (*Report, error) {
+				if t.Files[0] == "-" {
+					return TSVStream(o.In, "stdin", t, p)
+				}
+				return TSV(t, p)
+			}}
+	})
+}
 
 // TSVOptions describes a conversion of tab-separated files of region features, in the columns of a published set
 // (columnSets) or those that a header line names: image_id, num_boxes and features, and boxes, image_w and image_h
