@@ -67,7 +67,8 @@ var sideways = map[string][]string{
 	// headers are Python literals
 	"internal/files/npy": {"internal/files/elements", "internal/files/half", "internal/files/pickle",
 		"internal/files/atomicfile", "internal/files/integrity", "internal/files/mapped", "internal/files/regular"},
-	"internal/files/safetensors": {"internal/files/elements", "internal/files/mapped", "internal/files/regular"},
+	"internal/files/safetensors": {"internal/files/elements", "internal/files/jsontext", "internal/files/mapped",
+		"internal/files/regular"},
 	"internal/files/torchfile": {"internal/files/elements", "internal/files/pickle",
 		"internal/files/atomicfile", "internal/files/regular"},
 	// explains a full disk
