@@ -226,12 +226,7 @@ func (o *CaptionOptions) writeSplit(set *atomicfile.Set, name string, of []strin
 		if err := free(path, o.Force); err != nil {
 			return err
 		}
-		f, err := atomicfile.Create(path)
-		if err != nil {
-			return err
-		}
-		set.Add(f)
-		if _, err := io.WriteString(f, file.text); err != nil {
+		if err := set.Write(path, []byte(file.text)); err != nil {
 			return err
 		}
 	}

@@ -256,18 +256,12 @@ func (o *output) prepareArray(set *atomicfile.Set, w *npy.Writer, end string) er
 
 // prepareLengths adds the number of regions of each image to a set, where one has fewer than the array.
 func (o *output) prepareLengths(set *atomicfile.Set) error {
-	var w *npy.Writer
-	if slices.Min(o.lengths) < int64(o.t.Regions) {
-		var err error
-		if w, err = npy.Create(o.name("_lengths.npy"), npy.I32, []int{len(o.lengths)}); err != nil {
-			return err
-		}
-		defer w.Abort()
-		if err := w.WriteInts(o.lengths); err != nil {
-			return err
-		}
+	if slices.Min(o.lengths) == int64(o.t.Regions) {
+		return o.prepareArray(set, nil, "_lengths.npy")
 	}
-	return o.prepareArray(set, w, "_lengths.npy")
+	return npy.Stage(set, o.name("_lengths.npy"), npy.I32, []int{len(o.lengths)}, func(w *npy.Writer) error {
+		return w.WriteInts(o.lengths)
+	})
 }
 
 // prepareIDs adds the ids file to a set. One that has the same ids already is left alone: it may be the one that chose
@@ -279,13 +273,7 @@ func (o *output) prepareIDs(set *atomicfile.Set) error {
 	if err == nil && bytes.Equal(old, o.ids.Bytes()) {
 		return nil
 	}
-	f, err := atomicfile.Create(path)
-	if err != nil {
-		return err
-	}
-	set.Add(f)
-	_, err = f.Write(o.ids.Bytes())
-	return err
+	return set.Write(path, o.ids.Bytes())
 }
 
 // abort removes what is not complete.
