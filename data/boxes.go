@@ -19,13 +19,6 @@ import (
 // What is read is x/width, y/height, anew at every read: the reference divides in place at each access, so that its
 // boxes shrink to nothing within a few epochs (quirk Q9), and pairs image i of a validation set with the box of caption
 // i (Q10).
-type boxes struct {
-	pixels RowSource // [rows, R·4]
-	sizes  []float32 // [rows, 2]
-	shared bool      // see Split.SharedBoxes
-	shares bool      // the file holds shares of width and height
-	path   string
-}
 
 // shareBoxes are boxes in pixels from a file of shares of width and height.
 type shareBoxes struct {

@@ -391,46 +391,36 @@ func filesOf(s *Split) (all []fs.FileInfo) {
 	return all
 }
 
-// Unchanged returns for each image of s the image of earlier that has the same features and boxes, -1 where there is
-// none. It compares images of equal ids, or only where they are stored while the files are the same.
+// Unchanged returns for each image of s the image of earlier that has the same id, features and boxes, -1 where there
+// is none. While the files are the same it compares where features are stored, and not the features.
 func Unchanged(earlier, s *Split) ([]int32, error) {
 	same := make([]int32, s.NumImages())
 	from, now := placesOf(earlier), placesOf(s)
-	if slices.EqualFunc(earlier.onDisk, s.onDisk, func(a, b fs.FileInfo) bool {
+	stored := slices.EqualFunc(earlier.onDisk, s.onDisk, func(a, b fs.FileInfo) bool {
 		return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-	}) && sameJournal(earlier, s) {
-		at := make(map[place]int32, len(from))
-		for i, p := range from {
-			at[p] = int32(i)
-		}
-		for i, p := range now {
-			same[i] = -1
-			if j, ok := at[p]; ok {
-				same[i] = j
-			}
-		}
-		return same, nil
-	}
+	}) && sameJournal(earlier, s)
+	other := earlier.regions != s.regions || earlier.dim != s.dim || (earlier.boxes == nil) != (s.boxes == nil)
 	at := make(map[string]int32, len(from))
 	for i, id := range ImageIDs(earlier) {
 		at[id] = int32(i)
 	}
-	if earlier.regions != s.regions || earlier.dim != s.dim || (earlier.boxes == nil) != (s.boxes == nil) {
-		clear(at)
-	}
 	a, b := make([]float32, s.regions*s.dim), make([]float32, s.regions*s.dim)
 	for i, id := range ImageIDs(s) {
 		j, ok := at[id]
-		if same[i] = -1; !ok {
+		if same[i] = -1; !ok || other || stored && from[j] != now[i] {
 			continue
 		}
-		if err := errors.Join(earlier.ReadImage(a, earlier.RowOf(int(j))), s.ReadImage(b, s.RowOf(i))); err != nil {
-			return nil, err
+		if !stored {
+			err := errors.Join(earlier.ReadImage(a, earlier.RowOf(int(j))), s.ReadImage(b, s.RowOf(i)))
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Equal(a, b) || regionCount(earlier, earlier.RowOf(int(j))) != regionCount(s, s.RowOf(i)) ||
+				!equalBoxes(earlier, s, int(j), i) {
+				continue
+			}
 		}
-		if slices.Equal(a, b) && regionCount(earlier, earlier.RowOf(int(j))) == regionCount(s, s.RowOf(i)) &&
-			equalBoxes(earlier, s, int(j), i) {
-			same[i] = j
-		}
+		same[i] = j
 	}
 	return same, nil
 }

@@ -11,20 +11,6 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
-// Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
-// [governor, dependent] of token numbers, 1-based; 0 is the root. Number t is position t of the word ids, whose
-// position 0 is <start>.
-//
-// They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
-// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and
-// is no edge.
-type Dependencies struct {
-	path  string
-	pairs []int32 // [edges, 2]
-	first []int32 // of each caption, and the number of edges at the end
-	lines []int32 // line of the file at which each caption begins
-}
-
 // openDependencies reads the dependency file that is asked for.
 func openDependencies(s *Split, o *OpenOptions) error {
 	if o.Dependencies == "" || s.captions == nil {
@@ -117,10 +103,10 @@ func (d *Dependencies) check(caption, words int) error {
 
 // readJSON reads a list over captions of lists of pairs.
 func (d *Dependencies) readJSON(r io.Reader) error {
-	c := &lineCounter{r: jsontext.Reader(r)}
+	c := jsontext.NewLines(r)
 	dec := json.NewDecoder(c)
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("%s:%d: %s", d.path, c.line(dec.InputOffset()), fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s:%d: %s", d.path, c.Line(dec.InputOffset()), fmt.Sprintf(format, args...))
 	}
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
 		return fail("expected a list with a list of [governor, dependent] for every caption")
@@ -144,7 +130,7 @@ func (d *Dependencies) readJSON(r io.Reader) error {
 			}
 			pairs = append(pairs, p...)
 		}
-		if err := d.add(pairs, c.line(dec.InputOffset())); err != nil {
+		if err := d.add(pairs, c.Line(dec.InputOffset())); err != nil {
 			return err
 		}
 	}
@@ -155,34 +141,4 @@ func (d *Dependencies) readJSON(r io.Reader) error {
 		return fail("more than one JSON value")
 	}
 	return nil
-}
-
-// lineCounter remembers where lines end, so that a place of the input can be named by its line.
-type lineCounter struct {
-	r    io.Reader
-	read int64
-	ends []int64 // of the lines behind the last place asked for
-	done int     // lines before them
-}
-
-func (c *lineCounter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	for i, b := range p[:n] {
-		if b == '\n' {
-			c.ends = append(c.ends, c.read+int64(i))
-		}
-	}
-	c.read += int64(n)
-	return n, err
-}
-
-// line returns the line of a byte position, from 1; positions must be asked for in rising order.
-func (c *lineCounter) line(at int64) int {
-	k := 0
-	for k < len(c.ends) && c.ends[k] < at {
-		k++
-	}
-	c.done += k
-	c.ends = c.ends[:copy(c.ends, c.ends[k:])]
-	return c.done + 1
 }

@@ -55,14 +55,6 @@ func dropped(s *Split, asked int) error {
 		s.layout.captions)
 }
 
-// layout says how captions, feature rows and ids of a split belong together.
-type layout struct {
-	groups   Groups // the captions of each image; without captions its feature rows
-	captions int    // lines of the caption file
-	rows     int    // rows of the feature file; of captions alone the images that they describe
-	repeated bool   // a feature row per caption, or several for an image, rather than one per image
-}
-
 // solveLayout reads from the files of a split how many captions each image has:
 //
 //  1. from the ids, which are equal for the captions of an image;

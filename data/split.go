@@ -47,6 +47,49 @@ type Split struct {
 	read  []string // names of the files that were read; a journal of changes has its own checksums
 }
 
+// boxes are those of the regions (boxes.go).
+type boxes struct {
+	pixels RowSource // [rows, R·4]
+	sizes  []float32 // [rows, 2]
+	shared bool      // see Split.SharedBoxes
+	shares bool      // the file holds shares of width and height
+	path   string
+}
+
+// layout says how captions, feature rows and ids of a split belong together.
+type layout struct {
+	groups   Groups // the captions of each image; without captions its feature rows
+	captions int    // lines of the caption file
+	rows     int    // rows of the feature file; of captions alone the images that they describe
+	repeated bool   // a feature row per caption, or several for an image, rather than one per image
+}
+
+// Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
+// [governor, dependent] of token numbers, 1-based; 0 is the root. Number t is position t of the word ids, whose
+// position 0 is <start>.
+//
+// They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
+// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and
+// is no edge.
+type Dependencies struct {
+	path  string
+	pairs []int32 // [edges, 2]
+	first []int32 // of each caption, and the number of edges at the end
+	lines []int32 // line of the file at which each caption begins
+}
+
+// Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption
+// in the JSON vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file
+// exists and is asked for, it replaces the captions' own words. Ids without <start> in front and <end> behind
+// get them, so that dependencies fit.
+type wordIDs struct {
+	path    string
+	ids     []int32
+	first   []int32 // of each caption, and the number of ids at the end
+	largest int32
+	line    int // of the largest
+}
+
 // noise is the noise index of a split.
 type noise struct {
 	images []int64 // of every caption

@@ -81,12 +81,14 @@ func TestALossIsOneFile(t *testing.T) {
 	convert := func(fails bool, text string, more ...string) string {
 		t.Helper()
 		try.Do(t, os.WriteFile(lines, []byte(text), 0o666))
-		return program(fails, append([]string{"data", "convert", lines, "--out", "mine", "--split", "test"}, more...)...)
+		args := []string{"data", "convert", lines, "--out", "mine", "--split", "test"}
+		return program(fails, append(args, more...)...)
 	}
 	has("help", program(false, "data", "convert", "--help"), ".jsonl  an image in each line", "--times")
 	image := `{"id": "17", "features": [[0.5, 1], [2, 0]]}`
 	has("a broken line", convert(true, image+"\n{"), "mine.jsonl:2: expected an object")
-	has("a foreign flag", convert(true, image, "--keep-first"), "--keep-first is not for", "a .jsonl source has --split")
+	has("a foreign flag", convert(true, image, "--keep-first"), "--keep-first is not for",
+		"a .jsonl source has --split")
 	has("a conversion", convert(false, image, "--times", "2"), "test_ims.npy: 1 rows (f32)", "1 image read")
 	has("its data", program(false, "data", "check", "mine"), "1 x 2 x 2", "0    4")
 	train := func(fails bool, loss string, more ...string) string {

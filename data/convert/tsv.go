@@ -17,8 +17,8 @@ func init() {
 	register(func(o *Options) *Format {
 		t, source := TSVOptions{}, ""
 		return &Format{Kind: ".tsv", Parts: true, Stdin: true,
-			Help: `base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those that a
-first line names; several parts may be given, - reads one from stdin`,
+			Help: `base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those
+that a first line names; several parts may be given, - reads one from stdin`,
 			Flags: o.Flagged("split dtype regions dim fit distinct skip-broken",
 				Flag{"source-dtype", "type of the features in a .tsv: f16, f32 or f64; empty finds it out", &source},
 				Flag{"keep-first", "of images that a .tsv holds twice with different content keep the first",

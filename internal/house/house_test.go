@@ -132,7 +132,7 @@ var outside = map[string][]string{
 	"gorgonia.org/tensor":   {"internal/compute/graph", "loss"},
 	"gorgonia.org/cu":       {"internal/compute/device/cuda/driver"}, // build tag vsecu
 	"github.com/chewxy/hm":  {"internal/compute/graph"},
-	"gonum.org/v1/gonum":    {"internal/compute/gemm", "internal/compute/sparse", "internal/stats"},
+	"gonum.org/v1/gonum":    {"data", "internal/compute/gemm", "internal/compute/sparse", "internal/stats"},
 	"github.com/ebitengine/purego": {"internal/system/onnxruntime", "internal/system/mpi", "internal/compute/gemm",
 		"internal/compute/device/cuda/driver"},
 	"google.golang.org/protobuf": {"internal/files/onnx", "internal/files/tfevents"},
