@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -101,10 +100,8 @@ func headOf(s *Split) changesHead {
 		fmt.Fprintf(sum, "%s\n", s.ImageID(i))
 	}
 	h := changesHead{Rows: s.rows, Regions: s.regions, Dim: s.dim, IDs: hex.EncodeToString(sum.Sum(nil)),
-		Boxes: BoxesStored(s.dir, s.name), Begun: time.Now().UnixNano()}
-	if f, ok := s.images.(*npy.File); ok {
-		h.DType = f.DType
-	}
+		Begun: time.Now().UnixNano()}
+	h.DType, h.Boxes = FeatureDType(s)
 	return h
 }
 
@@ -141,27 +138,24 @@ func (c *changes) RowLen() int { return c.base.RowLen() }
 
 // ReadRow implements RowSource.
 func (c *changes) ReadRow(dst []float32, row int) error {
-	p := c.places[row]
-	if p.record < 0 {
-		return c.base.ReadRow(dst, int(p.from))
-	}
 	size, _ := c.sizes()
-	b := make([]byte, size)
-	if err := c.file.ReadAt(b, p.record, p.from); err != nil {
-		return err
-	}
-	if c.DType == npy.F16 {
-		half.Decode(dst, b)
-		return nil
-	}
-	decodeFloats(dst, b)
-	return nil
+	return c.read(dst, row, c.base, 0, size, c.DType)
 }
 
-func decodeFloats(dst []float32, b []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+// read reads a row of the files, or of an image that was added a part of its data.
+func (c *changes) read(dst []float32, row int, base RowSource, from, size int64, d npy.DType) error {
+	p := c.places[row]
+	if p.record < 0 {
+		return base.ReadRow(dst, int(p.from))
 	}
+	b := make([]byte, size)
+	err := c.file.ReadAt(b, p.record, p.from+from)
+	if err == nil && d == npy.F16 {
+		half.Decode(dst, b)
+	} else if err == nil {
+		_, err = binary.Decode(b, binary.LittleEndian, dst)
+	}
+	return err
 }
 
 // changedBoxes are the boxes of the same images.
@@ -172,17 +166,8 @@ type changedBoxes struct {
 
 // ReadRow implements RowSource.
 func (c *changedBoxes) ReadRow(dst []float32, row int) error {
-	p := c.places[row]
-	if p.record < 0 {
-		return c.base.ReadRow(dst, int(p.from))
-	}
 	features, boxes := c.sizes()
-	b := make([]byte, boxes)
-	if err := c.file.ReadAt(b, p.record, p.from+features); err != nil {
-		return err
-	}
-	decodeFloats(dst, b)
-	return nil
+	return c.read(dst, row, c.base, features, boxes, npy.F32)
 }
 
 // members are the images of a gallery while changes are read.
