@@ -18,16 +18,16 @@ import (
 )
 
 type dataConvertOptions struct {
-	*convert.Options
-	formats []*convert.Format
+	convert.Options
+	Formats []*convert.Format
 	given   func(func(*pflag.Flag)) // visits the flags that were given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
-	o := &dataConvertOptions{Options: convert.NewOptions()}
-	o.formats = convert.Formats(o.Options)
+	o := &dataConvertOptions{}
+	o.Formats = convert.Formats(&o.Options)
 	var kinds strings.Builder
-	for _, f := range o.formats {
+	for _, f := range o.Formats {
 		fmt.Fprintf(&kinds, "  %-7s %s\n", f.Kind, strings.ReplaceAll(f.Help, "\n", "\n          "))
 	}
 	c := &cobra.Command{
@@ -59,12 +59,12 @@ not padding. Of an image with a broken record and a whole one the whole one is t
 	f := c.Flags()
 	f.StringVar(&o.Out, "out", "", "output `DIR`; for a .npy source the output file")
 	f.BoolVar(&o.Force, "force", false, "replace files that exist")
-	for _, format := range o.formats {
-		for _, flag := range format.Flags {
-			if f.Lookup(flag.Name) == nil {
-				addFlag(f, flag)
-			}
-		}
+	flags := o.Shared()
+	for _, format := range o.Formats {
+		flags = append(flags, format.Own...)
+	}
+	for _, flag := range flags {
+		addFlag(f, flag)
 	}
 	must(c.MarkFlagRequired("out"))
 	return c
@@ -137,10 +137,10 @@ func (o *dataConvertOptions) format() (*convert.Format, error) {
 			"numpy.lib.format.open_memmap: docs/data.md, \"HDF5 and PyTorch files\", has the lines of Python", first,
 			library)
 	}
-	at := slices.IndexFunc(o.formats, func(f *convert.Format) bool { return f.Kind == kind || stream && f.Stdin })
-	if at < 0 || len(o.Sources) > 1 && !o.formats[at].Parts {
+	at := slices.IndexFunc(o.Formats, func(f *convert.Format) bool { return f.Kind == kind || stream && f.Stdin })
+	if at < 0 || len(o.Sources) > 1 && !o.Formats[at].Parts {
 		var parts, single []string
-		for _, f := range o.formats {
+		for _, f := range o.Formats {
 			if f.Parts {
 				parts = append(parts, f.Kind+" files")
 			} else {
@@ -150,22 +150,16 @@ func (o *dataConvertOptions) format() (*convert.Format, error) {
 		return nil, usagef("%v", regular.Explain(fmt.Errorf("%s: expected %s, or one %s", strings.Join(o.Sources, " "),
 			strings.Join(parts, ", "), strings.Join(single, " or ")), first))
 	}
-	format := o.formats[at]
+	format := o.Formats[at]
 	if err := o.checkOut(first, format.File); err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, f := range format.Flags {
-		names = append(names, f.Name)
-	}
 	var misused error
 	o.given(func(f *pflag.Flag) {
-		of := func(g *convert.Format) bool {
-			return slices.ContainsFunc(g.Flags, func(own convert.Flag) bool { return own.Name == f.Name })
-		}
-		if slices.ContainsFunc(o.formats, of) && !of(format) {
+		takes := func(g *convert.Format) bool { return slices.Contains(g.Names(), f.Name) }
+		if slices.ContainsFunc(o.Formats, takes) && !takes(format) {
 			misused = usagef("--%s is not for %s; a %s source has --%s", f.Name, strings.Join(o.Sources, " "),
-				format.Kind, strings.Join(names, ", --"))
+				format.Kind, strings.Join(format.Names(), ", --"))
 		}
 	})
 	return format, misused

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/data/convert"
 )
 
 // parse carries out a command line up to its check and returns the fields of its options, by their names in lower
@@ -35,13 +36,26 @@ func parse(words ...string) (fields map[string]string, failure string) {
 
 // collect puts the numbers, texts, switches and lists of a struct into fields.
 func collect(fields map[string]string, name string, v reflect.Value) {
+	if v.Type() == reflect.TypeFor[convert.Flag]() { // of one format
+		own := strings.ReplaceAll(v.Field(0).String(), "-", "")
+		fields[own] = fmt.Sprint(v.Field(2).Elem().Elem())
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			collect(fields, strings.TrimPrefix(name+"."+strings.ToLower(v.Type().Field(i).Name), "."), v.Field(i))
 		}
-	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64, reflect.Slice,
-		reflect.Array:
+	case reflect.Slice:
+		fields[name] = fmt.Sprint(v)
+		for i := range v.Len() {
+			x := reflect.Indirect(v.Index(i))
+			if x.Type() == reflect.TypeFor[convert.Format]() || x.Type() == reflect.TypeFor[convert.Flag]() {
+				fields[name] = ""
+				collect(fields, "", x)
+			}
+		}
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64, reflect.Array:
 		fields[name] = fmt.Sprint(v)
 	}
 }
@@ -79,7 +93,7 @@ var fieldOf = map[string]string{"--config": "file", "--device": "kind",
 	"quickstart --checkpoint": "checkpoint", "--allow-origin": "origins",
 	"doctor --gpu":  "gpu",
 	"--feature-dim": "feature", "--vocab-size": "vocab", "--boxes-key": "boxes", "--features-key": "features",
-	"--sizes-key": "sizes", "data convert --split": "splitflags", "data synth --captions": "captionsperimage",
+	"--sizes-key": "sizes", "data convert --split": "splits", "data synth --captions": "captionsperimage",
 	"--family": "families", "--variant": "variants", "--allow-host": "hosts", "data remove --ids": "file",
 	"data remove --data": "dir", "--log": "logformat json",
 	"--shortlist-size": "depth", "serve --split": "split splits"}
@@ -170,7 +184,7 @@ func TestArguments(t *testing.T) {
 		"train demo --seeds 7,8":                    "configflags.file=demo; seeds=7,8",
 		"train -c demo --set a.b=1 --set c.d=2":     "configflags.file=demo; configflags.set=[a.b=1 c.d=2]",
 		"config list gsmn lseh":                     "words=[gsmn lseh]",
-		"data convert a.tsv b.tsv --out o":          "sources=[a.tsv b.tsv]",
+		"data convert a.tsv b.tsv --out o":          "options.sources=[a.tsv b.tsv]",
 		"data synth d --dtype f16":                  "dir=d; dtype=f16",
 		"data noise d --rule images --out o":        "dir=d; rule=images; out=o",
 		"data vocab d --splits train,test":          "dir=d; splits=[train test]",

@@ -12,16 +12,14 @@ import (
 )
 
 func init() {
-	const flags = "split dtype regions dim fit features-key boxes-key sizes-key scale grid squeeze"
+	const takes = "split dtype regions dim fit features-key boxes-key sizes-key scale grid squeeze"
 	for _, f := range []Format{
-		{Kind: ".npz", Help: "a NumPy archive of a whole split"},
-		{Kind: "folder", Help: "one .npz or .npy for each image, whose name is the id"},
+		{Kind: ".npz", Help: "a NumPy archive of a whole split", Takes: takes},
+		{Kind: "folder", Help: "one .npz or .npy for each image, whose name is the id",
+			Takes: takes + " distinct skip-broken"},
 	} {
 		register(func(o *Options) *Format {
 			f, a := f, ArrayOptions{}
-			if f.Flags = o.Flagged(flags); f.Kind == "folder" {
-				f.Flags = o.Flagged(flags + " distinct skip-broken")
-			}
 			f.Check = func() error {
 				a = ArrayOptions{Target: o.Target, Axes: o.Axes, Scale: o.Scale, Path: o.Sources[0],
 					Features: o.Features, Boxes: o.Boxes, Sizes: o.Sizes}

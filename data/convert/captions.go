@@ -25,9 +25,11 @@ func init() {
 		return &Format{Kind: ".json",
 			Help: `captions and splits as dataset_flickr30k.json has them: {split}_caps.txt and {split}_ids.txt of train
 (with restval), dev and test`,
-			Flags: o.Flagged("split skip-broken",
-				Flag{"id-key", "key of an image of a .json that holds its id; empty is cocoid or filename", &c.IDKey},
-				Flag{"captions", "take the first so many captions of each image of a .json; 0 takes all", &c.Captions}),
+			Takes: "split skip-broken",
+			Own: []Flag{
+				{"id-key", "key of an image of a .json that holds its id; empty is cocoid or filename", &c.IDKey},
+				{"captions", "take the first so many captions of each image of a .json; 0 takes all", &c.Captions},
+			},
 			Check: func() error {
 				c.Path, c.Out, c.Splits, c.SkipBroken, c.Force = o.Sources[0], o.Out, o.Splits, o.SkipBroken, o.Force
 				return c.Validate()

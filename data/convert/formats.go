@@ -15,7 +15,8 @@ import (
 type Format struct {
 	Kind  string       // the end of the name of a source, such as .tsv, or folder
 	Help  string       // what it is, for the help text; lines of at most 108 characters
-	Flags []Flag       // beside --out and --force
+	Takes string       // names of the shared flags that it takes, blanks between them
+	Own   []Flag       // flags of its own
 	Parts bool         // several sources are the parts of one
 	Stdin bool         // - is read from standard input
 	File  bool         // --out names a file and not a folder
@@ -43,13 +44,12 @@ type Options struct {
 
 	dtype  string
 	splits []string // NAME or NAME=IDS
-	flags  map[string]Flag
 }
 
-// NewOptions returns the options of a command line.
-func NewOptions() *Options {
-	o := &Options{dtype: "f32", flags: map[string]Flag{}}
-	for _, f := range []Flag{
+// Shared returns the flags that several formats have, and sets their defaults.
+func (o *Options) Shared() []Flag {
+	o.dtype = "f32"
+	return []Flag{
 		{"split", "output split and its ids file, `NAME[=IDS]`; may be repeated", &o.splits},
 		{"dtype", "type of the stored features: f32 or f16", &o.dtype},
 		{"regions", "regions per image; 0 takes them from the first image", &o.Regions},
@@ -63,18 +63,16 @@ func NewOptions() *Options {
 		{"scale", "multiply the numbers of arrays; integers need it, 1 takes them as they are", &o.Scale},
 		{"grid", "axes of arrays that hold grids: nchw or nhwc", &o.Grid},
 		{"squeeze", "drop these axes of length 1 of arrays, counted from 0", &o.Squeeze},
-	} {
-		o.flags[f.Name] = f
 	}
-	return o
 }
 
-// Flagged returns flags that several formats have, by their names with blanks between them, and then those of one.
-func (o *Options) Flagged(names string, own ...Flag) (all []Flag) {
-	for _, name := range strings.Fields(names) {
-		all = append(all, o.flags[name])
+// Names returns the names of all flags of a format beside --out and --force.
+func (f *Format) Names() []string {
+	names := strings.Fields(f.Takes)
+	for _, own := range f.Own {
+		names = append(names, own.Name)
 	}
-	return append(all, own...)
+	return names
 }
 
 // Parse reads the values of flags that are more than their text.

@@ -17,7 +17,7 @@ func init() {
 			Help: `features to store in another type or with other axes; --out names the new file. --scale multiplies
 them, as codes of uint8 need it; --grid makes the places of a grid [N, C, H, W] or [N, H, W, C] regions;
 --squeeze drops axes of length 1`,
-			Flags: o.Flagged("dtype scale grid squeeze"),
+			Takes: "dtype scale grid squeeze",
 			Check: func() error {
 				r = RetypeOptions{DType: o.DType, Scale: o.Scale, Axes: o.Axes, Force: o.Force}
 				return r.Validate()

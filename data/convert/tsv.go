@@ -19,10 +19,11 @@ func init() {
 		return &Format{Kind: ".tsv", Parts: true, Stdin: true,
 			Help: `base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those
 that a first line names; several parts may be given, - reads one from stdin`,
-			Flags: o.Flagged("split dtype regions dim fit distinct skip-broken",
-				Flag{"source-dtype", "type of the features in a .tsv: f16, f32 or f64; empty finds it out", &source},
-				Flag{"keep-first", "of images that a .tsv holds twice with different content keep the first",
-					&t.KeepFirst}),
+			Takes: "split dtype regions dim fit distinct skip-broken",
+			Own: []Flag{
+				{"source-dtype", "type of the features in a .tsv: f16, f32 or f64; empty finds it out", &source},
+				{"keep-first", "of images that a .tsv holds twice with different content keep the first", &t.KeepFirst},
+			},
 			Check: func() (err error) {
 				if t.Target, t.Files = o.Target, o.Sources; source != "" {
 					t.Source, err = dtypeOf("source-dtype", source, "f16", "f32", "f64")
