@@ -125,6 +125,21 @@ func TestConversions(t *testing.T) {
 	}
 }
 
+// Tensors of int32 come back as they were; those of another type are refused.
+func TestInt32s(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.safetensors")
+	var b bytes.Buffer
+	try.Do(t, Write(&b, []Tensor{FromInt32s("a", []int{2}, []int32{-1, 1 << 30}), FromFloat32s("b", []int{1},
+		[]float32{1})}, nil))
+	try.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
+	f := try.Get(Open(path))(t)
+	defer f.Close()
+	if x := try.Get(f.Int32s("a"))(t); len(x) != 2 || x[0] != -1 || x[1] != 1<<30 {
+		t.Error(x)
+	}
+	try.Refuses(f.Int32s("b"))(t, "no tensor b of int32 values")
+}
+
 func TestWriteRefuses(t *testing.T) {
 	for _, c := range []struct {
 		t    []Tensor
