@@ -19,13 +19,6 @@ import (
 // What is read is x/width, y/height, anew at every read: the reference divides in place at each access, so that its
 // boxes shrink to nothing within a few epochs (quirk Q9), and pairs image i of a validation set with the box of caption
 // i (Q10).
-type boxes struct {
-	pixels RowSource // [rows, R·4]
-	sizes  []float32 // [rows, 2]
-	shared bool      // see Split.SharedBoxes
-	shares bool      // the file holds shares of width and height
-	path   string
-}
 
 // shareBoxes are boxes in pixels from a file of shares of width and height.
 type shareBoxes struct {
@@ -149,8 +142,11 @@ func badBox(boxes []float32, w, h float32) string {
 }
 
 // openBoxes opens boxes and sizes and checks their shapes.
-func (s *Split) openBoxes() error {
-	f, path, err := s.openEither(boxNames)
+func openBoxes(s *Split, o *OpenOptions) error {
+	if !o.Boxes || s.images == nil {
+		return nil
+	}
+	f, err := s.array(boxNames...)
 	if missing(err) {
 		return fmt.Errorf("split %q has no boxes: expected %s or %s, pixel coordinates x1,y1,x2,y2 of every region "+
 			"[%d, %d, 4]",
@@ -159,6 +155,7 @@ func (s *Split) openBoxes() error {
 	if err != nil {
 		return err
 	}
+	path := f.Path
 	b := &boxes{pixels: f, path: path, shared: f.DType == npy.F32}
 	if len(f.Shape) != 3 || f.Shape[0] != s.rows || f.Shape[1] != s.regions || f.Shape[2] != 4 {
 		return fmt.Errorf("%s: shape %v; expected [%d, %d, 4], a box for every region of %s", path, f.Shape, s.rows,
@@ -181,25 +178,8 @@ func (s *Split) openBoxes() error {
 	return err
 }
 
-// openEither opens the first of several files that exists.
-func (s *Split) openEither(names []string) (*npy.File, string, error) {
-	var first error
-	for _, n := range names {
-		f, err := npy.Open(s.path(n))
-		if err == nil {
-			s.files = append(s.files, f)
-			return f, s.path(n), nil
-		}
-		if !missing(err) {
-			return nil, s.path(n), err
-		}
-		first = err
-	}
-	return nil, "", first
-}
-
 func (s *Split) readSizes() ([]float32, error) {
-	f, path, err := s.openEither(sizeNames)
+	f, err := s.array(sizeNames...)
 	if missing(err) {
 		return nil, fmt.Errorf("split %q has boxes but no picture sizes: expected %s or %s, width and height of "+
 			"every row [%d, 2]",
@@ -208,7 +188,7 @@ func (s *Split) readSizes() ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sizesOf(f, path, s.rows)
+	return sizesOf(f, f.Path, s.rows)
 }
 
 // sizesOf reads width and height of every row: numbers [rows, 2], or dicts.

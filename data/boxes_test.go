@@ -3,7 +3,7 @@ package data
 import (
 	"io"
 	"math"
-	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -50,11 +50,9 @@ func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 
 // The reference stores sizes as an object array of dicts; the file was written by NumPy.
 func TestSizesOfObjectArrays(t *testing.T) {
+	dir := try.Fixtures(t, "npy")
 	for _, name := range []string{"sizes_p2.npy", "sizes.npy"} {
-		path := "../internal/files/npy/testdata/" + name
-		if _, err := os.Stat(path); err != nil {
-			t.Fatalf("%v", err)
-		}
+		path := filepath.Join(dir, name)
 		f := try.Get(npy.Open(path))(t)
 		defer f.Close()
 		got, err := sizesOf(f, path, f.Rows())

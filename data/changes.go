@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -101,10 +100,8 @@ func headOf(s *Split) changesHead {
 		fmt.Fprintf(sum, "%s\n", s.ImageID(i))
 	}
 	h := changesHead{Rows: s.rows, Regions: s.regions, Dim: s.dim, IDs: hex.EncodeToString(sum.Sum(nil)),
-		Boxes: BoxesStored(s.dir, s.name), Begun: time.Now().UnixNano()}
-	if f, ok := s.images.(*npy.File); ok {
-		h.DType = f.DType
-	}
+		Begun: time.Now().UnixNano()}
+	h.DType, h.Boxes = FeatureDType(s)
 	return h
 }
 
@@ -141,27 +138,24 @@ func (c *changes) RowLen() int { return c.base.RowLen() }
 
 // ReadRow implements RowSource.
 func (c *changes) ReadRow(dst []float32, row int) error {
-	p := c.places[row]
-	if p.record < 0 {
-		return c.base.ReadRow(dst, int(p.from))
-	}
 	size, _ := c.sizes()
-	b := make([]byte, size)
-	if err := c.file.ReadAt(b, p.record, p.from); err != nil {
-		return err
-	}
-	if c.DType == npy.F16 {
-		half.Decode(dst, b)
-		return nil
-	}
-	decodeFloats(dst, b)
-	return nil
+	return c.read(dst, row, c.base, 0, size, c.DType)
 }
 
-func decodeFloats(dst []float32, b []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+// read reads a row of the files, or of an image that was added a part of its data.
+func (c *changes) read(dst []float32, row int, base RowSource, from, size int64, d npy.DType) error {
+	p := c.places[row]
+	if p.record < 0 {
+		return base.ReadRow(dst, int(p.from))
 	}
+	b := make([]byte, size)
+	err := c.file.ReadAt(b, p.record, p.from+from)
+	if err == nil && d == npy.F16 {
+		half.Decode(dst, b)
+	} else if err == nil {
+		_, err = binary.Decode(b, binary.LittleEndian, dst)
+	}
+	return err
 }
 
 // changedBoxes are the boxes of the same images.
@@ -172,17 +166,8 @@ type changedBoxes struct {
 
 // ReadRow implements RowSource.
 func (c *changedBoxes) ReadRow(dst []float32, row int) error {
-	p := c.places[row]
-	if p.record < 0 {
-		return c.base.ReadRow(dst, int(p.from))
-	}
 	features, boxes := c.sizes()
-	b := make([]byte, boxes)
-	if err := c.file.ReadAt(b, p.record, p.from+features); err != nil {
-		return err
-	}
-	decodeFloats(dst, b)
-	return nil
+	return c.read(dst, row, c.base, features, boxes, npy.F32)
 }
 
 // members are the images of a gallery while changes are read.
@@ -250,7 +235,10 @@ func checkID(id string) error {
 }
 
 // openChanges reads the journal of a gallery, if there is one, and puts it into the split.
-func openChanges(s *Split) error {
+func openChanges(s *Split, o *OpenOptions) error {
+	if !o.Partial || o.Original || s.images == nil {
+		return nil
+	}
 	file, err := journal.Open(s.path(changesEnd))
 	if missing(err) {
 		return nil
@@ -388,46 +376,36 @@ func filesOf(s *Split) (all []fs.FileInfo) {
 	return all
 }
 
-// Unchanged returns for each image of s the image of earlier that has the same features and boxes, -1 where there is
-// none. It compares images of equal ids, or only where they are stored while the files are the same.
+// Unchanged returns for each image of s the image of earlier that has the same id, features and boxes, -1 where there
+// is none. While the files are the same it compares where features are stored, and not the features.
 func Unchanged(earlier, s *Split) ([]int32, error) {
 	same := make([]int32, s.NumImages())
 	from, now := placesOf(earlier), placesOf(s)
-	if slices.EqualFunc(earlier.onDisk, s.onDisk, func(a, b fs.FileInfo) bool {
+	stored := slices.EqualFunc(earlier.onDisk, s.onDisk, func(a, b fs.FileInfo) bool {
 		return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-	}) && sameJournal(earlier, s) {
-		at := make(map[place]int32, len(from))
-		for i, p := range from {
-			at[p] = int32(i)
-		}
-		for i, p := range now {
-			same[i] = -1
-			if j, ok := at[p]; ok {
-				same[i] = j
-			}
-		}
-		return same, nil
-	}
+	}) && sameJournal(earlier, s)
+	other := earlier.regions != s.regions || earlier.dim != s.dim || (earlier.boxes == nil) != (s.boxes == nil)
 	at := make(map[string]int32, len(from))
 	for i, id := range ImageIDs(earlier) {
 		at[id] = int32(i)
 	}
-	if earlier.regions != s.regions || earlier.dim != s.dim || (earlier.boxes == nil) != (s.boxes == nil) {
-		clear(at)
-	}
 	a, b := make([]float32, s.regions*s.dim), make([]float32, s.regions*s.dim)
 	for i, id := range ImageIDs(s) {
 		j, ok := at[id]
-		if same[i] = -1; !ok {
+		if same[i] = -1; !ok || other || stored && from[j] != now[i] {
 			continue
 		}
-		if err := errors.Join(earlier.ReadImage(a, earlier.RowOf(int(j))), s.ReadImage(b, s.RowOf(i))); err != nil {
-			return nil, err
+		if !stored {
+			err := errors.Join(earlier.ReadImage(a, earlier.RowOf(int(j))), s.ReadImage(b, s.RowOf(i)))
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Equal(a, b) || regionCount(earlier, earlier.RowOf(int(j))) != regionCount(s, s.RowOf(i)) ||
+				!equalBoxes(earlier, s, int(j), i) {
+				continue
+			}
 		}
-		if slices.Equal(a, b) && regionCount(earlier, earlier.RowOf(int(j))) == regionCount(s, s.RowOf(i)) &&
-			equalBoxes(earlier, s, int(j), i) {
-			same[i] = j
-		}
+		same[i] = j
 	}
 	return same, nil
 }

@@ -168,6 +168,12 @@ func TestChangesOfOthers(t *testing.T) {
 		w.write(t, "test_ims.npy", ims)
 		os.Remove(w.path("test_caps.txt"))
 	}
+	w.write(t, "test_caps.txt", strings.Repeat("x\n", 4))
+	w.write(t, "test_changes.bin", "of another program") // training and evaluation do not look at it
+	if s := w.open(t, "test", OpenOptions{}); s.NumImages() != 4 {
+		t.Errorf("%d images", s.NumImages())
+	}
+	try.Refuses(Open(w.dir, "test", OpenOptions{Partial: true}))(t, "no journal")
 	w = newWorld(t, 4, 5, true, "test")
 	os.Remove(w.path("test_caps.txt"))
 	try.Fails(t, Amend(t.Context(), w.dir, "test", Change{Removed: []string{"im1"}}, nil), "20 rows of 4 images")

@@ -29,7 +29,7 @@ func (r *Report) checkBoxes(s *Split) {
 		r.warn(file, "nothing else needs them", "boxes without picture sizes: GSMN and pictures of attention need both")
 		return
 	}
-	if err := s.openBoxes(); err != nil {
+	if err := openBoxes(s, &OpenOptions{Boxes: true}); err != nil {
 		r.fail(file, "convert boxes and sizes again together with the features", "%v", err)
 		return
 	}
@@ -89,7 +89,7 @@ func (r *Report) checkRepeated(s *Split, o CheckOptions) {
 // checkDependencies looks at the dependency trees of a split, if there are any; words counts those of each caption in
 // use.
 func (r *Report) checkDependencies(s *Split, words []int) {
-	if err := s.openWordIDs(); err != nil {
+	if err := openWordIDs(s, &OpenOptions{WordIDs: true}); err != nil {
 		r.fail(s.name+wordIDsEnd, "", "%v", err)
 	}
 	if w := s.words; w != nil { // the dependencies are those of these words
@@ -98,7 +98,7 @@ func (r *Report) checkDependencies(s *Split, words []int) {
 			words[c] = int(w.first[c+1]-w.first[c]) - 2
 		}
 	}
-	if err := s.openDependencies(false); err != nil {
+	if err := openDependencies(s, &OpenOptions{Dependencies: "check"}); err != nil {
 		r.fail(s.name+"_caps.json", "parse the captions again", "%v", err)
 		return
 	}

@@ -91,13 +91,10 @@ func (l look) rows(step, total int, next *atomic.Int64, progress func(done int))
 		if err := l.source.ReadRow(row, i*step); err != nil {
 			return p, err
 		}
-		zeros := 0
 		if vec.NotFinite(row) >= 0 {
 			p.bad = append(p.bad, i*step)
-			zeros = p.addSlow(row)
-		} else {
-			zeros = p.add(row)
 		}
+		zeros := p.add(row)
 		if p.zeros += zeros; zeros == len(row) {
 			p.zero = append(p.zero, i*step)
 		} else if l.regions > 1 {
@@ -113,35 +110,21 @@ func (l look) rows(step, total int, next *atomic.Int64, progress func(done int))
 	}
 }
 
-// add takes a finite row and returns its number of zeros.
+// add takes a row and returns its number of zeros. NaN is neither below nor above anything.
 func (p *part) add(row []float32) (zeros int) {
 	lo, hi := p.min, p.max
 	for _, v := range row {
 		if v == 0 {
 			zeros++
 		}
-		if v < lo {
+		if v < lo && v >= -math.MaxFloat32 {
 			lo = v
 		}
-		if v > hi {
+		if v > hi && v <= math.MaxFloat32 {
 			hi = v
 		}
 	}
 	p.min, p.max = lo, hi
-	return zeros
-}
-
-func (p *part) addSlow(row []float32) (zeros int) {
-	for _, v := range row {
-		switch w := float64(v); {
-		case math.IsNaN(w) || math.IsInf(w, 0):
-		case v == 0:
-			zeros++
-			fallthrough
-		default:
-			p.min, p.max = min(p.min, v), max(p.max, v)
-		}
-	}
 	return zeros
 }
 

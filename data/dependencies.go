@@ -5,22 +5,52 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 
 	"vsetrain/internal/files/jsontext"
+	"vsetrain/internal/files/regular"
 )
 
-// Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
-// [governor, dependent] of token numbers, 1-based; 0 is the root. Number t is position t of the word ids, whose
-// position 0 is <start>.
-//
-// They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
-// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and
-// is no edge.
-type Dependencies struct {
-	path  string
-	pairs []int32 // [edges, 2]
-	first []int32 // of each caption, and the number of edges at the end
-	lines []int32 // line of the file at which each caption begins
+// openDependencies reads the dependency file that is asked for.
+func openDependencies(s *Split, o *OpenOptions) error {
+	if o.Dependencies == "" || s.captions == nil {
+		return nil
+	}
+	d, err := readDependencies(s.path("_caps.json"))
+	if missing(err) {
+		d, err = readDependencies(s.path("_caps.conllu"))
+	}
+	if missing(err) {
+		if o.Dependencies != "need" {
+			return nil
+		}
+		return fmt.Errorf("split %q has no dependencies: expected %s, a JSON list with [[governor, dependent], ...] "+
+			"for every caption, or %s in the CoNLL-U format; model.gsmn.mode: dense needs neither",
+			s.name, s.path("_caps.json"), s.path("_caps.conllu"))
+	}
+	if err != nil {
+		return err
+	}
+	if d.Len() != s.layout.captions {
+		return fmt.Errorf("%s: dependencies of %d captions, but %s has %d", d.path, d.Len(), s.CaptionPath(),
+			s.layout.captions)
+	}
+	s.dependencies, s.read = d, append(s.read, filepath.Base(d.path))
+	return nil
+}
+
+// readDependencies reads a dependency file: CoNLL-U where the name ends in .conllu, otherwise JSON.
+func readDependencies(path string) (*Dependencies, error) {
+	f, _, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d := &Dependencies{path: path, first: []int32{0}}
+	if isCoNLLU(path) {
+		return d, regular.Explain(d.readCoNLLU(f), path, regular.Text, regular.Table)
+	}
+	return d, regular.Explain(d.readJSON(f), path, regular.JSON)
 }
 
 // Len returns the number of captions.
@@ -73,10 +103,10 @@ func (d *Dependencies) check(caption, words int) error {
 
 // readJSON reads a list over captions of lists of pairs.
 func (d *Dependencies) readJSON(r io.Reader) error {
-	c := &lineCounter{r: jsontext.Reader(r)}
+	c := jsontext.NewLines(r)
 	dec := json.NewDecoder(c)
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("%s:%d: %s", d.path, c.line(dec.InputOffset()), fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s:%d: %s", d.path, c.Line(dec.InputOffset()), fmt.Sprintf(format, args...))
 	}
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
 		return fail("expected a list with a list of [governor, dependent] for every caption")
@@ -100,7 +130,7 @@ func (d *Dependencies) readJSON(r io.Reader) error {
 			}
 			pairs = append(pairs, p...)
 		}
-		if err := d.add(pairs, c.line(dec.InputOffset())); err != nil {
+		if err := d.add(pairs, c.Line(dec.InputOffset())); err != nil {
 			return err
 		}
 	}
@@ -111,34 +141,4 @@ func (d *Dependencies) readJSON(r io.Reader) error {
 		return fail("more than one JSON value")
 	}
 	return nil
-}
-
-// lineCounter remembers where lines end, so that a place of the input can be named by its line.
-type lineCounter struct {
-	r    io.Reader
-	read int64
-	ends []int64 // of the lines behind the last place asked for
-	done int     // lines before them
-}
-
-func (c *lineCounter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	for i, b := range p[:n] {
-		if b == '\n' {
-			c.ends = append(c.ends, c.read+int64(i))
-		}
-	}
-	c.read += int64(n)
-	return n, err
-}
-
-// line returns the line of a byte position, from 1; positions must be asked for in rising order.
-func (c *lineCounter) line(at int64) int {
-	k := 0
-	for k < len(c.ends) && c.ends[k] < at {
-		k++
-	}
-	c.done += k
-	c.ends = c.ends[:copy(c.ends, c.ends[k:])]
-	return c.done + 1
 }

@@ -3,7 +3,6 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,12 +35,12 @@ func Fold(dir, split, to string) ([]string, error) {
 	defer set.Abort()
 	record, err := regular.ReadFile(s.path(extractorEnd), maxRecord, "the record of an extractor")
 	if err == nil {
-		err = stageText(set, out.path(extractorEnd), string(record))
+		err = set.Write(out.path(extractorEnd), record)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err := stageText(set, out.path("_ids.txt"), strings.Join(ImageIDs(s), "\n")+"\n"); err != nil {
+	if err := set.Write(out.path("_ids.txt"), []byte(strings.Join(ImageIDs(s), "\n")+"\n")); err != nil {
 		return nil, err
 	}
 	if boxes {
@@ -56,7 +55,15 @@ func Fold(dir, split, to string) ([]string, error) {
 		}
 	}
 	if s.counts != nil {
-		if err := stageCounts(set, out.path(lengthsEnd), s.counts); err != nil {
+		err := npy.Stage(set, out.path(lengthsEnd), npy.I32, []int{s.rows}, func(w *npy.Writer) error {
+			for _, n := range s.counts {
+				if err := w.WriteInts([]int64{int64(n)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -72,56 +79,19 @@ func Fold(dir, split, to string) ([]string, error) {
 	return set.Paths(), integrity.Commit(set)
 }
 
-// stageText adds a file of text to a set.
-func stageText(set *atomicfile.Set, path, text string) error {
-	f, err := atomicfile.Create(path)
-	if err != nil {
-		return err
-	}
-	set.Add(f)
-	_, err = io.WriteString(f, text)
-	return err
-}
-
-// stageCounts adds whole numbers to a set.
-func stageCounts(set *atomicfile.Set, path string, counts []int32) error {
-	w, err := npy.Create(path, npy.I32, []int{len(counts)})
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
-	for _, n := range counts {
-		if err := w.WriteInts([]int64{int64(n)}); err != nil {
-			return err
-		}
-	}
-	f, err := w.Prepare()
-	if err == nil {
-		set.Add(f)
-	}
-	return err
-}
-
 // stageRows adds an array to a set, row by row.
 func stageRows(set *atomicfile.Set, path string, d npy.DType, shape []int, read func([]float32, int) error) error {
-	w, err := npy.Create(path, d, shape)
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
 	n := 1
 	for _, k := range shape[1:] {
 		n *= k
 	}
 	row := make([]float32, n)
-	for i := range shape[0] {
-		if err := errors.Join(read(row, i), w.WriteFloat32(row)); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	return npy.Stage(set, path, d, shape, func(w *npy.Writer) error {
+		for i := range shape[0] {
+			if err := errors.Join(read(row, i), w.WriteFloat32(row)); err != nil {
+				return fmt.Errorf("%s: %w", filepath.Base(path), err)
+			}
 		}
-	}
-	f, err := w.Prepare()
-	if err == nil {
-		set.Add(f)
-	}
-	return err
+		return nil
+	})
 }

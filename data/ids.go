@@ -5,7 +5,24 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"vsetrain/internal/files/regular"
 )
+
+// openIDs reads the ids of the images, if there are any. Blank lines are told of with the layout.
+func openIDs(s *Split, _ *OpenOptions) (err error) {
+	if s.ids, err = s.lines("_ids.txt", "ids"); s.ids == nil {
+		return err
+	}
+	for i := range s.ids.len() {
+		if id := s.ids.line(i); id != "" {
+			if err := regular.CheckID(id); err != nil {
+				return fmt.Errorf("%s: %w", at(s.ids, i), err)
+			}
+		}
+	}
+	return nil
+}
 
 // oddIDs says what is odd about the ids of the images of a split, nil where nothing is: an id that two images have, or
 // two ids that differ in the ending of a file name alone, so that a picture is found for both.

@@ -6,12 +6,53 @@ import (
 	"strings"
 )
 
-// layout says how captions, feature rows and ids of a split belong together.
-type layout struct {
-	groups   Groups // the captions of each image; without captions its feature rows
-	captions int    // lines of the caption file
-	rows     int    // rows of the feature file; of captions alone the images that they describe
-	repeated bool   // a feature row per caption, or several for an image, rather than one per image
+// devCaptions is the number of captions of the dev split that the references validate on.
+const devCaptions = 5000
+
+// openLayout finds out how captions, features and ids belong together, and which captions are used.
+func openLayout(s *Split, o *OpenOptions) (err error) {
+	switch {
+	case o.CaptionsPerImage < 0:
+		return fmt.Errorf("captions per image %d; expected a positive number, or 0 to derive it from the files",
+			o.CaptionsPerImage)
+	case s.captions == nil && s.images == nil:
+		return missingSplit(s.dir, s.name)
+	case !o.Partial:
+		if err := Need(s, true, true); err != nil {
+			return err
+		}
+	}
+	if s.layout, err = solveLayout(s.captions, s.images, s.ids, o.CaptionsPerImage, s.imagePath); err != nil {
+		return err
+	}
+	s.limit(o.MaxCaptions)
+	o.warn(func() error { return oddIDs(s) })
+	o.warn(func() error { return dropped(s, o.MaxCaptions) })
+	if n, line := s.captions.empty(s.n); n > 0 && !o.AllowEmpty {
+		return fmt.Errorf("%s:%d: empty caption (%d in all); write a caption on the line, or remove the line "+
+			"together with its image row and id", s.captions.path, line, n)
+	}
+	return nil
+}
+
+func (s *Split) limit(most int) {
+	s.n = s.layout.captions
+	if most == 0 && s.name == "dev" {
+		most = devCaptions
+	}
+	if most > 0 && most < s.n {
+		s.groups = s.groups.Part(0, s.groups.atMost(most))
+		s.n = s.groups.Items()
+	}
+}
+
+// dropped says that captions are left out of a split whose published results do not leave them out too.
+func dropped(s *Split, asked int) error {
+	if n := s.layout.captions; s.n == n || asked > 0 && asked != devCaptions || n == 5070 || n == 25000 {
+		return nil // Flickr30K and MS-COCO
+	}
+	return fmt.Errorf("%s: the first %d of %d captions are used; data.dev_captions: 0 uses all", s.CaptionPath(), s.n,
+		s.layout.captions)
 }
 
 // solveLayout reads from the files of a split how many captions each image has:

@@ -3,8 +3,6 @@ package data
 import (
 	"fmt"
 	"path/filepath"
-
-	"vsetrain/internal/files/npy"
 )
 
 // Images with fewer regions than the array has places are padded: {split}_lengths.npy, whole numbers [rows], says how
@@ -24,15 +22,18 @@ func regionCount(s *Split, row int) int {
 }
 
 // openLengths reads the numbers of regions, if there is a file of them. It changes nothing where every place is one.
-func openLengths(s *Split) error {
-	f, err := npy.Open(s.path(lengthsEnd))
+func openLengths(s *Split, o *OpenOptions) error {
+	if s.images == nil {
+		return nil
+	}
+	f, err := s.array(lengthsEnd)
 	if missing(err) {
+		o.warn(func() error { return padding(s) })
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.files = append(s.files, f)
 	if len(f.Shape) != 1 || f.Rows() != s.rows || !f.Whole() {
 		return fmt.Errorf("%s: shape %v of %s; expected whole numbers [%d], the regions of each row of %s", f.Path,
 			f.Shape, f.DType.Name(), s.rows, filepath.Base(s.imagePath))
@@ -54,12 +55,13 @@ func openLengths(s *Split) error {
 	if padded {
 		s.counts = out
 	}
+	o.warn(func() error { return padding(s) })
 	return nil
 }
 
 // padding says that rows seem to be padded although no file says so: their last regions are zeros. It looks at 64 rows.
 func padding(s *Split) error {
-	if s.images == nil || s.counts != nil || s.regions < 2 {
+	if s.counts != nil || s.regions < 2 {
 		return nil
 	}
 	row := make([]float32, s.regions*s.dim)

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,11 +65,7 @@ func WriteMined(path string, m *Mined) error {
 	for _, name := range []string{"images_of_captions", "captions_of_images"} {
 		l := m.tensors()[name]
 		shape := []int{len(l.Items) / m.K, m.K}
-		items := make([]byte, 0, 4*len(l.Items))
-		for _, v := range l.Items {
-			items = binary.LittleEndian.AppendUint32(items, uint32(v))
-		}
-		tensors = append(tensors, safetensors.Tensor{Name: name, DType: "I32", Shape: shape, Data: items},
+		tensors = append(tensors, safetensors.FromInt32s(name, shape, l.Items),
 			safetensors.FromFloat32s(name+scoresEnd, shape, l.Scores))
 	}
 	return integrity.WriteFile(path, func(w io.Writer) error {
@@ -118,15 +113,10 @@ func readMined(path string, s *Split, noise *runfs.NoiseIndex) (m *Mined, sum st
 		if want := []int{queries, m.K}; !there || t.DType != "I32" || m.K < 1 || !slices.Equal(t.Shape, want) {
 			return nil, "", fail("tensor %s is %s %v, expected I32 %v", name, t.DType, t.Shape, want)
 		}
-		l.Items, l.Scores = make([]int32, t.Len()), make([]float32, t.Len())
-		if err := f.View(func() error {
-			for i := range l.Items {
-				l.Items[i] = int32(binary.LittleEndian.Uint32(t.Data[4*i:]))
-			}
-			return nil
-		}); err != nil {
+		if l.Items, err = f.Int32s(name); err != nil {
 			return nil, "", err
 		}
+		l.Scores = make([]float32, t.Len())
 		if at := slices.IndexFunc(l.Items, func(v int32) bool { return v < -1 || int(v) >= items }); at >= 0 {
 			return nil, "", fail("entry %d of %s is %d, expected -1 to %d", at, name, l.Items[at], items-1)
 		}

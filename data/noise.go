@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"gonum.org/v1/gonum/mathext/prng"
+
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/runfs"
@@ -35,18 +37,19 @@ func NoisyImages(images int, ratio float64, seed uint32) []int64 {
 
 // exchange shuffles the values at a random choice of floor(ratio·n) places.
 func exchange(index []int64, ratio float64, seed uint32) {
-	m := newTwister(seed)
+	m := prng.NewMT19937()
+	m.Seed(uint64(seed))
 	places := make([]int64, len(index))
 	for i := range places {
 		places[i] = int64(i)
 	}
-	m.shuffle(places)
+	shuffle(m, places)
 	places = places[:int(ratio*float64(len(index)))]
 	values := make([]int64, len(places))
 	for i, p := range places {
 		values[i] = index[p]
 	}
-	m.shuffle(values)
+	shuffle(m, values)
 	for i, p := range places {
 		index[p] = values[i]
 	}
@@ -146,51 +149,16 @@ func readNoise(path string) (index []int64, sum string, err error) {
 	return index, sum, err
 }
 
-// twister is MT19937 (Matsumoto, Nishimura: "Mersenne twister", 1998), seeded by init_genrand as numpy.random.seed
-// does.
-type twister struct {
-	state [624]uint32
-	at    int
-}
-
-func newTwister(seed uint32) *twister {
-	m := &twister{at: 624}
-	m.state[0] = seed
-	for i := 1; i < len(m.state); i++ {
-		m.state[i] = 1812433253*(m.state[i-1]^m.state[i-1]>>30) + uint32(i)
-	}
-	return m
-}
-
-func (m *twister) next() uint32 {
-	if m.at == len(m.state) {
-		for i := range m.state {
-			y := m.state[i]&0x80000000 | m.state[(i+1)%624]&0x7fffffff
-			m.state[i] = m.state[(i+397)%624] ^ y>>1
-			if y&1 != 0 {
-				m.state[i] ^= 0x9908b0df
-			}
-		}
-		m.at = 0
-	}
-	y := m.state[m.at]
-	m.at++
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
-}
-
-// shuffle is numpy.random.shuffle.
-func (m *twister) shuffle(x []int64) {
+// shuffle is numpy.random.shuffle with the generator that numpy.random.seed seeds.
+func shuffle(m *prng.MT19937, x []int64) {
 	for i := len(x) - 1; i > 0; i-- {
 		mask := uint32(1)
 		for mask < uint32(i) {
 			mask = mask<<1 | 1
 		}
-		j := m.next() & mask
+		j := m.Uint32() & mask
 		for j > uint32(i) {
-			j = m.next() & mask
+			j = m.Uint32() & mask
 		}
 		x[i], x[j] = x[j], x[i]
 	}

@@ -372,3 +372,23 @@ func TestOpenPartial(t *testing.T) {
 		}
 	}
 }
+
+// What is odd and no error is told, if somebody wants to know.
+func TestOpenWarns(t *testing.T) {
+	w := newWorld(t, 6, 5, false, "train")
+	w.write(t, "train_ids.txt", "a\nb\nc\nd\nb.jpg\ne\n")
+	padded := make([]float32, 72)
+	for i := range padded {
+		if i%12 < 8 { // of three regions the last is zeros
+			padded[i] = 1
+		}
+	}
+	w.array(t, "train_ims.npy", []int{6, 3, 4}, padded)
+	var told []string
+	w.open(t, "train", OpenOptions{Warn: func(err error) { told = append(told, err.Error()) }})
+	for i, want := range []string{"ids of images repeat", "the last regions of 6 of 6 rows"} {
+		if len(told) != 2 || !strings.Contains(told[i], want) {
+			t.Errorf("%q, expected %q as number %d", told, want, i)
+		}
+	}
+}

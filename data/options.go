@@ -49,3 +49,53 @@ func (o *Options) Validate() error {
 	}
 	return nil
 }
+
+// OpenOptions says how Open reads a split. The zero value reads what the files hold and refuses what does not
+// fit together.
+type OpenOptions struct {
+	// CaptionsPerImage is k; 0 derives it from the files (see Split.CaptionsPerImage).
+	CaptionsPerImage int
+
+	// FeatureDType insists on "f32" or "f16" features; "" and "auto" accept both.
+	FeatureDType string
+
+	// Semantics names an .npy matrix [captions, k] of semantic vectors; "" reads none.
+	Semantics string
+
+	// MaxCaptions keeps the first so many captions, rounded down to whole images. 0 is the field's rule: 5,000 for
+	// the dev split (Flickr30K has 5,070, of which every published result uses the first 5,000), all for others.
+	// A negative number keeps all.
+	MaxCaptions int
+
+	// Boxes reads where the regions are (see ReadBoxes).
+	Boxes bool
+
+	// Dependencies reads the dependency trees of the captions: "" reads none, "check" those that are there, "need"
+	// insists on them.
+	Dependencies string
+
+	// WordIDs takes {split}_precaps_stan.txt, if there is one, instead of tokenising the captions.
+	WordIDs bool
+
+	// Partial accepts a split of images alone, a gallery, with its changes, or of captions alone. Training and
+	// evaluation need both, and look at no changes.
+	Partial bool
+
+	// Original leaves out what was added and removed since the files of a gallery were written.
+	Original bool
+
+	// Warn is told of files that fit the manifest of the data set in all but their time; nil is nobody.
+	Warn func(error)
+
+	// AllowEmpty accepts captions without a word, which the references train on as <start> <end>.
+	AllowEmpty bool
+}
+
+// warn tells what a check finds, if somebody wants to know.
+func (o *OpenOptions) warn(check func() error) {
+	if o.Warn != nil {
+		if err := check(); err != nil {
+			o.Warn(err)
+		}
+	}
+}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"vsetrain/internal/compute/vec"
-	"vsetrain/internal/files/half"
 	"vsetrain/internal/files/npy"
 )
 
@@ -46,6 +44,50 @@ type Split struct {
 	finite []atomic.Uint32
 
 	files []io.Closer
+	read  []string // names of the files that were read; a journal of changes has its own checksums
+}
+
+// boxes are those of the regions (boxes.go).
+type boxes struct {
+	pixels RowSource // [rows, R·4]
+	sizes  []float32 // [rows, 2]
+	shared bool      // see Split.SharedBoxes
+	shares bool      // the file holds shares of width and height
+	path   string
+}
+
+// layout says how captions, feature rows and ids of a split belong together.
+type layout struct {
+	groups   Groups // the captions of each image; without captions its feature rows
+	captions int    // lines of the caption file
+	rows     int    // rows of the feature file; of captions alone the images that they describe
+	repeated bool   // a feature row per caption, or several for an image, rather than one per image
+}
+
+// Dependencies are the edges of the dependency trees of captions, for the sparse text graph of GSMN: pairs
+// [governor, dependent] of token numbers, 1-based; 0 is the root. Number t is position t of the word ids, whose
+// position 0 is <start>.
+//
+// They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
+// CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and
+// is no edge.
+type Dependencies struct {
+	path  string
+	pairs []int32 // [edges, 2]
+	first []int32 // of each caption, and the number of edges at the end
+	lines []int32 // line of the file at which each caption begins
+}
+
+// Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption
+// in the JSON vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file
+// exists and is asked for, it replaces the captions' own words. Ids without <start> in front and <end> behind
+// get them, so that dependencies fit.
+type wordIDs struct {
+	path    string
+	ids     []int32
+	first   []int32 // of each caption, and the number of ids at the end
+	largest int32
+	line    int // of the largest
 }
 
 // noise is the noise index of a split.
@@ -64,34 +106,36 @@ func (s *Split) Dir() string { return s.dir }
 
 func (s *Split) path(suffix string) string { return filepath.Join(s.dir, s.name+suffix) }
 
+// lines reads a file of lines of the split; nil is one that is not there.
+func (s *Split) lines(end, what string) (*lineFile, error) {
+	l, err := readLines(s.path(end), what)
+	if missing(err) {
+		return nil, nil
+	}
+	if err == nil {
+		s.read = append(s.read, s.name+end)
+	}
+	return l, err
+}
+
+// array opens the first of several arrays of the split that is there.
+func (s *Split) array(ends ...string) (f *npy.File, err error) {
+	for _, end := range ends {
+		if f, err = npy.Open(s.path(end)); err == nil {
+			s.files, s.read = append(s.files, f), append(s.read, s.name+end)
+		}
+		if !missing(err) {
+			break
+		}
+	}
+	return f, err
+}
+
 // Files returns the names of the files of the data set that a split was read from.
 func Files(s *Split) []string {
-	var paths []string
-	if s.captions != nil {
-		paths = append(paths, s.captions.path)
-	}
-	for _, f := range s.files {
-		if f, ok := f.(*npy.File); ok { // a journal of changes has its own checksums
-			paths = append(paths, f.Path)
-		}
-	}
-	if s.ids != nil {
-		paths = append(paths, s.ids.path)
-	}
-	if s.dependencies != nil {
-		paths = append(paths, s.dependencies.path)
-	}
-	if s.words != nil {
-		paths = append(paths, s.words.path)
-	}
-	if s.semanticsPath != "" {
-		paths = append(paths, s.semanticsPath)
-	}
-	var names []string
-	for _, path := range paths {
-		if filepath.Dir(path) == filepath.Clean(s.dir) {
-			names = append(names, filepath.Base(path))
-		}
+	names := slices.Clone(s.read)
+	if filepath.Dir(s.semanticsPath) == filepath.Clean(s.dir) {
+		names = append(names, filepath.Base(s.semanticsPath))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -242,86 +286,6 @@ func (s *Split) ImageID(row int) string {
 		return s.ids.line(s.groups.First(row))
 	}
 	return s.ids.line(s.groups.ImageOf(row)) // one per image, rows repeated
-}
-
-// ReadImage writes the features [R, D] of a row into dst. Features that are not finite are an error.
-func (s *Split) ReadImage(dst []float32, row int) error {
-	if err := s.images.ReadRow(dst, row); err != nil {
-		return err
-	}
-	if s.isFinite(row) {
-		return nil
-	}
-	if i := vec.NotFinite(dst); i >= 0 {
-		return s.notFinite(row, i, dst[i])
-	}
-	s.setFinite(row)
-	return nil
-}
-
-// ReadHalves is ReadImage of features in half precision (HalfFeatures), as bits of float16.
-func (s *Split) ReadHalves(dst []uint16, row int) error {
-	f, ok := s.images.(*npy.File)
-	if !ok {
-		return fmt.Errorf("%s: the features are not stored in half precision", s.imagePath)
-	}
-	if err := f.ReadHalves(dst, row); err != nil || s.isFinite(row) {
-		return err
-	}
-	if i := half.NotFinite(dst); i >= 0 {
-		return s.notFinite(row, i, half.Float32(dst[i]))
-	}
-	s.setFinite(row)
-	return nil
-}
-
-func (s *Split) isFinite(row int) bool { return s.finite[row/32].Load()>>(row%32)&1 != 0 }
-
-func (s *Split) setFinite(row int) { s.finite[row/32].Or(1 << (row % 32)) }
-
-func (s *Split) notFinite(row, i int, value float32) error {
-	return fmt.Errorf("%s: row %d (image id %s), region %d, feature %d is %v: features must be finite; `vsetrain data "+
-		"check %s` lists every such row",
-		s.imagePath, row, s.ImageID(row), i/s.dim, i%s.dim, value, s.dir)
-}
-
-// SemanticDim returns the length of the semantic vectors, 0 when there are none.
-func (s *Split) SemanticDim() int {
-	if s.semantics == nil {
-		return 0
-	}
-	return s.semantics.RowLen()
-}
-
-// ReadSemantics writes the semantic vector of a caption into dst.
-func (s *Split) ReadSemantics(dst []float32, caption int) error {
-	if s.semantics == nil {
-		return fmt.Errorf("%s: the split was opened without semantic vectors", s.captions.path)
-	}
-	if err := s.semantics.ReadRow(dst, caption); err != nil {
-		return err
-	}
-	if i := vec.NotFinite(dst); i >= 0 {
-		return fmt.Errorf("%s: row %d, element %d is %v: semantic vectors must be finite; run `vsetrain "+
-			"precompute-svd` again",
-			s.semanticsPath, caption, i, dst[i])
-	}
-	return nil
-}
-
-// AttachSemantics gives the split the semantic vectors of its captions, row c for caption c of the file. path names
-// them in errors.
-func (s *Split) AttachSemantics(m RowSource, path string) error {
-	if m.Rows() != s.layout.captions {
-		return fmt.Errorf("%s: %d semantic vectors, but %s has %d captions; run `vsetrain precompute-svd` on this "+
-			"data set",
-			path, m.Rows(), s.captions.path, s.layout.captions)
-	}
-	if m.RowLen() < 1 {
-		return fmt.Errorf("%s: semantic vectors of length %d", path, m.RowLen())
-	}
-	s.semantics, s.semanticsPath = m, path
-	return nil
 }
 
 // Close unmaps the files. The split must not be used afterwards.

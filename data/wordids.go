@@ -10,27 +10,15 @@ import (
 	"vsetrain/data/text"
 )
 
-// Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption
-// in the JSON vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file
-// exists and is asked for, it replaces the captions' own words. Ids without <start> in front and <end> behind
-// get them, so that dependencies fit.
-type wordIDs struct {
-	path    string
-	ids     []int32
-	first   []int32 // of each caption, and the number of ids at the end
-	largest int32
-	line    int // of the largest
-}
-
 const wordIDsEnd = "_precaps_stan.txt"
 
 // openWordIDs reads the file if there is one.
-func (s *Split) openWordIDs() error {
-	lines, err := readLines(s.path(wordIDsEnd), "word ids")
-	if missing(err) {
+func openWordIDs(s *Split, o *OpenOptions) error {
+	if !o.WordIDs || s.captions == nil {
 		return nil
 	}
-	if err != nil {
+	lines, err := s.lines(wordIDsEnd, "word ids")
+	if lines == nil {
 		return err
 	}
 	if lines.len() != s.layout.captions {

@@ -299,7 +299,7 @@ func readJSON(path string, read func(*json.Decoder) error) error {
 		return fmt.Errorf("judgements: %w", err)
 	}
 	defer f.Close()
-	lines := &lineReader{r: jsontext.Reader(f)}
+	lines := jsontext.NewLines(f)
 	dec := json.NewDecoder(lines)
 	err = read(dec)
 	if err == nil {
@@ -311,7 +311,7 @@ func readJSON(path string, read func(*json.Decoder) error) error {
 		err = errors.New("the file ends within its JSON object: it is cut off")
 	}
 	if err != nil {
-		return regular.Explain(fmt.Errorf("judgements %s:%d: %w", path, lines.line(dec.InputOffset()), err), path,
+		return regular.Explain(fmt.Errorf("judgements %s:%d: %w", path, lines.Line(dec.InputOffset()), err), path,
 			regular.JSON)
 	}
 	return nil
@@ -337,37 +337,6 @@ func object(dec *json.Decoder, value func(key string) error) error {
 	}
 	_, err = dec.Token()
 	return err
-}
-
-// lineReader remembers where lines end.
-type lineReader struct {
-	r    io.Reader
-	at   int64
-	ends []int64
-}
-
-func (l *lineReader) Read(p []byte) (int, error) {
-	n, err := l.r.Read(p)
-	for rest, from := p[:n], l.at; ; {
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 {
-			break
-		}
-		from += int64(i + 1)
-		l.ends = append(l.ends, from)
-		rest = rest[i+1:]
-	}
-	l.at += int64(n)
-	return n, err
-}
-
-// line returns the 1-based line of an offset.
-func (l *lineReader) line(offset int64) int {
-	n, found := slices.BinarySearch(l.ends, offset)
-	if found {
-		n++
-	}
-	return n + 1
 }
 
 // readWhole decodes a JSON file.

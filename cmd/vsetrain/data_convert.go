@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,49 +17,25 @@ import (
 )
 
 type dataConvertOptions struct {
-	Sources    []string `args:"SOURCE"`
-	Out        string   `flag:"out" arg:"DIR|FILE" need:"yes" usage:"output DIR; for a .npy source the output file"`
-	SplitFlags []string `flag:"split" arg:"NAME[=IDS]" usage:"output split and its ids file"`
-	Force      bool     `flag:"force" usage:"replace files that exist"`
-
-	DType       string  `flag:"dtype" enum:"f32|f16" default:"f32" usage:"type of the stored features"`
-	SourceDType string  `flag:"source-dtype" enum:"f16|f32|f64" usage:"type of the features in a .tsv, where its values do not tell it"`
-	Regions     int     `flag:"regions" min:"0" usage:"regions per image; 0 takes them from the first image"`
-	Dim         int     `flag:"dim" min:"0" usage:"feature size; 0 takes it from the source"`
-	Fit         bool    `flag:"fit" usage:"pad images of fewer regions with zeros and cut those of more"`
-	Distinct    bool    `flag:"distinct" usage:"one row for an image that an ids file names once for each caption"`
-	KeepFirst   bool    `flag:"keep-first" usage:"of images that a .tsv holds twice with different content keep the first"`
-	SkipBroken  bool    `flag:"skip-broken" usage:"leave out images that cannot be read, and name them"`
-	Features    string  `flag:"features-key" arg:"NAME" usage:"NAME of the features in .npz, if it is none of the usual ones"`
-	Boxes       string  `flag:"boxes-key" arg:"NAME" usage:"NAME of the boxes in .npz, if it is none of the usual ones"`
-	Sizes       string  `flag:"sizes-key" arg:"NAME" usage:"NAME of the picture sizes in .npz, if it is none of the usual ones"`
-	Scale       float64 `flag:"scale" usage:"multiply the numbers of arrays; integers need it, 1 takes them as they are"`
-	Grid        string  `flag:"grid" enum:"nchw|nhwc" usage:"axes of arrays that hold grids"`
-	Squeeze     []int   `flag:"squeeze" list:"," min:"0" usage:"drop these axes of length 1 of arrays, counted from 0"`
-	IDKey       string  `flag:"id-key" arg:"NAME" usage:"key of an image of a .json that holds its id" empty:"cocoid or filename"`
-	Captions    int     `flag:"captions" min:"0" usage:"take the first so many captions of each image of a .json; 0 takes all"`
-
-	target convert.Target
-	given  func(func(*pflag.Flag)) // visits the flags that were given
+	convert.Options
+	Formats []*convert.Format
+	given   func(func(*pflag.Flag)) // visits the flags that were given
 }
 
 func newCmdDataConvert(a *app) *cobra.Command {
-	return a.command(&dataConvertOptions{}, &cobra.Command{
+	o := &dataConvertOptions{}
+	o.Formats = convert.Formats(&o.Options)
+	var kinds strings.Builder
+	for _, f := range o.Formats {
+		fmt.Fprintf(&kinds, "  %-7s %s\n", f.Kind, strings.ReplaceAll(f.Help, "\n", "\n          "))
+	}
+	return a.command(o, &cobra.Command{
 		Use:   "convert SOURCE...",
 		Short: "Convert published region features and captions, or arrays of other types and axes",
 		Long: `Convert published region features to {split}_ims.npy with boxes, picture sizes and ids, row by row
 in constant memory. A SOURCE is
 
-  .tsv    base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those that a
-          first line names; several parts may be given, - reads one from stdin
-  .npz    a NumPy archive of a whole split
-  folder  one .npz or .npy for each image, whose name is the id
-  .npy    features to store in another type or with other axes; --out names the new file. --scale multiplies them,
-          as codes of uint8 need it; --grid makes the places of a grid [N, C, H, W] or [N, H, W, C] regions;
-          --squeeze drops axes of length 1
-  .json   captions and splits as dataset_flickr30k.json has them: {split}_caps.txt and {split}_ids.txt of train
-          (with restval), dev and test
-
+` + kinds.String() + `
 Each --split names an output and, after =, the ids file that chooses its images and their order. A split without
 ids takes every image in the order of the source. Of a .json the names after = are those of its own splits.
 
@@ -77,15 +52,14 @@ not padding. Of an image with a broken record and a whole one the whole one is t
 	})
 }
 
-// convertFlags are the flags that each kind of source has beside --out and --force.
-var convertFlags = map[string][]string{
-	".tsv": {"split", "dtype", "source-dtype", "regions", "dim", "fit", "distinct", "keep-first", "skip-broken"},
-	".npz": {"split", "dtype", "regions", "dim", "fit", "features-key", "boxes-key", "sizes-key", "scale", "grid",
-		"squeeze"},
-	"folder": {"split", "dtype", "regions", "dim", "fit", "distinct", "skip-broken", "features-key", "boxes-key",
-		"sizes-key", "scale", "grid", "squeeze"},
-	".npy":  {"dtype", "scale", "grid", "squeeze"},
-	".json": {"split", "id-key", "captions", "skip-broken"},
+// More returns the options that one format alone has.
+func (o *dataConvertOptions) More() (own []any) {
+	for _, f := range o.Formats {
+		if f.Own != nil {
+			own = append(own, f.Own)
+		}
+	}
+	return own
 }
 
 func (o *dataConvertOptions) arguments(c *cobra.Command, args []string) error {
@@ -93,45 +67,40 @@ func (o *dataConvertOptions) arguments(c *cobra.Command, args []string) error {
 	return cobra.MinimumNArgs(1)(c, args)
 }
 
-func (o *dataConvertOptions) axes() convert.Axes {
-	return convert.Axes{Grid: o.Grid, Squeeze: o.Squeeze}
-}
-
 func (o *dataConvertOptions) run(_ context.Context, a *app) error {
-	o.target = convert.Target{Out: o.Out, Regions: o.Regions, Dim: o.Dim, Fit: o.Fit, DType: dtypes[o.DType],
-		Force: o.Force, SkipBroken: o.SkipBroken, Distinct: o.Distinct}
-	for _, s := range o.SplitFlags {
-		name, ids, _ := strings.Cut(s, "=")
-		o.target.Splits = append(o.target.Splits, convert.Split{Name: name, IDs: ids})
-	}
-	job, err := o.job(a.In)
+	o.Parse()
+	format, err := o.format()
 	if err != nil {
 		return err
 	}
+	if format.Check != nil {
+		if err := check(format.Check()); err != nil {
+			return err
+		}
+	}
+	o.In = a.In
 	bars := phases{app: a}
-	rep, err := job(func(phase string, done, total int64) { bars.show(phase, int(done), int(max(0, total))) })
+	rep, err := format.Run(func(phase string, done, total int64) { bars.show(phase, int(done), int(max(0, total))) })
 	bars.close()
 	if err != nil {
 		return err
 	}
 	if rep == nil {
-		a.Printf("%s: %s\n", o.Out, o.DType)
+		a.Printf("%s: %s\n", o.Out, o.Type)
 		return nil
 	}
 	o.summary(a, rep)
 	return nil
 }
 
-// job chooses the conversion by what the sources are. Its report is nil when one array was written.
-func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert.Report, error), error) {
-	first, single := o.Sources[0], len(o.Sources) == 1
+// format returns what the sources are, and refuses flags that are not for it.
+func (o *dataConvertOptions) format() (*convert.Format, error) {
+	first := o.Sources[0]
 	kind := strings.ToLower(filepath.Ext(first))
-	stream := first == "-" && single
-	if stream {
-		kind = ".tsv"
-	} else if info, err := os.Stat(first); err != nil {
+	stream := first == "-" && len(o.Sources) == 1
+	if info, err := os.Stat(first); !stream && err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
-	} else if info.IsDir() {
+	} else if err == nil && info.IsDir() {
 		kind = "folder"
 	}
 	library := map[string]string{".h5": "h5py", ".hdf5": "h5py", ".hdf": "h5py", ".pt": "torch", ".pth": "torch"}[kind]
@@ -140,52 +109,32 @@ func (o *dataConvertOptions) job(in io.Reader) (func(convert.Progress) (*convert
 			"numpy.lib.format.open_memmap: docs/data.md, \"HDF5 and PyTorch files\", has the lines of Python", first,
 			library)
 	}
-	flags, known := convertFlags[kind]
-	if !known || !single && kind != ".tsv" {
-		const expected = "expected .tsv files, or one .npz, .npy, .json or folder of .npz or .npy"
-		return nil, usagef("%v", regular.Explain(fmt.Errorf("%s: %s", strings.Join(o.Sources, " "), expected), first))
+	at := slices.IndexFunc(o.Formats, func(f *convert.Format) bool { return f.Kind == kind || stream && f.Stdin })
+	if at < 0 || len(o.Sources) > 1 && !o.Formats[at].Parts {
+		var parts, single []string
+		for _, f := range o.Formats {
+			if f.Parts {
+				parts = append(parts, f.Kind+" files")
+			} else {
+				single = append(single, f.Kind)
+			}
+		}
+		return nil, usagef("%v", regular.Explain(fmt.Errorf("%s: expected %s, or one %s", strings.Join(o.Sources, " "),
+			strings.Join(parts, ", "), strings.Join(single, " or ")), first))
 	}
-	if err := o.checkOut(first, kind == ".npy"); err != nil {
+	format := o.Formats[at]
+	if err := o.checkOut(first, format.File); err != nil {
 		return nil, err
 	}
 	var misused error
 	o.given(func(f *pflag.Flag) {
-		for _, all := range convertFlags {
-			if slices.Contains(all, f.Name) && !slices.Contains(flags, f.Name) {
-				misused = usagef("--%s is not for %s; a %s source has --%s", f.Name, strings.Join(o.Sources, " "), kind,
-					strings.Join(flags, ", --"))
-			}
+		takes := func(g *convert.Format) bool { return slices.Contains(g.Names(), f.Name) }
+		if slices.ContainsFunc(o.Formats, takes) && !takes(format) {
+			misused = usagef("--%s is not for %s; a %s source has --%s", f.Name, strings.Join(o.Sources, " "),
+				format.Kind, strings.Join(format.Names(), ", --"))
 		}
 	})
-	if misused != nil {
-		return nil, misused
-	}
-	switch kind {
-	case ".tsv":
-		tsv := convert.TSVOptions{Target: o.target, Files: o.Sources, Source: dtypes[o.SourceDType],
-			KeepFirst: o.KeepFirst}
-		return func(p convert.Progress) (*convert.Report, error) {
-			if stream {
-				return convert.TSVStream(in, "stdin", tsv, p)
-			}
-			return convert.TSV(tsv, p)
-		}, check(tsv.Validate())
-	case ".npy":
-		retype := convert.RetypeOptions{DType: o.target.DType, Scale: o.Scale, Axes: o.axes(), Force: o.Force}
-		return func(p convert.Progress) (*convert.Report, error) {
-			return nil, convert.Retype(first, o.Out, retype, p)
-		}, check(retype.Validate())
-	case ".json":
-		captions := convert.CaptionOptions{Path: first, Out: o.Out, Splits: o.target.Splits, IDKey: o.IDKey,
-			Captions: o.Captions, SkipBroken: o.SkipBroken, Force: o.Force}
-		o.target.Splits = nil // of which there are no features
-		return func(convert.Progress) (*convert.Report, error) { return convert.Captions(captions) },
-			check(captions.Validate())
-	}
-	arrays := convert.ArrayOptions{Target: o.target, Axes: o.axes(), Scale: o.Scale, Path: first, Features: o.Features,
-		Boxes: o.Boxes, Sizes: o.Sizes}
-	return func(p convert.Progress) (*convert.Report, error) { return convert.Arrays(arrays, p) },
-		check(arrays.Validate())
+	return format, misused
 }
 
 // checkOut returns an error where --out names a folder and a file is written, or the other way round.
@@ -229,10 +178,12 @@ func (o *dataConvertOptions) summary(a *app, r *convert.Report) {
 	for _, n := range r.Notes {
 		a.Printf("%s\n", n)
 	}
-	for _, s := range o.target.Splits {
-		a.Printf("%s: %d rows (%s)\n", filepath.Join(o.Out, s.Name+"_ims.npy"), r.Rows[s.Name], o.DType)
+	for _, s := range o.Splits {
+		if rows, ok := r.Rows[s.Name]; ok {
+			a.Printf("%s: %d rows (%s)\n", filepath.Join(o.Out, s.Name+"_ims.npy"), rows, o.Type)
+		}
 	}
-	if len(o.target.Splits) > 0 {
+	if len(r.Rows) > 0 {
 		a.Printf("%s read%s\n", ui.Count(r.Records, "image"), unused(r.Unused))
 	}
 	if r.Padded+r.Cut > 0 {

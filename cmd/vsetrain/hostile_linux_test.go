@@ -69,11 +69,11 @@ func TestHostileFilesInAGigabyte(t *testing.T) {
 		{"settings of BERT", "bert/config.json", "{", 2 * gigabyte, train + bert, "at most 1048576"},
 		{"log of a run", "run/metrics.jsonl", "{", gigabyte / 8, "verify run", "metrics.jsonl"},
 		{"record of sessions", "run/env.json", "{", 2 * gigabyte, "report run --out o", "at most 67109120"},
-		{"head of a journal", "world/test_changes.bin", "VSEJRNL1\xff\xff\xff\x7f", 2 * gigabyte, "eval run",
-			"a head of 2147483647 bytes"},
+		{"head of a journal", "world/test_changes.bin", "VSEJRNL1\xff\xff\xff\x7f", 2 * gigabyte,
+			"search dogs --checkpoint run", "a head of 2147483647 bytes"},
 		{"records of a journal", "world/test_changes.bin", "VSEJRNL1\x00\x00\x00\x00\x00\x00\x00\x00" +
-			strings.Repeat("\x02\x00\x08\x00{}\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", 1<<16), 0, "eval run",
-			"much that may be the beginning"},
+			strings.Repeat("\x02\x00\x08\x00{}\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", 1<<16), 0,
+			"search dogs --checkpoint run", "much that may be the beginning"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -29,7 +29,8 @@ func rooted(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *g
 }
 `
 
-// A loss is one file: that of docs/add-a-loss.md, laid over the tree, trains to the numbers of infonce, is resumed,
+// A format of data is one file: that of docs/add-a-format.md, laid over the tree, has help, flags and errors. A loss is
+// one file too: that of docs/add-a-loss.md, laid over the tree, trains to the numbers of infonce, is resumed,
 // exported and reported, has options with ranges, schema, completion and presets, and its gradient is checked.
 func TestALossIsOneFile(t *testing.T) {
 	goTool, err := exec.LookPath("go")
@@ -38,18 +39,21 @@ func TestALossIsOneFile(t *testing.T) {
 	}
 	dir := t.TempDir()
 	root := try.Get(filepath.Abs("../.."))(t)
-	page := string(try.Get(os.ReadFile(filepath.Join(root, "docs", "add-a-loss.md")))(t))
-	_, page, found := strings.Cut(page, "```go\n")
-	ownLoss, _, ended := strings.Cut(page, "```\n")
-	if !found || !ended {
-		t.Fatal("no loss in docs/add-a-loss.md")
+	own := map[string]string{} // files of the tree, by what is put in their places
+	overlay, bin := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "bin")
+	for _, f := range [][3]string{{"add-a-loss.md", "loss", rootLoss}, {"add-a-format.md", "data/convert", ""}} {
+		page := string(try.Get(os.ReadFile(filepath.Join(root, "docs", f[0])))(t))
+		_, page, found := strings.Cut(page, "```go\n")
+		text, _, ended := strings.Cut(page, "```\n")
+		if !found || !ended {
+			t.Fatalf("no file in docs/%s", f[0])
+		}
+		file := filepath.Join(dir, f[0]+".go")
+		own[filepath.Join(root, f[1], "own.go")] = file
+		try.Do(t, os.WriteFile(file, []byte(text+f[2]), 0o666))
 	}
-	file, overlay, bin := filepath.Join(dir, "own.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "bin")
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "loss", "own.go"): file}})
-	try.Do(t, err)
-	for name, text := range map[string][]byte{file: []byte(ownLoss + rootLoss), overlay: list} {
-		try.Do(t, os.WriteFile(name, text, 0o666))
-	}
+	list := try.Get(json.Marshal(map[string]any{"Replace": own}))(t)
+	try.Do(t, os.WriteFile(overlay, list, 0o666))
 	run := func(fails bool, where, name string, args ...string) string {
 		t.Helper()
 		c := exec.Command(name, args...)
@@ -62,7 +66,7 @@ func TestALossIsOneFile(t *testing.T) {
 		return string(out)
 	}
 	run(false, root, goTool, "build", "-overlay", overlay, "-ldflags=-s -w", "-o", bin, "./cmd/vsetrain")
-	own := func(fails bool, args ...string) string { t.Helper(); return run(fails, dir, bin, args...) }
+	program := func(fails bool, args ...string) string { t.Helper(); return run(fails, dir, bin, args...) }
 	has := func(what, out string, words ...string) {
 		t.Helper()
 		for _, w := range words {
@@ -71,11 +75,25 @@ func TestALossIsOneFile(t *testing.T) {
 			}
 		}
 	}
-	own(false, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "12", "--regions", "4", "--dim",
+	program(false, "data", "synth", "world", "--train", "40", "--dev", "12", "--test", "12", "--regions", "4", "--dim",
 		"32")
+	lines := filepath.Join(dir, "mine.jsonl")
+	convert := func(fails bool, text string, more ...string) string {
+		t.Helper()
+		try.Do(t, os.WriteFile(lines, []byte(text), 0o666))
+		args := []string{"data", "convert", lines, "--out", "mine", "--split", "test"}
+		return program(fails, append(args, more...)...)
+	}
+	has("help", program(false, "data", "convert", "--help"), ".jsonl  an image in each line", "--times")
+	image := `{"id": "17", "features": [[0.5, 1], [2, 0]]}`
+	has("a broken line", convert(true, image+"\n{"), "mine.jsonl:2: expected an object")
+	has("a foreign flag", convert(true, image, "--keep-first"), "--keep-first is not for",
+		"a .jsonl source has --split")
+	has("a conversion", convert(false, image, "--times", "2"), "test_ims.npy: 1 rows (f32)", "1 image read")
+	has("its data", program(false, "data", "check", "mine"), "1 x 2 x 2", "0    4")
 	train := func(fails bool, loss string, more ...string) string {
 		t.Helper()
-		return own(fails, append([]string{"train", "--config", "vsepp/f8k-" + loss, "--run", loss, "--set",
+		return program(fails, append([]string{"train", "--config", "vsepp/f8k-" + loss, "--run", loss, "--set",
 			"data.dir=world", "--set", "model.embed_dim=16", "--set", "model.word_dim=8", "--set", "train.batch=16",
 			"--set", "train.log_step=1", "--set", "train.epochs=1", "--set"}, more...)...)
 	}
@@ -93,16 +111,16 @@ func TestALossIsOneFile(t *testing.T) {
 		t.Errorf("the losses of infonce are %v, expected ten or more", want)
 	}
 	golden.Close(t, "losses", losses("own"), want, golden.FP32)
-	own(false, "train", "--resume", "--run", "own", "--set", "train.epochs=2")
-	has("the report", own(false, "report", "own", "--test"), "Own")
-	own(false, "export", "own", "--out", "own.pth")
+	program(false, "train", "--resume", "--run", "own", "--set", "train.epochs=2")
+	has("the report", program(false, "report", "own", "--test"), "Own")
+	program(false, "export", "own", "--out", "own.pth")
 	metrics := try.Get(os.ReadFile(filepath.Join(dir, "own", "metrics.jsonl")))(t)
 	has("the log", string(metrics), `"own_log_scale":`)
 	has("a value out of range", train(true, "own", "loss.own.temperature=2"), "loss.own.temperature", "[0.01, 1]")
-	has("config show", own(false, "config", "show", "vsepp/f8k-own", "--docs"), "temperature tau at first",
+	has("config show", program(false, "config", "show", "vsepp/f8k-own", "--docs"), "temperature tau at first",
 		"own cross entropy over the batch", "warmup_epochs: 0")
-	has("the schema", own(false, "config", "schema"), `"own": {`)
-	has("completion", own(false, "__complete", "train", "--set", "loss.own."), "loss.own.temperature=")
+	has("the schema", program(false, "config", "schema"), `"own": {`)
+	has("completion", program(false, "__complete", "train", "--set", "loss.own."), "loss.own.temperature=")
 
 	has("the tests of gradients and of equal scores", run(true, root, goTool, "test", "-vet=off", "-ldflags=-s -w",
 		"-overlay", overlay, "./loss", "-v",

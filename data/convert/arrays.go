@@ -11,6 +11,26 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
+func init() {
+	const takes = "split dtype regions dim fit features-key boxes-key sizes-key scale grid squeeze"
+	for _, f := range []Format{
+		{Kind: ".npz", Help: "a NumPy archive of a whole split", Takes: takes},
+		{Kind: "folder", Help: "one .npz or .npy for each image, whose name is the id",
+			Takes: takes + " distinct skip-broken"},
+	} {
+		register(func(o *Options) *Format {
+			f, a := f, ArrayOptions{}
+			f.Check = func() error {
+				a = ArrayOptions{Target: o.Target, Axes: o.Axes, Scale: o.Scale, Path: o.Sources[0],
+					Features: o.Features, Boxes: o.Boxes, Sizes: o.Sizes}
+				return a.Validate()
+			}
+			f.Run = func(p Progress) (*Report, error) { return Arrays(a, p) }
+			return &f
+		})
+	}
+}
+
 // ArrayOptions describes a conversion of arrays of NumPy.
 type ArrayOptions struct {
 	Target
@@ -184,22 +204,7 @@ func folderOf(o *ArrayOptions, rep *Report, progress Progress) error {
 	if n := len(names.infos); n > 0 {
 		rep.note("%s: %d files such as %s, which describe others, were passed over", o.Path, n, names.infos[0])
 	}
-	lists, used := make([]*idList, len(o.Splits)), map[string]bool{}
-	for i, s := range o.Splits {
-		if s.IDs == "" {
-			lists[i] = &idList{path: o.Path, ids: names.order, lines: names.order, rows: len(names.order)}
-		} else if lists[i], err = readIDs(s.IDs, o.Distinct); err != nil {
-			return err
-		}
-		if err := lists[i].missing(func(id string) bool { return names.path[id] != "" }, o.Path); err != nil {
-			return err
-		}
-		for _, id := range lists[i].ids {
-			used[id] = true
-		}
-	}
-	rep.Records, rep.Unused = len(names.order), len(names.order)-len(used)
-	return o.writeLists(lists, map[string]bool{}, rep, progress, func(id string) (*item, string, error) {
+	return o.writeImages(o.Path, names.order, rep, progress, func(id string) (*item, string, error) {
 		it, err := readImage(names.path[id], o)
 		if err != nil {
 			return nil, "", err

@@ -11,8 +11,9 @@ import (
 // Axes says what the axes of an array stand for where they are not those of features, [N, R, D] or [N, D], or of one
 // image, [R, D] or [D]. Nothing is guessed: an array of other axes is an error that names the choices (npy.Readings).
 type Axes struct {
-	Squeeze []int  // axes of length 1 that are dropped, counted from 0
-	Grid    string // "nchw" or "nhwc": the places of a grid become regions, [N, H*W, C]; "" where there is none
+	Squeeze []int `flag:"squeeze" list:"," min:"0" usage:"drop these axes of length 1 of arrays, counted from 0"`
+	// Grid is "" where there is none; the places of one become regions, [N, H*W, C].
+	Grid string `flag:"grid" enum:"nchw|nhwc" usage:"axes of arrays that hold grids"`
 }
 
 // validate returns an error that names the first field that cannot be used.

@@ -19,6 +19,27 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
+func init() {
+	register(func(o *Options) *Format {
+		c := CaptionOptions{}
+		own := &struct {
+			IDKey    string `flag:"id-key" arg:"NAME" usage:"key of an image of a .json that holds its id" empty:"cocoid or filename"`
+			Captions int    `flag:"captions" min:"0" usage:"take the first so many captions of each image of a .json; 0 takes all"`
+		}{}
+		return &Format{Kind: ".json",
+			Help: `captions and splits as dataset_flickr30k.json has them: {split}_caps.txt and {split}_ids.txt of train
+(with restval), dev and test`,
+			Takes: "split skip-broken",
+			Own:   own,
+			Check: func() error {
+				c = CaptionOptions{Path: o.Sources[0], Out: o.Out, Splits: o.Splits, IDKey: own.IDKey,
+					Captions: own.Captions, SkipBroken: o.SkipBroken, Force: o.Force}
+				return c.Validate()
+			},
+			Run: func(Progress) (*Report, error) { return Captions(c) }}
+	})
+}
+
 // CaptionOptions describes a conversion of captions and splits in Karpathy's JSON (cs.stanford.edu/people/karpathy/
 // deepimagesent): {"images": [{"filename", "split", "sentences": [{"raw", "tokens"}], "imgid", "cocoid"}]}. That of
 // MSR-VTT is read too: {"videos": [{"video_id", "split"}], "sentences": [{"video_id", "caption"}]}.
@@ -209,12 +230,7 @@ func (o *CaptionOptions) writeSplit(set *atomicfile.Set, name string, of []strin
 		if err := free(path, o.Force); err != nil {
 			return err
 		}
-		f, err := atomicfile.Create(path)
-		if err != nil {
-			return err
-		}
-		set.Add(f)
-		if _, err := io.WriteString(f, file.text); err != nil {
+		if err := set.Write(path, []byte(file.text)); err != nil {
 			return err
 		}
 	}

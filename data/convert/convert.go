@@ -33,17 +33,18 @@ type Split struct {
 
 // Target says what is written and where. It is part of the options of TSV and Arrays.
 type Target struct {
-	Out    string // folder, made when missing
+	// Out is a folder, made when missing.
+	Out    string `flag:"out" arg:"DIR|FILE" need:"yes" usage:"output DIR; for a .npy source the output file"`
 	Splits []Split
+	DType  npy.DType // of the features: npy.F32 or npy.F16
+	Force  bool      `flag:"force" usage:"replace files that exist"`
 
-	Regions int       // R; 0 takes it from the first image
-	Dim     int       // D; 0 takes it from the first image
-	Fit     bool      // pad images of fewer than R regions with zeros and cut those of more; otherwise they are errors
-	DType   npy.DType // of the features: npy.F32 or npy.F16
-	Force   bool      // replace files that exist
-
-	SkipBroken bool // leave images out that cannot be read
-	Distinct   bool // one row for an image that an ids file names on several lines in a row, once for each caption
+	Regions int `flag:"regions" min:"0" usage:"regions per image; 0 takes them from the first image"`
+	Dim     int `flag:"dim" min:"0" usage:"feature size; 0 takes it from the source"`
+	// Without Fit and SkipBroken images of another number of regions, and those that cannot be read, are errors.
+	Fit        bool `flag:"fit" usage:"pad images of fewer regions with zeros and cut those of more"`
+	SkipBroken bool `flag:"skip-broken" usage:"leave out images that cannot be read, and name them"`
+	Distinct   bool `flag:"distinct" usage:"one row for an image that an ids file names once for each caption"`
 }
 
 // Progress is told what is being done ("index" counts bytes, "write" images) and how far it is; total is -1 when

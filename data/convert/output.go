@@ -114,6 +114,32 @@ func (o *output) again(id string) {
 	o.ids.WriteByte('\n')
 }
 
+// writeImages writes every split of a source, of whose images the ids are known; a split without an ids file has their
+// order. load returns an image and where it stands; one that cannot be loaded is broken.
+func (t *Target) writeImages(source string, ids []string, rep *Report, progress Progress,
+	load func(id string) (it *item, where string, err error)) error {
+	lists, has, used := make([]*idList, len(t.Splits)), map[string]bool{}, map[string]bool{}
+	for _, id := range ids {
+		has[id] = true
+	}
+	for i, s := range t.Splits {
+		var err error
+		if s.IDs == "" {
+			lists[i] = &idList{path: source, ids: ids, lines: ids, rows: len(ids)}
+		} else if lists[i], err = readIDs(s.IDs, t.Distinct); err != nil {
+			return err
+		}
+		if err := lists[i].missing(func(id string) bool { return has[id] }, source); err != nil {
+			return err
+		}
+		for _, id := range lists[i].ids {
+			used[id] = true
+		}
+	}
+	rep.Records, rep.Unused = len(ids), len(ids)-len(used)
+	return t.writeLists(lists, map[string]bool{}, rep, progress, load)
+}
+
 // writeLists writes every split in the order of its ids. load returns an image and where it stands; one that cannot be
 // loaded is broken. Images that were left out before are in left.
 func (t *Target) writeLists(lists []*idList, left map[string]bool, rep *Report, progress Progress,
@@ -230,18 +256,12 @@ func (o *output) prepareArray(set *atomicfile.Set, w *npy.Writer, end string) er
 
 // prepareLengths adds the number of regions of each image to a set, where one has fewer than the array.
 func (o *output) prepareLengths(set *atomicfile.Set) error {
-	var w *npy.Writer
-	if slices.Min(o.lengths) < int64(o.t.Regions) {
-		var err error
-		if w, err = npy.Create(o.name("_lengths.npy"), npy.I32, []int{len(o.lengths)}); err != nil {
-			return err
-		}
-		defer w.Abort()
-		if err := w.WriteInts(o.lengths); err != nil {
-			return err
-		}
+	if slices.Min(o.lengths) == int64(o.t.Regions) {
+		return o.prepareArray(set, nil, "_lengths.npy")
 	}
-	return o.prepareArray(set, w, "_lengths.npy")
+	return npy.Stage(set, o.name("_lengths.npy"), npy.I32, []int{len(o.lengths)}, func(w *npy.Writer) error {
+		return w.WriteInts(o.lengths)
+	})
 }
 
 // prepareIDs adds the ids file to a set. One that has the same ids already is left alone: it may be the one that chose
@@ -253,13 +273,7 @@ func (o *output) prepareIDs(set *atomicfile.Set) error {
 	if err == nil && bytes.Equal(old, o.ids.Bytes()) {
 		return nil
 	}
-	f, err := atomicfile.Create(path)
-	if err != nil {
-		return err
-	}
-	set.Add(f)
-	_, err = f.Write(o.ids.Bytes())
-	return err
+	return set.Write(path, o.ids.Bytes())
 }
 
 // abort removes what is not complete.

@@ -10,6 +10,22 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
+func init() {
+	register(func(o *Options) *Format {
+		var r RetypeOptions
+		return &Format{Kind: ".npy", File: true,
+			Help: `features to store in another type or with other axes; --out names the new file. --scale multiplies
+them, as codes of uint8 need it; --grid makes the places of a grid [N, C, H, W] or [N, H, W, C] regions;
+--squeeze drops axes of length 1`,
+			Takes: "dtype scale grid squeeze",
+			Check: func() error {
+				r = RetypeOptions{DType: o.DType, Scale: o.Scale, Axes: o.Axes, Force: o.Force}
+				return r.Validate()
+			},
+			Run: func(p Progress) (*Report, error) { return nil, Retype(o.Sources[0], o.Out, r, p) }}
+	})
+}
+
 // RetypeOptions say what Retype makes of an array.
 type RetypeOptions struct {
 	DType npy.DType // npy.F32 or npy.F16

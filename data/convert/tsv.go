@@ -12,6 +12,31 @@ import (
 	"vsetrain/internal/files/regular"
 )
 
+func init() {
+	register(func(o *Options) *Format {
+		t := TSVOptions{}
+		own := &struct {
+			Source    string `flag:"source-dtype" enum:"f16|f32|f64" usage:"type of the features in a .tsv, where its values do not tell it"`
+			KeepFirst bool   `flag:"keep-first" usage:"of images that a .tsv holds twice with different content keep the first"`
+		}{}
+		return &Format{Kind: ".tsv", Parts: true, Stdin: true,
+			Help: `base64 arrays in the columns of bottom-up attention, ViLBERT, LXMERT, Oscar or VinVL, or in those
+that a first line names; several parts may be given, - reads one from stdin`,
+			Takes: "split dtype regions dim fit distinct skip-broken",
+			Own:   own,
+			Check: func() error {
+				t = TSVOptions{Target: o.Target, Files: o.Sources, Source: dtypes[own.Source], KeepFirst: own.KeepFirst}
+				return t.Validate()
+			},
+			Run: func(p Progress) (*Report, error) {
+				if t.Files[0] == "-" {
+					return TSVStream(o.In, "stdin", t, p)
+				}
+				return TSV(t, p)
+			}}
+	})
+}
+
 // TSVOptions describes a conversion of tab-separated files of region features, in the columns of a published set
 // (columnSets) or those that a header line names: image_id, num_boxes and features, and boxes, image_w and image_h
 // where they are there. Boxes [num_boxes, 4] and features [num_boxes, D] are base64 of float16, float32 or float64.

@@ -1,14 +1,12 @@
 package synth
 
 import (
-	"bufio"
+	"errors"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/png"
 	"strings"
-
-	"vsetrain/internal/files/disk"
 )
 
 // Simple drawings of scenes, so that people can see what the captions speak of: bands of background, a box for a
@@ -95,20 +93,10 @@ func (sc *scene) paint() *image.RGBA {
 
 // save writes the drawing as PNG.
 func (sc *scene) save(path string) error {
-	f, err := disk.Now().Create(path)
+	f, err := createBuffered(path)
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(f)
-	err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(w, sc.paint())
-	if e := w.Flush(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
+	err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(f, sc.paint())
+	return errors.Join(err, f.finish())
 }

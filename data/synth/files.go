@@ -2,6 +2,7 @@ package synth
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -10,72 +11,68 @@ import (
 	"vsetrain/internal/files/npy"
 )
 
-// textFile is a buffered text file that remembers its first error.
-type textFile struct {
+// bufferedFile is a buffered file that remembers its first error.
+type bufferedFile struct {
 	f disk.File
 	*bufio.Writer
 }
 
-func createText(path string) (*textFile, error) {
+func createBuffered(path string) (*bufferedFile, error) {
 	f, err := disk.Now().Create(path)
 	if err != nil {
 		return nil, err
 	}
-	return &textFile{f, bufio.NewWriterSize(f, 1<<16)}, nil
+	return &bufferedFile{f, bufio.NewWriterSize(f, 1<<16)}, nil
 }
 
-func (t *textFile) finish() error {
+func (t *bufferedFile) finish() error {
 	err := t.Flush()
 	if err == nil {
 		err = t.f.Sync()
 	}
-	if e := t.f.Close(); err == nil {
-		err = e
-	}
-	return err
+	return errors.Join(err, t.f.Close())
 }
 
 // splitFiles are the open files of one split.
 type splitFiles struct {
 	ims, boxes, sizes *npy.Writer
-	caps, ids, trees  *textFile
+	caps, ids, trees  *bufferedFile
+	arrays            []*npy.Writer // that are open
+	texts             []*bufferedFile
 	repeat            int // times each image row is stored
 	captions          int // written so far
 }
 
 // openSplit creates the files of a split of n images in dir.
-func openSplit(dir, split string, n int, o *Options) (f *splitFiles, err error) {
-	f = &splitFiles{repeat: 1}
+func openSplit(dir, split string, n int, o *Options) (*splitFiles, error) {
+	f := &splitFiles{repeat: 1}
 	if o.Repeat && split != "train" {
 		f.repeat = o.CaptionsPerImage
 	}
-	defer func() {
-		if err != nil {
-			f.abort()
+	var errs []error
+	array := func(end string, d npy.DType, row ...int) *npy.Writer {
+		w, err := npy.Create(filepath.Join(dir, split+end), d, append([]int{n * f.repeat}, row...))
+		if errs = append(errs, err); err == nil {
+			f.arrays = append(f.arrays, w)
 		}
-	}()
-	name := func(end string) string { return filepath.Join(dir, split+end) }
-	rows := n * f.repeat
-	if f.ims, err = npy.Create(name("_ims.npy"), o.DType, []int{rows, o.Regions, o.Dim}); err != nil {
-		return f, err
+		return w
 	}
-	if f.boxes, err = npy.Create(name("_ims_bbx.npy"), npy.F32, []int{rows, o.Regions, 4}); err != nil {
-		return f, err
+	text := func(end string) *bufferedFile {
+		t, err := createBuffered(filepath.Join(dir, split+end))
+		if errs = append(errs, err); err == nil {
+			f.texts = append(f.texts, t)
+		}
+		return t
 	}
-	if f.sizes, err = npy.Create(name("_ims_size.npy"), npy.I32, []int{rows, 2}); err != nil {
-		return f, err
+	f.ims, f.boxes = array("_ims.npy", o.DType, o.Regions, o.Dim), array("_ims_bbx.npy", npy.F32, o.Regions, 4)
+	f.sizes = array("_ims_size.npy", npy.I32, 2)
+	f.caps, f.ids, f.trees = text("_caps.txt"), text("_ids.txt"), text("_caps.json")
+	if err := errors.Join(errs...); err != nil {
+		f.abort()
+		return nil, err
 	}
-	if f.caps, err = createText(name("_caps.txt")); err != nil {
-		return f, err
-	}
-	if f.ids, err = createText(name("_ids.txt")); err != nil {
-		return f, err
-	}
-	if f.trees, err = createText(name("_caps.json")); err != nil {
-		return f, err
-	}
-	_, err = f.trees.WriteString("[")
-	return f, err
+	f.trees.WriteString("[") // a buffered writer keeps its first error, which finish reports
+	return f, nil
 }
 
 // write appends one finished picture.
@@ -90,7 +87,6 @@ func (f *splitFiles) write(p *picture) error {
 		if err := f.sizes.WriteInts([]int64{int64(p.scene.width), int64(p.scene.height)}); err != nil {
 			return err
 		}
-		// A buffered writer keeps its first error, which finish reports.
 		f.ids.WriteString(strconv.Itoa(p.id))
 		f.ids.WriteByte('\n')
 	}
@@ -110,30 +106,23 @@ func (f *splitFiles) write(p *picture) error {
 // close completes all files.
 func (f *splitFiles) close() error {
 	f.trees.WriteString("\n]\n")
-	for _, t := range []*textFile{f.caps, f.ids, f.trees} {
-		if err := t.finish(); err != nil {
-			return err
-		}
+	var errs []error
+	for _, t := range f.texts {
+		errs = append(errs, t.finish())
 	}
-	for _, w := range []*npy.Writer{f.ims, f.boxes, f.sizes} {
-		if err := w.Close(); err != nil {
-			return err
-		}
+	for _, w := range f.arrays {
+		errs = append(errs, w.Close())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // abort closes what is open; the staging folder is removed by the caller.
 func (f *splitFiles) abort() {
-	for _, w := range []*npy.Writer{f.ims, f.boxes, f.sizes} {
-		if w != nil {
-			w.Abort()
-		}
+	for _, w := range f.arrays {
+		w.Abort()
 	}
-	for _, t := range []*textFile{f.caps, f.ids, f.trees} {
-		if t != nil {
-			t.f.Close()
-		}
+	for _, t := range f.texts {
+		t.f.Close()
 	}
 }
 

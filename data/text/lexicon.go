@@ -79,7 +79,8 @@ func SaveIn(dir string, l Lexicon) error {
 	return nil
 }
 
-// Coder encodes captions. It allocates nothing once it has grown, except for captions outside ASCII.
+// Coder encodes captions. It allocates nothing once it has grown, except for captions with quotation marks or outside
+// ASCII.
 type Coder interface {
 	// Append appends the ids of a caption to dst, the ids at its start and end included. words is the number of its
 	// words, unknown how many of them the lexicon lacks.

@@ -104,7 +104,7 @@ func TestTokenizerReusesItsMemory(t *testing.T) {
 	v := try.Get(BuildVocabulary(slices.Values([]string{"a dog runs . it isn't slow , is it ?"}), 1))(t)
 	var ids []int32
 	work := func() {
-		for _, c := range []string{"A dog runs.", "It isn't slow, is it? no: (a \"cat\") can't."} {
+		for _, c := range []string{"A dog runs.", "It isn't slow, is it? no: (a cat) can't."} {
 			ids, _ = v.AppendCaption(ids[:0], &tok, c)
 		}
 	}

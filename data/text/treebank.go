@@ -2,6 +2,7 @@ package text
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -75,6 +76,23 @@ func (w *rewriter) replace(old, new string) {
 	w.text, w.spare = append(dst, src...), w.text
 }
 
+// Rules for what few captions have.
+var (
+	openingMarks     = regexp.MustCompile("[«“‘„]|`+")
+	closingMarks     = regexp.MustCompile(`[»”’]`)
+	quotesAfterBlank = regexp.MustCompile(`([ (\[{<])("|'')`)
+	ellipses         = regexp.MustCompile(`\.{2,}`)
+	lateQuotes       = regexp.MustCompile(`([^'])' `)
+)
+
+// sub replaces each match of a rule.
+func (w *rewriter) sub(rule *regexp.Regexp, by string) {
+	if rule.Match(w.text) {
+		w.text = append(w.spare[:0], rule.ReplaceAll(w.text, []byte(by))...)
+		w.spare = nil
+	}
+}
+
 // treebank rewrites a sentence so that white space separates its words; the result is in w.text.
 func (w *rewriter) treebank(sentence []byte) {
 	var has uint16
@@ -92,7 +110,7 @@ func (w *rewriter) treebank(sentence []byte) {
 		w.do(commas)
 	}
 	if has&hasPeriod != 0 && bytes.Contains(w.text, []byte("..")) {
-		w.do(ellipses)
+		w.sub(ellipses, " $0 ")
 	}
 	if has&hasSymbol != 0 {
 		w.padClass(hasSymbol)
@@ -101,7 +119,7 @@ func (w *rewriter) treebank(sentence []byte) {
 		w.padClass(hasClause)
 	}
 	if has&hasQuote != 0 {
-		w.do(lateQuotes)
+		w.sub(lateQuotes, "$1 ' ")
 	}
 	if has&hasStar != 0 {
 		w.padClass(hasStar)
@@ -120,7 +138,7 @@ func (w *rewriter) treebank(sentence []byte) {
 
 func (w *rewriter) openingQuotes(has uint16) {
 	if has&(hasBacktick|hasHigh) != 0 {
-		w.do(padOpening)
+		w.sub(openingMarks, " $0 ")
 	}
 	if len(w.text) > 0 && w.text[0] == '"' {
 		w.do(func(dst, src []byte) []byte { return append(append(dst, "``"...), src[1:]...) })
@@ -130,7 +148,7 @@ func (w *rewriter) openingQuotes(has uint16) {
 		w.replace("``", " `` ")
 	}
 	if has&(hasDouble|hasQuote) != 0 {
-		w.do(quotesAfterBlank)
+		w.sub(quotesAfterBlank, "$1 `` ")
 	}
 	if has&hasQuote != 0 {
 		w.do(quotedLetter)
@@ -139,7 +157,7 @@ func (w *rewriter) openingQuotes(has uint16) {
 
 func (w *rewriter) closingQuotes(has uint16) {
 	if has&hasHigh != 0 {
-		w.do(padClosing)
+		w.sub(closingMarks, " $0 ")
 	}
 	if has&hasQuote != 0 {
 		w.replace("''", " '' ")
@@ -152,62 +170,6 @@ func (w *rewriter) closingQuotes(has uint16) {
 		w.do(func(dst, src []byte) []byte { return clitics(dst, src, shortClitics) })
 		w.do(func(dst, src []byte) []byte { return clitics(dst, src, longClitics) })
 	}
-}
-
-// padOpening: [«“‘„]|`+ -> " & "
-func padOpening(dst, src []byte) []byte {
-	for i := 0; i < len(src); {
-		n := runeLen(src, i)
-		if src[i] == '`' {
-			for i+n < len(src) && src[i+n] == '`' {
-				n++
-			}
-		}
-		if src[i] == '`' || n > 1 && strings.Contains("«“‘„", string(src[i:i+n])) {
-			dst = append(append(append(dst, ' '), src[i:i+n]...), ' ')
-		} else {
-			dst = append(dst, src[i:i+n]...)
-		}
-		i += n
-	}
-	return dst
-}
-
-// padClosing: [»”’] -> " & "
-func padClosing(dst, src []byte) []byte {
-	for i := 0; i < len(src); {
-		n := runeLen(src, i)
-		if n > 1 && strings.Contains("»”’", string(src[i:i+n])) {
-			dst = append(append(append(dst, ' '), src[i:i+n]...), ' ')
-		} else {
-			dst = append(dst, src[i:i+n]...)
-		}
-		i += n
-	}
-	return dst
-}
-
-// quotesAfterBlank: ([ ([{<])("|”) -> "\1 “ ", where ” is two single quotes
-func quotesAfterBlank(dst, src []byte) []byte {
-	for i := 0; i < len(src); {
-		c := src[i]
-		dst = append(dst, c)
-		i++
-		if strings.IndexByte(" ([{<", c) < 0 {
-			continue
-		}
-		n := 0
-		if i < len(src) && src[i] == '"' {
-			n = 1
-		} else if bytes.HasPrefix(src[i:], []byte("''")) {
-			n = 2
-		}
-		if n > 0 {
-			dst = append(dst, " `` "...)
-			i += n
-		}
-	}
-	return dst
 }
 
 // quotedLetter: a quote before a one-letter word that is no clitic gets a blank after it.
@@ -263,38 +225,6 @@ func commas(dst, src []byte) []byte {
 			if i == len(src) && (src[i-1] == ',' || src[i-1] == ':') {
 				dst = append(dst[:len(dst)-1], ' ', src[i-1], ' ')
 			}
-		}
-	}
-	return dst
-}
-
-// ellipses: \.{2,} -> " & "
-func ellipses(dst, src []byte) []byte {
-	for i := 0; i < len(src); {
-		n := 1
-		if src[i] == '.' {
-			for i+n < len(src) && src[i+n] == '.' {
-				n++
-			}
-		}
-		if n > 1 {
-			dst = append(append(append(dst, ' '), src[i:i+n]...), ' ')
-		} else {
-			dst = append(dst, src[i])
-		}
-		i += n
-	}
-	return dst
-}
-
-// lateQuotes: ([^'])' -> "\1 ' ", before a blank
-func lateQuotes(dst, src []byte) []byte {
-	for i := 0; i < len(src); {
-		dst = append(dst, src[i])
-		i++
-		if src[i-1] != '\'' && bytes.HasPrefix(src[i:], []byte("' ")) {
-			dst = append(dst, " ' "...)
-			i += 2
 		}
 	}
 	return dst

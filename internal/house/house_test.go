@@ -67,7 +67,8 @@ var sideways = map[string][]string{
 	// headers are Python literals
 	"internal/files/npy": {"internal/files/elements", "internal/files/half", "internal/files/pickle",
 		"internal/files/atomicfile", "internal/files/integrity", "internal/files/mapped", "internal/files/regular"},
-	"internal/files/safetensors": {"internal/files/elements", "internal/files/mapped", "internal/files/regular"},
+	"internal/files/safetensors": {"internal/files/elements", "internal/files/jsontext", "internal/files/mapped",
+		"internal/files/regular"},
 	"internal/files/torchfile": {"internal/files/elements", "internal/files/pickle",
 		"internal/files/atomicfile", "internal/files/regular"},
 	// explains a full disk
@@ -131,7 +132,7 @@ var outside = map[string][]string{
 	"gorgonia.org/tensor":   {"internal/compute/graph", "loss"},
 	"gorgonia.org/cu":       {"internal/compute/device/cuda/driver"}, // build tag vsecu
 	"github.com/chewxy/hm":  {"internal/compute/graph"},
-	"gonum.org/v1/gonum":    {"internal/compute/gemm", "internal/compute/sparse", "internal/stats"},
+	"gonum.org/v1/gonum":    {"data", "internal/compute/gemm", "internal/compute/sparse", "internal/stats"},
 	"github.com/ebitengine/purego": {"internal/system/onnxruntime", "internal/system/mpi", "internal/compute/gemm",
 		"internal/compute/device/cuda/driver"},
 	"google.golang.org/protobuf": {"internal/files/onnx", "internal/files/tfevents"},

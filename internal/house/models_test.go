@@ -286,7 +286,7 @@ var larger = map[string]int{
 	"internal/compute/device/cuda/null.Driver": 42, "internal/compute/device/cuda/driver.libcuda": 42,
 	"internal/compute/device/cuda/driver.linked": 27, "internal/compute/graph.Graph": 81,
 	"lab/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,
-	"data.Split": 48, "data/synth.speaker": 30,
+	"data.Split": 45, "data/synth.speaker": 30,
 	"internal/apps/search.Index": 31,
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -158,15 +157,12 @@ func (g *Gallery) Add(ctx context.Context, id string, p *pictures.RGB) error {
 
 // encode returns features as they are stored.
 func encode(y []float32, d npy.DType, model string) ([]byte, error) {
-	out := make([]byte, len(y)*d.Size())
-	if d == npy.F16 {
-		if bad := half.Encode(out, y); bad >= 0 {
-			return nil, fmt.Errorf("%s: the value %v does not fit float16; take --dtype f32", model, y[bad])
-		}
-		return out, nil
+	if d != npy.F16 {
+		return binary.Append(nil, binary.LittleEndian, y)
 	}
-	for i, v := range y {
-		binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
+	out := make([]byte, 2*len(y))
+	if bad := half.Encode(out, y); bad >= 0 {
+		return nil, fmt.Errorf("%s: the value %v does not fit float16; take --dtype f32", model, y[bad])
 	}
 	return out, nil
 }

@@ -73,16 +73,7 @@ func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *R
 	}
 	set := &atomicfile.Set{}
 	defer set.Abort()
-	add := func(path string, content []byte) error {
-		f, err := atomicfile.Create(path)
-		if err != nil {
-			return err
-		}
-		set.Add(f)
-		_, err = f.Write(content)
-		return err
-	}
-	if err := add(out.ids, []byte(strings.Join(kept, "\n")+"\n")); err != nil {
+	if err := set.Write(out.ids, []byte(strings.Join(kept, "\n")+"\n")); err != nil {
 		return err
 	}
 	model, err := filepath.Abs(x.Model)
@@ -94,7 +85,7 @@ func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *R
 	if err != nil {
 		return err
 	}
-	if err := add(out.record, append(b, '\n')); err != nil {
+	if err := set.Write(out.record, append(b, '\n')); err != nil {
 		return err
 	}
 	if x.HasBoxes() {
@@ -119,33 +110,25 @@ func (r *Request) write(x *Extractor, ids []string, w *work, out outputs, rep *R
 
 // writeBoxes adds the boxes of the cells of a grid and the sizes of the pictures.
 func writeBoxes(set *atomicfile.Set, x *Extractor, w *work, out outputs, n int) error {
-	boxes, err := npy.Create(out.boxes, npy.F32, []int{n, x.Regions, 4})
-	if err != nil {
-		return err
-	}
-	defer boxes.Abort()
-	sizes, err := npy.Create(out.sizes, npy.I32, []int{n, 2})
-	if err != nil {
-		return err
-	}
-	defer sizes.Abort()
+	return errors.Join(
+		npy.Stage(set, out.boxes, npy.F32, []int{n, x.Regions, 4}, func(boxes *npy.Writer) error {
+			return w.pictures(func(s [2]uint32) error {
+				return boxes.WriteFloat32(x.Boxes(int(s[0]), int(s[1])))
+			})
+		}),
+		npy.Stage(set, out.sizes, npy.I32, []int{n, 2}, func(sizes *npy.Writer) error {
+			return w.pictures(func(s [2]uint32) error { return sizes.WriteInts([]int64{int64(s[0]), int64(s[1])}) })
+		}))
+}
+
+// pictures calls use with the size of each picture that could be read.
+func (w *work) pictures(use func(size [2]uint32) error) error {
 	for _, s := range w.sizes {
-		if s[0] == 0 {
-			continue
+		if s[0] > 0 {
+			if err := use(s); err != nil {
+				return err
+			}
 		}
-		if err := boxes.WriteFloat32(x.Boxes(int(s[0]), int(s[1]))); err != nil {
-			return err
-		}
-		if err := sizes.WriteInts([]int64{int64(s[0]), int64(s[1])}); err != nil {
-			return err
-		}
-	}
-	for _, a := range []*npy.Writer{boxes, sizes} {
-		f, err := a.Prepare()
-		if err != nil {
-			return err
-		}
-		set.Add(f)
 	}
 	return nil
 }

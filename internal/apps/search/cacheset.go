@@ -1,7 +1,6 @@
 package search
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"vsetrain/internal/files/safetensors"
@@ -54,7 +53,7 @@ func unpackSet(f *safetensors.File, side string, n int) (s *models.EncodedSet, e
 		return nil, err
 	}
 	if _, ok := f.Tensor(side + ".length"); ok {
-		if s.Length, err = int32s(f, side+".length"); err != nil {
+		if s.Length, err = f.Int32s(side + ".length"); err != nil {
 			return nil, err
 		}
 		s.First = append(s.First, 0)
@@ -63,10 +62,10 @@ func unpackSet(f *safetensors.File, side string, n int) (s *models.EncodedSet, e
 		}
 	}
 	if _, ok := f.Tensor(side + ".edge_start"); ok {
-		if s.Edges, err = int32s(f, side+".edges"); err != nil {
+		if s.Edges, err = f.Int32s(side + ".edges"); err != nil {
 			return nil, err
 		}
-		s.EdgeStart, err = int32s(f, side+".edge_start")
+		s.EdgeStart, err = f.Int32s(side + ".edge_start")
 	}
 	return s, err
 }
@@ -81,23 +80,5 @@ func floats(f *safetensors.File, name string, n int) ([]float32, error) {
 }
 
 func ints(name string, x []int32) safetensors.Tensor {
-	t := safetensors.Tensor{Name: name, DType: "I32", Shape: []int{len(x)}}
-	for _, v := range x {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, uint32(v))
-	}
-	return t
-}
-
-func int32s(f *safetensors.File, name string) ([]int32, error) {
-	t, ok := f.Tensor(name)
-	if !ok || t.DType != "I32" {
-		return nil, fmt.Errorf("no tensor %s of int32 values", name)
-	}
-	x := make([]int32, t.Len())
-	return x, f.View(func() error {
-		for i := range x {
-			x[i] = int32(binary.LittleEndian.Uint32(t.Data[4*i:]))
-		}
-		return nil
-	})
+	return safetensors.FromInt32s(name, []int{len(x)}, x)
 }

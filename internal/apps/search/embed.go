@@ -227,28 +227,12 @@ func writeNPY(rep EmbedReport, rows []float32, ids []string) error {
 }
 
 func stageNPY(set *atomicfile.Set, rep EmbedReport, rows []float32, ids []string) error {
-	names, err := atomicfile.Create(rep.Files[1])
-	if err != nil {
+	if err := set.Write(rep.Files[1], []byte(idLines(ids))); err != nil {
 		return err
 	}
-	set.Add(names)
-	if _, err := io.WriteString(names, idLines(ids)); err != nil {
-		return err
-	}
-	w, err := npy.Create(rep.Files[0], npy.F32, []int{rep.Rows, rep.Dim})
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
-	if err := w.WriteFloat32(rows); err != nil {
-		return err
-	}
-	array, err := w.Prepare()
-	if err != nil {
-		return err
-	}
-	set.Add(array)
-	return nil
+	return npy.Stage(set, rep.Files[0], npy.F32, []int{rep.Rows, rep.Dim}, func(w *npy.Writer) error {
+		return w.WriteFloat32(rows)
+	})
 }
 
 func writeTensors(r EmbedRequest, rep EmbedReport, t *trained.Trained, rows []float32, ids []string) error {

@@ -60,7 +60,7 @@ func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
 			if c.EncodedSet, err = unpackSet(f, "caption", s.Split.NumCaptions()); err != nil {
 				return err
 			}
-			c.order, err = int32s(f, "order")
+			c.order, err = f.Int32s("order")
 			return err
 		})
 		if err != nil {

@@ -77,9 +77,9 @@ func (r *ready) close() error {
 // reloads runs one reload at a time. Those who ask while one runs share the next, which begins after they asked: so two
 // indexes of a split are in memory at most, and a reload waits until the earlier one is closed.
 type reloads struct {
-	mu      sync.Mutex
-	next    *reloading // that nobody has begun
-	running bool
+	mu      sync.Mutex // of the next
+	running sync.Mutex
+	next    *reloading // that has not begun
 	all     sync.WaitGroup
 	closing sync.WaitGroup // earlier indexes whose last requests have not ended
 }
@@ -90,32 +90,25 @@ type reloading struct {
 	err    error
 }
 
-// join returns the next reload and starts it if none runs.
+// join returns the next reload, which the first that asks for it runs.
 func (r *reloads) join(run func(*reloading)) *reloading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.next == nil {
-		r.next = &reloading{done: make(chan struct{})}
+	if r.next != nil {
+		return r.next
 	}
-	joined := r.next
-	if !r.running {
-		r.running = true
-		r.all.Go(func() {
-			for {
-				r.mu.Lock()
-				l := r.next
-				if r.next = nil; l == nil {
-					r.running = false
-					r.mu.Unlock()
-					return
-				}
-				r.mu.Unlock()
-				run(l)
-				close(l.done)
-			}
-		})
-	}
-	return joined
+	l := &reloading{done: make(chan struct{})}
+	r.next = l
+	r.all.Go(func() {
+		r.running.Lock()
+		defer r.running.Unlock()
+		r.mu.Lock()
+		r.next = nil // it begins: who asks from now on shares another
+		r.mu.Unlock()
+		run(l)
+		close(l.done)
+	})
+	return l
 }
 
 func (r *reloads) wait() {

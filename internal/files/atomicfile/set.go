@@ -22,6 +22,17 @@ type Set struct {
 // Add takes over a file that has been written.
 func (s *Set) Add(f *File) { s.files = append(s.files, f) }
 
+// Write adds a file of a content.
+func (s *Set) Write(path string, content []byte) error {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	s.Add(f)
+	_, err = f.Write(content)
+	return err
+}
+
 // AddFirst takes over a file that readers do without.
 func (s *Set) AddFirst(f *File) { s.files = slices.Insert(s.files, 0, f) }
 

@@ -39,10 +39,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"overflow", f4("(4611686018427387904, 4)", ""), "overflows"},
 		{"overflow of int64", f4("(99999999999999999999,)", ""), "not an integer"},
 		{"overflow behind zero", f4("(0, 4611686018427387904, 4)", ""), "overflows"},
-		{"letter without a string", version1("{u", ""), "expected a quoted string"},
+		{"letter without a string", version1("{u", ""), "expected 'key': value"},
 		{"float shape", f4("(1.0,)", "1234"), "not an integer"},
 		{"list shape", f4("[1]", "1234"), "tuple"},
-		{"open shape", f4("(1", "1234"), "closing parenthesis"},
+		{"open shape", f4("(1", "1234"), "expected 'key': value"},
 		{"many dimensions", f4("("+strings.Repeat("1,", 65)+")", "1234"), "more than 64"},
 		{"fortran", version1(dict("'<f4'", "0", "(1,)"), "1234"), "True or False"},
 		{"missing key", version1("{'descr': '<f4', 'shape': (1,)}", "1234"), `"fortran_order" is missing`},
@@ -50,10 +50,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"unknown key", version1("{'x': '<f4'}", "1234"), `unknown key "x"`},
 		{"no dict", version1("[]", ""), "Python dict"},
 		{"after dict", version1("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} 1", "1234"), "text after"},
-		{"no colon", version1("{'descr' '<f4'}", ""), "':'"},
+		{"no colon", version1("{'descr' '<f4'}", ""), "expected 'key': value"},
 		{"no comma", version1("{'descr': '<f4' 'shape'}", ""), "','"},
-		{"open string", version1("{'descr", ""), "closing quote"},
-		{"escape", version1(`{'de\x73cr': 1}`, ""), "escaped"},
+		{"open string", version1("{'descr", ""), "expected 'key': value"},
+		{"escape", version1(`{'de\x73cr': 1}`, ""), "expected 'key': value"},
 	} {
 		path := filepath.Join(t.TempDir(), "bad.npy")
 		try.Do(t, os.WriteFile(path, []byte(c.in), 0o666))

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -84,48 +85,53 @@ func lookupType(descr string) (DType, error) {
 		"or object (|O)", descr)
 }
 
+// entry is a key of the header with its value: a text, True or False, or a tuple. Python 2 writes u'..', b'..' and 3L.
+var entry = regexp.MustCompile(`^[ub]?['"](\w+)['"]\s*:\s*(?:[ub]?['"]([^'"\\]*)['"]|(True|False)|\(([^()]*)\)|(\[))` +
+	`\s*(,?)\s*`)
+
 // parse reads the dict literal {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
 func (h *header) parse(text string) error {
-	p := literal{rest: text}
-	if !p.eat("{") {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "{")
+	if !ok {
 		return fmt.Errorf("expected a Python dict")
 	}
 	seen := map[string]bool{}
-	for !p.eat("}") {
-		key, err := p.str()
-		if err != nil {
-			return err
+	for rest = strings.TrimSpace(rest); !strings.HasPrefix(rest, "}"); {
+		m := entry.FindStringSubmatch(rest)
+		if m == nil {
+			return fmt.Errorf("expected 'key': value, of a text, True or False or a tuple, found %.40q", rest)
 		}
-		if seen[key] {
+		key, list := m[1], m[5] != ""
+		if rest = rest[len(m[0]):]; seen[key] {
 			return fmt.Errorf("key %q appears twice", key)
 		}
 		seen[key] = true
-		if !p.eat(":") {
-			return fmt.Errorf("expected ':' after key %q", key)
-		}
-		switch key {
-		case "descr":
-			if p.peek() == '[' {
-				return fmt.Errorf("structured arrays are not read: save one field, np.save(f, a['field'])")
-			}
-			if h.descr, err = p.str(); err == nil {
-				h.dtype, err = lookupType(h.descr)
-			}
-		case "fortran_order":
-			h.fortran, err = p.boolean()
-		case "shape":
-			h.shape, err = p.ints()
+		var err error
+		switch {
+		case key == "descr" && list:
+			return fmt.Errorf("structured arrays are not read: save one field, np.save(f, a['field'])")
+		case key == "descr":
+			h.descr = m[2]
+			h.dtype, err = lookupType(h.descr)
+		case key == "fortran_order" && m[3] == "":
+			err = fmt.Errorf("expected True or False for the order")
+		case key == "fortran_order":
+			h.fortran = m[3] == "True"
+		case key == "shape" && (list || m[2]+m[3] != ""):
+			err = fmt.Errorf("expected a tuple for the shape")
+		case key == "shape":
+			h.shape, err = dims(m[4])
 		default:
 			err = fmt.Errorf("unknown key %q", key)
+		}
+		if err == nil && m[6] == "" && !strings.HasPrefix(rest, "}") {
+			err = fmt.Errorf("expected ',' or '}' after the value of %q", key)
 		}
 		if err != nil {
 			return err
 		}
-		if !p.eat(",") && p.peek() != '}' {
-			return fmt.Errorf("expected ',' or '}' after the value of %q", key)
-		}
 	}
-	if p.peek() != 0 {
+	if rest != "}" {
 		return fmt.Errorf("text after the dict")
 	}
 	for _, key := range []string{"descr", "fortran_order", "shape"} {
@@ -137,81 +143,23 @@ func (h *header) parse(text string) error {
 	return err
 }
 
-// literal is a cursor over the few Python literals of a header.
-type literal struct{ rest string }
-
-// peek returns the next byte that is not blank, 0 at the end.
-func (p *literal) peek() byte {
-	p.rest = strings.TrimLeft(p.rest, " \t\r\n\f\v")
-	if p.rest == "" {
-		return 0
-	}
-	return p.rest[0]
-}
-
-func (p *literal) eat(token string) bool {
-	p.peek()
-	rest, ok := strings.CutPrefix(p.rest, token)
-	if ok {
-		p.rest = rest
-	}
-	return ok
-}
-
-func (p *literal) str() (string, error) {
-	q := p.peek()
-	if (q == 'u' || q == 'b') && len(p.rest) > 1 { // u'..' and b'..' of Python 2
-		p.rest = p.rest[1:]
-		q = p.rest[0]
-	}
-	if q != '\'' && q != '"' {
-		return "", fmt.Errorf("expected a quoted string")
-	}
-	s, rest, ok := strings.Cut(p.rest[1:], string(q))
-	if !ok {
-		return "", fmt.Errorf("string without closing quote")
-	}
-	if strings.ContainsRune(s, '\\') {
-		return "", fmt.Errorf("escaped string %q", s)
-	}
-	p.rest = rest
-	return s, nil
-}
-
-func (p *literal) boolean() (bool, error) {
-	switch {
-	case p.eat("True"):
-		return true, nil
-	case p.eat("False"):
-		return false, nil
-	}
-	return false, fmt.Errorf("expected True or False")
-}
-
-func (p *literal) ints() ([]int, error) {
-	if !p.eat("(") {
-		return nil, fmt.Errorf("expected a tuple for the shape")
-	}
-	dims := []int{}
-	for !p.eat(")") {
-		p.peek()
-		end := strings.IndexAny(p.rest, ",)")
-		if end < 0 {
-			return nil, fmt.Errorf("shape without closing parenthesis")
+// dims reads what stands between the parentheses of a shape.
+func dims(text string) ([]int, error) {
+	shape := []int{}
+	for s := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(text), ","), ",") {
+		if s = strings.TrimSuffix(strings.TrimSpace(s), "L"); s == "" && text == "" {
+			break
 		}
-		s := strings.TrimSuffix(strings.TrimRight(p.rest[:end], " "), "L") // Python 2 long
 		d, err := strconv.Atoi(s)
 		if err != nil {
 			return nil, fmt.Errorf("shape entry %q is not an integer this machine can hold", s)
 		}
-		if len(dims) == maxDims {
+		if len(shape) == maxDims {
 			return nil, fmt.Errorf("shape has more than %d dimensions", maxDims)
 		}
-		dims = append(dims, d)
-		p.rest = p.rest[end:]
-		p.eat(",")
+		shape = append(shape, d)
 	}
-	return dims, nil
+	return shape, nil
 }
 
 // Header returns the bytes before the elements of a file, for files that are written piece by piece. It has the same

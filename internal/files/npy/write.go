@@ -245,6 +245,23 @@ func (w *Writer) Abort() {
 	}
 }
 
+// Stage adds an array that fill writes to files that belong together.
+func Stage(set *atomicfile.Set, path string, dtype DType, shape []int, fill func(*Writer) error) error {
+	w, err := Create(path, dtype, shape)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if err := fill(w); err != nil {
+		return err
+	}
+	f, err := w.Prepare()
+	if err == nil {
+		set.Add(f)
+	}
+	return err
+}
+
 // WriteFloat32 writes a whole float32 array in C order.
 func WriteFloat32(path string, shape []int, data []float32) error {
 	w, err := Create(path, F32, shape)

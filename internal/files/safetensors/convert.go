@@ -3,7 +3,6 @@ package safetensors
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"vsetrain/internal/files/elements"
 )
@@ -24,9 +23,29 @@ func (t *Tensor) Float32s(dst []float32) error {
 
 // FromFloat32s returns an F32 tensor holding a copy of data. Write checks that data fits shape.
 func FromFloat32s(name string, shape []int, data []float32) Tensor {
-	t := Tensor{Name: name, DType: "F32", Shape: shape, Data: make([]byte, 0, 4*len(data))}
-	for _, v := range data {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
+	return from(name, "F32", shape, data)
+}
+
+// FromInt32s returns an I32 tensor likewise.
+func FromInt32s(name string, shape []int, data []int32) Tensor { return from(name, "I32", shape, data) }
+
+func from(name, dtype string, shape []int, data any) Tensor {
+	b, err := binary.Append(nil, binary.LittleEndian, data)
+	if err != nil {
+		panic(err) // not for numbers of a fixed size
 	}
-	return t
+	return Tensor{Name: name, DType: dtype, Shape: shape, Data: b}
+}
+
+// Int32s returns the elements of an I32 tensor.
+func (f *File) Int32s(name string) (x []int32, err error) {
+	t, ok := f.Tensor(name)
+	if !ok || t.DType != "I32" {
+		return nil, fmt.Errorf("no tensor %s of int32 values", name)
+	}
+	x = make([]int32, t.Len())
+	return x, f.View(func() error {
+		_, err := binary.Decode(t.Data, binary.LittleEndian, x)
+		return err
+	})
 }

@@ -3,7 +3,6 @@ package torchfile
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"vsetrain/internal/files/elements"
 )
@@ -46,9 +45,9 @@ func NewTensor(dtype string, shape []int, data []byte) (*Tensor, error) {
 
 // FromFloat32s returns an F32 tensor with a copy of data.
 func FromFloat32s(shape []int, data []float32) (*Tensor, error) {
-	b := make([]byte, 0, 4*len(data))
-	for _, v := range data {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	b, err := binary.Append([]byte{}, binary.LittleEndian, data)
+	if err != nil {
+		return nil, err
 	}
 	return NewTensor("F32", shape, b)
 }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 )
@@ -73,4 +74,21 @@ func ReadCaptions(path string, warn func(error)) ([]string, error) {
 		captions[i] = l.line(i)
 	}
 	return captions, nil
+}
+
+// openCaptions reads the captions, if there are any.
+func openCaptions(s *Split, _ *OpenOptions) error {
+	path := s.CaptionPath()
+	lines, err := s.lines("_caps.txt", "captions")
+	if lines == nil {
+		return err
+	}
+	if lines.len() == 0 {
+		return fmt.Errorf("%s: the file is empty; expected one caption per line", path)
+	}
+	if lines.len() > math.MaxInt32 {
+		return fmt.Errorf("%s: %d captions; at most %d are read", path, lines.len(), math.MaxInt32)
+	}
+	s.captions = lines
+	return refuseForeign(lines)
 }
