@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/compute/device/cuda/model"
 	"vsetrain/internal/run/bench"
 	"vsetrain/loss"
 )
@@ -20,7 +18,7 @@ type benchOptions struct {
 	bench.Request
 	JSON bool
 
-	Profile, Eval bool
+	Profile bool
 
 	Samples             string
 	Losses              []string
@@ -41,12 +39,8 @@ in training, so the time of a step is that from one result to the next. The firs
 stands apart. The share of the peak compares the arithmetic of the network with the fastest large matrix product
 in the same process.
 
-With --model it prints what every kernel of a step moves and computes, and the time it is predicted to take on
-a GPU, which need not be there: nothing is computed. With --profile every kernel of a step is timed on the GPU
-that is there, beside its prediction.
-
-With --model and --eval it predicts, in place of a step, the evaluation of COCO's 5,000 test images with their
-25,000 captions by a network that looks at pairs.
+With --profile it times the kernels of a step one by one, and prints what each moves and computes beside its
+share of what the device was measured to reach.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each
 of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.
@@ -54,7 +48,7 @@ of ten growing subsets of the training images, for each of several losses, and t
 		Example: `  vsetrain bench --config vsepp/f30k-lseh
   vsetrain bench --config vsepp/f30k-lseh --set device.precision=bf16 --json
   vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data
-  vsetrain bench --config sgr/f30k-lseh --model h200 --set device.precision=bf16
+  vsetrain bench --config sgr/f30k-lseh --profile --steps 3
   vsetrain bench --config vseinf/f30k-lseh-bigru --samples times.json --step-images 100`,
 		RunE: a.runs(o),
 	}
@@ -76,10 +70,7 @@ of ten growing subsets of the training images, for each of several losses, and t
 	f.StringSliceVar(&o.Losses, "losses", loss.Compared(), "losses that --samples compares")
 	f.IntVar(&o.Subsets, "subsets", 10, "subsets of --samples")
 	f.IntVar(&o.StepImages, "step-images", 0, "images that each subset has more than the one before; 0 shares all out")
-	f.StringVar(&o.Model, "model", "", "predict the step on `GPU`: "+strings.Join(model.Names(), ", "))
-	f.BoolVar(&o.Eval, "eval", false, "predict, in place of a step, the evaluation of 5,000 images and 25,000 "+
-		"captions by a network that looks at pairs")
-	f.BoolVar(&o.Profile, "profile", false, "time every kernel of a step on the GPU, beside its prediction")
+	f.BoolVar(&o.Profile, "profile", false, "time every kernel of a step, beside what it moves and computes")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line")
 	return c
 }
@@ -100,10 +91,10 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	bars := phases{app: a}
 	o.Config, o.BLAS, o.Now, o.PeakMemory = &cfg.Config, a.getenv("VSETRAIN_BLAS"), a.Now, peakMemory
-	if o.Model != "" || o.Profile || o.Eval {
-		return o.runProfile(ctx, a)
-	}
 	o.Progress = func(done, total int) { bars.show("bench", done, total) }
+	if o.Profile {
+		return o.runProfile(ctx, a, &bars)
+	}
 	r, err := bench.Run(ctx, o.Request)
 	bars.close()
 	if err != nil {

@@ -29,8 +29,6 @@ const (
 // Options configure a device.
 type Options struct {
 	Driver string // path of libcuda (driver.Search)
-	// On is a driver in place of that of a file, such as null.Driver; where it is a driver.WithBLAS, so is cuBLAS.
-	On driver.Driver
 	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are
 	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
 	BLAS []string
@@ -154,7 +152,7 @@ var (
 	_ device.Precise  = (*dev)(nil)
 	_ device.Ranked   = (*dev)(nil)
 	_ device.Joiner   = (*dev)(nil)
-	_ Profiler        = (*dev)(nil)
+	_ device.Profiler = (*dev)(nil)
 	_ Compiler        = (*dev)(nil)
 )
 
@@ -214,10 +212,8 @@ func Open(o Options) (device.Device, error) {
 
 // start loads the driver and looks whether it has the GPU.
 func (o *Options) start() (drv driver.Driver, err error) {
-	if drv = o.On; drv == nil {
-		if drv, err = driver.Open(o.Driver); err != nil {
-			return nil, err
-		}
+	if drv, err = driver.Open(o.Driver); err != nil {
+		return nil, err
 	}
 	n, err := drv.Devices()
 	if err != nil {
