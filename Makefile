@@ -82,10 +82,10 @@ test-ptx: ## run them on the PTX of the kernels, every launch compared with the 
 
 test-ptx-fused: ## run them on the PTX with the rounding of a GPU, and compare small trainings with the bits a GPU must give
 	VSETRAIN_EMULATOR=ptx-fused $(ON_PTX)
-	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/bench
+	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./lab/selftest
 
 bits: ## predict the bits of small trainings on a GPU anew, for kernels that were changed
-	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/internal/run/bench/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/bench
+	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/lab/selftest/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./lab/selftest
 
 test-strict: ## run every network, at full size, on a CUDA driver that computes nothing and reports what a GPU's refuses (needs g++)
 	$(GO) test -count=1 -timeout 10m -run '$(STRICT)' ./cmd/vsetrain

@@ -11,8 +11,6 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/measure"
-	"vsetrain/internal/run/bench"
 	"vsetrain/lab/selftest"
 )
 
@@ -69,15 +67,15 @@ differs, and the step from which on it does.`,
 	f.BoolVar(&o.Bits, "bits", false, "compare small trainings of all networks, on vsetrain's own products, with the "+
 		"bits that they must have")
 	f.StringVar(&o.Plant, "plant", "", "only run a kernel with a `MISTAKE` that a sanitizer must find: "+
-		strings.Join(measure.Plants(), " or "))
+		strings.Join(selftest.Plants(), " or "))
 	f.BoolVar(&o.Events, "events", false, "print events")
 	must(f.MarkHidden("events"))
 	return c
 }
 
 func (o *selftestOptions) check(*app) error {
-	if o.Plant != "" && !slices.Contains(measure.Plants(), o.Plant) {
-		return usagef("--plant %q: expected %s", o.Plant, strings.Join(measure.Plants(), " or "))
+	if o.Plant != "" && !slices.Contains(selftest.Plants(), o.Plant) {
+		return usagef("--plant %q: expected %s", o.Plant, strings.Join(selftest.Plants(), " or "))
 	}
 	known := selftest.Variants(o.Kind)
 	if len(known) == 0 {
@@ -226,7 +224,7 @@ func (r *selftestReport) end(err error) error {
 // bits trains and compares.
 func (o *selftestOptions) bits(ctx context.Context, a *app) error {
 	same, differ := 0, 0
-	if err := bench.CompareBits(ctx, a.getenv, func(network, difference string) {
+	if err := selftest.CompareBits(ctx, a.getenv, func(network, difference string) {
 		if difference == "" {
 			same++
 			a.Printf("%-16s %s\n", network, a.Paint(ui.Green, "ok"))
@@ -250,7 +248,7 @@ func (o *selftestOptions) plant(a *app) error {
 	if lib.Path == "" {
 		return fmt.Errorf("selftest: no GPU to plant a mistake on: %s", lib.Missing())
 	}
-	if err := measure.Plant(measure.Request{Driver: lib.Path}, o.Plant); err != nil {
+	if err := selftest.Plant(lib.Path, o.Plant); err != nil {
 		return fmt.Errorf("selftest: the mistake is noticed: %w", err)
 	}
 	a.Printf("a kernel with the mistake %q ran, and nobody noticed\n", o.Plant)

@@ -1,5 +1,4 @@
-// Package bench times training steps and their kernels. It also tests the kernels of a device: against references, and
-// by the bits of small trainings.
+// Package bench times training steps and their kernels.
 package bench
 
 import (
@@ -117,6 +116,23 @@ type bench struct {
 	next    int
 }
 
+// Steps are training steps on the batches of a request.
+type Steps struct {
+	*place.Setup
+	Next func() (*data.Batch, error)
+}
+
+// Open makes what a request asks for on another device than that of its configuration, without timing anything.
+func Open(ctx context.Context, r Request, opener func() (device.Device, error)) (*Steps, error) {
+	b := newBench(r)
+	b.opener = opener
+	if _, err := b.open(ctx); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return &Steps{&b.Setup, b.Next}, nil
+}
+
 func newBench(r Request) *bench { return &bench{r: r, Setup: place.Setup{Cfg: r.Config}} }
 
 // Next and Release make the synthetic batches a source.
@@ -228,13 +244,13 @@ func (b *bench) draw(memory *place.MemoryPlan, dims models.Dims) error {
 	}
 	var stages []batch.Stage
 	if resident == nil && memory != nil {
-		stages = b.Stages(syntheticBatches, false, memory)
+		stages = b.Stages(SyntheticBatches, false, memory)
 	}
 	feature := dims.Feature
 	if b.Features != nil {
 		feature = 0
 	}
-	for i := range syntheticBatches {
+	for i := range SyntheticBatches {
 		seed := c.Seed + uint64(i)
 		x := place.SyntheticBatch(seed, c.Train.Batch, dims.Regions, feature, dims.Vocab, semantic, nil)
 		if c.Model.Traits().Boxes {
@@ -285,7 +301,7 @@ func (b *bench) run(ctx context.Context, memory *place.MemoryPlan) (Report, erro
 			rep.Features = featuresResident
 		}
 		if !b.r.WithData { // the first step of a shape is started call by call, the second recorded
-			b.r.Warmup = max(b.r.Warmup, 2*syntheticBatches)
+			b.r.Warmup = max(b.r.Warmup, 2*SyntheticBatches)
 			rep.Warmup = b.r.Warmup
 		}
 	}

@@ -52,7 +52,7 @@ func fullSteps(t *testing.T, c *config.Config) (b *bench, step func() error) {
 		}
 		return err
 	}
-	for range 3 * syntheticBatches {
+	for range 3 * SyntheticBatches {
 		try.Do(t, step())
 	}
 	return b, step

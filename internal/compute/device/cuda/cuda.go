@@ -36,8 +36,8 @@ type Options struct {
 	NVML []string
 	// NCCL are paths of NCCL, which sends values to the GPUs of other ranks (device.Joiner), the best first.
 	NCCL []string
-	// Host, where it is not nil, is a job that the device is a rank of, and whose values go through memory of the host:
-	// for tests where there is one GPU, which NCCL refuses to two ranks.
+	// Host, where it is not nil, is a job that the device is a rank of, and that brings what joins its ranks: for tests
+	// where there is one GPU, which NCCL refuses to two ranks.
 	Host HostJob
 	// Fast lets NCCL add in another order in every call.
 	Fast  bool
