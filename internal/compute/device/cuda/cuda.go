@@ -371,6 +371,11 @@ func (d *dev) end() (first error) {
 	keep := func(err error) {
 		first = cmp.Or(first, err)
 	}
+	free := func(p driver.Ptr) {
+		if p != 0 {
+			keep(d.drv.Free(p))
+		}
+	}
 	for _, s := range [3]driver.Stream{d.copies, d.side.stream, d.stream} {
 		if s != 0 {
 			d.drv.Synchronize(s) // a failure of work given to the GPU before has been reported
@@ -378,15 +383,11 @@ func (d *dev) end() (first error) {
 	}
 	d.job.close(keep)
 	for _, m := range d.bf16.memory {
-		if m.half != 0 {
-			keep(d.drv.Free(m.half))
-		}
+		free(m.half)
 	}
 	for b := range d.buffers {
 		b.freed = true
-		if b.ptr != 0 {
-			keep(d.drv.Free(b.ptr))
-		}
+		free(b.ptr)
 		keep(b.back.close(d.drv))
 	}
 	clear(d.buffers)
@@ -394,33 +395,25 @@ func (d *dev) end() (first error) {
 		keep(r.destroy(d))
 	}
 	for t := range d.tables {
-		keep(d.drv.Free(t.ptr))
+		free(t.ptr)
 	}
 	for s := range d.stages {
 		keep(d.drv.FreeHost(s.memory))
 	}
 	for _, t := range d.lengths {
-		if t.region.ptr != 0 {
-			keep(d.drv.Free(t.region.ptr))
-		}
+		free(t.region.ptr)
 	}
 	for _, r := range d.scratch {
-		if r.ptr != 0 {
-			keep(d.drv.Free(r.ptr))
-		}
+		free(r.ptr)
 	}
-	if d.uploads.packed != 0 {
-		keep(d.drv.Free(d.uploads.packed))
-	}
+	free(d.uploads.packed)
 	if d.monitor != nil {
 		keep(d.monitor.Close())
 	}
 	if d.blas != nil {
 		keep(d.blas.Close())
 	}
-	if d.blasSpace != 0 {
-		keep(d.drv.Free(d.blasSpace))
-	}
+	free(d.blasSpace)
 	for _, m := range d.modules {
 		if m.handle != 0 {
 			keep(d.drv.UnloadModule(m.handle))
