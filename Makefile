@@ -82,10 +82,10 @@ test-ptx: ## run them on the PTX of the kernels, every launch compared with the 
 
 test-ptx-fused: ## run them on the PTX with the rounding of a GPU, and compare small trainings with the bits a GPU must give
 	VSETRAIN_EMULATOR=ptx-fused $(ON_PTX)
-	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/bench
+	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./lab/selftest
 
 bits: ## predict the bits of small trainings on a GPU anew, for kernels that were changed
-	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/internal/run/bench/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./internal/run/bench
+	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/lab/selftest/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./lab/selftest
 
 test-strict: ## run every network, at full size, on a CUDA driver that computes nothing and reports what a GPU's refuses (needs g++)
 	$(GO) test -count=1 -timeout 10m -run '$(STRICT)' ./cmd/vsetrain
@@ -125,7 +125,7 @@ mutants: ## plant mistakes, drawn by SEED, each behind a switch, and say which o
 	$(GO) run ./lab/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)|$(WHOLE)'
 
 TIME ?= 2m
-campaign: ## draw power failures, faults, kills, damages, flipped bits, sweeps, load and hostile input, or some KINDS of these, by SEED for TIME, and rewrite their tables of docs/reliability.md
+campaign: ## draw power failures, faults, kills, damages, sweeps, load and hostile input, or some KINDS of these, by SEED for TIME, and rewrite their tables of docs/reliability.md
 	GO=$(GO) TIME=$(TIME) SEED=$(SEED) KINDS="$(KINDS)" bash scripts/campaign.sh
 
 test-campaign: ## two minutes of the campaign, without its tables (part of .ci/run): six with the compiling of fuzz targets

@@ -83,7 +83,7 @@ finish() {
 # find_machine asks nvidia-smi once what GPU this is, and then reads its state until the end: without a reader the driver
 # starts the GPU anew for every command, where persistence mode is off.
 find_machine() {
-  gpu='emulated driver: no GPU, no times' model=''
+  gpu='emulated driver: no GPU, no times'
   if [ -z "$emulated" ]; then
     timeout -k 3 20 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$work/gpu" 2>&1 &
     wait $! && read -r gpu <"$work/gpu" || gpu="unknown GPU: nvidia-smi: exit $?" # 124: no answer in time
@@ -91,9 +91,6 @@ find_machine() {
     reader=$!
     disown
   fi
-  case $gpu in *H100*) model=h100 ;; *H200*) model=h200 ;; *A100*) model=a100 ;; *4090*) model=rtx4090 ;; esac
-  [ -z "$emulated" ] || model=h200
-  export model
 }
 
 # find_tool NAME looks in PATH, the CUDA toolkit, and what pip installs.

@@ -193,19 +193,6 @@ bench_arguments() {
   fi
 }
 
-# predictions asks for what the model of the GPU predicts of every network: network, precision, milliseconds.
-predictions() {
-  local n p arguments
-  [ -n "$model" ] || return 0
-  for p in bf16 tf32 fp32; do
-    [ -z "$emulated" ] || [ $p = bf16 ] || return 0
-    for n in $networks; do
-      bench_arguments "$n" $p
-      printf '%s\t%s\t%s\n' "$n" $p "$("$binary" bench "${arguments[@]}" --model "$model" | awk '$1 == "sum" { print $NF }')"
-    done
-  done >"$out/predictions.tsv"
-}
-
 # time_row WHO NETWORK PRECISION MILLISECONDS MB
 time_row() { (IFS=$'\t'; echo "$*") >>"$out/times.tsv"; }
 
@@ -251,25 +238,25 @@ torch() {
   [[ $seen = *$3* ]] || { [ "$result" = cut ] && return 1; return 2; }
 }
 
-# profile NETWORK PRECISION times the kernels of a step one by one, beside what the model of the GPU predicts.
+# profile NETWORK PRECISION times the kernels of a step one by one, beside their shares of what the GPU reaches.
 profile() {
-  local arguments file=$out/profile-$1-$2.txt as=()
+  local arguments file=$out/profile-$1-$2.txt
   bench_arguments "$1" "$2"
-  case $model,$emulated in *,1) as=(--model h200) ;; ,*) as=(--model h200) remark='no model of this GPU: predicted for an H200; ' ;; esac
-  try_into "$file" "$binary" bench "${arguments[@]}" --profile ${as[@]+"${as[@]}"} || return 1
-  # kernel, calls, MB, GFLOP, predicted, measured: the name of a kernel may have spaces
-  remark+=$(awk 'NF >= 6 && $1 == "sum" { print $(NF-4) " launches, predicted " $(NF-1) " ms" }' "$file")
+  try_into "$file" "$binary" bench "${arguments[@]}" --profile --steps 1 || return 1
+  # kernel, calls, MB, GFLOP, share, milliseconds: the name of a kernel may have spaces
+  remark=$(awk 'NF >= 6 && $1 == "sum" { print $(NF-4) " kernels, " $(NF-1) " % of the limits" }' "$file")
   [ -n "$emulated" ] || remark+=$(awk 'NF >= 6 && $1 == "sum" { print ", one by one " $NF " ms" }' "$file")
 }
 
-# longest prints the kernels of all profiles, those that take longest first, each in the network where it takes longest:
-# milliseconds a step and a launch, kernel, network and precision, milliseconds predicted.
+# longest prints the kernels of the GPU in all profiles, those that take longest first, each in the network where it takes
+# longest: milliseconds a step, microseconds a launch, kernel, network and precision, what it is for.
 longest() {
-  awk 'FNR == 1 { of = FILENAME; sub(/.*profile-/, "", of); sub(/\.txt$/, "", of) }
-    NF >= 6 && $1 != "sum" && $1 != "kernel" && $(NF - 4) > 0 && $NF > 0 {
+  awk 'FNR == 1 { of = FILENAME; sub(/.*profile-/, "", of); sub(/\.txt$/, "", of); second = 0 }
+    /^ *kernel of the GPU / { second = 1; next }
+    second && NF >= 6 && $(NF - 4) > 0 && $NF > 0 {
       name = $1
       for (i = 2; i <= NF - 5; i++) name = name " " $i
-      printf "%s\t%.4f\t%s\t%s\t%s\n", $NF, $NF / $(NF - 4), name, of, $(NF - 1) }' \
+      printf "%s\t%s\t%s\t%s\t%s\n", $NF, $(NF - 2), name, of, $(NF - 3) }' \
     "$out"/profile-*.txt 2>/dev/null | sort -rn | awk -F'\t' '!seen[$3]++'
 }
 
@@ -278,7 +265,7 @@ ncu() {
   local tool kernel of arguments
   [ -z "$emulated" ] || { remark="there are no counters on the emulated driver"; return 2; }
   tool=$(find_tool ncu) || { remark="ncu not found (package nsight-compute)"; return 2; }
-  IFS=$'\t' read -r _ _ kernel of _ < <(longest | awk -F'\t' '$3 !~ /^product /' | sed -n "$1p") ||
+  IFS=$'\t' read -r _ _ kernel of _ < <(longest | awk -F'\t' '$3 !~ /^(product |(host )?copy$|fill$)/' | sed -n "$1p") ||
     { remark="no profile to choose from"; return 2; }
   bench_arguments "${of%-*}" "${of##*-}"
   try_into "$out/ncu-$1.txt" "$tool" --clock-control none --set full --kernel-name "$kernel" --launch-skip 2 \
@@ -332,21 +319,20 @@ table() {
   [ -z "$p" ] || echo "-- demo, M-Recall of the test split:$p"
   if [ -s "$out/times.tsv" ]; then
     echo "-- a step at the sizes of Flickr30K, milliseconds; PyTorch eagerly, as CUDA graphs, compiled; times: its fastest over ours"
-    printf '%-13s %-5s %8s %9s %6s %8s %8s %8s %6s %7s\n' network prec vsetrain predicted ratio eager graph compile times MB
-    cat "$out/predictions.tsv" 2>/dev/null | sed 's/^/predicted\t/' | cat - "$out/times.tsv" | awk -F'\t' '
+    printf '%-13s %-5s %8s %8s %8s %8s %6s %7s\n' network prec vsetrain eager graph compile times MB
+    awk -F'\t' '
       function show(x) { return x == "" ? "-" : sprintf("%.2f", x) }
       function times(a, b) { return a > 0 && b > 0 ? sprintf("%.1f", a / b) : "-" }
       { key = $2 SUBSEP $3
         if (ms[$1, key] == "" || $4 < ms[$1, key]) ms[$1, key] = $4 # eager steps are timed before each other way
         if ($1 == "vsetrain") { order[++k] = key; mb[key] = $5 }
-        else if ($1 != "predicted" && (!(key in best) || $4 < best[key])) best[key] = $4 }
+        else if (!(key in best) || $4 < best[key]) best[key] = $4 }
       END { for (i = 1; i <= k; i++) { key = order[i]; split(key, f, SUBSEP)
-        printf "%-13s %-5s %8s %9s %6s %8s %8s %8s %6s %7d\n", f[1], f[2], show(ms["vsetrain", key]), show(ms["predicted", key]),
-          times(ms["vsetrain", key], ms["predicted", key]), show(ms["eager", key]), show(ms["graph", key]),
-          show(ms["compile", key]), times(best[key], ms["vsetrain", key]), mb[key] } }'
+        printf "%-13s %-5s %8s %8s %8s %8s %6s %7d\n", f[1], f[2], show(ms["vsetrain", key]), show(ms["eager", key]), show(ms["graph", key]),
+          show(ms["compile", key]), times(best[key], ms["vsetrain", key]), mb[key] } }' "$out/times.tsv"
   fi
   if [ -z "$emulated" ] && [ -n "$(longest)" ]; then
-    echo "-- the longest kernels, one by one: ms a step, ms a launch, kernel, where, ms predicted"
+    echo "-- the longest kernels, one by one: ms a step, us a launch, kernel, where, what for"
     longest | head -n 14
   fi
   echo "-- steps, seconds"

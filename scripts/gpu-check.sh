@@ -65,7 +65,6 @@ if ! step doctor 90 doctor; then
 fi
 is right && listed networks && beside references 240 references
 is right && listed demo && beside demo 240 demo_on_processor
-is speed && listed bench && beside predictions 240 predictions
 if is right; then
   step bits 60 bits
   step selftest 180 selftest

@@ -40,9 +40,6 @@ VSETRAIN_QUESTIONS=10000 "$go" test -v -count=1 -run '^TestScripts/python_packag
 echo "simulated sweeps"
 "$go" test -v -timeout 60m -run '^TestSimulatedSweeps' ./internal/apps/sweep -sweep-time 10m
 
-echo "a million flipped bits"
-"$go" test -v -timeout 60m -run '^TestFlippedBits$' ./train -flips 1000000
-
 echo "ranks: every network with every loss over MPI; one killed 20 times, and stopped 5 times"
 VSETRAIN_LONG=1 "$go" test -v -timeout 60m -run TestRanksOverMPI ./train
 "$go" test -v -timeout 30m -run TestHurtRanks ./cmd/vsetrain -rank-kills 20 -rank-hangs 5

@@ -8,9 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/compute/device/cuda/model"
 	"vsetrain/internal/run/bench"
 	"vsetrain/loss"
 )
@@ -38,9 +36,7 @@ type benchBatches struct {
 
 // benchKernels say what is told of the kernels.
 type benchKernels struct {
-	Model   string `flag:"model" arg:"GPU" usage:"predict the step on a GPU"`
-	Eval    bool   `flag:"eval" with:"model" not:"profile" usage:"predict, in place of a step, the evaluation of 5,000 images and 25,000 captions by a network that looks at pairs"`
-	Profile bool   `flag:"profile" usage:"time every kernel of a step on the GPU, beside its prediction"`
+	Profile bool `flag:"profile" usage:"time every kernel of a step, beside what it moves and computes"`
 }
 
 // benchSamples measure time over the number of samples.
@@ -65,17 +61,17 @@ in training, so the time of a step is that from one result to the next. The firs
 stands apart. The share of the peak compares the arithmetic of the network with the fastest large matrix product
 in the same process.
 
-With --model it prints what every kernel of a step moves and computes, and the time it is predicted to take on
-a GPU, which need not be there: nothing is computed.
+With --profile it times the kernels of a step one by one, and prints what each moves and computes beside its
+share of what the device was measured to reach.
 
 With --samples it measures computation time over the number of samples in place of the step: one epoch over each
 of ten growing subsets of the training images, for each of several losses, and the time in the loss alone.`,
 		Example: `  vsetrain bench --config vsepp/f30k-lseh
   vsetrain bench --config vsepp/f30k-lseh --set device.precision=bf16 --json
   vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data
-  vsetrain bench --config sgr/f30k-lseh --model h200 --set device.precision=bf16
+  vsetrain bench --config sgr/f30k-lseh --profile --steps 3
   vsetrain bench --config vseinf/f30k-lseh-bigru --samples times.json --step-images 100`,
-	}, flags.Words{"model": model.Names()})
+	})
 }
 
 func (o *benchOptions) run(ctx context.Context, a *app) error {
@@ -93,10 +89,10 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	bars := phases{app: a}
 	o.request = bench.Request{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"), Steps: o.Steps, Warmup: o.Warmup,
-		WithData: o.WithData, Regions: o.Regions, Feature: o.Feature, Vocab: o.Vocab, Model: o.Model, Stream: o.Stream,
+		WithData: o.WithData, Regions: o.Regions, Feature: o.Feature, Vocab: o.Vocab, Stream: o.Stream,
 		Now: a.Now, PeakMemory: peakMemory, Progress: func(done, total int) { bars.show("bench", done, total) }}
-	if o.Model != "" || o.Profile || o.Eval {
-		return o.runProfile(ctx, a)
+	if o.Profile {
+		return o.runProfile(ctx, a, &bars)
 	}
 	r, err := bench.Run(ctx, o.request)
 	bars.close()

@@ -12,8 +12,6 @@ import (
 	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/measure"
-	"vsetrain/internal/run/bench"
 	"vsetrain/lab/selftest"
 )
 
@@ -46,7 +44,7 @@ variant is tested in a process of its own, and after a failure another one conti
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
   compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32
   compute-sanitizer --tool racecheck vsetrain selftest --plant race`,
-	}, flags.Words{"family": selftest.Families(), "plant": measure.Plants()})
+	}, flags.Words{"family": selftest.Families(), "plant": selftest.Plants()})
 }
 
 func (o *selftestOptions) request() selftest.Request {
@@ -193,7 +191,7 @@ func (r *selftestReport) end(err error) error {
 // bits trains and compares.
 func (o *selftestOptions) bits(ctx context.Context, a *app) error {
 	same, differ := 0, 0
-	if err := bench.CompareBits(ctx, a.getenv, func(network, difference string) {
+	if err := selftest.CompareBits(ctx, a.getenv, func(network, difference string) {
 		if difference == "" {
 			same++
 			a.Printf("%-16s %s\n", network, a.Paint(ui.Green, "ok"))
@@ -217,7 +215,7 @@ func (o *selftestOptions) plant(a *app) error {
 	if lib.Path == "" {
 		return fmt.Errorf("selftest: no GPU to plant a mistake on: %s", lib.Missing())
 	}
-	if err := measure.Plant(measure.Request{Driver: lib.Path}, o.Plant); err != nil {
+	if err := selftest.Plant(lib.Path, o.Plant); err != nil {
 		return fmt.Errorf("selftest: the mistake is noticed: %w", err)
 	}
 	a.Printf("a kernel with the mistake %q ran, and nobody noticed\n", o.Plant)

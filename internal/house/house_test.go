@@ -37,8 +37,7 @@ var levels = [][]string{
 	{"internal/compute/device", "internal/compute/device/cpu",
 		"internal/compute/device/composed", "internal/compute/device/ranks",
 		"internal/compute/device/cuda", "internal/compute/device/cuda/driver", "internal/compute/device/cuda/kernels",
-		"internal/compute/device/cuda/measure",
-		"internal/compute/device/cuda/model", "internal/compute/device/cuda/null", "internal/run/launch"},
+		"internal/compute/device/cuda/measure", "internal/run/launch"},
 	{"internal/compute/graph"},
 	{"data", "data/text", "data/synth", "data/convert", "semantic", "loss", "models", "models/nn"},
 	{"eval"},
@@ -101,20 +100,16 @@ var sideways = map[string][]string{
 	"cmd/vsetrain":       {"cmd/vsetrain/internal/flags", "cmd/vsetrain/internal/ui", "cmd/vsetrain/internal/probe"},
 
 	"internal/compute/device/cuda/measure": {"internal/compute/device", "internal/compute/device/cuda",
-		"internal/compute/device/cuda/driver"},
-	"internal/compute/device/cuda/model": {"internal/compute/device/cuda/driver",
-		"internal/compute/device/cuda/kernels"},
-	"internal/compute/device/cuda/null": {"internal/compute/device/cuda/driver"}}
+		"internal/compute/device/cuda/driver"}}
 
 // tests are the imports that only tests may have beside those of their package. They may lead upwards.
 var tests = map[string][]string{
 	// whole runs
-	"internal/run/checkpoints":    {"internal/run/evaluate"},
-	"internal/run/evaluate":       {"internal/run/checkpoints"},
-	"internal/run/study":          {"internal/run/evaluate"},
-	"internal/system/onnxruntime": {"internal/files/onnx"},
-	"internal/compute/device/cuda": {"internal/compute/device/cpu", "internal/compute/device/composed",
-		"internal/compute/device/cuda/null"},
+	"internal/run/checkpoints":         {"internal/run/evaluate"},
+	"internal/run/evaluate":            {"internal/run/checkpoints"},
+	"internal/run/study":               {"internal/run/evaluate"},
+	"internal/system/onnxruntime":      {"internal/files/onnx"},
+	"internal/compute/device/cuda":     {"internal/compute/device/cpu", "internal/compute/device/composed"},
 	"internal/compute/device/composed": {"internal/compute/device/cpu"},
 	"internal/compute/device/ranks":    {"internal/compute/device/composed", "internal/compute/device/cpu"}}
 

@@ -11,7 +11,6 @@ func kernels(a *assembler) {
 	picks(a)
 	allZero(a)
 	reductions(a)
-	bits(a)
 	shortReductions(a)
 	functions(a)
 	gelu(a)
@@ -290,44 +289,6 @@ func reductions(a *assembler) {
 		a.op("VSUBPS", 1, 0, 0)
 		a.op("VMAXPS", 0, 7, 0)
 	})
-}
-
-// bits adds the bits of the elements as whole numbers, in registers 8 and up, one for each unrolled vector, and returns
-// their sum in the lower half of what is a float64 elsewhere.
-func bits(a *assembler) {
-	const turns = 4
-	a.kernel(kernel{name: "bits", slices: []string{"x"}, result: true, unroll: turns,
-		start: func(a *assembler) {
-			for r := range turns {
-				a.zero(8 + r)
-			}
-		},
-		body: func(a *assembler, p []string) {
-			a.load(p[0], 0)
-			sum := 8 + a.shift/(4*a.lanes)
-			a.op("VPADDD", 0, sum, sum)
-		},
-		finish: func(a *assembler) {
-			a.op("VPADDD", 9, 8, 8)
-			a.op("VPADDD", 11, 10, 10)
-			a.op("VPADDD", 10, 8, 8)
-			if a.neon {
-				a.insNeon("ADDV", 0, 8)
-				return
-			}
-			if a.masks {
-				a.ins("VEXTRACTI64X4 $1, Z8, Y0")
-				a.ins("VPADDD Y0, Y8, Y8")
-			}
-			a.ins("VEXTRACTI128 $1, Y8, X0")
-			a.ins("VPADDD X0, X8, X8")
-			a.ins("VPSHUFD $0x4e, X8, X0")
-			a.ins("VPADDD X0, X8, X8")
-			a.ins("VPSHUFD $0xb1, X8, X0")
-			a.ins("VPADDD X0, X8, X8")
-			a.ins("VMOVD X8, R15")
-			a.ins("VMOVQ R15, X0")
-		}})
 }
 
 // shortReductions accumulate in float32, in registers 8 and up, one for each unrolled vector.

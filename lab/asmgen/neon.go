@@ -45,7 +45,6 @@ var neon = map[string]struct {
 	"BFCVTN2":  {0x4ea16800, "bfcvtn2 v%d.8h, v%d.4s"},
 	"FMAXV":    {0x6e30f800, "fmaxv s%d, v%d.4s"},
 	"UMAXV":    {0x6eb0a800, "umaxv s%d, v%d.4s"},
-	"ADDV":     {0x4eb1b800, "addv s%d, v%d.4s"},
 	"FADDP.2D": {0x7e70d800, "faddp d%d, v%d.2d"},
 }
 

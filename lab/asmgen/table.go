@@ -19,7 +19,6 @@ var table = []struct{ field, by, kernels string }{
 	{"MAdd", "three", "madd"},
 	{"Hinge", "threeScaled", "hinge"},
 	{"Sumsq", "total", "sumsq"},
-	{"Bits", "bitsWith", "bits"},
 	{"Dot", "total2", "dot"},
 	{"Order", "total2", "order"},
 	{"Zero", "none", "allZero"},

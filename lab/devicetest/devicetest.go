@@ -92,7 +92,6 @@ var suite = []family{ // a new family is a line here
 	{"Clip", testClip, false},
 	{"Adam", testAdam, true},
 	{"Factored", testFactored, true},
-	{"Bits", testBits, true},
 	{"Recorded", testRecorded, false},
 	{"Resident", testResident, false},
 	{mistakes, testMistakes, false},

@@ -18,8 +18,7 @@ const (
 
 // chooses lists the views whose absence, or whose type, is no mistake but chooses another kernel.
 var chooses = []string{"Reduce Counts", "ReduceGrad Counts", "Similarities Filter.W", "SimilaritiesGrad Filter.W",
-	"SelfAttention Words", "SelfAttentionGrad Words", "Copy Dst", "SumBits X", "Join X",
-	"Combine B"}
+	"SelfAttention Words", "SelfAttentionGrad Words", "Copy Dst", "Join X", "Combine B"}
 
 // testSizes gives the device every kernel with views that fit, and with each view in turn too short, absent or of the
 // other type, which must be refused.
@@ -33,8 +32,6 @@ func testSizes(h *harness) {
 		t := reflect.TypeOf(k).Elem()
 		switch k.(type) {
 		case *device.FiltrateSimilarities: // the views of three others
-			continue
-		case *device.SumTable: // a table has no views
 			continue
 		case *device.Gather, *device.GatherLists:
 			if _, ok := device.As[device.Resident](h.d); !ok {
@@ -263,7 +260,7 @@ func (h *harness) fitting(o device.Operand) device.View {
 	if o.Type == device.Float {
 		x := make([]float64, n)
 		for i := range x {
-			if o.Name == "Hyper" { // sums of bits of what is no number depend on the device
+			if o.Name == "Hyper" {
 				x[i] = 1
 			}
 		}

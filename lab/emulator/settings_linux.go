@@ -85,6 +85,20 @@ func Violations(t testing.TB) string {
 	return violations()
 }
 
+// StrictGPU makes the GPU of the strict driver one of a compute capability, 75 for 7.5, that starts blocks which wait
+// for each other or does not, until the test ends.
+func StrictGPU(t testing.TB, capability int, together bool) {
+	t.Helper()
+	var choose func(capability, together int32)
+	purego.RegisterFunc(&choose, symbolOf(t, Strict(t), "strict_gpu"))
+	starts := int32(0)
+	if together {
+		starts = 1
+	}
+	choose(int32(capability), starts)
+	t.Cleanup(func() { choose(90, 1) })
+}
+
 func symbol(t testing.TB, name string) uintptr {
 	t.Helper()
 	return symbolOf(t, Library(t), name)

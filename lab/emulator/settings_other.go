@@ -27,3 +27,6 @@ func Fused(t testing.TB, _ string) { t.Helper(); Library(t) }
 
 // Violations skips the test.
 func Violations(t testing.TB) string { t.Helper(); Strict(t); return "" }
+
+// StrictGPU skips the test.
+func StrictGPU(t testing.TB, _ int, _ bool) { t.Helper(); Strict(t) }

@@ -22,7 +22,7 @@ var trainCaptions = map[string]int{"f30k": 145000, "coco": 566435, "iapr": 18000
 func (b *book) reproduce() error {
 	recalls := []string{"i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10"}
 	files := map[string][]row{}
-	for name, columns := range map[string][]string{"predicted": {"preset", ">step_ms"},
+	for name, columns := range map[string][]string{"steps": {"network", "text_encoder", "batch", ">step_ms"},
 		"paper":      slices.Concat([]string{"preset", "protocol"}, recalls),
 		"efficiency": {"preset", "m_recall", ">epoch", "lseh_epoch"},
 		"field":      slices.Concat([]string{"method", "protocol"}, recalls, []string{"source"})} {
@@ -31,15 +31,15 @@ func (b *book) reproduce() error {
 			return err
 		}
 	}
-	steps := map[string]float64{}
-	for _, r := range files["predicted"] {
-		steps[r.text["preset"]] = r.number["step_ms"]
+	steps := map[string]float64{} // milliseconds, by network, text encoder and batch
+	for _, r := range files["steps"] {
+		steps[r.text["network"]+" "+r.text["text_encoder"]+" "+r.text["batch"]] = r.number["step_ms"]
 	}
 	tables := map[string]*table{
 		"paper": newTable("preset", "protocol", "image to text R@1, 5, 10", "text to image R@1, 5, 10", ">steps",
-			">hours, predicted"),
+			">hours on an H100"),
 		"efficiency": newTable("preset", ">best M-Recall on dev", ">at epoch", ">LSEH passes it at epoch", ">steps",
-			">hours, predicted"),
+			">hours on an H100"),
 		"field": newTable("method", "test", "image to text R@1, 5, 10", "text to image R@1, 5, 10", "source"),
 		"published": newTable("name", "file", "network", "protocol", "image to text", "text to image",
 			"source of the numbers")}
@@ -89,16 +89,19 @@ func (r *row) cost(steps map[string]float64) (all, hours string, epochs int, err
 	if err != nil {
 		return "", "", 0, fmt.Errorf("%s: %w", r.at, err)
 	}
-	captions, ms := trainCaptions[filepath.Base(c.Data.Dir)], steps[preset]
-	if captions == 0 || ms == 0 {
-		return "", "", 0, fmt.Errorf("%s: %s: the training captions or the predicted step are not known", r.at, preset)
+	captions := trainCaptions[filepath.Base(c.Data.Dir)]
+	if captions == 0 {
+		return "", "", 0, fmt.Errorf("%s: %s: the training captions are not known", r.at, preset)
 	}
 	batches := (captions + c.Train.Batch - 1) / c.Train.Batch
 	if c.Train.DropLast {
 		batches = captions / c.Train.Batch
 	}
 	n := float64(batches * c.Train.Epochs)
-	return whole(n), fmt.Sprintf("%.2g", n*ms/3.6e6), c.Train.Epochs, nil
+	if ms := steps[fmt.Sprintf("%s %s %d", c.Model.Network, c.Model.TextEncoder, c.Train.Batch)]; ms > 0 {
+		hours = fmt.Sprintf("%.2g", n*ms/3.6e6)
+	}
+	return whole(n), cmp.Or(hours, missing), c.Train.Epochs, nil
 }
 
 // published adds a row for each public checkpoint and protocol.

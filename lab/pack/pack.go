@@ -97,11 +97,11 @@ func packed(folder string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-var declaration = regexp.MustCompile(`(?m)((?:^//.*\n)*)^KERNEL (\w+)\(([^)]*)\)`)
+var declaration = regexp.MustCompile(`(?m)^KERNEL (\w+)\(([^)]*)\)`)
 
-// declared is the table of the kernels in the order of their sources: a line each with the name, the parameters and
-// what follows "Cost:" in the comment above. A parameter that is a pointer has * in front, const* where the kernel does
-// not write through it. A checksum in the first line lets a quick test see that sources changed after make kernels.
+// declared is the table of the kernels in the order of their sources: a line each with the name and the parameters. A
+// parameter that is a pointer has * in front, const* where the kernel does not write through it. A checksum in the
+// first line lets a quick test see that sources changed after make kernels.
 func declared(folder string) ([]byte, error) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.cu"))
 	if err != nil {
@@ -122,7 +122,7 @@ func declared(folder string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("# What the kernels declare; make kernels writes this file, ")
 	fmt.Fprintf(&b, "of sources with the SHA-256 %x.\n", sum.Sum(nil))
-	b.WriteString("kernel\tparameters\tcost\n")
+	b.WriteString("kernel\tparameters\n")
 	for _, name := range names {
 		source, err := os.ReadFile(name)
 		if err != nil {
@@ -130,7 +130,7 @@ func declared(folder string) ([]byte, error) {
 		}
 		for _, f := range declaration.FindAllStringSubmatch(string(source), -1) {
 			var parameters []string
-			for _, p := range strings.Split(f[3], ",") {
+			for _, p := range strings.Split(f[2], ",") {
 				words := strings.FieldsFunc(p, func(r rune) bool { return strings.ContainsRune(" \n*", r) })
 				kind := ""
 				if strings.Contains(p, "*") {
@@ -142,13 +142,10 @@ func declared(folder string) ([]byte, error) {
 				parameters = append(parameters, kind+words[len(words)-1])
 			}
 			if len(parameters) > 64 {
-				return nil, fmt.Errorf("%s: kernel %s has %d parameters, expected at most 64", name, f[2],
+				return nil, fmt.Errorf("%s: kernel %s has %d parameters, expected at most 64", name, f[1],
 					len(parameters))
 			}
-			// However the comment is wrapped.
-			comment := strings.Join(strings.Fields(strings.ReplaceAll(f[1], "//", "")), " ")
-			_, cost, _ := strings.Cut(comment, "Cost: ")
-			fmt.Fprintf(&b, "%s\t%s\t%s\n", f[2], strings.Join(parameters, " "), cost)
+			fmt.Fprintf(&b, "%s\t%s\n", f[1], strings.Join(parameters, " "))
 		}
 	}
 	return b.Bytes(), nil

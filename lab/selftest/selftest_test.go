@@ -6,20 +6,16 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/model"
-	"vsetrain/internal/compute/device/cuda/null"
 	"vsetrain/lab/devicetest"
+	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 )
 
-// withoutBLAS hides the cuBLAS of a driver.
-type withoutBLAS struct{ driver.Driver }
-
 // launchedBy is how often a selftest launches each kernel of a GPU, which computes nothing here; and which of them the
 // GPU bars.
-func launchedBy(t *testing.T, gpu driver.Info) (launches map[string]int, barred map[string]string) {
+func launchedBy(t *testing.T) (launches map[string]int, barred map[string]string) {
 	launches, barred = map[string]int{}, map[string]string{}
+	library := emulator.Strict(t)
 	for _, v := range variants {
 		if v.kind != "cuda" {
 			continue
@@ -32,8 +28,8 @@ func launchedBy(t *testing.T, gpu driver.Info) (launches map[string]int, barred 
 		}
 		for _, w := range worlds {
 			o := v.options(w)
-			if o.On = null.New(gpu); !v.blas {
-				o.On = withoutBLAS{o.On}
+			if o.Driver = library; v.blas {
+				o.BLAS = []string{library}
 			}
 			d.devices = append(d.devices, try.Get(cuda.Open(o))(t))
 		}
@@ -55,41 +51,34 @@ func launchedBy(t *testing.T, gpu driver.Info) (launches map[string]int, barred 
 
 // A selftest launches every kernel that there is, or says why the GPU does not start it. A kernel that no family
 // launches is named here.
-func TestSelftestLaunchesEveryKernel(t *testing.T) { launchesEveryKernel(t, "h100", infoOf("h100"), 0) }
+func TestSelftestLaunchesEveryKernel(t *testing.T) { launchesEveryKernel(t, 90, true, 0) }
 
 // The same on GPUs of other sizes, older ones, and those that start no blocks which wait for each other.
 func TestSelftestOnOtherGPUs(t *testing.T) {
-	launchesEveryKernel(t, "T4", driver.Info{Major: 7, Minor: 5, Multiprocessors: 40, Together: true,
-		MaxSharedBytesPerBlock: 64 << 10}, 0)
-	launchesEveryKernel(t, "a100", infoOf("a100"), 0)
-	launchesEveryKernel(t, "rtx4090", infoOf("rtx4090"), 0)
-	apart := infoOf("h100")
-	apart.Together = false
-	launchesEveryKernel(t, "h100 without blocks that wait", apart, 8)
+	for _, capability := range []int{75, 80, 120} {
+		launchesEveryKernel(t, capability, true, 0)
+	}
+	launchesEveryKernel(t, 90, false, 8)
 	t.Setenv("VSETRAIN_KERNELS", "base")
-	launchesEveryKernel(t, "h100 with base kernels", infoOf("h100"), 37)
+	launchesEveryKernel(t, 90, true, 36)
 }
 
-func infoOf(name string) driver.Info {
-	g := model.GPUs[name]
-	return driver.Info{Major: g.Major, Minor: g.Minor, Multiprocessors: g.Multiprocessors, Together: true,
-		MaxSharedBytesPerBlock: g.Shared}
-}
-
-func launchesEveryKernel(t *testing.T, name string, gpu driver.Info, barred int) {
+// launchesEveryKernel wants all kernels for the GPU of a capability launched, but for so many that it bars.
+func launchesEveryKernel(t *testing.T, capability int, together bool, barred int) {
 	t.Helper()
-	gpu.Memory = 4 << 30
-	launches, reasons := launchedBy(t, gpu)
+	emulator.StrictGPU(t, capability, together)
+	launches, reasons := launchedBy(t)
 	n := 0
 	for _, k := range slices.Sorted(maps.Keys(launches)) {
 		if launches[k] > 0 {
 			continue
 		}
 		if n++; reasons[k] == "" {
-			t.Errorf("%s: nothing launches %s", name, k)
+			t.Errorf("sm_%d: nothing launches %s", capability, k)
 		}
 	}
 	if n != barred {
-		t.Errorf("%s: %d of %d kernels are not launched, expected %d: %v", name, n, len(launches), barred, reasons)
+		t.Errorf("sm_%d, blocks that wait for each other %v: %d of %d kernels are not launched, expected %d: %v",
+			capability, together, n, len(launches), barred, reasons)
 	}
 }

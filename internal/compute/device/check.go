@@ -34,6 +34,7 @@ type Operand struct {
 	Type DType
 	N    int // elements
 	Rule Rule
+	Part int // of the elements, where the kernel reads no more; 0: it may read or write all
 }
 
 // Rule is what else holds for a view.
@@ -102,6 +103,15 @@ func (c *Checker) wholeInts(name string, v *View) int {
 	return v.N
 }
 
+// part declares a view like view, of which the kernel reads at most so many elements: rows of a table.
+func (c *Checker) part(name string, v *View, t DType, n int, r Rule, read int) {
+	if c.Visit != nil {
+		*v = c.Visit(Operand{name, *v, t, n, r, read})
+		return
+	}
+	c.view(name, v, t, n, r)
+}
+
 // anyLength is no limit of lengths.
 const anyLength = math.MaxInt
 
@@ -154,7 +164,7 @@ func (c *Checker) function(f Activation) {
 // view checks a view and cuts it.
 func (c *Checker) view(name string, v *View, t DType, n int, r Rule) {
 	if c.Visit != nil {
-		*v = c.Visit(Operand{name, *v, t, n, r})
+		*v = c.Visit(Operand{name, *v, t, n, r, 0})
 		return
 	}
 	if v.Buf == nil {

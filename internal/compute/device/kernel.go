@@ -31,7 +31,7 @@ func Kernels() []Kernel {
 		&LayerNorm{}, &SelfAttention{}, &PairAttention{}, &Similarities{}, &GraphReason{}, &Filtrate{},
 		&FiltrateSimilarities{}, &BlockMatch{}, &PolarWeights{}, &ScaleBlocks{}, &MixNodes{}, &MeanNodes{},
 		&WordGraph{}, &Hinge{}, &SemanticMargins{}, &UniversalWeighting{}, &SumSquares{}, &SumSquaresFactored{},
-		&ClipCoefficient{}, &Guard{}, &Adam{}, &AdamFactored{}, &SumBits{}, &Gather{}, &GatherLists{}, &SumTable{},
+		&ClipCoefficient{}, &Guard{}, &Adam{}, &AdamFactored{}, &Gather{}, &GatherLists{},
 		&AllReduce{}, &Broadcast{}, &AllGather{}, &ReduceScatter{}, &Join{},
 	}
 }

@@ -240,7 +240,11 @@ func (a *GatherWords) Views(c *Checker) {
 	c.positive("L V D", a.L, a.V, a.D)
 	rows := c.packed(&a.Lengths, a.L)
 	c.ints("Words", &a.Words.View, len(a.Lengths.Host)*a.L)
-	c.floats("Table", &a.Table, a.V*a.D)
+	if a.Grad {
+		c.floats("Table", &a.Table, a.V*a.D)
+	} else {
+		c.part("Table", &a.Table, Float, a.V*a.D, Required, rows*a.D)
+	}
 	c.floats("Out", &a.Out, rows*a.D)
 }
 

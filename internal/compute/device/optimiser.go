@@ -51,16 +51,10 @@ func (a *SumSquaresFactored) Views(c *Checker) {
 // p ← p·Decay - StepSize·m/(√v·InvSqrt2 + ε), where StepSize = lr/(1-β1ᵗ), InvSqrt2 = 1/√(1-β2ᵗ) and
 // Decay = 1 - lr·wd are read from Hyper [3] in device memory, so that a recorded step can be replayed.
 // Legacy selects p ← p·Decay - StepSize/InvSqrt2·m/(√v + ε), the form of PyTorch before 1.3.
-//
-// To Before and After, where they are given, it adds the bits of P, M and V as it reads and as it writes them, as whole
-// numbers modulo 2^32, values of two words as their sum: Σ bits(p) + bits(m) and Σ bits(m) + bits(v). A bit that flips
-// in between changes one or both by ±2^k, which FlippedBy finds.
 type Adam struct {
 	P, G, M, V   View
 	Hyper        View // StepSize, InvSqrt2, Decay
 	Clip         View // optional device scalar
-	Before       View // optional, int32 [2]
-	After        View // optional, int32 [2]
 	Beta1, Beta2 float64
 	Eps          float64
 	Legacy       bool
@@ -94,42 +88,4 @@ func (a *Adam) state(c *Checker, n int) {
 	c.exactly("V", &a.V, n)
 	c.floats("Hyper", &a.Hyper, 3)
 	c.optional("Clip", &a.Clip, 1)
-	c.optionalInts("Before", &a.Before, 2)
-	c.optionalInts("After", &a.After, 2)
-}
-
-// FlippedBy says which one bit, of which array of Adam, changes the sums of bits by so much: 0 is P, 1 is M, 2 is V. ok
-// is false where several bits have changed.
-func FlippedBy(first, second uint32) (array, bit int, ok bool) {
-	change := first
-	switch {
-	case first == second:
-		array = 1
-	case first == 0:
-		array, change = 2, second
-	case second != 0:
-		return 0, 0, false
-	}
-	for bit := range 32 {
-		if change == 1<<bit || change == -(1<<bit) {
-			return array, bit, true
-		}
-	}
-	return 0, 0, false
-}
-
-// SumBits adds the bits of X, of either type, to Sum[0], modulo 2^32: the sum of its words of 32 bits.
-type SumBits struct {
-	Sum View // int32
-	X   View
-}
-
-// Views implements Kernel.
-func (a *SumBits) Views(c *Checker) {
-	c.ints("Sum", &a.Sum, 1)
-	if a.X.Present() && a.X.Buf.DType() == Int32 {
-		c.wholeInts("X", &a.X)
-		return
-	}
-	c.whole("X", &a.X)
 }

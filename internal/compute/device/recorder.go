@@ -117,26 +117,10 @@ type GatherLists struct {
 // Views implements Kernel.
 func (a *GatherLists) Views(c *Checker) {
 	c.positive("Width", a.Width)
-	c.ints("Dst", &a.Dst, c.wholeInts("Index", &a.Index)*a.Width)
-	c.wholeInts("Values", &a.Values)
-	c.wholeInts("Starts", &a.Starts)
-}
-
-// SumTable adds the bits of bytes From to To of a table, multiples of 4 or its end, to Sum[0], modulo 2^32: the sum of
-// its words of 32 bits, and of a last one of 16.
-type SumTable struct {
-	Sum      View // int32
-	Table    Table
-	From, To int64
-}
-
-// Views implements Kernel.
-func (a *SumTable) Views(c *Checker) {
-	c.ints("Sum", &a.Sum, 1)
-	all := a.Table.Bytes()
-	if a.From < 0 || a.From%4 != 0 || a.To < a.From || a.To > all || a.To%4 != 0 && a.To != all {
-		c.refuse("bytes %d to %d of a table of %d", a.From, a.To, all)
-	}
+	n := c.wholeInts("Index", &a.Index)
+	c.ints("Dst", &a.Dst, n*a.Width)
+	c.part("Values", &a.Values, Int32, 0, Whole, n*a.Width)
+	c.part("Starts", &a.Starts, Int32, 0, Whole, 2*n)
 }
 
 // Table is memory that Gather reads.

@@ -32,7 +32,7 @@ func (a *Embed) Views(c *Checker) {
 		c.optional("Position", &a.Position, a.P*a.D)
 		c.optional("Type", &a.Type, a.K*a.D)
 	} else {
-		c.floats("Word", &a.Word, a.V*a.D)
+		c.part("Word", &a.Word, Float, a.V*a.D, Required, rows*a.D)
 		c.floats("Position", &a.Position, a.P*a.D)
 		c.floats("Type", &a.Type, a.K*a.D)
 	}

@@ -27,19 +27,3 @@ func NotFinite[T Float](x []T) int {
 	}
 	return -1
 }
-
-// bits adds the words of 32 bits that x lies in memory as.
-func bits[T Float](x []T) (sum uint32) {
-	switch x := any(x).(type) {
-	case []float32:
-		for _, v := range x {
-			sum += math.Float32bits(v)
-		}
-	case []float64:
-		for _, v := range x {
-			b := math.Float64bits(v)
-			sum += uint32(b) + uint32(b>>32)
-		}
-	}
-	return sum
-}

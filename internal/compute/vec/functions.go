@@ -77,7 +77,6 @@ func goOps[T Float](exp, sigmoid, tanh, tail func(T) T) Ops[T] {
 		MAdd:  madd[T],
 		Hinge: hinge[T],
 		Sumsq: sumsq[T],
-		Bits:  bits[T],
 		Dot:   dot[T],
 		Order: order[T],
 		Zero:  allZero[T],

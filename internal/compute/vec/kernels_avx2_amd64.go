@@ -20,7 +20,6 @@ func allZeroAVX2(n int, x *float32) float64
 func sumsqAVX2(n int, x *float32) float64
 func dotAVX2(n int, x, y *float32) float64
 func orderAVX2(n int, c, x *float32) float64
-func bitsAVX2(n int, x *float32) float64
 func squaresAVX2(n int, x *float32) float64
 func squareDiffGradAVX2(n int, out, dz, u, c, dc *float32, s float32) float64
 func reluAVX2(n int, y, x *float32)
@@ -63,7 +62,6 @@ func avx2() *Ops[float32] {
 	o.MAdd = three(maddAVX2)
 	o.Hinge = threeScaled(hingeAVX2)
 	o.Sumsq = total(sumsqAVX2)
-	o.Bits = bitsWith(bitsAVX2)
 	o.Dot = total2(dotAVX2)
 	o.Order = total2(orderAVX2)
 	o.Zero = none(allZeroAVX2)

@@ -20,7 +20,6 @@ func allZeroAVX512(n int, x *float32) float64
 func sumsqAVX512(n int, x *float32) float64
 func dotAVX512(n int, x, y *float32) float64
 func orderAVX512(n int, c, x *float32) float64
-func bitsAVX512(n int, x *float32) float64
 func squaresAVX512(n int, x *float32) float64
 func squareDiffGradAVX512(n int, out, dz, u, c, dc *float32, s float32) float64
 func reluAVX512(n int, y, x *float32)
@@ -63,7 +62,6 @@ func avx512() *Ops[float32] {
 	o.MAdd = three(maddAVX512)
 	o.Hinge = threeScaled(hingeAVX512)
 	o.Sumsq = total(sumsqAVX512)
-	o.Bits = bitsWith(bitsAVX512)
 	o.Dot = total2(dotAVX512)
 	o.Order = total2(orderAVX512)
 	o.Zero = none(allZeroAVX512)

@@ -20,7 +20,6 @@ func allZeroNEON(n int, x *float32) float64
 func sumsqNEON(n int, x *float32) float64
 func dotNEON(n int, x, y *float32) float64
 func orderNEON(n int, c, x *float32) float64
-func bitsNEON(n int, x *float32) float64
 func squaresNEON(n int, x *float32) float64
 func squareDiffGradNEON(n int, out, dz, u, c, dc *float32, s float32) float64
 func reluNEON(n int, y, x *float32)
@@ -63,7 +62,6 @@ func neon() *Ops[float32] {
 	o.MAdd = three(maddNEON)
 	o.Hinge = threeScaled(hingeNEON)
 	o.Sumsq = total(sumsqNEON)
-	o.Bits = bitsWith(bitsNEON)
 	o.Dot = total2(dotNEON)
 	o.Order = total2(orderNEON)
 	o.Zero = none(allZeroNEON)

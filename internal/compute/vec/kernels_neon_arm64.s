@@ -1319,56 +1319,6 @@ done:
 	FMOVD F0, ret+24(FP)
 	RET
 
-// func bitsNEON(n int, x *float32) float64
-TEXT ·bitsNEON(SB), NOSPLIT, $0-24
-	MOVD $constantsNEON<>(SB), R19
-	MOVD n+0(FP), R1
-	MOVD x+8(FP), R4
-	WORD $0x6e281d08 // eor v8.16b, v8.16b, v8.16b
-	WORD $0x6e291d29 // eor v9.16b, v9.16b, v9.16b
-	WORD $0x6e2a1d4a // eor v10.16b, v10.16b, v10.16b
-	WORD $0x6e2b1d6b // eor v11.16b, v11.16b, v11.16b
-	CMP $16, R1
-	BLT wideEnd
-wide:
-	FMOVQ 0(R4), F0
-	WORD $0x4ea08508 // add v8.4s, v8.4s, v0.4s
-	FMOVQ 16(R4), F0
-	WORD $0x4ea08529 // add v9.4s, v9.4s, v0.4s
-	FMOVQ 32(R4), F0
-	WORD $0x4ea0854a // add v10.4s, v10.4s, v0.4s
-	FMOVQ 48(R4), F0
-	WORD $0x4ea0856b // add v11.4s, v11.4s, v0.4s
-	ADD $64, R4
-	SUB $16, R1
-	CMP $16, R1
-	BGE wide
-wideEnd:
-	CMP $4, R1
-	BLT oneEnd
-one:
-	FMOVQ 0(R4), F0
-	WORD $0x4ea08508 // add v8.4s, v8.4s, v0.4s
-	ADD $16, R4
-	SUB $4, R1
-	CMP $4, R1
-	BGE one
-oneEnd:
-	CBZ R1, done
-element:
-	FMOVS 0(R4), F0
-	WORD $0x4ea08508 // add v8.4s, v8.4s, v0.4s
-	ADD $4, R4
-	SUBS $1, R1
-	BNE element
-done:
-	WORD $0x4ea98508 // add v8.4s, v8.4s, v9.4s
-	WORD $0x4eab854a // add v10.4s, v10.4s, v11.4s
-	WORD $0x4eaa8508 // add v8.4s, v8.4s, v10.4s
-	WORD $0x4eb1b900 // addv s0, v8.4s
-	FMOVD F0, ret+16(FP)
-	RET
-
 // func squaresNEON(n int, x *float32) float64
 TEXT ·squaresNEON(SB), NOSPLIT, $0-24
 	MOVD $constantsNEON<>(SB), R19

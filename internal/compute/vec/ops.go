@@ -71,11 +71,6 @@ func total(f func(n int, x *float32) float64) func(x []float32) float64 {
 	}
 }
 
-func bitsWith(f func(n int, x *float32) float64) func(x []float32) uint32 {
-	sum := total(f)
-	return func(x []float32) uint32 { return uint32(math.Float64bits(sum(x))) }
-}
-
 func none(f func(n int, x *float32) float64) func(x []float32) bool {
 	return func(x []float32) bool { return len(x) == 0 || f(len(x), &x[0]) == 0 }
 }

@@ -27,7 +27,6 @@ type Ops[T Float] struct {
 	MAdd  func(dst, a, b []T)         // dst += a∘b
 	Hinge func(dst, c, x []T, a T)    // dst += a·max(0, c - x)
 	Sumsq func(x []T) float64         // Σ x²
-	Bits  func(x []T) uint32          // sum of the 32-bit words of x, modulo 2^32
 	Dot   func(x, y []T) float64      // Σ x·y
 	Order func(c, x []T) float64      // Σ max(0, c - x)²
 	Zero  func(x []T) bool            // whether every element is 0 or -0; NaN is not

@@ -352,35 +352,3 @@ func TestDrop(t *testing.T) {
 		}
 	})
 }
-
-// TestBits changes every bit of every element: each changes the sum, which is that of the words in memory.
-func TestBits(t *testing.T) {
-	tables(t, func(t *testing.T, ops *vec.Ops[float32]) {
-		r := rand.New(rand.NewPCG(1, 2))
-		for _, n := range sizes {
-			x := make([]float32, n)
-			want := uint32(0)
-			for i := range x {
-				w := r.Uint32() // NaN and infinities too
-				x[i] = math.Float32frombits(w)
-				want += w
-			}
-			if got := ops.Bits(x); got != want {
-				t.Fatalf("%d elements: sum %#x, want %#x", n, got, want)
-			}
-			for i := range x {
-				for bit := range 32 {
-					w := math.Float32bits(x[i])
-					x[i] = math.Float32frombits(w ^ 1<<bit)
-					if ops.Bits(x) == want {
-						t.Fatalf("%d elements: bit %d of element %d is not in the sum", n, bit, i)
-					}
-					x[i] = math.Float32frombits(w)
-				}
-			}
-		}
-	})
-	if got := vec.Go64().Bits([]float64{math.Float64frombits(7<<32 | 2), 0}); got != 9 {
-		t.Errorf("sum of the words of a float64: %d, want 9", got)
-	}
-}

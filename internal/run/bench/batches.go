@@ -11,9 +11,11 @@ import (
 	"vsetrain/models"
 )
 
+// SyntheticBatches is how many synthetic batches there are, which take turns.
+const SyntheticBatches = 4
+
 // Sizes of synthetic batches.
 const (
-	syntheticBatches             = 4
 	flickrWords, bertPieces      = 8481, 30522
 	flickrRegions, flickrFeature = 36, 2048
 )
@@ -30,7 +32,7 @@ func newResident(b *place.Setup, memory *place.MemoryPlan, semantic int, stream 
 	if !ok {
 		return nil, nil
 	}
-	n, d := syntheticBatches*b.Cfg.Train.Batch, b.Model.Dims
+	n, d := SyntheticBatches*b.Cfg.Train.Batch, b.Model.Dims
 	memory.Features = 4 * int64(n) * int64(d.Regions) * int64(d.Feature)
 	if stream {
 		return nil, nil

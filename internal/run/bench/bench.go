@@ -1,5 +1,4 @@
-// Package bench times training steps and predicts their times on GPUs that are not there. It also tests the kernels of
-// a device: against references, and by the bits of small trainings.
+// Package bench times training steps and their kernels.
 package bench
 
 import (
@@ -34,8 +33,6 @@ type Request struct {
 	WithData bool
 	// 0: those of the data set if it exists, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased.
 	Regions, Feature, Vocab int
-	// Model names a GPU of package model that is not there: steps run on a driver that computes nothing.
-	Model string
 	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data
 	// device.resident decides.
 	Stream     bool
@@ -113,9 +110,27 @@ type bench struct {
 	place.Setup
 	r       Request
 	rep     Report
+	watch   *stopwatch                    // of the kernels, nil for that of whole steps
 	batches []*data.Batch                 // synthetic
 	opener  func() (device.Device, error) // of the device, where the configuration does not choose it
 	next    int
+}
+
+// Steps are training steps on the batches of a request.
+type Steps struct {
+	*place.Setup
+	Next func() (*data.Batch, error)
+}
+
+// Open makes what a request asks for on another device than that of its configuration, without timing anything.
+func Open(ctx context.Context, r Request, opener func() (device.Device, error)) (*Steps, error) {
+	b := newBench(r)
+	b.opener = opener
+	if _, err := b.open(ctx); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return &Steps{&b.Setup, b.Next}, nil
 }
 
 func newBench(r Request) *bench { return &bench{r: r, Setup: place.Setup{Cfg: r.Config}} }
@@ -164,7 +179,7 @@ func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) 
 	b.rep = Report{Network: c.Model.Network, Loss: c.Loss.Name, Device: b.Device.Name(), Choice: choice.Reason,
 		Precision: c.Device.Precision, Batch: c.Train.Batch, MicroBatch: c.Train.MicroBatch,
 		Steps: b.r.Steps, Warmup: b.r.Warmup, Data: "synthetic", Features: featuresHost}
-	if d, ok := b.Device.(cuda.Multiplier); ok {
+	if d, ok := device.As[cuda.Multiplier](b.Device); ok {
 		_, b.rep.BLAS = d.BLAS()
 	}
 	b.rep.Regions, b.rep.Feature = dims.Regions, dims.Feature
@@ -179,17 +194,17 @@ func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) 
 	return memory, b.draw(memory, dims)
 }
 
-// openDevice starts the device of the request, or one that computes nothing.
-func (b *bench) openDevice() (device.Device, place.Choice, error) {
+// openDevice starts the device of the request.
+func (b *bench) openDevice() (d device.Device, choice place.Choice, err error) {
 	if b.opener != nil {
-		d, err := b.opener()
-		return d, place.Choice{}, err
+		d, err = b.opener()
+	} else {
+		d, choice, err = place.Choose(b.Cfg.Device, b.r.BLAS)
 	}
-	if b.r.Model == "" {
-		return place.Choose(b.Cfg.Device, b.r.BLAS)
+	if b.watch != nil && err == nil {
+		d = b.watch.around(d)
 	}
-	d, err := openModel(b.r.Model, b.Cfg.Device)
-	return d, place.Choice{}, err
+	return d, choice, err
 }
 
 // sizes are those of the synthetic batches: what the request does not say is taken from the features of the
@@ -229,13 +244,13 @@ func (b *bench) draw(memory *place.MemoryPlan, dims models.Dims) error {
 	}
 	var stages []batch.Stage
 	if resident == nil && memory != nil {
-		stages = b.Stages(syntheticBatches, false, memory)
+		stages = b.Stages(SyntheticBatches, false, memory)
 	}
 	feature := dims.Feature
 	if b.Features != nil {
 		feature = 0
 	}
-	for i := range syntheticBatches {
+	for i := range SyntheticBatches {
 		seed := c.Seed + uint64(i)
 		x := place.SyntheticBatch(seed, c.Train.Batch, dims.Regions, feature, dims.Vocab, semantic, nil)
 		if c.Model.Traits().Boxes {
@@ -286,7 +301,7 @@ func (b *bench) run(ctx context.Context, memory *place.MemoryPlan) (Report, erro
 			rep.Features = featuresResident
 		}
 		if !b.r.WithData { // the first step of a shape is started call by call, the second recorded
-			b.r.Warmup = max(b.r.Warmup, 2*syntheticBatches)
+			b.r.Warmup = max(b.r.Warmup, 2*SyntheticBatches)
 			rep.Warmup = b.r.Warmup
 		}
 	}
@@ -339,7 +354,8 @@ func (b *bench) run(ctx context.Context, memory *place.MemoryPlan) (Report, erro
 		rep.CaptionsPerS = float64(c.Train.Batch) / rep.StepMS.Mean * 1000
 		rep.Recorded, rep.Replayed = b.Step.Recordings()
 		memory.CallByCall = b.Step.CallByCall() // the device may not have been able to record after all
-		free, total, err := b.Device.(device.Resident).FreeMemory()
+		resident, _ := device.As[device.Resident](b.Device)
+		free, total, err := resident.FreeMemory()
 		rep.GPUUsedMB = float64(total-free) / (1 << 20)
 		return *rep, err
 	}

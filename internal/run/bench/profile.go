@@ -3,62 +3,61 @@ package bench
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/model"
 	"vsetrain/internal/run/place"
 )
 
-// Profile is the table of a training step: what every kernel moves and computes, its predicted time on a GPU, and
-// with measured, which needs a GPU, its time there. Where r.Model is empty the GPU that is there must be one of
-// package model.
-func Profile(ctx context.Context, r Request, measured bool) (*model.Table, error) {
-	name := r.Model
-	if measured {
-		r.Model = ""
-	}
+// Profile times the kernels of r.Steps training steps one by one, and means them.
+func Profile(ctx context.Context, r Request) (*Profiled, error) {
 	c := *r.Config
 	c.Device.Capture = "never" // a kernel of a recording cannot be timed alone
 	r.Config = &c
 	b := newBench(r)
+	b.watch = &stopwatch{now: r.Now}
 	defer b.Close()
 	if _, err := b.open(ctx); err != nil {
 		return nil, place.Explain(err, c.Device, "no step had been done")
 	}
-	p, ok := b.Device.(cuda.Profiler)
-	if !ok {
-		return nil, fmt.Errorf("kernels are timed on a GPU alone, this is %s; --model alone predicts without one",
-			b.Device.Name())
-	}
-	g, err := modelOf(name, b.Device.Name())
+	p, err := b.profile(ctx)
+	return p, place.Explain(err, c.Device, "no step was timed")
+}
+
+func (b *bench) profile(ctx context.Context) (*Profiled, error) {
+	limits, err := limitsOf(b.Device, b.r.Now)
 	if err != nil {
 		return nil, err
 	}
-	t := stepTimer{step: b.Step, lr: c.Optim.LR, now: time.Now}
-	var of model.Batch
+	t := stepTimer{step: b.Step, lr: b.Cfg.Optim.LR, now: b.r.Now}
 	step := func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		x, err := b.Next()
 		if err != nil {
 			return err
 		}
-		of = batchOf(x.Lengths)
 		if err := t.do(x, b.Release); err != nil {
 			return err
 		}
 		return t.finish()
 	}
-	for range max(r.Warmup, syntheticBatches) { // the largest shapes have been met, and memory lies where it stays
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	warmup := max(b.r.Warmup, SyntheticBatches) // the largest shapes have been met, and memory lies where it stays
+	for i := range warmup + b.r.Steps {
+		do := step
+		if i >= warmup {
+			do = func() error { return b.watch.time(step) }
 		}
-		if err := step(); err != nil {
-			return nil, place.Explain(err, c.Device, "no step was timed")
+		if err := do(); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
+		}
+		if b.r.Progress != nil {
+			b.r.Progress(i+1, warmup+b.r.Steps)
 		}
 	}
-	calls, err := p.Profile(measured, step)
-	if err != nil {
-		return nil, place.Explain(err, c.Device, "no step was timed")
+	p := b.watch.table(limits, b.r.Steps)
+	p.Device = b.Device.Name()
+	for _, ms := range t.times[warmup:] {
+		p.StepMS += ms / float64(b.r.Steps)
 	}
-	return model.Predict(g, of, calls)
+	return p, nil
 }

@@ -1,64 +1,73 @@
 package bench
 
 import (
+	"math"
 	"testing"
+	"time"
 
-	"vsetrain/internal/compute/device/cuda/model"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
 	"vsetrain/models"
 )
 
-// tableOf is the profile of a tiny network.
-func tableOf(t *testing.T, gpu string, measured bool) (*model.Table, error) {
+// profileOf is the profile of a step of a tiny network, and what timing whole steps says of it.
+func profileOf(t *testing.T, kind string) (*Profiled, Report) {
 	t.Helper()
 	c := runtest.TinyConfig()
 	runtest.SetNetwork(c, models.VSEPP)
-	c.Device.Kind, c.Data.Dir = "cuda", ""
+	c.Device.Kind, c.Data.Dir = kind, ""
 	c.Train.Batch, c.Model.EmbedDim, c.Model.WordDim = 4, 8, 4
-	return Profile(t.Context(), Request{Config: c, Model: gpu, Regions: 3, Feature: 16, Vocab: 50}, measured)
+	r := Request{Config: c, Steps: SyntheticBatches, Regions: 3, Feature: 16, Vocab: 50, Now: time.Now}
+	return try.Get(Profile(t.Context(), r))(t), try.Get(Run(t.Context(), r))(t)
 }
 
-// A step is predicted without a GPU, and measured where there is one: the same kernels, as often, with the same cost.
+// A profile has each kernel of a step with its bytes, operations, time and share of the limits, and their sum. On a GPU
+// the times are those of what it was given for each kernel; the work is the same.
 func TestProfile(t *testing.T) {
-	t.Setenv("VSETRAIN_CUDA_DRIVER", "/nowhere/libcuda.so.1")
-	predicted := try.Get(tableOf(t, "h200", false))(t)
-	if s := predicted.Sum; s.Calls < 40 || !(s.Bytes > 0 && s.Flop > 0 && s.Predicted > 0) || s.Measured != 0 {
-		t.Errorf("predicted: %+v", s)
+	own, whole := profileOf(t, "cpu")
+	if len(own.Launches) > 0 {
+		t.Errorf("launches of the processor: %v", own.Launches)
 	}
 	runtest.OnEmulator(t, true)
-	measured := try.Get(tableOf(t, "h200", true))(t)
-	if len(measured.Lines) != len(predicted.Lines) {
-		t.Errorf("%d lines, predicted %d", len(measured.Lines), len(predicted.Lines))
-	}
-	at := map[string]model.Line{}
-	for _, l := range predicted.Lines {
-		at[l.Name] = l
-	}
-	for _, l := range measured.Lines {
-		p := at[l.Name]
-		if l.Calls != p.Calls || l.Bytes != p.Bytes || l.Predicted != p.Predicted || !(l.Measured > 0) {
-			t.Errorf("measured %+v, predicted %+v", l, p)
+	gpu, _ := profileOf(t, "cuda")
+	for _, p := range []*Profiled{own, gpu} {
+		if !(p.Memory > 0 && p.Products > 0 && p.StepMS > 0) {
+			t.Errorf("%s: %v, step %v ms", p.Device, p.Limits, p.StepMS)
+		}
+		sum := Timed{}
+		for i, k := range p.Kernels {
+			least := 1e3 * max(k.Bytes/p.Memory, k.Flop/p.Products)
+			if k.Calls < 1 || !(k.Bytes > 0 && k.MS > 0) || i > 0 && k.MS > p.Kernels[i-1].MS ||
+				math.Abs(k.Share*k.MS-least) > 1e-6*least && k.Calls == 1 {
+				t.Errorf("%s: %+v", p.Device, k)
+			}
+			sum.Bytes, sum.Flop, sum.MS = sum.Bytes+k.Bytes, sum.Flop+k.Flop, sum.MS+k.MS
+		}
+		if s := p.Sum; s.Calls < len(p.Kernels)/2 || math.Abs(s.Bytes-sum.Bytes) > 1 || math.Abs(s.Flop-sum.Flop) > 1 ||
+			math.Abs(s.MS-sum.MS) > 1e-6*sum.MS || p.StepMS < s.MS {
+			t.Errorf("%s: the sum is %+v, of the kernels %+v, the step %v ms", p.Device, s, sum, p.StepMS)
 		}
 	}
-}
-
-func TestProfileErrors(t *testing.T) {
-	runtest.OnEmulator(t, true)
-	const says = "name one that is like it with --model: a100"
-	try.Refuses(tableOf(t, "", true))(t, says)
-	try.Refuses(tableOf(t, "h300", false))(t, `"h300"`)
-}
-
-// A GPU is told by the name that its driver gives it.
-func TestModelOf(t *testing.T) {
-	for device, want := range map[string]string{
-		"cuda, NVIDIA H200, 139 GB":            "H200 SXM",
-		"cuda, NVIDIA GeForce RTX 4090, 24 GB": "GeForce RTX 4090",
-		"cuda, NVIDIA A100-SXM4-80GB, 79 GB":   "A100 SXM 80 GB",
-	} {
-		if g, err := modelOf("", device); err != nil || g.Name != want {
-			t.Errorf("%s: %q, %v", device, g.Name, err)
+	// Of a GPU they are those of a bound of lengths.
+	if math.Abs(own.Sum.Flop-1e9*whole.GFlop) > 1 || !(gpu.Sum.Flop >= own.Sum.Flop) {
+		t.Errorf("%v operations on the processor, of whole steps %v, %v on the GPU", own.Sum.Flop, 1e9*whole.GFlop,
+			gpu.Sum.Flop)
+	}
+	known, of := map[string]float64{}, map[string]float64{}
+	for _, k := range gpu.Kernels {
+		known[k.Name] = k.MS
+	}
+	for _, l := range gpu.Launches {
+		if of[l.Kernel] += l.MS; l.Calls < 1 || l.Kernel != "" && known[l.Kernel] == 0 {
+			t.Errorf("%+v", l)
 		}
+	}
+	for name, ms := range known {
+		if math.Abs(of[name]-ms) > 1e-6*ms {
+			t.Errorf("%s takes %v ms, what was launched for it %v", name, ms, of[name])
+		}
+	}
+	if of[""] == 0 {
+		t.Error("nothing is copied between the kernels")
 	}
 }

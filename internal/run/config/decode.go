@@ -54,6 +54,7 @@ func decodeSection(file string, tree, section *field, node *yaml.Node, out layer
 		}
 		f := section.child(k.Value)
 		switch {
+		case f == nil && tree == root && removedKey(path, v.Value, SourceOf(file, v), p):
 		case f == nil:
 			p.add(at, path, "%s", unknownKey(tree, section, k.Value, v.Value))
 		case f.isSection() && v.Kind == yaml.MappingNode:

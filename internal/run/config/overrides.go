@@ -166,6 +166,7 @@ func Given(sets []string) (models.Given, error) {
 func leafOf(path, value string, at Source, p *problems) *field {
 	f := root.find(path)
 	switch {
+	case f == nil && removedKey(path, value, at, p):
 	case f == nil:
 		p.add(at, path, "unknown key; %s", instead(root, path, value))
 	case f.isSection():

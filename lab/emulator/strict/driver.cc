@@ -188,7 +188,7 @@ API Result cuDeviceGetAttribute(int* v, int attribute, int) {
     case 20: return *v = 0, kOK;  // shared by all processes
     case 75: return *v = gpu().capability / 10, kOK;
     case 76: return *v = gpu().capability % 10, kOK;
-    case 95: return *v = 1, kOK;  // cooperative launches
+    case 95: return *v = cooperative, kOK;  // launches of blocks that wait for each other
     case 97: return *v = gpu().block_shared, kOK;
   }
   return wrong("attribute %d of a device", attribute), kInvalidValue;
@@ -196,10 +196,16 @@ API Result cuDeviceGetAttribute(int* v, int attribute, int) {
 API Result cuDeviceTotalMem_v2(size_t* n, int) { return *n = gpu().memory, kOK; }
 API Result cuDeviceGetUuid_v2(unsigned char* uuid, int) { return memset(uuid, 0x5e, 16), kOK; }
 API Result cuDeviceGetPCIBusId(char* s, int n, int) { return snprintf(s, n, "0000:1b:00.0"), kOK; }
-API Result cuDevicePrimaryCtxRetain(void** c, int) { return *c = &memory, kOK; }
-// Releasing the context ends what the program does: it must have given everything back, and the counts are written.
+static int retained;
+API Result cuDevicePrimaryCtxRetain(void** c, int) {
+  std::lock_guard<std::recursive_mutex> lock(one);
+  return retained++, *c = &memory, kOK;
+}
+// Releasing the context the last time ends what the program does: it must have given everything back, and the counts
+// are written.
 API Result cuDevicePrimaryCtxRelease_v2(int) {
   std::lock_guard<std::recursive_mutex> lock(one);
+  if (retained && --retained) return kOK;
   if (size_t n = memory.size()) wrong("the context is released with %zu allocations", n);
   if (size_t n = pinned.size()) wrong("the context is released with %zu allocations of pinned memory", n);
   if (size_t n = streams.size() + events.size() + graphs.size() + execs.size())

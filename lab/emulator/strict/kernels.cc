@@ -114,15 +114,24 @@ Result launch(Function* f, const unsigned* grid, const unsigned* block, int dyna
 }
 }  // namespace
 
-const Gpu& gpu() {
-  static const Gpu* const chosen = [] {
-    const char* value = getenv("STRICT_CUDA_CAPABILITY");
-    for (const Gpu& g : gpus)
-      if (g.capability == (value ? atoi(value) : 90)) return &g;
-    abort();
-  }();
-  return *chosen;
+static const Gpu* of_capability(int capability) {
+  for (const Gpu& g : gpus)
+    if (g.capability == capability) return &g;
+  abort();
 }
+
+static const Gpu*& chosen() {
+  static const char* const value = getenv("STRICT_CUDA_CAPABILITY");
+  static const Gpu* now = of_capability(value ? atoi(value) : 90);
+  return now;
+}
+
+const Gpu& gpu() { return *chosen(); }
+
+bool cooperative = true;
+
+// strict_gpu chooses another GPU, of a capability, that starts blocks which wait for each other or does not.
+API void strict_gpu(int capability, int together) { chosen() = of_capability(capability), cooperative = together; }
 
 bool unload_kernels() {
   bool any = !modules.empty();
@@ -139,7 +148,7 @@ API Result cuModuleLoadDataEx(Module** m, const char* image, unsigned n, const i
   if (int v = after(ptx, ".version ", 999); v > 74) wrong("PTX of version %d.%d", v / 10, v % 10);
   if (int sm = after(ptx, ".target sm_", 9990) / 10; sm > gpu().capability)
     return wrong("PTX for compute capability %d.%d", sm / 10, sm % 10), kNoBinary;
-  static const auto registers = registers_of(gpu());
+  const auto registers = registers_of(gpu());
   auto loaded = std::make_unique<Module>();
   for (size_t at = ptx.find(entry), next; at != ptx.npos; at = next) {
     next = ptx.find(entry, at + 1);

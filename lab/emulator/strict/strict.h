@@ -5,7 +5,7 @@
 //
 // A violation is a line in the file that STRICT_CUDA_LOG names, and strict_violations() returns those of this process.
 // When the context is released the counts of all calls follow there. STRICT_CUDA_CAPABILITY chooses one of the GPUs in
-// kernels.cc.
+// kernels.cc, and strict_gpu() another one.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -58,6 +58,7 @@ struct Gpu {
   size_t memory;
 };
 const Gpu& gpu();
+extern bool cooperative;  // it starts blocks that wait for each other
 
 struct Stream;
 // Clock is how much of the work that each stream was given is done.

@@ -108,7 +108,6 @@ func methods(d *Device) device.KernelTable {
 	device.Has(t, optimiser{d}.ClipCoefficient)
 	device.Has(t, optimiser{d}.Adam)
 	device.Has(t, factoring{d}.AdamFactored)
-	device.Has(t, optimiser{d}.SumBits)
 	device.Has(t, func(device.AllReduce) {}) // of one rank
 	device.Has(t, func(device.Broadcast) {})
 	device.Has(t, func(device.Join) {})

@@ -39,49 +39,9 @@ func (k optimiser) ClipCoefficient(a device.ClipCoefficient) {
 	k.times(a.Coefficient, a.Coefficient, a.Most)
 }
 
-// SumBits composes that kernel. The host adds.
-func (k optimiser) SumBits(a device.SumBits) {
-	defer k.give(k.use())
-	x, sum := k.numbers(a.X.N).Host, k.numbers(1)
-	var all uint32
-	if a.X.Buf.DType() == device.Int32 {
-		k.DownloadInts(x, a.X)
-		for _, v := range x {
-			all += uint32(v)
-		}
-	} else {
-		values := k.host(a.X.N)
-		k.DownloadDoubles(values, a.X)
-		for _, v := range values {
-			if k.Wide() {
-				b := math.Float64bits(v)
-				all += uint32(b) + uint32(b>>32)
-			} else {
-				all += math.Float32bits(float32(v))
-			}
-		}
-	}
-	k.DownloadInts(sum.Host, a.Sum.Slice(0, 1))
-	sum.Host[0] += int32(all)
-	k.UploadInts(a.Sum.Slice(0, 1), sum.Host)
-}
-
-// sumOf adds the bits of the arrays of Adam.
-func (k optimiser) sumOf(a *device.Adam, sum device.View) {
-	if sum.Present() {
-		first, second := sum.Slice(0, 1), sum.Slice(1, 2)
-		device.Do(k, device.SumBits{Sum: first, X: a.P})
-		device.Do(k, device.SumBits{Sum: first, X: a.M})
-		device.Do(k, device.SumBits{Sum: second, X: a.M})
-		device.Do(k, device.SumBits{Sum: second, X: a.V})
-	}
-}
-
 // Adam composes that kernel. A coefficient that is no number (Guard) is seen by the host.
 func (k optimiser) Adam(a device.Adam) {
 	defer k.give(k.use())
-	k.sumOf(&a, a.Before)
-	defer k.sumOf(&a, a.After)
 	g, x, step := k.floats(a.P.N), k.floats(a.P.N), k.floats(1)
 	device.Do(k, device.Copy{Dst: g, Src: a.G})
 	if a.Clip.Present() {

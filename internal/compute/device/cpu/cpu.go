@@ -122,7 +122,6 @@ type dev[T vec.Float] struct {
 	margins       marginLoop[T]
 	universal     universalState[T]
 	squares       squareLoop[T]
-	bits          bitLoop[T]
 	adam          adamLoop[T]
 }
 

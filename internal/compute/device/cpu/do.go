@@ -63,6 +63,5 @@ func methods[T vec.Float](d *dev[T]) device.KernelTable {
 	device.Has(t, d.ClipCoefficient)
 	device.Has(t, d.Adam)
 	device.Has(t, d.AdamFactored)
-	device.Has(t, d.SumBits)
 	return t
 }

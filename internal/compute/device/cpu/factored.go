@@ -26,7 +26,7 @@ func (l *factoredLoop[T]) Do(_, piece int) {
 	for r := piece * l.rows; r < min(l.o, (piece+1)*l.rows); r++ {
 		lo := r*l.i + l.from
 		hi := lo + l.width
-		l.update(l.p[lo:hi], l.grad[r*l.width:(r+1)*l.width], l.m[lo:hi], l.v[lo:hi])
+		l.ops.Adam(l.p[lo:hi], l.grad[r*l.width:(r+1)*l.width], l.m[lo:hi], l.v[lo:hi], &l.s)
 	}
 }
 
@@ -36,7 +36,6 @@ func (d *dev[T]) AdamFactored(a device.AdamFactored) {
 	l := &d.factored
 	l.ops, l.s = d.ops, d.adamScalars(a.Adam)
 	l.p, l.m, l.v = d.values(a.P), d.values(a.M), d.values(a.V)
-	l.before, l.after = d.integers(a.Before), d.integers(a.After)
 	l.o, l.i, l.rows = f.O, f.I, panelRows
 	width := min(f.I, max(64, panelFloats/f.O/64*64))
 	if cap(l.grad) < f.O*width {

@@ -5,8 +5,6 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/null"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 )
@@ -14,8 +12,7 @@ import (
 // Batch normalisation of the sizes of the networks gives every multiprocessor of a large GPU three blocks or more, in
 // both directions.
 func TestBatchNormFillsTheGPU(t *testing.T) {
-	d, err := cuda.Open(cuda.Options{On: null.New(driver.Info{Major: 9, Multiprocessors: 132, Memory: 10 << 30})})
-	try.Do(t, err)
+	d := try.Get(cuda.Open(cuda.Options{Driver: emulator.Strict(t)}))(t)
 	defer d.Close()
 	view := func(n int) device.View {
 		b := try.Get(d.Alloc(device.Float, n))(t)
@@ -33,17 +30,16 @@ func TestBatchNormFillsTheGPU(t *testing.T) {
 			&a.DBias} {
 			*v = view(a.C)
 		}
-		calls, err := d.(cuda.Profiler).Profile(false, func() error {
+		names, launches, err := cuda.Launched(d, func() {
 			device.Do(d, a)
 			device.DoGrad(d, a)
-			return nil
 		})
-		if err != nil || len(calls) != 4 {
-			t.Fatalf("%s: %d calls, want 4: %v", network, len(calls), err)
+		if err != nil || len(names) != 4 {
+			t.Fatalf("%s: %q, want 4 launches: %v", network, names, err)
 		}
-		for _, c := range calls {
-			if blocks := c.Launch.Grid[0] * c.Launch.Grid[1]; blocks < 3*132 {
-				t.Errorf("%s: %s has %d blocks of %d threads", network, c.Kernel, blocks, c.Launch.Threads)
+		for i, l := range launches {
+			if blocks := l.Grid[0] * l.Grid[1]; blocks < 3*132 {
+				t.Errorf("%s: %s has %d blocks of %d threads", network, names[i], blocks, l.Threads)
 			}
 		}
 	}

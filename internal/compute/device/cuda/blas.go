@@ -15,14 +15,6 @@ import (
 // openBLAS takes the first cuBLAS that starts: first those of a CUDA version that the driver supports, as a newer one
 // most often does not start. Where none does, products run on the own kernel, and the device warns.
 func (d *dev) openBLAS(paths []string) error {
-	if w, ok := d.drv.(driver.WithBLAS); ok {
-		b, err := w.OpenBLAS(d.stream)
-		if err != nil {
-			return err
-		}
-		d.blas = b
-		return d.lendWorkspace()
-	}
 	supported, err := d.drv.Version()
 	if err != nil {
 		return err

@@ -73,6 +73,23 @@ func (j *job) Join(m device.Meeting) error {
 	return nil
 }
 
+// HostJob is a job whose ranks may share a GPU.
+type HostJob interface {
+	device.Job
+	// Communicator joins the ranks, which have memory of the driver.
+	Communicator(driver.Driver) driver.Communicator
+}
+
+// overHost makes the device a rank of a job in place of Join.
+func (j *job) overHost(w HostJob) {
+	rank, ranks := w.Rank()
+	j.on.run(func() error {
+		j.comm = w.Communicator(j.on.drv)
+		return j.side.open(j.on)
+	})
+	j.rank, j.ranks, j.meets = rank, ranks, w
+}
+
 // open joins the other ranks, on the thread of the context.
 func (j *job) open(lib driver.NCCL, id driver.NCCLID, rank, ranks int) (err error) {
 	if err = j.side.open(j.on); err != nil {

@@ -29,8 +29,6 @@ const (
 // Options configure a device.
 type Options struct {
 	Driver string // path of libcuda (driver.Search)
-	// On is a driver in place of that of a file, such as null.Driver; where it is a driver.WithBLAS, so is cuBLAS.
-	On driver.Driver
 	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are
 	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
 	BLAS []string
@@ -38,8 +36,8 @@ type Options struct {
 	NVML []string
 	// NCCL are paths of NCCL, which sends values to the GPUs of other ranks (device.Joiner), the best first.
 	NCCL []string
-	// Host, where it is not nil, is a job that the device is a rank of, and whose values go through memory of the host:
-	// for tests where there is one GPU, which NCCL refuses to two ranks.
+	// Host, where it is not nil, is a job that the device is a rank of, and that brings what joins its ranks: for tests
+	// where there is one GPU, which NCCL refuses to two ranks.
 	Host HostJob
 	// Fast lets NCCL add in another order in every call.
 	Fast  bool
@@ -154,7 +152,7 @@ var (
 	_ device.Precise  = (*dev)(nil)
 	_ device.Ranked   = (*dev)(nil)
 	_ device.Joiner   = (*dev)(nil)
-	_ Profiler        = (*dev)(nil)
+	_ device.Profiler = (*dev)(nil)
 	_ Compiler        = (*dev)(nil)
 )
 
@@ -214,10 +212,8 @@ func Open(o Options) (device.Device, error) {
 
 // start loads the driver and looks whether it has the GPU.
 func (o *Options) start() (drv driver.Driver, err error) {
-	if drv = o.On; drv == nil {
-		if drv, err = driver.Open(o.Driver); err != nil {
-			return nil, err
-		}
+	if drv, err = driver.Open(o.Driver); err != nil {
+		return nil, err
 	}
 	n, err := drv.Devices()
 	if err != nil {
@@ -375,6 +371,11 @@ func (d *dev) end() (first error) {
 	keep := func(err error) {
 		first = cmp.Or(first, err)
 	}
+	free := func(p driver.Ptr) {
+		if p != 0 {
+			keep(d.drv.Free(p))
+		}
+	}
 	for _, s := range [3]driver.Stream{d.copies, d.side.stream, d.stream} {
 		if s != 0 {
 			d.drv.Synchronize(s) // a failure of work given to the GPU before has been reported
@@ -382,15 +383,11 @@ func (d *dev) end() (first error) {
 	}
 	d.job.close(keep)
 	for _, m := range d.bf16.memory {
-		if m.half != 0 {
-			keep(d.drv.Free(m.half))
-		}
+		free(m.half)
 	}
 	for b := range d.buffers {
 		b.freed = true
-		if b.ptr != 0 {
-			keep(d.drv.Free(b.ptr))
-		}
+		free(b.ptr)
 		keep(b.back.close(d.drv))
 	}
 	clear(d.buffers)
@@ -398,33 +395,25 @@ func (d *dev) end() (first error) {
 		keep(r.destroy(d))
 	}
 	for t := range d.tables {
-		keep(d.drv.Free(t.ptr))
+		free(t.ptr)
 	}
 	for s := range d.stages {
 		keep(d.drv.FreeHost(s.memory))
 	}
 	for _, t := range d.lengths {
-		if t.region.ptr != 0 {
-			keep(d.drv.Free(t.region.ptr))
-		}
+		free(t.region.ptr)
 	}
 	for _, r := range d.scratch {
-		if r.ptr != 0 {
-			keep(d.drv.Free(r.ptr))
-		}
+		free(r.ptr)
 	}
-	if d.uploads.packed != 0 {
-		keep(d.drv.Free(d.uploads.packed))
-	}
+	free(d.uploads.packed)
 	if d.monitor != nil {
 		keep(d.monitor.Close())
 	}
 	if d.blas != nil {
 		keep(d.blas.Close())
 	}
-	if d.blasSpace != 0 {
-		keep(d.drv.Free(d.blasSpace))
-	}
+	free(d.blasSpace)
 	for _, m := range d.modules {
 		if m.handle != 0 {
 			keep(d.drv.UnloadModule(m.handle))

@@ -70,8 +70,6 @@ func methods(d *dev) device.KernelTable {
 	device.Has(t, d.Guard)
 	device.Has(t, d.Adam)
 	device.Has(t, d.AdamFactored)
-	device.Has(t, d.SumBits)
-	device.Has(t, d.SumTable)
 	device.Has(t, d.Gather)
 	device.Has(t, d.GatherLists)
 	return t

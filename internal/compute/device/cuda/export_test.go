@@ -72,6 +72,15 @@ func StaleCopies(d device.Device) string {
 	return ""
 }
 
+// Launched returns the kernels that a device starts while f runs, with their names.
+func Launched(d device.Device, f func()) (names []string, launches []driver.Launch, err error) {
+	p, err := own(d).profiling(func() error { f(); return nil })
+	for _, l := range p.launches {
+		names = append(names, l.Name)
+	}
+	return names, p.kernels, err
+}
+
 // Raw is what the memory of a view holds, also where values are there as copies alone.
 func Raw(d device.Device, v device.View) []float32 {
 	own, x := own(d), make([]float32, v.N)

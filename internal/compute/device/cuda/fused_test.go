@@ -9,7 +9,6 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/null"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 )
@@ -84,9 +83,7 @@ func TestSharedMemoryOfGRUs(t *testing.T) {
 func sharedMemoryOfGRUs(t *testing.T, precision string, launches map[string]driver.Launch) {
 	t.Helper()
 	for _, sizes := range [][]int{{64, 1024, 64, 1024}, {1024, 64, 1024}} {
-		n := null.New(driver.Info{Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10, Together: true,
-			Memory: 10 << 30})
-		d := try.Get(cuda.Open(cuda.Options{On: n, Precision: precision}))(t)
+		d := try.Get(cuda.Open(cuda.Options{Driver: emulator.Strict(t), Precision: precision}))(t)
 		defer d.Close()
 		b := &bench{t, d}
 		for _, h := range sizes {
@@ -98,21 +95,21 @@ func sharedMemoryOfGRUs(t *testing.T, precision string, launches map[string]driv
 			}
 		}
 		a := b.biGRU(1024, 6)
-		calls := try.Get(d.(cuda.Profiler).Profile(false, func() error {
+		names, all, err := cuda.Launched(d, func() {
 			device.Do(b.Device, a)
 			device.DoGrad(b.Device, a)
-			return nil
-		}))(t)
+		})
+		try.Do(t, err)
 		want := maps.Clone(launches)
-		for _, c := range calls {
-			l, ok := want[c.Kernel]
+		for i, got := range all {
+			l, ok := want[names[i]]
 			if !ok {
 				continue
 			}
-			delete(want, c.Kernel)
-			if got := c.Launch; got.Grid != l.Grid || got.Shared != l.Shared || !got.Together {
+			delete(want, names[i])
+			if got.Grid != l.Grid || got.Shared != l.Shared || !got.Together {
 				t.Errorf("%s of 1024 units: grid %v, %d bytes of shared memory, all at once %v; want %v, %d, true",
-					c.Kernel, got.Grid, got.Shared, got.Together, l.Grid, l.Shared)
+					names[i], got.Grid, got.Shared, got.Together, l.Grid, l.Shared)
 			}
 		}
 		for name := range want {

@@ -50,44 +50,8 @@ func (d *dev) adam(a device.Adam, copy, p, m, v, g driver.Ptr, n, width, ld int)
 	if width < n && (head|width|ld)&3 != 0 {
 		head = n // one by one
 	}
-	blocks := blocksFor(max((n-head+3)/4, head))
-	partial := partialBits(d, &a, blocks)
-	d.fours("adam", head, n).ptr(copy, p, m, v, partial, g, hyper, clip).
+	d.fours("adam", head, n).ptr(copy, p, m, v, g, hyper, clip).
 		float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(head, n, width, ld)
-	addBits(d, &a, partial, blocks)
-}
-
-// partialBits is where so many blocks write what they add of the bits, 0 where they add none.
-func partialBits(d *dev, a *device.Adam, blocks int) driver.Ptr {
-	if !a.Before.Present() && !a.After.Present() {
-		return 0
-	}
-	return d.need(scratchSums, 2*bitSums*4*blocks)
-}
-
-// addBits adds what the blocks have added.
-func addBits(d *dev, a *device.Adam, partial driver.Ptr, blocks int) {
-	for i, v := range []device.View{a.Before, a.After} {
-		if v.Present() {
-			d.start("add_bits", threads, bitSums, 1, 1).ptr(d.pointer(v), at(partial, i*bitSums*blocks)).int(blocks)
-		}
-	}
-}
-
-// bitSums is how many sums of bits there are of what an update reads, and of what it writes.
-const bitSums = 2
-
-func (d *dev) SumBits(a device.SumBits) { sumBits(d, d.pointer(a.Sum), d.pointer(a.X), a.X.N) }
-
-// sumBits adds the bits of n words.
-func sumBits(d *dev, sum, x driver.Ptr, n int) {
-	if n == 0 {
-		return
-	}
-	blocks := min(blocksFor(n), sumBlocks)
-	partial := d.need(scratchSums, 4*blocks)
-	d.start("sum_bits", threads, blocks, 1, 1).ptr(partial, x).long(n)
-	d.start("add_bits", threads, 1, 1, 1).ptr(sum, partial).int(blocks)
 }
 
 // Rows of a block of product_adam, and columns that it works on at a time (optimiser_sm80.cu).
@@ -136,17 +100,9 @@ func (d *dev) productAdam(a *device.Adam, f *device.Factored, copy, p, m, v, dy,
 	}
 	rows := (f.O + adamRows - 1) / adamRows
 	columns := min((f.I+adamColumns-1)/adamColumns, max(1, 2*d.info.Multiprocessors/rows))
-	partial, k := partialBits(d, a, rows*columns), "product_adam"
-	if partial != 0 {
-		k = "product_adam_summed"
-	}
-	c := d.start(k, threads, rows, columns, 1).ptr(copy, p, m, v)
-	if partial != 0 {
-		c.ptr(partial)
-	}
-	c.ptr(g.a, g.b, d.pointer(a.Hyper), d.pointer(a.Clip)).float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).
-		flag(a.Legacy).int(f.N, f.O, f.I)
-	addBits(d, a, partial, rows*columns)
+	d.start("product_adam", threads, rows, columns, 1).
+		ptr(copy, p, m, v, g.a, g.b, d.pointer(a.Hyper), d.pointer(a.Clip)).
+		float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).int(f.N, f.O, f.I)
 	return true
 }
 

@@ -7,8 +7,6 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
-	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/cuda/null"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 )
@@ -94,28 +92,27 @@ func TestUploadsThatWait(t *testing.T) {
 
 // Uploads without a kernel in between are one copy and one kernel, and so is what is fetched.
 func TestUploadsAreOne(t *testing.T) {
-	n := null.New(driver.Info{Name: "null GPU", Major: 9, Multiprocessors: 132, MaxSharedBytesPerBlock: 227 << 10,
-		Memory: 141 << 30})
-	d := try.Get(cuda.Open(cuda.Options{On: n}))(t)
-	defer d.Close()
-	b := &bench{t, d}
+	b := newBench(t)
+	d := b.Device
 	x, y, z := b.alloc(device.Float, 2), b.alloc(device.Int32, 3), b.alloc(device.Float, 9)
 	try.Do(t, d.Sync())
-	clear(n.Outside)
-	d.UploadFloats(x, make([]float32, 2))
-	d.UploadInts(y, make([]int32, 3))
-	d.UploadFloats(z, make([]float32, 9))
-	d.(device.Recorder).Fetch(0, x, z, x)
-	try.Get(d.(device.Recorder).Fetched(0))(t)
-	for what, times := range map[string]int{"upload": 1, "download": 1, "copy_parts": 2, "record": 2} {
-		if n.Outside[what] != times {
-			t.Errorf("%s: %d times, expected %d: %v", what, n.Outside[what], times, n.Outside)
-		}
+	names, _, err := cuda.Launched(d, func() {
+		d.UploadFloats(x, make([]float32, 2))
+		d.UploadInts(y, make([]int32, 3))
+		d.UploadFloats(z, make([]float32, 9))
+		d.(device.Recorder).Fetch(0, x, z, x)
+		try.Get(d.(device.Recorder).Fetched(0))(t)
+	})
+	want := []string{"host copy", "copy_parts", "copy_parts", "host copy"}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("three uploads and a fetch: %q, %v, expected %q", names, err, want)
 	}
-	clear(n.Outside)
-	d.UploadFloats(z.Slice(0, 5), make([]float32, 5))
-	d.UploadFloats(z.Slice(4, 6), make([]float32, 2)) // blocks have no order
-	if err := d.Sync(); err != nil || n.Outside["upload"] != 2 || n.Outside["copy_parts"] != 0 {
-		t.Errorf("two uploads to one place: %v, %v", n.Outside, err)
+	names, _, err = cuda.Launched(d, func() {
+		d.UploadFloats(z.Slice(0, 5), make([]float32, 5))
+		d.UploadFloats(z.Slice(4, 6), make([]float32, 2)) // blocks have no order
+		try.Do(t, d.Sync())
+	})
+	if err != nil || !slices.Equal(names, []string{"host copy", "host copy"}) {
+		t.Errorf("two uploads to one place: %q, %v", names, err)
 	}
 }

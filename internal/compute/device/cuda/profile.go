@@ -1,46 +1,44 @@
 package cuda
 
-import "vsetrain/internal/compute/device/cuda/driver"
+import (
+	"fmt"
 
-// Profiler is implemented by the devices of this package.
-type Profiler interface {
-	// Profile returns what the GPU is given while f runs, without what is streamed beside its kernels. With timed the
-	// time of each lies between two events, and f must start its kernels call by call: no recording is made or
-	// replayed.
-	Profile(timed bool, f func() error) ([]driver.Call, error)
-}
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cuda/driver"
+)
 
-// profile collects the calls of Profile, on the thread of the context.
+// profile collects the launches of Profile, on the thread of the context.
 type profile struct {
-	timed  bool
-	calls  []driver.Call
-	events [][2]driver.Event // of the calls
+	launches []device.Launch
+	kernels  []driver.Launch   // how they were started; zero for what is no kernel
+	events   [][2]driver.Event // around them
 }
 
-// Profile implements Profiler.
-func (d *dev) Profile(timed bool, f func() error) ([]driver.Call, error) {
-	p := &profile{timed: timed}
+// Profile implements device.Profiler. The time of each launch lies between two events.
+func (d *dev) Profile(f func() error) ([]device.Launch, error) {
+	p, err := d.profiling(f)
+	return p.launches, err
+}
+
+func (d *dev) profiling(f func() error) (*profile, error) {
+	p := &profile{}
 	d.run(func() error { d.profile = p; return nil })
 	err := f()
 	d.run(func() error { d.profile = nil; return p.finish(d) })
 	if failed := d.wait(); err == nil {
 		err = failed
 	}
-	return p.calls, err
+	return p, err
 }
 
-// profiled executes a command, and notes it where Profile asks for that.
+// profiled executes a command, and times it where Profile asks for that.
 func (q *queue) profiled(c *command) error {
 	p := q.profile
 	if p == nil {
 		return q.execute(c)
 	}
-	call, ok := q.dev.call(c)
-	if !ok {
-		return q.execute(c)
-	}
-	p.calls = append(p.calls, call)
-	if !p.timed {
+	name := c.name()
+	if name == "" {
 		return q.execute(c)
 	}
 	var around [2]driver.Event
@@ -50,35 +48,48 @@ func (q *queue) profiled(c *command) error {
 			return err
 		}
 		around[i] = e
-		if i == 0 {
-			err = q.dev.drv.Record(e, q.dev.stream)
-		} else if err = q.execute(c); err == nil {
-			err = q.dev.drv.Record(e, q.dev.stream)
+		if i == 1 {
+			if err := q.execute(c); err != nil {
+				return err
+			}
 		}
-		if err != nil {
+		if err := q.dev.drv.Record(e, q.dev.stream); err != nil {
 			return err
 		}
 	}
+	p.launches = append(p.launches, device.Launch{Name: name, At: c.at})
+	p.kernels = append(p.kernels, c.launch)
 	p.events = append(p.events, around)
 	return nil
 }
 
-// call is a command as a piece of work of the GPU, false for what is none.
-func (d *dev) call(c *command) (driver.Call, bool) {
+// name is that of a command as a piece of work of the GPU, empty for what is none.
+func (c *command) name() string {
 	switch c.kind {
 	case commandLaunch:
-		return driver.Call{Kernel: c.function.Name, Launch: c.launch, Parameters: string(c.types[:c.count])}, true
+		return c.function.Name
 	case commandProduct:
-		product := c.product
-		return driver.Call{Product: &product}, true
+		p := &c.product
+		kind := "fp32"
+		switch {
+		case p.Half || p.Compute == driver.ComputeBF16:
+			kind = "bf16"
+		case p.Compute == driver.ComputeTF32:
+			kind = "tf32"
+		}
+		name := fmt.Sprintf("product %s %dx%dx%d", kind, p.M, p.N, p.K)
+		if p.Count > 1 {
+			name += fmt.Sprintf(" x%d", p.Count)
+		}
+		return name
 	case commandCopy:
-		return driver.Call{Bytes: c.bytes, Copy: true}, true
+		return "copy"
 	case commandUpload, commandDownload, commandFetch:
-		return driver.Call{Bytes: c.bytes, Copy: true, Host: true}, true
+		return "host copy"
 	case commandFill:
-		return driver.Call{Bytes: c.bytes}, true
+		return "fill"
 	}
-	return driver.Call{}, false
+	return ""
 }
 
 // finish reads the events.
@@ -94,7 +105,7 @@ func (p *profile) finish(d *dev) error {
 		if err != nil {
 			return err
 		}
-		p.calls[i].Millis = float64(ms)
+		p.launches[i].Milliseconds = float64(ms)
 		for _, x := range e {
 			if err := d.drv.DestroyEvent(x); err != nil {
 				return err

@@ -52,7 +52,6 @@ func (d *dev) NewTable(n int, half bool) (device.Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device: cuda: %w", err)
 	}
-	d.fill(at(p, words-1), 4, 0) // the half behind the last one, which SumTable reads
 	t.ptr = p
 	d.tables[t] = struct{}{}
 	return t, nil
@@ -94,10 +93,6 @@ func (d *dev) Store(t device.Table, at int, values []float32) {
 	c := d.next()
 	c.kind, c.dst, c.host, c.bytes = commandUpload, own.ptr+driver.Ptr(at*own.size()), src, bytes
 	d.wait()
-}
-
-func (d *dev) SumTable(a device.SumTable) {
-	sumBits(d, d.pointer(a.Sum), d.table(a.Table).ptr+driver.Ptr(a.From), int(a.To-a.From+3)/4)
 }
 
 func (d *dev) Gather(a device.Gather) {

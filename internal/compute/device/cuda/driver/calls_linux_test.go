@@ -33,7 +33,7 @@ func TestNamesDoNotMove(t *testing.T) {
 	d := &libcuda{out: new(outputs)}
 	var names []uintptr
 	var read []string
-	d.fn.getFunction.addr = purego.NewCallback(func(f, _, name uintptr) uintptr {
+	d.fn.cuModuleGetFunction.addr = purego.NewCallback(func(f, _, name uintptr) uintptr {
 		names, read = append(names, name), append(read, cString(name))
 		*(*uintptr)(*(*unsafe.Pointer)(unsafe.Pointer(&f))) = 7
 		return 0

@@ -130,21 +130,3 @@ type Driver interface {
 	// Path is the file the driver was loaded from.
 	Path() string
 }
-
-// WithBLAS is a driver that comes with cuBLAS.
-type WithBLAS interface {
-	Driver
-	OpenBLAS(Stream) (BLAS, error)
-}
-
-// Call is a piece of work as a GPU was given it: a kernel, a product, a copy or a fill.
-type Call struct {
-	Kernel     string  // its name; empty where it is something else
-	Launch     Launch  // of a kernel
-	Parameters string  // of a kernel: their types, p, i or f, as Launch.Values holds them
-	Product    *Gemm   // nil for what is none
-	Bytes      int     // of a copy or a fill
-	Copy       bool    // otherwise a fill, where it is neither kernel nor product
-	Host       bool    // of a copy: to or from the host
-	Millis     float64 // between two events around it, 0 where it was not timed
-}

@@ -14,11 +14,15 @@ type cublas struct {
 	path    string
 	handle  uintptr
 	version int
-	create, destroy, setStream, setWorkspace,
-	getVersion, gemm entry
-	args [24]uintptr // of the call, so that it allocates nothing
-	out  *blasOutputs
-	lt   cublasLt
+	fn      cublasSymbols
+	args    [24]uintptr // of the call, so that it allocates nothing
+	out     *blasOutputs
+	lt      cublasLt
+}
+
+type cublasSymbols struct {
+	cublasCreate_v2, cublasDestroy_v2, cublasSetStream_v2, cublasSetWorkspace_v2, cublasGetVersion_v2,
+	cublasGemmStridedBatchedEx entry
 }
 
 type blasOutputs struct {
@@ -34,19 +38,17 @@ func OpenBLAS(path string, s Stream) (BLAS, error) {
 		return nil, fmt.Errorf("load cuBLAS: %w", err)
 	}
 	b := &cublas{path: path, out: new(blasOutputs)}
-	if _, err := find(lib, map[string]*entry{"cublasCreate_v2": &b.create, "cublasDestroy_v2": &b.destroy,
-		"cublasSetStream_v2": &b.setStream, "cublasSetWorkspace_v2": &b.setWorkspace,
-		"cublasGetVersion_v2": &b.getVersion, "cublasGemmStridedBatchedEx": &b.gemm}); err != nil {
+	if _, err := find(lib, &b.fn); err != nil {
 		return nil, fmt.Errorf("%s is no cuBLAS of version 11 or later: %w", path, err)
 	}
-	if err := b.call(&b.create, uintptr(unsafe.Pointer(&b.out.handle))); err != nil {
+	if err := b.call(&b.fn.cublasCreate_v2, uintptr(unsafe.Pointer(&b.out.handle))); err != nil {
 		return nil, err
 	}
 	b.handle = b.out.handle
-	if err := b.call(&b.setStream, b.handle, uintptr(s)); err != nil {
+	if err := b.call(&b.fn.cublasSetStream_v2, b.handle, uintptr(s)); err != nil {
 		return nil, err
 	}
-	if err := b.call(&b.getVersion, b.handle, uintptr(unsafe.Pointer(&b.out.n))); err != nil {
+	if err := b.call(&b.fn.cublasGetVersion_v2, b.handle, uintptr(unsafe.Pointer(&b.out.n))); err != nil {
 		return nil, err
 	}
 	b.version = int(b.out.n)
@@ -70,13 +72,13 @@ func (b *cublas) Version() int { return b.version }
 // into the graphs.
 func (b *cublas) Workspace(p Ptr, bytes int) error {
 	b.lt.space, b.lt.bytes = p, bytes
-	return b.call(&b.setWorkspace, b.handle, uintptr(p), uintptr(bytes))
+	return b.call(&b.fn.cublasSetWorkspace_v2, b.handle, uintptr(p), uintptr(bytes))
 }
 
 func (b *cublas) Close() error {
-	err := b.call(&b.destroy, b.handle)
+	err := b.call(&b.fn.cublasDestroy_v2, b.handle)
 	if b.lt.available {
-		if e := b.call(&b.lt.destroy, b.lt.handle); err == nil {
+		if e := b.call(&b.lt.fn.cublasLtDestroy, b.lt.handle); err == nil {
 			err = e
 		}
 	}
@@ -96,7 +98,7 @@ func (b *cublas) Gemm(g *Gemm) error {
 	if g.Half {
 		operand = real16BF
 	}
-	return b.call(&b.gemm, b.handle, flag(g.TransB), flag(g.TransA), uintptr(g.N), uintptr(g.M), uintptr(g.K),
+	return b.call(&b.fn.cublasGemmStridedBatchedEx, b.handle, flag(g.TransB), flag(g.TransA), uintptr(g.N), uintptr(g.M), uintptr(g.K),
 		uintptr(unsafe.Pointer(&b.out.alpha)),
 		uintptr(g.B), operand, uintptr(g.LDB), uintptr(g.StrideB), uintptr(g.A), operand, uintptr(g.LDA),
 		uintptr(g.StrideA),

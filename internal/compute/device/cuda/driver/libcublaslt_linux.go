@@ -4,20 +4,24 @@ package driver
 
 import (
 	"unsafe"
-
-	"github.com/ebitengine/purego"
 )
 
 // cublasLt is the part of cublasLt, which comes with cuBLAS, that adds a bias to a product in the same kernel.
 type cublasLt struct {
-	handle uintptr
-	create, destroy, describe, setDescription, forget, layout, forgetLayout,
-	prefer, setPreference, forgetPreference, find, multiply entry
+	handle    uintptr
+	fn        ltSymbols
 	out       *ltOutputs
 	space     Ptr // memory of cuBLAS
 	bytes     int
 	stream    Stream
 	available bool
+}
+
+type ltSymbols struct {
+	cublasLtCreate, cublasLtDestroy, cublasLtMatmulDescCreate, cublasLtMatmulDescSetAttribute,
+	cublasLtMatmulDescDestroy, cublasLtMatrixLayoutCreate, cublasLtMatrixLayoutDestroy,
+	cublasLtMatmulPreferenceCreate, cublasLtMatmulPreferenceSetAttribute, cublasLtMatmulPreferenceDestroy,
+	cublasLtMatmulAlgoGetHeuristic, cublasLtMatmul entry
 }
 
 type ltOutputs struct {
@@ -46,18 +50,10 @@ const (
 // open finds the functions in a library, or in one that it needs. Without them there is no cublasLt.
 func (l *cublasLt) open(b *cublas, lib uintptr, s Stream) {
 	l.out, l.stream = new(ltOutputs), s
-	for name, e := range map[string]*entry{"Create": &l.create, "Destroy": &l.destroy, "MatmulDescCreate": &l.describe,
-		"MatmulDescSetAttribute": &l.setDescription, "MatmulDescDestroy": &l.forget, "MatrixLayoutCreate": &l.layout,
-		"MatrixLayoutDestroy": &l.forgetLayout, "MatmulPreferenceCreate": &l.prefer,
-		"MatmulPreferenceSetAttribute": &l.setPreference, "MatmulPreferenceDestroy": &l.forgetPreference,
-		"MatmulAlgoGetHeuristic": &l.find, "Matmul": &l.multiply} {
-		var err error
-		e.name = "cublasLt" + name
-		if e.addr, err = purego.Dlsym(lib, e.name); err != nil {
-			return
-		}
+	if _, err := find(lib, &l.fn); err != nil {
+		return
 	}
-	if b.call(&l.create, uintptr(unsafe.Pointer(&l.out.handle))) == nil {
+	if b.call(&l.fn.cublasLtCreate, uintptr(unsafe.Pointer(&l.out.handle))) == nil {
 		l.handle, l.available = l.out.handle, true
 	}
 }
@@ -66,7 +62,7 @@ func (l *cublasLt) open(b *cublas, lib uintptr, s Stream) {
 func (b *cublas) GemmBias(g *Gemm) (err error) {
 	l, o := &b.lt, b.lt.out
 	if !l.available || g.Count > 1 {
-		return &Error{Call: l.multiply.name, Code: codeNotSupported, Name: blasStatus(codeNotSupported)}
+		return &Error{Call: l.fn.cublasLtMatmul.name, Code: codeNotSupported, Name: blasStatus(codeNotSupported)}
 	}
 	keep := func(e error) {
 		if err == nil {
@@ -82,51 +78,51 @@ func (b *cublas) GemmBias(g *Gemm) (err error) {
 		operand = real16BF
 	}
 	*o = ltOutputs{handle: o.handle, alpha: g.Alpha, beta: g.Beta}
-	keep(b.call(&l.describe, uintptr(unsafe.Pointer(&o.operation)), uintptr(g.Compute), real32F))
-	keep(b.call(&l.prefer, uintptr(unsafe.Pointer(&o.preference))))
+	keep(b.call(&l.fn.cublasLtMatmulDescCreate, uintptr(unsafe.Pointer(&o.operation)), uintptr(g.Compute), real32F))
+	keep(b.call(&l.fn.cublasLtMatmulPreferenceCreate, uintptr(unsafe.Pointer(&o.preference))))
 	// The transposes, Cᵀ = op(B)ᵀ·op(A)ᵀ, of column-major matrices.
 	matrix := func(i int, kind uintptr, rows, cols, ld int, transposed bool) {
 		if transposed {
 			rows, cols = cols, rows
 		}
-		keep(b.call(&l.layout, uintptr(unsafe.Pointer(&o.layouts[i])), kind, uintptr(rows), uintptr(cols), uintptr(ld)))
+		keep(b.call(&l.fn.cublasLtMatrixLayoutCreate, uintptr(unsafe.Pointer(&o.layouts[i])), kind, uintptr(rows), uintptr(cols), uintptr(ld)))
 	}
 	matrix(0, operand, g.N, g.K, g.LDB, g.TransB)
 	matrix(1, operand, g.K, g.M, g.LDA, g.TransA)
 	matrix(2, real32F, g.N, g.M, g.LDC, false)
 	if err == nil {
-		set(&l.setDescription, o.operation, ltTransA, uint64(flag(g.TransB)), 4)
-		set(&l.setDescription, o.operation, ltTransB, uint64(flag(g.TransA)), 4)
-		set(&l.setDescription, o.operation, ltEpilogue, ltEpilogueBias, 4)
-		set(&l.setDescription, o.operation, ltBias, uint64(g.Bias), 8)
-		set(&l.setPreference, o.preference, ltMaxWorkspace, uint64(l.bytes), 8)
+		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltTransA, uint64(flag(g.TransB)), 4)
+		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltTransB, uint64(flag(g.TransA)), 4)
+		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltEpilogue, ltEpilogueBias, 4)
+		set(&l.fn.cublasLtMatmulDescSetAttribute, o.operation, ltBias, uint64(g.Bias), 8)
+		set(&l.fn.cublasLtMatmulPreferenceSetAttribute, o.preference, ltMaxWorkspace, uint64(l.bytes), 8)
 		for i, p := range [4]Ptr{g.B, g.A, g.C, g.C} {
-			set(&l.setPreference, o.preference, ltAlignmentA+i, min(256, uint64(p&-p)), 4)
+			set(&l.fn.cublasLtMatmulPreferenceSetAttribute, o.preference, ltAlignmentA+i, min(256, uint64(p&-p)), 4)
 		}
 	}
 	if err == nil {
-		keep(b.call(&l.find, l.handle, o.operation, o.layouts[0], o.layouts[1], o.layouts[2], o.layouts[2],
+		keep(b.call(&l.fn.cublasLtMatmulAlgoGetHeuristic, l.handle, o.operation, o.layouts[0], o.layouts[1], o.layouts[2], o.layouts[2],
 			o.preference, 1, uintptr(unsafe.Pointer(&o.algorithm)), uintptr(unsafe.Pointer(&o.found))))
 	}
 	if err != nil || o.found == 0 || o.algorithm.state != 0 { // nothing has happened yet
-		err = &Error{Call: l.find.name, Code: codeNotSupported, Name: blasStatus(codeNotSupported)}
+		err = &Error{Call: l.fn.cublasLtMatmulAlgoGetHeuristic.name, Code: codeNotSupported, Name: blasStatus(codeNotSupported)}
 	}
 	if err == nil {
-		keep(b.call(&l.multiply, l.handle, o.operation, uintptr(unsafe.Pointer(&o.alpha)), uintptr(g.B), o.layouts[0],
+		keep(b.call(&l.fn.cublasLtMatmul, l.handle, o.operation, uintptr(unsafe.Pointer(&o.alpha)), uintptr(g.B), o.layouts[0],
 			uintptr(g.A), o.layouts[1], uintptr(unsafe.Pointer(&o.beta)), uintptr(g.C), o.layouts[2], uintptr(g.C),
 			o.layouts[2], uintptr(unsafe.Pointer(&o.algorithm)), uintptr(l.space), uintptr(o.algorithm.workspace),
 			uintptr(l.stream)))
 	}
 	for _, p := range o.layouts {
 		if p != 0 {
-			keep(b.call(&l.forgetLayout, p))
+			keep(b.call(&l.fn.cublasLtMatrixLayoutDestroy, p))
 		}
 	}
 	if o.preference != 0 {
-		keep(b.call(&l.forgetPreference, o.preference))
+		keep(b.call(&l.fn.cublasLtMatmulPreferenceDestroy, o.preference))
 	}
 	if o.operation != 0 {
-		keep(b.call(&l.forget, o.operation))
+		keep(b.call(&l.fn.cublasLtMatmulDescDestroy, o.operation))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"runtime"
 	"unsafe"
 
@@ -37,25 +38,17 @@ type outputs struct {
 	log     [4096]byte
 }
 
-// symbols are the entries of libcuda. The tag names them as libcuda does: an entry whose meaning changed has a number
-// behind it.
+// symbols are the entries of libcuda, named as it names them: one whose meaning changed has a number at the end.
 type symbols struct {
-	init, driverGetVersion                       entry
-	deviceGetCount, deviceGet, deviceGetName     entry
-	deviceGetAttribute, deviceTotalMem           entry
-	retain, release, setCurrent, memGetInfo      entry
-	memAlloc, memFree, memHostAlloc, memFreeHost entry
-	upload, download, copy, memset               entry
-	loadModule, unloadModule, getFunction        entry
-	launch, launchTogether                       entry
-	functionAttribute, occupancy                 entry
-	streamCreate, streamDestroy, streamSync      entry
-	eventCreate, eventDestroy, eventRecord       entry
-	eventSync, eventElapsed, streamWait          entry
-	beginCapture, endCapture, instantiate        entry
-	graphLaunch, graphDestroy, execDestroy       entry
-	errorName, errorString                       entry
-	deviceUUID, deviceBus                        entry
+	cuInit, cuDriverGetVersion, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute,
+	cuDeviceTotalMem_v2, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease_v2, cuCtxSetCurrent,
+	cuMemGetInfo_v2, cuMemAlloc_v2, cuMemFree_v2, cuMemHostAlloc, cuMemFreeHost, cuMemcpyHtoDAsync_v2,
+	cuMemcpyDtoHAsync_v2, cuMemcpyDtoDAsync_v2, cuMemsetD32Async, cuModuleLoadDataEx, cuModuleUnload,
+	cuModuleGetFunction, cuLaunchKernel, cuLaunchCooperativeKernel, cuFuncSetAttribute,
+	cuOccupancyMaxActiveBlocksPerMultiprocessor, cuStreamCreate, cuStreamDestroy_v2, cuStreamSynchronize,
+	cuEventCreate, cuEventDestroy_v2, cuEventRecord, cuEventSynchronize, cuEventElapsedTime, cuStreamWaitEvent,
+	cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphInstantiateWithFlags, cuGraphLaunch, cuGraphDestroy,
+	cuGraphExecDestroy, cuGetErrorName, cuGetErrorString, cuDeviceGetUuid_v2, cuDeviceGetPCIBusId entry
 }
 
 type entry struct {
@@ -63,44 +56,21 @@ type entry struct {
 	addr uintptr
 }
 
-// find finds the functions of a library, and names one that it has not.
-func find(lib uintptr, functions map[string]*entry) (missing string, err error) {
-	for name, e := range functions {
-		e.name = name
+// find finds the functions of a library that the fields of a struct of entries are named after, and names one that it
+// has not.
+func find(lib uintptr, functions any) (missing string, err error) {
+	all := reflect.ValueOf(functions).Elem()
+	for i := range all.NumField() {
+		name := all.Type().Field(i).Name
+		e := (*entry)(all.Field(i).Addr().UnsafePointer())
+		if e.name = name; err != nil {
+			continue
+		}
 		if e.addr, err = purego.Dlsym(lib, name); err != nil {
-			return name, err
+			missing = name
 		}
 	}
-	return "", nil
-}
-
-func (s *symbols) list() map[string]*entry {
-	return map[string]*entry{
-		"cuInit": &s.init, "cuDriverGetVersion": &s.driverGetVersion, "cuDeviceGetCount": &s.deviceGetCount,
-		"cuDeviceGet":     &s.deviceGet,
-		"cuDeviceGetName": &s.deviceGetName, "cuDeviceGetAttribute": &s.deviceGetAttribute,
-		"cuDeviceTotalMem_v2":      &s.deviceTotalMem,
-		"cuDevicePrimaryCtxRetain": &s.retain, "cuDevicePrimaryCtxRelease_v2": &s.release,
-		"cuCtxSetCurrent": &s.setCurrent,
-		"cuMemGetInfo_v2": &s.memGetInfo, "cuMemAlloc_v2": &s.memAlloc, "cuMemFree_v2": &s.memFree,
-		"cuMemHostAlloc": &s.memHostAlloc,
-		"cuMemFreeHost":  &s.memFreeHost, "cuMemcpyHtoDAsync_v2": &s.upload, "cuMemcpyDtoHAsync_v2": &s.download,
-		"cuMemcpyDtoDAsync_v2": &s.copy,
-		"cuMemsetD32Async":     &s.memset, "cuModuleLoadDataEx": &s.loadModule, "cuModuleUnload": &s.unloadModule,
-		"cuModuleGetFunction": &s.getFunction,
-		"cuLaunchKernel":      &s.launch, "cuLaunchCooperativeKernel": &s.launchTogether,
-		"cuFuncSetAttribute": &s.functionAttribute, "cuOccupancyMaxActiveBlocksPerMultiprocessor": &s.occupancy,
-		"cuStreamCreate": &s.streamCreate, "cuStreamDestroy_v2": &s.streamDestroy,
-		"cuStreamSynchronize": &s.streamSync,
-		"cuEventCreate":       &s.eventCreate, "cuEventDestroy_v2": &s.eventDestroy, "cuEventRecord": &s.eventRecord,
-		"cuEventSynchronize": &s.eventSync,
-		"cuEventElapsedTime": &s.eventElapsed, "cuStreamWaitEvent": &s.streamWait,
-		"cuStreamBeginCapture_v2": &s.beginCapture, "cuStreamEndCapture": &s.endCapture,
-		"cuGraphInstantiateWithFlags": &s.instantiate, "cuGraphLaunch": &s.graphLaunch,
-		"cuGraphDestroy":     &s.graphDestroy,
-		"cuGraphExecDestroy": &s.execDestroy, "cuGetErrorName": &s.errorName, "cuGetErrorString": &s.errorString,
-		"cuDeviceGetUuid_v2": &s.deviceUUID, "cuDeviceGetPCIBusId": &s.deviceBus,
-	}
+	return missing, err
 }
 
 // load loads libcuda from a path and initialises it.
@@ -114,7 +84,7 @@ func load(path string) (*libcuda, error) {
 	}
 	d := &libcuda{path: path, compiler: problem, out: new(outputs), ptrs: new([MaxParameters]unsafe.Pointer),
 		vals: new([MaxParameters]uint64)}
-	if name, err := find(lib, d.fn.list()); err != nil {
+	if name, err := find(lib, &d.fn); err != nil {
 		return nil, &unloadable{fmt.Errorf("%s has no %s: the driver is older than CUDA 11.4; install a newer one: %w",
 			path, name, err)}
 	}
@@ -124,7 +94,7 @@ func load(path string) (*libcuda, error) {
 	if err := cacheKernels(os.Getenv, os.Setenv); err != nil {
 		return nil, err
 	}
-	if err := d.call(&d.fn.init, 0); err != nil {
+	if err := d.call(&d.fn.cuInit, 0); err != nil {
 		if e := err.(*Error); e.Code == codeNoDevice {
 			return nil, fmt.Errorf("the CUDA driver %s finds no GPU, or it is older than the GPU: %w", path, err)
 		}
@@ -150,7 +120,7 @@ func (d *libcuda) failure(call string, code int32) error {
 		}
 		return cString(d.out.handle)
 	}
-	e := &Error{Call: call, Code: int(code), Name: text(&d.fn.errorName), Text: text(&d.fn.errorString)}
+	e := &Error{Call: call, Code: int(code), Name: text(&d.fn.cuGetErrorName), Text: text(&d.fn.cuGetErrorString)}
 	if code == codeNoCompiler {
 		e.Remedy = "libcuda does not find its compiler " + compilers[0] + ": " +
 			missingCompiler(d.path, d.compiler, "/", os.Getenv)
@@ -171,18 +141,18 @@ func cString(at uintptr) string {
 func (d *libcuda) Path() string { return d.path }
 
 func (d *libcuda) Version() (int, error) {
-	err := d.call(&d.fn.driverGetVersion, uintptr(unsafe.Pointer(&d.out.n)))
+	err := d.call(&d.fn.cuDriverGetVersion, uintptr(unsafe.Pointer(&d.out.n)))
 	return int(d.out.n), err
 }
 
 func (d *libcuda) Devices() (int, error) {
-	err := d.call(&d.fn.deviceGetCount, uintptr(unsafe.Pointer(&d.out.n)))
+	err := d.call(&d.fn.cuDeviceGetCount, uintptr(unsafe.Pointer(&d.out.n)))
 	return int(d.out.n), err
 }
 
 // device returns the handle of a device.
 func (d *libcuda) device(i int) (uintptr, error) {
-	err := d.call(&d.fn.deviceGet, uintptr(unsafe.Pointer(&d.out.n)), uintptr(i))
+	err := d.call(&d.fn.cuDeviceGet, uintptr(unsafe.Pointer(&d.out.n)), uintptr(i))
 	return uintptr(d.out.n), err
 }
 
@@ -202,7 +172,7 @@ func (d *libcuda) Info(i int) (Info, error) {
 		return Info{}, err
 	}
 	var info Info
-	if err := d.call(&d.fn.deviceGetName, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)),
+	if err := d.call(&d.fn.cuDeviceGetName, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)),
 		dev); err != nil {
 		return Info{}, err
 	}
@@ -211,13 +181,13 @@ func (d *libcuda) Info(i int) (Info, error) {
 	for attribute, to := range map[uintptr]*int{attributeMultiprocessors: &info.Multiprocessors,
 		attributeMajor: &info.Major, attributeComputeMode: (*int)(&info.Mode), attributeCooperative: &cooperative,
 		attributeMinor: &info.Minor, attributeSharedOptin: &info.MaxSharedBytesPerBlock} {
-		if err := d.call(&d.fn.deviceGetAttribute, uintptr(unsafe.Pointer(&d.out.n)), attribute, dev); err != nil {
+		if err := d.call(&d.fn.cuDeviceGetAttribute, uintptr(unsafe.Pointer(&d.out.n)), attribute, dev); err != nil {
 			return Info{}, err
 		}
 		*to = int(d.out.n)
 	}
 	info.Together = cooperative != 0
-	if err = d.call(&d.fn.deviceTotalMem, uintptr(unsafe.Pointer(&d.out.a)), dev); err != nil {
+	if err = d.call(&d.fn.cuDeviceTotalMem_v2, uintptr(unsafe.Pointer(&d.out.a)), dev); err != nil {
 		return Info{}, err
 	}
 	info.Memory = d.out.a
@@ -228,12 +198,12 @@ func (d *libcuda) Info(i int) (Info, error) {
 // identity is what tells a GPU from the others of the machine: its number in NVIDIA's tools is another one than that of
 // libcuda.
 func (d *libcuda) identity(dev uintptr) (uuid, bus string, err error) {
-	if err := d.call(&d.fn.deviceUUID, uintptr(unsafe.Pointer(&d.out.text[0])), dev); err != nil {
+	if err := d.call(&d.fn.cuDeviceGetUuid_v2, uintptr(unsafe.Pointer(&d.out.text[0])), dev); err != nil {
 		return "", "", err
 	}
 	u := d.out.text[:16]
 	uuid = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
-	if err := d.call(&d.fn.deviceBus, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)),
+	if err := d.call(&d.fn.cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&d.out.text[0])), uintptr(len(d.out.text)),
 		dev); err != nil {
 		return "", "", err
 	}
@@ -245,8 +215,7 @@ func (d *libcuda) Retain(i int) (Context, error) {
 	if err != nil {
 		return 0, err
 	}
-	h, err := d.handle(&d.fn.retain, dev)
-	return Context(h), err
+	return made[Context](d, &d.fn.cuDevicePrimaryCtxRetain, dev)
 }
 
 func (d *libcuda) Release(i int) error {
@@ -254,54 +223,53 @@ func (d *libcuda) Release(i int) error {
 	if err != nil {
 		return err
 	}
-	return d.call(&d.fn.release, dev)
+	return d.call(&d.fn.cuDevicePrimaryCtxRelease_v2, dev)
 }
 
-// handle calls an entry whose first argument receives a handle.
-func (d *libcuda) handle(e *entry, args ...uintptr) (uintptr, error) {
+// made calls an entry whose first argument receives a handle or an address.
+func made[T ~uintptr | ~uint64](d *libcuda, e *entry, args ...uintptr) (T, error) {
 	if err := d.call(e, append([]uintptr{uintptr(unsafe.Pointer(&d.out.handle))}, args...)...); err != nil {
 		return 0, err
 	}
-	return d.out.handle, nil
+	return T(d.out.handle), nil
 }
 
-func (d *libcuda) SetCurrent(c Context) error { return d.call(&d.fn.setCurrent, uintptr(c)) }
+func (d *libcuda) SetCurrent(c Context) error { return d.call(&d.fn.cuCtxSetCurrent, uintptr(c)) }
 
 func (d *libcuda) Memory() (free, total uint64, err error) {
-	err = d.call(&d.fn.memGetInfo, uintptr(unsafe.Pointer(&d.out.a)), uintptr(unsafe.Pointer(&d.out.b)))
+	err = d.call(&d.fn.cuMemGetInfo_v2, uintptr(unsafe.Pointer(&d.out.a)), uintptr(unsafe.Pointer(&d.out.b)))
 	return d.out.a, d.out.b, err
 }
 
 func (d *libcuda) Alloc(bytes int) (Ptr, error) {
-	h, err := d.handle(&d.fn.memAlloc, uintptr(bytes))
-	return Ptr(h), err
+	return made[Ptr](d, &d.fn.cuMemAlloc_v2, uintptr(bytes))
 }
 
-func (d *libcuda) Free(p Ptr) error { return d.call(&d.fn.memFree, uintptr(p)) }
+func (d *libcuda) Free(p Ptr) error { return d.call(&d.fn.cuMemFree_v2, uintptr(p)) }
 
 func (d *libcuda) AllocHost(bytes int) (unsafe.Pointer, error) {
-	if _, err := d.handle(&d.fn.memHostAlloc, uintptr(bytes), 0); err != nil {
+	if _, err := made[Ptr](d, &d.fn.cuMemHostAlloc, uintptr(bytes), 0); err != nil {
 		return nil, err
 	}
 	return *(*unsafe.Pointer)(unsafe.Pointer(&d.out.handle)), nil
 }
 
-func (d *libcuda) FreeHost(p unsafe.Pointer) error { return d.call(&d.fn.memFreeHost, uintptr(p)) }
+func (d *libcuda) FreeHost(p unsafe.Pointer) error { return d.call(&d.fn.cuMemFreeHost, uintptr(p)) }
 
 func (d *libcuda) Upload(dst Ptr, src unsafe.Pointer, bytes int, s Stream) error {
-	return d.call(&d.fn.upload, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
+	return d.call(&d.fn.cuMemcpyHtoDAsync_v2, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
 }
 
 func (d *libcuda) Download(dst unsafe.Pointer, src Ptr, bytes int, s Stream) error {
-	return d.call(&d.fn.download, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
+	return d.call(&d.fn.cuMemcpyDtoHAsync_v2, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
 }
 
 func (d *libcuda) Copy(dst, src Ptr, bytes int, s Stream) error {
-	return d.call(&d.fn.copy, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
+	return d.call(&d.fn.cuMemcpyDtoDAsync_v2, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
 }
 
 func (d *libcuda) Fill(dst Ptr, word uint32, words int, s Stream) error {
-	return d.call(&d.fn.memset, uintptr(dst), uintptr(word), uintptr(words), uintptr(s))
+	return d.call(&d.fn.cuMemsetD32Async, uintptr(dst), uintptr(word), uintptr(words), uintptr(s))
 }
 
 // LoadModule's error holds what the driver's compiler says of the PTX.
@@ -310,16 +278,16 @@ func (d *libcuda) LoadModule(ptx []byte) (Module, error) {
 	image, o := append(ptx[:len(ptx):len(ptx)], 0), d.out
 	o.options, o.log[0] = [2]uint32{logBuffer, logBytes}, 0
 	o.values = [2]uintptr{uintptr(unsafe.Pointer(&o.log)), uintptr(len(o.log) - 1)}
-	h, err := d.handle(&d.fn.loadModule, uintptr(unsafe.Pointer(&image[0])), uintptr(len(o.options)),
+	m, err := made[Module](d, &d.fn.cuModuleLoadDataEx, uintptr(unsafe.Pointer(&image[0])), uintptr(len(o.options)),
 		uintptr(unsafe.Pointer(&o.options)), uintptr(unsafe.Pointer(&o.values)))
 	runtime.KeepAlive(image)
 	if log, _, _ := bytes.Cut(o.log[:], []byte{0}); err != nil && len(log) > 0 {
 		err = fmt.Errorf("%w: the driver's compiler says: %s", err, bytes.TrimSpace(log))
 	}
-	return Module(h), err
+	return m, err
 }
 
-func (d *libcuda) UnloadModule(m Module) error { return d.call(&d.fn.unloadModule, uintptr(m)) }
+func (d *libcuda) UnloadModule(m Module) error { return d.call(&d.fn.cuModuleUnload, uintptr(m)) }
 
 // Function gives the driver the name in memory of its own: a slice of this function would lie on the stack, which moves
 // when it grows.
@@ -328,17 +296,16 @@ func (d *libcuda) Function(m Module, name string) (Function, error) {
 		return 0, fmt.Errorf("kernel name of %d bytes, expected less than %d", len(name), len(d.out.text))
 	}
 	d.out.text[copy(d.out.text[:], name)] = 0
-	h, err := d.handle(&d.fn.getFunction, uintptr(m), uintptr(unsafe.Pointer(&d.out.text[0])))
-	return Function(h), err
+	return made[Function](d, &d.fn.cuModuleGetFunction, uintptr(m), uintptr(unsafe.Pointer(&d.out.text[0])))
 }
 
 func (d *libcuda) Launch(f Function, l *Launch, s Stream) error {
 	*d.vals = l.Values
 	if l.Together {
-		return d.call(&d.fn.launchTogether, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
+		return d.call(&d.fn.cuLaunchCooperativeKernel, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
 			uintptr(l.Threads), 1, 1, uintptr(l.Shared), uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])))
 	}
-	return d.call(&d.fn.launch, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
+	return d.call(&d.fn.cuLaunchKernel, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
 		uintptr(l.Threads), 1, 1, uintptr(l.Shared),
 		uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])), 0)
 }
@@ -346,40 +313,36 @@ func (d *libcuda) Launch(f Function, l *Launch, s Stream) error {
 const functionDynamicShared = 8 // of cuFuncSetAttribute
 
 func (d *libcuda) Allow(f Function, shared int) error {
-	return d.call(&d.fn.functionAttribute, uintptr(f), functionDynamicShared, uintptr(shared))
+	return d.call(&d.fn.cuFuncSetAttribute, uintptr(f), functionDynamicShared, uintptr(shared))
 }
 
 func (d *libcuda) Resident(f Function, threads, shared int) (int, error) {
-	err := d.call(&d.fn.occupancy, uintptr(unsafe.Pointer(&d.out.n)), uintptr(f), uintptr(threads), uintptr(shared))
+	err := d.call(&d.fn.cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(unsafe.Pointer(&d.out.n)), uintptr(f), uintptr(threads), uintptr(shared))
 	return int(d.out.n), err
 }
 
 const streamNonBlocking = 1
 
 func (d *libcuda) NewStream() (Stream, error) {
-	h, err := d.handle(&d.fn.streamCreate, streamNonBlocking)
-	return Stream(h), err
+	return made[Stream](d, &d.fn.cuStreamCreate, streamNonBlocking)
 }
 
-func (d *libcuda) DestroyStream(s Stream) error { return d.call(&d.fn.streamDestroy, uintptr(s)) }
-func (d *libcuda) Synchronize(s Stream) error   { return d.call(&d.fn.streamSync, uintptr(s)) }
+func (d *libcuda) DestroyStream(s Stream) error { return d.call(&d.fn.cuStreamDestroy_v2, uintptr(s)) }
+func (d *libcuda) Synchronize(s Stream) error   { return d.call(&d.fn.cuStreamSynchronize, uintptr(s)) }
 
-func (d *libcuda) NewEvent() (Event, error) {
-	h, err := d.handle(&d.fn.eventCreate, 0)
-	return Event(h), err
-}
+func (d *libcuda) NewEvent() (Event, error) { return made[Event](d, &d.fn.cuEventCreate, 0) }
 
-func (d *libcuda) DestroyEvent(e Event) error { return d.call(&d.fn.eventDestroy, uintptr(e)) }
+func (d *libcuda) DestroyEvent(e Event) error { return d.call(&d.fn.cuEventDestroy_v2, uintptr(e)) }
 func (d *libcuda) Record(e Event, s Stream) error {
-	return d.call(&d.fn.eventRecord, uintptr(e), uintptr(s))
+	return d.call(&d.fn.cuEventRecord, uintptr(e), uintptr(s))
 }
 func (d *libcuda) Follow(s Stream, e Event) error {
-	return d.call(&d.fn.streamWait, uintptr(s), uintptr(e), 0)
+	return d.call(&d.fn.cuStreamWaitEvent, uintptr(s), uintptr(e), 0)
 }
-func (d *libcuda) Wait(e Event) error { return d.call(&d.fn.eventSync, uintptr(e)) }
+func (d *libcuda) Wait(e Event) error { return d.call(&d.fn.cuEventSynchronize, uintptr(e)) }
 
 func (d *libcuda) Elapsed(from, to Event) (float32, error) {
-	if err := d.call(&d.fn.eventElapsed, uintptr(unsafe.Pointer(&d.out.f)), uintptr(from), uintptr(to)); err != nil {
+	if err := d.call(&d.fn.cuEventElapsedTime, uintptr(unsafe.Pointer(&d.out.f)), uintptr(from), uintptr(to)); err != nil {
 		return float32(math.NaN()), err
 	}
 	return d.out.f, nil
@@ -388,21 +351,20 @@ func (d *libcuda) Elapsed(from, to Event) (float32, error) {
 const captureThreadLocal = 1
 
 func (d *libcuda) BeginCapture(s Stream) error {
-	return d.call(&d.fn.beginCapture, uintptr(s), captureThreadLocal)
+	return d.call(&d.fn.cuStreamBeginCapture_v2, uintptr(s), captureThreadLocal)
 }
 
 func (d *libcuda) EndCapture(s Stream) (Graph, error) {
-	err := d.call(&d.fn.endCapture, uintptr(s), uintptr(unsafe.Pointer(&d.out.handle)))
+	err := d.call(&d.fn.cuStreamEndCapture, uintptr(s), uintptr(unsafe.Pointer(&d.out.handle)))
 	return Graph(d.out.handle), err
 }
 
 func (d *libcuda) Instantiate(g Graph) (Exec, error) {
-	h, err := d.handle(&d.fn.instantiate, uintptr(g), 0)
-	return Exec(h), err
+	return made[Exec](d, &d.fn.cuGraphInstantiateWithFlags, uintptr(g), 0)
 }
 
 func (d *libcuda) LaunchGraph(x Exec, s Stream) error {
-	return d.call(&d.fn.graphLaunch, uintptr(x), uintptr(s))
+	return d.call(&d.fn.cuGraphLaunch, uintptr(x), uintptr(s))
 }
-func (d *libcuda) DestroyGraph(g Graph) error { return d.call(&d.fn.graphDestroy, uintptr(g)) }
-func (d *libcuda) DestroyExec(x Exec) error   { return d.call(&d.fn.execDestroy, uintptr(x)) }
+func (d *libcuda) DestroyGraph(g Graph) error { return d.call(&d.fn.cuGraphDestroy, uintptr(g)) }
+func (d *libcuda) DestroyExec(x Exec) error   { return d.call(&d.fn.cuGraphExecDestroy, uintptr(x)) }

@@ -21,18 +21,9 @@ type nccl struct {
 }
 
 type ncclSymbols struct {
-	getVersion, newID, initRank, errorString, lastError            entry
-	allReduce, broadcast, allGather, reduceScatter, failure, abort entry
-	reduce, destroy                                                entry
-}
-
-func (s *ncclSymbols) list() map[string]*entry {
-	return map[string]*entry{"ncclGetVersion": &s.getVersion, "ncclGetUniqueId": &s.newID,
-		"ncclCommInitRank": &s.initRank, "ncclGetErrorString": &s.errorString, "ncclGetLastError": &s.lastError,
-		"ncclAllReduce": &s.allReduce, "ncclBroadcast": &s.broadcast, "ncclReduce": &s.reduce,
-		"ncclAllGather":     &s.allGather,
-		"ncclReduceScatter": &s.reduceScatter, "ncclCommGetAsyncError": &s.failure, "ncclCommAbort": &s.abort,
-		"ncclCommDestroy": &s.destroy}
+	ncclGetVersion, ncclGetUniqueId, ncclCommInitRank, ncclGetErrorString, ncclGetLastError, ncclAllReduce,
+	ncclBroadcast, ncclReduce, ncclAllGather, ncclReduceScatter, ncclCommGetAsyncError, ncclCommAbort,
+	ncclCommDestroy entry
 }
 
 // OpenNCCL loads NCCL from a path. With fast it may add in another order in every call, which can take less time.
@@ -46,7 +37,7 @@ func OpenNCCL(path string, fast bool) (NCCL, error) {
 	}
 	n := &nccl{path: path}
 	version := new(int32)
-	e := &n.fn.getVersion
+	e := &n.fn.ncclGetVersion
 	if e.addr, err = purego.Dlsym(lib, "ncclGetVersion"); err == nil {
 		purego.SyscallN(e.addr, uintptr(unsafe.Pointer(version)))
 	}
@@ -54,10 +45,10 @@ func OpenNCCL(path string, fast bool) (NCCL, error) {
 		return nil, fmt.Errorf("%s is no NCCL of version %s or later (it says %s); install one: pip install "+
 			"nvidia-nccl-cu12", path, VersionOfNCCL(oldestNCCL), VersionOfNCCL(n.version))
 	}
-	if name, err := find(lib, n.fn.list()); err != nil {
+	if name, err := find(lib, &n.fn); err != nil {
 		return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
 	}
-	purego.RegisterFunc(&n.initRank, n.fn.initRank.addr)
+	purego.RegisterFunc(&n.initRank, n.fn.ncclCommInitRank.addr)
 	return n, nil
 }
 
@@ -71,10 +62,10 @@ func (n *nccl) said(call string, code int32) error {
 		return nil
 	}
 	e := &Error{Call: call, Code: int(code)}
-	if p, _, _ := purego.SyscallN(n.fn.errorString.addr, uintptr(code)); p != 0 {
+	if p, _, _ := purego.SyscallN(n.fn.ncclGetErrorString.addr, uintptr(code)); p != 0 {
 		e.Name = cString(p)
 	}
-	if p, _, _ := purego.SyscallN(n.fn.lastError.addr, 0); p != 0 {
+	if p, _, _ := purego.SyscallN(n.fn.ncclGetLastError.addr, 0); p != 0 {
 		e.Text = cString(p)
 	}
 	return e
@@ -82,13 +73,13 @@ func (n *nccl) said(call string, code int32) error {
 
 func (n *nccl) NewID() (NCCLID, error) {
 	id := new(NCCLID)
-	r, _, _ := purego.SyscallN(n.fn.newID.addr, uintptr(unsafe.Pointer(id)))
-	return *id, n.said(n.fn.newID.name, int32(r))
+	r, _, _ := purego.SyscallN(n.fn.ncclGetUniqueId.addr, uintptr(unsafe.Pointer(id)))
+	return *id, n.said(n.fn.ncclGetUniqueId.name, int32(r))
 }
 
 func (n *nccl) Join(id NCCLID, rank, ranks int) (Communicator, error) {
 	c := &communicator{nccl: n, out: new(int32), handle: new(uintptr)}
-	if err := n.said(n.fn.initRank.name, n.initRank(c.handle, int32(ranks), id, int32(rank))); err != nil {
+	if err := n.said(n.fn.ncclCommInitRank.name, n.initRank(c.handle, int32(ranks), id, int32(rank))); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -128,24 +119,24 @@ func (c *communicator) call(e *entry, args ...uintptr) error {
 }
 
 func (c *communicator) AllReduce(x Ptr, n int, s Stream) error {
-	return c.call(&c.fn.allReduce, uintptr(x), uintptr(x), uintptr(n), ncclFloat, ncclSum, *c.handle, uintptr(s))
+	return c.call(&c.fn.ncclAllReduce, uintptr(x), uintptr(x), uintptr(n), ncclFloat, ncclSum, *c.handle, uintptr(s))
 }
 
 func (c *communicator) Broadcast(x Ptr, n, root int, s Stream) error {
-	return c.call(&c.fn.broadcast, uintptr(x), uintptr(x), uintptr(n), ncclFloat, uintptr(root), *c.handle, uintptr(s))
+	return c.call(&c.fn.ncclBroadcast, uintptr(x), uintptr(x), uintptr(n), ncclFloat, uintptr(root), *c.handle, uintptr(s))
 }
 
 func (c *communicator) Reduce(dst, src Ptr, n, root int, half bool, s Stream) error {
-	return c.call(&c.fn.reduce, uintptr(src), uintptr(dst), uintptr(n), typeOf(half), ncclSum, uintptr(root), *c.handle,
+	return c.call(&c.fn.ncclReduce, uintptr(src), uintptr(dst), uintptr(n), typeOf(half), ncclSum, uintptr(root), *c.handle,
 		uintptr(s))
 }
 
 func (c *communicator) AllGather(dst, src Ptr, n int, s Stream) error {
-	return c.call(&c.fn.allGather, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, *c.handle, uintptr(s))
+	return c.call(&c.fn.ncclAllGather, uintptr(src), uintptr(dst), uintptr(n), ncclFloat, *c.handle, uintptr(s))
 }
 
 func (c *communicator) ReduceScatter(dst, src Ptr, n int, half bool, s Stream) error {
-	return c.call(&c.fn.reduceScatter, uintptr(src), uintptr(dst), uintptr(n), typeOf(half), ncclSum, *c.handle,
+	return c.call(&c.fn.ncclReduceScatter, uintptr(src), uintptr(dst), uintptr(n), typeOf(half), ncclSum, *c.handle,
 		uintptr(s))
 }
 
@@ -153,8 +144,8 @@ func (c *communicator) Failure() error {
 	if c.Aborted() {
 		return nil
 	}
-	r, _, _ := purego.SyscallN(c.fn.failure.addr, *c.handle, uintptr(unsafe.Pointer(c.out)))
-	if err := c.said(c.fn.failure.name, int32(r)); err != nil {
+	r, _, _ := purego.SyscallN(c.fn.ncclCommGetAsyncError.addr, *c.handle, uintptr(unsafe.Pointer(c.out)))
+	if err := c.said(c.fn.ncclCommGetAsyncError.name, int32(r)); err != nil {
 		return err
 	}
 	return c.said("NCCL", *c.out)
@@ -164,8 +155,8 @@ func (c *communicator) Abort() error {
 	if c.aborted.Swap(true) {
 		return nil
 	}
-	r, _, _ := purego.SyscallN(c.fn.abort.addr, *c.handle)
-	return c.said(c.fn.abort.name, int32(r))
+	r, _, _ := purego.SyscallN(c.fn.ncclCommAbort.addr, *c.handle)
+	return c.said(c.fn.ncclCommAbort.name, int32(r))
 }
 
 func (c *communicator) Aborted() bool { return c.aborted.Load() }
@@ -174,5 +165,5 @@ func (c *communicator) Close() error {
 	if c.Aborted() {
 		return nil
 	}
-	return c.call(&c.fn.destroy, *c.handle)
+	return c.call(&c.fn.ncclCommDestroy, *c.handle)
 }

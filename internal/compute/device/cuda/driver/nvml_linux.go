@@ -12,7 +12,10 @@ import (
 
 // nvml is NVML by dlopen, for one GPU.
 type nvml struct {
-	fn   nvmlSymbols
+	fn nvmlSymbols
+	// those that some have
+	utilization, temperature, power, processes entry
+
 	gpu  uintptr
 	text *[96]byte // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE is 80
 	out  *nvmlOutputs
@@ -35,7 +38,8 @@ type nvmlProcess struct {
 }
 
 type nvmlSymbols struct {
-	init, shutdown, driverVersion, byUUID, byBus, memory, utilization, temperature, power, processes entry
+	nvmlInit_v2, nvmlShutdown, nvmlSystemGetDriverVersion, nvmlDeviceGetHandleByUUID,
+	nvmlDeviceGetHandleByPciBusId_v2, nvmlDeviceGetMemoryInfo entry
 }
 
 // OpenMonitor loads NVML from a path and finds the GPU in it: by its UUID, as its number there is another one than in
@@ -46,10 +50,7 @@ func OpenMonitor(path string, gpu Info) (Monitor, error) {
 		return nil, fmt.Errorf("load NVML: %w", err)
 	}
 	n := &nvml{text: new([96]byte), out: new(nvmlOutputs)}
-	name, err := find(lib, map[string]*entry{"nvmlInit_v2": &n.fn.init, "nvmlShutdown": &n.fn.shutdown,
-		"nvmlSystemGetDriverVersion": &n.fn.driverVersion, "nvmlDeviceGetHandleByUUID": &n.fn.byUUID,
-		"nvmlDeviceGetHandleByPciBusId_v2": &n.fn.byBus, "nvmlDeviceGetMemoryInfo": &n.fn.memory})
-	if err != nil {
+	if name, err := find(lib, &n.fn); err != nil {
 		return nil, fmt.Errorf("%s has no %s: %w", path, name, err)
 	}
 	optional := func(e *entry, name string) bool {
@@ -59,18 +60,18 @@ func OpenMonitor(path string, gpu Info) (Monitor, error) {
 		}
 		return err == nil
 	}
-	optional(&n.fn.utilization, "nvmlDeviceGetUtilizationRates")
-	optional(&n.fn.temperature, "nvmlDeviceGetTemperature") // which NVML 13 calls deprecated
-	optional(&n.fn.power, "nvmlDeviceGetPowerUsage")
+	optional(&n.utilization, "nvmlDeviceGetUtilizationRates")
+	optional(&n.temperature, "nvmlDeviceGetTemperature") // which NVML 13 calls deprecated
+	optional(&n.power, "nvmlDeviceGetPowerUsage")
 	// Drivers 535.43 to 535.86 fill entries of processes that are larger than those of all others. They are told by
 	// what they export (XuehaiPan/nvitop#89), and not asked.
 	var other entry
 	larger := optional(&other, "nvmlDeviceGetConfComputeMemSizeInfo") &&
 		!optional(&other, "nvmlDeviceGetRunningProcessDetailList")
-	if !larger && !optional(&n.fn.processes, "nvmlDeviceGetComputeRunningProcesses_v3") {
-		optional(&n.fn.processes, "nvmlDeviceGetComputeRunningProcesses_v2")
+	if !larger && !optional(&n.processes, "nvmlDeviceGetComputeRunningProcesses_v3") {
+		optional(&n.processes, "nvmlDeviceGetComputeRunningProcesses_v2")
 	}
-	if err := n.call(&n.fn.init); err != nil {
+	if err := n.call(&n.fn.nvmlInit_v2); err != nil {
 		return nil, err
 	}
 	if err := n.find(gpu); err != nil {
@@ -93,11 +94,11 @@ func (n *nvml) find(gpu Info) (err error) {
 		return err == nil
 	}
 	for _, kind := range []string{"GPU-", "MIG-"} {
-		if gpu.UUID != "" && ask(&n.fn.byUUID, kind+gpu.UUID) {
+		if gpu.UUID != "" && ask(&n.fn.nvmlDeviceGetHandleByUUID, kind+gpu.UUID) {
 			return nil
 		}
 	}
-	if gpu.Bus != "" && !gpu.MIG() && ask(&n.fn.byBus, gpu.Bus) {
+	if gpu.Bus != "" && !gpu.MIG() && ask(&n.fn.nvmlDeviceGetHandleByPciBusId_v2, gpu.Bus) {
 		return nil
 	}
 	if err == nil {
@@ -116,7 +117,7 @@ func (n *nvml) call(e *entry, args ...uintptr) error {
 // State implements Monitor. Memory must be known; the rest is not for every GPU.
 func (n *nvml) State() (State, error) {
 	s := State{Busy: -1, Celsius: -1, Milliwatts: -1}
-	if err := n.call(&n.fn.memory, n.gpu, uintptr(unsafe.Pointer(&n.out.memory))); err != nil {
+	if err := n.call(&n.fn.nvmlDeviceGetMemoryInfo, n.gpu, uintptr(unsafe.Pointer(&n.out.memory))); err != nil {
 		return s, err
 	}
 	s.Used, s.Total = int64(n.out.memory.used), int64(n.out.memory.total)
@@ -125,11 +126,11 @@ func (n *nvml) State() (State, error) {
 		args []uintptr
 		take func()
 	}{
-		{&n.fn.utilization, []uintptr{uintptr(unsafe.Pointer(&n.out.utilization))},
+		{&n.utilization, []uintptr{uintptr(unsafe.Pointer(&n.out.utilization))},
 			func() { s.Busy = int(n.out.utilization.gpu) }},
-		{&n.fn.temperature, []uintptr{0, uintptr(unsafe.Pointer(&n.out.number))}, // 0: NVML_TEMPERATURE_GPU
+		{&n.temperature, []uintptr{0, uintptr(unsafe.Pointer(&n.out.number))}, // 0: NVML_TEMPERATURE_GPU
 			func() { s.Celsius = int(n.out.number) }},
-		{&n.fn.power, []uintptr{uintptr(unsafe.Pointer(&n.out.number))}, func() { s.Milliwatts = int(n.out.number) }},
+		{&n.power, []uintptr{uintptr(unsafe.Pointer(&n.out.number))}, func() { s.Milliwatts = int(n.out.number) }},
 	} {
 		if q.e.addr == 0 {
 			continue
@@ -146,11 +147,11 @@ func (n *nvml) State() (State, error) {
 
 // Processes implements Monitor.
 func (n *nvml) Processes() ([]Process, error) {
-	if n.fn.processes.addr == 0 {
+	if n.processes.addr == 0 {
 		return nil, errors.New("this NVML does not list processes; drivers from 450 on do, but for 535.43 to 535.86")
 	}
 	n.out.number = uint32(len(n.out.processes))
-	err := n.call(&n.fn.processes, n.gpu, uintptr(unsafe.Pointer(&n.out.number)),
+	err := n.call(&n.processes, n.gpu, uintptr(unsafe.Pointer(&n.out.number)),
 		uintptr(unsafe.Pointer(&n.out.processes[0])))
 	if e := (*Error)(nil); err != nil && (!errors.As(err, &e) || e.Code != codeNVMLTooSmall) {
 		return nil, err
@@ -164,7 +165,7 @@ func (n *nvml) Processes() ([]Process, error) {
 
 // Driver implements Monitor.
 func (n *nvml) Driver() (string, error) {
-	err := n.call(&n.fn.driverVersion, uintptr(unsafe.Pointer(n.text)), uintptr(len(n.text)))
+	err := n.call(&n.fn.nvmlSystemGetDriverVersion, uintptr(unsafe.Pointer(n.text)), uintptr(len(n.text)))
 	if err != nil {
 		return "", err
 	}
@@ -172,4 +173,4 @@ func (n *nvml) Driver() (string, error) {
 }
 
 // Close implements Monitor.
-func (n *nvml) Close() error { return n.call(&n.fn.shutdown) }
+func (n *nvml) Close() error { return n.call(&n.fn.nvmlShutdown) }

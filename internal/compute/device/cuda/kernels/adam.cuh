@@ -16,30 +16,6 @@ VSE_INLINE Adam adam_of_(const float* hyper, const float* clip, float beta1, flo
 // unchanged_ says that the step changes nothing: the clip coefficient is NaN.
 VSE_INLINE bool unchanged_(const Adam& a) { return a.factor != a.factor; }
 
-// Bits are what a thread has added of the bits of p, m and v (device.Adam): two sums as it read them, and two as it
-// wrote them. They lie in shared memory, one for each thread.
-enum { kSums = 4 };
-struct Bits { u32 of[kSums]; };
-
-VSE_INLINE void add_bits_(u32* to, float p, float m, float v) {
-  u32 middle = as_bits(m);
-  to[0] += as_bits(p) + middle;
-  to[1] += middle + as_bits(v);
-}
-
-VSE_INLINE void clear_bits_(Bits* own) {
-  for (int k = 0; k < kSums; k++) own->of[k] = 0;
-}
-
-// total_bits_ writes what a block has added to partial [kSums, blocks].
-VSE_INLINE void total_bits_(u32* partial, const Bits* bits) {
-  __syncthreads();
-  if (threadIdx.x >= kSums) return;
-  u32 sum = 0, blocks = gridDim.x * gridDim.y, at = blockIdx.y * gridDim.x + blockIdx.x;
-  for (u32 i = 0; i < blockDim.x; i++) sum += bits[i].of[threadIdx.x];
-  partial[threadIdx.x * blocks + at] = sum;
-}
-
 // adam_ is Adam of one value.
 VSE_INLINE void adam_(const Adam& a, float* p, float* m, float* v, float g) {
   float d = a.factor * g;
@@ -48,15 +24,12 @@ VSE_INLINE void adam_(const Adam& a, float* p, float* m, float* v, float g) {
   *p = *p * a.decay - a.step * *m / (sqrtf(*v) * a.inverse + a.eps);
 }
 
-// adam_four_ is Adam of four values from `at` on, x, y and z of p, m and v, with the gradient d. copy may be null. With
-// summed it adds their bits.
+// adam_four_ is Adam of four values from `at` on, x, y and z of p, m and v, with the gradient d. copy may be null.
 VSE_INLINE void adam_four_(const Adam& a, bf16* copy, float* p, float* m, float* v, i64 at, Four x, Four y, Four z,
-                           Four d, bool summed, Bits* own) {
+                           Four d) {
   UNROLL for (int k = 0; k < 4; k++) {
     float x1 = x[k], y1 = y[k], z1 = z[k];
-    if (summed) add_bits_(own->of, x1, y1, z1);
     adam_(a, &x1, &y1, &z1, d[k]);
-    if (summed) add_bits_(own->of + 2, x1, y1, z1);
     x[k] = x1, y[k] = y1, z[k] = z1;
   }
   put_four(p + at, x);

@@ -17,7 +17,6 @@ VSE_INLINE void column(float* v, const float* x, int i, int n, int width) {
 }
 
 // scores_r = vector·tanh(keys_r + query)
-// Cost: read 4*b*(r*h+h); write 4*b*r; flop b*r*h*30; flight 48; turns ceil(gx*block/resident)*(h/128+2)
 KERNEL attention_scores(float* scores, const float* keys, const float* query, const float* vector, int b, int r,
                         int h) {
   WARPS(w, (i64)b * r) {
@@ -35,7 +34,6 @@ KERNEL attention_scores(float* scores, const float* keys, const float* query, co
 }
 
 // weights = softmax scores, context = Σ weights·values: a block for each sequence (blockIdx.y) and its columns.
-// Cost: read 4*gy*(r*e+r); write 4*gy*(r+e); flop gy*(gx*r*30+2*r*e); flight 16; turns r/block+1+r/4+3
 KERNEL attention(float* weights, float* context, const float* scores, const float* values, int r, int e) {
   __shared__ float w[kPiece];
   i64 b = blockIdx.y;
@@ -68,7 +66,6 @@ KERNEL attention(float* weights, float* context, const float* scores, const floa
 }
 
 // dvalues_r += weights_r·dcontext, dots_r = dcontext·values_r
-// Cost: read 4*b*(2*r*e+e); write 4*b*(r*e+r); flop b*r*4*e; flight 48; turns ceil(gx*block/resident)*(e/128+2)
 KERNEL attention_values_grad(float* dvalues, float* dots, const float* values, const float* weights,
                              const float* dcontext, int b, int r, int e) {
   WARPS(w, (i64)b * r) {
@@ -90,7 +87,6 @@ KERNEL attention_values_grad(float* dvalues, float* dots, const float* values, c
 }
 
 // The gradients of keys, query and vector: a block for each sequence (blockIdx.y) and its columns.
-// Cost: read 4*gy*(2*r*h+2*h+2*r); write 4*gy*(r*h+2*h); flop gy*r*h*34; flight 32; turns 2+r/4+3
 KERNEL attention_grad(float* dquery, float* dkeys, float* dvector, const float* dots, const float* keys,
                       const float* query, const float* vector, const float* weights, int r, int h) {
   i64 b = blockIdx.y;

@@ -75,8 +75,6 @@ VSE_INLINE void take(Long* s, float v) {
 
 // part [pieces, 2, channels]: the mean of the values of each piece, and the sum of the squares of what they differ from
 // it.
-// Cost: read 8*count*channels; flop 6*count*channels; flight 16;
-//   turns 2*per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+4
 KERNEL batch_norm_parts(double* part, const float* x, const int* counts, int items, int count, int channels, int inner,
                         int per) {
   int pads = 0;
@@ -133,7 +131,6 @@ VSE_INLINE Totals totals_of(const double* whole, int ranks, int rank, int channe
 
 // own is what a rank tells, from part of its pieces. Where counts is null, there are so many items with most regions at
 // most.
-// Cost: read 16*pieces*channels; write 16*channels; flop 6*pieces*channels; turns pieces/4+items/4+2
 KERNEL batch_norm_whole(double* own, const double* part, const int* counts, int items, int most, int count,
                         int channels, int pieces, int per, int sums) {
   int pads = 0;
@@ -166,8 +163,6 @@ KERNEL batch_norm_whole(double* own, const double* part, const int* counts, int 
 // given, x has room for count rows, those that there are come first, and the others of the result are zero. part is of
 // batch_norm_parts, on the same grid; without train it is not read. Of several ranks it is what all of them tell, and
 // pads follows from that. plus, which is added, and copy, y rounded, may be null.
-// Cost: read 4*count*channels*(1+plus); write count*channels*(4+2*copy); flop 3*count*channels; flight 16+16*plus;
-//   turns per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+2*train*gy/4+2
 KERNEL batch_norm(float* y, bf16* copy, float* mean, float* inv, float* running_mean, float* running_var,
                   const double* part, const float* x, const float* plus, const float* w, const float* b,
                   const float* pad, const int* counts, int items, int count, int channels, int inner, int pads,
@@ -235,8 +230,6 @@ KERNEL batch_norm(float* y, bf16* copy, float* mean, float* inv, float* running_
 }
 
 // part [pieces, 2, channels]: the sums of (x - mean)·dy and of dy over each piece.
-// Cost: read 8*count*channels; flop 4*count*channels; flight 32;
-//   turns per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+3
 KERNEL batch_norm_grad_parts(double* part, const float* x, const float* mean, const float* dy, const int* counts,
                              int items, int count, int channels, int inner, int per) {
   int pads = 0;
@@ -258,8 +251,6 @@ KERNEL batch_norm_grad_parts(double* part, const float* x, const float* mean, co
 
 // dx, dw, db and dpad may be null. part holds pieces pieces of batch_norm_grad_parts, or of several ranks what all of
 // them tell: dw and db are then the sums of this rank.
-// Cost: read 8*count*channels*dx; write 4*count*channels*dx; flop 5*count*channels*dx; flight 32;
-//   turns dx*per*(eq(inner,1)/8+(1-eq(inner,1))/block)/4+pieces/4+2
 KERNEL batch_norm_grad(float* dx, float* dw, float* db, float* dpad, const double* part, const float* x, const float* w,
                        const float* mean, const float* inv, const float* dy, const float* pad, const int* counts,
                        int items, int count, int channels, int inner, int pads, int train, int per, int pieces,

@@ -10,7 +10,6 @@ enum { kTile = 16, kDepth = 32 };
 
 // G^b_jl = x_j^b·x_l^b of every item, item after item, and the norms √G_jj [rows, blocks]: [blocks, n, n] of a caption,
 // [n, blocks, n] of an image, so that β G is one product for all blocks. A block makes 16 × 16 products.
-// Cost: read gx*gy*gz*2*16*e/gy*4; write gx*gy*gz*1024; flop gx*gy*gz*512*e/gy; turns 2*e/gy/32
 KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts, const i64* squares, int n, int e,
                    int tiles) {
   __shared__ float ta[kTile][kDepth + 1], tb[kTile][kDepth + 1];
@@ -68,8 +67,6 @@ VSE_INLINE Terms terms_(const float* weights, i64 stride, const float* g, const 
 
 // The matches of the regions of a group with caption blockIdx.y. A block takes kRegions regions, and kTogether blocks
 // of nodes at a time; weights and Gram matrices of up to kWords words lie in shared memory.
-// Cost: read 4*columns*gy*words*(blocks+1)+4*gy*blocks*words*words; write 8*columns*gy*blocks; flop
-// columns*gy*blocks*words*(words+6); turns ceil(4*gx*gy*block/resident)*ceil(blocks/4)*(2+words/4)
 KERNEL match_regions(float* match, float* context, const float* tile, const float* alpha, const float* words,
                      const float* regions, const float* grams, const float* word_norm, const float* region_norm,
                      const int* starts, const i64* squares, int t, int all, int image, int columns, int r, int e,
@@ -104,8 +101,6 @@ KERNEL match_regions(float* match, float* context, const float* tile, const floa
 }
 
 // The matches of all words with the images of a group: eight lanes for each block of a word.
-// Cost: read 12*images*t*blocks*r; write 8*images*t*blocks; flop 6*images*t*blocks*r; flight 12; turns
-// images*t*blocks/(gx*block/8)*r/8
 KERNEL match_words(float* match, float* context, const float* tile, const float* z, const float* beta,
                    const float* words, const float* regions, const float* word_norm, const float* region_norm, int t,
                    int all, int image, int images, int r, int e, int blocks) {

@@ -2,14 +2,11 @@
 #define VSE_THREADS 384
 #include "blockcontexts.cuh"
 
-// Cost: read 4*rows*e; write 2*rows*e+4*rows*blocks; flop 2*rows*e; flight 32
 KERNEL match_prepare(bf16* half, float* norm, const float* x, int rows, int e, int blocks) {
   prepare_<true>(half, norm, x, rows, e, blocks);
 }
 
 // The matches of all words with the images.
-// Cost: read 4*rows*images*r+2*rows*e+2*images*r*e+4*rows*blocks; write 8*rows*images*blocks; flop 4*rows*images*e; mma
-// 2*32*ceil(rows/32)*3*gy*4*gx*72*16*ceil(r/16); turns ceil(gx*gy*gz*block*16/3/resident)*(3+per)
 KERNEL match_word_contexts(float* match, float* context, const bf16* word16, const bf16* region16,
                            const float* word_norm, const float* region_norm, const float* words, const float* regions,
                            const float* beta, int rows, int images, int r, int e, int blocks, int per) {
@@ -18,9 +15,6 @@ KERNEL match_word_contexts(float* match, float* context, const bf16* word16, con
 }
 
 // The matches of all regions with the captions, whose words are 7.5 more where they come to a multiple of 16.
-// Cost: read 4*rows*captions*words+2*rows*e+2*captions*words*e+4*rows*blocks; write 8*rows*captions*blocks; flop
-// 4*rows*captions*e; mma 2*32*ceil(rows/32)*3*gy*4*gx*72*(words+7.5); turns
-// ceil(gx*gy*gz*block*16/3/resident)*(3+per)
 KERNEL match_region_contexts(float* match, float* context, const bf16* region16, const bf16* word16,
                              const float* region_norm, const float* word_norm, const float* regions,
                              const float* words, const float* alpha, const int* starts, const i64* squares, int rows,

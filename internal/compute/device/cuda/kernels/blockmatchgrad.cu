@@ -12,7 +12,6 @@ enum {
 // For n nodes with block norms q, context norms and cosines m: the gradient of the numerator, of the squared norm of
 // the context, and what the block is multiplied by in its own gradient. Norm i of an image of per nodes is q[image·step
 // + i mod inner].
-// Cost: read 12*n; write 12*n; flop 20*n; flight 12
 KERNEL match_slopes(float* dot, float* square, float* pull, const float* dmatch, const float* match,
                     const float* context, const float* q, i64 n, i64 per, i64 inner, i64 step) {
   EACH(i, n) {
@@ -33,7 +32,6 @@ KERNEL match_slopes(float* dot, float* square, float* pull, const float* dmatch,
 }
 
 // dst [outer, inner] = Σ over the slices of x [outer, slices, inner], in turn; with add on top of what is there.
-// Cost: read 4*count*slices+4*count*add; write 4*count; flop count*slices; turns slices/4
 KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, int add) {
   EACH(i, count) {
     i64 o = i / inner, at = o * slices * inner + (i - o * inner);
@@ -47,8 +45,6 @@ KERNEL sum_slices(float* dst, const float* x, i64 inner, int slices, i64 count, 
 // becomes β∘ds': operands of products alone, which go to tile16 and z16 where those are not null. All are zero for a
 // word of no caption. A thread makes Σ_l g_l α_l for kEight blocks of the vectors together, so that α is read once for
 // them; the Gram matrices of the word are in shared memory.
-// Cost: read 8*gx*columns*blocks+8*gx*columns; write 8*gx*columns*blocks+8*gx*columns; flop
-// gx*columns*blocks*(2*words+12); flight 8; turns ceil(blocks/8)*(2+words/4)+blocks/4
 KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16* tile16, bf16* z16, const float* alpha,
                         const float* beta, const float* grams, const float* word_dot, const float* word_square,
                         const float* region_dot, const float* region_square, const int* of, const int* starts,
@@ -117,8 +113,6 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16
 // dG^b_jl = Σ ds·α_j·α_l over one of the parts of the regions of a group, for the blocks of every caption: part [parts,
 // as grams]. A block makes 16 × 16 sums for kSome blocks of nodes, so that α is read once for them; blockIdx.z says
 // which of the sums, and of which part. What part is to be written begins size floats behind the one before.
-// Cost: read 4*gx*columns*(2*words+blocks); write 4*gx*blocks*words*words*parts; flop
-// gx*gy*(words/16+0.55)*(words/16+0.55)*34*256*columns; turns columns/parts/32*2
 KERNEL match_gram_grad(float* part, const float* alpha, const float* region_square, const int* starts,
                        const i64* squares, int all, int image, int columns, int r, int blocks, int tiles, int parts,
                        i64 size) {
@@ -157,7 +151,6 @@ KERNEL match_gram_grad(float* part, const float* alpha, const float* region_squa
 
 // out_j += pull_j x_j + 2 Σ_l dG_jl x_l, block by block, for row blockIdx.x of all items (of: the item of a row, null
 // for images of n rows). Rows of no item stay as they are.
-// Cost: read 4*gx*e*(3+words/8); write 4*gx*e; flop 2*gx*e*words; turns words/4
 KERNEL block_pull(float* out, const float* x, const float* pull, const float* dgrams, const int* of, const int* starts,
                   const i64* squares, int n, int e, int blocks) {
   int row = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x, b = k / (e / blocks);

@@ -4,7 +4,6 @@
 
 // starts[c] = Σ lengths before c, squares[c] = Σ lengths² before c, for c = 0 … n; of[row] = caption of a row, -1 for
 // rows behind the last. A block for each c.
-// Cost: read 4*n; write 4*rows+12*n; flop 2*n*n; turns n/block+4+words/block
 KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, int n, int rows) {
   int c = blockIdx.x;
   double sum = 0, square = 0;  // of whole numbers
@@ -23,7 +22,6 @@ KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, in
 }
 
 // rows[starts[c] + t] = words[c, t], columns being the width of words; -1 for rows without a caption.
-// Cost: read 12*count; write 4*count
 KERNEL caption_words(int* rows, const int* words, const int* of, const int* starts, int count, int columns) {
   EACH(p, count) {
     int c = of[p];
@@ -33,7 +31,6 @@ KERNEL caption_words(int* rows, const int* words, const int* of, const int* star
 
 // order lists the rows by their words, rows of one word in turn: a row's rank is the number of rows before it. A block
 // for each row.
-// Cost: read 4*gx*count; write 4*gx; flop 3*gx*count; turns count/block+2
 KERNEL row_order(int* order, const int* rows, int count) {
   int p = blockIdx.x, w = rows[p], before = 0;
   for (int q = threadIdx.x; q < count; q += blockDim.x) before += rows[q] < w || (rows[q] == w && q < p);
@@ -43,7 +40,6 @@ KERNEL row_order(int* order, const int* rows, int count) {
 
 // table[w] = Σ dout[p] over the rows p of word w, in turn. A block for each place of the order and 256 columns
 // (blockIdx.y); the first place of a word does the work. Words of no row are left alone.
-// Cost: read 4*gx*d+8*gx; write 4*gx*d; flop gx*d; turns 12
 KERNEL sum_words(float* table, const float* dout, const int* rows, const int* order, int count, int d) {
   int lo = blockIdx.x, w = rows[order[lo]];
   if (w < 0 || (lo > 0 && rows[order[lo - 1]] == w)) return;

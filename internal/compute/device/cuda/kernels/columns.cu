@@ -3,8 +3,6 @@
 // columns from split on. copy, x rounded, may be null.
 #include "common.cuh"
 
-// Cost: read 4*rows*cols; write 4*gy*cols+2*rows*cols*copy; flop rows*cols; turns
-// ceil(gx*gy*block/resident)*ceil(per/64)
 KERNEL column_sum(float* dst, float* rest, bf16* copy, const float* x, int rows, int cols, int split, i64 ld,
                   int per) {
   __shared__ float part[8][32];

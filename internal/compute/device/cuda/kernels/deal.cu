@@ -8,8 +8,6 @@
 //   way 0: all from dealt.
 //   way 1: dealt from all; what is left stays as it is.
 //   way 2: the rows of one rank from all.
-//
-// Cost: read 4*room+4*items*gx*gy; write 4*room; flop items*gx*gy; turns room/gx/gy/block+items/block+4
 KERNEL deal_rows(float* to, const float* from, const int* lengths, int items, int ranks, int rank, int width, i64 most,
                  i64 room, int way) {
   int item = blockIdx.x, owner = way == 2 && item == items ? rank : item % ranks;

@@ -29,7 +29,6 @@ enum {
 // The weights as operands, one matrix behind the other, and 0 for arrived. Forward: [4h, h], the gates r, z, n and the
 // query of the state, and [3h, h], the gates of the context. Back: [h, 3h], the state of the slopes hn, r, z; [h, 3h],
 // the context of r, z, n; [h, h], the state of the query. Rows of wih lie in apart, those of attend width apart.
-// Cost: read 28*h*h; write 14*h*h; flight 32
 KERNEL decoder_weights(bf16* to, const float* whh, const float* wih, const float* attend, u32* arrived, int h, int in,
                        int width, int back) {
   if (blockIdx.x + threadIdx.x == 0) *arrived = 0;
@@ -156,9 +155,6 @@ VSE_INLINE void attend_(float* weights, float* context, bf16* operand, const flo
 //
 // Three barriers a step take four accesses of the L2 cache each. A multiprocessor gets some 13 kB from that cache in a
 // turn: the operands of its sequences, and keys and values of its own.
-// Cost: read 4*steps*b*(11*h+r)+14*h*h+8*b*r*h; write 4*steps*b*(9*h+r); flop steps*b*(r*h*32+100*h); mma
-// 14*h*h*steps*(b+8); turns 3; hits 112*h/13000+steps*(12+2*(1+2*h*(b*h/(16*gx)+8)/13000)+7*(b*h/(16*gx)+8)/120+1
-// +8*r*h*b/gx/13000+b/gx*(2+r/8+r/12+2))
 KERNEL decoder_steps(float* gates, float* y, float* prev, float* query, float* weights, float* context,
                      const float* keys, const float* values, const float* vector, const float* initial,
                      const float* bhh, const bf16* state_columns, const bf16* context_columns, bf16* state,
@@ -248,9 +244,6 @@ VSE_INLINE void attend_back_(float* dscores, float* dquery, bf16* operand, const
 // has no step, becomes the gradient of the initial states; the gates become the gradients of their inputs, n, r, z, hn;
 // dcontext, dscores and dquery are those of every row. columns are those of decoder_weights, slopes [b, 4h], of
 // hn, r, z, n, and query_operand [b, h] lie in tiles.
-// Cost: read 4*steps*b*(19*h+2*r)+14*h*h+8*b*r*h; write 4*steps*b*(11*h+r); flop steps*b*(r*h*36+100*h); mma
-// 14*h*h*steps*(b+8); turns 3; hits 256*h/13000+steps*(12+2+6*h*(b*h/(32*gx)+8)/13000+1+2*h*(b*h/(32*gx)+8)/13000+1
-// +2*(b*h/(32*gx)+8)/29+8*r*h*b/(gx*gy)/13000+b/(gx*gy)*(2+r/8+r/12+2))
 KERNEL decoder_grads(float* gates, float* carry, float* dcontext, float* dscores, float* dquery, const float* prev,
                      const float* dy, const float* keys, const float* values, const float* query, const float* vector,
                      const float* weights, const bf16* columns, bf16* slopes, bf16* query_operand, u32* arrived,
@@ -312,8 +305,6 @@ KERNEL decoder_grads(float* gates, float* carry, float* dcontext, float* dscores
 
 // The gradients of keys, values and vector, from those of all steps: a block for each sequence (blockIdx.y) and its
 // columns.
-// Cost: read 4*steps*gy*(2*h+2*r)+4*gy*r*h; write 4*gy*(2*r*h+h); flop steps*gy*r*h*36; flight 32; turns
-// 2+r/4*steps/4*0.42
 KERNEL decoder_sums(float* dkeys, float* dvalues, float* dvector, const float* keys, const float* query,
                     const float* vector, const float* weights, const float* dscores, const float* dcontext,
                     const int* starts, int steps, int r, int h) {

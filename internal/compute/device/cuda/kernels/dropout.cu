@@ -4,7 +4,6 @@
 
 // A thread draws one block of four words. x and y have rows of width values, whose numbers are numbers. step holds the
 // low and the high half of the counter of training steps. With aligned all rows lie at multiples of 16 bytes.
-// Cost: read 4*n; write 4*n; flop 15*n; flight 16
 KERNEL dropout(float* y, const float* x, const int* step, const int* numbers, u32 key0, u32 key1, u32 limit,
                float factor, int aligned, int width, i64 n) {
   u32 quads = (width + 3) / 4;

@@ -2,14 +2,12 @@
 #include "vector.cuh"
 
 // dst = a + b
-// Cost: read 8*n; write 4*n; flop n; flight 32
 KERNEL add(float* dst, const float* a, const float* b, i64 head, i64 n) {
   EACH_FOUR(i, head, n) put_four(dst + i, four(a + i) + four(b + i));
   EACH_ONE(i, head, n) dst[i] = a[i] + b[i];
 }
 
 // dst = factor[0]·x
-// Cost: read 4*n; write 4*n; flop n; flight 16
 KERNEL scale(float* dst, const float* x, const float* factor, i64 head, i64 n) {
   float f = factor[0];
   EACH_FOUR(i, head, n) put_four(dst + i, four(x + i) * f);
@@ -17,7 +15,6 @@ KERNEL scale(float* dst, const float* x, const float* factor, i64 head, i64 n) {
 }
 
 // dst = alpha·a + beta·b; b may be absent (null).
-// Cost: read 4*n*(1+b); write 4*n; flop 3*n; flight 16+16*b
 KERNEL combine(float* dst, const float* a, const float* b, float alpha, float beta, i64 head, i64 n) {
   EACH_FOUR(i, head, n) put_four(dst + i, b ? alpha * four(a + i) + beta * four(b + i) : alpha * four(a + i));
   EACH_ONE(i, head, n) dst[i] = b ? alpha * a[i] + beta * b[i] : alpha * a[i];
@@ -67,7 +64,6 @@ VSE_INLINE void both_of(int f, const float* x, const float* dy, float* y, float*
 }
 
 // y = f(x)
-// Cost: read 4*n; write 4*n; flop 8*n; flight 16
 KERNEL activate(float* y, const float* x, int f, i64 head, i64 n) {
   EACH_FOUR(i, head, n) put_four(y + i, values_of(f, four(x + i)));
   EACH_ONE(i, head, n) y[i] = value_of(f, x[i]);
@@ -75,7 +71,6 @@ KERNEL activate(float* y, const float* x, int f, i64 head, i64 n) {
 
 // x += bias in every row of cols values, and y = f(x); bias may be absent (null), and y or copy, y rounded. cols is a
 // multiple of 4 and bias lies at one of 16 bytes, or head is n.
-// Cost: read 4*n; write 4*n*(y+bias)+2*n*copy; flop n*(9+50*eq(f,4)); flight 16
 KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, int cols, i64 head, i64 n) {
   EACH_FOUR(i, head, n) {
     Four v = four(x + i);
@@ -125,8 +120,6 @@ VSE_INLINE void activate_gradient(float* dx, float* y, bf16* dx_copy, bf16* y_co
 // For x, dy [rows, cols]: dx = dy·f'(x), y = f(x) (may be x), dx_copy and y_copy, both rounded, and the sums of the
 // columns of dx over each piece of per rows, part [pieces, cols]. All of them may be absent. A block takes 128 columns
 // of a piece, or 32 where rows are not aligned, eight rows at a time.
-// Cost: read 8*rows*cols; write 4*rows*cols*(dx+y)+2*rows*cols*(dx_copy+y_copy)+4*gy*cols*part; flop
-// rows*cols*(10+90*eq(f,4)); flight 8+24*aligned; turns ceil(gx*gy*block/resident)*per/8
 KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x,
                           const float* dy, int f, int rows, int cols, int per, int aligned) {
   __shared__ __attribute__((aligned(16))) float sums[8 * 32 * 4];
@@ -137,7 +130,6 @@ KERNEL bias_activate_grad(float* dx, float* y, bf16* dx_copy, bf16* y_copy, floa
 }
 
 // dx = dy·f'
-// Cost: read 8*n; write 4*n; flop 9*n; flight 32
 KERNEL activate_grad(float* dx, const float* of, const float* dy, int f, i64 head, i64 n) {
   EACH_FOUR(i, head, n) {
     Four x = four(of + i), slope = {slope_of(f, x[0]), slope_of(f, x[1]), slope_of(f, x[2]), slope_of(f, x[3])};
@@ -147,7 +139,6 @@ KERNEL activate_grad(float* dx, const float* of, const float* dy, int f, i64 hea
 }
 
 // dst [B, A, inner] = x [A, B, inner]
-// Cost: read 4*n; write 4*n
 KERNEL swap_axes(float* dst, const float* x, int a, int b, int inner, i64 n) {
   EACH(i, n) {
     i64 row = i / inner, k = i - row * inner, j = row / a;

@@ -2,7 +2,6 @@
 // For the gradient of the words see sum_words. Rows without a caption are 0. blockIdx.y counts pieces of 256 columns.
 #include "common.cuh"
 
-// Cost: read 8*gx*d; write 4*gx*d; flop 2*gx*d; flight 8
 KERNEL embed(float* out, const float* word, const float* position, const float* kind, const int* rows, const int* of,
              const int* starts, int d) {
   int p = blockIdx.x, c = of[p], k = blockIdx.y * blockDim.x + threadIdx.x;
@@ -16,7 +15,6 @@ KERNEL embed(float* out, const float* word, const float* position, const float* 
 }
 
 // table[t] = Σ dout of word t of every caption, the captions in turn; 0 where no caption is so long.
-// Cost: read 4*captions*words*d; write 4*gx*d; flop captions*words*d; turns captions/4
 KERNEL embed_positions(float* table, const float* dout, const int* lengths, const int* starts, int captions, int d) {
   int t = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x;
   if (k >= d) return;

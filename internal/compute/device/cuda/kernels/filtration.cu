@@ -11,7 +11,6 @@
 // Mean, inverse deviation and variance of each caption, or with train = 0 the running ones. Of several ranks own is
 // where they go that this one tells the others: the number of its images, then the mean of each caption and the sum of
 // the squares of what differs from it.
-// Cost: read 8*images*nodes; write 16*gx; flop 4*images*nodes; turns 2*images*nodes/gx/block+4
 KERNEL filter_statistics(float* mean, float* inv, double* variance, double* own, const float* running_mean,
                          const float* running_var, const float* z, const int* first, int images, int nodes, int train,
                          float eps) {
@@ -50,7 +49,6 @@ VSE_INLINE double images_of(const double* whole, int captions, int ranks) {
 }
 
 // The statistics from what all ranks tell: a thread for each caption.
-// Cost: read 16*ranks*captions; write 16*captions; flop 8*ranks*captions; turns ranks/2+4
 KERNEL filter_whole(float* mean, float* inv, double* variance, const double* whole, const int* first, int captions,
                     int ranks, float eps) {
   double images = images_of(whole, captions, ranks);
@@ -74,7 +72,6 @@ KERNEL filter_whole(float* mean, float* inv, double* variance, const double* who
 }
 
 // The running statistics move once for each caption, in order: one thread. Of several ranks whole is what they tell.
-// Cost: read 16*captions; write 8; flop 12*captions; turns captions/4
 KERNEL filter_running(float* running_mean, float* running_var, const float* mean, const double* variance,
                       const double* whole, const int* first, int captions, int images, int ranks, float momentum) {
   if (threadIdx.x) return;
@@ -98,7 +95,6 @@ VSE_INLINE float gate_(float z, const float* mean, const float* inv, int c, cons
 }
 
 // a of every node; units are pairs.
-// Cost: read 8*units*(words+1); write 4*units*(words+1); flop 80*units*(words+1); turns units/(gx*block/32)*2
 KERNEL filter_weights(float* a, const float* z, const float* mean, const float* inv, const float* gamma,
                       const float* beta, const int* first, int captions, int nodes, i64 units) {
   WARPS(r, units) {
@@ -115,8 +111,6 @@ KERNEL filter_weights(float* a, const float* z, const float* mean, const float* 
 enum { kFilterValues = 8 };  // of a lane (Go: filterColumns of a warp)
 
 // out = l2(Σ a_k x_k), and the norms.
-// Cost: read 4*units*(words+1)*s; write 8*units*s; flop 2*units*(words+1)*s; turns
-// units/(gx*block/32)*ceil(s/256)*(words+1)/2
 KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, const int* first, int captions, int nodes,
                    int s, i64 units) {
   WARPS(r, units) {
@@ -171,8 +165,6 @@ VSE_INLINE void node_gate(Node* d, const float* filter, const float* filter_bias
 
 // The whole filtration of a pair in evaluation, from W z of its caption, captions [units, s], and of its words, words
 // [images, rows, s], which it reads once: the next node is on its way while a warp adds one.
-// Cost: read 4*units*(words+1)*s; write 4*units*s; flop units*(words+1)*(6*s+80)+4*units*s; turns
-// ceil(gx*block/resident)*(words+2)
 KERNEL filter_pairs(float* out, const float* words, const float* captions, const float* word_bias,
                     const float* caption_bias, const float* filter, const float* filter_bias, const float* gamma,
                     const float* beta, const float* running_mean, const float* running_var, float eps,
@@ -205,8 +197,6 @@ KERNEL filter_pairs(float* out, const float* words, const float* captions, const
 }
 
 // dr [units, s], and dz as far as the sigmoid: the gradient of γ·BN + β.
-// Cost: read 4*units*s*(words+4); write 4*units*s+8*units*words; flop 4*units*(words+1)*s; flight 32; turns
-// units/(gx*block/32)*s/32*(words+8)/8
 KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, const float* a, const float* mean,
                         const float* inv, const float* gamma, const float* beta, const float* out, const float* dout,
                         const float* norms, const int* first, int captions, int nodes, int s, i64 units) {
@@ -236,7 +226,6 @@ KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, co
 // dz from the gradient of γ·BN + β in the same place; sums [3, C] are those of dz, of the gradient along γ and of that
 // of β. Of several ranks a first call leaves dz as it is and writes what this one tells, own: the number of its images,
 // and the sums of the gradients of β and along γ for each caption. A second one reads those of all ranks, whole.
-// Cost: read 12*images*nodes; write 4*images*nodes; flop 12*images*nodes; turns 2*images*nodes/gx/block+6
 KERNEL filter_statistics_grad(float* dz, double* sums, double* own, const double* whole, const float* z,
                               const float* mean, const float* inv, const float* gamma, const int* first, int captions,
                               int images, int nodes, int train, int ranks) {
@@ -282,7 +271,6 @@ KERNEL filter_statistics_grad(float* dz, double* sums, double* own, const double
 }
 
 // One block: the sums over the captions.
-// Cost: read 24*captions; write 12; flop 3*captions; turns 12
 KERNEL filter_finish(float* dbias, float* dgamma, float* dbeta, const double* sums, int captions) {
   for (int k = 0; k < 3; k++) {
     double s = 0;

@@ -14,7 +14,6 @@ VSE_INLINE float operand_(const void* x, i64 at, int kind) {
 
 // Element (i, k) of A lies at i·ar + k·ac, element (k, j) of B at k·br + j·bc: one of the two strides is 1. bias may be
 // null. blockIdx.z counts the products of a batch. operands says what A and B are.
-// Cost: read 4*gz*(m*k*ceil(n/64)+k*n*ceil(m/64)); write 4*gz*m*n; flop 2*gz*m*n*k; turns k/16
 KERNEL gemm(float* c, const void* a, const void* b, const float* bias, int m, int n, int k, float alpha, float beta,
             i64 ar, i64 ac, i64 br, i64 bc, i64 ldc, i64 stride_a, i64 stride_b, i64 stride_c, int operands) {
   __shared__ float ta[kDepth][kTile + 1], tb[kDepth][kTile + 1];
@@ -61,7 +60,6 @@ KERNEL gemm(float* c, const void* a, const void* b, const float* bias, int m, in
 
 // c [count, m, n] += bias [n] in every row; blockIdx.y counts the products, stride lies between them. With aligned n,
 // ldc and stride are multiples of 4 and c and bias lie at multiples of 16 bytes.
-// Cost: read 4*m*n*gy; write 4*m*n*gy; flop m*n*gy; flight 4+12*aligned
 KERNEL add_bias(float* c, const float* bias, int aligned, i64 m, int n, i64 ldc, i64 stride) {
   c += blockIdx.y * stride;
   EACH(i, aligned ? m * n / 4 : 0) {

@@ -45,7 +45,6 @@ VSE_INLINE void put_(bf16* to, const Chunk& c) {
 // parts [slices of x, then of y][tiles, 32, 64]: what depth columns give, or those that are left at the end. x has n
 // rows of columns_x values, y of columns_y, multiples of 8. A block takes its columns in chunks, of which the next is
 // on its way while one is multiplied.
-// Cost: read 2*n*(columns_x+columns_y); write 49152*gx; mma 24576*(columns_x+columns_y); turns 1+ceil(depth/160)
 KERNEL gram_parts(float* parts, const bf16* x, const bf16* y, int n, int columns_x, int columns_y, int depth) {
   __shared__ __attribute__((aligned(16))) bf16 rows[kRows * kChunk];
   int slices = (columns_x + depth - 1) / depth, slice = blockIdx.x;
@@ -106,8 +105,6 @@ VSE_INLINE void sum_(double* sums, const float* parts, int group, int slices) {
 }
 
 // partial[block] is what 64 cells give of the sum over both halves of the matrices.
-// Cost: read 49152*(slices_x+slices_y); write 8*gx; flop 12288*(slices_x+slices_y); turns
-// 2+ceil(slices_x/64)+ceil(slices_y/64)
 KERNEL gram_dot(double* partial, const float* parts, int slices_x, int slices_y) {
   __shared__ double sums[2][kGroups][4 * kQuads];
   int quad = threadIdx.x % kQuads, group = threadIdx.x / kQuads, first = blockIdx.x * 4 * kQuads;

@@ -3,7 +3,6 @@
 
 // Rows at and behind continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before
 // the step.
-// Cost: read 32*n*h; write 28*n*h; flop 80*n*h; flight 28
 KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const float* before, const float* bias, int n,
                 int continued, int h) {
   EACH(i, (i64)n * h) {
@@ -23,7 +22,6 @@ KERNEL gru_step(float* gates, float* y, float* prev, const float* hidden, const 
 }
 
 // Rows at and behind carried start from the gradient of the final state (final, may be null: 0). dy may be null.
-// Cost: read 28*n*h; write 20*n*h; flop 30*n*h; flight 28
 KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float* dy, const float* final, int n,
                      int carried, int h) {
   EACH(i, (i64)n * h) {
@@ -45,7 +43,6 @@ KERNEL gru_step_grad(float* gates, float* carry, const float* prev, const float*
 
 // A step. Sequences that have no word there are left alone. state [2, b, h] are the states before and after it, hidden
 // [2, b, 3h] = W_h state. The gates hold W_i x. half, the states as bfloat16, may be null.
-// Cost: read 28*gy*b*h; write 28*gy*b*h; flop 80*gy*b*h; flight 28; turns 2+gy*b*h/(gx*gy*block)
 KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, float* state,
                        bf16* half, const float* hidden, const float* bih0, const float* bih1, const float* bhh0,
                        const float* bhh1, const int* starts, int n, int steps, int b, int h, int reverse) {
@@ -79,7 +76,6 @@ KERNEL gru_packed_step(float* gates0, float* gates1, float* y0, float* y1, float
 
 // The gradient of a step, in the opposite order. slopes [2, b, 3h], or half as bfloat16 where it is not null, receives
 // what belongs to W_h, a copy of three parts of the gates; carry is [2, b, h]. dy is scaled; it and final may be null.
-// Cost: read 28*gy*b*h; write 32*gy*b*h; flop 30*gy*b*h; flight 28; turns 2+gy*b*h/(gx*gy*block)
 KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, bf16* half, float* carry, const float* prev0,
                        const float* prev1, const float* dy, const float* final, const int* starts, float scale, int n,
                        int steps, int b, int h, int reverse) {
@@ -116,14 +112,12 @@ KERNEL gru_packed_grad(float* gates0, float* gates1, float* slopes, bf16* half, 
 }
 
 // y = (y + other)/2 for the words; rows behind them become zero.
-// Cost: read 8*n; write 4*n; flop 3*n; flight 8
 KERNEL gru_mean(float* y, const float* other, const int* starts, int steps, int h, i64 n) {
   i64 words = (i64)starts[steps] * h;
   EACH(i, n) y[i] = i < words ? 0.5f * y[i] + 0.5f * other[i] : 0;
 }
 
 // Zeroes the rows behind the words, of values of both directions.
-// Cost: read 4; write 4*gy*n/4; turns 1
 KERNEL gru_tails(float* x0, float* x1, const int* starts, int steps, int width, i64 n) {
   float* x = blockIdx.y ? x1 : x0;
   i64 first = (i64)starts[steps] * width;
@@ -131,7 +125,6 @@ KERNEL gru_tails(float* x0, float* x1, const int* starts, int steps, int width, 
 }
 
 // final[b] = y of the last word of sequence b, of its first word where the sequence is read backwards.
-// Cost: read 4*b*h; write 4*b*h; turns 3
 KERNEL gru_final(float* final, const float* y, const int* lengths, const int* starts, int b, int h, int reverse) {
   EACH(i, (i64)b * h) {
     i64 s = i / h, k = i - s * h;
@@ -142,7 +135,6 @@ KERNEL gru_final(float* final, const float* y, const int* lengths, const int* st
 
 // The bias gradients from the column sums [4H] of the gates' gradients: dbhh = sums[H:], dbih = (r, z, n). The sums of
 // both directions lie one behind the other.
-// Cost: read 16*h*gy; write 24*h*gy; turns 1
 KERNEL gru_bias(float* dbih0, float* dbih1, float* dbhh0, float* dbhh1, const float* sums, int h) {
   float *dbih = blockIdx.y ? dbih1 : dbih0, *dbhh = blockIdx.y ? dbhh1 : dbhh0;
   sums += (i64)blockIdx.y * 4 * h;

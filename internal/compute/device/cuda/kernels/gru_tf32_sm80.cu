@@ -1,16 +1,12 @@
-// The kernels of grusteps.cuh with operands in TF32. Costs are as those of gru_sm80.cu: operands have twice as many
-// bytes, and a block going back half as many columns.
+// The kernels of grusteps.cuh with operands in TF32, which have twice as many bytes: a block going back has half as
+// many columns.
 #include "grusteps.cuh"
 
-// Cost: read 4*gy*rows*columns; write 4*gy*rows*columns; flight 16
 KERNEL gru_weights_tf32(u32* to, const float* whh0, const float* whh1, u32* arrived, int rows, int columns,
                         int transposed, i64 n) {
   weights_<TF32>(to, whh0, whh1, arrived, rows, columns, transposed, n);
 }
 
-// Cost: read 16*gy*rows/steps*h+4*gy*rows/steps*h+12*gy*h*h; write 28*gy*rows/steps*h; flop 80*gy*rows/steps*h; tf32
-// 6*gy*h*h*(rows/steps+8); turns 4+ceil(gx*gy*2048/resident)*(4*h*(48+rows/steps*h/(16*gx)+8)/13000
-// +(rows/steps*h/(16*gx)+8)/20)
 KERNEL gru_tensor_step_tf32(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, u32* to,
                             const u32* from, const u32* weights, const float* bih0, const float* bih1,
                             const float* bhh0, const float* bhh1, const int* starts, int n, int steps, int rows, int b,
@@ -19,8 +15,6 @@ KERNEL gru_tensor_step_tf32(float* gates0, float* gates1, float* y0, float* y1, 
               b, h, reverse);
 }
 
-// Cost: read 20*gy*rows*h+12*gy*h*h; write 28*gy*rows*h; flop 80*gy*rows*h; tf32 6*gy*h*h*(rows+8*steps); turns 1; hits
-// 192*h/13000+steps*(8+4*h*(rows/steps*h/(16*gx)+8)/13000+(rows/steps*h/(16*gx)+8)/20)
 KERNEL gru_tensor_steps_tf32(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, u32* even,
                              u32* odd, const u32* weights, const float* bih0, const float* bih1, const float* bhh0,
                              const float* bhh1, u32* arrived, const int* starts, int steps, int rows, int b, int h,
@@ -29,9 +23,6 @@ KERNEL gru_tensor_steps_tf32(float* gates0, float* gates1, float* y0, float* y1,
                rows, b, h, reverse);
 }
 
-// Cost: read 32*gy*rows/steps*h+12*gy*rows/steps*h+12*gy*h*h; write 32*gy*rows/steps*h; flop 30*gy*rows/steps*h; tf32
-// 6*gy*h*h*(rows/steps+8); turns 5+ceil(gx*gy*2048/resident)*(12*h*(16+rows/steps*h/(16*gx)+8)/13000
-// +(rows/steps*h/(16*gx)+8)/58)
 KERNEL gru_tensor_grad_tf32(float* gates0, float* gates1, u32* to, const u32* from, float* carry, const u32* weights,
                             const float* prev0, const float* prev1, const float* dy, const float* final,
                             const int* starts, float scale, int n, int steps, int rows, int b, int h, int reverse) {
@@ -39,8 +30,6 @@ KERNEL gru_tensor_grad_tf32(float* gates0, float* gates1, u32* to, const u32* fr
               reverse);
 }
 
-// Cost: read 44*gy*rows*h+12*gy*h*h; write 32*gy*rows*h; flop 30*gy*rows*h; tf32 6*gy*h*h*(rows+8*steps); turns 1; hits
-// 192*h/13000+steps*(9+12*h*(rows/steps*h/(16*gx)+8)/13000+(rows/steps*h/(16*gx)+8)/58)
 KERNEL gru_tensor_grads_tf32(float* gates0, float* gates1, u32* even, u32* odd, float* carry, const u32* weights,
                              const float* prev0, const float* prev1, const float* dy, const float* final, u32* arrived,
                              const int* starts, float scale, int steps, int rows, int b, int h, int reverse) {

@@ -42,7 +42,6 @@ VSE_INLINE float dot(const float* w, const float* x, float s) {
 
 // The gates hold W_i x and receive r, z, n and W_hn h + b_hn. They are asked for two steps before they are needed: the
 // arithmetic of one step takes less than device memory.
-// Cost: read 12*gy*b*words*h+24*gy*h*h; write 24*gy*b*words*h; flop gy*b*words*(6*h*h+80*h); turns 4+steps
 KERNEL gru_small(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1, const float* whh0,
                  const float* whh1, const float* bih0, const float* bih1, const float* bhh0, const float* bhh1,
                  const int* lengths, const int* starts, int steps, int b, int h, int reverse, int rounded) {
@@ -87,7 +86,6 @@ KERNEL gru_small(float* gates0, float* gates1, float* y0, float* y1, float* prev
 
 // The gradient, in the opposite order: the gates become the gradients of the gate inputs, n, r, z, hn. dy is scaled; it
 // and final may be null.
-// Cost: read 24*gy*b*words*h+24*gy*h*h; write 16*gy*b*words*h; flop gy*b*words*(6*h*h+30*h); turns 4+steps
 KERNEL gru_small_grad(float* gates0, float* gates1, const float* prev0, const float* prev1, const float* whh0,
                       const float* whh1, const float* dy, const float* final, const int* lengths, const int* starts,
                       float scale, int steps, int b, int h, int reverse, int rounded) {

@@ -99,19 +99,3 @@ func TestEntriesErrors(t *testing.T) {
 		}
 	}
 }
-
-// The cost of a kernel is found only where it begins a line of the comment.
-func TestCostsBeginALine(t *testing.T) {
-	names, err := filepath.Glob("*.cu")
-	if err != nil || len(names) == 0 {
-		t.Fatal(names, err)
-	}
-	for _, name := range names {
-		source := try.Get(os.ReadFile(name))(t)
-		for i, line := range strings.Split(string(source), "\n") {
-			if strings.Contains(line, "Cost:") && !strings.HasPrefix(line, "// Cost: ") {
-				t.Errorf("%s:%d: %q does not begin with the cost", name, i+1, line)
-			}
-		}
-	}
-}

@@ -62,8 +62,6 @@ VSE_INLINE void normed_(const Row& r, float* y, bf16* copy, int q, Four v, float
 }
 
 // sum and branch may be null: then s is x. copy, y rounded, may be null.
-// Cost: read 4*gx*d*(1+branch); write 4*gx*d*(1+sum)+2*gx*d*copy; flop 30*gx*d; flight 32; turns
-// ceil(gx*block/resident)*(2+ceil(d/1024)+2*max(0, ceil(d/1024)-1))
 KERNEL layer_norm(float* y, bf16* copy, float* sum, float* mean, float* inv, const float* x, const float* branch,
                   const float* weight, const float* bias, const int* step, const int* numbers, u32 key0, u32 key1,
                   u32 limit, float factor, int d, float eps, int aligned) {
@@ -155,8 +153,6 @@ VSE_INLINE void norm_gradient(float* dx, float* dbranch, bf16* copy, float* part
 // A block takes kNormRows rows: a warp for each makes its two sums, then a thread for each column its gradients.
 // dbranch may be null, and copy, dbranch rounded. part [gx, 3, d], which may be null, gets the sums of dy·x̂, of dy and
 // of dbranch, or copy before it is rounded, over the rows of each block.
-// Cost: read 8*rows*d; write 4*rows*d*(1+dbranch)+2*rows*d*copy+12*gx*d*part; flop 30*rows*d; turns
-// ceil(gx*block/resident)*(8/(block/32)*(1+ceil(d/512))+ceil(d/1024)*(1+0.4*8))
 KERNEL layer_norm_grad(float* dx, float* dbranch, bf16* copy, float* part, const float* s, const float* mean,
                        const float* inv, const float* weight, const float* dy, const int* step, const int* numbers,
                        u32 key0, u32 key1, u32 limit, float factor, int rows, int d, int aligned) {

@@ -9,7 +9,6 @@ VSE_INLINE void ahead(float* y, const float* x, int i, int v) {
   UNROLL for (int k = 0; k < kAhead; k++) y[k] = x[i + k * (int)blockDim.x < v ? i + k * (int)blockDim.x : 0];
 }
 
-// Cost: read 8*gx*v; write 12*gx; flop 30*gx*v; flight 32; turns ceil(gx*block/resident)*(v/block/4+3)
 KERNEL cross_entropy(double* losses, float* norm, const float* logits, const int* labels, const int* mask, int v,
                      float scale) {
   int p = blockIdx.x;
@@ -36,7 +35,6 @@ KERNEL cross_entropy(double* losses, float* norm, const float* logits, const int
 }
 
 // loss[0] = Σ losses, in packed order. One block.
-// Cost: read 8*n; write 4; flop n; turns n/block+2
 KERNEL sum_losses(float* loss, const double* losses, int n) {
   double s = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) s += losses[i];
@@ -45,7 +43,6 @@ KERNEL sum_losses(float* loss, const double* losses, int n) {
 }
 
 // dlogits = dloss·weight·(softmax x - the unit vector of the label); dlogits may be logits.
-// Cost: read 4*gx*v; write 4*gx*v; flop 30*gx*v
 KERNEL cross_entropy_grad(float* dlogits, const float* logits, const float* norm, const float* dloss, const int* labels,
                           const int* mask, int v, float scale) {
   int p = blockIdx.x;

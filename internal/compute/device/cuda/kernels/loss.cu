@@ -43,7 +43,6 @@ VSE_INLINE float hinge_(float margin, float score, float positive) {
 // parts [2, 3, n]: for each side of an anchor the loss, its share in the gradient of the positive score, and the
 // hardest negative, -1 where no gradient flows to one. blockIdx.y is the side: 0 for rows, 1 for columns. margins,
 // hards and costs may be null. With most a side is its hardest negative, otherwise the sum of all.
-// Cost: read 24*gx*n; write 4*gx*n; flop 12*gx*n; turns n/block+12
 KERNEL hinge_sides(float* grad, double* parts, int* hard_rows, int* hard_columns, float* cost_rows, float* cost_columns,
                    const float* scores, const float* margins, float margin, int n, int most) {
   int anchor = blockIdx.x, side = blockIdx.y;
@@ -95,7 +94,6 @@ VSE_INLINE double quadratic(float c0, float c1, float c2, double x, float* slope
   return v < 0 ? 0 : v;
 }
 
-// Cost: read 4*gx*n; write 4*gx*n; flop 8*gx*n; turns n/block+12
 KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float* cost, const float* scores,
                       float margin, float p0, float p1, float p2, float n0, float n1, float n2, int n, int side) {
   int anchor = blockIdx.x, at = -1;
@@ -129,7 +127,6 @@ KERNEL universal_side(float* grad, double* part, double* slope, int* hard, float
 // The diagonal of the gradient and the loss [3], every part multiplied by scale; parts as hinge_sides writes them. With
 // hard each hardest negative gets 1: those of the rows, which lie in different rows, then those of the columns. One
 // block.
-// Cost: read 48*n; write 4*n+8*n*hard; flop 6*n; turns n/block+4+2*hard
 KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float scale, int hard) {
   double row = 0, column = 0;
   const double *rows = parts, *columns = parts + 3 * (i64)n;
@@ -155,7 +152,6 @@ KERNEL loss_finish(float* loss, float* grad, const double* parts, int n, float s
 
 // The margins of LSEH from the Gram matrix of the semantic vectors (device.SemanticMargins), one block for each row.
 // images and captions may be null.
-// Cost: read 8*gx*n; write 4*gx*n; flop 20*gx*n; turns 2*n/block+4
 KERNEL semantic_margins(float* out, const float* gram, const int* images, const int* captions, float alpha,
                         float lambda, int n, int cosine) {
   int i = blockIdx.x;

@@ -3,14 +3,12 @@
 #include "warp.cuh"
 
 // y [a, b, n, h] = x·factors [a, n]; inner = n·h, per = b·n·h.
-// Cost: read 4*count; write 4*count; flop count
 KERNEL scale_blocks(float* y, const float* x, const float* factors, i64 per, i64 inner, int h, i64 count) {
   i64 n = inner / h;
   EACH(i, count) y[i] = x[i] * factors[i / per * n + i % inner / h];
 }
 
 // dfactors [a, n] = Σ over b and h of x·dy.
-// Cost: read 8*count*b*h; write 4*count; flop 2*count*b*h; flight 8; turns b*h/4
 KERNEL scale_blocks_factors(float* dfactors, const float* x, const float* dy, int b, int n, int h, i64 count) {
   EACH(i, count) {
     i64 a = i / n, at = (a * b * n + (i - a * n)) * h;
@@ -22,7 +20,6 @@ KERNEL scale_blocks_factors(float* dfactors, const float* x, const float* dy, in
 }
 
 // y [images·captions, h] = the mean of the t rows x of an image that belong to a caption.
-// Cost: read 4*count*words; write 4*count; flop count*words; turns words/4+2
 KERNEL mean_nodes(float* y, const float* x, const int* starts, int t, int captions, int h, i64 count) {
   EACH(i, count) {
     i64 pair = i / h, image = pair / captions;
@@ -35,7 +32,6 @@ KERNEL mean_nodes(float* y, const float* x, const int* starts, int t, int captio
 }
 
 // dx [images·t, h]: the gradients of the means, 0 for words of no caption.
-// Cost: read 4*count; write 4*count; flop 3*count; turns count/(gx*block)*2
 KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* starts, int t, int captions, int h,
                        i64 count) {
   EACH(i, count) {
@@ -48,8 +44,6 @@ KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* sta
 // y_jk = Σ_l w_jlk x_lk, with back Σ_l w_ljk x_lk, for the rows x [count/(k·h), k·h] of all pairs. Weights belong to
 // images with pairs of n rows, captions of them in turn; where starts is given, to captions with t rows in all. Words
 // of no caption get 0.
-// Cost: read 8*count; write 4*count; flop 2*count*(starts*words+(1-starts)*n); turns
-// count/(gx*block)*(2+(starts*words+(1-starts)*n)/4)
 KERNEL mix_nodes(float* y, const float* x, const float* weights, const int* of, const int* starts, const i64* squares,
                  int t, int n, int captions, int k, int h, int back, i64 count) {
   EACH(i, count) {
@@ -79,7 +73,6 @@ KERNEL mix_nodes(float* y, const float* x, const float* weights, const int* of, 
 }
 
 // dweights [images, n, n, k]: Σ over the captions and columns of a group. A thread for each.
-// Cost: read 8*count*captions*h; write 4*count; flop 2*count*captions*h; flight 8; turns captions*h/4
 KERNEL mix_image_weights(float* dweights, const float* x, const float* dy, int n, int captions, int k, int h,
                          i64 count) {
   EACH(i, count) {
@@ -95,8 +88,6 @@ KERNEL mix_image_weights(float* dweights, const float* x, const float* dy, int n
 }
 
 // dweights [n, n, k] of caption blockIdx.x: Σ over the images and columns of a group. A warp for each.
-// Cost: read 8*gx*words*words*k*images*h; write 4*gx*words*words*k; flop 2*gx*words*words*k*images*h; flight 8; turns
-// words*words*k/(8*gy)*images*h/32
 KERNEL mix_caption_weights(float* dweights, const float* x, const float* dy, const int* starts, const i64* squares,
                            int t, int images, int k, int h) {
   Item it = item_of(starts, squares, blockIdx.x, 0);

@@ -16,7 +16,6 @@ VSE_INLINE Row row_(const float* x, int from, int n) {
 }
 
 // One block for each row (inner = 1). A thread reads its values again only where it has more than kAhead of them.
-// Cost: read 4*gx*n; write 4*gx*n; flop 4*gx*n; turns ceil(gx*block/resident)*(2*ceil(n/block/4)+1)
 KERNEL norm_rows(float* y, float* norm, const float* x, int n, float eps) {
   x += (i64)blockIdx.x * n;
   y += (i64)blockIdx.x * n;
@@ -36,7 +35,6 @@ KERNEL norm_rows(float* y, float* norm, const float* x, int n, float eps) {
   }
 }
 
-// Cost: read 8*gx*n; write 4*gx*n; flop 5*gx*n; turns ceil(gx*block/resident)*(2*ceil(n/block/4)+1)
 KERNEL norm_rows_grad(float* dx, const float* x, const float* norm, const float* dy, int n, float eps) {
   x += (i64)blockIdx.x * n;
   dx += (i64)blockIdx.x * n;
@@ -57,7 +55,6 @@ KERNEL norm_rows_grad(float* dx, const float* x, const float* norm, const float*
 }
 
 // One thread for each of the count = outer·inner vectors.
-// Cost: read 4*count*n; write 4*count*n; flop 4*count*n; turns count/(gx*block)*2*n/4
 KERNEL norm_columns(float* y, float* norm, const float* x, int n, int inner, float eps, i64 count) {
   EACH(i, count) {
     i64 o = i / inner, at = o * n * inner + (i - o * inner);
@@ -69,7 +66,6 @@ KERNEL norm_columns(float* y, float* norm, const float* x, int n, int inner, flo
   }
 }
 
-// Cost: read 8*count*n; write 4*count*n; flop 6*count*n; flight 8; turns count/(gx*block)*2*n/4
 KERNEL norm_columns_grad(float* dx, const float* x, const float* norm, const float* dy, int n, int inner, float eps,
                          i64 count) {
   EACH(i, count) {

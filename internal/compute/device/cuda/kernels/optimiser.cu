@@ -4,7 +4,6 @@
 // partial[block] = Σ x² over what the block reads, in a fixed order: float within sixteen values that a thread asks for
 // before it waits, double across. The first head of the n values and what is left at the end are read one by one;
 // behind head x lies at a multiple of 16 bytes.
-// Cost: read 4*n; write 8*gx; flop 2*n; double n/16; flight 64
 KERNEL sum_squares(double* partial, const float* x, i64 head, i64 n) {
   i64 fours = (n - head) / 4, tail = head + 4 * fours, all = (i64)gridDim.x * blockDim.x;
   const Four zero = {0, 0, 0, 0};
@@ -25,7 +24,6 @@ KERNEL sum_squares(double* partial, const float* x, i64 head, i64 n) {
 }
 
 // acc[0] += Σ partial, from 0 where it must not be negative. One block.
-// Cost: read 8*n; write 4; flop n; turns n/block+3
 KERNEL add_partials(float* acc, const double* partial, int n) {
   double s = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) s += partial[i];
@@ -34,7 +32,6 @@ KERNEL add_partials(float* acc, const double* partial, int n) {
 }
 
 // partial[block] = Σ a·b over what the block reads.
-// Cost: read 8*n; write 8*gx; flop 6*n; flight 8
 KERNEL dot_partials(double* partial, const float* a, const float* b, i64 n) {
   double s = 0;
   EACH(i, n) s += (double)a[i] * (double)b[i];
@@ -43,7 +40,6 @@ KERNEL dot_partials(double* partial, const float* a, const float* b, i64 n) {
 }
 
 // coef = min(1, most/(√squares + 1e-6)), norm = √squares
-// Cost: read 4; write 8; flop 20; turns 1
 KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float most) {
   if (threadIdx.x) return;
   float n = sqrtf(squares[0]), c = most / (n + 1e-6f);
@@ -51,66 +47,29 @@ KERNEL clip_coefficient(float* coef, float* norm, const float* squares, float mo
   coef[0] = c > 1 ? 1 : c;
 }
 
-// sum_words_ is the sum of v of all threads of a block, for the first of them.
-VSE_INLINE u32 sum_words_(u32 v) {
-  __shared__ u32 all[VSE_THREADS];
-  all[threadIdx.x] = v;
-  __syncthreads();
-  u32 sum = 0;
-  for (u32 i = 0; threadIdx.x == 0 && i < blockDim.x; i++) sum += all[i];
-  return sum;
-}
-
-// acc[block] += Σ partial[block] [n], of whole numbers modulo 2^32.
-// Cost: read 4*n*gx; write 4*gx; flop n*gx; turns n/block+3
-KERNEL add_bits(u32* acc, const u32* partial, int n) {
-  u32 s = 0;
-  for (int i = threadIdx.x; i < n; i += blockDim.x) s += partial[(i64)blockIdx.x * n + i];
-  s = sum_words_(s);
-  if (threadIdx.x == 0) acc[blockIdx.x] += s;
-}
-
-// partial[block] = the sum of the words x [n] that the block reads.
-// Cost: read 4*n; write 4*gx; flop n; flight 16
-KERNEL sum_bits(u32* partial, const u32* x, i64 n) {
-  u32 s = 0;
-  EACH(i, n) s += x[i];
-  s = sum_words_(s);
-  if (threadIdx.x == 0) partial[blockIdx.x] = s;
-}
-
 // Adam over rows of width `width`, which lie ld apart in p, m and v and are dense in g (adam.cuh). Where clip is NaN
 // nothing changes. copy, p rounded, may be null; it lies as p does. Four values are read at once, but for the first
 // head of them and what is left at the end: behind head all lie at multiples of four values, and so do rows where there
-// are several. partial (total_bits_) may be null.
-// Cost: read 16*n; write 12*n+2*n*copy; flop 30*n; flight 64
-KERNEL adam(bf16* copy, float* p, float* m, float* v, u32* partial, const float* g, const float* hyper,
-            const float* clip, float beta1, float c1, float beta2, float c2, float eps, int legacy, i64 head, i64 n,
+// are several.
+KERNEL adam(bf16* copy, float* p, float* m, float* v, const float* g, const float* hyper, const float* clip,
+            float beta1, float c1, float beta2, float c2, float eps, int legacy, i64 head, i64 n,
             i64 width, i64 ld) {
   Adam a = adam_of_(hyper, clip, beta1, c1, beta2, c2, eps, legacy);
-  __shared__ Bits bits[VSE_THREADS];
-  Bits* own = bits + threadIdx.x;
-  clear_bits_(own);
   if (unchanged_(a)) {
     EACH(i, copy ? n : 0) {
       i64 row = i / width, at = row * ld + (i - row * width);
       copy[at] = bf16_of(p[at]);
     }
-    if (partial) total_bits_(partial, bits);
     return;
   }
   i64 fours = (n - head) / 4, tail = head + 4 * fours;
   EACH(i, fours) {
     i64 j = head + 4 * i, row = width == n ? 0 : j / width, at = row * ld + (j - row * width);
-    adam_four_(a, copy, p, m, v, at, four(p + at), four(m + at), four(v + at), four(g + j), partial,
-               own);
+    adam_four_(a, copy, p, m, v, at, four(p + at), four(m + at), four(v + at), four(g + j));
   }
   EACH(i, head + n - tail) {
     i64 j = i < head ? i : tail + i - head, row = j / width, at = row * ld + (j - row * width);
-    if (partial) add_bits_(own->of, p[at], m[at], v[at]);
     adam_(a, p + at, m + at, v + at, g[j]);
-    if (partial) add_bits_(own->of + 2, p[at], m[at], v[at]);
     if (copy) copy[at] = bf16_of(p[at]);
   }
-  if (partial) total_bits_(partial, bits);
 }

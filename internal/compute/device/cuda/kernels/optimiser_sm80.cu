@@ -67,23 +67,23 @@ VSE_INLINE void multiply_(float (*c)[4], const u32* left, const u32* right, int 
   }
 }
 
-// product_adam_ does it for p, m and v [rows, columns], dy [depth, rows] and x [depth, columns]. copy, p rounded, may
+// product_adam does it for p, m and v [rows, columns], dy [depth, rows] and x [depth, columns]. copy, p rounded, may
 // be null. Where clip is NaN nothing changes. Rows and columns are multiples of 4. A block goes through the tiles of
-// its rows gridDim.y apart; of up to kDepth rows of the factors it reads dy once. With summed it adds bits
-// (total_bits_).
-template <bool summed>
-VSE_INLINE void product_adam_(bf16* copy, float* p, float* m, float* v, u32* partial, const bf16* dy, const bf16* x,
-                              Adam a, int depth, int rows, int columns) {
+// its rows gridDim.y apart; of up to kDepth rows of the factors it reads dy once.
+//
+// Two blocks of a multiprocessor run at once. In each tile a thread waits once, for p, m and v, of which it has asked
+// for all 192 bytes before the product; barriers and product take about as long as an access of the L2 cache. x is read
+// again by every block of the same columns, at about the same time, 2*depth*columns*gx bytes of that cache.
+KERNEL product_adam(bf16* copy, float* p, float* m, float* v, const bf16* dy, const bf16* x, const float* hyper,
+                    const float* clip, float beta1, float c1, float beta2, float c2, float eps, int legacy, int depth,
+                    int rows, int columns) {
+  Adam a = adam_of_(hyper, clip, beta1, c1, beta2, c2, eps, legacy);
   __shared__ __attribute__((aligned(16))) u32 left[kDepth / 2 * (kRows + kApart)];
   __shared__ __attribute__((aligned(16))) u32 right[kDepth / 2 * (kColumns + kApart)];
-  __shared__ Bits bits[summed ? VSE_THREADS : 1];
-  Bits* own = bits + (summed ? threadIdx.x : 0);
-  if (summed) clear_bits_(own);
   if (unchanged_(a)) {
     i64 fours = copy ? (i64)rows * columns / 4 : 0, all = (i64)gridDim.x * gridDim.y * blockDim.x;
     for (i64 i = ((i64)blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x; i < fours; i += all)
       put_four(copy + 4 * i, four(p + 4 * i));
-    if (summed) total_bits_(partial, bits);
     return;
   }
   int lane = threadIdx.x & 31, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
@@ -128,35 +128,7 @@ VSE_INLINE void product_adam_(bf16* copy, float* p, float* m, float* v, u32* par
         if (row + side >= rows || column + 16 * i + 4 * t >= columns) continue;
         const Four* of = before[side][i];
         Four d = {c[0][2 * side + i], c[1][2 * side + i], c[2][2 * side + i], c[3][2 * side + i]};
-        adam_four_(a, copy, p, m, v, (i64)(row + side) * columns + column + 16 * i + 4 * t, of[0], of[1], of[2], d,
-                   summed, own);
+        adam_four_(a, copy, p, m, v, (i64)(row + side) * columns + column + 16 * i + 4 * t, of[0], of[1], of[2], d);
       }
   }
-  if (summed) total_bits_(partial, bits);
-}
-
-// product_adam_ without bits.
-//
-// Two blocks of a multiprocessor run at once. In each tile a thread waits once, for p, m and v, of which it has asked
-// for all 192 bytes before the product; barriers and product take about as long as an access of the L2 cache. x is read
-// again by every block of the same columns, at about the same time, 2*depth*columns*gx bytes of that cache.
-// Cost: read 12*rows*columns+2*depth*(rows+columns); write 12*rows*columns+2*rows*columns*copy; flop 30*rows*columns;
-// mma 2*128*gx*32*ceil(columns/32)*16*ceil(depth/16); turns
-// 1+ceil(gx*gy*block*4/resident)*ceil(columns/(32*gy))*1.4
-KERNEL product_adam(bf16* copy, float* p, float* m, float* v, const bf16* dy, const bf16* x, const float* hyper,
-                    const float* clip, float beta1, float c1, float beta2, float c2, float eps, int legacy, int depth,
-                    int rows, int columns) {
-  Adam a = adam_of_(hyper, clip, beta1, c1, beta2, c2, eps, legacy);
-  product_adam_<false>(copy, p, m, v, 0, dy, x, a, depth, rows, columns);
-}
-
-// product_adam_ with bits.
-// Cost: read 12*rows*columns+2*depth*(rows+columns); write 12*rows*columns+2*rows*columns*copy; flop 46*rows*columns;
-// mma 2*128*gx*32*ceil(columns/32)*16*ceil(depth/16); turns
-// 1+ceil(gx*gy*block*4/resident)*ceil(columns/(32*gy))*1.4
-KERNEL product_adam_summed(bf16* copy, float* p, float* m, float* v, u32* partial, const bf16* dy, const bf16* x,
-                           const float* hyper, const float* clip, float beta1, float c1, float beta2, float c2,
-                           float eps, int legacy, int depth, int rows, int columns) {
-  Adam a = adam_of_(hyper, clip, beta1, c1, beta2, c2, eps, legacy);
-  product_adam_<true>(copy, p, m, v, partial, dy, x, a, depth, rows, columns);
 }

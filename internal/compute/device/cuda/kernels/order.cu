@@ -3,7 +3,6 @@
 #include "common.cuh"
 
 // One block for each score; blockIdx.x is the caption, blockIdx.y the image.
-// Cost: read 8*gx*gy*d; write 4*gx*gy; flop 5*gx*gy*d; flight 8
 KERNEL order_scores(float* scores, const float* images, const float* captions, int c, int d) {
   const float *im = images + (i64)blockIdx.y * d, *cap = captions + (i64)blockIdx.x * d;
   float s = 0;
@@ -17,7 +16,6 @@ KERNEL order_scores(float* scores, const float* images, const float* captions, i
 }
 
 // The gradient of image (captions = 0) or caption (1) i / d, feature i % d: sums over the other side in order.
-// Cost: read 16*(b*d+c*d+b*c); write 4*gx*block; flop 10*b*c*d; turns max(b,c)/2
 KERNEL order_grad(float* out, const float* images, const float* captions, const float* scores, const float* dscores,
                   int b, int c, int d, int side) {
   EACH(i, (i64)(side ? c : b) * d) {

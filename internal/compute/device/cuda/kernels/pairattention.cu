@@ -19,7 +19,6 @@ VSE_INLINE Unit factors_(float norm, float dot) {
 }
 
 // factor [C, wide] = λ/(‖x‖ + ε), the norm of a region over the words of a caption.
-// Cost: read 4*count*words; write 4*count; flop 5*count*words; turns count/(gx*block)*words/4
 KERNEL attention_word_norms(float* factor, const float* scores, const int* first, float lambda, i64 wide, i64 count) {
   EACH(i, count) {
     int c = (int)(i / wide);
@@ -34,7 +33,6 @@ KERNEL attention_word_norms(float* factor, const float* scores, const int* first
 }
 
 // α = softmax over regions of factor·x; units are words × images. Words of no caption get zeros.
-// Cost: read 8*units*r; write 4*units*r; flop 50*units*r; flight 8; turns units/(gx*block/32)*4
 KERNEL attention_regions(float* weights, const float* scores, const float* factor, const int* captions, int images,
                          int r, i64 units) {
   WARPS(t, units) {
@@ -52,7 +50,6 @@ KERNEL attention_regions(float* weights, const float* scores, const float* facto
 }
 
 // dy; it may lie where dweights does.
-// Cost: read 8*units*r; write 4*units*r; flop 5*units*r; flight 8; turns units/(gx*block/32)*2
 KERNEL attention_regions_grad(float* dy, const float* weights, const float* dweights, float lambda, int r, i64 units) {
   WARPS(t, units) {
     i64 at = t * r;
@@ -64,7 +61,6 @@ KERNEL attention_regions_grad(float* dy, const float* weights, const float* dwei
 }
 
 // dscores from dy in the same place, with the norm over the words.
-// Cost: read 16*count*words; write 4*count*words; flop 12*count*words; flight 8; turns count/(gx*block)*words/2
 KERNEL attention_word_norms_grad(float* dscores, const float* scores, const int* first, i64 wide, i64 count) {
   EACH(i, count) {
     int c = (int)(i / wide);
@@ -84,7 +80,6 @@ KERNEL attention_word_norms_grad(float* dscores, const float* scores, const int*
 }
 
 // factor [words, images] = λ/(‖x‖ + ε), the norm over the regions of an image.
-// Cost: read 4*units*r; write 4*units; flop 5*units*r; turns units/(gx*block/32)*2
 KERNEL attention_region_norms(float* factor, const float* scores, float lambda, int r, i64 units) {
   WARPS(t, units) {
     float s = 0;
@@ -98,7 +93,6 @@ KERNEL attention_region_norms(float* factor, const float* scores, float lambda, 
 }
 
 // α = softmax over words of factor·x; count is captions × wide.
-// Cost: read 8*count*words; write 4*count*words; flop 50*count*words; flight 8; turns count/(gx*block)*words/2
 KERNEL attention_words(float* weights, const float* scores, const float* factor, const int* first, int images, int r,
                        i64 count) {
   i64 wide = (i64)images * r;
@@ -114,7 +108,6 @@ KERNEL attention_words(float* weights, const float* scores, const float* factor,
 }
 
 // dy; it may lie where dweights does.
-// Cost: read 16*count*words; write 4*count*words; flop 5*count*words; flight 8; turns count/(gx*block)*words/2
 KERNEL attention_words_grad(float* dy, const float* weights, const float* dweights, const int* first, float lambda,
                             i64 wide, i64 count) {
   EACH(i, count) {
@@ -128,7 +121,6 @@ KERNEL attention_words_grad(float* dy, const float* weights, const float* dweigh
 }
 
 // dscores from dy in the same place, with the norm over the regions.
-// Cost: read 16*units*r; write 4*units*r; flop 12*units*r; flight 8; turns units/(gx*block/32)*3
 KERNEL attention_region_norms_grad(float* dscores, const float* scores, int r, i64 units) {
   WARPS(t, units) {
     const float* a = scores + t * r;

@@ -85,7 +85,6 @@ VSE_INLINE Softmax softmax_of(Polar p, const float* mean_rho, const float* mean_
 }
 
 // weights [pairs, k]
-// Cost: read 32*pairs; write 4*pairs*k; flop pairs*k*300; turns 4; double pairs*k*60
 KERNEL polar_weights(float* weights, const float* boxes, const float* mean_rho, const float* mean_theta,
                      const float* precision_rho, const float* precision_theta, int r, int k, i64 pairs) {
   EACH(i, pairs) {
@@ -100,7 +99,6 @@ KERNEL polar_weights(float* weights, const float* boxes, const float* mean_rho, 
 
 // part [blocks, 4, k]: the parameters' gradients over the pairs of a block. With sums dweights belongs to regions, not
 // to pairs.
-// Cost: read pairs*(32+4*k); write 32*gx*k; flop pairs*k*300; turns k*12; double pairs*k*90
 KERNEL polar_grad(double* part, const float* dweights, const float* boxes, const float* mean_rho,
                   const float* mean_theta, const float* precision_rho, const float* precision_theta, int r, int k,
                   int sums, i64 pairs) {
@@ -131,7 +129,6 @@ KERNEL polar_grad(double* part, const float* dweights, const float* boxes, const
 }
 
 // The gradients [k] from the parts, in turn. A block for each of the 4k numbers.
-// Cost: read 8*count*gx; write 4*gx; flop count*gx; turns count/block+3
 KERNEL polar_sums(float* mean_rho, float* mean_theta, float* precision_rho, float* precision_theta, const double* part,
                   int count, int k) {
   double s = 0;

@@ -3,7 +3,6 @@
 #include "common.cuh"
 
 // Weights of one sequence: a block for each. starts is the packing's table.
-// Cost: read 4*gx*words; write 4*gx*wide; flop 60*gx*words; turns 8
 KERNEL pool_weights(float* weights, const float* scores, const int* lengths, const int* starts, int wide,
                     float inverse) {
   int b = blockIdx.x, n = lengths[b];
@@ -21,7 +20,6 @@ KERNEL pool_weights(float* weights, const float* scores, const int* lengths, con
     w[t] = t < n ? exp_((scores[starts[t] + b] - most) * inverse) / sum : 0;
 }
 
-// Cost: read 8*gx*words; write 4*gx*words; flop 6*gx*words; turns 5
 KERNEL pool_weights_grad(float* dscores, const float* weights, const float* dweights, const int* lengths,
                          const int* starts, int wide, float inverse) {
   int b = blockIdx.x, n = lengths[b];
@@ -62,9 +60,6 @@ VSE_INLINE void before_(int (&rank)[kEach], const float (&v)[kEach], const float
 
 // y[b, c] and the ranks; the rank of a value is the number of values before it. A block has 32 channels of an item
 // (blockIdx.y), its warps every eighth row each.
-// Cost: read 4*gy*d*(packed*words+(1-packed)*k); write 4*gy*d*(packed*words+(1-packed)*k+1); flop
-// 3*gy*d*(packed*words+(1-packed)*k+8)*(packed*words+(1-packed)*k+8); flight 24; turns
-// ceil(gx*gy*block/resident)*5*ceil((packed*words+(1-packed)*k)/40)
 KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, const int* lengths, const int* starts,
                  int packed, int d, int k) {
   __shared__ float tile[kTile][32], part[kTile][32];
@@ -112,10 +107,6 @@ KERNEL sort_pool(float* y, int* ranks, const float* x, const float* weights, con
 // dx, the weighted gradient put back in the places of its rows (may be null), and part[b, blockIdx.x, rank] = Σ_c dy·x
 // of the values with that rank (may be null), of item b = blockIdx.y. A warp, which is a block, has every gx-th 32
 // channels, and adds each up by its ranks in a column of its own.
-// Cost: read 8*gy*d*(packed*words+(1-packed)*k)+4*gy*d; write
-// 4*gy*d*(packed*words+(1-packed)*k)*dx+8*gx*gy*k*part; flop 3*gy*d*(packed*words+(1-packed)*k); double
-// 2*gy*d*(packed*words+(1-packed)*k)*part; flight 48; turns
-// ceil(gx*gy*block/resident)*(3+ceil(d/32/gx)*(1+(packed*words+(1-packed)*k)/6))
 KERNEL sort_pool_grad(float* dx, double* part, const float* dy, const float* x, const int* ranks, const float* weights,
                       const int* lengths, const int* starts, int packed, int d, int k) {
   __shared__ double sums[kRanks][33];
@@ -153,8 +144,6 @@ KERNEL sort_pool_grad(float* dx, double* part, const float* dy, const float* x, 
 }
 
 // dweights[k - n, p] = Σ part[b, piece, p] over the items of n rows: a block for each p and n.
-// Cost: read 8*items*pieces*k+4*items; write 4*k*k; flop items*k; double items*pieces*k;
-// turns items/block*(1+pieces/4)+3
 KERNEL sort_pool_table(float* dweights, const double* part, const int* lengths, int items, int pieces, int k) {
   int p = blockIdx.x, n = k - (int)blockIdx.y;
   double s = 0;

@@ -3,7 +3,6 @@
 #include "vector.cuh"
 
 // dst = a∘b
-// Cost: read 8*n; write 4*n; flop n; flight 32
 KERNEL multiply(float* dst, const float* a, const float* b, i64 head, i64 n) {
   EACH_FOUR(i, head, n) put_four(dst + i, four(a + i) * four(b + i));
   EACH_ONE(i, head, n) dst[i] = a[i] * b[i];
@@ -22,7 +21,6 @@ VSE_INLINE float mapped(int f, float c, float v) {
 }
 
 // y = f(x; c)
-// Cost: read 4*n; write 4*n; flop 10*n; flight 16
 KERNEL map_values(float* y, const float* x, int f, float c, i64 head, i64 n) {
   EACH_FOUR(i, head, n) {
     Four v = four(x + i), to = {mapped(f, c, v[0]), mapped(f, c, v[1]), mapped(f, c, v[2]), mapped(f, c, v[3])};
@@ -41,7 +39,6 @@ VSE_INLINE float mapped_grad(int f, float c, float v, float to, float d) {
 }
 
 // dx = dy·f'(x; c), y = f(x; c)
-// Cost: read 12*n; write 4*n; flop 10*n; flight 48
 KERNEL map_grad(float* dx, const float* x, const float* y, const float* dy, int f, float c, i64 head, i64 n) {
   EACH_FOUR(i, head, n) {
     Four v = four(x + i), to = four(y + i), d = four(dy + i),
@@ -65,8 +62,6 @@ VSE_INLINE int row_lanes(int d) { return d <= 64 ? 8 : 32; }
 
 // y [units] = the sum of each row of x [units, d], or with index the greatest element and its position. Each lane has
 // eight values on their way.
-// Cost: read 4*units*d; write 4*units*(1+index); flop units*d; flight 32; turns
-// ceil(units*d/(gx*block*8))+1
 KERNEL reduce_rows(float* y, int* index, const float* x, int d, i64 units) {
   int lanes = row_lanes(d), per = 32 / lanes, lane = threadIdx.x & (lanes - 1);
   WARPS(w, (units + per - 1) / per) {
@@ -101,7 +96,6 @@ KERNEL reduce_rows(float* y, int* index, const float* x, int d, i64 units) {
 VSE_INLINE i64 row_of(i64 i, int d, i64 n) { return n >> 31 ? i / d : (i64)((u32)i / (u32)d); }
 
 // x [n/d, d] = y of its row, or with index at that position alone.
-// Cost: read 4*n/d; write 4*n; turns n/(gx*block)
 KERNEL spread_rows(float* x, const float* y, const int* index, int d, i64 n) {
   EACH(i, n) {
     i64 r = row_of(i, d, n);
@@ -113,8 +107,6 @@ KERNEL spread_rows(float* x, const float* y, const int* index, int d, i64 n) {
 // positions; n is C·d. A block has 32 results, and its warp w every eighth row of them from w on, eight on their way;
 // the eight parts are added in turn. So a sum depends on its rows alone, not on other segments and columns. Blocks
 // (…, p) take rows p·per to (p + 1)·per of each segment, and write y [gy, C, d].
-// Cost: read 4*rows*d; write 4*gy*n*(1+index); flop rows*d; flight 32; turns
-// ceil(gx*gy*block/resident)*ceil(min(per,rows*d/n)/64)+1
 KERNEL reduce_segments(float* y, int* index, const float* x, const int* first, int d, int per, i64 rows, i64 n) {
   __shared__ float values[8][32];
   __shared__ int places[8][32];
@@ -147,7 +139,6 @@ KERNEL reduce_segments(float* y, int* index, const float* x, const int* first, i
 }
 
 // x of every row; owner lists the segment of each. Rows of no segment, -1, become zero; n is T·d.
-// Cost: read 8*n; write 4*n; turns n/(gx*block)*2
 KERNEL spread_segments(float* x, const float* y, const int* index, const int* first, const int* owner, int d, i64 n) {
   EACH(i, n) {
     i64 r = row_of(i, d, n);
@@ -158,7 +149,6 @@ KERNEL spread_segments(float* x, const float* y, const int* index, const int* fi
 }
 
 // g of row r, [T, longest]: the products with the rows of b in its segment.
-// Cost: read 4*units*d*2; write 4*units*words; flop 2*units*words*d; flight 32; turns units/(gx*block/32)*words/8*d/32
 KERNEL segment_gram(float* g, const float* a, const float* b, const int* first, const int* owner, int d, int longest,
                     i64 units) {
   WARPS(r, units) {
@@ -169,7 +159,6 @@ KERNEL segment_gram(float* g, const float* a, const float* b, const int* first, 
 }
 
 // b = G a within segments, or with transposed Gᵀ a. Rows of no segment become zero; n is T·d.
-// Cost: read 8*n; write 4*n; flop 2*n*words; turns n/(gx*block)*words/4
 KERNEL segment_apply(float* b, const float* a, const float* g, const int* first, const int* owner, int transposed,
                      int d, int longest, i64 n) {
   EACH(i, n) {

@@ -211,10 +211,6 @@ VSE_INLINE Alone alone_(const int* first, i64 image, int captions, int nodes) {
 VSE_INLINE int upto(int n) { return n < kTile ? n : kTile; }
 
 // e = A X and, with per, a = A; e or half may be null.
-// Cost: read 4*gx/(captions+1-min(per,1))*nodes*s*(2-min(per,1))+4*gx*s*min(per,1); write
-// 4*gx/(captions+1-min(per,1))*(nodes*(1-min(per,1))+captions*min(per,1))*(s*e+s*half/2); flop
-// 4*gx/(captions+1-min(per,1))*(nodes*(1-min(per,1))+captions*min(per,1))*(words+1)*s; turns
-// ceil(gx*block*3.2/resident)*(2*ceil(s/64)+2)
 KERNEL reason_attend(float* e, bf16* half, float* a, const float* y, const float* x, const int* first, int captions,
                      int nodes, int per, int row_width, int s, int fours) {
   int graphs = captions + !per, c = (int)(blockIdx.x % graphs);
@@ -252,10 +248,6 @@ KERNEL reason_attend(float* e, bf16* half, float* a, const float* y, const float
 
 // e = A X, dy = dS X and, without per, dx = Aᵀ dE + dSᵀ Y; with per a = A and ds = dS. copy is dy rounded, half e; both
 // are null or none.
-// Cost: read 4*gx/(captions+1-min(per,1))*nodes*s*(3-2*min(per,1))+8*gx*s*min(per,1); write
-// 4*gx/(captions+1-min(per,1))*(nodes*(1-min(per,1))+captions*min(per,1))*s*(3-min(per,1)); flop
-// 12*gx/(captions+1-min(per,1))*(nodes*(1-min(per,1))+captions*min(per,1))*(words+1)*s; turns
-// ceil(gx*block*3.2/resident)*(3*ceil(s/64)+2)
 KERNEL reason_attend_grad(float* e, bf16* half, float* dy, bf16* copy, float* dx, float* a, float* ds,
                           const float* y, const float* x, const float* de, const int* first, int captions, int nodes,
                           int per, int row_width, int s, int fours) {

@@ -5,7 +5,6 @@
 
 // dx of every node k of a pair whose node 0 alone has a query q: a_k de + ds_k q, and for node 0 back, what its own
 // query gives. 0 for nodes of no caption.
-// Cost: read 4*units*s; write 4*units*s; flop 5*units*s; flight 8; turns units/(gx*block/32)*2
 KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de, const float* q, const float* back,
                      const int* first, const int* captions, int nodes, int per, int row_width, int s, i64 units) {
   WARPS(t, units) {
@@ -25,7 +24,6 @@ KERNEL reason_spread(float* dx, const float* a, const float* ds, const float* de
 }
 
 // to [B·C, s]: node 0 of every pair.
-// Cost: read 4*units*s; write 4*units*s*(1-half)+2*units*s*half
 KERNEL reason_gather(float* to, bf16* half, const float* x, const int* first, int nodes, int per, int s, i64 units) {
   WARPS(r, units) {
     i64 b = r / per, base = graph_(first, b, (int)(r - b * per), nodes).base;
@@ -37,7 +35,6 @@ KERNEL reason_gather(float* to, bf16* half, const float* x, const int* first, in
 }
 
 // out = ReLU(out + bias) for rows of s values; copy may be null.
-// Cost: read 4*count; write 4*count+2*count*copy; flop 2*count
 KERNEL reason_out(float* out, bf16* copy, const float* bias, int s, i64 count) {
   EACH(i, count) {
     float v = out[i] + bias[i % s];
@@ -48,7 +45,6 @@ KERNEL reason_out(float* out, bf16* copy, const float* bias, int s, i64 count) {
 }
 
 // dp = dout·(out > 0), the gradient of what reason_out takes; copy may be null.
-// Cost: read 8*count; write 4*count+2*count*copy; flop 2*count; flight 8
 KERNEL reason_out_grad(float* dp, bf16* copy, const float* out, const float* dout, i64 count) {
   EACH(i, count) {
     float v = dout[i] * (out[i] > 0);

@@ -27,7 +27,6 @@ enum { kTile = kRows * kWords, kWeights = kRows * kRows / 2 };  // words
 
 // packed: two weights [s, s] as operands B, the second transposed. Word q of a lane holds the rows 8t + 2q + 0, 1 of
 // 32; rows and columns that are not there are 0.
-// Cost: read 8*s*s; write 8*gx*block; flight 8
 KERNEL reason_pack(u32* packed, const float* first, const float* second, int s) {
   EACH(i, 2 * kPacked) {
     const float* w = i < kPacked ? first : second;
@@ -42,7 +41,6 @@ KERNEL reason_pack(u32* packed, const float* first, const float* second, int s) 
 
 // tiles [count + 1]: where the tiles of the nodes of an image begin. Each takes as many graphs as fit, nodes of no
 // caption follow in tiles of their own; tiles behind the last are empty. No graph has more nodes than a tile.
-// Cost: read 8*captions; write 4*count; turns 4+count*0.1
 KERNEL reason_tiles(int* tiles, const int* first, const int* node_caption, int captions, int nodes, int count) {
   __shared__ int start[kCaptions + 1], next[kCaptions];
   for (int c = threadIdx.x; c <= captions; c += blockDim.x) start[c] = first[c] + c;
@@ -328,8 +326,6 @@ VSE_INLINE void add_bias_(Columns x, const Block& b, const float* bias) {
 
 // out, and its copy where there is one, from x or its copy half, for the tiles of all images; y = Q where it is there.
 // packed: M, and W transposed. per is the number of tiles of an image.
-// Cost: read 4*units*s-2*units*s*half+8*s*s; write 4*units*s+2*units*s*copy+4*units*s*y; flop 40*units*s; mma
-// units*64/(63-words/2)*(4*s*s+4*s*min(64,words+32)); turns ceil(units/(63-words/2)*block*4/resident)*(2+0.8*s/32)
 KERNEL reason_graphs(float* out, bf16* copy, float* y, const float* x, const bf16* half, const u32* packed,
                      const float* v, const float* bias, const int* tiles, const int* first, const int* captions,
                      int nodes, int per, int s, i64 units) {
@@ -368,8 +364,6 @@ KERNEL reason_graphs(float* out, bf16* copy, float* y, const float* x, const bf1
 }
 
 // dp = dout·(out > 0) and de = dp W, of 64 rows a block; sums [gx, s]: the sums of dp over the rows of a block.
-// Cost: read 8*units*s+4*s*s; write 4*units*s+4*gx*s; flop 12*units*s; mma 2*gx*64*s*s; turns
-// ceil(gx*block*4/resident)*(2+0.4*s/32)
 KERNEL reason_out_back(bf16* de, bf16* dp, float* sums, const float* out, const float* dout, const u32* packed, int s,
                        i64 units) {
   __shared__ __attribute__((aligned(16))) u32 tile[kTile];
@@ -414,10 +408,6 @@ VSE_INLINE void column_sums(float* sums, const Block& b, Columns x) {
 // dQ over the rows of each tile. packed: M transposed.
 //
 //   dS = A∘(dE Xᵀ - Σ A∘(dE Xᵀ))    dQ = dS X    dX = Aᵀ dE + dSᵀ Q + dQ Mᵀ
-//
-// Cost: read 4*units*s-2*units*s*half+6*units*s+4*s*s; write 8*units*s+4*gx*s; flop 60*units*s; mma
-// units*64/(63-words/2)*(2*s*s+12*s*min(64,words+32)); turns
-// ceil(units/(63-words/2)*block*4/resident)*(4+0.4*s/32)
 KERNEL reason_graphs_grad(float* dx, bf16* e, bf16* dq, float* sums, const float* x, const bf16* half, const float* y,
                           const bf16* de, const u32* packed, const int* tiles, const int* first, const int* captions,
                           int nodes, int per, int s, i64 units) {

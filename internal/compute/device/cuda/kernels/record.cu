@@ -5,14 +5,12 @@
 VSE_INLINE int finite_(const float* x) { return !x || x[0] - x[0] == 0; }
 
 // coef = NaN unless it, the norm and the losses are finite (adam leaves everything as it is then).
-// Cost: read 16; write 4; flop 4; turns 1
 KERNEL guard(float* coef, const float* norm, const float* first, const float* second) {
   if (threadIdx.x) return;
   if (!(finite_(coef) && finite_(norm) && finite_(first) && finite_(second))) coef[0] = as_float(0x7fc00000u);
 }
 
 // Copies parts of words to other places: part k is copied by the blocks (x, k).
-// Cost: read 4*(n0+n1+n2+n3+n4+n5+n6+n7+n8+n9); write 4*(n0+n1+n2+n3+n4+n5+n6+n7+n8+n9)
 KERNEL copy_parts(int* to0, const int* from0, int n0, int* to1, const int* from1, int n1,
                   int* to2, const int* from2, int n2, int* to3, const int* from3, int n3,
                   int* to4, const int* from4, int n4, int* to5, const int* from5, int n5,

@@ -19,7 +19,6 @@ VSE_INLINE Four halves_(const unsigned short* x) {
 // dst [n]: rows index[0 … rows-1] of the table, floats or halves (the other is null), and zeros behind. copy, dst
 // rounded to bfloat16, may be null. With fours the width is a multiple of 4 and everything lies at multiples of four
 // values, which are read and written together.
-// Cost: read 4*n*floats+2*n*halves; write 4*n+2*n*copy; flop n; turns n/(1+3*fours)/(gx*block)*2
 KERNEL gather_table(float* dst, bf16* copy, const float* floats, const unsigned short* halves, const int* index,
                     int rows, int fours, i64 width, i64 n) {
   EACH(k, fours ? n / 4 : 0) {
@@ -38,7 +37,6 @@ KERNEL gather_table(float* dst, bf16* copy, const float* floats, const unsigned 
 
 // dst [n] = src [n], and copy, dst rounded to bfloat16, which may be null: four values at a time, but for the first
 // head of them and what is left at the end.
-// Cost: read 2*n; write 4*n+2*n*copy; flop 6*n+6*n*copy; flight 8
 KERNEL widen_half(float* dst, bf16* copy, const unsigned short* src, i64 head, i64 n) {
   EACH_FOUR(i, head, n) {
     Four v = halves_(src + i);
@@ -54,7 +52,6 @@ KERNEL widen_half(float* dst, bf16* copy, const unsigned short* src, i64 head, i
 
 // dst [rows, width]: the lists index[0], index[1], … of those that lie one behind the other in values, list k from
 // starts[k] to starts[k+1], with zeros behind what is shorter; of what is longer the beginning.
-// Cost: read 4*n; write 4*n; turns n/(gx*block)*3
 KERNEL gather_lists(int* dst, const int* values, const int* starts, const int* index, int width, i64 n) {
   EACH(i, n) {
     i64 row = i / width;

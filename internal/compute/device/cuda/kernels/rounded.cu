@@ -3,7 +3,6 @@
 
 // copy [n] = x [n] rounded, four values at a time: the first head of them, and what is left at the end, one by one.
 // Behind head x lies at a multiple of 16 bytes and copy at one of 8.
-// Cost: read 4*n; write 2*n; flop 6*n; flight 16
 KERNEL round_copy(bf16* copy, const float* x, i64 head, i64 n) {
   i64 fours = (n - head) / 4, tail = head + 4 * fours;
   EACH(i, fours) put_four(copy + head + 4 * i, four(x + head + 4 * i));
@@ -12,7 +11,6 @@ KERNEL round_copy(bf16* copy, const float* x, i64 head, i64 n) {
 }
 
 // x [n] = copy [n], values that were rounded.
-// Cost: read 2*n; write 4*n; flop n; flight 8
 KERNEL widen_copy(float* x, const bf16* copy, i64 n) {
   EACH(i, n) x[i] = bf16_value(copy[i]);
 }

@@ -3,7 +3,6 @@
 #include "pairs.cuh"
 
 // dst [B, d] = the mean of the rows of each item; count is B·d.
-// Cost: read 4*count*words; write 4*count; flop count*words; turns count/(gx*block)*words/4
 KERNEL segment_means(float* dst, const float* x, const int* first, int d, i64 count) {
   EACH(i, count) {
     int b = (int)(i / d), k = (int)(i - (i64)b * d), lo = first[b], hi = first[b + 1];
@@ -14,7 +13,6 @@ KERNEL segment_means(float* dst, const float* x, const int* first, int d, i64 co
 }
 
 // dx of every row; units are rows, owner lists the item of each. Rows of no item, -1, become zero.
-// Cost: read 4*units*d/words; write 4*units*d; flop units*d; turns units/(gx*block/32)*3
 KERNEL segment_means_grad(float* dx, const float* ddst, const int* first, const int* owner, int d, i64 units) {
   WARPS(r, units) {
     int b = owner[r];
@@ -29,7 +27,6 @@ KERNEL segment_means_grad(float* dx, const float* ddst, const int* first, const 
 
 // Row r of the captions one after the other is row starts[t] + b of the packed ones; back copies the other way. Rows of
 // no caption become zero.
-// Cost: read 4*units*d; write 4*units*d; turns units/(gx*block/32)*3
 KERNEL unpack_words(float* dst, const float* src, const int* starts, const int* first, const int* owner, int d,
                     int back, i64 units) {
   WARPS(r, units) {
@@ -58,8 +55,6 @@ VSE_INLINE float row_dot(const float* w, const float* y, const float* x, int d) 
 }
 
 // Gated pooling of one item: a block for each.
-// Cost: read 8*gx*words*d; write 4*gx*d; flop 4*gx*words*d; turns
-// ceil(words*32/block)*ceil(d/256)+ceil(d/block)*ceil(words/8)+6
 KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, const float* w, const float* x,
                   const int* first, int d) {
   i64 b = blockIdx.x, lo = first[b];
@@ -91,8 +86,6 @@ KERNEL gated_pool(float* out, float* weights, const float* l, const float* g, co
 
 // dots [rows] is scratch memory: dα_r = dOut·X_r. de = α∘(dα - Σ α∘dα), dL_r = de_r W∘G, dG = W∘Σ de_r L_r, dW = G∘Σ
 // de_r L_r.
-// Cost: read 8*gx*words*d; write 8*gx*words*d; flop 8*gx*words*d; turns
-// ceil(words*32/block)*ceil(d/256)+ceil(d/block)*ceil(words/8)+4
 KERNEL gated_pool_grad(float* dl, float* dg, float* dx, float* dw, float* dots, const float* l, const float* g,
                        const float* w, const float* x, const float* weights, const float* dout, const int* first,
                        int d) {

@@ -142,8 +142,6 @@ VSE_INLINE float softmax(float* p, const int* words, int n, float factor) {
 }
 
 // words may be null; factor is 1/√(columns of a head); context or copy may be null.
-// Cost: read 4*gx*words*d*3*ceil(words/16); write 4*gx*words*d*context+2*gx*words*d*copy; flop 4*gx*words*words*d;
-// turns ceil(gx*gy*ceil(words/16)*block/resident)*(2*ceil(d/gy/64)*ceil(words/16)+2*ceil(words/32)+3)
 KERNEL self_attention(float* context, bf16* copy, float* weights, const float* query, const float* key,
                       const float* value, const int* words, const int* lengths, const int* starts, const i64* squares,
                       const int* step, const int* numbers, u32 key0, u32 key1, u32 limit, float keep, float factor,
@@ -167,9 +165,6 @@ KERNEL self_attention(float* context, bf16* copy, float* weights, const float* q
 
 // The first half of the gradient: the weights with dropout, dS, and dQ = dS K. part [captions·tiles, 3d], which may be
 // null, gets the sums of the columns of dQ, dK and dV over each tile. dquery or copy may be null.
-// Cost: read 4*gx*words*d*4*ceil(words/16); write 4*gx*words*d*dquery+2*gx*words*d*copy+4*gx*gz*d*part; flop
-// 6*gx*words*words*d; turns
-// ceil(gx*gy*ceil(words/16)*block/resident)*(3*ceil(d/gy/64)*ceil(words/16)+2*ceil(words/32)+3)
 KERNEL self_attention_rows(float* dquery, bf16* copy, float* part, float* weights, float* slopes, const float* dcontext,
                            const float* query, const float* key, const float* value, const int* words,
                            const int* lengths, const int* starts, const i64* squares, const int* step,
@@ -209,9 +204,6 @@ KERNEL self_attention_rows(float* dquery, bf16* copy, float* part, float* weight
 }
 
 // The other half, for 16 keys: dV = (M∘P)ᵀ dC, dK = dSᵀ Q.
-// Cost: read 4*gx*words*d*2*ceil(words/16); write 4*gx*words*d*(dkey+dvalue)+2*gx*words*d*(dkey_copy+dvalue_copy)
-// +8*gx*gz*d*part; flop 4*gx*words*words*d; turns
-// ceil(gx*gy*ceil(words/16)*block/resident)*(2*ceil(d/gy/64)*ceil(words/16)+2)
 KERNEL self_attention_columns(float* dkey, float* dvalue, bf16* dkey_copy, bf16* dvalue_copy, float* part,
                               const float* weights, const float* slopes, const float* dcontext, const float* query,
                               const int* lengths, const int* starts, const i64* squares, int first, int d, int ld,

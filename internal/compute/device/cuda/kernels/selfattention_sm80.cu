@@ -2,10 +2,6 @@
 #include "selfheads.cuh"
 
 // words may be null; factor is 1/√(columns of a head); context or copy may be null.
-// Cost: read 12*words*d*(gx-min(rows,1)); write words*d*(gx-min(rows,1))*(4*context+2*copy); flop
-// 60*gx*gy*words*(words+4)+12*gx*words*d; mma 4*gx*d*(words+8)*(words+6); turns
-// ceil(gx*gy*410/resident)*(2+ceil(ceil(words/16)*ceil(words/8)/4)*ceil(d/gy/64)+ceil(words/16)*ceil(words/16)
-// *ceil(d/gy/64))
 KERNEL self_attention_heads(float* context, bf16* copy, const float* query, const float* key, const float* value,
                             const int* words, const int* lengths, const int* starts, const int* step,
                             const int* numbers, u32 key0, u32 key1, u32 limit, float keep, float factor, int l, int d,
@@ -15,11 +11,6 @@ KERNEL self_attention_heads(float* context, bf16* copy, const float* query, cons
   attend_<BF16>(context, copy, query, key, value, words, lengths, starts, drop, factor, l, d, ld, aligned);
 }
 
-// Cost: read 16*words*d*(gx-min(rows,1)); write
-// words*d*(gx-min(rows,1))*(4*(dquery+dkey+dvalue)+2*(dquery_copy+dkey_copy+dvalue_copy))+12*gx*d*part; flop
-// 80*gx*gy*words*(words+4)+30*gx*words*d; mma 10*gx*d*(words+8)*(words+6); turns
-// ceil(gx*gy*410/resident)*(2+ceil(ceil(words/16)*ceil(words/8)/2)*ceil(d/gy/64)+ceil(words/16)*ceil(words/16)
-// *ceil(d/gy/64))
 KERNEL self_attention_heads_grad(float* dquery, float* dkey, float* dvalue, bf16* dquery_copy, bf16* dkey_copy,
                                  bf16* dvalue_copy, float* part, const float* dcontext, const float* query,
                                  const float* key, const float* value, const int* words, const int* lengths,

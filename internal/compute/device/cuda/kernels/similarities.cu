@@ -9,8 +9,6 @@
 
 // z = (x/(‖x‖ + ε) - c)²; x may be z. norm keeps ‖x‖ where it is not null. With global x is the vector of the image
 // [e], taken as it is.
-// Cost: read 4*units*e*(1-global)+4*units/rows*e*global+4*rows*e; write 4*units*e*(1-half)+2*units*e*half; flop
-// 6*units*e; turns units/(gx*block/32)*(e/32/8+e/32/4)
 KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, const float* c, int rows, int e,
                           int global, i64 units) {
   WARPS(t, units) {
@@ -43,7 +41,6 @@ KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, con
 
 // The vectors of the nodes from s = W z, and their norms [images, all]; node lists the nodes of the rows, nodes counts
 // those of an image. Where filter is not null, the logits are its products with the vectors and filter_bias.
-// Cost: read 4*units*size; write 4*units*size; flop 6*units*size; turns units/(gx*block/32)*2*size/32/4
 KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s, const float* bias, const float* filter,
                         const float* filter_bias, const int* node, int rows, int all, int nodes, int size, i64 units) {
   WARPS(t, units) {
@@ -114,8 +111,6 @@ VSE_INLINE void node_gradients(float* ds, bf16* copy, float* part, const NodeRow
 }
 
 // The gradient of W z + Bias from that of the vectors.
-// Cost: read 8*units*size; write 4*units*size*ds+2*units*size*copy+4*gx*size; flop 8*units*size; turns
-// ceil(gx*block/resident)*(2+64/(block/32)+0.4*64/4)
 KERNEL similarity_nodes_grad(float* ds, bf16* copy, float* part, const float* out, const float* dout,
                              const float* norms, const int* node, int rows, int all, int nodes, int size, i64 units) {
   __shared__ NodeRows of;
@@ -146,8 +141,6 @@ KERNEL similarity_nodes_grad(float* ds, bf16* copy, float* part, const float* ou
 
 // The same where the gradient of a vector has factors, a dr + dz w (device.Filter); along is dz. Rows of no caption
 // have none.
-// Cost: read 4*units*size+4*units/rows*captions*size; write 4*units*size*ds+2*units*size*copy+8*gx*size; flop
-// 14*units*size; turns ceil(gx*block/resident)*(3+64/(block/32)+0.4*64/4)
 KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* out, const float* w, const float* a,
                               const float* dr, const float* dz, const float* norms, const int* node,
                               const int* node_caption, int captions, int rows, int all, int nodes, int size,
@@ -183,8 +176,6 @@ KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* o
 
 // The gradient of the contexts x, to half or in the place of dz, and drows -= Σ_images dd, set before unless add. A
 // block walks through the images of one row.
-// Cost: read 8*images*rows*e; write 4*images*rows*e*(1-half)+2*images*rows*e*half+4*rows*e; flop 14*images*rows*e;
-// flight 8; turns ceil(rows*block/resident)*images*(2*ceil(e/block/4)+1.5)
 KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float* x, const float* norm, const float* c,
                                int images, int rows, int e, int add) {
   i64 j = blockIdx.x;
@@ -232,8 +223,6 @@ KERNEL similarity_squares_grad(float* dz, bf16* half, float* drows, const float*
 
 // The same where the rows meet the vector of each image as it is: dz becomes the gradient of the vector by this row. A
 // thread walks through the images for one value of a row.
-// Cost: read 4*images*count+4*images*e; write 4*images*count+4*count; flop 4*images*count; flight 32; turns
-// ceil(gx*block/resident)*images/8
 KERNEL similarity_global_grad(float* dz, float* drows, const float* x, const float* c, int images, int e, int add,
                               i64 count) {
   EACH(i, count) {
@@ -258,7 +247,6 @@ KERNEL similarity_global_grad(float* dz, float* drows, const float* x, const flo
 }
 
 // dimages [images, e] = Σ_rows dz, or += with add.
-// Cost: read 4*count*rows; write 4*count; flop count*rows; turns rows/4
 KERNEL similarity_images_grad(float* dimages, const float* dz, int rows, int e, int add, i64 count) {
   EACH(i, count) {
     i64 b = i / e, k = i - b * e;

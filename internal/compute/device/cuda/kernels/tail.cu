@@ -2,7 +2,6 @@
 #include "common.cuh"
 
 // Rows from Σ lengths on of x [rows, width], which lie ld apart, become zero, and those of copy, where it is not null.
-// Cost: read 4*b; write 4*width; turns b/block+2
 KERNEL clear_tail(float* x, bf16* copy, const int* lengths, int b, int rows, i64 width, i64 ld) {
   double sum = 0;  // of whole numbers
   for (int i = threadIdx.x; i < b; i += blockDim.x) sum += lengths[i];

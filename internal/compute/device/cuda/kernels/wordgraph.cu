@@ -4,7 +4,6 @@
 
 // Word j = blockIdx.y of caption blockIdx.x: a warp for each neighbour, then one for the softmax. edges may be null:
 // then all words are neighbours.
-// Cost: read 4*gx*words*words*e/2; write 4*gx*words*words; flop 2*gx*words*words*e; flight 8; turns words/8*e/32/4+8
 KERNEL word_graph(float* weights, const float* words, const int* edges, const int* edge_start, const int* starts,
                   const i64* squares, int e, float lambda) {
   Item it = item_of(starts, squares, blockIdx.x, 0);
@@ -41,7 +40,6 @@ KERNEL word_graph(float* weights, const float* words, const int* edges, const in
 }
 
 // slopes_jl = λ w_jl (dw_jl - Σ_m w_jm dw_jm): a warp for word blockIdx.y of caption blockIdx.x.
-// Cost: read 8*gx*words*words; write 4*gx*words*words; flop 6*gx*words*words; turns 4
 KERNEL word_graph_slopes(float* slopes, const float* weights, const float* dweights, const int* starts,
                          const i64* squares, float lambda) {
   Item it = item_of(starts, squares, blockIdx.x, 0);
@@ -55,7 +53,6 @@ KERNEL word_graph_slopes(float* slopes, const float* weights, const float* dweig
 
 // dwords_j = Σ_l (slopes_jl + slopes_lj) w_l: a block for each word and 256 columns (blockIdx.y). 0 for a word of no
 // caption.
-// Cost: read 4*gx*e*2; write 4*gx*e; flop 3*gx*e*words; turns words/2
 KERNEL word_graph_grad(float* dwords, const float* slopes, const float* words, const int* of, const int* starts,
                        const i64* squares, int e) {
   int row = blockIdx.x, k = blockIdx.y * blockDim.x + threadIdx.x;

@@ -4,7 +4,6 @@
 
 // starts[t] = Σ_b min(lengths[b], t) for t = 0 … steps, a block for each: the first packed row of step t, and the
 // number of rows.
-// Cost: read 4*b; write 4*gx; flop 2*b*gx; turns b/block+2
 KERNEL pack_starts(int* starts, const int* lengths, int b) {
   int t = blockIdx.x, s = 0;
   for (int i = threadIdx.x; i < b; i += blockDim.x) s += lengths[i] < t ? lengths[i] : t;
@@ -14,7 +13,6 @@ KERNEL pack_starts(int* starts, const int* lengths, int b) {
 
 // rows[p] = words[b, t + shift] for packed row p = (t, b); columns is the width of words. With transposed rows the
 // place of (b, t) in words is b·columns + t.
-// Cost: read 12*b*words; write 4*b*words; turns 4
 KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* starts, int b, int columns, int steps,
                   int shift) {
   EACH(i, (i64)b * steps) {
@@ -24,7 +22,6 @@ KERNEL pack_words(int* rows, const int* words, const int* lengths, const int* st
 }
 
 // out[p] = table[rows[p]], one block for each packed row; zeros where rows[p] < 0.
-// Cost: read 4*gx*d; write 4*gx*d; turns 3
 KERNEL gather_words(float* out, const float* table, const int* rows, int d) {
   int w = rows[blockIdx.x];
   const float* from = table + (i64)w * d;

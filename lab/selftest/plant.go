@@ -1,10 +1,9 @@
-package measure
+package selftest
 
 import (
 	"cmp"
 	"fmt"
 	"runtime"
-	"time"
 
 	"vsetrain/internal/compute/device/cuda/driver"
 )
@@ -62,22 +61,32 @@ DONE:
 func Plants() []string { return []string{"write", "race"} }
 
 // Plant runs a kernel with a mistake that a sanitizer must report: "write", one beyond an allocation of 99 numbers, or
-// "race", one in shared memory. A GPU alone does not notice them. The error is that of the driver.
-func Plant(r Request, mistake string) error {
-	_, err := driver.Within(driver.Timeout, "a planted kernel", func() (any, error) { return nil, plant(r, mistake) })
+// "race", one in shared memory. A GPU alone does not notice them. library is the path of libcuda, the error that of the
+// driver. What it allocates is released when the context is.
+func Plant(library, mistake string) error {
+	_, err := driver.Within(driver.Timeout, "a planted kernel", func() (any, error) {
+		return nil, plant(library, mistake)
+	})
 	return err
 }
 
-func plant(r Request, mistake string) (err error) {
+func plant(library, mistake string) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	drv, err := driver.Open(r.Driver)
+	drv, err := driver.Open(library)
 	if err != nil {
 		return err
 	}
-	b := &bench{Driver: drv, now: time.Now}
-	defer func() { err = cmp.Or(err, b.close()) }()
-	if err := b.open(r.Index); err != nil {
+	context, err := drv.Retain(0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, drv.SetCurrent(0), drv.Release(0)) }()
+	if err := drv.SetCurrent(context); err != nil {
+		return err
+	}
+	stream, err := drv.NewStream()
+	if err != nil {
 		return err
 	}
 	const n = 99
@@ -86,8 +95,7 @@ func plant(r Request, mistake string) (err error) {
 		if at[i], err = drv.Alloc(4 * n); err != nil {
 			return err
 		}
-		b.free = append(b.free, func() error { return drv.Free(at[i]) })
-		if err := drv.Fill(at[i], 0, n, b.stream); err != nil {
+		if err := drv.Fill(at[i], 0, n, stream); err != nil {
 			return err
 		}
 	}
@@ -100,10 +108,9 @@ func plant(r Request, mistake string) (err error) {
 	if err != nil {
 		return fmt.Errorf("load the planted kernels: %w", err)
 	}
-	b.free = append(b.free, func() error { return drv.UnloadModule(m) })
 	f, err := drv.Function(m, name)
 	if err != nil {
 		return err
 	}
-	return cmp.Or(drv.Launch(f, &l, b.stream), drv.Synchronize(b.stream))
+	return cmp.Or(drv.Launch(f, &l, stream), drv.Synchronize(stream))
 }

@@ -1,4 +1,4 @@
-package bench
+package selftest
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
+	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/place"
 	"vsetrain/models"
@@ -44,7 +45,7 @@ var predictedBits string
 
 // bitSteps is how many steps such a training has: of each of its batches one that is started kernel by kernel, and one
 // that is recorded and launched as a graph.
-const bitSteps = 2 * syntheticBatches
+const bitSteps = 2 * bench.SyntheticBatches
 
 // bitNetworks are the networks with their text encoders.
 func bitNetworks() (names []string) {
@@ -78,13 +79,12 @@ func bitConfig(name string) *config.Config {
 func trainBits(ctx context.Context, dev func() (device.Device, error), network string) (out Bits, err error) {
 	c := bitConfig(network)
 	out.Network = network
-	b := newBench(Request{Config: c, Regions: 4, Feature: 24, Vocab: 50, Now: time.Now})
-	b.opener = dev
-	defer b.Close()
-	if _, err := b.open(ctx); err != nil {
+	b, err := bench.Open(ctx, bench.Request{Config: c, Regions: 4, Feature: 24, Vocab: 50, Now: time.Now}, dev)
+	if err != nil {
 		return out, err
 	}
-	if out.Start, err = b.sum(); err != nil {
+	defer b.Close()
+	if out.Start, err = sumOf(b.Setup); err != nil {
 		return out, err
 	}
 	for range bitSteps {
@@ -98,12 +98,12 @@ func trainBits(ctx context.Context, dev func() (device.Device, error), network s
 		}
 		out.Losses = append(out.Losses, fmt.Sprintf("%08x", math.Float32bits(float32(r.Loss))))
 	}
-	out.End, err = b.sum()
+	out.End, err = sumOf(b.Setup)
 	return out, err
 }
 
-// sum is a checksum of the parameters, in float32, and of what is stored beside them.
-func (b *bench) sum() (string, error) {
+// sumOf is a checksum of the parameters, in float32, and of what is stored beside them.
+func sumOf(b *place.Setup) (string, error) {
 	p := b.Model.Instance.Params
 	h := sha256.New()
 	for _, v := range []device.View{p.Values(), p.State()} {

@@ -1,5 +1,29 @@
 package device
 
+// Bytes is the memory that a kernel reads and writes at least: each of its views once, and of a table the rows that it
+// reads. What a device keeps in memory of its own meanwhile is not counted, nor what it reads again. float is the size
+// of a Float.
+func Bytes(k Kernel, float int) (n int64) {
+	c := Checker{Visit: func(o Operand) View {
+		values, size := o.N, float
+		if o.Rule == Whole || o.Rule == Padded {
+			values = o.View.N
+		}
+		if o.Type == Int32 {
+			size = 4
+		}
+		if o.Part > 0 {
+			values = min(values, o.Part)
+		}
+		if o.View.Present() {
+			n += int64(size) * int64(values)
+		}
+		return o.View
+	}}
+	k.Views(&c)
+	return n
+}
+
 // Flops is the work of the matrix products of a kernel as its equations have them, in floating-point operations, two
 // for each multiply-add. A gradient has two products for each of the forward kernel, less what is not asked for.
 // Kernels that work element by element have none. Where lengths are bounds (Ints.Bounded) it is that of the bounds.

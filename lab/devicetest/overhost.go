@@ -1,38 +1,20 @@
-package cuda
+package devicetest
 
 import (
 	"math"
 	"unsafe"
 
-	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/gemm"
+	products "vsetrain/internal/compute/gemm"
 )
 
-// HostJob is the ranks of a job that send memory of the host, slices of float32 (package ranks).
-type HostJob interface {
-	device.Job
-	// AllReduce sets x to the sum of x of all ranks.
-	AllReduce(x any) error
-	// AllGather sets piece r of dst, as long as src, to src of rank r.
-	AllGather(dst, src any) error
-	// Broadcast sets x to that of rank root.
-	Broadcast(x any, root int) error
-}
-
-// overHost makes the device a rank of a job that sends memory of the host.
-func (j *job) overHost(w HostJob) {
-	rank, ranks := w.Rank()
-	j.on.run(func() error {
-		j.comm = &hostCommunicator{w, j.on.drv}
-		return j.side.open(j.on)
-	})
-	j.rank, j.ranks, j.meets = rank, ranks, w
-}
+// Communicator lets ranks that share a GPU, which NCCL refuses, send its values through memory of the host
+// (cuda.HostJob).
+func (w *World) Communicator(d driver.Driver) driver.Communicator { return &hostCommunicator{w, d} }
 
 // hostCommunicator implements driver.Communicator. Each call waits for the stream, and then for the other ranks.
 type hostCommunicator struct {
-	HostJob
+	*World
 	drv driver.Driver
 }
 
@@ -62,7 +44,7 @@ func (c *hostCommunicator) exchange(dst driver.Ptr, out int, src driver.Ptr, in 
 	}
 	for i, v := range to {
 		if half {
-			halves[i] = uint16(math.Float32bits(gemm.RoundBF16(v)) >> 16)
+			halves[i] = uint16(math.Float32bits(products.RoundBF16(v)) >> 16)
 		}
 	}
 	if err := c.drv.Upload(dst, raw(to), size*out, s); err != nil {
@@ -78,7 +60,7 @@ func (c *hostCommunicator) AllReduce(x driver.Ptr, n int, s driver.Stream) error
 func (c *hostCommunicator) Broadcast(x driver.Ptr, n, root int, s driver.Stream) error {
 	return c.exchange(x, n, x, n, false, s, func(dst, src []float32) error {
 		copy(dst, src)
-		return c.HostJob.Broadcast(dst, root)
+		return c.World.Broadcast(dst, root)
 	})
 }
 
@@ -89,7 +71,7 @@ func (c *hostCommunicator) Reduce(dst, src driver.Ptr, n, root int, half bool, s
 		out = 0
 	}
 	return c.exchange(dst, out, src, n, half, s, func(dst, src []float32) error {
-		err := c.HostJob.AllReduce(src)
+		err := c.World.AllReduce(src)
 		copy(dst, src)
 		return err
 	})
@@ -98,14 +80,14 @@ func (c *hostCommunicator) Reduce(dst, src driver.Ptr, n, root int, half bool, s
 func (c *hostCommunicator) AllGather(dst, src driver.Ptr, n int, s driver.Stream) error {
 	_, ranks := c.Rank()
 	return c.exchange(dst, n*ranks, src, n, false, s, func(dst, src []float32) error {
-		return c.HostJob.AllGather(dst, src)
+		return c.World.AllGather(dst, src)
 	})
 }
 
 func (c *hostCommunicator) ReduceScatter(dst, src driver.Ptr, n int, half bool, s driver.Stream) error {
 	rank, ranks := c.Rank()
 	return c.exchange(dst, n, src, n*ranks, half, s, func(dst, src []float32) error {
-		err := c.HostJob.AllReduce(src)
+		err := c.World.AllReduce(src)
 		copy(dst, src[rank*n:])
 		return err
 	})
