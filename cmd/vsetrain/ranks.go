@@ -173,8 +173,8 @@ func (o *rankFlags) placeDevice(a *app, p launch.Place, d *device.Options) error
 
 // jobOf is what the devices of the ranks see of each other.
 func jobOf(m *launch.Member) device.Job {
-	if meeting, ok := m.Meeting(); ok {
-		return meeting
+	if m.Devices() {
+		return m
 	}
 	return ranks.OverMPI(m.World)
 }

@@ -17,8 +17,8 @@ import (
 
 // handles are what differs between the interfaces.
 type handles struct {
-	world, float, double, sum, errorsReturn, inPlace uintptr
-	funneled                                         int32 // MPI_THREAD_FUNNELED
+	world, float, double, errorsReturn uintptr
+	funneled                           int32 // MPI_THREAD_FUNNELED
 }
 
 // World is a library, and once it is started the processes of a job. The goroutine that started it makes all calls; it
@@ -33,7 +33,7 @@ type World struct {
 	fn    map[string]uintptr
 	out   *[4]int32 // results of calls
 	state *pending
-	room  any // []float32 or []float64, of ReduceScatter
+	room  any // []float32 or []float64, of sums
 }
 
 // pending is a collective that has begun. A request is an int or an address, a status of no library has more than 64
@@ -44,8 +44,8 @@ type pending struct {
 	status  [16]int32
 }
 
-var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Ibcast Allreduce " +
-	"Iallreduce Iallgather Ialltoall Reduce_scatter_block Ibarrier Test Error_string Get_library_version Abort")
+var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Ibcast Iallgather " +
+	"Ialltoall Ibarrier Test Error_string Get_library_version")
 
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
@@ -102,9 +102,9 @@ func (w *World) Init() error {
 // table fills the handles of the library's interface.
 func (w *World) table(lib uintptr, path string) error {
 	if _, err := purego.Dlsym(lib, "ompi_mpi_comm_world"); err == nil {
-		w.Kind, w.handles = OpenMPI, handles{inPlace: 1, funneled: 1}
+		w.Kind, w.handles = OpenMPI, handles{funneled: 1}
 		for name, to := range map[string]*uintptr{"comm_world": &w.world, "float": &w.float, "double": &w.double,
-			"op_sum": &w.sum, "errors_return": &w.errorsReturn} {
+			"errors_return": &w.errorsReturn} {
 			if *to, err = purego.Dlsym(lib, "ompi_mpi_"+name); err != nil {
 				return err
 			}
@@ -112,12 +112,11 @@ func (w *World) table(lib uintptr, path string) error {
 		return nil
 	}
 	if strings.Contains(path, "libmpi_abi") { // MPICH 5 has the symbols of the ABI in its own library too
-		w.Kind, w.handles = ABI, handles{world: 0x101, float: 0x210, double: 0x214, sum: 0x21, errorsReturn: 0x143,
-			inPlace: 1, funneled: 1024}
+		w.Kind, w.handles = ABI, handles{world: 0x101, float: 0x210, double: 0x214, errorsReturn: 0x143, funneled: 1024}
 		return nil
 	}
-	w.Kind, w.handles = MPICH, handles{world: 0x44000000, float: 0x4c00040a, double: 0x4c00080b, sum: 0x58000003,
-		errorsReturn: 0x54000001, inPlace: ^uintptr(0), funneled: 1}
+	w.Kind, w.handles = MPICH, handles{world: 0x44000000, float: 0x4c00040a, double: 0x4c00080b,
+		errorsReturn: 0x54000001, funneled: 1}
 	return nil
 }
 
@@ -176,16 +175,6 @@ func (w *World) collective(name string, alive any, args ...uintptr) error {
 	}
 }
 
-// ordered waits until all ranks come, and calls a collective that adds and returns when it is complete. Sums of more
-// than two ranks depend on the order in which the library adds them, and its collectives that return at once have
-// another one than those that bits of earlier versions depend on. Only the transfer itself keeps the processor.
-func (w *World) ordered(name string, alive any, args ...uintptr) error {
-	if err := w.Wait(); err != nil {
-		return err
-	}
-	return w.call(name, alive, append(args, w.world)...)
-}
-
 // Float is a value that MPI adds.
 type Float interface{ float32 | float64 }
 
@@ -210,15 +199,35 @@ func pieces(elements, bytes int, f func(from, n int) error) error {
 	return nil
 }
 
-// AllReduce sets x to the sum of x of all ranks.
+// AllReduce sets x to the sum of x of all ranks, added in their order.
 func AllReduce[T Float](w *World, x []T) error {
-	mpi, bytes := typeOf[T](w)
-	return pieces(len(x), int(bytes), func(from, n int) error {
-		if w.Ranks == 2 {
-			return w.collective("Iallreduce", x, w.inPlace, address(x[from:]), uintptr(n), mpi, w.sum)
-		}
-		return w.ordered("Allreduce", x, w.inPlace, address(x[from:]), uintptr(n), mpi, w.sum)
+	_, bytes := typeOf[T](w)
+	return pieces(len(x), int(bytes)*w.Ranks, func(from, n int) error {
+		all := room[T](w, n*w.Ranks)
+		err := AllGather(w, all, x[from:from+n])
+		add(x[from:from+n], all)
+		return err
 	})
+}
+
+// room is memory for n values.
+func room[T Float](w *World, n int) []T {
+	got, _ := w.room.([]T)
+	got = slices.Grow(got[:0], n)[:n]
+	w.room = got
+	return got
+}
+
+// add sets dst to the sum of the pieces of all, each as long as dst, in their order. So sums depend on no library, and
+// MPI is called by collectives alone that return at once: its own sums of more than two ranks have other orders, and
+// MPI_Ireduce_scatter_block of MPICH takes ten times as long.
+func add[T Float](dst, all []T) {
+	for copy(dst, all); len(all) > len(dst); {
+		all = all[len(dst):]
+		for i, v := range all[:len(dst)] {
+			dst[i] += v
+		}
+	}
 }
 
 // Broadcast sets x to that of the root.
@@ -244,20 +253,10 @@ func ReduceScatter[T Float](w *World, dst, src []T) error {
 	if len(src) != w.Ranks*len(dst) {
 		return fmt.Errorf("scatter %d values in pieces of %d to %d ranks", len(src), len(dst), w.Ranks)
 	}
-	if w.Ranks == 2 { // whose sum has one order; MPI_Ireduce_scatter_block of MPICH takes ten times as long
-		got, _ := w.room.([]T)
-		got = slices.Grow(got[:0], len(src))[:len(src)]
-		w.room = got
-		err := AllToAll(w, got, src)
-		other := got[len(dst):]
-		for i, v := range got[:len(dst)] {
-			dst[i] = v + other[i]
-		}
-		return err
-	}
-	mpi, _ := typeOf[T](w)
-	return w.ordered("Reduce_scatter_block", [2][]T{dst, src}, address(src), address(dst), uintptr(len(dst)), mpi,
-		w.sum)
+	all := room[T](w, len(src))
+	err := AllToAll(w, all, src)
+	add(dst, all)
+	return err
 }
 
 // AllToAll sets piece r of dst, which are as many as there are ranks, to what rank r has in src as the piece of this
@@ -280,9 +279,6 @@ func (w *World) Finalize() error {
 	defer runtime.UnlockOSThread()
 	return w.call("Finalize", nil)
 }
-
-// Abort ends all processes of the job, with an exit code.
-func (w *World) Abort(code int) error { return w.call("Abort", nil, w.world, uintptr(code)) }
 
 // sigaction is the kernel's structure: handler, flags, restorer, mask.
 type sigaction [4]uintptr

@@ -43,5 +43,5 @@ func (*World) Wait() error { return errNone }
 // Finalize fails here.
 func (*World) Finalize() error { return errNone }
 
-// Abort fails here.
-func (*World) Abort(int) error { return errNone }
+// Bootstrap fails here.
+func Bootstrap(int, []string, func([]byte) ([][]byte, error)) error { return errNone }

@@ -239,3 +239,28 @@ func signalsAsBefore() (err error) {
 	}
 	return err
 }
+
+// Ranks on some machines find each other by PMI-1. MPICH documents PMI_process_mapping: (vector,(0,2,4)) are two
+// machines of four ranks each, in blocks.
+func TestPMI(t *testing.T) {
+	for machines, want := range map[string]string{
+		"a":         "(vector,(0,1,1))",
+		"a a a":     "(vector,(0,1,3))",
+		"a a b b":   "(vector,(0,1,2),(1,1,2))",
+		"a a b c c": "(vector,(0,1,2),(1,1,1),(2,1,2))",
+		"a b a b":   "(vector,(0,1,1),(1,1,1),(0,1,1),(1,1,1))",
+	} {
+		if got := mapping(strings.Fields(machines)); got != want {
+			t.Errorf("%s: %s, want %s", machines, got, want)
+		}
+	}
+}
+
+// Sums are added in the order of the ranks, whatever the library is: (1 + 1e8) - 1e8 is 0 in float32, and 1 + (1e8 -
+// 1e8) is 1.
+func TestSumsAreInOrder(t *testing.T) {
+	sum := make([]float32, 2)
+	if add(sum, []float32{1, 1e8, 1e8, -1e8, -1e8, 1}); sum[0] != 0 || sum[1] != 1 {
+		t.Errorf("the sums are %v, want 0 and 1", sum)
+	}
+}
