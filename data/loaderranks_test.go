@@ -40,7 +40,7 @@ func TestLoaderOfARank(t *testing.T) {
 					t.Errorf("%v: rank %d of batch %d.%d has the images %q, expected %q", fields, rank, b.Epoch, b.Iter,
 						got, want)
 				}
-				if !slices.Equal(p.Words, b.Words) || !slices.Equal(p.Lengths, b.Lengths) || p.Pairs() != b.N ||
+				if !slices.EqualFunc(p.Words, b.Words, slices.Equal[[]int32]) || !slices.Equal(p.Lengths, b.Lengths) || p.Pairs() != b.N ||
 					!slices.Equal(p.Numbers, b.Numbers) || !slices.Equal(p.ImageIDs, b.ImageIDs) {
 					t.Errorf("%v: rank %d does not know all captions", fields, rank)
 				}

@@ -235,8 +235,9 @@ func TestFlippedResidentBits(t *testing.T) {
 		values := batch.Features
 		table := try.Get(d.NewTable(len(values), half))(t)
 		d.Store(table, 0, values)
-		words := try.Get(dev.Alloc(device.Int32, len(batch.Words)))(t)
-		dev.UploadInts(device.Of(words), batch.Words)
+		ids := slices.Concat(batch.Words...)
+		words := try.Get(dev.Alloc(device.Int32, len(ids)))(t)
+		dev.UploadInts(device.Of(words), ids)
 		starts := make([]int32, 1, 1+batch.N)
 		for _, l := range batch.Lengths {
 			starts = append(starts, starts[len(starts)-1]+l)

@@ -39,7 +39,7 @@ func vseinfBatch(seed uint64, n, longest int) *data.Batch {
 			b.Features = append(b.Features, float32(r.Float64()))
 		}
 	}
-	b.Words[0] = tinyVocab
+	b.Words[0][0] = tinyVocab
 	return b
 }
 

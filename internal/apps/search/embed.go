@@ -184,10 +184,10 @@ func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size
 		}
 		var b batch.Captions
 		for _, i := range order[lo : lo+n] {
-			b.Words, b.Lengths = append(b.Words, ids[i]...), append(b.Lengths, int32(len(ids[i])))
+			b.Add(ids[i])
 		}
 		for len(b.Lengths) < min(size, 1<<bits.Len(uint(n-1))) {
-			b.Words, b.Lengths = append(b.Words, ids[order[lo]][0]), append(b.Lengths, 1)
+			b.Add(ids[order[lo]][:1])
 		}
 		err := pieces.Next(ctx, n, func(to []float32) error {
 			err := r.Captions(part[:len(b.Lengths)*e], b)

@@ -110,7 +110,6 @@ type sentences struct {
 	done, total, cut int
 	ids              [][]int32
 	order            []int
-	words, lengths   []int32
 	vectors, rows    []float32 // in the order of lengths, and of the lines
 }
 
@@ -132,12 +131,11 @@ func (s *sentences) chunk(ctx context.Context, lines []string) ([]float32, error
 	for lo := 0; lo < len(lines); lo += s.Batch {
 		part := s.order[lo:min(len(lines), lo+s.Batch)]
 		err := pieces.Next(ctx, len(part), func(to []float32) error {
-			s.words, s.lengths = s.words[:0], s.lengths[:0]
+			var b batch.Captions
 			for _, i := range part {
-				s.words = append(s.words, s.ids[i]...)
-				s.lengths = append(s.lengths, int32(len(s.ids[i])))
+				b.Add(s.ids[i])
 			}
-			return s.enc.Encode(to, batch.Captions{Words: s.words, Lengths: s.lengths})
+			return s.enc.Encode(to, b)
 		})
 		if err != nil {
 			return nil, err
