@@ -36,17 +36,6 @@ func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
 	return s.Finish()
 }
 
-// whyNotFinite returns an error where bits that flipped are why a step has no finite result: of what the steps behind
-// it read, which may have updated, or of what stands there now.
-func whyNotFinite(s *Step) error {
-	for s.verifier != nil && len(s.started) > 0 {
-		if _, err := s.Finish(); flipped(err) {
-			return err
-		}
-	}
-	return s.verifier.unchanged()
-}
-
 var errNothingStarted = errors.New("training step: nothing was started")
 
 // Finish waits for the oldest step that was started and returns what it reports.
@@ -60,8 +49,6 @@ func (s *Step) Finish() (StepResult, error) {
 	if err != nil {
 		return StepResult{}, fmt.Errorf("training step: %w", err)
 	}
-	all := x
-	x = x[:len(x)-s.opt.sums.N]
 	r := StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3], LearningRate: st.lr}
 	if st.p.captioning != nil {
 		r.LossCaptioning = x[4]
@@ -71,16 +58,10 @@ func (s *Step) Finish() (StepResult, error) {
 	remembered := x[min(len(x), 3+1+len(st.p.losses)-1):]
 	if !finite(r.Loss) || !finite(r.GradNorm) {
 		s.opt.steps-- // nothing was updated
-		if err := whyNotFinite(s); err != nil {
-			return r, err
-		}
 		if finite(r.Loss) {
 			return r, &NotFinite{"the gradient norm", r.GradNorm}
 		}
 		return r, &NotFinite{"the loss", r.Loss}
-	}
-	if err := s.verifier.check(st.update, st.first, all, scores); err != nil {
-		return r, err
 	}
 	n := int(math.Sqrt(float64(len(scores))))
 	if cap(s.hardest) < n {

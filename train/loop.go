@@ -100,9 +100,6 @@ type Loop struct {
 	Validate func(context.Context) (eval.Metrics, error)
 	// ValidateAverage scores the averaged weights; nil without them.
 	ValidateAverage func(context.Context) (eval.Metrics, error)
-	// Unchanged returns an error where the state that the steps left has changed by itself, before it is saved
-	// (Verify); nil is not to look.
-	Unchanged func() error
 	// Ranks are those of the job, nil where there is one. Rank 0 alone has metrics and hooks; the others take over what
 	// it decides.
 	Ranks    *Ranks
@@ -193,11 +190,6 @@ func (o *Options) score(m eval.Metrics) float64 {
 
 // save stores the state of the run. Of several ranks rank 0 does, with the help of the others.
 func (l *Loop) save(v *ValidationInfo) error {
-	if l.Unchanged != nil {
-		if err := l.Unchanged(); err != nil {
-			return fmt.Errorf("after step %d: %w", l.Position.Step, err)
-		}
-	}
 	write := func() error {
 		if l.Hooks.Save == nil {
 			return nil

@@ -182,9 +182,6 @@ func TestErrorsEndTheRun(t *testing.T) {
 		{"save", "boom", func(_ *script, l *Loop) {
 			l.Hooks.Save = func(Position, *ValidationInfo) error { return boom }
 		}},
-		{"changed state", "after step 2: boom", func(_ *script, l *Loop) {
-			l.Unchanged = func() error { return boom }
-		}},
 		{"step", "step 1: boom", func(s *script, _ *Loop) { s.fail = boom }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

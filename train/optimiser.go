@@ -24,9 +24,8 @@ type optimiser struct {
 	coef2 device.View // [1] its square, for parameters that are listed twice
 	steps int64       // updates done
 
-	sums    device.View // of bits (verifier); absent without
-	average *average    // of the weights, nil without
-	limits  []limit     // of what the loss learns
+	average *average // of the weights, nil without
+	limits  []limit  // of what the loss learns
 
 	table []float64 // staging of scalars
 }
@@ -54,14 +53,6 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	}
 	return opt, nil
 }
-
-// Where sums of bits lie in those of a step (verifier).
-const (
-	sumBefore   = 0
-	sumAfter    = 2
-	sumResident = 4
-	sumCount    = 5
-)
 
 // update is one application of Adam to a range of the flat parameters. The list of a program is made once; norm,
 // scalars and Adam walk it.
@@ -162,7 +153,6 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 	for i := range o.limits {
 		l := &o.limits[i]
 		l.apply(o.dev)
-		o.sumLimited(l.value.Off)
 		if o.divided() {
 			device.Do(o.dev, device.Broadcast{Root: o.owner(l.value.Off), X: l.value})
 		}
@@ -170,25 +160,6 @@ func (o *optimiser) apply(list []update, hypers device.View) {
 	if o.average != nil {
 		o.average.update(o.parts)
 	}
-}
-
-// sumLimited adds the bits of a parameter that has a range, where this rank updates it.
-func (o *optimiser) sumLimited(at int) {
-	for i := range o.parts {
-		if t := &o.parts[i]; o.sums.Present() && at >= t.from && at < t.to {
-			o.sumOf(&span{lo: at, hi: at + 1}, t.at+at-t.from, o.sums.Slice(sumAfter, sumAfter+2))
-		}
-	}
-}
-
-// sumOf adds the bits of a range of the parameters and of its moments, which begin at a place of those of the shard, as
-// Adam does.
-func (o *optimiser) sumOf(of *span, at int, sum device.View) {
-	n, first, second := of.hi-of.lo, sum.Slice(0, 1), sum.Slice(1, 2)
-	device.Do(o.dev, device.SumBits{Sum: first, X: o.params.Values().Slice(of.lo, of.hi)})
-	device.Do(o.dev, device.SumBits{Sum: first, X: o.m.Slice(at, at+n)})
-	device.Do(o.dev, device.SumBits{Sum: second, X: o.m.Slice(at, at+n)})
-	device.Do(o.dev, device.SumBits{Sum: second, X: o.v.Slice(at, at+n)})
 }
 
 // adam does one update.
@@ -199,12 +170,6 @@ func (o *optimiser) adam(u *update, hyper device.View) {
 		Legacy: o.opt.LegacyEps}
 	if u.of == 2 {
 		a.Clip = o.coef2
-	}
-	if o.sums.Present() && u.nth == 1 {
-		a.Before = o.sums.Slice(sumBefore, sumBefore+2)
-	}
-	if o.sums.Present() && u.nth == u.of && !u.noDecay { // what has a range is changed once more
-		a.After = o.sums.Slice(sumAfter, sumAfter+2)
 	}
 	if u.factor != nil {
 		device.Do(o.dev, device.AdamFactored{Adam: a, Factored: *u.factor})

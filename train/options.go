@@ -42,10 +42,6 @@ type Options struct {
 	// OnCollapse: recalls were seen to rise while VSE++ stood on this plateau, so the default is a warning.
 	OnCollapse string `yaml:"on_collapse" enum:"warn|stop" doc:"warn explains a collapse and trains on, stop ends the run"`
 
-	// Verify looks for bits that flip in memory, and VerifyEvery in the arithmetic (Verify, docs/reliability.md).
-	Verify      bool `yaml:"verify" doc:"look for bits that change by themselves: parameters and moments at each step, what of the training split stays on a GPU once an epoch, and a repeated step"`
-	VerifyEvery int  `yaml:"verify_every" min:"0" max:"1000000000" doc:"with verify, repeat one step in so many and compare the bits; 0 repeats none"`
-
 	// MaxSteps ends training after that many steps; 0 is no limit.
 	MaxSteps int `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after so many steps; 0 is no limit"`
 }
@@ -87,7 +83,7 @@ const Stop = "stop"
 // DefaultOptions returns the references' common settings.
 func DefaultOptions() Options {
 	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall", Keep: 1,
-		CollapseSteps: 200, OnCollapse: "warn", VerifyEvery: 1000}
+		CollapseSteps: 200, OnCollapse: "warn"}
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

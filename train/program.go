@@ -67,15 +67,12 @@ func (p *program) captioned() device.View {
 }
 
 // reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch,
-// what the loss remembers, sums of bits where there are any, and the scores.
-func (p *program) reports(norm, sums device.View) []device.View {
+// what the loss remembers, and the scores.
+func (p *program) reports(norm device.View) []device.View {
 	p.reads = append(p.reads[:0], p.vm.View(p.loss).Slice(0, 3), norm)
 	p.reads = append(p.reads, p.losses[1:]...)
 	for _, n := range p.remember {
 		p.reads = append(p.reads, p.vm.View(n))
-	}
-	if sums.Present() {
-		p.reads = append(p.reads, sums)
 	}
 	p.reads = append(p.reads, p.vm.View(p.scores))
 	return p.reads

@@ -481,52 +481,6 @@ func TestRanksAverageAndLearn(t *testing.T) {
 	}
 }
 
-// Ranks that look for flipped bits train with the same bits as those that do not, also where a step is done twice and
-// parameters of other ranks are old; and the rank whose moment has flipped says so.
-func TestRanksVerify(t *testing.T) {
-	l := loss.DefaultOptions()
-	l.Name = "siglip"
-	o := adam(1e-2)
-	o.EMA = 0.5
-	const ranks, flippedRank = 3, 1
-	for _, late := range []bool{false, true} {
-		devicetest.Ranks(ranks, func(w *devicetest.World) {
-			rank, _ := w.Rank()
-			var steps [2]*Step
-			for i := range steps {
-				var d device.Device = rankedCPU(t, w, cpu.FP32)
-				if late {
-					d = &devicetest.Late{Device: d}
-				}
-				steps[i] = learningStep(t, d, l, o)
-				divide(t, steps[i], 64)
-			}
-			plain, looked := steps[0], verified(t, steps[1], 2)
-			run := func(s *Step, i uint64) (StepResult, error) {
-				return s.Run(dealt(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false)
-			}
-			for i := range uint64(4) {
-				want, err := run(plain, i)
-				got, lookedErr := run(looked, i)
-				if err := errors.Join(err, lookedErr, Unchanged(looked)); err != nil || got != want {
-					t.Errorf("rank %d, step %d: %+v, %v; without verification %+v", rank, i+1, got, err, want)
-				}
-			}
-			RanksOf(plain).complete()
-			RanksOf(looked).complete()
-			if at := differ(allNumbers(looked), allNumbers(plain)); at >= 0 {
-				t.Errorf("rank %d: number %d has other bits", rank, at)
-			}
-			if rank == flippedRank {
-				flip(looked.model.Instance.Dev, looked.opt.m, 2, 19)
-			}
-			if err := Unchanged(looked); flipped(err) != (rank == flippedRank) {
-				t.Errorf("rank %d after a bit of rank %d has flipped: %v", rank, flippedRank, err)
-			}
-		})
-	}
-}
-
 // A rank whose parameters differ in a bit is named, on all ranks; after Share they are those of rank 0.
 func TestRanksCompare(t *testing.T) {
 	devicetest.Ranks(3, func(w *devicetest.World) {

@@ -9,18 +9,6 @@ import (
 
 // What is set of steps before the first one, and what is asked of them.
 
-// Verify makes the steps look for bits that change by themselves: of parameters and moments at each update, of what is
-// resident within so many batches, and of what is computed in a step of every, which is done twice; 0 is none. It is
-// called before the first step, and before ReadFrom.
-func Verify(s *Step, every, batches int) (err error) {
-	s.verifier, err = newVerifier(s.opt, s.runner, s.recorder, every, batches)
-	return err
-}
-
-// Unchanged returns an error where a bit of the parameters or moments has changed since the last update. Steps must be
-// finished. Without Verify it does nothing.
-func Unchanged(s *Step) error { return s.verifier.unchanged() }
-
 // Divide makes steps compute micro-batches of at most size pairs; 0 is the whole batch at once. It is called before
 // the first step, and before ReadFrom. read sets dst to the R·D values of a row of the feature file, for batches that
 // do not bring features, and is called by several goroutines; nil is none.

@@ -39,7 +39,6 @@ type Step struct {
 	namer    device.Namer
 	ranks    *Ranks        // nil where there is one
 	micro    *micro        // nil where a batch is computed at once
-	verifier *verifier     // nil without Verify
 	memory   loss.Memory   // of the loss; nil without
 	batch    loss.Batch    // of the last step that was started
 	started  []startedStep // and not finished, at most Depth
@@ -51,11 +50,9 @@ type Step struct {
 }
 
 type startedStep struct {
-	p      *program
-	lr     float64
-	slot   int
-	update int64   // its number, from 1
-	first  *report // of the same step, where it is done twice
+	p    *program
+	lr   float64
+	slot int
 }
 
 // NewStep prepares training of a model: gradients and optimiser state are allocated.
@@ -133,27 +130,17 @@ func (s *Step) begin(p *program, key callKey, lr float64) error {
 	}
 	s.at(p.name)
 	s.last = p
-	once := func() error {
-		if p.micro == nil {
-			s.runner.run(key, s.model.Instance.Generation(), s.makes)
-		} else if err := p.compute(s.opt.shard); err == nil { // feeds inputs meanwhile, which cannot be recorded
-			s.calls()
-		} else {
-			return err
-		}
-		s.runner.fetch(s.slot, p.reports(s.opt.norm, s.opt.sums))
-		return nil
-	}
-	first, err := s.verifier.begin(p.updates, s.slot, once)
-	if err == nil {
-		err = once()
-	}
-	if err != nil {
+	if p.micro == nil {
+		s.runner.run(key, s.model.Instance.Generation(), s.makes)
+	} else if err := p.compute(s.opt.shard); err == nil { // feeds inputs meanwhile, which cannot be recorded
+		s.calls()
+	} else {
 		s.opt.steps--
 		return fmt.Errorf("training step: %w", err)
 	}
+	s.runner.fetch(s.slot, p.reports(s.opt.norm))
 	s.opt.apart = s.ranks != nil
-	s.started = append(s.started, startedStep{p, lr, s.slot, s.opt.steps, first})
+	s.started = append(s.started, startedStep{p, lr, s.slot})
 	s.slot = (s.slot + 1) % s.runner.depth()
 	return nil
 }
@@ -203,9 +190,6 @@ func (s *Step) Flops() float64 {
 
 // ReadFrom sets what of the training split stays on the device; nil, as at first, is nothing.
 func (s *Step) ReadFrom(r *models.Resident) {
-	if s.verifier != nil {
-		s.verifier.resident = r
-	}
 	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil)
 	if s.micro != nil {
 		s.micro.readFrom(r)

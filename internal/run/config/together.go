@@ -213,9 +213,6 @@ func (r *reach) loop() {
 			r.doubt("train.collapse_steps", t.CollapseSteps, "0 with loss.margin 0", "a collapse is never told")
 		}
 	}
-	if t.Verify && c.chosen["train.verify_every"] {
-		r.beyond("train.verify_every", t.VerifyEvery, r.steps, "steps", "no step is repeated")
-	}
 	if c.Optim.EMA > 0 && r.steps < 2 {
 		r.doubt("optim.ema", c.Optim.EMA, "0 for a run of one step", "its average is the weights themselves")
 	}

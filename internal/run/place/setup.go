@@ -94,25 +94,8 @@ func (t *Setup) Build(dev device.Device, precision string, d models.Dims) (err e
 	if err = train.Divide(t.Step, t.Cfg.Train.MicroBatch, read); err != nil {
 		return err
 	}
-	if t.Cfg.Train.Verify {
-		if err = train.Verify(t.Step, t.Cfg.Train.VerifyEvery, t.batches()); err != nil {
-			return err
-		}
-	}
 	t.readFrom(nil, nil)
 	return nil
-}
-
-// batches is how many batches an epoch has at least; where there is no data, of which there is no end, some number.
-func (t *Setup) batches() int {
-	c := &t.Cfg.Train
-	switch {
-	case t.Train == nil:
-		return 1000
-	case c.Overfit > 0:
-		return c.Overfit
-	}
-	return max(1, t.Train.NumCaptions()/c.Batch)
 }
 
 // Close closes what is open.

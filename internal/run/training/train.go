@@ -49,8 +49,7 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 	}
 	saved := t.survives()
 	_, notFinite := errors.AsType[*train.NotFinite](err)
-	_, flipped := errors.AsType[*train.FlippedBits](err)
-	if notFinite || flipped {
+	if notFinite {
 		err = fmt.Errorf("%w; %s", err, saved)
 	}
 	err = place.Explain(err, t.Cfg.Device, saved+" when the GPU is back (nvidia-smi)")
@@ -83,7 +82,7 @@ func (t *training) open(ctx context.Context) (err error) {
 	t.perEpoch = plan.Batches
 	t.loop = &train.Loop{Options: c.Train, Optim: c.Optim, Warmup: c.Loss.WarmupEpochs, Margin: c.Loss.Margin,
 		Step: t.Step, Source: t.Loader, Batches: plan.Batches, Validate: t.validate, Now: t.Now, Position: position,
-		Ranks: train.RanksOf(t.Step), Unchanged: func() error { return train.Unchanged(t.Step) }}
+		Ranks: train.RanksOf(t.Step)}
 	if t.Step.Averages() {
 		t.loop.ValidateAverage = t.validateAverage
 	}
