@@ -106,9 +106,7 @@ func (o *optimiser) norms(list []update) {
 			device.Do(o.dev, device.SumSquares{Sum: o.sumSq, X: o.params.Grads().Slice(u.lo, u.hi)})
 		}
 	}
-	if o.ranks != nil {
-		o.ranks.sum(o.sumSq)
-	}
+	o.ranks.sum(o.sumSq)
 	clip := cmp.Or(o.opt.Clip, math.MaxFloat32)
 	device.Do(o.dev, device.ClipCoefficient{Coefficient: o.coef, Norm: o.norm, SumSquares: o.sumSq, Most: clip})
 }
