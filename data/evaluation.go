@@ -92,7 +92,7 @@ func LengthOrder(s *Split, v text.Lexicon) []int32 {
 // CaptionIDs returns the ids of all captions one after the other, and where those of each begin, with the number of all
 // at the end.
 func CaptionIDs(s *Split, v text.Lexicon) (ids, starts []int32, err error) {
-	if err := s.fits(v); err != nil {
+	if err := errors.Join(Need(s, false, true), s.fits(v)); err != nil {
 		return nil, nil, err
 	}
 	c := v.Coder()
