@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"vsetrain/internal/system/bind"
@@ -80,7 +79,6 @@ type Member struct {
 	store    *store // of rank 0
 	children children
 	failure  *Failure
-	met      atomic.Int64 // how often this rank has met the others
 
 	stopped, failed chan struct{}
 	leaving         chan struct{} // closed when this rank ends by itself
@@ -222,8 +220,7 @@ func (m *Member) hello() hello {
 // begin waits until all ranks have come and agree, and returns the machines that they are on: those share memory.
 func (m *Member) begin(ctx context.Context) (machines []string, err error) {
 	defer context.AfterFunc(ctx, func() {
-		m.tell(Failure{Rank: m.p.Rank, Lost: true,
-			Text: fmt.Sprintf("rank %d: was interrupted before all ranks had come", m.p.Rank)})
+		m.fail(m.p.Rank, "was interrupted before all ranks had come", true)
 	})()
 	if m.store != nil {
 		came := make(chan struct{})
@@ -237,51 +234,22 @@ func (m *Member) begin(ctx context.Context) (machines []string, err error) {
 	return machines, err
 }
 
-// put sets a value of the store. That rank 0 is gone watch hears.
-func (m *Member) put(key, value string) { m.zero.Call("Store.Set", Entry{key, value}, new(string)) }
-
-// get waits for a value of the store.
-func (m *Member) get(key string) (value string, err error) {
-	call := m.zero.Go("Store.Get", key, &value, nil)
+// meet waits until all ranks have come to a meeting, and returns what each gave, by rank.
+func (m *Member) meet(name string, own []byte) (all [][]byte, err error) {
+	call := m.zero.Go("Store.Meet", Gift{name, own}, &all, nil)
 	select {
 	case <-call.Done:
 		if call.Error == nil {
-			return value, nil
+			return all, nil
 		}
-		<-m.failed
+		<-m.failed // watch hears of it too
 	case <-m.failed:
 	}
-	return "", m.failure
+	return nil, m.failure
 }
 
-// meet waits until all ranks have called it, and returns what each gave, by rank.
-func (m *Member) meet(name string, own []byte) (all [][]byte, err error) {
-	m.put(rankKey(name, m.p.Rank), string(own))
-	for rank := 0; rank < m.p.Ranks && m.p.Rank == 0; rank++ {
-		text, err := m.get(rankKey(name, rank))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, []byte(text))
-	}
-	if m.p.Rank == 0 {
-		text, err := json.Marshal(all)
-		if err != nil {
-			return nil, err
-		}
-		m.put(name, string(text))
-	}
-	text, err := m.get(name)
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &all)
-	}
-	return all, err
-}
-
-func rankKey(name string, rank int) string { return fmt.Sprintf("%s of rank %d", name, rank) }
-
-// exchange is meet of one more time.
-func (m *Member) exchange(own []byte) ([][]byte, error) { return m.meet(fmt.Sprint(m.met.Add(1)), own) }
+// exchange is a meeting of a training.
+func (m *Member) exchange(own []byte) ([][]byte, error) { return m.meet("", own) }
 
 // load loads MPI.
 func (m *Member) load() error {
@@ -396,26 +364,22 @@ func (m *Member) share(addresses []string) ([]string, error) {
 
 // watch hears what other ranks say, and ends this process by force where another rank's end leaves it waiting.
 func (m *Member) watch() {
-	go func() {
-		for m.zero.Call("Store.Set", Entry{}, new(string)) == nil { // a sign of life
-			time.Sleep(m.o.Dead / 10)
-		}
-	}()
-	go func() {
-		if m.zero.Call("Store.Get", stop, new(string)) == nil {
+	for stops := false; m.failure == nil; {
+		var n News
+		err := m.zero.Call("Store.Watch", stops, &n)
+		if n.Stop {
+			stops = true
 			close(m.stopped)
 		}
-	}()
-	var text string
-	err := m.zero.Call("Store.Get", failed, &text)
-	m.failure = &Failure{Text: fmt.Sprintf("rank 0 at %s is gone: %v", m.at, err), Lost: true}
-	if err == nil {
-		json.Unmarshal([]byte(text), m.failure) // as fail wrote it
-	}
-	select {
-	case <-m.leaving:
-		return
-	default:
+		if err != nil {
+			n.Failure = &Failure{Text: fmt.Sprintf("rank 0 at %s is gone: %v", m.at, err), Lost: true}
+		}
+		select {
+		case <-m.leaving:
+			return
+		default:
+			m.failure = n.Failure
+		}
 	}
 	close(m.failed)
 	select {
@@ -427,15 +391,18 @@ func (m *Member) watch() {
 
 // childEnded reports that a process that this one started ended with an error.
 func (m *Member) childEnded(rank int, err error) {
-	var exit *exec.ExitError
-	m.tell(Failure{Rank: rank, Text: fmt.Sprintf("rank %d: its process ended: %v", rank, err),
-		Lost: errors.As(err, &exit) && exit.ExitCode() < 0})
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	m.fail(rank, fmt.Sprintf("its process ended: %v", err), ok && exit.ExitCode() < 0)
 }
 
-// tell tells all ranks of a failure, where rank 0 can be reached.
-func (m *Member) tell(f Failure) {
-	if m.zero != nil {
-		m.zero.Call("Store.Set", f.entry(), new(string))
+// fail tells all ranks that one failed.
+func (m *Member) fail(rank int, why string, lost bool) {
+	m.tell(News{Failure: &Failure{Rank: rank, Text: fmt.Sprintf("rank %d: %s", rank, why), Lost: lost}})
+}
+
+func (m *Member) tell(n News) {
+	if m.zero != nil { // rank 0 can be reached
+		m.zero.Call("Store.Tell", n, new(News))
 	}
 }
 
@@ -443,7 +410,7 @@ func (m *Member) tell(f Failure) {
 // asks all ranks. The ranks learn it at different steps: they must agree on one by a collective.
 func (m *Member) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	off := context.AfterFunc(ctx, func() { m.put(stop, "") })
+	off := context.AfterFunc(ctx, func() { m.tell(News{Stop: true}) })
 	go func() {
 		select {
 		case <-m.stopped:
@@ -487,7 +454,7 @@ func (m *Member) Fail(err error) error {
 	case <-time.After(most):
 	}
 	if _, ok := errors.AsType[*Failure](err); !ok {
-		m.tell(Failure{Rank: m.p.Rank, Text: fmt.Sprintf("rank %d: %v", m.p.Rank, err)})
+		m.fail(m.p.Rank, err.Error(), false)
 	}
 	m.part(grace)
 	return err

@@ -33,26 +33,33 @@ func (h hello) String() string {
 // welcome begins the answer; the reason why the rank is refused follows, or the end of the line.
 const welcome = "vsetrain ranks: "
 
-// Keys of a store that the others build on.
+// The meetings at which ranks begin and end; there is one more, for all else.
 const (
-	failed = "failure" // a Failure, in JSON
-	begin  = "begin"   // all have come and agree
-	end    = "end"     // the work of all is done
-	stop   = "stop"    // a rank asks all to stop
+	begin = "begin" // all have come and agree
+	end   = "end"   // the work of all is done
 )
 
-// store is where ranks tell each other things, in the process of rank 0: names with values, which whoever asks waits
-// for. The first value of a name stays.
+// store is where ranks meet and hear of each other, in the process of rank 0.
 type store struct {
 	zero hello // of rank 0
 	dead time.Duration
 
-	mu     sync.Mutex
-	values map[string]string
-	set    chan struct{} // closed, and another one, when a value is set
-	peers  []*peer       // by rank; nil has not come
-	came   int           // how many ranks have come at least once
-	open   int           // connections
+	mu       sync.Mutex
+	peers    []*peer // by rank; nil has not come
+	came     int     // how often a rank has come
+	open     int     // connections
+	began    bool
+	meetings map[string]*meeting // that are not full, and end
+	failure  *Failure
+	asked    bool // to stop
+
+	failed, stopping chan struct{} // closed when a rank failed, and when one asked all to stop
+}
+
+// meeting is what ranks have given to each other, by rank.
+type meeting struct {
+	given map[int][]byte
+	full  chan struct{} // closed when all have
 }
 
 // peer answers the calls of one rank (net/rpc).
@@ -63,8 +70,8 @@ type peer struct {
 }
 
 func newStore(zero hello, dead time.Duration) *store {
-	return &store{zero: zero, dead: dead, values: map[string]string{}, set: make(chan struct{}),
-		peers: make([]*peer, zero.Ranks)}
+	return &store{zero: zero, dead: dead, peers: make([]*peer, zero.Ranks), meetings: map[string]*meeting{},
+		failed: make(chan struct{}), stopping: make(chan struct{})}
 }
 
 // accept serves everybody who connects until the listener is closed.
@@ -115,8 +122,8 @@ func (s *store) admit(p *peer) string {
 		return fmt.Sprintf("%v has come already; start each rank once", s.peers[p.Rank].hello)
 	}
 	if list := contradictions(s.zero.Facts, p.Facts); len(list) > 0 {
-		s.put((&Failure{Rank: p.Rank, Text: fmt.Sprintf("%v and %v are to do different things: %s; start all ranks "+
-			"with the same program, configuration and data", p.hello, s.zero, strings.Join(list, "; "))}).entry())
+		s.fail(&Failure{Rank: p.Rank, Text: fmt.Sprintf("%v and %v are to do different things: %s; start all ranks "+
+			"with the same program, configuration and data", p.hello, s.zero, strings.Join(list, "; "))})
 	}
 	s.peers[p.Rank] = p
 	s.came++
@@ -138,54 +145,74 @@ func contradictions(zero, other []Fact) (list []string) {
 	return list
 }
 
-// Entry is a value of a store, and its name.
-type Entry struct{ Key, Value string }
+// Gift is what a rank gives to the others at a meeting.
+type Gift struct {
+	Meeting string
+	Value   []byte
+}
 
-// Set sets a value, unless there is one. A rank sets nothing from time to time, so that both ends hear of each other.
-func (p *peer) Set(e Entry, _ *string) error {
+// Meet answers with what each rank gave when all have come to a meeting.
+func (p *peer) Meet(g Gift, all *[][]byte) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.put(e)
+	m := p.meetings[g.Meeting]
+	if m == nil {
+		m = &meeting{map[int][]byte{}, make(chan struct{})}
+		p.meetings[g.Meeting] = m
+	}
+	if m.given[p.Rank] = g.Value; len(m.given) == len(p.peers) {
+		if g.Meeting != end {
+			delete(p.meetings, g.Meeting)
+		}
+		p.began = true // the first meeting
+		close(m.full)
+	}
+	p.mu.Unlock()
+	select {
+	case <-m.full:
+		for rank := range p.peers {
+			*all = append(*all, m.given[rank])
+		}
+	case <-p.left:
+	}
 	return nil
 }
 
-func (s *store) put(e Entry) {
-	if _, ok := s.values[e.Key]; !ok && e.Key != "" {
-		s.values[e.Key] = e.Value
-		close(s.set)
-		s.set = make(chan struct{})
+// News is what a rank tells all.
+type News struct {
+	Failure *Failure
+	Stop    bool // all are to stop
+}
+
+// Tell tells all ranks. The first failure counts.
+func (p *peer) Tell(n News, _ *News) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n.Failure != nil {
+		p.fail(n.Failure)
 	}
-}
-
-// Get waits for a value.
-func (p *peer) Get(key string, value *string) error {
-	for {
-		p.mu.Lock()
-		v, ok := p.values[key]
-		set := p.set
-		p.mu.Unlock()
-		if *value = v; ok {
-			return nil
-		}
-		select {
-		case <-set:
-		case <-p.left:
-			return errDead
-		}
+	if n.Stop && !p.asked {
+		p.asked = true
+		close(p.stopping)
 	}
+	return nil
 }
 
-// entry is the failure in a store.
-func (f *Failure) entry() Entry {
-	text, _ := json.Marshal(f) // numbers and texts
-	return Entry{failed, string(text)}
-}
-
-// fail ends the training of all ranks.
-func (s *store) fail(f Failure) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(f.entry())
+// Watch answers when there are news, of a stop unless the caller knows of it; and after a while without any, so that
+// both ends hear of each other.
+func (p *peer) Watch(stops bool, n *News) error {
+	stopping := p.stopping
+	if stops {
+		stopping = nil
+	}
+	select {
+	case <-p.failed:
+		n.Failure = p.failure
+	case <-stopping:
+		n.Stop = true
+	case <-time.After(p.dead / 10):
+	case <-p.left:
+	}
+	return nil
 }
 
 // gone notes that a connection ended: a rank that was not done is lost. One that had not begun may come again.
@@ -193,19 +220,31 @@ func (p *peer) gone(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.left)
-	_, began := p.values[begin]
-	_, done := p.values[rankKey(end, p.Rank)]
-	switch f := (Failure{Rank: p.Rank, Lost: true}); {
-	case done:
-	case !began:
+	if !p.began {
 		p.peers[p.Rank] = nil
-		delete(p.values, rankKey(begin, p.Rank))
-	case errors.Is(err, errDead):
-		f.Text = fmt.Sprintf("%v has not answered for %v: it hangs, or its machine is gone", p.hello, p.dead)
-		go p.fail(f)
-	default:
-		f.Text = fmt.Sprintf("%v is gone: it was killed (for memory?) or crashed", p.hello)
-		time.AfterFunc(hearsay, func() { p.fail(f) })
+		if m := p.meetings[begin]; m != nil {
+			delete(m.given, p.Rank)
+		}
+		return
+	}
+	if m := p.meetings[end]; m != nil {
+		if _, done := m.given[p.Rank]; done {
+			return
+		}
+	}
+	f, after := &Failure{Rank: p.Rank, Lost: true}, hearsay
+	f.Text = fmt.Sprintf("%v is gone: it was killed (for memory?) or crashed", p.hello)
+	if errors.Is(err, errDead) {
+		f.Text, after = fmt.Sprintf("%v has not answered for %v: it hangs, or its machine is gone", p.hello, p.dead), 0
+	}
+	time.AfterFunc(after, func() { p.Tell(News{Failure: f}, nil) })
+}
+
+// fail ends the training of all ranks.
+func (s *store) fail(f *Failure) {
+	if s.failure == nil {
+		s.failure = f
+		close(s.failed)
 	}
 }
 
@@ -224,8 +263,11 @@ func (s *store) wait(came <-chan struct{}, limit time.Duration, notice func(stri
 		case <-remind.C:
 			notice(fmt.Sprintf("waiting for %s for %v", s.missing(), time.Since(began).Round(time.Second)))
 		case <-over:
-			s.fail(Failure{Text: fmt.Sprintf("%s did not come within %v; start all of them, see their output, or wait "+
-				"longer with --wait", s.missing(), limit)})
+			f := &Failure{Text: fmt.Sprintf("%s did not come within %v; start all of them, see their output, or wait "+
+				"longer with --wait", s.missing(), limit)}
+			s.mu.Lock()
+			s.fail(f)
+			s.mu.Unlock()
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/rpc"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,14 +32,32 @@ func come(s *store, rank int) (v visitor, why string) {
 	return visitor{rpc.NewClient(l)}, strings.TrimPrefix(line, welcome)
 }
 
-func (v visitor) set(key, value string) { v.Call("Store.Set", Entry{key, value}, new(string)) }
+// meet goes to a meeting.
+func (v visitor) meet(name string) (all [][]byte, err error) {
+	err = v.Call("Store.Meet", Gift{name, []byte("a gift")}, &all)
+	return all, err
+}
 
-// expect waits for a value that contains a text.
-func (v visitor) expect(t *testing.T, key, text string) {
+// begin has ranks meet before they train.
+func begins(t *testing.T, ranks ...visitor) {
 	t.Helper()
-	var got string
-	if err := v.Call("Store.Get", key, &got); err != nil || !strings.Contains(got, text) {
-		t.Errorf("%s is %q (%v), want %q", key, got, err, text)
+	for _, v := range ranks[1:] {
+		go v.meet(begin)
+	}
+	if all, err := ranks[0].meet(begin); len(all) != len(ranks) || err != nil {
+		t.Errorf("%d of %d ranks begin: %v", len(all), len(ranks), err)
+	}
+}
+
+// expect waits for a failure.
+func (v visitor) expect(t *testing.T, text string) {
+	t.Helper()
+	var n News
+	for err := error(nil); n.Failure == nil && err == nil; {
+		err = v.Call("Store.Watch", true, &n)
+	}
+	if n.Failure == nil || !strings.Contains(n.Failure.Text, text) {
+		t.Errorf("%+v, want %q", n.Failure, text)
 	}
 }
 
@@ -46,7 +65,7 @@ func (v visitor) expect(t *testing.T, key, text string) {
 func (v visitor) live(seconds int) {
 	for range seconds {
 		time.Sleep(time.Second)
-		v.set("", "")
+		v.Call("Store.Tell", News{}, new(News))
 	}
 }
 
@@ -57,11 +76,11 @@ func TestHeartbeat(t *testing.T) {
 		s := testStore(2)
 		a, _ := come(s, 0)
 		b, _ := come(s, 1)
-		a.set(begin, "")
+		begins(t, a, b)
 		go a.live(3620)
 		go b.live(3600)
 		started := time.Now()
-		a.expect(t, failed, "rank 1 (process 101 on h) has not answered for 10s: it hangs")
+		a.expect(t, "rank 1 (process 101 on h) has not answered for 10s: it hangs")
 		if d := time.Since(started).Round(time.Second); d != 3610*time.Second {
 			t.Errorf("dead after %v", d)
 		}
@@ -97,16 +116,16 @@ func TestComeAndGo(t *testing.T) {
 			t.Errorf("%q", notices)
 		}
 		zero, _ := come(s, 0)
-		one, why := come(s, 1)
+		one, _ := come(s, 1)
 		if twice, why := come(s, 1); why != "rank 1 (process 101 on h) has come already; start each rank once" {
 			t.Errorf("a rank comes twice: %q", why)
 			twice.Close()
 		}
 		go zero.live(200)
 		go one.live(200)
-		zero.expect(t, failed, "rank 2 of 3 did not come within 2m0s")
+		zero.expect(t, "rank 2 of 3 did not come within 2m0s")
 		late, _ := come(s, 2)
-		late.expect(t, failed, "rank 2 of 3 did not come within 2m0s")
+		late.expect(t, "rank 2 of 3 did not come within 2m0s")
 		close(came)
 		for _, v := range []visitor{zero, one, late} {
 			v.Close()
@@ -114,19 +133,20 @@ func TestComeAndGo(t *testing.T) {
 
 		s = testStore(2)
 		zero, _ = come(s, 0)
-		one, why = come(s, 1)
-		zero.set(begin, why)
+		one, _ = come(s, 1)
+		begins(t, zero, one)
 		go zero.live(30)
-		one.set(rankKey(end, 1), "")
+		go one.meet(end)
+		time.Sleep(time.Second)
 		one.Close() // it may: it is done
 		time.Sleep(20 * time.Second)
-		if _, ok := s.values[failed]; ok {
+		if s.failure != nil {
 			t.Error("a rank that was done is missed")
 		}
 		zero.Close()
 		time.Sleep(time.Second)
-		if !strings.Contains(s.values[failed], "rank 0 (process 100 on h) is gone: it was killed") {
-			t.Errorf("rank 0 is gone: %q", s.values)
+		if s.failure == nil || !strings.Contains(s.failure.Text, "rank 0 (process 100 on h) is gone: it was killed") {
+			t.Errorf("rank 0 is gone: %v", s.failure)
 		}
 		time.Sleep(5 * time.Minute)
 	})
@@ -148,8 +168,8 @@ func TestStrangers(t *testing.T) {
 		}
 		ours.Close()
 	}
-	if len(s.values) > 0 || s.peers[0] != nil {
-		t.Errorf("a stranger changed %v, %v", s.values, s.peers)
+	if len(s.meetings) > 0 || s.peers[0] != nil {
+		t.Errorf("a stranger changed %v, %v", s.meetings, s.peers)
 	}
 }
 
@@ -164,7 +184,7 @@ func TestFailureAfterACall(t *testing.T) {
 			go m.watch()
 			other := &Failure{Rank: 2, Text: "its process ended", Lost: true}
 			if lost {
-				time.AfterFunc(500*time.Millisecond, func() { s.fail(*other) })
+				time.AfterFunc(500*time.Millisecond, func() { zero.Call("Store.Tell", News{Failure: other}, new(News)) })
 			}
 			want := error(&mpi.CallError{Function: "MPI_Bcast", Text: "Endpoint timeout"})
 			switch err := m.Fail(fmt.Errorf("step 3: %w", want)); {
@@ -178,26 +198,64 @@ func TestFailureAfterACall(t *testing.T) {
 	})
 }
 
-// Of several values of one name the first one stays, and who waits for another name goes on waiting.
-func TestFirstValueStays(t *testing.T) {
-	s := testStore(2)
+// A meeting is full when all ranks have come to it, and all have the same values; the next one begins anew, however late
+// the answers are. A rank that leaves before the first one is not there.
+func TestMeetings(t *testing.T) {
+	s := testStore(3)
 	zero, _ := come(s, 0)
 	one, _ := come(s, 1)
-	defer zero.Close()
-	defer one.Close()
-	got := make(chan string)
-	go func() {
-		var text string
-		one.Call("Store.Get", "a", &text)
-		got <- text
-	}()
-	for i, key := range []string{"b", "a", "a"} {
-		zero.set(key, fmt.Sprint(i))
+	left, _ := come(s, 2)
+	go left.meet(begin)
+	for range 1000 { // until it has come
+		if s.mu.Lock(); s.meetings[begin] != nil {
+			s.mu.Unlock()
+			break
+		}
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
 	}
-	if text := <-got; text != "1" {
-		t.Errorf("%q, want the first value of its name", text)
+	left.Close()
+	for there := true; there; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		there = s.peers[2] != nil
+		s.mu.Unlock()
 	}
-	one.expect(t, "a", "1")
+	early := make(chan error, 2)
+	for _, v := range []visitor{zero, one} {
+		go func() {
+			_, err := v.meet(begin)
+			early <- err
+		}()
+	}
+	select {
+	case err := <-early:
+		t.Errorf("two of three ranks begin: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	two, _ := come(s, 2)
+	two.meet(begin)
+	<-early
+	<-early
+	var done sync.WaitGroup
+	for rank, v := range []visitor{zero, one, two} {
+		defer v.Close()
+		done.Go(func() {
+			for round := range 200 {
+				own := fmt.Sprint(round, " of ", rank)
+				var all [][]byte
+				err := v.Call("Store.Meet", Gift{"", []byte(own)}, &all)
+				want := fmt.Sprintf("%d of 0 %[1]d of 1 %[1]d of 2", round)
+				if got := string(bytes.Join(all, []byte(" "))); got != want || err != nil {
+					t.Errorf("rank %d has %q (%v), want %q", rank, got, err, want)
+					return
+				}
+			}
+		})
+	}
+	done.Wait()
+	if len(s.meetings) > 0 {
+		t.Errorf("%d meetings are not over", len(s.meetings))
+	}
 }
 
 // What is written in part is the last of its connection: the next message is not read as its rest.
