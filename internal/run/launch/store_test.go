@@ -229,7 +229,7 @@ func TestMeetings(t *testing.T) {
 	}
 	select {
 	case err := <-early:
-		t.Errorf("two of three ranks begin: %v", err)
+		t.Fatalf("two of three ranks begin: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	two, _ := come(s, 2)
