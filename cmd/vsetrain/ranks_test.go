@@ -140,7 +140,8 @@ func TestBesideNeighbours(t *testing.T) {
 			t.Errorf("a step takes %.1f times as long", beside/alone)
 		}
 	}
-	t.Logf("campaign: ranks beside two busy programs: %d found, %[1]d tried, %d failed", 2**neighbours, failed)
+	t.Logf("campaign: two and three ranks beside two busy programs: %d found, %[1]d tried, %d failed", 2**neighbours,
+		failed)
 }
 
 // nearWhole fails where the losses of a run are not those of one process, but for rounding.
