@@ -16,7 +16,6 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/compute/vec"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/launch"
@@ -176,7 +175,7 @@ func jobOf(m *launch.Member) device.Job {
 	if m.Devices() {
 		return m
 	}
-	return ranks.OverMPI(m.World)
+	return m.World
 }
 
 // programFacts are what all ranks of any command must agree on.

@@ -298,9 +298,9 @@ func (m *Member) start() error {
 	if err := w.Init(); err != nil {
 		return err
 	}
-	if w.Rank != m.p.Rank || w.Ranks != m.p.Ranks {
+	if rank, ranks := w.Rank(); rank != m.p.Rank || ranks != m.p.Ranks {
 		return fmt.Errorf("MPI (%s) started as rank %d of %d, but %s started rank %d of %d: the library is not that "+
-			"of the launcher; name it in VSETRAIN_MPI", w.Version, w.Rank, w.Ranks, m.p.Launcher, m.p.Rank, m.p.Ranks)
+			"of the launcher; name it in VSETRAIN_MPI", w.Version, rank, ranks, m.p.Launcher, m.p.Rank, m.p.Ranks)
 	}
 	return nil
 }
@@ -349,7 +349,7 @@ func (m *Member) share(addresses []string) ([]string, error) {
 	for i, b := range []byte(strings.Join(append(addresses[:min(len(addresses), 99)], m.p.Token), " ")) {
 		text[i] = float32(b)
 	}
-	if err := mpi.Broadcast(m.World, text, 0); err != nil {
+	if err := m.World.Broadcast(text, 0); err != nil {
 		return nil, err
 	}
 	var all []byte

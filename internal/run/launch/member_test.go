@@ -93,7 +93,7 @@ func rank(option func(string) string) int {
 		if ctx.Err() != nil {
 			stopping[0] = 1
 		}
-		if err := mpi.AllReduce(m.World, stopping); err != nil {
+		if err := m.World.AllReduce(stopping); err != nil {
 			m.Fail(err)
 			return 1
 		}
