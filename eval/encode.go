@@ -97,8 +97,8 @@ func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v
 }
 
 // EncodeTexts embeds captions given as word ids: [N, dim] in their order. encode is given them in the order of their
-// lengths, so that batches need little padding: atOnce captions at a time, which may depend on the longest of those that
-// are left. The ranks of a job divide the batches. progress is told how many are done; nil reports nothing.
+// lengths, so that batches need little padding: atOnce captions at a time, which may depend on the longest of those
+// that are left. The ranks of a job divide the batches. progress is told how many are done; nil reports nothing.
 func EncodeTexts(ctx context.Context, d device.Device, ids [][]int32, dim int, atOnce func(longest int) int,
 	encode func(to []float32, b batch.Captions) error, progress func(done, total int)) ([]float32, error) {
 	order := make([]int32, len(ids))

@@ -58,6 +58,20 @@ func (s *Step) Finish() (StepResult, error) {
 	return r, nil
 }
 
+// result is what the scalars of reports say, and those that the loss remembers.
+func (p *program) result(x []float64) (r StepResult, remembered []float64) {
+	r = StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3]}
+	x = x[4:]
+	if p.captioning != nil {
+		r.LossCaptioning = x[0]
+		r.Loss, x = r.Loss+x[0], x[1:]
+	}
+	if p.summed.Present() {
+		r.Stop, x = x[0] > 0, x[1:]
+	}
+	return r, x
+}
+
 // gap returns by how much the highest-scoring negatives score above the matches, summed over rows and columns:
 //
 //	Σ_i max_{j≠i} S_ij - S_ii + Σ_j max_{i≠j} S_ij - S_jj

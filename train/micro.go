@@ -112,8 +112,8 @@ func newMicro(model *models.Model, size int, seed *uint64, scale func(group stri
 // onePair is the smallest graph, from which the sizes of values are read.
 var onePair = models.Shape{N: 1, Bucket: models.Bucket(1), All: 1}
 
-// readFrom sets what of the training split stays on the device. This, keep, reserve and bytes do nothing where a batch is
-// computed at once.
+// readFrom sets what of the training split stays on the device. This, keep, reserve and bytes do nothing where a batch
+// is computed at once.
 func (m *micro) readFrom(r *models.Resident) {
 	if m == nil {
 		return

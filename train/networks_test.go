@@ -46,8 +46,9 @@ func tinyNetworks() (all []tinyNetwork) {
 	return append(all,
 		tinyNetwork{models.VSEInf, "", func(t testing.TB, d device.Device, _ string) *Step { return vseinfStep(t, d) },
 			vseinfBatch, 40, every, "img.mlp.bns.1.weight", "img.mlp.bns.0.running_mean"},
-		tinyNetwork{models.CHAN, "", func(t testing.TB, d device.Device, _ string) *Step { return chanStep(t, d, false) },
-			vseinfBatch, 40, every[:1], "txt.fc.weight", ""})
+		tinyNetwork{models.CHAN, "", func(t testing.TB, d device.Device, _ string) *Step {
+			return chanStep(t, d, false)
+		}, vseinfBatch, 40, every[:1], "txt.fc.weight", ""})
 }
 
 // The loss falls, running statistics move, a parameter without effect stays as it is in spite of weight decay, and
@@ -117,7 +118,7 @@ func TestNetworksDoNotDependOnThreads(t *testing.T) {
 // of one that was not.
 func TestNetworksResumeExactly(t *testing.T) {
 	for _, c := range tinyNetworks() {
-		step := func() *Step { return c.step(t, newDevice(t, cpu.FP32), loss.LUWM) }
+		step := func() *Step { return c.step(t, newDevice(t, cpu.FP32), "crcl") } // which remembers labels
 		whole, resumed := step(), step()
 		run(t, whole, c.batch(1, 6, 12))
 		var file bytes.Buffer
@@ -132,6 +133,13 @@ func TestNetworksResumeExactly(t *testing.T) {
 		}
 		if i := differ(allNumbers(whole), allNumbers(resumed)); i >= 0 {
 			t.Errorf("%s: number %d differs after resuming", c.name, i)
+		}
+		if whole.loss.Name != "crcl" {
+			continue
+		}
+		want, got := whole.memory.state()["labels"], resumed.memory.state()["labels"]
+		if want == nil || len(*want) == 0 || !slices.Equal(*want, *got) {
+			t.Errorf("%s: the labels %v are %v after resuming", c.name, want, got)
 		}
 	}
 }

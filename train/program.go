@@ -78,20 +78,6 @@ func (p *program) reports(norm device.View) []device.View {
 	return p.reads
 }
 
-// result is what the scalars of reports say, and those that the loss remembers.
-func (p *program) result(x []float64) (r StepResult, remembered []float64) {
-	r = StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3]}
-	x = x[4:]
-	if p.captioning != nil {
-		r.LossCaptioning = x[0]
-		r.Loss, x = r.Loss+x[0], x[1:]
-	}
-	if p.summed.Present() {
-		r.Stop, x = x[0] > 0, x[1:]
-	}
-	return r, x
-}
-
 // shapeOf is the shape of pairs whose captions have semantic vectors of a length.
 func (s *Step) shapeOf(p *batch.Pairs, semantic int, sum bool) (shape, error) {
 	sh := shape{Shape: s.feeder.ShapeOf(p), sum: sum}

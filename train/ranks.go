@@ -67,17 +67,6 @@ func newRanks(m *models.Model) (*Ranks, error) {
 	return r, nil
 }
 
-// train has the ranks train with an optimiser.
-func (r *Ranks) train(o *optimiser) {
-	if r == nil {
-		return
-	}
-	r.shard, o.ranks = o.shard, r
-	if o.average != nil {
-		r.average = o.average.values
-	}
-}
-
 // share is what a graph of n pairs computes on.
 func (r *Ranks) share(n int) graph.Share {
 	if r == nil {
@@ -123,16 +112,16 @@ func (r *Ranks) scatter(t *part) {
 	r.shard.scatter(t)
 }
 
-// collect ends the sums of the gradients of a program; of micro-batches it makes them. A captioning branch has a loss
-// that is summed with them.
-func (r *Ranks) collect(p *program) {
+// collect ends the sums of the gradients, which the program of a whole batch has begun as it ran; of micro-batches it
+// makes them. captioned is the loss of a captioning branch, which is summed with them; absent without one.
+func (r *Ranks) collect(captioned device.View, micro bool) {
 	if r == nil {
 		return
 	}
-	if p.captioning != nil {
-		device.Do(r.dev, device.Copy{Dst: r.spare(spareCaptioning), Src: p.captioned()})
+	if captioned.Present() {
+		device.Do(r.dev, device.Copy{Dst: r.spare(spareCaptioning), Src: captioned})
 	}
-	if p.micro != nil { // the program of a whole batch does it as it runs
+	if micro {
 		for i := range r.shard.parts {
 			r.scatter(&r.shard.parts[i])
 		}

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -24,63 +22,11 @@ type runner interface {
 	depth() int
 }
 
-// queue is the steps that were started and are not finished, and what makes their calls.
-type queue struct {
-	runner   runner
-	recorder *recorder // the runner, where the device records; nil on others
-	namer    device.Namer
-	makes    func() // the calls of a step
-	started  []startedStep
-	slot     int // of the next step that is started
-}
-
-type startedStep struct {
-	p    *program
-	lr   float64
-	slot int
-}
-
-func newQueue(dev device.Device, calls func()) queue {
-	q := queue{makes: calls}
-	q.runner, q.recorder = newRunner(dev)
-	q.namer, _ = device.As[device.Namer](dev)
-	return q
-}
-
-// at names what the calls that follow belong to, on a device.Namer.
-func (q *queue) at(what string) {
-	if q.namer != nil {
-		q.namer.At(what)
-	}
-}
-
-// push adds a step whose calls were made, and begins to copy what it reports to the host.
-func (q *queue) push(p *program, lr float64, reports []device.View) {
-	q.runner.fetch(q.slot, reports)
-	q.started = append(q.started, startedStep{p, lr, q.slot})
-	q.slot = (q.slot + 1) % q.runner.depth()
-}
-
-// pop waits for the oldest step.
-func (q *queue) pop() (st startedStep, scalars []float64, scores []float32, err error) {
-	if len(q.started) == 0 {
-		return st, nil, nil, errNothingStarted
-	}
-	st = q.started[0]
-	q.started = append(q.started[:0], q.started[1:]...)
-	if scalars, scores, err = q.runner.fetched(st.slot); err != nil {
-		err = fmt.Errorf("training step: %w", err)
-	}
-	return st, scalars, scores, err
-}
-
 // callKey is what the calls of a step depend on beside addresses.
 type callKey struct {
 	shape
 	words, all, regions int // upper bounds of words, of those of all ranks, and of regions
 }
-
-var errNothingStarted = errors.New("training step: nothing was started")
 
 // newRunner returns the runner of a device, and the same as a recorder where the device records.
 func newRunner(dev device.Device) (runner, *recorder) {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"vsetrain/batch"
@@ -60,7 +61,7 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	s := &Step{model: m, loss: l, memory: memory{Memory: l.Memory()}, opt: opt, ranks: ranks,
 		programs: map[shape]*program{}, factorFrom: 1 << 20}
 	s.queue = newQueue(m.Instance.Dev, s.calls)
-	ranks.train(opt)
+	opt.join(ranks)
 	s.ReadFrom(nil)
 	return s, nil
 }
@@ -133,7 +134,7 @@ func (s *Step) calls() {
 	if p.micro == nil {
 		p.compute(s.opt.shard) // has no error
 	}
-	s.ranks.collect(p)
+	s.ranks.collect(p.captioned(), p.micro != nil)
 	s.at("the norm of the gradients, the clip or the update")
 	s.opt.norms(p.updates)
 	if s.runner.guard(s.opt.coef, s.opt.norm, p.losses) {
@@ -191,6 +192,58 @@ func (s *Step) feed(b *data.Batch, pairs *batch.Pairs, sh shape) (err error) {
 	s.captions = append(s.captions[:0], b.Numbers...)
 	return s.memory.feed(in, loss.Batch{N: sh.All, Full: b.Full, Captions: s.captions, Seed: s.Seed,
 		Step: s.opt.steps, Epoch: b.Epoch, Iter: b.Iter, WarmUp: sh.sum})
+}
+
+// queue is the steps that were started and are not finished, and what makes their calls.
+type queue struct {
+	runner   runner
+	recorder *recorder // the runner, where the device records; nil on others
+	namer    device.Namer
+	makes    func() // the calls of a step
+	started  []startedStep
+	slot     int // of the next step that is started
+}
+
+type startedStep struct {
+	p    *program
+	lr   float64
+	slot int
+}
+
+func newQueue(dev device.Device, calls func()) queue {
+	q := queue{makes: calls}
+	q.runner, q.recorder = newRunner(dev)
+	q.namer, _ = device.As[device.Namer](dev)
+	return q
+}
+
+// at names what the calls that follow belong to, on a device.Namer.
+func (q *queue) at(what string) {
+	if q.namer != nil {
+		q.namer.At(what)
+	}
+}
+
+// push adds a step whose calls were made, and begins to copy what it reports to the host.
+func (q *queue) push(p *program, lr float64, reports []device.View) {
+	q.runner.fetch(q.slot, reports)
+	q.started = append(q.started, startedStep{p, lr, q.slot})
+	q.slot = (q.slot + 1) % q.runner.depth()
+}
+
+var errNothingStarted = errors.New("training step: nothing was started")
+
+// pop waits for the oldest step.
+func (q *queue) pop() (st startedStep, scalars []float64, scores []float32, err error) {
+	if len(q.started) == 0 {
+		return st, nil, nil, errNothingStarted
+	}
+	st = q.started[0]
+	q.started = append(q.started[:0], q.started[1:]...)
+	if scalars, scores, err = q.runner.fetched(st.slot); err != nil {
+		err = fmt.Errorf("training step: %w", err)
+	}
+	return st, scalars, scores, err
 }
 
 // memory is what the loss remembers from step to step, nothing without a loss.Memory.

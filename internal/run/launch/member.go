@@ -33,22 +33,8 @@ const (
 	// parting is how long rank 0 waits for the connections and processes of ranks that have done their work.
 	parting = 5 * time.Second
 
-	retry    = 100 * time.Millisecond // between two attempts to reach rank 0
-	reminder = 30 * time.Second       // between two notices that ranks have not come
+	retry = 100 * time.Millisecond // between two attempts to reach rank 0
 )
-
-// Fact is something that all ranks must agree on, such as a setting.
-type Fact struct{ Key, Value string }
-
-// Failure is why a rank must end though it can go on: a rank failed or was lost.
-type Failure struct {
-	Rank int
-	Text string
-	Lost bool // the rank was killed, hangs, or was interrupted; the run can be resumed
-}
-
-// Error implements error.
-func (f *Failure) Error() string { return f.Text }
 
 // Options say how a process joins the others.
 type Options struct {

@@ -19,6 +19,22 @@ import (
 // hearsay is how long a lost connection waits for the process that started the rank, which knows how it ended.
 const hearsay = 200 * time.Millisecond
 
+// reminder is the time between two notices that ranks have not come.
+const reminder = 30 * time.Second
+
+// Fact is something that all ranks must agree on, such as a setting.
+type Fact struct{ Key, Value string }
+
+// Failure is why a rank must end though it can go on: a rank failed or was lost.
+type Failure struct {
+	Rank int
+	Text string
+	Lost bool // the rank was killed, hangs, or was interrupted; the run can be resumed
+}
+
+// Error implements error.
+func (f *Failure) Error() string { return f.Text }
+
 // hello is the first line of a connection, in JSON: which rank it is of.
 type hello struct {
 	Rank, Ranks, PID int

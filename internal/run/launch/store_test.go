@@ -184,7 +184,9 @@ func TestFailureAfterACall(t *testing.T) {
 			go m.watch()
 			other := &Failure{Rank: 2, Text: "its process ended", Lost: true}
 			if lost {
-				time.AfterFunc(500*time.Millisecond, func() { zero.Call("Store.Tell", News{Failure: other}, new(News)) })
+				time.AfterFunc(500*time.Millisecond, func() {
+					zero.Call("Store.Tell", News{Failure: other}, new(News))
+				})
 			}
 			want := error(&mpi.CallError{Function: "MPI_Bcast", Text: "Endpoint timeout"})
 			switch err := m.Fail(fmt.Errorf("step 3: %w", want)); {
@@ -198,8 +200,8 @@ func TestFailureAfterACall(t *testing.T) {
 	})
 }
 
-// A meeting is full when all ranks have come to it, and all have the same values; the next one begins anew, however late
-// the answers are. A rank that leaves before the first one is not there.
+// A meeting is full when all ranks have come to it, and all have the same values; the next one begins anew, however
+// late the answers are. A rank that leaves before the first one is not there.
 func TestMeetings(t *testing.T) {
 	s := testStore(3)
 	zero, _ := come(s, 0)
