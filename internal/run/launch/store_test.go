@@ -140,11 +140,13 @@ func TestComeAndGo(t *testing.T) {
 		time.Sleep(time.Second)
 		one.Close() // it may: it is done
 		time.Sleep(20 * time.Second)
+		synctest.Wait()
 		if s.failure != nil {
 			t.Error("a rank that was done is missed")
 		}
 		zero.Close()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if s.failure == nil || !strings.Contains(s.failure.Text, "rank 0 (process 100 on h) is gone: it was killed") {
 			t.Errorf("rank 0 is gone: %v", s.failure)
 		}
