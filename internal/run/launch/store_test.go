@@ -111,6 +111,7 @@ func TestComeAndGo(t *testing.T) {
 		first.live(35)
 		first.Close()
 		time.Sleep(30 * time.Second)
+		synctest.Wait()
 		want := []string{"waiting for ranks 0, 2 of 3 for 30s", "waiting for ranks 0, 1, 2 of 3 for 1m0s"}
 		if fmt.Sprint(notices) != fmt.Sprint(want) {
 			t.Errorf("%q", notices)
