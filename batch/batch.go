@@ -26,9 +26,9 @@ type Stage interface {
 
 // Captions are captions, sorted by length in descending order where a network is given them.
 type Captions struct {
-	Words   []int32 // [Σ Lengths] ids of caption 0, then those of caption 1, and so on
-	Lengths []int32 // [N] words of each caption
-	Numbers []int32 // [N] numbers in the split
+	Words   [][]int32 // [N] ids of each caption; nobody changes them
+	Lengths []int32   // [N] how many they are
+	Numbers []int32   // [N] numbers in the split
 	// Edges are the dependencies between words, of networks that need them: caption i has the pairs
 	// Edges[2·EdgeStart[i]:2·EdgeStart[i+1]], governor and dependent in turn, as positions in the caption.
 	Edges, EdgeStart []int32
@@ -42,29 +42,21 @@ func (c *Captions) Longest() (l int) {
 	return l
 }
 
-// WordsOf returns the ids of caption i.
-func (c *Captions) WordsOf(i int) []int32 {
-	at := 0
-	for _, n := range c.Lengths[:i] {
-		at += int(n)
-	}
-	return c.Words[at : at+int(c.Lengths[i])]
+// Add appends a caption.
+func (c *Captions) Add(ids []int32) {
+	c.Words, c.Lengths = append(c.Words, ids), append(c.Lengths, int32(len(ids)))
 }
 
 // Deal sets to to the captions of a rank of so many: caption i belongs to rank i mod ranks (device.Deal). Edges are
 // left out, and Words and Numbers where there are none. The memory of to is used again.
 func (c *Captions) Deal(rank, ranks int, to *Captions) {
 	to.Words, to.Lengths, to.Numbers = to.Words[:0], to.Lengths[:0], to.Numbers[:0]
-	at := int32(0)
-	for i, n := range c.Lengths {
-		if i%ranks == rank {
-			if to.Lengths = append(to.Lengths, n); len(c.Words) > 0 {
-				to.Words = append(to.Words, c.Words[at:at+n]...)
-			}
-			if len(c.Numbers) > 0 {
-				to.Numbers = append(to.Numbers, c.Numbers[i])
-			}
+	for i := rank; i < len(c.Lengths); i += ranks {
+		if to.Lengths = append(to.Lengths, c.Lengths[i]); len(c.Words) > 0 {
+			to.Words = append(to.Words, c.Words[i])
 		}
-		at += n
+		if len(c.Numbers) > 0 {
+			to.Numbers = append(to.Numbers, c.Numbers[i])
+		}
 	}
 }

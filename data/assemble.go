@@ -9,7 +9,6 @@ import (
 // worker is the memory of one goroutine that assembles batches.
 type worker struct {
 	coder text.Coder
-	words []int32 // encoded captions, one after the other
 	items []encoded
 	aug   *augmenter // nil without size augmentation
 	all   []int32    // 0, 1, 2, ..., for regions
@@ -19,13 +18,11 @@ type worker struct {
 	users          []int32 // captions of a row, for uses
 }
 
-// encoded is a caption of the batch and the range of its word ids.
+// encoded is a caption of the batch and its word ids.
 type encoded struct {
 	caption int32
-	lo, hi  int32
+	words   []int32
 }
-
-func (e encoded) length() int { return int(e.hi - e.lo) }
 
 // assemble fills b with the given captions, or with the given images when the loader has no vocabulary.
 func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
@@ -143,18 +140,19 @@ func (w *worker) nameSome(s *Split, b *Batch) {
 // encode tokenises the captions, augments them where asked, and sorts them by length, longest first; ties keep their
 // order.
 func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
-	w.words, w.items = w.words[:0], w.items[:0]
+	b.ids, w.items = b.ids[:0], w.items[:0]
 	for _, c := range captions {
-		lo := len(w.words)
+		lo := len(b.ids)
+		var words []int32
 		var n, unknown int
 		if w.aug != nil {
-			w.words, n, unknown = w.coder.AppendAugmented(w.words, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
+			b.ids, n, unknown = w.coder.AppendAugmented(b.ids, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
+			words = b.ids[lo:]
 		} else {
-			w.words, n, unknown = l.split.appendWords(w.words, w.coder, int(c))
+			b.ids, words, n, unknown = l.split.wordsOf(b.ids, w.coder, int(c))
 		}
-		e := encoded{c, int32(lo), int32(len(w.words))}
-		w.items = append(w.items, e)
-		b.L = max(b.L, e.length())
+		w.items = append(w.items, encoded{c, words})
+		b.L = max(b.L, len(words))
 		b.words += n
 		b.unknown += unknown
 		if n > 0 && unknown == n {
@@ -162,18 +160,17 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 		}
 	}
 	if !l.opts.Unsorted {
-		slices.SortStableFunc(w.items, func(x, y encoded) int { return y.length() - x.length() })
+		slices.SortStableFunc(w.items, func(x, y encoded) int { return len(y.words) - len(x.words) })
 	}
 }
 
-// fill writes the encoded captions into the batch.
+// fill lists the encoded captions in the batch.
 func (w *worker) fill(s *Split, b *Batch) {
-	b.Words = b.Words[:0]
-	b.Lengths, b.Numbers = resize(b.Lengths, b.N), resize(b.Numbers, b.N)
+	b.Words, b.Lengths, b.Numbers = b.Words[:0], b.Lengths[:0], resize(b.Numbers, b.N)
 	for i, e := range w.items {
-		b.Words = append(b.Words, w.words[e.lo:e.hi]...)
+		b.Add(e.words)
 		c := int(e.caption)
-		b.Lengths[i], b.Numbers[i] = int32(e.length()), e.caption
+		b.Numbers[i] = e.caption
 		b.Rows[i], b.ImageIDs[i] = int32(s.ImageRow(c)), int32(s.ImageOf(c))
 	}
 }

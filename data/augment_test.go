@@ -42,7 +42,7 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		at := 0
 		for i := range b.N {
 			n := int(b.Counts[i]) * b.Dim
-			out[b.Numbers[i]] = fmt.Sprint(b.WordsOf(i), b.Features[at:at+n])
+			out[b.Numbers[i]] = fmt.Sprint(b.Words[i], b.Features[at:at+n])
 			if i > 0 && b.Lengths[i] > b.Lengths[i-1] {
 				t.Errorf("lengths %v are not those of the words, or not descending", b.Lengths)
 			}

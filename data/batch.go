@@ -39,7 +39,8 @@ type Batch struct {
 	// Rank is that of the images, of so many; 0 ranks are one.
 	Rank, Ranks int
 
-	words, unknown, unknownOnly int // see LoaderStats
+	ids                         []int32 // of the captions, but for those that a split stores
+	words, unknown, unknownOnly int     // see LoaderStats
 	err                         error
 }
 

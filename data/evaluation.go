@@ -79,10 +79,10 @@ func newPass(s *Split, v text.Lexicon, order []int32, images bool, o LoaderOptio
 // LengthOrder returns the captions of the split ordered by number of ids, longest first, ties in file order.
 func LengthOrder(s *Split, v text.Lexicon) []int32 {
 	c := v.Coder()
-	var ids []int32
+	var to, ids []int32
 	order, length := make([]int32, s.NumCaptions()), make([]int, s.NumCaptions())
 	for i := range order {
-		ids, _, _ = s.appendWords(ids[:0], c, i)
+		to, ids, _, _ = s.wordsOf(to[:0], c, i)
 		order[i], length[i] = int32(i), len(ids)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return length[b] - length[a] })
@@ -92,13 +92,15 @@ func LengthOrder(s *Split, v text.Lexicon) []int32 {
 // CaptionIDs returns the ids of all captions one after the other, and where those of each begin, with the number of all
 // at the end.
 func CaptionIDs(s *Split, v text.Lexicon) (ids, starts []int32, err error) {
-	if err := s.fits(v); err != nil {
+	if err := errors.Join(Need(s, false, true), s.fits(v)); err != nil {
 		return nil, nil, err
 	}
 	c := v.Coder()
+	var to, words []int32
 	starts = make([]int32, 1, s.NumCaptions()+1)
 	for i := range s.NumCaptions() {
-		if ids, _, _ = s.appendWords(ids, c, i); len(ids) > math.MaxInt32 {
+		to, words, _, _ = s.wordsOf(to[:0], c, i)
+		if ids = append(ids, words...); len(ids) > math.MaxInt32 {
 			return nil, nil, fmt.Errorf("data: split %s has more than 2^31 words", s.name)
 		}
 		starts = append(starts, int32(len(ids)))

@@ -116,7 +116,7 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 		if ids[want.Order[i]] != b.Numbers[i] {
 			t.Errorf("%s: position %d holds sample %d, want number %d", name, i, b.Numbers[i], want.Order[i])
 		}
-		if got := b.WordsOf(i); !slices.Equal(got, row[:b.Lengths[i]]) {
+		if got := b.Words[i]; !slices.Equal(got, row[:b.Lengths[i]]) {
 			t.Errorf("%s: words %v, want %v", name, got, row)
 		}
 	}

@@ -30,12 +30,12 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 			t.Fatalf("%d values of boxes and %d of vectors for %d pairs", len(b.Boxes), len(b.Semantics), b.N)
 		}
 		for i, c := range b.Numbers {
-			if got := b.WordsOf(i); !slices.Equal(got, ids[starts[c]:starts[c+1]]) {
+			if got := b.Words[i]; !slices.Equal(got, ids[starts[c]:starts[c+1]]) {
 				t.Errorf("caption %d: %v, all ids have %v", c, got, ids[starts[c]:starts[c+1]])
 			}
 		}
 		all = append(all, Batch{Images: batch.Images{Rows: slices.Clone(b.Rows)},
-			Captions: batch.Captions{Numbers: slices.Clone(b.Numbers), Words: slices.Clone(b.Words)}})
+			Captions: batch.Captions{Numbers: slices.Clone(b.Numbers), Words: cloneWords(b.Words)}})
 	})
 	o.Fields = []Field{}
 	l, err = NewLoader(s, v, o)
@@ -47,7 +47,7 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 			t.Errorf("%d values of boxes, %d of vectors of %d, %d of images", len(b.Boxes), len(b.Semantics),
 				b.SemanticDim, len(b.Features))
 		}
-		if !slices.Equal(b.Numbers, want.Numbers) || !slices.Equal(b.Words, want.Words) ||
+		if !slices.Equal(b.Numbers, want.Numbers) || !slices.EqualFunc(b.Words, want.Words, slices.Equal[[]int32]) ||
 			!slices.Equal(b.Rows, want.Rows) {
 			t.Errorf("batch %d is another", at)
 		}
@@ -55,4 +55,12 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 	if at != len(all) {
 		t.Errorf("%d batches, expected %d", at, len(all))
 	}
+}
+
+// cloneWords copies the ids of captions, which a batch that is released gives to another one.
+func cloneWords(words [][]int32) (out [][]int32) {
+	for _, ids := range words {
+		out = append(out, slices.Clone(ids))
+	}
+	return out
 }

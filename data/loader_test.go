@@ -60,7 +60,7 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 				c := int(b.Numbers[i])
 				seen[b.Numbers[i]] = true
 				want, _, _ := coder.Append(nil, w.caption(c))
-				if got := b.WordsOf(i); !slices.Equal(got, want) {
+				if got := b.Words[i]; !slices.Equal(got, want) {
 					t.Errorf("caption %d: words %v, want %v", c, got, want)
 				}
 				if int(b.ImageIDs[i]) != c/5 || int(b.Rows[i]) != s.ImageRow(c) ||

@@ -40,8 +40,9 @@ func TestLoaderOfARank(t *testing.T) {
 					t.Errorf("%v: rank %d of batch %d.%d has the images %q, expected %q", fields, rank, b.Epoch, b.Iter,
 						got, want)
 				}
-				if !slices.Equal(p.Words, b.Words) || !slices.Equal(p.Lengths, b.Lengths) || p.Pairs() != b.N ||
-					!slices.Equal(p.Numbers, b.Numbers) || !slices.Equal(p.ImageIDs, b.ImageIDs) {
+				if !slices.EqualFunc(p.Words, b.Words, slices.Equal[[]int32]) || p.Pairs() != b.N ||
+					!slices.Equal(p.Lengths, b.Lengths) || !slices.Equal(p.Numbers, b.Numbers) ||
+					!slices.Equal(p.ImageIDs, b.ImageIDs) {
 					t.Errorf("%v: rank %d does not know all captions", fields, rank)
 				}
 				if len(b.Counts) > 0 && p.MostRegions != slices.Max(b.Counts) {

@@ -74,7 +74,7 @@ func OddDependencies(s *Split, v text.Lexicon) error {
 	coder, odd, sample := v.Coder(), 0, min(s.n, 1000)
 	for k := range sample {
 		words, i := 0, k*s.n/sample
-		ids, words, _ = s.appendWords(ids[:0], coder, i)
+		ids, _, words, _ = s.wordsOf(ids[:0], coder, i)
 		if err := s.dependencies.check(i, words); err != nil {
 			odd++
 			first = cmp.Or(first, err)
@@ -92,18 +92,19 @@ func CoverageOf(s *Split, l text.Lexicon) (c text.Coverage) {
 	coder, ids := l.Coder(), []int32(nil)
 	for i := range s.n {
 		var words, unknown int
-		ids, words, unknown = s.appendWords(ids[:0], coder, i)
+		ids, _, words, unknown = s.wordsOf(ids[:0], coder, i)
 		c.Add(words, unknown)
 	}
 	return c
 }
 
-// appendWords appends the word ids of a caption, those at its start and end included; words is the number of its words,
-// unknown how many of them the lexicon lacks.
-func (s *Split) appendWords(dst []int32, c text.Coder, caption int) (ids []int32, words, unknown int) {
+// wordsOf returns the word ids of a caption, those at its start and end included: those that are stored, where they
+// are, and others at the end of dst. words is the number of its words, unknown how many of them the lexicon lacks.
+func (s *Split) wordsOf(dst []int32, c text.Coder, caption int) (to, ids []int32, words, unknown int) {
 	w := s.words
 	if w == nil {
-		return c.Append(dst, s.Caption(caption))
+		to, words, unknown = c.Append(dst, s.Caption(caption))
+		return to, to[len(dst):], words, unknown
 	}
 	stored := w.ids[w.first[caption]:w.first[caption+1]]
 	for _, id := range stored {
@@ -111,5 +112,5 @@ func (s *Split) appendWords(dst []int32, c text.Coder, caption int) (ids []int32
 			unknown++
 		}
 	}
-	return append(dst, stored...), len(stored) - 2, unknown
+	return dst, stored, len(stored) - 2, unknown
 }

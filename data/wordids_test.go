@@ -20,7 +20,7 @@ func TestWordIDs(t *testing.T) {
 		b := try.Get(l.Next())(t)
 		var out [][]int32
 		for i := range b.Lengths {
-			out = append(out, slices.Clone(b.WordsOf(i)))
+			out = append(out, slices.Clone(b.Words[i]))
 		}
 		return out
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
+	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
@@ -78,30 +80,54 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 // EncodeCaptions embeds every caption of a split: [M, E] in file order.
 func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon,
 	o EncodeOptions) ([]float32, error) {
-	e, c := r.Dim(), s.NumCaptions()
-	rows, captions := make([]float32, c*e), make([]float32, c*e) // in the order of lengths, and of the split
-	l, err := data.NewCaptionLoader(s, v, data.LengthOrder(s, v), o.loader())
+	words, starts, err := data.CaptionIDs(s, v)
 	if err != nil {
 		return nil, err
 	}
-	var order []int32
-	pieces := NewPieces(r.Model.Instance.Dev, rows, e)
-	err = drain(context.WithoutCancel(ctx), l, func(b *data.Batch) error {
-		if order = append(order, b.Numbers...); o.Progress != nil {
-			o.Progress(len(order), c)
-		}
-		return pieces.Next(ctx, b.N, func(to []float32) error { return r.Captions(to, b.Captions) })
-	})
-	if err == nil {
-		err = pieces.Finish(ctx)
+	ids := make([][]int32, s.NumCaptions())
+	for i := range ids {
+		ids[i] = words[starts[i]:starts[i+1]]
 	}
+	captions, err := EncodeTexts(ctx, r.Model.Instance.Dev, ids, r.Dim(), func(int) int { return cmp.Or(o.Batch, 128) },
+		r.Captions, o.Progress)
 	if err != nil {
 		return nil, fmt.Errorf("embed captions of split %s: %w", s.Name(), err)
 	}
-	for i, caption := range order {
-		copy(captions[int(caption)*e:][:e], rows[i*e:])
-	}
 	return captions, nil
+}
+
+// EncodeTexts embeds captions given as word ids: [N, dim] in their order. encode is given them in the order of their
+// lengths, so that batches need little padding: atOnce captions at a time, which may depend on the longest of those
+// that are left. The ranks of a job divide the batches. progress is told how many are done; nil reports nothing.
+func EncodeTexts(ctx context.Context, d device.Device, ids [][]int32, dim int, atOnce func(longest int) int,
+	encode func(to []float32, b batch.Captions) error, progress func(done, total int)) ([]float32, error) {
+	order := make([]int32, len(ids))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return len(ids[b]) - len(ids[a]) })
+	rows, sorted := make([]float32, len(ids)*dim), make([]float32, len(ids)*dim)
+	pieces := NewPieces(d, sorted, dim)
+	for lo := 0; lo < len(order); {
+		b := batch.Captions{Numbers: order[lo:min(len(order), lo+atOnce(len(ids[order[lo]])))]}
+		for _, i := range b.Numbers {
+			b.Add(ids[i])
+		}
+		n := len(b.Numbers)
+		if lo += n; progress != nil {
+			progress(lo, len(ids))
+		}
+		if err := pieces.Next(ctx, n, func(to []float32) error { return encode(to, b) }); err != nil {
+			return nil, err
+		}
+	}
+	if err := pieces.Finish(ctx); err != nil {
+		return nil, err
+	}
+	for j, i := range order {
+		copy(rows[int(i)*dim:][:dim], sorted[j*dim:])
+	}
+	return rows, nil
 }
 
 // loader returns the options of the loaders of a split.

@@ -97,7 +97,7 @@ func EncodePairCaption(ctx context.Context, r *models.PairRunner, s *data.Split,
 	}
 	set = &models.EncodedSet{}
 	err = drain(ctx, l, func(b *data.Batch) error {
-		words = slices.Clone(b.Captions.Words)
+		words = slices.Clone(b.Words[0])
 		return r.AppendCaptions(set, b.Captions, 1)
 	})
 	if err != nil {

@@ -111,8 +111,7 @@ func newPairWorld(t *testing.T, dev device.Device, network string) *pairWorld {
 		w.order = append(w.order, int32((c*7)%worldCaptions))
 	}
 	try.Do(t, w.r.AppendImages(w.images, batch.Images{N: worldImages, Features: x, Boxes: boxes}, worldImages))
-	try.Do(t, w.r.AppendCaptions(w.captions, batch.Captions{Words: packed(ids, words, lengths), Lengths: lengths},
-		worldCaptions))
+	try.Do(t, w.r.AppendCaptions(w.captions, packed(ids, words, lengths), worldCaptions))
 	return w
 }
 

@@ -55,8 +55,7 @@ func TestTilesThatFit(t *testing.T) {
 		}
 		run := models.NewRunner(m, nil).Pairs
 		try.Do(t, run.AppendImages(&images, batch.Images{N: n, Features: x}, n))
-		try.Do(t, run.AppendCaptions(&captions, batch.Captions{Words: packed(ids, words, lengths),
-			Lengths: lengths}, n))
+		try.Do(t, run.AppendCaptions(&captions, packed(ids, words, lengths), n))
 		dev.most = most
 		p := &pairTiles{r: run, images: &images, captions: &captions, tileI: n, tileC: n,
 			warn: func(err error) { warnings = append(warnings, err) }}
@@ -90,9 +89,9 @@ func TestTilesThatFit(t *testing.T) {
 }
 
 // packed leaves out what lies behind the words of captions [n, width].
-func packed(words []int32, width int, lengths []int32) (out []int32) {
+func packed(words []int32, width int, lengths []int32) (out batch.Captions) {
 	for i, n := range lengths {
-		out = append(out, words[i*width:i*width+int(n)]...)
+		out.Add(words[i*width:][:n])
 	}
 	return out
 }

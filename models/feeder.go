@@ -254,16 +254,17 @@ func (f *Feeder) Captions(b batch.Captions) error {
 	if f.positions > 0 && l > f.positions {
 		return fmt.Errorf("feed captions: %d words, BERT has %d positions", l, f.positions)
 	}
-	if device.Total(b.Lengths) != len(b.Words) {
-		return fmt.Errorf("feed captions: %d words, the lengths of %d captions add up to %d", len(b.Words), n,
-			device.Total(b.Lengths))
+	if len(b.Words) != n {
+		return fmt.Errorf("feed captions: the words of %d captions, the lengths of %d", len(b.Words), n)
 	}
-	wide, at := Bucket(l), 0
+	wide := Bucket(l)
 	f.words = slices.Grow(f.words[:0], n*wide)[:n*wide]
-	for i, length := range b.Lengths {
+	for i, ids := range b.Words {
+		if len(ids) != int(b.Lengths[i]) {
+			return fmt.Errorf("feed captions: caption %d has %d words, and the length %d", i, len(ids), b.Lengths[i])
+		}
 		row := f.words[i*wide : (i+1)*wide]
-		at += copy(row, b.Words[at:at+int(length)])
-		clear(row[length:])
+		clear(row[copy(row, ids):])
 	}
 	var err error
 	if f.lists == nil {

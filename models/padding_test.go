@@ -60,9 +60,13 @@ func TestPaddingChangesNoScore(t *testing.T) {
 					features = append(features, float32(rng.NormFloat64()))
 				}
 			}
-			captions := batch.Captions{Lengths: []int32{5, 4, 2}}
-			for range 11 {
-				captions.Words = append(captions.Words, rng.Int32N(vocab))
+			var captions batch.Captions
+			for _, n := range []int{5, 4, 2} {
+				words := make([]int32, n)
+				for i := range words {
+					words[i] = rng.Int32N(vocab)
+				}
+				captions.Add(words)
 			}
 			first := try.Get(NewModel(newDevice(t, cpu.FP64), o, Dims{Regions: 6, Feature: feature, Vocab: vocab}))(t)
 			first.Init(seed, nil)

@@ -82,12 +82,14 @@ func fixedScores(t *testing.T, m *Model) []float32 {
 	for i := range boxes {
 		boxes[i] = float32(r.Float64())
 	}
-	c := batch.Captions{Lengths: lengths}
+	var c batch.Captions
 	edges := batch.Captions{EdgeStart: []int32{0}}
 	for _, l := range lengths {
-		for range l {
-			c.Words = append(c.Words, int32(4+r.IntN(smallDims.Vocab-4)))
+		words := make([]int32, l)
+		for i := range words {
+			words[i] = int32(4 + r.IntN(smallDims.Vocab-4))
 		}
+		c.Add(words)
 		edges.Edges = append(edges.Edges, 0, l-1)
 		edges.EdgeStart = append(edges.EdgeStart, int32(len(edges.Edges)/2))
 	}

@@ -58,9 +58,9 @@ func normals(purpose string, n int) []float32 {
 
 // captionBatch packs captions [n, width].
 func captionBatch(words, lengths []int32, width int) batch.Captions {
-	b := batch.Captions{Lengths: lengths}
+	var b batch.Captions
 	for i, n := range lengths {
-		b.Words = append(b.Words, words[i*width:i*width+int(n)]...)
+		b.Add(words[i*width:][:n])
 	}
 	return b
 }

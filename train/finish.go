@@ -1,9 +1,9 @@
 package train
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"vsetrain/data"
 )
@@ -36,26 +36,14 @@ func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
 	return s.Finish()
 }
 
-var errNothingStarted = errors.New("training step: nothing was started")
-
 // Finish waits for the oldest step that was started and returns what it reports.
 func (s *Step) Finish() (StepResult, error) {
-	if len(s.started) == 0 {
-		return StepResult{}, errNothingStarted
-	}
-	st := s.started[0]
-	s.started = append(s.started[:0], s.started[1:]...)
-	x, scores, err := s.runner.fetched(st.slot)
+	st, x, scores, err := s.pop()
 	if err != nil {
-		return StepResult{}, fmt.Errorf("training step: %w", err)
+		return StepResult{}, err
 	}
-	r := StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3], LearningRate: st.lr}
-	if st.p.captioning != nil {
-		r.LossCaptioning = x[4]
-		r.Loss += r.LossCaptioning
-	}
-	r.Stop = s.ranks != nil && x[2+len(st.p.losses)] > 0 // the last of the losses
-	remembered := x[min(len(x), 3+1+len(st.p.losses)-1):]
+	r, remembered := st.p.result(x)
+	r.LearningRate = st.lr
 	if !finite(r.Loss) || !finite(r.GradNorm) {
 		s.opt.steps-- // nothing was updated
 		if finite(r.Loss) {
@@ -63,15 +51,25 @@ func (s *Step) Finish() (StepResult, error) {
 		}
 		return r, &NotFinite{"the loss", r.Loss}
 	}
+	s.memory.take(remembered)
 	n := int(math.Sqrt(float64(len(scores))))
-	if cap(s.hardest) < n {
-		s.hardest = make([]float32, n)
-	}
-	if s.memory != nil {
-		s.memory.Take(&s.batch, remembered)
-	}
-	r.Gap = gap(scores, s.hardest[:n], n)
+	s.hardest = slices.Grow(s.hardest[:0], n)[:n]
+	r.Gap = gap(scores, s.hardest, n)
 	return r, nil
+}
+
+// result is what the scalars of reports say, and those that the loss remembers.
+func (p *program) result(x []float64) (r StepResult, remembered []float64) {
+	r = StepResult{Loss: x[0], LossCaption: x[1], LossImage: x[2], GradNorm: x[3]}
+	x = x[4:]
+	if p.captioning != nil {
+		r.LossCaptioning = x[0]
+		r.Loss, x = r.Loss+x[0], x[1:]
+	}
+	if p.summed.Present() {
+		r.Stop, x = x[0] > 0, x[1:]
+	}
+	return r, x
 }
 
 // gap returns by how much the highest-scoring negatives score above the matches, summed over rows and columns:

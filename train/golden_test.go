@@ -140,9 +140,9 @@ func TestGoldenTrainStep(t *testing.T) {
 				check(m.Instance.FeedDoubles(models.InputRegions,
 					golden.Rows(c.Inputs.Images.Data, len(c.Inputs.Images.Data)/n, order)))
 				words, lengths := golden.Rows(toInts(c.Captions.Data), steps, order), golden.Rows(c.Lengths, 1, order)
-				captions := batch.Captions{Lengths: lengths}
+				var captions batch.Captions
 				for i, l := range lengths {
-					captions.Words = append(captions.Words, words[i*steps:i*steps+int(l)]...)
+					captions.Add(words[i*steps:][:l])
 				}
 				check(s.feeder.Captions(captions))
 				prog, err := s.program(sh)

@@ -2,16 +2,12 @@ package train
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -58,61 +54,6 @@ var gsmnModes = map[string]models.GSMNOptions{
 	"dense, others":  {Mode: "dense", Lambda: 20, Neighbors: "true"},
 }
 
-// The loss falls, the parameter without effect stays as it is, and nothing is allocated.
-func TestGSMNTrains(t *testing.T) {
-	for name, mode := range gsmnModes {
-		for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
-			if precision == cpu.FP64 && mode.Mode != "dense" {
-				continue // slow: one mode tells that it trains, golden cases what the others compute
-			}
-			t.Run(name+" "+precision, func(t *testing.T) {
-				s := gsmnStep(t, newDevice(t, precision), mode, loss.LMH)
-				a, b := gsmnBatch(1, 6, 12), gsmnBatch(2, 4, 5)
-				unused := s.model.Instance.Params.Value("t2i.graph_convolution_3.params")
-				before := doubles(s.model.Instance.Dev, unused)
-				first := run(t, s, a).Loss
-				last := 0.0 // the mean of twenty steps: a hardest negative may change in any of them, and the loss jump
-				for i := range 120 {
-					if l := run(t, s, a).Loss; i >= 100 {
-						last += l / 20
-					}
-					run(t, s, b)
-				}
-				if !(last < first/2) {
-					t.Errorf("the loss went from %v to %v in 120 steps", first, last)
-				}
-				if !slices.Equal(doubles(s.model.Instance.Dev, unused), before) {
-					t.Error("a parameter without effect changed")
-				}
-				if n := testing.AllocsPerRun(5, func() { run(t, s, a); run(t, s, b) }); n != 0 {
-					t.Errorf("%v allocations in two steps", n)
-				}
-			})
-		}
-	}
-}
-
-func TestGSMNDoesNotDependOnThreads(t *testing.T) {
-	for name, mode := range gsmnModes {
-		for _, precision := range []string{cpu.FP32, cpu.BF16} {
-			var want []float64
-			for _, threads := range []int{1, 2, 5} {
-				s := gsmnStep(t, openCPU(t, cpu.Options{Threads: threads, Precision: precision}), mode, loss.LMH)
-				for i := range uint64(2) {
-					run(t, s, gsmnBatch(i, 20, 14))
-				}
-				got := allNumbers(s)
-				if want == nil {
-					want = got
-				}
-				if i := differ(got, want); i >= 0 {
-					t.Errorf("%s, %s: %d threads give another number %d than one", name, precision, threads, i)
-				}
-			}
-		}
-	}
-}
-
 // With own vectors the dependencies make no difference; with others' they do.
 func TestGSMNModes(t *testing.T) {
 	result := func(mode, neighbors string) []float64 {
@@ -152,26 +93,5 @@ func TestGSMNNeedsBoxesAndDependencies(t *testing.T) {
 		if _, err := s.Run(b, 1e-3, false); err == nil || !bytes.Contains([]byte(err.Error()), []byte(name)) {
 			t.Errorf("%v, want %q", err, name)
 		}
-	}
-}
-
-// A run that is resumed from its checkpoint ends with the bits of one that was not.
-func TestGSMNResumesExactly(t *testing.T) {
-	step := func() *Step { return gsmnStep(t, newDevice(t, cpu.FP32), gsmnModes["own"], loss.LUWM) }
-	whole := step()
-	run(t, whole, gsmnBatch(1, 6, 12))
-	var file bytes.Buffer
-	try.Do(t, whole.WriteState(&file, models.Info{}, &State{Seed: 1, Position: Position{Step: 1}}))
-	path := filepath.Join(t.TempDir(), "last.safetensors")
-	try.Do(t, os.WriteFile(path, file.Bytes(), 0o644))
-	c := try.Get(models.OpenCheckpoint(path))(t)
-	defer c.Close()
-	resumed := step()
-	try.Do(t, resumed.RestoreState(c, &State{}))
-	for _, s := range []*Step{whole, resumed} {
-		run(t, s, gsmnBatch(2, 5, 9))
-	}
-	if i := differ(allNumbers(whole), allNumbers(resumed)); i >= 0 {
-		t.Errorf("number %d differs after resuming", i)
 	}
 }

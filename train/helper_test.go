@@ -200,11 +200,12 @@ func tinyBatchOf(seed uint64, n, longest, feature int) *data.Batch {
 	b := &data.Batch{Images: batch.Images{N: n}, L: longest, Regions: tinyRegions, Dim: feature,
 		SemanticDim: tinySemantic}
 	for i := range n {
-		b.Lengths = append(b.Lengths, int32(max(2, longest-i)))
 		b.ImageIDs = append(b.ImageIDs, int32(i/2))
-		for range b.Lengths[i] {
-			b.Words = append(b.Words, 1+int32(r.IntN(tinyVocab-1)))
+		words := make([]int32, max(2, longest-i))
+		for k := range words {
+			words[k] = 1 + int32(r.IntN(tinyVocab-1))
 		}
+		b.Add(words)
 		for range tinyRegions * feature {
 			b.Features = append(b.Features, float32(r.Float64()))
 		}

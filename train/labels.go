@@ -27,11 +27,8 @@ func (l *labels) feed(m *models.Model, b *batch.Captions, bucket int) error {
 	if len(l.row) != maxLength+1 {
 		l.row, l.rowMask = make([]int32, maxLength+1), make([]int32, maxLength+1)
 	}
-	words := b.Words
-	for _, n := range b.Lengths {
-		caption := words[:n]
-		words = words[n:]
-		text.FillCaptionLabels(l.row, l.rowMask, caption[1:max(1, n-1)]) // without <start> and <end>
+	for _, caption := range b.Words {
+		text.FillCaptionLabels(l.row, l.rowMask, caption[1:max(1, len(caption)-1)]) // without <start> and <end>
 		l.words, l.mask = append(l.words, l.row[:columns]...), append(l.mask, l.rowMask[:columns]...)
 		steps := int32(0)
 		for _, m := range l.rowMask[1:columns] {

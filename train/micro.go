@@ -112,8 +112,12 @@ func newMicro(model *models.Model, size int, seed *uint64, scale func(group stri
 // onePair is the smallest graph, from which the sizes of values are read.
 var onePair = models.Shape{N: 1, Bucket: models.Bucket(1), All: 1}
 
-// readFrom sets what of the training split stays on the device.
+// readFrom sets what of the training split stays on the device. This, keep, reserve and bytes do nothing where a batch
+// is computed at once.
 func (m *micro) readFrom(r *models.Resident) {
+	if m == nil {
+		return
+	}
 	beside := *m.model
 	beside.Instance = m.loss
 	m.feeder, m.losses = models.NewFeeder(m.model, r, false), models.NewFeeder(&beside, r, false)
@@ -287,7 +291,7 @@ func (m *micro) wholeNorms(n int) ([]wholeNorm, error) {
 // keep makes room for the values of n pairs, and reports whether they have moved: graphs compiled before have other
 // addresses.
 func (m *micro) keep(n int) (moved bool, err error) {
-	if n <= m.room {
+	if m == nil || n <= m.room {
 		return false, nil
 	}
 	dev := m.model.Instance.Dev
@@ -314,6 +318,9 @@ func (m *micro) keep(n int) (moved bool, err error) {
 
 // reserve compiles the graphs of steps on pairs of which some captions fall into a bucket, but for that of the loss.
 func (m *micro) reserve(sh models.Shape) error {
+	if m == nil {
+		return nil
+	}
 	if _, err := m.wholeNorms(sh.N); err != nil {
 		return err
 	}
@@ -323,6 +330,9 @@ func (m *micro) reserve(sh models.Shape) error {
 
 // bytes is the memory that has been taken.
 func (m *micro) bytes() (n int64) {
+	if m == nil {
+		return 0
+	}
 	for _, k := range m.all() {
 		for _, v := range k.views() {
 			n += 4 * int64(v.N)

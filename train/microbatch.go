@@ -86,15 +86,7 @@ func (m *micro) feed(p *microBatch, at int) error {
 
 // captionsOf are the captions of a micro-batch.
 func (m *micro) captionsOf(p *microBatch) batch.Captions {
-	c, first := batch.Captions{Lengths: m.pairs.Lengths[p.lo:p.hi]}, 0
-	for _, n := range m.pairs.Lengths[:p.lo] {
-		first += int(n)
-	}
-	last := first
-	for _, n := range c.Lengths {
-		last += int(n)
-	}
-	c.Words = m.pairs.Words[first:last]
+	c := batch.Captions{Words: m.pairs.Words[p.lo:p.hi], Lengths: m.pairs.Lengths[p.lo:p.hi]}
 	if len(m.pairs.Numbers) > 0 {
 		c.Numbers = m.pairs.Numbers[p.lo:p.hi]
 	}

@@ -14,7 +14,6 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cpu"
-	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/system/mpi"
 	"vsetrain/lab/try"
 	"vsetrain/loss"
@@ -82,25 +81,26 @@ func TestRanksOverMPI(t *testing.T) {
 func overMPI(t *testing.T, path string) {
 	w := try.Get(mpi.Load(path))(t)
 	try.Do(t, w.Init())
-	world, bits := ranks.OverMPI(w), uint64(0)
+	bits := uint64(0)
 	if long {
 		for _, c := range everyLoss(t) {
-			asOne(t, rankedCPU(t, world, cpu.FP64), c, alone(t, c, 1))
+			asOne(t, rankedCPU(t, w, cpu.FP64), c, alone(t, c, 1))
 		}
 	}
 	for _, c := range append(recordedCases(t), lossCases(t)...) {
 		if !long && !slices.Contains([]string{"vsepp lmh", "vsrn, captions false", models.SGR + " siglip"}, c.name) {
 			continue
 		}
-		asOne(t, rankedCPU(t, world, cpu.FP64), c, alone(t, c, 2))
+		asOne(t, rankedCPU(t, w, cpu.FP64), c, alone(t, c, 2))
 		steps, one := 4, (*Step)(nil)
 		if long {
 			steps, one = 30, c.step(openCPU(t, cpu.Options{Threads: 1}))
 			one.factorFrom = math.MaxInt
 		}
-		s := c.step(rankedCPU(t, world, cpu.FP32))
+		s := c.step(rankedCPU(t, w, cpu.FP32))
 		for i := range steps {
-			got := try.Get(s.Run(dealt(c.batch(i), w.Rank, w.Ranks), 1e-4, false))(t)
+			rank, ranks := w.Rank()
+			got := try.Get(s.Run(dealt(c.batch(i), rank, ranks), 1e-4, false))(t)
 			if one == nil {
 				continue
 			}

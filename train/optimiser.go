@@ -54,6 +54,17 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	return opt, nil
 }
 
+// join makes the optimiser that of a rank; nil is one that is alone.
+func (o *optimiser) join(r *Ranks) {
+	if r == nil {
+		return
+	}
+	r.shard, o.ranks = o.shard, r
+	if o.average != nil {
+		r.average = o.average.values
+	}
+}
+
 // update is one application of Adam to a range of the flat parameters. The list of a program is made once; norm,
 // scalars and Adam walk it.
 type update struct {
@@ -106,9 +117,7 @@ func (o *optimiser) norms(list []update) {
 			device.Do(o.dev, device.SumSquares{Sum: o.sumSq, X: o.params.Grads().Slice(u.lo, u.hi)})
 		}
 	}
-	if o.ranks != nil {
-		o.ranks.sum(o.sumSq)
-	}
+	o.ranks.sum(o.sumSq)
 	clip := cmp.Or(o.opt.Clip, math.MaxFloat32)
 	device.Do(o.dev, device.ClipCoefficient{Coefficient: o.coef, Norm: o.norm, SumSquares: o.sumSq, Most: clip})
 }

@@ -24,13 +24,9 @@ func TestOrderOfPairsChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := setup()
-			var first []int32 // captions of one length, because batches are sorted by it
-			for i := range b.Lengths {
-				first = append(first, b.WordsOf(i)[:b.Lengths[n-1]]...)
-			}
-			b.Words = first
-			for i := range b.Lengths {
+			for i := range b.Lengths { // captions of one length, because batches are sorted by it
 				b.Lengths[i] = b.Lengths[n-1]
+				b.Words[i] = b.Words[i][:b.Lengths[i]]
 			}
 			s, reversed := setup()
 			reversePairs(reversed, b)
@@ -80,7 +76,7 @@ func reversePairs(to, from *data.Batch) {
 		if from.Counts != nil {
 			to.Counts = append(to.Counts, from.Counts[k])
 		}
-		to.Words = append(to.Words, from.WordsOf(k)...)
+		to.Words = append(to.Words, from.Words[k])
 		to.Lengths[i], to.ImageIDs[i] = from.Lengths[k], from.ImageIDs[k]
 	}
 }

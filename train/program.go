@@ -37,9 +37,6 @@ func (p *program) prepare() error {
 	} else if p.captioning != nil {
 		p.losses = append(p.losses, p.captioned())
 	}
-	if p.summed.Present() {
-		p.losses = append(p.losses, p.summed.Slice(spareStop, spareStop+1))
-	}
 	return nil
 }
 
@@ -66,11 +63,14 @@ func (p *program) captioned() device.View {
 	return p.vm.View(p.captioning)
 }
 
-// reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch,
-// what the loss remembers, and the scores.
+// reports are the values that a step reports: the loss and its two parts, the norm, the loss of a captioning branch, of
+// several ranks whether one wants to stop, what the loss remembers, and the scores.
 func (p *program) reports(norm device.View) []device.View {
 	p.reads = append(p.reads[:0], p.vm.View(p.loss).Slice(0, 3), norm)
 	p.reads = append(p.reads, p.losses[1:]...)
+	if p.summed.Present() {
+		p.reads = append(p.reads, p.summed.Slice(spareStop, spareStop+1))
+	}
 	for _, n := range p.remember {
 		p.reads = append(p.reads, p.vm.View(n))
 	}
@@ -102,7 +102,7 @@ func (s *Step) Reserve(lengths []int32, semantic int) error {
 	if err == nil {
 		_, err = s.program(sh)
 	}
-	if err != nil || s.micro == nil {
+	if err != nil {
 		return err
 	}
 	return s.micro.reserve(s.feeder.ShapeOf(&pairs))
@@ -110,14 +110,10 @@ func (s *Step) Reserve(lengths []int32, semantic int) error {
 
 // program returns the compiled graph of a shape.
 func (s *Step) program(sh shape) (*program, error) {
-	if s.micro != nil {
-		moved, err := s.micro.keep(sh.N)
-		if err != nil {
-			return nil, err
-		}
-		if moved {
-			s.programs = map[shape]*program{}
-		}
+	if moved, err := s.micro.keep(sh.N); err != nil {
+		return nil, err
+	} else if moved {
+		s.programs = map[shape]*program{}
 	}
 	if p := s.programs[sh]; p != nil {
 		return p, nil

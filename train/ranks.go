@@ -112,9 +112,28 @@ func (r *Ranks) scatter(t *part) {
 	r.shard.scatter(t)
 }
 
-// sum adds the squares of the gradients of all ranks up, and the other scalars. A captioning branch has a loss that is
-// summed as well.
+// collect ends the sums of the gradients, which the program of a whole batch has begun as it ran; of micro-batches it
+// makes them. captioned is the loss of a captioning branch, which is summed with them; absent without one.
+func (r *Ranks) collect(captioned device.View, micro bool) {
+	if r == nil {
+		return
+	}
+	if captioned.Present() {
+		device.Do(r.dev, device.Copy{Dst: r.spare(spareCaptioning), Src: captioned})
+	}
+	if micro {
+		for i := range r.shard.parts {
+			r.scatter(&r.shard.parts[i])
+		}
+	}
+	device.Do(r.dev, device.Join{})
+}
+
+// sum adds the squares of the gradients of all ranks up, and the other scalars.
 func (r *Ranks) sum(squares device.View) {
+	if r == nil {
+		return
+	}
 	device.Do(r.dev, device.Copy{Dst: r.spare(spareStop), Src: r.stops})
 	device.Do(r.dev, device.Copy{Dst: r.spare(spareSquares), Src: squares})
 	device.Do(r.dev, device.AllReduce{X: r.params.Spare()})
@@ -125,7 +144,11 @@ func (r *Ranks) spare(which int) device.View { return r.params.Spare().Slice(whi
 
 // complete makes the parameters and their average whole on all ranks, which call it together: before anything but a
 // step reads them.
-func (r *Ranks) complete() { r.shard.complete(r.average) }
+func (r *Ranks) complete() {
+	if r != nil {
+		r.shard.complete(r.average)
+	}
+}
 
 // saving calls write while the parameters and the moments of all ranks are there. All ranks call it, and wait for each
 // other; rank 0 writes.
@@ -149,6 +172,9 @@ func (r *Ranks) saving(write func() error) error {
 
 // tell sets what this rank tells the others in the step that begins: on the device, as kernels may be recorded.
 func (r *Ranks) tell() {
+	if r == nil {
+		return
+	}
 	stop := []float32{0}
 	if r.stop {
 		stop[0] = 1

@@ -451,8 +451,12 @@ func TestRanksAverageAndLearn(t *testing.T) {
 			divide(t, s, 64)
 		}
 		for i := range uint64(3) {
-			if _, err := s.Run(dealt(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false); err != nil {
-				t.Error(err)
+			if ranks > 1 { // all learn in one step that one wants to stop
+				s.ranks.WantStop(rank == 1 && i == 1)
+			}
+			r, err := s.Run(dealt(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false)
+			if err != nil || r.Stop != (ranks > 1 && i == 1) {
+				t.Errorf("rank %d of %d, step %d: stops %t, %v", rank, ranks, i, r.Stop, err)
 			}
 		}
 		now, x := Learned(s), []float64(nil)

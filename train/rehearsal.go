@@ -29,22 +29,11 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 	}
 	s.at("a rehearsal of the training step")
 	defer s.at("")
-	pairs, err := s.ranks.part(b)
+	p, _, err := s.ready(b, false)
+	if err == nil {
+		err = p.prepare()
+	}
 	if err != nil {
-		return err
-	}
-	sh, err := s.shapeOf(&pairs, b.SemanticDim, false)
-	if err != nil {
-		return err
-	}
-	p, err := s.program(sh)
-	if err != nil {
-		return err
-	}
-	if err := s.feed(b, &pairs, sh); err != nil {
-		return err
-	}
-	if err := p.prepare(); err != nil {
 		return fmt.Errorf("rehearsal of the training step: %w", err)
 	}
 	s.opt.count(p.updates, p.hypers, 0)

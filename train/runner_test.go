@@ -26,13 +26,12 @@ func shorten(b *data.Batch, seed uint64, counts bool) *data.Batch {
 	}
 	slices.SortFunc(b.Lengths, func(x, y int32) int { return int(y - x) })
 	b.L = int(b.Lengths[0])
-	var words []int32
-	for _, n := range b.Lengths {
-		for range n {
-			words = append(words, 1+int32(r.IntN(tinyVocab-1)))
+	for i, n := range b.Lengths {
+		b.Words[i] = make([]int32, n)
+		for k := range b.Words[i] {
+			b.Words[i][k] = 1 + int32(r.IntN(tinyVocab-1))
 		}
 	}
-	b.Words = words
 	if counts {
 		b.Counts = b.Counts[:0]
 		rows := 0
@@ -131,12 +130,8 @@ func dimsOf(o models.Options) models.Dims {
 
 // fill gives all captions of a batch as many words as the longest has.
 func fill(b *data.Batch) *data.Batch {
-	b.Words = make([]int32, b.N*b.L)
-	for i := range b.Words {
-		b.Words[i] = 1
-	}
 	for i := range b.Lengths {
-		b.Lengths[i] = int32(b.L)
+		b.Lengths[i], b.Words[i] = int32(b.L), slices.Repeat([]int32{1}, b.L)
 	}
 	if b.EdgeStart != nil {
 		chain(b)

@@ -28,12 +28,7 @@ func Divide(s *Step, size int, read func(dst []float32, row int) error) error {
 
 // MicroBytes is the memory that steps in micro-batches have taken so far beside parameters, gradients and optimiser: of
 // what they keep of a whole batch, and of what they compute. It is 0 where batches are computed at once.
-func MicroBytes(s *Step) int64 {
-	if s.micro == nil {
-		return 0
-	}
-	return s.micro.bytes()
-}
+func MicroBytes(s *Step) int64 { return s.micro.bytes() }
 
 // Record sets whether steps are recorded where they can be (the default). The results are the same bits.
 func (s *Step) Record(on bool) {
@@ -80,9 +75,7 @@ func (s *Step) Averages() bool { return s.opt.average != nil }
 
 // WithAverage calls a function while the network has the averaged weights; no step may run meanwhile.
 func (s *Step) WithAverage(do func() error) error {
-	if s.ranks != nil {
-		s.ranks.complete()
-	}
+	s.ranks.complete()
 	s.opt.average.exchange()
 	defer s.opt.average.exchange()
 	return do()

@@ -57,12 +57,9 @@ func (s *Step) extras() []models.Extra {
 			out = append(out, models.Extra{Name: "optim/ema/" + p.Name, Shape: p.Shape, View: a.values.Slice(lo, hi)})
 		}
 	}
-	if s.memory != nil {
-		state := s.memory.State()
-		for _, name := range slices.Sorted(maps.Keys(state)) {
-			out = append(out, models.Extra{Name: memoryPrefix + name, Shape: []int{len(*state[name])},
-				Host: state[name]})
-		}
+	state := s.memory.state()
+	for _, name := range slices.Sorted(maps.Keys(state)) {
+		out = append(out, models.Extra{Name: memoryPrefix + name, Shape: []int{len(*state[name])}, Host: state[name]})
 	}
 	return out
 }
@@ -72,7 +69,7 @@ const memoryPrefix = "optim/loss/"
 
 // Remember lets the loss of a step begin with what it remembered at the end of another run.
 func Remember(s *Step, c *models.Checkpoint) (err error) {
-	for name, values := range s.memory.State() {
+	for name, values := range s.memory.state() {
 		if *values, err = c.Doubles(memoryPrefix + name); err != nil {
 			return err
 		}
@@ -107,19 +104,15 @@ func Share(s *Step, st Stored) error {
 	s.opt.take()
 	st.state().Updates = s.opt.steps
 	memory := map[string][]float64{}
-	if s.memory != nil {
-		for name, values := range s.memory.State() {
-			memory[name] = *values
-		}
+	for name, values := range s.memory.state() {
+		memory[name] = *values
 	}
 	if err := r.Agree(st, &memory); err != nil {
 		return err
 	}
 	s.opt.steps = st.state().Updates
-	if s.memory != nil {
-		for name, values := range s.memory.State() {
-			*values = memory[name]
-		}
+	for name, values := range s.memory.state() {
+		*values = memory[name]
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"vsetrain/batch"
@@ -23,36 +24,28 @@ type Step struct {
 	// Seed is that of the run, from which dropout draws; it is set before the first step.
 	Seed uint64
 
+	inputs
+	queue
 	model    *models.Model
-	feeder   *models.Feeder
 	loss     loss.Options
+	memory   memory // of the loss
 	opt      *optimiser
+	ranks    *Ranks // nil where there is one
+	micro    *micro // nil where a batch is computed at once
 	programs map[shape]*program
 	last     *program  // of the last step
-	captions []int32   // of the last step that was started
 	hardest  []float32 // scratch memory of gap
-	counter  [2]int32  // the number of steps done, for dropout
-	labels   labels    // staging of the labels of a captioning branch
-
-	runner   runner
-	recorder *recorder // the runner, where the device records; nil on others
-	namer    device.Namer
-	ranks    *Ranks        // nil where there is one
-	micro    *micro        // nil where a batch is computed at once
-	memory   loss.Memory   // of the loss; nil without
-	batch    loss.Batch    // of the last step that was started
-	started  []startedStep // and not finished, at most Depth
-	slot     int           // of the next step that is started
-	makes    func()        // calls, of the last program
 
 	// factorFrom is the size from which the gradient of a weight stays a product (see backward).
 	factorFrom int
 }
 
-type startedStep struct {
-	p    *program
-	lr   float64
-	slot int
+// inputs are what the host sets of a step that is started.
+type inputs struct {
+	feeder   *models.Feeder
+	labels   labels   // staging of the labels of a captioning branch
+	counter  [2]int32 // the number of steps done, for dropout
+	captions []int32  // the numbers of all
 }
 
 // NewStep prepares training of a model: gradients and optimiser state are allocated.
@@ -65,24 +58,17 @@ func NewStep(m *models.Model, l loss.Options, o OptimOptions) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Step{model: m, loss: l, opt: opt, ranks: ranks, programs: map[shape]*program{}, factorFrom: 1 << 20}
-	s.runner, s.recorder = newRunner(m.Instance.Dev)
-	s.namer, _ = device.As[device.Namer](m.Instance.Dev)
-	s.makes = s.calls
-	if ranks != nil {
-		ranks.shard, opt.ranks = opt.shard, ranks
-		if opt.average != nil {
-			ranks.average = opt.average.values
-		}
-	}
-	s.memory = l.Memory()
+	s := &Step{model: m, loss: l, memory: memory{Memory: l.Memory()}, opt: opt, ranks: ranks,
+		programs: map[shape]*program{}, factorFrom: 1 << 20}
+	s.queue = newQueue(m.Instance.Dev, s.calls)
+	opt.join(ranks)
 	s.ReadFrom(nil)
 	return s, nil
 }
 
 // Depth is how many steps may be started and not finished. A loss with a memory needs one step for the next.
 func (s *Step) Depth() int {
-	if s.memory != nil {
+	if s.memory.Memory != nil {
 		return 1
 	}
 	return s.runner.depth()
@@ -96,79 +82,62 @@ func (s *Step) Start(b *data.Batch, lr float64, sum bool) error {
 	}
 	s.at("the inputs of a training step")
 	defer s.at("")
+	p, key, err := s.ready(b, sum)
+	if err != nil {
+		return err
+	}
+	return s.begin(p, key, lr)
+}
+
+// ready returns the program of a batch, whose inputs are set, and what its calls depend on.
+func (s *Step) ready(b *data.Batch, sum bool) (p *program, key callKey, err error) {
 	pairs, err := s.ranks.part(b)
 	if err != nil {
-		return fmt.Errorf("training step: %w", err)
+		return nil, key, fmt.Errorf("training step: %w", err)
 	}
-	sh, err := s.shapeOf(&pairs, b.SemanticDim, sum)
-	if err != nil {
-		return err
+	if key.shape, err = s.shapeOf(&pairs, b.SemanticDim, sum); err != nil {
+		return nil, key, err
 	}
-	p, err := s.program(sh)
-	if err != nil {
-		return err
+	if p, err = s.program(key.shape); err != nil {
+		return nil, key, err
 	}
-	if err := s.feed(b, &pairs, sh); err != nil {
-		return err
-	}
-	s.captions = append(s.captions[:0], b.Numbers...)
-	s.batch.Captions = s.captions
-	key := callKey{shape: sh}
 	key.words, key.all, key.regions = s.feeder.Bounds(&pairs)
-	return s.begin(p, key, lr)
+	return p, key, s.feed(b, &pairs, key.shape)
 }
 
 // begin starts a step on the inputs that were fed.
 func (s *Step) begin(p *program, key callKey, lr float64) error {
 	s.opt.count(p.updates, p.hypers, lr) // with the inputs, before kernels follow them
-	if s.ranks != nil {
-		s.ranks.tell()
+	s.ranks.tell()
+	err := p.prepare()
+	s.at(p.name)
+	if err == nil && p.micro != nil { // which feeds inputs meanwhile, and cannot be recorded
+		err = p.compute(s.opt.shard)
 	}
-	if err := p.prepare(); err != nil {
+	if err != nil {
 		s.opt.steps--
 		return fmt.Errorf("training step: %w", err)
 	}
-	s.at(p.name)
-	s.last = p
-	if p.micro == nil {
-		s.runner.run(key, s.model.Instance.Generation(), s.makes)
-	} else if err := p.compute(s.opt.shard); err == nil { // feeds inputs meanwhile, which cannot be recorded
+	if s.last = p; p.micro != nil {
 		s.calls()
 	} else {
-		s.opt.steps--
-		return fmt.Errorf("training step: %w", err)
+		s.runner.run(key, s.model.Instance.Generation(), s.makes)
 	}
-	s.runner.fetch(s.slot, p.reports(s.opt.norm))
 	s.opt.apart = s.ranks != nil
-	s.started = append(s.started, startedStep{p, lr, s.slot})
-	s.slot = (s.slot + 1) % s.runner.depth()
+	s.push(p, lr, p.reports(s.opt.norm))
 	return nil
 }
 
-// calls makes the kernel calls of a step with the last program; of micro-batches those behind the gradients.
+// calls makes the kernel calls of a step with the last program; of micro-batches those after the gradients.
 func (s *Step) calls() {
 	p := s.last
 	if p.micro == nil {
 		p.compute(s.opt.shard) // has no error
 	}
-	if s.ranks != nil {
-		if p.captioning != nil {
-			device.Do(s.ranks.dev, device.Copy{Dst: s.ranks.spare(spareCaptioning), Src: p.captioned()})
-		}
-		if p.micro != nil { // the program of a whole batch does it as it runs
-			for i := range s.ranks.shard.parts {
-				s.ranks.scatter(&s.ranks.shard.parts[i])
-			}
-		}
-		device.Do(s.ranks.dev, device.Join{})
-	}
+	s.ranks.collect(p.captioned(), p.micro != nil)
 	s.at("the norm of the gradients, the clip or the update")
 	s.opt.norms(p.updates)
-	losses := p.losses
-	if s.ranks != nil { // the last tells whether a rank wants to stop
-		losses = losses[:len(losses)-1]
-	}
-	if s.runner.guard(s.opt.coef, s.opt.norm, losses) {
+	if s.runner.guard(s.opt.coef, s.opt.norm, p.losses) {
 		s.opt.apply(p.updates, p.hypers)
 	}
 }
@@ -191,9 +160,7 @@ func (s *Step) Flops() float64 {
 // ReadFrom sets what of the training split stays on the device; nil, as at first, is nothing.
 func (s *Step) ReadFrom(r *models.Resident) {
 	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil)
-	if s.micro != nil {
-		s.micro.readFrom(r)
-	}
+	s.micro.readFrom(r)
 }
 
 // feed sets the inputs of a program: of pairs of a batch.
@@ -222,17 +189,85 @@ func (s *Step) feed(b *data.Batch, pairs *batch.Pairs, sh shape) (err error) {
 			return err
 		}
 	}
-	if s.memory == nil {
-		return nil
-	}
-	s.batch = loss.Batch{N: sh.All, Full: b.Full, Captions: b.Numbers, Seed: s.Seed, Step: s.opt.steps,
-		Epoch: b.Epoch, Iter: b.Iter, WarmUp: sh.sum}
-	return s.memory.Feed(in, &s.batch)
+	s.captions = append(s.captions[:0], b.Numbers...)
+	return s.memory.feed(in, loss.Batch{N: sh.All, Full: b.Full, Captions: s.captions, Seed: s.Seed,
+		Step: s.opt.steps, Epoch: b.Epoch, Iter: b.Iter, WarmUp: sh.sum})
+}
+
+// queue is the steps that were started and are not finished, and what makes their calls.
+type queue struct {
+	runner   runner
+	recorder *recorder // the runner, where the device records; nil on others
+	namer    device.Namer
+	makes    func() // the calls of a step
+	started  []startedStep
+	slot     int // of the next step that is started
+}
+
+type startedStep struct {
+	p    *program
+	lr   float64
+	slot int
+}
+
+func newQueue(dev device.Device, calls func()) queue {
+	q := queue{makes: calls}
+	q.runner, q.recorder = newRunner(dev)
+	q.namer, _ = device.As[device.Namer](dev)
+	return q
 }
 
 // at names what the calls that follow belong to, on a device.Namer.
-func (s *Step) at(what string) {
-	if s.namer != nil {
-		s.namer.At(what)
+func (q *queue) at(what string) {
+	if q.namer != nil {
+		q.namer.At(what)
 	}
+}
+
+// push adds a step whose calls were made, and begins to copy what it reports to the host.
+func (q *queue) push(p *program, lr float64, reports []device.View) {
+	q.runner.fetch(q.slot, reports)
+	q.started = append(q.started, startedStep{p, lr, q.slot})
+	q.slot = (q.slot + 1) % q.runner.depth()
+}
+
+var errNothingStarted = errors.New("training step: nothing was started")
+
+// pop waits for the oldest step.
+func (q *queue) pop() (st startedStep, scalars []float64, scores []float32, err error) {
+	if len(q.started) == 0 {
+		return st, nil, nil, errNothingStarted
+	}
+	st = q.started[0]
+	q.started = append(q.started[:0], q.started[1:]...)
+	if scalars, scores, err = q.runner.fetched(st.slot); err != nil {
+		err = fmt.Errorf("training step: %w", err)
+	}
+	return st, scalars, scores, err
+}
+
+// memory is what the loss remembers from step to step, nothing without a loss.Memory.
+type memory struct {
+	loss.Memory
+	batch loss.Batch // of the last step that was started
+}
+
+func (m *memory) feed(in *graph.Instance, b loss.Batch) error {
+	if m.batch = b; m.Memory == nil {
+		return nil
+	}
+	return m.Feed(in, &m.batch)
+}
+
+func (m *memory) take(values []float64) {
+	if m.Memory != nil {
+		m.Take(&m.batch, values)
+	}
+}
+
+func (m *memory) state() map[string]*[]float64 {
+	if m.Memory == nil {
+		return nil
+	}
+	return m.State()
 }

@@ -148,12 +148,11 @@ func TestLabelsOfABatch(t *testing.T) {
 	b := &data.Batch{Images: batch.Images{N: n}, L: 64}
 	for i := range n {
 		words := make([]int32, b.L-i)
-		b.Lengths = append(b.Lengths, int32(b.L-i))
-		for k := range b.Lengths[i] {
-			words[k] = 4 + k
+		for k := range words {
+			words[k] = int32(4 + k)
 		}
-		words[0], words[b.Lengths[i]-1] = text.Start, text.End
-		b.Words = append(b.Words, words...)
+		words[0], words[len(words)-1] = text.Start, text.End
+		b.Add(words)
 	}
 	try.Do(t, s.labels.feed(s.model, &b.Captions, models.Bucket(b.L)))
 	columns := labelSteps(models.Bucket(b.L), maxLength) + 1
@@ -162,7 +161,7 @@ func TestLabelsOfABatch(t *testing.T) {
 	}
 	for i, length := range b.Lengths {
 		labels, mask := make([]int32, maxLength+1), make([]int32, maxLength+1)
-		text.FillCaptionLabels(labels, mask, b.WordsOf(i)[1:length-1])
+		text.FillCaptionLabels(labels, mask, b.Words[i][1:length-1])
 		got := s.labels
 		if !slices.Equal(got.words[i*columns:(i+1)*columns], labels[:columns]) ||
 			!slices.Equal(got.mask[i*columns:(i+1)*columns], mask[:columns]) {

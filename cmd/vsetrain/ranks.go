@@ -14,7 +14,6 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/cuda/driver"
-	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/compute/vec"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/launch"
@@ -155,10 +154,10 @@ func (o *rankFlags) placeDevice(a *app, p launch.Place, d *device.Options) error
 
 // jobOf is what the devices of the ranks see of each other.
 func jobOf(m *launch.Member) device.Job {
-	if meeting, ok := m.Meeting(); ok {
-		return meeting
+	if m.Devices() {
+		return m
 	}
-	return ranks.OverMPI(m.World)
+	return m.World
 }
 
 // programFacts are what all ranks of any command must agree on.

@@ -102,6 +102,7 @@ func TinyConfig() *config.Config {
 type Watcher struct {
 	Plan        training.Plan
 	Steps       []int64
+	Losses      []float64 // of the steps
 	Validations []train.ValidationInfo
 	Warnings    []error
 	OnStep      func(train.StepInfo)
@@ -113,7 +114,7 @@ type Watcher struct {
 func (w *Watcher) Started(p training.Plan) { w.Plan = p }
 
 func (w *Watcher) Step(i train.StepInfo) {
-	w.Steps = append(w.Steps, i.Step)
+	w.Steps, w.Losses = append(w.Steps, i.Step), append(w.Losses, i.StepResult.Loss)
 	if w.OnStep != nil {
 		w.OnStep(i)
 	}
@@ -142,9 +143,22 @@ func Request(c *config.Config, dir string, w *Watcher) training.Request {
 // Train runs a whole training run in a new directory.
 func Train(t *testing.T, c *config.Config) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	try.Get(training.Train(t.Context(), Request(c, dir, &Watcher{})))(t)
-	return dir
+	return Watch(t, c).Plan.RunDir
+}
+
+// Watch is Train, and returns what was seen.
+func Watch(t *testing.T, c *config.Config) *Watcher {
+	t.Helper()
+	w := &Watcher{}
+	try.Get(training.Train(t.Context(), Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
+	return w
+}
+
+// Refuses checks that a training in a new directory ends with an error that has these words.
+func Refuses(t *testing.T, c *config.Config, words ...string) {
+	t.Helper()
+	_, err := training.Train(t.Context(), Request(c, filepath.Join(t.TempDir(), "run"), &Watcher{}))
+	try.Fails(t, err, words...)
 }
 
 // Interrupt trains until a step is done and ends the run there. The request's observer is a Watcher.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/bits"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -169,45 +168,21 @@ func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lin
 func encodeWords(ctx context.Context, r *models.EmbedRunner, ids [][]int32, size int, progress func(done,
 	total int)) ([]float32, error) {
 	e := r.Dim()
-	order := make([]int, len(ids))
-	for i := range order {
-		order[i] = i
+	part := make([]float32, size*e)
+	atOnce := func(longest int) int {
+		if longest > longCaption {
+			return 1
+		}
+		return size
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return len(ids[b]) - len(ids[a]) })
-	rows, sorted := make([]float32, len(ids)*e), make([]float32, len(ids)*e)
-	part := make([]float32, max(size, 1)*e)
-	pieces := eval.NewPieces(r.Model.Instance.Dev, sorted, e)
-	for lo := 0; lo < len(order); {
-		n := min(size, len(order)-lo)
-		if len(ids[order[lo]]) > longCaption {
-			n = 1
+	return eval.EncodeTexts(ctx, r.Model.Instance.Dev, ids, e, atOnce, func(to []float32, b batch.Captions) error {
+		for n := len(b.Lengths); len(b.Lengths) < min(size, 1<<bits.Len(uint(n-1))); {
+			b.Add(b.Words[0][:1])
 		}
-		var b batch.Captions
-		for _, i := range order[lo : lo+n] {
-			b.Words, b.Lengths = append(b.Words, ids[i]...), append(b.Lengths, int32(len(ids[i])))
-		}
-		for len(b.Lengths) < min(size, 1<<bits.Len(uint(n-1))) {
-			b.Words, b.Lengths = append(b.Words, ids[order[lo]][0]), append(b.Lengths, 1)
-		}
-		err := pieces.Next(ctx, n, func(to []float32) error {
-			err := r.Captions(part[:len(b.Lengths)*e], b)
-			copy(to, part)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if lo += n; progress != nil {
-			progress(lo, len(ids))
-		}
-	}
-	if err := pieces.Finish(ctx); err != nil {
-		return nil, err
-	}
-	for j, i := range order {
-		copy(rows[i*e:(i+1)*e], sorted[j*e:])
-	}
-	return rows, nil
+		err := r.Captions(part[:len(b.Lengths)*e], b)
+		copy(to, part)
+		return err
+	}, progress)
 }
 
 // longCaption is a length in words beyond which captions are not embedded together.

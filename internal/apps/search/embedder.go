@@ -124,8 +124,9 @@ func embedders() string {
 }
 
 // query is a batch of one caption.
-func query(words []int32) batch.Captions {
-	return batch.Captions{Words: words, Lengths: []int32{int32(len(words))}}
+func query(words []int32) (b batch.Captions) {
+	b.Add(words)
+	return b
 }
 
 // prepare makes the encodings that are asked for. For typed queries it compiles the graphs of the usual lengths, so

@@ -67,7 +67,7 @@ func (k *residentBatches) store(x *data.Batch, i int) {
 		}
 	}
 	for c := 0; c < x.N && k.starts != nil; c++ {
-		k.words = append(k.words, x.WordsOf(c)...)
+		k.words = append(k.words, x.Words[c]...)
 		k.starts = append(k.starts, int32(len(k.words)))
 	}
 }
@@ -91,17 +91,17 @@ func augment(b *data.Batch, seed uint64, vocab int, bert bool) {
 	s := philox.NewKey(seed, "bench/augment").Stream(0)
 	random := func() int32 { return int32(s.IntN(vocab)) }
 	captions := make([][]int32, b.N)
-	for i, l := range b.Lengths {
-		words := b.WordsOf(i)
+	for i, words := range b.Words {
 		if bert {
-			captions[i] = text.AugmentIDs(words[:1:1], words[1:l-1], int32(vocab-1), s.Float64, random)
-			captions[i] = append(captions[i], words[l-1])
+			last := len(words) - 1
+			captions[i] = text.AugmentIDs(words[:1:1], words[1:last], int32(vocab-1), s.Float64, random)
+			captions[i] = append(captions[i], words[last])
 			continue
 		}
 		captions[i] = text.AugmentIDs(nil, words, int32(vocab), s.Float64, random)
 	}
 	slices.SortStableFunc(captions, func(x, y []int32) int { return len(y) - len(x) })
-	b.L, b.Words = len(captions[0]), slices.Concat(captions...)
+	b.L, b.Words = len(captions[0]), captions
 	for i, c := range captions {
 		b.Lengths[i] = int32(len(c))
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"vsetrain/batch"
 	"vsetrain/data/text"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
@@ -108,56 +107,32 @@ type sentences struct {
 	dev              device.Device
 	coder            text.Coder
 	done, total, cut int
-	ids              [][]int32
-	order            []int
-	words, lengths   []int32
-	vectors, rows    []float32 // in the order of lengths, and of the lines
 }
 
 // chunk returns the vectors of some captions, in their order.
 func (s *sentences) chunk(ctx context.Context, lines []string) ([]float32, error) {
 	d := s.enc.Dim()
-	s.ids, s.order = s.ids[:0], s.order[:0]
+	ids := make([][]int32, len(lines))
 	for i, line := range lines {
-		ids, _, _ := s.coder.Append(nil, line)
-		if len(ids) == s.enc.Options.Positions {
+		if ids[i], _, _ = s.coder.Append(nil, line); len(ids[i]) == s.enc.Options.Positions {
 			s.cut++
 		}
-		s.ids, s.order = append(s.ids, ids), append(s.order, i)
 	}
-	slices.SortStableFunc(s.order, func(a, b int) int { return len(s.ids[b]) - len(s.ids[a]) })
-	s.rows = slices.Grow(s.rows[:0], len(lines)*d)[:len(lines)*d]
-	s.vectors = slices.Grow(s.vectors[:0], len(lines)*d)[:len(lines)*d]
-	pieces := eval.NewPieces(s.dev, s.vectors, d)
-	for lo := 0; lo < len(lines); lo += s.Batch {
-		part := s.order[lo:min(len(lines), lo+s.Batch)]
-		err := pieces.Next(ctx, len(part), func(to []float32) error {
-			s.words, s.lengths = s.words[:0], s.lengths[:0]
-			for _, i := range part {
-				s.words = append(s.words, s.ids[i]...)
-				s.lengths = append(s.lengths, int32(len(s.ids[i])))
+	rows, err := eval.EncodeTexts(ctx, s.dev, ids, d, func(int) int { return s.Batch }, s.enc.Encode,
+		func(done, _ int) {
+			if s.Progress != nil {
+				s.Progress(s.done+done, s.total)
 			}
-			return s.enc.Encode(to, batch.Captions{Words: s.words, Lengths: s.lengths})
 		})
-		if err != nil {
-			return nil, err
-		}
-		if s.Progress != nil {
-			s.Progress(s.done+lo+len(part), s.total)
-		}
-	}
-	if err := pieces.Finish(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	for k, i := range s.order {
-		for _, v := range s.vectors[k*d : (k+1)*d] {
-			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return nil, fmt.Errorf("caption %d has the sentence vector value %v; the weights in %s are broken",
-					s.done+i+1, v, s.Bert)
-			}
+	for i, v := range rows {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("caption %d has the sentence vector value %v; the weights in %s are broken",
+				s.done+i/d+1, v, s.Bert)
 		}
-		copy(s.rows[i*d:], s.vectors[k*d:(k+1)*d])
 	}
 	s.done += len(lines)
-	return s.rows, nil
+	return rows, nil
 }

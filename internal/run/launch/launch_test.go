@@ -85,19 +85,3 @@ func TestThreads(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
-
-// MPICH documents PMI_process_mapping: (vector,(0,2,4)) are two nodes of four ranks each, in blocks.
-func TestMapping(t *testing.T) {
-	for nodes, want := range map[string]string{
-		"a":         "(vector,(0,1,1))",
-		"a a a":     "(vector,(0,1,3))",
-		"a a b b":   "(vector,(0,2,2))",
-		"a b c":     "(vector,(0,3,1))",
-		"a a b c c": "(vector,(0,1,2),(1,1,1),(2,1,2))",
-		"a b a b":   "(vector,(0,2,1),(0,2,1))",
-	} {
-		if got := mapping(strings.Fields(nodes)); got != want {
-			t.Errorf("%s: %s, want %s", nodes, got, want)
-		}
-	}
-}

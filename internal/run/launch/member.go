@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"net/rpc"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,109 +21,225 @@ import (
 	"vsetrain/internal/system/bind"
 	"vsetrain/internal/system/libraries"
 	"vsetrain/internal/system/mpi"
+	"vsetrain/internal/system/process"
 )
 
 const (
-	deadAfter = 10 * time.Second // without a beat a rank is dead
+	deadAfter = 10 * time.Second // without a sign of life a rank is dead
 	// grace is how long a rank has to end by itself when another failed. One that waits in a collective of MPI cannot.
 	grace = time.Second
 	// deviceGrace is grace where devices send values: collectives that wait can be aborted, which may hang too.
 	deviceGrace = 5 * time.Second
 	// parting is how long rank 0 waits for the connections and processes of ranks that have done their work.
 	parting = 5 * time.Second
-	// ahead is how many messages this rank may be behind with: whoever reads what rank 0 says must hear of a failure.
-	ahead = 256
+
+	retry = 100 * time.Millisecond // between two attempts to reach rank 0
 )
 
-// Member is this process among the ranks of a training.
+// Options say how a process joins the others.
+type Options struct {
+	Place Place
+	// Procs is how many ranks of this machine this process is: it starts the others with Command and Env, "NAME=value".
+	Procs   int
+	Command []string
+	Env     []string
+	MPI     libraries.Library // what mpi.Search found
+	Devices bool              // the devices send values to each other, and MPI is not needed
+	Facts   []Fact            // what all ranks must agree on
+	Wait    time.Duration     // how long to wait for all ranks; 0 is for ever
+	Notice  func(string)      // tells a person what this process waits for
+	Exit    func(*Failure)    // ends the process by force, which another rank's failure leaves waiting; after a second
+	Dead    time.Duration     // after how long without a sign of life a rank is dead; 0 is ten seconds
+}
+
+// Member is this process among the ranks of a training. Devices that send values see the others through it
+// (device.Meeting).
 type Member struct {
-	Place
 	World *mpi.World // nil where devices send values
 
+	p        Place
 	o        Options
-	link     *link
-	hub      *hub // of rank 0
-	children *children
-	failure  *Failure
 	grace    time.Duration
-	shared   chan string // what rank 0 shares
-	passed   chan int    // the number of a wait in which all ranks are
-	waits    int         // how often this rank has waited
+	at       string // where rank 0 answered
+	zero     *rpc.Client
+	store    *store // of rank 0
+	children children
+	failure  *Failure
 
-	stopped, failed, ended chan struct{}
-	leaving                chan struct{} // closed when this rank ends by itself
-	leave                  sync.Once
+	stopped, failed chan struct{}
+	leaving         chan struct{} // closed when this rank ends by itself
+	leave           sync.Once
 }
 
 // Join meets the other ranks, compares facts with them, and starts MPI on the calling goroutine, which is locked to its
 // thread and makes all calls of the world. The error is a *Failure where another rank is the cause.
 func Join(ctx context.Context, o Options) (*Member, error) {
 	o.Dead = cmp.Or(o.Dead, deadAfter)
-	m := &Member{Place: o.Place, o: o, grace: grace, shared: make(chan string, ahead), passed: make(chan int, ahead),
-		stopped: make(chan struct{}), failed: make(chan struct{}), ended: make(chan struct{}),
+	m := &Member{p: o.Place, o: o, grace: grace, stopped: make(chan struct{}), failed: make(chan struct{}),
 		leaving: make(chan struct{})}
 	if o.Devices {
 		m.grace = deviceGrace
-		m.StartsMPI = m.StartsMPI && m.Address == "" // which MPI tells
+		m.p.StartsMPI = m.p.StartsMPI && m.p.Address == "" // which MPI tells
 	}
-	if err := m.join(ctx); err != nil {
+	switch err := m.join(ctx); {
+	case err == nil:
+		return m, nil
+	case ctx.Err() != nil:
+		m.part(grace)
+		return nil, ctx.Err()
+	default:
 		return nil, m.Fail(err)
 	}
-	return m, nil
 }
 
 func (m *Member) join(ctx context.Context) (err error) {
-	p := m.Place
 	if m.o.Place.StartsMPI && m.o.Procs > 1 {
 		return fmt.Errorf("%s started this process: give it the number of ranks, and leave --procs and --gpus out",
-			p.Launcher)
+			m.p.Launcher)
 	}
-	if p.StartsMPI || !m.o.Devices {
+	if m.p.Child {
+		go func() {
+			io.Copy(io.Discard, os.Stdin)
+			m.o.Exit(&Failure{Text: "the process that started this rank is gone", Lost: true})
+		}()
+	}
+	if m.p.StartsMPI || !m.o.Devices {
 		if err := m.load(); err != nil {
 			return err
 		}
 	}
-	addresses := []string{p.Address}
-	if p.StartsMPI {
+	addresses := []string{m.p.Address}
+	if m.p.StartsMPI {
 		if err = m.start(); err != nil {
 			return err
 		}
 	}
-	if p.Rank == 0 {
+	if m.p.Rank == 0 {
 		if addresses, err = m.serve(); err != nil {
 			return err
 		}
 	}
-	if p.StartsMPI {
+	if m.p.StartsMPI {
 		if addresses, err = m.share(addresses); err != nil {
 			return err
 		}
 	}
-	if m.o.Procs > 1 && !p.Child {
-		at := m.Place
-		at.Address = addresses[0]
-		if m.children, err = startChildren(m.o.Command, m.o.Env, at, m.o.Procs, m.childEnded); err != nil {
+	if err = m.reach(ctx, addresses); err != nil {
+		return err
+	}
+	if m.o.Procs > 1 && !m.p.Child {
+		at := m.p
+		at.Address = m.at
+		if err = m.children.start(m.o.Command, m.o.Env, at, m.o.Procs, m.childEnded); err != nil {
 			return err
 		}
 	}
-	met, at, err := m.o.meet(ctx, m.Place, addresses)
-	if err != nil {
+	machines, err := m.begin(ctx)
+	if err != nil || m.p.StartsMPI || m.o.Devices {
 		return err
 	}
-	m.link = met.link
-	go m.watch()
-	if p.StartsMPI || m.o.Devices {
-		return nil
-	}
-	if err := errors.Join(os.Setenv("PMI_PORT", at), os.Setenv("PMI_ID", strconv.Itoa(met.id))); err != nil {
+	if err := mpi.Bootstrap(m.p.Rank, machines, m.exchange); err != nil {
 		return err
 	}
 	return m.start()
 }
 
+// refusal is an error that trying again does not change.
+type refusal struct{ error }
+
+// reach connects to rank 0, at the first address that answers.
+func (m *Member) reach(ctx context.Context, addresses []string) (err error) {
+	for began, reminded := time.Now(), time.Now(); ; time.Sleep(retry) {
+		for _, m.at = range addresses {
+			if err = m.greet(ctx); err == nil || ctx.Err() != nil {
+				return err
+			}
+			if no, ok := errors.AsType[refusal](err); ok {
+				return no.error
+			}
+		}
+		waited := time.Since(began)
+		if m.o.Wait > 0 && waited > m.o.Wait+m.o.Dead { // rank 0 says more where it can
+			return fmt.Errorf("rank 0 did not answer at %s within %v: %w; see its output, or wait longer with --wait",
+				strings.Join(addresses, ", "), m.o.Wait, err)
+		}
+		if time.Since(reminded) > reminder {
+			reminded = time.Now()
+			m.o.Notice(fmt.Sprintf("waiting for rank 0 at %s for %v: %v", m.at, waited.Round(time.Second), err))
+		}
+	}
+}
+
+// greet says hello to rank 0.
+func (m *Member) greet(ctx context.Context) error {
+	dialer := net.Dialer{Timeout: m.o.Dead}
+	c, err := dialer.DialContext(ctx, "tcp", m.at)
+	if err != nil {
+		return err
+	}
+	l := &link{Conn: c, dead: m.o.Dead}
+	if err := json.NewEncoder(l).Encode(m.hello()); err != nil {
+		return err
+	}
+	line, err := l.line()
+	why, ours := strings.CutPrefix(line, welcome)
+	switch {
+	case ours && why == "":
+		m.zero = rpc.NewClient(l)
+		go m.watch()
+		return nil
+	case ours:
+		err = refusal{fmt.Errorf("rank 0 at %s refuses this process: %s", m.at, why)}
+	case err == nil:
+		err = refusal{fmt.Errorf("%s is not rank 0 of vsetrain: expected its welcome, found %.60q; set MASTER_ADDR "+
+			"and MASTER_PORT to where it is", m.at, line)}
+	}
+	l.Close()
+	return err
+}
+
+func (m *Member) hello() hello {
+	host, _ := os.Hostname() // empty if the system does not tell
+	return hello{m.p.Rank, m.p.Ranks, os.Getpid(), host, m.p.Token, m.o.Facts}
+}
+
+// begin waits until all ranks have come and agree, and returns the machines that they are on: those share memory.
+func (m *Member) begin(ctx context.Context) (machines []string, err error) {
+	defer context.AfterFunc(ctx, func() {
+		m.fail(m.p.Rank, "was interrupted before all ranks had come", true)
+	})()
+	if m.store != nil {
+		came := make(chan struct{})
+		defer close(came)
+		go m.store.wait(came, m.o.Wait, m.o.Notice)
+	}
+	all, err := m.meet(begin, []byte(cmp.Or(process.Machine(), m.hello().Host)))
+	for _, machine := range all {
+		machines = append(machines, string(machine))
+	}
+	return machines, err
+}
+
+// meet waits until all ranks have come to a meeting, and returns what each gave, by rank.
+func (m *Member) meet(name string, own []byte) (all [][]byte, err error) {
+	call := m.zero.Go("Store.Meet", Gift{name, own}, &all, nil)
+	select {
+	case <-call.Done:
+		if call.Error == nil {
+			return all, nil
+		}
+		<-m.failed // watch hears of it too
+	case <-m.failed:
+	}
+	return nil, m.failure
+}
+
+// exchange is a meeting of a training.
+func (m *Member) exchange(own []byte) ([][]byte, error) { return m.meet("", own) }
+
 // load loads MPI.
 func (m *Member) load() error {
-	path, err := Pick(m.o.MPI, m.Place)
+	path, err := Pick(m.o.MPI, m.p)
 	if err != nil {
 		return err
 	}
@@ -166,16 +284,16 @@ func (m *Member) start() error {
 	if err := w.Init(); err != nil {
 		return err
 	}
-	if w.Rank != m.Rank || w.Ranks != m.Ranks {
+	if rank, ranks := w.Rank(); rank != m.p.Rank || ranks != m.p.Ranks {
 		return fmt.Errorf("MPI (%s) started as rank %d of %d, but %s started rank %d of %d: the library is not that "+
-			"of the launcher; name it in VSETRAIN_MPI", w.Version, w.Rank, w.Ranks, m.Launcher, m.Rank, m.Ranks)
+			"of the launcher; name it in VSETRAIN_MPI", w.Version, rank, ranks, m.p.Launcher, m.p.Rank, m.p.Ranks)
 	}
 	return nil
 }
 
-// serve opens the meeting point and returns its addresses as other ranks may see them, that for this machine first.
+// serve opens the store and returns its addresses as other ranks may see them, that for this machine first.
 func (m *Member) serve() (addresses []string, err error) {
-	p, listen := m.Place, net.JoinHostPort(bind.Local, "0")
+	p, listen := m.p, net.JoinHostPort(bind.Local, "0")
 	switch host, port, _ := net.SplitHostPort(p.Address); {
 	case p.StartsMPI:
 		listen = ":0"
@@ -193,11 +311,10 @@ func (m *Member) serve() (addresses []string, err error) {
 		return nil, err
 	}
 	if p.Address == "" { // children and MPI pass it on
-		m.Token = rand.Text()
+		m.p.Token = rand.Text()
 	}
-	m.hub = newHub(p.Ranks, m.Token, m.o.Dead)
-	go m.hub.accept(l)
-	go m.hub.wait(m.o.Wait, m.o.Notice)
+	m.store = newStore(m.hello(), m.o.Dead)
+	go m.store.accept(l)
 	addresses = []string{bind.Here(l.Addr())}
 	if !p.StartsMPI {
 		return addresses, nil
@@ -212,80 +329,66 @@ func (m *Member) serve() (addresses []string, err error) {
 	return addresses, err
 }
 
-// share tells all ranks the addresses of the meeting point and its token, through MPI.
+// share tells all ranks the addresses of the store and its token, through MPI.
 func (m *Member) share(addresses []string) ([]string, error) {
-	var text [4096]float32 // bytes
-	addresses = addresses[:min(len(addresses), 99)]
-	for i, b := range []byte(strings.Join(append(addresses, m.Token), " ")) {
+	text := make([]float32, 4096) // bytes
+	for i, b := range []byte(strings.Join(append(addresses[:min(len(addresses), 99)], m.p.Token), " ")) {
 		text[i] = float32(b)
 	}
-	if err := mpi.Broadcast(m.World, text[:], 0); err != nil {
+	if err := m.World.Broadcast(text, 0); err != nil {
 		return nil, err
 	}
 	var all []byte
-	for _, x := range text {
-		if x != 0 {
-			all = append(all, byte(x))
-		}
+	for _, x := range text[:slices.Index(text, 0)] {
+		all = append(all, byte(x))
 	}
 	words := strings.Fields(string(all))
 	last := len(words) - 1
-	m.Token = words[last]
+	m.p.Token = words[last]
 	return words[:last], nil
 }
 
-// watch handles what rank 0 says, and ends this process by force where another rank's end leaves it waiting.
+// watch hears what other ranks say, and ends this process by force where another rank's end leaves it waiting.
 func (m *Member) watch() {
-	for asked := false; ; {
-		r, err := m.link.receive()
-		switch {
-		case err != nil:
-			select {
-			case <-m.ended:
-			case <-m.leaving:
-			default:
-				m.lose(&Failure{Text: fmt.Sprintf("rank 0 at %s is gone: %v", m.link.RemoteAddr(), err), Lost: true})
-			}
-			return
-		case r.Kind == stop && !asked:
-			asked = true
+	for stops := false; m.failure == nil; {
+		var n News
+		err := m.zero.Call("Store.Watch", stops, &n)
+		if n.Stop {
+			stops = true
 			close(m.stopped)
-		case r.Kind == share:
-			m.shared <- r.Text
-		case r.Kind == wait:
-			m.passed <- r.Number
-		case r.Kind == end:
-			close(m.ended)
-		case r.Kind == failed:
-			m.lose(&Failure{Rank: r.Rank, Text: r.Text, Lost: r.Lost})
+		}
+		if err != nil {
+			n.Failure = &Failure{Text: fmt.Sprintf("rank 0 at %s is gone: %v", m.at, err), Lost: true}
+		}
+		select {
+		case <-m.leaving:
 			return
+		default:
+			m.failure = n.Failure
 		}
 	}
-}
-
-func (m *Member) lose(f *Failure) {
-	m.failure = f
 	close(m.failed)
 	select {
 	case <-m.leaving:
 	case <-time.After(m.grace):
-		m.o.Exit(f)
+		m.o.Exit(m.failure)
 	}
 }
 
 // childEnded reports that a process that this one started ended with an error.
 func (m *Member) childEnded(rank int, err error) {
-	var exit *exec.ExitError
-	m.report(message{Kind: failed, Rank: rank, Text: fmt.Sprintf("its process ended: %v", err),
-		Lost: errors.As(err, &exit) && exit.ExitCode() < 0})
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	m.fail(rank, fmt.Sprintf("its process ended: %v", err), ok && exit.ExitCode() < 0)
 }
 
-// report tells rank 0 of a failure.
-func (m *Member) report(r message) {
-	if m.hub != nil {
-		m.hub.handle(nil, r)
-	} else if m.link != nil {
-		m.link.send(r)
+// fail tells all ranks that one failed.
+func (m *Member) fail(rank int, why string, lost bool) {
+	m.tell(News{Failure: &Failure{Rank: rank, Text: fmt.Sprintf("rank %d: %s", rank, why), Lost: lost}})
+}
+
+func (m *Member) tell(n News) {
+	if m.zero != nil { // rank 0 can be reached
+		m.zero.Call("Store.Tell", n, new(News))
 	}
 }
 
@@ -293,7 +396,7 @@ func (m *Member) report(r message) {
 // asks all ranks. The ranks learn it at different steps: they must agree on one by a collective.
 func (m *Member) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	off := context.AfterFunc(ctx, func() { m.link.send(message{Kind: stop, Rank: m.Rank}) })
+	off := context.AfterFunc(ctx, func() { m.tell(News{Stop: true}) })
 	go func() {
 		select {
 		case <-m.stopped:
@@ -310,13 +413,11 @@ func (m *Member) Context(ctx context.Context) (context.Context, context.CancelFu
 // Leave ends this rank when its work is done: it waits until all others are done too, then ends MPI with them. The
 // error is a *Failure where one of them failed.
 func (m *Member) Leave() error {
-	m.link.send(message{Kind: done, Rank: m.Rank})
-	select {
-	case <-m.ended:
-	case <-m.failed:
+	if _, err := m.meet(end, nil); err != nil {
 		m.part(grace)
-		return m.failure
+		return err
 	}
+	m.leave.Do(func() { close(m.leaving) })
 	var err error
 	if m.World != nil {
 		err = m.World.Finalize()
@@ -329,47 +430,54 @@ func (m *Member) Leave() error {
 // returns the cause: the *Failure of another rank where that is it, also where a call of MPI failed without that rank,
 // or else the error.
 func (m *Member) Fail(err error) error {
-	var other *Failure
-	var call *mpi.CallError
-	most := time.Duration(0)
-	if errors.As(err, &call) && m.link != nil {
+	most := 10 * time.Millisecond
+	if _, ok := errors.AsType[*mpi.CallError](err); ok && m.zero != nil {
 		most = m.o.Dead + m.grace // the last moment at which a rank may be found dead
 	}
-	if m.told(most) {
+	select {
+	case <-m.failed:
 		err = m.failure
+	case <-time.After(most):
 	}
-	if !errors.As(err, &other) {
-		m.report(message{Kind: failed, Rank: m.Rank, Text: err.Error()})
+	if _, ok := errors.AsType[*Failure](err); !ok {
+		m.fail(m.p.Rank, err.Error(), false)
 	}
 	m.part(grace)
 	return err
 }
 
-// told reports whether a rank is known to have failed, or is so within a time.
-func (m *Member) told(most time.Duration) bool {
-	select {
-	case <-m.failed:
-		return true
-	default:
-	}
-	select {
-	case <-m.failed:
-		return true
-	case <-time.After(most):
-		return false
-	}
-}
-
 // part closes the connection, and as rank 0 and as a parent waits for the others, for a time at most.
 func (m *Member) part(most time.Duration) {
 	m.leave.Do(func() { close(m.leaving) })
-	if m.link != nil {
-		m.link.close()
+	if m.zero != nil {
+		m.zero.Close()
 	}
-	if m.hub != nil {
-		m.hub.drain(most)
+	if m.store != nil {
+		m.store.drain(most)
 	}
-	if m.children != nil {
-		m.children.end(most)
+	m.children.end(most)
+}
+
+// Devices reports whether the devices of the ranks send values to each other, and not MPI.
+func (m *Member) Devices() bool { return m.o.Devices }
+
+// Rank implements device.Job.
+func (m *Member) Rank() (rank, ranks int) { return m.p.Rank, m.p.Ranks }
+
+// Lost implements device.Meeting.
+func (m *Member) Lost() <-chan struct{} { return m.failed }
+
+// Share implements device.Meeting.
+func (m *Member) Share(text []byte) ([]byte, error) {
+	all, err := m.exchange(text)
+	if err != nil {
+		return nil, err
 	}
+	return all[0], nil
+}
+
+// Wait implements device.Job.
+func (m *Member) Wait() error {
+	_, err := m.exchange(nil)
+	return err
 }

@@ -79,12 +79,12 @@ func rank(option func(string) string) int {
 		say("refused: %v", err)
 		return 2
 	}
-	say("joined %d of %d", m.Rank, m.Ranks)
+	say("joined %d of %d", place.Rank, place.Ranks)
 	ctx, cancel = m.Context(ctx)
 	defer cancel()
 	stopping := make([]float32, 1)
 	for step := range number("steps", 1) {
-		if option("fail") == fmt.Sprintf("%d:%d", m.Rank, step) {
+		if option("fail") == fmt.Sprintf("%d:%d", place.Rank, step) {
 			m.Fail(fmt.Errorf("no step %d", step))
 			say("failed")
 			return 4
@@ -93,7 +93,7 @@ func rank(option func(string) string) int {
 		if ctx.Err() != nil {
 			stopping[0] = 1
 		}
-		if err := mpi.AllReduce(m.World, stopping); err != nil {
+		if err := m.World.AllReduce(stopping); err != nil {
 			m.Fail(err)
 			return 1
 		}
@@ -415,7 +415,7 @@ func TestRefusals(t *testing.T) {
 		j.start("", "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port)
 		j.start("", "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port)
 		j.wants("refused: rank 0 cannot listen on "+at+": another program uses the port; set MASTER_PORT",
-			"refused: "+at+` is not rank 0 of vsetrain: expected a message of vsetrain, found "220 mail.example ready"`)
+			"refused: "+at+` is not rank 0 of vsetrain: expected its welcome, found "220 mail.example ready"`)
 	})
 	t.Run("rank 0 does not come", func(t *testing.T) {
 		j := newJob(t)

@@ -53,11 +53,12 @@ func SyntheticBatch(seed uint64, n, regions, feature, vocab, semantic int, lengt
 	slices.SortFunc(b.Lengths, func(a, b int32) int { return int(b - a) })
 	b.L = int(b.Lengths[0])
 	for _, l := range b.Lengths {
-		at := len(b.Words)
-		for range l {
-			b.Words = append(b.Words, zipfWord(s, vocab))
+		words := make([]int32, l)
+		for i := range words {
+			words[i] = zipfWord(s, vocab)
 		}
-		b.Words[at], b.Words[len(b.Words)-1] = 1, 2 // <start>, <end>
+		words[0], words[l-1] = 1, 2 // <start>, <end>
+		b.Words = append(b.Words, words)
 	}
 	for i := range n {
 		b.Numbers = append(b.Numbers, int32(i))

@@ -14,11 +14,9 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/training"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
 	"vsetrain/models"
-	"vsetrain/train"
 )
 
 // bertConfig trains VSE-infinity with a tiny BERT, drawn at random, on pieces of the words of the synthetic world.
@@ -73,11 +71,8 @@ func TestBertLearns(t *testing.T) {
 	c := bertConfig(t)
 	c.Train.Epochs, c.Train.ValStep, c.Optim.LRUpdate, c.Model.VSEInf.SizeAugment = 12, 0, 0, false
 	c.Loss.Name, c.Model.Bert.Dropout, c.Optim.LR = "lsh", 0, 3e-3
-	var losses []float64
-	run := filepath.Join(t.TempDir(), "run")
-	try.Get(training.Train(t.Context(), runtest.Request(c, run, &runtest.Watcher{OnStep: func(i train.StepInfo) {
-		losses = append(losses, i.StepResult.Loss)
-	}})))(t)
+	w := runtest.Watch(t, c)
+	run, losses := w.Plan.RunDir, w.Losses
 	mean := func(x []float64) (m float64) {
 		for _, v := range x {
 			m += v / float64(len(x))
@@ -127,9 +122,10 @@ func TestBertFolderMistakes(t *testing.T) {
 		c.Data.Vocab = data.DefaultOptions().Vocab
 		c.Train.MaxSteps, c.Train.DropLast = 1, true
 		m.change(c)
-		_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-		if m.want == "" && err != nil || m.want != "" && (err == nil || !strings.Contains(err.Error(), m.want)) {
-			t.Errorf("error %v, want one with %q", err, m.want)
+		if m.want == "" {
+			runtest.Train(t, c)
+		} else {
+			runtest.Refuses(t, c, m.want)
 		}
 	}
 }

@@ -2,17 +2,13 @@ package training_test
 
 import (
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/run/training"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/runtest"
-	"vsetrain/lab/try"
-	"vsetrain/train"
 )
 
 // A run with device.kind cuda on the emulated driver: configuration, data, training, validation and checkpoints, with
@@ -24,8 +20,8 @@ func TestTrainOnEmulatedGPU(t *testing.T) {
 	run := func(kind string) (losses, rsums []float64) {
 		c := runtest.TinyConfig()
 		c.Device.Kind, c.Train.MaxSteps = kind, 10
-		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
-		try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
+		w := runtest.Watch(t, c)
+		losses = w.Losses
 		for _, v := range w.Validations {
 			rsums = append(rsums, v.Score)
 		}
@@ -57,8 +53,8 @@ func TestAutoPrecisionLearnsTheSame(t *testing.T) {
 		c := runtest.TinyConfig()
 		c.Device.Kind, c.Device.Precision = "cuda", precision
 		c.Train.Overfit, c.Train.Epochs, c.Train.MaxSteps, c.Train.ValStep, c.Optim.LRUpdate = 2, 99, 30, 30, 99
-		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
-		try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
+		w := runtest.Watch(t, c)
+		losses = w.Losses
 		if !strings.HasSuffix(w.Plan.Device, picked) || c.Device.Precision != precision {
 			t.Errorf("%s: %s, expected %s; the options say %s now", precision, w.Plan.Device, picked,
 				c.Device.Precision)

@@ -154,12 +154,10 @@ func TestFeaturesThatDoNotFit(t *testing.T) {
 	emulator.Set(t, "memory",
 		(runtest.TakenMemory(t)+int(m.Parameters+m.Gradients+m.Optimiser+m.Values+m.Inputs)+150_000)*16/15, 4<<30)
 	c.Device.Resident = "always"
-	_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	try.Fails(t, err, "device.resident always", "train_ims.npy", "set device.resident to auto")
+	runtest.Refuses(t, c, "device.resident always", "train_ims.npy", "set device.resident to auto")
 	emulator.Set(t, "memory", runtest.TakenMemory(t)+30_000, 4<<30)
 	c.Device.Resident = "never"
-	_, err = training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	try.Fails(t, err, "allocate", "the GPU is full", "lower train.batch")
+	runtest.Refuses(t, c, "allocate", "the GPU is full", "lower train.batch")
 }
 
 // Features of float16 that are streamed from pinned memory give the bits of resident ones and of those that the host

@@ -11,7 +11,6 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/training"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
 	"vsetrain/loss"
@@ -83,9 +82,7 @@ func TestGSMNLearnsWithEveryLoss(t *testing.T) {
 // A validation says how many of its pairs are scored: with a network that looks at pairs they take far longer than
 // encoding.
 func TestValidationReportsPairs(t *testing.T) {
-	w := &runtest.Watcher{}
-	c := gsmnConfig(gsmnWorld(t), loss.LSH, 1)
-	try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
+	w := runtest.Watch(t, gsmnConfig(gsmnWorld(t), loss.LSH, 1))
 	if pairs := 12 * 60; w.Scored != [2]int{pairs, pairs} {
 		t.Errorf("the last report is %d of %d pairs, want %d of as many", w.Scored[0], w.Scored[1], pairs)
 	}

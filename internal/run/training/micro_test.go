@@ -6,26 +6,23 @@ import (
 	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/run/training"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
-	"vsetrain/train"
 )
 
 // A run in micro-batches, which reads the features of each by itself, is the run of whole batches: regions that are
 // dropped, running statistics and incomplete batches included.
 func TestMicroBatchesTrainTheSameRun(t *testing.T) {
-	losses := func(micro int) (all []float64) {
+	losses := func(micro int) []float64 {
 		c := runtest.TinyConfig()
 		c.Model.Network, c.Model.TextEncoder, c.Device.Precision = "vseinf", "bigru", "fp64"
 		c.Train.MicroBatch = micro
-		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { all = append(all, i.StepResult.Loss) }}
-		try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
+		w := runtest.Watch(t, c)
 		if bytes := w.Plan.MicroBytes; (bytes > 0) != (micro > 0) {
 			t.Errorf("with train.micro_batch %d a step takes %d bytes", micro, bytes)
 		}
-		return all
+		return w.Losses
 	}
 	want := losses(0)
 	for i, v := range losses(5) {
@@ -53,13 +50,12 @@ func TestMicroBatchesOfRanks(t *testing.T) {
 func TestMicroBatchesOnAGPU(t *testing.T) {
 	c := runtest.TinyConfig()
 	c.Model.Network, c.Model.TextEncoder, c.Train.MicroBatch, c.Train.MaxSteps = "vseinf", "bigru", 5, 2
-	run := func() (losses []float64) {
-		w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
-		try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
+	run := func() []float64 {
+		w := runtest.Watch(t, c)
 		if bytes := w.Plan.MicroBytes; bytes == 0 {
 			t.Errorf("steps take no memory for micro-batches")
 		}
-		return losses
+		return w.Losses
 	}
 	want := run()
 	runtest.OnEmulator(t, true)

@@ -115,14 +115,9 @@ func TestLabelsOfAnEarlierRound(t *testing.T) {
 		}
 	}
 
-	refused := func(words ...string) {
-		t.Helper()
-		_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-		try.Fails(t, err, words...)
-	}
 	c.Data.NoiseIndex = filepath.Join(t.TempDir(), "noise.npy")
 	try.Do(t, data.WriteNoise(c.Data.NoiseIndex, data.NoisyCaptions(data.EqualGroups(40, 5), 0.4, 1)))
-	refused("loss crcl", "no noise index", "name a run with the noise index of this one")
+	runtest.Refuses(t, c, "loss crcl", "no noise index", "name a run with the noise index of this one")
 	c.Data.NoiseIndex, c.Loss = "", lossWith(runtest.Checkpoint(first, runfs.BestName))
-	refused("loss crcl", "holds weights only", runfs.LastName)
+	runtest.Refuses(t, c, "loss crcl", "holds weights only", runfs.LastName)
 }

@@ -1,12 +1,9 @@
 package training_test
 
 import (
-	"path/filepath"
 	"testing"
 
-	"vsetrain/internal/run/training"
 	"vsetrain/lab/runtest"
-	"vsetrain/lab/try"
 )
 
 // VSE++ learns two batches by heart: every pair ranks first in its batch, where a run on all captions is far from it.
@@ -14,8 +11,7 @@ func TestOverfit(t *testing.T) {
 	c := runtest.TinyConfig()
 	c.Train.Overfit, c.Train.Epochs, c.Train.ValStep, c.Optim.LRUpdate, c.Optim.LR = 2, 12, 0, 0, 1e-2
 	c.Model.EmbedDim, c.Loss.Name = 32, "lsh"
-	w := &runtest.Watcher{}
-	try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
+	w := runtest.Watch(t, c)
 	first, last := w.Validations[0], w.Validations[len(w.Validations)-1]
 	from, to := first.Metrics.MRecall, last.Metrics.MRecall
 	if to < 95 || last.Metrics.Protocol != "batches" || from >= to {
@@ -25,6 +21,5 @@ func TestOverfit(t *testing.T) {
 		t.Errorf("%d validations and %d steps: epochs have other lengths", len(w.Validations), len(w.Steps))
 	}
 	c.Train.Overfit = 14
-	_, err := training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{}))
-	try.Fails(t, err, "train.overfit is 14, but an epoch has 13 batches of 16 captions")
+	runtest.Refuses(t, c, "train.overfit is 14, but an epoch has 13 batches of 16 captions")
 }

@@ -12,11 +12,9 @@ import (
 
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/training"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
 	"vsetrain/models"
-	"vsetrain/train"
 )
 
 // padded is a world whose images have 1 to 3 regions in an array with so many places; junk is in the others.
@@ -62,9 +60,7 @@ func TestPaddingChangesNoTraining(t *testing.T) {
 		}
 		c.Device.Precision, c.Train.Epochs, c.Data.Dir = "fp64", 1, narrow
 		if !c.Model.Traits().Counts {
-			r := runtest.Request(c, filepath.Join(t.TempDir(), "run"), &runtest.Watcher{})
-			_, err := training.Train(t.Context(), r)
-			try.Fails(t, err, "images with different numbers of regions (train_lengths.npy), which network "+name+
+			runtest.Refuses(t, c, "images with different numbers of regions (train_lengths.npy), which network "+name+
 				" cannot tell apart; choose one of vseinf, scan, chan, or remove that file")
 			continue
 		}
@@ -82,12 +78,11 @@ func TestPaddingChangesNoTraining(t *testing.T) {
 				c := *c
 				change(&c)
 				c.Data.Dir = dir
-				w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
-				try.Get(training.Train(t.Context(), runtest.Request(&c, filepath.Join(t.TempDir(), "run"), w)))(t)
+				w := runtest.Watch(t, &c)
 				for _, v := range w.Validations {
 					recalls = append(recalls, fmt.Sprint(v.Metrics))
 				}
-				return losses, recalls
+				return w.Losses, recalls
 			}
 			a, recallsA := run(narrow)
 			b, recallsB := run(wide)
@@ -112,9 +107,8 @@ func TestPaddingOnAGPU(t *testing.T) {
 		c.Model.Network, c.Model.TextEncoder, c.Model.CHAN.Heads, c.Data.Dir = name, "bigru", 2, wide
 		c.Train.MaxSteps, c.Train.ValStep = 2, 2
 		run := func() (losses []float64, mean float64) {
-			w := &runtest.Watcher{OnStep: func(i train.StepInfo) { losses = append(losses, i.StepResult.Loss) }}
-			try.Get(training.Train(t.Context(), runtest.Request(c, filepath.Join(t.TempDir(), "run"), w)))(t)
-			return losses, w.Validations[0].Metrics.I2T.MeanR
+			w := runtest.Watch(t, c)
+			return w.Losses, w.Validations[0].Metrics.I2T.MeanR
 		}
 		c.Device.Kind = "cpu"
 		want, mean := run()

@@ -3,6 +3,7 @@
 package mpi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -17,8 +18,8 @@ import (
 
 // handles are what differs between the interfaces.
 type handles struct {
-	world, float, double, sum, errorsReturn, inPlace uintptr
-	funneled                                         int32 // MPI_THREAD_FUNNELED
+	world, float, double, errorsReturn uintptr
+	funneled                           int32 // MPI_THREAD_FUNNELED
 }
 
 // World is a library, and once it is started the processes of a job. The goroutine that started it makes all calls; it
@@ -26,14 +27,13 @@ type handles struct {
 type World struct {
 	Kind    Kind
 	Version string // what the library says of itself
-	Rank    int    // of this process, once it is started
-	Ranks   int    // how many there are, once it is started
 
+	rank, ranks int // once it is started
 	handles
 	fn    map[string]uintptr
 	out   *[4]int32 // results of calls
 	state *pending
-	room  any // []float32 or []float64, of ReduceScatter
+	room  any // []float32 or []float64, of sums
 }
 
 // pending is a collective that has begun. A request is an int or an address, a status of no library has more than 64
@@ -44,8 +44,8 @@ type pending struct {
 	status  [16]int32
 }
 
-var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Ibcast Allreduce " +
-	"Iallreduce Iallgather Ialltoall Reduce_scatter_block Ibarrier Test Error_string Get_library_version Abort")
+var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_set_errhandler Ibcast Iallgather " +
+	"Ialltoall Ibarrier Test Error_string Get_library_version")
 
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
 // are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
@@ -95,30 +95,31 @@ func (w *World) Init() error {
 	}
 	err := errors.Join(w.call("Comm_set_errhandler", nil, w.world, w.errorsReturn),
 		w.call("Comm_rank", nil, w.world, address(w.out[1:])), w.call("Comm_size", nil, w.world, address(w.out[2:])))
-	w.Rank, w.Ranks = int(w.out[1]), int(w.out[2])
+	w.rank, w.ranks = int(w.out[1]), int(w.out[2])
 	return err
 }
 
+// Rank is that of this process, of so many, once MPI is started.
+func (w *World) Rank() (rank, ranks int) { return w.rank, w.ranks }
+
 // table fills the handles of the library's interface.
-func (w *World) table(lib uintptr, path string) error {
-	if _, err := purego.Dlsym(lib, "ompi_mpi_comm_world"); err == nil {
-		w.Kind, w.handles = OpenMPI, handles{inPlace: 1, funneled: 1}
+func (w *World) table(lib uintptr, path string) (err error) {
+	switch w.Kind, err = KindOf(path); w.Kind {
+	case OpenMPI:
+		w.handles = handles{funneled: 1}
 		for name, to := range map[string]*uintptr{"comm_world": &w.world, "float": &w.float, "double": &w.double,
-			"op_sum": &w.sum, "errors_return": &w.errorsReturn} {
+			"errors_return": &w.errorsReturn} {
 			if *to, err = purego.Dlsym(lib, "ompi_mpi_"+name); err != nil {
 				return err
 			}
 		}
-		return nil
+	case ABI:
+		w.handles = handles{world: 0x101, float: 0x210, double: 0x214, errorsReturn: 0x143, funneled: 1024}
+	case MPICH:
+		w.handles = handles{world: 0x44000000, float: 0x4c00040a, double: 0x4c00080b, errorsReturn: 0x54000001,
+			funneled: 1}
 	}
-	if strings.Contains(path, "libmpi_abi") { // MPICH 5 has the symbols of the ABI in its own library too
-		w.Kind, w.handles = ABI, handles{world: 0x101, float: 0x210, double: 0x214, sum: 0x21, errorsReturn: 0x143,
-			inPlace: 1, funneled: 1024}
-		return nil
-	}
-	w.Kind, w.handles = MPICH, handles{world: 0x44000000, float: 0x4c00040a, double: 0x4c00080b, sum: 0x58000003,
-		errorsReturn: 0x54000001, inPlace: ^uintptr(0), funneled: 1}
-	return nil
+	return err
 }
 
 func address[T any](x []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(x))) }
@@ -176,99 +177,111 @@ func (w *World) collective(name string, alive any, args ...uintptr) error {
 	}
 }
 
-// ordered waits until all ranks come, and calls a collective that adds and returns when it is complete. Sums of more
-// than two ranks depend on the order in which the library adds them, and its collectives that return at once have
-// another one than those that bits of earlier versions depend on. Only the transfer itself keeps the processor.
-func (w *World) ordered(name string, alive any, args ...uintptr) error {
-	if err := w.Wait(); err != nil {
-		return err
+// values is where floats lie, how many they are, and their type. Slices of all collectives are []float32 or []float64.
+func (w *World) values(x any) (at, n, mpi uintptr) {
+	switch x := x.(type) {
+	case []float32:
+		return address(x), uintptr(len(x)), w.float
+	case []float64:
+		return address(x), uintptr(len(x)), w.double
 	}
-	return w.call(name, alive, append(args, w.world)...)
+	panic(fmt.Sprintf("MPI sends no %T", x))
 }
 
-// Float is a value that MPI adds.
-type Float interface{ float32 | float64 }
+type float interface{ float32 | float64 }
 
-func typeOf[T Float](w *World) (mpi, bytes uintptr) {
-	var zero T
-	if unsafe.Sizeof(zero) == 8 {
-		return w.double, 8
+// piece is how many values of all ranks a collective takes at a time: larger ones are slower, for want of cache.
+const piece = 1 << 18
+
+// AllReduce sets x to the sum of x of all ranks, added in their order.
+func (w *World) AllReduce(x any) error {
+	if x, ok := x.([]float32); ok {
+		return allReduce(w, x)
 	}
-	return w.float, 4
+	return allReduce(w, x.([]float64))
 }
 
-// piece is how many bytes a collective takes at a time: larger ones are slower, for want of cache.
-const piece = 1 << 20
+func allReduce[T float](w *World, x []T) (err error) {
+	for part := range slices.Chunk(x, max(1, piece/w.ranks)) {
+		all := room[T](w, len(part)*w.ranks)
+		err = cmp.Or(err, w.AllGather(all, part))
+		add(part, all)
+	}
+	return err
+}
 
-// pieces calls f for [from, from + n) of so many elements.
-func pieces(elements, bytes int, f func(from, n int) error) error {
-	for from := 0; from < elements; from += piece / bytes {
-		if err := f(from, min(elements-from, piece/bytes)); err != nil {
+// room is memory for n values.
+func room[T float](w *World, n int) []T {
+	got, _ := w.room.([]T)
+	got = slices.Grow(got[:0], n)[:n]
+	w.room = got
+	return got
+}
+
+// add sets dst to the sum of the pieces of all, each as long as dst, in their order. So sums depend on no library, and
+// MPI is called by collectives alone that return at once: its own sums of more than two ranks have other orders, and
+// MPI_Ireduce_scatter_block of MPICH takes ten times as long.
+func add[T float](dst, all []T) {
+	for copy(dst, all); len(all) > len(dst); {
+		all = all[len(dst):]
+		for i, v := range all[:len(dst)] {
+			dst[i] += v
+		}
+	}
+}
+
+// Broadcast sets x to that of the root.
+func (w *World) Broadcast(x any, root int) error {
+	at, n, mpi := w.values(x)
+	bytes := map[uintptr]uintptr{w.float: 4, w.double: 8}[mpi]
+	for lo := uintptr(0); lo < n; lo += piece {
+		if err := w.collective("Ibcast", x, at+lo*bytes, min(piece, n-lo), mpi, uintptr(root)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// AllReduce sets x to the sum of x of all ranks.
-func AllReduce[T Float](w *World, x []T) error {
-	mpi, bytes := typeOf[T](w)
-	return pieces(len(x), int(bytes), func(from, n int) error {
-		if w.Ranks == 2 {
-			return w.collective("Iallreduce", x, w.inPlace, address(x[from:]), uintptr(n), mpi, w.sum)
-		}
-		return w.ordered("Allreduce", x, w.inPlace, address(x[from:]), uintptr(n), mpi, w.sum)
-	})
-}
-
-// Broadcast sets x to that of the root.
-func Broadcast[T Float](w *World, x []T, root int) error {
-	mpi, bytes := typeOf[T](w)
-	return pieces(len(x), int(bytes), func(from, n int) error {
-		return w.collective("Ibcast", x, address(x[from:]), uintptr(n), mpi, uintptr(root))
-	})
-}
-
-// AllGather sets piece r of dst, of len(src) values, to src of rank r.
-func AllGather[T Float](w *World, dst, src []T) error {
-	if len(dst) != w.Ranks*len(src) {
-		return fmt.Errorf("gather %d values of each of %d ranks into %d", len(src), w.Ranks, len(dst))
+// AllGather sets piece r of dst, as long as src, to src of rank r.
+func (w *World) AllGather(dst, src any) error {
+	to, all, mpi := w.values(dst)
+	from, n, _ := w.values(src)
+	if int(all) != w.ranks*int(n) {
+		return fmt.Errorf("gather %d values of each of %d ranks into %d", n, w.ranks, all)
 	}
-	mpi, _ := typeOf[T](w)
-	n := uintptr(len(src))
-	return w.collective("Iallgather", [2][]T{dst, src}, address(src), n, mpi, address(dst), n, mpi)
+	return w.collective("Iallgather", [2]any{dst, src}, from, n, mpi, to, n, mpi)
 }
 
 // ReduceScatter sets dst to piece r of the sum of src of all ranks, r being this one.
-func ReduceScatter[T Float](w *World, dst, src []T) error {
-	if len(src) != w.Ranks*len(dst) {
-		return fmt.Errorf("scatter %d values in pieces of %d to %d ranks", len(src), len(dst), w.Ranks)
+func (w *World) ReduceScatter(dst, src any) error {
+	if dst, ok := dst.([]float32); ok {
+		return reduceScatter(w, dst, src.([]float32))
 	}
-	if w.Ranks == 2 { // whose sum has one order; MPI_Ireduce_scatter_block of MPICH takes ten times as long
-		got, _ := w.room.([]T)
-		got = slices.Grow(got[:0], len(src))[:len(src)]
-		w.room = got
-		err := AllToAll(w, got, src)
-		other := got[len(dst):]
-		for i, v := range got[:len(dst)] {
-			dst[i] = v + other[i]
-		}
-		return err
+	return reduceScatter(w, dst.([]float64), src.([]float64))
+}
+
+func reduceScatter[T float](w *World, dst, src []T) error {
+	if len(src) != w.ranks*len(dst) {
+		return fmt.Errorf("scatter %d values in pieces of %d to %d ranks", len(src), len(dst), w.ranks)
 	}
-	mpi, _ := typeOf[T](w)
-	return w.ordered("Reduce_scatter_block", [2][]T{dst, src}, address(src), address(dst), uintptr(len(dst)), mpi,
-		w.sum)
+	all := room[T](w, len(src))
+	err := w.exchange(all, src)
+	add(dst, all)
+	return err
 }
 
 // AllToAll sets piece r of dst, which are as many as there are ranks, to what rank r has in src as the piece of this
 // one.
-func AllToAll[T Float](w *World, dst, src []T) error {
-	if len(src) != len(dst) || len(src)%w.Ranks != 0 {
-		return fmt.Errorf("send %d values in equal pieces to %d ranks, and receive %d", len(src), w.Ranks, len(dst))
+func (w *World) AllToAll(dst, src []float32) error { return w.exchange(dst, src) }
+
+func (w *World) exchange(dst, src any) error {
+	to, all, mpi := w.values(dst)
+	from, n, _ := w.values(src)
+	if n != all || int(n)%w.ranks != 0 {
+		return fmt.Errorf("send %d values in equal pieces to %d ranks, and receive %d", n, w.ranks, all)
 	}
-	mpi, _ := typeOf[T](w)
-	n := uintptr(len(src) / w.Ranks)
-	return w.collective("Ialltoall", [2][]T{dst, src}, address(src), n, mpi, address(dst), n, mpi)
+	n /= uintptr(w.ranks)
+	return w.collective("Ialltoall", [2]any{dst, src}, from, n, mpi, to, n, mpi)
 }
 
 // Wait waits until all ranks call it.
@@ -280,9 +293,6 @@ func (w *World) Finalize() error {
 	defer runtime.UnlockOSThread()
 	return w.call("Finalize", nil)
 }
-
-// Abort ends all processes of the job, with an exit code.
-func (w *World) Abort(code int) error { return w.call("Abort", nil, w.world, uintptr(code)) }
 
 // sigaction is the kernel's structure: handler, flags, restorer, mask.
 type sigaction [4]uintptr

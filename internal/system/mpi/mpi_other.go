@@ -6,42 +6,34 @@ import "errors"
 
 // World is a library and the processes of a job; here there is none.
 type World struct {
-	Kind        Kind
-	Version     string
-	Rank, Ranks int
+	Kind    Kind
+	Version string
 }
-
-// Float is a value that MPI adds.
-type Float interface{ float32 | float64 }
 
 var errNone = errors.New("this build calls no MPI; use the one for Linux with glibc (docs/faq.md)")
 
 // Load fails here, as does every other call.
 func Load(string) (*World, error) { return nil, errNone }
 
-// Init fails here.
+// Bootstrap fails here.
+func Bootstrap(int, []string, func([]byte) ([][]byte, error)) error { return errNone }
+
+// Rank is 0 of 0.
+func (*World) Rank() (rank, ranks int) { return 0, 0 }
+
+// Init, AllReduce, Broadcast, AllGather, ReduceScatter, AllToAll, Wait and Finalize fail here.
 func (*World) Init() error { return errNone }
 
-// AllReduce fails here.
-func AllReduce[T Float](*World, []T) error { return errNone }
+func (*World) AllReduce(any) error { return errNone }
 
-// Broadcast fails here.
-func Broadcast[T Float](*World, []T, int) error { return errNone }
+func (*World) Broadcast(any, int) error { return errNone }
 
-// AllGather fails here.
-func AllGather[T Float](*World, []T, []T) error { return errNone }
+func (*World) AllGather(_, _ any) error { return errNone }
 
-// ReduceScatter fails here.
-func ReduceScatter[T Float](*World, []T, []T) error { return errNone }
+func (*World) ReduceScatter(_, _ any) error { return errNone }
 
-// AllToAll fails here.
-func AllToAll[T Float](*World, []T, []T) error { return errNone }
+func (*World) AllToAll(_, _ []float32) error { return errNone }
 
-// Wait fails here.
 func (*World) Wait() error { return errNone }
 
-// Finalize fails here.
 func (*World) Finalize() error { return errNone }
-
-// Abort fails here.
-func (*World) Abort(int) error { return errNone }

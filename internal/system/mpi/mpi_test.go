@@ -88,7 +88,7 @@ func rank(path string) error {
 	if w.Version == "" {
 		return errors.New("the library tells no version")
 	}
-	for _, n := range []int{1, 1000, piece/4 + 3} {
+	for _, n := range []int{1, 1000, piece + 3} {
 		if err := errors.Join(collectives[float32](w, n), collectives[float64](w, n)); err != nil {
 			return fmt.Errorf("%d values: %w", n, err)
 		}
@@ -96,7 +96,7 @@ func rank(path string) error {
 	if err := errors.Join(waiting(w), leaving(w)); err != nil {
 		return err
 	}
-	if err := AllGather(w, make([]float32, 1+w.Ranks), make([]float32, 1)); err == nil {
+	if err := w.AllGather(make([]float32, 1+w.ranks), make([]float32, 1)); err == nil {
 		return errors.New("a gather of other sizes is not refused")
 	}
 	if err := signalsAsBefore(); err != nil {
@@ -105,13 +105,13 @@ func rank(path string) error {
 	if err := w.Finalize(); err != nil {
 		return err
 	}
-	fmt.Printf("right of %d with %s\n", w.Ranks, w.Kind)
+	fmt.Printf("right of %d with %s\n", w.ranks, w.Kind)
 	return nil
 }
 
 // waiting checks that nobody passes Wait before the last rank comes, which is late.
 func waiting(w *World) error {
-	if w.Rank == w.Ranks-1 {
+	if w.rank == w.ranks-1 {
 		time.Sleep(100 * time.Millisecond)
 	}
 	came := []float64{float64(time.Now().UnixNano())}
@@ -119,7 +119,7 @@ func waiting(w *World) error {
 		return err
 	}
 	left := time.Now().UnixNano()
-	if err := Broadcast(w, came, w.Ranks-1); err != nil {
+	if err := w.Broadcast(came, w.ranks-1); err != nil {
 		return err
 	}
 	if float64(left) < came[0] {
@@ -131,22 +131,22 @@ func waiting(w *World) error {
 // leaving checks that ranks leave the processor to others while they wait for a late one, in every collective.
 func leaving(w *World) error {
 	const late = 200 * time.Millisecond
-	x, y, all := make([]float32, w.Ranks), make([]float32, w.Ranks), make([]float32, w.Ranks*w.Ranks)
+	x, y, all := make([]float32, w.ranks), make([]float32, w.ranks), make([]float32, w.ranks*w.ranks)
 	for i, call := range []func() error{
-		func() error { return AllReduce(w, x) },
-		func() error { return Broadcast(w, x, w.Ranks-1) },
-		func() error { return AllGather(w, all, x) },
-		func() error { return ReduceScatter(w, x, all) },
-		func() error { return AllToAll(w, x, y) },
+		func() error { return w.AllReduce(x) },
+		func() error { return w.Broadcast(x, w.ranks-1) },
+		func() error { return w.AllGather(all, x) },
+		func() error { return w.ReduceScatter(x, all) },
+		func() error { return w.AllToAll(x, y) },
 	} {
-		if w.Rank == w.Ranks-1 {
+		if w.rank == w.ranks-1 {
 			time.Sleep(late)
 		}
 		before := processorTime()
 		if err := call(); err != nil {
 			return err
 		}
-		if used := processorTime() - before; w.Rank < w.Ranks-1 && used > late/2 {
+		if used := processorTime() - before; w.rank < w.ranks-1 && used > late/2 {
 			return fmt.Errorf("collective %d took %v of processor time in %v of waiting", i, used, late)
 		}
 	}
@@ -160,18 +160,18 @@ func processorTime() time.Duration {
 }
 
 // collectives compares each with its definition; sums of these integers are exact.
-func collectives[T Float](w *World, n int) error {
+func collectives[T float](w *World, n int) error {
 	value := func(rank, i int) T { return T(i%13 + 100*rank) }
 	sum := func(i int) (s T) {
-		for r := range w.Ranks {
+		for r := range w.ranks {
 			s += value(r, i)
 		}
 		return s
 	}
-	own, all := make([]T, n), make([]T, n*w.Ranks)
+	own, all := make([]T, n), make([]T, n*w.ranks)
 	fill := func(x []T) {
 		for i := range x {
-			x[i] = value(w.Rank, i)
+			x[i] = value(w.rank, i)
 		}
 	}
 	equal := func(what string, err error, x []T, want func(i int) T) error {
@@ -186,27 +186,27 @@ func collectives[T Float](w *World, n int) error {
 		return nil
 	}
 	fill(own)
-	errs := equal("AllReduce", AllReduce(w, own), own, sum)
+	errs := equal("AllReduce", w.AllReduce(own), own, sum)
 	fill(own)
-	errs = errors.Join(errs, equal("AllGather", AllGather(w, all, own), all,
+	errs = errors.Join(errs, equal("AllGather", w.AllGather(all, own), all,
 		func(i int) T { return value(i/n, i%n) }))
 	fill(all)
-	errs = errors.Join(errs, equal("ReduceScatter", ReduceScatter(w, own, all), own,
-		func(i int) T { return sum(w.Rank*n + i) }))
+	errs = errors.Join(errs, equal("ReduceScatter", w.ReduceScatter(own, all), own,
+		func(i int) T { return sum(w.rank*n + i) }))
 	if small, ok := any(all).([]float32); ok {
 		fill(all)
 		got := make([]float32, len(all))
-		err := AllToAll(w, got, small)
+		err := w.AllToAll(got, small)
 		for i, v := range got {
-			if want := value(i/n, w.Rank*n+i%n); err == nil && T(v) != want {
+			if want := value(i/n, w.rank*n+i%n); err == nil && T(v) != want {
 				err = fmt.Errorf("element %d is %v, expected %v", i, v, want)
 			}
 		}
 		errs = errors.Join(errs, err)
 	}
 	fill(own)
-	return errors.Join(errs, equal("Broadcast", Broadcast(w, own, w.Ranks-1), own,
-		func(i int) T { return value(w.Ranks-1, i) }))
+	return errors.Join(errs, equal("Broadcast", w.Broadcast(own, w.ranks-1), own,
+		func(i int) T { return value(w.ranks-1, i) }))
 }
 
 // signalsAsBefore checks that a nil pointer is a panic, that signals reach the program, and that an abort kills it.
@@ -222,7 +222,7 @@ func signalsAsBefore() (err error) {
 			}
 		}()
 		var none *World
-		none.Rank++
+		none.rank++
 	}()
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGTERM} {
 		got := make(chan os.Signal, 1)
@@ -238,4 +238,29 @@ func signalsAsBefore() (err error) {
 		signal.Stop(got)
 	}
 	return err
+}
+
+// Ranks on some machines find each other by PMI-1. MPICH documents PMI_process_mapping: (vector,(0,2,4)) are two
+// machines of four ranks each, in blocks.
+func TestPMI(t *testing.T) {
+	for machines, want := range map[string]string{
+		"a":         "(vector,(0,1,1))",
+		"a a a":     "(vector,(0,1,3))",
+		"a a b b":   "(vector,(0,1,2),(1,1,2))",
+		"a a b c c": "(vector,(0,1,2),(1,1,1),(2,1,2))",
+		"a b a b":   "(vector,(0,1,1),(1,1,1),(0,1,1),(1,1,1))",
+	} {
+		if got := mapping(strings.Fields(machines)); got != want {
+			t.Errorf("%s: %s, want %s", machines, got, want)
+		}
+	}
+}
+
+// Sums are added in the order of the ranks, whatever the library is: (1 + 1e8) - 1e8 is 0 in float32, and 1 + (1e8 -
+// 1e8) is 1.
+func TestSumsAreInOrder(t *testing.T) {
+	sum := make([]float32, 2)
+	if add(sum, []float32{1, 1e8, 1e8, -1e8, -1e8, 1}); sum[0] != 0 || sum[1] != 1 {
+		t.Errorf("the sums are %v, want 0 and 1", sum)
+	}
 }
