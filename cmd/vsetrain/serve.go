@@ -18,6 +18,7 @@ import (
 	"vsetrain/internal/apps/extract"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/apps/serve"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/system/bind"
 	"vsetrain/internal/system/build"
@@ -137,10 +138,10 @@ func (o *serveOptions) check(a *app) (err error) {
 	o.Splits, o.Version = strings.Split(o.retrieval.Split, ","), build.Current().Version
 	switch {
 	case o.TokenFile != "":
-		if o.Token, err = serve.ReadToken(o.TokenFile); err != nil {
+		if o.Token, err = web.ReadToken(o.TokenFile); err != nil {
 			return err
 		}
-		o.NewToken = func() (string, error) { return serve.ReadToken(o.TokenFile) }
+		o.NewToken = func() (string, error) { return web.ReadToken(o.TokenFile) }
 	case !o.NoToken && !o.Stdio:
 		o.Token = a.getenv("VSETRAIN_TOKEN")
 	}
@@ -198,7 +199,7 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 	go o.obey(ctx, s, told, stop)
 	var l net.Listener
 	if o.Stdio {
-		l = bind.NewStdio(a.In, a.Out, ready)
+		l = web.NewStdio(a.In, a.Out, ready)
 		defer func() {
 			if errors.Is(err, io.EOF) { // of the input
 				err = nil

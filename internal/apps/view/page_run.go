@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"vsetrain/internal/apps/web"
+
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
@@ -204,8 +206,8 @@ func (s *Server) comparePage(r *request) error {
 			return errNoRun
 		}
 		if runs = append(runs, run); len(runs) > maxCompared {
-			return &badRequest{fmt.Sprintf("more than %d runs: their curves could not be told apart; choose fewer",
-				maxCompared)}
+			return web.BadRequest("more than %d runs: their curves could not be told apart; choose fewer",
+				maxCompared)
 		}
 	}
 	all, _ := s.store.all(r.now)

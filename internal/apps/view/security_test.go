@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"vsetrain/internal/apps/web"
+
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
@@ -60,8 +62,8 @@ func (f *fake) Text(_ context.Context, q string, _ int) (search.Answer, error) {
 func (f *fake) OfImage(context.Context, int, int) (search.Answer, error) { return f.answer() }
 func (f *fake) HasExtractor() bool                                       { return true }
 func (f *fake) OfPicture(ctx context.Context, b []byte, _ int) (search.Answer, error) {
-	if _, err := pictures.Decode(ctx, b, maxDecoded); err != nil {
-		return search.Answer{}, &badRequest{err.Error()}
+	if _, err := pictures.Decode(ctx, b, 1<<20); err != nil {
+		return search.Answer{}, web.BadRequest("%v", err)
 	}
 	return f.answer()
 }
@@ -196,7 +198,8 @@ func TestGuard(t *testing.T) {
 	if r, _ := s.ask("POST", "/theme", url.Values{"theme": {"red"}}); r.StatusCode != http.StatusBadRequest {
 		t.Errorf("theme red: %s", r.Status)
 	}
-	if r, _ := s.ask("GET", "/?q="+strings.Repeat("x", maxQuery), nil); r.StatusCode != http.StatusRequestURITooLong {
+	long := strings.Repeat("x", web.MaxQuery)
+	if r, _ := s.ask("GET", "/?q="+long, nil); r.StatusCode != http.StatusRequestURITooLong {
 		t.Errorf("a long query: %s", r.Status)
 	}
 }
