@@ -96,22 +96,9 @@ func (x *Index) batch(ctx context.Context, queries []Query) []Result {
 
 // one answers a query that was tokenised by itself.
 func (x *Index) one(ctx context.Context, q Query) (Answer, error) {
-	if q.Vector == nil {
-		start := time.Now()
-		a, err := x.answer(ctx, x.split.NumImages(), q.K, nil, func(m member, dst []float64, of []int32) error {
-			return m.text(ctx, dst, q.words[m.common()], of)
-		})
-		a.Unknown, a.Took = q.unknown, time.Since(start)
-		return a, err
-	}
-	return x.answer(ctx, x.split.NumImages(), q.K, nil, func(m member, dst []float64, of []int32) error {
-		e := m.(*embedder) // of checkVector
-		images, err := e.imageRows(ctx)
-		if err != nil {
-			return err
-		}
-		return e.score(dst, images, q.Vector, of, false)
-	})
+	a, err := x.answer(ctx, q.K, &asked{words: q.words, vector: q.Vector})
+	a.Unknown = q.unknown
+	return a, err
 }
 
 // dotProducts returns the members as embedders, where a score is the mean of their dot products.
