@@ -44,7 +44,8 @@ type reportOptions struct {
 	After                     []int
 	Device                    device.Options
 
-	bars phases
+	bars     phases
+	pictures *report.Pictures // of Images; nil without
 }
 
 func newCmdReport(a *app) *cobra.Command {
@@ -129,7 +130,7 @@ A folder that is no run stands for all runs in it, at any depth up to five, also
 
 var reportFormats = []string{"text", "markdown", "latex", "csv"}
 
-func (o *reportOptions) check(*app) error {
+func (o *reportOptions) check(*app) (err error) {
 	if !slices.Contains(reportFormats, o.Format) {
 		return usagef("--format: expected %s, found %q", strings.Join(reportFormats, ", "), o.Format)
 	}
@@ -155,8 +156,10 @@ func (o *reportOptions) check(*app) error {
 	if err := checkDevice(&o.Device); err != nil {
 		return err
 	}
-	if st, err := os.Stat(o.Images); o.Images != "" && (err != nil || !st.IsDir()) {
-		return fmt.Errorf("--images: %s is no folder", o.Images)
+	if o.Images != "" {
+		if o.pictures, err = report.OpenPictures(o.Images); err != nil {
+			return fmt.Errorf("--images: %w", err)
+		}
 	}
 	return canWrite(o.HTML, o.Curves, o.Suspects)
 }
@@ -181,7 +184,8 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 			}
 		}
 	}
-	opt := report.Options{OrEqual: o.OrEqual, Paper: o.Paper, Equivalence: o.Equivalence, After: o.After, Pass: o.Pass}
+	opt := report.Options{OrEqual: o.OrEqual, Paper: o.Paper, Equivalence: o.Equivalence, After: o.After, Pass: o.Pass,
+		Pictures: o.pictures}
 	if o.Primary != "" {
 		if opt.Primary, err = report.ParsePrimary(o.Primary); err != nil {
 			return usagef("--primary: %v", err)
@@ -191,9 +195,6 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 		if err := report.SetBase(sets, o.Base); err != nil {
 			return usagef("--base: %v", err)
 		}
-	}
-	if o.Images != "" {
-		opt.Pictures = &report.Pictures{Dir: o.Images}
 	}
 	for _, path := range o.Timing {
 		t, err := report.OpenTiming(path)

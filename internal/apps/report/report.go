@@ -349,13 +349,9 @@ func hardestItems(h *study.Hardest, p *Pictures) (*Gallery, *Table, error) {
 		"evaluation mode."}
 	t := &Table{Name: "hardest", Title: "Hardest negatives of “" + h.Caption + "” (" + where + ")",
 		Heads: heads("run", ">rank", "image", ">similarity", ">semantic", ">margin", ">hinge")}
-	card := func(id string, lines ...string) (Card, error) {
-		data, err := p.Embed(id, cardSide)
-		return Card{ID: id, Data: data, Lines: lines}, err
-	}
 	for i, l := range h.Lists {
 		row := GalleryRow{Label: nameOf(l.Run)}
-		c, err := card(h.ImageID, "the match", fmt.Sprintf("S %.3f", l.Match))
+		c, _, err := p.card(h.ImageID, cardSide, "the match", fmt.Sprintf("S %.3f", l.Match))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -366,7 +362,8 @@ func hardestItems(h *study.Hardest, p *Pictures) (*Gallery, *Table, error) {
 			if !math.IsNaN(n.Semantic) {
 				sem, semantic = "semantic "+fixed(n.Semantic, 2), numberCell(n.Semantic, 3)
 			}
-			c, err := card(n.ImageID, fmt.Sprintf("hinge %+.3f", n.Hinge), fmt.Sprintf("S %.3f", n.Similarity), sem)
+			c, _, err := p.card(n.ImageID, cardSide, fmt.Sprintf("hinge %+.3f", n.Hinge),
+				fmt.Sprintf("S %.3f", n.Similarity), sem)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -387,24 +384,19 @@ func attentionGallery(maps []study.Attention, p *Pictures) (*Gallery, error) {
 		row := GalleryRow{Label: filepath.ToSlash(part[0].Checkpoint)}
 		for i := range part {
 			a := &part[i]
-			path, _ := p.Find(a.ImageID)
-			img, err := heat(a, path)
+			c, picture, err := p.card(a.ImageID, heatSide, "picture")
 			if err != nil {
 				return nil, err
 			}
-			b, err := encodePNG(img)
+			if picture != nil {
+				row.Cards = append(row.Cards, c)
+			}
+			c, err = drawn(a.ImageID, fmt.Sprintf("attention-%d-%s", len(g.Rows)+1, slug(a.ImageID)), heat(a, picture),
+				"attention")
 			if err != nil {
 				return nil, err
 			}
-			if path != "" {
-				data, err := p.Embed(a.ImageID, heatSide)
-				if err != nil {
-					return nil, err
-				}
-				row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: data, Lines: []string{"picture"}})
-			}
-			row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: dataURI("image/png", b), PNG: b,
-				File: fmt.Sprintf("attention-%d-%s", len(g.Rows)+1, slug(a.ImageID)), Lines: []string{"attention"}})
+			row.Cards = append(row.Cards, c)
 		}
 		g.Rows = append(g.Rows, row)
 	}

@@ -155,7 +155,7 @@ func (m *embedder) prepare(ctx context.Context, images, captions, text bool) err
 	return nil
 }
 
-func (m *embedder) score(ctx context.Context, dst []float64, q *asked, of []int32) error {
+func (m *embedder) score(ctx context.Context, dst []float64, q *probe, of []int32) error {
 	candidates := m.captionRows
 	if q.forImages() {
 		candidates = m.imageRows
@@ -172,7 +172,7 @@ func (m *embedder) score(ctx context.Context, dst []float64, q *asked, of []int3
 }
 
 // embedding returns that of a query.
-func (m *embedder) embedding(ctx context.Context, q *asked) ([]float32, error) {
+func (m *embedder) embedding(ctx context.Context, q *probe) ([]float32, error) {
 	switch {
 	case q.vector != nil:
 		return q.vector, nil

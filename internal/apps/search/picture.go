@@ -107,7 +107,7 @@ func (e *Extractor) OfPicture(ctx context.Context, p *pictures.RGB, k int) (Answ
 			in.boxes[i] /= float32([]int{p.Width, p.Height}[i%2])
 		}
 	}
-	a, err := e.index.answer(ctx, k, &asked{picture: &in})
+	a, err := e.index.answer(ctx, k, &probe{picture: &in})
 	a.Took = time.Since(start)
 	return a, err
 }

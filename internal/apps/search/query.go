@@ -57,26 +57,26 @@ func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	a, err := x.one(ctx, q)
+	a, err := x.answer(ctx, k, q.probe)
 	a.Took = time.Since(start)
 	return a, err
 }
 
 // OfImage ranks captions for image i, 0 ≤ i < Info.Images; Answer.Rank is that of the best of its own captions.
 func (x *Index) OfImage(ctx context.Context, i, k int) (Answer, error) {
-	return x.ofSplit(ctx, k, "image", x.split.NumImages(), &asked{number: i,
+	return x.ofSplit(ctx, k, "image", x.split.NumImages(), &probe{number: i,
 		own: func(c int) bool { return x.split.ImageOf(c) == i }})
 }
 
 // OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the words it was encoded with: those
 // of evaluation.
 func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
-	return x.ofSplit(ctx, k, "caption", x.split.NumCaptions(), &asked{caption: true, number: c,
+	return x.ofSplit(ctx, k, "caption", x.split.NumCaptions(), &probe{caption: true, number: c,
 		own: func(i int) bool { return x.split.ImageOf(c) == i }})
 }
 
 // ofSplit answers one of n queries of the split.
-func (x *Index) ofSplit(ctx context.Context, k int, what string, n int, q *asked) (Answer, error) {
+func (x *Index) ofSplit(ctx context.Context, k int, what string, n int, q *probe) (Answer, error) {
 	if err := needs(x.split, AllQueries); err != nil {
 		return Answer{}, err
 	}
@@ -87,7 +87,7 @@ func (x *Index) ofSplit(ctx context.Context, k int, what string, n int, q *asked
 }
 
 // answer scores the candidates, in two passes where there is a shortlist, and keeps the best k.
-func (x *Index) answer(ctx context.Context, k int, q *asked) (a Answer, err error) {
+func (x *Index) answer(ctx context.Context, k int, q *probe) (a Answer, err error) {
 	start, n := time.Now(), x.split.NumCaptions()
 	if q.forImages() {
 		n = x.split.NumImages()
@@ -95,7 +95,7 @@ func (x *Index) answer(ctx context.Context, k int, q *asked) (a Answer, err erro
 	if k < 1 {
 		k = defaultK
 	}
-	a.Rank = -1
+	a.Rank, a.Unknown = -1, q.unknown
 	var of []int32
 	if x.shortlist != nil && x.opt.Depth < n {
 		scores := make([]float64, n)

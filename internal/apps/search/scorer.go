@@ -92,7 +92,7 @@ func (s *scorer) prepare(ctx context.Context, images, captions, _ bool) error {
 	return nil
 }
 
-func (s *scorer) score(ctx context.Context, dst []float64, q *asked, of []int32) error {
+func (s *scorer) score(ctx context.Context, dst []float64, q *probe, of []int32) error {
 	if q.forImages() {
 		return s.scoreImages(ctx, dst, q, of)
 	}
@@ -126,7 +126,7 @@ func (s *scorer) score(ctx context.Context, dst []float64, q *asked, of []int32)
 	return s.withImage(ctx, dst, images, 0, all, of)
 }
 
-func (s *scorer) scoreImages(ctx context.Context, dst []float64, q *asked, of []int32) error {
+func (s *scorer) scoreImages(ctx context.Context, dst []float64, q *probe, of []int32) error {
 	images, err := s.imageSet(ctx)
 	if err != nil {
 		return err

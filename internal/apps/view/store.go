@@ -131,9 +131,7 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	r.Log = e.follow.Log
 	r.Best, r.HasBest = report.Best(r.History())
 	if r.Config != nil {
-		named := r.reported()
-		r.Network = report.NetworkName(&r.Config.Model)
-		r.Loss = strings.Replace(named.LossName(), "LSEH-SVD", "LSEH", 1) // SVD is what goes without saying
+		r.Network, r.Loss = report.NetworkName(&r.Config.Model), r.reported().ShortLossName()
 	}
 	if err != nil {
 		r.Err = err.Error()
