@@ -60,7 +60,7 @@ func compareGroups(base, target *Group, orEqual bool) *Comparison {
 	for _, b := range bases {
 		for _, t := range targets {
 			if !bySeed || b.Config.Seed == t.Config.Seed {
-				e := Compare(b.History(), t.History(), orEqual)
+				e := Compare(&b.Log, &t.Log, orEqual)
 				if e.Collapsed = b.Collapsed(); e.Collapsed {
 					e.Reached = false
 				}

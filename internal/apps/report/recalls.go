@@ -13,7 +13,7 @@ type Measure func(*Run) (m eval.Metrics, ok bool)
 
 // validationRecalls measures the best validation of a run.
 func validationRecalls(r *Run) (eval.Metrics, bool) {
-	v, ok := r.best()
+	v, ok := r.Best()
 	return eval.Metrics{I2T: v.I2T, T2I: v.T2I, RSum: v.RSum, MRecall: v.MRecall}, ok
 }
 

@@ -246,7 +246,7 @@ func (d *DataSet) RunTable() *Table {
 		for _, r := range g.Runs {
 			c := r.Config
 			best, at := textCell("no validation"), textCell("")
-			if b, ok := r.best(); ok {
+			if b, ok := r.Best(); ok {
 				best, at = numberCell(b.MRecall, 2), numberCell(b.Epoch, 1)
 			}
 			margin := fmt.Sprint(c.Loss.Margin)

@@ -49,7 +49,7 @@ func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	for _, k := range after {
 		end := float64(k) + rounding
 		scores = append(scores, score{fmt.Sprintf("M-Recall after epoch %d", k), func(r *Run) (v float64, ok bool) {
-			for _, p := range r.History() {
+			for _, p := range r.Validations {
 				if p.Epoch <= end {
 					v, ok = p.MRecall, true
 				}
@@ -59,7 +59,7 @@ func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	}
 	if pass > 0 {
 		scores = append(scores, score{fmt.Sprintf("epochs to pass %g", pass), func(r *Run) (float64, bool) {
-			epoch, reached := epochsToExceed(r.History(), pass, orEqual)
+			epoch, reached := r.epochsToExceed(pass, orEqual)
 			if !reached {
 				epoch = math.NaN()
 			}
@@ -186,7 +186,7 @@ func Seeds(runs []*Run) *Table {
 	}
 	var with []*Run
 	for _, r := range runs {
-		best, ok := r.best()
+		best, ok := r.Best()
 		if !ok {
 			continue
 		}

@@ -29,7 +29,7 @@ import (
 func TestRunsPage(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	one := try.Get(report.Open(filepath.Join(runs, "one")))(t)
-	best, _ := report.Best(one.History())
+	best, _ := one.Log.Best()
 	s.has("/", `>one</a>`, `>sub/two</a>`, "2 runs", "2 finished", fmt.Sprintf("<b>%.2f</b>", best.MRecall),
 		`<polyline class="curve s0"`,
 		`aria-label="Choose sub/two"`, `<title>Runs · vsetrain</title>`)
