@@ -169,11 +169,12 @@ func (r *ready) renew(l *reloading) {
 	}
 	l.answer.Seconds = time.Since(start).Seconds()
 	l.err = errors.Join(errs...)
-	r.counters.reload(l.err == nil)
 	if l.err != nil {
+		r.counters.add(func() { r.counters.failed++ })
 		r.log.Error("reload", "error", l.err.Error())
 		return
 	}
+	r.counters.add(func() { r.counters.reloaded++ })
 	for _, split := range l.answer.Splits {
 		r.log.Info("reload", "split", split.Name, "images", split.Images, "version", split.Version, "embedded",
 			split.Embedded, "seconds", l.answer.Seconds)
@@ -372,7 +373,7 @@ func (r *ready) writeIndex(w io.Writer) {
 		{"age_seconds", "Seconds since this version is served.",
 			func(v *served) float64 { return time.Since(v.since).Seconds() }},
 	} {
-		fmt.Fprintf(w, "# HELP vsetrain_index_%s %s\n# TYPE vsetrain_index_%s gauge\n", m.name, m.help, m.name)
+		metric(w, "index_"+m.name, "gauge", m.help)
 		for _, name := range r.opt.Splits {
 			v := r.shelves[name].take()
 			fmt.Fprintf(w, "vsetrain_index_%s{split=%q} %g\n", m.name, name, m.value(v))

@@ -157,7 +157,7 @@ const (
 
 // ServeHTTP implements http.Handler. It answers and writes one line of the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.counters.begin()
+	s.counters.add(func() { s.counters.inFlight++ })
 	s.site.ServeHTTP(w, r)
 }
 
