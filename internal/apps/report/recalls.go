@@ -36,6 +36,16 @@ var directions = []struct {
 }{{"Image to text", func(m eval.Metrics) eval.Recalls { return m.I2T }},
 	{"Text to image", func(m eval.Metrics) eval.Recalls { return m.T2I }}}
 
+// directionHeads are headings of numbers below each direction.
+func directionHeads(names ...string) (out []Head) {
+	for _, d := range directions {
+		for _, n := range names {
+			out = append(out, Head{d.name, n, true})
+		}
+	}
+	return out
+}
+
 // measured is a group with what its runs have.
 type measured struct {
 	*Group
@@ -99,13 +109,8 @@ func (g *measured) meanCell(of func(eval.Metrics) eval.Recalls, paper bool) Cell
 // sample standard deviation. In the paper's form the columns Mean show how far R@1, R@5 and R@10 lie from each other
 // instead (eval.MeanSpread).
 func recallTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
-	t := &Table{Name: name, Title: title, Heads: heads("network", "loss")}
-	for _, d := range directions {
-		for _, n := range []string{"R@1", "R@5", "R@10", "Mean"} {
-			t.Heads = append(t.Heads, Head{d.name, n, true})
-		}
-	}
-	t.Heads = append(t.Heads, heads(">M-Recall", ">seeds")...)
+	t := &Table{Name: name, Title: title, Heads: slices.Concat(heads("network", "loss"),
+		directionHeads("R@1", "R@5", "R@10", "Mean"), heads(">M-Recall", ">seeds"))}
 	seeds := 1
 	all := measureAll(groups, of)
 	for i, g := range all {

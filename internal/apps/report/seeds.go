@@ -172,13 +172,7 @@ func reachedCell(values []float64, decimals int) Cell {
 // standard deviation and the number of runs where there are two or more. Runs without a validation have no row.
 func Seeds(runs []*Run) *Table {
 	t := &Table{Name: "seeds", Title: "Best validation of each seed",
-		Heads: heads("seed", ">epoch")}
-	for _, d := range directions {
-		for _, n := range []string{"R@1", "R@5", "R@10"} {
-			t.Heads = append(t.Heads, Head{d.name, n, true})
-		}
-	}
-	t.Heads = append(t.Heads, heads(">M-Recall")...)
+		Heads: slices.Concat(heads("seed", ">epoch"), directionHeads("R@1", "R@5", "R@10"), heads(">M-Recall"))}
 	row := func(rule bool, name string, epoch Cell, of []*Run) {
 		m := measureAll([]*Group{{Runs: of}}, validationRecalls)[0]
 		t.row(rule, name, epoch, statCells(m.recalls(directions[0].of)), statCells(m.recalls(directions[1].of)),
