@@ -378,14 +378,14 @@ func (o *reportOptions) attention(ctx context.Context, a *app,
 	images := map[*report.DataSet][]study.Attention{}
 	words := map[*report.DataSet][]*study.WordAttention{}
 	for _, d := range sets {
-		for _, r := range d.Reasoners() {
+		for _, r := range d.Having(func(t models.Traits) bool { return t.Attention }) {
 			maps, err := study.Attend(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
 				return nil, nil, err
 			}
 			images[d] = append(images[d], maps...)
 		}
-		for _, r := range d.WordAttenders() {
+		for _, r := range d.Having(func(t models.Traits) bool { return t.WordAttention }) {
 			maps, err := study.AttendWords(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
 				return nil, nil, err

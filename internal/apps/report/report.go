@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/study"
+	"vsetrain/models"
 )
 
 // Options say what a report holds beside what the run directories tell.
@@ -112,6 +113,14 @@ func (s *Section) tables(aside bool, tables ...*Table) {
 	}
 }
 
+// gallery adds pictures, if there are any.
+func (s *Section) gallery(g *Gallery, err error) error {
+	if err == nil && len(g.Rows) > 0 {
+		s.Items = append(s.Items, Item{Gallery: g})
+	}
+	return err
+}
+
 func (s *Section) figures(figures []*chart.Figure) {
 	for _, f := range figures {
 		s.Items = append(s.Items, Item{Figure: f})
@@ -197,21 +206,13 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		}
 		s.Items = append(s.Items, Item{Gallery: g}, Item{Table: t})
 	}
-	if a := o.Attention[d]; len(a) > 0 {
-		s = section("attention", "Attention of VSRN")
-		g, err := attentionGallery(a, o.Pictures)
-		if err != nil {
-			return err
-		}
-		s.Items = append(s.Items, Item{Gallery: g})
+	s = section("attention", "Attention of VSRN")
+	if err := s.gallery(attentionGallery(o.Attention[d], o.Pictures)); err != nil {
+		return err
 	}
-	if a := o.Words[d]; len(a) > 0 {
-		s = section("words", "Attention of words")
-		g, err := wordGallery(a, o.Pictures)
-		if err != nil {
-			return err
-		}
-		s.Items = append(s.Items, Item{Gallery: g})
+	s = section("words", "Attention of words")
+	if err := s.gallery(wordGallery(o.Words[d], o.Pictures)); err != nil {
+		return err
 	}
 	r.Sections = slices.DeleteFunc(r.Sections, func(s *Section) bool { return len(s.Items) == 0 })
 	return nil
@@ -328,10 +329,10 @@ func (d *DataSet) Pairs() (pairs [][]*Run) {
 	return pairs
 }
 
-// Reasoners returns the runs of networks whose attention can be shown.
-func (d *DataSet) Reasoners() (runs []*Run) {
+// Having returns a run of each setting whose network has a trait.
+func (d *DataSet) Having(trait func(models.Traits) bool) (runs []*Run) {
 	for _, g := range d.Groups {
-		if g.traits().Attention {
+		if trait(g.traits()) {
 			runs = append(runs, g.Runs[0])
 		}
 	}

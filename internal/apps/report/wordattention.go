@@ -12,16 +12,6 @@ import (
 	"vsetrain/internal/run/study"
 )
 
-// WordAttenders returns the runs of networks whose words attend to regions.
-func (d *DataSet) WordAttenders() (runs []*Run) {
-	for _, g := range d.Groups {
-		if g.traits().WordAttention {
-			runs = append(runs, g.Runs[0])
-		}
-	}
-	return runs
-}
-
 // wordSide is the longer side of the map of a word in pixels.
 const wordSide = 240
 
