@@ -123,11 +123,7 @@ func (x *Index) answer(ctx context.Context, k int, q *probe) (a Answer, err erro
 			sum[j] += v
 		}
 	}
-	if len(x.members) > 1 {
-		for j := range sum {
-			sum[j] /= float64(len(x.members))
-		}
-	}
+	meanOf(sum, len(x.members))
 	if a.Hits, err = top(sum, of, k); err != nil {
 		return a, err
 	}
@@ -136,6 +132,15 @@ func (x *Index) answer(ctx context.Context, k int, q *probe) (a Answer, err erro
 	}
 	a.Took = time.Since(start)
 	return a, nil
+}
+
+// meanOf divides sums of n scores, of members of an ensemble.
+func meanOf(sums []float64, n int) {
+	if n > 1 {
+		for j := range sums {
+			sums[j] /= float64(n)
+		}
+	}
 }
 
 // unknown returns the words of a query that a vocabulary lacks; it is an error when one lacks all that are more than
