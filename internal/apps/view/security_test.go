@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"vsetrain/internal/apps/web"
@@ -26,7 +27,7 @@ const hostile = `"'><script>alert(1)</script><img src=x onerror=alert(2)>{{.}}` 
 // fake is an index of two images with one caption each, whose texts and ids are hostile.
 type fake struct {
 	ids    []string
-	closed *int
+	closed *atomic.Int32
 	pairs  bool
 }
 
@@ -84,7 +85,7 @@ func (f *fake) Attention(_ context.Context, i, c int) (*study.WordAttention, err
 }
 func (f *fake) Close() error {
 	if f.closed != nil {
-		*f.closed++
+		f.closed.Add(1)
 	}
 	return nil
 }
