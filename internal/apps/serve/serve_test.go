@@ -227,7 +227,10 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/nothing", ``, nil, 404, "not_found", "/openapi.json"},
 		{"GET", "/healthz", ``, []string{"Host: evil.example.org"}, 421, "host", "--allow-host"},
 	} {
-		r := do(s, c.method, c.path, c.body, c.headers...)
+		r := do(s, c.method, c.path, c.body, append(c.headers, "X-Request-Id: 7")...)
+		if id := r.Header.Get("X-Request-Id"); id != "7" {
+			t.Errorf("%s %s: the answer has the number %q", c.method, c.path, id)
+		}
 		var got ErrorAnswer
 		if r.StatusCode == 404 || r.StatusCode == 405 {
 			try.Do(t, json.NewDecoder(r.Body).Decode(&got))

@@ -158,6 +158,9 @@ const (
 // ServeHTTP implements http.Handler. It answers and writes one line of the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.counters.add(func() { s.counters.inFlight++ })
+	if id := r.Header.Get(requestID); id != "" && len(id) <= maxRequestID {
+		w.Header().Set(requestID, id)
+	}
 	s.site.ServeHTTP(w, r)
 }
 
@@ -196,9 +199,6 @@ func (s *Server) find(r *http.Request) (found *route, methods []string) {
 
 // handle answers a request from a host that may ask.
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) error {
-	if id := r.Header.Get(requestID); id != "" && len(id) <= maxRequestID {
-		w.Header().Set(requestID, id)
-	}
 	if web.AllowOrigin(s.opt.Origins, w.Header(), r) && r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
