@@ -233,6 +233,15 @@ func (o *Options) Mean() bool { return registry[o.Name].mean }
 // HasMargins reports whether negative pairs have margins of their own, by semantic vectors.
 func (o *Options) HasMargins() bool { return o.Name == LSEH }
 
+// MarginTitles are the titles of a loss with margins of its own, one for each kind of semantic vectors, the usual one
+// first; nil of other losses.
+func (o *Options) MarginTitles() []string {
+	if !o.HasMargins() {
+		return nil
+	}
+	return registry[o.Name].titles
+}
+
 // NeedsImages reports whether the loss reads the image identities of the batch.
 func (o *Options) NeedsImages() bool {
 	t := registry[o.Name]

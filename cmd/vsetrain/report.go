@@ -39,7 +39,8 @@ type reportOptions struct {
 	perImageFlag     `group:"Data"`
 	deviceFlags
 
-	bars phases
+	bars     phases
+	pictures *report.Pictures // of Images; nil without
 }
 
 // reportOutput says where a report goes.
@@ -114,7 +115,7 @@ func (o *reportOptions) arguments(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func (o *reportOptions) check(*app) error {
+func (o *reportOptions) check(*app) (err error) {
 	if strings.HasSuffix(o.Primary, "@test") && !o.Test {
 		return usagef("--primary %s is of the test split: add --test", o.Primary)
 	}
@@ -122,8 +123,10 @@ func (o *reportOptions) check(*app) error {
 		return usagef("--judgements: %s holds ratings, with which 'vsetrain eval --judgements' measures agreement; "+
 			"expected judgements with several positives (.json)", o.Judgements[i])
 	}
-	if st, err := os.Stat(o.Images); o.Images != "" && (err != nil || !st.IsDir()) {
-		return fmt.Errorf("--images: %s is no folder", o.Images)
+	if o.Images != "" {
+		if o.pictures, err = report.OpenPictures(o.Images); err != nil {
+			return fmt.Errorf("--images: %w", err)
+		}
 	}
 	return canWrite(o.HTML, o.Curves, o.Suspects)
 }
@@ -148,7 +151,8 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 			}
 		}
 	}
-	opt := report.Options{OrEqual: o.OrEqual, Paper: o.Paper, Equivalence: o.Equivalence, After: o.After, Pass: o.Pass}
+	opt := report.Options{OrEqual: o.OrEqual, Paper: o.Paper, Equivalence: o.Equivalence, After: o.After, Pass: o.Pass,
+		Pictures: o.pictures}
 	if o.Primary != "" {
 		if opt.Primary, err = report.ParsePrimary(o.Primary); err != nil {
 			return usagef("--primary: %v", err)
@@ -158,9 +162,6 @@ func (o *reportOptions) run(ctx context.Context, a *app) error {
 		if err := report.SetBase(sets, o.Base); err != nil {
 			return usagef("--base: %v", err)
 		}
-	}
-	if o.Images != "" {
-		opt.Pictures = &report.Pictures{Dir: o.Images}
 	}
 	for _, path := range o.Timing {
 		t, err := report.OpenTiming(path)
@@ -344,14 +345,14 @@ func (o *reportOptions) attention(ctx context.Context, a *app,
 	images := map[*report.DataSet][]study.Attention{}
 	words := map[*report.DataSet][]*study.WordAttention{}
 	for _, d := range sets {
-		for _, r := range d.Reasoners() {
+		for _, r := range d.Having(func(t models.Traits) bool { return t.Attention }) {
 			maps, err := study.Attend(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
 				return nil, nil, err
 			}
 			images[d] = append(images[d], maps...)
 		}
-		for _, r := range d.WordAttenders() {
+		for _, r := range d.Having(func(t models.Traits) bool { return t.WordAttention }) {
 			maps, err := study.AttendWords(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
 				return nil, nil, err

@@ -18,6 +18,7 @@ import (
 	"vsetrain/internal/apps/extract"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/apps/serve"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/system/bind"
 	"vsetrain/internal/system/build"
@@ -118,10 +119,10 @@ func (o *serveOptions) check(a *app) (err error) {
 	x.Splits, x.Version = strings.Split(o.Split, ","), build.Current().Version
 	switch {
 	case o.TokenFile != "":
-		if x.Token, err = serve.ReadToken(o.TokenFile); err != nil {
+		if x.Token, err = web.ReadToken(o.TokenFile); err != nil {
 			return err
 		}
-		x.NewToken = func() (string, error) { return serve.ReadToken(o.TokenFile) }
+		x.NewToken = func() (string, error) { return web.ReadToken(o.TokenFile) }
 	case !o.NoToken && !o.Stdio:
 		x.Token = a.getenv("VSETRAIN_TOKEN")
 	}
@@ -179,7 +180,7 @@ func (o *serveOptions) run(ctx context.Context, a *app) (err error) {
 	go o.obey(ctx, s, told, stop)
 	var l net.Listener
 	if o.Stdio {
-		l = bind.NewStdio(a.In, a.Out, ready)
+		l = web.NewStdio(a.In, a.Out, ready)
 		defer func() {
 			if errors.Is(err, io.EOF) { // of the input
 				err = nil

@@ -13,6 +13,7 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/internal/apps/view"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/system/bind"
 )
 
@@ -57,7 +58,7 @@ otherwise, and whoever reaches the address may read everything it shows. Ctrl-C 
 }
 
 func (o *viewOptions) check(*app) error {
-	if err := bind.CheckHosts(o.Hosts); err != nil {
+	if err := web.CheckHosts(o.Hosts); err != nil {
 		return usagef("%v", err)
 	}
 	return nil

@@ -22,7 +22,7 @@ const module = "vsetrain/"
 // levels are the levels of the packages, the lowest first. Imports lead downwards.
 var levels = [][]string{
 	{"batch", "configs", "internal/system/bind", "internal/system/build",
-		"internal/apps/chart", "internal/apps/cluster",
+		"internal/apps/chart", "internal/apps/cluster", "internal/apps/web",
 		"internal/files/mapped", "internal/run/mlflow", "internal/system/options", "internal/compute/par",
 		"internal/compute/philox",
 		"internal/files/pickle", "internal/stats", "internal/files/half", "internal/files/elements",

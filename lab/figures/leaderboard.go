@@ -92,7 +92,7 @@ func (c *contest) ratesOf(kept string) (best map[string]string, text string, err
 			if err != nil {
 				return nil, "", err
 			}
-			for _, v := range r.History() {
+			for _, v := range r.Validations {
 				reached[i] = max(reached[i], v.MRecall)
 			}
 			cells[1+i] = fmt.Sprintf("%.1f", reached[i])
@@ -152,7 +152,7 @@ func leaderboardCurves(name string, runs []*report.Run) []byte {
 			continue
 		}
 		s := chart.Series{Name: r.Label, Color: len(f.Series)}
-		for _, v := range r.History() {
+		for _, v := range r.Validations {
 			s.X, s.Y = append(s.X, v.Epoch), append(s.Y, v.MRecall)
 		}
 		f.Series = append(f.Series, s)

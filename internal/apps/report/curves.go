@@ -44,7 +44,7 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 			color[g] = i
 			for _, r := range g.Runs {
 				s := chart.Series{Name: g.Loss, Color: i, Marker: markers[r.Config.Seed], Style: chart.Marked}
-				for _, p := range r.History() {
+				for _, p := range r.Validations {
 					s.X, s.Y = append(s.X, p.Epoch), append(s.Y, p.MRecall)
 				}
 				if len(s.X) > 0 {

@@ -115,7 +115,7 @@ func (g *Group) rising() (names []string) {
 		if n < 2 || !r.Finished() {
 			continue
 		}
-		if best, _ := r.best(); best.Step == r.Validations[n-1].Step {
+		if best, _ := r.Best(); best.Step == r.Validations[n-1].Step {
 			names = append(names, r.Name)
 		}
 	}

@@ -2,22 +2,12 @@ package report
 
 import "math"
 
-// Best returns the first point with the largest M-Recall; ok is false for an empty history.
-func Best(history []Point) (best Point, ok bool) {
-	for _, p := range history {
-		if !ok || p.MRecall > best.MRecall {
-			best, ok = p, true
-		}
-	}
-	return best, ok
-}
-
-// epochsToExceed returns the first epoch position at which a history is above a value; or at least equals it, where
-// orEqual is set.
-func epochsToExceed(history []Point, value float64, orEqual bool) (epoch float64, reached bool) {
-	for _, p := range history {
-		if p.MRecall > value || orEqual && p.MRecall == value {
-			return p.Epoch, true
+// epochsToExceed returns the first epoch position at which a run is above a value; or at least equals it, where orEqual
+// is set.
+func (l *Log) epochsToExceed(value float64, orEqual bool) (epoch float64, reached bool) {
+	for _, v := range l.Validations {
+		if v.MRecall > value || orEqual && v.MRecall == value {
+			return v.Epoch, true
 		}
 	}
 	return 0, false
@@ -34,13 +24,13 @@ type Efficiency struct {
 }
 
 // Compare measures a run against a base.
-func Compare(base, run []Point, orEqual bool) Efficiency {
-	b, ok := Best(base)
+func Compare(base, run *Log, orEqual bool) Efficiency {
+	b, ok := base.Best()
 	if !ok {
 		return Efficiency{}
 	}
 	e := Efficiency{BaseBest: b.MRecall, BaseEpochs: b.Epoch}
-	e.Epochs, e.Reached = epochsToExceed(run, b.MRecall, orEqual)
+	e.Epochs, e.Reached = run.epochsToExceed(b.MRecall, orEqual)
 	return e
 }
 

@@ -18,14 +18,14 @@ type Comparison struct {
 }
 
 // Comparisons pairs the groups of a data set as the paper does: every LSEH with every other loss of its network, and
-// LSEH-SVD with LSEH-BERT. In a network without both kinds the first group is the base of the others, and a base that
-// was chosen is that of all others of its network.
+// the usual semantic vectors with others. In a network without both kinds the first group is the base of the others,
+// and a base that was chosen is that of all others of its network.
 func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 	var out []*Comparison
 	for _, groups := range d.networks() {
 		var bases, targets []*Group
 		for _, g := range groups {
-			if g.isLSEH() {
+			if g.kind() >= 0 {
 				targets = append(targets, g)
 			} else {
 				bases = append(bases, g)
@@ -42,10 +42,10 @@ func (d *DataSet) Comparisons(orEqual bool) []*Comparison {
 				}
 			}
 		}
-		svd := slices.IndexFunc(groups, func(g *Group) bool { return strings.HasPrefix(g.Loss, "LSEH-SVD") })
-		bert := slices.IndexFunc(groups, func(g *Group) bool { return strings.HasPrefix(g.Loss, "LSEH-BERT") })
-		if svd >= 0 && bert >= 0 && chosen < 0 && bases[0] != groups[svd] {
-			if c := compareGroups(groups[svd], groups[bert], orEqual); len(c.Pairs) > 0 {
+		usual := slices.IndexFunc(groups, func(g *Group) bool { return g.kind() == 0 })
+		other := slices.IndexFunc(groups, func(g *Group) bool { return g.kind() > 0 })
+		if usual >= 0 && other >= 0 && chosen < 0 && bases[0] != groups[usual] {
+			if c := compareGroups(groups[usual], groups[other], orEqual); len(c.Pairs) > 0 {
 				out = append(out, c)
 			}
 		}
@@ -60,7 +60,7 @@ func compareGroups(base, target *Group, orEqual bool) *Comparison {
 	for _, b := range bases {
 		for _, t := range targets {
 			if !bySeed || b.Config.Seed == t.Config.Seed {
-				e := Compare(b.History(), t.History(), orEqual)
+				e := Compare(&b.Log, &t.Log, orEqual)
 				if e.Collapsed = b.Collapsed(); e.Collapsed {
 					e.Reached = false
 				}

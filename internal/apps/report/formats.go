@@ -67,19 +67,17 @@ func (t *Table) LaTeX() string {
 		}
 	}
 	b.WriteString("}\n\\toprule\n")
-	if over := t.overs(); len(over) > 0 {
+	if spans := t.Spans(); spans != nil {
 		var cells, lines []string
-		at := 0
-		for _, o := range over {
-			for ; at < o.from; at++ {
-				cells = append(cells, "")
+		at := 1
+		for _, s := range spans {
+			if s.Text == "" {
+				cells = append(cells, make([]string, s.Width)...)
+			} else {
+				cells = append(cells, fmt.Sprintf("\\multicolumn{%d}{c}{%s}", s.Width, latexEscape.Replace(s.Text)))
+				lines = append(lines, fmt.Sprintf("\\cmidrule(lr){%d-%d}", at, at+s.Width-1))
 			}
-			cells = append(cells, fmt.Sprintf("\\multicolumn{%d}{c}{%s}", o.to-o.from, latexEscape.Replace(o.text)))
-			lines = append(lines, fmt.Sprintf("\\cmidrule(lr){%d-%d}", o.from+1, o.to))
-			at = o.to
-		}
-		for ; at < len(t.Heads); at++ {
-			cells = append(cells, "")
+			at += s.Width
 		}
 		b.WriteString(strings.Join(cells, " & ") + " \\\\\n" + strings.Join(lines, " ") + "\n")
 	}

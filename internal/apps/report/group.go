@@ -94,6 +94,15 @@ func (r *Run) LossName() string {
 	return r.Config.Loss.Title() + unacted
 }
 
+// ShortLossName is LossName where no other kind of semantic vectors is there: the usual one goes without saying.
+func (r *Run) ShortLossName() string {
+	name, kinds := r.LossName(), r.Config.Loss.MarginTitles()
+	if r.Label == "" && len(kinds) > 0 && strings.HasPrefix(name, kinds[0]) {
+		return strings.ToUpper(r.Config.Loss.Name) + name[len(kinds[0]):]
+	}
+	return name
+}
+
 // immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.
 var immaterial = []string{"version", "seed", "data.dir", "run.", "track.", "device.", "train.log_step",
 	"train.early_stop", "train.keep", "train.collapse_steps", "train.on_collapse"}
@@ -168,14 +177,14 @@ func (d *DataSet) arrange() {
 		return cmp.Or(cmp.Compare(a.traits().Order, b.traits().Order), cmp.Compare(a.Network, b.Network),
 			rank(lossOrder, a.Loss)-rank(lossOrder, b.Loss))
 	})
-	both := false // semantics are named only where there are several
+	several := false // kinds of semantic vectors are named only where there are several
 	for _, g := range d.Groups {
-		both = both || g.Loss == "LSEH-BERT"
+		several = several || g.kind() > 0
 		slices.SortStableFunc(g.Runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
 	}
 	for _, g := range d.Groups {
-		if !both && g.Loss == "LSEH-SVD" {
-			g.Loss = "LSEH"
+		if !several {
+			g.Loss = g.Runs[0].ShortLossName()
 		}
 	}
 	tell(d.Groups)
@@ -212,8 +221,12 @@ func tell(groups []*Group) {
 	}
 }
 
-// isLSEH reports whether the margins of the loss of a group come from semantic vectors.
-func (g *Group) isLSEH() bool { return g.Runs[0].Config.Loss.HasMargins() }
+// kind is which semantic vectors the margins of the loss of a group come from: 0 are the usual ones, -1 is a loss
+// without such margins.
+func (g *Group) kind() int {
+	o := &g.Runs[0].Config.Loss
+	return slices.Index(o.MarginTitles(), o.Title())
+}
 
 // traits are those of the network of a group.
 func (g *Group) traits() models.Traits { return g.Runs[0].Config.Model.Traits() }

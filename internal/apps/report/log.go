@@ -55,18 +55,6 @@ func (l *Log) Add(line []byte) error {
 	return nil
 }
 
-// Point is a validation: the position in epochs and the M-Recall.
-type Point struct{ Epoch, MRecall float64 }
-
-// History returns the validations as points.
-func (l *Log) History() []Point {
-	out := make([]Point, len(l.Validations))
-	for i, v := range l.Validations {
-		out[i] = Point{v.Epoch, v.MRecall}
-	}
-	return out
-}
-
 // Epochs is how far the run has been logged.
 func (l *Log) Epochs() float64 {
 	last := 0.0
@@ -79,16 +67,14 @@ func (l *Log) Epochs() float64 {
 	return last
 }
 
-// best returns the first validation with the largest M-Recall.
-func (l *Log) best() (records.ValidationRecord, bool) {
-	var best records.ValidationRecord
-	found := false
+// Best returns the first validation with the largest M-Recall; ok is false before the first.
+func (l *Log) Best() (best records.ValidationRecord, ok bool) {
 	for _, v := range l.Validations {
-		if !found || v.MRecall > best.MRecall {
-			best, found = v, true
+		if !ok || v.MRecall > best.MRecall {
+			best, ok = v, true
 		}
 	}
-	return best, found
+	return best, ok
 }
 
 // Finished reports whether the run came to its end (train.Options.Finished), with a validation after its last step.
@@ -115,7 +101,7 @@ func (l *Log) position(o *train.Options) (p train.Position, ok bool) {
 // Collapsed reports whether the best weights of a run are those of a collapse: in most of the steps that were logged in
 // the last train.collapse_steps before the best validation, all scores were alike.
 func (l *Log) Collapsed(c *config.Config) bool {
-	best, ok := l.best()
+	best, ok := l.Best()
 	alike, others := 0, 0
 	for i := range l.Steps {
 		s := &l.Steps[i]

@@ -6,62 +6,39 @@ import (
 	"strings"
 
 	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/run/records"
 	"vsetrain/train"
 )
 
 // counts is one kind of unique hard negatives (#ImEmbs and #DesEmbs of the LSEH paper).
 type counts struct {
 	file, name, what string // file is the end of the name of its figure
-	of               func(s step) (float64, bool)
+	of               func(s *records.StepRecord) (float64, bool)
 }
 
-// step is what a run logged of a training step.
-type step struct {
-	Epoch            float64
-	Captions, Images int
-	Active           bool // the counts of violated anchors were logged too
-	ActiveCaptions   int
-	ActiveImages     int
-	HardFalse        *float64 // percent; nil where the run had no semantic vectors
-}
-
-// steps returns what the training steps of a run logged. Runs of before the counts of violated anchors existed logged
-// those, and one more where an anchor without a violation was in the batch.
-func (r *Run) steps() []step {
-	out := make([]step, len(r.Steps))
-	for i, s := range r.Steps {
-		out[i] = step{Epoch: s.Epoch, Captions: s.HardCaptions, Images: s.HardImages, HardFalse: s.HardFalse}
-		if s.ActiveCaptions != nil && s.ActiveImages != nil {
-			out[i].Active, out[i].ActiveCaptions, out[i].ActiveImages = true, *s.ActiveCaptions, *s.ActiveImages
-		}
+// activeOf is the count of the violated anchors of a step. Runs of before it was logged logged it in the place of the
+// other, and one more where an anchor without a violation was in the batch.
+func activeOf(active *int, all int) (float64, bool) {
+	if active != nil {
+		return float64(*active), true
 	}
-	return out
+	return float64(all), all > 0
 }
 
 // kinds are the counts that are drawn. Old runs have the active ones only, a little too high.
 var kinds = []counts{
 	{"captions", "#DesEmbs", "different captions among the hard negatives of all images",
-		func(s step) (float64, bool) { return float64(s.Captions), s.Active }},
+		func(s *records.StepRecord) (float64, bool) { return float64(s.HardCaptions), s.ActiveCaptions != nil }},
 	{"images", "#ImEmbs", "different images among the hard negatives of all captions",
-		func(s step) (float64, bool) { return float64(s.Images), s.Active }},
+		func(s *records.StepRecord) (float64, bool) { return float64(s.HardImages), s.ActiveImages != nil }},
 	{"captions-violated", "#DesEmbs, violated only",
 		"different captions among the hard negatives of the images whose margin is violated",
-		func(s step) (float64, bool) {
-			if s.Active {
-				return float64(s.ActiveCaptions), true
-			}
-			return float64(s.Captions), s.Captions > 0
-		}},
+		func(s *records.StepRecord) (float64, bool) { return activeOf(s.ActiveCaptions, s.HardCaptions) }},
 	{"images-violated", "#ImEmbs, violated only",
 		"different images among the hard negatives of the captions whose margin is violated",
-		func(s step) (float64, bool) {
-			if s.Active {
-				return float64(s.ActiveImages), true
-			}
-			return float64(s.Images), s.Images > 0
-		}},
+		func(s *records.StepRecord) (float64, bool) { return activeOf(s.ActiveImages, s.HardImages) }},
 	{"false", "false hard negatives, %", fmt.Sprintf("share of the hard negatives whose semantic similarity to "+
-		"their anchor is at least %v", train.FalseSimilarity), func(s step) (float64, bool) {
+		"their anchor is at least %v", train.FalseSimilarity), func(s *records.StepRecord) (float64, bool) {
 		if s.HardFalse == nil {
 			return 0, false
 		}
@@ -110,10 +87,11 @@ func (d *DataSet) NegativeFigures() (figures []*chart.Figure, peaks *Table) {
 					if len(names) > 0 {
 						s.Style = chart.Marked
 					}
-					for _, st := range r.steps() {
+					for i := range r.Steps {
+						st := &r.Steps[i]
 						if v, ok := kind.of(st); ok {
 							s.X, s.Y = append(s.X, st.Epoch), append(s.Y, v)
-							old = old || !st.Active && st.HardFalse == nil
+							old = old || st.ActiveCaptions == nil && st.HardFalse == nil
 						}
 					}
 					if len(s.X) == 0 {

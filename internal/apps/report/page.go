@@ -24,28 +24,6 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"src":     func(uri string) template.URL { return template.URL(uri) }, // made by dataURI
 }).Parse(pageText))
 
-// Span is a heading above columns, or a gap.
-type Span struct {
-	Text  string
-	Width int
-}
-
-// Spans covers all columns with the headings above them; nil if there are none.
-func (t *Table) Spans() (out []Span) {
-	at := 0
-	for _, o := range t.overs() {
-		if o.from > at {
-			out = append(out, Span{"", o.from - at})
-		}
-		out = append(out, Span{o.text, o.to - o.from})
-		at = o.to
-	}
-	if len(out) > 0 && at < len(t.Heads) {
-		out = append(out, Span{"", len(t.Heads) - at})
-	}
-	return out
-}
-
 // HTML writes the report as one page that needs nothing else: figures are SVG inside it, pictures data URIs, there is
 // no script.
 func (r *Report) HTML(w io.Writer, now time.Time) error {

@@ -147,13 +147,8 @@ func (d *DataSet) JudgedTables() (tables []*Table) {
 	}
 	for _, name := range names {
 		t := &Table{Name: "judged-" + slug(name), Title: "Judgements " + name + " on " + d.Name +
-			", whole test split, weights of the best validation", Heads: heads("network", "loss")}
-		for _, over := range directions {
-			for _, n := range []string{"mAP@R", "R-Precision", "R@1"} {
-				t.Heads = append(t.Heads, Head{over.name, n, true})
-			}
-		}
-		t.Heads = append(t.Heads, heads(">seeds")...)
+			", whole test split, weights of the best validation", Heads: slices.Concat(heads("network", "loss"),
+			directionHeads("mAP@R", "R-Precision", "R@1"), heads(">seeds"))}
 		var about eval.JudgedMetrics
 		for i, g := range d.Groups {
 			var values [6][]float64

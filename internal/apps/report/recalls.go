@@ -13,7 +13,7 @@ type Measure func(*Run) (m eval.Metrics, ok bool)
 
 // validationRecalls measures the best validation of a run.
 func validationRecalls(r *Run) (eval.Metrics, bool) {
-	v, ok := r.best()
+	v, ok := r.Best()
 	return eval.Metrics{I2T: v.I2T, T2I: v.T2I, RSum: v.RSum, MRecall: v.MRecall}, ok
 }
 
@@ -35,6 +35,16 @@ var directions = []struct {
 	of   func(m eval.Metrics) eval.Recalls
 }{{"Image to text", func(m eval.Metrics) eval.Recalls { return m.I2T }},
 	{"Text to image", func(m eval.Metrics) eval.Recalls { return m.T2I }}}
+
+// directionHeads are headings of numbers below each direction.
+func directionHeads(names ...string) (out []Head) {
+	for _, d := range directions {
+		for _, n := range names {
+			out = append(out, Head{d.name, n, true})
+		}
+	}
+	return out
+}
 
 // measured is a group with what its runs have.
 type measured struct {
@@ -99,13 +109,8 @@ func (g *measured) meanCell(of func(eval.Metrics) eval.Recalls, paper bool) Cell
 // sample standard deviation. In the paper's form the columns Mean show how far R@1, R@5 and R@10 lie from each other
 // instead (eval.MeanSpread).
 func recallTable(name, title string, groups []*Group, of Measure, paper bool) *Table {
-	t := &Table{Name: name, Title: title, Heads: heads("network", "loss")}
-	for _, d := range directions {
-		for _, n := range []string{"R@1", "R@5", "R@10", "Mean"} {
-			t.Heads = append(t.Heads, Head{d.name, n, true})
-		}
-	}
-	t.Heads = append(t.Heads, heads(">M-Recall", ">seeds")...)
+	t := &Table{Name: name, Title: title, Heads: slices.Concat(heads("network", "loss"),
+		directionHeads("R@1", "R@5", "R@10", "Mean"), heads(">M-Recall", ">seeds"))}
 	seeds := 1
 	all := measureAll(groups, of)
 	for i, g := range all {
@@ -197,6 +202,17 @@ func b2i(b bool) int {
 	return 0
 }
 
+// kindsOf counts the kinds of semantic vectors of groups.
+func kindsOf(groups []*Group) int {
+	seen := map[int]bool{}
+	for _, g := range groups {
+		if g.kind() >= 0 {
+			seen[g.kind()] = true
+		}
+	}
+	return len(seen)
+}
+
 // apartTable is the table of a network that the paper treats by itself, nil without one.
 func (d *DataSet) apartTable(prefix, what string, groups []*Group, of Measure, paper bool) *Table {
 	if len(groups) == 0 {
@@ -207,23 +223,21 @@ func (d *DataSet) apartTable(prefix, what string, groups []*Group, of Measure, p
 		title+" with different losses on "+d.Name+", "+what, groups, of, paper)
 }
 
-// RecallTables are the tables of a data set: all networks but GSMN with their summary, GSMN by itself, and LSEH-SVD
-// against LSEH-BERT. what names the measure in titles ("test split, 1k").
+// RecallTables are the tables of a data set: all networks but GSMN with their summary, GSMN by itself, and the kinds of
+// semantic vectors against each other. what names the measure in titles ("test split, 1k").
 func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tables []*Table) {
 	var main, apart, semantics []*Group
+	var kinds []string // titles of losses
 	for _, groups := range d.networks() {
-		svd, bert := false, false
-		for _, g := range groups {
-			svd, bert = svd || strings.HasPrefix(g.Loss, "LSEH-SVD"), bert || strings.HasPrefix(g.Loss, "LSEH-BERT")
-		}
+		several := kindsOf(groups) > 1
 		for _, g := range groups {
 			if g.traits().Apart {
 				apart = append(apart, g)
 			} else {
 				main = append(main, g)
 			}
-			if svd && bert && g.isLSEH() {
-				semantics = append(semantics, g)
+			if several && g.kind() >= 0 {
+				semantics, kinds = append(semantics, g), g.Runs[0].Config.Loss.MarginTitles()
 			}
 		}
 	}
@@ -231,7 +245,7 @@ func (d *DataSet) RecallTables(prefix, what string, of Measure, paper bool) (tab
 		recallTable(prefix, "Recalls on "+d.Name+", "+what, main, of, paper),
 		summaryTable(prefix+"-summary", "Summary over networks on "+d.Name+", "+what, main, of, paper),
 		d.apartTable(prefix, what, apart, of, paper),
-		recallTable(prefix+"-semantics", "LSEH-SVD and LSEH-BERT on "+d.Name+", "+what, semantics, of, paper),
+		recallTable(prefix+"-semantics", strings.Join(kinds, " and ")+" on "+d.Name+", "+what, semantics, of, paper),
 	} {
 		if t != nil && len(t.Rows) > 0 {
 			tables = append(tables, t)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"image"
 	"image/color"
-	"image/draw"
 	"image/png"
 	"math"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/records"
 	"vsetrain/internal/run/study"
@@ -64,7 +64,7 @@ func TestPage(t *testing.T) {
 			Negatives: []study.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
 	sets := Collect([]*Run{base, newRun("data/a", models.VSEPP, "LSEH", 7, Point{1, 15}, Point{2, 25})})
 	r := try.Get(Build(sets, Options{Hardest: map[*DataSet][]*study.Hardest{sets[0]: {h}},
-		Pictures: &Pictures{Dir: t.TempDir()}}))(t)
+		Pictures: try.Get(OpenPictures(t.TempDir()))(t)}))(t)
 	var b bytes.Buffer
 	try.Do(t, r.HTML(&b, time.Unix(0, 0)))
 	page := b.String()
@@ -180,25 +180,28 @@ func TestOpenTiming(t *testing.T) {
 func TestPictures(t *testing.T) {
 	img := image.NewRGBA(image.Rect(0, 0, 300, 150))
 	for i := range img.Pix {
-		img.Pix[i] = 200
+		img.Pix[i] = []byte{200, 200, 200, 255}[i%4]
 	}
-	b := try.Get(encodePNG(img))(t)
-	dir := try.Files(t, map[string]string{"pictures/7.png": string(b), "secret.png": string(b),
-		"pictures/broken.jpg": "no picture"})
-	p := &Pictures{Dir: filepath.Join(dir, "pictures")}
-	if s, err := p.Embed("../secret", 100); s != "" || err != nil {
-		t.Errorf("a picture outside of the folder: %d bytes, %v", len(s), err)
+	c := try.Get(drawn("7", "", img))(t)
+	b := string(c.PNG)
+	dir := try.Files(t, map[string]string{"pictures/7.png": b, "secret.png": b, "pictures/broken.jpg": "no picture"})
+	p := try.Get(OpenPictures(filepath.Join(dir, "pictures")))(t)
+	if c, _, err := p.card("../secret", 100); c.Data != "" || err != nil {
+		t.Errorf("a picture outside of the folder: %d bytes, %v", len(c.Data), err)
 	}
 	try.Refuses(p.Missing())(t, "none of the 1 pictures")
-	if s, err := p.Embed("7", 100); err != nil || !strings.HasPrefix(s, "data:image/jpeg;base64,") {
-		t.Errorf("%.40s, %v", s, err)
+	c, picture, err := p.card("7", 100)
+	if err != nil || !strings.HasPrefix(c.Data, "data:image/jpeg;base64,") || picture.Width != 300 {
+		t.Errorf("%.40s, %v", c.Data, err)
 	}
 	if w, err := p.Missing(); err != nil || !strings.Contains(w, "lacks 1 of the pictures") {
 		t.Errorf("one missing: %q, %v", w, err)
 	}
-	try.Refuses(p.Embed("broken", 100))(t, "broken.jpg: cannot read the picture")
-	small := scale(img, 30, 15)
-	if c := color.RGBAModel.Convert(small.At(29, 14)).(color.RGBA); small.Bounds().Dx() != 30 || c.R != 200 {
+	if _, _, err := p.card("broken", 100); err == nil || !strings.Contains(err.Error(), "broken.jpg: expected a JPEG") {
+		t.Errorf("a broken picture: %v", err)
+	}
+	small := scale(picture, 30, 15)
+	if c := small.RGBAAt(29, 14); small.Bounds().Dx() != 30 || c.R != 200 || c.A != 255 {
 		t.Errorf("scaled: %v, %v", small.Bounds(), c)
 	}
 }
@@ -207,7 +210,7 @@ func TestPictures(t *testing.T) {
 func TestHeat(t *testing.T) {
 	a := &study.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
 		Scores: []float64{200, 50}}
-	img := try.Get(heat(a, ""))(t)
+	img := heat(a, nil)
 	b := img.Bounds()
 	if b.Dx() != heatSide || b.Dy() != heatSide/2 {
 		t.Fatalf("size %v", b)
@@ -279,8 +282,7 @@ func TestWordGallery(t *testing.T) {
 	if b := img.Bounds(); b.Dx() != 240 || b.Dy() != 120 {
 		t.Errorf("%v", b)
 	}
-	picture := image.NewRGBA(image.Rect(0, 0, 8, 4))
-	draw.Draw(picture, picture.Rect, image.NewUniform(color.RGBA{200, 100, 0, 255}), image.Point{}, draw.Src)
+	picture := &pictures.RGB{Width: 8, Height: 4, Pix: bytes.Repeat([]byte{200, 100, 0}, 32)}
 	over := veiled(&a.Words[1], picture, 240)
 	if c := over.RGBAAt(30, 30); c != (color.RGBA{200, 100, 0, 255}) {
 		t.Errorf("what is most attended has the colour %v", c)

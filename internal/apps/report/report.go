@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/study"
+	"vsetrain/models"
 )
 
 // Options say what a report holds beside what the run directories tell.
@@ -112,6 +113,14 @@ func (s *Section) tables(aside bool, tables ...*Table) {
 	}
 }
 
+// gallery adds pictures, if there are any.
+func (s *Section) gallery(g *Gallery, err error) error {
+	if err == nil && len(g.Rows) > 0 {
+		s.Items = append(s.Items, Item{Gallery: g})
+	}
+	return err
+}
+
 func (s *Section) figures(figures []*chart.Figure) {
 	for _, f := range figures {
 		s.Items = append(s.Items, Item{Figure: f})
@@ -197,21 +206,13 @@ func (r *Report) addDataSet(d *DataSet, o Options, several bool) error {
 		}
 		s.Items = append(s.Items, Item{Gallery: g}, Item{Table: t})
 	}
-	if a := o.Attention[d]; len(a) > 0 {
-		s = section("attention", "Attention of VSRN")
-		g, err := attentionGallery(a, o.Pictures)
-		if err != nil {
-			return err
-		}
-		s.Items = append(s.Items, Item{Gallery: g})
+	s = section("attention", "Attention of VSRN")
+	if err := s.gallery(attentionGallery(o.Attention[d], o.Pictures)); err != nil {
+		return err
 	}
-	if a := o.Words[d]; len(a) > 0 {
-		s = section("words", "Attention of words")
-		g, err := wordGallery(a, o.Pictures)
-		if err != nil {
-			return err
-		}
-		s.Items = append(s.Items, Item{Gallery: g})
+	s = section("words", "Attention of words")
+	if err := s.gallery(wordGallery(o.Words[d], o.Pictures)); err != nil {
+		return err
 	}
 	r.Sections = slices.DeleteFunc(r.Sections, func(s *Section) bool { return len(s.Items) == 0 })
 	return nil
@@ -246,7 +247,7 @@ func (d *DataSet) RunTable() *Table {
 		for _, r := range g.Runs {
 			c := r.Config
 			best, at := textCell("no validation"), textCell("")
-			if b, ok := r.best(); ok {
+			if b, ok := r.Best(); ok {
 				best, at = numberCell(b.MRecall, 2), numberCell(b.Epoch, 1)
 			}
 			margin := fmt.Sprint(c.Loss.Margin)
@@ -328,10 +329,10 @@ func (d *DataSet) Pairs() (pairs [][]*Run) {
 	return pairs
 }
 
-// Reasoners returns the runs of networks whose attention can be shown.
-func (d *DataSet) Reasoners() (runs []*Run) {
+// Having returns a run of each setting whose network has a trait.
+func (d *DataSet) Having(trait func(models.Traits) bool) (runs []*Run) {
 	for _, g := range d.Groups {
-		if g.traits().Attention {
+		if trait(g.traits()) {
 			runs = append(runs, g.Runs[0])
 		}
 	}
@@ -349,13 +350,9 @@ func hardestItems(h *study.Hardest, p *Pictures) (*Gallery, *Table, error) {
 		"evaluation mode."}
 	t := &Table{Name: "hardest", Title: "Hardest negatives of “" + h.Caption + "” (" + where + ")",
 		Heads: heads("run", ">rank", "image", ">similarity", ">semantic", ">margin", ">hinge")}
-	card := func(id string, lines ...string) (Card, error) {
-		data, err := p.Embed(id, cardSide)
-		return Card{ID: id, Data: data, Lines: lines}, err
-	}
 	for i, l := range h.Lists {
 		row := GalleryRow{Label: nameOf(l.Run)}
-		c, err := card(h.ImageID, "the match", fmt.Sprintf("S %.3f", l.Match))
+		c, _, err := p.card(h.ImageID, cardSide, "the match", fmt.Sprintf("S %.3f", l.Match))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -366,7 +363,8 @@ func hardestItems(h *study.Hardest, p *Pictures) (*Gallery, *Table, error) {
 			if !math.IsNaN(n.Semantic) {
 				sem, semantic = "semantic "+fixed(n.Semantic, 2), numberCell(n.Semantic, 3)
 			}
-			c, err := card(n.ImageID, fmt.Sprintf("hinge %+.3f", n.Hinge), fmt.Sprintf("S %.3f", n.Similarity), sem)
+			c, _, err := p.card(n.ImageID, cardSide, fmt.Sprintf("hinge %+.3f", n.Hinge),
+				fmt.Sprintf("S %.3f", n.Similarity), sem)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -387,24 +385,19 @@ func attentionGallery(maps []study.Attention, p *Pictures) (*Gallery, error) {
 		row := GalleryRow{Label: filepath.ToSlash(part[0].Checkpoint)}
 		for i := range part {
 			a := &part[i]
-			path, _ := p.Find(a.ImageID)
-			img, err := heat(a, path)
+			c, picture, err := p.card(a.ImageID, heatSide, "picture")
 			if err != nil {
 				return nil, err
 			}
-			b, err := encodePNG(img)
+			if picture != nil {
+				row.Cards = append(row.Cards, c)
+			}
+			c, err = drawn(a.ImageID, fmt.Sprintf("attention-%d-%s", len(g.Rows)+1, slug(a.ImageID)), heat(a, picture),
+				"attention")
 			if err != nil {
 				return nil, err
 			}
-			if path != "" {
-				data, err := p.Embed(a.ImageID, heatSide)
-				if err != nil {
-					return nil, err
-				}
-				row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: data, Lines: []string{"picture"}})
-			}
-			row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: dataURI("image/png", b), PNG: b,
-				File: fmt.Sprintf("attention-%d-%s", len(g.Rows)+1, slug(a.ImageID)), Lines: []string{"attention"}})
+			row.Cards = append(row.Cards, c)
 		}
 		g.Rows = append(g.Rows, row)
 	}

@@ -64,20 +64,25 @@ func TestGoldenEfficiency(t *testing.T) {
 	}
 }
 
-func points(h [][2]float64) []Point {
+// Point is a validation.
+type Point struct{ Epoch, MRecall float64 }
+
+func logOf(history ...Point) *Log { return &newRun("a", "vsepp", "LMH1", 7, history...).Log }
+
+func points(h [][2]float64) *Log {
 	var out []Point
 	for _, p := range h {
 		out = append(out, Point{p[0], p[1]})
 	}
-	return out
+	return logOf(out...)
 }
 
 func TestNotReached(t *testing.T) {
-	e := Compare([]Point{{1, 10}, {2, 20}}, []Point{{1, 20}}, false)
+	e := Compare(logOf(Point{1, 10}, Point{2, 20}), logOf(Point{1, 20}), false)
 	if abs, _ := e.Difference(); e.Reached || !math.IsNaN(abs) {
 		t.Errorf("a run that only equals the best counts as exceeding it: %+v", e)
 	}
-	if e := Compare([]Point{{1, 10}, {2, 20}}, []Point{{1, 20}}, true); !e.Reached || e.Epochs != 1 {
+	if e := Compare(logOf(Point{1, 10}, Point{2, 20}), logOf(Point{1, 20}), true); !e.Reached || e.Epochs != 1 {
 		t.Errorf("or-equal: %+v", e)
 	}
 }
@@ -96,7 +101,7 @@ func TestOpenAndDraw(t *testing.T) {
 {"kind":"val","step":40,"epoch":0.4,"m_recall":20}
 {"kind":"val","st`) // half-written by a running run
 	r := try.Get(Open(dir))(t)
-	if h := r.History(); len(h) != 2 || h[1] != (Point{0.4, 20}) || len(r.Steps) != 1 {
+	if h := r.Validations; len(h) != 2 || h[1].Epoch != 0.4 || h[1].MRecall != 20 || len(r.Steps) != 1 {
 		t.Fatalf("history %v, %d steps", h, len(r.Steps))
 	}
 	d := Collect([]*Run{r})[0]

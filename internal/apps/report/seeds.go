@@ -49,7 +49,7 @@ func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	for _, k := range after {
 		end := float64(k) + rounding
 		scores = append(scores, score{fmt.Sprintf("M-Recall after epoch %d", k), func(r *Run) (v float64, ok bool) {
-			for _, p := range r.History() {
+			for _, p := range r.Validations {
 				if p.Epoch <= end {
 					v, ok = p.MRecall, true
 				}
@@ -59,7 +59,7 @@ func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	}
 	if pass > 0 {
 		scores = append(scores, score{fmt.Sprintf("epochs to pass %g", pass), func(r *Run) (float64, bool) {
-			epoch, reached := epochsToExceed(r.History(), pass, orEqual)
+			epoch, reached := r.epochsToExceed(pass, orEqual)
 			if !reached {
 				epoch = math.NaN()
 			}
@@ -172,13 +172,7 @@ func reachedCell(values []float64, decimals int) Cell {
 // standard deviation and the number of runs where there are two or more. Runs without a validation have no row.
 func Seeds(runs []*Run) *Table {
 	t := &Table{Name: "seeds", Title: "Best validation of each seed",
-		Heads: heads("seed", ">epoch")}
-	for _, d := range directions {
-		for _, n := range []string{"R@1", "R@5", "R@10"} {
-			t.Heads = append(t.Heads, Head{d.name, n, true})
-		}
-	}
-	t.Heads = append(t.Heads, heads(">M-Recall")...)
+		Heads: slices.Concat(heads("seed", ">epoch"), directionHeads("R@1", "R@5", "R@10"), heads(">M-Recall"))}
 	row := func(rule bool, name string, epoch Cell, of []*Run) {
 		m := measureAll([]*Group{{Runs: of}}, validationRecalls)[0]
 		t.row(rule, name, epoch, statCells(m.recalls(directions[0].of)), statCells(m.recalls(directions[1].of)),
@@ -186,7 +180,7 @@ func Seeds(runs []*Run) *Table {
 	}
 	var with []*Run
 	for _, r := range runs {
-		best, ok := r.best()
+		best, ok := r.Best()
 		if !ok {
 			continue
 		}

@@ -188,27 +188,22 @@ func (t *Table) Text(bold func(string) string) string {
 			width[i] = max(width[i], runes(r.Cells[i].Text))
 		}
 	}
-	over := t.overs()
-	for _, o := range over { // a wide heading widens its last column
-		have := 2 * (o.to - o.from - 1)
-		for i := o.from; i < o.to; i++ {
-			have += width[i]
+	spans, room, from := t.Spans(), []int(nil), 0 // and how wide each is
+	for _, s := range spans {
+		have := 2 * (s.Width - 1)
+		for _, w := range width[from : from+s.Width] {
+			have += w
 		}
-		width[o.to-1] += max(0, runes(o.text)-have)
+		from += s.Width
+		width[from-1] += max(0, runes(s.Text)-have) // a wide heading widens its last column
+		room = append(room, max(have, runes(s.Text)))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", bold(t.Title))
-	if len(over) > 0 {
-		line, at := "", 0
-		for _, o := range over {
-			for ; at < o.from; at++ {
-				line += strings.Repeat(" ", width[at]+2)
-			}
-			span := 2 * (o.to - o.from - 1)
-			for ; at < o.to; at++ {
-				span += width[at]
-			}
-			line += strings.Repeat(" ", span-runes(o.text)) + o.text + "  "
+	if spans != nil {
+		line := ""
+		for i, s := range spans {
+			line += strings.Repeat(" ", room[i]-runes(s.Text)) + s.Text + "  "
 		}
 		fmt.Fprintf(&b, "%s\n", bold(strings.TrimRight(line, " ")))
 	}
@@ -238,22 +233,23 @@ func (t *Table) Text(bold func(string) string) string {
 
 func runes(s string) int { return len([]rune(s)) }
 
-// over is a heading above the columns [from, to).
-type over struct {
-	text     string
-	from, to int
+// Span is a heading above columns, or a gap.
+type Span struct {
+	Text  string
+	Width int
 }
 
-func (t *Table) overs() []over {
-	var out []over
-	for i, h := range t.Heads {
-		switch {
-		case h.Over == "":
-		case len(out) > 0 && out[len(out)-1].to == i && out[len(out)-1].text == h.Over:
-			out[len(out)-1].to++
-		default:
-			out = append(out, over{h.Over, i, i + 1})
+// Spans covers all columns with the headings above them; nil if there are none.
+func (t *Table) Spans() (out []Span) {
+	for _, h := range t.Heads {
+		if n := len(out); n > 0 && out[n-1].Text == h.Over {
+			out[n-1].Width++
+		} else {
+			out = append(out, Span{h.Over, 1})
 		}
+	}
+	if len(out) == 1 && out[0].Text == "" {
+		return nil
 	}
 	return out
 }

@@ -8,18 +8,9 @@ import (
 	"path/filepath"
 
 	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/run/study"
 )
-
-// WordAttenders returns the runs of networks whose words attend to regions.
-func (d *DataSet) WordAttenders() (runs []*Run) {
-	for _, g := range d.Groups {
-		if g.traits().WordAttention {
-			runs = append(runs, g.Runs[0])
-		}
-	}
-	return runs
-}
 
 // wordSide is the longer side of the map of a word in pixels.
 const wordSide = 240
@@ -36,28 +27,20 @@ func wordGallery(all []*study.WordAttention, p *Pictures) (*Gallery, error) {
 		over, grid = over || a.AttendsWords, grid || !a.Stored
 		row := GalleryRow{Label: fmt.Sprintf("%s: “%s”, image %s, score %.3f", filepath.ToSlash(a.Checkpoint), a.Text,
 			a.ImageID, a.Score)}
-		path, _ := p.Find(a.ImageID)
-		var picture image.Image
-		if path != "" {
-			var err error
-			if picture, err = openPicture(path); err != nil {
-				return nil, err
-			}
-			data, err := p.Embed(a.ImageID, wordSide)
-			if err != nil {
-				return nil, err
-			}
-			row.Cards = append(row.Cards, Card{ID: a.ImageID, Data: data, Lines: []string{"picture"}})
+		c, picture, err := p.card(a.ImageID, wordSide, "picture")
+		if err != nil {
+			return nil, err
+		}
+		if picture != nil {
+			row.Cards = append(row.Cards, c)
 		}
 		for j := 1; j+1 < len(a.Words); j++ {
 			w := &a.Words[j]
-			b, err := encodePNG(veiled(w, picture, wordSide))
-			if err != nil {
+			file := fmt.Sprintf("words-%d-%s-%02d-%s", k+1, slug(a.ImageID), j, slug(w.Word))
+			if c, err = drawn(w.Word, file, veiled(w, picture, wordSide), w.Word, w.Largest()); err != nil {
 				return nil, err
 			}
-			row.Cards = append(row.Cards, Card{ID: w.Word, Data: dataURI("image/png", b), PNG: b,
-				File:  fmt.Sprintf("words-%d-%s-%02d-%s", k+1, slug(a.ImageID), j, slug(w.Word)),
-				Lines: []string{w.Word, w.Largest()}})
+			row.Cards = append(row.Cards, c)
 		}
 		g.Rows = append(g.Rows, row)
 	}
@@ -72,8 +55,8 @@ func wordGallery(all []*study.WordAttention, p *Pictures) (*Gallery, error) {
 
 // veiled draws the weights of a word as a veil over a picture. Without one (nil) the ground is white, and every box has
 // a thin line.
-func veiled(w *study.WordMap, picture image.Image, side int) *image.RGBA {
-	width, height := fit(max(1, int(w.Width)), max(1, int(w.Height)), side)
+func veiled(w *study.WordMap, picture *pictures.RGB, side int) *image.RGBA {
+	width, height := fit(int(w.Width), int(w.Height), side)
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
 	if picture != nil {
 		out = scale(picture, width, height)

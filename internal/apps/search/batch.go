@@ -15,8 +15,7 @@ type Query struct {
 	Vector []float32 // [Info.Dim], compared with the images as the embedding of a caption is; nil asks Text
 	K      int       // images to find; below 1 is 10
 
-	unknown []string             // words that a vocabulary lacks
-	words   map[*encoder][]int32 // of Text for each network; nil until Tokenise
+	probe *probe // nil until Tokenise
 }
 
 // Tokenise checks a query and returns it with the ids of its words, so that Batch has only to encode them. Its errors
@@ -26,19 +25,22 @@ func (x *Index) Tokenise(q Query) (Query, error) {
 	if err != nil {
 		return q, err
 	}
+	a := &probe{vector: q.Vector}
 	if q.Vector != nil {
+		q.probe = a
 		return q, x.checkVector(q.Vector)
 	}
-	if q.unknown, err = x.unknown(q.Text); err != nil {
+	if a.unknown, err = x.unknown(q.Text); err != nil {
 		return q, err
 	}
-	q.words = map[*encoder][]int32{}
+	a.words = map[*encoder][]int32{}
 	for _, m := range x.all() {
 		e := m.common()
-		if q.words[e], err = e.words(q.Text); err != nil {
+		if a.words[e], err = e.words(q.Text); err != nil {
 			return q, err
 		}
 	}
+	q.probe = a
 	return q, nil
 }
 
@@ -71,15 +73,15 @@ func (x *Index) batch(ctx context.Context, queries []Query) []Result {
 	var asked []int // queries that can be answered
 	for i := range queries {
 		q, r := &queries[i], &results[i]
-		if q.words == nil {
+		if q.probe == nil {
 			*q, r.Err = x.Tokenise(*q)
 		}
 		switch {
 		case r.Err != nil:
 		case together:
-			r.Unknown, asked = q.unknown, append(asked, i)
+			r.Unknown, asked = q.probe.unknown, append(asked, i)
 		default:
-			r.Answer, r.Err = x.one(ctx, *q)
+			r.Answer, r.Err = x.answer(ctx, q.K, q.probe)
 		}
 	}
 	if !together || len(asked) == 0 {
@@ -92,26 +94,6 @@ func (x *Index) batch(ctx context.Context, queries []Query) []Result {
 		}
 	}
 	return results
-}
-
-// one answers a query that was tokenised by itself.
-func (x *Index) one(ctx context.Context, q Query) (Answer, error) {
-	if q.Vector == nil {
-		start := time.Now()
-		a, err := x.answer(ctx, x.split.NumImages(), q.K, nil, func(m member, dst []float64, of []int32) error {
-			return m.text(ctx, dst, q.words[m.common()], of)
-		})
-		a.Unknown, a.Took = q.unknown, time.Since(start)
-		return a, err
-	}
-	return x.answer(ctx, x.split.NumImages(), q.K, nil, func(m member, dst []float64, of []int32) error {
-		e := m.(*embedder) // of checkVector
-		images, err := e.imageRows(ctx)
-		if err != nil {
-			return err
-		}
-		return e.score(dst, images, q.Vector, of, false)
-	})
 }
 
 // dotProducts returns the members as embedders, where a score is the mean of their dot products.
@@ -191,7 +173,7 @@ func (m *embedder) batchRows(ctx context.Context, queries []Query, asked []int, 
 			copy(rows[j*m.dim:], q.Vector)
 			continue
 		}
-		ids, to = append(ids, queries[i].words[m.encoder]), append(to, j)
+		ids, to = append(ids, queries[i].probe.words[m.encoder]), append(to, j)
 	}
 	if len(ids) == 0 {
 		return rows, nil

@@ -242,10 +242,6 @@ func exactly(members []*embedder, rows [][]float32, j int, n *nearest) ([]Hit, e
 			sum[i] += v
 		}
 	}
-	if len(members) > 1 {
-		for i := range sum {
-			sum[i] /= float64(len(members))
-		}
-	}
+	meanOf(sum, len(members))
 	return top(sum, of, n.k)
 }

@@ -156,46 +156,48 @@ func (m *embedder) prepare(ctx context.Context, images, captions, text bool) err
 	return nil
 }
 
-func (m *embedder) text(ctx context.Context, dst []float64, words, of []int32) error {
-	images, err := m.imageRows(ctx)
+func (m *embedder) score(ctx context.Context, dst []float64, q *probe, of []int32) error {
+	candidates := m.captionRows
+	if q.forImages() {
+		candidates = m.imageRows
+	}
+	x, err := candidates(ctx)
 	if err != nil {
 		return err
 	}
-	q := make([]float32, m.dim)
-	m.mu.Lock()
-	err = m.Runner.Embeds.Captions(q, query(words))
-	m.mu.Unlock()
+	v, err := m.embedding(ctx, q)
 	if err != nil {
 		return err
 	}
-	if err := finite("query", q, m.dim); err != nil {
-		return fmt.Errorf("%s: %w", m.Name, err)
-	}
-	return m.score(dst, images, q, of, false)
+	return m.compare(dst, x, v, of, !q.forImages())
 }
 
-func (m *embedder) caption(ctx context.Context, dst []float64, c int, of []int32) error {
-	images, err := m.imageRows(ctx)
-	if err != nil {
-		return err
+// embedding returns that of a query.
+func (m *embedder) embedding(ctx context.Context, q *probe) ([]float32, error) {
+	switch {
+	case q.vector != nil:
+		return q.vector, nil
+	case q.words != nil:
+		v := make([]float32, m.dim)
+		m.mu.Lock()
+		err := m.Runner.Embeds.Captions(v, query(q.words[m.encoder]))
+		m.mu.Unlock()
+		if err == nil {
+			if err = finite("query", v, m.dim); err != nil {
+				err = fmt.Errorf("%s: %w", m.Name, err)
+			}
+		}
+		return v, err
+	case q.caption:
+		captions, err := m.captionRows(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return captions[q.number*m.dim : (q.number+1)*m.dim], nil
+	case q.picture != nil:
+		return m.embed(*q.picture)
 	}
-	captions, err := m.captionRows(ctx)
-	if err != nil {
-		return err
-	}
-	return m.score(dst, images, captions[c*m.dim:(c+1)*m.dim], of, false)
-}
-
-func (m *embedder) image(ctx context.Context, dst []float64, i int, of []int32) error {
-	captions, err := m.captionRows(ctx)
-	if err != nil {
-		return err
-	}
-	q, err := m.imageRow(i)
-	if err != nil {
-		return err
-	}
-	return m.score(dst, captions, q, of, true)
+	return m.imageRow(q.number)
 }
 
 // imageRow returns the embedding of one image; the others need not be encoded for it.
@@ -231,18 +233,6 @@ func (m *embedder) run(p picture) ([]float32, error) {
 	return q, err
 }
 
-func (m *embedder) picture(ctx context.Context, dst []float64, p picture, of []int32) error {
-	captions, err := m.captionRows(ctx)
-	if err != nil {
-		return err
-	}
-	q, err := m.embed(p)
-	if err != nil {
-		return err
-	}
-	return m.score(dst, captions, q, of, true)
-}
-
 func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error) {
 	images, err := m.imageRows(ctx)
 	if err != nil {
@@ -259,9 +249,9 @@ func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
 	return eval.ScoreEmbeddings(ctx, pool, m.Runner.Embeds, images, captions)
 }
 
-// score compares a query with rows of x. Where the score is no dot product, the network's graph computes it; image
+// compare scores a query with rows of x. Where the score is no dot product, the network's graph computes it; image
 // tells which side the query is.
-func (m *embedder) score(dst []float64, x, q []float32, of []int32, image bool) error {
+func (m *embedder) compare(dst []float64, x, q []float32, of []int32, image bool) error {
 	if m.Runner.Embeds.DotProduct() {
 		dotRows(m.pool, dst, x, widen(q), of)
 		return nil

@@ -11,18 +11,27 @@ import (
 	"vsetrain/models"
 )
 
+// probe is a query as members score it: a caption, which images are scored for, as word ids or the embedding of one
+// embedder or as caption number of the split; or else an image of the split, or a picture, which captions are scored
+// for.
+type probe struct {
+	words   map[*encoder][]int32 // for each network
+	unknown []string             // words that a vocabulary lacks
+	vector  []float32
+	caption bool
+	number  int // of the caption or the image of the split
+	picture *picture
+	own     func(candidate int) bool // its matches; nil without any
+}
+
+// forImages reports whether images are the candidates.
+func (q *probe) forImages() bool { return q.words != nil || q.vector != nil || q.caption }
+
 // member is one checkpoint with the encodings of the split, which are made when they are first needed. It scores a
-// query with the candidates that of lists, or with all of them where of is nil, and leaves the scores in dst, one for
-// each.
+// query with the candidates that of lists, or with all of them where of is nil.
 type member interface {
-	// text scores images with a caption given as word ids.
-	text(ctx context.Context, dst []float64, words, of []int32) error
-	// caption scores images with caption c of the split.
-	caption(ctx context.Context, dst []float64, c int, of []int32) error
-	// image scores captions with image i of the split.
-	image(ctx context.Context, dst []float64, i int, of []int32) error
-	// picture scores captions with a picture that is not in the split.
-	picture(ctx context.Context, dst []float64, p picture, of []int32) error
+	// score leaves the scores of images with a caption, or of captions with an image, in dst.
+	score(ctx context.Context, dst []float64, q *probe, of []int32) error
 	// all is the score matrix of the split, computed on a pool that no query waits for.
 	all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
 	// prepare makes the encodings of sides of the split, and the graphs of typed queries where text is set.

@@ -85,42 +85,36 @@ const outcomeTile = 128
 // outcomesOf finds the best match and the best wrong candidate of every image and caption in S [N, M]. Ranks are left
 // at 0.
 func outcomesOf(pool *par.Pool, s eval.Scores, own data.Groups) *Outcomes {
-	n, m := s.Dims()
 	none := Hit{Index: -1}
-	o := &Outcomes{Images: make([]Outcome, n), Captions: make([]Outcome, m)}
-	pool.For((n+outcomeTile-1)/outcomeTile, par.Func(func(_, b int) { // the rows of S
-		i0, i1 := b*outcomeTile, min(n, (b+1)*outcomeTile)
-		for i := i0; i < i1; i++ {
-			o.Images[i] = Outcome{Query: i, Match: none, Wrong: none}
-		}
-		tile := make([]float64, outcomeTile*outcomeTile)
-		for c0 := 0; c0 < m; c0 += outcomeTile {
-			c1 := min(m, c0+outcomeTile)
-			s.Tile(tile, i0, i1, c0, c1)
-			for i := i0; i < i1; i++ {
-				for c := c0; c < c1; c++ {
-					o.Images[i].see(Hit{c, tile[(i-i0)*(c1-c0)+c-c0]}, own.ImageOf(c) == i)
+	of := func(queries, candidates int, captions bool) []Outcome {
+		all := make([]Outcome, queries)
+		pool.For((queries+outcomeTile-1)/outcomeTile, par.Func(func(_, b int) {
+			q0, q1 := b*outcomeTile, min(queries, (b+1)*outcomeTile)
+			for q := q0; q < q1; q++ {
+				all[q] = Outcome{Query: q, Match: none, Wrong: none}
+			}
+			tile := make([]float64, outcomeTile*outcomeTile)
+			for h0 := 0; h0 < candidates; h0 += outcomeTile {
+				i0, i1, c0, c1 := q0, q1, h0, min(candidates, h0+outcomeTile)
+				if captions {
+					i0, i1, c0, c1 = c0, c1, i0, i1
+				}
+				s.Tile(tile, i0, i1, c0, c1)
+				for i := i0; i < i1; i++ {
+					for c := c0; c < c1; c++ {
+						query, h := i, Hit{c, tile[(i-i0)*(c1-c0)+c-c0]}
+						if captions {
+							query, h.Index = c, i
+						}
+						all[query].see(h, own.ImageOf(c) == i)
+					}
 				}
 			}
-		}
-	}))
-	pool.For((m+outcomeTile-1)/outcomeTile, par.Func(func(_, b int) { // the columns
-		c0, c1 := b*outcomeTile, min(m, (b+1)*outcomeTile)
-		for c := c0; c < c1; c++ {
-			o.Captions[c] = Outcome{Query: c, Match: none, Wrong: none}
-		}
-		tile := make([]float64, outcomeTile*outcomeTile)
-		for i0 := 0; i0 < n; i0 += outcomeTile {
-			i1 := min(n, i0+outcomeTile)
-			s.Tile(tile, i0, i1, c0, c1)
-			for i := i0; i < i1; i++ {
-				for c := c0; c < c1; c++ {
-					o.Captions[c].see(Hit{i, tile[(i-i0)*(c1-c0)+c-c0]}, own.ImageOf(c) == i)
-				}
-			}
-		}
-	}))
-	return o
+		}))
+		return all
+	}
+	n, m := s.Dims()
+	return &Outcomes{Images: of(n, m, false), Captions: of(m, n, true)}
 }
 
 // see takes a candidate into account.

@@ -42,8 +42,8 @@ func TestPartialSplits(t *testing.T) {
 		p := try.Get(whole.members[0].common().readImage(2))(t)
 		n := whole.Info().Captions
 		a, b := make([]float64, n), make([]float64, n)
-		if err := errors.Join(whole.members[0].picture(t.Context(), a, p, nil),
-			texts.members[0].picture(t.Context(), b, p, nil)); err != nil || !slices.Equal(a, b) {
+		if err := errors.Join(whole.members[0].score(t.Context(), a, &probe{picture: &p}, nil),
+			texts.members[0].score(t.Context(), b, &probe{picture: &p}, nil)); err != nil || !slices.Equal(a, b) {
 			t.Errorf("%s: %v, want %v (%v)", network, b, a, err)
 		}
 		var refused *QueryError

@@ -107,10 +107,7 @@ func (e *Extractor) OfPicture(ctx context.Context, p *pictures.RGB, k int) (Answ
 			in.boxes[i] /= float32([]int{p.Width, p.Height}[i%2])
 		}
 	}
-	n := e.index.split.NumCaptions()
-	a, err := e.index.answer(ctx, n, k, nil, func(m member, dst []float64, of []int32) error {
-		return m.picture(ctx, dst, in, of)
-	})
+	a, err := e.index.answer(ctx, k, &probe{picture: &in})
 	a.Took = time.Since(start)
 	return a, err
 }

@@ -40,14 +40,16 @@ func TestPictureIsImage(t *testing.T) {
 				size = len(of)
 			}
 			want, got := make([]float64, size), make([]float64, size)
-			try.Do(t, errors.Join(m.image(t.Context(), want, 2, of), m.picture(t.Context(), got, p, of)))
+			try.Do(t, errors.Join(m.score(t.Context(), want, &probe{number: 2}, of),
+				m.score(t.Context(), got, &probe{picture: &p}, of)))
 			if !slices.Equal(got, want) || slices.Max(got) == slices.Min(got) {
 				t.Errorf("%s: scores %v, want %v", name, got, want)
 			}
 		}
 		if p.boxes != nil {
 			p.boxes = nil
-			if err := m.picture(t.Context(), make([]float64, n), p, nil); !errors.Is(err, errNoBoxes) {
+			err := m.score(t.Context(), make([]float64, n), &probe{picture: &p}, nil)
+			if !errors.Is(err, errNoBoxes) {
 				t.Errorf("%s without boxes: %v", name, err)
 			}
 		}

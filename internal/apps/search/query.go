@@ -57,57 +57,49 @@ func (x *Index) Text(ctx context.Context, query string, k int) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	a, err := x.one(ctx, q)
+	a, err := x.answer(ctx, k, q.probe)
 	a.Took = time.Since(start)
 	return a, err
 }
 
 // OfImage ranks captions for image i, 0 ≤ i < Info.Images; Answer.Rank is that of the best of its own captions.
 func (x *Index) OfImage(ctx context.Context, i, k int) (Answer, error) {
-	start := time.Now()
-	if err := needs(x.split, AllQueries); err != nil {
-		return Answer{}, err
-	}
-	if n := x.split.NumImages(); i < 0 || i >= n {
-		return Answer{}, fmt.Errorf("image %d of %d", i, n)
-	}
-	own := func(c int) bool { return x.split.ImageOf(c) == i }
-	a, err := x.answer(ctx, x.split.NumCaptions(), k, own, func(m member, dst []float64, of []int32) error {
-		return m.image(ctx, dst, i, of)
-	})
-	a.Took = time.Since(start)
-	return a, err
+	return x.ofSplit(ctx, k, "image", x.split.NumImages(), &probe{number: i,
+		own: func(c int) bool { return x.split.ImageOf(c) == i }})
 }
 
 // OfCaption ranks images for caption c of the split, 0 ≤ c < Info.Captions, with the words it was encoded with: those
 // of evaluation.
 func (x *Index) OfCaption(ctx context.Context, c, k int) (Answer, error) {
-	start := time.Now()
+	return x.ofSplit(ctx, k, "caption", x.split.NumCaptions(), &probe{caption: true, number: c,
+		own: func(i int) bool { return x.split.ImageOf(c) == i }})
+}
+
+// ofSplit answers one of n queries of the split.
+func (x *Index) ofSplit(ctx context.Context, k int, what string, n int, q *probe) (Answer, error) {
 	if err := needs(x.split, AllQueries); err != nil {
 		return Answer{}, err
 	}
-	if n := x.split.NumCaptions(); c < 0 || c >= n {
-		return Answer{}, fmt.Errorf("caption %d of %d", c, n)
+	if q.number < 0 || q.number >= n {
+		return Answer{}, fmt.Errorf("%s %d of %d", what, q.number, n)
 	}
-	own := func(i int) bool { return x.split.ImageOf(c) == i }
-	a, err := x.answer(ctx, x.split.NumImages(), k, own, func(m member, dst []float64, of []int32) error {
-		return m.caption(ctx, dst, c, of)
-	})
-	a.Took = time.Since(start)
-	return a, err
+	return x.answer(ctx, k, q)
 }
 
-// answer scores n candidates with score, in two passes where there is a shortlist, and keeps the best k.
-func (x *Index) answer(ctx context.Context, n, k int, own func(int) bool,
-	score func(m member, dst []float64, of []int32) error) (Answer, error) {
+// answer scores the candidates, in two passes where there is a shortlist, and keeps the best k.
+func (x *Index) answer(ctx context.Context, k int, q *probe) (a Answer, err error) {
+	start, n := time.Now(), x.split.NumCaptions()
+	if q.forImages() {
+		n = x.split.NumImages()
+	}
 	if k < 1 {
 		k = defaultK
 	}
-	a := Answer{Rank: -1}
+	a.Rank, a.Unknown = -1, q.unknown
 	var of []int32
 	if x.shortlist != nil && x.opt.Depth < n {
 		scores := make([]float64, n)
-		if err := score(x.shortlist, scores, nil); err != nil {
+		if err := x.shortlist.score(ctx, scores, q, nil); err != nil {
 			return a, err
 		}
 		best, err := top(scores, nil, x.opt.Depth)
@@ -124,26 +116,31 @@ func (x *Index) answer(ctx context.Context, n, k int, own func(int) bool,
 		if err := ctx.Err(); err != nil {
 			return a, err
 		}
-		if err := score(m, part, of); err != nil {
+		if err := m.score(ctx, part, q, of); err != nil {
 			return a, err
 		}
 		for j, v := range part {
 			sum[j] += v
 		}
 	}
-	if len(x.members) > 1 {
-		for j := range sum {
-			sum[j] /= float64(len(x.members))
-		}
-	}
-	var err error
+	meanOf(sum, len(x.members))
 	if a.Hits, err = top(sum, of, k); err != nil {
 		return a, err
 	}
-	if a.Scored = n; own != nil {
-		a.Rank = rankOf(sum, of, own)
+	if a.Scored = n; q.own != nil {
+		a.Rank = rankOf(sum, of, q.own)
 	}
+	a.Took = time.Since(start)
 	return a, nil
+}
+
+// meanOf divides sums of n scores, of members of an ensemble.
+func meanOf(sums []float64, n int) {
+	if n > 1 {
+		for j := range sums {
+			sums[j] /= float64(n)
+		}
+	}
 }
 
 // unknown returns the words of a query that a vocabulary lacks; it is an error when one lacks all that are more than

@@ -92,32 +92,61 @@ func (s *scorer) prepare(ctx context.Context, images, captions, _ bool) error {
 	return nil
 }
 
-func (s *scorer) text(ctx context.Context, dst []float64, words, of []int32) error {
-	images, err := s.imageSet(ctx)
+func (s *scorer) score(ctx context.Context, dst []float64, q *probe, of []int32) error {
+	if q.forImages() {
+		return s.scoreImages(ctx, dst, q, of)
+	}
+	all, err := s.captionSet(ctx)
+	if err != nil {
+		return err
+	}
+	if images, ready := s.images.made(); ready && q.picture == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.withImage(ctx, dst, images, q.number, all, of)
+	}
+	p := q.picture
+	if p == nil { // the other images need not be encoded for it
+		image, err := s.readImage(q.number)
+		if err != nil {
+			return err
+		}
+		p = &image
+	}
+	b, err := s.batch(*p)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := &models.EncodedSet{}
-	if err := s.Runner.Pairs.AppendCaptions(q, query(words), 1); err != nil {
+	images := &models.EncodedSet{}
+	if err := s.Runner.Pairs.AppendImages(images, b, 1); err != nil {
 		return err
 	}
-	return s.withCaption(ctx, dst, images, q, of)
+	return s.withImage(ctx, dst, images, 0, all, of)
 }
 
-func (s *scorer) caption(ctx context.Context, dst []float64, c int, of []int32) error {
+func (s *scorer) scoreImages(ctx context.Context, dst []float64, q *probe, of []int32) error {
 	images, err := s.imageSet(ctx)
 	if err != nil {
 		return err
 	}
-	captions, err := s.captionSet(ctx)
-	if err != nil {
-		return err
+	var captions *orderedCaptions
+	if q.caption {
+		if captions, err = s.captionSet(ctx); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.withCaption(ctx, dst, images, captions.Pick(captions.position[c:c+1]), of)
+	if q.caption {
+		return s.withCaption(ctx, dst, images, captions.Pick(captions.position[q.number:q.number+1]), of)
+	}
+	typed := &models.EncodedSet{}
+	if err := s.Runner.Pairs.AppendCaptions(typed, query(q.words[s.encoder]), 1); err != nil {
+		return err
+	}
+	return s.withCaption(ctx, dst, images, typed, of)
 }
 
 // withCaption scores images with a set of one caption.
@@ -140,41 +169,6 @@ func (s *scorer) withCaption(ctx context.Context, dst []float64, images, q *mode
 		}
 	}
 	return nil
-}
-
-func (s *scorer) image(ctx context.Context, dst []float64, i int, of []int32) error {
-	all, err := s.captionSet(ctx)
-	if err != nil {
-		return err
-	}
-	if images, ready := s.images.made(); ready {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.withImage(ctx, dst, images, i, all, of)
-	}
-	p, err := s.readImage(i) // the others need not be encoded for it
-	if err != nil {
-		return err
-	}
-	return s.picture(ctx, dst, p, of)
-}
-
-func (s *scorer) picture(ctx context.Context, dst []float64, p picture, of []int32) error {
-	all, err := s.captionSet(ctx)
-	if err != nil {
-		return err
-	}
-	b, err := s.batch(p)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	images := &models.EncodedSet{}
-	if err := s.Runner.Pairs.AppendImages(images, b, 1); err != nil {
-		return err
-	}
-	return s.withImage(ctx, dst, images, 0, all, of)
 }
 
 // withImage scores captions with image i of a set.

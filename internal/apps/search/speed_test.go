@@ -95,7 +95,8 @@ func BenchmarkThirtyThousand(b *testing.B) {
 	m.images.all, m.images.ready = unitRows(n, dim), true
 	try.Do(b, m.prepare(b.Context(), false, false, true))
 	q := widen(unitRows(1, dim))
-	words := []int32{1, 7, 99, 1234, 11, 7, 4321, 2} // <start> a dog runs on the beach <end>
+	typed := &probe{words: map[*encoder][]int32{ // <start> a dog runs on the beach <end>
+		m.encoder: {1, 7, 99, 1234, 11, 7, 4321, 2}}}
 	scores := make([]float64, n)
 	rounds := func(round func() error) func(*testing.B) {
 		return func(b *testing.B) {
@@ -113,7 +114,7 @@ func BenchmarkThirtyThousand(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-slowest")
 		}
 	}
-	b.Run("query", rounds(func() error { return m.text(b.Context(), scores, words, nil) }))
+	b.Run("query", rounds(func() error { return m.score(b.Context(), scores, typed, nil) }))
 	b.Run("score", rounds(func() error { dotRows(pool, scores, m.images.all, q, nil); return nil }))
 }
 

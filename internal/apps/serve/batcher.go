@@ -141,7 +141,10 @@ func (b *batcher) answer(batch []*asked) {
 	results := b.results(queries)
 	b.costs.add(float64(len(queries)), time.Since(start).Seconds())
 	b.most.Store(int32(b.costs.twice(search.MaxBatch)))
-	b.counters.batch(len(queries))
+	b.counters.add(func() {
+		b.counters.batches++
+		b.counters.queries += int64(len(queries))
+	})
 	for i, a := range waiting {
 		a.answer <- results[i]
 	}

@@ -1,24 +1,27 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
 // counters are what /metrics shows, in the text format of Prometheus.
 type counters struct {
-	mu       sync.Mutex
+	sync.Mutex
 	requests map[counted]int64
 	seconds  []int64 // of searches and embeddings, by bounds, the last beyond all
 	sum      float64
 	inFlight int64
 	batches  int64
-	reloads  [2]int64 // that failed, and that did not
 	queries  int64
+	failed   int64 // reloads
+	reloaded int64
 }
 
 // counted tells requests apart.
@@ -34,65 +37,41 @@ func newCounters() *counters {
 	return &counters{requests: map[counted]int64{}, seconds: make([]int64, len(bounds)+1)}
 }
 
-// begin counts a request in progress.
-func (c *counters) begin() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.inFlight++
+// add changes some of the counters.
+func (c *counters) add(change func()) {
+	c.Lock()
+	defer c.Unlock()
+	change()
 }
 
 // end counts a request that was answered; those with timed set are in the histogram.
 func (c *counters) end(route string, status int, took time.Duration, timed bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	c.inFlight--
 	c.requests[counted{route, status}]++
-	if !timed {
-		return
+	if timed {
+		at, _ := slices.BinarySearch(bounds, took.Seconds())
+		c.seconds[at]++
+		c.sum += took.Seconds()
 	}
-	at, _ := slices.BinarySearch(bounds, took.Seconds())
-	c.seconds[at]++
-	c.sum += took.Seconds()
 }
 
-// batch counts queries that were answered together.
-func (c *counters) batch(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.batches++
-	c.queries += int64(n)
-}
-
-// reload counts a reload.
-func (c *counters) reload(ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if ok {
-		c.reloads[1]++
-		return
-	}
-	c.reloads[0]++
+// metric begins a metric.
+func metric(w io.Writer, name, kind, help string) {
+	fmt.Fprintf(w, "# HELP vsetrain_%s %s\n# TYPE vsetrain_%[1]s %[3]s\n", name, help, kind)
 }
 
 func (c *counters) write(w io.Writer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fmt.Fprint(w, "# HELP vsetrain_requests_total Requests that were answered.\n"+
-		"# TYPE vsetrain_requests_total counter\n")
-	keys := slices.SortedFunc(maps.Keys(c.requests), func(a, b counted) int {
-		if a.route != b.route {
-			if a.route < b.route {
-				return -1
-			}
-			return 1
-		}
-		return a.status - b.status
-	})
-	for _, k := range keys {
+	c.Lock()
+	defer c.Unlock()
+	metric(w, "requests_total", "counter", "Requests that were answered.")
+	for _, k := range slices.SortedFunc(maps.Keys(c.requests), func(a, b counted) int {
+		return cmp.Or(strings.Compare(a.route, b.route), a.status-b.status)
+	}) {
 		fmt.Fprintf(w, "vsetrain_requests_total{route=%q,status=\"%d\"} %d\n", k.route, k.status, c.requests[k])
 	}
-	fmt.Fprint(w, "# HELP vsetrain_request_seconds Time of searches and embeddings that were answered.\n"+
-		"# TYPE vsetrain_request_seconds histogram\n")
+	metric(w, "request_seconds", "histogram", "Time of searches and embeddings that were answered.")
 	var total int64
 	for i, n := range c.seconds {
 		total += n
@@ -103,17 +82,18 @@ func (c *counters) write(w io.Writer) {
 		fmt.Fprintf(w, "vsetrain_request_seconds_bucket{le=%q} %d\n", bound, total)
 	}
 	fmt.Fprintf(w, "vsetrain_request_seconds_sum %g\nvsetrain_request_seconds_count %d\n", c.sum, total)
-	fmt.Fprintf(w, "# HELP vsetrain_reloads_total Reloads of the splits.\n# TYPE vsetrain_reloads_total counter\n"+
-		"vsetrain_reloads_total{result=\"failed\"} %d\nvsetrain_reloads_total{result=\"ok\"} %d\n", c.reloads[0],
-		c.reloads[1])
+	metric(w, "reloads_total", "counter", "Reloads of the splits.")
+	fmt.Fprintf(w, "vsetrain_reloads_total{result=\"failed\"} %d\nvsetrain_reloads_total{result=\"ok\"} %d\n", c.failed,
+		c.reloaded)
 	for _, m := range []struct {
 		name, kind, help string
 		value            int64
 	}{
-		{"vsetrain_requests_in_progress", "gauge", "Requests in progress.", c.inFlight},
-		{"vsetrain_batches_total", "counter", "Rounds of queries that were answered together.", c.batches},
-		{"vsetrain_queries_total", "counter", "Queries in these rounds.", c.queries},
+		{"requests_in_progress", "gauge", "Requests in progress.", c.inFlight},
+		{"batches_total", "counter", "Rounds of queries that were answered together.", c.batches},
+		{"queries_total", "counter", "Queries in these rounds.", c.queries},
 	} {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %d\n", m.name, m.help, m.name, m.kind, m.name, m.value)
+		metric(w, m.name, m.kind, m.help)
+		fmt.Fprintf(w, "vsetrain_%s %d\n", m.name, m.value)
 	}
 }

@@ -137,30 +137,12 @@ func (s *Server) property(f reflect.StructField, optional bool, schemas object) 
 		least, most = "minItems", "maxItems"
 	}
 	for tag, key := range map[string]string{"min": least, "max": most} {
-		switch v := f.Tag.Get(tag); v {
-		case "":
-		case "max_k":
-			p[key] = s.opt.MaxK
-		case "max_items":
-			p[key] = s.opt.MaxItems
-		default:
-			n, err := strconv.Atoi(v)
-			if err != nil {
-				panic(err)
-			}
+		if n, ok := s.bound(f, tag); ok {
 			p[key] = n
 		}
 	}
-	all := f.Tag.Get("enum")
-	if all == "splits" {
-		all = strings.Join(s.opt.Splits, ",")
-	}
-	if all != "" {
-		var values []any
-		for v := range strings.SplitSeq(all, ",") {
-			values = append(values, v)
-		}
-		p["enum"] = values
+	if all := s.words(f); all != nil {
+		p["enum"] = all
 	}
 	if optional {
 		p = object{"oneOf": []any{p, object{"type": "null"}}}

@@ -6,15 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"os"
-	"strings"
 	"time"
-	"unicode"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/system/bind"
 )
 
 // Searcher answers queries against one split; *search.Index is one.
@@ -115,17 +111,7 @@ func (o *Options) Validate() error {
 	if o.Watch < 0 || o.Watch > 0 && o.Watch < 100*time.Millisecond {
 		return fmt.Errorf("--watch: expected 0s or at least 100ms, found %v", o.Watch)
 	}
-	for _, origin := range o.Origins {
-		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
-			return fmt.Errorf("--allow-origin %q: expected an origin such as https://search.example.org, without a "+
-				"path", origin)
-		}
-	}
-	if err := bind.CheckHosts(o.Hosts); err != nil {
-		return err
-	}
-	return checkToken(o.Token)
+	return cmp.Or(web.CheckOrigins(o.Origins), web.CheckHosts(o.Hosts), web.CheckToken(o.Token))
 }
 
 // setDefaults fills in zero values.
@@ -140,43 +126,4 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
-}
-
-// leastToken is the length of the shortest token that is accepted.
-const leastToken = 16
-
-func checkToken(token string) error {
-	if token == "" {
-		return nil
-	}
-	if len(token) < leastToken {
-		return fmt.Errorf("a token of %d characters; expected at least %d, such as those of: openssl rand -hex 32",
-			len(token), leastToken)
-	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || r <= ' ' || r == 0x7f }) {
-		return errors.New("a token with spaces or characters beyond ASCII; expected one word")
-	}
-	return nil
-}
-
-// ReadToken reads the token in a file, which ends with a newline or not.
-func ReadToken(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("token file: %w", err)
-	}
-	defer f.Close()
-	const most = 4096
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return "", fmt.Errorf("token file: %w", err)
-	}
-	token := strings.TrimSpace(string(b))
-	if len(b) > most || token == "" {
-		return "", fmt.Errorf("token file %s: expected one line with the token", path)
-	}
-	if err := checkToken(token); err != nil {
-		return "", fmt.Errorf("token file %s: %w", path, err)
-	}
-	return token, nil
 }

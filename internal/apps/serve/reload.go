@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/pictures"
 )
 
@@ -117,8 +118,7 @@ func (r *reloads) wait() {
 }
 
 // errNotReloaded is a reload that a server does not do.
-var errNotReloaded = &failure{status: http.StatusUnprocessableEntity, code: "unprocessable",
-	message: "this server reads nothing anew"}
+var errNotReloaded = unprocessable("this server reads nothing anew")
 
 // Reload reads the splits and the token of a server anew and returns when they are served. Until then, and where
 // something cannot be read, the earlier ones are. An error of ctx ends the waiting and not the reload.
@@ -162,11 +162,12 @@ func (r *ready) renew(l *reloading) {
 	}
 	l.answer.Seconds = time.Since(start).Seconds()
 	l.err = errors.Join(errs...)
-	r.counters.reload(l.err == nil)
 	if l.err != nil {
+		r.counters.add(func() { r.counters.failed++ })
 		r.log.Error("reload", "error", l.err.Error())
 		return
 	}
+	r.counters.add(func() { r.counters.reloaded++ })
 	for _, split := range l.answer.Splits {
 		r.log.Info("reload", "split", split.Name, "images", split.Images, "version", split.Version, "embedded",
 			split.Embedded, "seconds", l.answer.Seconds)
@@ -177,7 +178,7 @@ func (r *ready) renew(l *reloading) {
 func (r *ready) renewToken() error {
 	token, err := r.opt.NewToken()
 	if err == nil {
-		err = checkToken(token)
+		err = web.CheckToken(token)
 	}
 	if err == nil && token == "" && *r.token.Load() != "" {
 		err = errors.New("the token is empty now; the earlier one stays")
@@ -255,124 +256,80 @@ func (r *ready) stamp() string {
 	return all.String()
 }
 
-// reload reads the splits anew.
-func reloadSplits(c *call) error {
-	var q ReloadRequest
-	if err := c.decode(&q); err != nil {
-		return err
-	}
+// reloadSplits reads the splits anew.
+func reloadSplits(c *call, _ ReloadRequest) (ReloadAnswer, error) {
 	a, err := c.ready.reload(c.Context())
-	if err != nil {
-		return notServed(err)
-	}
-	return reply(c.writer, http.StatusOK, a)
+	return a, notServed(err)
 }
 
 // notServed tells who asked for a reload why it failed.
 func notServed(err error) error {
-	if errors.Is(err, errNotReloaded) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, errNotReloaded) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &failure{status: http.StatusUnprocessableEntity, code: "not_reloaded", message: err.Error()}
+	return web.Errorf(http.StatusUnprocessableEntity, "not_reloaded", "%v", err)
 }
 
-// gallery returns what changes the images of the split that a request names.
-func (r *ready) gallery(split *string) (g Gallery, name string, err error) {
-	if name = r.opt.Splits[0]; split != nil {
-		name = *split
+// gallery returns what changes the images of a split.
+func (r *ready) gallery() (Gallery, error) {
+	if r.Gallery == nil || r.opt.Renew == nil {
+		return nil, web.Errorf(http.StatusForbidden, "read_only",
+			"this server changes no images; start it with --allow-changes")
 	}
-	switch g = r.Gallery; {
-	case g == nil || r.opt.Renew == nil:
-		return nil, name, &failure{status: http.StatusForbidden, code: "read_only",
-			message: "this server changes no images; start it with --allow-changes"}
-	case r.shelves[name] == nil:
-		return nil, name, badRequest("split: expected one of %s, found %.100q", strings.Join(r.opt.Splits, ", "), name)
-	}
-	return g, name, nil
+	return r.Gallery, nil
 }
 
 // addImage adds a picture to a gallery.
-func addImage(c *call) error {
-	var q AddRequest
-	if err := c.decode(&q); err != nil {
-		return err
-	}
-	g, split, err := c.ready.gallery(q.Split)
+func addImage(c *call, q AddRequest) (a ChangeAnswer, err error) {
+	g, err := c.ready.gallery()
 	if err != nil {
-		return err
+		return a, err
 	}
-	leave, err := c.ready.decodeNext(c.Context())
+	split := or(q.Split, c.ready.opt.Splits[0])
+	err = c.ready.decoded(c.Context(), q.Picture, func(p *pictures.RGB) error {
+		return g.Add(c.Context(), split, q.ID, p)
+	})
 	if err != nil {
-		return err
+		return a, err
 	}
-	p, err := decodePicture(c.Context(), q.Picture)
-	if err == nil {
-		err = g.Add(c.Context(), split, q.ID, p)
-	}
-	leave()
-	if err != nil {
-		return err
-	}
-	return c.ready.changed(c, split)
+	return c.ready.changed(c.Context(), split)
 }
 
 // removeImages removes images from a gallery.
-func removeImages(c *call) error {
-	var q RemoveRequest
-	if err := c.decode(&q); err != nil {
-		return err
-	}
-	g, split, err := c.ready.gallery(q.Split)
+func removeImages(c *call, q RemoveRequest) (a ChangeAnswer, err error) {
+	g, err := c.ready.gallery()
 	if err != nil {
-		return err
+		return a, err
 	}
-	if len(q.IDs) == 0 {
-		return badRequest("ids: expected the ids of images")
-	}
+	split := or(q.Split, c.ready.opt.Splits[0])
 	if err := g.Remove(c.Context(), split, q.IDs); err != nil {
-		return err
+		return a, err
 	}
-	return c.ready.changed(c, split)
+	return c.ready.changed(c.Context(), split)
 }
 
-// changed answers when a change that is on the disk is served.
-func (r *ready) changed(c *call, split string) error {
-	a, err := r.reload(c.Context())
+// changed returns the answer to a change that is on the disk when it is served.
+func (r *ready) changed(ctx context.Context, split string) (ChangeAnswer, error) {
+	a, err := r.reload(ctx)
 	if err != nil {
-		return notServed(err)
+		return ChangeAnswer{}, notServed(err)
 	}
-	for _, now := range a.Splits {
-		if now.Name == split {
-			return reply(c.writer, http.StatusOK, ChangeAnswer{Split: split, Images: now.Images, Version: now.Version})
+	at := slices.IndexFunc(a.Splits, func(s ReloadedSplit) bool { return s.Name == split })
+	if at < 0 {
+		return ChangeAnswer{}, fmt.Errorf("split %s was not reloaded", split)
+	}
+	return ChangeAnswer{Split: split, Images: a.Splits[at].Images, Version: a.Splits[at].Version}, nil
+}
+
+// decoded decodes a picture of a request and calls use with it, for one request at a time.
+func (r *ready) decoded(ctx context.Context, b []byte, use func(*pictures.RGB) error) error {
+	return r.decoding.Decode(ctx, b, func(p *pictures.RGB, err error) error {
+		if err != nil {
+			return unprocessable("the picture: %v", err)
 		}
-	}
-	return fmt.Errorf("split %s was not reloaded", split)
-}
-
-// maxDecoded bounds the bytes that a picture takes when it is decoded.
-const maxDecoded = 300 << 20
-
-// decodeNext waits until no other picture is worked on.
-func (r *ready) decodeNext(ctx context.Context) (leave func(), err error) {
-	select {
-	case r.decoding <- struct{}{}:
-		return func() { <-r.decoding }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// decodePicture reads a picture of a request.
-func decodePicture(ctx context.Context, b []byte) (*pictures.RGB, error) {
-	p, err := pictures.Decode(ctx, b, maxDecoded)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, &failure{status: http.StatusUnprocessableEntity, code: "unprocessable",
-			message: fmt.Sprintf("the picture: %v", err)}
-	}
-	return p, nil
+		return use(p)
+	})
 }
 
 // embedPictures embeds the pictures of a request.
@@ -381,25 +338,18 @@ func (r *ready) embedPictures(ctx context.Context, x *served, files [][]byte) ([
 		return nil, err
 	}
 	if r.Pictures == nil {
-		return nil, &failure{status: http.StatusUnprocessableEntity, code: "unprocessable",
-			message: "this server takes no pictures: " + r.NoPictures}
+		return nil, unprocessable("this server takes no pictures: %s", r.NoPictures)
 	}
-	leave, err := r.decodeNext(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	var features []float32
 	for _, b := range files {
-		p, err := decodePicture(ctx, b)
+		err := r.decoded(ctx, b, func(p *pictures.RGB) error {
+			y, err := r.Pictures.Picture(ctx, p)
+			features = append(features, y...)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		y, err := r.Pictures.Picture(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		features = append(features, y...)
 	}
 	return x.searcher.ImageRows(ctx, features)
 }
@@ -416,7 +366,7 @@ func (r *ready) writeIndex(w io.Writer) {
 		{"age_seconds", "Seconds since this version is served.",
 			func(v *served) float64 { return time.Since(v.since).Seconds() }},
 	} {
-		fmt.Fprintf(w, "# HELP vsetrain_index_%s %s\n# TYPE vsetrain_index_%s gauge\n", m.name, m.help, m.name)
+		metric(w, "index_"+m.name, "gauge", m.help)
 		for _, name := range r.opt.Splits {
 			v := r.shelves[name].take()
 			fmt.Fprintf(w, "vsetrain_index_%s{split=%q} %g\n", m.name, name, m.value(v))

@@ -11,10 +11,13 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/jsontext"
 	"vsetrain/internal/run/trained"
 	"vsetrain/internal/system/options"
@@ -40,23 +43,36 @@ type call struct {
 	ready  *ready // of POST
 }
 
+// post is the operation that answers a body of JSON with another.
+func post[Q, A any](s *Server, path, name, summary string, handle func(*call, Q) (A, error), more ...int) route {
+	var q Q
+	var a A
+	statuses := slices.Concat([]int{200}, more, []int{400, 401, 408, 413, 415, 422, 429, 500, 503, 504})
+	return route{method: "POST", path: path, name: name, summary: summary, request: q, answer: a, statuses: statuses,
+		handle: func(c *call) error {
+			var q Q
+			if err := c.decode(&q); err != nil {
+				return err
+			}
+			if err := s.check(reflect.ValueOf(q)); err != nil {
+				return err
+			}
+			a, err := handle(c, q)
+			if err != nil {
+				return err
+			}
+			return reply(c.writer, http.StatusOK, a)
+		}}
+}
+
 // table lists all operations.
 func (s *Server) table() []route {
-	post := []int{400, 401, 408, 413, 415, 422, 429, 500, 503, 504}
-	return []route{
-		{method: "POST", path: "/v1/search", name: "search", summary: "Find images for a caption or an embedding.",
-			request: SearchRequest{}, answer: SearchAnswer{}, statuses: append([]int{200}, post...), handle: s.search},
-		{method: "POST", path: "/v1/embed", name: "embed", summary: "Embed captions or images.", embeds: true,
-			request: EmbedRequest{}, answer: EmbedAnswer{}, statuses: append([]int{200}, post...), handle: s.embed},
-		{method: "POST", path: "/v1/reload", name: "reload", request: ReloadRequest{}, answer: ReloadAnswer{},
-			summary:  "Read the splits anew and wait until they are served.",
-			statuses: append([]int{200}, post...), handle: reloadSplits},
-		{method: "POST", path: "/v1/images/add", name: "addImage", embeds: true, request: AddRequest{},
-			answer: ChangeAnswer{}, summary: "Add a picture to a gallery.",
-			statuses: append([]int{200, 403, 409}, post...), handle: addImage},
-		{method: "POST", path: "/v1/images/remove", name: "removeImages", request: RemoveRequest{},
-			answer: ChangeAnswer{}, summary: "Remove images from a gallery.",
-			statuses: append([]int{200, 403, 404}, post...), handle: removeImages},
+	all := []route{
+		post(s, "/v1/search", "search", "Find images for a caption or an embedding.", s.search),
+		post(s, "/v1/embed", "embed", "Embed captions or images.", s.embed),
+		post(s, "/v1/reload", "reload", "Read the splits anew and wait until they are served.", reloadSplits),
+		post(s, "/v1/images/add", "addImage", "Add a picture to a gallery.", addImage, 403, 409),
+		post(s, "/v1/images/remove", "removeImages", "Remove images from a gallery.", removeImages, 403, 404),
 		{method: "GET", path: "/v1/info", name: "info", summary: "Tell what is served.", answer: InfoAnswer{},
 			statuses: []int{200, 401, 503}, handle: s.info},
 		{method: "GET", path: "/healthz", name: "health", summary: "Tell whether queries are answered.", open: true,
@@ -66,97 +82,62 @@ func (s *Server) table() []route {
 		{method: "GET", path: "/openapi.json", name: "openapi", summary: "This description.", open: true,
 			answer: map[string]any{}, statuses: []int{200}, handle: s.openapi},
 	}
+	all[1].embeds, all[3].embeds = true, true
+	return all
 }
 
-func (s *Server) search(c *call) error {
-	var q SearchRequest
-	if err := c.decode(&q); err != nil {
-		return err
+// or is a value of a body, or else what it is where it is left out.
+func or[T any](given *T, otherwise T) T {
+	if given != nil {
+		return *given
 	}
-	k, captions, split := min(10, s.opt.MaxK), 0, s.opt.Splits[0]
-	if q.K != nil {
-		k = *q.K
-	}
-	if q.Captions != nil {
-		captions = *q.Captions
-	}
-	if q.Split != nil {
-		split = *q.Split
-	}
-	given := 0
-	for _, there := range []bool{q.Query != nil, q.Vector != nil, len(q.Picture) > 0} {
-		if there {
-			given++
-		}
-	}
-	shelf := c.ready.shelves[split]
-	switch {
-	case given != 1:
-		return badRequest("expected query, vector or picture, one of them")
-	case k < 1 || k > s.opt.MaxK:
-		return badRequest("k: expected 1 to %d, found %d", s.opt.MaxK, k)
-	case captions < 0 || captions > maxCaptions:
-		return badRequest("captions: expected 0 to %d, found %d", maxCaptions, captions)
-	case q.Query != nil && len(*q.Query) > maxQuery:
-		return badRequest("query: expected at most %d bytes, found %d", maxQuery, len(*q.Query))
-	case shelf == nil:
-		return badRequest("split: expected one of %s, found %.100q", strings.Join(s.opt.Splits, ", "), split)
-	}
-	x := shelf.take()
+	return otherwise
+}
+
+func (s *Server) search(c *call, q SearchRequest) (a SearchAnswer, err error) {
+	split := or(q.Split, s.opt.Splits[0])
+	x := c.ready.shelves[split].take()
 	defer x.users.Done()
-	ask := search.Query{K: k}
-	var err error
+	ask := search.Query{K: or(q.K, min(10, s.opt.MaxK))}
 	switch {
 	case q.Query != nil:
-		ask.Text = *q.Query
+		ask.Text, err = *q.Query, checkText("query", *q.Query)
 	case q.Vector != nil:
 		ask.Vector = q.Vector.Values
 	default:
-		if ask.Vector, err = c.ready.embedPictures(c.Context(), x, [][]byte{q.Picture}); err != nil {
-			return err
-		}
+		ask.Vector, err = c.ready.embedPictures(c.Context(), x, [][]byte{q.Picture})
+	}
+	if err != nil {
+		return a, err
 	}
 	found, err := x.batcher.ask(c.Context(), ask)
 	if err != nil {
-		return err
+		return a, err
 	}
-	a := SearchAnswer{Split: split, Version: x.version, Scored: found.Scored,
+	a = SearchAnswer{Split: split, Version: x.version, Scored: found.Scored,
 		Unknown: append([]string{}, found.Unknown...), Hits: []Hit{}}
 	for i, h := range found.Hits {
 		image := x.searcher.Image(h.Index)
 		a.Hits = append(a.Hits, Hit{Rank: i + 1, Image: h.Index, ID: image.ID, Score: h.Score,
-			Captions: append([]string{}, image.Captions[:min(captions, len(image.Captions))]...)})
+			Captions: append([]string{}, image.Captions[:min(or(q.Captions, 0), len(image.Captions))]...)})
 	}
-	return reply(c.writer, http.StatusOK, a)
+	return a, nil
 }
 
 // maxQuery bounds a query and a caption in bytes: more words than any text encoder takes.
 const maxQuery = 16 << 10
 
-// maxCaptions bounds the captions of an image in an answer.
-const maxCaptions = 1000
+func checkText(what, text string) error {
+	if len(text) > maxQuery {
+		return web.BadRequest("%s: expected at most %d bytes, found %d", what, maxQuery, len(text))
+	}
+	return nil
+}
 
-func (s *Server) embed(c *call) error {
-	var q EmbedRequest
-	if err := c.decode(&q); err != nil {
-		return err
-	}
-	encoding := "float"
-	if q.Encoding != nil {
-		encoding = *q.Encoding
-	}
-	n := max(len(q.Captions), len(q.Images), len(q.Pictures))
-	switch {
-	case n == 0 || len(q.Captions)+len(q.Images)+len(q.Pictures) > n:
-		return badRequest("expected captions, images or pictures, one of them")
-	case n > s.opt.MaxItems:
-		return badRequest("expected at most %d captions, images or pictures, found %d", s.opt.MaxItems, n)
-	case encoding != "float" && encoding != "base64":
-		return badRequest("encoding: expected float or base64, found %.100q", encoding)
-	}
+func (s *Server) embed(c *call, q EmbedRequest) (a EmbedAnswer, err error) {
 	for i, caption := range q.Captions {
-		if len(caption) > maxQuery {
-			return badRequest("caption %d: expected at most %d bytes, found %d", i, maxQuery, len(caption))
+		if err := checkText(fmt.Sprintf("caption %d", i), caption); err != nil {
+			return a, err
 		}
 	}
 	served := c.ready.shelves[s.opt.Splits[0]].take()
@@ -164,39 +145,37 @@ func (s *Server) embed(c *call) error {
 	x := served.searcher
 	d, err := x.Dims()
 	if err != nil {
-		return err
+		return a, err
 	}
-	a := EmbedAnswer{Dim: d.Embedding, Embeddings: make([]FloatArray, n), Unknown: make([][]string, len(q.Captions))}
 	var rows []float32
+	var unknown [][]string
 	switch {
 	case len(q.Captions) > 0:
-		var unknown [][]string
-		if rows, unknown, err = x.CaptionRows(c.Context(), q.Captions); err != nil {
-			return err
-		}
-		for i, words := range unknown {
-			a.Unknown[i] = append([]string{}, words...)
-		}
+		rows, unknown, err = x.CaptionRows(c.Context(), q.Captions)
 	case len(q.Images) > 0:
 		rows, err = embedImages(c.Context(), x, d, q.Images)
 	default:
 		rows, err = c.ready.embedPictures(c.Context(), served, q.Pictures)
 	}
 	if err != nil {
-		return err
+		return a, err
 	}
-	for i := range a.Embeddings {
-		a.Embeddings[i] = FloatArray{rows[i*d.Embedding : (i+1)*d.Embedding], encoding == "base64"}
+	a = EmbedAnswer{Dim: d.Embedding, Embeddings: []FloatArray{}, Unknown: [][]string{}}
+	for row := range slices.Chunk(rows, d.Embedding) {
+		a.Embeddings = append(a.Embeddings, FloatArray{row, or(q.Encoding, "float") == "base64"})
 	}
-	return reply(c.writer, http.StatusOK, a)
+	for _, words := range unknown {
+		a.Unknown = append(a.Unknown, append([]string{}, words...))
+	}
+	return a, nil
 }
 
 func embedImages(ctx context.Context, x Searcher, d search.Dims, images []FloatArray) ([]float32, error) {
 	var features []float32
 	for i, image := range images {
 		if len(image.Values) != d.Regions*d.Feature {
-			return nil, badRequest("image %d: expected %d regions of %d, %d numbers, found %d", i, d.Regions, d.Feature,
-				d.Regions*d.Feature, len(image.Values))
+			return nil, web.BadRequest("image %d: expected %d regions of %d, %d numbers, found %d", i, d.Regions,
+				d.Feature, d.Regions*d.Feature, len(image.Values))
 		}
 		features = append(features, image.Values...)
 	}
@@ -206,8 +185,7 @@ func embedImages(ctx context.Context, x Searcher, d search.Dims, images []FloatA
 func (s *Server) info(c *call) error {
 	r := s.ready.Load()
 	if r == nil {
-		return &failure{status: http.StatusServiceUnavailable, code: "starting",
-			message: "the server is starting; try again later"}
+		return unready("starting")
 	}
 	a := r.info
 	for _, name := range s.opt.Splits {
@@ -247,27 +225,96 @@ func (s *Server) openapi(c *call) error {
 // decode reads the body, which is one JSON object without keys that are not known.
 func (c *call) decode(to any) error {
 	if kind, _, err := mime.ParseMediaType(c.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return &failure{status: http.StatusUnsupportedMediaType, code: "media_type",
-			message: "expected the header Content-Type: application/json"}
+		return web.Errorf(http.StatusUnsupportedMediaType, "media_type",
+			"expected the header Content-Type: application/json")
 	}
 	b, err := io.ReadAll(c.Body)
 	if err != nil {
 		return err
 	}
 	if start := bytes.TrimLeft(b, "\ufeff \t\r\n"); len(start) > 0 && start[0] != '{' && json.Valid(start) {
-		return badRequest("expected a JSON object")
+		return web.BadRequest("expected a JSON object")
 	}
 	err = jsontext.UnmarshalKnown(b, to)
 	if unknown, ok := errors.AsType[*jsontext.UnknownKeyError](err); ok {
-		return badRequest("the body: %s", unknownKey(unknown.Key, reflect.TypeOf(to).Elem()))
+		return web.BadRequest("the body: %s", unknownKey(unknown.Key, reflect.TypeOf(to).Elem()))
 	}
 	if errors.Is(err, jsontext.ErrCut) {
-		return badRequest("the body ends within its object")
+		return web.BadRequest("the body ends within its object")
 	}
 	if err != nil {
-		return badRequest("the body: %v", err)
+		return web.BadRequest("the body: %v", err)
 	}
 	return nil
+}
+
+// check returns the first value of a body that is not what its tags say, which the description tells too.
+func (s *Server) check(body reflect.Value) error {
+	var choices []string
+	given := 0
+	for f, v := range body.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		there := v.Kind() != reflect.Slice && !v.IsZero() || v.Kind() == reflect.Slice && v.Len() > 0
+		if f.Tag.Get("choice") != "" {
+			if choices = append(choices, name); there {
+				given++
+			}
+		}
+		if optional := f.Type.Kind() == reflect.Pointer || f.Tag.Get("choice") != ""; optional && !there {
+			continue
+		}
+		v = reflect.Indirect(v)
+		if all := s.words(f); all != nil && !slices.Contains(all, v.String()) {
+			return web.BadRequest("%s: expected one of %s, found %.100q", name, strings.Join(all, ", "), v.String())
+		}
+		least, _ := s.bound(f, "min")
+		if most, ok := s.bound(f, "max"); ok {
+			n := 0
+			if v.CanInt() {
+				n = int(v.Int())
+			} else {
+				n = v.Len()
+			}
+			if n < least || n > most {
+				return web.BadRequest("%s: expected %d to %d, found %d", name, least, most, n)
+			}
+		}
+	}
+	if len(choices) > 0 && given != 1 {
+		last := len(choices) - 1
+		return web.BadRequest("expected %s or %s, one of them", strings.Join(choices[:last], ", "), choices[last])
+	}
+	return nil
+}
+
+// bound is that of a tag, min or max: a number, or the name of a limit.
+func (s *Server) bound(f reflect.StructField, tag string) (n int, ok bool) {
+	switch v := f.Tag.Get(tag); v {
+	case "":
+		return 0, false
+	case "max_k":
+		return s.opt.MaxK, true
+	case "max_items":
+		return s.opt.MaxItems, true
+	default:
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			panic(err) // of a tag
+		}
+		return n, true
+	}
+}
+
+// words are the values that a string may have; nil is any.
+func (s *Server) words(f reflect.StructField) []string {
+	switch all := f.Tag.Get("enum"); all {
+	case "":
+		return nil
+	case "splits":
+		return s.opt.Splits
+	default:
+		return strings.Split(all, ",")
+	}
 }
 
 // unknownKey says what to write instead of a key that a body does not have.

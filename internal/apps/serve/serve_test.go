@@ -26,6 +26,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/system/bind"
 	"vsetrain/lab/try"
@@ -214,8 +215,10 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/search", `{"query":"dog"}`, []string{"Content-Type: text/plain"}, 415, "media_type",
 			"application/json"},
 		{"POST", "/v1/embed", `{}`, nil, 400, "bad_request", "expected captions, images or pictures"},
-		{"POST", "/v1/embed", `{"captions":["a","a","a"]}`, nil, 400, "bad_request", "at most 2"},
-		{"POST", "/v1/embed", `{"captions":["turtle"],"encoding":"hex"}`, nil, 400, "bad_request", "float or base64"},
+		{"POST", "/v1/embed", `{"captions":["a","a","a"]}`, nil, 400, "bad_request",
+			"captions: expected 1 to 2, found 3"},
+		{"POST", "/v1/embed", `{"captions":["turtle"],"encoding":"hex"}`, nil, 400, "bad_request",
+			"one of float, base64, found"},
 		{"POST", "/v1/embed", `{"images":[[1,2]]}`, nil, 400, "bad_request", "image 0: expected 36 regions of 8"},
 		{"POST", "/v1/embed", `{"images":[[` + long + `1]]}`, nil, 413, "too_large", "more than 4000 bytes"},
 		{"POST", "/v1/embed", `{"captions":["zyzzyva"]}`, nil, 422, "unprocessable", "no word is in the vocabulary"},
@@ -224,7 +227,10 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/nothing", ``, nil, 404, "not_found", "/openapi.json"},
 		{"GET", "/healthz", ``, []string{"Host: evil.example.org"}, 421, "host", "--allow-host"},
 	} {
-		r := do(s, c.method, c.path, c.body, c.headers...)
+		r := do(s, c.method, c.path, c.body, append(c.headers, "X-Request-Id: 7")...)
+		if id := r.Header.Get("X-Request-Id"); id != "7" {
+			t.Errorf("%s %s: the answer has the number %q", c.method, c.path, id)
+		}
 		var got ErrorAnswer
 		if r.StatusCode == 404 || r.StatusCode == 405 {
 			try.Do(t, json.NewDecoder(r.Body).Decode(&got))
@@ -282,7 +288,7 @@ func TestToken(t *testing.T) {
 		"0123456789 abcdef0": "one word", strings.Repeat("x", 5000): "expected one line"} {
 		path := filepath.Join(dir, "token")
 		try.Do(t, os.WriteFile(path, []byte(text), 0o600))
-		got, err := ReadToken(path)
+		got, err := web.ReadToken(path)
 		if want == "" && (err != nil || got != token) ||
 			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("token file %.20q: %q, %v", text, got, err)

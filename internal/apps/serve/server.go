@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,12 +16,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"vsetrain/internal/system/bind"
+	"vsetrain/data"
+	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
+	"vsetrain/internal/files/pictures"
 )
 
 // Server answers queries. It is made by New and runs in Serve.
 type Server struct {
 	opt      Options
+	site     *web.Site
 	log      *slog.Logger
 	counters *counters
 	slots    chan struct{} // an element for each request in progress
@@ -42,7 +44,7 @@ type ready struct {
 	shelves  map[string]*shelf
 	info     InfoAnswer // without the splits
 	reloads  reloads
-	decoding chan struct{} // full while a picture is decoded: one at a time takes memory
+	decoding *pictures.Turn
 
 	opt      *Options
 	log      *slog.Logger
@@ -66,6 +68,10 @@ func New(o Options) (*Server, error) {
 	}
 	s.log = slog.New(lines)
 	s.routes = s.table()
+	s.site = &web.Site{Handle: s.handle, Fail: fail, Done: s.done, Of: known, Hosts: o.Hosts,
+		AnyHost: func() bool { return *s.token.Load() != "" }, Policy: "default-src 'none'",
+		Read: o.Timeout, Write: o.Timeout + 10*time.Second, Grace: o.Grace,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
 	return s, nil
 }
 
@@ -75,17 +81,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, open func(context.Co
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	context.AfterFunc(run, func() { s.stopping.Store(true) })
-	h := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       s.opt.Timeout,
-		WriteTimeout:      s.opt.Timeout + 10*time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    1 << 16,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}
 	served := make(chan error, 1)
-	go func() { served <- bind.Serve(run, h, l, s.opt.Grace) }()
+	go func() { served <- s.site.Serve(run, l) }()
 	opened, err := open(run)
 	if err == nil {
 		err = s.start(opened)
@@ -111,7 +108,7 @@ func (s *Server) Log() *slog.Logger { return s.log }
 
 // start makes the server ready.
 func (s *Server) start(o Opened) error {
-	r := &ready{Opened: o, shelves: map[string]*shelf{}, decoding: make(chan struct{}, 1), opt: &s.opt, log: s.log,
+	r := &ready{Opened: o, shelves: map[string]*shelf{}, decoding: pictures.NewTurn(), opt: &s.opt, log: s.log,
 		counters: s.counters, overload: &s.overload, token: &s.token}
 	r.info = InfoAnswer{Version: s.opt.Version, Checkpoints: []string{}, Limits: LimitsInfo{
 		MaxK: s.opt.MaxK, MaxItems: s.opt.MaxItems, MaxBody: s.opt.MaxBody, Queue: s.opt.Queue,
@@ -152,30 +149,6 @@ func (s *Server) health() string {
 	return "ready"
 }
 
-// recorder notes what is answered.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	bytes  int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *recorder) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (w *recorder) Write(b []byte) (int, error) {
-	w.status = cmp.Or(w.status, http.StatusOK)
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += n
-	return n, err
-}
-
-// Unwrap lets http.ResponseController find the writer below.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // requestID is the header by which a client numbers its requests: an answer has that of its request, up to a length.
 const (
 	requestID    = "X-Request-Id"
@@ -184,66 +157,34 @@ const (
 
 // ServeHTTP implements http.Handler. It answers and writes one line of the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	start, rec := time.Now(), &recorder{ResponseWriter: w}
-	s.counters.begin()
-	path, timed := "other", false
-	var cause error
-	defer func() {
-		if e := recover(); e != nil {
-			if e == http.ErrAbortHandler {
-				panic(e)
-			}
-			cause = fmt.Errorf("panic: %v", e)
-			if rec.status == 0 {
-				s.fail(rec, failureOf(cause))
-			}
-		}
-		took := time.Since(start)
-		s.counters.end(path, rec.status, took, timed && rec.status < 400)
-		line := []any{"method", r.Method, "path", r.URL.Path, "status", rec.status,
-			"ms", float64(took.Microseconds()) / 1000, "bytes", rec.bytes, "remote", r.RemoteAddr}
-		if trace := traceOf(r); trace != "" {
-			line = append(line, "trace", trace)
-		}
-		if cause != nil {
-			s.log.Error("request", append(line, "error", cause.Error())...)
-			return
-		}
-		s.log.Info("request", line...)
-	}()
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'")
+	s.counters.add(func() { s.counters.inFlight++ })
 	if id := r.Header.Get(requestID); id != "" && len(id) <= maxRequestID {
-		h.Set(requestID, id)
+		w.Header().Set(requestID, id)
 	}
-	if allowOrigin(s.opt.Origins, h, r) && r.Method == http.MethodOptions {
-		rec.WriteHeader(http.StatusNoContent)
-		return
-	}
-	rt, err := s.find(r)
-	if rt != nil {
-		path, timed = rt.path, rt.method == http.MethodPost
-	}
-	if err == nil {
-		err = s.serve(rec, r, rt)
-	}
-	if err != nil {
-		f := failureOf(err)
-		cause = f.cause
-		if r.Context().Err() != nil && f.status == statusGone {
-			rec.status = statusGone // nobody reads an answer
-			return
-		}
-		s.fail(rec, f)
-	}
+	s.site.ServeHTTP(w, r)
 }
 
-// find returns the route of a request that may be served at all.
-func (s *Server) find(r *http.Request) (*route, error) {
-	var found *route
-	var methods []string
+// done counts an answer and writes its line.
+func (s *Server) done(a *web.Answer) {
+	path, timed := "other", false
+	if rt, _ := s.find(a.Request); rt != nil {
+		path, timed = rt.path, rt.method == http.MethodPost && a.Status < 400
+	}
+	s.counters.end(path, a.Status, a.Took, timed)
+	line := []any{"method", a.Method, "path", a.URL.Path, "status", a.Status,
+		"ms", float64(a.Took.Microseconds()) / 1000, "bytes", a.Bytes, "remote", a.RemoteAddr}
+	if trace := web.Trace(a.Request); trace != "" {
+		line = append(line, "trace", trace)
+	}
+	if a.Cause != nil {
+		s.log.Error("request", append(line, "error", a.Cause.Error())...)
+		return
+	}
+	s.log.Info("request", line...)
+}
+
+// find returns the route of a request, and the methods that its path has.
+func (s *Server) find(r *http.Request) (found *route, methods []string) {
 	for i, rt := range s.routes {
 		if rt.path != r.URL.Path {
 			continue
@@ -253,35 +194,28 @@ func (s *Server) find(r *http.Request) (*route, error) {
 			found = &s.routes[i]
 		}
 	}
-	if *s.token.Load() == "" && !bind.AllowedHost(r.Host, s.opt.Hosts) {
-		return found, &failure{status: http.StatusMisdirectedRequest, code: "host",
-			message: "without a token this server answers to localhost and IP addresses only; allow a host name with " +
-				"--allow-host NAME"}
-	}
-	if (found == nil || !found.open) && !s.authorized(r) {
-		return found, &failure{status: http.StatusUnauthorized, code: "unauthorized",
-			message: "expected the header Authorization: Bearer TOKEN with the token of the server"}
-	}
-	switch {
-	case methods == nil:
-		return nil, &failure{status: http.StatusNotFound, code: "not_found",
-			message: "no such path; /openapi.json lists all"}
-	case found == nil:
-		return nil, &failure{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
-			message: "expected " + strings.Join(methods, " or ")}
-	}
-	return found, nil
+	return found, methods
 }
 
-// authorized compares the token of a request, in a time that does not depend on where it differs.
-func (s *Server) authorized(r *http.Request) bool {
-	token := *s.token.Load()
-	if token == "" {
-		return true
+// handle answers a request from a host that may ask.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request) error {
+	if web.AllowOrigin(s.opt.Origins, w.Header(), r) && r.Method == http.MethodOptions {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
-	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got, want := sha256.Sum256([]byte(strings.TrimSpace(bearer))), sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && strings.EqualFold(scheme, "Bearer")
+	rt, methods := s.find(r)
+	switch token := *s.token.Load(); {
+	case token != "" && (rt == nil || !rt.open) && !web.Bears(r, token):
+		return web.Errorf(http.StatusUnauthorized, "unauthorized",
+			"expected the header Authorization: Bearer TOKEN with the token of the server")
+	case methods == nil:
+		return web.Errorf(http.StatusNotFound, "not_found", "no such path; /openapi.json lists all")
+	case rt == nil:
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		return web.Errorf(http.StatusMethodNotAllowed, "method_not_allowed", "expected %s",
+			strings.Join(methods, " or "))
+	}
+	return s.serve(w, r, rt)
 }
 
 // serve lets a request in, if there is room for it, and answers it.
@@ -291,8 +225,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error 
 		return rt.handle(c)
 	}
 	if c.ready = s.ready.Load(); s.health() != "ready" {
-		return &failure{status: http.StatusServiceUnavailable, code: s.health(),
-			message: "the server is " + s.health() + "; try again later"}
+		return unready(s.health())
 	}
 	limit := int64(searchBody)
 	if rt.embeds || rt.name == "search" && r.ContentLength > limit && c.ready.Pictures != nil {
@@ -321,6 +254,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt *route) error 
 	return rt.handle(c)
 }
 
+func unready(health string) error {
+	return web.Errorf(http.StatusServiceUnavailable, health, "the server is %s; try again later", health)
+}
+
 // enter takes a place in a room, if there is one.
 func enter(room chan struct{}) (leave func(), err error) {
 	select {
@@ -332,8 +269,7 @@ func enter(room chan struct{}) (leave func(), err error) {
 }
 
 func busy(inProgress int) error {
-	return &failure{status: http.StatusTooManyRequests, code: "busy",
-		message: fmt.Sprintf("%d requests are in progress; try again later", inProgress)}
+	return web.Errorf(http.StatusTooManyRequests, "busy", "%d requests are in progress; try again later", inProgress)
 }
 
 // maxArriving bounds the bytes of bodies that are on their way, of all requests together.
@@ -353,19 +289,18 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 	for {
 		n, err := io.CopyN(&all, from, 64<<10)
 		if s.arriving.Add(n) > maxArriving {
-			return nil, &failure{status: http.StatusTooManyRequests, code: "busy",
-				message: "too many large requests are on their way; try again later"}
+			return nil, web.Errorf(http.StatusTooManyRequests, "busy",
+				"too many large requests are on their way; try again later")
 		}
 		switch {
 		case err == io.EOF:
 			return all.Bytes(), nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, &failure{status: http.StatusRequestTimeout, code: "slow",
-				message: "the request took too long to arrive"}
+			return nil, web.Errorf(http.StatusRequestTimeout, "slow", "the request took too long to arrive")
 		case errors.As(err, &big):
 			return nil, err
 		case err != nil:
-			return nil, badRequest("the body: %v", err)
+			return nil, web.BadRequest("the body: %v", err)
 		}
 	}
 }
@@ -374,16 +309,39 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 const searchBody = 1 << 20
 
 // fail answers with an error.
-func (s *Server) fail(w http.ResponseWriter, f *failure) {
-	switch f.status {
+func fail(w http.ResponseWriter, _ *http.Request, e *web.Error) {
+	switch e.Status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
-	case http.StatusMethodNotAllowed:
-		w.Header().Set("Allow", strings.TrimPrefix(strings.ReplaceAll(f.message, " or ", ", "), "expected "))
 	}
-	_ = reply(w, f.status, ErrorAnswer{ErrorInfo{f.code, f.message}})
+	_ = reply(w, e.Status, ErrorAnswer{ErrorInfo{e.Code, e.Message}})
+}
+
+// known turns the errors of galleries and queries into answers.
+func known(err error) error {
+	answer := func(status int, code string) error { return web.Errorf(status, code, "%v", err) }
+	var e *web.Error
+	var none *search.NoEmbeddingError
+	var change *data.ChangeError
+	switch {
+	case errors.As(err, &e):
+	case errors.As(err, &none):
+		return answer(http.StatusUnprocessableEntity, "no_embedding")
+	case errors.Is(err, data.ErrImageExists):
+		return answer(http.StatusConflict, "exists")
+	case errors.Is(err, data.ErrNoImage):
+		return answer(http.StatusNotFound, "no_image")
+	case errors.As(err, &change), search.Refused(err):
+		return answer(http.StatusUnprocessableEntity, "unprocessable")
+	}
+	return err
+}
+
+// unprocessable is the answer to what this server cannot do.
+func unprocessable(format string, args ...any) error {
+	return web.Errorf(http.StatusUnprocessableEntity, "unprocessable", format, args...)
 }
 
 // reply writes a JSON body.

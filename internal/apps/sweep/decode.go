@@ -30,10 +30,13 @@ func (r *reader) err() error {
 	return &config.Error{Problems: r.list}
 }
 
+// decoder decodes the value of a key.
+type decoder = func(path string, k, v *yaml.Node)
+
 // key is what a section accepts: the name and what decodes its value.
 type key struct {
 	name   string
-	decode func(path string, k, v *yaml.Node)
+	decode decoder
 }
 
 // section decodes a mapping; unknown and repeated keys are mistakes.
@@ -84,7 +87,7 @@ func join(path, key string) string {
 }
 
 // text decodes a string; with words, one of them.
-func (r *reader) text(out *string, words ...string) func(string, *yaml.Node, *yaml.Node) {
+func (r *reader) text(out *string, words ...string) decoder {
 	return func(path string, _, v *yaml.Node) {
 		if v.Kind != yaml.ScalarNode || v.Tag == "!!null" || v.Value == "" {
 			r.add(v, path, "expected a string, found %s", config.Describe(v))
@@ -106,33 +109,36 @@ func (r *reader) text(out *string, words ...string) func(string, *yaml.Node, *ya
 	}
 }
 
-// whole decodes a whole number in a range.
-func (r *reader) whole(out *int, lo, hi int) func(string, *yaml.Node, *yaml.Node) {
+// scalar decodes a value of another type.
+func scalar[T any](r *reader, out *T, expected string, parse func(*yaml.Node) (T, bool)) decoder {
 	return func(path string, _, v *yaml.Node) {
-		n, err := config.Int(v)
-		if err != nil || n < lo || n > hi {
-			r.add(v, path, "expected a whole number in [%d, %d], found %s%s", lo, hi, config.Describe(v),
-				config.Doubt(v))
-			return
-		}
-		*out = n
-	}
-}
-
-// number decodes a finite number.
-func (r *reader) number(out *float64) func(string, *yaml.Node, *yaml.Node) {
-	return func(path string, _, v *yaml.Node) {
-		x, err := config.Float(v)
-		if err != nil {
-			r.add(v, path, "expected a finite number, found %s%s", config.Describe(v), config.Doubt(v))
+		x, ok := parse(v)
+		if !ok {
+			r.add(v, path, "expected %s, found %s%s", expected, config.Describe(v), config.Doubt(v))
 			return
 		}
 		*out = x
 	}
 }
 
+// whole decodes a whole number in a range.
+func (r *reader) whole(out *int, lo, hi int) decoder {
+	return scalar(r, out, fmt.Sprintf("a whole number in [%d, %d]", lo, hi), func(v *yaml.Node) (int, bool) {
+		n, err := config.Int(v)
+		return n, err == nil && n >= lo && n <= hi
+	})
+}
+
+// number decodes a finite number.
+func (r *reader) number(out *float64) decoder {
+	return scalar(r, out, "a finite number", func(v *yaml.Node) (float64, bool) {
+		x, err := config.Float(v)
+		return x, err == nil
+	})
+}
+
 // items calls each for every item of a list that must not be empty.
-func (r *reader) items(what string, each func(path string, v *yaml.Node)) func(string, *yaml.Node, *yaml.Node) {
+func (r *reader) items(what string, each func(path string, v *yaml.Node)) decoder {
 	return func(path string, k, v *yaml.Node) {
 		if v.Kind != yaml.SequenceNode {
 			r.add(v, path, "expected a list of %s, found %s", what, config.Describe(v))
@@ -153,7 +159,7 @@ func (r *reader) items(what string, each func(path string, v *yaml.Node)) func(s
 }
 
 // texts decodes a list of strings.
-func (r *reader) texts(out *[]string) func(string, *yaml.Node, *yaml.Node) {
+func (r *reader) texts(out *[]string) decoder {
 	return r.items("strings", func(path string, v *yaml.Node) {
 		var s string
 		if r.text(&s)(path, nil, v); s != "" {
@@ -163,7 +169,7 @@ func (r *reader) texts(out *[]string) func(string, *yaml.Node, *yaml.Node) {
 }
 
 // integers decodes a list of whole numbers >= lo.
-func (r *reader) integers(out *[]int, lo int) func(string, *yaml.Node, *yaml.Node) {
+func (r *reader) integers(out *[]int, lo int) decoder {
 	return r.items("whole numbers", func(path string, v *yaml.Node) {
 		n := lo - 1
 		if r.whole(&n, lo, 1<<30)(path, nil, v); n >= lo {

@@ -116,7 +116,7 @@ func (l *Launcher) taskGPUs(given string) string {
 }
 
 // matching decodes a string of a form.
-func (r *reader) matching(out *string, form *regexp.Regexp, what string) func(string, *yaml.Node, *yaml.Node) {
+func (r *reader) matching(out *string, form *regexp.Regexp, what string) decoder {
 	return func(path string, k, v *yaml.Node) {
 		var s string
 		r.text(&s)(path, k, v)

@@ -173,18 +173,14 @@ func (r *reader) flatten(prefix string, n *yaml.Node) (out []config.Setting) {
 	return out
 }
 
-func (r *reader) seed(out *uint64) func(string, *yaml.Node, *yaml.Node) {
-	return func(path string, _, v *yaml.Node) {
+func (r *reader) seed(out *uint64) decoder {
+	return scalar(r, out, "a whole number >= 0", func(v *yaml.Node) (uint64, bool) {
 		n, err := config.Uint(v)
-		if err != nil {
-			r.add(v, path, "expected a whole number >= 0, found %s%s", config.Describe(v), config.Doubt(v))
-			return
-		}
-		*out = n
-	}
+		return n, err == nil
+	})
 }
 
-func (r *reader) seeds(out *[]uint64) func(string, *yaml.Node, *yaml.Node) {
+func (r *reader) seeds(out *[]uint64) decoder {
 	var all []uint64
 	return r.items("seeds", func(path string, v *yaml.Node) {
 		before := len(r.list)

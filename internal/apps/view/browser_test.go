@@ -409,6 +409,19 @@ func TestBrowserNarrow(t *testing.T) {
 			t.Errorf("%s: %s ends at %g of 390 pixels", page, head, right)
 		}
 	}
+	// where columns are left out, a note says which
+	const left = `[...document.querySelectorAll("th.wide")].filter((e) => e.offsetWidth === 0).map((e) => e.innerText)`
+	const note = `document.querySelector(".narrow").offsetHeight`
+	for _, page := range []string{"/", "/compare?r=one&r=sub%2Ftwo", "/queries?r=one"} {
+		for width, narrow := range map[int64]bool{390: true, 1400: false} {
+			b.do(chromedp.EmulateViewport(width, 800))
+			b.open(page)
+			if hides := value[int](b, left+".length") > 0; hides != narrow || value[int](b, note) > 0 != narrow {
+				t.Errorf("%s at %d pixels: columns are left out: %t; height of the note: %d", page, width, hides,
+					value[int](b, note))
+			}
+		}
+	}
 	for _, width := range []int64{390, 1400} {
 		b.do(chromedp.EmulateViewport(width, 800))
 		for _, shape := range [][2]int{{40, 200}, {200, 40}, {30, 30}} {

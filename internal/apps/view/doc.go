@@ -14,5 +14,5 @@
 //
 // The files of a run and the captions and ids of a data set are treated as hostile: they are escaped, no path is built
 // from a request, and pictures are opened below the picture folder only. Requests under a foreign host name are
-// refused, so that no other page can read this one by rebinding its name (guard.go).
+// refused, so that no other page can read this one by rebinding its name (internal/apps/web).
 package view

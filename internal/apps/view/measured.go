@@ -24,26 +24,48 @@ type measured struct {
 // Empty reports that nothing was measured.
 func (m *measured) Empty() bool { return len(m.Recalls) == 0 }
 
-// measures keeps what was read of test.json files and computed from them. It is safe for concurrent use.
+// memo keeps what takes time to find, at most so many of it. It is safe for concurrent use and finds one at a time.
+type memo[K comparable, V any] struct {
+	mu   sync.Mutex
+	most int
+	all  map[K]V
+}
+
+// get returns what is kept under a key, or finds it. An error is not kept.
+func (m *memo[K, V]) get(key K, find func() (V, error)) (V, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, known := m.all[key]
+	if known {
+		return v, nil
+	}
+	v, err := find()
+	if err == nil {
+		if m.all == nil || len(m.all) >= m.most {
+			m.all = map[K]V{}
+		}
+		m.all[key] = v
+	}
+	return v, err
+}
+
+// measures keeps what was read of test.json files and computed from them.
 type measures struct {
-	mu          sync.Mutex
-	files       map[string]measuredFile  // by run directory
-	differences map[string]*report.Table // by runs and stamps
-	guesses     map[*config.Config]float64
+	files       memo[stamped, *report.Measurement] // nil where there is none that can be read
+	differences memo[string, *report.Table]        // by runs and stamps
+	guesses     memo[*config.Config, float64]
 }
 
-type measuredFile struct {
-	stamp [2]int64 // time and size
-	m     report.Measurement
-	ok    bool
+// stamped is a run directory and the time and size of the measurement in it.
+type stamped struct {
+	dir        string
+	time, size int64
 }
-
-// maxDifferences bounds the comparisons that are kept.
-const maxDifferences = 32
 
 func newMeasures() *measures {
-	return &measures{files: map[string]measuredFile{}, differences: map[string]*report.Table{},
-		guesses: map[*config.Config]float64{}}
+	m := &measures{}
+	m.files.most, m.guesses.most, m.differences.most = 20_000, 20_000, 32
+	return m
 }
 
 // guess returns the M-Recall that guessing gives on the validation split of a run, 0 where its data set is not there.
@@ -51,42 +73,35 @@ func (s *measures) guess(run *Run) float64 {
 	if run.Config == nil {
 		return 0
 	}
-	s.mu.Lock()
-	g, known := s.guesses[run.Config]
-	s.mu.Unlock()
-	if known {
-		return g
-	}
-	c := *run.Config
-	if err := inputs.LocateRun(run.Dir, &c); err == nil {
-		// who opens the network is told of a data set that cannot be read
-		if dev, err := inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{}); err == nil {
-			g = eval.Chance(dev.Groups()).MRecall
-			dev.Close()
+	g, _ := s.guesses.get(run.Config, func() (g float64, _ error) {
+		c := *run.Config
+		if err := inputs.LocateRun(run.Dir, &c); err == nil {
+			// who opens the network is told of a data set that cannot be read
+			if dev, err := inputs.OpenSplit(c.Data, c.Model, "dev", data.OpenOptions{}); err == nil {
+				g = eval.Chance(dev.Groups()).MRecall
+				dev.Close()
+			}
 		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.guesses[run.Config] = g
+		return g, nil
+	})
 	return g
 }
 
-// read returns the measurement of a run directory, with the stamp of its file.
-func (s *measures) read(dir string) measuredFile {
+// read returns the measurement of a run directory, nil without, with the stamp of its file.
+func (s *measures) read(dir string) (*report.Measurement, stamped) {
 	st, err := os.Stat(filepath.Join(dir, report.TestName))
 	if err != nil {
-		return measuredFile{}
+		return nil, stamped{}
 	}
-	stamp := [2]int64{st.ModTime().UnixNano(), st.Size()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, known := s.files[dir]
-	if !known || f.stamp != stamp {
-		f = measuredFile{stamp: stamp}
-		f.m, f.ok = report.ReadMeasurement(dir)
-		s.files[dir] = f
-	}
-	return f
+	key := stamped{dir, st.ModTime().UnixNano(), st.Size()}
+	m, _ := s.files.get(key, func() (*report.Measurement, error) {
+		m, ok := report.ReadMeasurement(dir)
+		if !ok {
+			return nil, nil
+		}
+		return &m, nil
+	})
+	return m, key
 }
 
 // of returns the tables of runs on one data set, and the differences of all others from the first.
@@ -95,15 +110,15 @@ func (s *measures) of(runs []*Run) (*measured, error) {
 	var all []*report.Run
 	var key strings.Builder
 	for _, run := range runs {
-		f := s.read(run.Dir)
-		if !f.ok || run.Config == nil || runs[0].Config == nil || run.Config.Data.Dir != runs[0].Config.Data.Dir {
+		m, stamp := s.read(run.Dir)
+		if m == nil || run.Config == nil || runs[0].Config == nil || run.Config.Data.Dir != runs[0].Config.Data.Dir {
 			continue
 		}
 		r := run.reported()
-		r.Take(f.m, true)
+		r.Take(*m, true)
 		all = append(all, r)
-		fmt.Fprintf(&key, "%q %d\n", run.ID, f.stamp)
-		if !f.m.Current() {
+		fmt.Fprintf(&key, "%q %v\n", run.ID, stamp)
+		if !m.Current() {
 			out.Stale = append(out.Stale, run.Name)
 		}
 	}
@@ -116,27 +131,11 @@ func (s *measures) of(runs []*Run) (*measured, error) {
 	if len(all) < 2 || all[0].Name != runs[0].Name {
 		return out, nil
 	}
-	t, err := s.compare(key.String(), all)
+	t, err := s.differences.get(key.String(), func() (*report.Table, error) {
+		return report.RunDifferences(all[0], all[1:])
+	})
 	if t != nil {
 		out.Differences = []*report.Table{t}
 	}
 	return out, err
-}
-
-// compare tests the differences of runs from the first, once for as long as the measurements stay the same.
-func (s *measures) compare(key string, runs []*report.Run) (*report.Table, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t, known := s.differences[key]; known {
-		return t, nil
-	}
-	t, err := report.RunDifferences(runs[0], runs[1:])
-	if err != nil {
-		return nil, err
-	}
-	if len(s.differences) == maxDifferences {
-		clear(s.differences)
-	}
-	s.differences[key] = t
-	return t, nil
 }

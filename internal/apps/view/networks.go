@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/study"
 )
 
@@ -48,33 +49,26 @@ type networks struct {
 	all map[networkKey]*openNetwork
 }
 
-// openNetwork is a network with an encoded split, or one that is being opened or failed to open. Its fields from phase
-// on are guarded by networks.mu.
+// openNetwork is a network with an encoded split, or one that is being opened or failed to open. Its fields are guarded
+// by networks.mu; index and pictures do not change once it is open.
 type openNetwork struct {
-	key    networkKey
-	opened time.Time
-	cancel context.CancelFunc
-
-	phase       string
-	done, total int
-	err         error
-	index       searcher // nil until it is open
-	pictures    *splitPictures
-	outcomes    *search.Outcomes // nil until every query is ranked
-	ranking     bool
-	used        int // requests that read index now
-	gone        bool
+	progressOf
+	key      networkKey
+	opened   time.Time
+	cancel   context.CancelFunc
+	index    searcher // nil until it is open
+	pictures *splitPictures
+	outcomes *search.Outcomes // nil until every query is ranked
+	users    sync.WaitGroup   // requests that read index now
+	gone     bool
 }
 
 // progressOf is the state of a network at one moment, for a page.
 type progressOf struct {
-	Phase       string
-	Done, Total int
-	Err         string
-	Loading     bool
-	Ranking     bool
-	Ranked      bool
-	Pairs       bool
+	Phase                           string
+	Done, Total                     int
+	Err                             string
+	Loading, Ranking, Ranked, Pairs bool
 }
 
 func newNetworks(o *Options) *networks {
@@ -87,20 +81,23 @@ func (s *networks) close() {
 	s.stop()
 	s.work.Wait()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for k, b := range s.all {
+	for _, b := range s.all {
 		s.drop(b)
-		delete(s.all, k)
 	}
+	s.mu.Unlock()
+	s.work.Wait()
 }
 
-// drop closes a network, at once or when the last request that reads it ends. mu is locked.
+// drop forgets a network and closes it when the last request that reads it ends. mu is locked.
 func (s *networks) drop(b *openNetwork) {
+	delete(s.all, b.key)
 	b.gone = true
 	b.cancel()
-	if b.used == 0 && b.index != nil {
-		b.index.Close()
-		b.index = nil
+	if b.index != nil {
+		s.work.Go(func() {
+			b.users.Wait()
+			b.index.Close()
+		})
 	}
 }
 
@@ -109,37 +106,21 @@ func (s *networks) state(k networkKey) (p progressOf, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, ok := s.all[k]
-	if !ok {
-		return p, false
+	if ok {
+		p = b.progressOf
 	}
-	p = progressOf{Phase: b.phase, Done: b.done, Total: b.total, Loading: b.index == nil && b.err == nil,
-		Ranking: b.ranking, Ranked: b.outcomes != nil}
-	if b.err != nil {
-		p.Err = b.err.Error()
-	}
-	if b.index != nil {
-		p.Pairs = b.index.Info().Pairs
-	}
-	return p, true
+	return p, ok
 }
 
 // acquire returns an open network, which stays open until release is called; nil if it is not open.
 func (s *networks) acquire(k networkKey) (b *openNetwork, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b = s.all[k]
-	if b == nil || b.index == nil {
+	if b = s.all[k]; b == nil || b.index == nil {
 		return nil, nil
 	}
-	b.used++
-	return b, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if b.used--; b.used == 0 && b.gone && b.index != nil {
-			b.index.Close()
-			b.index = nil
-		}
-	}
+	b.users.Add(1)
+	return b, b.users.Done
 }
 
 // ranks returns the outcomes of an acquired network, nil until every query is ranked.
@@ -154,49 +135,29 @@ func (s *networks) load(k networkKey, run *Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b, ok := s.all[k]; ok {
-		if b.err == nil {
+		if b.Err == "" {
 			return
 		}
 		s.drop(b)
 	}
-	s.evictOldest()
-	ctx, cancel := context.WithCancel(s.ctx)
-	b := &openNetwork{key: k, opened: s.opt.Now(), cancel: cancel, phase: "waiting for its turn"}
-	s.all[k] = b
-	data := s.opt.Data
-	if data == "" && run.Config != nil {
-		c := *run.Config
-		if err := inputs.LocateRun(run.Dir, &c); err == nil { // opening the run will tell
-			data = c.Data.Dir
-		}
+	for len(s.all) >= maxNetworks { // the oldest make room
+		s.drop(slices.MinFunc(slices.Collect(maps.Values(s.all)), func(a, b *openNetwork) int {
+			return a.opened.Compare(b.opened)
+		}))
 	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	b := &openNetwork{key: k, opened: s.opt.Now(), cancel: cancel,
+		progressOf: progressOf{Phase: "waiting for its turn", Loading: true}}
+	s.all[k] = b
 	o := search.Options{Checkpoints: []string{checkpointPath(run.Dir, k.Checkpoint)}, Data: s.opt.Data,
 		PerImage: s.opt.PerImage, Split: k.Split, Cache: s.opt.Cache, CacheLimit: s.opt.CacheLimit,
 		Device: s.opt.Device, BLAS: s.opt.BLAS, Warn: s.opt.Warn,
-		Progress: s.reporter(b)}
-	s.work.Go(func() { s.open(ctx, b, o, data) })
-}
-
-// evictOldest drops the oldest networks until one more fits. mu is locked.
-func (s *networks) evictOldest() {
-	for len(s.all) >= maxNetworks {
-		var oldest *openNetwork
-		for _, b := range s.all {
-			if oldest == nil || b.opened.Before(oldest.opened) {
-				oldest = b
-			}
-		}
-		s.drop(oldest)
-		delete(s.all, oldest.key)
-	}
-}
-
-func (s *networks) reporter(b *openNetwork) func(string, int, int) {
-	return func(phase string, done, total int) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		b.phase, b.done, b.total = phase, done, total
-	}
+		Progress: func(phase string, done, total int) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			b.Phase, b.Done, b.Total = phase, done, total
+		}}
+	s.work.Go(func() { s.open(ctx, b, o) })
 }
 
 // wait waits until no other network is being opened or ranks; false when ctx ended first.
@@ -210,7 +171,7 @@ func (s *networks) wait(ctx context.Context) bool {
 }
 
 // open opens the network, and ranks every query at once where that takes little time.
-func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options, data string) {
+func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options) {
 	if !s.wait(ctx) {
 		return
 	}
@@ -218,28 +179,26 @@ func (s *networks) open(ctx context.Context, b *openNetwork, o search.Options, d
 	<-s.busy
 	var found *splitPictures
 	if err == nil {
-		found, err = openPictures(pictures.FolderOf(s.opt.Images, data), index)
+		if found, err = openPictures(pictures.FolderOf(s.opt.Images, index.Info().Data), index); err != nil {
+			index.Close()
+		}
 	}
 	s.mu.Lock()
-	if b.gone && index != nil { // it was dropped meanwhile
-		index.Close()
-		index = nil
+	b.Loading, b.Phase = false, ""
+	if err != nil {
+		b.Err = err.Error()
+		s.mu.Unlock()
+		return
 	}
-	if err != nil && index != nil {
-		index.Close()
-		index = nil
-	}
-	b.err, b.pictures = err, found
-	if err == nil {
-		b.index, b.phase = index, ""
-	}
-	start := false
-	if b.index != nil {
-		i := b.index.Info()
-		start = !i.Pairs && i.Queries == search.AllQueries
+	i, gone := index.Info(), b.gone
+	if !gone {
+		b.index, b.pictures, b.Pairs = index, found, i.Pairs
 	}
 	s.mu.Unlock()
-	if start {
+	switch {
+	case gone: // it was dropped meanwhile
+		index.Close()
+	case !i.Pairs && i.Queries == search.AllQueries:
 		s.rank(b.key)
 	}
 }
@@ -252,11 +211,11 @@ func (s *networks) rank(k networkKey) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b.ranking || b.outcomes != nil {
-		s.work.Go(release)
+	if b.Ranking || b.Ranked {
+		release()
 		return
 	}
-	b.ranking, b.phase, b.done, b.total = true, "rank", 0, 0
+	b.Ranking, b.Phase, b.Done, b.Total = true, "rank", 0, 0
 	ctx, cancel := context.WithCancel(s.ctx)
 	before := b.cancel
 	b.cancel = func() { before(); cancel() }
@@ -270,9 +229,9 @@ func (s *networks) rank(k networkKey) {
 		<-s.busy
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		b.ranking, b.outcomes = false, out
+		b.Ranking, b.outcomes, b.Ranked = false, out, out != nil
 		if err != nil && ctx.Err() == nil {
-			b.phase = fmt.Sprintf("the queries could not be ranked: %v", err)
+			b.Phase = fmt.Sprintf("the queries could not be ranked: %v", err)
 		}
 	})
 }

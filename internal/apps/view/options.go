@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/system/bind"
 	"vsetrain/internal/system/options"
 )
 
@@ -57,7 +57,7 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("%s%s is a file; expected a folder that holds %s", d.what, d.dir, d.holds)
 		}
 	}
-	if err := bind.CheckHosts(o.Hosts); err != nil {
+	if err := web.CheckHosts(o.Hosts); err != nil {
 		return err
 	}
 	if o.Device == (device.Options{}) {

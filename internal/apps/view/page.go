@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/apps/web"
 )
 
 //go:embed templates/*.html
@@ -70,16 +71,11 @@ type frame struct {
 	Data             any
 }
 
-// Errors that pages return beside those of their work.
+// Errors of addresses.
 var (
-	errNotFound = errors.New("there is no such page")
-	errNoRun    = errors.New("there is no such run; it may have been moved or deleted")
+	errNotFound = web.Errorf(http.StatusNotFound, "", "there is no such page")
+	errNoRun    = web.Errorf(http.StatusNotFound, "", "there is no such run; it may have been moved or deleted")
 )
-
-// badRequest is a request that cannot be understood.
-type badRequest struct{ text string }
-
-func (e *badRequest) Error() string { return e.text }
 
 // page turns a function into a handler that shows its error as a page.
 func (s *Server) page(f func(*request) error) http.Handler {
@@ -90,12 +86,9 @@ func (s *Server) page(f func(*request) error) http.Handler {
 			return
 		}
 		status := http.StatusInternalServerError
-		var bad *badRequest
-		switch {
-		case errors.Is(err, errNotFound), errors.Is(err, errNoRun):
-			status = http.StatusNotFound
-		case errors.As(err, &bad):
-			status = http.StatusBadRequest
+		var e *web.Error
+		if errors.As(err, &e) {
+			status = e.Status
 		}
 		if err := r.render(status, "error", frame{Title: "Not shown", Data: err.Error()}); err != nil {
 			log.Printf("show the error page: %v", err)
@@ -162,7 +155,7 @@ func (r *request) themeOf() string {
 func (s *Server) theme(r *request) error {
 	theme, back := r.FormValue("theme"), r.FormValue("back")
 	if theme != "light" && theme != "dark" && theme != "auto" {
-		return &badRequest{"theme: expected light, dark or auto"}
+		return web.BadRequest("theme: expected light, dark or auto")
 	}
 	http.SetCookie(r.w, &http.Cookie{Name: themeCookie, Value: theme, Path: "/", MaxAge: 365 * 24 * 3600,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode})

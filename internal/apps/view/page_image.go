@@ -1,5 +1,7 @@
 package view
 
+import "vsetrain/internal/apps/web"
+
 // imagePage finds captions for an image, i or the id of one.
 func (s *Server) imagePage(r *request, p *picked) error {
 	var d struct {
@@ -15,7 +17,7 @@ func (s *Server) imagePage(r *request, p *picked) error {
 		i, err := 0, error(nil)
 		if id := r.q.Get("id"); id != "" {
 			if i, err = p.network.index.FindImage(id); err != nil {
-				return &badRequest{err.Error()}
+				return web.BadRequest("%v", err)
 			}
 		} else if i, err = r.whole("i", p.Info.Images); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"vsetrain/internal/apps/web"
+
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
@@ -107,8 +109,6 @@ func (s *Server) runPage(r *request) error {
 		*Run
 		Row         runRow
 		Plots       []*plot
-		BestRow     *records.ValidationRecord
-		LastRow     *records.ValidationRecord
 		All         []records.ValidationRecord // newest first
 		Step        *records.StepRecord
 		LastLoss    float64 // as its curve shows it
@@ -122,16 +122,8 @@ func (s *Server) runPage(r *request) error {
 		Measured    *measured
 	}
 	d.Run, d.Row, d.Plots = run, newRow(run), runPlots(run, s.measures.guess(run))
-	for i := range run.Validations {
-		v := &run.Validations[i]
-		if d.BestRow == nil || v.MRecall > d.BestRow.MRecall {
-			d.BestRow = v
-		}
-		d.LastRow = v
-	}
-	for i := len(run.Validations) - 1; i >= 0; i-- {
-		d.All = append(d.All, run.Validations[i])
-	}
+	d.All = slices.Clone(run.Validations)
+	slices.Reverse(d.All)
 	if n := len(run.Steps); n > 0 {
 		d.Step = &run.Steps[n-1]
 		d.LastLoss = last(run.loss("", "").Y)
@@ -204,8 +196,8 @@ func (s *Server) comparePage(r *request) error {
 			return errNoRun
 		}
 		if runs = append(runs, run); len(runs) > maxCompared {
-			return &badRequest{fmt.Sprintf("more than %d runs: their curves could not be told apart; choose fewer",
-				maxCompared)}
+			return web.BadRequest("more than %d runs: their curves could not be told apart; choose fewer",
+				maxCompared)
 		}
 	}
 	all, _ := s.store.all(r.now)
@@ -245,7 +237,7 @@ func (s *Server) comparePage(r *request) error {
 			marks = append(marks, mark{Name: run.Name + ": best", Class: c.Class, X: run.Best.Epoch})
 		}
 		if i > 0 && c.Comparable && runs[0].HasBest {
-			e := report.Compare(runs[0].History(), run.History(), d.OrEqual)
+			e := report.Compare(&runs[0].Log, &run.Log, d.OrEqual)
 			if c.Collapsed = runs[0].Collapsed(runs[0].Config); c.Collapsed {
 				e.Reached = false
 			}
@@ -287,23 +279,31 @@ func nameAlike(runs []compared) {
 	}
 }
 
-// differencesOf lists the settings in which runs differ. A run whose configuration cannot be read has none.
-func differencesOf(runs []*Run) []difference {
+// differencesOf lists the settings in which runs differ.
+func differencesOf(runs []*Run) (out []difference) {
+	keys, values := differing(runs)
+	for i, k := range keys {
+		out = append(out, difference{k, values[i]})
+	}
+	return out
+}
+
+// differing returns the keys in which runs differ, with the values of all runs. A run whose configuration cannot be
+// read has none.
+func differing(runs []*Run) (keys []string, values [][]string) {
 	var configs []*config.Config
 	for _, run := range runs {
 		if run.Config != nil {
 			configs = append(configs, run.Config)
 		}
 	}
-	keys, values := config.Differing(configs)
-	var out []difference
-	for i, k := range keys {
+	keys, values = config.Differing(configs)
+	for i := range keys {
 		for at, run := range runs {
 			if run.Config == nil {
 				values[i] = slices.Insert(values[i], at, "")
 			}
 		}
-		out = append(out, difference{k, values[i]})
 	}
-	return out
+	return keys, values
 }

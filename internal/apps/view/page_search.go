@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"vsetrain/internal/apps/web"
+
 	"vsetrain/internal/apps/search"
 )
 
@@ -55,7 +57,7 @@ func (p *picked) find(r *request) (d found, err error) {
 		}
 	case d.Text != "":
 		if len(d.Text) > 4096 {
-			return d, &badRequest{"the caption is too long; expected at most 4096 bytes"}
+			return d, web.BadRequest("the caption is too long; expected at most 4096 bytes")
 		}
 		var unknown *search.UnknownError
 		var refused *search.QueryError
@@ -63,7 +65,7 @@ func (p *picked) find(r *request) (d found, err error) {
 		case errors.As(err, &unknown):
 			d.Problem = err.Error()
 		case errors.As(err, &refused):
-			return d, &badRequest{err.Error()}
+			return d, web.BadRequest("%v", err)
 		case err != nil:
 			return d, err
 		default:

@@ -12,7 +12,6 @@ import (
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/regular"
-	"vsetrain/internal/run/config"
 	"vsetrain/internal/stats"
 )
 
@@ -139,26 +138,14 @@ func (w *sweepRow) folder(served string) string {
 // trialRows returns the trials with the settings in which they differ. How many epochs a trial was given is no setting
 // of a sweep with rungs.
 func trialRows(trials []*Run) (rows []runRow, keys []string) {
-	var configs []*config.Config
-	for _, t := range trials {
+	keys, values := differing(trials)
+	for i, t := range trials {
 		row := newRow(t)
 		row.Trial = readTrial(t.Dir)
-		rows = append(rows, row)
-		if t.Config != nil {
-			configs = append(configs, t.Config)
-		}
-	}
-	keys, values := config.Differing(configs)
-	for i, k := 0, 0; i < len(rows); i++ {
-		row := &rows[i]
-		row.Values = make([]string, len(keys))
-		if row.Config == nil {
-			continue
-		}
 		for j := range keys {
-			row.Values[j] = values[j][k]
+			row.Values = append(row.Values, values[j][i])
 		}
-		k++
+		rows = append(rows, row)
 	}
 	rungs := rungsOf(rows)
 	if len(rungs) < 2 {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ import (
 func TestRunsPage(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	one := try.Get(report.Open(filepath.Join(runs, "one")))(t)
-	best, _ := report.Best(one.History())
+	best, _ := one.Log.Best()
 	s.has("/", `>one</a>`, `>sub/two</a>`, "2 runs", "2 finished", fmt.Sprintf("<b>%.2f</b>", best.MRecall),
 		`<polyline class="curve s0"`,
 		`aria-label="Choose sub/two"`, `<title>Runs · vsetrain</title>`)
@@ -461,7 +462,8 @@ func TestGallery(t *testing.T) {
 // What cannot be opened says why; opened anew it can succeed. Networks beyond the limit are given back.
 func TestNetworks(t *testing.T) {
 	fail := true
-	var opened, closed int
+	var opened int
+	var closed atomic.Int32
 	counted := func(context.Context, search.Options) (searcher, error) {
 		if fail {
 			return nil, errors.New("weights <b>gone</b>")
@@ -489,15 +491,33 @@ func TestNetworks(t *testing.T) {
 	s.server.opt.open = counted
 	s.load(key)
 	s.has("/search?r=one", "Captions of this split")
+	_, release := s.server.networks.acquire(key)
 	for _, split := range []string{"dev", "train", "other"} {
 		s.load(networkKey{"one", "best", split})
 	}
-	if opened != 4 || closed != 1 {
-		t.Errorf("%d opened, %d closed; want 4 and 1", opened, closed)
+	time.Sleep(10 * time.Millisecond)
+	if closed.Load() != 0 {
+		t.Error("a network is closed that a request reads")
+	}
+	release()
+	if s.server.networks.work.Wait(); opened != 4 || closed.Load() != 1 {
+		t.Errorf("%d opened, %d closed; want 4 and 1", opened, closed.Load())
+	}
+	gate := make(chan bool) // of one that is dropped while it is opened
+	s.server.opt.open = func(context.Context, search.Options) (searcher, error) {
+		<-gate
+		return &fake{closed: &closed}, nil
+	}
+	for _, split := range []string{"a", "b", "c", "d"} {
+		s.ask("POST", "/load", url.Values{"r": {"one"}, "split": {split}})
+	}
+	close(gate)
+	if s.server.networks.work.Wait(); closed.Load() != 5 {
+		t.Errorf("%d closed, want 5: three others, and the one that was being opened", closed.Load())
 	}
 	s.server.Close()
-	if closed != 4 {
-		t.Errorf("%d closed at the end, want 4", closed)
+	if closed.Load() != 8 {
+		t.Errorf("%d closed at the end, want 8", closed.Load())
 	}
 	for _, form := range []url.Values{{"r": {"gone"}}, {"r": {"one"}, "ck": {"../best"}},
 		{"r": {"one"}, "split": {"../test"}}} {

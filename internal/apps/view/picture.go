@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/system/options"
@@ -14,19 +13,13 @@ import (
 
 // splitPictures are the picture files of a split's images.
 type splitPictures struct {
-	dir     string
 	gallery *pictures.Gallery // nil without a folder
 	missing map[string]bool   // ids without a picture
 }
 
 // openPictures looks for the picture of every image; dir may be "".
 func openPictures(dir string, x searcher) (*splitPictures, error) {
-	p := &splitPictures{dir: dir, missing: map[string]bool{}}
-	n := x.Info().Images
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = x.Image(i).ID
-	}
+	p := &splitPictures{missing: map[string]bool{}}
 	if dir == "" {
 		return p, nil
 	}
@@ -34,30 +27,17 @@ func openPictures(dir string, x searcher) (*splitPictures, error) {
 	if p.gallery, err = pictures.OpenGallery(dir); err != nil {
 		return nil, err
 	}
-	for _, id := range p.gallery.Missing(ids) {
-		p.missing[id] = true
+	for i := range x.Info().Images {
+		id := x.Image(i).ID
+		if _, err := p.gallery.Path(id); err != nil {
+			p.missing[id] = true
+		}
 	}
 	return p, nil
 }
 
 // has reports whether an image has a picture.
 func (p *splitPictures) has(id string) bool { return p.gallery != nil && !p.missing[id] }
-
-// open opens the picture of an id: below the folder and nowhere else, also where the file is a link.
-func (p *splitPictures) open(id string) (*os.File, error) {
-	if !p.has(id) {
-		return nil, fs.ErrNotExist
-	}
-	path, err := p.gallery.Path(id)
-	if err != nil {
-		return nil, err
-	}
-	rel, err := filepath.Rel(p.dir, path)
-	if err != nil {
-		return nil, err
-	}
-	return os.OpenInRoot(p.dir, rel)
-}
 
 // maxPicture bounds the file that is sent.
 const maxPicture = 64 << 20
@@ -77,7 +57,12 @@ func (s *Server) picture(w http.ResponseWriter, hr *http.Request) {
 		http.NotFound(w, hr)
 		return
 	}
-	f, err := b.pictures.open(b.index.Image(i).ID)
+	id := b.index.Image(i).ID
+	if !b.pictures.has(id) {
+		http.NotFound(w, hr)
+		return
+	}
+	f, err := b.pictures.gallery.Open(id)
 	if err != nil {
 		http.NotFound(w, hr)
 		return

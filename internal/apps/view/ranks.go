@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"vsetrain/internal/apps/web"
+
 	"vsetrain/eval"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/system/options"
@@ -203,7 +205,7 @@ func sortOutcomes(of []search.Outcome, key string, down bool) {
 // ranksFile is the ranks of all queries as a file, the one that eval --save-ranks writes.
 func (s *Server) ranksFile(r *request, p *picked) error {
 	if !p.Open || s.networks.ranks(p.network) == nil {
-		return &badRequest{"the queries are not ranked yet: open the network and rank them first"}
+		return web.BadRequest("the queries are not ranked yet: open the network and rank them first")
 	}
 	out := s.networks.ranks(p.network)
 	var all eval.Ranking

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 
+	"vsetrain/internal/apps/web"
+
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/system/options"
@@ -71,7 +73,7 @@ func (s *Server) pick(r *request) (*picked, error) {
 		return nil, errNoRun
 	}
 	if !slices.Contains(checkpointNames, p.Key.Checkpoint) {
-		return nil, &badRequest{fmt.Sprintf("checkpoint %q: expected best or last", p.Key.Checkpoint)}
+		return nil, web.BadRequest("checkpoint %q: expected best or last", p.Key.Checkpoint)
 	}
 	p.Data = s.opt.Data
 	if p.Data == "" && p.Run.Config != nil {
@@ -154,7 +156,7 @@ func (p *picked) line(c int) line {
 // load starts to open the network that a form names, and goes back to the page.
 func (s *Server) load(r *request) error {
 	if err := r.ParseForm(); err != nil {
-		return &badRequest{"the form cannot be read"}
+		return web.BadRequest("the form cannot be read")
 	}
 	k := keyOf(r.PostForm)
 	run := s.store.find(k.Run, r.now)
@@ -162,10 +164,10 @@ func (s *Server) load(r *request) error {
 		return errNoRun
 	}
 	if !slices.Contains(run.Saved, k.Checkpoint) {
-		return &badRequest{fmt.Sprintf("%s has no checkpoint %q yet", run.Name, k.Checkpoint)}
+		return web.BadRequest("%s has no checkpoint %q yet", run.Name, k.Checkpoint)
 	}
 	if !isSplit(k.Split) {
-		return &badRequest{"split: expected a name such as test"}
+		return web.BadRequest("split: expected a name such as test")
 	}
 	s.networks.load(k, run)
 	if back := r.PostForm.Get("back"); back != "" { // it is shown beside another
@@ -180,7 +182,7 @@ func (s *Server) load(r *request) error {
 // rank starts to rank every query.
 func (s *Server) rank(r *request) error {
 	if err := r.ParseForm(); err != nil {
-		return &badRequest{"the form cannot be read"}
+		return web.BadRequest("the form cannot be read")
 	}
 	p := picked{Key: keyOf(r.PostForm)}
 	s.networks.rank(p.Key)
@@ -209,8 +211,8 @@ func isSplit(name string) bool {
 func (r *request) whole(name string, below int) (int, error) {
 	i, err := options.ParseInt(r.q.Get(name))
 	if err != nil || i < 0 || i >= below {
-		return 0, &badRequest{fmt.Sprintf("%s: expected a whole number from 0 to %d, found %q", name, below-1,
-			r.q.Get(name))}
+		return 0, web.BadRequest("%s: expected a whole number from 0 to %d, found %q", name, below-1,
+			r.q.Get(name))
 	}
 	return i, nil
 }

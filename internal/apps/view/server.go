@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"time"
 
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/trained"
-	"vsetrain/internal/system/bind"
 )
 
 // Server shows the runs of a folder.
@@ -69,8 +70,15 @@ func (s *Server) Runs() int {
 	return len(runs)
 }
 
-// Handler returns the pages behind the checks of guard.
-func (s *Server) Handler() http.Handler {
+// maxBody bounds the body of a form that sends no picture.
+const maxBody = 1 << 16
+
+// policy lets a page load its own files and nothing else; no script or style in the page itself is run.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Handler returns the pages. Forms are taken from them alone (Sec-Fetch-Site, Origin).
+func (s *Server) Handler() *web.Site {
 	mux := http.NewServeMux()
 	for path, page := range map[string]func(*request) error{
 		"/{$}": s.runsPage, "/run": s.runPage, "/compare": s.comparePage, "/sweep": s.sweepPage,
@@ -87,7 +95,27 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("POST /rank", s.page(s.rank))
 	mux.Handle("POST /upload", s.page(s.picking(s.uploadPage)))
 	mux.Handle("POST /theme", s.page(s.theme))
-	return guard(s.opt.Hosts, mux)
+	forms := http.NewCrossOriginProtection()
+	return &web.Site{Hosts: s.opt.Hosts, Policy: policy, Read: 10 * time.Second, Write: time.Minute,
+		Grace: 3 * time.Second,
+		Handle: func(w http.ResponseWriter, r *http.Request) error {
+			if err := forms.Check(r); err != nil {
+				return web.Errorf(http.StatusForbidden, "", "%v", err)
+			}
+			limit := int64(maxBody)
+			if r.URL.Path == "/upload" {
+				limit = maxUpload
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
+			mux.ServeHTTP(w, r)
+			return nil
+		},
+		Fail: func(w http.ResponseWriter, _ *http.Request, e *web.Error) { http.Error(w, e.Message, e.Status) },
+		Done: func(a *web.Answer) {
+			if a.Cause != nil {
+				log.Printf("%s %q: %v", a.Method, a.URL.Path, a.Cause)
+			}
+		}}
 }
 
 // Close stops what is loading and closes the networks.
@@ -95,16 +123,8 @@ func (s *Server) Close() { s.networks.close() }
 
 // Serve answers requests on l until ctx ends, then lets those in progress finish for a moment.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	h := &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      60 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    1 << 16,
-	}
-	err := bind.Serve(ctx, h, l, 3*time.Second)
-	if errors.Is(err, bind.ErrCutOff) { // whoever reads the page loads it again
+	err := s.Handler().Serve(ctx, l)
+	if errors.Is(err, web.ErrCutOff) { // whoever reads the page loads it again
 		return nil
 	}
 	return err

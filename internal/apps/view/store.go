@@ -14,6 +14,7 @@ import (
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
+	"vsetrain/internal/run/records"
 )
 
 // Run is what the page knows of a run directory at one moment. It does not change.
@@ -28,7 +29,7 @@ type Run struct {
 	State   State
 	Owner   runfs.Owner // of a running run
 	Updated time.Time   // of metrics.jsonl; zero without
-	Best    report.Point
+	Best    records.ValidationRecord
 	HasBest bool
 	Done    float64  // share of the planned epochs, 0 to 1
 	Err     string   // why its configuration or what it logged cannot be read
@@ -129,11 +130,9 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 	}
 	err := cmp.Or(e.err, e.follow.read()) // what is logged needs no configuration
 	r.Log = e.follow.Log
-	r.Best, r.HasBest = report.Best(r.History())
+	r.Best, r.HasBest = r.Log.Best()
 	if r.Config != nil {
-		named := r.reported()
-		r.Network = report.NetworkName(&r.Config.Model)
-		r.Loss = strings.Replace(named.LossName(), "LSEH-SVD", "LSEH", 1) // SVD is what goes without saying
+		r.Network, r.Loss = report.NetworkName(&r.Config.Model), r.reported().ShortLossName()
 	}
 	if err != nil {
 		r.Err = err.Error()

@@ -3,7 +3,6 @@ package view
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,10 +25,10 @@ type trialNote struct {
 const maxNote = 1 << 16
 
 func readTrial(dir string) (n trialNote) {
-	if b, err := readNote(filepath.Join(dir, "target")); err == nil {
+	if b, err := regular.ReadFile(filepath.Join(dir, "target"), maxNote, "a note of a sweep"); err == nil {
 		n.Target, _ = strconv.Atoi(string(bytes.TrimSpace(b)))
 	}
-	if b, err := readNote(filepath.Join(dir, "failed.json")); err == nil {
+	if b, err := regular.ReadFile(filepath.Join(dir, "failed.json"), maxNote, "a note of a sweep"); err == nil {
 		var f struct {
 			Error string `json:"error"`
 		}
@@ -57,15 +56,6 @@ func (n trialNote) Rung() int {
 		return 0
 	}
 	return n.Rungs[len(n.Rungs)-1]
-}
-
-func readNote(path string) ([]byte, error) {
-	f, _, err := regular.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxNote))
 }
 
 // waiting lists the folders of trials that hold no run yet, with those that failed before they had one.

@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -11,14 +10,12 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
+	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/pictures"
 )
 
 // maxUpload bounds a picture that is sent to the page, in bytes, with what a form puts around it.
 const maxUpload = 32 << 20
-
-// maxDecoded bounds what such a picture takes when it is decoded.
-const maxDecoded = 300 << 20
 
 // index is a search.Index that is asked for pictures too. The model that makes their features is opened by the first.
 type index struct {
@@ -26,32 +23,25 @@ type index struct {
 	model  string // of Options.Extractor
 	getenv func(string) string
 
-	busy      chan struct{} // holds a value while a picture is worked on: one at a time takes memory
+	turn      *pictures.Turn // guards extractor too
 	extractor *search.Extractor
 }
 
 // OfPicture finds captions for an encoded picture: JPEG, PNG, WebP or GIF.
-func (x *index) OfPicture(ctx context.Context, b []byte, k int) (search.Answer, error) {
-	select {
-	case x.busy <- struct{}{}:
-		defer func() { <-x.busy }()
-	case <-ctx.Done(): // who waits for others may leave
-		return search.Answer{}, ctx.Err()
-	}
-	if x.extractor == nil {
-		var err error
-		if x.extractor, err = x.OpenExtractor(x.model, x.getenv); err != nil {
-			return search.Answer{}, err
+func (x *index) OfPicture(ctx context.Context, b []byte, k int) (a search.Answer, err error) {
+	err = x.turn.Decode(ctx, b, func(p *pictures.RGB, err error) error {
+		if err != nil {
+			return web.BadRequest("%v", err)
 		}
-	}
-	p, err := pictures.Decode(ctx, b, maxDecoded)
-	if ctx.Err() != nil {
-		return search.Answer{}, ctx.Err()
-	}
-	if err != nil {
-		return search.Answer{}, &badRequest{err.Error()}
-	}
-	return x.extractor.OfPicture(ctx, p, k)
+		if x.extractor == nil {
+			if x.extractor, err = x.OpenExtractor(x.model, x.getenv); err != nil {
+				return err
+			}
+		}
+		a, err = x.extractor.OfPicture(ctx, p, k)
+		return err
+	})
+	return a, err
 }
 
 // HasExtractor reports whether a model for pictures is named or recorded.
@@ -79,14 +69,14 @@ func (o *Options) openIndex(ctx context.Context, so search.Options) (searcher, e
 		x.Close()
 		return nil, err
 	}
-	return &index{Index: x, model: o.Extractor, getenv: o.Getenv, busy: make(chan struct{}, 1)}, nil
+	return &index{Index: x, model: o.Extractor, getenv: o.Getenv, turn: pictures.NewTurn()}, nil
 }
 
 // uploadPage finds captions for a picture that the form sends. It is kept nowhere, and the name of its file is not
 // looked at.
 func (s *Server) uploadPage(r *request, p *picked) error {
 	if !p.Open {
-		return &badRequest{"open the network first"}
+		return web.BadRequest("open the network first")
 	}
 	b, err := uploaded(r)
 	if err != nil {
@@ -114,7 +104,7 @@ func (s *Server) uploadPage(r *request, p *picked) error {
 func uploaded(r *request) ([]byte, error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return nil, &badRequest{"expected a form with a picture"}
+		return nil, web.BadRequest("expected a form with a picture")
 	}
 	var part *multipart.Part
 	for part == nil || part.FormName() != "picture" {
@@ -134,9 +124,9 @@ func uploaded(r *request) ([]byte, error) {
 
 func tooLarge(err error, otherwise string) error {
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return &badRequest{fmt.Sprintf("the picture is too large; expected at most %d MiB", maxUpload>>20)}
+		return web.BadRequest("the picture is too large; expected at most %d MiB", maxUpload>>20)
 	}
-	return &badRequest{otherwise}
+	return web.BadRequest("%s", otherwise)
 }
 
 // afterUpload leads from the address of the form, which has no page of its own, to the search.

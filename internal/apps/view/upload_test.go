@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"vsetrain/internal/apps/web"
+	"vsetrain/internal/files/pictures"
+
 	"vsetrain/internal/apps/search"
 	"vsetrain/lab/try"
 )
@@ -160,7 +163,7 @@ func (c *counted) Err() error {
 func TestPictureCancelled(t *testing.T) {
 	var b bytes.Buffer
 	try.Do(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 300, 300))))
-	x := &index{busy: make(chan struct{}, 1), extractor: &search.Extractor{}}
+	x := &index{turn: pictures.NewTurn(), extractor: &search.Extractor{}}
 	for range 2 {
 		if _, err := x.OfPicture(&counted{t.Context(), 5}, b.Bytes(), 1); err != context.Canceled {
 			t.Errorf("%v", err)
@@ -182,7 +185,7 @@ func FuzzUpload(f *testing.F) {
 		if err == nil && !strings.Contains(body, string(b)) {
 			t.Errorf("%q is no part of %q", b, body)
 		}
-		var bad *badRequest
+		var bad *web.Error
 		if err != nil && !errors.As(err, &bad) {
 			t.Errorf("%T: %v", err, err)
 		}

@@ -53,12 +53,15 @@ func (g *Gallery) Path(id string) (string, error) {
 	return "", fmt.Errorf("%s: no picture of image %q: %w", g.dir, id, fs.ErrNotExist)
 }
 
-// Missing returns the ids without a picture.
-func (g *Gallery) Missing(ids []string) (missing []string) {
-	for _, id := range ids {
-		if _, err := g.Path(id); err != nil {
-			missing = append(missing, id)
-		}
+// Open opens the picture of an image id: below the folder and nowhere else, also where the file is a link.
+func (g *Gallery) Open(id string) (*os.File, error) {
+	path, err := g.Path(id)
+	if err != nil {
+		return nil, err
 	}
-	return missing
+	rel, err := filepath.Rel(g.dir, path)
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenInRoot(g.dir, rel)
 }

@@ -1,19 +1,12 @@
-// Package bind opens the addresses that servers of the program listen on, tells who reaches them, and serves until it
-// is told to stop.
+// Package bind opens the addresses that servers of the program listen on and tells who reaches them.
 package bind
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/netip"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 )
 
 // Local is the host that servers listen on unless they are told otherwise.
@@ -75,57 +68,4 @@ func Here(addr net.Addr) string {
 		return addr.String()
 	}
 	return net.JoinHostPort(Local, strconv.Itoa(t.Port))
-}
-
-// AllowedHost reports whether a Host header, with or without port, is localhost, an IP address or one of the names. A
-// page elsewhere that points its own name at this machine (DNS rebinding) sends its own name.
-func AllowedHost(host string, names []string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	} else if inside, ok := strings.CutPrefix(host, "["); ok { // an address of IPv6 without port
-		if host, ok = strings.CutSuffix(inside, "]"); !ok {
-			return false
-		}
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) }) {
-		return true
-	}
-	_, err := netip.ParseAddr(host)
-	return err == nil
-}
-
-// CheckHosts returns an error for the first of the names of hosts, for AllowedHost, that is none.
-func CheckHosts(names []string) error {
-	for _, h := range names {
-		if _, _, err := net.SplitHostPort(h); err == nil || h == "" {
-			return fmt.Errorf("--allow-host %q: expected a name without port", h)
-		}
-	}
-	return nil
-}
-
-// ErrCutOff is the error of a server that was told to stop and whose requests in progress took too long.
-var ErrCutOff = errors.New("requests in progress were cut off")
-
-// Serve answers requests on l until ctx ends. Then it accepts no more and lets those in progress finish, for at most
-// the given time; after that it cuts them off and returns ErrCutOff.
-func Serve(ctx context.Context, s *http.Server, l net.Listener, grace time.Duration) error {
-	if streams, ok := l.(*Stdio); ok {
-		s.Handler = streams.answered(s.Handler)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	rest, stop := context.WithTimeout(context.Background(), grace)
-	defer stop()
-	if err := s.Shutdown(rest); err != nil {
-		s.Close()
-		return fmt.Errorf("%w: they took more than %v", ErrCutOff, grace)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package bind
+package web
 
 import (
 	"bufio"
@@ -34,7 +34,7 @@ func TestStdio(t *testing.T) {
 			_, _ = io.WriteString(w, strings.ToUpper(string(b)))
 		})}
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(t.Context(), h, l, time.Second) }()
+	go func() { ended <- serve(t.Context(), h, l, time.Second) }()
 	read := bufio.NewReader(answer)
 	for i, text := range []string{"first", "second"} {
 		r := try.Get(http.NewRequest("POST", "http://localhost/", strings.NewReader(text)))(t)
@@ -100,7 +100,7 @@ func TestStdioAnswersWhatArrived(t *testing.T) {
 				fmt.Fprintf(w, "%s:%d", strings.TrimPrefix(r.URL.Path, "/"), len(b))
 			}
 		})}
-		if err := Serve(t.Context(), h, NewStdio(in, &out, ready), time.Second); !errors.Is(err, io.EOF) {
+		if err := serve(t.Context(), h, NewStdio(in, &out, ready), time.Second); !errors.Is(err, io.EOF) {
 			t.Fatalf("draw %d: it ended with %v", i, err)
 		}
 		var got []byte

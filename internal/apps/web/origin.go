@@ -1,15 +1,29 @@
-package serve
+package web
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// allowOrigin lets the scripts of a page that is on the list read an answer (CORS, https://fetch.spec.whatwg.org), and
+// CheckOrigins returns an error for the first of the origins of AllowOrigin that is none.
+func CheckOrigins(list []string) error {
+	for _, origin := range list {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
+			return fmt.Errorf("--allow-origin %q: expected an origin such as https://search.example.org, without a "+
+				"path", origin)
+		}
+	}
+	return nil
+}
+
+// AllowOrigin lets the scripts of a page that is on the list read an answer (CORS, https://fetch.spec.whatwg.org), and
 // reports whether it is. Browsers keep the answer from all others.
-func allowOrigin(list []string, h http.Header, r *http.Request) bool {
+func AllowOrigin(list []string, h http.Header, r *http.Request) bool {
 	if len(list) == 0 {
 		return false
 	}
@@ -30,8 +44,8 @@ func allowOrigin(list []string, h http.Header, r *http.Request) bool {
 // traceparent is that of version 00 (https://www.w3.org/TR/trace-context/): trace, parent and flags.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// traceOf returns the number of the trace that a request is part of, "" without one.
-func traceOf(r *http.Request) string {
+// Trace returns the number of the trace that a request is part of, "" without one.
+func Trace(r *http.Request) string {
 	m := traceparent.FindStringSubmatch(r.Header.Get("Traceparent"))
 	if m == nil || strings.HasPrefix(m[0], "ff") || strings.Trim(m[1], "0") == "" {
 		return ""
