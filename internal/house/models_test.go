@@ -192,17 +192,17 @@ func TestTableOfKernels(t *testing.T) {
 		t.Errorf("device.Device has %d methods, expected at most %d: %q", len(m), maxDeviceMethods, m)
 	}
 	all := kernels(files)
-	if listed := had(files, "Kernels"); len(all) < 50 || !slices.Equal(sorted(listed), all) {
-		t.Errorf("device.Kernels lists %q, kernels are %q", listed, all)
+	if list := listed(files); len(all) < 50 || !slices.Equal(sorted(list), all) {
+		t.Errorf("device.kinds lists %q, kernels are %q", list, all)
 	}
-	composed := had(sources(t, "internal/compute/device/composed"), "methods")
+	composed := computed(sources(t, "internal/compute/device/composed"))
 	for name, want := range map[string][]string{"cpu": lacking["cpu"], "cuda": lacking["cuda"],
 		"composed": lacking["composed"], "reference": nil} {
 		folder := "internal/compute/device/" + name
 		if name == "reference" {
 			folder = "lab/reference"
 		}
-		has := had(sources(t, folder), "methods", "collective")
+		has := computed(sources(t, folder))
 		var lacks []string
 		for _, k := range all {
 			if !slices.Contains(has, k) {
@@ -236,39 +236,48 @@ func kernels(files []*ast.File) (names []string) {
 	return sorted(names)
 }
 
-// had are the kernels that functions name: by the method that computes one, or a function, in a call of device.Has and
-// the like; by T in the case *device.T of a switch; or in &T{}.
-func had(files []*ast.File, functions ...string) (names []string) {
+// computed are the kernels that the methods of a package compute: each takes a kernel and has its name, or is a case
+// *device.NAME of a method collective.
+func computed(files []*ast.File) (names []string) {
 	for _, f := range files {
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
-			if !ok || !slices.Contains(functions, fn.Name.Name) {
+			if !ok || fn.Recv == nil || len(fn.Type.Params.List) != 1 {
+				continue
+			}
+			if s, ok := fn.Type.Params.List[0].Type.(*ast.SelectorExpr); ok && s.Sel.Name == fn.Name.Name {
+				names = append(names, fn.Name.Name)
+			}
+			if fn.Name.Name != "collective" {
 				continue
 			}
 			ast.Inspect(fn, func(n ast.Node) bool {
-				switch x := n.(type) {
-				case *ast.CallExpr:
-					if s, ok := x.Fun.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Has") {
-						switch of := x.Args[1].(type) {
-						case *ast.SelectorExpr:
-							names = append(names, of.Sel.Name)
-						case *ast.FuncLit:
-							names = append(names, of.Type.Params.List[0].Type.(*ast.SelectorExpr).Sel.Name)
-						}
-					}
-				case *ast.CaseClause:
-					for _, e := range x.List {
-						if s, ok := e.(*ast.StarExpr); ok {
-							names = append(names, s.X.(*ast.SelectorExpr).Sel.Name)
-						}
-					}
-				case *ast.UnaryExpr:
-					if l, ok := x.X.(*ast.CompositeLit); ok {
-						names = append(names, l.Type.(*ast.Ident).Name)
+				if x, ok := n.(*ast.StarExpr); ok {
+					if s, ok := x.X.(*ast.SelectorExpr); ok {
+						names = append(names, s.Sel.Name)
 					}
 				}
 				return true
 			})
+		}
+	}
+	return names
+}
+
+// listed are the kernels of device.kinds.
+func listed(files []*ast.File) (names []string) {
+	for _, f := range files {
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.VAR {
+				continue
+			}
+			if v := g.Specs[0].(*ast.ValueSpec); v.Names[0].Name == "kinds" {
+				for _, k := range v.Values[0].(*ast.CompositeLit).Elts {
+					params := k.(*ast.CallExpr).Args[0].(*ast.FuncLit).Type.Params.List
+					names = append(names, params[1].Type.(*ast.Ident).Name)
+				}
+			}
 		}
 	}
 	return names

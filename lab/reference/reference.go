@@ -21,7 +21,7 @@ var _ device.Device = (*Device)(nil)
 // New opens a reference device.
 func New() *Device {
 	d := &Device{live: map[*buffer]bool{}}
-	d.checker, d.kernels = device.Checker{Device: "reference", Memory: d}, methods(d)
+	d.checker, d.kernels = device.Checker{Device: "reference", Memory: d}, device.NewKernelTable(d)
 	return d
 }
 

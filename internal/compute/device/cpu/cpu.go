@@ -129,7 +129,7 @@ type dev[T vec.Float] struct {
 func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
 	d := &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
 		held: map[*buffer[T]]struct{}{}, gru: recurrence[T]{ops: ops, pool: pool, products: p}}
-	d.checker, d.kernels = device.Checker{Device: "cpu", Memory: d}, methods(d)
+	d.checker, d.kernels = device.Checker{Device: "cpu", Memory: d}, device.NewKernelTable(d)
 	return d
 }
 

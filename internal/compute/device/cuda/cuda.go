@@ -196,7 +196,7 @@ func Open(o Options) (device.Device, error) {
 	d := &dev{drv: drv, index: o.Index, precision: cmp.Or(o.Precision, FP32), apart: o.StepByStep,
 		limits: o.Limits.orUsual(), residents: map[resident]int{}, barred: barred{}, buffers: map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
-	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, methods(d)
+	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, device.NewKernelTable(d)
 	d.job = job{on: d, ranks: 1, libraries: o.NCCL, fast: o.Fast}
 	d.bf16.on, d.bf16.from = d.precision == BF16, cmp.Or(o.RoundFrom, roundFrom)
 	d.timeout = o.Timeout
