@@ -25,6 +25,12 @@ func New() *Device {
 	return d
 }
 
+// Do implements device.Device.
+func (d *Device) Do(k device.Kernel) bool {
+	d.checker.Check(k)
+	return d.kernels.Do(k)
+}
+
 // Name implements device.Device.
 func (d *Device) Name() string { return "reference, fp64" }
 

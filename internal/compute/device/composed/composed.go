@@ -29,7 +29,9 @@ func Over(own device.Device) *Device {
 	}
 	d := &Device{Device: own}
 	d.scratch.dev = own
-	d.kernels = device.NewKernelTable(rows{d}, layouts{d}, segments{d}, orders{d}, normalisation{d}, pooling{d}, recurrent{d}, cells{d}, attention{d}, decoding{d}, likelihood{d}, transformer{d}, pairs{d}, matching{d}, losses{d}, factoring{d}, optimiser{d}, oneRank{})
+	d.kernels = device.NewKernelTable(rows{d}, layouts{d}, segments{d}, orders{d}, normalisation{d}, pooling{d},
+		recurrent{d}, cells{d}, attention{d}, decoding{d}, likelihood{d}, transformer{d}, pairs{d}, matching{d},
+		losses{d}, factoring{d}, optimiser{d}, oneRank{})
 	d.checker = device.Checker{Device: own.Name(), Memory: sizes{}}
 	return d
 }

@@ -133,6 +133,12 @@ func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precisi
 	return d
 }
 
+// Do implements device.Device.
+func (d *dev[T]) Do(k device.Kernel) bool {
+	d.checker.Check(k)
+	return d.kernels.Do(k)
+}
+
 // Name implements device.Device: threads, vector kernels, matrix products, precision.
 func (d *dev[T]) Name() string {
 	threads := "1 thread"

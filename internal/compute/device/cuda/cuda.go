@@ -320,6 +320,13 @@ func (d *dev) Warnings() []string {
 	return d.warnings
 }
 
+// Do implements device.Device.
+func (d *dev) Do(k device.Kernel) bool {
+	d.checker.Check(k)
+	d.bf16.first = d.bf16.seen
+	return d.kernels.Do(k) || d.collective(k)
+}
+
 // Name implements device.Device: the GPU, its memory, the products, the precision.
 func (d *dev) Name() string {
 	products := "own products"

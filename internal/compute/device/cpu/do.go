@@ -1,9 +1,0 @@
-package cpu
-
-import "vsetrain/internal/compute/device"
-
-// Do implements device.Device.
-func (d *dev[T]) Do(k device.Kernel) bool {
-	d.checker.Check(k)
-	return d.kernels.Do(k)
-}
