@@ -102,7 +102,6 @@ type dev[T vec.Float] struct {
 	mix          mixLoop[T]
 	wordGraph    wordGraphLoop[T]
 	embed        embedLoop[T]
-	embedGrad    embedGradLoop[T]
 	layerNorm    layerNormLoop[T]
 	selfAttend   selfAttentionLoop[T]
 	dropout      dropoutLoop[T]
