@@ -286,15 +286,15 @@ func listed(files []*ast.File) (names []string) {
 // maxMethods bounds the methods of a type, tests aside: what has more is several things.
 const maxMethods = 25
 
-// larger are the types above it, with as many methods as they have: a number here may fall and not rise. Devices have a
-// method for each kernel, Graph one for each operation.
+// larger are the types above it, with as many methods as they have: a number here may fall and not rise. Methods that
+// compute a kernel, and operations of a graph, are not counted.
 var larger = map[string]int{
-	"internal/compute/device/cuda.dev": 259, "internal/compute/device/cpu.dev": 135,
-	"internal/compute/device/composed.Device": 44, "internal/compute/device/composed.matching": 26,
-	"lab/reference.Device": 27, "lab/devicetest.harness": 59,
+	"internal/compute/device/cuda.dev": 174, "internal/compute/device/cpu.dev": 57,
+	"internal/compute/device/composed.Device":  44,
+	"lab/devicetest.harness":                   59,
 	"internal/compute/device/cuda/null.Driver": 42, "internal/compute/device/cuda/driver.libcuda": 42,
-	"internal/compute/device/cuda/driver.linked": 27, "internal/compute/graph.Graph": 81,
-	"lab/asmgen.assembler": 60, "internal/compute/gemm.Engine": 27,
+	"internal/compute/device/cuda/driver.linked": 27,
+	"lab/asmgen.assembler":                       60, "internal/compute/gemm.Engine": 27,
 	"data.Split": 48, "data/synth.speaker": 30,
 	"internal/apps/search.Index": 31,
 }
@@ -311,7 +311,7 @@ func TestTypesAreSmall(t *testing.T) {
 			return err
 		}
 		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && !ofAKernel(fn) {
 				dir := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../../")
 				methods[dir+"."+receiver(fn.Recv.List[0].Type)]++
 			}
@@ -328,6 +328,21 @@ func TestTypesAreSmall(t *testing.T) {
 			t.Errorf("%s has %d methods, the table allows %d: lower it", name, methods[name], n)
 		}
 	}
+}
+
+// ofAKernel reports whether a method computes the kernel of its name or its gradient, or adds an operation to a graph.
+func ofAKernel(fn *ast.FuncDecl) bool {
+	if r := fn.Type.Results; r != nil && len(r.List) == 1 && receiver(fn.Recv.List[0].Type) == "Graph" {
+		if p, ok := r.List[0].Type.(*ast.StarExpr); ok {
+			n, ok := p.X.(*ast.Ident)
+			return ok && n.Name == "Node"
+		}
+	}
+	if len(fn.Type.Params.List) != 1 {
+		return false
+	}
+	s, ok := fn.Type.Params.List[0].Type.(*ast.SelectorExpr)
+	return ok && strings.TrimSuffix(fn.Name.Name, "Grad") == s.Sel.Name
 }
 
 // receiver is the name of the type of a method.
