@@ -3,8 +3,6 @@ package loss
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 )
@@ -77,7 +75,7 @@ func hinged(g *graph.Graph, x *graph.Node) *graph.Node { return g.Multiply(x, no
 // notNegative is 1 where x ≥ 0 and 0 elsewhere; nothing flows back through it.
 func notNegative(g *graph.Graph, x *graph.Node) *graph.Node {
 	n := x.Shape().TotalSize()
-	op := &graph.Op{Name: "not negative", Outs: []tensor.Shape{x.Shape().Clone()}, Temp: []int{n, n},
+	op := &graph.Op{Name: "not negative", Outs: []graph.Shape{x.Shape().Clone()}, Temp: []int{n, n},
 		Wants: []bool{false}}
 	op.Make = func(c *graph.Call) {
 		y, ones, below := c.Out[0], c.Temp[0], c.Temp[1]
@@ -109,7 +107,7 @@ func different(g *graph.Graph, c Context, n int) *graph.Node {
 	if c.Images == nil || c.Captions == nil {
 		graph.Failf("the loss needs the image identities of the batch")
 	}
-	op := &graph.Op{Name: "different images", Outs: []tensor.Shape{{n, n}}, Temp: []int{n * n},
+	op := &graph.Op{Name: "different images", Outs: []graph.Shape{{n, n}}, Temp: []int{n * n},
 		Wants: []bool{false, false}}
 	op.Make = func(c *graph.Call) {
 		graph.Do(c, device.Fill{Dst: c.Temp[0]})
@@ -128,7 +126,7 @@ func above(g *graph.Graph, x *graph.Node) *graph.Node {
 // it.
 func largest(g *graph.Graph, x *graph.Node) *graph.Node {
 	n, d := graph.Dim(x, 0), graph.Dim(x, 1)
-	op := &graph.Op{Name: "first of the largest", Outs: []tensor.Shape{{n, d}}, Temp: []int{n},
+	op := &graph.Op{Name: "first of the largest", Outs: []graph.Shape{{n, d}}, Temp: []int{n},
 		Saved: []graph.Slot{{DType: device.Int32, N: n}}, Wants: []bool{false}}
 	op.Make = func(c *graph.Call) {
 		k := device.Reduce{Max: true, N: n, D: d, X: c.In[0], Y: c.Temp[0], Index: c.Saved[0]}

@@ -2,6 +2,8 @@ package loss
 
 import (
 	"encoding/json"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,12 +12,14 @@ import (
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/internal/system/options"
 	"vsetrain/lab/golden"
 	"vsetrain/lab/reference"
 	"vsetrain/lab/try"
 )
 
 type lossCase struct {
+	raw          json.RawMessage
 	Name         string
 	Scores       [][]float64
 	ImageEmb     [][]float64 `json:"image_emb"`
@@ -138,8 +142,12 @@ func (c *lossCase) options(t *testing.T) Options {
 		o.Name, o.Margin = "relative", c.Config.Margin
 		o.Own[relativeConstants.at] = relativeOptions{"scores", c.Config.Filter, c.Config.Rho, c.Config.FilterMargin}
 		c.Expected.HardCaption = nil // of the kept ones; what is logged is LMH's
-	default:
-		t.Fatalf("unknown loss %q", c.Type)
+	default: // the name of a loss, with its options by their keys
+		if !slices.Contains(Names(), c.Type) {
+			t.Fatalf("unknown loss %q", c.Type)
+		}
+		o.Name = c.Type
+		c.setOwn(t, &o)
 	}
 	if c.Margin != nil {
 		o.Margin = *c.Margin
@@ -147,24 +155,57 @@ func (c *lossCase) options(t *testing.T) Options {
 	return o
 }
 
+// setOwn sets the margin and the options of the loss's own section to what the case names by their keys.
+func (c *lossCase) setOwn(t *testing.T, o *Options) {
+	var config struct{ Config map[string]any }
+	try.Do(t, json.Unmarshal(c.raw, &config))
+	if margin, ok := config.Config["margin"].(float64); ok {
+		o.Margin = margin
+		delete(config.Config, "margin")
+	}
+	for i, s := range sections {
+		if s.key != o.Name {
+			continue
+		}
+		for _, f := range options.Fields(reflect.TypeOf(s.defaults)) {
+			if key, ok := options.Key(f); ok && config.Config[key] != nil {
+				options.Set(reflect.ValueOf(&o.Own).Elem(), append([]int{i}, f.Index...),
+					reflect.ValueOf(config.Config[key]).Convert(f.Type))
+				delete(config.Config, key)
+			}
+		}
+	}
+	for key := range config.Config {
+		t.Fatalf("%s: the loss %s has no option %s", c.Name, o.Name, key)
+	}
+}
+
+// A loss has a row in the table of docs/losses.md and cases of its reference.
+func TestEveryLossIsDescribedAndProved(t *testing.T) {
+	proved := map[string]bool{}
+	for _, c := range lossCases(t) {
+		if c.Type != "" {
+			o := c.options(t)
+			proved[o.Name] = true
+		}
+	}
+	page := string(try.Get(os.ReadFile("../docs/losses.md"))(t))
+	for _, name := range Names() {
+		if !strings.Contains(page, "\n| `"+name+"`, ") {
+			t.Errorf("docs/losses.md has no row for %s in its table", name)
+		}
+		if !proved[name] {
+			t.Errorf("testdata/golden has no case of %s: scripts/golden_loss.py writes them", name)
+		}
+	}
+}
+
 // definition names the device that defines what the kernels of all others compute.
 const definition = "definition"
 
 // Every loss through the real graph and executor: value, parts, margins, hard negatives and all gradients.
 func TestGoldenLosses(t *testing.T) {
-	var file, more struct{ Cases []json.RawMessage }
-	golden.Load(t, "losses.json", &file)
-	golden.Load(t, "losses_more.json", &more)
-	for _, raw := range append(file.Cases, more.Cases...) {
-		var kind struct {
-			Type string `json:"loss_type"`
-		}
-		try.Do(t, json.Unmarshal(raw, &kind))
-		if slices.Contains(unwritten, kind.Type) {
-			continue
-		}
-		var c lossCase
-		try.Do(t, json.Unmarshal(raw, &c))
+	for _, c := range lossCases(t) {
 		for _, p := range []struct {
 			precision string
 			out, grad golden.Tolerance
@@ -186,6 +227,26 @@ func TestGoldenLosses(t *testing.T) {
 	}
 }
 
+// lossCases are those of losses.
+func lossCases(t *testing.T) (list []*lossCase) {
+	var file, more struct{ Cases []json.RawMessage }
+	golden.Load(t, "losses.json", &file)
+	golden.Load(t, "losses_more.json", &more)
+	for _, raw := range append(file.Cases, more.Cases...) {
+		var kind struct {
+			Type string `json:"loss_type"`
+		}
+		try.Do(t, json.Unmarshal(raw, &kind))
+		if slices.Contains(unwritten, kind.Type) {
+			continue
+		}
+		c := &lossCase{raw: raw}
+		try.Do(t, json.Unmarshal(raw, c))
+		list = append(list, c)
+	}
+	return list
+}
+
 // unwritten are the types of losses_more.json that other tests compare with.
 var unwritten = []string{"noise", "mixture", "clamp", "FNE-state", "CRCL-state"}
 
@@ -204,7 +265,11 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		return l.Name
 	}
 	for _, l := range learned {
-		dev.UploadDoubles(s.Params.Value("loss."+l.Name), []float64{c.Params[param(l)]})
+		start := l.Start
+		if v, ok := c.Params[param(l)]; ok {
+			start = v
+		}
+		dev.UploadDoubles(s.Params.Value("loss."+l.Name), []float64{start})
 	}
 	g := s.Graph()
 	var scores *graph.Node

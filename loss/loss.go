@@ -9,8 +9,6 @@ package loss
 import (
 	"fmt"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 )
@@ -63,7 +61,7 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 // lossOp returns an op with the buffers of every loss over N pairs. run fills them.
 func lossOp(g *graph.Graph, name string, n int, run func(c *graph.Call,
 	out device.LossOut)) *graph.Op {
-	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []tensor.Shape{nil}, OutSize: 3, Saved: []graph.Slot{
+	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []graph.Shape{nil}, OutSize: 3, Saved: []graph.Slot{
 		savedGrad:   {DType: device.Float, N: n * n},
 		HardCaption: {DType: device.Int32, N: n, Read: true},
 		HardImage:   {DType: device.Int32, N: n, Read: true},
@@ -75,7 +73,7 @@ func lossOp(g *graph.Graph, name string, n int, run func(c *graph.Call,
 			HardImage: c.Saved[HardImage], CostCaption: c.Saved[CostCaption], CostImage: c.Saved[CostImage]})
 	}
 	op.Grad = func(in []*graph.Node, _, dloss *graph.Node) []*graph.Node {
-		bw := &graph.Op{Name: op.Name + " gradient", Outs: []tensor.Shape{{n, n}}, Forward: op}
+		bw := &graph.Op{Name: op.Name + " gradient", Outs: []graph.Shape{{n, n}}, Forward: op}
 		const outScores, argLoss = 0, 0 // gradients
 		bw.Make = func(c *graph.Call) {
 			graph.Do(c, device.Scale{Dst: c.Out[outScores], X: c.Saved[savedGrad], Factor: c.In[argLoss].Slice(0, 1)})

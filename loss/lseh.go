@@ -15,8 +15,6 @@ import (
 	"fmt"
 	"strings"
 
-	"gorgonia.org/tensor"
-
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/system/options"
@@ -69,7 +67,7 @@ func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
 		graph.Failf("loss lseh needs the semantic vectors and image identities of the batch")
 	}
 	k := graph.Dim(c.Semantics, 1)
-	op := &graph.Op{Name: fmt.Sprintf("lseh margins %d×%d", n, k), Outs: []tensor.Shape{{n, n}}, Temp: []int{n * n},
+	op := &graph.Op{Name: fmt.Sprintf("lseh margins %d×%d", n, k), Outs: []graph.Shape{{n, n}}, Temp: []int{n * n},
 		Wants: []bool{false, false, false}}
 	op.Make = func(c *graph.Call) {
 		const semantics, images, captions, products, margins = 0, 1, 2, 0, 0 // arguments, scratch memory, result

@@ -5,8 +5,8 @@
 
 REFERENCE.py holds or imports what the authors' code computes, in PyTorch:
 
-    loss_type = "LMH"                                  # for loss/golden_test.go
-    config = {"margin": 0.2}                           # the constants
+    loss_type = "own"                                  # loss.name
+    config = {"margin": 0.2}                           # loss.margin, and options of the section loss.own by their keys
     def loss(scores, margin):                          # [N, N]: row i is image i, column j is caption j, matches on the diagonal
         ...
         return to_find_captions, to_find_images        # two scalars; their sum is the loss

@@ -124,7 +124,7 @@ var outside = map[string][]string{
 		"internal/apps/cluster"},
 	"golang.org/x/term":     {"cmd/vsetrain/internal/ui"},
 	"gorgonia.org/gorgonia": {"internal/compute/graph"},
-	"gorgonia.org/tensor":   {"internal/compute/graph", "loss"},
+	"gorgonia.org/tensor":   {"internal/compute/graph"},
 	"gorgonia.org/cu":       {"internal/compute/device/cuda/driver"}, // build tag vsecu
 	"github.com/chewxy/hm":  {"internal/compute/graph"},
 	"gonum.org/v1/gonum":    {"data", "internal/compute/gemm", "internal/compute/sparse", "internal/stats"},

@@ -202,6 +202,10 @@ func lines(a *device.Reduce, f func(i int, l line)) {
 }
 
 func (d *Device) Reduce(a device.Reduce) {
+	if a.Grad {
+		d.spread(a)
+		return
+	}
 	x, y, index := floats(a.X), floats(a.Y), ints(a.Index)
 	lines(&a, func(i int, l line) {
 		var sum float64
@@ -219,7 +223,7 @@ func (d *Device) Reduce(a device.Reduce) {
 	})
 }
 
-func (d *Device) ReduceGrad(a device.Reduce) {
+func (d *Device) spread(a device.Reduce) {
 	x, y, index := floats(a.X), floats(a.Y), ints(a.Index)
 	lines(&a, func(i int, l line) {
 		for k := range l.n {

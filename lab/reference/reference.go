@@ -21,8 +21,14 @@ var _ device.Device = (*Device)(nil)
 // New opens a reference device.
 func New() *Device {
 	d := &Device{live: map[*buffer]bool{}}
-	d.checker, d.kernels = device.Checker{Device: "reference", Memory: d}, methods(d)
+	d.checker, d.kernels = device.Checker{Device: "reference", Memory: d}, device.NewKernelTable(d)
 	return d
+}
+
+// Do implements device.Device.
+func (d *Device) Do(k device.Kernel) bool {
+	d.checker.Check(k)
+	return d.kernels.Do(k)
 }
 
 // Name implements device.Device.

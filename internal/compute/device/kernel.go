@@ -21,19 +21,192 @@ func (g *Gradient) SetGrad(grad bool) { g.Grad = grad }
 
 func (g *Gradient) isGrad() bool { return g.Grad }
 
+// kinds lists the kernels, each with the methods by which devices compute it and its gradient. A new kernel is a line
+// here.
+var kinds = []kind{
+	plain(func(d interface{ Gemm(Gemm) }, k Gemm) { d.Gemm(k) }),
+	plain(func(d interface{ Combine(Combine) }, k Combine) { d.Combine(k) }),
+	plain(func(d interface{ Add(Add) }, k Add) { d.Add(k) }),
+	plain(func(d interface{ Scale(Scale) }, k Scale) { d.Scale(k) }),
+	both(func(d interface{ Activate(Activate) }, k Activate) { d.Activate(k) },
+		func(d interface{ ActivateGrad(Activate) }, k Activate) { d.ActivateGrad(k) }),
+	plain(func(d interface{ ColumnSum(ColumnSum) }, k ColumnSum) { d.ColumnSum(k) }),
+	plain(func(d interface{ BiasActivate(BiasActivate) }, k BiasActivate) { d.BiasActivate(k) }),
+	plain(func(d interface{ Fill(Fill) }, k Fill) { d.Fill(k) }),
+	plain(func(d interface{ Copy(Copy) }, k Copy) { d.Copy(k) }),
+	plain(func(d interface{ SwapAxes(SwapAxes) }, k SwapAxes) { d.SwapAxes(k) }),
+	plain(func(d interface{ Multiply(Multiply) }, k Multiply) { d.Multiply(k) }),
+	both(func(d interface{ Map(Map) }, k Map) { d.Map(k) },
+		func(d interface{ MapGrad(Map) }, k Map) { d.MapGrad(k) }),
+	plain(func(d interface{ Reduce(Reduce) }, k Reduce) { d.Reduce(k) }),
+	plain(func(d interface{ SegmentProducts(SegmentProducts) }, k SegmentProducts) { d.SegmentProducts(k) }),
+	both(func(d interface{ SegmentMeans(SegmentMeans) }, k SegmentMeans) { d.SegmentMeans(k) },
+		func(d interface{ SegmentMeansGrad(SegmentMeans) }, k SegmentMeans) { d.SegmentMeansGrad(k) }),
+	plain(func(d interface{ UnpackWords(UnpackWords) }, k UnpackWords) { d.UnpackWords(k) }),
+	both(func(d interface{ GatherWords(GatherWords) }, k GatherWords) { d.GatherWords(k) },
+		func(d interface{ GatherWordsGrad(GatherWords) }, k GatherWords) { d.GatherWordsGrad(k) }),
+	plain(func(d interface{ Dropout(Dropout) }, k Dropout) { d.Dropout(k) }),
+	both(func(d interface{ L2Norm(L2Norm) }, k L2Norm) { d.L2Norm(k) },
+		func(d interface{ L2NormGrad(L2Norm) }, k L2Norm) { d.L2NormGrad(k) }),
+	both(func(d interface{ OrderScores(OrderScores) }, k OrderScores) { d.OrderScores(k) },
+		func(d interface{ OrderScoresGrad(OrderScores) }, k OrderScores) { d.OrderScoresGrad(k) }),
+	both(func(d interface{ BatchNorm(BatchNorm) }, k BatchNorm) { d.BatchNorm(k) },
+		func(d interface{ BatchNormGrad(BatchNorm) }, k BatchNorm) { d.BatchNormGrad(k) }),
+	both(func(d interface{ PoolWeights(PoolWeights) }, k PoolWeights) { d.PoolWeights(k) },
+		func(d interface{ PoolWeightsGrad(PoolWeights) }, k PoolWeights) { d.PoolWeightsGrad(k) }),
+	both(func(d interface{ SortPool(SortPool) }, k SortPool) { d.SortPool(k) },
+		func(d interface{ SortPoolGrad(SortPool) }, k SortPool) { d.SortPoolGrad(k) }),
+	both(func(d interface{ GatedPool(GatedPool) }, k GatedPool) { d.GatedPool(k) },
+		func(d interface{ GatedPoolGrad(GatedPool) }, k GatedPool) { d.GatedPoolGrad(k) }),
+	both(func(d interface{ GRU(GRU) }, k GRU) { d.GRU(k) },
+		func(d interface{ GRUGrad(GRU) }, k GRU) { d.GRUGrad(k) }),
+	both(func(d interface{ BiGRU(BiGRU) }, k BiGRU) { d.BiGRU(k) },
+		func(d interface{ BiGRUGrad(BiGRU) }, k BiGRU) { d.BiGRUGrad(k) }),
+	both(func(d interface{ GRUCell(GRUCell) }, k GRUCell) { d.GRUCell(k) },
+		func(d interface{ GRUCellGrad(GRUCell) }, k GRUCell) { d.GRUCellGrad(k) }),
+	both(func(d interface{ AdditiveAttention(AdditiveAttention) }, k AdditiveAttention) { d.AdditiveAttention(k) },
+		func(d interface{ AdditiveAttentionGrad(AdditiveAttention) }, k AdditiveAttention) {
+			d.AdditiveAttentionGrad(k)
+		}),
+	some(func(d interface{ Decoder(Decoder) bool }, k Decoder) bool { return d.Decoder(k) }),
+	both(func(d interface{ CrossEntropy(CrossEntropy) }, k CrossEntropy) { d.CrossEntropy(k) },
+		func(d interface{ CrossEntropyGrad(CrossEntropy) }, k CrossEntropy) { d.CrossEntropyGrad(k) }),
+	both(func(d interface{ Embed(Embed) }, k Embed) { d.Embed(k) },
+		func(d interface{ EmbedGrad(Embed) }, k Embed) { d.EmbedGrad(k) }),
+	both(func(d interface{ LayerNorm(LayerNorm) }, k LayerNorm) { d.LayerNorm(k) },
+		func(d interface{ LayerNormGrad(LayerNorm) }, k LayerNorm) { d.LayerNormGrad(k) }),
+	both(func(d interface{ SelfAttention(SelfAttention) }, k SelfAttention) { d.SelfAttention(k) },
+		func(d interface{ SelfAttentionGrad(SelfAttention) }, k SelfAttention) { d.SelfAttentionGrad(k) }),
+	both(func(d interface{ PairAttention(PairAttention) }, k PairAttention) { d.PairAttention(k) },
+		func(d interface{ PairAttentionGrad(PairAttention) }, k PairAttention) { d.PairAttentionGrad(k) }),
+	both(func(d interface{ Similarities(Similarities) }, k Similarities) { d.Similarities(k) },
+		func(d interface{ SimilaritiesGrad(Similarities) }, k Similarities) { d.SimilaritiesGrad(k) }),
+	both(func(d interface{ GraphReason(GraphReason) }, k GraphReason) { d.GraphReason(k) },
+		func(d interface{ GraphReasonGrad(GraphReason) }, k GraphReason) { d.GraphReasonGrad(k) }),
+	both(func(d interface{ Filtrate(Filtrate) }, k Filtrate) { d.Filtrate(k) },
+		func(d interface{ FiltrateGrad(Filtrate) }, k Filtrate) { d.FiltrateGrad(k) }),
+	some(func(d interface {
+		FiltrateSimilarities(FiltrateSimilarities) bool
+	}, k FiltrateSimilarities) bool {
+		return d.FiltrateSimilarities(k)
+	}),
+	both(func(d interface{ BlockMatch(BlockMatch) }, k BlockMatch) { d.BlockMatch(k) },
+		func(d interface{ BlockMatchGrad(BlockMatch) }, k BlockMatch) { d.BlockMatchGrad(k) }),
+	both(func(d interface{ PolarWeights(PolarWeights) }, k PolarWeights) { d.PolarWeights(k) },
+		func(d interface{ PolarWeightsGrad(PolarWeights) }, k PolarWeights) { d.PolarWeightsGrad(k) }),
+	both(func(d interface{ ScaleBlocks(ScaleBlocks) }, k ScaleBlocks) { d.ScaleBlocks(k) },
+		func(d interface{ ScaleBlocksGrad(ScaleBlocks) }, k ScaleBlocks) { d.ScaleBlocksGrad(k) }),
+	both(func(d interface{ MixNodes(MixNodes) }, k MixNodes) { d.MixNodes(k) },
+		func(d interface{ MixNodesGrad(MixNodes) }, k MixNodes) { d.MixNodesGrad(k) }),
+	both(func(d interface{ MeanNodes(MeanNodes) }, k MeanNodes) { d.MeanNodes(k) },
+		func(d interface{ MeanNodesGrad(MeanNodes) }, k MeanNodes) { d.MeanNodesGrad(k) }),
+	both(func(d interface{ WordGraph(WordGraph) }, k WordGraph) { d.WordGraph(k) },
+		func(d interface{ WordGraphGrad(WordGraph) }, k WordGraph) { d.WordGraphGrad(k) }),
+	plain(func(d interface{ Hinge(Hinge) }, k Hinge) { d.Hinge(k) }),
+	plain(func(d interface{ SemanticMargins(SemanticMargins) }, k SemanticMargins) { d.SemanticMargins(k) }),
+	plain(func(d interface{ UniversalWeighting(UniversalWeighting) }, k UniversalWeighting) {
+		d.UniversalWeighting(k)
+	}),
+	plain(func(d interface{ SumSquares(SumSquares) }, k SumSquares) { d.SumSquares(k) }),
+	plain(func(d interface{ SumSquaresFactored(SumSquaresFactored) }, k SumSquaresFactored) {
+		d.SumSquaresFactored(k)
+	}),
+	plain(func(d interface{ ClipCoefficient(ClipCoefficient) }, k ClipCoefficient) { d.ClipCoefficient(k) }),
+	plain(func(d interface{ Guard(Guard) }, k Guard) { d.Guard(k) }),
+	plain(func(d interface{ Adam(Adam) }, k Adam) { d.Adam(k) }),
+	plain(func(d interface{ AdamFactored(AdamFactored) }, k AdamFactored) { d.AdamFactored(k) }),
+	plain(func(d interface{ Gather(Gather) }, k Gather) { d.Gather(k) }),
+	plain(func(d interface{ GatherLists(GatherLists) }, k GatherLists) { d.GatherLists(k) }),
+	plain(func(d interface{ AllReduce(AllReduce) }, k AllReduce) { d.AllReduce(k) }),
+	plain(func(d interface{ Broadcast(Broadcast) }, k Broadcast) { d.Broadcast(k) }),
+	some(func(d interface{ AllGather(AllGather) bool }, k AllGather) bool { return d.AllGather(k) }),
+	some(func(d interface{ ReduceScatter(ReduceScatter) bool }, k ReduceScatter) bool {
+		return d.ReduceScatter(k)
+	}),
+	plain(func(d interface{ Join(Join) }, k Join) { d.Join(k) }),
+}
+
+// kind is what is known of a type of kernels.
+type kind struct {
+	zero func() Kernel
+	// of returns how the methods of a value compute the kernel, nil where it has none: whether they did.
+	of func(methods any) func(Kernel) bool
+}
+
+// pointer is implemented by the pointer to a kernel.
+type pointer[K any] interface {
+	*K
+	Kernel
+}
+
+// some is a kernel that devices compute at some sizes alone, by a method that reports whether it did. It is given the
+// gradient too.
+func some[D, K any, P pointer[K]](compute func(D, K) bool) kind {
+	return kind{func() Kernel { return P(new(K)) }, func(methods any) func(Kernel) bool {
+		d, ok := methods.(D)
+		if !ok {
+			return nil
+		}
+		return func(k Kernel) bool { return compute(d, *k.(P)) }
+	}}
+}
+
+// plain is a kernel that one method computes, with its gradient, if it has one.
+func plain[D, K any, P pointer[K]](compute func(D, K)) kind {
+	return some[D, K, P](func(d D, k K) bool { compute(d, k); return true })
+}
+
+// both is a kernel whose gradient has a method of its own.
+func both[D, G, K any, P interface {
+	pointer[K]
+	isGrad() bool
+}](compute func(D, K), gradient func(G, K)) kind {
+	return kind{func() Kernel { return P(new(K)) }, func(methods any) func(Kernel) bool {
+		d, ok := methods.(D)
+		g, has := methods.(G)
+		if !ok || !has {
+			return nil
+		}
+		return func(k Kernel) bool {
+			if p := k.(P); p.isGrad() {
+				gradient(g, *p)
+			} else {
+				compute(d, *p)
+			}
+			return true
+		}
+	}}
+}
+
 // Kernels lists one value of each kernel, for tests.
-func Kernels() []Kernel {
-	return []Kernel{
-		&Gemm{}, &Combine{}, &Add{}, &Scale{}, &Activate{}, &ColumnSum{}, &BiasActivate{}, &Fill{}, &Copy{},
-		&SwapAxes{}, &Multiply{}, &Map{}, &Reduce{}, &SegmentProducts{}, &SegmentMeans{}, &UnpackWords{},
-		&GatherWords{}, &Dropout{}, &L2Norm{}, &OrderScores{}, &BatchNorm{}, &PoolWeights{}, &SortPool{}, &GatedPool{},
-		&GRU{}, &BiGRU{}, &GRUCell{}, &AdditiveAttention{}, &Decoder{}, &CrossEntropy{}, &Embed{},
-		&LayerNorm{}, &SelfAttention{}, &PairAttention{}, &Similarities{}, &GraphReason{}, &Filtrate{},
-		&FiltrateSimilarities{}, &BlockMatch{}, &PolarWeights{}, &ScaleBlocks{}, &MixNodes{}, &MeanNodes{},
-		&WordGraph{}, &Hinge{}, &SemanticMargins{}, &UniversalWeighting{}, &SumSquares{}, &SumSquaresFactored{},
-		&ClipCoefficient{}, &Guard{}, &Adam{}, &AdamFactored{}, &Gather{}, &GatherLists{},
-		&AllReduce{}, &Broadcast{}, &AllGather{}, &ReduceScatter{}, &Join{},
+func Kernels() (all []Kernel) {
+	for _, k := range kinds {
+		all = append(all, k.zero())
 	}
+	return all
+}
+
+// KernelTable holds how a device computes kernels, by their types.
+type KernelTable map[reflect.Type]func(Kernel) bool
+
+// NewKernelTable finds the methods of some values that compute kernels: each is named after its kernel, or after it
+// and Grad.
+func NewKernelTable(values ...any) KernelTable {
+	t := KernelTable{}
+	for _, k := range kinds {
+		for _, v := range values {
+			if f := k.of(v); f != nil {
+				t[reflect.TypeOf(k.zero())] = f
+			}
+		}
+	}
+	return t
+}
+
+// Do computes a kernel, or reports that the table has none.
+func (t KernelTable) Do(k Kernel) bool {
+	f := t[reflect.TypeOf(k)]
+	return f != nil && f(k)
 }
 
 // NameOf names a kernel for people: "GRU", or "GRUGrad" with Grad.
@@ -86,47 +259,6 @@ func do[K any, P interface {
 	Must(d, p)
 	*p = *new(K) // which keeps no memory alive
 	pool.Put((*K)(p))
-}
-
-// KernelTable holds how a device computes kernels, by their types.
-type KernelTable map[reflect.Type]func(Kernel) bool
-
-// Do computes a kernel, or reports that the table has none.
-func (t KernelTable) Do(k Kernel) bool {
-	f := t[reflect.TypeOf(k)]
-	return f != nil && f(k)
-}
-
-// Has puts a kernel into a table.
-func Has[K any, P interface {
-	*K
-	Kernel
-}](t KernelTable, itself func(K)) {
-	HasSome[K, P](t, func(k K) bool { itself(k); return true })
-}
-
-// HasGrad is Has of a kernel and of its gradient.
-func HasGrad[K any, P interface {
-	*K
-	Kernel
-	isGrad() bool
-}](t KernelTable, itself, gradient func(K)) {
-	t[reflect.TypeFor[P]()] = func(k Kernel) bool {
-		if p := k.(P); p.isGrad() {
-			gradient(*p)
-		} else {
-			itself(*p)
-		}
-		return true
-	}
-}
-
-// HasSome is Has of a kernel that is computed at some sizes alone: itself reports whether it was.
-func HasSome[K any, P interface {
-	*K
-	Kernel
-}](t KernelTable, itself func(K) bool) {
-	t[reflect.TypeFor[P]()] = func(k Kernel) bool { return itself(*k.(P)) }
 }
 
 // pools keep memory for the kernels of Do, so that calling one allocates nothing.

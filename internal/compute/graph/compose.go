@@ -191,7 +191,11 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 // Fixed is x as a constant: nothing flows back through it.
 func (g *Graph) Fixed(x *Node) *Node {
 	op := &Op{Name: "fixed", Outs: []tensor.Shape{x.Shape().Clone()}, Wants: []bool{false}, Alias: true}
-	return g.Apply(op, x)
+	x = g.Apply(op, x)
+	if g.Constant != nil {
+		return g.Constant(x)
+	}
+	return x
 }
 
 // Softmax computes e^(factor·x) / Σ e^(factor·x) along an axis.

@@ -20,6 +20,9 @@ import (
 // Node is a value of the graph.
 type Node = G.Node
 
+// Shape is the size of a value along each axis; that of a scalar is empty.
+type Shape = tensor.Shape
+
 // Graph is one symbolic network at one shape.
 type Graph struct {
 	// Training makes batch normalisation use and collect the statistics of the batch, and dropout drop. It is set
@@ -34,6 +37,9 @@ type Graph struct {
 	Micro *MicroBatch
 	// Again leaves running statistics as they are: the graph runs once more, for its gradients.
 	Again bool
+	// Constant, where not nil, may put another node in place of each result of Fixed; it is set before anything is
+	// added. Tests of gradients hold these values while they perturb others.
+	Constant func(x *Node) *Node
 
 	expr   *G.ExprGraph
 	dtype  tensor.Dtype

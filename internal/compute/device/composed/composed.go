@@ -28,7 +28,10 @@ func Over(own device.Device) *Device {
 		return d
 	}
 	d := &Device{Device: own}
-	d.scratch.dev, d.kernels = own, methods(d)
+	d.scratch.dev = own
+	d.kernels = device.NewKernelTable(rows{d}, layouts{d}, segments{d}, orders{d}, normalisation{d}, pooling{d},
+		recurrent{d}, cells{d}, attention{d}, decoding{d}, likelihood{d}, transformer{d}, pairs{d}, matching{d},
+		losses{d}, factoring{d}, optimiser{d}, oneRank{})
 	d.checker = device.Checker{Device: own.Name(), Memory: sizes{}}
 	return d
 }
@@ -57,64 +60,17 @@ func (d *Device) compose(k device.Kernel) bool {
 	return d.kernels.Do(k)
 }
 
-// methods lists the composed kernels: each is the method of its name, and its gradient that with Grad behind it.
-func methods(d *Device) device.KernelTable {
-	t := device.KernelTable{}
-	device.Has(t, rows{d}.Add)
-	device.Has(t, rows{d}.Scale)
-	device.Has(t, rows{d}.ColumnSum)
-	device.Has(t, rows{d}.BiasActivate)
-	device.Has(t, layouts{d}.SwapAxes)
-	device.HasGrad(t, segments{d}.SegmentMeans, segments{d}.SegmentMeansGrad)
-	device.Has(t, segments{d}.UnpackWords)
-	device.HasGrad(t, rows{d}.L2Norm, rows{d}.L2NormGrad)
-	device.HasGrad(t, orders{d}.OrderScores, orders{d}.OrderScoresGrad)
-	device.HasGrad(t, normalisation{d}.BatchNorm, normalisation{d}.BatchNormGrad)
-	device.HasGrad(t, pooling{d}.PoolWeights, pooling{d}.PoolWeightsGrad)
-	device.HasGrad(t, pooling{d}.SortPool, pooling{d}.SortPoolGrad)
-	device.HasGrad(t, segments{d}.GatedPool, segments{d}.GatedPoolGrad)
-	device.HasGrad(t, recurrent{d}.GRU, recurrent{d}.GRUGrad)
-	device.HasGrad(t, recurrent{d}.BiGRU, recurrent{d}.BiGRUGrad)
-	device.HasGrad(t, cells{d}.GRUCell, cells{d}.GRUCellGrad)
-	device.HasGrad(t, attention{d}.AdditiveAttention, attention{d}.AdditiveAttentionGrad)
-	device.HasGrad(t, decoding{d}.Decoder, decoding{d}.DecoderGrad)
-	device.HasGrad(t, likelihood{d}.CrossEntropy, likelihood{d}.CrossEntropyGrad)
-	device.HasGrad(t, transformer{d}.Embed, transformer{d}.EmbedGrad)
-	device.HasGrad(t, transformer{d}.LayerNorm, transformer{d}.LayerNormGrad)
-	device.HasGrad(t, transformer{d}.SelfAttention, transformer{d}.SelfAttentionGrad)
-	device.HasGrad(t, pairs{d}.PairAttention, pairs{d}.PairAttentionGrad)
-	device.HasGrad(t, pairs{d}.Similarities, pairs{d}.SimilaritiesGrad)
-	device.HasGrad(t, pairs{d}.GraphReason, pairs{d}.GraphReasonGrad)
-	device.HasGrad(t, pairs{d}.Filtrate, pairs{d}.FiltrateGrad)
-	device.Has(t, func(a device.FiltrateSimilarities) {
-		device.Do(d, a.Words)
-		device.Do(d, a.Captions)
-		device.Do(d, a.Filtrate)
-	})
-	device.HasGrad(t, matching{d}.BlockMatch, matching{d}.BlockMatchGrad)
-	device.HasGrad(t, matching{d}.PolarWeights, matching{d}.PolarWeightsGrad)
-	device.HasGrad(t, matching{d}.ScaleBlocks, matching{d}.ScaleBlocksGrad)
-	device.HasGrad(t, matching{d}.MixNodes, matching{d}.MixNodesGrad)
-	device.HasGrad(t, matching{d}.MeanNodes, matching{d}.MeanNodesGrad)
-	device.HasGrad(t, matching{d}.WordGraph, matching{d}.WordGraphGrad)
-	device.Has(t, losses{d}.Hinge)
-	device.Has(t, losses{d}.SemanticMargins)
-	device.Has(t, losses{d}.UniversalWeighting)
-	device.Has(t, factoring{d}.SumSquaresFactored)
-	device.Has(t, losses{d}.Guard)
-	device.Has(t, segments{d}.SegmentProducts)
-	device.Has(t, optimiser{d}.Dropout)
-	device.Has(t, optimiser{d}.SumSquares)
-	device.Has(t, optimiser{d}.ClipCoefficient)
-	device.Has(t, optimiser{d}.Adam)
-	device.Has(t, factoring{d}.AdamFactored)
-	device.Has(t, func(device.AllReduce) {}) // of one rank
-	device.Has(t, func(device.Broadcast) {})
-	device.Has(t, func(device.Join) {})
-	device.HasSome(t, rows{d}.AllGather)
-	device.HasSome(t, rows{d}.ReduceScatter)
-	return t
-}
+// oneRank computes what the ranks of a job do where there is one.
+type oneRank struct{}
+
+// AllReduce leaves X as it is.
+func (oneRank) AllReduce(device.AllReduce) {}
+
+// Broadcast leaves X as it is.
+func (oneRank) Broadcast(device.Broadcast) {}
+
+// Join has nothing to wait for.
+func (oneRank) Join(device.Join) {}
 
 // sizes is a device.Inspector that looks at type and size alone: whose memory it is its own kernels see.
 type sizes struct{}

@@ -20,7 +20,16 @@ func attentionOf(a *device.Decoder, start, n int) device.AdditiveAttention {
 }
 
 // Decoder computes the steps one behind the other.
-func (k decoding) Decoder(a device.Decoder) {
+func (k decoding) Decoder(a device.Decoder) bool {
+	if a.Grad {
+		k.back(a)
+	} else {
+		k.steps(a)
+	}
+	return true
+}
+
+func (k decoding) steps(a device.Decoder) {
 	defer k.give(k.use())
 	p, h, before := a.Lengths.Packing(), a.H, a.Initial
 	hidden := k.floats(len(a.Lengths.Host) * 3 * h)
@@ -43,9 +52,9 @@ func (k decoding) Decoder(a device.Decoder) {
 	}
 }
 
-// DecoderGrad goes back through the steps. Each leaves the gradients of its gates, of its query and of its context,
+// back goes back through the steps. Each leaves the gradients of its gates, of its query and of its context,
 // which the attention adds up.
-func (k decoding) DecoderGrad(a device.Decoder) {
+func (k decoding) back(a device.Decoder) {
 	defer k.give(k.use())
 	p, h, b := a.Lengths.Packing(), a.H, len(a.Lengths.Host)
 	carry, dContext := k.floats(b*h), k.floats(b*a.E)

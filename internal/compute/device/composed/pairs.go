@@ -212,3 +212,11 @@ func (k pairs) fromFilter(dy device.View, a *device.Similarities, c *compared) {
 	k.timesRows(x, c.y, each, n, s)
 	k.sumAll(f.DW, x, n, s)
 }
+
+// FiltrateSimilarities is one kernel after the other.
+func (k pairs) FiltrateSimilarities(a device.FiltrateSimilarities) bool {
+	device.Do(k, a.Words)
+	device.Do(k, a.Captions)
+	device.Do(k, a.Filtrate)
+	return true
+}

@@ -102,7 +102,6 @@ type dev[T vec.Float] struct {
 	mix          mixLoop[T]
 	wordGraph    wordGraphLoop[T]
 	embed        embedLoop[T]
-	embedGrad    embedGradLoop[T]
 	layerNorm    layerNormLoop[T]
 	selfAttend   selfAttentionLoop[T]
 	dropout      dropoutLoop[T]
@@ -128,8 +127,14 @@ type dev[T vec.Float] struct {
 func newDev[T vec.Float](pool *par.Pool, ops *vec.Ops[T], p products[T], precision string) *dev[T] {
 	d := &dev[T]{pool: pool, ops: ops, products: p, precision: precision, buffers: map[*buffer[T]]struct{}{},
 		held: map[*buffer[T]]struct{}{}, gru: recurrence[T]{ops: ops, pool: pool, products: p}}
-	d.checker, d.kernels = device.Checker{Device: "cpu", Memory: d}, methods(d)
+	d.checker, d.kernels = device.Checker{Device: "cpu", Memory: d}, device.NewKernelTable(d)
 	return d
+}
+
+// Do implements device.Device.
+func (d *dev[T]) Do(k device.Kernel) bool {
+	d.checker.Check(k)
+	return d.kernels.Do(k)
 }
 
 // Name implements device.Device: threads, vector kernels, matrix products, precision.

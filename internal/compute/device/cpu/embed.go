@@ -51,44 +51,12 @@ func (l *embedLoop[T]) Do(_, i int) {
 	}
 }
 
-// embedGradLoop gives each piece a range of the rows of a table, so that the gradients of a row are added in the order
-// of the batch.
-type embedGradLoop[T vec.Float] struct {
-	ops        *vec.Ops[T]
-	d, size    int     // of the table
-	row        []int32 // of the table for each row of out
-	table, out []T
-}
-
-const embedPieces = 16
-
 func (d *dev[T]) EmbedGrad(a device.Embed) {
 	rows := d.embedRows("EmbedGrad", &a)
-	l := &d.embedGrad
-	for _, t := range []struct {
-		view  device.View
-		size  int
-		index []int32
-	}{{a.Word, a.V, rows.rows}, {a.Position, a.P, rows.at}} {
-		if !t.view.Present() {
-			continue
-		}
-		*l = embedGradLoop[T]{ops: d.ops, d: a.D, size: t.size, row: t.index, table: d.values(t.view), out: rows.out}
-		d.pool.For(embedPieces, l)
-	}
+	scatterRows(d, d.values(a.Word), rows.out, rows.rows, a.V, a.D)
+	scatterRows(d, d.values(a.Position), rows.out, rows.at, a.P, a.D)
 	if kinds := d.values(a.Type); kinds != nil {
 		d.ops.Fill(kinds, 0)
 		d.columnSum(kinds[:a.D], rows.out, len(rows.rows), a.D)
-	}
-}
-
-func (l *embedGradLoop[T]) Do(_, i int) {
-	lo, hi := i*l.size/embedPieces, (i+1)*l.size/embedPieces
-	l.ops.Fill(l.table[lo*l.d:hi*l.d], 0)
-	for p, r := range l.row {
-		if int(r) >= lo && int(r) < hi {
-			row := l.table[int(r)*l.d:][:l.d]
-			l.ops.Add(row, row, l.out[p*l.d:(p+1)*l.d])
-		}
 	}
 }

@@ -52,7 +52,8 @@ func (l *gatherLoop[T]) Do(_, i int) {
 	}
 }
 
-// scatterLoop gives each piece a range of word ids, so that the rows of a word are added in packed order.
+// scatterLoop adds rows to those of a table of their numbers. It gives each piece a range of the table, so that what
+// belongs to one row is added in order.
 type scatterLoop[T vec.Float] struct {
 	ops        *vec.Ops[T]
 	rows       []int32
@@ -63,10 +64,16 @@ type scatterLoop[T vec.Float] struct {
 const scatterPieces = 16
 
 func (d *dev[T]) GatherWordsGrad(a device.GatherWords) {
-	rows := d.wordRows("ScatterWords", &a)
+	scatterRows(d, d.values(a.Table), d.values(a.Out), d.wordRows("ScatterWords", &a), a.V, a.D)
+}
+
+// scatterRows sets a table [v, width] to the sums of the rows of out that have the numbers of its rows; nil is none.
+func scatterRows[T vec.Float](d *dev[T], table, out []T, rows []int32, v, width int) {
+	if table == nil {
+		return
+	}
 	l := &d.scatter
-	*l = scatterLoop[T]{ops: d.ops, rows: rows, v: a.V, d: a.D,
-		table: d.values(a.Table), out: d.values(a.Out)}
+	*l = scatterLoop[T]{ops: d.ops, rows: rows, v: v, d: width, table: table, out: out}
 	d.pool.For(scatterPieces, l)
 }
 

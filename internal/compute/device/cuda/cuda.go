@@ -194,7 +194,7 @@ func Open(o Options) (device.Device, error) {
 	d := &dev{drv: drv, index: o.Index, precision: cmp.Or(o.Precision, FP32), apart: o.StepByStep,
 		limits: o.Limits.orUsual(), residents: map[resident]int{}, barred: barred{}, buffers: map[*buffer]struct{}{},
 		recordings: map[*recording]struct{}{}, tables: map[*table]struct{}{}, stages: map[*stage]struct{}{}}
-	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, methods(d)
+	d.checker, d.kernels = device.Checker{Device: "cuda", Memory: d}, device.NewKernelTable(d)
 	d.job = job{on: d, ranks: 1, libraries: o.NCCL, fast: o.Fast}
 	d.bf16.on, d.bf16.from = d.precision == BF16, cmp.Or(o.RoundFrom, roundFrom)
 	d.timeout = o.Timeout
@@ -314,6 +314,13 @@ func (d *dev) Warnings() []string {
 		d.wait()
 	}
 	return d.warnings
+}
+
+// Do implements device.Device.
+func (d *dev) Do(k device.Kernel) bool {
+	d.checker.Check(k)
+	d.bf16.first = d.bf16.seen
+	return d.kernels.Do(k) || d.collective(k)
 }
 
 // Name implements device.Device: the GPU, its memory, the products, the precision.

@@ -48,7 +48,11 @@ func (d *dev) decoderOperands(a *device.Decoder, back bool, width int) (columns,
 	return columns, first, second, arrived
 }
 
+// Decoder computes the kernel where the GPU has room for all blocks of a step at once.
 func (d *dev) Decoder(a device.Decoder) bool {
+	if a.Grad {
+		return d.decodeBack(a)
+	}
 	const state, context = 4 * tensorUnits, 3 * tensorUnits
 	s := d.decoderBlocks("decoder_steps", &a, tensorUnits, 1, state+context, state)
 	if s.x == 0 {
@@ -66,7 +70,7 @@ func (d *dev) Decoder(a device.Decoder) bool {
 	return true
 }
 
-func (d *dev) DecoderGrad(a device.Decoder) bool {
+func (d *dev) decodeBack(a device.Decoder) bool {
 	const columns, deep = tensorSlopes, 3 + 1 // h values of the slopes, h of the query
 	s := d.decoderBlocks("decoder_grads", &a, tensorSlopes, 2, deep*columns, columns)
 	if s.x == 0 {

@@ -21,6 +21,10 @@ func (d *dev) MapGrad(a device.Map) {
 const segmentPiece = 512
 
 func (d *dev) Reduce(a device.Reduce) {
+	if a.Grad {
+		d.spread(a)
+		return
+	}
 	if !a.Segmented() {
 		lanes := 32
 		if a.D <= 64 {
@@ -46,7 +50,7 @@ func (d *dev) Reduce(a device.Reduce) {
 	}
 }
 
-func (d *dev) ReduceGrad(a device.Reduce) {
+func (d *dev) spread(a device.Reduce) {
 	if n := a.N * a.D; !a.Segmented() {
 		d.each("spread_rows", n).of(a.X, a.Y, a.Index).int(a.D).long(n)
 		return
