@@ -213,11 +213,14 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 release: export RELEASE := $(or $(VERSION:v%=%),$(shell sed -n 's/^\tversion = "\(.*\)"/\1/p' internal/system/build/build.go))
 release: export LDFLAGS := $(LDFLAGS)
 release: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+release: export MTIME = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ)
 release: ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them
 	rm -rf bin/dist bin/release bin/stage bin/wheels
 	$(MAKE) --no-print-directory install DESTDIR=bin/stage PREFIX= SYSTEMS='linux darwin windows'
-	$(GO) run $(GORELEASER) release --snapshot --skip=$(if $(SIGNING_KEY),,sign,)$(if $(BASE_URL),,homebrew,scoop,)publish
-	mkdir bin/release && cd bin/dist && cp SHA256SUMS* $$(cut -c67- SHA256SUMS | grep -v whl) ../wheels/*.whl ../release
+	$(GO) run $(GORELEASER) release --snapshot --skip=$(if $(BASE_URL),,homebrew,scoop,)publish
+	mkdir bin/release && cd bin/dist && cp SHA256SUMS $$(cut -c67- SHA256SUMS | grep -v whl) ../wheels/*.whl ../release
+	$(if $(BASE_URL),mkdir bin/release/recipes && cp bin/dist/homebrew/Casks/* bin/dist/scoop/* bin/release/recipes)
+	$(if $(SIGNING_KEY),ssh-keygen -Y sign -f '$(SIGNING_KEY)' -n vsetrain-release bin/release/SHA256SUMS)
 
 release-check: ## make the release twice, compare them byte by byte, and install the wheels; ONLY=host makes this system's wheel alone
 	GO=$(GO) ONLY=$(ONLY) bash scripts/release-check.sh
