@@ -212,7 +212,7 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 # Without a tag a release has the version that the program has then.
 release: export RELEASE := $(or $(VERSION:v%=%),$(shell sed -n 's/^\tversion = "\(.*\)"/\1/p' internal/system/build/build.go))
 release: export LDFLAGS := $(LDFLAGS)
-release: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+release release-check: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
 release: export MTIME = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ)
 release: ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them
 	rm -rf bin/dist bin/release bin/stage bin/wheels
