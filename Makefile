@@ -3,8 +3,9 @@
 export CGO_ENABLED := 0
 
 GO          ?= go
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.15.1
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 VERSION     ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 # The one that scripts/install-test-tools.sh fetched, if it did: pictures in tests need it.
@@ -18,8 +19,6 @@ TARGETS     := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
 FUZZTIME    ?= 20s
 SEED        ?= 1
 MUTANTS     ?= 200
-# The module that makes the site and releases. Its tests read pages outside it, whose changes go test does not see: -count=1.
-IN_PUBLISH  := $(GO) -C internal/tools/publish
 # The packages with the longest tests, begun first so that none runs alone at the end. All are vetted before tests begin,
 # and linked without the tables of debuggers: a third of the time of linking.
 LONGEST     := ./cmd/vsetrain ./internal/compute/device/cuda ./internal/run/training ./train ./internal/run/evaluate ./internal/compute/device/cpu
@@ -57,14 +56,11 @@ build-static: ## build bin/vsetrain-static: no CUDA, no shared libraries, for Li
 build-vsecu: ## build bin/vsetrain-vsecu, which calls CUDA through gorgonia.org/cu (needs gcc; docs/cuda.md)
 	GO=$(GO) LDFLAGS='$(LDFLAGS)' bash scripts/vsecu.sh build
 
-test: ## check formatting, vet, lint, and run the tests: four minutes on two cores once compiled
+test: ## check formatting, vet, and run the tests: four minutes on two cores once compiled
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./... && $(IN_PUBLISH) vet ./...
-	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(MAKE) --no-print-directory lint; \
-	else echo "lint skipped: $(STATICCHECK) is not in the module cache and cannot be downloaded"; fi
+	$(GO) vet ./...
 	$(GO) test -p $(PACKAGES) -vet=off -ldflags=-w -timeout 20m -skip '$(COMBINED)|$(STRICT)|$(WHOLE)' $(LONGEST) ./...
-	$(IN_PUBLISH) test -count=1 ./...
 
 test-combined: ## run the tests that repeat those of make test in more combinations
 	$(GO) test -timeout 20m -run '$(COMBINED)' ./internal/compute/device/cuda ./internal/compute/device/cuda/kernels ./internal/run/training ./lab/selftest ./train
@@ -112,8 +108,10 @@ vet-all: ## vet the sources for every supported system
 test-long: test test-combined test-strict test-selftest ## also fuzz every reader and race the concurrent packages (VSETRAIN_DATA names a folder of real data)
 	FUZZTIME=$(FUZZTIME) GO=$(GO) bash scripts/test-long.sh
 
-lint: ## run staticcheck (part of make test)
-	$(GO) run $(STATICCHECK) ./... && $(IN_PUBLISH) run $(STATICCHECK) ./...
+lint: ## check the rules of .golangci.yml, staticcheck among them, and the width of other lines: building the linter takes a minute
+	$(GO) run $(GOLANGCI) run ./...
+	@! git ls-files '*.md' '*.cu' '*.cuh' '*.cc' '*.h' | LC_ALL=C.UTF-8 xargs grep -nE '^[^|].{120}' | grep -v :// || \
+	{ echo "these lines have more than 120 columns"; exit 1; }
 
 # Packages that share memory between goroutines and are quick under the race detector: 45 s of CPU once compiled. The
 # tests in a browser are left out.
@@ -202,24 +200,30 @@ cross: ## build for every supported system into bin/, the static builds for Linu
 	  esac; \
 	done
 
-publish-tools: ## build bin/publish, which makes the site and releases: a module of its own
-	$(IN_PUBLISH) build -o $(CURDIR)/bin/publish/ ./...
-
-docs: publish-tools ## render README.md and docs/ to a static site in bin/site
-	rm -rf bin/site
-	bin/publish/site bin/site
+# What docs/requirements.txt pins, in an environment of its own.
+docs: ## render README.md and docs/ to a static site in bin/site; a broken link ends it
+	@test -x bin/mkdocs/bin/mkdocs || python3 -m venv bin/mkdocs
+	bin/mkdocs/bin/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	rm -rf bin/pages && mkdir -p bin/pages && ln -s $(addprefix ../../,docs $(wildcard *.md) LICENSE CITATION.cff) bin/pages
+	NO_MKDOCS_2_WARNING=1 bin/mkdocs/bin/mkdocs build # --quiet would not count warnings
 
 # The time of everything in a release: that of the commit.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-release: publish-tools ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them, BASE_URL adds recipes
-	rm -rf bin/release
-	bin/publish/release -go $(GO) -ldflags '$(LDFLAGS)' -epoch $(SOURCE_DATE_EPOCH) -out bin/release \
-	  -commit '$(shell git rev-parse HEAD 2>/dev/null)' $(if $(SIGNING_KEY),-key '$(SIGNING_KEY)') $(if $(BASE_URL),-url '$(BASE_URL)') \
-	  $(TARGETS) $(addsuffix /static,$(filter linux/%,$(TARGETS)))
-	rm -rf bin/release/build
+# Without a tag a release has the version that the program has then.
+release: export RELEASE := $(or $(VERSION:v%=%),$(shell sed -n 's/^\tversion = "\(.*\)"/\1/p' internal/system/build/build.go))
+release: export LDFLAGS := $(LDFLAGS)
+release release-check: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+release: export MTIME = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ)
+release: ## pack archives, wheels, bills of materials and checksums for every supported system into bin/release; SIGNING_KEY signs them
+	rm -rf bin/dist bin/release bin/stage bin/wheels
+	$(MAKE) --no-print-directory install DESTDIR=bin/stage PREFIX= SYSTEMS='linux darwin windows'
+	$(GO) run $(GORELEASER) release --snapshot --skip=$(if $(BASE_URL),,homebrew,scoop,)publish
+	mkdir bin/release && cd bin/dist && cp SHA256SUMS $$(cut -c67- SHA256SUMS | grep -v whl) ../wheels/*.whl ../release
+	$(if $(BASE_URL),mkdir bin/release/recipes && cp bin/dist/homebrew/Casks/* bin/dist/scoop/* bin/release/recipes)
+	$(if $(SIGNING_KEY),ssh-keygen -Y sign -f '$(SIGNING_KEY)' -n vsetrain-release bin/release/SHA256SUMS)
 
-release-check: ## make the release for this system and TARGETS twice, compare them byte by byte, and install the wheels
-	GO=$(GO) bash scripts/release-check.sh
+release-check: ## make the release twice, compare them byte by byte, and install the wheels; ONLY=host makes this system's wheel alone
+	GO=$(GO) ONLY=$(ONLY) bash scripts/release-check.sh
 
 PREFIX ?= /usr/local
 install: build ## install the program, man pages, completions and licences into PREFIX (/usr/local) below DESTDIR

@@ -7,7 +7,9 @@ rounds where it is wider than 2 %; "best" is the shortest step of all.  The mach
 pools wait for one another at every operation, and a neighbour on one core makes its steps ten times longer, vsetrain's less.
 A run that was disturbed is pointed out at the end.
 
-See compare-torch.sh for how to call it.
+    python3 scripts/compare_torch.py --network vsepp --loss lseh --threads 2 --rounds 3
+
+The interpreter needs torch and numpy; VSETRAIN names the binary (default: bin/vsetrain, else the one in PATH).
 """
 import argparse
 import json

@@ -20,8 +20,15 @@ done
 install -D -m 644 "$made/bash" "$prefix/share/bash-completion/completions/vsetrain"
 install -D -m 644 "$made/zsh" "$prefix/share/zsh/site-functions/_vsetrain"
 install -D -m 644 "$made/fish" "$prefix/share/fish/vendor_completions.d/vsetrain.fish"
-# The licences of the program, and those of Go and of the modules that are linked into it, which ask for that.
+# The pages, and the script that they name.
 doc=$prefix/share/doc/vsetrain
+find README.md CHANGELOG.md docs scripts/torch_backbone_to_onnx.py -type f \
+  \( -name '*.md' -o -name '*.svg' -o -name '*.png' -o -name '*.json' -o -name '*.ipynb' -o -name '*.py' \) |
+  while read -r page; do
+    install -D -m 644 "$page" "$doc/$page"
+  done
+# The licences of the program, and those of Go and of the modules that are linked into it, which ask for that: on this
+# system, or on all SYSTEMS.
 install -D -m 644 LICENSE "$doc/LICENSE"
 install -D -m 644 NOTICE "$doc/NOTICE"
 go=${GO:-go}
@@ -31,11 +38,13 @@ licences() { # MODULE@VERSION FOLDER DEPTH
     install -D -m 644 "$file" "$doc/licences/$1/${file#"$2"/}"
     found=1
   done < <(find "$2" -maxdepth "$3" -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \
-    -o -iname 'patents*' -o -iname 'unlicense*' \) ! -name '*.go' ! -path '*/testdata/*' | sort)
+    -o -iname 'patents*' -o -iname 'unlicense*' -o -ipath '*licen[cs]es/*' \) ! -name '*.go' ! -path '*/testdata/*' | sort)
   [ $found = 1 ] || { echo "no licence of $1 in $2" >&2; return 1; }
 }
-licences "go@$("$go" env GOVERSION)" "$("$go" env GOROOT)" 1
-"$go" version -m "$program" | awk '$1 == "dep" { print $2, $3 }' | while read -r module version; do
-  licences "$module@$version" "$("$go" list -m -f '{{.Dir}}' "$module")" 9
+licences "std@$("$go" env GOVERSION)" "$("$go" env GOROOT)" 1
+for system in ${SYSTEMS:-$("$go" env GOOS)}; do
+  GOOS=$system "$go" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/vsetrain
+done | sort -u | while read -r module dir; do
+  licences "$module" "$dir" 9
 done
-echo "installed in $prefix: bin/vsetrain, man pages, completions for bash, zsh and fish, licences"
+echo "installed in $prefix: bin/vsetrain, man pages, completions for bash, zsh and fish, pages, licences"

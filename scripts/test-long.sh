@@ -27,7 +27,9 @@ make test-ptx test-ptx-fused
 echo "1,000 worlds whose difference is known"
 VSETRAIN_WORLDS=1000 "$go" test -v -run 'Coverage|Uniform' ./internal/stats
 
-bash scripts/kill-resume.sh 50
+echo "a training that is killed 50 times ends with the bits of one that is not"
+"$go" build -o bin/vsetrain ./cmd/vsetrain
+"$go" test -v -count=1 -run '^TestKillAndResume$' ./cmd/vsetrain -kills 50 -program "$PWD/bin/vsetrain"
 echo "a gallery is whole after 300 kills"
 "$go" test -v -count=1 -run AmendIsWhole ./data -amend-kills 300
 

@@ -49,8 +49,7 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// Every page is in an index, and no file names a page that is gone. The links of pages are tested by
-// internal/tools/publish/site.
+// Every page is in an index, and no file names a page that is gone. make docs checks the links of pages.
 func TestDocs(t *testing.T) {
 	pages := texts(t, ".md")
 	for name := range pages {

@@ -12,7 +12,7 @@ import (
 	_ "image/png"
 	"io"
 
-	_ "golang.org/x/image/webp"
+	_ "golang.org/x/image/webp" // a decoder
 
 	"vsetrain/internal/files/regular"
 )

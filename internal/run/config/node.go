@@ -10,10 +10,14 @@ import (
 	"vsetrain/internal/system/options"
 )
 
-// Int, Uint and Float read a number of a YAML file as options.ParseInt, ParseUint and ParseFloat do. A string is none,
-// and a whole number has neither a point nor an exponent.
-func Int(n *yaml.Node) (int, error)       { return read(n, options.ParseInt, "!!int") }
-func Uint(n *yaml.Node) (uint64, error)   { return read(n, options.ParseUint, "!!int") }
+// Int reads a number of a YAML file as options.ParseInt does. A string is none, and a whole number has neither a point
+// nor an exponent.
+func Int(n *yaml.Node) (int, error) { return read(n, options.ParseInt, "!!int") }
+
+// Uint is the same for numbers that are never negative.
+func Uint(n *yaml.Node) (uint64, error) { return read(n, options.ParseUint, "!!int") }
+
+// Float is the same for any number.
 func Float(n *yaml.Node) (float64, error) { return read(n, options.ParseFloat, "!!int", "!!float") }
 
 func read[T any](n *yaml.Node, parse func(string) (T, error), tags ...string) (x T, err error) {
