@@ -114,8 +114,7 @@ var tests = map[string][]string{
 	"internal/system/onnxruntime": {"internal/files/onnx"},
 	"internal/compute/device/cuda": {"internal/compute/device/cpu", "internal/compute/device/composed",
 		"internal/compute/device/cuda/null"},
-	"internal/compute/device/composed": {"internal/compute/device/cpu"},
-	"internal/compute/device/ranks":    {"internal/compute/device/composed", "internal/compute/device/cpu"}}
+	"internal/compute/device/ranks": {"internal/compute/device/composed", "internal/compute/device/cpu"}}
 
 // outside says which packages may import what lies outside the module: a package, or all packages below a path. The
 // laboratory may import all.

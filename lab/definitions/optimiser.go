@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import (
 	"math"
@@ -10,8 +10,8 @@ type optimiser struct{ *Device }
 
 // Dropout composes that kernel. The host draws what is kept.
 func (k optimiser) Dropout(a device.Dropout) {
-	defer k.give(k.use())
-	half, rows, factors := k.numbers(2), k.numbers(a.X.N/a.Width), k.host(a.X.N)
+	defer k.Give(k.Use())
+	half, rows, factors := k.Numbers(2), k.Numbers(a.X.N/a.Width), k.Host(a.X.N)
 	k.DownloadInts(half.Host, a.Step.View)
 	k.DownloadInts(rows.Host, a.Rows)
 	step, limit := uint64(uint32(half.Host[1]))<<32|uint64(uint32(half.Host[0])), uint32(a.Rate*(1<<32))
@@ -22,7 +22,7 @@ func (k optimiser) Dropout(a device.Dropout) {
 			factors[i] = 0
 		}
 	}
-	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: k.upload(factors)})
+	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: k.Upload(factors)})
 }
 
 // SumSquares composes that kernel.
@@ -41,8 +41,8 @@ func (k optimiser) ClipCoefficient(a device.ClipCoefficient) {
 
 // SumBits composes that kernel. The host adds.
 func (k optimiser) SumBits(a device.SumBits) {
-	defer k.give(k.use())
-	x, sum := k.numbers(a.X.N).Host, k.numbers(1)
+	defer k.Give(k.Use())
+	x, sum := k.Numbers(a.X.N).Host, k.Numbers(1)
 	var all uint32
 	if a.X.Buf.DType() == device.Int32 {
 		k.DownloadInts(x, a.X)
@@ -50,7 +50,7 @@ func (k optimiser) SumBits(a device.SumBits) {
 			all += uint32(v)
 		}
 	} else {
-		values := k.host(a.X.N)
+		values := k.Host(a.X.N)
 		k.DownloadDoubles(values, a.X)
 		for _, v := range values {
 			if k.Wide() {
@@ -79,13 +79,13 @@ func (k optimiser) sumOf(a *device.Adam, sum device.View) {
 
 // Adam composes that kernel. A coefficient that is no number (Guard) is seen by the host.
 func (k optimiser) Adam(a device.Adam) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	k.sumOf(&a, a.Before)
 	defer k.sumOf(&a, a.After)
-	g, x, step := k.floats(a.P.N), k.floats(a.P.N), k.floats(1)
+	g, x, step := k.Floats(a.P.N), k.Floats(a.P.N), k.Floats(1)
 	device.Do(k, device.Copy{Dst: g, Src: a.G})
 	if a.Clip.Present() {
-		clip := k.host(1)
+		clip := k.Host(1)
 		if k.DownloadDoubles(clip, a.Clip); math.IsNaN(clip[0]) {
 			return
 		}
@@ -97,7 +97,7 @@ func (k optimiser) Adam(a device.Adam) {
 	device.Do(k, device.Copy{Dst: step, Src: a.Hyper.Slice(0, 1)})
 	k.apply(device.Sqrt, 0, x, a.V)
 	if a.Legacy {
-		inverse := k.floats(1)
+		inverse := k.Floats(1)
 		k.apply(device.Reciprocal, 0, inverse, a.Hyper.Slice(1, 2))
 		device.Do(k, device.Multiply{Dst: step, A: step, B: inverse})
 	} else {
