@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/internal/system/options"
+	"vsetrain/lab/definitions"
 	"vsetrain/lab/golden"
 	"vsetrain/lab/reference"
 	"vsetrain/lab/try"
@@ -212,7 +212,7 @@ func TestGoldenLosses(t *testing.T) {
 		}{{cpu.FP64, golden.FP64, golden.FP64}, {cpu.FP32, golden.FP32, golden.FP32Grad},
 			{definition, golden.FP64, golden.FP64}} {
 			t.Run(c.Name+"/"+p.precision, func(t *testing.T) {
-				var dev device.Device = composed.Over(reference.New())
+				var dev device.Device = definitions.Over(reference.New())
 				if p.precision != definition {
 					dev = try.Get(cpu.New(cpu.Options{Threads: 2, Precision: p.precision}))(t)
 				}

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/lab/definitions"
 	"vsetrain/lab/golden"
 	ref "vsetrain/lab/reference"
 	"vsetrain/lab/try"
@@ -35,7 +35,7 @@ func newDevice(t testing.TB, precision string) device.Device {
 	case emulatedGPU:
 		return newEmulatedGPU(t)
 	case referenceDevice:
-		return composed.Over(ref.New())
+		return definitions.Over(ref.New())
 	}
 	dev := try.Get(cpu.New(cpu.Options{Threads: 2, Precision: precision}))(t)
 	t.Cleanup(func() { dev.Close() })

@@ -7,9 +7,9 @@ import (
 
 	"vsetrain/batch"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/lab/definitions"
 	"vsetrain/lab/golden"
 	"vsetrain/lab/reference"
 	"vsetrain/lab/try"
@@ -46,7 +46,7 @@ const definition = "definition"
 func newDevice(t testing.TB, precision string) device.Device {
 	t.Helper()
 	if precision == definition {
-		return composed.Over(reference.New())
+		return definitions.Over(reference.New())
 	}
 	return openCPU(t, cpu.Options{Threads: 2, Precision: precision})
 }

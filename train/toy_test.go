@@ -7,8 +7,8 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/lab/definitions"
 	"vsetrain/lab/reference"
 	"vsetrain/loss"
 	"vsetrain/models"
@@ -37,7 +37,7 @@ func TestReferenceTrainsEveryNetwork(t *testing.T) {
 				steps = 2 // of its decoder the sizes are fixed, and plain loops slow
 			}
 			want, wantParams := trainCase(t, own, c, steps)
-			got, gotParams := trainCase(t, c.step(composed.Over(reference.New())), c, steps)
+			got, gotParams := trainCase(t, c.step(definitions.Over(reference.New())), c, steps)
 			for i, w := range want {
 				if !(math.Abs(got[i].Loss-w.Loss) <= toyLoss*math.Abs(w.Loss)) {
 					t.Errorf("step %d: loss %.15g, the CPU has %.15g", i, got[i].Loss, w.Loss)

@@ -105,13 +105,12 @@ var sideways = map[string][]string{
 // tests are the imports that only tests may have beside those of their package. They may lead upwards.
 var tests = map[string][]string{
 	// whole runs
-	"internal/run/checkpoints":         {"internal/run/evaluate"},
-	"internal/run/evaluate":            {"internal/run/checkpoints"},
-	"internal/run/study":               {"internal/run/evaluate"},
-	"internal/system/onnxruntime":      {"internal/files/onnx"},
-	"internal/compute/device/cuda":     {"internal/compute/device/cpu", "internal/compute/device/composed"},
-	"internal/compute/device/composed": {"internal/compute/device/cpu"},
-	"internal/compute/device/ranks":    {"internal/compute/device/composed", "internal/compute/device/cpu"}}
+	"internal/run/checkpoints":      {"internal/run/evaluate"},
+	"internal/run/evaluate":         {"internal/run/checkpoints"},
+	"internal/run/study":            {"internal/run/evaluate"},
+	"internal/system/onnxruntime":   {"internal/files/onnx"},
+	"internal/compute/device/cuda":  {"internal/compute/device/cpu", "internal/compute/device/composed"},
+	"internal/compute/device/ranks": {"internal/compute/device/composed", "internal/compute/device/cpu"}}
 
 // goPackage is what `go list -json` says of a package.
 type goPackage struct {

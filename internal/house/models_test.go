@@ -169,20 +169,22 @@ func methodsOfInterface(files []*ast.File, name string) (methods []string) {
 	return methods
 }
 
-// lacking is the table of devices and kernels: what a device has no kernel for, and what is not composed of others.
+// lacking is the table of devices and kernels: what a device has no kernel for, and what is neither composed of others
+// nor defined by them (lab/definitions).
 var lacking = map[string][]string{
 	"cpu": append([]string{"Decoder", "FiltrateSimilarities", "Guard", "SegmentProducts", "Gather", "GatherLists"},
 		ofRanks...),
 	"cuda": nil,
-	"composed": {"Gemm", "Combine", "Activate", "Fill", "Copy", "Multiply", "Map", "Reduce",
+	"definitions": {"Gemm", "Combine", "Activate", "Fill", "Copy", "Multiply", "Map", "Reduce",
 		"GatherWords", "Gather", "GatherLists"},
 }
 
 // ofRanks are the kernels of several ranks: device/ranks computes them around a device in memory of the host.
 var ofRanks = []string{"AllReduce", "Broadcast", "AllGather", "ReduceScatter", "Join"}
 
-// resident are the kernels of devices with tables in memory of their own (device.Resident).
-var resident = []string{"Gather", "GatherLists"}
+// resident are the kernels of devices with tables in memory of their own (device.Resident) and with recordings
+// (device.Recorder).
+var resident = []string{"Gather", "GatherLists", "Guard"}
 
 // A device has few methods, and computes every kernel itself or by others: no kernel is missing that nobody calls yet.
 func TestTableOfKernels(t *testing.T) {
@@ -196,24 +198,28 @@ func TestTableOfKernels(t *testing.T) {
 		t.Errorf("device.kinds lists %q, kernels are %q", list, all)
 	}
 	composed := computed(sources(t, "internal/compute/device/composed"))
-	for name, want := range map[string][]string{"cpu": lacking["cpu"], "cuda": lacking["cuda"],
-		"composed": lacking["composed"], "reference": nil} {
-		folder := "internal/compute/device/" + name
-		if name == "reference" {
-			folder = "lab/reference"
-		}
-		has := computed(sources(t, folder))
+	forms := map[string][]string{
+		"cpu":         computed(sources(t, "internal/compute/device/cpu")),
+		"cuda":        computed(sources(t, "internal/compute/device/cuda")),
+		"definitions": append(computed(sources(t, "lab/definitions")), composed...),
+	}
+	for name, has := range forms {
 		var lacks []string
 		for _, k := range all {
 			if !slices.Contains(has, k) {
 				lacks = append(lacks, k)
-				if name != "composed" && !slices.Contains(composed, k) && !slices.Contains(resident, k) {
+				if name != "definitions" && !slices.Contains(composed, k) && !slices.Contains(resident, k) {
 					t.Errorf("%s has no kernel %s, and none is composed", name, k)
 				}
 			}
 		}
-		if name != "reference" && !slices.Equal(lacks, sorted(want)) {
-			t.Errorf("%s lacks %q, the table says %q", name, lacks, sorted(want))
+		if want := sorted(lacking[name]); !slices.Equal(lacks, want) {
+			t.Errorf("%s lacks %q, the table says %q", name, lacks, want)
+		}
+	}
+	for _, k := range lacking["definitions"] {
+		if reference := computed(sources(t, "lab/reference")); !slices.Contains(append(reference, resident...), k) {
+			t.Errorf("lab/reference has no kernel %s, and nothing defines it", k)
 		}
 	}
 }
@@ -290,7 +296,7 @@ const maxMethods = 25
 // compute a kernel, and operations of a graph, are not counted.
 var larger = map[string]int{
 	"internal/compute/device/cuda.dev": 174, "internal/compute/device/cpu.dev": 57,
-	"internal/compute/device/composed.Device":     44,
+	"lab/definitions.Device":                      38,
 	"lab/devicetest.harness":                      59,
 	"internal/compute/device/cuda/driver.libcuda": 41,
 	"internal/compute/device/cuda/driver.linked":  27,

@@ -6,8 +6,8 @@ import (
 	"runtime"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/lab/definitions"
 	"vsetrain/lab/reference"
 )
 
@@ -15,7 +15,7 @@ import (
 // (or a strange integer); after each kernel the guards and all inputs must be what they were.
 type harness struct {
 	t        T
-	d        device.Device // with what it lacks composed
+	d        device.Device // with what it lacks by definition
 	ref      device.Device // the definition of all kernels: composed of the primitives, in float64
 	rng      *philox.Stream
 	tol      tolerances
@@ -65,8 +65,8 @@ func newHarness(t T, d device.Device, purpose string) *harness { return startHar
 
 // startHarness is newHarness for a device that may round the operands of products; rounds is then what that may cost.
 func startHarness(t T, d device.Device, purpose string, rounds float64) *harness {
-	h := &harness{t: t, d: composed.Over(d), ref: composed.Over(reference.New()), rounds: rounds, guard: unaligned,
-		rng: philox.NewKey(11, purpose).Stream(0)}
+	h := &harness{t: t, d: definitions.Over(d), ref: definitions.Over(reference.New()), rounds: rounds,
+		guard: unaligned, rng: philox.NewKey(11, purpose).Stream(0)}
 	_, h.definition = device.As[*reference.Device](d)
 	switch {
 	case rounds > 0:

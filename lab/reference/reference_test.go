@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/philox"
+	"vsetrain/lab/definitions"
 	"vsetrain/lab/devicetest"
 	"vsetrain/lab/reference"
 	"vsetrain/lab/try"
 )
 
-func open(*testing.T) device.Device { return composed.Over(reference.New()) }
+func open(*testing.T) device.Device { return definitions.Over(reference.New()) }
 
 // The reference device and what is composed of it are the definition: their gradients against finite differences.
 func TestConformance(t *testing.T) { devicetest.Run(t, open) }

@@ -1,45 +1,45 @@
-// Package composed writes kernels in terms of others: it makes a whole device of one that has few (lab/reference).
-// Networks then train on a new device before a single fused kernel exists, and a fused kernel has a form to be measured
-// against.
+// Package composed writes the kernels that a device lacks in terms of others. The CPU and CUDA devices compute nearly
+// all kernels; what they compute is defined by lab/definitions, which has such a form of the others.
 //
 // The comments of the kernels in internal/compute/device define them; the code here follows them from top to bottom.
-// What is no arithmetic is done by the host: index lists, masks, the order of sorted values, the geometry of boxes.
-// Such kernels wait for the device where they read from it, and cannot be recorded (device.Recorder).
-//
 // Intermediate values lie in memory that a kernel takes at its beginning and gives back at its end (scratch.go), so
 // that a kernel which has run once with some sizes allocates nothing when it runs again.
 package composed
 
 import "vsetrain/internal/compute/device"
 
-// Device is a device with the kernels that it has itself and those that are composed here.
+// Device is a device with the kernels that it has itself and those that are composed.
 type Device struct {
 	device.Device
 
-	alone   bool // see Alone
+	alone   bool // see With
 	scratch scratch
 	kernels device.KernelTable
 	checker device.Checker
 }
 
-// Over returns a device with all kernels: those that the given one lacks are composed.
+// forms are the kernels that are composed here.
+type forms struct{ *Device }
+
+// Over returns a device with the kernels that are composed here where the given one lacks them.
 func Over(own device.Device) *Device {
 	if d, ok := own.(*Device); ok {
 		return d
 	}
-	d := &Device{Device: own}
-	d.scratch.dev = own
-	d.kernels = device.NewKernelTable(rows{d}, layouts{d}, segments{d}, orders{d}, normalisation{d}, pooling{d},
-		recurrent{d}, cells{d}, attention{d}, decoding{d}, likelihood{d}, transformer{d}, pairs{d}, matching{d},
-		losses{d}, factoring{d}, optimiser{d}, oneRank{})
-	d.checker = device.Checker{Device: own.Name(), Memory: sizes{}}
-	return d
+	return With(own, false, nil)
 }
 
-// Alone is Over of a device of which no kernel is used that can be composed.
-func Alone(own device.Device) *Device {
-	d := Over(own)
-	d.alone = true
+// With is Over with further forms: the methods, named after kernels, of what more returns. alone: of the given device
+// no kernel is used that can be composed.
+func With(own device.Device, alone bool, more func(d *Device) []any) *Device {
+	d := &Device{Device: own, alone: alone}
+	d.scratch.dev = own
+	values := []any{forms{d}}
+	if more != nil {
+		values = append(values, more(d)...)
+	}
+	d.kernels = device.NewKernelTable(values...)
+	d.checker = device.Checker{Device: own.Name(), Memory: sizes{}}
 	return d
 }
 
@@ -59,18 +59,6 @@ func (d *Device) compose(k device.Kernel) bool {
 	d.checker.Check(k)
 	return d.kernels.Do(k)
 }
-
-// oneRank computes what the ranks of a job do where there is one.
-type oneRank struct{}
-
-// AllReduce leaves X as it is.
-func (oneRank) AllReduce(device.AllReduce) {}
-
-// Broadcast leaves X as it is.
-func (oneRank) Broadcast(device.Broadcast) {}
-
-// Join has nothing to wait for.
-func (oneRank) Join(device.Join) {}
 
 // sizes is a device.Inspector that looks at type and size alone: whose memory it is its own kernels see.
 type sizes struct{}

@@ -1,12 +1,6 @@
 package composed
 
-import (
-	"math"
-
-	"vsetrain/internal/compute/device"
-)
-
-type decoding struct{ *Device }
+import "vsetrain/internal/compute/device"
 
 // rowsOf returns the rows [start, start+n) of width values.
 func rowsOf(v device.View, start, n, width int) device.View {
@@ -20,7 +14,7 @@ func attentionOf(a *device.Decoder, start, n int) device.AdditiveAttention {
 }
 
 // Decoder computes the steps one behind the other.
-func (k decoding) Decoder(a device.Decoder) bool {
+func (k forms) Decoder(a device.Decoder) bool {
 	if a.Grad {
 		k.back(a)
 	} else {
@@ -29,10 +23,10 @@ func (k decoding) Decoder(a device.Decoder) bool {
 	return true
 }
 
-func (k decoding) steps(a device.Decoder) {
-	defer k.give(k.use())
+func (k forms) steps(a device.Decoder) {
+	defer k.Give(k.Use())
 	p, h, before := a.Lengths.Packing(), a.H, a.Initial
-	hidden := k.floats(len(a.Lengths.Host) * 3 * h)
+	hidden := k.Floats(len(a.Lengths.Host) * 3 * h)
 	for t := range p.Steps() {
 		n, start := p.Active(t), p.Start(t)
 		at := attentionOf(&a, start, n)
@@ -54,10 +48,10 @@ func (k decoding) steps(a device.Decoder) {
 
 // back goes back through the steps. Each leaves the gradients of its gates, of its query and of its context,
 // which the attention adds up.
-func (k decoding) back(a device.Decoder) {
-	defer k.give(k.use())
+func (k forms) back(a device.Decoder) {
+	defer k.Give(k.Use())
 	p, h, b := a.Lengths.Packing(), a.H, len(a.Lengths.Host)
-	carry, dContext := k.floats(b*h), k.floats(b*a.E)
+	carry, dContext := k.Floats(b*h), k.Floats(b*a.E)
 	for _, v := range []device.View{carry, a.DKeys, a.DVector, a.DRegions} {
 		device.Do(k, device.Fill{Dst: v})
 	}
@@ -66,15 +60,15 @@ func (k decoding) back(a device.Decoder) {
 		gates, state := rowsOf(a.Gates, start, n, 4*h), carry.Slice(0, n*h)
 		device.DoGrad(k, device.GRUCell{N: n, H: h, Gates: gates, Prev: rowsOf(a.Prev, start, n, h),
 			DY: rowsOf(a.DStates, start, n, h), Carry: state})
-		device.Do(k, device.Gemm{M: n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: behind(gates, h), LDA: 4 * h, B: a.WHH,
+		device.Do(k, device.Gemm{M: n, N: h, K: 3 * h, Alpha: 1, Beta: 1, A: from(gates, h), LDA: 4 * h, B: a.WHH,
 			C: state})
 		at := attentionOf(&a, start, n)
 		at.DContext, at.DQuery = dContext.Slice(0, n*a.E), rowsOf(a.DQuery, start, n, a.A)
 		at.DKeys, at.DValues, at.DVector = a.DKeys, a.DRegions, a.DVector
-		device.Do(k, device.Gemm{M: n, N: a.E, K: 2 * h, Alpha: 1, A: behind(gates, h), LDA: 4 * h, B: a.WIH,
+		device.Do(k, device.Gemm{M: n, N: a.E, K: 2 * h, Alpha: 1, A: from(gates, h), LDA: 4 * h, B: a.WIH,
 			LDB: a.LDWIH, C: at.DContext})
 		device.Do(k, device.Gemm{M: n, N: a.E, K: h, Alpha: 1, Beta: 1, A: gates, LDA: 4 * h,
-			B: behind(a.WIH, 2*h*a.LDWIH), LDB: a.LDWIH, C: at.DContext})
+			B: from(a.WIH, 2*h*a.LDWIH), LDB: a.LDWIH, C: at.DContext})
 		k.dropout(at.DContext, at.DContext, a.Drop.Part(start, start+n), a.E)
 		device.DoGrad(k, at)
 		device.Do(k, device.Gemm{M: n, N: h, K: a.A, Alpha: 1, Beta: 1, A: at.DQuery, B: a.Attend, LDB: a.LDAttend,
@@ -83,23 +77,16 @@ func (k decoding) back(a device.Decoder) {
 	device.Do(k, device.Copy{Dst: a.DInitial, Src: carry})
 }
 
-// Guard looks at the numbers on the host.
-func (k losses) Guard(a device.Guard) {
-	defer k.give(k.use())
-	ok := finite(k.Device, a.Coefficient) && finite(k.Device, a.Norm)
-	for _, v := range a.Losses {
-		ok = ok && finite(k.Device, v)
-	}
-	if !ok {
-		device.Do(k, device.Fill{Dst: a.Coefficient, Value: math.NaN()})
-	}
-}
+// from is v without its first n elements.
+func from(v device.View, n int) device.View { return v.Slice(n, v.N) }
 
-// finite reports whether a number on the device is; one that is absent is.
-func finite(d *Device, v device.View) bool {
-	x := d.host(1)
-	if x[0] = 0; v.Present() {
-		d.DownloadDoubles(x, v.Slice(0, 1))
+// dropout copies x to y, rows of a width, with what drop takes away.
+func (d forms) dropout(y, x device.View, drop device.Drops, width int) {
+	if drop.Rate == 0 {
+		if y != x {
+			device.Do(d, device.Copy{Dst: y, Src: x})
+		}
+		return
 	}
-	return !math.IsNaN(x[0]) && !math.IsInf(x[0], 0)
+	device.Do(d, device.Dropout{Drops: drop, Width: width, X: x, Y: y})
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cuda"
+	"vsetrain/lab/definitions"
 	"vsetrain/lab/devicetest"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
@@ -83,7 +83,7 @@ func TestConformanceInParts(t *testing.T) {
 // What is composed of other kernels needs no more of a device with memory of its own.
 func TestConformanceOfComposedKernels(t *testing.T) {
 	open := variant(t, cuda.Options{BLAS: []string{"emulated"}}, 2, 1)
-	alone := func(t *testing.T) device.Device { return composed.Alone(open(t)) }
+	alone := func(t *testing.T) device.Device { return definitions.Alone(open(t)) }
 	devicetest.RunOnly(t, alone, "Cells", "Segments", "PoolWeights", "WordGraph")
 }
 

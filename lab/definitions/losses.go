@@ -1,6 +1,10 @@
-package composed
+package definitions
 
-import "vsetrain/internal/compute/device"
+import (
+	"math"
+
+	"vsetrain/internal/compute/device"
+)
 
 type losses struct{ *Device }
 
@@ -19,45 +23,45 @@ type square struct {
 
 // sides returns the two directions; the second sees the scores transposed, and its grad belongs to them.
 func (k losses) sides(n int, scores device.View, out *device.LossOut) (rows, columns square) {
-	s := square{n: n, scores: scores.Slice(0, n*n), positive: k.floats(n), others: k.filled(n*n, 1)}
-	diagonal := k.numbers(n)
+	s := square{n: n, scores: scores.Slice(0, n*n), positive: k.Floats(n), others: k.Filled(n*n, 1)}
+	diagonal := k.Numbers(n)
 	for i := range diagonal.Host {
 		diagonal.Host[i] = int32(i * (n + 1))
 	}
-	k.send(diagonal)
+	k.Send(diagonal)
 	k.gather(s.positive, s.scores, 1, diagonal)
-	k.diagonal(s.others, k.filled(n, 1), n, -1)
+	k.diagonal(s.others, k.Filled(n, 1), n, -1)
 	side := func(scores, hard, cost device.View) square {
 		t := s
-		t.scores, t.grad, t.slope, t.part, t.hard, t.cost = scores, k.floats(n*n), k.floats(n), k.floats(n), hard, cost
+		t.scores, t.grad, t.slope, t.part, t.hard, t.cost = scores, k.Floats(n*n), k.Floats(n), k.Floats(n), hard, cost
 		if !hard.Present() {
-			t.hard = k.numbers(n).View
+			t.hard = k.Numbers(n).View
 		}
 		if !cost.Present() {
-			t.cost = k.floats(n)
+			t.cost = k.Floats(n)
 		}
 		t.hard, t.cost = t.hard.Slice(0, n), t.cost.Slice(0, n)
 		return t
 	}
-	transposed := k.floats(n * n)
+	transposed := k.Floats(n * n)
 	device.Do(k, device.SwapAxes{Dst: transposed, X: s.scores, A: n, B: n, Inner: 1})
 	return side(s.scores, out.HardCaption, out.CostCaption), side(transposed, out.HardImage, out.CostImage)
 }
 
 // diagonal adds factor·values to the diagonal of x [N, N].
 func (k losses) diagonal(x, values device.View, n int, factor float64) {
-	defer k.give(k.use())
-	at, all := k.numbers(n), k.floats(n*n)
+	defer k.Give(k.Use())
+	at, all := k.Numbers(n), k.Floats(n*n)
 	for i := range at.Host {
 		at.Host[i] = int32(i * (n + 1))
 	}
-	k.scatter(all, values, 1, k.send(at))
+	k.scatter(all, values, 1, k.Send(at))
 	k.combine(x, x, all, 1, factor)
 }
 
 // finish adds the two directions up.
 func (k losses) finish(rows, columns *square, out *device.LossOut, scale float64) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := rows.n
 	grad := out.Grad
 	device.Do(k, device.SwapAxes{Dst: grad, X: columns.grad, A: n, B: n, Inner: 1})
@@ -73,16 +77,16 @@ func (k losses) finish(rows, columns *square, out *device.LossOut, scale float64
 
 // Hinge composes that kernel.
 func (k losses) Hinge(a device.Hinge) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := a.N
 	rows, columns := k.sides(n, a.Scores, &a.LossOut)
-	margins := k.filled(n*n, a.Margin)
+	margins := k.Filled(n*n, a.Margin)
 	if a.Margins.Present() {
 		margins = a.Margins
 	}
 	k.hinge(&rows, margins, a.Max)
 	if a.Margins.Present() {
-		turned := k.floats(n * n)
+		turned := k.Floats(n * n)
 		device.Do(k, device.SwapAxes{Dst: turned, X: margins, A: n, B: n, Inner: 1})
 		margins = turned
 	}
@@ -92,9 +96,9 @@ func (k losses) Hinge(a device.Hinge) {
 
 // hinge computes cost_ij = [M_ij + S_ij - S_ii]+ of one direction, where the gradient is 1 from 0 on.
 func (k losses) hinge(s *square, margins device.View, hardest bool) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := s.n
-	cost, open := k.floats(n*n), k.floats(n*n)
+	cost, open := k.Floats(n*n), k.Floats(n*n)
 	k.spreadRows(cost, s.positive, n, n)
 	k.combine(cost, s.scores, cost, 1, -1)
 	k.combine(cost, cost, margins, 1, 1)
@@ -108,7 +112,7 @@ func (k losses) hinge(s *square, margins device.View, hardest bool) {
 		device.Do(k, device.Copy{Dst: s.grad, Src: open})
 	} else {
 		device.Do(k, device.Copy{Dst: s.part, Src: s.cost})
-		best.X, best.Y = s.grad, k.filled(n, 1)
+		best.X, best.Y = s.grad, k.Filled(n, 1)
 		device.DoGrad(k, best)
 		device.Do(k, device.Multiply{Dst: s.grad, A: s.grad, B: open})
 	}
@@ -118,15 +122,15 @@ func (k losses) hinge(s *square, margins device.View, hardest bool) {
 
 // SemanticMargins composes that kernel. The host compares the identities of images.
 func (k losses) SemanticMargins(a device.SemanticMargins) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := a.N
 	gram, m := a.Gram, a.Margins
-	each, all := k.floats(n), k.floats(n*n)
+	each, all := k.Floats(n), k.Floats(n*n)
 	if a.Cosine {
 		k.cosines(m, gram, n)
 	} else {
-		device.Do(k, device.Reduce{Max: true, N: n, D: n, X: gram, Y: each, Index: k.numbers(n).View})
-		zero := k.floats(n) // 1 where the largest is 0
+		device.Do(k, device.Reduce{Max: true, N: n, D: n, X: gram, Y: each, Index: k.Numbers(n).View})
+		zero := k.Floats(n) // 1 where the largest is 0
 		device.Do(k, device.Multiply{Dst: zero, A: each, B: each})
 		k.positive(zero, zero)
 		k.times(zero, zero, -1)
@@ -143,12 +147,12 @@ func (k losses) SemanticMargins(a device.SemanticMargins) {
 
 // cosines computes Gram_ij / √(Gram_ii Gram_jj), 0 for a zero vector.
 func (k losses) cosines(c, gram device.View, n int) {
-	defer k.give(k.use())
-	at, norm, each, all := k.numbers(n), k.floats(n), k.floats(n), k.floats(n*n)
+	defer k.Give(k.Use())
+	at, norm, each, all := k.Numbers(n), k.Floats(n), k.Floats(n), k.Floats(n*n)
 	for i := range at.Host {
 		at.Host[i] = int32(i * (n + 1))
 	}
-	k.gather(norm, gram, 1, k.send(at))
+	k.gather(norm, gram, 1, k.Send(at))
 	k.apply(device.Sqrt, 0, norm, norm)
 	k.apply(device.Inverse, nothing, each, norm)
 	device.Do(k, device.Multiply{Dst: norm, A: norm, B: each}) // 1, and 0 for a zero vector
@@ -162,7 +166,7 @@ func (k losses) cosines(c, gram device.View, n int) {
 // others is 0 if there is no margin: on the diagonal, and for pairs of one image.
 func (k losses) others(a *device.SemanticMargins) device.View {
 	n := a.N
-	images, captions, h := k.numbers(n), k.numbers(n), k.host(n*n)
+	images, captions, h := k.Numbers(n), k.Numbers(n), k.Host(n*n)
 	if a.ZeroSameImage {
 		k.DownloadInts(images.Host, a.Images)
 		k.DownloadInts(captions.Host, a.Captions)
@@ -172,12 +176,12 @@ func (k losses) others(a *device.SemanticMargins) device.View {
 			h[i] = 0
 		}
 	}
-	return k.upload(h)
+	return k.Upload(h)
 }
 
 // UniversalWeighting composes that kernel.
 func (k losses) UniversalWeighting(a device.UniversalWeighting) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	rows, columns := k.sides(a.N, a.Scores, &a.LossOut)
 	for _, s := range [...]*square{&rows, &columns} {
 		k.universal(s, &a)
@@ -188,18 +192,18 @@ func (k losses) UniversalWeighting(a device.UniversalWeighting) {
 // universal is one direction: anchors without another caption, of too good a positive or with too easy a negative are
 // passed over.
 func (k losses) universal(s *square, a *device.UniversalWeighting) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := s.n
-	x, v, active, y, slope := k.floats(n*n), k.floats(n), k.floats(n), k.floats(n), k.floats(n)
+	x, v, active, y, slope := k.Floats(n*n), k.Floats(n), k.Floats(n), k.Floats(n), k.Floats(n)
 	if n == 1 {
 		for _, r := range [...]device.View{s.grad, s.slope, s.part, s.cost} {
 			device.Do(k, device.Fill{Dst: r})
 		}
-		k.UploadInts(s.hard, k.each(1, 0).Host)
+		k.UploadInts(s.hard, k.Each(1, 0).Host)
 		return
 	}
 	device.Do(k, device.Copy{Dst: x, Src: s.scores})
-	k.diagonal(x, k.filled(n, unattended), n, 1)
+	k.diagonal(x, k.Filled(n, unattended), n, 1)
 	best := device.Reduce{Max: true, N: n, D: n, X: x, Y: v, Index: s.hard}
 	device.Do(k, best)
 	k.times(active, s.positive, -1)
@@ -222,8 +226,8 @@ func (k losses) universal(s *square, a *device.UniversalWeighting) {
 
 // quadratic computes [c0 + c1·x + c2·x²]+ and its derivative for what is active.
 func (k losses) quadratic(y, slope, x, active device.View, c [3]float64) {
-	defer k.give(k.use())
-	open := k.floats(x.N)
+	defer k.Give(k.Use())
+	open := k.Floats(x.N)
 	k.times(y, x, c[2])
 	k.plus(y, y, c[1])
 	device.Do(k, device.Multiply{Dst: y, A: y, B: x})
@@ -234,4 +238,25 @@ func (k losses) quadratic(y, slope, x, active device.View, c [3]float64) {
 	k.times(slope, x, 2*c[2])
 	k.plus(slope, slope, c[1])
 	device.Do(k, device.Multiply{Dst: slope, A: slope, B: open})
+}
+
+// Guard looks at the numbers on the host.
+func (k losses) Guard(a device.Guard) {
+	defer k.Give(k.Use())
+	ok := k.finite(a.Coefficient) && k.finite(a.Norm)
+	for _, v := range a.Losses {
+		ok = ok && k.finite(v)
+	}
+	if !ok {
+		device.Do(k, device.Fill{Dst: a.Coefficient, Value: math.NaN()})
+	}
+}
+
+// finite reports whether a number on the device is; one that is absent is.
+func (k losses) finite(v device.View) bool {
+	x := k.Host(1)
+	if x[0] = 0; v.Present() {
+		k.DownloadDoubles(x, v.Slice(0, 1))
+	}
+	return !math.IsNaN(x[0]) && !math.IsInf(x[0], 0)
 }

@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import "vsetrain/internal/compute/device"
 
@@ -22,14 +22,14 @@ func (s step) of(v device.View, width int) device.View {
 
 // GRU composes that kernel: the part of the words is one product, each step is a cell.
 func (k recurrent) GRU(a device.GRU) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	p, h := a.Lengths.Packing(), a.H
 	b := len(a.Lengths.Host)
 	device.Do(k, device.Gemm{TransB: true, M: p.Rows(), N: 3 * h, K: a.I, Alpha: 1, A: a.X, B: a.WIH, C: a.Gates,
 		LDC: 4 * h, Bias: a.BIH, Even: true})
-	state, hidden := a.Final, k.floats(b*3*h)
+	state, hidden := a.Final, k.Floats(b*3*h)
 	if !state.Present() {
-		state = k.floats(b * h)
+		state = k.Floats(b * h)
 	}
 	device.Do(k, device.Fill{Dst: state})
 	for i := range p.Steps() {
@@ -45,10 +45,10 @@ func (k recurrent) GRU(a device.GRU) {
 
 // GRUGrad composes that kernel: back through time, then the weights from the gradients of all gates.
 func (k recurrent) GRUGrad(a device.GRU) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	p, h := a.Lengths.Packing(), a.H
 	b := len(a.Lengths.Host)
-	carry := k.filled(b*h, 0)
+	carry := k.Filled(b*h, 0)
 	if a.DFinal.Present() {
 		device.Do(k, device.Copy{Dst: carry, Src: a.DFinal})
 	}
@@ -71,7 +71,7 @@ func behind(v device.View, n int) device.View { return v.Slice(n, v.N) }
 
 // weights computes DX and the gradients of the weights from those of the gates: n, r, z, hn in every row.
 func (k recurrent) weights(a *device.GRU, n int) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	h, in := a.H, a.I
 	gates := a.Gates
 	rz := behind(gates, h)
@@ -90,7 +90,7 @@ func (k recurrent) weights(a *device.GRU, n int) {
 	if a.DWHH.Present() {
 		even(device.Gemm{TransA: true, M: 3 * h, N: h, K: n, A: rz, B: a.Prev, C: a.DWHH})
 	}
-	sums := k.floats(4 * h)
+	sums := k.Floats(4 * h)
 	k.sumAll(sums, gates, n, 4*h)
 	if a.DBIH.Present() {
 		device.Do(k, device.Copy{Dst: a.DBIH.Slice(0, 2*h), Src: sums.Slice(h, 3*h)})
@@ -108,8 +108,8 @@ func direction(a *device.BiGRU, i int) device.GRU {
 
 // BiGRU composes that kernel.
 func (k recurrent) BiGRU(a device.BiGRU) {
-	defer k.give(k.use())
-	final, y, work := k.floats(len(a.Lengths.Host)*a.H), a.Y, a.Work
+	defer k.Give(k.Use())
+	final, y, work := k.Floats(len(a.Lengths.Host)*a.H), a.Y, a.Work
 	for i, states := range [...]device.View{y, work} {
 		g := direction(&a, i)
 		g.Y, g.Final = states, final
@@ -120,7 +120,7 @@ func (k recurrent) BiGRU(a device.BiGRU) {
 
 // BiGRUGrad composes that kernel.
 func (k recurrent) BiGRUGrad(a device.BiGRU) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	rows := a.Lengths.Packing().Rows()
 	dy, other := a.Work.Slice(0, rows*a.H), device.View{}
 	k.times(dy, a.DY, 0.5)
@@ -142,7 +142,7 @@ type cells struct{ *Device }
 
 // split returns the parts of x [N, parts·H].
 func (k cells) split(x device.View, n, parts, h int) [4]device.View {
-	all := k.floats(n * parts * h)
+	all := k.Floats(n * parts * h)
 	device.Do(k, device.SwapAxes{Dst: all, X: x.Slice(0, n*parts*h), A: n, B: parts, Inner: h})
 	var out [4]device.View
 	for i := range parts {
@@ -153,8 +153,8 @@ func (k cells) split(x device.View, n, parts, h int) [4]device.View {
 
 // join writes four parts to x [N, 4H].
 func (k cells) join(x device.View, n, h int, parts [4]device.View) {
-	defer k.give(k.use())
-	all := k.floats(n * 4 * h)
+	defer k.Give(k.Use())
+	all := k.Floats(n * 4 * h)
 	for i, p := range parts {
 		device.Do(k, device.Copy{Dst: all.Slice(i*n*h, (i+1)*n*h), Src: p})
 	}
@@ -163,7 +163,7 @@ func (k cells) join(x device.View, n, h int, parts [4]device.View) {
 
 // GRUCell composes that kernel.
 func (k cells) GRUCell(a device.GRUCell) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	size := a.N * a.H
 	g, hidden := k.split(a.Gates, a.N, 4, a.H), k.split(a.Hidden, a.N, 3, a.H)
 	before, y, prev := a.Before, a.Y, a.Prev
@@ -172,7 +172,7 @@ func (k cells) GRUCell(a device.GRUCell) {
 		k.combine(gate, gate, hidden[i], 1, 1)
 		device.Do(k, device.Activate{F: device.Sigmoid, Y: gate, X: gate})
 	}
-	x := k.floats(size)
+	x := k.Floats(size)
 	device.Do(k, device.Multiply{Dst: x, A: r, B: hidden[2]})
 	k.combine(n, n, x, 1, 1)
 	device.Do(k, device.Activate{F: device.Tanh, Y: n, X: n})
@@ -185,12 +185,12 @@ func (k cells) GRUCell(a device.GRUCell) {
 
 // GRUCellGrad composes that kernel.
 func (k cells) GRUCellGrad(a device.GRUCell) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	size := a.N * a.H
 	g := k.split(a.Gates, a.N, 4, a.H)
 	r, z, n, hn := g[0], g[1], g[2], g[3]
 	prev, carry := a.Prev, a.Carry
-	dh, dn, dr, dz, dhn := k.floats(size), k.floats(size), k.floats(size), k.floats(size), k.floats(size)
+	dh, dn, dr, dz, dhn := k.Floats(size), k.Floats(size), k.Floats(size), k.Floats(size), k.Floats(size)
 	device.Do(k, device.Copy{Dst: dh, Src: carry})
 	if a.DY.Present() {
 		k.combine(dh, dh, a.DY, 1, 1)

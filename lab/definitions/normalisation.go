@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import (
 	"math"
@@ -22,10 +22,10 @@ func (c *channels) total(a *device.BatchNorm) float64 { return float64(c.n + a.P
 
 func (k normalisation) channels(a *device.BatchNorm) channels {
 	c := channels{n: a.Outer * a.Inner}
-	c.x = k.floats(a.C * c.n)
+	c.x = k.Floats(a.C * c.n)
 	k.in(c.x, a.X, a)
 	if a.Pads > 0 {
-		c.pad = k.floats(a.C)
+		c.pad = k.Floats(a.C)
 		device.Do(k, device.Copy{Dst: c.pad, Src: a.Pad})
 	}
 	return c
@@ -58,9 +58,9 @@ func (k normalisation) sum(y, x, pad device.View, c *channels, a *device.BatchNo
 
 // centre subtracts the mean.
 func (k normalisation) centre(c *channels, mean device.View, a *device.BatchNorm) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	if c.n > 0 {
-		all := k.floats(a.C * c.n)
+		all := k.Floats(a.C * c.n)
 		k.spreadRows(all, mean, a.C, c.n)
 		k.combine(c.x, c.x, all, 1, -1)
 	}
@@ -78,9 +78,9 @@ func (k normalisation) scale(x, factors device.View, c *channels, a *device.Batc
 
 // BatchNorm composes that kernel.
 func (k normalisation) BatchNorm(a device.BatchNorm) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	c := k.channels(&a)
-	mean, inv, variance := a.Mean, a.InvStd, k.floats(a.C)
+	mean, inv, variance := a.Mean, a.InvStd, k.Floats(a.C)
 	if a.Train {
 		k.sum(mean, c.x, c.pad, &c, &a)
 		k.times(mean, mean, 1/c.total(&a))
@@ -98,7 +98,7 @@ func (k normalisation) BatchNorm(a device.BatchNorm) {
 	if c.n == 0 {
 		return
 	}
-	factor, all := k.floats(a.C), k.floats(a.C*c.n)
+	factor, all := k.Floats(a.C), k.Floats(a.C*c.n)
 	device.Do(k, device.Multiply{Dst: factor, A: inv, B: a.Weight})
 	k.scale(c.x, factor, &c, &a)
 	k.spreadRows(all, a.Bias, a.C, c.n)
@@ -111,11 +111,11 @@ func (k normalisation) BatchNorm(a device.BatchNorm) {
 
 // variance is the mean of the squares of what is centred.
 func (k normalisation) variance(v device.View, c *channels, a *device.BatchNorm) {
-	defer k.give(k.use())
-	squares, pad := k.floats(a.C*c.n), device.View{}
+	defer k.Give(k.Use())
+	squares, pad := k.Floats(a.C*c.n), device.View{}
 	device.Do(k, device.Multiply{Dst: squares, A: c.x, B: c.x})
 	if c.pad.Present() {
-		pad = k.floats(a.C)
+		pad = k.Floats(a.C)
 		device.Do(k, device.Multiply{Dst: pad, A: c.pad, B: c.pad})
 	}
 	k.sum(v, squares, pad, c, a)
@@ -124,13 +124,13 @@ func (k normalisation) variance(v device.View, c *channels, a *device.BatchNorm)
 
 // remember moves the running statistics. Whether a variance is finite is seen by the host.
 func (k normalisation) remember(mean, variance device.View, n float64, a *device.BatchNorm) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	unbiased := 1.0
 	if n > 1 {
 		unbiased = n / (n - 1)
 	}
 	rm, rv := a.RunningMean, a.RunningVar
-	m, v, dm, dv := k.host(a.C), k.host(a.C), k.host(a.C), k.host(a.C)
+	m, v, dm, dv := k.Host(a.C), k.Host(a.C), k.Host(a.C), k.Host(a.C)
 	for _, x := range [...]struct {
 		to   []float64
 		from device.View
@@ -151,7 +151,7 @@ func (k normalisation) remember(mean, variance device.View, n float64, a *device
 // BatchNormGrad composes that kernel. With x' the centred values, x̂ = x'·InvStd and k = Weight·InvStd,
 // dx = k·(dy - Σ dy/n - x̂·Σ dy·x̂/n) with the statistics of the batch, and k·dy with the running ones.
 func (k normalisation) BatchNormGrad(a device.BatchNorm) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	c := k.channels(&a)
 	mean, inv := a.Mean, a.InvStd
 	k.centre(&c, mean, &a)
@@ -159,9 +159,9 @@ func (k normalisation) BatchNormGrad(a device.BatchNorm) {
 	if c.pad.Present() {
 		device.Do(k, device.Multiply{Dst: c.pad, A: c.pad, B: inv})
 	}
-	dy, all := k.floats(a.C*c.n), k.floats(a.C*c.n)
+	dy, all := k.Floats(a.C*c.n), k.Floats(a.C*c.n)
 	k.in(dy, a.DY, &a)
-	db, dw, factor := k.floats(a.C), k.floats(a.C), k.floats(a.C)
+	db, dw, factor := k.Floats(a.C), k.Floats(a.C), k.Floats(a.C)
 	k.sum(db, dy, device.View{}, &c, &a)
 	device.Do(k, device.Multiply{Dst: all, A: dy, B: c.x})
 	k.sum(dw, all, device.View{}, &c, &a)

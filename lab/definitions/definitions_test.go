@@ -1,4 +1,4 @@
-package composed_test
+package definitions_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/composed"
 	"vsetrain/internal/compute/device/cpu"
+	"vsetrain/lab/definitions"
 	"vsetrain/lab/devicetest"
 	"vsetrain/lab/try"
 )
@@ -26,7 +27,8 @@ var families = []string{"Elementwise", "ColumnSum", "L2Norm", "BatchNorm", "Pool
 // What is composed of the CPU's other kernels keeps the tolerances of its fused kernels in float32, but for contexts of
 // BlockMatch that nearly cancel: its kernels sum them in float64.
 func TestConformance(t *testing.T) {
-	devicetest.RunPlain(t, func(t *testing.T) device.Device { return composed.Alone(open(t, cpu.FP32)) }, families...)
+	devicetest.RunPlain(t, func(t *testing.T) device.Device { return definitions.Alone(open(t, cpu.FP32)) },
+		families...)
 }
 
 // partial is a device that adds, which it counts, and scales nothing.
@@ -47,7 +49,7 @@ func (p partial) Do(k device.Kernel) bool {
 
 func TestAKernelOfTheDeviceIsUsed(t *testing.T) {
 	calls := 0
-	d := composed.Over(partial{open(t, cpu.FP32), &calls})
+	d := definitions.Over(partial{open(t, cpu.FP32), &calls})
 	defer d.Close()
 	if composed.Over(d) != d {
 		t.Error("a device with all kernels was wrapped again")
@@ -74,7 +76,7 @@ func (full) Alloc(device.DType, int) (device.Buffer, error) {
 func TestMemoryThatIsLackingIsAnError(t *testing.T) {
 	own := open(t, cpu.FP32)
 	b := try.Get(own.Alloc(device.Float, 4))(t)
-	v, d := device.Of(b), composed.Over(full{partial{own, new(int)}})
+	v, d := device.Of(b), definitions.Over(full{partial{own, new(int)}})
 	defer d.Close()
 	device.Do(d, device.Scale{Dst: v, X: v, Factor: v.Slice(0, 1)})
 	var lack *device.Full
@@ -89,7 +91,7 @@ func TestMemoryThatIsLackingIsAnError(t *testing.T) {
 
 // What a device can do beside computing is found behind what is composed around it.
 func TestAbilitiesAreFound(t *testing.T) {
-	d := composed.Over(open(t, cpu.FP32))
+	d := definitions.Over(open(t, cpu.FP32))
 	defer d.Close()
 	if _, ok := device.As[device.Recorder](d); ok {
 		t.Error("a CPU that records")

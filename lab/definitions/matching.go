@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import "vsetrain/internal/compute/device"
 
@@ -14,8 +14,8 @@ type cosines struct {
 
 // cosine computes out [n]; ny [n] keeps the norms of y.
 func (k matching) cosine(out, x, y, ny device.View, n, width int) cosines {
-	c := cosines{n: n, width: width, x: x, y: y, dot: k.floats(n), nx: k.floats(n), ny: ny, norm: k.floats(n),
-		invert: k.floats(n)}
+	c := cosines{n: n, width: width, x: x, y: y, dot: k.Floats(n), nx: k.Floats(n), ny: ny, norm: k.Floats(n),
+		invert: k.Floats(n)}
 	k.dotRows(c.dot, x, y, n, width)
 	k.norms(c.nx, x, alongRows(n, width))
 	k.norms(c.ny, y, alongRows(n, width))
@@ -27,8 +27,8 @@ func (k matching) cosine(out, x, y, ny device.View, n, width int) cosines {
 
 // cosineGrad writes the gradients of x and y.
 func (k matching) cosineGrad(dx, dy, dOut device.View, c cosines) {
-	defer k.give(k.use())
-	each, dNorm := k.floats(c.n), k.floats(c.n)
+	defer k.Give(k.Use())
+	each, dNorm := k.Floats(c.n), k.Floats(c.n)
 	device.Do(k, device.Multiply{Dst: each, A: dOut, B: c.invert})
 	k.timesRows(dx, c.y, each, c.n, c.width)
 	k.timesRows(dy, c.x, each, c.n, c.width)
@@ -42,8 +42,8 @@ func (k matching) cosineGrad(dx, dy, dOut device.View, c cosines) {
 
 // wordNodes are the nodes of the words and their contexts.
 func (k matching) wordNodes(a *device.BlockMatch, t int) (words, contexts device.View) {
-	words, contexts = k.floats(a.B*t*a.E), k.floats(a.B*t*a.E)
-	k.spreadSegments(words, a.Words, k.each(1, a.B), t*a.E)
+	words, contexts = k.Floats(a.B*t*a.E), k.Floats(a.B*t*a.E)
+	k.spreadSegments(words, a.Words, k.Each(1, a.B), t*a.E)
 	device.Do(k, device.Gemm{M: t, N: a.E, K: a.R, Alpha: 1, A: a.WordAttention, LDA: a.B * a.R, StrideA: a.R,
 		B: a.Regions, StrideB: a.R * a.E, C: contexts, StrideC: t * a.E, Batch: a.B})
 	return words, contexts
@@ -53,8 +53,8 @@ func (k matching) wordNodes(a *device.BlockMatch, t int) (words, contexts device
 func (k matching) regionNodes(a *device.BlockMatch) (regions, contexts device.View) {
 	captions := len(a.Lengths.Host)
 	size := a.B * captions * a.R * a.E
-	regions, contexts = k.floats(size), k.floats(size)
-	k.spreadSegments(regions, a.Regions, k.each(a.B, captions), a.R*a.E)
+	regions, contexts = k.Floats(size), k.Floats(size)
+	k.spreadSegments(regions, a.Regions, k.Each(a.B, captions), a.R*a.E)
 	k.eachCaption(a, func(c, first, n int) {
 		device.Do(k, device.Gemm{TransA: true, M: a.R, N: a.E, K: n, Alpha: 1, A: rowsAt(a.RegionAttention, first, n,
 			a.B*a.R), LDA: a.B * a.R,
@@ -79,7 +79,7 @@ func (k matching) eachCaption(a *device.BlockMatch, f func(c, first, n int)) {
 
 // BlockMatch composes that kernel.
 func (k matching) BlockMatch(a device.BlockMatch) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	t, width := device.Total(a.Lengths.Host), a.E/a.Blocks
 	x, y := k.wordNodes(&a, t)
 	n := a.B * t * a.Blocks
@@ -91,13 +91,13 @@ func (k matching) BlockMatch(a device.BlockMatch) {
 
 // BlockMatchGrad composes that kernel. Contexts and norms are computed again.
 func (k matching) BlockMatchGrad(a device.BlockMatch) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	t, width, captions := device.Total(a.Lengths.Host), a.E/a.Blocks, len(a.Lengths.Host)
 	dWords, dRegions, ld := a.DWords, a.DRegions, a.B*a.R
 
 	x, y := k.wordNodes(&a, t)
-	dx, dy, n := k.floats(x.N), k.floats(x.N), a.B*t*a.Blocks
-	k.cosineGrad(dx, dy, a.DWordMatch, k.cosine(k.floats(n), x, y, k.floats(n), n, width))
+	dx, dy, n := k.Floats(x.N), k.Floats(x.N), a.B*t*a.Blocks
+	k.cosineGrad(dx, dy, a.DWordMatch, k.cosine(k.Floats(n), x, y, k.Floats(n), n, width))
 	k.sumAll(dWords, dx, a.B, t*a.E)
 	device.Do(k, device.Gemm{TransA: true, M: a.R, N: a.E, K: t, Alpha: 1, A: a.WordAttention, LDA: ld, StrideA: a.R,
 		B: dy, StrideB: t * a.E, C: dRegions, StrideC: a.R * a.E, Batch: a.B})
@@ -105,10 +105,10 @@ func (k matching) BlockMatchGrad(a device.BlockMatch) {
 		StrideB: a.R * a.E, C: a.DWordAttention, LDC: ld, StrideC: a.R, Batch: a.B})
 
 	x, y = k.regionNodes(&a)
-	dx, dy, n = k.floats(x.N), k.floats(x.N), a.B*captions*a.R*a.Blocks
-	k.cosineGrad(dx, dy, a.DRegionMatch, k.cosine(k.floats(n), x, y, k.floats(n), n, width))
-	sums := k.floats(a.B * a.R * a.E)
-	k.sumSegments(sums, dx, k.each(a.B, captions), a.R*a.E)
+	dx, dy, n = k.Floats(x.N), k.Floats(x.N), a.B*captions*a.R*a.Blocks
+	k.cosineGrad(dx, dy, a.DRegionMatch, k.cosine(k.Floats(n), x, y, k.Floats(n), n, width))
+	sums := k.Floats(a.B * a.R * a.E)
+	k.sumSegments(sums, dx, k.Each(a.B, captions), a.R*a.E)
 	k.combine(dRegions, dRegions, sums, 1, 1)
 	k.eachCaption(&a, func(c, first, n int) {
 		words, d := rowsAt(a.Words, first, n, a.E), behind(dy, c*a.R*a.E)

@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import "vsetrain/internal/compute/device"
 
@@ -7,30 +7,10 @@ type rows struct{ *Device }
 // Add composes that kernel.
 func (k rows) Add(a device.Add) { k.combine(a.Dst, a.A, a.B, 1, 1) }
 
-// AllGather composes that kernel where there is one rank, and reports whether there is.
-func (k rows) AllGather(a device.AllGather) bool {
-	if a.Grad {
-		return k.alone(a.Deal, a.DX, a.DY)
-	}
-	return k.alone(a.Deal, a.Y, a.X)
-}
-
-// ReduceScatter is AllGather of that kernel.
-func (k rows) ReduceScatter(a device.ReduceScatter) bool { return k.alone(a.Deal, a.Y, a.X) }
-
-// alone copies the values of the only rank, and reports whether there is one.
-func (k rows) alone(d device.Deal, dst, src device.View) bool {
-	if d.Ranks > 1 {
-		return false
-	}
-	device.Do(k, device.Copy{Dst: dst, Src: src})
-	return true
-}
-
 // Scale composes that kernel.
 func (k rows) Scale(a device.Scale) {
-	defer k.give(k.use())
-	all := k.floats(a.X.N)
+	defer k.Give(k.Use())
+	all := k.Floats(a.X.N)
 	k.spreadRows(all, a.Factor, 1, a.X.N)
 	device.Do(k, device.Multiply{Dst: a.Dst, A: a.X, B: all})
 }
@@ -57,19 +37,19 @@ func (k rows) along(a device.L2Norm) along {
 	if a.Inner == 1 {
 		return alongRows(a.Outer, a.N)
 	}
-	return alongSegments(k.each(a.Outer, a.N), a.Inner)
+	return alongSegments(k.Each(a.Outer, a.N), a.Inner)
 }
 
 // L2Norm composes that kernel.
 func (k rows) L2Norm(a device.L2Norm) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n, results := a.Outer*a.N*a.Inner, a.Outer*a.Inner
 	l, x, y, norm := k.along(a), a.X, a.Y, a.Norm
 	if a.Eps > 0 {
 		k.unit(y, x, norm, a.Eps, l)
 		return
 	}
-	each, all := k.floats(results), k.floats(n)
+	each, all := k.Floats(results), k.Floats(n)
 	k.norms(norm, x, l)
 	k.apply(device.Inverse, nothing, each, norm)
 	device.DoGrad(k, l.args(all, each))
@@ -78,14 +58,14 @@ func (k rows) L2Norm(a device.L2Norm) {
 
 // L2NormGrad composes that kernel.
 func (k rows) L2NormGrad(a device.L2Norm) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n, results := a.Outer*a.N*a.Inner, a.Outer*a.Inner
 	l, x, norm, dy, dx := k.along(a), a.X, a.Norm, a.DY, a.DX
 	if a.Eps > 0 {
 		k.unitGrad(dx, x, norm, dy, a.Eps, l)
 		return
 	}
-	inverse, each, all, y := k.floats(results), k.floats(results), k.floats(n), k.floats(n)
+	inverse, each, all, y := k.Floats(results), k.Floats(results), k.Floats(n), k.Floats(n)
 	k.apply(device.Inverse, nothing, inverse, norm)
 	device.Do(k, device.Multiply{Dst: each, A: norm, B: inverse}) // 1, and 0 for a zero vector
 	device.Do(k, device.Multiply{Dst: inverse, A: inverse, B: each})
@@ -104,14 +84,14 @@ type layouts struct{ *Device }
 
 // SwapAxes composes that kernel.
 func (k layouts) SwapAxes(a device.SwapAxes) {
-	defer k.give(k.use())
-	from := k.numbers(a.A * a.B)
+	defer k.Give(k.Use())
+	from := k.Numbers(a.A * a.B)
 	for i := range a.A {
 		for j := range a.B {
 			from.Host[j*a.A+i] = int32(i*a.B + j)
 		}
 	}
-	k.gather(a.Dst, a.X, a.Inner, k.send(from))
+	k.gather(a.Dst, a.X, a.Inner, k.Send(from))
 }
 
 type orders struct{ *Device }
@@ -125,8 +105,8 @@ func (k orders) above(x device.View, a device.OrderScores, i int) {
 
 // OrderScores composes that kernel.
 func (k orders) OrderScores(a device.OrderScores) {
-	defer k.give(k.use())
-	x := k.floats(a.C * a.D)
+	defer k.Give(k.Use())
+	x := k.Floats(a.C * a.D)
 	for i := range a.B {
 		row := a.Scores.Slice(i*a.C, (i+1)*a.C)
 		k.above(x, a, i)
@@ -137,8 +117,8 @@ func (k orders) OrderScores(a device.OrderScores) {
 
 // OrderScoresGrad composes that kernel.
 func (k orders) OrderScoresGrad(a device.OrderScores) {
-	defer k.give(k.use())
-	x, dx, norm, dnorm := k.floats(a.C*a.D), k.floats(a.C*a.D), k.floats(a.C), k.floats(a.C)
+	defer k.Give(k.Use())
+	x, dx, norm, dnorm := k.Floats(a.C*a.D), k.Floats(a.C*a.D), k.Floats(a.C), k.Floats(a.C)
 	if a.DCaptions.Present() {
 		device.Do(k, device.Fill{Dst: a.DCaptions})
 	}
@@ -164,20 +144,20 @@ type factoring struct{ *Device }
 
 // product makes the gradient that is given as factors.
 func (k factoring) product(f device.Factored) device.View {
-	g := k.floats(f.O * f.I)
+	g := k.Floats(f.O * f.I)
 	device.Do(k, device.Gemm{TransA: true, M: f.O, N: f.I, K: f.N, Alpha: 1, A: f.DY, B: f.X, C: g})
 	return g
 }
 
 // SumSquaresFactored composes that kernel.
 func (k factoring) SumSquaresFactored(a device.SumSquaresFactored) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	device.Do(k, device.SumSquares{Sum: a.Sum, X: k.product(a.Factored)})
 }
 
 // AdamFactored composes that kernel.
 func (k factoring) AdamFactored(a device.AdamFactored) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	a.G = k.product(a.Factored)
 	device.Do(k, a.Adam)
 }

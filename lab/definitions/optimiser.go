@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import (
 	"math"
@@ -10,8 +10,8 @@ type optimiser struct{ *Device }
 
 // Dropout composes that kernel. The host draws what is kept.
 func (k optimiser) Dropout(a device.Dropout) {
-	defer k.give(k.use())
-	half, rows, factors := k.numbers(2), k.numbers(a.X.N/a.Width), k.host(a.X.N)
+	defer k.Give(k.Use())
+	half, rows, factors := k.Numbers(2), k.Numbers(a.X.N/a.Width), k.Host(a.X.N)
 	k.DownloadInts(half.Host, a.Step.View)
 	k.DownloadInts(rows.Host, a.Rows)
 	step, limit := uint64(uint32(half.Host[1]))<<32|uint64(uint32(half.Host[0])), uint32(a.Rate*(1<<32))
@@ -22,7 +22,7 @@ func (k optimiser) Dropout(a device.Dropout) {
 			factors[i] = 0
 		}
 	}
-	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: k.upload(factors)})
+	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: k.Upload(factors)})
 }
 
 // SumSquares composes that kernel.
@@ -41,11 +41,11 @@ func (k optimiser) ClipCoefficient(a device.ClipCoefficient) {
 
 // Adam composes that kernel. A coefficient that is no number (Guard) is seen by the host.
 func (k optimiser) Adam(a device.Adam) {
-	defer k.give(k.use())
-	g, x, step := k.floats(a.P.N), k.floats(a.P.N), k.floats(1)
+	defer k.Give(k.Use())
+	g, x, step := k.Floats(a.P.N), k.Floats(a.P.N), k.Floats(1)
 	device.Do(k, device.Copy{Dst: g, Src: a.G})
 	if a.Clip.Present() {
-		clip := k.host(1)
+		clip := k.Host(1)
 		if k.DownloadDoubles(clip, a.Clip); math.IsNaN(clip[0]) {
 			return
 		}
@@ -57,7 +57,7 @@ func (k optimiser) Adam(a device.Adam) {
 	device.Do(k, device.Copy{Dst: step, Src: a.Hyper.Slice(0, 1)})
 	k.apply(device.Sqrt, 0, x, a.V)
 	if a.Legacy {
-		inverse := k.floats(1)
+		inverse := k.Floats(1)
 		k.apply(device.Reciprocal, 0, inverse, a.Hyper.Slice(1, 2))
 		device.Do(k, device.Multiply{Dst: step, A: step, B: inverse})
 	} else {

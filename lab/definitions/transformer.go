@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import (
 	"math"
@@ -8,21 +8,10 @@ import (
 
 type transformer struct{ *Device }
 
-// dropout copies x to y, rows of a width, with what drop takes away.
-func (d *Device) dropout(y, x device.View, drop device.Drops, width int) {
-	if drop.Rate == 0 {
-		if y != x {
-			device.Do(d, device.Copy{Dst: y, Src: x})
-		}
-		return
-	}
-	device.Do(d, device.Dropout{Drops: drop, Width: width, X: x, Y: y})
-}
-
 // rows are the numbers of the words and of the positions of all rows.
 func (k transformer) rows(a *device.Embed) (words, places device.Ints) {
 	n := device.Total(a.Lengths.Host)
-	words, places = k.numbers(n), k.numbers(n)
+	words, places = k.Numbers(n), k.Numbers(n)
 	i := 0
 	for b, length := range a.Lengths.Host {
 		for t := range length {
@@ -30,15 +19,15 @@ func (k transformer) rows(a *device.Embed) (words, places device.Ints) {
 			i++
 		}
 	}
-	return k.send(words), k.send(places)
+	return k.Send(words), k.Send(places)
 }
 
 // Embed composes that kernel.
 func (k transformer) Embed(a device.Embed) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	words, places := k.rows(&a)
 	n := len(words.Host)
-	out, x := a.Out, k.floats(n*a.D)
+	out, x := a.Out, k.Floats(n*a.D)
 	k.gather(out, a.Word, a.D, words)
 	k.gather(x, a.Position, a.D, places)
 	k.combine(out, out, x, 1, 1)
@@ -48,7 +37,7 @@ func (k transformer) Embed(a device.Embed) {
 
 // EmbedGrad composes that kernel.
 func (k transformer) EmbedGrad(a device.Embed) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	words, places := k.rows(&a)
 	n := len(words.Host)
 	d := a.Out
@@ -66,8 +55,8 @@ func (k transformer) EmbedGrad(a device.Embed) {
 
 // normal computes y = (s - Mean)·InvStd.
 func (k transformer) normal(y, s device.View, a *device.LayerNorm) {
-	defer k.give(k.use())
-	all := k.floats(a.N * a.D)
+	defer k.Give(k.Use())
+	all := k.Floats(a.N * a.D)
 	k.spreadRows(all, a.Mean, a.N, a.D)
 	k.combine(y, s, all, 1, -1)
 	k.timesRows(y, y, a.InvStd, a.N, a.D)
@@ -75,7 +64,7 @@ func (k transformer) normal(y, s device.View, a *device.LayerNorm) {
 
 // LayerNorm composes that kernel.
 func (k transformer) LayerNorm(a device.LayerNorm) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := a.N * a.D
 	s, y, mean, inv := a.X, a.Y, a.Mean, a.InvStd
 	if a.Branch.Present() {
@@ -84,7 +73,7 @@ func (k transformer) LayerNorm(a device.LayerNorm) {
 		k.combine(sum, sum, s, 1, 1)
 		s = sum
 	}
-	x, all := k.floats(n), k.floats(n)
+	x, all := k.Floats(n), k.Floats(n)
 	k.sumRows(mean, s, a.N, a.D)
 	k.times(mean, mean, 1/float64(a.D))
 	k.spreadRows(all, mean, a.N, a.D)
@@ -104,13 +93,13 @@ func (k transformer) LayerNorm(a device.LayerNorm) {
 // LayerNormGrad composes that kernel: with x̂ the normal rows and g = Weight∘dy,
 // dx = InvStd·(g - mean g - x̂·mean(g∘x̂)).
 func (k transformer) LayerNormGrad(a device.LayerNorm) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := a.N * a.D
 	s, dy, dx, share := a.X, a.DY, a.DX, 1/float64(a.D)
 	if a.Sum.Present() {
 		s = a.Sum
 	}
-	x, g, all, each := k.floats(n), k.floats(n), k.floats(n), k.floats(a.N)
+	x, g, all, each := k.Floats(n), k.Floats(n), k.Floats(n), k.Floats(a.N)
 	k.normal(x, s.Slice(0, n), &a)
 	if a.DWeight.Present() {
 		device.Do(k, device.Multiply{Dst: g, A: dy, B: x})
@@ -150,9 +139,9 @@ func (k transformer) captions(a *device.SelfAttention, f func(c selfAttention)) 
 	c := selfAttention{}
 	for b, n := range a.Lengths.Host {
 		c.n, c.mask = int(n), device.View{}
-		m := k.use()
+		m := k.Use()
 		if a.Words.Present() {
-			h, any := k.host(c.n), false
+			h, any := k.Host(c.n), false
 			for j := range h {
 				if h[j] = 0; a.Words.Host[b*a.L+j] == 0 {
 					h[j] = unattended
@@ -160,11 +149,11 @@ func (k transformer) captions(a *device.SelfAttention, f func(c selfAttention)) 
 				any = any || h[j] == 0
 			}
 			if any {
-				c.mask = k.upload(h)
+				c.mask = k.Upload(h)
 			}
 		}
 		f(c)
-		k.give(m)
+		k.Give(m)
 		c.row += c.n
 	}
 }
@@ -182,13 +171,13 @@ func (c *selfAttention) rowsOf(v device.View, ld, d int) device.View {
 
 // probabilities computes them, before dropout.
 func (k transformer) probabilities(p device.View, a *device.SelfAttention, c *selfAttention) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n, d := c.n, a.D/a.Heads
 	k.product(a, c, device.Gemm{TransB: true, N: n, K: d, Alpha: 1 / math.Sqrt(float64(d)), A: c.rowsOf(a.Query,
 		a.LD, a.D), LDA: a.LD,
 		StrideA: d, B: c.rowsOf(a.Key, a.LD, a.D), LDB: a.LD, StrideB: d, C: p, StrideC: n * n})
 	if c.mask.Present() {
-		all := k.floats(p.N)
+		all := k.Floats(p.N)
 		k.repeat(all, c.mask, a.Heads*n, n)
 		k.combine(p, p, all, 1, 1)
 	}
@@ -197,10 +186,10 @@ func (k transformer) probabilities(p device.View, a *device.SelfAttention, c *se
 
 // SelfAttention composes that kernel.
 func (k transformer) SelfAttention(a device.SelfAttention) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	k.captions(&a, func(c selfAttention) {
 		n, d := c.n, a.D/a.Heads
-		p := k.floats(a.Heads * n * n)
+		p := k.Floats(a.Heads * n * n)
 		k.probabilities(p, &a, &c)
 		k.dropout(p, p, a.Drop.Part(c.row, c.row+1), p.N)
 		k.product(&a, &c, device.Gemm{N: d, K: n, Alpha: 1, A: p, StrideA: n * n, B: c.rowsOf(a.Value, a.LD, a.D),
@@ -210,10 +199,10 @@ func (k transformer) SelfAttention(a device.SelfAttention) {
 
 // SelfAttentionGrad composes that kernel.
 func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	k.captions(&a, func(c selfAttention) {
 		n, d := c.n, a.D/a.Heads
-		p, dropped, dp := k.floats(a.Heads*n*n), k.floats(a.Heads*n*n), k.floats(a.Heads*n*n)
+		p, dropped, dp := k.Floats(a.Heads*n*n), k.Floats(a.Heads*n*n), k.Floats(a.Heads*n*n)
 		k.probabilities(p, &a, &c)
 		k.dropout(dropped, p, a.Drop.Part(c.row, c.row+1), p.N)
 		dContext, scale := c.rowsOf(a.DContext, a.D, a.D), 1/math.Sqrt(float64(d))
@@ -230,7 +219,7 @@ func (k transformer) SelfAttentionGrad(a device.SelfAttention) {
 			StrideC: d})
 	})
 	if rows := device.Total(a.Lengths.Host); a.DBias.Present() {
-		ones := k.floats(rows)
+		ones := k.Floats(rows)
 		device.Do(k, device.Fill{Dst: ones, Value: 1})
 		for i, x := range []device.View{a.DQuery, a.DKey, a.DValue} {
 			device.Do(k, device.Gemm{M: 1, N: a.D, K: rows, Alpha: 1, A: ones, B: x, LDB: a.LD,

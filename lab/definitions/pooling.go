@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ type pooling struct{ *Device }
 
 // positions returns the index in [B, L] of every position, one sequence after the other.
 func (k pooling) positions(a *device.PoolWeights) device.Ints {
-	at := k.numbers(device.Total(a.Lengths.Host))
+	at := k.Numbers(device.Total(a.Lengths.Host))
 	i := 0
 	for b, n := range a.Lengths.Host {
 		for t := range int(n) {
@@ -20,14 +20,14 @@ func (k pooling) positions(a *device.PoolWeights) device.Ints {
 			i++
 		}
 	}
-	return k.send(at)
+	return k.Send(at)
 }
 
 // PoolWeights composes that kernel.
 func (k pooling) PoolWeights(a device.PoolWeights) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := device.Total(a.Lengths.Host)
-	scores := k.floats(n)
+	scores := k.Floats(n)
 	k.gather(scores, a.Scores, 1, k.packedRows(a.Lengths, false))
 	k.softmax(scores, scores, 1/a.Temperature, alongSegments(a.Lengths, 1))
 	k.scatter(a.Weights, scores, 1, k.positions(&a))
@@ -35,9 +35,9 @@ func (k pooling) PoolWeights(a device.PoolWeights) {
 
 // PoolWeightsGrad composes that kernel.
 func (k pooling) PoolWeightsGrad(a device.PoolWeights) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := device.Total(a.Lengths.Host)
-	weights, d, at := k.floats(n), k.floats(n), k.positions(&a)
+	weights, d, at := k.Floats(n), k.Floats(n), k.positions(&a)
 	k.gather(weights, a.Weights, 1, at)
 	k.gather(d, a.DWeights, 1, at)
 	k.softmaxGrad(d, weights, d, 1/a.Temperature, alongSegments(a.Lengths, 1))
@@ -48,15 +48,15 @@ func (k pooling) PoolWeightsGrad(a device.PoolWeights) {
 // are those of its rows, one item after the other, the greatest value first.
 func (k pooling) sorted(a *device.SortPool) (from device.Ints) {
 	t, d := device.Total(a.Lengths.Host), a.D
-	x := k.host(t * d)
+	x := k.Host(t * d)
 	k.DownloadDoubles(x, a.X)
-	from = k.numbers(t * d)
-	ranks := k.numbers(t * d)
+	from = k.Numbers(t * d)
+	ranks := k.Numbers(t * d)
 	most := 0
 	for _, n := range a.Lengths.Host {
 		most = max(most, int(n))
 	}
-	order := k.numbers(most).Host
+	order := k.Numbers(most).Host
 	first := 0
 	for b, n := range a.Lengths.Host {
 		for ch := range d {
@@ -72,7 +72,7 @@ func (k pooling) sorted(a *device.SortPool) (from device.Ints) {
 		first += int(n)
 	}
 	k.UploadInts(a.Ranks, ranks.Host)
-	return k.send(from)
+	return k.Send(from)
 }
 
 // descending orders the greater value first, NaN before all.
@@ -96,9 +96,9 @@ func (k pooling) row(a *device.SortPool, b, first, p int) int {
 
 // SortPool composes that kernel. The host sorts.
 func (k pooling) SortPool(a device.SortPool) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	t, d := device.Total(a.Lengths.Host), a.D
-	values := k.floats(t * d)
+	values := k.Floats(t * d)
 	k.gather(values, a.X, 1, k.sorted(&a))
 	first := 0
 	for b, length := range a.Lengths.Host {
@@ -117,9 +117,9 @@ func (k pooling) weights(w device.View, a *device.SortPool, n int) device.View {
 
 // SortPoolGrad composes that kernel.
 func (k pooling) SortPoolGrad(a device.SortPool) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	t, d := device.Total(a.Lengths.Host), a.D
-	from, to := k.numbers(t*d), k.numbers(t*d) // of the values in sorted order; and back
+	from, to := k.Numbers(t*d), k.Numbers(t*d) // of the values in sorted order; and back
 	k.DownloadInts(to.Host, a.Ranks)
 	first := 0
 	for b, n := range a.Lengths.Host {
@@ -132,9 +132,9 @@ func (k pooling) SortPoolGrad(a device.SortPool) {
 		}
 		first += int(n)
 	}
-	k.send(from)
-	k.send(to)
-	values, grads := k.floats(t*d), k.floats(t*d)
+	k.Send(from)
+	k.Send(to)
+	values, grads := k.Floats(t*d), k.Floats(t*d)
 	k.gather(values, a.X, 1, from)
 	if a.DWeights.Present() {
 		device.Do(k, device.Fill{Dst: a.DWeights})

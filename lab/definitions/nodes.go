@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import (
 	"math"
@@ -20,21 +20,21 @@ type polarSide struct {
 
 // geometry computes ρ and θ of all pairs on the host: they belong to the data.
 func (k matching) geometry(a *device.PolarWeights) (rho, theta device.View) {
-	boxes, n := k.host(a.B*a.R*4), a.B*a.R*a.R
+	boxes, n := k.Host(a.B*a.R*4), a.B*a.R*a.R
 	k.DownloadDoubles(boxes, a.Boxes)
-	r, t := k.host(n), k.host(n)
+	r, t := k.Host(n), k.Host(n)
 	for i := range n {
 		p, q := boxes[i/a.R*4:], boxes[(i/(a.R*a.R)*a.R+i%a.R)*4:]
 		x, y := (p[0]+p[2])/2-(q[0]+q[2])/2, (p[1]+p[3])/2-(q[1]+q[3])/2
 		r[i], t[i] = math.Sqrt(x*x+y*y), math.Atan2(x, y)
 	}
-	return k.upload(r), k.upload(t)
+	return k.Upload(r), k.Upload(t)
 }
 
 func (k matching) side(value, mean, precision device.View, n, kernels int, round bool) polarSide {
 	size := n * kernels
-	s := polarSide{x: k.floats(size), precision: precision.Slice(0, kernels), invert: k.floats(kernels),
-		repeated: k.floats(size), round: round}
+	s := polarSide{x: k.Floats(size), precision: precision.Slice(0, kernels), invert: k.Floats(kernels),
+		repeated: k.Floats(size), round: round}
 	k.spreadRows(s.x, value, n, kernels)
 	k.repeat(s.repeated, mean.Slice(0, kernels), n, kernels)
 	k.combine(s.x, s.x, s.repeated, 1, -1)
@@ -42,8 +42,8 @@ func (k matching) side(value, mean, precision device.View, n, kernels int, round
 	k.apply(device.Reciprocal, 1e-14, s.invert, s.invert)
 	k.repeat(s.repeated, s.invert, n, kernels)
 	if s.d = s.x; round {
-		s.d, s.abs, s.rest, s.other, s.shorter = k.floats(size), k.floats(size), k.floats(size), k.floats(size),
-			k.floats(size)
+		s.d, s.abs, s.rest, s.other, s.shorter = k.Floats(size), k.Floats(size), k.Floats(size), k.Floats(size),
+			k.Floats(size)
 		device.Do(k, device.Activate{F: device.Abs, Y: s.abs, X: s.x})
 		k.times(s.rest, s.abs, -1)
 		k.plus(s.rest, s.rest, 2*math.Pi)
@@ -58,9 +58,9 @@ func (k matching) side(value, mean, precision device.View, n, kernels int, round
 
 // sideGrad computes the gradients of the mean and the precision from that of the exponents.
 func (k matching) sideGrad(dMean, dPrecision, de device.View, s *polarSide, n, kernels int) {
-	defer k.give(k.use())
-	size, each := n*kernels, k.floats(kernels)
-	x, dd := k.floats(size), k.floats(size)
+	defer k.Give(k.Use())
+	size, each := n*kernels, k.Floats(kernels)
+	x, dd := k.Floats(size), k.Floats(size)
 	device.Do(k, device.Multiply{Dst: dd, A: s.d, B: de})
 	device.Do(k, device.Multiply{Dst: x, A: dd, B: s.d})
 	dp := dPrecision.Slice(0, kernels)
@@ -86,7 +86,7 @@ func (k matching) kernels(w device.View, a *device.PolarWeights) (rho, theta pol
 	r, t := k.geometry(a)
 	rho = k.side(r, a.MeanRho, a.PrecisionRho, n, a.K, false)
 	theta = k.side(t, a.MeanTheta, a.PrecisionTheta, n, a.K, true)
-	x := k.floats(w.N)
+	x := k.Floats(w.N)
 	for i, s := range [...]*polarSide{&rho, &theta} {
 		device.Do(k, device.Multiply{Dst: x, A: s.d, B: s.d})
 		device.Do(k, device.Multiply{Dst: x, A: x, B: s.repeated})
@@ -102,11 +102,11 @@ func (k matching) kernels(w device.View, a *device.PolarWeights) (rho, theta pol
 
 // PolarWeights composes that kernel.
 func (k matching) PolarWeights(a device.PolarWeights) {
-	defer k.give(k.use())
-	w := k.floats(a.B * a.R * a.R * a.K)
+	defer k.Give(k.Use())
+	w := k.Floats(a.B * a.R * a.R * a.K)
 	k.kernels(w, &a)
 	if a.Sum {
-		k.sumSegments(a.Weights, w, k.each(a.B*a.R, a.R), a.K)
+		k.sumSegments(a.Weights, w, k.Each(a.B*a.R, a.R), a.K)
 		return
 	}
 	device.Do(k, device.Copy{Dst: a.Weights, Src: w})
@@ -114,12 +114,12 @@ func (k matching) PolarWeights(a device.PolarWeights) {
 
 // PolarWeightsGrad composes that kernel.
 func (k matching) PolarWeightsGrad(a device.PolarWeights) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := a.B * a.R * a.R
-	w, d := k.floats(n*a.K), k.floats(n*a.K)
+	w, d := k.Floats(n*a.K), k.Floats(n*a.K)
 	rho, theta := k.kernels(w, &a)
 	if a.Sum {
-		k.spreadSegments(d, a.DWeights, k.each(a.B*a.R, a.R), a.K)
+		k.spreadSegments(d, a.DWeights, k.Each(a.B*a.R, a.R), a.K)
 	} else {
 		device.Do(k, device.Copy{Dst: d, Src: a.DWeights})
 	}
@@ -130,31 +130,31 @@ func (k matching) PolarWeightsGrad(a device.PolarWeights) {
 
 // factors repeats the factors [A, N] in blocks [A, B, N, H].
 func (k matching) factors(a *device.ScaleBlocks) device.View {
-	row, all := k.floats(a.A*a.N*a.H), k.floats(a.A*a.B*a.N*a.H)
+	row, all := k.Floats(a.A*a.N*a.H), k.Floats(a.A*a.B*a.N*a.H)
 	k.spreadRows(row, a.Factors, a.A*a.N, a.H)
-	k.spreadSegments(all, row, k.each(a.A, a.B), a.N*a.H)
+	k.spreadSegments(all, row, k.Each(a.A, a.B), a.N*a.H)
 	return all
 }
 
 // ScaleBlocks composes that kernel.
 func (k matching) ScaleBlocks(a device.ScaleBlocks) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	f := k.factors(&a)
 	device.Do(k, device.Multiply{Dst: a.Y, A: a.X, B: f})
 }
 
 // ScaleBlocksGrad composes that kernel.
 func (k matching) ScaleBlocksGrad(a device.ScaleBlocks) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	n := a.A * a.B * a.N * a.H
 	dy := a.DY
 	if a.DX.Present() {
 		device.Do(k, device.Multiply{Dst: a.DX, A: dy, B: k.factors(&a)})
 	}
 	if a.DFactors.Present() {
-		x, sums := k.floats(n), k.floats(a.A*a.N*a.H)
+		x, sums := k.Floats(n), k.Floats(a.A*a.N*a.H)
 		device.Do(k, device.Multiply{Dst: x, A: dy, B: a.X})
-		k.sumSegments(sums, x, k.each(a.A, a.B), a.N*a.H)
+		k.sumSegments(sums, x, k.Each(a.A, a.B), a.N*a.H)
 		k.sumRows(a.DFactors, sums, a.A*a.N, a.H)
 	}
 }
@@ -192,14 +192,14 @@ func (m *mixed) nodes(v device.View, p, width int) device.View {
 
 // MixNodes composes that kernel.
 func (k matching) MixNodes(a device.MixNodes) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	k.mixes(&a, func(m mixed) { k.mix(&a, m, a.X, a.Y, false) })
 }
 
 // mix computes y = w x, or with transposed y = wᵀ x.
 func (k matching) mix(a *device.MixNodes, m mixed, x, y device.View, transposed bool) {
-	defer k.give(k.use())
-	w, size, ld := k.floats(m.n*m.n*a.K), m.n*m.n, a.K*a.H
+	defer k.Give(k.Use())
+	w, size, ld := k.Floats(m.n*m.n*a.K), m.n*m.n, a.K*a.H
 	device.Do(k, device.SwapAxes{Dst: w, X: a.Weights.Slice(m.weights, m.weights+size*a.K), A: size, B: a.K, Inner: 1})
 	for p := range m.pairs {
 		device.Do(k, device.Gemm{TransA: transposed, M: m.n, N: a.H, K: m.n, Alpha: 1, A: w, StrideA: size,
@@ -210,7 +210,7 @@ func (k matching) mix(a *device.MixNodes, m mixed, x, y device.View, transposed 
 
 // MixNodesGrad composes that kernel.
 func (k matching) MixNodesGrad(a device.MixNodes) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	k.mixes(&a, func(m mixed) {
 		if a.DX.Present() {
 			k.mix(&a, m, a.DY, a.DX, true)
@@ -223,9 +223,9 @@ func (k matching) MixNodesGrad(a device.MixNodes) {
 
 // mixWeights adds the gradients of a set of weights over its pairs.
 func (k matching) mixWeights(a *device.MixNodes, m mixed) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	size, ld := m.n*m.n, a.K*a.H
-	d := k.filled(size*a.K, 0)
+	d := k.Filled(size*a.K, 0)
 	for p := range m.pairs {
 		device.Do(k, device.Gemm{TransB: true, M: m.n, N: m.n, K: a.H, Alpha: 1, Beta: 1, A: m.nodes(a.DY, p, ld),
 			LDA: ld, StrideA: a.H, B: m.nodes(a.X, p, ld), LDB: ld, StrideB: a.H, C: d, StrideC: size, Batch: a.K,
@@ -236,19 +236,19 @@ func (k matching) mixWeights(a *device.MixNodes, m mixed) {
 
 // MeanNodes composes that kernel.
 func (k matching) MeanNodes(a device.MeanNodes) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	device.Do(k, device.SegmentMeans{Means: a.Y, Rows: a.X, Counts: k.ofPairs(a.Lengths.Host, a.B, 0), D: a.H})
 }
 
 // MeanNodesGrad composes that kernel.
 func (k matching) MeanNodesGrad(a device.MeanNodes) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	device.DoGrad(k, device.SegmentMeans{Rows: a.DX, Means: a.DY, Counts: k.ofPairs(a.Lengths.Host, a.B, 0), D: a.H})
 }
 
 // WordGraph composes that kernel.
 func (k matching) WordGraph(a device.WordGraph) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	first, at := 0, 0
 	for c, length := range a.Lengths.Host {
 		n := int(length)
@@ -265,8 +265,8 @@ func (k matching) WordGraph(a device.WordGraph) {
 
 // neighbours takes the words out that are not joined.
 func (k matching) neighbours(w device.View, a *device.WordGraph, c, n int) {
-	defer k.give(k.use())
-	h := k.host(n * n)
+	defer k.Give(k.Use())
+	h := k.Host(n * n)
 	for i := range h {
 		if h[i] = unattended; i/n == i%n {
 			h[i] = 0
@@ -276,23 +276,23 @@ func (k matching) neighbours(w device.View, a *device.WordGraph, c, n int) {
 		i, j := int(a.Edges.Host[2*e]), int(a.Edges.Host[2*e+1])
 		h[i*n+j], h[j*n+i] = 0, 0
 	}
-	k.combine(w, w, k.upload(h), 1, 1)
+	k.combine(w, w, k.Upload(h), 1, 1)
 }
 
 // WordGraphGrad composes that kernel.
 func (k matching) WordGraphGrad(a device.WordGraph) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	first, at := 0, 0
 	for _, length := range a.Lengths.Host {
 		n := int(length)
-		m := k.use()
-		words, d := rowsAt(a.Words, first, n, a.E), k.floats(n*n)
+		m := k.Use()
+		words, d := rowsAt(a.Words, first, n, a.E), k.Floats(n*n)
 		k.softmaxGrad(d, a.Weights.Slice(at, at+n*n), a.DWeights.Slice(at, at+n*n), a.Lambda, alongRows(n, n))
 		for i, transposed := range [...]bool{false, true} {
 			device.Do(k, device.Gemm{TransA: transposed, M: n, N: a.E, K: n, Alpha: 1, Beta: float64(i), A: d, B: words,
 				C: rowsAt(a.DWords, first, n, a.E), Exact: true})
 		}
-		k.give(m)
+		k.Give(m)
 		first, at = first+n, at+n*n
 	}
 }

@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import "vsetrain/internal/compute/device"
 
@@ -16,8 +16,8 @@ func (d *Device) times(dst, x device.View, factor float64) {
 
 // plus computes dst = x + c.
 func (d *Device) plus(dst, x device.View, c float64) {
-	defer d.give(d.use())
-	device.Do(d, device.Combine{Dst: dst, A: x, B: d.filled(x.N, 1), Alpha: 1, Beta: c})
+	defer d.Give(d.Use())
+	device.Do(d, device.Combine{Dst: dst, A: x, B: d.Filled(x.N, 1), Alpha: 1, Beta: c})
 }
 
 // apply computes y = f(x).
@@ -32,8 +32,8 @@ func (d *Device) applyGrad(f device.Function, c float64, dx, x, y, dy device.Vie
 
 // positive computes y = 1 where x > 0 and 0 elsewhere.
 func (d *Device) positive(y, x device.View) {
-	defer d.give(d.use())
-	device.DoGrad(d, device.Activate{F: device.ReLU, DX: y, X: x, DY: d.filled(x.N, 1)})
+	defer d.Give(d.Use())
+	device.DoGrad(d, device.Activate{F: device.ReLU, DX: y, X: x, DY: d.Filled(x.N, 1)})
 }
 
 // notNegative computes y = 1 where x ≥ 0 or x is NaN, and 0 elsewhere. y may be x.
@@ -67,8 +67,8 @@ func (d *Device) spreadSegments(x, y device.View, counts device.Ints, width int)
 // repeat writes the row y [width] to n rows.
 func (d *Device) repeat(x, y device.View, n, width int) {
 	if n > 0 {
-		defer d.give(d.use())
-		d.spreadSegments(x, y, d.each(1, n), width)
+		defer d.Give(d.Use())
+		d.spreadSegments(x, y, d.Each(1, n), width)
 	}
 }
 
@@ -78,22 +78,22 @@ func (d *Device) sumAll(y, x device.View, n, width int) {
 		device.Do(d, device.Fill{Dst: y})
 		return
 	}
-	defer d.give(d.use())
-	d.sumSegments(y, x, d.each(1, n), width)
+	defer d.Give(d.Use())
+	d.sumSegments(y, x, d.Each(1, n), width)
 }
 
 // timesRows multiplies row r of x [n, width] by factors[r]. y may be x.
 func (d *Device) timesRows(y, x, factors device.View, n, width int) {
-	defer d.give(d.use())
-	f := d.floats(n * width)
+	defer d.Give(d.Use())
+	f := d.Floats(n * width)
 	d.spreadRows(f, factors, n, width)
 	device.Do(d, device.Multiply{Dst: y, A: x, B: f})
 }
 
 // dotRows computes y [n] = Σ_k a_rk b_rk.
 func (d *Device) dotRows(y, a, b device.View, n, width int) {
-	defer d.give(d.use())
-	p := d.floats(n * width)
+	defer d.Give(d.Use())
+	p := d.Floats(n * width)
 	device.Do(d, device.Multiply{Dst: p, A: a, B: b})
 	d.sumRows(y, p, n, width)
 }
@@ -101,8 +101,8 @@ func (d *Device) dotRows(y, a, b device.View, n, width int) {
 // gather reads rows of a table [V, width] by their numbers.
 func (d *Device) gather(dst, table device.View, width int, index device.Ints) {
 	if len(index.Host) > 0 {
-		defer d.give(d.use())
-		device.Do(d, device.GatherWords{Words: index, Lengths: d.each(len(index.Host), 1), L: 1, V: table.N / width,
+		defer d.Give(d.Use())
+		device.Do(d, device.GatherWords{Words: index, Lengths: d.Each(len(index.Host), 1), L: 1, V: table.N / width,
 			D: width, Table: table, Out: dst})
 	}
 }
@@ -113,8 +113,8 @@ func (d *Device) scatter(table, rows device.View, width int, index device.Ints) 
 		device.Do(d, device.Fill{Dst: table})
 		return
 	}
-	defer d.give(d.use())
-	device.DoGrad(d, device.GatherWords{Words: index, Lengths: d.each(len(index.Host), 1), L: 1, V: table.N / width,
+	defer d.Give(d.Use())
+	device.DoGrad(d, device.GatherWords{Words: index, Lengths: d.Each(len(index.Host), 1), L: 1, V: table.N / width,
 		D: width, Table: table, Out: rows})
 }
 
@@ -149,11 +149,11 @@ func (d *Device) softmax(y, x device.View, factor float64, l along) {
 	if n == 0 {
 		return
 	}
-	defer d.give(d.use())
-	each, all := d.floats(l.results()), d.floats(n)
+	defer d.Give(d.Use())
+	each, all := d.Floats(l.results()), d.Floats(n)
 	d.times(y, x, factor)
 	a := l.args(y, each)
-	a.Max, a.Index = true, d.numbers(l.results()).View
+	a.Max, a.Index = true, d.Numbers(l.results()).View
 	device.Do(d, a)
 	device.DoGrad(d, l.args(all, each))
 	d.combine(y, y, all, 1, -1)
@@ -170,8 +170,8 @@ func (d *Device) softmaxGrad(dx, y, dy device.View, factor float64, l along) {
 	if n == 0 {
 		return
 	}
-	defer d.give(d.use())
-	each, all := d.floats(l.results()), d.floats(n)
+	defer d.Give(d.Use())
+	each, all := d.Floats(l.results()), d.Floats(n)
 	device.Do(d, device.Multiply{Dst: all, A: y, B: dy})
 	device.Do(d, l.args(all, each))
 	device.DoGrad(d, l.args(all, each))
@@ -182,8 +182,8 @@ func (d *Device) softmaxGrad(dx, y, dy device.View, factor float64, l along) {
 
 // norms computes the Euclidean norms along l.
 func (d *Device) norms(norm, x device.View, l along) {
-	defer d.give(d.use())
-	squares := d.floats(l.rows * l.width)
+	defer d.Give(d.Use())
+	squares := d.Floats(l.rows * l.width)
 	device.Do(d, device.Multiply{Dst: squares, A: x, B: x})
 	device.Do(d, l.args(squares, norm))
 	d.apply(device.Sqrt, 0, norm, norm)
@@ -191,8 +191,8 @@ func (d *Device) norms(norm, x device.View, l along) {
 
 // normsGrad adds to dx what the gradient of the norms gives: dnorm·x/norm, 0 for a zero vector.
 func (d *Device) normsGrad(dx, x, norm, dnorm device.View, l along) {
-	defer d.give(d.use())
-	each, all := d.floats(l.results()), d.floats(l.rows*l.width)
+	defer d.Give(d.Use())
+	each, all := d.Floats(l.results()), d.Floats(l.rows*l.width)
 	d.applyGrad(device.Sqrt, 0, each, norm, norm, dnorm)
 	device.DoGrad(d, l.args(all, each))
 	device.Do(d, device.Multiply{Dst: all, A: all, B: x})
@@ -201,8 +201,8 @@ func (d *Device) normsGrad(dx, x, norm, dnorm device.View, l along) {
 
 // unit computes y = x/(‖x‖ + eps), eps above 0, and keeps the norms.
 func (d *Device) unit(y, x, norm device.View, eps float64, l along) {
-	defer d.give(d.use())
-	each, all := d.floats(l.results()), d.floats(l.rows*l.width)
+	defer d.Give(d.Use())
+	each, all := d.Floats(l.results()), d.Floats(l.rows*l.width)
 	d.norms(norm, x, l)
 	d.apply(device.Reciprocal, eps, each, norm)
 	device.DoGrad(d, l.args(all, each))
@@ -211,8 +211,8 @@ func (d *Device) unit(y, x, norm device.View, eps float64, l along) {
 
 // unitGrad computes dx from dy. dx may be dy.
 func (d *Device) unitGrad(dx, x, norm, dy device.View, eps float64, l along) {
-	defer d.give(d.use())
-	inverse, each, all := d.floats(l.results()), d.floats(l.results()), d.floats(l.rows*l.width)
+	defer d.Give(d.Use())
+	inverse, each, all := d.Floats(l.results()), d.Floats(l.results()), d.Floats(l.rows*l.width)
 	d.apply(device.Reciprocal, eps, inverse, norm)
 	device.Do(d, device.Multiply{Dst: all, A: x, B: dy})
 	device.Do(d, l.args(all, each))
@@ -220,4 +220,15 @@ func (d *Device) unitGrad(dx, x, norm, dy device.View, eps float64, l along) {
 	device.DoGrad(d, l.args(all, inverse))
 	device.Do(d, device.Multiply{Dst: dx, A: dy, B: all})
 	d.normsGrad(dx, x, norm, each, l)
+}
+
+// dropout copies x to y, rows of a width, with what drop takes away.
+func (d *Device) dropout(y, x device.View, drop device.Drops, width int) {
+	if drop.Rate == 0 {
+		if y != x {
+			device.Do(d, device.Copy{Dst: y, Src: x})
+		}
+		return
+	}
+	device.Do(d, device.Dropout{Drops: drop, Width: width, X: x, Y: y})
 }

@@ -1,14 +1,14 @@
-package composed
+package definitions
 
 import "vsetrain/internal/compute/device"
 
 // ofPairs returns the numbers of rows of all pairs, more than words by the given number.
 func (d *Device) ofPairs(lengths []int32, b, more int) device.Ints {
-	counts := d.numbers(len(lengths) * b)
+	counts := d.Numbers(len(lengths) * b)
 	for i := range counts.Host {
 		counts.Host[i] = lengths[i%len(lengths)] + int32(more)
 	}
-	return d.send(counts)
+	return d.Send(counts)
 }
 
 // reasoning are the intermediate values of GraphReason for the nodes of all pairs, n rows in all.
@@ -31,8 +31,8 @@ func (k pairs) reason(a *device.GraphReason) reasoning {
 	}
 	r.n = device.Total(r.counts.Host)
 	r.shape = device.SegmentProducts{D: a.S, Longest: longest, Counts: r.counts}
-	r.y, r.p, r.mixed, r.rows = k.floats(r.n*a.S), k.filled(r.n*longest, unattended), k.floats(r.n*a.S), r.n
-	v := k.floats(r.n * a.S)
+	r.y, r.p, r.mixed, r.rows = k.Floats(r.n*a.S), k.Filled(r.n*longest, unattended), k.Floats(r.n*a.S), r.n
+	v := k.Floats(r.n * a.S)
 	x := a.X
 	device.Do(k, device.Gemm{M: r.n, N: a.S, K: a.S, Alpha: 1, A: x, B: a.M, C: r.y})
 	k.repeat(v, a.V, r.n, a.S)
@@ -42,13 +42,13 @@ func (k pairs) reason(a *device.GraphReason) reasoning {
 	k.products(r.shape, device.SegmentApply, x, r.mixed, r.p)
 	if a.First {
 		r.rows = len(r.counts.Host)
-		r.first = k.numbers(r.rows)
+		r.first = k.Numbers(r.rows)
 		at := 0
 		for i, n := range r.counts.Host {
 			r.first.Host[i] = int32(at)
 			at += int(n)
 		}
-		k.send(r.first)
+		k.Send(r.first)
 		k.gather(v.Slice(0, r.rows*a.S), r.mixed, a.S, r.first)
 		r.mixed = v.Slice(0, r.rows*a.S)
 	}
@@ -63,7 +63,7 @@ func (k pairs) products(s device.SegmentProducts, form device.SegmentForm, a, b,
 
 // GraphReason composes that kernel.
 func (k pairs) GraphReason(a device.GraphReason) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	r := k.reason(&a)
 	out := a.Out
 	device.Do(k, device.Gemm{TransB: true, M: r.rows, N: a.S, K: a.S, Alpha: 1, A: r.mixed, B: a.W, C: out,
@@ -76,10 +76,10 @@ func (k pairs) GraphReason(a device.GraphReason) {
 
 // GraphReasonGrad composes that kernel. Everything is computed again.
 func (k pairs) GraphReasonGrad(a device.GraphReason) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	r := k.reason(&a)
 	s, x, dx := a.S, a.X, a.DX
-	dz, de := k.floats(r.rows*s), k.floats(r.rows*s)
+	dz, de := k.Floats(r.rows*s), k.Floats(r.rows*s)
 	out := a.Out // greater than 0 where its argument was
 	device.DoGrad(k, device.Activate{F: device.ReLU, DX: dz, X: out, DY: a.DOut})
 	if a.DBias.Present() {
@@ -90,11 +90,11 @@ func (k pairs) GraphReasonGrad(a device.GraphReason) {
 	}
 	device.Do(k, device.Gemm{M: r.rows, N: s, K: s, Alpha: 1, A: dz, B: a.W, C: de})
 	if a.First {
-		all := k.floats(r.n * s)
+		all := k.Floats(r.n * s)
 		k.scatter(all, de, s, r.first)
 		de = all
 	}
-	dp, dy, more := k.filled(r.p.N, 0), k.floats(r.n*s), k.floats(r.n*s)
+	dp, dy, more := k.Filled(r.p.N, 0), k.Floats(r.n*s), k.Floats(r.n*s)
 	k.products(r.shape, device.SegmentGram, de, x, dp)
 	k.products(r.shape, device.SegmentApplyT, de, dx, r.p)
 	k.softmaxGrad(dp, r.p, dp, 1, alongRows(r.n, r.shape.Longest))
@@ -122,8 +122,8 @@ type filtration struct {
 func (k pairs) filtration(a *device.Filtrate) filtration {
 	per := device.Total(a.Lengths.Host) + len(a.Lengths.Host) // nodes of an image
 	f := filtration{n: a.B * per}
-	f.from, f.to = k.numbers(f.n), k.numbers(f.n)
-	f.pairs, f.captions = k.numbers(a.B*len(a.Lengths.Host)), k.numbers(len(a.Lengths.Host))
+	f.from, f.to = k.Numbers(f.n), k.Numbers(f.n)
+	f.pairs, f.captions = k.Numbers(a.B*len(a.Lengths.Host)), k.Numbers(len(a.Lengths.Host))
 	at, first := 0, 0
 	for c, length := range a.Lengths.Host {
 		n := int(length) + 1
@@ -139,9 +139,9 @@ func (k pairs) filtration(a *device.Filtrate) filtration {
 		first += n
 	}
 	for _, x := range [...]device.Ints{f.from, f.to, f.pairs, f.captions} {
-		k.send(x)
+		k.Send(x)
 	}
-	f.z = k.floats(f.n)
+	f.z = k.Floats(f.n)
 	k.gather(f.z, a.Logits, 1, f.from)
 	return f
 }
@@ -160,9 +160,9 @@ func (f *filtration) each(a *device.Filtrate, call func(c int, b device.BatchNor
 
 // Filtrate composes that kernel.
 func (k pairs) Filtrate(a device.Filtrate) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	f := k.filtration(&a)
-	h, per, all := k.floats(f.n), k.floats(len(f.pairs.Host)), k.floats(f.n)
+	h, per, all := k.Floats(f.n), k.Floats(len(f.pairs.Host)), k.Floats(f.n)
 	f.each(&a, func(_ int, b device.BatchNorm, lo, hi int) {
 		b.X, b.Y, b.Bias = f.z.Slice(lo, hi), h.Slice(lo, hi), a.Beta
 		device.Do(k, b)
@@ -175,34 +175,34 @@ func (k pairs) Filtrate(a device.Filtrate) {
 	weights := a.Weights
 	k.gather(weights, h, 1, f.to)
 	n := len(f.pairs.Host)
-	sums := k.floats(n * a.S)
+	sums := k.Floats(n * a.S)
 	k.sums(sums, weights, &a)
 	k.unitOf(a.Out, sums, a.Norms, n, a.S)
 }
 
 // sums adds the weighted nodes of every pair.
 func (k pairs) sums(dst, weights device.View, a *device.Filtrate) {
-	defer k.give(k.use())
-	x := k.floats(weights.N * a.S)
+	defer k.Give(k.Use())
+	x := k.Floats(weights.N * a.S)
 	k.timesRows(x, a.X, weights, weights.N, a.S)
 	k.sumSegments(dst, x, k.ofPairs(a.Lengths.Host, a.B, 1), a.S)
 }
 
 // FiltrateGrad composes that kernel.
 func (k pairs) FiltrateGrad(a device.Filtrate) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	f := k.filtration(&a)
 	n, weights := len(f.pairs.Host), a.Weights
-	sums, dSums, all := k.floats(n*a.S), a.DSums, k.floats(f.n*a.S)
+	sums, dSums, all := k.Floats(n*a.S), a.DSums, k.Floats(f.n*a.S)
 	k.sums(sums, weights, &a)
 	k.unitOfGrad(dSums, sums, a.Norms, a.DOut, n, a.S)
 	k.spreadSegments(all, dSums, k.ofPairs(a.Lengths.Host, a.B, 1), a.S)
-	dw, w, d, h := k.floats(f.n), k.floats(f.n), k.floats(f.n), k.floats(f.n)
+	dw, w, d, h := k.Floats(f.n), k.Floats(f.n), k.Floats(f.n), k.Floats(f.n)
 	k.dotRows(dw, a.X, all, f.n, a.S)
 	k.gather(d, dw, 1, f.from)
 	k.gather(w, weights, 1, f.from)
 
-	per, each := k.floats(n), k.floats(f.n)
+	per, each := k.Floats(n), k.Floats(f.n)
 	k.gates(h, &f, &a)
 	device.Do(k, device.Multiply{Dst: each, A: d, B: w})
 	k.sumSegments(per, each, f.pairs, 1)
@@ -214,7 +214,7 @@ func (k pairs) FiltrateGrad(a device.Filtrate) {
 	device.Do(k, device.Multiply{Dst: d, A: d, B: each})
 	device.DoGrad(k, device.Activate{F: device.Sigmoid, DX: d, Y: h, DY: d})
 
-	dGamma, dBeta := k.floats(len(a.Lengths.Host)), k.floats(len(a.Lengths.Host))
+	dGamma, dBeta := k.Floats(len(a.Lengths.Host)), k.Floats(len(a.Lengths.Host))
 	f.each(&a, func(c int, b device.BatchNorm, lo, hi int) {
 		b.X, b.DY, b.DX, b.DWeight, b.DBias = f.z.Slice(lo, hi), d.Slice(lo, hi), w.Slice(lo, hi), dGamma.Slice(c,
 			c+1), dBeta.Slice(c, c+1)
@@ -228,8 +228,8 @@ func (k pairs) FiltrateGrad(a device.Filtrate) {
 
 // gates computes h = σ(BN(z)) from the statistics that are kept.
 func (k pairs) gates(h device.View, f *filtration, a *device.Filtrate) {
-	defer k.give(k.use())
-	x := k.floats(f.n)
+	defer k.Give(k.Use())
+	x := k.Floats(f.n)
 	k.spreadSegments(x, a.Mean, f.captions, 1)
 	k.combine(h, f.z, x, 1, -1)
 	k.spreadSegments(x, a.InvStd, f.captions, 1)

@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import "vsetrain/internal/compute/device"
 
@@ -6,34 +6,34 @@ type segments struct{ *Device }
 
 // shares uploads 1/count of every segment.
 func (d *Device) shares(counts []int32) device.View {
-	h := d.host(len(counts))
+	h := d.Host(len(counts))
 	for i, n := range counts {
 		h[i] = 1 / float64(n)
 	}
-	return d.upload(h)
+	return d.Upload(h)
 }
 
 // SegmentMeans composes that kernel.
 func (k segments) SegmentMeans(a device.SegmentMeans) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	k.sumSegments(a.Means, a.Rows, a.Counts, a.D)
 	k.timesRows(a.Means, a.Means, k.shares(a.Counts.Host), len(a.Counts.Host), a.D)
 }
 
 // SegmentMeansGrad composes that kernel.
 func (k segments) SegmentMeansGrad(a device.SegmentMeans) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	b := len(a.Counts.Host)
-	share := k.floats(b * a.D)
+	share := k.Floats(b * a.D)
 	k.timesRows(share, a.Means, k.shares(a.Counts.Host), b, a.D)
 	k.spreadSegments(a.Rows, share, a.Counts, a.D)
 }
 
 // GatedPool composes that kernel.
 func (k segments) GatedPool(a device.GatedPool) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	t, d := device.Total(a.Counts.Host), a.D
-	x, weights := k.floats(t*d), a.Weights
+	x, weights := k.Floats(t*d), a.Weights
 	k.spreadSegments(x, a.G, a.Counts, d)
 	device.Do(k, device.Multiply{Dst: x, A: x, B: a.L})
 	device.Do(k, device.Gemm{TransB: true, M: t, N: 1, K: d, Alpha: 1, A: x, B: a.W, C: weights, Exact: true})
@@ -44,9 +44,9 @@ func (k segments) GatedPool(a device.GatedPool) {
 
 // GatedPoolGrad composes that kernel.
 func (k segments) GatedPoolGrad(a device.GatedPool) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	t, d, weights := device.Total(a.Counts.Host), a.D, a.Weights
-	dOut, gate, de := k.floats(t*d), k.floats(t*d), k.floats(t)
+	dOut, gate, de := k.Floats(t*d), k.Floats(t*d), k.Floats(t)
 	k.spreadSegments(dOut, a.DOut, a.Counts, d)
 	k.spreadSegments(gate, a.G, a.Counts, d)
 	k.dotRows(de, a.X, dOut, t, d)
@@ -66,7 +66,7 @@ func (k segments) GatedPoolGrad(a device.GatedPool) {
 // one after the other for every packed row.
 func (d *Device) packedRows(lengths device.Ints, back bool) device.Ints {
 	p := lengths.Packing()
-	from := d.numbers(p.Rows())
+	from := d.Numbers(p.Rows())
 	first := 0
 	for b, n := range lengths.Host {
 		for t := range int(n) {
@@ -79,30 +79,11 @@ func (d *Device) packedRows(lengths device.Ints, back bool) device.Ints {
 		}
 		first += int(n)
 	}
-	return d.send(from)
+	return d.Send(from)
 }
 
 // UnpackWords composes that kernel.
 func (k segments) UnpackWords(a device.UnpackWords) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	k.gather(a.Dst, a.Src, a.D, k.packedRows(a.Lengths, a.Back))
-}
-
-// SegmentProducts composes that kernel: a product for each segment.
-func (k segments) SegmentProducts(a device.SegmentProducts) {
-	first := 0
-	for _, count := range a.Counts.Host {
-		n := int(count)
-		x, y := a.A.Slice(first*a.D, (first+n)*a.D), a.B.Slice(first*a.D, (first+n)*a.D)
-		g := a.G.Slice(first*a.Longest, (first+n-1)*a.Longest+n)
-		switch a.Form {
-		case device.SegmentGram:
-			device.Do(k, device.Gemm{TransB: true, M: n, N: n, K: a.D, Alpha: 1, A: x, B: y, C: g, LDC: a.Longest,
-				Exact: true})
-		case device.SegmentApply, device.SegmentApplyT:
-			device.Do(k, device.Gemm{TransA: a.Form == device.SegmentApplyT, M: n, N: a.D, K: n, Alpha: 1, A: g,
-				LDA: a.Longest, B: x, C: y, Exact: true})
-		}
-		first += n
-	}
 }

@@ -1,4 +1,4 @@
-package composed
+package definitions
 
 import "vsetrain/internal/compute/device"
 
@@ -20,21 +20,21 @@ const leak = 0.1 // slope of the products below 0
 
 // PairAttention composes that kernel.
 func (k pairs) PairAttention(a device.PairAttention) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	norm, softmax := k.axes(&a)
 	n := norm.rows * norm.width
-	x, w := k.floats(n), a.Weights
+	x, w := k.Floats(n), a.Weights
 	k.apply(device.LeakyReLU, leak, x, a.Scores)
-	k.unit(w, x, k.floats(norm.results()), smallest, norm)
+	k.unit(w, x, k.Floats(norm.results()), smallest, norm)
 	k.softmax(w, w, a.Lambda, softmax)
 }
 
 // PairAttentionGrad composes that kernel.
 func (k pairs) PairAttentionGrad(a device.PairAttention) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	along, softmax := k.axes(&a)
 	n := along.rows * along.width
-	x, d, norm, scores := k.floats(n), k.floats(n), k.floats(along.results()), a.Scores
+	x, d, norm, scores := k.Floats(n), k.Floats(n), k.Floats(along.results()), a.Scores
 	k.softmaxGrad(d, a.Weights, a.DWeights, a.Lambda, softmax)
 	k.apply(device.LeakyReLU, leak, x, scores)
 	k.norms(norm, x, along)
@@ -67,13 +67,13 @@ func (l nodes) blocks(f func(pair, at, from, n int)) {
 
 // at returns the nodes of all rows.
 func (d *Device) at(l nodes) device.Ints {
-	at := d.numbers(l.b * l.rows)
+	at := d.Numbers(l.b * l.rows)
 	l.blocks(func(_, node, row, n int) {
 		for j := range n {
 			at.Host[row+j] = int32(node + j)
 		}
 	})
-	return d.send(at)
+	return d.Send(at)
 }
 
 // put copies rows to their nodes and leaves the others alone.
@@ -100,20 +100,20 @@ func (k pairs) compare(a *device.Similarities) compared {
 	}
 	c.n = a.B * c.rows
 	e := a.E
-	c.context = k.floats(c.n * e)
-	c.unit, c.diff, c.square = c.context, k.floats(c.n*e), k.floats(c.n*e)
+	c.context = k.Floats(c.n * e)
+	c.unit, c.diff, c.square = c.context, k.Floats(c.n*e), k.Floats(c.n*e)
 	if a.Global {
-		k.spreadSegments(c.context, a.Images, k.each(a.B, c.rows), e)
+		k.spreadSegments(c.context, a.Images, k.Each(a.B, c.rows), e)
 	} else {
 		device.Do(k, device.Gemm{M: c.rows, N: e, K: a.R, Alpha: 1, A: a.Weights, LDA: a.B * a.R, StrideA: a.R,
 			B: a.Images, StrideB: a.R * e, C: c.context, StrideC: c.rows * e, Batch: a.B})
-		c.unit, c.norm = k.floats(c.n*e), k.floats(c.n)
+		c.unit, c.norm = k.Floats(c.n*e), k.Floats(c.n)
 		k.unitOf(c.unit, c.context, c.norm, c.n, e)
 	}
-	k.spreadSegments(c.diff, a.Rows, k.each(1, a.B), c.rows*e)
+	k.spreadSegments(c.diff, a.Rows, k.Each(1, a.B), c.rows*e)
 	k.combine(c.diff, c.unit, c.diff, 1, -1)
 	device.Do(k, device.Multiply{Dst: c.square, A: c.diff, B: c.diff})
-	c.raw, c.y = k.floats(c.n*a.S), k.floats(c.n*a.S)
+	c.raw, c.y = k.Floats(c.n*a.S), k.Floats(c.n*a.S)
 	return c
 }
 
@@ -129,7 +129,7 @@ func (k pairs) unitOfGrad(dx, x, norm, dy device.View, n, width int) {
 
 // Similarities composes that kernel.
 func (k pairs) Similarities(a device.Similarities) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	c := k.compare(&a)
 	device.Do(k, device.Gemm{TransB: true, M: c.n, N: a.S, K: a.E, Alpha: 1, A: c.square, B: a.W, C: c.raw,
 		Bias: a.Bias})
@@ -139,7 +139,7 @@ func (k pairs) Similarities(a device.Similarities) {
 		device.Do(k, device.Copy{Dst: a.Contexts, Src: c.norm})
 	}
 	if a.Filter.Present() {
-		z := k.floats(c.n)
+		z := k.Floats(c.n)
 		device.Do(k, device.Gemm{TransB: true, M: c.n, N: 1, K: a.S, Alpha: 1, A: c.y, B: a.Filter.W, C: z,
 			Bias: a.Filter.Bias})
 		k.put(a.Filter.Logits, z, 1, c.nodes)
@@ -148,10 +148,10 @@ func (k pairs) Similarities(a device.Similarities) {
 
 // SimilaritiesGrad composes that kernel. The contexts are computed again.
 func (k pairs) SimilaritiesGrad(a device.Similarities) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	c := k.compare(&a)
 	e, s, n := a.E, a.S, c.n
-	dy, length := k.floats(n*s), k.floats(n)
+	dy, length := k.Floats(n*s), k.Floats(n)
 	k.gather(c.y, a.Nodes, s, k.at(c.nodes))
 	k.plus(length, a.Norms, smallest)
 	k.timesRows(c.raw, c.y, length, n, s)
@@ -177,7 +177,7 @@ func (k pairs) SimilaritiesGrad(a device.Similarities) {
 	}
 	if a.Global {
 		if a.DImages.Present() {
-			k.sumSegments(a.DImages, dx, k.each(a.B, c.rows), e)
+			k.sumSegments(a.DImages, dx, k.Each(a.B, c.rows), e)
 		}
 		return
 	}
@@ -194,16 +194,16 @@ func (k pairs) SimilaritiesGrad(a device.Similarities) {
 
 // fromFilter computes the gradient of the vectors from its factors, and that of the filter's weight.
 func (k pairs) fromFilter(dy device.View, a *device.Similarities, c *compared) {
-	defer k.give(k.use())
+	defer k.Give(k.Use())
 	f, s, n := &a.Filter, a.S, c.n
-	at, of := k.at(c.nodes), k.numbers(n)
+	at, of := k.at(c.nodes), k.Numbers(n)
 	c.blocks(func(pair, _, row, rows int) {
 		for j := range rows {
 			of.Host[row+j] = int32(pair)
 		}
 	})
-	each, x := k.floats(n), k.floats(n*s)
-	k.gather(dy, f.DSums, s, k.send(of))
+	each, x := k.Floats(n), k.Floats(n*s)
+	k.gather(dy, f.DSums, s, k.Send(of))
 	k.gather(each, f.Weights, 1, at)
 	k.timesRows(dy, dy, each, n, s)
 	k.gather(each, f.DLogits, 1, at)
@@ -211,12 +211,4 @@ func (k pairs) fromFilter(dy device.View, a *device.Similarities, c *compared) {
 	k.combine(dy, dy, x, 1, 1)
 	k.timesRows(x, c.y, each, n, s)
 	k.sumAll(f.DW, x, n, s)
-}
-
-// FiltrateSimilarities is one kernel after the other.
-func (k pairs) FiltrateSimilarities(a device.FiltrateSimilarities) bool {
-	device.Do(k, a.Words)
-	device.Do(k, a.Captions)
-	device.Do(k, a.Filtrate)
-	return true
 }
