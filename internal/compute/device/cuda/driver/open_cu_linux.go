@@ -31,7 +31,7 @@ func Open(path string) (Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own, err := purego.Dlsym(purego.RTLD_DEFAULT, d.fn.init.name); err != nil || own != d.fn.init.addr {
+	if own, err := purego.Dlsym(purego.RTLD_DEFAULT, d.fn.cuInit.name); err != nil || own != d.fn.cuInit.addr {
 		return nil, fmt.Errorf("%s is not the CUDA driver that this program was started with (it is built with the "+
 			"tag vsecu and linked with libcuda.so.1); "+
 			"put its folder first in LD_LIBRARY_PATH, or unset VSETRAIN_CUDA_DRIVER", path)
