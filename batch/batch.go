@@ -2,14 +2,14 @@
 // counts. It is below data, models and train, which pass it on as it is.
 package batch
 
-// Images are N images. Features and Boxes are empty if they stay on the device; Rows then number them.
+// Images are N images. Features and Boxes are empty if they stay on the device; FeatureRows then number them.
 type Images struct {
 	N int
 	// Features is [N, R, D], or with Counts [Σ Counts, D]: the regions of image 0, then those of image 1, and so on.
-	Features []float32
-	Stage    Stage     // the features in place of Features; nil without
-	Boxes    []float32 // [N, R, 4] places of the regions, as shares of the picture; of networks that need them
-	Rows     []int32   // [N] rows of the feature file
+	Features    []float32
+	Stage       Stage     // the features in place of Features; nil without
+	Boxes       []float32 // [N, R, 4] places of the regions, as shares of the picture; of networks that need them
+	FeatureRows []int32   // [N] rows of the feature file
 	// Counts [N] are the numbers of regions of the images; nil is all R. RegionRows [Σ Counts] number these regions,
 	// all regions of the feature file taken as one list, where the features stay on the device.
 	Counts, RegionRows []int32
@@ -28,7 +28,7 @@ type Stage interface {
 type Captions struct {
 	Words   [][]int32 // [N] ids of each caption; nobody changes them
 	Lengths []int32   // [N] how many they are
-	Numbers []int32   // [N] numbers in the split
+	Indices []int32   // [N] numbers in the split
 	// Edges are the dependencies between words, of networks that need them: caption i has the pairs
 	// Edges[2·EdgeStart[i]:2·EdgeStart[i+1]], governor and dependent in turn, as positions in the caption.
 	Edges, EdgeStart []int32
@@ -47,16 +47,16 @@ func (c *Captions) Add(ids []int32) {
 	c.Words, c.Lengths = append(c.Words, ids), append(c.Lengths, int32(len(ids)))
 }
 
-// Deal sets to to the captions of a rank of so many: caption i belongs to rank i mod ranks (device.Deal). Edges are
-// left out, and Words and Numbers where there are none. The memory of to is used again.
-func (c *Captions) Deal(rank, ranks int, to *Captions) {
-	to.Words, to.Lengths, to.Numbers = to.Words[:0], to.Lengths[:0], to.Numbers[:0]
+// Shard sets to to the captions of a rank of so many: caption i belongs to rank i mod ranks (device.Shard). Edges are
+// left out, and Words and Indices where there are none. The memory of to is used again.
+func (c *Captions) Shard(rank, ranks int, to *Captions) {
+	to.Words, to.Lengths, to.Indices = to.Words[:0], to.Lengths[:0], to.Indices[:0]
 	for i := rank; i < len(c.Lengths); i += ranks {
 		if to.Lengths = append(to.Lengths, c.Lengths[i]); len(c.Words) > 0 {
 			to.Words = append(to.Words, c.Words[i])
 		}
-		if len(c.Numbers) > 0 {
-			to.Numbers = append(to.Numbers, c.Numbers[i])
+		if len(c.Indices) > 0 {
+			to.Indices = append(to.Indices, c.Indices[i])
 		}
 	}
 }

@@ -4,8 +4,8 @@ package batch
 type Pairs struct {
 	Images
 	Captions
-	All   *Captions // of all ranks; nil where there is one
-	Items []int32   // positions of the pairs in the batch; nil is all
+	All       *Captions // of all ranks; nil where there is one
+	Positions []int32   // positions of the pairs in the batch; nil is all
 }
 
 // Whole are the captions of all ranks.

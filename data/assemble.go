@@ -8,7 +8,7 @@ import (
 
 // worker is the memory of one goroutine that assembles batches.
 type worker struct {
-	coder text.Coder
+	coder text.Encoder
 	items []encoded
 	aug   *augmenter // nil without size augmentation
 	all   []int32    // 0, 1, 2, ..., for regions
@@ -29,7 +29,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 	s := l.split
 	b.N, b.L, b.Regions, b.Dim, b.SemanticDim = len(items), 0, s.regions, s.dim, 0
 	b.words, b.unknown, b.unknownOnly = 0, 0, 0
-	b.Rows, b.ImageIDs = resize(b.Rows, b.N), resize(b.ImageIDs, b.N)
+	b.FeatureRows, b.ImageIndices = resize(b.FeatureRows, b.N), resize(b.ImageIndices, b.N)
 	if l.vocab != nil {
 		w.encode(l, b, items)
 		w.fill(s, b)
@@ -39,7 +39,7 @@ func (w *worker) assemble(l *Loader, b *Batch, items []int32) error {
 		}
 	} else {
 		for i, image := range items {
-			b.ImageIDs[i], b.Rows[i] = image, int32(s.RowOf(int(image)))
+			b.ImageIndices[i], b.FeatureRows[i] = image, int32(s.RowOf(int(image)))
 		}
 	}
 	if !l.images {
@@ -81,17 +81,17 @@ func (w *worker) keepOwn(s *Split, b *Batch) {
 		return
 	}
 	b.MostRegions = 0
-	for i, row := range b.Rows {
+	for i, row := range b.FeatureRows {
 		if w.aug != nil || s.counts != nil {
 			b.MostRegions = max(b.MostRegions, int32(len(w.regions(s, b, row, i))))
 		}
 	}
 	own := 0
 	for i := b.Rank; i < b.N; i += b.Ranks {
-		b.Rows[own] = b.Rows[i]
+		b.FeatureRows[own] = b.FeatureRows[i]
 		own++
 	}
-	b.N, b.Rows = own, b.Rows[:own]
+	b.N, b.FeatureRows = own, b.FeatureRows[:own]
 }
 
 // regions returns the regions of pair i of a batch, whose image is a row: those that are there and that size
@@ -99,7 +99,7 @@ func (w *worker) keepOwn(s *Split, b *Batch) {
 func (w *worker) regions(s *Split, b *Batch, row int32, i int) []int32 {
 	n := regionCount(s, int(row))
 	if w.aug != nil {
-		return w.aug.keptRegions(n, b.Epoch, b.Numbers[i])
+		return w.aug.keptRegions(n, b.Epoch, b.Indices[i])
 	}
 	for len(w.all) < n {
 		w.all = append(w.all, int32(len(w.all)))
@@ -111,7 +111,7 @@ func (w *worker) regions(s *Split, b *Batch, row int32, i int) []int32 {
 // number of values.
 func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read func([]T, int) error) (int, error) {
 	at, size := 0, s.regions*s.dim
-	for i, row := range b.Rows {
+	for i, row := range b.FeatureRows {
 		x, n := to[at:at+size], s.regions
 		if err := read(x, int(row)); err != nil {
 			return at, err
@@ -128,7 +128,7 @@ func readImages[T float32 | uint16](w *worker, s *Split, b *Batch, to []T, read 
 // nameSome lists the regions of each image.
 func (w *worker) nameSome(s *Split, b *Batch) {
 	b.RegionRows = b.RegionRows[:0]
-	for i, row := range b.Rows {
+	for i, row := range b.FeatureRows {
 		kept := w.regions(s, b, row, b.pair(i))
 		for _, r := range kept {
 			b.RegionRows = append(b.RegionRows, row*int32(s.regions)+r)
@@ -166,12 +166,12 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 
 // fill lists the encoded captions in the batch.
 func (w *worker) fill(s *Split, b *Batch) {
-	b.Words, b.Lengths, b.Numbers = b.Words[:0], b.Lengths[:0], resize(b.Numbers, b.N)
+	b.Words, b.Lengths, b.Indices = b.Words[:0], b.Lengths[:0], resize(b.Indices, b.N)
 	for i, e := range w.items {
 		b.Add(e.words)
 		c := int(e.caption)
-		b.Numbers[i] = e.caption
-		b.Rows[i], b.ImageIDs[i] = int32(s.ImageRow(c)), int32(s.ImageOf(c))
+		b.Indices[i] = e.caption
+		b.FeatureRows[i], b.ImageIndices[i] = int32(s.ImageRow(c)), int32(s.ImageOf(c))
 	}
 }
 
@@ -187,7 +187,7 @@ func (l *Loader) readSemantics(b *Batch) error {
 		return nil
 	}
 	b.Semantics = resize(b.Semantics, b.N*k)
-	for i, c := range b.Numbers {
+	for i, c := range b.Indices {
 		if err := s.ReadSemantics(b.Semantics[i*k:(i+1)*k], int(c)); err != nil {
 			return err
 		}
@@ -205,11 +205,11 @@ func (w *worker) readBoxes(l *Loader, b *Batch) error {
 	size := 4 * s.regions
 	b.Boxes = resize(b.Boxes, b.N*size)
 	for i := range b.N {
-		row, times := int(b.Rows[i]), 1
+		row, times := int(b.FeatureRows[i]), 1
 		if decayed {
 			times = w.uses(l, b, i)
 		} else if l.opts.Boxes != nil {
-			row, times = s.stored(int(b.ImageIDs[b.pair(i)]), l.opts.Boxes)
+			row, times = s.stored(int(b.ImageIndices[b.pair(i)]), l.opts.Boxes)
 		}
 		if err := s.readBoxes(b.Boxes[i*size:(i+1)*size], row, times); err != nil {
 			return err
@@ -227,11 +227,11 @@ func (w *worker) uses(l *Loader, b *Batch, i int) int {
 			w.positions[c] = int32(at)
 		}
 	}
-	last := w.positions[b.Numbers[b.pair(i)]]
+	last := w.positions[b.Indices[b.pair(i)]]
 	if s.boxes.shared {
 		last = int32((b.Iter+1)*l.opts.Batch - 1)
 	}
-	w.users = users(w.users[:0], s, int(b.Rows[i]))
+	w.users = users(w.users[:0], s, int(b.FeatureRows[i]))
 	n := b.Epoch * len(w.users)
 	for _, c := range w.users {
 		if w.positions[c] <= last {
@@ -247,7 +247,7 @@ func readEdges(s *Split, b *Batch) {
 		return
 	}
 	b.EdgeStart = append(b.EdgeStart, 0)
-	for i, c := range b.Numbers {
+	for i, c := range b.Indices {
 		e := s.dependencies.Of(int(c))
 		for k := 0; k < len(e); k += 2 {
 			if e[k] < b.Lengths[i] && e[k+1] < b.Lengths[i] {

@@ -28,7 +28,7 @@ func (a *augmenter) begin(k philox.Key, epoch int, caption int32) {
 }
 
 // wordDraws returns the draws for the words of a caption, valid until the next call.
-func (a *augmenter) wordDraws(epoch int, caption int32) text.Draws {
+func (a *augmenter) wordDraws(epoch int, caption int32) text.RandomSource {
 	a.begin(a.words, epoch, caption)
 	return &a.stream
 }

@@ -42,7 +42,7 @@ func pairs(t *testing.T, s *Split, v *text.Vocabulary, o LoaderOptions) map[int3
 		at := 0
 		for i := range b.N {
 			n := int(b.Counts[i]) * b.Dim
-			out[b.Numbers[i]] = fmt.Sprint(b.Words[i], b.Features[at:at+n])
+			out[b.Indices[i]] = fmt.Sprint(b.Words[i], b.Features[at:at+n])
 			if i > 0 && b.Lengths[i] > b.Lengths[i-1] {
 				t.Errorf("lengths %v are not those of the words, or not descending", b.Lengths)
 			}
@@ -66,7 +66,7 @@ func TestAugmentationBelongsToTheCaption(t *testing.T) {
 	}
 	for c, got := range first {
 		stream := philox.NewKey(3, "augment/words").Stream(uint64(c))
-		ids, _ := v.AppendCaption(nil, new(text.Tokenizer), s.Caption(int(c)))
+		ids, _ := v.AppendCaption(nil, new(text.WordSplitter), s.Caption(int(c)))
 		words := text.AugmentIDs(nil, ids, int32(v.Len()), stream.Float64,
 			func() int32 { return int32(stream.IntN(v.Len() + 1)) })
 		stream = philox.NewKey(3, "augment/regions").Stream(uint64(c))

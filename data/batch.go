@@ -25,11 +25,11 @@ type Batch struct {
 	// has LoaderOptions.Stages. Boxes are empty when the split was opened without.
 	batch.Images
 	// Captions are in the order of the images. A loader of one of several ranks (LoaderOptions.Ranks) brings the images
-	// of that rank, every so manieth one, and the captions, ImageIDs and Semantics of all ranks. Edges that reach
+	// of that rank, every so manieth one, and the captions, ImageIndices and Semantics of all ranks. Edges that reach
 	// behind a caption are left out; they are empty when the split was opened without.
 	batch.Captions
 
-	ImageIDs []int32 // [N] image identity 0..NumImages-1: equal for captions of one image
+	ImageIndices []int32 // [N] image identity 0..NumImages-1: equal for captions of one image
 
 	SemanticDim int       // k, 0 when the split has no semantic vectors
 	Semantics   []float32 // [N, k] semantic vectors of the captions

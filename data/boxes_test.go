@@ -35,7 +35,7 @@ func TestBatchesHaveTheBoxesOfTheirImages(t *testing.T) {
 				if len(b.Boxes) != b.N*3*4 {
 					t.Fatalf("%s: %d values of boxes for %d images", name, len(b.Boxes), b.N)
 				}
-				for i, image := range b.ImageIDs {
+				for i, image := range b.ImageIndices {
 					x := float32(image) + 2 // region 2
 					want := [4]float32{(x + 1) / 100, (x + 2) / 90, (x + 11) / 100, (x + 22) / 90}
 					if got := [4]float32(b.Boxes[(i*3+2)*4:]); got != want {
@@ -154,9 +154,9 @@ func TestBoxesThatDecay(t *testing.T) {
 				}
 				for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
 					try.Do(t, err)
-					for i, want := range n.batch(b.Numbers) {
+					for i, want := range n.batch(b.Indices) {
 						if got := b.Boxes[i*12 : (i+1)*12]; !sameBoxes(got, want) {
-							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Numbers[i], got,
+							t.Fatalf("%s, epoch %d, caption %d: boxes %v, want %v", dtype, b.Epoch, b.Indices[i], got,
 								want)
 						}
 					}
@@ -195,7 +195,7 @@ func TestStoredBoxes(t *testing.T) {
 					seen := 0
 					for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
 						try.Do(t, err)
-						for i, image := range b.ImageIDs {
+						for i, image := range b.ImageIndices {
 							want := stored[image]
 							if folds {
 								want = stored[image*k]

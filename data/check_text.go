@@ -11,7 +11,7 @@ import (
 // checkCaptions fills in what the captions hold.
 func (r *Report) checkCaptions(s *Split, v *text.Vocabulary, sr *SplitReport) {
 	file := s.name + "_caps.txt"
-	var t text.Tokenizer
+	var t text.WordSplitter
 	var ids []int32
 	var unknownLines []string
 	lengths := make([]int, 0, s.n)

@@ -10,7 +10,7 @@ import (
 )
 
 // Validation and test encode each distinct image once and every caption once: an ImageLoader and a CaptionLoader
-// over the same split. Embeddings belong at Batch.ImageIDs and Batch.Captions, so that the order and the size of
+// over the same split. Embeddings belong at Batch.ImageIndices and Batch.Captions, so that the order and the size of
 // the batches change nothing.
 
 // NewImageLoader delivers each distinct image of the split once, in order; the caption fields of its batches are
@@ -37,7 +37,7 @@ func NewImageLoader(s *Split, o LoaderOptions) (*Loader, error) {
 // NewCaptionLoader delivers the given captions of the split once, without images, sorted by length inside each batch
 // unless Unsorted is set. nil is all captions in file order; LengthOrder pads least. Of the options it reads Batch,
 // Workers, Prefetch and Unsorted.
-func NewCaptionLoader(s *Split, v text.Lexicon, order []int32, o LoaderOptions) (*Loader, error) {
+func NewCaptionLoader(s *Split, v text.Tokenizer, order []int32, o LoaderOptions) (*Loader, error) {
 	if v == nil {
 		return nil, errors.New("data: a loader of captions needs a vocabulary")
 	}
@@ -59,7 +59,7 @@ func NewCaptionLoader(s *Split, v text.Lexicon, order []int32, o LoaderOptions) 
 }
 
 // newPass delivers consecutive pieces of order, once.
-func newPass(s *Split, v text.Lexicon, order []int32, images bool, o LoaderOptions) (*Loader, error) {
+func newPass(s *Split, v text.Tokenizer, order []int32, images bool, o LoaderOptions) (*Loader, error) {
 	o.Epochs, o.StartEpoch, o.StartIter, o.Stages = 1, 0, 0, nil
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func newPass(s *Split, v text.Lexicon, order []int32, images bool, o LoaderOptio
 }
 
 // LengthOrder returns the captions of the split ordered by number of ids, longest first, ties in file order.
-func LengthOrder(s *Split, v text.Lexicon) []int32 {
-	c := v.Coder()
+func LengthOrder(s *Split, v text.Tokenizer) []int32 {
+	c := v.NewEncoder()
 	var to, ids []int32
 	order, length := make([]int32, s.NumCaptions()), make([]int, s.NumCaptions())
 	for i := range order {
@@ -91,11 +91,11 @@ func LengthOrder(s *Split, v text.Lexicon) []int32 {
 
 // CaptionIDs returns the ids of all captions one after the other, and where those of each begin, with the number of all
 // at the end.
-func CaptionIDs(s *Split, v text.Lexicon) (ids, starts []int32, err error) {
+func CaptionIDs(s *Split, v text.Tokenizer) (ids, starts []int32, err error) {
 	if err := errors.Join(Need(s, false, true), s.fits(v)); err != nil {
 		return nil, nil, err
 	}
-	c := v.Coder()
+	c := v.NewEncoder()
 	var to, words []int32
 	starts = make([]int32, 1, s.NumCaptions()+1)
 	for i := range s.NumCaptions() {

@@ -31,10 +31,10 @@ func TestImageLoaderReadsEachImageOnce(t *testing.T) {
 		var images []int32
 		l, err := NewImageLoader(s, LoaderOptions{Batch: 3})
 		readAll(t, l, err, func(b *Batch) {
-			for i, image := range b.ImageIDs {
+			for i, image := range b.ImageIndices {
 				images = append(images, image)
-				if int(b.Rows[i]) != s.RowOf(int(image)) || b.Features[i*12+11] != w.feature(int(image), 11) {
-					t.Errorf("repeated %v, image %d: row %d, features %v", repeated, image, b.Rows[i],
+				if int(b.FeatureRows[i]) != s.RowOf(int(image)) || b.Features[i*12+11] != w.feature(int(image), 11) {
+					t.Errorf("repeated %v, image %d: row %d, features %v", repeated, image, b.FeatureRows[i],
 						b.Features[i*12:i*12+12])
 				}
 			}
@@ -70,13 +70,13 @@ func TestCaptionLoaderReadsEachCaptionOnce(t *testing.T) {
 		seen := make([]int, 35)
 		l, err := NewCaptionLoader(s, v, use, LoaderOptions{Batch: 4})
 		readAll(t, l, err, func(b *Batch) {
-			for i, c := range b.Numbers {
+			for i, c := range b.Indices {
 				seen[c]++
 				if want := int(c)%7 + 1 + 1 + 2; int(b.Lengths[i]) != want {
 					t.Errorf("caption %d has length %d, want %d", c, b.Lengths[i], want)
 				}
-				if b.ImageIDs[i] != c/5 {
-					t.Errorf("caption %d belongs to image %d", c, b.ImageIDs[i])
+				if b.ImageIndices[i] != c/5 {
+					t.Errorf("caption %d belongs to image %d", c, b.ImageIndices[i])
 				}
 			}
 			padded[sorted] += b.N * b.L

@@ -106,15 +106,15 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 	n := len(lines)
 	s := &Split{captions: file, layout: layout{captions: n, rows: n, groups: EqualGroups(n, 1)}, n: n, regions: 1,
 		dim: 1}
-	w := worker{coder: v.Coder()}
+	w := worker{coder: v.NewEncoder()}
 	var b Batch
 	try.Do(t, w.assemble(&Loader{split: s, vocab: v}, &b, ids))
-	if !slices.Equal(b.Numbers, want.IDs) || !slices.Equal(b.Lengths, want.Lengths) {
-		t.Errorf("%s: ids %v lengths %v, want %v %v", name, b.Numbers, b.Lengths, want.IDs, want.Lengths)
+	if !slices.Equal(b.Indices, want.IDs) || !slices.Equal(b.Lengths, want.Lengths) {
+		t.Errorf("%s: ids %v lengths %v, want %v %v", name, b.Indices, b.Lengths, want.IDs, want.Lengths)
 	}
 	for i, row := range want.Targets {
-		if ids[want.Order[i]] != b.Numbers[i] {
-			t.Errorf("%s: position %d holds sample %d, want number %d", name, i, b.Numbers[i], want.Order[i])
+		if ids[want.Order[i]] != b.Indices[i] {
+			t.Errorf("%s: position %d holds sample %d, want number %d", name, i, b.Indices[i], want.Order[i])
 		}
 		if got := b.Words[i]; !slices.Equal(got, row[:b.Lengths[i]]) {
 			t.Errorf("%s: words %v, want %v", name, got, row)

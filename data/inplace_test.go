@@ -29,13 +29,13 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 		if len(b.Boxes) != b.N*12 || len(b.Semantics) != b.N*2 {
 			t.Fatalf("%d values of boxes and %d of vectors for %d pairs", len(b.Boxes), len(b.Semantics), b.N)
 		}
-		for i, c := range b.Numbers {
+		for i, c := range b.Indices {
 			if got := b.Words[i]; !slices.Equal(got, ids[starts[c]:starts[c+1]]) {
 				t.Errorf("caption %d: %v, all ids have %v", c, got, ids[starts[c]:starts[c+1]])
 			}
 		}
-		all = append(all, Batch{Images: batch.Images{Rows: slices.Clone(b.Rows)},
-			Captions: batch.Captions{Numbers: slices.Clone(b.Numbers), Words: cloneWords(b.Words)}})
+		all = append(all, Batch{Images: batch.Images{FeatureRows: slices.Clone(b.FeatureRows)},
+			Captions: batch.Captions{Indices: slices.Clone(b.Indices), Words: cloneWords(b.Words)}})
 	})
 	o.Fields = []Field{}
 	l, err = NewLoader(s, v, o)
@@ -47,8 +47,8 @@ func TestBatchesWithoutWhatStaysInPlace(t *testing.T) {
 			t.Errorf("%d values of boxes, %d of vectors of %d, %d of images", len(b.Boxes), len(b.Semantics),
 				b.SemanticDim, len(b.Features))
 		}
-		if !slices.Equal(b.Numbers, want.Numbers) || !slices.EqualFunc(b.Words, want.Words, slices.Equal[[]int32]) ||
-			!slices.Equal(b.Rows, want.Rows) {
+		if !slices.Equal(b.Indices, want.Indices) || !slices.EqualFunc(b.Words, want.Words, slices.Equal[[]int32]) ||
+			!slices.Equal(b.FeatureRows, want.FeatureRows) {
 			t.Errorf("batch %d is another", at)
 		}
 	})

@@ -62,7 +62,7 @@ func TestBatchesBringTheRegionsThatAreThere(t *testing.T) {
 			rows := try.Get(n.Next())(t)
 			at := 0
 			for i := range b.N {
-				image, there := int(b.ImageIDs[b.pair(i)]), w.regions
+				image, there := int(b.ImageIndices[b.pair(i)]), w.regions
 				if b.Counts != nil {
 					there = int(b.Counts[i])
 				}

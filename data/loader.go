@@ -89,7 +89,7 @@ const (
 	FieldBoxes     Field = "boxes"     // Batch.Boxes
 	FieldSemantics Field = "semantics" // Batch.Semantics
 	// FieldAugmentation drops 20 % of the regions and masks, replaces or drops 20 % of the words of every pair, anew
-	// each epoch (VSE-infinity): Batch.RegionCounts, and without FieldFeatures Batch.RegionRows. See text.Coder.
+	// each epoch (VSE-infinity): Batch.RegionCounts, and without FieldFeatures Batch.RegionRows. See text.Encoder.
 	FieldAugmentation Field = "augmentation"
 	// FieldDecayedBoxes are boxes that are divided by the size of the picture once more at every use of the image since
 	// the beginning of training, as GSMN's loader does (quirk Q9), in place of FieldBoxes.
@@ -107,7 +107,7 @@ func (o *LoaderOptions) has(f Field) bool {
 // Loader assembles batches in background goroutines and delivers them in order. Only one goroutine may use it.
 type Loader struct {
 	split   *Split
-	vocab   text.Lexicon // nil for image batches
+	vocab   text.Tokenizer // nil for image batches
 	opts    LoaderOptions
 	batches int // per epoch
 	items   func(epoch, iter int) []int32
@@ -140,7 +140,7 @@ type LoaderStats struct {
 }
 
 // NewLoader delivers training batches: captions in sampler order, each with its image and semantic vector.
-func NewLoader(s *Split, v text.Lexicon, o LoaderOptions) (*Loader, error) {
+func NewLoader(s *Split, v text.Tokenizer, o LoaderOptions) (*Loader, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (l *Loader) work() {
 	defer l.done.Done()
 	var w worker
 	if l.vocab != nil {
-		w.coder = l.vocab.Coder()
+		w.coder = l.vocab.NewEncoder()
 	}
 	if l.opts.has(FieldAugmentation) {
 		w.aug = newAugmenter(l.opts.Seed)
@@ -299,7 +299,7 @@ func (l *Loader) Stats() LoaderStats { return l.stats }
 
 func (s *LoaderStats) add(b *Batch) {
 	s.Batches++
-	s.Captions += len(b.Numbers)
+	s.Captions += len(b.Indices)
 	s.Words += b.words
 	s.Unknown += b.unknown
 	s.UnknownOnly += b.unknownOnly

@@ -18,8 +18,8 @@ import (
 
 // snapshot is what a batch says, as one comparable text.
 func snapshot(b *Batch) string {
-	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Features, b.Counts, b.Rows, b.ImageIDs,
-		b.Words, b.Lengths, b.Numbers, b.Semantics)
+	return fmt.Sprint(b.Epoch, b.Iter, b.N, b.L, b.Regions, b.Dim, b.Features, b.Counts, b.FeatureRows, b.ImageIndices,
+		b.Words, b.Lengths, b.Indices, b.Semantics)
 }
 
 func mustNext(t testing.TB, l *Loader) *Batch {
@@ -41,7 +41,7 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 	for _, repeated := range []bool{false, true} {
 		w := newWorld(t, 9, 5, repeated, "train")
 		s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-		coder := v.Coder()
+		coder := v.NewEncoder()
 		try.Do(t, s.AttachSemantics(matrix{45, 2, func(r, c int) float32 { return float32(10*r + c) }},
 			"svd"))
 		l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1}))(t)
@@ -57,15 +57,15 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 				t.Errorf("%d of %d pairs", b.N, b.Full)
 			}
 			for i := range b.N {
-				c := int(b.Numbers[i])
-				seen[b.Numbers[i]] = true
+				c := int(b.Indices[i])
+				seen[b.Indices[i]] = true
 				want, _, _ := coder.Append(nil, w.caption(c))
 				if got := b.Words[i]; !slices.Equal(got, want) {
 					t.Errorf("caption %d: words %v, want %v", c, got, want)
 				}
-				if int(b.ImageIDs[i]) != c/5 || int(b.Rows[i]) != s.ImageRow(c) ||
+				if int(b.ImageIndices[i]) != c/5 || int(b.FeatureRows[i]) != s.ImageRow(c) ||
 					b.Features[i*12+5] != w.feature(c/5, 5) {
-					t.Errorf("caption %d: image %d, row %d, features %v", c, b.ImageIDs[i], b.Rows[i],
+					t.Errorf("caption %d: image %d, row %d, features %v", c, b.ImageIndices[i], b.FeatureRows[i],
 						b.Features[i*12:i*12+12])
 				}
 				if b.SemanticDim != 2 || b.Semantics[2*i] != float32(10*c) || b.Semantics[2*i+1] != float32(10*c+1) {
@@ -132,8 +132,8 @@ func TestLoaderUnsortedKeepsTheSamplingOrder(t *testing.T) {
 			break
 		}
 		try.Do(t, err)
-		if !slices.Equal(b.Numbers, sampler.Batch(b.Epoch, b.Iter)) || len(b.Features) != 0 {
-			t.Errorf("captions %v with %d image numbers", b.Numbers, len(b.Features))
+		if !slices.Equal(b.Indices, sampler.Batch(b.Epoch, b.Iter)) || len(b.Features) != 0 {
+			t.Errorf("captions %v with %d image numbers", b.Indices, len(b.Features))
 		}
 		l.Release(b)
 	}
@@ -329,7 +329,7 @@ func TestLoaderStages(t *testing.T) {
 				if staged != (b.Stage != nil) || staged != (len(b.Features) == 0) {
 					t.Fatalf("stage %v, %d features beside it", b.Stage, len(b.Features))
 				}
-				all = append(all, fmt.Sprint(b.Epoch, b.Iter, b.N, values(b), b.Counts, b.Words, b.Rows))
+				all = append(all, fmt.Sprint(b.Epoch, b.Iter, b.N, values(b), b.Counts, b.Words, b.FeatureRows))
 				l.Release(b)
 			}
 		}

@@ -41,8 +41,8 @@ func TestLoaderOfARank(t *testing.T) {
 						got, want)
 				}
 				if !slices.EqualFunc(p.Words, b.Words, slices.Equal[[]int32]) || p.Pairs() != b.N ||
-					!slices.Equal(p.Lengths, b.Lengths) || !slices.Equal(p.Numbers, b.Numbers) ||
-					!slices.Equal(p.ImageIDs, b.ImageIDs) {
+					!slices.Equal(p.Lengths, b.Lengths) || !slices.Equal(p.Indices, b.Indices) ||
+					!slices.Equal(p.ImageIndices, b.ImageIndices) {
 					t.Errorf("%v: rank %d does not know all captions", fields, rank)
 				}
 				if len(b.Counts) > 0 && p.MostRegions != slices.Max(b.Counts) {
@@ -63,7 +63,7 @@ func imagesOf(b *Batch) (all []string) {
 		if len(b.Counts) > 0 {
 			n = int(b.Counts[i])
 		}
-		text := fmt.Sprint(b.Rows[i], n)
+		text := fmt.Sprint(b.FeatureRows[i], n)
 		if len(features) > 0 {
 			text, features = text+fmt.Sprint(features[:n*b.Dim]), features[n*b.Dim:]
 		}

@@ -120,14 +120,14 @@ func TestBatchesFollowANoiseIndex(t *testing.T) {
 			defer l.Close()
 			for b, err := l.Next(); err != io.EOF; b, err = l.Next() {
 				try.Do(t, err)
-				for i, c := range b.Numbers {
+				for i, c := range b.Indices {
 					want := index[c*int32(len(index))/45]
 					if want != int64(c/5) {
 						wrong++
 					}
 					seen++
-					if int64(b.ImageIDs[i]) != want || b.Features[i*12+3] != w.feature(int(want), 3) {
-						t.Fatalf("caption %d: image %d, features %v, want image %d", c, b.ImageIDs[i],
+					if int64(b.ImageIndices[i]) != want || b.Features[i*12+3] != w.feature(int(want), 3) {
+						t.Fatalf("caption %d: image %d, features %v, want image %d", c, b.ImageIndices[i],
 							b.Features[i*12:i*12+12], want)
 					}
 				}

@@ -54,8 +54,8 @@ func openWordIDs(s *Split, o *OpenOptions) error {
 	return nil
 }
 
-// fits checks that all words are in a lexicon.
-func (s *Split) fits(v text.Lexicon) error {
+// fits checks that all words are in a tokenizer.
+func (s *Split) fits(v text.Tokenizer) error {
 	if w := s.words; w != nil && int(w.largest) >= v.Len() {
 		return fmt.Errorf("data: %s:%d: word id %d, but the vocabulary has %d words; name the vocabulary the ids "+
 			"belong to", w.path, w.line, w.largest, v.Len())
@@ -65,13 +65,13 @@ func (s *Split) fits(v text.Lexicon) error {
 
 // OddDependencies says how many captions have dependencies on words that they do not have, which training leaves out:
 // nil for none of a thousand, and without dependencies.
-func OddDependencies(s *Split, v text.Lexicon) error {
+func OddDependencies(s *Split, v text.Tokenizer) error {
 	if s.dependencies == nil {
 		return nil
 	}
 	var ids []int32
 	var first error
-	coder, odd, sample := v.Coder(), 0, min(s.n, 1000)
+	coder, odd, sample := v.NewEncoder(), 0, min(s.n, 1000)
 	for k := range sample {
 		words, i := 0, k*s.n/sample
 		ids, _, words, _ = s.wordsOf(ids[:0], coder, i)
@@ -87,9 +87,9 @@ func OddDependencies(s *Split, v text.Lexicon) error {
 		"other captions? `vsetrain data check %s` counts all", first, odd, sample, s.dir)
 }
 
-// CoverageOf says how many of the words of the captions, or of those that are stored in their place, a lexicon has.
-func CoverageOf(s *Split, l text.Lexicon) (c text.Coverage) {
-	coder, ids := l.Coder(), []int32(nil)
+// CoverageOf says how many of the words of the captions, or of those that are stored in their place, a tokenizer has.
+func CoverageOf(s *Split, l text.Tokenizer) (c text.Coverage) {
+	coder, ids := l.NewEncoder(), []int32(nil)
 	for i := range s.n {
 		var words, unknown int
 		ids, _, words, unknown = s.wordsOf(ids[:0], coder, i)
@@ -99,8 +99,8 @@ func CoverageOf(s *Split, l text.Lexicon) (c text.Coverage) {
 }
 
 // wordsOf returns the word ids of a caption, those at its start and end included: those that are stored, where they
-// are, and others at the end of dst. words is the number of its words, unknown how many of them the lexicon lacks.
-func (s *Split) wordsOf(dst []int32, c text.Coder, caption int) (to, ids []int32, words, unknown int) {
+// are, and others at the end of dst. words is the number of its words, unknown how many of them the tokenizer lacks.
+func (s *Split) wordsOf(dst []int32, c text.Encoder, caption int) (to, ids []int32, words, unknown int) {
 	w := s.words
 	if w == nil {
 		to, words, unknown = c.Append(dst, s.Caption(caption))

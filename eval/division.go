@@ -28,9 +28,9 @@ func divisionOf(d device.Device) *division {
 	return v
 }
 
-// Pieces are the rows of a list that is computed piece by piece. The ranks of a job divide the pieces, and all have all
-// rows behind Finish.
-type Pieces struct {
+// ShardedRows are the rows of a list that is computed piece by piece. The ranks of a job divide the pieces, and all
+// have all rows behind Finish.
+type ShardedRows struct {
 	v            *division
 	rows         []float32
 	width        int
@@ -38,14 +38,14 @@ type Pieces struct {
 	last         []int32 // rows of the pieces that are not shared yet
 }
 
-// NewPieces begins rows of a width, which models on a device compute.
-func NewPieces(d device.Device, rows []float32, width int) *Pieces {
-	return &Pieces{v: divisionOf(d), rows: rows, width: width}
+// NewShardedRows begins rows of a width, which models on a device compute.
+func NewShardedRows(d device.Device, rows []float32, width int) *ShardedRows {
+	return &ShardedRows{v: divisionOf(d), rows: rows, width: width}
 }
 
 // Next is the next n rows, which compute sets where they are those of this rank. It returns context.Canceled on all
 // ranks where the context of one has ended.
-func (p *Pieces) Next(ctx context.Context, n int, compute func(to []float32) error) error {
+func (p *ShardedRows) Next(ctx context.Context, n int, compute func(to []float32) error) error {
 	if p.v.ranks == 1 && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -62,7 +62,7 @@ func (p *Pieces) Next(ctx context.Context, n int, compute func(to []float32) err
 }
 
 // Finish shares the rows of the last pieces.
-func (p *Pieces) Finish(ctx context.Context) error {
+func (p *ShardedRows) Finish(ctx context.Context) error {
 	items := p.last
 	p.last = p.last[:0]
 	if p.v.ranks == 1 || len(items) == 0 {
@@ -136,7 +136,7 @@ func (v *division) meet(ctx context.Context) error {
 
 // share sets rows, which are those of pieces of so many rows in order, to what the rank of each piece has there.
 func (v *division) share(rows []float32, width int, pieces []int32) error {
-	deal := device.Deal{Rank: v.rank, Ranks: v.ranks, Width: width, Lengths: device.Ints{Host: pieces}}
+	deal := device.Shard{Rank: v.rank, Ranks: v.ranks, Width: width, Lengths: device.Ints{Host: pieces}}
 	all, n := deal.Values()
 	if all != len(rows) {
 		return fmt.Errorf("ranks share %d values, expected %d", len(rows), all)
@@ -151,7 +151,7 @@ func (v *division) share(rows []float32, width int, pieces []int32) error {
 	return v.on(all+n, func(x device.View) {
 		mine := x.Slice(all, all+n)
 		v.dev.UploadFloats(mine, own)
-		device.Do(v.dev, device.AllGather{Deal: deal, X: mine, Y: x.Slice(0, all)})
+		device.Do(v.dev, device.AllGather{Shard: deal, X: mine, Y: x.Slice(0, all)})
 	}, rows)
 }
 
@@ -184,7 +184,7 @@ func (v *division) on(n int, do func(x device.View), to []float32) error {
 		return fmt.Errorf("memory for what ranks exchange: %w", err)
 	}
 	defer v.dev.Free(b)
-	x := device.Of(b)
+	x := device.ViewOf(b)
 	do(x)
 	if err := v.dev.Sync(); err != nil {
 		return err

@@ -35,7 +35,7 @@ type EncodeOptions struct {
 
 // encode embeds every distinct image and every caption of a split with a network in evaluation mode: images [N, E] and
 // captions [M, E], both in file order.
-func encode(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (images,
+func encode(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Tokenizer, o EncodeOptions) (images,
 	captions []float32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
 	report := o.Progress
@@ -61,7 +61,7 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 	if err != nil {
 		return nil, err
 	}
-	done, pieces := 0, NewPieces(r.Model.Instance.Dev, images, e)
+	done, pieces := 0, NewShardedRows(r.Model.Instance.Dev, images, e)
 	err = drain(context.WithoutCancel(ctx), l, func(b *data.Batch) error {
 		if done += b.N; o.Progress != nil {
 			o.Progress(done, n)
@@ -78,7 +78,7 @@ func EncodeImages(ctx context.Context, r *models.EmbedRunner, s *data.Split, o E
 }
 
 // EncodeCaptions embeds every caption of a split: [M, E] in file order.
-func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Lexicon,
+func EncodeCaptions(ctx context.Context, r *models.EmbedRunner, s *data.Split, v text.Tokenizer,
 	o EncodeOptions) ([]float32, error) {
 	words, starts, err := data.CaptionIDs(s, v)
 	if err != nil {
@@ -107,13 +107,13 @@ func EncodeTexts(ctx context.Context, d device.Device, ids [][]int32, dim int, a
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return len(ids[b]) - len(ids[a]) })
 	rows, sorted := make([]float32, len(ids)*dim), make([]float32, len(ids)*dim)
-	pieces := NewPieces(d, sorted, dim)
+	pieces := NewShardedRows(d, sorted, dim)
 	for lo := 0; lo < len(order); {
-		b := batch.Captions{Numbers: order[lo:min(len(order), lo+atOnce(len(ids[order[lo]])))]}
-		for _, i := range b.Numbers {
+		b := batch.Captions{Indices: order[lo:min(len(order), lo+atOnce(len(ids[order[lo]])))]}
+		for _, i := range b.Indices {
 			b.Add(ids[i])
 		}
-		n := len(b.Numbers)
+		n := len(b.Indices)
 		if lo += n; progress != nil {
 			progress(lo, len(ids))
 		}
@@ -151,7 +151,7 @@ func (o *EncodeOptions) imageLoader(r *models.Resident) data.LoaderOptions {
 // Score embeds a split and returns its scores: float64 dot products of the embeddings, or what the network's graph
 // computes where its score is not a dot product. The ranks of a job divide the work, and rank 0 alone has the scores:
 // the others return nil.
-func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split, v text.Lexicon,
+func Score(ctx context.Context, pool *par.Pool, r *models.Runner, s *data.Split, v text.Tokenizer,
 	o EncodeOptions) (Scores, error) {
 	if r.Pairs != nil {
 		return scorePairs(ctx, r.Pairs, s, v, o)

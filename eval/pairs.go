@@ -18,7 +18,7 @@ func usualPairs() tileSize { return tileSize{64, 64} }
 
 // encodePairs encodes every distinct image and every caption of a split with a PairScorer, as EncodePairImages and
 // EncodePairCaptions do.
-func encodePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (
+func encodePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Tokenizer, o EncodeOptions) (
 	images, captions *models.EncodedSet, order []int32, err error) {
 	n, c := s.NumImages(), s.NumCaptions()
 	report := o.Progress
@@ -60,7 +60,7 @@ func EncodePairImages(ctx context.Context, r *models.PairRunner, s *data.Split, 
 
 // EncodePairCaptions encodes every caption of a split with a PairScorer, in the order of their lengths; caption j of
 // the set is order[j] of the split.
-func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (
+func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Tokenizer, o EncodeOptions) (
 	captions *models.EncodedSet, order []int32, err error) {
 	c := s.NumCaptions()
 	captions = &models.EncodedSet{}
@@ -72,7 +72,7 @@ func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split
 	err = ranks.batches(ctx, l, func(b *data.Batch, own bool) error {
 		r.Skip = !own
 		err := r.AppendCaptions(captions, b.Captions, c)
-		order = append(order, b.Numbers...)
+		order = append(order, b.Indices...)
 		if o.Progress != nil {
 			o.Progress(captions.N, c)
 		}
@@ -88,7 +88,7 @@ func EncodePairCaptions(ctx context.Context, r *models.PairRunner, s *data.Split
 }
 
 // EncodePairCaption encodes one caption of a split with a PairScorer, and returns the ids of its words.
-func EncodePairCaption(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, caption int) (
+func EncodePairCaption(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Tokenizer, caption int) (
 	set *models.EncodedSet, words []int32, err error) {
 	o := EncodeOptions{Batch: 1}
 	l, err := data.NewCaptionLoader(s, v, []int32{int32(caption)}, o.loader())
@@ -107,7 +107,7 @@ func EncodePairCaption(ctx context.Context, r *models.PairRunner, s *data.Split,
 }
 
 // scorePairs scores a split with a PairScorer, tile by tile.
-func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Lexicon, o EncodeOptions) (Scores,
+func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text.Tokenizer, o EncodeOptions) (Scores,
 	error) {
 	images, captions, order, err := encodePairs(ctx, r, s, v, o)
 	if err != nil {

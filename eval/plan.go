@@ -37,8 +37,9 @@ func (p PairPlan) String() string {
 	}
 	return fmt.Sprintf("GPU memory: encoded images %s and captions %s %s; tiles of %d x %d pairs take %s, reserve "+
 		"%s; %s of %s free before them",
-		device.Size(p.Images), device.Size(p.Captions), where, p.TileImages, p.TileCaptions, device.Size(p.Values),
-		device.Size(p.Reserve), device.Size(p.Free), device.Size(p.Total))
+		device.FormatBytes(p.Images), device.FormatBytes(p.Captions), where, p.TileImages, p.TileCaptions,
+		device.FormatBytes(p.Values),
+		device.FormatBytes(p.Reserve), device.FormatBytes(p.Free), device.FormatBytes(p.Total))
 }
 
 // pairFactors are the sides of tiles on a device with memory of its own, in tiles of the size that a CPU scores in one
@@ -114,6 +115,6 @@ func (p *PairPlan) try(r *models.PairRunner, images, captions *models.EncodedSet
 
 // isFull reports whether an error is that of a device without enough memory.
 func isFull(err error) bool {
-	var full *device.Full
+	var full *device.OutOfMemoryError
 	return errors.As(err, &full)
 }

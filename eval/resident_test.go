@@ -34,7 +34,7 @@ type apart struct {
 
 func (a *apart) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if a.used+4*n > a.size {
-		return nil, &device.Full{Want: 4 * int64(n), Free: int64(a.size - a.used), Total: int64(a.size),
+		return nil, &device.OutOfMemoryError{Want: 4 * int64(n), Free: int64(a.size - a.used), Total: int64(a.size),
 			Err: errors.New("full")}
 	}
 	b, err := a.Device.Alloc(t, n)

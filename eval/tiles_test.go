@@ -22,7 +22,7 @@ type small struct {
 
 func (s *small) Alloc(t device.DType, n int) (device.Buffer, error) {
 	if n > s.most {
-		return nil, fmt.Errorf("allocate: %w", &device.Full{Want: 4 * int64(n), Err: fmt.Errorf("full")})
+		return nil, fmt.Errorf("allocate: %w", &device.OutOfMemoryError{Want: 4 * int64(n), Err: fmt.Errorf("full")})
 	}
 	return s.Device.Alloc(t, n)
 }

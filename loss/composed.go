@@ -20,9 +20,9 @@ func fromCosts(g *graph.Graph, name string, margin float64, scores, rows, column
 		graph.Do(c, device.Reduce{N: 1, D: n, X: c.In[argColumns], Y: column})
 		graph.Do(c, device.Combine{Dst: sum, A: row, B: column, Alpha: 1, Beta: 1})
 	})
-	op.Wants = []bool{false, true, true}
+	op.NeedsGrad = []bool{false, true, true}
 	op.Grad = func(_ []*graph.Node, _, dloss *graph.Node) []*graph.Node {
-		each := g.Spread(g.Reshape(dloss, 1), graph.AlongRows(n), n)
+		each := g.Broadcast(g.Reshape(dloss, 1), graph.AlongRows(n), n)
 		return []*graph.Node{nil, each, each}
 	}
 	return g.Apply(op, scores, rows, columns)
@@ -65,7 +65,7 @@ func filled(g *graph.Graph, value float64, shape ...int) *graph.Node {
 // violations are [margin + S_ij - match_i]+ off the diagonal of scores S [n, n], and 0 on it.
 func violations(g *graph.Graph, scores, match *graph.Node, margin float64) *graph.Node {
 	n := graph.Dim(scores, 0)
-	above := g.Minus(scores, g.Spread(g.Minus(match, filled(g, margin, n)), graph.AlongRows(n), n, n))
+	above := g.Minus(scores, g.Broadcast(g.Minus(match, filled(g, margin, n)), graph.AlongRows(n), n, n))
 	return g.Multiply(hinged(g, above), others(g, n))
 }
 
@@ -76,7 +76,7 @@ func hinged(g *graph.Graph, x *graph.Node) *graph.Node { return g.Multiply(x, no
 func notNegative(g *graph.Graph, x *graph.Node) *graph.Node {
 	n := x.Shape().TotalSize()
 	op := &graph.Op{Name: "not negative", Outs: []graph.Shape{x.Shape().Clone()}, Temp: []int{n, n},
-		Wants: []bool{false}}
+		NeedsGrad: []bool{false}}
 	op.Make = func(c *graph.Call) {
 		y, ones, below := c.Out[0], c.Temp[0], c.Temp[1]
 		graph.Do(c, device.Fill{Dst: ones, Value: 1})
@@ -92,14 +92,14 @@ func cosines(g *graph.Graph, loss string, c Context) *graph.Node {
 	if c.Semantics == nil {
 		graph.Failf("loss %s needs the semantic vectors of the batch", loss)
 	}
-	unit := g.L2Norm(g.Fixed(c.Semantics), 1, 0)
-	return g.Fixed(g.MatMulT(unit, unit, true))
+	unit := g.L2Norm(g.StopGradient(c.Semantics), 1, 0)
+	return g.StopGradient(g.MatMulT(unit, unit, true))
 }
 
 // repeated is a scalar x [1] at every position of a value like another.
 func repeated(g *graph.Graph, x, like *graph.Node) *graph.Node {
 	shape := like.Shape()
-	return g.Spread(x, graph.AlongRows(shape.TotalSize()), shape...)
+	return g.Broadcast(x, graph.AlongRows(shape.TotalSize()), shape...)
 }
 
 // different is 1 where the images of two pairs are not the same, and 0 elsewhere: [n, n].
@@ -108,7 +108,7 @@ func different(g *graph.Graph, c Context, n int) *graph.Node {
 		graph.Failf("the loss needs the image identities of the batch")
 	}
 	op := &graph.Op{Name: "different images", Outs: []graph.Shape{{n, n}}, Temp: []int{n * n},
-		Wants: []bool{false, false}}
+		NeedsGrad: []bool{false, false}}
 	op.Make = func(c *graph.Call) {
 		graph.Do(c, device.Fill{Dst: c.Temp[0]})
 		graph.Do(c, device.SemanticMargins{N: n, Gram: c.Temp[0], Images: c.In[0], Captions: c.In[1], Alpha: 1,
@@ -119,7 +119,7 @@ func different(g *graph.Graph, c Context, n int) *graph.Node {
 
 // above is 1 where x > 0 and 0 elsewhere; nothing flows back through it.
 func above(g *graph.Graph, x *graph.Node) *graph.Node {
-	return g.Minus(filled(g, 1, x.Shape()...), notNegative(g, g.Times(g.Fixed(x), -1)))
+	return g.Minus(filled(g, 1, x.Shape()...), notNegative(g, g.Scale(g.StopGradient(x), -1)))
 }
 
 // largest is 1 at the first of the largest values of each row of x [n, d] and 0 elsewhere; nothing flows back through
@@ -127,7 +127,7 @@ func above(g *graph.Graph, x *graph.Node) *graph.Node {
 func largest(g *graph.Graph, x *graph.Node) *graph.Node {
 	n, d := graph.Dim(x, 0), graph.Dim(x, 1)
 	op := &graph.Op{Name: "first of the largest", Outs: []graph.Shape{{n, d}}, Temp: []int{n},
-		Saved: []graph.Slot{{DType: device.Int32, N: n}}, Wants: []bool{false}}
+		Saved: []graph.SavedTensor{{DType: device.Int32, N: n}}, NeedsGrad: []bool{false}}
 	op.Make = func(c *graph.Call) {
 		k := device.Reduce{Max: true, N: n, D: d, X: c.In[0], Y: c.Temp[0], Index: c.Saved[0]}
 		graph.Do(c, k)
@@ -155,14 +155,14 @@ func sharesOf(g *graph.Graph, scores *graph.Node, temperature float64) shares {
 	const epsilon = 1e-10
 	n := graph.Dim(scores, 0)
 	rows := graph.AlongRows(n)
-	z := g.Times(scores, 1/temperature)
-	most := g.Max(g.Fixed(z), rows) // a shift changes nothing, so nothing flows back through it
-	z = g.Minus(z, g.Spread(most, rows, n, n))
+	z := g.Scale(scores, 1/temperature)
+	most := g.Max(g.StopGradient(z), rows) // a shift changes nothing, so nothing flows back through it
+	z = g.Minus(z, g.Broadcast(most, rows, n, n))
 	e := g.Map(device.Exp, 0, z)
-	small := g.Times(g.Map(device.Exp, 0, g.Times(most, -1)), epsilon)
+	small := g.Scale(g.Map(device.Exp, 0, g.Scale(most, -1)), epsilon)
 	sum := g.Add(g.Sum(e, rows), small)
-	part := g.Spread(g.Map(device.Reciprocal, 0, sum), rows, n, n)
-	remains := g.Add(g.MatMulT(e, others(g, n), true), g.Spread(small, rows, n, n))
+	part := g.Broadcast(g.Map(device.Reciprocal, 0, sum), rows, n, n)
+	remains := g.Add(g.MatMulT(e, others(g, n), true), g.Broadcast(small, rows, n, n))
 	return shares{p: g.Multiply(e, part), rest: g.Multiply(remains, part),
 		log: g.Minus(matches(g, z), g.Map(device.Log, 0, sum))}
 }

@@ -58,22 +58,22 @@ func refined(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bo
 	n, own := graph.Dim(scores, 0), crclConstants.of(&o)
 	rows := graph.AlongRows(n)
 	images, captions := sharesOf(g, scores, own.Temperature), sharesOf(g, g.SwapAxes(scores), own.Temperature)
-	match := g.Fixed(g.Times(g.Add(matches(g, images.p), matches(g, captions.p)), 0.5))
+	match := g.StopGradient(g.Scale(g.Add(matches(g, images.p), matches(g, captions.p)), 0.5))
 	labels := match
 	if own.Correction {
 		if labels = g.Input(inputLabels, n); !warmUp {
-			labels = g.Add(g.Times(labels, own.Momentum), g.Times(match, 1-own.Momentum))
+			labels = g.Add(g.Scale(labels, own.Momentum), g.Scale(match, 1-own.Momentum))
 			labels = g.Multiply(labels, notNegative(g, g.Minus(labels, filled(g, leastLabel, n))))
 		}
 	}
-	labels = g.Fixed(labels)
+	labels = g.StopGradient(labels)
 	c.Remember(match, labels)
 	cost := func(s shares) *graph.Node {
 		tangents := graph.Tan(g, s.p)
 		all := g.Map(device.Log, 0, g.Sum(tangents, rows))
 		wrong := g.Sum(g.Multiply(tangents, others(g, n)), rows)
 		power := g.Map(device.Exp, 0, g.Multiply(g.Minus(labels, filled(g, 1, n)), all)) // 1/T^(1-y)
-		return g.Times(g.Minus(g.Times(g.Multiply(wrong, power), 5), g.Multiply(labels, s.log)), 1/float64(n))
+		return g.Scale(g.Minus(g.Scale(g.Multiply(wrong, power), 5), g.Multiply(labels, s.log)), 1/float64(n))
 	}
 	return fromCosts(g, "crcl", o.Margin, scores, cost(images), cost(captions))
 }

@@ -52,23 +52,23 @@ func evidential(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool
 	right, pool := g.Input(inputRight, n), g.Input(inputPool, n, n)
 	t := g.Activate(device.Tanh, scores)
 	match := matches(g, t)
-	evidence := g.Map(device.Exp, 0, g.Times(t, 1/own.Temperature))
-	both := g.Fixed(g.Add(evidence, g.SwapAxes(evidence)))
+	evidence := g.Map(device.Exp, 0, g.Scale(t, 1/own.Temperature))
+	both := g.StopGradient(g.Add(evidence, g.SwapAxes(evidence)))
 	c.Remember(matches(g, largest(g, both)))
 	ones := filled(g, 1, n, n)
-	label := g.Multiply(g.Minus(ones, others(g, n)), g.Spread(right, rows, n, n))
+	label := g.Multiply(g.Minus(ones, others(g, n)), g.Broadcast(right, rows, n, n))
 	all := g.ConstInts(fmt.Sprintf("const.all.%d", n), []int32{int32(n)})
 	cost := func(t, evidence *graph.Node) *graph.Node {
 		alpha := g.Add(evidence, ones)
 		sum := g.Sum(alpha, rows)
-		mean := g.Multiply(alpha, g.Spread(g.Map(device.Reciprocal, 0, sum), rows, n, n))
+		mean := g.Multiply(alpha, g.Broadcast(g.Map(device.Reciprocal, 0, sum), rows, n, n))
 		far := g.Minus(label, mean)
-		size := g.Spread(g.Map(device.Reciprocal, 1, sum), rows, n, n)
+		size := g.Broadcast(g.Map(device.Reciprocal, 1, sum), rows, n, n)
 		spread := g.Multiply(g.Multiply(mean, g.Minus(ones, mean)), size)
 		row := g.Add(g.Sum(g.Add(g.Multiply(far, far), spread), rows),
-			g.Times(fromUniform(g, g.Add(g.Multiply(evidence, g.Minus(ones, label)), ones)), own.Divergence))
+			g.Scale(fromUniform(g, g.Add(g.Multiply(evidence, g.Minus(ones, label)), ones)), own.Divergence))
 		hardest := g.SortPool(g.SwapAxes(violations(g, t, match, o.Margin)), all, pool, false)
-		return g.Add(g.Times(row, 1/float64(n)), g.Times(g.Multiply(g.Reshape(hardest, n), right), own.Hinges))
+		return g.Add(g.Scale(row, 1/float64(n)), g.Scale(g.Multiply(g.Reshape(hardest, n), right), own.Hinges))
 	}
 	return fromCosts(g, "decl", o.Margin, scores, cost(t, evidence), cost(g.SwapAxes(t), g.SwapAxes(evidence)))
 }
@@ -82,7 +82,7 @@ func fromUniform(g *graph.Graph, b *graph.Node) *graph.Node {
 	logOf, slopeOf := gammas(g, b)
 	logSum, slopeSum := gammas(g, sum)
 	constant, _ := math.Lgamma(float64(n))
-	over := g.Multiply(g.Minus(b, filled(g, 1, n, n)), g.Minus(slopeOf, g.Spread(slopeSum, rows, n, n)))
+	over := g.Multiply(g.Minus(b, filled(g, 1, n, n)), g.Minus(slopeOf, g.Broadcast(slopeSum, rows, n, n)))
 	return g.Add(g.Minus(logSum, filled(g, constant, n)), g.Sum(g.Minus(over, logOf), rows))
 }
 
@@ -102,13 +102,13 @@ func gammas(g *graph.Graph, b *graph.Node) (log, slope *graph.Node) {
 	}
 	down, sum := constant(1), constant(0) // Π (b+k)/x and Σ 1/(b+k)
 	for k := range shift {
-		down = g.Multiply(down, g.Minus(constant(1), g.Times(r, float64(shift-k))))
+		down = g.Multiply(down, g.Minus(constant(1), g.Scale(r, float64(shift-k))))
 		sum = g.Add(sum, g.Map(device.Reciprocal, float64(k), b))
 	}
 	log = g.Add(g.Multiply(g.Minus(x, constant(shift+0.5)), ln),
 		g.Minus(g.Multiply(r, series(1./12, -1./360, 1./1260, -1./1680, 1./1188)), x))
 	log = g.Add(g.Minus(log, g.Map(device.Log, 0, down)), constant(math.Log(2*math.Pi)/2))
-	slope = g.Minus(ln, g.Add(g.Times(r, 0.5), g.Multiply(squares,
+	slope = g.Minus(ln, g.Add(g.Scale(r, 0.5), g.Multiply(squares,
 		series(1./12, -1./120, 1./252, -1./240, 1./132))))
 	return log, g.Minus(slope, sum)
 }

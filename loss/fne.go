@@ -57,19 +57,19 @@ func drawn(o Options, g *graph.Graph, scores *graph.Node, c Context, warmUp bool
 		cost := func(scores *graph.Node) *graph.Node {
 			costs := violations(g, scores, match, o.Margin)
 			if fneConstants.of(&o).Warmup == LSH {
-				return g.Times(g.Sum(costs, rows), share)
+				return g.Scale(g.Sum(costs, rows), share)
 			}
-			return g.Times(g.Max(costs, rows), share)
+			return g.Scale(g.Max(costs, rows), share)
 		}
 		return fromCosts(g, "fne", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 	}
-	s, apart := g.Fixed(scores), different(g, c, n)
+	s, apart := g.StopGradient(scores), different(g, c, n)
 	found := statisticsOf(g, c, s)
 	cost := func(scores, s *graph.Node, draw string) *graph.Node {
-		below := g.Spread(g.Minus(match, filled(g, o.Margin, n)), rows, n, n)
+		below := g.Broadcast(g.Minus(match, filled(g, o.Margin, n)), rows, n, n)
 		costs := g.Multiply(hinged(g, g.Minus(scores, below)), apart)
 		weights := found.weights(g, s, costs, apart, o.Margin)
-		return g.Times(g.Sum(g.Multiply(costs, drawOne(g, weights, g.Input(draw, n))), rows), share)
+		return g.Scale(g.Sum(g.Multiply(costs, drawOne(g, weights, g.Input(draw, n))), rows), share)
 	}
 	return fromCosts(g, "fne", o.Margin, scores, cost(scores, s, inputDrawRows),
 		cost(g.SwapAxes(scores), g.SwapAxes(s), inputDrawColumns))
@@ -84,7 +84,7 @@ func statisticsOf(g *graph.Graph, c Context, s *graph.Node) statistics {
 	rows := graph.AlongRows(n)
 	turned := g.SwapAxes(s)
 	before := g.Input(inputSums, fneSums)
-	sum := func(i int) *graph.Node { return g.Rows(g.Reshape(before, fneSums, 1), i, i+1) }
+	sum := func(i int) *graph.Node { return g.SliceRows(g.Reshape(before, fneSums, 1), i, i+1) }
 	total := func(x *graph.Node) *graph.Node { return g.Reshape(g.Sum(x, graph.AlongRows(n)), 1, 1) }
 	square := func(x *graph.Node) *graph.Node { return g.Multiply(x, x) }
 	pairs := matches(g, s)
@@ -98,13 +98,13 @@ func statisticsOf(g *graph.Graph, c Context, s *graph.Node) statistics {
 	counts := g.Add(sum(fneMatches), count)
 	mean := func(sum, counts *graph.Node) *graph.Node { return g.Multiply(sum, g.Map(device.Inverse, 0.5, counts)) }
 	up := mean(g.Add(sum(fnePositives), positives), counts)
-	down := mean(g.Add(sum(fneNegatives), negatives), g.Times(counts, 2))
+	down := mean(g.Add(sum(fneNegatives), negatives), g.Scale(counts, 2))
 	upSquares := total(g.Multiply(mutual, square(g.Minus(pairs, at(up)))))
 	downSquares := total(g.Multiply(mutual, g.Add(square(g.Minus(one, at(down))), square(g.Minus(other, at(down))))))
 	c.Remember(positives, count, negatives, upSquares, downSquares)
 	unit := filled(g, 1, 1, 1)
 	upSpread := mean(g.Add(sum(fnePositiveSquares), upSquares), g.Minus(counts, unit))
-	downSpread := mean(g.Add(sum(fneNegativeSquares), downSquares), g.Minus(g.Times(counts, 2), unit))
+	downSpread := mean(g.Add(sum(fneNegativeSquares), downSquares), g.Minus(g.Scale(counts, 2), unit))
 	const enough = 200
 	wide := g.Multiply(above(g, upSpread), above(g, downSpread))
 	return statistics{up, down, upSpread, downSpread,
@@ -118,21 +118,21 @@ func (t statistics) weights(g *graph.Graph, s, costs, apart *graph.Node, margin 
 	const tau, candidates, seen = 0.5, 10000, 0.001
 	ones := filled(g, 1, n, n)
 	all := func(x *graph.Node) *graph.Node { return repeated(g, g.Reshape(x, 1), s) } // [N, N]
-	weights := g.Map(device.Exp, 0, g.Times(square(g.Minus(s, g.Spread(matches(g, s), rows, n, n))), -tau))
+	weights := g.Map(device.Exp, 0, g.Scale(square(g.Minus(s, g.Broadcast(matches(g, s), rows, n, n))), -tau))
 	// ln Q/P of the densities
 	form := func(mean, spread *graph.Node) *graph.Node { // -2 ln of a density, but for a constant
 		narrow := g.Map(device.Inverse, 1e-12, spread)
 		return g.Minus(g.Multiply(square(g.Minus(s, all(mean))), all(narrow)), all(g.Map(device.Log, 0, narrow)))
 	}
-	odds := g.Times(g.Minus(form(t.up, t.upSpread), form(t.down, t.downSpread)), 0.5)
-	q := g.Activate(device.Sigmoid, g.Times(g.Add(odds, filled(g, math.Log(candidates-1), n, n)), -1))
+	odds := g.Scale(g.Minus(form(t.up, t.upSpread), form(t.down, t.downSpread)), 0.5)
+	q := g.Activate(device.Sigmoid, g.Scale(g.Add(odds, filled(g, math.Log(candidates-1), n, n)), -1))
 	looks := g.Multiply(above(g, g.Minus(q, filled(g, seen, n, n))), all(t.trusted))
-	weights = g.Add(g.Multiply(looks, g.Map(device.Exp, 0, g.Times(q, -tau))),
+	weights = g.Add(g.Multiply(looks, g.Map(device.Exp, 0, g.Scale(q, -tau))),
 		g.Multiply(g.Minus(ones, looks), weights))
 	cut := g.Minus(s, g.Minus(all(t.up), filled(g, margin, n, n)))
 	weights = g.Multiply(g.Multiply(weights, above(g, cut)), apart)
-	none := g.Spread(g.Minus(filled(g, 1, n), above(g, g.Sum(weights, rows))), rows, n, n)
-	return g.Add(weights, g.Multiply(none, largest(g, g.Fixed(costs))))
+	none := g.Broadcast(g.Minus(filled(g, 1, n), above(g, g.Sum(weights, rows))), rows, n, n)
+	return g.Add(weights, g.Multiply(none, largest(g, g.StopGradient(costs))))
 }
 
 // drawOne draws a place of each row of weights [n, n] with a probability in proportion to them, given u [n] uniform in
@@ -147,9 +147,9 @@ func drawOne(g *graph.Graph, weights, u *graph.Node) *graph.Node {
 	}
 	last[n-1] = 1
 	rows := graph.AlongRows(n)
-	sums := g.MatMulT(g.Fixed(weights), g.Const(fmt.Sprintf("const.up.to.%d", n), upTo, n, n), true)
+	sums := g.MatMulT(g.StopGradient(weights), g.Const(fmt.Sprintf("const.up.to.%d", n), upTo, n, n), true)
 	whole := g.Sum(g.Multiply(sums, g.Repeat(g.Const(fmt.Sprintf("const.last.%d", n), last, n), n)), rows)
-	return largest(g, above(g, g.Minus(sums, g.Spread(g.Multiply(u, whole), rows, n, n))))
+	return largest(g, above(g, g.Minus(sums, g.Broadcast(g.Multiply(u, whole), rows, n, n))))
 }
 
 // fneMemory are the sums over an epoch: its first step forgets those of the one before (train.py resets its meters

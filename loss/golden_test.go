@@ -331,7 +331,8 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 			l = fromCosts(g, "sam alone", 0, scores, rows, columns)
 		}
 		if o.Name == "fne" {
-			d, apart, found := g.Fixed(scores), different(g, ctx, n), statisticsOf(g, ctx, g.Fixed(scores))
+			d, apart, found := g.StopGradient(scores), different(g, ctx, n), statisticsOf(g, ctx,
+				g.StopGradient(scores))
 			costs := violations(g, d, matches(g, d), o.Margin)
 			others := violations(g, g.SwapAxes(d), matches(g, d), o.Margin)
 			weights = []*graph.Node{found.weights(g, d, g.Multiply(costs, apart), apart, o.Margin),
@@ -339,7 +340,7 @@ func (c *lossCase) check(t *testing.T, dev device.Device, outTol, gradTol golden
 		}
 		if c.Inputs.TeacherVectors != nil {
 			cost := func(scores *graph.Node) *graph.Node {
-				return g.Times(divergence(own, g, scores, ctx), own.Weight*0.5/float64(n))
+				return g.Scale(divergence(own, g, scores, ctx), own.Weight*0.5/float64(n))
 			}
 			l = fromCosts(g, "soft labels alone", 0, scores, cost(scores), cost(g.SwapAxes(scores)))
 		}

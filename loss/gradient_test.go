@@ -18,7 +18,7 @@ type evaluator struct {
 	p    *graph.Program
 	l    *graph.Node
 	grad []*graph.Node // of the scores, then of each scalar
-	// fixed are the values through which nothing flows back (graph.Graph.Constant).
+	// fixed are the values through which nothing flows back (graph.Graph.OnStopGradient).
 	fixed []*graph.Node
 }
 
@@ -59,7 +59,7 @@ func evaluatorWith(t *testing.T, o *Options, n int, warmUp bool, images []int32,
 	}
 	g := s.Graph()
 	fatal(graph.Build(func() (err error) {
-		g.Constant = func(x *graph.Node) *graph.Node {
+		g.OnStopGradient = func(x *graph.Node) *graph.Node {
 			if held != nil {
 				x = g.Const(fmt.Sprintf("fixed.%d", len(e.fixed)), held[len(e.fixed)], x.Shape()...)
 			}
@@ -174,7 +174,7 @@ func TestRelativeGuidedByMeaning(t *testing.T) {
 }
 
 // The gradient of every loss is that of central differences, with respect to scores and to what it learns. What the
-// loss declares constant (graph.Graph.Fixed) is held at its value meanwhile.
+// loss declares constant (graph.Graph.StopGradient) is held at its value meanwhile.
 func TestGradientsByFiniteDifferences(t *testing.T) {
 	const n, h = 6, 1e-6
 	forms(t, func(t *testing.T, name string, o *Options, warmUp bool) {
@@ -203,7 +203,7 @@ func TestGradientsByFiniteDifferences(t *testing.T) {
 		check := func(i int, up, down float64) {
 			t.Helper()
 			if got := (up - down) / (2 * h); math.Abs(got-gradient[i]) > 2e-6*size {
-				t.Errorf("element %d of the gradient is %v, differences with %d values behind Fixed held give %v",
+				t.Errorf("element %d of the gradient is %v, differences with %d values of StopGradient held give %v",
 					i, gradient[i], len(e.fixed), got)
 			}
 		}

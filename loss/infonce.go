@@ -69,10 +69,10 @@ func infoNCE(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool) *
 		n := graph.Dim(scores, 0)
 		same := g.Minus(filled(g, 1, n, n), different(g, c, n))
 		counts := g.Sum(same, graph.AlongRows(n))
-		targets = g.Multiply(same, g.Spread(g.Map(device.Reciprocal, 0, counts), graph.AlongRows(n), n, n))
+		targets = g.Multiply(same, g.Broadcast(g.Map(device.Reciprocal, 0, counts), graph.AlongRows(n), n, n))
 	}
 	cost := func(scores *graph.Node) *graph.Node {
-		return g.Times(crossEntropy(o, g, scores, targets), 0.5/float64(graph.Dim(scores, 0)))
+		return g.Scale(crossEntropy(o, g, scores, targets), 0.5/float64(graph.Dim(scores, 0)))
 	}
 	return fromCosts(g, "infonce", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 }
@@ -92,5 +92,5 @@ func crossEntropy(o Options, g *graph.Graph, scores, targets *graph.Node) *graph
 	if targets != nil {
 		match = g.Sum(g.Multiply(scores, targets), rows)
 	}
-	return g.Minus(g.LogSumExp(scores, factor, rows), g.Times(match, factor))
+	return g.Minus(g.LogSumExp(scores, factor, rows), g.Scale(match, factor))
 }

@@ -61,13 +61,14 @@ func (o Options) Build(g *graph.Graph, scores *graph.Node, c Context, sum bool) 
 // lossOp returns an op with the buffers of every loss over N pairs. run fills them.
 func lossOp(g *graph.Graph, name string, n int, run func(c *graph.Call,
 	out device.LossOut)) *graph.Op {
-	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []graph.Shape{nil}, OutSize: 3, Saved: []graph.Slot{
-		savedGrad:   {DType: device.Float, N: n * n},
-		HardCaption: {DType: device.Int32, N: n, Read: true},
-		HardImage:   {DType: device.Int32, N: n, Read: true},
-		CostCaption: {DType: device.Float, N: n, Read: true},
-		CostImage:   {DType: device.Float, N: n, Read: true},
-	}}
+	op := &graph.Op{Name: fmt.Sprintf("%s %d", name, n), Outs: []graph.Shape{nil}, OutSize: 3,
+		Saved: []graph.SavedTensor{
+			savedGrad:   {DType: device.Float, N: n * n},
+			HardCaption: {DType: device.Int32, N: n, Read: true},
+			HardImage:   {DType: device.Int32, N: n, Read: true},
+			CostCaption: {DType: device.Float, N: n, Read: true},
+			CostImage:   {DType: device.Float, N: n, Read: true},
+		}}
 	op.Make = func(c *graph.Call) {
 		run(c, device.LossOut{Loss: c.Out[outLoss], Grad: c.Saved[savedGrad], HardCaption: c.Saved[HardCaption],
 			HardImage: c.Saved[HardImage], CostCaption: c.Saved[CostCaption], CostImage: c.Saved[CostImage]})
@@ -123,9 +124,9 @@ func hinge(g *graph.Graph, scores, margins *graph.Node, margin float64, hardest 
 		graph.Do(c, a)
 	})
 	if margins == nil {
-		op.Wants = []bool{true}
+		op.NeedsGrad = []bool{true}
 		return g.Apply(op, scores)
 	}
-	op.Wants = []bool{true, false}
+	op.NeedsGrad = []bool{true, false}
 	return g.Apply(op, scores, margins)
 }

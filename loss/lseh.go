@@ -68,7 +68,7 @@ func (o Options) Margins(g *graph.Graph, c Context, n int) *graph.Node {
 	}
 	k := graph.Dim(c.Semantics, 1)
 	op := &graph.Op{Name: fmt.Sprintf("lseh margins %d×%d", n, k), Outs: []graph.Shape{{n, n}}, Temp: []int{n * n},
-		Wants: []bool{false, false, false}}
+		NeedsGrad: []bool{false, false, false}}
 	op.Make = func(c *graph.Call) {
 		const semantics, images, captions, products, margins = 0, 1, 2, 0, 0 // arguments, scratch memory, result
 		gram := c.Temp[products]

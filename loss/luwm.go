@@ -34,6 +34,6 @@ func universal(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool)
 		graph.Do(c, device.UniversalWeighting{N: n, Scores: c.In[argScores], Margin: o.Margin,
 			Positive: o.LUWM.Positive, Negative: o.LUWM.Negative, LossOut: out})
 	})
-	op.Wants = []bool{true}
+	op.NeedsGrad = []bool{true}
 	return g.Apply(op, scores)
 }

@@ -291,7 +291,7 @@ func fed(t *testing.T, name string, step int64, input string, shape ...int) []fl
 	s := try.Get(graph.NewInstance(dev, nil))(t)
 	try.Do(t, o.Memory().Feed(s, &Batch{N: shape[0], Seed: 7, Step: step}))
 	g := s.Graph()
-	y := g.Times(g.Input(input, shape...), 1)
+	y := g.Scale(g.Input(input, shape...), 1)
 	p := try.Get(graph.Compile(s, g, []*graph.Node{y}, nil))(t)
 	try.Do(t, p.RunAll())
 	return p.Doubles(y)

@@ -96,13 +96,13 @@ func complementary(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ b
 	cost := func(scores *graph.Node) *graph.Node {
 		s := sharesOf(g, scores, own.Temperature)
 		if own.Method == "infonce" {
-			return g.Times(s.log, -1/float64(n))
+			return g.Scale(s.log, -1/float64(n))
 		}
 		log := func() *graph.Node { return g.Map(device.Log, 0, g.Add(s.rest, filled(g, epsilon, n, n))) }
 		var f *graph.Node
 		switch own.Method {
 		case "log":
-			f = g.Times(log(), -1)
+			f = g.Scale(log(), -1)
 		case "tan":
 			f = graph.Tan(g, s.p)
 		case "abs":
@@ -110,9 +110,9 @@ func complementary(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ b
 		case "exp":
 			f = g.Map(device.Exp, 0, g.Minus(s.p, ones))
 		case "gce":
-			f = g.Times(g.Minus(ones, g.Map(device.Exp, 0, g.Times(log(), own.Q))), 1/own.Q)
+			f = g.Scale(g.Minus(ones, g.Map(device.Exp, 0, g.Scale(log(), own.Q))), 1/own.Q)
 		}
-		return g.Times(g.Sum(g.Multiply(f, negatives), graph.AlongRows(n)), 1/float64(n))
+		return g.Scale(g.Sum(g.Multiply(f, negatives), graph.AlongRows(n)), 1/float64(n))
 	}
 	return fromCosts(g, "rcl", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 }

@@ -59,9 +59,9 @@ func guided(o Options, g *graph.Graph, scores, guide *graph.Node, sum bool) *gra
 	rows, match, right := graph.AlongRows(n), matches(g, scores), matches(g, guide)
 	below := filled(g, own.Distance, n)
 	if own.Filter == "relative" {
-		below = g.Times(g.Activate(device.Abs, right), 1-own.Rho)
+		below = g.Scale(g.Activate(device.Abs, right), 1-own.Rho)
 	}
-	most := g.Spread(g.Fixed(g.Minus(right, below)), rows, n, n)
+	most := g.Broadcast(g.StopGradient(g.Minus(right, below)), rows, n, n)
 	cost := func(scores, guide *graph.Node) *graph.Node { // of the anchors whose scores are the rows
 		costs := g.Multiply(violations(g, scores, match, o.Margin), notNegative(g, g.Minus(most, guide)))
 		if sum {

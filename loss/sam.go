@@ -98,7 +98,7 @@ func semanticHinges(own samOptions, g *graph.Graph, scores, metric *graph.Node) 
 	rows, match, turned := graph.AlongRows(n), matches(g, scores), g.SwapAxes(scores)
 	hardest := func(scores *graph.Node) *graph.Node { // the first of all where there is no other
 		below := g.Minus(others(g, n), filled(g, 1, n, n))
-		return largest(g, g.Add(g.Multiply(g.Fixed(scores), others(g, n)), g.Times(below, 1e9)))
+		return largest(g, g.Add(g.Multiply(g.StopGradient(scores), others(g, n)), g.Scale(below, 1e9)))
 	}
 	a, b := hardest(scores), hardest(turned)
 	if own.Negatives == "random" {
@@ -106,16 +106,16 @@ func semanticHinges(own samOptions, g *graph.Graph, scores, metric *graph.Node) 
 	}
 	right := matches(g, metric)
 	margin := func(metric, rowsOf *graph.Node) *graph.Node { // min(x/d, 1) = 1 - [1 - x/d]+
-		x := g.Times(g.Minus(right, g.Sum(g.Multiply(metric, rowsOf), rows)), 1/own.Divisor)
+		x := g.Scale(g.Minus(right, g.Sum(g.Multiply(metric, rowsOf), rows)), 1/own.Divisor)
 		rest := g.Minus(filled(g, 1, n), x)
 		return g.Minus(filled(g, 1, n), g.Multiply(rest, notNegative(g, rest)))
 	}
 	cost := func(scores, rowsOf, margin, match *graph.Node) *graph.Node {
 		hinge := hinged(g, g.Minus(g.Add(margin, g.Sum(g.Multiply(scores, rowsOf), rows)), match))
 		if n == 1 {
-			hinge = g.Times(hinge, 0)
+			hinge = g.Scale(hinge, 0)
 		}
-		return g.Times(hinge, own.Weight)
+		return g.Scale(hinge, own.Weight)
 	}
 	if own.Margins == "released" {
 		return cost(scores, a, chosen(g, a, margin(metric, b)), match),

@@ -37,13 +37,13 @@ func selHN(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *gr
 	cost := func(scores *graph.Node) *graph.Node { // of the anchors whose scores are the rows
 		costs := violations(g, scores, match, o.Margin)
 		least := g.Minus(others(g, n), filled(g, 1, n, n)) // -1 on the diagonal
-		hardest := g.Max(g.Fixed(g.Add(g.Multiply(scores, others(g, n)), least)), rows)
+		hardest := g.Max(g.StopGradient(g.Add(g.Multiply(scores, others(g, n)), least)), rows)
 		apart := g.Activate(device.Abs, g.Minus(match, hardest))
 		far := notNegative(g, g.Minus(apart, filled(g, selHNConstants.of(&o).Epsilon, n)))
-		mean := g.Times(g.Sum(costs, rows), 1/float64(max(1, n-1)))
+		mean := g.Scale(g.Sum(costs, rows), 1/float64(max(1, n-1)))
 		near := g.Minus(filled(g, 1, n), far)
 		chosen := g.Add(g.Multiply(far, g.Max(costs, rows)), g.Multiply(near, mean))
-		return g.Times(chosen, 0.5/float64(n))
+		return g.Scale(chosen, 0.5/float64(n))
 	}
 	return fromCosts(g, "selhn", o.Margin, scores, cost(scores), cost(g.SwapAxes(scores)))
 }

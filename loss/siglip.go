@@ -36,8 +36,8 @@ func sigLIP(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *g
 	n, learned := graph.Dim(scores, 0), o.Learned()
 	scale, bias := g.Map(device.Exp, 0, learned[0].node(g)), learned[1].node(g)
 	z := g.Add(g.Multiply(scores, repeated(g, scale, scores)), repeated(g, bias, scores))
-	labels := g.Minus(filled(g, 1, n, n), g.Times(others(g, n), 2))
-	costs := g.Times(logistic(g, g.Multiply(labels, z)), 0.5/float64(n))
+	labels := g.Minus(filled(g, 1, n, n), g.Scale(others(g, n), 2))
+	costs := g.Scale(logistic(g, g.Multiply(labels, z)), 0.5/float64(n))
 	rows := graph.AlongRows(n)
 	return fromCosts(g, "siglip", o.Margin, scores, g.Sum(costs, rows), g.Sum(g.SwapAxes(costs), rows))
 }
@@ -45,7 +45,7 @@ func sigLIP(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *g
 // logistic is ln(1 + e^(-x)) = max(-x, 0) + ln(1 + e^(-|x|)).
 func logistic(g *graph.Graph, x *graph.Node) *graph.Node {
 	one, positive := filled(g, 1, x.Shape()...), notNegative(g, x)
-	size := g.Multiply(x, g.Minus(g.Times(positive, 2), one)) // |x|, with the slope 1 at 0
-	small := g.Map(device.Log, 0, g.Add(g.Map(device.Exp, 0, g.Times(size, -1)), one))
+	size := g.Multiply(x, g.Minus(g.Scale(positive, 2), one)) // |x|, with the slope 1 at 0
+	small := g.Map(device.Log, 0, g.Add(g.Map(device.Exp, 0, g.Scale(size, -1)), one))
 	return g.Add(g.Multiply(x, g.Minus(positive, one)), small)
 }

@@ -64,7 +64,7 @@ func softLabels(o Options, g *graph.Graph, scores *graph.Node, c Context, _ bool
 	soft := func(scores *graph.Node) *graph.Node { return divergence(own, g, scores, c) }
 	hard := func(scores *graph.Node) *graph.Node { return crossEntropy(o, g, scores, nil) }
 	both := func(scores *graph.Node) *graph.Node {
-		return g.Times(g.Add(hard(scores), g.Times(soft(scores), own.Weight)), 0.5/float64(n))
+		return g.Scale(g.Add(hard(scores), g.Scale(soft(scores), own.Weight)), 0.5/float64(n))
 	}
 	return fromCosts(g, "soft labels", o.Margin, scores, both(scores), both(g.SwapAxes(scores)))
 }
@@ -74,14 +74,14 @@ func divergence(o softLabelsOptions, g *graph.Graph, scores *graph.Node, c Conte
 	n := graph.Dim(scores, 0)
 	rows := graph.AlongRows(n)
 	logSoftmax := func(x *graph.Node, temperature float64) *graph.Node {
-		return g.Minus(g.Times(x, 1/temperature), g.Spread(g.LogSumExp(x, 1/temperature, rows), rows, n, n))
+		return g.Minus(g.Scale(x, 1/temperature), g.Broadcast(g.LogSumExp(x, 1/temperature, rows), rows, n, n))
 	}
 	temperature := o.Temperature
 	if l := o.learned(); l != nil {
 		scores = g.Multiply(scores, repeated(g, g.Map(device.Reciprocal, 0, l[0].node(g)), scores))
 		temperature = 1
 	}
-	logA := g.Fixed(logSoftmax(cosines(g, "softlabels", c), o.TeacherTemperature))
-	a := g.Fixed(g.Map(device.Exp, 0, logA))
+	logA := g.StopGradient(logSoftmax(cosines(g, "softlabels", c), o.TeacherTemperature))
+	a := g.StopGradient(g.Map(device.Exp, 0, logA))
 	return g.Sum(g.Multiply(a, g.Minus(logA, logSoftmax(scores, temperature))), rows)
 }

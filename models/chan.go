@@ -63,9 +63,9 @@ type chanNet struct {
 	dims  Dims
 	embed int
 	Image struct {
-		FC          nn.Linear       `param:"fc"`
-		Attended    *nn.Attended    `param:"feedforward"`
-		Transformer *nn.Transformer `param:"feedforward"`
+		FC          nn.Linear            `param:"fc"`
+		Attended    *nn.PreNormAttention `param:"feedforward"`
+		Transformer *nn.Transformer      `param:"feedforward"`
 	} `param:"img"`
 	Text struct {
 		Words  wordEncoder `param:""`   // the last word is <mask>
@@ -80,7 +80,7 @@ func newCHAN(o Options, d Dims) (Network, error) {
 	n.Image.FC = nn.NewXavierLinear(d.Feature, e)
 	switch n.opt.ImageEncoder {
 	case "selfattention":
-		n.Image.Attended = nn.NewAttended(e, n.opt.Heads)
+		n.Image.Attended = nn.NewPreNormAttention(e, n.opt.Heads)
 	case "transformer":
 		n.Image.Transformer = nn.NewTransformer(e, n.opt.Heads)
 	}

@@ -75,7 +75,7 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	}
 	all = append(all, extra...)
 	dtype := "F32"
-	if m.Instance.Dev.Wide() {
+	if m.Instance.Dev.Float64() {
 		dtype = "F64"
 	}
 	specs := make([]safetensors.Tensor, len(all))

@@ -51,7 +51,7 @@ func TestCheckpointKeepsEveryBit(t *testing.T) {
 	for _, precision := range []string{cpu.FP32, cpu.BF16, cpu.FP64} {
 		t.Run(precision, func(t *testing.T) {
 			m := tinyModel(t, precision, nil)
-			if m.Instance.Dev.Wide() { // values that float32 cannot hold
+			if m.Instance.Dev.Float64() { // values that float32 cannot hold
 				x := values(m)
 				for i := range x {
 					x[i] /= 3

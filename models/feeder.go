@@ -165,7 +165,7 @@ const shareOfReading = 1 << 18
 
 // Pairs feeds the images and captions of a batch that a rank computes, to graphs of their shape.
 func (f *Feeder) Pairs(p *batch.Pairs, sh Shape) error {
-	f.instance.Items(p.Items)
+	f.instance.SetPositions(p.Positions)
 	if err := f.Images(p.Images); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (f *Feeder) Pairs(p *batch.Pairs, sh Shape) error {
 // Images feeds regions, and where the network reads them boxes and counts of regions.
 func (f *Feeder) Images(b batch.Images) error {
 	r, d := f.dims.Regions, f.dims.Feature
-	counts, numbers, count, width := b.Counts, b.Rows, b.N, r*d
+	counts, numbers, count, width := b.Counts, b.FeatureRows, b.N, r*d
 	if counts == nil {
 		counts = f.whole(b.N)
 	} else if !f.counts {
@@ -212,7 +212,7 @@ func (f *Feeder) Images(b batch.Images) error {
 		return fmt.Errorf("feed images: %w", err)
 	}
 	if f.boxed {
-		if err := f.boxes.feed(f.instance, InputBoxes, b.Boxes, b.Rows, b.N, 4*r, b.N*4*r); err != nil {
+		if err := f.boxes.feed(f.instance, InputBoxes, b.Boxes, b.FeatureRows, b.N, 4*r, b.N*4*r); err != nil {
 			return fmt.Errorf("network %s needs the boxes of the regions: %w", f.network, err)
 		}
 	}
@@ -269,10 +269,10 @@ func (f *Feeder) Captions(b batch.Captions) error {
 	var err error
 	if f.lists == nil {
 		err = f.instance.FeedInts(InputWords, f.words)
-	} else if len(b.Numbers) != n {
-		err = fmt.Errorf("feed captions: %d numbers for %d captions", len(b.Numbers), n)
+	} else if len(b.Indices) != n {
+		err = fmt.Errorf("feed captions: %d numbers for %d captions", len(b.Indices), n)
 	} else {
-		err = f.instance.FeedLists(InputWords, f.lists.Words, f.lists.Starts, b.Numbers, wide, f.words)
+		err = f.instance.FeedLists(InputWords, f.lists.Words, f.lists.Starts, b.Indices, wide, f.words)
 	}
 	if err != nil {
 		return err

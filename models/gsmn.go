@@ -111,8 +111,8 @@ func newGSMNOf(o Options, d Dims, s gsmnSizes) (*gsmn, error) {
 	n.Text = newWordEncoder(o, d, 0)
 	column := func(init nn.Init) nn.Param { return nn.Param{Shape: []int{s.kernels, 1}, Init: init} }
 	i, t := &n.I2T, &n.T2I
-	i.Conv = polarConv{MeanRho: column(nn.Between(0, 1)), MeanTheta: column(nn.Uniform(math.Pi)),
-		PrecisionRho: column(nn.Between(0, 1)), PrecisionTheta: column(nn.Between(0, 1))}
+	i.Conv = polarConv{MeanRho: column(nn.UniformRange(0, 1)), MeanTheta: column(nn.Uniform(math.Pi)),
+		PrecisionRho: column(nn.UniformRange(0, 1)), PrecisionTheta: column(nn.UniformRange(0, 1))}
 	t.Conv.Params = column(nn.Uniform(1))
 	for range s.kernels {
 		image, text := nn.NewLinear(s.blocks, s.hidden/s.kernels), nn.NewLinear(s.blocks, s.hidden/s.kernels)
@@ -173,7 +173,7 @@ func (n *gsmn) graphs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 	nodes := g.CrossMatch(g.Reshape(images.Values[0], b, r, n.embed), words, lengths, n.opt.Lambda, n.size.blocks)
 	all := graph.Dim(nodes, 0)
 
-	h := g.Linear(graph.LinearTerm{X: g.Rows(nodes, 0, b*c*r), W: stack(g, n.I2T.Conv.Conv, weightOf)})
+	h := g.Linear(graph.LinearTerm{X: g.SliceRows(nodes, 0, b*c*r), W: stack(g, n.I2T.Conv.Conv, weightOf)})
 	regions := regionCounts(g, c, r)
 	if n.own() {
 		h = g.ScaleBlocks(h, images.Values[1], b, c, r*k, n.size.hidden/k)
@@ -182,7 +182,7 @@ func (n *gsmn) graphs(g *graph.Graph, images EncodedImages, captions EncodedCapt
 	}
 	i2t = n.judge(g, h, regions, b, n.I2T.Out1, n.I2T.Out2)
 
-	h = g.LinearNodes(b, lengths, g.Rows(nodes, b*c*r, all), stack(g, n.T2I.Conv.Conv, weightOf),
+	h = g.LinearNodes(b, lengths, g.SliceRows(nodes, b*c*r, all), stack(g, n.T2I.Conv.Conv, weightOf),
 		stack(g, n.T2I.Conv.Conv, biasOf))
 	if !n.own() {
 		h = g.MixNodes(h, g.WordGraph(words, lengths, captions.Edges, captions.EdgeStart, n.opt.Lambda), lengths, b, 1,
@@ -208,5 +208,5 @@ func stack(g *graph.Graph, layers []nn.Linear, of func(*nn.Linear) *nn.Param) *g
 	for k := range layers {
 		all = append(all, of(&layers[k]).Node(g))
 	}
-	return g.Stack(all...)
+	return g.Concat(all...)
 }

@@ -41,25 +41,25 @@ func (m *Model) ImageInputs(g *graph.Graph, n int) ImageInputs {
 // many words; a capacity of 0 means no dependencies.
 func (m *Model) CaptionInputs(g *graph.Graph, n, bucket, capacity int) Captions {
 	c := Captions{Words: g.InputInts(InputWords, n, bucket), Lengths: g.InputInts(InputLengths, n), Capacity: capacity}
-	if capacity > 0 && g.Share.Alone() { // SharedCaptions has those of all ranks
+	if capacity > 0 && g.Shard.Alone() { // SharedCaptions has those of all ranks
 		c.Edges, c.EdgeStart = m.edgeInputs(g, n, capacity)
 	}
 	return c
 }
 
-// SharedCaptions gathers what Words computed of the captions of this rank (graph.Share): those of all ranks, with the
+// SharedCaptions gathers what Words computed of the captions of this rank (graph.Shard): those of all ranks, with the
 // capacity for so many words.
 func (m *Model) SharedCaptions(g *graph.Graph, c EncodedCaptions, capacity int) EncodedCaptions {
-	if g.Share.Alone() {
+	if g.Shard.Alone() {
 		return c
 	}
-	all := EncodedCaptions{Lengths: g.InputInts(inputAllLengths, g.Share.Items)}
-	all.Edges, all.EdgeStart = m.edgeInputs(g, g.Share.Items, capacity)
+	all := EncodedCaptions{Lengths: g.InputInts(inputAllLengths, g.Shard.Items)}
+	all.Edges, all.EdgeStart = m.edgeInputs(g, g.Shard.Items, capacity)
 	for _, x := range c.Words {
-		all.Words = append(all.Words, graph.GatherShared(g, x, all.Lengths, capacity))
+		all.Words = append(all.Words, graph.AllGatherShared(g, x, all.Lengths, capacity))
 	}
 	for _, x := range c.Values {
-		all.Values = append(all.Values, graph.GatherShared(g, x, nil, 0))
+		all.Values = append(all.Values, graph.AllGatherShared(g, x, nil, 0))
 	}
 	return all
 }

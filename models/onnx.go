@@ -53,7 +53,7 @@ func (m *Model) ONNX() (*ONNX, error) {
 	case !ok:
 		return nil, fmt.Errorf("network %s scores pairs of an image and a caption, so it has no encoders of one "+
 			"embedding each; expected one of %s", m.Options.Network,
-			strings.Join(Having(func(t Traits) bool { return t.Embeds }), ", "))
+			strings.Join(NamesWhere(func(t Traits) bool { return t.Embeds }), ", "))
 	}
 	values := func(name string) []float32 {
 		v := m.Instance.Params.Value(name)

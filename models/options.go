@@ -34,7 +34,7 @@ type Options struct {
 
 // MoreTags implements options.Tagged with what the networks declare.
 func (Options) MoreTags(key string) reflect.StructTag {
-	all := Having(func(Traits) bool { return true })
+	all := NamesWhere(func(Traits) bool { return true })
 	switch key {
 	case "network":
 		titles := make([]string, len(all))
@@ -45,7 +45,7 @@ func (Options) MoreTags(key string) reflect.StructTag {
 	case "text_encoder":
 		return options.Tag("doc", encoderDoc(all))
 	}
-	if of := Having(func(t Traits) bool { return t.Section == key }); len(of) > 0 {
+	if of := NamesWhere(func(t Traits) bool { return t.Section == key }); len(of) > 0 {
 		return options.Tag("doc", "used when network is "+strings.Join(of, " or "))
 	}
 	return ""

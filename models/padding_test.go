@@ -48,7 +48,7 @@ func scoresOf(t *testing.T, m *Model, images batch.Images, captions batch.Captio
 // whatever the array of all of them is padded to.
 func TestPaddingChangesNoScore(t *testing.T) {
 	const feature, vocab = 5, 7
-	for _, name := range Having(func(t Traits) bool { return t.Counts }) {
+	for _, name := range NamesWhere(func(t Traits) bool { return t.Counts }) {
 		for seed := range uint64(24) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			o := countedOptions(rng, name)

@@ -12,7 +12,7 @@ import (
 
 // MakeResident copies the values of images or captions [lo, hi) of a set to the device; they replace those of an
 // earlier call. capacity is the largest capacity of the tiles that will read them. The error of a device without memory
-// for them is a device.Full; then nothing of the set is resident.
+// for them is a device.OutOfMemoryError; then nothing of the set is resident.
 func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
 	p := s.resident
 	if p == nil {
@@ -35,7 +35,7 @@ func (r *PairRunner) MakeResident(s *EncodedSet, lo, hi, capacity int) error {
 				r.Evict(s)
 				return fmt.Errorf("encoded values on the device: %w", err)
 			}
-			*to = device.Of(b)
+			*to = device.ViewOf(b)
 		}
 		r.Model.Instance.Dev.UploadFloats(to.Slice(0, len(rows)), rows)
 		return nil
@@ -82,7 +82,7 @@ func (r *PairRunner) Evict(s *EncodedSet) {
 func (r *PairRunner) Bytes(images, captions *EncodedSet, ni, nc, capacity int) (bytes int64, err error) {
 	g := r.Model.Instance.Graph()
 	err = graph.Build(func() (err error) {
-		bytes, err = r.Model.Instance.Need(g, r.nodes(g, tileShape{ni, nc, capacity}, images, captions))
+		bytes, err = r.Model.Instance.MemoryNeeded(g, r.nodes(g, tileShape{ni, nc, capacity}, images, captions))
 		return err
 	})
 	if err != nil {
@@ -111,8 +111,8 @@ func (r *PairRunner) Start(slot int, images *EncodedSet, i0, i1 int, captions *E
 		return err
 	}
 	err = e.prog.RunAll()
-	if d, ok := device.As[device.Scratch](r.Model.Instance.Dev); ok && err == nil {
-		err = d.Lacked()
+	if d, ok := device.As[device.ScratchChecker](r.Model.Instance.Dev); ok && err == nil {
+		err = d.ScratchError()
 	}
 	if err != nil {
 		return fmt.Errorf("network %s: %w", r.Model.Options.Network, err)

@@ -203,7 +203,7 @@ func (r *PairRunner) Attention(images *EncodedSet, i int, captions *EncodedSet, 
 	net, ok := r.net.(WordAttender)
 	if !ok {
 		return nil, fmt.Errorf("the words of network %s attend to no regions; those of %s do",
-			r.Model.Options.Network, strings.Join(Having(func(t Traits) bool { return t.WordAttention }), ", "))
+			r.Model.Options.Network, strings.Join(NamesWhere(func(t Traits) bool { return t.WordAttention }), ", "))
 	}
 	words, regions := int(captions.Length[c]), r.Model.Dims.Regions
 	key := tileShape{1, 1, Bucket(words)}

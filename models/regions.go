@@ -36,7 +36,7 @@ type paddedRegions struct {
 // rows makes concatenated regions [B·R, D] R rows for every image: [B·R, D]. Where no region is, the row is any. mask
 // [B, R] is that of the inputs, alone.
 func (p *paddedRegions) rows(g *graph.Graph, regions *graph.Node, b, r int) (x *graph.Node, mask []*graph.Node) {
-	x = g.PickRows(regions, g.InputInts(inputRegionRows, b, r), regionCounts(g, b, r))
+	x = g.SelectRows(regions, g.InputInts(inputRegionRows, b, r), regionCounts(g, b, r))
 	return x, []*graph.Node{g.Input(inputRegionMask, b, r)}
 }
 
@@ -48,8 +48,8 @@ func (p *paddedRegions) linear(g *graph.Graph, regions *graph.Node, l *nn.Linear
 	mask, attended = g.Input(inputRegionMask, b, r), g.InputInts(inputAttended, b, r)
 	x = g.LinearRows(g.InputInts(InputRegionCounts, b),
 		graph.LinearTerm{X: g.Reshape(regions, b*r, d), W: l.Weight.Node(g)})
-	x = g.PickRows(x, g.InputInts(inputRegionRows, b, r), regionCounts(g, b, r))
-	x = g.Multiply(x, g.Spread(mask, graph.AlongRows(e), b*r, e))
+	x = g.SelectRows(x, g.InputInts(inputRegionRows, b, r), regionCounts(g, b, r))
+	x = g.Multiply(x, g.Broadcast(mask, graph.AlongRows(e), b*r, e))
 	return g.Add(x, g.Repeat(l.Bias.Node(g), b*r)), mask, attended
 }
 

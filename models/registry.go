@@ -60,8 +60,9 @@ func published(name string) Traits {
 	return o.Traits()
 }
 
-// Having returns the names of the networks whose traits, with the published options, are as asked for, in their order.
-func Having(is func(Traits) bool) (names []string) {
+// NamesWhere returns the names of the networks whose traits, with the published options, are as asked for, in their
+// order.
+func NamesWhere(is func(Traits) bool) (names []string) {
 	order := map[string]int{}
 	for _, name := range Available() {
 		if t := published(name); is(t) {

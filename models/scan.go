@@ -53,8 +53,8 @@ type scan struct {
 	dims  Dims
 	embed int
 	Image struct {
-		FC   *nn.Linear      `param:"fc"`
-		Norm *nn.WholeNormed `param:"fc"`
+		FC   *nn.Linear           `param:"fc"`
+		Norm *nn.ScalarWeightNorm `param:"fc"`
 	} `param:"img"`
 	Text   wordEncoder `param:"txt"`
 	params []*nn.Param
@@ -64,7 +64,7 @@ type scan struct {
 func newSCAN(o Options, d Dims) (Network, error) {
 	n := &scan{opt: o.SCAN, dims: d, embed: o.EmbedDim, Text: newWordEncoder(o, d, 0)}
 	if n.opt.WeightNorm {
-		n.Image.Norm = nn.NewWholeNormed(d.Feature, o.EmbedDim)
+		n.Image.Norm = nn.NewScalarWeightNorm(d.Feature, o.EmbedDim)
 	} else {
 		fc := nn.NewXavierLinear(d.Feature, o.EmbedDim)
 		n.Image.FC = &fc
@@ -134,12 +134,12 @@ func (n *scan) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node
 		s = g.Reshape(aggregateRegions(g, n.opt.Aggregate, n.opt.LambdaLSE, s, images[1:], r), c, b)
 	} else {
 		mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
-		queries := g.Spread(norms(words), graph.AlongRows(b), capacity, b)
+		queries := g.Broadcast(norms(words), graph.AlongRows(b), capacity, b)
 		s = g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), capacity, b)
 		s = aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, s, ofWords)
 	}
 	if n.opt.Aggregate == "lse" { // LogSumExp is divided by its factor
-		s = g.Times(s, 1/n.opt.LambdaLSE)
+		s = g.Scale(s, 1/n.opt.LambdaLSE)
 	}
 	return g.SwapAxes(s)
 }
@@ -173,7 +173,7 @@ func (n *scan) attend(g *graph.Graph, a *graph.Node, masks []*graph.Node, querie
 	}
 	shape := a.Shape().Clone()
 	over := func(x *graph.Node, f device.Function) *graph.Node { // a divided by a function of the sums of x
-		return g.Multiply(a, g.Spread(g.Map(device.Reciprocal, scanEps, g.Map(f, 1, g.Sum(x, queries))), queries,
+		return g.Multiply(a, g.Broadcast(g.Map(device.Reciprocal, scanEps, g.Map(f, 1, g.Sum(x, queries))), queries,
 			shape...))
 	}
 	switch n.opt.Norm {

@@ -156,9 +156,9 @@ func (n *sgraf) Images(g *graph.Graph, in ImageInputs) EncodedImages {
 	sa := &n.Sim.Visual
 	local := g.BatchNorm(g.Reshape(sa.Local.Linear.Forward(g, v), b, r, e), 1, sa.Local.Norm.Weights(g))
 	local = g.Dropout(g.Activate(device.Tanh, g.Reshape(local, b*r, e)),
-		g.RowNumbers(b*r, graph.Concatenated, counts, nil), n.opt.Dropout, "sim.v_global_w.embedding_local")
+		g.RowIndices(b*r, graph.Concatenated, counts, nil), n.opt.Dropout, "sim.v_global_w.embedding_local")
 	gate := g.BatchNorm(sa.Global.Linear.Forward(g, g.SegmentMeans(v, counts)), 1, sa.Global.Norm.Weights(g))
-	gate = g.Dropout(g.Activate(device.Tanh, gate), g.ItemNumbers(b), n.opt.Dropout,
+	gate = g.Dropout(g.Activate(device.Tanh, gate), g.ItemIndices(b), n.opt.Dropout,
 		"sim.v_global_w.embedding_global")
 	return EncodedImages{Values: []*graph.Node{g.Reshape(v, b, r*e), n.pool(g, &sa.Common[0], local, gate, v, counts)}}
 }
@@ -170,15 +170,15 @@ func (n *sgraf) pool(g *graph.Graph, common *nn.Linear, local, gate, x, counts *
 // Words encodes captions: the words [capacity, E] and c̄ [C, E].
 func (n *sgraf) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	x := n.Text.Embed.Forward(g, c.Words, c.Lengths)
-	x = g.Dropout(x, g.RowNumbers(graph.Dim(x, 0), graph.Packed, c.Lengths, nil), n.opt.Dropout, "txt.embed")
+	x = g.Dropout(x, g.RowIndices(graph.Dim(x, 0), graph.Packed, c.Lengths, nil), n.opt.Dropout, "txt.embed")
 	x = g.CaptionRows(n.Text.RNN.Mean(g, x, c.Lengths), c.Lengths, c.capacity())
 	x = g.L2Norm(x, 1, sgrafEps)
 	sa := &n.Sim.Text
 	local := g.LinearRows(c.Lengths, sa.Local[0].Term(g, x))
-	numbers := g.RowNumbers(graph.Dim(local, 0), graph.Concatenated, c.Lengths, nil)
+	numbers := g.RowIndices(graph.Dim(local, 0), graph.Concatenated, c.Lengths, nil)
 	local = g.Dropout(g.Activate(device.Tanh, local), numbers, n.opt.Dropout, "sim.t_global_w.embedding_local")
 	gate := g.Activate(device.Tanh, sa.Global[0].Forward(g, g.SegmentMeans(x, c.Lengths)))
-	gate = g.Dropout(gate, g.ItemNumbers(graph.Dim(gate, 0)), n.opt.Dropout, "sim.t_global_w.embedding_global")
+	gate = g.Dropout(gate, g.ItemIndices(graph.Dim(gate, 0)), n.opt.Dropout, "sim.t_global_w.embedding_global")
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x},
 		Values: []*graph.Node{n.pool(g, &sa.Common[0], local, gate, x, c.Lengths)}}
 }

@@ -62,7 +62,7 @@ func TestTraits(t *testing.T) {
 			t.Errorf("%s: words attend: %v, declared %v", name, attends, traits.WordAttention)
 		}
 	}
-	got := Having(func(t Traits) bool { return t.Embeds })
+	got := NamesWhere(func(t Traits) bool { return t.Embeds })
 	for _, name := range []string{VSEPP, VSRN, VSEInf} {
 		if !slices.Contains(got, name) {
 			t.Errorf("%s is not among the embedders %q", name, got)

@@ -29,7 +29,7 @@ func newDownloader(dev device.Device) *downloader {
 	d := &downloader{dev: dev}
 	var p unsafe.Pointer
 	size := 4 * downloadPiece
-	if dev.Wide() {
+	if dev.Float64() {
 		d.wide, size = make([]float64, downloadPiece), 8*downloadPiece
 		p = unsafe.Pointer(&d.wide[0])
 	} else {

@@ -59,7 +59,7 @@ func newCaptionBranch(feature, hidden, word, vocab, length int, dropout float64)
 // sequences: a scalar.
 func (c *captionBranch) Loss(g *graph.Graph, features *graph.Node, l Labels) *graph.Node {
 	o := &c.Decoder.Out
-	return g.WordLoss(c.states(g, features, l), o.Weight.Node(g), o.Bias.Node(g), l.Words, l.Mask, l.Steps)
+	return g.LinearCrossEntropy(c.states(g, features, l), o.Weight.Node(g), o.Bias.Node(g), l.Words, l.Mask, l.Steps)
 }
 
 // states returns the states of the decoder, packed by l.Steps: [B·(S+1), H].
@@ -68,14 +68,14 @@ func (c *captionBranch) states(g *graph.Graph, features *graph.Node, l Labels) *
 	r := graph.Dim(features, 0) / b
 	x := c.Encoder.Vid2Hid.Forward(g, features)
 	counts := regionCounts(g, b, r)
-	x = g.Dropout(x, g.RowNumbers(r*b, graph.Packed, counts, nil), c.dropout, "caption encoder")
+	x = g.Dropout(x, g.RowIndices(r*b, graph.Packed, counts, nil), c.dropout, "caption encoder")
 	u := c.Encoder.RNN.States(g, x, counts)
-	last := g.Rows(u, (r-1)*b, r*b)
+	last := g.SliceRows(u, (r-1)*b, r*b)
 	u = g.SwapAxes(g.Reshape(u, r, b, c.hidden))
 
 	d := &c.Decoder
 	words := d.Embedding.Forward(g, l.Words, l.Steps)
-	numbers := g.RowNumbers(graph.Dim(words, 0), graph.Packed, l.Steps, l.Lengths)
+	numbers := g.RowIndices(graph.Dim(words, 0), graph.Packed, l.Steps, l.Lengths)
 	words = g.Dropout(words, numbers, c.dropout, "caption words")
 	return g.AttentionGRU(words, u, last, l.Steps, numbers, graph.DecoderWeights{
 		Attend: d.Attention.Linear1.Weight.Node(g), AttendBias: d.Attention.Linear1.Bias.Node(g),

@@ -46,7 +46,7 @@ func (w *wordEncoder) states(g *graph.Graph, c Captions) (x *graph.Node, packed 
 	if w.bert != nil {
 		x = w.Bert.Forward(g, c.Words, c.Lengths)
 		if n := c.capacity(); n < graph.Dim(x, 0) {
-			x = g.Rows(x, 0, n)
+			x = g.SliceRows(x, 0, n)
 		}
 		return g.LinearRows(c.Lengths, w.Linear.Term(g, x)), false
 	}

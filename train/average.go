@@ -32,8 +32,9 @@ const averagePiece = 1 << 20
 func newAverage(dev device.Device, p *graph.Params, decay float64) (*average, error) {
 	a := &average{decay: decay, dev: dev, params: p}
 	n := p.OptimisedSize()
-	err := errors.Join(device.Make(dev, device.Float, n, &a.values),
-		device.Make(dev, device.Float, min(n, averagePiece), &a.piece), device.Make(dev, device.Float, 2, &a.factor))
+	err := errors.Join(device.AllocViews(dev, device.Float, n, &a.values),
+		device.AllocViews(dev, device.Float, min(n, averagePiece), &a.piece),
+		device.AllocViews(dev, device.Float, 2, &a.factor))
 	if err != nil {
 		return nil, fmt.Errorf("allocate the average of %d parameters (optim.ema): %w", n, err)
 	}

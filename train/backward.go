@@ -87,7 +87,7 @@ func (b *backward) await(s *shard) {
 	var all []read
 	for i := range s.parts {
 		if t := &s.parts[i]; !slices.Contains(b.divided, t) {
-			place, met := b.vm.Reader(s.params.Values().Slice(t.lo, t.hi))
+			place, met := b.vm.FirstReader(s.params.Values().Slice(t.lo, t.hi))
 			all = append(all, read{t, place, met})
 		}
 	}
@@ -96,9 +96,9 @@ func (b *backward) await(s *shard) {
 		if r.met == 0 {
 			b.first = append(b.first, r.part)
 		} else {
-			b.vm.Before(r.met, func() { s.gather(r.part, s.params.Values()) })
+			b.vm.BeforeOp(r.met, func() { s.gather(r.part, s.params.Values()) })
 		}
-		b.vm.Before(r.place, func() { device.Do(s.dev, device.Join{X: s.params.Values().Slice(r.lo, r.hi)}) })
+		b.vm.BeforeOp(r.place, func() { device.Do(s.dev, device.Wait{X: s.params.Values().Slice(r.lo, r.hi)}) })
 	}
 }
 
@@ -113,7 +113,7 @@ func (b *backward) gather(s *shard) {
 func (b *backward) scatter(r *Ranks) {
 	for i := range r.shard.parts {
 		if t := &r.shard.parts[i]; !slices.Contains(b.divided, t) {
-			b.vm.Then(r.params.Grads().Slice(t.lo, t.hi), func() { r.scatter(t) })
+			b.vm.AfterWrites(r.params.Grads().Slice(t.lo, t.hi), func() { r.scatter(t) })
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestRanksMoveLittle(t *testing.T) {
 			s := c.step(rankedCPU(t, w, cpu.FP32))
 			divide(t, s, 64)
 			rank, _ := w.Rank()
-			if _, err := s.Run(dealt(c.batch(0), rank, ranks), c.lr, false); err != nil {
+			if _, err := s.Run(sharded(c.batch(0), rank, ranks), c.lr, false); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			s.ranks.complete() // as before a validation

@@ -204,7 +204,7 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 				if k == 0 {
 					first, norm = want.Loss, want.GradNorm
 				}
-				got, err := together.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
+				got, err := together.Run(sharded(c.batch(k%2), rank, ranks), c.lr, false)
 				if err != nil {
 					t.Fatalf("%s, rank %d of %d, step %d: %v", c.name, rank, ranks, k, err)
 				}
@@ -222,7 +222,7 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 			half := c.step(own)
 			half.opt.bf16 = true
 			for k := range 4 {
-				got, err := half.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
+				got, err := half.Run(sharded(c.batch(k%2), rank, ranks), c.lr, false)
 				if k == 0 && (err != nil || got.GradNorm == norm ||
 					!(math.Abs(got.GradNorm-norm) <= float64(ranks)/256*norm)) {
 					fail("with gradients in bf16: norm %v, alone %v: %v", got.GradNorm, norm, err)
@@ -238,7 +238,7 @@ func gpusAsOne(t *testing.T, n int, picks func(i int, name string) bool) {
 				continue
 			}
 			parts := divided(t, c, 2).step(own) // in micro-batches
-			got, err := parts.Run(dealt(c.batch(0), rank, ranks), c.lr, false)
+			got, err := parts.Run(sharded(c.batch(0), rank, ranks), c.lr, false)
 			if err != nil || !(math.Abs(got.Loss-first) <= 1e-4*first) {
 				fail("in micro-batches: loss %v, alone %v: %v", got.Loss, first, err)
 			}
@@ -260,7 +260,7 @@ func TestRanksSendOperands(t *testing.T) {
 		divide(t, together, 64)
 		for k := range 9 {
 			want := try.Get(alone.Run(c.batch(k%2), c.lr, false))(t)
-			got, err := together.Run(dealt(c.batch(k%2), rank, ranks), c.lr, false)
+			got, err := together.Run(sharded(c.batch(k%2), rank, ranks), c.lr, false)
 			if err != nil {
 				t.Fatalf("rank %d of %d, step %d: %v", rank, ranks, k, err)
 			}

@@ -19,14 +19,14 @@ type StepResult struct {
 	Stop                   bool // a rank wants to stop (Ranks)
 }
 
-// NotFinite is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the step;
-// running statistics may have moved.
-type NotFinite struct {
+// NotFiniteError is the error of a step whose loss or gradient is NaN or infinite. The parameters are as before the
+// step; running statistics may have moved.
+type NotFiniteError struct {
 	What  string
 	Value float64
 }
 
-func (e *NotFinite) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Value) }
+func (e *NotFiniteError) Error() string { return fmt.Sprintf("%s is %v", e.What, e.Value) }
 
 // Run does one step on a batch at the given learning rate. sum selects the warm-up form of the loss.
 func (s *Step) Run(b *data.Batch, lr float64, sum bool) (StepResult, error) {
@@ -47,9 +47,9 @@ func (s *Step) Finish() (StepResult, error) {
 	if !finite(r.Loss) || !finite(r.GradNorm) {
 		s.opt.steps-- // nothing was updated
 		if finite(r.Loss) {
-			return r, &NotFinite{"the gradient norm", r.GradNorm}
+			return r, &NotFiniteError{"the gradient norm", r.GradNorm}
 		}
-		return r, &NotFinite{"the loss", r.Loss}
+		return r, &NotFiniteError{"the loss", r.Loss}
 	}
 	s.memory.take(remembered)
 	n := int(math.Sqrt(float64(len(scores))))

@@ -200,7 +200,7 @@ func tinyBatchOf(seed uint64, n, longest, feature int) *data.Batch {
 	b := &data.Batch{Images: batch.Images{N: n}, L: longest, Regions: tinyRegions, Dim: feature,
 		SemanticDim: tinySemantic}
 	for i := range n {
-		b.ImageIDs = append(b.ImageIDs, int32(i/2))
+		b.ImageIndices = append(b.ImageIndices, int32(i/2))
 		words := make([]int32, max(2, longest-i))
 		for k := range words {
 			words[k] = 1 + int32(r.IntN(tinyVocab-1))

@@ -41,8 +41,8 @@ func newLimits(dev device.Device, p *graph.Params) ([]limit, error) {
 			continue
 		}
 		l := limit{name: s.Name, value: p.Value(s.Name)}
-		err := errors.Join(device.Make(dev, device.Float, 2, &l.ends, &l.pair),
-			device.Make(dev, device.Int32, 1, &l.index))
+		err := errors.Join(device.AllocViews(dev, device.Float, 2, &l.ends, &l.pair),
+			device.AllocViews(dev, device.Int32, 1, &l.index))
 		if err != nil {
 			return nil, fmt.Errorf("allocate the range of %s: %w", s.Name, err)
 		}

@@ -72,7 +72,7 @@ type wholeNorm struct{ forth, back *graph.Program }
 func newMicro(model *models.Model, size int, seed *uint64, scale func(group string) float64,
 	read func(dst []float32, row int) error) (*micro, error) {
 	in := model.Instance
-	m := &micro{model: model, size: size, seed: seed, read: read, norms: in.Beside(), loss: in.Beside()}
+	m := &micro{model: model, size: size, seed: seed, read: read, norms: in.WithSameParams(), loss: in.WithSameParams()}
 	err := graph.Build(func() error {
 		g, e := m.graph(onePair)
 		m.captioning = e.captioning
@@ -101,7 +101,7 @@ func newMicro(model *models.Model, size int, seed *uint64, scale func(group stri
 		return nil, err
 	}
 	if m.captioning != nil {
-		if err := device.Make(in.Dev, device.Float, 1, &m.captioned); err != nil {
+		if err := device.AllocViews(in.Dev, device.Float, 1, &m.captioned); err != nil {
 			return nil, err
 		}
 	}
@@ -129,7 +129,7 @@ func (m *micro) readFrom(r *models.Resident) {
 // graph is the graph of a micro-batch.
 func (m *micro) graph(sh models.Shape) (*graph.Graph, embedded) {
 	g := m.model.Instance.Graph()
-	g.Training, g.Seed, g.Share = true, *m.seed, graph.Share{Items: sh.All}
+	g.Training, g.Seed, g.Shard = true, *m.seed, graph.Shard{Items: sh.All}
 	g.Micro = &graph.MicroBatch{Items: sh.N}
 	return g, embed(g, m.model, sh)
 }
@@ -164,9 +164,9 @@ func (m *micro) stages(sh models.Shape) ([]stage, error) {
 			}
 			g, e = m.graph(sh)
 			out, given := m.out(g, e, at)
-			cost := graph.Against(g, out[0], given[0])
+			cost := graph.SurrogateLoss(g, out[0], given[0])
 			for i := 1; i < len(out); i++ {
-				cost = g.Add(cost, graph.Against(g, out[i], given[i]))
+				cost = g.Add(cost, graph.SurrogateLoss(g, out[i], given[i]))
 			}
 			var retain []*graph.Node
 			if st.captioning = e.captioning; st.captioning != nil && at == len(m.cuts) {
@@ -202,7 +202,7 @@ func (m *micro) stages(sh models.Shape) ([]stage, error) {
 // the target to which each is added.
 func (m *micro) gradients(g *graph.Graph, cost *graph.Node, inputs ...*graph.Node) (of map[*graph.Node]*graph.Node,
 	targets []graph.Target, err error) {
-	p, needs := m.model.Instance.Params, graph.Needs(g, cost)
+	p, needs := m.model.Instance.Params, graph.Ancestors(g, cost)
 	wrt := slices.DeleteFunc(slices.Clone(inputs), func(n *graph.Node) bool { return !needs[n] })
 	of = map[*graph.Node]*graph.Node{}
 	for _, spec := range p.Specs {
@@ -272,7 +272,8 @@ func (m *micro) wholeNorms(n int) ([]wholeNorm, error) {
 				return err
 			}
 			g, x, y := build(true)
-			of, targets, err := m.gradients(g, graph.Against(g, y, g.Input(gradientOf(at, 0), y.Shape().Clone()...)), x)
+			of, targets, err := m.gradients(g,
+				graph.SurrogateLoss(g, y, g.Input(gradientOf(at, 0), y.Shape().Clone()...)), x)
 			if err != nil {
 				return err
 			}
@@ -300,7 +301,7 @@ func (m *micro) keep(n int) (moved bool, err error) {
 			dev.Free(v.Buf)
 			*v = device.View{}
 		}
-		if err := device.Make(dev, device.Float, size, v); err != nil {
+		if err := device.AllocViews(dev, device.Float, size, v); err != nil {
 			return fmt.Errorf("allocate what is kept of %d pairs (train.micro_batch): %w", n, err)
 		}
 		return nil

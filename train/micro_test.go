@@ -115,10 +115,10 @@ func TestMicroBatchesOnGPU(t *testing.T) {
 	}
 }
 
-func TestAtOnce(t *testing.T) {
+func TestEncodeBatch(t *testing.T) {
 	for _, c := range [][3]int{{8, 0, 8}, {8, 3, 3}, {8, 9, 8}} {
 		o := Options{Batch: c[0], MicroBatch: c[1]}
-		if n := o.AtOnce(); n != c[2] {
+		if n := o.EncodeBatch(); n != c[2] {
 			t.Errorf("%d at once of a batch of %d with micro-batches of %d, want %d", n, c[0], c[1], c[2])
 		}
 	}

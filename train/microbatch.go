@@ -52,8 +52,8 @@ func (p *microBatch) of(k *kept, v device.View, capacity bool) device.View {
 func (m *micro) feed(p *microBatch, at int) error {
 	b, in, dim := &m.pairs, m.model.Instance, m.model.Dims.Feature
 	images := batch.Images{N: p.hi - p.lo, MostRegions: b.MostRegions}
-	if len(b.Rows) > 0 {
-		images.Rows = b.Rows[p.lo:p.hi]
+	if len(b.FeatureRows) > 0 {
+		images.FeatureRows = b.FeatureRows[p.lo:p.hi]
 	}
 	if b.Counts != nil {
 		images.Counts, images.MostRegions = b.Counts[p.lo:p.hi], max(b.MostRegions, slices.Max(b.Counts))
@@ -67,7 +67,7 @@ func (m *micro) feed(p *microBatch, at int) error {
 	if err := m.feeder.Images(images); err != nil {
 		return err
 	}
-	in.Items(b.Items[p.lo:p.hi])
+	in.SetPositions(b.Positions[p.lo:p.hi])
 	for i := range at {
 		in.Bind(graph.CutY(i), p.of(&m.cuts[i], m.cuts[i].made, true))
 	}
@@ -87,8 +87,8 @@ func (m *micro) feed(p *microBatch, at int) error {
 // captionsOf are the captions of a micro-batch.
 func (m *micro) captionsOf(p *microBatch) batch.Captions {
 	c := batch.Captions{Words: m.pairs.Words[p.lo:p.hi], Lengths: m.pairs.Lengths[p.lo:p.hi]}
-	if len(m.pairs.Numbers) > 0 {
-		c.Numbers = m.pairs.Numbers[p.lo:p.hi]
+	if len(m.pairs.Indices) > 0 {
+		c.Indices = m.pairs.Indices[p.lo:p.hi]
 	}
 	return c
 }
@@ -101,12 +101,12 @@ func (m *micro) shape(p *microBatch) models.Shape {
 
 // take sets the pairs of the step.
 func (m *micro) take(b *batch.Pairs) error {
-	items := m.pairs.Items
-	if m.pairs = *b; b.Items == nil { // all, one after the other
+	items := m.pairs.Positions
+	if m.pairs = *b; b.Positions == nil { // all, one after the other
 		for len(items) < b.N {
 			items = append(items, int32(len(items)))
 		}
-		m.pairs.Items = items
+		m.pairs.Positions = items
 	}
 	for at := range m.cuts {
 		k := &m.cuts[at]

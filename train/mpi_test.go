@@ -100,7 +100,7 @@ func overMPI(t *testing.T, path string) {
 		s := c.step(rankedCPU(t, w, cpu.FP32))
 		for i := range steps {
 			rank, ranks := w.Rank()
-			got := try.Get(s.Run(dealt(c.batch(i), rank, ranks), 1e-4, false))(t)
+			got := try.Get(s.Run(sharded(c.batch(i), rank, ranks), 1e-4, false))(t)
 			if one == nil {
 				continue
 			}
@@ -140,9 +140,9 @@ func everyLoss(t *testing.T) (all []recordedCase) {
 				return try.Get(NewStep(m, l, adam(1e-2)))(t)
 			}, func(i int) *data.Batch {
 				b := c.batch(i)
-				if b.Numbers == nil {
+				if b.Indices == nil {
 					for k := range int32(b.N) {
-						b.Numbers = append(b.Numbers, 3*k)
+						b.Indices = append(b.Indices, 3*k)
 					}
 				}
 				return b

@@ -40,7 +40,7 @@ func newOptimiser(dev device.Device, p *graph.Params, o OptimOptions) (*optimise
 	}
 	s.bf16 = o.ReduceDtype == BF16
 	opt := &optimiser{shard: s, opt: o}
-	if err := device.Make(dev, device.Float, 1, &opt.sumSq, &opt.norm, &opt.coef, &opt.coef2); err != nil {
+	if err := device.AllocViews(dev, device.Float, 1, &opt.sumSq, &opt.norm, &opt.coef, &opt.coef2); err != nil {
 		return nil, fmt.Errorf("allocate optimiser state: %w", err)
 	}
 	if opt.limits, err = newLimits(dev, p); err != nil {
@@ -128,7 +128,7 @@ func (o *optimiser) hypersOf(list []update) (device.View, error) {
 	if err != nil {
 		return device.View{}, fmt.Errorf("allocate scalars of the optimiser: %w", err)
 	}
-	return device.Of(b).Slice(0, 3*len(list)), nil
+	return device.ViewOf(b).Slice(0, 3*len(list)), nil
 }
 
 // count counts a step and sets the scalars of its updates, at the given learning rate.

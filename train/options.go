@@ -46,8 +46,8 @@ type Options struct {
 	MaxSteps int `yaml:"max_steps" min:"0" max:"1000000000" doc:"stop after so many steps; 0 is no limit"`
 }
 
-// AtOnce is how many images or captions are encoded at a time.
-func (o *Options) AtOnce() int {
+// EncodeBatch is how many images or captions are encoded at a time.
+func (o *Options) EncodeBatch() int {
 	if o.MicroBatch > 0 {
 		return min(o.MicroBatch, o.Batch)
 	}

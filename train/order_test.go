@@ -77,6 +77,6 @@ func reversePairs(to, from *data.Batch) {
 			to.Counts = append(to.Counts, from.Counts[k])
 		}
 		to.Words = append(to.Words, from.Words[k])
-		to.Lengths[i], to.ImageIDs[i] = from.Lengths[k], from.ImageIDs[k]
+		to.Lengths[i], to.ImageIndices[i] = from.Lengths[k], from.ImageIndices[k]
 	}
 }

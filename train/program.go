@@ -134,7 +134,7 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 		captions := m.CaptionInputs(g, sh.N, sh.Bucket, sh.Capacity)
 		images := net.Images(g, m.ImageInputs(g, sh.N))
 		words := m.SharedCaptions(g, net.Words(g, captions), sh.AllCapacity)
-		p.scores = graph.GatherRows(g, net.Pairs(g, images, words))
+		p.scores = graph.AllGatherRows(g, net.Pairs(g, images, words))
 		return
 	}
 	var e embedded
@@ -144,7 +144,7 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 		e = embed(g, m, sh.Shape)
 	}
 	p.captioning = e.captioning
-	p.scores = m.Embedder().Scores(g, graph.GatherRows(g, e.images), graph.GatherRows(g, e.captions))
+	p.scores = m.Embedder().Scores(g, graph.AllGatherRows(g, e.images), graph.AllGatherRows(g, e.captions))
 }
 
 // contextOf is what a loss may know of a batch of n pairs.
@@ -163,7 +163,7 @@ func (s *Step) compile(sh shape) (*program, error) {
 	p := &program{name: fmt.Sprintf("training step of %s with loss %s, %d pairs with captions of up to %d words",
 		s.model.Options.Network, s.loss.Name, sh.All, sh.Bucket)}
 	g := s.model.Instance.Graph()
-	g.Training, g.Seed, g.Share = true, s.Seed, s.ranks.share(sh.All)
+	g.Training, g.Seed, g.Shard = true, s.Seed, s.ranks.share(sh.All)
 	if s.ranks != nil {
 		p.summed = s.model.Instance.Params.Spare()
 	}

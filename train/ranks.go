@@ -60,7 +60,7 @@ func newRanks(m *models.Model) (*Ranks, error) {
 			"cannot divide it; train on one, or choose another value", m.Options.Network, by, r.Ranks)
 	}
 	if r != nil {
-		if err := device.Make(r.dev, device.Float, 1, &r.stops); err != nil {
+		if err := device.AllocViews(r.dev, device.Float, 1, &r.stops); err != nil {
 			return nil, err
 		}
 	}
@@ -68,11 +68,11 @@ func newRanks(m *models.Model) (*Ranks, error) {
 }
 
 // share is what a graph of n pairs computes on.
-func (r *Ranks) share(n int) graph.Share {
+func (r *Ranks) share(n int) graph.Shard {
 	if r == nil {
-		return graph.Share{}
+		return graph.Shard{}
 	}
-	return graph.Share{Rank: r.Rank, Ranks: r.Ranks, Items: n, Rows: r.shard.rows()}
+	return graph.Shard{Rank: r.Rank, Ranks: r.Ranks, Items: n, Rows: r.shard.rows()}
 }
 
 // part returns the pairs of a batch that this rank computes.
@@ -93,12 +93,12 @@ func (r *Ranks) deal(all *batch.Captions) batch.Pairs {
 	if r == nil {
 		return batch.Pairs{Captions: *all}
 	}
-	all.Deal(r.Rank, r.Ranks, &r.own)
+	all.Shard(r.Rank, r.Ranks, &r.own)
 	r.item = r.item[:0]
 	for i := r.Rank; i < len(all.Lengths); i += r.Ranks {
 		r.item = append(r.item, int32(i))
 	}
-	return batch.Pairs{Captions: r.own, All: all, Items: r.item}
+	return batch.Pairs{Captions: r.own, All: all, Positions: r.item}
 }
 
 // scatter adds the gradients of a part of all ranks up, each piece on its rank. What a loss learns has its whole
@@ -126,7 +126,7 @@ func (r *Ranks) collect(captioned device.View, micro bool) {
 			r.scatter(&r.shard.parts[i])
 		}
 	}
-	device.Do(r.dev, device.Join{})
+	device.Do(r.dev, device.Wait{})
 }
 
 // sum adds the squares of the gradients of all ranks up, and the other scalars.
@@ -221,7 +221,7 @@ func (r *Ranks) broadcast(text []byte) error {
 		return err
 	}
 	defer r.dev.Free(buf)
-	v := device.Of(buf)
+	v := device.ViewOf(buf)
 	r.dev.UploadFloats(v, x)
 	device.Do(r.dev, device.Broadcast{X: v})
 	if err := r.dev.Sync(); err != nil {
@@ -247,9 +247,9 @@ func (r *Ranks) Compare() error {
 	for i := range digits {
 		x[i] = float64(hash >> (16 * i) & 0xffff)
 	}
-	part, all := device.Of(own).Slice(0, digits), device.Of(own).Slice(digits, digits*(1+r.Ranks))
+	part, all := device.ViewOf(own).Slice(0, digits), device.ViewOf(own).Slice(digits, digits*(1+r.Ranks))
 	r.dev.UploadDoubles(part, x[:digits])
-	device.Do(r.dev, device.AllGather{Deal: device.Deal{Rank: r.Rank, Ranks: r.Ranks, Items: r.Ranks, Width: digits},
+	device.Do(r.dev, device.AllGather{Shard: device.Shard{Rank: r.Rank, Ranks: r.Ranks, Items: r.Ranks, Width: digits},
 		X: part, Y: all})
 	if err := r.dev.Sync(); err != nil {
 		return err

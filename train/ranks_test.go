@@ -21,8 +21,8 @@ import (
 	"vsetrain/models"
 )
 
-// dealt is what a loader brings a rank: pairs rank, rank + ranks, … of a batch, and all of its captions.
-func dealt(b *data.Batch, rank, ranks int) *data.Batch {
+// sharded is what a loader brings a rank: pairs rank, rank + ranks, … of a batch, and all of its captions.
+func sharded(b *data.Batch, rank, ranks int) *data.Batch {
 	if ranks == 1 {
 		return b
 	}
@@ -71,7 +71,7 @@ func lossCases(t testing.TB) (all []recordedCase) {
 			all = append(all, recordedCase{network + " " + name, 3, 1e-2, step, func(i int) *data.Batch {
 				b := shorten(tinyBatch(uint64(i), 7, 8), uint64(i), false)
 				for i := range int32(b.N) {
-					b.Numbers = append(b.Numbers, 3*i)
+					b.Indices = append(b.Indices, 3*i)
 				}
 				return b
 			}})
@@ -163,7 +163,7 @@ func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 			}
 			s.opt.take()
 		})
-		got, err := s.Run(dealt(c.batch(i), rank, ranks), c.lr, i == 1)
+		got, err := s.Run(sharded(c.batch(i), rank, ranks), c.lr, i == 1)
 		if err != nil {
 			fail("%v", err)
 			return
@@ -187,7 +187,7 @@ func asOne(t testing.TB, d device.Device, c recordedCase, want []moment) {
 		for k := range s.opt.parts {
 			s.opt.gather(&s.opt.parts[k], p.Grads())
 		}
-		device.Do(s.model.Instance.Dev, device.Join{})
+		device.Do(s.model.Instance.Dev, device.Wait{})
 		for name, g := range m.gradients {
 			if off := distance(gradient(s, name), g); !(off <= 1e-10*m.result.GradNorm) {
 				fail("gradient of %s is off by %v of %v", name, off, norm(g))
@@ -236,7 +236,7 @@ func TestRanksOverlap(t *testing.T) {
 				divide(t, s, 64)
 				rank, ranks := w.Rank()
 				for i := range 3 {
-					if _, err := s.Run(dealt(c.batch(i), rank, ranks), c.lr, false); err != nil {
+					if _, err := s.Run(sharded(c.batch(i), rank, ranks), c.lr, false); err != nil {
 						t.Errorf("%s: %v", c.name, err)
 						return
 					}
@@ -273,7 +273,7 @@ func TestRanksResumeInParts(t *testing.T) {
 	}
 	next := func(s *Step, w *devicetest.World, i uint64) float64 {
 		rank, ranks := w.Rank()
-		r, err := s.Run(dealt(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false)
+		r, err := s.Run(sharded(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false)
 		if err != nil {
 			t.Error(err)
 		}
@@ -315,7 +315,7 @@ func TestRanksResumeInParts(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := Share(s, st); err != nil {
+			if err := BroadcastState(s, st); err != nil {
 				t.Error(err)
 			}
 			if at := differ(flat(s), stored); at >= 0 {
@@ -346,7 +346,7 @@ func TestRanksReduceDtype(t *testing.T) {
 			s.opt.bf16 = dtype == BF16
 			rank, ranks := w.Rank()
 			for k := range 20 {
-				r, err := s.Run(dealt(tinyBatch(1, 7, 8), rank, ranks), 1e-3, false)
+				r, err := s.Run(sharded(tinyBatch(1, 7, 8), rank, ranks), 1e-3, false)
 				if err != nil {
 					t.Error(err)
 					return
@@ -404,7 +404,7 @@ func TestRanksTrainLong(t *testing.T) {
 				rank, ranks := device.RankOf(s.model.Instance.Dev)
 				s.factorFrom = math.MaxInt
 				for i := range steps {
-					r, err := s.Run(dealt(c.batch(i), rank, ranks), 1e-4, false)
+					r, err := s.Run(sharded(c.batch(i), rank, ranks), 1e-4, false)
 					if err != nil {
 						t.Error(err)
 						return nil
@@ -454,7 +454,7 @@ func TestRanksAverageAndLearn(t *testing.T) {
 			if ranks > 1 { // all learn in one step that one wants to stop
 				s.ranks.WantStop(rank == 1 && i == 1)
 			}
-			r, err := s.Run(dealt(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false)
+			r, err := s.Run(sharded(tinyBatch(i, 7, 8), rank, ranks), 1e-2, false)
 			if err != nil || r.Stop != (ranks > 1 && i == 1) {
 				t.Errorf("rank %d of %d, step %d: stops %t, %v", rank, ranks, i, r.Stop, err)
 			}
@@ -485,7 +485,7 @@ func TestRanksAverageAndLearn(t *testing.T) {
 	}
 }
 
-// A rank whose parameters differ in a bit is named, on all ranks; after Share they are those of rank 0.
+// A rank whose parameters differ in a bit is named, on all ranks; after BroadcastState they are those of rank 0.
 func TestRanksCompare(t *testing.T) {
 	devicetest.Ranks(3, func(w *devicetest.World) {
 		s := tinyStep(t, rankedCPU(t, w, cpu.FP32), loss.LMH, 0)
@@ -495,7 +495,7 @@ func TestRanksCompare(t *testing.T) {
 		}
 		st := State{Position: Position{Step: int64(7 - rank), Best: 12.25}}
 		s.opt.steps = int64(5 - rank)
-		if err := errors.Join(Share(s, &st), r.Compare()); err != nil {
+		if err := errors.Join(BroadcastState(s, &st), r.Compare()); err != nil {
 			t.Errorf("rank %d: %v", rank, err)
 		}
 		if st.Position.Step != 7 || st.Position.Best != 12.25 || s.opt.steps != 5 {

@@ -21,9 +21,9 @@ func (s *Step) Rehearse(b *data.Batch) (err error) {
 		if err != nil {
 			return fmt.Errorf("allocate a copy of the running statistics: %w", err)
 		}
-		device.Do(dev, device.Copy{Dst: device.Of(saved), Src: state})
+		device.Do(dev, device.Copy{Dst: device.ViewOf(saved), Src: state})
 		defer func() {
-			device.Do(dev, device.Copy{Dst: state, Src: device.Of(saved)})
+			device.Do(dev, device.Copy{Dst: state, Src: device.ViewOf(saved)})
 			dev.Free(saved)
 		}()
 	}

@@ -149,7 +149,7 @@ func poison(t *testing.T, s *Step, b *data.Batch) {
 		device.Do(dev, device.Fill{Dst: p.Value(spec.Name), Value: math.NaN()})
 	}
 	_, err := s.Run(b, 1, false)
-	var nf *NotFinite
+	var nf *NotFiniteError
 	if !errors.As(err, &nf) {
 		t.Fatalf("a step with parameters that are NaN: %v", err)
 	}
@@ -214,7 +214,7 @@ func TestRecordedSteps(t *testing.T) {
 }
 
 // A loss that is not finite updates nothing, though the host sees it afterwards; then training may continue.
-func TestNotFiniteOnTheDevice(t *testing.T) {
+func TestNotFiniteErrorOnTheDevice(t *testing.T) {
 	s := tinyStep(t, emulatedGPU(t, false), loss.LMH, math.MaxInt)
 	state := func() (all []float32) {
 		for _, v := range []device.View{s.model.Instance.Params.Values(), s.opt.m, s.opt.v} {
@@ -234,7 +234,7 @@ func TestNotFiniteOnTheDevice(t *testing.T) {
 	bad := tinyBatch(3, 6, 7)
 	bad.Features[5] = float32(math.NaN())
 	_, err := s.Run(bad, 1e-2, false)
-	var nf *NotFinite
+	var nf *NotFiniteError
 	if !errors.As(err, &nf) {
 		t.Fatalf("a batch with NaN: %v", err)
 	}

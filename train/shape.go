@@ -22,7 +22,7 @@ type embedded struct{ images, captions, captioning *graph.Node }
 func embed(g *graph.Graph, m *models.Model, sh models.Shape) (e embedded) {
 	net := m.Embedder()
 	captions := func() { e.captions = net.Captions(g, m.CaptionInputs(g, sh.N, sh.Bucket, 0)) }
-	first := !g.Share.Alone() && firstEncoder(m.Instance.Params) == textEncoder
+	first := !g.Shard.Alone() && firstEncoder(m.Instance.Params) == textEncoder
 	if first {
 		captions()
 	}

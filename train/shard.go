@@ -29,10 +29,10 @@ type shard struct {
 // summed together: it is a bucket of whole parameters, or one that is larger.
 type part struct {
 	lo, hi   int
-	from, to int         // the rank's piece
-	at       int         // where the moments of the piece begin in those of the shard
-	columns  int         // of a matrix that is the part and is cut between rows; 0 of others
-	deal     device.Deal // piece r is that of rank r
+	from, to int          // the rank's piece
+	at       int          // where the moments of the piece begin in those of the shard
+	columns  int          // of a matrix that is the part and is cut between rows; 0 of others
+	deal     device.Shard // piece r is that of rank r
 }
 
 // bucketSize is how many parameters are summed together at most, but for larger ones: 25 MiB in float32 (the default
@@ -50,7 +50,7 @@ func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 	own := 0
 	add := func(lo, hi, columns int) {
 		t := part{lo: lo, hi: hi, at: own, columns: columns}
-		t.deal = device.Deal{Rank: rank, Ranks: ranks, Width: max(columns, graph.ParamAlign)}
+		t.deal = device.Shard{Rank: rank, Ranks: ranks, Width: max(columns, graph.ParamAlign)}
 		blocks := (hi - lo) / t.deal.Width
 		limit := func(rank int) int { // pieces are alike but for the last: no copies are needed to gather them
 			if rank == ranks {
@@ -88,7 +88,7 @@ func newShard(dev device.Device, p *graph.Params, bucket int) (*shard, error) {
 	if lo < end {
 		add(lo, end, 0)
 	}
-	if err := device.Make(dev, device.Float, max(1, own), &s.m, &s.v); err != nil {
+	if err := device.AllocViews(dev, device.Float, max(1, own), &s.m, &s.v); err != nil {
 		return nil, fmt.Errorf("allocate optimiser state for %d parameters: %w", own, err)
 	}
 	s.m, s.v = s.m.Slice(0, own), s.v.Slice(0, own)
@@ -121,17 +121,17 @@ func (s *shard) matrix(lo, hi int) *part {
 // scatter sets the gradients of the rank's piece of a part to the sum of those of all ranks, behind what follows.
 func (s *shard) scatter(t *part) {
 	g := s.params.Grads()
-	device.Do(s.dev, device.ReduceScatter{Deal: t.deal, Behind: true, BF16: s.bf16, X: g.Slice(t.lo, t.hi),
+	device.Do(s.dev, device.ReduceScatter{Shard: t.deal, Async: true, BF16: s.bf16, X: g.Slice(t.lo, t.hi),
 		Y: g.Slice(t.from, t.to)})
 }
 
 // gather sets values of a part of all parameters to those that the ranks have of their pieces, behind what follows.
 func (s *shard) gather(t *part, all device.View) {
-	device.Do(s.dev, device.AllGather{Deal: t.deal, Behind: true, X: all.Slice(t.from, t.to),
+	device.Do(s.dev, device.AllGather{Shard: t.deal, Async: true, X: all.Slice(t.from, t.to),
 		Y: all.Slice(t.lo, t.hi)})
 }
 
-// rows are those of each matrix that is cut between rows, by rank (graph.Share).
+// rows are those of each matrix that is cut between rows, by rank (graph.Shard).
 func (s *shard) rows() map[string][]int32 {
 	all := map[string][]int32{}
 	for _, spec := range s.params.Specs {
@@ -153,7 +153,7 @@ func (s *shard) complete(average device.View) {
 			s.gather(&s.parts[i], all)
 		}
 	}
-	device.Do(s.dev, device.Join{})
+	device.Do(s.dev, device.Wait{})
 	s.apart = false
 }
 
@@ -176,7 +176,7 @@ func (s *shard) open() error {
 	if err != nil {
 		return fmt.Errorf("allocate the moments of %d parameters of all ranks: %w", n, err)
 	}
-	s.whole = [2]device.View{s.params.Grads(), device.Of(b)}
+	s.whole = [2]device.View{s.params.Grads(), device.ViewOf(b)}
 	for _, v := range s.whole {
 		device.Do(s.dev, device.Fill{Dst: v})
 	}
@@ -208,7 +208,7 @@ func (s *shard) bring() {
 			s.gather(&s.parts[i], s.whole[k])
 		}
 	}
-	device.Do(s.dev, device.Join{})
+	device.Do(s.dev, device.Wait{})
 }
 
 // take sets the moments of the shard to those of moments.

@@ -77,9 +77,9 @@ func Remember(s *Step, c *models.Checkpoint) (err error) {
 	return nil
 }
 
-// Share gives the steps of all ranks the parameters and the state of that of rank 0, and sets st to that of rank 0.
-// Where there is one rank it does nothing.
-func Share(s *Step, st Stored) error {
+// BroadcastState gives the steps of all ranks the parameters and the state of that of rank 0, and sets st to that of
+// rank 0. Where there is one rank it does nothing.
+func BroadcastState(s *Step, st Stored) error {
 	r := s.ranks
 	if r == nil {
 		return nil
@@ -130,7 +130,7 @@ func (s *Step) WriteState(w io.Writer, info models.Info, st Stored) error {
 }
 
 // RestoreState reads weights, optimiser and state of a checkpoint written by WriteState. Of several ranks one reads it,
-// and Share follows.
+// and BroadcastState follows.
 func (s *Step) RestoreState(c *models.Checkpoint, st Stored) error {
 	if len(c.Info.Train) == 0 {
 		return fmt.Errorf("%s holds weights only; training cannot resume from it, but train.init_from can start from "+

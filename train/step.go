@@ -180,16 +180,16 @@ func (s *Step) feed(b *data.Batch, pairs *batch.Pairs, sh shape) (err error) {
 		return err
 	}
 	if sh.semantic > 0 {
-		if err := feeder.Semantics(inputSemantics, b.Semantics, b.Numbers, sh.All, sh.semantic); err != nil {
+		if err := feeder.Semantics(inputSemantics, b.Semantics, b.Indices, sh.All, sh.semantic); err != nil {
 			return err
 		}
 	}
 	if s.loss.NeedsImages() {
-		if err := in.FeedInts(inputImages, b.ImageIDs); err != nil {
+		if err := in.FeedInts(inputImages, b.ImageIndices); err != nil {
 			return err
 		}
 	}
-	s.captions = append(s.captions[:0], b.Numbers...)
+	s.captions = append(s.captions[:0], b.Indices...)
 	return s.memory.feed(in, loss.Batch{N: sh.All, Full: b.Full, Captions: s.captions, Seed: s.Seed,
 		Step: s.opt.steps, Epoch: b.Epoch, Iter: b.Iter, WarmUp: sh.sum})
 }

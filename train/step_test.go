@@ -73,7 +73,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 }
 
 // NaN in the features, or an overflow, ends the step with an error that says so; weights and moments are untouched.
-func TestStepRefusesWhatIsNotFinite(t *testing.T) {
+func TestStepRefusesWhatIsNotFiniteError(t *testing.T) {
 	everyKind(t, func(t *testing.T, precision string, factorFrom int) {
 		s := tinyStep(t, newDevice(t, precision), loss.LMH, factorFrom)
 		good := tinyBatch(1, 6, 7)
@@ -82,7 +82,7 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 			t.Helper()
 			before := numbers(s)
 			_, err := s.Run(bad, 1e-2, false)
-			var nf *NotFinite
+			var nf *NotFiniteError
 			if !errors.As(err, &nf) || !strings.HasPrefix(err.Error(), words) {
 				t.Errorf("%s: got %v, want %s", what, err, words)
 			}
@@ -108,7 +108,7 @@ func TestStepRefusesWhatIsNotFinite(t *testing.T) {
 func TestGuardLooksAtEveryLoss(t *testing.T) {
 	dev := newDevice(t, cpu.FP64)
 	buf := try.Get(dev.Alloc(device.Float, 4))(t)
-	v := device.Of(buf)
+	v := device.ViewOf(buf)
 	losses := []device.View{v.Slice(1, 2), v.Slice(2, 3), v.Slice(3, 4)}
 	for bad := range 5 { // the norm, a loss, none
 		x := []float64{1, 1, 1, 1, 1}
@@ -141,8 +141,8 @@ func TestStepRefusesGradientsThatOverflow(t *testing.T) {
 	}
 }
 
-func TestNotFiniteIsExplained(t *testing.T) {
-	s := &script{fail: &NotFinite{"the loss", math.NaN()}}
+func TestNotFiniteErrorIsExplained(t *testing.T) {
+	s := &script{fail: &NotFiniteError{"the loss", math.NaN()}}
 	err := s.loop().Run(t.Context())
 	want := "step 1 (epoch 0, iteration 0): the loss is NaN; the parameters were not updated. " +
 		"Lower optim.lr, keep optim.clip above 0, and look for bad features with 'vsetrain data check'; " +

@@ -53,7 +53,7 @@ func (l *Loop) watch(r StepResult, batch int) error {
 
 // explain turns a numeric failure of the step behind a position into what the user can do about it.
 func (l *Loop) explain(err error, p Position) error {
-	var nf *NotFinite
+	var nf *NotFiniteError
 	if !errors.As(err, &nf) {
 		return fmt.Errorf("step %d: %w", p.Step+1, err)
 	}

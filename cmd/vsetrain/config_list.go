@@ -38,7 +38,7 @@ together from, for extends: of your own.`,
 		Example: `  vsetrain config list --network vsepp --data f30k
   vsetrain config list gsmn lseh
   vsetrain config list --parts`,
-	}, flags.Words{"network": models.Having(func(models.Traits) bool { return true })})
+	}, flags.Words{"network": models.NamesWhere(func(models.Traits) bool { return true })})
 }
 
 // presetLine is a preset with the settings that tell it from others.

@@ -98,7 +98,7 @@ func (o *embedOptions) run(ctx context.Context, a *app) error {
 		r.World = world
 		rep, err := search.Embed(ctx, r)
 		bars.close()
-		if err == nil && ranks.First(world) {
+		if err == nil && ranks.IsRank0(world) {
 			o.tell(a, rep)
 		}
 		return err

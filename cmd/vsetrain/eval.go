@@ -135,7 +135,7 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 		}
 		rep, err := evaluate.Run(ctx, o.request)
 		bars.close()
-		if err != nil || !ranks.First(world) {
+		if err != nil || !ranks.IsRank0(world) {
 			return err
 		}
 		return o.tell(a, rep)

@@ -56,7 +56,7 @@ func (o *evalOptions) runCompare(ctx context.Context, a *app, done func()) error
 	q.B.Checkpoints, q.B.Scores = o.sides[1].Checkpoints, o.sides[1].Scores
 	rep, err := evaluate.Compare(ctx, q)
 	done()
-	if err != nil || !ranks.First(o.request.World) {
+	if err != nil || !ranks.IsRank0(o.request.World) {
 		return err
 	}
 	if o.JSON != "-" {

@@ -125,7 +125,7 @@ type publishedJSON struct {
 // runPublished measures the files of a published checkpoint and says whether they are as published.
 func (o *evalOptions) runPublished(ctx context.Context, a *app, done func()) error {
 	p := &o.publishedOptions
-	if !ranks.First(o.request.World) {
+	if !ranks.IsRank0(o.request.World) {
 		defer done()
 		return o.follow(ctx)
 	}
@@ -210,14 +210,14 @@ func (o *evalOptions) announce(m *measurement) error {
 			x[1] = 1
 		}
 	}
-	return errors.Join(o.request.World.Wait(), ranks.Tell(o.request.World, x))
+	return errors.Join(o.request.World.Wait(), ranks.Broadcast(o.request.World, x))
 }
 
 // follow measures what rank 0 announces.
 func (o *evalOptions) follow(ctx context.Context) error {
 	for {
 		x := []float32{0, 0}
-		if err := errors.Join(o.request.World.Wait(), ranks.Tell(o.request.World, x)); err != nil || x[0] < 0 {
+		if err := errors.Join(o.request.World.Wait(), ranks.Broadcast(o.request.World, x)); err != nil || x[0] < 0 {
 			return err
 		}
 		if _, err := evaluate.Run(ctx, o.publishedRequest(measurement{int(x[0]), x[1] > 0})); err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
+	"vsetrain/internal/run/analysis"
 	"vsetrain/internal/run/checkpoints"
-	"vsetrain/internal/run/study"
 )
 
 type mineOptions struct {
@@ -55,12 +55,12 @@ func (o *mineOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := phases{app: a}
-	r := study.MineRequest{Request: o.request(a, o.Source, ""),
+	r := analysis.MineRequest{Request: o.request(a, o.Source, ""),
 		Options: eval.MineOptions{Depth: o.K, Rho: o.Rho}, Batch: o.Batch, Progress: bars.show}
 	if o.stored() {
 		r.Scores = o.Source
 	}
-	rep, err := study.Mine(ctx, r)
+	rep, err := analysis.Mine(ctx, r)
 	bars.close()
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ func embedders() string   { return inWords("or", func(t models.Traits) bool { re
 
 // inWords joins names as a sentence does: "saf, sgr and gsmn".
 func inWords(join string, is func(models.Traits) bool) string {
-	names := models.Having(is)
+	names := models.NamesWhere(is)
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " " + join + " " + names[last]
 }

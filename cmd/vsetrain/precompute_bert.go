@@ -62,7 +62,7 @@ func (o *precomputeBertOptions) run(ctx context.Context, a *app) error {
 			Pool: o.Pool, Out: o.Out, Batch: o.Batch, Device: o.Device, BLAS: a.getenv("VSETRAIN_BLAS"), World: world,
 			Warn: a.warn, Progress: func(done, total int) { bars.show("encode", done, total) }})
 		bars.close()
-		if err != nil || !ranks.First(world) {
+		if err != nil || !ranks.IsRank0(world) {
 			return err
 		}
 		a.Printf("%s: %d vectors of %d values (%s), on %s\n", o.Out, r.Captions, r.Dim, o.Pool, r.Device)

@@ -15,7 +15,7 @@ import (
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/pictures"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 )
 
 type quickstartOptions struct {
@@ -163,7 +163,7 @@ func (o *quickstartOptions) reads(a *app) error {
 		return err
 	}
 	defer x.Close()
-	note, err := trained.Reads(o.Checkpoint, x.Regions, x.Dim, x.HasBoxes(), x.Features())
+	note, err := pretrained.Reads(o.Checkpoint, x.Regions, x.Dim, x.HasBoxes(), x.Features())
 	if err == nil && note != "" {
 		a.Warnf("%s", note)
 	}

@@ -20,9 +20,9 @@ import (
 	"vsetrain/internal/apps/report"
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/analysis"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/study"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -272,11 +272,11 @@ func (o *reportOptions) measure(ctx context.Context, a *app, runs []*report.Run)
 	return nil
 }
 
-func (o *reportOptions) request(a *app, split string) trained.AnalysisRequest {
+func (o *reportOptions) request(a *app, split string) pretrained.AnalysisRequest {
 	if o.Split != "" {
 		split = o.Split
 	}
-	return trained.AnalysisRequest{Data: o.Data, PerImage: o.PerImage, Split: split, Device: o.Device,
+	return pretrained.AnalysisRequest{Data: o.Data, PerImage: o.PerImage, Split: split, Device: o.Device,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
 }
 
@@ -288,7 +288,7 @@ func (o *reportOptions) suspects(ctx context.Context, a *app, runs []*report.Run
 	if len(runs) != 1 {
 		return usagef("--suspects: expected one run, found %d", len(runs))
 	}
-	list, err := study.Suspects(ctx, o.request(a, "train"), runs[0].Dir, o.bars.show)
+	list, err := analysis.Suspects(ctx, o.request(a, "train"), runs[0].Dir, o.bars.show)
 	if err != nil {
 		return err
 	}
@@ -305,25 +305,25 @@ func (o *reportOptions) suspects(ctx context.Context, a *app, runs []*report.Run
 	if err != nil {
 		return err
 	}
-	likely := slices.IndexFunc(list, func(s study.Suspect) bool { return s.Probability <= 0.5 })
+	likely := slices.IndexFunc(list, func(s analysis.Suspect) bool { return s.Probability <= 0.5 })
 	a.Errorf("%s: %d of %d training captions are probably wrong", o.Suspects, likely, len(list))
 	return nil
 }
 
 func (o *reportOptions) hardest(ctx context.Context, a *app,
-	sets []*report.DataSet) (map[*report.DataSet][]*study.Hardest, error) {
+	sets []*report.DataSet) (map[*report.DataSet][]*analysis.Hardest, error) {
 	if !o.Hardest && o.Query == 0 {
 		return nil, nil
 	}
-	out := map[*report.DataSet][]*study.Hardest{}
+	out := map[*report.DataSet][]*analysis.Hardest{}
 	for _, d := range sets {
 		for _, pair := range d.Pairs() {
-			q := study.HardestRequest{AnalysisRequest: o.request(a, "train"), Semantics: o.Semantics,
+			q := analysis.HardestRequest{AnalysisRequest: o.request(a, "train"), Semantics: o.Semantics,
 				Query: o.Query, Batch: o.Batch, Top: o.Top}
 			for _, r := range pair {
 				q.Runs = append(q.Runs, r.Dir)
 			}
-			h, err := study.HardestNegatives(ctx, q)
+			h, err := analysis.HardestNegatives(ctx, q)
 			if err != nil {
 				return nil, err
 			}
@@ -337,23 +337,23 @@ func (o *reportOptions) hardest(ctx context.Context, a *app,
 }
 
 func (o *reportOptions) attention(ctx context.Context, a *app,
-	sets []*report.DataSet) (map[*report.DataSet][]study.Attention,
-	map[*report.DataSet][]*study.WordAttention, error) {
+	sets []*report.DataSet) (map[*report.DataSet][]analysis.Attention,
+	map[*report.DataSet][]*analysis.WordAttention, error) {
 	if len(o.Attention) == 0 {
 		return nil, nil, nil
 	}
-	images := map[*report.DataSet][]study.Attention{}
-	words := map[*report.DataSet][]*study.WordAttention{}
+	images := map[*report.DataSet][]analysis.Attention{}
+	words := map[*report.DataSet][]*analysis.WordAttention{}
 	for _, d := range sets {
 		for _, r := range d.Having(func(t models.Traits) bool { return t.Attention }) {
-			maps, err := study.Attend(ctx, o.request(a, "test"), r.Dir, o.Attention)
+			maps, err := analysis.Attend(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
 				return nil, nil, err
 			}
 			images[d] = append(images[d], maps...)
 		}
 		for _, r := range d.Having(func(t models.Traits) bool { return t.WordAttention }) {
-			maps, err := study.AttendWords(ctx, o.request(a, "test"), r.Dir, o.Attention)
+			maps, err := analysis.AttendWords(ctx, o.request(a, "test"), r.Dir, o.Attention)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -362,7 +362,7 @@ func (o *reportOptions) attention(ctx context.Context, a *app,
 	}
 	if len(images)+len(words) == 0 {
 		return nil, nil, usagef("--attention: none of the runs is of a network whose attention is defined: %s",
-			strings.Join(models.Having(func(t models.Traits) bool { return t.Attention || t.WordAttention }), ", "))
+			strings.Join(models.NamesWhere(func(t models.Traits) bool { return t.Attention || t.WordAttention }), ", "))
 	}
 	return images, words, nil
 }

@@ -101,7 +101,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 		return err
 	}
 	l := plan.Def.Launch
-	slots := l.Slots()
+	slots := l.Parallel()
 	threads := cmp.Or(l.Threads, max(runtime.GOMAXPROCS(0)/slots, 1))
 	ctx, stop := a.saving(ctx, func() {
 		a.Errorf("ended at once; the trials that ran save their state themselves, and the same command goes on with " +
@@ -109,7 +109,7 @@ func work(ctx context.Context, a *app, plan *sweep.Plan, store *sweep.Store, ind
 	})
 	defer stop()
 	v := &sweepView{app: a, plan: plan, store: store}
-	w := &sweep.Worker{Plan: plan, Store: store, Slots: slots, Threads: threads, GPUs: l.GPUs, Each: l.GPUsPerTrial,
+	w := &sweep.Worker{Plan: plan, Store: store, Parallel: slots, Threads: threads, GPUs: l.GPUs, Each: l.GPUsPerTrial,
 		Index: index, Job: job, Now: a.Now, Beat: 5 * time.Second, Poll: 500 * time.Millisecond,
 		Child: func(dir string, epochs, threads int) *exec.Cmd {
 			c := exec.Command(exe, "sweep", "trial", dir, "--epochs", strconv.Itoa(epochs), "--threads",

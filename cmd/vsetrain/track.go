@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vsetrain/internal/run/mlflow"
-	"vsetrain/internal/run/track"
+	"vsetrain/internal/run/tracking"
 )
 
 type trackOptions struct {
@@ -60,7 +60,8 @@ func (o *trackOptions) run(ctx context.Context, a *app) error {
 		if r.Finished() {
 			status = mlflow.Finished
 		}
-		sent, err := track.Send(ctx, track.Request{Dir: r.Dir, Target: target, Status: status, Weights: o.Weights})
+		sent, err := tracking.Send(ctx,
+			tracking.Request{Dir: r.Dir, Target: target, Status: status, Weights: o.Weights})
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/internal/system/options"
 )
 
@@ -39,8 +39,8 @@ type trainedFlags struct {
 }
 
 // request asks for a network on a split.
-func (f *trainedFlags) request(a *app, checkpoint, split string) trained.Request {
-	return trained.Request{Checkpoint: checkpoint, Set: f.Set, Data: f.Data, PerImage: f.PerImage, Vocab: f.Vocab,
+func (f *trainedFlags) request(a *app, checkpoint, split string) pretrained.Request {
+	return pretrained.Request{Checkpoint: checkpoint, Set: f.Set, Data: f.Data, PerImage: f.PerImage, Vocab: f.Vocab,
 		Split: split, Device: f.Device, BLAS: a.getenv("VSETRAIN_BLAS"), Warn: a.warn}
 }
 

@@ -14,7 +14,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-func TestGoldenTokenizer(t *testing.T) {
+func TestGoldenWordSplitter(t *testing.T) {
 	var file struct {
 		Cases []struct {
 			Caption   string   `json:"caption"`
@@ -34,7 +34,7 @@ func TestGoldenTokenizer(t *testing.T) {
 		if got := wordTokenize(c.Caption); !slices.Equal(got, c.Tokens) {
 			t.Errorf("%q: words %q, want %q", c.Caption, got, c.Tokens)
 		}
-		var tok Tokenizer
+		var tok WordSplitter
 		tok.rw.treebank(appendLower(nil, c.Caption))
 		if got := strings.Fields(string(tok.rw.text)); !slices.Equal(got, c.Single) {
 			t.Errorf("%q: words of one sentence %q, want %q", c.Caption, got, c.Single)
@@ -42,7 +42,7 @@ func TestGoldenTokenizer(t *testing.T) {
 	}
 }
 
-func TestGoldenTokenizerIDs(t *testing.T) {
+func TestGoldenWordSplitterIDs(t *testing.T) {
 	root := os.Getenv("VSETRAIN_DATA")
 	if root == "" {
 		t.Skip("VSETRAIN_DATA is unset: the published vocabularies are not part of the project")
@@ -61,7 +61,7 @@ func TestGoldenTokenizerIDs(t *testing.T) {
 			var caption string
 			try.Do(t, json.Unmarshal(raw, &want))
 			try.Do(t, json.Unmarshal(c["caption"], &caption))
-			got, unknown := v.AppendCaption(nil, new(Tokenizer), caption)
+			got, unknown := v.AppendCaption(nil, new(WordSplitter), caption)
 			if !slices.Equal(got, want) || !slices.Equal(got, v.Encode(wordTokenize(caption))) {
 				t.Errorf("%s %q: ids %v, want %v", set, caption, got, want)
 			}

@@ -1,185 +1,133 @@
 package text
 
 import (
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
+	"vsetrain/internal/compute/philox"
 	"vsetrain/lab/try"
 )
 
-// Captions that exercise one rule each; the expected sentences (separated by |) and words (by blanks) are those of
-// NLTK 3.9.1.
-var tokenizerCases = []struct{ caption, sentences, words string }{
-	{"(A boy.) A girl waves", "(a boy.)|a girl waves", "( a boy . ) a girl waves"},
-	{"He said \"stop.\" Then he ran.", "he said \"stop.\"|then he ran.", "he said `` stop . '' then he ran ."},
-	{"what ?! no", "what ?|!|no", "what ? ! no"},
-	{"Two 'x' marks and 'hello' there", "two 'x' marks and 'hello' there", "two ' x ' marks and 'hello ' there"},
-	{"5. dogs run", "5. dogs run", "5. dogs run"},
-	{"At no. 5. Dogs run.", "at no.|5. dogs run.", "at no . 5. dogs run ."},
-	{"a. dogs", "a. dogs", "a. dogs"},
-	{"J. Walter sings", "j. walter sings", "j. walter sings"},
-	{"the u.s. flag. it waves", "the u.s. flag.|it waves", "the u.s. flag . it waves"},
-	{"top-mr. smith waits", "top-mr. smith waits", "top-mr. smith waits"},
-	{"one . . . two", "one .|.|.|two", "one . . . two"},
-	{"one .. two", "one .. two", "one .. two"},
-	{"wait... what", "wait... what", "wait ... what"},
-	{"a,b 3,4 5:30 x:y,", "a,b 3,4 5:30 x:y,", "a , b 3,4 5:30 x : y ,"},
-	{"ends with comma,", "ends with comma,", "ends with comma ,"},
-	{"a -- b---c", "a -- b---c", "a -- b -- -c"},
-	{"“quoted” ‘words’ «here»", "“quoted” ‘words’ «here»", "“ quoted ” ‘ words ’ « here »"},
-	{"``x`` `y` \"z\" ''w''", "``x`` `y` \"z\" ''w''", "`` x `` ` y ` `` z '' `` w ''"},
-	{"say `` no ``", "say `` no ``", "say `` no ``"},
-	{"(\"hi\")", "(\"hi\")", "( `` hi '' )"},
-	{"the dogs' toys and boss's hat", "the dogs' toys and boss's hat", "the dogs ' toys and boss 's hat"},
-	{"I'd we'll they're you've can't", "i'd we'll they're you've can't", "i 'd we 'll they 're you 've ca n't"},
-	{"cannot gonna gotta gimme lemme wanna go d'ye more'n", "cannot gonna gotta gimme lemme wanna go d'ye more'n",
-		"can not gon na got ta gim me lem me wan na go d 'ye more 'n"},
-	{"wanna-be cannot-do uncannot", "wanna-be cannot-do uncannot", "wanna-be can not -do uncannot"},
-	{"'Tis cold , 'twas warm", "'tis cold , 'twas warm", "'t is cold , 't was warm"},
-	{"mix*of#all@signs&more%100$5;", "mix*of#all@signs&more%100$5;", "mix * of # all @ signs & more % 100 $ 5 ;"},
-	{"[a]{b}<c>", "[a]{b}<c>", "[ a ] { b } < c >"},
-	{"tab\there\u00a0and nbsp", "tab\there\u00a0and nbsp", "tab here and nbsp"},
-	{"stop.) now", "stop.)|now", "stop . ) now"},
-	{"x.' y", "x.'|y", "x . ' y"},
-	{"rock 'n' roll", "rock 'n' roll", "rock 'n ' roll"},
-	{"Été à la plage.", "été à la plage.", "été à la plage ."},
-	{"end.\"", "end.\"", "end . ''"},
-	{"end .  ' ", "end .  '", "end . '"},
-	{"!!! ???", "!|!!|?|?|?", "! ! ! ? ? ?"},
-	{".", ".", "."},
-	{"'", "'", "'"},
-	{"\"", "\"", "``"},
-	{"a.b. c", "a.b.|c", "a.b . c"},
-	{"-3.5. next", "-3.5. next", "-3.5. next"},
-	{"what?\"he said", "what?|\"he said", "what ? `` he said"},
-	{"done!--then", "done!--then", "done ! -- then"},
-	{"yes!) --no", "yes!)|--no", "yes ! ) -- no"},
-	{"at 10. , dogs", "at 10. , dogs", "at 10. , dogs"},
-	{"route 5. ; end", "route 5. ; end", "route 5. ; end"},
-	{"the boss's' hat", "the boss's' hat", "the boss 's ' hat"},
-	{"the dogs'\ttoys", "the dogs'\ttoys", "the dogs ' toys"},
-	{"x.\u00a0.\u00a0. y", "x.\u00a0.\u00a0.|y", "x. . . y"},
-	{"a\u00a0.\u00a0.\u00a0.\u00a0. y", "a\u00a0.\u00a0.\u00a0.\u00a0.|y", "a . . . . y"},
-	{".\u00a0.\u00a0.) y", ".|.\u00a0.)|y", ". . . ) y"},
-	{"dogs!\u00a0.\u00a0.\u00a0. y", "dogs!\u00a0.\u00a0.\u00a0.|y", "dogs ! . . . y"},
-	{"", "", ""},
+// bertWords is a tokenizer of a few pieces: ids 5 to 7 are beginnings of words, 8 and 9 what follows.
+func bertLexicon(t *testing.T, positions int) *BertTokenizer {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vocab.txt")
+	try.Do(t, os.WriteFile(path,
+		[]byte("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na\r\nfox\r\nrun\r\n##s\r\n##ning"), 0o600))
+	return try.Get(LoadBertTokenizer(path, positions))(t)
 }
 
-func TestWordTokenize(t *testing.T) {
-	for _, c := range tokenizerCases {
-		if got := strings.Join(sentencesOf(c.caption), "|"); got != c.sentences {
-			t.Errorf("%q: sentences %q, want %q", c.caption, got, c.sentences)
-		}
-		if got := strings.Join(wordTokenize(c.caption), " "); got != c.words {
-			t.Errorf("%q: words %q, want %q", c.caption, got, c.words)
+func TestBertTokenizer(t *testing.T) {
+	for positions, want := range map[int][]int32{40: {2, 5, 6, 8, 7, 9, 1, 3}, 8: {2, 5, 6, 8, 7, 9, 1, 3},
+		7: {2, 5, 6, 8, 7, 9, 3}, 3: {2, 5, 3}} {
+		ids, words, unknown := bertLexicon(t, positions).NewEncoder().Append([]int32{99}, "A foxs running zebra")
+		if !slices.Equal(ids, append([]int32{99}, want...)) || words != 4 || unknown != 1 {
+			t.Errorf("%d positions: ids %v, %d words, %d unknown; want %v, 4, 1", positions, ids, words, unknown, want)
 		}
 	}
+	if _, err := LoadBertTokenizer("vocab.txt", 2); err == nil {
+		t.Error("two positions were accepted")
+	}
+	if ids, words, _ := bertLexicon(t, 9).NewEncoder().Append(nil, " "); !slices.Equal(ids,
+		[]int32{2, 3}) || words != 0 {
+		t.Errorf("an empty caption is %v", ids)
+	}
 }
 
-func TestMultiCharacterPunctuation(t *testing.T) {
-	for s, want := range map[string]int{"..": 2, "...x": 3, "-- ": 2, "-": 0, ".": 0, ". .": 0, ". . .": 5,
-		". . . x": 5, ".\u00a0. .": 6, ". . x": 0, "--.": 2} {
-		if multiChar([]byte(s), 0) != want {
-			t.Errorf("%q: end %d, want %d", s, multiChar([]byte(s), 0), want)
+// A tokenizer that is saved and read again is the same, whatever the line ends of its first file; another order is
+// another one.
+func TestBertTokenizerAreKept(t *testing.T) {
+	b := bertLexicon(t, 9)
+	path := filepath.Join(t.TempDir(), b.FileName())
+	try.Do(t, SaveTokenizer(filepath.Dir(path), b))
+	again, err := LoadBertTokenizer(path, 9)
+	if err != nil || again.Hash() != b.Hash() || again.Len() != 10 {
+		t.Errorf("read back: %v", err)
+	}
+	file := try.Get(os.ReadFile(path))(t)
+	try.Do(t, os.WriteFile(path, []byte(strings.Replace(string(file), "fox\nrun", "run\nfox", 1)), 0o600))
+	if other, err := LoadBertTokenizer(path, 9); err != nil || other.Hash() == b.Hash() {
+		t.Errorf("pieces in another order have the same hash (%v)", err)
+	}
+}
+
+// Words, not pieces, are masked, replaced and dropped, in the shares of the reference; [CLS] and [SEP] stay.
+func TestBertAugmentation(t *testing.T) {
+	b := bertLexicon(t, 40)
+	c, s := b.NewEncoder(), philox.NewKey(1, "augment").Stream(0)
+	const captions = 20_000
+	var kept, masked, replaced, left int
+	for range captions {
+		ids, words, _ := c.AppendAugmented(nil, "running running foxs", s)
+		if words != 3 || ids[0] != 2 || ids[len(ids)-1] != 3 || len(ids)%2 != 0 || len(ids) < 4 {
+			t.Fatalf("augmented to %v of %d words", ids, words)
 		}
-	}
-}
-
-func TestCollocationIsNoSentenceBreak(t *testing.T) {
-	const caption = "a dog. walter waits"
-	if got := len(sentencesOf(caption)); got != 2 {
-		t.Errorf("%d sentences, want 2", got)
-	}
-	collocations["dog walter"] = true
-	defer delete(collocations, "dog walter")
-	if got := len(sentencesOf(caption)); got != 1 {
-		t.Errorf("%d sentences with the pair listed, want 1", got)
-	}
-}
-
-func TestTokenizerReusesItsMemory(t *testing.T) {
-	var tok Tokenizer
-	v := try.Get(BuildVocabulary(slices.Values([]string{"a dog runs . it isn't slow , is it ?"}), 1))(t)
-	var ids []int32
-	work := func() {
-		for _, c := range []string{"A dog runs.", "It isn't slow, is it? no: (a cat) can't."} {
-			ids, _ = v.AppendCaption(ids[:0], &tok, c)
-		}
-	}
-	work()
-	if n := testing.AllocsPerRun(50, work); n != 0 {
-		t.Errorf("%v allocations for two captions, want 0", n)
-	}
-}
-
-func FuzzWordTokenize(f *testing.F) {
-	for _, c := range tokenizerCases {
-		f.Add(c.caption)
-	}
-	f.Add("\xff\xfe. \xe2\x80")
-	f.Add("\u3000.\u2003'\u00a0")
-	f.Fuzz(func(t *testing.T, caption string) {
-		words := wordTokenize(caption)
-		for _, w := range words {
-			if w == "" || !utf8.ValidString(w) || strings.ContainsFunc(w, isSpace) {
-				t.Errorf("%q: bad word %q in %q", caption, w, words)
+		for i := 1; i < len(ids)-1; i += 2 {
+			left++
+			switch p := [2]int32(ids[i:]); {
+			case p == [2]int32{7, 9} || p == [2]int32{6, 8}:
+				kept++
+			case p == [2]int32{4, 4}:
+				masked++
+			default:
+				replaced++
 			}
 		}
-		// Nothing but white space and the form of quotes may change.
-		squeeze := func(s string) string {
-			return strings.Map(func(r rune) rune {
-				if isSpace(r) || strings.ContainsRune("\"'`", r) {
-					return -1
-				}
-				return r
-			}, s)
-		}
-		lower := string(appendLower(nil, caption))
-		if got, want := squeeze(strings.Join(words, " ")), squeeze(lower); got != want {
-			t.Errorf("%q: words hold %q, want %q", caption, got, want)
-		}
-	})
-}
-
-func BenchmarkWords(b *testing.B) {
-	captions := []string{
-		"Two young guys with shaggy hair look at their hands while hanging out in the yard .",
-		"A man in a blue shirt is standing on a ladder cleaning a window .",
-		"A well-dressed man (in a suit) doesn't walk; a woman waits. They talk.",
-		"Several children , wearing red hats , run through the shallow water of a lake .",
 	}
-	var tok Tokenizer
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		tok.Words(captions[i%len(captions)])
+	// A random pair of the ten pieces is rarely that of a word. Of three words at least one stays: 0.08³ more.
+	for _, s := range []struct {
+		what   string
+		n      int
+		expect float64
+	}{{"left", left, 0.92 + 0.08*0.08*0.08/3}, {"masked", masked, 0.1 + 0.02/100}, {"replaced", replaced, 0.02 * 0.97},
+		{"kept", kept, 0.8 + 0.02*0.02 + 0.08*0.08*0.08/3}} {
+		share := float64(s.n) / (3 * captions)
+		if sd := math.Sqrt(s.expect * (1 - s.expect) / (3 * captions)); math.Abs(share-s.expect) > 5*sd {
+			t.Errorf("%s: %.5f, want %.5f", s.what, share, s.expect)
+		}
 	}
 }
 
-// sentencesOf returns the sentences of a caption, lower-cased.
-func sentencesOf(caption string) []string {
-	s := appendLower(nil, caption)
-	var out []string
-	for _, p := range sentences(nil, s) {
-		out = append(out, string(s[p.lo:p.hi]))
+func TestCodersDoNotAllocate(t *testing.T) {
+	s := philox.NewKey(1, "augment").Stream(0)
+	v := try.Get(BuildVocabulary(slices.Values([]string{"a fox runs", "a fox runs"}), 1))(t)
+	for _, l := range []Tokenizer{bertLexicon(t, 40), v} {
+		c, dst := l.NewEncoder(), make([]int32, 0, 100)
+		c.Append(dst, "a fox running on a fox")
+		c.AppendAugmented(dst, "a fox running on a fox", s)
+		if n := testing.AllocsPerRun(50, func() {
+			c.Append(dst, "a fox running on a fox")
+			c.AppendAugmented(dst, "a fox running on a fox", s)
+		}); n != 0 {
+			t.Errorf("%T: %v allocations for a caption", c, n)
+		}
 	}
-	return out
 }
 
-// The white space of Python's re module below 128, and some above.
-func TestSpaces(t *testing.T) {
-	const spaces = "\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2028\u3000"
-	for r := range rune(0x3100) {
-		want := 0
-		if strings.ContainsRune(spaces, r) || r >= 0x2000 && r <= 0x200a || r == 0x2029 || r == 0x202f || r == 0x205f {
-			want = utf8.RuneLen(r)
+// A tokenizer without a word of the captions is refused, one that lacks many is warned about, and none is built of
+// nothing.
+func TestCoverage(t *testing.T) {
+	v := small(t)
+	known := func(captions ...string) Coverage { return CoverageOf(slices.Values(captions), v) }
+	if c := known("the dog runs", "the cat"); c != (Coverage{5, 1}) || c.Percent() != 20 {
+		t.Errorf("%+v", c)
+	}
+	for share, c := range map[string]Coverage{"": known("the dog runs", "the cat"), "50.0 %": known("the cat"),
+		"no words": {}} {
+		warning, err := c.Check()
+		if err != nil || (warning != nil) != strings.Contains(share, "%") {
+			t.Errorf("%s: %v, %v", share, warning, err)
 		}
-		if got := spaceAt([]byte("a"+string(r)+"b"), 1); got != want {
-			t.Errorf("%U is white space of %d bytes, want %d", r, got, want)
+		if warning != nil {
+			try.Fails(t, warning, share)
 		}
 	}
-	if spaceAt([]byte(" "), 1) != 0 {
-		t.Error("white space behind the end")
-	}
+	_, err := known("一只狗在街上跑", "女人").Check()
+	try.Fails(t, err, "all 2 words", "separated by blanks", "data vocab")
+	try.Refuses(BuildVocabulary(slices.Values([]string{"一只狗", "一只猫", "女人"}), 2))(t, "no word occurs 2 times",
+		"3 captions", "blanks", "--threshold")
 }

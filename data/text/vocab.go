@@ -55,7 +55,7 @@ func BuildVocabulary(captions iter.Seq[string], threshold int) (*Vocabulary, err
 	if threshold < 1 {
 		return nil, fmt.Errorf("vocabulary: threshold %d; a word must occur at least once", threshold)
 	}
-	var t Tokenizer
+	var t WordSplitter
 	index := map[string]int{} // word -> index in order
 	var order []string
 	var count []int
@@ -142,7 +142,7 @@ func (v *Vocabulary) Encode(words []string) []int32 {
 
 // AppendCaption appends the encoded caption to dst and returns also how many of its words are unknown. It
 // allocates nothing once t and dst have grown.
-func (v *Vocabulary) AppendCaption(dst []int32, t *Tokenizer, caption string) (ids []int32, unknown int) {
+func (v *Vocabulary) AppendCaption(dst []int32, t *WordSplitter, caption string) (ids []int32, unknown int) {
 	dst = append(dst, Start)
 	for _, w := range t.Words(caption) {
 		id, known := v.ids[string(w)]

@@ -156,7 +156,7 @@ func FuzzWordPiece(f *testing.F) {
 
 // The words of a text are those of Hugging Face's BasicTokenizer, for all settings: testdata/basic_tokenizer.json, by
 // scripts/make_tokenizer_cases.py.
-func TestBasicTokenizerConforms(t *testing.T) {
+func TestBasicWordSplitterConforms(t *testing.T) {
 	var cases []struct {
 		Text  string
 		Lower bool  `json:"do_lower_case"`
@@ -241,7 +241,7 @@ func TestNormalizerOfAFolder(t *testing.T) {
 		is := func(b *bool, unsaid bool) bool { return b == nil && unsaid || b != nil && *b }
 		want := Normalizer{is(lower, true), is(strip, is(lower, true)), is(chinese, true)}
 		path := filepath.Join(try.Files(t, files), "vocab.txt")
-		v, err := LoadBertCaptions(path, 9)
+		v, err := LoadBertTokenizer(path, 9)
 		if lower == nil && foreign {
 			refused++
 			try.Fails(t, err, "capitals or accents", TokenizerConfig, `{"do_lower_case": false}`)
@@ -251,8 +251,8 @@ func TestNormalizerOfAFolder(t *testing.T) {
 			t.Fatalf("%v: %+v, want %+v (%v)", files, v, want, err)
 		}
 		dir := t.TempDir()
-		try.Do(t, SaveIn(dir, v))
-		again := try.Get(LoadBertCaptions(filepath.Join(dir, "vocab.txt"), 9))(t)
+		try.Do(t, SaveTokenizer(dir, v))
+		again := try.Get(LoadBertTokenizer(filepath.Join(dir, "vocab.txt"), 9))(t)
 		if again.Normalizer != want || again.Hash() != v.Hash() {
 			t.Errorf("%+v, kept as %+v", want, again.Normalizer)
 		}

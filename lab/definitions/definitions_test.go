@@ -55,7 +55,7 @@ func TestAKernelOfTheDeviceIsUsed(t *testing.T) {
 		t.Error("a device with all kernels was wrapped again")
 	}
 	b := try.Get(d.Alloc(device.Float, 3))(t)
-	v := device.Of(b)
+	v := device.ViewOf(b)
 	device.Do(d, device.Fill{Dst: v, Value: 1.5})
 	device.Do(d, device.Add{Dst: v, A: v, B: v})
 	device.Do(d, device.Scale{Dst: v, X: v, Factor: v.Slice(0, 1)})
@@ -70,17 +70,17 @@ func TestAKernelOfTheDeviceIsUsed(t *testing.T) {
 type full struct{ partial }
 
 func (full) Alloc(device.DType, int) (device.Buffer, error) {
-	return nil, &device.Full{Want: 1, Err: errors.New("no memory")}
+	return nil, &device.OutOfMemoryError{Want: 1, Err: errors.New("no memory")}
 }
 
 func TestMemoryThatIsLackingIsAnError(t *testing.T) {
 	own := open(t, cpu.FP32)
 	b := try.Get(own.Alloc(device.Float, 4))(t)
-	v, d := device.Of(b), definitions.Over(full{partial{own, new(int)}})
+	v, d := device.ViewOf(b), definitions.Over(full{partial{own, new(int)}})
 	defer d.Close()
 	device.Do(d, device.Scale{Dst: v, X: v, Factor: v.Slice(0, 1)})
-	var lack *device.Full
-	if err := d.Lacked(); !errors.As(err, &lack) {
+	var lack *device.OutOfMemoryError
+	if err := d.ScratchError(); !errors.As(err, &lack) {
 		t.Errorf("a kernel without memory: %v", err)
 	}
 	device.Do(d, device.Add{Dst: v, A: v, B: v})
@@ -96,12 +96,12 @@ func TestAbilitiesAreFound(t *testing.T) {
 	if _, ok := device.As[device.Recorder](d); ok {
 		t.Error("a CPU that records")
 	}
-	s, ok := device.As[device.Sharer](d)
+	s, ok := device.As[device.HostViewer](d)
 	if !ok {
 		t.Fatal("the CPU shares memory, what is composed around it does not")
 	}
 	got := make([]float32, 2)
-	v, ok := s.Share(device.View{}, []float32{1, 2})
+	v, ok := s.ViewHost(device.View{}, []float32{1, 2})
 	if d.DownloadFloats(got, v); !ok || got[1] != 2 {
 		t.Errorf("shared memory holds %v, %v", got, ok)
 	}

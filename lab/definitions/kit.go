@@ -223,12 +223,12 @@ func (d *Device) unitGrad(dx, x, norm, dy device.View, eps float64, l along) {
 }
 
 // dropout copies x to y, rows of a width, with what drop takes away.
-func (d *Device) dropout(y, x device.View, drop device.Drops, width int) {
+func (d *Device) dropout(y, x device.View, drop device.DropoutParams, width int) {
 	if drop.Rate == 0 {
 		if y != x {
 			device.Do(d, device.Copy{Dst: y, Src: x})
 		}
 		return
 	}
-	device.Do(d, device.Dropout{Drops: drop, Width: width, X: x, Y: y})
+	device.Do(d, device.Dropout{DropoutParams: drop, Width: width, X: x, Y: y})
 }

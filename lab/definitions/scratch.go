@@ -38,7 +38,7 @@ func (d *Device) growInts(n int) (device.View, error) {
 	if err != nil {
 		return device.View{}, err
 	}
-	return device.Of(b), nil
+	return device.ViewOf(b), nil
 }
 
 // Filled returns n floats of one value.

@@ -71,7 +71,7 @@ func startHarness(t T, d device.Device, purpose string, rounds float64) *harness
 	switch {
 	case rounds > 0:
 		h.tol = tolerances{exact: 2e-6, product: 1e-5, reduced: rounds, deriv: 2.5 * rounds}
-	case d.Wide():
+	case d.Float64():
 		h.tol = tolerances{exact: 1e-14, product: 1e-12, reduced: 1e-12, deriv: 1e-6}
 	case h.roundsProducts():
 		h.tol = tolerances{exact: 2e-6, product: 1e-5, reduced: 2e-2, deriv: 5e-2}
@@ -94,7 +94,7 @@ func (h *harness) roundsProducts() bool {
 
 // hold rounds values to the type of the device, as uploading does.
 func (h *harness) hold(x []float64) []float64 {
-	if !h.d.Wide() {
+	if !h.d.Float64() {
 		for i := range x {
 			x[i] = float64(float32(x[i]))
 		}
@@ -142,9 +142,9 @@ func (h *harness) place(x []float64, output bool) device.View {
 	r := &region{buf: h.alloc(device.Float, n), mirror: h.mirror(device.Float, n), given: held, floats: held,
 		output: output}
 	for d, b := range map[device.Device]device.Buffer{h.d: r.buf, h.ref: r.mirror} {
-		device.Do(d, device.Fill{Dst: device.Of(b), Value: math.NaN()})
+		device.Do(d, device.Fill{Dst: device.ViewOf(b), Value: math.NaN()})
 	}
-	r.view = device.Of(r.buf).Slice(h.guard, h.guard+len(x))
+	r.view = device.ViewOf(r.buf).Slice(h.guard, h.guard+len(x))
 	h.set(r, held)
 	h.regions = append(h.regions, r)
 	return r.view
@@ -199,9 +199,9 @@ func (h *harness) placeInts(x []int32, output bool) device.View {
 	}
 	copy(all[h.guard:], x)
 	m := h.mirror(device.Int32, len(all))
-	h.d.UploadInts(device.Of(b), all)
-	h.ref.UploadInts(device.Of(m), all)
-	v := device.Of(b).Slice(h.guard, h.guard+len(x))
+	h.d.UploadInts(device.ViewOf(b), all)
+	h.ref.UploadInts(device.ViewOf(m), all)
+	v := device.ViewOf(b).Slice(h.guard, h.guard+len(x))
 	h.regions = append(h.regions, &region{buf: b, mirror: m, view: v, ints: append([]int32(nil), x...), output: output})
 	return v
 }
@@ -236,7 +236,7 @@ func (h *harness) untouched(what string) {
 	for n, r := range h.regions {
 		lo, hi := r.view.Off, r.view.Off+r.view.N
 		if r.ints != nil {
-			for i, v := range h.readInts(device.Of(r.buf)) {
+			for i, v := range h.readInts(device.ViewOf(r.buf)) {
 				inside := i >= lo && i < hi
 				if !inside && v != guardInt || inside && !r.output && v != r.ints[i-lo] {
 					h.t.Fatalf("%s: argument %d: int element %d changed to %d", what, n, i-lo, v)
@@ -244,7 +244,7 @@ func (h *harness) untouched(what string) {
 			}
 			continue
 		}
-		for i, v := range h.read(device.Of(r.buf)) {
+		for i, v := range h.read(device.ViewOf(r.buf)) {
 			inside := i >= lo && i < hi
 			if !inside && !math.IsNaN(v) || inside && !r.output && v != r.floats[i-lo] && !math.IsNaN(r.floats[i-lo]) {
 				h.t.Fatalf("%s: argument %d: element %d of %d changed to %v", what, n, i-lo, r.view.N, v)

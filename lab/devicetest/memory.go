@@ -10,11 +10,11 @@ func testMemory(h *harness) {
 	d := h.d
 	for _, n := range []int{0, 1, 7, 64, 40_000, 3 << 20} {
 		b := h.alloc(device.Float, n)
-		h.equal("new memory", device.Of(b), make([]float64, n), 0)
+		h.equal("new memory", device.ViewOf(b), make([]float64, n), 0)
 		d.Free(b)
 	}
 	b := h.alloc(device.Int32, 9)
-	h.equalInts("new int memory", device.Of(b), make([]int32, 9))
+	h.equalInts("new int memory", device.ViewOf(b), make([]int32, 9))
 	d.Free(b)
 
 	for _, n := range []int{1, 33, 70_001} {
@@ -55,7 +55,7 @@ func testMemory(h *harness) {
 		h.steady("UploadInts", func() { d.UploadInts(dst, ints) })
 		h.release()
 	}
-	if d.Wide() { // doubles arrive without loss
+	if d.Float64() { // doubles arrive without loss
 		v := h.inout([]float64{1 + 1e-15, math.Pi})
 		h.equal("UploadDoubles", v, []float64{1 + 1e-15, math.Pi}, 0)
 	}

@@ -243,7 +243,8 @@ func testDropout(h *harness) {
 		for _, rate := range []float64{0.2, 0.5} {
 			rows, width := s[0], s[1]
 			what, x := fmt.Sprintf("Dropout %v of %d rows of %d", rate, rows, width), h.normal(rows*width, 1)
-			a := device.Dropout{Drops: h.drops(rate, key, rows), Width: width, X: h.in(x), Y: h.out(rows * width)}
+			a := device.Dropout{DropoutParams: h.drops(rate, key, rows), Width: width, X: h.in(x),
+				Y: h.out(rows * width)}
 			h.check(what, &a, all(h.tol.exact))
 			numbers, kept, there := make([]int32, rows), 0.0, 0.0
 			h.d.DownloadInts(numbers, a.Rows)
@@ -272,21 +273,21 @@ func testDropout(h *harness) {
 // testCollectives covers those of a job of one rank: they change nothing.
 func testCollectives(h *harness) {
 	for _, lengths := range [][]int32{nil, {3}, {5, 0, 2}} {
-		deal := device.Deal{Ranks: 1, Items: 7, Width: 33}
+		deal := device.Shard{Ranks: 1, Items: 7, Width: 33}
 		if lengths != nil {
 			deal.Lengths = h.inInts(lengths)
 		}
 		n, _ := deal.Values()
-		a := device.AllGather{Deal: deal, X: h.in(h.normal(n, 1))}
+		a := device.AllGather{Shard: deal, X: h.in(h.normal(n, 1))}
 		h.bothWays(fmt.Sprintf("AllGather of %v", lengths), &a, nil, all(h.tol.deriv))
 		for _, behind := range []bool{false, true} {
-			a.Behind = behind
+			a.Async = behind
 			h.check(fmt.Sprintf("AllGather of %v, behind %v", lengths, behind), &a, nil)
 			h.check(fmt.Sprintf("ReduceScatter of %v, behind %v", lengths, behind),
-				&device.ReduceScatter{Deal: deal, Behind: behind, BF16: behind, X: a.X}, nil)
-			h.check("AllReduce", &device.AllReduce{Behind: behind, X: h.inout(h.normal(n, 1))}, nil)
+				&device.ReduceScatter{Shard: deal, Async: behind, BF16: behind, X: a.X}, nil)
+			h.check("AllReduce", &device.AllReduce{Async: behind, X: h.inout(h.normal(n, 1))}, nil)
 		}
-		h.check("Join", &device.Join{}, nil)
+		h.check("Wait", &device.Wait{}, nil)
 		h.check("Broadcast", &device.Broadcast{X: h.inout(h.normal(n, 1))}, nil)
 		h.release()
 	}

@@ -84,9 +84,9 @@ func (h *harness) positive(n int, least, sd float64) []float64 {
 
 // drops is a dropout of rows with any numbers, of which every fifth or so is none; without a rate it is no dropout. The
 // low half of its step is 2³²-2.
-func (h *harness) drops(rate float64, key philox.Key, rows int) device.Drops {
+func (h *harness) drops(rate float64, key philox.Key, rows int) device.DropoutParams {
 	if rate == 0 {
-		return device.Drops{}
+		return device.DropoutParams{}
 	}
 	numbers := make([]int32, rows)
 	for i := range numbers {
@@ -94,7 +94,7 @@ func (h *harness) drops(rate float64, key philox.Key, rows int) device.Drops {
 			numbers[i] = int32(h.rng.Uint32() >> 1)
 		}
 	}
-	return device.Drops{Rate: rate, Key: key, Step: h.inInts([]int32{-2, 5}), Rows: h.inInts(numbers).View}
+	return device.DropoutParams{Rate: rate, Key: key, Step: h.inInts([]int32{-2, 5}), Rows: h.inInts(numbers).View}
 }
 
 // gradient draws the gradient of n results, element i of which belongs to a pair of an image and a caption; 0, of

@@ -18,7 +18,7 @@ const (
 
 // chooses lists the views whose absence, or whose type, is no mistake but chooses another kernel.
 var chooses = []string{"Reduce Counts", "ReduceGrad Counts", "Similarities Filter.W", "SimilaritiesGrad Filter.W",
-	"SelfAttention Words", "SelfAttentionGrad Words", "Copy Dst", "Join X", "Combine B"}
+	"SelfAttention Words", "SelfAttentionGrad Words", "Copy Dst", "Wait X", "Combine B"}
 
 // testSizes gives the device every kernel with views that fit, and with each view in turn too short, absent or of the
 // other type, which must be refused.

@@ -16,7 +16,7 @@ const Together = "Together"
 // batch, computes its reference, and compares its own part. It stops at its first mistake: the others would wait.
 func testTogether(h *harness) {
 	rank, ranks := device.RankOf(h.d)
-	for _, deal := range []device.Deal{{Items: 7, Width: 3}, {Items: ranks, Width: 5}, {Items: 9, Width: 5000},
+	for _, deal := range []device.Shard{{Items: 7, Width: 3}, {Items: ranks, Width: 5}, {Items: 9, Width: 5000},
 		{Width: 2, Lengths: h.inInts([]int32{5, 4, 4, 0, 1})}, {Width: 3000, Lengths: h.inInts([]int32{9, 7, 1, 1, 1})},
 		{Width: 2, Lengths: device.Ints{Host: []int32{5, 4, 4, 0, 1}}}} {
 		deal.Rank, deal.Ranks = rank, ranks
@@ -105,8 +105,9 @@ func gatheredOperand(h *harness) {
 			}
 		}
 		gathered := h.out(k * n)
-		device.Do(h.d, device.AllGather{Deal: device.Deal{Rank: rank, Ranks: ranks, Items: items, Width: k / items * n},
-			Operand: m, X: h.in(part(h, y, counts, k/items*n)), Y: gathered})
+		device.Do(h.d,
+			device.AllGather{Shard: device.Shard{Rank: rank, Ranks: ranks, Items: items, Width: k / items * n},
+				Operand: m, X: h.in(part(h, y, counts, k/items*n)), Y: gathered})
 		product := h.out(m * n)
 		device.Do(h.d, device.Gemm{M: m, N: n, K: k, Alpha: 1, A: h.in(x), B: gathered, C: product})
 		partly(h, fmt.Sprintf("product of %d rows with what was gathered of %d items", m, items), product, want,

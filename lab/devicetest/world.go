@@ -11,7 +11,7 @@ import (
 	products "vsetrain/internal/compute/gemm"
 )
 
-// Late is a device of one of several ranks that computes collectives which are Behind as late as it may: when they are
+// Late is a device of one of several ranks that computes collectives which are Async as late as it may: when they are
 // joined. What uses their results before, or overwrites what they send, has other results than on a device that
 // computes them at once.
 type Late struct {
@@ -43,14 +43,14 @@ func (d *Late) Do(k device.Kernel) bool {
 	switch a := k.(type) {
 	case *device.AllReduce:
 		own := *a
-		waits = wait(a.Behind, &own, a.X)
+		waits = wait(a.Async, &own, a.X)
 	case *device.AllGather:
 		own := *a
-		waits = wait(a.Behind, &own, a.Y)
+		waits = wait(a.Async, &own, a.Y)
 	case *device.ReduceScatter:
 		own := *a
-		waits = wait(a.Behind, &own, a.Y)
-	case *device.Join:
+		waits = wait(a.Async, &own, a.Y)
+	case *device.Wait:
 		for d.meets(a.X) {
 			k := d.waiting[0]
 			d.waiting = d.waiting[1:]
@@ -258,7 +258,7 @@ func joined[T float32 | float64](all [][]T) (y []T) {
 
 // Collectives compares the kernels with their definition: value k of all is k, and k + 1000·rank for a sum. It calls
 // all of them, whatever the first ones computed.
-func Collectives(d device.Device, deal device.Deal) (first error) {
+func Collectives(d device.Device, deal device.Shard) (first error) {
 	all, own := deal.Values()
 	var want []float64 // of this rank
 	at := 0
@@ -280,7 +280,7 @@ func Collectives(d device.Device, deal device.Deal) (first error) {
 		if err != nil {
 			panic(err)
 		}
-		v := device.Of(b).Slice(0, len(x))
+		v := device.ViewOf(b).Slice(0, len(x))
 		d.UploadDoubles(v, x)
 		return v
 	}
@@ -294,20 +294,20 @@ func Collectives(d device.Device, deal device.Deal) (first error) {
 		}
 	}
 	x, y := view(want), view(make([]float64, all))
-	device.Do(d, device.AllGather{Deal: deal, X: x, Y: y})
+	device.Do(d, device.AllGather{Shard: deal, X: x, Y: y})
 	equal("AllGather", y, count(all, 0))
 	dx := view(make([]float64, own))
-	device.DoGrad(d, device.AllGather{Deal: deal, DX: dx, DY: y})
+	device.DoGrad(d, device.AllGather{Shard: deal, DX: dx, DY: y})
 	equal("AllGatherGrad", dx, want)
 	ranked := view(count(all, 1000*float64(deal.Rank)))
-	device.Do(d, device.ReduceScatter{Deal: deal, X: ranked, Y: dx})
+	device.Do(d, device.ReduceScatter{Shard: deal, X: ranked, Y: dx})
 	r := float64(deal.Ranks)
 	summed := make([]float64, own)
 	for i, v := range want {
 		summed[i] = r*v + 1000*r*(r-1)/2
 	}
 	equal("ReduceScatter", dx, summed)
-	if !d.Wide() {
+	if !d.Float64() {
 		summed = make([]float64, own)
 		for i, v := range want {
 			for rank := range deal.Ranks {
@@ -319,8 +319,8 @@ func Collectives(d device.Device, deal device.Deal) (first error) {
 		}
 		for _, behind := range []bool{false, true} {
 			device.Do(d, device.Fill{Dst: dx})
-			device.Do(d, device.ReduceScatter{Deal: deal, BF16: true, Behind: behind, X: ranked, Y: dx})
-			device.Do(d, device.Join{X: dx})
+			device.Do(d, device.ReduceScatter{Shard: deal, BF16: true, Async: behind, X: ranked, Y: dx})
+			device.Do(d, device.Wait{X: dx})
 			if _, sends := device.As[device.Joiner](d); sends { // which may round sums, or none
 				x := make([]float64, own)
 				d.DownloadDoubles(x, dx)
@@ -337,9 +337,9 @@ func Collectives(d device.Device, deal device.Deal) (first error) {
 	for _, behind := range []bool{false, true} {
 		same := view([]float64{1, float64(deal.Rank)})
 		device.Do(d, device.Fill{Dst: y})
-		device.Do(d, device.AllReduce{Behind: behind, X: same})
-		device.Do(d, device.AllGather{Deal: deal, Behind: behind, X: x, Y: y})
-		device.Do(d, device.Join{})
+		device.Do(d, device.AllReduce{Async: behind, X: same})
+		device.Do(d, device.AllGather{Shard: deal, Async: behind, X: x, Y: y})
+		device.Do(d, device.Wait{})
 		equal(fmt.Sprintf("AllReduce, behind %v", behind), same, []float64{r, r * (r - 1) / 2})
 		equal(fmt.Sprintf("AllGather, behind %v", behind), y, count(all, 0))
 	}

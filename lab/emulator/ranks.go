@@ -15,8 +15,8 @@ import (
 // ranksVariable is set in processes of a test that are ranks: rank, number of ranks and address of the test.
 const ranksVariable = "EMULATED_CUDA_RANK"
 
-// Meeting is how the ranks of a test find each other (device.Meeting): they send lines to the test, which passes them
-// on.
+// Meeting is how the ranks of a test find each other (device.Rendezvous): they send lines to the test, which passes
+// them on.
 type Meeting struct {
 	rank, ranks int
 	conn        net.Conn
@@ -129,7 +129,7 @@ func meet(t *testing.T, words []string) *Meeting {
 // Rank implements device.Job.
 func (m *Meeting) Rank() (rank, ranks int) { return m.rank, m.ranks }
 
-// Lost implements device.Meeting.
+// Lost implements device.Rendezvous.
 func (m *Meeting) Lost() <-chan struct{} { return m.lost }
 
 // Wait implements device.Job.
@@ -138,8 +138,8 @@ func (m *Meeting) Wait() error {
 	return err
 }
 
-// Share implements device.Meeting.
-func (m *Meeting) Share(text []byte) ([]byte, error) {
+// Broadcast implements device.Rendezvous.
+func (m *Meeting) Broadcast(text []byte) ([]byte, error) {
 	line := ""
 	if m.rank == 0 {
 		line = hex.EncodeToString(text)

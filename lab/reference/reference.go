@@ -34,8 +34,8 @@ func (d *Device) Do(k device.Kernel) bool {
 // Name implements device.Device.
 func (d *Device) Name() string { return "reference, fp64" }
 
-// Wide implements device.Device.
-func (d *Device) Wide() bool { return true }
+// Float64 implements device.Device.
+func (d *Device) Float64() bool { return true }
 
 // Sync implements device.Device; kernels have finished when they return.
 func (d *Device) Sync() error { return nil }

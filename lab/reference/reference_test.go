@@ -22,8 +22,8 @@ func TestKnownNumbers(t *testing.T) {
 	d := open(t)
 	put := func(x ...float64) device.View {
 		b := try.Get(d.Alloc(device.Float, len(x)))(t)
-		d.UploadDoubles(device.Of(b), x)
-		return device.Of(b)
+		d.UploadDoubles(device.ViewOf(b), x)
+		return device.ViewOf(b)
 	}
 	get := func(v device.View) []float64 {
 		x := make([]float64, v.N)
@@ -32,8 +32,8 @@ func TestKnownNumbers(t *testing.T) {
 	}
 	ints := func(x ...int32) device.Ints {
 		b := try.Get(d.Alloc(device.Int32, len(x)))(t)
-		d.UploadInts(device.Of(b), x)
-		return device.Ints{View: device.Of(b), Host: x}
+		d.UploadInts(device.ViewOf(b), x)
+		return device.Ints{View: device.ViewOf(b), Host: x}
 	}
 	is := func(what string, v device.View, want ...float64) {
 		t.Helper()
@@ -100,11 +100,11 @@ func TestKnownNumbers(t *testing.T) {
 
 	// A part is what it is in the whole; a row without a number is zero.
 	rows := ints(7, 1, -1)
-	drops := device.Drops{Rate: 0.5, Key: philox.NewKey(1, "t"), Step: ints(3, 0), Rows: rows.View}
-	drop := device.Dropout{Drops: drops, Width: 2, X: put(1, 2, 3, 4, 5, 6), Y: put(0, 0, 0, 0, 0, 0)}
+	drops := device.DropoutParams{Rate: 0.5, Key: philox.NewKey(1, "t"), Step: ints(3, 0), Rows: rows.View}
+	drop := device.Dropout{DropoutParams: drops, Width: 2, X: put(1, 2, 3, 4, 5, 6), Y: put(0, 0, 0, 0, 0, 0)}
 	device.Do(d, drop)
 	whole, part := get(drop.Y), drop
-	part.Drops, part.X, part.Y = drop.Part(1, 3), drop.X.Slice(2, 6), put(9, 9, 9, 9)
+	part.DropoutParams, part.X, part.Y = drop.Part(1, 3), drop.X.Slice(2, 6), put(9, 9, 9, 9)
 	device.Do(d, part)
 	is("Dropout of a part", part.Y, whole[2:]...)
 	is("Dropout of a row without a number", drop.Y.Slice(4, 6), 0, 0)

@@ -22,7 +22,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/internal/run/training"
 	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
@@ -283,7 +283,7 @@ func Worst(a, b []float64) float64 {
 // TakenMemory is what a device takes before anybody asks for memory.
 func TakenMemory(t *testing.T) int {
 	t.Helper()
-	d := try.Get(place.Open(device.Options{Kind: "cuda", Precision: "fp32"}, "", nil))(t)
+	d := try.Get(placement.Open(device.Options{Kind: "cuda", Precision: "fp32"}, "", nil))(t)
 	defer d.Close()
 	free, total, err := d.(device.Resident).FreeMemory()
 	try.Do(t, err)

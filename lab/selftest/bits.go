@@ -17,7 +17,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/models"
 )
 
@@ -49,7 +49,7 @@ const bitSteps = 2 * bench.SyntheticBatches
 
 // bitNetworks are the networks with their text encoders.
 func bitNetworks() (names []string) {
-	for _, n := range models.Having(func(models.Traits) bool { return true }) {
+	for _, n := range models.NamesWhere(func(models.Traits) bool { return true }) {
 		o := models.DefaultOptions()
 		o.Network = n
 		for _, encoder := range o.Traits().TextEncoders {
@@ -103,7 +103,7 @@ func trainBits(ctx context.Context, dev func() (device.Device, error), network s
 }
 
 // sumOf is a checksum of the parameters, in float32, and of what is stored beside them.
-func sumOf(b *place.Setup) (string, error) {
+func sumOf(b *placement.Setup) (string, error) {
 	p := b.Model.Instance.Params
 	h := sha256.New()
 	for _, v := range []device.View{p.Values(), p.State()} {
@@ -158,7 +158,7 @@ func readBits(s string) string {
 // with "" for one that does not.
 func CompareBits(ctx context.Context, getenv func(string) string, each func(network, difference string)) error {
 	lib, _ := driver.Search("/", getenv)
-	open := func() (device.Device, error) { return place.OpenGPU(lib, cuda.Options{}) }
+	open := func() (device.Device, error) { return placement.OpenGPU(lib, cuda.Options{}) }
 	predicted := map[string]Bits{}
 	for _, p := range predictions() {
 		predicted[p.Network] = p

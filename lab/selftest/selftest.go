@@ -17,7 +17,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/internal/compute/device/ranks"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/lab/devicetest"
 )
 
@@ -223,7 +223,7 @@ func (t *tested) barred() map[string]string {
 // failure is that of a device, nil where none failed.
 func (t *tested) failure() error {
 	for _, d := range t.devices {
-		if failed, ok := errors.AsType[*device.Failed](d.Sync()); ok {
+		if failed, ok := errors.AsType[*device.Error](d.Sync()); ok {
 			return failed
 		}
 	}
@@ -279,7 +279,7 @@ func (v variant) openRank(w *devicetest.World) (d device.Device, skipped string,
 			return nil, blas.Missing(), nil
 		}
 	}
-	d, err = place.OpenGPU(lib, o)
+	d, err = placement.OpenGPU(lib, o)
 	return d, "", err
 }
 

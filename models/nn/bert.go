@@ -126,9 +126,9 @@ func (l *Linear) weights(g *graph.Graph) graph.LinearWeights {
 // Forward encodes words [B, L] with lengths [B]: the last hidden states of all captions, concatenated, [B·L, D].
 func (b *Bert) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
 	e, rate := &b.Embeddings, b.sizes.Dropout
-	x := g.Embed(words, lengths, e.Word.Weight.Node(g), e.Position.Weight.Node(g), e.Type.Weight.Node(g))
+	x := g.BertEmbeddings(words, lengths, e.Word.Weight.Node(g), e.Position.Weight.Node(g), e.Type.Weight.Node(g))
 	x = g.LayerNormRows(x, lengths, e.Norm.weights(g))
-	x = g.Dropout(x, g.RowNumbers(graph.Dim(x, 0), graph.Concatenated, lengths, nil), rate, "bert.embeddings")
+	x = g.Dropout(x, g.RowIndices(graph.Dim(x, 0), graph.Concatenated, lengths, nil), rate, "bert.embeddings")
 	for i := range b.Encoder.Layers {
 		l, name := &b.Encoder.Layers[i], fmt.Sprintf("bert.%d.", i)
 		s, o := &l.Attention.Self, &l.Attention.Output

@@ -23,8 +23,8 @@ func Uniform(bound float64) Init { return Init{kind: 'u', scale: bound} }
 // Normal draws from a normal distribution of mean 0.
 func Normal(std float64) Init { return Init{kind: 'n', scale: std} }
 
-// Between draws uniformly from lo to hi.
-func Between(lo, hi float64) Init { return Init{kind: 'b', scale: hi - lo, shift: lo} }
+// UniformRange draws uniformly from lo to hi.
+func UniformRange(lo, hi float64) Init { return Init{kind: 'b', scale: hi - lo, shift: lo} }
 
 // rowNorms are the norms of the rows of another parameter, as it is drawn, in as many rows as there are norms; it must
 // not be larger than FillPiece.

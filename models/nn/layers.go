@@ -69,7 +69,7 @@ func NewEmbedding(vocab, dim int) Embedding {
 
 // Forward reads the vectors of words [B, L] with lengths [B], packed: [B·L, W].
 func (e *Embedding) Forward(g *graph.Graph, words, lengths *graph.Node) *graph.Node {
-	return g.Words(words, lengths, e.Weight.Node(g))
+	return g.Embedding(words, lengths, e.Weight.Node(g))
 }
 
 // GRU is one layer of gated recurrent units, one direction, with the parameter names of torch.nn.GRU.

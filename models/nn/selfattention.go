@@ -35,19 +35,19 @@ func (l *LayerNorm) Forward(g *graph.Graph, x, counts *graph.Node) *graph.Node {
 	return g.LayerNormRows(x, counts, l.weights(g))
 }
 
-// Attended adds self-attention to rows: x + attention(LN(x)) (ppanzx/CHAN, lib/encoders.py).
-type Attended struct {
+// PreNormAttention adds self-attention to rows: x + attention(LN(x)) (ppanzx/CHAN, lib/encoders.py).
+type PreNormAttention struct {
 	Norm      LayerNorm     `param:"ln"`
 	Attention SelfAttention `param:"attn"`
 }
 
-// NewAttended returns the layer.
-func NewAttended(d, heads int) *Attended {
-	return &Attended{newLayerNorm(d, torchEps), newSelfAttention(d, heads)}
+// NewPreNormAttention returns the layer.
+func NewPreNormAttention(d, heads int) *PreNormAttention {
+	return &PreNormAttention{newLayerNorm(d, torchEps), newSelfAttention(d, heads)}
 }
 
 // Forward takes the arguments of SelfAttention.Forward.
-func (l *Attended) Forward(g *graph.Graph, x, attended, counts *graph.Node) *graph.Node {
+func (l *PreNormAttention) Forward(g *graph.Graph, x, attended, counts *graph.Node) *graph.Node {
 	return g.Add(x, l.Attention.Forward(g, l.Norm.Forward(g, x, counts), attended, counts))
 }
 
@@ -76,5 +76,5 @@ func NewTransformer(d, heads int) *Transformer {
 func (l *Transformer) Forward(g *graph.Graph, x, attended, counts *graph.Node) *graph.Node {
 	x = g.Add(x, l.Attention.Forward(g, l.Norm1.Forward(g, x, counts), attended, counts))
 	h := l.MLP.Inner.Forward(g, l.Norm2.Forward(g, x, counts))
-	return g.Add(x, l.MLP.Outer.Forward(g, g.Multiply(h, g.Activate(device.Sigmoid, g.Times(h, 1.702)))))
+	return g.Add(x, l.MLP.Outer.Forward(g, g.Multiply(h, g.Activate(device.Sigmoid, g.Scale(h, 1.702)))))
 }

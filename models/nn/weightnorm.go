@@ -24,24 +24,25 @@ func (l *WeightNorm) Weight(g *graph.Graph) *graph.Node {
 	return g.ScaleBlocks(g.L2Norm(l.V.Node(g), 1, 0), l.G.Node(g), 1, 1, o, i)
 }
 
-// WholeNormed is a linear layer whose weight is a direction and one length: W = g v/‖v‖, with the Frobenius norm of the
-// whole matrix (torch.nn.utils.weight_norm with dim None, as kuanghuei/SCAN, model.py, EncoderImageWeightNormPrecomp).
-type WholeNormed struct {
+// ScalarWeightNorm is a linear layer whose weight is a direction and one length: W = g v/‖v‖, with the Frobenius norm
+// of the whole matrix (torch.nn.utils.weight_norm with dim None, as kuanghuei/SCAN, model.py,
+// EncoderImageWeightNormPrecomp).
+type ScalarWeightNorm struct {
 	Bias Param `param:"bias"`     // [O]
 	G    Param `param:"weight_g"` // [1]
 	V    Param `param:"weight_v"` // [O, I]
 }
 
-// NewWholeNormed returns a layer whose weight is that of a linear layer with PyTorch's default initialisation.
-func NewWholeNormed(in, out int) *WholeNormed {
+// NewScalarWeightNorm returns a layer whose weight is that of a linear layer with PyTorch's default initialisation.
+func NewScalarWeightNorm(in, out int) *ScalarWeightNorm {
 	l := NewLinear(in, out)
-	w := &WholeNormed{V: l.Weight, Bias: l.Bias}
+	w := &ScalarWeightNorm{V: l.Weight, Bias: l.Bias}
 	w.G = Param{Shape: []int{1}, Init: rowNorms(&w.V)}
 	return w
 }
 
 // Forward applies the layer to x [N, I]: [N, O].
-func (l *WholeNormed) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
+func (l *ScalarWeightNorm) Forward(g *graph.Graph, x *graph.Node) *graph.Node {
 	o, i := l.V.Shape[0], l.V.Shape[1]
 	w := g.L2Norm(g.Reshape(l.V.Node(g), 1, o*i), 1, 0)
 	w = g.ScaleBlocks(w, g.Reshape(l.G.Node(g), 1, 1), 1, 1, 1, o*i)

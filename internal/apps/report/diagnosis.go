@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"vsetrain/eval"
-	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/analysis"
 	"vsetrain/train"
 )
 
@@ -14,7 +14,7 @@ import (
 type RunDiagnosis struct {
 	*eval.Diagnosis
 	// of each checkpoint; none without semantic vectors
-	Negatives []study.FalseNegatives `json:"false_negatives,omitempty"`
+	Negatives []analysis.FalseNegatives `json:"false_negatives,omitempty"`
 }
 
 // DiagnosisTables explain the runs that were diagnosed, each table with the rows of all of them.

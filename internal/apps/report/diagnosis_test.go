@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"vsetrain/eval"
-	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/analysis"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -20,7 +20,7 @@ func TestDiagnosisTables(t *testing.T) {
 		Judged: []eval.JudgedErrors{{Name: "eccv", I2TErrors: 10, I2TRight: 4}},
 		Images: eval.Hubs{Items: 20, Expected: 5, Skewness: 1.25, Never: 10,
 			Largest: []eval.Hub{{Item: 4, Queries: 30}}}, I2T: c, T2I: eval.ScoreCalibration{AUROC: 0.5}},
-		Negatives: []study.FalseNegatives{{Checkpoint: "best.safetensors", Epoch: 3,
+		Negatives: []analysis.FalseNegatives{{Checkpoint: "best.safetensors", Epoch: 3,
 			FalseNegatives: train.FalseNegatives{Hard: 256, HardSimilar: 0.2, HardFalse: 9.5, AllSimilar: 0.03,
 				AllFalse: 0.5}}}}
 	d := Collect([]*Run{r, other})[0]

@@ -13,7 +13,7 @@ import (
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/analysis"
 )
 
 // Pictures finds the pictures of image ids in a folder and remembers which are missing. A nil one has none.
@@ -103,7 +103,7 @@ func scale(p *pictures.RGB, w, h int) *image.RGBA {
 const heatSide = 288
 
 // heat draws the attention over a picture; without one (nil) the map by itself, in the shape of the image.
-func heat(a *study.Attention, picture *pictures.RGB) image.Image {
+func heat(a *analysis.Attention, picture *pictures.RGB) image.Image {
 	w, h := fit(int(a.Width), int(a.Height), heatSide)
 	out, share := image.NewRGBA(image.Rect(0, 0, w, h)), 1.0
 	if picture != nil {

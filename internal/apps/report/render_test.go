@@ -15,9 +15,9 @@ import (
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/pictures"
+	"vsetrain/internal/run/analysis"
 	"vsetrain/internal/run/bench"
 	"vsetrain/internal/run/records"
-	"vsetrain/internal/run/study"
 	"vsetrain/lab/try"
 	"vsetrain/models"
 )
@@ -59,11 +59,11 @@ func TestPage(t *testing.T) {
 		base.Steps = append(base.Steps, records.StepRecord{Epoch: float64(i) / 20, HardCaptions: 30 + i,
 			HardImages: 20, ActiveCaptions: &active, ActiveImages: &active})
 	}
-	h := &study.Hardest{Split: "train", Caption: hostile, Line: 3, ImageID: hostile,
-		Lists: []study.HardestList{{Run: "x",
-			Negatives: []study.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
+	h := &analysis.Hardest{Split: "train", Caption: hostile, Line: 3, ImageID: hostile,
+		Lists: []analysis.HardestList{{Run: "x",
+			Negatives: []analysis.Negative{{ImageID: hostile, Semantic: math.NaN()}}}}}
 	sets := Collect([]*Run{base, newRun("data/a", models.VSEPP, "LSEH", 7, Point{1, 15}, Point{2, 25})})
-	r := try.Get(Build(sets, Options{Hardest: map[*DataSet][]*study.Hardest{sets[0]: {h}},
+	r := try.Get(Build(sets, Options{Hardest: map[*DataSet][]*analysis.Hardest{sets[0]: {h}},
 		Pictures: try.Get(OpenPictures(t.TempDir()))(t)}))(t)
 	var b bytes.Buffer
 	try.Do(t, r.HTML(&b, time.Unix(0, 0)))
@@ -208,7 +208,7 @@ func TestPictures(t *testing.T) {
 
 // The heat is where the boxes are, over the picture if there is one.
 func TestHeat(t *testing.T) {
-	a := &study.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
+	a := &analysis.Attention{Width: 400, Height: 200, Boxes: [][4]float64{{0, 0, 0.5, 1}, {0.5, 0, 1, 0.5}},
 		Scores: []float64{200, 50}}
 	img := heat(a, nil)
 	b := img.Bounds()
@@ -249,15 +249,15 @@ func TestTiming(t *testing.T) {
 // Each word of a caption has a map, where a place shows the largest weight of the boxes that cover it, in whatever
 // order they are stored; those at start and end have none.
 func TestWordGallery(t *testing.T) {
-	one := study.Attention{ImageID: "7", Width: 400, Height: 200,
+	one := analysis.Attention{ImageID: "7", Width: 400, Height: 200,
 		Boxes: [][4]float64{{0, 0, 1, 0.5}, {0, 0, 0.5, 1}}}
-	a := &study.WordAttention{Checkpoint: "runs/saf", ImageID: "7", Text: "a dog", Score: 0.5, AttendsWords: true}
+	a := &analysis.WordAttention{Checkpoint: "runs/saf", ImageID: "7", Text: "a dog", Score: 0.5, AttendsWords: true}
 	for i, w := range []string{"<start>", "a", "dog", "<end>"} {
-		m := study.WordMap{Word: w, Attention: one}
+		m := analysis.WordMap{Word: w, Attention: one}
 		m.Scores = []float64{1 - 0.25*float64(i), 0.25 * float64(i)}
 		a.Words = append(a.Words, m)
 	}
-	g := try.Get(wordGallery([]*study.WordAttention{a}, nil))(t)
+	g := try.Get(wordGallery([]*analysis.WordAttention{a}, nil))(t)
 	row := g.Rows[0]
 	if len(row.Cards) != 2 || row.Cards[0].Lines[0] != "a" || row.Cards[0].Lines[1] != "0.75, 0.25" ||
 		row.Cards[1].File != "words-1-7-02-dog" || row.Label != "runs/saf: “a dog”, image 7, score 0.500" {
@@ -269,11 +269,11 @@ func TestWordGallery(t *testing.T) {
 	img := try.Get(png.Decode(bytes.NewReader(row.Cards[0].PNG)))(t)
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(img.At(x, y)).(color.RGBA) }
 	gray := func(v float64) color.RGBA { g := uint8(255*(1-v) + 0.5); return color.RGBA{g, g, g, 255} }
-	third := gray(study.MostVeil * (1 - 0.25/0.75))
+	third := gray(analysis.MostVeil * (1 - 0.25/0.75))
 	for _, c := range []struct {
 		x, y int
 		want color.RGBA
-	}{{30, 30, gray(0)}, {200, 30, gray(0)}, {30, 100, third}, {200, 100, gray(study.MostVeil)},
+	}{{30, 30, gray(0)}, {200, 30, gray(0)}, {30, 100, third}, {200, 100, gray(analysis.MostVeil)},
 		{239, 30, chart.Marker}, {1, 117, chart.Marker}} {
 		if got := at(c.x, c.y); got != c.want {
 			t.Errorf("%d, %d: %v, expected %v", c.x, c.y, got, c.want)

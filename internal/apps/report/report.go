@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"vsetrain/internal/apps/chart"
+	"vsetrain/internal/run/analysis"
 	"vsetrain/internal/run/bench"
-	"vsetrain/internal/run/study"
 	"vsetrain/models"
 )
 
@@ -23,10 +23,10 @@ import (
 type Options struct {
 	// count the epochs to reach the best of the base instead of exceeding it
 	OrEqual   bool
-	Paper     bool                          // show the paper's spread of the recalls, see recallTable
-	Hardest   map[*DataSet][]*study.Hardest // hard negatives of a caption
-	Attention map[*DataSet][]study.Attention
-	Words     map[*DataSet][]*study.WordAttention // of networks whose words attend to regions
+	Paper     bool                             // show the paper's spread of the recalls, see recallTable
+	Hardest   map[*DataSet][]*analysis.Hardest // hard negatives of a caption
+	Attention map[*DataSet][]analysis.Attention
+	Words     map[*DataSet][]*analysis.WordAttention // of networks whose words attend to regions
 	Timing    []*bench.SamplesReport
 	Pictures  *Pictures // nil shows ids in place of pictures
 
@@ -343,7 +343,7 @@ func (d *DataSet) Having(trait func(models.Traits) bool) (runs []*Run) {
 const cardSide = 160
 
 // hardestItems shows hard negatives as pictures and as a table.
-func hardestItems(h *study.Hardest, p *Pictures) (*Gallery, *Table, error) {
+func hardestItems(h *analysis.Hardest, p *Pictures) (*Gallery, *Table, error) {
 	where := fmt.Sprintf("line %d of the captions of split %s, in a batch of %d", h.Line, h.Split, h.Batch)
 	g := &Gallery{Title: "“" + h.Caption + "”", Note: "L" + where[1:] + ". The images of the batch by their hinge, " +
 		"margin + similarity − match, the largest first; in training the first alone gets a gradient. Networks in " +
@@ -378,10 +378,10 @@ func hardestItems(h *study.Hardest, p *Pictures) (*Gallery, *Table, error) {
 }
 
 // attentionGallery draws heat maps, a row for each checkpoint.
-func attentionGallery(maps []study.Attention, p *Pictures) (*Gallery, error) {
+func attentionGallery(maps []analysis.Attention, p *Pictures) (*Gallery, error) {
 	g := &Gallery{Title: "Where the image embedding looks", Note: "Each region adds 50 (k − rank)² to its box, " +
 		"ranked by the product of its feature and the embedding; light is the most."}
-	for _, part := range chunk(maps, func(a, b study.Attention) bool { return a.Checkpoint == b.Checkpoint }) {
+	for _, part := range chunk(maps, func(a, b analysis.Attention) bool { return a.Checkpoint == b.Checkpoint }) {
 		row := GalleryRow{Label: filepath.ToSlash(part[0].Checkpoint)}
 		for i := range part {
 			a := &part[i]

@@ -14,9 +14,9 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/analysis"
 	"vsetrain/internal/run/evaluate"
-	"vsetrain/internal/run/study"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -174,8 +174,8 @@ func (m Measurement) Current() bool {
 
 // addNegatives measures the hard negatives of the training batches of a run, where there are semantic vectors.
 func (m *Measurement) addNegatives(ctx context.Context, dir string, q evaluate.Request) (err error) {
-	a := trained.AnalysisRequest{Data: q.Data, PerImage: q.PerImage, Device: q.Device, BLAS: q.BLAS}
-	m.Diagnosis.Negatives, err = study.MeasureFalseNegatives(ctx, a, dir)
+	a := pretrained.AnalysisRequest{Data: q.Data, PerImage: q.PerImage, Device: q.Device, BLAS: q.BLAS}
+	m.Diagnosis.Negatives, err = analysis.MeasureFalseNegatives(ctx, a, dir)
 	return err
 }
 

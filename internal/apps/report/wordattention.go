@@ -9,7 +9,7 @@ import (
 
 	"vsetrain/internal/apps/chart"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/analysis"
 )
 
 // wordSide is the longer side of the map of a word in pixels.
@@ -17,7 +17,7 @@ const wordSide = 240
 
 // wordGallery draws a row for each caption: the picture, and a map for each of its words. The words at start and end,
 // which are those of the network alone, are left out.
-func wordGallery(all []*study.WordAttention, p *Pictures) (*Gallery, error) {
+func wordGallery(all []*analysis.WordAttention, p *Pictures) (*Gallery, error) {
 	g := &Gallery{Title: "Where the words of a caption look", Note: "The weights of the regions for each word, as " +
 		"the network computes them. Bright places are attended to: the veil over a place tells the largest weight of " +
 		"the boxes that cover it, as a share of the largest one of the word. The boxes of the three largest " +
@@ -55,7 +55,7 @@ func wordGallery(all []*study.WordAttention, p *Pictures) (*Gallery, error) {
 
 // veiled draws the weights of a word as a veil over a picture. Without one (nil) the ground is white, and every box has
 // a thin line.
-func veiled(w *study.WordMap, picture *pictures.RGB, side int) *image.RGBA {
+func veiled(w *analysis.WordMap, picture *pictures.RGB, side int) *image.RGBA {
 	width, height := fit(int(w.Width), int(w.Height), side)
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
 	if picture != nil {
@@ -65,7 +65,7 @@ func veiled(w *study.WordMap, picture *pictures.RGB, side int) *image.RGBA {
 	}
 	opacity := func(v float64) image.Image { return image.NewUniform(color.Alpha{uint8(255*v + 0.5)}) }
 	veil := image.NewAlpha(out.Rect)
-	draw.Draw(veil, veil.Rect, opacity(study.MostVeil), image.Point{}, draw.Src)
+	draw.Draw(veil, veil.Rect, opacity(analysis.MostVeil), image.Point{}, draw.Src)
 	layers := w.Layers()
 	boxes := make([]image.Rectangle, len(layers))
 	for i, l := range layers {

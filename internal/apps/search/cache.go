@@ -147,7 +147,7 @@ func loadCache(path, key string, load func(*safetensors.File) error) (bool, erro
 // key digests what encodings depend on.
 func (e *encoder) key(ctx context.Context) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%+v\n%+v\n%s\n%s\n%d of %v\n", e.Model.Options, e.Model.Dims, e.Lexicon.Hash(),
+	fmt.Fprintf(h, "%+v\n%+v\n%s\n%s\n%d of %v\n", e.Model.Options, e.Model.Dims, e.Tokenizer.Hash(),
 		e.Model.Instance.Dev.Name(), e.Split.NumCaptions(), e.Split.Groups())
 	for _, p := range e.Model.Network.Params() {
 		v := e.Model.Instance.Params.Value(p.Name)

@@ -21,7 +21,7 @@ import (
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -34,10 +34,10 @@ const (
 
 // EmbedRequest asks for the embeddings of a split, or of captions that are not in a data set.
 type EmbedRequest struct {
-	trained.Request          // Split is ignored for texts
-	What            string   // EmbedImages, EmbedCaptions or EmbedTexts
-	Texts           []string // of EmbedTexts; a line without words is an error that names it, from 1
-	Source          string   // where the texts come from, for that error
+	pretrained.Request          // Split is ignored for texts
+	What               string   // EmbedImages, EmbedCaptions or EmbedTexts
+	Texts              []string // of EmbedTexts; a line without words is an error that names it, from 1
+	Source             string   // where the texts come from, for that error
 	// Out is the file to write, replaced as a whole:
 	//
 	//	.npy          float32 [N, E], and the ids, one a line, in the file idsPath names
@@ -84,7 +84,7 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 		r.Split = defaultSplit
 	}
 	r.Partial = true
-	t, err := trained.Open(r.Request)
+	t, err := pretrained.Open(r.Request)
 	if err != nil {
 		return rep, err
 	}
@@ -116,19 +116,19 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 				ids = append(ids, fmt.Sprintf("%s#%d", idOf(t.Split, i), j))
 			}
 		}
-		rows, err = eval.EncodeCaptions(ctx, t.Runner.Embeds, t.Split, t.Lexicon, o)
+		rows, err = eval.EncodeCaptions(ctx, t.Runner.Embeds, t.Split, t.Tokenizer, o)
 	case EmbedTexts:
 		for i := range r.Texts {
 			ids = append(ids, strconv.Itoa(i+1))
 		}
-		rows, rep.UnknownOnly, err = encodeTexts(ctx, t.Runner.Embeds, t.Lexicon, r.Texts, r.Source, o)
+		rows, rep.UnknownOnly, err = encodeTexts(ctx, t.Runner.Embeds, t.Tokenizer, r.Texts, r.Source, o)
 	default:
 		err = fmt.Errorf("embed %q; expected %s, %s or %s", r.What, EmbedImages, EmbedCaptions, EmbedTexts)
 	}
 	if err != nil {
 		return rep, err
 	}
-	if !ranks.First(r.World) {
+	if !ranks.IsRank0(r.World) {
 		return rep, nil
 	}
 	rep.Rows, rep.Dim, rep.Checkpoint = len(ids), t.Runner.Embeds.Dim(), t.Found
@@ -142,12 +142,12 @@ func Embed(ctx context.Context, r EmbedRequest) (rep EmbedReport, err error) {
 }
 
 // encodeTexts embeds captions: [N, E] in their order.
-func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Lexicon, lines []string, source string,
+func encodeTexts(ctx context.Context, r *models.EmbedRunner, v text.Tokenizer, lines []string, source string,
 	o eval.EncodeOptions) (rows []float32, unknownOnly int, err error) {
 	if len(lines) == 0 {
 		return nil, 0, fmt.Errorf("%s: no captions; expected one a line", source)
 	}
-	coder := v.Coder()
+	coder := v.NewEncoder()
 	ids := make([][]int32, len(lines))
 	for i, line := range lines {
 		var words, unknown int
@@ -210,7 +210,7 @@ func stageNPY(set *atomicfile.Set, rep EmbedReport, rows []float32, ids []string
 	})
 }
 
-func writeTensors(r EmbedRequest, rep EmbedReport, t *trained.Trained, rows []float32, ids []string) error {
+func writeTensors(r EmbedRequest, rep EmbedReport, t *pretrained.Network, rows []float32, ids []string) error {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return err

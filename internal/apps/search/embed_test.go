@@ -14,13 +14,13 @@ import (
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/safetensors"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/lab/try"
 )
 
 func embedRequest(network, what, out string) EmbedRequest {
 	o := optionsOf(network)
-	return EmbedRequest{What: what, Out: out, Request: trained.Request{Checkpoint: o.Checkpoints[0],
+	return EmbedRequest{What: what, Out: out, Request: pretrained.Request{Checkpoint: o.Checkpoints[0],
 		Data: o.Data, Split: "test", Device: o.Device}}
 }
 

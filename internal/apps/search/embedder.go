@@ -43,12 +43,12 @@ func (m *embedder) imagesOf(ctx context.Context) ([]float32, error) {
 func (m *embedder) ofChanged(ctx context.Context) ([]float32, error) {
 	r := m.opt.trained("")
 	r.Original = true
-	t, err := r.Again(m.Trained)
+	t, err := r.Again(m.Network)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	base := &embedder{encoder: &encoder{Trained: t, opt: m.opt, pool: m.pool, mu: m.mu, original: true}, dim: m.dim}
+	base := &embedder{encoder: &encoder{Network: t, opt: m.opt, pool: m.pool, mu: m.mu, original: true}, dim: m.dim}
 	rows, err := base.imagesOf(ctx)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (m *embedder) takeOver(ctx context.Context, earlier *data.Split, rows []flo
 func (m *embedder) captionRows(ctx context.Context) ([]float32, error) {
 	return m.captions.get(m.encoder, func() ([]float32, error) {
 		return m.rows(ctx, captionSide, "caption", m.Split.NumCaptions(), func() ([]float32, error) {
-			return eval.EncodeCaptions(ctx, m.Runner.Embeds, m.Split, m.Lexicon, m.options(captionSide))
+			return eval.EncodeCaptions(ctx, m.Runner.Embeds, m.Split, m.Tokenizer, m.options(captionSide))
 		})
 	})
 }
@@ -120,7 +120,7 @@ func (m *embedder) rows(ctx context.Context, side, what string, n int, encode fu
 
 // embedders are the names of the networks that embed.
 func embedders() string {
-	return strings.Join(models.Having(func(t models.Traits) bool { return t.Embeds }), ", ")
+	return strings.Join(models.NamesWhere(func(t models.Traits) bool { return t.Embeds }), ", ")
 }
 
 // query is a batch of one caption.

@@ -13,7 +13,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/compute/gemm"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 )
 
 // Index is an encoded split that answers queries. Its methods may be called from several goroutines at once, Close
@@ -72,7 +72,7 @@ func Open(o Options) (_ *Index, err error) {
 	for _, m := range x.members {
 		files = append(files, m.common().File)
 	}
-	if err := trained.Repeated(files, o.Warn); err != nil {
+	if err := pretrained.Repeated(files, o.Warn); err != nil {
 		return nil, err
 	}
 	if o.Shortlist != "" {
@@ -96,7 +96,7 @@ func agree(x *Index) error {
 	x.split = first.Split
 	for _, m := range x.all() {
 		other := m.common()
-		if err := trained.SameSplit(first.Name, first.Split, other.Name, other.Split); err != nil {
+		if err := pretrained.SameSplit(first.Name, first.Split, other.Name, other.Split); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ type Info struct {
 	Scored           int         // images that the last pass scores for a text query: all, or those of the shortlist
 	// Origin of the features, the least known of all checkpoints, and what a person should know of it, "" where it is
 	// the same.
-	Origin     trained.Origin
+	Origin     pretrained.Origin
 	OriginNote string
 	Network    string // of the first checkpoint
 	Pairs      bool   // some checkpoint scores pairs: a query takes longer, Outcomes much longer
@@ -181,7 +181,7 @@ func (x *Index) Info() Info {
 		Own: s.Groups(), Scored: s.NumImages(),
 		Network: x.members[0].common().Model.Options.Network}
 	for _, m := range x.all() {
-		if t := m.common(); i.Origin == "" || i.Origin == trained.SameOrigin || t.Origin == trained.OtherOrigin {
+		if t := m.common(); i.Origin == "" || i.Origin == pretrained.SameOrigin || t.Origin == pretrained.OtherOrigin {
 			i.Origin, i.OriginNote = t.Origin, t.OriginNote
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -41,7 +41,7 @@ type member interface {
 
 // encoder is what members have in common.
 type encoder struct {
-	*trained.Trained
+	*pretrained.Network
 	opt      *Options
 	pool     *par.Pool
 	mu       *sync.Mutex // held while the network runs: a model has one set of inputs
@@ -100,11 +100,11 @@ func (e *encoder) options(side string) eval.EncodeOptions {
 
 // openMember opens a checkpoint and its split. Nothing is encoded.
 func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
-	t, err := trained.Open(o.trained(checkpoint))
+	t, err := pretrained.Open(o.trained(checkpoint))
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{Trained: t, opt: o, pool: pool, mu: &sync.Mutex{}, lease: newLease(t.Close)}
+	e := &encoder{Network: t, opt: o, pool: pool, mu: &sync.Mutex{}, lease: newLease(t.Close)}
 	if t.Runner.Pairs != nil {
 		return &scorer{encoder: e}, nil
 	}
@@ -135,7 +135,7 @@ func (e *encoder) words(query string) ([]int32, error) {
 			"a network " +
 			"trained with model.gsmn.mode: dense"}
 	}
-	ids, _, _ := e.Lexicon.Coder().Append(nil, query)
+	ids, _, _ := e.Tokenizer.NewEncoder().Append(nil, query)
 	if e.Model.Options.TextEncoder != models.TextBert && len(ids) > maxWords {
 		return nil, &QueryError{fmt.Sprintf("a query of %d words; at most %d are searched for", len(ids)-2, maxWords-2)}
 	}

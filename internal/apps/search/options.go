@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/internal/system/options"
 )
 
@@ -63,8 +63,8 @@ func (o *Options) Validate() error {
 }
 
 // trained is the request for one checkpoint.
-func (o *Options) trained(checkpoint string) trained.Request {
-	return trained.Request{Checkpoint: checkpoint, Set: o.Set, Data: o.Data, PerImage: o.PerImage, Vocab: o.Vocab,
+func (o *Options) trained(checkpoint string) pretrained.Request {
+	return pretrained.Request{Checkpoint: checkpoint, Set: o.Set, Data: o.Data, PerImage: o.PerImage, Vocab: o.Vocab,
 		Split: o.Split, Partial: true, Device: o.Device, BLAS: o.BLAS, Warn: o.Warn}
 }
 

@@ -8,7 +8,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/analysis"
 )
 
 // Outcome is how one query of the split fared.
@@ -24,11 +24,11 @@ func (o Outcome) Margin() float64 { return o.Wrong.Score - o.Match.Score }
 
 // Attention computes how the words of caption c attend to the regions of image i in the network, the first of an
 // ensemble; it is an error of a network whose words do not.
-func (x *Index) Attention(ctx context.Context, i, c int) (*study.WordAttention, error) {
+func (x *Index) Attention(ctx context.Context, i, c int) (*analysis.WordAttention, error) {
 	e := x.members[0].common()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return study.AttendPair(ctx, e.Trained, i, c)
+	return analysis.AttendPair(ctx, e.Network, i, c)
 }
 
 // Outcomes are those of all queries of a split.

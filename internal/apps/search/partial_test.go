@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/lab/try"
 )
 
@@ -63,7 +63,7 @@ func TestPartialSplits(t *testing.T) {
 	o, texts := without(t, "vsepp", "test_caps.txt"), without(t, "vsepp", "test_ims.npy")
 	for _, c := range []struct{ data, what, want string }{{o.Data, EmbedImages, ""}, {texts.Data, EmbedCaptions, ""},
 		{o.Data, EmbedCaptions, "no captions"}, {texts.Data, EmbedImages, "no features"}} {
-		r := EmbedRequest{What: c.what, Out: filepath.Join(t.TempDir(), "x.npy"), Request: trained.Request{
+		r := EmbedRequest{What: c.what, Out: filepath.Join(t.TempDir(), "x.npy"), Request: pretrained.Request{
 			Checkpoint: checkpointOf("vsepp"), Data: c.data, Device: o.Device}}
 		rep, err := Embed(t.Context(), r)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -10,7 +10,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/internal/system/onnxruntime"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
@@ -63,7 +63,7 @@ func TestOpenExtractor(t *testing.T) {
 	o := copyOf(t, "gsmn")
 	o.Warn = func(error) { warned++ }
 	x := open(t, o)
-	if i := x.Info(); warned != 1 || i.Origin != trained.UnknownOrigin ||
+	if i := x.Info(); warned != 1 || i.Origin != pretrained.UnknownOrigin ||
 		!strings.Contains(i.OriginNote, "nothing says") {
 		t.Errorf("%d warnings, %+v", warned, i)
 	}

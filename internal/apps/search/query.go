@@ -148,7 +148,7 @@ func meanOf(sums []float64, n int) {
 func (x *Index) unknown(query string) (all []string, err error) {
 	seen := map[string]bool{}
 	for _, m := range x.all() {
-		known, unknown := m.common().Lexicon.Sort(query)
+		known, unknown := m.common().Tokenizer.SplitKnown(query)
 		if !anyWord(known) {
 			return nil, &UnknownError{query, unknown}
 		}

@@ -109,11 +109,11 @@ func sameSplits(s, t *data.Split) (bool, error) {
 // renew is the embedder with the split as its files are now.
 func (m *embedder) renew(ctx context.Context, o *Options, embedded *int) (*embedder, error) {
 	r := o.trained("")
-	t, err := r.Again(m.Trained)
+	t, err := r.Again(m.Network)
 	if err != nil {
 		return nil, err
 	}
-	n := &embedder{encoder: &encoder{Trained: t, opt: o, pool: m.pool, mu: m.mu, lease: m.lease.join()}, dim: m.dim}
+	n := &embedder{encoder: &encoder{Network: t, opt: o, pool: m.pool, mu: m.mu, lease: m.lease.join()}, dim: m.dim}
 	rows, ready := m.images.made()
 	if !ready || t.Split.Regions() == 0 {
 		return n, nil

@@ -50,7 +50,7 @@ func (s *scorer) captionSet(ctx context.Context) (*orderedCaptions, error) {
 	return s.captions.get(s.encoder, func() (*orderedCaptions, error) {
 		c := &orderedCaptions{}
 		err := s.cached(ctx, captionSide, func() (t []safetensors.Tensor, err error) {
-			c.EncodedSet, c.order, err = eval.EncodePairCaptions(ctx, s.Runner.Pairs, s.Split, s.Lexicon,
+			c.EncodedSet, c.order, err = eval.EncodePairCaptions(ctx, s.Runner.Pairs, s.Split, s.Tokenizer,
 				s.options(captionSide))
 			if err != nil || s.opt.Cache == "" {
 				return nil, err

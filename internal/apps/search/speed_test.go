@@ -11,8 +11,8 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/par"
-	"vsetrain/internal/run/place"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/placement"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/lab/try"
 	"vsetrain/models"
 )
@@ -121,12 +121,12 @@ func BenchmarkThirtyThousand(b *testing.B) {
 // newBenchEncoder is an untrained network.
 func newBenchEncoder(b *testing.B, pool *par.Pool, dim int) *encoder {
 	b.Helper()
-	dev := try.Get(place.Open(device.DefaultOptions(), "", nil))(b)
+	dev := try.Get(placement.Open(device.DefaultOptions(), "", nil))(b)
 	b.Cleanup(func() { dev.Close() })
 	o := models.DefaultOptions()
 	o.Network, o.TextEncoder, o.EmbedDim = models.VSEInf, "bigru", dim
 	model := try.Get(models.NewModel(dev, o, models.Dims{Regions: 36, Feature: 64, Vocab: 8000}))(b)
 	model.Init(1, pool)
-	return &encoder{Trained: &trained.Trained{Model: model, Name: "bench"}, opt: &Options{}, pool: pool,
+	return &encoder{Network: &pretrained.Network{Model: model, Name: "bench"}, opt: &Options{}, pool: pool,
 		mu: &sync.Mutex{}}
 }

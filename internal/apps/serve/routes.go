@@ -19,7 +19,7 @@ import (
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/jsontext"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/internal/system/options"
 )
 
@@ -192,7 +192,7 @@ func (s *Server) info(c *call) error {
 		x := r.shelves[name].take()
 		i := x.searcher.Info()
 		a.Splits = append(a.Splits, SplitInfo{Name: name, Images: i.Images, Captions: i.Captions, Version: x.version,
-			Features: string(cmp.Or(i.Origin, trained.UnknownOrigin)), Note: i.OriginNote,
+			Features: string(cmp.Or(i.Origin, pretrained.UnknownOrigin)), Note: i.OriginNote,
 			AgeSeconds: time.Since(x.since).Seconds()})
 		x.users.Done()
 	}

@@ -50,7 +50,7 @@ func TestDisturbedSweeps(t *testing.T) {
 			p, life := *plan, lives // which keeps what it proposed
 			store := &Store{Dir: dir, Stale: 2 * time.Millisecond,
 				at: &place{machine, machine, life, func(pid int) bool { return pid == life }}}
-			w := &Worker{Plan: &p, Store: store, Slots: 1, Threads: 1, Index: -1, Beat: time.Hour,
+			w := &Worker{Plan: &p, Store: store, Parallel: 1, Threads: 1, Index: -1, Beat: time.Hour,
 				Poll:  time.Millisecond,
 				Now:   func() time.Time { return time.Time{} },
 				start: func(_ int, job Job) (training, error) { return atOnce{job}, nil }}

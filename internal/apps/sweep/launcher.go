@@ -64,8 +64,8 @@ func (r *reader) launcher(path string, n *yaml.Node, l *Launcher) {
 // ranks is how many ranks a trial has.
 func (l *Launcher) ranks() int { return max(1, l.ProcsPerTrial, l.GPUsPerTrial) }
 
-// Slots is how many trials run at the same time on this machine.
-func (l *Launcher) Slots() int {
+// Parallel is how many trials run at the same time on this machine.
+func (l *Launcher) Parallel() int {
 	if l.Workers > 0 {
 		return l.Workers
 	}

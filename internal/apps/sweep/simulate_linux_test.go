@@ -357,7 +357,7 @@ func (l *life) work(rng *rand.Rand, undisturbed bool) error {
 	limit, kill := time.Duration(1+rng.Int64N(int64(6*time.Hour))), rng.IntN(3) > 0
 	plan := *l.plan // which keeps what it proposed
 	// One slot: a goroutine that waits for the mutex of another, which waits for the disk, would stop the clock.
-	w := &Worker{Plan: &plan, Slots: 1, Threads: 1, Index: -1, Beat: 15 * time.Second,
+	w := &Worker{Plan: &plan, Parallel: 1, Threads: 1, Index: -1, Beat: 15 * time.Second,
 		Poll: 30 * time.Second, start: l.start,
 		Store: &Store{Dir: l.view, Stale: time.Minute, at: &place{l.machine, l.machine, l.pid, l.alive}},
 		Now: func() time.Time {

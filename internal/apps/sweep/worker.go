@@ -24,14 +24,14 @@ var ErrInterrupted = errors.New("sweep interrupted; start it again, and the tria
 // Worker works on the trials of a sweep until nothing is left that it could do. Any number of workers on any number of
 // machines may share the folder.
 type Worker struct {
-	Plan    *Plan
-	Store   *Store
-	Slots   int   // trials at the same time
-	Threads int   // CPU threads of a trial
-	GPUs    []int // slots take so many of them in turn; none hides nothing
-	Each    int   // GPUs of a slot; 0 is one
-	Index   int   // work on this trial of the plan only; negative is all
-	Job     string
+	Plan     *Plan
+	Store    *Store
+	Parallel int   // trials at the same time
+	Threads  int   // CPU threads of a trial
+	GPUs     []int // slots take so many of them in turn; none hides nothing
+	Each     int   // GPUs of a slot; 0 is one
+	Index    int   // work on this trial of the plan only; negative is all
+	Job      string
 	// Child returns the process that trains a trial: it ends when its standard input does, then with ExitInterrupted.
 	Child  func(dir string, epochs, threads int) *exec.Cmd
 	Report func(Event)
@@ -69,7 +69,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
-	for slot := range w.Slots {
+	for slot := range w.Parallel {
 		all.Go(func() {
 			if err := w.slot(ctx, slot); err != nil {
 				cancel(err)

@@ -75,7 +75,8 @@ func pretend(how, dir, epochs string) int {
 
 // worker works in slots on a plan with pretended trials.
 func worker(p *Plan, s *Store, slots int, how string, events *[]string) *Worker {
-	return &Worker{Plan: p, Store: s, Slots: slots, Threads: 1, Index: -1, Now: time.Now, Beat: 10 * time.Millisecond,
+	return &Worker{Plan: p, Store: s, Parallel: slots, Threads: 1, Index: -1, Now: time.Now,
+		Beat: 10 * time.Millisecond,
 		Poll: 5 * time.Millisecond,
 		Child: func(dir string, epochs, _ int) *exec.Cmd {
 			c := exec.Command(os.Args[0], dir, strconv.Itoa(epochs))

@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/analysis"
 )
 
 // searcher is what the pages need of an index; *index is one.
@@ -26,7 +26,7 @@ type searcher interface {
 	OfPicture(ctx context.Context, b []byte, k int) (search.Answer, error)
 	HasExtractor() bool
 	Outcomes(ctx context.Context) (*search.Outcomes, error)
-	Attention(ctx context.Context, i, c int) (*study.WordAttention, error)
+	Attention(ctx context.Context, i, c int) (*analysis.WordAttention, error)
 	Close() error
 }
 

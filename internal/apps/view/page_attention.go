@@ -6,7 +6,7 @@ import (
 
 	"vsetrain/internal/apps/web"
 
-	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/analysis"
 )
 
 // look is the address of the attention of caption c to image i, "" where the words of the network attend to nothing.
@@ -37,7 +37,7 @@ type wordFigure struct {
 const pictureSide = 400
 
 // wordFigures draws the words of a caption without those that the network puts at its start and end.
-func wordFigures(a *study.WordAttention, picture bool) (out []wordFigure) {
+func wordFigures(a *analysis.WordAttention, picture bool) (out []wordFigure) {
 	lines := [4]string{"edge", "marker", "marker second", "marker third"}
 	if picture {
 		lines[0] = ""
@@ -48,7 +48,7 @@ func wordFigures(a *study.WordAttention, picture bool) (out []wordFigure) {
 		f := wordFigure{Word: m.Word, W: math.Round(scale * m.Width), H: math.Round(scale * m.Height),
 			Largest: m.Largest(), Weights: m.Scores}
 		for _, l := range m.Layers() {
-			b, gray := l.Box, math.Round(255*l.Veil/study.MostVeil)
+			b, gray := l.Box, math.Round(255*l.Veil/analysis.MostVeil)
 			f.Layers = append(f.Layers, layer{X: b[0] * f.W, Y: b[1] * f.H, W: (b[2] - b[0]) * f.W,
 				H: (b[3] - b[1]) * f.H, Veil: fmt.Sprintf("rgb(%[1]v,%[1]v,%[1]v)", gray), Line: lines[l.Place]})
 		}
@@ -62,7 +62,7 @@ func (s *Server) attentionPage(r *request, p *picked) error {
 	var d struct {
 		Image   figure
 		Caption line
-		Of      *study.WordAttention
+		Of      *analysis.WordAttention
 		Words   []wordFigure
 		Opacity float64 // of the veil
 		Own     []line  // captions of the image
@@ -83,7 +83,7 @@ func (s *Server) attentionPage(r *request, p *picked) error {
 		if d.Of, err = p.network.index.Attention(r.Context(), i, c); err != nil {
 			return err
 		}
-		d.Words, d.Opacity = wordFigures(d.Of, d.Image.Picture != ""), study.MostVeil
+		d.Words, d.Opacity = wordFigures(d.Of, d.Image.Picture != ""), analysis.MostVeil
 		for o := range p.Info.Own.Of(i) {
 			l := p.line(o)
 			l.Own, l.Look = o == c, p.look(i, o)

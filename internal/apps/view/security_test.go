@@ -17,7 +17,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/apps/search"
 	"vsetrain/internal/files/pictures"
-	"vsetrain/internal/run/study"
+	"vsetrain/internal/run/analysis"
 	"vsetrain/lab/try"
 )
 
@@ -78,10 +78,10 @@ func (f *fake) Outcomes(context.Context) (*search.Outcomes, error) {
 	}
 	return &out, nil
 }
-func (f *fake) Attention(_ context.Context, i, c int) (*study.WordAttention, error) {
-	m := study.WordMap{Word: f.Caption(c), Attention: study.Attention{Width: 2, Height: 1,
+func (f *fake) Attention(_ context.Context, i, c int) (*analysis.WordAttention, error) {
+	m := analysis.WordMap{Word: f.Caption(c), Attention: analysis.Attention{Width: 2, Height: 1,
 		Boxes: [][4]float64{{0, 0, 1, 1}}, Scores: []float64{1}}}
-	return &study.WordAttention{Text: f.Caption(c), Words: []study.WordMap{m, m, m}}, nil
+	return &analysis.WordAttention{Text: f.Caption(c), Words: []analysis.WordMap{m, m, m}}, nil
 }
 func (f *fake) Close() error {
 	if f.closed != nil {

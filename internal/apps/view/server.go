@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/internal/apps/web"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 )
 
 // Server shows the runs of a folder.
@@ -58,7 +58,7 @@ func warnOfOrigins(o *Options, runs []*Run) {
 			continue
 		}
 		// a split that is not there, and a run that cannot be opened, tell so when they are opened
-		if note, err := trained.Gallery(run.Dir, o.Data, "test"); err == nil && note != "" {
+		if note, err := pretrained.Gallery(run.Dir, o.Data, "test"); err == nil && note != "" {
 			o.Warn(errors.New(note))
 		}
 	}

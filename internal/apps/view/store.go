@@ -146,7 +146,7 @@ func (s *store) look(dir, id string, st fs.FileInfo) *Run {
 			r.Saved = append(r.Saved, name)
 		}
 	}
-	owner, held, err := runfs.Holder(dir)
+	owner, held, err := runfs.LockOwner(dir)
 	if err != nil {
 		r.Err = err.Error()
 		return r

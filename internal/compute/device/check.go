@@ -8,7 +8,7 @@ import (
 
 // Checker gets the views of a kernel, with their sizes, by its method Views. It refuses, with a panic that names kernel
 // and argument, a view that is absent, of another type or memory, or too short, and cuts a longer one to the size that
-// the kernel works on. Behind it a device need not look at sizes again.
+// the kernel works on. After it a device need not look at sizes again.
 //
 // A device keeps one Checker; nothing is allocated.
 type Checker struct {

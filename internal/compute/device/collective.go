@@ -9,8 +9,8 @@ import "slices"
 // The items of a global batch are dealt in turn: item i belongs to rank i mod Ranks. So every rank has long and short
 // captions of a sorted batch alike, and its own are sorted again.
 //
-// A collective that is Behind may run beside the kernels that follow it, until Join: those do not write its arguments,
-// nor read its results. Those that are Behind run in the order in which they were called, as all others do.
+// A collective that is Async may run beside the kernels that follow it, until Wait: those do not write its arguments,
+// nor read its results. Those that are Async run in the order in which they were called, as all others do.
 
 // Ranked is implemented by devices of a job of several ranks.
 type Ranked interface {
@@ -36,11 +36,11 @@ type Job interface {
 	Wait() error
 }
 
-// Meeting is a job whose devices send values to each other, once they know where the others are.
-type Meeting interface {
+// Rendezvous is a job whose devices send values to each other, once they know where the others are.
+type Rendezvous interface {
 	Job
-	// Share returns what rank 0 gives. All ranks call it.
-	Share(text []byte) ([]byte, error)
+	// Broadcast returns what rank 0 gives. All ranks call it.
+	Broadcast(text []byte) ([]byte, error)
 	// Lost is closed when another rank has failed: nobody waits for it any more.
 	Lost() <-chan struct{}
 }
@@ -48,19 +48,19 @@ type Meeting interface {
 // Joiner is implemented by devices that send values to those of other ranks by themselves.
 type Joiner interface {
 	// Join makes the device that of a rank. All ranks call it.
-	Join(Meeting) error
+	Join(Rendezvous) error
 }
 
-// Deal says which rows of a global batch are whose: an item has Lengths rows, or where there are no lengths one of
+// Shard says which rows of a global batch are whose: an item has Lengths rows, or where there are no lengths one of
 // Items. All rows lie in the order of the items, and so do those of one rank.
-type Deal struct {
+type Shard struct {
 	Rank, Ranks  int
 	Items, Width int // Width values a row
 	Lengths      Ints
 }
 
 // Each calls f for each item with its rank and the number of its values.
-func (d *Deal) Each(f func(rank, values int)) {
+func (d *Shard) Each(f func(rank, values int)) {
 	if d.Lengths.Host == nil {
 		for i := range d.Items {
 			f(i%d.Ranks, d.Width)
@@ -73,7 +73,7 @@ func (d *Deal) Each(f func(rank, values int)) {
 }
 
 // Values are how many values all ranks have, and this one.
-func (d *Deal) Values() (all, own int) {
+func (d *Shard) Values() (all, own int) {
 	d.Each(func(rank, values int) {
 		all += values
 		if rank == d.Rank {
@@ -85,7 +85,7 @@ func (d *Deal) Values() (all, own int) {
 
 // Most is how many values the rank with most of them has. Of lengths that are an upper bound nobody knows that: it is
 // as many as a rank can have where the sequences are sorted, the longest first.
-func (d *Deal) Most() (most int) {
+func (d *Shard) Most() (most int) {
 	values := make([]int, d.Ranks)
 	all, longest := 0, 0
 	d.Each(func(rank, n int) {
@@ -100,7 +100,7 @@ func (d *Deal) Most() (most int) {
 
 // views declares the values of all ranks and those of this one, of which there are any number where lengths are a
 // bound.
-func (d *Deal) views(c *Checker, whole string, all *View, part string, own *View) {
+func (d *Shard) views(c *Checker, whole string, all *View, part string, own *View) {
 	c.positive("Ranks Width", d.Ranks, d.Width)
 	if d.Rank < 0 || d.Rank >= d.Ranks || d.Items < 0 {
 		c.refuse("rank %d of %d, %d items", d.Rank, d.Ranks, d.Items)
@@ -123,8 +123,8 @@ func (d *Deal) views(c *Checker, whole string, all *View, part string, own *View
 // AllReduce sets X to the sum of X of all ranks. It is the same bits on all ranks, and in every run with as many of
 // them, but not in the order of the ranks.
 type AllReduce struct {
-	Behind bool
-	X      View
+	Async bool
+	X     View
 }
 
 // Views implements Kernel.
@@ -145,11 +145,11 @@ func (a *Broadcast) Views(c *Checker) { c.whole("X", &a.X) }
 // With Operand nothing but products of that many rows or more reads Y, which a device that rounds their operands may
 // leave rounded.
 //
-// AllGather: X and DX are the rows of this rank, Y and DY those of all (Deal). The gradient needs no other rank.
+// AllGather: X and DX are the rows of this rank, Y and DY those of all (Shard). The gradient needs no other rank.
 type AllGather struct {
 	Gradient
-	Deal
-	Behind       bool
+	Shard
+	Async        bool
 	Operand      int
 	X, Y, DX, DY View
 }
@@ -164,23 +164,23 @@ func (a *AllGather) Views(c *Checker) {
 }
 
 // ReduceScatter sets Y to the rows of this rank of the sum of X of all ranks: the gradient of an AllGather where each
-// rank computes something else from what was gathered (Deal). With BF16 the values of every rank are rounded to
+// rank computes something else from what was gathered (Shard). With BF16 the values of every rank are rounded to
 // bfloat16 before they are added, so that half the bytes are sent, and sums may be; where there is one rank nothing is.
 type ReduceScatter struct {
-	Deal
-	Behind, BF16 bool
-	X, Y         View
+	Shard
+	Async, BF16 bool
+	X, Y        View
 }
 
 // Views implements Kernel.
 func (a *ReduceScatter) Views(c *Checker) { a.views(c, "X", &a.X, "Y", &a.Y) }
 
-// Join has the kernels that follow wait for the collectives that are Behind: for those up to the last that writes to X,
+// Wait has the kernels that follow wait for the collectives that are Async: for those up to the last that writes to X,
 // or for all where X is absent.
-type Join struct{ X View }
+type Wait struct{ X View }
 
 // Views implements Kernel.
-func (a *Join) Views(c *Checker) {
+func (a *Wait) Views(c *Checker) {
 	if a.X.Present() {
 		c.whole("X", &a.X)
 	}

@@ -21,7 +21,7 @@ type Decoder struct {
 	Keys, Regions, Initial, Score View // [B, R, A], [B, R, E], [B, H], [A]
 	Attend, WHH, WIH, BHH         View // [A, H], [3H, H], [3H, E], [3H]
 	LDAttend, LDWIH               int
-	Drop                          Drops
+	Drop                          DropoutParams
 
 	Gates, Prev, Context, Weights, Query View // [T, 4H], [T, H], [T, E], [T, R], [T, A]
 	States                               View // [T, H]

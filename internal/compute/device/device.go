@@ -45,8 +45,8 @@ type View struct {
 	N   int
 }
 
-// Of returns the view of a whole buffer.
-func Of(b Buffer) View { return View{b, 0, b.Len()} }
+// ViewOf returns the view of a whole buffer.
+func ViewOf(b Buffer) View { return View{b, 0, b.Len()} }
 
 // Slice returns elements [lo, hi) of the view.
 func (v View) Slice(lo, hi int) View {
@@ -82,14 +82,14 @@ func Total(counts []int32) (n int) {
 	return n
 }
 
-// Make allocates memory of n elements for each of some views.
-func Make(d Device, t DType, n int, views ...*View) error {
+// AllocViews allocates memory of n elements for each of some views.
+func AllocViews(d Device, t DType, n int, views ...*View) error {
 	for _, v := range views {
 		b, err := d.Alloc(t, n)
 		if err != nil {
 			return err
 		}
-		*v = Of(b)
+		*v = ViewOf(b)
 	}
 	return nil
 }
@@ -100,8 +100,8 @@ func Make(d Device, t DType, n int, views ...*View) error {
 type Device interface {
 	// Name describes the device for people: "cpu, 2 threads, avx512, fp32".
 	Name() string
-	// Wide reports whether Float is float64.
-	Wide() bool
+	// Float64 reports whether Float is float64.
+	Float64() bool
 
 	// Alloc returns zeroed memory of n elements.
 	Alloc(t DType, n int) (Buffer, error)
@@ -161,12 +161,12 @@ func (a *Copy) Views(c *Checker) {
 	c.view("Src", &a.Src, t, a.Dst.N, Exact)
 }
 
-// Holder is implemented by devices that can keep weights in another order beside them.
-type Holder interface {
-	// Hold tells that the values of a buffer stay as they are until it is freed: weights that are trained no more. The
-	// device may keep them as its products read them, which takes their memory again. Results are the same, but what
-	// kernels keep for the gradient is arbitrary.
-	Hold(b Buffer)
+// Freezer is implemented by devices that can keep weights in another order beside them.
+type Freezer interface {
+	// Freeze tells that the values of a buffer stay as they are until it is freed: weights that are trained no more.
+	// The device may keep them as its products read them, which takes their memory again. Results are the same, but
+	// what kernels keep for the gradient is arbitrary.
+	Freeze(b Buffer)
 }
 
 // Tiler is implemented by devices that work through pairs in larger tiles than the cache of a processor holds.
@@ -175,44 +175,44 @@ type Tiler interface {
 	TileValues() int
 }
 
-// Sharer is implemented by devices that compute in the host's own memory.
-type Sharer interface {
-	// Share returns a view of host values themselves, without copying them, and whether the device can: kernels read
-	// the slice when they run, so it must stay as it is until they have. old is a view that Share returned before and
-	// that is no longer needed; its bookkeeping is reused.
-	Share(old View, host []float32) (View, bool)
+// HostViewer is implemented by devices that compute in the host's own memory.
+type HostViewer interface {
+	// ViewHost returns a view of host values themselves, without copying them, and whether the device can: kernels read
+	// the slice when they run, so it must stay as it is until they have. old is a view that ViewHost returned before
+	// and that is no longer needed; its bookkeeping is reused.
+	ViewHost(old View, host []float32) (View, bool)
 }
 
-// Full is the error of an allocation for which a device has no memory. The device works on.
-type Full struct {
+// OutOfMemoryError is the error of an allocation for which a device has no memory. The device works on.
+type OutOfMemoryError struct {
 	Want, Free, Total int64 // bytes
 	Err               error // of the device
 }
 
-func (e *Full) Error() string {
+func (e *OutOfMemoryError) Error() string {
 	return fmt.Sprintf("allocate %.1f MB: the GPU is full, %.1f of %.1f MB are free: %v", float64(e.Want)/1e6,
 		float64(e.Free)/1e6, float64(e.Total)/1e6, e.Err)
 }
 
-func (e *Full) Unwrap() error { return e.Err }
+func (e *OutOfMemoryError) Unwrap() error { return e.Err }
 
-// Failed is the error of a device that computes nothing more: a GPU that was lost, or a fault in a kernel.
-type Failed struct{ Err error }
+// Error is the error of a device that computes nothing more: a GPU that was lost, or a fault in a kernel.
+type Error struct{ Err error }
 
-func (e *Failed) Error() string { return e.Err.Error() }
+func (e *Error) Error() string { return e.Err.Error() }
 
-func (e *Failed) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
-// Scratch is implemented by devices whose kernels need memory of their own. Where a call finds no room for it, it and
-// all later ones do nothing.
-type Scratch interface {
-	// Lacked returns what no room was found for, as Sync would, without waiting for the kernels; then the device
+// ScratchChecker is implemented by devices whose kernels need memory of their own. Where a call finds no room for it,
+// it and all later ones do nothing.
+type ScratchChecker interface {
+	// ScratchError returns what no room was found for, as Sync would, without waiting for the kernels; then the device
 	// continues.
-	Lacked() error
+	ScratchError() error
 }
 
-// Size writes a number of bytes of device memory for people, in MB or GB.
-func Size(n int64) string {
+// FormatBytes writes a number of bytes of device memory for people, in MB or GB.
+func FormatBytes(n int64) string {
 	if n < 1e8 {
 		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 	}

@@ -123,7 +123,7 @@ var kinds = []kind{
 	some(func(d interface{ ReduceScatter(ReduceScatter) bool }, k ReduceScatter) bool {
 		return d.ReduceScatter(k)
 	}),
-	plain(func(d interface{ Join(Join) }, k Join) { d.Join(k) }),
+	plain(func(d interface{ Wait(Wait) }, k Wait) { d.Wait(k) }),
 }
 
 // kind is what is known of a type of kernels.

@@ -54,7 +54,7 @@ type LayerNorm struct {
 	N, D         int
 	Eps          float64
 	X, Branch    View // [N, D]
-	Drop         Drops
+	Drop         DropoutParams
 	Sum, Y       View // [N, D]
 	Mean, InvStd View // [N]
 	Weight, Bias View // [D]
@@ -119,7 +119,7 @@ type SelfAttention struct {
 	Lengths           Ints // [B], each at least 1
 	Query, Key, Value View // [T, D]
 	Context           View // [T, D]
-	Drop              Drops
+	Drop              DropoutParams
 
 	DContext, DQuery, DKey, DValue View // [T, D]
 	DBias                          View // [3·D]

@@ -8,8 +8,8 @@ type Usage struct {
 	Watts       float64
 }
 
-// Gauge is implemented by devices that tell how they are used.
-type Gauge interface {
+// UsageReporter is implemented by devices that tell how they are used.
+type UsageReporter interface {
 	// Usage takes a millisecond or so; false where the device does not tell.
 	Usage() (Usage, bool)
 }

@@ -14,8 +14,8 @@ func (e elements) Len() int     { return e.n }
 // A kernel moves each view that it has once, cut to what its sizes give it, and of a table the rows that it reads; the
 // gradient of a table is written whole.
 func TestBytes(t *testing.T) {
-	floats := func(n int) View { return Of(elements{Float, n}) }
-	ints := func(host ...int32) Ints { return Ints{View: Of(elements{Int32, len(host)}), Host: host} }
+	floats := func(n int) View { return ViewOf(elements{Float, n}) }
+	ints := func(host ...int32) Ints { return Ints{View: ViewOf(elements{Int32, len(host)}), Host: host} }
 	words := GatherWords{Words: ints(1, 2, 3, 4, 5, 6), Lengths: ints(3, 1), L: 3, V: 1000, D: 8,
 		Table: floats(8000), Out: floats(100)}
 	back := words

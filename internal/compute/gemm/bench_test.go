@@ -38,7 +38,7 @@ var shapes = []shape{
 
 // BenchmarkGemm runs the shapes of training: go test -bench 'Gemm/fp32/large' ./internal/compute/gemm
 func BenchmarkGemm(b *testing.B) {
-	for p, name := range []string{Float32: "fp32", Fixed: "fixed", BF16: "bf16"} {
+	for p, name := range []string{Float32: "fp32", FixedPoint: "fixed", BF16: "bf16"} {
 		for _, threads := range []int{1, 2} {
 			for _, s := range shapes {
 				b.Run(fmt.Sprintf("%s/%s/threads%d", name, s.label, threads), func(b *testing.B) {

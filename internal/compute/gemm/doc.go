@@ -13,7 +13,7 @@
 //
 //	kernel      instructions                       panel of A x panel of B
 //	amx         AMX-BF16 tiles, parts of float32   32 x 32
-//	amx         AMX-INT8 tiles, digits             32 x 32   Fixed
+//	amx         AMX-INT8 tiles, digits             32 x 32   FixedPoint
 //	avx512      AVX-512                            14 x 32
 //	avx2        AVX2 + FMA                          6 x 16
 //	neon        NEON of arm64                      12 x 8
@@ -34,8 +34,8 @@
 // 2019). The result is closer to the exact one than that of a float32 kernel, because a tile adds 32 terms before it
 // rounds into the sum, and it comes sooner where there are 64 terms or more (splits). Products of fewer go to avx512.
 //
-// Fixed on AMX: 256 terms of a row of A or a column of B at a time become integers of 24 bits, q = x / scale with the
-// largest |x| at 8355008, and these three digits of 8 bits; of the nine products of digits the six larger ones are
+// FixedPoint on AMX: 256 terms of a row of A or a column of B at a time become integers of 24 bits, q = x / scale with
+// the largest |x| at 8355008, and these three digits of 8 bits; of the nine products of digits the six larger ones are
 // summed, exactly, by tiles of integers (Ootomo, Ozaki and Yokota, DGEMM on Integer Matrix Multiplication Unit, IJHPCA
 // 2024, with fewer digits). What is lost is some 2^-25 √terms of the largest |a| times the largest |b|, where float32
 // loses 2^-25 of each product and of each sum: the same for values of one size, with many terms less

@@ -17,7 +17,7 @@ func fixedEngine(t *testing.T) *Engine {
 
 // Even operands lose in fixed point about what a loop of float32 loses, sum by sum, and with many terms less: random
 // ones, squares of differences with weights, and features of which most are zero.
-func TestFixedPointIsAsAccurateAsFloat32(t *testing.T) {
+func TestFixedPointPointIsAsAccurateAsFloat32(t *testing.T) {
 	e := fixedEngine(t)
 	r := rand.New(rand.NewPCG(35, 36))
 	normal := func() float64 { return r.NormFloat64() }
@@ -32,7 +32,7 @@ func TestFixedPointIsAsAccurateAsFloat32(t *testing.T) {
 		{"features, weights", rare, uniform, 3, 1.5}} {
 		for _, k := range []int{192, 256, 1024, 2048} {
 			const m, n = 64, 64
-			a := operands(m, n, k, false, true, Fixed)
+			a := operands(m, n, k, false, true, FixedPoint)
 			for i := range a.A {
 				a.A[i] = float32(c.a())
 			}
@@ -54,12 +54,12 @@ func TestFixedPointIsAsAccurateAsFloat32(t *testing.T) {
 }
 
 // Whatever the operands, an element is exact to the largest values of its row and column, block by block of terms.
-func TestFixedPointIsExactToTheLargest(t *testing.T) {
+func TestFixedPointPointIsExactToTheLargest(t *testing.T) {
 	e := fixedEngine(t)
 	r := rand.New(rand.NewPCG(37, 38))
 	for _, k := range []int{64, 200, 1024} {
 		const m, n = 40, 70
-		a := operands(m, n, k, false, true, Fixed)
+		a := operands(m, n, k, false, true, FixedPoint)
 		for _, x := range [][]float32{a.A, a.B} {
 			for i := range x {
 				x[i] = float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30))
@@ -88,10 +88,10 @@ func TestFixedPointIsExactToTheLargest(t *testing.T) {
 }
 
 // Rows of zeros give zeros, tiny ones no NaN, and a value that is no number reaches its row and no other.
-func TestFixedPointOfUnusualValues(t *testing.T) {
+func TestFixedPointPointOfUnusualValues(t *testing.T) {
 	e := fixedEngine(t)
 	const m, n, k = 40, 40, 256
-	a := operands(m, n, k, false, true, Fixed)
+	a := operands(m, n, k, false, true, FixedPoint)
 	clear(a.A[3*k : 4*k])
 	clear(a.B[5*k : 6*k])
 	for l := range k {

@@ -41,9 +41,10 @@ type Precision uint8
 
 const (
 	Float32 Precision = iota // as float32
-	// Fixed is float32 for operands whose rows (of op(A)) and columns (of op(B)) have values of one size: an element of
-	// C may be exact to the largest of its row and column, where Float32 is to each, if that comes sooner (doc.go).
-	Fixed
+	// FixedPoint is float32 for operands whose rows (of op(A)) and columns (of op(B)) have values of one size: an
+	// element of C may be exact to the largest of its row and column, where Float32 is to each, if that comes sooner
+	// (doc.go).
+	FixedPoint
 	BF16 // operands are rounded to bf16, to nearest even
 	// Int16 is for operands that are whole numbers of at most Int16Limit. Where the sum of the magnitudes of all terms
 	// of an element of C is below 2^31, it is exact but for rounding to float32. Few processors can (HasInt16).
@@ -57,7 +58,7 @@ type Engine struct {
 	name       string
 	f32        *kernel
 	split      *kernel // for float32 products of which splits is true; may be nil
-	fixed      *kernel // for Fixed products of which fixes is true; may be nil
+	fixed      *kernel // for FixedPoint products of which fixes is true; may be nil
 	bf16       *kernel
 	int16      *kernel // may be nil
 	lib        library // external float32 products, or nil
@@ -180,7 +181,7 @@ func (e *Engine) kernel(p Precision, k int) *kernel {
 		panic("gemm: this CPU has no kernel for products in Int16")
 	case p == Int16:
 		return e.int16
-	case p == Fixed && e.fixed != nil && fixes(k):
+	case p == FixedPoint && e.fixed != nil && fixes(k):
 		return e.fixed
 	case e.split != nil && splits(k):
 		return e.split

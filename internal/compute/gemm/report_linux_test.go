@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 			"openblas", "ratio", "bf16", "/fp32", "fixed", "/fp32")
 		for _, s := range shapes {
 			runs := []func(){s.product(ours, Float32), s.product(ours, BF16), s.product(peer, Float32),
-				s.product(plain, Float32), s.product(ours, Fixed)}
+				s.product(plain, Float32), s.product(ours, FixedPoint)}
 			var best [5]float64
 			flops := 2 * float64(s.m) * float64(s.n) * float64(s.k)
 			count := 1 + int(1e8/flops)

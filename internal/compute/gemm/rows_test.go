@@ -20,7 +20,7 @@ func TestRowsAreTheSameProduct(t *testing.T) {
 				{70, 20, 2100}, {32, 32, 96}} {
 				m, n, k := s[0], s[1], s[2]
 				a, b, c := matrix(r, m, k, k), matrix(r, k, n, n), matrix(r, m, n, n)
-				for _, precision := range []Precision{Float32, Fixed, BF16} {
+				for _, precision := range []Precision{Float32, FixedPoint, BF16} {
 					args := Args{M: m, N: n, K: k, Alpha: 1, A: a, LDA: k, B: b, LDB: n, Beta: 1, C: slices.Clone(c),
 						LDC: n, Bias: matrix(r, 1, n, n), Precision: precision}
 					e.Gemm(&args)

@@ -112,7 +112,7 @@ func (g *Graph) AttentionLayer(x, words, lengths *Node, w AttentionWeights, rate
 	output := op.linear("attention", w.Output, d, d)
 	y := op.result(capacity, d)
 	qkv, context, branch := op.save(capacity*3*d), op.save(capacity*d), op.scratch(capacity*d)
-	n := g.norm(op, capacity, d, w.Norm, rate, g.RowNumbers(capacity, Concatenated, lengths, nil), purpose+".output")
+	n := g.norm(op, capacity, d, w.Norm, rate, g.RowIndices(capacity, Concatenated, lengths, nil), purpose+".output")
 	heads := device.SelfAttention{Heads: w.Heads, D: d, LD: 3 * d, L: Dim(words, 1),
 		Drop: g.dropper(rate, purpose+".probabilities")}
 	args := func(c *Call) (device.SelfAttention, device.LayerNorm, int) {
@@ -188,7 +188,7 @@ func (g *Graph) PerceptronLayer(x, lengths *Node, w PerceptronWeights, rate floa
 	y := op.result(capacity, d)
 	before := op.save(capacity * f)
 	hidden, branch := op.scratch(capacity*f), op.scratch(capacity*d)
-	n := g.norm(op, capacity, d, w.Norm, rate, g.RowNumbers(capacity, Concatenated, lengths, nil), purpose+".output")
+	n := g.norm(op, capacity, d, w.Norm, rate, g.RowIndices(capacity, Concatenated, lengths, nil), purpose+".output")
 	op.Make = func(c *Call) {
 		all := c.rows(counts)
 		ln, active := n.args(c, all), c.Temp[hidden].Slice(0, all*f)

@@ -61,7 +61,7 @@ func (g *Graph) batchNorm(a device.BatchNorm, x *Node, w BatchNormWeights, count
 		"running variance": w.Var} {
 		wantShape(what+" of a batch norm", n, a.C)
 	}
-	op := &Op{Name: fmt.Sprintf("batch norm of %d, training %v", a.C, a.Train), Meets: a.Train}
+	op := &Op{Name: fmt.Sprintf("batch norm of %d, training %v", a.C, a.Train), Collective: a.Train}
 	rows, weight, bias := op.arg(x, true), op.arg(w.Weight, true), op.arg(w.Bias, true)
 	runningMean, runningVar, lengths, padded, residual := op.arg(w.Mean, false), op.arg(w.Var, false), -1, -1, -1
 	if counts != nil {

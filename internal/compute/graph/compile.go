@@ -107,7 +107,7 @@ func (p *Program) emit(n *Node) error {
 		if op.Alias {
 			return nil
 		}
-		in.name, in.make, in.meets = op.Name, op.Make, op.Meets
+		in.name, in.make, in.meets = op.Name, op.Make, op.Collective
 		if op.Nested != nil {
 			read := make([]bool, len(op.Outs))
 			for k, b := range p.plan.outs[n] {

@@ -36,12 +36,12 @@ func (g *Graph) Multiply(a, b *Node) *Node {
 	return g.apply(op)
 }
 
-// Times computes factor·x for a constant.
-func (g *Graph) Times(x *Node, factor float64) *Node {
+// Scale computes factor·x for a constant.
+func (g *Graph) Scale(x *Node, factor float64) *Node {
 	op := &Op{Name: fmt.Sprintf("times %v", factor)}
 	values, y := op.arg(x, true), op.result(x.Shape().Clone()...)
 	op.Make = func(c *Call) { Do(c, device.Combine{Dst: c.Out[y], A: c.In[values], Alpha: factor}) }
-	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{g.Times(dy, factor)} }
+	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{g.Scale(dy, factor)} }
 	return g.apply(op)
 }
 
@@ -54,7 +54,7 @@ func (g *Graph) Minus(a, b *Node) *Node {
 	op := &Op{Name: "minus"}
 	left, right, y := op.arg(a, true), op.arg(b, true), op.result(s...)
 	op.Make = func(c *Call) { Do(c, device.Combine{Dst: c.Out[y], A: c.In[left], B: c.In[right], Alpha: 1, Beta: -1}) }
-	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{dy, g.Times(dy, -1)} }
+	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{dy, g.Scale(dy, -1)} }
 	return g.apply(op)
 }
 
@@ -139,7 +139,7 @@ func (g *Graph) Sum(x *Node, a Axis) *Node {
 	op := &Op{Name: fmt.Sprintf("sums of %v", from)}
 	values, counts, y := op.arg(x, true), a.lengths(op), op.result(to...)
 	op.Make = func(c *Call) { Do(c, reduce(c, args, counts, c.In[values], c.Out[y])) }
-	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Spread(dy, a, from...)) }
+	op.Grad = func(in []*Node, _, dy *Node) []*Node { return a.grads(g.Broadcast(dy, a, from...)) }
 	return g.apply(op)
 }
 
@@ -148,7 +148,7 @@ func (g *Graph) Mean(x *Node, a Axis) *Node {
 	if a.counts != nil {
 		return g.SegmentMeans(x, a.counts)
 	}
-	return g.Times(g.Sum(x, a), 1/float64(a.width))
+	return g.Scale(g.Sum(x, a), 1/float64(a.width))
 }
 
 // grads are the gradients of an op of one value and perhaps counts.
@@ -159,8 +159,8 @@ func (a Axis) grads(dx *Node) []*Node {
 	return []*Node{dx}
 }
 
-// Spread repeats the values y of Sum along an axis: a value of the given shape.
-func (g *Graph) Spread(y *Node, a Axis, shape ...int) *Node {
+// Broadcast repeats the values y of Sum along an axis: a value of the given shape.
+func (g *Graph) Broadcast(y *Node, a Axis, shape ...int) *Node {
 	to := tensor.Shape(append([]int(nil), shape...))
 	args, from := a.shapes(to)
 	if y.Shape().TotalSize() != from.TotalSize() {
@@ -188,12 +188,12 @@ func (g *Graph) Max(x *Node, a Axis) *Node {
 	return k.result(&args.Y, &args.Y, true, to...) // read, so that the positions are there
 }
 
-// Fixed is x as a constant: nothing flows back through it.
-func (g *Graph) Fixed(x *Node) *Node {
-	op := &Op{Name: "fixed", Outs: []tensor.Shape{x.Shape().Clone()}, Wants: []bool{false}, Alias: true}
+// StopGradient is x as a constant: nothing flows back through it.
+func (g *Graph) StopGradient(x *Node) *Node {
+	op := &Op{Name: "fixed", Outs: []tensor.Shape{x.Shape().Clone()}, NeedsGrad: []bool{false}, Alias: true}
 	x = g.Apply(op, x)
-	if g.Constant != nil {
-		return g.Constant(x)
+	if g.OnStopGradient != nil {
+		return g.OnStopGradient(x)
 	}
 	return x
 }
@@ -201,17 +201,17 @@ func (g *Graph) Fixed(x *Node) *Node {
 // Softmax computes e^(factor·x) / Σ e^(factor·x) along an axis.
 func (g *Graph) Softmax(x *Node, factor float64, a Axis) *Node {
 	shape := x.Shape().Clone()
-	x = g.Times(x, factor)
-	e := g.Map(device.Exp, 0, g.Minus(x, g.Spread(g.Max(g.Fixed(x), a), a, shape...)))
-	return g.Multiply(e, g.Spread(g.Map(device.Reciprocal, 0, g.Sum(e, a)), a, shape...))
+	x = g.Scale(x, factor)
+	e := g.Map(device.Exp, 0, g.Minus(x, g.Broadcast(g.Max(g.StopGradient(x), a), a, shape...)))
+	return g.Multiply(e, g.Broadcast(g.Map(device.Reciprocal, 0, g.Sum(e, a)), a, shape...))
 }
 
 // LogSumExp computes ln(Σ e^(factor·x)) along an axis.
 func (g *Graph) LogSumExp(x *Node, factor float64, a Axis) *Node {
 	shape := x.Shape().Clone()
-	x = g.Times(x, factor)
-	most := g.Max(g.Fixed(x), a) // a shift changes nothing, so nothing flows back through it
-	sum := g.Sum(g.Map(device.Exp, 0, g.Minus(x, g.Spread(most, a, shape...))), a)
+	x = g.Scale(x, factor)
+	most := g.Max(g.StopGradient(x), a) // a shift changes nothing, so nothing flows back through it
+	sum := g.Sum(g.Map(device.Exp, 0, g.Minus(x, g.Broadcast(most, a, shape...))), a)
 	return g.Add(g.Map(device.Log, 0, sum), most)
 }
 
@@ -219,7 +219,7 @@ func (g *Graph) LogSumExp(x *Node, factor float64, a Axis) *Node {
 func (g *Graph) Repeat(x *Node, n int) *Node {
 	d := x.Shape().TotalSize()
 	all := g.ConstInts(fmt.Sprintf("const.all.%d", n), []int32{int32(n)})
-	return g.Spread(g.Reshape(x, 1, d), AlongSegments(all), n, d)
+	return g.Broadcast(g.Reshape(x, 1, d), AlongSegments(all), n, d)
 }
 
 // SelfAttention lets the rows of every set attend to each other: qkv [capacity, 3D] are their queries, keys and values,
@@ -252,9 +252,9 @@ func (g *Graph) SelfAttention(qkv, attended, counts *Node, heads int) *Node {
 	return k.result(&a.Context, &a.DContext, false, capacity, d)
 }
 
-// PickRows takes rows of x [capacity, D] by their numbers, positions [B, L] int32, of which row b holds counts_b:
+// SelectRows takes rows of x [capacity, D] by their numbers, positions [B, L] int32, of which row b holds counts_b:
 // [B·L, D], the rows of item 0 first. counts [B] are between 1 and L.
-func (g *Graph) PickRows(x, positions, counts *Node) *Node {
+func (g *Graph) SelectRows(x, positions, counts *Node) *Node {
 	capacity, d, b, l := Dim(x, 0), Dim(x, 1), Dim(positions, 0), Dim(positions, 1)
 	wantShape("counts of rows", counts, b)
 	a := &device.Embed{L: l, V: capacity, P: l, K: 1, D: d}

@@ -33,7 +33,7 @@ var composeCases = []opCase{
 	}},
 	{"square", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Multiply(in[0], in[0]) }},
 	{"minus", [][]int{{3, 4}, {3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Minus(in[0], g.Times(in[1], 3))
+		return g.Minus(in[0], g.Scale(in[1], 3))
 	}},
 	{"leaky", [][]int{{3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.Map(device.LeakyReLU, 0.1, in[0])
@@ -53,10 +53,10 @@ var composeCases = []opCase{
 		return g.Sum(in[0], alongSegments(g))
 	}},
 	{"spread along rows", [][]int{{8}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Spread(in[0], graph.AlongRows(3), 4, 6)
+		return g.Broadcast(in[0], graph.AlongRows(3), 4, 6)
 	}},
 	{"spread along segments", [][]int{{3, 2}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Spread(in[0], alongSegments(g), 8, 2)
+		return g.Broadcast(in[0], alongSegments(g), 8, 2)
 	}},
 	{"max along rows", [][]int{{4, 6}}, func(g *graph.Graph,
 		in []*graph.Node) *graph.Node {
@@ -99,7 +99,7 @@ var composeCases = []opCase{
 	}},
 	{"rows by number", [][]int{{6, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		w, l := sequenceInputs(g)
-		return g.PickRows(in[0], w, l)
+		return g.SelectRows(in[0], w, l)
 	}},
 	{"tiles", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return tiles(g, in, 2) }},
 	{"tiles of all", [][]int{{5, 3}, {8, 3}}, func(g *graph.Graph,

@@ -14,14 +14,14 @@ import (
 const InputStep = "in.step"
 
 // dropper draws the masks of one dropout layer inside an op, which reads InputStep and the numbers of rows.
-func (g *Graph) dropper(rate float64, purpose string) device.Drops {
+func (g *Graph) dropper(rate float64, purpose string) device.DropoutParams {
 	if !g.Training {
 		rate = 0
 	}
-	return device.Drops{Rate: rate, Key: philox.NewKey(g.Seed, "dropout/"+purpose)}
+	return device.DropoutParams{Rate: rate, Key: philox.NewKey(g.Seed, "dropout/"+purpose)}
 }
 
-// dropArgs are the arguments of an op that drops: the counter of steps and the numbers of rows (Graph.RowNumbers); both
+// dropArgs are the arguments of an op that drops: the counter of steps and the numbers of rows (Graph.RowIndices); both
 // are -1 where nothing is dropped.
 type dropArgs struct{ step, rows int }
 
@@ -34,7 +34,7 @@ func (o *Op) dropped(g *Graph, rate float64, rows *Node) dropArgs {
 }
 
 // set gives drops what the first n rows of a call read.
-func (a dropArgs) set(c *Call, drop *device.Drops, n int) {
+func (a dropArgs) set(c *Call, drop *device.DropoutParams, n int) {
 	if a.step >= 0 {
 		drop.Step, drop.Rows = c.Ints(a.step), c.In[a.rows].Slice(0, n)
 	}
@@ -42,19 +42,19 @@ func (a dropArgs) set(c *Call, drop *device.Drops, n int) {
 
 // Dropout sets elements of x [N, …] to zero with the given probability and divides the others by 1 - rate, in a
 // training graph; otherwise it is x. The masks are a function of the seed, the purpose, which names the layer, the
-// training step, the number of the row, of rows [N] (RowNumbers), and the column.
+// training step, the number of the row, of rows [N] (RowIndices), and the column.
 func (g *Graph) Dropout(x, rows *Node, rate float64, purpose string) *Node {
 	if !g.Training || rate == 0 {
 		return x
 	}
 	n := Dim(x, 0)
 	wantShape("numbers of rows", rows, n)
-	s, a := x.Shape().Clone(), device.Dropout{Drops: g.dropper(rate, purpose), Width: x.Shape().TotalSize() / n}
+	s, a := x.Shape().Clone(), device.Dropout{DropoutParams: g.dropper(rate, purpose), Width: x.Shape().TotalSize() / n}
 	op := &Op{Name: fmt.Sprintf("dropout %v %s", rate, purpose)}
 	values, drop, y := op.arg(x, true), op.dropped(g, rate, rows), op.result(s...)
 	op.Make = func(c *Call) {
 		a := a
-		drop.set(c, &a.Drops, n)
+		drop.set(c, &a.DropoutParams, n)
 		a.X, a.Y = c.In[values], c.Out[y]
 		Do(c, a)
 	}
@@ -67,10 +67,10 @@ func (g *Graph) Dropout(x, rows *Node, rate float64, purpose string) *Node {
 	return g.apply(op)
 }
 
-// RowNumbers returns the numbers int32 [n] of the rows of a value with room for n rows, in which items of some lengths
+// RowIndices returns the numbers int32 [n] of the rows of a value with room for n rows, in which items of some lengths
 // [B] lie. Rows that belong to no item, and with there [B] not nil those from position there of an item on, have the
-// number -1. Programs make them of the lengths and of Instance.Items.
-func (g *Graph) RowNumbers(n int, layout Layout, lengths, there *Node) *Node {
+// number -1. Programs make them of the lengths and of Instance.SetPositions.
+func (g *Graph) RowIndices(n int, layout Layout, lengths, there *Node) *Node {
 	if there == nil {
 		there = lengths
 	}
@@ -81,11 +81,11 @@ func (g *Graph) RowNumbers(n int, layout Layout, lengths, there *Node) *Node {
 	return node
 }
 
-// ItemNumbers returns the numbers of the rows of a value with one row for each of n items.
-func (g *Graph) ItemNumbers(n int) *Node {
+// ItemIndices returns the numbers of the rows of a value with one row for each of n items.
+func (g *Graph) ItemIndices(n int) *Node {
 	ones := make([]int32, n)
 	for i := range ones {
 		ones[i] = 1
 	}
-	return g.RowNumbers(n, Concatenated, g.ConstInts(fmt.Sprintf("%d ones", n), ones), nil)
+	return g.RowIndices(n, Concatenated, g.ConstInts(fmt.Sprintf("%d ones", n), ones), nil)
 }

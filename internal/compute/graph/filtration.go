@@ -23,7 +23,8 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	for _, m := range []*Node{f.Bias, f.Norm.Weight, f.Norm.Bias, f.Norm.Mean, f.Norm.Var} {
 		wantShape("scalar of a filtration", m, 1)
 	}
-	op := &Op{Name: fmt.Sprintf("filtration of similarities %d→%d, training %v", l.e, s, g.Training), Meets: g.Training}
+	op := &Op{Name: fmt.Sprintf("filtration of similarities %d→%d, training %v", l.e, s, g.Training),
+		Collective: g.Training}
 	l.declare(op, &x)
 	weight, bias := op.arg(f.Weight, true), op.arg(f.Bias, true)
 	gamma, beta := op.arg(f.Norm.Weight, true), op.arg(f.Norm.Bias, true)

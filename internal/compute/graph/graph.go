@@ -30,16 +30,16 @@ type Graph struct {
 	Training bool
 	// Seed is the seed of the run, from which dropout draws.
 	Seed uint64
-	// Share is which items of a global batch the graph computes on; it is set before anything is added.
-	Share Share
+	// Shard is which items of a global batch the graph computes on; it is set before anything is added.
+	Shard Shard
 	// Micro, where not nil, ends the graph where the values of other micro-batches are needed; it is set before
 	// anything is added.
 	Micro *MicroBatch
 	// Again leaves running statistics as they are: the graph runs once more, for its gradients.
 	Again bool
-	// Constant, where not nil, may put another node in place of each result of Fixed; it is set before anything is
-	// added. Tests of gradients hold these values while they perturb others.
-	Constant func(x *Node) *Node
+	// OnStopGradient, where not nil, may put another node in place of each result of StopGradient; it is set before
+	// anything is added. Tests of gradients hold these values while they perturb others.
+	OnStopGradient func(x *Node) *Node
 
 	expr   *G.ExprGraph
 	dtype  tensor.Dtype
@@ -47,9 +47,9 @@ type Graph struct {
 	serial int
 }
 
-// Share says that a graph computes on the items of one rank of a global batch (device.Deal). The zero Share is that of
+// Shard says that a graph computes on the items of one rank of a global batch (device.Shard). The zero Shard is that of
 // one rank, which has all of them; with Items alone the graph has some of them.
-type Share struct {
+type Shard struct {
 	Rank, Ranks int
 	Items       int // of the global batch
 	// Rows are how many rows of a parameter each rank updates, one rank after the other, of those that are large
@@ -85,13 +85,13 @@ func CutCounts(i int) string { return fmt.Sprintf("in.cut%d.counts", i) }
 func CutY(i int) string { return fmt.Sprintf("in.cut%d.y", i) }
 
 // Own is the number of items of the rank.
-func (s Share) Own() int { return (s.Items - s.Rank + s.Ranks - 1) / s.Ranks }
+func (s Shard) Own() int { return (s.Items - s.Rank + s.Ranks - 1) / s.Ranks }
 
 // Alone reports whether there is no other rank.
-func (s Share) Alone() bool { return s.Ranks < 2 }
+func (s Shard) Alone() bool { return s.Ranks < 2 }
 
 // itemsOf is how many items the global batch has where n are here.
-func (s Share) itemsOf(n int) int {
+func (s Shard) itemsOf(n int) int {
 	if s.Items == 0 {
 		return n
 	}

@@ -121,7 +121,8 @@ var opCases = []opCase{
 	}},
 	{"words into gru", [][]int{{6, 2}, {9, 2}, {9, 3}, {9}, {9}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		w, l := sequenceInputs(g)
-		return g.GRU(g.Words(w, l, in[0]), l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]}, false,
+		return g.GRU(g.Embedding(w, l, in[0]), l, graph.GRUWeights{WIH: in[1], WHH: in[2], BIH: in[3], BHH: in[4]},
+			false,
 			true)
 	}},
 	{"batch norm of rows, training", [][]int{{5, 3}, {3}, {3}}, batchNorm(true, 1)},
@@ -267,7 +268,7 @@ func runTower(t testing.TB, s *graph.Instance, n int) (*graph.Program, func() []
 }
 
 // Programs of several shapes share one slab; running them in turn changes nothing.
-func TestProgramsShareMemory(t *testing.T) {
+func TestProgramsShardMemory(t *testing.T) {
 	s := newSession(t, cpu.FP32, 2, towerSpecs...)
 	_, small := runTower(t, s, 3)
 	first := small()
@@ -333,14 +334,14 @@ func TestMistakesAreErrors(t *testing.T) {
 }
 
 // A matrix that ranks multiply by rows has one reader: the gradient that a second one adds would stay on its rank.
-func TestOneReaderOfAMatrixByRows(t *testing.T) {
+func TestOneFirstReaderOfAMatrixBySliceRows(t *testing.T) {
 	s := newSession(t, "fp64", 1, graph.ParamSpec{Name: "w", Shape: []int{8, 16}})
 	g := s.Graph()
-	g.Share = graph.Share{Ranks: 2, Items: 2, Rows: map[string][]int32{"w": {4, 4}}}
+	g.Shard = graph.Shard{Ranks: 2, Items: 2, Rows: map[string][]int32{"w": {4, 4}}}
 	w := g.Param("w", 8, 16)
 	y := g.Linear(graph.LinearTerm{X: g.Input("x", 1, 16), W: w})
 	try.Get(graph.Compile(s, g, []*graph.Node{y}, nil))(t)
-	_, err := graph.Compile(s, g, []*graph.Node{y, g.Times(w, 2)}, nil)
+	_, err := graph.Compile(s, g, []*graph.Node{y, g.Scale(w, 2)}, nil)
 	try.Fails(t, err, "times 2 reads w")
 }
 

@@ -18,14 +18,14 @@ type Instance struct {
 	moves        int // of inputs
 	gathers      []gather
 	nested       *Instance
-	items        []int32 // see Items
+	items        []int32 // see SetPositions
 }
 
 // inner returns the instance of the graphs inside ops: the same device and parameters, with inputs and a slab of its
 // own.
 func (s *Instance) inner() *Instance {
 	if s.nested == nil {
-		s.nested = s.Beside()
+		s.nested = s.WithSameParams()
 	}
 	return s.nested
 }
@@ -61,16 +61,16 @@ func NewInstance(dev device.Device, specs []ParamSpec) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&Instance{Dev: composed.Over(dev), Params: p}).Beside(), nil
+	return (&Instance{Dev: composed.Over(dev), Params: p}).WithSameParams(), nil
 }
 
-// Beside returns an instance with the parameters of s, and with inputs and values of its own.
-func (s *Instance) Beside() *Instance {
+// WithSameParams returns an instance with the parameters of s, and with inputs and values of its own.
+func (s *Instance) WithSameParams() *Instance {
 	return &Instance{Dev: s.Dev, Params: s.Params, ints: slab{dtype: device.Int32}, feed: map[string]*input{}}
 }
 
 // Graph returns an empty graph of the instance's precision.
-func (s *Instance) Graph() *Graph { return newGraph(s.Dev.Wide()) }
+func (s *Instance) Graph() *Graph { return newGraph(s.Dev.Float64()) }
 
 // slab is memory that programs use one after the other. It grows to the largest program; generation tells a program
 // that its views have to be computed again.
@@ -86,7 +86,7 @@ func (s *slab) reserve(dev device.Device, n int) error {
 	}
 	old := s.view
 	b, err := dev.Alloc(s.dtype, n)
-	var full *device.Full
+	var full *device.OutOfMemoryError
 	if errors.As(err, &full) && old.Present() { // there may be capacity in the place of the old one
 		dev.Free(old.Buf)
 		old, s.view = device.View{}, device.View{}
@@ -99,7 +99,7 @@ func (s *slab) reserve(dev device.Device, n int) error {
 	if old.Present() {
 		dev.Free(old.Buf)
 	}
-	s.view = device.Of(b)
+	s.view = device.ViewOf(b)
 	s.generation++
 	return nil
 }
@@ -126,8 +126,8 @@ func (in *input) set(host []int32, bounded bool) {
 // regions of a batch costs a few per cent of a training step. Devices with memory of their own may stream it.
 const shareFrom = 1 << 16
 
-// slot returns the memory of an input with capacity for n elements.
-func (s *Instance) slot(name string, t device.DType, n int) (*input, error) {
+// inputOf returns the memory of an input with capacity for n elements.
+func (s *Instance) inputOf(name string, t device.DType, n int) (*input, error) {
 	in := inputOf(s, name)
 	s.ungather(in)
 	if in.shared || in.external {
@@ -141,7 +141,7 @@ func (s *Instance) slot(name string, t device.DType, n int) (*input, error) {
 		if in.View.Present() {
 			s.Dev.Free(in.View.Buf)
 		}
-		in.View = device.Of(b)
+		in.View = device.ViewOf(b)
 		s.moves++
 	}
 	in.n = n
@@ -151,10 +151,10 @@ func (s *Instance) slot(name string, t device.DType, n int) (*input, error) {
 // Feed sets a float input. The slice must stay unchanged until the programs that read it have run: a large one may be
 // read in place.
 func (s *Instance) Feed(name string, values []float32) error {
-	if d, ok := device.As[device.Sharer](s.Dev); ok && len(values) >= shareFrom && s.share(d, name, values) {
+	if d, ok := device.As[device.HostViewer](s.Dev); ok && len(values) >= shareFrom && s.share(d, name, values) {
 		return nil
 	}
-	in, err := s.slot(name, device.Float, len(values))
+	in, err := s.inputOf(name, device.Float, len(values))
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (s *Instance) upload(dst device.View, values []float32) {
 }
 
 // share makes the input name a view of values themselves, if the device can.
-func (s *Instance) share(d device.Sharer, name string, values []float32) bool {
+func (s *Instance) share(d device.HostViewer, name string, values []float32) bool {
 	in := inputOf(s, name)
 	if in.external {
 		in.View, in.external = device.View{}, false
@@ -181,7 +181,7 @@ func (s *Instance) share(d device.Sharer, name string, values []float32) bool {
 	if in.shared {
 		old = in.View
 	}
-	v, ok := d.Share(old, values)
+	v, ok := d.ViewHost(old, values)
 	if !ok {
 		return false
 	}
@@ -194,7 +194,7 @@ func (s *Instance) share(d device.Sharer, name string, values []float32) bool {
 
 // FeedDoubles sets a float input from float64.
 func (s *Instance) FeedDoubles(name string, values []float64) error {
-	in, err := s.slot(name, device.Float, len(values))
+	in, err := s.inputOf(name, device.Float, len(values))
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (s *Instance) FeedDoubles(name string, values []float64) error {
 
 // FeedInts sets an int32 input. The slice is read again when programs run, so it must stay unchanged until then.
 func (s *Instance) FeedInts(name string, values []int32) error {
-	in, err := s.slot(name, device.Int32, len(values))
+	in, err := s.inputOf(name, device.Int32, len(values))
 	if err != nil {
 		return err
 	}
@@ -233,11 +233,11 @@ func (s *Instance) FeedPart(name string, values []float32, n int) error {
 	if len(values) > n {
 		return fmt.Errorf("input %s: %d values, expected at most %d", name, len(values), n)
 	}
-	if d, ok := device.As[device.Sharer](s.Dev); ok && n >= shareFrom && cap(values) >= n && s.share(d, name,
+	if d, ok := device.As[device.HostViewer](s.Dev); ok && n >= shareFrom && cap(values) >= n && s.share(d, name,
 		values[:n]) {
 		return nil
 	}
-	in, err := s.slot(name, device.Float, n)
+	in, err := s.inputOf(name, device.Float, n)
 	if err != nil {
 		return err
 	}
@@ -273,9 +273,9 @@ func (s *Instance) feedConst(name string, l *leaf) error {
 	return nil
 }
 
-// Items sets the positions of the items of the batches that are fed in the global batches that they are parts of; nil,
-// as at first, is 0, 1, 2, …. The slice is read when programs are prepared.
-func (s *Instance) Items(positions []int32) { s.items = positions }
+// SetPositions sets the positions of the items of the batches that are fed in the global batches that they are parts
+// of; nil, as at first, is 0, 1, 2, …. The slice is read when programs are prepared.
+func (s *Instance) SetPositions(positions []int32) { s.items = positions }
 
 // lengths are the values of an input or of a constant.
 func (s *Instance) lengths(l *leaf) []int32 {

@@ -67,10 +67,10 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 // updates all of them, x is no input with one row for each item, or there are so many items that it takes less to send
 // the weight and its gradient than x, the products and their gradients.
 func rowsOf(g *Graph, x, w *Node) []int32 {
-	rows := g.Share.Rows[w.Name()]
+	rows := g.Shard.Rows[w.Name()]
 	input := g.leaves[x.Name()]
-	items, o, i := g.Share.Items, Dim(w, 0), Dim(w, 1)
-	if rows == nil || input == nil || input.node != x || input.param || Dim(x, 0) != g.Share.Own() ||
+	items, o, i := g.Shard.Items, Dim(w, 0), Dim(w, 1)
+	if rows == nil || input == nil || input.node != x || input.param || Dim(x, 0) != g.Shard.Own() ||
 		items*(i+2*o) > 2*o*i {
 		return nil
 	}
@@ -83,13 +83,13 @@ func rowsOf(g *Graph, x, w *Node) []int32 {
 // reader of the weight: what that one adds to the gradient would have to be summed over the ranks.
 func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 	g.leaves[t.W.Name()].byRows = true
-	n, i, o, all := Dim(t.X, 0), Dim(t.X, 1), Dim(t.W, 0), g.Share.Items
-	lo := device.Total(rows[:g.Share.Rank])
-	hi := lo + int(rows[g.Share.Rank])
-	pieces := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Width: all, Lengths: device.Ints{Host: rows}}
-	items := device.Deal{Rank: g.Share.Rank, Ranks: g.Share.Ranks, Items: all, Width: o}
-	op := &Op{Name: fmt.Sprintf("linear %d→%d by rows of %d ranks", i, o, g.Share.Ranks), Meets: true}
-	inputs, weight, bias := op.arg(gatherBehind(g, t.X, o/g.Share.Ranks), false), op.arg(t.W, true), -1
+	n, i, o, all := Dim(t.X, 0), Dim(t.X, 1), Dim(t.W, 0), g.Shard.Items
+	lo := device.Total(rows[:g.Shard.Rank])
+	hi := lo + int(rows[g.Shard.Rank])
+	pieces := device.Shard{Rank: g.Shard.Rank, Ranks: g.Shard.Ranks, Width: all, Lengths: device.Ints{Host: rows}}
+	items := device.Shard{Rank: g.Shard.Rank, Ranks: g.Shard.Ranks, Items: all, Width: o}
+	op := &Op{Name: fmt.Sprintf("linear %d→%d by rows of %d ranks", i, o, g.Shard.Ranks), Collective: true}
+	inputs, weight, bias := op.arg(gatherAsync(g, t.X, o/g.Shard.Ranks), false), op.arg(t.W, true), -1
 	if t.B != nil {
 		wantShape("bias of a linear layer", t.B, o)
 		bias = op.arg(t.B, true)
@@ -102,12 +102,12 @@ func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 		if bias >= 0 {
 			a.Bias = c.In[bias].Slice(lo, hi)
 		}
-		Do(c, device.Join{X: c.In[inputs]})
+		Do(c, device.Wait{X: c.In[inputs]})
 		Do(c, a)
 		Do(c, device.SwapAxes{Dst: whole.Slice(lo*all, hi*all), X: own, A: all, B: hi - lo, Inner: 1})
-		Do(c, device.AllGather{Deal: pieces, X: whole.Slice(lo*all, hi*all), Y: whole})
+		Do(c, device.AllGather{Shard: pieces, X: whole.Slice(lo*all, hi*all), Y: whole})
 		Do(c, device.SwapAxes{Dst: c.Temp[products], X: whole, A: o, B: all, Inner: 1})
-		DoGrad(c, device.AllGather{Deal: items, DY: c.Temp[products], DX: c.Out[y]})
+		DoGrad(c, device.AllGather{Shard: items, DY: c.Temp[products], DX: c.Out[y]})
 	}
 	op.Grad = func(in []*Node, _, dyNode *Node) []*Node {
 		bw := op.backward()
@@ -116,12 +116,12 @@ func linearByRows(g *Graph, t LinearTerm, rows []int32) *Node {
 		if bias >= 0 {
 			dBias = bw.gradient(bias)
 		}
-		inputs, dy, dys := bw.arg(in[inputs], false), bw.arg(dyNode, false), bw.arg(gatherBehind(g, dyNode, 0), false)
+		inputs, dy, dys := bw.arg(in[inputs], false), bw.arg(dyNode, false), bw.arg(gatherAsync(g, dyNode, 0), false)
 		bw.Make = func(c *Call) {
 			if dBias >= 0 && c.Out[dBias].Present() {
 				Do(c, device.ColumnSum{Dst: c.Out[dBias], X: c.In[dy], Rows: n, Columns: o})
 			}
-			Do(c, device.Join{X: c.In[dys]})
+			Do(c, device.Wait{X: c.In[dys]})
 			if c.Out[dWeight].Present() {
 				Do(c, device.Gemm{TransA: true, M: hi - lo, N: i, K: all, Alpha: 1, A: c.In[dys].Slice(lo, c.In[dys].N),
 					LDA: o, B: c.In[inputs], C: c.Out[dWeight].Slice(lo*i, hi*i), Even: t.Even})

@@ -169,8 +169,8 @@ func (g *Graph) MeanNodes(x, lengths *Node, b int) *Node {
 	return k.result(&a.Y, &a.DY, false, b*n, h)
 }
 
-// Stack puts matrices [n_k, C], or vectors [n_k], one below the other.
-func (g *Graph) Stack(parts ...*Node) *Node {
+// Concat puts matrices [n_k, C], or vectors [n_k], one below the other.
+func (g *Graph) Concat(parts ...*Node) *Node {
 	shape := parts[0].Shape().Clone()
 	shape[0] = 0
 	op := &Op{Name: fmt.Sprintf("stack of %d", len(parts))}

@@ -55,7 +55,7 @@ var matchingCases = []opCase{
 	{"means of nodes", [][]int{{16, 5}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		return g.MeanNodes(in[0], matchLengths(g), 2)
 	}},
-	{"stack", [][]int{{1, 3}, {2, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Stack(in...) }},
+	{"stack", [][]int{{1, 3}, {2, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.Concat(in...) }},
 }
 
 // A match with one image, one caption or one word is the same numbers as in a batch.

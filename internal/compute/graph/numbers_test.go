@@ -94,12 +94,12 @@ func dropped(t *testing.T, layout string, items, lengths []int32, width int, rat
 	g := s.Graph()
 	g.Training, g.Seed = true, seed
 	of := g.InputInts("lengths", b)
-	numbers := g.RowNumbers(rows, graph.Packed, of, nil)
+	numbers := g.RowIndices(rows, graph.Packed, of, nil)
 	switch layout {
 	case "concatenated":
-		numbers = g.RowNumbers(rows, graph.Concatenated, of, nil)
+		numbers = g.RowIndices(rows, graph.Concatenated, of, nil)
 	case "padded":
-		numbers = g.RowNumbers(rows, graph.Packed, g.InputInts("steps", b), of)
+		numbers = g.RowIndices(rows, graph.Packed, g.InputInts("steps", b), of)
 		try.Do(t, s.FeedInts("steps", slices.Repeat([]int32{int32(longest)}, b)))
 	}
 	out := g.Dropout(g.Input("x", rows, width), numbers, rate, "here")
@@ -107,13 +107,13 @@ func dropped(t *testing.T, layout string, items, lengths []int32, width int, rat
 	try.Do(t, s.FeedDoubles("x", slices.Repeat([]float64{1}, rows*width)))
 	try.Do(t, s.FeedInts("lengths", lengths))
 	try.Do(t, s.FeedInts(graph.InputStep, []int32{step, 0}))
-	s.Items(items)
+	s.SetPositions(items)
 	try.Do(t, prog.RunAll())
 	return prog.Doubles(out), want
 }
 
 // Two programs of one instance read the same numbers. They are fed when they change, whichever program runs.
-func TestRowNumbersFollowLengths(t *testing.T) {
+func TestRowIndicesFollowLengths(t *testing.T) {
 	const rows, seed = 6, 9
 	s, key := newSession(t, cpu.FP32, 1), philox.NewKey(seed, "dropout/here")
 	try.Do(t, s.FeedDoubles("x", slices.Repeat([]float64{1}, rows)))
@@ -123,7 +123,7 @@ func TestRowNumbersFollowLengths(t *testing.T) {
 	for i := range programs {
 		g := s.Graph()
 		g.Training, g.Seed = true, seed
-		numbers := g.RowNumbers(rows, graph.Concatenated, g.InputInts("lengths", 2), nil)
+		numbers := g.RowIndices(rows, graph.Concatenated, g.InputInts("lengths", 2), nil)
 		outs[i] = g.Dropout(g.Input("x", rows, 1), numbers, 0.25, "here")
 		var err error
 		programs[i], err = graph.Compile(s, g, []*graph.Node{outs[i]}, nil)
@@ -154,7 +154,7 @@ func TestRowNumbersFollowLengths(t *testing.T) {
 }
 
 // What has no number is refused, not wrapped around.
-func TestRowNumbersRefuse(t *testing.T) {
+func TestRowIndicesRefuse(t *testing.T) {
 	for _, c := range map[string]struct {
 		lengths, items []int32
 		want           string
@@ -169,13 +169,13 @@ func TestRowNumbersRefuse(t *testing.T) {
 		g := s.Graph()
 		g.Training = true
 		const rows = 17_000
-		out := g.Dropout(g.Input("x", rows, 1), g.RowNumbers(rows, graph.Packed, g.InputInts("lengths", 1), nil), 0.5,
+		out := g.Dropout(g.Input("x", rows, 1), g.RowIndices(rows, graph.Packed, g.InputInts("lengths", 1), nil), 0.5,
 			"here")
 		prog := try.Get(graph.Compile(s, g, []*graph.Node{out}, nil))(t)
 		try.Do(t, s.FeedDoubles("x", make([]float64, rows)))
 		try.Do(t, s.FeedInts("lengths", c.lengths))
 		try.Do(t, s.FeedInts(graph.InputStep, []int32{0, 0}))
-		s.Items(c.items)
+		s.SetPositions(c.items)
 		try.Fails(t, prog.RunAll(), c.want)
 	}
 }

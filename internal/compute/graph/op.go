@@ -64,8 +64,8 @@ func (c *Call) Ints(i int) device.Ints {
 // rows is the number of rows of items whose lengths argument i is.
 func (c *Call) rows(i int) int { return device.Total(c.ints[i].Host) }
 
-// Slot is a tensor that a forward op saves for its backward op or for the host.
-type Slot struct {
+// SavedTensor is a tensor that a forward op saves for its backward op or for the host.
+type SavedTensor struct {
 	DType device.DType
 	N     int
 	Read  bool // the host reads it after the run: its memory is not reused
@@ -76,7 +76,7 @@ type Slot struct {
 type Op struct {
 	Name  string         // operation and static parameters, for messages
 	Outs  []tensor.Shape // shape of each result; nil is a scalar
-	Saved []Slot
+	Saved []SavedTensor
 	Temp  []int // floats of scratch memory
 	// OutSize is the number of floats behind result 0 if it is larger than its shape.
 	OutSize int
@@ -84,10 +84,10 @@ type Op struct {
 	Outer *Outer
 	// Alias: result 0 is the memory of argument 0; Make is nil.
 	Alias bool
-	// Soon: it is computed as soon as its arguments are there, not when its results are needed.
-	Soon bool
-	// Meets: the ranks exchange values in it, and so wait for all that they send behind the ops before it.
-	Meets bool
+	// Early: it is computed as soon as its arguments are there, not when its results are needed.
+	Early bool
+	// Collective: the ranks exchange values in it, and so wait for all that they send behind the ops before it.
+	Collective bool
 	// Make makes the kernels of the op, by Do: when its memory is known, and again before every run where an argument
 	// is an input of the graph.
 	Make func(c *Call)
@@ -96,10 +96,10 @@ type Op struct {
 	Nested func(s *Instance, read []bool) (func(d device.Device, c *Call), error)
 	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op
-	// Grad builds the backward nodes: one per argument, nil if there is no gradient. Wants lists which arguments
+	// Grad builds the backward nodes: one per argument, nil if there is no gradient. NeedsGrad lists which arguments
 	// have one.
-	Grad  func(in []*Node, out, dout *Node) []*Node
-	Wants []bool
+	Grad      func(in []*Node, out, dout *Node) []*Node
+	NeedsGrad []bool
 
 	in      []*Node // declared arguments
 	adds    []int   // results, see adding
@@ -117,7 +117,7 @@ type Op struct {
 
 // arg declares an argument, and whether it has a gradient.
 func (o *Op) arg(n *Node, grad bool) int {
-	o.in, o.Wants = append(o.in, n), append(o.Wants, grad)
+	o.in, o.NeedsGrad = append(o.in, n), append(o.NeedsGrad, grad)
 	return len(o.in) - 1
 }
 
@@ -129,13 +129,13 @@ func (o *Op) result(shape ...int) int {
 
 // save declares a tensor of n floats for the backward op.
 func (o *Op) save(n int) int {
-	o.Saved = append(o.Saved, Slot{DType: device.Float, N: n})
+	o.Saved = append(o.Saved, SavedTensor{DType: device.Float, N: n})
 	return len(o.Saved) - 1
 }
 
 // saveInts is save for n int32.
 func (o *Op) saveInts(n int) int {
-	o.Saved = append(o.Saved, Slot{DType: device.Int32, N: n})
+	o.Saved = append(o.Saved, SavedTensor{DType: device.Int32, N: n})
 	return len(o.Saved) - 1
 }
 
@@ -316,7 +316,7 @@ func (o *Op) String() string { return o.Name }
 // DiffWRT implements gorgonia.SDOp.
 func (o *Op) DiffWRT(inputs int) []bool {
 	w := make([]bool, inputs)
-	copy(w, o.Wants)
+	copy(w, o.NeedsGrad)
 	return w
 }
 

@@ -66,7 +66,7 @@ func (g *Graph) Reshape(x *Node, shape ...int) *Node {
 	if from.TotalSize() != to.TotalSize() {
 		fail("reshape of %v to %v", from, to)
 	}
-	op := &Op{Name: fmt.Sprintf("reshape %v", to), Outs: []tensor.Shape{to}, Wants: []bool{true}, Alias: true}
+	op := &Op{Name: fmt.Sprintf("reshape %v", to), Outs: []tensor.Shape{to}, NeedsGrad: []bool{true}, Alias: true}
 	op.Grad = func(_ []*Node, _, dy *Node) []*Node { return []*Node{g.Reshape(dy, from...)} }
 	return g.Apply(op, x)
 }
@@ -105,8 +105,8 @@ func around(s tensor.Shape, axis int) (outer, inner int) {
 	return outer, inner
 }
 
-// Against returns a scalar whose gradient with respect to x is dx: the way back from x. It has no value.
-func Against(g *Graph, x, dx *Node) *Node {
+// SurrogateLoss returns a scalar whose gradient with respect to x is dx: the way back from x. It has no value.
+func SurrogateLoss(g *Graph, x, dx *Node) *Node {
 	wantShape("gradient that is given", dx, x.Shape()...)
 	op := &Op{Name: "gradient that is given"}
 	values, given := op.arg(x, true), op.arg(dx, false)

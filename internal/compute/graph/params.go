@@ -67,7 +67,7 @@ func NewParams(dev device.Device, specs []ParamSpec) (*Params, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocate %d parameters: %w", p.total, err)
 	}
-	p.values = device.Of(b)
+	p.values = device.ViewOf(b)
 	return p, nil
 }
 
@@ -80,7 +80,7 @@ func (p *Params) AllocGrads() error {
 	if err != nil {
 		return fmt.Errorf("allocate gradients of %d parameters: %w", p.opt, err)
 	}
-	p.grads = device.Of(b)
+	p.grads = device.ViewOf(b)
 	return nil
 }
 
@@ -110,10 +110,10 @@ func (p *Params) Grads() device.View { return p.grads.Slice(0, p.opt) }
 // Spare returns ParamAlign scalars behind the gradients.
 func (p *Params) Spare() device.View { return p.grads.Slice(p.opt, p.opt+ParamAlign) }
 
-// Hold tells the device that no parameter will change (device.Holder).
-func (p *Params) Hold() {
-	if h, ok := device.As[device.Holder](p.dev); ok {
-		h.Hold(p.values.Buf)
+// Freeze tells the device that no parameter will change (device.Freezer).
+func (p *Params) Freeze() {
+	if h, ok := device.As[device.Freezer](p.dev); ok {
+		h.Freeze(p.values.Buf)
 	}
 }
 

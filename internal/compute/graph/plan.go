@@ -58,8 +58,8 @@ func children(g *G.ExprGraph, n *Node) []*Node {
 	return out
 }
 
-// Needs returns the nodes that one is computed from, and this one.
-func Needs(g *Graph, n *Node) map[*Node]bool {
+// Ancestors returns the nodes that one is computed from, and this one.
+func Ancestors(g *Graph, n *Node) map[*Node]bool {
 	seen := map[*Node]bool{}
 	var visit func(*Node)
 	visit = func(n *Node) {
@@ -133,7 +133,7 @@ func newPlan(g *G.ExprGraph, retain []*Node, targets []Target) (*plan, error) {
 		}
 	}
 	for _, n := range slices.Clone(p.order) {
-		if op, ok := n.Op().(*Op); ok && op.Soon {
+		if op, ok := n.Op().(*Op); ok && op.Early {
 			p.advance(n)
 		}
 	}

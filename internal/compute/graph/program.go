@@ -33,11 +33,11 @@ type instr struct {
 	make   func(c *Call)
 	run    func(d device.Device, c *Call) // in place of kernels, of an op that is Nested
 	inputs bool                           // it has arguments that change with every run
-	meets  bool                           // Op.Meets
+	meets  bool                           // Op.Collective
 	call   Call
 	refs   [4][]ref // of In, Out, Saved, Temp
-	before []func() // see Before
-	then   []func() // see Then
+	before []func() // see BeforeOp
+	then   []func() // see AfterWrites
 }
 
 // kernels makes the kernels of the call anew.
@@ -106,7 +106,7 @@ func (p *Program) arg(n *Node) (ref, error) {
 		if err != nil {
 			return ref{}, err
 		}
-		v := device.Of(b)
+		v := device.ViewOf(b)
 		switch x := n.Value().Data().(type) {
 		case float32:
 			device.Do(p.s.Dev, device.Fill{Dst: v, Value: float64(x)})
@@ -239,9 +239,9 @@ func (p *Program) Run() {
 	}
 }
 
-// Then has Run call f behind the last kernels that write to a range of the memory of targets, where values are final
-// then, and behind all kernels where none does.
-func (p *Program) Then(written device.View, f func()) {
+// AfterWrites has Run call f behind the last kernels that write to a range of the memory of targets, where values are
+// final then, and behind all kernels where none does.
+func (p *Program) AfterWrites(written device.View, f func()) {
 	last := p.instrs[len(p.instrs)-1]
 	for _, in := range p.instrs {
 		for _, r := range in.refs[1] {
@@ -257,9 +257,9 @@ func (p *Program) Then(written device.View, f func()) {
 	last.then = append(last.then, f)
 }
 
-// Reader is the place of the first op that reads a range of the parameters, and the one behind the last op before it in
-// which the ranks meet, 0 without one. Where none reads it that is the end and 0.
-func (p *Program) Reader(read device.View) (place, met int) {
+// FirstReader is the place of the first op that reads a range of the parameters, and the one behind the last op before
+// it in which the ranks meet, 0 without one. Where none reads it that is the end and 0.
+func (p *Program) FirstReader(read device.View) (place, met int) {
 	for i, in := range p.instrs {
 		if slices.ContainsFunc(in.refs[0], func(r ref) bool { return r.view.Overlaps(read) }) {
 			return i, met
@@ -271,8 +271,8 @@ func (p *Program) Reader(read device.View) (place, met int) {
 	return len(p.instrs), 0
 }
 
-// Before has Run call f before the kernels of a place, at the end not at all.
-func (p *Program) Before(place int, f func()) {
+// BeforeOp has Run call f before the kernels of a place, at the end not at all.
+func (p *Program) BeforeOp(place int, f func()) {
 	if place < len(p.instrs) {
 		p.instrs[place].before = append(p.instrs[place].before, f)
 	}
@@ -316,7 +316,7 @@ func (p *Program) View(n *Node) device.View {
 	return p.view(r)
 }
 
-// Saved returns buffer i that the op of a node saves for the host (Slot.Read).
+// Saved returns buffer i that the op of a node saves for the host (SavedTensor.Read).
 func (p *Program) Saved(n *Node, i int) device.View {
 	op := n.Op().(*Op)
 	return p.view(ref{buf: p.plan.keeps[op][i], n: op.Saved[i].N})

@@ -84,8 +84,8 @@ func (g *Graph) Relate(theta, phi, values *Node) *Node {
 	return g.apply(op)
 }
 
-// Rows returns rows [lo, hi) of a matrix.
-func (g *Graph) Rows(x *Node, lo, hi int) *Node {
+// SliceRows returns rows [lo, hi) of a matrix.
+func (g *Graph) SliceRows(x *Node, lo, hi int) *Node {
 	n, c := Dim(x, 0), Dim(x, 1)
 	if lo < 0 || hi <= lo || hi > n {
 		fail("rows %d to %d of %d", lo, hi, n)

@@ -22,7 +22,7 @@ func decoderCase(rate float64, name string) opCase { // 2 words + 3 features →
 	return opCase{name, [][]int{{12, 2}, {3, 2, 3}, {3, 3}, {4, 6}, {4}, {1, 4}, {9, 5}, {9, 3}, {9}, {9}},
 		func(g *graph.Graph, in []*graph.Node) *graph.Node {
 			_, l := sequenceInputs(g)
-			numbers := g.RowNumbers(12, graph.Packed, l, nil)
+			numbers := g.RowIndices(12, graph.Packed, l, nil)
 			return g.AttentionGRU(in[0], in[1], in[2], l, numbers, graph.DecoderWeights{Attend: in[3],
 				AttendBias: in[4], Score: in[5], WIH: in[6], WHH: in[7], BIH: in[8], BHH: in[9]}, rate, "decoder")
 		}}
@@ -54,7 +54,7 @@ var regionCases = []opCase{
 	{"layers of the same rows and a function", [][]int{{5, 3}, {3, 3}, {3, 3}, {3, 3}}, sameRows(true)},
 	{"rows of a matrix", [][]int{{5, 3}}, func(g *graph.Graph,
 		in []*graph.Node) *graph.Node {
-		return g.Rows(in[0], 1, 3)
+		return g.SliceRows(in[0], 1, 3)
 	}},
 	{"swap axes", [][]int{{3, 4, 2}}, func(g *graph.Graph, in []*graph.Node) *graph.Node { return g.SwapAxes(in[0]) }},
 	{"relate", [][]int{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
@@ -73,15 +73,16 @@ var regionCases = []opCase{
 		return norm(g, in, 1)
 	}},
 	{"dropout", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.Dropout(in[0], g.ItemNumbers(5), 0.4, "here")
+		return g.Dropout(in[0], g.ItemIndices(5), 0.4, "here")
 	}},
 	{"dropout in evaluation", [][]int{{5, 4}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
-		return g.L2Norm(g.Dropout(in[0], g.ItemNumbers(5), 0.4, "here"), 1, 0)
+		return g.L2Norm(g.Dropout(in[0], g.ItemIndices(5), 0.4, "here"), 1, 0)
 	}},
 	decoderCase(0, "gru with attention states"), decoderCase(0.4, "gru with attention and dropout states"),
 	{"gru states to word loss", [][]int{{12, 2}, {6, 2}, {6}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
-		return g.Reshape(g.WordLoss(in[0], in[1], in[2], g.InputInts("labels", 3, 6), g.InputInts("mask", 3, 6), l), 1)
+		return g.Reshape(g.LinearCrossEntropy(in[0], in[1], in[2], g.InputInts("labels", 3, 6),
+			g.InputInts("mask", 3, 6), l), 1)
 	}},
 }
 
@@ -107,7 +108,7 @@ func TestDropoutIsAFunctionOfSeedPurposeAndStep(t *testing.T) {
 	mask := func(seed uint64, purpose string, step int32) []float64 {
 		g := s.Graph()
 		g.Training, g.Seed = true, seed
-		out := g.Dropout(g.Input("x", 40, 50), g.ItemNumbers(40), 0.25, purpose)
+		out := g.Dropout(g.Input("x", 40, 50), g.ItemIndices(40), 0.25, purpose)
 		prog := try.Get(graph.Compile(s, g, []*graph.Node{out}, nil))(t)
 		ones := make([]float64, 2000)
 		for i := range ones {

@@ -53,7 +53,7 @@ func (s *Instance) FeedStage(name string, d device.Streamer, from device.Stage, 
 	if has := max(len(from.Floats()), len(from.Halves())); values > min(n, has) {
 		return fmt.Errorf("input %s: %d values of a stage of %d, expected at most %d", name, values, has, n)
 	}
-	in, err := s.slot(name, device.Float, n)
+	in, err := s.inputOf(name, device.Float, n)
 	if err != nil {
 		return err
 	}
@@ -73,11 +73,11 @@ func (s *Instance) FeedRows(name string, t device.Table, rows []int32, width, n 
 			return fmt.Errorf("input %s: row %d of %d", name, r, t.Len()/width)
 		}
 	}
-	in, err := s.slot(name, device.Float, n)
+	in, err := s.inputOf(name, device.Float, n)
 	if err != nil {
 		return err
 	}
-	index, err := s.slot(name+".rows", device.Int32, len(rows))
+	index, err := s.inputOf(name+".rows", device.Int32, len(rows))
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func (s *Instance) FeedLists(name string, values, starts device.View, lists []in
 			return fmt.Errorf("input %s: list %d of %d", name, k, starts.N-1)
 		}
 	}
-	in, err := s.slot(name, device.Int32, len(host))
+	in, err := s.inputOf(name, device.Int32, len(host))
 	if err != nil {
 		return err
 	}
-	index, err := s.slot(name+".lists", device.Int32, len(lists))
+	index, err := s.inputOf(name+".lists", device.Int32, len(lists))
 	if err != nil {
 		return err
 	}
@@ -112,9 +112,9 @@ func (s *Instance) FeedLists(name string, values, starts device.View, lists []in
 	return nil
 }
 
-// Need returns the bytes that compiling the part of a graph that retain needs would allocate for its values: 0 if the
-// memory of programs compiled before is large enough.
-func (s *Instance) Need(g *Graph, retain ...*Node) (int64, error) {
+// MemoryNeeded returns the bytes that compiling the part of a graph that retain needs would allocate for its values: 0
+// if the memory of programs compiled before is large enough.
+func (s *Instance) MemoryNeeded(g *Graph, retain ...*Node) (int64, error) {
 	pl, err := newPlan(g.expr, retain, nil)
 	if err != nil {
 		return 0, err

@@ -9,9 +9,9 @@ import (
 // Sequences are packed: captions sorted by length, words time-major without padding (device.Packing). A packed value
 // has capacity for B·L rows; only the first Σ lengths hold words, and every op that reads it takes the lengths too.
 
-// Words reads the word vectors of a batch in packed order: words [B, L] int32, lengths [B] int32, table [V, D] →
+// Embedding reads the word vectors of a batch in packed order: words [B, L] int32, lengths [B] int32, table [V, D] →
 // [B·L, D].
-func (g *Graph) Words(words, lengths, table *Node) *Node {
+func (g *Graph) Embedding(words, lengths, table *Node) *Node {
 	b, l, v, dim := Dim(words, 0), Dim(words, 1), Dim(table, 0), Dim(table, 1)
 	wantShape("lengths", lengths, b)
 	a := &device.GatherWords{L: l, V: v, D: dim}

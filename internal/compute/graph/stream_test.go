@@ -25,7 +25,7 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 		host, copies := make([]float32, n), make([]device.View, 3)
 		for i := range copies {
 			b := try.Get(dev.Alloc(device.Float, 2))(t)
-			copies[i] = device.Of(b)
+			copies[i] = device.ViewOf(b)
 		}
 		for i := range copies {
 			host[0], host[n-1] = float32(-1-i), float32(10+i)

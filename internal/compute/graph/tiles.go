@@ -32,7 +32,7 @@ func (g *Graph) Tiles(width int, split, whole []*Node, build func(g *Graph, spli
 	for k, x := range append(append([]*Node(nil), split...), whole...) {
 		t.ints = append(t.ints, x.Dtype() == tensor.Int32)
 		t.names = append(t.names, fmt.Sprintf("in.tile.%d", k))
-		op.Wants = append(op.Wants, !t.ints[k])
+		op.NeedsGrad = append(op.NeedsGrad, !t.ints[k])
 	}
 	_, out := t.graph(rows)
 	shape := out.Shape().Clone()

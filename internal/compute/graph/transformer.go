@@ -33,9 +33,9 @@ type PerceptronWeights struct {
 	Norm         LayerNormWeights
 }
 
-// Embed reads word + position + type vectors: words [B, L] int32, lengths [B], tables [V, D], [P, D], [K, D] →
+// BertEmbeddings reads word + position + type vectors: words [B, L] int32, lengths [B], tables [V, D], [P, D], [K, D] →
 // [B·L, D]. All words are of type 0.
-func (g *Graph) Embed(words, lengths, word, position, kind *Node) *Node {
+func (g *Graph) BertEmbeddings(words, lengths, word, position, kind *Node) *Node {
 	b, l, v, d := Dim(words, 0), Dim(words, 1), Dim(word, 0), Dim(word, 1)
 	wantShape("lengths", lengths, b)
 	wantShape("position vectors", position, -1, d)
@@ -55,7 +55,7 @@ func (g *Graph) Embed(words, lengths, word, position, kind *Node) *Node {
 type norm struct {
 	d              int
 	eps            float64
-	drop           device.Drops
+	drop           device.DropoutParams
 	weight, bias   int
 	dropped        dropArgs
 	sum, mean, inv int

@@ -7,7 +7,7 @@ import "vsetrain/internal/compute/graph"
 var transformerCases = []opCase{
 	{"rows of embed", [][]int{{6, 2}, {4, 2}, {2, 2}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		w, l := sequenceInputs(g)
-		return g.Embed(w, l, in[0], in[1], in[2])
+		return g.BertEmbeddings(w, l, in[0], in[1], in[2])
 	}},
 	{"rows of layer norm", [][]int{{12, 3}, {3}, {3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
@@ -15,7 +15,7 @@ var transformerCases = []opCase{
 	}},
 	{"rows of dropout", [][]int{{12, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)
-		return g.Dropout(in[0], g.RowNumbers(12, graph.Concatenated, l, nil), 0.4, "a")
+		return g.Dropout(in[0], g.RowIndices(12, graph.Concatenated, l, nil), 0.4, "a")
 	}},
 	{"rows into first rows", [][]int{{12, 3}}, func(g *graph.Graph, in []*graph.Node) *graph.Node {
 		_, l := sequenceInputs(g)

@@ -6,14 +6,14 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// WordLoss is how badly the states [B·S, H] of a decoder, packed by steps [B], predict the next words: with the logits
-// z = W h + b, W [V, H], b [V],
+// LinearCrossEntropy is how badly the states [B·S, H] of a decoder, packed by steps [B], predict the next words: with
+// the logits z = W h + b, W [V, H], b [V],
 //
 //	1/B Σ_b Σ_t mask[b, t+1] · (log Σ_v exp z_v - z_labels[b, t+1])    a scalar
 //
 // labels and mask are int32 [B, L], L greater than every number of steps. Only the rows of words are computed. Of a
-// part of a global batch (Graph.Share) the factor is that of the whole.
-func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
+// part of a global batch (Graph.Shard) the factor is that of the whole.
+func (g *Graph) LinearCrossEntropy(states, w, bias, labels, mask, steps *Node) *Node {
 	rows, h, v, b, l := Dim(states, 0), Dim(states, 1), Dim(w, 0), Dim(labels, 0), Dim(labels, 1)
 	wantShape("weight of a word loss", w, v, h)
 	wantShape("bias of a word loss", bias, v)
@@ -25,7 +25,7 @@ func (g *Graph) WordLoss(states, w, bias, labels, mask, steps *Node) *Node {
 	loss, logits, norm := op.result(), op.save(rows*v), op.save(rows)
 	args := func(c *Call) device.CrossEntropy {
 		return device.CrossEntropy{L: l, V: v, Labels: c.Ints(ids), Mask: c.Ints(counted), Lengths: c.Ints(counts),
-			Scale: 1 / float64(g.Share.itemsOf(b)), Logits: c.Saved[logits], Norm: c.Saved[norm]}
+			Scale: 1 / float64(g.Shard.itemsOf(b)), Logits: c.Saved[logits], Norm: c.Saved[norm]}
 	}
 	op.Make = func(c *Call) {
 		a := args(c)

@@ -35,7 +35,7 @@ func TestNoLocks(t *testing.T) {
 		if len(warned) != 2 || warned[0] != dir {
 			t.Errorf("%v: warned of %q", none, warned)
 		}
-		if _, held, err := Holder(dir); held || err != nil {
+		if _, held, err := LockOwner(dir); held || err != nil {
 			t.Errorf("%v: held %v (%v)", none, held, err)
 		}
 		try.Do(t, errors.Join(lock.Close(), d.Close()))

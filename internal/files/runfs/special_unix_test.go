@@ -28,7 +28,7 @@ func TestSpecialFiles(t *testing.T) {
 		},
 		EnvName:  func() error { _, err := ReadSessions(dir); return err },
 		lockName: func() error { _, err := Open(dir, owner); return err },
-		"holder": func() error { _, _, err := Holder(dir); return err },
+		"holder": func() error { _, _, err := LockOwner(dir); return err },
 	} {
 		path := filepath.Join(dir, name)
 		switch name {

@@ -7,7 +7,7 @@ import (
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/philox"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/models"
 )
 
@@ -27,7 +27,8 @@ type residentBatches struct {
 }
 
 // newResident allocates memory for synthetic batches on a GPU; it returns nil if features are streamed.
-func newResident(b *place.Setup, memory *place.MemoryPlan, semantic int, stream bool) (*residentBatches, error) {
+func newResident(b *placement.Setup, memory *placement.MemoryPlan, semantic int, stream bool) (*residentBatches,
+	error) {
 	r, ok := device.As[device.Resident](b.Device)
 	if !ok {
 		return nil, nil
@@ -77,7 +78,7 @@ func (k *residentBatches) number(x *data.Batch, i int) {
 	for _, rows := range []struct {
 		of   []int32
 		each int
-	}{{x.Rows, x.N}, {x.Numbers, x.N}, {x.RegionRows, x.N * x.Regions}} {
+	}{{x.FeatureRows, x.N}, {x.Indices, x.N}, {x.RegionRows, x.N * x.Regions}} {
 		for j := range rows.of {
 			rows.of[j] += int32(i * rows.each)
 		}

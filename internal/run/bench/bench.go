@@ -18,7 +18,7 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/internal/run/records"
 	"vsetrain/models"
 )
@@ -78,17 +78,17 @@ type Report struct {
 	FirstStepMS float64  `json:"first_step_ms"` // graph building included
 	// StepMS is from the batch in host memory to the update of the parameters. On a GPU it is from the result of one
 	// step to that of the next, as steps are started ahead; the wait for the loader is part of it there.
-	StepMS       Spread            `json:"step_ms"`
-	LastLoss     float64           `json:"last_loss"` // of the last step
-	CaptionsPerS float64           `json:"captions_per_s"`
-	DataWaitMS   float64           `json:"data_wait_ms"` // median wait for the loader; 0 with synthetic batches
-	GFlop        float64           `json:"gflop_per_step"`
-	GFlops       float64           `json:"gflops"`
-	Peak         float64           `json:"gemm_peak_gflops"` // best square product in this process and precision; 0 on a GPU
-	Share        float64           `json:"fraction_of_gemm_peak"`
-	MemoryMB     float64           `json:"peak_memory_mb"`
-	GPUMemory    *place.MemoryPlan `json:"gpu_memory,omitempty"`
-	GPUUsedMB    float64           `json:"gpu_used_mb,omitempty"` // of the GPU's memory at the end, by all its programs
+	StepMS       Spread                `json:"step_ms"`
+	LastLoss     float64               `json:"last_loss"` // of the last step
+	CaptionsPerS float64               `json:"captions_per_s"`
+	DataWaitMS   float64               `json:"data_wait_ms"` // median wait for the loader; 0 with synthetic batches
+	GFlop        float64               `json:"gflop_per_step"`
+	GFlops       float64               `json:"gflops"`
+	Peak         float64               `json:"gemm_peak_gflops"` // best square product in this process and precision; 0 on a GPU
+	Share        float64               `json:"fraction_of_gemm_peak"`
+	MemoryMB     float64               `json:"peak_memory_mb"`
+	GPUMemory    *placement.MemoryPlan `json:"gpu_memory,omitempty"`
+	GPUUsedMB    float64               `json:"gpu_used_mb,omitempty"` // of the GPU's memory at the end, by all its programs
 	// Recorded steps were recorded as CUDA graphs, warm-up included; Replayed ones ran as such.
 	Recorded int `json:"recorded"`
 	Replayed int `json:"replayed"`
@@ -100,14 +100,14 @@ func Run(ctx context.Context, r Request) (Report, error) {
 	defer b.Close()
 	memory, err := b.open(ctx)
 	if err != nil {
-		return Report{}, place.Explain(err, r.Config.Device, "no step had been done")
+		return Report{}, placement.Explain(err, r.Config.Device, "no step had been done")
 	}
 	rep, err := b.run(ctx, memory)
-	return rep, place.Explain(err, r.Config.Device, "no step had been done")
+	return rep, placement.Explain(err, r.Config.Device, "no step had been done")
 }
 
 type bench struct {
-	place.Setup
+	placement.Setup
 	r       Request
 	rep     Report
 	watch   *stopwatch                    // of the kernels, nil for that of whole steps
@@ -118,7 +118,7 @@ type bench struct {
 
 // Steps are training steps on the batches of a request.
 type Steps struct {
-	*place.Setup
+	*placement.Setup
 	Next func() (*data.Batch, error)
 }
 
@@ -133,7 +133,7 @@ func Open(ctx context.Context, r Request, opener func() (device.Device, error)) 
 	return &Steps{&b.Setup, b.Next}, nil
 }
 
-func newBench(r Request) *bench { return &bench{r: r, Setup: place.Setup{Cfg: r.Config}} }
+func newBench(r Request) *bench { return &bench{r: r, Setup: placement.Setup{Cfg: r.Config}} }
 
 // Next and Release make the synthetic batches a source.
 func (b *bench) Next() (*data.Batch, error) {
@@ -150,13 +150,13 @@ func (b *bench) Release(x *data.Batch) {
 	}
 }
 
-func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) {
+func (b *bench) open(ctx context.Context) (memory *placement.MemoryPlan, err error) {
 	dims := b.sizes()
 	if b.r.WithData {
 		if err = b.OpenTrain(); err != nil {
 			return nil, err
 		}
-		dims = inputs.Dims(b.Train, b.Lexicon)
+		dims = inputs.Dims(b.Train, b.Tokenizer)
 	}
 	dev, choice, err := b.openDevice()
 	if err != nil {
@@ -165,7 +165,7 @@ func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) 
 	b.Warnings = choice.Warnings
 	if n := b.Cfg.Train.MicroBatch; n > 0 && !b.r.WithData { // its images serve all others
 		size := dims.Regions * dims.Feature
-		table := place.SyntheticBatch(b.Cfg.Seed, n, dims.Regions, dims.Feature, dims.Vocab, 0, nil).Features
+		table := placement.SyntheticBatch(b.Cfg.Seed, n, dims.Regions, dims.Feature, dims.Vocab, 0, nil).Features
 		b.Features = func(dst []float32, row int) error {
 			copy(dst, table[row%n*size:])
 			return nil
@@ -187,7 +187,7 @@ func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) 
 		return nil, err
 	}
 	if b.r.WithData {
-		b.Loader, err = data.NewLoader(b.Train, b.Lexicon, b.Streamed(memory,
+		b.Loader, err = data.NewLoader(b.Train, b.Tokenizer, b.Streamed(memory,
 			data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: true, DropLast: true}))
 		return memory, err
 	}
@@ -195,11 +195,11 @@ func (b *bench) open(ctx context.Context) (memory *place.MemoryPlan, err error) 
 }
 
 // openDevice starts the device of the request.
-func (b *bench) openDevice() (d device.Device, choice place.Choice, err error) {
+func (b *bench) openDevice() (d device.Device, choice placement.Choice, err error) {
 	if b.opener != nil {
 		d, err = b.opener()
 	} else {
-		d, choice, err = place.Choose(b.Cfg.Device, b.r.BLAS)
+		d, choice, err = placement.Choose(b.Cfg.Device, b.r.BLAS)
 	}
 	if b.watch != nil && err == nil {
 		d = b.watch.around(d)
@@ -232,11 +232,11 @@ func (b *bench) sizes() models.Dims {
 }
 
 // draw makes the synthetic batches. What training would make resident is copied to the GPU, except with Stream.
-func (b *bench) draw(memory *place.MemoryPlan, dims models.Dims) error {
+func (b *bench) draw(memory *placement.MemoryPlan, dims models.Dims) error {
 	c := b.Cfg
 	semantic := 0
 	if c.Loss.NeedsSemantics() {
-		semantic = place.SemanticDim
+		semantic = placement.SemanticDim
 	}
 	resident, err := newResident(&b.Setup, memory, semantic, b.r.Stream)
 	if err != nil {
@@ -252,9 +252,9 @@ func (b *bench) draw(memory *place.MemoryPlan, dims models.Dims) error {
 	}
 	for i := range SyntheticBatches {
 		seed := c.Seed + uint64(i)
-		x := place.SyntheticBatch(seed, c.Train.Batch, dims.Regions, feature, dims.Vocab, semantic, nil)
+		x := placement.SyntheticBatch(seed, c.Train.Batch, dims.Regions, feature, dims.Vocab, semantic, nil)
 		if c.Model.Traits().Boxes {
-			place.AddBoxes(x, seed)
+			placement.AddBoxes(x, seed)
 		}
 		if resident != nil {
 			resident.store(x, i)
@@ -287,7 +287,7 @@ func (b *bench) draw(memory *place.MemoryPlan, dims models.Dims) error {
 	return b.Device.Sync()
 }
 
-func (b *bench) run(ctx context.Context, memory *place.MemoryPlan) (Report, error) {
+func (b *bench) run(ctx context.Context, memory *placement.MemoryPlan) (Report, error) {
 	c, rep := b.Cfg, &b.rep
 	rep.GPUMemory = memory
 	for _, w := range b.Warnings {

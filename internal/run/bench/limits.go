@@ -29,7 +29,7 @@ func limitsOf(d device.Device, now func() time.Time) (l Limits, err error) {
 			return l, err
 		}
 	}
-	if d.Wide() {
+	if d.Float64() {
 		float = 8
 	}
 	rows := 8192
@@ -68,7 +68,7 @@ func (g *growing) rate(d device.Device, now func() time.Time) (rate float64, err
 func (g *growing) rateOf(size int, d device.Device, now func() time.Time) (rate float64, large bool, err error) {
 	views := make([]device.View, g.views)
 	for i := range views {
-		if err := device.Make(d, device.Float, g.values(size), &views[i]); err != nil {
+		if err := device.AllocViews(d, device.Float, g.values(size), &views[i]); err != nil {
 			return 0, false, err
 		}
 		defer d.Free(views[i].Buf)

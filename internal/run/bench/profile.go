@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 )
 
 // Profile times the kernels of r.Steps training steps one by one, and means them.
@@ -16,10 +16,10 @@ func Profile(ctx context.Context, r Request) (*Profiled, error) {
 	b.watch = &stopwatch{now: r.Now}
 	defer b.Close()
 	if _, err := b.open(ctx); err != nil {
-		return nil, place.Explain(err, c.Device, "no step had been done")
+		return nil, placement.Explain(err, c.Device, "no step had been done")
 	}
 	p, err := b.profile(ctx)
-	return p, place.Explain(err, c.Device, "no step was timed")
+	return p, placement.Explain(err, c.Device, "no step was timed")
 }
 
 func (b *bench) profile(ctx context.Context) (*Profiled, error) {

@@ -12,7 +12,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/loss"
 	"vsetrain/train"
 )
@@ -99,17 +99,17 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 	if err := c.Loss.Validate(); err != nil {
 		return err
 	}
-	t := &epochs{place.Setup{Cfg: &c}}
+	t := &epochs{placement.Setup{Cfg: &c}}
 	defer t.Close()
 	if err = t.OpenTrain(); err != nil {
 		return err
 	}
-	dev, err := place.Open(c.Device, r.BLAS, r.Warn)
+	dev, err := placement.Open(c.Device, r.BLAS, r.Warn)
 	if err != nil {
 		return err
 	}
-	rep.Device, rep.Precision = dev.Name(), place.Precision(dev, c.Device)
-	if err = t.Build(dev, rep.Precision, inputs.Dims(t.Train, t.Lexicon)); err != nil {
+	rep.Device, rep.Precision = dev.Name(), placement.Precision(dev, c.Device)
+	if err = t.Build(dev, rep.Precision, inputs.Dims(t.Train, t.Tokenizer)); err != nil {
 		return err
 	}
 	t.Model.Init(c.Seed, t.Pool)
@@ -138,13 +138,13 @@ func (r *SamplesRequest) measure(ctx context.Context, name string, rep *SamplesR
 }
 
 // epochs is a setup whose epochs are timed.
-type epochs struct{ place.Setup }
+type epochs struct{ placement.Setup }
 
 // timeEpoch trains on the first captions of the training split once.
 func (t *epochs) timeEpoch(ctx context.Context, timer *train.LossTimer, captions int, now func() time.Time,
 	done func()) (p SamplesPoint, err error) {
 	c := t.Cfg
-	l, err := data.NewLoader(t.Train, t.Lexicon, t.WithFields(data.LoaderOptions{Batch: c.Train.Batch,
+	l, err := data.NewLoader(t.Train, t.Tokenizer, t.WithFields(data.LoaderOptions{Batch: c.Train.Batch,
 		Captions: captions,
 		Seed:     c.Seed, Shuffle: true, Epochs: 1}))
 	if err != nil {

@@ -57,7 +57,7 @@ type stopwatch struct {
 // around puts the stopwatch around a device.
 func (s *stopwatch) around(d device.Device) device.Device {
 	s.Device, s.float = d, 4
-	if d.Wide() {
+	if d.Float64() {
 		s.float = 8
 	}
 	s.behind, _ = device.As[device.Profiler](d)

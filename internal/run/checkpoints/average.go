@@ -12,8 +12,8 @@ import (
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/place"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/placement"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -48,7 +48,7 @@ func Average(r AverageRequest) (out, network string, err error) {
 	}()
 	info := models.Info{}
 	for _, path := range r.Checkpoints {
-		w, err := trained.OpenWeights(path, r.Set, r.Warn)
+		w, err := pretrained.OpenWeights(path, r.Set, r.Warn)
 		if err != nil {
 			return out, "", err
 		}
@@ -63,7 +63,7 @@ func Average(r AverageRequest) (out, network string, err error) {
 			info.Vocabulary = w.VocabularyHash()
 		}
 	}
-	dev, err := place.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
+	dev, err := placement.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
 	if err != nil {
 		return out, "", err
 	}
@@ -107,7 +107,7 @@ func (r *AverageRequest) target() (string, error) {
 	}
 	first := ""
 	for i, path := range r.Checkpoints {
-		dir, ok, err := trained.RunOf(path)
+		dir, ok, err := pretrained.RunOf(path)
 		if err != nil {
 			return "", err
 		}

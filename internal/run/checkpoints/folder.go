@@ -34,8 +34,8 @@ func (f folder) addJSON(name string, v any) error {
 	return f.Write(name, atomicfile.Bytes(append(b, '\n')))
 }
 
-// addVocabulary writes the files of a lexicon.
-func (f folder) addVocabulary(v text.Lexicon) error {
+// addVocabulary writes the files of a tokenizer.
+func (f folder) addVocabulary(v text.Tokenizer) error {
 	for _, file := range v.Files() {
 		if err := f.Write(file.Name, file.Write); err != nil {
 			return err
@@ -44,8 +44,8 @@ func (f folder) addVocabulary(v text.Lexicon) error {
 	return nil
 }
 
-// vocabularyNames are the names of the files of a lexicon.
-func vocabularyNames(v text.Lexicon) (names []string) {
+// vocabularyNames are the names of the files of a tokenizer.
+func vocabularyNames(v text.Tokenizer) (names []string) {
 	for _, file := range v.Files() {
 		names = append(names, file.Name)
 	}

@@ -27,7 +27,7 @@ func ExportHub(r HubRequest) (files []string, found string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := r.convert(func(m *models.Model, c models.Weights, v text.Lexicon) error {
+	c, err := r.convert(func(m *models.Model, c models.Weights, v text.Tokenizer) error {
 		if err := needsVocabulary(r.Checkpoint, v); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func ExportHub(r HubRequest) (files []string, found string, err error) {
 	return files, c.Describe(), nil
 }
 
-func (f folder) addHub(r HubRequest, cfg *config.Config, m *models.Model, c models.Weights, v text.Lexicon,
+func (f folder) addHub(r HubRequest, cfg *config.Config, m *models.Model, c models.Weights, v text.Tokenizer,
 	recalls []recallFile) error {
 	if m.HasONNX() {
 		e, err := m.ONNX()

@@ -75,7 +75,7 @@ type tokenisation struct {
 // without it is incomplete.
 func ExportONNX(from Source, dir string, force bool) (files []string, found string, err error) {
 	in := from.Checkpoint
-	c, err := from.convert(func(m *models.Model, c models.Weights, v text.Lexicon) (err error) {
+	c, err := from.convert(func(m *models.Model, c models.Weights, v text.Tokenizer) (err error) {
 		e, err := m.ONNX()
 		if err != nil {
 			return fmt.Errorf("%s: %w", filepath.Base(filepath.Clean(in)), err)
@@ -107,7 +107,7 @@ func onnxNames() []string {
 }
 
 // needsVocabulary refuses weights whose vocabulary is not known.
-func needsVocabulary(in string, v text.Lexicon) error {
+func needsVocabulary(in string, v text.Tokenizer) error {
 	if v != nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func needsVocabulary(in string, v text.Lexicon) error {
 		"with --vocab", in)
 }
 
-func describeONNX(m *models.Model, v text.Lexicon, e *models.ONNX, checkpoint string) *preprocessing {
+func describeONNX(m *models.Model, v text.Tokenizer, e *models.ONNX, checkpoint string) *preprocessing {
 	d := &preprocessing{Format: 1, Network: m.Options.Network, Checkpoint: checkpoint, Opset: onnx.Opset,
 		EmbedDim: m.Options.EmbedDim, Score: e.Score}
 	d.Image = onnxImage{File: ONNXImages, Input: models.ONNXRegions, Type: "float32",
@@ -129,7 +129,7 @@ func describeONNX(m *models.Model, v text.Lexicon, e *models.ONNX, checkpoint st
 	d.Tokens = tokenisation{Vocabulary: v.FileName(), Hash: v.Hash(),
 		Tokeniser: "nltk 3.8.1 word_tokenize", Lowercase: true, Start: text.Start, End: text.End, Unknown: text.Unk,
 		Pad: text.Pad}
-	if b, ok := v.(*text.BertCaptions); ok {
+	if b, ok := v.(*text.BertTokenizer); ok {
 		d.Caption.Longest = b.Max
 		d.Tokens.Tokeniser, d.Tokens.Start, d.Tokens.End = "bert word pieces", b.Cls, b.Sep
 		d.Tokens.Unknown, d.Tokens.Pad = b.Unk, b.Pad

@@ -31,7 +31,7 @@ type recallFile struct {
 const maxRecalls = 1 << 20
 
 // readRecalls reads files of recalls, which must be of these weights alone.
-func readRecalls(paths []string, c models.Weights, v text.Lexicon) (all []recallFile, err error) {
+func readRecalls(paths []string, c models.Weights, v text.Tokenizer) (all []recallFile, err error) {
 	for _, path := range paths {
 		var r recallFile
 		b, err := integrity.ReadSealed(path, maxRecalls, "recalls")

@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/models"
 	"vsetrain/semantic"
 )
@@ -60,11 +60,11 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 	if err != nil {
 		return rep, err
 	}
-	dev, err := place.Open(r.Device, r.BLAS, r.Warn)
+	dev, err := placement.Open(r.Device, r.BLAS, r.Warn)
 	if err != nil {
 		return rep, err
 	}
-	if dev, err = place.Join(dev, r.World); err != nil {
+	if dev, err = placement.Join(dev, r.World); err != nil {
 		return rep, err
 	}
 	defer dev.Close()
@@ -74,7 +74,7 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 	}
 	rep = SentenceReport{Captions: len(lines), Dim: enc.Dim(), Device: dev.Name()}
 	write, end := func([]float32) error { return nil }, func() error { return nil }
-	if ranks.First(r.World) {
+	if ranks.IsRank0(r.World) {
 		w, err := semantic.Create(r.Out, semantic.Sidecar{Method: "bert", Pool: r.Pool, CaptionSHA256: hash,
 			Captions: len(lines), Dim: enc.Dim()})
 		if err != nil {
@@ -84,7 +84,7 @@ func PrecomputeBert(ctx context.Context, r SentenceRequest) (rep SentenceReport,
 		write, end = w.Write, w.Close
 	}
 	s := &sentences{SentenceRequest: r, enc: enc, dev: dev,
-		coder: (&text.BertCaptions{WordPiece: pieces, Max: enc.Options.Positions}).Coder(), total: len(lines)}
+		coder: (&text.BertTokenizer{WordPiece: pieces, Max: enc.Options.Positions}).NewEncoder(), total: len(lines)}
 	if s.Batch < 1 {
 		s.Batch = 64
 	}
@@ -105,7 +105,7 @@ type sentences struct {
 	SentenceRequest
 	enc              *models.SentenceEncoder
 	dev              device.Device
-	coder            text.Coder
+	coder            text.Encoder
 	done, total, cut int
 }
 

@@ -12,8 +12,8 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/place"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/placement"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -28,13 +28,13 @@ type Source struct {
 // Import converts a checkpoint of a reference repository into one of vsetrain. The vocabulary, where there is one, must
 // fit and is recorded.
 func Import(from Source, out string) (models.Weights, error) {
-	return from.convert(func(m *models.Model, c models.Weights, v text.Lexicon) error {
+	return from.convert(func(m *models.Model, c models.Weights, v text.Tokenizer) error {
 		return atomicfile.WriteFile(out, func(w io.Writer) error { return writeWeights(w, m, c, v) })
 	})
 }
 
 // writeWeights writes weights as a checkpoint of vsetrain that knows its vocabulary, where there is one.
-func writeWeights(w io.Writer, m *models.Model, c models.Weights, v text.Lexicon) error {
+func writeWeights(w io.Writer, m *models.Model, c models.Weights, v text.Tokenizer) error {
 	info := models.Info{Vocabulary: c.VocabularyHash()}
 	if v != nil {
 		info.Vocabulary = v.Hash()
@@ -54,14 +54,14 @@ func Export(from Source, out string, namespace bool) (models.Weights, error) {
 	if cfg != nil {
 		o.Trained = referenceSettings(cfg, dir)
 	}
-	return from.convert(func(m *models.Model, c models.Weights, _ text.Lexicon) error {
+	return from.convert(func(m *models.Model, c models.Weights, _ text.Tokenizer) error {
 		return models.ExportReference(out, m, c, o)
 	})
 }
 
 // runConfig returns the run directory of a checkpoint and its configuration, nil where it lies in none.
 func runConfig(in string) (dir string, _ *config.Config, err error) {
-	dir, ok, err := trained.RunOf(in)
+	dir, ok, err := pretrained.RunOf(in)
 	if err != nil || !ok {
 		return "", nil, err
 	}
@@ -91,28 +91,29 @@ func referenceSettings(c *config.Config, dir string) map[string]any {
 }
 
 // convert loads weights in float32 on one thread and hands them to write with their vocabulary, nil without.
-func (s *Source) convert(write func(m *models.Model, c models.Weights, v text.Lexicon) error) (models.Weights, error) {
-	c, err := trained.OpenWeights(s.Checkpoint, s.Set, s.Warn)
+func (s *Source) convert(write func(m *models.Model, c models.Weights, v text.Tokenizer) error) (models.Weights,
+	error) {
+	c, err := pretrained.OpenWeights(s.Checkpoint, s.Set, s.Warn)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
 	network, vocab := c.Network(), s.Vocab
 	if vocab == "" {
-		if vocab, err = trained.VocabularyOf(s.Checkpoint, &network); err != nil {
+		if vocab, err = pretrained.VocabularyOf(s.Checkpoint, &network); err != nil {
 			return nil, err
 		}
 	}
-	var v text.Lexicon
+	var v text.Tokenizer
 	if vocab != "" {
 		if v, err = inputs.LoadLexicon(vocab, &network); err == nil {
-			err = trained.SameVocabulary(c, v)
+			err = pretrained.SameVocabulary(c, v)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	dev, err := place.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
+	dev, err := placement.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 // networkNames and lossNames are what messages say of the keys whose values the files of networks and losses add.
 var (
-	networkNames = "one of " + strings.Join(models.Having(func(models.Traits) bool { return true }), ", ")
+	networkNames = "one of " + strings.Join(models.NamesWhere(func(models.Traits) bool { return true }), ", ")
 	lossNames    = "one of " + strings.Join(loss.Names(), ", ")
 )
 

@@ -9,15 +9,15 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 )
 
 // captionFacts finds what a diagnosis sorts the captions of a split by.
-func captionFacts(pool *par.Pool, s *data.Split, v text.Lexicon) eval.CaptionFacts {
+func captionFacts(pool *par.Pool, s *data.Split, v text.Tokenizer) eval.CaptionFacts {
 	captions := slices.Collect(s.Captions)
 	f := eval.CaptionFacts{Words: make([]int, len(captions)), Unknown: make([]int, len(captions)),
 		Duplicates: eval.NearDuplicates(pool, captions, s.Groups())}
-	coder, ids := v.Coder(), []int32(nil)
+	coder, ids := v.NewEncoder(), []int32(nil)
 	for c, caption := range captions {
 		ids, f.Words[c], f.Unknown[c] = coder.Append(ids[:0], caption)
 	}
@@ -31,7 +31,7 @@ type diagnosis struct {
 }
 
 // prepareDiagnosis finds the facts of the captions and the margin of the training, of the first checkpoint.
-func (r *Request) prepareDiagnosis(pool *par.Pool, opened []*trained.Prepared) (*diagnosis, error) {
+func (r *Request) prepareDiagnosis(pool *par.Pool, opened []*pretrained.Prepared) (*diagnosis, error) {
 	if !r.Diagnose {
 		return nil, nil
 	}
@@ -39,7 +39,7 @@ func (r *Request) prepareDiagnosis(pool *par.Pool, opened []*trained.Prepared) (
 		return nil, errors.New("a diagnosis needs a checkpoint, which knows its vocabulary and its data")
 	}
 	margin, err := trainingMargin(r.Checkpoints[0])
-	return &diagnosis{captionFacts(pool, opened[0].Split, opened[0].Lexicon), margin}, err
+	return &diagnosis{captionFacts(pool, opened[0].Split, opened[0].Tokenizer), margin}, err
 }
 
 func (d *diagnosis) measure(pool *par.Pool, s eval.Scores, j *judges, rep *Report) (err error) {
@@ -57,7 +57,7 @@ func (d *diagnosis) measure(pool *par.Pool, s eval.Scores, j *judges, rep *Repor
 // trainingMargin is the margin of the run a checkpoint lies in, of LSEH without its semantic part; 0 if there is no
 // run.
 func trainingMargin(path string) (float64, error) {
-	dir, ok, err := trained.RunOf(path)
+	dir, ok, err := pretrained.RunOf(path)
 	if err != nil || !ok {
 		return 0, err
 	}

@@ -14,8 +14,8 @@ import (
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/place"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/placement"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -38,7 +38,7 @@ func Run(ctx context.Context, r Request) (Report, error) {
 	if err != nil {
 		return rep, err
 	}
-	if !ranks.First(r.World) {
+	if !ranks.IsRank0(r.World) {
 		_, err := r.scoreAll(ctx, pool, &opened, &rep)
 		return rep, err
 	}
@@ -90,7 +90,7 @@ func Run(ctx context.Context, r Request) (Report, error) {
 }
 
 // scoreAll scores the split with all checkpoints, which it takes out of those that are opened.
-func (r *Request) scoreAll(ctx context.Context, pool *par.Pool, opened *[]*trained.Prepared, rep *Report) (
+func (r *Request) scoreAll(ctx context.Context, pool *par.Pool, opened *[]*pretrained.Prepared, rep *Report) (
 	members []eval.Member, err error) {
 	for i := range r.Checkpoints {
 		p := (*opened)[0]
@@ -106,7 +106,7 @@ func (r *Request) scoreAll(ctx context.Context, pool *par.Pool, opened *[]*train
 
 // survey opens the checkpoints and their splits without computing anything, describes them, and refuses those whose
 // scores cannot be averaged. What it opened is to be closed, also after an error.
-func (r *Request) survey(rep *Report) (opened []*trained.Prepared, err error) {
+func (r *Request) survey(rep *Report) (opened []*pretrained.Prepared, err error) {
 	for _, path := range r.Checkpoints {
 		q := r.trained(path)
 		p, err := q.Prepare()
@@ -115,7 +115,7 @@ func (r *Request) survey(rep *Report) (opened []*trained.Prepared, err error) {
 		}
 		if opened = append(opened, p); len(opened) == 1 {
 			rep.describe(p.Split)
-		} else if err := trained.SameSplit(r.Checkpoints[0], opened[0].Split, path, p.Split); err != nil {
+		} else if err := pretrained.SameSplit(r.Checkpoints[0], opened[0].Split, path, p.Split); err != nil {
 			return opened, err
 		}
 		m, err := measuredOf(path, p, r.Warn)
@@ -149,12 +149,12 @@ func (r *Request) enough(rep *Report) error {
 }
 
 // repeated warns of a member of an ensemble that is there twice.
-func (r *Request) repeated(opened []*trained.Prepared) error {
+func (r *Request) repeated(opened []*pretrained.Prepared) error {
 	files := slices.Clone(r.Scores)
 	for _, p := range opened {
 		files = append(files, p.File)
 	}
-	return trained.Repeated(files, r.Warn)
+	return pretrained.Repeated(files, r.Warn)
 }
 
 // describe records the split that is measured.
@@ -164,8 +164,8 @@ func (rep *Report) describe(s *data.Split) {
 }
 
 // trained is the request for one checkpoint.
-func (r *Request) trained(path string) trained.Request {
-	return trained.Request{Checkpoint: path, Set: r.Set, Data: r.Data, PerImage: r.PerImage, Vocab: r.Vocab,
+func (r *Request) trained(path string) pretrained.Request {
+	return pretrained.Request{Checkpoint: path, Set: r.Set, Data: r.Data, PerImage: r.PerImage, Vocab: r.Vocab,
 		Split: r.Split, Device: r.Device, BLAS: r.BLAS, Warn: r.Warn, World: r.World}
 }
 
@@ -214,7 +214,7 @@ func (r *Request) stored(rep *Report) ([]eval.Member, error) {
 }
 
 // score embeds the split with checkpoint i of the request.
-func (r *Request) score(ctx context.Context, pool *par.Pool, i int, p *trained.Prepared, rep *Report) (
+func (r *Request) score(ctx context.Context, pool *par.Pool, i int, p *pretrained.Prepared, rep *Report) (
 	m eval.Member, err error) {
 	q := r.trained(r.Checkpoints[i])
 	t, err := p.Start(&q)
@@ -224,7 +224,7 @@ func (r *Request) score(ctx context.Context, pool *par.Pool, i int, p *trained.P
 	defer t.Close()
 	streamed := r.Device
 	streamed.Resident = "never"
-	defer func() { err = place.Explain(err, streamed, "scored tiles that were kept (--work) are found again") }()
+	defer func() { err = placement.Explain(err, streamed, "scored tiles that were kept (--work) are found again") }()
 	rep.Device, rep.Choice = t.Model.Instance.Dev.Name(), t.Choice.Reason
 	rep.Measured[i].Device = rep.Device
 	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn,
@@ -240,15 +240,15 @@ func (r *Request) score(ctx context.Context, pool *par.Pool, i int, p *trained.P
 		rep.Measured[i].CompatBoxes = true
 	}
 	m = eval.Member{Name: q.Checkpoint, Data: rep.Digest}
-	m.Scores, err = eval.Score(ctx, pool, t.Runner, t.Split, t.Lexicon, o)
+	m.Scores, err = eval.Score(ctx, pool, t.Runner, t.Split, t.Tokenizer, o)
 	return m, err
 }
 
 // compatBoxes are the boxes of GSMN's own evaluation.
-func compatBoxes(t *trained.Prepared, p eval.Protocol) (*data.StoredBoxes, error) {
+func compatBoxes(t *pretrained.Prepared, p eval.Protocol) (*data.StoredBoxes, error) {
 	if network := t.Weights.Network(); !network.Traits().Boxes {
 		return nil, fmt.Errorf("compat-boxes: network %s looks at no boxes; it is for %s", network.Network,
-			strings.Join(models.Having(func(t models.Traits) bool { return t.Boxes }), ", "))
+			strings.Join(models.NamesWhere(func(t models.Traits) bool { return t.Boxes }), ", "))
 	}
 	protocols := p.Resolve(t.Split.Groups())
 	if len(protocols) > 1 {
@@ -273,7 +273,7 @@ func trainedBatch(w models.Weights) (int, error) {
 	if r, ok := w.(*models.Reference); ok {
 		return r.Batch(), nil
 	}
-	dir, ok, err := trained.RunOf(w.File())
+	dir, ok, err := pretrained.RunOf(w.File())
 	if err != nil || !ok {
 		return 0, err
 	}

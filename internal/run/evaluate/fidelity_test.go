@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/files/torchfile"
 	"vsetrain/internal/run/checkpoints"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
 	"vsetrain/loss"
@@ -66,7 +66,7 @@ func exportUntrained(t *testing.T, path, network string, d models.Dims) {
 	t.Helper()
 	c := runtest.TinyConfig()
 	runtest.SetNetwork(c, network)
-	dev := try.Get(place.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil))(t)
+	dev := try.Get(placement.Open(device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}, "", nil))(t)
 	defer dev.Close()
 	m, err := models.NewModel(dev, c.Model, d)
 	if err == nil {
@@ -158,7 +158,7 @@ func TestGSMNWithTheBoxesOfItsEvaluation(t *testing.T) {
 		}
 		m := try.Get(p.Start(&q))(t)
 		defer m.Close()
-		s := try.Get(eval.Score(t.Context(), nil, m.Runner, m.Split, m.Lexicon, eval.EncodeOptions{
+		s := try.Get(eval.Score(t.Context(), nil, m.Runner, m.Split, m.Tokenizer, eval.EncodeOptions{
 			Boxes: &data.StoredBoxes{Folds: true, Batch: 8}}))(t)
 		got, want = make([]float64, len(own)), readScores(t, filepath.Join(dir, "scores_compat_folds_"+dtype+".npy"))
 		s.Tile(got, 0, m.Split.NumImages(), 0, m.Split.NumCaptions())

@@ -7,7 +7,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -60,13 +60,13 @@ func (m *Measured) String() string {
 }
 
 // measuredOf describes a checkpoint, and the run it lies in.
-func measuredOf(path string, p *trained.Prepared, warn func(error)) (Measured, error) {
+func measuredOf(path string, p *pretrained.Prepared, warn func(error)) (Measured, error) {
 	w := p.Weights
 	epoch, step, score := w.Progress()
 	m := Measured{Checkpoint: absolute(w.File()), Network: networkOf(w), Epoch: &epoch, Step: &step, Validation: score,
-		Vocabulary: p.Lexicon.Hash(), found: w.Describe(), Foreign: true,
+		Vocabulary: p.Tokenizer.Hash(), found: w.Describe(), Foreign: true,
 		feature: fmt.Sprintf("%d x %d", p.Split.Regions(), p.Split.Dim())}
-	known := data.CoverageOf(p.Split, p.Lexicon)
+	known := data.CoverageOf(p.Split, p.Tokenizer)
 	m.Words, m.Unknown = known.Words, known.Unknown
 	switch warning, err := known.Check(); {
 	case err != nil:
@@ -74,7 +74,7 @@ func measuredOf(path string, p *trained.Prepared, warn func(error)) (Measured, e
 	case warning != nil && warn != nil:
 		warn(fmt.Errorf("%s: %w", p.Split.CaptionPath(), warning))
 	}
-	dir, ok, err := trained.RunOf(path)
+	dir, ok, err := pretrained.RunOf(path)
 	if err != nil || !ok {
 		return m, err
 	}

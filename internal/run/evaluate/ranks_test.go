@@ -13,7 +13,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/lab/devicetest"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
@@ -36,7 +36,7 @@ func onRanks(n int, of func(rank int) (context.Context, Request)) (reps []Report
 // ensemble; a last batch that is short; more ranks than batches.
 func TestRanksMeasureAsOne(t *testing.T) {
 	var all []string
-	for _, network := range models.Having(func(models.Traits) bool { return true }) {
+	for _, network := range models.NamesWhere(func(models.Traits) bool { return true }) {
 		c := runtest.TinyConfig()
 		runtest.SetNetwork(c, network)
 		c.Train.MaxSteps = 2
@@ -89,7 +89,7 @@ func movesLittle(t *testing.T, network, run string) {
 	if !ok {
 		t.Fatalf("%s has no budget", network)
 	}
-	opened := try.Get(trained.Open(trained.Request{Checkpoint: run, Data: runtest.World, Split: "train",
+	opened := try.Get(pretrained.Open(pretrained.Request{Checkpoint: run, Data: runtest.World, Split: "train",
 		Device: device.Options{Kind: "cpu", Threads: 1, Precision: "fp32"}}))(t)
 	defer opened.Close()
 	const ranks, batch, images, captions = 2, 10, 40, 200
@@ -100,8 +100,8 @@ func movesLittle(t *testing.T, network, run string) {
 	move(64 + 4)
 	move(4 * ranks)
 	lengths := make([]int, 0, captions)
-	coder := opened.Lexicon.Coder()
-	for _, c := range data.LengthOrder(opened.Split, opened.Lexicon) {
+	coder := opened.Tokenizer.NewEncoder()
+	for _, c := range data.LengthOrder(opened.Split, opened.Tokenizer) {
 		ids, _, _ := coder.Append(nil, opened.Split.Caption(int(c)))
 		lengths = append(lengths, len(ids))
 	}

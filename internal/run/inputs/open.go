@@ -21,7 +21,7 @@ import (
 
 // OpenLexicon opens what gives the captions of a data set their ids for a network: the vocabulary of the data set, or
 // the word pieces of its BERT.
-func OpenLexicon(o data.Options, m *models.Options) (text.Lexicon, error) {
+func OpenLexicon(o data.Options, m *models.Options) (text.Tokenizer, error) {
 	if o.Vocab != "auto" {
 		return LoadLexicon(o.Vocab, m)
 	}
@@ -74,9 +74,9 @@ func CheckBert(setting, dir string) error {
 // LoadLexicon reads a vocabulary file for a network. VSE-infinity and CHAN bring a word <mask> of their own behind the
 // others; the vocabulary that their repositories have in memory (train.py: vocab.add_word('<mask>')) may have been
 // saved with it.
-func LoadLexicon(path string, m *models.Options) (text.Lexicon, error) {
+func LoadLexicon(path string, m *models.Options) (text.Tokenizer, error) {
 	if m.TextEncoder == models.TextBert {
-		return text.LoadBertCaptions(path, m.Bert.Positions)
+		return text.LoadBertTokenizer(path, m.Bert.Positions)
 	}
 	v, err := text.LoadVocabulary(path)
 	if err == nil && m.Traits().MaskWord {
@@ -113,7 +113,7 @@ func OpenSplit(o data.Options, m models.Options, split string, open data.OpenOpt
 	}
 	s, err := data.Open(o.Dir, split, open)
 	if err == nil && data.Counted(s) && !t.Counts {
-		able := models.Having(func(t models.Traits) bool { return t.Counts })
+		able := models.NamesWhere(func(t models.Traits) bool { return t.Counts })
 		err = errors.Join(fmt.Errorf("%s: images with different numbers of regions (%s_lengths.npy), which network %s "+
 			"cannot tell apart; choose one of %s, or remove that file to count the padding as regions",
 			s.FeaturePath(), split, m.Network, strings.Join(able, ", ")), s.Close())
@@ -149,7 +149,7 @@ func Captions(c *config.Config) int {
 }
 
 // Dims returns the sizes of a network for a split and a vocabulary.
-func Dims(s *data.Split, v text.Lexicon) models.Dims {
+func Dims(s *data.Split, v text.Tokenizer) models.Dims {
 	return models.Dims{Regions: s.Regions(), Feature: s.Dim(), Vocab: v.Len(), Counted: data.Counted(s)}
 }
 

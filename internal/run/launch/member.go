@@ -53,7 +53,7 @@ type Options struct {
 }
 
 // Member is this process among the ranks of a training. Devices that send values see the others through it
-// (device.Meeting).
+// (device.Rendezvous).
 type Member struct {
 	World *mpi.World // nil where devices send values
 
@@ -464,11 +464,11 @@ func (m *Member) Devices() bool { return m.o.Devices }
 // Rank implements device.Job.
 func (m *Member) Rank() (rank, ranks int) { return m.p.Rank, m.p.Ranks }
 
-// Lost implements device.Meeting.
+// Lost implements device.Rendezvous.
 func (m *Member) Lost() <-chan struct{} { return m.failed }
 
-// Share implements device.Meeting.
-func (m *Member) Share(text []byte) ([]byte, error) {
+// Broadcast implements device.Rendezvous.
+func (m *Member) Broadcast(text []byte) ([]byte, error) {
 	all, err := m.exchange(text)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // are kept), and last, with the state of the optimiser.
 func (t *archive) checkpointSizes() (weights, last int64) {
 	element := int64(4)
-	if t.Device.Wide() {
+	if t.Device.Float64() {
 		element = 8
 	}
 	params := t.Model.Instance.Params
@@ -42,7 +42,7 @@ func (t *training) checkMemory() {
 	if free > 0 && need > free {
 		t.Warnings = append(t.Warnings, fmt.Errorf("weights and optimiser alone need %s of memory, and %s are "+
 			"available: the run may be ended by the system; free some memory, or train a smaller network "+
-			"(model.embed_dim, model.word_dim)", device.Size(need), device.Size(free)))
+			"(model.embed_dim, model.word_dim)", device.FormatBytes(need), device.FormatBytes(free)))
 	}
 }
 
@@ -87,7 +87,8 @@ func (t *training) checkDisk() error {
 	say := func(need int64, what string) error {
 		return fmt.Errorf("%s has %s free, %s need %s (weights %s, last with the state of the optimiser %s): "+
 			"free some space, or choose a directory on another disk with --run",
-			t.RunDir, device.Size(free), what, device.Size(need), device.Size(weights), device.Size(last))
+			t.RunDir, device.FormatBytes(free), what, device.FormatBytes(need), device.FormatBytes(weights),
+			device.FormatBytes(last))
 	}
 	switch most := max(first, last); {
 	case free < most:

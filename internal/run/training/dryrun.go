@@ -10,7 +10,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 )
 
 // DryRunReport is what a dry run measured, and what the whole run will take by it.
@@ -40,9 +40,9 @@ func DryRun(ctx context.Context, r Request) (rep DryRunReport, err error) {
 	t := newTraining(r)
 	defer t.close()
 	if err := t.openDry(ctx); err != nil {
-		return rep, place.Explain(err, t.Cfg.Device, "no step had been done")
+		return rep, placement.Explain(err, t.Cfg.Device, "no step had been done")
 	}
-	defer func() { err = place.Explain(err, t.Cfg.Device, "a dry run keeps nothing") }()
+	defer func() { err = placement.Explain(err, t.Cfg.Device, "a dry run keeps nothing") }()
 	var later []time.Duration
 	for i := range drySteps {
 		start := t.Now()

@@ -23,7 +23,7 @@ const pause = 50 * time.Millisecond
 // second before, which says something of steps only where nothing else was in it: after a validation or a checkpoint
 // it is how idle the device was meanwhile.
 func (g *gauge) usage(d device.Device, now time.Time, step time.Duration) *device.Usage {
-	tells, ok := device.As[device.Gauge](d)
+	tells, ok := device.As[device.UsageReporter](d)
 	if !ok {
 		return nil
 	}

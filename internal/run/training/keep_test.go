@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/internal/run/training"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
@@ -56,7 +56,7 @@ func TestKeep(t *testing.T) {
 	last := try.Get(models.ReadInfo(runtest.Checkpoint(dir, runfs.LastName)))(t)
 	var st struct {
 		train.State
-		Kept []trained.Kept
+		Kept []pretrained.Kept
 	}
 	if err := json.Unmarshal(last.Train, &st); err != nil || len(st.Kept) != 2 || st.Kept[0].Score < st.Kept[1].Score {
 		t.Errorf("%+v, %v", st, err)

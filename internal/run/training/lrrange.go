@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/train"
 )
 
@@ -57,14 +57,14 @@ func LRRange(ctx context.Context, r RangeRequest) (rep RangeReport, err error) {
 	t.Cfg.Train.DropLast = true // a smaller batch has another loss of a pair
 	defer t.close()
 	if err := t.openDry(ctx); err != nil {
-		return rep, place.Explain(err, t.Cfg.Device, "no step had been done")
+		return rep, placement.Explain(err, t.Cfg.Device, "no step had been done")
 	}
-	defer func() { err = place.Explain(err, t.Cfg.Device, "a range test keeps nothing") }()
+	defer func() { err = placement.Explain(err, t.Cfg.Device, "a range test keeps nothing") }()
 	mean, lowest := 0.0, math.Inf(1)
 	for i := range r.Steps {
 		lr := r.From * math.Pow(r.To/r.From, float64(i)/float64(r.Steps-1))
 		loss, pairs, err := t.dryStep(ctx, lr)
-		if _, ok := errors.AsType[*train.NotFinite](err); ok {
+		if _, ok := errors.AsType[*train.NotFiniteError](err); ok {
 			rep.Diverged = true
 			break
 		}

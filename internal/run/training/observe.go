@@ -30,8 +30,9 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	phase := func(what ValidationPhase) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
-	s, err := eval.Score(ctx, t.Pool, t.Validation, t.Val, t.Lexicon, eval.EncodeOptions{Batch: t.Cfg.Train.AtOnce(),
-		Progress: phase(Encoding), Pairs: phase(Scoring), Warn: t.warnOnce})
+	s, err := eval.Score(ctx, t.Pool, t.Validation, t.Val, t.Tokenizer,
+		eval.EncodeOptions{Batch: t.Cfg.Train.EncodeBatch(),
+			Progress: phase(Encoding), Pairs: phase(Scoring), Warn: t.warnOnce})
 	if err != nil || !t.first() {
 		return eval.Metrics{}, err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/eval"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -18,7 +18,8 @@ func (t *training) validateBatches(ctx context.Context) (m eval.Metrics, err err
 	if err != nil {
 		return m, err
 	}
-	l := &trained.Trained{Model: t.Model, Runner: models.NewRunner(t.Model, nil), Split: t.Train, Lexicon: t.Lexicon}
+	l := &pretrained.Network{Model: t.Model, Runner: models.NewRunner(t.Model, nil), Split: t.Train,
+		Tokenizer: t.Tokenizer}
 	var i2t, t2i []int
 	for k := range o.Overfit {
 		captions := s.Batch(0, k)

@@ -102,7 +102,7 @@ func TestPaddingChangesNoTraining(t *testing.T) {
 func TestPaddingOnAGPU(t *testing.T) {
 	wide := padded(t, 5)
 	runtest.OnEmulator(t, true)
-	for _, name := range models.Having(func(t models.Traits) bool { return t.Counts }) {
+	for _, name := range models.NamesWhere(func(t models.Traits) bool { return t.Counts }) {
 		c := runtest.TinyConfig()
 		c.Model.Network, c.Model.TextEncoder, c.Model.CHAN.Heads, c.Data.Dir = name, "bigru", 2, wide
 		c.Train.MaxSteps, c.Train.ValStep = 2, 2

@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -27,14 +27,14 @@ type Plan struct {
 	Batches       int // per epoch
 	Pairs         int // of a batch
 	Epochs        int
-	Resume        bool              // an earlier run goes on
-	Resumed       train.Position    // where it goes on; zero for a new run, and before the first checkpoint
-	Choice        string            // how device.kind auto chose, empty if the device was named
-	Memory        *place.MemoryPlan // nil on the CPU
-	MicroBytes    int64             // of a step in micro-batches (train.Step.MicroBytes), 0 without
-	Words         *models.Words     // where the word vectors began; nil where they were drawn
-	Coverage      [2]text.Coverage  // of the training and the validation captions by the vocabulary
-	Noise         *runfs.NoiseIndex // which captions are wrong; nil where every caption has its image
+	Resume        bool                  // an earlier run goes on
+	Resumed       train.Position        // where it goes on; zero for a new run, and before the first checkpoint
+	Choice        string                // how device.kind auto chose, empty if the device was named
+	Memory        *placement.MemoryPlan // nil on the CPU
+	MicroBytes    int64                 // of a step in micro-batches (train.Step.MicroBytes), 0 without
+	Words         *models.Words         // where the word vectors began; nil where they were drawn
+	Coverage      [2]text.Coverage      // of the training and the validation captions by the vocabulary
+	Noise         *runfs.NoiseIndex     // which captions are wrong; nil where every caption has its image
 }
 
 // Request is what a training run needs to know beside its configuration.
@@ -64,7 +64,7 @@ type Request struct {
 }
 
 // first reports whether this process is rank 0, which alone has the run directory and tells of the run.
-func (r *Request) first() bool { return ranks.First(r.World) }
+func (r *Request) first() bool { return ranks.IsRank0(r.World) }
 
 // Observer sees the progress of a training run.
 type Observer interface {

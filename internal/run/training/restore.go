@@ -8,8 +8,8 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/internal/run/records"
-	"vsetrain/internal/run/trained"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -21,14 +21,14 @@ func (t *archive) restore(path string) (train.Position, error) {
 		return train.Position{}, fmt.Errorf("resume: %w", err)
 	}
 	defer c.Close()
-	if c.Info.Vocabulary != t.Lexicon.Hash() {
+	if c.Info.Vocabulary != t.Tokenizer.Hash() {
 		return train.Position{}, fmt.Errorf("resume: %s was trained with another vocabulary than %s", path,
-			t.run.Path(t.Lexicon.FileName()))
+			t.run.Path(t.Tokenizer.FileName()))
 	}
 	if err := t.samePairs(c); err != nil {
 		return train.Position{}, err
 	}
-	var st trained.State
+	var st pretrained.State
 	if err := t.Step.RestoreState(c, &st); err != nil {
 		return st.Position, fmt.Errorf("resume: %w", err)
 	}
@@ -84,7 +84,7 @@ func (t *archive) remember(path string) error {
 		return err
 	}
 	defer c.Close()
-	var st trained.State
+	var st pretrained.State
 	if len(c.Info.Train) == 0 {
 		return fmt.Errorf("%s holds weights only; name the %s of the earlier run", path, runfs.LastName)
 	}
@@ -125,7 +125,7 @@ func (t *archive) bestFits(p train.Position, batches int) error {
 			"back if there is a copy; "+
 			"without one it is there again when a validation scores above %.2f", path, p.BestStep, p.Best))
 	}
-	if best > trained.NextValidation(p, batches, t.Cfg) {
+	if best > pretrained.NextValidation(p, batches, t.Cfg) {
 		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that "+
 			"belongs to the run, "+
 			"or move %s away and resume, which repeats the steps since %d", path, best, runfs.LastName, p.Step,
@@ -136,7 +136,7 @@ func (t *archive) bestFits(p train.Position, batches int) error {
 
 // logFits refuses a log that has lost lines since the checkpoint was written. That all are gone is a warning: whoever
 // removes the log wants to continue without it.
-func (t *archive) logFits(st *trained.State) error {
+func (t *archive) logFits(st *pretrained.State) error {
 	path := t.run.Path(runfs.MetricsName)
 	if t.counted = st.Lines; t.counted == 0 {
 		t.counted = runfs.All // unknown
@@ -190,7 +190,7 @@ func (t *archive) neverSaved() error {
 	if err != nil {
 		return err
 	}
-	first := max(validation, trained.NextValidation(train.Position{}, batches, t.Cfg))
+	first := max(validation, pretrained.NextValidation(train.Position{}, batches, t.Cfg))
 	if (validations == 0 || validations == 1 && last == validation) && best <= first {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/track"
+	"vsetrain/internal/run/tracking"
 )
 
 // locate makes the relative paths of a run that is resumed usable, also from another working directory than the one
@@ -78,8 +78,8 @@ func (t *training) openRun() error {
 
 // ownNames are the names at the top of a run directory, that of the fingerprint aside.
 func (t *archive) ownNames() []string {
-	names := []string{runfs.EnvName, runfs.MetricsName, runfs.TestName, track.StateName}
-	for _, f := range t.Lexicon.Files() {
+	names := []string{runfs.EnvName, runfs.MetricsName, runfs.TestName, tracking.StateName}
+	for _, f := range t.Tokenizer.Files() {
 		names = append(names, f.Name)
 	}
 	return names
@@ -117,7 +117,7 @@ func (t *archive) holdsNoCheckpoint() error {
 
 // sameVocabulary refuses to resume with another vocabulary than the run began with.
 func (t *archive) sameVocabulary() error {
-	path := t.run.Path(t.Lexicon.FileName())
+	path := t.run.Path(t.Tokenizer.FileName())
 	began, err := inputs.LoadLexicon(path, &t.Cfg.Model)
 	if errors.Is(err, fs.ErrNotExist) { // interrupted before it was written
 		return nil
@@ -125,11 +125,11 @@ func (t *archive) sameVocabulary() error {
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	if began.Hash() != t.Lexicon.Hash() {
+	if began.Hash() != t.Tokenizer.Hash() {
 		return fmt.Errorf("resume %s: the vocabulary of the data set has changed since the run began: %s has %d "+
 			"words, the data set's has %d; "+
 			"continue with the run's own, --set data.vocab=%s, or start a new run with another --run", t.dir, path,
-			began.Len(), t.Lexicon.Len(), path)
+			began.Len(), t.Tokenizer.Len(), path)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (t *archive) record() error {
 			return err
 		}
 	}
-	if err := text.SaveIn(t.run.Path(""), t.Lexicon); err != nil {
+	if err := text.SaveTokenizer(t.run.Path(""), t.Tokenizer); err != nil {
 		return err
 	}
 	return t.run.WriteText(runfs.ConfigName, config.Marshal(t.named))

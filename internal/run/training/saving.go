@@ -11,7 +11,7 @@ import (
 
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/runfs"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -33,7 +33,7 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 	if v != nil {
 		score = v.Score
 	}
-	state := &trained.State{State: train.State{Position: p, Seed: t.Cfg.Seed}, Captions: t.Train.NumCaptions(),
+	state := &pretrained.State{State: train.State{Position: p, Seed: t.Cfg.Seed}, Captions: t.Train.NumCaptions(),
 		Counted: t.logs.Counted(), Kept: kept}
 	if err := state.NameParts(t.run.Path(), t.named); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 }
 
 func (t *archive) info(p train.Position, score float64) models.Info {
-	return models.Info{Vocabulary: t.Lexicon.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.perEpoch),
+	return models.Info{Vocabulary: t.Tokenizer.Hash(), Step: p.Step, Epoch: float64(p.Step) / float64(t.perEpoch),
 		Score: score}
 }
 
@@ -96,17 +96,17 @@ func (t *archive) stepOfBest() (int64, error) {
 
 // saveKept writes the weights behind a validation that is among the best train.keep ones, and returns those to keep,
 // the best first. Of equal scores the earlier is the better.
-func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]trained.Kept, error) {
+func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]pretrained.Kept, error) {
 	if t.Cfg.Train.Keep < 2 || v == nil {
 		return t.kept, nil
 	}
-	kept := append(slices.Clone(t.kept), trained.Kept{Step: p.Step, Score: v.Score})
-	slices.SortStableFunc(kept, func(a, b trained.Kept) int { return cmp.Compare(b.Score, a.Score) })
+	kept := append(slices.Clone(t.kept), pretrained.Kept{Step: p.Step, Score: v.Score})
+	slices.SortStableFunc(kept, func(a, b pretrained.Kept) int { return cmp.Compare(b.Score, a.Score) })
 	kept = kept[:min(len(kept), t.Cfg.Train.Keep)]
-	if !slices.ContainsFunc(kept, func(k trained.Kept) bool { return k.Step == p.Step }) {
+	if !slices.ContainsFunc(kept, func(k pretrained.Kept) bool { return k.Step == p.Step }) {
 		return kept, nil
 	}
-	return kept, t.saveWeights(trained.Kept{Step: p.Step}.Name(), t.info(p, v.Score))
+	return kept, t.saveWeights(pretrained.Kept{Step: p.Step}.Name(), t.info(p, v.Score))
 }
 
 // removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Those of later steps
@@ -122,8 +122,8 @@ func (t *archive) removeOthers(p train.Position) error {
 	for _, f := range files {
 		var step int64
 		if _, err := fmt.Sscanf(filepath.Base(f), "step-%d.safetensors", &step); err != nil ||
-			filepath.Base(f) != (trained.Kept{Step: step}).Name() || step > p.Step ||
-			slices.ContainsFunc(t.kept, func(k trained.Kept) bool { return k.Step == step }) {
+			filepath.Base(f) != (pretrained.Kept{Step: step}).Name() || step > p.Step ||
+			slices.ContainsFunc(t.kept, func(k pretrained.Kept) bool { return k.Step == step }) {
 			continue
 		}
 		if err := disk.Now().Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -6,10 +6,10 @@ import (
 	"vsetrain/data/text"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/internal/run/records"
-	"vsetrain/internal/run/track"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/tracking"
 	"vsetrain/train"
 )
 
@@ -19,9 +19,9 @@ type training struct {
 	archive
 	started    []string // working directories of earlier sessions
 	loop       *train.Loop
-	tracker    *track.Tracker // nil without a server
-	doubts     []error        // about settings that do not go together (config.Together)
-	untracked  bool           // the person knows that it does not answer
+	tracker    *tracking.Tracker // nil without a server
+	doubts     []error           // about settings that do not go together (config.Together)
+	untracked  bool              // the person knows that it does not answer
 	warned     bool
 	gauge      gauge
 	attention  attention
@@ -36,22 +36,22 @@ func newTraining(r Request) *training {
 		r.Observer = Unobserved{}
 	}
 	return &training{Request: r, archive: archive{dir: r.RunDir, resume: r.Resume, told: r.Saved, named: &c,
-		Setup: place.Setup{Cfg: &c, Copying: r.Copying}}}
+		Setup: placement.Setup{Cfg: &c, Copying: r.Copying}}}
 }
 
 // archive is the run directory of a training: what it keeps and what it goes on from.
 type archive struct {
-	place.Setup
+	placement.Setup
 	named    *config.Config // as it was given; Cfg has the paths of a resumed run located
 	run      *runfs.Dir
 	logs     *records.Log
 	perEpoch int // batches
 	dir      string
 	resume   bool
-	told     func(step int64) // Request.Saved
-	saved    int64            // step of the last checkpoint, 0 without one
-	counted  int              // lines of the log that the last checkpoint counts, 0 without one
-	kept     []trained.Kept   // checkpoints of the best validations so far (train.keep)
+	told     func(step int64)  // Request.Saved
+	saved    int64             // step of the last checkpoint, 0 without one
+	counted  int               // lines of the log that the last checkpoint counts, 0 without one
+	kept     []pretrained.Kept // checkpoints of the best validations so far (train.keep)
 }
 
 // savedAt notes that the state at a step is safe on disk.

@@ -22,7 +22,7 @@ import (
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/mlflow"
 	"vsetrain/internal/run/records"
-	"vsetrain/internal/run/track"
+	"vsetrain/internal/run/tracking"
 	"vsetrain/internal/run/training"
 	"vsetrain/lab/runtest"
 	"vsetrain/lab/try"
@@ -242,13 +242,13 @@ func TestTrackAfterwards(t *testing.T) {
 		"send the rest with vsetrain track "+dir+" --mlflow "+f.url) {
 		t.Errorf("warnings %v", w.Warnings)
 	}
-	r := track.Request{Dir: dir, Target: mlflow.Target{URL: f.url, Experiment: "e"}, Status: mlflow.Finished,
+	r := tracking.Request{Dir: dir, Target: mlflow.Target{URL: f.url, Experiment: "e"}, Status: mlflow.Finished,
 		Weights: true}
-	try.Refuses(track.Send(t.Context(), r))(t, "503")
+	try.Refuses(tracking.Send(t.Context(), r))(t, "503")
 	f.set(false)
 	f.artifact = "s3://bucket" // and files, when the server has a proxy
 	for i := range 3 {
-		out, err := track.Send(t.Context(), r)
+		out, err := tracking.Send(t.Context(), r)
 		if err != nil || out.Run != "run0" || out.Step != 26 || (out.NoFiles != nil) != (i == 0) {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -259,15 +259,16 @@ func TestTrackAfterwards(t *testing.T) {
 		t.Error("no weights")
 	}
 	f.runs["run0"].deleted = true // by a person: the run is sent anew
-	if out, err := track.Send(t.Context(), r); err != nil || out.Run != "run1" {
+	if out, err := tracking.Send(t.Context(), r); err != nil || out.Run != "run1" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	f.same(t, "run1", dir)
 
 	held := try.Get(runfs.Open(dir, runfs.Owner{PID: 1, Host: "h"}))(t)
 	defer held.Close()
-	try.Refuses(track.Send(t.Context(), r))(t, "is being trained by process 1 on h")
-	try.Refuses(track.Send(t.Context(), track.Request{Dir: t.TempDir(), Target: r.Target}))(t, "not a run directory")
+	try.Refuses(tracking.Send(t.Context(), r))(t, "is being trained by process 1 on h")
+	try.Refuses(tracking.Send(t.Context(), tracking.Request{Dir: t.TempDir(), Target: r.Target}))(t,
+		"not a run directory")
 }
 
 // An interrupted run is continued on the server too: the steps that are done again are there once.
@@ -279,7 +280,7 @@ func TestTrackingResumes(t *testing.T) {
 		t.Errorf("%s after the interruption", f.runs["run0"].status)
 	}
 	// As after a kill: the server has steps that the checkpoint does not.
-	state := filepath.Join(dir, track.StateName)
+	state := filepath.Join(dir, tracking.StateName)
 	b, err := integrity.ReadSealed(state, 1<<16, "the state")
 	try.Do(t, err)
 	try.Do(t, integrity.WriteText(state, bytes.Replace(b, []byte(`"step": 7`), []byte(`"step": 9`), 1)))
@@ -295,8 +296,8 @@ func TestTrackingResumes(t *testing.T) {
 		}
 	}
 	try.Do(t, os.WriteFile(state, []byte("{"), 0o666))
-	_, err = track.Send(t.Context(), track.Request{Dir: dir, Target: r.Tracking})
-	try.Fails(t, err, track.StateName, "remove the file to send the run as a new one")
+	_, err = tracking.Send(t.Context(), tracking.Request{Dir: dir, Target: r.Tracking})
+	try.Fails(t, err, tracking.StateName, "remove the file to send the run as a new one")
 }
 
 // The real server, where there is one: VSETRAIN_MLFLOW names the program, or it is in the path.
@@ -340,7 +341,7 @@ func TestRealMLflow(t *testing.T) {
 	r.Tracking = mlflow.Target{URL: address, Experiment: "an experiment"}
 	try.Get(training.Train(t.Context(), r))(t)
 	// A server that is still importing may have missed the end.
-	sent, err := track.Send(t.Context(), track.Request{Dir: dir, Target: r.Tracking, Status: mlflow.Finished,
+	sent, err := tracking.Send(t.Context(), tracking.Request{Dir: dir, Target: r.Tracking, Status: mlflow.Finished,
 		Weights: true})
 	if err != nil || sent.NoFiles != nil {
 		t.Fatalf("%+v, %v; during the training: %v", sent, err, w.Warnings)

@@ -13,10 +13,10 @@ import (
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/place"
+	"vsetrain/internal/run/placement"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/internal/run/records"
-	"vsetrain/internal/run/track"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/tracking"
 	"vsetrain/models"
 	"vsetrain/train"
 )
@@ -33,26 +33,26 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 	t := newTraining(r)
 	defer t.close()
 	if err := t.open(ctx); err != nil {
-		return Outcome{RunDir: r.RunDir}, place.Explain(err, t.Cfg.Device, "no step had been done")
+		return Outcome{RunDir: r.RunDir}, placement.Explain(err, t.Cfg.Device, "no step had been done")
 	}
 	if t.Tracking.URL != "" && t.first() {
 		var err error
-		if t.tracker, err = track.Start(t.run.Path(), t.Cfg, t.Tracking); err != nil {
+		if t.tracker, err = tracking.Start(t.run.Path(), t.Cfg, t.Tracking); err != nil {
 			t.logs.Close()
 			return Outcome{RunDir: r.RunDir}, err
 		}
 	}
 	err := t.loop.Run(ctx)
 	if !t.first() {
-		return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, place.Explain(err, t.Cfg.Device,
+		return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, placement.Explain(err, t.Cfg.Device,
 			"rank 0 says what is saved")
 	}
 	saved := t.survives()
-	_, notFinite := errors.AsType[*train.NotFinite](err)
+	_, notFinite := errors.AsType[*train.NotFiniteError](err)
 	if notFinite {
 		err = fmt.Errorf("%w; %s", err, saved)
 	}
-	err = place.Explain(err, t.Cfg.Device, saved+" when the GPU is back (nvidia-smi)")
+	err = placement.Explain(err, t.Cfg.Device, saved+" when the GPU is back (nvidia-smi)")
 	if e := t.logs.Close(); err == nil {
 		err = e
 	}
@@ -151,7 +151,7 @@ func (t *training) openData() (err error) {
 		if !t.first() {
 			break
 		}
-		t.coverage[i] = data.CoverageOf(s, t.Lexicon)
+		t.coverage[i] = data.CoverageOf(s, t.Tokenizer)
 		warning, err := t.coverage[i].Check()
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.CaptionPath(), err)
@@ -184,16 +184,16 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	if t.doubts, err = c.Together(t.Train.NumCaptions()); err != nil {
 		return position, plan, err
 	}
-	dev, choice, err := place.Choose(c.Device, t.BLAS)
+	dev, choice, err := placement.Choose(c.Device, t.BLAS)
 	if err != nil {
 		return position, plan, err
 	}
-	if dev, err = place.Join(dev, t.World); err != nil {
+	if dev, err = placement.Join(dev, t.World); err != nil {
 		return position, plan, err
 	}
 	t.Warnings = append(choice.Warnings, t.Warnings...)
 	t.named = t.named.WithPrecision(choice.Precision)
-	dims := inputs.Dims(t.Train, t.Lexicon)
+	dims := inputs.Dims(t.Train, t.Tokenizer)
 	dims.Counted = dims.Counted || data.Counted(t.Val)
 	if err = t.Build(dev, choice.Precision, dims); err != nil {
 		return position, plan, err
@@ -216,7 +216,7 @@ func (t *training) build(ctx context.Context) (position train.Position, plan Pla
 	batches := data.LoaderOptions{Batch: c.Train.Batch, Seed: c.Seed, Shuffle: c.Train.Shuffle,
 		DropLast: c.Train.DropLast, Repeat: c.Train.Overfit, StartEpoch: position.Epoch, StartIter: position.Iter}
 	batches.Rank, batches.Ranks = device.RankOf(dev)
-	t.Loader, err = data.NewLoader(t.Train, t.Lexicon, t.Streamed(memory, batches))
+	t.Loader, err = data.NewLoader(t.Train, t.Tokenizer, t.Streamed(memory, batches))
 	if err != nil {
 		return position, plan, err
 	}
@@ -242,7 +242,7 @@ func (t *training) begin() (train.Position, error) {
 		}
 		t.savedAt(start.Position.Step)
 	}
-	err := train.Share(t.Step, &start)
+	err := train.BroadcastState(t.Step, &start)
 	return start.Position, err
 }
 
@@ -266,13 +266,13 @@ func (t *archive) initialise() (train.Position, error) {
 		}
 	}
 	if from := t.Cfg.Train.InitFrom; from != "" { // which may lack what serves training only
-		if err := trained.LoadWeights(t.Model, from, t.Lexicon, t.Warn); err != nil {
+		if err := pretrained.LoadWeights(t.Model, from, t.Tokenizer, t.Warn); err != nil {
 			return train.Position{}, fmt.Errorf("train.init_from: %w", err)
 		}
 		return train.Position{}, nil
 	}
 	if path := t.Cfg.Model.WordInit; path != "" {
-		return train.Position{}, startWords(t.Model, path, t.Lexicon)
+		return train.Position{}, startWords(t.Model, path, t.Tokenizer)
 	}
 	if b := t.Cfg.Model.Bert; t.Cfg.Model.TextEncoder == models.TextBert && b.Init == models.BertPretrained {
 		return train.Position{}, models.LoadBert(t.Model, b.Dir)
@@ -281,7 +281,7 @@ func (t *archive) initialise() (train.Position, error) {
 }
 
 // startWords sets the word vectors of a model from a file of pretrained ones (model.word_init).
-func startWords(m *models.Model, path string, v text.Lexicon) error {
+func startWords(m *models.Model, path string, v text.Tokenizer) error {
 	vocab, ok := v.(*text.Vocabulary)
 	if !ok {
 		return fmt.Errorf("model.word_init: %s has word pieces, which bring their own vectors", v.FileName())

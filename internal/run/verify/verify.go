@@ -27,7 +27,7 @@ import (
 	"vsetrain/internal/files/safetensors"
 	"vsetrain/internal/files/tfevents"
 	"vsetrain/internal/run/inputs"
-	"vsetrain/internal/run/trained"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
 )
 
@@ -111,7 +111,7 @@ func Path(ctx context.Context, path string, progress func(phase string, done, to
 
 // misfits adds to the outcome of the files of a run what does not belong to its last checkpoint.
 func misfits(dir string, outcome map[string]error) {
-	wrong, err := trained.Misfits(dir)
+	wrong, err := pretrained.Misfits(dir)
 	if err != nil {
 		wrong = map[string]string{filepath.Join(dir, runfs.CheckpointsName, runfs.LastName): err.Error()}
 	}

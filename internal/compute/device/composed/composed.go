@@ -76,12 +76,12 @@ func (d *Device) Sync() error {
 	return d.scratch.lacked
 }
 
-// Lacked implements device.Scratch, of the composed kernels and of the device.
-func (d *Device) Lacked() error {
+// ScratchError implements device.ScratchChecker, of the composed kernels and of the device.
+func (d *Device) ScratchError() error {
 	err := d.scratch.lacked
 	d.scratch.lacked = nil
-	if s, ok := device.As[device.Scratch](d.Device); ok && err == nil {
-		err = s.Lacked()
+	if s, ok := device.As[device.ScratchChecker](d.Device); ok && err == nil {
+		err = s.ScratchError()
 	}
 	return err
 }

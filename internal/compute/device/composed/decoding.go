@@ -81,12 +81,12 @@ func (k forms) back(a device.Decoder) {
 func from(v device.View, n int) device.View { return v.Slice(n, v.N) }
 
 // dropout copies x to y, rows of a width, with what drop takes away.
-func (d forms) dropout(y, x device.View, drop device.Drops, width int) {
+func (d forms) dropout(y, x device.View, drop device.DropoutParams, width int) {
 	if drop.Rate == 0 {
 		if y != x {
 			device.Do(d, device.Copy{Dst: y, Src: x})
 		}
 		return
 	}
-	device.Do(d, device.Dropout{Drops: drop, Width: width, X: x, Y: y})
+	device.Do(d, device.Dropout{DropoutParams: drop, Width: width, X: x, Y: y})
 }

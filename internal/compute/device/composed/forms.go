@@ -32,16 +32,16 @@ func (k forms) FiltrateSimilarities(a device.FiltrateSimilarities) bool {
 // AllGather composes that kernel where there is one rank, and reports whether there is.
 func (k forms) AllGather(a device.AllGather) bool {
 	if a.Grad {
-		return k.alone(a.Deal, a.DX, a.DY)
+		return k.alone(a.Shard, a.DX, a.DY)
 	}
-	return k.alone(a.Deal, a.Y, a.X)
+	return k.alone(a.Shard, a.Y, a.X)
 }
 
 // ReduceScatter is AllGather of that kernel.
-func (k forms) ReduceScatter(a device.ReduceScatter) bool { return k.alone(a.Deal, a.Y, a.X) }
+func (k forms) ReduceScatter(a device.ReduceScatter) bool { return k.alone(a.Shard, a.Y, a.X) }
 
 // alone copies the values of the only rank, and reports whether there is one.
-func (k forms) alone(d device.Deal, dst, src device.View) bool {
+func (k forms) alone(d device.Shard, dst, src device.View) bool {
 	if d.Ranks > 1 {
 		return false
 	}
@@ -55,5 +55,5 @@ func (k forms) AllReduce(device.AllReduce) {}
 // Broadcast leaves X of the only rank as it is.
 func (k forms) Broadcast(device.Broadcast) {}
 
-// Join has nothing to wait for.
-func (k forms) Join(device.Join) {}
+// Wait has nothing to wait for.
+func (k forms) Wait(device.Wait) {}

@@ -80,7 +80,7 @@ func (s *scratch) grow(n int) (device.View, error) {
 	if err != nil {
 		return device.View{}, err
 	}
-	return device.Of(b), nil
+	return device.ViewOf(b), nil
 }
 
 // release frees everything.

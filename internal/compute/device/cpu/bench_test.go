@@ -35,15 +35,15 @@ func (b *bench) floats(n int) device.View {
 	for i := range x {
 		x[i] = float32(r.Uint32())/(1<<31) - 1
 	}
-	b.d.UploadFloats(device.Of(buf), x)
-	return device.Of(buf)
+	b.d.UploadFloats(device.ViewOf(buf), x)
+	return device.ViewOf(buf)
 }
 
 // lengths places lengths of sequences.
 func (b *bench) lengths(host []int32) device.Ints {
 	buf := try.Get(b.d.Alloc(device.Int32, len(host)))(b.b)
-	b.d.UploadInts(device.Of(buf), host)
-	return device.Ints{View: device.Of(buf), Host: host}
+	b.d.UploadInts(device.ViewOf(buf), host)
+	return device.Ints{View: device.ViewOf(buf), Host: host}
 }
 
 // time reports the bytes (0: none) and floating-point operations (0: none) per second of the fastest call, which
@@ -203,7 +203,7 @@ func BenchmarkSortPool(b *testing.B) {
 	ranks := try.Get(x.d.Alloc(device.Int32, batch*rows*d))(b)
 	a := device.SortPool{D: d, K: k, Lengths: x.lengths(lengths),
 		X: x.floats(batch * rows * d), Weights: x.floats(k * k),
-		Y: x.floats(batch * d), Ranks: device.Of(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d),
+		Y: x.floats(batch * d), Ranks: device.ViewOf(ranks), DY: x.floats(batch * d), DX: x.floats(batch * rows * d),
 		DWeights: x.floats(k * k)}
 	b.Run("forward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { device.Do(x.d, a) }) })
 	b.Run("backward", func(b *testing.B) { (&bench{b, x.d}).time(0, 0, func() { device.DoGrad(x.d, a) }) })

@@ -28,13 +28,13 @@ func newBiGRU(t *testing.T, o cpu.Options, h int) (d device.Device, alloc func(n
 		for i := range x {
 			x[i] = 0.3 * r.Norm()
 		}
-		d.UploadDoubles(device.Of(b), x)
-		return device.Of(b)
+		d.UploadDoubles(device.ViewOf(b), x)
+		return device.ViewOf(b)
 	}
 	const in, rows = 19, 23
 	host := []int32{9, 8, 4, 1, 1}
 	b := try.Get(d.Alloc(device.Int32, len(host)))(t)
-	lengths := device.Ints{View: device.Of(b), Host: host}
+	lengths := device.Ints{View: device.ViewOf(b), Host: host}
 	d.UploadInts(lengths.View, host)
 	vectors, x := alloc(3*in), alloc(rows*in)
 	pack := lengths.Packing()

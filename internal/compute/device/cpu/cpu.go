@@ -150,8 +150,8 @@ func (d *dev[T]) Name() string {
 // for them.
 func (d *dev[T]) EmulatesBF16() bool { return d.precision == BF16 && d.products.name() == "emulated" }
 
-// Wide implements device.Device.
-func (d *dev[T]) Wide() bool { return d.precision == FP64 }
+// Float64 implements device.Device.
+func (d *dev[T]) Float64() bool { return d.precision == FP64 }
 
 // Sync implements device.Device; kernels have finished when they return.
 func (d *dev[T]) Sync() error { return nil }

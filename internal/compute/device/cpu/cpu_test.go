@@ -81,7 +81,7 @@ func TestMemoryOfAnotherDevice(t *testing.T) {
 			t.Error("a device accepted memory of another device")
 		}
 	}()
-	device.Do(b, device.Fill{Dst: device.Of(buf), Value: 1})
+	device.Do(b, device.Fill{Dst: device.ViewOf(buf), Value: 1})
 }
 
 func TestClosedDevice(t *testing.T) {

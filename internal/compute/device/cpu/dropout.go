@@ -5,7 +5,8 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// dropoutLoop is y = x·m/(1-p), m drawn by counter (device.Drops; Salmon et al., SC 2011). A piece is some rows.
+// dropoutLoop is y = x·m/(1-p), m drawn by counter (device.DropoutParams; Salmon et al., SC 2011). A piece is some
+// rows.
 type dropoutLoop[T vec.Float] struct {
 	ops        *vec.Ops[T]
 	drop       drops[T]
@@ -16,7 +17,8 @@ type dropoutLoop[T vec.Float] struct {
 
 func (d *dev[T]) Dropout(a device.Dropout) {
 	l := &d.dropout
-	*l = dropoutLoop[T]{ops: d.ops, drop: d.drops(a.Drops), width: a.Width, per: group(a.Width), x: d.values(a.X),
+	*l = dropoutLoop[T]{ops: d.ops, drop: d.drops(a.DropoutParams), width: a.Width, per: group(a.Width),
+		x: d.values(a.X),
 		y: d.values(a.Y), words: l.words}
 	reserve(&l.words, d.pool.Threads()*dropWords)
 	d.pool.For(pieces(len(l.drop.rows), l.per), l)

@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// drops is dropout inside a kernel (device.Drops); the zero value keeps everything.
+// drops is dropout inside a kernel (device.DropoutParams); the zero value keeps everything.
 type drops[T vec.Float] struct {
 	key    philox.Key
 	step   uint64
@@ -16,7 +16,7 @@ type drops[T vec.Float] struct {
 }
 
 // drops reads the arguments.
-func (d *dev[T]) drops(a device.Drops) drops[T] {
+func (d *dev[T]) drops(a device.DropoutParams) drops[T] {
 	if a.Rate == 0 {
 		return drops[T]{}
 	}

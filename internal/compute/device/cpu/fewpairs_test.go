@@ -45,7 +45,7 @@ func (f *fewPairs) view(n, what int, of func(i int) bool) device.View {
 			x[i] = 0
 		}
 	}
-	v := device.Of(buf)
+	v := device.ViewOf(buf)
 	f.d.UploadDoubles(v, x)
 	return v
 }
@@ -108,8 +108,8 @@ func TestPairsWithoutGradientAreLeftAlone(t *testing.T) {
 		f := &fewPairs{d: d, t: t, b: 5, r: 3, s: 4, lengths: []int32{2, 3, 1, 4}, image: 3, c: 1}
 		b, r, s, words, captions := f.b, f.r, f.s, f.words(), len(f.lengths)
 		buf := try.Get(d.Alloc(device.Int32, captions))(t)
-		d.UploadInts(device.Of(buf), f.lengths)
-		lengths := device.Ints{View: device.Of(buf), Host: f.lengths}
+		d.UploadInts(device.ViewOf(buf), f.lengths)
+		lengths := device.Ints{View: device.ViewOf(buf), Host: f.lengths}
 		nodes := b * (words + captions) * s
 		for _, first := range []bool{false, true} {
 			out, of := nodes, f.node(s, 1)

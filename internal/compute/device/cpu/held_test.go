@@ -63,7 +63,7 @@ func TestHeldWeights(t *testing.T) {
 		weights := alloc(2 * (wih + whh))
 		over(weights)
 		plain := run()
-		d.(device.Holder).Hold(weights.Buf)
+		d.(device.Freezer).Freeze(weights.Buf)
 		for range 2 {
 			if !same("held", run(), plain) {
 				t.Error("other bits from weights that are held")
@@ -84,7 +84,7 @@ func TestHeldWeights(t *testing.T) {
 			t.Error("new weights gave what those before gave")
 		}
 		fresh := run()
-		d.(device.Holder).Hold(weights.Buf)
+		d.(device.Freezer).Freeze(weights.Buf)
 		if !same("held again", run(), fresh) {
 			t.Error("other bits from weights that are held in the place of others")
 		}

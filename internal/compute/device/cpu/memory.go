@@ -109,16 +109,16 @@ func (d *dev[T]) Free(b device.Buffer) {
 	}
 	own.release()
 	delete(d.buffers, own)
-	if d.holds(device.Of(b)) {
+	if d.holds(device.ViewOf(b)) {
 		delete(d.held, own)
 		d.gru.forget()
 		d.directions.forget()
 	}
 }
 
-// Hold implements device.Holder for the weights of GRUs: a batch of a few captions multiplies them as long as it takes
-// to pack them.
-func (d *dev[T]) Hold(b device.Buffer) {
+// Freeze implements device.Freezer for the weights of GRUs: a batch of a few captions multiplies them as long as it
+// takes to pack them.
+func (d *dev[T]) Freeze(b device.Buffer) {
 	if own, ok := b.(*buffer[T]); ok && own.owner == d && !own.freed {
 		d.held[own] = struct{}{}
 	}
@@ -134,8 +134,8 @@ func (d *dev[T]) holds(v device.View) bool {
 	return held
 }
 
-// Share implements device.Sharer for float32 devices.
-func (d *dev[T]) Share(old device.View, host []float32) (device.View, bool) {
+// ViewHost implements device.HostViewer for float32 devices.
+func (d *dev[T]) ViewHost(old device.View, host []float32) (device.View, bool) {
 	f, ok := any(host).([]T)
 	if !ok {
 		return device.View{}, false
@@ -145,5 +145,5 @@ func (d *dev[T]) Share(old device.View, host []float32) (device.View, bool) {
 		b = &buffer[T]{owner: d, dtype: device.Float, shared: true}
 	}
 	b.f, b.n = f, len(f)
-	return device.Of(b), true
+	return device.ViewOf(b), true
 }

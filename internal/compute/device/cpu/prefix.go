@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/compute/vec"
 )
 
-// A GRU whose weights are held (device.Holder) belongs to evaluation: no gradient follows. It computes once what
+// A GRU whose weights are held (device.Freezer) belongs to evaluation: no gradient follows. It computes once what
 // captions have in common: the products of equal words with the input weights, and the states behind equal prefixes,
 // of a backward GRU equal suffixes. Equal rows of products have equal bits wherever they stand (package gemm), so the
 // states are those of captions that are computed one by one.

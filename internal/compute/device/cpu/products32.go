@@ -24,7 +24,7 @@ func newProducts32(pool *par.Pool, o Options) (products[float32], error) {
 	if o.Precision == BF16 {
 		return &products32{engine: e, usual: gemm.BF16, even: gemm.BF16}, nil
 	}
-	return &products32{engine: e, even: gemm.Fixed}, nil
+	return &products32{engine: e, even: gemm.FixedPoint}, nil
 }
 
 func (e *products32) name() string {

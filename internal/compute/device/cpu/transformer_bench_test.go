@@ -21,8 +21,9 @@ func BenchmarkTransformer(b *testing.B) {
 		rows += int(lengths[i])
 	}
 	step := try.Get(k.d.Alloc(device.Int32, 2))(b)
-	drop := device.Drops{Rate: rate, Key: philox.NewKey(1, "bench"), Step: device.Ints{View: device.Of(step),
-		Host: []int32{0, 0}}}
+	drop := device.DropoutParams{Rate: rate, Key: philox.NewKey(1, "bench"),
+		Step: device.Ints{View: device.ViewOf(step),
+			Host: []int32{0, 0}}}
 	run := func(name string, bytes int, call func()) {
 		b.Run(name, func(b *testing.B) { (&bench{b, k.d}).time(int64(bytes), 0, call) })
 	}

@@ -16,7 +16,7 @@ func TestBatchNormFillsTheGPU(t *testing.T) {
 	defer d.Close()
 	view := func(n int) device.View {
 		b := try.Get(d.Alloc(device.Float, n))(t)
-		return device.Of(b)
+		return device.ViewOf(b)
 	}
 	for network, a := range map[string]device.BatchNorm{
 		"vseinf": {Outer: 128 * 36, C: 512, Inner: 1}, "vsrn": {Outer: 128 * 36, C: 2048, Inner: 1},
@@ -51,7 +51,7 @@ func TestBatchNormOfOneImage(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
 		view := func(values ...float32) device.View {
-			v := device.Of(try.Get(d.Alloc(device.Float, len(values)))(t))
+			v := device.ViewOf(try.Get(d.Alloc(device.Float, len(values)))(t))
 			d.UploadFloats(v, values)
 			return v
 		}

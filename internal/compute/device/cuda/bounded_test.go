@@ -341,7 +341,7 @@ func (c *boundedCase) selfAttention(d int) {
 	}
 	a := device.SelfAttention{Heads: 2, D: d, Lengths: c.lengths, Query: c.rows(1, 0, d, garbage),
 		Key: c.rows(1, 0, d, garbage), Value: c.rows(1, 0, d, garbage),
-		Drop: device.Drops{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)},
+		Drop: device.DropoutParams{Rate: 0.3, Key: philox.NewKey(1, "drop"), Step: device.Ints{View: c.ints(7, 0)},
 			Rows: c.ints(numbers...)}}
 	var read [4]func()
 	a.Context, read[0] = c.out("context", 1, 0, d, true)

@@ -46,7 +46,7 @@ func (j *job) Wait() {
 }
 
 // Join implements device.Joiner. Rank 0 makes the id by which NCCL finds the ranks.
-func (j *job) Join(m device.Meeting) error {
+func (j *job) Join(m device.Rendezvous) error {
 	lib, err := j.openNCCL()
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (j *job) Join(m device.Meeting) error {
 			return fmt.Errorf("device: cuda: %w", err)
 		}
 	}
-	text, err := m.Share(id.Internal[:])
+	text, err := m.Broadcast(id.Internal[:])
 	if err != nil {
 		return err
 	}
@@ -171,11 +171,11 @@ func (j *job) collective(k device.Kernel) bool {
 	switch a := k.(type) {
 	case *device.AllReduce:
 		x := j.on.pointer(a.X)
-		j.send(sent{kind: commandAllReduce, dst: x, src: x, n: a.X.N, room: a.X.N, behind: a.Behind})
+		j.send(sent{kind: commandAllReduce, dst: x, src: x, n: a.X.N, room: a.X.N, behind: a.Async})
 	case *device.Broadcast:
 		x := j.on.pointer(a.X)
 		j.send(sent{kind: commandBroadcast, dst: x, src: x, n: a.X.N, room: a.X.N, root: a.Root})
-	case *device.Join:
+	case *device.Wait:
 		if !a.X.Present() {
 			j.side.join(0, 0)
 		} else if p := j.on.pointer(a.X); a.X.N > 0 {
@@ -183,12 +183,12 @@ func (j *job) collective(k device.Kernel) bool {
 		}
 	case *device.AllGather:
 		if a.Grad {
-			j.deal(&a.Deal, dealOwn, j.on.pointer(a.DX), j.on.pointer(a.DY), a.DX.N)
+			j.shard(&a.Shard, dealOwn, j.on.pointer(a.DX), j.on.pointer(a.DY), a.DX.N)
 		} else {
-			j.gatherDealt(a)
+			j.gatherSharded(a)
 		}
 	case *device.ReduceScatter:
-		j.scatterDealt(a)
+		j.scatterSharded(a)
 	default:
 		return false
 	}
@@ -239,7 +239,7 @@ func (j *job) execute(c *command) error {
 		s = j.side.stream
 	}
 	switch c.kind {
-	case commandFork, commandBehind, commandJoin:
+	case commandFork, commandAsync, commandWait:
 		return j.side.execute(c)
 	case commandAllReduce:
 		return j.comm.AllReduce(c.dst, n, s)
@@ -273,7 +273,7 @@ const (
 
 // together is how many values of every rank lie one rank behind the other, and how many more the last one has: then
 // collectives work on them where they are. Otherwise n is 0.
-func together(a *device.Deal) (n, tail int) {
+func together(a *device.Shard) (n, tail int) {
 	items := len(a.Lengths.Host)
 	if a.Lengths.Host == nil {
 		items = a.Items
@@ -298,9 +298,9 @@ func together(a *device.Deal) (n, tail int) {
 	return n, tail
 }
 
-// gatherDealt sets all to the rows of all ranks. Operands of products are sent as those read them.
-func (j *job) gatherDealt(a *device.AllGather) {
-	deal, own, all := a.Deal, a.X.N, a.Y.N
+// gatherSharded sets all to the rows of all ranks. Operands of products are sent as those read them.
+func (j *job) gatherSharded(a *device.AllGather) {
+	deal, own, all := a.Shard, a.X.N, a.Y.N
 	to, from := j.on.pointer(a.Y), j.on.pointer(a.X)
 	// Pairs of bfloat16 in place of float32, where they begin at multiples of 4 bytes, on all ranks alike.
 	if a.Operand > 0 && a.Width%2 == 0 && (to|from)&7 == 0 && j.on.takesHalf(all*a.Operand) {
@@ -309,30 +309,30 @@ func (j *job) gatherDealt(a *device.AllGather) {
 	}
 	w := written{to: j.on.pointer(a.Y), end: at(j.on.pointer(a.Y), a.Y.N)}
 	if n, tail := together(&deal); n > 0 {
-		j.send(sent{kind: commandAllGather, dst: to, src: from, n: n, room: all, behind: a.Behind, written: &w})
+		j.send(sent{kind: commandAllGather, dst: to, src: from, n: n, room: all, behind: a.Async, written: &w})
 		rest := at(to, n*a.Ranks)
 		if own := at(from, n); j.rank == a.Ranks-1 && tail > 0 && own != rest {
 			j.on.copy(rest, own, 4*tail)
 		}
 		j.send(sent{kind: commandBroadcast, dst: rest, src: rest, n: tail, room: tail, root: a.Ranks - 1,
-			behind: a.Behind, written: &w})
+			behind: a.Async, written: &w})
 		return
 	}
 	most := deal.Most()
 	var whole driver.Ptr
-	if bytes := 4 * most * a.Ranks; a.Behind {
+	if bytes := 4 * most * a.Ranks; a.Async {
 		whole = j.side.room(bytes)
 	} else {
 		whole = j.on.need(scratchDeal, bytes)
 	}
 	mine := at(whole, j.rank*most)
 	j.on.copy(mine, from, 4*min(own, most))
-	w.then = func() { j.deal(&deal, dealAll, to, whole, all) }
-	j.send(sent{kind: commandAllGather, dst: whole, src: mine, n: most, room: most * a.Ranks, behind: a.Behind,
+	w.then = func() { j.shard(&deal, dealAll, to, whole, all) }
+	j.send(sent{kind: commandAllGather, dst: whole, src: mine, n: most, room: most * a.Ranks, behind: a.Async,
 		written: &w})
 }
 
-// operands are the places of the copies of Y and X, which are rounded where they are not yet. Behind the gather the
+// operands are the places of the copies of Y and X, which are rounded where they are not yet. After the gather the
 // values of other ranks are there as copies alone. All ranks do so or none: one without room for a copy fails.
 func (j *job) operands(a *device.AllGather, y, x driver.Ptr) (to, from driver.Ptr) {
 	d := j.on
@@ -355,15 +355,15 @@ func (j *job) operands(a *device.AllGather, y, x driver.Ptr) (to, from driver.Pt
 	return to, from
 }
 
-// scatterDealt sets own to the rows of this rank of the sum of all. Values that do not lie together are few, and are
+// scatterSharded sets own to the rows of this rank of the sum of all. Values that do not lie together are few, and are
 // sent as float32.
-func (j *job) scatterDealt(a *device.ReduceScatter) {
+func (j *job) scatterSharded(a *device.ReduceScatter) {
 	to, from, most := j.on.pointer(a.Y), j.on.pointer(a.X), a.Most()
-	if n, tail := together(&a.Deal); n > 0 && a.BF16 {
+	if n, tail := together(&a.Shard); n > 0 && a.BF16 {
 		j.scatterHalves(a, to, from, n, tail)
 		return
 	} else if n > 0 {
-		s := sent{kind: commandReduceScatter, dst: to, src: from, n: n, room: n, behind: a.Behind}
+		s := sent{kind: commandReduceScatter, dst: to, src: from, n: n, room: n, behind: a.Async}
 		j.send(s)
 		s.kind, s.src, s.n, s.root = commandReduce, at(from, n*a.Ranks), tail, a.Ranks-1
 		if s.dst, s.room = s.src, 0; j.rank == s.root { // others write nothing
@@ -374,7 +374,7 @@ func (j *job) scatterDealt(a *device.ReduceScatter) {
 	}
 	whole, mine := j.told(most)
 	j.on.fill(whole, 4*most*a.Ranks, 0)
-	j.deal(&a.Deal, dealRank, whole, from, 0)
+	j.shard(&a.Shard, dealRank, whole, from, 0)
 	j.send(sent{kind: commandReduceScatter, dst: mine, src: whole, n: most, room: most * a.Ranks})
 	j.on.copy(to, mine, 4*min(a.Y.N, most))
 	if a.Y.N > most {
@@ -382,7 +382,7 @@ func (j *job) scatterDealt(a *device.ReduceScatter) {
 	}
 }
 
-// scatterHalves is scatterDealt of n values of every rank, and tail more of the last, that are rounded to bfloat16
+// scatterHalves is scatterSharded of n values of every rank, and tail more of the last, that are rounded to bfloat16
 // first. Their copies have a place each, as sums of several parts of a buffer are on their way together.
 func (j *job) scatterHalves(a *device.ReduceScatter, to, from driver.Ptr, n, tail int) {
 	half := j.on.need(scratchHalves, 2*a.X.Buf.Len()) + driver.Ptr(2*a.X.Off)
@@ -391,22 +391,22 @@ func (j *job) scatterHalves(a *device.ReduceScatter, to, from driver.Ptr, n, tai
 		return &written{to: to, end: at(to, n), then: func() { j.on.each("widen_copy", n).ptr(to, from).long(n) }}
 	}
 	j.on.round(half, from, n*a.Ranks+tail)
-	j.send(sent{kind: commandReduceScatter, dst: place(j.rank * n), src: half, n: n, behind: a.Behind, half: true,
+	j.send(sent{kind: commandReduceScatter, dst: place(j.rank * n), src: half, n: n, behind: a.Async, half: true,
 		written: wide(to, place(j.rank*n), n)})
 	rest := place(n * a.Ranks)
-	s := sent{kind: commandReduce, dst: rest, src: rest, n: tail, root: a.Ranks - 1, behind: a.Behind, half: true}
+	s := sent{kind: commandReduce, dst: rest, src: rest, n: tail, root: a.Ranks - 1, behind: a.Async, half: true}
 	if j.rank == s.root { // others write nothing
 		s.written = wide(at(to, n), rest, tail)
 	}
 	j.send(s)
 }
 
-// deal moves rows between their order and that of the ranks. What is left of to, of room values, becomes zero. Lengths
+// shard moves rows between their order and that of the ranks. What is left of to, of room values, becomes zero. Lengths
 // that the host alone knows are those of few items.
-func (j *job) deal(a *device.Deal, way int, to, from driver.Ptr, room int) {
+func (j *job) shard(a *device.Shard, way int, to, from driver.Ptr, room int) {
 	most := a.Most()
 	if a.Lengths.Host != nil && !a.Lengths.Present() {
-		j.dealByHost(a, way, to, from, most)
+		j.shardByHost(a, way, to, from, most)
 		return
 	}
 	items, lengths := a.Items, driver.Ptr(0)
@@ -419,7 +419,7 @@ func (j *job) deal(a *device.Deal, way int, to, from driver.Ptr, room int) {
 		int(items, a.Ranks, j.rank, a.Width).long(most, room).int(way)
 }
 
-func (j *job) dealByHost(a *device.Deal, way int, to, from driver.Ptr, most int) {
+func (j *job) shardByHost(a *device.Shard, way int, to, from driver.Ptr, most int) {
 	whole, part := 0, make([]int, a.Ranks)
 	a.Each(func(rank, n int) {
 		dealt := part[rank] + rank*most

@@ -35,7 +35,7 @@ func TestCollectives(t *testing.T) {
 				d := ranked(t, m)
 				for deferred := range 3 {
 					emulator.Set(t, "defer", deferred, 0)
-					for _, deal := range []device.Deal{{Items: 7, Width: 3}, {Items: n, Width: 5},
+					for _, deal := range []device.Shard{{Items: 7, Width: 3}, {Items: n, Width: 5},
 						{Items: 9, Width: 20_000},
 						{Width: 2, Lengths: device.Ints{Host: []int32{5, 4, 4, 0, 1}}},
 						{Width: 16, Lengths: device.Ints{Host: []int32{5, 4, 4}[:n]}},
@@ -52,32 +52,32 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// What is sent behind the kernels that follow is there behind Join, and of several that which is joined, also in a
-// recording; and a recording without Join is none.
-func TestBehind(t *testing.T) {
+// What is sent behind the kernels that follow is there behind Wait, and of several that which is joined, also in a
+// recording; and a recording without Wait is none.
+func TestAsync(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
 		rec, _ := device.As[device.Recorder](d)
 		var v [5]device.View
 		for i := range v {
 			b := try.Get(d.Alloc(device.Float, 1000))(t)
-			v[i] = device.Of(b)
+			v[i] = device.ViewOf(b)
 		}
 		x, y, z, first, second := v[0], v[1], v[2], v[3], v[4]
 		step := func(joins bool) func() {
 			return func() {
 				device.Do(d, device.Combine{Dst: z, A: x, Alpha: 1, B: y, Beta: 1})
-				device.Do(d, device.AllReduce{X: z, Behind: true})
+				device.Do(d, device.AllReduce{X: z, Async: true})
 				device.Do(d, device.Combine{Dst: y, A: x, Alpha: 1, B: y, Beta: 0}) // beside it
 				device.Do(d, device.AllReduce{X: y})                                // behind it
-				device.Do(d, device.AllReduce{X: first, Behind: true})
-				device.Do(d, device.AllReduce{X: second, Behind: true})
-				device.Do(d, device.Join{X: second})
+				device.Do(d, device.AllReduce{X: first, Async: true})
+				device.Do(d, device.AllReduce{X: second, Async: true})
+				device.Do(d, device.Wait{X: second})
 				device.Do(d, device.Combine{Dst: first, A: first, Alpha: 0.5})
 				device.Do(d, device.Combine{Dst: second, A: second, Alpha: 0.5, B: first, Beta: 1})
-				device.Do(d, device.AllReduce{X: second, Behind: true})
+				device.Do(d, device.AllReduce{X: second, Async: true})
 				if joins {
-					device.Do(d, device.Join{})
+					device.Do(d, device.Wait{})
 				}
 				device.Do(d, device.Combine{Dst: x, A: z, Alpha: 0.25, B: y, Beta: 0.25})
 				device.Do(d, device.Combine{Dst: x, A: x, Alpha: 1, B: second, Beta: 1})
@@ -111,7 +111,7 @@ func TestBehind(t *testing.T) {
 				check(fmt.Sprintf("deferred %d, replayed", deferred))
 			}
 		}
-		if _, err := rec.Record(func() { device.Do(d, device.AllReduce{X: x, Behind: true}) }); err == nil ||
+		if _, err := rec.Record(func() { device.Do(d, device.AllReduce{X: x, Async: true}) }); err == nil ||
 			!strings.Contains(err.Error(), "CUDA_ERROR_STREAM_CAPTURE_UNJOINED") {
 			t.Errorf("a recording without Join: %v", err)
 		}
@@ -123,7 +123,8 @@ func TestRanksDisagree(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
 		b := try.Get(d.Alloc(device.Float, 8))(t)
-		x, want := device.Of(b), "rank 0 calls ncclAllReduce of 8 values as call 1, rank 1 ncclBroadcast of 5 values"
+		x, want :=
+			device.ViewOf(b), "rank 0 calls ncclAllReduce of 8 values as call 1, rank 1 ncclBroadcast of 5 values"
 		if rank, _ := m.Rank(); rank == 0 {
 			device.Do(d, device.AllReduce{X: x})
 		} else {
@@ -137,7 +138,7 @@ func TestRanksDisagree(t *testing.T) {
 func TestRankThatDoesNotCome(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
 		d := ranked(t, m)
-		x := device.Of(try.Get(d.Alloc(device.Float, 8))(t))
+		x := device.ViewOf(try.Get(d.Alloc(device.Float, 8))(t))
 		device.Do(d, device.AllReduce{X: x})
 		try.Do(t, d.Sync())
 		if rank, _ := m.Rank(); rank == 0 {
@@ -159,7 +160,7 @@ func TestLostRank(t *testing.T) {
 		}
 		b, err := d.Alloc(device.Float, 8)
 		if err == nil { // the other is still there, or was not missed yet
-			device.Do(d, device.AllReduce{X: device.Of(b)})
+			device.Do(d, device.AllReduce{X: device.ViewOf(b)})
 			err = d.Sync()
 		}
 		const want = "another rank is gone, and the collectives with it were aborted"

@@ -374,7 +374,7 @@ func (d *dev) expect(all []recordedCopies) {
 	}
 }
 
-func (d *dev) behind(all []recordedCopies) {
+func (d *dev) copiesAfter(all []recordedCopies) {
 	d.bf16.forget()
 	for _, r := range all {
 		r.m.same, r.m.gone = append(r.m.same[:0], r.behind...), append(r.m.gone[:0], r.gone...)

@@ -32,7 +32,7 @@ type Options struct {
 	// BLAS are paths of cuBLAS, the best first, of which the first that starts is taken. Without any, products are
 	// computed by the kernel of this package; where none starts too, and the device warns (device.Warner).
 	BLAS []string
-	// NVML are paths of NVML, which tells how the GPU is used (device.Gauge); the first that starts is taken.
+	// NVML are paths of NVML, which tells how the GPU is used (device.UsageReporter); the first that starts is taken.
 	NVML []string
 	// NCCL are paths of NCCL, which sends values to the GPUs of other ranks (device.Joiner), the best first.
 	NCCL []string
@@ -142,39 +142,39 @@ type dev struct {
 }
 
 var (
-	_ device.Recorder = (*dev)(nil)
-	_ device.Resident = (*dev)(nil)
-	_ device.Scratch  = (*dev)(nil)
-	_ device.Streamer = (*dev)(nil)
-	_ device.Namer    = (*dev)(nil)
-	_ device.Warner   = (*dev)(nil)
-	_ device.Gauge    = (*dev)(nil)
-	_ device.Precise  = (*dev)(nil)
-	_ device.Ranked   = (*dev)(nil)
-	_ device.Joiner   = (*dev)(nil)
-	_ device.Profiler = (*dev)(nil)
-	_ Compiler        = (*dev)(nil)
+	_ device.Recorder       = (*dev)(nil)
+	_ device.Resident       = (*dev)(nil)
+	_ device.ScratchChecker = (*dev)(nil)
+	_ device.Streamer       = (*dev)(nil)
+	_ device.Namer          = (*dev)(nil)
+	_ device.Warner         = (*dev)(nil)
+	_ device.UsageReporter  = (*dev)(nil)
+	_ device.Precise        = (*dev)(nil)
+	_ device.Ranked         = (*dev)(nil)
+	_ device.Joiner         = (*dev)(nil)
+	_ device.Profiler       = (*dev)(nil)
+	_ Compiler              = (*dev)(nil)
 )
 
-// NoSuchGPU is the error of an Index that is out of range.
-type NoSuchGPU struct{ Index, Count int }
+// NoSuchGPUError is the error of an Index that is out of range.
+type NoSuchGPUError struct{ Index, Count int }
 
-func (e *NoSuchGPU) Error() string {
+func (e *NoSuchGPUError) Error() string {
 	return fmt.Sprintf("GPU %d does not exist: the driver lists %d, counted from 0; set device.index",
 		e.Index, e.Count)
 }
 
-// Unusable is the error of a GPU that is there, but that cannot be used.
-type Unusable struct{ Err error }
+// UnusableError is the error of a GPU that is there, but that cannot be used.
+type UnusableError struct{ Err error }
 
-func (e *Unusable) Error() string { return e.Err.Error() }
+func (e *UnusableError) Error() string { return e.Err.Error() }
 
-func (e *Unusable) Unwrap() error { return e.Err }
+func (e *UnusableError) Unwrap() error { return e.Err }
 
 // oldest is the CUDA version that a driver has to support at least.
 const oldest = 11040
 
-// Open starts the GPU. Where there is one that cannot be used the error is an *Unusable.
+// Open starts the GPU. Where there is one that cannot be used the error is an *UnusableError.
 func Open(o Options) (device.Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func Open(o Options) (device.Device, error) {
 	}
 	if err := d.Sync(); err != nil {
 		d.Close()
-		return nil, &Unusable{fmt.Errorf("device: cuda: %w", err)}
+		return nil, &UnusableError{fmt.Errorf("device: cuda: %w", err)}
 	}
 	return d, nil
 }
@@ -220,12 +220,12 @@ func (o *Options) start() (drv driver.Driver, err error) {
 		return nil, err
 	}
 	if o.Index >= n {
-		return nil, &NoSuchGPU{o.Index, n}
+		return nil, &NoSuchGPUError{o.Index, n}
 	}
 	if v, err := drv.Version(); err != nil {
 		return nil, err
 	} else if v < oldest {
-		return nil, &Unusable{fmt.Errorf("the driver %s is for CUDA %s; install one for CUDA %s or "+
+		return nil, &UnusableError{fmt.Errorf("the driver %s is for CUDA %s; install one for CUDA %s or "+
 			"later (version 470)", drv.Path(), version(v), version(oldest))}
 	}
 	return drv, nil
@@ -236,11 +236,11 @@ func (o *Options) start() (drv driver.Driver, err error) {
 func opened(err error) error {
 	var said *driver.Error
 	var silent *driver.Silence
-	var unusable *Unusable
+	var unusable *UnusableError
 	usable := !errors.As(err, &said) || driver.NoDevice(err) || driver.NoDriver(err)
 	usable = usable && !errors.As(err, &silent) && !errors.As(err, &unusable)
 	if err = fmt.Errorf("device: cuda: %w", err); !usable {
-		return &Unusable{err}
+		return &UnusableError{err}
 	}
 	return err
 }
@@ -337,8 +337,8 @@ func (d *dev) blasVersion() string {
 	return fmt.Sprintf("%d.%d", d.blas.Version()/10000, d.blas.Version()/100%100)
 }
 
-// Wide implements device.Device.
-func (d *dev) Wide() bool { return false }
+// Float64 implements device.Device.
+func (d *dev) Float64() bool { return false }
 
 // Sync implements device.Device.
 func (d *dev) Sync() error {

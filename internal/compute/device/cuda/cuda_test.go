@@ -93,8 +93,8 @@ func TestTF32(t *testing.T) {
 	defer d.Close()
 	alloc := func(v float64) device.View {
 		b := try.Get(d.Alloc(device.Float, 1))(t)
-		device.Do(d, device.Fill{Dst: device.Of(b), Value: v})
-		return device.Of(b)
+		device.Do(d, device.Fill{Dst: device.ViewOf(b), Value: v})
+		return device.ViewOf(b)
 	}
 	for _, c := range []struct {
 		x, want float64

@@ -68,7 +68,8 @@ func (c *pairCase) decoderArgs(s decoderCase) device.Decoder {
 		Query: c.out(rows * h), States: c.out(rows * h), DStates: scaled(rows*h, 1), DInitial: c.out(b * h),
 		DQuery: c.out(rows * h), DKeys: c.out(b * r * h), DRegions: c.out(b * r * h), DVector: c.out(b * h)}
 	if s.rate > 0 {
-		a.Drop = device.Drops{Rate: s.rate, Key: philox.NewKey(3, "context"), Step: ints([]int32{decoderStep, 0}),
+		a.Drop = device.DropoutParams{Rate: s.rate, Key: philox.NewKey(3, "context"),
+			Step: ints([]int32{decoderStep, 0}),
 			Rows: ints(s.numbers(rows)).View}
 	}
 	return a

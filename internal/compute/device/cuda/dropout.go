@@ -12,7 +12,7 @@ type drops struct {
 	factor           float64
 }
 
-func (d *dev) drops(a device.Drops) drops {
+func (d *dev) drops(a device.DropoutParams) drops {
 	if a.Rate == 0 {
 		return drops{}
 	}
@@ -26,7 +26,7 @@ func (c *command) drops(p *drops) *command {
 }
 
 func (d *dev) Dropout(a device.Dropout) {
-	p := d.drops(a.Drops)
+	p := d.drops(a.DropoutParams)
 	y, x := d.pointer(a.Y), d.pointer(a.X)
 	if n := a.Y.N; n > 0 {
 		d.each("dropout", n/a.Width*((a.Width+3)/4)).ptr(y, x).drops(&p).flag(inFours(a.Width, y, x)).

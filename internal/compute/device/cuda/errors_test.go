@@ -48,7 +48,7 @@ func TestFullGPU(t *testing.T) {
 	_, err := d.Alloc(device.Float, 5_000_000)
 	wantError(t, "20 MB of 8", err, "allocate 20.0 MB", "of 8.0 MB are free", "CUDA_ERROR_OUT_OF_MEMORY")
 	b := try.Get(d.Alloc(device.Float, 1000))(t)
-	device.Do(d, device.Fill{Dst: device.Of(b), Value: 3})
+	device.Do(d, device.Fill{Dst: device.ViewOf(b), Value: 3})
 	try.Do(t, d.Sync())
 }
 
@@ -59,7 +59,7 @@ func TestFaultInAKernel(t *testing.T) {
 	words := []int32{0, 1}
 	buffer := func(t0 device.DType, n int) device.View {
 		b := try.Get(d.Alloc(t0, n))(t)
-		return device.Of(b)
+		return device.ViewOf(b)
 	}
 	ids, lengths := device.Ints{View: buffer(device.Int32, 2), Host: words}, device.Ints{View: buffer(device.Int32, 1),
 		Host: []int32{2}}

@@ -119,7 +119,7 @@ func TestGPUThatHangs(t *testing.T) {
 				want = "recorded the step"
 			}
 			try.Fails(t, err, "the GPU has not answered for 40ms: it is at ", want, "device.timeout")
-			if failed := (*device.Failed)(nil); !errors.As(err, &failed) {
+			if failed := (*device.Error)(nil); !errors.As(err, &failed) {
 				t.Errorf("%s: %v is no failure of the device", what, err)
 			}
 			start = time.Now()

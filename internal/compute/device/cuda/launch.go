@@ -216,8 +216,9 @@ func (c *command) calls(f *function) *command {
 // each begins the call of an elementwise kernel over n > 0 values.
 func (d *dev) each(k string, n int) *command { return d.start(k, threads, blocksFor(n), 1, 1) }
 
-// fours begins the call of an elementwise kernel that works on four values at a time behind the first head of n > 0.
-func (d *dev) fours(k string, head, n int) *command { return d.each(k, max((n-head+3)/4, head)) }
+// launchVec4 begins the call of an elementwise kernel that works on four values at a time behind the first head of n >
+// 0.
+func (d *dev) launchVec4(k string, head, n int) *command { return d.each(k, max((n-head+3)/4, head)) }
 
 // vectors begins the call of an elementwise kernel on vectors of one length by fours, the first its result; behind
 // other parameters follow head and length.
@@ -228,7 +229,7 @@ func (d *dev) vectors(k string, of ...device.View) (c *command, head int) {
 	}
 	n, p := of[0].N, all[:len(of)]
 	head = headOf(n, p...)
-	return d.fours(k, head, n).ptr(p...), head
+	return d.launchVec4(k, head, n).ptr(p...), head
 }
 
 // headOf is the number of values of n in front of the first at a multiple of 16 bytes, of vectors that may be absent.

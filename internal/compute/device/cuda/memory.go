@@ -64,7 +64,7 @@ func (d *dev) allocate(bytes int) (p driver.Ptr, err error) {
 		if err != nil {
 			return err
 		}
-		full = &device.Full{Want: int64(bytes), Free: int64(free), Total: int64(total), Err: full}
+		full = &device.OutOfMemoryError{Want: int64(bytes), Free: int64(free), Total: int64(total), Err: full}
 		return nil
 	})
 	if err := d.wait(); err != nil {
@@ -251,8 +251,8 @@ func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	c.kind, c.dst, c.src, c.bytes = commandCopy, dst, src, bytes
 }
 
-// Lacked implements device.Scratch.
-func (d *dev) Lacked() error {
+// ScratchError implements device.ScratchChecker.
+func (d *dev) ScratchError() error {
 	err := d.full
 	d.full = nil
 	return err

@@ -50,7 +50,7 @@ func (d *dev) adam(a device.Adam, copy, p, m, v, g driver.Ptr, n, width, ld int)
 	if width < n && (head|width|ld)&3 != 0 {
 		head = n // one by one
 	}
-	d.fours("adam", head, n).ptr(copy, p, m, v, g, hyper, clip).
+	d.launchVec4("adam", head, n).ptr(copy, p, m, v, g, hyper, clip).
 		float(a.Beta1, 1-a.Beta1, a.Beta2, 1-a.Beta2, a.Eps).flag(a.Legacy).long(head, n, width, ld)
 }
 

@@ -42,7 +42,7 @@ func pairCaseOf(t *testing.T, d device.Device, lengths ...int32) *pairCase {
 func (c *pairCase) place(t device.DType, n int) device.View {
 	c.t.Helper()
 	b := try.Get(c.d.Alloc(t, n))(c.t)
-	return device.Of(b)
+	return device.ViewOf(b)
 }
 
 func (c *pairCase) in(n int) device.View {

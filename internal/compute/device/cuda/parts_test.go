@@ -84,7 +84,7 @@ func TestUploadsThatWait(t *testing.T) {
 	b.want("large", large, values...)
 
 	gone := try.Get(b.Alloc(device.Float, 2))(t)
-	b.UploadFloats(device.Of(gone), []float32{1, 2})
+	b.UploadFloats(device.ViewOf(gone), []float32{1, 2})
 	b.UploadFloats(z, []float32{math.MaxFloat32, 2})
 	b.Free(gone)
 	b.want("beside memory that is freed", z, math.MaxFloat32, 2)

@@ -26,7 +26,7 @@ func (d *dev) Gemm(a device.Gemm) {
 	if bias != 0 && !inFours(a.N, active, p.c, bias) {
 		head = n
 	}
-	d.fours("bias_activate", head, n).ptr(values(active, copy, a.Operand), copy, p.c, bias).int(int(a.F), a.N).
+	d.launchVec4("bias_activate", head, n).ptr(values(active, copy, a.Operand), copy, p.c, bias).int(int(a.F), a.N).
 		long(head, n)
 	d.stored(copy, active, n, a.Operand)
 }

@@ -68,8 +68,8 @@ const (
 	commandStream
 	commandStreamed
 	commandFork
-	commandBehind
-	commandJoin
+	commandAsync
+	commandWait
 	commandAllReduce // the first of the collectives
 	commandBroadcast
 	commandReduce
@@ -167,7 +167,7 @@ func (q *queue) answer(from <-chan *batch) *batch {
 		case <-q.patience.C:
 		}
 		if seen == q.answered.Load() && q.answered.CompareAndSwap(seen, left) {
-			q.gone = &device.Failed{Err: &driver.Silence{For: q.timeout, At: q.faults.where()}}
+			q.gone = &device.Error{Err: &driver.Silence{For: q.timeout, At: q.faults.where()}}
 			return nil
 		}
 	}
@@ -218,7 +218,7 @@ func (q *queue) own() {
 			case q.capturing:
 				q.captureErr = q.describe(c, err)
 			default:
-				q.failure = &device.Failed{Err: q.describe(c, err)}
+				q.failure = &device.Error{Err: q.describe(c, err)}
 			}
 			c.run, c.host = nil, nil
 		}
@@ -261,7 +261,7 @@ func (q *queue) execute(c *command) error {
 		return q.staging.stream(d, c)
 	case commandStreamed:
 		return c.back.release(d)
-	case commandFork, commandBehind, commandJoin, commandAllReduce, commandBroadcast, commandReduce, commandAllGather,
+	case commandFork, commandAsync, commandWait, commandAllReduce, commandBroadcast, commandReduce, commandAllGather,
 		commandReduceScatter:
 		return d.job.execute(c)
 	}

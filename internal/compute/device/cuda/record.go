@@ -139,7 +139,7 @@ func (d *dev) Replay(r device.Recording) {
 	d.expect(own.copies)
 	c := d.next()
 	c.kind, c.exec, c.at = commandReplay, own.exec, own.at
-	d.behind(own.copies)
+	d.copiesAfter(own.copies)
 	d.lengths.forget()
 }
 

@@ -31,7 +31,7 @@ func (b *bench) alloc(t device.DType, n int) device.View {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return device.Of(buf)
+	return device.ViewOf(buf)
 }
 
 func (b *bench) floats(x ...float32) device.View {

@@ -78,7 +78,7 @@ func (x *headCase) run(t *testing.T, o cuda.Options, together bool, shift int) {
 		numbers[i] = int32(7 * i)
 	}
 	if x.rate > 0 {
-		a.Drop = device.Drops{Rate: x.rate, Key: philox.NewKey(4, "heads"), Step: ints([]int32{5, 0}),
+		a.Drop = device.DropoutParams{Rate: x.rate, Key: philox.NewKey(4, "heads"), Step: ints([]int32{5, 0}),
 			Rows: ints(numbers).View}
 	}
 	device.Do(c.d, a)
@@ -92,7 +92,7 @@ func (x *headCase) run(t *testing.T, o cuda.Options, together bool, shift int) {
 		if x.rate > 0 {
 			drop := a.Drop
 			drop.Rows = a.Drop.Rows.Slice(first, first+1)
-			device.Do(c.d, device.Dropout{Drops: drop, Width: all, X: ones, Y: mask})
+			device.Do(c.d, device.Dropout{DropoutParams: drop, Width: all, X: ones, Y: mask})
 		}
 		c.read(mask)
 		first += int(n)

@@ -61,7 +61,7 @@ func (d *dev) NewStage(n int, half bool) (device.Stage, error) {
 		return nil, err
 	}
 	if lacks != nil {
-		return nil, fmt.Errorf("device: cuda: pinned memory of %s: %w", device.Size(int64(s.bytes(n))), lacks)
+		return nil, fmt.Errorf("device: cuda: pinned memory of %s: %w", device.FormatBytes(int64(s.bytes(n))), lacks)
 	}
 	d.stages[s] = struct{}{}
 	return s, nil
@@ -133,7 +133,7 @@ func (d *dev) StreamStage(dst device.View, s device.Stage, n int) {
 		if p&15 != 0 {
 			head = n
 		}
-		d.fours("widen_half", head, n).ptr(p, copied, to.ptr).long(head, n)
+		d.launchVec4("widen_half", head, n).ptr(p, copied, to.ptr).long(head, n)
 		d.fresh(copied, p, n)
 	} else {
 		d.copy(p, to.ptr, bytes)

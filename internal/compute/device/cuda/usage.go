@@ -22,7 +22,7 @@ func (d *dev) others(paths []string) (list []string) {
 		for _, p := range all {
 			s := fmt.Sprintf("process %d", p.ID)
 			if p.Used > 0 {
-				s += " with " + device.Size(p.Used)
+				s += " with " + device.FormatBytes(p.Used)
 			}
 			list = append(list, s)
 		}
@@ -45,12 +45,13 @@ func (d *dev) share(others []string) error {
 			by = " (" + strings.Join(others, ", ") + ")"
 		}
 		d.warn("other programs use this GPU%s: %s of its %s are free, and they take time from each other; end them, "+
-			"or choose another GPU with device.index", by, device.Size(int64(free)), device.Size(int64(total)))
+			"or choose another GPU with device.index", by, device.FormatBytes(int64(free)),
+			device.FormatBytes(int64(total)))
 	}
 	return nil
 }
 
-// Usage implements device.Gauge.
+// Usage implements device.UsageReporter.
 func (d *dev) Usage() (device.Usage, bool) {
 	if d.monitor == nil || d.closed {
 		return device.Usage{}, false

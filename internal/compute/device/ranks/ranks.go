@@ -33,8 +33,8 @@ type World interface {
 	Broadcast(x any, root int) error
 }
 
-// First reports whether this process is rank 0, as it is where there is no job and it is nil.
-func First(j device.Job) bool {
+// IsRank0 reports whether this process is rank 0, as it is where there is no job and it is nil.
+func IsRank0(j device.Job) bool {
 	if j == nil {
 		return true
 	}
@@ -42,9 +42,9 @@ func First(j device.Job) bool {
 	return rank == 0
 }
 
-// Tell sets x on all ranks of a job to that of rank 0.
-func Tell(j device.Job, x []float32) error {
-	meeting, ok := j.(device.Meeting)
+// Broadcast sets x on all ranks of a job to that of rank 0.
+func Broadcast(j device.Job, x []float32) error {
+	meeting, ok := j.(device.Rendezvous)
 	if !ok {
 		return j.(World).Broadcast(x, 0)
 	}
@@ -52,7 +52,7 @@ func Tell(j device.Job, x []float32) error {
 	for _, v := range x {
 		text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
 	}
-	text, err := meeting.Share(text)
+	text, err := meeting.Broadcast(text)
 	for i := range min(len(x), len(text)/4) {
 		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(text[4*i:]))
 	}
@@ -65,7 +65,7 @@ func Join(d device.Device, j device.Job) (device.Device, error) {
 	if j == nil {
 		return d, nil
 	}
-	meeting, devices := j.(device.Meeting)
+	meeting, devices := j.(device.Rendezvous)
 	joiner, joins := device.As[device.Joiner](d)
 	switch world, hosts := j.(World); {
 	case devices && joins:
@@ -154,7 +154,7 @@ func (d *Device) try(call func() error) {
 func (d *Device) Do(k device.Kernel) (has bool) {
 	has = true
 	defer d.lacking()
-	if d.Wide() {
+	if d.Float64() {
 		return do[float64](d, k)
 	}
 	return do[float32](d, k)
@@ -171,18 +171,18 @@ func do[T float](d *Device, k device.Kernel) bool {
 	case *device.AllGather:
 		d.checker.Check(a)
 		if a.Grad {
-			pick(a.Deal, floats[T](a.DX), floats[T](a.DY))
+			pick(a.Shard, floats[T](a.DX), floats[T](a.DY))
 		} else {
-			gather(d, a.Deal, floats[T](a.Y), floats[T](a.X))
+			gather(d, a.Shard, floats[T](a.Y), floats[T](a.X))
 		}
 	case *device.ReduceScatter:
 		d.checker.Check(a)
-		if a.BF16 && !d.Wide() && d.ranks > 1 {
-			scatterHalves(d, a.Deal, floats[float32](a.Y), floats[float32](a.X))
+		if a.BF16 && !d.Float64() && d.ranks > 1 {
+			scatterHalves(d, a.Shard, floats[float32](a.Y), floats[float32](a.X))
 		} else {
-			scatter(d, a.Deal, floats[T](a.Y), floats[T](a.X))
+			scatter(d, a.Shard, floats[T](a.Y), floats[T](a.X))
 		}
-	case *device.Join: // no processor is free beside the kernels: what is Behind has run at once
+	case *device.Wait: // no processor is free beside the kernels: what is Async has run at once
 	case *device.BatchNorm:
 		if !a.Train || d.ranks == 1 {
 			return d.Device.Do(k)
@@ -241,13 +241,13 @@ func (d *Device) scratch(which, n int) device.View {
 		if d.room[which].Present() {
 			d.Free(d.room[which].Buf)
 		}
-		d.room[which] = device.Of(b)
+		d.room[which] = device.ViewOf(b)
 	}
 	return d.room[which].Slice(0, n)
 }
 
 // pick copies the values of one rank out of those of all.
-func pick[T float](deal device.Deal, own, all []T) {
+func pick[T float](deal device.Shard, own, all []T) {
 	deal.Each(func(rank, n int) {
 		if rank == deal.Rank {
 			copy(own, all[:n])
@@ -263,7 +263,7 @@ type streams[T float] struct {
 	most  int     // values of the rank that has most
 }
 
-func streamsOf[T float](deal device.Deal, all []T) *streams[T] {
+func streamsOf[T float](deal device.Shard, all []T) *streams[T] {
 	s := &streams[T]{parts: make([][][]T, deal.Ranks)}
 	count := make([]int, deal.Ranks)
 	deal.Each(func(rank, n int) {
@@ -299,9 +299,9 @@ func (s *streams[T]) pieces(wide bool, f func(from, n int)) {
 	}
 }
 
-func gather[T float](d *Device, deal device.Deal, all, own []T) {
+func gather[T float](d *Device, deal device.Shard, all, own []T) {
 	s := streamsOf(deal, all)
-	s.pieces(d.Wide(), func(from, n int) {
+	s.pieces(d.Float64(), func(from, n int) {
 		src, dst := floats[T](d.scratch(sent, n)), floats[T](d.scratch(received, n*d.ranks))
 		clear(src[copy(src, own[min(from, len(own)):]):])
 		d.try(func() error { return d.world.AllGather(dst, src) })
@@ -311,9 +311,9 @@ func gather[T float](d *Device, deal device.Deal, all, own []T) {
 	})
 }
 
-func scatter[T float](d *Device, deal device.Deal, own, all []T) {
+func scatter[T float](d *Device, deal device.Shard, own, all []T) {
 	s := streamsOf(deal, all)
-	s.pieces(d.Wide(), func(from, n int) {
+	s.pieces(d.Float64(), func(from, n int) {
 		src, dst := floats[T](d.scratch(sent, n*d.ranks)), floats[T](d.scratch(received, n))
 		clear(src)
 		for rank := range d.ranks {
@@ -326,7 +326,7 @@ func scatter[T float](d *Device, deal device.Deal, own, all []T) {
 
 // scatterHalves is scatter of values that are rounded to bfloat16, of which two are sent as one float32. Every rank
 // adds those of all in their order, in float32.
-func scatterHalves(d *Device, deal device.Deal, own, all []float32) {
+func scatterHalves(d *Device, deal device.Shard, own, all []float32) {
 	s := streamsOf(deal, all)
 	s.pieces(false, func(from, n int) {
 		words := (n + 1) / 2

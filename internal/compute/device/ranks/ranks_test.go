@@ -24,7 +24,7 @@ func open(t *testing.T, w World, precision string) device.Device {
 func TestCollectives(t *testing.T) {
 	for _, precision := range []string{cpu.FP32, cpu.FP64} {
 		for n := 1; n <= 4; n++ {
-			for _, deal := range []device.Deal{{Items: 7, Width: 3}, {Items: 5, Width: 1}, {Items: 9, Width: 100_000},
+			for _, deal := range []device.Shard{{Items: 7, Width: 3}, {Items: 5, Width: 1}, {Items: 9, Width: 100_000},
 				{Width: 2, Lengths: device.Ints{Host: []int32{5, 4, 4, 0, 1}}},
 				{Width: 9000, Lengths: device.Ints{Host: []int32{50, 30, 29, 28, 2, 1, 1}}}} {
 				deal.Ranks = n
@@ -55,7 +55,7 @@ func TestFailures(t *testing.T) {
 			return
 		}
 		for range 2 {
-			device.Do(d, device.AllReduce{X: device.Of(b)})
+			device.Do(d, device.AllReduce{X: device.ViewOf(b)})
 		}
 		if err := d.Sync(); err == nil || !strings.HasPrefix(err.Error(), "rank 0 of 2: another rank has ended") {
 			t.Errorf("%v", err)

@@ -175,7 +175,7 @@ func (rep *Report) look(r Request) error {
 		return err
 	}
 	if r.Index >= n {
-		return &cuda.NoSuchGPU{Index: r.Index, Count: n}
+		return &cuda.NoSuchGPUError{Index: r.Index, Count: n}
 	}
 	info, err := drv.Info(r.Index)
 	if err != nil {

@@ -60,11 +60,11 @@ func (d *timed) product(k kind) (p Product, err error) {
 		defer d.Free(memory[i])
 		if i < len(host) {
 			host[i] = values(n*n, uint32(i+1))
-			d.UploadFloats(device.Of(memory[i]), host[i])
+			d.UploadFloats(device.ViewOf(memory[i]), host[i])
 		}
 	}
-	args := device.Gemm{M: n, N: n, K: n, Alpha: 1, A: device.Of(memory[0]), B: device.Of(memory[1]),
-		C: device.Of(memory[2])}
+	args := device.Gemm{M: n, N: n, K: n, Alpha: 1, A: device.ViewOf(memory[0]), B: device.ViewOf(memory[1]),
+		C: device.ViewOf(memory[2])}
 	run := func(times int) (float64, error) {
 		start := d.now()
 		for range times {
@@ -86,7 +86,7 @@ func (d *timed) product(k kind) (p Product, err error) {
 		times *= 4
 	}
 	c := make([]float32, n*n)
-	d.DownloadFloats(c, device.Of(memory[2]))
+	d.DownloadFloats(c, device.ViewOf(memory[2]))
 	if err := d.Sync(); err != nil {
 		return p, err
 	}

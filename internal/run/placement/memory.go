@@ -1,0 +1,107 @@
+package placement
+
+import (
+	"context"
+	"strings"
+
+	"vsetrain/data"
+	"vsetrain/internal/compute/device"
+	"vsetrain/models"
+	"vsetrain/train"
+)
+
+// PlanMemory makes the memory plan of a run, and copies the parts of the data set that are resident to the device. It
+// returns nil on devices that compute in the memory of the host, where it makes room for steps in micro-batches.
+func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
+	semantic := 0
+	if t.Cfg.Loss.NeedsSemantics() {
+		semantic = SemanticDim
+		if t.Train != nil {
+			semantic = t.Train.SemanticDim()
+		}
+	}
+	r, ok := device.As[device.Resident](t.Device)
+	if !ok && t.Cfg.Train.MicroBatch > 0 {
+		return nil, t.Step.Reserve(usualLengths(t.Cfg.Train.Batch, longestCaption(t.Train, &t.Cfg.Model)), semantic)
+	}
+	if !ok {
+		return nil, nil
+	}
+	t.Step.Record(t.Cfg.Device.Capture != "never")
+	params, batch, d := t.Model.Instance.Params, t.Cfg.Train.Batch, t.Model.Dims
+	fed := batch // pairs whose features are there at a time
+	if micro := t.Cfg.Train.MicroBatch; micro > 0 {
+		fed = min(micro, batch)
+	}
+	n := int64(params.OptimisedSize())
+	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch,
+		Words: longestCaption(t.Train, &t.Cfg.Model), Inputs: 4 * int64(fed) * int64(d.Regions) * int64(d.Feature),
+		CallByCall: t.Step.CallByCall()}
+	if t.Step.Averages() {
+		p.Optimiser += 4 * n
+	}
+	if err := t.Step.Reserve(usualLengths(batch, p.Words), semantic); err != nil {
+		return nil, err
+	}
+	p.Values = max(t.Model.Instance.SlabBytes(), train.MicroBytes(t.Step))
+	var err error
+	if t.Train != nil && t.Cfg.Device.Resident == "auto" {
+		if err = t.rehearse(batch, p.Words, semantic); err != nil {
+			return nil, err
+		}
+		p.measured = true
+	}
+	if p.Free, p.Total, err = r.FreeMemory(); err != nil {
+		return nil, err
+	}
+	p.Reserve = min(1<<29, p.Total/16)
+	if t.Cfg.Device.Precision == "bf16" {
+		p.Copies = (p.Parameters + p.Values + p.Inputs) / 2
+	}
+	if t.Train == nil { // synthetic batches
+		return p, nil
+	}
+	return p, t.makeResident(ctx, r, p)
+}
+
+// rehearse does a step of the usual size that changes nothing, so that its memory is allocated before the features of
+// the data set get the rest.
+func (t *Setup) rehearse(n, longest, semantic int) error {
+	d := t.Model.Dims
+	x := SyntheticBatch(t.Cfg.Seed, n, d.Regions, d.Feature, d.Vocab, semantic, usualLengths(n, longest))
+	if t.Cfg.Model.Traits().Boxes {
+		AddBoxes(x, t.Cfg.Seed)
+	}
+	if rank, ranks := device.RankOf(t.Device); ranks > 1 { // of whose images the first are as good as any
+		x.Rank, x.Ranks, x.N = rank, ranks, (n-rank+ranks-1)/ranks
+		x.Features, x.Boxes = x.Features[:x.N*d.Regions*d.Feature], x.Boxes[:min(len(x.Boxes), x.N*4*d.Regions)]
+	}
+	return t.Step.Rehearse(x)
+}
+
+// usualLengths are those of the captions of a batch that memory is planned for: one is as long as any, the others half
+// as long.
+func usualLengths(n, longest int) []int32 {
+	lengths := make([]int32, n)
+	for i := range lengths {
+		lengths[i] = int32(max(2, longest/2))
+	}
+	lengths[0] = int32(max(2, longest))
+	return lengths
+}
+
+// longestCaption is an upper bound of the length of captions that is seldom far away: words between white space and two
+// more, for BERT with half as many again.
+func longestCaption(s *data.Split, m *models.Options) int {
+	longest := 32
+	if s != nil {
+		longest = 0
+		for c := range s.Captions {
+			longest = max(longest, len(strings.Fields(c))+2)
+		}
+	}
+	if m.TextEncoder == models.TextBert {
+		longest = min(longest*3/2, m.Bert.Positions)
+	}
+	return longest
+}

@@ -1,0 +1,74 @@
+package placement
+
+import (
+	"fmt"
+
+	"vsetrain/batch"
+	"vsetrain/data"
+	"vsetrain/internal/compute/device"
+)
+
+// WithFields completes the options of a loader of training batches: they bring what the network reads and what is not
+// on the device.
+func (t *Setup) WithFields(o data.LoaderOptions) data.LoaderOptions {
+	r, m := t.resident, &t.Cfg.Model
+	o.Fields = []data.Field{}
+	add := func(there bool, f data.Field) {
+		if !there {
+			o.Fields = append(o.Fields, f)
+		}
+	}
+	add(r.HasFeatures() || t.Cfg.Train.MicroBatch > 0, data.FieldFeatures) // micro-batches read their own
+	if m.Traits().DecayedBoxes {
+		add(false, data.FieldDecayedBoxes)
+	} else {
+		add(r.HasBoxes(), data.FieldBoxes)
+	}
+	add(r.HasSemantics(), data.FieldSemantics)
+	add(!m.Traits().SizeAugment, data.FieldAugmentation)
+	return o
+}
+
+// Streamed is withFields of a loader whose batches are held until their steps are finished. Features that are streamed
+// are read into pinned memory.
+func (t *Setup) Streamed(p *MemoryPlan, o data.LoaderOptions) data.LoaderOptions {
+	o = t.WithFields(o)
+	o.Prefetch = 2 + t.Step.Depth()
+	if p != nil && !p.Resident {
+		o.Stages = t.Stages(o.Prefetch+1, p.Half, p)
+	}
+	return o
+}
+
+// Stages allocates pinned memory for the features of n batches, of float16 with half, on a device that receives those
+// of the next step while it works on one. Where the host has no such memory it returns none, and a warning is said.
+func (t *Setup) Stages(n int, half bool, p *MemoryPlan) (all []batch.Stage) {
+	s, ok := device.As[device.Streamer](t.Device)
+	if !ok {
+		return nil
+	}
+	d, next := t.Model.Dims, p.Inputs
+	values := t.Cfg.Train.Batch * d.Regions * d.Feature
+	for range n {
+		x, err := s.NewStage(values, half)
+		if err != nil {
+			for _, x := range all {
+				s.FreeStage(x)
+			}
+			p.Inputs += next
+			t.Warnings = append(t.Warnings, fmt.Errorf("features go to the GPU as float32, through two small buffers: "+
+				"%w; free main memory, or lower train.batch", err))
+			return nil
+		}
+		all = append(all, x)
+	}
+	p.Pinned = int64(n) * next
+	if half {
+		p.Pinned /= 2
+		if !p.measured { // the rehearsal has streamed float32
+			next /= 2
+		}
+	}
+	p.Inputs += next
+	return all
+}

@@ -1,0 +1,56 @@
+package pretrained
+
+import (
+	"errors"
+	"fmt"
+
+	"vsetrain/internal/run/inputs"
+	"vsetrain/models"
+)
+
+// Gallery tells the origin of the features of a split for a checkpoint, before either is opened.
+func Gallery(checkpoint, dir, split string) (note string, err error) {
+	p, err := trace(checkpoint, dir)
+	if err != nil {
+		return "", err
+	}
+	f, err := inputs.FeaturesOf(dir, split, 0, 0)
+	_, note = p.compare(fmt.Sprintf("split %s of %s", split, dir), f)
+	return note, err
+}
+
+// Takes returns an error where the features that a model makes are not those of the training.
+func (t *Network) Takes(f inputs.Features) error {
+	if origin, note := t.provenance.compare("pictures", f); origin == OtherOrigin {
+		return errors.New(note)
+	}
+	return nil
+}
+
+// Reads returns an error where a checkpoint cannot read features [.., regions, dim] that a model makes: the size does
+// not fit, the boxes that the network looks at are missing, or those of its training were made by another model. Where
+// that is not known, the note says so.
+func Reads(checkpoint string, regions, dim int, boxes bool, f inputs.Features) (note string, err error) {
+	c, err := models.OpenWeights(checkpoint, nil)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_, err = sizesFit(c, regions, dim, f.Model+" makes", "name the model of its features with --extractor")
+	if err != nil {
+		return "", err
+	}
+	if o := c.Network(); o.Traits().Boxes && !boxes {
+		return "", fmt.Errorf("%s looks at the boxes of regions, and %s makes none: its output is no grid", c.File(),
+			f.Model)
+	}
+	p, err := trace(checkpoint, "")
+	if err != nil {
+		return "", err
+	}
+	origin, note := p.compare("these pictures", f)
+	if origin == OtherOrigin {
+		return "", errors.New(note)
+	}
+	return note, nil
+}

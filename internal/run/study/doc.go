@@ -1,3 +1,0 @@
-// Package study looks into trained networks: which regions and words they attend to, and which negatives are hard or
-// false.
-package study

@@ -1,2 +1,0 @@
-// Package track sends the records of a run to an MLflow server, while it trains or afterwards.
-package track
