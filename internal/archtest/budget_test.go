@@ -1,0 +1,185 @@
+package archtest
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vsetrain/lab/try"
+)
+
+// budget is how many lines of Go each package of the product may have without its tests, and the laboratory and all
+// tests together. Whoever raises a number says in the commit what the lines are for.
+var budget = map[string]int{
+	"batch":                                80,
+	"cmd/vsetrain":                         8890,
+	"cmd/vsetrain/internal/flags":          600,
+	"cmd/vsetrain/internal/probe":          370,
+	"cmd/vsetrain/internal/ui":             720,
+	"configs":                              20,
+	"data":                                 5200,
+	"data/convert":                         3230,
+	"data/synth":                           2270,
+	"data/text":                            2460,
+	"eval":                                 4490,
+	"internal/apps/chart":                  1120,
+	"internal/apps/cluster":                440,
+	"internal/apps/extract":                1190,
+	"internal/apps/report":                 3480,
+	"internal/apps/search":                 2890,
+	"internal/apps/serve":                  1900,
+	"internal/apps/sweep":                  3490,
+	"internal/apps/view":                   3560,
+	"internal/apps/web":                    450,
+	"internal/compute/device":              3220,
+	"internal/compute/device/composed":     340,
+	"internal/compute/device/cpu":          6760,
+	"internal/compute/device/cuda":         7360,
+	"internal/compute/device/cuda/driver":  1960,
+	"internal/compute/device/cuda/kernels": 120,
+	"internal/compute/device/cuda/measure": 540,
+	"internal/compute/device/ranks":        640,
+	"internal/compute/gemm":                2480,
+	"internal/compute/graph":               5110,
+	"internal/compute/par":                 150,
+	"internal/compute/philox":              200,
+	"internal/compute/sparse":              980,
+	"internal/compute/tile64":              140,
+	"internal/compute/vec":                 1380,
+	"internal/files/atomicfile":            760,
+	"internal/files/csvfile":               40,
+	"internal/files/disk":                  210,
+	"internal/files/elements":              90,
+	"internal/files/half":                  140,
+	"internal/files/integrity":             690,
+	"internal/files/journal":               300,
+	"internal/files/jsontext":              580,
+	"internal/files/mapped":                120,
+	"internal/files/npy":                   1090,
+	"internal/files/onnx":                  460,
+	"internal/files/pickle":                1770,
+	"internal/files/pictures":              780,
+	"internal/files/regular":               680,
+	"internal/files/runfs":                 840,
+	"internal/files/safetensors":           730,
+	"internal/files/tfevents":              570,
+	"internal/files/torchfile":             870,
+	"internal/run/analysis":                1130,
+	"internal/run/bench":                   1070,
+	"internal/run/checkpoints":             940,
+	"internal/run/config":                  2630,
+	"internal/run/evaluate":                690,
+	"internal/run/inputs":                  460,
+	"internal/run/launch":                  1100,
+	"internal/run/mlflow":                  350,
+	"internal/run/placement":               830,
+	"internal/run/pretrained":              1070,
+	"internal/run/records":                 370,
+	"internal/run/tracking":                450,
+	"internal/run/training":                1630,
+	"internal/run/verify":                  330,
+	"internal/stats":                       600,
+	"internal/system/bind":                 80,
+	"internal/system/build":                70,
+	"internal/system/libraries":            670,
+	"internal/system/mpi":                  540,
+	"internal/system/onnxruntime":          470,
+	"internal/system/options":              530,
+	"internal/system/process":              70,
+	"loss":                                 1870,
+	"models":                               6060,
+	"models/nn":                            940,
+	"semantic":                             1320,
+	"train":                                3740,
+
+	"lab":   16990,
+	"tests": 69260,
+}
+
+// account is the entry of the budget that a file counts for.
+func account(name string) string {
+	switch dir := filepath.ToSlash(filepath.Dir(name)); {
+	case strings.HasSuffix(name, "_test.go"):
+		return "tests"
+	case inLab(dir + "/"):
+		return "lab"
+	default:
+		return dir
+	}
+}
+
+// overspent lists the accounts with more lines than the budget allows, and the entries that no file counts for.
+func overspent(lines map[string]int) (faults []string) {
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		if allowed, ok := budget[name]; !ok {
+			faults = append(faults, fmt.Sprintf("%s has no budget: put its %d lines into the table", name, lines[name]))
+		} else if lines[name] > allowed {
+			faults = append(faults, fmt.Sprintf("%s has %d lines, its budget is %d: make it smaller, or raise the number "+
+				"and say why in the commit", name, lines[name], allowed))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(budget)) {
+		if lines[name] == 0 {
+			faults = append(faults, fmt.Sprintf("%s has a budget and no lines: take it out of the table", name))
+		}
+	}
+	return faults
+}
+
+func TestBudget(t *testing.T) {
+	root := filepath.Join("..", "..")
+	lines := map[string]int{}
+	try.Do(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && strings.HasPrefix(e.Name(), ".") && path != root {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		lines[account(name)] += bytes.Count(text, []byte("\n"))
+		return err
+	}))
+	for _, fault := range overspent(lines) {
+		t.Error(fault)
+	}
+}
+
+func TestOverspent(t *testing.T) {
+	lines := maps.Clone(budget)
+	if got := overspent(lines); len(got) > 0 {
+		t.Errorf("a spent budget: %q", got)
+	}
+	lines["loss"]++
+	lines["new"] = 3
+	delete(lines, "train")
+	want := []string{"loss has ", "new has no budget: put its 3 lines", "train has a budget and no lines"}
+	got := overspent(lines)
+	if len(got) != len(want) {
+		t.Fatalf("faults are %q", got)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("fault %q, expected %q", got[i], want[i])
+		}
+	}
+	for name, want := range map[string]string{"train/step.go": "train", "train/step_test.go": "tests",
+		"lab/crash/record.go": "lab", "lab/crash/crash_test.go": "tests", "cmd/vsetrain/eval.go": "cmd/vsetrain"} {
+		if got := account(name); got != want {
+			t.Errorf("%s counts for %s, expected %s", name, got, want)
+		}
+	}
+}
