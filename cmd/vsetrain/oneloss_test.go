@@ -22,8 +22,8 @@ func init() {
 
 func rooted(o Options, g *graph.Graph, scores *graph.Node, _ Context, _ bool) *graph.Node {
 	n := graph.Dim(scores, 0)
-	apart := g.Minus(scores, g.Spread(matches(g, scores), graph.AlongRows(n), n, n))
-	size := g.Map(device.Exp, 0, g.Times(g.Map(device.Log, 0, g.Multiply(apart, apart)), 0.5))
+	apart := g.Minus(scores, g.Broadcast(matches(g, scores), graph.AlongRows(n), n, n))
+	size := g.Map(device.Exp, 0, g.Scale(g.Map(device.Log, 0, g.Multiply(apart, apart)), 0.5))
 	return fromCosts(g, "root", o.Margin, scores, g.Sum(size, graph.AlongRows(n)),
 		g.Sum(g.SwapAxes(size), graph.AlongRows(n)))
 }

@@ -167,7 +167,7 @@ type Gift struct {
 	Value   []byte
 }
 
-// Meet answers with what each rank gave when all have come to a meeting.
+// Meet answers with what each rank gave when all have come to a meeting, or with an error when a rank failed.
 func (p *peer) Meet(g Gift, all *[][]byte) error {
 	p.mu.Lock()
 	m := p.meetings[g.Meeting]
@@ -188,10 +188,19 @@ func (p *peer) Meet(g Gift, all *[][]byte) error {
 		for rank := range p.peers {
 			*all = append(*all, m.given[rank])
 		}
+	case <-p.failed:
 	case <-p.left:
 	}
-	return nil
+	select {
+	case <-p.failed: // also where the last to come is the one that failed
+		return errFailed
+	default:
+		return nil
+	}
 }
+
+// errFailed ends a meeting that has no use any more. Watch says why.
+var errFailed = errors.New("a rank failed")
 
 // News is what a rank tells all.
 type News struct {

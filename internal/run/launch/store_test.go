@@ -69,6 +69,26 @@ func (v visitor) live(seconds int) {
 	}
 }
 
+// Ranks that are to do different things do not begin, whichever comes last.
+func TestNobodyBeginsAfterAFailure(t *testing.T) {
+	s := testStore(2)
+	s.zero.Facts = []Fact{{"a", "1"}}
+	a, _ := come(s, 0)
+	go a.meet(begin)
+	ours, theirs := net.Pipe()
+	go s.serve(theirs)
+	l := &link{Conn: ours, dead: time.Hour}
+	json.NewEncoder(l).Encode(hello{Rank: 1, Ranks: 2, Facts: []Fact{{"a", "2"}}})
+	if line, err := l.line(); line != welcome || err != nil {
+		t.Fatalf("rank 1 hears %q, %v", line, err)
+	}
+	b := visitor{rpc.NewClient(l)}
+	if all, err := b.meet(begin); err == nil {
+		t.Errorf("%d ranks begin", len(all))
+	}
+	b.expect(t, "a is 2, that of rank 0 is 1")
+}
+
 // Ranks live as long as they give signs of life, however long they take; one that gives none is dead after ten seconds.
 // So is rank 0.
 func TestHeartbeat(t *testing.T) {
