@@ -41,7 +41,7 @@ var budget = map[string]int{
 	"internal/compute/device/composed":     340,
 	"internal/compute/device/cpu":          6760,
 	"internal/compute/device/cuda":         7360,
-	"internal/compute/device/cuda/driver":  1960,
+	"internal/compute/device/cuda/driver":  1970,
 	"internal/compute/device/cuda/kernels": 120,
 	"internal/compute/device/cuda/measure": 540,
 	"internal/compute/device/ranks":        640,
@@ -76,7 +76,7 @@ var budget = map[string]int{
 	"internal/run/config":                  2630,
 	"internal/run/evaluate":                690,
 	"internal/run/inputs":                  460,
-	"internal/run/launch":                  1100,
+	"internal/run/launch":                  1110,
 	"internal/run/mlflow":                  350,
 	"internal/run/placement":               830,
 	"internal/run/pretrained":              1070,
@@ -99,7 +99,7 @@ var budget = map[string]int{
 	"train":                                3740,
 
 	"lab":   16990,
-	"tests": 69260,
+	"tests": 69280,
 }
 
 // account is the entry of the budget that a file counts for.
@@ -120,8 +120,8 @@ func overspent(lines map[string]int) (faults []string) {
 		if allowed, ok := budget[name]; !ok {
 			faults = append(faults, fmt.Sprintf("%s has no budget: put its %d lines into the table", name, lines[name]))
 		} else if lines[name] > allowed {
-			faults = append(faults, fmt.Sprintf("%s has %d lines, its budget is %d: make it smaller, or raise the number "+
-				"and say why in the commit", name, lines[name], allowed))
+			faults = append(faults, fmt.Sprintf("%s has %d lines, its budget is %d: make it smaller, or raise the "+
+				"number and say why in the commit", name, lines[name], allowed))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(budget)) {

@@ -14,20 +14,20 @@ type scratch struct {
 	layoutAt int
 }
 
-// mark is how much of the scratch memory is in use.
-type mark struct {
+// Mark is how much of the scratch memory is in use.
+type Mark struct {
 	floats, ints, numbers, doubles composed.Place
 	layouts                        int
 }
 
 // Use is called at the beginning of a kernel, Give at its end.
-func (d *Device) Use() mark {
+func (d *Device) Use() Mark {
 	s := &d.scratch
-	return mark{d.Device.Use(), s.ints.Place, s.numbers.Place, s.doubles.Place, s.layoutAt}
+	return Mark{d.Device.Use(), s.ints.Place, s.numbers.Place, s.doubles.Place, s.layoutAt}
 }
 
 // Give is described at Use.
-func (d *Device) Give(m mark) {
+func (d *Device) Give(m Mark) {
 	s := &d.scratch
 	s.ints.Place, s.numbers.Place, s.doubles.Place, s.layoutAt = m.ints, m.numbers, m.doubles, m.layouts
 	d.Return(m.floats, recover())

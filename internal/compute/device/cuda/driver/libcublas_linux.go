@@ -98,8 +98,8 @@ func (b *cublas) Gemm(g *Gemm) error {
 	if g.Half {
 		operand = real16BF
 	}
-	return b.call(&b.fn.cublasGemmStridedBatchedEx, b.handle, flag(g.TransB), flag(g.TransA), uintptr(g.N), uintptr(g.M), uintptr(g.K),
-		uintptr(unsafe.Pointer(&b.out.alpha)),
+	return b.call(&b.fn.cublasGemmStridedBatchedEx, b.handle, flag(g.TransB), flag(g.TransA),
+		uintptr(g.N), uintptr(g.M), uintptr(g.K), uintptr(unsafe.Pointer(&b.out.alpha)),
 		uintptr(g.B), operand, uintptr(g.LDB), uintptr(g.StrideB), uintptr(g.A), operand, uintptr(g.LDA),
 		uintptr(g.StrideA),
 		uintptr(unsafe.Pointer(&b.out.beta)), uintptr(g.C), real32F, uintptr(g.LDC), uintptr(g.StrideC),

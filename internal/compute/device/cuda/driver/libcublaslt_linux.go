@@ -62,7 +62,8 @@ func (l *cublasLt) open(b *cublas, lib uintptr, s Stream) {
 func (b *cublas) GemmBias(g *Gemm) (err error) {
 	l, o := &b.lt, b.lt.out
 	if !l.available || g.Count > 1 {
-		return &Error{Call: l.fn.cublasLtMatmul.name, Code: codeNotSupported, Name: blasStatus(codeNotSupported)}
+		return &Error{Call: l.fn.cublasLtMatmul.name, Code: codeNotSupported,
+			Name: blasStatus(codeNotSupported)}
 	}
 	keep := func(e error) {
 		if err == nil {
@@ -85,7 +86,8 @@ func (b *cublas) GemmBias(g *Gemm) (err error) {
 		if transposed {
 			rows, cols = cols, rows
 		}
-		keep(b.call(&l.fn.cublasLtMatrixLayoutCreate, uintptr(unsafe.Pointer(&o.layouts[i])), kind, uintptr(rows), uintptr(cols), uintptr(ld)))
+		keep(b.call(&l.fn.cublasLtMatrixLayoutCreate, uintptr(unsafe.Pointer(&o.layouts[i])), kind, uintptr(rows),
+			uintptr(cols), uintptr(ld)))
 	}
 	matrix(0, operand, g.N, g.K, g.LDB, g.TransB)
 	matrix(1, operand, g.K, g.M, g.LDA, g.TransA)
@@ -101,16 +103,18 @@ func (b *cublas) GemmBias(g *Gemm) (err error) {
 		}
 	}
 	if err == nil {
-		keep(b.call(&l.fn.cublasLtMatmulAlgoGetHeuristic, l.handle, o.operation, o.layouts[0], o.layouts[1], o.layouts[2], o.layouts[2],
-			o.preference, 1, uintptr(unsafe.Pointer(&o.algorithm)), uintptr(unsafe.Pointer(&o.found))))
+		keep(b.call(&l.fn.cublasLtMatmulAlgoGetHeuristic, l.handle, o.operation, o.layouts[0], o.layouts[1],
+			o.layouts[2], o.layouts[2], o.preference, 1, uintptr(unsafe.Pointer(&o.algorithm)),
+			uintptr(unsafe.Pointer(&o.found))))
 	}
 	if err != nil || o.found == 0 || o.algorithm.state != 0 { // nothing has happened yet
-		err = &Error{Call: l.fn.cublasLtMatmulAlgoGetHeuristic.name, Code: codeNotSupported, Name: blasStatus(codeNotSupported)}
+		err = &Error{Call: l.fn.cublasLtMatmulAlgoGetHeuristic.name, Code: codeNotSupported,
+			Name: blasStatus(codeNotSupported)}
 	}
 	if err == nil {
-		keep(b.call(&l.fn.cublasLtMatmul, l.handle, o.operation, uintptr(unsafe.Pointer(&o.alpha)), uintptr(g.B), o.layouts[0],
-			uintptr(g.A), o.layouts[1], uintptr(unsafe.Pointer(&o.beta)), uintptr(g.C), o.layouts[2], uintptr(g.C),
-			o.layouts[2], uintptr(unsafe.Pointer(&o.algorithm)), uintptr(l.space), uintptr(o.algorithm.workspace),
+		keep(b.call(&l.fn.cublasLtMatmul, l.handle, o.operation, uintptr(unsafe.Pointer(&o.alpha)), uintptr(g.B),
+			o.layouts[0], uintptr(g.A), o.layouts[1], uintptr(unsafe.Pointer(&o.beta)), uintptr(g.C), o.layouts[2],
+			uintptr(g.C), o.layouts[2], uintptr(unsafe.Pointer(&o.algorithm)), uintptr(l.space), uintptr(o.algorithm.workspace),
 			uintptr(l.stream)))
 	}
 	for _, p := range o.layouts {

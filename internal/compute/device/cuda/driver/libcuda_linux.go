@@ -302,8 +302,9 @@ func (d *libcuda) Function(m Module, name string) (Function, error) {
 func (d *libcuda) Launch(f Function, l *Launch, s Stream) error {
 	*d.vals = l.Values
 	if l.Together {
-		return d.call(&d.fn.cuLaunchCooperativeKernel, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
-			uintptr(l.Threads), 1, 1, uintptr(l.Shared), uintptr(s), uintptr(unsafe.Pointer(&d.ptrs[0])))
+		return d.call(&d.fn.cuLaunchCooperativeKernel, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]),
+			uintptr(l.Grid[2]), uintptr(l.Threads), 1, 1, uintptr(l.Shared), uintptr(s),
+			uintptr(unsafe.Pointer(&d.ptrs[0])))
 	}
 	return d.call(&d.fn.cuLaunchKernel, uintptr(f), uintptr(l.Grid[0]), uintptr(l.Grid[1]), uintptr(l.Grid[2]),
 		uintptr(l.Threads), 1, 1, uintptr(l.Shared),
@@ -317,7 +318,8 @@ func (d *libcuda) Allow(f Function, shared int) error {
 }
 
 func (d *libcuda) Resident(f Function, threads, shared int) (int, error) {
-	err := d.call(&d.fn.cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(unsafe.Pointer(&d.out.n)), uintptr(f), uintptr(threads), uintptr(shared))
+	err := d.call(&d.fn.cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(unsafe.Pointer(&d.out.n)),
+		uintptr(f), uintptr(threads), uintptr(shared))
 	return int(d.out.n), err
 }
 
@@ -342,7 +344,8 @@ func (d *libcuda) Follow(s Stream, e Event) error {
 func (d *libcuda) Wait(e Event) error { return d.call(&d.fn.cuEventSynchronize, uintptr(e)) }
 
 func (d *libcuda) Elapsed(from, to Event) (float32, error) {
-	if err := d.call(&d.fn.cuEventElapsedTime, uintptr(unsafe.Pointer(&d.out.f)), uintptr(from), uintptr(to)); err != nil {
+	err := d.call(&d.fn.cuEventElapsedTime, uintptr(unsafe.Pointer(&d.out.f)), uintptr(from), uintptr(to))
+	if err != nil {
 		return float32(math.NaN()), err
 	}
 	return d.out.f, nil

@@ -123,12 +123,13 @@ func (c *communicator) AllReduce(x Ptr, n int, s Stream) error {
 }
 
 func (c *communicator) Broadcast(x Ptr, n, root int, s Stream) error {
-	return c.call(&c.fn.ncclBroadcast, uintptr(x), uintptr(x), uintptr(n), ncclFloat, uintptr(root), *c.handle, uintptr(s))
+	return c.call(&c.fn.ncclBroadcast, uintptr(x), uintptr(x), uintptr(n), ncclFloat, uintptr(root), *c.handle,
+		uintptr(s))
 }
 
 func (c *communicator) Reduce(dst, src Ptr, n, root int, half bool, s Stream) error {
-	return c.call(&c.fn.ncclReduce, uintptr(src), uintptr(dst), uintptr(n), typeOf(half), ncclSum, uintptr(root), *c.handle,
-		uintptr(s))
+	return c.call(&c.fn.ncclReduce, uintptr(src), uintptr(dst), uintptr(n), typeOf(half), ncclSum, uintptr(root),
+		*c.handle, uintptr(s))
 }
 
 func (c *communicator) AllGather(dst, src Ptr, n int, s Stream) error {
