@@ -114,8 +114,8 @@ func (b *cublas) GemmBias(g *Gemm) (err error) {
 	if err == nil {
 		keep(b.call(&l.fn.cublasLtMatmul, l.handle, o.operation, uintptr(unsafe.Pointer(&o.alpha)), uintptr(g.B),
 			o.layouts[0], uintptr(g.A), o.layouts[1], uintptr(unsafe.Pointer(&o.beta)), uintptr(g.C), o.layouts[2],
-			uintptr(g.C), o.layouts[2], uintptr(unsafe.Pointer(&o.algorithm)), uintptr(l.space), uintptr(o.algorithm.workspace),
-			uintptr(l.stream)))
+			uintptr(g.C), o.layouts[2], uintptr(unsafe.Pointer(&o.algorithm)), uintptr(l.space),
+			uintptr(o.algorithm.workspace), uintptr(l.stream)))
 	}
 	for _, p := range o.layouts {
 		if p != 0 {
