@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vsetrain/internal/apps/sweep"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
 )
@@ -58,20 +59,29 @@ func (o *configShowOptions) run(_ context.Context, a *app) error {
 	return nil
 }
 
+type configSchemaOptions struct {
+	Sweep bool `flag:"sweep" usage:"print that of sweep files (docs/sweeps.md)"`
+}
+
 func newCmdConfigSchema(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.command(&configSchemaOptions{}, &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of the configuration, for editors",
-		Long: `Print the JSON Schema (draft 2020-12) of the configuration. Editors with the YAML language server
-check and complete a file that begins with
+		Short: "Print the JSON Schema of the configuration or of sweep files, for editors",
+		Long: `Print the JSON Schema (draft 2020-12) of the configuration, or of sweep files. Editors with the YAML
+language server check and complete a file that begins with
 
   # yaml-language-server: $schema=vsetrain.schema.json`,
 		Example: `  vsetrain config schema > vsetrain.schema.json
+  vsetrain config schema --sweep > sweep.schema.json
   vsetrain config schema | jq .properties.optim`,
-		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			a.Print(string(config.Schema()))
-			return nil
-		},
+	})
+}
+
+func (o *configSchemaOptions) run(_ context.Context, a *app) error {
+	if o.Sweep {
+		a.Print(sweep.Schema)
+	} else {
+		a.Print(string(config.Schema()))
 	}
+	return nil
 }

@@ -18,7 +18,7 @@ import (
 // tests together. Whoever raises a number says in the commit what the lines are for.
 var budget = map[string]int{
 	"batch":                                80,
-	"cmd/vsetrain":                         8890,
+	"cmd/vsetrain":                         8900,
 	"cmd/vsetrain/internal/flags":          600,
 	"cmd/vsetrain/internal/probe":          370,
 	"cmd/vsetrain/internal/ui":             720,
@@ -34,7 +34,7 @@ var budget = map[string]int{
 	"internal/apps/report":                 3480,
 	"internal/apps/search":                 2890,
 	"internal/apps/serve":                  1900,
-	"internal/apps/sweep":                  3490,
+	"internal/apps/sweep":                  3500,
 	"internal/apps/view":                   3560,
 	"internal/apps/web":                    450,
 	"internal/compute/device":              3220,
@@ -99,7 +99,7 @@ var budget = map[string]int{
 	"train":                                3740,
 
 	"lab":   16990,
-	"tests": 69280,
+	"tests": 69360,
 }
 
 // account is the entry of the budget that a file counts for.
