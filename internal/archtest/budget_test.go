@@ -98,8 +98,8 @@ var budget = map[string]int{
 	"semantic":                             1320,
 	"train":                                3740,
 
-	"lab":   16990,
-	"tests": 69360,
+	"lab":   16890,
+	"tests": 69350,
 }
 
 // account is the entry of the budget that a file counts for.

@@ -71,7 +71,7 @@ func generate(root string) (map[string][]byte, error) {
 	if err := unpack(filepath.Join(root, runsFile), b.runs); err != nil {
 		return nil, err
 	}
-	for _, write := range []func(*book) error{(*book).steps, (*book).registers, (*book).ranks, (*book).reproduce,
+	for _, write := range []func(*book) error{(*book).steps, (*book).registers, (*book).reproduce,
 		(*book).margins, (*book).gradients, (*book).diagrams, (*book).results, (*book).leaderboard} {
 		if err := write(b); err != nil {
 			return nil, err

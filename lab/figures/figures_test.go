@@ -184,23 +184,6 @@ func TestRateIsChosenOnDev(t *testing.T) {
 	}
 }
 
-// Predictions keep to what is certain: a batch of more pairs hides more, and a network without parameters and norms
-// waits for its scores alone.
-func TestEfficiency(t *testing.T) {
-	c := cluster{nodes: 1, gpus: 8, gradient: 4}
-	n := row{number: map[string]float64{"parameters": 14.4, "first": 2.1, "step": 1.4, "fixed": 0.6, "forward": 0.3,
-		"behind": 0.45, "embedding": 1024}}
-	if a, b := c.efficiency(n, 1024), c.efficiency(n, 8192); !(0 < a && a < b && b <= 1) {
-		t.Errorf("efficiencies %v and %v", a, b)
-	}
-	// 2 x 4 MiB of embeddings, 64 bytes, the first of the parameters and of their gradients
-	waits := 2*(0.02+4*1024*1024*7/8/370e6) + 0.02 + 2*(0.02+4*2.1e6*7/8/370e6)
-	want := 1.4 / (1.4 + waits - 24*14.4e6/3.84e9*7/8)
-	if got := c.efficiency(n, 1024); got < want-1e-6 || got > want+1e-6 {
-		t.Errorf("efficiency %v, expected %v", got, want)
-	}
-}
-
 var (
 	guessed = regexp.MustCompile(`[Gg]uessing gives[^|]{1,160}`)
 	chance  = regexp.MustCompile(`of\s+([\d.]+)\s+on\s+(?:the\s+)?([\d,]+)\s+(?:\w+\s+)?images`)
