@@ -618,8 +618,13 @@ func TestLifecycle(t *testing.T) {
 	}()
 	url := "http://" + l.Addr().String()
 	health := func() (int, string) {
-		r := try.Get(http.Get(url + "/healthz"))(t)
+		ask := try.Get(http.NewRequest("GET", url+"/healthz", nil))(t)
+		ask.Header.Set("X-Request-Id", "7")
+		r := try.Get(http.DefaultClient.Do(ask))(t)
 		defer r.Body.Close()
+		if id := r.Header.Get("X-Request-Id"); id != "7" {
+			t.Errorf("over a connection the answer has the number %q", id)
+		}
 		return r.StatusCode, read[HealthAnswer](t, s, "/healthz", r).Status
 	}
 	post := func() (int, error) {
@@ -669,6 +674,9 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("the request in progress: %d", status)
 	}
 	try.Do(t, <-served)
+	if n := s.counters.inFlight; n != 0 {
+		t.Errorf("%d requests are in progress at the end", n)
+	}
 	if _, err := post(); err == nil {
 		t.Error("it still answers")
 	}

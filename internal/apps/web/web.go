@@ -19,6 +19,7 @@ import (
 
 // Site is what a server answers, and to whom.
 type Site struct {
+	Begin  func(w http.ResponseWriter, r *http.Request) // is told of each request before anything else; nil is not
 	Handle func(w http.ResponseWriter, r *http.Request) error
 	Fail   func(w http.ResponseWriter, r *http.Request, e *Error) // answers with an error; nothing was written before
 	Done   func(a *Answer)                                        // is told of each answer; nil is not
@@ -111,6 +112,9 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // ServeHTTP implements http.Handler.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec, a, start := &recorder{ResponseWriter: w}, &Answer{Request: r}, time.Now()
+	if s.Begin != nil {
+		s.Begin(w, r)
+	}
 	if err := s.answer(rec, r); err != nil {
 		e := s.errorOf(err)
 		switch a.Cause = e.Cause; {
