@@ -118,7 +118,7 @@ func (w *rewriter) treebank(sentence []byte) {
 	if has&hasClause != 0 {
 		w.padClass(hasClause)
 	}
-	if has&hasQuote != 0 {
+	if has&hasQuote != 0 && bytes.Contains(w.text, []byte("' ")) {
 		w.sub(lateQuotes, "$1 ' ")
 	}
 	if has&hasStar != 0 {
@@ -147,7 +147,7 @@ func (w *rewriter) openingQuotes(has uint16) {
 	if has&hasBacktick != 0 {
 		w.replace("``", " `` ")
 	}
-	if has&(hasDouble|hasQuote) != 0 {
+	if has&hasDouble != 0 || has&hasQuote != 0 && bytes.Contains(w.text, []byte("''")) {
 		w.sub(quotesAfterBlank, "$1 `` ")
 	}
 	if has&hasQuote != 0 {
