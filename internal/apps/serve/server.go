@@ -68,7 +68,10 @@ func New(o Options) (*Server, error) {
 	}
 	s.log = slog.New(lines)
 	s.routes = s.table()
-	s.site = &web.Site{Begin: s.begin, Handle: s.handle, Fail: fail, Done: s.done, Of: known, Hosts: o.Hosts,
+	s.site = &web.Site{Begin: func(w http.ResponseWriter, r *http.Request) {
+		s.counters.add(func() { s.counters.inFlight++ })
+		number(w, r)
+	}, Handle: s.handle, Fail: fail, Done: s.done, Of: known, Hosts: o.Hosts,
 		AnyHost: func() bool { return *s.token.Load() != "" }, Policy: "default-src 'none'",
 		Read: o.Timeout, Write: o.Timeout + 10*time.Second, Grace: o.Grace,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
@@ -158,9 +161,8 @@ const (
 // ServeHTTP implements http.Handler. It answers and writes one line of the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.site.ServeHTTP(w, r) }
 
-// begin counts a request, and gives the answer its number.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
-	s.counters.add(func() { s.counters.inFlight++ })
+// number gives the answer the number of its request.
+func number(w http.ResponseWriter, r *http.Request) {
 	if id := r.Header.Get(requestID); id != "" && len(id) <= maxRequestID {
 		w.Header().Set(requestID, id)
 	}
