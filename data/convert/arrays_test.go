@@ -298,3 +298,24 @@ func TestRetypeTypes(t *testing.T) {
 		f.Close()
 	}
 }
+
+// Means are added in the order of the regions, in float32: NumPy's x.mean(1) has the same bits.
+func TestRetypeMean(t *testing.T) {
+	dir := t.TempDir()
+	src, dst := filepath.Join(dir, "a_ims.npy"), filepath.Join(dir, "b_ims.npy")
+	try.Do(t, npy.WriteFloat32(src, []int{2, 3, 2}, []float32{1e8, 1, 1, 2, -1e8, 4, .1, .2, .3, .4, .5, .7}))
+	try.Do(t, Retype(src, dst, RetypeOptions{DType: npy.F32, Mean: true}, nil))
+	f := opened(t, dir, "b_ims.npy")
+	for i, want := range [][]uint32{{0, 0x40155555}, {0x3e999999, 0x3edddddd}} {
+		got := make([]float32, 2)
+		try.Do(t, f.ReadRow(got, i))
+		if len(f.Shape) != 2 || math.Float32bits(got[0]) != want[0] || math.Float32bits(got[1]) != want[1] {
+			t.Errorf("row %d of the shape %v is %x %x, want %x", i, f.Shape, math.Float32bits(got[0]),
+				math.Float32bits(got[1]), want)
+		}
+	}
+	try.Fails(t, Retype(dst, filepath.Join(dir, "c.npy"), RetypeOptions{DType: npy.F32, Mean: true}, nil),
+		"expected regions [N, R, D]")
+	try.Do(t, os.WriteFile(filepath.Join(dir, "a_lengths.npy"), nil, 0o666))
+	try.Fails(t, Retype(src, dst, RetypeOptions{DType: npy.F32, Mean: true, Force: true}, nil), "_lengths.npy")
+}

@@ -3,7 +3,9 @@ package convert
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"vsetrain/internal/files/atomicfile"
 	"vsetrain/internal/files/integrity"
@@ -13,13 +15,17 @@ import (
 func init() {
 	register(func(o *Options) *Format {
 		var r RetypeOptions
+		own := &struct {
+			Mean bool `flag:"mean" usage:"store the mean of the regions of each image"`
+		}{}
 		return &Format{Kind: ".npy", File: true,
 			Help: `features to store in another type or with other axes; --out names the new file. --scale multiplies
 them, as codes of uint8 need it; --grid makes the places of a grid [N, C, H, W] or [N, H, W, C] regions;
---squeeze drops axes of length 1`,
+--squeeze drops axes of length 1; --mean stores the mean of the regions, one vector for an image`,
 			Takes: "dtype scale grid squeeze",
+			Own:   own,
 			Check: func() error {
-				r = RetypeOptions{DType: o.DType, Scale: o.Scale, Axes: o.Axes, Force: o.Force}
+				r = RetypeOptions{DType: o.DType, Scale: o.Scale, Axes: o.Axes, Mean: own.Mean, Force: o.Force}
 				return r.Validate()
 			},
 			Run: func(p Progress) (*Report, error) { return nil, Retype(o.Sources[0], o.Out, r, p) }}
@@ -32,6 +38,7 @@ type RetypeOptions struct {
 	// Scale multiplies all numbers; 0 takes floats as they are and refuses integers, whose meaning it would be.
 	Scale float64
 	Axes
+	Mean  bool // the mean of the regions of each image, added in their order in float32 as NumPy does: [N, R, D] to [N, D]
 	Force bool // replace a file that exists
 }
 
@@ -84,6 +91,12 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 	if err := atomicfile.MkdirAll(filepath.Dir(dst)); err != nil {
 		return fmt.Errorf("convert: %w", err)
 	}
+	row, width := make([]float32, in.RowLen()), shape[len(shape)-1]
+	if o.Mean {
+		if shape, err = meanShape(src, shape); err != nil {
+			return fmt.Errorf("convert: %s: %w", src, err)
+		}
+	}
 	out, err := npy.Create(dst, o.DType, shape)
 	if err != nil {
 		return fmt.Errorf("convert: %w", err)
@@ -93,7 +106,6 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 	if o.Scale != 0 {
 		read = func(dst []float32, row int) error { return in.ReadScaled(dst, row, o.Scale) }
 	}
-	row, width := make([]float32, in.RowLen()), shape[len(shape)-1]
 	turned := make([]float32, len(row))
 	for i := range in.Rows() {
 		err := read(row, i)
@@ -102,7 +114,11 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 			err = finite("features", row, max(1, width))
 		}
 		if err == nil {
-			err = out.WriteFloat32(row)
+			whole := row
+			if o.Mean {
+				whole = meanOf(row, width)
+			}
+			err = out.WriteFloat32(whole)
 		}
 		if err != nil {
 			return fmt.Errorf("convert: %s: row %d: %w", src, i, err)
@@ -119,6 +135,34 @@ func Retype(src, dst string, o RetypeOptions, progress Progress) error {
 		return fmt.Errorf("convert: %w", err)
 	}
 	return nil
+}
+
+// meanShape is the shape of the means of regions, whose padding may not be counted.
+func meanShape(src string, shape []int) ([]int, error) {
+	if len(shape) != 3 {
+		return nil, fmt.Errorf("--mean: expected regions [N, R, D], found the shape %v", shape)
+	}
+	if base, ok := strings.CutSuffix(src, "_ims.npy"); ok {
+		if _, err := os.Stat(base + "_lengths.npy"); err == nil {
+			return nil, fmt.Errorf("--mean: expected as many regions in each image, found %s_lengths.npy, which says "+
+				"which are padding; take arrays without padding", base)
+		}
+	}
+	return []int{shape[0], shape[2]}, nil
+}
+
+// meanOf overwrites the first of the regions with the mean of all, and returns it.
+func meanOf(regions []float32, width int) []float32 {
+	mean := regions[:width]
+	for at := width; at < len(regions); at += width {
+		for i, v := range regions[at : at+width] {
+			mean[i] += v
+		}
+	}
+	for i := range mean {
+		mean[i] /= float32(len(regions) / width)
+	}
+	return mean
 }
 
 // shape returns that of the result, and drops axes of the source.

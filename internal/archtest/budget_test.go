@@ -24,7 +24,7 @@ var budget = map[string]int{
 	"cmd/vsetrain/internal/ui":             720,
 	"configs":                              20,
 	"data":                                 5200,
-	"data/convert":                         3230,
+	"data/convert":                         3280,
 	"data/synth":                           2270,
 	"data/text":                            2460,
 	"eval":                                 4490,
@@ -99,7 +99,7 @@ var budget = map[string]int{
 	"train":                                3740,
 
 	"lab":   16890,
-	"tests": 69350,
+	"tests": 69370,
 }
 
 // account is the entry of the budget that a file counts for.
