@@ -99,7 +99,7 @@ var budget = map[string]int{
 	"train":                                3740,
 
 	"lab":   16890,
-	"tests": 69370,
+	"tests": 69380,
 }
 
 // account is the entry of the budget that a file counts for.

@@ -26,11 +26,12 @@ func TestSchema(t *testing.T) {
 		_, err := Load(file)
 		return err
 	}
+	axis := s.Properties["axes"].Items2020
 	names := regexp.MustCompile(`unknown key; .*?(?:has|a sweep has) ([a-z_, ]+)`)
-	for place, at := range map[string]*jsonschema.Schema{"%s": s, "axes: [{%s}]": s.Properties["axes"].Items2020,
-		"axes: [{name: a, choices: [{%s}]}]":         s.Properties["axes"].Items2020.Properties["choices"].Items2020.AnyOf[1],
-		"axes: [{param: optim.lr, range: {%s}}]":     s.Properties["axes"].Items2020.Properties["range"],
-		"axes: [{param: optim.lr, log_range: {%s}}]": s.Properties["axes"].Items2020.Properties["log_range"],
+	for place, at := range map[string]*jsonschema.Schema{"%s": s, "axes: [{%s}]": axis,
+		"axes: [{name: a, choices: [{%s}]}]":         axis.Properties["choices"].Items2020.AnyOf[1],
+		"axes: [{param: optim.lr, range: {%s}}]":     axis.Properties["range"],
+		"axes: [{param: optim.lr, log_range: {%s}}]": axis.Properties["log_range"],
 		"asha: {%s}":                   s.Properties["asha"],
 		"tpe: {%s}":                    s.Properties["tpe"],
 		"launcher: {%s}":               s.Properties["launcher"],
