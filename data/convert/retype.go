@@ -38,7 +38,7 @@ type RetypeOptions struct {
 	// Scale multiplies all numbers; 0 takes floats as they are and refuses integers, whose meaning it would be.
 	Scale float64
 	Axes
-	Mean  bool // the mean of the regions of each image, added in their order in float32 as NumPy does: [N, R, D] to [N, D]
+	Mean  bool // the mean of the regions [N, R, D], added in their order in float32, as NumPy does: [N, D]
 	Force bool // replace a file that exists
 }
 
