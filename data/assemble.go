@@ -8,10 +8,10 @@ import (
 
 // worker is the memory of one goroutine that assembles batches.
 type worker struct {
-	coder text.Encoder
-	items []encoded
-	aug   *augmenter // nil without size augmentation
-	all   []int32    // 0, 1, 2, ..., for regions
+	encoder text.Encoder
+	items   []encoded
+	aug     *augmenter // nil without size augmentation
+	all     []int32    // 0, 1, 2, ..., for regions
 
 	positions      []int32 // of every caption in the order of epoch positionsEpoch, for uses
 	positionsEpoch int
@@ -146,10 +146,10 @@ func (w *worker) encode(l *Loader, b *Batch, captions []int32) {
 		var words []int32
 		var n, unknown int
 		if w.aug != nil {
-			b.ids, n, unknown = w.coder.AppendAugmented(b.ids, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
+			b.ids, n, unknown = w.encoder.AppendAugmented(b.ids, l.split.Caption(int(c)), w.aug.wordDraws(b.Epoch, c))
 			words = b.ids[lo:]
 		} else {
-			b.ids, words, n, unknown = l.split.wordsOf(b.ids, w.coder, int(c))
+			b.ids, words, n, unknown = l.split.wordsOf(b.ids, w.encoder, int(c))
 		}
 		w.items = append(w.items, encoded{c, words})
 		b.L = max(b.L, len(words))

@@ -106,7 +106,7 @@ func checkCollate(t *testing.T, name string, captions [][]int32, ids []int32, ex
 	n := len(lines)
 	s := &Split{captions: file, layout: layout{captions: n, rows: n, groups: EqualGroups(n, 1)}, n: n, regions: 1,
 		dim: 1}
-	w := worker{coder: v.NewEncoder()}
+	w := worker{encoder: v.NewEncoder()}
 	var b Batch
 	try.Do(t, w.assemble(&Loader{split: s, vocab: v}, &b, ids))
 	if !slices.Equal(b.Indices, want.IDs) || !slices.Equal(b.Lengths, want.Lengths) {

@@ -219,7 +219,7 @@ func (l *Loader) work() {
 	defer l.done.Done()
 	var w worker
 	if l.vocab != nil {
-		w.coder = l.vocab.NewEncoder()
+		w.encoder = l.vocab.NewEncoder()
 	}
 	if l.opts.has(FieldAugmentation) {
 		w.aug = newAugmenter(l.opts.Seed)

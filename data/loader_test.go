@@ -41,7 +41,7 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 	for _, repeated := range []bool{false, true} {
 		w := newWorld(t, 9, 5, repeated, "train")
 		s, v := w.open(t, "train", OpenOptions{}), vocab(t)
-		coder := v.NewEncoder()
+		encoder := v.NewEncoder()
 		try.Do(t, s.AttachSemantics(matrix{45, 2, func(r, c int) float32 { return float32(10*r + c) }},
 			"svd"))
 		l := try.Get(NewLoader(s, v, LoaderOptions{Batch: 8, Seed: 3, Shuffle: true, Epochs: 1}))(t)
@@ -59,7 +59,7 @@ func TestLoaderBatchesBelongTogether(t *testing.T) {
 			for i := range b.N {
 				c := int(b.Indices[i])
 				seen[b.Indices[i]] = true
-				want, _, _ := coder.Append(nil, w.caption(c))
+				want, _, _ := encoder.Append(nil, w.caption(c))
 				if got := b.Words[i]; !slices.Equal(got, want) {
 					t.Errorf("caption %d: words %v, want %v", c, got, want)
 				}

@@ -35,10 +35,10 @@ const manyUnknown = 0.2
 
 // CoverageOf counts the words of captions and those that a tokenizer lacks.
 func CoverageOf(captions iter.Seq[string], l Tokenizer) (c Coverage) {
-	coder, ids := l.NewEncoder(), []int32(nil)
+	encoder, ids := l.NewEncoder(), []int32(nil)
 	for caption := range captions {
 		var words, unknown int
-		ids, words, unknown = coder.Append(ids[:0], caption)
+		ids, words, unknown = encoder.Append(ids[:0], caption)
 		c.Add(words, unknown)
 	}
 	return c

@@ -273,18 +273,18 @@ func testDropout(h *harness) {
 // testCollectives covers those of a job of one rank: they change nothing.
 func testCollectives(h *harness) {
 	for _, lengths := range [][]int32{nil, {3}, {5, 0, 2}} {
-		deal := device.Shard{Ranks: 1, Items: 7, Width: 33}
+		shard := device.Shard{Ranks: 1, Items: 7, Width: 33}
 		if lengths != nil {
-			deal.Lengths = h.inInts(lengths)
+			shard.Lengths = h.inInts(lengths)
 		}
-		n, _ := deal.Values()
-		a := device.AllGather{Shard: deal, X: h.in(h.normal(n, 1))}
+		n, _ := shard.Values()
+		a := device.AllGather{Shard: shard, X: h.in(h.normal(n, 1))}
 		h.bothWays(fmt.Sprintf("AllGather of %v", lengths), &a, nil, all(h.tol.deriv))
 		for _, behind := range []bool{false, true} {
 			a.Async = behind
 			h.check(fmt.Sprintf("AllGather of %v, behind %v", lengths, behind), &a, nil)
 			h.check(fmt.Sprintf("ReduceScatter of %v, behind %v", lengths, behind),
-				&device.ReduceScatter{Shard: deal, Async: behind, BF16: behind, X: a.X}, nil)
+				&device.ReduceScatter{Shard: shard, Async: behind, BF16: behind, X: a.X}, nil)
 			h.check("AllReduce", &device.AllReduce{Async: behind, X: h.inout(h.normal(n, 1))}, nil)
 		}
 		h.check("Wait", &device.Wait{}, nil)

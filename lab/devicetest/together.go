@@ -16,11 +16,11 @@ const Together = "Together"
 // batch, computes its reference, and compares its own part. It stops at its first mistake: the others would wait.
 func testTogether(h *harness) {
 	rank, ranks := device.RankOf(h.d)
-	for _, deal := range []device.Shard{{Items: 7, Width: 3}, {Items: ranks, Width: 5}, {Items: 9, Width: 5000},
+	for _, shard := range []device.Shard{{Items: 7, Width: 3}, {Items: ranks, Width: 5}, {Items: 9, Width: 5000},
 		{Width: 2, Lengths: h.inInts([]int32{5, 4, 4, 0, 1})}, {Width: 3000, Lengths: h.inInts([]int32{9, 7, 1, 1, 1})},
 		{Width: 2, Lengths: device.Ints{Host: []int32{5, 4, 4, 0, 1}}}} {
-		deal.Rank, deal.Ranks = rank, ranks
-		if err := Collectives(h.d, deal); err != nil && !h.blind {
+		shard.Rank, shard.Ranks = rank, ranks
+		if err := Collectives(h.d, shard); err != nil && !h.blind {
 			h.t.Fatal(err)
 		}
 	}

@@ -258,12 +258,12 @@ func joined[T float32 | float64](all [][]T) (y []T) {
 
 // Collectives compares the kernels with their definition: value k of all is k, and k + 1000·rank for a sum. It calls
 // all of them, whatever the first ones computed.
-func Collectives(d device.Device, deal device.Shard) (first error) {
-	all, own := deal.Values()
+func Collectives(d device.Device, shard device.Shard) (first error) {
+	all, own := shard.Values()
 	var want []float64 // of this rank
 	at := 0
-	deal.Each(func(rank, n int) {
-		for k := at; k < at+n && rank == deal.Rank; k++ {
+	shard.Each(func(rank, n int) {
+		for k := at; k < at+n && rank == shard.Rank; k++ {
 			want = append(want, float64(k))
 		}
 		at += n
@@ -294,14 +294,14 @@ func Collectives(d device.Device, deal device.Shard) (first error) {
 		}
 	}
 	x, y := view(want), view(make([]float64, all))
-	device.Do(d, device.AllGather{Shard: deal, X: x, Y: y})
+	device.Do(d, device.AllGather{Shard: shard, X: x, Y: y})
 	equal("AllGather", y, count(all, 0))
 	dx := view(make([]float64, own))
-	device.DoGrad(d, device.AllGather{Shard: deal, DX: dx, DY: y})
+	device.DoGrad(d, device.AllGather{Shard: shard, DX: dx, DY: y})
 	equal("AllGatherGrad", dx, want)
-	ranked := view(count(all, 1000*float64(deal.Rank)))
-	device.Do(d, device.ReduceScatter{Shard: deal, X: ranked, Y: dx})
-	r := float64(deal.Ranks)
+	ranked := view(count(all, 1000*float64(shard.Rank)))
+	device.Do(d, device.ReduceScatter{Shard: shard, X: ranked, Y: dx})
+	r := float64(shard.Ranks)
 	summed := make([]float64, own)
 	for i, v := range want {
 		summed[i] = r*v + 1000*r*(r-1)/2
@@ -310,16 +310,16 @@ func Collectives(d device.Device, deal device.Shard) (first error) {
 	if !d.Float64() {
 		summed = make([]float64, own)
 		for i, v := range want {
-			for rank := range deal.Ranks {
+			for rank := range shard.Ranks {
 				summed[i] = float64(float32(summed[i]) + products.RoundBF16(float32(v+1000*float64(rank))))
 			}
-			if deal.Ranks == 1 {
+			if shard.Ranks == 1 {
 				summed[i] = v
 			}
 		}
 		for _, behind := range []bool{false, true} {
 			device.Do(d, device.Fill{Dst: dx})
-			device.Do(d, device.ReduceScatter{Shard: deal, BF16: true, Async: behind, X: ranked, Y: dx})
+			device.Do(d, device.ReduceScatter{Shard: shard, BF16: true, Async: behind, X: ranked, Y: dx})
 			device.Do(d, device.Wait{X: dx})
 			if _, sends := device.As[device.Joiner](d); sends { // which may round sums, or none
 				x := make([]float64, own)
@@ -332,13 +332,13 @@ func Collectives(d device.Device, deal device.Shard) (first error) {
 			}
 		}
 	}
-	device.Do(d, device.Broadcast{Root: deal.Ranks - 1, X: ranked})
+	device.Do(d, device.Broadcast{Root: shard.Ranks - 1, X: ranked})
 	equal("Broadcast", ranked, count(all, 1000*(r-1)))
 	for _, behind := range []bool{false, true} {
-		same := view([]float64{1, float64(deal.Rank)})
+		same := view([]float64{1, float64(shard.Rank)})
 		device.Do(d, device.Fill{Dst: y})
 		device.Do(d, device.AllReduce{Async: behind, X: same})
-		device.Do(d, device.AllGather{Shard: deal, Async: behind, X: x, Y: y})
+		device.Do(d, device.AllGather{Shard: shard, Async: behind, X: x, Y: y})
 		device.Do(d, device.Wait{})
 		equal(fmt.Sprintf("AllReduce, behind %v", behind), same, []float64{r, r * (r - 1) / 2})
 		equal(fmt.Sprintf("AllGather, behind %v", behind), y, count(all, 0))

@@ -32,6 +32,9 @@ import (
 	"vsetrain/lab/try"
 )
 
+// ServeHTTP answers without a connection.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.site.ServeHTTP(w, r) }
+
 // fixture opens what a reference repository trained.
 func fixture(t *testing.T, network string) *search.Index {
 	t.Helper()

@@ -158,9 +158,6 @@ const (
 	maxRequestID = 128
 )
 
-// ServeHTTP implements http.Handler. It answers and writes one line of the log.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.site.ServeHTTP(w, r) }
-
 // number gives the answer the number of its request.
 func number(w http.ResponseWriter, r *http.Request) {
 	if id := r.Header.Get(requestID); id != "" && len(id) <= maxRequestID {

@@ -44,7 +44,7 @@ func IsRank0(j device.Job) bool {
 
 // Broadcast sets x on all ranks of a job to that of rank 0.
 func Broadcast(j device.Job, x []float32) error {
-	meeting, ok := j.(device.Rendezvous)
+	rendezvous, ok := j.(device.Rendezvous)
 	if !ok {
 		return j.(World).Broadcast(x, 0)
 	}
@@ -52,7 +52,7 @@ func Broadcast(j device.Job, x []float32) error {
 	for _, v := range x {
 		text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
 	}
-	text, err := meeting.Broadcast(text)
+	text, err := rendezvous.Broadcast(text)
 	for i := range min(len(x), len(text)/4) {
 		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(text[4*i:]))
 	}
@@ -65,11 +65,11 @@ func Join(d device.Device, j device.Job) (device.Device, error) {
 	if j == nil {
 		return d, nil
 	}
-	meeting, devices := j.(device.Rendezvous)
+	rendezvous, devices := j.(device.Rendezvous)
 	joiner, joins := device.As[device.Joiner](d)
 	switch world, hosts := j.(World); {
 	case devices && joins:
-		return d, joiner.Join(meeting)
+		return d, joiner.Join(rendezvous)
 	case hosts && !joins:
 		return New(d, world)
 	case devices:
@@ -247,9 +247,9 @@ func (d *Device) scratch(which, n int) device.View {
 }
 
 // pick copies the values of one rank out of those of all.
-func pick[T float](deal device.Shard, own, all []T) {
-	deal.Each(func(rank, n int) {
-		if rank == deal.Rank {
+func pick[T float](shard device.Shard, own, all []T) {
+	shard.Each(func(rank, n int) {
+		if rank == shard.Rank {
 			copy(own, all[:n])
 			own = own[n:]
 		}
@@ -263,10 +263,10 @@ type streams[T float] struct {
 	most  int     // values of the rank that has most
 }
 
-func streamsOf[T float](deal device.Shard, all []T) *streams[T] {
-	s := &streams[T]{parts: make([][][]T, deal.Ranks)}
-	count := make([]int, deal.Ranks)
-	deal.Each(func(rank, n int) {
+func streamsOf[T float](shard device.Shard, all []T) *streams[T] {
+	s := &streams[T]{parts: make([][][]T, shard.Ranks)}
+	count := make([]int, shard.Ranks)
+	shard.Each(func(rank, n int) {
 		s.parts[rank] = append(s.parts[rank], all[:n])
 		count[rank] += n
 		s.most = max(s.most, count[rank])
@@ -299,8 +299,8 @@ func (s *streams[T]) pieces(wide bool, f func(from, n int)) {
 	}
 }
 
-func gather[T float](d *Device, deal device.Shard, all, own []T) {
-	s := streamsOf(deal, all)
+func gather[T float](d *Device, shard device.Shard, all, own []T) {
+	s := streamsOf(shard, all)
 	s.pieces(d.Float64(), func(from, n int) {
 		src, dst := floats[T](d.scratch(sent, n)), floats[T](d.scratch(received, n*d.ranks))
 		clear(src[copy(src, own[min(from, len(own)):]):])
@@ -311,8 +311,8 @@ func gather[T float](d *Device, deal device.Shard, all, own []T) {
 	})
 }
 
-func scatter[T float](d *Device, deal device.Shard, own, all []T) {
-	s := streamsOf(deal, all)
+func scatter[T float](d *Device, shard device.Shard, own, all []T) {
+	s := streamsOf(shard, all)
 	s.pieces(d.Float64(), func(from, n int) {
 		src, dst := floats[T](d.scratch(sent, n*d.ranks)), floats[T](d.scratch(received, n))
 		clear(src)
@@ -326,8 +326,8 @@ func scatter[T float](d *Device, deal device.Shard, own, all []T) {
 
 // scatterHalves is scatter of values that are rounded to bfloat16, of which two are sent as one float32. Every rank
 // adds those of all in their order, in float32.
-func scatterHalves(d *Device, deal device.Shard, own, all []float32) {
-	s := streamsOf(deal, all)
+func scatterHalves(d *Device, shard device.Shard, own, all []float32) {
+	s := streamsOf(shard, all)
 	s.pieces(false, func(from, n int) {
 		words := (n + 1) / 2
 		src, dst := floats[float32](d.scratch(sent, words*d.ranks)), floats[float32](d.scratch(received, words*d.ranks))
