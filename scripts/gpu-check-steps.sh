@@ -248,7 +248,7 @@ profile() {
   [ -n "$emulated" ] || remark+=$(awk 'NF >= 6 && $1 == "sum" { print ", one by one " $NF " ms" }' "$file")
 }
 
-# longest prints the kernels of the GPU in all profiles, those that take longest first, each in the network where it takes
+# longest [NETWORK-PRECISION] prints the kernels of the GPU in that profile, or in all, each in the network where it takes
 # longest: milliseconds a step, microseconds a launch, kernel, network and precision, what it is for.
 longest() {
   awk 'FNR == 1 { of = FILENAME; sub(/.*profile-/, "", of); sub(/\.txt$/, "", of); second = 0 }
@@ -257,23 +257,28 @@ longest() {
       name = $1
       for (i = 2; i <= NF - 5; i++) name = name " " $i
       printf "%s\t%s\t%s\t%s\t%s\n", $NF, $(NF - 2), name, of, $(NF - 3) }' \
-    "$out"/profile-*.txt 2>/dev/null | sort -rn | awk -F'\t' '!seen[$3]++'
+    "$out"/profile-${1:-*}.txt 2>/dev/null | sort -rn | awk -F'\t' '!seen[$3]++'
 }
 
-# ncu RANK looks at one of the longest kernels.
+# ncu NETWORK PRECISION looks at the three longest of its kernels, where their warps wait instruction by instruction too.
 ncu() {
-  local tool kernel of arguments
+  local tool kernels arguments report=$work/ncu-$1-$2 file=$out/ncu-$1-$2.txt
   [ -z "$emulated" ] || { remark="there are no counters on the emulated driver"; return 2; }
   tool=$(find_tool ncu) || { remark="ncu not found (package nsight-compute)"; return 2; }
-  IFS=$'\t' read -r _ _ kernel of _ < <(longest | awk -F'\t' '$3 !~ /^(product |(host )?copy$|fill$)/' | sed -n "$1p") ||
-    { remark="no profile to choose from"; return 2; }
-  bench_arguments "${of%-*}" "${of##*-}"
-  try_into "$out/ncu-$1.txt" "$tool" --clock-control none --set full --kernel-name "$kernel" --launch-skip 2 \
-    --launch-count 1 "$binary" bench "${arguments[@]}" --steps 1 --warmup 1 --set device.capture=never || return 1
-  grep -aq 'Duration' "$out/ncu-$1.txt" || { remark="ncu saw no launch of $kernel"; return 1; }
-  remark="$kernel of $of: $(sed -nE \
-    's/^ *(Duration|Memory Throughput|DRAM Throughput|Compute \(SM\) Throughput|Achieved Occupancy|Registers Per Thread) +(\S+) +(\S+)$/\1 \3 \2/p' \
-    "$out/ncu-$1.txt" | head -n 6 | paste -sd, | sed 's/,/, /g')"
+  kernels=$(longest "$1-$2" | awk -F'\t' '$3 !~ /^(product |(host )?copy$|fill$)/ { print $3 }' | head -n 3 | paste -sd'|')
+  [ -n "$kernels" ] || { remark="no profile to choose from"; return 2; }
+  bench_arguments "$1" "$2"
+  try "$tool" --clock-control none --set full --kernel-id "::regex:^($kernels)$:3" --force-overwrite --export "$report" \
+    "$binary" bench "${arguments[@]}" --steps 1 --warmup 2 --set device.capture=never || return 1
+  try_into "$work/source" "$tool" --import "$report.ncu-rep" --page source --csv && gzip -c "$work/source" >"$out/ncu-$1-$2-source.csv.gz"
+  try_into "$file" "$tool" --import "$report.ncu-rep" --page details || return 1
+  remark=$(awk -v OFS=' ' '
+    /^  [a-z_0-9]+ \(/ { row = row (row == "" ? "" : "; ") $1 }
+    /^ *(Duration|DRAM Throughput|Compute \(SM\) Throughput|Achieved Occupancy|Registers Per Thread) / {
+      value = $NF; unit = $(NF - 1)
+      row = row (/Duration/ ? ", " value " " unit : /DRAM/ ? ", memory " value " %" : /SM/ ? ", SM " value " %" : /Occ/ ? ", occupancy " value " %" : ", " value " registers") }
+    END { print row }' "$file")
+  [ -n "$remark" ] || { remark="ncu saw no launch of $kernels"; return 1; }
 }
 
 # flickr8k LOSS trains VSE-infinity on the folder of --data and tests it.
@@ -341,7 +346,7 @@ table() {
       key = substr($1, 1, index($1 " ", " ") - 1) "\t" $2 "\t" ($2 == "ok" ? "" : $4)
       if (!(key in n)) order[++k] = key
       n[key]++; s[key] += $3; id[key] = $1; next }
-    { printf "%-22s %-7s %4d  %s\n", substr($1, 1, 22), $2, $3, substr($4, 1, $2 == "ok" && $1 !~ /^ncu/ ? 110 : 180) }
+    { printf "%-22s %-7s %4d  %s\n", substr($1, 1, 22), $2, $3, substr($4, 1, $1 ~ /^ncu/ ? 260 : $2 == "ok" ? 110 : 180) }
     END { for (i = 1; i <= k; i++) { split(order[i], f, "\t")
       printf "%-22s %-7s %4d  %s\n", (n[order[i]] > 1 ? f[1] " x" n[order[i]] : substr(id[order[i]], 1, 22)), f[2], s[order[i]], substr(f[3], 1, 120) } }' \
     "$out/steps.tsv"

@@ -7,7 +7,7 @@
 #   right   doctor --gpu, predicted bits, selftest, 20 steps of every network in three precisions beside the processor,
 #           golden cases of PyTorch, the demo trained on both, compute-sanitizer
 #   speed   steps of every network in three precisions, the same steps in PyTorch, kernels one by one, Nsight Compute on
-#           the longest of them, streamed and unrecorded steps, torch.compile, evaluation of a split of MS-COCO's size
+#           the three longest of each, streamed and unrecorded steps, torch.compile, evaluation of a split of MS-COCO's size
 #
 # Without a part it does both, and begins with what one wants to know most. It needs bash, coreutils, awk and the program;
 # no Go and no network. It changes no setting of the card, and nothing else may run on it meanwhile.
@@ -75,14 +75,16 @@ fi
 quiet
 if is speed; then
   for n in $networks; do step "bench $n bf16" 30 bench "$n" bf16; done
-  for n in $networks; do step "torch $n bf16" 60 torch "$n" bf16 graph; done
   for n in $networks; do step "profile $n bf16" 30 profile "$n" bf16; done
   for n in $networks; do step "bench $n tf32" 30 bench "$n" tf32; done
+  step "profile sgr tf32" 30 profile sgr tf32
+  for n in $networks; do step "torch $n bf16" 60 torch "$n" bf16 graph; done
 fi
 if is right; then step memcheck 120 sanitizer memcheck write; fi
 if is speed; then
   for n in $networks; do step "bench $n fp32" 30 bench "$n" fp32; done
-  for rank in 1 2 3; do step "ncu $rank" 45 ncu $rank; done
+  for n in $networks; do step "ncu $n bf16" 45 ncu "$n" bf16; done
+  step "ncu sgr tf32" 45 ncu sgr tf32
   for n in vsepp vseinf-bigru; do
     step "streamed $n" 30 variant "$n" --stream
     step "unrecorded $n" 30 variant "$n" --set device.capture=never
