@@ -153,6 +153,11 @@ func (a *app) command(o command, c *cobra.Command, words ...flags.Words) *cobra.
 		if a.runF != nil {
 			return a.runF(o)
 		}
+		if p, ok := o.(interface {
+			profiled(run func() error) error
+		}); ok {
+			return p.profiled(func() error { return o.run(c.Context(), a) })
+		}
 		return o.run(c.Context(), a)
 	}
 	return c

@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"vsetrain/cmd/vsetrain/internal/ui"
+	"vsetrain/data"
+	"vsetrain/data/text"
 	"vsetrain/internal/run/bench"
 	"vsetrain/loss"
 )
@@ -21,17 +25,49 @@ type benchOptions struct {
 	benchBatches `group:"Batches"`
 	benchKernels `group:"Kernels"`
 	benchSamples `group:"Computation time"`
+	cpuProfile   `group:"Profile of the processor"`
 
 	request bench.Request
 }
 
 // benchBatches say what is in the batches.
 type benchBatches struct {
-	WithData bool `flag:"with-data" usage:"take the batches from the data set of the configuration"`
-	Stream   bool `flag:"stream" usage:"send the features of synthetic batches to the GPU with every step; otherwise they stay there"`
-	Regions  int  `flag:"regions" min:"0" usage:"regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there"`
-	Feature  int  `flag:"feature-dim" min:"0" usage:"size of a synthetic region feature; 0 is that of the data set, or 2048"`
-	Vocab    int  `flag:"vocab-size" min:"0" usage:"words of the synthetic vocabulary, at least 10; 0 is that of Flickr30K, or of bert-base-uncased"`
+	WithData bool   `flag:"with-data" usage:"take the batches from the data set of the configuration"`
+	Stream   bool   `flag:"stream" usage:"send the features of synthetic batches to the GPU with every step; otherwise they stay there"`
+	Regions  int    `flag:"regions" min:"0" usage:"regions of a synthetic image; 0 is those of the data set of the configuration, or 36 where it is not there"`
+	Feature  int    `flag:"feature-dim" min:"0" usage:"size of a synthetic region feature; 0 is that of the data set, or 2048"`
+	Vocab    int    `flag:"vocab-size" min:"0" usage:"words of the synthetic vocabulary, at least 10; 0 is that of Flickr30K, or of bert-base-uncased"`
+	Lengths  string `flag:"lengths" arg:"N|FILE" not:"with-data" usage:"length of every caption in words, <start> and <end> included, or a FILE of captions to draw lengths from; by default those of Flickr30K"`
+}
+
+// captionLengths are the lengths of synthetic captions that --lengths asks for; nil if it does not.
+func (o *benchBatches) captionLengths(a *app) (lengths []int32, err error) {
+	const shortest, longest = 3, 1024
+	if o.Lengths == "" {
+		return nil, nil
+	}
+	if n, err := strconv.Atoi(o.Lengths); err == nil {
+		if n < shortest || n > longest {
+			return nil, usagef("--lengths: expected %d to %d words, or a file of captions, found %d", shortest, longest, n)
+		}
+		return []int32{int32(n)}, nil
+	}
+	captions, err := data.ReadCaptions(o.Lengths, a.warn)
+	if err != nil {
+		return nil, err
+	}
+	words, err := text.BuildVocabulary(slices.Values(captions), 1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Lengths, err)
+	}
+	encoder, ids := words.NewEncoder(), []int32(nil)
+	for i, caption := range captions {
+		if ids, _, _ = encoder.Append(ids[:0], caption); len(ids) > longest {
+			return nil, fmt.Errorf("%s:%d: expected a caption of at most %d words, found %d", o.Lengths, i+1, longest, len(ids))
+		}
+		lengths = append(lengths, int32(max(len(ids), shortest)))
+	}
+	return lengths, nil
 }
 
 // benchKernels say what is told of the kernels.
@@ -70,6 +106,7 @@ of ten growing subsets of the training images, for each of several losses, and t
   vsetrain bench --config vsepp/f30k-lseh --set device.precision=bf16 --json
   vsetrain bench --config vsepp/f30k-lseh --set data.dir=data/f30k --with-data
   vsetrain bench --config sgr/f30k-lseh --profile --steps 3
+  vsetrain bench --config scan/f30k-benchmark-ti-lse --lengths 40
   vsetrain bench --config vseinf/f30k-lseh-bigru --samples times.json --step-images 100`,
 	})
 }
@@ -85,11 +122,15 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	if o.Samples != "" {
 		return o.runSamples(ctx, a, cfg)
 	}
+	lengths, err := o.captionLengths(a)
+	if err != nil {
+		return err
+	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := phases{app: a}
 	o.request = bench.Request{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"), Steps: o.Steps, Warmup: o.Warmup,
-		WithData: o.WithData, Regions: o.Regions, Feature: o.Feature, Vocab: o.Vocab, Stream: o.Stream,
+		WithData: o.WithData, Regions: o.Regions, Feature: o.Feature, Vocab: o.Vocab, Lengths: lengths, Stream: o.Stream,
 		Now: a.Now, PeakMemory: peakMemory, Progress: func(done, total int) { bars.show("bench", done, total) }}
 	if o.Profile {
 		return o.runProfile(ctx, a, &bars)

@@ -31,6 +31,7 @@ type evalOptions struct {
 	Seed             uint64 `flag:"seed" with:"compare" usage:"seed of the resamples" group:"Comparison"`
 	publishedOptions `group:"Published checkpoints"`
 	rankFlags        `group:"Ranks"`
+	cpuProfile       `group:"Profile of the processor"`
 
 	sides   [2]evaluate.Request // of --compare: what each argument names
 	request evaluate.Request

@@ -32,6 +32,7 @@ type serveOptions struct {
 	serveGallery `group:"Changes"`
 	LogFormat    string `flag:"log" enum:"text|json|none" default:"text" usage:"a line for each request on standard error"`
 	Describe     bool   `flag:"openapi" usage:"print the OpenAPI description and end"`
+	cpuProfile   `group:"Profile of the processor"`
 
 	server serve.Options
 }

@@ -30,6 +30,7 @@ type trainOptions struct {
 	DryRun      bool     `flag:"dry-run" not:"seeds" usage:"check everything with a few steps and a validation, and predict time and disk"`
 	Seeds       []uint64 `flag:"seeds" list:"," once:"yes" usage:"train a run for each seed of this LIST, such as 7,8,9"`
 	rankFlags   `group:"Ranks"`
+	cpuProfile  `group:"Profile of the processor"`
 }
 
 func newCmdTrain(a *app) *cobra.Command {

@@ -18,7 +18,7 @@ import (
 // tests together. Whoever raises a number says in the commit what the lines are for.
 var budget = map[string]int{
 	"batch":                                80,
-	"cmd/vsetrain":                         8900,
+	"cmd/vsetrain":                         9000,
 	"cmd/vsetrain/internal/flags":          600,
 	"cmd/vsetrain/internal/probe":          370,
 	"cmd/vsetrain/internal/ui":             720,
@@ -71,7 +71,7 @@ var budget = map[string]int{
 	"internal/files/tfevents":              570,
 	"internal/files/torchfile":             870,
 	"internal/run/analysis":                1130,
-	"internal/run/bench":                   1070,
+	"internal/run/bench":                   1080,
 	"internal/run/checkpoints":             940,
 	"internal/run/config":                  2630,
 	"internal/run/evaluate":                690,
@@ -99,7 +99,7 @@ var budget = map[string]int{
 	"train":                                3740,
 
 	"lab":   16890,
-	"tests": 69380,
+	"tests": 69410,
 }
 
 // account is the entry of the budget that a file counts for.

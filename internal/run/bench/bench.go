@@ -15,6 +15,7 @@ import (
 	"vsetrain/internal/compute/device/cuda"
 	"vsetrain/internal/compute/gemm"
 	"vsetrain/internal/compute/par"
+	"vsetrain/internal/compute/philox"
 	"vsetrain/internal/files/npy"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
@@ -33,6 +34,9 @@ type Request struct {
 	WithData bool
 	// 0: those of the data set if it exists, or of Flickr30K; Vocab 0: that of Flickr30K, or of bert-base-uncased.
 	Regions, Feature, Vocab int
+	// Lengths are those of captions, <start> and <end> included, among which the ones of synthetic batches are drawn;
+	// nil: those of Flickr30K.
+	Lengths []int32
 	// Stream sends the features of synthetic batches to a GPU with every step; otherwise they stay there. With data
 	// device.resident decides.
 	Stream     bool
@@ -231,6 +235,15 @@ func (b *bench) sizes() models.Dims {
 	return d
 }
 
+// lengths draws those of the captions of a synthetic batch; nil if the request does not give any.
+func (b *bench) lengths(seed uint64) (drawn []int32) {
+	s := philox.NewKey(seed, "bench/lengths").Stream(0)
+	for n := len(b.r.Lengths); n > 0 && len(drawn) < b.Cfg.Train.Batch; {
+		drawn = append(drawn, b.r.Lengths[s.IntN(n)])
+	}
+	return drawn
+}
+
 // draw makes the synthetic batches. What training would make resident is copied to the GPU, except with Stream.
 func (b *bench) draw(memory *placement.MemoryPlan, dims models.Dims) error {
 	c := b.Cfg
@@ -252,7 +265,7 @@ func (b *bench) draw(memory *placement.MemoryPlan, dims models.Dims) error {
 	}
 	for i := range SyntheticBatches {
 		seed := c.Seed + uint64(i)
-		x := placement.SyntheticBatch(seed, c.Train.Batch, dims.Regions, feature, dims.Vocab, semantic, nil)
+		x := placement.SyntheticBatch(seed, c.Train.Batch, dims.Regions, feature, dims.Vocab, semantic, b.lengths(seed))
 		if c.Model.Traits().Boxes {
 			placement.AddBoxes(x, seed)
 		}

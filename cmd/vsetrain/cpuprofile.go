@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime/pprof"
+
+	"vsetrain/internal/files/atomicfile"
+	"vsetrain/internal/files/regular"
+)
+
+// cpuProfile is the flag of the commands that compute for long.
+type cpuProfile struct {
+	CPUProfile string `flag:"cpuprofile" arg:"FILE" usage:"write where the processors spent their time to FILE, for go tool pprof; of this process, not of other ranks"`
+}
+
+// profiled calls run. The profile is written when it ends, also with an error or by a signal; it replaces a profile and
+// no other file.
+func (p cpuProfile) profiled(run func() error) error {
+	if p.CPUProfile == "" {
+		return run()
+	}
+	if old, _, err := regular.Open(p.CPUProfile); err == nil {
+		magic := make([]byte, 2)
+		_, err = io.ReadFull(old, magic)
+		old.Close()
+		if err != nil || string(magic) != "\x1f\x8b" { // of gzip
+			return fmt.Errorf("--cpuprofile: %s is no profile: choose another name, or move the file away", p.CPUProfile)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--cpuprofile: %w", err)
+	}
+	f, err := atomicfile.Create(p.CPUProfile)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if err = pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	err = run()
+	pprof.StopCPUProfile()
+	return errors.Join(err, f.Commit())
+}
