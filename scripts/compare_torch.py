@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NETWORKS = ("vsepp", "vsrn", "vsrn-nocap", "saf", "sgr", "scan", "vseinf-bigru", "vseinf-bert", "gsmn")
+NETWORKS = ("vsepp", "vsrn", "vsrn-nocap", "saf", "sgr", "scan", "vseinf-bigru", "vseinf-bert", "gsmn", "chan")
 
 
 def say(*a):
@@ -68,8 +68,10 @@ def config(opts, dtype):
     model = {"network": network, "text_encoder": text, "embed_dim": 2048 if network == "vsrn" else 1024}
     if network == "vsrn":
         model["vsrn"] = {"caption": variant != "nocap"}
+    if network == "chan":
+        model["chan"] = {"image_encoder": "selfattention", "coding": "vha", "pooling": "lse", "beta": 0.1}
     return {"version": 1, "model": model, "loss": {"name": opts.loss, "margin": 0.185 if opts.loss == "lseh" else 0.2},
-            "optim": {"name": "adamw" if network == "vseinf" else "adam"}, "train": {"batch": opts.batch},
+            "optim": {"name": "adamw" if network in ("vseinf", "chan") else "adam"}, "train": {"batch": opts.batch},
             "device": {"kind": opts.device, "threads": opts.threads, "precision": dtype}}
 
 

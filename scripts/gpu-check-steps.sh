@@ -223,9 +223,9 @@ variant() {
 torch() {
   local file=$work/torch.json way seen=''
   [ -z "$emulated" ] || { remark="not on the emulated driver"; return 2; }
-  [ "$1" = chan ] && { remark='scripts/torch_peer.py has no CHAN'; return 2; }
   local arguments=(--network "$1" --dtype "$2" --device cuda --steps 10 --warmup 3 --gemm-seconds 0 --graph)
-  [ "$1" = scan ] || arguments+=(--loss lseh)
+  [[ $1 = @(scan|chan) ]] || arguments+=(--loss lseh)
+  [ "$1" = chan ] && arguments+=(--batch 384) # of its preset, as ours
   [ "$3" = graph ] || arguments+=(--compile)
   try_into "$work/lines" "${PYTHON:-python3}" "$here/torch_peer.py" "${arguments[@]}"
   grep -a '^{' "$work/lines" | tail -n 1 >"$file" # a line after each way, of all so far

@@ -53,7 +53,7 @@ from peer.evaluation import eval_pairs
 from peer.semantics import semantics
 from peer.verify import verify
 
-NETWORKS = ("vsepp", "vsrn", "vsrn-nocap", "saf", "sgr", "scan", "vseinf-bigru", "vseinf-bert", "gsmn")
+NETWORKS = ("vsepp", "vsrn", "vsrn-nocap", "saf", "sgr", "scan", "vseinf-bigru", "vseinf-bert", "gsmn", "chan")
 LOSSES = ("lmh", "lsh", "lseh", "lseh-loop", "luwm", "luwm-vec")
 
 

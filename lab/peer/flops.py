@@ -28,6 +28,10 @@ def forward_gflop(name, lengths, image_lengths=None, n_images=None, executed=Fal
                        + 59 * (2 * r * 1024 * 512 + 2 * r * 512 + 2 * r * 512 + gru(812, 512) + 2 * 512 * VOCAB))
         return f / 1e9
     words = ni * 2 * r * 2048 * 1024 + s * 2 * gru(300, 1024)
+    if name == "chan":                                      # padding attends and is attended as the reference has it
+        k = max(image_lengths or [r]) * ni
+        f = k * 2 * (2048 * 1024 + 4 * 1024 ** 2) + ni * 4 * 1024 * (k / ni) ** 2
+        return (f + s * 2 * gru(300, 1024) + 2 * k * s * 1024) / 1e9
     if name == "scan":
         return (words + ni * 2 * (2 * r * s * 1024 + 3 * s * 1024)) / 1e9
     if name in ("saf", "sgr"):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .base import BERT_VOCAB, FEAT, REGIONS, VOCAB, log
-from .synth import Synth, caption_labels, region_rows
+from .synth import AUGMENTED, Synth, caption_labels, region_rows
 
 
 class RowDataset(torch.utils.data.Dataset):
@@ -40,7 +40,7 @@ class RowDataset(torch.utils.data.Dataset):
         bert = self.name == "vseinf-bert"
         ids = [101 if bert else 1] + [self.index[t] for t in toks] + [102 if bert else 2]
         row = self.images[img]
-        if self.name.startswith("vseinf"):
+        if self.name in AUGMENTED:
             row = row[np.where(np.random.rand(row.shape[0]) > 0.20)]
             out = []
             for t in ids:
@@ -75,7 +75,7 @@ class Collate:
             data.sort(key=lambda x: len(x[1]), reverse=True)
         cols = list(zip(*data))
         out = {"caption_ids": np.array(cols[2]), "image_ids": np.array(cols[3]), "svd": torch.stack(cols[4], 0)}
-        if self.name.startswith("vseinf"):
+        if self.name in AUGMENTED:
             n = [len(x) for x in cols[0]]
             images = torch.zeros(len(n), max(n), FEAT)
             for i, x in enumerate(cols[0]):

@@ -7,6 +7,7 @@ from .vsepp import FlatImage, LastStateText
 from .vsrn import CaptionModel, VsrnImage
 from .scan import ScanSimilarity
 from .sgraf import RegionWords, SgrafSimilarity, WordStates
+from .chan import AttendedImage, HardAssignment, WordStatesChan
 from .vseinf import PooledBertText, PooledGruText, PooledImage
 from .gsmn import ImageGraph, TextGraph, word_matching
 
@@ -30,6 +31,8 @@ class Net:
             m = {"img": RegionWords(), "txt": WordStates(), "sim": SgrafSimilarity(module=name.upper())}
         elif name == "scan":
             m = {"img": RegionWords(), "txt": WordStates(rnn_name="rnn", p=0), "sim": ScanSimilarity()}
+        elif name == "chan":
+            m = {"img": AttendedImage(), "txt": WordStatesChan(), "sim": HardAssignment()}
         elif name == "vseinf-bigru":
             m = {"img": PooledImage(), "txt": PooledGruText()}
         elif name == "vseinf-bert":
@@ -76,7 +79,7 @@ class Net:
             lr = 5e-4
             return torch.optim.AdamW([{"params": rest, "lr": lr}, {"params": bert, "lr": lr * 0.1},
                                       {"params": self.modules["img"].parameters(), "lr": lr}], lr=lr, weight_decay=1e-4, **kw)
-        if self.name == "vseinf-bigru":
+        if self.name in ("vseinf-bigru", "chan"):
             return torch.optim.AdamW(self.parameters(), lr=5e-4, **kw)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -93,8 +96,10 @@ class Net:
             return r["img"](b["images"], b["image_lengths"]), r["txt"](b["tokens"], b["lengths"]), None
         return r["img"](b["images"]), r["txt"](b["tokens"], b["lengths"]), None
 
-    def pair_scores(self, img, txt, lengths, boxes=None, depends=None, adjacent=None):
+    def pair_scores(self, img, txt, lengths, boxes=None, depends=None, adjacent=None, image_lengths=None):
         m = self.modules
+        if self.name == "chan":
+            return m["sim"](img, txt, lengths, image_lengths)
         if self.name in ("saf", "sgr", "scan"):
             return m["sim"](img, txt, lengths)
         if self.name == "gsmn":
@@ -111,4 +116,5 @@ class Net:
         extra = None
         if "cap" in self.modules:
             extra = CaptionModel.loss(self.modules["cap"](g, b["labels"]), b["labels"], b["masks"])
-        return self.pair_scores(img, txt, b["lengths"], b.get("boxes"), b.get("depends"), b.get("adjacent")), extra
+        return self.pair_scores(img, txt, b["lengths"], b.get("boxes"), b.get("depends"), b.get("adjacent"),
+                                b.get("image_lengths")), extra

@@ -7,6 +7,8 @@ import torch
 from .base import BERT_VOCAB, FEAT, REGIONS, VOCAB, Lengths
 from .gsmn import adjacencies
 
+AUGMENTED = ("vseinf-bigru", "vseinf-bert", "chan")         # networks that lose words and regions in training
+
 # Number of Flickr30K training captions per token count (start and end token included), measured on the 145,000
 # public training captions with a Treebank-style tokeniser; the 440 captions longer than 40 are put at 40.  Mean 15.4.
 LENGTH_HIST = {
@@ -68,14 +70,14 @@ class Synth:
         ids = rng.choice(145000, size=b, replace=False)
         images = region_rows(rng, b, REGIONS, FEAT)
         out = {}
-        if self.name.startswith("vseinf"):
+        if self.name in AUGMENTED:
             caps = [self.drop_words(c) for c in caps]
             keep = [np.flatnonzero(rng.random(REGIONS) > 0.20) for _ in range(b)]
             keep = [k if len(k) else np.array([0]) for k in keep]
         if self.name != "vseinf-bert":
             order = sorted(range(b), key=lambda i: -len(caps[i]))
             caps, ids = [caps[i] for i in order], ids[order]
-        if self.name.startswith("vseinf"):
+        if self.name in AUGMENTED:
             n = [len(k) for k in keep]
             full = np.zeros((b, max(n), FEAT), dtype=np.float32)
             for i, k in enumerate(keep):

@@ -16,7 +16,7 @@ from .evaluation import recalls
 from .semantics import clean_lines, tfidf
 from .verifier import T, TI, Verifier, X, fill, leaf
 from .verify_networks import (
-    verify_bert, verify_gru, verify_gsmn, verify_scan, verify_sgraf, verify_vse_infinity, verify_vsepp,
+    verify_bert, verify_chan, verify_gru, verify_gsmn, verify_scan, verify_sgraf, verify_vse_infinity, verify_vsepp,
     verify_vsrn_caption, verify_vsrn_image)
 
 
@@ -217,7 +217,7 @@ def verify_semantic_text(v, c):
 
 
 VERIFIERS = {"gru": verify_gru, "vsepp": verify_vsepp, "vsrn_image": verify_vsrn_image, "vsrn_caption": verify_vsrn_caption,
-             "sgraf": verify_sgraf, "scan": verify_scan, "vse_infinity": verify_vse_infinity, "bert": verify_bert, "gsmn": verify_gsmn,
+             "sgraf": verify_sgraf, "scan": verify_scan, "chan": verify_chan, "vse_infinity": verify_vse_infinity, "bert": verify_bert, "gsmn": verify_gsmn,
              "losses": verify_losses, "optim": verify_optim, "train_step": verify_train_step, "evaluation": verify_evaluation,
              "semantic_text": verify_semantic_text}
 
