@@ -241,6 +241,9 @@ bench-kernels: ## time the kernels into bin/kernels.txt, for make bench-compare
 	@mkdir -p bin
 	$(GO) test -run '^$$' -bench . -count 6 -timeout 60m ./internal/compute/gemm ./internal/compute/vec ./internal/compute/device/cpu | tee bin/kernels.txt
 
+bench-table: build ## time the slowest steps and evaluations on this CPU: make bench-table OLD=BINARY PEER=--peer
+	python3 scripts/bench_table.py --new bin/vsetrain $(if $(OLD),--old $(OLD)) $(PEER)
+
 bench-compare: ## compare two results of bench-kernels: make bench-compare OLD=before.txt
 	$(GO) run $(BENCHSTAT) $(OLD) bin/kernels.txt
 
