@@ -40,15 +40,19 @@ func (d *dev) LayerNorm(a device.LayerNorm) {
 	weight, bias := d.pointer(a.Weight), d.pointer(a.Bias)
 	if a.N > 0 {
 		copy := d.operandCopy(y, n)
-		d.rows("layer_norm", a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias).
-			drops(&drop).int(a.D).float(a.Eps).
+		d.start("layer_norm", 32*normWarps, (a.N+normWarps-1)/normWarps, 1, 1).
+			ptr(y, copy, sum, mean, inv, x, branch, weight, bias).drops(&drop).int(a.N, a.D).float(a.Eps).
 			flag(inFours(a.D, y, sum, x, branch, weight, bias, 2*copy))
 		d.fresh(copy, y, n)
 	}
 }
 
-// normRows is the number of rows of a block of LayerNormGrad.
-const normRows = 8
+// Rows of a block of LayerNorm, a warp for each, and of LayerNormGrad, which has so many threads at most.
+const (
+	normWarps   = 4
+	normRows    = 8
+	normThreads = 192
+)
 
 // LayerNormGrad computes that kernel. What the blocks give of the gradients of parameters is added up by one
 // more kernel, where weight and bias lie side by side.
@@ -68,9 +72,13 @@ func (d *dev) LayerNormGrad(a device.LayerNorm) {
 	}
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
-		d.start("layer_norm_grad", threads, blocks, 1, 1).ptr(dx, values(dBranch, copy, a.Operand), copy, part, s,
-			mean, inv, weight, dy).drops(&drop).int(a.N, a.D).
-			flag(inFours(a.D, dx, dBranch, s, weight, dy, 2*copy))
+		aligned, columns := inFours(a.D, dx, dBranch, s, weight, dy, 2*copy), a.D
+		if aligned {
+			columns /= 4
+		}
+		d.start("layer_norm_grad", min(normThreads, (columns+31)/32*32), blocks, 1, 1).
+			ptr(dx, values(dBranch, copy, a.Operand), copy, part, s, mean, inv, weight, dy).drops(&drop).
+			int(a.N, a.D).flag(aligned)
 		d.stored(copy, dBranch, n, a.Operand)
 	}
 	if sums[0] != 0 && sums[1] == at(sums[0], a.D) {
