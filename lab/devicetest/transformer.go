@@ -31,7 +31,7 @@ func testEmbed(h *harness) {
 }
 
 func testLayerNorm(h *harness) {
-	for _, s := range [][2]int{{1, 2}, {3, 5}, {7, 16}, {70, 33}, {41, 768}} {
+	for _, s := range [][2]int{{1, 2}, {3, 5}, {7, 16}, {70, 33}, {41, 768}, {3, 1029}, {9, 1540}} {
 		for _, rate := range []float64{-1, 0, 0.3} { // -1 is without a branch
 			layerNorm(h, s[0], s[1], rate)
 		}

@@ -14,6 +14,7 @@ type captions struct {
 	from             device.Ints
 	lengths          driver.Ptr
 	starts, of       driver.Ptr // int [n+1], [rows]
+	order            driver.Ptr // int [n]
 	squaresAt        driver.Ptr // long [n+1]
 }
 
@@ -34,11 +35,12 @@ func (d *dev) captions(lengths device.Ints) (c captions) {
 	}
 	var holds bool
 	c.squaresAt, holds = d.lengthTable(captionRows, lengths.View, device.View{}, [4]int{c.n, c.rows},
-		8*(c.n+1)+4*(c.n+1+c.rows))
+		8*(c.n+1)+4*(c.n+1+c.rows+c.n))
 	c.starts = c.squaresAt + driver.Ptr(8*(c.n+1))
 	c.of = at(c.starts, c.n+1)
+	c.order = at(c.of, c.rows)
 	if !holds {
-		d.rows("caption_tables", c.n+1, c.n).ptr(c.squaresAt, c.starts, c.of, c.lengths).int(c.n, c.rows)
+		d.rows("caption_tables", c.n+1, c.n).ptr(c.squaresAt, c.starts, c.of, c.order, c.lengths).int(c.n, c.rows)
 	}
 	return c
 }

@@ -34,14 +34,19 @@ func (d *dev) ActivateGrad(a device.Activate) {
 	c.int(int(a.F)).long(head, a.DX.N)
 }
 
-// activePiece is the number of rows that a block of BiasActivate has.
-const activePiece = 32
+// BiasActivate has blocks of at least activePiece rows, and of so many that a large GPU runs all of them at once.
+const (
+	activePiece  = 32
+	activeBlocks = 528
+)
 
 func (d *dev) BiasActivate(a device.BiasActivate) {
-	n, pieces := a.M*a.N, (a.M+activePiece-1)/activePiece
+	n := a.M * a.N
 	x, dy := d.pointer(a.X), d.pointer(a.DY)
 	dx, y, dbias := d.pointer(a.DX), d.pointer(a.Y), d.pointer(a.DBias)
-	part := dbias
+	most := max(1, activeBlocks/max(1, (a.N+127)/128)) // pieces, where a block has 128 columns
+	piece := max(activePiece, ((a.M+most-1)/most+7)/8*8)
+	pieces, part := (a.M+piece-1)/piece, dbias
 	if pieces > 1 && dbias != 0 {
 		part = d.need(scratchPanel, 4*pieces*a.N)
 	}
@@ -53,7 +58,7 @@ func (d *dev) BiasActivate(a device.BiasActivate) {
 		}
 		d.start("bias_activate_grad", threads, (a.N+columns-1)/columns, pieces, 1).
 			ptr(values(dx, dxCopy, a.Operand), values(y, yCopy, a.Operand), dxCopy, yCopy, part, x, dy).
-			int(int(a.F), a.M, a.N, activePiece).flag(aligned)
+			int(int(a.F), a.M, a.N, piece).flag(aligned)
 		d.stored(dxCopy, dx, n, a.Operand)
 		d.stored(yCopy, y, n, a.Operand)
 	}

@@ -5,8 +5,8 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// sumBlocks is how many partial sums a sum over a flat buffer has at most.
-const sumBlocks = 1056
+// sumBlocks is how many partial sums a sum over a flat buffer has at most: the blocks that an H100 runs at once.
+const sumBlocks = 792
 
 func (d *dev) SumSquares(a device.SumSquares) {
 	from, sum, n := d.pointer(a.X), d.pointer(a.Sum), a.X.N

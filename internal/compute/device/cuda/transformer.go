@@ -40,15 +40,19 @@ func (d *dev) LayerNorm(a device.LayerNorm) {
 	weight, bias := d.pointer(a.Weight), d.pointer(a.Bias)
 	if a.N > 0 {
 		copy := d.operandCopy(y, n)
-		d.rows("layer_norm", a.N, a.D).ptr(y, copy, sum, mean, inv, x, branch, weight, bias).
-			drops(&drop).int(a.D).float(a.Eps).
+		d.start("layer_norm", 32*normWarps, (a.N+normWarps-1)/normWarps, 1, 1).
+			ptr(y, copy, sum, mean, inv, x, branch, weight, bias).drops(&drop).int(a.N, a.D).float(a.Eps).
 			flag(inFours(a.D, y, sum, x, branch, weight, bias, 2*copy))
 		d.fresh(copy, y, n)
 	}
 }
 
-// normRows is the number of rows of a block of LayerNormGrad.
-const normRows = 8
+// Rows of a block of LayerNorm, a warp for each, and of LayerNormGrad, which has so many threads at most.
+const (
+	normWarps   = 4
+	normRows    = 8
+	normThreads = 192
+)
 
 // LayerNormGrad computes that kernel. What the blocks give of the gradients of parameters is added up by one
 // more kernel, where weight and bias lie side by side.
@@ -68,9 +72,13 @@ func (d *dev) LayerNormGrad(a device.LayerNorm) {
 	}
 	if a.N > 0 {
 		copy := d.operandCopy(dBranch, n)
-		d.start("layer_norm_grad", threads, blocks, 1, 1).ptr(dx, values(dBranch, copy, a.Operand), copy, part, s,
-			mean, inv, weight, dy).drops(&drop).int(a.N, a.D).
-			flag(inFours(a.D, dx, dBranch, s, weight, dy, 2*copy))
+		aligned, columns := inFours(a.D, dx, dBranch, s, weight, dy, 2*copy), a.D
+		if aligned {
+			columns /= 4
+		}
+		d.start("layer_norm_grad", min(normThreads, (columns+31)/32*32), blocks, 1, 1).
+			ptr(dx, values(dBranch, copy, a.Operand), copy, part, s, mean, inv, weight, dy).drops(&drop).
+			int(a.N, a.D).flag(aligned)
 		d.stored(copy, dBranch, n, a.Operand)
 	}
 	if sums[0] != 0 && sums[1] == at(sums[0], a.D) {
@@ -90,8 +98,9 @@ func (d *dev) LayerNormGrad(a device.LayerNorm) {
 }
 
 const (
-	selfTile = 16 // rows of a block of self-attention
-	selfRows = 64 // of a caption, at most, of which a block on tensor cores has a head
+	selfTile = 16        // rows of a block of self-attention
+	selfRows = 64        // of a caption, at most, of which a block on tensor cores has a head
+	gridRows = 1<<16 - 1 // rows of blocks, at most
 )
 
 // heads is self-attention, checked.
@@ -114,7 +123,7 @@ func (d *dev) heads(a device.SelfAttention) heads {
 // whole reports whether a block has a head of a caption, on tensor cores (selfheads.cuh). Upper bounds of lengths are
 // multiples of 8, so a step of a recording is computed as one that is not recorded.
 func (h *heads) whole(d *dev) bool {
-	return d.tensor == tensorBF16 && h.a.D/h.a.Heads%16 == 0 && h.c.longest <= selfRows
+	return d.tensor == tensorBF16 && h.a.D/h.a.Heads%16 == 0 && h.c.longest <= selfRows && h.c.n < gridRows
 }
 
 // start begins a kernel on tensor cores, whose blocks keep so many matrices of the weights in shared memory.
@@ -123,7 +132,7 @@ func (h *heads) start(d *dev, k string, matrices int) (c *command, clear int) {
 	if h.a.Lengths.Bounded {
 		blocks, clear = blocks+1, h.c.rows
 	}
-	c = d.start(k, threads/2, blocks, h.a.Heads, 1)
+	c = d.start(k, threads/2, h.a.Heads, blocks, 1)
 	c.launch.Shared = uint32(matrices * 4 * tall * (tall + 4))
 	return c, clear
 }
@@ -162,7 +171,8 @@ func (d *dev) SelfAttention(a device.SelfAttention) {
 	copy := d.operandCopy(context, n)
 	if h.whole(d) {
 		c, clear := h.start(d, "self_attention_heads", 1)
-		c.ptr(values(context, copy, a.Operand), copy, h.query, h.key, h.value, h.words, h.c.lengths, h.c.starts).
+		c.ptr(values(context, copy, a.Operand), copy, h.query, h.key, h.value, h.words, h.c.order,
+			h.c.lengths, h.c.starts).
 			drops(&h.drop).float(h.factor).int(a.L, a.D, h.a.LD, clear).
 			flag(inFours(a.D, context, h.query, h.key, h.value, at(0, h.a.LD), 2*copy))
 		d.stored(copy, context, n, a.Operand)
@@ -213,7 +223,7 @@ func (d *dev) SelfAttentionGrad(a device.SelfAttention) {
 	if whole {
 		c, clear := h.start(d, "self_attention_heads_grad", 2)
 		c.ptr(to[0], to[1], to[2], copies[0], copies[1], copies[2], sums, dContext, h.query, h.key, h.value, h.words,
-			h.c.lengths, h.c.starts).drops(&h.drop).float(h.factor).int(a.L, a.D, h.a.LD, clear).
+			h.c.order, h.c.lengths, h.c.starts).drops(&h.drop).float(h.factor).int(a.L, a.D, h.a.LD, clear).
 			flag(inFours(a.D, dContext, h.query, h.key, h.value, dQuery, dKey, dValue, at(0, h.a.LD), 2*copies[0],
 				2*copies[1], 2*copies[2]))
 	}

@@ -3,19 +3,23 @@
 #include "common.cuh"
 
 // starts[c] = Σ lengths before c, squares[c] = Σ lengths² before c, for c = 0 … n; of[row] = caption of a row, -1 for
-// rows behind the last. A block for each c.
-KERNEL caption_tables(i64* squares, int* starts, int* of, const int* lengths, int n, int rows) {
-  int c = blockIdx.x;
-  double sum = 0, square = 0;  // of whole numbers
-  for (int i = threadIdx.x; i < c; i += blockDim.x) {
-    sum += lengths[i];
-    square += (double)lengths[i] * lengths[i];
+// rows behind the last; order lists the captions, the longest first, equal ones in turn. A block for each c.
+KERNEL caption_tables(i64* squares, int* starts, int* of, int* order, const int* lengths, int n, int rows) {
+  int c = blockIdx.x, own = c < n ? lengths[c] : 0;
+  double sum = 0, square = 0, ahead = 0;  // of whole numbers
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    int length = lengths[i];
+    ahead += length > own || (length == own && i < c);
+    if (i >= c) continue;
+    sum += length;
+    square += (double)length * length;
   }
-  int s = (int)block_total(sum), end = c < n ? s + lengths[c] : rows;
+  int s = (int)block_total(sum), end = c < n ? s + own : rows, rank = (int)block_total(ahead);
   square = block_total(square);
   if (threadIdx.x == 0) {
     int high = (int)(square * (1.0 / 4294967296.0));
     starts[c] = s;
+    if (c < n) order[rank] = c;
     squares[c] = (i64)high << 32 | (u32)(square - high * 4294967296.0);
   }
   for (int p = s + threadIdx.x; p < end; p += blockDim.x) of[p] = c < n ? c : -1;

@@ -88,20 +88,25 @@ KERNEL bias_activate(float* y, bf16* copy, float* x, const float* bias, int f, i
   }
 }
 
-// The gradient works on values of type V, each thread on the same columns of every eighth row of a piece.
+// The gradient works on values of type V, each thread on the same columns of every eighth row of a piece; the values of
+// the next one are on their way.
 template <class V>
 VSE_INLINE void activate_gradient(float* dx, float* y, bf16* dx_copy, bf16* y_copy, float* part, const float* x,
                                   const float* dy, int f, int rows, int cols, int per, V (*sums)[32]) {
   const int many = sizeof(V) / 4;
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = many * (blockIdx.x * 32 + lane);
   i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;
-  V s;
+  V s, next_x, next_dy;
   zero_(&s);
+  if (col < cols && lo + first < hi) {
+    i64 at = (lo + first) * cols + col;
+    get_(&next_x, x + at), get_(&next_dy, dy + at);
+  }
   if (col < cols)
     for (i64 r = lo + first; r < hi; r += 8) {
       i64 i = r * cols + col;
-      V v, d, value;
-      get_(&v, x + i), get_(&d, dy + i);
+      V v = next_x, d = next_dy, value;
+      if (r + 8 < hi) get_(&next_x, x + i + 8 * cols), get_(&next_dy, dy + i + 8 * cols);
       both_of(f, (float*)&v, (float*)&d, (float*)&value, (float*)&d, many);
       if (dx) put_(dx + i, d);
       if (dx_copy) put_(dx_copy + i, d);

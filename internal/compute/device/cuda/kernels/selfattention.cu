@@ -7,6 +7,9 @@
 
 enum { kRows = 16, kWide = 64 };
 
+// clears reports whether the block is one of those that clear.
+VSE_INLINE bool clears(int rows) { return rows && blockIdx.x == gridDim.x - 1; }
+
 // Tile is the block's part of the work.
 struct Tile {
   int n, row, rows;  // rows of the caption; the first of the tile and their number
@@ -146,7 +149,7 @@ KERNEL self_attention(float* context, bf16* copy, float* weights, const float* q
                       const float* value, const int* words, const int* lengths, const int* starts, const i64* squares,
                       const int* step, const int* numbers, u32 key0, u32 key1, u32 limit, float keep, float factor,
                       int first, int l, int d, int ld, int rows) {
-  if (clears(rows)) return clear(context, copy, d, starts[first + blockIdx.x], rows, d / gridDim.y);
+  if (clears(rows)) return clear(context, copy, d, starts[first + blockIdx.x], rows, blockIdx.y, d / gridDim.y);
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return;
   float* p = weights + t.scratch;
@@ -171,7 +174,7 @@ KERNEL self_attention_rows(float* dquery, bf16* copy, float* part, float* weight
                            const int* numbers, u32 key0, u32 key1, u32 limit, float keep, float factor, int first,
                            int l, int d, int ld, int rows) {
   int caption = first + blockIdx.x, size = d / gridDim.y;
-  if (clears(rows)) return clear(dquery, copy, ld, starts[caption], rows, size);
+  if (clears(rows)) return clear(dquery, copy, ld, starts[caption], rows, blockIdx.y, size);
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   if (t.rows <= 0) return nothing(part, sum_of(caption, d), size);
   float *p = weights + t.scratch, *s = slopes + t.scratch;
@@ -210,8 +213,8 @@ KERNEL self_attention_columns(float* dkey, float* dvalue, bf16* dkey_copy, bf16*
                               int rows) {
   int caption = first + blockIdx.x, size = d / gridDim.y;
   if (clears(rows)) {
-    clear(dkey, dkey_copy, ld, starts[caption], rows, size);
-    return clear(dvalue, dvalue_copy, ld, starts[caption], rows, size);
+    clear(dkey, dkey_copy, ld, starts[caption], rows, blockIdx.y, size);
+    return clear(dvalue, dvalue_copy, ld, starts[caption], rows, blockIdx.y, size);
   }
   Tile t = tile_of(lengths, starts, squares, first, d, ld);
   i64 sums = sum_of(caption, d);

@@ -4,14 +4,11 @@
 #include "philox.cuh"
 #include "warp.cuh"
 
-// clears reports whether the block is one of those that clear.
-VSE_INLINE bool clears(int rows) { return rows && blockIdx.x == gridDim.x - 1; }
-
-// clear zeroes the columns of a head in rows [from, rows) of x, which lie ld apart; the tiles (blockIdx.z) share them.
-// copy, x rounded, or x may be null.
-VSE_INLINE void clear(float* x, bf16* copy, i64 ld, int from, int rows, int size) {
+// clear zeroes the columns of a head, size of them, in rows [from, rows) of x, which lie ld apart; the tiles (blockIdx.z)
+// share them. copy, x rounded, or x may be null.
+VSE_INLINE void clear(float* x, bf16* copy, i64 ld, int from, int rows, int head, int size) {
   for (i64 e = blockIdx.z * blockDim.x + threadIdx.x; e < (i64)(rows - from) * size; e += gridDim.z * blockDim.x) {
-    i64 at = (from + e / size) * ld + blockIdx.y * size + e % size;
+    i64 at = (from + e / size) * ld + head * size + e % size;
     if (x) x[at] = 0;
     if (copy) copy[at] = 0;
   }

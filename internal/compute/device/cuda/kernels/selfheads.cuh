@@ -1,15 +1,15 @@
 // Self-attention on tensor cores, with operands T (mma.cuh): device.SelfAttention; selfattention.cu has the base
-// kernels. A block has one head (blockIdx.y) of one caption (blockIdx.x) of at most 64 rows, all of it, in three parts
-// with a barrier between them: scores Q Kᵀ (and dC Vᵀ) to shared memory, a softmax of each row there, and products of
-// these weights with values (and keys, queries, dC). So a step is one launch each way, and no weight is written to
-// memory.
+// kernels. A block has one head (blockIdx.x) of one caption of at most 64 rows, all of it, in three parts with a barrier
+// between them: scores Q Kᵀ (and dC Vᵀ) to shared memory, a softmax of each row there, and products of these weights
+// with values (and keys, queries, dC). So a step is one launch each way, and no weight is written to memory. Blocks
+// begin with the longest caption (blockIdx.y): none that takes long is left for the end.
 //
 // Rows of operands are read where they lie, from memory or the first cache, straight into the registers of an
 // instruction. The depth of a product may be in any order that both operands have: a lane takes eight neighbouring
 // columns for scores, and four neighbouring keys for the products behind.
 #pragma once
 #define VSE_THREADS 128
-#define VSE_BLOCKS 6
+#define VSE_BLOCKS 7
 #include "mma.cuh"
 #include "selfattention.cuh"
 
@@ -21,19 +21,20 @@ DYNAMIC_SHARED(float, shared_scores);
 // Head is the block's part of the work.
 struct Head {
   int lane, g, t, warp;
+  int caption, start;  // and its first row
   int n, tall, line;  // rows of the caption, rounded up to 16, and how far apart rows of scores lie
   int size;           // columns of the head
   i64 at, in;         // first element of the head in a matrix [T, D], and in queries, keys and values
 };
 
-VSE_INLINE Head head_(const int* lengths, const int* starts, int d, int ld) {
+VSE_INLINE Head head_(const int* order, const int* lengths, const int* starts, int d, int ld) {
   Head h;
+  h.caption = order[blockIdx.y], h.start = starts[h.caption];
   h.lane = threadIdx.x & 31, h.g = h.lane / 4, h.t = h.lane % 4, h.warp = threadIdx.x / 32;
-  h.n = lengths[blockIdx.x], h.tall = (h.n + 15) / 16 * 16, h.line = h.tall + 4;
-  h.size = d / gridDim.y;
-  int start = starts[blockIdx.x];
-  h.at = (i64)start * d + blockIdx.y * h.size;
-  h.in = (i64)start * ld + blockIdx.y * h.size;
+  h.n = lengths[h.caption], h.tall = (h.n + 15) / 16 * 16, h.line = h.tall + 4;
+  h.size = d / gridDim.x;
+  h.at = (i64)h.start * d + blockIdx.x * h.size;
+  h.in = (i64)h.start * ld + blockIdx.x * h.size;
   return h;
 }
 
@@ -68,22 +69,27 @@ template <class T, int many> VSE_INLINE void words_(u32 (&w)[many / T::kEach], c
 }
 
 // to [rows, line] = a_i·b_j for all rows of both, lda and ldb apart; a unit is 16 rows and 8 keys. Units first, first +
-// step and so on are those of the warp.
+// step and so on are those of the warp. Rows and keys behind the caption get what its last row has.
 template <class T, bool fours>
-VSE_INLINE void scores_(const Head& h, float* to, const float* a, i64 lda, const float* b, i64 ldb, int first,
+VSE_INLINE void scores_(const Head& h, float* to, const float* a, int lda, const float* b, int ldb, int first,
                         int step) {
   enum { kDeep = 8 / T::kEach };
-  int keys = (h.n + 7) / 8;
-  for (int unit = first; unit < h.tall / 16 * keys; unit += step) {
-    int low = unit / keys * 16 + h.g, high = low + 8, column = unit % keys * 8, key = column + h.g;
+  int keys = (h.n + 7) / 8, last = h.n - 1;
+  if (keys == 0) return;
+  for (int tile = 0, unit = first;; unit += step) {
+    for (; unit >= keys; unit -= keys) tile += 16;
+    if (tile >= h.tall) return;
+    int low = tile + h.g, high = low + 8, column = 8 * unit, key = column + h.g;
     float c[4] = {0, 0, 0, 0};
+    const float *x0 = a + (low < last ? low : last) * lda, *x1 = a + (high < last ? high : last) * lda,
+                *x2 = b + (key < last ? key : last) * ldb;
     for (int k0 = 8 * h.t; k0 < h.size + 8 * h.t; k0 += 64) {
       float x[2][8], y[2][8], z[2][8];
       UNROLL for (int s = 0; s < 2; s++) {
         int k = k0 + 32 * s;
-        get_<fours>(x[s], a + low * lda + k, low < h.n && k < h.size);
-        get_<fours>(y[s], a + high * lda + k, high < h.n && k < h.size);
-        get_<fours>(z[s], b + key * ldb + k, key < h.n && k < h.size);
+        get_<fours>(x[s], x0 + k, k < h.size);
+        get_<fours>(y[s], x1 + k, k < h.size);
+        get_<fours>(z[s], x2 + k, k < h.size);
       }
       UNROLL for (int s = 0; s < 2; s++) {
         u32 v[kDeep], w[kDeep], of[kDeep];
@@ -110,7 +116,7 @@ VSE_INLINE float eight_max(float v) {
 
 // Drop is the dropout of the weights.
 struct Drop {
-  const int *step, *numbers, *starts;
+  const int *step, *numbers;
   u32 key0, key1, limit;
   float keep;
 };
@@ -119,10 +125,11 @@ struct Drop {
 // of those into the gradients of the scores. Rows and keys behind the caption get 0. Eight lanes have a row.
 template <bool back>
 VSE_INLINE void weights_(const Head& h, float* p, float* d, const int* words, const Drop& drop, float factor) {
-  int eighth = h.lane % 8, number = drop.keep != 0 ? drop.numbers[drop.starts[blockIdx.x]] : 0;
+  int eighth = h.lane % 8, number = drop.keep != 0 ? drop.numbers[h.start] : 0;
   u32 there = 0, some = 0;  // bit m: key eighth + 8m is one of the caption, and has a word
   UNROLL for (int m = 0; m < kEights; m++) {
     int j = eighth + 8 * m;
+    if (8 * m >= h.n) break;
     if (j >= h.n) continue;
     there |= 1u << m;
     if (words && words[j]) some |= 1u << m;
@@ -143,7 +150,7 @@ VSE_INLINE void weights_(const Head& h, float* p, float* d, const int* words, co
       sum += w[m];
     }
     sum = 1 / eight_sum(sum);
-    int column = ((int)blockIdx.y * h.n + row) * h.n + eighth;
+    int column = ((int)blockIdx.x * h.n + row) * h.n + eighth;
     UNROLL for (int m = 0; m < kEights; m++) {
       if (8 * m >= h.tall) break;
       int live = row < h.n && there >> m & 1;
@@ -164,107 +171,116 @@ VSE_INLINE void weights_(const Head& h, float* p, float* d, const int* words, co
   }
 }
 
-// Mix is out_i = Σ_j w_ij x_j, copy_i rounded, and total = Σ_i out_i, each where it is not null. The weight w_ij lies
-// at i·down + j·across in shared memory; rows of x lie ldx apart, those of out and copy ldo.
+// Mix is out_i = Σ_j w_ij x_j, copy_i rounded, and total = Σ_i out_i, each where it is not null. Rows of x lie ldx
+// apart, those of out and copy ldo.
 struct Mix {
-  const float* w;
-  int down, across;
+  const float* w;  // in shared memory
   const float* x;
-  i64 ldx, ldo;
+  int ldx, ldo;
   float* out;
   bf16* copy;
   float* total;
 };
 
-// mix_ does 16 columns of it, from column c on.
-template <class T, bool fours> VSE_INLINE void mix_(const Head& h, const Mix& mix, int c) {
+// mix_tiles_ does 16 columns of it, from column c on, of the two tiles of rows from row tile on, and adds their sums to
+// sums: a lane has four neighbouring columns of two rows of a tile. With across the weight w_ij lies where that of row j
+// and key i does.
+template <class T, bool fours, bool across>
+VSE_INLINE void mix_tiles_(const Head& h, const Mix& mix, int c, int tile, float* sums) {
   enum { kDeep = 4 / T::kEach };
-  float sums[4] = {0, 0, 0, 0};
-  for (int row = h.g; row < h.tall; row += 16) {
-    float s[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-    for (int key = 4 * h.t; key < h.tall; key += 16) {
-      float x[4][2], v[2][4];
-      UNROLL for (int e = 0; e < 4; e++) {
-        get_<fours>(x[e], mix.x + (key + e) * mix.ldx + c + 2 * h.g, key + e < h.n);
-        UNROLL for (int side = 0; side < 2; side++)
-          v[side][e] = mix.w[(row + 8 * side) * mix.down + (key + e) * mix.across];
-      }
-      u32 low[kDeep], high[kDeep], of[kDeep];
-      words_<T>(low, v[0]), words_<T>(high, v[1]);
-      UNROLL for (int j = 0; j < 2; j++) {
-        float column[4] = {x[0][j], x[1][j], x[2][j], x[3][j]};
-        words_<T>(of, column);
-        UNROLL for (int i = 0; i < kDeep; i += 2) {
-          u32 rows[4] = {low[i], high[i], low[i + 1], high[i + 1]};
-          T::multiply(s[j], rows, of + i);
-        }
-      }
+  float s[2][2][4];
+  UNROLL for (int i = 0; i < 2; i++)
+    UNROLL for (int j = 0; j < 2; j++)
+      UNROLL for (int k = 0; k < 4; k++) s[i][j][k] = 0;
+  for (int key = 4 * h.t; key < h.tall; key += 16) {
+    float x[4][2];
+    u32 of[2][kDeep];
+    const float* from = mix.w + (across ? key * h.line + tile + h.g : (tile + h.g) * h.line + key);
+    UNROLL for (int e = 0; e < 4; e++)
+      get_<fours>(x[e], mix.x + (key + e) * mix.ldx + c + 2 * h.g, key + e < h.n);
+    UNROLL for (int j = 0; j < 2; j++) {
+      float column[4] = {x[0][j], x[1][j], x[2][j], x[3][j]};
+      words_<T>(of[j], column);
     }
-    // A lane has four neighbouring columns of two rows.
+    UNROLL for (int i = 0; i < 2; i++) {
+      if (tile + 16 * i >= h.tall) break;
+      u32 w[2][kDeep];
+      UNROLL for (int side = 0; side < 2; side++) {
+        float v[4];
+        if (across) {
+          UNROLL for (int e = 0; e < 4; e++) v[e] = from[e * h.line + 16 * i + 8 * side];
+        } else {
+          get_<true>(v, from, true);
+          from += 8 * h.line;
+        }
+        words_<T>(w[side], v);
+      }
+      UNROLL for (int j = 0; j < 2; j++)
+        UNROLL for (int k = 0; k < kDeep; k += 2) {
+          u32 rows[4] = {w[0][k], w[1][k], w[0][k + 1], w[1][k + 1]};
+          T::multiply(s[i][j], rows, of[j] + k);
+        }
+    }
+  }
+  UNROLL for (int i = 0; i < 2; i++) {
+    if (tile + 16 * i >= h.tall) break;
     UNROLL for (int side = 0; side < 2; side++) {
-      Four v = {s[0][2 * side], s[1][2 * side], s[0][2 * side + 1], s[1][2 * side + 1]};
+      Four v = {s[i][0][2 * side], s[i][1][2 * side], s[i][0][2 * side + 1], s[i][1][2 * side + 1]};
       UNROLL for (int k = 0; k < 4; k++) sums[k] += v[k];
-      int i = row + 8 * side;
-      if (i >= h.n) continue;
-      i64 at = i * mix.ldo + c + 4 * h.t;
+      int row = tile + 16 * i + 8 * side + h.g;
+      if (row >= h.n) continue;
+      int at = row * mix.ldo + c + 4 * h.t;
       if (mix.out) put_<fours>(mix.out + at, v);
       if (mix.copy) put_<fours>(mix.copy + at, v);
     }
   }
+}
+template <class T, bool fours, bool across> VSE_INLINE void mix_(const Head& h, const Mix& mix, int c) {
+  float sums[4] = {0, 0, 0, 0};
+  for (int tile = 0; tile < h.tall; tile += 32) mix_tiles_<T, fours, across>(h, mix, c, tile, sums);
   if (!mix.total) return;
-  UNROLL for (int k = 0; k < 4; k++) {
-    for (int d = 4; d < 32; d <<= 1) sums[k] += __shfl_xor_sync(0xffffffffu, sums[k], d);
-    if (h.g == 0) mix.total[c + 4 * h.t + k] = sums[k];
-  }
+  float sum = half_sum(half_sum(sums[0], sums[2], 16), half_sum(sums[1], sums[3], 16), 8);
+  sum += __shfl_xor_sync(0xffffffffu, sum, 4);
+  if (!(h.g & 1)) mix.total[c + 4 * h.t + h.g / 4 * 2 + h.g / 2 % 2] = sum;
 }
 
 // Where a vector or matrix may be null, no offset makes it an address.
 template <class P> VSE_INLINE P* from_(P* x, i64 at) { return x ? x + at : x; }
 
-template <class T>
-VSE_INLINE void attend_(float* context, bf16* copy, const float* query, const float* key, const float* value,
-                        const int* words, const int* lengths, const int* starts, const Drop& drop, float factor, int l,
-                        int d, int ld, int aligned) {
-  Head h = head_(lengths, starts, d, ld);
-  const float *q = query + h.in, *k = key + h.in;
-  if (aligned) scores_<T, true>(h, shared_scores, q, ld, k, ld, h.warp, kWarps);
-  else scores_<T, false>(h, shared_scores, q, ld, k, ld, h.warp, kWarps);
+template <class T, bool fours>
+VSE_INLINE void attend_(const Head& h, float* context, bf16* copy, const float* query, const float* key,
+                        const float* value, const int* words, const Drop& drop, float factor, int d, int ld) {
+  scores_<T, fours>(h, shared_scores, query + h.in, ld, key + h.in, ld, h.warp, kWarps);
   __syncthreads();
-  weights_<false>(h, shared_scores, shared_scores, words ? words + (i64)blockIdx.x * l : 0, drop, factor);
+  weights_<false>(h, shared_scores, shared_scores, words, drop, factor);
   __syncthreads();
-  Mix mix = {shared_scores, h.line, 1, value + h.in, ld, d, from_(context, h.at), from_(copy, h.at), 0};
-  for (int c = 16 * h.warp; c < h.size; c += 16 * kWarps)
-    if (aligned) mix_<T, true>(h, mix, c);
-    else mix_<T, false>(h, mix, c);
+  Mix mix = {shared_scores, value + h.in, ld, d, from_(context, h.at), from_(copy, h.at), 0};
+  for (int c = 16 * h.warp; c < h.size; c += 16 * kWarps) mix_<T, fours, false>(h, mix, c);
 }
 
 // The gradient: dQ = dS K, dK = dSᵀ Q, dV = (M∘P)ᵀ dC, and the sums of their columns over each caption, part
 // [captions, 3d], which may be null.
-template <class T>
-VSE_INLINE void attend_grad_(float* dquery, float* dkey, float* dvalue, bf16* dquery_copy, bf16* dkey_copy,
-                             bf16* dvalue_copy, float* part, const float* dcontext, const float* query,
-                             const float* key, const float* value, const int* words, const int* lengths,
-                             const int* starts, const Drop& drop, float factor, int l, int d, int ld,
-                             int aligned) {
-  Head h = head_(lengths, starts, d, ld);
+template <class T, bool fours>
+VSE_INLINE void attend_grad_(const Head& h, float* dquery, float* dkey, float* dvalue, bf16* dquery_copy,
+                             bf16* dkey_copy, bf16* dvalue_copy, float* part, const float* dcontext,
+                             const float* query, const float* key, const float* value, const int* words,
+                             const Drop& drop, float factor, int d, int ld) {
   float* slopes = shared_scores + h.tall * h.line;
   const float *q = query + h.in, *k = key + h.in, *dc = dcontext + h.at;
   // Half of the warps make the scores, the others the gradients of the weights.
   int other = h.warp % 2;
-  float* to = other ? slopes : shared_scores;
-  const float *a = other ? dc : q, *b = other ? value + h.in : k;
-  if (aligned) scores_<T, true>(h, to, a, other ? d : ld, b, ld, h.warp / 2, kWarps / 2);
-  else scores_<T, false>(h, to, a, other ? d : ld, b, ld, h.warp / 2, kWarps / 2);
+  scores_<T, fours>(h, other ? slopes : shared_scores, other ? dc : q, other ? d : ld, other ? value + h.in : k, ld,
+                    h.warp / 2, kWarps / 2);
   __syncthreads();
-  weights_<true>(h, shared_scores, slopes, words ? words + (i64)blockIdx.x * l : 0, drop, factor);
+  weights_<true>(h, shared_scores, slopes, words, drop, factor);
   __syncthreads();
-  float* total = from_(part, (i64)blockIdx.x * 3 * d + blockIdx.y * h.size);
-  Mix dq = {slopes, h.line, 1, k, ld, ld, from_(dquery, h.in), from_(dquery_copy, h.in), total},
-      dk = {slopes, 1, h.line, q, ld, ld, from_(dkey, h.in), from_(dkey_copy, h.in), from_(total, d)},
-      dv = {shared_scores, 1, h.line, dc, d, ld, from_(dvalue, h.in), from_(dvalue_copy, h.in), from_(total, 2 * d)};
-  for (int c = 16 * h.warp; c < 3 * h.size; c += 16 * kWarps) {
-    const Mix& mix = c < h.size ? dq : c < 2 * h.size ? dk : dv;
-    if (aligned) mix_<T, true>(h, mix, c % h.size);
-    else mix_<T, false>(h, mix, c % h.size);
+  float* total = from_(part, (i64)h.caption * 3 * d + blockIdx.x * h.size);
+  Mix dq = {slopes, k, ld, ld, from_(dquery, h.in), from_(dquery_copy, h.in), total},
+      dk = {slopes, q, ld, ld, from_(dkey, h.in), from_(dkey_copy, h.in), from_(total, d)},
+      dv = {shared_scores, dc, d, ld, from_(dvalue, h.in), from_(dvalue_copy, h.in), from_(total, 2 * d)};
+  for (int c = 16 * h.warp; c < h.size; c += 16 * kWarps) {
+    mix_<T, fours, false>(h, dq, c);
+    mix_<T, fours, true>(h, dk, c);
+    mix_<T, fours, true>(h, dv, c);
   }
 }
