@@ -61,7 +61,7 @@ func StaleCopies(d device.Device) string {
 				want := (u + 0x7fff + u>>16&1) >> 16
 				got := math.Float32bits(halves[i/2]) >> (16 * (i % 2)) & 0xffff
 				if values[i] != values[i] {
-					want = 0x7fc0
+					want = 0x7fff
 				}
 				if got != want {
 					return fmt.Sprintf("element %d of %d is %v, its copy %#x, want %#x", i, m.n, values[i], got, want)

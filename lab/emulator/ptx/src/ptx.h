@@ -177,4 +177,11 @@ template <class T, class F> OP T convert(F x) {
     return (T)x;
   }
 }
+
+// Two values rounded to bfloat16, to nearest even; the first becomes the upper half.
+OP uint32_t bf16_bits(float x) {
+  const uint32_t u = bits<uint32_t>(x);
+  return x != x ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+}
+OP uint32_t bf16x2(float high, float low) { return bf16_bits(high) << 16 | bf16_bits(low); }
 }  // namespace ptx

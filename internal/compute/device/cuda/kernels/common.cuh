@@ -93,7 +93,18 @@ VSE_INLINE float to_bf16(float x) {
 
 // bfloat16 in memory: the upper half of a float32.
 typedef unsigned short bf16;
-VSE_INLINE bf16 bf16_of(float x) { return (bf16)(x != x ? 0x7fc0u : as_bits(to_bf16(x)) >> 16); }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+// two_ is two values rounded to bfloat16, the first in the lower half: one instruction from Ampere on.
+VSE_INLINE u32 two_(float x, float y) {
+  u32 u;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(u) : "f"(y), "f"(x));
+  return u;
+}
+VSE_INLINE bf16 bf16_of(float x) { return (bf16)two_(x, 0); }
+#else
+VSE_INLINE bf16 bf16_of(float x) { return (bf16)(x != x ? 0x7fffu : as_bits(to_bf16(x)) >> 16); }
+VSE_INLINE u32 two_(float x, float y) { return (u32)bf16_of(x) | (u32)bf16_of(y) << 16; }
+#endif
 VSE_INLINE float bf16_value(bf16 h) { return as_float((u32)h << 16); }
 
 // e^x as internal/compute/vec computes it (Cephes, S. L. Moshier): x = k·ln 2 + r, a polynomial of degree 7 for e^r.

@@ -43,9 +43,6 @@ VSE_INLINE u32 tf32_(float x) {
 VSE_INLINE void prefetch_(const void* x) { asm volatile("prefetch.L2 [%0];" : : "l"(x)); }
 #endif
 
-// two_ is two values rounded to bfloat16, the first in the lower half.
-VSE_INLINE u32 two_(float x, float y) { return (u32)bf16_of(x) | (u32)bf16_of(y) << 16; }
-
 // Operands are what a kernel is written for: how many values a word holds, which are neighbours in depth, how a value
 // lies in memory, a word of values, and c += A B. An instruction is 8·kEach deep, of which lane 4g + t has the places
 // kEach·(t + 4j) on in its words j.

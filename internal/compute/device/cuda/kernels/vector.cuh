@@ -8,7 +8,7 @@ typedef u32 Two __attribute__((vector_size(8)));
 VSE_INLINE Four four(const float* x) { return *(const Four*)x; }
 VSE_INLINE void put_four(float* x, Four v) { *(Four*)x = v; }
 VSE_INLINE void put_four(bf16* x, Four v) {
-  Two w = {(u32)bf16_of(v[0]) | (u32)bf16_of(v[1]) << 16, (u32)bf16_of(v[2]) | (u32)bf16_of(v[3]) << 16};
+  Two w = {two_(v[0], v[1]), two_(v[2], v[3])};
   *(Two*)x = w;
 }
 
