@@ -210,7 +210,7 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 		a := device.GraphReason{B: b, S: s, First: first, X: c.In[nodes], Lengths: c.Ints(counts), W: c.In[last],
 			Bias: c.In[lastBias], M: c.Saved[m], V: c.Saved[v]}
 		if y >= 0 {
-			a.Y = c.Saved[y]
+			a.Y, a.Operand = c.Saved[y], true
 		}
 		return a
 	}

@@ -60,6 +60,7 @@ func TestStatements(t *testing.T) {
 			"uint32_t a[4] = {r3, r2, r1, r0}, b[2] = {r0, r1}; emu::mma_tf32(d, a, b); set(f3, d[0]); " +
 			"set(f2, d[1]); set(f1, d[2]); set(f0, d[3]); }",
 		"cvt.rna.tf32.f32 %r1, %f2;":                   "set(r1, emu::tf32(as<float>(f2)));",
+		"prmt.b32 %r1, %r2, %r3, %r0;":                 "set(r1, emu::bytes(as<uint32_t>(r2), as<uint32_t>(r3), as<uint32_t>(r0)));",
 		"cvt.rn.bf16x2.f32 %r1, %f2, %f0;":             "set(r1, bf16x2(as<float>(f2), as<float>(f0)));",
 		"@%p1 prefetch.L2 [%rd1];":                     "if (p1) { ; }",
 		"{ .reg .b32 tmp; mov.b64 {tmp, %r2}, %rd1; }": "set(r2, (uint32_t)(as<uint64_t>(rd1) >> 32));",

@@ -35,6 +35,13 @@ void mma(float* c, const uint32_t* a, const uint32_t* b);
 // mma.sync.m16n8k8 of TF32, likewise, which ignores the lower 13 bits of operands; cvt.rna.tf32.f32, which clears them.
 void mma_tf32(float* c, const uint32_t* a, const uint32_t* b);
 uint32_t tf32(float x);
+// prmt.b32 of select without signs.
+inline uint32_t bytes(uint32_t x, uint32_t y, uint32_t select) {
+  const uint64_t all = x | (uint64_t)y << 32;
+  uint32_t u = 0;
+  for (int i = 0; i < 4; i++) u |= (uint32_t)(all >> 8 * (select >> 4 * i & 7) & 255) << 8 * i;
+  return u;
+}
 // What blocks that run at once may do (kernels/grid.cuh).
 void add_release(uint32_t* at, uint32_t value);
 uint32_t load_acquire(const uint32_t* at);

@@ -275,7 +275,9 @@ func TestReasoningOfDrawnGraphs(t *testing.T) {
 		first, keep, tile := n%3 == 0, n%3 == 1, rng.IntN(100_000)
 		what := fmt.Sprintf("draw %d: captions of %v words, %d images, %d values, first %v, Y kept %v, tiles of %d", n,
 			lengths, b, s, first, keep, tile)
-		on := func(d device.Device) [][]float64 { return pairCaseOf(t, d, lengths...).graphs(b, s, first, keep).bits }
+		on := func(d device.Device) [][]float64 {
+			return pairCaseOf(t, d, lengths...).graphs(b, s, first, keep, false).bits
+		}
 		want := on(try.Get(cpu.New(cpu.Options{Threads: 1}))(t))
 		var forward [][]float64
 		for order := range 3 {

@@ -186,6 +186,9 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 		r.graphsGrad(d, dOut, dX, dM, dV, dW, dBias)
 		return
 	}
+	if d.aloneAt(r.y) != 0 {
+		r.y = 0
+	}
 	// Chunks of sums are a small part of what they sum.
 	sums := tallFloats(a.B, r.queries, s)
 	rows := [...]*driver.Ptr{&r.e, &r.dP, &r.dE, &r.dQ, &r.q, &r.gather, &r.back}

@@ -11,10 +11,10 @@ const (
 	graphCaptions = 4095 // at most
 	graphPacked   = 2 * graphColumns * graphColumns / 2
 
-	// Bytes of two tiles of rows, and of the weights of their nodes, of which the gradient has two kinds.
+	// Bytes of two tiles of rows, and of the weights of their nodes, of which the gradient has two kinds and transposes.
 	graphTilesShared = 2 * graphRows * graphColumns * 2
 	graphShared      = graphTilesShared + graphRows*graphRows*2 + 4*4*graphRows
-	graphGradShared  = graphTilesShared + 2*graphRows*graphRows*2
+	graphGradShared  = graphTilesShared + 4*graphRows*graphRows*2
 )
 
 // inGraphs decides by the sizes and by where rows lie: eight values are read at once.
@@ -55,61 +55,71 @@ func copyInEights(copy driver.Ptr) driver.Ptr {
 	return copy
 }
 
-// graphs is GraphReason.
+// copied is the copy of n values, 0 where some of them have none, or where it is not read eight at a time.
+func (r *reasoning) copied(d *dev, p driver.Ptr, n int) driver.Ptr {
+	if d.currentCopy(p, n) == 0 {
+		return 0
+	}
+	copy, _ := d.rounded(p, n)
+	return copyInEights(copy)
+}
+
+// graphs is GraphReason. Where queries are kept, the nodes are copied too: the gradient multiplies them.
 func (r *reasoning) graphs(d *dev, bias driver.Ptr) {
-	tiles, units := r.graphTiles(), r.a.B*r.nodes
+	tiles, all := r.graphTiles(), r.a.B*r.nodes*r.a.S
 	w := d.workspace(graphPacked + tiles + 1)
 	table, packed := r.tileTable(d, &w, tiles, r.m, r.w)
-	half, copy, values := driver.Ptr(0), driver.Ptr(0), units*r.a.S
-	if d.currentCopy(r.x, values) != 0 {
-		half, _ = d.rounded(r.x, values)
-	}
+	half, xCopy, yCopy, copy := r.copied(d, r.x, all), driver.Ptr(0), driver.Ptr(0), driver.Ptr(0)
 	if r.half {
-		copy = copyInEights(d.copyFor(r.out, values)) // the next step reads it
+		copy = copyInEights(d.copyFor(r.out, all)) // the next step and the gradient read it
 	}
-	d.start("reason_graphs", threads, tiles*r.a.B, 1, 1).shares(graphShared).ptr(r.out, copy, r.y, r.x,
-		copyInEights(half), packed, r.v, bias, table, r.first, r.nodeCaption).int(r.nodes, tiles, r.a.S).long(units)
-	d.fresh(copy, r.out, values)
+	if r.half && r.y != 0 && r.a.Operand {
+		yCopy = copyInEights(d.copyFor(r.y, all))
+	}
+	if r.half && r.y != 0 && half == 0 {
+		xCopy = copyInEights(d.copyFor(r.x, all))
+	}
+	d.start("reason_graphs", threads, tiles*r.a.B, 1, 1).shares(graphShared).ptr(r.out, copy,
+		values(r.y, yCopy, true), yCopy, xCopy, r.x, half, packed, r.v, bias, table, r.first, r.nodeCaption).
+		int(r.nodes, tiles, r.a.S).long(r.a.B * r.nodes)
+	d.fresh(copy, r.out, all)
+	d.fresh(xCopy, r.x, all)
+	d.stored(yCopy, r.y, all, true)
 }
 
 // graphsGrad is GraphReasonGrad where Y is kept.
 func (r *reasoning) graphsGrad(d *dev, dOut, dX, dM, dV, dW, dBias driver.Ptr) {
-	s, tiles := r.a.S, r.graphTiles()
-	floats := 4 * r.nodes * halves(s)
+	s, tiles, all := r.a.S, r.graphTiles(), r.a.B*r.nodes*r.a.S
+	floats := 3 * r.nodes * halves(s)
 	r.tile = d.tileOf(r.a.B, 4*floats, r.nodes)
-	blocks := (r.tile*r.nodes + graphRows - 1) / graphRows
-	parts := (r.a.B + r.tile - 1) / r.tile
-	rows := max(blocks, tiles*r.tile)
-	sums := tallFloats(parts, rows, s)
-	w := d.workspace(r.tile*floats + graphPacked + rows*s + 2*sums + tiles + 1)
-	for _, p := range []*driver.Ptr{&r.e16, &r.dP16, &r.dE, &r.dQ16} {
+	blocks := tiles * r.tile
+	sums := tallFloats((r.a.B+r.tile-1)/r.tile, blocks, 2*s)
+	w := d.workspace(r.tile*floats + graphPacked + blocks*2*s + sums + tiles + 1)
+	for _, p := range []*driver.Ptr{&r.e16, &r.dP16, &r.dQ16} {
 		*p = w.cut(r.tile * r.nodes * halves(s))
 	}
-	part := w.cut(rows * s)
-	bias, v := tallSum{part: w.cut(sums), cols: s}, tallSum{part: w.cut(sums), cols: s}
+	part := w.cut(blocks * 2 * s)
+	both := tallSum{part: w.cut(sums), cols: 2 * s}
 	table, packed := r.tileTable(d, &w, tiles, r.w, r.m)
-	half := driver.Ptr(0)
+	x, y, out := driver.Ptr(0), d.aloneAt(r.y), r.copied(d, r.out, all)
 	if r.half {
-		half, _ = d.rounded(r.x, r.a.B*r.nodes*s) // a product below reads it too
-		half = copyInEights(half)
+		x, _ = d.rounded(r.x, all) // a product below reads it too
+		x = copyInEights(x)
 	}
 	for t := (reasonTile{}); r.next(&t); {
 		from := t.i0 * r.nodes * s
-		blocks := (t.n + graphRows - 1) / graphRows
-		d.start("reason_out_back", threads, blocks, 1, 1).ptr(r.dE, r.dP16, part, at(r.out, from), at(dOut, from),
-			packed).int(s).long(t.n)
-		bias.add(d, part, blocks)
-		blocks = tiles * t.images
-		d.start("reason_graphs_grad", threads, blocks, 1, 1).shares(graphGradShared).ptr(at(dX, from), r.e16, r.dQ16,
-			part, t.x, half, at(r.y, from), r.dE, at(packed, graphPacked/2), table, r.first, r.nodeCaption).
-			int(r.nodes, tiles, s).long(t.n)
-		if half != 0 {
-			half += driver.Ptr(2 * t.n * s)
+		blocks, single := tiles*t.images, values(at(r.y, from), y, true)
+		d.start("reason_graphs_grad", threads, blocks, 1, 1).shares(graphGradShared).ptr(at(dX, from), r.dP16, r.e16,
+			r.dQ16, part, t.x, x, single, y, at(r.out, from), out, at(dOut, from), packed,
+			table, r.first, r.nodeCaption).int(r.nodes, tiles, s).long(t.n)
+		for _, p := range [...]*driver.Ptr{&x, &y, &out} {
+			if *p != 0 {
+				*p += driver.Ptr(2 * t.n * s)
+			}
 		}
-		v.add(d, part, blocks)
+		both.add(d, part, blocks)
 		r.sum(d, &t, dW, operand{r.dP16, true}, operand{r.e16, true})
 		r.sum(d, &t, dM, operand{ptr: t.x}, operand{r.dQ16, true})
 	}
-	bias.finish(d, dBias)
-	v.finish(d, dV)
+	d.columnTotal(dV, dBias, both.part, both.chunks, 2*s, s, 2*s)
 }

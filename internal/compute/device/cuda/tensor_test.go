@@ -496,7 +496,8 @@ type graphCase struct {
 	bits                          [][]float64 // Out, Y where it is kept, DX, DM, DV, DW, DBias
 }
 
-func (c *pairCase) graphs(b, s int, first, keep bool) *graphCase {
+// graphs computes a case. With alone nobody but the gradient reads Y, and Out is the one that the device computed.
+func (c *pairCase) graphs(b, s int, first, keep, alone bool) *graphCase {
 	defer c.d.Close()
 	captions := len(c.lengths.Host)
 	nodes := b * captions
@@ -509,8 +510,8 @@ func (c *pairCase) graphs(b, s int, first, keep bool) *graphCase {
 	}
 	g := &graphCase{b: b, s: s}
 	root := 1 / math.Sqrt(float64(s))
-	a := device.GraphReason{B: b, S: s, First: first, Lengths: c.lengths, Out: c.out(asked * s), DX: c.out(nodes * s),
-		DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s), DBias: c.out(s)}
+	a := device.GraphReason{B: b, S: s, First: first, Operand: alone, Lengths: c.lengths, Out: c.out(asked * s),
+		DX: c.out(nodes * s), DM: c.out(s * s), DV: c.out(s), DW: c.out(s * s), DBias: c.out(s)}
 	var out device.View
 	g.x, a.X = c.normal(nodes*s, root)
 	g.m, a.M = c.normal(s*s, 1)
@@ -524,10 +525,12 @@ func (c *pairCase) graphs(b, s int, first, keep bool) *graphCase {
 	}
 	device.Do(c.d, a)
 	c.read(a.Out)
-	if keep {
+	if keep && !alone {
 		c.read(a.Y)
 	}
-	device.Do(c.d, device.Copy{Dst: a.Out, Src: out})
+	if !alone {
+		device.Do(c.d, device.Copy{Dst: a.Out, Src: out})
+	}
 	device.DoGrad(c.d, a)
 	c.read(a.DX, a.DM, a.DV, a.DW, a.DBias)
 	try.Do(c.t, c.d.Sync())
@@ -682,7 +685,7 @@ func TestReasoningOnTensorCores(t *testing.T) {
 			if c.bound != nil {
 				x.lengths.Host, x.lengths.Bounded = c.bound, true
 			}
-			return x.graphs(c.b, c.s, c.first, c.keep)
+			return x.graphs(c.b, c.s, c.first, c.keep, false)
 		}
 		for i, o := range []cuda.Options{{RoundFrom: 1}, {RoundFrom: 1, Limits: cuda.Limits{TileBytes: 1}}, {}} {
 			if n > 0 && i > 0 {
@@ -714,6 +717,23 @@ func TestReasoningOnTensorCores(t *testing.T) {
 	}
 }
 
+// The gradient from queries, nodes and results that the kernel of the step wrote as bfloat16 has the bits of that from
+// float32: all are rounded alike, and of the results their signs count.
+func TestReasoningOnCopies(t *testing.T) {
+	lengths := []int32{17, 1, 4, 9, 30, 12, 14}
+	for _, s := range []int{40, 72, 256} {
+		on := func(o cuda.Options) [][]float64 {
+			return tensorCase(t, o, lengths...).graphs(2, s, false, true, true).bits
+		}
+		single, copies := on(cuda.Options{}), on(cuda.Options{RoundFrom: 1, Limits: cuda.Limits{TileBytes: 1}})
+		for i, what := range []string{"Out", "DX"} {
+			if !slices.Equal(copies[i], single[i]) {
+				t.Errorf("%d values: %s from copies is another than from float32", s, what)
+			}
+		}
+	}
+}
+
 // The same on drawn pairs: numbers of images, regions, values and words that are no multiples of tiles.
 func TestDrawnPairsOnTensorCores(t *testing.T) {
 	rng := philox.NewKey(7, "tensor").Stream(0)
@@ -732,6 +752,6 @@ func TestDrawnPairsOnTensorCores(t *testing.T) {
 		b, s = draw(3), 8*draw(16)
 		what = fmt.Sprintf("graphs of %v words, %d images, %d values", lengths, b, s)
 		o.Precision = cuda.BF16
-		tensorCase(t, o, lengths...).graphs(b, s, false, true).check(t, what, lengths, true)
+		tensorCase(t, o, lengths...).graphs(b, s, false, true, false).check(t, what, lengths, true)
 	}
 }

@@ -16,12 +16,14 @@
 // mma_ is c += A B of bfloat16, mma_tf32 of TF32, which are float32 of whose significands the upper 11 bits count: the
 // instruction ignores the others. Products are exact, sums are float32; in which order a GPU adds is not specified. The
 // emulator adds them to c one by one, k from 0 on. tf32_ rounds to TF32, and where two neighbours are as near, to the
-// one of the greater magnitude. prefetch_ fetches the 128 bytes around an address to the L2 cache.
+// one of the greater magnitude. prefetch_ fetches the 128 bytes around an address to the L2 cache. bytes_ is four of the
+// bytes of x (0 to 3) and y (4 to 7), each chosen by four bits of select.
 #if defined(VSE_EMULATOR)
 VSE_INLINE void mma_(float* c, const u32* a, const u32* b) { emu::mma(c, a, b); }
 VSE_INLINE void mma_tf32(float* c, const u32* a, const u32* b) { emu::mma_tf32(c, a, b); }
 VSE_INLINE u32 tf32_(float x) { return emu::tf32(x); }
 VSE_INLINE void prefetch_(const void*) {}
+VSE_INLINE u32 bytes_(u32 x, u32 y, u32 select) { return emu::bytes(x, y, select); }
 #else
 VSE_INLINE void mma_(float* c, const u32* a, const u32* b) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, "
@@ -41,6 +43,11 @@ VSE_INLINE u32 tf32_(float x) {
   return u;
 }
 VSE_INLINE void prefetch_(const void* x) { asm volatile("prefetch.L2 [%0];" : : "l"(x)); }
+VSE_INLINE u32 bytes_(u32 x, u32 y, u32 select) {
+  u32 u;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(u) : "r"(x), "r"(y), "r"(select));
+  return u;
+}
 #endif
 
 // Operands are what a kernel is written for: how many values a word holds, which are neighbours in depth, how a value
