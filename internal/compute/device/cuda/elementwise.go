@@ -52,13 +52,8 @@ func (d *dev) BiasActivate(a device.BiasActivate) {
 	}
 	if n > 0 {
 		dxCopy, yCopy := d.operandCopy(dx, n), d.operandCopy(y, n)
-		columns, aligned := 32, inFours(a.N, dx, y, part, x, dy, 2*dxCopy, 2*yCopy)
-		if aligned {
-			columns *= 4
-		}
-		d.start("bias_activate_grad", threads, (a.N+columns-1)/columns, pieces, 1).
-			ptr(values(dx, dxCopy, a.Operand), values(y, yCopy, a.Operand), dxCopy, yCopy, part, x, dy).
-			int(int(a.F), a.M, a.N, piece).flag(aligned)
+		d.activePieces(a.F, a.M, a.N, piece, values(dx, dxCopy, a.Operand), values(y, yCopy, a.Operand), dxCopy, yCopy,
+			part, x, dy)
 		d.stored(dxCopy, dx, n, a.Operand)
 		d.stored(yCopy, y, n, a.Operand)
 	}
@@ -69,6 +64,16 @@ func (d *dev) BiasActivate(a device.BiasActivate) {
 	case pieces > 1:
 		d.columnTotal(dbias, 0, part, pieces, a.N, a.N, a.N)
 	}
+}
+
+// activePieces calls the kernel of BiasActivate on pieces of so many rows.
+func (d *dev) activePieces(f device.Activation, m, n, piece int, dx, y, dxCopy, yCopy, part, x, dy driver.Ptr) {
+	columns, aligned := 32, inFours(n, dx, y, part, x, dy, 2*dxCopy, 2*yCopy)
+	if aligned {
+		columns *= 4
+	}
+	d.start("bias_activate_grad", threads, (n+columns-1)/columns, (m+piece-1)/piece, 1).
+		ptr(dx, y, dxCopy, yCopy, part, x, dy).int(int(f), m, n, piece).flag(aligned)
 }
 
 func (d *dev) SwapAxes(a device.SwapAxes) {

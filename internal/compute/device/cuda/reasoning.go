@@ -16,8 +16,8 @@ type reasoning struct {
 	tile               int // images
 	x, m, v, w, y, out driver.Ptr
 	// of a tile: A, the products X M + v, A X, and the nodes of the queries with First
-	weights, q, e, gather      driver.Ptr
-	dP, dE, dQ, dWeights, back driver.Ptr
+	weights, q, e, gather            driver.Ptr
+	dP, dE, dQ, dWeights, back, part driver.Ptr
 
 	half                      bool       // products read bfloat16
 	e16, gather16, dP16, dQ16 driver.Ptr // of a tile
@@ -48,28 +48,30 @@ func (d *dev) reasoning(a device.GraphReason) (r reasoning) {
 	return r
 }
 
-// rowWidth is the width of a row of attention weights.
-func (r *reasoning) rowWidth() int { return r.longest + 1 }
+// rowWidth is the width of a row of attention weights, a multiple of four.
+func (r *reasoning) rowWidth() int { return r.longest/4*4 + 4 }
 
-// cut chooses the tiles and gives out the workspace: for each query the values of rows, S floats each, those of short
-// where products read bfloat16, S bfloat16 each, and those of weights, a row of attention weights each. More floats lie
-// behind.
-func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, more int) workspace {
+// cut chooses the tiles and gives out the workspace: for each query those of weights, a row of attention weights each,
+// the values of short where products read bfloat16, S bfloat16 each, and those of rows, S floats each; for each image
+// the sums of a number of parts. More floats lie behind.
+func (r *reasoning) cut(d *dev, rows, short, weights []*driver.Ptr, parts, more int) workspace {
 	if !r.half {
 		short = nil
 	}
-	floats := r.queries * (len(rows)*r.a.S + len(short)*halves(r.a.S) + len(weights)*r.rowWidth())
+	s := r.a.S
+	floats := r.queries*(len(rows)*s+len(short)*halves(s)+len(weights)*r.rowWidth()) + parts*s
 	r.tile = d.tileOf(r.a.B, 4*floats, r.nodes)
 	w := d.workspace(r.tile*floats + more)
-	for _, p := range short {
-		*p = w.cut(r.tile * r.queries * halves(r.a.S))
-	}
-	for _, p := range rows {
-		*p = w.cut(r.tile * r.queries * r.a.S)
-	}
 	for _, p := range weights {
 		*p = w.cut(r.tile * r.queries * r.rowWidth())
 	}
+	for _, p := range short {
+		*p = w.cut(r.tile * r.queries * halves(s))
+	}
+	for _, p := range rows {
+		*p = w.cut(r.tile * r.queries * s)
+	}
+	r.part = w.cut(r.tile * parts * s)
 	return w
 }
 
@@ -126,15 +128,16 @@ func (r *reasoning) asks(d *dev, t *reasonTile, fresh bool) (asking operand, q d
 
 const attentionThreads = 128
 
-// attention begins the call of a kernel with a block for each graph of a tile, and without First one for the nodes of
-// an image that are of no caption. It ends with the parameters that attention does not know before.
-func (r *reasoning) attention(d *dev, of string, t *reasonTile, results, rows []driver.Ptr) {
-	graphs := r.captions
-	if !r.a.First {
-		graphs++
-	}
-	c := d.start(of, attentionThreads, t.images*graphs, 1, 1).ptr(results...).ptr(rows...).ptr(r.first)
-	c.int(r.captions, r.nodes, r.per, r.rowWidth(), r.a.S).flag(inFours(r.a.S, rows...))
+// attends begins the call of a kernel in which a block has a graph of a tile, or the nodes of an image that are of no
+// caption.
+func (r *reasoning) attends(d *dev, of string, t *reasonTile) *command {
+	return d.start(of, attentionThreads, t.images*(r.captions+1), 1, 1)
+}
+
+// asksOf begins the call of a kernel in which a warp has one of n graphs.
+func (r *reasoning) asksOf(d *dev, of string, n int) *command {
+	const perBlock = attentionThreads / 32
+	return d.start(of, attentionThreads, (n+perBlock-1)/perBlock, 1, 1)
 }
 
 func (d *dev) GraphReason(a device.GraphReason) {
@@ -148,18 +151,30 @@ func (d *dev) GraphReason(a device.GraphReason) {
 		return
 	}
 	rows, short := [...]*driver.Ptr{&r.e, &r.q, &r.gather}, [...]*driver.Ptr{&r.e16, &r.gather16}
-	r.cut(d, rows[:r.fewer(1, 2, 3)], short[:r.fewer(1, 1, 2)], []*driver.Ptr{&r.weights}, 0)
+	weights := [...]*driver.Ptr{&r.weights}
+	r.cut(d, rows[:r.fewer(1, 2, 3)], short[:r.fewer(1, 1, 2)], weights[:r.fewer(1, 1, 0)], 0, 0)
 	for t := (reasonTile{}); r.next(&t); {
 		_, q := r.asks(d, &t, true)
-		r.attention(d, "reason_attend", &t, []driver.Ptr{r.single(r.e), r.e16, r.weights}, []driver.Ptr{q, t.x})
-		out := at(r.out, t.i0*r.queries*a.S)
-		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0, false)
-		copy := driver.Ptr(0)
-		if r.half && !a.First {
-			copy = d.copyFor(out, t.n*a.S) // the next step multiplies it
+		e := r.single(r.e)
+		fours := inFours(a.S, e, 2*r.e16, q, t.x)
+		if a.First {
+			r.asksOf(d, "reason_ask", t.n).ptr(e, r.e16, q, t.x, r.first).int(r.captions, r.nodes, a.S).flag(fours).
+				long(t.n)
+		} else {
+			r.attends(d, "reason_attend", &t).ptr(e, r.e16, r.weights, q, t.x, r.first).int(r.captions, r.nodes,
+				r.rowWidth(), a.S).flag(fours)
 		}
-		d.each("reason_out", t.n*a.S).ptr(out, copy, bias).int(a.S).long(t.n * a.S)
-		d.fresh(copy, out, t.n*a.S)
+		out, n := at(r.out, t.i0*r.queries*a.S), t.n*a.S
+		r.square(d, &t, out, r.operand(r.e16, r.e), true, r.w, 0, false)
+		copy, head := driver.Ptr(0), n
+		if r.half && !a.First {
+			copy = d.copyFor(out, n) // the next step multiplies it
+		}
+		if inFours(a.S, out, 2*copy, bias) {
+			head = 0
+		}
+		d.launchVec4("reason_out", head, n).ptr(out, copy, bias).int(a.S).long(head, n)
+		d.fresh(copy, out, n)
 	}
 }
 
@@ -189,33 +204,40 @@ func (d *dev) GraphReasonGrad(a device.GraphReason) {
 	if d.aloneAt(r.y) != 0 {
 		r.y = 0
 	}
-	// Chunks of sums are a small part of what they sum.
-	sums := tallFloats(a.B, r.queries, s)
+	// Columns are summed by parts, pieces of rows or graphs, which are a small part of what they sum.
+	parts := max(r.captions+1, (r.queries+activePiece-1)/activePiece)
+	sums := tallFloats(a.B, parts, s)
 	rows := [...]*driver.Ptr{&r.e, &r.dP, &r.dE, &r.dQ, &r.q, &r.gather, &r.back}
 	short := [...]*driver.Ptr{&r.e16, &r.dP16, &r.dQ16, &r.gather16}
-	w := r.cut(d, rows[:r.fewer(4, 5, 7)], short[:r.fewer(3, 3, 4)], []*driver.Ptr{&r.weights, &r.dWeights}, 2*sums)
+	w := r.cut(d, rows[:r.fewer(4, 5, 7)], short[:r.fewer(3, 3, 4)], []*driver.Ptr{&r.weights, &r.dWeights}, parts,
+		2*sums)
 	bias, v := tallSum{part: w.cut(sums), cols: s}, tallSum{part: w.cut(sums), cols: s}
 	for t := (reasonTile{}); r.next(&t); {
 		from := t.i0 * r.queries * s
-		d.each("reason_out_grad", t.n*s).ptr(r.dP, r.dP16, at(r.out, from), at(dOut, from)).long(t.n * s)
-		bias.add(d, r.dP, t.n)
+		d.activePieces(device.ReLU, t.n, s, activePiece, r.single(r.dP), 0, r.dP16, 0, r.part, at(r.out, from),
+			at(dOut, from))
+		bias.add(d, r.part, (t.n+activePiece-1)/activePiece)
 		dP, dQ, e := r.operand(r.dP16, r.dP), r.operand(r.dQ16, r.dQ), r.operand(r.e16, r.e)
 		r.square(d, &t, r.dE, dP, false, r.w, 0, false)
 		asking, q := r.asks(d, &t, false)
-		dx := at(dX, t.i0*r.nodes*s)
-		r.attention(d, "reason_attend_grad", &t, []driver.Ptr{r.single(r.e), r.e16, r.dQ, r.dQ16, dx, r.weights,
-			r.dWeights}, []driver.Ptr{q, t.x, r.dE})
+		dx, eOut := at(dX, t.i0*r.nodes*s), r.single(r.e)
+		fours := inFours(s, eOut, 2*r.e16, r.dQ, 2*r.dQ16, dx, q, t.x, r.dE, r.back)
 		if a.First {
+			r.asksOf(d, "reason_ask_grad", t.n).ptr(eOut, r.e16, r.dQ, r.dQ16, r.weights, r.dWeights, q, t.x, r.dE,
+				r.first).int(r.captions, r.nodes, r.rowWidth(), s).flag(fours).long(t.n)
+			v.add(d, r.dQ, t.n)
 			r.square(d, &t, r.back, dQ, true, r.m, 0, false)
-			nodes := t.images * r.nodes
-			d.warps("reason_spread", nodes).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first,
-				r.nodeCaption).int(r.nodes, r.per, r.rowWidth(), s).long(nodes)
+			units := t.images * (r.captions + 1)
+			r.asksOf(d, "reason_spread", units).ptr(dx, r.weights, r.dWeights, r.dE, q, r.back, r.first).int(r.captions,
+				r.nodes, r.rowWidth(), s).flag(fours).long(units)
 		} else {
+			r.attends(d, "reason_attend_grad", &t).ptr(eOut, r.e16, r.single(r.dQ), r.dQ16, dx, r.part, r.weights,
+				r.dWeights, q, t.x, r.dE, r.first).int(r.captions, r.nodes, r.rowWidth(), s).flag(fours)
+			v.add(d, r.part, t.images*(r.captions+1))
 			r.square(d, &t, dx, dQ, true, r.m, 0, true)
 		}
 		r.sum(d, &t, dW, dP, e)
 		r.sum(d, &t, dM, asking, dQ)
-		v.add(d, r.dQ, t.n)
 	}
 	bias.finish(d, dBias)
 	v.finish(d, dV)

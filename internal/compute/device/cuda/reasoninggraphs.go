@@ -20,14 +20,14 @@ const (
 // inGraphs decides by the sizes and by where rows lie: eight values are read at once.
 func (r *reasoning) inGraphs(d *dev, rows ...driver.Ptr) bool {
 	return d.tensor == tensorBF16 && !r.a.First && r.a.S <= graphColumns && r.a.S%8 == 0 &&
-		r.rowWidth() <= graphRows && r.captions <= graphCaptions && inFours(r.a.S, rows...)
+		r.longest < graphRows && r.captions <= graphCaptions && inFours(r.a.S, rows...)
 }
 
 // graphTiles is the number of tiles of an image's nodes. Where lengths are bounds it is one that they do not exceed: a
 // tile lacks less than a graph, two neighbours hold more than one tile.
 func (r *reasoning) graphTiles() int {
 	if r.from.Bounded {
-		return min(r.nodes/(graphRows+1-r.rowWidth()), 2*r.nodes/(graphRows+1)) + 2
+		return min(r.nodes/(graphRows-r.longest), 2*r.nodes/(graphRows+1)) + 2
 	}
 	tiles, rows := 1, 0
 	for _, n := range r.from.Host {
