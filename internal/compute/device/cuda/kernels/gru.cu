@@ -185,8 +185,9 @@ KERNEL gru_results(float* dw0, float* dw1, float* dx, const float* dw, const flo
   int lane = threadIdx.x % 32;
   WARPS(r, n) {
     int second = r >= h3;
-    const float *from, *other = 0;
+    const float* from;
     float* to;
+    i64 other = 0;
     if (r < directions * (i64)h3) {
       to = (second ? dw1 : dw0) + (r - second * (i64)h3) * in;
       from = dw + (r + first < (second + 1) * (i64)h3 ? r + first : r + first - h3) * ld;
@@ -194,11 +195,11 @@ KERNEL gru_results(float* dw0, float* dw1, float* dx, const float* dw, const flo
       i64 row = r - directions * (i64)h3;
       to = dx + row * in;
       from = parts + row * ld;
-      if (directions > 1) other = from + (i64)rows * ld;
+      if (directions > 1) other = (i64)rows * ld;
     }
     for (int c = 4 * lane; c < in; c += 128) {
       Four v = four(from + c);
-      if (other) v += four(other + c);
+      if (other) v += four(from + other + c);
       if (aligned) {
         put_four(to + c, v);
       } else {
