@@ -74,8 +74,8 @@ func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 		return
 	}
 	p, q := &l.of[0], &l.of[1]
-	if d.widens(l) {
-		x, w, ld := d.wideOperands(l, 0)
+	if l.widens(d) {
+		x, w, ld := l.wideOperands(d, 0)
 		d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: ld, alpha: 1, a: x, halfA: true, lda: ld, b: w,
 			halfB: true, ldb: ld, c: p.gates, ldc: 4 * h}, x, w+driver.Ptr(2*3*h*ld), q.gates)
 	} else {
@@ -167,7 +167,7 @@ func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale fl
 // gruWeights computes the gradients of the weights, biases and inputs from the gradients of the gate inputs.
 func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 	h, in, p, q := l.h, l.i, &l.of[0], &l.of[1]
-	d.gruBias(l)
+	l.biases(d)
 	part := func(w *direction, n int) driver.Ptr { // of the gates: n, r, z, hn
 		if l.rows == 0 {
 			return w.gates
@@ -176,8 +176,8 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 	}
 	d.multiplyBoth(l, product{transA: true, m: 3 * h, n: h, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: p.prev,
 		ldb: h, c: p.dwhh, ldc: h}, part(q, 1), q.prev, q.dwhh)
-	if d.widens(l) {
-		d.wideWeights(l, dx)
+	if l.widens(d) {
+		l.wideWeights(d, dx)
 		return
 	}
 	d.multiplyBoth(l, product{transA: true, m: 2 * h, n: in, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: l.x,
@@ -200,9 +200,9 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 	}
 }
 
-// gruBias computes the gradients of the biases. The sums over pieces of the rows also round many rows, as roundingSum
+// biases computes the gradients of the biases. The sums over pieces of the rows also round many rows, as roundingSum
 // does.
-func (d *dev) gruBias(l *layer) {
+func (l *layer) biases(d *dev) {
 	h, p, q := l.h, &l.of[0], &l.of[1]
 	cols, pieces := 4*h, (l.rows+columnPiece-1)/columnPiece
 	sums := d.need(scratchSums, 4*l.directions*max(1, pieces)*cols)
@@ -223,13 +223,13 @@ func (d *dev) gruBias(l *layer) {
 // widens reports whether the products with the inputs are those of wider rows. Rows of bfloat16 whose number of values
 // is no multiple of 8, such as the 300 of a word vector, do not begin at multiples of 16 bytes, and results of such a
 // width make no whole tiles: for both cuBLAS takes kernels that are a third as fast.
-func (d *dev) widens(l *layer) bool {
+func (l *layer) widens(d *dev) bool {
 	return d.blas != nil && l.i%8 != 0 && d.takesHalf(l.directions*l.rows*3*l.h*l.i)
 }
 
 // wideOperands writes the inputs [rows, ld] and the weights of the inputs [directions, 3h, ld] in bfloat16, those of
 // each direction from row first on and then those in front of it. Columns behind the values are 0.
-func (d *dev) wideOperands(l *layer, first int) (x, w driver.Ptr, ld int) {
+func (l *layer) wideOperands(d *dev, first int) (x, w driver.Ptr, ld int) {
 	ld = (l.i + 7) / 8 * 8
 	n, p, q := l.rows+l.directions*3*l.h, l.of[0].wih, l.of[1].wih
 	x = d.need(scratchHidden, 2*n*ld)
@@ -239,9 +239,9 @@ func (d *dev) wideOperands(l *layer, first int) (x, w driver.Ptr, ld int) {
 
 // wideWeights computes the gradients of the weights of the inputs and, where dx is not 0, of the inputs: of wide rows
 // in the order of the gates' gradients, and then one kernel writes both as they are to lie.
-func (d *dev) wideWeights(l *layer, dx driver.Ptr) {
+func (l *layer) wideWeights(d *dev, dx driver.Ptr) {
 	h, p, q := l.h, &l.of[0], &l.of[1]
-	x, w, ld := d.wideOperands(l, 2*h)
+	x, w, ld := l.wideOperands(d, 2*h)
 	n := l.directions * 3 * h
 	dw := d.need(scratchCarry, 4*(n+l.directions*l.rows)*ld)
 	parts := at(dw, n*ld)
