@@ -137,16 +137,16 @@ static __attribute__((noinline, cold)) void race(const char* what, const char* o
 
 // look_together is look for blocks that run at once, without note compare. Each has its own shared memory, in the same
 // place: what another one did there does not matter. A read that comes behind those before takes their place; of others
-// the greatest number is kept.
+// the greatest number is kept, and as the epoch their row of the grid, 0 of several.
 static __attribute__((noinline)) void look_together(Shadow& s, bool write, const char* where, bool note) {
   const Position p = position;
   const bool shared = *where == 's';
   auto matters = [&](const Access& a) { return a.block >= p.first && (!shared || own(a.block)); };
   auto conflict = [&](const Access& a) {
     if (!matters(a)) return false;
-    if (a.thread == kSeveralBlocks) return !before(a.block, true);
+    if (a.thread == kSeveralBlocks) return !all_before(a.block, a.epoch);
     if (own(a.block)) return a.epoch == p.epoch && a.thread != p.thread;
-    return !before(a.block, false);
+    return !before(a.block);
   };
   if (conflict(s.wrote)) return race(write ? "writes" : "reads", "written", where, s.wrote);
   if (write && conflict(s.read)) return race("writes", "read", where, s.read);
@@ -157,8 +157,10 @@ static __attribute__((noinline)) void look_together(Shadow& s, bool write, const
     return;
   }
   if (conflict(s.read)) {
-    if (own(s.read.block) && s.read.thread != kSeveralBlocks) mine.thread = kSeveral;
-    else mine = {s.read.block > p.block ? s.read.block : p.block, kSeveralBlocks, p.epoch};
+    const bool several = s.read.thread == kSeveralBlocks;
+    const uint16_t last = several ? s.read.epoch : row(s.read.block), now = row(p.block);
+    if (own(s.read.block) && !several) mine.thread = kSeveral;
+    else mine = {s.read.block > p.block ? s.read.block : p.block, kSeveralBlocks, last == now ? now : uint16_t(0)};
   }
   s.read = mine;
 }

@@ -75,7 +75,7 @@ struct Block {
   uint32_t number;
   uint16_t epoch;
   std::vector<uint32_t> seen;  // by block: up to which number what it did comes before what this one does now
-  uint32_t all;                // up to which number of any block that is so
+  std::vector<uint32_t> all;   // up to which number of any block that is so, and of those of each row of the grid
   std::map<const uint32_t*, size_t> read;  // by counter: which of its values was read last, or made
   std::vector<char> shared;    // while others run
   bool done;
@@ -335,10 +335,9 @@ static void renew() {
 }
 
 bool own(uint32_t number) { return owners[number - position.first] == running; }
-bool before(uint32_t number, bool several) {
-  const Block& b = all[running];
-  return number <= (several ? b.all : b.seen[owners[number - position.first]]);
-}
+bool before(uint32_t number) { return number <= all[running].seen[owners[number - position.first]]; }
+bool all_before(uint32_t number, uint16_t row) { return number <= all[running].all[row]; }
+uint16_t row(uint32_t number) { return all[owners[number - position.first]].at.y + 1; }
 
 // counter is the values of one.
 static std::vector<Value>& counter(const uint32_t* at) {
@@ -377,7 +376,9 @@ uint32_t load_acquire(const uint32_t* at) {
     if (n + 1 < values.size()) n++;
   }
   for (size_t i = 0; i < all.size(); i++) b.seen[i] = std::max(b.seen[i], values[n].before[i]);
-  while (b.all < position.first + owners.size() - 1 && (own(b.all + 1) || before(b.all + 1, false))) b.all++;
+  const uint32_t newest = position.first + owners.size() - 1;
+  for (size_t y = 0; y < b.all.size(); y++)
+    for (uint32_t& m = b.all[y]; m < newest && (own(m + 1) || before(m + 1) || (y && row(m + 1) != y));) m++;
   x.watched = at;
   return values[n].value;
 }
@@ -397,7 +398,8 @@ static void run_together(const Extent& e, uint64_t blocks) {
       Block& b = all[running];
       if (b.done) continue;
       if (first) {
-        b.at = place(e.grid, running), b.epoch = 0, b.all = position.first - 1;
+        b.at = place(e.grid, running), b.epoch = 0;
+        b.all.assign(e.grid.y + 1, position.first - 1);
         b.seen.assign(blocks, position.first - 1);
         fresh_shared(e.shared);
         begin_block(b.fibers);

@@ -41,9 +41,11 @@ void save_shared(std::vector<char>& to);
 void restore_shared(const std::vector<char>& from);
 
 // Of blocks that run at once, which have a new number behind each release. before reports whether what the block of a
-// number did comes before what the running one does now, with several whether all did that up to that number; own
-// whether that is the running block.
+// number did comes before what the running one does now, all_before whether all did that up to that number, of a row of
+// the grid or, with 0, of the whole; own whether that is the running block; row counts from 1.
 extern bool together;
-bool before(uint32_t number, bool several);
+bool before(uint32_t number);
+bool all_before(uint32_t number, uint16_t row);
 bool own(uint32_t number);
+uint16_t row(uint32_t number);
 }  // namespace emu

@@ -35,13 +35,18 @@ func (w watched) Sync() error {
 }
 
 // No kernel writes to memory and leaves the copies of old values behind; and products of copies are those of operands
-// that are rounded where they are read.
+// that are rounded where they are read. The gradients of a GRU are not: with copies its inputs are widened, and products
+// add up in another order (TestGRUOfWidenedInputs).
 func TestCopiesOfAllKernels(t *testing.T) {
 	o := cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}
 	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))
 	defer copied.Close()
 	defer plain.Close()
-	devicetest.Identical(t, watched{copied, t}, plain)
+	widened := []string{"GRUGrad", "BiGRUGrad"}
+	devicetest.IdenticalOnly(t, slices.DeleteFunc(devicetest.Families(), func(name string) bool {
+		return slices.Contains(widened, name)
+	}), watched{copied, t}, plain)
+	devicetest.IdenticalOnly(t, widened, copied, watched{copied, t})
 }
 
 // A recording finds the copies as they were when it was made, whatever changed values before it is replayed, and what

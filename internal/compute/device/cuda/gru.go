@@ -74,8 +74,14 @@ func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 		return
 	}
 	p, q := &l.of[0], &l.of[1]
-	d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih, ldb: l.i,
-		c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
+	if l.widens(d) {
+		x, w, ld := l.wideOperands(d, 0)
+		d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: ld, alpha: 1, a: x, halfA: true, lda: ld, b: w,
+			halfB: true, ldb: ld, c: p.gates, ldc: 4 * h}, x, w+driver.Ptr(2*3*h*ld), q.gates)
+	} else {
+		d.multiplyBoth(l, product{transB: true, m: l.rows, n: 3 * h, k: l.i, alpha: 1, a: l.x, lda: l.i, b: p.wih,
+			ldb: l.i, c: p.gates, ldc: 4 * h}, l.x, q.wih, q.gates)
+	}
 	if h <= smallGRU {
 		d.sequences("gru_small", l).ptr(p.gates, q.gates, y[0], y[1], p.prev, q.prev, p.whh, q.whh, p.bih, q.bih,
 			p.bhh, q.bhh, l.lengths, l.starts).int(l.steps, l.batch, h).flag(l.reverse).flag(d.precision == BF16)
@@ -161,12 +167,7 @@ func (d *dev) backward(a *device.BiGRU, l *layer, dy, final driver.Ptr, scale fl
 // gruWeights computes the gradients of the weights, biases and inputs from the gradients of the gate inputs.
 func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 	h, in, p, q := l.h, l.i, &l.of[0], &l.of[1]
-	sums := d.need(scratchSums, 4*l.directions*4*h)
-	for k := range l.directions {
-		d.roundingSum(at(sums, k*4*h), l.of[k].gates, l.rows, 4*h)
-	}
-	d.both("gru_bias", l, 3*h).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(h)
-
+	l.biases(d)
 	part := func(w *direction, n int) driver.Ptr { // of the gates: n, r, z, hn
 		if l.rows == 0 {
 			return w.gates
@@ -175,6 +176,10 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 	}
 	d.multiplyBoth(l, product{transA: true, m: 3 * h, n: h, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: p.prev,
 		ldb: h, c: p.dwhh, ldc: h}, part(q, 1), q.prev, q.dwhh)
+	if l.widens(d) {
+		l.wideWeights(d, dx)
+		return
+	}
 	d.multiplyBoth(l, product{transA: true, m: 2 * h, n: in, k: l.rows, alpha: 1, a: part(p, 1), lda: 4 * h, b: l.x,
 		ldb: in, c: p.dwih, ldc: in}, part(q, 1), l.x, q.dwih)
 	d.multiplyBoth(l, product{transA: true, m: h, n: in, k: l.rows, alpha: 1, a: p.gates, lda: 4 * h, b: l.x, ldb: in,
@@ -195,6 +200,62 @@ func (d *dev) gruWeights(l *layer, dx driver.Ptr) {
 	}
 }
 
+// biases computes the gradients of the biases. The sums over pieces of the rows also round many rows, as roundingSum
+// does.
+func (l *layer) biases(d *dev) {
+	h, p, q := l.h, &l.of[0], &l.of[1]
+	cols, pieces := 4*h, (l.rows+columnPiece-1)/columnPiece
+	sums := d.need(scratchSums, 4*l.directions*max(1, pieces)*cols)
+	var copies [2]driver.Ptr
+	for k := range l.directions {
+		if x := l.of[k].gates; pieces > 1 && d.currentCopy(x, l.rows*cols) == 0 {
+			copies[k] = d.operandCopy(x, l.rows*cols)
+		}
+	}
+	d.start("column_sum_both", threads, (cols+31)/32, pieces, l.directions).ptr(sums, copies[0], copies[1], p.gates,
+		q.gates).int(l.rows, cols, columnPiece)
+	for k := range l.directions {
+		d.fresh(copies[k], l.of[k].gates, l.rows*cols)
+	}
+	d.both("gru_bias", l, cols).ptr(p.dbih, q.dbih, p.dbhh, q.dbhh, sums).int(pieces, h)
+}
+
+// widens reports whether the products with the inputs are those of wider rows. Rows of bfloat16 whose number of values
+// is no multiple of 8, such as the 300 of a word vector, do not begin at multiples of 16 bytes, and results of such a
+// width make no whole tiles: for both cuBLAS takes kernels that are a third as fast.
+func (l *layer) widens(d *dev) bool {
+	return d.blas != nil && l.i%8 != 0 && d.takesHalf(l.directions*l.rows*3*l.h*l.i)
+}
+
+// wideOperands writes the inputs [rows, ld] and the weights of the inputs [directions, 3h, ld] in bfloat16, those of
+// each direction from row first on and then those in front of it. Columns behind the values are 0.
+func (l *layer) wideOperands(d *dev, first int) (x, w driver.Ptr, ld int) {
+	ld = (l.i + 7) / 8 * 8
+	n, p, q := l.rows+l.directions*3*l.h, l.of[0].wih, l.of[1].wih
+	x = d.need(scratchHidden, 2*n*ld)
+	d.warps("gru_operands", n).ptr(x, l.x, p, q).int(l.rows, 3*l.h, l.i, ld, first, n).flag(inFours(l.i, l.x, p, q))
+	return x, x + driver.Ptr(2*l.rows*ld), ld
+}
+
+// wideWeights computes the gradients of the weights of the inputs and, where dx is not 0, of the inputs: of wide rows
+// in the order of the gates' gradients, and then one kernel writes both as they are to lie.
+func (l *layer) wideWeights(d *dev, dx driver.Ptr) {
+	h, p, q := l.h, &l.of[0], &l.of[1]
+	x, w, ld := l.wideOperands(d, 2*h)
+	n := l.directions * 3 * h
+	dw := d.need(scratchCarry, 4*(n+l.directions*l.rows)*ld)
+	parts := at(dw, n*ld)
+	d.multiplyBoth(l, product{transA: true, m: 3 * h, n: ld, k: l.rows, alpha: 1, a: p.gates, lda: 4 * h, b: x,
+		halfB: true, ldb: ld, c: dw, ldc: ld}, q.gates, x, at(dw, 3*h*ld))
+	if dx != 0 {
+		d.multiplyBoth(l, product{m: l.rows, n: ld, k: 3 * h, alpha: 1, a: p.gates, lda: 4 * h, b: w, halfB: true,
+			ldb: ld, c: parts, ldc: ld}, q.gates, w+driver.Ptr(2*3*h*ld), at(parts, l.rows*ld))
+		n += l.rows
+	}
+	d.warps("gru_results", n).ptr(p.dwih, q.dwih, dx, dw, parts).int(l.directions, l.rows, 3*h, l.i, ld, h, n).
+		flag(inFours(l.i, p.dwih, q.dwih, dx))
+}
+
 // multiplyBoth runs the product of the first direction and, where there are two, that of the second, whose operands are
 // a, b and c: as one batch where they lie behind those of the first.
 func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
@@ -206,6 +267,9 @@ func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 		p.count, p.strideA, p.strideB, p.strideC = 2, int(a-p.a)/4, int(b-p.b)/4, int(c-p.c)/4
 		if p.halfA {
 			p.strideA = int(a-p.a) / 2
+		}
+		if p.halfB {
+			p.strideB = int(b-p.b) / 2
 		}
 		d.multiply(&p)
 		return

@@ -75,7 +75,7 @@ func (d *dev) allSteps(k string, l *layer, units, columns, depth int) *command {
 	return d.atOnce(k, groups*splits, l.directions, shared)
 }
 
-// tensorWeights packs the recurrent weights as operands of rows times columns, and sets a counter to 0.
+// tensorWeights packs the recurrent weights as operands of rows times columns, and sets the counters to 0.
 func (d *dev) tensorWeights(l *layer, arrived driver.Ptr, rows, columns int, transposed bool) driver.Ptr {
 	to, n := d.need(scratchHidden, d.tensor.bytes(l.directions*rows*columns)), d.tensor.bytes(rows*columns)/16
 	d.both("gru_weights", l, n).ptr(to, l.of[0].whh, l.of[1].whh, arrived).int(rows, columns).
@@ -83,8 +83,8 @@ func (d *dev) tensorWeights(l *layer, arrived driver.Ptr, rows, columns int, tra
 	return to
 }
 
-// places are where operands of the steps lie in turn, width values for each sequence, the counter of the barriers
-// between steps, and room for so many floats behind them.
+// places are where operands of the steps lie in turn, width values for each sequence, the counters of the barriers
+// between the steps of each direction, and room for so many floats behind them.
 func (d *dev) places(l *layer, width, floats int) (of [2]driver.Ptr, arrived, behind driver.Ptr) {
 	size := d.tensor.bytes(l.directions * ((l.batch + 15) / 16 * 16) * width)
 	first := d.need(scratchCarry, 2*size+16+4*floats)

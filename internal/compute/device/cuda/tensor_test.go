@@ -419,6 +419,35 @@ func TestGRUOnTensorCores(t *testing.T) {
 	}
 }
 
+// Inputs whose rows in bfloat16 do not begin at multiples of 16 bytes are multiplied in wider rows, and give what the
+// formulas give: in one direction and in two, with rows of whole and of single accesses, of many and of few units.
+func TestGRUOfWidenedInputs(t *testing.T) {
+	o := cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}
+	for _, c := range []struct {
+		in, h   int
+		lengths []int32
+		both    bool
+	}{{5, 64, []int32{4, 2, 1}, true}, {12, 64, slices.Repeat([]int32{2}, 70), true}, {300, 32, []int32{3, 2}, true},
+		{4, 40, []int32{3, 1}, false}, {139, 40, []int32{2, 2}, true}} {
+		for _, order := range []int{0, 1, 2} {
+			emulator.Set(t, "order", order, 0)
+			tensorCase(t, o, c.lengths...).gru(c.in, c.h, c.both, false).check(t, fmt.Sprintf("%+v", c), bfloat16,
+				bfloat16)
+		}
+	}
+	b := &bench{t, open(t, o)}
+	defer b.Close()
+	a := b.biGRU(64, 6)
+	names, _, err := cuda.Launched(b.Device, func() { device.Do(b.Device, a); device.DoGrad(b.Device, a) })
+	try.Do(t, err)
+	for _, name := range []string{"gru_operands", "gru_results", "product bf16 11x192x8 x2", "product bf16 192x8x11 x2",
+		"product bf16 11x8x192 x2"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("no %s in %v", name, names)
+		}
+	}
+}
+
 // Contexts on tensor cores give what their formulas give (contextCase.check), in tiles and in every order of the
 // threads, with operands in bfloat16 and, between products that round nothing, in TF32; one that is more than the
 // kernel takes, and a GPU without such cores, are left to the base kernels.

@@ -55,16 +55,18 @@ VSE_INLINE double over(double v, int inner) {
   return s;
 }
 
-// present sets how many rows there are and how many pads, from the counts of the items where they are given.
+// present sets how many rows there are and how many pads, from the counts of the items where they are given. All
+// threads of the block take part.
 VSE_INLINE void present(const int* counts, int items, const float* pad, int* count, int* pads) {
   if (!counts) return;
-  int sum = 0, most = 0;
-  for (int i = 0; i < items; i++) {
+  double sum = 0;
+  float most = 0;
+  for (int i = threadIdx.x; i < items; i += blockDim.x) {
     sum += counts[i];
     most = counts[i] > most ? counts[i] : most;
   }
-  *count = sum;
-  *pads = pad ? most * items - sum : 0;
+  *count = (int)block_total(sum);
+  *pads = pad ? (int)block_max(most) * items - *count : 0;
 }
 
 struct Long { double sum; float few; int taken; };

@@ -3,8 +3,8 @@
 // columns from split on. copy, x rounded, may be null.
 #include "common.cuh"
 
-KERNEL column_sum(float* dst, float* rest, bf16* copy, const float* x, int rows, int cols, int split, i64 ld,
-                  int per) {
+VSE_INLINE void sum_columns(float* dst, float* rest, bf16* copy, const float* x, int rows, int cols, int split, i64 ld,
+                            int per) {
   __shared__ float part[8][32];
   int lane = threadIdx.x % 32, first = threadIdx.x / 32, col = blockIdx.x * 32 + lane;
   i64 lo = (i64)blockIdx.y * per, hi = lo + per < rows ? lo + per : rows;
@@ -26,4 +26,17 @@ KERNEL column_sum(float* dst, float* rest, bf16* copy, const float* x, int rows,
   if (!rest) dst[blockIdx.y * (i64)cols + col] = s;
   else if (col < split) dst[blockIdx.y * (i64)split + col] = s;
   else rest[blockIdx.y * (i64)(cols - split) + col - split] = s;
+}
+
+KERNEL column_sum(float* dst, float* rest, bf16* copy, const float* x, int rows, int cols, int split, i64 ld,
+                  int per) {
+  sum_columns(dst, rest, copy, x, rows, cols, split, ld, per);
+}
+
+// The sums of two matrices, or of one: those of the pieces of x1 lie behind those of x0.
+KERNEL column_sum_both(float* dst, bf16* copy0, bf16* copy1, const float* x0, const float* x1, int rows, int cols,
+                       int per) {
+  int second = blockIdx.z;
+  dst += second * (i64)gridDim.y * cols;
+  sum_columns(dst, 0, second ? copy1 : copy0, second ? x1 : x0, rows, cols, cols, cols, per);
 }

@@ -23,17 +23,18 @@ VSE_INLINE u32 load_acquire(const u32* at) {
 
 // grid_barrier is the n-th barrier of all threads of a grid of two dimensions, counted from 1. arrived counts the
 // blocks that have come to any of them; it is 0 before the launch. It has two halves: what a block writes between them
-// no other block may read behind the barrier, and it takes no time of those that wait.
+// no other block may read behind the barrier, and it takes no time of those that wait. grid_wait may be that of some
+// blocks, with a counter of their own.
 VSE_INLINE void grid_arrive(u32* arrived) {
   __syncthreads();
   if (threadIdx.x == 0) add_release(arrived, 1);
 }
-VSE_INLINE void grid_wait(const u32* arrived, u32 n) {
+VSE_INLINE void grid_wait(const u32* arrived, u32 n, u32 blocks) {
   if (threadIdx.x == 0)
-    while (load_acquire(arrived) < n * gridDim.x * gridDim.y) {}
+    while (load_acquire(arrived) < n * blocks) {}
   __syncthreads();
 }
 VSE_INLINE void grid_barrier(u32* arrived, u32 n) {
   grid_arrive(arrived);
-  grid_wait(arrived, n);
+  grid_wait(arrived, n, gridDim.x * gridDim.y);
 }

@@ -1,5 +1,7 @@
 // One step of a GRU and its gradient, for n rows of width h (device.GRU, device.GRUCell).
 #include "gru.cuh"
+#include "pairs.cuh"
+#include "vector.cuh"
 
 // Rows at and behind continued have no state yet: h = 0 and W_h h + b_h = bias. before and prev hold the state before
 // the step.
@@ -133,13 +135,77 @@ KERNEL gru_final(float* final, const float* y, const int* lengths, const int* st
   }
 }
 
-// The bias gradients from the column sums [4H] of the gates' gradients: dbhh = sums[H:], dbih = (r, z, n). The sums of
-// both directions lie one behind the other.
-KERNEL gru_bias(float* dbih0, float* dbih1, float* dbhh0, float* dbhh1, const float* sums, int h) {
+// The bias gradients from the column sums of the pieces [pieces, 4H] of the gates' gradients: dbhh = sums[H:], dbih = (r,
+// z, n). The sums of both directions lie one behind the other.
+KERNEL gru_bias(float* dbih0, float* dbih1, float* dbhh0, float* dbhh1, const float* sums, int pieces, int h) {
   float *dbih = blockIdx.y ? dbih1 : dbih0, *dbhh = blockIdx.y ? dbhh1 : dbhh0;
-  sums += (i64)blockIdx.y * 4 * h;
-  EACH(i, (i64)3 * h) {
-    dbhh[i] = sums[h + i];
-    dbih[i] = i < 2 * h ? sums[h + i] : sums[i - 2 * h];
+  sums += (i64)blockIdx.y * pieces * 4 * h;
+  EACH(i, (i64)4 * h) {
+    float s = 0;
+    for (int p = 0; p < pieces; p += 8) {
+      float v[8];
+      UNROLL for (int k = 0; k < 8; k++) v[k] = p + k < pieces ? sums[(i64)(p + k) * 4 * h + i] : 0;
+      UNROLL for (int k = 0; k < 8; k++) s += v[k];
+    }
+    if (i >= h) dbhh[i - h] = s;
+    if (i < 3 * h) dbih[i < h ? 2 * h + i : i - h] = s;
+  }
+}
+
+// Operands in bfloat16 whose rows are wider than those of the values: to [n, ld] gets the rows of x [rows, in] and those
+// of the weights [h3, in] of each direction, from row first on and then those in front of it. Columns from in on are 0.
+// aligned says that rows of values begin at multiples of 16 bytes.
+KERNEL gru_operands(bf16* to, const float* x, const float* w0, const float* w1, int rows, int h3, int in, int ld,
+                    int first, int n, int aligned) {
+  int lane = threadIdx.x % 32;
+  WARPS(r, n) {
+    const float* from = x + r * in;
+    if (r >= rows) {
+      int second = r - rows >= h3;
+      i64 row = r - rows - second * (i64)h3 + first;
+      from = (second ? w1 : w0) + (row < h3 ? row : row - h3) * in;
+    }
+    for (int c = 4 * lane; c < ld; c += 128) {
+      Four v = {0, 0, 0, 0};
+      if (!aligned) {
+        UNROLL for (int j = 0; j < 4; j++) v[j] = c + j < in ? from[c + j] : 0;
+      } else if (c < in) {
+        v = four(from + c);
+      }
+      put_four(to + r * ld + c, v);
+    }
+  }
+}
+
+// The way back to rows of in values, from results with rows of ld: the gradients of the weights of each direction are
+// those of dw [directions, h3, ld] from row first on and then those in front of it, dx [n - directions·h3, in] is the
+// sum of the parts [directions, rows, ld] of the directions.
+KERNEL gru_results(float* dw0, float* dw1, float* dx, const float* dw, const float* parts, int directions, int rows,
+                   int h3, int in, int ld, int first, int n, int aligned) {
+  int lane = threadIdx.x % 32;
+  WARPS(r, n) {
+    int second = r >= h3;
+    const float* from;
+    float* to;
+    i64 other = 0;
+    if (r < directions * (i64)h3) {
+      to = (second ? dw1 : dw0) + (r - second * (i64)h3) * in;
+      from = dw + (r + first < (second + 1) * (i64)h3 ? r + first : r + first - h3) * ld;
+    } else {
+      i64 row = r - directions * (i64)h3;
+      to = dx + row * in;
+      from = parts + row * ld;
+      if (directions > 1) other = (i64)rows * ld;
+    }
+    for (int c = 4 * lane; c < in; c += 128) {
+      Four v = four(from + c);
+      if (other) v += four(from + other + c);
+      if (aligned) {
+        put_four(to + c, v);
+      } else {
+        UNROLL for (int j = 0; j < 4; j++)
+          if (c + j < in) to[c + j] = v[j];
+      }
+    }
   }
 }

@@ -26,12 +26,12 @@ enum {
 template <class T> struct BackSizes { enum { kSlopes = 16 * T::kEach, kBack = kSlopes / 8 }; };
 
 // The weights as operands, of directions blockIdx.y: to [rows, columns] = whh, transposed where it says so. n counts
-// groups of values of 16 bytes. arrived becomes 0, for the barriers of the kernel behind.
+// groups of values of 16 bytes. arrived [2] becomes 0, for the barriers of the kernel behind.
 template <class T>
 VSE_INLINE void weights_(typename T::Value* to, const float* whh0, const float* whh1, u32* arrived, int rows,
                          int columns, int transposed, i64 n) {
   enum { kColumns = Tile<T>::kColumns, kQuad = Tile<T>::kQuad };
-  if (blockIdx.x + blockIdx.y + threadIdx.x == 0) *arrived = 0;
+  if (blockIdx.x + threadIdx.x == 0) arrived[blockIdx.y] = 0;
   const float* w = blockIdx.y ? whh1 : whh0;
   to += (i64)blockIdx.y * rows * columns;
   i64 across = transposed ? rows : 1, down = transposed ? 1 : columns;
@@ -143,19 +143,21 @@ VSE_INLINE void step_(float* gates0, float* gates1, float* y0, float* y1, float*
 }
 
 // All steps forward, whose states lie in even and odd in turn. The blocks run at once; between two steps is a barrier
-// of all of them, which four accesses of the L2 cache one after the other take. Shared memory: weights and parts.
+// of those of a direction, which four accesses of the L2 cache one after the other take. The other direction has its
+// many sequences when this one has few, so neither waits for it. Shared memory: weights and parts.
 template <class T>
 VSE_INLINE void steps_(float* gates0, float* gates1, float* y0, float* y1, float* prev0, float* prev1,
                        typename T::Value* even, typename T::Value* odd, const typename T::Value* weights,
                        const float* bih0, const float* bih1, const float* bhh0, const float* bhh1, u32* arrived,
                        const int* starts, int steps, int rows, int b, int h, int reverse) {
   int second = blockIdx.y;
+  arrived += second;
   Forward<T> f = forward_of_<T>(second ? gates1 : gates0, second ? y1 : y0, second ? prev1 : prev0, weights,
                                 second ? bih1 : bih0, second ? bhh1 : bhh0, b, h);
   f.of = keep_(shared_quads, f.of, h);
   float* part = (float*)(shared_quads + kForward * (8 * h / Tile<T>::kQuad));
   for (int n = 0; n < steps; n++) {
-    if (n > 0) grid_wait(arrived, n);
+    if (n > 0) grid_wait(arrived, n, gridDim.x);
     forward_<T>(f, n % 2 ? odd : even, n % 2 ? even : odd, part, n < steps - 1 ? arrived : 0, starts, n, steps, rows, b,
                 h, reverse);
   }
@@ -278,11 +280,12 @@ VSE_INLINE void grads_(float* gates0, float* gates1, typename T::Value* even, ty
                        const float* final, u32* arrived, const int* starts, float scale, int steps, int rows, int b,
                        int h, int reverse) {
   int second = blockIdx.y;
+  arrived += second;
   Back<T> f = back_of_<T>(second ? gates1 : gates0, second ? prev1 : prev0, carry, weights, dy, final, scale, b, h);
   f.of = keep_(shared_quads, f.of, 3 * h);
   float* part = (float*)(shared_quads + BackSizes<T>::kBack * (8 * 3 * h / Tile<T>::kQuad));
   for (int n = 0; n < steps; n++) {
-    if (n > 0) grid_wait(arrived, n);
+    if (n > 0) grid_wait(arrived, n, gridDim.x);
     back_<T>(f, n % 2 ? odd : even, n % 2 ? even : odd, part, n < steps - 1 ? arrived : 0, starts, n, steps, rows, b, h,
              reverse);
   }
