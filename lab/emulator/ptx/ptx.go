@@ -156,6 +156,8 @@ func (k *kernel) instruction(s statement) (string, error) {
 		return ";", nil // it changes no value
 	case s.op == "cvt.rna.tf32.f32" && n == 2:
 		return k.call("set(%s, emu::tf32(as<float>(%s)));", s.args...)
+	case s.op == "cvt.rn.bf16x2.f32" && n == 3:
+		return k.call("set(%s, emu::bf16x2(as<float>(%s), as<float>(%s)));", s.args...)
 	case s.op == "red.release.gpu.global.add.u32" && n == 2:
 		return k.counter("emu::add_release((uint32_t*)as<uint64_t>(%s), as<uint32_t>(%s));", s.line, s.args[0],
 			s.args[1])

@@ -60,6 +60,7 @@ func TestStatements(t *testing.T) {
 			"uint32_t a[4] = {r3, r2, r1, r0}, b[2] = {r0, r1}; emu::mma_tf32(d, a, b); set(f3, d[0]); " +
 			"set(f2, d[1]); set(f1, d[2]); set(f0, d[3]); }",
 		"cvt.rna.tf32.f32 %r1, %f2;":                   "set(r1, emu::tf32(as<float>(f2)));",
+		"cvt.rn.bf16x2.f32 %r1, %f2, %f1;":             "set(r1, emu::bf16x2(as<float>(f2), as<float>(f1)));",
 		"@%p1 prefetch.L2 [%rd1];":                     "if (p1) { ; }",
 		"{ .reg .b32 tmp; mov.b64 {tmp, %r2}, %rd1; }": "set(r2, (uint32_t)(as<uint64_t>(rd1) >> 32));",
 		"ld.param.u64 \t%rd1, [k_param_0];":            "set(rd1, parameter<uint64_t>(P, 0));",

@@ -32,9 +32,11 @@ enum Shuffle { kXor, kDown, kIndex, kMultiply };
 uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument);
 // mma.sync.m16n8k16 of bfloat16 in a warp (kernels/mma.cuh): c += A B, the products added to c in the order of k.
 void mma(float* c, const uint32_t* a, const uint32_t* b);
-// mma.sync.m16n8k8 of TF32, likewise, which ignores the lower 13 bits of operands; cvt.rna.tf32.f32, which clears them.
+// mma.sync.m16n8k8 of TF32, likewise, which ignores the lower 13 bits of operands; cvt.rna.tf32.f32, which clears them;
+// cvt.rn.bf16x2.f32.
 void mma_tf32(float* c, const uint32_t* a, const uint32_t* b);
 uint32_t tf32(float x);
+uint32_t bf16x2(float high, float low);
 // What blocks that run at once may do (kernels/grid.cuh).
 void add_release(uint32_t* at, uint32_t value);
 uint32_t load_acquire(const uint32_t* at);

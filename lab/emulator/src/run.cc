@@ -191,6 +191,13 @@ uint32_t tf32(float x) {
   return x != x ? 0x7fffffff : (u + 0x1000) & ~0x1fffu;
 }
 
+static uint32_t nearest_even(float x) {
+  uint32_t u;
+  memcpy(&u, &x, 4);
+  return x != x ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+}
+uint32_t bf16x2(float high, float low) { return nearest_even(high) << 16 | nearest_even(low); }
+
 // read_tf32 is the value of an operand.
 static float read_tf32(uint32_t u) {
   float f;

@@ -16,11 +16,13 @@
 // mma_ is c += A B of bfloat16, mma_tf32 of TF32, which are float32 of whose significands the upper 11 bits count: the
 // instruction ignores the others. Products are exact, sums are float32; in which order a GPU adds is not specified. The
 // emulator adds them to c one by one, k from 0 on. tf32_ rounds to TF32, and where two neighbours are as near, to the
-// one of the greater magnitude. prefetch_ fetches the 128 bytes around an address to the L2 cache.
+// one of the greater magnitude. two_ is two values rounded to bfloat16, to nearest even, the first in the lower half; a
+// NaN becomes 0x7fff. prefetch_ fetches the 128 bytes around an address to the L2 cache.
 #if defined(VSE_EMULATOR)
 VSE_INLINE void mma_(float* c, const u32* a, const u32* b) { emu::mma(c, a, b); }
 VSE_INLINE void mma_tf32(float* c, const u32* a, const u32* b) { emu::mma_tf32(c, a, b); }
 VSE_INLINE u32 tf32_(float x) { return emu::tf32(x); }
+VSE_INLINE u32 two_(float x, float y) { return emu::bf16x2(y, x); }
 VSE_INLINE void prefetch_(const void*) {}
 #else
 VSE_INLINE void mma_(float* c, const u32* a, const u32* b) {
@@ -40,11 +42,13 @@ VSE_INLINE u32 tf32_(float x) {
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(u) : "f"(x));
   return u;
 }
+VSE_INLINE u32 two_(float x, float y) {
+  u32 u;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(u) : "f"(y), "f"(x));
+  return u;
+}
 VSE_INLINE void prefetch_(const void* x) { asm volatile("prefetch.L2 [%0];" : : "l"(x)); }
 #endif
-
-// two_ is two values rounded to bfloat16, the first in the lower half.
-VSE_INLINE u32 two_(float x, float y) { return (u32)bf16_of(x) | (u32)bf16_of(y) << 16; }
 
 // Operands are what a kernel is written for: how many values a word holds, which are neighbours in depth, how a value
 // lies in memory, a word of values, and c += A B. An instruction is 8·kEach deep, of which lane 4g + t has the places
