@@ -196,6 +196,30 @@ KERNEL filter_pairs(float* out, const float* words, const float* captions, const
   }
 }
 
+// node_dots is warp_dots (pairs.cuh) with the 256 columns that a warp has at once of four nodes on their way together.
+VSE_INLINE void node_dots(float* to, const float* y, const float* x, int n, int s) {
+  int lane = threadIdx.x & 31;
+  _Pragma("unroll 1") for (int k = 0; k < n; k += 4) {
+    float dot[4] = {0, 0, 0, 0};
+    _Pragma("unroll 1") for (int i = lane; i < s; i += 32 * kFilterValues) {
+      float v[4][kFilterValues];
+      UNROLL for (int p = 0; p < 4; p++) {
+        const float* from = x + (k + p < n ? k + p : k) * s + i;
+        UNROLL for (int j = 0; j < kFilterValues; j++) v[p][j] = i + 32 * j < s ? from[32 * j] : 0;
+      }
+      UNROLL for (int j = 0; j < kFilterValues; j++) {
+        float of_y = i + 32 * j < s ? y[i + 32 * j] : 0;
+        UNROLL for (int p = 0; p < 4; p++) dot[p] += of_y * v[p][j];
+      }
+    }
+    UNROLL for (int p = 0; p < 4; p++) {
+      int node = k + p;
+      dot[p] = warp_sum(dot[p]);
+      if (node < n && lane == ((node & 7) << 2 | (node >> 3 & 3))) to[node] = dot[p];  // the lane of DOTS
+    }
+  }
+}
+
 // dr [units, s], and dz as far as the sigmoid: the gradient of γ·BN + β.
 KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, const float* a, const float* mean,
                         const float* inv, const float* gamma, const float* beta, const float* out, const float* dout,
@@ -207,8 +231,14 @@ KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, co
     float dot = 0;
     LANES(i, s) dot += out[r * s + i] * dout[r * s + i];
     Unit f = unit_(norms[r], warp_sum(dot));
-    LANES(i, s) dr[r * s + i] = f.u * dout[r * s + i] + f.v * out[r * s + i];
-    warp_dots(dz + g.base, dr + r * s, x + g.base * s, g.n, s);
+    for (int i = threadIdx.x & 31; i < s; i += 32 * kFilterValues) {
+      float d[kFilterValues];  // on their way at a time
+      UNROLL for (int j = 0; j < kFilterValues; j++)
+        d[j] = i + 32 * j < s ? f.u * dout[r * s + i + 32 * j] + f.v * out[r * s + i + 32 * j] : 0;
+      UNROLL for (int j = 0; j < kFilterValues; j++)
+        if (i + 32 * j < s) dr[r * s + i + 32 * j] = d[j];
+    }
+    node_dots(dz + g.base, dr + r * s, x + g.base * s, g.n, s);
     float along = 0, sum = 0;
     DOTS(k, g.n) {
       along += a[g.base + k] * dz[g.base + k];
