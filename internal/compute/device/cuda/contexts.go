@@ -13,14 +13,14 @@ type contexts struct {
 	packed driver.Ptr // regions of the images of a tile of pairs, as operands
 	alphas driver.Ptr // its weights, as operands
 	drows  driver.Ptr // sums of the groups of images of a tile of pairs
-	small  bool       // no block has room for the values of its words and their sums
+	small  bool       // no block has room for the values of two tiles of words
 }
 
 const (
 	contextColumns = 1024 // of a block, at most
-	contextRows    = 16   // of a block
+	contextRows    = 16   // of a tile of words, of which a block has one or two
 	contextThreads = 512
-	contextShared  = 4 * contextRows * contextColumns // bytes of the values of the words of a block
+	contextShared  = 4 * contextRows * contextColumns // bytes of the values of a tile of words
 	contextBlocks  = 264                              // that a large GPU computes in two rounds
 )
 
@@ -57,7 +57,7 @@ func (s *similarities) packedGradFloats() int {
 	if !s.contexts.on {
 		return 0
 	}
-	groups, _ := s.groups(s.tileI, s.tileR)
+	groups, _ := s.groups(s.tileI, s.tileR, contextRows)
 	return s.packedFloats() + (groups*s.tileR*s.a.E+3)&^3
 }
 
@@ -66,18 +66,23 @@ func (s *similarities) cutPackedGrad(w *workspace) {
 	s.contexts.drows = w.cut(s.packedGradFloats() - s.packedFloats())
 }
 
-// groups divides the images of a tile so that there are blocks enough; per is the number of images of a group.
-func (s *similarities) groups(images, rows int) (count, per int) {
-	blocks := (rows + contextRows - 1) / contextRows
-	count = max(1, min(images, contextBlocks/blocks))
+// groups divides the images of a tile so that there are blocks enough, of so many words each; per is the number of
+// images of a group.
+func (s *similarities) groups(images, rows, words int) (count, per int) {
+	count = max(1, min(images, contextBlocks/((rows+words-1)/words)))
 	per = (images + count - 1) / count
 	return (images + per - 1) / per, per
 }
 
-// words begins a kernel over tiles of words and the groups of images, which writes z.
-func (s *similarities) words(d *dev, of string, rows, groups int) *command {
-	return d.start(of, contextThreads, (rows+contextRows-1)/contextRows, groups, 1).
-		ptr(either(s.half, s.squares16, s.squares))
+// words begins a kernel over words, so many of a block, and the groups of images of a tile. It writes z.
+func (s *similarities) words(d *dev, of string, t *similarityTile, words int) (c *command, groups, per int) {
+	groups, per = s.groups(t.images, t.rows, words)
+	shared := 2 * contextShared
+	if s.contexts.small {
+		of, shared = of+"_small", contextShared
+	}
+	return d.start(of, contextThreads, (t.rows+words-1)/words, groups, 1).shares(shared).
+		ptr(either(s.half, s.squares16, s.squares)), groups, per
 }
 
 // pack makes the operands of a tile.
@@ -92,23 +97,20 @@ func (s *similarities) pack(d *dev, t *similarityTile) {
 // packedSquares computes z of a tile.
 func (s *similarities) packedSquares(d *dev, t *similarityTile) {
 	s.pack(d, t)
-	a, c := &s.a, &s.contexts
-	groups, per := s.groups(t.images, t.rows)
-	s.words(d, "similarity_contexts", t.rows, groups).ptr(c.alphas, c.packed, s.row(t)).
-		int(t.rows, t.images, a.E, c.steps, per)
+	words := 2 * contextRows
+	if s.contexts.small {
+		words = contextRows
+	}
+	c, _, per := s.words(d, "similarity_contexts", t, words)
+	c.ptr(s.contexts.alphas, s.contexts.packed, s.row(t)).int(t.rows, t.images, s.a.E, s.contexts.steps, per)
 }
 
 // packedSquaresGrad computes z of a tile, whose operands are packed, and from the gradient of z in slopes that of the
 // contexts, in its place, and adds to dRows.
 func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, slopes, dRows driver.Ptr) {
-	a, c := &s.a, &s.contexts
-	groups, per := s.groups(t.images, t.rows)
-	kernel, shared := "similarity_contexts_grad", 2*contextShared
-	if c.small {
-		kernel, shared = "similarity_contexts_grad_small", contextShared
-	}
-	s.words(d, kernel, t.rows, groups).shares(shared).ptr(slopes, c.drows, c.alphas, c.packed, s.row(t)).
-		int(t.rows, t.images, a.E, c.steps, per)
-	n := t.rows * a.E
-	d.sumSlices(dRows, c.drows, n, groups, n, t.i0 > 0)
+	of := &s.contexts
+	c, groups, per := s.words(d, "similarity_contexts_grad", t, contextRows)
+	c.ptr(slopes, of.drows, of.alphas, of.packed, s.row(t)).int(t.rows, t.images, s.a.E, of.steps, per)
+	n := t.rows * s.a.E
+	d.sumSlices(dRows, of.drows, n, groups, n, t.i0 > 0)
 }
