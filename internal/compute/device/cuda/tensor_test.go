@@ -431,7 +431,7 @@ func TestContextsOnTensorCores(t *testing.T) {
 	}{
 		{5, 36, 72, 8, []int32{17, 1, 4}, false}, {3, 1, 8, 4, []int32{2}, false},
 		{2, 17, 40, 4, []int32{3, 40}, false}, {2, 17, 35, 4, []int32{3, 2}, true},
-		{1, 3, 1024, 4, []int32{2, 1}, false}, {1, 3, 1025, 4, []int32{2, 1}, true},
+		{1, 3, 1024, 4, []int32{2, 1}, false}, {1, 3, 1025, 4, []int32{2, 1}, true}, {2, 3, 8, 300, []int32{2}, false},
 	} {
 		for _, v := range []struct {
 			precision          string

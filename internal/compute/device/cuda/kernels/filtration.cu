@@ -116,9 +116,8 @@ KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, con
   WARPS(r, units) {
     i64 b = r / captions;
     Graph g = graph_(first, b, (int)(r - b * captions), nodes);
-    float n = 0;
+    float n = 0, v[kFilterValues];  // 256 columns
     for (int first = threadIdx.x & 31; first < s; first += 32 * kFilterValues) {
-      float v[kFilterValues];  // 256 columns, of two nodes at a time
       UNROLL for (int j = 0; j < kFilterValues; j++) v[j] = 0;
       _Pragma("unroll 2") for (int k = 0; k < g.n; k++) {
         float w = a[g.base + k];
@@ -127,14 +126,20 @@ KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, con
           if (first + 32 * j < s) v[j] += w * from[32 * j];
       }
       UNROLL for (int j = 0; j < kFilterValues; j++) {
-        if (first + 32 * j < s) out[r * s + first + 32 * j] = v[j];
+        if (s > 32 * kFilterValues && first + 32 * j < s) out[r * s + first + 32 * j] = v[j];
         n += v[j] * v[j];
       }
     }
     n = sqrtf(warp_sum(n));
     if ((threadIdx.x & 31) == 0) norms[r] = n;
     n = 1.0f / (n + PAIR_EPS);
-    LANES(i, s) out[r * s + i] *= n;
+    if (s > 32 * kFilterValues) {
+      _Pragma("unroll 1") LANES(i, s) out[r * s + i] *= n;
+      continue;
+    }
+    int i = threadIdx.x & 31;
+    UNROLL for (int j = 0; j < kFilterValues; j++)
+      if (i + 32 * j < s) out[r * s + i + 32 * j] = v[j] * n;
   }
 }
 

@@ -39,6 +39,16 @@ KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, con
   }
 }
 
+// A warp has kNodeColumns columns of a row at a time in its registers, kNodeValues of a lane.
+enum { kNodeValues = 8, kNodeColumns = 32 * kNodeValues };
+
+VSE_INLINE void node_values(float* v, const float* x, const float* bias, int first, int size) {
+  UNROLL for (int j = 0; j < kNodeValues; j++) {
+    int k = first + 32 * j;
+    v[j] = k < size ? x[k] + bias[k] : 0;
+  }
+}
+
 // The vectors of the nodes from s = W z, and their norms [images, all]; node lists the nodes of the rows, nodes counts
 // those of an image. Where filter is not null, the logits are its products with the vectors and filter_bias.
 KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s, const float* bias, const float* filter,
@@ -46,19 +56,23 @@ KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s,
   WARPS(t, units) {
     i64 b = t / rows, j = t - b * rows;
     const float* x = s + t * size;
-    float* y = out + (b * nodes + node[j]) * size;
-    float n = 0;
-    LANES(k, size) {
-      float v = x[k] + bias[k];
-      n += v * v;
+    float *y = out + (b * nodes + node[j]) * size, v[kNodeValues], n = 0, z = 0;
+    for (int first = threadIdx.x & 31; first < size; first += kNodeColumns) {
+      node_values(v, x, bias, first, size);
+      UNROLL for (int i = 0; i < kNodeValues; i++) n += v[i] * v[i];
     }
     n = sqrtf(warp_sum(n));
     if ((threadIdx.x & 31) == 0) norms[b * all + j] = n;
     n = 1.0f / (n + PAIR_EPS);
-    float z = 0;
-    LANES(k, size) {
-      y[k] = (x[k] + bias[k]) * n;
-      if (filter) z += filter[k] * y[k];
+    for (int first = threadIdx.x & 31; first < size; first += kNodeColumns) {
+      float w[kNodeValues];
+      if (size > kNodeColumns) node_values(v, x, bias, first, size);  // otherwise they are there
+      UNROLL for (int i = 0; i < kNodeValues; i++) w[i] = filter && first + 32 * i < size ? filter[first + 32 * i] : 0;
+      UNROLL for (int i = 0; i < kNodeValues; i++) {
+        v[i] *= n;
+        z += w[i] * v[i];
+        if (first + 32 * i < size) y[first + 32 * i] = v[i];
+      }
     }
     if (!filter) continue;
     z = warp_sum(z);
@@ -68,7 +82,7 @@ KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s,
 
 // The gradient of W z + Bias is made by blocks of kNodeRows rows, which also add up what they give: first a thread for
 // each row looks up what is known of it, then a warp has one row at a time in its registers, kNodeColumns of it.
-enum { kNodeRows = 64, kNodeWarps = 8, kNodeValues = 8, kNodeColumns = 32 * kNodeValues };  // (Go: nodeRows)
+enum { kNodeRows = 64, kNodeWarps = 8 };  // (Go: nodeRows)
 
 // NodeRows is what is known of the rows of a block: the gradient of the vector Y, which begins at at_y, is gate·R +
 // along·W, where R begins at at_r. at_y is -1 for a row without gradient.
