@@ -79,7 +79,7 @@ func (s *similarities) words(d *dev, of string, t *similarityTile, words int) (c
 	groups, per = s.groups(t.images, t.rows, words)
 	shared := 2 * contextShared
 	if s.contexts.small {
-		of, shared = of+"_small", contextShared
+		shared = contextShared
 	}
 	return d.start(of, contextThreads, (t.rows+words-1)/words, groups, 1).shares(shared).
 		ptr(either(s.half, s.squares16, s.squares)), groups, per
@@ -97,19 +97,22 @@ func (s *similarities) pack(d *dev, t *similarityTile) {
 // packedSquares computes z of a tile.
 func (s *similarities) packedSquares(d *dev, t *similarityTile) {
 	s.pack(d, t)
-	words := 2 * contextRows
+	kernel, words := "similarity_contexts", 2*contextRows
 	if s.contexts.small {
-		words = contextRows
+		kernel, words = "similarity_contexts_small", contextRows
 	}
-	c, _, per := s.words(d, "similarity_contexts", t, words)
+	c, _, per := s.words(d, kernel, t, words)
 	c.ptr(s.contexts.alphas, s.contexts.packed, s.row(t)).int(t.rows, t.images, s.a.E, s.contexts.steps, per)
 }
 
 // packedSquaresGrad computes z of a tile, whose operands are packed, and from the gradient of z in slopes that of the
 // contexts, in its place, and adds to dRows.
 func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, slopes, dRows driver.Ptr) {
-	of := &s.contexts
-	c, groups, per := s.words(d, "similarity_contexts_grad", t, contextRows)
+	of, kernel := &s.contexts, "similarity_contexts_grad"
+	if of.small {
+		kernel = "similarity_contexts_grad_small"
+	}
+	c, groups, per := s.words(d, kernel, t, contextRows)
 	c.ptr(slopes, of.drows, of.alphas, of.packed, s.row(t)).int(t.rows, t.images, s.a.E, of.steps, per)
 	n := t.rows * s.a.E
 	d.sumSlices(dRows, of.drows, n, groups, n, t.i0 > 0)
