@@ -41,7 +41,7 @@ func pairAttention(h *harness, lengths []int32, b, r int, over bool) {
 
 func testSimilarities(h *harness) {
 	for i, lengths := range h.lengthCases() {
-		for j, s := range [][4]int{{1, 1, 2, 1}, {3, 2, 5, 3}, {19, 4, 17, 8}, {2, 20, 24, 3}} {
+		for j, s := range [][4]int{{1, 1, 2, 1}, {3, 2, 5, 3}, {19, 4, 17, 8}, {2, 20, 24, 3}, {1, 2, 5, 300}} {
 			for _, global := range []bool{false, true} { // in turn with a filter and without
 				similarities(h, lengths, s[0], s[1], s[2], s[3], global, global != ((i+j)%2 == 0))
 			}
@@ -154,7 +154,7 @@ func graphReason(h *harness, lengths []int32, b, s int, first, keep bool) {
 
 func testFiltrate(h *harness) {
 	for _, lengths := range h.lengthCases() {
-		for _, s := range [][2]int{{2, 3}, {18, 16}} {
+		for _, s := range [][2]int{{2, 3}, {18, 16}, {2, 300}} {
 			for _, train := range []bool{true, false} {
 				filtrate(h, lengths, s[0], s[1], train)
 			}

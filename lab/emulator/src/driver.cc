@@ -177,6 +177,7 @@ int emu_gpu;  // of the context
 void emu_broken(const std::string& why) { broken = kIllegalAddress, fault = why; }
 bool emu_records(void* s) { return stream(s)->capture; }
 
+static long shared = emu::kMostShared;
 extern long emu_no_blas, emu_no_half, emu_no_bias, emu_nccl;  // of blas.cc and nccl.cc
 static std::map<std::string, long*> settings() {
   return {{"defer", &defer_work},
@@ -197,6 +198,7 @@ static std::map<std::string, long*> settings() {
           {"compiler", &compiler},
           {"cooperative", &cooperative},
           {"multiprocessors", &multiprocessors},
+          {"shared", &shared},
           {"nccl", &emu_nccl},
           {"no_blas", &emu_no_blas},
           {"no_half", &emu_no_half},
@@ -260,7 +262,7 @@ Result cuDeviceGetAttribute(int* v, int attribute, int) {
        : attribute == 16 ? multiprocessors
        : attribute == 20 ? mode
        : attribute == 95 ? cooperative != 0
-       : attribute == 97 ? (int)emu::kMostShared
+       : attribute == 97 ? (int)shared
                          : 0;
   return kOK;
 }
@@ -372,7 +374,7 @@ Result cuModuleGetFunction(void** f, void* m, const char* name) {
 }
 Result cuFuncSetAttribute(void* f, int attribute, int value) {
   READY;
-  if (attribute != 8 || value < 0 || value > (int)emu::kMostShared) return kInvalidValue;
+  if (attribute != 8 || value < 0 || value > shared) return kInvalidValue;
   return ((Function*)f)->dynamic = value, kOK;
 }
 // Registers bound a real GPU too; how many a kernel takes is not known here.

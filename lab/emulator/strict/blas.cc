@@ -33,7 +33,8 @@ void matrix(const char* what, Address p, int kind, int64_t rows, int64_t columns
 bool kinds(int a, int b, int c, int compute) {
   const bool single = a == kSingle && b == kSingle &&
                       (compute == kFloat32 || compute == kFastTF32 || compute == kFast16BF);
-  if (c == kSingle && (single || (a == kHalf && b == kHalf && compute == kFloat32))) return true;
+  if (c == kSingle && single) return true;
+  if ((c == kSingle || c == kHalf) && a == kHalf && b == kHalf && compute == kFloat32) return true;
   wrong("a product of types %d, %d and %d, computed as %d", a, b, c, compute);
   return false;
 }

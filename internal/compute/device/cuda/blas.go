@@ -79,7 +79,7 @@ func (d *dev) checkPrecision() error {
 	case driver.NotSupported(err):
 		d.warn("cuBLAS refuses products of device.precision bf16 on this GPU (%v): %s; products are computed in fp32",
 			err, gpu)
-		d.precision, d.bf16.on = FP32, false
+		d.precision, d.bf16.on, d.tensor = FP32, false, tensorNone
 		return nil
 	case err == nil && old:
 		d.warn("device.precision bf16 is slow on this GPU: %s, bfloat16 units come with 8.0; set device.precision to "+
@@ -101,8 +101,8 @@ func (d *dev) tryBF16() error {
 	}
 	g := driver.Gemm{M: n, N: n, K: n, A: p, B: at(p, n*n), C: at(p, 2*n*n), LDA: n, LDB: n, LDC: n, Count: 1, Alpha: 1,
 		Compute: driver.ComputeBF16}
-	for _, g.Half = range []bool{false, true} {
-		if g.Half {
+	for i := range 3 {
+		if g.Half, g.HalfC = i > 0, i > 1; g.Half {
 			g.Compute = driver.Compute32F
 		}
 		if err := d.blas.Gemm(&g); err != nil {

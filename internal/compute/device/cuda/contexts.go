@@ -13,14 +13,15 @@ type contexts struct {
 	packed driver.Ptr // regions of the images of a tile of pairs, as operands
 	alphas driver.Ptr // its weights, as operands
 	drows  driver.Ptr // sums of the groups of images of a tile of pairs
+	small  bool       // no block has room for the values of two tiles of words
 }
 
 const (
 	contextColumns = 1024 // of a block, at most
-	contextRows    = 16   // of a block
+	contextRows    = 16   // of a tile of words, of which a block has one or two
 	contextThreads = 512
-	contextShared  = 4 * contextRows * contextColumns // bytes that the gradient keeps of its words
-	contextBlocks  = 264                              // from which a launch keeps a large GPU busy
+	contextShared  = 4 * contextRows * contextColumns // bytes of the values of a tile of words
+	contextBlocks  = 264                              // that a large GPU computes in two rounds
 )
 
 // set decides by the sizes and by where words lie: eight values are read at once.
@@ -28,6 +29,7 @@ func (c *contexts) set(d *dev, a *device.Similarities) {
 	c.on = d.tensor != tensorNone && !a.Global && a.E <= contextColumns && a.E%8 == 0 && d.pointer(a.Rows)%16 == 0
 	deep := 8 * d.tensor.each()
 	c.steps = (a.R + deep - 1) / deep
+	c.small = 2*contextShared > d.info.MaxSharedBytesPerBlock
 }
 
 // packedWords is the workspace of the operands of a tile: of regions, 8 columns of a step are 64 words, of weights 16
@@ -55,7 +57,7 @@ func (s *similarities) packedGradFloats() int {
 	if !s.contexts.on {
 		return 0
 	}
-	groups, _ := s.groups(s.tileI, s.tileR)
+	groups, _ := s.groups(s.tileI, s.tileR, contextRows)
 	return s.packedFloats() + (groups*s.tileR*s.a.E+3)&^3
 }
 
@@ -64,42 +66,54 @@ func (s *similarities) cutPackedGrad(w *workspace) {
 	s.contexts.drows = w.cut(s.packedGradFloats() - s.packedFloats())
 }
 
-// groups divides the images of a tile so that there are blocks enough; per is the number of images of a group.
-func (s *similarities) groups(images, rows int) (count, per int) {
-	blocks := (rows + contextRows - 1) / contextRows
-	count = min(images, (contextBlocks+blocks-1)/blocks)
+// groups divides the images of a tile so that there are blocks enough, of so many words each; per is the number of
+// images of a group.
+func (s *similarities) groups(images, rows, words int) (count, per int) {
+	count = max(1, min(images, contextBlocks/((rows+words-1)/words)))
 	per = (images + count - 1) / count
 	return (images + per - 1) / per, per
 }
 
-// words begins a kernel over tiles of words and the groups of images. It writes z or its gradient, in TF32 as float32
-// alone.
-func (s *similarities) words(d *dev, of string, rows, groups int) *command {
-	c := d.start(of, contextThreads, (rows+contextRows-1)/contextRows, groups, 1).ptr(s.squares)
-	if d.tensor == tensorBF16 {
-		c.ptr(s.squares16)
+// words begins a kernel over words, so many of a block, and the groups of images of a tile. It writes z.
+func (s *similarities) words(d *dev, of string, t *similarityTile, words int) (c *command, groups, per int) {
+	groups, per = s.groups(t.images, t.rows, words)
+	shared := 2 * contextShared
+	if s.contexts.small {
+		shared = contextShared
 	}
-	return c
+	return d.start(of, contextThreads, (t.rows+words-1)/words, groups, 1).shares(shared).
+		ptr(either(s.half, s.squares16, s.squares)), groups, per
 }
 
-// packedSquares computes z of a tile.
-func (s *similarities) packedSquares(d *dev, t *similarityTile) {
+// pack makes the operands of a tile.
+func (s *similarities) pack(d *dev, t *similarityTile) {
 	a, c := &s.a, &s.contexts
 	regions, weights := s.packedWords(t.images, t.rows)
 	n := (regions + weights) / 4
 	d.each("similarity_pack", n).ptr(c.packed, c.alphas, s.image(t), at(s.weights, s.weight(t))).long(a.B*a.R).
 		int(t.rows, t.images, a.R, a.E, c.steps).long(n)
-	groups, per := s.groups(t.images, t.rows)
-	s.words(d, "similarity_contexts", t.rows, groups).ptr(c.alphas, c.packed, s.row(t)).
-		int(t.rows, t.images, a.E, c.steps, per)
 }
 
-// packedSquaresGrad computes the gradient of the contexts of a tile, whose operands are packed, and adds to dRows.
-func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, dRows driver.Ptr) {
-	a, c := &s.a, &s.contexts
-	groups, per := s.groups(t.images, t.rows)
-	s.words(d, "similarity_contexts_grad", t.rows, groups).shares(contextShared).
-		ptr(c.drows, s.squares, c.alphas, c.packed, s.row(t)).int(t.rows, t.images, a.E, c.steps, per)
-	n := t.rows * a.E
-	d.sumSlices(dRows, c.drows, n, groups, n, t.i0 > 0)
+// packedSquares computes z of a tile.
+func (s *similarities) packedSquares(d *dev, t *similarityTile) {
+	s.pack(d, t)
+	kernel, words := "similarity_contexts", 2*contextRows
+	if s.contexts.small {
+		kernel, words = "similarity_contexts_small", contextRows
+	}
+	c, _, per := s.words(d, kernel, t, words)
+	c.ptr(s.contexts.alphas, s.contexts.packed, s.row(t)).int(t.rows, t.images, s.a.E, s.contexts.steps, per)
+}
+
+// packedSquaresGrad computes z of a tile, whose operands are packed, and from the gradient of z in slopes that of the
+// contexts, in its place, and adds to dRows.
+func (s *similarities) packedSquaresGrad(d *dev, t *similarityTile, slopes, dRows driver.Ptr) {
+	of, kernel := &s.contexts, "similarity_contexts_grad"
+	if of.small {
+		kernel = "similarity_contexts_grad_small"
+	}
+	c, groups, per := s.words(d, kernel, t, contextRows)
+	c.ptr(slopes, of.drows, of.alphas, of.packed, s.row(t)).int(t.rows, t.images, s.a.E, of.steps, per)
+	n := t.rows * s.a.E
+	d.sumSlices(dRows, of.drows, n, groups, n, t.i0 > 0)
 }

@@ -42,6 +42,7 @@ type product struct {
 	strideA, strideB, strideC int
 	exact                     bool
 	halfA, halfB              bool // a, b are bfloat16; leading dimensions and strides count elements
+	halfC                     bool // c too, where one of them is: for one product without beta and bias
 }
 
 const gemmTile = 64
@@ -51,6 +52,7 @@ const (
 	operandsSingle = iota
 	operandsRounded
 	operandsHalf
+	operandsAndResultHalf
 )
 
 // few is the greatest number of products of a batch whose operands may lie far apart, in different memory too.
@@ -152,7 +154,11 @@ func (d *dev) multiply(as *product) {
 	if p.bias != 0 {
 		d.reads(p.bias)
 	}
-	if size := last(p.m, p.n, p.ldc); p.count > few {
+	size := last(p.m, p.n, p.ldc)
+	if p.halfC {
+		size = halves(size)
+	}
+	if p.count > few {
 		d.bf16.changed(p.c, (p.count-1)*p.strideC+size)
 	} else {
 		for i := range p.count {
@@ -169,6 +175,8 @@ func (d *dev) multiply(as *product) {
 		}
 		operands := operandsSingle
 		switch {
+		case p.halfC:
+			operands = operandsAndResultHalf
 		case half:
 			operands = operandsHalf
 		case d.precision == BF16 && !p.exact:
@@ -190,7 +198,7 @@ func (d *dev) multiply(as *product) {
 	g := driver.Gemm{TransA: p.transA, TransB: p.transB, M: p.m, N: p.n, K: p.k, A: p.a, B: p.b, C: p.c,
 		LDA: p.lda, LDB: p.ldb, LDC: p.ldc,
 		StrideA: p.strideA, StrideB: p.strideB, StrideC: p.strideC, Count: p.count, Alpha: float32(p.alpha),
-		Beta: float32(p.beta), Compute: compute, Half: half}
+		Beta: float32(p.beta), Compute: compute, Half: half, HalfC: p.halfC}
 	if d.biased && p.count == 1 && p.bias%ltAlignment == 0 && p.n > 1 && p.k > 1 {
 		g.Bias = p.bias
 	}

@@ -23,7 +23,8 @@ type similarities struct {
 	tileI, tileR                           int        // images and rows of a tile
 	squares, inner                         driver.Ptr // of a tile: z and W z
 
-	// Where products read bfloat16: z, and then the gradient of the contexts, and the gradient of W z.
+	// Where products read bfloat16, as always behind contexts in bfloat16: z or the gradient of the contexts, and the
+	// gradient of W z.
 	half                   bool
 	squares16, innerGrad16 driver.Ptr
 
@@ -55,8 +56,8 @@ func (d *dev) similarities(a device.Similarities) (s similarities) {
 	}
 	s.images, s.values = d.pointer(a.Images), d.pointer(a.Rows)
 	s.w = d.pointer(a.W)
-	s.half = d.takesHalf(a.B * s.rows * a.E * a.S)
 	s.contexts.set(d, &a)
+	s.half = d.takesHalf(a.B*s.rows*a.E*a.S) || s.contexts.on && d.tensor == tensorBF16
 	s.out, s.norms = d.pointer(a.Nodes), d.pointer(a.Norms)
 	if a.Filter.Present() {
 		s.filter.set(d, &a.Filter)
@@ -190,27 +191,35 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 		}
 		return
 	}
-	pair, kinds := a.E, 1
+	single, half := s.squareFloats()
+	z, inner, kinds := single+half, a.S, 1
 	if filtered {
 		kinds = 2
 	}
-	if !s.contexts.on {
-		pair += a.E + 1 // contexts and their norms
-	}
 	if s.half {
-		pair += halves(a.E) + halves(a.S)
+		inner = halves(a.S)
+	}
+	pair := z + inner
+	if s.contexts.on {
+		pair += z // its gradient, and then that of the contexts
 	} else {
-		pair += a.S
+		pair += a.E + 1 // contexts and their norms
 	}
 	rows, tiles := s.cut(d, pair)
 	sums := nodeSums{kinds: kinds, cols: a.S}
 	w := d.workspace(s.packedGradFloats() + rows*pair + sums.floats(tiles, rows))
 	s.cutPackedGrad(&w)
-	s.squares = w.cut(rows * a.E)
+	s.cutSquares(&w, rows)
+	slopes, dContext := s.squares, either(s.half, s.squares16, s.squares)
+	if s.contexts.on {
+		slopes = w.cut(rows * z)
+		dContext = slopes
+	}
+	innerGrad := w.cut(rows * inner)
 	if s.half {
-		s.squares16, s.innerGrad16 = w.cut(rows*halves(a.E)), w.cut(rows*halves(a.S))
+		s.innerGrad16 = innerGrad
 	} else {
-		s.inner = w.cut(rows * a.S)
+		s.inner = innerGrad
 	}
 	var context, norm driver.Ptr
 	if !s.contexts.on {
@@ -218,7 +227,12 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 	}
 	sums.cut(&w, tiles, rows)
 	for t := (similarityTile{}); s.next(&t); {
-		x := s.square(d, &t, context, norm)
+		var x driver.Ptr
+		if s.contexts.on {
+			s.pack(d, &t)
+		} else {
+			x = s.square(d, &t, context, norm)
+		}
 		if part := sums.next(t.n); filtered {
 			s.filteredGrad(d, &t, part)
 		} else {
@@ -226,12 +240,19 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 				ptr(s.inner, s.innerGrad16, part, at(s.out, s.firstNode(&t)), at(dNodes, s.firstNode(&t)),
 					s.firstNorm(&t), at(s.node, t.r0)).int(t.rows, s.rows, s.nodes, a.S).long(t.n)
 		}
-		inner := either(s.half, s.innerGrad16, s.inner)
-		d.multiply(&product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: inner,
+		back := product{m: t.n, n: a.E, k: a.S, alpha: 1, a: innerGrad, halfA: s.half, lda: a.S, b: s.w, ldb: a.E,
+			c: slopes, halfC: s.half && s.contexts.on, ldc: a.E}
+		weights := product{transA: true, m: a.S, n: a.E, k: t.n, alpha: 1, beta: after(t.i0 + t.r0), a: innerGrad,
 			lda: a.S, b: either(s.half, s.squares16, s.squares), ldb: a.E, c: dW, ldc: a.E, halfA: s.half,
-			halfB: s.half})
-		d.multiply(&product{m: t.n, n: a.E, k: a.S, alpha: 1, a: inner, halfA: s.half, lda: a.S, b: s.w, ldb: a.E,
-			c: s.squares, ldc: a.E})
+			halfB: s.half}
+		if s.contexts.on {
+			d.multiply(&back)
+			s.packedSquaresGrad(d, &t, slopes, at(dRows, t.r0*a.E))
+			d.multiply(&weights)
+		} else {
+			d.multiply(&weights)
+			d.multiply(&back) // slopes lie where z in float32 does
+		}
 		to := at(dImages, t.i0*s.size)
 		if a.Global {
 			n := t.rows * a.E
@@ -241,13 +262,10 @@ func (d *dev) SimilaritiesGrad(a device.Similarities) {
 				a.E).flag(t.r0 > 0).long(t.images * a.E)
 			continue
 		}
-		if s.contexts.on {
-			s.packedSquaresGrad(d, &t, at(dRows, t.r0*a.E))
-		} else {
+		if !s.contexts.on {
 			d.rows("similarity_squares_grad", t.rows, a.E).ptr(s.squares, s.squares16, at(dRows, t.r0*a.E), x, norm,
 				s.row(&t)).int(t.images, t.rows, a.E).flag(t.i0 > 0)
 		}
-		dContext := either(s.half, s.squares16, s.squares)
 		d.multiply(&product{transB: true, m: t.rows, n: a.R, k: a.E, alpha: 1, a: dContext, halfA: s.half, lda: a.E,
 			b: s.image(&t), ldb: a.E, c: at(dWeights, s.weight(&t)), ldc: a.B * a.R, count: t.images,
 			strideA: t.rows * a.E, strideB: s.size, strideC: a.R})

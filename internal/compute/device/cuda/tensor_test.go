@@ -67,7 +67,8 @@ func (c *pairCase) contexts(b, r, e, s int) *contextCase {
 
 // check compares all results with what the formulas of contexts.cuh give with every rounding of the kernels: weights
 // and regions are operands of contexts, which round them in one way; these, W, z and the gradients of contexts and of
-// W z are operands of products, which may round them in another; everything else is float32. The gradient reads vectors
+// W z are operands of products, which may round them in another, as they do the gradient of z; everything else is
+// float32. The gradient reads vectors
 // and norms as the device gave them.
 func (x *contextCase) check(t *testing.T, what string, contexts, products func(float64) float64) {
 	t.Helper()
@@ -111,7 +112,7 @@ func (x *contextCase) check(t *testing.T, what string, contexts, products func(f
 	slope := rowsOf(as(dz, products), x.s)
 	within(t, what+": DW", x.dW, slope.transposed().times(rowsOf(z, x.e), x.s, x.e, pairs))
 	within(t, what+": DBias", x.dBias, rowsOf(dz, x.s).columns(pairs, x.s))
-	back := slope.times(w, pairs, x.e, x.s)
+	back := as(slope.times(w, pairs, x.e, x.s), products)
 	dRows, dContext := make([]sum, words*x.e), make([]approx, pairs*x.e)
 	for p := range pairs {
 		var dot sum
@@ -459,7 +460,7 @@ func TestContextsOnTensorCores(t *testing.T) {
 	}{
 		{5, 36, 72, 8, []int32{17, 1, 4}, false}, {3, 1, 8, 4, []int32{2}, false},
 		{2, 17, 40, 4, []int32{3, 40}, false}, {2, 17, 35, 4, []int32{3, 2}, true},
-		{1, 3, 1024, 4, []int32{2, 1}, false}, {1, 3, 1025, 4, []int32{2, 1}, true},
+		{1, 3, 1024, 4, []int32{2, 1}, false}, {1, 3, 1025, 4, []int32{2, 1}, true}, {2, 3, 8, 300, []int32{2}, false},
 	} {
 		for _, v := range []struct {
 			precision          string
@@ -493,6 +494,11 @@ func TestContextsOnTensorCores(t *testing.T) {
 				other := tensorCase(t, o, c.lengths...).contexts(c.b, c.r, c.e, c.s)
 				if !slices.EqualFunc(other.bits, got.bits, slices.Equal) {
 					t.Errorf("%s: other bits where threads run in another order", what)
+				}
+				emulator.Set(t, "shared", 99<<10, 227<<10)
+				other = tensorCase(t, o, c.lengths...).contexts(c.b, c.r, c.e, c.s)
+				if emulator.Set(t, "shared", 227<<10, 227<<10); !slices.EqualFunc(other.bits, got.bits, slices.Equal) {
+					t.Errorf("%s: other bits where blocks have less shared memory", what)
 				}
 			}
 		}

@@ -17,8 +17,8 @@ type WithBias interface {
 	GemmBias(*Gemm) error
 }
 
-// Gemm is Count products C [M, N] = Alpha·op(A)·op(B) + Beta·C of row-major matrices; C is float32. Leading dimensions
-// and strides count elements.
+// Gemm is Count products C [M, N] = Alpha·op(A)·op(B) + Beta·C of row-major matrices. Leading dimensions and strides
+// count elements.
 type Gemm struct {
 	TransA, TransB            bool
 	M, N, K                   int
@@ -29,6 +29,7 @@ type Gemm struct {
 	Alpha, Beta               float32
 	Compute                   Compute
 	Half                      bool // A and B are bfloat16, otherwise float32
+	HalfC                     bool // with Half and without Bias: C is bfloat16 too
 	Bias                      Ptr  // of GemmBias; 0 for none
 }
 

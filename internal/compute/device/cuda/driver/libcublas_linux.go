@@ -94,14 +94,17 @@ const (
 // Gemm turns the row-major product into the column-major one of the transposes, Cᵀ = op(B)ᵀ·op(A)ᵀ.
 func (b *cublas) Gemm(g *Gemm) error {
 	b.out.alpha, b.out.beta = g.Alpha, g.Beta
-	operand := uintptr(real32F)
+	operand, result := uintptr(real32F), uintptr(real32F)
 	if g.Half {
 		operand = real16BF
+	}
+	if g.HalfC {
+		result = real16BF
 	}
 	return b.call(&b.fn.cublasGemmStridedBatchedEx, b.handle, flag(g.TransB), flag(g.TransA),
 		uintptr(g.N), uintptr(g.M), uintptr(g.K), uintptr(unsafe.Pointer(&b.out.alpha)),
 		uintptr(g.B), operand, uintptr(g.LDB), uintptr(g.StrideB), uintptr(g.A), operand, uintptr(g.LDA),
 		uintptr(g.StrideA),
-		uintptr(unsafe.Pointer(&b.out.beta)), uintptr(g.C), real32F, uintptr(g.LDC), uintptr(g.StrideC),
+		uintptr(unsafe.Pointer(&b.out.beta)), uintptr(g.C), result, uintptr(g.LDC), uintptr(g.StrideC),
 		uintptr(g.Count), uintptr(g.Compute), defaultAlgo)
 }

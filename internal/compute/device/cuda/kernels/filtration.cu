@@ -116,9 +116,8 @@ KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, con
   WARPS(r, units) {
     i64 b = r / captions;
     Graph g = graph_(first, b, (int)(r - b * captions), nodes);
-    float n = 0;
+    float n = 0, v[kFilterValues];  // 256 columns
     for (int first = threadIdx.x & 31; first < s; first += 32 * kFilterValues) {
-      float v[kFilterValues];  // 256 columns, of two nodes at a time
       UNROLL for (int j = 0; j < kFilterValues; j++) v[j] = 0;
       _Pragma("unroll 2") for (int k = 0; k < g.n; k++) {
         float w = a[g.base + k];
@@ -127,14 +126,20 @@ KERNEL filter_sums(float* out, float* norms, const float* a, const float* x, con
           if (first + 32 * j < s) v[j] += w * from[32 * j];
       }
       UNROLL for (int j = 0; j < kFilterValues; j++) {
-        if (first + 32 * j < s) out[r * s + first + 32 * j] = v[j];
+        if (s > 32 * kFilterValues && first + 32 * j < s) out[r * s + first + 32 * j] = v[j];
         n += v[j] * v[j];
       }
     }
     n = sqrtf(warp_sum(n));
     if ((threadIdx.x & 31) == 0) norms[r] = n;
     n = 1.0f / (n + PAIR_EPS);
-    LANES(i, s) out[r * s + i] *= n;
+    if (s > 32 * kFilterValues) {
+      _Pragma("unroll 1") LANES(i, s) out[r * s + i] *= n;
+      continue;
+    }
+    int i = threadIdx.x & 31;
+    UNROLL for (int j = 0; j < kFilterValues; j++)
+      if (i + 32 * j < s) out[r * s + i + 32 * j] = v[j] * n;
   }
 }
 
@@ -196,6 +201,30 @@ KERNEL filter_pairs(float* out, const float* words, const float* captions, const
   }
 }
 
+// node_dots is warp_dots (pairs.cuh) with the 256 columns that a warp has at once of four nodes on their way together.
+VSE_INLINE void node_dots(float* to, const float* y, const float* x, int n, int s) {
+  int lane = threadIdx.x & 31;
+  _Pragma("unroll 1") for (int k = 0; k < n; k += 4) {
+    float dot[4] = {0, 0, 0, 0};
+    _Pragma("unroll 1") for (int i = lane; i < s; i += 32 * kFilterValues) {
+      float v[4][kFilterValues];
+      UNROLL for (int p = 0; p < 4; p++) {
+        const float* from = x + (k + p < n ? k + p : k) * s + i;
+        UNROLL for (int j = 0; j < kFilterValues; j++) v[p][j] = i + 32 * j < s ? from[32 * j] : 0;
+      }
+      UNROLL for (int j = 0; j < kFilterValues; j++) {
+        float of_y = i + 32 * j < s ? y[i + 32 * j] : 0;
+        UNROLL for (int p = 0; p < 4; p++) dot[p] += of_y * v[p][j];
+      }
+    }
+    UNROLL for (int p = 0; p < 4; p++) {
+      int node = k + p;
+      dot[p] = warp_sum(dot[p]);
+      if (node < n && lane == ((node & 7) << 2 | (node >> 3 & 3))) to[node] = dot[p];  // the lane of DOTS
+    }
+  }
+}
+
 // dr [units, s], and dz as far as the sigmoid: the gradient of γ·BN + β.
 KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, const float* a, const float* mean,
                         const float* inv, const float* gamma, const float* beta, const float* out, const float* dout,
@@ -207,8 +236,14 @@ KERNEL filter_sums_grad(float* dr, float* dz, const float* x, const float* z, co
     float dot = 0;
     LANES(i, s) dot += out[r * s + i] * dout[r * s + i];
     Unit f = unit_(norms[r], warp_sum(dot));
-    LANES(i, s) dr[r * s + i] = f.u * dout[r * s + i] + f.v * out[r * s + i];
-    warp_dots(dz + g.base, dr + r * s, x + g.base * s, g.n, s);
+    for (int i = threadIdx.x & 31; i < s; i += 32 * kFilterValues) {
+      float d[kFilterValues];  // on their way at a time
+      UNROLL for (int j = 0; j < kFilterValues; j++)
+        d[j] = i + 32 * j < s ? f.u * dout[r * s + i + 32 * j] + f.v * out[r * s + i + 32 * j] : 0;
+      UNROLL for (int j = 0; j < kFilterValues; j++)
+        if (i + 32 * j < s) dr[r * s + i + 32 * j] = d[j];
+    }
+    node_dots(dz + g.base, dr + r * s, x + g.base * s, g.n, s);
     float along = 0, sum = 0;
     DOTS(k, g.n) {
       along += a[g.base + k] * dz[g.base + k];

@@ -4,16 +4,18 @@
 
 enum { kTile = 64, kDepth = 16, kPer = 4 };  // a block makes 64 × 64 values, a thread 4 × 4
 
-// What operands are: float32, float32 to be rounded to bfloat16, bfloat16 (Go: operandKind).
-enum { kSingle, kRounded, kHalf };
+// What operands are: float32, float32 to be rounded to bfloat16, bfloat16, and that with a result in bfloat16 (Go:
+// operandsSingle and so on).
+enum { kSingle, kRounded, kHalf, kAllHalf };
 VSE_INLINE float operand_(const void* x, i64 at, int kind) {
-  if (kind == kHalf) return bf16_value(((const bf16*)x)[at]);
+  if (kind >= kHalf) return bf16_value(((const bf16*)x)[at]);
   float v = ((const float*)x)[at];
   return kind == kRounded ? to_bf16(v) : v;
 }
 
 // Element (i, k) of A lies at i·ar + k·ac, element (k, j) of B at k·br + j·bc: one of the two strides is 1. bias may be
-// null. blockIdx.z counts the products of a batch. operands says what A and B are.
+// null. blockIdx.z counts the products of a batch. operands says what A and B are; C in bfloat16 is one product without
+// beta and bias.
 KERNEL gemm(float* c, const void* a, const void* b, const float* bias, int m, int n, int k, float alpha, float beta,
             i64 ar, i64 ac, i64 br, i64 bc, i64 ldc, i64 stride_a, i64 stride_b, i64 stride_c, int operands) {
   __shared__ float ta[kDepth][kTile + 1], tb[kDepth][kTile + 1];
@@ -52,6 +54,10 @@ KERNEL gemm(float* c, const void* a, const void* b, const float* bias, int m, in
       i64 i = i0 + ty + 16 * p, j = j0 + tx + 16 * q;
       if (i >= m || j >= n) continue;
       float v = alpha * sum[p][q];
+      if (operands == kAllHalf) {
+        ((bf16*)c)[i * ldc + j] = bf16_of(v);
+        continue;
+      }
       if (beta != 0) v += beta * c[i * ldc + j];
       if (bias) v += bias[j];
       c[i * ldc + j] = v;

@@ -39,6 +39,16 @@ KERNEL similarity_squares(float* z, bf16* half, float* norm, const float* x, con
   }
 }
 
+// A warp has kNodeColumns columns of a row at a time in its registers, kNodeValues of a lane.
+enum { kNodeValues = 8, kNodeColumns = 32 * kNodeValues };
+
+VSE_INLINE void node_values(float* v, const float* x, const float* bias, int first, int size) {
+  UNROLL for (int j = 0; j < kNodeValues; j++) {
+    int k = first + 32 * j;
+    v[j] = k < size ? x[k] + bias[k] : 0;
+  }
+}
+
 // The vectors of the nodes from s = W z, and their norms [images, all]; node lists the nodes of the rows, nodes counts
 // those of an image. Where filter is not null, the logits are its products with the vectors and filter_bias.
 KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s, const float* bias, const float* filter,
@@ -46,19 +56,23 @@ KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s,
   WARPS(t, units) {
     i64 b = t / rows, j = t - b * rows;
     const float* x = s + t * size;
-    float* y = out + (b * nodes + node[j]) * size;
-    float n = 0;
-    LANES(k, size) {
-      float v = x[k] + bias[k];
-      n += v * v;
+    float *y = out + (b * nodes + node[j]) * size, v[kNodeValues], n = 0, z = 0;
+    for (int first = threadIdx.x & 31; first < size; first += kNodeColumns) {
+      node_values(v, x, bias, first, size);
+      UNROLL for (int i = 0; i < kNodeValues; i++) n += v[i] * v[i];
     }
     n = sqrtf(warp_sum(n));
     if ((threadIdx.x & 31) == 0) norms[b * all + j] = n;
     n = 1.0f / (n + PAIR_EPS);
-    float z = 0;
-    LANES(k, size) {
-      y[k] = (x[k] + bias[k]) * n;
-      if (filter) z += filter[k] * y[k];
+    for (int first = threadIdx.x & 31; first < size; first += kNodeColumns) {
+      float w[kNodeValues];
+      if (size > kNodeColumns) node_values(v, x, bias, first, size);  // otherwise they are there
+      UNROLL for (int i = 0; i < kNodeValues; i++) w[i] = filter && first + 32 * i < size ? filter[first + 32 * i] : 0;
+      UNROLL for (int i = 0; i < kNodeValues; i++) {
+        v[i] *= n;
+        z += w[i] * v[i];
+        if (first + 32 * i < size) y[first + 32 * i] = v[i];
+      }
     }
     if (!filter) continue;
     z = warp_sum(z);
@@ -66,47 +80,64 @@ KERNEL similarity_nodes(float* out, float* norms, float* logits, const float* s,
   }
 }
 
-// The gradient of W z + Bias is made by blocks of kNodeRows rows, which also add up what they give: first where its
-// rows lie, a thread for each, then its factors, a warp for two rows at a time, then its values, a thread for each
-// column.
-enum { kNodeRows = 64 };  // (Go: nodeRows)
+// The gradient of W z + Bias is made by blocks of kNodeRows rows, which also add up what they give: first a thread for
+// each row looks up what is known of it, then a warp has one row at a time in its registers, kNodeColumns of it.
+enum { kNodeRows = 64, kNodeWarps = 8 };  // (Go: nodeRows)
 
-// NodeRows are the factors of the rows of a block: ds = r·R + w·W + y·Y, and along·Y of the gradient of W. Y begins at
-// at_y, R at at_r; at_y is -1 for a row without gradient. They are made of norms and gates.
+// NodeRows is what is known of the rows of a block: the gradient of the vector Y, which begins at at_y, is gate·R +
+// along·W, where R begins at at_r. at_y is -1 for a row without gradient.
 struct NodeRows {
   i64 at_y[kNodeRows], at_r[kNodeRows];
-  float norm[kNodeRows], gate[kNodeRows], y[kNodeRows], r[kNodeRows], w[kNodeRows], along[kNodeRows];
+  float norm[kNodeRows], gate[kNodeRows], along[kNodeRows];
 };
-
-enum { kNodesAhead = 4 };  // rows that are on their way at a time
 
 // Writes ds [units, size], or copy, the same rounded, for the n rows from first on; both may be null. part [gx, 2,
 // size] gets the sums of ds and of along·Y, without w [gx, size] those of ds.
 VSE_INLINE void node_gradients(float* ds, bf16* copy, float* part, const NodeRows* of, const float* y, const float* r,
                                const float* w, i64 first, int n, int size) {
-  int kinds = w ? 2 : 1;
-  for (int k = threadIdx.x; k < size; k += blockDim.x) {
-    float sum = 0, along = 0, filter = w ? w[k] : 0;
-    for (int i = 0; i < n; i += kNodesAhead) {
-      float a[kNodesAhead], b[kNodesAhead];
-      UNROLL for (int j = 0; j < kNodesAhead; j++) {
-        bool there = i + j < n && of->at_y[i + j] >= 0;
-        a[j] = there ? y[of->at_y[i + j] + k] : 0;
-        b[j] = there ? r[of->at_r[i + j] + k] : 0;
+  __shared__ float sums[2][kNodeWarps][kNodeColumns];
+  int lane = threadIdx.x & 31, warp = threadIdx.x / 32, kinds = w ? 2 : 1;
+  for (int base = 0; base < size; base += kNodeColumns) {
+    float filter[kNodeValues], sum[kNodeValues], along[kNodeValues];
+    int column = base + lane;
+    UNROLL for (int j = 0; j < kNodeValues; j++) {
+      filter[j] = w && column + 32 * j < size ? w[column + 32 * j] : 0;
+      sum[j] = along[j] = 0;
+    }
+    for (int i = warp; i < n; i += kNodeWarps) {
+      bool there = of->at_y[i] >= 0;
+      const float *from = y + (there ? of->at_y[i] : 0), *from_r = r + of->at_r[i];
+      float a[kNodeValues], b[kNodeValues], u = of->gate[i], v = of->along[i], dot = 0;
+      UNROLL for (int j = 0; j < kNodeValues; j++) {
+        bool in = there && column + 32 * j < size;
+        a[j] = in ? from[column + 32 * j] : 0, b[j] = in ? from_r[column + 32 * j] : 0;
       }
-      UNROLL for (int j = 0; j < kNodesAhead; j++) {
-        if (i + j >= n) continue;
-        float d = of->r[i + j] * b[j] + of->y[i + j] * a[j];
-        if (w) d += of->w[i + j] * filter;
-        sum += d;
-        along += of->along[i + j] * a[j];
-        i64 to = (first + i + j) * size + k;
-        if (ds) ds[to] = d;
-        if (copy) copy[to] = bf16_of(d);
+      UNROLL for (int j = 0; j < kNodeValues; j++) dot += a[j] * (u * b[j] + v * filter[j]);
+      if (there && size > kNodeColumns)  // the other columns
+        LANES(k, size)
+          if (k < base || k >= base + kNodeColumns) dot += from[k] * (u * from_r[k] + (w ? v * w[k] : 0));
+      Unit f = unit_(of->norm[i], warp_sum(dot));
+      float by_r = f.u * u, by_w = f.u * v;
+      i64 to = (first + i) * size + column;
+      UNROLL for (int j = 0; j < kNodeValues; j++) {
+        float d = by_r * b[j] + f.v * a[j] + by_w * filter[j];
+        sum[j] += d;
+        along[j] += v * a[j];
+        if (column + 32 * j >= size) continue;
+        if (ds) ds[to + 32 * j] = d;
+        if (copy) copy[to + 32 * j] = bf16_of(d);
       }
     }
-    part[(i64)blockIdx.x * kinds * size + k] = sum;
-    if (w) part[((i64)blockIdx.x * kinds + 1) * size + k] = along;
+    UNROLL for (int j = 0; j < kNodeValues; j++)
+      sums[0][warp][lane + 32 * j] = sum[j], sums[1][warp][lane + 32 * j] = along[j];
+    __syncthreads();
+    for (int k = threadIdx.x; k < kNodeColumns && base + k < size; k += blockDim.x)
+      for (int kind = 0; kind < kinds; kind++) {
+        float all = 0;
+        UNROLL for (int of_warp = 0; of_warp < kNodeWarps; of_warp++) all += sums[kind][of_warp][k];
+        part[((i64)blockIdx.x * kinds + kind) * size + base + k] = all;
+      }
+    __syncthreads();
   }
 }
 
@@ -119,28 +150,13 @@ KERNEL similarity_nodes_grad(float* ds, bf16* copy, float* part, const float* ou
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
     i64 t = first + i, b = t / rows, j = t - b * rows;
     of.at_y[i] = of.at_r[i] = (b * nodes + node[j]) * size;
-    of.norm[i] = norms[b * all + j], of.along[i] = 0;
-  }
-  __syncthreads();
-  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 16) {
-    int next = i + blockDim.x / 32 < n ? i + blockDim.x / 32 : i;
-    const float *y = out + of.at_y[i], *g = dout + of.at_y[i], *y2 = out + of.at_y[next], *g2 = dout + of.at_y[next];
-    float dot = 0, dot2 = 0;
-    _Pragma("unroll 4") LANES(k, size) {
-      dot += y[k] * g[k];
-      dot2 += y2[k] * g2[k];
-    }
-    Unit f = unit_(of.norm[i], warp_sum(dot)), f2 = unit_(of.norm[next], warp_sum(dot2));
-    if (threadIdx.x & 31) continue;
-    of.y[next] = f2.v, of.r[next] = f2.u;
-    of.y[i] = f.v, of.r[i] = f.u;
+    of.norm[i] = norms[b * all + j], of.gate[i] = 1, of.along[i] = 0;
   }
   __syncthreads();
   node_gradients(ds, copy, part, &of, out, dout, 0, first, n, size);
 }
 
-// The same where the gradient of a vector has factors, a dr + dz w (device.Filter); along is dz. Rows of no caption
-// have none.
+// The same where the gradient of a vector has factors, a dr + dz w (device.Filter). Rows of no caption have none.
 KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* out, const float* w, const float* a,
                               const float* dr, const float* dz, const float* norms, const int* node,
                               const int* node_caption, int captions, int rows, int all, int nodes, int size,
@@ -154,21 +170,6 @@ KERNEL similarity_filter_grad(float* ds, bf16* copy, float* part, const float* o
     of.at_y[i] = c < 0 ? -1 : at * size, of.at_r[i] = c < 0 ? 0 : (b * captions + c) * size;
     of.gate[i] = c < 0 ? 0 : a[at], of.along[i] = c < 0 ? 0 : dz[at];
     of.norm[i] = norms[b * all + j];
-  }
-  __syncthreads();
-  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 16) {
-    int next = i + blockDim.x / 32 < n ? i + blockDim.x / 32 : i;
-    float dot = 0, dot2 = 0, u = of.gate[i], v = of.along[i], u2 = of.gate[next], v2 = of.along[next];
-    const float *y = out + (of.at_y[i] < 0 ? 0 : of.at_y[i]), *g = dr + of.at_r[i];
-    const float *y2 = out + (of.at_y[next] < 0 ? 0 : of.at_y[next]), *g2 = dr + of.at_r[next];
-    _Pragma("unroll 2") LANES(k, size) {
-      dot += y[k] * (u * g[k] + v * w[k]);
-      dot2 += y2[k] * (u2 * g2[k] + v2 * w[k]);
-    }
-    Unit f = unit_(of.norm[i], warp_sum(dot)), f2 = unit_(of.norm[next], warp_sum(dot2));
-    if (threadIdx.x & 31) continue;
-    of.y[next] = f2.v, of.r[next] = f2.u * u2, of.w[next] = f2.u * v2;
-    of.y[i] = f.v, of.r[i] = f.u * u, of.w[i] = f.u * v;
   }
   __syncthreads();
   node_gradients(ds, copy, part, &of, out, dr, w, first, n, size);
