@@ -32,7 +32,7 @@ var architectures = []int{75, 80, 90, 100, 120}
 var spilled = map[string]string{"decoder_sums sm_120": "24", "filter_sums_grad sm_120": "20",
 	"product_adam sm_120": "24", "self_attention_rows sm_120": "32",
 	"gru_tensor_grads sm_80": "8", "gru_tensor_steps sm_80": "4", "gru_tensor_steps_tf32 sm_80": "4",
-	"match_pairs_grad sm_100": "12", "reason_attend_grad sm_80": "4", "reason_attend_grad sm_120": "4"}
+	"reason_attend_grad sm_80": "4", "reason_attend_grad sm_120": "4"}
 
 // The assembler that a driver holds too accepts every kernel for every architecture it is made for. No kernel spills
 // registers into memory but those of spilled, and the registers of each are those of registers.tsv.

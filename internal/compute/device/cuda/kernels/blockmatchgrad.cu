@@ -177,7 +177,7 @@ KERNEL match_pairs_grad(float* dbeta, float* dalpha, float* tile, float* z, bf16
 // dG^b_jl = Σ ds·α_j·α_l over one of the parts of the regions of a group, for the blocks of every caption: part [parts,
 // as grams]. A block makes 16 × 16 sums for kSome blocks of nodes, so that α is read once for them; blockIdx.z says
 // which of the sums, and of which part. What part is to be written begins size floats behind the one before. dG is
-// symmetric: what lies above the tiles of the diagonal is made below them.
+// symmetric: what lies above the diagonal is made below it, in tiles of the diagonal by the first threads.
 KERNEL match_gram_grad(float* part, const float* alpha, const float* region_square, const int* starts,
                        const i64* squares, int all, int image, int columns, int r, int blocks, int tiles, int parts,
                        i64 size) {
@@ -188,6 +188,11 @@ KERNEL match_gram_grad(float* part, const float* alpha, const float* region_squa
   if (j0 >= it.n || l0 > j0) return;
   int y = threadIdx.x / 16, x = threadIdx.x % 16, per = (columns + parts - 1) / parts, lo = slice * per;
   int hi = lo + per < columns ? lo + per : columns;
+  if (l0 == j0) {
+    for (y = 0; (y + 1) * (y + 2) / 2 <= (int)threadIdx.x;) y++;
+    x = (int)threadIdx.x - y * (y + 1) / 2;
+  }
+  bool mine = y < kTile && j0 + y < it.n && l0 + x < it.n;
   const float* a = alpha + it.first * all + (i64)image * r;
   float s[kSome];
   for (int b = 0; b < kSome; b++) s[b] = 0;
@@ -203,18 +208,19 @@ KERNEL match_gram_grad(float* part, const float* alpha, const float* region_squa
                              : 0;
     }
     __syncthreads();
-    for (int k = 0; k < kDepth; k++) {
+    if (!mine) continue;
+    _Pragma("unroll 1") for (int k = 0; k < kDepth; k++) {  // more would take registers of a fourth block
       float v = ta[y][k] * tb[x][k];
-      for (int b = 0; b < kSome; b++) s[b] += ts[k][b] * v;
+      UNROLL for (int b = 0; b < kSome; b++) s[b] += ts[k][b] * v;
     }
   }
-  if (j0 + y >= it.n || l0 + x >= it.n) return;
+  if (!mine) return;
   float* to = part + slice * size + blocks * it.square;
   int below = (j0 + y) * it.n + l0 + x, above = (l0 + x) * it.n + j0 + y;
   for (int b = 0; b < kSome; b++) {
     if (b0 + b >= blocks) break;
     to[(i64)(b0 + b) * it.n * it.n + below] = s[b];
-    if (l0 < j0) to[(i64)(b0 + b) * it.n * it.n + above] = s[b];
+    if (above != below) to[(i64)(b0 + b) * it.n * it.n + above] = s[b];
   }
 }
 
