@@ -148,13 +148,12 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 	for ; m.image < a.B; m.image += m.per {
 		d.multiplyGroup(m)
 		later, columns := m.image > 0, m.columns()
-		n, first := m.images*wordSlopes, m.image*wordSlopes
-		d.each("match_slopes", n).ptr(word[0], word[1], word[2], at(dWordMatch, first), at(m.wordMatch, first),
-			at(m.wordCtx, first), m.wordNorm).long(n, wordSlopes, wordSlopes, 0)
-		n, first = m.images*regionSlopes, m.image*regionSlopes
-		d.each("match_slopes", n).ptr(region[0], region[1], region[2], at(dRegMatch, first), at(m.regMatch, first),
-			at(m.regCtx, first), at(m.regNorm, m.image*a.R*a.Blocks)).
-			long(n, regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
+		first := m.image * wordSlopes
+		d.slopes(m, word, at(dWordMatch, first), at(m.wordMatch, first), at(m.wordCtx, first), m.wordNorm,
+			wordSlopes, wordSlopes, 0)
+		first = m.image * regionSlopes
+		d.slopes(m, region, at(dRegMatch, first), at(m.regMatch, first), at(m.regCtx, first),
+			at(m.regNorm, m.image*a.R*a.Blocks), regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
 		d.sumSlices(wordPull, word[2], wordSlopes, m.images, wordSlopes, later)
 		d.sumSlices(at(regPull, m.image*a.R*a.Blocks), region[2], a.R*a.Blocks, m.c.n, columns*a.Blocks, false)
 		d.start("match_pairs_grad", threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z,
@@ -193,4 +192,12 @@ func rowTiles(longest int) int { return (max(longest, 1) + itemRows - 1) / itemR
 func (d *dev) pull(m *blockMatch, out, x, pull, grams driver.Ptr, items, tiles int) *command {
 	return d.start("block_pull", threads, items*tiles, m.a.Blocks, (m.width+pullWidth-1)/pullWidth).
 		ptr(out, x, pull, grams)
+}
+
+// slopes computes dot, square and pull of the nodes of a group, per of an image.
+func (d *dev) slopes(m *blockMatch, to [3]driver.Ptr, dMatch, match, context, norm driver.Ptr, per, inner, step int) {
+	n := m.images * per
+	fours := n < 1<<31 && inFours(m.a.Blocks, to[0], to[1], to[2], dMatch, match, context, norm)
+	d.each("match_slopes", countOf(n, fours)).ptr(to[0], to[1], to[2], dMatch, match, context, norm).
+		long(n, per, inner, step).flag(fours)
 }

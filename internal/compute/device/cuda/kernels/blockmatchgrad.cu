@@ -55,22 +55,38 @@ KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts,
 // For n nodes with block norms q, context norms and cosines m: the gradient of the numerator, of the squared norm of
 // the context, and what the block is multiplied by in its own gradient. Norm i of an image of per nodes is q[image·step
 // + i mod inner].
+struct Slopes { float dot, square, pull; };
+VSE_INLINE Slopes slopes_(float length, float norm, float match, float d) {
+  Slopes s = {d / 1e-8f, 0, 0};
+  float lengths = length * norm, g = d * match;
+  if (lengths >= 1e-8f) {
+    s.dot = d / lengths;
+    s.square = -g / (2 * norm * norm);
+    s.pull = -g / (length * length);
+  }
+  return s;
+}
 KERNEL match_slopes(float* dot, float* square, float* pull, const float* dmatch, const float* match,
-                    const float* context, const float* q, i64 n, i64 per, i64 inner, i64 step) {
-  EACH(i, n) {
-    i64 image = i / per;
-    float length = q[image * step + (i - image * per) % inner], norm = context[i], d = dmatch[i],
-          lengths = length * norm;
-    if (lengths >= 1e-8f) {
-      float g = d * match[i];
-      dot[i] = d / lengths;
-      square[i] = -g / (2 * norm * norm);
-      pull[i] = -g / (length * length);
-    } else {
-      dot[i] = d / 1e-8f;
-      square[i] = 0;
-      pull[i] = 0;
+                    const float* context, const float* q, i64 n, i64 per, i64 inner, i64 step, int fours) {
+  if (!fours) {
+    EACH(i, n) {
+      i64 image = i / per;
+      Slopes s = slopes_(q[image * step + (i - image * per) % inner], context[i], match[i], dmatch[i]);
+      dot[i] = s.dot, square[i] = s.square, pull[i] = s.pull;
     }
+    return;
+  }
+  EACH(p, n / 4) {
+    u32 i = 4 * (u32)p, image = i / (u32)per;
+    Four length = four(q + image * step + (i - image * (u32)per) % (u32)inner), norm = four(context + i),
+         m = four(match + i), d = four(dmatch + i), of[3];
+    UNROLL for (int e = 0; e < 4; e++) {
+      Slopes s = slopes_(length[e], norm[e], m[e], d[e]);
+      of[0][e] = s.dot, of[1][e] = s.square, of[2][e] = s.pull;
+    }
+    put_four(dot + i, of[0]);
+    put_four(square + i, of[1]);
+    put_four(pull + i, of[2]);
   }
 }
 
