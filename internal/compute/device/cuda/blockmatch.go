@@ -149,10 +149,10 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 		d.multiplyGroup(m)
 		later, columns := m.image > 0, m.columns()
 		first := m.image * wordSlopes
-		d.slopes(m, word, at(dWordMatch, first), at(m.wordMatch, first), at(m.wordCtx, first), m.wordNorm,
+		m.slopes(d, word, at(dWordMatch, first), at(m.wordMatch, first), at(m.wordCtx, first), m.wordNorm,
 			wordSlopes, wordSlopes, 0)
 		first = m.image * regionSlopes
-		d.slopes(m, region, at(dRegMatch, first), at(m.regMatch, first), at(m.regCtx, first),
+		m.slopes(d, region, at(dRegMatch, first), at(m.regMatch, first), at(m.regCtx, first),
 			at(m.regNorm, m.image*a.R*a.Blocks), regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
 		d.sumSlices(wordPull, word[2], wordSlopes, m.images, wordSlopes, later)
 		d.sumSlices(at(regPull, m.image*a.R*a.Blocks), region[2], a.R*a.Blocks, m.c.n, columns*a.Blocks, false)
@@ -180,22 +180,22 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 			strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
 			strideB: m.width, c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
 	}
-	d.pull(m, dWords, m.words, wordPull, dCapGrams, m.c.n, rowTiles(m.c.longest)).ptr(m.c.starts, m.c.squaresAt).
+	m.pull(d, dWords, m.words, wordPull, dCapGrams, m.c.n, rowTiles(m.c.longest)).ptr(m.c.starts, m.c.squaresAt).
 		int(0, a.E, rowTiles(m.c.longest))
-	d.pull(m, dRegions, m.regions, regPull, dImgGrams, a.B, rowTiles(a.R)).ptr(0, 0).int(a.R, a.E, rowTiles(a.R))
+	m.pull(d, dRegions, m.regions, regPull, dImgGrams, a.B, rowTiles(a.R)).ptr(0, 0).int(a.R, a.E, rowTiles(a.R))
 }
 
 // rowTiles are those of items of so many rows at most.
 func rowTiles(longest int) int { return (max(longest, 1) + itemRows - 1) / itemRows }
 
 // pull begins a call of block_pull.
-func (d *dev) pull(m *blockMatch, out, x, pull, grams driver.Ptr, items, tiles int) *command {
+func (m *blockMatch) pull(d *dev, out, x, pull, grams driver.Ptr, items, tiles int) *command {
 	return d.start("block_pull", threads, items*tiles, m.a.Blocks, (m.width+pullWidth-1)/pullWidth).
 		ptr(out, x, pull, grams)
 }
 
 // slopes computes dot, square and pull of the nodes of a group, per of an image.
-func (d *dev) slopes(m *blockMatch, to [3]driver.Ptr, dMatch, match, context, norm driver.Ptr, per, inner, step int) {
+func (m *blockMatch) slopes(d *dev, to [3]driver.Ptr, dMatch, match, context, norm driver.Ptr, per, inner, step int) {
 	n := m.images * per
 	fours := n < 1<<31 && inFours(m.a.Blocks, to[0], to[1], to[2], dMatch, match, context, norm)
 	d.each("match_slopes", countOf(n, fours)).ptr(to[0], to[1], to[2], dMatch, match, context, norm).
