@@ -240,7 +240,7 @@ KERNEL match_gram_grad(float* part, const float* alpha, const float* region_squa
   }
 }
 
-// out_j += pull_j x_j + 2 Σ_l dG_jl x_l for kRows rows of an item and kWidth columns of block blockIdx.y of the vectors:
+// out_j += pull_j x_j + 2 Σ_l dG_jl x_l for kRows rows of an item and kWidth columns of block blockIdx.y of vectors:
 // blockIdx.x says which of the tiles of rows of which item. Rows of no item stay as they are. A thread makes eight rows
 // of a column.
 KERNEL block_pull(float* out, const float* x, const float* pull, const float* dgrams, const int* starts,
