@@ -30,6 +30,8 @@ func testBlockMatch(h *harness) {
 		{pairSizes{15, 36, []int32{40, 3}}, 34, 17},
 		// blocks of eight values, as tensor cores take them
 		{pairSizes{2, 20, []int32{17, 3}}, 40, 5},
+		// wide blocks, and more regions and words than a tile has
+		{pairSizes{2, 34, []int32{2, 35}}, 140, 2},
 	} {
 		blockMatch(h, n, s)
 	}
@@ -141,7 +143,7 @@ func testPolar(h *harness) {
 }
 
 func testScaleBlocks(h *harness) {
-	for _, s := range [][4]int{{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 1, 7, 17}, {5, 4, 40, 4}} {
+	for _, s := range [][4]int{{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 1, 7, 17}, {5, 4, 40, 4}, {1, 3, 2, 36}} {
 		what, size := fmt.Sprintf("ScaleBlocks %v", s), s[0]*s[1]*s[2]*s[3]
 		a := device.ScaleBlocks{A: s[0], B: s[1], N: s[2], H: s[3], X: h.in(h.normal(size, 1)),
 			Factors: h.in(h.normal(s[0]*s[2], 1))}
@@ -178,7 +180,7 @@ func testMixNodes(h *harness) {
 
 func testMeanNodes(h *harness) {
 	for _, s := range []pairSizes{{1, 0, []int32{1}}, {2, 0, []int32{3, 3}}, {3, 0, []int32{4, 1, 6}}} {
-		for _, width := range []int{1, 5, 33} {
+		for _, width := range []int{1, 5, 8, 33} {
 			a := device.MeanNodes{B: s.b, H: width, Lengths: h.inInts(s.lengths),
 				X: h.in(h.normal(s.b*device.Total(s.lengths)*width, 1))}
 			h.bothWays(fmt.Sprintf("MeanNodes %v of %d", s, width), &a, all(h.tol.product), all(h.tol.exact))

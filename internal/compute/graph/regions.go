@@ -97,7 +97,11 @@ func (g *Graph) SliceRows(x *Node, lo, hi int) *Node {
 		bw := op.backward()
 		dy, dx := bw.arg(dyNode, false), bw.gradient(all)
 		bw.Make = func(k *Call) {
-			Do(k, device.Fill{Dst: k.Out[dx]})
+			for _, rest := range [2][2]int{{0, lo}, {hi, n}} {
+				if rest[0] < rest[1] {
+					Do(k, device.Fill{Dst: k.Out[dx].Slice(rest[0]*c, rest[1]*c)})
+				}
+			}
 			Do(k, device.Copy{Dst: k.Out[dx].Slice(lo*c, hi*c), Src: k.In[dy]})
 		}
 		return g.gradients(bw)

@@ -31,6 +31,8 @@ type blockMatch struct {
 
 const (
 	matchTile    = 16
+	itemRows     = 32  // of a block of block_grams and block_pull
+	pullWidth    = 64  // columns of a block of block_pull
 	matchRegions = 64  // of a block of match_regions
 	gramBlocks   = 16  // of nodes, of a block of match_gram_grad
 	gramColumns  = 256 // of a part of its sums, at least
@@ -79,10 +81,11 @@ func (d *dev) beginMatch(a device.BlockMatch, c *captions, grad bool) (*blockMat
 	p := panel{d.need(scratchPanel, 4*floats)}
 	m.wordNorm, m.regNorm, m.capGrams, m.imgGrams = p.take(m.t*a.Blocks), p.take(m.all*a.Blocks), p.take(capGrams),
 		p.take(imgGrams)
-	d.start("block_grams", threads, m.c.n, a.Blocks, m.tiles*m.tiles).ptr(m.capGrams, m.wordNorm, m.words,
-		m.c.starts, m.c.squaresAt).int(0, a.E, m.tiles)
+	tiles := rowTiles(m.c.longest)
+	d.start("block_grams", threads, m.c.n, a.Blocks, tiles*tiles).ptr(m.capGrams, m.wordNorm, m.words,
+		m.c.starts, m.c.squaresAt).int(0, a.E, tiles)
 	m.c.clear(d, m.wordNorm, a.Blocks)
-	tiles := (a.R + matchTile - 1) / matchTile
+	tiles = rowTiles(a.R)
 	d.start("block_grams", threads, a.B, a.Blocks, tiles*tiles).ptr(m.imgGrams, m.regNorm, m.regions, 0, 0).int(a.R,
 		a.E, tiles)
 	return m, p
@@ -145,13 +148,12 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 	for ; m.image < a.B; m.image += m.per {
 		d.multiplyGroup(m)
 		later, columns := m.image > 0, m.columns()
-		n, first := m.images*wordSlopes, m.image*wordSlopes
-		d.each("match_slopes", n).ptr(word[0], word[1], word[2], at(dWordMatch, first), at(m.wordMatch, first),
-			at(m.wordCtx, first), m.wordNorm).long(n, wordSlopes, wordSlopes, 0)
-		n, first = m.images*regionSlopes, m.image*regionSlopes
-		d.each("match_slopes", n).ptr(region[0], region[1], region[2], at(dRegMatch, first), at(m.regMatch, first),
-			at(m.regCtx, first), at(m.regNorm, m.image*a.R*a.Blocks)).
-			long(n, regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
+		first := m.image * wordSlopes
+		m.slopes(d, word, at(dWordMatch, first), at(m.wordMatch, first), at(m.wordCtx, first), m.wordNorm,
+			wordSlopes, wordSlopes, 0)
+		first = m.image * regionSlopes
+		m.slopes(d, region, at(dRegMatch, first), at(m.regMatch, first), at(m.regCtx, first),
+			at(m.regNorm, m.image*a.R*a.Blocks), regionSlopes, a.R*a.Blocks, a.R*a.Blocks)
 		d.sumSlices(wordPull, word[2], wordSlopes, m.images, wordSlopes, later)
 		d.sumSlices(at(regPull, m.image*a.R*a.Blocks), region[2], a.R*a.Blocks, m.c.n, columns*a.Blocks, false)
 		d.start("match_pairs_grad", threads, m.t, (columns+threads-1)/threads, 1).ptr(dWordAtt, dRegAtt, m.tile, m.z,
@@ -178,7 +180,24 @@ func (d *dev) BlockMatchGrad(a device.BlockMatch) {
 			strideA: m.t * columns, b: at(m.regions, m.image*a.R*a.E), ldb: a.E,
 			strideB: m.width, c: dWords, ldc: a.E, strideC: m.width, count: a.Blocks})
 	}
-	d.wide("block_pull", m.t, a.E).ptr(dWords, m.words, wordPull, dCapGrams, m.c.of, m.c.starts,
-		m.c.squaresAt).int(0, a.E, a.Blocks)
-	d.wide("block_pull", m.all, a.E).ptr(dRegions, m.regions, regPull, dImgGrams, 0, 0, 0).int(a.R, a.E, a.Blocks)
+	m.pull(d, dWords, m.words, wordPull, dCapGrams, m.c.n, rowTiles(m.c.longest)).ptr(m.c.starts, m.c.squaresAt).
+		int(0, a.E, rowTiles(m.c.longest))
+	m.pull(d, dRegions, m.regions, regPull, dImgGrams, a.B, rowTiles(a.R)).ptr(0, 0).int(a.R, a.E, rowTiles(a.R))
+}
+
+// rowTiles are those of items of so many rows at most.
+func rowTiles(longest int) int { return (max(longest, 1) + itemRows - 1) / itemRows }
+
+// pull begins a call of block_pull.
+func (m *blockMatch) pull(d *dev, out, x, pull, grams driver.Ptr, items, tiles int) *command {
+	return d.start("block_pull", threads, items*tiles, m.a.Blocks, (m.width+pullWidth-1)/pullWidth).
+		ptr(out, x, pull, grams)
+}
+
+// slopes computes dot, square and pull of the nodes of a group, per of an image.
+func (m *blockMatch) slopes(d *dev, to [3]driver.Ptr, dMatch, match, context, norm driver.Ptr, per, inner, step int) {
+	n := m.images * per
+	fours := n < 1<<31 && inFours(m.a.Blocks, to[0], to[1], to[2], dMatch, match, context, norm)
+	d.each("match_slopes", countOf(n, fours)).ptr(to[0], to[1], to[2], dMatch, match, context, norm).
+		long(n, per, inner, step).flag(fours)
 }

@@ -126,6 +126,7 @@ type dev struct {
 	buffers map[*buffer]struct{}
 	scratch [scratchSlots]region
 	uploads uploads
+	small   smallCopies
 	lengths lengthTables
 	pack    *device.Packing // of the call
 	narrow  []float32
@@ -360,6 +361,7 @@ func (d *dev) Close() error {
 	}
 	d.full = nil
 	d.uploads.drop()
+	d.small.parts = nil
 	d.wait()
 	d.job.end()
 	if d.gone != nil { // nothing can be released

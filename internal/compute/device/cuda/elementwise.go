@@ -98,24 +98,32 @@ func (d *dev) roundingSum(dst, x driver.Ptr, rows, cols int) {
 	d.fresh(copy, x, n)
 }
 
-// columnPiece is the number of rows that a block adds up.
-const columnPiece = 128
+// columnPiece is the number of rows that a block adds up: more where there would be more pieces than mostPieces, which
+// few blocks add up.
+const (
+	columnPiece = 128
+	mostPieces  = 320
+)
 
 // columnSums writes the column sums of x [rows, cols]: over pieces of rows, then over the pieces. It also writes copy,
 // x rounded, where it is not 0 and x has several pieces.
 func (d *dev) columnSums(dst, copy, x driver.Ptr, rows, cols int) {
-	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
+	piece := columnPiece
+	for rows > piece*mostPieces {
+		piece *= 2
+	}
+	if pieces := (rows + piece - 1) / piece; pieces > 1 {
 		part := d.need(scratchPanel, 4*pieces*cols)
-		d.columnPieces(part, copy, x, rows, cols)
+		d.columnPieces(part, copy, x, rows, cols, piece)
 		x, rows = part, pieces
 	}
 	d.columnTotal(dst, 0, x, rows, cols, cols, cols)
 }
 
 // columnPieces writes the column sums of the pieces of x [rows, cols], and copy, x rounded, where it is not 0.
-func (d *dev) columnPieces(dst, copy, x driver.Ptr, rows, cols int) {
-	d.start("column_sum", threads, (cols+31)/32, (rows+columnPiece-1)/columnPiece, 1).ptr(dst, 0, copy,
-		x).int(rows, cols, cols).long(cols).int(columnPiece)
+func (d *dev) columnPieces(dst, copy, x driver.Ptr, rows, cols, piece int) {
+	d.start("column_sum", threads, (cols+31)/32, (rows+piece-1)/piece, 1).ptr(dst, 0, copy, x).int(rows, cols, cols).
+		long(cols).int(piece)
 }
 
 // columnTotal writes the column sums of few rows, those of the columns from split on to rest where that is not 0.

@@ -39,8 +39,27 @@ func (d *dev) PolarWeightsGrad(a device.PolarWeights) {
 func (d *dev) ScaleBlocks(a device.ScaleBlocks) { d.scaleBlocks(a, a.Y, a.X) }
 
 func (d *dev) scaleBlocks(a device.ScaleBlocks, y, x device.View) {
-	n := a.X.N
-	d.each("scale_blocks", n).of(y, x, a.Factors).long(a.B*a.N*a.H, a.N*a.H).int(a.H).long(n)
+	n, fours := a.X.N, countsFours(d, a.H, y, x)
+	d.each("scale_blocks", countOf(n, fours)).of(y, x, a.Factors).long(a.B*a.N*a.H, a.N*a.H).int(a.H).long(n).
+		flag(fours)
+}
+
+// countsFours reports whether kernels take vectors of one length, in rows of the given width, four values at a time,
+// and count them in 32 bits.
+func countsFours(d *dev, width int, of ...device.View) bool {
+	aligned := of[0].N < 1<<31
+	for _, v := range of {
+		aligned = aligned && inFours(width, d.pointer(v))
+	}
+	return aligned
+}
+
+// countOf is the number of values that a kernel takes at a time.
+func countOf(n int, fours bool) int {
+	if fours {
+		return n / 4
+	}
+	return n
 }
 
 func (d *dev) ScaleBlocksGrad(a device.ScaleBlocks) {
@@ -48,6 +67,8 @@ func (d *dev) ScaleBlocksGrad(a device.ScaleBlocks) {
 		d.scaleBlocks(a, a.DX, a.DY)
 	}
 	if a.DFactors.Present() {
-		d.each("scale_blocks_factors", a.A*a.N).of(a.DFactors, a.X, a.DY).int(a.B, a.N, a.H).long(a.A * a.N)
+		n := a.A * a.N
+		d.start("scale_blocks_factors", threads, min((n+31)/32, 2048), 1, 1).of(a.DFactors, a.X, a.DY).
+			int(a.B, a.N, a.H).long(n).flag(countsFours(d, a.H, a.X, a.DY))
 	}
 }

@@ -239,7 +239,12 @@ func (d *dev) fill(p driver.Ptr, bytes int, pattern uint32) {
 	c.kind, c.dst, c.bytes, c.pattern = commandFill, p, bytes, pattern
 }
 
-func (d *dev) Copy(a device.Copy) { d.copy(d.pointer(a.Dst), d.pointer(a.Src), 4*a.Dst.N) }
+func (d *dev) Copy(a device.Copy) {
+	dst, src := d.pointer(a.Dst), d.pointer(a.Src)
+	if !d.small.add(d, dst, src, a.Dst.N) {
+		d.copy(dst, src, 4*a.Dst.N)
+	}
+}
 
 func (d *dev) copy(dst, src driver.Ptr, bytes int) {
 	if bytes == 0 {

@@ -60,7 +60,9 @@ func (d *dev) MeanNodes(a device.MeanNodes) {
 
 func (d *dev) MeanNodesGrad(a device.MeanNodes) {
 	c := d.captions(a.Lengths)
-	d.each("mean_nodes_grad", a.DX.N).of(a.DX, a.DY).ptr(c.of, c.starts).int(c.rows, c.n, a.H).long(a.DX.N)
+	n, fours := a.DX.N, countsFours(d, a.H, a.DX) && inFours(a.H, d.pointer(a.DY))
+	d.each("mean_nodes_grad", countOf(n, fours)).of(a.DX, a.DY).ptr(c.of, c.starts).int(c.rows, c.n, a.H).long(n).
+		flag(fours)
 }
 
 func (d *dev) WordGraph(a device.WordGraph) {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"slices"
 	"unsafe"
 
 	"vsetrain/internal/compute/device/cuda/driver"
@@ -33,6 +34,50 @@ func (d *dev) copyParts(parts []part) {
 	}
 }
 
+// smallCopies are copies within the GPU that wait for the next command, or for an upload, and are then made together.
+type smallCopies struct {
+	parts []part
+	at    string // what the first belongs to
+}
+
+const smallCopy = 1 << 14 // words, at most
+
+// overlap reports whether two pieces of memory of a and b words do.
+func overlap(p driver.Ptr, a int, q driver.Ptr, b int) bool { return p < at(q, b) && q < at(p, a) }
+
+// add takes a copy over if it is small, and reports whether it did. It waits with others only where it reads nothing
+// that they write, and writes nothing that they read or write.
+func (s *smallCopies) add(d *dev, dst, src driver.Ptr, n int) bool {
+	if n == 0 || n > smallCopy || len(d.uploads.parts) > 0 {
+		return false
+	}
+	if len(s.parts) == mostParts || slices.ContainsFunc(s.parts, func(p part) bool {
+		return overlap(p.to, p.n, dst, n) || overlap(p.to, p.n, src, n) || overlap(p.from, p.n, dst, n)
+	}) {
+		s.deliver(d)
+	}
+	d.reads(src)
+	d.changed(dst, n)
+	if len(s.parts) == 0 {
+		s.at = d.at
+	}
+	s.parts = append(s.parts, part{dst, src, n})
+	return true
+}
+
+// deliver makes the copies that wait.
+func (s *smallCopies) deliver(d *dev) {
+	parts, now := s.parts, d.at
+	s.parts, d.at = nil, s.at // none waits for the commands that follow
+	if p := parts[0]; len(parts) == 1 {
+		c := d.next()
+		c.kind, c.dst, c.src, c.bytes = commandCopy, p.to, p.from, 4*p.n
+	} else {
+		d.copyParts(parts)
+	}
+	s.parts, d.at = parts[:0], now
+}
+
 // uploads are small ones that wait for the next command. Then they reach the GPU as one, from where copy_parts takes
 // each to its place: a step has some ten inputs of a few kilobytes, each of which would be a copy and an event.
 type uploads struct {
@@ -45,6 +90,9 @@ type uploads struct {
 func (u *uploads) add(d *dev, dst driver.Ptr, src unsafe.Pointer, n int) bool {
 	if 4*n > smallBytes || d.full != nil {
 		return false
+	}
+	if len(d.small.parts) > 0 { // which may read what is uploaded
+		d.small.deliver(d)
 	}
 	for _, p := range u.parts {
 		if p.to < at(dst, n) && dst < at(p.to, p.n) { // the later one stays

@@ -113,6 +113,9 @@ func (q *queue) stop() { close(q.work) }
 
 // next returns a new command at the end of the batch.
 func (q *queue) next() *command {
+	if len(q.dev.small.parts) > 0 {
+		q.dev.small.deliver(q.dev)
+	}
 	if len(q.dev.uploads.parts) > 0 {
 		if q.full == nil && q.gone == nil {
 			q.dev.deliver()

@@ -309,7 +309,7 @@ func (s *nodeSums) next(rows int) (part driver.Ptr) {
 func (s *nodeSums) finish(d *dev, bias, filter driver.Ptr) {
 	x, rows, cols := s.part, s.blocks, s.kinds*s.cols
 	if pieces := (rows + columnPiece - 1) / columnPiece; pieces > 1 {
-		d.columnPieces(s.pieces, 0, x, rows, cols)
+		d.columnPieces(s.pieces, 0, x, rows, cols, columnPiece)
 		x, rows = s.pieces, pieces
 	}
 	d.columnTotal(bias, filter, x, rows, cols, s.cols, cols)

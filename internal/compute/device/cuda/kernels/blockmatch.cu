@@ -6,36 +6,6 @@
 #include "items.cuh"
 #include "warp.cuh"
 
-enum { kTile = 16, kDepth = 32 };
-
-// G^b_jl = x_j^b·x_l^b of every item, item after item, and the norms √G_jj [rows, blocks]: [blocks, n, n] of a caption,
-// [n, blocks, n] of an image, so that β G is one product for all blocks. A block makes 16 × 16 products.
-KERNEL block_grams(float* grams, float* norm, const float* x, const int* starts, const i64* squares, int n, int e,
-                   int tiles) {
-  __shared__ float ta[kTile][kDepth + 1], tb[kTile][kDepth + 1];
-  Item it = item_of(starts, squares, blockIdx.x, n);
-  int blocks = gridDim.y, b = blockIdx.y, width = e / blocks, j0 = (int)blockIdx.z / tiles * kTile,
-      l0 = (int)blockIdx.z % tiles * kTile;
-  if (j0 >= it.n || l0 >= it.n) return;
-  int j = j0 + threadIdx.x / 16, l = l0 + threadIdx.x % 16;
-  float s = 0;
-  for (int k0 = 0; k0 < width; k0 += kDepth) {
-    __syncthreads();
-    for (int p = threadIdx.x; p < kTile * kDepth; p += 256) {
-      int row = p / kDepth, k = p % kDepth;
-      i64 at = it.first * e + b * width + k0 + k;
-      ta[row][k] = j0 + row < it.n && k0 + k < width ? x[at + (i64)(j0 + row) * e] : 0;
-      tb[row][k] = l0 + row < it.n && k0 + k < width ? x[at + (i64)(l0 + row) * e] : 0;
-    }
-    __syncthreads();
-    int depth = width - k0 < kDepth ? width - k0 : kDepth;
-    for (int k = 0; k < depth; k++) s += ta[j - j0][k] * tb[l - l0][k];
-  }
-  if (j >= it.n || l >= it.n) return;
-  grams[blocks * it.square + (starts ? (i64)b * it.n + j : (i64)j * blocks + b) * it.n + l] = s;
-  if (j == l) norm[(it.first + j) * blocks + b] = sqrtf(s);
-}
-
 enum { kRegions = 64, kTogether = 4, kWords = 32 };  // of match_regions (Go: matchRegions)
 
 // What a cosine is made of for the n words of a caption, whose weights lie stride apart: Σ weight·product, the squared

@@ -1,20 +1,52 @@
 // Nodes of pairs of images and captions (device.ScaleBlocks, device.MixNodes, device.MeanNodes).
 #include "items.cuh"
+#include "vector.cuh"
 #include "warp.cuh"
 
-// y [a, b, n, h] = x·factors [a, n]; inner = n·h, per = b·n·h.
-KERNEL scale_blocks(float* y, const float* x, const float* factors, i64 per, i64 inner, int h, i64 count) {
-  i64 n = inner / h;
-  EACH(i, count) y[i] = x[i] * factors[i / per * n + i % inner / h];
+// y [a, b, n, h] = x·factors [a, n]; inner = n·h, per = b·n·h, in values of type V, of which i counts no more than
+// an I can.
+template <class I, class V>
+VSE_INLINE void scale_blocks_(V* y, const V* x, const float* factors, I per, I inner, I h, I count) {
+  I n = inner / h;
+  EACH(i, count) y[i] = x[i] * factors[(I)i / per * n + (I)i % inner / h];
+}
+KERNEL scale_blocks(float* y, const float* x, const float* factors, i64 per, i64 inner, int h, i64 count, int fours) {
+  if (fours)
+    scale_blocks_<u32>((Four*)y, (const Four*)x, factors, (u32)(per / 4), (u32)(inner / 4), h / 4, (u32)(count / 4));
+  else
+    scale_blocks_<i64>(y, x, factors, per, inner, h, count);
 }
 
-// dfactors [a, n] = Σ over b and h of x·dy.
-KERNEL scale_blocks_factors(float* dfactors, const float* x, const float* dy, int b, int n, int h, i64 count) {
-  EACH(i, count) {
-    i64 a = i / n, at = (a * b * n + (i - a * n)) * h;
+VSE_INLINE float whole_(Four v) { return (v[0] + v[1]) + (v[2] + v[3]); }
+VSE_INLINE float whole_(float v) { return v; }
+
+// dfactors [a, n] = Σ over b and h of x·dy. A block makes 32 of them at a time, each with eight threads.
+template <class V> VSE_INLINE float factor_(const V* x, const V* dy, i64 step, int b, int h) {
+  int first = threadIdx.x / 32, q = first % h;
+  V s;
+  zero_(&s);
+  for (int k = first / h; k < b;) {
+    s += x[k * step + q] * dy[k * step + q];
+    k += 8 / h, q += 8 % h;
+    if (q >= h) k++, q -= h;
+  }
+  return whole_(s);
+}
+KERNEL scale_blocks_factors(float* dfactors, const float* x, const float* dy, int b, int n, int h, i64 count,
+                            int fours) {
+  __shared__ float part[8][32];
+  int lane = threadIdx.x % 32;
+  for (i64 i0 = (i64)blockIdx.x * 32; i0 < count; i0 += (i64)gridDim.x * 32) {
+    i64 i = i0 + lane, a = i / n, at = (a * b * n + (i - a * n)) * h, step = (i64)n * h;
     float s = 0;
-    for (int k = 0; k < b; k++, at += (i64)n * h)
-      for (int q = 0; q < h; q++) s += x[at + q] * dy[at + q];
+    if (i < count && fours) s = factor_((const Four*)(x + at), (const Four*)(dy + at), step / 4, b, h / 4);
+    else if (i < count) s = factor_(x + at, dy + at, step, b, h);
+    __syncthreads();
+    part[threadIdx.x / 32][lane] = s;
+    __syncthreads();
+    if (threadIdx.x >= 32 || i >= count) continue;
+    s = 0;
+    UNROLL for (int k = 0; k < 8; k++) s += part[k][lane];
     dfactors[i] = s;
   }
 }
@@ -31,14 +63,25 @@ KERNEL mean_nodes(float* y, const float* x, const int* starts, int t, int captio
   }
 }
 
-// dx [images·t, h]: the gradients of the means, 0 for words of no caption.
-KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* starts, int t, int captions, int h,
-                       i64 count) {
+// dx [images·t, h]: the gradients of the means, 0 for words of no caption; h and count are in values of type V, which
+// an I can count.
+template <class I, class V>
+VSE_INLINE void mean_nodes_grad_(V* dx, const V* dy, const int* of, const int* starts, I t, I captions, I h, I count) {
   EACH(i, count) {
-    i64 row = i / h, image = row / t;
+    I row = (I)i / h, image = row / t;
     int c = of[row - image * t];
-    dx[i] = c < 0 ? 0 : dy[(image * captions + c) * h + (i - row * h)] * (1.0f / (float)(starts[c + 1] - starts[c]));
+    V v;
+    zero_(&v);
+    if (c >= 0) v = dy[(image * captions + c) * h + ((I)i - row * h)] * (1.0f / (float)(starts[c + 1] - starts[c]));
+    dx[i] = v;
   }
+}
+KERNEL mean_nodes_grad(float* dx, const float* dy, const int* of, const int* starts, int t, int captions, int h,
+                       i64 count, int fours) {
+  if (fours)
+    mean_nodes_grad_<u32>((Four*)dx, (const Four*)dy, of, starts, t, captions, h / 4, (u32)(count / 4));
+  else
+    mean_nodes_grad_<i64>(dx, dy, of, starts, t, captions, h, count);
 }
 
 // y_jk = Σ_l w_jlk x_lk, with back Σ_l w_ljk x_lk, for the rows x [count/(k·h), k·h] of all pairs. Weights belong to
