@@ -29,16 +29,15 @@ const registersFile = "registers.tsv"
 var architectures = []int{75, 80, 90, 100, 120}
 
 // spilled are the bytes that a thread stores into memory for want of registers, by kernel and architecture.
-var spilled = map[string]string{"decoder_sums sm_120": "24", "filter_sums_grad sm_120": "20",
-	"product_adam sm_120": "20", "self_attention_rows sm_120": "32",
-	"self_attention_heads_grad sm_80": "16", "self_attention_heads_grad sm_120": "8",
-	"gru_tensor_grad sm_120": "12", "gru_tensor_steps sm_80": "4", "gru_tensor_steps_tf32 sm_80": "4",
-	"reason_graphs_grad sm_80": "4", "reason_graphs_grad sm_90": "8", "reason_graphs_grad sm_100": "8",
-	"product_adam sm_120": "24", "self_attention_rows sm_120": "32",
-	"gru_tensor_grads sm_80": "8", "gru_tensor_steps sm_80": "4", "gru_tensor_steps_tf32 sm_80": "4",
-	"match_pairs_grad sm_100": "12", "reason_attend sm_80": "24", "reason_attend_grad sm_75": "116",
-	"reason_attend_grad sm_80": "116", "reason_attend_grad sm_90": "124", "reason_attend_grad sm_100": "124",
-	"reason_attend_grad sm_120": "220"}
+var spilled = map[string]string{
+	"decoder_sums sm_120": "24", "product_adam sm_120": "20",
+	"self_attention_rows sm_120": "32", "self_attention_heads_grad sm_80": "16",
+	"self_attention_heads_grad sm_120": "8", "gru_tensor_grad sm_120": "12", "gru_tensor_steps sm_80": "4",
+	"gru_tensor_steps_tf32 sm_80": "4", "reason_graphs_grad sm_80": "4", "reason_graphs_grad sm_90": "8",
+	"reason_graphs_grad sm_100": "8",
+	"reason_attend sm_80":       "24", "reason_attend_grad sm_75": "116", "reason_attend_grad sm_80": "116",
+	"reason_attend_grad sm_90": "124", "reason_attend_grad sm_100": "124", "reason_attend_grad sm_120": "220",
+}
 
 // The assembler that a driver holds too accepts every kernel for every architecture it is made for. No kernel spills
 // registers into memory but those of spilled, and the registers of each are those of registers.tsv.
