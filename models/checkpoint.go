@@ -61,8 +61,8 @@ type Extra struct {
 	Host  *[]float64 // in place of View; stored in float64
 }
 
-// WriteCheckpoint writes a model and extra tensors.
-func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
+// WriteCheckpoint writes a model and extra tensors, with the values of its device, or of a Copy.
+func WriteCheckpoint(w io.Writer, m *Model, from Values, info Info, extra []Extra) error {
 	info.Format, info.Build, info.Model, info.Dims = infoFormat, build.Current().String(), m.Options, m.Dims
 	info.Words, info.Noise, info.Mined = m.Words, m.Noise, m.Mined
 	desc, err := json.Marshal(info)
@@ -75,7 +75,7 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	}
 	all = append(all, extra...)
 	dtype := "F32"
-	if m.Instance.Dev.Float64() {
+	if from.Float64() {
 		dtype = "F64"
 	}
 	specs := make([]safetensors.Tensor, len(all))
@@ -85,7 +85,7 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 			specs[i].DType = "F64"
 		}
 	}
-	d := newDownloader(m.Instance.Dev)
+	d := newDownloader(from)
 	err = safetensors.WriteSealed(w, specs, map[string]string{metadataInfo: string(desc), "format": "pt"},
 		func(i int, w io.Writer) error {
 			if h := all[i].Host; h != nil {
@@ -96,7 +96,7 @@ func WriteCheckpoint(w io.Writer, m *Model, info Info, extra []Extra) error {
 	if err != nil {
 		return err
 	}
-	return m.Instance.Dev.Sync() // a device that failed gave NaN
+	return from.Sync() // a device that failed gave NaN
 }
 
 // Checkpoint is an opened checkpoint file.

@@ -34,7 +34,7 @@ func tinyModel(t testing.TB, precision string, change func(*Options, *Dims)) *Mo
 func writeCheckpoint(t testing.TB, m *Model, info Info, extra ...Extra) string {
 	t.Helper()
 	var b bytes.Buffer
-	try.Do(t, WriteCheckpoint(&b, m, info, extra))
+	try.Do(t, WriteCheckpoint(&b, m, m.Instance.Dev, info, extra))
 	path := filepath.Join(t.TempDir(), "c.safetensors")
 	try.Do(t, os.WriteFile(path, b.Bytes(), 0o666))
 	return path

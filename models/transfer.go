@@ -12,9 +12,17 @@ import (
 	"vsetrain/internal/files/safetensors"
 )
 
-// downloader writes device memory to a stream in pieces, little endian, in the device's own precision.
+// Values are what a checkpoint is written from: a device, or a Copy of what it held.
+type Values interface {
+	Float64() bool
+	DownloadFloats(dst []float32, src device.View)
+	DownloadDoubles(dst []float64, src device.View)
+	Sync() error
+}
+
+// downloader writes values to a stream in pieces, little endian, in their own precision.
 type downloader struct {
-	dev    device.Device
+	from   Values
 	narrow []float32
 	wide   []float64
 	bytes  []byte // of the elements; on a little-endian machine the same memory
@@ -25,11 +33,11 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 const downloadPiece = 1 << 18 // elements
 
-func newDownloader(dev device.Device) *downloader {
-	d := &downloader{dev: dev}
+func newDownloader(from Values) *downloader {
+	d := &downloader{from: from}
 	var p unsafe.Pointer
 	size := 4 * downloadPiece
-	if dev.Float64() {
+	if from.Float64() {
 		d.wide, size = make([]float64, downloadPiece), 8*downloadPiece
 		p = unsafe.Pointer(&d.wide[0])
 	} else {
@@ -50,13 +58,13 @@ func (d *downloader) write(w io.Writer, v device.View) error {
 		part := v.Slice(lo, lo+n)
 		var out []byte
 		if d.wide != nil {
-			d.dev.DownloadDoubles(d.wide[:n], part)
+			d.from.DownloadDoubles(d.wide[:n], part)
 			out = d.bytes[:8*n]
 			for i := 0; !littleEndian && i < n; i++ {
 				binary.LittleEndian.PutUint64(out[8*i:], math.Float64bits(d.wide[i]))
 			}
 		} else {
-			d.dev.DownloadFloats(d.narrow[:n], part)
+			d.from.DownloadFloats(d.narrow[:n], part)
 			out = d.bytes[:4*n]
 			for i := 0; !littleEndian && i < n; i++ {
 				binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(d.narrow[i]))

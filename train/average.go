@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
+	"vsetrain/models"
 )
 
 // average is the exponential moving average of the optimised weights over the updates of a run:
@@ -73,4 +74,27 @@ func (a *average) pieces(from, to int, do func(average, weights, scratch device.
 		hi := min(to, lo+averagePiece)
 		do(a.values.Slice(lo, hi), a.params.Values().Slice(lo, hi), a.piece.Slice(0, hi-lo))
 	}
+}
+
+// averaged are values with the average in the place of the weights.
+type averaged struct {
+	models.Values
+	*average
+}
+
+// DownloadFloats and DownloadDoubles implement models.Values.
+func (a averaged) DownloadFloats(dst []float32, src device.View) {
+	a.Values.DownloadFloats(dst, a.of(src))
+}
+
+func (a averaged) DownloadDoubles(dst []float64, src device.View) {
+	a.Values.DownloadDoubles(dst, a.of(src))
+}
+
+// of returns where the average of weights lies; other values have none.
+func (a averaged) of(v device.View) device.View {
+	if w := a.params.Values(); v.Buf != w.Buf || v.Off >= w.N {
+		return v
+	}
+	return a.values.Slice(v.Off, v.Off+v.N)
 }

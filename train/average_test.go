@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/lab/try"
+	"vsetrain/models"
 )
 
 // The average of three updates by its formula, for a decay that is reached and one that is not; the weights come back
@@ -39,7 +41,10 @@ func TestAverage(t *testing.T) {
 		}
 		before := weights()
 		boom := errors.New("boom")
+		var stored, exchanged bytes.Buffer
+		try.Do(t, try.Get(s.Snapshot(nil))(t).WriteWeights(&stored, models.Info{}, true))
 		err := s.WithAverage(func() error {
+			try.Do(t, models.WriteCheckpoint(&exchanged, s.model, s.model.Instance.Dev, models.Info{}, nil))
 			for i, v := range weights() {
 				if math.Abs(v-want[i]) > 1e-15 {
 					t.Fatalf("decay %v: value %d is %v, want %v", decay, i, v, want[i])
@@ -49,6 +54,9 @@ func TestAverage(t *testing.T) {
 		})
 		if !errors.Is(err, boom) || !slices.Equal(weights(), before) || slices.Equal(before, want) {
 			t.Errorf("decay %v: the weights did not come back, or are the average: %v", decay, err)
+		}
+		if !bytes.Equal(stored.Bytes(), exchanged.Bytes()) {
+			t.Errorf("decay %v: a checkpoint of the average is another one", decay)
 		}
 	}
 }

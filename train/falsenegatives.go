@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"vsetrain/internal/compute/tile64"
 )
 
 // FalseNegatives says how like their anchors the negatives of training batches are, by the semantic vectors of the
@@ -89,15 +91,25 @@ func (b *Scored) FalseNegatives(images []int32, vectors []float32, dim int, cosi
 // similarities returns the semantic similarities [n, n] of vectors [n, dim] as LSEH defines them: inner products over
 // the largest of their row, or cosines.
 func similarities(vectors []float32, n, dim int, cosine bool) []float64 {
-	out := make([]float64, n*n)
-	for i := range n {
-		x := vectors[i*dim : (i+1)*dim]
-		for j := i; j < n; j++ {
-			sum := 0.0
-			for k, v := range vectors[j*dim : (j+1)*dim] {
-				sum += float64(x[k]) * float64(v)
+	const rows, columns = tile64.Rows, tile64.Columns
+	kernel, stride := tile64.Best(), (n+rows-1)/rows*rows
+	out, across := make([]float64, n*n), make([]float64, dim*stride) // the vectors as columns
+	panel, tile := make([]float32, dim*columns), make([]float64, rows*columns)
+	for i, v := range vectors {
+		across[i%dim*stride+i/dim] = float64(v)
+	}
+	for j := 0; j < n; j += columns {
+		for k := range min(columns, n-j) {
+			for t, v := range vectors[(j+k)*dim : (j+k+1)*dim] {
+				panel[t*columns+k] = v
 			}
-			out[i*n+j], out[j*n+i] = sum, sum
+		}
+		for i := 0; i < n; i += rows {
+			clear(tile)
+			kernel.Single(dim, across[i:], stride, panel, tile)
+			for k := i; k < min(n, i+rows); k++ {
+				copy(out[k*n+j:(k+1)*n], tile[(k-i)*columns:(k-i+1)*columns])
+			}
 		}
 	}
 	scale := make([]float64, n)

@@ -1,8 +1,11 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -214,4 +217,20 @@ func tinyBatchOf(seed uint64, n, longest, feature int) *data.Batch {
 		}
 	}
 	return b
+}
+
+// saved writes the state of a step to a file and returns its path. What a copy of it holds is the same.
+func saved(t *testing.T, s *Step, st State) string {
+	t.Helper()
+	var now, copied bytes.Buffer
+	try.Do(t, try.Get(s.Snapshot(nil))(t).WriteState(&now, models.Info{}, &st))
+	c := try.Get(NewCopy(s))(t)
+	defer c.Close()
+	try.Do(t, try.Get(s.Snapshot(c))(t).WriteState(&copied, models.Info{}, &st))
+	if !bytes.Equal(now.Bytes(), copied.Bytes()) {
+		t.Error("a copy of the state is another state")
+	}
+	path := filepath.Join(t.TempDir(), "last.safetensors")
+	try.Do(t, os.WriteFile(path, now.Bytes(), 0o666))
+	return path
 }

@@ -1,10 +1,7 @@
 package train
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -94,10 +91,7 @@ func TestLearnedScalarsAreParameters(t *testing.T) {
 		if d := r.GradNorm*r.GradNorm/sum - 1; d < -1e-5 || d > 1e-5 {
 			t.Errorf("%s: the norm %v leaves out what the loss learns: Σ g² is %v", precision, r.GradNorm, sum)
 		}
-		path := filepath.Join(t.TempDir(), "last.safetensors")
-		var file bytes.Buffer
-		try.Do(t, s.WriteState(&file, models.Info{}, &State{}))
-		try.Do(t, os.WriteFile(path, file.Bytes(), 0o666))
+		path := saved(t, s, State{})
 		again := learningStep(t, newDevice(t, precision), l, opt)
 		c := try.Get(models.OpenCheckpoint(path))(t)
 		try.Do(t, again.RestoreState(c, &State{}))
@@ -132,11 +126,7 @@ func TestLearnedTemperatureStaysInItsRange(t *testing.T) {
 		}
 	}
 	s.model.Instance.Dev.UploadDoubles(s.model.Instance.Params.Value("loss.temperature"), []float64{0.5})
-	path := filepath.Join(t.TempDir(), "last.safetensors")
-	var file bytes.Buffer
-	try.Do(t, s.WriteState(&file, models.Info{}, &State{}))
-	try.Do(t, os.WriteFile(path, file.Bytes(), 0o666))
-	c := try.Get(models.OpenCheckpoint(path))(t)
+	c := try.Get(models.OpenCheckpoint(saved(t, s, State{})))(t)
 	defer c.Close()
 	err := c.Restore(learningStep(t, newDevice(t, cpu.FP32), l, adam(1)).model)
 	try.Fails(t, err, "loss.temperature is 0.5, expected a number from 0.01 to 0.1")

@@ -16,7 +16,7 @@ import (
 type State struct {
 	Position Position `json:"position"`
 	Seed     uint64   `json:"seed"`
-	Updates  int64    `json:"updates"` // of the optimiser; WriteState fills it in
+	Updates  int64    `json:"updates"` // of the optimiser; Snapshot.WriteState fills it in
 }
 
 func (s *State) state() *State { return s }
@@ -117,16 +117,66 @@ func BroadcastState(s *Step, st Stored) error {
 	return nil
 }
 
-// WriteState writes a checkpoint from which training can be resumed exactly. Of several ranks one writes it, in a hook
-// of Loop.
-func (s *Step) WriteState(w io.Writer, info models.Info, st Stored) error {
-	st.state().Updates = s.opt.steps
+// Snapshot is what checkpoints hold of a step, between two steps: the values of the device, or a copy of them.
+type Snapshot struct {
+	model   *models.Model
+	values  models.Values
+	average *average // nil without
+	extras  []models.Extra
+	updates int64
+}
+
+// Snapshot returns the state of the step. With a copy (NewCopy), which is taken anew, it stays as it is while steps are
+// done, and serves another goroutine; nil is none, and the snapshot is used before the next step. Of several ranks one
+// takes it, in a hook of Loop, which is where it is used without a copy.
+func (s *Step) Snapshot(c *models.Copy) (*Snapshot, error) {
+	n := &Snapshot{s.model, s.model.Instance.Dev, s.opt.average, s.extras(), s.opt.steps}
+	if c == nil {
+		return n, nil
+	}
+	n.values = c
+	for i, e := range n.extras {
+		if e.Host != nil {
+			own := slices.Clone(*e.Host)
+			n.extras[i].Host = &own
+		}
+	}
+	m, v := s.opt.moments()
+	views := []device.View{s.model.Instance.Params.Values(), s.model.Instance.Params.State(), m, v}
+	if n.average != nil {
+		views = append(views, n.average.values)
+	}
+	return n, c.Take(s.model.Instance.Dev, views...)
+}
+
+// NewCopy makes the memory for the copy of a Snapshot.
+func NewCopy(s *Step) (*models.Copy, error) {
+	p := s.model.Instance.Params
+	n := p.Values().N + p.State().N + 2*p.OptimisedSize()
+	if s.Averages() {
+		n += p.OptimisedSize()
+	}
+	return models.NewCopy(s.model.Instance.Dev, n)
+}
+
+// WriteWeights writes a checkpoint of the weights, or of their average.
+func (n *Snapshot) WriteWeights(w io.Writer, info models.Info, average bool) error {
+	from := n.values
+	if average {
+		from = averaged{from, n.average}
+	}
+	return models.WriteCheckpoint(w, n.model, from, info, nil)
+}
+
+// WriteState writes a checkpoint from which training can be resumed exactly.
+func (n *Snapshot) WriteState(w io.Writer, info models.Info, st Stored) error {
+	st.state().Updates = n.updates
 	state, err := json.Marshal(st)
 	if err != nil {
 		return fmt.Errorf("describe training state: %w", err)
 	}
 	info.Train = state
-	return models.WriteCheckpoint(w, s.model, info, s.extras())
+	return models.WriteCheckpoint(w, n.model, n.values, info, n.extras)
 }
 
 // RestoreState reads weights, optimiser and state of a checkpoint written by WriteState. Of several ranks one reads it,

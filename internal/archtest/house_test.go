@@ -25,7 +25,7 @@ var levels = [][]string{
 	{"batch", "configs", "internal/system/bind", "internal/system/build",
 		"internal/apps/chart", "internal/apps/cluster", "internal/apps/web",
 		"internal/files/mapped", "internal/run/mlflow", "internal/system/options", "internal/compute/par",
-		"internal/compute/philox",
+		"internal/compute/pages", "internal/compute/philox",
 		"internal/files/pickle", "internal/stats", "internal/files/half", "internal/files/elements",
 		"internal/compute/vec",
 		"internal/system/libraries", "internal/files/onnx", "internal/system/onnxruntime", "internal/system/mpi",

@@ -96,7 +96,7 @@ func Average(r AverageRequest) (out, network string, err error) {
 		}
 		dev.UploadDoubles(v, sums[i])
 	}
-	err = atomicfile.WriteFile(out, func(w io.Writer) error { return models.WriteCheckpoint(w, m, info, nil) })
+	err = atomicfile.WriteFile(out, func(w io.Writer) error { return models.WriteCheckpoint(w, m, dev, info, nil) })
 	return out, m.Options.Network, err
 }
 

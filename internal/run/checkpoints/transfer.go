@@ -40,7 +40,7 @@ func writeWeights(w io.Writer, m *models.Model, c models.Weights, v text.Tokeniz
 		info.Vocabulary = v.Hash()
 	}
 	info.Epoch, info.Step, info.Score = c.Progress()
-	return models.WriteCheckpoint(w, m, info, nil)
+	return models.WriteCheckpoint(w, m, m.Instance.Dev, info, nil)
 }
 
 // Export converts a checkpoint into one of the network's reference repository; see models.ExportReference. The options

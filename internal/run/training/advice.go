@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/train"
 )
 
 // checkpointSizes returns the bytes of the checkpoints of a run: those of weights alone (best, averaged, and those that
@@ -44,6 +45,30 @@ func (t *training) checkMemory() {
 			"available: the run may be ended by the system; free some memory, or train a smaller network "+
 			"(model.embed_dim, model.word_dim)", device.FormatBytes(need), device.FormatBytes(free)))
 	}
+}
+
+// makeRoom makes the memory for a copy of the state, at the first step of a session, which has taken its own, where
+// there are validations before the last. Where main memory does not hold that and as much again it says so.
+func (t *training) makeRoom() {
+	_, validations := t.Cfg.Train.Planned(t.perEpoch)
+	if t.behind.looked || validations < 2 {
+		return
+	}
+	t.behind.looked = true
+	free := int64(0)
+	if t.FreeMemory != nil {
+		free = t.FreeMemory()
+	}
+	_, need := t.checkpointSizes()
+	if free == 0 || free >= 2*need {
+		var err error
+		if t.behind.memory, err = train.NewCopy(t.Step); err == nil {
+			return
+		}
+		t.behind.memory = nil
+	}
+	t.Observer.Warning(fmt.Errorf("training stands while a checkpoint is written: to go on meanwhile takes twice %s "+
+		"of main memory, and %s are available", device.FormatBytes(need), device.FormatBytes(free)))
 }
 
 // freeDisk returns the bytes that may still be written to the run directory, or to the folder in which it will be made;

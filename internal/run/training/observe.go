@@ -44,6 +44,7 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 func (t *training) onStep(i train.StepInfo) error {
 	i.Usage = t.gauge.usage(t.Device, t.Now(), i.Duration)
 	t.Observer.Step(i)
+	t.makeRoom()
 	_, ranks := device.RankOf(t.Device)
 	if starved := t.attention.step(i.Duration-i.DataWait, ranks > 1); starved != nil {
 		t.Observer.Warning(starved)
@@ -52,8 +53,9 @@ func (t *training) onStep(i train.StepInfo) error {
 		t.callByCall = why
 		t.Observer.Warning(fmt.Errorf("training steps are started kernel by kernel: %s", why))
 	}
-	if !t.logs.Due(i.Step) {
-		return nil
+	due := t.logs.Due(i.Step)
+	if err := t.behind.settle(due && t.behind.first); err != nil || !due {
+		return err
 	}
 	for _, warning := range t.gauge.warnings(t.Device) {
 		t.Observer.Warning(errors.New(warning))
@@ -84,6 +86,9 @@ func (t *training) onWarning(err error) error {
 func (t *training) onValidation(i train.ValidationInfo) error {
 	t.attention.last = 0
 	t.Observer.Validation(i)
+	if err := t.behind.settle(true); err != nil {
+		return err
+	}
 	err := t.logs.Validation(i)
 	t.tracked()
 	return err

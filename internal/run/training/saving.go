@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vsetrain/internal/compute/device"
 	"vsetrain/internal/files/disk"
 	"vsetrain/internal/files/runfs"
 	"vsetrain/internal/run/pretrained"
@@ -16,35 +17,58 @@ import (
 	"vsetrain/train"
 )
 
-// save is the loop's hook: the weights first, then the state to resume from, and last what is not kept any longer is
-// removed. A kill in between repeats the steps since the earlier state and arrives at the same files.
+// save is the loop's hook. Checkpoints are written from a copy of the state, behind the steps that follow. Without one
+// the training stands meanwhile: so it does at the end of a training or session, which has nothing else to do, and for
+// the first checkpoint of several ranks, which cannot wait (behind.first) within a step.
 func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
+	if err := t.behind.settle(true); err != nil {
+		return err
+	}
+	memory, first := t.behind.memory, t.saved == 0
+	if _, ranks := device.RankOf(t.Device); v == nil || t.Cfg.Train.Finished(&p) || ranks > 1 && first {
+		memory = nil
+	}
+	from, err := t.Step.Snapshot(memory)
+	if err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	state := &pretrained.State{State: train.State{Position: p, Seed: t.Cfg.Seed}, Captions: t.Train.NumCaptions(),
+		Counted: t.logs.Counted()}
+	if memory == nil {
+		return t.write(from, state, v)
+	}
+	t.behind.begin(first, func() error { return t.write(from, state, v) })
+	return nil
+}
+
+// write saves a state behind the validation v, nil without: the weights first, then the state to resume from, and last
+// what is not kept any longer is removed. A kill in between repeats the steps since the earlier state and arrives at
+// the same files.
+func (t *archive) write(from *train.Snapshot, state *pretrained.State, v *train.ValidationInfo) (err error) {
 	if err := t.logs.Sync(); err != nil { // before the checkpoints, which count its lines
 		return err
 	}
-	if err := t.saveBest(p, v); err != nil {
+	p := state.Position
+	if err := t.saveBest(from, p, v); err != nil {
 		return err
 	}
-	kept, err := t.saveKept(p, v)
-	if err != nil {
+	if state.Kept, err = t.saveKept(from, p, v); err != nil {
 		return err
 	}
 	score := 0.0 // of these weights
 	if v != nil {
 		score = v.Score
 	}
-	state := &pretrained.State{State: train.State{Position: p, Seed: t.Cfg.Seed}, Captions: t.Train.NumCaptions(),
-		Counted: t.logs.Counted(), Kept: kept}
 	if err := state.NameParts(t.run.Path(), t.named); err != nil {
 		return err
 	}
 	err = t.run.WriteFile(runfs.CheckpointsName+"/"+runfs.LastName, func(w io.Writer) error {
-		return t.Step.WriteState(w, t.info(p, score), state)
+		return from.WriteState(w, t.info(p, score), state)
 	})
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
-	t.kept = kept
+	t.kept = state.Kept
 	t.savedAt(p.Step)
 	return t.removeOthers(p)
 }
@@ -54,10 +78,10 @@ func (t *archive) info(p train.Position, score float64) models.Info {
 		Score: score}
 }
 
-// saveWeights writes the weights as they are now into a checkpoint.
-func (t *archive) saveWeights(name string, info models.Info) error {
+// saveWeights writes the weights, or their average, into a checkpoint.
+func (t *archive) saveWeights(from *train.Snapshot, name string, info models.Info) error {
 	err := t.run.WriteFile(runfs.CheckpointsName+"/"+name, func(w io.Writer) error {
-		return models.WriteCheckpoint(w, t.Model, info, nil)
+		return from.WriteWeights(w, info, name == runfs.AverageName)
 	})
 	if err != nil {
 		return fmt.Errorf("save the checkpoint %s: %w", name, err)
@@ -66,19 +90,19 @@ func (t *archive) saveWeights(name string, info models.Info) error {
 }
 
 // saveBest writes the weights and the averaged weights that are the best so far.
-func (t *archive) saveBest(p train.Position, v *train.ValidationInfo) error {
+func (t *archive) saveBest(from *train.Snapshot, p train.Position, v *train.ValidationInfo) error {
 	if v != nil && v.Better {
 		if best, _ := t.stepOfBest(); best > p.Step { // a broken one is replaced
 			return fmt.Errorf("%s is of step %d and is not replaced by the weights of step %d: move it away, "+
 				"or let the run go on to step %[2]d (train.max_steps, train.epochs), and continue with --resume",
 				t.run.Path(runfs.CheckpointsName, runfs.BestName), best, p.Step)
 		}
-		if err := t.saveWeights(runfs.BestName, t.info(p, p.Best)); err != nil {
+		if err := t.saveWeights(from, runfs.BestName, t.info(p, p.Best)); err != nil {
 			return err
 		}
 	}
 	if v != nil && v.Average != nil && v.Average.Better {
-		return t.Step.WithAverage(func() error { return t.saveWeights(runfs.AverageName, t.info(p, p.BestAverage)) })
+		return t.saveWeights(from, runfs.AverageName, t.info(p, p.BestAverage))
 	}
 	return nil
 }
@@ -96,7 +120,8 @@ func (t *archive) stepOfBest() (int64, error) {
 
 // saveKept writes the weights behind a validation that is among the best train.keep ones, and returns those to keep,
 // the best first. Of equal scores the earlier is the better.
-func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]pretrained.Kept, error) {
+func (t *archive) saveKept(from *train.Snapshot, p train.Position, v *train.ValidationInfo) ([]pretrained.Kept,
+	error) {
 	if t.Cfg.Train.Keep < 2 || v == nil {
 		return t.kept, nil
 	}
@@ -106,7 +131,7 @@ func (t *archive) saveKept(p train.Position, v *train.ValidationInfo) ([]pretrai
 	if !slices.ContainsFunc(kept, func(k pretrained.Kept) bool { return k.Step == p.Step }) {
 		return kept, nil
 	}
-	return kept, t.saveWeights(pretrained.Kept{Step: p.Step}.Name(), t.info(p, v.Score))
+	return kept, t.saveWeights(from, pretrained.Kept{Step: p.Step}.Name(), t.info(p, v.Score))
 }
 
 // removeOthers removes the checkpoints of steps up to a position that are not kept any longer. Those of later steps

@@ -52,6 +52,7 @@ type archive struct {
 	saved    int64             // step of the last checkpoint, 0 without one
 	counted  int               // lines of the log that the last checkpoint counts, 0 without one
 	kept     []pretrained.Kept // checkpoints of the best validations so far (train.keep)
+	behind   behind
 }
 
 // savedAt notes that the state at a step is safe on disk.
@@ -73,6 +74,7 @@ func (t *archive) survives() string {
 
 func (t *archive) close() {
 	t.Setup.Close()
+	t.behind.close()
 	if t.run != nil {
 		t.run.Close()
 	}

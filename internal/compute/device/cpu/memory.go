@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/pages"
 	"vsetrain/internal/compute/vec"
 )
 
@@ -31,16 +32,11 @@ func (b *buffer[T]) Len() int { return b.n }
 func (b *buffer[T]) Values() any { return b.f }
 
 func (b *buffer[T]) release() {
-	if b.pages != nil {
-		unmapPages(b.pages)
-	}
+	pages.Free(b.pages)
 	b.f, b.i, b.pages, b.freed = nil, nil, nil, true
 }
 
-const (
-	alignment = 64
-	mapFrom   = 4 << 20 // bytes; smaller buffers come from the Go heap
-)
+const alignment = pages.Alignment // bytes
 
 // Alloc implements device.Device.
 func (d *dev[T]) Alloc(t device.DType, n int) (device.Buffer, error) {
@@ -55,37 +51,17 @@ func (d *dev[T]) Alloc(t device.DType, n int) (device.Buffer, error) {
 		return nil, fmt.Errorf("device: cpu: %d elements cannot be allocated", n)
 	}
 	b := &buffer[T]{owner: d, dtype: t, n: n}
-	mem, pages, err := allocate(n * size)
+	var err error
+	if t == device.Int32 {
+		b.i, b.pages, err = pages.New[int32](n)
+	} else {
+		b.f, b.pages, err = pages.New[T](n)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("device: cpu: allocate %d MB: %w", n*size>>20, err)
 	}
-	b.pages = pages
-	if n > 0 && t == device.Int32 {
-		b.i = unsafe.Slice((*int32)(mem), n)
-	} else if n > 0 {
-		b.f = unsafe.Slice((*T)(mem), n)
-	}
 	d.buffers[b] = struct{}{}
 	return b, nil
-}
-
-// allocate returns zeroed aligned memory, and the pages it lies in where they were mapped.
-func allocate(bytes int) (unsafe.Pointer, []byte, error) {
-	if bytes == 0 {
-		return nil, nil, nil
-	}
-	if bytes >= mapFrom {
-		pages, err := mapPages(bytes)
-		if err != nil {
-			return nil, nil, err
-		}
-		if pages != nil {
-			return unsafe.Pointer(&pages[0]), pages, nil
-		}
-	}
-	raw := make([]byte, bytes+alignment)
-	shift := -int(uintptr(unsafe.Pointer(&raw[0]))) & (alignment - 1)
-	return unsafe.Pointer(&raw[shift]), nil, nil
 }
 
 // scratch returns n elements of *s, growing it where it is too small. The contents are arbitrary.

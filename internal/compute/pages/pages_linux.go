@@ -1,4 +1,4 @@
-package cpu
+package pages
 
 import "golang.org/x/sys/unix"
 

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package cpu
+package pages
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapPages maps zeroed pages outside the Go heap, which the garbage collector need not count.
-func mapPages(bytes int) ([]byte, error) {
+// mapped maps zeroed pages outside the Go heap, which the garbage collector need not count.
+func mapped(bytes int) ([]byte, error) {
 	p, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("mmap: %w", err)
@@ -18,4 +18,4 @@ func mapPages(bytes int) ([]byte, error) {
 	return p, nil
 }
 
-func unmapPages(p []byte) { _ = unix.Munmap(p) }
+func unmap(p []byte) { _ = unix.Munmap(p) }

@@ -1,4 +1,4 @@
-package cpu
+package pages
 
 // preferHugePages does nothing: macOS chooses its page sizes itself.
 func preferHugePages([]byte) {}
