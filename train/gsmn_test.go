@@ -16,7 +16,7 @@ import (
 func gsmnStep(t testing.TB, dev device.Device, g models.GSMNOptions, lossName string) *Step {
 	t.Helper()
 	o := models.DefaultOptions()
-	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.GSMN = models.GSMN, "bigru", 64, 4, g
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim, o.GSMN = models.GSMN, "bigru", 64, 8, g
 	return newStep(t, dev, o, tinyDims, lossName, adam(1e-2))
 }
 

@@ -186,7 +186,7 @@ func tinyStep(t testing.TB, dev device.Device, lossName string, factorFrom int) 
 func tinyStepOn(t testing.TB, dev device.Device, feature int, lossName string, factorFrom int) *Step {
 	t.Helper()
 	o, d := models.DefaultOptions(), tinyDims
-	o.EmbedDim, o.WordDim, d.Feature = 8, 4, feature
+	o.EmbedDim, o.WordDim, d.Feature = 8, 8, feature
 	s := newStep(t, dev, o, d, lossName, adam(1e-2))
 	s.factorFrom = factorFrom
 	return s

@@ -17,7 +17,7 @@ var manyRegions = models.Dims{Regions: 6, Feature: tinyFeature, Vocab: tinyVocab
 func vseinfStep(t testing.TB, dev device.Device) *Step {
 	t.Helper()
 	o := models.DefaultOptions()
-	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = models.VSEInf, "bigru", 8, 4
+	o.Network, o.TextEncoder, o.EmbedDim, o.WordDim = models.VSEInf, "bigru", 8, 8
 	return newStep(t, dev, o, manyRegions, loss.LMH, adamw(1e-2))
 }
 
