@@ -48,7 +48,8 @@ func (o *benchBatches) captionLengths(a *app) (lengths []int32, err error) {
 	}
 	if n, err := strconv.Atoi(o.Lengths); err == nil {
 		if n < shortest || n > longest {
-			return nil, usagef("--lengths: expected %d to %d words, or a file of captions, found %d", shortest, longest, n)
+			return nil, usagef("--lengths: expected %d to %d words, or a file of captions, found %d", shortest, longest,
+				n)
 		}
 		return []int32{int32(n)}, nil
 	}
@@ -63,7 +64,8 @@ func (o *benchBatches) captionLengths(a *app) (lengths []int32, err error) {
 	encoder, ids := words.NewEncoder(), []int32(nil)
 	for i, caption := range captions {
 		if ids, _, _ = encoder.Append(ids[:0], caption); len(ids) > longest {
-			return nil, fmt.Errorf("%s:%d: expected a caption of at most %d words, found %d", o.Lengths, i+1, longest, len(ids))
+			return nil, fmt.Errorf("%s:%d: expected a caption of at most %d words, found %d", o.Lengths, i+1, longest,
+				len(ids))
 		}
 		lengths = append(lengths, int32(max(len(ids), shortest)))
 	}
@@ -130,8 +132,9 @@ func (o *benchOptions) run(ctx context.Context, a *app) error {
 	defer stop()
 	bars := phases{app: a}
 	o.request = bench.Request{Config: &cfg.Config, BLAS: a.getenv("VSETRAIN_BLAS"), Steps: o.Steps, Warmup: o.Warmup,
-		WithData: o.WithData, Regions: o.Regions, Feature: o.Feature, Vocab: o.Vocab, Lengths: lengths, Stream: o.Stream,
-		Now: a.Now, PeakMemory: peakMemory, Progress: func(done, total int) { bars.show("bench", done, total) }}
+		WithData: o.WithData, Regions: o.Regions, Feature: o.Feature, Vocab: o.Vocab, Lengths: lengths,
+		Stream: o.Stream, Now: a.Now, PeakMemory: peakMemory,
+		Progress: func(done, total int) { bars.show("bench", done, total) }}
 	if o.Profile {
 		return o.runProfile(ctx, a, &bars)
 	}

@@ -150,8 +150,8 @@ func (f *Filter) Present() bool { return f.W.Present() }
 //	Y = X M + v    E = softmax(Y Xᵀ) X    Out = ReLU(E Wᵀ + Bias)
 //
 // softmax along the rows. With First, only node 0 of every pair is computed and Out is [B·C, S], otherwise [B·P, S]. Y
-// [B·P, S] is kept for the gradient, which computes it again where it is absent; with First it is not used. With Operand
-// nothing but that gradient reads Y.
+// [B·P, S] is kept for the gradient, which computes it again where it is absent; with First it is not used. With
+// Operand nothing but that gradient reads Y.
 //
 // The gradient reads X, Y, Out and DOut and writes DX, DM, DV, DW and DBias.
 type GraphReason struct {

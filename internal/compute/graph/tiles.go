@@ -120,9 +120,9 @@ type tileProgram struct {
 // cacheValues is how many float32 stay in the cache of a processor beside others of a tile.
 const cacheValues = 1 << 19
 
-// tileRows is the number of rows at whose multiples tiles of a device.Tiler end: whatever the width of a row, operands in
-// bfloat16 with columns for all rows of the tile then begin at multiples of 16 bytes, without which products take three
-// times as long.
+// tileRows is the number of rows at whose multiples tiles of a device.Tiler end: whatever the width of a row, operands
+// in bfloat16 with columns for all rows of the tile then begin at multiples of 16 bytes, without which products take
+// three times as long.
 const tileRows = 8
 
 // programs compiles the graphs of the tiles for a device: all but the last have the same size.

@@ -35,8 +35,8 @@ func (w watched) Sync() error {
 }
 
 // No kernel writes to memory and leaves the copies of old values behind; and products of copies are those of operands
-// that are rounded where they are read. The gradients of a GRU are not: with copies its inputs are widened, and products
-// add up in another order (TestGRUOfWidenedInputs).
+// that are rounded where they are read. The gradients of a GRU are not: with copies its inputs are widened, and
+// products add up in another order (TestGRUOfWidenedInputs).
 func TestCopiesOfAllKernels(t *testing.T) {
 	o := cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1}
 	copied, plain := open(t, o), cuda.WithoutCopies(open(t, o))

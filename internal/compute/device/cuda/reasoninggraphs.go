@@ -11,7 +11,8 @@ const (
 	graphCaptions = 4095 // at most
 	graphPacked   = 2 * graphColumns * graphColumns / 2
 
-	// Bytes of two tiles of rows, and of the weights of their nodes, of which the gradient has two kinds and transposes.
+	// Bytes of two tiles of rows, and of the weights of their nodes, of which the gradient has two kinds and
+	// transposes.
 	graphTilesShared = 2 * graphRows * graphColumns * 2
 	graphShared      = graphTilesShared + graphRows*graphRows*2 + 4*4*graphRows
 	graphGradShared  = graphTilesShared + 4*graphRows*graphRows*2
