@@ -99,8 +99,8 @@ var budget = map[string]int{
 	"semantic":                             1320,
 	"train":                                3830,
 
-	"lab":   16890,
-	"tests": 70160,
+	"lab":   17100,
+	"tests": 69830,
 }
 
 // account is the entry of the budget that a file counts for.
