@@ -153,10 +153,12 @@ func (n *chanNet) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}}
 }
 
-// Pairs scores all pairs, in tiles of images.
+// Pairs scores all pairs, hard codings as a kernel.
 func (n *chanNet) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
-	whole := []*graph.Node{captions.Words[0], captions.Lengths}
-	return g.Tiles(graph.Dim(whole[0], 0)*n.dims.Regions, images.Values, whole, n.pairs)
+	pool, known := crossPools[n.opt.Pooling]
+	return g.CrossScores(device.CrossScores{R: n.dims.Regions, OverWords: n.opt.Coding == "tha", Max: true, Pool: pool,
+		Factor: 1 / n.opt.Beta}, known && n.opt.Coding != "vsa", images.Values,
+		captions.Words[0], captions.Lengths, n.pairs)
 }
 
 // pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]:

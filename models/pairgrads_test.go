@@ -125,3 +125,30 @@ func TestPairGradientsOnEmulatedGPU(t *testing.T) {
 		try.Do(t, gpu.Close())
 	}
 }
+
+// kernelless is a device that has no kernel for the scores of pairs.
+type kernelless struct{ device.Device }
+
+// The kernel of the processor and the tiles of composed operations compute the same.
+func TestPairKernelIsThatOfTiles(t *testing.T) {
+	for seed := range uint64(60) {
+		p := drawPairs(t, rand.New(rand.NewPCG(seed, 54)), []string{SCAN, CHAN}[seed%2])
+		if seed%3 == 0 { // few pairs have a gradient
+			for i := range p.weight {
+				if i%5 != 0 {
+					p.weight[i] = 0
+				}
+			}
+		}
+		want := p.gradients(t, kernelless{newDevice(t, cpu.FP64)}, false)
+		got := p.gradients(t, newDevice(t, cpu.FP64), false)
+		for name, w := range want {
+			for i, v := range w {
+				if math.Abs(got[name][i]-v) > 1e-9*(1+math.Abs(v)) {
+					t.Fatalf("seed %d: value %d of %s is %v, expected %v; %+v %+v", seed, i, name, got[name][i], v,
+						p.o.SCAN, p.o.CHAN)
+				}
+			}
+		}
+	}
+}

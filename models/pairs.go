@@ -1,6 +1,9 @@
 package models
 
-import "vsetrain/internal/compute/graph"
+import (
+	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/graph"
+)
 
 // PairScorer is a network that looks at every pair of an image and a caption. What depends on one side alone is
 // computed once per image and once per caption (Images, Words), the rest for every pair (Pairs). Training puts the
@@ -51,6 +54,10 @@ type EncodedCaptions struct {
 	// Edges and EdgeStart are those of Captions.
 	Edges, EdgeStart *graph.Node
 }
+
+// crossPools are those ways of aggregate that device.CrossScores has.
+var crossPools = map[string]device.CrossPool{"lse": device.CrossLogSumExp, "mean": device.CrossMean,
+	"max": device.CrossMaximum, "sum": device.CrossSum}
 
 // aggregate turns the similarities u of words or regions into scores, in the way of that name: mean, max, sum, lse,
 // which is ln(Σ e^(factor·u)) along the axis, or softmax, which is Σ softmax(factor·u)·u.

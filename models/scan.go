@@ -110,10 +110,17 @@ func (n *scan) Words(g *graph.Graph, c Captions) EncodedCaptions {
 	return EncodedCaptions{Lengths: c.Lengths, Words: []*graph.Node{x}}
 }
 
-// Pairs scores all pairs, in tiles of images.
+// Pairs scores all pairs; with the published norms as a kernel, since their exponentials need no shift.
 func (n *scan) Pairs(g *graph.Graph, images EncodedImages, captions EncodedCaptions) *graph.Node {
-	whole := []*graph.Node{captions.Words[0], captions.Lengths}
-	return g.Tiles(graph.Dim(whole[0], 0)*n.dims.Regions, images.Values, whole, n.pairs)
+	o, leaky := &n.opt, n.opt.Norm == "clipped_l2norm"
+	softmax := o.Norm == "softmax" && !o.NoImgNorm && !o.NoTxtNorm
+	s := g.CrossScores(device.CrossScores{R: n.dims.Regions, OverWords: n.AttendsWords(), Leaky: leaky,
+		Softmax: softmax, Lambda: o.Lambda, Pool: crossPools[o.Aggregate], Factor: o.LambdaLSE},
+		softmax || leaky || o.Norm == "l2norm", images.Values, captions.Words[0], captions.Lengths, n.pairs)
+	if o.Aggregate == "lse" { // LogSumExp is divided by its factor
+		s = g.Scale(s, 1/o.LambdaLSE)
+	}
+	return s
 }
 
 // pairs scores images, v [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and lengths [C]:
@@ -123,25 +130,19 @@ func (n *scan) pairs(g *graph.Graph, images, captions []*graph.Node) *graph.Node
 	b, r, capacity, c := graph.Dim(images[0], 0), n.dims.Regions, graph.Dim(words, 0), graph.Dim(lengths, 0)
 	v := g.Reshape(images[0], b*r, n.embed)
 	a, w := n.weights(g, v, words, lengths, images[1:])
-	ofWords, ofRegions := graph.AlongSegments(lengths), graph.AlongRows(r)
 	norms := func(x *graph.Node) *graph.Node {
 		return g.Map(device.Sqrt, 0, g.Sum(g.Multiply(x, x), graph.AlongRows(n.embed)))
 	}
-	var s *graph.Node
 	if n.AttendsWords() {
 		mixed := g.SegmentMix(g.SegmentGrams(words, lengths, capacity), w, lengths)
-		s = n.local(g, a, w, mixed, g.Repeat(norms(v), c), ofWords)
+		s := n.local(g, a, w, mixed, g.Repeat(norms(v), c), graph.AlongSegments(lengths))
 		s = g.Reshape(aggregateRegions(g, n.opt.Aggregate, n.opt.LambdaLSE, s, images[1:], r), c, b)
-	} else {
-		mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
-		queries := g.Broadcast(norms(words), graph.AlongRows(b), capacity, b)
-		s = g.Reshape(n.local(g, a, w, mixed, queries, ofRegions), capacity, b)
-		s = aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, s, ofWords)
+		return g.SwapAxes(s)
 	}
-	if n.opt.Aggregate == "lse" { // LogSumExp is divided by its factor
-		s = g.Scale(s, 1/n.opt.LambdaLSE)
-	}
-	return g.SwapAxes(s)
+	mixed := g.GroupProducts(w, g.Grams(g.Reshape(v, b, r, n.embed)), lengths)
+	queries := g.Broadcast(norms(words), graph.AlongRows(b), capacity, b)
+	s := g.Reshape(n.local(g, a, w, mixed, queries, graph.AlongRows(r)), capacity, b)
+	return g.SwapAxes(aggregate(g, n.opt.Aggregate, n.opt.LambdaLSE, s, graph.AlongSegments(lengths)))
 }
 
 // weights computes the products of words [capacity, E] and regions [B·R, E], and the attention that comes of them:

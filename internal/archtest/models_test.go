@@ -174,7 +174,7 @@ func methodsOfInterface(files []*ast.File, name string) (methods []string) {
 var lacking = map[string][]string{
 	"cpu": append([]string{"Decoder", "FiltrateSimilarities", "Guard", "SegmentProducts", "Gather", "GatherLists"},
 		ofRanks...),
-	"cuda": nil,
+	"cuda": {"CrossScores"},
 	"definitions": {"Gemm", "Combine", "Activate", "Fill", "Copy", "Multiply", "Map", "Reduce",
 		"GatherWords", "Gather", "GatherLists"},
 }

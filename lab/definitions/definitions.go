@@ -27,5 +27,6 @@ func Alone(own device.Device) *composed.Device { return composed.With(own, true,
 func all(own *composed.Device) []any {
 	d := &Device{Device: own}
 	return []any{rows{d}, layouts{d}, segments{d}, orders{d}, normalisation{d}, pooling{d}, recurrent{d}, cells{d},
-		attention{d}, likelihood{d}, transformer{d}, pairs{d}, matching{d}, losses{d}, factoring{d}, optimiser{d}}
+		attention{d}, likelihood{d}, transformer{d}, pairs{d}, matching{d}, crosses{d}, losses{d}, factoring{d},
+		optimiser{d}}
 }

@@ -75,6 +75,7 @@ var suite = []family{ // a new family is a line here
 	{"LayerNorm", testLayerNorm, true},
 	{"SelfAttention", testSelfAttention, true},
 	{"PairAttention", testPairAttention, false},
+	{"CrossScores", testCrossScores, true},
 	{"Similarities", testSimilarities, true},
 	{"GraphReason", testGraphReason, true},
 	{"Filtrate", testFiltrate, true},

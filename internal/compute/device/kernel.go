@@ -90,6 +90,7 @@ var kinds = []kind{
 	}, k FiltrateSimilarities) bool {
 		return d.FiltrateSimilarities(k)
 	}),
+	some(func(d CrossScorer, k CrossScores) bool { return d.CrossScores(k) }),
 	both(func(d interface{ BlockMatch(BlockMatch) }, k BlockMatch) { d.BlockMatch(k) },
 		func(d interface{ BlockMatchGrad(BlockMatch) }, k BlockMatch) { d.BlockMatchGrad(k) }),
 	both(func(d interface{ PolarWeights(PolarWeights) }, k PolarWeights) { d.PolarWeights(k) },

@@ -58,6 +58,8 @@ func Flops(k Kernel) float64 {
 		return Flops(&a.Words) + Flops(&a.Captions)
 	case *GraphReason:
 		return a.forBoth(reasoningFlops(a))
+	case *CrossScores:
+		return a.forBoth(products(a.B*a.R, Total(a.Lengths.Host), a.E))
 	case *BlockMatch:
 		return a.forBoth(2 * products(a.B, Total(a.Lengths.Host), a.R, a.E))
 	}

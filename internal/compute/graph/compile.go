@@ -117,6 +117,9 @@ func (p *Program) emit(n *Node) error {
 			if in.run, err = op.Nested(p.s, read); err != nil {
 				return fmt.Errorf("%s: %w", op.Name, err)
 			}
+			if in.run != nil {
+				in.make = nil
+			}
 		}
 		in.call.Add = make([]bool, len(op.Outs))
 		for _, k := range p.plan.added[op] {

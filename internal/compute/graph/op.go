@@ -91,7 +91,8 @@ type Op struct {
 	// Make makes the kernels of the op, by Do: when its memory is known, and again before every run where an argument
 	// is an input of the graph.
 	Make func(c *Call)
-	// Nested, in place of Make, compiles what executes the op: programs of its own that share the instance. read says
+	// Nested, in place of Make, compiles what executes the op: programs of its own that share the instance. nil is Make
+	// after all. read says
 	// of each result whether somebody reads it; the others are absent.
 	Nested func(s *Instance, read []bool) (func(d device.Device, c *Call), error)
 	// Forward is the op whose saved tensors a backward op reads.

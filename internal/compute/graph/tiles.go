@@ -18,11 +18,31 @@ import (
 // build is given an empty graph and inputs of it that stand for its arguments. It may use no other value, and no
 // parameter: those are passed as whole values. int32 values, such as lengths, can only be whole.
 func (g *Graph) Tiles(width int, split, whole []*Node, build func(g *Graph, split, whole []*Node) *Node) *Node {
+	return g.tiles(width, split, whole, nil, build)
+}
+
+// CrossScores scores images, the regions [B, R·E] and perhaps the mask [B, R], with captions, words [capacity, E] and
+// lengths [C]: [B, C]. A device that has the kernel computes a, if it says the same as build; others compute build in
+// tiles of images.
+func (g *Graph) CrossScores(a device.CrossScores, same bool, images []*Node, words, lengths *Node,
+	build func(g *Graph, split, whole []*Node) *Node) *Node {
+	a.B, a.E = Dim(images[0], 0), Dim(words, 1)
+	kernel := &a
+	if !same {
+		kernel = nil
+	}
+	return g.tiles(Dim(words, 0)*a.R, images, []*Node{words, lengths}, kernel, build)
+}
+
+// tiles is Tiles, or with cross CrossScores.
+func (g *Graph) tiles(width int, split, whole []*Node, cross *device.CrossScores,
+	build func(g *Graph, split, whole []*Node) *Node) *Node {
 	if len(split) == 0 {
 		fail("tiles of no values")
 	}
 	rows := Dim(split[0], 0)
-	t := &tiles{from: g, rows: rows, width: width, split: shapesOf(split), whole: shapesOf(whole), build: build}
+	t := &tiles{from: g, rows: rows, width: width, split: shapesOf(split), whole: shapesOf(whole), build: build,
+		cross: cross}
 	for _, s := range t.split {
 		if s[0] != rows {
 			fail("%d and %d rows of values that are split together", rows, s[0])
@@ -42,6 +62,13 @@ func (g *Graph) Tiles(width int, split, whole []*Node, build func(g *Graph, spli
 	t.out = shape.TotalSize() / rows
 	op.Outs = []tensor.Shape{shape}
 	op.Nested = func(s *Instance, _ []bool) (func(device.Device, *Call), error) { return t.forward(s) }
+	if cross != nil {
+		op.Make = func(c *Call) {
+			a := t.kernel(c)
+			a.Scores = c.Out[0]
+			Do(c, a)
+		}
+	}
 	op.Grad = func(in []*Node, _, dy *Node) []*Node {
 		bw := &Op{Name: op.Name + " gradient"}
 		for k, x := range in {
@@ -50,6 +77,18 @@ func (g *Graph) Tiles(width int, split, whole []*Node, build func(g *Graph, spli
 			}
 		}
 		bw.Nested = func(s *Instance, read []bool) (func(device.Device, *Call), error) { return t.backward(s, read) }
+		if cross != nil {
+			bw.Make = func(c *Call) {
+				a := t.kernel(c)
+				a.DScores, a.DRegions, a.DWords = c.In[len(c.In)-1], c.Out[0], c.Out[len(split)]
+				DoGrad(c, a)
+				for _, mask := range c.Out[1:len(split)] {
+					if mask.Present() {
+						Do(c, device.Fill{Dst: mask})
+					}
+				}
+			}
+		}
 		grads := g.ApplyMulti(bw, append(append([]*Node(nil), in...), dy)...)
 		out := make([]*Node, len(in))
 		for k := range in {
@@ -78,6 +117,23 @@ type tiles struct {
 	ints         []bool
 	names        []string // of the arguments, as inputs of the graph of a tile
 	build        func(g *Graph, split, whole []*Node) *Node
+	cross        *device.CrossScores // what is computed, as a kernel; nil where there is none
+}
+
+// kernel is that of CrossScores with the arguments of a call.
+func (t *tiles) kernel(c *Call) device.CrossScores {
+	a := *t.cross
+	a.Regions, a.Words, a.Lengths = c.In[0], c.In[len(t.split)], c.Ints(len(t.split)+1)
+	if len(t.split) > 1 {
+		a.Mask = c.In[1]
+	}
+	return a
+}
+
+// native reports whether a device computes all as one kernel.
+func (t *tiles) native(d device.Device) bool {
+	_, ok := device.As[device.CrossScorer](d)
+	return ok && t.cross != nil
 }
 
 const tileGradient = "in.tile.gradient"
@@ -182,6 +238,9 @@ func (p *tileProgram) must() {
 }
 
 func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
+	if t.native(s.Dev) {
+		return nil, nil
+	}
 	inner := s.inner()
 	all, err := t.programs(s.Dev, func(sub *Graph, out *Node, p *tileProgram) (err error) {
 		p.prog, err = Compile(inner, sub, []*Node{out}, nil)
@@ -201,6 +260,9 @@ func (t *tiles) forward(s *Instance) (func(device.Device, *Call), error) {
 
 // backward computes the gradients that are read.
 func (t *tiles) backward(s *Instance, read []bool) (func(device.Device, *Call), error) {
+	if t.native(s.Dev) {
+		return nil, nil
+	}
 	inner := s.inner()
 	var of []int // the argument of each gradient, -1 where it is not read
 	for arg, ints := range t.ints {

@@ -29,6 +29,9 @@ func (k forms) FiltrateSimilarities(a device.FiltrateSimilarities) bool {
 	return true
 }
 
+// CrossScores is composed of the operations of a graph, in tiles of images (graph.Graph.CrossScores).
+func (k forms) CrossScores(device.CrossScores) bool { return false }
+
 // AllGather composes that kernel where there is one rank, and reports whether there is.
 func (k forms) AllGather(a device.AllGather) bool {
 	if a.Grad {

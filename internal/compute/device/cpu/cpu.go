@@ -109,6 +109,7 @@ type dev[T vec.Float] struct {
 	spaces        []workspace[T]
 	pairAttention pairAttention[T]
 	similarities  similarities[T]
+	cross         crossScores[T]
 	reasoning     reasoning[T]
 	filtration    filtration[T]
 	segments      segmentLoop[T]

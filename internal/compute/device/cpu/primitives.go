@@ -165,12 +165,7 @@ func (l *reduceLoop[T]) row(r int, x []T) {
 	case l.spread:
 		l.ops.Fill(x, l.y[r])
 	case l.max:
-		best := 0
-		for k, v := range x {
-			if v > x[best] || v != v {
-				best = k
-			}
-		}
+		best := greatest(x)
 		l.y[r], l.index[r] = x[best], int32(best)
 	default:
 		var s0, s1, s2, s3 T
