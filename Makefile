@@ -72,17 +72,6 @@ test-orders: ## run conformance, golden cases and small trainings on the emulate
 	@set -e; for order in 0 1 2; do echo "EMULATED_CUDA_ORDER=$$order"; \
 	EMULATED_CUDA_ORDER=$$order $(GO) test -count=1 -timeout 15m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/compute/device/cuda ./models/... ./train; done
 
-ON_PTX := $(GO) test -count=1 -timeout 30m -run '^(TestConformance$$|TestGolden|TestCUDALossCurve)' ./internal/compute/device/cuda ./models/... ./train
-test-ptx: ## run them on the PTX of the kernels, every launch compared with the sources bit by bit: two minutes
-	VSETRAIN_EMULATOR=ptx $(ON_PTX)
-
-test-ptx-fused: ## run them on the PTX with the rounding of a GPU, and compare small trainings with the bits a GPU must give
-	VSETRAIN_EMULATOR=ptx-fused $(ON_PTX)
-	VSETRAIN_EMULATOR=ptx-fused $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./lab/selftest
-
-bits: ## predict the bits of small trainings on a GPU anew, for kernels that were changed
-	VSETRAIN_EMULATOR=ptx-fused VSETRAIN_WRITE=$(CURDIR)/lab/selftest/bits.txt $(GO) test -count=1 -timeout 30m -run '^TestPredictedBits$$' ./lab/selftest
-
 test-strict: ## run every network, at full size, on a CUDA driver that computes nothing and reports what a GPU's refuses (needs g++)
 	$(GO) test -count=1 -timeout 10m -run '$(STRICT)' ./cmd/vsetrain
 

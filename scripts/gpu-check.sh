@@ -4,8 +4,8 @@
 #   scripts/gpu-check.sh [--budget 350] [right] [speed]
 #   scripts/gpu-check.sh --emulated         all of it tiny, on the emulated driver of the pack, no times
 #
-#   right   doctor --gpu, predicted bits, selftest, 20 steps of every network in three precisions beside the processor,
-#           golden cases of PyTorch, the demo trained on both, compute-sanitizer
+#   right   doctor --gpu, selftest, 20 steps of every network in three precisions beside the processor, golden cases of
+#           PyTorch, the demo trained on both, compute-sanitizer
 #   speed   steps of every network in three precisions, the same steps in PyTorch, kernels one by one, Nsight Compute on
 #           the three longest of each, streamed and unrecorded steps, torch.compile, evaluation of a split of MS-COCO's size
 #
@@ -66,7 +66,6 @@ fi
 is right && listed networks && beside references 240 references
 is right && listed demo && beside demo 240 demo_on_processor
 if is right; then
-  step bits 60 bits
   step selftest 180 selftest
   step networks 120 networks
   step golden 60 golden
@@ -80,7 +79,7 @@ if is speed; then
   [[ " $networks " != *" sgr "* ]] || step "profile sgr tf32" 30 profile sgr tf32
   for n in $networks; do step "torch $n bf16" 60 torch "$n" bf16 graph; done
 fi
-if is right; then step memcheck 120 sanitizer memcheck write; fi
+if is right; then step memcheck 120 sanitizer memcheck; fi
 if is speed; then
   for n in $networks; do step "bench $n fp32" 30 bench "$n" fp32; done
   for n in $networks; do step "ncu $n bf16" 45 ncu "$n" bf16; done
@@ -95,5 +94,5 @@ if is speed; then
     [[ $n = @(vse*|vsrn) ]] || step "evaluation $n" 120 evaluation "$n" # the others look at pairs
   done
 fi
-if is right; then step racecheck 120 sanitizer racecheck race; fi
+if is right; then step racecheck 120 sanitizer racecheck; fi
 ! grep -q $'\tfailed\t' "$out/steps.tsv"

@@ -22,8 +22,6 @@ else
   echo "race detector left out: it needs a C compiler (cc)"
 fi
 
-make test-ptx test-ptx-fused
-
 echo "1,000 worlds whose difference is known"
 VSETRAIN_WORLDS=1000 "$go" test -v -run 'Coverage|Uniform' ./internal/stats
 

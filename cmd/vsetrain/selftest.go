@@ -11,7 +11,6 @@ import (
 
 	"vsetrain/cmd/vsetrain/internal/flags"
 	"vsetrain/cmd/vsetrain/internal/ui"
-	"vsetrain/internal/compute/device/cuda/driver"
 	"vsetrain/lab/selftest"
 )
 
@@ -21,8 +20,6 @@ type selftestOptions struct {
 	Variants  []string `flag:"variant" arg:"VARIANTS" list:"," usage:"test these VARIANTS only: fp32, tf32, bf16, bf16-copies, own-fp32, own-tf32, own-bf16, own-bf16-copies, own-tf32-steps, own-bf16-steps, own-fp32-ranks, own-bf16-ranks, on the processor fp64, fp32-ranks"`
 	JSON      bool     `flag:"json" usage:"print JSON"`
 	InProcess bool     `flag:"in-process" usage:"test everything in this process; a failure of the GPU ends it"`
-	Bits      bool     `flag:"bits" usage:"compare small trainings of all networks, on vsetrain's own products, with the bits that they must have"`
-	Plant     string   `flag:"plant" usage:"only run a kernel with a mistake that a sanitizer must find"`
 	Events    bool     `flag:"events" hidden:"yes" usage:"print a line of JSON for each event, for the process that started this one"`
 }
 
@@ -42,9 +39,8 @@ their values through memory of the host (-ranks). A process whose GPU failed can
 variant is tested in a process of its own, and after a failure another one continues after the family that failed.`,
 		Example: `  vsetrain selftest
   vsetrain selftest --device cpu --variant fp32 --family Gemm,GRU
-  compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32
-  compute-sanitizer --tool racecheck vsetrain selftest --plant race`,
-	}, flags.Words{"family": selftest.Families(), "plant": selftest.Plants()})
+  compute-sanitizer --tool memcheck vsetrain selftest --in-process --variant own-fp32`,
+	}, flags.Words{"family": selftest.Families()})
 }
 
 func (o *selftestOptions) request() selftest.Request {
@@ -79,12 +75,6 @@ type selftestReport struct {
 func (o *selftestOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	switch {
-	case o.Plant != "":
-		return o.plant(a)
-	case o.Bits:
-		return o.bits(ctx, a)
-	}
 	if o.Events {
 		return o.report(ctx, a)
 	}
@@ -185,40 +175,6 @@ func (r *selftestReport) end(err error) error {
 	for _, name := range barred {
 		a.Printf("  not %s: %s\n", name, r.Barred[name])
 	}
-	return nil
-}
-
-// bits trains and compares.
-func (o *selftestOptions) bits(ctx context.Context, a *app) error {
-	same, differ := 0, 0
-	if err := selftest.CompareBits(ctx, a.getenv, func(network, difference string) {
-		if difference == "" {
-			same++
-			a.Printf("%-16s %s\n", network, a.Paint(ui.Green, "ok"))
-			return
-		}
-		differ++
-		a.Printf("%-16s %s %s\n", network, a.Paint(ui.Red, "FAILED"), difference)
-	}); err != nil {
-		return fmt.Errorf("selftest: %w", err)
-	}
-	if differ > 0 {
-		return fmt.Errorf("selftest: %d of %d trainings have other bits than predicted", differ, same+differ)
-	}
-	a.Printf("%d trainings have the bits that are predicted\n", same)
-	return nil
-}
-
-// plant makes the mistake that was asked for.
-func (o *selftestOptions) plant(a *app) error {
-	lib, _ := driver.Search("/", a.getenv)
-	if lib.Path == "" {
-		return fmt.Errorf("selftest: no GPU to plant a mistake on: %s", lib.Missing())
-	}
-	if err := selftest.Plant(lib.Path, o.Plant); err != nil {
-		return fmt.Errorf("selftest: the mistake is noticed: %w", err)
-	}
-	a.Printf("a kernel with the mistake %q ran, and nobody noticed\n", o.Plant)
 	return nil
 }
 

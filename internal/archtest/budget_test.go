@@ -18,7 +18,7 @@ import (
 // tests together. Whoever raises a number says in the commit what the lines are for.
 var budget = map[string]int{
 	"batch":                                80,
-	"cmd/vsetrain":                         9000,
+	"cmd/vsetrain":                         8960,
 	"cmd/vsetrain/internal/flags":          600,
 	"cmd/vsetrain/internal/probe":          370,
 	"cmd/vsetrain/internal/ui":             720,
@@ -72,7 +72,7 @@ var budget = map[string]int{
 	"internal/files/tfevents":              570,
 	"internal/files/torchfile":             870,
 	"internal/run/analysis":                1130,
-	"internal/run/bench":                   1080,
+	"internal/run/bench":                   1065,
 	"internal/run/checkpoints":             940,
 	"internal/run/config":                  2630,
 	"internal/run/evaluate":                690,
@@ -99,8 +99,8 @@ var budget = map[string]int{
 	"semantic":                             1320,
 	"train":                                3830,
 
-	"lab":   17100,
-	"tests": 69830,
+	"lab":   16140,
+	"tests": 69510,
 }
 
 // account is the entry of the budget that a file counts for.

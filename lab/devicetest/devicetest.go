@@ -130,12 +130,9 @@ func families[S Runner[S]](t S, newDevice func(t S) device.Device, plain bool, c
 	}
 }
 
-// Identical fails unless all devices compute the same bits for every kernel: devices that differ in their number of
-// threads, for example.
-func Identical[S Runner[S]](t S, devices ...device.Device) { IdenticalOnly(t, Families(), devices...) }
-
-// IdenticalOnly is Identical for the named kernel families.
-func IdenticalOnly[S Runner[S]](t S, names []string, devices ...device.Device) {
+// Identical fails unless all devices compute the same bits for every kernel of the named families: devices that
+// differ in their number of threads, for example.
+func Identical[S Runner[S]](t S, names []string, devices ...device.Device) {
 	for _, s := range suite {
 		if !slices.Contains(names, s.name) {
 			continue

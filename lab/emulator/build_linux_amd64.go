@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,9 +13,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"vsetrain/internal/compute/device/cuda/kernels"
-	"vsetrain/lab/emulator/ptx"
 )
 
 // Build compiles the emulator into the user's cache folder, or returns the path of an earlier build from the same
@@ -27,42 +23,6 @@ func Build() (string, error) {
 		func(cxx, path string) error {
 			return run("bash", in("src", "build.sh"), kernelSources(), path)
 		})
-}
-
-// buildPTX is Build with the kernels of the PTX in place of their sources, or with none but those of planted.ptx, which
-// takes seconds.
-func buildPTX(plantedAlone bool) (string, error) {
-	planted, err := os.ReadFile(in("src", "planted.ptx"))
-	if err != nil {
-		return "", err
-	}
-	modules := []kernels.Module{{Name: "planted", PTX: planted}}
-	sources := []string{in("src", "*"), in("ptx", "*.go"), in("ptx", "src", "*")}
-	kind := "planted"
-	if !plantedAlone {
-		all, err := kernels.Modules()
-		if err != nil {
-			return "", err
-		}
-		kind, modules, sources = "ptx", append(modules, all...), append(sources, kernelSources("ptx.zip"))
-	}
-	return cached(kind, "libcuda_ptx.so", sources, func(cxx, path string) error {
-		work, err := os.MkdirTemp("", "vsetrain-ptx")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(work)
-		for _, m := range modules {
-			var b bytes.Buffer
-			if err := ptx.Translate(&b, m.Name+".ptx", string(m.PTX)); err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(work, m.Name+".ptx.cc"), b.Bytes(), 0o644); err != nil {
-				return err
-			}
-		}
-		return run("bash", in("src", "build.sh"), kernelSources(), path, work)
-	})
 }
 
 func run(name string, args ...string) error {

@@ -12,9 +12,6 @@ func Build() (string, error) {
 	return "", fmt.Errorf("%w: it is for linux/amd64, this is %s/%s", errUnavailable, runtime.GOOS, runtime.GOARCH)
 }
 
-// buildPTX reports the same of the driver that executes PTX.
-func buildPTX(bool) (string, error) { return Build() }
-
 // BuildNVML reports the same of NVML.
 func BuildNVML(...string) (string, error) { return Build() }
 

@@ -7,9 +7,8 @@
 //   - races in device and in shared memory, and barriers that not all threads reach; threads run in several orders;
 //   - calls from a thread without the context, wrong sizes of grids, parameters that differ from the PTX.
 //
-// What it cannot find: wrong PTX, anything about speed, and the memory model of a GPU beyond barriers. A second build
-// executes the PTX itself (package ptx) with the same checks, and finds a race of two `x += v` too: of the sources, GCC
-// checks such an address for reading alone.
+// What it cannot find: wrong PTX, anything about speed, the memory model of a GPU beyond barriers, and a race of two
+// `x += v`, because GCC checks such an address for reading alone.
 //
 // The strict driver (Strict) computes nothing and reports what a GPU's driver refuses, at full size.
 package emulator
@@ -21,38 +20,19 @@ import (
 	"testing"
 )
 
-// Of VSETRAIN_EMULATOR.
-const (
-	comparedPTX = "ptx"       // the PTX is executed, and every launch compared with the sources bit for bit
-	fusedPTX    = "ptx-fused" // the PTX is executed with the rounding of a GPU
-)
-
 // Library returns the path of the emulated driver, building it where the sources changed. It skips the test where the
-// emulator cannot be built. VSETRAIN_EMULATOR names a build to use instead (a test with the tag vsecu is linked with
-// one, and there is no second in a process), or one of the two ways in which the PTX is executed.
+// emulator cannot be built. VSETRAIN_EMULATOR names a build to use instead: a test with the tag vsecu is linked with
+// one, and there is no second in a process.
 func Library(t testing.TB) string {
 	t.Helper()
-	switch path := os.Getenv("VSETRAIN_EMULATOR"); path {
-	case "":
+	path := os.Getenv("VSETRAIN_EMULATOR")
+	if path == "" {
 		return library(t, Build)
-	case comparedPTX:
-		p := library(t, func() (string, error) { return buildPTX(false) })
-		Compare(t, p)
-		return p
-	case fusedPTX:
-		return library(t, func() (string, error) { return buildPTX(false) })
-	default:
-		if _, err := os.Stat(path); err != nil {
-			t.Fatal(fmt.Errorf("VSETRAIN_EMULATOR: %w", err))
-		}
-		return path
 	}
-}
-
-// PlantedPTX is Library for a build that executes the PTX of the planted kernels alone.
-func PlantedPTX(t testing.TB) string {
-	t.Helper()
-	return library(t, func() (string, error) { return buildPTX(true) })
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(fmt.Errorf("VSETRAIN_EMULATOR: %w", err))
+	}
+	return path
 }
 
 func library(t testing.TB, build func() (string, error)) string {

@@ -3,7 +3,7 @@ package emulator_test
 import (
 	"math"
 	"os"
-	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -33,14 +33,27 @@ func start(t *testing.T) *machine {
 	m.must(err)
 	m.must(d.SetCurrent(c))
 	t.Cleanup(func() { d.SetCurrent(0); d.Release(0) })
-	planted, err := os.ReadFile(filepath.Join("src", "planted.ptx"))
-	m.must(err)
-	m.module, err = d.LoadModule(planted)
+	m.module, err = d.LoadModule(planted(t))
 	m.must(err)
 	m.stream, err = d.NewStream()
 	m.must(err)
 	t.Cleanup(func() { d.DestroyStream(m.stream) })
 	return m
+}
+
+// planted is what the driver reads of PTX: the kernels of planted.cu with their parameters.
+func planted(t *testing.T) []byte {
+	t.Helper()
+	ptx := ".version 7.0\n"
+	for _, k := range regexp.MustCompile(`(?m)^KERNEL (\w+)\(([^)]*)\)`).FindAllStringSubmatch(
+		string(try.Get(os.ReadFile("src/planted.cu"))(t)), -1) {
+		ptx += ".visible .entry " + k[1] + "("
+		for p := range strings.SplitSeq(k[2], ",") {
+			ptx += map[bool]string{true: ".param .u64 ", false: ".param .u32 "}[strings.Contains(p, "*")]
+		}
+		ptx += ")\n"
+	}
+	return []byte(ptx)
 }
 
 func (m *machine) must(err error) {

@@ -36,29 +36,6 @@ func Mend(t testing.TB) {
 	Set(t, "mend", 0, 0)
 }
 
-// Compare makes a library that executes PTX run every kernel of the sources too, in their arithmetic; a launch fails
-// where the bits differ.
-func Compare(t testing.TB, library string) {
-	t.Helper()
-	sources, err := Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compare(t, library, sources)
-}
-
-// Fused ends Compare: the PTX is executed with the rounding of a GPU.
-func Fused(t testing.TB, library string) { t.Helper(); compare(t, library, "") }
-
-func compare(t testing.TB, library, sources string) {
-	t.Helper()
-	b := append([]byte(sources), 0)
-	r, _, _ := purego.SyscallN(symbolOf(t, library, "emu_compare"), uintptr(unsafe.Pointer(&b[0])))
-	if r != 0 {
-		t.Fatalf("%s is no emulated driver to compare with", sources)
-	}
-}
-
 // Launches returns the number of kernels launched so far.
 func Launches(t testing.TB) int {
 	n, _, _ := purego.SyscallN(symbol(t, "emu_launches"))

@@ -19,12 +19,6 @@ func Uploaded(t testing.TB) int { t.Helper(); Library(t); return 0 }
 // Finished skips the test.
 func Finished(t testing.TB) int { t.Helper(); Library(t); return 0 }
 
-// Compare skips the test.
-func Compare(t testing.TB, _ string) { t.Helper(); Library(t) }
-
-// Fused skips the test.
-func Fused(t testing.TB, _ string) { t.Helper(); Library(t) }
-
 // Violations skips the test.
 func Violations(t testing.TB) string { t.Helper(); Strict(t); return "" }
 

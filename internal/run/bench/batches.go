@@ -11,8 +11,8 @@ import (
 	"vsetrain/models"
 )
 
-// SyntheticBatches is how many synthetic batches there are, which take turns.
-const SyntheticBatches = 4
+// syntheticBatches is how many synthetic batches there are, which take turns.
+const syntheticBatches = 4
 
 // Sizes of synthetic batches.
 const (
@@ -33,7 +33,7 @@ func newResident(b *placement.Setup, memory *placement.MemoryPlan, semantic int,
 	if !ok {
 		return nil, nil
 	}
-	n, d := SyntheticBatches*b.Cfg.Train.Batch, b.Model.Dims
+	n, d := syntheticBatches*b.Cfg.Train.Batch, b.Model.Dims
 	memory.Features = 4 * int64(n) * int64(d.Regions) * int64(d.Feature)
 	if stream {
 		return nil, nil

@@ -120,23 +120,6 @@ type bench struct {
 	next    int
 }
 
-// Steps are training steps on the batches of a request.
-type Steps struct {
-	*placement.Setup
-	Next func() (*data.Batch, error)
-}
-
-// Open makes what a request asks for on another device than that of its configuration, without timing anything.
-func Open(ctx context.Context, r Request, opener func() (device.Device, error)) (*Steps, error) {
-	b := newBench(r)
-	b.opener = opener
-	if _, err := b.open(ctx); err != nil {
-		b.Close()
-		return nil, err
-	}
-	return &Steps{&b.Setup, b.Next}, nil
-}
-
 func newBench(r Request) *bench { return &bench{r: r, Setup: placement.Setup{Cfg: r.Config}} }
 
 // Next and Release make the synthetic batches a source.
@@ -257,13 +240,13 @@ func (b *bench) draw(memory *placement.MemoryPlan, dims models.Dims) error {
 	}
 	var stages []batch.Stage
 	if resident == nil && memory != nil {
-		stages = b.Stages(SyntheticBatches, false, memory)
+		stages = b.Stages(syntheticBatches, false, memory)
 	}
 	feature := dims.Feature
 	if b.Features != nil {
 		feature = 0
 	}
-	for i := range SyntheticBatches {
+	for i := range syntheticBatches {
 		seed := c.Seed + uint64(i)
 		x := placement.SyntheticBatch(seed, c.Train.Batch, dims.Regions, feature, dims.Vocab, semantic, b.lengths(seed))
 		if c.Model.Traits().Boxes {
@@ -314,7 +297,7 @@ func (b *bench) run(ctx context.Context, memory *placement.MemoryPlan) (Report, 
 			rep.Features = featuresResident
 		}
 		if !b.r.WithData { // the first step of a shape is started call by call, the second recorded
-			b.r.Warmup = max(b.r.Warmup, 2*SyntheticBatches)
+			b.r.Warmup = max(b.r.Warmup, 2*syntheticBatches)
 			rep.Warmup = b.r.Warmup
 		}
 	}

@@ -52,7 +52,7 @@ func fullSteps(t *testing.T, c *config.Config) (b *bench, step func() error) {
 		}
 		return err
 	}
-	for range 3 * SyntheticBatches {
+	for range 3 * syntheticBatches {
 		try.Do(t, step())
 	}
 	return b, step

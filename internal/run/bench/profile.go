@@ -41,7 +41,7 @@ func (b *bench) profile(ctx context.Context) (*Profiled, error) {
 		}
 		return t.finish()
 	}
-	warmup := max(b.r.Warmup, SyntheticBatches) // the largest shapes have been met, and memory lies where it stays
+	warmup := max(b.r.Warmup, syntheticBatches) // the largest shapes have been met, and memory lies where it stays
 	for i := range warmup + b.r.Steps {
 		do := step
 		if i >= warmup {

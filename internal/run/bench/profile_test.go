@@ -17,7 +17,7 @@ func profileOf(t *testing.T, kind string) (*Profiled, Report) {
 	runtest.SetNetwork(c, models.VSEPP)
 	c.Device.Kind, c.Data.Dir = kind, ""
 	c.Train.Batch, c.Model.EmbedDim, c.Model.WordDim = 4, 8, 4
-	r := Request{Config: c, Steps: SyntheticBatches, Regions: 3, Feature: 16, Vocab: 50, Now: time.Now}
+	r := Request{Config: c, Steps: syntheticBatches, Regions: 3, Feature: 16, Vocab: 50, Now: time.Now}
 	return try.Get(Profile(t.Context(), r))(t), try.Get(Run(t.Context(), r))(t)
 }
 

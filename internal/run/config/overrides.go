@@ -27,7 +27,7 @@ var notConfig = []string{
 	"VSETRAIN_NVML",         // file of NVIDIA's management library
 	"VSETRAIN_NCCL",         // file of NCCL
 	"VSETRAIN_ONNXRUNTIME",  // file of ONNX Runtime
-	"VSETRAIN_EMULATOR",     // built emulated driver of the tests, or how they execute the PTX
+	"VSETRAIN_EMULATOR",     // built emulated driver of the tests
 	"VSETRAIN_DATA",         // real data of the tests
 	"VSETRAIN_GOLDEN",       // golden cases of the tests
 	"VSETRAIN_LAUNCH_TOKEN", // secret of the ranks of a training

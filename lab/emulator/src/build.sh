@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # Builds the emulated driver: libcuda and cuBLAS in one shared object, with the kernels of the given folder and those planted here.
-# usage: build.sh KERNELS OUTPUT.so [TRANSLATED]; CXX names the compiler (g++). With a third folder the kernels are those of the C++ there, to
-# which package ptx has translated their PTX.
+# usage: build.sh KERNELS OUTPUT.so; CXX names the compiler (g++).
 set -euo pipefail
 kernels=$(cd "$1" && pwd)
-translated=${3:+$(cd "$3" && pwd)}
 mkdir -p "$(dirname "$2")"
 output=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 cd "$(dirname "$0")"
@@ -15,15 +13,7 @@ common="-std=c++17 -O2 -g1 -fPIC -fno-semantic-interposition -Wall -Wno-unknown-
 for f in *.cc; do
   "$cxx" $common -c "$f" -o "$work/${f%.cc}.o"
 done
-if [ -n "$translated" ]; then
-  "$cxx" $common -I../ptx/src -c ../ptx/src/compare.cc -o "$work/compare.o"
-  for f in "$translated"/*.cc; do echo "$f"; done | xargs -P 2 -I{} sh -c \
-    '"$1" $2 -I../ptx/src -O1 -g0 -ffp-contract=off -fno-strict-aliasing -fvisibility=hidden -c "$3" -o "$4/$(basename "$3" .cc).p.o"' - "$cxx" "$common" {} "$work"
-  sources=()
-else
-  sources=("$kernels"/*.cu *.cu)
-fi
-for f in "${sources[@]}"; do
+for f in "$kernels"/*.cu *.cu; do
   name=$(basename "${f%.cu}")
   {
     echo "#include \"$f\""

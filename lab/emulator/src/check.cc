@@ -103,16 +103,6 @@ bool inside(uint64_t p, size_t bytes) {
   return it != blocks.end() && p + bytes <= it->first + it->second;
 }
 
-bool outside(uint64_t p, size_t bytes) {
-  return p < 4096 || (p - (uint64_t)arena < kArena && !inside(p, bytes));
-}
-
-bool allocation(uint64_t p, uint64_t* at, size_t* bytes) {
-  auto it = owner(p);
-  if (it == blocks.end() || p >= it->first + it->second) return false;
-  return *at = it->first, *bytes = it->second, true;
-}
-
 void fresh_shared(unsigned dynamic) {
   if (touched_to > touched_from) memset(__start_vse_shared + touched_from, 0xff, touched_to - touched_from);
   touched_from = kStatic, touched_to = 0;
@@ -239,19 +229,6 @@ static inline __attribute__((always_inline)) void access(uint64_t p, size_t byte
   } else if (p < 4096) {
     fail("%s %zu bytes at address %llu", write ? "writes" : "reads", bytes, (unsigned long long)p);
   }
-}
-// Of PTX, where an instruction says which memory it means.
-void check_device(uint64_t p, size_t bytes, bool write) {
-  if (p - (uint64_t)arena >= kArena)
-    return fail("%s %zu bytes at address 0x%llx", write ? "writes" : "reads", bytes, (unsigned long long)p);
-  access(p, bytes, write);
-}
-void check_shared(uint64_t p, size_t bytes, bool write) {
-  const uint64_t at = p - (uint64_t)__start_vse_shared;
-  const bool dynamic = p - (uint64_t)dynamic_shared < kMostShared;
-  if ((!dynamic && (at >= kStatic || at + bytes > kStatic)) || p % bytes)
-    return fail("%s %zu bytes at %lld of shared memory", write ? "writes" : "reads", bytes, (long long)at);
-  access(p, bytes, write);
 }
 }  // namespace emu
 

@@ -220,18 +220,6 @@ int emu_set(const char* name, long value) {
   else return -1;
   return 0;
 }
-// emu_run runs a kernel at once, on any memory of the process, and returns what was wrong: for comparisons.
-const char* emu_run(const char* kernel, const emu::Extent* extent, void** parameters) {
-  static std::string wrong;
-  static void* const some = emu::allocate(1);  // device memory lies somewhere now, and low addresses are none
-  (void)some;
-  const emu::Kernel* k = emu::find(kernel);
-  if (!k) return "it has no such kernel";
-  emu::run_grid(*k, *extent, parameters);
-  wrong = emu::failed() ? emu::failed() : "";
-  emu::forget_failure();
-  return wrong.empty() ? nullptr : wrong.c_str();
-}
 long emu_launches() { return launches; }
 long emu_uploaded() { return uploaded; }
 long emu_finished() { return finished; }
@@ -397,7 +385,7 @@ static Result start(Function* fn, const emu::Extent& extent, void* st, void** pa
     if (broken) return;
     std::vector<void*> p;
     for (auto& v : *values) p.push_back(&v);
-    emu::launch(*fn->kernel, extent, p.data());
+    emu::run_grid(*fn->kernel, extent, p.data());
     finished++;
     if (emu::failed()) broken = kIllegalAddress;
   };

@@ -28,7 +28,7 @@ struct Coordinates { Dim thread, block, block_dim, grid_dim; };
 extern Coordinates now; // set before a fiber runs
 
 void barrier(int line);
-enum Shuffle { kXor, kDown, kIndex, kMultiply };
+enum Shuffle { kXor, kMultiply };
 uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument);
 // mma.sync.m16n8k16 of bfloat16 in a warp (kernels/mma.cuh): c += A B, the products added to c in the order of k.
 void mma(float* c, const uint32_t* a, const uint32_t* b);

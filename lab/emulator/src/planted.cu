@@ -55,16 +55,6 @@ KERNEL planted_half_barrier(float* y) {
   y[threadIdx.x] = 1;
 }
 
-// A kernel whose PTX (planted.ptx) subtracts where this adds.
-KERNEL planted_other_instruction(float* y, const float* x) {
-  y[threadIdx.x] = x[threadIdx.x] + y[threadIdx.x];
-}
-
-// A product and a sum, which the PTX rounds once.
-KERNEL planted_fused(float* y, const float* x) {
-  y[threadIdx.x] = x[threadIdx.x] * x[threadIdx.x] - 1.0f;
-}
-
 // y [16, 8] = A B of x, A [16, 8] and B [8, 8], in TF32: of operands that are rounded, or left as they are, which is no
 // mistake that the emulator finds.
 KERNEL planted_tf32(float* y, const float* x, int rounds) {

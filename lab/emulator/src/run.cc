@@ -24,7 +24,6 @@ namespace emu {
 Coordinates now;
 Order order = kForward;
 Position position;
-int line;
 static std::string failure;
 static const char* kernel_name = "";
 
@@ -118,13 +117,12 @@ static void body() {
 
 void fail(const char* format, ...) {
   if (failure.empty()) {
-    char text[400], where[200], at[24] = "";
+    char text[400], where[200];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (line) snprintf(at, sizeof at, ", line %d", line);
-    snprintf(where, sizeof where, "kernel %s%s, block %u,%u,%u, thread %u: ", kernel_name, at, now.block.x, now.block.y,
+    snprintf(where, sizeof where, "kernel %s, block %u,%u,%u, thread %u: ", kernel_name, now.block.x, now.block.y,
              now.block.z, now.thread.x);
     failure = std::string(where) + text;
   }
@@ -150,7 +148,7 @@ uint64_t shuffle(uint32_t mask, uint64_t value, Shuffle kind, int argument) {
   x.value[p] = value, x.mask = mask, x.kind = kind, x.state = kAtShuffle;
   suspend();
   fibers[me].parity ^= 1;
-  int from = kind == kXor ? lane ^ argument : kind == kDown ? lane + argument : argument & 31;
+  int from = kind == kXor ? lane ^ argument : argument;
   if (from > 31 || base + from >= threads || !(mask >> from & 1)) return value;
   return fibers[base + from].value[p];
 }
@@ -342,7 +340,7 @@ uint16_t row(uint32_t number) { return all[owners[number - position.first]].at.y
 // counter is the values of one.
 static std::vector<Value>& counter(const uint32_t* at) {
   if (!together) fail("waits for other blocks in a launch whose blocks do not all run at once");
-  if ((uint64_t)at % 4 || outside((uint64_t)at, 4)) fail("a counter that is not in device memory");
+  if ((uint64_t)at % 4 || !inside((uint64_t)at, 4)) fail("a counter that is not in device memory");
   std::vector<Value>& values = counters[at];
   if (values.empty()) values.push_back({*at, std::vector<uint32_t>(all.size())});
   return values;
@@ -444,5 +442,4 @@ void run_grid(const Kernel& k, const Extent& e, void** parameters) {
     run_block();
   }
 }
-void (*launch)(const Kernel&, const Extent&, void**) = run_grid;
 }  // namespace emu

@@ -18,9 +18,6 @@ struct Extent { Dim grid, block; unsigned shared; bool together; };
 static const unsigned kMostShared = 227 << 10;  // of a block
 
 void run_grid(const Kernel& kernel, const Extent& extent, void** parameters);
-extern void (*launch)(const Kernel& kernel, const Extent& extent,
-                      void** parameters);  // run_grid, unless kernels are compared
-extern int line;                           // of PTX that is executed, 0 where sources are
 
 // fail ends the running launch; failed returns what was wrong, nullptr for nothing.
 void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
@@ -31,10 +28,6 @@ void forget_failure();
 void* allocate(size_t bytes);
 bool release(void* p);
 bool inside(uint64_t p, size_t bytes);
-bool outside(uint64_t p, size_t bytes);  // of all allocations; memory of the host is not, for comparisons
-bool allocation(uint64_t p, uint64_t* at, size_t* bytes);  // that p lies in
-void check_device(uint64_t p, size_t bytes, bool write);   // ends the launch where an access is wrong
-void check_shared(uint64_t p, size_t bytes, bool write);
 size_t allocated();
 void fresh_shared(unsigned dynamic);
 void save_shared(std::vector<char>& to);

@@ -56,7 +56,7 @@ func TestThreadsGiveTheSameBits(t *testing.T) {
 		{cpu.BF16, families(true), []device.Device{threads(1, cpu.BF16), reduced}},
 		{cpu.FP64, devicetest.Families(), []device.Device{threads(1, cpu.FP64), threads(3, cpu.FP64)}},
 	} {
-		t.Run(c.name, func(t *testing.T) { devicetest.IdenticalOnly(t, c.families, c.devices...) })
+		t.Run(c.name, func(t *testing.T) { devicetest.Identical(t, c.families, c.devices...) })
 	}
 }
 
