@@ -7,8 +7,7 @@
 //   - races in device and in shared memory, and barriers that not all threads reach; threads run in several orders;
 //   - calls from a thread without the context, wrong sizes of grids, parameters that differ from the PTX.
 //
-// What it cannot find: wrong PTX, anything about speed, the memory model of a GPU beyond barriers, and a race of two
-// `x += v`, because GCC checks such an address for reading alone.
+// What it cannot find: wrong PTX, anything about speed, and the memory model of a GPU beyond barriers.
 //
 // The strict driver (Strict) computes nothing and reports what a GPU's driver refuses, at full size.
 package emulator

@@ -92,6 +92,7 @@ func TestPlantedMistakes(t *testing.T) {
 				{"planted_write_beyond", "writes 4 bytes at byte 400 of an allocation of 400"},
 				{"planted_read_beyond", "reads 4 bytes at byte 400 of an allocation of 400"},
 				{"planted_two_writers", "race in device memory"},
+				{"planted_two_adders", "race in device memory"},
 				{"planted_halves", ""},
 				{"planted_half_race", "race in device memory"},
 				{"planted_half_writers", "race in device memory"},
@@ -107,7 +108,7 @@ func TestPlantedMistakes(t *testing.T) {
 					err = m.launch(c.kernel, 4, 32, uint64(y), 100)
 				case "planted_read_beyond":
 					err = m.launch(c.kernel, 4, 32, uint64(y), uint64(x), 100)
-				case "planted_two_writers", "planted_half_writers":
+				case "planted_two_writers", "planted_two_adders", "planted_half_writers":
 					err = m.launch(c.kernel, 2, 32, uint64(y))
 				case "planted_halves", "planted_half_barrier":
 					err = m.launch(c.kernel, 1, 64, uint64(y))

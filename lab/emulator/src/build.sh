@@ -21,8 +21,8 @@ for f in "$kernels"/*.cu *.cu; do
     sed -nE 's/^KERNEL ([a-z0-9_]+)\(.*/  emu::Adapter<\1>::add("\1");/p' "$f"
     echo "} } instance; }"
   } > "$work/$name.gen.cc"
-  "$cxx" $common -DVSE_EMULATOR -ffp-contract=off -Wno-unused-function -fvisibility=hidden -fsanitize=kernel-address --param asan-stack=0 --param asan-globals=0 \
-    --param asan-instrumentation-with-call-threshold=0 -c "$work/$name.gen.cc" -o "$work/$name.k.o"
+  "$cxx" $common -DVSE_EMULATOR -ffp-contract=off -Wno-unused-function -fvisibility=hidden \
+    -fsanitize=thread --param tsan-instrument-func-entry-exit=0 -c "$work/$name.gen.cc" -o "$work/$name.k.o"
 done
 "$cxx" -shared "$work"/*.o -o "$output.new" -Wl,-soname,libcuda_emulated.so -Wl,-z,noexecstack -Wl,-Bsymbolic -ldl
 mv "$output.new" "$output" # at once: others look for it

@@ -1,6 +1,6 @@
 // Device memory and the check of every access to it.
 //
-// The compiler calls __asan_load4_noabort(address) and its like before each access of a kernel. An address of device
+// The compiler calls __tsan_read4(address) and its like before each access of a kernel. An address of device
 // memory must lie in a live allocation. For each 4 bytes of device and of shared memory a shadow holds who wrote and
 // who read last; a write and another access by two threads in one launch, with no barrier between them, is a race.
 // Accesses of 2 bytes have shadows of their own, one for each 2 bytes, so that threads may write neighbouring halves of
@@ -234,12 +234,12 @@ static inline __attribute__((always_inline)) void access(uint64_t p, size_t byte
 
 extern "C" {
 #define SIZE(n) \
-  void __asan_load##n##_noabort(uint64_t p) { emu::access(p, n, false); } \
-  void __asan_store##n##_noabort(uint64_t p) { emu::access(p, n, true); }
+  void __tsan_read##n(uint64_t p) { emu::access(p, n, false); } \
+  void __tsan_write##n(uint64_t p) { emu::access(p, n, true); } \
+  void __tsan_unaligned_read##n(uint64_t p) { __tsan_read_range(p, n); } \
+  void __tsan_unaligned_write##n(uint64_t p) { __tsan_write_range(p, n); }
+void __tsan_init() {}
+void __tsan_read_range(uint64_t p, size_t n) { for (size_t i = 0; i < n; i++) emu::access(p + i, 1, false); }
+void __tsan_write_range(uint64_t p, size_t n) { for (size_t i = 0; i < n; i++) emu::access(p + i, 1, true); }
 SIZE(1) SIZE(2) SIZE(4) SIZE(8) SIZE(16)
-void __asan_loadN_noabort(uint64_t p, size_t n) { for (size_t i = 0; i < n; i++) emu::access(p + i, 1, false); }
-void __asan_storeN_noabort(uint64_t p, size_t n) { for (size_t i = 0; i < n; i++) emu::access(p + i, 1, true); }
-void __asan_handle_no_return() {}
-void __asan_before_dynamic_init(const char*) {}
-void __asan_after_dynamic_init() {}
 }

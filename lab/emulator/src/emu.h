@@ -1,9 +1,9 @@
 // The CUDA execution model on the host: one fiber per CUDA thread, all on one OS thread, so that a run is
 // deterministic.
 //
-// The kernel sources are compiled by g++ with -fsanitize=kernel-address in its form of calls: every load and store of a
-// kernel calls a function of check.cc, which knows the device's allocations and the shared memory of a block. This file
-// is what those sources see in place of the CUDA language; everything here is theirs alone.
+// The kernel sources are compiled by g++ with -fsanitize=thread: every load and store of a kernel calls a function of
+// check.cc, which knows the device's allocations and the shared memory of a block. This file is what those sources see
+// in place of the CUDA language; everything here is theirs alone.
 #pragma once
 #include <cmath>
 #include <cstddef>

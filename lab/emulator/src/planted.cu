@@ -33,6 +33,11 @@ KERNEL planted_two_writers(float* y) {
   if (threadIdx.x == 0) y[0] = 1;
 }
 
+// Two blocks add to one element.
+KERNEL planted_two_adders(float* y) {
+  if (threadIdx.x == 0) y[0] += 1;
+}
+
 // Two threads write the two halves of each word, which is no mistake.
 KERNEL planted_halves(bf16* y) {
   y[threadIdx.x] = 1;
