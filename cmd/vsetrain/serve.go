@@ -54,8 +54,8 @@ func (o *serveOptions) Defaults() {
 // FixedTags are tags of keys of device.Options for serve, which chooses the precision of queries.
 func (o *serveOptions) FixedTags(key string) reflect.StructTag {
 	if key == "precision" {
-		return `enum:"auto|fp32|tf32|bf16|fp64" ` + options.Tag("doc", "auto embeds captions of /v1/search in "+
-			"bf16 where that is faster and M-Recall of the split dev changes by less than 0.1, and computes all else in "+
+		return `enum:"auto|fp32|tf32|bf16|fp64" ` + options.Tag("doc", "auto embeds captions of /v1/search in bf16 "+
+			"where that is faster and M-Recall of the split dev changes by less than 0.1, and computes all else in "+
 			"fp32; tf32 is for cuda, fp64 for checking")
 	}
 	return ""

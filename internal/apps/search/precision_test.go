@@ -16,6 +16,7 @@ import (
 	"vsetrain/internal/compute/gemm"
 	"vsetrain/internal/compute/par"
 	"vsetrain/internal/files/safetensors"
+	"vsetrain/lab/emulator"
 	"vsetrain/lab/try"
 	"vsetrain/models"
 )
@@ -196,15 +197,39 @@ func TestQueriesInFP32(t *testing.T) {
 	both.Data = filepath.Join(fixtureOf("vseinf"), "data")
 	list := optionsOf("gsmn")
 	list.Shortlist, list.Depth = checkpointOf("vsepp"), 5
+	first := both
+	first.Checkpoints, first.Shortlist = both.Checkpoints[:1], both.Checkpoints[1]
+	order := inPrecision(trainRun(t, makeWorld(t, 1), func(m *models.Options) { m.VSEPP.Measure = "order" }), "fp32")
 	slow := optionsOf("vsepp")
 	slow.BLAS = "generic"
-	for why, o := range map[string]Options{"data has no split dev, whose recalls would tell": auto(optionsOf("vseinf")),
-		"of two embeddings of one network": auto(both), "auto takes bf16 only": auto(list),
-		"bf16 no faster": auto(slow), "chosen by the user": optionsOf("vsepp")} {
-		x := open(t, o)
+	const inner = "auto takes bf16 only where a score is the inner product of two embeddings of one network"
+	for _, c := range []struct {
+		Options
+		why string
+	}{{auto(optionsOf("vseinf")), "data has no split dev, whose recalls would tell"}, {auto(both), inner},
+		{auto(list), inner}, {auto(first), inner}, {auto(order), inner}, {auto(slow), "bf16 no faster"},
+		{optionsOf("vsepp"), "chosen by the user"}} {
+		x, why := open(t, c.Options), c.why
 		try.Do(t, x.PrepareBatches(t.Context()))
 		if p := x.Info().Query; p.Name != "fp32" || p.Change != nil || !strings.Contains(p.Why, why) {
 			t.Errorf("%+v, want %s", p, why)
 		}
 	}
+}
+
+// A GPU that has units for bf16 is asked for them.
+func TestQueriesOnGPU(t *testing.T) {
+	path := emulator.Library(t)
+	t.Setenv("VSETRAIN_CUDA_DRIVER", path)
+	t.Setenv("VSETRAIN_CUBLAS", path)
+	o := inPrecision(trainRun(t, makeWorld(t, 1), func(*models.Options) {}), device.PrecisionAuto)
+	o.Device.Kind = "cuda"
+	x := open(t, o)
+	choosePrecision(x)
+	m := x.members[0].(*embedder)
+	if p, n := x.Info().Query, m.quick.network; p.Change == nil || (n != nil) != (p.Name == "bf16") ||
+		n != nil && !strings.HasSuffix(n.Model.Instance.Dev.Name(), "bf16") {
+		t.Errorf("%+v", p)
+	}
+	ask(t, x, Query{Text: x.Caption(7), K: 3})
 }
