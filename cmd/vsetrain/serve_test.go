@@ -87,7 +87,7 @@ func TestServe(t *testing.T) {
 	}
 	const token = "0123456789abcdef"
 	short, _ := fixture("vsepp")
-	for network, more := range map[string][]string{"vseinf": nil,
+	for network, more := range map[string][]string{"vseinf": nil, "vsepp": {"--precision", "fp32"},
 		"gsmn": {"--shortlist", short, "--shortlist-size", "3"}} {
 		checkpoint, data := fixture(network)
 		s := answering(t, []string{"VSETRAIN_TOKEN=" + token}, append([]string{"serve", checkpoint,
@@ -106,6 +106,12 @@ func TestServe(t *testing.T) {
 		}
 		if s.stop(t); !strings.Contains(s.String(), "path=/v1/search status=200") {
 			t.Errorf("%s: log %q", network, s)
+		}
+		why := map[string]string{"vseinf": "data has no split dev", "vsepp": "chosen by the user",
+			"gsmn": "auto takes bf16 only where"}[network]
+		if said := regexp.MustCompile(`6 images; queries in fp32 \(.*` + why + `.*\); ready after `); !said.MatchString(
+			s.String()) {
+			t.Errorf("%s: %q does not say %s", network, s, why)
 		}
 	}
 }

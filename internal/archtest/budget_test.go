@@ -18,7 +18,7 @@ import (
 // tests together. Whoever raises a number says in the commit what the lines are for.
 var budget = map[string]int{
 	"batch":                                80,
-	"cmd/vsetrain":                         8960,
+	"cmd/vsetrain":                         8980,
 	"cmd/vsetrain/internal/flags":          600,
 	"cmd/vsetrain/internal/probe":          370,
 	"cmd/vsetrain/internal/ui":             720,
@@ -32,7 +32,7 @@ var budget = map[string]int{
 	"internal/apps/cluster":                440,
 	"internal/apps/extract":                1190,
 	"internal/apps/report":                 3480,
-	"internal/apps/search":                 2890,
+	"internal/apps/search":                 3130,
 	"internal/apps/serve":                  1900,
 	"internal/apps/sweep":                  3500,
 	"internal/apps/view":                   3560,
@@ -79,8 +79,8 @@ var budget = map[string]int{
 	"internal/run/inputs":                  460,
 	"internal/run/launch":                  1110,
 	"internal/run/mlflow":                  350,
-	"internal/run/placement":               830,
-	"internal/run/pretrained":              1070,
+	"internal/run/placement":               840,
+	"internal/run/pretrained":              1090,
 	"internal/run/records":                 370,
 	"internal/run/tracking":                450,
 	"internal/run/training":                1740,
@@ -100,7 +100,7 @@ var budget = map[string]int{
 	"train":                                3830,
 
 	"lab":   16140,
-	"tests": 69510,
+	"tests": 69770,
 }
 
 // account is the entry of the budget that a file counts for.

@@ -41,7 +41,8 @@ class Model:
 
     def __init__(self, checkpoint: str, arguments: Sequence[str]):
         self.checkpoint = checkpoint
-        self._command = [program(), "serve", checkpoint, "--stdio", "--log", "none", *arguments]
+        exact = ["--precision", "fp32"]  # the scores of the commands, unless the arguments say otherwise
+        self._command = [program(), "serve", checkpoint, "--stdio", "--log", "none", *exact, *arguments]
         self._folder, self._environment = os.getcwd(), dict(os.environ)  # paths keep their meaning
         self._lock = threading.RLock()  # held from the first byte of a question to the last of its answer
         self._spent = True  # a question may be on its way whose answer was not read to the end

@@ -178,7 +178,7 @@ func (m *embedder) batchRows(ctx context.Context, queries []Query, asked []int, 
 	if len(ids) == 0 {
 		return rows, nil
 	}
-	encoded, err := m.encode(ctx, ids)
+	encoded, err := m.encodeQueries(ctx, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ type embedder struct {
 	*encoder
 	dim              int
 	images, captions side[[]float32] // [N, E], [M, E]
+	quick            *quick
 }
 
 // imageRows returns the embeddings [N, E] of all images.
@@ -178,10 +179,7 @@ func (m *embedder) embedding(ctx context.Context, q *probe) ([]float32, error) {
 	case q.vector != nil:
 		return q.vector, nil
 	case q.words != nil:
-		v := make([]float32, m.dim)
-		m.mu.Lock()
-		err := m.Runner.Embeds.Captions(v, query(q.words[m.encoder]))
-		m.mu.Unlock()
+		v, err := m.encodeQueries(ctx, [][]int32{q.words[m.encoder]})
 		if err == nil {
 			if err = finite("query", v, m.dim); err != nil {
 				err = fmt.Errorf("%s: %w", m.Name, err)

@@ -171,7 +171,8 @@ type Info struct {
 	Origin     pretrained.Origin
 	OriginNote string
 	Network    string // of the first checkpoint
-	Pairs      bool   // some checkpoint scores pairs: a query takes longer, Outcomes much longer
+	Query      QueryPrecision
+	Pairs      bool // some checkpoint scores pairs: a query takes longer, Outcomes much longer
 }
 
 // Info returns what was opened.
@@ -179,7 +180,7 @@ func (x *Index) Info() Info {
 	s := x.split
 	i := Info{Data: s.Dir(), Split: s.Name(), Images: s.NumImages(), Captions: s.NumCaptions(),
 		Own: s.Groups(), Scored: s.NumImages(),
-		Network: x.members[0].common().Model.Options.Network}
+		Network: x.members[0].common().Model.Options.Network, Query: queryPrecision(x)}
 	for _, m := range x.all() {
 		if t := m.common(); i.Origin == "" || i.Origin == pretrained.SameOrigin || t.Origin == pretrained.OtherOrigin {
 			i.Origin, i.OriginNote = t.Origin, t.OriginNote

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -104,11 +105,14 @@ func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{Network: t, opt: o, pool: pool, mu: &sync.Mutex{}, lease: newLease(t.Close)}
+	q := &quick{}
+	e := &encoder{Network: t, opt: o, pool: pool, mu: &sync.Mutex{}, lease: newLease(func() error {
+		return errors.Join(q.close(), t.Close())
+	})}
 	if t.Runner.Pairs != nil {
 		return &scorer{encoder: e}, nil
 	}
-	return &embedder{encoder: e, dim: t.Runner.Embeds.Dim()}, nil
+	return &embedder{encoder: e, dim: t.Runner.Embeds.Dim(), quick: q}, nil
 }
 
 // readImage returns an image of the split, with boxes where the network looks at them.

@@ -113,7 +113,8 @@ func (m *embedder) renew(ctx context.Context, o *Options, embedded *int) (*embed
 	if err != nil {
 		return nil, err
 	}
-	n := &embedder{encoder: &encoder{Network: t, opt: o, pool: m.pool, mu: m.mu, lease: m.lease.join()}, dim: m.dim}
+	n := &embedder{encoder: &encoder{Network: t, opt: o, pool: m.pool, mu: m.mu, lease: m.lease.join()}, dim: m.dim,
+		quick: m.quick}
 	rows, ready := m.images.made()
 	if !ready || t.Split.Regions() == 0 {
 		return n, nil

@@ -101,14 +101,17 @@ func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, e
 
 // PrepareBatches does now what the first calls of Batch would wait for: it encodes the images, brings them into the
 // layout of the products, and compiles the graphs of captions of usual lengths for the numbers of captions that are
-// embedded together. The largest of them runs, which takes the memory of all from the system.
+// embedded together. The largest of them runs, which takes the memory of all from the system. Where
+// the precision of queries is left to it, it chooses that first.
 func (x *Index) PrepareBatches(ctx context.Context) error {
+	choosePrecision(x)
 	for _, m := range x.all() {
 		e, ok := m.(*embedder)
-		if !ok {
+		if !ok || e.quick.inUse() {
 			continue
 		}
-		if err := e.compileBatches(ctx); err != nil {
+		err := compileBatches(func(ids [][]int32) ([]float32, error) { return e.encode(ctx, ids) })
+		if err != nil {
 			return err
 		}
 	}
@@ -133,13 +136,13 @@ func packed(ctx context.Context, x *Index) error {
 	return x.packImages(images)
 }
 
-func (m *embedder) compileBatches(ctx context.Context) error {
+func compileBatches(encode func(ids [][]int32) ([]float32, error)) error {
 	const longest = 32
 	full := make([][]int32, MaxBatch) // takes the memory of all
 	for i := range full {
 		full[i] = make([]int32, longest)
 	}
-	if _, err := m.encode(ctx, full); err != nil {
+	if _, err := encode(full); err != nil {
 		return err
 	}
 	for n := 1; n <= MaxBatch; n *= 2 {
@@ -149,7 +152,7 @@ func (m *embedder) compileBatches(ctx context.Context) error {
 				ids[i] = make([]int32, 1)
 			}
 			ids[0] = make([]int32, l)
-			if _, err := m.encode(ctx, ids); err != nil {
+			if _, err := encode(ids); err != nil {
 				return err
 			}
 		}

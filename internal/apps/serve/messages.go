@@ -65,13 +65,16 @@ type InfoAnswer struct {
 
 // SplitInfo is a split that can be searched.
 type SplitInfo struct {
-	Name       string  `json:"name" doc:"What a request calls it."`
-	Images     int     `json:"images" doc:"Images of the split."`
-	Captions   int     `json:"captions" doc:"Captions of the split."`
-	Features   string  `json:"features" doc:"Whether the model that made the features of the split is that of the training: scores of different ones mean nothing." enum:"same,different,unknown"`
-	Note       string  `json:"features_note" doc:"What is known of that, for people; empty where it is the same."`
-	Version    int     `json:"version" doc:"The version of the index, from 1; it grows when images come or go."`
-	AgeSeconds float64 `json:"age_seconds" doc:"Seconds since this version is served."`
+	Name       string   `json:"name" doc:"What a request calls it."`
+	Images     int      `json:"images" doc:"Images of the split."`
+	Captions   int      `json:"captions" doc:"Captions of the split."`
+	Features   string   `json:"features" doc:"Whether the model that made the features of the split is that of the training: scores of different ones mean nothing." enum:"same,different,unknown"`
+	Precision  string   `json:"query_precision" doc:"The precision in which captions of /v1/search are embedded."`
+	Why        string   `json:"query_precision_note" doc:"Why that one, for people."`
+	Change     *float64 `json:"m_recall_change,omitempty" doc:"By how many points M-Recall of the split dev changes where captions are embedded in bf16; left out where it was not measured."`
+	Note       string   `json:"features_note" doc:"What is known of that, for people; empty where it is the same."`
+	Version    int      `json:"version" doc:"The version of the index, from 1; it grows when images come or go."`
+	AgeSeconds float64  `json:"age_seconds" doc:"Seconds since this version is served."`
 }
 
 // ReloadRequest asks the server to read the splits anew. It is empty.

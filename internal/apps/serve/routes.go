@@ -193,6 +193,7 @@ func (s *Server) info(c *call) error {
 		i := x.searcher.Info()
 		a.Splits = append(a.Splits, SplitInfo{Name: name, Images: i.Images, Captions: i.Captions, Version: x.version,
 			Features: string(cmp.Or(i.Origin, pretrained.UnknownOrigin)), Note: i.OriginNote,
+			Precision: i.Query.Name, Why: i.Query.Why, Change: i.Query.Change,
 			AgeSeconds: time.Since(x.since).Seconds()})
 		x.users.Done()
 	}

@@ -117,10 +117,20 @@ func marshal(t *testing.T, v any) string {
 	return string(b)
 }
 
+// choosing is a Searcher that embeds queries in another precision than the rest.
+type choosing struct{ Searcher }
+
+func (c choosing) Info() search.Info {
+	i, change := c.Searcher.Info(), 0.03
+	i.Query = search.QueryPrecision{Name: "bf16", Change: &change, Why: "measured"}
+	return i
+}
+
 // A caption, and its embedding in either encoding, find what search finds.
 func TestSearchAndEmbed(t *testing.T) {
 	x := fixture(t, "vseinf")
-	s := readyServer(t, Options{Splits: []string{"test", "other"}}, map[string]Searcher{"test": x, "other": x})
+	s := readyServer(t, Options{Splits: []string{"test", "other"}}, map[string]Searcher{"test": x,
+		"other": choosing{x}})
 	const query = "A rusty lantern rests near the zyzzyva."
 	want := try.Get(x.Text(t.Context(), query, 4))(t)
 	check := func(body string) SearchAnswer {
@@ -161,6 +171,10 @@ func TestSearchAndEmbed(t *testing.T) {
 		info.Splits[1].Name != "other" || info.Splits[1].Images != 6 || info.Splits[1].Captions != 30 ||
 		info.Limits.MaxK != 1000 {
 		t.Errorf("%+v", info)
+	}
+	if a, b := info.Splits[0], info.Splits[1]; a.Precision != "fp32" || a.Why != "chosen by the user" ||
+		a.Change != nil || b.Precision != "bf16" || b.Why != "measured" || b.Change == nil || *b.Change != 0.03 {
+		t.Errorf("%+v", info.Splits)
 	}
 	image := make([]float32, info.Regions*info.Feature)
 	for i := range image {

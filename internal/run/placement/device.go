@@ -21,6 +21,8 @@ type Choice struct {
 	Reason string // of what was left to auto, device.kind and device.precision; empty where nothing was
 	// Precision is the one that is computed in: device.precision, or what auto chose.
 	Precision string
+	// Emulated: the processor has no instructions for bf16, which is slower than fp32 then.
+	Emulated bool
 	// Warnings are what makes the device slow or other than asked for.
 	Warnings []error
 }
@@ -110,6 +112,7 @@ func chooseKind(o device.Options, blas string) (device.Device, Choice, error) {
 	}
 	d, err := cpu.New(cpu.Options{Threads: o.Threads, Precision: precision, BLAS: blas})
 	if e, ok := d.(interface{ EmulatesBF16() bool }); ok && e.EmulatesBF16() {
+		c.Emulated = true
 		warn("this processor has no bf16 instructions: device.precision bf16 rounds in software " +
 			"and is slower than fp32, the default")
 	}

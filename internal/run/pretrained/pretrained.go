@@ -95,6 +95,27 @@ func (p *Prepared) Start(r *Request) (_ *Network, err error) {
 	return t, t.compare()
 }
 
+// Copy copies the network to a device of its own, without the split: to compute in another precision, or beside t.
+func (t *Network) Copy(o device.Options, blas string) (_ *Network, err error) {
+	c := *t
+	c.Split = nil
+	if c.dev, c.Choice, err = placement.Choose(o, blas); err != nil {
+		return nil, err
+	}
+	if c.Model, err = models.NewModel(c.dev, t.Model.Options, t.Model.Dims); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	c.Runner = models.NewRunner(c.Model, nil)
+	for _, p := range t.Model.Params() {
+		v := t.Model.Instance.Params.Value(p.Name)
+		x := make([]float32, v.N)
+		t.Model.Instance.Dev.DownloadFloats(x, v)
+		c.dev.UploadFloats(c.Model.Instance.Params.Value(p.Name), x)
+	}
+	c.Model.Instance.Params.Freeze()
+	return &c, nil
+}
+
 // compare returns an error on all ranks of a job where they opened other weights or captions.
 func (t *Network) compare() error {
 	r := train.RanksOn(t.Model)

@@ -48,6 +48,7 @@ type Words map[string][]string
 // Set is the flags and arguments of a command.
 type Set struct {
 	cmd    *cobra.Command
+	of     any // the options struct of the command
 	words  Words
 	values []*value
 	checks []func() error // of structs of options
@@ -60,7 +61,7 @@ type Defaulter interface{ Defaults() }
 
 // Add adds the flags of the struct that o points to.
 func Add(c *cobra.Command, o any, words ...Words) *Set {
-	s := &Set{cmd: c, words: Words{}}
+	s := &Set{cmd: c, of: o, words: Words{}}
 	for _, w := range words {
 		maps.Copy(s.words, w)
 	}
@@ -120,8 +121,10 @@ func (s *Set) fields(v reflect.Value, list, group string) {
 		for i, f := range options.Fields(v.Type()) {
 			if k, ok := options.Key(f); ok && k == key {
 				names[key] = name
-				if x, ok := v.Addr().Interface().(fixed); ok {
-					f.Tag = x.FixedTags(key) + " " + f.Tag // of two the first counts
+				for _, o := range []any{v.Addr().Interface(), s.of} {
+					if x, ok := o.(fixed); ok {
+						f.Tag = x.FixedTags(key) + " " + f.Tag // of two the first counts
+					}
 				}
 				s.add(&value{name: name, field: v.Field(i), rule: options.RuleOf(f), group: group,
 					tag: f.Tag + " empty:\"yes\" " + options.Tag("usage", f.Tag.Get("doc"))})
@@ -143,17 +146,14 @@ func (s *Set) fields(v reflect.Value, list, group string) {
 	})
 }
 
-// fixed are options with other rules where nothing is left to choose: device.Options.
+// fixed are options with other tags where nothing is left to choose, device.Options, or a command with tags of its own
+// for them.
 type fixed interface {
 	FixedTags(key string) reflect.StructTag
-	ValidateFixed() error
 }
 
 func validate(o any) error {
-	switch o := o.(type) {
-	case fixed:
-		return o.ValidateFixed()
-	case interface{ Validate() error }:
+	if o, ok := o.(interface{ Validate() error }); ok {
 		return o.Validate()
 	}
 	return options.Check(o)
