@@ -33,8 +33,8 @@ func (c *contexts) set(d *dev, a *device.Similarities) {
 	for _, k := range [...]string{"", "_grad"} {
 		for _, precision := range [...]string{"", "_tf32"} {
 			if c.small {
-				d.bar("similarity_contexts"+k+precision, "its blocks need %d KB of shared memory, of which this GPU has %d",
-					2*contextShared>>10, d.info.MaxSharedBytesPerBlock>>10)
+				d.bar("similarity_contexts"+k+precision, "its blocks need %d KB of shared memory, of which this GPU has "+
+					"%d", 2*contextShared>>10, d.info.MaxSharedBytesPerBlock>>10)
 			} else {
 				d.bar("similarity_contexts"+k+"_small"+precision, "this GPU has the shared memory for larger blocks")
 			}
