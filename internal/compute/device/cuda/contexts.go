@@ -30,11 +30,12 @@ func (c *contexts) set(d *dev, a *device.Similarities) {
 	deep := 8 * d.tensor.each()
 	c.steps = (a.R + deep - 1) / deep
 	c.small = 2*contextShared > d.info.MaxSharedBytesPerBlock
+	most := d.info.MaxSharedBytesPerBlock >> 10
 	for _, k := range [...]string{"", "_grad"} {
 		for _, precision := range [...]string{"", "_tf32"} {
 			if c.small {
-				d.bar("similarity_contexts"+k+precision, "its blocks need %d KB of shared memory, of which this GPU has "+
-					"%d", 2*contextShared>>10, d.info.MaxSharedBytesPerBlock>>10)
+				d.bar("similarity_contexts"+k+precision, "its blocks need %d KB of shared memory, this GPU has %d",
+					2*contextShared>>10, most)
 			} else {
 				d.bar("similarity_contexts"+k+"_small"+precision, "this GPU has the shared memory for larger blocks")
 			}
