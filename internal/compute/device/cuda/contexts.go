@@ -29,11 +29,18 @@ func (c *contexts) set(d *dev, a *device.Similarities) {
 	c.on = d.tensor != tensorNone && !a.Global && a.E <= contextColumns && a.E%8 == 0 && d.pointer(a.Rows)%16 == 0
 	deep := 8 * d.tensor.each()
 	c.steps = (a.R + deep - 1) / deep
-	c.small = 2*contextShared > d.info.MaxSharedBytesPerBlock
+	c.small = d.smallContexts()
+}
+
+// smallContexts reports whether a block has no room for the values of two tiles of words.
+func (d *dev) smallContexts() bool { return 2*contextShared > d.info.MaxSharedBytesPerBlock }
+
+// barContexts says why the kernels of the other form are not started.
+func (d *dev) barContexts() {
 	most := d.info.MaxSharedBytesPerBlock >> 10
 	for _, k := range [...]string{"", "_grad"} {
 		for _, precision := range [...]string{"", "_tf32"} {
-			if c.small {
+			if d.smallContexts() {
 				d.bar("similarity_contexts"+k+precision, "its blocks need %d KB of shared memory, this GPU has %d",
 					2*contextShared>>10, most)
 			} else {

@@ -300,6 +300,7 @@ func (d *dev) begin(o Options) (err error) {
 			}
 		}
 	}
+	d.barContexts()
 	if err = d.openBLAS(o.BLAS); err != nil {
 		return err
 	}
