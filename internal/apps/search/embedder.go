@@ -19,7 +19,7 @@ type embedder struct {
 	*encoder
 	dim              int
 	images, captions side[[]float32] // [N, E], [M, E]
-	quick            *quick
+	bf16             *bf16Queries
 }
 
 // imageRows returns the embeddings [N, E] of all images.

@@ -105,14 +105,14 @@ func openMember(o *Options, pool *par.Pool, checkpoint string) (member, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &quick{}
+	q := &bf16Queries{}
 	e := &encoder{Network: t, opt: o, pool: pool, mu: &sync.Mutex{}, lease: newLease(func() error {
 		return errors.Join(q.close(), t.Close())
 	})}
 	if t.Runner.Pairs != nil {
 		return &scorer{encoder: e}, nil
 	}
-	return &embedder{encoder: e, dim: t.Runner.Embeds.Dim(), quick: q}, nil
+	return &embedder{encoder: e, dim: t.Runner.Embeds.Dim(), bf16: q}, nil
 }
 
 // readImage returns an image of the split, with boxes where the network looks at them.

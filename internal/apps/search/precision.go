@@ -30,8 +30,8 @@ type QueryPrecision struct {
 // maxChange bounds the change of M-Recall, in points.
 const maxChange = 0.1
 
-// quick embeds typed queries in bf16. Indexes that are renewed share it with their embedder.
-type quick struct {
+// bf16Queries embeds typed queries in bf16. Indexes that are renewed share it with their embedder.
+type bf16Queries struct {
 	mu      sync.Mutex                     // held while the network runs
 	network *pretrained.Network            // nil where queries are embedded in fp32
 	chosen  atomic.Pointer[QueryPrecision] // nil until it is known
@@ -42,11 +42,11 @@ type quick struct {
 // choosePrecision chooses the precision of queries. It returns when that is known, or after a moment: then the choice
 // goes on and tells Options.Chosen.
 func choosePrecision(x *Index) {
-	m, why := quickest(x)
-	if why != "" || m.quick.done != nil {
+	m, why := ofBF16Queries(x)
+	if why != "" || m.bf16.done != nil {
 		return
 	}
-	q, start := m.quick, time.Now()
+	q, start := m.bf16, time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	q.stop, q.done = stop, make(chan struct{})
 	go func() {
@@ -65,8 +65,8 @@ func choosePrecision(x *Index) {
 	}
 }
 
-// quickest returns the embedder whose queries may be embedded in bf16, or why there is none.
-func quickest(x *Index) (m *embedder, why string) {
+// ofBF16Queries returns the embedder whose queries may be embedded in bf16, or why there is none.
+func ofBF16Queries(x *Index) (m *embedder, why string) {
 	m, err := x.single()
 	switch {
 	case !x.opt.choose:
@@ -79,9 +79,9 @@ func quickest(x *Index) (m *embedder, why string) {
 
 // queryPrecision is that of Info.
 func queryPrecision(x *Index) QueryPrecision {
-	m, why := quickest(x)
+	m, why := ofBF16Queries(x)
 	if why == "" {
-		if chosen := m.quick.chosen.Load(); chosen != nil {
+		if chosen := m.bf16.chosen.Load(); chosen != nil {
 			return *chosen
 		}
 		why = "until recalls in bf16 are known"
@@ -91,7 +91,7 @@ func queryPrecision(x *Index) QueryPrecision {
 
 // choose opens the network in bf16, and takes it where recalls of the dev split stay what they are, as measured or as
 // the cache has it.
-func (q *quick) choose(ctx context.Context, m *embedder, p *QueryPrecision) (err error) {
+func (q *bf16Queries) choose(ctx context.Context, m *embedder, p *QueryPrecision) (err error) {
 	o := m.opt.Device
 	if _, gpu := device.As[device.Precise](m.Model.Instance.Dev); gpu {
 		o.Precision = device.PrecisionAuto
@@ -196,7 +196,7 @@ func measureChange(ctx context.Context, t, fast *pretrained.Network, o *Options)
 
 // encodeQueries embeds typed queries given as word ids: [N, E].
 func (m *embedder) encodeQueries(ctx context.Context, ids [][]int32) ([]float32, error) {
-	q := m.quick
+	q := m.bf16
 	if !q.inUse() {
 		return m.encode(ctx, ids)
 	}
@@ -206,13 +206,13 @@ func (m *embedder) encodeQueries(ctx context.Context, ids [][]int32) ([]float32,
 }
 
 // inUse reports whether the network in bf16 embeds queries.
-func (q *quick) inUse() bool {
+func (q *bf16Queries) inUse() bool {
 	p := q.chosen.Load()
 	return p != nil && p.Name == cpu.BF16
 }
 
 // close ends the choice and releases the network.
-func (q *quick) close() error {
+func (q *bf16Queries) close() error {
 	if q.done != nil {
 		q.stop()
 		<-q.done

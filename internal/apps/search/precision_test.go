@@ -111,7 +111,7 @@ func TestRenewKeepsPrecision(t *testing.T) {
 	try.Do(t, os.Remove(filepath.Join(world, "test_caps.txt"))) // a gallery has images alone
 	x := try.Get(Open(inPrecision(run, device.PrecisionAuto)))(t)
 	try.Do(t, x.PrepareBatches(t.Context()))
-	q := x.members[0].(*embedder).quick
+	q := x.members[0].(*embedder).bf16
 	if q.network == nil { // the change of so small a split is large, or none
 		q.network = try.Get(x.members[0].common().Copy(inPrecision(run, "bf16").Device, ""))(t)
 		q.chosen.Store(&QueryPrecision{Name: "bf16"})
@@ -227,7 +227,7 @@ func TestQueriesOnGPU(t *testing.T) {
 	x := open(t, o)
 	choosePrecision(x)
 	m := x.members[0].(*embedder)
-	if p, n := x.Info().Query, m.quick.network; p.Change == nil || (n != nil) != (p.Name == "bf16") ||
+	if p, n := x.Info().Query, m.bf16.network; p.Change == nil || (n != nil) != (p.Name == "bf16") ||
 		n != nil && !strings.HasSuffix(n.Model.Instance.Dev.Name(), "bf16") {
 		t.Errorf("%+v", p)
 	}

@@ -114,7 +114,7 @@ func (m *embedder) renew(ctx context.Context, o *Options, embedded *int) (*embed
 		return nil, err
 	}
 	n := &embedder{encoder: &encoder{Network: t, opt: o, pool: m.pool, mu: m.mu, lease: m.lease.join()}, dim: m.dim,
-		quick: m.quick}
+		bf16: m.bf16}
 	rows, ready := m.images.made()
 	if !ready || t.Split.Regions() == 0 {
 		return n, nil

@@ -101,13 +101,13 @@ func (x *Index) ImageRows(ctx context.Context, features []float32) ([]float32, e
 
 // PrepareBatches does now what the first calls of Batch would wait for: it encodes the images, brings them into the
 // layout of the products, and compiles the graphs of captions of usual lengths for the numbers of captions that are
-// embedded together. The largest of them runs, which takes the memory of all from the system. Where
-// the precision of queries is left to it, it chooses that first.
+// embedded together. The largest of them runs, which takes the memory of all from the system. Where the precision of
+// queries is left to it, it chooses that first.
 func (x *Index) PrepareBatches(ctx context.Context) error {
 	choosePrecision(x)
 	for _, m := range x.all() {
 		e, ok := m.(*embedder)
-		if !ok || e.quick.inUse() {
+		if !ok || e.bf16.inUse() {
 			continue
 		}
 		err := compileBatches(func(ids [][]int32) ([]float32, error) { return e.encode(ctx, ids) })

@@ -91,9 +91,8 @@ type Op struct {
 	// Make makes the kernels of the op, by Do: when its memory is known, and again before every run where an argument
 	// is an input of the graph.
 	Make func(c *Call)
-	// Nested, in place of Make, compiles what executes the op: programs of its own that share the instance. nil is Make
-	// after all. read says
-	// of each result whether somebody reads it; the others are absent.
+	// Nested, in place of Make, compiles what executes the op: programs of its own that share the instance; where it
+	// returns nil, Make is used. read says of each result whether somebody reads it; the others are absent.
 	Nested func(s *Instance, read []bool) (func(d device.Device, c *Call), error)
 	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op

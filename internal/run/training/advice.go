@@ -51,10 +51,10 @@ func (t *training) checkMemory() {
 // there are validations before the last. Where main memory does not hold that and as much again it says so.
 func (t *training) makeRoom() {
 	_, validations := t.Cfg.Train.Planned(t.perEpoch)
-	if t.behind.looked || validations < 2 {
+	if t.background.looked || validations < 2 {
 		return
 	}
-	t.behind.looked = true
+	t.background.looked = true
 	free := int64(0)
 	if t.FreeMemory != nil {
 		free = t.FreeMemory()
@@ -62,10 +62,10 @@ func (t *training) makeRoom() {
 	_, need := t.checkpointSizes()
 	if free == 0 || free >= 2*need {
 		var err error
-		if t.behind.memory, err = train.NewCopy(t.Step); err == nil {
+		if t.background.memory, err = train.NewCopy(t.Step); err == nil {
 			return
 		}
-		t.behind.memory = nil
+		t.background.memory = nil
 	}
 	t.Observer.Warning(fmt.Errorf("training stands while a checkpoint is written: to go on meanwhile takes twice %s "+
 		"of main memory, and %s are available", device.FormatBytes(need), device.FormatBytes(free)))

@@ -54,7 +54,7 @@ func (t *training) onStep(i train.StepInfo) error {
 		t.Observer.Warning(fmt.Errorf("training steps are started kernel by kernel: %s", why))
 	}
 	due := t.logs.Due(i.Step)
-	if err := t.behind.settle(due && t.behind.first); err != nil || !due {
+	if err := t.background.settle(due && t.background.first); err != nil || !due {
 		return err
 	}
 	for _, warning := range t.gauge.warnings(t.Device) {
@@ -86,7 +86,7 @@ func (t *training) onWarning(err error) error {
 func (t *training) onValidation(i train.ValidationInfo) error {
 	t.attention.last = 0
 	t.Observer.Validation(i)
-	if err := t.behind.settle(true); err != nil {
+	if err := t.background.settle(true); err != nil {
 		return err
 	}
 	err := t.logs.Validation(i)

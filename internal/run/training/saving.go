@@ -17,14 +17,14 @@ import (
 	"vsetrain/train"
 )
 
-// save is the loop's hook. Checkpoints are written from a copy of the state, behind the steps that follow. Without one
+// save is the loop's hook. Checkpoints are written from a copy of the state while the next steps run. Without one
 // the training stands meanwhile: so it does at the end of a training or session, which has nothing else to do, and for
-// the first checkpoint of several ranks, which cannot wait (behind.first) within a step.
+// the first checkpoint of several ranks, which cannot wait (background.first) within a step.
 func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
-	if err := t.behind.settle(true); err != nil {
+	if err := t.background.settle(true); err != nil {
 		return err
 	}
-	memory, first := t.behind.memory, t.saved == 0
+	memory, first := t.background.memory, t.saved == 0
 	if _, ranks := device.RankOf(t.Device); v == nil || t.Cfg.Train.Finished(&p) || ranks > 1 && first {
 		memory = nil
 	}
@@ -37,11 +37,11 @@ func (t *archive) save(p train.Position, v *train.ValidationInfo) error {
 	if memory == nil {
 		return t.write(from, state, v)
 	}
-	t.behind.begin(first, func() error { return t.write(from, state, v) })
+	t.background.begin(first, func() error { return t.write(from, state, v) })
 	return nil
 }
 
-// write saves a state behind the validation v, nil without: the weights first, then the state to resume from, and last
+// write saves the state after the validation v, nil without: the weights first, then the state to resume from, and last
 // what is not kept any longer is removed. A kill in between repeats the steps since the earlier state and arrives at
 // the same files.
 func (t *archive) write(from *train.Snapshot, state *pretrained.State, v *train.ValidationInfo) (err error) {

@@ -42,17 +42,17 @@ func newTraining(r Request) *training {
 // archive is the run directory of a training: what it keeps and what it goes on from.
 type archive struct {
 	placement.Setup
-	named    *config.Config // as it was given; Cfg has the paths of a resumed run located
-	run      *runfs.Dir
-	logs     *records.Log
-	perEpoch int // batches
-	dir      string
-	resume   bool
-	told     func(step int64)  // Request.Saved
-	saved    int64             // step of the last checkpoint, 0 without one
-	counted  int               // lines of the log that the last checkpoint counts, 0 without one
-	kept     []pretrained.Kept // checkpoints of the best validations so far (train.keep)
-	behind   behind
+	named      *config.Config // as it was given; Cfg has the paths of a resumed run located
+	run        *runfs.Dir
+	logs       *records.Log
+	perEpoch   int // batches
+	dir        string
+	resume     bool
+	told       func(step int64)  // Request.Saved
+	saved      int64             // step of the last checkpoint, 0 without one
+	counted    int               // lines of the log that the last checkpoint counts, 0 without one
+	kept       []pretrained.Kept // checkpoints of the best validations so far (train.keep)
+	background background
 }
 
 // savedAt notes that the state at a step is safe on disk.
@@ -74,7 +74,7 @@ func (t *archive) survives() string {
 
 func (t *archive) close() {
 	t.Setup.Close()
-	t.behind.close()
+	t.background.close()
 	if t.run != nil {
 		t.run.Close()
 	}

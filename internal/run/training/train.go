@@ -47,7 +47,7 @@ func Train(ctx context.Context, r Request) (Outcome, error) {
 		return Outcome{Position: t.loop.Position, RunDir: r.RunDir}, placement.Explain(err, t.Cfg.Device,
 			"rank 0 says what is saved")
 	}
-	if e := t.behind.settle(true); e != nil {
+	if e := t.background.settle(true); e != nil {
 		err = errors.Join(err, e)
 	}
 	saved := t.survives()
