@@ -68,7 +68,7 @@ func CheckBert(setting, dir string) error {
 		what = dir + ": no such folder"
 	}
 	return fmt.Errorf("%s: %s; it names the folder of a pretrained BERT: vocab.txt, config.json, and "+
-		"model.safetensors or pytorch_model.bin (docs/bert.md says where to get it)", setting, what)
+		"model.safetensors or pytorch_model.bin (docs/networks.md says where to get it)", setting, what)
 }
 
 // LoadLexicon reads a vocabulary file for a network. VSE-infinity and CHAN bring a word <mask> of their own behind the
