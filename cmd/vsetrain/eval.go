@@ -23,7 +23,7 @@ type evalOptions struct {
 	splitFlag
 	Protocol    eval.Protocol `flag:"protocol" enum:"auto|1k|5k|5x1k|whole" default:"auto" usage:"how recalls of the split are computed"`
 	Judgements  []string      `flag:"judgements" arg:"FILE" usage:"FILE or folder of judgements with several positives, or of ratings (.txt)"`
-	CompatBoxes bool          `flag:"compat-boxes" usage:"GSMN: give images the boxes that the evaluation of its repository gives them (docs/gsmn.md)"`
+	CompatBoxes bool          `flag:"compat-boxes" usage:"GSMN: give images the boxes that the evaluation of its repository gives them (docs/pair-networks.md)"`
 	trainedFlags
 	evalOutput       `group:"Output"`
 	Compare          bool   `flag:"compare" not:"save-scores,save-ranks" usage:"compare the two models or ensembles that the arguments name" group:"Comparison"`
