@@ -24,7 +24,7 @@ func newCmdDataNoise(a *app) *cobra.Command {
 		Use:   "noise DIR",
 		Short: "Give a share of the training captions wrong images",
 		Long: `Write a noise index: the image of each training caption, of which some are wrong. A run that names it in
-data.noise_index trains on these pairs; the data set stays as it is (docs/noise.md).
+data.noise_index trains on these pairs; the data set stays as it is (docs/losses.md).
 
 With rule captions a share of the captions exchange their images at random (NCR, BiCro): with 145,000 captions and seed
 96 the files are BiCro's of Flickr30K. With rule images a share of the images exchange all their captions (DECL, RCL).

@@ -28,7 +28,7 @@ func newCmdMine(a *app) *cobra.Command {
 		Short: "Find the hardest negatives of the training split, for data.mined",
 		Long: `Find, over the whole training split, the images that score highest with each caption and the captions
 that score highest with each image without belonging to them, and write them to a file. A run that names the file in
-data.mined has them in the batch of their anchor (docs/mining.md).
+data.mined has them in the batch of their anchor (docs/losses.md).
 
 Scores are those of a checkpoint in evaluation mode, or of a matrix of float32 [images, captions], which is read block
 by block. Negatives that score above rho of the match are left out, because they may be right. With semantic vectors

@@ -32,7 +32,7 @@ type reportOptions struct {
 	reportComparison `group:"Comparison"`
 	reportTest       `group:"Test split"`
 	reportPictures   `group:"Negatives, attention and pictures"`
-	Suspects         string   `flag:"suspects" arg:"FILE" usage:"rank the training captions of the run by how probably they are wrong, into FILE (.csv; docs/noise.md)" group:"Noise"`
+	Suspects         string   `flag:"suspects" arg:"FILE" usage:"rank the training captions of the run by how probably they are wrong, into FILE (.csv; docs/losses.md)" group:"Noise"`
 	Timing           []string `flag:"timing" arg:"FILE" usage:"draw the computation time in FILE, of 'vsetrain bench --samples'" group:"Computation time"`
 	Data             string   `flag:"data" arg:"DIR" usage:"DIR of the data set for --test, --hardest and --attention" empty:"the one each run was trained on" group:"Data"`
 	Split            string   `flag:"split" arg:"SPLIT" usage:"split of --hardest, otherwise train, and of --attention, otherwise test" group:"Data"`
