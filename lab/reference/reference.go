@@ -1,6 +1,6 @@
 // Package reference is the smallest device there is: the kernels that the others can be composed of (device/composed),
 // in plain loops over float64, a few lines for each. On both together every network trains. It is where a new device
-// begins, and what docs/add-a-device.md is written from; it is of no use for training anything large.
+// begins, and what docs/add-a-kernel.md is written from; it is of no use for training anything large.
 package reference
 
 import (
