@@ -19,7 +19,7 @@ import (
 func slurmProgram() (string, error) {
 	if runtime.GOOS == "windows" {
 		return "", errors.New("the launcher slurm is not supported on Windows, whose paths the machines of Slurm do " +
-			"not know; run this command on one of them (docs/windows.md)")
+			"not know; run this command on one of them (docs/install.md)")
 	}
 	return programPath()
 }

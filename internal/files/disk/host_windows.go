@@ -57,5 +57,5 @@ func (Host) Rename(from, to string) error {
 // Remove is that of package os, for files that others have open for a moment too.
 func (Host) Remove(path string) error { return patiently(func() error { return os.Remove(path) }) }
 
-// SyncDir does nothing: Windows documents no call that makes the names in a folder lasting (docs/windows.md).
+// SyncDir does nothing: Windows documents no call that makes the names in a folder lasting (docs/install.md).
 func (Host) SyncDir(string) error { return nil }

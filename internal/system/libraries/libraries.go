@@ -16,7 +16,7 @@ import (
 // Unsupported says why a program loads no libraries that can load none.
 func Unsupported() string {
 	if runtime.GOOS == "windows" {
-		return "vsetrain loads no libraries on Windows (docs/windows.md)"
+		return "vsetrain loads no libraries on Windows (docs/install.md)"
 	}
 	return "this program loads no libraries (docs/faq.md)"
 }
