@@ -40,7 +40,7 @@ which eval and import read and the repository ignores.
 (docs/onnx.md): image_encoder.onnx, caption_encoder.onnx, the vocabulary, and preprocessing.json, which says how
 captions become ids and lengths, and how scores are computed.
 
---hub DIR writes a folder in the layout of the Hugging Face Hub (docs/hub.md): README.md, a model card with the
+--hub DIR writes a folder in the layout of the Hugging Face Hub (docs/python.md): README.md, a model card with the
 measures of --recalls in its metadata, model.safetensors, config.json, the vocabulary, and for embedders what --onnx
 writes. eval, embed, search, serve and train.init_from read such a folder. Its other files stay.`,
 		Example: `  vsetrain export runs/vsepp-f30k-lseh
