@@ -66,14 +66,14 @@ vsetrain, or a .pth or .pth.tar file of a reference repository. Several are an e
 their score matrices is ranked, and stored matrices (--scores) are members too.
 
 --compare A B tests the difference of two checkpoints or stored score matrices query by query: the 95 % interval of a
-paired bootstrap over images and the p-value of a paired permutation test (docs/statistics.md). A1,A2 is an ensemble.
+paired bootstrap over images and the p-value of a paired permutation test (docs/evaluation.md). A1,A2 is an ensemble.
 
 --published NAME FILE measures a public checkpoint in the protocols that its authors print recalls for, and says of
 each: equal to the tenth, off by how much, or which quirk of the released evaluation explains the difference
 (docs/fidelity.md). --published alone lists the names.
 
 ` + pairScorers() + ` score every pair of an image and a caption, which takes a CPU hours for MS-COCO's
-5,000 x 25,000: --work keeps what is scored, --procs divides it. docs/judgements.md describes the files of
+5,000 x 25,000: --work keeps what is scored, --procs divides it. docs/evaluation.md describes the files of
 --judgements, docs/fidelity.md those of --save-ranks.`,
 		Example: `  vsetrain eval runs/vsepp-f30k-lseh
   vsetrain eval runs/a runs/b --data data/coco --split testall --protocol 5x1k --json coco.json

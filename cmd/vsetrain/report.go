@@ -91,7 +91,7 @@ VSRN, of the words of SAF, SGR, GSMN and SCAN, and computation time. docs/report
 Runs are grouped by data set, network and loss; those that differ only in their seed share a row, with mean and
 sample standard deviation (n-1) over the seeds. A seed counts once: of several runs of one setting and seed, copies
 too, the one trained furthest is taken, and the others are named and left out. Runs that share seeds are compared in
-pairs, seed by seed, and p-values are corrected for the number of tests of a table (docs/statistics.md). LMH with the
+pairs, seed by seed, and p-values are corrected for the number of tests of a table (docs/evaluation.md). LMH with the
 margin and schedule of a preset is called LMH1 or LMH2, any other by its margin; LABEL=RUN gives the loss of a run
 another name. A folder that is no run stands for all runs in it, at any depth up to five, also the trials of sweeps.
 

@@ -17,8 +17,8 @@ import (
 // trainCaptions are those of the training splits (docs/data.md).
 var trainCaptions = map[string]int{"f30k": 145000, "coco": 566435, "iapr": 18000}
 
-// reproduce writes the tables of docs/reproduce.md: what the LSEH paper and others print, and what it takes to train it
-// again.
+// reproduce writes the tables of docs/reproduce.md and docs/log/papers.md: what the LSEH paper and others print, and what
+// it takes to train it again.
 func (b *book) reproduce() error {
 	recalls := []string{"i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10"}
 	files := map[string][]row{}
@@ -66,8 +66,10 @@ func (b *book) reproduce() error {
 			r.text["source"])
 	}
 	published(tables["published"])
+	pages := map[string]string{"paper": "reproduce", "published": "reproduce", "efficiency": "log/papers",
+		"field": "log/papers"}
 	for name, t := range tables {
-		if err := b.put("docs/reproduce.md", name, t.String()); err != nil {
+		if err := b.put("docs/"+pages[name]+".md", name, t.String()); err != nil {
 			return err
 		}
 	}

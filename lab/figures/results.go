@@ -65,10 +65,10 @@ var studies = []study{
 		options: report.Options{After: []int{3}, Equivalence: 1}, tables: []string{primaryTable, speedTable}},
 }
 
-// results writes the tables of docs/results.md, and their charts.
+// results writes the tables of docs/log/lseh.md, and their charts.
 func (b *book) results() error {
 	for _, s := range studies {
-		if _, err := b.study("docs/results.md", s.name, &s); err != nil {
+		if _, err := b.study("docs/log/lseh.md", s.name, &s); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}

@@ -170,7 +170,7 @@ func (d *DataSet) JudgedTables() (tables []*Table) {
 			t.row(i > 0 && d.Groups[i-1].Network != g.Network && len(t.Rows) > 0, g.Network, g.Loss,
 				statCells(values[:]), fmt.Sprint(len(values[0])))
 		}
-		note := fmt.Sprintf("%d images with %d right captions, %d captions with %d right images (docs/judgements.md).",
+		note := fmt.Sprintf("%d images with %d right captions, %d captions with %d right images (docs/evaluation.md).",
 			about.I2T.Queries, about.I2T.Positives, about.T2I.Queries, about.T2I.Positives)
 		if n := about.I2T.Absent + about.T2I.Absent; n > 0 {
 			note = strings.TrimSuffix(note, ".") + fmt.Sprintf("; %d of those are not in the split.", n)
