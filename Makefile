@@ -142,7 +142,7 @@ keep-runs: build ## keep the finished trials of STUDY/sweeps in docs/log/runs.zi
 	python3 $(CURDIR)/scripts/keep_runs.py $(CURDIR)/bin/vsetrain $$t/runs/$(BELOW) sweeps/*; \
 	cd $(CURDIR); $(GO) run ./lab/figures pack $$t/runs; $(GO) run ./lab/figures
 
-leaderboard: ## write docs/leaderboard.md anew, after the finished trainings of STUDY/sweeps were kept, if STUDY is given
+leaderboard: ## write the tables of docs/leaderboard.md and its log anew, after the finished trainings of STUDY/sweeps were kept, if STUDY is given
 	$(if $(STUDY),$(MAKE) keep-runs BELOW=leaderboard,$(GO) run ./lab/figures)
 
 pictures: build ## draw the pictures of docs/images anew: small trainings, then Chromium (some minutes)

@@ -18,6 +18,7 @@ import (
 // docs/leaderboard.md: every loss with the same networks, starts, epochs and schedule (scripts/leaderboard.py).
 const (
 	leaderboardPage = "docs/leaderboard.md"
+	leaderboardLog  = "docs/log/leaderboard.md"
 	firstSeed       = 7 // chooses the rate
 	lastSeed        = 9
 )
@@ -109,12 +110,13 @@ func (c *contest) ratesOf(kept string) (best map[string]string, text string, err
 	return best, t.String(), nil
 }
 
-// leaderboard writes the tables of docs/leaderboard.md, and its charts.
+// leaderboard writes the table of docs/leaderboard.md, and those of docs/log/leaderboard.md with their charts.
 func (b *book) leaderboard() error {
 	list, err := contests()
 	if err != nil {
 		return err
 	}
+	var tests []*report.Table // of each contest
 	for _, c := range list {
 		best, rates, err := c.ratesOf(b.runs)
 		if err != nil {
@@ -124,24 +126,49 @@ func (b *book) leaderboard() error {
 		for _, name := range c.losses {
 			s.settings = append(s.settings, setting{name, c.runAt(best[name], name), firstSeed, lastSeed})
 		}
-		runs, err := b.study(leaderboardPage, c.name, s)
+		runs, all, err := b.study(leaderboardLog, c.name, s)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
+		tests = append(tests, all[testTable])
 		curves := noRuns
 		if len(runs) > 0 {
 			name := "leaderboard-" + c.name + ".svg"
-			curves = fmt.Sprintf("![M-Recall on dev over epochs, seed %d](%s)\n\nRuns of seed %[1]d, which "+
+			curves = fmt.Sprintf("![M-Recall on dev over epochs, seed %d](../%s)\n\nRuns of seed %[1]d, which "+
 				"chose the rates.\n", firstSeed, name)
 			b.files["docs/"+name] = leaderboardCurves(c.name, runs)
 		}
-		err = cmp.Or(b.put(leaderboardPage, c.name+" rates", rates),
-			b.put(leaderboardPage, c.name+" curves", curves))
+		err = cmp.Or(b.put(leaderboardLog, c.name+" rates", rates), b.put(leaderboardLog, c.name+" curves", curves))
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return b.put(leaderboardPage, "losses", summary(list, tests))
+}
+
+// summary shows the M-Recall on the test split of every loss in every contest, the last one and the best there first.
+func summary(list []contest, tests []*report.Table) string {
+	heads, losses := []string{"loss"}, []string(nil)
+	for _, c := range slices.Backward(list) {
+		heads, losses = append(heads, ">"+c.name), append(losses, c.losses...)
+	}
+	slices.SortFunc(losses, func(a, b string) int {
+		last := tests[len(tests)-1]
+		return cmp.Or(cmp.Compare(cellOf(last, b, 2).Value, cellOf(last, a, 2).Value), cmp.Compare(a, b))
+	})
+	t := newTable(heads...)
+	for _, name := range slices.Compact(losses) {
+		cells := []string{name}
+		for _, test := range slices.Backward(tests) {
+			recall := cellOf(test, name, 2)
+			if recall.Value >= 0 {
+				recall.Text += " (" + cellOf(test, name, 1).Text + ")"
+			}
+			cells = append(cells, recall.Text)
+		}
+		t.row(cells...)
+	}
+	return t.String()
 }
 
 // leaderboardCurves draws the validations of the first seed of each loss.

@@ -31,8 +31,9 @@ type study struct {
 	ranked   bool // the table of settings begins with the best on the test split, and tables may be missing
 }
 
-// Names of the tables of a report that the page shows.
+// Names of the tables of a report that pages show.
 const (
+	testTable       = "test-1k"
 	primaryTable    = "test-1k-seeds"
 	queriesTable    = "test-1k-differences"
 	speedTable      = "speed"
@@ -68,52 +69,52 @@ var studies = []study{
 // results writes the tables of docs/log/lseh.md, and their charts.
 func (b *book) results() error {
 	for _, s := range studies {
-		if _, err := b.study("docs/log/lseh.md", s.name, &s); err != nil {
+		if _, _, err := b.study("docs/log/lseh.md", s.name, &s); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	return nil
 }
 
-// study writes the tables of a study, named with a prefix, into a page, and its chart. It returns the runs.
-func (b *book) study(page, prefix string, s *study) ([]*report.Run, error) {
+// study writes the tables of a study, named with a prefix, into a page, and its chart. It returns the runs and all
+// tables of their report.
+func (b *book) study(page, prefix string, s *study) (runs []*report.Run, all map[string]*report.Table, err error) {
 	runs, missing, err := s.open(b.runs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all map[string]*report.Table
 	settings := noRuns
 	if len(runs) > 0 {
 		if all, _, err = tablesOf(runs, runs[0].Dir, s.options); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		settings = s.settingsTable(missing, all)
 	}
 	if s.chart != "" {
 		paper, set, err := tablesOf(runs, "", s.options)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		all[efficiencyTable] = paper[efficiencyTable]
 		b.files[s.chart] = set.Curves(nil)[0].Draw().SVG()
 	}
 	if err := b.put(page, prefix+" settings", settings); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, name := range s.tables {
 		text := noRuns
 		base, t := s.settings[0].name, all[name]
 		switch {
 		case t == nil && !s.ranked:
-			return nil, fmt.Errorf("its report has no table %s", name)
+			return nil, nil, fmt.Errorf("its report has no table %s", name)
 		case t != nil && (!s.ranked || runs[0].Label == base && runs[len(runs)-1].Label != base):
 			text = rowsOf(t)
 		}
 		if err := b.put(page, prefix+" "+name, text); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return runs, nil
+	return runs, all, nil
 }
 
 // open reads the runs of a study that are kept, with what was measured of them, and returns the seeds that are not by
@@ -168,26 +169,30 @@ func tablesOf(runs []*report.Run, base string, o report.Options) (map[string]*re
 	return tables, sets[0], nil
 }
 
+// cellOf is a cell of the row of a setting, counted from its end, and a dash below every value where there is no row.
+func cellOf(t *report.Table, name string, fromEnd int) report.Cell {
+	if t != nil {
+		for _, r := range t.Rows {
+			if r.Cells[1].Text == name {
+				return r.Cells[len(r.Cells)-fromEnd]
+			}
+		}
+	}
+	return report.Cell{Text: "-", Value: -1}
+}
+
 // settingsTable shows the recalls of each setting, and how many seeds they are of.
 func (s *study) settingsTable(missing map[string][]string, all map[string]*report.Table) string {
-	cell := func(name, table string, fromEnd int) report.Cell {
-		rows := all[table].Rows
-		i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Cells[1].Text == name })
-		if i < 0 {
-			return report.Cell{Text: "-", Value: -1}
-		}
-		return rows[i].Cells[len(rows[i].Cells)-fromEnd]
-	}
 	settings := slices.Clone(s.settings)
 	if s.ranked {
 		slices.SortStableFunc(settings, func(a, b setting) int {
-			return cmp.Compare(cell(b.name, "test-1k", 2).Value, cell(a.name, "test-1k", 2).Value)
+			return cmp.Compare(cellOf(all[testTable], b.name, 2).Value, cellOf(all[testTable], a.name, 2).Value)
 		})
 	}
 	t := newTable("setting", ">best M-Recall on dev", ">M-Recall on test", ">seeds", "missing seeds")
 	for _, x := range settings {
-		t.row(x.name, cell(x.name, "validation", 2).Text, cell(x.name, "test-1k", 2).Text,
-			cell(x.name, "test-1k", 1).Text, cmp.Or(strings.Join(missing[x.name], ", "), "none"))
+		t.row(x.name, cellOf(all["validation"], x.name, 2).Text, cellOf(all[testTable], x.name, 2).Text,
+			cellOf(all[testTable], x.name, 1).Text, cmp.Or(strings.Join(missing[x.name], ", "), "none"))
 	}
 	return t.String()
 }
