@@ -112,7 +112,7 @@ mutants: ## plant mistakes, drawn by SEED, each behind a switch, and say which o
 	$(GO) run ./lab/mutants -seed $(SEED) -n $(MUTANTS) -log bin/mutants-$(SEED).log -skip '$(COMBINED)|$(STRICT)|$(WHOLE)'
 
 TIME ?= 2m
-campaign: ## draw power failures, faults, kills, damages, sweeps, load and hostile input, or some KINDS of these, by SEED for TIME, and rewrite their tables of docs/reliability.md
+campaign: ## draw power failures, faults, kills, damages, sweeps, load and hostile input, or some KINDS of these, by SEED for TIME, and rewrite their tables of docs/log/verify.md
 	GO=$(GO) TIME=$(TIME) SEED=$(SEED) KINDS="$(KINDS)" bash scripts/campaign.sh
 
 test-campaign: ## two minutes of the campaign, without its tables (part of .ci/run): six with the compiling of fuzz targets

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Power failures, faults, kills, damages, sweeps on bad machines, load, waits, and hostile files and answers,
 # drawn by SEED for TIME, through the readers of the program: runs the tests that draw them for longer than `make test`
-# does, and rewrites their tables of docs/reliability.md; with PAGE= empty it only prints them. Run it as `make campaign
+# does, and rewrites their tables of docs/log/verify.md; with PAGE= empty it only prints them. Run it as `make campaign
 # TIME=1h SEED=1`. TIME is a number with s, m or h, and KINDS chooses some of the tables. Power failures, faults and
 # sweeps are tried by PROCESSES at a time, one for each processor where it is not given. Sweeps are faster where TMPDIR
 # is in memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
-time=${TIME:-2m} seed=${SEED:-1} page=${PAGE-docs/reliability.md} processes=${PROCESSES:-$(nproc)}
+time=${TIME:-2m} seed=${SEED:-1} page=${PAGE-docs/log/verify.md} processes=${PROCESSES:-$(nproc)}
 kinds=${KINDS:-disturbed kills damages sweeps load waits hostile}
 declare -A shares=([disturbed]=55 [kills]=7 [damages]=5 [sweeps]=20 [load]=3 [waits]=3 [hostile]=10)
 case $time in
