@@ -41,8 +41,11 @@ func (b *book) reproduce() error {
 		"efficiency": newTable("preset", ">best M-Recall on dev", ">at epoch", ">LSEH passes it at epoch", ">steps",
 			">hours on an H100"),
 		"field": newTable("method", "test", "image to text R@1, 5, 10", "text to image R@1, 5, 10", "source"),
-		"published": newTable("name", "file", "network", "protocol", "image to text", "text to image",
-			"source of the numbers")}
+	}
+	for _, name := range []string{"published", "not read"} {
+		tables[name] = newTable("name", "file", "network", "protocol", "image to text", "text to image",
+			"source of the numbers")
+	}
 	for _, r := range files["paper"] {
 		all, hours, _, err := r.cost(steps)
 		if err != nil {
@@ -65,11 +68,13 @@ func (b *book) reproduce() error {
 		tables["field"].row(r.text["method"], tests[r.text["protocol"]], r.recalls("i2t"), r.recalls("t2i"),
 			r.text["source"])
 	}
-	published(tables["published"])
-	pages := map[string]string{"paper": "reproduce", "published": "reproduce", "efficiency": "log/papers",
-		"field": "log/papers"}
+	published(tables)
 	for name, t := range tables {
-		if err := b.put("docs/"+pages[name]+".md", name, t.String()); err != nil {
+		page := "docs/log/papers.md"
+		if name == "paper" || name == "published" {
+			page = "docs/reproduce.md"
+		}
+		if err := b.put(page, name, t.String()); err != nil {
 			return err
 		}
 	}
@@ -106,11 +111,12 @@ func (r *row) cost(steps map[string]float64) (all, hours string, epochs int, err
 	return whole(n), cmp.Or(hours, missing), c.Train.Epochs, nil
 }
 
-// published adds a row for each public checkpoint and protocol.
-func published(t *table) {
+// published adds a row for each public checkpoint and protocol, to the table of those that are read or to the other one.
+func published(tables map[string]*table) {
 	for _, p := range eval.PublishedCheckpoints() {
-		network := p.Note
+		t, network := tables["not read"], p.Note
 		if p.Network != "" {
+			t = tables["published"]
 			o := models.DefaultOptions()
 			o.Network = p.Network
 			network = o.Traits().Title
