@@ -17,8 +17,8 @@ import (
 // trainCaptions are those of the training splits (docs/data.md).
 var trainCaptions = map[string]int{"f30k": 145000, "coco": 566435, "iapr": 18000}
 
-// reproduce writes the tables of docs/reproduce.md and docs/log/papers.md: what the LSEH paper and others print, and what
-// it takes to train it again.
+// reproduce writes the tables of docs/reproduce.md and docs/log/papers.md: what the LSEH paper and others print, and
+// what it takes to train it again.
 func (b *book) reproduce() error {
 	recalls := []string{"i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10"}
 	files := map[string][]row{}
@@ -111,7 +111,7 @@ func (r *row) cost(steps map[string]float64) (all, hours string, epochs int, err
 	return whole(n), cmp.Or(hours, missing), c.Train.Epochs, nil
 }
 
-// published adds a row for each public checkpoint and protocol, to the table of those that are read or to the other one.
+// published adds a row for each public checkpoint and protocol, to the table of those that are read or to the other.
 func published(tables map[string]*table) {
 	for _, p := range eval.PublishedCheckpoints() {
 		t, network := tables["not read"], p.Note
