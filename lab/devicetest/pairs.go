@@ -84,6 +84,9 @@ func similarities(h *harness, lengths []int32, b, r, e, s int, global, filtered 
 	}
 
 	pairOf := func(node int) int { return node/nodes*captions + captionOf(lengths, 1, node%nodes) }
+	wanted(h, what, &a.Wanted, b*captions, a.Nodes, func(i int) int { return pairOf(i / s) }, func() {
+		device.Do(h.d, a)
+	})
 	back := h.slopes()
 	if h.roundsProducts() || s == 1 { // the norm of a small vector magnifies what rounding does to it
 		back[""] = bound{free: true}
@@ -138,11 +141,12 @@ func graphReason(h *harness, lengths []int32, b, s int, first, keep bool) {
 	}
 	h.check(what, &a, bounds{"Out": {rel: 20 * h.tol.reduced}, "Y": {rel: 10 * h.tol.reduced}})
 	pairOf := func(i int) int { return i/s/nodes*captions + captionOf(lengths, 1, i/s%nodes) }
+	of, rows := pairOf, nodes
 	if first {
-		a.DOut = h.gradient(b*captions*s, func(i int) int { return i / s })
-	} else {
-		a.DOut = h.gradient(b*nodes*s, pairOf)
+		of, rows = func(i int) int { return i / s }, captions
 	}
+	wanted(h, what, &a.Wanted, b*captions, a.Out, of, func() { device.Do(h.d, a) })
+	a.DOut = h.gradient(b*rows*s, of)
 	tol := h.slopes()
 	if s == 1 && h.roundsProducts() {
 		tol = bounds{"": {free: true}}
@@ -150,6 +154,24 @@ func graphReason(h *harness, lengths []int32, b, s int, first, keep bool) {
 	h.back(what, &a, tol)
 	h.passedOver(what, a.DX, pairOf)
 	h.release()
+}
+
+// wanted fails where what a kernel writes to y of the pairs that are wanted depends on which those are.
+func wanted(h *harness, what string, view *device.View, pairs int, y device.View, pairOf func(i int) int, do func()) {
+	want, some := h.read(y), make([]float64, pairs)
+	for p := range some {
+		some[p] = float64(p % 3 % 2)
+	}
+	*view = h.in(some)
+	h.run(what+", of some pairs", do)
+	for i, v := range h.read(y) {
+		if some[pairOf(i)] != 0 && v != want[i] {
+			h.errorf("%s: element %d is %v where some pairs are wanted, %v where all are", what, i, v, want[i])
+			break
+		}
+	}
+	*view = device.View{}
+	h.run(what, do)
 }
 
 func testFiltrate(h *harness) {

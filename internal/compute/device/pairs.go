@@ -7,7 +7,9 @@ package device
 // other without padding. A node is a word of a caption, or the caption as a whole, which comes before its words: the
 // nodes of caption c are n_c = L_c + 1 rows from row Σ_{b<c} n_b on, P = T + C rows for each image, image after image.
 //
-// Gradients may pass over a pair whose gradient is exactly 0 in every element, and read nothing else of it.
+// Gradients may pass over a pair whose gradient is exactly 0 in every element, and read nothing else of it. So kernels
+// that have Wanted [B·C], where it is there, may pass over a pair with 0 in it: what they write of it is arbitrary, but
+// finite in the Out of GraphReason with First.
 
 // MaxLambda is the largest inverse temperature of PairAttention: e^MaxLambda is a float32.
 const MaxLambda = 80.0
@@ -73,6 +75,7 @@ type Similarities struct {
 	Nodes      View // [B·P, S]
 	Norms      View // [B·T] or [B·C]
 	Contexts   View // [B·T]; not with Global
+	Wanted     View // [B·C] or absent; not of the gradient
 	Filter     Filter
 
 	DNodes, DImages, DRows, DWeights, DW, DBias View
@@ -99,6 +102,7 @@ func (a *Similarities) Views(c *Checker) {
 	}
 	if !a.Grad {
 		c.floats("Bias", &a.Bias, a.S)
+		c.optional("Wanted", &a.Wanted, a.B*captions)
 		return
 	}
 	if !a.Filter.Present() {
@@ -163,6 +167,7 @@ type GraphReason struct {
 	M, V    View // [S, S], [S]
 	W, Bias View // [S, S], [S]
 	Y, Out  View
+	Wanted  View // [B·C] or absent; not of the gradient
 	Operand bool
 
 	DOut, DX, DM, DV, DW, DBias View
@@ -193,6 +198,7 @@ func (a *GraphReason) Views(c *Checker) {
 		c.floats("DBias", &a.DBias, a.S)
 	} else {
 		c.floats("Bias", &a.Bias, a.S)
+		c.optional("Wanted", &a.Wanted, a.B*captions)
 	}
 }
 

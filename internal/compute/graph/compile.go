@@ -114,10 +114,10 @@ func (p *Program) emit(n *Node) error {
 				read[k] = b != nil
 			}
 			var err error
-			if in.run, err = op.Nested(p.s, read); err != nil {
+			if in.nested, err = op.Nested(p.s, read); err != nil {
 				return fmt.Errorf("%s: %w", op.Name, err)
 			}
-			if in.run != nil {
+			if in.nested != nil {
 				in.make = nil
 			}
 		}

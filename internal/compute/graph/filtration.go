@@ -23,6 +23,10 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	for _, m := range []*Node{f.Bias, f.Norm.Weight, f.Norm.Bias, f.Norm.Mean, f.Norm.Var} {
 		wantShape("scalar of a filtration", m, 1)
 	}
+	momentum := batchNormMomentum
+	if g.Again {
+		momentum = 0
+	}
 	op := &Op{Name: fmt.Sprintf("filtration of similarities %d→%d, training %v", l.e, s, g.Training),
 		Collective: g.Training}
 	l.declare(op, &x)
@@ -34,7 +38,7 @@ func (g *Graph) Filtrate(x SimilarityInputs, f FilterWeights) *Node {
 	out := op.result(pairs, s)
 	args := func(l *similarities, c *Call) (local, global device.Similarities, a device.Filtrate) {
 		local, global = l.args(c, c.Saved[nodes])
-		a = device.Filtrate{B: b, S: s, Train: g.Training, Eps: BatchNormEps, Momentum: batchNormMomentum,
+		a = device.Filtrate{B: b, S: s, Train: g.Training, Eps: BatchNormEps, Momentum: momentum,
 			Lengths: c.Ints(l.lengths), X: c.Saved[nodes], Logits: c.Saved[logits], Gamma: c.In[gamma],
 			Beta: c.In[beta], RunningMean: c.In[runningMean], RunningVar: c.In[runningVar], Weights: c.Saved[weights],
 			Mean: c.Saved[mean], InvStd: c.Saved[inv], Norms: c.Saved[norms]}

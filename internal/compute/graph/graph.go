@@ -45,6 +45,7 @@ type Graph struct {
 	dtype  tensor.Dtype
 	leaves map[string]*leaf
 	serial int
+	wanted *Node // [B, C], not 0 for pairs whose nodes are needed; nil where all are
 }
 
 // Shard says that a graph computes on the items of one rank of a global batch (device.Shard). The zero Shard is that of

@@ -93,7 +93,7 @@ type Op struct {
 	Make func(c *Call)
 	// Nested, in place of Make, compiles what executes the op: programs of its own that share the instance; where it
 	// returns nil, Make is used. read says of each result whether somebody reads it; the others are absent.
-	Nested func(s *Instance, read []bool) (func(d device.Device, c *Call), error)
+	Nested func(s *Instance, read []bool) (*nested, error)
 	// Forward is the op whose saved tensors a backward op reads.
 	Forward *Op
 	// Grad builds the backward nodes: one per argument, nil if there is no gradient. NeedsGrad lists which arguments
@@ -109,6 +109,13 @@ type Op struct {
 	args    []hm.Type
 	id      int
 	hash    uint32
+}
+
+// nested executes an op by programs of its own.
+type nested struct {
+	ready func(c *Call) error // called before every run, behind the inputs; may be nil
+	run   func(d device.Device, c *Call)
+	flops func() float64 // of the last run
 }
 
 // The operands of an op are declared once. The methods below return the index of an operand in Call.In, Call.Out,

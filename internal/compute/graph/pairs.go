@@ -139,15 +139,27 @@ func (l *similarities) to(c *Call, local, global *device.Similarities) {
 	}
 }
 
+// wants declares the pairs whose nodes are needed as an argument of an op, where the graph has them, and returns what
+// gives their view.
+func (g *Graph) wants(op *Op) func(c *Call) device.View {
+	if g.wanted == nil {
+		return func(*Call) device.View { return device.View{} }
+	}
+	arg := op.arg(g.wanted, false)
+	return func(c *Call) device.View { return c.In[arg] }
+}
+
 // Similarities computes the nodes of all pairs: the similarity vectors of the image with the caption and with each of
 // its words. See device.Similarities.
 func (g *Graph) Similarities(x SimilarityInputs) *Node {
 	l := newSimilarities(&x)
 	op := &Op{Name: fmt.Sprintf("similarities %d→%d", l.e, l.s)}
 	l.declare(op, &x)
-	nodes := op.result(l.rows(), l.s)
+	nodes, wanted := op.result(l.rows(), l.s), g.wants(op)
 	op.Make = func(c *Call) {
 		local, global := l.args(c, c.Out[nodes])
+		local.Wanted = wanted(c)
+		global.Wanted = local.Wanted
 		Do(c, local)
 		Do(c, global)
 	}
@@ -205,7 +217,7 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 	} else if g.Training {
 		y = op.save(rows * s)
 	}
-	out := op.result(asked, s)
+	out, wanted := op.result(asked, s), g.wants(op)
 	args := func(c *Call) device.GraphReason {
 		a := device.GraphReason{B: b, S: s, First: first, X: c.In[nodes], Lengths: c.Ints(counts), W: c.In[last],
 			Bias: c.In[lastBias], M: c.Saved[m], V: c.Saved[v]}
@@ -219,7 +231,7 @@ func (g *Graph) GraphReason(x, lengths *Node, b int, first bool, w ReasonWeights
 		Do(c, device.Gemm{TransA: true, M: s, N: s, K: s, Alpha: 1, A: c.In[query], B: c.In[key], C: a.M,
 			Exact: true})
 		Do(c, device.Gemm{M: 1, N: s, K: s, Alpha: 1, A: c.In[queryBias], B: c.In[key], C: a.V, Exact: true})
-		a.Out = c.Out[out]
+		a.Out, a.Wanted = c.Out[out], wanted(c)
 		Do(c, a)
 	}
 	op.Grad = func(in []*Node, outNode, dyNode *Node) []*Node {

@@ -31,9 +31,9 @@ type instr struct {
 	name   string
 	at     string // the node, for a device.Namer
 	make   func(c *Call)
-	run    func(d device.Device, c *Call) // in place of kernels, of an op that is Nested
-	inputs bool                           // it has arguments that change with every run
-	meets  bool                           // Op.Collective
+	nested *nested // in place of kernels
+	inputs bool    // it has arguments that change with every run
+	meets  bool    // Op.Collective
 	call   Call
 	refs   [4][]ref // of In, Out, Saved, Temp
 	before []func() // see BeforeOp
@@ -192,6 +192,11 @@ func (p *Program) Prepare() error {
 		if in.inputs {
 			in.kernels()
 		}
+		if in.nested != nil && in.nested.ready != nil {
+			if err := in.nested.ready(&in.call); err != nil {
+				return fmt.Errorf("%s: %w", in.name, err)
+			}
+		}
 	}
 	return nil
 }
@@ -223,8 +228,8 @@ func (p *Program) Run() {
 		if p.namer != nil {
 			p.namer.At(in.at)
 		}
-		if in.run != nil {
-			in.run(p.s.Dev, &in.call)
+		if in.nested != nil {
+			in.nested.run(p.s.Dev, &in.call)
 		} else {
 			for _, k := range in.call.kernels[:in.call.made] {
 				device.Must(p.s.Dev, k)
@@ -278,11 +283,15 @@ func (p *Program) BeforeOp(place int, f func()) {
 	}
 }
 
-// Flops is the work of the products of the program, as it was prepared last (device.Flops).
+// Flops is the work of the products of the program, as it was prepared last (device.Flops); of an op that is Nested, as
+// it ran last.
 func (p *Program) Flops() (n float64) {
 	for _, in := range p.instrs {
 		for _, k := range in.call.kernels[:in.call.made] {
 			n += device.Flops(k)
+		}
+		if in.nested != nil {
+			n += in.nested.flops()
 		}
 	}
 	return n

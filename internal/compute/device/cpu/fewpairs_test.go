@@ -73,6 +73,15 @@ func (f *fewPairs) pair(width int) func(i int) bool {
 	return func(i int) bool { return i/width == f.image*len(f.lengths)+f.c }
 }
 
+// row is the same of rows of captions, or of their words.
+func (f *fewPairs) row(captions bool, width int) func(i int) bool {
+	lo, hi := f.span(0)
+	if captions {
+		lo, hi = f.c, f.c+1
+	}
+	return func(i int) bool { return i/width >= lo && i/width < hi }
+}
+
 // column is the same of matrices [T, B·R].
 func (f *fewPairs) column(i int) bool {
 	lo, hi := f.span(0)
@@ -80,7 +89,7 @@ func (f *fewPairs) column(i int) bool {
 	return row >= lo && row < hi && col/f.r == f.image
 }
 
-// finite fails where a gradient was touched by what belongs to other pairs.
+// finite fails where a result was touched by what belongs to other pairs.
 func (f *fewPairs) finite(what string, views ...device.View) {
 	f.t.Helper()
 	for n, v := range views {
@@ -89,12 +98,12 @@ func (f *fewPairs) finite(what string, views ...device.View) {
 		some := false
 		for i, v := range x {
 			if some = some || v != 0; v-v != 0 {
-				f.t.Errorf("%s: gradient %d: element %d is %v: a pair without gradient was worked on", what, n, i, v)
+				f.t.Errorf("%s: result %d: element %d is %v: a pair that is not wanted was worked on", what, n, i, v)
 				break
 			}
 		}
 		if !some {
-			f.t.Errorf("%s: gradient %d is all 0", what, n)
+			f.t.Errorf("%s: result %d is all 0", what, n)
 		}
 	}
 }
@@ -123,6 +132,23 @@ func TestPairsWithoutGradientAreLeftAlone(t *testing.T) {
 				DM: f.whole(s * s), DV: f.whole(s), DW: f.whole(s * s), DBias: f.whole(s)}
 			device.DoGrad(d, a)
 			f.finite(p+" GraphReasonGrad", a.DX, a.DM, a.DV, a.DW, a.DBias)
+			if a.Wanted = f.view(b*captions, gradient, f.pair(1)); !first { // else what is not wanted becomes finite
+				a.Out = f.whole(out)
+			}
+			device.Do(d, a)
+			f.finite(p+" GraphReason", a.Out)
+		}
+		for _, global := range []bool{false, true} {
+			rows, images := words, b*r*s
+			if global {
+				rows, images = captions, b*s
+			}
+			a := device.Similarities{B: b, R: r, E: s, S: s, Global: global, Lengths: lengths, Images: f.whole(images),
+				Weights: f.view(words*b*r, poisoned, f.column), Rows: f.view(rows*s, poisoned, f.row(global, s)),
+				W: f.whole(s * s), Bias: f.whole(s), Nodes: f.whole(nodes), Norms: f.whole(b * rows),
+				Contexts: f.whole(b * words), Wanted: f.view(b*captions, gradient, f.pair(1))}
+			device.Do(d, a)
+			f.finite(p+" Similarities", a.Nodes, a.Norms)
 		}
 		for _, over := range []bool{false, true} {
 			n := words * b * r

@@ -24,6 +24,7 @@ type reasoning[T vec.Float] struct {
 	capacity   int // rows of a block at most
 	x, v, bias []T
 	y, out     []T
+	wanted     []T       // nil: all pairs
 	m, w       packed[T] // M and Wᵀ, or back Mᵀ and W
 	forwardM   packed[T] // M, back with First
 	dOut, dX   []T
@@ -64,7 +65,10 @@ func (d *dev[T]) beginReason(a device.GraphReason, back bool) *reasoning[T] {
 
 func (d *dev[T]) GraphReason(a device.GraphReason) {
 	l := d.beginReason(a, false)
-	l.bias = d.values(a.Bias)
+	l.bias, l.wanted = d.values(a.Bias), nil
+	if a.Wanted.Present() {
+		l.wanted = d.values(a.Wanted)
+	}
 	d.packW(&l.m, false, a.S, a.S, d.values(a.M), a.S)
 	d.packW(&l.w, true, a.S, a.S, d.values(a.W), a.S)
 	d.pool.For(laneCount(a.B), l)
@@ -101,8 +105,15 @@ func (l *reasoning[T]) Do(worker, i int) {
 			l.ops.Fill(l.nodes(l.dX, p), 0)
 			continue
 		}
-		if k.rows > 0 && k.rows+n > l.block {
+		skip := !l.back && l.wanted != nil && l.wanted[p] == 0
+		if k.rows > 0 && (skip || k.rows+n > l.block) { // the pairs of a block lie side by side
 			k.run()
+		}
+		if skip {
+			if l.a.First {
+				l.ops.Fill(l.result(l.out, p), 0)
+			}
+			continue
 		}
 		k.w.pairs = append(k.w.pairs, p)
 		k.rows += n

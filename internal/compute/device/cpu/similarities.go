@@ -22,6 +22,7 @@ type similarities[T vec.Float] struct {
 	weights, bias  []T
 	out, norms     []T
 	contextNorms   []T
+	wanted         []T // nil: all pairs
 	filter         filterLayer[T]
 	forward        packed[T] // Wᵀ
 	backward       packed[T] // W
@@ -70,7 +71,10 @@ func (d *dev[T]) beginSimilarities(a device.Similarities, back bool) *similariti
 
 func (d *dev[T]) Similarities(a device.Similarities) {
 	l := d.beginSimilarities(a, false)
-	l.bias = d.values(a.Bias)
+	l.bias, l.wanted = d.values(a.Bias), nil
+	if a.Wanted.Present() {
+		l.wanted = d.values(a.Wanted)
+	}
 	d.packW(&l.forward, true, a.E, a.S, d.values(a.W), a.E)
 	d.pool.For(laneCount(a.B), l)
 }
@@ -97,9 +101,22 @@ func (l *similarities[T]) Do(worker, i int) {
 	for at := 0; at < l.rows; at += pairBlock {
 		n := min(pairBlock, l.rows-at)
 		for b := lo; b < hi; b++ {
-			l.similarity(worker, lo, b, at, n)
+			if first, last := l.asked(b, at, at+n); first < last {
+				l.similarity(worker, lo, b, first, last-first)
+			}
 		}
 	}
+}
+
+// asked cuts rows [at, end) of image b to those from the first that is wanted to the last.
+func (l *similarities[T]) asked(b, at, end int) (int, int) {
+	for l.wanted != nil && at < end && l.wanted[l.pairOf(b, at)] == 0 {
+		at++
+	}
+	for l.wanted != nil && at < end && l.wanted[l.pairOf(b, end-1)] == 0 {
+		end--
+	}
+	return at, end
 }
 
 // contexts computes Σ_k α_jk v_k of image b for n rows into w.a.
