@@ -47,13 +47,7 @@ type EncodedImages struct {
 }
 
 // EncodedCaptions is what Pairs reads of captions.
-type EncodedCaptions struct {
-	Lengths *graph.Node   // int32 [C]
-	Words   []*graph.Node // each [capacity, width], a row per word
-	Values  []*graph.Node // each [C, width], a row per caption
-	// Edges and EdgeStart are those of Captions.
-	Edges, EdgeStart *graph.Node
-}
+type EncodedCaptions graph.Captions
 
 // crossPools are those ways of aggregate that device.CrossScores has.
 var crossPools = map[string]device.CrossPool{"lse": device.CrossLogSumExp, "mean": device.CrossMean,

@@ -11,8 +11,8 @@ import (
 type Options struct {
 	Epochs int `yaml:"epochs" min:"1" max:"1000000" doc:"passes over the training captions"`
 	Batch  int `yaml:"batch" min:"2" max:"65536" doc:"image-caption pairs in a mini-batch; the loss is a sum over it"`
-	// MicroBatch is how many of the pairs of a batch a network that embeds computes at once (Step.Divide).
-	MicroBatch int `yaml:"micro_batch" min:"0" max:"65536" doc:"compute so many pairs of a batch at a time, with the loss and gradient of the whole batch; 0 is all"`
+	// MicroBatch is how many of the pairs of a batch are computed at once (Divide).
+	MicroBatch int `yaml:"micro_batch" min:"0" max:"65536" doc:"compute so many pairs of a batch at a time, or with a network that scores pairs so many captions with all images, with the loss and gradient of the whole batch; 0 is all"`
 
 	ValStep int  `yaml:"val_step" min:"0" max:"1000000000" doc:"validate every so many steps and at each epoch end; 0 at epoch ends only"`
 	LogStep int  `yaml:"log_step" min:"0" max:"1000000000" doc:"log the step's loss and times every so many steps; 0 logs validations only"`

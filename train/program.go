@@ -7,6 +7,7 @@ import (
 	"vsetrain/internal/compute/device"
 	"vsetrain/internal/compute/graph"
 	"vsetrain/loss"
+	"vsetrain/models"
 )
 
 // program is the compiled graph of a shape: forward, loss and gradients, and how the parameters are updated with them.
@@ -134,7 +135,7 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 		captions := m.CaptionInputs(g, sh.N, sh.Bucket, sh.Capacity)
 		images := net.Images(g, m.ImageInputs(g, sh.N))
 		words := m.SharedCaptions(g, net.Words(g, captions), sh.AllCapacity)
-		p.scores = graph.AllGatherRows(g, net.Pairs(g, images, words))
+		p.scores = graph.AllGatherRows(g, scorePairs(g, net, s.block, images, words))
 		return
 	}
 	var e embedded
@@ -145,6 +146,18 @@ func (s *Step) buildScores(g *graph.Graph, p *program, sh shape) {
 	}
 	p.captioning = e.captioning
 	p.scores = m.Embedder().Scores(g, graph.AllGatherRows(g, e.images), graph.AllGatherRows(g, e.captions))
+}
+
+// scorePairs scores all pairs, a block of captions at a time unless that is 0.
+func scorePairs(g *graph.Graph, net models.PairScorer, block int, images models.EncodedImages,
+	captions models.EncodedCaptions) *graph.Node {
+	if block == 0 {
+		return net.Pairs(g, images, captions)
+	}
+	return g.CaptionBlocks(block, images.Values, graph.Captions(captions),
+		func(g *graph.Graph, images []*graph.Node, c graph.Captions) *graph.Node {
+			return net.Pairs(g, models.EncodedImages{Values: images}, models.EncodedCaptions(c))
+		})
 }
 
 // contextOf is what a loss may know of a batch of n pairs.

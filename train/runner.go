@@ -99,11 +99,12 @@ func (d *direct) fetched(int) ([]float64, []float32, error) { return d.scalars, 
 // to step lies in device memory: inputs, lengths, scalars of the optimiser, counter of dropout.
 type recorder struct {
 	device.Recorder
-	dev    device.Device
-	never  bool   // make all calls one by one
-	failed string // why the device could not record, most recently
-	inRow  int    // keys behind each other that it could not record
-	table  map[callKey]*recorded
+	dev     device.Device
+	never   bool   // make all calls one by one
+	divided bool   // the same, because batches are divided: calls depend on the lengths of captions
+	failed  string // why the device could not record, most recently
+	inRow   int    // keys behind each other that it could not record
+	table   map[callKey]*recorded
 
 	slots [device.FetchSlots]struct {
 		scalars int // how many of the values
@@ -129,7 +130,7 @@ const maxRecordings = 256
 func (r *recorder) depth() int { return device.FetchSlots }
 
 func (r *recorder) run(key callKey, instance int, calls func()) {
-	if r.never || r.inRow == mostRefused {
+	if r.never || r.divided || r.inRow == mostRefused {
 		calls()
 		return
 	}
@@ -204,6 +205,9 @@ func (r *recorder) fetched(slot int) ([]float64, []float32, error) {
 func (r *recorder) why() string {
 	if r.never {
 		return "device.capture is never"
+	}
+	if r.divided {
+		return "train.micro_batch divides the batch"
 	}
 	return r.failed
 }

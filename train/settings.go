@@ -1,7 +1,6 @@
 package train
 
 import (
-	"fmt"
 	"strings"
 
 	"vsetrain/models"
@@ -9,26 +8,38 @@ import (
 
 // What is set of steps before the first one, and what is asked of them.
 
-// Divide makes steps compute micro-batches of at most size pairs; 0 is the whole batch at once. It is called before
-// the first step, and before ReadFrom. read sets dst to the R·D values of a row of the feature file, for batches that
-// do not bring features, and is called by several goroutines; nil is none.
-func Divide(s *Step, size int, read func(dst []float32, row int) error) error {
+// Divide makes steps compute micro-batches of at most size pairs; 0 is the whole batch at once. A network that scores
+// pairs encodes the whole batch, and scores so many captions at a time with all images (graph.CaptionBlocks). Divide is
+// called before the first step, and before ReadFrom. read sets dst to the R·D values of a row of the feature file, for
+// batches that do not bring features (FeedsItself), and is called by several goroutines; nil is none.
+func Divide(s *Step, size int, read func(dst []float32, row int) error) (err error) {
 	if size == 0 {
 		return nil
 	}
-	if _, ok := s.model.PairScorer(); ok {
-		return fmt.Errorf("train.micro_batch is %d, but network %s scores pairs, so the gradient of an image needs "+
-			"all captions of the batch at once; expected 0; processes can divide the batch (train --procs)", size,
-			s.model.Options.Network)
+	if s.recorder != nil {
+		s.recorder.divided = true
 	}
-	var err error
+	if _, ok := s.model.PairScorer(); ok {
+		s.block = size
+		s.ReadFrom(nil) // the feeder tells the lengths of captions, not bounds
+		return nil
+	}
 	s.micro, err = newMicro(s.model, size, &s.Seed, s.opt.opt.scale, read)
 	return err
 }
 
+// FeedsItself reports whether steps read the features of each micro-batch when they need them, so that batches need not
+// bring any.
+func FeedsItself(s *Step) bool { return s.micro != nil }
+
 // MicroBytes is the memory that steps in micro-batches have taken so far beside parameters, gradients and optimiser: of
 // what they keep of a whole batch, and of what they compute. It is 0 where batches are computed at once.
-func MicroBytes(s *Step) int64 { return s.micro.bytes() }
+func MicroBytes(s *Step) int64 {
+	if s.block > 0 {
+		return s.model.Instance.SlabBytes()
+	}
+	return s.micro.bytes()
+}
 
 // Record sets whether steps are recorded where they can be (the default). The results are the same bits.
 func (s *Step) Record(on bool) {

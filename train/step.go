@@ -31,7 +31,8 @@ type Step struct {
 	memory   memory // of the loss
 	opt      *optimiser
 	ranks    *Ranks // nil where there is one
-	micro    *micro // nil where a batch is computed at once
+	micro    *micro // nil where a batch is embedded at once
+	block    int    // captions that a PairScorer scores at once, 0 for all
 	programs map[shape]*program
 	last     *program  // of the last step
 	hardest  []float32 // scratch memory of gap
@@ -159,7 +160,7 @@ func (s *Step) Flops() float64 {
 
 // ReadFrom sets what of the training split stays on the device; nil, as at first, is nothing.
 func (s *Step) ReadFrom(r *models.Resident) {
-	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil)
+	s.feeder = models.NewFeeder(s.model, r, s.recorder != nil && !s.recorder.divided)
 	s.micro.readFrom(r)
 }
 

@@ -150,7 +150,8 @@ func (b *bench) open(ctx context.Context) (memory *placement.MemoryPlan, err err
 		return nil, err
 	}
 	b.Warnings = choice.Warnings
-	if n := b.Cfg.Train.MicroBatch; n > 0 && !b.r.WithData { // its images serve all others
+	// the images of a micro-batch serve all others
+	if n := b.Cfg.Train.MicroBatch; n > 0 && b.Cfg.Model.Traits().Embeds && !b.r.WithData {
 		size := dims.Regions * dims.Feature
 		table := placement.SyntheticBatch(b.Cfg.Seed, n, dims.Regions, dims.Feature, dims.Vocab, 0, nil).Features
 		b.Features = func(dst []float32, row int) error {

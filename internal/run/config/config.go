@@ -74,11 +74,6 @@ func (c *Config) Validate() error {
 			return options.Under(section.key, err)
 		}
 	}
-	if n := c.Train.MicroBatch; n > 0 && !c.Model.Traits().Embeds {
-		return &options.Error{Key: "train.micro_batch", Found: intText(n), Expected: "0 for network " + c.Model.Network,
-			Remedy: "it scores pairs, so the gradient of an image needs all captions of the batch at once; processes " +
-				"can divide the batch (train --procs)"}
-	}
 	if c.Optim.ReduceDtype == train.BF16 && c.Device.Precision == "fp64" {
 		return &options.Error{Key: "optim.reduce_dtype", Found: train.BF16,
 			Expected: "fp32 with device.precision fp64",

@@ -111,7 +111,7 @@ func TestSchema(t *testing.T) {
 	}
 	crossField := map[string]bool{"text_encoder": true, "text_encoder_default": true, "weight_decay": true,
 		"second_update": true, "second_update_equal": true, "reduce_fp64": true,
-		"tf32_on_cpu": true, "luwm_warmup": true, "micro_batch": true}
+		"tf32_on_cpu": true, "luwm_warmup": true}
 	texts, _ := badFiles(t)
 	for name, text := range texts {
 		name = strings.TrimSuffix(name, ".yaml")

@@ -30,8 +30,8 @@ func (t *Setup) PlanMemory(ctx context.Context) (*MemoryPlan, error) {
 	t.Step.Record(t.Cfg.Device.Capture != "never")
 	params, batch, d := t.Model.Instance.Params, t.Cfg.Train.Batch, t.Model.Dims
 	fed := batch // pairs whose features are there at a time
-	if micro := t.Cfg.Train.MicroBatch; micro > 0 {
-		fed = min(micro, batch)
+	if train.FeedsItself(t.Step) {
+		fed = min(t.Cfg.Train.MicroBatch, batch)
 	}
 	n := int64(params.OptimisedSize())
 	p := &MemoryPlan{Parameters: 4 * int64(params.Count()), Gradients: 4 * n, Optimiser: 8 * n, Batch: batch,

@@ -6,6 +6,7 @@ import (
 	"vsetrain/batch"
 	"vsetrain/data"
 	"vsetrain/internal/compute/device"
+	"vsetrain/train"
 )
 
 // WithFields completes the options of a loader of training batches: they bring what the network reads and what is not
@@ -18,7 +19,7 @@ func (t *Setup) WithFields(o data.LoaderOptions) data.LoaderOptions {
 			o.Fields = append(o.Fields, f)
 		}
 	}
-	add(r.HasFeatures() || t.Cfg.Train.MicroBatch > 0, data.FieldFeatures) // micro-batches read their own
+	add(r.HasFeatures() || train.FeedsItself(t.Step), data.FieldFeatures)
 	if m.Traits().DecayedBoxes {
 		add(false, data.FieldDecayedBoxes)
 	} else {

@@ -77,6 +77,9 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 		"micro-batches": func(c *config.Config) {
 			c.Model.Network, c.Model.TextEncoder, c.Train.MicroBatch = "vseinf", "bigru", 5
 		},
+		"pairs in micro-batches, bf16": func(c *config.Config) { // dropout, running statistics
+			c.Model.Network, c.Model.TextEncoder, c.Train.MicroBatch, c.Device.Precision = "saf", "bigru", 5, "bf16"
+		},
 	}
 	for name, change := range variants {
 		t.Run(name, func(t *testing.T) {
