@@ -25,7 +25,7 @@ func TestQuickstart(t *testing.T) {
 		r := try.Get(http.Get(s.url))(t)
 		page, err := io.ReadAll(r.Body)
 		r.Body.Close()
-		if err != nil || !strings.Contains(string(page), "has to be encoded") {
+		if err != nil || !strings.Contains(string(page), "must be encoded") {
 			t.Errorf("%s, %v", page, err)
 		}
 		s.stop(t)

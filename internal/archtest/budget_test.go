@@ -28,7 +28,7 @@ var budget = map[string]int{
 	"data/synth":                           2270,
 	"data/text":                            2460,
 	"eval":                                 4490,
-	"internal/apps/chart":                  1120,
+	"internal/apps/chart":                  1140,
 	"internal/apps/cluster":                440,
 	"internal/apps/extract":                1190,
 	"internal/apps/report":                 3480,
@@ -100,7 +100,7 @@ var budget = map[string]int{
 	"train":                                3860,
 
 	"lab":   16200,
-	"tests": 69850,
+	"tests": 69890,
 }
 
 // account is the entry of the budget that a file counts for.

@@ -76,6 +76,14 @@ func (a Axis) Ticks(n int) []float64 {
 	return ticks(a.Lo, a.Hi, n)
 }
 
+// Label writes a tick. On a linear axis of small values every tick but 0 has an exponent.
+func (a Axis) Label(tick float64) string {
+	if n := Number(tick); a.Log || n == "0" || max(math.Abs(a.Lo), math.Abs(a.Hi)) >= 5e-3 {
+		return n
+	}
+	return scientific(tick)
+}
+
 // Trace returns the points of a curve between two axes.
 func Trace(xs, ys []float64, x, y Axis) []Point {
 	points := make([]Point, len(xs))

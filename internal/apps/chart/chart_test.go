@@ -31,6 +31,19 @@ func TestTicksAndNumbers(t *testing.T) {
 	}
 }
 
+// The ticks of an axis have one notation.
+func TestLabel(t *testing.T) {
+	for hi, want := range map[float64]string{1e-3: "0 5e-4 1e-3", 0.01: "0 0.005 0.01"} {
+		got := ""
+		for _, v := range (Axis{Hi: hi}).Ticks(3) {
+			got += " " + Axis{Hi: hi}.Label(v)
+		}
+		if got[1:] != want {
+			t.Errorf("to %g the ticks are%s, want %s", hi, got, want)
+		}
+	}
+}
+
 // luminance is that of WCAG 2.1, from 0 to 1.
 func luminance(c color.RGBA) float64 {
 	linear := func(v uint8) float64 {

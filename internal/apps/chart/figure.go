@@ -168,12 +168,12 @@ func (f *Figure) Draw() *Drawing {
 		x.To -= min(width+8, d.width/2)
 	}
 	for _, v := range y.Ticks(6) {
-		x.From = max(x.From, edge+18+Plain.Width(Number(v)))
+		x.From = max(x.From, edge+18+Plain.Width(y.Label(v)))
 	}
 	d.horizontal(x, y.From, f.X)
 	for _, v := range y.Ticks(6) {
 		d.Line(Grey, 0.6, []Point{{x.From, y.At(v)}, {x.To, y.At(v)}})
-		d.Text(Point{x.From - 4, y.At(v) + 3}, End, Number(v), Plain, Soft)
+		d.Text(Point{x.From - 4, y.At(v) + 3}, End, y.Label(v), Plain, Soft)
 	}
 	d.Text(Point{edge + 9, (y.From + y.To) / 2}, Middle, f.Y, Font{Size: Plain.Size, OnEnd: true}, Soft)
 	d.Line(Soft, 0.8, []Point{{x.From, y.From}, {x.To, y.From}})
@@ -258,7 +258,7 @@ func (d *Drawing) marker(c color.RGBA, i int, at Point) {
 // horizontal writes the numbers and the name of an axis below y.
 func (d *Drawing) horizontal(x Axis, y float64, name string) {
 	for _, v := range x.Ticks(6) {
-		d.Text(Point{x.At(v), y + 13}, Middle, Number(v), Plain, Soft)
+		d.Text(Point{x.At(v), y + 13}, Middle, x.Label(v), Plain, Soft)
 	}
 	d.Text(Point{(x.From + x.To) / 2, y + 27}, Middle, name, Plain, Soft)
 }

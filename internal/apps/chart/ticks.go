@@ -54,12 +54,7 @@ func Number(v float64) string {
 		return "0"
 	}
 	if a := math.Abs(v); a >= 1e6 || a < 1e-3 {
-		mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 3, 64), "e")
-		if strings.Contains(mantissa, ".") {
-			mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
-		}
-		e, _ := strconv.Atoi(exponent)
-		return mantissa + "e" + strconv.Itoa(e)
+		return scientific(v)
 	}
 	digits := max(0, 3-int(math.Floor(math.Log10(math.Abs(v)))))
 	s := strconv.FormatFloat(v, 'f', digits, 64)
@@ -67,4 +62,13 @@ func Number(v float64) string {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
 	return s
+}
+
+func scientific(v float64) string {
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 3, 64), "e")
+	if strings.Contains(mantissa, ".") {
+		mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
+	}
+	e, _ := strconv.Atoi(exponent)
+	return mantissa + "e" + strconv.Itoa(e)
 }

@@ -387,25 +387,41 @@ func TestBrowserWithoutScript(t *testing.T) {
 var pagesOfRuns = []string{"/", "/run?id=one", "/compare?r=one&r=sub%2Ftwo", "/search?r=one&q=a", "/image?r=one&i=0",
 	"/queries?r=one", "/mistakes?r=one"}
 
+// badText lists texts of plots that are small on the screen or lie on each other. The label of an axis has its place.
+const badText = `[...document.querySelectorAll(".plot > svg")].flatMap((svg) => {
+	const all = [...svg.querySelectorAll("text")].map((e) => [e.textContent, e.getBoundingClientRect(),
+		parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a]);
+	return all.filter(([, , size]) => size < 9.5).map(([text, , size]) => text + " is " + size + " px high").concat(
+		all.flatMap(([text, a], i) => all.slice(i + 1).filter(([, b]) =>
+			Math.min(a.right, b.right) > Math.max(a.left, b.left) + 1 &&
+			Math.min(a.bottom, b.bottom) > Math.max(a.top, b.top) + 4).map(([other]) => text + " lies on " + other)));
+}).join("; ")`
+
 // The page fits a telephone: nothing but tables and figures scrolls sideways, and what a page is opened for is seen
-// without that. A picture by itself is shown whole, a curve of one value is seen.
+// without that. Texts of plots are readable at all widths. A picture by itself is shown whole, a curve of one value is
+// seen.
 func TestBrowserNarrow(t *testing.T) {
 	chromiumPath(t)
 	s := open(t, Options{Dir: runs})
 	s.load(networkKey{"one", "best", "test"})
 	b := browse(t, s)
-	b.do(chromedp.EmulateViewport(390, 800))
-	for _, page := range pagesOfRuns {
-		b.open(page)
-		if w := value[int](b, "document.documentElement.scrollWidth"); w > 390 {
-			t.Errorf("%s is %d pixels wide on a screen of 390", page, w)
+	for _, width := range []int64{1400, 900, 700, 390} {
+		b.do(chromedp.EmulateViewport(width, 800))
+		for _, page := range pagesOfRuns {
+			b.open(page)
+			if w := value[int64](b, "document.documentElement.scrollWidth"); w > width {
+				t.Errorf("%s is %d pixels wide on a screen of %d", page, w, width)
+			}
+			if bad := value[string](b, badText); bad != "" {
+				t.Errorf("%s at %d pixels: %s", page, width, bad)
+			}
 		}
 	}
 	for page, head := range map[string]string{"/": "Best M-Recall", "/compare?r=one&r=sub%2Ftwo": "Best M-Recall",
-		"/compare?r=sub%2Ftwo&r=one": "Difference", "/queries?r=one": "Rank"} {
+		"/run?id=one": "M-Recall", "/compare?r=sub%2Ftwo&r=one": "Difference", "/queries?r=one": "Rank"} {
 		b.open(page)
-		if right := value[float64](b, `[...document.querySelectorAll("thead th")].find((e) => e.innerText.includes(`+
-			quote(head)+`)).getBoundingClientRect().right`); right <= 0 || right > 390 {
+		if right := value[float64](b, `[...document.querySelectorAll("thead th")].find((e) => e.offsetWidth && `+
+			`e.innerText.includes(`+quote(head)+`)).getBoundingClientRect().right`); right <= 0 || right > 390 {
 			t.Errorf("%s: %s ends at %g of 390 pixels", page, head, right)
 		}
 	}

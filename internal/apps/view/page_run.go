@@ -34,9 +34,9 @@ func settings(c *config.Config) []settingGroup {
 	}
 	standard := config.Default()
 	base := config.Values(&standard)
-	out := []settingGroup{{ID: "settings", Text: "that are not the default"},
-		{ID: "settings-default", Text: "that are the default"},
-		{ID: "settings-other", Text: "of other networks and losses, which this run does not read"}}
+	out := []settingGroup{{ID: "settings", Text: "changed from the default"},
+		{ID: "settings-default", Text: "at their default"},
+		{ID: "settings-other", Text: "of other networks and losses, not used by this run"}}
 	for i, v := range config.Values(c) {
 		changed, g := v.Text != base[i].Text, &out[0]
 		switch {

@@ -150,9 +150,9 @@ func (s *Server) beside(r *request, p *picked, d *found) (*picked, found, error)
 	there := func(of, in []figure) {
 		for i := range of {
 			at := slices.IndexFunc(in, func(f figure) bool { return f.ID == of[i].ID })
-			of[i].There = "not among the first"
+			of[i].There = fmt.Sprintf("other run: >%d", results)
 			if at >= 0 {
-				of[i].There = fmt.Sprintf("there %d", at+1)
+				of[i].There = fmt.Sprintf("other run: %d", at+1)
 			}
 		}
 	}

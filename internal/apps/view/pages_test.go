@@ -33,7 +33,7 @@ func TestRunsPage(t *testing.T) {
 	best, _ := one.Log.Best()
 	s.has("/", `>one</a>`, `>sub/two</a>`, "2 runs", "2 finished", fmt.Sprintf("<b>%.2f</b>", best.MRecall),
 		`<polyline class="curve s0"`,
-		`aria-label="Choose sub/two"`, `<title>Runs · vsetrain</title>`)
+		`aria-label="Select sub/two"`, `<title>Runs · vsetrain</title>`)
 	first := func(path string) string {
 		return regexp.MustCompile(`data-row href="[^"]*">([^<]*)<`).FindStringSubmatch(s.get(path))[1]
 	}
@@ -52,9 +52,9 @@ func TestRunsPage(t *testing.T) {
 func TestRunPage(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	text := s.has("/run?id=sub%2Ftwo", "<h1>sub/two</h1>", "M-Recall on the validation split", "Learning rate",
-		"Gradient norm", "Loss of a pair", `role="img"`,
+		"Gradient norm", "Loss per pair", `role="img"`,
 		"<desc", "optim.lr", "vsetrain train", "All 4 validations", `<dd id="step">16</dd>`)
-	if n := strings.Count(text, `<svg viewBox="0 0 600 270"`); n != 7 {
+	if n := strings.Count(text, `<svg viewBox="0 0 600 284"`); n != 7 {
 		t.Errorf("%d plots, want 7", n)
 	}
 	r, _ := s.ask("GET", "/run?id=three", nil)
@@ -94,7 +94,7 @@ func TestComparePage(t *testing.T) {
 	s.has("/compare?r=slow&r=fast&eq=1", "1.0</td><td class=\"num\">\u22123.0")
 	s.has("/compare?r=fast&r=slow", "not reached")
 	s.has("/compare?r=slow&r=other", "were trained on different data", "other data")
-	s.has("/compare", "Tick runs in the table of")
+	s.has("/compare", "Select runs in the table of")
 	if r, _ := s.ask("GET", "/compare?r=slow&r=gone", nil); r.StatusCode != http.StatusNotFound {
 		t.Errorf("a run that is not there: %s", r.Status)
 	}
@@ -169,10 +169,13 @@ func TestShortBatch(t *testing.T) {
 	root := t.TempDir()
 	fakeRun(t, filepath.Join(root, "foreign"), tiny(), lines+`{"kind":"val","step":3,"epoch":1.5,"m_recall":30}`+"\n")
 	write(t, filepath.Join(root, "foreign", runfs.ConfigName), "loss: {name: nosuchloss}\n")
-	text := open(t, Options{Dir: root}).has("/run?id=foreign", "loss.name: expected one of", "Best M-Recall",
-		"M-Recall on the validation split", "Speed of the last epoch</dt><dd>791.7 captions/s")
-	if strings.Contains(text, "Nothing is logged yet") {
-		t.Error("a run with logged steps is said to have none")
+	fakeRun(t, filepath.Join(root, "own"), tiny(), lines)
+	s := open(t, Options{Dir: root})
+	s.has("/compare?r=own&r=foreign", "data unknown")
+	text := s.has("/run?id=foreign", "loss.name: expected one of", "Best M-Recall",
+		"M-Recall on the validation split", "Speed, last epoch</dt><dd>791.7 captions/s")
+	if strings.Contains(text, "Nothing is logged yet") || strings.Contains(text, "All 1 ") {
+		t.Error("a run with logged steps is said to have none, or its one validation is listed twice")
 	}
 }
 
@@ -208,7 +211,7 @@ func TestMeasuredRuns(t *testing.T) {
 	}
 	measure("one", judged)
 	s.has("/run?id=one", "Recalls on world, test split, protocol whole", "Judgements eccv on world", "mAP@R",
-		"2 images with 3 right captions", "Where these recalls come from", "Hubs on world",
+		"2 images with 3 right captions", "Diagnosis of these recalls", "Hubs on world",
 		"Errors that judgements call right")
 	if text := s.get("/compare?r=one&r=sub%2Ftwo"); strings.Contains(text, "Differences from") {
 		t.Error("differences from a run that was not measured")
@@ -254,7 +257,7 @@ func TestSweepPage(t *testing.T) {
 	write(t, filepath.Join(root, "lr/trials/t8/failed.json"), "{")
 	s := open(t, Options{Dir: root})
 	s.has("/", "3 runs · 1 failed · 1 finished · 1 paused") // as the page of the sweep
-	s.has("/sweep", "1 more trials have no run yet", "<li>t8: failed</li>",
+	s.has("/sweep", "1 more trial has no run yet", "<li>t8: failed</li>",
 		"paused</span> <span class=\"note wide\">after "+
 			"2 epochs", `failed</span> <span class="note bad">loss is NaN`)
 	text := s.has("/sweep", "Sweep lr", "3 trials", "<code>optim.lr</code>", "<code>0.004</code>",
@@ -281,8 +284,8 @@ func TestSweepTies(t *testing.T) {
 		}
 	}
 	s := open(t, Options{Dir: root})
-	text := s.has("/sweep", "Best M-Recall <b>11.00</b>", ">t10</a> and 2 that are equal: <a",
-		">t11</a>, <a", ">t12</a>.", "No effect on it: <code>loss.margin</code>. Trials that differ in it alone",
+	text := s.has("/sweep", "Best M-Recall <b>11.00</b>", ">t10</a> and 2 ties: <a",
+		">t11</a>, <a", ">t12</a>.", "No effect on M-Recall: <code>loss.margin</code>. Trials that differ in it alone",
 		"margin=0.1, batch=3 and 2 equal", `class="curve s1 d1 dot"`)
 	if strings.Contains(text, "<code>train.batch</code>. ") || strings.Contains(text, `class="curve s2`) {
 		t.Error("the batch had no effect, or equal curves are drawn apart")
@@ -326,7 +329,7 @@ func TestSweepRungsAndFigures(t *testing.T) {
 		`<div class="scroll" tabindex="0" role="group" aria-label="Results and settings of all `+
 			`points (parallel coordinates)"><img src="/figure?id=deep%2fer&amp;figure=parallel"`)
 	try.Do(t, os.Chtimes(filepath.Join(sweep, "collect/parallel.svg"), early, early))
-	s.has("/sweep", "There are newer results")
+	s.has("/sweep", "These two figures are out of date")
 	r, svg := s.ask("GET", "/figure?id=deep%2Fer&figure=parallel", nil)
 	if svg != "<svg/>" || r.Header.Get("Content-Type") != "image/svg+xml" ||
 		!strings.Contains(r.Header.Get("Content-Security-Policy"), "sandbox") {
@@ -348,7 +351,7 @@ func TestTrialsAreFolded(t *testing.T) {
 		fakeRun(t, filepath.Join(root, "lr/trials", name), tiny(), line2(16, 2, 20, true))
 	}
 	s := open(t, Options{Dir: root})
-	text := s.has("/", ">single</a>", "the trials are on the pages of their sweeps", "1 run and 2 trials of sweeps")
+	text := s.has("/", ">single</a>", "Trials are listed with their sweeps", "1 run and 2 trials of sweeps")
 	if strings.Contains(text, "lr/trials/a") || strings.Contains(text, "do not match") {
 		t.Error("a trial is among the runs")
 	}
@@ -363,7 +366,7 @@ func TestTrialsAreFolded(t *testing.T) {
 // The retrieval pages have the answers of search and the ranks of evaluation.
 func TestRetrieval(t *testing.T) {
 	s := open(t, Options{Dir: runs})
-	s.has("/search?r=one", "has to be encoded", `action="/load"`)
+	s.has("/search?r=one", "must be encoded", `action="/load"`)
 	key := networkKey{"one", "best", "test"}
 	s.load(key)
 	x := try.Get(search.Open(search.Options{Checkpoints: []string{filepath.Join(runs, "one")}}))(t)
@@ -374,7 +377,8 @@ func TestRetrieval(t *testing.T) {
 		return fmt.Sprintf("<b>%d</b> <span class=\"num\" title=\"score\">%s</span>", n+1,
 			minus(fmt.Sprintf("%.3f", answer.Hits[n].Score)))
 	}
-	text := s.has("/search?r=one&q="+url.QueryEscape(caption), "The best 8 of 8 images", card(0), card(1), card(2),
+	text := s.has("/search?r=one&q="+url.QueryEscape(caption), "Top 8 of 8 images with rank and score",
+		card(0), card(1), card(2),
 		`<img src="/picture?ck=best&amp;i=`)
 	if a, b := strings.Index(text, x.Image(answer.Hits[0].Index).Captions[0]), strings.Index(text,
 		x.Image(answer.Hits[2].Index).Captions[0]); a < 0 || b < a {
@@ -395,7 +399,7 @@ func TestRetrieval(t *testing.T) {
 		Split: "test", Protocol: "whole", Batch: 8, Device: tiny().Device}))(t)
 	for dir, want := range map[string]float64{"t2i": rep.Results[0].Metrics.T2I.R1,
 		"i2t": rep.Results[0].Metrics.I2T.R1} {
-		s.has("/queries?r=one&dir="+dir, fmt.Sprintf("<dt>R@1</dt><dd>%.1f</dd>", want), "Queries by the rank")
+		s.has("/queries?r=one&dir="+dir, fmt.Sprintf("<dt>R@1</dt><dd>%.1f %%</dd>", want), "Queries by the rank")
 		s.has("/mistakes?r=one&dir="+dir, "Hardest mistakes")
 	}
 	worst := 0
@@ -421,7 +425,8 @@ func TestRetrieval(t *testing.T) {
 		t.Errorf("%d queries of rank 1, want %d", got, first)
 	}
 	if hard := search.Hardest(out.Captions, 1); len(hard) == 1 {
-		s.has("/mistakes?r=one", fmt.Sprintf("match at rank <b>%d</b>, %.3f behind", hard[0].Rank+1, hard[0].Margin()))
+		s.has("/mistakes?r=one", fmt.Sprintf("match at rank <b>%d</b>, scored %.3f lower", hard[0].Rank+1,
+			hard[0].Margin()))
 	}
 	id := x.Image(2).ID
 	s.has("/image?r=one&id="+id, "<h1>Image "+id+"</h1>", "finds this image at rank", `rel="prev"`, `rel="next"`,
@@ -444,10 +449,10 @@ func TestGallery(t *testing.T) {
 	s := open(t, Options{Dir: runs, Data: dir})
 	key := networkKey{"one", "best", "test"}
 	s.loadOnly(key)
-	if text := s.has("/search?r=one", "8 images, 0 captions"); strings.Contains(text, "Captions of this split") {
+	if text := s.has("/search?r=one", "8 images, 0 captions"); strings.Contains(text, "Examples from this split") {
 		t.Error("captions are offered")
 	}
-	s.has("/search?r=one&q=a+red+cube", "The best 8 of 8 images")
+	s.has("/search?r=one&q=a+red+cube", "Top 8 of 8 images with rank and score")
 	s.has("/image?r=one&i=3", "This split has no captions.", `rel="prev"`, "<img")
 	for _, page := range []string{"/queries", "/mistakes"} {
 		if text := s.has(page+"?r=one", "nothing to rank"); strings.Contains(text, `action="/rank"`) {
@@ -490,7 +495,7 @@ func TestNetworks(t *testing.T) {
 	delete(s.server.networks.all, pairs)
 	s.server.opt.open = counted
 	s.load(key)
-	s.has("/search?r=one", "Captions of this split")
+	s.has("/search?r=one", "Examples from this split")
 	_, release := s.server.networks.acquire(key)
 	for _, split := range []string{"dev", "train", "other"} {
 		s.load(networkKey{"one", "best", split})

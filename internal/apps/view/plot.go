@@ -39,6 +39,7 @@ type plot struct {
 	Marks           []mark
 	Guess           float64 // what guessing gives, drawn as a level; 0 is not drawn
 	Note            string
+	Runs            bool // the curves are of runs: one alone needs its name, too
 
 	Across, Up chart.Axis
 }

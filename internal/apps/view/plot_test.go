@@ -125,21 +125,21 @@ func TestComparePlots(t *testing.T) {
 	for _, p := range comparePlots(all, []mark{{Name: "best", X: 1}}) {
 		switch p.ID {
 		case "lr":
-			if len(p.Curves) != 1 || p.Curves[0].Name != "r0 = r1 = r2" {
+			if len(p.Curves) != 1 || p.Curves[0].Name != "r0 = r1 = r2" || !p.Runs {
 				t.Errorf("equal rates: %+v", p.Curves)
 			}
 		case "m_recall":
 			for _, c := range p.Curves {
 				looks[c.Class[strings.LastIndex(c.Class, " d"):]] = true
 			}
-			if len(looks) != 3 {
-				t.Errorf("dashes %v", looks)
+			if len(looks) != 3 || p.Y != "%" {
+				t.Errorf("dashes %v, unit %q", looks, p.Y)
 			}
 			if len(p.Marks) != 2 || p.Marks[0].At == p.Marks[1].At {
 				t.Errorf("the base's best and one warm-up: %+v", p.Marks)
 			}
 		case "loss":
-			if !strings.Contains(p.Note, "different kinds") {
+			if !strings.Contains(p.Note, "different scales") {
 				t.Errorf("note %q", p.Note)
 			}
 		}

@@ -29,7 +29,7 @@ const (
 // bin is a bar of the histogram of ranks; ranks count from 1.
 type bin struct {
 	From, To, Count int
-	X, Y, W, H      float64 // in a box of 600 x 160
+	Y, W            float64 // top and width in a box of 600 units
 	URL             string
 	Chosen          bool
 }
@@ -41,6 +41,9 @@ func (b bin) Name() string {
 	}
 	return fmt.Sprintf("%d\u2013%d", b.From, b.To)
 }
+
+// binHeight is the height of a bar with the gap below it.
+const binHeight = 40
 
 // histogram counts ranks among so many candidates in bins that widen: the limits of R@1, R@5, R@10, and then.
 func histogram(of []search.Outcome, candidates int) []bin {
@@ -70,11 +73,7 @@ func histogram(of []search.Outcome, candidates int) []bin {
 		}
 	}
 	for i := range bins {
-		b := &bins[i]
-		b.W = 600/float64(len(bins)) - 6
-		b.X = float64(i)*600/float64(len(bins)) + 3
-		b.H = 130 * float64(b.Count) / float64(most)
-		b.Y = 150 - b.H
+		bins[i].Y, bins[i].W = float64(binHeight*i), 420*float64(bins[i].Count)/float64(most)
 	}
 	return bins
 }
@@ -121,6 +120,7 @@ func (s *Server) queriesPage(r *request, p *picked) error {
 	var d struct {
 		Dir     string
 		Bins    []bin
+		Height  int // of the histogram
 		Recalls eval.Recalls
 		Rows    []queryRow
 		paging
@@ -139,6 +139,7 @@ func (s *Server) queriesPage(r *request, p *picked) error {
 			candidates = p.Info.Captions
 		}
 		d.Recalls, d.Bins = eval.NewRecalls(ranks), histogram(of, candidates)
+		d.Height = binHeight * len(d.Bins)
 		d.Filter = r.q.Get("bin")
 		for i := range d.Bins {
 			b := &d.Bins[i]

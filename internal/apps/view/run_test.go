@@ -76,7 +76,7 @@ func TestSettingGroups(t *testing.T) {
 		t.Errorf("%d settings", len(in))
 	}
 	s := open(t, Options{Dir: runs})
-	s.has("/run?id=one", "of other networks and losses, which this run does not read", "<dt>Seed</dt><dd>7</dd>")
+	s.has("/run?id=one", "of other networks and losses, not used by this run", "<dt>Seed</dt><dd>7</dd>")
 }
 
 // Settings that differ stand below their runs, also beside runs whose configuration cannot be read.
@@ -120,10 +120,10 @@ func TestWarmupMarks(t *testing.T) {
 	for _, p := range runPlots(r, 0) {
 		got[p.ID] = p.Marks
 	}
-	if m := got["loss"]; len(m) != 1 || m[0].X != 1 || !strings.Contains(m[0].Name, "loss's warm-up") {
+	if m := got["loss"]; len(m) != 1 || m[0].X != 1 || !strings.Contains(m[0].Name, "end of loss warm-up") {
 		t.Errorf("loss: %+v", m)
 	}
-	if m := got["lr"]; len(m) != 1 || m[0].X != 0.5 || !strings.Contains(m[0].Name, "learning rate's warm-up") {
+	if m := got["lr"]; len(m) != 1 || m[0].X != 0.5 || !strings.Contains(m[0].Name, "end of learning rate warm-up") {
 		t.Errorf("learning rate: %+v", m)
 	}
 	r.Steps = r.Steps[:3]
@@ -217,7 +217,7 @@ func TestTwoRunsSideBySide(t *testing.T) {
 	s := open(t, Options{Dir: runs})
 	s.load(networkKey{"one", "best", "test"})
 	path := "/search?r=one&c=11&b=sub%2Ftwo"
-	s.has(path, "<h2>one</h2>", "<h2>sub/two</h2>", "Its test split has to be encoded first",
+	s.has(path, "<h2>one</h2>", "<h2>sub/two</h2>", "Its test split must be encoded first",
 		`name="back" value="/search?r=one&amp;c=11&amp;b=sub%2Ftwo"`)
 	r, _ := s.ask("POST", "/load", url.Values{"r": {"sub/two"}, "back": {path}})
 	if got := r.Header.Get("Location"); got != path {
@@ -232,12 +232,12 @@ func TestTwoRunsSideBySide(t *testing.T) {
 	if n := strings.Count(text, `<figure class="card`); n != 16 {
 		t.Errorf("%d cards, want 8 of each run", n)
 	}
-	there := strings.Count(text, `<span class="note">there `)
+	there := strings.Count(text, `<span class="note">other run: `)
 	if there != 16 { // all 8 images are among the results of both
 		t.Errorf("%d cards tell of the other run", there)
 	}
-	s.has("/search?r=one&q=a+photo&b=sub%2Ftwo", `<span class="note">there `)
-	if text := s.get("/search?r=one&q=a+photo"); strings.Contains(text, "there ") {
+	s.has("/search?r=one&q=a+photo&b=sub%2Ftwo", `<span class="note">other run: `)
+	if text := s.get("/search?r=one&q=a+photo"); strings.Contains(text, "other run: ") {
 		t.Error("one run alone tells of another")
 	}
 	if r, _ := s.ask("GET", "/search?r=one&c=1&b=gone", nil); r.StatusCode != 404 {

@@ -84,7 +84,7 @@ func (r *Run) summed(s *records.StepRecord) float64 {
 // speed is captions a second over the logged steps of the epoch before each: single steps, of a short batch at that,
 // say little.
 func (r *Run) speed() curve {
-	c := curve{Name: "captions a second", Class: class(6)}
+	c := curve{Name: "captions per second", Class: class(6)}
 	first, pairs, ms := 0, 0.0, 0.0
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -155,22 +155,22 @@ func runPlots(r *Run, guess float64) []*plot {
 	all := []plot{
 		recall,
 		{ID: "recalls", Title: "Recalls on the validation split", X: x, Y: "%", Curves: []curve{
-			r.validations("image to text R@1", "s0", i2tR1), r.validations("R@5", "s0 mid", i2tR5),
-			r.validations("R@10", "s0 low", i2tR10),
-			r.validations("text to image R@1", "s1", t2iR1), r.validations("R@5", "s1 mid", t2iR5),
-			r.validations("R@10", "s1 low", t2iR10)}},
-		{ID: "loss", Title: "Loss of a pair", X: x, Log: wide(loss), Curves: averaged(loss)},
-		{ID: "grad_norm", Title: "Gradient norm of a pair, before clipping", X: x, Log: wide(norm),
+			r.validations("image to text R@1", "s0", i2tR1), r.validations("image to text R@5", "s0 mid", i2tR5),
+			r.validations("image to text R@10", "s0 low", i2tR10), r.validations("text to image R@1", "s1", t2iR1),
+			r.validations("text to image R@5", "s1 mid", t2iR5),
+			r.validations("text to image R@10", "s1 low", t2iR10)}},
+		{ID: "loss", Title: "Loss per pair", X: x, Log: wide(loss), Curves: averaged(loss)},
+		{ID: "grad_norm", Title: "Gradient norm per pair, before clipping", X: x, Log: wide(norm),
 			Curves: averaged(norm)},
 		{ID: "lr", Title: "Learning rate", X: x, Zero: true,
 			Curves: []curve{stairs(r.steps("learning rate", class(3), learningRate))}},
 		{ID: "negatives", Title: "Distinct hard negatives per batch", X: x, Y: "% of pairs", Zero: true,
 			Curves: append(averaged(r.steps("captions", look(5), hardCaptions)),
 				averaged(r.steps("images", look(6), hardImages))...)},
-		{ID: "false_negatives", Title: "False hard negatives by the semantic vectors", X: x, Y: "%", Zero: true,
+		{ID: "false_negatives", Title: "False negatives according to the semantic vectors", X: x, Y: "%", Zero: true,
 			Curves: append(averaged(r.shares("hard negatives", class(1), hardFalse)),
 				averaged(r.shares("all negatives", look(6), allFalse))...)},
-		{ID: "speed", Title: "Captions a second, over an epoch", X: x, Zero: true,
+		{ID: "speed", Title: "Captions per second, averaged over an epoch", X: x, Zero: true,
 			Curves: []curve{r.speed()}},
 	}
 	var out []*plot
@@ -192,12 +192,12 @@ func (r *Run) warmups(id string) (out []mark) {
 	}
 	at, done := r.Config.Loss.WarmupEpochs, r.Epochs()
 	if at > 0 && float64(at) <= done && (id == "m_recall" || id == "loss" || id == "grad_norm") {
-		out = append(out, mark{Name: "end of the loss's warm-up", Class: class(6), X: float64(at)})
+		out = append(out, mark{Name: "end of loss warm-up", Class: class(6), X: float64(at)})
 	}
 	if n := int64(r.Config.Optim.WarmupSteps); n > 0 && (id == "lr" || id == "grad_norm") {
 		for i := range r.Steps {
 			if s := &r.Steps[i]; s.Step >= n {
-				return append(out, mark{Name: "end of the learning rate's warm-up", Class: class(7),
+				return append(out, mark{Name: "end of learning rate warm-up", Class: class(7),
 					X: s.Epoch * float64(n) / float64(s.Step)})
 			}
 		}
@@ -207,17 +207,17 @@ func (r *Run) warmups(id string) (out []mark) {
 
 // quantities are what runs can be compared by, one plot for each.
 var quantities = []struct {
-	ID, Title string
-	log       bool
-	curve     func(r *Run, name, class string) curve
+	ID, Title, unit string
+	log             bool
+	curve           func(r *Run, name, class string) curve
 }{
-	{"m_recall", "M-Recall on the validation split", false, func(r *Run, n, c string) curve {
+	{"m_recall", "M-Recall on the validation split", "%", false, func(r *Run, n, c string) curve {
 		return r.validations(n, c, mRecall)
 	}},
-	{"loss", "Loss of a pair (mean)", true,
+	{"loss", "Loss per pair", "", true,
 		func(r *Run, n, c string) curve { return last(averaged(r.loss(n, c))) }},
-	{"lr", "Learning rate", true, func(r *Run, n, c string) curve { return stairs(r.steps(n, c, learningRate)) }},
-	{"grad_norm", "Gradient norm of a pair, before clipping (mean)", true,
+	{"lr", "Learning rate", "", true, func(r *Run, n, c string) curve { return stairs(r.steps(n, c, learningRate)) }},
+	{"grad_norm", "Gradient norm per pair, before clipping", "", true,
 		func(r *Run, n, c string) curve { return last(averaged(r.gradNorm(n, c))) }},
 }
 
@@ -227,9 +227,12 @@ func last[T any](c []T) T { return c[len(c)-1] }
 func comparePlots(runs []*Run, marks []mark) []*plot {
 	var out []*plot
 	for i, q := range quantities {
-		p, losses := plot{ID: q.ID, Title: q.Title, X: "epoch"}, map[string]bool{}
+		p, losses := plot{ID: q.ID, Title: q.Title, X: "epoch", Y: q.unit, Runs: true}, map[string]bool{}
 		for k, r := range runs {
 			c := q.curve(r, r.Name, look(k))
+			if c.Name != r.Name {
+				p.Y = "moving average"
+			}
 			c.Name = r.Name
 			same := func(o curve) bool { return slices.Equal(o.X, c.X) && slices.Equal(o.Y, c.Y) }
 			if i := slices.IndexFunc(p.Curves, same); i >= 0 && len(c.X) > 0 { // they would hide each other
@@ -247,7 +250,7 @@ func comparePlots(runs []*Run, marks []mark) []*plot {
 			}
 		}
 		if (q.ID == "loss" || q.ID == "grad_norm") && len(losses) > 1 {
-			p.Note = "The losses are of different kinds: compare the courses of their curves, not their values."
+			p.Note = "These losses have different scales: compare the shapes of the curves, not their values."
 		}
 		p.Log = q.log && wide(p.Curves...)
 		if i == 0 {
