@@ -25,9 +25,10 @@ type Position struct {
 	Iter      int     `json:"iter"`  // iteration of the next step in its epoch, from 0
 	Best      float64 `json:"best"`  // best score so far, 0 before the first validation
 	BestStep  int64   `json:"best_step"`
-	Stale     int     `json:"stale"`     // validations in a row without a better score
-	Collapsed int     `json:"collapsed"` // steps in a row with all scores alike
-	Pending   bool    `json:"pending"`   // a validation is due before the next step
+	Stale     int     `json:"stale"`               // validations in a row without a better score
+	Collapsed int     `json:"collapsed"`           // steps in a row with all scores alike
+	Pending   bool    `json:"pending"`             // a validation is due before the next step
+	Validated int64   `json:"validated,omitempty"` // step of the last validation, where Options.ValGap asks for it
 
 	// The best validation of the averaged weights (OptimOptions.EMA).
 	BestAverage     float64 `json:"best_average,omitempty"`
@@ -159,9 +160,58 @@ func (o *Options) Finished(p *Position) bool {
 		o.EarlyStop > 0 && p.Stale >= o.EarlyStop
 }
 
+// Planned returns the steps and validations of a run of epochs of so many batches, without early stopping.
+func (o *Options) Planned(batches int) (steps, validations int64) {
+	steps = int64(o.Epochs) * int64(batches)
+	if o.MaxSteps > 0 {
+		steps = min(steps, int64(o.MaxSteps))
+	}
+	n, v := int64(batches), int64(o.ValStep)
+	if o.ValGap > 1 {
+		p := Position{}
+		for validations = 1; ; validations++ {
+			p.Validated = o.NextValidation(&p, batches)
+			if p.Step = p.Validated; p.Step >= steps {
+				return steps, validations
+			}
+			if validations == 1e6 { // nobody waits for more to be counted
+				return steps, validations * steps / p.Step
+			}
+		}
+	}
+	validations = steps / n
+	due := steps%n == 0
+	if v > 0 {
+		a, b := n, v
+		for b > 0 {
+			a, b = b, a%b
+		}
+		validations += steps/v - steps/(n/a*v)
+		due = due || steps%v == 0
+	}
+	if !due { // the last step
+		validations++
+	}
+	return steps, validations
+}
+
+// NextValidation returns the step of the first validation after a position, except for one at the end of training;
+// batches are those of an epoch.
+func (o *Options) NextValidation(p *Position, batches int) int64 {
+	from := max(p.Step+1, p.Validated+int64(o.ValGap))
+	next := func(every int64) int64 { return (from + every - 1) / every * every }
+	if o.ValStep > 0 {
+		return min(next(int64(batches)), next(int64(o.ValStep)))
+	}
+	return next(int64(batches))
+}
+
 // Validated takes what a validation measured into account: it fills in its scores, and the position.
 func (o *Options) Validated(p *Position, v *ValidationInfo) {
 	p.Pending = false
+	if o.ValGap > 0 {
+		p.Validated = p.Step
+	}
 	v.Score = o.score(v.Metrics)
 	if v.Better = v.Score > p.Best; v.Better {
 		p.Best, p.BestStep = v.Score, p.Step
@@ -227,7 +277,7 @@ func (l *Loop) step() error {
 	if n.Iter++; n.Iter == l.Batches {
 		n.Epoch, n.Iter = n.Epoch+1, 0
 	}
-	n.Pending = n.Iter == 0 || l.Options.Finished(n) || l.Options.ValStep > 0 && n.Step%int64(l.Options.ValStep) == 0
+	n.Pending = n.Step == l.Options.NextValidation(&p, l.Batches) || l.Options.Finished(n)
 	if l.started != nil {
 		if err := l.finish(); err != nil {
 			return err

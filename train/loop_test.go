@@ -57,6 +57,33 @@ func TestValidationOnceWhereValStepMeetsTheEpochEnd(t *testing.T) {
 	}
 }
 
+// A validation that comes fewer than val_gap steps after the last one is left out, except at the end, also where the
+// run is interrupted after every step; Planned counts the others.
+func TestValidationsKeepTheirDistance(t *testing.T) {
+	for gap, want := range [][]int64{{2, 4, 5, 6, 8, 10}, {2, 4, 5, 6, 8, 10}, {2, 4, 6, 8, 10}, {4, 8, 10}, {4, 8, 10},
+		{5, 10}, {6, 10}, {8, 10}} {
+		s := &script{}
+		l := s.loop()
+		l.Options.ValGap = gap
+		var got []int64
+		for {
+			ctx, cancel := context.WithCancel(t.Context())
+			s.onStep = func(StepInfo) error { cancel(); return nil }
+			s.onResult = func(v ValidationInfo) error { got = append(got, v.Step); return nil }
+			err := l.Run(ctx)
+			if cancel(); err == nil {
+				break
+			}
+			options := l.Options
+			l = s.resume(s.saved[len(s.saved)-1])
+			l.Options = options
+		}
+		if _, n := l.Options.Planned(l.Batches); !slices.Equal(got, want) || n != int64(len(want)) {
+			t.Errorf("gap %d: validations after steps %v, %d planned, want %v", gap, got, n, want)
+		}
+	}
+}
+
 func TestBestByFourRecalls(t *testing.T) {
 	s := &script{scores: []float64{30}}
 	l := s.loop()
@@ -283,7 +310,7 @@ func TestPositionIsSavedWhole(t *testing.T) {
 		return s.Position
 	}
 	all := Position{Step: 9, Epoch: 1, Iter: 4, Best: 50, BestStep: 2, Stale: 3, Collapsed: 4, Pending: true,
-		BestAverage: 40, BestAverageStep: 6}
+		Validated: 8, BestAverage: 40, BestAverageStep: 6}
 	for i, v := 0, reflect.ValueOf(all); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
 			t.Errorf("field %s is not tried", v.Type().Field(i).Name)
@@ -390,6 +417,7 @@ func TestPositionsThatCannotBe(t *testing.T) {
 		"an average below 0":            func(p *Position) { p.BestAverage = -1 },
 		"a step below 0":                func(p *Position) { p.BestAverageStep = -1 },
 		"an average to come":            func(p *Position) { p.BestAverageStep = 8 },
+		"a validation to come":          func(p *Position) { p.Validated = 8 },
 		"stale":                         func(p *Position) { p.Stale = -1 },
 		"collapsed":                     func(p *Position) { p.Collapsed = -1 },
 	} {

@@ -14,7 +14,9 @@ type Options struct {
 	// MicroBatch is how many of the pairs of a batch are computed at once (Divide).
 	MicroBatch int `yaml:"micro_batch" min:"0" max:"65536" doc:"compute so many pairs of a batch at a time, or with a network that scores pairs so many captions with all images, with the loss and gradient of the whole batch; 0 is all"`
 
-	ValStep int  `yaml:"val_step" min:"0" max:"1000000000" doc:"validate every so many steps and at each epoch end; 0 at epoch ends only"`
+	ValStep int `yaml:"val_step" min:"0" max:"1000000000" doc:"validate every so many steps and at each epoch end; 0 at epoch ends only"`
+	// ValGap leaves out a validation that comes few steps after another, as those of an epoch end may.
+	ValGap  int  `yaml:"val_gap" min:"0" max:"1000000000" doc:"leave out a validation that comes fewer steps than this after the last one, except at the end of training; 0 leaves out none"`
 	LogStep int  `yaml:"log_step" min:"0" max:"1000000000" doc:"log the step's loss and times every so many steps; 0 logs validations only"`
 	Shuffle bool `yaml:"shuffle" doc:"draw a new order of the captions each epoch"`
 	// DropLast leaves out the last batch of an epoch when it is smaller than Batch.
@@ -52,29 +54,6 @@ func (o *Options) EncodeBatch() int {
 		return min(o.MicroBatch, o.Batch)
 	}
 	return o.Batch
-}
-
-// Planned returns the steps and validations of a run of epochs of so many batches, without early stopping.
-func (o *Options) Planned(batches int) (steps, validations int64) {
-	steps = int64(o.Epochs) * int64(batches)
-	if o.MaxSteps > 0 {
-		steps = min(steps, int64(o.MaxSteps))
-	}
-	n, v := int64(batches), int64(o.ValStep)
-	validations = steps / n
-	due := steps%n == 0
-	if v > 0 {
-		a, b := n, v
-		for b > 0 {
-			a, b = b, a%b
-		}
-		validations += steps/v - steps/(n/a*v)
-		due = due || steps%v == 0
-	}
-	if !due { // the last step
-		validations++
-	}
-	return steps, validations
 }
 
 // Stop is the value of Options.OnCollapse that ends a collapsed run.

@@ -37,6 +37,9 @@ func (p Position) Check(batches int) error {
 		return fmt.Errorf("after step %d a best score of %v of the averaged weights at step %d is impossible",
 			p.Step, p.BestAverage, p.BestAverageStep)
 	}
+	if p.Validated < 0 || p.Validated > p.Step {
+		return fmt.Errorf("after step %d a validation at step %d is impossible", p.Step, p.Validated)
+	}
 	if p.Stale < 0 || p.Collapsed < 0 {
 		return fmt.Errorf("%d stale validations and %d collapsed steps are impossible", p.Stale, p.Collapsed)
 	}

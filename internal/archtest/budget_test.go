@@ -100,7 +100,7 @@ var budget = map[string]int{
 	"train":                                3860,
 
 	"lab":   16200,
-	"tests": 69890,
+	"tests": 70170,
 }
 
 // account is the entry of the budget that a file counts for.

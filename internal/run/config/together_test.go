@@ -133,7 +133,7 @@ func (s *simulated) truth(t *testing.T, c *Config) map[string]bool {
 	for step := range whole {
 		out["train.log_step"] = out["train.log_step"] && (step+1)%int64(tr.LogStep) != 0
 	}
-	for _, step := range full.validations {
+	for _, step := range without(func(c *Config) { c.Train.EarlyStop, c.Train.ValGap = 0, 0 }).validations {
 		out["train.val_step"] = out["train.val_step"] && step%int64(tr.ValStep) != 0
 	}
 	return out
@@ -153,6 +153,7 @@ func TestTogetherIsWhatHappens(t *testing.T) {
 		c.Loss.WarmupEpochs = pick(0, 1, r.IntN(7))
 		c.Train.MaxSteps = pick(0, 0, 1, 1+r.IntN(80))
 		c.Train.ValStep, c.Train.LogStep = pick(0, r.IntN(12), r.IntN(80)), pick(0, r.IntN(12), r.IntN(80))
+		c.Train.ValGap = pick(0, 0, r.IntN(12), r.IntN(80))
 		c.Train.EarlyStop, c.Train.Keep = pick(0, 1, r.IntN(9)), pick(1, 2, 1+r.IntN(9))
 		c.Train.CollapseSteps, c.Train.Overfit = pick(0, r.IntN(9), r.IntN(80)), pick(0, 0, 1+r.IntN(8))
 		c.Optim.EMA = float64(pick(0, 5)) / 10

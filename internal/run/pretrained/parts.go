@@ -63,16 +63,6 @@ func (s *State) checkpoints() map[string]int64 {
 	return all
 }
 
-// NextValidation returns the step of the first validation after a position, except for one at the end of training;
-// batches are those of an epoch.
-func NextValidation(p train.Position, batches int, c *config.Config) int64 {
-	next := int64(p.Epoch+1) * int64(batches)
-	if v := int64(c.Train.ValStep); v > 0 {
-		next = min(next, (p.Step/v+1)*v)
-	}
-	return next
-}
-
 // NameParts notes the files of a run that belong to its state. Those that are not there are left out.
 func (s *State) NameParts(run string, c *config.Config) error {
 	s.Parts = Parts{Settings: config.IdentityOf(c).WithoutPaths(), Files: map[string]string{}}
@@ -145,7 +135,7 @@ func (r *run) mayBe(step int64) bool {
 	}
 	batches := int(math.Round(float64(r.info.Step) / r.info.Epoch))
 	ended := p.Epoch >= c.Train.Epochs || c.Train.MaxSteps > 0 && p.Step >= int64(c.Train.MaxSteps)
-	return !ended && step <= NextValidation(p, batches, c)
+	return !ended && step <= c.Train.NextValidation(&p, batches)
 }
 
 const (

@@ -125,7 +125,7 @@ func (t *archive) bestFits(p train.Position, batches int) error {
 			"back if there is a copy; "+
 			"without one it is there again when a validation scores above %.2f", path, p.BestStep, p.Best))
 	}
-	if best > pretrained.NextValidation(p, batches, t.Cfg) {
+	if best > t.Cfg.Train.NextValidation(&p, batches) {
 		return fmt.Errorf("resume: %s is of step %d, but %s of step %d: it is an older one; bring back the one that "+
 			"belongs to the run, "+
 			"or move %s away and resume, which repeats the steps since %d", path, best, runfs.LastName, p.Step,
@@ -190,7 +190,7 @@ func (t *archive) neverSaved() error {
 	if err != nil {
 		return err
 	}
-	first := max(validation, pretrained.NextValidation(train.Position{}, batches, t.Cfg))
+	first := max(validation, t.Cfg.Train.NextValidation(&train.Position{}, batches))
 	if (validations == 0 || validations == 1 && last == validation) && best <= first {
 		return nil
 	}
