@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"vsetrain/batch"
 	"vsetrain/data"
@@ -27,6 +28,13 @@ type EncodeOptions struct {
 	Pairs       func(done, total int) // pairs scored so far, of a network that scores pairs; nil reports nothing
 	// Plan is told what a device with memory of its own keeps while a network scores pairs; nil reports nothing.
 	Plan func(PairPlan)
+	// First is the network of the runner in bf16, where ranks alone are wanted of a network that scores pairs: it
+	// scores all pairs, and those that may rank otherwise in fp32 are scored again, see settling. nil scores all by the
+	// runner.
+	First   *models.PairRunner
+	Settled func(Settled) // is told how many those were; nil reports nothing
+	// ProcessorTime is that of the process, by which First is compared with the runner; nil compares by the clock.
+	ProcessorTime func() time.Duration
 	// tile is the size of the tiles of pairs; zero is usualPairs.
 	tile tileSize
 	// Warn is told once that a device has no memory for tiles of the usual size; nil reports nothing.

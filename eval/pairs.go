@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"vsetrain/data"
 	"vsetrain/data/text"
@@ -113,6 +114,9 @@ func scorePairs(ctx context.Context, r *models.PairRunner, s *data.Split, v text
 	if err != nil {
 		return nil, err
 	}
+	if o.First != nil {
+		return settlePairs(ctx, r, images, captions, order, s.Groups(), o)
+	}
 	return ScorePairs(ctx, r, images, captions, order, o)
 }
 
@@ -154,4 +158,76 @@ func ScorePairs(ctx context.Context, r *models.PairRunner, images, captions *mod
 		return nil, err
 	}
 	return d, nil
+}
+
+// settlePairs scores what encodePairs has encoded, in bf16 by o.First and where it matters by r in fp32.
+func settlePairs(ctx context.Context, r *models.PairRunner, images, captions *models.EncodedSet, order []int32,
+	own data.Groups, o EncodeOptions) (Scores, error) {
+	all := func() (Scores, error) { return ScorePairs(ctx, r, images, captions, order, o) }
+	if least, _ := own.Range(); least < 1 || own.Images() != images.N || images.N*captions.N < settleLeast {
+		return all()
+	}
+	at := make([]int32, len(order)) // of each caption in the set
+	for p, c := range order {
+		at[c] = int32(p)
+	}
+	s := &settling{own: own, now: o.ProcessorTime}
+	if s.now == nil {
+		began := time.Now()
+		s.now = func() time.Duration { return time.Since(began) }
+	}
+	s.exact = func(dst []float32, of, with []int32) error { return scoreSome(r, dst, images, captions, at, of, with) }
+	if err := s.scoreMatches(ctx); err != nil {
+		return nil, err
+	}
+	if some, err := s.sample(ctx, usualPairs().images, func(dst []float32, of, with []int32) error {
+		return scoreSome(o.First, dst, images, captions, at, of, with)
+	}); err != nil || !some {
+		if err != nil {
+			return nil, err
+		}
+		return all()
+	}
+	scores, err := ScorePairs(ctx, o.First, images, captions, order, o)
+	if err != nil {
+		return nil, err
+	}
+	s.d = scores.(*Dense[float32])
+	switch settled, err := s.run(ctx); {
+	case err != nil:
+		return nil, err
+	case !settled:
+		return all()
+	}
+	if o.Settled != nil {
+		o.Settled(Settled{Pairs: len(s.known), Again: s.again, Largest: s.largest, Bound: settleSlack * s.largest})
+	}
+	return s.d, nil
+}
+
+// scoreSome scores images with captions of a split, whose places in the set are at: dst [images, captions].
+func scoreSome(r *models.PairRunner, dst []float32, images, captions *models.EncodedSet, at []int32, of,
+	with []int32) error {
+	n, w := len(of), len(with)
+	places := make([]int32, w)
+	for j, c := range with {
+		places[j] = at[c]
+	}
+	sorted := slices.Sorted(slices.Values(places)) // by length
+	for w == 1 && len(of)%settleUnit != 0 {
+		of = append(of[:len(of):len(of)], of[0])
+	}
+	text := captions.Pick(sorted)
+	scores := make([]float32, len(of)*w)
+	capacity := w * models.Bucket(int(text.Length[0]))
+	if err := r.Score(scores, images.Pick(of), 0, len(of), text, 0, w, capacity); err != nil {
+		return err
+	}
+	for j, p := range places {
+		column, _ := slices.BinarySearch(sorted, p)
+		for i := range n {
+			dst[i*w+j] = scores[i*w+column]
+		}
+	}
+	return nil
 }

@@ -16,9 +16,10 @@ type Options struct {
 
 	ValStep int `yaml:"val_step" min:"0" max:"1000000000" doc:"validate every so many steps and at each epoch end; 0 at epoch ends only"`
 	// ValGap leaves out a validation that comes few steps after another, as those of an epoch end may.
-	ValGap  int  `yaml:"val_gap" min:"0" max:"1000000000" doc:"leave out a validation that comes fewer steps than this after the last one, except at the end of training; 0 leaves out none"`
-	LogStep int  `yaml:"log_step" min:"0" max:"1000000000" doc:"log the step's loss and times every so many steps; 0 logs validations only"`
-	Shuffle bool `yaml:"shuffle" doc:"draw a new order of the captions each epoch"`
+	ValGap       int    `yaml:"val_gap" min:"0" max:"1000000000" doc:"leave out a validation that comes fewer steps than this after the last one or the start, except at the end of training; 0 leaves out none"`
+	ValPrecision string `yaml:"val_precision" enum:"auto|same" doc:"auto scores pairs in bf16 first when training in fp32 on a CPU, and in fp32 if that can change a rank; same scores all in device.precision"`
+	LogStep      int    `yaml:"log_step" min:"0" max:"1000000000" doc:"log the step's loss and times every so many steps; 0 logs validations only"`
+	Shuffle      bool   `yaml:"shuffle" doc:"draw a new order of the captions each epoch"`
 	// DropLast leaves out the last batch of an epoch when it is smaller than Batch.
 	DropLast bool `yaml:"drop_last" doc:"leave out an incomplete last batch (vse-infinity does)"`
 
@@ -59,10 +60,13 @@ func (o *Options) EncodeBatch() int {
 // Stop is the value of Options.OnCollapse that ends a collapsed run.
 const Stop = "stop"
 
+// ValAuto is the value of Options.ValPrecision that scores in bf16 first.
+const ValAuto = "auto"
+
 // DefaultOptions returns the references' common settings.
 func DefaultOptions() Options {
-	return Options{Epochs: 30, Batch: 128, ValStep: 500, LogStep: 10, Shuffle: true, Best: "m_recall", Keep: 1,
-		CollapseSteps: 200, OnCollapse: "warn"}
+	return Options{Epochs: 30, Batch: 128, ValStep: 500, ValPrecision: ValAuto, LogStep: 10, Shuffle: true,
+		Best: "m_recall", Keep: 1, CollapseSteps: 200, OnCollapse: "warn"}
 }
 
 // Validate returns an *options.Error for the first option that cannot be used.

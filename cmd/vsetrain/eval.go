@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,9 +13,11 @@ import (
 	"vsetrain/cmd/vsetrain/internal/ui"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/compute/device/ranks"
 	"vsetrain/internal/files/integrity"
 	"vsetrain/internal/run/evaluate"
+	"vsetrain/internal/system/options"
 )
 
 type evalOptions struct {
@@ -40,8 +43,18 @@ type evalOptions struct {
 // Defaults implements flags.Defaulter.
 func (o *evalOptions) Defaults() {
 	o.deviceFlags.Defaults()
+	o.Device.Precision = device.PrecisionAuto
 	compare := eval.DefaultCompareOptions()
 	o.Resamples, o.Seed = compare.Resamples, compare.Seed
+}
+
+// FixedTags are tags of keys of device.Options for eval, which measures in fp32 unless it is told otherwise.
+func (o *evalOptions) FixedTags(key string) reflect.StructTag {
+	if key == "precision" {
+		return `enum:"auto|fp32|tf32|bf16|fp64" ` + options.Tag("doc", "auto is fp32, where pairs are scored on a "+
+			"processor in bf16 first, and in fp32 if that can change a rank; tf32 is for cuda, fp64 for checking")
+	}
+	return ""
 }
 
 // evalOutput says what eval writes, and where.
@@ -118,10 +131,15 @@ func (o *evalOptions) run(ctx context.Context, a *app) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	bars := phases{app: a}
+	auto := o.Device.Precision == device.PrecisionAuto
+	if auto {
+		o.Device.Precision = cpu.FP32
+	}
 	o.request = evaluate.Request{Checkpoints: o.Checkpoints, Scores: o.Scores, Set: o.Set, Data: o.Data,
 		PerImage: o.PerImage, Vocab: o.Vocab, Split: o.Split, Protocol: o.Protocol, Batch: o.Batch, Device: o.Device,
 		BLAS: a.getenv("VSETRAIN_BLAS"), Work: o.Work, CompatBoxes: o.CompatBoxes, Judgements: o.Judgements,
-		SaveScores: o.SaveScores, SaveRanks: o.SaveRanks, Progress: bars.show, Warn: a.warn}
+		SaveScores: o.SaveScores, SaveRanks: o.SaveRanks, BF16First: auto,
+		ProcessorTime: processorTime, Progress: bars.show, Warn: a.warn}
 	if o.Published && o.name == "" {
 		defer bars.close()
 		return o.listPublished(a)

@@ -105,7 +105,7 @@ func (r *Run) ShortLossName() string {
 
 // immaterial are the keys, or beginnings of keys, that may differ between the runs of a group.
 var immaterial = []string{"version", "seed", "data.dir", "run.", "track.", "device.", "train.log_step",
-	"train.early_stop", "train.keep", "train.collapse_steps", "train.on_collapse"}
+	"train.early_stop", "train.keep", "train.collapse_steps", "train.on_collapse", "train.val_precision"}
 
 // setting returns the keys of a run that make its group.
 func setting(c *config.Config) []config.Value {

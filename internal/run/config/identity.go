@@ -12,7 +12,7 @@ import (
 // runs, how long it trains, what it shows, and where its first weights came from, which its checkpoint holds since.
 var mayChange = []string{"device", "run", "track", "data.vocab", "model.bert.dir", "model.bert.init", "model.word_init",
 	"train.epochs", "train.early_stop", "train.max_steps", "train.log_step", "train.collapse_steps",
-	"train.on_collapse", "train.keep"}
+	"train.on_collapse", "train.keep", "train.val_precision"}
 
 // Identity holds the settings that make a run what it is, by key, as Marshal writes them.
 type Identity map[string]string

@@ -227,7 +227,7 @@ func (r *Request) score(ctx context.Context, pool *par.Pool, i int, p *pretraine
 	defer func() { err = placement.Explain(err, streamed, "scored tiles that were kept (--work) are found again") }()
 	rep.Device, rep.Choice = t.Model.Instance.Dev.Name(), t.Choice.Reason
 	rep.Measured[i].Device = rep.Device
-	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn,
+	o := eval.EncodeOptions{Batch: r.Batch, Work: r.Work, Warn: r.Warn, ProcessorTime: r.ProcessorTime,
 		Plan: func(p eval.PairPlan) { rep.Memory = append(rep.Memory, p.String()) }}
 	if r.Progress != nil {
 		o.Progress = func(done, total int) { r.Progress("embed "+t.Name, done, total) }
@@ -239,9 +239,25 @@ func (r *Request) score(ctx context.Context, pool *par.Pool, i int, p *pretraine
 		}
 		rep.Measured[i].CompatBoxes = true
 	}
+	if r.ranksAlone() {
+		first, err := t.BF16First(r.Device, r.BLAS)
+		if err != nil {
+			return m, err
+		}
+		if first != nil {
+			defer first.Close()
+			o.First, o.Settled = first.Runner.Pairs, func(s eval.Settled) { rep.Measured[i].Settled = &s }
+		}
+	}
 	m = eval.Member{Name: q.Checkpoint, Data: rep.Digest}
 	m.Scores, err = eval.Score(ctx, pool, t.Runner, t.Split, t.Tokenizer, o)
 	return m, err
+}
+
+// ranksAlone reports whether the scores of a checkpoint serve its ranks and nothing else, not even a later command.
+func (r *Request) ranksAlone() bool {
+	return r.BF16First && len(r.Checkpoints) == 1 && len(r.Scores) == 0 && len(r.Judgements) == 0 && !r.Diagnose &&
+		r.SaveScores == "" && r.SaveRanks == "" && r.Work == ""
 }
 
 // compatBoxes are the boxes of GSMN's own evaluation.

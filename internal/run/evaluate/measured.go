@@ -6,6 +6,7 @@ import (
 
 	"vsetrain/data"
 	"vsetrain/data/text"
+	"vsetrain/eval"
 	"vsetrain/internal/run/inputs"
 	"vsetrain/internal/run/pretrained"
 	"vsetrain/models"
@@ -25,7 +26,8 @@ type Measured struct {
 	Vocabulary string   `json:"vocabulary,omitempty"`
 	Device     string   `json:"device,omitempty"`
 	// CompatBoxes says that the boxes were those of the evaluation of the network's repository.
-	CompatBoxes bool `json:"compat_boxes,omitempty"`
+	CompatBoxes bool          `json:"compat_boxes,omitempty"`
+	Settled     *eval.Settled `json:"settled,omitempty"` // where pairs were scored in bf16 first
 	// Words are those of the captions, Unknown those that the vocabulary lacks; Foreign says that the network was not
 	// trained on this data set, as far as known.
 	Words   int    `json:"words,omitempty"`
@@ -44,6 +46,11 @@ func (m *Measured) Notes() (out []string) {
 	if m.Foreign {
 		out = append(out, fmt.Sprintf("its features were compared with those of the data set in size alone (%s): "+
 			"recalls mean little where another extractor made them", m.feature))
+	}
+	if s := m.Settled; s != nil {
+		out = append(out, fmt.Sprintf("%d pairs scored in bf16, %d of them in fp32 too: ranks are those of "+
+			"fp32 unless the two differ by more than %.2g for another pair; here it is %.2g at most", s.Pairs, s.Again,
+			s.Bound, s.Largest))
 	}
 	return out
 }

@@ -10,8 +10,11 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/files/runfs"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/lab/runtest"
+	"vsetrain/lab/try"
 	"vsetrain/loss"
 	"vsetrain/models"
 )
@@ -110,5 +113,53 @@ func TestPairScorersLearn(t *testing.T) {
 				t.Logf("M-Recall %.1f", m.MRecall)
 			}
 		})
+	}
+}
+
+// Pairs are scored in bf16 first where ranks alone are wanted of one network that computes in fp32 on a processor.
+func TestWhereBF16ComesFirst(t *testing.T) {
+	for what, change := range map[string]func(*Request){
+		"":                  func(*Request) {},
+		"not asked for":     func(r *Request) { r.BF16First = false },
+		"ensemble":          func(r *Request) { r.Checkpoints = []string{"a", "b"} },
+		"with scores":       func(r *Request) { r.Scores = []string{"a.npy"} },
+		"judgements":        func(r *Request) { r.Judgements = []string{"a"} },
+		"diagnosis":         func(r *Request) { r.Diagnose = true },
+		"scores are stored": func(r *Request) { r.SaveScores = "a.npy" },
+		"ranks are stored":  func(r *Request) { r.SaveRanks = "a.csv" }, // with what ranks first
+		"tiles are kept":    func(r *Request) { r.Work = "a" },          // for other commands
+	} {
+		r := Request{Checkpoints: []string{"a"}, BF16First: true}
+		if change(&r); r.ranksAlone() != (what == "") {
+			t.Errorf("%q: %v", what, r.ranksAlone())
+		}
+	}
+	cpuOf := func(precision string) device.Options {
+		return device.Options{Kind: "cpu", Precision: precision, Threads: 1}
+	}
+	for network, want := range map[string]bool{models.SGR: true, models.VSEPP: false} {
+		c := runtest.TinyConfig()
+		runtest.SetNetwork(c, network)
+		c.Train.MaxSteps = 1
+		run := runtest.Train(t, c)
+		n := try.Get(pretrained.Open(pretrained.Request{Checkpoint: run, Device: cpuOf(cpu.FP32)}))(t)
+		defer n.Close()
+		for precision, may := range map[string]bool{cpu.FP32: want, cpu.BF16: false, cpu.FP64: false} {
+			first := try.Get(n.BF16First(cpuOf(precision), ""))(t)
+			if first != nil {
+				defer first.Close()
+			}
+			if x := try.Get(n.BF16First(cpuOf(precision), "generic"))(t); x != nil {
+				t.Errorf("%s in %s: with named products", network, precision)
+			}
+			fast := try.Get(cpu.New(cpu.Options{Precision: cpu.BF16}))(t)
+			defer fast.Close()
+			if fast.(interface{ EmulatesBF16() bool }).EmulatesBF16() {
+				may = false
+			}
+			if (first != nil) != may || may && first.Choice.Precision != cpu.BF16 {
+				t.Errorf("%s in %s: %v", network, precision, first)
+			}
+		}
 	}
 }

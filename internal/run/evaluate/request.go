@@ -1,6 +1,8 @@
 package evaluate
 
 import (
+	"time"
+
 	"vsetrain/data"
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
@@ -21,7 +23,10 @@ type Request struct {
 	Batch    int
 	Device   device.Options
 	BLAS     string
-	Work     string // folder for scored tiles, see eval.EncodeOptions
+	// BF16First scores pairs in bf16 before fp32 where ranks alone are asked for (eval.EncodeOptions.First).
+	BF16First     bool
+	ProcessorTime func() time.Duration // see eval.EncodeOptions
+	Work          string               // folder for scored tiles, see eval.EncodeOptions
 	// CompatBoxes gives GSMN the boxes that its repository's evaluation gives it (data.StoredBoxes), so that its
 	// published numbers can be reproduced.
 	CompatBoxes bool

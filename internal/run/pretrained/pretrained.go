@@ -12,6 +12,7 @@ import (
 	"vsetrain/data"
 	"vsetrain/data/text"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/compute/device/cpu"
 	"vsetrain/internal/files/regular"
 	"vsetrain/internal/run/config"
 	"vsetrain/internal/run/inputs"
@@ -114,6 +115,24 @@ func (t *Network) Copy(o device.Options, blas string) (_ *Network, err error) {
 	}
 	c.Model.Instance.Params.Freeze()
 	return &c, nil
+}
+
+// BF16First opens the network in bf16 for eval.EncodeOptions.First, where o and blas are what it computes with itself.
+// It returns nil where the ranks would not be those of fp32 or take no less time. The score of a pair must not depend
+// on what is scored with it, as it may on a GPU and in products that blas names.
+func (t *Network) BF16First(o device.Options, blas string) (*Network, error) {
+	dev := t.Model.Instance.Dev
+	_, gpu := device.As[device.Resident](dev)
+	_, pairs := t.Model.PairScorer()
+	if _, ranks := device.RankOf(dev); gpu || !pairs || ranks > 1 || blas != "" || o.Precision != cpu.FP32 {
+		return nil, nil
+	}
+	o.Kind, o.Precision = "cpu", cpu.BF16
+	c, err := t.Copy(o, blas)
+	if err != nil || !c.Choice.Emulated {
+		return c, err
+	}
+	return nil, c.Close()
 }
 
 // compare returns an error on all ranks of a job where they opened other weights or captions.

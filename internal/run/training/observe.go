@@ -7,6 +7,7 @@ import (
 
 	"vsetrain/eval"
 	"vsetrain/internal/compute/device"
+	"vsetrain/internal/run/pretrained"
 	"vsetrain/train"
 )
 
@@ -30,9 +31,18 @@ func (t *training) validate(ctx context.Context) (eval.Metrics, error) {
 	phase := func(what ValidationPhase) func(done, total int) {
 		return func(done, total int) { t.Observer.Validating(what, done, total) }
 	}
-	s, err := eval.Score(ctx, t.Pool, t.Validation, t.Val, t.Tokenizer,
-		eval.EncodeOptions{Batch: t.Cfg.Train.EncodeBatch(),
-			Progress: phase(Encoding), Pairs: phase(Scoring), Warn: t.warnOnce})
+	o := eval.EncodeOptions{Batch: t.Cfg.Train.EncodeBatch(), Progress: phase(Encoding), Pairs: phase(Scoring),
+		Warn: t.warnOnce, ProcessorTime: t.ProcessorTime}
+	if t.Cfg.Train.ValPrecision == train.ValAuto {
+		first, err := (&pretrained.Network{Model: t.Model}).BF16First(t.Cfg.Device, t.BLAS)
+		if err != nil {
+			t.warnOnce(fmt.Errorf("validations score all pairs in fp32: %w", err))
+		} else if first != nil {
+			defer first.Close()
+			o.First = first.Runner.Pairs
+		}
+	}
+	s, err := eval.Score(ctx, t.Pool, t.Validation, t.Val, t.Tokenizer, o)
 	if err != nil || !t.first() {
 		return eval.Metrics{}, err
 	}
