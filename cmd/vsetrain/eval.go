@@ -43,15 +43,14 @@ type evalOptions struct {
 // Defaults implements flags.Defaulter.
 func (o *evalOptions) Defaults() {
 	o.deviceFlags.Defaults()
-	o.Device.Precision = device.PrecisionAuto
 	compare := eval.DefaultCompareOptions()
 	o.Resamples, o.Seed = compare.Resamples, compare.Seed
 }
 
-// FixedTags are tags of keys of device.Options for eval, which measures in fp32 unless it is told otherwise.
+// FixedTags are tags of keys of device.Options for eval, where auto has a meaning of its own.
 func (o *evalOptions) FixedTags(key string) reflect.StructTag {
 	if key == "precision" {
-		return `enum:"auto|fp32|tf32|bf16|fp64" ` + options.Tag("doc", "auto is fp32, where pairs are scored on a "+
+		return `enum:"auto|fp32|tf32|bf16|fp64" ` + options.Tag("doc", "auto is fp32, but pairs are scored on a "+
 			"processor in bf16 first, and in fp32 if that can change a rank; tf32 is for cuda, fp64 for checking")
 	}
 	return ""

@@ -100,7 +100,7 @@ var budget = map[string]int{
 	"train":                                3890,
 
 	"lab":   16200,
-	"tests": 70170,
+	"tests": 70210,
 }
 
 // account is the entry of the budget that a file counts for.
