@@ -26,7 +26,7 @@ type Batch struct {
 	batch.Images
 	// Captions are in the order of the images. A loader of one of several ranks (LoaderOptions.Ranks) brings the images
 	// of that rank, every so manieth one, and the captions, ImageIndices and Semantics of all ranks. Edges that reach
-	// behind a caption are left out; they are empty when the split was opened without.
+	// after a caption are left out; they are empty when the split was opened without.
 	batch.Captions
 
 	ImageIndices []int32 // [N] image identity 0..NumImages-1: equal for captions of one image

@@ -66,7 +66,7 @@ func TestBadDependencies(t *testing.T) {
 	}
 }
 
-// A batch has the edges of its captions, without those that reach behind them; what is missing is named.
+// A batch has the edges of its captions, without those that reach after them; what is missing is named.
 func TestOddDependenciesAreCounted(t *testing.T) {
 	w := newWorld(t, 6, 5, false, "train") // captions 7i have one word beside the stop
 	for pair, want := range map[string]string{"[1,2]": "", "[1,3]": "train_caps.json:2: caption 0 has a dependency " +

@@ -30,7 +30,7 @@ type MinedHeader struct {
 	NoiseIndex string  `json:"noise_index_sha256,omitempty"` // by which captions have their images; "" every its own
 }
 
-// MinedLists has k entries for each query: numbers of its negatives, -1 behind the last, and their scores.
+// MinedLists has k entries for each query: numbers of its negatives, -1 after the last, and their scores.
 type MinedLists struct {
 	Items  []int32
 	Scores []float32
@@ -140,7 +140,7 @@ func AttachMined(s *Split, path string, noise *runfs.NoiseIndex) (sum string, er
 }
 
 // together orders the captions of an epoch anew so that as many mined negatives as there is room for stand in the batch
-// of their anchor. The anchors keep the order that they have. Behind an anchor come, by turns, the next of its mined
+// of their anchor. The anchors keep the order that they have. After an anchor come, by turns, the next of its mined
 // images, with that of its captions that stands first, and the next of the captions that were mined for its own image;
 // a caption that has been taken is left out. Every caption comes once.
 func (m *Mined) together(s *Split, order []int32, batch int) []int32 {

@@ -80,8 +80,8 @@ type Dependencies struct {
 
 // Word ids made by another tokeniser: {split}_precaps_stan.txt of the released GSMN data holds the ids of every caption
 // in the JSON vocabulary, separated by commas, tokenised by Stanford CoreNLP as the dependencies are. Where the file
-// exists and is asked for, it replaces the captions' own words. Ids without <start> in front and <end> behind
-// get them, so that dependencies fit.
+// exists and is asked for, it replaces the captions' own words. Ids without <start> in front and <end> after get them,
+// so that dependencies fit.
 type wordIDs struct {
 	path    string
 	ids     []int32

@@ -144,7 +144,7 @@ type traits struct {
 // Learned is a scalar that a loss learns beside the network: a parameter like others, without weight decay, which is
 // brought back into its range after every update.
 type Learned struct {
-	Name               string // in checkpoints, behind "loss."
+	Name               string // in checkpoints, after "loss."
 	Start, Least, Most float64
 }
 

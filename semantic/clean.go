@@ -37,8 +37,8 @@ func wordByte(c byte) byte {
 	return 0
 }
 
-// nextWord copies the next word of line at or after position from to buf and returns it and the position behind it;
-// the word is empty at the end of the line.
+// nextWord copies the next word of line at or after position from to buf and returns it and the position after it; the
+// word is empty at the end of the line.
 func nextWord(line string, from int, buf []byte) ([]byte, int) {
 	buf = buf[:0]
 	for ; from < len(line); from++ {

@@ -105,7 +105,7 @@ type crashJob struct {
 }
 
 // Every command works in an empty folder beside those of the world: a data set, a gallery, two configurations and what
-// they trained. Time that one leaves is for those behind it, so those with many quick states are the last.
+// they trained. Time that one leaves is for those after it, so those with many quick states are the last.
 var crashJobs = []crashJob{
 	{name: "train", command: "train --config ../c.yaml --run run",
 		again: "train --config ../c.yaml --run run --auto-resume", runs: "run"},

@@ -167,7 +167,7 @@ func (d *diagnosis) disk(quick bool) error {
 	return nil
 }
 
-// line prints a finding behind a heading.
+// line prints a finding after a heading.
 func (a *app) line(name, format string, args ...any) {
 	a.Printf("%s %s\n", a.Paint(ui.Bold, fmt.Sprintf("%-9s", name)), fmt.Sprintf(format, args...))
 }

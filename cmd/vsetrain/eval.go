@@ -110,7 +110,7 @@ func (o *evalOptions) arguments(c *cobra.Command, args []string) error {
 	if o.Published {
 		return o.published(args, c.Flags().Changed("split"))
 	}
-	for _, arg := range args { // behind --scores, or a checkpoint without its flag
+	for _, arg := range args { // after --scores, or a checkpoint without its flag
 		if strings.EqualFold(filepath.Ext(arg), ".npy") {
 			o.Scores = append(o.Scores, arg)
 		} else {

@@ -88,7 +88,7 @@ func (p *publishedOptions) readPublished() ([]eval.Published, error) {
 	return eval.ReadPublished(f, p.Manifest)
 }
 
-// completePublished completes the name behind --published, and files behind that.
+// completePublished completes the name after --published, and files after that.
 func completePublished(o *evalOptions) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if !o.Published || len(args) > 0 {

@@ -135,7 +135,7 @@ func accepts(line string) string {
 		for len(words) > 0 && strings.Contains(words[0], "=") { // NAME=value in front of a command
 			words = words[1:]
 		}
-		at := slices.Index(words, "vsetrain") // behind a program that runs it
+		at := slices.Index(words, "vsetrain") // after a program that runs it
 		if at < 0 {
 			continue
 		}

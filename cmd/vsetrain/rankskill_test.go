@@ -23,7 +23,7 @@ var (
 	rankHangs = flag.Int("rank-hangs", 0, "how often TestHurtRanks stops one")
 )
 
-// Ranks of which one is killed, or hangs, at a random moment: all end, in two seconds or ten behind the last sign of
+// Ranks of which one is killed, or hangs, at a random moment: all end, in two seconds or ten after the last sign of
 // life, and another number of ranks goes on. In the end the run has the losses of one process, but for rounding. It is
 // a part of make test-long.
 func TestHurtRanks(t *testing.T) {
@@ -69,7 +69,7 @@ func TestHurtRanks(t *testing.T) {
 		case missed != nil && code == 0: // too late
 			ended()
 			continue
-		case code == 0: // behind its work
+		case code == 0: // after its work
 			ended()
 		case signal == syscall.SIGSTOP && code == exitFailure && strings.Contains(out.String(), "--wait"):
 			stats["never came"]++ // stopped before it met the others, who have no other way to tell

@@ -39,7 +39,7 @@ func TestNPZFolder(t *testing.T) {
 	o := ArrayOptions{Target: target(out, Split{Name: "all"}), Path: src}
 	try.Get(Arrays(o, nil))(t)
 	checkSplit(t, out, "all", npy.F32, c, b, a)
-	named, four := made("12a", 3, 5), made("4", 3, 5) // names stand behind all numbers
+	named, four := made("12a", 3, 5), made("4", 3, 5) // names stand after all numbers
 	store(t, src, named, [2]string{"x", "bbox"})
 	store(t, src, four, [2]string{"x", "bbox"})
 	try.Get(Arrays(ArrayOptions{Target: target(filepath.Join(dir, "named"), Split{Name: "all"}), Path: src}, nil))(t)

@@ -18,7 +18,7 @@ import (
 // Every record has the same length, so that it can be read at any place too.
 type endless struct {
 	n      int
-	record string // behind the id
+	record string // after the id
 	at     int64
 }
 

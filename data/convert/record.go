@@ -21,7 +21,7 @@ type recordReader struct {
 	line   int   // number of the first line of the record last read, from 1
 	next   int   // number of the line to read next
 	offset int64 // of the record last read
-	end    int64 // offset behind it
+	end    int64 // offset after it
 	limit  int
 	buf    []byte
 }

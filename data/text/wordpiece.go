@@ -17,7 +17,7 @@ type WordPiece struct {
 	// The ids of the special pieces; in bert-base-uncased 0, 100, 101, 102, 103.
 	Pad, Unk, Cls, Sep, Mask int32
 
-	first, later map[string]int32 // pieces at the start of a word, and behind it without ##
+	first, later map[string]int32 // pieces at the start of a word, and after it without ##
 	longest      int              // bytes of the longest piece
 	n            int
 	file         []byte // the pieces, each with a line feed

@@ -33,7 +33,7 @@ const wordsSuffix = ".words.txt"
 // ReadWordVectors reads the vectors of dim values that a file has for words. A file is read from its beginning to its
 // end, and only these vectors are kept. It is one of
 //
-//   - text, a line "word v1 … vD" for each word (GloVe), behind a line "N D" or not (word2vec); a file named .vec
+//   - text, a line "word v1 … vD" for each word (GloVe), after a line "N D" or not (word2vec); a file named .vec
 //     (fastText) has that line. The last D fields are the values, and a word may have blanks;
 //   - an array .npy [N, D], float16, float32 or float64, with its words in NAME.words.txt.
 //
@@ -187,7 +187,7 @@ func (r *vectorReader) cut(line []byte) (word, values []byte, err error) {
 	if len(fields) > 0 && line[0] == ' ' && len(fields) <= r.dim {
 		fields = append([][]byte{nil}, fields...) // the word is a blank
 	}
-	more := len(fields) - 1 - r.dim // fields of the word behind its first one
+	more := len(fields) - 1 - r.dim // fields of the word after its first one
 	trailing := 0
 	for trailing < len(fields)-1 && isNumber(fields[len(fields)-1-trailing]) {
 		trailing++

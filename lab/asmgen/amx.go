@@ -75,7 +75,7 @@ func tileAMX(g *file, name string, ts terms) {
 	g.label("column")
 	amxColumns(g)
 	g.ins("MOVQ %d(R12), SI\n\tMOVQ %d(R12), R9\n\tMOVQ 8(SP), R14", offA, offM)
-	if ts.fetch > 0 { // behind the last panel of b there is none: fetch what is near
+	if ts.fetch > 0 { // after the last panel of b there is none: fetch what is near
 		g.ins("XORL R8, R8\n\tMOVQ %d(R12), AX\n\tSHLQ $7, AX\n\tCMPQ R10, $32\n\tCMOVQLE R8, AX", offK)
 		g.ins("ADDQ 0(SP), AX\n\tMOVQ AX, 32(SP)")
 	}

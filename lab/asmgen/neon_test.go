@@ -16,7 +16,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// The machine code of arm64 in every file of assembly is what clang makes of the mnemonic behind it.
+// The machine code of arm64 in every file of assembly is what clang makes of the mnemonic after it.
 func TestWordsAreTheirMnemonics(t *testing.T) {
 	clang, err := exec.LookPath("clang-19")
 	if err != nil {

@@ -124,7 +124,7 @@ func toScratch(g *file, pointers int, interleave bool, load func()) {
 	g.ins("SUBQ $%d, AX\n\tSUBQ $1024, R13", 16*pointers)
 }
 
-// turnScratch writes the transposes of the parts in scratch memory to DI, which it moves behind them.
+// turnScratch writes the transposes of the parts in scratch memory to DI, which it moves after them.
 func turnScratch(g *file) {
 	g.ins("MOVQ R13, SI\n\tMOVQ $3, BX")
 	g.label("turn")

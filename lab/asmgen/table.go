@@ -8,7 +8,7 @@ import (
 )
 
 // table says how the fields of vec.Ops are made of kernels: by which function of package vec, and of which kernels. The
-// name behind a point is an element of an array: an elementwise function.
+// name after a point is an element of an array: an elementwise function.
 var table = []struct{ field, by, kernels string }{
 	{"Fill", "fillWith", "fill"},
 	{"Add", "three", "add"},

@@ -69,7 +69,7 @@ func clearNEON(g *file, registers int) {
 	}
 }
 
-// stepNEON loads a row of b into V24 and V25 and m values of a into V26 and what follows, and no byte behind them.
+// stepNEON loads a row of b into V24 and V25 and m values of a into V26 and what follows, and no byte after them.
 func stepNEON(g *file, u, m int) {
 	g.ins("FLDPQ %d(R2), (F24, F25)", 4*u*colsNEON)
 	type lane struct{ reg, element int }

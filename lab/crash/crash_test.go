@@ -161,7 +161,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// first returns the first error of a row of calls, of which those behind it are not made.
+// first returns the first error of a row of calls, of which those after it are not made.
 func first(err error, calls ...func() error) error {
 	for _, call := range calls {
 		if err == nil {

@@ -29,12 +29,12 @@ var (
 type Program struct {
 	Dir   string       // the folder; Run finds there what is there when Disturb is called
 	Run   func() error // an error is what the program reports
-	Again func() error // what a person does behind a disturbed Run; it must end well
+	Again func() error // what a person does after a disturbed Run; it must end well
 	// Outputs are files, below Dir, that Again leaves as Run does undisturbed. Where all of them are there before, all
 	// are old or all are new, but for the Journal, to which records are appended.
 	Outputs []string
 	Journal string
-	Left    func() error // finds damage behind a disturbed Run whose Outputs are all there; may be nil
+	Left    func() error // finds damage after a disturbed Run whose Outputs are all there; may be nil
 	Done    func() error // finds what is not as Run leaves it undisturbed, beside Outputs; may be nil
 
 	old, wanted map[string][]byte
@@ -228,7 +228,7 @@ type twice struct{ first, second State }
 
 func (t twice) String() string { return fmt.Sprintf("%s; then %s", t.first, t.second) }
 
-// secondFailures tries the states that a power failure may leave of Again behind a power failure of Run: a few of each.
+// secondFailures tries the states that a power failure may leave of Again after a power failure of Run: a few of each.
 func (p *Program) secondFailures(d draw) (o Outcome, err error) {
 	const each = 12
 	rng := rand.New(rand.NewPCG(d.seed, 3+uint64(d.shard)))
@@ -300,7 +300,7 @@ func (p *Program) fail(o *Outcome, list ...fault) (calls int, err error) {
 	return f.calls, nil
 }
 
-// singleFaults lets each call of Run fail, and notes which calls there are behind it: those with which it is a pair.
+// singleFaults lets each call of Run fail, and notes which calls there are after it: those with which it is a pair.
 func (p *Program) singleFaults(d draw) (o Outcome, err error) {
 	const window = 60 // calls: within the same save, validation, claim or set
 	kinds := len(faultKinds)

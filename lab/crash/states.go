@@ -186,7 +186,7 @@ func (a *states) named(s State, changes []operation) bool {
 	return true
 }
 
-// once yields a state that was not seen. Behind the last call more is promised than before, of the same state too.
+// once yields a state that was not seen. After the last call more is promised than before, of the same state too.
 func (a *states) once(s State) bool {
 	var id uint64
 	if s.After == a.last {

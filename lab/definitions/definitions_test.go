@@ -89,7 +89,7 @@ func TestMemoryThatIsLackingIsAnError(t *testing.T) {
 	}
 }
 
-// What a device can do beside computing is found behind what is composed around it.
+// What a device can do beside computing is found through what is composed around it.
 func TestAbilitiesAreFound(t *testing.T) {
 	d := definitions.Over(open(t, cpu.FP32))
 	defer d.Close()

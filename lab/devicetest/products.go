@@ -122,7 +122,7 @@ func beside(h *harness, rows, cols, ld, n int) []float64 {
 	return x
 }
 
-// testActive is a product with an activation behind it, and the way back through bias and activation.
+// testActive is a product with an activation after it, and the way back through bias and activation.
 func testActive(h *harness) {
 	for n, s := range [][3]int{{1, 1, 1}, {3, 5, 4}, {7, 33, 16}, {130, 40, 9}, {300, 257, 3}, {19, 2100, 2}} {
 		for _, f := range []device.Activation{device.ReLU, device.GELU, device.Abs, device.Tanh} {

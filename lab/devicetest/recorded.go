@@ -62,7 +62,7 @@ func fetches(h *harness, d device.Recorder) {
 	h.release()
 }
 
-// boundedGRU runs both directions on captions shorter than what the host knows of them: behind the words is 0.
+// boundedGRU runs both directions on captions shorter than what the host knows of them: after the words is 0.
 func boundedGRU(h *harness, i, n int) {
 	lengths, bound, rows := []int32{3, 2, 1}, []int32{4, 3, 3}, 10
 	_, exact := bigru(h, i, n, lengths, false)

@@ -40,7 +40,7 @@ const usual = 1e-2
 // slopes bounds gradients by their norms.
 func (h *harness) slopes() bounds { return bounds{"": {norm: h.tol.deriv, floor: usual}} }
 
-// operand is a view that a kernel declares. Name is that of the declaration; the second of a name has 1 behind it.
+// operand is a view that a kernel declares. Name is that of the declaration; the second of a name has 1 after it.
 type operand struct {
 	device.Operand
 	label  string
@@ -135,7 +135,7 @@ func (h *harness) define(k device.Kernel) {
 }
 
 // check computes a kernel on the device and by its definition, on the same inputs, and compares everything that it
-// writes. Required views that are absent are made: results of the kernel, with room behind them.
+// writes. Required views that are absent are made: results of the kernel, with room after them.
 func (h *harness) check(what string, k device.Kernel, b bounds) {
 	h.t.Helper()
 	h.make(k, h.room)
@@ -303,7 +303,7 @@ func (h *harness) turn(k device.Kernel, written []operand, without []string) {
 	})
 }
 
-// room places a result, with memory behind it that is left alone.
+// room places a result, with memory after it that is left alone.
 func (h *harness) room(o device.Operand) device.View {
 	n := o.N
 	if o.Rule == device.Required || o.Rule == device.Optional {

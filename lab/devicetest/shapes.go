@@ -68,7 +68,7 @@ func nans(n int) []float64 {
 	return x
 }
 
-// more is an input with n NaN behind it, which no kernel reads.
+// more is an input with n NaN after it, which no kernel reads.
 func (h *harness) more(x []float64, n int) device.View {
 	return h.in(append(append([]float64(nil), x...), nans(n)...))
 }

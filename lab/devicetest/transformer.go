@@ -123,7 +123,7 @@ func selfAttention(h *harness, heads, d int, lengths []int32, rate float64, padd
 	h.release()
 }
 
-// columnsOf puts matrices of d columns side by side, in rows ld apart with NaN behind them.
+// columnsOf puts matrices of d columns side by side, in rows ld apart with NaN after them.
 func columnsOf(ld, d int, parts ...[]float64) []float64 {
 	rows := len(parts[0]) / d
 	all := nans(rows * ld)

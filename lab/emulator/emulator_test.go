@@ -174,7 +174,7 @@ func (m *machine) together(name string, blocks int) ([]float32, error) {
 	return got, m.Synchronize(m.stream)
 }
 
-// Blocks that run at once pass on what they have behind barriers of the grid, and each has its own shared memory. A
+// Blocks that run at once pass on what they have after barriers of the grid, and each has its own shared memory. A
 // barrier that is missing, that waits for too few or for too many, and threads that go ahead of it are found. An
 // arrival that may come too early is found where it does.
 func TestBlocksAtOnce(t *testing.T) {

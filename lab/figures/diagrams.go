@@ -121,7 +121,7 @@ func diagram(text string) (file string, svg []byte, err error) {
 	return file, c.SVG(), nil
 }
 
-// lowered cuts a line into its pieces, and each stands behind the width of those before. It returns the width of all.
+// lowered cuts a line into its pieces, and each stands after the width of those before. It returns the width of all.
 func lowered(line string, piece func(after float64, text string, f chart.Font, down float64)) (width float64) {
 	for line != "" {
 		f, down := chart.Plain, 0.0

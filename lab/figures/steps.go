@@ -64,7 +64,7 @@ func stepsTable(steps []row) string {
 	return t.String()
 }
 
-// times writes how many times as fast b is as a: two digits behind the point below 10, one above.
+// times writes how many times as fast b is as a: two digits after the point below 10, one above.
 func times(a, b float64) string {
 	if a == 0 || b == 0 {
 		return missing

@@ -56,7 +56,7 @@ type goPackage struct {
 	Imports, TestImports, XTestImports []string
 }
 
-// list returns all packages, each behind those that it imports.
+// list returns all packages, each after those that it imports.
 func list() (pkgs []*goPackage, err error) {
 	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Name,Export,DepOnly,GoFiles,"+
 		"TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...")

@@ -127,7 +127,7 @@ func (r *Request) Tested(variant string) (families []string) {
 var ErrFaulted = errors.New("selftest: the GPU failed, and this process can compute nothing more on it")
 
 // Run measures a device. opened is told of the device of each variant, or why there is none here; begin of each
-// family before it is tested; each of every result. It ends with ErrFaulted behind the family in which the GPU failed.
+// family before it is tested; each of every result. It ends with ErrFaulted after the family in which the GPU failed.
 func Run(ctx context.Context, r Request, opened func(Device), begin func(family string),
 	each func(Result)) error {
 	for _, v := range variants {

@@ -35,7 +35,7 @@ func rgb(v uint32) color.RGBA { return color.RGBA{uint8(v >> 16), uint8(v >> 8),
 // Hex writes a colour as #RRGGBB.
 func Hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
 
-// Colour returns colour i of the palette on a light ground; the palette begins again behind its last colour.
+// Colour returns colour i of the palette on a light ground; the palette begins again after its last colour.
 func Colour(i int) color.RGBA { return palette[i%len(palette)].light }
 
 // Variable returns the name under which CSS declares colour i of the palette.

@@ -94,7 +94,7 @@ func (d *Drawing) Text(at Point, align Align, text string, f Font, c color.RGBA)
 	}
 }
 
-// boxed writes a line in black behind a place, on a ground that covers what lies there.
+// boxed writes a line in black after a place, on a ground that covers what lies there.
 func (d *Drawing) boxed(at Point, text string) {
 	d.Area(white, Box(at.X+3, at.Y-6, Plain.Width(text)+2, 12)...)
 	d.Text(Point{at.X + 4, at.Y + 3}, Start, text, Plain, Black)

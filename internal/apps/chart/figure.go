@@ -236,7 +236,7 @@ func (d *Drawing) series(s Series, points []Point) {
 var markers = [][]Point{nil, Box(-2.2, -2.2, 4.4, 4.4), {{0, -3}, {2.8, 2}, {-2.8, 2}},
 	{{0, -3.2}, {3.2, 0}, {0, 3.2}, {-3.2, 0}}, {{0, 3}, {2.8, -2}, {-2.8, -2}}}
 
-// marker draws form i; behind the last one they begin again, hollow.
+// marker draws form i; after the last one they begin again, hollow.
 func (d *Drawing) marker(c color.RGBA, i int, at Point) {
 	form := func(c color.RGBA, size float64) {
 		corners := slices.Clone(markers[i%len(markers)])

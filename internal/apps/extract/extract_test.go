@@ -244,7 +244,7 @@ func TestBroken(t *testing.T) {
 	if row[0] != 4 {
 		t.Errorf("the last row is %v", row)
 	}
-	write(t, filepath.Join(images, "0.png"), "no picture") // and good ones behind it in its batch
+	write(t, filepath.Join(images, "0.png"), "no picture") // and good ones after it in its batch
 	r.Out, r.Batch = t.TempDir(), 8
 	try.Get(Run(t.Context(), x, r))(t)
 	for i, first := range []float32{1, 2, 4} {

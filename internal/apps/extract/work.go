@@ -22,7 +22,7 @@ import (
 //	pictures, and for each the width and height, 0 and 0 for one that was skipped (uint32 each, little endian)
 //
 // The key is a digest of everything the rows depend on. After a kill the records whose rows are as they say are taken
-// over, and what stands behind them is cut off.
+// over, and what stands after them is cut off.
 type work struct {
 	rows, journal disk.File
 	lock          io.Closer

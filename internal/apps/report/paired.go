@@ -67,7 +67,7 @@ func (d *DataSet) PairedTable(name, protocol string, comparisons []*Comparison) 
 	return t, nil
 }
 
-// addPaired adds the differences of recalls between two systems, behind the cells that name them. It returns the number
+// addPaired adds the differences of recalls between two systems, after the cells that name them. It returns the number
 // of images.
 func (t *Table) addPaired(pool *par.Pool, target, base []eval.Hits, names ...any) (images int, err error) {
 	r, err := eval.Compare(pool, target, base, eval.DefaultCompareOptions())

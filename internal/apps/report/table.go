@@ -128,7 +128,7 @@ func pCell(p float64) Cell {
 	return numberCell(p, 4)
 }
 
-// addHolm puts behind every column of p-values another with all its p-values corrected for each other.
+// addHolm puts after every column of p-values another with all its p-values corrected for each other.
 func (t *Table) addHolm() {
 	for i := len(t.Heads) - 1; i >= 0; i-- {
 		if t.Heads[i].Name != "p" {

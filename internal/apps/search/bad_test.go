@@ -89,7 +89,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// Features that become shorter behind an open index are an error that names the file; the index is as before when they
+// Features that become shorter under an open index are an error that names the file; the index is as before when they
 // are back.
 func TestFeaturesThatBecomeShorter(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -472,7 +472,7 @@ func TestQueue(t *testing.T) {
 		if got := count(1); got[504] != 1 || time.Since(start) != time.Minute {
 			t.Errorf("after %v: %v", time.Since(start), got)
 		}
-		ask(4) // they wait behind the one that is gone
+		ask(4) // they wait after the one that is gone
 		if got := count(4); got[504] != 4 {
 			t.Errorf("behind it: %v", got)
 		}

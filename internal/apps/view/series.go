@@ -13,7 +13,7 @@ import (
 // axis.
 const logFrom = 50
 
-// class is colour i; the palette begins again behind its last colour.
+// class is colour i; the palette begins again after its last colour.
 func class(i int) string { return strings.TrimPrefix(chart.Variable(i), "--") }
 
 // look is the style of curve i of several: a colour and dashes, by which curves are told apart without colours, and
@@ -183,9 +183,9 @@ func runPlots(r *Run, guess float64) []*plot {
 	return out
 }
 
-// warmups marks where a warm-up ends that a curve shows: behind that of the loss (loss.warmup_epochs) the loss is
-// another one, behind that of the learning rate (optim.warmup_steps) the schedule begins. A run that has not come so
-// far has no mark yet.
+// warmups marks where a warm-up ends that a curve shows: after that of the loss (loss.warmup_epochs) the loss is
+// another one, after that of the learning rate (optim.warmup_steps) the schedule begins. A run that has not come so far
+// has no mark yet.
 func (r *Run) warmups(id string) (out []mark) {
 	if r.Config == nil {
 		return nil

@@ -10,7 +10,7 @@ package device
 // statistics, which stay as they are. Mean and InvStd [C] keep μ and 1/√(σ² + ε) for the gradient.
 //
 // Pads rows more, all alike and of the value Pad [C], can take part in the statistics without being stored: the zero
-// padding rows behind a linear layer have the value of its bias (quirk Q4 of VSE-infinity). They have no output, but
+// padding rows after a linear layer have the value of its bias (quirk Q4 of VSE-infinity). They have no output, but
 // through the statistics they have a gradient: DPad [C], the sum over all of them. Outer may then be 0. Inner is 1
 // where Pads > 0.
 //

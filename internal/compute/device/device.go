@@ -127,7 +127,7 @@ type Device interface {
 
 // Warner is implemented by devices that know what makes them slow or other than asked for on this machine.
 type Warner interface {
-	// Warnings are sentences for people: those known when the device was opened, and later ones behind them.
+	// Warnings are sentences for people: those known when the device was opened, and later ones after them.
 	Warnings() []string
 }
 

@@ -258,7 +258,7 @@ func (a *Filtrate) Views(c *Checker) {
 }
 
 // FiltrateSimilarities does Similarities of Words and of Captions, both with Filter, and Filtrate of their nodes
-// without Train, where no gradient follows. Of what these write Out alone holds behind it.
+// without Train, where no gradient follows. Of what these write Out alone holds after it.
 type FiltrateSimilarities struct {
 	Words, Captions Similarities
 	Filtrate

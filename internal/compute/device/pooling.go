@@ -6,8 +6,8 @@ package device
 // PoolWeights turns the scores of positions into the weights of each sequence.
 // The gradient is DScores from Weights and DWeights.
 //
-// PoolWeights: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 behind it. Scores [T] is packed
-// (see Packing), Weights [B, L] is not.
+// PoolWeights: Weights[b, t] = softmax over t < length b of Scores/Temperature, 0 after it. Scores [T] is packed (see
+// Packing), Weights [B, L] is not.
 type PoolWeights struct {
 	Gradient
 	L           int

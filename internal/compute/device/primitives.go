@@ -106,7 +106,7 @@ const (
 // SegmentProducts multiplies matrices within every segment.
 //
 // SegmentProducts: the rows of G that belong to segment s hold n = Counts_s values, in a row of Longest; what lies
-// behind them is neither read nor written. The products are float32 in every precision but fp64.
+// after them is neither read nor written. The products are float32 in every precision but fp64.
 type SegmentProducts struct {
 	Form       SegmentForm
 	D, Longest int

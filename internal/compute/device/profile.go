@@ -1,6 +1,7 @@
 package device
 
-// Profiler is implemented by devices whose kernels run behind their calls: they time what they start themselves.
+// Profiler is implemented by devices whose kernels run after their calls have returned: they time what they start
+// themselves.
 type Profiler interface {
 	// Profile returns what the device was given while f ran, in order, without what is streamed beside its kernels. f
 	// must record and replay nothing.

@@ -21,7 +21,7 @@ type Recorder interface {
 	// be replayed.
 	Generation() int
 
-	// Fetch begins to copy views to the host, behind the kernels called before. Fetched waits for the copy and returns
+	// Fetch begins to copy views to the host, after the kernels called before. Fetched waits for the copy and returns
 	// the values, one view after the other, valid until the next Fetch of the same slot: of an Int32 view the bits.
 	// There are FetchSlots slots.
 	Fetch(slot int, views ...View)
@@ -46,8 +46,8 @@ const FetchSlots = 2
 // Recording is what a Recorder recorded.
 type Recording any
 
-// Namer is implemented by devices whose kernels run behind their calls: what fails is then said with what it belongs
-// to.
+// Namer is implemented by devices whose kernels run after their calls have returned: what fails is then said with what
+// it belongs to.
 type Namer interface {
 	// At names what the calls that follow belong to, such as a node of a graph with its shapes; empty is nothing in
 	// particular. A recording belongs to what was said before Record.
@@ -57,13 +57,13 @@ type Namer interface {
 // Streamer is implemented by devices that can copy values of the host to their memory while kernels run.
 type Streamer interface {
 	// StreamFloats is UploadFloats for large inputs that come with every step: the values reach the device beside the
-	// kernels called before, and dst behind them. It takes device memory of the size of the largest such input of a
+	// kernels called before, and dst after them. It takes device memory of the size of the largest such input of a
 	// buffer.
 	StreamFloats(dst View, src []float32)
 	// NewStage allocates pinned memory for n values, as float16 with half, otherwise as float32.
 	NewStage(n int, half bool) (Stage, error)
 	// StreamStage is StreamFloats of the first n values of a stage, which float32 holds exactly. The device reads them
-	// behind the call: the stage must not change before Fetched returns what a Fetch behind it began to copy, or before
+	// after the call: the stage must not change before Fetched returns what a Fetch after it began to copy, or before
 	// Sync returns.
 	StreamStage(dst View, s Stage, n int)
 	// FreeStage releases a stage.

@@ -7,7 +7,7 @@ import (
 )
 
 // Packed fixed-point operands: a panel of 32 rows of A is [k/64][3 digits][32 rows][64 values], one of 32 columns of B
-// [k/64][3 digits][2][16 groups of 4 values][16 columns][4], each with its 32 scales behind it.
+// [k/64][3 digits][2][16 groups of 4 values][16 columns][4], each with its 32 scales after it.
 
 //go:noescape
 func tileFixedAMX(t *tile)
@@ -51,7 +51,7 @@ func transpose(p *packing, to, from []float32, words int) {
 	copy(to[scales:scales+32], from[scales:])
 }
 
-// setRowsAFixed packs rows of A, row first of the panels and those behind it; with columns of A as rows, first is 0.
+// setRowsAFixed packs rows of A, row first of the panels and those after it; with columns of A as rows, first is 0.
 func setRowsAFixed(w *worker, dst []float32, o *operand, s span, first int) {
 	words := fixedWords(s.k)
 	for i := 0; i < s.outer; {

@@ -92,7 +92,7 @@ func packFloats512(w *worker, dst []float32, o *operand, s span, height, words i
 	}
 }
 
-// packAWiden packs panels of A as float32 values that are rounded to bf16, with zeros behind the last of an odd number.
+// packAWiden packs panels of A as float32 values that are rounded to bf16, with zeros after the last of an odd number.
 func packAWiden(w *worker, dst []float32, o *operand, s span, height int) {
 	words := roundUp(s.k, 2)
 	packFloats512(w, dst, o, s, height, words)
@@ -164,7 +164,7 @@ func packAAMX(parts int) func(w *worker, dst []float32, o *operand, s span, _ in
 	return func(w *worker, dst []float32, o *operand, s span, _ int) { rows(w, dst, o, s, 0) }
 }
 
-// setRowsAAMX packs rows of A, row first of the panels and those behind it; with columns of A as rows, first is 0.
+// setRowsAAMX packs rows of A, row first of the panels and those after it; with columns of A as rows, first is 0.
 func setRowsAAMX(parts int) func(w *worker, dst []float32, o *operand, s span, first int) {
 	row, pairs := roundRow512, pairTranspose512
 	if parts == 3 {

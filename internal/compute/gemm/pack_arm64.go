@@ -8,7 +8,7 @@ import (
 // packing is the argument block of assembly routines, which are given their arguments one by one here.
 type packing struct{}
 
-// packRowNEON rounds a row of groups of four values to bf16 and writes each group stride bytes behind the last.
+// packRowNEON rounds a row of groups of four values to bf16 and writes each group stride bytes after the last.
 //
 //go:noescape
 func packRowNEON(dst, src *float32, quads, stride int)

@@ -7,7 +7,7 @@ import (
 )
 
 // FilterWeights are the parameters of a filtration: the layer [1, S], [1] that gives the logits, and the batch norm of
-// one channel behind it.
+// one channel after it.
 type FilterWeights struct {
 	Weight, Bias *Node
 	Norm         BatchNormWeights

@@ -381,7 +381,7 @@ func TestFeedInPlaceAndCopied(t *testing.T) {
 	if allocs != 0 {
 		t.Errorf("%v allocations, want 0", allocs)
 	}
-	// A part: with capacity behind it, as the loader's batches have, and without.
+	// A part: with capacity after it, as the loader's batches have, and without.
 	at := func(i int, want float64) {
 		t.Helper()
 		try.Do(t, prog.RunAll())

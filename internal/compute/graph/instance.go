@@ -227,7 +227,7 @@ func (s *Instance) FeedBounded(name string, values, bound []int32) error {
 	return nil
 }
 
-// FeedPart sets the first values of a float input of n elements; what lies behind them is arbitrary. For inputs whose
+// FeedPart sets the first values of a float input of n elements; what lies after them is arbitrary. For inputs whose
 // rows are counted by another input. Values with capacity for n elements may be read in place, as by Feed.
 func (s *Instance) FeedPart(name string, values []float32, n int) error {
 	if len(values) > n {
@@ -246,7 +246,7 @@ func (s *Instance) FeedPart(name string, values []float32, n int) error {
 	return nil
 }
 
-// clearBehind sets the elements of an input behind the first ones to zero where a sum over rows meets them.
+// clearBehind sets the elements of an input after the first ones to zero where a sum over rows meets them.
 func (s *Instance) clearBehind(in *input, first int) {
 	if _, ok := device.As[device.Recorder](s.Dev); ok && first < in.n {
 		device.Do(s.Dev, device.Fill{Dst: in.View.Slice(first, in.n)})

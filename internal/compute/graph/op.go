@@ -78,7 +78,7 @@ type Op struct {
 	Outs  []tensor.Shape // shape of each result; nil is a scalar
 	Saved []SavedTensor
 	Temp  []int // floats of scratch memory
-	// OutSize is the number of floats behind result 0 if it is larger than its shape.
+	// OutSize is the number of floats after result 0 if it is larger than its shape.
 	OutSize int
 	// Outer: a result is the product of two arguments, result Outer.Result = In[Outer.A]ᵀ In[Outer.B].
 	Outer *Outer
@@ -86,7 +86,7 @@ type Op struct {
 	Alias bool
 	// Early: it is computed as soon as its arguments are there, not when its results are needed.
 	Early bool
-	// Collective: the ranks exchange values in it, and so wait for all that they send behind the ops before it.
+	// Collective: the ranks exchange values in it, and so wait for all that they send after the ops before it.
 	Collective bool
 	// Make makes the kernels of the op, by Do: when its memory is known, and again before every run where an argument
 	// is an input of the graph.

@@ -92,7 +92,7 @@ func (g *Graph) WeightedSum(x, w *Node) *Node {
 	return g.apply(op)
 }
 
-// around returns the products of the sizes before and behind an axis.
+// around returns the products of the sizes before and after an axis.
 func around(s tensor.Shape, axis int) (outer, inner int) {
 	outer, inner = 1, 1
 	for i, d := range s {

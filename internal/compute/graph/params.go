@@ -28,7 +28,7 @@ func (s ParamSpec) Size() int {
 }
 
 // Params is the flat memory of all parameters of a network on a device: values, and with training gradients of the
-// same layout. Optimised parameters come first, state behind them; every tensor starts at a multiple of 64 bytes.
+// same layout. Optimised parameters come first, state after them; every tensor starts at a multiple of 64 bytes.
 type Params struct {
 	Specs  []ParamSpec
 	dev    device.Device
@@ -71,7 +71,7 @@ func NewParams(dev device.Device, specs []ParamSpec) (*Params, error) {
 	return p, nil
 }
 
-// AllocGrads allocates the gradients, and Spare behind them; they hold zero where no graph writes.
+// AllocGrads allocates the gradients, and Spare after them; they hold zero where no graph writes.
 func (p *Params) AllocGrads() error {
 	if p.grads.Present() {
 		return nil
@@ -107,7 +107,7 @@ func (p *Params) State() device.View { return p.values.Slice(p.opt, p.total) }
 // Grads returns the flat gradients.
 func (p *Params) Grads() device.View { return p.grads.Slice(0, p.opt) }
 
-// Spare returns ParamAlign scalars behind the gradients.
+// Spare returns ParamAlign scalars after the gradients.
 func (p *Params) Spare() device.View { return p.grads.Slice(p.opt, p.opt+ParamAlign) }
 
 // Freeze tells the device that no parameter will change (device.Freezer).

@@ -23,7 +23,7 @@ func (g *Graph) BiGRU(x, lengths *Node, forward, backward GRUWeights) *Node {
 }
 
 // PoolWeights turns packed scores of positions [T, 1] or [T] into weights [B, L]: for each sequence the softmax of
-// scores/temperature, 0 behind its length. Every sequence has at most L = longest positions.
+// scores/temperature, 0 after its length. Every sequence has at most L = longest positions.
 func (g *Graph) PoolWeights(scores, lengths *Node, longest int, temperature float64) *Node {
 	a := &device.PoolWeights{L: longest, Temperature: temperature}
 	k := kernelOf(g, "pool weights", a)

@@ -244,8 +244,8 @@ func (p *Program) Run() {
 	}
 }
 
-// AfterWrites has Run call f behind the last kernels that write to a range of the memory of targets, where values are
-// final then, and behind all kernels where none does.
+// AfterWrites has Run call f after the last kernels that write to a range of the memory of targets, where values are
+// final then, and after all kernels where none does.
 func (p *Program) AfterWrites(written device.View, f func()) {
 	last := p.instrs[len(p.instrs)-1]
 	for _, in := range p.instrs {
@@ -262,7 +262,7 @@ func (p *Program) AfterWrites(written device.View, f func()) {
 	last.then = append(last.then, f)
 }
 
-// FirstReader is the place of the first op that reads a range of the parameters, and the one behind the last op before
+// FirstReader is the place of the first op that reads a range of the parameters, and the one after the last op before
 // it in which the ranks meet, 0 without one. Where none reads it that is the end and 0.
 func (p *Program) FirstReader(read device.View) (place, met int) {
 	for i, in := range p.instrs {

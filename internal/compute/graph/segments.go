@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// CaptionRows puts the words of packed captions x [B·L, D] one caption after the other: [capacity, D]. What lies behind
+// CaptionRows puts the words of packed captions x [B·L, D] one caption after the other: [capacity, D]. What lies after
 // the last word is arbitrary.
 func (g *Graph) CaptionRows(x, lengths *Node, capacity int) *Node {
 	d := Dim(x, 1)

@@ -34,8 +34,8 @@ func TestLargeInputsAreStreamed(t *testing.T) {
 			} else {
 				try.Do(t, s.Feed("x", host))
 			}
-			// The back buffer is empty when the copy of the input before has come, behind the kernel of the one before
-			// that. Behind each comes one that copies.
+			// The back buffer is empty when the copy of the input before has come, after the kernel of the one before
+			// that. After each comes one that copies.
 			if deferred == 1 && i > 0 && emulator.Finished(t)-before >= 2*i-1 {
 				t.Errorf("input %d waited for the kernel of the one before", i)
 			}

@@ -31,19 +31,19 @@ type SVDOptions struct {
 type SVD struct {
 	Sigma    []float64 // [k], decreasing up to rounding
 	Residual float64   // largest ‖A^T A v - sigma^2 v‖ / sigma_1^2 of the k vectors
-	Angle    float64   // bound on the angle of the subspace: ‖R‖ / max(gap behind sigma_k^2, 1e-4 sigma_k^2)
+	Angle    float64   // bound on the angle of the subspace: ‖R‖ / max(gap after sigma_k^2, 1e-4 sigma_k^2)
 	Passes   int       // filter passes; 0 if the matrix was small enough for a direct solver
 
 	v       *block
 	kernels kernels
 }
 
-// minGap is the smallest relative gap behind the last wanted eigenvalue that the iteration tries to resolve. Inside a
+// minGap is the smallest relative gap after the last wanted eigenvalue that the iteration tries to resolve. Inside a
 // smaller gap the wanted subspace is not determined by the data, and any choice approximates A equally well.
 const minGap = 1e-4
 
 // guard returns the number of vectors iterated beside the k wanted ones, so that k of them are separated from the rest
-// of the spectrum by more than the gap behind the k-th.
+// of the spectrum by more than the gap after the k-th.
 func guard(k int) int { return max(16, k/5) }
 
 // TruncatedSVD computes the k largest singular values of a and their right singular vectors, from the eigenvectors of
@@ -89,7 +89,7 @@ func TruncatedSVD(ctx context.Context, pool *par.Pool, a *CSR, o SVDOptions) (*S
 	return out, nil
 }
 
-// cutTo drops the panels behind column k and clears the columns behind it in the last one.
+// cutTo drops the panels after column k and clears the columns after it in the last one.
 func (b *block) cutTo(k int) {
 	b.panels = (k + panelWidth - 1) / panelWidth
 	b.data = append([]float64(nil), b.data[:b.rows*b.panels*panelWidth]...)

@@ -33,7 +33,7 @@ const (
 	headSize   = len(magic) + 8
 	recordSize = 20
 	maxNote    = 64 << 20
-	maxSearch  = 256 << 20 // bytes of what may be notes behind a record that is not whole
+	maxSearch  = 256 << 20 // bytes of what may be notes after a record that is not whole
 )
 
 // File is an open journal, as it was when it was opened. Its methods may be called from several goroutines, Close
@@ -127,7 +127,7 @@ func (j *File) read(size int64) error {
 	return err
 }
 
-// next returns where a whole record stands behind a place, 0 where none does: what an interrupted Append leaves is the
+// next returns where a whole record stands after a place, 0 where none does: what an interrupted Append leaves is the
 // end of a file.
 func (j *File) next(from, size int64) (int64, error) {
 	buf, read := make([]byte, 1<<20), int64(0)
@@ -174,7 +174,7 @@ func (j *File) whole(r Record) (bool, error) {
 	return got.Sum32() == r.sum, err
 }
 
-// Verify reads a journal completely. The error names the first record that is not as it was written, and bytes behind
+// Verify reads a journal completely. The error names the first record that is not as it was written, and bytes after
 // the last whole record, which an Append that was interrupted or damage left.
 func Verify(path string) error {
 	j, err := Open(path)
@@ -253,7 +253,7 @@ func Append(path string, head, note []byte, write func(io.Writer) error) error {
 	return errors.Join(atomicfile.Explain("write", path, err), f.Close())
 }
 
-// add writes a record behind the last whole one: what stands in front of its note comes last, so that a kill leaves
+// add writes a record after the last whole one: what stands in front of its note comes last, so that a kill leaves
 // none.
 func (j *File) add(f disk.File, note []byte, write func(io.Writer) error) error {
 	if err := f.Truncate(j.end); err != nil {

@@ -104,7 +104,7 @@ func (g *Graph) frame(size int64) []byte {
 	return protowire.AppendVarint(b, uint64(size))
 }
 
-// parts are the fields of the graph in front of the constants and behind them.
+// parts are the fields of the graph in front of the constants and after them.
 func (g *Graph) parts() (before, after []byte) {
 	for i := range g.nodes {
 		before = message(before, 1, g.nodes[i].encode(i))

@@ -37,8 +37,8 @@ func OpenGallery(dir string) (*Gallery, error) {
 	return &Gallery{dir}, nil
 }
 
-// Path returns the picture of an image id: the file of that name, or of that name with one of Endings behind it.
-// An id that would leave the folder, and one without a file, is an error (fs.ErrNotExist).
+// Path returns the picture of an image id: the file of that name, or of that name with one of Endings after it. An id
+// that would leave the folder, and one without a file, is an error (fs.ErrNotExist).
 func (g *Gallery) Path(id string) (string, error) {
 	for _, end := range append([]string{""}, Endings...) {
 		name := filepath.FromSlash(id + end)

@@ -23,7 +23,7 @@ var (
 	}}
 )
 
-// precision is the number of bits behind the point of a weight.
+// precision is the number of bits after the point of a weight.
 const precision = 32 - 8 - 2
 
 // taps are the weights of the source pixels from first on that make a target pixel.

@@ -14,7 +14,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// A pipe without a writer and an endless device are refused at once, also behind a link.
+// A pipe without a writer and an endless device are refused at once, also through a link.
 func TestSpecialFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")

@@ -16,7 +16,7 @@ func hasNone(err error) bool {
 }
 
 // lockFile takes the lock of an open file without waiting, alone or shared with others who do not want it alone. What
-// is locked here nobody else can read: a byte far behind the owner's line.
+// is locked here nobody else can read: a byte far after the owner's line.
 func lockFile(f *os.File, alone bool) error {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if alone {

@@ -45,7 +45,7 @@ const maxLine = 1 << 20
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxLine) }} // of scan
 
 // OpenLog opens or creates a log whose first lines, as many as counted, are known to be on disk. What a kill or power
-// failure left broken at the end is cut off: behind those lines everything from the first broken line on, since blocks
+// failure left broken at the end is cut off: after those lines everything from the first broken line on, since blocks
 // reach a disk in any order. Of the counted lines only the last may be broken; another is an error that names it.
 func OpenLog(path string, counted int) (*Log, error) {
 	if err := regular.Check(path); err != nil {
@@ -78,7 +78,7 @@ func scan(path string, f io.Reader, counted int, accept func(line []byte, number
 	for number := 1; ; number++ {
 		line, err := r.ReadSlice('\n')
 		whole := err == nil && json.Valid(line)
-		for err == bufio.ErrBufferFull { // to see whether there is a line behind it
+		for err == bufio.ErrBufferFull { // to see whether there is a line after it
 			_, err = r.ReadSlice('\n')
 		}
 		if err == io.EOF {

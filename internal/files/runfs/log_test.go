@@ -75,7 +75,7 @@ func TestBrokenLine(t *testing.T) {
 	}
 }
 
-// Behind the lines that a checkpoint counts, a power failure may have left anything: the log ends before it. A broken
+// After the lines that a checkpoint counts, a power failure may have left anything: the log ends before it. A broken
 // line among those that count is an error, whatever follows.
 func TestBrokenLineBehindTheCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), MetricsName)

@@ -1,4 +1,4 @@
-// Package safetensors reads and writes the safetensors format: named tensors behind a JSON header, nothing executable.
+// Package safetensors reads and writes the safetensors format: named tensors after a JSON header, nothing executable.
 //
 // Layout of a file: the header length n (8 bytes, little-endian), n bytes of JSON
 //

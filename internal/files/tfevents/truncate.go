@@ -13,7 +13,7 @@ import (
 )
 
 // Truncate cuts every event file in dir off before its first event that accept rejects, so that a session which
-// repeats steps writes each of them once. Start events stay, because the validation of the step before may stand behind
+// repeats steps writes each of them once. Start events stay, because the validation of the step before may stand after
 // them. What a killed writer left unfinished or broken at the end is cut off too; TensorBoard reads no further than
 // that.
 func Truncate(dir string, accept func(Event) bool) error {

@@ -129,7 +129,7 @@ var legacyMagic, _ = new(big.Int).SetString("1950a86a20f9469cfc6c", 16)
 
 const legacyProtocol = int64(1001)
 
-// legacy is a checkpoint in legacy format. Its storages lie behind the pickles, so that their positions are set last.
+// legacy is a checkpoint in legacy format. Its storages lie after the pickles, so that their positions are set last.
 type legacy struct {
 	stores map[string]typed
 	views  []view

@@ -71,7 +71,7 @@ func CheckBert(setting, dir string) error {
 		"model.safetensors or pytorch_model.bin (docs/networks.md says where to get it)", setting, what)
 }
 
-// LoadLexicon reads a vocabulary file for a network. VSE-infinity and CHAN bring a word <mask> of their own behind the
+// LoadLexicon reads a vocabulary file for a network. VSE-infinity and CHAN bring a word <mask> of their own after the
 // others; the vocabulary that their repositories have in memory (train.py: vocab.add_word('<mask>')) may have been
 // saved with it.
 func LoadLexicon(path string, m *models.Options) (text.Tokenizer, error) {

@@ -33,7 +33,7 @@ type Library struct {
 	Name    string   `json:"name"`
 	Path    string   `json:"path"`              // empty: not found
 	From    string   `json:"from"`              // setting, loader path, driver folder, CUDA toolkit, conda, pip
-	Others  []string `json:"others,omitempty"`  // files found behind it, to be tried where it does not start
+	Others  []string `json:"others,omitempty"`  // files found after it, to be tried where it does not start
 	Setting string   `json:"setting"`           // the environment variable that names the file
 	Refused []string `json:"refused,omitempty"` // files that others can change, each with what helps
 	Tried   []string `json:"tried,omitempty"`   // where it is missing: the folders that were looked into

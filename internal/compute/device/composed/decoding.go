@@ -13,7 +13,7 @@ func attentionOf(a *device.Decoder, start, n int) device.AdditiveAttention {
 		Weights: rowsOf(a.Weights, start, n, a.R)}
 }
 
-// Decoder computes the steps one behind the other.
+// Decoder computes the steps one after the other.
 func (k forms) Decoder(a device.Decoder) bool {
 	if a.Grad {
 		k.back(a)

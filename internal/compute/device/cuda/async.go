@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/device/cuda/driver"
 )
 
-// side is the stream of collectives that run behind the kernels which follow them, until these wait. What it waits for,
+// side is the stream of collectives that run beside the kernels that follow them, until these wait. What it waits for,
 // and what waits for each of its collectives, are events.
 type side struct {
 	on      *dev
@@ -17,7 +17,7 @@ type side struct {
 	rooms   []*region // where it comes to first, see room
 }
 
-// written is what a collective writes, and the event behind one that runs behind.
+// written is what a collective writes, and the event after one that runs in the background.
 type written struct {
 	to, end driver.Ptr
 	event   int
@@ -74,7 +74,8 @@ func (s *side) room(bytes int) driver.Ptr {
 	return s.on.room(s.rooms[s.turn()], bytes)
 }
 
-// join has what follows wait for what runs behind, up to the last that writes to [from, to); of no memory for all.
+// join has what follows wait for what runs in the background, up to the last that writes to [from, to); of no memory
+// for all.
 func (s *side) join(from, to driver.Ptr) {
 	for i, w := range slices.Backward(s.pending) {
 		if from == to || w.to < to && from < w.end {

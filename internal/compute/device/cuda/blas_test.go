@@ -142,7 +142,7 @@ func TestFreeWaitsForWork(t *testing.T) {
 	}
 }
 
-// A bias is added in the kernel of the product where cuBLAS can do that, otherwise by a kernel behind it, to the same
+// A bias is added in the kernel of the product where cuBLAS can do that, otherwise by a kernel after it, to the same
 // bits; so is one of a product that is recorded.
 func TestBiasInProduct(t *testing.T) {
 	for _, precision := range []string{cuda.FP32, cuda.BF16} {

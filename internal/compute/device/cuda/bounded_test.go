@@ -12,7 +12,7 @@ import (
 )
 
 // The kernels that a recorded step calls with lengths of which the host knows an upper bound only (device.Ints,
-// Bounded) give what they give with the lengths themselves. What they write behind the last word is zero where it is
+// Bounded) give what they give with the lengths themselves. What they write after the last word is zero where it is
 // said to be, whatever memory holds there before.
 //
 // Three long captions among short ones: their squares add up to more than those of the bound.
@@ -65,8 +65,8 @@ func (c *boundedCase) draw(n int) []float32 {
 // flat is an input that has nothing to do with words.
 func (c *boundedCase) flat(n int) device.View { return c.floats(c.draw(n)...) }
 
-// rows is an input of the given width with a row for each word, and extra rows before them, for each image; behind are
-// the values of the other rows.
+// rows is an input of the given width with a row for each word, and extra rows before them, for each image; after them
+// come the values of the other rows.
 func (c *boundedCase) rows(images, extra, width int, behind float32) device.View {
 	var all []float32
 	for range images {

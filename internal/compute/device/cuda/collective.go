@@ -206,8 +206,8 @@ type sent struct {
 	written  *written // where the values come to in the end; nil is dst
 }
 
-// send gives a collective to the stream of the kernels, or where it is behind to the side. All collectives run in the
-// order in which they are called.
+// send gives a collective to the stream of the kernels, or where it runs in the background to the side. All collectives
+// run in the order in which they are called.
 func (j *job) send(s sent) {
 	if s.n == 0 {
 		return
@@ -271,7 +271,7 @@ const (
 	dealOwn         // the rows of this rank from all
 )
 
-// together is how many values of every rank lie one rank behind the other, and how many more the last one has: then
+// together is how many values of every rank lie one rank after the other, and how many more the last one has: then
 // collectives work on them where they are. Otherwise n is 0.
 func together(a *device.Shard) (n, tail int) {
 	items := len(a.Lengths.Host)

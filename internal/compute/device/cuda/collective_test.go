@@ -52,7 +52,7 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// What is sent behind the kernels that follow is there behind Wait, and of several that which is joined, also in a
+// What is sent beside the kernels that follow is there after Wait, and of several that which is joined, also in a
 // recording; and a recording without Wait is none.
 func TestAsync(t *testing.T) {
 	emulator.Ranks(t, 2, func(m *emulator.Meeting) {
@@ -69,7 +69,7 @@ func TestAsync(t *testing.T) {
 				device.Do(d, device.Combine{Dst: z, A: x, Alpha: 1, B: y, Beta: 1})
 				device.Do(d, device.AllReduce{X: z, Async: true})
 				device.Do(d, device.Combine{Dst: y, A: x, Alpha: 1, B: y, Beta: 0}) // beside it
-				device.Do(d, device.AllReduce{X: y})                                // behind it
+				device.Do(d, device.AllReduce{X: y})                                // after it
 				device.Do(d, device.AllReduce{X: first, Async: true})
 				device.Do(d, device.AllReduce{X: second, Async: true})
 				device.Do(d, device.Wait{X: second})

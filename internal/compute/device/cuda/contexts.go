@@ -51,7 +51,7 @@ func (d *dev) barContexts() {
 }
 
 // packedWords is the workspace of the operands of a tile: of regions, 8 columns of a step are 64 words, of weights 16
-// words are 128. What lies behind begins at a multiple of 16 bytes.
+// words are 128. What follows begins at a multiple of 16 bytes.
 func (s *similarities) packedWords(images, rows int) (regions, weights int) {
 	if !s.contexts.on {
 		return 0, 0

@@ -21,8 +21,8 @@ import (
 //
 // What is there as a copy alone has no value. Whatever reads it as float32 is a mistake of the caller and panics: a
 // kernel (all its pointers to const count), a copy, a download, a fetch, a product that is Exact or adds to it. So does
-// a product that would find no copy, as behind the recording that made it. What is not found is a kernel that reads
-// only through a pointer that it also writes through.
+// a product that would find no copy, as after the recording that made it. What is not found is a kernel that reads only
+// through a pointer that it also writes through.
 type copies struct {
 	on     bool // precision bf16
 	from   int  // Options.RoundFrom
@@ -88,7 +88,7 @@ func (c *copies) wrote(p driver.Ptr) {
 	m.drop(m.index(p), min(m.n, m.index(end)))
 }
 
-// reads says that a value which begins at an address is read as float32. Its first element stands for all: behind the
+// reads says that a value which begins at an address is read as float32. Its first element stands for all: after the
 // rows that there are, memory may hold what is left of another value.
 func (d *dev) reads(p driver.Ptr) {
 	if !d.bf16.alone {
@@ -235,7 +235,7 @@ func (d *dev) round(to, from driver.Ptr, n int) {
 }
 
 // copyFor returns where a kernel that writes n elements from p on may write their copies, 0 for nowhere. The kernel has
-// to write all of them; behind its call fresh says so.
+// to write all of them; after its call fresh says so.
 func (d *dev) copyFor(p driver.Ptr, n int) driver.Ptr {
 	if !d.bf16.on || n == 0 || p == 0 {
 		return 0
@@ -326,7 +326,7 @@ func (d *dev) aloneAt(p driver.Ptr) driver.Ptr {
 	return m.at(i)
 }
 
-// recordedCopies says what a recording of calls expects of the copies of a memory, and what they are behind it.
+// recordedCopies says what a recording of calls expects of the copies of a memory, and what they are after it.
 type recordedCopies struct {
 	m             *copied
 	needs, behind spans

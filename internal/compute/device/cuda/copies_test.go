@@ -13,7 +13,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// watched is a device of which every value is copied before every kernel, and whose copies are looked at behind it.
+// watched is a device of which every value is copied before every kernel, and whose copies are looked at after it.
 type watched struct {
 	device.Device
 	t *testing.T
@@ -225,7 +225,7 @@ func TestColumnSumOfCopiedRows(t *testing.T) {
 }
 
 // Of results that nothing but products read, kernels write the copies alone: memory of the values stays as it is, and
-// products behind give the bits that they give otherwise, in a recording too, as do sums of the values for biases. Rows
+// later products give the bits that they give otherwise, in a recording too, as do sums of the values for biases. Rows
 // that belong to no caption are 0.
 func TestOperandsAlone(t *testing.T) {
 	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
@@ -333,7 +333,7 @@ func TestOperandsAlone(t *testing.T) {
 }
 
 // What is written as bfloat16 alone is no value: whatever reads it as float32 panics, and says so. So does a product
-// that finds no copies, as those of a recording are no longer there behind it.
+// that finds no copies, as those of a recording are no longer there after it.
 func TestOperandReadAsValue(t *testing.T) {
 	const n, w = 2, 4
 	type world struct {

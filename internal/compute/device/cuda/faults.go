@@ -13,7 +13,7 @@ import (
 // one.
 type faultRange struct {
 	first, last origin
-	behind      [device.FetchSlots]origin // the first work behind the results that a slot waits for
+	behind      [device.FetchSlots]origin // the first work after the results that a slot waits for
 }
 
 // origin is a piece of work that was given to the GPU.

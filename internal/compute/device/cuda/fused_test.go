@@ -161,7 +161,7 @@ func TestLaunchesOfActivation(t *testing.T) {
 }
 
 // With lengths of which the host knows a bound, both directions do what they do with the lengths themselves, bit for
-// bit, and rows behind the words are zero.
+// bit, and rows after the words are zero.
 func TestBiGRUWithBoundedLengths(t *testing.T) {
 	boundedBiGRU(t, cuda.Options{}, 5)
 	boundedBiGRU(t, cuda.Options{Precision: cuda.BF16}, 64)
@@ -185,7 +185,7 @@ func boundedBiGRU(t *testing.T, o cuda.Options, h int) {
 			device.Do(b.Device, device.Fill{Dst: v, Value: math.NaN()})
 			return v
 		}
-		x := make([]float32, rows*in) // inputs are zero behind the words
+		x := make([]float32, rows*in) // inputs are zero after the words
 		for i := range 8 * in {
 			x[i] = float32(math.Cos(float64(i)))
 		}

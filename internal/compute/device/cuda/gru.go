@@ -113,7 +113,7 @@ func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 // kernel of its own, so it pays earlier than elsewhere.
 func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.batch * 3 * l.h * l.h) }
 
-// clearTails zeroes the rows of values of each direction behind those that there are.
+// clearTails zeroes the rows of values of each direction after those that there are.
 func (d *dev) clearTails(l *layer, x, y driver.Ptr, width int) {
 	if l.bounded && l.rows > 0 {
 		d.both("gru_tails", l, l.rows*width).ptr(x, y, l.starts).int(l.steps, width).long(l.rows * width)
@@ -228,7 +228,7 @@ func (l *layer) widens(d *dev) bool {
 }
 
 // wideOperands writes the inputs [rows, ld] and the weights of the inputs [directions, 3h, ld] in bfloat16, those of
-// each direction from row first on and then those in front of it. Columns behind the values are 0.
+// each direction from row first on and then those in front of it. Columns after the values are 0.
 func (l *layer) wideOperands(d *dev, first int) (x, w driver.Ptr, ld int) {
 	ld = (l.i + 7) / 8 * 8
 	n, p, q := l.rows+l.directions*3*l.h, l.of[0].wih, l.of[1].wih
@@ -257,7 +257,7 @@ func (l *layer) wideWeights(d *dev, dx driver.Ptr) {
 }
 
 // multiplyBoth runs the product of the first direction and, where there are two, that of the second, whose operands are
-// a, b and c: as one batch where they lie behind those of the first.
+// a, b and c: as one batch where they lie after those of the first.
 func (d *dev) multiplyBoth(l *layer, p product, a, b, c driver.Ptr) {
 	if l.directions == 1 {
 		d.multiply(&p)

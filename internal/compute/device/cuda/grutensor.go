@@ -84,7 +84,7 @@ func (d *dev) tensorWeights(l *layer, arrived driver.Ptr, rows, columns int, tra
 }
 
 // places are where operands of the steps lie in turn, width values for each sequence, the counters of the barriers
-// between the steps of each direction, and room for so many floats behind them.
+// between the steps of each direction, and room for so many floats after them.
 func (d *dev) places(l *layer, width, floats int) (of [2]driver.Ptr, arrived, behind driver.Ptr) {
 	size := d.tensor.bytes(l.directions * ((l.batch + 15) / 16 * 16) * width)
 	first := d.need(scratchCarry, 2*size+16+4*floats)

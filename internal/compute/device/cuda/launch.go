@@ -216,12 +216,12 @@ func (c *command) calls(f *function) *command {
 // each begins the call of an elementwise kernel over n > 0 values.
 func (d *dev) each(k string, n int) *command { return d.start(k, threads, blocksFor(n), 1, 1) }
 
-// launchVec4 begins the call of an elementwise kernel that works on four values at a time behind the first head of n >
+// launchVec4 begins the call of an elementwise kernel that works on four values at a time after the first head of n >
 // 0.
 func (d *dev) launchVec4(k string, head, n int) *command { return d.each(k, max((n-head+3)/4, head)) }
 
-// vectors begins the call of an elementwise kernel on vectors of one length by fours, the first its result; behind
-// other parameters follow head and length.
+// vectors begins the call of an elementwise kernel on vectors of one length by fours, the first its result; after other
+// parameters follow head and length.
 func (d *dev) vectors(k string, of ...device.View) (c *command, head int) {
 	var all [4]driver.Ptr
 	for i, v := range of {

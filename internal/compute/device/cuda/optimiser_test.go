@@ -12,7 +12,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// factoredCase is Adam of a weight [o, i] whose gradient is a product of n rows, several steps one behind the other.
+// factoredCase is Adam of a weight [o, i] whose gradient is a product of n rows, several steps one after the other.
 type factoredCase struct {
 	n, o, i      int
 	legacy       bool
@@ -138,7 +138,7 @@ func (f *factoredCase) check(t *testing.T, what string) {
 
 // Product and Adam in one kernel give what their formulas give (factoredCase.check), in every order of the threads and
 // whatever number of blocks share the tiles. An emulator adds the products of a value in one order everywhere, so the
-// bits are also those of product and Adam one behind the other, to which rows of no multiple of four values are left.
+// bits are also those of product and Adam one after the other, to which rows of no multiple of four values are left.
 func TestProductAdamOnTensorCores(t *testing.T) {
 	for _, c := range []struct {
 		n, o, i int

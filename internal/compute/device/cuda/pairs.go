@@ -26,8 +26,8 @@ func (d *dev) tileOf(n, bytes, rows int) int {
 func (d *dev) TileValues() int { return max(1, d.limits.TileBytes/(8*4)) }
 
 // pairLayout says where the words and nodes of captions lie, on the device and on the host. Where lengths are bounds,
-// words and nodes count those that there is room for: the words behind the last have no caption, -1, and the nodes of
-// an image behind the last, one for each of them.
+// words and nodes count those that there is room for: the words after the last have no caption, -1, and the nodes of an
+// image after the last, one for each of them.
 type pairLayout struct {
 	captions, words, nodes, longest int
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Small uploads come to the GPU together and to their places, more than one call of the kernel takes: before a kernel
-// that reads them and behind one that still reads what was there. The host's memory may change at once, and of two
+// that reads them and after one that still reads what was there. The host's memory may change at once, and of two
 // uploads to one place the later one stays.
 func TestUploadsTogether(t *testing.T) {
 	emulator.Set(t, "defer", 1, 0)
@@ -52,7 +52,7 @@ func TestUploadsTogether(t *testing.T) {
 	}
 }
 
-// What reads or overwrites an upload that waits comes behind it: copies, fills, downloads, recordings, and the end of
+// What reads or overwrites an upload that waits comes after it: copies, fills, downloads, recordings, and the end of
 // its memory. A large upload does not overtake a small one.
 func TestUploadsThatWait(t *testing.T) {
 	b := newBench(t)

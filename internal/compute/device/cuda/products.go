@@ -18,7 +18,7 @@ func (d *dev) Gemm(a device.Gemm) {
 		return
 	}
 	active, bias := d.pointer(a.Active), p.bias
-	p.bias = 0 // the kernel behind adds it
+	p.bias = 0 // the kernel after adds it
 	d.multiply(&p)
 	n := a.M * a.N
 	copy := d.operandCopy(active, n)

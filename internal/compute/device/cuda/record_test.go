@@ -121,7 +121,7 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 }
 
-// What is fetched is what memory held behind the kernels before, not behind those after.
+// What is fetched is what memory held after the kernels before, not after those after.
 func TestFetch(t *testing.T) {
 	emulator.Set(t, "defer", 1, 0)
 	b := newBench(t)
@@ -164,7 +164,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Rows of a table of floats or halves come in the order of their numbers, in any width, with zeros behind.
+// Rows of a table of floats or halves come in the order of their numbers, in any width, with zeros after them.
 func TestGather(t *testing.T) {
 	b := newBench(t)
 	r := b.Device.(device.Resident)
@@ -251,7 +251,7 @@ func TestEveryHalf(t *testing.T) {
 }
 
 // Scratch memory that the GPU has no room for is an error of Sync, of which the device does not die; what was called
-// behind is dropped.
+// after that is dropped.
 func TestFullGPUInsideAKernel(t *testing.T) {
 	b := newBench(t)
 	x, sum := b.floats(1, 2), b.floats(3)

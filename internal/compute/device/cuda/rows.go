@@ -53,7 +53,7 @@ func (d *dev) starts(lengths device.Ints) (on, table driver.Ptr) {
 	return on, table
 }
 
-// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] behind those that there are, where lengths
+// clearTail zeroes the rows of packed or concatenated values [Σ Host, width] after those that there are, where lengths
 // are Bounded; on is their address.
 func (d *dev) clearTail(x driver.Ptr, lengths device.Ints, on driver.Ptr, width int) {
 	d.clearColumns(x, lengths, on, width, width)

@@ -23,7 +23,7 @@ type headCase struct {
 	results  [][]float64 // queries, keys, values, dC; C, dQ, dK, dV [rows, d] and the sums of the last three [3d]
 }
 
-// run computes the case with queries, keys and values as columns of one matrix, or each alone, behind shift values that
+// run computes the case with queries, keys and values as columns of one matrix, or each alone, after shift values that
 // take rows away from multiples of 16 bytes.
 func (x *headCase) run(t *testing.T, o cuda.Options, together bool, shift int) {
 	t.Helper()
@@ -36,7 +36,7 @@ func (x *headCase) run(t *testing.T, o cuda.Options, together bool, shift int) {
 	if together {
 		ld = 3*x.d + shift
 	}
-	matrix := func(v device.View) (parts [3]device.View) { // beside each other, or one behind the other
+	matrix := func(v device.View) (parts [3]device.View) { // beside each other, or one after the other
 		for i := range parts {
 			from := shift + i*x.d
 			if !together {

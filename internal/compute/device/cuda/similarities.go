@@ -23,7 +23,7 @@ type similarities struct {
 	tileI, tileR                           int        // images and rows of a tile
 	squares, inner                         driver.Ptr // of a tile: z and W z
 
-	// Where products read bfloat16, as always behind contexts in bfloat16: z or the gradient of the contexts, and the
+	// Where products read bfloat16, as always after contexts in bfloat16: z or the gradient of the contexts, and the
 	// gradient of W z.
 	half                   bool
 	squares16, innerGrad16 driver.Ptr

@@ -132,7 +132,7 @@ func (s *backBuffer) close(drv driver.Driver) (first error) {
 // follow is Driver.Follow; tests leave one out.
 var follow = func(d *dev, s driver.Stream, e driver.Event) error { return d.drv.Follow(s, e) }
 
-// stream fills a back buffer behind the kernels that read it. What the kernels' stream is given next finds it full.
+// stream fills a back buffer after the kernels that read it. What the kernels' stream is given next finds it full.
 func (s *staging) stream(d *dev, c *command) (err error) {
 	to := c.back
 	for _, e := range [2]*driver.Event{&to.full, &to.empty} {

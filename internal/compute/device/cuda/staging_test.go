@@ -40,7 +40,7 @@ func sender(b *bench, from string) func(x device.View, values []float32) {
 	}
 }
 
-// streamed sends two sets of values to one buffer and returns what kernels behind each of them read.
+// streamed sends two sets of values to one buffer and returns what kernels after each of them read.
 func streamed(b *bench, n int, from string) (first, second []float32) {
 	values := [2][]float32{make([]float32, n), make([]float32, n)}
 	for i := range n {
@@ -160,7 +160,7 @@ func TestStreamedParts(t *testing.T) {
 	}
 }
 
-// A stage that changes before the GPU has read it is found by the emulator; one that changes behind Fetched is not.
+// A stage that changes before the GPU has read it is found by the emulator; one that changes after Fetched is not.
 func TestStageOverwritten(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		b := newBench(t)

@@ -179,7 +179,7 @@ type gruCase struct {
 	scale         float64     // of what a direction adds to y
 }
 
-// gruDirection is what a direction takes and gives: gates before the gradient, slopes in their place behind it.
+// gruDirection is what a direction takes and gives: gates before the gradient, slopes in their place after it.
 type gruDirection struct {
 	wih, whh, bih, bhh     []float64
 	gates, slopes, prev    []float64
@@ -576,12 +576,12 @@ func (c *pairCase) graphs(b, s int, first, keep, alone bool) *graphCase {
 // check compares results with what the formulas of reasoning_sm80.cu give for them with every rounding of the kernel:
 // nodes, queries, weights, contexts and their gradients are operands in bfloat16, everything else is float32. Queries
 // that are kept are read as the device gave them. Other operands are rounded from what float32 may give, which leaves
-// one in doubt only near a tie (approx.operand). lengths are those of the captions; nodes behind theirs are graphs of
+// one in doubt only near a tie (approx.operand). lengths are those of the captions; nodes after theirs are graphs of
 // their own. Without queries the gradient is that of the base kernels.
 func (g *graphCase) check(t *testing.T, what string, lengths []int32, keep bool) {
 	t.Helper()
 	s, rows := g.s, len(g.x)/g.s
-	var graphs [][2]int // the first and behind the last node of each
+	var graphs [][2]int // the first and after the last node of each
 	for image := range g.b {
 		at := image * rows / g.b
 		for _, n := range lengths {

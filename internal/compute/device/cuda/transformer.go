@@ -153,7 +153,7 @@ func (h *heads) part(first int) (end, cells int) {
 }
 
 // attend begins a kernel for the captions [first, end). Where lengths are bounds, that for the last one is also one for
-// the rows behind it, up to clear, that belong to none; otherwise clear is 0.
+// the rows after it, up to clear, that belong to none; otherwise clear is 0.
 func (d *dev) attend(k string, h *heads, first, end int) (c *command, clear int) {
 	if h.a.Lengths.Bounded && end == h.c.n {
 		end, clear = end+1, h.c.rows

@@ -115,7 +115,7 @@ type Driver interface {
 	NewEvent() (Event, error)
 	DestroyEvent(Event) error
 	Record(Event, Stream) error
-	// what is sent to the stream from now on runs behind the event, as it was recorded last
+	// what is sent to the stream from now on runs after the event, as it was recorded last
 	Follow(Stream, Event) error
 	Wait(Event) error                                   // until the host sees it
 	Elapsed(from, to Event) (millis float32, err error) // of events that were waited for

@@ -32,7 +32,7 @@ type Communicator interface {
 	AllGather(dst, src Ptr, n int, s Stream) error
 	// ReduceScatter sets dst, of n values, to piece r of the sum of src of all ranks, r being this one.
 	ReduceScatter(dst, src Ptr, n int, half bool, s Stream) error
-	// Failure is what went wrong behind the calls so far: another rank is gone. Any thread may ask.
+	// Failure is what went wrong after the calls so far: another rank is gone. Any thread may ask.
 	Failure() error
 	// Abort ends the collectives that wait for other ranks, on any thread. What they were to write is anything, and
 	// all that follow are errors.
