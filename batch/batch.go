@@ -47,7 +47,7 @@ func (c *Captions) Add(ids []int32) {
 	c.Words, c.Lengths = append(c.Words, ids), append(c.Lengths, int32(len(ids)))
 }
 
-// Shard sets to to the captions of a rank of so many: caption i belongs to rank i mod ranks (device.Shard). Edges are
+// Shard sets to to the captions of a rank of that many: caption i belongs to rank i mod ranks (device.Shard). Edges are
 // left out, and Words and Indices where there are none. The memory of to is used again.
 func (c *Captions) Shard(rank, ranks int, to *Captions) {
 	to.Words, to.Lengths, to.Indices = to.Words[:0], to.Lengths[:0], to.Indices[:0]

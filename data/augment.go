@@ -6,7 +6,7 @@ import (
 )
 
 // augmenter draws the size augmentation of VSE-infinity (woodfrog/vse_infty, lib/datasets/image_caption.py: __getitem__
-// and process_caption). Every caption of an epoch has draws of its own, a function of (seed, epoch, caption), so that
+// and process_caption). Every caption of an epoch has its own draws, a function of (seed, epoch, caption), so that
 // neither the batch nor the worker it meets matters; the reference's workers repeat the same draws every epoch (quirk
 // Q15).
 type augmenter struct {

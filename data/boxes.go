@@ -73,7 +73,7 @@ func (s *Split) SharedBoxes() bool { return s.boxes != nil && s.boxes.shared }
 // that are not inside the picture are an error.
 func (s *Split) ReadBoxes(dst []float32, row int) error { return s.readBoxes(dst, row, 1) }
 
-// readBoxes is ReadBoxes for boxes that were divided by the size of the picture so many times: in their own memory as
+// readBoxes is ReadBoxes for boxes that were divided by the size of the picture that many times: in their own memory as
 // float32, else as float64.
 func (s *Split) readBoxes(dst []float32, row, times int) error {
 	b := s.boxes

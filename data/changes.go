@@ -223,7 +223,7 @@ func (m *members) apply(c Change, record int, size int64) error {
 // maxID bounds an id in bytes.
 const maxID = 1024
 
-// checkID returns an error where an id is no line of an ids file.
+// checkID returns an error where an id is not a line of an ids file.
 func checkID(id string) error {
 	if id == "" || len(id) > maxID || strings.TrimFunc(id, isBlank) != id {
 		return refuse(nil, "image id %.100q: expected 1 to %d bytes without blanks at the ends", id, maxID)

@@ -14,7 +14,7 @@ type CheckOptions struct {
 	// Vocab is a vocabulary file; "" and "auto" take vocab.json of the folder if there is one.
 	Vocab string
 
-	// SampleRows examines only about so many rows of each array, spread evenly; 0 examines all.
+	// SampleRows examines only about that many rows of each array, spread evenly; 0 examines all.
 	SampleRows int
 
 	// Workers is the number of goroutines that scan arrays; 0 is 2.

@@ -154,7 +154,7 @@ func TestCaptionsFindTheirImages(t *testing.T) {
 func TestRunsOfALargeFile(t *testing.T) {
 	const rows, width = 60000, 2048
 	for _, k := range []int{1, 2, 5, 20, 40} {
-		for _, twins := range []int{0, 40} { // one image in so many looks like the one before
+		for _, twins := range []int{0, 40} { // one image in that many looks like the one before
 			for _, gone := range []int{rows, rows / 3} {
 				image := func(row int) int {
 					if row >= gone {

@@ -52,7 +52,7 @@ func splitLines(path, s string) *lineFile {
 	return l
 }
 
-// isPrint reports whether a byte is ASCII that is no blank.
+// isPrint reports whether a byte is ASCII that is not a blank.
 func isPrint(b byte) bool { return b > ' ' && b < 0x7f }
 
 // isBlank is the white space that Python's strip removes.

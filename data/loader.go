@@ -21,13 +21,13 @@ type LoaderOptions struct {
 	Shuffle  bool   // a new permutation each epoch; else file order
 	DropLast bool   // leave out the incomplete batch at the end of an epoch
 	Epochs   int    // end after this epoch (counted from 0); 0 never ends
-	Captions int    // train on the first so many captions only; 0 is all
+	Captions int    // train on the first that many captions only; 0 is all
 
-	Repeat int // deliver the first so many batches of epoch 0 again and again (Sampler.Repeat); 0 is all batches
+	Repeat int // deliver the first that many batches of epoch 0 again and again (Sampler.Repeat); 0 is all batches
 
 	StartEpoch, StartIter int // position of the first batch
 
-	// Rank, of so many Ranks, brings the images of one rank alone (Batch); 0 ranks are one.
+	// Rank, of that many Ranks, brings the images of one rank alone (Batch); 0 ranks are one.
 	Rank, Ranks int
 
 	Unsorted bool // keep the sampling order instead of sorting by caption length

@@ -62,9 +62,9 @@ type OpenOptions struct {
 	// Semantics names an .npy matrix [captions, k] of semantic vectors; "" reads none.
 	Semantics string
 
-	// MaxCaptions keeps the first so many captions, rounded down to whole images. 0 is the field's rule: 5,000 for
-	// the dev split (Flickr30K has 5,070, of which every published result uses the first 5,000), all for others.
-	// A negative number keeps all.
+	// MaxCaptions keeps the first that many captions, rounded down to whole images. 0 is the field's rule: 5,000 for
+	// the dev split (Flickr30K has 5,070, of which every published result uses the first 5,000), all for others. A
+	// negative number keeps all.
 	MaxCaptions int
 
 	// Boxes reads where the regions are (see ReadBoxes).

@@ -37,8 +37,8 @@ type rowRuns struct {
 // clear reports whether all runs have one length, give or take images that look alike. Rows that are all equal are not.
 func (r rowRuns) clear() bool { return alike*r.twins <= r.differ && (r.differ > 0 || r.equal == 0) }
 
-// alike is the share of images, one in so many, up to which neighbours with equal features are taken for images that
-// look alike.
+// alike is the share of images, one in N, up to which neighbours with equal features are taken for images that look
+// alike.
 const alike = 20
 
 // How many neighbouring rows are compared, in bytes of float32: all of a small file, of a large one windows of 32.
@@ -47,7 +47,7 @@ const (
 	many = 64 << 20
 )
 
-// runsOf compares neighbouring rows of features, about so many bytes of them.
+// runsOf compares neighbouring rows of features, about that many bytes of them.
 func runsOf(images RowSource, bytes int) (rowRuns, error) {
 	last := images.Rows() - 1
 	r := rowRuns{length: images.Rows()}

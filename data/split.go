@@ -70,7 +70,7 @@ type layout struct {
 //
 // They are read from {split}_caps.json, a list with a list of pairs for each caption (GSMN's files, made with Stanford
 // CoreNLP), or else from {split}_caps.conllu in the CoNLL-U format. The first pair of a caption is that of the root and
-// is no edge.
+// is not an edge.
 type Dependencies struct {
 	path  string
 	pairs []int32 // [edges, 2]

@@ -10,9 +10,9 @@ package loss
 //	       in row i + the same for column i),  k = max(B - 0.025 step, 5), N - 1 where N < k
 //
 // N pairs are in the batch, B in a full one. In warm-up epochs all pairs are right. Later a pair is right where its
-// evidence was the largest of its row, both directions added. The reference judges all pairs in a pass of its own
-// before each epoch; here the judgement is that of the step that had the caption last, in the epoch before. It takes
-// the scores of SAF and SGR before their sigmoid; here all losses see the scores of the network (quirk L30).
+// evidence was the largest of its row, both directions added. The reference judges all pairs in its own pass before
+// each epoch; here the judgement is that of the step that had the caption last, in the epoch before. It takes the
+// scores of SAF and SGR before their sigmoid; here all losses see the scores of the network (quirk L30).
 
 import (
 	"fmt"

@@ -7,7 +7,7 @@ import (
 )
 
 // Doubts are the constants of the loss that reach beyond what they are compared with, so that a part of the loss never
-// acts or always does: the scores of the network differ by span at most, and a batch has so many pairs; 0 is unknown.
+// acts or always does: the scores of the network differ by span at most, and a batch has that many pairs; 0 is unknown.
 // Keys are those below "loss".
 func (o *Options) Doubts(span float64, pairs int) (all []*options.Error) {
 	t := registry[o.Name]
@@ -43,8 +43,8 @@ func (o *Options) WarmsUp() bool {
 	return o.WarmupEpochs > 0 && !registry[o.Name].sum && !registry[o.Name].noWarmUp
 }
 
-// Unacted is what is said after the name of the loss of a run that trained so many epochs, all of them of its warm-up,
-// and "" where the loss itself has acted, or nothing has yet.
+// Unacted is what is said after the name of the loss of a run that trained that many epochs, all of them of its
+// warm-up, and "" where the loss itself has acted, or nothing has yet.
 func (o *Options) Unacted(epochs float64) string {
 	if o.WarmsUp() && epochs > 0 && epochs <= float64(o.WarmupEpochs) {
 		return " (warm-up only)"

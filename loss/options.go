@@ -188,8 +188,8 @@ func (o *Options) Title() string {
 	return strings.ToUpper(o.Name)
 }
 
-// Plateau is the loss of a batch of so many pairs whose scores are all equal; ok is false where other scores often have
-// the same loss, or equal scores another one.
+// Plateau is the loss of a batch of that many pairs whose scores are all equal; ok is false where other scores often
+// have the same loss, or equal scores another one.
 func (o *Options) Plateau(pairs int) (value float64, ok bool) {
 	return 2 * float64(pairs) * o.Margin, registry[o.Name].plateau
 }
@@ -233,7 +233,7 @@ func (o *Options) Mean() bool { return registry[o.Name].mean }
 // HasMargins reports whether negative pairs have margins of their own, by semantic vectors.
 func (o *Options) HasMargins() bool { return o.Name == LSEH }
 
-// MarginTitles are the titles of a loss with margins of its own, one for each kind of semantic vectors, the usual one
+// MarginTitles are the titles of a loss with its own margins, one for each kind of semantic vectors, the usual one
 // first; nil of other losses.
 func (o *Options) MarginTitles() []string {
 	if !o.HasMargins() {

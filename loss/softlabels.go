@@ -6,7 +6,7 @@ package loss
 //	A = softmax_j cos(s_i, s_j)/τ_T    B = softmax_j S_ij/τ    B' = softmax_j S_ji/τ
 //	½ [1/N Σ_ij A_ij (ln A_ij - ln B_ij) + 1/N Σ_ij A_ij (ln A_ij - ln B'_ij)]
 //
-// The similarities of the captions teach both directions; the released code has vectors of its own for images. Nothing
+// The similarities of the captions teach both directions; the released code has its own vectors for images. Nothing
 // flows back into A.
 
 import (

@@ -95,7 +95,7 @@ func (a *app) step(ctx context.Context, args ...string) error {
 	return a.root(args).ExecuteContext(ctx)
 }
 
-// world makes a synthetic world of so many training images in a folder of --work and trains on it.
+// world makes a synthetic world of that many training images in a folder of --work and trains on it.
 func (o *quickstartOptions) world(ctx context.Context, a *app, name string, train int) error {
 	dir := filepath.Join(o.Work, name)
 	if err := atomicfile.MkdirAll(o.Work); err != nil {

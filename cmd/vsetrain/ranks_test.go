@@ -158,7 +158,7 @@ func nearWhole(t *testing.T, run, whole string) {
 	}
 }
 
-// Processes that the real torchrun starts are ranks. Without -- it takes --run for an option of its own.
+// Processes that the real torchrun starts are ranks. Without -- it takes --run for its own option.
 func TestTorchrun(t *testing.T) {
 	torchrun, err := exec.LookPath(cmp.Or(os.Getenv("TORCHRUN"), "torchrun"))
 	if err != nil {

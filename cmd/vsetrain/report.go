@@ -222,7 +222,7 @@ func expandRuns(args []string) (out []runArg) {
 }
 
 // openRuns opens the runs of [LABEL=]RUN arguments. A run that cannot be read, of another build for one, or that has
-// not begun to train, is left out with a warning while another run is left. What is no run is an error.
+// not begun to train, is left out with a warning while another run is left. What is not a run is an error.
 func openRuns(a *app, args []string) ([]*report.Run, error) {
 	var runs []*report.Run
 	var left []error

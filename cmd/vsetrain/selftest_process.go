@@ -41,8 +41,8 @@ func (o *selftestOptions) report(ctx context.Context, a *app) error {
 	return failed
 }
 
-// inProcesses tests each variant in a process of its own. Where one ends before its families do, another continues with
-// the next.
+// inProcesses tests each variant in its own process. Where one ends before its families do, another continues with the
+// next.
 func (o *selftestOptions) inProcesses(ctx context.Context, opened func(selftest.Device),
 	begin func(family string), each func(selftest.Result)) error {
 	wanted, request := o.Variants, o.request()

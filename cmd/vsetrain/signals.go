@@ -29,7 +29,7 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// saving is interruptible for a command that saves its state. A closed pipe at its output, as of train | head, is like
+// saving is interruptible for a command that saves its state. A closed pipe at its output, as in train | head, is like
 // a signal. A further Ctrl-C calls abandon, which says what is not saved, and ends the program; other further signals,
 // such as the second SIGHUP of a terminal that is closed, leave it time to save.
 func (a *app) saving(ctx context.Context, abandon func()) (context.Context, context.CancelFunc) {

@@ -36,7 +36,7 @@ func exitCode(t *testing.T, c *exec.Cmd) int {
 	return 0
 }
 
-// waitFor waits until a file holds a text so many times.
+// waitFor waits until a file holds a text that many times.
 func waitFor(t *testing.T, path, text string, times int) {
 	t.Helper()
 	for range 6000 {

@@ -47,7 +47,7 @@ func (o *sweepTrialOptions) run(ctx context.Context, a *app) error {
 	}
 	c := &cfg.Config
 	c.Optim.Settle(c.Train.Epochs) // for all epochs of the trial, not for those of its rung
-	if o.Epochs < c.Train.Epochs { // it may go on: what comes later is no mistake
+	if o.Epochs < c.Train.Epochs { // it may go on: what comes later is not a mistake
 		c = c.Unchosen()
 	}
 	c.Train.Epochs, c.Device.Threads, c.Run.Dir = o.Epochs, o.Threads, o.Dir

@@ -127,7 +127,7 @@ func misspelt(root *cobra.Command, args []string) (*cobra.Command, error) {
 	return c, unknownCommand(c, rest[0])
 }
 
-// unknownCommand is the error of a word that is no command of c.
+// unknownCommand is the error of a word that is not a command of c.
 func unknownCommand(c *cobra.Command, word string) error {
 	text := fmt.Sprintf("unknown command %q for %s", word, c.CommandPath())
 	var names []string

@@ -50,7 +50,7 @@ type CaptionOptions struct {
 	// ones. None are those of usualSplits that the file has.
 	Splits     []Split
 	IDKey      string // key of an image that holds its id; empty is cocoid, video_id or filename
-	Captions   int    // the first so many of each image; 0 is all
+	Captions   int    // the first that many of each image; 0 is all
 	SkipBroken bool   // leave images out that have no captions
 	Force      bool   // replace files that exist
 }

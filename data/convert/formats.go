@@ -16,7 +16,7 @@ type Format struct {
 	Kind  string       // the end of the name of a source, such as .tsv, or folder
 	Help  string       // what it is, for the help text; lines of at most 108 characters
 	Takes string       // names of the shared flags that it takes, blanks between them
-	Own   any          // a pointer to a struct of its own flags, or nil
+	Own   any          // a pointer to the struct of its flags, or nil
 	Parts bool         // several sources are the parts of one
 	Stdin bool         // - is read from standard input
 	File  bool         // --out names a file and not a folder

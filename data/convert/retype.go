@@ -55,7 +55,7 @@ func (o RetypeOptions) Validate() error {
 	return o.Axes.validate()
 }
 
-// checkScale returns an error for a number that is no scale; 0 stands for none.
+// checkScale returns an error for a number that is not a scale; 0 stands for none.
 func checkScale(scale float64) error {
 	if math.IsNaN(scale) || math.IsInf(scale, 0) || scale < 0 {
 		return fmt.Errorf("convert: scale: expected a number > 0, found %v", scale)

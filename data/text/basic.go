@@ -9,14 +9,14 @@ import (
 )
 
 // The basic tokeniser of BERT (google-research/bert, tokenization.py, BasicTokenizer; Hugging Face's of that name):
-// control characters and everything that is no character are left out, white space separates, and every punctuation
-// mark is a word of its own. What becomes of letters is the normaliser's.
+// control characters and everything that is not a character are left out, white space separates, and every punctuation
+// mark is its own word. What becomes of letters is the normaliser's.
 
 // Normalizer says what a BERT does with the letters of a text.
 type Normalizer struct {
 	Lowercase    bool // they become lower case
 	StripAccents bool // they lose their accents: Unicode NFD without nonspacing marks, in place of NFC
-	Chinese      bool // every Chinese character is a word of its own
+	Chinese      bool // every Chinese character is its own word
 }
 
 // uncased is the normaliser of bert-base-uncased.

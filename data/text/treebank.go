@@ -172,7 +172,7 @@ func (w *rewriter) closingQuotes(has uint16) {
 	}
 }
 
-// quotedLetter: a quote before a one-letter word that is no clitic gets a blank after it.
+// quotedLetter: a quote before a one-letter word that is not a clitic gets a blank after it.
 func quotedLetter(dst, src []byte) []byte {
 	for i := 0; i < len(src); {
 		dst = append(dst, src[i])

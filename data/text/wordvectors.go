@@ -249,7 +249,7 @@ func (r *vectorReader) width(values int) error {
 // take keeps the vector of a word that is wanted.
 func (r *vectorReader) take(word []byte, line int, read func(dst []float32) error) error {
 	e, ok := r.wanted[string(word)]
-	if !ok || len(word) == 0 { // the reduced form of . is no word
+	if !ok || len(word) == 0 { // the reduced form of . is not a word
 		return nil
 	}
 	if e.line > 0 {

@@ -355,7 +355,7 @@ func absent(pkgs []goPackage) []string {
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		pkg  goPackage
-		want string // "" is no fault
+		want string // "" is not a fault
 	}{
 		{goPackage{ImportPath: "vsetrain/train", Imports: []string{"os", "vsetrain/eval",
 			"vsetrain/internal/compute/gemm"}},

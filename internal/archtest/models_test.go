@@ -100,7 +100,7 @@ func names(t *testing.T, dir string) (idents, values []string) {
 	return idents, values
 }
 
-// named returns where a file names a constant of a package, or has its value as a string of its own.
+// named returns where a file names a constant of a package, or has its value as its own string.
 func named(f *ast.File, pkg string, idents, values []string) (at []token.Pos) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch x := n.(type) {

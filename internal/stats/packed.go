@@ -38,7 +38,7 @@ func (p *packed) add(sum []uint64, unit int) {
 	}
 }
 
-// unpack writes the sums of the columns over so many units.
+// unpack writes the sums of the columns over that many units.
 func (p *packed) unpack(dst []int64, sum []uint64, units int) {
 	for c := range dst {
 		field := sum[c/p.fields] >> (c % p.fields * p.bits) & (1<<p.bits - 1)

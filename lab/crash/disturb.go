@@ -87,14 +87,14 @@ func (d draw) perm(n int, stream uint64) (list []int) {
 	return list
 }
 
-// Disturb runs a program undisturbed and then disturbs it for its part of the time of the test, which has so many
+// Disturb runs a program undisturbed and then disturbs it for its part of the time of the test, which has that many
 // programs still to disturb. What was tried is logged for scripts/campaign.sh.
 func Disturb(t *testing.T, name string, programs int, p *Program) {
 	t.Helper()
 	if err := p.begin(); err != nil {
 		t.Fatal(err)
 	}
-	// part gives a kind so many shares of what is left of the time.
+	// part gives a kind that many shares of what is left of the time.
 	part := func(total *time.Duration, shares float64, kind string, try func(draw) (Outcome, error)) {
 		if *total == 0 {
 			return

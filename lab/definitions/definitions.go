@@ -3,7 +3,7 @@
 // with them, and networks train on a new device before a single fused kernel exists.
 //
 // The comments of the kernels in internal/compute/device say what they are; the code here follows them from top to
-// bottom. What is no arithmetic is done by the host: index lists, masks, the order of sorted values, the geometry of
+// bottom. What is not arithmetic is done by the host: index lists, masks, the order of sorted values, the geometry of
 // boxes. Such kernels wait for the device where they read from it, and cannot be recorded (device.Recorder).
 package definitions
 

@@ -39,7 +39,7 @@ func (k optimiser) ClipCoefficient(a device.ClipCoefficient) {
 	k.times(a.Coefficient, a.Coefficient, a.Most)
 }
 
-// Adam composes that kernel. A coefficient that is no number (Guard) is seen by the host.
+// Adam composes that kernel. A coefficient that is not a number (Guard) is seen by the host.
 func (k optimiser) Adam(a device.Adam) {
 	defer k.Give(k.Use())
 	g, x, step := k.Floats(a.P.N), k.Floats(a.P.N), k.Floats(1)

@@ -2,7 +2,7 @@ package devicetest
 
 import "vsetrain/internal/compute/device"
 
-// transfer is a copy between host and device: it checks one view, named dst or src, and is no kernel.
+// transfer is a copy between host and device: it checks one view, named dst or src, and is not a kernel.
 type transfer struct {
 	name, view string
 	t          device.DType

@@ -9,7 +9,7 @@ import (
 	"vsetrain/internal/compute/philox"
 )
 
-// ofTwo checks a kernel of two arguments: with a result of its own, and with one argument as the result.
+// ofTwo checks a kernel of two arguments: with its own result, and with one argument as the result.
 func ofTwo(h *harness, what string, n int, kernel func(dst, a, b device.View) device.Kernel) {
 	x, y := h.normal(n, 1), h.normal(n, 1)
 	a, b := h.in(x), h.in(y)

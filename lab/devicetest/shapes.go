@@ -82,8 +82,8 @@ func (h *harness) positive(n int, least, sd float64) []float64 {
 	return h.hold(x)
 }
 
-// drops is a dropout of rows with any numbers, of which every fifth or so is none; without a rate it is no dropout. The
-// low half of its step is 2³²-2.
+// drops is a dropout of rows with any numbers, of which every fifth or so is none; without a rate it is not dropout.
+// The low half of its step is 2³²-2.
 func (h *harness) drops(rate float64, key philox.Key, rows int) device.DropoutParams {
 	if rate == 0 {
 		return device.DropoutParams{}

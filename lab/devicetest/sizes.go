@@ -16,7 +16,7 @@ const (
 	kind   = "of the other type"
 )
 
-// chooses lists the views whose absence, or whose type, is no mistake but chooses another kernel.
+// chooses lists the views whose absence, or whose type, is not a mistake but chooses another kernel.
 var chooses = []string{"Reduce Counts", "ReduceGrad Counts", "Similarities Filter.W", "SimilaritiesGrad Filter.W",
 	"SelfAttention Words", "SelfAttentionGrad Words", "Copy Dst", "Wait X", "Combine B"}
 

@@ -107,7 +107,7 @@ type job struct {
 	gone    bool // a rank has ended, or does something else: nobody can meet any more
 }
 
-// Ranks runs f as so many ranks, and returns when all have ended.
+// Ranks runs f as that many ranks, and returns when all have ended.
 func Ranks(n int, f func(w *World)) { together(Worlds(n), f) }
 
 // Worlds are the ranks of a job, for devices that are opened before Measure runs them.
@@ -168,7 +168,7 @@ func (w *World) meet(what string, with any) error {
 	return nil
 }
 
-// Rank returns the rank, of so many.
+// Rank returns the rank, of that many.
 func (w *World) Rank() (rank, ranks int) { return w.rank, len(w.job.what) }
 
 // Wait waits until all ranks call it.

@@ -133,7 +133,7 @@ func TestPlantedMistakes(t *testing.T) {
 	}
 }
 
-// What was freed is no memory any more, while other memory is in use.
+// What was freed is not memory any more, while other memory is in use.
 func TestFreedMemory(t *testing.T) {
 	m := start(t)
 	x, y := m.memory(100), m.memory(100)
@@ -331,7 +331,7 @@ func TestRefusals(t *testing.T) {
 	}
 	foreign := make(chan error)
 	go func() {
-		runtime.LockOSThread() // a thread of its own, which ends here
+		runtime.LockOSThread() // its own thread, which ends here
 		_, err := m.Alloc(4)
 		foreign <- err
 	}()

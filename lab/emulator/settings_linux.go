@@ -13,7 +13,7 @@ import (
 // reverse, 2 random), defer (1: work waits until somebody waits for it; 2: that of the first stream does, other streams
 // go ahead as far as events allow), no_device, memory (bytes of the device), version (of the driver), devices (how many
 // there are), multiprocessors (of each), shared (bytes of shared memory of a block), capability (90 for 9.0), stub (the
-// library is no driver), lose (the GPU is lost at this launch from now on), no_capture (recording fails: 1 at its
+// library is not a driver), lose (the GPU is lost at this launch from now on), no_capture (recording fails: 1 at its
 // beginning, 2 at its end, 3 where the graph is made ready), free_waits (0: memory is freed under work that uses it),
 // others (bytes that other processes hold), mode (CUcomputemode: 3 for one process alone), no_pinned (this allocation
 // of pinned memory from now on fails), taken (another process holds such a GPU), cooperative (kernels whose blocks run

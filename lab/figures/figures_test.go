@@ -189,7 +189,7 @@ var (
 	chance  = regexp.MustCompile(`of\s+([\d.]+)\s+on\s+(?:the\s+)?([\d,]+)\s+(?:\w+\s+)?images`)
 )
 
-// Pages that say what guessing gives on so many images with five captions each say what eval.Chance computes.
+// Pages that say what guessing gives on that many images with five captions each say what eval.Chance computes.
 func TestChanceOnPages(t *testing.T) {
 	pages, log := try.Get(filepath.Glob("../../docs/*"))(t), try.Get(filepath.Glob("../../docs/log/*"))(t)
 	found := 0

@@ -68,7 +68,7 @@ var swaps = map[token.Token]struct {
 	token.SUB_ASSIGN: {token.ADD_ASSIGN, form{"", "-= switches.Neg(#,", ", "}},
 }
 
-// integer adds a number that has the type that the context gives to a constant. What is no integer needs a float.
+// integer adds a number that has the type that the context gives to a constant. What is not a integer needs a float.
 var integer = []form{{"(", "", "+1<<switches.Bit(#)>>1)"}, {"(", "", "+float64(switches.Bit(#)))"},
 	{"(", "", "+float32(switches.Bit(#)))"}}
 

@@ -9,7 +9,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// Extractor writes a model that makes 36 cells of so many values of a picture of 6 x 6 pixels, with its description,
+// Extractor writes a model that makes 36 cells of that many values of a picture of 6 x 6 pixels, with its description,
 // and returns its path.
 func Extractor(t *testing.T, values int) string {
 	t.Helper()

@@ -189,7 +189,7 @@ func Run(ctx context.Context, r Request, opened func(Device), begin func(family 
 // tested is the device of a variant, or the devices of all ranks of one.
 type tested struct {
 	devices []device.Device
-	job     []*devicetest.World // nil of one that is no job
+	job     []*devicetest.World // nil of one that is not a job
 }
 
 func (t *tested) measure(family string, rounds float64) devicetest.Measured {

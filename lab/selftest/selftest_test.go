@@ -67,7 +67,7 @@ func TestSelftestOnOtherGPUs(t *testing.T) {
 	launchesEveryKernel(t, 90, true, 39)
 }
 
-// launchesEveryKernel wants all kernels for the GPU of a capability launched, but for so many that it bars.
+// launchesEveryKernel wants all kernels for the GPU of a capability launched, but for that many that it bars.
 func launchesEveryKernel(t *testing.T, capability int, together bool, barred int) {
 	t.Helper()
 	emulator.StrictGPU(t, capability, together)

@@ -23,7 +23,7 @@ type Figure struct {
 // Series is a line, or points with a line through them. A series of one value is a point.
 type Series struct {
 	Name   string // in the legend; the same name and colour may stand for several lines
-	Color  int    // of the palette, with dashes of its own: lines are told apart without colours too
+	Color  int    // of the palette, with its own dashes: lines are told apart without colours too
 	Marker int    // form of the points
 	X, Y   []float64
 	Style  Style

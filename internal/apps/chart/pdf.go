@@ -52,7 +52,7 @@ func (d *Drawing) PDF() []byte {
 	objects[2] = fmt.Sprintf("<</Type/Page/Parent 2 0 R/MediaBox[0 0 %s %s]/Contents 4 0 R/Resources<</Font<<%s>>>>>>",
 		Coordinate(d.width), Coordinate(d.height), fonts)
 	var b bytes.Buffer
-	b.WriteString("%PDF-1.4\n%\xe2\xe3\xcf\xd3\n") // bytes above 127: the file is no text
+	b.WriteString("%PDF-1.4\n%\xe2\xe3\xcf\xd3\n") // bytes above 127: the file is not text
 	xref := "0000000000 65535 f \n"
 	for i, o := range objects {
 		xref += fmt.Sprintf("%010d 00000 n \n", b.Len())

@@ -141,7 +141,7 @@ type Pods struct {
 
 // Manifest writes an Indexed Job. A pod that was interrupted or evicted is started again and counts no failure; work
 // that failed (code 1) fails its index at once, or the job, because it would fail again; anything else is tried again
-// up to so many times.
+// up to that many times.
 func (p Pods) Manifest() ([]byte, error) {
 	if p.Tasks == 0 {
 		return nil, errors.New("nothing is left to do")

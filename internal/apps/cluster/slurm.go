@@ -6,7 +6,8 @@ import (
 )
 
 // Requeue is the end of a script whose step was started in the background: it waits for the step, and puts the task, a
-// number of a job in the words of sh, back into the queue where the step was interrupted (75) or killed, so many times.
+// number of a job in the words of sh, back into the queue where the step was interrupted (75) or killed, that many
+// times.
 func Requeue(task string, most int) string {
 	return fmt.Sprintf(`step=$!
 trap 'kill -USR1 "$step" 2>/dev/null' USR1 TERM # which saves its work
@@ -26,7 +27,7 @@ exit "$code"
 `, task, most)
 }
 
-// Steps are the processes of a training on Slurm: so many on each of so many nodes.
+// Steps are the processes of a training on Slurm: that many on each of that many nodes.
 type Steps struct {
 	Name, WorkDir  string
 	Program        string

@@ -284,7 +284,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A file of PyTorch is no model of ONNX, whatever lies beside it.
+// A file of PyTorch is not a model of ONNX, whatever lies beside it.
 func TestOpenAnotherKindOfModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.pt")
 	write(t, path, "PK")

@@ -71,7 +71,7 @@ func (d *DataSet) Curves(comparisons []*Comparison) []*chart.Figure {
 				}
 			}
 		}
-		warm := map[int][]string{} // losses whose warm-up has so many epochs
+		warm := map[int][]string{} // losses whose warm-up has that many epochs
 		for _, g := range groups {
 			if o := &g.Runs[0].Config.Loss; o.WarmsUp() {
 				warm[o.WarmupEpochs] = append(warm[o.WarmupEpochs], g.Loss)

@@ -109,8 +109,7 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// CSV returns the rows for programs: numbers with all their digits, a column of its own for deviations if there are
-// any.
+// CSV returns the rows for programs: numbers with all their digits, its own column for deviations if there are any.
 func (t *Table) CSV() string {
 	spread := make([]bool, len(t.Heads))
 	for _, r := range t.Rows {

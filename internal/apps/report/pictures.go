@@ -72,7 +72,7 @@ func (p *Pictures) card(id string, side int, lines ...string) (c Card, picture *
 	return c, picture, err
 }
 
-// drawn is a card of an image that is a file of its own too.
+// drawn is a card of an image that is also a separate file.
 func drawn(id, file string, img image.Image, lines ...string) (Card, error) {
 	var b bytes.Buffer
 	err := png.Encode(&b, img)

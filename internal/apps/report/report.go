@@ -74,7 +74,7 @@ type GalleryRow struct {
 type Card struct {
 	ID    string
 	Data  string // URI of the picture, "" without
-	PNG   []byte // for a file of its own, nil without
+	PNG   []byte // for its own file, nil without
 	File  string
 	Lines []string
 	Match bool

@@ -42,8 +42,8 @@ func recallScore(key string, of Measure) score {
 	}, 2}
 }
 
-// speedScores say how fast runs get ahead: the M-Recall on dev after so many epochs, and the epochs to pass an M-Recall
-// (0 none).
+// speedScores say how fast runs get ahead: the M-Recall on dev after that many epochs, and the epochs to pass an
+// M-Recall (0 none).
 func speedScores(after []int, pass float64, orEqual bool) (scores []score) {
 	const rounding = 1e-9 // of an epoch position, a quotient of steps
 	for _, k := range after {

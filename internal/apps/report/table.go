@@ -162,8 +162,8 @@ func (t *Table) dropColumn(i int) {
 	}
 }
 
-// fixed writes a number with so many decimals, and never as -0.0. Numbers that are equal but for the order of a sum are
-// the same text: what %.2f writes of the number that has few digits.
+// fixed writes a number with that many decimals, and never as -0.0. Numbers that are equal but for the order of a sum
+// are the same text: what %.2f writes of the number that has few digits.
 func fixed(v float64, decimals int) string {
 	const grid = 1e9 // of a unit, far above the errors of sums and far below what is shown
 	if math.Abs(v) < 1e6 {

@@ -55,7 +55,7 @@ const MaxBatch = 64
 
 // Batch ranks images for several queries, which it tokenises where nobody did. Each has the answer that Text gives, bit
 // for bit, but the captions are encoded together and compared with the images in one product. Networks whose score is
-// no dot product, and networks that score pairs, answer one query after the other. A query that cannot be answered
+// not a dot product, and networks that score pairs, answer one query after the other. A query that cannot be answered
 // leaves the others alone.
 func (x *Index) Batch(ctx context.Context, queries []Query) []Result {
 	results := make([]Result, 0, len(queries))

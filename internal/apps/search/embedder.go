@@ -247,7 +247,7 @@ func (m *embedder) all(ctx context.Context, pool *par.Pool) (eval.Scores, error)
 	return eval.ScoreEmbeddings(ctx, pool, m.Runner.Embeds, images, captions)
 }
 
-// compare scores a query with rows of x. Where the score is no dot product, the network's graph computes it; image
+// compare scores a query with rows of x. Where the score is not a dot product, the network's graph computes it; image
 // tells which side the query is.
 func (m *embedder) compare(dst []float64, x, q []float32, of []int32, image bool) error {
 	if m.Runner.Embeds.DotProduct() {

@@ -29,7 +29,7 @@ type Options struct {
 	// Cache is a folder where encodings are kept between sessions, under a name that depends on weights, features,
 	// captions and precision. "" keeps nothing.
 	Cache string
-	// CacheLimit, where it is above 0, bounds a cache that nobody asked for: it holds so many bytes at most, the
+	// CacheLimit, where it is above 0, bounds a cache that nobody asked for: it holds that many bytes at most, the
 	// encodings that were used least recently are removed, no scores are kept in it, and a folder that cannot be
 	// written is a warning.
 	CacheLimit int64

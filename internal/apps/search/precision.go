@@ -170,7 +170,7 @@ func (m *embedder) recallChange(ctx context.Context, fast *pretrained.Network) (
 func measureChange(ctx context.Context, t, fast *pretrained.Network, o *Options) (float64, error) {
 	pool := par.New(o.Device.Threads)
 	defer pool.Close()
-	options := eval.EncodeOptions{Batch: MaxBatch} // queries need the memory of so many too
+	options := eval.EncodeOptions{Batch: MaxBatch} // queries need the memory of that many too
 	images, err := eval.EncodeImages(ctx, t.Runner.Embeds, t.Split, options)
 	if err != nil {
 		return 0, err

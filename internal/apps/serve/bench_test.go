@@ -97,7 +97,7 @@ func twentyInParallel(b *testing.B, x *search.Index, images int) {
 	}
 }
 
-// trainWorld trains for a step on a synthetic world with so many images in its test split.
+// trainWorld trains for a step on a synthetic world with that many images in its test split.
 func trainWorld(b *testing.B, images int) (run string) {
 	b.Helper()
 	world := filepath.Join(b.TempDir(), "world")

@@ -76,7 +76,7 @@ func (d drip) Read(b []byte) (int, error) {
 
 const short = `{"query":"a dog runs on the beach","k":10}`
 
-// arrive sends so many requests a second, at random moments, for a while, whether or not others are answered.
+// arrive sends that many requests a second, at random moments, for a while, whether or not others are answered.
 func arrive(s *Server, rate float64, during time.Duration, bodies func(r *rand.Rand) io.Reader) *load {
 	l, r := &load{statuses: map[int]int{}}, rand.New(rand.NewPCG(1, 2))
 	var all sync.WaitGroup

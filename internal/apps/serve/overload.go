@@ -27,7 +27,7 @@ func (o *overload) refuse(told error) error {
 type costs struct {
 	weight, n, t, nn, nt float64
 	last                 int     // what twice returned
-	took                 float64 // seconds for so many; 0 is unknown
+	took                 float64 // seconds for that many; 0 is unknown
 }
 
 func (c *costs) add(n, t float64) {

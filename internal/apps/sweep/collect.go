@@ -22,7 +22,7 @@ type Row struct {
 	Network  string         `json:"network"`
 	Loss     string         `json:"loss"`
 	Data     string         `json:"data"`   // folder, as the configuration names it
-	Epochs   int            `json:"epochs"` // the results are after so many epochs
+	Epochs   int            `json:"epochs"` // the results are after that many epochs
 	Mean     float64        `json:"mean"`   // of the metric over the seeds
 	Std      *float64       `json:"std"`    // sample standard deviation, null for one seed
 	Seeds    []Seed         `json:"seeds"`

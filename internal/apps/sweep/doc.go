@@ -13,7 +13,7 @@
 //	             /config.yaml, metrics.jsonl, checkpoints ...    the run
 //	DIR/points/N.json            the points proposed by tpe, which depend on what was known at the time
 //
-// Why not goptuna for the proposals: it brings a database, and its proposals are no pure function of the files
+// Why not goptuna for the proposals: it brings a database, and its proposals are not pure functions of the files
 // (tpe.go).
 //
 // There is no server and no database: every file is created or replaced as a whole, and what to do next is a function
@@ -43,7 +43,7 @@ type Definition struct {
 	Seeds   []uint64 // of training: a trial for each seed at each point
 	Metric  string
 	Rungs   []int // asha: epochs after which trials are compared, ascending
-	Factor  int   // asha: one of so many continues to the next rung
+	Factor  int   // asha: one of that many continues to the next rung
 	Startup int   // tpe: random points before the first proposal
 	Gamma   float64
 	Launch  Launcher

@@ -9,7 +9,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// load writes a sweep file into a folder of its own and reads it.
+// load writes a sweep file into its own folder and reads it.
 func load(t *testing.T, text string) (*Definition, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "s.yaml")
@@ -17,7 +17,7 @@ func load(t *testing.T, text string) (*Definition, error) {
 	return Load(file)
 }
 
-// planOf plans a sweep that has no mistake, with a store in a folder of its own.
+// planOf plans a sweep that has no mistake, with a store in its own folder.
 func planOf(t *testing.T, text string) (*Plan, *Store) {
 	t.Helper()
 	d := try.Get(load(t, text))(t)

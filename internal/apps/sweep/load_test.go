@@ -143,7 +143,7 @@ func TestBadTrials(t *testing.T) {
 	}
 }
 
-// A sweep is a file of its own: a preset is told from one, and both from what is not there.
+// A sweep is a separate file: a preset is told from one, and both from what is not there.
 func TestLoadWithoutAFile(t *testing.T) {
 	for name, want := range map[string]string{
 		"vsepp/f8k-lseh": "vsepp/f8k-lseh: no such sweep file; it is a preset of one run: 'vsetrain train --config " +

@@ -125,7 +125,7 @@ func TestASHASeeds(t *testing.T) {
 	finish(0, 1, 10)
 	expect(1, 1)
 	finish(1, 1, 90) // mean 50
-	expect(2, 1)     // one point is no two: nobody continues
+	expect(2, 1)     // one point is not two: nobody continues
 	finish(2, 1, 60)
 	states[3].Claim, states[3].Target = &Claim{}, 1
 	expect(4, 1) // another works on the second seed

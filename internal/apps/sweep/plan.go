@@ -125,7 +125,7 @@ func (b *builder) note(e *config.Error, p Point) {
 	}
 }
 
-// random adds n different random points, fewer where the axes do not have so many.
+// random adds n different random points, fewer where the axes do not have that many.
 func (b *builder) random(n int) {
 	drawn := map[string]bool{}
 	for i := range n {

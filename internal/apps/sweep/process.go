@@ -16,8 +16,8 @@ import (
 // mostKills is how often the process of a trial may be ended by a signal before the trial counts as failed.
 const mostKills = 3
 
-// work trains a trial in a process of its own, keeps the claim alive, and records how it ended. The error is one of
-// this worker, not of the trial.
+// work trains a trial in its own process, keeps the claim alive, and records how it ended. The error is one of this
+// worker, not of the trial.
 func (w *Worker) work(ctx context.Context, slot int, job Job, claim *Claim) error {
 	t := job.State.Trial
 	if err := w.Store.begin(t, job.Epochs); err != nil {

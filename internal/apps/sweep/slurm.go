@@ -45,7 +45,7 @@ func (p *Plan) Indices(s *Store) ([]int, error) {
 	return out, nil
 }
 
-// Indexed reports whether every task of an array has a trial of its own.
+// Indexed reports whether every task of an array has its own trial.
 func (p *Plan) Indexed() bool { return p.Def.Method == Grid || p.Def.Method == Random }
 
 // finished reports whether nothing is left to do.
@@ -72,7 +72,7 @@ func ranges(n []int) string {
 	return strings.Join(parts, ",")
 }
 
-// JobScript writes the script of a job array. The worker is a step of its own. When a task's time is nearly up, Slurm
+// JobScript writes the script of a job array. The worker is a separate step. When a task's time is nearly up, Slurm
 // signals the script, the worker saves its trial and ends with 75, and the task is put back into the queue; so it is
 // when the step was killed. Slurm itself queues the tasks of a node that failed.
 func (p *Plan) JobScript(at Location, indices []int) (string, error) {

@@ -28,7 +28,7 @@ type Worker struct {
 	Store    *Store
 	Parallel int   // trials at the same time
 	Threads  int   // CPU threads of a trial
-	GPUs     []int // slots take so many of them in turn; none hides nothing
+	GPUs     []int // slots take that many of them in turn; none hides nothing
 	Each     int   // GPUs of a slot; 0 is one
 	Index    int   // work on this trial of the plan only; negative is all
 	Job      string

@@ -24,7 +24,7 @@ type measured struct {
 // Empty reports that nothing was measured.
 func (m *measured) Empty() bool { return len(m.Recalls) == 0 }
 
-// memo keeps what takes time to find, at most so many of it. It is safe for concurrent use and finds one at a time.
+// memo keeps what takes time to find, at most that many of it. It is safe for concurrent use and finds one at a time.
 type memo[K comparable, V any] struct {
 	mu   sync.Mutex
 	most int

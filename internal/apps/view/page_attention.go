@@ -17,7 +17,7 @@ func (p *picked) look(i, c int) string {
 	return p.URL("/attention", "i", i, "c", c)
 }
 
-// layer is the box of a region in a picture of so many units.
+// layer is the box of a region in a picture of that many units.
 type layer struct {
 	X, Y, W, H float64
 	Veil       string // gray of the mask: as much of the veil as is left

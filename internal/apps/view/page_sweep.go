@@ -135,8 +135,8 @@ func (w *sweepRow) folder(served string) string {
 	return filepath.Join(served, filepath.FromSlash(w.ID))
 }
 
-// trialRows returns the trials with the settings in which they differ. How many epochs a trial was given is no setting
-// of a sweep with rungs.
+// trialRows returns the trials with the settings in which they differ. How many epochs a trial was given is not a
+// setting of a sweep with rungs.
 func trialRows(trials []*Run) (rows []runRow, keys []string) {
 	keys, values := differing(trials)
 	for i, t := range trials {
@@ -256,8 +256,8 @@ func (r *runRow) Standing() string {
 	return string(r.State)
 }
 
-// drawing is a figure that 'vsetrain sweep collect' wrote into the folder of a sweep, with a title of its own, and what
-// it shows, for those who do not see it.
+// drawing is a figure that 'vsetrain sweep collect' wrote into the folder of a sweep, with its own title, and what it
+// shows, for those who do not see it.
 type drawing struct{ Name, Text string }
 
 // figures are those that collect writes.

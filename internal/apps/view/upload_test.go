@@ -146,7 +146,7 @@ func TestUploadLeaves(t *testing.T) {
 	}
 }
 
-// counted is a context that ends after its error was asked for so many times.
+// counted is a context that ends after its error was asked for that many times.
 type counted struct {
 	context.Context
 	left int

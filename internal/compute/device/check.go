@@ -55,7 +55,7 @@ func (c *Checker) Check(k Kernel) {
 	k.Views(c)
 }
 
-// Begin begins the check of a call that is no kernel, such as a copy between host and device.
+// Begin begins the check of a call that is not a kernel, such as a copy between host and device.
 func (c *Checker) Begin(what string) *Checker {
 	c.kernel, c.what = nil, what
 	return c
@@ -103,7 +103,7 @@ func (c *Checker) wholeInts(name string, v *View) int {
 	return v.N
 }
 
-// part declares a view like view, of which the kernel reads at most so many elements: rows of a table.
+// part declares a view like view, of which the kernel reads at most that many elements: rows of a table.
 func (c *Checker) part(name string, v *View, t DType, n int, r Rule, read int) {
 	if c.Visit != nil {
 		*v = c.Visit(Operand{name, *v, t, n, r, read})
@@ -112,7 +112,7 @@ func (c *Checker) part(name string, v *View, t DType, n int, r Rule, read int) {
 	c.view(name, v, t, n, r)
 }
 
-// anyLength is no limit of lengths.
+// anyLength is not a limit of lengths.
 const anyLength = math.MaxInt
 
 // lengths declares the lengths of sequences, each at least least and at most most, and returns their sum.

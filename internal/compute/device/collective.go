@@ -3,8 +3,8 @@ package device
 import "slices"
 
 // The collectives are kernels that the ranks of a job compute together: each rank calls the same ones in the same
-// order. A rank is a process with a device of its own, which knows the others (Ranked). On other devices there is one
-// rank, and a collective copies its values or does nothing.
+// order. A rank is a process with its own device, which knows the others (Ranked). On other devices there is one rank,
+// and a collective copies its values or does nothing.
 //
 // The items of a global batch are dealt in turn: item i belongs to rank i mod Ranks. So every rank has long and short
 // captions of a sorted batch alike, and its own are sorted again.
@@ -14,7 +14,7 @@ import "slices"
 
 // Ranked is implemented by devices of a job of several ranks.
 type Ranked interface {
-	// Rank is this one, from 0, of so many.
+	// Rank is this one, from 0, of that many.
 	Rank() (rank, ranks int)
 	// Wait waits until all ranks call it. It takes no processor meanwhile, as other collectives do.
 	Wait()
@@ -30,7 +30,7 @@ func RankOf(d Device) (rank, ranks int) {
 
 // Job is the ranks of a job as the process of one sees them.
 type Job interface {
-	// Rank is this one, from 0, of so many.
+	// Rank is this one, from 0, of that many.
 	Rank() (rank, ranks int)
 	// Wait waits until all ranks call it, and leaves the processor to others meanwhile.
 	Wait() error

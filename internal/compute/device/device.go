@@ -96,7 +96,7 @@ func AllocViews(d Device, t DType, n int, views ...*View) error {
 
 // Device is one compute device. It is used by one goroutine at a time.
 //
-// What a device can do beside computing is an interface of its own (Recorder, Streamer, Resident, …): As finds it.
+// What a device can do beside computing is a separate interface (Recorder, Streamer, Resident, …): As finds it.
 type Device interface {
 	// Name describes the device for people: "cpu, 2 threads, avx512, fp32".
 	Name() string

@@ -157,7 +157,7 @@ func plain[D, K any, P pointer[K]](compute func(D, K)) kind {
 	return some[D, K, P](func(d D, k K) bool { compute(d, k); return true })
 }
 
-// both is a kernel whose gradient has a method of its own.
+// both is a kernel whose gradient has its own method.
 func both[D, G, K any, P interface {
 	pointer[K]
 	isGrad() bool

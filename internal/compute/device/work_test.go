@@ -2,7 +2,7 @@ package device
 
 import "testing"
 
-// elements is a buffer of so many elements.
+// elements is a buffer of that many elements.
 type elements struct {
 	t DType
 	n int

@@ -87,7 +87,7 @@ func TestFixedPointPointIsExactToTheLargest(t *testing.T) {
 	}
 }
 
-// Rows of zeros give zeros, tiny ones no NaN, and a value that is no number reaches its row and no other.
+// Rows of zeros give zeros, tiny ones no NaN, and a value that is not a number reaches its row and no other.
 func TestFixedPointPointOfUnusualValues(t *testing.T) {
 	e := fixedEngine(t)
 	const m, n, k = 40, 40, 256

@@ -33,7 +33,7 @@ func TestFindLibrary(t *testing.T) {
 	}
 }
 
-// A text of C ends before its first zero, and after so many bytes where there is none.
+// A text of C ends before its first zero, and after that many bytes where there is none.
 func TestCString(t *testing.T) {
 	long := []byte(strings.Repeat("x", 2000))
 	for text, want := range map[string]string{"a\x01b\x00c\x01": "a\x01b", "\x00a\x01": "",

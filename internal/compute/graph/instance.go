@@ -21,8 +21,7 @@ type Instance struct {
 	items        []int32 // see SetPositions
 }
 
-// inner returns the instance of the graphs inside ops: the same device and parameters, with inputs and a slab of its
-// own.
+// inner returns the instance of the graphs inside ops: the same device and parameters, with inputs and its own slab.
 func (s *Instance) inner() *Instance {
 	if s.nested == nil {
 		s.nested = s.WithSameParams()

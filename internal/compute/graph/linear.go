@@ -64,8 +64,8 @@ func (g *Graph) Linear(t LinearTerm) *Node {
 }
 
 // rowsOf are the rows of the weight of a linear layer that each rank multiplies: nil where it multiplies all, since it
-// updates all of them, x is no input with one row for each item, or there are so many items that it takes less to send
-// the weight and its gradient than x, the products and their gradients.
+// updates all of them, x is not an input with one row for each item, or there are that many items that it takes less to
+// send the weight and its gradient than x, the products and their gradients.
 func rowsOf(g *Graph, x, w *Node) []int32 {
 	rows := g.Shard.Rows[w.Name()]
 	input := g.leaves[x.Name()]

@@ -69,7 +69,7 @@ func dealOf(g *Graph, x *Node) device.Shard {
 }
 
 // gatherAsync gathers the rows of x [n, I] of all items as soon as x is there, beside all that follows (device.Wait): x
-// is not to be written until then. Products of so many rows or more alone read the result. It has no gradient.
+// is not to be written until then. Products of that many rows or more alone read the result. It has no gradient.
 func gatherAsync(g *Graph, x *Node, rows int) *Node {
 	op := &Op{Name: fmt.Sprintf("gather of %d values a row from %d ranks behind", Dim(x, 1), g.Shard.Ranks),
 		Early: true}

@@ -120,7 +120,7 @@ func left(e fs.DirEntry, owner string) bool {
 	return err == nil && time.Since(info.ModTime()) > foreignAge
 }
 
-// RemoveAll removes a file, or a folder and what is in it. Nothing at path is no error.
+// RemoveAll removes a file, or a folder and what is in it. Nothing at path is not an error.
 func RemoveAll(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.IsDir() { // a link is removed and not followed
 		entries, err := os.ReadDir(path)

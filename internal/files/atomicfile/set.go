@@ -42,7 +42,7 @@ func (s *Set) Files() []*File { return s.files }
 // Gone returns the names of the files that Commit takes away.
 func (s *Set) Gone() []string { return s.gone }
 
-// Remove says that an earlier file at path, if there is one, is no part of the new set.
+// Remove says that an earlier file at path, if there is one, is not part of the new set.
 func (s *Set) Remove(path string) { s.gone = append(s.gone, path) }
 
 // Paths returns the names that the files will have, in their order.

@@ -235,7 +235,7 @@ func Record(dir string) (*Manifest, error) {
 }
 
 // listed returns the names of the files of a folder that belong into its manifest: all but hidden files, journals,
-// which grow and have checksums of their own, folders and what is no file.
+// which grow and have checksums of their own, folders and what is not a file.
 func listed(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -21,7 +21,7 @@ type Mark struct {
 	SHA256 string `json:"sha256,omitempty"` // of all, where the manifest of the folder tells it
 }
 
-// String is what processes on several machines compare; a manifest is a file of its own to them.
+// String is what processes on several machines compare; a manifest is a separate file to them.
 func (m Mark) String() string { return fmt.Sprintf("%d bytes %s", m.Size, m.Ends) }
 
 // Same reports whether two marks may be of the same content.

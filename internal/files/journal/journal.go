@@ -156,7 +156,7 @@ func (j *File) next(from, size int64) (int64, error) {
 	return 0, nil
 }
 
-// braces reports whether so many bytes at an offset begin and end as a JSON object does.
+// braces reports whether that many bytes at an offset begin and end as a JSON object does.
 func (j *File) braces(at, n int64) bool {
 	var ends [2]byte
 	for i, at := range [2]int64{at, at + n - 1} {

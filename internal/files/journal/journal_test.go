@@ -87,7 +87,7 @@ func TestErrorKeeps(t *testing.T) {
 	}
 }
 
-// What is no journal is refused.
+// What is not a journal is refused.
 func TestNoJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	try.Do(t, add(path, "one", "1"))

@@ -1,6 +1,6 @@
 // Package jsontext reads JSON of people and of other programs as it is written, or refuses it: text in UTF-8, after a
 // byte order mark at most; no half of a surrogate pair; each key of an object once, and in its own case. A number
-// without a fraction is a whole number, 1.0 and 1e0 too, as JSON Schema has it. Package json replaces what is no text
+// without a fraction is a whole number, 1.0 and 1e0 too, as JSON Schema has it. Package json replaces what is not text
 // by U+FFFD, takes the last of two keys, and takes keys in any case.
 package jsontext
 

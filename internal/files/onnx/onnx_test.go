@@ -44,7 +44,7 @@ func fields(t *testing.T, b []byte) map[protowire.Number][]any {
 	return all
 }
 
-// example is y = max(0, x W + c), with a weight large enough to lie in a file of its own.
+// example is y = max(0, x W + c), with a weight large enough to lie in its own file.
 func example() *Graph {
 	g := New("example", "1.2", func(name string) []float32 {
 		v := make([]float32, 3*200)

@@ -57,7 +57,7 @@ func ObjectClass(name string) Class {
 var errNotAllowed = errors.New("which is not on the list of what may be loaded; nothing was executed")
 
 // anyClass is the table entry for a class of which nothing is known. An instance is data, its class and attributes;
-// but a name that is called with arguments may be a function, and so is no data.
+// but a name that is called with arguments may be a function, and so is not data.
 func anyClass(name string) Class {
 	c := ObjectClass(name)
 	c.Call = func(args Tuple) (any, error) {

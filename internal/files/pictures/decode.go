@@ -67,10 +67,9 @@ func (r reader) Read(b []byte) (int, error) {
 	return r.from.Read(b[:min(len(b), 512)])
 }
 
-// Decode reads a picture whose decoder takes at most so many bytes, and turns it as its EXIF orientation says. Of an
-// animation it reads the first frame.
-// Transparency is left out: the colours are those behind it. When ctx ends it returns soon; a lossy WebP and the last
-// pass of a progressive JPEG are computed to their end.
+// Decode reads a picture whose decoder takes at most that many bytes, and turns it as its EXIF orientation says. Of an
+// animation it reads the first frame. Transparency is left out: the colours are those behind it. When ctx ends it
+// returns soon; a lossy WebP and the last pass of a progressive JPEG are computed to their end.
 func Decode(ctx context.Context, b []byte, most int64) (*RGB, error) {
 	c, format, err := image.DecodeConfig(bytes.NewReader(b))
 	switch {

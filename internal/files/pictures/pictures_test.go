@@ -244,7 +244,7 @@ func TestBombs(t *testing.T) {
 	try.Refuses(Decode(t.Context(), progressive, 8*8*18-1))(t, "whose decoder takes")
 }
 
-// leaving is a context that ends after its error was asked for so many times.
+// leaving is a context that ends after its error was asked for that many times.
 type leaving struct {
 	context.Context
 	left int

@@ -14,7 +14,7 @@ const (
 	chunkHead, frameHead    = 8, 16
 )
 
-// firstFrame returns the first frame of an animated WebP as a WebP of its own, and its place in the picture, which is
+// firstFrame returns the first frame of an animated WebP as a separate WebP, and its place in the picture, which is
 // black around it as Pillow has it; nil of a WebP that is none (developers.google.com/speed/webp/docs/riff_container).
 func firstFrame(b []byte) (frame []byte, at image.Rectangle, err error) {
 	chunk, name, rest := nextChunk(b[min(12, len(b)):]) // after RIFF, a size and WEBP

@@ -56,7 +56,7 @@ func badByte(b []byte) int {
 	}
 }
 
-// byteOrderMark may begin a text, and is no part of it.
+// byteOrderMark may begin a text, and is not part of it.
 const byteOrderMark = "\ufeff"
 
 // iconv is how to convert a text of another encoding.
@@ -109,9 +109,9 @@ func UTF8(b []byte) ([]byte, error) {
 	return bytes.TrimPrefix(b, []byte(byteOrderMark)), nil
 }
 
-// CheckID returns an error for what is no id of an image: ids are compared by their bytes, so they are text in UTF-8
-// without what does not show (controls, marks of direction, blanks of no width, ends of lines and paragraphs). The
-// joiners of Persian, of languages of India and of emoji are letters of words.
+// CheckID returns an error for what is not an id of an image: ids are compared by their bytes, so they are text in
+// UTF-8 without what does not show (controls, marks of direction, blanks of no width, ends of lines and paragraphs).
+// The joiners of Persian, of languages of India and of emoji are letters of words.
 func CheckID(id string) error {
 	found := ""
 	switch i := strings.IndexFunc(id, hidden); {

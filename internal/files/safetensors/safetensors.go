@@ -24,7 +24,7 @@ type Tensor struct {
 	Data  []byte
 }
 
-// metadataKey is the header entry that is no tensor.
+// metadataKey is the header entry that is not a tensor.
 const metadataKey = "__metadata__"
 
 // Len returns the number of elements.

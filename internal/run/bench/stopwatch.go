@@ -110,7 +110,7 @@ func (s *stopwatch) time(step func() error) error {
 	return err
 }
 
-// table sums up what so many steps have done.
+// table sums up what that many steps have done.
 func (s *stopwatch) table(limits Limits, steps int) *Profiled {
 	p := &Profiled{Limits: limits, Sum: Timed{Name: "sum"}}
 	kernels, launches := map[string]Timed{}, map[[2]string]Launched{}
@@ -150,7 +150,7 @@ func (t Timed) plus(o Timed) Timed {
 		Flop: t.Flop + o.Flop, MS: t.MS + o.MS, least: t.least + o.least}
 }
 
-// over is the mean of so many steps.
+// over is the mean of that many steps.
 func (t Timed) over(steps int) Timed {
 	if t.MS > 0 {
 		t.Share = t.least / t.MS

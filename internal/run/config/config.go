@@ -37,7 +37,7 @@ type Config struct {
 	Run     runfs.Options      `yaml:"run" doc:"the run directory"`
 	Track   mlflow.Options     `yaml:"track" doc:"where the records of a run are sent as well"`
 
-	// chosen are the keys whose values a person chose: a flag, a variable or a file that is no preset set them. Of a
+	// chosen are the keys whose values a person chose: a flag, a variable or a file that is not a preset set them. Of a
 	// file that has every key, as that of a run, they are those with another value than the default.
 	chosen map[string]bool
 }

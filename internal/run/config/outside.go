@@ -58,7 +58,7 @@ func Whole(key string) (whole, known bool) {
 }
 
 // Canonical returns the text of a value of a key as Marshal writes it, so that equal values have one text: 1e-3 and
-// 0.001. What is no value of the key stays as it is.
+// 0.001. What is not a value of the key stays as it is.
 func Canonical(key, text string) string {
 	var p problems
 	if f := root.leaf(key); f != nil {

@@ -40,8 +40,7 @@ type cell struct {
 	at        Source
 }
 
-// Part is a YAML file that is part of the program: the base of a network, a data set, a loss, or a configuration of its
-// own.
+// Part is a YAML file that is part of the program: the base of a network, a data set, a loss, or a whole configuration.
 type Part struct {
 	Name  string `json:"part"` // "vsepp/base"
 	About string `json:"what"` // the first sentence of its comment

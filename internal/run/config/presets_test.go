@@ -307,8 +307,8 @@ func TestParsePresets(t *testing.T) {
 	}
 }
 
-// A cell that is no value of its column, or out of its range, and a base, data set or loss that there is none of, are
-// told with their place.
+// A cell that is not a value of its column, or out of its range, and a base, data set or loss that there is none of,
+// are told with their place.
 func TestWrongCells(t *testing.T) {
 	const head = "preset\tbase\tdata\tloss\ttrain.epochs\toptim.schedule\tsource\n"
 	for row, want := range map[string]string{

@@ -22,8 +22,8 @@ func unknownKey(tree, section *field, key, value string) string {
 	return "unknown key; " + text
 }
 
-// instead says what may be meant by a path that is no key: the keys that come closest to its last word, in the section
-// that it names before all others; where none comes close, it lists the keys of that section.
+// instead says what may be meant by a path that is not a key: the keys that come closest to its last word, in the
+// section that it names before all others; where none comes close, it lists the keys of that section.
 func instead(tree *field, path, value string) string {
 	section, word := tree, path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {

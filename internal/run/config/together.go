@@ -182,7 +182,7 @@ func (r *reach) fallen() string {
 	return fmt.Sprintf(": the learning rate ends at %.4g %% of optim.lr", 100*rate/r.optim.LR)
 }
 
-// loop looks at what is done every so many steps or validations.
+// loop looks at what is done every N steps or validations.
 func (r *reach) loop() {
 	c, t := r.c, &r.c.Train
 	if c.chosen["train.max_steps"] && r.batches > 0 {

@@ -60,7 +60,7 @@ func (s *simulated) Start(_ *data.Batch, lr float64, sum bool) error {
 func (s *simulated) Finish() (train.StepResult, error) { return train.StepResult{}, nil } // all scores alike
 func (s *simulated) Depth() int                        { return 1 }
 
-// simulate trains on so many captions. The first validation is the best.
+// simulate trains on that many captions. The first validation is the best.
 func simulate(t *testing.T, c *Config, captions int) *simulated {
 	t.Helper()
 	s := &simulated{batches: map[int]bool{}}

@@ -73,7 +73,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// Every key is explained, has a variable of its own, and obeys its own rules by default.
+// Every key is explained, has its own variable, and obeys its own rules by default.
 func TestFields(t *testing.T) {
 	names := map[string]string{}
 	for _, v := range notConfig {

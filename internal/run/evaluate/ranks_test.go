@@ -20,7 +20,7 @@ import (
 	"vsetrain/models"
 )
 
-// onRanks measures with so many ranks and returns what each returns.
+// onRanks measures with that many ranks and returns what each returns.
 func onRanks(n int, of func(rank int) (context.Context, Request)) (reps []Report, errs []error) {
 	reps, errs = make([]Report, n), make([]error, n)
 	devicetest.Ranks(n, func(w *devicetest.World) {

@@ -15,7 +15,7 @@ type children struct {
 	ended sync.WaitGroup
 }
 
-// start starts the ranks after p on this machine, so many with p, by the command of this process. Each ends when its
+// start starts the ranks after p on this machine, that many with p, by the command of this process. Each ends when its
 // standard input does, and so with this process. ended hears of each that ends with an error.
 func (c *children) start(command, env []string, p Place, procs int, ended func(rank int, err error)) error {
 	for range procs - 1 {

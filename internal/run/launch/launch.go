@@ -36,13 +36,13 @@ type Place struct {
 	Token         string // a secret of all ranks, or what tells trainings apart
 }
 
-// Threads is the part of so many threads that is this rank's; the first ranks take the remainder.
+// Threads is the part of that many threads that is this rank's; the first ranks take the remainder.
 func (p Place) Threads(all int) int {
 	n := max(1, p.Locals)
 	return max(1, (all+n-1-p.Local)/n)
 }
 
-// Times makes each process of a launcher one of so many on its machine, the first of them.
+// Times makes each process of a launcher one of that many on its machine, the first of them.
 func (p Place) Times(procs int) Place {
 	p.Rank, p.Ranks = p.Rank*procs, p.Ranks*procs
 	p.Local, p.Locals = p.Local*procs, max(1, p.Locals)*procs

@@ -35,7 +35,7 @@ type Client struct {
 	http   http.Client
 }
 
-// New returns a client; nothing is sent yet. A request takes at most timeout, 0 is no limit.
+// New returns a client; nothing is sent yet. A request takes at most timeout, 0 means no limit.
 func New(t Target, timeout time.Duration) (*Client, error) {
 	u, err := parse(t.URL)
 	if err != nil {

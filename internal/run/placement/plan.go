@@ -6,7 +6,7 @@ import (
 	"vsetrain/internal/compute/device"
 )
 
-// MemoryPlan says what a training run stores on a device with memory of its own, in bytes.
+// MemoryPlan says what a training run stores on a device with its own memory, in bytes.
 type MemoryPlan struct {
 	Parameters int64 `json:"parameters"`
 	Gradients  int64 `json:"gradients"`

@@ -9,9 +9,8 @@ import (
 	"vsetrain/models"
 )
 
-// What of the data set is resident on a device with memory of its own (device.resident): word ids, boxes, semantic
-// vectors and features of the training split, and the features of the validation split. A batch names resident rows by
-// number.
+// What of the data set is resident on a device with its own memory (device.resident): word ids, boxes, semantic vectors
+// and features of the training split, and the features of the validation split. A batch names resident rows by number.
 
 // residentTable is a part of the data set that can be resident.
 type residentTable struct {

@@ -96,7 +96,7 @@ func (p *Prepared) Start(r *Request) (_ *Network, err error) {
 	return t, t.compare()
 }
 
-// Copy copies the network to a device of its own, without the split: to compute in another precision, or beside t.
+// Copy copies the network to its own device, without the split: to compute in another precision, or beside t.
 func (t *Network) Copy(o device.Options, blas string) (_ *Network, err error) {
 	c := *t
 	c.Split = nil

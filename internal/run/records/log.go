@@ -82,7 +82,7 @@ type ValidationRecord struct {
 	Kind  string    `json:"kind"` // "val"
 	Step  int64     `json:"step"`
 	Epoch float64   `json:"epoch"`
-	Time  time.Time `json:"time,omitzero"` // as of a step
+	Time  time.Time `json:"time,omitzero"` // as in a step
 	Measured
 	Seconds float64   `json:"seconds"`
 	Average *Measured `json:"average,omitempty"` // with the averaged weights (optim.ema); absent without

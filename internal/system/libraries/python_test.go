@@ -104,7 +104,7 @@ func TestPackagesOfPython(t *testing.T) {
 	}
 }
 
-// What is no Python of PATH, or not surely one, is not followed.
+// What is not a Python of PATH, or not surely one, is not followed.
 func TestPackagesOfOtherPythons(t *testing.T) {
 	file := "/opt/x" + packages + "/nvidia/cublas/lib/libcublas.so.12"
 	for what, make := range map[string]func(root string){

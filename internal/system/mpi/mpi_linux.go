@@ -48,7 +48,7 @@ var functions = strings.Fields("Init_thread Finalize Comm_rank Comm_size Comm_se
 	"Ialltoall Ibarrier Test Error_string Get_library_version")
 
 // Load loads the library of a file, which tells its kind and version. The handlers of signals that the library replaces
-// are put back: otherwise a nil pointer is no panic of Go, and hangups are not noticed.
+// are put back: otherwise a nil pointer is not a Go panic, and hangups are not noticed.
 //
 // That of SIGABRT becomes the system's. UCX, by which MPICH sends, aborts a process in some places where another one
 // was killed: it shall end as one that was killed too, and not, as Go has it, as one whose arguments are wrong.
@@ -99,7 +99,7 @@ func (w *World) Init() error {
 	return err
 }
 
-// Rank is that of this process, of so many, once MPI is started.
+// Rank is that of this process, of that many, once MPI is started.
 func (w *World) Rank() (rank, ranks int) { return w.rank, w.ranks }
 
 // table fills the handles of the library's interface.

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Alive reports whether a process of this machine runs: it exists and is no zombie, which has ended and waits for its
-// parent to ask.
+// Alive reports whether a process of this machine runs: it exists and is not a zombie, which has ended and waits for
+// its parent to ask.
 func Alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if os.IsNotExist(err) {

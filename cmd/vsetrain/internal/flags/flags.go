@@ -146,8 +146,8 @@ func (s *Set) fields(v reflect.Value, list, group string) {
 	})
 }
 
-// fixed are options with other tags where nothing is left to choose, device.Options, or a command with tags of its own
-// for them.
+// fixed are options with other tags where nothing is left to choose, device.Options, or a command with its own tags for
+// them.
 type fixed interface {
 	FixedTags(key string) reflect.StructTag
 }

@@ -114,7 +114,7 @@ func (v *value) store(to reflect.Value, text string) error {
 	return fmt.Errorf("expected %s, found %s", expected, text)
 }
 
-// refused is the error of a text that is no number.
+// refused is the error of a text that is not a number.
 func refused(expected, text string) error {
 	if zero := options.LeadingZero(text); zero != "" {
 		return fmt.Errorf("expected %s; %s", expected, zero)

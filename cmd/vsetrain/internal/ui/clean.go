@@ -13,7 +13,7 @@ var own = "\x1b" + rand.Text()
 
 // shown is a text as a terminal gets it: the escape sequences of this program, and no others. All text of files and
 // users comes by here on its way to a terminal, and in messages and tables for people everywhere; files are left as
-// they are. What is no text, does not show, or changes how other letters do is written as \x1b or \u202e.
+// they are. What is not text, does not show, or changes how other letters do is written as \x1b or \u202e.
 func shown(text string) string {
 	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
 		return text

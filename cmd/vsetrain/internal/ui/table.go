@@ -82,7 +82,7 @@ func (t *Table) Write(s *Streams) {
 	}
 }
 
-// clip cuts a line to a width in columns, with an ellipsis at the end; 0 is no limit.
+// clip cuts a line to a width in columns, with an ellipsis at the end; 0 means no limit.
 func clip(line string, width int) string {
 	if r := []rune(line); width > 0 && len(r) > width {
 		return string(r[:width-1]) + "…"
@@ -90,7 +90,7 @@ func clip(line string, width int) string {
 	return line
 }
 
-// line writes cells of the given widths, cut to most columns (0 is no limit), each painted in its style.
+// line writes cells of the given widths, cut to most columns (0 means no limit), each painted in its style.
 func (t *Table) line(cells []cell, width []int, most int, paint func(Style, string) string) string {
 	var plain strings.Builder
 	start := make([]int, len(cells)) // of the texts, in bytes

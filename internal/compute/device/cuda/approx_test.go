@@ -76,7 +76,7 @@ func (s *sum) add(a, b approx) {
 // total is the sum in any order: each product is rounded n times at most.
 func (s *sum) total() approx { return s.after(s.n) }
 
-// after is the sum in an order in which each product is rounded so many times at most.
+// after is the sum in an order in which each product is rounded that many times at most.
 func (s *sum) after(roundings int) approx {
 	n := float64(roundings) * unit
 	return approx{s.v, s.e + n/(1-n)*s.size}

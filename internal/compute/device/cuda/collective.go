@@ -195,7 +195,7 @@ func (j *job) collective(k device.Kernel) bool {
 	return true
 }
 
-// sent is a collective of n values that is given to a stream, of which it writes so many.
+// sent is a collective of n values that is given to a stream, of which it writes that many.
 type sent struct {
 	kind     commandKind
 	dst, src driver.Ptr

@@ -84,7 +84,7 @@ func (s *similarities) cutPackedGrad(w *workspace) {
 	s.contexts.drows = w.cut(s.packedGradFloats() - s.packedFloats())
 }
 
-// groups divides the images of a tile so that there are blocks enough, of so many words each; per is the number of
+// groups divides the images of a tile so that there are blocks enough, of that many words each; per is the number of
 // images of a group.
 func (s *similarities) groups(images, rows, words int) (count, per int) {
 	count = max(1, min(images, contextBlocks/((rows+words-1)/words)))
@@ -92,7 +92,7 @@ func (s *similarities) groups(images, rows, words int) (count, per int) {
 	return (images + per - 1) / per, per
 }
 
-// words begins a kernel over words, so many of a block, and the groups of images of a tile. It writes z.
+// words begins a kernel over words, that many of a block, and the groups of images of a tile. It writes z.
 func (s *similarities) words(d *dev, of string, t *similarityTile, words int) (c *command, groups, per int) {
 	groups, per = s.groups(t.images, t.rows, words)
 	shared := 2 * contextShared

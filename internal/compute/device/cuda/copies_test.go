@@ -114,7 +114,7 @@ func TestNoRoomForCopies(t *testing.T) {
 	try.Do(t, d.Sync())
 }
 
-// Kernels whose results are operands write the copies with them: nothing is left to round for the product behind.
+// Kernels whose results are operands write the copies with them: nothing is left to round for the next product.
 func TestCopiesOfProducers(t *testing.T) {
 	d := open(t, cuda.Options{Precision: cuda.BF16, BLAS: []string{"emulated"}, RoundFrom: 1})
 	defer d.Close()
@@ -332,7 +332,7 @@ func TestOperandsAlone(t *testing.T) {
 	}
 }
 
-// What is written as bfloat16 alone is no value: whatever reads it as float32 panics, and says so. So does a product
+// What is written as bfloat16 alone is not a value: whatever reads it as float32 panics, and says so. So does a product
 // that finds no copies, as those of a recording are no longer there after it.
 func TestOperandReadAsValue(t *testing.T) {
 	const n, w = 2, 4

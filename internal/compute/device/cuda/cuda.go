@@ -45,7 +45,7 @@ type Options struct {
 	// Precision is fp32 (also ""), tf32, bf16 or device.PrecisionAuto: bf16 where the GPU has units for it, else fp32.
 	Precision string
 	// RoundFrom is the number of multiplications from which a product of precision bf16 reads its operands as bfloat16,
-	// and does not round float32 itself; 0 means 2²⁹, from which a kernel of its own that rounds an operand should pay
+	// and does not round float32 itself; 0 means 2²⁹, from which its own kernel that rounds an operand should pay
 	// (docs/cuda-internals.md). The rule knows the sizes alone, so a product is computed in the same way in every step.
 	// For tests.
 	RoundFrom int

@@ -80,7 +80,7 @@ func TestConformanceInParts(t *testing.T) {
 		"ScaleBlocks", "MixNodes", "MeanNodes", "WordGraph")
 }
 
-// What is composed of other kernels needs no more of a device with memory of its own.
+// What is composed of other kernels needs no more of a device with its own memory.
 func TestConformanceOfComposedKernels(t *testing.T) {
 	open := variant(t, cuda.Options{BLAS: []string{"emulated"}}, 2, 1)
 	alone := func(t *testing.T) device.Device { return definitions.Alone(open(t)) }

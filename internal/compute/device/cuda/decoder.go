@@ -15,7 +15,7 @@ const (
 // kinds, each with so much shared memory.
 type decoderBlocks struct{ x, y, shared int }
 
-// decoderBlocks finds them for blocks of so many units and columns, of which summed are added at a time; x is 0 where
+// decoderBlocks finds them for blocks of that many units and columns, of which summed are added at a time; x is 0 where
 // they cannot run at once, or the sizes are others than the kernels have.
 func (d *dev) decoderBlocks(k string, a *device.Decoder, units, kinds, columns, summed int) (s decoderBlocks) {
 	h, batch := a.H, len(a.Lengths.Host)
@@ -34,8 +34,8 @@ func (d *dev) decoderBlocks(k string, a *device.Decoder, units, kinds, columns, 
 	return s
 }
 
-// decoderOperands packs the weights, and returns them, memory of an operand of so many values for each sequence and of
-// one of h, and the counter of barriers, which is 0.
+// decoderOperands packs the weights, and returns them, memory of an operand of that many values for each sequence and
+// of one of h, and the counter of barriers, which is 0.
 func (d *dev) decoderOperands(a *device.Decoder, back bool, width int) (columns, first, second,
 	arrived driver.Ptr) {
 	h, rows := a.H, (len(a.Lengths.Host)+15)/16*16

@@ -34,7 +34,7 @@ func (d *dev) ActivateGrad(a device.Activate) {
 	c.int(int(a.F)).long(head, a.DX.N)
 }
 
-// BiasActivate has blocks of at least activePiece rows, and of so many that a large GPU runs all of them at once.
+// BiasActivate has blocks of at least activePiece rows, and of that many that a large GPU runs all of them at once.
 const (
 	activePiece  = 32
 	activeBlocks = 528
@@ -66,7 +66,7 @@ func (d *dev) BiasActivate(a device.BiasActivate) {
 	}
 }
 
-// activePieces calls the kernel of BiasActivate on pieces of so many rows.
+// activePieces calls the kernel of BiasActivate on pieces of that many rows.
 func (d *dev) activePieces(f device.Activation, m, n, piece int, dx, y, dxCopy, yCopy, part, x, dy driver.Ptr) {
 	columns, aligned := 32, inFours(n, dx, y, part, x, dy, 2*dxCopy, 2*yCopy)
 	if aligned {

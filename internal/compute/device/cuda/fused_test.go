@@ -42,7 +42,7 @@ func TestLaunchesOfBiGRU(t *testing.T) {
 	}
 }
 
-// biGRU is a GRU of two directions over three sequences, the longest of so many steps, and its gradient.
+// biGRU is a GRU of two directions over three sequences, the longest of that many steps, and its gradient.
 func (b *bench) biGRU(h int, steps int32) device.BiGRU {
 	const in = 3
 	lengths := device.Ints{Host: []int32{steps, 4, 1}}
@@ -118,7 +118,7 @@ func sharedMemoryOfGRUs(t *testing.T, precision string, launches map[string]driv
 	}
 }
 
-// launchesOfBiGRU wants so many launches for the steps of each way.
+// launchesOfBiGRU wants that many launches for the steps of each way.
 func launchesOfBiGRU(t *testing.T, o cuda.Options, h int, steps int32, launches int) {
 	t.Helper()
 	b := &bench{t, open(t, o)}
@@ -146,7 +146,7 @@ func TestLaunchesOfActivation(t *testing.T) {
 			Bias: b.alloc(device.Float, n), F: device.GELU, Active: b.alloc(device.Float, m*n)}
 		want := 2
 		if blas != nil {
-			want = 1 // a product of cuBLAS is no launch
+			want = 1 // a product of cuBLAS is not a launch
 		}
 		if got := b.launches(func() { device.Do(d, a) }); got != want {
 			t.Errorf("cuBLAS %v: product with GELU: %d launches, want %d", blas, got, want)

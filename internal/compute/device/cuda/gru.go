@@ -109,8 +109,8 @@ func (d *dev) forward(a *device.BiGRU, l *layer, y [2]driver.Ptr) {
 	d.clearTails(l, p.prev, q.prev, h)
 }
 
-// half reports whether the steps multiply states that the kernel of a step writes as bfloat16. Nothing is rounded by a
-// kernel of its own, so it pays earlier than elsewhere.
+// half reports whether the steps multiply states that the kernel of a step writes as bfloat16. Nothing is rounded by
+// its own kernel, so it pays earlier than elsewhere.
 func (l *layer) half(d *dev) bool { return d.takesHalf(16 * l.directions * l.batch * 3 * l.h * l.h) }
 
 // clearTails zeroes the rows of values of each direction after those that there are.
@@ -221,8 +221,8 @@ func (l *layer) biases(d *dev) {
 }
 
 // widens reports whether the products with the inputs are those of wider rows. Rows of bfloat16 whose number of values
-// is no multiple of 8, such as the 300 of a word vector, do not begin at multiples of 16 bytes, and results of such a
-// width make no whole tiles: for both cuBLAS takes kernels that are a third as fast.
+// is not a multiple of 8, such as the 300 of a word vector, do not begin at multiples of 16 bytes, and results of such
+// a width make no whole tiles: for both cuBLAS takes kernels that are a third as fast.
 func (l *layer) widens(d *dev) bool {
 	return d.blas != nil && l.i%8 != 0 && d.takesHalf(l.directions*l.rows*3*l.h*l.i)
 }

@@ -15,17 +15,17 @@ const (
 	tensorSlopes = 32 // of a block, back, in bfloat16; half of that in TF32
 )
 
-// bytes is what so many values take as operands.
+// bytes is what that many values take as operands.
 func (t tensor) bytes(values int) int { return 4 / t.each() * values }
 
 // slopes is the number of units of a block, back.
 func (t tensor) slopes() int { return tensorSlopes / 2 * t.each() }
 
-// columns is the shared memory of a block with so many columns of the weights, as deep as that, and the parts of the
+// columns is the shared memory of a block with that many columns of the weights, as deep as that, and the parts of the
 // sums.
 func (t tensor) columns(columns, depth int) int { return columns * (t.bytes(depth) + partOfSums) }
 
-// tensorSteps reports whether the steps of a layer one way are kernels on tensor cores, whose blocks have so many
+// tensorSteps reports whether the steps of a layer one way are kernels on tensor cores, whose blocks have that many
 // columns of the weights, as deep as that. In TF32 they are where the columns fit shared memory, so that all steps can
 // be one kernel: operands are twice as large, and kernels that read all of them in every step take longer than products
 // do. The lengths of the sequences have no say: a step of a recording is computed as one that is not recorded.
@@ -34,13 +34,13 @@ func (d *dev) tensorSteps(l *layer, columns, depth int) bool {
 		(d.tensor == tensorBF16 || d.tensor.columns(columns, depth) <= d.info.MaxSharedBytesPerBlock)
 }
 
-// splits is how many parts the sequences are divided into, with so many groups of blocks for each: as many as give each
-// multiprocessor of a large GPU a block (Limits.StepBlocks).
+// splits is how many parts the sequences are divided into, with that many groups of blocks for each: as many as give
+// each multiprocessor of a large GPU a block (Limits.StepBlocks).
 func (d *dev) splits(batch, groups int) int {
 	return max(1, min(d.limits.StepBlocks/groups, (batch+15)/16))
 }
 
-// tensorStep begins a step whose blocks have so many units.
+// tensorStep begins a step whose blocks have that many units.
 func (d *dev) tensorStep(k string, l *layer, units int) *command {
 	groups := l.h / units
 	return d.start(k, threads, groups*d.splits(l.batch, groups*l.directions), l.directions, 1)
@@ -64,8 +64,8 @@ func (d *dev) atOnce(k string, x, y, shared int) *command {
 // sums: of each warp 16 float32.
 const partOfSums = threads / 32 * 4 * 16
 
-// allSteps begins all steps as one kernel, nil where its blocks, with so many units, cannot run at once. Each block has
-// the weights of so many columns, which are as deep as that, and the parts of the sums in shared memory.
+// allSteps begins all steps as one kernel, nil where its blocks, with that many units, cannot run at once. Each block
+// has the weights of that many columns, which are as deep as that, and the parts of the sums in shared memory.
 func (d *dev) allSteps(k string, l *layer, units, columns, depth int) *command {
 	groups, shared := l.h/units, d.tensor.columns(columns, depth)
 	splits := d.splitsAtOnce(k, l.batch, groups*l.directions, shared)
@@ -84,7 +84,7 @@ func (d *dev) tensorWeights(l *layer, arrived driver.Ptr, rows, columns int, tra
 }
 
 // places are where operands of the steps lie in turn, width values for each sequence, the counters of the barriers
-// between the steps of each direction, and room for so many floats after them.
+// between the steps of each direction, and room for that many floats after them.
 func (d *dev) places(l *layer, width, floats int) (of [2]driver.Ptr, arrived, behind driver.Ptr) {
 	size := d.tensor.bytes(l.directions * ((l.batch + 15) / 16 * 16) * width)
 	first := d.need(scratchCarry, 2*size+16+4*floats)

@@ -138,7 +138,7 @@ func TestGPUThatHangs(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A device whose calls take long one by one, but not too long each, is no device that hangs.
+// A device whose calls take long one by one, but not too long each, is not a device that hangs.
 func TestSlowGPUDoesNotHang(t *testing.T) {
 	d := open(t, cuda.Options{})
 	defer d.Close()

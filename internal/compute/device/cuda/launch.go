@@ -98,7 +98,7 @@ func (f *function) launch(d *dev, c *command) error {
 	return d.drv.Launch(f.handle, &c.launch, d.stream)
 }
 
-// allow lets the blocks of a kernel have so many bytes of dynamic shared memory.
+// allow lets the blocks of a kernel have that many bytes of dynamic shared memory.
 func (f *function) allow(d *dev, shared int) error {
 	if shared <= f.shared {
 		return nil
@@ -110,7 +110,7 @@ func (f *function) allow(d *dev, shared int) error {
 	return nil
 }
 
-// resident is a kernel whose blocks have so many bytes of shared memory.
+// resident is a kernel whose blocks have that many bytes of shared memory.
 type resident struct {
 	*function
 	bytes int

@@ -49,7 +49,7 @@ func (d *dev) Alloc(t device.DType, n int) (device.Buffer, error) {
 	return b, nil
 }
 
-// allocate returns bytes of memory. A full GPU is no failure of the device.
+// allocate returns bytes of memory. A full GPU is not a failure of the device.
 func (d *dev) allocate(bytes int) (p driver.Ptr, err error) {
 	if d.full != nil { // nothing is carried out until it is reported
 		return 0, d.full

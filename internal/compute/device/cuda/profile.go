@@ -10,7 +10,7 @@ import (
 // profile collects the launches of Profile, on the thread of the context.
 type profile struct {
 	launches []device.Launch
-	kernels  []driver.Launch   // how they were started; zero for what is no kernel
+	kernels  []driver.Launch   // how they were started; zero for what is not a kernel
 	events   [][2]driver.Event // around them
 }
 

@@ -115,8 +115,8 @@ func (d *dev) record(f func()) (*recording, error) {
 	return r, nil
 }
 
-// endCapture ends the recording on the thread of the context. What failed while recording is no failure of the device:
-// nothing has run.
+// endCapture ends the recording on the thread of the context. What failed while recording is not a failure of the
+// device: nothing has run.
 func (d *dev) endCapture(r *recording) error {
 	d.capturing = false
 	g, err := d.drv.EndCapture(d.stream)

@@ -127,7 +127,7 @@ func (s *similarities) squareFloats() (single, half int) {
 	return single, half
 }
 
-// cutSquares gives out z of so many pairs.
+// cutSquares gives out z of that many pairs.
 func (s *similarities) cutSquares(w *workspace, pairs int) {
 	single, half := s.squareFloats()
 	if single > 0 {
@@ -287,7 +287,7 @@ type nodeSums struct {
 	part, pieces        driver.Ptr // [blocks, kinds, cols], and the sums of pieces of them
 }
 
-// floats is the workspace for tiles of so many rows.
+// floats is the workspace for tiles of that many rows.
 func (s *nodeSums) floats(tiles, rows int) int {
 	blocks := tiles * nodeBlocks(rows)
 	return (blocks + (blocks+columnPiece-1)/columnPiece) * s.kinds * s.cols

@@ -221,7 +221,7 @@ func TestStagesThatAreNot(t *testing.T) {
 	emulator.Set(t, "no_pinned", 1, 0)
 	_, err = s.NewStage(2, true)
 	wantError(t, "without pinned memory", err, "pinned memory", "OUT_OF_MEMORY")
-	if err := b.Sync(); err != nil { // which is no failure of the device
+	if err := b.Sync(); err != nil { // which is not a failure of the device
 		t.Error(err)
 	}
 }

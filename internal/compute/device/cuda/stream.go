@@ -40,7 +40,7 @@ func (s *stage) bytes(n int) int {
 	return 4 * n
 }
 
-// NewStage implements device.Streamer. A host without such memory is no failure of the device.
+// NewStage implements device.Streamer. A host without such memory is not a failure of the device.
 func (d *dev) NewStage(n int, half bool) (device.Stage, error) {
 	if n < 1 || n > 1<<60 {
 		return nil, fmt.Errorf("device: cuda: pinned memory for %d values", n)

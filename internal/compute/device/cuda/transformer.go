@@ -47,7 +47,7 @@ func (d *dev) LayerNorm(a device.LayerNorm) {
 	}
 }
 
-// Rows of a block of LayerNorm, a warp for each, and of LayerNormGrad, which has so many threads at most.
+// Rows of a block of LayerNorm, a warp for each, and of LayerNormGrad, which has that many threads at most.
 const (
 	normWarps   = 4
 	normRows    = 8
@@ -126,7 +126,7 @@ func (h *heads) whole(d *dev) bool {
 	return d.tensor == tensorBF16 && h.a.D/h.a.Heads%16 == 0 && h.c.longest <= selfRows && h.c.n < gridRows
 }
 
-// start begins a kernel on tensor cores, whose blocks keep so many matrices of the weights in shared memory.
+// start begins a kernel on tensor cores, whose blocks keep that many matrices of the weights in shared memory.
 func (h *heads) start(d *dev, k string, matrices int) (c *command, clear int) {
 	blocks, tall := h.c.n, (h.c.longest+15)/16*16
 	if h.a.Lengths.Bounded {

@@ -49,7 +49,7 @@ func (b normal[T]) begin(a *device.BatchNorm) (whole, first, second device.View)
 	return whole, whole.Slice(counts, counts+a.C), whole.Slice(counts+a.C, counts+2*a.C)
 }
 
-// padding is the number of padding rows of a rank, where the largest item of all ranks has so many.
+// padding is the number of padding rows of a rank, where the largest item of all ranks has that many.
 func padding[T float](x []T, most T) float64 {
 	if x[itemsOf] == 0 {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"vsetrain/lab/try"
 )
 
-// at calls f below so many frames.
+// at calls f below that many frames.
 //
 //go:noinline
 func at(depth int, f func()) byte {

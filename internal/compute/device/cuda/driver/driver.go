@@ -14,7 +14,7 @@ import (
 	"unsafe"
 )
 
-// Ptr is an address in device memory; 0 is no memory.
+// Ptr is an address in device memory; 0 is null.
 type Ptr uint64
 
 // Handles of the driver's objects.
@@ -105,7 +105,7 @@ type Driver interface {
 	Launch(f Function, l *Launch, s Stream) error
 	// Allow bounds the bytes of dynamic shared memory that a block of the kernel may have from now on.
 	Allow(f Function, shared int) error
-	// Resident is how many blocks a multiprocessor holds at once, with so many bytes of dynamic shared memory each.
+	// Resident is how many blocks a multiprocessor holds at once, with that many bytes of dynamic shared memory each.
 	Resident(f Function, threads, shared int) (int, error)
 
 	NewStream() (Stream, error)

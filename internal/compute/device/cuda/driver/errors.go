@@ -107,7 +107,7 @@ type unloadable struct{ error }
 
 func (e *unloadable) Unwrap() error { return e.error }
 
-// NoDriver reports whether an error is that of a file that is no driver, so that another one may be: a stub, or what
+// NoDriver reports whether an error is that of a file that is not a driver, so that another one may be: a stub, or what
 // cannot be loaded.
 func NoDriver(err error) bool {
 	var e *Error

@@ -28,7 +28,7 @@ func TestLoadSaysWhatWasMissing(t *testing.T) {
 	all.Wait()
 }
 
-// A file that is no library of this machine gives way to the next one.
+// A file that is not a library of this machine gives way to the next one.
 func TestLoadOfAnotherFile(t *testing.T) {
 	path := t.TempDir() + "/libcuda.so.1"
 	try.Do(t, os.WriteFile(path, []byte("\x7fELF\x01 of 32 bits"), 0o644))

@@ -53,8 +53,8 @@ func TestMonitorFindsTheGPU(t *testing.T) {
 	try.Refuses(driver.OpenMonitor(emulator.Library(t), both[0]))(t, "has no nvml")
 }
 
-// A part of a divided GPU is found by a name of its own, and tells less; other processes are those that are not this
-// one; a lost GPU is an error.
+// A part of a divided GPU is found by its own name, and tells less; other processes are those that are not this one; a
+// lost GPU is an error.
 func TestMonitorOfAPart(t *testing.T) {
 	both, path := gpus(t), emulator.NVML(t)
 	t.Setenv("EMULATED_NVML_MIG", "1")

@@ -54,7 +54,7 @@ func (l *linked) fail(call string, err error) error {
 	return &Error{Call: call, Code: -1, Name: err.Error()}
 }
 
-// The package wraps each handle, a pointer of the driver, into a structure of its own.
+// The package wraps each handle, a pointer of the driver, into its own structure.
 
 func (c Context) cu() cu.CUContext { return *(*cu.CUContext)(unsafe.Pointer(&c)) }
 func (m Module) cu() cu.Module     { return *(*cu.Module)(unsafe.Pointer(&m)) }

@@ -22,8 +22,8 @@ func (e *Silence) Error() string {
 		"leaves out the kernels whose blocks wait for each other", e.For, e.At)
 }
 
-// Within returns what f returns, which calls the driver, or a Silence where f has not ended in time. f runs in a
-// goroutine of its own, which is left behind then: it must touch nothing that anybody still uses.
+// Within returns what f returns, which calls the driver, or a Silence where f has not ended in time. f runs in its own
+// goroutine, which is left behind then: it must touch nothing that anybody still uses.
 func Within[T any](limit time.Duration, at string, f func() (T, error)) (result T, err error) {
 	type answer struct {
 		result T

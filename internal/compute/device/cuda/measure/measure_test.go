@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One wrong element among those that are looked at shows, as does one that is no number.
+// One wrong element among those that are looked at shows, as does one that is not a number.
 func TestDifference(t *testing.T) {
 	const n = 128
 	a, b, c := values(n*n, 1), values(n*n, 2), make([]float32, n*n)

@@ -79,7 +79,7 @@ func (rep *Report) copies(r Request) (err error) {
 	return err
 }
 
-// rates measures copies of so many bytes.
+// rates measures copies of that many bytes.
 func (b *bench) rates(host, device int) (all []Rate, err error) {
 	var at [2]driver.Ptr
 	for i := range at {
